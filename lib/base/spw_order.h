@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * ALL memory ordering of spinwire. Nothing outside this file uses volatile, __atomic, barriers or
+ * fences (tools/check_tokens enforces it; device code has its own list in gpu/spwd_order.cuh).
+ *
+ * Four scopes are kept apart, because they are different instructions on the machines we aim at and
+ * because a reader must see with whom a line speaks:
+ *
+ *   spw_thr_*   two CPU threads                    aarch64: ldar/stlr        x86: plain moves
+ *   spw_dma_*   CPU and a device that writes or
+ *               reads host memory by DMA           aarch64: dmb osh{ld,st}   x86: compiler only
+ *   spw_mmio_*  CPU stores to a device's doorbell  aarch64: dmb osh/dsb st   x86: sfence for WC
+ *   spw_gpu_*   CPU and a running GPU kernel over
+ *               host memory, "system" scope of
+ *               CUDA's memory model                aarch64: ldar/stlr        x86: plain moves
+ *
+ * Each use carries a label and names its partner:  [O3 release, pairs with O4 in gring_dev.cuh].
+ * docs/040-ordering.md lists them all.
+ *
+ * Sources: C17 7.17.3; Arm ARM B2.3 (DMB: outer-shareable for devices); rdma-core
+ * util/udma_barrier.h (names of the DMA cases); CUDA C++ Programming Guide, "Memory Consistency
+ * Model" (a C11 atomic of the host and a cuda::thread_scope_system atomic are one domain).
+ *
+ * Under ThreadSanitizer stand-alone fences are invisible, so there the dma and mmio barriers are also
+ * an acquire-release operation on one shared word that TSan can see.
+ */
+#ifndef SPW_BASE_ORDER_H
+#define SPW_BASE_ORDER_H
+
+#include "base/spw_types.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define SPW_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SPW_TSAN 1
+#endif
+#endif
+
+/* ---- two CPU threads -------------------------------------------------------------------------- */
+
+/* Naturally aligned objects of 1, 2, 4 or 8 bytes. */
+#define spw_thr_load_acq(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define spw_thr_store_rel(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+/* No order; only "read or written whole, and really each time". For counters that another thread
+ * samples, and for words that only their own thread writes. */
+#define spw_thr_load_rlx(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
+#define spw_thr_store_rlx(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+/* Cold paths only: several writers. Both return the old value. */
+#define spw_thr_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
+#define spw_thr_exchange(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#define spw_thr_cas(p, expected_p, desired) \
+	__atomic_compare_exchange_n((p), (expected_p), (desired), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+
+/* Single-writer counter: the owner adds, others may sample it with spw_thr_load_rlx. Not a
+ * read-modify-write instruction. */
+#define spw_thr_count(p, v) spw_thr_store_rlx((p), *(p) + (v))
+
+/* Orders an earlier store before a later load (the one edge that acquire and release do not give).
+ * For "publish that I sleep, then look once more". */
+SPW_INLINE void spw_thr_full_fence(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* ---- CPU and a DMA device --------------------------------------------------------------------- */
+
+#ifdef SPW_TSAN
+extern uint32_t spw_tsan_word;
+#define SPW_TSAN_EDGE() ((void)__atomic_fetch_add(&spw_tsan_word, 1u, __ATOMIC_ACQ_REL))
+#else
+#define SPW_TSAN_EDGE() ((void)0)
+#endif
+
+/* Read an ownership or index word that a device writes. No order by itself. */
+#define spw_dma_load(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
+/* Write a word that a device reads (descriptor, doorbell record). No order by itself. */
+#define spw_dma_store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+
+/* After an ownership word said "yours": what the device wrote before it may now be read. */
+SPW_INLINE void spw_dma_from_device(void)
+{
+#if defined(__aarch64__)
+	__asm__ __volatile__("dmb oshld" ::: "memory");
+#else
+	__atomic_signal_fence(__ATOMIC_ACQUIRE); /* x86: loads are not reordered with loads */
+#endif
+	SPW_TSAN_EDGE();
+}
+
+/* Before a doorbell record: descriptors and payload written earlier are seen by the device first. */
+SPW_INLINE void spw_dma_to_device(void)
+{
+#if defined(__aarch64__)
+	__asm__ __volatile__("dmb oshst" ::: "memory");
+#else
+	__atomic_signal_fence(__ATOMIC_RELEASE); /* x86: stores are not reordered with stores */
+#endif
+	SPW_TSAN_EDGE();
+}
+
+/* ---- CPU stores to a device register ---------------------------------------------------------- */
+
+/* Before the first store to a write-combining page: memory written earlier is seen by the device
+ * before anything that is stored there. */
+SPW_INLINE void spw_mmio_wc_start(void)
+{
+#if defined(__aarch64__)
+	__asm__ __volatile__("dmb oshst" ::: "memory");
+#elif defined(__x86_64__)
+	__asm__ __volatile__("sfence" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+	SPW_TSAN_EDGE();
+}
+
+/* After the last one: what was combined leaves the core now, and in order before the next burst. */
+SPW_INLINE void spw_mmio_wc_flush(void)
+{
+#if defined(__aarch64__)
+	__asm__ __volatile__("dsb st" ::: "memory");
+#elif defined(__x86_64__)
+	__asm__ __volatile__("sfence" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+/* One 8-byte register store, whole. */
+SPW_INLINE void spw_mmio_write64_be(void *reg, spw_be64 v)
+{
+	__atomic_store_n((uint64_t *)reg, (SPW_FORCE uint64_t)v, __ATOMIC_RELAXED);
+}
+
+/* ---- CPU and a running GPU kernel ------------------------------------------------------------- */
+
+/* Host side of words shared with a kernel at system scope; 8-byte aligned host memory that the GPU
+ * maps. The partner is the .sys load or store in device code, named at each use. */
+SPW_INLINE uint64_t spw_gpu_load_acq64(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+SPW_INLINE uint64_t spw_gpu_load_rlx64(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+SPW_INLINE void spw_gpu_store_rel64(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+
+SPW_INLINE void spw_gpu_store_rlx64(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------- */
+
+/* One turn of a spin loop. */
+SPW_INLINE void spw_cpu_relax(void)
+{
+#if defined(__aarch64__)
+	__asm__ __volatile__("isb" ::: "memory"); /* yield is a no-op on Neoverse and Cortex-X */
+#elif defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+SPW_INLINE void spw_prefetch_read(const void *p)
+{
+	__builtin_prefetch(p, 0, 3);
+}
+
+SPW_INLINE void spw_prefetch_write(const void *p)
+{
+	__builtin_prefetch(p, 1, 3);
+}
+
+#endif
