@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Text of CQEs and WQEs, and the way back from a log's hex. Cold code. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "prm/spw_prm.h"
+
+struct out {
+	char *text;
+	size_t size;
+	int len;
+};
+
+static void SPW_PRINTF(2, 3) put(struct out *o, const char *fmt, ...)
+{
+	const size_t at = (size_t)o->len < o->size ? (size_t)o->len : o->size;
+	va_list ap;
+
+	va_start(ap, fmt);
+	o->len += vsnprintf(at < o->size ? o->text + at : NULL, o->size - at, fmt, ap);
+	va_end(ap);
+}
+
+static void put_fields(struct out *o, const struct spw_prm_format *fmt, const void *p)
+{
+	for (unsigned i = 0; i < fmt->field_cnt; i++) {
+		const uint64_t v = spw_prm_field_get(&fmt->fields[i], p);
+
+		if (v)
+			put(o, "%s%s=0x%llx", o->len ? " " : "", fmt->fields[i].name, (unsigned long long)v);
+	}
+}
+
+int spw_prm_dump(const struct spw_prm_format *fmt, const void *p, char *text, size_t size)
+{
+	struct out o = {text, size, 0};
+
+	if (size)
+		text[0] = '\0';
+	put_fields(&o, fmt, p);
+	return o.len;
+}
+
+int spw_prm_dump_cqe(const void *cqe, char *text, size_t size)
+{
+	const unsigned opcode = (unsigned)spw_prm_cqe64_get_opcode(cqe);
+	const bool err = opcode == SPW_PRM_CQE_REQ_ERR || opcode == SPW_PRM_CQE_RESP_ERR;
+	struct out o = {text, size, 0};
+
+	put(&o, "%s", spw_prm_cqe_opcode_name(opcode));
+	if (err)
+		put(&o, " %s (%s)", spw_prm_syndrome_name((unsigned)spw_prm_cqe_err_get_syndrome(cqe)),
+		    spw_prm_syndrome_text((unsigned)spw_prm_cqe_err_get_syndrome(cqe)));
+	if (opcode == SPW_PRM_CQE_REQ || opcode == SPW_PRM_CQE_REQ_ERR)
+		put(&o, " of %s", spw_prm_wqe_opcode_name((unsigned)spw_prm_cqe64_get_send_opcode(cqe)));
+	put_fields(&o, spw_prm_format(err ? "cqe_err" : "cqe64"), cqe);
+	return o.len;
+}
+
+static void put_segment(struct out *o, const char *name, const uint8_t *p, size_t left)
+{
+	const struct spw_prm_format *fmt = spw_prm_format(name);
+
+	put(o, "\n%s:", name);
+	if (left < fmt->bytes)
+		put(o, " cut");
+	else
+		put_fields(o, fmt, p);
+}
+
+/* Data and inline segments up to the WQE's end. */
+static void put_data(struct out *o, const uint8_t *p, size_t left)
+{
+	while (left >= 16) {
+		size_t seg = 16;
+
+		if (spw_prm_wqe_data_get_inline_seg(p)) {
+			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_inline_get_byte_count(p) + 4, (size_t)16);
+			put_segment(o, "wqe_inline", p, left);
+		} else {
+			put_segment(o, "wqe_data", p, left);
+		}
+		if (seg > left)
+			return;
+		p += seg;
+		left -= seg;
+	}
+}
+
+static bool has_raddr(unsigned opcode)
+{
+	return opcode == SPW_PRM_OP_RDMA_WRITE || opcode == SPW_PRM_OP_RDMA_WRITE_IMM ||
+	       opcode == SPW_PRM_OP_RDMA_READ || opcode == SPW_PRM_OP_ATOMIC_CS || opcode == SPW_PRM_OP_ATOMIC_FA;
+}
+
+int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport transport, char *text, size_t size)
+{
+	const uint8_t *p = wqe;
+	struct out o = {text, size, 0};
+	unsigned opcode;
+	size_t left;
+
+	if (bytes < 16) {
+		put(&o, "cut");
+		return o.len;
+	}
+	opcode = (unsigned)spw_prm_wqe_ctrl_get_opcode(p);
+	left = SPW_MIN(bytes, (size_t)spw_prm_wqe_ctrl_get_ds(p) * 16);
+	put(&o, "%s", spw_prm_wqe_opcode_name(opcode));
+	put_fields(&o, spw_prm_format("wqe_ctrl"), p);
+	if (left <= 16)
+		return o.len;
+	p += 16;
+	left -= 16;
+	if (transport == SPW_PRM_UD || transport == SPW_PRM_RAW) {
+		const char *name = transport == SPW_PRM_UD ? "wqe_av" : "wqe_eth";
+		size_t seg = transport == SPW_PRM_UD ? 48 : 16;
+
+		put_segment(&o, name, p, left);
+		if (transport == SPW_PRM_RAW && spw_prm_wqe_eth_get_inline_hdr_sz(p) > 2)
+			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_eth_get_inline_hdr_sz(p) + 14, (size_t)16);
+		if (seg > left)
+			return o.len;
+		p += seg;
+		left -= seg;
+	} else if (has_raddr(opcode)) {
+		const bool atomic = opcode == SPW_PRM_OP_ATOMIC_CS || opcode == SPW_PRM_OP_ATOMIC_FA;
+
+		put_segment(&o, "wqe_raddr", p, left);
+		p += 16;
+		left -= 16;
+		if (atomic && left >= 16) {
+			put_segment(&o, "wqe_atomic", p, left);
+			p += 16;
+			left -= 16;
+		}
+	}
+	put_data(&o, p, left);
+	return o.len;
+}
+
+static int hex_digit(int c)
+{
+	return isdigit(c) ? c - '0' : isxdigit(c) ? tolower(c) - 'a' + 10 : -1;
+}
+
+/* The text after a line's "offset:", if it has one. */
+static const char *skip_offset(const char *line, const char *end)
+{
+	const char *p = line;
+
+	while (p < end && (isxdigit((unsigned char)*p) || isspace((unsigned char)*p)))
+		p++;
+	return p < end && *p == ':' ? p + 1 : line;
+}
+
+int spw_prm_parse_hex(const char *text, void *out, size_t size)
+{
+	uint8_t *bytes = out;
+	size_t n = 0;
+
+	while (*text) {
+		const char *end = strchr(text, '\n');
+		int high = -1;
+
+		if (!end)
+			end = text + strlen(text);
+		for (const char *p = skip_offset(text, end); p < end; p++) {
+			const int d = hex_digit((unsigned char)*p);
+
+			if (isspace((unsigned char)*p)) {
+				if (high >= 0)
+					return -EINVAL;
+				continue;
+			}
+			if (d < 0 || (high >= 0 && n == size))
+				return -EINVAL;
+			if (high >= 0)
+				bytes[n++] = (uint8_t)(high << 4 | d);
+			high = high >= 0 ? -1 : d;
+		}
+		if (high >= 0)
+			return -EINVAL;
+		text = *end ? end + 1 : end;
+	}
+	return (int)n;
+}

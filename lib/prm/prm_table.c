@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The lists of spw_prm.h as tables, and every row checked at compile time. */
+#include "prm/spw_prm.h"
+
+#define ROW(b, m, l, n) {.name = #n, .byte = (b), .msb = (m), .lsb = (l)},
+#define TABLE(fmt, LIST, size) static const struct spw_prm_field fmt##_fields[] = {LIST(ROW)};
+SPW_PRM_FORMATS(TABLE)
+
+/* A row lies inside its format, on its word's alignment, and is not upside down. */
+#define FITS(b, m, l, n) && (m) >= (l) && (b) % ((m) > 31 ? 8 : 4) == 0 && (m) < 64 && (b) + ((m) > 31 ? 8 : 4) <= LIMIT
+#define CHECK(LIST) _Static_assert(1 LIST(FITS), #LIST " has a row that does not fit")
+#define LIMIT 64
+CHECK(SPW_PRM_CQE64);
+CHECK(SPW_PRM_CQE_ERR);
+#undef LIMIT
+#define LIMIT 48
+CHECK(SPW_PRM_WQE_AV);
+#undef LIMIT
+#define LIMIT 16
+CHECK(SPW_PRM_WQE_CTRL);
+CHECK(SPW_PRM_WQE_RADDR);
+CHECK(SPW_PRM_WQE_ATOMIC);
+CHECK(SPW_PRM_WQE_DATA);
+CHECK(SPW_PRM_WQE_ETH);
+CHECK(SPW_PRM_WQE_SRQ_NEXT);
+#undef LIMIT
+#define LIMIT 8
+CHECK(SPW_PRM_MINI_HASH);
+CHECK(SPW_PRM_MINI_CSUM);
+CHECK(SPW_PRM_MINI_CSUM_STRIDX);
+CHECK(SPW_PRM_MINI_REQ);
+CHECK(SPW_PRM_DBREC_QP);
+CHECK(SPW_PRM_DBREC_CQ);
+#undef LIMIT
+#define LIMIT 4
+CHECK(SPW_PRM_WQE_INLINE);
+
+#define FORMAT(fmt, LIST, size) \
+	{.name = #fmt, .bytes = (size), .field_cnt = SPW_ARRAY_CNT(fmt##_fields), .fields = fmt##_fields},
+static const struct spw_prm_format formats[] = {SPW_PRM_FORMATS(FORMAT)};
+
+const struct spw_prm_format *spw_prm_format_at(unsigned idx)
+{
+	return idx < SPW_ARRAY_CNT(formats) ? &formats[idx] : NULL;
+}
+
+const struct spw_prm_format *spw_prm_format(const char *name)
+{
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(formats); i++)
+		if (strcmp(formats[i].name, name) == 0)
+			return &formats[i];
+	return NULL;
+}
+
+const struct spw_prm_field *spw_prm_field(const struct spw_prm_format *fmt, const char *name)
+{
+	for (unsigned i = 0; i < fmt->field_cnt; i++)
+		if (strcmp(fmt->fields[i].name, name) == 0)
+			return &fmt->fields[i];
+	return NULL;
+}
+
+uint64_t spw_prm_field_get(const struct spw_prm_field *f, const void *p)
+{
+	return spw_prm_get(p, f->byte, f->msb, f->lsb);
+}
+
+void spw_prm_field_set(const struct spw_prm_field *f, void *p, uint64_t v)
+{
+	spw_prm_put(p, f->byte, f->msb, f->lsb, v);
+}
+
+#define NAME(v, n) case v: return #n;
+
+const char *spw_prm_cqe_opcode_name(unsigned opcode)
+{
+	switch (opcode) { SPW_PRM_CQE_OPCODES(NAME) }
+	return "?";
+}
+
+const char *spw_prm_wqe_opcode_name(unsigned opcode)
+{
+	switch (opcode) { SPW_PRM_WQE_OPCODES(NAME) }
+	return "?";
+}
+
+#define SYN_NAME(v, n, st, text) case v: return #n;
+#define SYN_WC(v, n, st, text) case v: return st;
+#define SYN_TEXT(v, n, st, text) case v: return text;
+
+const char *spw_prm_syndrome_name(unsigned syndrome)
+{
+	switch (syndrome) { SPW_PRM_SYNDROMES(SYN_NAME) }
+	return "?";
+}
+
+unsigned spw_prm_syndrome_wc_status(unsigned syndrome)
+{
+	switch (syndrome) { SPW_PRM_SYNDROMES(SYN_WC) }
+	return 21;
+}
+
+const char *spw_prm_syndrome_text(unsigned syndrome)
+{
+	switch (syndrome) { SPW_PRM_SYNDROMES(SYN_TEXT) }
+	return "general error";
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The object model of the software ConnectX: what the control path (commands of the application)
+ * builds and what the NIC thread works on. Both live in the application's own process, so buffer
+ * addresses that libmlx5 hands over are plain pointers.
+ *
+ * Locking: one lock per device. A command holds it from look-up to answer (hca_lock); the NIC thread
+ * holds it for one round of work (hca_lock_nic) and lets waiting commands go first. When a destroy
+ * command returns, nothing of the object may be touched any more, nor its buffers: libmlx5 frees them.
+ *
+ * Who writes: fields are set by the control path ("C") under the lock; those marked "N" are written by
+ * the NIC, also under the lock. What the NIC needs besides hangs on each object's `nic` pointer, which
+ * belongs to the NIC alone (made in nic_*_create, freed in nic_*_destroy; see nic.h).
+ *
+ * Sources: <rdma/ib_user_verbs.h> and <rdma/mlx5-abi.h> (names, ranges), rdma-core (buffer layouts).
+ */
+#ifndef SPW_SOFTHCA_HCA_OBJ_H
+#define SPW_SOFTHCA_HCA_OBJ_H
+
+#include <pthread.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include "base/spw_order.h"
+#include "softhca/hca_cfg.h"
+#include "softhca/hca_cnt.h"
+
+struct nic_dev;
+struct nic_cq;
+struct nic_srq;
+struct nic_wq;
+struct nic_qp;
+struct hca_ctx;
+struct hca_dev;
+
+enum hca_qp_state { /* the values of enum ib_qp_state */
+	HCA_QPS_RESET,
+	HCA_QPS_INIT,
+	HCA_QPS_RTR,
+	HCA_QPS_RTS,
+	HCA_QPS_SQD,
+	HCA_QPS_SQE,
+	HCA_QPS_ERR,
+};
+
+enum hca_wq_state { HCA_WQS_RESET, HCA_WQS_RDY, HCA_WQS_ERR };
+
+enum hca_event { /* the values of enum ib_event_type */
+	HCA_EVENT_CQ_ERR = 0,
+	HCA_EVENT_QP_FATAL = 1,
+	HCA_EVENT_QP_REQ_ERR = 2,
+	HCA_EVENT_QP_ACCESS_ERR = 3,
+	HCA_EVENT_COMM_EST = 4,
+	HCA_EVENT_SQ_DRAINED = 5,
+	HCA_EVENT_PATH_MIG = 6,
+	HCA_EVENT_PATH_MIG_ERR = 7,
+	HCA_EVENT_DEVICE_FATAL = 8,
+	HCA_EVENT_PORT_ACTIVE = 9,
+	HCA_EVENT_PORT_ERR = 10,
+	HCA_EVENT_LID_CHANGE = 11,
+	HCA_EVENT_GID_CHANGE = 18,
+	HCA_EVENT_SRQ_ERR = 14,
+	HCA_EVENT_SRQ_LIMIT_REACHED = 15,
+	HCA_EVENT_QP_LAST_WQE_REACHED = 16,
+	HCA_EVENT_WQ_FATAL = 19,
+};
+
+enum hca_obj_type { HCA_PD = 1, HCA_MR, HCA_AH, HCA_CQ, HCA_SRQ, HCA_WQ, HCA_RWQ_TBL, HCA_QP, HCA_FLOW, HCA_UAR };
+
+/* First in every object. */
+struct hca_obj {
+	struct hca_ctx *ctx;
+	struct hca_obj *next; /* all objects of ctx */
+	uint32_t handle;      /* what the application calls it; unique in its context */
+	uint32_t use_cnt;     /* objects that refer to it: destroying it is EBUSY until 0 */
+	uint32_t async_sent;  /* async events that the application has been given */
+	uint8_t type;         /* enum hca_obj_type */
+	uint64_t user_handle; /* names the object in events */
+};
+
+struct hca_pd {
+	struct hca_obj o;
+	uint32_t pdn;
+};
+
+/* One 4 KB register page. The NIC and the application map the same memory (a memfd). */
+struct hca_uar {
+	struct hca_obj o;
+	uint32_t index;        /* device-wide; what create_qp and create_cq name */
+	bool bf;               /* BlueFlame page; else NC: only CQ arming is expected there */
+	uint8_t *page;         /* the NIC's own mapping, 4096 bytes */
+	struct hca_qp *qps;    /* SQs that ring here, by uar_next */
+	struct hca_cq *cqs;    /* CQs that arm here, by uar_next */
+};
+
+struct hca_mr {
+	struct hca_obj o;
+	struct hca_pd *pd;
+	uint8_t *host;         /* where byte `iova` lies in this process */
+	uint64_t iova;         /* what WQEs and peers call the first byte */
+	uint64_t length_bytes;
+	uint32_t access;       /* IB_UVERBS_ACCESS_* */
+	uint32_t key;          /* lkey = rkey = index << 8 | tag; never 0x100 */
+	bool revoked;          /* N: a fault took it away; every access fails */
+	void *map;             /* dma-buf: own mapping to be undone, else NULL */
+	uint64_t map_bytes;
+};
+
+struct hca_cq {
+	struct hca_obj o;
+	uint8_t *buf;          /* ncqe * cqe_bytes */
+	spw_be32 *dbrec;       /* [0] consumer index, [1] arm word (0xffffffff until the first arming) */
+	uint32_t cqn;
+	uint32_t ncqe;         /* power of 2 */
+	uint32_t cqe_bytes;    /* 64 or 128 (the CQE is then in the upper half) */
+	bool comp_en;          /* compress: write title and mini-CQEs */
+	uint8_t comp_format;   /* MLX5_IB_CQE_RES_FORMAT_*, one bit */
+	bool pad_128;          /* write 128 bytes per CQE */
+	bool ignore_overrun;
+	bool real_time_ts;
+	uint16_t mod_cnt, mod_period_us;
+	struct hca_comp_channel *channel; /* or NULL: arming has no effect */
+	uint32_t comp_sent;    /* completion events that the application has been given */
+	struct hca_uar *uar;
+	struct hca_cq *uar_next;
+	struct nic_cq *nic;
+};
+
+struct hca_srq {
+	struct hca_obj o;
+	struct hca_pd *pd;
+	uint8_t *buf;          /* wqe_cnt << wqe_shift: 16 B next segment, then data segments */
+	spw_be32 *dbrec;       /* [0] WQEs posted so far, mod 2^16 */
+	uint32_t srqn;
+	uint32_t wqe_cnt;      /* power of 2 */
+	uint32_t wqe_shift;
+	uint32_t max_wr, max_sge;
+	uint32_t uidx;         /* goes into CQEs */
+	uint32_t limit;        /* C arms, N: 0 when HCA_EVENT_SRQ_LIMIT_REACHED has been raised */
+	struct nic_srq *nic;
+};
+
+/* A cyclic receive queue: a QP's own, or a WQ's. */
+struct hca_rq {
+	uint8_t *buf;          /* wqe_cnt << wqe_shift */
+	spw_be32 *dbrec;       /* RCV_DBR: WQEs posted so far, mod 2^16 */
+	uint32_t wqe_cnt;      /* power of 2; 0: no receive queue */
+	uint32_t wqe_shift;
+	uint32_t max_sge;
+	bool signature;        /* each WQE starts with a 16 B signature segment */
+};
+
+struct hca_wq {
+	struct hca_obj o;
+	struct hca_pd *pd;
+	struct hca_cq *cq;
+	struct hca_rq rq;
+	uint32_t wqn;
+	uint32_t max_wr;
+	uint32_t uidx;         /* goes into CQEs */
+	uint8_t state;         /* enum hca_wq_state; N: ERR on a fatal error */
+	bool striding;
+	bool two_byte_shift;
+	uint8_t stride_log2_bytes;
+	uint8_t strides_log2_cnt;
+	uint32_t flags;        /* IB_UVERBS_WQ_FLAGS_* */
+	struct nic_wq *nic;
+};
+
+struct hca_rwq_tbl {
+	struct hca_obj o;
+	uint32_t log2_cnt;
+	struct hca_wq **wq;    /* 1 << log2_cnt */
+};
+
+struct hca_rss {
+	struct hca_rwq_tbl *tbl;
+	uint64_t fields;       /* MLX5_RX_HASH_* */
+	uint8_t key[128];
+	uint8_t key_bytes;     /* 40 in practice */
+};
+
+/* The attributes that modify_qp set, host byte order, the encodings of the IB specification. */
+struct hca_qp_attr {
+	struct ib_uverbs_qp_dest av; /* dgid, sgid_index, flow label, hop limit, traffic class, sl */
+	struct ib_uverbs_qp_dest alt_av;
+	uint32_t qkey, rq_psn, sq_psn, dest_qpn, access, rate_limit;
+	uint16_t pkey_index, alt_pkey_index;
+	uint8_t path_mtu;      /* 1..5: 256 << (n - 1) bytes */
+	uint8_t path_mig_state;
+	uint8_t max_rd_atomic, max_dest_rd_atomic;
+	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry, port, alt_port, alt_timeout;
+	bool sqd_notify;
+};
+
+struct hca_qp {
+	struct hca_obj o;
+	struct hca_pd *pd;
+	struct hca_cq *send_cq, *recv_cq; /* NULL where there is none (RSS) */
+	struct hca_srq *srq;
+	uint32_t qpn;          /* device-wide, and different on every port of one cable */
+	uint8_t qp_type;       /* IB_UVERBS_QPT_* */
+	uint8_t state;         /* enum hca_qp_state; N: ERR, SQE, and SQD's draining */
+	bool sq_draining;      /* N clears, and raises HCA_EVENT_SQ_DRAINED if attr.sqd_notify */
+	bool sig_all;
+	bool is_rss;           /* no rings: frames go through rss */
+	uint32_t create_flags; /* IB_UVERBS_QP_CREATE_* */
+	uint32_t flags;        /* MLX5_QP_FLAG_* */
+	uint32_t uidx;         /* goes into CQEs */
+	struct ib_uverbs_qp_cap cap;
+	uint8_t *sq_buf;       /* sq_wqebb_cnt * 64 bytes */
+	spw_be32 *sq_dbrec;    /* SND_DBR */
+	uint32_t sq_wqebb_cnt; /* power of 2; 0: no send queue */
+	struct hca_rq rq;      /* wqe_cnt 0 with an SRQ or RSS */
+	struct hca_rss rss;
+	struct hca_qp_attr attr;
+	struct hca_uar *uar;
+	struct hca_qp *uar_next;
+	struct nic_qp *nic;
+};
+
+/* One attachment of a UD or RAW_PACKET QP to a multicast group. */
+struct hca_mcast {
+	struct hca_mcast *next;
+	struct hca_qp *qp;
+	uint8_t gid[16];
+};
+
+/* One open of /dev/infiniband/uverbsN. */
+struct hca_ctx {
+	struct hca_dev *dev;
+	struct hca_ctx *next;
+	int fd;                /* the application's; a memfd that holds the register and clock pages */
+	bool ready;            /* GET_CONTEXT has been answered */
+	struct hca_async *async;
+	struct hca_obj *objs;
+	uint32_t next_handle;
+	spw_be32 *core_clock;  /* N refreshes: [0] high, [1] low word of the NIC clock */
+	struct mlx5_ib_clock_info *clock_info; /* N refreshes, by its `sign` protocol */
+};
+
+/* Objects by device-wide number; the NIC looks here for every frame and WQE. */
+struct hca_tbl {
+	void **slot;
+	uint32_t cap;          /* power of 2 */
+	uint32_t used;
+	uint32_t cursor;       /* numbers are given out in turn, so that a stale one seldom hits */
+	uint8_t *tag;          /* of the slot's last key (MRs only) */
+};
+
+struct hca_dev {
+	pthread_mutex_t mutex;
+	uint32_t cmd_waiting;  /* commands that want the mutex */
+	uint32_t idx;
+	const struct hca_cfg *cfg; /* of the process, fixed */
+	struct hca_dev_cfg id; /* name, PCI address, MAC, GUID; final once nic_attach has returned */
+	uint32_t cable_port;   /* N, by nic_attach: which port of the cable this NIC has */
+	uint8_t link_up;       /* N: 1 or 0; then hca_async_port() */
+	uint32_t mtu_bytes;    /* largest IP packet */
+	uint8_t gid[HCA_GID_CNT][16];
+	struct hca_tbl qps, cqs, srqs, wqs, mrs, uars;
+	struct hca_ctx *ctxs;
+	struct hca_mcast *mcast;
+	struct hca_flow *flows; /* see flow.h */
+	struct hca_cnt cnt;    /* N */
+	struct nic_dev *nic;
+};
+
+/* ---- the device lock ---------------------------------------------------------------------------- */
+
+SPW_INLINE void hca_lock(struct hca_dev *dev)
+{
+	spw_thr_fetch_add(&dev->cmd_waiting, 1u);
+	pthread_mutex_lock(&dev->mutex);
+	spw_thr_fetch_add(&dev->cmd_waiting, -1u);
+}
+
+SPW_INLINE void hca_unlock(struct hca_dev *dev)
+{
+	pthread_mutex_unlock(&dev->mutex);
+}
+
+/* For the NIC thread: false while a command is waiting; it then naps or yields and asks again. */
+SPW_INLINE bool hca_lock_nic(struct hca_dev *dev)
+{
+	if (spw_thr_load_rlx(&dev->cmd_waiting))
+		return false;
+	pthread_mutex_lock(&dev->mutex);
+	return true;
+}
+
+/* ---- look-up by number, under the lock; NULL if there is none ------------------------------------ */
+
+SPW_INLINE void *hca_tbl_get(const struct hca_tbl *t, uint32_t idx)
+{
+	return spw_likely(idx < t->cap) ? t->slot[idx] : NULL;
+}
+
+/* QPNs carry the cable port in bits 16..23. */
+#define HCA_QPN_SLOT(qpn) ((qpn) & 0xffffu)
+
+SPW_INLINE struct hca_qp *hca_qp_get(const struct hca_dev *dev, uint32_t qpn)
+{
+	struct hca_qp *qp = hca_tbl_get(&dev->qps, HCA_QPN_SLOT(qpn));
+
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+/* The MR that a key of a WQE or of a peer names; tag and revocation have been looked at. */
+SPW_INLINE struct hca_mr *hca_mr_get(const struct hca_dev *dev, uint32_t key)
+{
+	struct hca_mr *mr = hca_tbl_get(&dev->mrs, key >> 8);
+
+	return mr && mr->key == key && !mr->revoked ? mr : NULL;
+}
+
+/* Where [va, va + len) of the MR lies, or NULL: outside it, other PD, or access bits are missing. */
+SPW_INLINE uint8_t *hca_mr_at(const struct hca_mr *mr, const struct hca_pd *pd, uint64_t va, uint64_t len,
+			      uint32_t access)
+{
+	uint64_t off = va - mr->iova;
+
+	if (mr->pd != pd || (mr->access & access) != access)
+		return NULL;
+	if (off > mr->length_bytes || len > mr->length_bytes - off)
+		return NULL;
+	return mr->host + off;
+}
+
+/* ---- events: called under the lock by either side ------------------------------------------------ */
+
+/* A CQ that was armed has something: one event to its channel. No-op without a channel. */
+void hca_event_comp(struct hca_cq *cq);
+/* One asynchronous event to the object's context; type is an enum hca_event. */
+void hca_event_cq(struct hca_cq *cq, enum hca_event type);
+void hca_event_qp(struct hca_qp *qp, enum hca_event type);
+void hca_event_srq(struct hca_srq *srq, enum hca_event type);
+void hca_event_wq(struct hca_wq *wq, enum hca_event type);
+/* One to every context of the device: PORT_ACTIVE, PORT_ERR (after link_up changed), DEVICE_FATAL. */
+void hca_event_port(struct hca_dev *dev, enum hca_event type);
+
+#endif
