@@ -10,7 +10,7 @@
  * in any order, so drivers keep slot_of[pos & mask] beside their rings.
  *
  *            pool ──get──► posted to the NIC ──rx_burst──► lent ──release_burst──► pool
- *                                                            └──tx_burst──► in TX ──sent──► pool
+ *            pool ──lend_burst (a source fills it)──► lent     └──tx_burst──► in TX ──sent──► pool
  *
  * A slot may hold 64 bytes or 64 MiB; nothing assumes a size class. A frame that needs several segments is dropped by
  * the driver and counted too_long. A striding buffer is one WQE of many slots (its strides); the driver reposts it
@@ -145,8 +145,11 @@ struct spw_port_queue {
 	/* Purpose: everything that is not a burst: TX completions, error recovery, link. Call it in housekeeping and
 	 * when idle; it is bounded. Returns: events written, 0 .. cnt. Thread: owner. */
 	uint16_t (*events)(void *q, struct spw_port_event *event, uint16_t cnt);
+	/* Purpose: lends up to cnt EMPTY slots, for a source that fills and sends them: bytes from caps.slot_headroom on are
+	 * the caller's, to be named by its own desc. Owed back like any lent slot. Returns: 0 .. cnt. Thread: owner. */
+	uint16_t (*lend_burst)(void *q, uint32_t *slot, uint16_t cnt);
 	void *q;
-	uint64_t reserved[3];
+	uint64_t reserved[2];
 } SPW_ALIGNED(SPW_CACHE_LINE);
 SPW_ASSERT_SIZE(struct spw_port_queue, 64);
 
@@ -239,6 +242,11 @@ SPW_INLINE void spw_port_release_burst(struct spw_port_queue *pq, const uint32_t
 SPW_INLINE uint16_t spw_port_tx_burst(struct spw_port_queue *pq, struct spw_desc *const *desc, uint16_t cnt)
 {
 	return pq->tx_burst(pq->q, desc, cnt);
+}
+
+SPW_INLINE uint16_t spw_port_lend_burst(struct spw_port_queue *pq, uint32_t *slot, uint16_t cnt)
+{
+	return pq->lend_burst(pq->q, slot, cnt);
 }
 
 SPW_INLINE uint16_t spw_port_events(struct spw_port_queue *pq, struct spw_port_event *event, uint16_t cnt)
