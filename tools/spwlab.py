@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the main job and the end-to-end tests share: cores, EAL arguments, and processes that never outlive their parent."""
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+TESTPMD = "dpdk-testpmd"
+EXE_FOLDERS = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def find(program):
+    """Full path, or None; tools of administrators live outside a user's PATH."""
+    return shutil.which(program, path=EXE_FOLDERS)
+
+
+def _quota_cores():
+    """Whole cores that a container's CPU quota allows; a large number where there is none."""
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        return max(1, int(quota) // int(period)) if quota != "max" else 1 << 16
+    except (OSError, ValueError):
+        return 1 << 16
+
+
+def cores():
+    """Cores that this process may use, fewest first: affinity (taskset, cpusets), cut to the CPU quota."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[:_quota_cores()]
+
+
+class Cores:
+    """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep."""
+
+    def __init__(self):
+        have = cores()
+        self.generator = have[0]
+        self.receive = have[1 % len(have)]
+        self.executor = have[2] if len(have) > 2 else None
+        self.main = have[3] if len(have) > 3 else self.generator
+        self.cnt = len(have)
+
+    def spinwire(self):
+        lcores = f"0@{self.main},1@{self.receive}"
+        return lcores + (f",2@{self.executor}" if self.executor is not None else "")
+
+    def said(self):
+        third = f"executor {self.executor}" if self.executor is not None else "executor inline (no core to spare)"
+        return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}, {third}"
+
+
+def prefix(role):
+    return f"spinwire-{role}-{os.getpid()}"
+
+
+def eal(lcores, file_prefix, mem_mb=128, telemetry=False):
+    """EAL without hugepages, PCI or root."""
+    args = ["--lcores", lcores, "--no-huge", "-m", str(mem_mb), "--no-pci", "--no-shconf", "--file-prefix", file_prefix]
+    return args + ([] if telemetry else ["--no-telemetry"])
+
+
+def forget_prefix(file_prefix):
+    """Removes the empty runtime folder that EAL leaves."""
+    for top in ("/var/run", os.environ.get("XDG_RUNTIME_DIR", "/tmp")):
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(top, "dpdk", file_prefix))
+
+
+def wait_for(condition, seconds, what):
+    """Polls condition() until true; its value. TimeoutError says what was waited for."""
+    end = time.monotonic() + seconds
+    while True:
+        got = condition()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {seconds} s for {what}")
+        time.sleep(0.02)
+
+
+def _tie_to_parent():
+    os.setpgid(0, 0)
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(cmd, **kwargs):
+    """A process in a group of its own that is killed when this one dies."""
+    return subprocess.Popen(cmd, stdin=subprocess.DEVNULL, preexec_fn=_tie_to_parent, **kwargs)
+
+
+def stop(process, seconds=20):
+    """SIGINT, then a bounded wait, then SIGKILL. Returns the exit status."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return process.returncode
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def testpmd(core, vdev, options, log_path, ready_seconds=30):
+    """The distribution's own dpdk-testpmd, forwarding on one core; yields once it forwards."""
+    program = find(TESTPMD)
+    if not program:
+        raise FileNotFoundError("dpdk-testpmd is not installed (tools/deps run)")
+    role = prefix("peer" + os.path.basename(log_path).split(".")[0])
+    cmd = [program, *eal(f"0@{core},1@{core}", role), "--vdev", vdev, "--", "--stats-period", "1",
+           "--total-num-mbufs=8192", "--no-mlockall", *options]
+    with open(log_path, "wb") as log:
+        process = spawn(cmd, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_for(lambda: process.poll() is not None or "Port statistics" in read(log_path)
+                 or "NIC statistics" in read(log_path), ready_seconds, "testpmd to forward")
+        if process.poll() is not None:
+            raise RuntimeError(f"testpmd left with {process.returncode}:\n{read(log_path)[-2000:]}")
+        yield process
+    finally:
+        stop(process)
+        forget_prefix(role)
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
