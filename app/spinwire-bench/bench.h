@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One binary, many benchmarks. A benchmark adds rows; main.c prints them as a table and as JSON
+ * ("schema": "spinwire.bench/1"). What is compared stands in rows of one run.
+ */
+#ifndef SPW_BENCH_H
+#define SPW_BENCH_H
+
+#include "base/spw_types.h"
+
+struct spw_bench_row {
+	char name[72];    /* the case: what was done, "persistent 1500 B" */
+	char metric[32];  /* what was read: "p99", "throughput" */
+	char unit[16];    /* "us", "GB/s", "Mframes/s", "ticks/frame" */
+	double median, min, max; /* over runs */
+	uint32_t runs;
+};
+
+struct spw_bench_out {
+	struct spw_bench_row *row;
+	size_t row_cnt, row_max;
+	char machine[256]; /* a benchmark may add to what main.c wrote: "; NVIDIA H100" */
+};
+
+/* Purpose: adds one row from runs values (sorted in place). Shape: cnt >= 1. Thread: setup.
+ * Errors: exits the program when memory is out (it is a program, not a library). */
+void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
+		   double *value, uint32_t cnt);
+/* The same with one value. */
+void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
+		    double value);
+
+/* Each returns a program's exit status: 0 good, 1 usage, 2 the machine cannot do it, 3 the run is invalid. A text for
+ * people has then been printed to stderr. argv[0] is the benchmark's name. */
+int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/spw_log.h"
+#include "bench.h"
+
+static const struct {
+	const char *name, *what;
+	int (*run)(int argc, char **argv, struct spw_bench_out *out);
+} bench_list[] = {
+	{"handoff", "hand-off of batches to a GPU: latency by payload, throughput by frame size",
+	 spw_bench_handoff},
+};
+
+static int usage(FILE *f, int status)
+{
+	fprintf(f, "usage: spinwire-bench [--json FILE] NAME [options of NAME]\n"
+		   "       spinwire-bench --list\n"
+		   "       spinwire-bench NAME --help\n");
+	return status;
+}
+
+static int list(void)
+{
+	for (size_t i = 0; i < SPW_ARRAY_CNT(bench_list); i++)
+		printf("%-10s %s\n", bench_list[i].name, bench_list[i].what);
+	return 0;
+}
+
+static void log_to_stderr(enum spw_log_level level, const char *text, void *arg)
+{
+	static const char *const tag[] = {"", "warning: ", "error: "};
+
+	(void)arg;
+	fprintf(stderr, "%s%s\n", tag[level], text);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
+		   double *value, uint32_t cnt)
+{
+	struct spw_bench_row *r;
+
+	if (out->row_cnt == out->row_max) {
+		out->row_max = out->row_max ? 2 * out->row_max : 64;
+		out->row = realloc(out->row, out->row_max * sizeof(*out->row));
+		if (!out->row) {
+			fprintf(stderr, "spinwire-bench: out of memory\n");
+			exit(2);
+		}
+	}
+	qsort(value, cnt, sizeof(*value), by_value);
+	r = &out->row[out->row_cnt++];
+	snprintf(r->name, sizeof(r->name), "%s", name);
+	snprintf(r->metric, sizeof(r->metric), "%s", metric);
+	snprintf(r->unit, sizeof(r->unit), "%s", unit);
+	r->median = cnt % 2 ? value[cnt / 2] : (value[cnt / 2 - 1] + value[cnt / 2]) / 2;
+	r->min = value[0];
+	r->max = value[cnt - 1];
+	r->runs = cnt;
+}
+
+void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
+		    double value)
+{
+	spw_bench_add(out, name, metric, unit, &value, 1);
+}
+
+static void machine_text(char *text, size_t bytes)
+{
+	char model[128] = "unknown CPU", line[256];
+	struct utsname u;
+	FILE *f = fopen("/proc/cpuinfo", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "model name : %127[^\n]", model) == 1)
+			break;
+	if (f)
+		fclose(f);
+	uname(&u);
+	snprintf(text, bytes, "%s x %ld, Linux %.40s %.20s", model, sysconf(_SC_NPROCESSORS_ONLN), u.release,
+		 u.machine);
+}
+
+static void print_table(const struct spw_bench_out *out)
+{
+	printf("%s\n%-48s %-14s %12s %12s %12s %5s  %s\n", out->machine, "case", "metric", "median", "min",
+	       "max", "runs", "unit");
+	for (size_t i = 0; i < out->row_cnt; i++) {
+		const struct spw_bench_row *r = &out->row[i];
+
+		printf("%-48s %-14s %12.3f %12.3f %12.3f %5u  %s\n", r->name, r->metric, r->median, r->min,
+		       r->max, r->runs, r->unit);
+	}
+}
+
+static int write_json(const struct spw_bench_out *out, const char *bench, const char *path)
+{
+	json_t *rows = json_array(), *top;
+	int rc;
+
+	for (size_t i = 0; i < out->row_cnt; i++) {
+		const struct spw_bench_row *r = &out->row[i];
+
+		json_array_append_new(rows, json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:i}", "case", r->name,
+						      "metric", r->metric, "unit", r->unit, "median",
+						      r->median, "min", r->min, "max", r->max, "runs",
+						      (int)r->runs));
+	}
+	top = json_pack("{s:s,s:s,s:s,s:o}", "schema", "spinwire.bench/1", "bench", bench, "machine",
+			out->machine, "rows", rows);
+	rc = json_dump_file(top, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+	json_decref(top);
+	if (rc)
+		fprintf(stderr, "spinwire-bench: cannot write %s: %s\n", path, strerror(errno));
+	return rc ? 2 : 0;
+}
+
+static int run_one(size_t i, int argc, char **argv, const char *json_path)
+{
+	struct spw_bench_out out = {0};
+	int status;
+
+	machine_text(out.machine, sizeof(out.machine));
+	status = bench_list[i].run(argc, argv, &out);
+	if (out.row_cnt)
+		print_table(&out);
+	if (!status && json_path)
+		status = write_json(&out, bench_list[i].name, json_path);
+	free(out.row);
+	return status;
+}
+
+/* Takes --json FILE out of argv, wherever it stands. Returns the new argc, or -1. */
+static int take_json(int argc, char **argv, const char **path_out)
+{
+	int n = 0;
+
+	for (int i = 0; i < argc; i++) {
+		if (strcmp(argv[i], "--json")) {
+			argv[n++] = argv[i];
+			continue;
+		}
+		if (++i == argc)
+			return -1;
+		*path_out = argv[i];
+	}
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	const char *json_path = NULL;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	spw_log_sink_set(log_to_stderr, NULL);
+	argc = take_json(argc, argv, &json_path);
+	if (argc < 2)
+		return usage(stderr, 1);
+	if (!strcmp(argv[1], "--list"))
+		return list();
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		return usage(stdout, 0);
+	for (size_t i = 0; i < SPW_ARRAY_CNT(bench_list); i++)
+		if (!strcmp(argv[1], bench_list[i].name))
+			return run_one(i, argc - 1, argv + 1, json_path);
+	fprintf(stderr, "spinwire-bench: no benchmark is called %s; there are:\n", argv[1]);
+	list();
+	return 1;
+}
