@@ -158,6 +158,41 @@ SPW_INLINE void spw_gpu_store_rlx64(uint64_t *p, uint64_t v)
 	__atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
 
+/* ---- the constant-rate counter ----------------------------------------------------------------- */
+
+/* TSC or cntvct_el0. Not serialising: the CPU may read it some tens of instructions early or late. */
+SPW_INLINE uint64_t spw_cpu_counter(void)
+{
+#if defined(__aarch64__)
+	uint64_t v;
+
+	__asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(v));
+	return v;
+#elif defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+#error "no constant-rate counter known for this CPU"
+#endif
+}
+
+/* The same, read after every earlier load of this thread has its value and before any later one. */
+SPW_INLINE uint64_t spw_cpu_counter_ordered(void)
+{
+#if defined(__aarch64__)
+	uint64_t v;
+
+	__asm__ __volatile__("isb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(v)::"memory");
+	return v;
+#else
+	uint64_t v;
+
+	__builtin_ia32_lfence();
+	v = __builtin_ia32_rdtsc();
+	__builtin_ia32_lfence();
+	return v;
+#endif
+}
+
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
 /* One turn of a spin loop. */

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Log-linear histogram of 64-bit values: fixed memory, O(1) record, no division, value error at most 1/128 (0.8 %).
+ *
+ * Values below 256 have a bucket each; above, every power of two is cut into 128 equal buckets. That is the layout of an
+ * HdrHistogram with two significant digits, unit 1 and 2^40 as its limit, so a log export is a copy of the counts.
+ * Values of 2^40 and more (7 minutes of 2.6 GHz ticks) are counted in overflow and never lost.
+ *
+ * Source of the layout: HdrHistogram's description of its buckets (Gil Tene), sub-bucket count 256.
+ */
+#ifndef SPW_HIST_H
+#define SPW_HIST_H
+
+#include "base/spw_order.h"
+#include "base/spw_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPW_HIST_SUB_LOG2   7u  /* 128 buckets per power of two */
+#define SPW_HIST_VALUE_LOG2 40u /* values below 2^40 have a bucket */
+#define SPW_HIST_VALUE_MAX  ((1ull << SPW_HIST_VALUE_LOG2) - 1)
+#define SPW_HIST_BUCKET_CNT ((SPW_HIST_VALUE_LOG2 - SPW_HIST_SUB_LOG2 + 1) << SPW_HIST_SUB_LOG2) /* 4352 */
+
+/* One writer. All zero is an empty histogram. */
+struct spw_hist {
+	uint64_t overflow;  /* values above SPW_HIST_VALUE_MAX */
+	uint64_t max_value; /* exact, overflow included */
+	uint64_t reserved[6];
+	uint64_t count[SPW_HIST_BUCKET_CNT];
+} SPW_ALIGNED(SPW_CACHE_LINE);
+SPW_ASSERT_OFFSET(struct spw_hist, count, 64);
+
+/* Purpose: the bucket of a value. Shape: value 0 .. SPW_HIST_VALUE_MAX. No branch. */
+SPW_INLINE uint32_t spw_hist_bucket(uint64_t value)
+{
+	uint32_t exp = spw_log2_floor64(value | (1u << SPW_HIST_SUB_LOG2)) - SPW_HIST_SUB_LOG2;
+
+	return (exp << SPW_HIST_SUB_LOG2) + (uint32_t)(value >> exp);
+}
+
+/* Purpose: lowest and highest value that share a bucket. Shape: bucket 0 .. SPW_HIST_BUCKET_CNT - 1. */
+uint64_t spw_hist_bucket_low(uint32_t bucket);
+uint64_t spw_hist_bucket_high(uint32_t bucket);
+
+/* Purpose: counts value n times (a batch of n frames is one record). Thread: owner.
+ * Counts are written whole, so that another thread may sample a live histogram. */
+SPW_INLINE void spw_hist_record(struct spw_hist *hist, uint64_t value, uint64_t n)
+{
+	if (spw_unlikely(value > hist->max_value))
+		spw_thr_store_rlx(&hist->max_value, value);
+	if (spw_unlikely(value > SPW_HIST_VALUE_MAX)) {
+		spw_thr_count(&hist->overflow, n);
+		return;
+	}
+	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
+}
+
+/* Purpose: the corrected record against coordinated omission. A source that should have sent one every `interval` and was
+ *          held up for `value` owes the values value - interval, value - 2 * interval ... >= interval: they are counted too.
+ * Shape:   interval 0: no correction. Cost: value / interval records, at most one per bucket touched; not for the data
+ *          path. Thread: owner. */
+void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n, uint64_t interval);
+
+/* Purpose: adds from to hist. from may be live: each count is then as it was when it was read. Thread: owner of hist. */
+void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from);
+/* Thread: owner. */
+void spw_hist_clear(struct spw_hist *hist);
+
+/* Purpose: number of recorded values, overflow included. Walks the buckets. Thread: any. */
+uint64_t spw_hist_total(const struct spw_hist *hist);
+
+/* ---- reading it ----------------------------------------------------------------------------------- */
+
+enum spw_hist_answer {
+	SPW_HIST_VALUE,    /* value_out holds it */
+	SPW_HIST_TOO_FEW,  /* the samples do not reach that far: print nothing */
+	SPW_HIST_OVERFLOW, /* its rank lies above SPW_HIST_VALUE_MAX */
+	SPW_HIST_LOST,     /* its rank lies among the lost: there is no number */
+};
+
+#define SPW_HIST_PPM 1000000u /* percentiles are given in parts per million: 999900 is p99.99 */
+
+/* Purpose: the smallest recorded value that at least ppm of all values do not exceed, to within its bucket: the highest
+ *          value of the bucket, but never above the exact maximum. Lost ones count as larger than everything.
+ * Shape:   ppm 0 .. 1000000 (0: the minimum, 1000000: the maximum). A percentile is answered only where at least one
+ *          sample lies above it: count * (1 - p) >= 1, the minimum and maximum excepted.
+ * Error:   0 .. +1/128 of the value. Thread: any, on a histogram that is at rest or a copy. */
+enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t ppm, uint64_t lost_cnt,
+					 uint64_t *value_out);
+
+/* The percentiles that every table prints. name, ppm */
+#define SPW_HIST_POINT_LIST(X)                                                                                         \
+	X(min, 0)                                                                                                      \
+	X(p50, 500000)                                                                                                 \
+	X(p90, 900000)                                                                                                 \
+	X(p99, 990000)                                                                                                 \
+	X(p999, 999000)                                                                                                \
+	X(p9999, 999900)                                                                                               \
+	X(max, 1000000)
+
+enum spw_hist_point {
+#define X(name, ppm) SPW_HIST_POINT_##name,
+	SPW_HIST_POINT_LIST(X)
+#undef X
+	SPW_HIST_POINT_CNT
+};
+
+const char *spw_hist_point_name(enum spw_hist_point point);
+
+struct spw_hist_summary {
+	uint64_t count;                                     /* overflow included, lost not */
+	uint64_t value[SPW_HIST_POINT_CNT];                 /* 0 where answer is not SPW_HIST_VALUE */
+	enum spw_hist_answer answer[SPW_HIST_POINT_CNT];
+	double mean;                                        /* of the bucket middles; 0 if empty */
+};
+
+/* Thread: any, as spw_hist_percentile. Walks the buckets once. */
+void spw_hist_summary(const struct spw_hist *hist, uint64_t lost_cnt, struct spw_hist_summary *summary_out);
+
+/* ---- intervals: one writer, one reader, two banks ------------------------------------------------- */
+
+/* The writer records into one of two banks. The reader asks for a flip; the writer obeys in its housekeeping; from then on
+ * the other bank is at rest and the reader's: it merges and CLEARS it before it asks again. Any set of histograms can
+ * hang on one flip. All zero is the start: bank 0 is written, bank 1 is empty and the reader's. */
+struct spw_hist_flip {
+	uint32_t asked SPW_ALIGNED(2 * SPW_CACHE_LINE); /* written by the reader */
+	uint32_t done SPW_ALIGNED(2 * SPW_CACHE_LINE);  /* written by the writer; its lowest bit is the bank it writes to */
+};
+
+/* Purpose: the bank (0 or 1) to write to from now on. Thread: writer, in housekeeping.
+ * Order: [H1 acquire of asked: the reader's clearing is seen; H2 release of done: what was recorded is seen]. */
+SPW_INLINE uint32_t spw_hist_flip_obey(struct spw_hist_flip *flip)
+{
+	uint32_t asked = spw_thr_load_acq(&flip->asked); /* [H1 acquire, pairs with H3 in spw_hist_flip_ask] */
+
+	if (asked != flip->done)
+		spw_thr_store_rel(&flip->done, asked); /* [H2 release, pairs with H4 in spw_hist_flip_ready] */
+	return asked & 1;
+}
+
+/* Purpose: asks for the bank that is being written; does nothing while an earlier question is open. Thread: reader. */
+SPW_INLINE void spw_hist_flip_ask(struct spw_hist_flip *flip)
+{
+	if (spw_thr_load_acq(&flip->done) == flip->asked) /* [H4] */
+		spw_thr_store_rel(&flip->asked, flip->asked + 1); /* [H3 release, pairs with H1] */
+}
+
+/* Purpose: true when the last question was answered; bank_out is then the reader's until it asks again. Thread: reader. */
+SPW_INLINE bool spw_hist_flip_ready(struct spw_hist_flip *flip, uint32_t *bank_out)
+{
+	uint32_t done = spw_thr_load_acq(&flip->done); /* [H4 acquire, pairs with H2] */
+
+	*bank_out = (done & 1) ^ 1;
+	return done == flip->asked;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
