@@ -193,6 +193,19 @@ SPW_INLINE uint64_t spw_cpu_counter_ordered(void)
 #endif
 }
 
+/* Its rate in Hz where the architecture says it, else 0. */
+SPW_INLINE uint64_t spw_cpu_counter_hz(void)
+{
+#if defined(__aarch64__)
+	uint64_t v;
+
+	__asm__ __volatile__("mrs %0, cntfrq_el0" : "=r"(v));
+	return v;
+#else
+	return 0;
+#endif
+}
+
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
 /* One turn of a spin loop. */

@@ -92,7 +92,7 @@ void spw_tsc_cost(struct spw_tsc_cost *cost_out);
 struct spw_clock_pair {
 	uint64_t other;
 	uint64_t ref; /* ticks, as a rule */
-	uint64_t unc; /* half of the bracket, in units of ref */
+	uint64_t unc; /* half of the bracket, in units of ref; the step of `other` is not in it unless its reader adds it */
 };
 
 /* Purpose: reads another clock; 0, or -errno when it cannot be read now. */
@@ -130,8 +130,8 @@ uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other);
 /* Purpose: the map of a clock that is ours itself (CPU executors): identity, uncertainty 0. */
 void spw_clock_map_identity(struct spw_clock_map *map_out);
 
-/* A running fit. The window keeps the last SPW_CLOCK_FIT_PAIRS pairs; the line goes through the least uncertain pair of
- * its older half and of its newer half. If both clocks run at constant rate, the error of that line at any moment is at
+/* A running fit. The window keeps the last SPW_CLOCK_FIT_PAIRS pairs; the line goes through the two of them
+ * that leave the least uncertainty for the near future. If both clocks run at constant rate, the error of that line at any moment is at
  * most what the two brackets allow there; wander_ppb is added for rates that change (temperature).
  * One thread feeds it; others get copies of the map (struct spw_clock_box). */
 #define SPW_CLOCK_FIT_PAIRS 32u
@@ -142,6 +142,7 @@ struct spw_clock_fit {
 	uint64_t other_hz, ref_hz;
 	uint32_t nominal_ppb;  /* how far the nominal rates may be off, both together */
 	uint32_t wander_ppb;
+	uint32_t rejected_row; /* refused since the last one taken */
 	uint64_t rejected_cnt; /* pairs that no constant rate within nominal_ppb could explain: a clock jumped */
 	struct spw_clock_map map;
 	bool valid;            /* at least one pair */
@@ -159,17 +160,16 @@ int spw_clock_fit_init(struct spw_clock_fit *fit, uint64_t other_hz, uint64_t re
  * Shape:   pairs in the order they were taken. Returns: true if it was taken. Thread: the feeder. */
 bool spw_clock_fit_add(struct spw_clock_fit *fit, const struct spw_clock_pair *pair);
 
-/* Hands maps from the feeder to readers without a lock; a reader that meets a write half done takes the older map. */
+/* Hands maps from the feeder to readers without a lock; a reader that is overtaken keeps the map that it has. */
 struct spw_clock_box {
-	uint32_t seq; /* even: slot[seq / 2 & 1] is whole */
-	uint32_t reserved;
-	uint64_t slot[2][8];
+	uint64_t seq; /* maps put so far; the newest is in slot[seq & 1] */
+	uint64_t slot[2][6];
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
-/* Thread: the feeder. Order: [T1 release, pairs with T2]. */
+/* Thread: the feeder. Order: [T1 release, pairs with T2; T3 release of each word, pairs with T4]. */
 void spw_clock_box_put(struct spw_clock_box *box, const struct spw_clock_map *map);
-/* Returns: false if nothing was ever put, or the feeder overtook the reader twice in this call (keep the old map).
- * Thread: any. Order: [T2 acquire, pairs with T1]. */
+/* Returns: false if nothing was ever put, or the feeder put another one during this call (keep the old map).
+ * Thread: any. Order: [T2 acquire, pairs with T1; T4 acquire of each word, pairs with T3]. */
 bool spw_clock_box_get(struct spw_clock_box *box, struct spw_clock_map *map_out);
 
 #ifdef __cplusplus

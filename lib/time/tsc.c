@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "time/time_impl.h"
+
+#define PAIR_TRIES    32u
+#define NS_PER_S      1000000000ull
+#define STEADY_PPB    1000000ull /* two halves of a window may differ by 0.1 % and their uncertainty */
+#define COST_READS    2000u
+#define COST_ROUNDS   15u
+
+static void sleep_until_passed(uint64_t start_ns, uint64_t ns)
+{
+	struct timespec left = { .tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S) };
+	clockid_t raw = CLOCK_MONOTONIC_RAW;
+	uint64_t now = start_ns;
+
+	while (now - start_ns < ns) {
+		nanosleep(&left, NULL);
+		left = (struct timespec){ .tv_nsec = 100000 };
+		if (spw_clock_read_posix(&raw, &now))
+			return;
+	}
+}
+
+/* Rate between two pairs (other is ns, ref is ticks), and how far it may be off in 1e-9. */
+static uint64_t rate_between(const struct spw_clock_pair *a, const struct spw_clock_pair *b, uint64_t *err_ppb_out)
+{
+	uint64_t ticks = b->ref - a->ref, ns = b->other - a->other;
+	spw_u128 slack;
+
+	*err_ppb_out = UINT64_MAX;
+	if (ns == 0 || (int64_t)ticks <= 0)
+		return 0;
+	slack = (spw_u128)(a->unc + b->unc) * NS_PER_S / ticks + (spw_u128)NS_PER_S / ns + 1;
+	*err_ppb_out = (uint64_t)slack;
+	return (uint64_t)(((spw_u128)ticks * NS_PER_S + ns / 2) / ns);
+}
+
+static uint64_t difference_ppb(uint64_t a, uint64_t b)
+{
+	uint64_t diff = a > b ? a - b : b - a;
+
+	return (uint64_t)((spw_u128)diff * NS_PER_S / SPW_MAX(b, 1ull));
+}
+
+static int check_steady(const struct spw_clock_pair pair[3])
+{
+	uint64_t err[2], first, second;
+
+	first = rate_between(&pair[0], &pair[1], &err[0]);
+	second = rate_between(&pair[1], &pair[2], &err[1]);
+	if (first == 0 || second == 0)
+		return spw_err(ENOTSUP, "the CPU's counter stands still; use a machine with a constant-rate TSC");
+	if (difference_ppb(first, second) > STEADY_PPB + err[0] + err[1])
+		return spw_err(ENOTSUP,
+			       "the CPU's counter ran at %" PRIu64 " and then at %" PRIu64
+			       " Hz; use a machine with a constant-rate TSC",
+			       first, second);
+	return 0;
+}
+
+int tsc_from_pairs(const struct spw_clock_pair pair[3], uint64_t arch_hz, struct spw_tsc *tsc_out)
+{
+	uint64_t err_ppb, hz;
+	int rc = check_steady(pair);
+
+	if (rc)
+		return rc;
+	hz = rate_between(&pair[0], &pair[2], &err_ppb);
+	tsc_out->source = "measured";
+	tsc_out->err_ppb = (uint32_t)SPW_MIN(err_ppb, (uint64_t)UINT32_MAX);
+	if (arch_hz && difference_ppb(arch_hz, hz) <= STEADY_PPB + err_ppb) {
+		hz = arch_hz;
+		tsc_out->source = "cntfrq_el0";
+	}
+	tsc_out->hz = hz;
+	rc = spw_time_scale_make(hz, NS_PER_S, &tsc_out->to_ns);
+	return rc ? rc : spw_time_scale_make(NS_PER_S, hz, &tsc_out->from_ns);
+}
+
+int spw_tsc_calibrate(uint32_t window_ms, struct spw_tsc *tsc_out)
+{
+	clockid_t raw = CLOCK_MONOTONIC_RAW;
+	struct spw_clock_pair pair[3];
+	uint64_t half_ns = (uint64_t)window_ms * 500000;
+	int rc;
+
+	if (window_ms < 1 || window_ms > 10000)
+		return spw_err(EINVAL, "calibration window of %u ms: 1 .. 10000", window_ms);
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			sleep_until_passed(pair[i - 1].other, half_ns);
+		rc = spw_clock_pair_take(spw_clock_read_posix, &raw, PAIR_TRIES, &pair[i]);
+		if (rc)
+			return spw_err_ctx(rc, "calibrating the CPU's counter");
+	}
+	return tsc_from_pairs(pair, spw_cpu_counter_hz(), tsc_out);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void spw_tsc_cost(struct spw_tsc_cost *cost_out)
+{
+	uint64_t plain[COST_ROUNDS], ordered[COST_ROUNDS], step = UINT64_MAX;
+
+	for (uint32_t r = 0; r < COST_ROUNDS; r++) {
+		uint64_t start = spw_tsc_now(), last = start, now = start;
+
+		for (uint32_t i = 0; i < COST_READS; i++) {
+			now = spw_tsc_now();
+			if (now > last)
+				step = SPW_MIN(step, now - last);
+			last = now;
+		}
+		plain[r] = now - start;
+		start = spw_tsc_now();
+		for (uint32_t i = 0; i < COST_READS; i++)
+			now = spw_tsc_now_ordered();
+		ordered[r] = now - start;
+	}
+	qsort(plain, COST_ROUNDS, sizeof(plain[0]), compare_u64);
+	qsort(ordered, COST_ROUNDS, sizeof(ordered[0]), compare_u64);
+	cost_out->read_ticks = (double)plain[COST_ROUNDS / 2] / COST_READS;
+	cost_out->read_ordered_ticks = (double)ordered[COST_ROUNDS / 2] / COST_READS;
+	cost_out->step_ticks = step;
+}

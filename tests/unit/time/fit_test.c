@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <pthread.h>
+
+#include "time/spw_time.h"
+#include "unit_test.h"
+
+/* Two simulated clocks: ref = ref0 + rate * (other - other0), with rate a few ppm off nominal. */
+struct sim {
+	uint64_t other_hz, ref_hz, other0, ref0;
+	int64_t off_ppb;
+	uint64_t seed;
+};
+
+static uint64_t sim_ref(const struct sim *sim, uint64_t other)
+{
+	spw_i128 delta = (spw_i128)(int64_t)(other - sim->other0) * (int64_t)sim->ref_hz;
+
+	return sim->ref0 + (uint64_t)(int64_t)(delta / (int64_t)sim->other_hz +
+					       delta * sim->off_ppb / 1000000000 / (int64_t)sim->other_hz);
+}
+
+static struct spw_clock_pair sim_pair(struct sim *sim, uint64_t other)
+{
+	uint64_t unc = 20 + unit_random(&sim->seed) % 500;
+
+	if (unit_random(&sim->seed) % 7 == 0)
+		unc *= 400; /* the reader was descheduled between its two readings */
+	return (struct spw_clock_pair){ other, sim_ref(sim, other) + unit_random(&sim->seed) % (2 * unc + 1) - unc, unc };
+}
+
+static struct sim sim_make(uint64_t seed)
+{
+	struct sim sim = { .seed = seed };
+
+	sim.other_hz = 31250000 << (unit_random(&sim.seed) % 6);
+	sim.ref_hz = 1000000000 + unit_random(&sim.seed) % 3000000000ull;
+	sim.other0 = unit_random(&sim.seed) >> 1;
+	sim.ref0 = unit_random(&sim.seed) >> 1;
+	sim.off_ppb = (int64_t)(unit_random(&sim.seed) % 180000) - 90000;
+	return sim;
+}
+
+static void assert_truth_within(const struct sim *sim, const struct spw_clock_map *map, uint64_t other)
+{
+	int64_t off = (int64_t)(spw_clock_map_ref(map, other) - sim_ref(sim, other));
+	uint64_t far = (uint64_t)(off < 0 ? -off : off);
+
+	if (far > spw_clock_map_unc(map, other) + 2)
+		fail_msg("off by %llu, claimed %llu", (unsigned long long)far,
+			 (unsigned long long)spw_clock_map_unc(map, other));
+}
+
+static void truth_lies_within_the_uncertainty(void **state)
+{
+	(void)state;
+	for (uint64_t run = 1; run <= 200; run++) {
+		struct sim sim = sim_make(run);
+		uint64_t step = sim.other_hz / 100, other = sim.other0;
+		struct spw_clock_fit fit;
+
+		assert_int_equal(spw_clock_fit_init(&fit, sim.other_hz, sim.ref_hz, 100000, 0), 0);
+		for (int i = 0; i < 100; i++) {
+			struct spw_clock_pair pair;
+
+			other += step / 2 + unit_random(&sim.seed) % step;
+			pair = sim_pair(&sim, other);
+			assert_true(spw_clock_fit_add(&fit, &pair));
+			for (uint64_t k = 0; k < 40; k++)
+				assert_truth_within(&sim, &fit.map, other + (k - 20) * step);
+			assert_truth_within(&sim, &fit.map, other + 3600 * sim.other_hz);
+		}
+		/* and it is worth something: not far above the best bracket, the rate to better than 5 ppm */
+		assert_true(spw_clock_map_unc(&fit.map, other) < 1500);
+		assert_true(fit.rate_unc / fit.rate < 5e-6);
+		assert_int_equal(fit.rejected_cnt, 0);
+	}
+}
+
+static void one_pair_gives_the_nominal_rate(void **state)
+{
+	struct spw_clock_pair pair = { 1000, 5000000, 40 };
+	struct spw_clock_fit fit;
+
+	(void)state;
+	assert_int_equal(spw_clock_fit_init(&fit, 1000000000, 2000000000, 50000, 100), 0);
+	assert_false(fit.valid);
+	assert_true(spw_clock_fit_add(&fit, &pair));
+	assert_true(fit.valid);
+	assert_int_equal(spw_clock_map_ref(&fit.map, 2000), 5002000);
+	assert_int_equal(spw_clock_map_ref(&fit.map, 0), 4998000);
+	assert_in_range(spw_clock_map_unc(&fit.map, 1000), 40, 41);
+	assert_in_range(spw_clock_map_unc(&fit.map, 1000000001000ull), 40 + 100200000, 40 + 100200000 + 500);
+}
+
+static void a_clock_that_was_set_is_noticed(void **state)
+{
+	struct sim sim = sim_make(9);
+	uint64_t other = sim.other0, step = sim.other_hz / 50;
+	struct spw_clock_pair pair;
+	struct spw_clock_fit fit;
+
+	(void)state;
+	assert_int_equal(spw_clock_fit_init(&fit, sim.other_hz, sim.ref_hz, 100000, 0), 0);
+	for (int i = 0; i < 40; i++) {
+		pair = sim_pair(&sim, other += step);
+		assert_true(spw_clock_fit_add(&fit, &pair));
+	}
+	sim.ref0 += sim.ref_hz; /* a second forth */
+	for (int i = 0; i < 7; i++) {
+		pair = sim_pair(&sim, other += step);
+		assert_false(spw_clock_fit_add(&fit, &pair));
+	}
+	pair = sim_pair(&sim, other += step);
+	assert_true(spw_clock_fit_add(&fit, &pair));
+	assert_int_equal(fit.rejected_cnt, 8);
+	assert_int_equal(fit.cnt, 1);
+	assert_truth_within(&sim, &fit.map, other);
+}
+
+static void fit_refuses_bad_rates(void **state)
+{
+	struct spw_clock_fit fit;
+
+	(void)state;
+	assert_int_equal(spw_clock_fit_init(&fit, 0, 1000000, 100, 0), -ERANGE);
+	assert_int_equal(spw_clock_fit_init(&fit, 1000000, 1, 100, 0), -ERANGE);
+	assert_int_equal(spw_clock_fit_init(&fit, 1000000, 1000000, 0, 0), -ERANGE);
+	assert_int_equal(spw_clock_fit_init(&fit, 1000000, 1000000, 100, 1000001), -ERANGE);
+}
+
+static void identity_is_exact(void **state)
+{
+	struct spw_clock_map map;
+	uint64_t seed = 5;
+
+	(void)state;
+	spw_clock_map_identity(&map);
+	for (int i = 0; i < 10000; i++) {
+		uint64_t v = unit_random_log(&seed, 63);
+
+		assert_int_equal(spw_clock_map_ref(&map, v), v);
+		assert_int_equal(spw_clock_map_unc(&map, v), 0);
+	}
+	map.drift_2_32 = UINT64_MAX;
+	assert_int_equal(spw_clock_map_unc(&map, 1ull << 62), UINT64_MAX); /* saturates */
+}
+
+#define BOX_PUTS 20000u
+
+static void *box_feeder(void *arg)
+{
+	for (uint64_t n = 1; n <= BOX_PUTS; n++) {
+		struct spw_clock_map map = { n, 3 * n, { 5 * n, (uint32_t)n & 63 }, 7 * n, 11 * n };
+
+		spw_clock_box_put(arg, &map);
+	}
+	return NULL;
+}
+
+static void box_never_hands_out_a_mixture(void **state)
+{
+	static struct spw_clock_box box;
+	struct spw_clock_map map;
+	uint64_t last = 0, got = 0;
+	pthread_t feeder;
+
+	(void)state;
+	assert_false(spw_clock_box_get(&box, &map));
+	assert_int_equal(pthread_create(&feeder, NULL, box_feeder, &box), 0);
+	while (last < BOX_PUTS) {
+		uint64_t n;
+
+		if (!spw_clock_box_get(&box, &map))
+			continue;
+		n = map.other_base;
+		assert_true(n >= last);
+		assert_true(map.ref_base == 3 * n && map.scale.mult == 5 * n && map.scale.shift == (n & 63));
+		assert_true(map.unc == 7 * n && map.drift_2_32 == 11 * n);
+		last = n;
+		got++;
+	}
+	assert_true(got > 0);
+	assert_int_equal(pthread_join(feeder, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(truth_lies_within_the_uncertainty),
+		cmocka_unit_test(one_pair_gives_the_nominal_rate),
+		cmocka_unit_test(a_clock_that_was_set_is_noticed),
+		cmocka_unit_test(fit_refuses_bad_rates),
+		cmocka_unit_test(identity_is_exact),
+		cmocka_unit_test(box_never_hands_out_a_mixture),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
