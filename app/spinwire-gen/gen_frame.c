@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <string.h>
+
+#include <rte_byteorder.h>
+#include <rte_hash_crc.h>
+
+#include "gen_frame.h"
+
+/* CRC-32C as in RFC 3720, appendix B.4. */
+static uint32_t crc32c(const uint8_t *at, uint32_t bytes)
+{
+	return ~rte_hash_crc(at, bytes, 0xffffffffu);
+}
+
+static void crc_put(uint8_t *at, uint32_t crc)
+{
+	uint32_t le = rte_cpu_to_le_32(crc);
+
+	memcpy(at, &le, sizeof(le));
+}
+
+static uint32_t crc_get(const uint8_t *at)
+{
+	uint32_t le;
+
+	memcpy(&le, at, sizeof(le));
+	return rte_le_to_cpu_32(le);
+}
+
+void gen_frame_template(const struct gen_frame_conf *conf, struct gen_headers *headers_out)
+{
+	memset(headers_out, 0, sizeof(*headers_out));
+	headers_out->eth.src_addr = conf->src_mac;
+	headers_out->eth.dst_addr = conf->dst_mac;
+	headers_out->eth.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
+	headers_out->ip.version_ihl = RTE_IPV4_VHL_DEF;
+	headers_out->ip.fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
+	headers_out->ip.time_to_live = 64;
+	headers_out->ip.next_proto_id = IPPROTO_UDP;
+	headers_out->ip.src_addr = rte_cpu_to_be_32(conf->src_ip);
+	headers_out->ip.dst_addr = rte_cpu_to_be_32(conf->dst_ip);
+	headers_out->udp.dst_port = rte_cpu_to_be_16(GEN_UDP_PORT);
+	headers_out->stamp.magic_be = rte_cpu_to_be_16(GEN_MAGIC);
+	headers_out->stamp.version = GEN_VERSION;
+	headers_out->stamp.run_be = rte_cpu_to_be_16(conf->run);
+	/* ip.total_length is 0 here; its weight is added for each frame. */
+	headers_out->ip.hdr_checksum = rte_ipv4_cksum(&headers_out->ip);
+}
+
+/* RFC 1624, equation 3, for one 16-bit word that was 0 and becomes `word`. */
+static rte_be16_t checksum_add(rte_be16_t checksum, rte_be16_t word)
+{
+	uint32_t sum = (uint16_t)~checksum + (uint32_t)word;
+
+	return (rte_be16_t)~((sum & 0xffff) + (sum >> 16));
+}
+
+void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes, uint16_t flow, uint32_t seq,
+		     uint64_t due_ns)
+{
+	struct gen_headers *h = (struct gen_headers *)at;
+	uint8_t *crc_at = at + bytes - GEN_CRC_BYTES;
+
+	memcpy(h, headers, sizeof(*h));
+	h->ip.total_length = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth)));
+	h->ip.hdr_checksum = checksum_add(h->ip.hdr_checksum, h->ip.total_length);
+	h->udp.src_port = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + flow));
+	h->udp.dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth) - sizeof(h->ip)));
+	h->stamp.flow_be = rte_cpu_to_be_16(flow);
+	h->stamp.seq_be = rte_cpu_to_be_32(seq);
+	h->stamp.due_hi_be = rte_cpu_to_be_16((uint16_t)(due_ns >> 32));
+	h->stamp.due_lo_be = rte_cpu_to_be_32((uint32_t)due_ns);
+	memset(at + sizeof(*h), 0, (size_t)(crc_at - (at + sizeof(*h))));
+	crc_put(crc_at, crc32c(at + GEN_PAYLOAD_OFFSET, (uint32_t)(crc_at - at) - GEN_PAYLOAD_OFFSET));
+}
+
+/* The UDP payload's length if headers and lengths are those of our frame, else 0. Ethernet padding may follow. */
+static uint32_t payload_bytes(const struct gen_headers *h, uint32_t bytes)
+{
+	uint32_t udp_bytes;
+
+	if (bytes < sizeof(*h) + GEN_CRC_BYTES || h->eth.ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) ||
+	    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP ||
+	    h->stamp.magic_be != rte_cpu_to_be_16(GEN_MAGIC) || h->stamp.version != GEN_VERSION)
+		return 0;
+	udp_bytes = rte_be_to_cpu_16(h->udp.dgram_len);
+	if (udp_bytes < sizeof(h->udp) + sizeof(h->stamp) + GEN_CRC_BYTES ||
+	    udp_bytes > bytes - sizeof(h->eth) - sizeof(h->ip))
+		return 0;
+	return udp_bytes - (uint32_t)sizeof(h->udp);
+}
+
+void gen_frame_read(const uint8_t *at, uint32_t bytes, uint16_t run, struct gen_seen_frame *seen_out)
+{
+	const struct gen_headers *h = (const struct gen_headers *)at;
+	const uint8_t *payload = at + GEN_PAYLOAD_OFFSET;
+	uint32_t len = payload_bytes(h, bytes);
+
+	seen_out->kind = GEN_KIND_FOREIGN;
+	if (len == 0)
+		return;
+	seen_out->flow = rte_be_to_cpu_16(h->stamp.flow_be);
+	seen_out->seq = rte_be_to_cpu_32(h->stamp.seq_be);
+	seen_out->due_ns = (uint64_t)rte_be_to_cpu_16(h->stamp.due_hi_be) << 32 | rte_be_to_cpu_32(h->stamp.due_lo_be);
+	if (crc32c(payload, len - GEN_CRC_BYTES) != crc_get(payload + len - GEN_CRC_BYTES))
+		seen_out->kind = GEN_KIND_CORRUPTED;
+	else if (h->stamp.run_be != rte_cpu_to_be_16(run))
+		seen_out->kind = GEN_KIND_OLD_RUN;
+	else
+		seen_out->kind = GEN_KIND_ECHO;
+}
