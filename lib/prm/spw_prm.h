@@ -74,8 +74,8 @@ extern "C" {
 /* [DV] struct mlx5_err_cqe. */
 #define SPW_PRM_CQE_ERR(F) \
 	F(32, 31, 0, srqn) \
-	F(52, 23, 16, hw_err_synd)        /* [K] mlx5_err_cqe_ex names it */ \
-	F(52, 31, 24, hw_synd_type) \
+	F(52, 31, 24, hw_err_synd)        /* [K] mlx5_err_cqe_ex names these two */ \
+	F(52, 23, 16, hw_synd_type) \
 	F(52, 15, 8, vendor_err_synd) \
 	F(52, 7, 0, syndrome) \
 	F(56, 31, 24, send_opcode) \
