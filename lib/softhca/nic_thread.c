@@ -28,6 +28,8 @@
 #define NAP_DEEP_NS 400000ull
 #define DEEP_AFTER_NS 50000000ull
 #define YIELD_EVERY 32u
+#define STOLEN_NS 300000ull     /* a turn without work that took so long: others want this core */
+#define MODEST_NS 1000000000ull /* then nap, not spin, for so long */
 
 static struct {
 	pthread_mutex_t lock;  /* the list, and the thread's life */
@@ -129,7 +131,7 @@ static bool cores_to_spare(void)
 static void loop(void)
 {
 	const bool spin = cores_to_spare();
-	uint64_t busy_ns = nic_now_ns();
+	uint64_t busy_ns = nic_now_ns(), turn_ns = busy_ns, modest_until_ns = 0;
 	uint32_t idle_turns = 0;
 
 	while (!spw_thr_load_acq(&run.stop)) {
@@ -143,11 +145,15 @@ static void loop(void)
 		pthread_mutex_lock(&run.lock);
 		work = all_rounds(now_ns);
 		pthread_mutex_unlock(&run.lock);
+		if (idle_turns && now_ns - turn_ns > STOLEN_NS)
+			modest_until_ns = now_ns + MODEST_NS;
+		turn_ns = now_ns;
 		if (work) {
 			busy_ns = now_ns;
 			idle_turns = 0;
-		} else if (!spin || now_ns - busy_ns > SPIN_NS) {
+		} else if (!spin || now_ns - busy_ns > SPIN_NS || now_ns < modest_until_ns) {
 			nap(now_ns - busy_ns);
+			idle_turns = 0;
 		} else if (++idle_turns % YIELD_EVERY == 0) {
 			sched_yield();
 		} else {
