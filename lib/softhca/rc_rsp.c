@@ -64,7 +64,9 @@ static bool sequence_ok(const struct nic_qp *q, const struct wire_pkt *k)
 /* false: the packet is not taken (RNR NAK, or the QP failed). */
 static bool take_rwqe(struct nic_qp *q)
 {
-	switch (rq_take(&q->rq, &q->rwqe)) {
+	const bool storm = q->nd->now_ns < q->nd->fault->rnr_until_ns;
+
+	switch (storm ? RQ_EMPTY : rq_take(&q->rq, &q->rwqe)) {
 	case RQ_OK:
 		return true;
 	case RQ_EMPTY:
