@@ -111,13 +111,20 @@ static void put_pci(struct dir *d, const struct hca_dev *dev)
 	    "0x0000000000000000 0x0000000000000000 0x0000000000000000");
 	put_link(d, "driver", "../../../../bus/pci/drivers/mlx5_core");
 	put_link(d, "subsystem", "../../../../bus/pci");
-	if (dev->id.netdev[0]) {
-		char name[64], target[64];
+}
 
-		snprintf(name, sizeof(name), "net/%s", dev->id.netdev);
-		snprintf(target, sizeof(target), "/sys/class/net/%s", dev->id.netdev);
-		put_link(d, name, target);
-	}
+/* Not a link into the real /sys: that may belong to another network namespace than the interface. */
+static void put_netdev(struct dir *d, const struct hca_dev *dev)
+{
+	size_t at = strlen(d->path);
+
+	snprintf(d->path + at, sizeof(d->path) - at, "/net/%s", dev->id.netdev);
+	put(d, "dev_port", "0");
+	put(d, "dev_id", "0x0");
+	put(d, "type", "1");
+	put(d, "ifindex", "%u", if_nametoindex(dev->id.netdev));
+	put(d, "mtu", "%u", dev->mtu_bytes);
+	d->path[at] = 0;
 }
 
 /* ---- port ---------------------------------------------------------------------------------------- */
@@ -222,6 +229,8 @@ static int build_dev(const struct tree *t, const struct hca_dev *dev)
 	bdf_text(&dev->id, bdf, sizeof(bdf));
 	snprintf(d.path, sizeof(d.path), "%s", pci + 1);
 	put_pci(&d, dev);
+	if (dev->id.netdev[0])
+		put_netdev(&d, dev);
 	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s", pci + 1, dev->id.name);
 	put_ibdev(&d, dev);
 	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s/ports/1", pci + 1, dev->id.name);
