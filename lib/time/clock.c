@@ -45,14 +45,18 @@ int spw_clock_read_posix(void *arg, uint64_t *value_out)
 	return 0;
 }
 
-uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other)
+uint64_t spw_clock_map_unc_at(const struct spw_clock_map *map, uint64_t ref)
 {
-	uint64_t ref = spw_clock_map_ref(map, other);
 	int64_t away = (int64_t)(ref - map->ref_base);
 	uint64_t far = away < 0 ? 0 - (uint64_t)away : (uint64_t)away;
 	spw_u128 unc = (((spw_u128)far * map->drift_2_32) >> 32) + map->unc;
 
 	return unc > UINT64_MAX ? UINT64_MAX : (uint64_t)unc;
+}
+
+uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other)
+{
+	return spw_clock_map_unc_at(map, spw_clock_map_ref(map, other));
 }
 
 void spw_clock_map_identity(struct spw_clock_map *map_out)
