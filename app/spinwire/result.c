@@ -46,10 +46,8 @@ static void gather_lcores(struct app *app, struct app_result *res)
 		struct app_lcore *lc = app->lcore[i];
 		uint64_t bad[SPW_BAD_CNT];
 
-		for (int r = 0; r < SPW_BAD_CNT; r++) {
+		for (int r = 0; r < SPW_BAD_CNT; r++)
 			bad[r] = spw_thr_load_rlx(&lc->pipe.bad[r]);
-			res->ledger.bad_frames += bad[r];
-		}
 		spw_ledger_add_reasons(&res->ledger.bad, name, bad, SPW_BAD_CNT);
 		spw_ledger_add_lcore(&res->ledger, &lc->pipe.ledger);
 		res->ledger.pool_slots += lc->slots;

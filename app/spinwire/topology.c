@@ -140,6 +140,7 @@ static int pipes_open(struct app *app)
 		struct spw_pipe_conf pc = {
 			.queue = &port->queue[lc->queue],
 			.ring = spw_exec_ring(app->exec, (uint16_t)i),
+			.pool = &lc->pool,
 			.exec = app->exec,
 			.exec_ring = (uint16_t)i,
 			.burst = (uint16_t)app->conf.run.burst,

@@ -15,6 +15,12 @@ const char *spw_bad_name(enum spw_bad reason)
 	return (unsigned)reason < SPW_BAD_CNT ? bad_name[reason] : "unknown";
 }
 
+void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool)
+{
+	ring->slot_base = pool->region_offset;
+	ring->slot_bytes = pool->slot_bytes;
+}
+
 void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
 {
 	uint64_t seq = ring->head_seq, tag = spw_gring_tag(seq, ring->batch_log2);
@@ -29,10 +35,11 @@ void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
 	/* [G1 release, pairs with the acquire of entry 0 and of each entry in spwd_kernel.cuh and exec_run.c] */
 	for (uint32_t i = n; i-- > 0;) {
 		const struct spw_desc *d = &batch->desc[i];
+		uint64_t offset = ring->slot_base + d->slot * ring->slot_bytes + d->offset;
 
 		spw_gpu_store_rel64(&entry[i].hi,
 				    spw_gring_hi(tag, d->len, d->meta, d->flags, d->region, i ? 1 : n));
-		spw_gpu_store_rel64(&entry[i].lo, spw_gring_lo(tag, d->offset, d->meta));
+		spw_gpu_store_rel64(&entry[i].lo, spw_gring_lo(tag, offset, d->meta));
 	}
 	spw_thr_store_rlx(&ring->head_seq, seq + 1);
 	spw_thr_store_rlx(&ring->in_exec_frames, ring->in_exec_frames + n);
