@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -71,7 +73,7 @@ static int eal_add(struct app *app, char *arg)
 /* EAL gets what the ports need and nothing that was not named: no PCI scan without a PCI port or -a. */
 static int eal_add_needs(struct app *app)
 {
-	static char no_pci[] = "--no-pci", allow[] = "-a", quiet[] = "--log-level=lib.eal:warning";
+	static char no_pci[] = "--no-pci", allow[] = "-a", quiet[] = "--log-level=lib.*:warning";
 	bool pci = names_device(app);
 	int rc = 0;
 
@@ -115,9 +117,22 @@ int app_args(struct app *app, int argc, char **argv)
 	return rc ? rc : eal_add_needs(app);
 }
 
+static char runtime_dir[512]; /* for at_exit only */
+
+/* EAL leaves its runtime folder; it goes if nobody else's files are in it. */
+static void at_exit(void)
+{
+	if (runtime_dir[0])
+		rmdir(runtime_dir);
+}
+
 int app_eal_start(struct app *app, const char *program)
 {
-	int rc = rte_eal_init(app->eal_argc, app->eal_argv);
+	int rc;
+
+	atexit(at_exit); /* before EAL's own, so that it runs after them */
+	rc = rte_eal_init(app->eal_argc, app->eal_argv);
+	snprintf(runtime_dir, sizeof(runtime_dir), "%s", rte_eal_get_runtime_dir() ? rte_eal_get_runtime_dir() : "");
 
 	if (rc < 0)
 		return spw_err(rte_errno == EINVAL ? EINVAL : rte_errno ? rte_errno : EIO,
