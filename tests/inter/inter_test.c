@@ -104,7 +104,7 @@ void inter_wait_event(struct inter_port *ip, enum spw_port_event_kind kind)
 	fail_msg("%s: no event of kind %d came", ip->port->name, (int)kind);
 }
 
-static uint8_t byte_of(uint64_t seq, uint32_t i)
+uint8_t inter_byte(uint64_t seq, uint32_t i)
 {
 	return (uint8_t)(seq * 31 + i * 7 + (seq >> 8));
 }
@@ -120,7 +120,7 @@ uint16_t inter_send(struct inter_port *ip, uint32_t len, uint64_t seq, uint16_t 
 		uint8_t *p = spw_pool_slot_addr(&ip->pool[0], slot[i]) + headroom;
 
 		for (uint32_t k = 0; k < len; k++)
-			p[k] = byte_of(seq + i, k);
+			p[k] = inter_byte(seq + i, k);
 		desc[i] = (struct spw_desc){.slot = slot[i], .offset = headroom, .len = len};
 		list[i] = &desc[i];
 	}
@@ -132,6 +132,42 @@ uint16_t inter_send(struct inter_port *ip, uint32_t len, uint64_t seq, uint16_t 
 void inter_check_frame(const uint8_t *frame, uint32_t len, uint64_t seq)
 {
 	for (uint32_t k = 0; k < len; k++)
-		if (frame[k] != byte_of(seq, k))
-			fail_msg("frame %lu, byte %u: %02x, not %02x", (unsigned long)seq, k, frame[k], byte_of(seq, k));
+		if (frame[k] != inter_byte(seq, k))
+			fail_msg("frame %lu, byte %u: %02x, not %02x", (unsigned long)seq, k, frame[k], inter_byte(seq, k));
+}
+
+void inter_receive(struct inter_port *ip, uint64_t first, uint64_t cnt, inter_use *use)
+{
+	uint64_t end = inter_now_ms() + INTER_WAIT_MS, seen = 0;
+	struct spw_desc desc[SPW_BURST_MAX];
+
+	while (seen < cnt) {
+		uint16_t n = spw_port_rx_burst(&ip->port->queue[0], desc, SPW_BURST_MAX);
+
+		if (n == 0 && inter_now_ms() > end)
+			fail_msg("%s: %lu of %lu frames came", ip->port->name, (unsigned long)seen, (unsigned long)cnt);
+		inter_check_slots(ip);
+		for (uint16_t i = 0; i < n; i++)
+			use(ip, &desc[i], first + seen + i);
+		seen += n;
+	}
+	assert_int_equal(seen, cnt);
+}
+
+void inter_check_desc(struct inter_port *ip, uint16_t queue, const struct spw_desc *d, uint64_t seq)
+{
+	const uint8_t *p = inter_bytes(ip, queue, d);
+
+	assert_true(p >= ip->region.host_va && p + d->len <= ip->region.host_va + ip->region.bytes);
+	assert_true(d->slot < ip->pool[queue].slot_cnt);
+	assert_true(d->offset + d->len <= ip->pool[queue].slot_bytes);
+	assert_int_equal(d->region, ip->region.id);
+	assert_int_equal(d->port, ip->port->index);
+	inter_check_frame(p, d->len, seq);
+}
+
+void inter_check_and_release(struct inter_port *ip, struct spw_desc *d, uint64_t seq)
+{
+	inter_check_desc(ip, 0, d, seq);
+	spw_port_release_burst(&ip->port->queue[0], &d->slot, 1);
 }

@@ -38,8 +38,17 @@ void inter_wait_event(struct inter_port *ip, enum spw_port_event_kind kind);
 
 /* Lends cnt empty slots of queue 0, fills each with len bytes that depend on seq + i, and sends them; returns how many went. */
 uint16_t inter_send(struct inter_port *ip, uint32_t len, uint64_t seq, uint16_t cnt);
+/* Byte i of frame seq. */
+uint8_t inter_byte(uint64_t seq, uint32_t i);
 /* Checks a frame that inter_send made with that seq. */
 void inter_check_frame(const uint8_t *frame, uint32_t len, uint64_t seq);
+
+typedef void inter_use(struct inter_port *ip, struct spw_desc *desc, uint64_t seq);
+/* Receives cnt frames on queue 0, which must be first, first + 1, ..., and hands each to use. */
+void inter_receive(struct inter_port *ip, uint64_t first, uint64_t cnt, inter_use *use);
+/* A descriptor of a frame that inter_send made: all fields, and the bytes, which must lie in the region and in the slot. */
+void inter_check_desc(struct inter_port *ip, uint16_t queue, const struct spw_desc *desc, uint64_t seq);
+inter_use inter_check_and_release;
 
 /* The bytes that a descriptor names. */
 SPW_INLINE uint8_t *inter_bytes(const struct inter_port *ip, uint16_t queue, const struct spw_desc *desc)

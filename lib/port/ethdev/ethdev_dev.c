@@ -110,7 +110,8 @@ static int probe(const char *bus, const char *name, const char *args)
 
 	if (rc == 0)
 		return 0;
-	return spw_err(-rc, "EAL could not make %s device '%s' with '%s': %s; %s", bus, name, args, rte_strerror(-rc),
+	/* EAL's codes differ from bus to bus (EFAULT: no such driver); the device is not there is what they all mean. */
+	return spw_err(ENODEV, "EAL could not make %s device '%s' with '%s': %s; %s", bus, name, args, rte_strerror(-rc),
 		       strcmp(bus, "vdev") ? "is it bound to vfio-pci or its bifurcated driver, and allowed with -a?"
 					   : "is it the name of a PMD (net_memif0, net_pcap0, net_af_packet0...), and are "
 					     "its keys right? DPDK's log line says more");
@@ -217,13 +218,13 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt, s
 
 	if (rc)
 		return spw_err(-rc, "rte_eth_dev_info_get: %s", rte_strerror(-rc));
+	ep->device = info.device;
 	rc = port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, &mtu);
 	rc = rc ? rc : port_spec_u64(spec, "stamps", 1, 0, 1, &stamps);
 	rc = rc ? rc : port_spec_u64(spec, "promisc", 1, 0, 1, &promisc);
 	rc = rc ? rc : own(ep);
 	if (rc)
 		return rc;
-	ep->device = info.device;
 	ep->promisc = promisc;
 	ep->is_dma = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
 	ep->fact = ethdev_fact_find(info.driver_name, !ep->is_dma);
