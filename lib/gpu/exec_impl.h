@@ -46,7 +46,7 @@ struct spw_exec {
 	struct spw_exec_cpu_unit *unit; /* [ring_cnt], CPU backends */
 	uint32_t unit_cnt;           /* per ring */
 	uint64_t clock_hz;
-	char device[128];
+	char device[128];            /* what spw_exec_stat shows */
 	void *backend;
 };
 
