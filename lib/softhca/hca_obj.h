@@ -72,7 +72,6 @@ enum hca_obj_type { HCA_PD = 1, HCA_MR, HCA_AH, HCA_CQ, HCA_SRQ, HCA_WQ, HCA_RWQ
 /* First in every object. */
 struct hca_obj {
 	struct hca_ctx *ctx;
-	struct hca_obj *next; /* all objects of ctx */
 	uint32_t handle;      /* what the application calls it; unique in its context */
 	uint32_t use_cnt;     /* objects that refer to it: destroying it is EBUSY until 0 */
 	uint32_t async_sent;  /* async events that the application has been given */
@@ -228,6 +227,15 @@ struct hca_mcast {
 	uint8_t gid[16];
 };
 
+/* Objects by number; the NIC looks here for every frame and WQE. */
+struct hca_tbl {
+	void **slot;
+	uint32_t cap;          /* power of 2 */
+	uint32_t used;
+	uint32_t cursor;       /* numbers are given out in turn, so that a stale one seldom hits */
+	uint8_t *tag;          /* of the slot's last key (MRs only) */
+};
+
 /* One open of /dev/infiniband/uverbsN. */
 struct hca_ctx {
 	struct hca_dev *dev;
@@ -235,19 +243,10 @@ struct hca_ctx {
 	int fd;                /* the application's; a memfd that holds the register and clock pages */
 	bool ready;            /* GET_CONTEXT has been answered */
 	struct hca_async *async;
-	struct hca_obj *objs;
-	uint32_t next_handle;
+	struct hca_comp_channel *channels;
+	struct hca_tbl objs;   /* by handle */
 	spw_be32 *core_clock;  /* N refreshes: [0] high, [1] low word of the NIC clock */
 	struct mlx5_ib_clock_info *clock_info; /* N refreshes, by its `sign` protocol */
-};
-
-/* Objects by device-wide number; the NIC looks here for every frame and WQE. */
-struct hca_tbl {
-	void **slot;
-	uint32_t cap;          /* power of 2 */
-	uint32_t used;
-	uint32_t cursor;       /* numbers are given out in turn, so that a stale one seldom hits */
-	uint8_t *tag;          /* of the slot's last key (MRs only) */
 };
 
 struct hca_dev {

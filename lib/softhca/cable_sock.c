@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "softhca/cable_sock.h"
+
+#define TAG_ROOM 4u /* before a received frame, to put its VLAN tag back */
+#define FRAME_ROOM (CABLE_FRAME_MAX + 64u)
+
+struct cable_sock {
+	struct cable c;
+	int fd;
+	bool vlan_aux;
+	struct sockaddr_un to;
+	uint32_t to_bytes;
+	char unlink_path[108];
+	/* sending: slots [0, tx_cnt) are committed */
+	uint32_t tx_cnt, tx_len;
+	struct mmsghdr tx[CABLE_BURST];
+	struct iovec tx_iov[CABLE_BURST];
+	/* receiving: [rx_at, rx_cnt) lent or waiting */
+	uint32_t rx_at, rx_cnt;
+	struct mmsghdr rx[CABLE_BURST];
+	struct iovec rx_iov[CABLE_BURST];
+	char aux[CABLE_BURST][CMSG_SPACE(sizeof(struct tpacket_auxdata))];
+	struct cable_frame frames[CABLE_BURST];
+	uint8_t *tx_mem, *rx_mem;
+};
+
+static void sock_tx_flush(struct cable *c)
+{
+	struct cable_sock *s = (struct cable_sock *)c;
+	uint32_t at = 0;
+
+	while (at < s->tx_cnt) {
+		const int n = sendmmsg(s->fd, s->tx + at, s->tx_cnt - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n <= 0) {
+			c->stat.tx_dropped++; /* nobody there, or its queue is full: lost, as on Ethernet */
+			at++;
+			continue;
+		}
+		at += (uint32_t)n;
+	}
+	s->tx_cnt = 0;
+}
+
+static uint8_t *sock_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len, uint32_t qpn)
+{
+	struct cable_sock *s = (struct cable_sock *)c;
+
+	(void)dmac, (void)qpn;
+	if (len > CABLE_FRAME_MAX)
+		return NULL;
+	if (s->tx_cnt == CABLE_BURST)
+		sock_tx_flush(c);
+	s->tx_len = len;
+	return s->tx_iov[s->tx_cnt].iov_base;
+}
+
+static void sock_tx_commit(struct cable *c, uint32_t flags)
+{
+	struct cable_sock *s = (struct cable_sock *)c;
+
+	(void)flags;
+	s->tx_iov[s->tx_cnt++].iov_len = s->tx_len;
+}
+
+/* The tag that the kernel took off, between the addresses and the EtherType. */
+static uint8_t *retag(struct msghdr *m, uint8_t *frame, uint32_t *len)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		struct tpacket_auxdata aux;
+
+		if (h->cmsg_level != SOL_PACKET || h->cmsg_type != PACKET_AUXDATA || h->cmsg_len < CMSG_LEN(sizeof(aux)))
+			continue;
+		memcpy(&aux, CMSG_DATA(h), sizeof(aux));
+		if (!(aux.tp_status & TP_STATUS_VLAN_VALID) || *len < 14)
+			continue;
+		memmove(frame - TAG_ROOM, frame, 12);
+		frame -= TAG_ROOM;
+		frame[12] = 0x81;
+		frame[13] = 0x00;
+		frame[14] = (uint8_t)(aux.tp_vlan_tci >> 8);
+		frame[15] = (uint8_t)aux.tp_vlan_tci;
+		*len += TAG_ROOM;
+	}
+	return frame;
+}
+
+static void sock_fill(struct cable_sock *s)
+{
+	int n;
+
+	for (uint32_t i = 0; i < CABLE_BURST; i++) {
+		s->rx[i].msg_hdr.msg_control = s->vlan_aux ? s->aux[i] : NULL;
+		s->rx[i].msg_hdr.msg_controllen = s->vlan_aux ? sizeof(s->aux[i]) : 0;
+	}
+	n = recvmmsg(s->fd, s->rx, CABLE_BURST, MSG_DONTWAIT, NULL);
+	s->rx_at = s->rx_cnt = 0;
+	for (int i = 0; i < n; i++) {
+		struct cable_frame *f = &s->frames[s->rx_cnt];
+		uint8_t *p = s->rx_iov[i].iov_base;
+		uint32_t len = s->rx[i].msg_len;
+
+		if (len > CABLE_FRAME_MAX || (s->rx[i].msg_hdr.msg_flags & MSG_TRUNC)) {
+			s->c.stat.rx_bad++;
+			continue;
+		}
+		if (s->vlan_aux)
+			p = retag(&s->rx[i].msg_hdr, p, &len);
+		*f = (struct cable_frame){.data = p, .len = len};
+		s->rx_cnt++;
+	}
+}
+
+static uint32_t sock_rx_burst(struct cable *c, struct cable_frame *f, uint32_t max)
+{
+	struct cable_sock *s = (struct cable_sock *)c;
+	uint32_t n;
+
+	if (max && s->rx_at == s->rx_cnt)
+		sock_fill(s);
+	n = SPW_MIN(max, s->rx_cnt - s->rx_at);
+	memcpy(f, s->frames + s->rx_at, n * sizeof(*f));
+	return n;
+}
+
+static void sock_rx_release(struct cable *c, uint32_t cnt)
+{
+	struct cable_sock *s = (struct cable_sock *)c;
+
+	s->rx_at += SPW_MIN(cnt, s->rx_cnt - s->rx_at);
+}
+
+static void sock_close(struct cable *c)
+{
+	struct cable_sock *s = (struct cable_sock *)c;
+
+	close(s->fd);
+	if (s->unlink_path[0])
+		unlink(s->unlink_path);
+	free(s->tx_mem);
+	free(s->rx_mem);
+	free(s);
+}
+
+static void sock_forked(struct cable *c)
+{
+	struct cable_sock *s = (struct cable_sock *)c;
+
+	close(s->fd);
+	s->fd = -1;
+}
+
+static const struct cable_ops sock_ops = {
+	.tx_reserve = sock_tx_reserve,
+	.tx_commit = sock_tx_commit,
+	.tx_flush = sock_tx_flush,
+	.rx_burst = sock_rx_burst,
+	.rx_release = sock_rx_release,
+	.close = sock_close,
+	.forked = sock_forked,
+};
+
+int cable_sock_new(int fd, bool vlan_aux, const void *to, uint32_t to_bytes, const char *unlink_path,
+		   struct cable **cable_out)
+{
+	struct cable_sock *s = calloc(1, sizeof(*s));
+
+	if (s) {
+		s->tx_mem = malloc(CABLE_BURST * FRAME_ROOM);
+		s->rx_mem = malloc(CABLE_BURST * FRAME_ROOM);
+	}
+	if (!s || !s->tx_mem || !s->rx_mem) {
+		if (s) {
+			free(s->tx_mem);
+			free(s->rx_mem);
+		}
+		free(s);
+		close(fd);
+		return spw_err(ENOMEM, "cable: no memory");
+	}
+	s->c.ops = &sock_ops;
+	s->fd = fd;
+	s->vlan_aux = vlan_aux;
+	s->to_bytes = to_bytes;
+	if (to_bytes)
+		memcpy(&s->to, to, to_bytes);
+	if (unlink_path)
+		strcpy(s->unlink_path, unlink_path);
+	for (uint32_t i = 0; i < CABLE_BURST; i++) {
+		s->tx_iov[i].iov_base = s->tx_mem + i * FRAME_ROOM;
+		s->tx[i].msg_hdr.msg_iov = &s->tx_iov[i];
+		s->tx[i].msg_hdr.msg_iovlen = 1;
+		s->tx[i].msg_hdr.msg_name = to_bytes ? &s->to : NULL;
+		s->tx[i].msg_hdr.msg_namelen = to_bytes;
+		s->rx_iov[i].iov_base = s->rx_mem + i * FRAME_ROOM + 16;
+		s->rx_iov[i].iov_len = CABLE_FRAME_MAX;
+		s->rx[i].msg_hdr.msg_iov = &s->rx_iov[i];
+		s->rx[i].msg_hdr.msg_iovlen = 1;
+	}
+	*cable_out = &s->c;
+	return 0;
+}

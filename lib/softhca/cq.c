@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Completion queues: writing CQEs, overrun, arming. Compression: cq_comp.c. */
+#include "softhca/nic_impl.h"
+
+void cq_start(struct nic_cqe *e)
+{
+	memset(e, 0, sizeof(*e));
+}
+
+static uint32_t cq_ci(const struct nic_cq *c)
+{
+	return spw_be32_to_cpu(spw_thr_load_acq(&c->cq->dbrec[0])) & 0xffffff;
+}
+
+/* By the consumer index that the application last published; it may lag behind what it has read. */
+bool cq_full(const struct nic_cq *c)
+{
+	const uint32_t cnt = c->comp ? c->comp->cnt : 0;
+
+	return ((c->pi + cnt - cq_ci(c)) & 0xffffff) >= c->cq->ncqe;
+}
+
+void cq_overrun(struct nic_cq *c)
+{
+	struct nic_dev *nd = c->nd;
+
+	if (c->err)
+		return;
+	c->err = true;
+	hca_event_cq(c->cq, HCA_EVENT_CQ_ERR);
+	for (struct nic_qp *q = nd->qps; q; q = q->next) {
+		if (q->scq != c && q->rq.cq != c)
+			continue;
+		qp_to_err(q);
+		hca_event_qp(q->qp, HCA_EVENT_QP_FATAL);
+	}
+}
+
+/* One event per arming. Solicited-only arming waits for a CQE that says so, or an error. */
+void cq_event_check(struct nic_cq *c, bool se)
+{
+	if (spw_likely(c->armed == NIC_ARM_NONE) || (c->armed == NIC_ARM_SOLICITED && !se))
+		return;
+	c->armed = NIC_ARM_NONE;
+	c->event_pi = c->pi;
+	hca_event_comp(c->cq);
+}
+
+/* Bytes 0..55, then the last eight with one release store: whoever sees the owner bit sees the rest
+ * [N5 release, pairs with the application's barrier after its ownership check]. */
+SPW_INLINE void cq_write(struct nic_cq *c, const struct nic_cqe *e, uint8_t op_own)
+{
+	const struct hca_cq *cq = c->cq;
+	uint64_t *slot = (uint64_t *)(cq->buf + (uint64_t)(c->pi & (cq->ncqe - 1)) * cq->cqe_bytes +
+				      (cq->cqe_bytes == 128 ? 64 : 0));
+	uint64_t last = SPW_SWAP64(e->w[7]);
+
+	last = (last & ~0xffull) | op_own | (c->pi & cq->ncqe ? 1 : 0);
+	for (unsigned i = 0; i < 7; i++)
+		spw_dma_store(&slot[i], e->w[i]);
+	spw_thr_store_rel(&slot[7], SPW_SWAP64(last));
+	c->pi++;
+}
+
+void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, bool compressible)
+{
+	if (spw_unlikely(c->err))
+		return;
+	if (spw_unlikely(cq_full(c)) && !c->cq->ignore_overrun) {
+		cq_overrun(c);
+		return;
+	}
+	if (spw_unlikely(c->comp != NULL)) {
+		spw_prm_cqe64_set_op_own(e, opcode << 4 | (se ? 2 : 0));
+		if (compressible && cq_comp_add(c, e))
+			return;
+		cq_comp_flush(c);
+	}
+	cq_write(c, e, (uint8_t)(opcode << 4 | (se ? 2 : 0)));
+	if (spw_unlikely(c->nd->trace != NULL))
+		trace_cqe(c->nd->trace, c->cq->cqn, e, opcode);
+	cq_event_check(c, se || opcode >= SPW_PRM_CQE_SIG_ERR);
+}
+
+void cq_put_req(struct nic_qp *q, const struct nic_swr *w)
+{
+	struct nic_cqe e;
+
+	cq_start(&e);
+	spw_prm_cqe64_set_uidx(&e, q->qp->uidx);
+	if (w->is_rd)
+		spw_prm_cqe64_set_byte_cnt(&e, w->len);
+	spw_prm_cqe64_set_timestamp(&e, q->nd->stamp);
+	spw_prm_cqe64_set_sop_drop_qpn(&e, (uint32_t)w->opcode << 24 | q->qp->qpn);
+	spw_prm_cqe64_set_wqe_counter(&e, w->idx);
+	cq_put(q->scq, &e, SPW_PRM_CQE_REQ, false, false);
+}
+
+static void err_cqe(struct nic_cqe *e, uint32_t uidx, uint32_t sop_qpn, uint32_t counter, uint8_t syndrome,
+		    uint8_t vendor)
+{
+	cq_start(e);
+	spw_prm_cqe_err_set_srqn(e, uidx);
+	spw_prm_cqe_err_set_vendor_err_synd(e, vendor);
+	spw_prm_cqe_err_set_syndrome(e, syndrome);
+	spw_prm_cqe64_set_sop_drop_qpn(e, sop_qpn);
+	spw_prm_cqe_err_set_wqe_counter(e, counter);
+}
+
+void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome, uint8_t vendor)
+{
+	struct nic_cqe e;
+
+	err_cqe(&e, q->qp->uidx, (uint32_t)opcode << 24 | q->qp->qpn, idx, syndrome, vendor);
+	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
+		NIC_CNT(q->nd, req_cqe_flush_error);
+	NIC_CNT(q->nd, req_cqe_error);
+	cq_put(q->scq, &e, SPW_PRM_CQE_REQ_ERR, true, false);
+}
+
+void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t counter, uint8_t syndrome)
+{
+	struct nic_cqe e;
+
+	err_cqe(&e, r->uidx, qpn, counter, syndrome, 0);
+	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
+		NIC_CNT(nd, resp_cqe_flush_error);
+	NIC_CNT(nd, resp_cqe_error);
+	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_ERR, true, false);
+}
+
+void cq_put_resp_err(struct nic_qp *q, uint32_t counter, uint8_t syndrome, uint8_t vendor)
+{
+	struct nic_cqe e;
+
+	err_cqe(&e, q->rq.uidx, q->qp->qpn, counter, syndrome, vendor);
+	NIC_CNT(q->nd, resp_cqe_error);
+	cq_put(q->rq.cq, &e, SPW_PRM_CQE_RESP_ERR, true, false);
+}
+
+/* The arm register is shared: arm every CQ whose record changed. Words: [PRM] 8.18, sequence number in
+ * bits 29..28, command in bit 24, consumer index in 23..0.
+ *
+ * The event is raised at once if a CQE at or behind that index came after the last event. CQEs that an
+ * event has told of do not raise another one, though they were not read: perftest's "-e" takes an event,
+ * arms, then polls, and counts on it (its ib_send_lat takes a second event for another completion and
+ * overruns its send queue); mlx5_ib's arming polls no more after arming, and counts on the first half. */
+static void cq_arm(struct nic_cq *c, uint32_t word_be)
+{
+	const uint32_t word = SPW_SWAP32(word_be);
+	const uint32_t ci = word & 0xffffff;
+	const bool solicited = word >> 24 & 1;
+	const uint32_t unread = (c->pi - ci) & 0xffffff, untold = c->pi - c->event_pi;
+
+	c->arm_word = word_be;
+	if (c->armed != NIC_ARM_ANY)
+		c->armed = solicited ? NIC_ARM_SOLICITED : NIC_ARM_ANY;
+	if (SPW_MIN(unread, untold) != 0 && !solicited)
+		cq_event_check(c, true);
+}
+
+void cq_arm_scan(struct hca_uar *uar)
+{
+	for (struct hca_cq *cq = uar->cqs; cq; cq = cq->uar_next) {
+		const uint32_t word = (SPW_FORCE uint32_t)spw_thr_load_acq(&cq->dbrec[1]);
+
+		if (cq->nic && word != cq->nic->arm_word && word != 0xffffffffu)
+			cq_arm(cq->nic, word);
+	}
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ */
+#include "softhca/hca_cfg.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+
+#define PCI_DOMAIN 0x5c00u /* no real machine numbers a domain like this */
+#define VALUE_BYTES 512u
+
+static int bad(const char *opt, const char *val, const char *want)
+{
+	return spw_err(EINVAL, "--%s %s: want %s", opt, val, want);
+}
+
+static int get_uint(const char *opt, const char *val, uint64_t min, uint64_t max, uint64_t *out)
+{
+	char *end, want[64];
+	unsigned long long v;
+
+	*out = 0;
+	errno = 0;
+	v = strtoull(val, &end, 0);
+	if (errno || end == val || *end || *val == '-' || v < min || v > max) {
+		snprintf(want, sizeof(want), "a number from %llu to %llu", (unsigned long long)min,
+			 (unsigned long long)max);
+		return bad(opt, val, want);
+	}
+	*out = v;
+	return 0;
+}
+
+static int get_text(const char *opt, const char *val, char *dst, size_t bytes)
+{
+	if (!*val || strlen(val) >= bytes)
+		return spw_err(EINVAL, "--%s: want 1 to %zu characters", opt, bytes - 1);
+	memcpy(dst, val, strlen(val) + 1);
+	return 0;
+}
+
+/* ---- devices ------------------------------------------------------------------------------------- */
+
+static void plain_dev(struct hca_cfg *cfg, uint32_t i)
+{
+	struct hca_dev_cfg *d = &cfg->dev[i];
+
+	memset(d, 0, sizeof(*d));
+	snprintf(d->name, sizeof(d->name), "mlx5_%u", i);
+	d->pci_domain = PCI_DOMAIN;
+	d->pci_bus = (uint8_t)(1 + i / 2);
+	d->pci_func = i & 1;
+}
+
+static int opt_devices(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	uint64_t n;
+	int rc = get_uint(opt, val, 1, HCA_DEV_MAX, &n);
+
+	if (rc)
+		return rc;
+	for (uint32_t i = cfg->dev_cnt; i < n; i++)
+		plain_dev(cfg, i);
+	cfg->dev_cnt = (uint32_t)n;
+	return 0;
+}
+
+static int opt_as(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	static const char *const spark[] = {"rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"};
+
+	if (strcmp(val, "dgx-spark"))
+		return bad(opt, val, "dgx-spark");
+	cfg->dev_cnt = SPW_ARRAY_CNT(spark);
+	cfg->part_id = 0x1021;
+	cfg->speed_mbps = 200000;
+	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
+		plain_dev(cfg, i);
+		snprintf(cfg->dev[i].name, sizeof(cfg->dev[i].name), "%s", spark[i]);
+		cfg->dev[i].pci_domain = i < 2 ? 0 : 2;
+		cfg->dev[i].pci_bus = 1;
+	}
+	return 0;
+}
+
+/* One value for each device, separated by commas; fewer leave the rest as they are. */
+static int each_dev(struct hca_cfg *cfg, const char *opt, const char *val,
+		    int (*one)(struct hca_dev_cfg *d, const char *opt, const char *val))
+{
+	char buf[VALUE_BYTES], *save = NULL;
+	uint32_t i = 0;
+
+	snprintf(buf, sizeof(buf), "%s", val);
+	for (char *p = strtok_r(buf, ",", &save); p; p = strtok_r(NULL, ",", &save), i++) {
+		int rc = i < HCA_DEV_MAX ? 0 : bad(opt, val, "no more than 8 values");
+
+		if (!rc && i >= cfg->dev_cnt)
+			plain_dev(cfg, cfg->dev_cnt++);
+		rc = rc ? rc : one(&cfg->dev[i], opt, p);
+		if (rc)
+			return rc;
+	}
+	return i ? 0 : bad(opt, val, "a value");
+}
+
+static int one_name(struct hca_dev_cfg *d, const char *opt, const char *val)
+{
+	if (strspn(val, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(val))
+		return bad(opt, val, "letters, digits, _ and -");
+	return get_text(opt, val, d->name, sizeof(d->name));
+}
+
+static int one_netdev(struct hca_dev_cfg *d, const char *opt, const char *val)
+{
+	return get_text(opt, val, d->netdev, sizeof(d->netdev));
+}
+
+static int one_mac(struct hca_dev_cfg *d, const char *opt, const char *val)
+{
+	unsigned int b[6];
+	char rest;
+
+	if (sscanf(val, "%2x:%2x:%2x:%2x:%2x:%2x%c", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &rest) != 6 || b[0] & 1)
+		return bad(opt, val, "a unicast address like 02:00:00:00:00:01");
+	for (uint32_t i = 0; i < 6; i++)
+		d->mac[i] = (uint8_t)b[i];
+	return 0;
+}
+
+static int one_ip(struct hca_dev_cfg *d, const char *opt, const char *val)
+{
+	return inet_pton(AF_INET, val, d->ip) == 1 ? 0 : bad(opt, val, "an IPv4 address like 10.0.0.1");
+}
+
+static int one_pci(struct hca_dev_cfg *d, const char *opt, const char *val)
+{
+	unsigned int dom, bus, dev, fn;
+	char rest;
+
+	if (sscanf(val, "%4x:%2x:%2x.%1x%c", &dom, &bus, &dev, &fn, &rest) != 4 || dev > 31 || fn > 7)
+		return bad(opt, val, "an address like 5c00:01:00.0");
+	d->pci_domain = (uint16_t)dom;
+	d->pci_bus = (uint8_t)bus;
+	d->pci_dev = (uint8_t)dev;
+	d->pci_func = (uint8_t)fn;
+	return 0;
+}
+
+static int opt_name(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return each_dev(cfg, opt, val, one_name);
+}
+
+static int opt_netdev(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return each_dev(cfg, opt, val, one_netdev);
+}
+
+static int opt_mac(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return each_dev(cfg, opt, val, one_mac);
+}
+
+static int opt_ip(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return each_dev(cfg, opt, val, one_ip);
+}
+
+static int opt_pci(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return each_dev(cfg, opt, val, one_pci);
+}
+
+/* ---- the port ------------------------------------------------------------------------------------ */
+
+static int opt_speed(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	static const uint32_t gbps[] = {10, 25, 40, 50, 100, 200, 400};
+	uint64_t v;
+	int rc = get_uint(opt, val, 10, 400, &v);
+
+	for (uint32_t i = 0; !rc && i < SPW_ARRAY_CNT(gbps); i++) {
+		if (gbps[i] == v) {
+			cfg->speed_mbps = gbps[i] * 1000;
+			return 0;
+		}
+	}
+	return bad(opt, val, "10, 25, 40, 50, 100, 200 or 400 (Gb/s)");
+}
+
+static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	uint64_t v;
+	int rc = get_uint(opt, val, 576, 9600, &v);
+
+	if (!rc)
+		cfg->mtu_bytes = (uint32_t)v;
+	return rc;
+}
+
+static int opt_seed(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return get_uint(opt, val, 0, UINT64_MAX, &cfg->seed);
+}
+
+static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	if (strncmp(val, "shm:", 4) && strncmp(val, "afpacket:", 9) && strncmp(val, "unix:", 5))
+		return bad(opt, val, "shm:NAME, afpacket:INTERFACE or unix:MINE,PEER");
+	return get_text(opt, val, cfg->cable, sizeof(cfg->cable));
+}
+
+static int opt_fault(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return get_text(opt, val, cfg->fault, sizeof(cfg->fault));
+}
+
+static int opt_control(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return get_text(opt, val, cfg->control, sizeof(cfg->control));
+}
+
+static int opt_trace(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return get_text(opt, val, cfg->trace, sizeof(cfg->trace));
+}
+
+static int opt_clock(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return get_text(opt, val, cfg->clock, sizeof(cfg->clock));
+}
+
+static const struct {
+	const char *name;
+	int (*fn)(struct hca_cfg *cfg, const char *opt, const char *val);
+} opts[] = {
+	{"as", opt_as},       {"devices", opt_devices}, {"name", opt_name},       {"netdev", opt_netdev},
+	{"mac", opt_mac},     {"ip", opt_ip},           {"pci", opt_pci},         {"speed", opt_speed},
+	{"mtu", opt_mtu},     {"cable", opt_cable},     {"fault", opt_fault},     {"seed", opt_seed},
+	{"control", opt_control}, {"trace", opt_trace}, {"clock", opt_clock},
+};
+
+static int set_option(struct hca_cfg *cfg, char *text)
+{
+	char *val = strchr(text, '=');
+
+	if (!val)
+		return spw_err(EINVAL, "--%s: it has no value", text);
+	*val++ = 0;
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(opts); i++)
+		if (strcmp(opts[i].name, text) == 0)
+			return opts[i].fn(cfg, text, val);
+	return spw_err(EINVAL, "--%s: there is no such option", text);
+}
+
+static int names_differ(const struct hca_cfg *cfg)
+{
+	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
+		for (uint32_t k = 0; k < i; k++)
+			if (strcmp(cfg->dev[i].name, cfg->dev[k].name) == 0)
+				return bad("name", cfg->dev[i].name, "a different name for each device");
+	return 0;
+}
+
+int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
+{
+	char *copy, *save = NULL;
+	int rc = 0;
+
+	memset(cfg_out, 0, sizeof(*cfg_out));
+	cfg_out->speed_mbps = 100000;
+	cfg_out->mtu_bytes = 4200; /* carries the largest IB MTU, 4096, with all headers */
+	cfg_out->part_id = 0x101d;
+	cfg_out->seed = 1;
+	cfg_out->dev_cnt = 1;
+	plain_dev(cfg_out, 0);
+	snprintf(cfg_out->cable, sizeof(cfg_out->cable), "shm:default");
+	copy = strdup(text ? text : "");
+	if (!copy)
+		return spw_err(ENOMEM, "no memory");
+	for (char *p = strtok_r(copy, ";", &save); p && !rc; p = strtok_r(NULL, ";", &save))
+		rc = set_option(cfg_out, p);
+	free(copy);
+	return rc ? rc : names_differ(cfg_out);
+}

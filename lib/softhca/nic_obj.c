@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The NIC's side of objects: made, changed and forgotten by commands, under the device lock. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/spw_err.h"
+#include "softhca/nic_impl.h"
+
+#define QPA_AV (1u << 7) /* enum ib_qp_attr_mask */
+
+int nic_uar_create(struct hca_uar *uar)
+{
+	struct nic_dev *nd = uar->o.ctx->dev->nic;
+
+	if (nd->uar_cnt == NIC_UAR_MAX)
+		return spw_err(ENOMEM, "more than %u register pages", NIC_UAR_MAX);
+	nd->uar[nd->uar_cnt++] = uar;
+	return 0;
+}
+
+void nic_uar_destroy(struct hca_uar *uar)
+{
+	struct nic_dev *nd = uar->o.ctx->dev->nic;
+
+	for (uint32_t i = 0; i < nd->uar_cnt; i++)
+		if (nd->uar[i] == uar)
+			nd->uar[i--] = nd->uar[--nd->uar_cnt];
+}
+
+int nic_cq_create(struct hca_cq *cq)
+{
+	struct nic_cq *c = calloc(1, sizeof(*c));
+
+	if (c && cq->comp_en)
+		c->comp = calloc(1, sizeof(*c->comp));
+	if (!c || (cq->comp_en && !c->comp)) {
+		free(c);
+		return spw_err(ENOMEM, "no memory for a CQ");
+	}
+	c->cq = cq;
+	c->nd = cq->o.ctx->dev->nic;
+	c->arm_word = (SPW_FORCE uint32_t)spw_thr_load_acq(&cq->dbrec[1]);
+	cq->nic = c;
+	return 0;
+}
+
+void nic_cq_destroy(struct hca_cq *cq)
+{
+	struct nic_cq *c = cq->nic;
+
+	if (!c)
+		return;
+	if (c->comp)
+		c->comp->cnt = 0;
+	for (struct nic_cq **p = &c->nd->comp_list; *p; p = &(*p)->comp_next) {
+		if (*p == c) {
+			*p = c->comp_next;
+			break;
+		}
+	}
+	free(c->comp);
+	free(c);
+	cq->nic = NULL;
+}
+
+int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe)
+{
+	struct nic_cq *c = cq->nic;
+	struct nic_cqe e;
+
+	cq_comp_flush(c);
+	if (((c->pi - (spw_be32_to_cpu(spw_thr_load_acq(&cq->dbrec[0])) & 0xffffff)) & 0xffffff) >= ncqe)
+		return spw_err(EINVAL, "the CQ holds more CQEs than its new size");
+	/* Tells libmlx5 where the old ring ends; it moves the CQEs before it. */
+	cq_start(&e);
+	cq_put(c, &e, SPW_PRM_CQE_RESIZE_CQ, false, false);
+	cq->buf = buf;
+	cq->ncqe = ncqe;
+	return 0;
+}
+
+int nic_srq_create(struct hca_srq *srq)
+{
+	srq->nic = calloc(1, sizeof(*srq->nic));
+	if (!srq->nic)
+		return spw_err(ENOMEM, "no memory for an SRQ");
+	srq->nic->srq = srq;
+	return 0;
+}
+
+void nic_srq_destroy(struct hca_srq *srq)
+{
+	free(srq->nic);
+	srq->nic = NULL;
+}
+
+int nic_wq_create(struct hca_wq *wq)
+{
+	struct nic_wq *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return spw_err(ENOMEM, "no memory for a WQ");
+	n->rq = (struct nic_rq){
+		.rq = &wq->rq,
+		.pd = wq->pd,
+		.cq = wq->cq->nic,
+		.uidx = wq->uidx,
+		.striding = wq->striding,
+		.two_byte_shift = wq->two_byte_shift ? 2 : 0,
+		.stride_bytes = wq->striding ? 1u << wq->stride_log2_bytes : 0,
+		.stride_cnt = wq->striding ? 1u << wq->strides_log2_cnt : 0,
+	};
+	wq->nic = n;
+	return 0;
+}
+
+void nic_wq_destroy(struct hca_wq *wq)
+{
+	free(wq->nic);
+	wq->nic = NULL;
+}
+
+void nic_wq_modified(struct hca_wq *wq, uint8_t from)
+{
+	struct nic_rq *r = &wq->nic->rq;
+
+	if (wq->state == HCA_WQS_RESET) {
+		r->ci = 0;
+		r->stride_at = 0;
+		r->dropped = 0;
+	} else if (wq->state == HCA_WQS_ERR && from == HCA_WQS_RDY) {
+		rq_flush(wq->o.ctx->dev->nic, r, 0);
+	}
+}
+
+static uint8_t transport_of(const struct hca_qp *qp)
+{
+	switch (qp->qp_type) {
+	case IB_UVERBS_QPT_RC: return SPW_PRM_RC;
+	case IB_UVERBS_QPT_UC: return SPW_PRM_UC;
+	case IB_UVERBS_QPT_UD: return SPW_PRM_UD;
+	default: return SPW_PRM_RAW;
+	}
+}
+
+int nic_qp_create(struct hca_qp *qp)
+{
+	struct nic_qp *q = calloc(1, sizeof(*q));
+	uint32_t n = qp->sq_wqebb_cnt;
+
+	if (!q)
+		return spw_err(ENOMEM, "no memory for a QP");
+	q->qp = qp;
+	q->nd = qp->o.ctx->dev->nic;
+	q->transport = transport_of(qp);
+	if (n && SPW_IS_POW2(n)) {
+		q->swr = calloc(n, sizeof(*q->swr));
+		q->swr_mask = n - 1;
+	}
+	if ((n && !q->swr) || (qp->is_rss && !rss_init(q))) {
+		free(q->swr);
+		free(q);
+		return spw_err(ENOMEM, "no memory for a QP of %u WQEBBs", n);
+	}
+	q->scq = qp->send_cq ? qp->send_cq->nic : NULL;
+	q->rq = (struct nic_rq){
+		.rq = qp->rq.wqe_cnt ? &qp->rq : NULL,
+		.srq = qp->srq,
+		.pd = qp->srq ? qp->srq->pd : qp->pd,
+		.cq = qp->recv_cq ? qp->recv_cq->nic : NULL,
+		.uidx = qp->uidx,
+	};
+	q->next = q->nd->qps;
+	q->nd->qps = q;
+	qp->nic = q;
+	nic_qp_reset(q);
+	return 0;
+}
+
+/* Out of the list of QPs with work. */
+static void deactivate(struct nic_qp *q)
+{
+	struct nic_dev *nd = q->nd;
+
+	for (struct nic_qp **p = &nd->act_head; *p; p = &(*p)->act_next) {
+		if (*p != q)
+			continue;
+		*p = q->act_next;
+		if (nd->act_tail == &q->act_next)
+			nd->act_tail = p;
+		break;
+	}
+	q->active = false;
+}
+
+void nic_qp_destroy(struct hca_qp *qp)
+{
+	struct nic_qp *q = qp->nic;
+
+	if (!q)
+		return;
+	/* The peer still waits for what was received. */
+	if (q->transport == SPW_PRM_RC && qp->state >= HCA_QPS_RTR)
+		rc_rsp_tx(q);
+	cable_tx_flush(q->nd->cable);
+	deactivate(q);
+	for (struct nic_qp **p = &q->nd->qps; *p; p = &(*p)->next) {
+		if (*p == q) {
+			*p = q->next;
+			break;
+		}
+	}
+	free(q->rss_tbl);
+	free(q->swr);
+	free(q);
+	qp->nic = NULL;
+}
+
+void nic_qp_reset(struct nic_qp *q)
+{
+	deactivate(q);
+	q->sq_pi = q->sq_ci = 0;
+	q->swr_head = q->swr_cur = q->swr_tail = 0;
+	q->cur_pkt = 0;
+	q->sq_psn = q->snd_psn = q->una_psn = q->max_psn = 0;
+	q->window = NIC_WINDOW_MAX;
+	q->rd_out = 0;
+	q->retries = q->rnr_retries = 0;
+	q->rnr_wait = q->nak_seen = false;
+	q->deadline_ns = 0;
+	q->epsn = q->msn = 0;
+	q->msg = 0;
+	q->nak_sent = q->ack_pending = q->nak_pending = false;
+	q->rd_head = q->rd_tail = q->rd_sent = 0;
+	q->done_cnt = 0;
+	q->rwqe_held = q->rq_flushing = false;
+	q->rq.ci = 0;
+	q->rq.stride_at = 0;
+	q->held_ns = 0;
+	q->dmac_known = false;
+	q->mtu_log2 = 12;
+	while (q->mtu_log2 > 8 && (1u << q->mtu_log2) + 60u > q->nd->dev->mtu_bytes)
+		q->mtu_log2--;
+	q->mtu = 1u << q->mtu_log2;
+}
+
+static void set_path(struct nic_qp *q)
+{
+	const struct hca_qp_attr *a = &q->qp->attr;
+	const struct hca_dev *dev = q->nd->dev;
+	struct wire_av av = {.tclass = a->av.traffic_class, .hop_limit = a->av.hop_limit ? a->av.hop_limit : 64,
+			     .flow_label = a->av.flow_label & 0xfffff};
+	const uint32_t mix = (q->qp->qpn ^ a->dest_qpn * 2654435761u) ^ av.flow_label;
+
+	memcpy(av.dgid, a->av.dgid, 16);
+	memcpy(av.sgid, dev->gid[a->av.sgid_index < HCA_GID_CNT ? a->av.sgid_index : 0], 16);
+	memcpy(av.smac, dev->id.mac, 6);
+	memcpy(q->dgid, av.dgid, 16);
+	q->dmac_known = nic_resolve(q->nd->dev, av.dgid, av.dmac);
+	if (!q->dmac_known)
+		memset(av.dmac, 0xff, 6);
+	av.sport = (uint16_t)(0xc000 | ((mix ^ mix >> 14) & 0x3fff));
+	wire_tmpl_init(&q->tmpl, &av);
+	q->mtu_log2 = 7u + SPW_MAX(1u, SPW_MIN(5u, (unsigned)a->path_mtu));
+	q->mtu = 1u << q->mtu_log2;
+}
+
+void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
+{
+	struct nic_qp *q = qp->nic;
+	const uint8_t to = qp->state;
+	const bool connected = q->transport == SPW_PRM_RC || q->transport == SPW_PRM_UC;
+
+	if (to == HCA_QPS_RESET) {
+		nic_qp_reset(q);
+		return;
+	}
+	if (to == HCA_QPS_ERR) {
+		qp->state = from; /* qp_to_err does the change */
+		if (from != HCA_QPS_ERR)
+			qp_to_err(q);
+		qp->state = HCA_QPS_ERR;
+		return;
+	}
+	if (connected && (mask & QPA_AV || (from == HCA_QPS_INIT && to == HCA_QPS_RTR)))
+		set_path(q);
+	if (from == HCA_QPS_INIT && to == HCA_QPS_RTR)
+		q->epsn = qp->attr.rq_psn & WIRE_PSN_MASK;
+	if (from == HCA_QPS_RTR && to == HCA_QPS_RTS)
+		q->sq_psn = q->snd_psn = q->una_psn = q->max_psn = qp->attr.sq_psn & WIRE_PSN_MASK;
+	if (to == HCA_QPS_RTS || to == HCA_QPS_SQD)
+		nic_activate(q);
+}
+
+void nic_mr_destroy(struct hca_mr *mr)
+{
+	(void)mr; /* every packet looks its regions up */
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The NIC thread: one per process, for all of its devices. It spins only where cores are to spare, by
+ * the affinity mask that the process had before anything (EAL) pinned a thread; elsewhere it naps after
+ * every look that found nothing. Where nothing has happened for a while the naps grow, so that an idle
+ * device costs little: a first doorbell then waits for up to NAP_DEEP_NS.
+ *
+ * Memory that the application unmapped under a region: real cards pin the pages, this NIC cannot. Its
+ * accesses run under a guard (SIGSEGV and SIGBUS of this thread jump back to the loop), so that it costs
+ * nothing until it happens; the QP at work then fails with a local protection error. */
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "softhca/nic_impl.h"
+#include "softhca/nic_run.h"
+
+#define SPIN_CORES 4        /* two processes, each with an application and a NIC thread that spin */
+#define SPIN_NS 1000000ull  /* after the last work */
+#define NAP_NS 20000ull
+#define NAP_DEEP_NS 400000ull
+#define DEEP_AFTER_NS 50000000ull
+#define YIELD_EVERY 32u
+#define STOLEN_NS 300000ull     /* a turn without work that took so long: others want this core */
+#define MODEST_NS 1000000000ull /* then nap, not spin, for so long */
+
+static struct {
+	pthread_mutex_t lock;  /* the list, and the thread's life */
+	uint32_t waiting;      /* calls that want the lock */
+	pthread_t thread;
+	bool running, stop, mask_saved;
+	cpu_set_t mask;
+	struct nic_dev *devs;
+	struct sigaction old_segv, old_bus;
+} run = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local sigjmp_buf *guard;
+static _Thread_local struct nic_dev *guarded;
+
+uint64_t nic_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+void nic_mask_save(void)
+{
+	run.mask_saved = sched_getaffinity(0, sizeof(run.mask), &run.mask) == 0;
+}
+
+/* ---- memory guard ------------------------------------------------------------------------------------ */
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	const struct sigaction *old = sig == SIGSEGV ? &run.old_segv : &run.old_bus;
+
+	if (guard && guarded)
+		siglongjmp(*guard, 1);
+	if (old->sa_flags & SA_SIGINFO) {
+		old->sa_sigaction(sig, info, context);
+	} else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
+		old->sa_handler(sig);
+	} else {
+		sigaction(sig, old, NULL); /* the instruction runs again, and the program dies as it should */
+	}
+}
+
+static void guard_install(void)
+{
+	struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+
+	sigemptyset(&sa.sa_mask);
+	sigaction(SIGSEGV, &sa, &run.old_segv);
+	sigaction(SIGBUS, &sa, &run.old_bus);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------- */
+
+static uint32_t all_rounds(uint64_t now_ns)
+{
+	uint32_t work = 0;
+
+	for (struct nic_dev *nd = run.devs; nd; nd = nd->next) {
+		if (!hca_lock_nic(nd->dev)) {
+			work++; /* a command wants to go first */
+			continue;
+		}
+		guarded = nd;
+		nd->now_ns = now_ns;
+		work += nic_round(nd);
+		guarded = NULL;
+		hca_unlock(nd->dev);
+	}
+	return work;
+}
+
+/* Back from a fault, still with the device's lock. */
+static void after_fault(void)
+{
+	struct nic_dev *nd = guarded;
+
+	guarded = NULL;
+	nic_memory_gone(nd);
+	hca_unlock(nd->dev);
+	pthread_mutex_unlock(&run.lock);
+}
+
+static void nap(uint64_t idle_ns)
+{
+	struct timespec ts = {0, NAP_NS};
+
+	if (idle_ns > DEEP_AFTER_NS)
+		ts.tv_nsec = NAP_DEEP_NS;
+	nanosleep(&ts, NULL);
+}
+
+static bool cores_to_spare(void)
+{
+	return run.mask_saved ? CPU_COUNT(&run.mask) >= SPIN_CORES : sysconf(_SC_NPROCESSORS_ONLN) >= SPIN_CORES;
+}
+
+static void loop(void)
+{
+	const bool spin = cores_to_spare();
+	uint64_t busy_ns = nic_now_ns(), turn_ns = busy_ns, modest_until_ns = 0;
+	uint32_t idle_turns = 0;
+
+	while (!spw_thr_load_acq(&run.stop)) {
+		const uint64_t now_ns = nic_now_ns();
+		uint32_t work;
+
+		if (spw_thr_load_rlx(&run.waiting)) {
+			sched_yield();
+			continue;
+		}
+		pthread_mutex_lock(&run.lock);
+		work = all_rounds(now_ns);
+		pthread_mutex_unlock(&run.lock);
+		if (idle_turns && now_ns - turn_ns > STOLEN_NS)
+			modest_until_ns = now_ns + MODEST_NS;
+		turn_ns = now_ns;
+		if (work) {
+			busy_ns = now_ns;
+			idle_turns = 0;
+		} else if (!spin || now_ns - busy_ns > SPIN_NS || now_ns < modest_until_ns) {
+			nap(now_ns - busy_ns);
+			idle_turns = 0;
+		} else if (++idle_turns % YIELD_EVERY == 0) {
+			sched_yield();
+		} else {
+			spw_cpu_relax();
+		}
+	}
+}
+
+static void *thread_main(void *arg)
+{
+	sigjmp_buf env;
+
+	(void)arg;
+	prctl(PR_SET_TIMERSLACK, 1);
+	prctl(PR_SET_NAME, "softhca-nic");
+	if (sigsetjmp(env, 0))
+		after_fault();
+	guard = &env;
+	loop();
+	return NULL;
+}
+
+static void run_lock(void)
+{
+	spw_thr_fetch_add(&run.waiting, 1u);
+	pthread_mutex_lock(&run.lock);
+	spw_thr_fetch_add(&run.waiting, -1u);
+}
+
+static int thread_start(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int rc;
+
+	guard_install();
+	pthread_attr_init(&attr);
+	if (run.mask_saved)
+		pthread_attr_setaffinity_np(&attr, sizeof(run.mask), &run.mask);
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	run.stop = false;
+	rc = pthread_create(&run.thread, &attr, thread_main, NULL);
+	if (rc == EINVAL || rc == EPERM) { /* a mask that the container no longer allows */
+		pthread_attr_destroy(&attr);
+		pthread_attr_init(&attr);
+		rc = pthread_create(&run.thread, &attr, thread_main, NULL);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc)
+		return spw_err(rc, "the NIC thread cannot be started");
+	run.running = true;
+	return 0;
+}
+
+int nic_start(struct hca_dev *dev)
+{
+	struct nic_dev *nd = dev->nic;
+	int rc = 0;
+
+	run_lock();
+	if (!nd->started) {
+		nd->started = true;
+		nd->next = run.devs;
+		run.devs = nd;
+	}
+	if (!run.running)
+		rc = thread_start();
+	pthread_mutex_unlock(&run.lock);
+	return rc;
+}
+
+void nic_run_forget(struct nic_dev *nd)
+{
+	bool last;
+
+	run_lock();
+	for (struct nic_dev **p = &run.devs; *p; p = &(*p)->next) {
+		if (*p == nd) {
+			*p = nd->next;
+			break;
+		}
+	}
+	last = run.running && !run.devs;
+	if (last)
+		spw_thr_store_rel(&run.stop, true);
+	pthread_mutex_unlock(&run.lock);
+	if (last) {
+		pthread_join(run.thread, NULL);
+		run.running = false;
+	}
+}
+
+void nic_forked(void)
+{
+	for (struct nic_dev *nd = run.devs; nd; nd = nd->next)
+		if (nd->cable->ops->forked)
+			nd->cable->ops->forked(nd->cable);
+	pthread_mutex_init(&run.lock, NULL);
+	run.devs = NULL;
+	run.running = false;
+	run.waiting = 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * How an interposed function is written: EXPORT makes it visible, NEXT is the one behind it (libc's, or
+ * another preloaded library's).
+ */
+#ifndef SPW_SOFTHCA_PRELOAD_H
+#define SPW_SOFTHCA_PRELOAD_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/spw_order.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Looks `name` up once; slot remembers it. */
+void *preload_next(void **slot, const char *name);
+
+#define NEXT(name, ret, args)                                                                           \
+	({                                                                                              \
+		static void *slot_##name;                                                               \
+		(ret(*) args) preload_next(&slot_##name, #name);                                        \
+	})
+
+/* Names without a prototype in the headers of a program that is not fortified or not old. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int dirfd, const char *path, int flags);
+int __openat64_2(int dirfd, const char *path, int flags);
+char *__realpath_chk(const char *path, char *out, size_t bytes);
+int __xstat(int ver, const char *path, struct stat *st);
+int __lxstat(int ver, const char *path, struct stat *st);
+int __fxstat(int ver, int fd, struct stat *st);
+int __xstat64(int ver, const char *path, struct stat64 *st);
+int __lxstat64(int ver, const char *path, struct stat64 *st);
+int __fxstat64(int ver, int fd, struct stat64 *st);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Raw Ethernet: frames out of send WQEs, and by the steering rules into receive queues. */
+#include "softhca/nic_impl.h"
+
+#define ETH_MIN 60u                 /* shorter frames are padded, as a MAC does */
+#define CQ_WAIT_NS 100000000ull     /* a CQ that looks full for so long has overrun */
+
+uint32_t csum_add(uint32_t sum, const uint8_t *p, uint32_t bytes)
+{
+	uint64_t s = sum;
+
+	for (; bytes >= 4; p += 4, bytes -= 4)
+		s += spw_prm_ld32(p);
+	if (bytes >= 2) {
+		s += spw_prm_ld16(p);
+		p += 2;
+		bytes -= 2;
+	}
+	if (bytes)
+		s += (uint32_t)*p << 8;
+	while (s >> 16)
+		s = (s & 0xffff) + (s >> 16);
+	return (uint32_t)s;
+}
+
+/* Sum over the pseudo-header and the L4 bytes; 0xffff if the checksum field is right. */
+static uint32_t l4_sum(const struct flow_key *k)
+{
+	const uint8_t *ip = k->frame + k->l3_off;
+	const uint32_t l4_bytes = k->l3_off + k->l3_bytes - k->l4_off;
+	uint32_t sum = csum_add(0, k->l3 == FLOW_L3_IPV4 ? ip + 12 : ip + 8, k->l3 == FLOW_L3_IPV4 ? 8 : 32);
+
+	sum += k->proto + l4_bytes;
+	return csum_add(sum, k->frame + k->l4_off, l4_bytes);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------ */
+
+static void offload_csums(uint8_t *frame, uint32_t len, bool l3, bool l4)
+{
+	struct flow_key k;
+	uint32_t at, sum;
+
+	flow_parse(frame, len, &k);
+	if (l3 && k.l3 == FLOW_L3_IPV4 && k.l4_off > k.l3_off) {
+		spw_prm_st16(frame + k.l3_off + 10, 0);
+		spw_prm_st16(frame + k.l3_off + 10,
+			     (uint16_t)~csum_add(0, frame + k.l3_off, k.l4_off - k.l3_off));
+	}
+	if (!l4 || k.is_frag || (k.l4 != FLOW_L4_TCP && k.l4 != FLOW_L4_UDP))
+		return;
+	at = k.l4_off + (k.l4 == FLOW_L4_TCP ? 16u : 6u);
+	if (at + 2 > len || k.l3_off + k.l3_bytes < at + 2)
+		return;
+	spw_prm_st16(frame + at, 0);
+	sum = ~l4_sum(&k) & 0xffff;
+	spw_prm_st16(frame + at, (uint16_t)(sum || k.l4 == FLOW_L4_TCP ? sum : 0xffff));
+}
+
+static void copy_ring(struct nic_qp *q, uint16_t idx, uint32_t off, uint8_t *out, uint32_t len)
+{
+	while (len) {
+		const uint8_t *p = sq_bytes(q, idx, off);
+		const uint32_t left = (uint32_t)(q->qp->sq_buf + q->qp->sq_wqebb_cnt * 64u - p);
+		const uint32_t n = SPW_MIN(len, left);
+
+		memcpy(out, p, n);
+		out += n;
+		off += n;
+		len -= n;
+	}
+}
+
+/* false: no room on the cable. */
+static bool raw_send(struct nic_qp *q, struct nic_swr *w)
+{
+	const uint8_t *eth = sq_bytes(q, w->idx, 16);
+	const uint32_t flags = spw_prm_ld32(eth + 4);
+	const uint32_t hdr = SPW_MIN((uint32_t)spw_prm_wqe_eth_get_inline_hdr_sz(eth), w->len);
+	const uint32_t bytes = SPW_MAX(w->len, ETH_MIN);
+	uint8_t dmac[6] = {0}, *frame;
+	struct nic_gather peek = q->g;
+
+	if (w->len < CABLE_FRAME_MIN || w->len > q->nd->dev->mtu_bytes + 18u || 14 + hdr > w->ds * 16u) {
+		w->syndrome = SPW_PRM_SYN_LOCAL_LENGTH_ERR;
+		return true;
+	}
+	if (hdr >= 6)
+		copy_ring(q, w->idx, 30, dmac, 6);
+	else
+		w->syndrome = sq_gather(q, w, &peek, dmac, 6);
+	if (w->syndrome)
+		return true;
+	frame = nic_tx_reserve(q->nd, dmac, bytes, 0);
+	if (!frame)
+		return false;
+	copy_ring(q, w->idx, 30, frame, hdr);
+	w->syndrome = sq_gather(q, w, &q->g, frame + hdr, w->len - hdr);
+	if (w->syndrome)
+		return true;
+	memset(frame + w->len, 0, bytes - w->len);
+	if (spw_unlikely(flags >> 30))
+		offload_csums(frame, w->len, flags >> 30 & 1, flags >> 31);
+	nic_tx_commit(q->nd, frame, bytes, false, 0, false, 0);
+	return true;
+}
+
+bool raw_tx(struct nic_qp *q)
+{
+	for (uint32_t budget = NIC_QP_BUDGET; budget; budget--) {
+		struct nic_swr *w;
+
+		if (q->swr_cur == q->swr_tail) {
+			if (q->qp->state != HCA_QPS_RTS || !sq_fetch(q))
+				return false;
+			q->g = (struct nic_gather){.seg = sq_swr(q, q->swr_cur)->seg_off};
+		}
+		w = sq_swr(q, q->swr_cur);
+		if (!w->syndrome && w->opcode != SPW_PRM_OP_NOP && !raw_send(q, w))
+			return true;
+		if (spw_unlikely(w->syndrome)) {
+			sq_fail(q, w->syndrome, 0);
+			return false;
+		}
+		q->swr_cur = ++q->swr_head;
+		sq_complete(q, w);
+	}
+	return true;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------------- */
+
+struct raw_meta {
+	uint32_t hash, tag;
+	uint8_t hash_type, hds_ip_ext, l4_hdr_type;
+	uint16_t vlan;
+	bool stripped;
+};
+
+static void check_sums(const struct flow_key *k, struct raw_meta *m)
+{
+	const uint8_t l3_type = k->l3 == FLOW_L3_IPV4 ? SPW_PRM_L3_IPV4 : k->l3 == FLOW_L3_IPV6 ? SPW_PRM_L3_IPV6 : 0;
+	uint8_t l4_type = 0;
+
+	m->hds_ip_ext = 1; /* L2 */
+	if (k->l3 == FLOW_L3_IPV6 ||
+	    (k->l3 == FLOW_L3_IPV4 && k->l4_off > k->l3_off &&
+	     csum_add(0, k->frame + k->l3_off, k->l4_off - k->l3_off) == 0xffff))
+		m->hds_ip_ext |= 2;
+	if (!k->is_frag && (k->l4 == FLOW_L4_UDP || k->l4 == FLOW_L4_TCP)) {
+		l4_type = k->l4 == FLOW_L4_UDP ? SPW_PRM_L4_UDP : SPW_PRM_L4_TCP_NO_ACK;
+		if ((k->l4 == FLOW_L4_UDP && k->l3 == FLOW_L3_IPV4 && spw_prm_ld16(k->frame + k->l4_off + 6) == 0) ||
+		    l4_sum(k) == 0xffff)
+			m->hds_ip_ext |= 4;
+	}
+	m->l4_hdr_type = (uint8_t)(l4_type << 4 | l3_type << 2 | (k->is_frag ? 2 : 0));
+}
+
+static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cnt, uint32_t wqe_id, uint32_t counter,
+		    uint64_t stamp)
+{
+	struct nic_cqe e;
+
+	cq_start(&e);
+	spw_prm_cqe64_set_wqe_id(&e, wqe_id);
+	spw_prm_cqe64_set_rx_hash_result(&e, m->hash);
+	spw_prm_cqe64_set_rx_hash_type(&e, m->hash_type);
+	spw_prm_cqe64_set_hds_ip_ext(&e, m->hds_ip_ext);
+	spw_prm_cqe64_set_l4_hdr_type_etc(&e, m->l4_hdr_type | (m->stripped ? 1 : 0));
+	spw_prm_cqe64_set_vlan_info(&e, m->vlan);
+	spw_prm_cqe64_set_srqn_uidx(&e, r->uidx);
+	spw_prm_cqe64_set_byte_cnt(&e, byte_cnt);
+	spw_prm_cqe64_set_timestamp(&e, stamp);
+	spw_prm_cqe64_set_sop_drop_qpn(&e, (r->dropped & 0xff) << 24 | (m->tag & 0xffffff));
+	spw_prm_cqe64_set_wqe_counter(&e, counter);
+	r->dropped = 0;
+	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_SEND, false, true);
+}
+
+/* Striding: several frames share a WQE; one that does not fit any more leaves the rest as filler. */
+static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *frame, uint32_t len,
+		       const struct raw_meta *m)
+{
+	const uint32_t need = (len + r->two_byte_shift + r->stride_bytes - 1) / r->stride_bytes;
+	const struct hca_mr *mr;
+	const uint8_t *seg;
+	uint64_t addr;
+	uint8_t *to;
+
+	if (need > r->stride_cnt || len > 0xffff)
+		return false;
+	if (r->stride_at && r->stride_at + need > r->stride_cnt) {
+		raw_cqe(r, m, 1u << 31 | (r->stride_cnt - r->stride_at) << 16, r->ci, r->stride_at, nd->stamp);
+		r->stride_at = 0;
+		r->ci++;
+	}
+	if (rq_posted(r) == 0 || rq_posted(r) > r->rq->wqe_cnt)
+		return false;
+	seg = r->rq->buf + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift) + 16;
+	addr = spw_prm_wqe_data_get_addr(seg) + (uint64_t)r->stride_at * r->stride_bytes + r->two_byte_shift;
+	mr = hca_mr_get(nd->dev, (uint32_t)spw_prm_wqe_data_get_lkey(seg));
+	to = mr && (uint64_t)r->stride_at * r->stride_bytes + r->two_byte_shift + len <=
+			   spw_prm_wqe_data_get_byte_count(seg)
+		     ? hca_mr_at(mr, r->pd, addr, len, IB_UVERBS_ACCESS_LOCAL_WRITE)
+		     : NULL;
+	if (!to) {
+		cq_put_rq_err(nd, r, 0, r->ci++, SPW_PRM_SYN_LOCAL_PROT_ERR);
+		r->stride_at = 0;
+		return false;
+	}
+	memcpy(to, frame, len);
+	raw_cqe(r, m, need << 16 | len, r->ci, r->stride_at, nd->stamp);
+	r->stride_at += need;
+	if (r->stride_at == r->stride_cnt) {
+		r->stride_at = 0;
+		r->ci++;
+	}
+	return true;
+}
+
+static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *frame, uint32_t len,
+		      const struct raw_meta *m)
+{
+	struct nic_rwqe w;
+	uint8_t syn;
+
+	if (rq_take(r, &w) != RQ_OK)
+		return false;
+	if (m->stripped) {
+		syn = rq_scatter(nd, r, &w, frame, 12);
+		if (!syn)
+			syn = rq_scatter(nd, r, &w, frame + 16, len - 16);
+		len -= 4;
+	} else {
+		syn = rq_scatter(nd, r, &w, frame, len);
+	}
+	if (syn) {
+		cq_put_rq_err(nd, r, 0, w.idx, syn);
+		return true;
+	}
+	raw_cqe(r, m, len, 0, w.idx, nd->stamp);
+	return true;
+}
+
+/* The CQ looks full. Its consumer index may only lag (DPDK publishes the RQ's first), so the port waits a
+ * while before it believes in an overrun. */
+static bool must_hold(struct nic_dev *nd, struct nic_qp *q, struct nic_rq *r)
+{
+	if (spw_likely(!cq_full(r->cq)) || r->cq->cq->ignore_overrun || r->cq->err) {
+		q->held_ns = 0;
+		return false;
+	}
+	if (!q->held_ns)
+		q->held_ns = nd->now_ns;
+	return nd->now_ns - q->held_ns < CQ_WAIT_NS;
+}
+
+/* false: hold. */
+static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key *k, uint32_t tag, bool may_hold,
+		    const struct raw_meta *sums)
+{
+	struct nic_qp *q = qp->nic;
+	struct raw_meta m = *sums;
+	struct nic_rq *r;
+	bool ok;
+
+	if (!q)
+		return true;
+	m.tag = tag;
+	if (qp->is_rss) {
+		r = rss_pick(q, k, &m.hash, &m.hash_type);
+	} else {
+		r = qp->state >= HCA_QPS_RTR && qp->state != HCA_QPS_ERR && q->rq.cq ? &q->rq : NULL;
+	}
+	if (!r) {
+		NIC_CNT(nd, out_of_buffer);
+		return true;
+	}
+	if (may_hold && must_hold(nd, q, r))
+		return false;
+	nd->cur = q;
+	nd->cur_rx = true;
+	ok = r->striding ? stride_put(nd, r, k->frame, k->frame_bytes, &m)
+			 : plain_put(nd, r, k->frame, k->frame_bytes, &m);
+	nd->cur = NULL;
+	if (!ok) {
+		r->dropped++;
+		NIC_CNT(nd, out_of_buffer);
+	}
+	return true;
+}
+
+bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce)
+{
+	struct flow_dst dst[FLOW_DST_MAX];
+	struct raw_meta m = {0};
+	struct flow_key k;
+	bool dropped = false;
+	uint32_t n;
+
+	if (!nd->dev->flows)
+		return true;
+	if (roce) {
+		n = flow_sniff(nd->dev, dst);
+		if (!n)
+			return true;
+		flow_parse(frame, len, &k);
+	} else {
+		flow_parse(frame, len, &k);
+		n = flow_steer(nd->dev, &k, dst, &dropped);
+	}
+	if (!n)
+		return true;
+	check_sums(&k, &m);
+	for (uint32_t i = 0; i < n; i++)
+		if (!deliver(nd, dst[i].qp, &k, dst[i].tag, i == 0 && !roce, &m))
+			return false;
+	return true;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Which paths are emulated. A path that is none costs a comparison of a few bytes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softhca/proc.h"
+#include "softhca/real.h"
+
+#define DIR_CLASS  "/sys/class/infiniband" /* and infiniband_verbs, infiniband_mad... */
+#define DIR_PCI    "/sys/bus/pci/devices"
+#define DIR_DEVS   "/sys/devices/pci"
+#define DIR_DEV    "/dev/infiniband"
+#define CDEV       DIR_DEV "/uverbs"
+
+static bool starts(const char *path, const char *with)
+{
+	return strncmp(path, with, strlen(with)) == 0;
+}
+
+/* The path has a component that is the PCI address of one of our functions. */
+static bool names_our_pci(const char *path, const struct hca_cfg *cfg)
+{
+	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
+		const struct hca_dev_cfg *d = &cfg->dev[i];
+		char bdf[32];
+		const char *at;
+		size_t n = (size_t)snprintf(bdf, sizeof(bdf), "/%04x:%02x:%02x.%x", d->pci_domain, d->pci_bus,
+					    d->pci_dev, d->pci_func);
+
+		at = strstr(path, bdf);
+		if (at && (at[n] == 0 || at[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/* A folder on the way to one of our functions that the machine itself has not got. */
+static bool above_our_pci(const char *path, const struct hca_cfg *cfg)
+{
+	size_t n = strlen(path);
+
+	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
+		char pci[128];
+
+		sysfs_pci_path(&cfg->dev[i], pci, sizeof(pci));
+		if (strncmp(pci, path, n) == 0 && pci[n] == '/')
+			return !real_exists(path);
+	}
+	return false;
+}
+
+static bool is_emulated(const char *path)
+{
+	const struct hca_cfg *cfg = proc_cfg();
+
+	if (path[0] != '/' || !(starts(path, "/sys/") || starts(path, DIR_DEV)) || !cfg)
+		return false;
+	if (starts(path, DIR_DEV) || starts(path, DIR_CLASS))
+		return true;
+	if (strcmp(path, DIR_PCI) == 0 || strcmp(path, DIR_PCI "/") == 0)
+		return true;
+	if (!starts(path, DIR_PCI "/") && !starts(path, DIR_DEVS))
+		return false;
+	return names_our_pci(path, cfg) || above_our_pci(path, cfg);
+}
+
+const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES])
+{
+	struct proc *p;
+
+	if (!path || !is_emulated(path))
+		return path;
+	p = proc_get();
+	if (!p)
+		return path;
+	if ((size_t)snprintf(buf, VFS_PATH_BYTES, "%s%s", p->tree.root, path) >= VFS_PATH_BYTES)
+		return path;
+	return buf;
+}
+
+void vfs_unmap(char *path)
+{
+	struct proc *p = path && strstr(path, "/spw-softhca-") ? proc_ready() : NULL;
+	size_t n = p ? strlen(p->tree.root) : 0;
+
+	if (p && strncmp(path, p->tree.root, n) == 0 && path[n] == '/')
+		memmove(path, path + n, strlen(path + n) + 1);
+}
+
+int vfs_cdev(const char *path)
+{
+	const struct hca_cfg *cfg = proc_cfg();
+	char *end;
+	unsigned long n;
+
+	if (!path || !cfg || !starts(path, CDEV))
+		return -1;
+	n = strtoul(path + strlen(CDEV), &end, 10);
+	return end != path + strlen(CDEV) && !*end && n < cfg->dev_cnt ? (int)n : -1;
+}
+
+static bool is_counter(const char *name)
+{
+	static const char *const names[] = {
+#define NAME(n) #n,
+		HCA_PORT_CNT(NAME) HCA_HW_CNT(NAME)
+#undef NAME
+		"state", "phys_state"};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+void vfs_opening(const char *path)
+{
+	const char *name = path ? strrchr(path, '/') : NULL;
+	struct proc *p;
+
+	name = name ? name + 1 : path;
+	if (!name || !is_counter(name))
+		return;
+	p = proc_ready();
+	if (p)
+		sysfs_refresh(&p->tree, p->devs, p->cfg.dev_cnt, name);
+}
