@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -65,16 +67,36 @@ int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec)
 	return rc;
 }
 
+static char runtime_dir[512]; /* for at_exit only */
+
+/* EAL leaves its runtime folder; it goes if nobody else's files are in it. */
+static void at_exit(void)
+{
+	if (runtime_dir[0])
+		rmdir(runtime_dir);
+}
+
+static int eal_init(struct app_eal *eal)
+{
+	int rc;
+
+	atexit(at_exit); /* before EAL's own, so that it runs after them */
+	rc = rte_eal_init(eal->argc, eal->argv);
+	if (rte_eal_get_runtime_dir())
+		snprintf(runtime_dir, sizeof(runtime_dir), "%s", rte_eal_get_runtime_dir());
+	return rc;
+}
+
 int app_eal_start(struct app_eal *eal)
 {
-	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning";
+	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning", mute[] = "--log-level=lib.telemetry:error";
 	int rc = 0;
 
 	if (!eal->pci && !has_option(eal, "--no-pci"))
 		rc = eal_add(eal, no_pci);
-	if (rc == 0 && !has_option(eal, "--log-level"))
-		rc = eal_add(eal, quiet);
-	if (rc < 0 || rte_eal_init(eal->argc, eal->argv) >= 0)
+	if (rc == 0 && !has_option(eal, "--log-level") && (rc = eal_add(eal, quiet)) == 0)
+		rc = eal_add(eal, mute);
+	if (rc < 0 || eal_init(eal) >= 0)
 		return rc;
 	return spw_err(rte_errno == EINVAL ? EINVAL : rte_errno ? rte_errno : EIO,
 		       "EAL did not start: %s; %s -- --help lists the program's own arguments, and without hugepages EAL "
@@ -83,7 +105,7 @@ int app_eal_start(struct app_eal *eal)
 
 int app_complain(const char *program, int rc)
 {
-	fprintf(stderr, "%s: %s\n", program, spw_err_text());
+	fprintf(stderr, "%s: error: %s\n", program, spw_err_text());
 	return rc == -EINVAL || rc == -ENOENT || rc == -ERANGE || rc == -EPROTO ? APP_USAGE : APP_MACHINE;
 }
 

@@ -32,7 +32,7 @@ int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec);
  * Errors:  what EAL said, and what usually helps. Thread: setup, once. */
 int app_eal_start(struct app_eal *eal);
 
-/* Purpose: 1 (usage) for errors of what the user wrote, 2 (machine) for all others; prints "PROGRAM: text". */
+/* Purpose: 1 (usage) for errors of what the user wrote, 2 (machine) for all others; prints "PROGRAM: error: text". */
 int app_complain(const char *program, int rc);
 /* Purpose: library log lines go to stderr as "PROGRAM: text". program is static. */
 void app_log_to_stderr(const char *program);

@@ -6,6 +6,7 @@
 #ifndef APP_H
 #define APP_H
 
+#include "app_eal.h"
 #include "base/spw_types.h"
 #include "conf/spw_conf.h"
 #include "gpu/spw_exec.h"
@@ -17,11 +18,7 @@
 #include "rec/spw_rec.h"
 #include "time/spw_time.h"
 
-#define APP_LCORE_MAX   64u
-#define APP_EAL_ARG_MAX 256
-
-/* Exit statuses (shared with every program of spinwire). */
-enum app_status { APP_GOOD = 0, APP_USAGE = 1, APP_MACHINE = 2, APP_BALANCE = 3, APP_FAULT = 4 };
+#define APP_LCORE_MAX 64u
 
 /* One worker lcore with its queue, its pool and its pipe; allocated on the lcore's NUMA node. */
 struct app_lcore {
@@ -38,9 +35,7 @@ struct app_lcore {
 };
 
 struct app {
-	char *eal_argv[APP_EAL_ARG_MAX];
-	int eal_argc;
-	struct spw_port_eal_need eal_need[SPW_PORT_MAX]; /* EAL's arguments point into it */
+	struct app_eal eal;
 	bool eal_up;
 	struct spw_conf conf;
 	struct spw_tsc tsc;
@@ -62,6 +57,7 @@ struct app {
 	struct spw_clock_fit exec_fit;
 	struct spw_clock_box exec_clock;
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
+	uint32_t signal_seen;                          /* SIGINT or SIGTERM, by its handler */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
 	uint64_t stop_tsc;
 	uint32_t launched_cnt;                   /* lcores that run their pipe */
@@ -83,10 +79,8 @@ struct app_result {
 	uint64_t h2d_copies, port_copies;
 };
 
-/* eal_args.c: our own part of the command line, and what EAL gets. */
+/* args.c. Returns: 0, 1 when a question was answered and there is nothing to run, or -errno. */
 int app_args(struct app *app, int argc, char **argv);
-int app_eal_start(struct app *app, const char *program);
-void app_help(void);
 
 /* topology.c: which lcore runs what; ports, memory, executor, pipes. Undone by app_topology_close, at any stage. */
 int app_topology_open(struct app *app);

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -20,23 +19,8 @@
 #define COLLECT_TURNS   1000      /* recorder intervals for telemetry */
 #define EXEC_STOP_MS    2000
 
-static uint32_t signal_seen; /* the one thing a signal handler may touch */
 static pthread_mutex_t view_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct spw_rec_view *live_view;
-
-static void on_signal(int number)
-{
-	spw_thr_store_rlx(&signal_seen, (uint32_t)number);
-}
-
-static void catch_signals(void)
-{
-	struct sigaction action = {.sa_handler = on_signal};
-
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-}
 
 const struct spw_rec_view *app_view_lock(void)
 {
@@ -146,7 +130,7 @@ static int watch(struct app *app)
 {
 	const struct timespec nap = {.tv_nsec = TURN_NS};
 
-	for (uint64_t turn = 0; !spw_thr_load_rlx(&signal_seen) && !time_is_up(app); turn++) {
+	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signal_seen) && !time_is_up(app); turn++) {
 		if (spw_exec_service(app->exec) < 0) {
 			spw_warn("executor: %s", spw_err_text());
 			return APP_FAULT;
@@ -199,7 +183,7 @@ int app_run(struct app *app)
 {
 	int status, rc;
 
-	catch_signals();
+	app_catch_signals(&app->signal_seen);
 	pair_exec_clock(app);
 	rc = start(app);
 	if (rc < 0 && !app->started) {

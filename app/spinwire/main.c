@@ -11,22 +11,8 @@
 
 #include "app.h"
 #include "base/spw_err.h"
-#include "base/spw_log.h"
 
-static void log_line(enum spw_log_level level, const char *text, void *arg)
-{
-	static const char *const tag[] = {"", "warning: ", "error: "};
-
-	(void)arg;
-	fprintf(stderr, "spinwire: %s%s\n", tag[level], text);
-}
-
-/* The one line that a user gets, and the status that tells whose fault it was. */
-static int complain(int rc)
-{
-	fprintf(stderr, "spinwire: %s\n", spw_err_text());
-	return rc == -EINVAL || rc == -ENOENT || rc == -ERANGE ? APP_USAGE : APP_MACHINE;
-}
+#define PROGRAM "spinwire"
 
 static int report(struct app *app, int status)
 {
@@ -47,21 +33,22 @@ static int report(struct app *app, int status)
 	}
 	free(view);
 	free(result);
-	return rc ? complain(rc) : status;
+	return rc ? app_complain(PROGRAM, rc) : status;
 }
 
 static int run(struct app *app, int argc, char **argv)
 {
 	int rc, status;
 
-	if ((rc = app_args(app, argc, argv)) < 0 || (rc == 0 && (rc = app_eal_start(app, argv[0])) < 0))
-		return complain(rc);
+	if ((rc = app_args(app, argc, argv)) < 0 || (rc == 0 && (rc = app_eal_start(&app->eal)) < 0))
+		return app_complain(PROGRAM, rc);
 	if (rc > 0)
 		return APP_GOOD;
+	app->eal_up = true;
 	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)
-		return complain(rc);
+		return app_complain(PROGRAM, rc);
 	status = app_run(app);
-	return app->started ? report(app, status) : complain(-EIO);
+	return app->started ? report(app, status) : app_complain(PROGRAM, -EIO);
 }
 
 int main(int argc, char **argv)
@@ -70,7 +57,7 @@ int main(int argc, char **argv)
 	int status;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	spw_log_sink_set(log_line, NULL);
+	app_log_to_stderr(PROGRAM);
 	status = run(&app, argc, argv);
 	app_topology_close(&app);
 	if (app.eal_up)

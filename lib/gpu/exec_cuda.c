@@ -170,7 +170,9 @@ static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 	if (info.threads_max < c->threads)
 		c->threads = info.threads_max & ~31u;
 	if (persistent && !exec->conf.cta_per_ring)
-		exec->unit_cnt = SPW_MAX(1u, SPW_MIN(exec->unit_cnt, info.cta_max / exec->conf.ring_cnt));
+		exec->unit_cnt = SPW_MIN(exec->unit_cnt, SPW_MAX(1u, info.cta_max / exec->conf.ring_cnt));
+	if (!exec->conf.cta_per_ring)
+		exec->unit_cnt = SPW_MIN(exec->unit_cnt, exec->conf.batch_cnt);
 	if (exec->unit_cnt > SPW_GRING_UNIT_MAX || exec->unit_cnt > exec->conf.batch_cnt)
 		return spw_err(EINVAL, "executor: %u CTAs a ring; at most %u, and at most one a batch (%u)", exec->unit_cnt,
 			       SPW_GRING_UNIT_MAX, exec->conf.batch_cnt);

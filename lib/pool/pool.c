@@ -45,7 +45,7 @@ static SPW_COLD void fault(const struct spw_pool *pool, uint32_t slot, const cha
 	__builtin_trap();
 }
 
-void spw_pool_check_get(struct spw_pool *pool, const uint32_t *slot, uint32_t cnt)
+void spw_pool_check_get(struct spw_pool *pool, uint32_t *slot, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (!pool->slot_is_free[slot[i]])

@@ -54,10 +54,10 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 uint32_t spw_pool_fini(struct spw_pool *pool);
 
 #ifdef SPW_POOL_CHECK
-void spw_pool_check_get(struct spw_pool *pool, const uint32_t *slot, uint32_t cnt);
+void spw_pool_check_get(struct spw_pool *pool, uint32_t *slot, uint32_t cnt);
 void spw_pool_check_put(struct spw_pool *pool, const uint32_t *slot, uint32_t cnt);
 #else
-SPW_INLINE void spw_pool_check_get(struct spw_pool *pool SPW_UNUSED, const uint32_t *slot SPW_UNUSED,
+SPW_INLINE void spw_pool_check_get(struct spw_pool *pool SPW_UNUSED, uint32_t *slot SPW_UNUSED,
 				   uint32_t cnt SPW_UNUSED)
 {
 }

@@ -132,7 +132,7 @@ class Run:
 
 def remains():
     """Files and sockets that a run of ours might leave, by name. Empty runtime folders are EAL's own."""
-    places = ["/run/spinwire*", "/var/run/dpdk/spinwire-e2e-*/*", "/dev/shm/spinwire*", "/dev/hugepages/spinwire*",
+    places = ["/run/spinwire*", "/var/run/dpdk/spinwire-e2e-*/*", "/dev/hugepages/spinwire*",
               os.path.join(tempfile.gettempdir(), "dpdk*")]
     return {path for place in places for path in glob.glob(place)}
 
@@ -147,8 +147,7 @@ def balanced(summary, frames=None):
 
 def one_line(run, *words):
     """The error text is one line of ours that holds every word."""
-    lines = [line for line in run.output().splitlines() if line.startswith("spinwire: ")
-             and not line.startswith(("spinwire: executor ", "spinwire: memory", "spinwire: warning: "))]
+    lines = [line for line in run.output().splitlines() if line.startswith("spinwire: error: ")]
     equal(len(lines), 1, f"error lines in:\n{run.output()}\n")
     for word in words:
         check(word in lines[0], f"{word!r} is not in: {lines[0]}")

@@ -91,7 +91,7 @@ def test_too_few_lcores():
 
 
 def test_pool_larger_than_memory():
-    refused(["--port", "null", "--slots", "4000000000", "--slot-size", "1MiB"], 2, "memory")
+    refused(["--port", "null", "--slots", "16777216", "--slot-size", "64MiB"], 2, "memory")
 
 
 def test_cuda_without_gpu():

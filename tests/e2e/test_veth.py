@@ -82,7 +82,7 @@ def trafgen(folder):
     with open(config, "w", encoding="ascii") as file:
         file.write("{ " + ", ".join(f"0x{byte:02x}" for byte in udp_frame(b"t" * 50)) + " }\n")
     return [spwlab.find("trafgen"), "--cpp", "--dev", "spw0", "--conf", config, "--num", str(FRAMES), "--cpus", "1",
-            "--rate", "20kpps", "--no-sock-mem"]
+            "--rate", "20000pps", "--no-sock-mem"]
 
 
 def test_tcpreplay():

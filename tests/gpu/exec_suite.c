@@ -418,10 +418,9 @@ void suite_laps(struct rig *rig, uint16_t ring_idx, uint32_t cnt, uint64_t seed)
 
 			b->cnt = 0;
 			for (uint32_t n = 1 + (uint32_t)suite_random(&seed) % (pushed % 97 ? 4 : 64), i = 0; i < n; i++) {
-				uint32_t slot = (ring_idx * SLOTS / 8 +
-						 (pushed & ring->batch_mask) * 64 % (SLOTS / 8) + i) % SLOTS;
+				uint32_t place = (pushed & ring->batch_mask) * SPW_GRING_FRAME_MAX + i;
 				uint32_t len = 8 + (uint32_t)suite_random(&seed) % 120;
-				uint8_t *p = add_frame(rig, b, slot * SLOT_BYTES, len, 0);
+				uint8_t *p = add_frame(rig, b, (ring_idx << 22) + place * 256, len, 0);
 
 				memset(p, (int)(pushed + i), len);
 				sum += sum_bytes(p, len);
