@@ -10,6 +10,8 @@
 #ifndef SPW_SOFTHCA_NIC_H
 #define SPW_SOFTHCA_NIC_H
 
+#include <signal.h>
+
 #include "softhca/hca_obj.h"
 
 /* Purpose: puts the device on its cable (cfg->cable), learns cable_port, fills in id.mac and id.ip where they
@@ -33,6 +35,10 @@ void nic_forked(void);
 /* Purpose: remembers the process's affinity mask; call when the library is loaded, before anything
  *          (EAL) pins the thread that will first open a device. */
 void nic_mask_save(void);
+
+/* Purpose: sigaction() of the program for SIGSEGV or SIGBUS while the NIC thread guards its accesses: kept, and called
+ *          for every fault that is not the NIC's. Returns: false: not our business, ask libc. Thread: any. */
+bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old_out);
 
 /* ---- objects: create before the handle is answered; -errno on no memory ------------------------------ */
 

@@ -38,6 +38,7 @@ static struct {
 	bool running, stop, mask_saved;
 	cpu_set_t mask;
 	struct nic_dev *devs;
+	uint32_t guarding;     /* 1: on_fault is the handler; what the program wants is in the next two */
 	struct sigaction old_segv, old_bus;
 } run = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -70,7 +71,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	} else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
 		old->sa_handler(sig);
 	} else {
-		sigaction(sig, old, NULL); /* the instruction runs again, and the program dies as it should */
+		run.guarding = 0; /* the instruction runs again, and the program dies as it should */
+		sigaction(sig, old, NULL);
 	}
 }
 
@@ -78,9 +80,26 @@ static void guard_install(void)
 {
 	struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
 
+	if (run.guarding)
+		return;
 	sigemptyset(&sa.sa_mask);
 	sigaction(SIGSEGV, &sa, &run.old_segv);
 	sigaction(SIGBUS, &sa, &run.old_bus);
+	run.guarding = 1;
+}
+
+bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old_out)
+{
+	struct sigaction *kept = sig == SIGSEGV ? &run.old_segv : &run.old_bus;
+	const struct sigaction before = *kept;
+
+	if (!run.guarding || (sig != SIGSEGV && sig != SIGBUS))
+		return false;
+	if (act)
+		*kept = *act;
+	if (old_out)
+		*old_out = before;
+	return true;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------- */

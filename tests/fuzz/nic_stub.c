@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A NIC that is there and does nothing, so that the control path can be fuzzed alone. */
+#include <string.h>
+
+#include "softhca/nic.h"
+
+int nic_attach(struct hca_dev *dev)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1}, ip[4] = {10, 0, 0, 1};
+
+	memcpy(dev->id.mac, mac, sizeof(mac));
+	memcpy(dev->id.ip, ip, sizeof(ip));
+	dev->link_up = 1;
+	return 0;
+}
+
+int nic_start(struct hca_dev *dev) { (void)dev; return 0; }
+void nic_detach(struct hca_dev *dev) { (void)dev; }
+void nic_forked(void) {}
+void nic_mask_save(void) {}
+int nic_uar_create(struct hca_uar *uar) { (void)uar; return 0; }
+void nic_uar_destroy(struct hca_uar *uar) { (void)uar; }
+int nic_cq_create(struct hca_cq *cq) { (void)cq; return 0; }
+void nic_cq_destroy(struct hca_cq *cq) { (void)cq; }
+int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe) { (void)cq; (void)buf; (void)ncqe; return 0; }
+int nic_srq_create(struct hca_srq *srq) { (void)srq; return 0; }
+void nic_srq_destroy(struct hca_srq *srq) { (void)srq; }
+int nic_wq_create(struct hca_wq *wq) { (void)wq; return 0; }
+void nic_wq_destroy(struct hca_wq *wq) { (void)wq; }
+void nic_wq_modified(struct hca_wq *wq, uint8_t from) { (void)wq; (void)from; }
+int nic_qp_create(struct hca_qp *qp) { (void)qp; return 0; }
+void nic_qp_destroy(struct hca_qp *qp) { (void)qp; }
+void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask) { (void)qp; (void)from; (void)mask; }
+void nic_mr_destroy(struct hca_mr *mr) { (void)mr; }
+bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6])
+{
+	(void)dev;
+	(void)dgid;
+	memset(mac_out, 0xff, 6);
+	return false;
+}
+uint64_t nic_clock(const struct hca_dev *dev) { (void)dev; return 1; }
+void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t answer_bytes)
+{
+	(void)dev;
+	(void)line;
+	if (answer_bytes)
+		answer[0] = '\0';
+}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shared by the tests of the software ConnectX: start the two ends of a third-party program under
+tools/with-softhca, wait for conditions (never for a guessed time), and leave no process behind."""
+import atexit
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
+SKIP = 77
+_alive = []
+_ports = []
+
+
+class Failed(Exception):
+    """A condition that the test asked for did not come true."""
+
+
+def skip(why):
+    print('SKIP: ' + why)
+    sys.exit(SKIP)
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            skip(f'{program} is not installed')
+
+
+def cpus(count):
+    """Keep this process and its children on `count` cores (0: leave them all)."""
+    if count:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def free_port():
+    """A TCP port below the range the kernel hands to clients, that nobody listens on. An abstract
+    socket of that name, held until this test ends, keeps it from tests that run beside this one."""
+    for port in range(20000, 30000):
+        mutex, probe = socket.socket(socket.AF_UNIX), socket.socket()
+        try:
+            mutex.bind(f'\0spinwire-test-port-{port}')
+            probe.bind(('0.0.0.0', port))
+            _ports.append(mutex)
+            return port
+        except OSError:
+            mutex.close()
+        finally:
+            probe.close()
+    raise Failed('no free TCP port')
+
+
+def listening(port):
+    for table in ('/proc/net/tcp', '/proc/net/tcp6'):
+        with open(table) as f:
+            for field in map(str.split, f):
+                if field[1].endswith(f':{port:04X}') and field[3] == '0A':
+                    return True
+    return False
+
+
+class Proc:
+    """A child in its own process group, its output kept in a file (or read from a terminal)."""
+
+    def __init__(self, argv, name, env=None, tty=False, stdin=None):
+        self.name, self.argv = name, argv
+        self.log = tempfile.TemporaryFile(mode='w+b')
+        self.master = None
+        out = self.log
+        if tty:
+            self.master, out = os.openpty()
+        self.p = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=out,
+                                  stderr=subprocess.STDOUT, env=env, start_new_session=True)
+        if tty:
+            os.close(out)
+        _alive.append(self)
+
+    def _drain(self):
+        while self.master is not None and select.select([self.master], [], [], 0)[0]:
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                data = b''
+            if not data:
+                os.close(self.master)
+                self.master = None
+            self.log.write(data)
+
+    def output(self):
+        self._drain()
+        self.log.flush()
+        # A descriptor of our own: the child's offset must not move.
+        with open(f'/proc/self/fd/{self.log.fileno()}', 'rb') as f:
+            return f.read().decode(errors='replace').replace('\r', '')
+
+    def say(self, line):
+        self.p.stdin.write((line + '\n').encode())
+        self.p.stdin.flush()
+
+    def wait(self, deadline):
+        while self.p.poll() is None:
+            if time.monotonic() > deadline:
+                raise Failed(f'{self.name} did not end in time')
+            self._drain()
+            time.sleep(0.01)
+        return self.p.returncode
+
+    def wait_for(self, what, deadline):
+        """what: a regular expression in the output, or a callable."""
+        test = what if callable(what) else lambda: re.search(what, self.output())
+        while not test():
+            if self.p.poll() is not None and not test():
+                raise Failed(f'{self.name} ended with {self.p.returncode} too early')
+            if time.monotonic() > deadline:
+                raise Failed(f'{self.name}: waited in vain for {what}')
+            time.sleep(0.01)
+
+    def stop(self):
+        for sig in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.p.pid, sig)
+            except ProcessLookupError:
+                pass
+            try:
+                self.p.wait(1)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def stop_all():
+    while _alive:
+        _alive.pop().stop()
+
+
+atexit.register(stop_all)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def report(*procs):
+    for proc in procs:
+        if proc:
+            print(f'--- {proc.name} (exit {proc.p.poll()}): {" ".join(proc.argv)}')
+            print(proc.output()[-6000:])
+    sys.stdout.flush()
+
+
+class Fabric:
+    """One private cable; with_softhca() is the command line that plugs a program into it."""
+    count = 0
+
+    def __init__(self, faults=(), extra=(), cable=None):
+        Fabric.count += 1
+        self.name = f'spwt-{os.getpid()}-{Fabric.count}'
+        self.cable = cable or f'shm:{self.name}'
+        self.faults, self.extra = list(faults), list(extra)
+        if not cable:
+            atexit.register(self.clean)
+
+    def clean(self):
+        try:
+            os.unlink(self.shm_path())
+        except FileNotFoundError:
+            pass
+
+    def shm_path(self):
+        return f'/dev/shm/spinwire-{os.getuid()}-{self.name}'
+
+    def argv(self, program, *more):
+        opts = ['--cable', self.cable, *self.extra, *more]
+        if self.faults:
+            opts += ['--fault', ','.join(self.faults)]
+        return [os.environ.get('SPW_WITH_SOFTHCA') or os.path.join(ROOT, 'tools', 'with-softhca'),
+                *opts, *program]
+
+
+def env():
+    e = dict(os.environ)
+    e.pop('LD_PRELOAD', None)
+    return e
+
+
+def pair(fabric, program, deadline, host='127.0.0.1'):
+    """Server, then client once the server listens. Returns both outputs; raises if either fails."""
+    port = free_port()
+    args = [program[0], '-p', str(port), *program[1:]]
+    server = client = None
+    try:
+        server = Proc(fabric.argv(args), 'server', env())
+        server.wait_for(lambda: listening(port), deadline)
+        client = Proc(fabric.argv([*args, host]), 'client', env())
+        client.wait(deadline)
+        server.wait(deadline)
+        for proc in (client, server):
+            if proc.p.returncode:
+                raise Failed(f'{proc.name} exit status {proc.p.returncode}')
+        return server.output(), client.output()
+    except Failed:
+        report(server, client)
+        raise
+    finally:
+        stop_all()
+
+
+def roce_gid(fabric):
+    """The index of the IPv4 RoCE v2 GID, as ibv_devinfo prints it."""
+    text = run(fabric.argv(['ibv_devinfo', '-v']), 60)
+    found = re.search(r'GID\[\s*(\d+)\]:\s*::ffff:[\d.]+, RoCE v2', text)
+    if not found:
+        raise Failed('ibv_devinfo shows no IPv4 RoCE v2 GID:\n' + text)
+    return found.group(1)
+
+
+def run(argv, seconds, status=0, extra_env=None):
+    """Run to the end; its output. Fails unless it exits with `status`."""
+    # On a terminal the last line before a hang is seen.
+    proc = Proc(argv, os.path.basename(argv[0]), {**env(), **(extra_env or {})}, tty=True)
+    try:
+        got = proc.wait(time.monotonic() + seconds)
+        text = proc.output()
+    except Failed:
+        report(proc)
+        raise
+    finally:
+        stop_all()
+    if status is not None and got != status:
+        print(text[-6000:])
+        raise Failed(f'{" ".join(argv)}: exit status {got}, not {status}')
+    return text
+
+
+def main(function):
+    try:
+        function()
+    except Failed as why:
+        print(f'FAIL: {why}')
+        sys.exit(1)

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""testpmd.py [--comp 0|1] [--queues N] [--frames N]: dpdk-testpmd of the distribution with its own net_mlx5 PMD on
+both ends of a cable, one sending, one receiving, in a network namespace of their own. The receiver must count
+as many good frames as asked for, and no error; the NIC's own counters must agree."""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import peers
+
+PCI = '5c00:01:00.0'
+DEVARGS = f'{PCI},dv_flow_en=0,rxq_cqe_comp_en='
+
+
+def enter_namespace():
+    if os.geteuid() != 0:
+        peers.skip('needs root: a network namespace with the netdevs that net_mlx5 looks for')
+    if os.environ.get('SPW_TESTPMD_NETNS') != '1':
+        probe = subprocess.run(['unshare', '-n', 'true'], capture_output=True)
+        if probe.returncode:
+            peers.skip('no network namespaces here: ' + probe.stderr.decode().strip())
+        os.environ['SPW_TESTPMD_NETNS'] = '1'
+        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
+    made = subprocess.run('ip link set lo up && ip link add spwt0 type veth peer name spwt1 && ip link set spwt0 up '
+                          '&& ip link set spwt1 up', shell=True, capture_output=True)
+    if made.returncode:
+        peers.skip('no veth: ' + made.stderr.decode().strip())
+
+
+class Testpmd:
+    def __init__(self, fabric, name, netdev, comp, queues, cores):
+        self.folder = tempfile.mkdtemp()
+        lcores = f'0@{cores[0]},1@{cores[1]}'
+        argv = ['dpdk-testpmd', '--no-huge', '-m', '256', '--no-telemetry', '--file-prefix', f'spw{os.getpid()}{name}',
+                '--lcores', lcores, '-a', DEVARGS + str(comp), '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
+                f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024', '--disable-rss' if queues == 1 else
+                '--rss-ip']
+        self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), stdin=subprocess.PIPE)
+
+    def ready(self, deadline):
+        self.proc.wait_for('testpmd> ', deadline)
+
+    def ask(self, line, answer, deadline):
+        """Say a line; the output that came after it, once `answer` is in it."""
+        mark = len(self.proc.output())
+        self.proc.say(line)
+        self.proc.wait_for(lambda: re.search(answer, self.proc.output()[mark:], re.S), deadline)
+        return self.proc.output()[mark:]
+
+    def stats(self, deadline):
+        text = self.ask('show port stats 0', r'RX-nombuf:.*?Tx-bps:', deadline)
+        return {key: int(value) for key, value in re.findall(r'([RT]X-\w+): *(\d+)', text)}
+
+    def quit(self, deadline):
+        self.proc.say('stop')
+        self.proc.say('quit')
+        self.proc.wait(deadline)
+        if self.proc.p.returncode:
+            raise peers.Failed(f'{self.proc.name} ended with {self.proc.p.returncode}')
+
+
+def drive(fabric, opt, deadline):
+    cores = sorted(os.sched_getaffinity(0))
+    pick = [(cores[0], cores[1 % len(cores)]), (cores[0], cores[2 % len(cores)])]
+    rx = Testpmd(fabric, 'rx', 'spwt0', opt.comp, opt.queues, pick[0])
+    tx = None
+    try:
+        rx.ready(deadline)
+        rx.ask('set promisc 0 on', 'testpmd>', deadline)
+        rx.ask('set fwd rxonly', 'rxonly', deadline)
+        rx.ask('start', 'testpmd>', deadline)
+        tx = Testpmd(fabric, 'tx', 'spwt1', opt.comp, 1, pick[1])
+        tx.ready(deadline)
+        tx.ask(f'set txpkts {opt.size}', 'testpmd>', deadline)
+        tx.ask('set fwd txonly', 'txonly', deadline)
+        tx.ask('start', 'testpmd>', deadline)
+        while rx.stats(deadline)['RX-packets'] < opt.frames:
+            time.sleep(0.2)
+        tx.ask('stop', 'testpmd>', deadline)
+        sent, got = tx.stats(deadline), rx.stats(deadline)
+        print('sent', sent, '\nreceived', got)
+        if got['RX-errors'] or sent['TX-errors']:
+            raise peers.Failed('errors were counted')
+        if got['RX-bytes'] != got['RX-packets'] * opt.size:
+            raise peers.Failed(f'{got["RX-bytes"]} bytes in {got["RX-packets"]} frames of {opt.size}')
+        if got['RX-packets'] > sent['TX-packets']:
+            raise peers.Failed('more frames came than were sent')
+        tx.quit(deadline)
+        rx.quit(deadline)
+    except peers.Failed:
+        peers.report(rx.proc, tx.proc if tx else None)
+        raise
+    finally:
+        peers.stop_all()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--comp', type=int, default=0)
+    parser.add_argument('--queues', type=int, default=1)
+    parser.add_argument('--frames', type=int, default=200000)
+    parser.add_argument('--size', type=int, default=64)
+    opt = parser.parse_args()
+    peers.need('dpdk-testpmd', 'unshare', 'ip')
+    enter_namespace()
+    drive(peers.Fabric(), opt, time.monotonic() + 100)
+
+
+peers.main(main)
