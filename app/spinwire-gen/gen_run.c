@@ -18,6 +18,7 @@ static void write_frame(struct gen_run *run, uint32_t slot, uint32_t i)
 	struct spw_desc *desc = &run->line[i];
 
 	run->line_due_ns[i] = due->due_fp >> GEN_FRAC_BITS;
+	run->line_flow[i] = due->flow;
 	*desc = (struct spw_desc){.slot = slot, .offset = run->headroom, .len = due->bytes};
 	gen_frame_write(&run->headers, spw_pool_slot_addr(run->pool, slot) + run->headroom, due->bytes, due->flow,
 			run->next_seq[due->flow]++, run->line_due_ns[i]);

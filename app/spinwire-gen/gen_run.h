@@ -58,6 +58,7 @@ struct gen_run {
 	/* frames that are made and not yet taken by the port */
 	struct spw_desc line[GEN_TX_BURST];
 	uint64_t line_due_ns[GEN_TX_BURST];
+	uint16_t line_flow[GEN_TX_BURST];
 	uint32_t line_first, line_cnt;
 	/* results; sampled by others while it runs */
 	struct gen_count count;

@@ -14,9 +14,10 @@ enum spw_desc_flag {
 	SPW_DESC_L3_OK = 1u << 0, /* the port checked the IPv4 header checksum, and it was right */
 	SPW_DESC_L4_OK = 1u << 1, /* the port checked the UDP or TCP checksum, and it was right */
 	SPW_DESC_IMM   = 1u << 2, /* meta is the RDMA immediate; else meta is the flow hash, 0 if none */
-	SPW_DESC_VLAN  = 1u << 3, /* a VLAN tag was taken off; it is in vlan_tci */
-	SPW_DESC_NIC_STAMP = 1u << 4, /* nic_stamp is valid */
-	SPW_DESC_TRUNCATED = 1u << 5, /* the frame was longer on the wire than len */
+	SPW_DESC_MSG   = 1u << 3, /* an RDMA message: payload from its first byte; else an Ethernet frame */
+	SPW_DESC_VLAN  = 1u << 4, /* a VLAN tag was taken off; it is in vlan_tci */
+	SPW_DESC_NIC_STAMP = 1u << 5, /* nic_stamp is valid */
+	SPW_DESC_TRUNCATED = 1u << 6, /* the frame was longer on the wire than len */
 };
 #define SPW_DESC_HANDLER_FLAGS 0xfu
 

@@ -47,7 +47,7 @@ enum spw_conf_profile { SPW_CONF_LATENCY, SPW_CONF_THROUGHPUT };
 
 struct spw_conf_port {
 	char spec_text[512];
-	struct spw_port_spec spec;    /* parsed by spw_conf_check; points into itself */
+	struct spw_port_spec spec;    /* parsed by spw_conf_check */
 	uint32_t queues;              /* 1 .. SPW_PORT_QUEUE_MAX */
 	struct spw_conf_cores lcores; /* one per queue; not given: the next free EAL lcores in order */
 	uint32_t ring_size;           /* RX and TX entries, a power of 2; 0: the driver's choice */
@@ -59,6 +59,7 @@ struct spw_conf {
 	char file[512]; /* "" without one */
 	struct spw_conf_port port[SPW_PORT_MAX];
 	uint32_t port_cnt; /* at least 1 after spw_conf_check */
+	bool ports_by_option; /* --port was given: the file's ports are gone */
 	struct {
 		enum spw_exec_kind kind;
 		char handler[256];            /* built-in name, or a path with a slash */
@@ -81,7 +82,7 @@ struct spw_conf {
 	} run;
 };
 
-/* Purpose: the defaults of the table; no ports. Not to be copied by value once checked. Thread: setup. */
+/* Purpose: the defaults of the table; no ports. Thread: setup. */
 void spw_conf_init(struct spw_conf *conf_out);
 
 /* Purpose: reads a YAML file over what is in conf. Errors: -EINVAL with "FILE:LINE:COLUMN: ...", -errno of the file.
@@ -112,13 +113,23 @@ int spw_conf_check(struct spw_conf *conf);
  * Errors: -EINVAL with the place, the core, and the set that there is. Thread: setup, after rte_eal_init. */
 int spw_conf_check_lcores(const struct spw_conf *conf, const bool *is_lcore, uint32_t cnt);
 
+/* ---- quantities ------------------------------------------------------------------------------------ */
+
+enum spw_conf_unit { SPW_CONF_NONE, SPW_CONF_BYTES, SPW_CONF_TIME_NS, SPW_CONF_RATE_PPS };
+
+/* Purpose: "64KiB", "2.5us", "1Mpps", "0x40" to a whole number of bytes, ns or packets a second.
+ * Shape:   bare_unit: what a number without unit counts in (1: bytes, ns, pps; 1000000000: seconds); 0: a unit is needed.
+ * Errors:  -EINVAL not a number, unknown or missing unit (the text lists them), finer than one; -ERANGE above 2^64 - 1.
+ * Thread:  any. */
+int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_unit, uint64_t *value_out);
+
 /* ---- the table, for --help and documentation -------------------------------------------------------- */
 
 struct spw_conf_key_help {
-	const char *key;      /* "executor.kind", "ports[].queues" */
+	char key[48];         /* "executor.kind", "ports[].queues" */
 	const char *option;   /* "executor": the name behind "--" */
-	char type[32];        /* "number", "size", "time", "text", "yes/no", "cores", "one of ..." */
-	char range[96];       /* "1 .. 64", "auto, inline, ..." ; "" if any */
+	const char *type;     /* "number", "size", "time", "text", "yes/no", "cores", "one of" */
+	char range[128];      /* "1 .. 64", "auto, inline, ..." ; "" if any */
 	const char *dflt;     /* as it would be written; "" if none */
 	const char *help;     /* one clause */
 };

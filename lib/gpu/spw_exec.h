@@ -53,6 +53,8 @@ struct spw_exec_conf {
 	const int *cpu;                     /* CPU backend: core of each ring's thread, -1 not pinned; NULL: none pinned */
 	uint16_t cta_per_ring;              /* CUDA; 0: measured default */
 	uint32_t beat_timeout_ms;           /* persistent; 0: 1000 */
+	uint32_t life_ms;                   /* persistent: renewed after so long; 0: never, but where the device has an
+	                                       execution time limit */
 	int numa_node;                      /* for ring memory; -1 any */
 };
 

@@ -49,6 +49,7 @@
 #include "base/spw_desc.h"
 #include "base/spw_order.h"
 #include "base/spw_types.h"
+#include "pool/spw_pool.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -129,9 +130,14 @@ struct spw_gring {
 	uint64_t in_exec_frames;       /* pushed - retired */
 	uint64_t *unit_frames;         /* [unit_cnt], last w[7] seen: the executor's own count */
 	void (*kick)(struct spw_gring *ring); /* after push: inline runs the batch, graph and launch call the driver; else NULL */
+	uint64_t slot_base, slot_bytes; /* where slots lie in their region, from spw_gring_bind */
 	uint64_t (*exec_now)(struct spw_gring *ring); /* executor clock now, to extend 56-bit stamps */
 	void *exec;                    /* the backend's own */
 };
+
+/* Purpose: says where slots lie: a frame starts at pool->region_offset + slot * slot_bytes + spw_desc.offset of its region.
+ * An unbound ring takes spw_desc.offset as counted from the region's start. Thread: setup, before the first push. */
+void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool);
 
 /* Purpose: the record to receive the next burst into. Returns NULL when the ring is full: the caller drops and counts.
  * Lifetime: until push, or the next call without push. Thread: owner. */

@@ -98,14 +98,15 @@ static void pipe_choose(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 
 int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 {
-	if (!conf->queue || !conf->ring)
-		return spw_err(EINVAL, "pipe: needs a port queue and an executor ring");
+	if (!conf->queue || !conf->ring || !conf->pool)
+		return spw_err(EINVAL, "pipe: needs a port queue, its pool and an executor ring");
 	if (conf->burst < 1 || conf->burst > SPW_BURST_MAX)
 		return spw_err(EINVAL, "pipe: burst %u is not in 1 .. %u", conf->burst, SPW_BURST_MAX);
 	memset(pipe, 0, offsetof(struct spw_pipe, rec));
 	spw_rec_init(&pipe->rec);
 	pipe->queue = conf->queue;
 	pipe->ring = conf->ring;
+	spw_gring_bind(pipe->ring, conf->pool);
 	pipe->exec = conf->exec;
 	pipe->exec_ring = conf->exec_ring;
 	pipe->burst = conf->burst;

@@ -29,7 +29,8 @@ extern "C" {
 
 struct spw_pipe_conf {
 	struct spw_port_queue *queue;  /* set up and started before run */
-	struct spw_gring *ring;
+	struct spw_gring *ring;        /* bound to pool by spw_pipe_init */
+	const struct spw_pool *pool;   /* of the queue */
 	struct spw_exec *exec;         /* whose ring that is; NULL: nobody needs a heartbeat */
 	uint16_t exec_ring;
 	uint16_t burst;                /* frames per poll at most, 1 .. SPW_BURST_MAX */

@@ -19,6 +19,19 @@
 extern "C" {
 #endif
 
+/* Sanitizer builds check each get and put: a slot put twice, a slot that is not of this pool, and under ASan every access to
+ * a free slot. The first fault is logged and the program trapped. Other builds carry none of it. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SPW_POOL_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SPW_POOL_ASAN 1
+#endif
+#endif
+#if defined(SPW_POOL_ASAN) || defined(SPW_TSAN)
+#define SPW_POOL_CHECK 1
+#endif
+
 struct spw_pool {
 	uint8_t *base;            /* host address of slot 0 */
 	size_t slot_bytes;        /* distance of two slots: payload room plus alignment */
@@ -40,6 +53,20 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 /* Purpose: frees the list. Returns: slots that were not free (leaked), 0 when all came home. Thread: setup. */
 uint32_t spw_pool_fini(struct spw_pool *pool);
 
+#ifdef SPW_POOL_CHECK
+void spw_pool_check_get(struct spw_pool *pool, uint32_t *slot, uint32_t cnt);
+void spw_pool_check_put(struct spw_pool *pool, const uint32_t *slot, uint32_t cnt);
+#else
+SPW_INLINE void spw_pool_check_get(struct spw_pool *pool SPW_UNUSED, uint32_t *slot SPW_UNUSED,
+				   uint32_t cnt SPW_UNUSED)
+{
+}
+SPW_INLINE void spw_pool_check_put(struct spw_pool *pool SPW_UNUSED, const uint32_t *slot SPW_UNUSED,
+				   uint32_t cnt SPW_UNUSED)
+{
+}
+#endif
+
 /* Purpose: takes up to cnt slots. Returns: how many, 0 .. cnt. Thread: owner. */
 SPW_INLINE uint32_t spw_pool_get(struct spw_pool *pool, uint32_t *slot_out, uint32_t cnt)
 {
@@ -48,6 +75,7 @@ SPW_INLINE uint32_t spw_pool_get(struct spw_pool *pool, uint32_t *slot_out, uint
 
 	for (uint32_t i = 0; i < n; i++)
 		slot_out[i] = top[i];
+	spw_pool_check_get(pool, slot_out, n);
 	spw_thr_store_rlx(&pool->free_cnt, pool->free_cnt - n);
 	return n;
 }
@@ -57,6 +85,7 @@ SPW_INLINE void spw_pool_put(struct spw_pool *pool, const uint32_t *slot, uint32
 {
 	uint32_t *top = pool->free_slot + pool->free_cnt;
 
+	spw_pool_check_put(pool, slot, cnt);
 	for (uint32_t i = 0; i < cnt; i++)
 		top[i] = slot[i];
 	spw_thr_store_rlx(&pool->free_cnt, pool->free_cnt + cnt);

@@ -44,19 +44,35 @@ struct spw_port_spec {
 	char text[512];                 /* as given */
 	char driver[16];
 	char device[128];
-	struct { const char *key, *value; } arg[SPW_PORT_ARG_MAX]; /* point into store */
+	struct { uint16_t key, value; } arg[SPW_PORT_ARG_MAX]; /* where they start in store: a spec may be copied */
 	uint32_t arg_cnt;
 	char store[512];
 };
 
-/* Errors: -EINVAL with the text, the position and the known drivers. Thread: any; touches nothing but spec_out. */
+/* Shape:   text up to 511 printable characters. "DRIVER:key=value" has no device; a key may come twice (net_pcap takes
+ *          one rx_pcap per queue).
+ * Errors:  -EINVAL with the text, the position and the known drivers. Thread: any; touches nothing but spec_out. */
 int spw_port_spec_parse(const char *text, struct spw_port_spec *spec_out);
+
+SPW_INLINE const char *spw_port_spec_key(const struct spw_port_spec *spec, uint32_t arg_idx)
+{
+	return spec->store + spec->arg[arg_idx].key;
+}
+
+SPW_INLINE const char *spw_port_spec_value(const struct spw_port_spec *spec, uint32_t arg_idx)
+{
+	return spec->store + spec->arg[arg_idx].value;
+}
+
+/* Returns: the value of the last such key, NULL if there is none. */
+const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key);
 
 /* What EAL must be told on behalf of this port, before it starts. */
 struct spw_port_eal_need {
 	bool pci;               /* the PCI bus has to be scanned */
-	char allow[32];         /* "-a" address, "" if none */
+	char allow[512];        /* argument of "-a": address and the PMD's own keys; "" if none */
 };
+/* Errors: -EINVAL. Thread: any, before rte_eal_init. */
 int spw_port_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need *need_out);
 
 /* ---- counters ---------------------------------------------------------------------------------- */
@@ -64,6 +80,7 @@ int spw_port_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need
 /* Frames that reached the driver but were never lent; each has gone back to the pool. name, meaning */
 #define SPW_PORT_DROP_LIST(X)                                                                                          \
 	X(too_long, "frame in several segments, or longer than a slot")                                                \
+	X(no_slot, "no free slot to copy a frame into that came in somebody else's buffer (net_ring)")                  \
 	X(rx_error, "device delivered the frame marked as damaged")                                                    \
 	X(rx_flushed, "receive torn down with frames in it, or an error completion without data")
 

@@ -87,8 +87,7 @@ struct spw_ledger {
 	struct spw_ledger_reasons port_dropped;
 	/* the executor's side */
 	uint64_t executed_frames;
-	uint64_t bad_frames;          /* sum of bad.count, by the executor */
-	struct spw_ledger_reasons bad;
+	struct spw_ledger_reasons bad; /* by reason, as the executor counted them */
 	/* the pipe's side */
 	struct spw_ledger_lcore pipe;
 	/* the pool's side */

@@ -134,7 +134,7 @@ SPW_INLINE uint64_t spw_rec_mark(const unsigned int flags, struct spw_rec *rec, 
 		return 0;
 	now = spw_tsc_now();
 	spw_thr_count(&rec->regime_tsc[regime], now - rec->last_tsc);
-	rec->last_tsc = now;
+	spw_thr_store_rlx(&rec->last_tsc, now);
 	return now;
 }
 
@@ -150,10 +150,10 @@ SPW_INLINE void spw_rec_turn(const unsigned int flags, struct spw_rec *rec)
 	spw_thr_count(&rec->turns, 1);
 }
 
-/* Private to spw_rec_batch. */
+/* Private to spw_rec_batch: takes a batch into the worst list; counts and cuts off what lies outside the chain. */
 void spw_rec_worst_take(struct spw_rec *rec, const struct spw_rec_stamps *at, uint64_t seq, uint32_t cnt,
 			uint32_t in_exec_frames) SPW_COLD;
-void spw_rec_order_count(struct spw_rec *rec, uint64_t start, uint64_t end, const struct spw_rec_stamps *at) SPW_COLD;
+void spw_rec_order_keep(struct spw_rec *rec, struct spw_rec_stamps *at) SPW_COLD;
 
 /* Purpose: records a finished batch of cnt frames. Shape: all stamps set; polled <= pushed <= reaped <= sent.
  * seq and in_exec_frames only travel into the worst list. Thread: owner. */
@@ -169,11 +169,8 @@ SPW_INLINE void spw_rec_batch(const unsigned int flags, struct spw_rec *rec, con
 		at.exec_start = spw_clock_map_ref(&rec->exec_map, at.exec_start);
 		at.exec_end = spw_clock_map_ref(&rec->exec_map, at.exec_end);
 	}
-	if (spw_unlikely(at.exec_start < at.polled || at.exec_end < at.exec_start || at.exec_end > at.reaped)) {
-		spw_rec_order_count(rec, at.exec_start, at.exec_end, &at);
-		at.exec_end = SPW_MIN(SPW_MAX(at.exec_end, at.polled), at.reaped);
-		at.exec_start = SPW_MIN(SPW_MAX(at.exec_start, at.polled), at.exec_end);
-	}
+	if (spw_unlikely(at.exec_start < at.polled || at.exec_end < at.exec_start || at.exec_end > at.reaped))
+		spw_rec_order_keep(rec, &at);
 	at.pushed = SPW_MIN(at.pushed, at.exec_start);
 	spw_hist_record(&bank->stage[SPW_STAGE_polled_pushed], at.pushed - at.polled, cnt);
 	spw_hist_record(&bank->stage[SPW_STAGE_pushed_start], at.exec_start - at.pushed, cnt);

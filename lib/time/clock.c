@@ -9,7 +9,8 @@
 
 #define BOX_WORDS 6u
 
-int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries, struct spw_clock_pair *pair_out)
+int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries,
+                        struct spw_clock_pair *pair_out)
 {
 	int rc = -EINVAL;
 	bool taken = false;
@@ -26,7 +27,8 @@ int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries, struct 
 			continue;
 		}
 		if (!taken || width / 2 + 1 < pair_out->unc)
-			*pair_out = (struct spw_clock_pair){ value, before + width / 2, width / 2 + 1 };
+			*pair_out =
+			        (struct spw_clock_pair){value, before + width / 2, width / 2 + 1};
 		taken = true;
 	}
 	return taken ? 0 : rc;
@@ -37,14 +39,14 @@ int spw_clock_read_posix(void *arg, uint64_t *value_out)
 	struct timespec ts;
 
 	if (clock_gettime(*(const clockid_t *)arg, &ts))
-		return spw_err(errno, "clock %d cannot be read: %s", (int)*(const clockid_t *)arg, strerror(errno));
+		return spw_err(errno, "clock %d cannot be read: %s", (int)*(const clockid_t *)arg,
+		               strerror(errno));
 	*value_out = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	return 0;
 }
 
-uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other)
+uint64_t spw_clock_map_unc_at(const struct spw_clock_map *map, uint64_t ref)
 {
-	uint64_t ref = spw_clock_map_ref(map, other);
 	int64_t away = (int64_t)(ref - map->ref_base);
 	uint64_t far = away < 0 ? 0 - (uint64_t)away : (uint64_t)away;
 	spw_u128 unc = (((spw_u128)far * map->drift_2_32) >> 32) + map->unc;
@@ -52,20 +54,26 @@ uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other)
 	return unc > UINT64_MAX ? UINT64_MAX : (uint64_t)unc;
 }
 
+uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other)
+{
+	return spw_clock_map_unc_at(map, spw_clock_map_ref(map, other));
+}
+
 void spw_clock_map_identity(struct spw_clock_map *map_out)
 {
-	*map_out = (struct spw_clock_map){ .scale = { .mult = 1ull << 62, .shift = 62 } };
+	*map_out = (struct spw_clock_map){.scale = {.mult = 1ull << 62, .shift = 62}};
 }
 
 void spw_clock_box_put(struct spw_clock_box *box, const struct spw_clock_map *map)
 {
-	const uint64_t word[BOX_WORDS] = { map->other_base, map->ref_base, map->scale.mult,
-					   map->scale.shift, map->unc,	   map->drift_2_32 };
+	const uint64_t word[BOX_WORDS] = {map->other_base,  map->ref_base, map->scale.mult,
+	                                  map->scale.shift, map->unc,      map->drift_2_32};
 	uint64_t seq = box->seq + 1;
 
 	for (uint32_t i = 0; i < BOX_WORDS; i++)
-		spw_thr_store_rel(&box->slot[seq & 1][i], word[i]); /* [T3 release, pairs with T4] */
-	spw_thr_store_rel(&box->seq, seq); /* [T1 release, pairs with T2] */
+		spw_thr_store_rel(&box->slot[seq & 1][i],
+		                  word[i]); /* [T3 release, pairs with T4] */
+	spw_thr_store_rel(&box->seq, seq);  /* [T1 release, pairs with T2] */
 }
 
 bool spw_clock_box_get(struct spw_clock_box *box, struct spw_clock_map *map_out)
@@ -74,10 +82,12 @@ bool spw_clock_box_get(struct spw_clock_box *box, struct spw_clock_map *map_out)
 	uint64_t word[BOX_WORDS];
 
 	for (uint32_t i = 0; i < BOX_WORDS; i++)
-		word[i] = spw_thr_load_acq(&box->slot[seq & 1][i]); /* [T4 acquire, pairs with T3] */
+		word[i] =
+		        spw_thr_load_acq(&box->slot[seq & 1][i]); /* [T4 acquire, pairs with T3] */
 	/* A word of a later put carries its seq with it (T3), so an overtaken copy cannot pass. */
 	if (seq == 0 || spw_thr_load_acq(&box->seq) != seq)
 		return false;
-	*map_out = (struct spw_clock_map){ word[0], word[1], { word[2], (uint32_t)word[3] }, word[4], word[5] };
+	*map_out = (struct spw_clock_map){
+	        word[0], word[1], {word[2], (uint32_t)word[3]}, word[4], word[5]};
 	return true;
 }

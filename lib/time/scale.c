@@ -15,14 +15,16 @@ struct spw_time_scale time_scale_ratio(uint64_t to, uint64_t from)
 	spw_u128 num = shift >= 0 ? (spw_u128)to << shift : (spw_u128)to >> -shift;
 	uint64_t mult = (uint64_t)((num + from / 2) / from);
 
-	return (struct spw_time_scale){ .mult = mult, .shift = (uint32_t)SPW_MAX(shift, 0) };
+	return (struct spw_time_scale){.mult = mult, .shift = (uint32_t)SPW_MAX(shift, 0)};
 }
 
 int spw_time_scale_make(uint64_t from_hz, uint64_t to_hz, struct spw_time_scale *scale_out)
 {
 	if (!time_hz_ok(from_hz) || !time_hz_ok(to_hz))
-		return spw_err(ERANGE, "clock rates %" PRIu64 " and %" PRIu64 " Hz: each must be 1 kHz .. 1 THz", from_hz,
-			       to_hz);
+		return spw_err(ERANGE,
+		               "clock rates %" PRIu64 " and %" PRIu64
+		               " Hz: each must be 1 kHz .. 1 THz",
+		               from_hz, to_hz);
 	*scale_out = time_scale_ratio(to_hz, from_hz);
 	return 0;
 }

@@ -126,6 +126,8 @@ SPW_INLINE uint64_t spw_clock_map_ref(const struct spw_clock_map *map, uint64_t 
 
 /* Purpose: how far spw_clock_map_ref may be off at that moment, in units of ref; saturates. Thread: any. */
 uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other);
+/* The same for a moment given on our clock. */
+uint64_t spw_clock_map_unc_at(const struct spw_clock_map *map, uint64_t ref);
 
 /* Purpose: the map of a clock that is ours itself (CPU executors): identity, uncertainty 0. */
 void spw_clock_map_identity(struct spw_clock_map *map_out);

@@ -8,28 +8,31 @@
 #include "base/spw_err.h"
 #include "time/time_impl.h"
 
-#define PAIR_TRIES    32u
-#define NS_PER_S      1000000000ull
-#define STEADY_PPB    1000000ull /* two halves of a window may differ by 0.1 % and their uncertainty */
-#define COST_READS    2000u
-#define COST_ROUNDS   15u
+#define PAIR_TRIES 32u
+#define NS_PER_S   1000000000ull
+#define STEADY_PPB 1000000ull /* two halves of a window may differ by 0.1 % and their uncertainty  \
+	                       */
+#define COST_READS  2000u
+#define COST_ROUNDS 15u
 
 static void sleep_until_passed(uint64_t start_ns, uint64_t ns)
 {
-	struct timespec left = { .tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S) };
+	struct timespec left = {.tv_sec = (time_t)(ns / NS_PER_S),
+	                        .tv_nsec = (long)(ns % NS_PER_S)};
 	clockid_t raw = CLOCK_MONOTONIC_RAW;
 	uint64_t now = start_ns;
 
 	while (now - start_ns < ns) {
 		nanosleep(&left, NULL);
-		left = (struct timespec){ .tv_nsec = 100000 };
+		left = (struct timespec){.tv_nsec = 100000};
 		if (spw_clock_read_posix(&raw, &now))
 			return;
 	}
 }
 
 /* Rate between two pairs (other is ns, ref is ticks), and how far it may be off in 1e-9. */
-static uint64_t rate_between(const struct spw_clock_pair *a, const struct spw_clock_pair *b, uint64_t *err_ppb_out)
+static uint64_t rate_between(const struct spw_clock_pair *a, const struct spw_clock_pair *b,
+                             uint64_t *err_ppb_out)
 {
 	uint64_t ticks = b->ref - a->ref, ns = b->other - a->other;
 	spw_u128 slack;
@@ -56,12 +59,14 @@ static int check_steady(const struct spw_clock_pair pair[3])
 	first = rate_between(&pair[0], &pair[1], &err[0]);
 	second = rate_between(&pair[1], &pair[2], &err[1]);
 	if (first == 0 || second == 0)
-		return spw_err(ENOTSUP, "the CPU's counter stands still; use a machine with a constant-rate TSC");
+		return spw_err(
+		        ENOTSUP,
+		        "the CPU's counter stands still; use a machine with a constant-rate TSC");
 	if (difference_ppb(first, second) > STEADY_PPB + err[0] + err[1])
 		return spw_err(ENOTSUP,
-			       "the CPU's counter ran at %" PRIu64 " and then at %" PRIu64
-			       " Hz; use a machine with a constant-rate TSC",
-			       first, second);
+		               "the CPU's counter ran at %" PRIu64 " and then at %" PRIu64
+		               " Hz; use a machine with a constant-rate TSC",
+		               first, second);
 	return 0;
 }
 

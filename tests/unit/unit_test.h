@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What every unit test needs: cmocka with the headers it expects, and a random sequence that is the same each time.
+ * What every unit test needs: cmocka with the headers it expects, and a random sequence that is the
+ * same each time.
  */
 #ifndef UNIT_TEST_H
 #define UNIT_TEST_H

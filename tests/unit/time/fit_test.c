@@ -17,8 +17,9 @@ static uint64_t sim_ref(const struct sim *sim, uint64_t other)
 {
 	spw_i128 delta = (spw_i128)(int64_t)(other - sim->other0) * (int64_t)sim->ref_hz;
 
-	return sim->ref0 + (uint64_t)(int64_t)(delta / (int64_t)sim->other_hz +
-					       delta * sim->off_ppb / 1000000000 / (int64_t)sim->other_hz);
+	return sim->ref0 +
+	       (uint64_t)(int64_t)(delta / (int64_t)sim->other_hz +
+	                           delta * sim->off_ppb / 1000000000 / (int64_t)sim->other_hz);
 }
 
 static struct spw_clock_pair sim_pair(struct sim *sim, uint64_t other)
@@ -27,12 +28,13 @@ static struct spw_clock_pair sim_pair(struct sim *sim, uint64_t other)
 
 	if (unit_random(&sim->seed) % 7 == 0)
 		unc *= 400; /* the reader was descheduled between its two readings */
-	return (struct spw_clock_pair){ other, sim_ref(sim, other) + unit_random(&sim->seed) % (2 * unc + 1) - unc, unc };
+	return (struct spw_clock_pair){
+	        other, sim_ref(sim, other) + unit_random(&sim->seed) % (2 * unc + 1) - unc, unc};
 }
 
 static struct sim sim_make(uint64_t seed)
 {
-	struct sim sim = { .seed = seed };
+	struct sim sim = {.seed = seed};
 
 	sim.other_hz = 31250000 << (unit_random(&sim.seed) % 6);
 	sim.ref_hz = 1000000000 + unit_random(&sim.seed) % 3000000000ull;
@@ -42,14 +44,15 @@ static struct sim sim_make(uint64_t seed)
 	return sim;
 }
 
-static void assert_truth_within(const struct sim *sim, const struct spw_clock_map *map, uint64_t other)
+static void assert_truth_within(const struct sim *sim, const struct spw_clock_map *map,
+                                uint64_t other)
 {
 	int64_t off = (int64_t)(spw_clock_map_ref(map, other) - sim_ref(sim, other));
 	uint64_t far = (uint64_t)(off < 0 ? -off : off);
 
 	if (far > spw_clock_map_unc(map, other) + 2)
 		fail_msg("off by %llu, claimed %llu", (unsigned long long)far,
-			 (unsigned long long)spw_clock_map_unc(map, other));
+		         (unsigned long long)spw_clock_map_unc(map, other));
 }
 
 static void truth_lies_within_the_uncertainty(void **state)
@@ -71,7 +74,8 @@ static void truth_lies_within_the_uncertainty(void **state)
 				assert_truth_within(&sim, &fit.map, other + (k - 20) * step);
 			assert_truth_within(&sim, &fit.map, other + 3600 * sim.other_hz);
 		}
-		/* and it is worth something: not far above the best bracket, the rate to better than 5 ppm */
+		/* and it is worth something: not far above the best bracket, the rate to better
+		 * than 5 ppm */
 		assert_true(spw_clock_map_unc(&fit.map, other) < 1500);
 		assert_true(fit.rate_unc / fit.rate < 5e-6);
 		assert_int_equal(fit.rejected_cnt, 0);
@@ -80,7 +84,7 @@ static void truth_lies_within_the_uncertainty(void **state)
 
 static void one_pair_gives_the_nominal_rate(void **state)
 {
-	struct spw_clock_pair pair = { 1000, 5000000, 40 };
+	struct spw_clock_pair pair = {1000, 5000000, 40};
 	struct spw_clock_fit fit;
 
 	(void)state;
@@ -91,7 +95,8 @@ static void one_pair_gives_the_nominal_rate(void **state)
 	assert_int_equal(spw_clock_map_ref(&fit.map, 2000), 5002000);
 	assert_int_equal(spw_clock_map_ref(&fit.map, 0), 4998000);
 	assert_in_range(spw_clock_map_unc(&fit.map, 1000), 40, 41);
-	assert_in_range(spw_clock_map_unc(&fit.map, 1000000001000ull), 40 + 100200000, 40 + 100200000 + 500);
+	assert_in_range(spw_clock_map_unc(&fit.map, 1000000001000ull), 40 + 100200000,
+	                40 + 100200000 + 500);
 }
 
 static void a_clock_that_was_set_is_noticed(void **state)
@@ -152,7 +157,7 @@ static void identity_is_exact(void **state)
 static void *box_feeder(void *arg)
 {
 	for (uint64_t n = 1; n <= BOX_PUTS; n++) {
-		struct spw_clock_map map = { n, 3 * n, { 5 * n, (uint32_t)n & 63 }, 7 * n, 11 * n };
+		struct spw_clock_map map = {n, 3 * n, {5 * n, (uint32_t)n & 63}, 7 * n, 11 * n};
 
 		spw_clock_box_put(arg, &map);
 	}
@@ -176,7 +181,8 @@ static void box_never_hands_out_a_mixture(void **state)
 			continue;
 		n = map.other_base;
 		assert_true(n >= last);
-		assert_true(map.ref_base == 3 * n && map.scale.mult == 5 * n && map.scale.shift == (n & 63));
+		assert_true(map.ref_base == 3 * n && map.scale.mult == 5 * n &&
+		            map.scale.shift == (n & 63));
 		assert_true(map.unc == 7 * n && map.drift_2_32 == 11 * n);
 		last = n;
 		got++;
@@ -188,12 +194,12 @@ static void box_never_hands_out_a_mixture(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(truth_lies_within_the_uncertainty),
-		cmocka_unit_test(one_pair_gives_the_nominal_rate),
-		cmocka_unit_test(a_clock_that_was_set_is_noticed),
-		cmocka_unit_test(fit_refuses_bad_rates),
-		cmocka_unit_test(identity_is_exact),
-		cmocka_unit_test(box_never_hands_out_a_mixture),
+	        cmocka_unit_test(truth_lies_within_the_uncertainty),
+	        cmocka_unit_test(one_pair_gives_the_nominal_rate),
+	        cmocka_unit_test(a_clock_that_was_set_is_noticed),
+	        cmocka_unit_test(fit_refuses_bad_rates),
+	        cmocka_unit_test(identity_is_exact),
+	        cmocka_unit_test(box_never_hands_out_a_mixture),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

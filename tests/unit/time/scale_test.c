@@ -53,7 +53,7 @@ static void scale_holds_for_five_centuries(void **state)
 
 static void scale_refuses_rates_out_of_range(void **state)
 {
-	const uint64_t bad[] = { 0, 1, 999, 1000000000001ull, UINT64_MAX };
+	const uint64_t bad[] = {0, 1, 999, 1000000000001ull, UINT64_MAX};
 	struct spw_time_scale scale;
 
 	(void)state;
@@ -71,9 +71,9 @@ static void scale_refuses_rates_out_of_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scale_is_exact_over_all_rates),
-		cmocka_unit_test(scale_holds_for_five_centuries),
-		cmocka_unit_test(scale_refuses_rates_out_of_range),
+	        cmocka_unit_test(scale_is_exact_over_all_rates),
+	        cmocka_unit_test(scale_holds_for_five_centuries),
+	        cmocka_unit_test(scale_refuses_rates_out_of_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

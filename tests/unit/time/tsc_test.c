@@ -8,13 +8,14 @@
 
 #define NS_PER_S 1000000000ull
 
-/* A pair taken at ns, when the counter really showed hz * ns; the bracket lies anywhere around it. */
+/* A pair taken at ns, when the counter really showed hz * ns; the bracket lies anywhere around it.
+ */
 static struct spw_clock_pair pair_made(uint64_t *seed, uint64_t hz, uint64_t ns)
 {
 	uint64_t truth = (uint64_t)((spw_u128)ns * hz / NS_PER_S) + (1ull << 40);
 	uint64_t unc = 1 + unit_random(seed) % 300;
 
-	return (struct spw_clock_pair){ ns, truth + unit_random(seed) % (2 * unc + 1) - unc, unc };
+	return (struct spw_clock_pair){ns, truth + unit_random(seed) % (2 * unc + 1) - unc, unc};
 }
 
 static void stated_error_holds(void **state)
@@ -23,7 +24,8 @@ static void stated_error_holds(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
-		uint64_t hz = 20000000 + unit_random(&seed) % 6000000000ull, half = 500000 + unit_random(&seed) % 50000000;
+		uint64_t hz = 20000000 + unit_random(&seed) % 6000000000ull,
+		         half = 500000 + unit_random(&seed) % 50000000;
 		uint64_t off, start = unit_random(&seed) % (1ull << 50);
 		struct spw_clock_pair pair[3];
 		struct spw_tsc tsc;
@@ -56,7 +58,8 @@ static void architecture_is_believed_only_if_it_agrees(void **state)
 
 static void unsteady_counter_is_refused(void **state)
 {
-	struct spw_clock_pair pair[3] = { { 0, 1000, 10 }, { 10000000, 26001000, 10 }, { 20000000, 40001000, 10 } };
+	struct spw_clock_pair pair[3] = {
+	        {0, 1000, 10}, {10000000, 26001000, 10}, {20000000, 40001000, 10}};
 	struct spw_tsc tsc;
 
 	(void)state;
@@ -70,7 +73,7 @@ static void unsteady_counter_is_refused(void **state)
 static void this_machine_calibrates(void **state)
 {
 	clockid_t raw = CLOCK_MONOTONIC_RAW;
-	struct timespec nap = { .tv_nsec = 30000000 };
+	struct timespec nap = {.tv_nsec = 30000000};
 	struct spw_clock_pair a, b;
 	struct spw_tsc tsc;
 	uint64_t ns, want, slack;
@@ -132,12 +135,12 @@ static void pair_reports_a_clock_that_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stated_error_holds),
-		cmocka_unit_test(architecture_is_believed_only_if_it_agrees),
-		cmocka_unit_test(unsteady_counter_is_refused),
-		cmocka_unit_test(this_machine_calibrates),
-		cmocka_unit_test(reading_has_a_cost),
-		cmocka_unit_test(pair_reports_a_clock_that_fails),
+	        cmocka_unit_test(stated_error_holds),
+	        cmocka_unit_test(architecture_is_believed_only_if_it_agrees),
+	        cmocka_unit_test(unsteady_counter_is_refused),
+	        cmocka_unit_test(this_machine_calibrates),
+	        cmocka_unit_test(reading_has_a_cost),
+	        cmocka_unit_test(pair_reports_a_clock_that_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

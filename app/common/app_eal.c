@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "app_eal.h"
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "base/spw_order.h"
+
+static int eal_add(struct app_eal *eal, char *arg)
+{
+	if (eal->argc >= APP_EAL_ARG_MAX - 1)
+		return spw_err(EINVAL, "too many EAL arguments, the limit is %d", APP_EAL_ARG_MAX - 2);
+	eal->argv[eal->argc++] = arg;
+	return 0;
+}
+
+static bool has_option(const struct app_eal *eal, const char *name)
+{
+	size_t bytes = strlen(name);
+
+	for (int i = 1; i < eal->argc; i++)
+		if (!strncmp(eal->argv[i], name, bytes) && (eal->argv[i][bytes] == '\0' || eal->argv[i][bytes] == '='))
+			return true;
+	return false;
+}
+
+/* -a ADDRESS and -aADDRESS as well as --allow. */
+static bool names_device(const struct app_eal *eal)
+{
+	for (int i = 1; i < eal->argc; i++)
+		if (!strncmp(eal->argv[i], "-a", 2))
+			return true;
+	return has_option(eal, "--allow");
+}
+
+int app_eal_split(struct app_eal *eal, int argc, char **argv)
+{
+	int rc = 0;
+
+	for (eal->split = 0; eal->split < argc && strcmp(argv[eal->split], "--") && rc == 0; eal->split++)
+		rc = eal_add(eal, argv[eal->split]);
+	eal->pci = names_device(eal);
+	return rc;
+}
+
+int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec)
+{
+	static char allow[] = "-a";
+	struct spw_port_eal_need *need = &eal->need[eal->need_cnt];
+	int rc = spw_port_eal_need(spec, need);
+
+	if (rc < 0)
+		return rc;
+	eal->need_cnt++;
+	eal->pci |= need->pci;
+	if (need->allow[0] && (rc = eal_add(eal, allow)) == 0)
+		rc = eal_add(eal, need->allow);
+	return rc;
+}
+
+static char runtime_dir[512]; /* for at_exit only */
+
+/* EAL leaves its runtime folder; it goes if nobody else's files are in it. */
+static void at_exit(void)
+{
+	if (runtime_dir[0])
+		rmdir(runtime_dir);
+}
+
+static int eal_init(struct app_eal *eal)
+{
+	int rc;
+
+	atexit(at_exit); /* before EAL's own, so that it runs after them */
+	rc = rte_eal_init(eal->argc, eal->argv);
+	if (rte_eal_get_runtime_dir())
+		snprintf(runtime_dir, sizeof(runtime_dir), "%s", rte_eal_get_runtime_dir());
+	return rc;
+}
+
+int app_eal_start(struct app_eal *eal)
+{
+	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning", mute[] = "--log-level=lib.telemetry:error";
+	int rc = 0;
+
+	if (!eal->pci && !has_option(eal, "--no-pci"))
+		rc = eal_add(eal, no_pci);
+	if (rc == 0 && !has_option(eal, "--log-level") && (rc = eal_add(eal, quiet)) == 0)
+		rc = eal_add(eal, mute);
+	if (rc < 0 || eal_init(eal) >= 0)
+		return rc;
+	return spw_err(rte_errno == EINVAL ? EINVAL : rte_errno ? rte_errno : EIO,
+		       "EAL did not start: %s; %s -- --help lists the program's own arguments, and without hugepages EAL "
+		       "wants --no-huge", rte_strerror(rte_errno), eal->argv[0]);
+}
+
+int app_complain(const char *program, int rc)
+{
+	fprintf(stderr, "%s: error: %s\n", program, spw_err_text());
+	return rc == -EINVAL || rc == -ENOENT || rc == -ERANGE || rc == -EPROTO ? APP_USAGE : APP_MACHINE;
+}
+
+static void log_line(enum spw_log_level level, const char *text, void *program)
+{
+	static const char *const tag[] = {"", "warning: ", "error: "};
+
+	fprintf(stderr, "%s: %s%s\n", (const char *)program, tag[level], text);
+}
+
+void app_log_to_stderr(const char *program)
+{
+	spw_log_sink_set(log_line, (void *)(uintptr_t)program);
+}
+
+static uint32_t *stop_word; /* the one thing a signal handler may touch */
+
+static void on_signal(int number)
+{
+	spw_thr_store_rlx(stop_word, (uint32_t)number);
+}
+
+void app_catch_signals(uint32_t *stop)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	stop_word = stop;
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Round trips, one at a time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handoff.h"
+
+#define PATIENCE_MS 2000u
+
+/* Starts a slice: room for samples, none yet. */
+static int samples_begin(struct handoff *h, struct handoff_samples *s)
+{
+	if (!s->ticks)
+		s->ticks = malloc(HANDOFF_SAMPLES * sizeof(*s->ticks));
+	s->cnt = 0;
+	s->us_per_tick = 1e6 / (double)h->tsc.hz;
+	return s->ticks ? 0 : handoff_fail("memory", 2);
+}
+
+static void sample(struct handoff_samples *s, uint64_t ticks)
+{
+	s->ticks[s->cnt++] = (uint32_t)SPW_MIN(ticks, UINT32_MAX);
+}
+
+static bool slice_over(struct handoff *h, const struct handoff_samples *s, uint64_t begin)
+{
+	return s->cnt == HANDOFF_SAMPLES || spw_tsc_now() - begin > spw_tsc_from_ns(&h->tsc, HANDOFF_SLICE_MS * 1000000ull);
+}
+
+static int ping_slice(struct handoff *h)
+{
+	struct handoff_ping *p = &h->words->ping;
+	uint64_t begin, t, patience = spw_tsc_from_ns(&h->tsc, PATIENCE_MS * 1000000ull), n = 0;
+	int rc;
+
+	if (samples_begin(h, &h->ping))
+		return 2;
+	memset(p, 0, sizeof(*p));
+	rc = handoff_ping_launch(&h->dev_words->ping, HANDOFF_LIFE_MS * 1000000ull, h->stream);
+	for (begin = spw_tsc_now(); !rc && !slice_over(h, &h->ping, begin);) {
+		t = spw_tsc_now();
+		spw_gpu_store_rel64(&p->ask, ++n);
+		while (spw_gpu_load_acq64(&p->answer) != n)
+			if (spw_tsc_now() - t > patience)
+				return handoff_fail("the ping-pong kernel does not answer", cudaErrorLaunchTimeout);
+		t = spw_tsc_now() - t;
+		if (n > 100)
+			sample(&h->ping, t);
+	}
+	spw_gpu_store_rel64(&p->ask, ~0ull);
+	if (!rc)
+		rc = (int)cudaStreamSynchronize(h->stream);
+	if (rc)
+		return handoff_fail("ping-pong", rc);
+	handoff_samples_end(&h->ping);
+	return 0;
+}
+
+static uint64_t bytes_sum(const uint8_t *p, size_t n)
+{
+	uint64_t sum = 0;
+
+	while (n--)
+		sum += *p++;
+	return sum;
+}
+
+/* Batches lie one behind the other, so that no payload is read twice within HANDOFF_PLACES rounds. */
+static size_t case_bytes(const struct handoff_case *c)
+{
+	return (size_t)c->frames * handoff_stride(c->bytes);
+}
+
+static void case_fill(const struct handoff *h, const struct handoff_case *c, uint32_t place, struct spw_gring_batch *b,
+		      uint64_t *sum_out)
+{
+	uint32_t stride = handoff_stride(c->bytes), at = (uint32_t)(place * case_bytes(c));
+	uint64_t sum = 0;
+
+	b->cnt = c->frames;
+	for (uint32_t i = 0; i < c->frames; i++) {
+		b->desc[i] = (struct spw_desc){.offset = at + i * stride, .len = SPW_MAX(c->bytes, 64u)};
+		sum += c->bytes ? bytes_sum(h->region.host_va + at + i * stride, c->bytes) : 0;
+	}
+	*sum_out = sum & SPW_GRING_VALUE_MASK;
+}
+
+static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct handoff_case *c, struct handoff_samples *s)
+{
+	struct spw_gring *ring = spw_exec_ring(exec, 0);
+	uint64_t begin = spw_tsc_now(), patience = spw_tsc_from_ns(&h->tsc, PATIENCE_MS * 1000000ull);
+	uint64_t want[HANDOFF_PLACES];
+	uint32_t warm = 0;
+
+	for (uint32_t i = 0; i < HANDOFF_PLACES; i++) /* each record once: then a push is all there is to do */
+		case_fill(h, c, i, &ring->batch[i], &want[i]);
+	begin = spw_tsc_now();
+	while (!slice_over(h, s, begin)) {
+		struct spw_gring_batch *b = spw_gring_next(ring), *r;
+		uint64_t t = spw_tsc_now();
+
+		spw_gring_push(ring, b);
+		while (!(r = spw_gring_reap(ring)))
+			if (spw_tsc_now() - t > patience)
+				return handoff_fail("a batch does not come back", cudaErrorLaunchTimeout);
+		t = spw_tsc_now() - t;
+		if (r->digest != want[r->seq % HANDOFF_PLACES])
+			return handoff_fail("the sum of the payload is wrong", cudaErrorUnknown);
+		spw_gring_retire(ring, r);
+		spw_exec_beat(exec, 0);
+		if (++warm > 100)
+			sample(s, t);
+	}
+	return 0;
+}
+
+static int exec_slice(struct handoff *h, enum spw_exec_kind kind, const struct handoff_case *c, struct handoff_samples *s)
+{
+	struct spw_exec_conf conf = {.kind = kind, .ring_cnt = 1, .region = &h->region, .region_cnt = 1, .numa_node = -1,
+				     .batch_cnt = HANDOFF_PLACES, .life_ms = HANDOFF_LIFE_MS};
+	struct spw_exec *exec;
+	int rc;
+
+	if (samples_begin(h, s) || spw_handler_open(c->bytes ? "sum" : "null", &conf.handler) || spw_exec_open(&conf, &exec))
+		return handoff_fail(spw_exec_kind_name(kind), 0);
+	rc = spw_exec_start(exec) ? handoff_fail("start", 0) : exec_rounds(h, exec, c, s);
+	if (!rc && spw_exec_service(exec))
+		rc = handoff_fail("service", 0);
+	if (spw_exec_stop(exec, 2000) && !rc)
+		rc = handoff_fail("stop", 0);
+	spw_exec_close(exec);
+	handoff_samples_end(s);
+	return rc;
+}
+
+/* The way without a ring: copy the payload, launch, wait for the stream. Frames lie close together: one copy. */
+static int copy_slice(struct handoff *h, const struct handoff_case *c, struct handoff_samples *s)
+{
+	size_t bytes = (size_t)c->frames * c->bytes;
+	uint64_t want[HANDOFF_PLACES], begin;
+	uint32_t warm = 0;
+	int rc = 0;
+
+	if (samples_begin(h, s))
+		return 2;
+	for (uint32_t i = 0; i < HANDOFF_PLACES; i++)
+		want[i] = bytes_sum(h->region.host_va + i * case_bytes(c), bytes);
+	for (begin = spw_tsc_now(); !rc && !slice_over(h, s, begin);) {
+		uint64_t t = spw_tsc_now();
+
+		if (bytes)
+			rc = (int)cudaMemcpyAsync(h->dev_copy, h->region.host_va + warm % HANDOFF_PLACES * case_bytes(c), bytes,
+						  cudaMemcpyHostToDevice, h->stream);
+		if (!rc)
+			rc = handoff_sum_launch(h->dev_copy, bytes, h->dev_scratch, &h->dev_words->sum, h->stream);
+		if (!rc)
+			rc = (int)cudaStreamSynchronize(h->stream);
+		t = spw_tsc_now() - t;
+		if (!rc && spw_gpu_load_acq64(&h->words->sum) != want[warm % HANDOFF_PLACES])
+			return handoff_fail("the baseline's sum is wrong", cudaErrorUnknown);
+		if (++warm > 100)
+			sample(s, t);
+	}
+	if (rc)
+		return handoff_fail("copy+launch+sync", rc);
+	handoff_samples_end(s);
+	return 0;
+}
+
+static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_case *c, double *us_out)
+{
+	const uint32_t rounds = 2 * HANDOFF_PLACES;
+	int rc;
+
+	*us_out = 0;
+	if (!c->bytes)
+		return 0;
+	rc = handoff_read_launch(h->region.dev_va, c->frames == 1 ? c->bytes : case_bytes(c),
+				 case_bytes(c), HANDOFF_PLACES, ctas, rounds, &h->dev_words->ns, h->stream);
+	if (!rc)
+		rc = (int)cudaStreamSynchronize(h->stream);
+	if (rc)
+		return handoff_fail("reading the payload", rc);
+	*us_out = (double)h->words->ns / rounds / 1e3;
+	return 0;
+}
+
+int handoff_latency(struct handoff *h)
+{
+	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_PERSISTENT, SPW_EXEC_CUDA_GRAPH, SPW_EXEC_CUDA_LAUNCH};
+	int rc = 0;
+
+	for (uint32_t run = 0; !rc && run < HANDOFF_RUNS; run++) {
+		rc = ping_slice(h);
+		for (uint32_t c = 0; !rc && c < HANDOFF_CASES; c++) {
+			for (uint32_t w = 0; !rc && w < SPW_ARRAY_CNT(kind); w++)
+				rc = exec_slice(h, kind[w], &handoff_case[c], &h->way[w][c]);
+			if (!rc)
+				rc = copy_slice(h, &handoff_case[c], &h->way[3][c]);
+			if (!rc)
+				rc = read_slice(h, 1, &handoff_case[c], &h->read_us[0][c][run]);
+			if (!rc)
+				rc = read_slice(h, 8, &handoff_case[c], &h->read_us[1][c][run]);
+		}
+	}
+	return rc;
+}

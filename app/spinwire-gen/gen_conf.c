@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "conf/spw_conf.h"
+#include "gen_conf.h"
+#include "time/spw_time.h"
+
+static const char *const gaps_name[] = {"constant", "poisson", "burst", "ramp", "capture"};
+
+const char *gen_gaps_name(enum gen_gaps gaps)
+{
+	return gaps_name[gaps];
+}
+
+/* ---- one setter an option -------------------------------------------------------------------------- */
+
+static int set_port(struct gen_conf *conf, const char *value)
+{
+	return spw_port_spec_parse(value, &conf->port);
+}
+
+static int set_rate(struct gen_conf *conf, const char *value)
+{
+	uint64_t pps;
+	int rc = spw_conf_quantity(value, SPW_CONF_RATE_PPS, 1, &pps);
+
+	conf->plan.rate_fps = (double)pps;
+	return rc;
+}
+
+/* "FROM-TO/TIME", "100kpps-2Mpps/5s". */
+static int set_ramp(struct gen_conf *conf, const char *value)
+{
+	char text[96], *to, *over;
+	uint64_t from_pps, to_pps;
+	int rc;
+
+	snprintf(text, sizeof(text), "%s", value);
+	to = strchr(text, '-');
+	over = to ? strchr(to, '/') : NULL;
+	if (!over)
+		return spw_err(EINVAL, "'%s' is no ramp; FROM-TO/TIME, as in ramp:100kpps-2Mpps/5s", value);
+	*to++ = '\0';
+	*over++ = '\0';
+	if ((rc = spw_conf_quantity(text, SPW_CONF_RATE_PPS, 1, &from_pps)) ||
+	    (rc = spw_conf_quantity(to, SPW_CONF_RATE_PPS, 1, &to_pps)) ||
+	    (rc = spw_conf_quantity(over, SPW_CONF_TIME_NS, 0, &conf->plan.ramp_ns)))
+		return rc;
+	conf->plan.gaps = GEN_RAMP;
+	conf->plan.rate_fps = (double)from_pps;
+	conf->plan.rate_end_fps = (double)to_pps;
+	return 0;
+}
+
+static int set_burst(struct gen_conf *conf, const char *value)
+{
+	uint64_t cnt;
+	int rc = spw_conf_quantity(value, SPW_CONF_NONE, 1, &cnt);
+
+	conf->plan.gaps = GEN_BURST;
+	conf->plan.burst_cnt = (uint32_t)SPW_MIN(cnt, UINT32_MAX);
+	return rc;
+}
+
+static int set_schedule(struct gen_conf *conf, const char *value)
+{
+	if (!strncmp(value, "ramp:", 5))
+		return set_ramp(conf, value + 5);
+	if (!strncmp(value, "burst:", 6))
+		return set_burst(conf, value + 6);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(gaps_name); i++) {
+		if (!strcmp(value, gaps_name[i]) && i != GEN_BURST && i != GEN_RAMP) {
+			conf->plan.gaps = (enum gen_gaps)i;
+			return 0;
+		}
+	}
+	return spw_err(EINVAL, "'%s' is no schedule; constant, poisson, burst:N, ramp:FROM-TO/TIME, capture", value);
+}
+
+static int size_read(const char *text, uint16_t *bytes_out)
+{
+	uint64_t bytes;
+	int rc = spw_conf_quantity(text, SPW_CONF_BYTES, 1, &bytes);
+
+	*bytes_out = (uint16_t)SPW_MIN(bytes, UINT16_MAX);
+	return rc;
+}
+
+/* "64", "64-1514", "imix", "capture". */
+static int set_size(struct gen_conf *conf, const char *value)
+{
+	const char *dash = strchr(value, '-');
+	char first[32];
+	int rc;
+
+	if (!strcmp(value, "imix") || !strcmp(value, "capture")) {
+		conf->plan.sizes = value[0] == 'i' ? GEN_SIZE_IMIX : GEN_SIZE_CAPTURE;
+		return 0;
+	}
+	snprintf(first, sizeof(first), "%.*s", dash ? (int)SPW_MIN(dash - value, 31) : 31, value);
+	rc = size_read(first, &conf->plan.size_min);
+	conf->plan.sizes = dash ? GEN_SIZE_RANGE : GEN_SIZE_FIXED;
+	conf->plan.size_max = conf->plan.size_min;
+	return rc || !dash ? rc : size_read(dash + 1, &conf->plan.size_max);
+}
+
+static int set_capture(struct gen_conf *conf, const char *value)
+{
+	conf->plan.capture = value;
+	return 0;
+}
+
+static int number_read(const char *text, uint64_t min, uint64_t max, uint64_t *value_out)
+{
+	int rc = spw_conf_quantity(text, SPW_CONF_NONE, 1, value_out);
+
+	if (rc == 0 && (*value_out < min || *value_out > max))
+		rc = spw_err(ERANGE, "%s is out of range; %" PRIu64 " to %" PRIu64, text, min, max);
+	return rc;
+}
+
+static int set_flows(struct gen_conf *conf, const char *value)
+{
+	uint64_t cnt;
+	int rc = number_read(value, 1, GEN_FLOW_MAX, &cnt);
+
+	conf->plan.flow_cnt = (uint16_t)cnt;
+	return rc;
+}
+
+static int set_slots(struct gen_conf *conf, const char *value)
+{
+	uint64_t cnt;
+	int rc = number_read(value, 128, 1u << 24, &cnt);
+
+	conf->slots = (uint32_t)cnt;
+	return rc;
+}
+
+static int set_seed(struct gen_conf *conf, const char *value)
+{
+	return number_read(value, 0, UINT64_MAX, &conf->plan.seed);
+}
+
+static int set_run(struct gen_conf *conf, const char *value)
+{
+	uint64_t run;
+	int rc = number_read(value, 0, UINT16_MAX, &run);
+
+	conf->frame.run = (uint16_t)run;
+	return rc;
+}
+
+static int set_seconds(struct gen_conf *conf, const char *value)
+{
+	int rc = spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->seconds_ns);
+
+	if (rc == 0 && (conf->seconds_ns == 0 || conf->seconds_ns > 24ull * 3600 * 1000000000))
+		rc = spw_err(ERANGE, "%s is out of range; more than 0, up to 24 hours", value);
+	return rc;
+}
+
+static int set_linger(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->linger_ns);
+}
+
+static int set_echo(struct gen_conf *conf, const char *value)
+{
+	conf->expect_echo = !strcmp(value, "yes");
+	return conf->expect_echo || !strcmp(value, "no") ? 0 : spw_err(EINVAL, "'%s' is neither yes nor no", value);
+}
+
+static int set_json(struct gen_conf *conf, const char *value)
+{
+	conf->json = value;
+	return 0;
+}
+
+static int mac_read(const char *value, struct rte_ether_addr *mac)
+{
+	return rte_ether_unformat_addr(value, mac) ? spw_err(EINVAL, "'%s' is no MAC address", value) : 0;
+}
+
+static int set_src_mac(struct gen_conf *conf, const char *value)
+{
+	return mac_read(value, &conf->frame.src_mac);
+}
+
+static int set_dst_mac(struct gen_conf *conf, const char *value)
+{
+	return mac_read(value, &conf->frame.dst_mac);
+}
+
+static int ip_read(const char *value, uint32_t *ip_out)
+{
+	unsigned int a, b, c, d;
+	char more;
+
+	if (sscanf(value, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &more) != 4 || a > 255 || b > 255 || c > 255 || d > 255)
+		return spw_err(EINVAL, "'%s' is no IPv4 address", value);
+	*ip_out = RTE_IPV4(a, b, c, d);
+	return 0;
+}
+
+static int set_src_ip(struct gen_conf *conf, const char *value)
+{
+	return ip_read(value, &conf->frame.src_ip);
+}
+
+static int set_dst_ip(struct gen_conf *conf, const char *value)
+{
+	return ip_read(value, &conf->frame.dst_ip);
+}
+
+static const struct gen_option {
+	const char *name;
+	int (*set)(struct gen_conf *conf, const char *value);
+	const char *dflt; /* set before the command line; NULL: none */
+	const char *help;
+} option[] = {
+	{"port", set_port, NULL, "where to send, as spinwire's --port"},
+	{"rate", set_rate, "1Mpps", "mean rate: pps, kpps, Mpps"},
+	{"schedule", set_schedule, "constant", "constant, poisson, burst:N, ramp:FROM-TO/TIME, capture"},
+	{"size", set_size, "64", "bytes without FCS: 64, 64-1514, imix, capture"},
+	{"capture", set_capture, NULL, "pcap or pcapng file whose times or sizes are used"},
+	{"flows", set_flows, "16", "flows, by UDP source port"},
+	{"seconds", set_seconds, "10s", "how long the plan runs"},
+	{"linger", set_linger, "1s", "how long to wait for the last echo"},
+	{"echo", set_echo, "yes", "whether frames are expected back"},
+	{"seed", set_seed, "1", "the same seed is the same plan"},
+	{"run", set_run, NULL, "number of the run in every frame; echoes of others are refused (default: from the clock)"},
+	{"slots", set_slots, "8192", "frames that may be under way"},
+	{"src-mac", set_src_mac, "02:00:00:00:00:01", "of the frames"},
+	{"dst-mac", set_dst_mac, "02:00:00:00:00:02", "of the frames"},
+	{"src-ip", set_src_ip, "198.18.0.1", "of the frames (RFC 2544 benchmarking addresses)"},
+	{"dst-ip", set_dst_ip, "198.18.0.2", "of the frames"},
+	{"json", set_json, NULL, "file for the summary, - for stdout"},
+};
+
+void gen_conf_help(void)
+{
+	printf("usage: spinwire-gen [EAL arguments] -- --port SPEC [arguments]\n\n"
+	       "Sends frames on a schedule that nothing can slow down, and says what came back and how late.\n"
+	       "One worker lcore is needed besides the main one.\n\n");
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(option); i++)
+		printf("  --%-10s %s%s%s\n", option[i].name, option[i].help, option[i].dflt ? ", default " : "",
+		       option[i].dflt ? option[i].dflt : "");
+	printf("\nport drivers: %s\n", spw_port_driver_names());
+}
+
+static int option_set(struct gen_conf *conf, const char *name, size_t name_bytes, const char *value)
+{
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(option); i++) {
+		int rc;
+
+		if (strlen(option[i].name) != name_bytes || strncmp(option[i].name, name, name_bytes))
+			continue;
+		if (!value)
+			return spw_err(EINVAL, "--%s: needs a value: %s", option[i].name, option[i].help);
+		rc = option[i].set(conf, value);
+		return rc ? spw_err_ctx(rc, "--%s", option[i].name) : 0;
+	}
+	return spw_err(EINVAL, "--%.*s: no such option; spinwire-gen --help lists them", (int)name_bytes, name);
+}
+
+static void describe(struct gen_conf *conf)
+{
+	const struct gen_plan_conf *plan = &conf->plan;
+	char size[48], gaps[96];
+
+	if (plan->sizes == GEN_SIZE_FIXED)
+		snprintf(size, sizeof(size), "%u bytes", plan->size_min);
+	else if (plan->sizes == GEN_SIZE_RANGE)
+		snprintf(size, sizeof(size), "%u-%u bytes", plan->size_min, plan->size_max);
+	else
+		snprintf(size, sizeof(size), "%s sizes", plan->sizes == GEN_SIZE_IMIX ? "imix" : "the capture's");
+	if (plan->gaps == GEN_RAMP)
+		snprintf(gaps, sizeof(gaps), "ramp %.0f-%.0f frames/s in %.3f s", plan->rate_fps, plan->rate_end_fps,
+			 (double)plan->ramp_ns * 1e-9);
+	else if (plan->gaps == GEN_CAPTURE)
+		snprintf(gaps, sizeof(gaps), "the capture's timing");
+	else
+		snprintf(gaps, sizeof(gaps), "%s %.0f frames/s", gen_gaps_name(plan->gaps), plan->rate_fps);
+	snprintf(conf->schedule, sizeof(conf->schedule), "%s, %s, %u flows", gaps, size, plan->flow_cnt);
+}
+
+static int defaults(struct gen_conf *conf)
+{
+	int rc = 0;
+
+	memset(conf, 0, sizeof(*conf));
+	conf->frame.run = (uint16_t)(spw_tsc_now() >> 20);
+	for (uint32_t i = 0; rc == 0 && i < SPW_ARRAY_CNT(option); i++)
+		if (option[i].dflt)
+			rc = option[i].set(conf, option[i].dflt);
+	return rc;
+}
+
+int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv)
+{
+	int rc = defaults(conf_out);
+
+	for (int i = 1; rc == 0 && i < argc; i++) {
+		const char *name = argv[i] + 2, *equals = strchr(argv[i], '=');
+		const char *value = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (!strcmp(argv[i], "--help"))
+			return GEN_CONF_HELP;
+		if (strncmp(argv[i], "--", 2))
+			return spw_err(EINVAL, "'%s' is no option; spinwire-gen --help lists them", argv[i]);
+		rc = option_set(conf_out, name, equals ? (size_t)(equals - name) : strlen(name), value);
+		i += equals == NULL;
+	}
+	if (rc == 0 && !conf_out->port.text[0])
+		rc = spw_err(EINVAL, "--port: where to send is not said");
+	if (rc == 0)
+		describe(conf_out);
+	return rc;
+}

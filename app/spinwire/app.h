@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the files of the program share. The order of the calls below is the order in which main makes them.
+ */
+#ifndef APP_H
+#define APP_H
+
+#include "app_eal.h"
+#include "base/spw_types.h"
+#include "conf/spw_conf.h"
+#include "gpu/spw_exec.h"
+#include "gpu/spw_handler.h"
+#include "mem/spw_mem.h"
+#include "pipe/spw_pipe.h"
+#include "port/spw_port.h"
+#include "rec/spw_ledger.h"
+#include "rec/spw_rec.h"
+#include "time/spw_time.h"
+
+#define APP_LCORE_MAX 64u
+
+/* One worker lcore with its queue, its pool and its pipe; allocated on the lcore's NUMA node. */
+struct app_lcore {
+	struct spw_pipe pipe;
+	struct spw_pool pool;
+	uint32_t lcore_id;
+	int numa_node;
+	uint16_t port, queue;
+	uint32_t slots;
+	size_t slot_bytes;
+	uint32_t region;        /* index into app.region */
+	size_t region_offset;
+	const uint32_t *stop;
+};
+
+struct app {
+	struct app_eal eal;
+	bool eal_up;
+	struct spw_conf conf;
+	struct spw_tsc tsc;
+
+	struct spw_port *port[SPW_PORT_MAX];
+	uint32_t port_cnt;
+	struct app_lcore *lcore[APP_LCORE_MAX]; /* in order of port and queue; also the executor ring's number */
+	uint32_t lcore_cnt;
+	int spare_cpu[APP_LCORE_MAX];           /* of worker lcores that run no queue */
+	uint32_t spare_cnt;
+
+	enum spw_exec_kind exec_kind;
+	char exec_why[160];
+	const struct spw_handler *handler;
+	struct spw_exec *exec;
+	struct spw_region region[SPW_REGION_MAX]; /* one per NUMA node that runs a queue; index is the region's id */
+	uint32_t region_cnt;
+
+	struct spw_clock_fit exec_fit;
+	struct spw_clock_box exec_clock;
+	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
+	uint32_t signal_seen;                          /* SIGINT or SIGTERM, by its handler */
+	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
+	uint64_t stop_tsc;
+	uint32_t launched_cnt;                   /* lcores that run their pipe */
+	bool started;
+	bool fault;                              /* a device is gone: exit status 4 */
+};
+
+/* Everything that is printed, gathered once after stop, or live for telemetry. */
+struct app_result {
+	double seconds;
+	struct spw_port_stat port[SPW_PORT_MAX];
+	struct spw_exec_stat exec;
+	struct spw_ledger ledger;
+	struct spw_ledger_sum sum;
+	struct spw_rec_row latency[SPW_STAGE_CNT];
+	double regime_share[SPW_REGIME_CNT];
+	double cycles_per_frame; /* lcore ticks that were not idle, per polled frame; 0 without stamps or frames */
+	uint64_t out_of_order, turn_max_ns;
+	uint64_t h2d_copies, port_copies;
+};
+
+/* args.c. Returns: 0, 1 when a question was answered and there is nothing to run, or -errno. */
+int app_args(struct app *app, int argc, char **argv);
+
+/* topology.c: which lcore runs what; ports, memory, executor, pipes. Undone by app_topology_close, at any stage. */
+int app_topology_open(struct app *app);
+void app_topology_close(struct app *app);
+/* memory.c */
+int app_memory_open(struct app *app);
+/* executor.c: chosen before memory, since memory follows from it; opened after. */
+int app_executor_choose(struct app *app);
+int app_executor_open(struct app *app);
+
+/* control.c: starts the data path, watches over it until it is time, stops it. Returns: an exit status. */
+int app_run(struct app *app);
+/* Purpose: the view that the control loop collects every second, under its lock; for telemetry. */
+const struct spw_rec_view *app_view_lock(void);
+void app_view_unlock(void);
+
+/* result.c */
+void app_result_gather(struct app *app, const struct spw_rec_view *view, struct app_result *result_out);
+/* Purpose: the recorders' last word, all lcores. Owner: the caller frees it. NULL without memory. */
+struct spw_rec_view *app_view_final(struct app *app);
+
+/* report_text.c, report_json.c */
+void app_report_text(const struct app *app, const struct app_result *result);
+int app_report_json(const struct app *app, const struct app_result *result, const char *path);
+
+/* telemetry.c: /spinwire/ports, /spinwire/ledger, /spinwire/latency. */
+int app_telemetry_open(struct app *app);
+void app_telemetry_close(void);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * spinwire <EAL arguments> -- <arguments>: start here. The data path is lib/pipe/pipe.c.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rte_eal.h>
+
+#include "app.h"
+#include "base/spw_err.h"
+
+#define PROGRAM "spinwire"
+
+static int report(struct app *app, int status)
+{
+	struct app_result *result = calloc(1, sizeof(*result));
+	struct spw_rec_view *view = app_view_final(app);
+	int rc = 0;
+
+	if (!result || !view) {
+		spw_err(ENOMEM, "no memory for the summary");
+		rc = -ENOMEM;
+	} else {
+		app_result_gather(app, view, result);
+		app_report_text(app, result);
+		if (app->conf.run.json[0])
+			rc = app_report_json(app, result, app->conf.run.json);
+		if (status == APP_GOOD && (result->sum.residual || result->sum.leaked))
+			status = APP_BALANCE;
+	}
+	free(view);
+	free(result);
+	return rc ? app_complain(PROGRAM, rc) : status;
+}
+
+static int run(struct app *app, int argc, char **argv)
+{
+	int rc, status;
+
+	if ((rc = app_args(app, argc, argv)) < 0 || (rc == 0 && (rc = app_eal_start(&app->eal)) < 0))
+		return app_complain(PROGRAM, rc);
+	if (rc > 0)
+		return APP_GOOD;
+	app->eal_up = true;
+	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)
+		return app_complain(PROGRAM, rc);
+	status = app_run(app);
+	return app->started ? report(app, status) : app_complain(PROGRAM, -EIO);
+}
+
+int main(int argc, char **argv)
+{
+	static struct app app;
+	int status;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	app_log_to_stderr(PROGRAM);
+	status = run(&app, argc, argv);
+	app_topology_close(&app);
+	if (app.eal_up)
+		rte_eal_cleanup();
+	return status;
+}

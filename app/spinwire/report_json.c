@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The summary for programs: "schema": "spinwire.summary/1". What is unknown, or finer than the samples allow, is null.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <rte_version.h>
+
+#include "app.h"
+#include "base/spw_err.h"
+
+static json_t *number(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+static json_t *host_json(const struct app *app)
+{
+	char model[128] = "unknown", line[256];
+	FILE *file = fopen("/proc/cpuinfo", "r");
+	struct utsname os;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "model name : %127[^\n]", model) == 1)
+			break;
+	if (file)
+		fclose(file);
+	uname(&os);
+	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:s}", "cpu", model, "arch", os.machine, "kernel", os.release, "cores",
+			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "tsc_hz", (json_int_t)app->tsc.hz, "dpdk",
+			 rte_version());
+}
+
+static json_t *port_json(const struct spw_port *port, const struct spw_port_stat *stat)
+{
+	json_t *errors = json_object();
+
+	for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
+		json_object_set_new(errors, spw_port_err_name((enum spw_port_err)e), number(stat->err[e]));
+	return json_pack("{s:s,s:s,s:{s:I,s:I},s:{s:I,s:I},s:o}", "name", port->name, "driver", port->driver->name, "rx",
+			 "frames", (json_int_t)stat->rx_frames, "bytes", (json_int_t)stat->rx_bytes, "tx", "frames",
+			 (json_int_t)stat->tx_frames, "bytes", (json_int_t)stat->tx_bytes, "errors", errors);
+}
+
+static json_t *ports_json(const struct app *app, const struct app_result *res)
+{
+	json_t *ports = json_array();
+
+	for (uint32_t p = 0; p < app->port_cnt; p++)
+		json_array_append_new(ports, port_json(app->port[p], &res->port[p]));
+	return ports;
+}
+
+/* "cuda-persistent" is kind cuda, mode persistent; the CPU ones have a mode of their own. */
+static json_t *executor_json(const struct app *app, const struct app_result *res)
+{
+	const char *name = spw_exec_kind_name(app->exec_kind), *dash = strchr(name, '-');
+	const char *mode = dash ? dash + 1 : app->exec_kind == SPW_EXEC_INLINE ? "lcore" : "thread";
+
+	return json_pack("{s:s#,s:s,s:s,s:s,s:I,s:I}", "kind", name, dash ? (int)(dash - name) : (int)strlen(name), "mode",
+			 mode, "device", res->exec.device, "handler", app->handler->name, "batches",
+			 (json_int_t)res->exec.batches, "frames", (json_int_t)res->exec.frames);
+}
+
+static json_t *ledger_json(const struct app_result *res)
+{
+	const struct spw_ledger_sum *sum = &res->sum;
+	json_t *bad = json_object(), *dropped = json_object();
+	const char *name;
+	uint64_t cnt;
+
+	for (uint32_t i = 0; i < res->ledger.bad.cnt; i++)
+		json_object_set_new(bad, res->ledger.bad.name[i], number(res->ledger.bad.count[i]));
+	for (uint32_t i = 0; (name = spw_ledger_drop(&res->ledger, i, &cnt)); i++)
+		json_object_set_new(dropped, name, number(cnt));
+	return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "wire", (json_int_t)sum->wire, "missed",
+			 sum->missed_known ? number(sum->missed) : json_null(), "received", (json_int_t)sum->received,
+			 "executed", (json_int_t)sum->executed, "echoed", (json_int_t)sum->echoed, "consumed",
+			 (json_int_t)sum->consumed, "bad", bad, "dropped", dropped, "residual",
+			 (json_int_t)sum->residual);
+}
+
+static json_t *latency_json(const struct app_result *res)
+{
+	json_t *rows = json_array();
+
+	for (int s = 0; s < SPW_STAGE_CNT; s++) {
+		const struct spw_rec_row *row = &res->latency[s];
+		json_t *out;
+
+		if (!row->count)
+			continue;
+		out = json_pack("{s:s,s:I}", "stage", row->stage, "count", (json_int_t)row->count);
+		for (int p = 0; p < SPW_HIST_POINT_CNT; p++) {
+			char key[24];
+
+			snprintf(key, sizeof(key), "%s_ns", spw_hist_point_name((enum spw_hist_point)p));
+			json_object_set_new(out, key, row->answer[p] == SPW_HIST_VALUE ? number(row->value_ns[p])
+										       : json_null());
+		}
+		json_object_set_new(out, "uncertainty_ns", number(row->uncertainty_ns));
+		json_array_append_new(rows, out);
+	}
+	return rows;
+}
+
+static json_t *regimes_json(const struct app_result *res)
+{
+	json_t *regimes = json_object();
+
+	for (int r = 0; r < SPW_REGIME_CNT; r++)
+		json_object_set_new(regimes, spw_regime_name((enum spw_regime)r), json_real(res->regime_share[r]));
+	return regimes;
+}
+
+static json_t *summary(const struct app *app, const struct app_result *res)
+{
+	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f}", "schema",
+			 "spinwire.summary/1", "version", SPW_VERSION, "host", host_json(app), "seconds", res->seconds,
+			 "ports", ports_json(app, res), "executor", executor_json(app, res), "ledger", ledger_json(res),
+			 "pool", "slots", (json_int_t)res->ledger.pool_slots, "free", (json_int_t)res->ledger.pool_free,
+			 "leaked", (json_int_t)res->sum.leaked, "memory", "kind",
+			 spw_mem_kind_name(app->region[0].kind), "why", app->region[0].why, "h2d_copies",
+			 (json_int_t)res->h2d_copies, "port_copies", (json_int_t)res->port_copies, "latency",
+			 latency_json(res), "regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame);
+}
+
+int app_report_json(const struct app *app, const struct app_result *result, const char *path)
+{
+	json_t *top = summary(app, result);
+	int rc;
+
+	if (!top)
+		return spw_err(ENOMEM, "no memory for the JSON summary");
+	if (!strcmp(path, "-"))
+		rc = json_dumpf(top, stdout, JSON_INDENT(1)) || putchar('\n') == EOF;
+	else
+		rc = json_dump_file(top, path, JSON_INDENT(1));
+	json_decref(top);
+	return rc ? spw_err(EIO, "--json %s: cannot write: %s", path, strerror(errno)) : 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The summary for people.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "app.h"
+
+static void print_head(const struct app *app, const struct app_result *res)
+{
+	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s\n", SPW_VERSION, res->seconds, app->lcore_cnt,
+	       app->lcore_cnt == 1 ? "" : "s", (double)res->ledger.pipe.polled_frames / res->seconds * 1e-6);
+	printf("executor  %s (%s), handler %s, %" PRIu64 " frames in %" PRIu64 " batches; %s\n",
+	       spw_exec_kind_name(app->exec_kind), res->exec.device, app->handler->name, res->exec.frames,
+	       res->exec.batches, app->exec_why);
+	printf("memory    %s (%s); %" PRIu64 " host-to-device copies, %" PRIu64 " copies by the port\n",
+	       spw_mem_kind_name(app->region[0].kind), app->region[0].why, res->h2d_copies, res->port_copies);
+}
+
+static void print_ports(const struct app *app, const struct app_result *res)
+{
+	printf("\n%-20s %-8s %14s %16s %14s %16s\n", "port", "driver", "rx frames", "rx bytes", "tx frames", "tx bytes");
+	for (uint32_t p = 0; p < app->port_cnt; p++) {
+		const struct spw_port_stat *st = &res->port[p];
+
+		printf("%-20s %-8s %14" PRIu64 " %16" PRIu64 " %14" PRIu64 " %16" PRIu64 "\n", app->port[p]->name,
+		       app->port[p]->driver->name, st->rx_frames, st->rx_bytes, st->tx_frames, st->tx_bytes);
+		for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
+			if (st->err[e])
+				printf("  %-18s %14" PRIu64 "\n", spw_port_err_name((enum spw_port_err)e), st->err[e]);
+	}
+}
+
+static void print_reasons(const char *what, const char *name, uint64_t cnt)
+{
+	if (cnt)
+		printf("  %s: %-18s %14" PRIu64 "\n", what, name, cnt);
+}
+
+static void print_ledger(const struct app_result *res)
+{
+	const struct spw_ledger_sum *sum = &res->sum;
+	const char *name;
+	uint64_t cnt;
+
+	printf("\nledger\n  wire     %14" PRIu64 " = received %" PRIu64 " + missed ", sum->wire, sum->received);
+	if (sum->missed_known)
+		printf("%" PRIu64 "\n", sum->missed);
+	else
+		printf("unknown (the device does not tell)\n");
+	printf("  received %14" PRIu64 " = executed %" PRIu64 " + dropped %" PRIu64 "\n", sum->received, sum->executed,
+	       sum->dropped - sum->tx_dropped);
+	printf("  executed %14" PRIu64 " = consumed %" PRIu64 " + echoed %" PRIu64 " + bad %" PRIu64
+	       " + dropped at TX %" PRIu64 "\n", sum->executed, sum->consumed, sum->echoed, sum->bad, sum->tx_dropped);
+	for (uint32_t i = 0; (name = spw_ledger_drop(&res->ledger, i, &cnt)); i++)
+		print_reasons("dropped", name, cnt);
+	for (uint32_t i = 0; i < res->ledger.bad.cnt; i++)
+		print_reasons("bad    ", res->ledger.bad.name[i], res->ledger.bad.count[i]);
+	printf("  residual %14" PRIu64 "%s\n", sum->residual, sum->residual ? "   THE RUN IS INVALID" : "");
+	for (int e = 0; e < SPW_EDGE_CNT; e++)
+		if (sum->edge[e])
+			printf("    %s is off by %" PRId64 ": %s\n", spw_edge_name((enum spw_edge)e), sum->edge[e],
+			       spw_edge_text((enum spw_edge)e));
+	printf("pool       %14" PRIu64 " slots, %" PRIu64 " free, %" PRId64 " leaked\n", res->ledger.pool_slots,
+	       res->ledger.pool_free, sum->leaked);
+}
+
+static void print_stages(const struct app_result *res)
+{
+	printf("\n%-14s %12s", "stage [ns]", "frames");
+	for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
+		printf(" %9s", spw_hist_point_name((enum spw_hist_point)p));
+	printf("   +-\n");
+	for (int s = 0; s < SPW_STAGE_CNT; s++) {
+		const struct spw_rec_row *row = &res->latency[s];
+
+		if (!row->count)
+			continue;
+		printf("%-14s %12" PRIu64, row->stage, row->count);
+		for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
+			if (row->answer[p] == SPW_HIST_VALUE)
+				printf(" %9" PRIu64, row->value_ns[p]);
+			else
+				printf(" %9s", row->answer[p] == SPW_HIST_TOO_FEW ? "-" : "over");
+		printf(" %4" PRIu64 "\n", row->uncertainty_ns);
+	}
+	if (res->out_of_order)
+		printf("%" PRIu64 " stamps lay outside their neighbours by more than the uncertainty\n", res->out_of_order);
+}
+
+static void print_regimes(const struct app_result *res)
+{
+	printf("\nlcore time ");
+	for (int r = 0; r < SPW_REGIME_CNT; r++)
+		printf(" %s %.1f %%%s", spw_regime_name((enum spw_regime)r), 100 * res->regime_share[r],
+		       r + 1 < SPW_REGIME_CNT ? "," : "\n");
+	printf("busy       %.1f %%, %.1f ticks per frame; longest turn %" PRIu64 " ns\n",
+	       100 * (1 - res->regime_share[SPW_REGIME_idle_poll]), res->cycles_per_frame, res->turn_max_ns);
+}
+
+void app_report_text(const struct app *app, const struct app_result *result)
+{
+	print_head(app, result);
+	print_ports(app, result);
+	print_ledger(result);
+	if (!app->conf.run.stamps) {
+		printf("\nstages and lcore time were not measured (--stamps no)\n");
+		return;
+	}
+	print_stages(result);
+	print_regimes(result);
+}

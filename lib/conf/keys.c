@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The one table of keys. What it says is what the file, the command line and --help know.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/conf_impl.h"
+
+#define SECOND 1000000000ull
+
+static const char *exec_choice(uint32_t idx)
+{
+	return idx < SPW_EXEC_KIND_CNT ? spw_exec_kind_name((enum spw_exec_kind)idx) : NULL;
+}
+
+static const char *mem_choice(uint32_t idx)
+{
+	return idx <= SPW_MEM_CUDA_REG ? spw_mem_kind_name((enum spw_mem_kind)idx) : NULL;
+}
+
+static const char *profile_choice(uint32_t idx)
+{
+	static const char *const name[] = {
+	        [SPW_CONF_LATENCY] = "latency", [SPW_CONF_THROUGHPUT] = "throughput"};
+
+	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
+}
+
+#define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
+#define PORT_FIELD(field)  .section = CONF_PORTS, FIELD(struct spw_conf_port, field)
+#define EXEC_FIELD(field)  .section = "executor", FIELD(struct spw_conf, executor.field)
+#define MEM_FIELD(field)   .section = "memory", FIELD(struct spw_conf, memory.field)
+#define RUN_FIELD(field)   .section = "run", FIELD(struct spw_conf, run.field)
+
+const struct conf_key conf_table[] = {
+        {PORT_FIELD(spec_text), .name = "spec", .option = "port", .type = CONF_TEXT, .min = 1,
+         .max = 511, .dflt = "",
+         .help = "where frames come from: DRIVER:DEVICE[,key=value]...; the option may be "
+                 "repeated"},
+        {PORT_FIELD(queues), .name = "queues", .option = "queues", .type = CONF_NUMBER, .min = 1,
+         .max = SPW_PORT_QUEUE_MAX, .dflt = "1",
+         .help = "receive queues of the port, one lcore each"},
+        {PORT_FIELD(lcores), .name = "lcores", .option = "lcores", .type = CONF_CORES,
+         .max = SPW_CONF_CORE_MAX, .dflt = "",
+         .help = "lcores that run the queues, in order; else the next free ones"},
+        {PORT_FIELD(ring_size), .name = "ring", .option = "ring", .type = CONF_NUMBER, .max = 32768,
+         .demands = CONF_POW2, .dflt = "0",
+         .help = "entries of a receive or transmit ring; 0: the driver's choice"},
+        {PORT_FIELD(profile), .name = "profile", .option = "profile", .type = CONF_CHOICE,
+         .choice = profile_choice, .dflt = "latency",
+         .help = "what drivers with a choice tune their queues for"},
+
+        {EXEC_FIELD(kind), .name = "kind", .option = "executor", .type = CONF_CHOICE,
+         .choice = exec_choice, .dflt = "auto", .help = "who runs the handler"},
+        {EXEC_FIELD(handler), .name = "handler", .option = "handler", .type = CONF_TEXT, .min = 1,
+         .max = 255, .dflt = "null",
+         .help = "built-in handler, or the path of a plug-in (with a slash)"},
+        {EXEC_FIELD(batches), .name = "batches", .option = "batches", .type = CONF_NUMBER,
+         .max = SPW_GRING_BATCH_MAX, .demands = CONF_POW2, .dflt = "0",
+         .help = "batches of an executor ring; 0: the executor's choice"},
+        {EXEC_FIELD(ctas), .name = "ctas", .option = "ctas", .type = CONF_NUMBER,
+         .max = SPW_GRING_UNIT_MAX, .dflt = "0",
+         .help = "CUDA: thread blocks per ring; 0: the executor's choice"},
+        {EXEC_FIELD(cores), .name = "cores", .option = "executor-cores", .type = CONF_CORES,
+         .max = SPW_CONF_CORE_MAX, .dflt = "",
+         .help = "cpu: cores of the executor's threads, one per queue; else spare lcores"},
+        {EXEC_FIELD(beat_timeout_ns), .name = "beat-timeout", .option = "beat-timeout",
+         .type = CONF_TIME, .min = SECOND / 100, .max = 60 * SECOND, .dflt = "1s",
+         .help = "cuda-persistent: the kernel leaves when the host is silent for so long"},
+
+        {MEM_FIELD(kind), .name = "kind", .option = "memory", .type = CONF_CHOICE,
+         .choice = mem_choice, .dflt = "auto", .help = "memory that the frames lie in"},
+        {MEM_FIELD(slots), .name = "slots", .option = "slots", .type = CONF_NUMBER, .min = 64,
+         .max = 1u << 24, .dflt = "8192", .help = "slots per queue, one frame each"},
+        {MEM_FIELD(slot_bytes), .name = "slot-size", .option = "slot-size", .type = CONF_BYTES,
+         .min = 64, .max = SPW_DESC_LEN_MAX, .demands = CONF_LINE_MULTIPLE, .dflt = "2KiB",
+         .help = "room for a frame in a slot, the driver's headroom aside"},
+
+        {RUN_FIELD(seconds_ns), .name = "seconds", .option = "seconds", .type = CONF_TIME,
+         .max = 366 * 86400 * SECOND, .bare_unit = SECOND, .dflt = "0",
+         .help = "stop after so long; 0: on SIGINT or SIGTERM"},
+        {RUN_FIELD(frames), .name = "frames", .option = "frames", .type = CONF_NUMBER,
+         .max = INT64_MAX, .dflt = "0",
+         .help = "stop after so many frames were received; 0: no limit"},
+        {RUN_FIELD(json), .name = "json", .option = "json", .type = CONF_TEXT, .max = 511,
+         .dflt = "", .help = "write the summary as JSON to this file, - for standard output"},
+        {RUN_FIELD(stamps), .name = "stamps", .option = "stamps", .type = CONF_BOOL, .dflt = "yes",
+         .help = "record stages and regimes"},
+        {RUN_FIELD(burst), .name = "burst", .option = "burst", .type = CONF_NUMBER, .min = 1,
+         .max = SPW_BURST_MAX, .dflt = "64",
+         .help = "most frames of one poll, and so of one batch"},
+};
+const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
+
+static void section_default(void *base, bool ports)
+{
+	for (uint32_t i = 0; i < conf_table_cnt; i++) {
+		const struct conf_key *key = &conf_table[i];
+
+		if ((strcmp(key->section, CONF_PORTS) == 0) == ports && key->dflt[0])
+			conf_value_set(key, base, key->dflt);
+	}
+}
+
+void spw_conf_init(struct spw_conf *conf_out)
+{
+	memset(conf_out, 0, sizeof(*conf_out));
+	section_default(conf_out, false);
+}
+
+struct spw_conf_port *conf_port_add(struct spw_conf *conf)
+{
+	struct spw_conf_port *port;
+
+	if (conf->port_cnt == SPW_PORT_MAX)
+		return NULL;
+	port = &conf->port[conf->port_cnt++];
+	memset(port, 0, sizeof(*port));
+	section_default(port, true);
+	return port;
+}
+
+bool spw_conf_key_help(uint32_t idx, struct spw_conf_key_help *help_out)
+{
+	static const char *const type_name[] = {"number", "size",   "time", "yes/no",
+	                                        "text",   "one of", "cores"};
+	const struct conf_key *key = &conf_table[idx];
+
+	if (idx >= conf_table_cnt)
+		return false;
+	snprintf(help_out->key, sizeof(help_out->key), "%s%s.%s", key->section,
+	         strcmp(key->section, CONF_PORTS) ? "" : "[]", key->name);
+	help_out->option = key->option;
+	help_out->type = type_name[key->type];
+	help_out->dflt = key->dflt;
+	help_out->help = key->help;
+	conf_range_text(key, help_out->range, sizeof(help_out->range));
+	return true;
+}

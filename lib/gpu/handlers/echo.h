@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Sends a UDP frame back from where it lies: MAC addresses, IP addresses and UDP ports change places. No checksum
+ * changes, since sums do not depend on the order of what is added. */
+#include "gpu/handlers/ipv4_udp.h"
+
+#define SPW_ECHO_PAIRS 12u /* 6 of the MAC, 4 of the IP address, 2 of the port */
+
+/* The first byte of pair i, and how far away its partner is. */
+SPW_HD SPW_INLINE void spw_echo_pair(uint32_t i, uint32_t udp, uint32_t *at_out, uint32_t *distance_out)
+{
+	*at_out = i < 6 ? i : i < 10 ? SPW_ETH_BYTES + 12 + (i - 6) : udp + (i - 10);
+	*distance_out = i < 6 ? 6 : i < 10 ? 4 : 2;
+}
+
+SPW_HANDLER_BODY(echo)(const struct spw_frame *frame, struct spw_lanes lanes)
+{
+	struct spw_window win = spw_window_load(frame, lanes);
+	struct spw_udp_at found = spw_udp_find(frame, win);
+
+	if (found.bad >= 0)
+		return spw_bad((enum spw_bad)found.bad);
+	for (uint32_t first = 0; first < SPW_ECHO_PAIRS; first += lanes.cnt) {
+		uint32_t i = first + lanes.idx, at, distance, a, b;
+
+		spw_echo_pair(i < SPW_ECHO_PAIRS ? i : 0, found.udp, &at, &distance);
+		a = spw_window_u8(win, at);
+		b = spw_window_u8(win, at + distance);
+		if (i >= SPW_ECHO_PAIRS)
+			continue;
+		spw_frame_put_u8(frame, at, b);
+		spw_frame_put_u8(frame, at + distance, a);
+	}
+	return spw_echo(0);
+}

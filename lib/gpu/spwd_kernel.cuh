@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The kernels of the executor ring, as templates over a handler's body, and the host functions that launch them.
+ *
+ * A CTA of the persistent kernel is one unit. Its first two warps poll the descriptors of the unit's next batch, in
+ * turn: the one that sees a batch takes it and lays it into one of SPWD_SLOT_CNT slots in shared memory, while the other
+ * already polls for the next. The worker warps go through the slots in order, each at its own pace: a frame a warp, or,
+ * when frames are few and large, all workers on each frame. The warp that finishes last in a batch writes its completion
+ * line, 64 bytes by 8 lanes. No warp waits for a whole CTA, so reading the next descriptors, payload reads of two
+ * batches and the completion of a third are under way at once.
+ *
+ *   slot.ready    k + 1 once the unit's batch k lies in the slot   poller -> workers    release, acquire (D1)
+ *   slot.arrived  warps whose share of it is done                  worker -> worker     acq_rel add (D2)
+ *   slot.passed   warps that do not need the slot any more         worker -> poller     acq_rel add (D3)
+ *
+ * G2 in this code: a warp's payload reads come before __syncwarp and its D2 addition; the warp that completes has seen
+ * all additions, so its stores come after every read of the batch. For a handler that writes, the fence of the
+ * completing warp orders the others' writes too, since it knows of them by D2. */
+#ifndef SPWD_KERNEL_CUH
+#define SPWD_KERNEL_CUH
+
+#include <cuda_runtime.h>
+
+#include "gpu/spw_handler.h"
+#include "gpu/spw_kernel.h"
+#include "gpu/spwd_order.cuh"
+
+#define SPWD_SLOT_CNT    4u
+#define SPWD_POLL_WARPS  2u
+#define SPWD_BAR_POLL    2u
+#define SPWD_CTL_EVERY_NS 20000u /* how often a poller looks at stop and beat */
+#define SPWD_WIDTH_MAX   31u     /* entries a poll may read; lane 31 is for ctl */
+#define SPWD_TEAM_FRAMES 8u      /* at most so many frames, one of them over .. */
+#define SPWD_TEAM_BYTES  4096u   /* .. so many bytes: all workers share each frame */
+#define SPWD_FULL        0xffffffffu
+
+struct spwd_slot {
+	uint64_t lo[SPW_GRING_FRAME_MAX], hi[SPW_GRING_FRAME_MAX];
+	uint64_t ready;
+	uint64_t seq;
+	uint64_t start_ns;
+	unsigned long long verdict[3], bad, digest;
+	uint32_t cnt;
+	uint32_t team;       /* all workers share each frame */
+	uint32_t first_warp; /* worker of frame 0: so that remainders go round */
+	uint32_t expect;     /* workers with a share */
+	uint32_t frames;     /* executed, as counted by those who did it */
+	uint32_t arrived;
+	uint32_t passed;
+};
+
+struct spwd_cta {
+	struct spwd_slot slot[SPWD_SLOT_CNT];
+	uint64_t scratch[32];
+	uint64_t first_seq;
+	uint64_t taken;   /* batches taken by this CTA */
+	uint64_t leaving; /* enum spw_kernel_left */
+	uint64_t final;   /* taken, once it will not grow any more */
+	unsigned long long frames;
+};
+
+/* ---- one batch ------------------------------------------------------------------------------------------- */
+
+template <class Body>
+static __device__ __forceinline__ struct spw_tally spwd_share(const struct spw_kernel_ring &ring, struct spwd_cta *cta,
+							      struct spwd_slot *slot, uint32_t warp, uint32_t workers)
+{
+	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
+	uint32_t lane = threadIdx.x & 31, cnt = slot->cnt;
+	struct spw_lanes one = {lane, 32, NULL}, all = {warp * 32 + lane, workers * 32, cta->scratch};
+
+	if (slot->team) {
+		for (uint32_t i = 0; i < cnt; i++) {
+			struct spw_frame frame = spw_frame_of(slot->lo[i], slot->hi[i], ring.region_base);
+			struct spw_result r = Body::run(&frame, all);
+
+			if (warp == 0)
+				spw_tally_add(&tally, i, r);
+		}
+		return tally;
+	}
+	for (uint32_t i = warp + (warp < slot->first_warp ? workers : 0) - slot->first_warp; i < cnt; i += workers) {
+		struct spw_frame frame = spw_frame_of(slot->lo[i], slot->hi[i], ring.region_base);
+
+		spw_tally_add(&tally, i, Body::run(&frame, one));
+	}
+	return tally;
+}
+
+static __device__ __forceinline__ void spwd_slot_add(struct spwd_slot *slot, const struct spw_tally &t)
+{
+	if (!t.frames)
+		return;
+	for (int i = 0; i < 3; i++)
+		if (t.verdict[i])
+			atomicOr(&slot->verdict[i], (unsigned long long)t.verdict[i]);
+	if (t.bad)
+		atomicAdd(&slot->bad, (unsigned long long)t.bad);
+	if (t.digest)
+		atomicAdd(&slot->digest, (unsigned long long)t.digest);
+	atomicAdd(&slot->frames, (uint32_t)t.frames);
+}
+
+/* The completion line (G2): called by the whole warp that finished last. */
+template <bool Writes>
+static __device__ __forceinline__ void spwd_complete(const struct spw_kernel_ring &ring, struct spwd_cta *cta,
+						     struct spwd_slot *slot, uint32_t unit)
+{
+	uint32_t lane = threadIdx.x & 31;
+	uint64_t seq = slot->seq, v = 0, total = 0;
+	struct spw_gring_done *done = &ring.done[seq & ((1u << ring.batch_log2) - 1)];
+
+	if (lane == 0)
+		total = atomicAdd(&cta->frames, (unsigned long long)slot->frames) + slot->frames;
+	total = __shfl_sync(SPWD_FULL, total, 0);
+	if (lane >= 8)
+		return;
+	v = lane == 0 ? slot->verdict[0] : v;
+	v = lane == 1 ? slot->verdict[1] : v;
+	v = lane == 2 ? slot->verdict[2] | (uint64_t)slot->cnt << 16 | (uint64_t)unit << 40 : v;
+	v = lane == 3 ? slot->start_ns : v;
+	v = lane == 4 ? spwd_now_ns() : v;
+	v = lane == 5 ? slot->bad : v;
+	v = lane == 6 ? slot->digest : v;
+	v = lane == 7 ? total : v;
+	if (Writes)
+		spwd_sys_fence();
+	spwd_sys_store_rlx(&done->w[lane], spw_gring_tag(seq, ring.batch_log2) | (v & SPW_GRING_VALUE_MASK));
+}
+
+/* A warp's part in one batch. */
+template <class Body, bool Writes>
+static __device__ __forceinline__ void spwd_work(const struct spw_kernel_ring &ring, struct spwd_cta *cta,
+						 struct spwd_slot *slot, uint32_t unit, uint32_t warp,
+						 uint32_t workers)
+{
+	uint32_t lane = threadIdx.x & 31, old = 0;
+	uint32_t turn = warp + (warp < slot->first_warp ? workers : 0) - slot->first_warp;
+	struct spw_tally tally;
+
+	if (!slot->team && turn >= slot->cnt)
+		return;
+	tally = spwd_share<Body>(ring, cta, slot, warp, workers);
+	__syncwarp(); /* this warp's reads and writes of the frames are done */
+	if (lane == 0) {
+		spwd_slot_add(slot, tally);
+		old = spwd_cta_add(&slot->arrived, 1); /* D2 */
+	}
+	old = __shfl_sync(SPWD_FULL, old, 0);
+	if (old + 1 != slot->expect)
+		return;
+	__syncwarp(); /* the other lanes know what lane 0 knows */
+	spwd_complete<Writes>(ring, cta, slot, unit);
+}
+
+/* Reads the entries that the poll did not bring, and lays the batch into its slot. Entry 0 has been acquired (G1) and was
+ * stored last, so the others are there: relaxed loads, several in flight. Returns false if one is not, ever. */
+static __device__ __forceinline__ bool spwd_lay(const struct spw_gring_desc *desc, struct spwd_slot *slot, uint32_t cnt,
+						uint64_t tag, uint64_t lo, uint64_t hi)
+{
+	uint32_t lane = threadIdx.x & 31;
+	uint64_t lo1 = tag, hi1 = tag;
+	bool need0 = lane < cnt && !(spw_gring_has_tag(lo, tag) && spw_gring_has_tag(hi, tag)), need1 = lane + 32 < cnt;
+	uint32_t tries = 0;
+
+	while (__any_sync(SPWD_FULL, need0 || need1)) {
+		if (++tries > 1000000)
+			return false;
+		if (need0)
+			spwd_sys_load_rlx2(desc + lane, &lo, &hi);
+		if (need1)
+			spwd_sys_load_rlx2(desc + lane + 32, &lo1, &hi1);
+		need0 = need0 && !(spw_gring_has_tag(lo, tag) && spw_gring_has_tag(hi, tag));
+		need1 = need1 && !(spw_gring_has_tag(lo1, tag) && spw_gring_has_tag(hi1, tag));
+	}
+	if (lane < cnt) {
+		slot->lo[lane] = lo;
+		slot->hi[lane] = hi;
+	}
+	if (lane + 32 < cnt) {
+		slot->lo[lane + 32] = lo1;
+		slot->hi[lane + 32] = hi1;
+	}
+	return true;
+}
+
+static __device__ __forceinline__ void spwd_slot_start(struct spwd_slot *slot, uint64_t seq, uint64_t start_ns,
+						       uint32_t cnt, bool team, uint32_t first_warp, uint32_t workers)
+{
+	slot->seq = seq;
+	slot->start_ns = start_ns;
+	slot->verdict[0] = slot->verdict[1] = slot->verdict[2] = slot->bad = slot->digest = 0;
+	slot->cnt = cnt;
+	slot->team = team;
+	slot->first_warp = first_warp;
+	slot->expect = team ? workers : SPW_MIN(cnt, workers);
+	slot->frames = 0;
+	slot->arrived = 0;
+	slot->passed = 0;
+}
+
+/* Every lane has its own entry's hi word. */
+static __device__ __forceinline__ bool spwd_wants_team(uint32_t cnt, uint64_t hi)
+{
+	uint32_t lane = threadIdx.x & 31;
+	bool large = lane < cnt && spw_gring_hi_len(hi) > SPWD_TEAM_BYTES;
+
+	return cnt <= SPWD_TEAM_FRAMES && __any_sync(SPWD_FULL, large);
+}
+
+/* ---- the pollers ------------------------------------------------------------------------------------------ */
+
+struct spwd_watch {
+	uint64_t stop, beat;      /* last seen */
+	uint64_t beat_at, ctl_at; /* when the beat last changed, when ctl was last read */
+	uint64_t begin;
+};
+
+static __device__ __forceinline__ uint64_t spwd_watch_left(const struct spw_kernel_ring &ring, const struct spwd_watch *w,
+							   uint64_t now)
+{
+	if (w->stop == SPW_KERNEL_STOP_NOW)
+		return SPW_KERNEL_LEFT_STOP;
+	if (ring.beat_timeout_ns && now > w->beat_at + ring.beat_timeout_ns)
+		return SPW_KERNEL_LEFT_BEAT;
+	if (ring.life_ns && now > w->begin + ring.life_ns)
+		return SPW_KERNEL_LEFT_LIFE;
+	return SPW_KERNEL_LEFT_NOT;
+}
+
+static __device__ __forceinline__ void spwd_watch_take(struct spwd_watch *w, uint64_t stop, uint64_t beat, uint64_t now)
+{
+	if (beat != w->beat)
+		w->beat_at = now;
+	w->stop = stop;
+	w->beat = beat;
+	w->ctl_at = now;
+}
+
+/* Slot k % SPWD_SLOT_CNT may take batch k: its last batch has been published and passed by all workers (D3). */
+static __device__ __forceinline__ bool spwd_slot_free(const struct spwd_slot *slot, uint64_t k, uint32_t workers)
+{
+	if (k < SPWD_SLOT_CNT)
+		return spwd_cta_load_acq(&slot->ready) == 0;
+	return spwd_cta_load_acq(&slot->ready) == k - SPWD_SLOT_CNT + 1 &&
+	       spwd_cta_load_acq32(&slot->passed) == workers;
+}
+
+/* Takes batch k if this warp is the first to claim it. */
+static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *desc, struct spwd_cta *cta, uint64_t k,
+						 uint64_t seq, uint64_t tag, uint64_t lo, uint64_t hi, uint64_t now,
+						 uint32_t cnt, uint32_t workers)
+{
+	struct spwd_slot *slot = &cta->slot[k % SPWD_SLOT_CNT];
+	uint32_t lane = threadIdx.x & 31;
+	uint64_t old = 0;
+	bool team;
+
+	if (lane == 0)
+		old = spwd_cta_cas(&cta->taken, k, k + 1);
+	if (__shfl_sync(SPWD_FULL, old, 0) != k)
+		return;
+	if (!spwd_lay(desc, slot, cnt, tag, lo, hi)) {
+		spwd_cta_cas(&cta->leaving, SPW_KERNEL_LEFT_NOT, SPW_KERNEL_LEFT_FAULT);
+		cnt = 0;
+	}
+	__syncwarp();
+	team = spwd_wants_team(cnt, lane < cnt ? slot->hi[lane] : 0);
+	if (lane == 0)
+		spwd_slot_start(slot, seq, now, cnt, team, (uint32_t)(4 * k % workers), workers);
+	__syncwarp();
+	if (lane == 0)
+		spwd_cta_store_rel(&slot->ready, k + 1); /* D1 */
+}
+
+static __device__ void spwd_poll(const struct spw_kernel_ring &ring, struct spwd_cta *cta, uint32_t workers)
+{
+	const uint32_t lane = threadIdx.x & 31, mask = (1u << ring.batch_log2) - 1;
+	struct spwd_watch watch = {0, 0, spwd_now_ns(), 0, spwd_now_ns()};
+	uint32_t width = 2, misses = 0;
+
+	while (__all_sync(SPWD_FULL, spwd_cta_load_acq(&cta->leaving) == SPW_KERNEL_LEFT_NOT)) {
+		uint64_t k = spwd_cta_load_acq(&cta->taken), seq = cta->first_seq + k * ring.unit_cnt;
+		uint64_t tag = spw_gring_tag(seq, ring.batch_log2), lo = ~tag, hi = ~tag, left;
+		uint64_t now = __shfl_sync(SPWD_FULL, spwd_now_ns(), 0);
+		const struct spw_gring_desc *desc = &ring.desc[(seq & mask) * SPW_GRING_FRAME_MAX];
+		bool free = spwd_slot_free(&cta->slot[k % SPWD_SLOT_CNT], k, workers), was_stopping = watch.stop, hit;
+		bool ctl = now > watch.ctl_at + SPWD_CTL_EVERY_NS;
+
+		free = __shfl_sync(SPWD_FULL, free, 0);
+		if (!__all_sync(SPWD_FULL, k == __shfl_sync(SPWD_FULL, k, 0)))
+			continue; /* the other warp took a batch between two lanes' loads */
+		/* one instruction: entries by the low lanes, ctl by lane 31 (both G1: acquire; G3) */
+		if ((free && lane < width) || (ctl && lane == 31))
+			spwd_sys_load_acq2(lane == 31 ? (const void *)ring.ctl : (const void *)(desc + lane), &lo, &hi);
+		__syncwarp();
+		if (ctl) {
+			spwd_watch_take(&watch, __shfl_sync(SPWD_FULL, lo, 31), __shfl_sync(SPWD_FULL, hi, 31), now);
+			if (lane == 31)
+				lo = hi = ~tag;
+		}
+		hit = __shfl_sync(SPWD_FULL, spw_gring_has_tag(lo, tag) && spw_gring_has_tag(hi, tag), 0);
+		left = spwd_watch_left(ring, &watch, now);
+		if (!left && !hit && free && was_stopping)
+			left = SPW_KERNEL_LEFT_STOP;
+		if (left) {
+			if (lane == 0)
+				spwd_cta_cas(&cta->leaving, SPW_KERNEL_LEFT_NOT, left);
+			break;
+		}
+		if (hit) {
+			uint32_t cnt = spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0));
+
+			spwd_take(desc, cta, k, seq, tag, lo, hi, now, cnt, workers);
+			width = SPW_MIN(cnt, SPWD_WIDTH_MAX);
+			misses = 0;
+		} else if (++misses > 8) {
+			width = 2;
+		}
+	}
+	spwd_bar_sync(SPWD_BAR_POLL, SPWD_POLL_WARPS * 32);
+	if (threadIdx.x == 0)
+		spwd_cta_store_rel(&cta->final, cta->taken);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------ */
+
+static __device__ __forceinline__ void spwd_cta_init(struct spwd_cta *cta, const struct spw_kernel_unit *unit)
+{
+	if (threadIdx.x < SPWD_SLOT_CNT)
+		cta->slot[threadIdx.x].ready = 0;
+	if (threadIdx.x == 0) {
+		cta->first_seq = unit->next_seq;
+		cta->frames = unit->frames;
+		cta->taken = 0;
+		cta->leaving = SPW_KERNEL_LEFT_NOT;
+		cta->final = ~0ull;
+	}
+	__syncthreads();
+}
+
+static __device__ __forceinline__ void spwd_unit_save(struct spw_kernel_unit *unit, const struct spwd_cta *cta,
+						      uint32_t unit_cnt)
+{
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		unit->next_seq = cta->first_seq + cta->taken * unit_cnt;
+		unit->frames = cta->frames;
+		spwd_sys_store_rlx(&unit->left, cta->leaving); /* G4: the host may see it before the kernel has ended */
+	}
+}
+
+/* One CTA a unit, until it is told to leave. */
+template <class Body, bool Writes>
+static __global__ void __launch_bounds__(1024, 1) spwd_persistent(const __grid_constant__ struct spw_kernel_ring ring)
+{
+	__shared__ struct spwd_cta cta;
+	const uint32_t warp = threadIdx.x >> 5, workers = (blockDim.x >> 5) - SPWD_POLL_WARPS;
+
+	spwd_cta_init(&cta, &ring.unit[blockIdx.x]);
+	if (warp < SPWD_POLL_WARPS) {
+		spwd_poll(ring, &cta, workers);
+	} else {
+		for (uint64_t k = 0;; k++) {
+			struct spwd_slot *slot = &cta.slot[k % SPWD_SLOT_CNT];
+
+			while (!__all_sync(SPWD_FULL, spwd_cta_load_acq(&slot->ready) == k + 1)) /* D1 */
+				if (__all_sync(SPWD_FULL, spwd_cta_load_acq(&cta.final) <= k))
+					goto leave;
+			spwd_work<Body, Writes>(ring, &cta, slot, blockIdx.x, warp - SPWD_POLL_WARPS, workers);
+			__syncwarp();
+			if ((threadIdx.x & 31) == 0)
+				spwd_cta_add(&slot->passed, 1); /* D3 */
+		}
+	}
+leave:
+	spwd_unit_save(&ring.unit[blockIdx.x], &cta, ring.unit_cnt);
+}
+
+/* One CTA for one batch, the unit's next, which has been pushed. */
+template <class Body, bool Writes>
+static __global__ void __launch_bounds__(1024, 1) spwd_batch(const __grid_constant__ struct spw_kernel_ring ring,
+							     uint32_t unit)
+{
+	__shared__ struct spwd_cta cta;
+	struct spwd_slot *slot = &cta.slot[0];
+	const uint32_t lane = threadIdx.x & 31, mask = (1u << ring.batch_log2) - 1, workers = blockDim.x >> 5;
+
+	spwd_cta_init(&cta, &ring.unit[unit]);
+	if (threadIdx.x < 32) {
+		uint64_t seq = cta.first_seq, tag = spw_gring_tag(seq, ring.batch_log2), lo = ~tag, hi = ~tag;
+		uint64_t now = spwd_now_ns();
+		const struct spw_gring_desc *desc = &ring.desc[(seq & mask) * SPW_GRING_FRAME_MAX];
+		bool hit = false;
+
+		for (uint32_t tries = 0; !hit && tries < 1000000; tries++) {
+			spwd_sys_load_acq2(desc + lane, &lo, &hi);
+			hit = __shfl_sync(SPWD_FULL, spw_gring_has_tag(lo, tag) && spw_gring_has_tag(hi, tag), 0);
+		}
+		__syncwarp();
+		if (hit)
+			spwd_take(desc, &cta, 0, seq, tag, lo, hi, now,
+				  spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0)), workers);
+		else if (lane == 0)
+			cta.leaving = SPW_KERNEL_LEFT_FAULT;
+	}
+	__syncthreads();
+	if (cta.leaving == SPW_KERNEL_LEFT_NOT)
+		spwd_work<Body, Writes>(ring, &cta, slot, unit, threadIdx.x >> 5, workers);
+	spwd_unit_save(&ring.unit[unit], &cta, ring.unit_cnt);
+}
+
+/* ---- host side: through the CUDA runtime that this file is compiled with ------------------------------------- */
+
+template <class Body, bool Writes> struct spwd_launch {
+	static int load(uint32_t threads, struct spw_kernel_info *info_out)
+	{
+		struct cudaFuncAttributes attr, batch_attr;
+		int device, sms, per_sm;
+		cudaError_t rc;
+
+		if ((rc = cudaFuncGetAttributes(&attr, spwd_persistent<Body, Writes>)) != cudaSuccess ||
+		    (rc = cudaFuncGetAttributes(&batch_attr, spwd_batch<Body, Writes>)) != cudaSuccess ||
+		    (rc = cudaGetDevice(&device)) != cudaSuccess ||
+		    (rc = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device)) != cudaSuccess ||
+		    (rc = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, spwd_persistent<Body, Writes>,
+									(int)threads, 0)) != cudaSuccess)
+			return (int)rc;
+		info_out->cta_max = (uint32_t)(per_sm * sms);
+		info_out->threads_max = (uint32_t)SPW_MIN(attr.maxThreadsPerBlock, batch_attr.maxThreadsPerBlock);
+		info_out->regs = (uint32_t)SPW_MAX(attr.numRegs, batch_attr.numRegs);
+		info_out->local_bytes = (uint32_t)SPW_MAX(attr.localSizeBytes, batch_attr.localSizeBytes);
+		return 0;
+	}
+
+	static int persistent(const struct spw_kernel_ring *ring, uint32_t threads, void *stream)
+	{
+		spwd_persistent<Body, Writes><<<ring->unit_cnt, threads, 0, (cudaStream_t)stream>>>(*ring);
+		return (int)cudaGetLastError();
+	}
+
+	static int batch(const struct spw_kernel_ring *ring, uint32_t unit, uint32_t threads, void *stream)
+	{
+		spwd_batch<Body, Writes><<<1, threads, 0, (cudaStream_t)stream>>>(*ring, unit);
+		return (int)cudaGetLastError();
+	}
+
+	static const char *error_text(int rc)
+	{
+		return cudaGetErrorString((cudaError_t)rc);
+	}
+};
+
+#define SPWD_HANDLER_LAUNCH_TABLE(name, flag_bits)                                                             \
+	{                                                                                                      \
+		spwd_launch<struct spwd_fn_##name, ((flag_bits)&SPW_HANDLER_WRITES) != 0>::load,               \
+			spwd_launch<struct spwd_fn_##name, ((flag_bits)&SPW_HANDLER_WRITES) != 0>::persistent, \
+			spwd_launch<struct spwd_fn_##name, ((flag_bits)&SPW_HANDLER_WRITES) != 0>::batch,      \
+			spwd_launch<struct spwd_fn_##name, ((flag_bits)&SPW_HANDLER_WRITES) != 0>::error_text, \
+	}
+
+#define SPWD_HANDLER_FUNCTOR(name)                                                                             \
+	struct spwd_fn_##name {                                                                                \
+		static __device__ __forceinline__ struct spw_result run(const struct spw_frame *frame,         \
+									struct spw_lanes lanes)                \
+		{                                                                                              \
+			return spw_body_##name(frame, lanes);                                                  \
+		}                                                                                              \
+	};
+
+#define SPWD_HANDLER_LAUNCHERS(name, flag_bits)                                                                \
+	SPWD_HANDLER_FUNCTOR(name)                                                                             \
+	static const struct spw_handler_cuda spw_cuda_##name = SPWD_HANDLER_LAUNCH_TABLE(name, flag_bits);
+
+#endif

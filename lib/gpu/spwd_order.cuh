@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * ALL ordering and all special loads and stores of device code: the partner of base/spw_order.h. Nothing else in device
+ * code uses asm, volatile or fences.
+ *
+ *   spwd_load_*   bytes of a frame: weak loads that bypass L1 where they can and are never ld.global.nc: asm states the
+ *                 instruction, so that no compiler version may turn it into the non-coherent one
+ *   spwd_sys_*    words shared with the host: system scope
+ *   spwd_cta_*    words in shared memory between the warps of a CTA
+ *
+ * Sources: PTX ISA, "Memory Consistency Model" and "ld"; CUDA C++ Programming Guide, memory fence functions. */
+#ifndef SPWD_ORDER_CUH
+#define SPWD_ORDER_CUH
+
+#include <stdint.h>
+
+#define SPWD static __device__ __forceinline__
+
+/* ---- bytes of a frame --------------------------------------------------------------------------------- */
+
+SPWD uint32_t spwd_load_u8(const void *p)
+{
+	uint32_t v;
+
+	asm volatile("ld.global.u8 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+
+SPWD uint32_t spwd_load_u16(const void *p)
+{
+	uint16_t v;
+
+	asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
+	return v;
+}
+
+SPWD uint32_t spwd_load_u32(const void *p)
+{
+	uint32_t v;
+
+	asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+
+SPWD void spwd_load_8(const void *p, uint32_t *w)
+{
+	asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(p));
+}
+
+/* p is a multiple of 16. */
+SPWD void spwd_load_16(const void *p, uint32_t *w)
+{
+	asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+		     : "l"(p));
+}
+
+/* Puts len (1, 2 or 4) bytes v at byte at of the cell. */
+SPWD void spwd_cell_put(uint32_t *w, uint32_t at, uint32_t v)
+{
+	v <<= 8 * (at & 3);
+	w[0] |= at >> 2 == 0 ? v : 0;
+	w[1] |= at >> 2 == 1 ? v : 0;
+	w[2] |= at >> 2 == 2 ? v : 0;
+	w[3] |= at >> 2 == 3 ? v : 0;
+}
+
+/* Bytes [lo, hi) of the 16-byte cell at p, not all of it, into zeroed w. A cell at the frame's start is read in pieces
+ * from its end, one at the frame's end in pieces from its start: 8, 4, 2, 1 bytes, each aligned, all in flight at once.
+ * A frame inside one cell is read byte by byte. */
+SPWD void spwd_load_edge(const uint8_t *p, uint32_t lo, uint32_t hi, uint32_t *w)
+{
+	uint32_t n = hi - lo, at4, at2, at1, v4 = 0, v2 = 0, v1 = 0, v8[2] = {0, 0};
+
+	if (lo && hi < 16) {
+#pragma unroll 1
+		for (uint32_t i = lo; i < hi; i++)
+			spwd_cell_put(w, i, spwd_load_u8(p + i));
+		return;
+	}
+	at4 = lo ? 12 - (n & 8) : n & 8;
+	at2 = lo ? 14 - (n & 12) : n & 12;
+	at1 = lo ? 15 - (n & 14) : n & 14;
+	if (n & 8)
+		spwd_load_8(p + (lo ? 8 : 0), v8);
+	if (n & 4)
+		v4 = spwd_load_u32(p + at4);
+	if (n & 2)
+		v2 = spwd_load_u16(p + at2);
+	if (n & 1)
+		v1 = spwd_load_u8(p + at1);
+	w[0] = lo ? 0 : v8[0];
+	w[1] = lo ? 0 : v8[1];
+	w[2] = lo ? v8[0] : 0;
+	w[3] = lo ? v8[1] : 0;
+	spwd_cell_put(w, at4, v4);
+	spwd_cell_put(w, at2, v2);
+	spwd_cell_put(w, at1, v1);
+}
+
+/* Bytes 4 * lane .. 4 * lane + 3 of a frame, 0 past its end. */
+SPWD uint32_t spwd_window_word(const uint8_t *addr, uint32_t len, uint32_t lane)
+{
+	uint32_t at = 4 * lane, v = 0, n = at < len ? len - at : 0;
+
+	if (n >= 4 && ((uintptr_t)addr & 3) == 0)
+		return spwd_load_u32(addr + at);
+#pragma unroll
+	for (uint32_t i = 0; i < 4; i++)
+		if (i < n)
+			v |= spwd_load_u8(addr + at + i) << (8 * i);
+	return v;
+}
+
+SPWD void spwd_store_u8(void *p, uint32_t v)
+{
+	asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+/* ---- words shared with the host ------------------------------------------------------------------------ */
+
+/* Two tagged words; each is whole and each acquires. Partner: spw_gpu_store_rel64 in gring.c (G1). */
+SPWD void spwd_sys_load_acq2(const void *p, uint64_t *lo, uint64_t *hi)
+{
+	asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*lo), "=l"(*hi) : "l"(p) : "memory");
+}
+
+/* The same without order, for entries that an acquired one vouches for: several may be in flight. */
+SPWD void spwd_sys_load_rlx2(const void *p, uint64_t *lo, uint64_t *hi)
+{
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*lo), "=l"(*hi) : "l"(p) : "memory");
+}
+
+/* Partner: spw_gpu_load_acq64 in gring.c (G2). */
+SPWD void spwd_sys_store_rlx(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/* What this CTA's warps wrote, and this thread knows of, is seen by host and NIC before what it stores next (G2, echo). */
+SPWD void spwd_sys_fence(void)
+{
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+/* ---- between the warps of a CTA ------------------------------------------------------------------------ */
+
+SPWD uint32_t spwd_shared_addr(const void *p)
+{
+	return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+SPWD uint64_t spwd_cta_load_acq(const uint64_t *p)
+{
+	uint64_t v;
+
+	asm volatile("ld.acquire.cta.shared.u64 %0, [%1];" : "=l"(v) : "r"(spwd_shared_addr(p)) : "memory");
+	return v;
+}
+
+SPWD void spwd_cta_store_rel(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(spwd_shared_addr(p)), "l"(v) : "memory");
+}
+
+/* Returns the old value; what was done before is seen by whoever reads the sum. */
+SPWD uint32_t spwd_cta_add(uint32_t *p, uint32_t v)
+{
+	uint32_t old;
+
+	asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;"
+		     : "=r"(old)
+		     : "r"(spwd_shared_addr(p)), "r"(v)
+		     : "memory");
+	return old;
+}
+
+SPWD uint32_t spwd_cta_load_acq32(const uint32_t *p)
+{
+	uint32_t v;
+
+	asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(spwd_shared_addr(p)) : "memory");
+	return v;
+}
+
+SPWD uint64_t spwd_cta_cas(uint64_t *p, uint64_t expected, uint64_t desired)
+{
+	uint64_t old;
+
+	asm volatile("atom.acq_rel.cta.shared.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "r"(spwd_shared_addr(p)), "l"(expected), "l"(desired)
+		     : "memory");
+	return old;
+}
+
+/* Barrier id over the first threads that name it; a multiple of 32. */
+SPWD void spwd_bar_sync(uint32_t id, uint32_t threads)
+{
+	asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/* ---- clocks and lanes ----------------------------------------------------------------------------------- */
+
+/* ns, one clock for the whole device; steps of 32 ns on an H100. */
+SPWD uint64_t spwd_now_ns(void)
+{
+	uint64_t v;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v)::"memory");
+	return v;
+}
+
+#define SPWD_BAR_TEAM 1u
+
+SPWD void spwd_lanes_sync(uint32_t cnt)
+{
+	if (cnt <= 32)
+		__syncwarp();
+	else
+		spwd_bar_sync(SPWD_BAR_TEAM, cnt);
+}
+
+/* Combines one value a warp over the warps of a team; op: 0 sum, 1 exclusive or. */
+template <int OP> SPWD uint64_t spwd_team_reduce(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
+{
+	uint64_t r = 0;
+
+	if ((idx & 31) == 0)
+		scratch[idx >> 5] = v;
+	spwd_bar_sync(SPWD_BAR_TEAM, cnt);
+	for (uint32_t i = 0; i < cnt >> 5; i++)
+		r = OP ? r ^ scratch[i] : r + scratch[i];
+	spwd_bar_sync(SPWD_BAR_TEAM, cnt); /* scratch is free again */
+	return r;
+}
+
+SPWD uint64_t spwd_lanes_sum(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
+{
+	for (uint32_t d = 16; d; d >>= 1)
+		v += __shfl_xor_sync(0xffffffffu, v, d);
+	return cnt <= 32 ? v : spwd_team_reduce<0>(idx, cnt, scratch, v);
+}
+
+SPWD uint64_t spwd_lanes_xor(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
+{
+	for (uint32_t d = 16; d; d >>= 1)
+		v ^= __shfl_xor_sync(0xffffffffu, v, d);
+	return cnt <= 32 ? v : spwd_team_reduce<1>(idx, cnt, scratch, v);
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <string.h>
+
+#include "hist/spw_hist.h"
+
+uint64_t spw_hist_bucket_low(uint32_t bucket)
+{
+	uint32_t exp = bucket >> SPW_HIST_SUB_LOG2;
+
+	exp -= exp > 0; /* the first two groups of 128 hold the values below 256, one each */
+	return (uint64_t)(bucket - (exp << SPW_HIST_SUB_LOG2)) << exp;
+}
+
+uint64_t spw_hist_bucket_high(uint32_t bucket)
+{
+	return spw_hist_bucket_low(bucket + 1) - 1;
+}
+
+void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n, uint64_t interval)
+{
+	uint64_t owed;
+
+	spw_hist_record(hist, value, n);
+	if (interval == 0 || value < 2 * interval || interval > UINT64_MAX / 2)
+		return;
+	owed = value - interval;
+	if (owed > SPW_HIST_VALUE_MAX) { /* all of those at once */
+		uint64_t steps = (owed - SPW_HIST_VALUE_MAX - 1) / interval + 1;
+
+		spw_thr_count(&hist->overflow, steps * n);
+		owed -= steps * interval;
+	}
+	while (owed >= interval) { /* one bucket at a time */
+		uint64_t low = SPW_MAX(spw_hist_bucket_low(spw_hist_bucket(owed)), interval);
+		uint64_t steps = (owed - low) / interval + 1;
+
+		spw_thr_count(&hist->count[spw_hist_bucket(owed)], steps * n);
+		if (owed < steps * interval)
+			break;
+		owed -= steps * interval;
+	}
+}
+
+void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from)
+{
+	uint64_t max_value = spw_thr_load_rlx(&from->max_value);
+
+	hist->overflow += spw_thr_load_rlx(&from->overflow);
+	hist->max_value = SPW_MAX(hist->max_value, max_value);
+	for (uint32_t i = 0; i < SPW_HIST_BUCKET_CNT; i++)
+		hist->count[i] += spw_thr_load_rlx(&from->count[i]);
+}
+
+void spw_hist_clear(struct spw_hist *hist)
+{
+	memset(hist, 0, sizeof(*hist));
+}
+
+uint64_t spw_hist_total(const struct spw_hist *hist)
+{
+	uint64_t total = spw_thr_load_rlx(&hist->overflow);
+
+	for (uint32_t i = 0; i < SPW_HIST_BUCKET_CNT; i++)
+		total += spw_thr_load_rlx(&hist->count[i]);
+	return total;
+}

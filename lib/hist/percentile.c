@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include "hist/spw_hist.h"
+
+__extension__ typedef unsigned __int128 wide;
+
+/* A walk through the buckets in order of value; ranks may only grow. */
+struct cursor {
+	const struct spw_hist *hist;
+	uint32_t bucket; /* the next one to take in */
+	uint64_t below;  /* values in the buckets before it */
+};
+
+static uint64_t value_at_rank(struct cursor *cur, uint64_t rank)
+{
+	while (cur->below < rank)
+		cur->below += cur->hist->count[cur->bucket++];
+	return SPW_MIN(spw_hist_bucket_high(cur->bucket - 1), cur->hist->max_value);
+}
+
+/* in_range values have a bucket, all of them number total, overflow and lost included. */
+static enum spw_hist_answer answer_at(struct cursor *cur, uint32_t ppm, uint64_t in_range,
+                                      uint64_t total, uint64_t lost_cnt, uint64_t *value_out)
+{
+	wide scaled = (wide)total * ppm;
+	uint64_t rank = (uint64_t)((scaled + SPW_HIST_PPM - 1) / SPW_HIST_PPM);
+
+	*value_out = 0;
+	if (total == 0)
+		return SPW_HIST_TOO_FEW;
+	if (ppm != 0 && ppm < SPW_HIST_PPM && (wide)total * (SPW_HIST_PPM - ppm) < SPW_HIST_PPM)
+		return SPW_HIST_TOO_FEW;
+	rank = SPW_MAX(rank, 1u);
+	if (rank > total - lost_cnt)
+		return SPW_HIST_LOST;
+	if (ppm >= SPW_HIST_PPM) {
+		*value_out = cur->hist->max_value;
+		return SPW_HIST_VALUE;
+	}
+	if (rank > in_range)
+		return SPW_HIST_OVERFLOW;
+	*value_out = value_at_rank(cur, rank);
+	return SPW_HIST_VALUE;
+}
+
+enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t ppm,
+                                         uint64_t lost_cnt, uint64_t *value_out)
+{
+	struct cursor cur = {.hist = hist};
+	uint64_t total = spw_hist_total(hist);
+
+	return answer_at(&cur, ppm, total - hist->overflow, total + lost_cnt, lost_cnt, value_out);
+}
+
+static const struct {
+	const char *name;
+	uint32_t ppm;
+} point_table[SPW_HIST_POINT_CNT] = {
+#define X(name, ppm) {#name, ppm},
+        SPW_HIST_POINT_LIST(X)
+#undef X
+};
+
+const char *spw_hist_point_name(enum spw_hist_point point)
+{
+	return point_table[point].name;
+}
+
+static double mean_of(const struct spw_hist *hist, uint64_t in_range)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < SPW_HIST_BUCKET_CNT; i++) {
+		if (hist->count[i])
+			sum += ((double)spw_hist_bucket_low(i) + (double)spw_hist_bucket_high(i)) /
+			       2 * (double)hist->count[i];
+	}
+	return in_range ? sum / (double)in_range : 0;
+}
+
+void spw_hist_summary(const struct spw_hist *hist, uint64_t lost_cnt,
+                      struct spw_hist_summary *summary_out)
+{
+	struct cursor cur = {.hist = hist};
+	uint64_t total = spw_hist_total(hist), in_range = total - hist->overflow;
+
+	summary_out->count = total;
+	for (uint32_t i = 0; i < SPW_HIST_POINT_CNT; i++)
+		summary_out->answer[i] =
+		        answer_at(&cur, point_table[i].ppm, in_range, total + lost_cnt, lost_cnt,
+		                  &summary_out->value[i]);
+	summary_out->mean = mean_of(hist, in_range);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "mem/mem_impl.h"
+
+static const char *const kind_name[] = {
+	[SPW_MEM_AUTO] = "auto",
+	[SPW_MEM_HOST] = "host",
+	[SPW_MEM_CUDA_HOST] = "cuda-host",
+	[SPW_MEM_CUDA_REG] = "cuda-reg",
+};
+
+static bool id_used[SPW_REGION_MAX]; /* setup thread only */
+
+const char *spw_mem_kind_name(enum spw_mem_kind kind)
+{
+	return (size_t)kind < SPW_ARRAY_CNT(kind_name) ? kind_name[kind] : "?";
+}
+
+int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out)
+{
+	for (size_t i = 0; i < SPW_ARRAY_CNT(kind_name); i++) {
+		if (!strcmp(name, kind_name[i])) {
+			*kind_out = (enum spw_mem_kind)i;
+			return 0;
+		}
+	}
+	return spw_err(EINVAL, "memory kind '%s' is not known: use auto, host, cuda-host or cuda-reg", name);
+}
+
+static int id_take(uint16_t *id_out)
+{
+	for (uint16_t i = 0; i < SPW_REGION_MAX; i++) {
+		if (!id_used[i]) {
+			id_used[i] = true;
+			*id_out = i;
+			return 0;
+		}
+	}
+	return spw_err(ENOSPC, "memory: all %d region ids are in use", SPW_REGION_MAX);
+}
+
+static int alloc_host(const struct spw_mem_req *req, struct spw_region *region)
+{
+	struct mem_map map;
+	int rc = mem_map_host(req->bytes, req->numa_node, &map);
+
+	if (rc)
+		return rc;
+	region->host_va = map.va;
+	region->dev_va = (uint64_t)(uintptr_t)map.va;
+	region->bytes = map.bytes;
+	region->page_bytes = map.page_bytes;
+	region->numa_node = map.numa_node;
+	return 0;
+}
+
+static int alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *region)
+{
+	int rc = alloc_host(req, region);
+
+	if (rc)
+		return rc;
+	rc = mem_cuda_register(region);
+	if (rc)
+		mem_unmap_host(region->host_va, region->bytes);
+	return rc;
+}
+
+static int alloc_kind(const struct spw_mem_req *req, struct spw_region *region)
+{
+	switch (region->kind) {
+	case SPW_MEM_CUDA_HOST:
+		return mem_cuda_host_alloc(req->bytes, req->numa_node, region);
+	case SPW_MEM_CUDA_REG:
+		return alloc_cuda_reg(req, region);
+	default:
+		return alloc_host(req, region);
+	}
+}
+
+static void log_region(const struct spw_region *region)
+{
+	spw_info("memory: %s, %zu MiB in pages of %zu KiB on NUMA node %d, because %s",
+		 spw_mem_kind_name(region->kind), region->bytes >> 20, region->page_bytes >> 10,
+		 region->numa_node, region->why);
+}
+
+int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_out)
+{
+	struct spw_region region = {.numa_node = -1};
+	struct mem_gpu gpu;
+	int rc;
+
+	memset(region_out, 0, sizeof(*region_out));
+	if (req->bytes == 0)
+		return spw_err(EINVAL, "memory: a region of 0 bytes was asked for");
+	mem_gpu_probe(&gpu);
+	rc = mem_choose(req, &gpu, &region.kind, region.why);
+	if (rc)
+		return rc;
+	rc = id_take(&region.id);
+	if (rc)
+		return rc;
+	rc = alloc_kind(req, &region);
+	if (rc) {
+		id_used[region.id] = false;
+		return spw_err_ctx(rc, "memory %s", spw_mem_kind_name(region.kind));
+	}
+	log_region(&region);
+	*region_out = region;
+	return 0;
+}
+
+void spw_region_free(struct spw_region *region)
+{
+	if (!region->host_va)
+		return;
+	if (region->kind == SPW_MEM_CUDA_HOST) {
+		mem_cuda_free(region);
+	} else {
+		if (region->kind == SPW_MEM_CUDA_REG)
+			mem_cuda_unregister(region);
+		mem_unmap_host(region->host_va, region->bytes);
+	}
+	id_used[region->id] = false;
+	memset(region, 0, sizeof(*region));
+}

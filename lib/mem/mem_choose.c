@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Which kind of memory a machine should use, and which it can use at all. Pure: the machine comes in as struct mem_gpu.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/spw_err.h"
+#include "mem/mem_impl.h"
+
+#define WHY_BYTES sizeof(((struct spw_region *)0)->why)
+
+static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct mem_gpu *gpu, char *why)
+{
+	if (!req->executor_is_gpu) {
+		snprintf(why, WHY_BYTES, "the executor runs on the CPU");
+		return SPW_MEM_HOST;
+	}
+	if (!gpu->usable) {
+		snprintf(why, WHY_BYTES, "there is no GPU (%s)", gpu->why_not);
+		return SPW_MEM_HOST;
+	}
+	if (gpu->integrated) {
+		snprintf(why, WHY_BYTES, "%s is integrated: it reads pinned host memory at full speed", gpu->name);
+		return SPW_MEM_CUDA_HOST;
+	}
+	if (!gpu->host_register) {
+		snprintf(why, WHY_BYTES, "%s cannot register existing memory (HOST_REGISTER_SUPPORTED 0)", gpu->name);
+		return SPW_MEM_CUDA_HOST;
+	}
+	snprintf(why, WHY_BYTES, "%s is discrete: registered hugepages serve it and the NIC alike", gpu->name);
+	return SPW_MEM_CUDA_REG;
+}
+
+static int check_cuda(enum spw_mem_kind kind, const struct mem_gpu *gpu)
+{
+	const char *name = spw_mem_kind_name(kind);
+
+	if (!gpu->usable)
+		return spw_err(ENOTSUP, "memory kind %s needs a CUDA GPU (%s): use host", name, gpu->why_not);
+	if (kind == SPW_MEM_CUDA_REG && !gpu->host_register)
+		return spw_err(ENOTSUP, "memory kind %s: %s has HOST_REGISTER_SUPPORTED 0: use cuda-host", name,
+			       gpu->name);
+	return 0;
+}
+
+static int check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
+{
+	if (!req->executor_is_gpu || !gpu->usable || gpu->pageable_access)
+		return 0;
+	return spw_err(ENOTSUP, "memory kind host: %s cannot read pageable memory (PAGEABLE_MEMORY_ACCESS 0): use %s",
+		       gpu->name, gpu->host_register && !gpu->integrated ? "cuda-reg" : "cuda-host");
+}
+
+int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, enum spw_mem_kind *kind_out, char *why_out)
+{
+	if ((unsigned)req->kind > SPW_MEM_CUDA_REG)
+		return spw_err(EINVAL, "memory kind %d is not known", (int)req->kind);
+	if (req->kind == SPW_MEM_AUTO) {
+		*kind_out = choose_auto(req, gpu, why_out);
+		return 0;
+	}
+	*kind_out = req->kind;
+	snprintf(why_out, WHY_BYTES, "it was asked for");
+	return req->kind == SPW_MEM_HOST ? check_host(req, gpu) : check_cuda(req->kind, gpu);
+}

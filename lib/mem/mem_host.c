@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Host mappings. Page sizes and how many are free come from /sys/kernel/mm/hugepages and, where a node is wanted,
+ * /sys/devices/system/node (Linux Documentation/admin-guide/mm/hugetlbpage.rst).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <numa.h>
+#include <numaif.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "mem/mem_impl.h"
+
+#define MAP_HUGE_SHIFT_BITS 26 /* MAP_HUGE_SHIFT of <linux/mman.h> */
+#define THP_BYTES (2ul << 20)  /* alignment that lets plain pages become transparent hugepages */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+static bool read_u64(const char *path, uint64_t *value_out)
+{
+	FILE *f = fopen(path, "re");
+	bool ok;
+
+	if (!f)
+		return false;
+	ok = fscanf(f, "%" SCNu64, value_out) == 1; /* "max" of a cgroup is no number */
+	fclose(f);
+	return ok;
+}
+
+static uint64_t meminfo_available(void)
+{
+	char line[128];
+	uint64_t kib = UINT64_MAX >> 10;
+	FILE *f = fopen("/proc/meminfo", "re");
+
+	if (!f)
+		return UINT64_MAX;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+			break;
+	fclose(f);
+	return kib << 10;
+}
+
+static uint64_t mem_available_bytes(void)
+{
+	uint64_t avail = meminfo_available();
+	uint64_t max, now;
+
+	/* In a container this is the container's own group; elsewhere the file does not exist. */
+	if (read_u64("/sys/fs/cgroup/memory.max", &max) && read_u64("/sys/fs/cgroup/memory.current", &now))
+		avail = SPW_MIN(avail, max > now ? max - now : 0);
+	return avail;
+}
+
+static uint64_t huge_free(uint64_t page_kib, int numa_node)
+{
+	char path[160];
+	uint64_t free_cnt, reserved = 0;
+
+	if (numa_node >= 0) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/hugepages/hugepages-%" PRIu64
+			 "kB/free_hugepages", numa_node, page_kib);
+		if (read_u64(path, &free_cnt))
+			return free_cnt;
+	}
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/free_hugepages", page_kib);
+	if (!read_u64(path, &free_cnt))
+		return 0;
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/resv_hugepages", page_kib);
+	read_u64(path, &reserved);
+	return free_cnt > reserved ? free_cnt - reserved : 0;
+}
+
+/* The largest page size that has enough free pages and wastes at most an eighth; 0 if none. */
+static size_t huge_pick(size_t bytes, int numa_node)
+{
+	DIR *dir = opendir("/sys/kernel/mm/hugepages");
+	struct dirent *e;
+	size_t best = 0;
+
+	if (!dir)
+		return 0;
+	while ((e = readdir(dir))) {
+		uint64_t kib;
+		size_t page, whole;
+
+		if (sscanf(e->d_name, "hugepages-%" SCNu64 "kB", &kib) != 1 || !SPW_IS_POW2(kib))
+			continue;
+		page = (size_t)kib << 10;
+		whole = SPW_ALIGN_UP(bytes, page);
+		if (page > best && whole >= bytes && whole - bytes <= SPW_MAX(bytes / 8, THP_BYTES) &&
+		    whole / page <= huge_free(kib, numa_node))
+			best = page;
+	}
+	closedir(dir);
+	return best;
+}
+
+static uint8_t *map_huge(size_t bytes, size_t page)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
+		    (int)(spw_log2_floor64(page) << MAP_HUGE_SHIFT_BITS);
+	void *va = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	return va == MAP_FAILED ? NULL : va;
+}
+
+/* Aligned so that the kernel may use transparent hugepages. */
+static uint8_t *map_plain(size_t bytes)
+{
+	size_t room = bytes + THP_BYTES;
+	uint8_t *va = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t head;
+
+	if (va == MAP_FAILED)
+		return NULL;
+	head = (THP_BYTES - ((uintptr_t)va & (THP_BYTES - 1))) & (THP_BYTES - 1);
+	if (head)
+		munmap(va, head);
+	munmap(va + head + bytes, THP_BYTES - head);
+	madvise(va + head, bytes, MADV_HUGEPAGE);
+	return va + head;
+}
+
+static void bind_node(const struct mem_map *map, int numa_node)
+{
+	struct bitmask *mask;
+
+	if (numa_node < 0 || numa_available() < 0 || numa_node > numa_max_node())
+		return;
+	mask = numa_allocate_nodemask();
+	numa_bitmask_setbit(mask, (unsigned)numa_node);
+	/* Preferred, not bound: a node short of pages then gives far memory, which is said, and not SIGBUS. */
+	if (mbind(map->va, map->bytes, MPOL_PREFERRED, mask->maskp, mask->size + 1, 0))
+		spw_warn("memory: cannot prefer NUMA node %d: %s", numa_node, strerror(errno));
+	numa_free_nodemask(mask);
+}
+
+static int populate(const struct mem_map *map)
+{
+	if (madvise(map->va, map->bytes, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	if (errno != EINVAL) /* EINVAL: a kernel before 5.14 */
+		return spw_err(ENOMEM, "the kernel gave no pages for %zu MiB: %s", map->bytes >> 20, strerror(errno));
+	for (size_t i = 0; i < map->bytes; i += map->page_bytes)
+		map->va[i] = 0;
+	return 0;
+}
+
+/* hugetlb pages never leave memory; plain ones are locked, after asking for what the hard limit allows. */
+static void lock_pages(const struct mem_map *map)
+{
+	struct rlimit lim;
+
+	if (map->huge || mlock(map->va, map->bytes) == 0)
+		return;
+	if (getrlimit(RLIMIT_MEMLOCK, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max;
+		if (setrlimit(RLIMIT_MEMLOCK, &lim) == 0 && mlock(map->va, map->bytes) == 0)
+			return;
+	}
+	spw_warn("memory: %zu MiB are not locked (%s): raise the memlock limit (ulimit -l), or they may be swapped",
+		 map->bytes >> 20, strerror(errno));
+}
+
+static int node_of(const void *va)
+{
+	int node = -1;
+
+	if (numa_available() < 0 || get_mempolicy(&node, NULL, 0, (void *)(uintptr_t)va, MPOL_F_NODE | MPOL_F_ADDR))
+		return -1;
+	return node;
+}
+
+int mem_check_room(size_t bytes)
+{
+	uint64_t avail = mem_available_bytes();
+
+	if (bytes <= avail)
+		return 0;
+	return spw_err(ENOMEM, "%zu MiB were asked for and %" PRIu64 " MiB are available: use fewer or smaller slots",
+		       bytes >> 20, avail >> 20);
+}
+
+static int map_pages(size_t bytes, int numa_node, struct mem_map *map)
+{
+	size_t page = huge_pick(bytes, numa_node);
+	int rc;
+
+	if (page) {
+		map->bytes = SPW_ALIGN_UP(bytes, page);
+		map->page_bytes = page;
+		map->huge = true;
+		map->va = map_huge(map->bytes, page);
+		if (map->va)
+			return 0;
+	}
+	map->huge = false;
+	map->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	if (bytes > SIZE_MAX / 2)
+		return mem_check_room(bytes);
+	map->bytes = SPW_ALIGN_UP(bytes, map->page_bytes);
+	rc = mem_check_room(map->bytes);
+	if (rc)
+		return rc;
+	map->va = map_plain(map->bytes);
+	if (!map->va)
+		return spw_err(ENOMEM, "cannot map %zu MiB: %s", map->bytes >> 20, strerror(errno));
+	spw_warn("memory: no free hugepages for %zu MiB, plain pages are used (more TLB misses): "
+		 "echo %zu > /proc/sys/vm/nr_hugepages", map->bytes >> 20, SPW_ALIGN_UP(bytes, THP_BYTES) / THP_BYTES);
+	return 0;
+}
+
+int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
+{
+	struct mem_map map = {.numa_node = -1};
+	int rc = map_pages(bytes, numa_node, &map);
+
+	if (rc)
+		return rc;
+	bind_node(&map, numa_node);
+	madvise(map.va, map.bytes, MADV_DONTFORK); /* a child's copy-on-write would part CPU and device */
+	rc = populate(&map);
+	if (rc) {
+		mem_unmap_host(map.va, map.bytes);
+		return rc;
+	}
+	lock_pages(&map);
+	map.numa_node = node_of(map.va);
+	if (numa_node >= 0 && map.numa_node >= 0 && map.numa_node != numa_node)
+		spw_warn("memory: NUMA node %d was asked for, the pages are on node %d", numa_node, map.numa_node);
+	*map_out = map;
+	return 0;
+}
+
+void mem_unmap_host(void *va, size_t bytes)
+{
+	munmap(va, bytes);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "pool/spw_pool.h"
+
+#define SLOT_ALIGN     64u
+#define SLOT_BYTES_MAX ((64ul << 20) + (64ul << 10)) /* the longest RDMA message and any driver's headroom */
+
+static int check_shape(const struct spw_region *region, size_t offset, size_t slot_bytes, uint32_t slot_cnt)
+{
+	if (slot_bytes == 0 || slot_bytes % SLOT_ALIGN || slot_bytes > SLOT_BYTES_MAX)
+		return spw_err(EINVAL, "pool: slots of %zu bytes: use a multiple of %u up to %lu", slot_bytes, SLOT_ALIGN,
+			       SLOT_BYTES_MAX);
+	if (slot_cnt == 0)
+		return spw_err(EINVAL, "pool: 0 slots were asked for");
+	if (offset % SLOT_ALIGN || offset > region->bytes)
+		return spw_err(EINVAL, "pool: offset %zu: use a multiple of %u within the region's %zu bytes", offset,
+			       SLOT_ALIGN, region->bytes);
+	if (slot_cnt > (region->bytes - offset) / slot_bytes)
+		return spw_err(ENOSPC, "pool: %u slots of %zu bytes do not fit: the region has room for %zu", slot_cnt,
+			       slot_bytes, (region->bytes - offset) / slot_bytes);
+	return 0;
+}
+
+#ifdef SPW_POOL_ASAN
+#define slot_poison(pool, slot)   ASAN_POISON_MEMORY_REGION(spw_pool_slot_addr(pool, slot), (pool)->slot_bytes)
+#define slot_unpoison(pool, slot) ASAN_UNPOISON_MEMORY_REGION(spw_pool_slot_addr(pool, slot), (pool)->slot_bytes)
+#else
+#define slot_poison(pool, slot)   ((void)0)
+#define slot_unpoison(pool, slot) ((void)0)
+#endif
+
+#ifdef SPW_POOL_CHECK
+static SPW_COLD void fault(const struct spw_pool *pool, uint32_t slot, const char *what)
+{
+	spw_log(SPW_LOG_ERROR, "pool: slot %u of %u: %s", slot, pool->slot_cnt, what);
+	__builtin_trap();
+}
+
+void spw_pool_check_get(struct spw_pool *pool, uint32_t *slot, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (!pool->slot_is_free[slot[i]])
+			fault(pool, slot[i], "on the free list, but in use");
+		pool->slot_is_free[slot[i]] = 0;
+		slot_unpoison(pool, slot[i]);
+	}
+}
+
+void spw_pool_check_put(struct spw_pool *pool, const uint32_t *slot, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (slot[i] >= pool->slot_cnt)
+			fault(pool, slot[i], "put, but not of this pool");
+		if (pool->slot_is_free[slot[i]])
+			fault(pool, slot[i], "put twice");
+		pool->slot_is_free[slot[i]] = 1;
+		slot_poison(pool, slot[i]);
+	}
+}
+
+static void check_open(struct spw_pool *pool)
+{
+	memset(pool->slot_is_free, 1, pool->slot_cnt);
+	for (uint32_t i = 0; i < pool->slot_cnt; i++)
+		slot_poison(pool, i);
+}
+
+static void check_close(struct spw_pool *pool)
+{
+	for (uint32_t i = 0; i < pool->slot_cnt; i++)
+		slot_unpoison(pool, i);
+}
+#else
+static void check_open(struct spw_pool *pool SPW_UNUSED)
+{
+}
+
+static void check_close(struct spw_pool *pool SPW_UNUSED)
+{
+}
+#endif
+
+int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t offset, size_t slot_bytes,
+		  uint32_t slot_cnt)
+{
+	int rc = check_shape(region, offset, slot_bytes, slot_cnt);
+
+	memset(pool, 0, sizeof(*pool));
+	if (rc)
+		return rc;
+	pool->free_slot = aligned_alloc(SPW_CACHE_LINE, SPW_ALIGN_UP((size_t)slot_cnt * 4, (size_t)SPW_CACHE_LINE));
+	if (!pool->free_slot)
+		return spw_err(ENOMEM, "pool: no memory for the list of %u slots", slot_cnt);
+#ifdef SPW_POOL_CHECK
+	pool->slot_is_free = malloc(slot_cnt);
+	if (!pool->slot_is_free) {
+		free(pool->free_slot);
+		return spw_err(ENOMEM, "pool: no memory to check %u slots", slot_cnt);
+	}
+#endif
+	pool->base = region->host_va + offset;
+	pool->slot_bytes = slot_bytes;
+	pool->slot_cnt = slot_cnt;
+	pool->free_cnt = slot_cnt;
+	pool->region = region;
+	pool->region_offset = offset;
+	for (uint32_t i = 0; i < slot_cnt; i++)
+		pool->free_slot[i] = slot_cnt - 1 - i; /* slot 0 goes out first */
+	check_open(pool);
+	return 0;
+}
+
+uint32_t spw_pool_fini(struct spw_pool *pool)
+{
+	uint32_t leaked = pool->slot_cnt - pool->free_cnt;
+
+	check_close(pool);
+	free(pool->free_slot);
+	free(pool->slot_is_free);
+	memset(pool, 0, sizeof(*pool));
+	return leaked;
+}

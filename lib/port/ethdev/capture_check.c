@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Walks a capture file's records without reading their bytes. Formats: draft-ietf-opsawg-pcap (24-byte header, then
+ * 16-byte record headers) and draft-ietf-opsawg-pcapng (blocks of type, length, body, length).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/spw_err.h"
+#include "port/ethdev/ethdev_impl.h"
+
+#define PCAP_US      0xa1b2c3d4u
+#define PCAP_NS      0xa1b23c4du
+#define PCAPNG_SHB   0x0a0d0d0au /* reads the same in both byte orders */
+#define PCAPNG_ORDER 0x1a2b3c4du
+#define CAPLEN_MAX   (256u << 10) /* libpcap's MAXIMUM_SNAPLEN */
+
+struct capture {
+	FILE *f;
+	const char *path;
+	uint64_t bytes, pos, record;
+	bool swapped;
+};
+
+static uint32_t word(const struct capture *c, const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return c->swapped ? __builtin_bswap32(v) : v;
+}
+
+static int cut(const struct capture *c, uint64_t need)
+{
+	return spw_err(EINVAL, "capture file %s is cut short: record %" PRIu64 " at byte %" PRIu64 " needs %" PRIu64
+		       " bytes and %" PRIu64 " are left; make it whole or cut it there (editcap, tcpdump -r)",
+		       c->path, c->record, c->pos, need, c->bytes - c->pos);
+}
+
+static int damaged(const struct capture *c, const char *what)
+{
+	return spw_err(EINVAL, "capture file %s is damaged: record %" PRIu64 " at byte %" PRIu64 ": %s", c->path, c->record,
+		       c->pos, what);
+}
+
+static int read_at(struct capture *c, uint8_t *buf, size_t n)
+{
+	if (c->bytes - c->pos < n)
+		return cut(c, n);
+	if (fseeko(c->f, (off_t)c->pos, SEEK_SET) || fread(buf, n, 1, c->f) != 1)
+		return spw_err(EIO, "capture file %s cannot be read at byte %" PRIu64, c->path, c->pos);
+	return 0;
+}
+
+static int walk_pcap(struct capture *c)
+{
+	uint8_t head[16];
+	int rc;
+
+	if (c->bytes < 24)
+		return cut(c, 24);
+	for (c->pos = 24; c->pos < c->bytes; c->record++) {
+		uint32_t caplen;
+
+		rc = read_at(c, head, sizeof(head));
+		if (rc)
+			return rc;
+		caplen = word(c, head + 8);
+		if (caplen > CAPLEN_MAX)
+			return damaged(c, "its length is absurd");
+		if (c->bytes - c->pos < sizeof(head) + caplen)
+			return cut(c, sizeof(head) + caplen);
+		c->pos += sizeof(head) + caplen;
+	}
+	return 0;
+}
+
+static int walk_pcapng(struct capture *c)
+{
+	uint8_t head[12];
+	uint32_t len, order;
+	int rc;
+
+	for (c->pos = 0; c->pos < c->bytes; c->record++) {
+		rc = read_at(c, head, sizeof(head));
+		if (rc)
+			return rc;
+		memcpy(&order, head + 8, sizeof(order));
+		if (word(c, head) == PCAPNG_SHB)
+			c->swapped = order != PCAPNG_ORDER;
+		len = word(c, head + 4);
+		if (len < sizeof(head) || len % 4)
+			return damaged(c, "its block length is absurd");
+		if (c->bytes - c->pos < len)
+			return cut(c, len);
+		c->pos += len;
+	}
+	return 0;
+}
+
+static int walk(struct capture *c)
+{
+	uint8_t head[4];
+	uint32_t magic, swapped;
+	int rc = read_at(c, head, sizeof(head));
+
+	if (rc)
+		return rc;
+	memcpy(&magic, head, sizeof(magic));
+	swapped = __builtin_bswap32(magic);
+	if (magic == PCAPNG_SHB)
+		return walk_pcapng(c);
+	c->swapped = swapped == PCAP_US || swapped == PCAP_NS;
+	if (!c->swapped && magic != PCAP_US && magic != PCAP_NS)
+		return spw_err(EINVAL, "%s is no pcap or pcapng capture file", c->path);
+	return walk_pcap(c);
+}
+
+int ethdev_capture_check(const char *path)
+{
+	struct capture c = {.f = fopen(path, "re"), .path = path, .record = 1};
+	struct stat st;
+	int rc;
+
+	if (!c.f)
+		return spw_err(errno, "capture file %s: %s", path, strerror(errno));
+	rc = fstat(fileno(c.f), &st) ? spw_err(errno, "capture file %s: %s", path, strerror(errno)) : 0;
+	if (!rc && S_ISREG(st.st_mode)) { /* a pipe cannot be looked at twice */
+		c.bytes = (uint64_t)st.st_size;
+		rc = walk(&c);
+	}
+	fclose(c.f);
+	return rc;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * null: a source and sink without a device. Every slot holds a whole frame from the start, so that a burst costs only
+ * the descriptors: it is what the cost of everything else is measured against, and what makes overload and bad frames
+ * at will. With a rate it is open-loop: frames fall due by the clock, wait in a ring of ring_size as a NIC's would, and
+ * are missed when that is full.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/null/null_impl.h"
+#include "port/port_impl.h"
+#include "time/spw_time.h"
+
+#define NULL_USAGE "size=BYTES (46 .. 65535), rate=FRAMES/S (0: as fast as polled), count=FRAMES (0: no end), " \
+		   "pattern=udp|crc, flows=N, bad=REASON, bad_every=N, stamps=0|1"
+#define NULL_RING_DFLT 1024u
+#define NULL_RATE_MIN  1000u /* per queue; the least that spw_time_scale_make takes */
+
+struct null_queue {
+	struct spw_pool *pool;
+	uint32_t frame_bytes;
+	uint16_t region_id, port_idx;
+	/* the source; written by the owner, sampled by others */
+	uint64_t due_frames;    /* that have arrived on the wire: lent, missed or waiting */
+	uint64_t rx_frames, missed_frames, no_slot;
+	uint64_t back_frames;   /* released, sent, or lent empty and given back */
+	uint64_t rx_bytes, tx_frames, tx_bytes, lent_empty;
+	uint64_t wait_max;      /* ring_size: how many may wait */
+	uint64_t count_max;
+	struct spw_time_scale tick_to_frame, frame_to_tick;
+	uint64_t start_tsc;
+	/* bad frames */
+	uint64_t bad_every, bad_in;
+	uint8_t *slot_is_bad;   /* [slot_cnt]: the slot's bytes must be written again before the next use */
+	uint32_t flow_mask;
+	enum null_pattern pattern;
+	enum null_bad bad;
+} SPW_ALIGNED(2 * SPW_CACHE_LINE);
+
+struct null_port {
+	struct spw_port base;
+	uint64_t size, rate, count, flows, bad_every, stamps;
+	enum null_pattern pattern;
+	enum null_bad bad;
+	struct spw_tsc tsc;
+	struct null_queue *queue;
+};
+
+/* ---- data path ------------------------------------------------------------------------------------ */
+
+/* How many frames wait now. Flags are constants of the variant. */
+SPW_INLINE uint64_t null_waiting(struct null_queue *q, uint64_t now, bool rated)
+{
+	uint64_t taken = q->rx_frames + q->missed_frames;
+	uint64_t due, wait;
+
+	if (!rated)
+		return q->count_max - taken;
+	due = SPW_MIN(spw_time_scale_apply(q->tick_to_frame, now - q->start_tsc), q->count_max);
+	wait = due - taken;
+	if (spw_unlikely(wait > q->wait_max)) {
+		spw_thr_count(&q->missed_frames, wait - q->wait_max);
+		wait = q->wait_max;
+	}
+	spw_thr_store_rlx(&q->due_frames, due);
+	return wait;
+}
+
+/* The length of this frame, after making the slot's bytes what they should be: wrong, or right again. */
+static SPW_COLD uint32_t null_bad_frame(struct null_queue *q, uint32_t slot)
+{
+	enum null_bad bad = NULL_BAD_NONE;
+
+	if (--q->bad_in == 0) {
+		q->bad_in = q->bad_every;
+		bad = q->bad;
+	}
+	if (bad == NULL_BAD_NONE && !q->slot_is_bad[slot])
+		return q->frame_bytes;
+	q->slot_is_bad[slot] = bad != NULL_BAD_NONE;
+	return null_frame_write(spw_pool_slot_addr(q->pool, slot), q->frame_bytes, slot & q->flow_mask, q->pattern, bad);
+}
+
+SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_t cnt, bool rated, bool stamped, bool with_bad)
+{
+	uint64_t now = rated || stamped ? spw_tsc_now() : 0;
+	uint64_t wait = null_waiting(q, now, rated), bytes = 0;
+	uint64_t first = q->rx_frames + q->missed_frames;
+	uint32_t slot[SPW_BURST_MAX];
+	uint32_t want = (uint32_t)SPW_MIN(wait, cnt);
+	uint32_t n = spw_pool_get(q->pool, slot, want);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t len = with_bad ? null_bad_frame(q, slot[i]) : q->frame_bytes;
+
+		if (rated)
+			now = q->start_tsc + spw_time_scale_apply(q->frame_to_tick, first + i);
+		desc[i] = (struct spw_desc){
+			.nic_stamp = now,
+			.slot = slot[i],
+			.len = len,
+			.meta = slot[i] & q->flow_mask,
+			.flags = stamped ? SPW_DESC_NIC_STAMP : 0,
+			.region = q->region_id,
+			.port = q->port_idx,
+		};
+		bytes += len;
+	}
+	if (spw_unlikely(n < want))
+		spw_thr_count(&q->no_slot, 1);
+	spw_thr_count(&q->rx_frames, n);
+	spw_thr_count(&q->rx_bytes, bytes);
+	return (uint16_t)n;
+}
+
+#define NULL_RX(name, rated, stamped, with_bad)                                                                        \
+	static uint16_t name(void *q, struct spw_desc *desc, uint16_t cnt)                                             \
+	{                                                                                                              \
+		return null_rx(q, desc, cnt, rated, stamped, with_bad);                                                \
+	}
+
+NULL_RX(null_rx_plain, false, false, false)
+NULL_RX(null_rx_bad, false, false, true)
+NULL_RX(null_rx_stamped, false, true, false)
+NULL_RX(null_rx_stamped_bad, false, true, true)
+NULL_RX(null_rx_rated, true, true, false)
+NULL_RX(null_rx_rated_bad, true, true, true)
+
+static void null_release(void *queue, const uint32_t *slot, uint16_t cnt)
+{
+	struct null_queue *q = queue;
+
+	spw_pool_put(q->pool, slot, cnt);
+	spw_thr_count(&q->back_frames, cnt);
+}
+
+static uint16_t null_tx(void *queue, struct spw_desc *const *desc, uint16_t cnt)
+{
+	struct null_queue *q = queue;
+	uint32_t slot[SPW_BURST_MAX];
+	uint64_t bytes = 0;
+
+	for (uint16_t i = 0; i < cnt; i++) {
+		slot[i] = desc[i]->slot;
+		bytes += desc[i]->len;
+	}
+	null_release(q, slot, cnt);
+	spw_thr_count(&q->tx_frames, cnt);
+	spw_thr_count(&q->tx_bytes, bytes);
+	return cnt;
+}
+
+static uint16_t null_lend(void *queue, uint32_t *slot, uint16_t cnt)
+{
+	struct null_queue *q = queue;
+	uint32_t n = spw_pool_get(q->pool, slot, cnt);
+
+	spw_thr_count(&q->lent_empty, n);
+	return (uint16_t)n;
+}
+
+static uint16_t null_events(void *queue SPW_UNUSED, struct spw_port_event *event SPW_UNUSED, uint16_t cnt SPW_UNUSED)
+{
+	return 0;
+}
+
+/* ---- control path --------------------------------------------------------------------------------- */
+
+static struct null_port *null_of(struct spw_port *port)
+{
+	return spw_container_of(port, struct null_port, base);
+}
+
+static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
+{
+	static const char *const keys[] = {"size", "rate", "count", "pattern", "flows", "bad", "bad_every", "stamps"};
+	const char *pattern = spw_port_spec_find(spec, "pattern");
+	const char *bad = spw_port_spec_find(spec, "bad");
+	int rc = port_spec_check_keys(spec, keys, SPW_ARRAY_CNT(keys), NULL_USAGE);
+
+	rc = rc ? rc : port_spec_u64(spec, "size", 64, NULL_HEADER_BYTES + 4, 65535, &np->size);
+	rc = rc ? rc : port_spec_u64(spec, "rate", 0, 0, 1000000000, &np->rate);
+	rc = rc ? rc : port_spec_u64(spec, "count", 0, 0, UINT64_MAX / 2, &np->count);
+	rc = rc ? rc : port_spec_u64(spec, "flows", 1024, 1, 32768, &np->flows);
+	rc = rc ? rc : port_spec_u64(spec, "bad_every", 100, 1, UINT64_MAX / 2, &np->bad_every);
+	rc = rc ? rc : port_spec_u64(spec, "stamps", 0, 0, 1, &np->stamps);
+	rc = rc || !pattern ? rc : null_pattern_parse(pattern, &np->pattern);
+	rc = rc || !bad ? rc : null_bad_parse(bad, &np->bad);
+	if (!rc && !SPW_IS_POW2(np->flows))
+		rc = spw_err(EINVAL, "flows=%u is no power of 2", (unsigned)np->flows);
+	if (!rc && np->bad == NULL_BAD_CHECKSUM && np->pattern != NULL_PATTERN_CRC)
+		rc = spw_err(EINVAL, "bad=checksum needs pattern=crc: other frames have no checksum to be wrong");
+	return rc;
+}
+
+static void null_close(struct spw_port *port)
+{
+	struct null_port *np = null_of(port);
+
+	for (uint16_t i = 0; i < port->queue_cnt && np->queue; i++)
+		free(np->queue[i].slot_is_bad);
+	free(np->queue);
+	free(np);
+}
+
+static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+{
+	struct null_port *np = calloc(1, sizeof(*np));
+	int rc;
+
+	if (!np)
+		return spw_err(ENOMEM, "no memory for the port");
+	np->queue = aligned_alloc(_Alignof(struct null_queue), queue_cnt * sizeof(*np->queue));
+	rc = np->queue ? null_parse(spec, np) : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
+	if (!rc && (np->rate || np->stamps))
+		rc = spw_tsc_calibrate(20, &np->tsc);
+	if (rc) {
+		free(np->queue);
+		free(np);
+		return rc;
+	}
+	memset(np->queue, 0, queue_cnt * sizeof(*np->queue));
+	np->base.driver = &port_null_driver;
+	np->base.index = index;
+	np->base.queue_cnt = queue_cnt;
+	snprintf(np->base.name, sizeof(np->base.name), "%.63s", spec->device[0] ? spec->device : "null");
+	np->base.caps = (struct spw_port_caps){
+		.queue_max = SPW_PORT_QUEUE_MAX,
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(np->size, SPW_CACHE_LINE),
+		.slot_cnt_min = 1,
+		.nic_clock_hz = np->tsc.hz, /* the CPU's clock plays the NIC's */
+		.can_tx = true,
+		.numa_node = -1,
+	};
+	*port_out = &np->base;
+	return 0;
+}
+
+static void null_choose(struct spw_port_queue *pq, const struct null_port *np)
+{
+	if (np->rate)
+		pq->rx_burst = np->bad ? null_rx_rated_bad : null_rx_rated;
+	else if (np->stamps)
+		pq->rx_burst = np->bad ? null_rx_stamped_bad : null_rx_stamped;
+	else
+		pq->rx_burst = np->bad ? null_rx_bad : null_rx_plain;
+	pq->release_burst = null_release;
+	pq->tx_burst = null_tx;
+	pq->events = null_events;
+	pq->lend_burst = null_lend;
+}
+
+/* Writes every slot; taking them all is what gives the right to. */
+static int null_fill(struct null_queue *q)
+{
+	uint32_t *slot = malloc(q->pool->slot_cnt * sizeof(*slot));
+	uint32_t cnt;
+
+	if (!slot)
+		return spw_err(ENOMEM, "no memory to name %u slots", q->pool->slot_cnt);
+	cnt = spw_pool_get(q->pool, slot, q->pool->slot_cnt);
+	for (uint32_t i = 0; i < cnt; i++)
+		null_frame_write(spw_pool_slot_addr(q->pool, slot[i]), q->frame_bytes, slot[i] & q->flow_mask,
+				 q->pattern, NULL_BAD_NONE);
+	spw_pool_put(q->pool, slot, cnt);
+	free(slot);
+	return 0;
+}
+
+static int null_rate(struct null_queue *q, const struct null_port *np)
+{
+	uint64_t rate = np->rate / np->base.queue_cnt;
+	int rc;
+
+	if (!np->rate)
+		return 0;
+	if (rate < NULL_RATE_MIN)
+		return spw_err(ERANGE, "rate=%u is too low: at least %u frames/s per queue", (unsigned)np->rate,
+			       NULL_RATE_MIN);
+	rc = spw_time_scale_make(np->tsc.hz, rate, &q->tick_to_frame);
+	return rc ? rc : spw_time_scale_make(rate, np->tsc.hz, &q->frame_to_tick);
+}
+
+static int null_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+{
+	struct null_port *np = null_of(port);
+	struct null_queue *q = &np->queue[queue];
+	uint64_t share = np->count / port->queue_cnt + (queue < np->count % port->queue_cnt);
+	int rc = null_rate(q, np);
+
+	if (rc)
+		return rc;
+	q->pool = conf->pool;
+	q->frame_bytes = (uint32_t)np->size;
+	q->region_id = conf->pool->region->id;
+	q->port_idx = port->index;
+	q->wait_max = conf->ring_size ? conf->ring_size : NULL_RING_DFLT;
+	q->count_max = np->count ? share : UINT64_MAX;
+	q->flow_mask = (uint32_t)np->flows - 1;
+	q->pattern = np->pattern;
+	q->bad = np->bad;
+	q->bad_every = q->bad_in = np->bad_every;
+	free(q->slot_is_bad);
+	q->slot_is_bad = calloc(conf->pool->slot_cnt, 1);
+	if (!q->slot_is_bad)
+		return spw_err(ENOMEM, "no memory to mark %u slots", conf->pool->slot_cnt);
+	rc = null_fill(q);
+	if (rc)
+		return rc;
+	null_choose(&port->queue[queue], np);
+	port->queue[queue].q = q;
+	return 0;
+}
+
+static int null_start(struct spw_port *port)
+{
+	struct null_port *np = null_of(port);
+	uint64_t now = spw_tsc_now();
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		struct null_queue *q = &np->queue[i];
+		uint64_t taken = q->rx_frames + q->missed_frames;
+
+		q->start_tsc = now - spw_time_scale_apply(q->frame_to_tick, taken);
+		q->due_frames = taken;
+	}
+	return 0;
+}
+
+static int null_stop(struct spw_port *port SPW_UNUSED)
+{
+	return 0;
+}
+
+static void null_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct null_port *np = null_of(port);
+
+	stat->missed_known = true;
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		struct null_queue *q = &np->queue[i];
+		uint64_t rx = spw_thr_load_rlx(&q->rx_frames), missed = spw_thr_load_rlx(&q->missed_frames);
+		uint64_t wire = np->rate ? SPW_MAX(spw_thr_load_rlx(&q->due_frames), rx + missed) : rx;
+
+		stat->wire_frames += wire;
+		stat->missed_frames += missed;
+		stat->rx_frames += rx;
+		stat->rx_bytes += spw_thr_load_rlx(&q->rx_bytes);
+		stat->tx_frames += spw_thr_load_rlx(&q->tx_frames);
+		stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
+		stat->dropped[SPW_PORT_DROP_rx_flushed] += wire - rx - missed; /* waiting; at the end: never taken */
+		stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
+	}
+}
+
+static void null_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	const struct null_queue *q = &null_of(port)->queue[queue];
+
+	slots->lent = (uint32_t)(q->rx_frames + q->lent_empty - q->back_frames);
+}
+
+static int null_pair_clock(struct spw_port *port SPW_UNUSED, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			   uint64_t *uncertainty_ns_out)
+{
+	*nic_ticks_out = *tsc_out = spw_tsc_now();
+	*uncertainty_ns_out = 0; /* one and the same clock */
+	return 0;
+}
+
+const struct spw_port_driver port_null_driver = {
+	.name = "null",
+	.usage = NULL_USAGE,
+	.open = null_open,
+	.queue_setup = null_queue_setup,
+	.start = null_start,
+	.stop = null_stop,
+	.stat = null_stat,
+	.slots = null_slots,
+	.pair_clock = null_pair_clock,
+	.close = null_close,
+};

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The table of drivers, and the control calls in front of them: what all drivers would check, checked once.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/port_impl.h"
+
+static const struct spw_port_driver *const driver_table[] = {&port_ethdev_driver, &port_null_driver};
+
+const struct spw_port_driver *port_driver_find(const char *name)
+{
+	for (size_t i = 0; i < SPW_ARRAY_CNT(driver_table); i++)
+		if (!strcmp(driver_table[i]->name, name))
+			return driver_table[i];
+	return NULL;
+}
+
+const char *spw_port_driver_names(void)
+{
+	static _Thread_local char names[128];
+	size_t n = 0;
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(driver_table); i++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", driver_table[i]->name);
+	return names;
+}
+
+const char *spw_port_drop_name(enum spw_port_drop drop)
+{
+	static const char *const name[] = {
+#define X(name, text) #name,
+		SPW_PORT_DROP_LIST(X)
+#undef X
+	};
+
+	return (unsigned)drop < SPW_PORT_DROP_CNT ? name[drop] : "?";
+}
+
+const char *spw_port_err_name(enum spw_port_err err)
+{
+	static const char *const name[] = {
+#define X(name, text) #name,
+		SPW_PORT_ERR_LIST(X)
+#undef X
+	};
+
+	return (unsigned)err < SPW_PORT_ERR_CNT ? name[err] : "?";
+}
+
+int spw_port_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need *need_out)
+{
+	const struct spw_port_driver *driver = port_driver_find(spec->driver);
+
+	int rc;
+
+	memset(need_out, 0, sizeof(*need_out));
+	if (!driver || !driver->eal_need)
+		return 0;
+	rc = driver->eal_need(spec, need_out);
+	return rc ? spw_err_ctx(rc, "port '%.200s'", spec->text) : 0;
+}
+
+int spw_port_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+{
+	const struct spw_port_driver *driver = port_driver_find(spec->driver);
+	int rc;
+
+	*port_out = NULL;
+	if (!driver)
+		return spw_err(EINVAL, "port '%.200s': driver '%s' is not known: use %s", spec->text, spec->driver,
+			       spw_port_driver_names());
+	if (index >= SPW_PORT_MAX)
+		return spw_err(ERANGE, "port '%.200s': at most %d ports", spec->text, SPW_PORT_MAX);
+	if (queue_cnt == 0 || queue_cnt > SPW_PORT_QUEUE_MAX)
+		return spw_err(ERANGE, "port '%.200s': %u queues: use 1 .. %d", spec->text, queue_cnt,
+			       SPW_PORT_QUEUE_MAX);
+	rc = driver->open(spec, index, queue_cnt, port_out);
+	return rc ? spw_err_ctx(rc, "port '%.200s'", spec->text) : 0;
+}
+
+int spw_port_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	int rc = port->driver->region_attach ? port->driver->region_attach(port, region) : 0;
+
+	return rc ? spw_err_ctx(rc, "port %s, memory region %u", port->name, region->id) : 0;
+}
+
+static int check_pool(const struct spw_port *port, const struct spw_pool *pool)
+{
+	const struct spw_port_caps *caps = &port->caps;
+
+	if (pool->slot_bytes < caps->slot_bytes_min)
+		return spw_err(EINVAL, "slots of %zu bytes are too small: it needs %u", pool->slot_bytes,
+			       caps->slot_bytes_min);
+	if (pool->slot_bytes % caps->slot_align || (uintptr_t)pool->base % caps->slot_align)
+		return spw_err(EINVAL, "slots must start on multiples of %u bytes", caps->slot_align);
+	if (pool->slot_cnt < caps->slot_cnt_min)
+		return spw_err(EINVAL, "%u slots are too few: it needs %u per queue", pool->slot_cnt, caps->slot_cnt_min);
+	return 0;
+}
+
+int spw_port_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+{
+	int rc;
+
+	if (queue >= port->queue_cnt)
+		return spw_err(ERANGE, "port %s: queue %u of %u", port->name, queue, port->queue_cnt);
+	if (conf->ring_size && !SPW_IS_POW2(conf->ring_size))
+		return spw_err(EINVAL, "port %s: ring size %u is no power of 2", port->name, conf->ring_size);
+	rc = check_pool(port, conf->pool);
+	if (!rc)
+		rc = port->driver->queue_setup(port, queue, conf);
+	return rc ? spw_err_ctx(rc, "port %s, queue %u", port->name, queue) : 0;
+}
+
+int spw_port_start(struct spw_port *port)
+{
+	int rc;
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		if (!port->queue[i].q)
+			return spw_err(EINVAL, "port %s: queue %u was not set up", port->name, i);
+	rc = port->driver->start(port);
+	return rc ? spw_err_ctx(rc, "port %s: start", port->name) : 0;
+}
+
+int spw_port_stop(struct spw_port *port)
+{
+	int rc = port->driver->stop(port);
+
+	return rc ? spw_err_ctx(rc, "port %s: stop", port->name) : 0;
+}
+
+void spw_port_stat(struct spw_port *port, struct spw_port_stat *stat_out)
+{
+	memset(stat_out, 0, sizeof(*stat_out));
+	port->driver->stat(port, stat_out);
+}
+
+void spw_port_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out)
+{
+	memset(slots_out, 0, sizeof(*slots_out));
+	port->driver->slots(port, queue, slots_out);
+}
+
+int spw_port_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			uint64_t *uncertainty_ns_out)
+{
+	if (!port->driver->pair_clock || !port->caps.nic_clock_hz)
+		return spw_err(ENOTSUP, "port %s has no hardware clock", port->name);
+	return port->driver->pair_clock(port, nic_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
+void spw_port_close(struct spw_port *port)
+{
+	if (port)
+		port->driver->close(port);
+}

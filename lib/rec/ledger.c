@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include "rec/spw_ledger.h"
+
+enum side { SIDE_RX, SIDE_TX };
+
+static const struct {
+	const char *name;
+	enum side side;
+	const char *text;
+} drop_table[SPW_DROP_CNT] = {
+#define X(name, side, text) {#name, SIDE_##side, text},
+        SPW_DROP_LIST(X)
+#undef X
+};
+
+static const struct {
+	const char *name, *text;
+} edge_table[SPW_EDGE_CNT] = {
+#define X(name, text) {#name, text},
+        SPW_EDGE_LIST(X)
+#undef X
+};
+
+const char *spw_drop_name(enum spw_drop drop)
+{
+	return drop_table[drop].name;
+}
+
+const char *spw_drop_text(enum spw_drop drop)
+{
+	return drop_table[drop].text;
+}
+
+bool spw_drop_is_tx(enum spw_drop drop)
+{
+	return drop_table[drop].side == SIDE_TX;
+}
+
+const char *spw_edge_name(enum spw_edge edge)
+{
+	return edge_table[edge].name;
+}
+
+const char *spw_edge_text(enum spw_edge edge)
+{
+	return edge_table[edge].text;
+}
+
+void spw_ledger_add_lcore(struct spw_ledger *ledger, const struct spw_ledger_lcore *lcore)
+{
+	struct spw_ledger_lcore *sum = &ledger->pipe;
+
+	sum->polled_frames += spw_thr_load_rlx(&lcore->polled_frames);
+	sum->polled_bytes += spw_thr_load_rlx(&lcore->polled_bytes);
+	sum->pushed_batches += spw_thr_load_rlx(&lcore->pushed_batches);
+	sum->pushed_frames += spw_thr_load_rlx(&lcore->pushed_frames);
+	sum->reaped_batches += spw_thr_load_rlx(&lcore->reaped_batches);
+	sum->reaped_frames += spw_thr_load_rlx(&lcore->reaped_frames);
+	sum->consumed_frames += spw_thr_load_rlx(&lcore->consumed_frames);
+	sum->bad_frames += spw_thr_load_rlx(&lcore->bad_frames);
+	sum->tx_frames += spw_thr_load_rlx(&lcore->tx_frames);
+	for (uint32_t i = 0; i < SPW_DROP_CNT; i++)
+		sum->dropped[i] += spw_thr_load_rlx(&lcore->dropped[i]);
+}
+
+void spw_ledger_add_reasons(struct spw_ledger_reasons *reasons, const char *const *name,
+                            const uint64_t *count, uint32_t cnt)
+{
+	reasons->name = name;
+	reasons->cnt = SPW_MIN(cnt, SPW_LEDGER_REASON_MAX);
+	for (uint32_t i = 0; i < reasons->cnt; i++)
+		reasons->count[i] += count[i];
+}
+
+static uint64_t reasons_sum(const struct spw_ledger_reasons *reasons)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < reasons->cnt; i++)
+		sum += reasons->count[i];
+	return sum;
+}
+
+static uint64_t drops_of(const struct spw_ledger_lcore *pipe, enum side side)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < SPW_DROP_CNT; i++)
+		sum += drop_table[i].side == side ? pipe->dropped[i] : 0;
+	return sum;
+}
+
+static void edge_set(struct spw_ledger_sum *sum, enum spw_edge edge, uint64_t left, uint64_t right)
+{
+	int64_t diff = (int64_t)(left - right);
+
+	sum->edge[edge] = diff;
+	sum->residual += diff < 0 ? 0 - (uint64_t)diff : (uint64_t)diff;
+}
+
+void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *sum_out)
+{
+	const struct spw_ledger_lcore *pipe = &ledger->pipe;
+	uint64_t port_dropped = reasons_sum(&ledger->port_dropped),
+	         rx_dropped = drops_of(pipe, SIDE_RX);
+	uint64_t tx_dropped = drops_of(pipe, SIDE_TX), bad = reasons_sum(&ledger->bad);
+
+	*sum_out = (struct spw_ledger_sum){
+	        .wire = ledger->wire_frames,
+	        .missed = ledger->missed_frames,
+	        .missed_known = ledger->missed_known,
+	        .received = ledger->lent_frames + port_dropped,
+	        .executed = ledger->executed_frames,
+	        .echoed = ledger->sent_frames,
+	        .consumed = pipe->consumed_frames,
+	        .bad = bad,
+	        .dropped = port_dropped + rx_dropped + tx_dropped,
+	        .tx_dropped = tx_dropped,
+	        .leaked = (int64_t)(ledger->pool_slots - ledger->pool_free),
+	};
+	edge_set(sum_out, SPW_EDGE_wire, ledger->wire_frames,
+	         ledger->missed_frames + sum_out->received);
+	edge_set(sum_out, SPW_EDGE_received, ledger->lent_frames, pipe->polled_frames);
+	edge_set(sum_out, SPW_EDGE_executed, pipe->polled_frames - rx_dropped,
+	         ledger->executed_frames);
+	edge_set(sum_out, SPW_EDGE_verdict, ledger->executed_frames,
+	         pipe->tx_frames + tx_dropped + pipe->consumed_frames + pipe->bad_frames);
+	edge_set(sum_out, SPW_EDGE_bad, pipe->bad_frames, bad);
+	edge_set(sum_out, SPW_EDGE_sent, pipe->tx_frames, ledger->sent_frames);
+}
+
+const char *spw_ledger_drop(const struct spw_ledger *ledger, uint32_t idx, uint64_t *count_out)
+{
+	const struct spw_ledger_reasons *port = &ledger->port_dropped;
+
+	if (idx < port->cnt) {
+		*count_out = port->count[idx];
+		return port->name[idx];
+	}
+	idx -= port->cnt;
+	if (idx >= SPW_DROP_CNT)
+		return NULL;
+	*count_out = ledger->pipe.dropped[idx];
+	return drop_table[idx].name;
+}

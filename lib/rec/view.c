@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The reader's side: intervals of one or several recorders become totals and rows.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rec/rec_impl.h"
+
+void spw_rec_view_init(struct spw_rec_view *view)
+{
+	memset(view, 0, sizeof(*view));
+}
+
+void spw_rec_view_interval(struct spw_rec_view *view)
+{
+	memset(view->interval, 0, sizeof(view->interval));
+	memset(view->regime_tsc, 0, sizeof(view->regime_tsc));
+	view->elapsed_tsc = 0;
+	view->out_of_order = 0;
+	view->turns = 0;
+	view->turn_max_tsc = 0;
+	view->exec_unc = 0;
+	view->nic_unc = 0;
+}
+
+static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
+{
+	for (uint32_t i = 0; i < SPW_REGIME_CNT; i++)
+		view->regime_tsc[i] += spw_thr_load_rlx(&rec->regime_tsc[i]);
+	view->elapsed_tsc += spw_thr_load_rlx(&rec->last_tsc) - spw_thr_load_rlx(&rec->start_tsc);
+	view->out_of_order += spw_thr_load_rlx(&rec->out_of_order);
+	view->turns += spw_thr_load_rlx(&rec->turns);
+	view->turn_max_tsc = SPW_MAX(view->turn_max_tsc, spw_thr_load_rlx(&rec->turn_max_tsc));
+	view->exec_unc = SPW_MAX(view->exec_unc, spw_thr_load_rlx(&rec->exec_unc));
+	view->nic_unc = SPW_MAX(view->nic_unc, spw_thr_load_rlx(&rec->nic_unc));
+}
+
+static int longer_first(const void *a, const void *b)
+{
+	const struct spw_rec_worst *x = a, *y = b;
+	uint64_t wx = x->at.sent - x->at.polled, wy = y->at.sent - y->at.polled;
+
+	return (wx < wy) - (wx > wy);
+}
+
+/* Longest first is a heap upside down, so the list is turned round before it grows. */
+static void worst_add(struct spw_rec_view *view, const struct spw_rec_bank *bank)
+{
+	struct spw_rec_worst heap[SPW_REC_WORST_CNT];
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < view->worst_cnt; i++)
+		rec_worst_put(heap, &cnt, &view->worst[i]);
+	for (uint32_t i = 0; i < bank->worst_cnt; i++)
+		rec_worst_put(heap, &cnt, &bank->worst[i]);
+	memcpy(view->worst, heap, cnt * sizeof(heap[0]));
+	view->worst_cnt = cnt;
+	qsort(view->worst, cnt, sizeof(heap[0]), longer_first);
+}
+
+static void bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
+{
+	for (uint32_t i = 0; i < SPW_STAGE_CNT; i++) {
+		spw_hist_merge(&view->total[i], &bank->stage[i]);
+		spw_hist_merge(&view->interval[i], &bank->stage[i]);
+	}
+	worst_add(view, bank);
+	memset(bank, 0, sizeof(*bank));
+}
+
+bool spw_rec_collect(struct spw_rec *rec, struct spw_rec_view *view)
+{
+	uint32_t bank;
+
+	counters_add(rec, view);
+	if (!spw_hist_flip_ready(&rec->flip, &bank))
+		return false;
+	bank_take(&rec->bank_of[bank], view);
+	spw_hist_flip_ask(&rec->flip);
+	return true;
+}
+
+void spw_rec_collect_rest(struct spw_rec *rec, struct spw_rec_view *view)
+{
+	counters_add(rec, view);
+	bank_take(&rec->bank_of[0], view);
+	bank_take(&rec->bank_of[1], view);
+}
+
+/* Only where an executor or NIC stamp meets one of the CPU's; start to end is one clock. */
+static uint64_t stage_unc(const struct spw_rec_view *view, enum spw_stage stage)
+{
+	switch (stage) {
+	case SPW_STAGE_nic_polled:
+		return view->nic_unc;
+	case SPW_STAGE_pushed_start:
+	case SPW_STAGE_end_reaped:
+		return view->exec_unc;
+	default:
+		return 0;
+	}
+}
+
+void spw_rec_row(const struct spw_rec_view *view, enum spw_stage stage, bool interval,
+                 const struct spw_tsc *tsc, uint64_t lost_cnt, struct spw_rec_row *row_out)
+{
+	const struct spw_hist *hist = interval ? &view->interval[stage] : &view->total[stage];
+	struct spw_hist_summary sum;
+
+	spw_hist_summary(hist, lost_cnt, &sum);
+	row_out->stage = spw_stage_name(stage);
+	row_out->count = sum.count;
+	row_out->uncertainty_ns = spw_tsc_to_ns(tsc, stage_unc(view, stage));
+	for (uint32_t i = 0; i < SPW_HIST_POINT_CNT; i++) {
+		row_out->value_ns[i] = spw_tsc_to_ns(tsc, sum.value[i]);
+		row_out->answer[i] = sum.answer[i];
+	}
+}

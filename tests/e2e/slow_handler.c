@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A handler plug-in that takes its time, so that the executor falls behind whatever the machine.
+ */
+#include <time.h>
+
+#include "gpu/spw_handler.h"
+
+#define SLOW_NS 20000
+
+SPW_HANDLER_BODY(slow)(const struct spw_frame *frame, struct spw_lanes lanes)
+{
+	struct timespec from, now;
+
+	(void)lanes;
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - from.tv_sec) * 1000000000l + now.tv_nsec - from.tv_nsec < SLOW_NS);
+	return spw_consume(spw_frame_u8(frame, 0));
+}
+
+SPW_HANDLER_PLUGIN(slow, "busy for 20 us a frame", 0)

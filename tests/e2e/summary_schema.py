@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The shape of "spinwire.summary/1", and what must hold between its numbers."""
+
+COUNT = "a whole number >= 0"
+NUMBER = "a number"
+TEXT = "text"
+COUNTS = {"*": COUNT}
+OR_NULL = "a whole number >= 0 or null"
+
+SCHEMA = {
+    "schema": "spinwire.summary/1", "version": TEXT, "seconds": NUMBER,
+    "host": {"cpu": TEXT, "arch": TEXT, "kernel": TEXT, "cores": COUNT, "tsc_hz": COUNT, "dpdk": TEXT},
+    "ports": [{"name": TEXT, "driver": TEXT, "rx": {"frames": COUNT, "bytes": COUNT},
+               "tx": {"frames": COUNT, "bytes": COUNT}, "errors": COUNTS}],
+    "executor": {"kind": TEXT, "mode": TEXT, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
+    "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,
+               "consumed": COUNT, "bad": COUNTS, "dropped": COUNTS, "residual": COUNT},
+    "pool": {"slots": COUNT, "free": COUNT, "leaked": NUMBER},
+    "memory": {"kind": TEXT, "why": TEXT, "h2d_copies": COUNT, "port_copies": COUNT},
+    "latency": [{"stage": TEXT, "count": COUNT, "min_ns": OR_NULL, "p50_ns": OR_NULL, "p90_ns": OR_NULL,
+                 "p99_ns": OR_NULL, "p999_ns": OR_NULL, "p9999_ns": OR_NULL, "max_ns": OR_NULL,
+                 "uncertainty_ns": COUNT}],
+    "regimes": {"idle_poll": NUMBER, "rx": NUMBER, "push": NUMBER, "reap": NUMBER, "tx": NUMBER, "refill": NUMBER,
+                "housekeeping": NUMBER},
+    "cycles_per_frame": NUMBER,
+}
+EXECUTORS = {("inline", "lcore"), ("cpu", "thread"), ("cuda", "persistent"), ("cuda", "graph"), ("cuda", "launch")}
+
+
+def _is_count(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _leaf(value, shape, where):
+    good = {COUNT: _is_count(value), OR_NULL: value is None or _is_count(value), TEXT: isinstance(value, str) and value,
+            NUMBER: isinstance(value, (int, float)) and not isinstance(value, bool)}.get(shape, value == shape)
+    assert good, f"{where} is {value!r}, must be {shape}"
+
+
+def _walk(value, shape, where):
+    if isinstance(shape, list):
+        assert isinstance(value, list), f"{where} must be a list"
+        for number, item in enumerate(value):
+            _walk(item, shape[0], f"{where}[{number}]")
+    elif isinstance(shape, dict):
+        assert isinstance(value, dict), f"{where} must be an object"
+        if "*" not in shape:
+            assert set(value) == set(shape), f"{where}: keys {sorted(value)}, must be {sorted(shape)}"
+        for key, item in value.items():
+            _walk(item, shape.get(key, shape.get("*")), f"{where}.{key}")
+    else:
+        _leaf(value, shape, where)
+
+
+def _ordered(row):
+    known = [row[key] for key in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns") if row[key] is not None]
+    assert known == sorted(known), f"percentiles of {row['stage']} fall: {row}"
+
+
+def check(summary):
+    """AssertionError says what is wrong."""
+    _walk(summary, SCHEMA, "summary")
+    ledger, executor = summary["ledger"], summary["executor"]
+    assert (executor["kind"], executor["mode"]) in EXECUTORS, f"executor {executor}"
+    if ledger["residual"] == 0:
+        missed = ledger["missed"] or 0
+        assert ledger["wire"] == missed + ledger["received"], f"wire: {ledger}"
+        tx_drops = sum(ledger["dropped"].get(key, 0) for key in ("tx_full", "tx_down"))
+        rx_drops = sum(ledger["dropped"].values()) - tx_drops
+        assert ledger["received"] == ledger["executed"] + rx_drops, f"received: {ledger}"
+        ends = ledger["echoed"] + tx_drops + ledger["consumed"] + sum(ledger["bad"].values())
+        assert ledger["executed"] == ends, f"executed: {ledger}"
+    assert executor["frames"] == ledger["executed"], "the executor's own count"
+    pool = summary["pool"]
+    assert pool["slots"] - pool["free"] == pool["leaked"], f"pool: {pool}"
+    for row in summary["latency"]:
+        _ordered(row)
+    shares = sum(summary["regimes"].values())
+    assert shares == 0 or abs(shares - 1) < 1e-6, f"regimes sum to {shares}"

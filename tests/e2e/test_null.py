@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The null port: a source that needs no peer. Exact frame counts, several queues, EAL left as it was named."""
+import spwtest
+from spwtest import Run, balanced, check, equal, spwlab
+
+
+def test_frames():
+    """--frames is exact with one queue."""
+    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "1000003"]) as run:
+        summary = run.finish()
+    balanced(summary, 1000003)
+    equal(summary["ledger"]["consumed"], 1000003, "consumed")
+    equal(summary["memory"]["port_copies"], 0, "copies by the port")
+
+
+def test_frames_cpu():
+    with Run(["--port", "null:size=64", "--executor", "cpu", "--frames", "1000003"]) as run:
+        summary = run.finish()
+    balanced(summary, 1000003)
+
+
+def test_two_queues():
+    place = spwlab.Cores()
+    with Run(["--port", "null:size=64", "--queues", "2", "--executor", "inline", "--frames", "100000"],
+             lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+        summary = run.finish()
+    balanced(summary)
+    check(summary["ledger"]["received"] >= 100000, f"{summary['ledger']}")
+
+
+def test_two_ports():
+    place = spwlab.Cores()
+    with Run(["--port", "null:size=64", "--port", "null:size=1500", "--executor", "inline", "--seconds", "1"],
+             lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+        summary = run.finish(seconds=1)
+    balanced(summary)
+    equal(len(summary["ports"]), 2, "ports")
+    for port in summary["ports"]:
+        check(port["rx"]["frames"] > 0, f"{port}")
+
+
+def test_no_pci():
+    """No PCI device is touched when none was named: --no-pci is not among the arguments here."""
+    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "1000"], eal=["--log-level=lib.eal:debug"],
+             no_pci=False) as run:
+        balanced(run.finish(), 1000)
+        check("EAL: PCI" not in run.output() and "EAL: Probe PCI" not in run.output(), f"EAL looked:\n{run.output()}")
+
+
+def test_summary_text():
+    """The tables that people read hold what the JSON says."""
+    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "4096"]) as run:
+        summary = run.finish()
+        text = run.output()
+    for word in ("ledger", "residual", "stage [ns]", "polled_sent", "lcore time", "busy", "leaked",
+                 str(summary["ledger"]["executed"])):
+        check(word in text, f"{word!r} is not in the summary:\n{text}")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

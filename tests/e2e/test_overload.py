@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""More than can be done: frames are dropped with a reason, and the books still balance."""
+import os
+import signal
+
+import spwtest
+from spwtest import Run, balanced, check, equal, spwlab
+
+SECONDS = 2
+
+
+def under_load(app, lcores=None):
+    with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, _, _):
+        with Run(["--port", spwtest.memif_port(sock), "--seconds", str(SECONDS), *app], lcores=lcores) as run:
+            summary = run.finish(seconds=SECONDS)
+    balanced(summary)
+    return summary
+
+
+def test_slow_handler():
+    """The executor is the bottleneck: the ring fills, the rest is dropped as ring_full and the port goes on."""
+    summary = under_load(["--executor", "cpu", "--handler", os.environ["SPW_SLOW_HANDLER"], "--batches", "4"])
+    check(summary["ledger"]["dropped"]["ring_full"] > 0, f"nothing dropped: {summary['ledger']}")
+    check(summary["ledger"]["executed"] > 0, f"nothing executed: {summary['ledger']}")
+
+
+def test_tiny_ring():
+    """Two batches are the smallest ring there is."""
+    summary = under_load(["--executor", "cpu", "--batches", "2"])
+    check(summary["ledger"]["executed"] > 0, f"nothing executed: {summary['ledger']}")
+
+
+def test_tiny_pool():
+    """The smallest pool that the port accepts, found by asking for less."""
+    with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, _, _):
+        with Run(["--port", spwtest.memif_port(sock), "--slots", "1"]) as run:
+            run.finish(status=1)
+            spwtest.one_line(run, "--slots", "at least")
+            least = int(run.output().split("at least ")[1].split()[0])
+        with Run(["--port", spwtest.memif_port(sock), "--slots", str(least), "--executor", "cpu", "--handler",
+                  os.environ["SPW_SLOW_HANDLER"], "--seconds", str(SECONDS)]) as run:
+            summary = run.finish(seconds=SECONDS)
+    balanced(summary)
+    equal(summary["pool"]["slots"], least, "slots")
+    check(summary["ledger"]["executed"] > 0, f"nothing executed: {summary['ledger']}")
+
+
+def test_echo_into_full_ring():
+    """The peer sends and never reads: its ring fills, echoes are dropped as tx_full and nothing stops."""
+    summary = under_load(["--executor", "inline", "--handler", "echo"])
+    check(summary["ledger"]["dropped"]["tx_full"] > 0, f"nothing dropped: {summary['ledger']}")
+    check(summary["ledger"]["executed"] > summary["ledger"]["echoed"], f"{summary['ledger']}")
+
+
+def test_peer_killed():
+    """The peer dies in mid-stream: spinwire notices, keeps its books and ends when it is told to."""
+    with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, peer, _):
+        with Run(["--port", spwtest.memif_port(sock), "--executor", "inline"]) as run:
+            run.wait_ready()
+            spwlab.wait_for(lambda: run.frames() > 10000, 60, "frames")
+            os.killpg(peer.pid, signal.SIGKILL)
+            peer.wait()
+            spwlab.wait_for(lambda: "down" in run.output(), 30, "the link-down event")
+            run.signal(signal.SIGINT)
+            summary = run.finish()
+    balanced(summary)
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

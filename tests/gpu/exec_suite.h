@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One suite for all executors: what a backend must do, whoever runs the handler. */
+#ifndef EXEC_SUITE_H
+#define EXEC_SUITE_H
+
+#include "gpu/spw_exec.h"
+#include "gpu/spw_handler.h"
+
+struct suite {
+	enum spw_exec_kind kind;
+	uint8_t *mem;          /* region bytes that the executor can read */
+	uint64_t mem_dev;
+	size_t mem_bytes;
+};
+
+#define SUITE_MEM_BYTES ((64u << 20) + (1u << 20))
+
+/* Runs every test on one backend; returns how many failed. */
+int suite_run(const struct suite *suite, const char *filter);
+
+/* ---- for tests of one backend only -------------------------------------------------------------------- */
+
+struct rig {
+	struct spw_exec *exec;
+	const struct spw_handler *handler;
+	struct spw_region region;
+	const struct suite *suite;
+};
+
+void rig_open(struct rig *rig, const struct suite *suite, const char *handler, struct spw_exec_conf conf);
+void rig_close(struct rig *rig);
+/* Turns the control thread's and owners' wheels once, as a program would. */
+void rig_turn(struct rig *rig);
+/* Waits for the oldest batch of a ring; fails the test after 20 s. */
+struct spw_gring_batch *rig_reap(struct rig *rig, uint16_t ring);
+uint64_t suite_random(uint64_t *state);
+/* Batches of random sizes through one ring, sums checked, until done; cnt batches. */
+void suite_laps(struct rig *rig, uint16_t ring, uint32_t cnt, uint64_t seed);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../unit_test.h"
+#include "base/spw_log.h"
+#include "mem/mem_impl.h"
+
+static char log_text[4096];
+
+static void keep_log(enum spw_log_level level SPW_UNUSED, const char *text, void *arg SPW_UNUSED)
+{
+	size_t n = strlen(log_text);
+
+	snprintf(log_text + n, sizeof(log_text) - n, "%s\n", text);
+}
+
+static int set_up(void **state SPW_UNUSED)
+{
+	log_text[0] = '\0';
+	spw_log_sink_set(keep_log, NULL);
+	return 0;
+}
+
+static struct spw_mem_req request(enum spw_mem_kind kind, size_t bytes)
+{
+	return (struct spw_mem_req){.kind = kind, .bytes = bytes, .numa_node = -1};
+}
+
+/* KernelPageSize of the mapping at va: the kernel's own word. */
+static size_t kernel_page_bytes(const void *va)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned long from, to, kib;
+	bool here = false;
+	char line[256];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			here = (uintptr_t)va >= from && (uintptr_t)va < to;
+		if (here && sscanf(line, "KernelPageSize: %lu", &kib) == 1)
+			break;
+	}
+	fclose(f);
+	return kib << 10;
+}
+
+static void host_memory_is_there_and_touched(void **state SPW_UNUSED)
+{
+	struct spw_mem_req req = request(SPW_MEM_HOST, (3 << 20) + 1);
+	struct spw_region r;
+	unsigned char *resident;
+	size_t base = (size_t)sysconf(_SC_PAGESIZE), pages;
+
+	assert_int_equal(spw_region_alloc(&req, &r), 0);
+	assert_true(r.bytes >= req.bytes && r.bytes % r.page_bytes == 0);
+	assert_int_equal(r.page_bytes, kernel_page_bytes(r.host_va));
+	assert_int_equal(r.dev_va, (uintptr_t)r.host_va);
+	assert_int_equal(r.kind, SPW_MEM_HOST);
+	pages = r.bytes / base;
+	resident = malloc(pages);
+	assert_int_equal(mincore(r.host_va, r.bytes, resident), 0);
+	for (size_t i = 0; i < pages; i++)
+		assert_true(resident[i] & 1);
+	free(resident);
+	memset(r.host_va, 0xff, r.bytes);
+	assert_non_null(strstr(log_text, "memory: host, "));
+	if (r.page_bytes == base)
+		assert_non_null(strstr(log_text, "no free hugepages"));
+	spw_region_free(&r);
+	assert_null(r.host_va);
+	spw_region_free(&r);
+}
+
+static void the_node_is_told(void **state SPW_UNUSED)
+{
+	struct spw_mem_req req = request(SPW_MEM_HOST, 1 << 20);
+	struct spw_region r;
+
+	req.numa_node = 0;
+	assert_int_equal(spw_region_alloc(&req, &r), 0);
+	assert_true(r.numa_node == 0 || r.numa_node == -1); /* -1: a kernel without NUMA */
+	spw_region_free(&r);
+	req.numa_node = 63; /* no such node: any will do */
+	assert_int_equal(spw_region_alloc(&req, &r), 0);
+	spw_region_free(&r);
+}
+
+static void more_than_there_is_is_refused_at_once(void **state SPW_UNUSED)
+{
+	const size_t too_much[] = {1ull << 46, SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX / 2 + 2};
+	struct rusage before, after;
+	struct spw_region r;
+
+	getrusage(RUSAGE_SELF, &before);
+	for (size_t i = 0; i < SPW_ARRAY_CNT(too_much); i++) {
+		struct spw_mem_req req = request(SPW_MEM_HOST, too_much[i]);
+
+		assert_int_equal(spw_region_alloc(&req, &r), -ENOMEM);
+		assert_non_null(strstr(spw_err_text(), "MiB are available"));
+		assert_null(r.host_va);
+	}
+	getrusage(RUSAGE_SELF, &after);
+	assert_true(after.ru_maxrss - before.ru_maxrss < 8192); /* KiB: nothing was touched */
+}
+
+static void ids_are_unique_and_come_back(void **state SPW_UNUSED)
+{
+	struct spw_mem_req req = request(SPW_MEM_HOST, 4096);
+	struct spw_region r[SPW_REGION_MAX], more;
+	uint32_t seen = 0;
+
+	for (int i = 0; i < SPW_REGION_MAX; i++) {
+		assert_int_equal(spw_region_alloc(&req, &r[i]), 0);
+		assert_true(r[i].id < SPW_REGION_MAX);
+		seen |= 1u << r[i].id;
+	}
+	assert_int_equal(seen, (1u << SPW_REGION_MAX) - 1);
+	assert_int_equal(spw_region_alloc(&req, &more), -ENOSPC);
+	spw_region_free(&r[5]);
+	assert_int_equal(spw_region_alloc(&req, &r[5]), 0);
+	for (int i = 0; i < SPW_REGION_MAX; i++)
+		spw_region_free(&r[i]);
+}
+
+static void names_go_both_ways(void **state SPW_UNUSED)
+{
+	enum spw_mem_kind kind;
+
+	for (int i = SPW_MEM_AUTO; i <= SPW_MEM_CUDA_REG; i++) {
+		assert_int_equal(spw_mem_kind_parse(spw_mem_kind_name((enum spw_mem_kind)i), &kind), 0);
+		assert_int_equal(kind, i);
+	}
+	assert_int_equal(spw_mem_kind_parse("gpu", &kind), -EINVAL);
+	assert_non_null(strstr(spw_err_text(), "cuda-reg"));
+}
+
+struct choice {
+	struct mem_gpu gpu;
+	enum spw_mem_kind asked;
+	bool gpu_executor;
+	int rc;
+	enum spw_mem_kind kind;
+	const char *says;
+};
+
+#define GB10 {.usable = true, .integrated = true, .host_register = true, .pageable_access = true, .name = "GB10"}
+#define H100 {.usable = true, .host_register = true, .name = "H100"}
+#define GH200 {.usable = true, .host_register = true, .pageable_access = true, .name = "GH200"}
+#define OLD  {.usable = true, .name = "OLD"}
+#define NONE {.why_not = "no driver"}
+
+static void every_machine_gets_its_kind(void **state SPW_UNUSED)
+{
+	static const struct choice table[] = {
+		{GB10, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_HOST, "integrated"},
+		{H100, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_REG, "discrete"},
+		{GH200, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_REG, "discrete"},
+		{OLD, SPW_MEM_AUTO, true, 0, SPW_MEM_CUDA_HOST, "HOST_REGISTER_SUPPORTED 0"},
+		{NONE, SPW_MEM_AUTO, true, 0, SPW_MEM_HOST, "no driver"},
+		{NONE, SPW_MEM_AUTO, false, 0, SPW_MEM_HOST, "on the CPU"},
+		{H100, SPW_MEM_AUTO, false, 0, SPW_MEM_HOST, "on the CPU"},
+		{NONE, SPW_MEM_CUDA_HOST, true, -ENOTSUP, 0, "no driver): use host"},
+		{NONE, SPW_MEM_CUDA_REG, false, -ENOTSUP, 0, "no driver): use host"},
+		{OLD, SPW_MEM_CUDA_REG, true, -ENOTSUP, 0, "use cuda-host"},
+		{OLD, SPW_MEM_CUDA_HOST, true, 0, SPW_MEM_CUDA_HOST, "asked for"},
+		{H100, SPW_MEM_HOST, true, -ENOTSUP, 0, "PAGEABLE_MEMORY_ACCESS 0): use cuda-reg"},
+		{OLD, SPW_MEM_HOST, true, -ENOTSUP, 0, "use cuda-host"},
+		{H100, SPW_MEM_HOST, false, 0, SPW_MEM_HOST, "asked for"},
+		{GB10, SPW_MEM_HOST, true, 0, SPW_MEM_HOST, "asked for"},
+		{H100, (enum spw_mem_kind)9, true, -EINVAL, 0, "not known"},
+	};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
+		struct spw_mem_req req = {.kind = table[i].asked, .bytes = 1, .executor_is_gpu = table[i].gpu_executor};
+		char why[sizeof(((struct spw_region *)0)->why)] = "";
+		enum spw_mem_kind kind;
+		int rc = mem_choose(&req, &table[i].gpu, &kind, why);
+
+		assert_int_equal(rc, table[i].rc);
+		if (!rc)
+			assert_int_equal(kind, table[i].kind);
+		if (!strstr(rc ? spw_err_text() : why, table[i].says))
+			fail_msg("row %zu says: %s", i, rc ? spw_err_text() : why);
+	}
+}
+
+/* On the machine at hand: what needs a GPU works or is refused with the reason, and leaves no id behind. */
+static void this_machine_does_it_or_says_why(void **state SPW_UNUSED)
+{
+	const enum spw_mem_kind kinds[] = {SPW_MEM_CUDA_HOST, SPW_MEM_CUDA_REG, SPW_MEM_AUTO};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(kinds); i++) {
+		struct spw_mem_req req = request(kinds[i], 1 << 20);
+		struct spw_region r;
+		struct mem_gpu gpu;
+		int rc;
+
+		req.executor_is_gpu = true;
+		mem_gpu_probe(&gpu);
+		rc = spw_region_alloc(&req, &r);
+		if (gpu.usable || kinds[i] == SPW_MEM_AUTO) {
+			assert_int_equal(rc, 0);
+			memset(r.host_va, 1, r.bytes);
+			assert_true(r.dev_va != 0);
+			assert_int_equal(r.id, 0);
+			spw_region_free(&r);
+		} else {
+			assert_int_equal(rc, -ENOTSUP);
+			assert_non_null(strstr(spw_err_text(), "use host"));
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest test[] = {
+		cmocka_unit_test_setup(host_memory_is_there_and_touched, set_up),
+		cmocka_unit_test_setup(the_node_is_told, set_up),
+		cmocka_unit_test_setup(more_than_there_is_is_refused_at_once, set_up),
+		cmocka_unit_test_setup(ids_are_unique_and_come_back, set_up),
+		cmocka_unit_test_setup(names_go_both_ways, set_up),
+		cmocka_unit_test_setup(every_machine_gets_its_kind, set_up),
+		cmocka_unit_test_setup(this_machine_does_it_or_says_why, set_up),
+	};
+
+	return cmocka_run_group_tests_name("mem", test, NULL, NULL);
+}
