@@ -156,7 +156,9 @@ bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport)
 	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes, q->qp->attr.dest_qpn);
 	if (spw_unlikely(!frame))
 		return false;
-	if (transport == WIRE_RC && (last || psn % ACK_EVERY == ACK_EVERY - 1))
+	/* The last that the window allows as well: it may be smaller than ACK_EVERY after losses. */
+	if (transport == WIRE_RC && (last || psn % ACK_EVERY == ACK_EVERY - 1 ||
+				     (uint32_t)wire_psn_diff(psn, q->una_psn) + 1 >= q->window))
 		flags |= WIRE_F_ACK_REQ;
 	p = wire_start(&q->tmpl, frame, bytes, transport | op, q->qp->attr.dest_qpn, psn, payload, flags);
 	p = put_ext(q, w, op, p);
