@@ -4,8 +4,8 @@
  * What this machine is, read without changing anything: cores and their kinds, NUMA nodes and hugepages, limits, NIC ports
  * and the PCIe functions that share one, GPUs and what they can do. And findings: what will hurt, how much, what to do.
  *
- * Everything comes from sysfs and procfs under roots that the caller may replace (captured trees), from the kernel's
- * affinity and limits, and from the CUDA driver library, which is opened at run time: a machine without it has no GPU.
+ * Everything comes from sysfs and procfs under roots that the caller may replace (captured trees), affinity and limits
+ * included, and from the CUDA driver library, which is opened at run time: a machine without it has no GPU.
  * A fact that cannot be read is "unknown" (-1 or 0, as stated), never an error.
  */
 #ifndef SPW_PLAT_H
@@ -17,15 +17,14 @@
 extern "C" {
 #endif
 
-#define SPW_PLAT_CORE_MAX    1024u
+#define SPW_PLAT_CORE_MAX    1024u /* cores numbered higher are not seen */
 #define SPW_PLAT_NODE_MAX    64u
 #define SPW_PLAT_HUGE_MAX    8u
 #define SPW_PLAT_NIC_MAX     32u
 #define SPW_PLAT_GPU_MAX     16u
 #define SPW_PLAT_FINDING_MAX 64u
 
-/* Where to look. NULL fields: the running machine ("/sys", "/proc", "libcuda.so.1"). With a replaced sys root, affinity and
- * memlock are taken from proc's status and limits files too, so that a captured tree stands alone. */
+/* Where to look. NULL fields: the running machine ("/sys", "/proc", "libcuda.so.1"). */
 struct spw_plat_from {
 	const char *sys, *proc;
 	const char *cuda_lib; /* "" : do not look for GPUs */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A handler of one's own:  cc -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
+ * With nvcc, the same file for the GPU too:  nvcc -x cu -shared -Xcompiler -fPIC -arch=native $(pkg-config --cflags ...)
+ * Then:  spinwire ... --handler ./ttl.so */
+#include <gpu/spw_handler.h>
+
+SPW_HANDLER_BODY(ttl)(const struct spw_frame *frame, struct spw_lanes lanes)
+{
+	struct spw_window win = spw_window_load(frame, lanes);
+
+	if (frame->len < 34)
+		return spw_bad(SPW_BAD_short_frame);
+	if (spw_window_be16(win, 12) != 0x0800)
+		return spw_bad(SPW_BAD_not_ip);
+	return spw_consume(spw_window_u8(win, 22));
+}
+
+SPW_HANDLER_PLUGIN(ttl, "adds up the time-to-live of every IPv4 frame", 0)
