@@ -40,7 +40,8 @@ class Testpmd:
                 '--lcores', lcores, '-a', DEVARGS + str(comp), '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
                 f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024', '--disable-rss' if queues == 1 else
                 '--rss-ip']
-        self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), stdin=subprocess.PIPE)
+        self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), tty=True,
+                               stdin=subprocess.PIPE)
 
     def ready(self, deadline):
         self.proc.wait_for('testpmd> ', deadline)
