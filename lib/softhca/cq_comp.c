@@ -56,7 +56,9 @@ static bool follows(const struct nic_cq *c, const struct nic_cqe *e)
 bool cq_comp_add(struct nic_cq *c, const struct nic_cqe *e)
 {
 	struct nic_comp *s = c->comp;
-	const uint32_t room = SPW_MIN(COMP_MAX, c->cq->ncqe / 2);
+	/* A block does not go round the end of the ring: the vector receive of net_mlx5 takes it to be contiguous. */
+	const uint32_t to_end = c->cq->ncqe - (c->pi & (c->cq->ncqe - 1));
+	const uint32_t room = SPW_MIN(SPW_MIN(COMP_MAX, c->cq->ncqe / 2), to_end);
 
 	if (s->cnt && (s->cnt == room || !same_but_mini(c, s->title, e->w) || !follows(c, e)))
 		cq_comp_flush(c);
