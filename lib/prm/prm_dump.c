@@ -121,7 +121,7 @@ int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport trans
 		size_t seg = transport == SPW_PRM_UD ? 48 : 16;
 
 		put_segment(&o, name, p, left);
-		if (transport == SPW_PRM_RAW && spw_prm_wqe_eth_get_inline_hdr_sz(p) > 2)
+		if (transport == SPW_PRM_RAW && left >= 16 && spw_prm_wqe_eth_get_inline_hdr_sz(p) > 2)
 			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_eth_get_inline_hdr_sz(p) + 14, (size_t)16);
 		if (seg > left)
 			return o.len;
@@ -131,6 +131,8 @@ int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport trans
 		const bool atomic = opcode == SPW_PRM_OP_ATOMIC_CS || opcode == SPW_PRM_OP_ATOMIC_FA;
 
 		put_segment(&o, "wqe_raddr", p, left);
+		if (left < 16)
+			return o.len;
 		p += 16;
 		left -= 16;
 		if (atomic && left >= 16) {

@@ -85,8 +85,9 @@ extern "C" {
 	F(60, 7, 4, opcode) \
 	F(60, 0, 0, owner)
 
-/* A compressed block: a title CQE (an ordinary one, format 0), then CQE slots that hold eight of these
- * each; the first slot's last byte says format 3, its byte_cnt-to-be lies in the minis. [K], [PMD].
+/* A compressed block: the title CQE has format 3 and the number of completions in byte_cnt; the slot behind it
+ * holds minis 0..7, slot 8 of the block minis 8..15, slot 16 the next eight; the block takes as many slots as it
+ * has completions. [K] drivers/net/ethernet/mellanox/mlx5/core/en_rx.c, [PMD].
  * Result formats: the first word is hash or checksum (and stride index); the second is the length. */
 #define SPW_PRM_MINI_HASH(F) \
 	F(0, 31, 0, rx_hash_result) \

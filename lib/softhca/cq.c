@@ -14,12 +14,13 @@ static uint32_t cq_ci(const struct nic_cq *c)
 	return spw_be32_to_cpu(spw_thr_load_acq(&c->cq->dbrec[0])) & 0xffffff;
 }
 
-/* By the consumer index that the application last published; it may lag behind what it has read. */
+/* By the consumer index that the application last published; it may lag behind what it has read. Only as
+ * many of its bits count as the ring and its owner bit have: net_mlx5 of DPDK publishes 16 of its send CQs'. */
 bool cq_full(const struct nic_cq *c)
 {
 	const uint32_t cnt = c->comp ? c->comp->cnt : 0;
 
-	return ((c->pi + cnt - cq_ci(c)) & 0xffffff) >= c->cq->ncqe;
+	return ((c->pi + cnt - cq_ci(c)) & (2 * c->cq->ncqe - 1)) >= c->cq->ncqe;
 }
 
 void cq_overrun(struct nic_cq *c)

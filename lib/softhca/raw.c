@@ -5,7 +5,7 @@
 #include "softhca/nic_impl.h"
 
 #define ETH_MIN 60u                 /* shorter frames are padded, as a MAC does */
-#define CQ_WAIT_NS 100000000ull     /* a CQ that looks full for so long has overrun */
+#define CQ_WAIT_NS 1000000000ull    /* a CQ that looks full for so long has overrun */
 
 uint32_t csum_add(uint32_t sum, const uint8_t *p, uint32_t bytes)
 {
@@ -278,7 +278,7 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 		NIC_CNT(nd, out_of_buffer);
 		return true;
 	}
-	if (may_hold && must_hold(nd, q, r))
+	if (may_hold && rq_posted(r) && must_hold(nd, q, r))
 		return false;
 	nd->cur = q;
 	nd->cur_rx = true;

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -45,7 +46,7 @@ def until_it_connects(argv, deadline):
 
 
 def run(serves, program, folder):
-    deadline = time.monotonic() + 290
+    deadline = time.monotonic() + float(os.environ.get("SPW_RXE_SECONDS", 290))
     port = peers.free_port()
     base = [program[0], '-p', str(port), *program[1:]]
     on_guest = ' '.join(map(shlex.quote, base + gid_option(program[0], 1)))
@@ -75,7 +76,11 @@ def run(serves, program, folder):
 
 def main():
     peers.need('qemu-system-x86_64')
-    peers.run([GUEST, 'build'], 300, status=0) if os.path.exists(GUEST) else None
+    built = subprocess.run([GUEST, 'build'], capture_output=True, text=True)
+    if built.returncode == peers.SKIP:
+        peers.skip(built.stderr.strip().splitlines()[-1])
+    if built.returncode:
+        raise peers.Failed('the guest cannot be built: ' + built.stderr)
     folder = tempfile.mkdtemp()
     try:
         run(sys.argv[1] == 'guest-serves', sys.argv[2:], folder)
