@@ -120,41 +120,44 @@ char *spw_hist_log_encode(const struct spw_hist *hist)
 	return text;
 }
 
-static int written(int printed)
+/* All of it is in the file, or it is not. */
+static int put_line(FILE *file, const char *head, const char *tail)
 {
-	return printed < 0 ? spw_err(EIO, "histogram log: cannot be written (%s)", strerror(errno))
-	                   : 0;
+	if (fputs(head, file) < 0 || fputs(tail, file) < 0 || fputs("\n", file) < 0 || fflush(file))
+		return spw_err(EIO, "histogram log: cannot be written (%s)", strerror(errno));
+	return 0;
 }
 
 int spw_hist_log_open(FILE *file, uint64_t start_ns)
 {
-	return written(fprintf(file,
-	                       "#[Histogram log format version 1.3]\n"
-	                       "#[StartTime: %.3f (seconds since epoch)]\n"
-	                       "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
-	                       "Compressed_Histogram\"\n",
-	                       (double)start_ns / 1e9));
+	char head[160];
+
+	snprintf(head, sizeof(head),
+	         "#[Histogram log format version 1.3]\n#[StartTime: %.3f (seconds since epoch)]\n",
+	         (double)start_ns / 1e9);
+	return put_line(file, head,
+	                "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
+	                "Compressed_Histogram\"");
 }
 
 int spw_hist_log_write(FILE *file, const char *tag, uint64_t start_ns, uint64_t interval_ns,
                        double value_scale, const struct spw_hist *hist)
 {
-	char *text;
+	char head[256], *text;
 	int rc;
 
-	if (strpbrk(tag, ", \r\n"))
-		return spw_err(
-		        EINVAL,
-		        "histogram log: the tag '%.64s' has a comma, space or line break in it",
-		        tag);
+	if (strpbrk(tag, ", \r\n") || strlen(tag) > 64)
+		return spw_err(EINVAL,
+		               "histogram log: the tag '%.64s' is too long, or has a comma, space "
+		               "or line break",
+		               tag);
 	text = spw_hist_log_encode(hist);
 	if (!text)
 		return spw_err(ENOMEM, "histogram log: no memory for an interval");
-	rc = written(fprintf(file, "%s%s%s%.3f,%.3f,%.3f,%s\n", tag[0] ? "Tag=" : "", tag,
-	                     tag[0] ? "," : "", (double)start_ns / 1e9, (double)interval_ns / 1e9,
-	                     (double)hist->max_value / value_scale, text));
+	snprintf(head, sizeof(head), "%s%s%s%.3f,%.3f,%.3f,", tag[0] ? "Tag=" : "", tag,
+	         tag[0] ? "," : "", (double)start_ns / 1e9, (double)interval_ns / 1e9,
+	         (double)hist->max_value / value_scale);
+	rc = put_line(file, head, text);
 	free(text);
-	if (rc == 0 && fflush(file))
-		rc = written(-1);
 	return rc;
 }

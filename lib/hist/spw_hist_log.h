@@ -22,7 +22,7 @@ extern "C" {
 /* Purpose: the head of a log: version, start time, column names. Shape: start_ns since 1970. Errors: -EIO. Thread: setup. */
 int spw_hist_log_open(FILE *file, uint64_t start_ns);
 
-/* Purpose: one interval. Shape: start_ns since 1970, tag without comma, space or line break ("" none), value_scale: a
+/* Purpose: one interval. Shape: start_ns since 1970, tag of up to 64 characters without comma, space or line break ("" none), value_scale: a
  *          value divided by it is what the line's maximum is printed in (1000000 for ns values shown in ms).
  * Errors:  -EINVAL tag, -ENOMEM, -EIO (a full disk; the text says so). Thread: any, on a histogram at rest. Cold. */
 int spw_hist_log_write(FILE *file, const char *tag, uint64_t start_ns, uint64_t interval_ns, double value_scale,
