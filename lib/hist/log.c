@@ -123,7 +123,11 @@ char *spw_hist_log_encode(const struct spw_hist *hist)
 /* All of it is in the file, or it is not. */
 static int put_line(FILE *file, const char *head, const char *tail)
 {
-	if (fputs(head, file) < 0 || fputs(tail, file) < 0 || fputs("\n", file) < 0 || fflush(file))
+	size_t head_bytes = strlen(head), tail_bytes = strlen(tail);
+
+	if (fwrite(head, 1, head_bytes, file) != head_bytes ||
+	    fwrite(tail, 1, tail_bytes, file) != tail_bytes || fwrite("\n", 1, 1, file) != 1 ||
+	    fflush(file))
 		return spw_err(EIO, "histogram log: cannot be written (%s)", strerror(errno));
 	return 0;
 }
