@@ -2,9 +2,11 @@
 """What the main job and the end-to-end tests share: cores, EAL arguments, and processes that never outlive their parent."""
 import contextlib
 import ctypes
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -66,11 +68,29 @@ def eal(lcores, file_prefix, mem_mb=128, telemetry=False):
     return args + ([] if telemetry else ["--no-telemetry"])
 
 
+def runtime_folder(file_prefix):
+    """Where EAL keeps its sockets: root's place, or the user's."""
+    top = "/var/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
+    return os.path.join(top, "dpdk", file_prefix)
+
+
+def telemetry(file_prefix, command):
+    """The answer of a DPDK program to a telemetry command; None while the socket or the command is not there."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.settimeout(10)
+            client.connect(os.path.join(runtime_folder(file_prefix), "dpdk_telemetry.v2"))
+            client.recv(16384)
+            client.send(command.encode())
+            return json.loads(client.recv(65536)).get(command.split(",")[0])
+    except (OSError, ValueError):
+        return None
+
+
 def forget_prefix(file_prefix):
     """Removes the empty runtime folder that EAL leaves."""
-    for top in ("/var/run", os.environ.get("XDG_RUNTIME_DIR", "/tmp")):
-        with contextlib.suppress(OSError):
-            os.rmdir(os.path.join(top, "dpdk", file_prefix))
+    with contextlib.suppress(OSError):
+        os.rmdir(runtime_folder(file_prefix))
 
 
 def wait_for(condition, seconds, what):

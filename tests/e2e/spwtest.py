@@ -80,18 +80,7 @@ class Run:
         check(self.process.poll() is None, f"spinwire left early:\n{self.output()}")
 
     def telemetry(self, command):
-        """The answer to a command, or None while the socket or the command is not there."""
-        import socket
-        path = f"/var/run/dpdk/{self.prefix}/dpdk_telemetry.v2"
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-                client.settimeout(10)
-                client.connect(path)
-                client.recv(16384)
-                client.send(command.encode())
-                return json.loads(client.recv(65536)).get(command)
-        except (OSError, ValueError):
-            return None
+        return spwlab.telemetry(self.prefix, command)
 
     def frames(self):
         return (self.telemetry("/spinwire/ledger") or {}).get("received", 0)
@@ -125,14 +114,14 @@ class Run:
         for path in glob.glob(os.path.join(self.folder, "*")):
             os.unlink(path)
         os.rmdir(self.folder)
-        for path in glob.glob(f"/var/run/dpdk/{self.prefix}/*"):
+        for path in glob.glob(os.path.join(spwlab.runtime_folder(self.prefix), "*")):
             os.unlink(path)
         spwlab.forget_prefix(self.prefix)
 
 
 def remains():
     """Files and sockets that a run of ours might leave, by name. Empty runtime folders are EAL's own."""
-    places = ["/run/spinwire*", "/var/run/dpdk/spinwire-e2e-*/*", "/dev/hugepages/spinwire*",
+    places = ["/run/spinwire*", spwlab.runtime_folder("spinwire-e2e-*/*"), "/dev/hugepages/spinwire*",
               os.path.join(tempfile.gettempdir(), "dpdk*")]
     return {path for place in places for path in glob.glob(place)}
 

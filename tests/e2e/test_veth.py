@@ -55,7 +55,7 @@ def fed_by(generator, handler="null"):
     make_veth()
     with spwlab.scratch() as folder:
         command = generator(folder)
-        with Run(["--port", "ethdev:net_af_packet0,iface=spw1", "--handler", handler, "--executor", "inline"]) as run:
+        with Run(["--port", "ethdev:net_af_packet0,iface=spw1,framecnt=4096", "--handler", handler, "--executor", "inline"]) as run:
             run.wait_ready()
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             equal(done.returncode, 0, f"{command[0]}: {done.stdout}{done.stderr}")
@@ -82,7 +82,7 @@ def trafgen(folder):
     with open(config, "w", encoding="ascii") as file:
         file.write("{ " + ", ".join(f"0x{byte:02x}" for byte in udp_frame(b"t" * 50)) + " }\n")
     return [spwlab.find("trafgen"), "--cpp", "--dev", "spw0", "--conf", config, "--num", str(FRAMES), "--cpus", "1",
-            "--rate", "20000pps", "--no-sock-mem"]
+            "--gap", "50us", "--no-sock-mem"]
 
 
 def test_tcpreplay():

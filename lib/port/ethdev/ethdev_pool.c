@@ -34,13 +34,18 @@ static int ops_dequeue(struct rte_mempool *mp, void **obj, unsigned int n)
 
 	if (spw_unlikely(n > q->pool->free_cnt || !q->mp))
 		return -ENOBUFS; /* all or nothing; nothing while the mempool is taken down */
+	spw_thr_count(&q->got, n);
+	if (n == 1) { /* net_memif and other copying PMDs ask for one at a time */
+		spw_pool_get(q->pool, slot, 1);
+		obj[0] = ethdev_mbuf(q, slot[0]);
+		return 0;
+	}
 	for (unsigned int done = 0; done < n;) {
 		uint32_t k = spw_pool_get(q->pool, slot, SPW_MIN(n - done, OPS_BATCH));
 
 		for (uint32_t i = 0; i < k; i++)
 			obj[done++] = ethdev_mbuf(q, slot[i]);
 	}
-	spw_thr_count(&q->got, n);
 	return 0;
 }
 
