@@ -19,6 +19,9 @@ static const struct {
 	{"handoff", "hand-off of batches to a GPU: latency by payload, throughput by frame size",
 	 spw_bench_handoff},
 	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls", spw_bench_port},
+#if SPW_HAVE_MLX5DV
+	{"softhca", "the software ConnectX under perftest, direct verbs and an idle program", spw_bench_softhca},
+#endif
 };
 
 static int usage(FILE *f, int status)
