@@ -25,9 +25,9 @@
 #define SPIN_CORES 4        /* two processes, each with an application and a NIC thread that spin */
 #define SPIN_NS 1000000ull  /* after the last work */
 #define NAP_NS 20000ull
-#define NAP_DEEP_NS 400000ull
+#define NAP_DEEP_NS 1000000ull /* 1000 wake-ups a second cost 1 to 2 % of a core */
 #define DEEP_AFTER_NS 50000000ull
-#define YIELD_EVERY 32u
+#define YIELD_EVERY 8192u       /* turns; a yield costs microseconds even with nobody to yield to */
 #define STOLEN_NS 300000ull     /* a turn without work that took so long: others want this core */
 #define MODEST_NS 1000000000ull /* then nap, not spin, for so long */
 
