@@ -37,7 +37,7 @@ void mem_gpu_probe(struct mem_gpu *gpu_out)
 	gpu_out->integrated = attr(cudaDevAttrIntegrated);
 	gpu_out->host_register = attr(cudaDevAttrHostRegisterSupported);
 	gpu_out->pageable_access = attr(cudaDevAttrPageableMemoryAccess);
-	snprintf(gpu_out->name, sizeof(gpu_out->name), "%s",
+	snprintf(gpu_out->name, sizeof(gpu_out->name), "%.63s",
 		 cudaGetDeviceProperties(&prop, 0) == cudaSuccess ? prop.name : "the GPU");
 }
 

@@ -58,9 +58,10 @@ def test_peer_killed():
         with Run(["--port", spwtest.memif_port(sock), "--executor", "inline"]) as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.frames() > 10000, 60, "frames")
+            spwlab.wait_for(lambda: "link is up" in run.output(), 30, "the link-up event")
             os.killpg(peer.pid, signal.SIGKILL)
             peer.wait()
-            spwlab.wait_for(lambda: "down" in run.output(), 30, "the link-down event")
+            spwlab.wait_for(lambda: "link is down" in run.output(), 30, "the link-down event")
             run.signal(signal.SIGINT)
             summary = run.finish()
     balanced(summary)

@@ -131,12 +131,12 @@ static void tell(struct spw_port_event *event, enum spw_port_event_kind kind, co
 	snprintf(event->text, sizeof(event->text), "%s: %s", name, what);
 }
 
-/* Ten looks a second where no interrupt tells. */
+/* Ten looks a second, also with interrupts: net_memif sends none when its peer dies. */
 static void link_poll(struct ethdev_port *ep)
 {
 	uint64_t now = spw_tsc_now();
 
-	if (ep->link_by_irq || (int64_t)(now - ep->link_next_tsc) < 0)
+	if ((int64_t)(now - ep->link_next_tsc) < 0)
 		return;
 	ep->link_next_tsc = now + rte_get_tsc_hz() / 10;
 	spw_thr_store_rel(&ep->link_up, link_is_up(ep->port_id));

@@ -67,6 +67,8 @@ static void transport(void **state)
 	struct ib_uverbs_ioctl_hdr io = {.length = sizeof(io), .object_id = UVERBS_OBJECT_DM, .driver_id = 1};
 
 	(void)state;
+	if (getenv("MESON_EXE_WRAPPER"))
+		skip(); /* qemu-user has no process_vm_readv: wild addresses fault */
 	kit_open(&k);
 	assert_int_equal(kit_cmd(&k, IB_USER_VERBS_CMD_QUERY_PORT, zeros, 4, zeros, 40), -ENOSPC);
 	assert_int_equal(kit_cmd(&k, IB_USER_VERBS_CMD_QUERY_PORT, zeros, 16, zeros, 8), -ENOSPC);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors */
 #include <errno.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "time/time_impl.h"
@@ -79,6 +80,8 @@ static void this_machine_calibrates(void **state)
 	uint64_t ns, want, slack;
 
 	(void)state;
+	if (getenv("MESON_EXE_WRAPPER"))
+		skip(); /* an emulator's clocks do not agree with each other */
 	assert_int_equal(spw_tsc_calibrate(0, &tsc), -EINVAL);
 	assert_int_equal(spw_tsc_calibrate(10001, &tsc), -EINVAL);
 	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);

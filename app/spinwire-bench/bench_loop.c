@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the pipe itself costs: null port -> ring -> null handler -> recycle, in TSC ticks per frame, beside the null port
+ * alone and beside rte_eth_rx_burst + free on net_null; stamps on against off. All cases in turn, several rounds of one run.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "base/spw_err.h"
+#include "bench.h"
+#include "gpu/spw_handler.h"
+#include "pipe/spw_pipe.h"
+#include "time/spw_time.h"
+
+#define SLOTS  8192u
+#define FRAMES (4u << 20)
+#define ROUNDS 7u
+
+struct loop {
+	struct spw_region region;
+	struct spw_pool pool;
+	struct spw_port *port;
+	const struct spw_handler *handler;
+	uint16_t eth;
+	int exec_cpu; /* of the cpu executor; -1: none to spare */
+};
+
+struct loop_case {
+	const char *name;
+	double (*run)(struct loop *loop, const struct loop_case *c); /* ticks per frame, negative on error */
+	uint16_t burst;
+	enum spw_exec_kind kind;
+	bool record;
+	double value[ROUNDS];
+};
+
+static double eth_null(struct loop *loop, const struct loop_case *c)
+{
+	struct rte_mbuf *m[SPW_BURST_MAX];
+	uint64_t start = spw_tsc_now_ordered();
+
+	for (uint32_t n = 0; n < FRAMES;) {
+		uint16_t got = rte_eth_rx_burst(loop->eth, 0, m, c->burst);
+
+		rte_pktmbuf_free_bulk(m, got);
+		n += got;
+	}
+	return (double)(spw_tsc_now_ordered() - start) / FRAMES;
+}
+
+static double port_alone(struct loop *loop, const struct loop_case *c)
+{
+	struct spw_port_queue *queue = &loop->port->queue[0];
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint32_t slot[SPW_BURST_MAX];
+	uint64_t start = spw_tsc_now_ordered();
+
+	for (uint32_t n = 0; n < FRAMES;) {
+		uint16_t got = spw_port_rx_burst(queue, desc, c->burst);
+
+		for (uint16_t i = 0; i < got; i++)
+			slot[i] = desc[i].slot;
+		spw_port_release_burst(queue, slot, got);
+		n += got;
+	}
+	return (double)(spw_tsc_now_ordered() - start) / FRAMES;
+}
+
+/* Turns until enough frames were executed; frames that a full ring turned away are work, but not counted as frames. */
+static double turns(struct spw_pipe *pipe)
+{
+	uint64_t start, done = 0;
+
+	spw_rec_begin(&pipe->rec);
+	start = spw_tsc_now_ordered();
+	while (done < FRAMES) {
+		for (int i = 0; i < 256; i++)
+			spw_pipe_run_once(pipe);
+		done = pipe->ledger.reaped_frames;
+	}
+	return (double)(spw_tsc_now_ordered() - start) / (double)done;
+}
+
+/* A core for the executor's thread: any allowed one but ours; -1 if there is none. */
+static int other_cpu(void)
+{
+	int here = sched_getcpu();
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set) && cpu != here)
+			return cpu;
+	return -1;
+}
+
+static double whole(struct loop *loop, const struct loop_case *c)
+{
+	struct spw_exec_conf ec = {.kind = c->kind, .handler = loop->handler, .ring_cnt = 1, .region = &loop->region,
+				   .region_cnt = 1, .cpu = &loop->exec_cpu, .numa_node = -1};
+	struct spw_pipe_conf pc = {.queue = &loop->port->queue[0], .pool = &loop->pool, .burst = c->burst,
+				   .record = c->record, .drain_tsc = 1u << 30};
+	struct spw_pipe *pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*pipe), (size_t)128));
+	double ticks = -1;
+	uint32_t stop = 1;
+
+	if (pipe && spw_exec_open(&ec, &pc.exec) == 0) {
+		pc.ring = spw_exec_ring(pc.exec, 0);
+		if (spw_pipe_init(pipe, &pc) == 0 && spw_exec_start(pc.exec) == 0) {
+			ticks = turns(pipe);
+			spw_pipe_run(pipe, &stop);
+			spw_exec_stop(pc.exec, 2000);
+			spw_pipe_reclaim(pipe);
+		}
+		spw_exec_close(pc.exec);
+	}
+	free(pipe);
+	return ticks;
+}
+
+static struct loop_case loop_cases[] = {
+	{"net_null: rte_eth_rx_burst + free, burst 32", eth_null, 32, SPW_EXEC_AUTO, false, {0}},
+	{"net_null: rte_eth_rx_burst + free, burst 64", eth_null, 64, SPW_EXEC_AUTO, false, {0}},
+	{"null port alone: rx + release, burst 32", port_alone, 32, SPW_EXEC_AUTO, false, {0}},
+	{"null port alone: rx + release, burst 64", port_alone, 64, SPW_EXEC_AUTO, false, {0}},
+	{"loop, inline, stamps off, burst 32", whole, 32, SPW_EXEC_INLINE, false, {0}},
+	{"loop, inline, stamps on, burst 32", whole, 32, SPW_EXEC_INLINE, true, {0}},
+	{"loop, inline, stamps off, burst 64", whole, 64, SPW_EXEC_INLINE, false, {0}},
+	{"loop, inline, stamps on, burst 64", whole, 64, SPW_EXEC_INLINE, true, {0}},
+	{"loop, cpu thread, stamps off, burst 32", whole, 32, SPW_EXEC_CPU, false, {0}},
+	{"loop, cpu thread, stamps on, burst 32", whole, 32, SPW_EXEC_CPU, true, {0}},
+	{"loop, cpu thread, stamps off, burst 64", whole, 64, SPW_EXEC_CPU, false, {0}},
+	{"loop, cpu thread, stamps on, burst 64", whole, 64, SPW_EXEC_CPU, true, {0}},
+};
+
+static int eth_open(struct loop *loop)
+{
+	static char a0[] = "spinwire-bench", a1[] = "--no-huge", a2[] = "-m", a3[] = "64", a4[] = "--no-pci",
+		    a5[] = "--no-shconf", a6[] = "--no-telemetry", a7[] = "--log-level=lib.eal:warning",
+		    a8[] = "--vdev=net_null0,copy=0,size=64", a9[] = "--lcores", lcores[32];
+	char *argv[] = {a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, lcores};
+	struct rte_eth_conf conf = {0};
+	struct rte_mempool *mp;
+
+	snprintf(lcores, sizeof(lcores), "0@%d", sched_getcpu());
+	if (rte_eal_init(SPW_ARRAY_CNT(argv), argv) < 0 || rte_eth_dev_get_port_by_name("net_null0", &loop->eth))
+		return spw_err(ENODEV, "EAL with net_null did not start");
+	mp = rte_pktmbuf_pool_create("bench_loop", SLOTS, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+	if (!mp || rte_eth_dev_configure(loop->eth, 1, 1, &conf) || rte_eth_rx_queue_setup(loop->eth, 0, 512, 0, NULL, mp) ||
+	    rte_eth_tx_queue_setup(loop->eth, 0, 512, 0, NULL) || rte_eth_dev_start(loop->eth))
+		return spw_err(EIO, "net_null cannot be set up");
+	return 0;
+}
+
+static int loop_open(struct loop *loop)
+{
+	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * 2048, .numa_node = -1};
+	struct spw_port_queue_conf qc = {.pool = &loop->pool, .numa_node = -1, .profile = "latency"};
+	struct spw_port_spec spec;
+	int rc;
+
+	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
+	if ((rc = eth_open(loop)) < 0 || (rc = spw_port_spec_parse("null:size=64", &spec)) < 0 ||
+	    (rc = spw_port_open(&spec, 0, 1, &loop->port)) < 0 || (rc = spw_region_alloc(&req, &loop->region)) < 0 ||
+	    (rc = spw_pool_init(&loop->pool, &loop->region, 0, 2048, SLOTS)) < 0 ||
+	    (rc = spw_port_region_attach(loop->port, &loop->region)) < 0 ||
+	    (rc = spw_port_queue_setup(loop->port, 0, &qc)) < 0 || (rc = spw_handler_open("null", &loop->handler)) < 0)
+		return rc;
+	return spw_port_start(loop->port);
+}
+
+int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out)
+{
+	static struct loop loop;
+
+	if (argc != 1) {
+		fprintf(stderr, "usage: spinwire-bench %s    (no options)\n", argv[0]);
+		return 1;
+	}
+	if (loop_open(&loop) < 0) {
+		fprintf(stderr, "spinwire-bench: %s\n", spw_err_text());
+		return 2;
+	}
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		for (size_t i = 0; i < SPW_ARRAY_CNT(loop_cases); i++) {
+			struct loop_case *c = &loop_cases[i];
+
+			if (c->kind == SPW_EXEC_CPU && loop.exec_cpu < 0)
+				continue;
+			c->value[round] = c->run(&loop, c);
+			if (c->value[round] < 0) {
+				fprintf(stderr, "spinwire-bench: %s: %s\n", c->name, spw_err_text());
+				return 2;
+			}
+		}
+	}
+	for (size_t i = 0; i < SPW_ARRAY_CNT(loop_cases); i++)
+		if (loop_cases[i].kind != SPW_EXEC_CPU || loop.exec_cpu >= 0)
+			spw_bench_add(out, loop_cases[i].name, "cost", "ticks/frame", loop_cases[i].value, ROUNDS);
+	spw_port_stop(loop.port);
+	spw_port_close(loop.port);
+	spw_region_free(&loop.region);
+	return rte_eal_cleanup() ? 2 : 0;
+}
