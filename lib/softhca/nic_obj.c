@@ -195,15 +195,31 @@ static void deactivate(struct nic_qp *q)
 	q->active = false;
 }
 
+/* The peer still waits for the ACK of what was received, and nobody is left to repeat a lost one: where
+ * frames get lost, it goes out a few times more. Duplicates are legal (9.7.5.1.2) and change nothing. */
+static void last_ack(struct nic_qp *q)
+{
+	struct nic_dev *nd = q->nd;
+	const unsigned more = nd->fault->on || !nd->cable->trusts ? 4 : 0;
+
+	rc_rsp_tx(q);
+	for (unsigned i = 0; i < more && q->qp->state != HCA_QPS_ERR; i++) {
+		q->ack_pending = true;
+		q->ack_psn = (q->epsn - 1) & WIRE_PSN_MASK;
+		rc_rsp_tx(q);
+	}
+	if (nd->fault->held_cnt)
+		fault_tick(nd->fault, nd->cable, UINT64_MAX);
+}
+
 void nic_qp_destroy(struct hca_qp *qp)
 {
 	struct nic_qp *q = qp->nic;
 
 	if (!q)
 		return;
-	/* The peer still waits for what was received. */
 	if (q->transport == SPW_PRM_RC && qp->state >= HCA_QPS_RTR)
-		rc_rsp_tx(q);
+		last_ack(q);
 	cable_tx_flush(q->nd->cable);
 	deactivate(q);
 	for (struct nic_qp **p = &q->nd->qps; *p; p = &(*p)->next) {
