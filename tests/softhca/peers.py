@@ -21,6 +21,7 @@ _ports = []
 
 class Failed(Exception):
     """A condition that the test asked for did not come true."""
+    ends = () # of a pair: (exit status, output) of server and client
 
 
 def skip(why):
@@ -202,7 +203,8 @@ def pair(fabric, program, deadline, host='127.0.0.1'):
             if proc.p.returncode:
                 raise Failed(f'{proc.name} exit status {proc.p.returncode}')
         return server.output(), client.output()
-    except Failed:
+    except Failed as why:
+        why.ends = [(proc.p.poll(), proc.output()) for proc in (server, client) if proc]
         report(server, client)
         raise
     finally:

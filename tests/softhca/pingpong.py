@@ -19,6 +19,23 @@ def one(fabric, program, seconds):
     return float(re.search(r'= ([\d.]+) usec/iter', out[1]).group(1))
 
 
+def lost_the_last_ack(why):
+    """One side has all it wanted and is gone; the ACK of the other's last message was among the lost frames. That is so on
+    any fabric that loses frames: these programs do not say goodbye."""
+    return any(status == 0 for status, _ in why.ends) and any('transport retry counter exceeded' in text for _, text in why.ends)
+
+
+def under_faults(fabric, program, seconds):
+    for seed in range(1, 6):
+        try:
+            fabric.extra = ['--seed', str(seed)]
+            return one(fabric, program, seconds)
+        except peers.Failed as why:
+            if not lost_the_last_ack(why):
+                raise
+    raise peers.Failed('five times the last ACK was lost')
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--fault', action='append', default=[])
@@ -32,6 +49,9 @@ def main():
     peers.cpus(opt.cores)
     fabric = peers.Fabric(opt.fault, ['--mtu', opt.mtu] if opt.mtu else [])
     program = [opt.program[0], '-g', peers.roce_gid(fabric), *opt.program[1:]]
+    if opt.fault:
+        print(under_faults(fabric, program, opt.seconds), 'us per iteration')
+        return
     best = one(fabric, program, opt.seconds)
     for _ in range(4):
         if not opt.limit_us or best <= opt.limit_us:
