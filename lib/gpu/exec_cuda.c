@@ -288,6 +288,8 @@ static int ring_open(struct spw_exec *exec, uint16_t index)
 	if (!r->ctl)
 		return -ENOMEM;
 	TRY(cudaHostGetDevicePointer((void **)&r->args.ctl, r->ctl, 0));
+	TRY(cudaMalloc((void **)&r->args.frontier, sizeof(*r->args.frontier)));
+	TRY(cudaMemset(r->args.frontier, 0, sizeof(*r->args.frontier)));
 	TRY(cudaHostGetDevicePointer((void **)&r->args.desc, ring->desc, 0));
 	TRY(cudaHostGetDevicePointer((void **)&r->args.done, ring->done, 0));
 	memcpy(r->args.region_base, exec->region_base, sizeof(r->args.region_base));
@@ -562,6 +564,7 @@ static void ring_close(struct spw_exec *exec, struct cuda_ring *r)
 		cudaFreeHost(r->unit);
 	else if (r->unit)
 		cudaFree(r->unit);
+	cudaFree(r->args.frontier);
 	if (r->ctl)
 		cudaFreeHost(r->ctl);
 }
