@@ -94,7 +94,7 @@ static __global__ void sum_kernel(const uint8_t *src, uint64_t bytes, unsigned l
 	__syncthreads();
 	if (threadIdx.x == 0) {
 		atomicAdd(&scratch[0], total);
-		__threadfence();
+		spwd_sys_fence();
 		if (atomicAdd(&scratch[1], 1ull) + 1 == gridDim.x) {
 			spwd_sys_store_rlx(sum_out, atomicExch(&scratch[0], 0ull));
 			scratch[1] = 0;

@@ -51,6 +51,7 @@ struct app {
 	char exec_why[160];
 	const struct spw_handler *handler;
 	struct spw_exec *exec;
+	int exec_cpu[APP_LCORE_MAX];            /* of the cpu backend's threads; the executor keeps a pointer to it */
 	struct spw_region region[SPW_REGION_MAX]; /* one per NUMA node that runs a queue; index is the region's id */
 	uint32_t region_cnt;
 

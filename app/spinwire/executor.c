@@ -22,15 +22,15 @@ int app_executor_choose(struct app *app)
 }
 
 /* The cpu backend's threads: where the user said, else on spare worker lcores, else wherever there is room. */
-static void place_threads(const struct app *app, int *cpu)
+static void place_threads(struct app *app)
 {
 	const struct spw_conf_cores *cores = &app->conf.executor.cores;
 
 	for (uint32_t i = 0; i < app->lcore_cnt; i++) {
 		if (i < cores->cnt)
-			cpu[i] = (int)cores->core[i];
+			app->exec_cpu[i] = (int)cores->core[i];
 		else
-			cpu[i] = i < app->spare_cnt ? app->spare_cpu[i] : -1;
+			app->exec_cpu[i] = i < app->spare_cnt ? app->spare_cpu[i] : -1;
 	}
 	if (app->exec_kind == SPW_EXEC_CPU && app->lcore_cnt > SPW_MAX(cores->cnt, app->spare_cnt))
 		spw_warn("%u cpu executor threads share %u spare cores: latency will show it; give EAL more lcores",
@@ -39,7 +39,6 @@ static void place_threads(const struct app *app, int *cpu)
 
 int app_executor_open(struct app *app)
 {
-	int cpu[APP_LCORE_MAX];
 	struct spw_exec_conf ec = {
 		.kind = app->exec_kind,
 		.handler = app->handler,
@@ -47,14 +46,14 @@ int app_executor_open(struct app *app)
 		.batch_cnt = app->conf.executor.batches,
 		.region = app->region,
 		.region_cnt = (uint16_t)app->region_cnt,
-		.cpu = cpu,
+		.cpu = app->exec_cpu,
 		.cta_per_ring = (uint16_t)app->conf.executor.ctas,
 		.beat_timeout_ms = (uint32_t)(app->conf.executor.beat_timeout_ns / 1000000),
 		.numa_node = app->lcore[0]->numa_node,
 	};
 	int rc;
 
-	place_threads(app, cpu);
+	place_threads(app);
 	rc = spw_exec_open(&ec, &app->exec);
 	if (rc < 0 || app->exec_kind < SPW_EXEC_CUDA_PERSISTENT)
 		return rc;

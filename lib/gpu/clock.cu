@@ -4,7 +4,7 @@
  * The device's clock beside the CPU's: a one-thread kernel answers the host's words with its global timer. */
 #include <cuda_runtime.h>
 
-#include "gpu/cuda_impl.h"
+#include "gpu/clock_impl.h"
 #include "gpu/spwd_order.cuh"
 
 /* Bounded: leaves after the last answer, or when the host is silent for 20 ms. */

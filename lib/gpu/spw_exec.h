@@ -50,7 +50,7 @@ struct spw_exec_conf {
 	uint32_t batch_cnt;                 /* per ring, a power of 2, 2 .. SPW_GRING_BATCH_MAX; 0: the backend's choice */
 	const struct spw_region *region;    /* [region_cnt], indexed by region id; dev_va is what the executor adds to */
 	uint16_t region_cnt;
-	const int *cpu;                     /* CPU backend: core of each ring's thread, -1 not pinned; NULL: none pinned */
+	const int *cpu;                     /* CPU backend: core of each ring's thread, -1 not pinned; NULL: none pinned; outlives the executor */
 	uint16_t cta_per_ring;              /* CUDA; 0: measured default */
 	uint32_t beat_timeout_ms;           /* persistent; 0: 1000 */
 	uint32_t life_ms;                   /* persistent: renewed after so long; 0: never, but where the device has an

@@ -7,7 +7,9 @@
  * turn: the one that sees a batch takes it and lays it into one of SPWD_SLOT_CNT slots in shared memory, while the other
  * already polls for the next. The worker warps go through the slots in order, each at its own pace: a frame a warp, or,
  * when frames are few and large, all workers on each frame. The warp that finishes last in a batch writes its completion
- * line, 64 bytes by 8 lanes. No warp waits for a whole CTA, so reading the next descriptors, payload reads of two
+ * line, 64 bytes by 8 lanes. A unit that has polled in vain for a while waits at a word in device memory until its batch
+ * is one of the next: only those units poll host memory while the ring is idle, since every poll is a trip over the link
+ * and delays the others'. No warp waits for a whole CTA, so reading the next descriptors, payload reads of two
  * batches and the completion of a third are under way at once.
  *
  *   slot.ready    k + 1 once the unit's batch k lies in the slot   poller -> workers    release, acquire (D1)
@@ -29,7 +31,9 @@
 #define SPWD_SLOT_CNT    4u
 #define SPWD_POLL_WARPS  2u
 #define SPWD_BAR_POLL    2u
-#define SPWD_CTL_EVERY_NS 20000u /* how often a poller looks at stop and beat */
+#define SPWD_CTL_EVERY_NS 100000u /* how often a poller looks at stop and beat */
+#define SPWD_PATIENCE    8u      /* empty polls before a unit looks whether its turn is near */
+#define SPWD_NEAR        2u      /* batches ahead of the latest one seen that idle units poll for */
 #define SPWD_WIDTH_MAX   31u     /* entries a poll may read; lane 31 is for ctl */
 #define SPWD_TEAM_FRAMES 8u      /* at most so many frames, one of them over .. */
 #define SPWD_TEAM_BYTES  4096u   /* .. so many bytes: all workers share each frame */
@@ -248,8 +252,8 @@ static __device__ __forceinline__ bool spwd_slot_free(const struct spwd_slot *sl
 }
 
 /* Takes batch k if this warp is the first to claim it. */
-static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *desc, struct spwd_cta *cta, uint64_t k,
-						 uint64_t seq, uint64_t tag, uint64_t lo, uint64_t hi, uint64_t now,
+static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *desc, struct spwd_cta *cta,
+						 uint64_t *frontier, uint64_t k, uint64_t seq, uint64_t tag, uint64_t lo, uint64_t hi, uint64_t now,
 						 uint32_t cnt, uint32_t workers)
 {
 	struct spwd_slot *slot = &cta->slot[k % SPWD_SLOT_CNT];
@@ -261,6 +265,8 @@ static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *de
 		old = spwd_cta_cas(&cta->taken, k, k + 1);
 	if (__shfl_sync(SPWD_FULL, old, 0) != k)
 		return;
+	if (lane == 0 && frontier)
+		spwd_gpu_max_rlx(frontier, seq + 1);
 	if (!spwd_lay(desc, slot, cnt, tag, lo, hi)) {
 		spwd_cta_cas(&cta->leaving, SPW_KERNEL_LEFT_NOT, SPW_KERNEL_LEFT_FAULT);
 		cnt = 0;
@@ -288,6 +294,8 @@ static __device__ void spwd_poll(const struct spw_kernel_ring &ring, struct spwd
 		bool free = spwd_slot_free(&cta->slot[k % SPWD_SLOT_CNT], k, workers), was_stopping = watch.stop, hit;
 		bool ctl = now > watch.ctl_at + SPWD_CTL_EVERY_NS;
 
+		if (misses > SPWD_PATIENCE && !watch.stop)
+			free = free && seq < spwd_gpu_load_rlx(ring.frontier) + SPWD_NEAR;
 		free = __shfl_sync(SPWD_FULL, free, 0);
 		if (!__all_sync(SPWD_FULL, k == __shfl_sync(SPWD_FULL, k, 0)))
 			continue; /* the other warp took a batch between two lanes' loads */
@@ -312,10 +320,10 @@ static __device__ void spwd_poll(const struct spw_kernel_ring &ring, struct spwd
 		if (hit) {
 			uint32_t cnt = spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0));
 
-			spwd_take(desc, cta, k, seq, tag, lo, hi, now, cnt, workers);
+			spwd_take(desc, cta, ring.frontier, k, seq, tag, lo, hi, now, cnt, workers);
 			width = SPW_MIN(cnt, SPWD_WIDTH_MAX);
 			misses = 0;
-		} else if (++misses > 8) {
+		} else if (++misses > SPWD_PATIENCE) {
 			width = 2;
 		}
 	}
@@ -400,7 +408,7 @@ static __global__ void __launch_bounds__(1024, 1) spwd_batch(const __grid_consta
 		}
 		__syncwarp();
 		if (hit)
-			spwd_take(desc, &cta, 0, seq, tag, lo, hi, now,
+			spwd_take(desc, &cta, NULL, 0, seq, tag, lo, hi, now,
 				  spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0)), workers);
 		else if (lane == 0)
 			cta.leaving = SPW_KERNEL_LEFT_FAULT;

@@ -144,6 +144,21 @@ SPWD void spwd_sys_fence(void)
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
+/* ---- between CTAs, in device memory ---------------------------------------------------------------------- */
+
+SPWD uint64_t spwd_gpu_load_rlx(const uint64_t *p)
+{
+	uint64_t v;
+
+	asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+
+SPWD void spwd_gpu_max_rlx(uint64_t *p, uint64_t v)
+{
+	asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
 /* ---- between the warps of a CTA ------------------------------------------------------------------------ */
 
 SPWD uint32_t spwd_shared_addr(const void *p)

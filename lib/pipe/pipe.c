@@ -132,7 +132,7 @@ void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop)
 	drain_start = spw_tsc_now();
 	while (pipe->ring->retired_seq != pipe->ring->head_seq && spw_tsc_now() - drain_start < pipe->drain_tsc)
 		pipe->drain_turn(pipe);
-	spw_thr_store_rel(&pipe->ended, 1); /* [P3 release, pairs with P4 in spw_pipe_ended] */
+	spw_thr_store_rel(&pipe->ended, 1); /* [Q3 release, pairs with Q4 in spw_pipe_ended] */
 }
 
 uint64_t spw_pipe_reclaim(struct spw_pipe *pipe)

@@ -36,12 +36,12 @@ static void house_events(struct spw_pipe *pipe)
 
 	for (uint16_t i = 0; i < cnt; i++) {
 		house_link(pipe, &event[i]);
-		if (to->head - spw_thr_load_acq(&to->tail) == SPW_PIPE_EVENT_CNT) { /* [P6 acquire, pairs with P5] */
+		if (to->head - spw_thr_load_acq(&to->tail) == SPW_PIPE_EVENT_CNT) { /* [Q6 acquire, pairs with Q5] */
 			spw_thr_count(&to->lost, 1);
 			continue;
 		}
 		to->event[to->head % SPW_PIPE_EVENT_CNT] = event[i];
-		spw_thr_store_rel(&to->head, to->head + 1); /* [P1 release, pairs with P2 in spw_pipe_event] */
+		spw_thr_store_rel(&to->head, to->head + 1); /* [Q1 release, pairs with Q2 in spw_pipe_event] */
 	}
 }
 
@@ -49,10 +49,10 @@ bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out)
 {
 	struct spw_pipe_events *from = &pipe->events;
 
-	if (from->tail == spw_thr_load_acq(&from->head)) /* [P2 acquire, pairs with P1] */
+	if (from->tail == spw_thr_load_acq(&from->head)) /* [Q2 acquire, pairs with Q1] */
 		return false;
 	*event_out = from->event[from->tail % SPW_PIPE_EVENT_CNT];
-	spw_thr_store_rel(&from->tail, from->tail + 1); /* [P5 release, pairs with P6 in house_events] */
+	spw_thr_store_rel(&from->tail, from->tail + 1); /* [Q5 release, pairs with Q6 in house_events] */
 	return true;
 }
 

@@ -90,14 +90,14 @@ SPW_INLINE uint16_t spw_pipe_run_once(struct spw_pipe *pipe)
 }
 
 /* Purpose: turns until *stop is not 0 or frames_max have come, then drains: polls nothing more, settles what the executor
- *          still has, for at most drain_tsc. Order: stop is only a hint (relaxed); `ended` is released at the end [P3].
+ *          still has, for at most drain_tsc. Order: stop is only a hint (relaxed); `ended` is released at the end [Q3].
  * Thread: owner. */
 void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop);
 
-/* Order: [P4 acquire, pairs with P3 in spw_pipe_run]: after it the owner's memory may be read. Thread: any. */
+/* Order: [Q4 acquire, pairs with Q3 in spw_pipe_run]: after it the owner's memory may be read. Thread: any. */
 SPW_INLINE bool spw_pipe_ended(const struct spw_pipe *pipe)
 {
-	return spw_thr_load_acq(&pipe->ended) != 0; /* [P4] */
+	return spw_thr_load_acq(&pipe->ended) != 0; /* [Q4] */
 }
 
 /* Purpose: brings home what an executor that had to be abandoned still held, counted exec_lost. After run and after
@@ -105,7 +105,7 @@ SPW_INLINE bool spw_pipe_ended(const struct spw_pipe *pipe)
 uint64_t spw_pipe_reclaim(struct spw_pipe *pipe);
 
 /* Purpose: the next port event, oldest first. Returns: false when there is none. Thread: the one reader.
- * Order: [P2 acquire, pairs with P1 in the pipe's housekeeping]. */
+ * Order: [Q2 acquire, pairs with Q1 in the pipe's housekeeping]. */
 bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out);
 
 #ifdef __cplusplus
