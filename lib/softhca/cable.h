@@ -64,6 +64,7 @@ struct cable_ops {
 struct cable {
 	const struct cable_ops *ops;
 	bool trusts; /* both ends are NICs of ours: CABLE_F_ICRC_VALID may be used and believed */
+	bool pending; /* frames that were flushed but still wait for room: flush again soon */
 	struct cable_stat stat;
 };
 

@@ -12,6 +12,7 @@
 #include "softhca/cable_sock.h"
 
 #define TAG_ROOM 4u /* before a received frame, to put its VLAN tag back */
+#define STUCK_NS 200000000ull
 #define FRAME_ROOM (CABLE_FRAME_MAX + 64u)
 
 struct cable_sock {
@@ -23,6 +24,7 @@ struct cable_sock {
 	char unlink_path[108];
 	/* sending: slots [0, tx_cnt) are committed */
 	uint32_t tx_cnt, tx_len;
+	uint64_t now_ns, full_since_ns;
 	struct mmsghdr tx[CABLE_BURST];
 	struct iovec tx_iov[CABLE_BURST];
 	/* receiving: [rx_at, rx_cnt) lent or waiting */
@@ -34,6 +36,16 @@ struct cable_sock {
 	uint8_t *tx_mem, *rx_mem;
 };
 
+/* The receiver's queue is full: worth waiting for, unless nobody has drained it for long. */
+static bool worth_waiting(struct cable_sock *s)
+{
+	if (errno != EAGAIN && errno != ENOBUFS)
+		return false;
+	if (!s->full_since_ns)
+		s->full_since_ns = s->now_ns;
+	return s->now_ns - s->full_since_ns < STUCK_NS;
+}
+
 static void sock_tx_flush(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
@@ -42,14 +54,29 @@ static void sock_tx_flush(struct cable *c)
 	while (at < s->tx_cnt) {
 		const int n = sendmmsg(s->fd, s->tx + at, s->tx_cnt - at, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		if (n <= 0) {
-			c->stat.tx_dropped++; /* nobody there, or its queue is full: lost, as on Ethernet */
+		if (n > 0) {
+			at += (uint32_t)n;
+			s->full_since_ns = 0;
+		} else if (worth_waiting(s)) {
+			break;
+		} else {
+			c->stat.tx_dropped++; /* nobody there: lost, as on Ethernet */
 			at++;
-			continue;
 		}
-		at += (uint32_t)n;
 	}
-	s->tx_cnt = 0;
+	s->tx_cnt -= at;
+	c->pending = s->tx_cnt != 0;
+	for (uint32_t i = 0; at && i < s->tx_cnt; i++) { /* what is left goes to the front */
+		const struct iovec front = s->tx_iov[i];
+
+		s->tx_iov[i] = s->tx_iov[at + i];
+		s->tx_iov[at + i] = front;
+	}
+}
+
+static void sock_tick(struct cable *c, uint64_t now_ns)
+{
+	((struct cable_sock *)c)->now_ns = now_ns;
 }
 
 static uint8_t *sock_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len, uint32_t qpn)
@@ -61,6 +88,10 @@ static uint8_t *sock_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t l
 		return NULL;
 	if (s->tx_cnt == CABLE_BURST)
 		sock_tx_flush(c);
+	if (s->tx_cnt == CABLE_BURST) {
+		c->stat.tx_wait++;
+		return NULL;
+	}
 	s->tx_len = len;
 	return s->tx_iov[s->tx_cnt].iov_base;
 }
@@ -166,6 +197,7 @@ static const struct cable_ops sock_ops = {
 	.tx_flush = sock_tx_flush,
 	.rx_burst = sock_rx_burst,
 	.rx_release = sock_rx_release,
+	.tick = sock_tick,
 	.close = sock_close,
 	.forked = sock_forked,
 };

@@ -308,7 +308,7 @@ uint32_t nic_round(struct nic_dev *nd)
 		fault_tick(nd->fault, nd->cable, nd->now_ns);
 	if (nd->comp_list)
 		cq_comp_flush_all(nd);
-	if (work)
+	if (work || nd->cable->pending)
 		cable_tx_flush(nd->cable);
 	clock_publish(nd);
 	return work;
