@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Any bytes as completion entries, in any order with bursts, releases, sends and resets. Whatever the ring says: every
+ * descriptor lies within its slot, no slot is lent twice, none is lost, and a reset brings the queue back.
+ *
+ * Input: a byte of flags, then steps: an opcode byte and its operands. A CQE step takes 16 bytes: the op_own of choice and
+ * the fields that the data path reads; a raw step takes 64 bytes as they are.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hand.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#define SLOT_MAX 160u
+
+struct run {
+	struct hand h;
+	const uint8_t *data;
+	size_t left;
+	bool lent[SLOT_MAX];
+	uint32_t list[SLOT_MAX], cnt;
+};
+
+static void demand(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static const uint8_t *take(struct run *r, size_t bytes)
+{
+	const uint8_t *p = r->data;
+
+	if (r->left < bytes)
+		return NULL;
+	r->data += bytes;
+	r->left -= bytes;
+	return p;
+}
+
+static void step_cqe(struct run *r, const uint8_t *p)
+{
+	uint8_t *cqe = r->h.cq + (size_t)(p[0] % r->h.conf.cq_cnt) * 64;
+
+	cqe[28] = p[1];
+	memcpy(cqe + 44, p + 2, 4);  /* byte count, or frames of a session */
+	memcpy(cqe + 55, p + 6, 2);  /* syndrome, drops */
+	memcpy(cqe + 60, p + 8, 4);
+}
+
+static void step_burst(struct run *r, uint16_t cnt)
+{
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint16_t n = spw_port_rx_burst(&r->h.pq, desc, cnt);
+
+	demand(n <= cnt);
+	for (uint16_t i = 0; i < n; i++) {
+		demand(desc[i].slot < r->h.conf.slot_cnt && !r->lent[desc[i].slot]);
+		demand(desc[i].len > 0 && desc[i].offset + desc[i].len <= r->h.conf.slot_bytes);
+		r->lent[desc[i].slot] = true;
+		r->list[r->cnt++] = desc[i].slot;
+	}
+}
+
+static uint32_t pick(struct run *r, uint8_t which)
+{
+	uint32_t k = which % r->cnt, slot = r->list[k];
+
+	r->list[k] = r->list[--r->cnt];
+	r->lent[slot] = false;
+	return slot;
+}
+
+static void step_send(struct run *r, uint8_t which)
+{
+	struct spw_desc desc = { .len = 1 + which % 200u }, *p = &desc;
+
+	desc.slot = pick(r, which);
+	if (spw_port_tx_burst(&r->h.pq, &p, 1) == 0)
+		spw_port_release_burst(&r->h.pq, &desc.slot, 1);
+}
+
+static bool step(struct run *r)
+{
+	const uint8_t *op = take(r, 2), *p;
+	struct spw_port_event ev[4];
+	uint32_t slot;
+
+	if (!op)
+		return false;
+	switch (op[0] % 8) {
+	case 0:
+	case 1:
+		if (!(p = take(r, 12)))
+			return false;
+		step_cqe(r, p);
+		break;
+	case 2:
+		if (!(p = take(r, 64)))
+			return false;
+		memcpy(r->h.cq + (size_t)(op[1] % r->h.conf.cq_cnt) * 64, p, 64);
+		break;
+	case 3:
+		step_burst(r, (uint16_t)(1 + op[1] % SPW_BURST_MAX));
+		break;
+	case 4:
+		if (r->cnt) {
+			slot = pick(r, op[1]);
+			spw_port_release_burst(&r->h.pq, &slot, 1);
+		}
+		break;
+	case 5:
+		demand(spw_port_events(&r->h.pq, ev, (uint16_t)(op[1] % 5)) <= op[1] % 5);
+		break;
+	case 6:
+		if (r->cnt)
+			step_send(r, op[1]);
+		break;
+	default:
+		if (!(p = take(r, 12)))
+			return false;
+		memcpy(r->h.tx_cq + (size_t)(op[1] % r->h.conf.sq_cnt) * 64 + 52, p, 12);
+	}
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static const unsigned flags[] = {
+		MLX5_F_STAMP, 0, MLX5_F_ZIP, MLX5_F_ZIP | MLX5_F_ENHANCED, MLX5_F_STRIDING, MLX5_F_STRIDING | MLX5_F_ZIP,
+		MLX5_F_STRIDING | MLX5_F_ZIP | MLX5_F_ENHANCED, MLX5_F_INLINE,
+	};
+	struct hand_conf c = { .cq_cnt = 64, .rq_cnt = 64, .sq_cnt = 16, .slot_bytes = 256, .slot_cnt = 150, .refill_min = 1 };
+	static struct run r;
+
+	if (bytes < 1)
+		return 0;
+	memset(&r, 0, sizeof(r));
+	c.flags = flags[data[0] % SPW_ARRAY_CNT(flags)];
+	if (c.flags & MLX5_F_STRIDING) {
+		c.strides_log2 = 3;
+		c.rq_cnt = 8;
+		c.slot_cnt = 8 * 12;
+	}
+	demand(hand_open(&r.h, &c) == 0);
+	r.data = data + 1;
+	r.left = bytes - 1;
+	while (step(&r))
+		demand(hand_balanced(&r.h, r.cnt));
+	while (r.cnt) {
+		uint32_t slot = pick(&r, 0);
+
+		spw_port_release_burst(&r.h.pq, &slot, 1);
+	}
+	demand(hand_close(&r.h) == 0);
+	return 0;
+}
