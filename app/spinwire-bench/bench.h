@@ -35,6 +35,7 @@ void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *met
  * people has then been printed to stderr. argv[0] is the benchmark's name. */
 int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out);
+int spw_bench_poll(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_port(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_softhca(int argc, char **argv, struct spw_bench_out *out); /* with rdma-core only */
 

@@ -30,6 +30,8 @@ const struct handoff_case handoff_case[HANDOFF_CASES] = {
 	{"65536 B", 1, 65536}, {"64 x 1500 B", 64, 1500}, {"64 x 9000 B", 64, 9000},
 };
 
+const uint16_t handoff_ctas[HANDOFF_CTAS] = {1, 2, 4, 8, 16, 32, 64};
+
 int handoff_fail(const char *what, int rc)
 {
 	fprintf(stderr, "spinwire-bench: handoff: %s: %s\n", what, rc ? cudaGetErrorString((cudaError_t)rc) : spw_err_text());
@@ -74,6 +76,10 @@ static void latency_report(struct handoff *h, struct spw_bench_out *out)
 
 	samples_report(out, "bare ping-pong", &h->ping);
 	ping = out->row[0].median; /* its p50 comes first */
+	for (uint32_t k = 0; k < HANDOFF_CTAS; k++) {
+		snprintf(name, sizeof(name), "persistent, 1500 B, %u CTAs", handoff_ctas[k]);
+		samples_report(out, name, &h->by_ctas[k]);
+	}
 	for (uint32_t c = 0; c < HANDOFF_CASES; c++) {
 		double p50[HANDOFF_WAYS] = {0};
 
@@ -142,6 +148,8 @@ static void handoff_close(struct handoff *h)
 	for (uint32_t w = 0; w < HANDOFF_WAYS; w++)
 		for (uint32_t c = 0; c < HANDOFF_CASES; c++)
 			free(h->way[w][c].ticks);
+	for (uint32_t k = 0; k < HANDOFF_CTAS; k++)
+		free(h->by_ctas[k].ticks);
 	free(h->ping.ticks);
 	free(h);
 }

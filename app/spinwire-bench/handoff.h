@@ -31,6 +31,9 @@ struct handoff_case {
 };
 extern const struct handoff_case handoff_case[HANDOFF_CASES];
 
+#define HANDOFF_CTAS 7u
+extern const uint16_t handoff_ctas[HANDOFF_CTAS]; /* 1500 B by units of the ring */
+
 struct handoff_samples {
 	uint32_t *ticks;
 	uint32_t cnt;
@@ -54,7 +57,7 @@ struct handoff {
 	struct handoff_words *words, *dev_words;
 	char device[128];
 	uint32_t sms;
-	struct handoff_samples ping, way[HANDOFF_WAYS][HANDOFF_CASES];
+	struct handoff_samples ping, way[HANDOFF_WAYS][HANDOFF_CASES], by_ctas[HANDOFF_CTAS];
 	double read_us[2][HANDOFF_CASES][HANDOFF_RUNS];
 };
 

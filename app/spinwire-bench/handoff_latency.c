@@ -117,10 +117,11 @@ static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct ha
 	return 0;
 }
 
-static int exec_slice(struct handoff *h, enum spw_exec_kind kind, const struct handoff_case *c, struct handoff_samples *s)
+static int exec_slice(struct handoff *h, enum spw_exec_kind kind, uint16_t ctas, const struct handoff_case *c,
+		      struct handoff_samples *s)
 {
 	struct spw_exec_conf conf = {.kind = kind, .ring_cnt = 1, .region = &h->region, .region_cnt = 1, .numa_node = -1,
-				     .batch_cnt = HANDOFF_PLACES, .life_ms = HANDOFF_LIFE_MS};
+				     .batch_cnt = HANDOFF_PLACES, .cta_per_ring = ctas, .life_ms = HANDOFF_LIFE_MS};
 	struct spw_exec *exec;
 	int rc;
 
@@ -195,9 +196,11 @@ int handoff_latency(struct handoff *h)
 
 	for (uint32_t run = 0; !rc && run < HANDOFF_RUNS; run++) {
 		rc = ping_slice(h);
+		for (uint32_t k = 0; !rc && k < HANDOFF_CTAS; k++)
+			rc = exec_slice(h, SPW_EXEC_CUDA_PERSISTENT, handoff_ctas[k], &handoff_case[2], &h->by_ctas[k]);
 		for (uint32_t c = 0; !rc && c < HANDOFF_CASES; c++) {
 			for (uint32_t w = 0; !rc && w < SPW_ARRAY_CNT(kind); w++)
-				rc = exec_slice(h, kind[w], &handoff_case[c], &h->way[w][c]);
+				rc = exec_slice(h, kind[w], 0, &handoff_case[c], &h->way[w][c]);
 			if (!rc)
 				rc = copy_slice(h, &handoff_case[c], &h->way[3][c]);
 			if (!rc)

@@ -18,6 +18,9 @@ static const struct {
 } bench_list[] = {
 	{"handoff", "hand-off of batches to a GPU: latency by payload, throughput by frame size",
 	 spw_bench_handoff},
+#if SPW_HAVE_CUDA
+	{"poll", "what a turn of a GPU warp that polls host memory takes, by how it polls", spw_bench_poll},
+#endif
 	{"loop", "what the pipe costs per frame, beside the null port alone and net_null", spw_bench_loop},
 	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls", spw_bench_port},
 #if SPW_HAVE_MLX5DV

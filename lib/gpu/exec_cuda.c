@@ -233,7 +233,7 @@ static void ring_close(struct spw_exec *exec, struct spw_cuda_ring *r)
 		cudaFreeHost(r->unit);
 	else if (r->unit)
 		cudaFree(r->unit);
-	cudaFree(r->args.frontier);
+	cudaFree(r->args.relay);
 	if (r->ctl)
 		cudaFreeHost(r->ctl);
 }

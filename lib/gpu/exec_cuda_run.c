@@ -62,8 +62,7 @@ static int ring_open(struct spw_exec *exec, uint16_t index)
 	if (!r->ctl)
 		return -ENOMEM;
 	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.ctl, r->ctl, 0));
-	SPW_CUDA_TRY(cudaMalloc((void **)&r->args.frontier, sizeof(*r->args.frontier)));
-	SPW_CUDA_TRY(cudaMemset(r->args.frontier, 0, sizeof(*r->args.frontier)));
+	SPW_CUDA_TRY(cudaMalloc((void **)&r->args.relay, sizeof(*r->args.relay)));
 	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.desc, ring->desc, 0));
 	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.done, ring->done, 0));
 	memcpy(r->args.region_base, exec->region_base, sizeof(r->args.region_base));
@@ -115,6 +114,7 @@ static int persistent_launch(struct spw_exec *exec, struct spw_cuda_ring *r, enu
 	r->asked_to_leave = false;
 	spw_gpu_store_rel64(&r->ctl->beat, spw_tsc_now());
 	spw_gpu_store_rel64(&r->ctl->stop, stop);
+	SPW_CUDA_TRY(cudaMemsetAsync(r->args.relay, 0, sizeof(*r->args.relay), r->stream[0]));
 	rc = exec->conf.handler->cuda->persistent(&r->args, c->threads, r->stream[0]);
 	if (rc)
 		return spw_cuda_err(rc, "launching the resident kernel");

@@ -5,12 +5,13 @@
  *
  *   field            place          writer   reader   order
  *   ---------------  -------------  -------  -------  ---------------------------------------------------------
- *   ctl.stop, .beat  host memory    owner    kernel   relaxed stores; polled about every 100 µs. stop = 1: leave when
+ *   ctl.stop, .beat  host memory    owner    kernel   relaxed stores; read by unit 0 about every 20 µs. stop = 1: leave when
  *                                                     the ring is empty (G3: stored with release after the last push,
  *                                                     read with acquire before the last look at the ring); stop = 2:
  *                                                     leave after the batches that were taken
- *   frontier         device memory  units    units    relaxed, device scope: 1 + the latest batch that a unit has seen; only
- *                                                     says who polls, never what may be read
+ *   relay.stop,.beat device memory  unit 0   units    what unit 0 last read of ctl, at device scope, stop with release: CTAs that
+ *                                                     read one address of host memory wait for each other, 1.4 µs each
+ *                                                     on an H100, so only one of them reads ctl
  *   unit[u].left     host memory    kernel   host     relaxed, system scope (G4): some unit left, so the host tells the
  *                    (persistent)                     others to leave (stop = 2) and launches all of them again
  *   unit[u]          host memory    kernel   kernel   read when the kernel starts, written when it ends; the host looks
@@ -58,7 +59,7 @@ struct spw_kernel_ring {
 	struct spw_gring_done *done;
 	struct spw_kernel_ctl *ctl;
 	struct spw_kernel_unit *unit;
-	uint64_t *frontier;
+	struct spw_kernel_ctl *relay;
 	uint64_t region_base[SPW_REGION_MAX];
 	uint64_t beat_timeout_ns;
 	uint64_t life_ns; /* the kernel leaves after this long, whatever happens; 0: unbounded */

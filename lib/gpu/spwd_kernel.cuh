@@ -7,12 +7,11 @@
  * turn: the one that sees a batch takes it and lays it into one of SPWD_SLOT_CNT slots in shared memory, while the other
  * already polls for the next. The worker warps go through the slots in order, each at its own pace: a frame a warp, or,
  * when frames are few and large, all workers on each frame. The warp that finishes last in a batch writes its completion
- * line, 64 bytes by 8 lanes. A unit that has polled in vain for a while waits at a word in device memory until its batch
- * is one of the next: only those units poll host memory while the ring is idle, since every poll is a trip over the link
- * and delays the others'. No warp waits for a whole CTA, so reading the next descriptors, payload reads of two
+ * line, 64 bytes by 8 lanes. No warp waits for a whole CTA, so reading the next descriptors, payload reads of two
  * batches and the completion of a third are under way at once.
  *
- *   slot.ready    k + 1 once the unit's batch k lies in the slot   poller -> workers    release, acquire (D1)
+ *   slot.gate     opens once the unit's batch k lies in the slot   poller -> workers    release, acquire (D1)
+ *   slot.ready    k + 1 from then on                               poller -> poller     release, acquire
  *   slot.arrived  warps whose share of it is done                  worker -> worker     acq_rel add (D2)
  *   slot.passed   warps that do not need the slot any more         worker -> poller     acq_rel add (D3)
  *
@@ -31,16 +30,16 @@
 #define SPWD_SLOT_CNT    4u
 #define SPWD_POLL_WARPS  2u
 #define SPWD_BAR_POLL    2u
-#define SPWD_CTL_EVERY_NS 100000u /* how often a poller looks at stop and beat */
-#define SPWD_PATIENCE    8u      /* empty polls before a unit looks whether its turn is near */
-#define SPWD_NEAR        2u      /* batches ahead of the latest one seen that idle units poll for */
-#define SPWD_WIDTH_MAX   31u     /* entries a poll may read; lane 31 is for ctl */
+#define SPWD_CTL_EVERY_NS 20000u /* how often unit 0 looks at stop and beat */
+#define SPWD_PATIENCE    8u      /* empty polls before a poll reads no more than the first two entries */
+#define SPWD_WIDTH_MAX   31u     /* entries a poll may read; lane 31 is for the relay */
 #define SPWD_TEAM_FRAMES 8u      /* at most so many frames, one of them over .. */
 #define SPWD_TEAM_BYTES  4096u   /* .. so many bytes: all workers share each frame */
 #define SPWD_FULL        0xffffffffu
 
 struct spwd_slot {
 	uint64_t lo[SPW_GRING_FRAME_MAX], hi[SPW_GRING_FRAME_MAX];
+	uint64_t gate;
 	uint64_t ready;
 	uint64_t seq;
 	uint64_t start_ns;
@@ -216,8 +215,8 @@ static __device__ __forceinline__ bool spwd_wants_team(uint32_t cnt, uint64_t hi
 /* ---- the pollers ------------------------------------------------------------------------------------------ */
 
 struct spwd_watch {
-	uint64_t stop, beat;      /* last seen */
-	uint64_t beat_at, ctl_at; /* when the beat last changed, when ctl was last read */
+	uint64_t stop, beat; /* last seen */
+	uint64_t beat_at;    /* when the beat last changed */
 	uint64_t begin;
 };
 
@@ -239,7 +238,20 @@ static __device__ __forceinline__ void spwd_watch_take(struct spwd_watch *w, uin
 		w->beat_at = now;
 	w->stop = stop;
 	w->beat = beat;
-	w->ctl_at = now;
+}
+
+/* Unit 0 hands on what it reads of ctl (G3: acquire, then release at device scope). */
+static __device__ __noinline__ void spwd_relay(const struct spw_kernel_ring &ring, uint64_t known_stop)
+{
+	uint64_t stop, beat;
+
+	if ((threadIdx.x & 31) == 0) {
+		spwd_sys_load_acq2(ring.ctl, &stop, &beat);
+		spwd_gpu_store_rlx(&ring.relay->beat, beat);
+		if (stop != known_stop)
+			spwd_gpu_store_rel(&ring.relay->stop, stop);
+	}
+	__syncwarp();
 }
 
 /* Slot k % SPWD_SLOT_CNT may take batch k: its last batch has been published and passed by all workers (D3). */
@@ -252,8 +264,8 @@ static __device__ __forceinline__ bool spwd_slot_free(const struct spwd_slot *sl
 }
 
 /* Takes batch k if this warp is the first to claim it. */
-static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *desc, struct spwd_cta *cta,
-						 uint64_t *frontier, uint64_t k, uint64_t seq, uint64_t tag, uint64_t lo, uint64_t hi, uint64_t now,
+static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *desc, struct spwd_cta *cta, uint64_t k,
+						 uint64_t seq, uint64_t tag, uint64_t lo, uint64_t hi, uint64_t now,
 						 uint32_t cnt, uint32_t workers)
 {
 	struct spwd_slot *slot = &cta->slot[k % SPWD_SLOT_CNT];
@@ -265,8 +277,6 @@ static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *de
 		old = spwd_cta_cas(&cta->taken, k, k + 1);
 	if (__shfl_sync(SPWD_FULL, old, 0) != k)
 		return;
-	if (lane == 0 && frontier)
-		spwd_gpu_max_rlx(frontier, seq + 1);
 	if (!spwd_lay(desc, slot, cnt, tag, lo, hi)) {
 		spwd_cta_cas(&cta->leaving, SPW_KERNEL_LEFT_NOT, SPW_KERNEL_LEFT_FAULT);
 		cnt = 0;
@@ -276,15 +286,19 @@ static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *de
 	if (lane == 0)
 		spwd_slot_start(slot, seq, now, cnt, team, (uint32_t)(4 * k % workers), workers);
 	__syncwarp();
-	if (lane == 0)
-		spwd_cta_store_rel(&slot->ready, k + 1); /* D1 */
+	if (lane == 0) {
+		spwd_cta_store_rel(&slot->ready, k + 1);
+		spwd_gate_open(&slot->gate); /* D1 */
+	}
 }
 
 static __device__ void spwd_poll(const struct spw_kernel_ring &ring, struct spwd_cta *cta, uint32_t workers)
 {
 	const uint32_t lane = threadIdx.x & 31, mask = (1u << ring.batch_log2) - 1;
-	struct spwd_watch watch = {0, 0, spwd_now_ns(), 0, spwd_now_ns()};
+	const bool relays = blockIdx.x == 0 && threadIdx.x < 32;
+	struct spwd_watch watch = {0, 0, spwd_now_ns(), spwd_now_ns()};
 	uint32_t width = 2, misses = 0;
+	uint64_t relay_at = 0;
 
 	while (__all_sync(SPWD_FULL, spwd_cta_load_acq(&cta->leaving) == SPW_KERNEL_LEFT_NOT)) {
 		uint64_t k = spwd_cta_load_acq(&cta->taken), seq = cta->first_seq + k * ring.unit_cnt;
@@ -292,22 +306,21 @@ static __device__ void spwd_poll(const struct spw_kernel_ring &ring, struct spwd
 		uint64_t now = __shfl_sync(SPWD_FULL, spwd_now_ns(), 0);
 		const struct spw_gring_desc *desc = &ring.desc[(seq & mask) * SPW_GRING_FRAME_MAX];
 		bool free = spwd_slot_free(&cta->slot[k % SPWD_SLOT_CNT], k, workers), was_stopping = watch.stop, hit;
-		bool ctl = now > watch.ctl_at + SPWD_CTL_EVERY_NS;
 
-		if (misses > SPWD_PATIENCE && !watch.stop)
-			free = free && seq < spwd_gpu_load_rlx(ring.frontier) + SPWD_NEAR;
 		free = __shfl_sync(SPWD_FULL, free, 0);
 		if (!__all_sync(SPWD_FULL, k == __shfl_sync(SPWD_FULL, k, 0)))
 			continue; /* the other warp took a batch between two lanes' loads */
-		/* one instruction: entries by the low lanes, ctl by lane 31 (both G1: acquire; G3) */
-		if ((free && lane < width) || (ctl && lane == 31))
-			spwd_sys_load_acq2(lane == 31 ? (const void *)ring.ctl : (const void *)(desc + lane), &lo, &hi);
-		__syncwarp();
-		if (ctl) {
-			spwd_watch_take(&watch, __shfl_sync(SPWD_FULL, lo, 31), __shfl_sync(SPWD_FULL, hi, 31), now);
-			if (lane == 31)
-				lo = hi = ~tag;
+		if (relays && now > relay_at + SPWD_CTL_EVERY_NS) {
+			spwd_relay(ring, watch.stop);
+			relay_at = now;
 		}
+		/* one instruction: entries by the low lanes, the relay by lane 31 (G1, G3: acquire) */
+		if ((free && lane < width) || lane == 31)
+			spwd_sys_load_acq2(lane == 31 ? (const void *)ring.relay : (const void *)(desc + lane), &lo, &hi);
+		__syncwarp();
+		spwd_watch_take(&watch, __shfl_sync(SPWD_FULL, lo, 31), __shfl_sync(SPWD_FULL, hi, 31), now);
+		if (lane == 31)
+			lo = hi = ~tag;
 		hit = __shfl_sync(SPWD_FULL, spw_gring_has_tag(lo, tag) && spw_gring_has_tag(hi, tag), 0);
 		left = spwd_watch_left(ring, &watch, now);
 		if (!left && !hit && free && was_stopping)
@@ -320,7 +333,7 @@ static __device__ void spwd_poll(const struct spw_kernel_ring &ring, struct spwd
 		if (hit) {
 			uint32_t cnt = spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0));
 
-			spwd_take(desc, cta, ring.frontier, k, seq, tag, lo, hi, now, cnt, workers);
+			spwd_take(desc, cta, k, seq, tag, lo, hi, now, cnt, workers);
 			width = SPW_MIN(cnt, SPWD_WIDTH_MAX);
 			misses = 0;
 		} else if (++misses > SPWD_PATIENCE) {
@@ -328,16 +341,22 @@ static __device__ void spwd_poll(const struct spw_kernel_ring &ring, struct spwd
 		}
 	}
 	spwd_bar_sync(SPWD_BAR_POLL, SPWD_POLL_WARPS * 32);
-	if (threadIdx.x == 0)
+	if (threadIdx.x == 0) {
 		spwd_cta_store_rel(&cta->final, cta->taken);
+		spwd_gate_open(&cta->slot[cta->taken % SPWD_SLOT_CNT].gate); /* where the workers come next, and see final */
+		if (relays && cta->leaving != SPW_KERNEL_LEFT_STOP)
+			spwd_gpu_store_rel(&ring.relay->stop, SPW_KERNEL_STOP_NOW); /* nobody relays any more */
+	}
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------------------ */
 
 static __device__ __forceinline__ void spwd_cta_init(struct spwd_cta *cta, const struct spw_kernel_unit *unit)
 {
-	if (threadIdx.x < SPWD_SLOT_CNT)
+	if (threadIdx.x < SPWD_SLOT_CNT) {
 		cta->slot[threadIdx.x].ready = 0;
+		spwd_gate_init(&cta->slot[threadIdx.x].gate);
+	}
 	if (threadIdx.x == 0) {
 		cta->first_seq = unit->next_seq;
 		cta->frames = unit->frames;
@@ -373,16 +392,16 @@ static __global__ void __launch_bounds__(1024, 1) spwd_persistent(const __grid_c
 		for (uint64_t k = 0;; k++) {
 			struct spwd_slot *slot = &cta.slot[k % SPWD_SLOT_CNT];
 
-			while (!__all_sync(SPWD_FULL, spwd_cta_load_acq(&slot->ready) == k + 1)) /* D1 */
-				if (__all_sync(SPWD_FULL, spwd_cta_load_acq(&cta.final) <= k))
-					goto leave;
+			while (!__all_sync(SPWD_FULL, spwd_gate_try(&slot->gate, k / SPWD_SLOT_CNT & 1))) /* D1 */
+				;
+			if (__all_sync(SPWD_FULL, spwd_cta_load_acq(&cta.final) <= k))
+				break;
 			spwd_work<Body, Writes>(ring, &cta, slot, blockIdx.x, warp - SPWD_POLL_WARPS, workers);
 			__syncwarp();
 			if ((threadIdx.x & 31) == 0)
 				spwd_cta_add(&slot->passed, 1); /* D3 */
 		}
 	}
-leave:
 	spwd_unit_save(&ring.unit[blockIdx.x], &cta, ring.unit_cnt);
 }
 
@@ -408,7 +427,7 @@ static __global__ void __launch_bounds__(1024, 1) spwd_batch(const __grid_consta
 		}
 		__syncwarp();
 		if (hit)
-			spwd_take(desc, &cta, NULL, 0, seq, tag, lo, hi, now,
+			spwd_take(desc, &cta, 0, seq, tag, lo, hi, now,
 				  spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0)), workers);
 		else if (lane == 0)
 			cta.leaving = SPW_KERNEL_LEFT_FAULT;

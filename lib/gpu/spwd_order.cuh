@@ -146,17 +146,14 @@ SPWD void spwd_sys_fence(void)
 
 /* ---- between CTAs, in device memory ---------------------------------------------------------------------- */
 
-SPWD uint64_t spwd_gpu_load_rlx(const uint64_t *p)
+SPWD void spwd_gpu_store_rlx(uint64_t *p, uint64_t v)
 {
-	uint64_t v;
-
-	asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-	return v;
+	asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-SPWD void spwd_gpu_max_rlx(uint64_t *p, uint64_t v)
+SPWD void spwd_gpu_store_rel(uint64_t *p, uint64_t v)
 {
-	asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
 /* ---- between the warps of a CTA ------------------------------------------------------------------------ */
@@ -208,6 +205,30 @@ SPWD uint64_t spwd_cta_cas(uint64_t *p, uint64_t expected, uint64_t desired)
 		     : "r"(spwd_shared_addr(p)), "l"(expected), "l"(desired)
 		     : "memory");
 	return old;
+}
+
+/* A word that warps wait for without taking the others' time: spinning workers would slow the one warp that has work. One
+ * arrival completes a phase; parity is that of the phase waited for, 0 first. Arrival releases, waiting acquires. */
+SPWD void spwd_gate_init(uint64_t *gate)
+{
+	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(spwd_shared_addr(gate)) : "memory");
+}
+
+SPWD void spwd_gate_open(uint64_t *gate)
+{
+	asm volatile("{\n .reg .b64 t;\n mbarrier.arrive.shared.b64 t, [%0];\n}" ::"r"(spwd_shared_addr(gate)) : "memory");
+}
+
+/* Returns whether the phase is complete; waits for it a while. */
+SPWD bool spwd_gate_try(uint64_t *gate, uint32_t parity)
+{
+	uint32_t ok;
+
+	asm volatile("{\n .reg .pred p;\n mbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
+		     : "=r"(ok)
+		     : "r"(spwd_shared_addr(gate)), "r"(parity)
+		     : "memory");
+	return ok != 0;
 }
 
 /* Barrier id over the first threads that name it; a multiple of 32. */

@@ -64,7 +64,6 @@ class Run:
         if json_file:
             cmd += ["--json", self.json_path]
         self.cmd = cmd
-        self.before = remains()
         with open(self.out_path, "wb") as out:
             self.process = spwlab.spawn(cmd, stdout=out, stderr=out, env={**os.environ, **(env or {})})
 
@@ -95,8 +94,8 @@ class Run:
             raise AssertionError(f"spinwire did not end:\n{self.output()}") from None
         check(self.process.returncode == status,
               f"status {self.process.returncode}, expected {status}\n{' '.join(self.cmd)}\n{self.output()}")
-        left = remains() - self.before
-        check(not left, f"left behind: {sorted(left)}")
+        left = remains(self.prefix)
+        check(not left, f"left behind: {left}")
         summary = None
         if os.path.exists(self.json_path):
             with open(self.json_path, encoding="utf-8") as file:
@@ -119,11 +118,11 @@ class Run:
         spwlab.forget_prefix(self.prefix)
 
 
-def remains():
-    """Files and sockets that a run of ours might leave, by name. Empty runtime folders are EAL's own."""
-    places = ["/run/spinwire*", spwlab.runtime_folder("spinwire-e2e-*/*"), "/dev/hugepages/spinwire*",
-              os.path.join(tempfile.gettempdir(), "dpdk*")]
-    return {path for place in places for path in glob.glob(place)}
+def remains(prefix):
+    """Files and sockets that the run with this prefix has left; other runs on the machine have other prefixes."""
+    places = [os.path.join(spwlab.runtime_folder(prefix), "*"), f"/dev/hugepages/{prefix}*", f"/dev/shm/{prefix}*",
+              os.path.join(tempfile.gettempdir(), f"*{prefix}*")]
+    return sorted(path for place in places for path in glob.glob(place))
 
 
 def balanced(summary, frames=None):

@@ -29,26 +29,33 @@ SPW_INLINE bool mlx5_cqe_owned(const uint8_t *cqe, uint32_t lap, const unsigned 
 	return (op & 1u) == (lap & 1u) && op < MLX5_OP_INVALID;
 }
 
-/* The ownership check of the fast path: ours, of this opcode, without error, inline data or compression, in one compare. */
-SPW_INLINE bool mlx5_cqe_plain(const uint8_t *cqe, uint32_t lap, unsigned opcode, const unsigned flags)
+/* What the ownership word of a plain CQE of this lap looks like: ours, of this opcode, without error, inline data or
+ * compression. */
+SPW_INLINE uint32_t mlx5_own_want(uint32_t lap, unsigned opcode, const unsigned flags)
+{
+	return flags & MLX5_F_ENHANCED ? (lap & 0xffu) << 8 | opcode << 4 : opcode << 4 | (lap & 1u);
+}
+
+/* The ownership check of the fast path: one load, one compare. No order by itself: M1 follows. */
+SPW_INLINE bool mlx5_cqe_plain(const uint8_t *cqe, uint32_t want, const unsigned flags)
 {
 	if (flags & MLX5_F_ENHANCED) {
 		spw_be16 v = spw_dma_load((const spw_be16 *)(const void *)&cqe[MLX5_CQE_VALIDITY]);
 
-		return (spw_be16_to_cpu(v) & 0xfffcu) == ((lap & 0xffu) << 8 | opcode << 4);
+		return (spw_be16_to_cpu(v) & 0xfffcu) == want;
 	}
-	return (spw_dma_load(&cqe[MLX5_CQE_OP_OWN]) & ~MLX5_OP_SE) == (opcode << 4 | (lap & 1u));
+	return (spw_dma_load(&cqe[MLX5_CQE_OP_OWN]) & ~MLX5_OP_SE) == want;
 }
 
 /* How many CQEs from ci on are plain: at most cnt, never past the end of the ring (the lap changes there). */
 SPW_INLINE uint32_t mlx5_cqe_plain_cnt(const struct spw_mlx5_queue *q, uint32_t ci, uint32_t cnt, const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ci);
-	uint32_t lap = ci >> q->cq_log2;
+	uint32_t want = mlx5_own_want(ci >> q->cq_log2, SPW_PRM_CQE_RESP_SEND, flags);
 	uint32_t end = SPW_MIN(cnt, q->cq_mask + 1 - (ci & q->cq_mask));
 	uint32_t n = 0;
 
-	while (n < end && mlx5_cqe_plain(cqe + (size_t)n * MLX5_CQE_BYTES, lap, SPW_PRM_CQE_RESP_SEND, flags))
+	while (n < end && mlx5_cqe_plain(cqe + (size_t)n * MLX5_CQE_BYTES, want, flags))
 		n++;
 	return n;
 }

@@ -215,17 +215,20 @@ SPW_INLINE uint32_t rx_holes(const struct spw_mlx5_queue *q)
 /* lkey and byte count of a WQE never change; its address does. The slots land in slot_of straight from the pool. */
 SPW_INLINE void refill_cyclic(struct spw_mlx5_queue *q)
 {
+	const uintptr_t base = (uintptr_t)q->pool->base;
+	const size_t slot_bytes = q->pool->slot_bytes, step = (size_t)1 << q->rq_shift;
 	uint32_t holes = rx_holes(q);
 
 	while (holes) {
 		uint32_t idx = q->rq_pi & q->rq_mask;
 		uint32_t *slot = &q->slot_of[idx];
 		uint32_t n = spw_pool_get(q->pool, slot, SPW_MIN(holes, q->rq_mask + 1 - idx));
+		uint8_t *seg = rx_wqe_seg(q, idx);
 
 		if (!n)
 			break;
-		for (uint32_t i = 0; i < n; i++)
-			spw_prm_wqe_data_set_addr(rx_wqe_seg(q, idx + i), (uintptr_t)spw_pool_slot_addr(q->pool, slot[i]));
+		for (uint32_t i = 0; i < n; i++, seg += step)
+			spw_prm_wqe_data_set_addr(seg, base + slot[i] * slot_bytes);
 		q->rq_pi += n;
 		holes -= n;
 	}

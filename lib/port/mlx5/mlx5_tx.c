@@ -98,7 +98,7 @@ SPW_INLINE void tx_reap(struct spw_mlx5_queue *q, const unsigned flags)
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
 	uint32_t ci = q->tx_cq_ci;
 
-	while (mlx5_cqe_plain(cqe, ci >> q->tx_cq_log2, SPW_PRM_CQE_REQ, 0)) {
+	while (mlx5_cqe_plain(cqe, mlx5_own_want(ci >> q->tx_cq_log2, SPW_PRM_CQE_REQ, 0), 0)) {
 		spw_dma_from_device(); /* [M1] */
 		uint32_t done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - q->sq_ci);
 
