@@ -18,15 +18,18 @@ def sizes(program):
 
 
 def check(text, program):
-    rows = re.findall(r'^ *(\d+) +(\d+) +([\d.]+) +([\d.]+)', text, re.M)
+    number = r'(-?nan|inf|[\d.]+)'
+    rows = re.findall(rf'^ *(\d+) +(\d+) +{number} +{number}', text, re.M)
     if not rows:
         raise peers.Failed('no result line:\n' + text)
     seen = {int(row[0]) for row in rows}
     missing = [s for s in sizes(program) if s is not None and s not in seen]
     if missing:
         raise peers.Failed(f'no result for sizes {missing}:\n' + text)
-    if float(rows[-1][2]) <= 0 or float(rows[-1][3]) <= 0: # of small messages few may pass in a slow minute: 0.00 MB/s
-        raise peers.Failed('the last result is zero:\n' + text)
+    if 'Correlation coefficient' in text:
+        return # perftest could not measure the CPU's clock on a busy machine: its times mean nothing, its counts do
+    if any(row[n] in ('inf', 'nan', '-nan') for row in rows for n in (2, 3)) or float(rows[-1][3]) <= 0:
+        raise peers.Failed('a result is no number, or the last one is zero:\n' + text)
 
 
 def main():
