@@ -194,6 +194,41 @@ static void killed_process_leaves_no_kernel(void **state)
 	assert_true(ns < 200000);
 }
 
+/* A plug-in brings its own CUDA runtime; its kernels run on our rings. SPW_TEST_PLUGIN names examples/handler's. */
+static void plugin_runs_on_the_gpu(void **state)
+{
+	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_LAUNCH, SPW_EXEC_CUDA_GRAPH, SPW_EXEC_CUDA_PERSISTENT};
+	const char *path = getenv("SPW_TEST_PLUGIN");
+
+	(void)state;
+	if (!path)
+		skip();
+	for (uint32_t k = 0; k < SPW_ARRAY_CNT(kind); k++) {
+		struct spw_gring_batch *b;
+		struct rig rig;
+		uint64_t want = 0;
+
+		suite.kind = kind[k];
+		rig_open(&rig, &suite, path, (struct spw_exec_conf){0});
+		b = rig_next(&rig, 0);
+		for (uint32_t i = 0; i < 64; i++) {
+			uint8_t *p = rig_add(&rig, b, i * 2048, 64, 0);
+
+			p[12] = 8;
+			p[13] = i == 63;
+			p[22] = (uint8_t)(i * 3);
+			want += i < 63 ? p[22] : 0;
+		}
+		b = rig_do(&rig, b);
+		assert_int_equal(b->digest, want);
+		assert_int_equal(b->verdict[1], 1ull << 63);
+		assert_int_equal(b->bad[SPW_BAD_not_ip], 1);
+		rig_done(&rig, b);
+		rig_close(&rig);
+	}
+	suite.kind = SPW_EXEC_CUDA_PERSISTENT;
+}
+
 /* ---- helper processes ------------------------------------------------------------------------------------ */
 
 static int stop_and_cont(pid_t pid)
@@ -238,6 +273,7 @@ static int spin_for_ever(void)
 static int run_persistent_only(const char *filter)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(plugin_runs_on_the_gpu),
 		cmocka_unit_test(silence_is_survived),
 		cmocka_unit_test(units_that_leave_apart_come_back),
 		cmocka_unit_test(bounded_life_is_renewed),
