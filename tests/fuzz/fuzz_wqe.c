@@ -74,7 +74,9 @@ static uint32_t make_pd(struct hca_ctx *ctx)
 	struct command c = {0};
 
 	execute(ctx, IB_USER_VERBS_CMD_ALLOC_PD, &c, sizeof(struct ib_uverbs_alloc_pd), 0);
-	return ((struct ib_uverbs_alloc_pd_resp *)c.out)->pd_handle;
+	const struct ib_uverbs_alloc_pd_resp *resp = (const void *)c.out;
+
+	return resp->pd_handle;
 }
 
 static uint32_t make_mr(struct hca_ctx *ctx, uint32_t pd)
@@ -87,7 +89,9 @@ static uint32_t make_mr(struct hca_ctx *ctx, uint32_t pd)
 	r->pd_handle = pd;
 	r->access_flags = 0xf;
 	execute(ctx, IB_USER_VERBS_CMD_REG_MR, &c, sizeof(*r), 0);
-	return ((struct ib_uverbs_reg_mr_resp *)c.out)->lkey;
+	const struct ib_uverbs_reg_mr_resp *resp = (const void *)c.out;
+
+	return resp->lkey;
 }
 
 static uint32_t make_cq(struct hca_ctx *ctx, uint32_t uar)
@@ -104,7 +108,9 @@ static uint32_t make_cq(struct hca_ctx *ctx, uint32_t uar)
 	d->flags = MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX;
 	d->uar_page_index = (uint16_t)uar;
 	execute(ctx, IB_USER_VERBS_CMD_CREATE_CQ, &c, sizeof(*r), sizeof(*d));
-	return ((struct ib_uverbs_create_cq_resp *)c.out)->cq_handle;
+	const struct ib_uverbs_create_cq_resp *resp = (const void *)c.out;
+
+	return resp->cq_handle;
 }
 
 static struct hca_qp *make_qp(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, uint32_t uar, uint8_t type)
@@ -127,7 +133,9 @@ static struct hca_qp *make_qp(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, uin
 	d->flags = MLX5_QP_FLAG_UAR_PAGE_INDEX;
 	d->bfreg_index = uar;
 	execute(ctx, IB_USER_VERBS_CMD_CREATE_QP, &c, sizeof(*r), sizeof(*d));
-	return hca_obj_find(ctx, HCA_QP, ((struct ib_uverbs_create_qp_resp *)c.out)->qp_handle);
+	const struct ib_uverbs_create_qp_resp *resp = (const void *)c.out;
+
+	return hca_obj_find(ctx, HCA_QP, resp->qp_handle);
 }
 
 static void move_qp(struct hca_ctx *ctx, struct hca_qp *qp, uint8_t state, uint32_t mask)
@@ -198,8 +206,10 @@ static void work(struct hca_uar *uar, uint8_t bbs, uint8_t receives)
 
 static void check_canaries(void)
 {
+	const uint8_t *below = (const uint8_t *)((uintptr_t)MR_AT - MR_BYTES);
+
 	for (uint32_t i = 0; i < MR_BYTES; i++)
-		if (MR_AT[-1 - (int)i] != CANARY || MR_AT[MR_BYTES + i] != CANARY)
+		if (below[i] != CANARY || MR_AT[MR_BYTES + i] != CANARY)
 			die("bytes outside the region were written");
 }
 
