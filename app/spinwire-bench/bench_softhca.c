@@ -176,6 +176,8 @@ static int column_of(const char *out, uint32_t column, double *value_out)
 {
 	const char *row = NULL;
 
+	if (strstr(out, "Correlation coefficient")) /* perftest could not measure the CPU's clock */
+		return -EAGAIN;
 	for (const char *line = out; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
 		double a, b, c;
 
