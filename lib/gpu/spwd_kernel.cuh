@@ -284,7 +284,7 @@ static __device__ __forceinline__ void spwd_take(const struct spw_gring_desc *de
 	__syncwarp();
 	team = spwd_wants_team(cnt, lane < cnt ? slot->hi[lane] : 0);
 	if (lane == 0)
-		spwd_slot_start(slot, seq, now, cnt, team, (uint32_t)(4 * k % workers), workers);
+		spwd_slot_start(slot, seq, now, cnt, team, ((uint32_t)k & 7) * workers / 8, workers);
 	__syncwarp();
 	if (lane == 0) {
 		spwd_cta_store_rel(&slot->ready, k + 1);
