@@ -196,16 +196,19 @@ SPW_HD SPW_INLINE uint32_t spw_window_be16(struct spw_window win, uint32_t off)
 }
 
 /* ---- walking over all bytes -------------------------------------------------------------------------
- * The frame lies on a grid of 16-byte cells. A chunk is one cell: its bytes in memory order in w[], bytes of the cell
- * that are outside the frame as 0. Lanes take cells in turn, SPW_WALK_DEPTH loads in flight each; the turns are
- * aligned to the END: the last cell belongs to the last lane, and a lane's cells are exactly cnt cells apart, so that
- * position-dependent sums (a CRC) can be combined. Before a lane's first cell come empty chunks (len 0).
+ * The frame lies on a grid of 16-byte cells that begins at the multiple of 128 at or below its address. A chunk is one
+ * cell: its bytes in memory order in w[], bytes of the cell that are outside the frame as 0. Lanes take cells in turn,
+ * SPW_WALK_DEPTH loads in flight each, so the cells of 8 lanes are one whole line of memory. Lane idx has the cells
+ * idx, idx + cnt, idx + 2 cnt ...; cells outside the frame come as empty chunks (len 0).
  *
  *   spw_for_each_chunk(c, frame, lanes)
  *           sum += c->w[0];
  *
- * No break out of it. */
+ * No break out of it. The device loads whole cells, as memory hands out nothing smaller than 32 bytes, and clears what is
+ * not the frame's before anyone sees it; slots are multiples of 64 bytes, so a cell never leaves its slot. The host
+ * touches the frame's bytes only. */
 #define SPW_WALK_DEPTH 4
+#define SPW_WALK_LINE  128u
 
 struct spw_chunk {
 	uint32_t w[4];
@@ -214,53 +217,45 @@ struct spw_chunk {
 };
 
 struct spw_walk {
-	uint8_t *base;          /* frame address rounded down to the grid */
-	uint32_t head, end;     /* first byte of the frame on the grid, and the one after its last */
-	int32_t cell;           /* this lane's next; negative before the frame */
-	uint32_t stride;        /* lanes */
-	uint32_t turns;         /* left */
+	uint8_t *base;      /* where the grid begins */
+	uint32_t head, end; /* first byte of the frame on the grid, and the one after its last */
+	uint32_t cell;      /* this lane's next */
+	uint32_t stride;    /* lanes */
+	uint32_t turns;     /* left */
 	struct spw_chunk chunk[SPW_WALK_DEPTH];
 };
+
+/* The grid's last cell of a frame. */
+SPW_HD SPW_INLINE uint32_t spw_walk_last_cell(const struct spw_frame *frame)
+{
+	return ((uint32_t)((uintptr_t)frame->addr & (SPW_WALK_LINE - 1)) + frame->len - 1) / 16;
+}
 
 SPW_HD SPW_INLINE struct spw_walk spw_walk_begin(const struct spw_frame *frame, struct spw_lanes lanes)
 {
 	struct spw_walk walk;
-	uint32_t cells, per_turn = lanes.cnt * SPW_WALK_DEPTH;
+	uint32_t per_turn = lanes.cnt * SPW_WALK_DEPTH;
 
-	walk.head = (uint32_t)((uintptr_t)frame->addr & 15);
+	walk.head = (uint32_t)((uintptr_t)frame->addr & (SPW_WALK_LINE - 1));
 	walk.base = frame->addr - walk.head;
 	walk.end = walk.head + frame->len;
 	walk.stride = lanes.cnt;
-	cells = frame->len ? (walk.end + 15) / 16 : 0;
-	walk.turns = (cells + per_turn - 1) / per_turn;
-	walk.cell = (int32_t)(lanes.idx + cells) - (int32_t)(walk.turns * per_turn);
+	walk.turns = frame->len ? (spw_walk_last_cell(frame) + per_turn) / per_turn : 0;
+	walk.cell = lanes.idx;
 	return walk;
 }
 
-SPW_HD SPW_INLINE void spw_cell_load(const struct spw_walk *walk, int32_t cell, struct spw_chunk *c)
+/* Which bytes of its cell a chunk has. */
+SPW_HD SPW_INLINE void spw_cell_place(const struct spw_walk *walk, uint32_t cell, struct spw_chunk *c)
 {
-	uint32_t at = 16 * (uint32_t)cell, lo, hi;
+	uint32_t at = 16 * cell, lo = SPW_MAX(at, walk->head), hi = SPW_MIN(at + 16, walk->end);
 
 	c->w[0] = c->w[1] = c->w[2] = c->w[3] = 0;
-	c->len = 0;
-	c->off = 0;
-	if (cell < 0)
-		return;
-	lo = SPW_MAX(at, walk->head);
-	hi = SPW_MIN(at + 16, walk->end);
-	c->len = hi - lo;
+	c->len = hi > lo ? hi - lo : 0;
 	c->off = (int32_t)(at - walk->head);
-#ifdef __CUDA_ARCH__
-	if (c->len == 16)
-		spwd_load_16(walk->base + at, c->w);
-	else
-		spwd_load_edge(walk->base + at, lo - at, hi - at, c->w);
-#else
-	__builtin_memcpy((uint8_t *)c->w + (lo - at), walk->base + lo, hi - lo);
-#endif
 }
 
-/* Loads this lane's chunks of one turn. Returns false after the last. */
+/* Loads this lane's chunks of one turn: all loads first, then what is not the frame's is cleared. False after the last. */
 SPW_HD SPW_INLINE bool spw_walk_load(struct spw_walk *walk)
 {
 	if (!walk->turns)
@@ -269,10 +264,26 @@ SPW_HD SPW_INLINE bool spw_walk_load(struct spw_walk *walk)
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
-	for (int i = 0; i < SPW_WALK_DEPTH; i++) {
-		spw_cell_load(walk, walk->cell, &walk->chunk[i]);
-		walk->cell += (int32_t)walk->stride;
+	for (uint32_t i = 0; i < SPW_WALK_DEPTH; i++) {
+		struct spw_chunk *c = &walk->chunk[i];
+
+		spw_cell_place(walk, walk->cell + i * walk->stride, c);
+#ifdef __CUDA_ARCH__
+		spwd_load_16_if(c->len, walk->base + 16 * (uint64_t)(walk->cell + i * walk->stride), c->w);
 	}
+#pragma unroll
+	for (uint32_t i = 0; i < SPW_WALK_DEPTH; i++) {
+		struct spw_chunk *c = &walk->chunk[i];
+
+		if (c->len - 1 < 15)
+			spwd_cell_clear(c->w, c->off < 0 ? (uint32_t)-c->off : 0, c->len);
+#else
+		if (c->len)
+			__builtin_memcpy((uint8_t *)c->w + (c->off < 0 ? -c->off : 0),
+					 walk->base + walk->head + (c->off < 0 ? 0 : c->off), c->len);
+#endif
+	}
+	walk->cell += SPW_WALK_DEPTH * walk->stride;
 	return true;
 }
 

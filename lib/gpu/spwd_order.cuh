@@ -27,25 +27,12 @@ SPWD uint32_t spwd_load_u8(const void *p)
 	return v;
 }
 
-SPWD uint32_t spwd_load_u16(const void *p)
-{
-	uint16_t v;
-
-	asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
-	return v;
-}
-
 SPWD uint32_t spwd_load_u32(const void *p)
 {
 	uint32_t v;
 
 	asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
 	return v;
-}
-
-SPWD void spwd_load_8(const void *p, uint32_t *w)
-{
-	asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(p));
 }
 
 /* p is a multiple of 16. */
@@ -56,47 +43,26 @@ SPWD void spwd_load_16(const void *p, uint32_t *w)
 		     : "l"(p));
 }
 
-/* Puts len (1, 2 or 4) bytes v at byte at of the cell. */
-SPWD void spwd_cell_put(uint32_t *w, uint32_t at, uint32_t v)
+/* The same where wanted is not 0; w is left as it is where it is. No branch, so that several stay in flight. */
+SPWD void spwd_load_16_if(uint32_t wanted, const void *p, uint32_t *w)
 {
-	v <<= 8 * (at & 3);
-	w[0] |= at >> 2 == 0 ? v : 0;
-	w[1] |= at >> 2 == 1 ? v : 0;
-	w[2] |= at >> 2 == 2 ? v : 0;
-	w[3] |= at >> 2 == 3 ? v : 0;
+	asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %5, 0;\n"
+		     " @p ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+		     : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
+		     : "l"(p), "r"(wanted));
 }
 
-/* Bytes [lo, hi) of the 16-byte cell at p, not all of it, into zeroed w. A cell at the frame's start is read in pieces
- * from its end, one at the frame's end in pieces from its start: 8, 4, 2, 1 bytes, each aligned, all in flight at once.
- * A frame inside one cell is read byte by byte. */
-SPWD void spwd_load_edge(const uint8_t *p, uint32_t lo, uint32_t hi, uint32_t *w)
+/* Keeps bytes [lo, lo + len) of a cell and clears the others. */
+SPWD void spwd_cell_clear(uint32_t *w, uint32_t lo, uint32_t len)
 {
-	uint32_t n = hi - lo, at4, at2, at1, v4 = 0, v2 = 0, v1 = 0, v8[2] = {0, 0};
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int from = (int)lo - 4 * i, to = from + (int)len;
 
-	if (lo && hi < 16) {
-#pragma unroll 1
-		for (uint32_t i = lo; i < hi; i++)
-			spwd_cell_put(w, i, spwd_load_u8(p + i));
-		return;
+		from = from < 0 ? 0 : from > 4 ? 4 : from;
+		to = to < 0 ? 0 : to > 4 ? 4 : to;
+		w[i] &= (uint32_t)(0xffffffffull << (8 * from)) & (uint32_t)(0xffffffffull >> (8 * (4 - to)));
 	}
-	at4 = lo ? 12 - (n & 8) : n & 8;
-	at2 = lo ? 14 - (n & 12) : n & 12;
-	at1 = lo ? 15 - (n & 14) : n & 14;
-	if (n & 8)
-		spwd_load_8(p + (lo ? 8 : 0), v8);
-	if (n & 4)
-		v4 = spwd_load_u32(p + at4);
-	if (n & 2)
-		v2 = spwd_load_u16(p + at2);
-	if (n & 1)
-		v1 = spwd_load_u8(p + at1);
-	w[0] = lo ? 0 : v8[0];
-	w[1] = lo ? 0 : v8[1];
-	w[2] = lo ? v8[0] : 0;
-	w[3] = lo ? v8[1] : 0;
-	spwd_cell_put(w, at4, v4);
-	spwd_cell_put(w, at2, v2);
-	spwd_cell_put(w, at1, v1);
 }
 
 /* Bytes 4 * lane .. 4 * lane + 3 of a frame, 0 past its end. */

@@ -98,7 +98,7 @@ static __device__ __noinline__ uint32_t spwd_crc32c_short(const uint8_t *addr, u
 static __device__ __forceinline__ bool spwd_crc32c_matches(const struct spw_frame *part, struct spw_lanes lanes,
 							   uint32_t trailer)
 {
-	uint32_t reg = 0, want = ~trailer, pad, one_turn;
+	uint32_t reg = 0, want = ~trailer, pad, one_turn, behind;
 
 	if (part->len < 16)
 		return spwd_crc32c_short(part->addr, part->len) == want;
@@ -116,7 +116,9 @@ static __device__ __forceinline__ bool spwd_crc32c_matches(const struct spw_fram
 		reg ^= spwd_gf_shift<64>(c->w[2] ^ spwd_crc32c_start(c->off + 8));
 		reg ^= spwd_gf_shift<32>(c->w[3] ^ spwd_crc32c_start(c->off + 12));
 	}
-	reg = spw_lanes_xor(lanes, spwd_gf_shift_cells(reg, lanes.cnt - 1 - lanes.idx, lanes.cnt));
+	/* from this lane's last cell to the frame's: a lane without cells has 0 to shift */
+	behind = (spw_walk_last_cell(part) % lanes.cnt + lanes.cnt - lanes.idx) % lanes.cnt;
+	reg = spw_lanes_xor(lanes, spwd_gf_shift_cells(reg, behind, lanes.cnt));
 	pad = (0u - (uint32_t)(uintptr_t)(part->addr + part->len)) & 15;
 	for (uint32_t i = 0; i < pad * 8; i++)
 		want = spwd_gf_x(want);
