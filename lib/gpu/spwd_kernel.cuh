@@ -164,7 +164,7 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 		}
 		if (hit) {
 			width = SPW_MIN(spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0)), SPWD_WIDTH_MAX);
-			spwd_take<Body, Writes>(ring, desc, cta, k, seq, tag, lo, hi, now, true, workers);
+			spwd_take<Body, Writes>(ring, desc, cta, k, seq, tag, lo, hi, spwd_now_ns(), true, workers);
 			misses = 0;
 		} else if (++misses > SPWD_PATIENCE) {
 			width = 2;
