@@ -171,6 +171,11 @@ static int set_linger(struct gen_conf *conf, const char *value)
 	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->linger_ns);
 }
 
+static int set_link_wait(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->link_wait_ns);
+}
+
 static int set_echo(struct gen_conf *conf, const char *value)
 {
 	conf->expect_echo = !strcmp(value, "yes");
@@ -233,6 +238,7 @@ static const struct gen_option {
 	{"flows", set_flows, "16", "flows, by UDP source port"},
 	{"seconds", set_seconds, "10s", "how long the plan runs"},
 	{"linger", set_linger, "1s", "how long to wait for the last echo"},
+	{"link-wait", set_link_wait, "10s", "how long to wait for the port's link before the plan starts"},
 	{"echo", set_echo, "yes", "whether frames are expected back"},
 	{"seed", set_seed, "1", "the same seed is the same plan"},
 	{"run", set_run, NULL, "number of the run in every frame; echoes of others are refused (default: from the clock)"},

@@ -68,6 +68,8 @@ static void print_shortfall(const struct gen_run *run, const struct totals *t)
 {
 	double seconds = (double)run->ran_ns * 1e-9;
 
+	if (run->link_wait_ns && !run->link_seen)
+		printf("  the link did not come up within %.1f s; the plan ran all the same\n", (double)run->link_wait_ns * 1e-9);
 	if (t->unsent == 0)
 		return;
 	printf("  the path did not carry the plan: %.0f of %.0f frames/s were sent; refused by the port in %" PRIu64

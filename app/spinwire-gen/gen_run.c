@@ -158,10 +158,21 @@ static void give_back(struct gen_run *run)
 	spw_port_release_burst(run->queue, run->empty, (uint16_t)run->empty_cnt);
 }
 
+/* A plan that starts on a link that is still coming up measures the link. */
+static void wait_for_link(struct gen_run *run)
+{
+	struct spw_port_event event;
+
+	run->start_tsc = spw_tsc_now();
+	while (!run->link_seen && now_ns(run) < run->link_wait_ns && !spw_thr_load_rlx(run->stop))
+		run->link_seen = spw_port_events(run->queue, &event, 1) && event.kind == SPW_PORT_EVENT_LINK_UP;
+}
+
 void gen_run(struct gen_run *run)
 {
 	uint32_t turns = 0;
 
+	wait_for_link(run);
 	run->start_tsc = spw_tsc_now();
 	while (now_ns(run) < run->end_ns && !spw_thr_load_rlx(run->stop)) {
 		struct spw_port_event event;
@@ -192,6 +203,7 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf)
 	run->stop = conf->stop;
 	run->end_ns = conf->seconds_ns;
 	run->linger_ns = conf->linger_ns;
+	run->link_wait_ns = conf->link_wait_ns;
 	run->headroom = conf->headroom;
 	run->run = conf->frame.run;
 	run->expect_echo = conf->expect_echo;

@@ -36,6 +36,7 @@ struct gen_run_conf {
 	const struct spw_tsc *tsc;
 	uint64_t seconds_ns;             /* how long the plan runs */
 	uint64_t linger_ns;              /* how long to wait for echoes after that */
+	uint64_t link_wait_ns;           /* how long to wait for the link before the plan starts; 0: not at all */
 	bool expect_echo;                /* false: a sink is at the other end, nobody lingers */
 	const uint32_t *stop;            /* set by a signal: ends the plan now */
 };
@@ -46,10 +47,11 @@ struct gen_run {
 	const struct spw_pool *pool;
 	const struct spw_tsc *tsc;
 	const uint32_t *stop;
-	uint64_t start_tsc, end_ns, linger_ns;
+	uint64_t start_tsc, end_ns, linger_ns, link_wait_ns;
 	uint32_t headroom;
 	uint16_t run;
 	bool expect_echo;
+	bool link_seen;                  /* the port said that its link is up */
 	struct gen_headers headers;
 	struct gen_plan plan;
 	uint32_t *next_seq;              /* by flow */

@@ -68,7 +68,8 @@ static int open_all(struct gen *gen)
 	return gen_run_init(&gen->run, &(struct gen_run_conf){
 		.queue = &gen->port->queue[0], .pool = &gen->pool, .headroom = gen->port->caps.slot_headroom,
 		.frame = gen->conf.frame, .plan = gen->conf.plan, .tsc = &gen->tsc, .seconds_ns = gen->conf.seconds_ns,
-		.linger_ns = gen->conf.linger_ns, .expect_echo = gen->conf.expect_echo, .stop = &gen->stop});
+		.linger_ns = gen->conf.linger_ns,
+		.link_wait_ns = gen->conf.link_wait_ns, .expect_echo = gen->conf.expect_echo, .stop = &gen->stop});
 }
 
 static int lcore_main(void *arg)

@@ -40,6 +40,7 @@ struct null_queue {
 	uint32_t flow_mask;
 	enum null_pattern pattern;
 	enum null_bad bad;
+	bool link_told;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
 struct null_port {
@@ -164,9 +165,16 @@ static uint16_t null_lend(void *queue, uint32_t *slot, uint16_t cnt)
 	return (uint16_t)n;
 }
 
-static uint16_t null_events(void *queue SPW_UNUSED, struct spw_port_event *event SPW_UNUSED, uint16_t cnt SPW_UNUSED)
+/* Its link is up from the start, and that is all that ever happens to it. */
+static uint16_t null_events(void *queue, struct spw_port_event *event, uint16_t cnt)
 {
-	return 0;
+	struct null_queue *q = queue;
+
+	if (spw_likely(q->link_told) || !cnt)
+		return 0;
+	q->link_told = true;
+	*event = (struct spw_port_event){.kind = SPW_PORT_EVENT_LINK_UP, .text = "null: the link is up"};
+	return 1;
 }
 
 /* ---- control path --------------------------------------------------------------------------------- */

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spinwire-gen: what it sends is what it says, and what comes back is counted from the intended time."""
+import json
+import os
+import signal
+import subprocess
+
+import spwtest
+from spwtest import Run, balanced, check, equal, spwlab
+
+GEN = os.environ["SPINWIRE_GEN"]
+COUNTS = ["intended", "sent", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
+
+
+def generate(app, folder, lcores=None, status=0, limit=120):
+    """One run of the source: (summary, output)."""
+    place = spwlab.Cores()
+    path = os.path.join(folder, "gen.json")
+    prefix = spwlab.prefix("gen")
+    cmd = [GEN, *spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix), "--", *app, "--json", path]
+    try:
+        done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=limit, check=False)
+    finally:
+        spwlab.forget_prefix(prefix)
+    equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}")
+    summary = None
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            summary = json.load(file)
+        adds_up(summary)
+    return summary, done.stdout
+
+
+def adds_up(gen):
+    equal(gen["schema"], "spinwire.gen/1", "schema")
+    for name in COUNTS:
+        check(isinstance(gen[name], int) and gen[name] >= 0, f"{name} is {gen[name]!r}")
+    equal(gen["intended"], gen["sent"] + gen["unsent"], "intended = sent + unsent")
+    equal(sum(flow["sent"] for flow in gen["flows"]), gen["sent"], "flows' sent")
+    equal(sum(flow["echoed"] for flow in gen["flows"]), gen["echoed"], "flows' echoed")
+    equal(gen["round_trip"]["count"], gen["echoed"], "round trips")
+
+
+def through_spinwire(handler, options, extra=()):
+    """The source on one end of net_memif, spinwire on the other: (generator's summary, its output, spinwire's summary)."""
+    with spwlab.scratch() as folder:
+        sock = os.path.join(folder, "memif.sock")
+        port = f"ethdev:net_memif0,role=server,socket={sock},socket-abstract=no"
+        with Run(["--port", port, "--handler", handler, "--executor", "inline", "--seconds", "100", *extra]) as run:
+            run.wait_ready()
+            gen, out = generate(["--port", port.replace("server", "client"), *options], folder)
+            run.signal(signal.SIGINT)
+            return gen, out, run.finish()
+
+
+def test_echo():
+    """Every frame that spinwire echoed came back whole, in order, once; both sides' counts agree."""
+    gen, _, summary = through_spinwire("echo", ["--rate", "20kpps", "--schedule", "poisson", "--seconds", "1s", "--flows", "7"])
+    balanced(summary)
+    check(gen["sent"] > 0, "nothing was sent")
+    equal(summary["ledger"]["received"], gen["sent"], "frames that spinwire received")
+    equal(summary["ledger"]["echoed"], gen["echoed"], "echoes")
+    equal([gen[name] for name in ("duplicated", "reordered", "corrupted", "foreign", "old_run")], [0] * 5, "strange frames")
+    equal(len(gen["flows"]), 7, "flows")
+
+
+def test_imix_crc32c():
+    """The crc32c handler finds the trailer of every frame right: generator and handler mean the same bytes."""
+    gen, _, summary = through_spinwire("crc32c", ["--rate", "20kpps", "--size", "imix", "--seconds", "1s", "--echo", "no"])
+    balanced(summary)
+    equal(summary["ledger"]["consumed"], summary["ledger"]["executed"], "right trailers")
+    equal(summary["ledger"]["executed"] + sum(summary["ledger"]["dropped"].values()), gen["sent"], "frames")
+    equal(gen["lost"], 0, "lost, with nobody to echo")
+
+
+def test_lost_is_said():
+    """A sink echoes nothing: every percentile of the round trip is among the lost, and none is a number."""
+    gen, out, summary = through_spinwire("null", ["--rate", "10kpps", "--seconds", "1s", "--linger", "100ms"])
+    balanced(summary)
+    equal(gen["lost"], gen["sent"], "lost")
+    equal({gen["round_trip"][f"p{p}_ns"] for p in ("50", "99", "999")}, {"lost"}, "percentiles")
+    check("lost" in out, "the table does not say lost")
+
+
+def test_too_fast():
+    """A rate that no path carries: it says so, and what it did."""
+    gen, out, summary = through_spinwire("null", ["--rate", "1Gpps", "--seconds", "1s", "--echo", "no"])
+    balanced(summary)
+    check(gen["unsent"] > 0, "a thousand million frames a second were sent")
+    check("did not carry the plan" in out, out)
+
+
+def test_nobody_there():
+    """No peer: it waits as long as it was told, says so, and every frame is unsent."""
+    with spwlab.scratch() as folder:
+        port = f"ethdev:net_memif0,role=server,socket={folder}/memif.sock,socket-abstract=no"
+        gen, out = generate(["--port", port, "--seconds", "1s", "--rate", "1kpps", "--link-wait", "1s"], folder)
+    equal(gen["sent"], 0, "sent to nobody")
+    check("did not come up" in out, out)
+
+
+def bad(options, says):
+    with spwlab.scratch() as folder:
+        _, out = generate(options, folder, status=1)
+    lines = [line for line in out.splitlines() if "error" in line]
+    check(len(lines) == 1 and all(word in lines[0] for word in says), f"{says} not said in one line:\n{out}")
+
+
+def test_bad_input():
+    bad([], ["--port"])
+    bad(["--port", "null:size=64", "--rate", "fast"], ["--rate", "fast"])
+    bad(["--port", "null:size=64", "--schedule", "sometimes"], ["--schedule", "poisson"])
+    bad(["--port", "null:size=64", "--size", "10"], ["10", "64"])
+    bad(["--port", "null:size=64", "--schedule", "capture", "--capture", "/nonexistent.pcap"], ["/nonexistent.pcap"])
+    bad(["--port", "null:size=64", "--colour", "blue"], ["--colour"])
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
