@@ -29,7 +29,7 @@
 #define DEEP_AFTER_NS 50000000ull
 #define YIELD_EVERY 8192u       /* turns; a yield costs microseconds even with nobody to yield to */
 #define STOLEN_NS 300000ull     /* a turn without work that took so long: others want this core */
-#define MODEST_NS 1000000000ull /* then nap, not spin, for so long */
+#define MODEST_TIMES 10u        /* then nap, not spin, for so many times as long */
 
 static struct {
 	pthread_mutex_t lock;  /* the list, and the thread's life */
@@ -165,7 +165,7 @@ static void loop(void)
 		work = all_rounds(now_ns);
 		pthread_mutex_unlock(&run.lock);
 		if (idle_turns && now_ns - turn_ns > STOLEN_NS)
-			modest_until_ns = now_ns + MODEST_NS;
+			modest_until_ns = now_ns + MODEST_TIMES * (now_ns - turn_ns);
 		turn_ns = now_ns;
 		if (work) {
 			busy_ns = now_ns;
