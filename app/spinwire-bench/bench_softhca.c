@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * How fast the software ConnectX is, as third-party programs see it: perftest pairs, raw frames through
- * direct verbs, testpmd on net_mlx5, and what an idle NIC thread costs. Cases are taken in turn, so many times.
+ * direct verbs, and what an idle NIC thread costs. Cases are taken in turn, so many times. testpmd on net_mlx5
+ * wants root and a network namespace: tests/softhca/testpmd.py --rate SECONDS.
  */
 #include <arpa/inet.h>
 #include <errno.h>
