@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,11 +26,11 @@
 #define SPIN_CORES 4        /* two processes, each with an application and a NIC thread that spin */
 #define SPIN_NS 1000000ull  /* after the last work */
 #define NAP_NS 20000ull
-#define NAP_DEEP_NS 1000000ull /* 1000 wake-ups a second cost 1 to 2 % of a core */
+#define NAP_DEEP_NS 2000000ull /* 1000 wake-ups a second cost 2 % of a core, 500 half of that */
 #define DEEP_AFTER_NS 50000000ull
 #define YIELD_EVERY 8192u       /* turns; a yield costs microseconds even with nobody to yield to */
-#define STOLEN_NS 300000ull     /* a turn without work that took so long: others want this core */
-#define MODEST_NS 1000000000ull /* then nap, not spin, for so long */
+#define STOLEN_NS 300000ull     /* a turn that took so long, with a preemption: others want this core */
+#define MODEST_TIMES 10u        /* then nap, not spin, for so many times as long */
 
 static struct {
 	pthread_mutex_t lock;  /* the list, and the thread's life */
@@ -147,11 +148,26 @@ static bool cores_to_spare(void)
 	return run.mask_saved ? CPU_COUNT(&run.mask) >= SPIN_CORES : sysconf(_SC_NPROCESSORS_ONLN) >= SPIN_CORES;
 }
 
+/* True if the scheduler took the core away since the last call. A turn may also be long because a command
+ * held the lock, or because the hypervisor ran something else; napping helps in neither case. */
+static bool preempted(long *seen)
+{
+	struct rusage u;
+	bool yes;
+
+	if (getrusage(RUSAGE_THREAD, &u))
+		return true;
+	yes = u.ru_nivcsw != *seen;
+	*seen = u.ru_nivcsw;
+	return yes;
+}
+
 static void loop(void)
 {
 	const bool spin = cores_to_spare();
 	uint64_t busy_ns = nic_now_ns(), turn_ns = busy_ns, modest_until_ns = 0;
 	uint32_t idle_turns = 0;
+	long switches = 0;
 
 	while (!spw_thr_load_acq(&run.stop)) {
 		const uint64_t now_ns = nic_now_ns();
@@ -164,8 +180,8 @@ static void loop(void)
 		pthread_mutex_lock(&run.lock);
 		work = all_rounds(now_ns);
 		pthread_mutex_unlock(&run.lock);
-		if (idle_turns && now_ns - turn_ns > STOLEN_NS)
-			modest_until_ns = now_ns + MODEST_NS;
+		if (idle_turns && now_ns - turn_ns > STOLEN_NS && preempted(&switches))
+			modest_until_ns = now_ns + MODEST_TIMES * (now_ns - turn_ns);
 		turn_ns = now_ns;
 		if (work) {
 			busy_ns = now_ns;
