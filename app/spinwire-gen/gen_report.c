@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "base/spw_err.h"
+#include "app_json.h"
 #include "gen_report.h"
 
 #define FLOW_ROWS_MAX 1024u /* of the JSON; more flows are summed only */
@@ -160,17 +157,7 @@ static json_t *summary(const struct gen_run *run, const struct gen_report *what,
 int gen_report_json(const struct gen_run *run, const struct gen_report *what, const char *path)
 {
 	struct totals t;
-	json_t *top;
-	int rc;
 
 	sum_up(run, what, &t);
-	top = summary(run, what, &t);
-	if (!top)
-		return spw_err(ENOMEM, "no memory for the JSON summary");
-	if (!strcmp(path, "-"))
-		rc = json_dumpf(top, stdout, JSON_INDENT(1)) || putchar('\n') == EOF;
-	else
-		rc = json_dump_file(top, path, JSON_INDENT(1));
-	json_decref(top);
-	return rc ? spw_err(EIO, "--json %s: cannot write: %s", path, strerror(errno)) : 0;
+	return app_json_write(summary(run, what, &t), path);
 }

@@ -3,7 +3,6 @@
  *
  * The summary for programs: "schema": "spinwire.summary/1". What is unknown, or finer than the samples allow, is null.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -14,7 +13,7 @@
 #include <rte_version.h>
 
 #include "app.h"
-#include "base/spw_err.h"
+#include "app_json.h"
 
 static json_t *number(uint64_t v)
 {
@@ -134,15 +133,5 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 
 int app_report_json(const struct app *app, const struct app_result *result, const char *path)
 {
-	json_t *top = summary(app, result);
-	int rc;
-
-	if (!top)
-		return spw_err(ENOMEM, "no memory for the JSON summary");
-	if (!strcmp(path, "-"))
-		rc = json_dumpf(top, stdout, JSON_INDENT(1)) || putchar('\n') == EOF;
-	else
-		rc = json_dump_file(top, path, JSON_INDENT(1));
-	json_decref(top);
-	return rc ? spw_err(EIO, "--json %s: cannot write: %s", path, strerror(errno)) : 0;
+	return app_json_write(summary(app, result), path);
 }
