@@ -68,6 +68,9 @@ uint16_t rdma_dev_events(struct rdma_dev *dev, rdma_dev_object_fn *on_object, vo
 	if (!cnt || (int64_t)(now - dev->event_next_tsc) < 0)
 		return 0;
 	dev->event_next_tsc = now + spw_tsc_from_ns(&dev->tsc, LOOK_NS);
+	if (!dev->up_told && dev->port.state == IBV_PORT_ACTIVE)
+		n += tell(dev, &event[n], SPW_PORT_EVENT_LINK_UP, "link is up");
+	dev->up_told = true;
 	while (n < cnt && ibv_get_async_event(dev->ctx, &from) == 0) {
 		n += translate(dev, &from, on_object, arg, &event[n]);
 		ibv_ack_async_event(&from);
