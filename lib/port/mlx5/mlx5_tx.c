@@ -119,7 +119,7 @@ SPW_INLINE void tx_reap(struct spw_mlx5_queue *q, const unsigned flags)
 	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(ci & 0xffffffu));
 }
 
-SPW_INLINE uint16_t tx_body(struct spw_mlx5_queue *q, struct spw_desc *const *desc, uint16_t cnt, const unsigned flags)
+SPW_INLINE uint16_t tx_body(struct spw_mlx5_queue *q, struct spw_desc **desc, uint16_t cnt, const unsigned flags)
 {
 	uint32_t pi = q->sq_pi, n;
 
@@ -153,7 +153,7 @@ void spw_mlx5_tx_reap(struct spw_mlx5_queue *q)
 	X(striding_inline, MLX5_F_STRIDING | MLX5_F_INLINE)
 
 #define TX_DEFINE(name, f) \
-	static uint16_t mlx5_tx_##name(void *vq, struct spw_desc *const *desc, uint16_t cnt) \
+	static uint16_t mlx5_tx_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
 	{ \
 		return tx_body(vq, desc, cnt, f); \
 	}
