@@ -21,6 +21,7 @@ static const struct {
 #if SPW_HAVE_CUDA
 	{"poll", "what a turn of a GPU warp that polls host memory takes, by how it polls", spw_bench_poll},
 #endif
+	{"hiccup", "what the machine takes from a core that only spins", spw_bench_hiccup},
 	{"loop", "what the pipe costs per frame, beside the null port alone and net_null", spw_bench_loop},
 	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls", spw_bench_port},
 #if SPW_HAVE_MLX5DV
