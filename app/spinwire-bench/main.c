@@ -25,6 +25,7 @@ static const struct {
 	{"loop", "what the pipe costs per frame, beside the null port alone and net_null", spw_bench_loop},
 	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls", spw_bench_port},
 #if SPW_HAVE_MLX5DV
+	{"cq", "what polling a full completion queue costs, beside ibv_poll_cq and ibv_start_poll", spw_bench_cq},
 	{"softhca", "the software ConnectX under perftest, direct verbs and an idle program", spw_bench_softhca},
 #endif
 };
