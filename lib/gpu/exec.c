@@ -129,7 +129,8 @@ static int ring_make(struct spw_exec *exec, struct spw_gring *ring)
 	ring->done = exec->ops->alloc(exec, done_bytes(cnt));
 	ring->batch = spw_exec_host_alloc(exec, batch_bytes(cnt));
 	ring->unit_frames = calloc(exec->unit_cnt, sizeof(*ring->unit_frames));
-	if (!ring->desc || !ring->done || !ring->batch || !ring->unit_frames)
+	ring->pauses = exec->ops->alloc(exec, sizeof(*ring->pauses));
+	if (!ring->desc || !ring->done || !ring->pauses || !ring->batch || !ring->unit_frames)
 		return -ENOMEM;
 	ring->batch_mask = cnt - 1;
 	ring->batch_log2 = spw_log2_floor64(cnt);
@@ -148,6 +149,8 @@ static void ring_free(struct spw_exec *exec, struct spw_gring *ring)
 		exec->ops->free(exec, ring->desc, desc_bytes(cnt));
 	if (ring->done)
 		exec->ops->free(exec, ring->done, done_bytes(cnt));
+	if (ring->pauses)
+		exec->ops->free(exec, ring->pauses, sizeof(*ring->pauses));
 	if (ring->batch)
 		spw_exec_host_free(exec, ring->batch, batch_bytes(cnt));
 	free(ring->unit_frames);

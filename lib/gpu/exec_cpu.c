@@ -30,14 +30,19 @@ static void *cpu_main(void *arg)
 	struct cpu_thread *t = arg;
 	struct spw_gring *ring = &t->exec->ring[t->ring];
 	struct spw_exec_cpu_unit *unit = &t->exec->unit[t->ring];
+	uint64_t pause = spw_tsc_from_ns(&t->exec->tsc, SPW_PAUSE_NS), last = spw_tsc_now(), now;
 	uint32_t idle = 0, stop;
 
-	for (;;) {
+	for (;; last = now) {
 		/* [C1 acquire, pairs with cpu_stop: what was pushed before the stop is seen by the look below] */
 		stop = spw_thr_load_acq(&t->stop);
 		if (stop == CPU_STOP_NOW)
 			break;
+		now = spw_tsc_now();
+		if (spw_unlikely(now - last > pause))
+			spw_pause_add(ring->pauses, last, now);
 		if (spw_exec_run_one(t->exec, ring, unit)) {
+			now = spw_tsc_now(); /* what a handler takes is no pause */
 			idle = 0;
 			continue;
 		}

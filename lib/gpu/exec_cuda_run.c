@@ -65,6 +65,7 @@ static int ring_open(struct spw_exec *exec, uint16_t index)
 	SPW_CUDA_TRY(cudaMalloc((void **)&r->args.relay, sizeof(*r->args.relay)));
 	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.desc, ring->desc, 0));
 	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.done, ring->done, 0));
+	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.pauses, ring->pauses, 0));
 	memcpy(r->args.region_base, exec->region_base, sizeof(r->args.region_base));
 	r->args.batch_log2 = ring->batch_log2;
 	r->args.unit_cnt = exec->unit_cnt;

@@ -5,6 +5,7 @@
 
 #include "gpu/spw_exec.h"
 #include "gpu/spw_handler.h"
+#include "gpu/spw_pause.h"
 #include "time/spw_time.h"
 
 struct spw_exec_ops {

@@ -47,18 +47,6 @@ void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
 		ring->kick(ring);
 }
 
-/* Puts the top byte back on a 56-bit stamp: the executor wrote it at most 2^55 ticks before now. */
-static uint64_t stamp_extend(uint64_t low, uint64_t now)
-{
-	uint64_t v = (now & ~SPW_GRING_VALUE_MASK) | low;
-
-	if (v > now + (1ull << (SPW_GRING_TAG_SHIFT - 1)) && v > SPW_GRING_VALUE_MASK)
-		v -= SPW_GRING_VALUE_MASK + 1;
-	else if (v + (1ull << (SPW_GRING_TAG_SHIFT - 1)) < now)
-		v += SPW_GRING_VALUE_MASK + 1;
-	return v;
-}
-
 /* The low or high bits of cnt 2-bit verdicts, gathered: bit i of the result is bit 2i of v. */
 static uint64_t every_other_bit(uint64_t v)
 {
@@ -84,8 +72,8 @@ static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, c
 	batch->verdict[0] = verdict_bits(w, 0);
 	batch->verdict[1] = verdict_bits(w, 1);
 	batch->unit = (uint16_t)(w[2] >> 40);
-	batch->exec_start = stamp_extend(w[3] & SPW_GRING_VALUE_MASK, now);
-	batch->exec_end = stamp_extend(w[4] & SPW_GRING_VALUE_MASK, now);
+	batch->exec_start = spw_gring_stamp(w[3] & SPW_GRING_VALUE_MASK, now);
+	batch->exec_end = spw_gring_stamp(w[4] & SPW_GRING_VALUE_MASK, now);
 	for (uint32_t i = 0; i < SPW_GRING_REASON_MAX; i++)
 		batch->bad[i] = (uint8_t)(w[5] >> (7 * i) & 0x7f);
 	batch->digest = w[6] & SPW_GRING_VALUE_MASK;

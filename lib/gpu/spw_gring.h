@@ -112,12 +112,13 @@ struct spw_gring_batch {
 	struct spw_desc desc[SPW_GRING_FRAME_MAX];
 } SPW_ALIGNED(SPW_CACHE_LINE);
 
-struct spw_exec_unit_count; /* private */
+struct spw_pauses; /* gpu/spw_pause.h */
 
 struct spw_gring {
 	/* shared with the executor; addresses as the host sees them */
 	struct spw_gring_desc *desc;   /* [batch_cnt][64] */
 	struct spw_gring_done *done;   /* [batch_cnt] */
+	struct spw_pauses *pauses;     /* when the executor was away */
 	/* owner only */
 	struct spw_gring_batch *batch; /* [batch_cnt] */
 	uint64_t head_seq;             /* next to push; sampled by others */
@@ -205,6 +206,18 @@ SPW_HD SPW_INLINE uint32_t spw_gring_hi_cnt(uint64_t hi) { return ((uint32_t)(hi
 SPW_HD SPW_INLINE uint32_t spw_gring_meta(uint64_t lo, uint64_t hi)
 {
 	return ((uint32_t)(lo >> 40) & 0xffff) | (((uint32_t)(hi >> 40) & 0xffff) << 16);
+}
+
+/* Purpose: puts the top byte back on a 56-bit stamp that was written at most 2^55 ticks before now. */
+SPW_INLINE uint64_t spw_gring_stamp(uint64_t low, uint64_t now)
+{
+	uint64_t v = (now & ~SPW_GRING_VALUE_MASK) | low;
+
+	if (v > now + (1ull << (SPW_GRING_TAG_SHIFT - 1)) && v > SPW_GRING_VALUE_MASK)
+		v -= SPW_GRING_VALUE_MASK + 1;
+	else if (v + (1ull << (SPW_GRING_TAG_SHIFT - 1)) < now)
+		v += SPW_GRING_VALUE_MASK + 1;
+	return v;
 }
 
 #ifdef __cplusplus

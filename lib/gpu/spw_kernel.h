@@ -23,6 +23,7 @@
 #define SPW_GPU_KERNEL_H
 
 #include "gpu/spw_gring.h"
+#include "gpu/spw_pause.h"
 #include "mem/spw_mem.h"
 
 enum spw_kernel_stop {
@@ -60,6 +61,7 @@ struct spw_kernel_ring {
 	struct spw_kernel_ctl *ctl;
 	struct spw_kernel_unit *unit;
 	struct spw_kernel_ctl *relay;
+	struct spw_pauses *pauses;
 	uint64_t region_base[SPW_REGION_MAX];
 	uint64_t beat_timeout_ns;
 	uint64_t life_ns; /* the kernel leaves after this long, whatever happens; 0: unbounded */

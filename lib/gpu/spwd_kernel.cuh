@@ -65,6 +65,18 @@ static __device__ __noinline__ void spwd_relay(const struct spw_kernel_ring &rin
 	__syncwarp();
 }
 
+/* The one who relays writes down that it was away (G6). */
+static __device__ __noinline__ void spwd_pause_add(struct spw_pauses *pauses, uint64_t begin, uint64_t end)
+{
+	if ((threadIdx.x & 31) == 0) {
+		uint64_t k = pauses->cnt++, *w = pauses->at[k % SPW_PAUSE_CNT].w;
+
+		spwd_sys_store_rlx(&w[0], spw_pause_word(k, begin));
+		spwd_sys_store_rlx(&w[1], spw_pause_word(k, end));
+	}
+	__syncwarp();
+}
+
 /* Slot k % SPWD_SLOT_CNT may take batch k: its last batch has been published and passed by all workers (D3). */
 static __device__ __forceinline__ bool spwd_slot_free(const struct spwd_slot *slot, uint64_t k, uint32_t workers)
 {
@@ -130,7 +142,7 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 	const bool relays = blockIdx.x == 0 && threadIdx.x < 32;
 	struct spwd_watch watch = {0, 0, spwd_now_ns(), spwd_now_ns()};
 	uint32_t width = 2, misses = 0;
-	uint64_t relay_at = 0;
+	uint64_t relay_at = 0, last = watch.begin;
 
 	while (__all_sync(SPWD_FULL, spwd_cta_load_acq(&cta->leaving) == SPW_KERNEL_LEFT_NOT)) {
 		uint64_t k = spwd_cta_load_acq(&cta->taken), seq = cta->first_seq + k * ring.unit_cnt;
@@ -140,6 +152,9 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 		bool free = spwd_slot_free(&cta->slot[k % SPWD_SLOT_CNT], k, workers), was_stopping = watch.stop, hit;
 
 		free = __shfl_sync(SPWD_FULL, free, 0);
+		if (relays && now > last + SPW_PAUSE_NS)
+			spwd_pause_add(ring.pauses, last, now);
+		last = now;
 		if (!__all_sync(SPWD_FULL, k == __shfl_sync(SPWD_FULL, k, 0)))
 			continue; /* the other warp took a batch between two lanes' loads */
 		if (relays && now > relay_at + SPWD_CTL_EVERY_NS) {
@@ -166,6 +181,7 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 			width = SPW_MIN(spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0)), SPWD_WIDTH_MAX);
 			spwd_take<Body, Writes>(ring, desc, cta, k, seq, tag, lo, hi, spwd_now_ns(), true, workers);
 			misses = 0;
+			last = __shfl_sync(SPWD_FULL, spwd_now_ns(), 0); /* what a handler takes is no pause */
 		} else if (++misses > SPWD_PATIENCE) {
 			width = 2;
 		}

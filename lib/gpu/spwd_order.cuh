@@ -98,7 +98,7 @@ SPWD void spwd_sys_load_rlx2(const void *p, uint64_t *lo, uint64_t *hi)
 	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*lo), "=l"(*hi) : "l"(p) : "memory");
 }
 
-/* Partner: spw_gpu_load_acq64 in gring.c (G2). */
+/* Partner: spw_gpu_load_acq64 in gring.c (G2) and pause.c (G6). */
 SPWD void spwd_sys_store_rlx(uint64_t *p, uint64_t v)
 {
 	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");

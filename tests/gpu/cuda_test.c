@@ -16,6 +16,7 @@
 #include <cuda_runtime_api.h>
 
 #include "exec_suite.h"
+#include "gpu/spw_pause.h"
 #include "time/spw_time.h"
 
 static struct suite suite;
@@ -194,6 +195,42 @@ static void killed_process_leaves_no_kernel(void **state)
 	assert_true(ns < 200000);
 }
 
+/* Two processes share the GPU in time slices: the slow round trips are those in which the kernel says it was away. */
+static void time_slices_are_named(void **state)
+{
+	char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t)"--spin", NULL};
+	uint32_t slow = 0, named = 0;
+	struct spw_tsc tsc;
+	struct rig rig;
+	pid_t child;
+	int status;
+
+	(void)state;
+	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
+	rig_open(&rig, &suite, "null", (struct spw_exec_conf){.life_ms = 60000});
+	assert_int_equal(posix_spawn(&child, self, NULL, NULL, argv, environ), 0);
+	for (uint64_t begin = spw_tsc_now(); slow < 100 && spw_tsc_now() - begin < 20 * tsc.hz;) {
+		struct spw_gring *ring = spw_exec_ring(rig.exec, 0);
+		uint64_t from = ring->exec_now(ring), ns;
+		struct spw_pause p;
+
+		push_some(&rig, 0, 1);
+		reap_some(&rig, 0, 1);
+		ns = ring->exec_now(ring) - from;
+		if (ns < 500000)
+			continue;
+		nap_ms(1); /* unit 0 may be let on a little later than the one that had the batch */
+		slow++;
+		named += spw_pause_find(ring, from, from + ns, &p) > ns / 2;
+	}
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	printf("    %u of %u slow round trips lie in a pause of the kernel\n", named, slow);
+	rig_close(&rig);
+	assert_true(slow >= 20);
+	assert_true(named * 10 >= slow * 9);
+}
+
 /* A plug-in brings its own CUDA runtime; its kernels run on our rings. SPW_TEST_PLUGIN names examples/handler's. */
 static void plugin_runs_on_the_gpu(void **state)
 {
@@ -278,6 +315,7 @@ static int run_persistent_only(const char *filter)
 		cmocka_unit_test(units_that_leave_apart_come_back),
 		cmocka_unit_test(bounded_life_is_renewed),
 		cmocka_unit_test(sigstop_is_survived),
+		cmocka_unit_test(time_slices_are_named),
 		cmocka_unit_test(killed_process_leaves_no_kernel),
 	};
 
