@@ -91,3 +91,28 @@ void spw_hist_summary(const struct spw_hist *hist, uint64_t lost_cnt,
 		                  &summary_out->value[i]);
 	summary_out->mean = mean_of(hist, in_range);
 }
+
+uint32_t spw_hist_spectrum(const struct spw_hist *hist, uint64_t lost_cnt,
+                           struct spw_hist_step step_out[SPW_HIST_SPECTRUM_MAX])
+{
+	static const uint32_t third_ppm[] = {1000000, 793701, 629961}; /* 2^-(i / 3) */
+	struct cursor cur = {.hist = hist};
+	uint64_t total = spw_hist_total(hist), in_range = total - hist->overflow, value;
+	enum spw_hist_answer answer = SPW_HIST_VALUE;
+	uint32_t cnt = 0, last = SPW_HIST_PPM;
+
+	for (uint32_t i = 0; i < SPW_HIST_SPECTRUM_MAX - 1 && answer == SPW_HIST_VALUE; i++) {
+		uint32_t ppm = SPW_HIST_PPM - (third_ppm[i % 3] >> (i / 3));
+
+		if (ppm == last)
+			continue;
+		last = ppm;
+		answer = answer_at(&cur, ppm, in_range, total + lost_cnt, lost_cnt, &value);
+		if (answer == SPW_HIST_VALUE)
+			step_out[cnt++] = (struct spw_hist_step){(double)ppm / 1e4, value};
+	}
+	answer = answer_at(&cur, SPW_HIST_PPM, in_range, total + lost_cnt, lost_cnt, &value);
+	if (answer == SPW_HIST_VALUE)
+		step_out[cnt++] = (struct spw_hist_step){100, value};
+	return cnt;
+}

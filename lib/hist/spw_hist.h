@@ -120,6 +120,20 @@ struct spw_hist_summary {
 /* Thread: any, as spw_hist_percentile. Walks the buckets once. */
 void spw_hist_summary(const struct spw_hist *hist, uint64_t lost_cnt, struct spw_hist_summary *summary_out);
 
+/* One step of a percentile spectrum. */
+struct spw_hist_step {
+	double percentile; /* 0 .. 100 */
+	uint64_t value;
+};
+
+#define SPW_HIST_SPECTRUM_MAX 61u /* three steps for each halving of the distance to 100 %, and the maximum */
+
+/* Purpose: the curve from the median's side to the tail, as HdrHistogram's plots draw it: finer the nearer to 100 %.
+ * Shape:   ends where the samples end; the last step is then the maximum, unless lost ones are larger than it.
+ * Returns: steps written, 0 for an empty histogram. Error and thread: as spw_hist_percentile. */
+uint32_t spw_hist_spectrum(const struct spw_hist *hist, uint64_t lost_cnt,
+			   struct spw_hist_step step_out[SPW_HIST_SPECTRUM_MAX]);
+
 /* ---- intervals: one writer, one reader, two banks ------------------------------------------------- */
 
 /* The writer records into one of two banks. The reader asks for a flip; the writer obeys in its housekeeping; from then on

@@ -207,6 +207,32 @@ static void correction_counts_what_was_owed(void **state)
 	assert_int_equal(hist.overflow, 13);
 }
 
+/* Each step is what percentile says, steps grow, and the last is the maximum; with lost ones it ends before them. */
+static void a_spectrum_ends_where_the_samples_end(void **state)
+{
+	struct spw_hist_step step[SPW_HIST_SPECTRUM_MAX];
+	uint64_t seed = 31, value;
+	uint32_t cnt;
+
+	(void)state;
+	spw_hist_clear(&hist);
+	assert_int_equal(spw_hist_spectrum(&hist, 0, step), 0);
+	for (int i = 0; i < 3000; i++)
+		spw_hist_record(&hist, unit_random_log(&seed, 30), 1000);
+	cnt = spw_hist_spectrum(&hist, 0, step);
+	assert_in_range(cnt, 50, SPW_HIST_SPECTRUM_MAX);
+	for (uint32_t i = 0; i < cnt; i++) {
+		assert_int_equal(spw_hist_percentile(&hist, (uint32_t)(step[i].percentile * 1e4 + 0.5), 0, &value),
+				 SPW_HIST_VALUE);
+		assert_int_equal(step[i].value, value);
+		assert_true(i == 0 || (step[i].percentile > step[i - 1].percentile && value >= step[i - 1].value));
+	}
+	assert_int_equal(step[cnt - 1].value, hist.max_value);
+	cnt = spw_hist_spectrum(&hist, 1000000, step); /* a quarter of all is lost */
+	assert_in_range(cnt, 2, 9);
+	assert_true(step[cnt - 1].percentile <= 75);
+}
+
 static void merge_adds(void **state)
 {
 	uint64_t seed = 14;
@@ -288,6 +314,7 @@ int main(void)
 	        cmocka_unit_test(the_ends_of_the_range),
 	        cmocka_unit_test(lost_frames_have_no_latency),
 	        cmocka_unit_test(correction_counts_what_was_owed),
+	        cmocka_unit_test(a_spectrum_ends_where_the_samples_end),
 	        cmocka_unit_test(merge_adds),
 	        cmocka_unit_test(intervals_add_up_to_the_whole),
 	};
