@@ -14,6 +14,7 @@
 
 #include "port/mlx5/mlx5_dev.h"
 #include "port/port_impl.h"
+#include "port/rdma/rdma_ctl.h"
 
 /* ---- flow rules: which frames are ours ------------------------------------------------------------ */
 
@@ -66,11 +67,11 @@ void mlx5_steer_down(struct mlx5_steer *steer);
 struct mlx5_eth_queue;
 struct mlx5_eth_port;
 
-/* One direction of a queue. What async events carry as context; queue 0's thread counts what it is told here, the owner
- * compares with what it has dealt with. */
+/* One direction of a queue, the context of its asynchronous events: the control thread counts here what it is told, the
+ * owner compares with what it has dealt with. */
 struct mlx5_side {
 	struct mlx5_eth_queue *queue;
-	uint32_t reset_told, renew_told; /* [M5 release by queue 0's thread, M6 acquire by the owner] */
+	uint32_t reset_told, renew_told; /* [M5 release by the control thread, M6 acquire by the owner] */
 	uint32_t reset_seen, renew_seen; /* the owner's */
 	bool renew;                      /* the owner's: the objects must be made anew */
 };
@@ -113,6 +114,7 @@ struct mlx5_eth_port {
 	struct mlx5_dev dev;
 	struct mlx5_flow_conf flow;
 	struct mlx5_steer steer;
+	struct rdma_ctl *ctl;
 	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX]; /* of the queues, as the indirection table wants them */
 	bool started, steered;
 	bool drops_known;          /* out_of_buffer can be read */
@@ -146,5 +148,7 @@ int mlx5_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp);
 /* ---- mlx5_mend.c: spw_mlx5_ops over them ---- */
 
 extern const struct spw_mlx5_ops mlx5_eth_ops;
+/* rdma_ctl_client.async. */
+void mlx5_eth_told(void *arg, const struct ibv_async_event *event);
 
 #endif

@@ -12,8 +12,8 @@
 
 /* ---- what the device says asynchronously --------------------------------------------------------------------- */
 
-/* Queue 0's thread, for any queue. */
-static void on_object(void *arg SPW_UNUSED, const struct ibv_async_event *event)
+/* The control thread. */
+void mlx5_eth_told(void *arg SPW_UNUSED, const struct ibv_async_event *event)
 {
 	struct mlx5_side *side = NULL;
 	bool renew = false;
@@ -67,7 +67,7 @@ static uint16_t eth_async(void *obj, struct spw_port_event *event, uint16_t cnt)
 		spw_mlx5_rx_told(&eq->q, rx);
 	if (tx)
 		spw_mlx5_tx_told(&eq->q, tx);
-	return eq->q.index == 0 ? rdma_dev_events(&eq->port->dev.rdma, on_object, NULL, event, cnt) : 0;
+	return rdma_ctl_events(eq->port->ctl, eq->q.index, event, cnt);
 }
 
 static uint64_t eth_tsc_to_ns(void *obj, uint64_t ticks)

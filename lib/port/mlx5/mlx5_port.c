@@ -50,11 +50,14 @@ static int check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep
 	return rc;
 }
 
+static int eth_stop(struct spw_port *port);
+
 static void eth_close(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 
-	mlx5_steer_down(&ep->steer);
+	eth_stop(port);
+	rdma_ctl_close(ep->ctl);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
 		struct mlx5_eth_queue *eq = &ep->queue[i];
 
@@ -78,6 +81,13 @@ static int queues_alloc(struct mlx5_eth_port *ep, uint16_t cnt)
 	return 0;
 }
 
+static int control_open(struct mlx5_eth_port *ep)
+{
+	const struct rdma_ctl_client client = {.async = mlx5_eth_told};
+
+	return rdma_ctl_open(&ep->dev.rdma, ep->base.queue_cnt, &client, &ep->ctl);
+}
+
 static int eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
 	struct mlx5_eth_port *ep = aligned_alloc(_Alignof(struct mlx5_eth_port), sizeof(*ep));
@@ -95,6 +105,7 @@ static int eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t q
 	rc = rc ? rc : queues_alloc(ep, queue_cnt);
 	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
+	rc = rc ? rc : control_open(ep);
 	if (!rc) {
 		fill_caps(ep, mtu);
 		if (queue_cnt > ep->base.caps.queue_max)
@@ -180,11 +191,11 @@ static int queue_start(struct mlx5_eth_queue *eq)
 static int eth_start(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = 0;
+	int rc = rdma_ctl_start(ep->ctl);
 
+	ep->started = true; /* whatever comes of it has to be stopped */
 	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++)
 		rc = queue_start(&ep->queue[i]);
-	ep->started = true;
 	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
 	rc = rc ? rc : mlx5_steer_up(&ep->dev, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
 	ep->steered = !rc;
@@ -223,6 +234,7 @@ static int eth_stop(struct spw_port *port)
 	if (!ep->started)
 		return 0;
 	ep->started = ep->steered = false;
+	rdma_ctl_stop(ep->ctl);
 	mlx5_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		int rc_queue = queue_stop(&ep->queue[i]);
