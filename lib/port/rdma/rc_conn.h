@@ -44,10 +44,10 @@
 
 #include "base/spw_order.h"
 #include "port/rdma/rc_conf.h"
+#include "port/rdma/rc_credit.h"
 #include "port/spw_port.h"
 
 #define RC_CTRL_RESERVE 6u    /* receives beyond the credits, for control messages */
-#define RC_CREDIT_MAX   4096u /* of one peer: the size of the grant rings */
 
 enum rc_state { RC_DOWN, RC_POST, RC_POSTED, RC_UP, RC_FAIL, RC_DRAIN, RC_DRAINED };
 

@@ -9,6 +9,8 @@
 
 #include "base/spw_types.h"
 
+#define RC_CREDIT_MAX 4096u /* of one peer: the size of the grant rings */
+
 /* Our right to send to the peer. */
 struct rc_tx_credit {
 	uint32_t limit;           /* credits that the peer gave, ever */
