@@ -10,11 +10,18 @@ import socket
 import subprocess
 import tempfile
 import time
+import typing
 
+BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "app")
 TESTPMD = "dpdk-testpmd"
 EXE_FOLDERS = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def program(name):
+    """Path of one of ours: SPINWIRE, SPINWIRE_GEN, SPINWIRE_BENCH name another than the one in build/."""
+    return os.environ.get(name.upper().replace("-", "_"), os.path.normpath(os.path.join(BUILD, name, name)))
 
 
 def find(program):
@@ -53,6 +60,13 @@ class Cores:
         lcores = f"0@{self.main},1@{self.receive}"
         return lcores + (f",2@{self.executor}" if self.executor is not None else "")
 
+    def source(self):
+        return f"0@{self.main},1@{self.generator}"
+
+    def spinning(self):
+        """Cores whose own jitter a frame meets."""
+        return sorted({self.generator, self.receive, *([self.executor] if self.executor is not None else [])})
+
     def said(self):
         third = f"executor {self.executor}" if self.executor is not None else "executor inline (no core to spare)"
         return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}, {third}"
@@ -66,6 +80,22 @@ def eal(lcores, file_prefix, mem_mb=128, telemetry=False):
     """EAL without hugepages, PCI or root."""
     args = ["--lcores", lcores, "--no-huge", "-m", str(mem_mb), "--no-pci", "--no-shconf", "--file-prefix", file_prefix]
     return args + ([] if telemetry else ["--no-telemetry"])
+
+
+class Path(typing.NamedTuple):
+    """What joins a source and a sink: the port of each end, and what their commands begin with."""
+    name: str
+    text: str
+    source_port: str
+    sink_port: str
+    source_wrap: tuple = ()
+    sink_wrap: tuple = ()
+
+
+def memif_path(folder):
+    """Two processes, one copy each way by DPDK's net_memif, a socket in folder. The sink is the server: it is there first."""
+    port = f"ethdev:net_memif0,role={{}},socket={os.path.join(folder, 'path.sock')},socket-abstract=no"
+    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"))
 
 
 def runtime_folder(file_prefix):

@@ -154,11 +154,12 @@ struct spw_port_queue {
 	uint16_t (*rx_burst)(void *q, struct spw_desc *desc, uint16_t cnt);
 	/* Purpose: takes lent slots back. Shape: cnt 0 .. SPW_BURST_MAX, any order. Always takes all. Thread: owner. */
 	void (*release_burst)(void *q, const uint32_t *slot, uint16_t cnt);
-	/* Purpose: sends lent slots in order; [desc->offset, desc->offset + desc->len) goes out.
-	 * Returns: how many were taken, 0 .. cnt; the rest stay lent. Order: the driver issues the to-device barrier
-	 * after its descriptors and before its doorbell; what a GPU wrote must have been acquired by the caller first
-	 * (docs/040-ordering, echo chain). Thread: owner. */
-	uint16_t (*tx_burst)(void *q, struct spw_desc *const *desc, uint16_t cnt);
+	/* Purpose: sends lent slots; [desc->offset, desc->offset + desc->len) goes out. To one peer in order.
+	 * Returns: how many were taken, 0 .. cnt: on return these are desc[0 .. n-1] and the rest, desc[n ..], stay lent. A
+	 * driver whose peers fill up one by one moves pointers so; the others leave the array as it was.
+	 * Order: the driver issues the to-device barrier after its descriptors and before its doorbell; what a GPU wrote must
+	 * have been acquired by the caller first (docs/040-ordering, echo chain). Thread: owner. */
+	uint16_t (*tx_burst)(void *q, struct spw_desc **desc, uint16_t cnt);
 	/* Purpose: everything that is not a burst: TX completions, error recovery, link. Call it in housekeeping and
 	 * when idle; it is bounded. Returns: events written, 0 .. cnt. Thread: owner. */
 	uint16_t (*events)(void *q, struct spw_port_event *event, uint16_t cnt);
@@ -258,7 +259,7 @@ SPW_INLINE void spw_port_release_burst(struct spw_port_queue *pq, const uint32_t
 	pq->release_burst(pq->q, slot, cnt);
 }
 
-SPW_INLINE uint16_t spw_port_tx_burst(struct spw_port_queue *pq, struct spw_desc *const *desc, uint16_t cnt)
+SPW_INLINE uint16_t spw_port_tx_burst(struct spw_port_queue *pq, struct spw_desc **desc, uint16_t cnt)
 {
 	return pq->tx_burst(pq->q, desc, cnt);
 }

@@ -166,13 +166,15 @@ def test_sigstop():
 
 
 def test_telemetry():
-    """The three commands answer with what the summary says afterwards."""
+    """The commands answer with what the summary says afterwards."""
     with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, _, _):
         with Run(["--port", spwtest.memif_port(sock), "--executor", "inline"]) as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.telemetry("/spinwire/latency"), 60, "an interval of stages")
             ports, ledger = run.telemetry("/spinwire/ports"), run.telemetry("/spinwire/ledger")
-            latency = run.telemetry("/spinwire/latency")
+            latency, lcores, info = (run.telemetry(f"/spinwire/{name}") for name in ("latency", "lcores", "info"))
+            histogram = run.telemetry("/spinwire/histogram,polled_sent")
+            equal(run.telemetry("/spinwire/histogram,no_such_stage"), {}, "an unknown stage")
             run.signal(signal.SIGINT)
             summary = run.finish()
     port = ports[summary["ports"][0]["name"]]
@@ -182,6 +184,12 @@ def test_telemetry():
     equal(ledger["pool_slots"], summary["pool"]["slots"], "pool slots")
     whole = latency["polled_sent"]
     check(whole["count"] > 0 and whole["p50"] <= whole["max"], f"stage {whole}")
+    below = [value for name, value in histogram.items() if name.startswith("le_")]
+    check(len(below) > 20 and below == sorted(below) and 0 < below[-1] <= histogram["count"], f"histogram {histogram}")
+    check(histogram["sum_ns"] > histogram["count"], f"sum {histogram['sum_ns']} ns")
+    check(0 < lcores["1"]["frames"] <= summary["ledger"]["received"], f"lcores {lcores}")
+    check(lcores["1"]["rx"] > 0 and set(summary["regimes"]) <= set(lcores["1"]), f"regimes {lcores}")
+    equal((info["executor"], info["handler"], info["version"]), ("inline", "null", summary["version"]), "info")
     balanced(summary)
 
 

@@ -188,7 +188,7 @@ static void mbuf_fill(struct rte_mbuf *m, const struct spw_desc *d)
 		vlan_put(m, d->vlan_tci);
 }
 
-static uint16_t tx(void *queue, struct spw_desc *const *desc, uint16_t cnt)
+static uint16_t tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;
 	struct rte_mbuf *mbuf[SPW_BURST_MAX];

@@ -9,7 +9,11 @@
 #ifndef SPW_PORT_MLX5_CQE_H
 #define SPW_PORT_MLX5_CQE_H
 
+#include <string.h>
+
 #include "port/mlx5/mlx5_impl.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "descriptor words are put together for little endian");
 
 #define MLX5_OP_SE 0x02u      /* solicited: says nothing about ownership */
 #define MLX5_OP_INVALID 0xf0u
@@ -58,6 +62,37 @@ SPW_INLINE uint32_t mlx5_cqe_plain_cnt(const struct spw_mlx5_queue *q, uint32_t 
 	while (n < end && mlx5_cqe_plain(cqe + (size_t)n * MLX5_CQE_BYTES, want, flags))
 		n++;
 	return n;
+}
+
+SPW_INLINE void mlx5_word_put(struct spw_desc *desc, unsigned word, uint64_t v)
+{
+	memcpy((char *)desc + word * 8, &v, 8);
+}
+
+/* Five stores: nic_stamp; slot, offset; len, meta; peer, flags, vlan_tci; region, port, reserved. */
+SPW_INLINE void mlx5_desc_put(struct spw_desc *desc, uint64_t stamp, uint32_t slot, uint32_t len, uint32_t meta,
+			      uint64_t peer_flags, uint64_t tail)
+{
+	mlx5_word_put(desc, 0, stamp);
+	mlx5_word_put(desc, 1, slot);
+	mlx5_word_put(desc, 2, len | (uint64_t)meta << 32);
+	mlx5_word_put(desc, 3, peer_flags);
+	mlx5_word_put(desc, 4, tail);
+}
+
+/* Send WQEs up to pi are built; the register takes the first `words` of the last one: 1, or the whole of it (BlueFlame). */
+SPW_INLINE void mlx5_doorbell(spw_be32 *db, uint8_t *reg, const uint8_t *wqe, uint32_t pi, uint32_t words)
+{
+	spw_dma_to_device(); /* [M3] */
+	spw_dma_store(db, spw_cpu_to_be32(pi & 0xffffu));
+	spw_mmio_wc_start(); /* [M4] */
+	for (uint32_t i = 0; i < words; i++) {
+		uint64_t v;
+
+		memcpy(&v, wqe + i * 8, 8);
+		spw_mmio_write64_be(reg + i * 8, (SPW_FORCE spw_be64)v);
+	}
+	spw_mmio_wc_flush();
 }
 
 /* A stride of a group has come home; the last one frees the group. */

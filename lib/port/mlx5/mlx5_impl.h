@@ -192,7 +192,7 @@ void spw_mlx5_queue_calls(struct spw_mlx5_queue *q, struct spw_port_queue *pq);
 /* ---- between the files ----------------------------------------------------------------------------- */
 
 typedef uint16_t spw_mlx5_rx_fn(void *vq, struct spw_desc *desc, uint16_t cnt);
-typedef uint16_t spw_mlx5_tx_fn(void *vq, struct spw_desc *const *desc, uint16_t cnt);
+typedef uint16_t spw_mlx5_tx_fn(void *vq, struct spw_desc **desc, uint16_t cnt);
 spw_mlx5_rx_fn *spw_mlx5_rx_variant(unsigned flags);
 spw_mlx5_tx_fn *spw_mlx5_tx_variant(unsigned flags);
 

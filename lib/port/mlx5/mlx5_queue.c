@@ -319,7 +319,7 @@ uint16_t spw_mlx5_lend_striding(void *vq, uint32_t *slot, uint16_t cnt)
 	return n;
 }
 
-static uint16_t tx_none(void *vq, struct spw_desc *const *desc, uint16_t cnt)
+static uint16_t tx_none(void *vq, struct spw_desc **desc, uint16_t cnt)
 {
 	(void)vq;
 	(void)desc;

@@ -11,7 +11,6 @@
 
 #include "port/mlx5/mlx5_cqe.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "descriptor words are put together for little endian");
 _Static_assert(SPW_DESC_L3_OK == 1 && SPW_DESC_L4_OK == 2, "rx_csum shifts the CQE's bits into place");
 
 /* What a burst keeps in registers. */
@@ -20,22 +19,6 @@ struct rx_run {
 	uint32_t rq_ci, stride_pos;
 	uint64_t bytes, nic_drops;
 };
-
-SPW_INLINE void word_put(struct spw_desc *desc, unsigned word, uint64_t v)
-{
-	memcpy((char *)desc + word * 8, &v, 8);
-}
-
-/* Five stores: nic_stamp; slot, offset; len, meta; peer, flags, vlan_tci; region, port, reserved. */
-SPW_INLINE void desc_put(struct spw_desc *desc, uint64_t stamp, uint32_t slot, uint32_t len, uint32_t meta, uint64_t flags,
-			 uint64_t tail)
-{
-	word_put(desc, 0, stamp);
-	word_put(desc, 1, slot);
-	word_put(desc, 2, len | (uint64_t)meta << 32);
-	word_put(desc, 3, flags << 32);
-	word_put(desc, 4, tail);
-}
 
 /* hds_ip_ext has l4_ok, l3_ok, l2_ok in bits 2..0. */
 SPW_INLINE uint64_t rx_csum(const uint8_t *cqe)
@@ -103,7 +86,8 @@ SPW_INLINE bool rx_emit(struct spw_mlx5_queue *q, struct rx_run *r, uint32_t byt
 		rx_refuse(q, slot, flags);
 		return true;
 	}
-	desc_put(r->desc++, stamp, slot, len, hash, csum | (flags & MLX5_F_STAMP ? SPW_DESC_NIC_STAMP : 0), q->desc_tail);
+	mlx5_desc_put(r->desc++, stamp, slot, len, hash, (csum | (flags & MLX5_F_STAMP ? SPW_DESC_NIC_STAMP : 0)) << 32,
+		      q->desc_tail);
 	r->bytes += len;
 	return true;
 }

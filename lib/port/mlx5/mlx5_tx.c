@@ -57,20 +57,8 @@ SPW_INLINE void tx_build(const struct spw_mlx5_queue *q, uint32_t pos, const str
 /* cnt > 0 WQEs up to sq_pi are built. */
 SPW_INLINE void tx_ring(struct spw_mlx5_queue *q, uint32_t cnt)
 {
-	const uint8_t *last = tx_wqe(q, q->sq_pi - 1);
-	uint8_t *reg = q->bf + q->bf_off;
-	uint32_t words = cnt == 1 && q->bf_toggle ? SPW_PRM_WQE_BB_BYTES / 8 : 1;
-
-	spw_dma_to_device(); /* [M3] */
-	spw_dma_store(q->sq_db, spw_cpu_to_be32(q->sq_pi & 0xffffu));
-	spw_mmio_wc_start(); /* [M4] */
-	for (uint32_t i = 0; i < words; i++) {
-		uint64_t v;
-
-		memcpy(&v, last + i * 8, 8);
-		spw_mmio_write64_be(reg + i * 8, (SPW_FORCE spw_be64)v);
-	}
-	spw_mmio_wc_flush();
+	mlx5_doorbell(q->sq_db, q->bf + q->bf_off, tx_wqe(q, q->sq_pi - 1), q->sq_pi,
+		      cnt == 1 && q->bf_toggle ? SPW_PRM_WQE_BB_BYTES / 8 : 1);
 	q->bf_off ^= q->bf_toggle;
 }
 
@@ -119,7 +107,7 @@ SPW_INLINE void tx_reap(struct spw_mlx5_queue *q, const unsigned flags)
 	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(ci & 0xffffffu));
 }
 
-SPW_INLINE uint16_t tx_body(struct spw_mlx5_queue *q, struct spw_desc *const *desc, uint16_t cnt, const unsigned flags)
+SPW_INLINE uint16_t tx_body(struct spw_mlx5_queue *q, struct spw_desc **desc, uint16_t cnt, const unsigned flags)
 {
 	uint32_t pi = q->sq_pi, n;
 
@@ -153,7 +141,7 @@ void spw_mlx5_tx_reap(struct spw_mlx5_queue *q)
 	X(striding_inline, MLX5_F_STRIDING | MLX5_F_INLINE)
 
 #define TX_DEFINE(name, f) \
-	static uint16_t mlx5_tx_##name(void *vq, struct spw_desc *const *desc, uint16_t cnt) \
+	static uint16_t mlx5_tx_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
 	{ \
 		return tx_body(vq, desc, cnt, f); \
 	}

@@ -140,7 +140,7 @@ static void null_release(void *queue, const uint32_t *slot, uint16_t cnt)
 	spw_thr_count(&q->back_frames, cnt);
 }
 
-static uint16_t null_tx(void *queue, struct spw_desc *const *desc, uint16_t cnt)
+static uint16_t null_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 {
 	struct null_queue *q = queue;
 	uint32_t slot[SPW_BURST_MAX];

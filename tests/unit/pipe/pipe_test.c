@@ -52,7 +52,7 @@ static void rig_release(void *arg, const uint32_t *slot, uint16_t cnt)
 	spw_port_release_burst(&rig->real, slot, cnt);
 }
 
-static uint16_t rig_tx(void *arg, struct spw_desc *const *desc, uint16_t cnt)
+static uint16_t rig_tx(void *arg, struct spw_desc **desc, uint16_t cnt)
 {
 	struct rig *rig = arg;
 	uint16_t n = spw_port_tx_burst(&rig->real, desc, SPW_MIN(cnt, rig->tx_room));

@@ -11,15 +11,16 @@
 static const uint8_t udp4[] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0, 7, 8, 0, 0x45, 0, 0, 28, 0, 0, 0x40, 0, 64,
 			       17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x03, 0xe8, 0x12, 0xb7, 0, 8, 0, 0};
 
-struct rule {
+/* The request, and its specs right behind it. */
+union rule {
 	struct ib_uverbs_create_flow req;
-	uint8_t specs[256];
+	uint8_t bytes[sizeof(struct ib_uverbs_create_flow) + 256];
 };
 
-static void spec(struct rule *r, uint32_t type, const void *val, const void *mask, size_t bytes)
+static void spec(union rule *r, uint32_t type, const void *val, const void *mask, size_t bytes)
 {
 	struct ib_uverbs_flow_spec_hdr h = {.type = type, .size = (uint16_t)(sizeof(h) + 2 * bytes)};
-	uint8_t *at = r->specs + r->req.flow_attr.size;
+	uint8_t *at = r->bytes + sizeof(r->req) + r->req.flow_attr.size;
 
 	memcpy(at, &h, sizeof(h));
 	if (bytes) {
@@ -30,12 +31,12 @@ static void spec(struct rule *r, uint32_t type, const void *val, const void *mas
 	r->req.flow_attr.num_of_specs++;
 }
 
-static struct rule rule_for(uint32_t qp, uint32_t type, uint16_t priority)
+static union rule rule_for(uint32_t qp, uint32_t type, uint16_t priority)
 {
-	return (struct rule){.req = {.qp_handle = qp, .flow_attr = {.type = type, .priority = priority, .port = 1}}};
+	return (union rule){.req = {.qp_handle = qp, .flow_attr = {.type = type, .priority = priority, .port = 1}}};
 }
 
-static int add(struct kit *k, const struct rule *r, uint32_t *handle)
+static int add(struct kit *k, const union rule *r, uint32_t *handle)
 {
 	struct ib_uverbs_create_flow_resp resp;
 	int rc = kit_cmd(k, IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_FLOW, r,
@@ -46,7 +47,7 @@ static int add(struct kit *k, const struct rule *r, uint32_t *handle)
 	return rc;
 }
 
-static void spec_udp_dst(struct rule *r, uint16_t port)
+static void spec_udp_dst(union rule *r, uint16_t port)
 {
 	const struct ib_uverbs_flow_tcp_udp_filter v = {.dst_port = spw_cpu_to_be16(port)}, m = {.dst_port = 0xffff};
 
@@ -91,7 +92,7 @@ static void priorities(void **state)
 	struct ib_uverbs_create_qp_resp a, b, c;
 	struct flow_dst dst[FLOW_DST_MAX];
 	struct ib_uverbs_destroy_flow d = {0};
-	struct rule r;
+	union rule r;
 	struct kit k;
 	uint32_t cq, fa;
 	bool dropped;
@@ -174,7 +175,7 @@ static void layers(void **state)
 	assert_int_equal(kit_cq(&k, -1, &cq), 0);
 	assert_int_equal(kit_qp(&k, IB_UVERBS_QPT_RAW_PACKET, cq, &qp), 0);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(t); i++) {
-		struct rule r = rule_for(qp.qp_handle, FLOW_NORMAL, 0);
+		union rule r = rule_for(qp.qp_handle, FLOW_NORMAL, 0);
 		struct ib_uverbs_destroy_flow d = {0};
 		struct flow_dst dst[FLOW_DST_MAX];
 		bool dropped;
@@ -193,7 +194,7 @@ static void refusals(void **state)
 {
 	struct ib_uverbs_create_qp_resp raw, rc;
 	struct kit k;
-	struct rule r;
+	union rule r;
 	uint8_t x[64] = {0};
 	uint32_t cq;
 

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go wrong."""
+import html.parser
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import zlib
+
+import spwtest
+from spwtest import Skip, check, equal, spwlab
+
+BENCH = os.environ["SPINWIRE_BENCH"]
+PROFILE = os.path.join(os.path.dirname(os.path.abspath(spwlab.__file__)), "profile")
+BROWSERS = ["chromium-headless-shell", "chromium", "google-chrome"]
+SHORT = ["--seconds", "0.5", "--steps", "2", "--carries", "200000"]
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8") as file:
+        got = json.load(file)
+    equal((got["schema"], got["bench"]), ("spinwire.bench/1", "hiccup"), "schema")
+    return {(row["case"], row["metric"]): row["median"] for row in got["rows"]}
+
+
+def test_hiccup():
+    """A probe that is stopped for 0.3 s sees a gap of at least that, once; counts never grow with the length of the gap."""
+    core = spwlab.cores()[0]
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "hiccup.json")
+        probe = spwlab.spawn([BENCH, "hiccup", "--seconds", "1.5", "--cores", str(core), "--json", path])
+        try:
+            time.sleep(0.5)
+            probe.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            probe.send_signal(signal.SIGCONT)
+            equal(probe.wait(60), 0, "exit status")
+        finally:
+            spwlab.stop(probe)
+        rows = rows_of(path)
+    case = f"core {core}"
+    check(rows[case, "longest gap"] >= 0.29e6, f"longest gap {rows[case, 'longest gap']} us")
+    over = [value for (_, metric), value in rows.items() if metric.startswith("gaps over")]
+    check(len(over) > 15 and over == sorted(over, reverse=True), f"counts by length: {over}")
+    check(rows[case, "gaps over 200000000 ns"] > 0, "the gap is not among those over 200 ms")
+    check(rows[case, "taken by gaps over 1 us"] > 10, f"taken: {rows[case, 'taken by gaps over 1 us']} %")
+
+
+def profile(folder, args, status=0, env=None):
+    """Runs tools/profile; (its output, its record or None, its report or None)."""
+    cmd = [sys.executable, PROFILE, "--out", folder, *args]
+    done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False,
+                          env={**os.environ, **(env or {})})
+    equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}\n")
+    paths = [os.path.join(folder, name) for name in ("profile.json", "report.html")]
+    record, page = (spwlab.read(path) if os.path.isfile(path) else None for path in paths)
+    return done.stdout, json.loads(record) if record else None, page
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements nest, and takes the text out."""
+
+    VOID = {"meta", "link", "br", "line", "rect", "path", "polyline", "input"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.words, self.drawings, self.fetched = [], [], 0, []
+        self.feed(text)
+        check(not self.open, f"never closed: {self.open}")
+
+    def handle_starttag(self, tag, attrs):
+        self.drawings += tag == "svg" and ("role", "img") in attrs
+        self.fetched += [value for name, value in attrs if name in ("src", "href") and not value.startswith("data:")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            equal(self.open and self.open.pop(), tag, "closed")
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_sweep():
+    """Two steps: the numbers in the report are those of the programs; it is one file, small, and fetches nothing."""
+    with spwlab.scratch() as folder:
+        out, record, text = profile(folder, SHORT)
+    equal([step["offered_fps"] for step in record["steps"]], [100000, 200000], "loads")
+    check(re.search(r"1/2 +50 % +100 k .*\n.*2/2 +100 % +200 k ", out), f"no progress in:\n{out}")
+    check(len(text) < 2 << 20, f"the report has {len(text)} bytes")
+    page = Page(text)
+    check(page.drawings >= 8 and not page.fetched, f"{page.drawings} drawings, fetches {page.fetched}")
+    words = " ".join(page.words)
+    for step in record["steps"]:
+        equal(step["spinwire"]["ledger"]["residual"], 0, "residual")
+        sent = f"{step['gen']['sent']:,}".replace(",", "\u202f")
+        check(sent in words, f"the ledger of the report has no {sent}")
+    for heading in ("Latency against load", "Where the time goes", "The ledger", "The machine itself", "Settings"):
+        check(heading in words, f"no section {heading!r}")
+
+
+def test_failing_step():
+    """A sink that cannot start: each step says why, the report comes all the same, and the status is 2."""
+    with spwlab.scratch() as folder:
+        out, record, text = profile(folder, [*SHORT, "--handler", "no_such_handler"], status=2)
+    check("failed" in out and "no_such_handler" in out, out)
+    check(all("no_such_handler" in step["faults"][-1] for step in record["steps"]), "faults do not say why")
+    check("No step could be measured" in " ".join(Page(text).words), "the report does not say so")
+
+
+def test_full_disk():
+    """Where the report finds no room: said in one line with the path, status 2, and no half file is left."""
+    with spwlab.scratch() as folder:
+        for name in ("report.html", "profile.json"):
+            os.symlink("/dev/full", os.path.join(folder, name))
+        out, _, _ = profile(folder, SHORT, status=2)
+        check(f"cannot write {folder}/report.html: No space left on device" in out, out)
+
+
+def png_colours(path):
+    """Distinct pixels of an 8-bit PNG without interlacing, and its size: enough to see that something was drawn."""
+    with open(path, "rb") as file:
+        data = file.read()
+    equal(data[:8], b"\x89PNG\r\n\x1a\n", "PNG")
+    width, height, _, kind = struct.unpack_from(">IIBB", data, 16)
+    at, packed = 8, b""
+    while at < len(data):
+        length = struct.unpack_from(">I", data, at)[0]
+        packed += data[at + 8:at + 8 + length] if data[at + 4:at + 8] == b"IDAT" else b""
+        at += 12 + length
+    step, raw = {2: 3, 6: 4}[kind], zlib.decompress(packed)
+    row = width * step + 1
+    return width, height, len({raw[i:i + step] for y in range(0, height, 7) for i in range(y * row + 1, (y + 1) * row, step)})
+
+
+def test_browser():
+    """The report in a headless Chromium, wide and narrow: no message on its console, and it draws."""
+    browser = next(filter(None, map(spwlab.find, BROWSERS)), None)
+    if not browser:
+        raise Skip(f"none of {', '.join(BROWSERS)} is installed (tools/deps all)")
+    with spwlab.scratch() as folder:
+        profile(folder, SHORT)
+        for width, height in ((1100, 4000), (390, 5000)):
+            shot = os.path.join(folder, f"{width}.png")
+            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={folder}/browser",
+                                   f"--window-size={width},{height}", f"--screenshot={shot}", f"file://{folder}/report.html"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+            equal(done.returncode, 0, f"exit status of the browser\n{done.stderr}")
+            said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+            check(not said, f"on the console: {said}")
+            got = png_colours(shot)
+            equal(got[:2], (width, height), "size of the screenshot")
+            check(got[2] > 30, f"only {got[2]} different pixels: nothing was drawn")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

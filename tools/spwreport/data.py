@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the report derives from what the programs measured. Values stay numbers, "lost", or None for "too few samples"."""
+import math
+import re
+
+POINTS = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p999", 99.9), ("p9999", 99.99)]
+CURVES = [("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("p9999", "p99.99")]
+KNEE_P99 = 3.0       # a knee is no higher than this many times the best p99
+KNEE_MISSING = 0.001  # nor is more of its load missing
+SAME_CLOCK = 1e-3    # tick rates that agree to this are one clock's: both are measured
+
+# The way of a frame, in order: key, name, between which stamps.
+WAY = [("sender", "sender", "intended time to handed to the port"),
+       ("wire", "wire", "handed to the port to the NIC's stamp, or to the poll that found it"),
+       ("poll", "poll", "NIC's stamp to the poll that found it"),
+       ("push", "push", "polled to handed to the executor"),
+       ("wait", "executor wait", "handed over to taken by the executor"),
+       ("run", "executor run", "handler's start to its end"),
+       ("reap", "reap", "handler's end to seen by the lcore"),
+       ("tx", "TX", "seen to handed to the port"),
+       ("echo", "echo", "handed to the port to seen by the sender"),
+       ("beyond", "not split", "beyond the sender; spinwire kept no record of this frame")]
+STAGES = {"nic_polled": "poll", "polled_pushed": "push", "pushed_start": "wait", "start_end": "run", "end_reaped": "reap",
+          "reaped_sent": "tx", "polled_sent": "whole"}
+
+
+def good(step):
+    return bool(step.get("gen") and step.get("spinwire"))
+
+
+def value(step, point):
+    """A round-trip percentile of a step: ns, "lost", or None."""
+    return step["gen"]["round_trip"].get(f"{point}_ns")
+
+
+def missing(gen):
+    """Share of the intended frames that were not sent or did not come back."""
+    return (gen["unsent"] + gen["lost"]) / gen["intended"] if gen["intended"] else 1.0
+
+
+def echoed_fps(gen):
+    return gen["echoed"] / gen["seconds"] if gen["seconds"] else 0.0
+
+
+# ---- the knee ----------------------------------------------------------------------------------------
+
+def knee(steps):
+    """The good step of the highest load that still holds the best p99 (times KNEE_P99) and its frames; None without one."""
+    ok = [s for s in steps if good(s) and isinstance(value(s, "p99"), (int, float))]
+    if len(ok) < 2:
+        return None
+    best = min(value(s, "p99") for s in ok)
+    held = [s for s in ok if value(s, "p99") <= KNEE_P99 * best and missing(s["gen"]) <= KNEE_MISSING]
+    return max(held, key=lambda s: s["offered_fps"], default=None)
+
+
+# ---- spectra -----------------------------------------------------------------------------------------
+
+def spectrum(row):
+    """([(percentile, ns)], percentile from which on frames are lost or None) of one latency row."""
+    pairs = row.get("spectrum")
+    if not pairs:
+        pairs = [(p, row.get(f"{name}_ns")) for name, p in POINTS] + [(100.0, row.get("max_ns"))]
+    points = [(p, ns) for p, ns in pairs if isinstance(ns, (int, float))]
+    lost = [p for p, ns in pairs if ns == "lost"]
+    return points, min(lost) if lost else None
+
+
+def rank(percent, samples):
+    """How rare: one in so many. The maximum is one in all."""
+    return max(1.0, min(1 / (1 - percent / 100), samples) if percent < 100 else float(samples))
+
+
+def stages(step):
+    return step["spinwire"].get("latency", []) if step.get("spinwire") else []
+
+
+# ---- the worst frames --------------------------------------------------------------------------------
+
+def one_clock(gen, spinwire):
+    """Whether the stamps of both are ticks of one counter."""
+    try:
+        a, b = gen["tsc_hz"], spinwire["tsc_hz"]
+        return gen["host"]["boot_id"] == spinwire["host"]["boot_id"] and abs(a - b) <= SAME_CLOCK * a
+    except KeyError:
+        return False
+
+
+def _chain(stamps):
+    """[(key, ticks)] of stamps [(key of the stage that it ends, stamp)]; a stamp from the other side that is a little early
+    ends its stage at once."""
+    out, at = [], stamps[0][1]
+    for key, stamp in stamps[1:]:
+        if stamp:
+            out.append((key, max(0, stamp - at)))
+            at = max(at, stamp)
+    return out
+
+
+def _joined(frame, batch):
+    at = batch["stamps"]
+    head = [("", frame["intended_tsc"]), ("sender", frame["sent_tsc"])]
+    nic = at.get("nic_tsc")
+    head += [("wire", nic), ("poll", at["polled_tsc"])] if nic else [("wire", at["polled_tsc"])]
+    return _chain(head + [("push", at["pushed_tsc"]), ("wait", at["start_tsc"]), ("run", at["end_tsc"]), ("reap", at["reaped_tsc"]),
+                          ("tx", at["sent_tsc"]), ("echo", frame["echo_tsc"])])
+
+
+def _alone(frame):
+    return _chain([("", frame["intended_tsc"]), ("sender", frame["sent_tsc"]), ("beyond", frame["echo_tsc"])])
+
+
+def worst_frames(step, most=12):
+    """The sender's worst frames: [{"name", "cause", "parts": [(key, ns)], "whole_ns"}], longest first. Those that spinwire kept as
+    well are split into its stages."""
+    gen, spinwire = step["gen"], step["spinwire"]
+    hz, kept = gen.get("tsc_hz"), {}
+    if one_clock(gen, spinwire):
+        kept = {(b["ident"]["flow"], b["ident"]["seq"]): b for b in spinwire.get("worst", []) if b.get("ident")}
+    out = []
+    for frame in gen.get("worst", []) if hz else []:
+        if not frame.get("echo_tsc"):
+            continue
+        batch = kept.get((frame["flow"], frame["seq"]))
+        ticks = _joined(frame, batch) if batch else _alone(frame)
+        cause = batch["cause"] if batch and batch.get("cause") else frame.get("cause")
+        out.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause or "", "whole_ns": frame["whole_ns"],
+                    "parts": [(key, t / hz * 1e9) for key, t in ticks], "joined": batch is not None})
+    return sorted(out, key=lambda f: -f["whole_ns"])[:most]
+
+
+def worst_batches(step, most=12):
+    """spinwire's own worst batches in the same form: from polled (or the NIC's stamp) to sent."""
+    spinwire, out = step["spinwire"], []
+    hz = spinwire.get("tsc_hz") or spinwire["host"].get("tsc_hz")
+    for batch in spinwire.get("worst", []) if hz else []:
+        at = batch["stamps"]
+        head = [("", at["nic_tsc"]), ("poll", at["polled_tsc"])] if at.get("nic_tsc") else [("", at["polled_tsc"])]
+        ticks = _chain(head + [("push", at["pushed_tsc"]), ("wait", at["start_tsc"]), ("run", at["end_tsc"]),
+                               ("reap", at["reaped_tsc"]), ("tx", at["sent_tsc"])])
+        out.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": batch.get("cause") or "",
+                    "whole_ns": batch["whole_ns"], "parts": [(key, t / hz * 1e9) for key, t in ticks], "joined": True})
+    return sorted(out, key=lambda f: -f["whole_ns"])[:most]
+
+
+# ---- causes ------------------------------------------------------------------------------------------
+
+def causes(steps, who):
+    """[(cause, [frames or None by step], worst_ns)], the most frequent first, from one side ("gen" or "spinwire")."""
+    by, worst = {}, {}
+    for i, step in enumerate(steps):
+        got = (step.get(who) or {}).get("causes") or {}
+        for row in got.get("by", []):
+            if row["frames"]:
+                by.setdefault(row["cause"], {})[i] = row["frames"]
+                worst[row["cause"]] = max(worst.get(row["cause"], 0), row.get("worst_ns") or 0)
+    rows = [(cause, [at.get(i, 0) for i in range(len(steps))], worst[cause]) for cause, at in by.items()]
+    return sorted(rows, key=lambda row: -sum(row[1]))
+
+
+# ---- the machine's own jitter ------------------------------------------------------------------------
+
+def gap_rates(hiccup):
+    """{core: ([(gap_ns, gaps longer than that per second)], longest_ns)} from rows of spinwire-bench hiccup."""
+    out = {}
+    for row in hiccup["rows"] if hiccup else []:
+        rates, longest = out.setdefault(row["case"], ([], [0.0]))
+        over = re.fullmatch(r"gaps over (\d+) ns", row["metric"])
+        if over:
+            rates.append((float(over.group(1)), row["median"]))
+        elif row["metric"] == "longest gap":
+            longest[0] = row["median"] * 1e3
+    return {core: (sorted(rates), longest[0]) for core, (rates, longest) in out.items()}
+
+
+def hiccup_fact(hiccup, metric):
+    """{core: value}"""
+    return {row["case"]: row["median"] for row in hiccup["rows"] if row["metric"] == metric} if hiccup else {}
+
+
+def _between(a, b, rate_a, rate_b, longest, seconds):
+    """Integral of the rate of gaps over [a, b] ns, in seconds: a power law between the two ends; beyond the last one, the longest
+    gap and others spread evenly below it."""
+    if rate_a <= 0:
+        return 0.0
+    if rate_b <= 0:
+        cnt = max(1.0, rate_a * seconds)
+        return rate_a * max(0.0, min(b, longest) - a) * (cnt + 1) / (2 * cnt) * 1e-9
+    slope = math.log(rate_b / rate_a) / math.log(b / a)
+    if abs(slope + 1) < 1e-6:
+        return rate_a * a * math.log(b / a) * 1e-9
+    return rate_a * a / (slope + 1) * ((b / a) ** (slope + 1) - 1) * 1e-9
+
+
+def _held(hiccups):
+    """[(wait in ns, share of frames that wait longer for one of the probed cores)], means of the probes."""
+    tails = {}
+    for hiccup in hiccups:
+        seconds = hiccup_fact(hiccup, "probed")
+        for core, (rates, longest) in gap_rates(hiccup).items():
+            held = 0.0
+            for (a, rate_a), (b, rate_b) in reversed(list(zip(rates, rates[1:]))):
+                held += _between(a, b, rate_a, rate_b, longest, seconds[core])
+                tails[a] = tails.get(a, 0.0) + held / len(hiccups)
+    return sorted(tails.items())
+
+
+def host_floor(hiccups, percents):
+    """{percent: ns}: what a frame that meets each probed core once waits at least at these percentiles, on the idle machine.
+    A gap of length g holds up the frames that arrive in it by 0 .. g: P(wait > x) is the integral of the rate of longer gaps."""
+    curve, out = _held([h for h in hiccups if h]), {}
+    for percent in percents:
+        share = 1 - percent / 100
+        for (a, held_a), (b, held_b) in zip(curve, curve[1:]):
+            if held_a > share >= held_b:
+                over = math.log(held_a / share) / math.log(held_a / held_b) if held_b > 0 else 1 - share / held_a
+                out[percent] = a * (b / a) ** over if held_b > 0 else a + (b - a) * over
+                break
+    return out

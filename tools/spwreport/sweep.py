@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measures: one sink, one source, one load after the other. A step that fails says why; the others still count."""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+
+import spwlab
+from spwreport import data, host
+
+CARRIED_MISSING = 0.01  # a load is carried when no more than this share of it is missing
+OVERLOAD_FPS = 100e6    # what no path of one queue carries: the first look asks for it
+PROBE_S = 1.0
+PROBES_MAX = 8
+START_S, END_S = 60, 60  # limits for a program to come up, and to end
+
+
+class StepFailed(Exception):
+    """The text says which program and why."""
+
+
+class Bench:
+    """Where things run, and what stays the same from step to step."""
+
+    def __init__(self, folder, path, place, sink_args=(), source_args=()):
+        self.folder, self.path, self.place = folder, path, place
+        self.sink_args, self.source_args = list(sink_args), list(source_args)
+        self.serial = 0
+
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
+    def sink_command(self, json_path):
+        role = spwlab.prefix(f"sink{self.serial}")
+        return role, [*self.path.sink_wrap, spwlab.program("spinwire"), *spwlab.eal(self.place.spinwire(), role, telemetry=True), "--",
+                      "--port", self.path.sink_port, "--json", json_path, *self.sink_args]
+
+    def source_command(self, fps, seconds, json_path):
+        role = spwlab.prefix(f"source{self.serial}")
+        return role, [*self.path.source_wrap, spwlab.program("spinwire-gen"), *spwlab.eal(self.place.source(), role), "--",
+                      "--port", self.path.source_port, "--rate", f"{max(1, round(fps))}pps", "--seconds", f"{round(seconds * 1e3)}ms",
+                      *self.source_args, "--json", json_path]
+
+
+def _tail(path):
+    lines = [line for line in spwlab.read(path).splitlines() if line.strip()] if os.path.exists(path) else []
+    errors = [line for line in lines if "error:" in line]
+    return (errors or lines or ["(it said nothing)"])[-1]
+
+
+def left_with(name, status, log):
+    """One sentence on how a program ended."""
+    how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"left with status {status}"
+    return f"{name} {how}: {_tail(log)}"
+
+
+def _load(path, name):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise StepFailed(f"{name} wrote no summary: {error}") from None
+
+
+@contextlib.contextmanager
+def sink(bench):
+    """A spinwire that receives; yields a function that ends it and returns (summary, log path)."""
+    bench.serial += 1
+    json_path, log = bench.file("spinwire.json"), bench.file("spinwire.log")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(json_path)
+    role, command = bench.sink_command(json_path)
+    with open(log, "wb") as out:
+        process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
+
+    def end():
+        status = spwlab.stop(process, END_S)
+        if status not in (0, 3):  # 3: it ran, and its books do not balance; the summary says where
+            raise StepFailed(left_with("spinwire", status, log))
+        return _load(json_path, "spinwire")
+    try:
+        spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(role, "/spinwire/ledger"), START_S, "spinwire to receive")
+        if process.poll() is not None:
+            raise StepFailed(left_with("spinwire", process.returncode, log))
+        yield end
+    except TimeoutError as error:
+        raise StepFailed(f"{error}: {_tail(log)}") from None
+    finally:
+        spwlab.stop(process)
+        spwlab.forget_prefix(role)
+
+
+def source(bench, fps, seconds):
+    """Runs the source once; its summary."""
+    bench.serial += 1
+    json_path, log = bench.file("gen.json"), bench.file("gen.log")
+    role, command = bench.source_command(fps, seconds, json_path)
+    with open(log, "wb") as out:
+        process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        status = process.wait(seconds + START_S)
+    except subprocess.TimeoutExpired:
+        raise StepFailed(f"spinwire-gen did not end within {START_S} s of its plan: {_tail(log)}") from None
+    finally:
+        spwlab.stop(process)
+        spwlab.forget_prefix(role)
+    if status != 0:
+        raise StepFailed(left_with("spinwire-gen", status, log))
+    return _load(json_path, "spinwire-gen")
+
+
+# ---- one step ----------------------------------------------------------------------------------------
+
+def _measure(bench, step):
+    with sink(bench) as end:
+        before, begin = host.snapshot(), time.monotonic()
+        step["gen"] = source(bench, step["offered_fps"], step["seconds"])
+        step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
+        step["spinwire"] = end()
+
+
+def step_at(bench, fps, seconds, share=None):
+    """One load, measured on a sink of its own. A failure is tried once more, and said in any case."""
+    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "faults": []}
+    for _ in range(2):
+        try:
+            _measure(bench, step)
+            return step
+        except (StepFailed, OSError) as error:
+            step.update(gen=None, spinwire=None)
+            step["faults"].append(str(error))
+    return step
+
+
+# ---- what the path carries -----------------------------------------------------------------------------
+
+def carried(bench, seconds, say):
+    """Finds the highest load of which no more than CARRIED_MISSING is missing, by a handful of short runs on one sink.
+    Returns {"fps", "probes": [...]}; fps 0: not even the lowest load that was tried."""
+    probes, low, high = [], 0.0, None
+
+    def probe(fps):
+        gen = source(bench, fps, seconds)
+        ok = data.missing(gen) <= CARRIED_MISSING
+        probes.append({"offered_fps": fps, "echoed_fps": data.echoed_fps(gen), "missing": data.missing(gen), "carried": ok})
+        say(f"  {fps / 1e6:8.3f} M frames/s offered, {data.echoed_fps(gen) / 1e6:8.3f} came back"
+            f"{': carried' if ok else f', {100 * data.missing(gen):.1f} % missing'}")
+        return ok
+    with sink(bench):
+        probe(OVERLOAD_FPS)
+        fps = max(1000.0, probes[0]["echoed_fps"])
+        while len(probes) < PROBES_MAX and (high is None or low < 0.93 * high):
+            if probe(fps):
+                low = fps
+                fps = (low + high) / 2 if high else 1.3 * fps
+            else:
+                high = fps
+                fps = (low + high) / 2 if low else 0.6 * fps
+    return {"fps": low, "probes": probes}
+
+
+# ---- the machine's own jitter --------------------------------------------------------------------------
+
+def hiccup(bench, seconds):
+    """spinwire-bench hiccup on the cores that the run spins on. Raises StepFailed."""
+    path, log = bench.file("hiccup.json"), bench.file("hiccup.log")
+    command = [spwlab.program("spinwire-bench"), "hiccup", "--seconds", f"{seconds:g}", "--cores",
+               ",".join(map(str, bench.place.spinning())), "--json", path]
+    with open(log, "wb") as out:
+        process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        status = process.wait(seconds + START_S)
+    except subprocess.TimeoutExpired:
+        raise StepFailed("spinwire-bench hiccup did not end") from None
+    finally:
+        spwlab.stop(process)
+    if status != 0:
+        raise StepFailed(left_with("spinwire-bench hiccup", status, log))
+    return _load(path, "spinwire-bench hiccup")
