@@ -169,7 +169,9 @@ struct spw_port_queue {
 	 * the caller's, to be named by its own desc. Owed back like any lent slot. Returns: 0 .. cnt. Thread: owner. */
 	uint16_t (*lend_burst)(void *q, uint32_t *slot, uint16_t cnt);
 	void *q;
-	uint64_t reserved[2];
+	/* The queue's counter of "the pool was empty when I wanted to refill", written by the owner; NULL: cannot tell. */
+	const uint64_t *no_slot;
+	uint64_t reserved;
 } SPW_ALIGNED(SPW_CACHE_LINE);
 SPW_ASSERT_SIZE(struct spw_port_queue, 64);
 
