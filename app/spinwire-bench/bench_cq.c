@@ -47,6 +47,11 @@ struct cq_bench {
 	uint64_t sink;      /* what was read, so that it is read */
 };
 
+struct cq_opt {
+	const char *rx, *tx, *only;
+	bool count;
+};
+
 /* ---- one lap each: how long, in ticks ---------------------------------------------------------------- */
 
 static __attribute__((noinline)) uint64_t lap_poll_cq(struct cq_ring *r, uint64_t *sink)
@@ -155,13 +160,13 @@ static int ours_open(struct cq_bench *b, struct ours *o, struct cq_ring *r, uint
 	return 0;
 }
 
-static int bench_open(struct cq_bench *b, uint32_t cnt)
+static int bench_open(struct cq_bench *b, const char *rx, const char *tx, uint32_t cnt)
 {
 	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = (size_t)3 * cnt * SLOT_BYTES, .numa_node = -1};
-	int status = cq_ring_open(&b->plain, cnt, false), rc;
+	int status = cq_ring_open(&b->plain, rx, tx, cnt, false), rc;
 
 	if (!status)
-		status = cq_ring_open(&b->zip, cnt, true);
+		status = cq_ring_open(&b->zip, rx, tx, cnt, true);
 	if (status)
 		return status;
 	rc = spw_tsc_calibrate(50, &b->tsc);
@@ -334,15 +339,14 @@ static int run_one(struct cq_bench *b, const char *function)
 }
 
 /* The pipe's three rows share a function, and the first of them is counted: the pipe without recorder. */
-static int add_counts(struct spw_bench_out *out)
+static int add_counts(const struct cq_opt *opt, struct spw_bench_out *out)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases) && !cq_cases[i].record; i++) {
-		static char name[] = "cq", opt[] = "--only";
-		char function[32], *argv[] = {name, opt, function, NULL};
+		char *argv[] = {(char *)(uintptr_t)"cq", (char *)(uintptr_t)opt->rx, (char *)(uintptr_t)opt->tx,
+				(char *)(uintptr_t)"--only", (char *)(uintptr_t)cq_cases[i].function, NULL};
 		uint64_t total;
 
-		snprintf(function, sizeof(function), "%s", cq_cases[i].function);
-		if (cq_count(function, argv, &total))
+		if (cq_count(cq_cases[i].function, argv, &total))
 			return 2;
 		spw_bench_add1(out, cq_cases[i].name, "instructions", "per CQE", (double)total / LAPS / CNT);
 	}
@@ -363,31 +367,50 @@ static void bench_close(struct cq_bench *b)
 	free(b);
 }
 
-static int usage(const char *name)
+static int parse(int argc, char **argv, struct cq_opt *opt)
 {
-	fprintf(stderr, "usage: tools/with-softhca --devices 2 spinwire-bench %s [--instructions]    (or two real ports on one cable)\n"
-			"  --instructions  counts them as well, by callgrind: a minute, and valgrind must be there\n", name);
-	return 1;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--instructions"))
+			opt->count = true;
+		else if (!strcmp(argv[i], "--only") && i + 1 < argc) /* cq_count's own call */
+			opt->only = argv[++i];
+		else if (argv[i][0] != '-' && !opt->rx)
+			opt->rx = argv[i];
+		else if (argv[i][0] != '-' && !opt->tx)
+			opt->tx = argv[i];
+		else
+			return -1;
+	}
+	if (!opt->rx != !opt->tx)
+		return -1;
+	if (!opt->rx) {
+		opt->rx = "mlx5_0";
+		opt->tx = "mlx5_1";
+	}
+	return 0;
 }
 
 int spw_bench_cq(int argc, char **argv, struct spw_bench_out *out)
 {
-	bool count = argc == 2 && !strcmp(argv[1], "--instructions");
-	const char *only = argc == 3 && !strcmp(argv[1], "--only") ? argv[2] : NULL; /* what cq_count runs */
+	struct cq_opt opt = {0};
 	struct cq_bench *b;
 	int status;
 
-	if (argc > 1 && !count && !only)
-		return usage(argv[0]);
+	if (parse(argc, argv, &opt)) {
+		fprintf(stderr, "usage: tools/with-softhca --devices 2 spinwire-bench cq [RX TX] [--instructions]\n"
+				"  RX TX           two mlx5 ports on one cable (mlx5_0 mlx5_1)\n"
+				"  --instructions  counts them as well, by callgrind (valgrind must be there)\n");
+		return 1;
+	}
 	b = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*b), (size_t)128));
 	if (!b)
 		return 2;
 	memset(b, 0, sizeof(*b));
-	status = bench_open(b, CNT);
+	status = bench_open(b, opt.rx, opt.tx, CNT);
 	if (!status)
-		status = only ? run_one(b, only) : run_rounds(b);
-	if (!status && !only)
+		status = opt.only ? run_one(b, opt.only) : run_rounds(b);
+	if (!status && !opt.only)
 		add_rows(b, out);
 	bench_close(b);
-	return status || !count ? status : add_counts(out);
+	return status || !opt.count ? status : add_counts(&opt, out);
 }

@@ -10,7 +10,6 @@
 #include "base/spw_order.h"
 #include "prm/spw_prm.h"
 
-#define FRAME_BYTES 60u
 #define SLOT_BYTES  2048u
 #define FILL_S      30
 
@@ -22,58 +21,9 @@ static int complain(int status, const char *what)
 	return status;
 }
 
-/* ---- objects --------------------------------------------------------------------------------------- */
+/* ---- filling it once ------------------------------------------------------------------------------- */
 
-static int device_open(struct cq_ring_side *s, int index, size_t bytes)
-{
-	int cnt = 0;
-	struct ibv_device **list = ibv_get_device_list(&cnt);
-
-	s->ctx = list && index < cnt && mlx5dv_is_supported(list[index]) ? ibv_open_device(list[index]) : NULL;
-	if (list)
-		ibv_free_device_list(list);
-	if (!s->ctx)
-		return complain(2, "wants two mlx5 devices on one cable: tools/with-softhca --devices 2 spinwire-bench cq");
-	s->pd = ibv_alloc_pd(s->ctx);
-	s->bytes = aligned_alloc(4096, bytes);
-	if (!s->pd || !s->bytes)
-		return complain(2, "no memory for the frames");
-	memset(s->bytes, 0, bytes);
-	s->mr = ibv_reg_mr(s->pd, s->bytes, bytes, IBV_ACCESS_LOCAL_WRITE);
-	return s->mr ? 0 : complain(2, "ibv_reg_mr failed: is the memlock limit large enough?");
-}
-
-static int to_state(struct ibv_qp *qp, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
-
-	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
-}
-
-static int queues_open(struct cq_ring_side *s, uint32_t cnt, bool compressed)
-{
-	struct ibv_cq_init_attr_ex ca = {.cqe = cnt - 1, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
-	struct mlx5dv_cq_init_attr dv = {0};
-	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RAW_PACKET,
-		.cap = {.max_send_wr = cnt, .max_recv_wr = cnt, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-
-	if (compressed) {
-		dv.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE;
-		dv.cqe_comp_res_format = MLX5DV_CQE_RES_FORMAT_HASH;
-	}
-	s->cq = mlx5dv_create_cq(s->ctx, &ca, &dv);
-	if (!s->cq)
-		return complain(2, compressed ? "the device makes no compressed CQ" : "mlx5dv_create_cq failed");
-	init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(s->cq);
-	s->qp = ibv_create_qp(s->pd, &init);
-	if (!s->qp || to_state(s->qp, IBV_QPS_INIT) || to_state(s->qp, IBV_QPS_RTR) || to_state(s->qp, IBV_QPS_RTS))
-		return complain(2, "no raw packet QP: it needs CAP_NET_RAW on a real device");
-	return 0;
-}
-
-static int steer(struct cq_ring_side *s)
+static int steer(struct cq_ring *r)
 {
 	struct {
 		struct ibv_flow_attr attr;
@@ -85,11 +35,9 @@ static int steer(struct cq_ring_side *s)
 
 	memcpy(rule.eth.val.dst_mac, rx_mac, 6);
 	memset(rule.eth.mask.dst_mac, 0xff, 6);
-	s->flow = ibv_create_flow(s->qp, &rule.attr);
-	return s->flow ? 0 : complain(2, "the device takes no flow rule");
+	r->flow = ibv_create_flow(r->rx.qp, &rule.attr);
+	return r->flow ? 0 : complain(2, "the device takes no flow rule");
 }
-
-/* ---- filling it once ------------------------------------------------------------------------------- */
 
 static int post_receives(struct cq_ring *r)
 {
@@ -101,27 +49,6 @@ static int post_receives(struct cq_ring *r)
 			return complain(2, "ibv_post_recv failed");
 	}
 	return 0;
-}
-
-/* One list, one doorbell: the frames follow each other as fast as the NIC sends. */
-static int post_sends(struct cq_ring *r)
-{
-	struct ibv_sge sge = {(uintptr_t)r->tx.bytes, FRAME_BYTES, r->tx.mr->lkey};
-	struct ibv_send_wr *wr = calloc(r->cnt, sizeof(*wr)), *bad;
-	int rc;
-
-	if (!wr)
-		return complain(2, "no memory");
-	memcpy(r->tx.bytes, rx_mac, 6);
-	r->tx.bytes[6] = 0x02;
-	r->tx.bytes[12] = 0x88; /* 88b5: local experiments */
-	r->tx.bytes[13] = 0xb5;
-	for (uint32_t i = 0; i < r->cnt; i++)
-		wr[i] = (struct ibv_send_wr){.next = i + 1 < r->cnt ? &wr[i + 1] : NULL, .sg_list = &sge, .num_sge = 1,
-					     .opcode = IBV_WR_SEND};
-	rc = ibv_post_send(r->tx.qp, wr, &bad);
-	free(wr);
-	return rc ? complain(2, "ibv_post_send failed") : 0;
 }
 
 /* Length of what stands at entry i of lap 0, in entries; 0: not written yet. */
@@ -160,9 +87,9 @@ static int fill(struct cq_ring *r)
 		return complain(2, "the CQ is not what was asked for; unset MLX5_CQE_SIZE");
 	rc = post_receives(r);
 	if (!rc)
-		rc = steer(&r->rx);
+		rc = steer(r);
 	if (!rc)
-		rc = post_sends(r);
+		rc = raw_side_send(&r->tx, rx_mac, r->cnt);
 	while (!rc && filled(r) != r->cnt)
 		if (time(NULL) > until)
 			rc = complain(3, "not all frames came: are the two devices on one cable?");
@@ -175,18 +102,14 @@ static int fill(struct cq_ring *r)
 	return 0;
 }
 
-int cq_ring_open(struct cq_ring *r, uint32_t cnt, bool compressed)
+int cq_ring_open(struct cq_ring *r, const char *rx, const char *tx, uint32_t cnt, bool compressed)
 {
 	int rc;
 
 	*r = (struct cq_ring){.cnt = cnt};
-	rc = device_open(&r->rx, 0, (size_t)cnt * SLOT_BYTES);
+	rc = raw_side_open(&r->rx, rx, (size_t)cnt * SLOT_BYTES, cnt, compressed);
 	if (!rc)
-		rc = device_open(&r->tx, 1, SLOT_BYTES);
-	if (!rc)
-		rc = queues_open(&r->rx, cnt, compressed);
-	if (!rc)
-		rc = queues_open(&r->tx, cnt, false);
+		rc = raw_side_open(&r->tx, tx, SLOT_BYTES, cnt, false);
 	if (!rc)
 		rc = fill(r);
 	if (!rc && compressed && !r->sessions)
@@ -203,26 +126,11 @@ void cq_ring_lay(struct cq_ring *r, uint32_t lap)
 		ring[(size_t)i * 64 + 63] |= 1;
 }
 
-static void side_close(struct cq_ring_side *s)
-{
-	if (s->flow)
-		ibv_destroy_flow(s->flow);
-	if (s->qp)
-		ibv_destroy_qp(s->qp);
-	if (s->cq)
-		ibv_destroy_cq(ibv_cq_ex_to_cq(s->cq));
-	if (s->mr)
-		ibv_dereg_mr(s->mr);
-	if (s->pd)
-		ibv_dealloc_pd(s->pd);
-	if (s->ctx)
-		ibv_close_device(s->ctx);
-	free(s->bytes);
-}
-
 void cq_ring_close(struct cq_ring *r)
 {
-	side_close(&r->rx);
-	side_close(&r->tx);
+	if (r->flow)
+		ibv_destroy_flow(r->flow);
+	raw_side_close(&r->rx);
+	raw_side_close(&r->tx);
 	free(r->kept);
 }

@@ -3,30 +3,20 @@
  *
  * A completion queue that a NIC has filled once, laid out again and again: what a poller costs when it never waits.
  *
- * Two devices on one cable (the first and the second of the list): the second sends one frame for every entry, the first
- * receives them, and its CQ memory is kept as the NIC left it. lay() puts that back with the owner bits of any lap, so
+ * Two devices on one cable: one sends one frame for every entry, the
+ * other receives them, and its CQ memory is kept as the NIC left it. lay() puts that back with the owner bits of any lap, so
  * libmlx5 and lib/port/mlx5 poll the same bytes in the same memory.
  */
 #ifndef SPW_BENCH_CQ_RING_H
 #define SPW_BENCH_CQ_RING_H
 
 #include <infiniband/mlx5dv.h>
-#include <infiniband/verbs.h>
 
-#include "base/spw_types.h"
-
-struct cq_ring_side {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_mr *mr;
-	struct ibv_cq_ex *cq;
-	struct ibv_qp *qp;
-	struct ibv_flow *flow;
-	uint8_t *bytes;
-};
+#include "raw_side.h"
 
 struct cq_ring {
-	struct cq_ring_side rx, tx;
+	struct raw_side rx, tx;
+	struct ibv_flow *flow;
 	struct mlx5dv_cq mem;  /* of rx.cq */
 	uint8_t *kept;         /* as the NIC wrote it, in lap 0 */
 	uint32_t cnt;          /* entries, and frames in it; a power of 2 */
@@ -35,7 +25,7 @@ struct cq_ring {
 
 /* Purpose: makes the devices' objects and lets the NIC fill the ring. Shape: cnt a power of 2, 64 .. 8192.
  * Errors: 0, 2 the machine cannot do it, 3 the NIC did not do what was asked; a text is on stderr. */
-int cq_ring_open(struct cq_ring *r, uint32_t cnt, bool compressed);
+int cq_ring_open(struct cq_ring *r, const char *rx, const char *tx, uint32_t cnt, bool compressed);
 
 /* Purpose: the ring as the NIC would have written it in this lap. */
 void cq_ring_lay(struct cq_ring *r, uint32_t lap);

@@ -26,6 +26,7 @@ static const struct {
 	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls", spw_bench_port},
 #if SPW_HAVE_MLX5DV
 	{"cq", "what polling a full completion queue costs, beside ibv_poll_cq and ibv_start_poll", spw_bench_cq},
+	{"rx", "what receiving a frame costs on an mlx5 device, beside DPDK's mlx5 PMD", spw_bench_rx},
 	{"softhca", "the software ConnectX under perftest, direct verbs and an idle program", spw_bench_softhca},
 #endif
 };
