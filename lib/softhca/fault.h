@@ -50,8 +50,8 @@ void fault_fini(struct fault *f);
 
 uint8_t *fault_tx_reserve(struct fault *f, uint32_t len);
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len, uint64_t now_ns);
-/* Frames whose time has come; true if others still wait. */
-bool fault_tick(struct fault *f, struct cable *c, uint64_t now_ns);
+/* Purpose: sends the frames whose time has come; the caller flushes the cable. Returns: how many. */
+uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns);
 
 /* Purpose: "150us" to ns. Returns -1 for what is no time. */
 int64_t fault_time_ns(const char *text);
