@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -134,11 +135,22 @@ int rdma_ctl_open(struct rdma_dev *dev, uint16_t queue_cnt, const struct rdma_ct
 	return 0;
 }
 
+/* Who waits for the link hears of one that was up all the time. */
+static void tell_up(struct rdma_ctl *ctl)
+{
+	struct spw_port_event event = {.kind = SPW_PORT_EVENT_LINK_UP};
+
+	snprintf(event.text, sizeof(event.text), "%.40s: link is up", ctl->dev->name);
+	rdma_ctl_tell(ctl, 0, &event);
+}
+
 int rdma_ctl_start(struct rdma_ctl *ctl)
 {
 	sigset_t all, was;
 	int rc;
 
+	if (ctl->dev->port.state == IBV_PORT_ACTIVE)
+		tell_up(ctl);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	rc = pthread_create(&ctl->thread, NULL, run, ctl);

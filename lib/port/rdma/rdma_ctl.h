@@ -32,7 +32,7 @@ struct rdma_ctl;
  * Owner: the caller, until rdma_ctl_close. Thread: setup. */
 int rdma_ctl_open(struct rdma_dev *dev, uint16_t queue_cnt, const struct rdma_ctl_client *client, struct rdma_ctl **ctl_out);
 
-/* Purpose: starts the thread, with all signals blocked. Errors: -EAGAIN. Thread: setup. */
+/* Purpose: starts the thread, with all signals blocked; a link that is up is told to queue 0. Errors: -EAGAIN. Thread: setup. */
 int rdma_ctl_start(struct rdma_ctl *ctl);
 
 /* Purpose: ends the thread; when it returns, no client call runs or will. Not started: fine. Thread: setup. */
