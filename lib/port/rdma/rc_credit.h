@@ -9,7 +9,8 @@
 
 #include "base/spw_types.h"
 
-#define RC_CREDIT_MAX 4096u /* of one peer: the size of the grant rings */
+#define RC_CREDIT_MAX   4096u /* of one peer: the size of the grant rings */
+#define RC_CTRL_RESERVE 6u    /* receives beyond the credits, for control messages; at most 5 are under way */
 
 /* Our right to send to the peer. */
 struct rc_tx_credit {
@@ -65,7 +66,7 @@ SPW_INLINE bool rc_rx_credit_due(const struct rc_rx_credit *c)
 {
 	const uint32_t wait = c->home - c->told;
 
-	return wait && (wait >= c->window / 4 || c->told == c->got);
+	return wait && (wait >= (c->window + 3) / 4 || c->told == c->got);
 }
 
 #endif
