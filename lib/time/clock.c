@@ -45,6 +45,18 @@ int spw_clock_read_posix(void *arg, uint64_t *value_out)
 	return 0;
 }
 
+uint64_t spw_clock_map_span(const struct spw_clock_map *map, uint64_t ref_ticks)
+{
+	spw_u128 other;
+
+	if (!map->scale.mult)
+		return 0;
+	other = ((spw_u128)ref_ticks << 64) / map->scale.mult;
+	if (map->scale.shift < 64)
+		return (uint64_t)(other >> (64 - map->scale.shift));
+	return (uint64_t)(other << (map->scale.shift - 64));
+}
+
 uint64_t spw_clock_map_unc_at(const struct spw_clock_map *map, uint64_t ref)
 {
 	int64_t away = (int64_t)(ref - map->ref_base);

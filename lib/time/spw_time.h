@@ -124,6 +124,9 @@ SPW_INLINE uint64_t spw_clock_map_ref(const struct spw_clock_map *map, uint64_t 
 	return map->ref_base + (uint64_t)(int64_t)(wide >> map->scale.shift);
 }
 
+/* Purpose: a length of our ticks in the other clock's. Cold: it divides. Thread: any. */
+uint64_t spw_clock_map_span(const struct spw_clock_map *map, uint64_t ref_ticks);
+
 /* Purpose: how far spw_clock_map_ref may be off at that moment, in units of ref; saturates. Thread: any. */
 uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other);
 /* The same for a moment given on our clock. */

@@ -14,6 +14,8 @@
  *   RC_DOWN      control      QP in RESET, nothing posted, no slot of the peer is lent. An exchange takes it on:
  *   RC_POST      owner        QP in INIT; post the receives, all of them         rc_peer_posted     → RC_POSTED
  *   RC_POSTED    control      finish the exchange, QP to RTS                                        → RC_UP
+ *                             (the other side may be up a moment earlier: messages can come here already, and are taken;
+ *                             nothing is sent, since remote is not valid)
  *   RC_UP        both         data flows. Ends by the owner (rc_peer_fail)                          → RC_FAIL
  *                             or by control (TCP connection closed, stop)                           → RC_DRAIN
  *   RC_FAIL      control      QP to ERR                                                             → RC_DRAIN
@@ -29,8 +31,8 @@
  *   - A message has 1 .. slot_bytes bytes of the receiver. Nobody sends one without a credit; W is the receiver's
  *     credit_cnt, and both sides start with W credits.
  *   - A control message is a SEND_WITH_IMM of 0 bytes; its immediate is the receiver's cumulative count of credits given
- *     since the start (W included), mod 2^32. It is sent when W/4 credits wait (at least one) or when the peer has none left,
- *     so that at most RC_CTRL_RESERVE are under way; so many receives are posted beyond W.
+ *     since the start (W included), mod 2^32. It is sent when a quarter of W waits or when the peer has none left, so that
+ *     fewer than RC_CTRL_RESERVE are under way; so many receives are posted beyond W.
  *   - op=send: a message is a SEND, or a SEND_WITH_IMM whose immediate is the user's own.
  *   - op=write: a message is one WRITE_WITH_IMM to the start of a granted slot; the immediate is the slot's number in the
  *     receiver's range, 0 .. W-1. Receives carry no SGE. At the start slots 0 .. W-1 are granted in this order; later ones by an
@@ -45,9 +47,8 @@
 #include "base/spw_order.h"
 #include "port/rdma/rc_conf.h"
 #include "port/rdma/rc_credit.h"
+#include "port/rdma/rdma_dev.h"
 #include "port/spw_port.h"
-
-#define RC_CTRL_RESERVE 6u    /* receives beyond the credits, for control messages */
 
 enum rc_state { RC_DOWN, RC_POST, RC_POSTED, RC_UP, RC_FAIL, RC_DRAIN, RC_DRAINED };
 
@@ -98,11 +99,9 @@ struct rc_peer {
 
 /* What rc_conn needs of the device; all borrowed, they outlive the rc_conn. */
 struct rc_dev {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	union ibv_gid gid;
-	uint8_t port_num, gid_idx;
-	uint16_t mtu;             /* path MTU in bytes, 256 .. 4096, from the port and the spec */
+	struct rdma_dev *rdma;
+	struct rdma_gid gid;
+	uint16_t mtu;             /* path MTU in bytes, 256 .. 4096: conf.mtu, else the port's */
 	const char *name;         /* of the port, for texts */
 };
 
@@ -157,7 +156,8 @@ void rc_peer_fail(struct rc_conn *conn, struct rc_peer *peer, enum rc_why why, u
 /* Purpose: nothing of this peer is posted, lent or in TX any more. From RC_DRAIN. Thread: owner. */
 void rc_peer_drained(struct rc_conn *conn, struct rc_peer *peer);
 
-/* Purpose: what happened to the peers of a queue: PEER_UP, PEER_DOWN (code: peer, outage_ns on UP). Bounded, never blocks.
+/* Purpose: what happened to the peers of a queue: PEER_UP, PEER_DOWN (code: peer, outage_ns on UP); queue 0 also gets what
+ *          happens to the port and the device (rdma_ctl.h). Bounded, never blocks, makes no system call.
  * Returns: events written, 0 .. cnt. Thread: owner. */
 uint16_t rc_conn_events(struct rc_conn *conn, uint16_t queue, struct spw_port_event *event, uint16_t cnt);
 
