@@ -153,6 +153,7 @@ void spw_mlx5_rc_tx_lost(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p
 			continue;
 		rc_put(q, sent->slot, q->flags);
 		q->in_tx_cnt--;
+		spw_thr_count(&q->stat.tx_flushed, 1);
 	}
 }
 

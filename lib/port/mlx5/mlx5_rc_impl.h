@@ -70,7 +70,7 @@ struct spw_mlx5_rc_peer {
 	/* send: hot */
 	uint8_t *sq;
 	struct spw_mlx5_rc_sent *sent; /* by WQE */
-	uint32_t sq_mask, sq_room;     /* sq_room: WQEs that messages may use */
+	uint32_t sq_mask, sq_limit;    /* sq_limit: WQEs that may be under way; messages leave a few to control */
 	uint32_t sq_pi, sq_ci;
 	uint32_t sq_rung, sq_signal;   /* sq_pi at the last doorbell; behind the last WQE with a completion */
 	struct rc_tx_credit tx;        /* of a peer that is not UP none is left */
@@ -112,7 +112,7 @@ struct spw_mlx5_rc_find {
 
 /* Written by the owner, sampled by others. */
 struct spw_mlx5_rc_stat {
-	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes;
+	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_flushed;
 	uint64_t dropped[SPW_PORT_DROP_CNT];
 	uint64_t err[SPW_PORT_ERR_CNT];
 	uint64_t syndrome[MLX5_SYNDROME_CNT];
@@ -153,6 +153,8 @@ struct spw_mlx5_rc_queue {
 	spw_be32 *tx_cq_db;
 	uint32_t tx_cq_mask, tx_cq_log2, tx_cq_ci;
 
+	void (*look)(void *obj, struct spw_mlx5_rc_peer *p);
+	void *look_obj;
 	struct spw_mlx5_rc_stat stat;
 	unsigned flags;
 	uint16_t index, port;
@@ -167,17 +169,19 @@ struct spw_mlx5_rc_conf {
 	uint32_t peer_cnt;           /* of this queue, 1 .. MLX5_RC_PEER_MAX */
 	uint32_t index_cnt;          /* of the port: desc.peer is 0 .. index_cnt - 1 */
 	uint16_t index, port;
+	void (*look)(void *obj, struct spw_mlx5_rc_peer *p); /* a message for an ARMED peer: calls spw_mlx5_rc_up if it can; NULL */
+	void *look_obj;
 };
 
 /* The memory of one peer's QP, and its slots. */
 struct spw_mlx5_rc_peermem {
 	struct spw_mlx5_rqmem rq;    /* cnt at least recv_cnt, stride at least 16; not with an SRQ */
-	struct spw_mlx5_sqmem sq;    /* at least 64 WQEs */
-	spw_be32 *ring_out;          /* WRITE: RC_CREDIT_MAX entries, registered with ring_lkey */
+	struct spw_mlx5_sqmem sq;
+	spw_be32 *ring_out;          /* WRITE: RC_CREDIT_MAX entries */
 	spw_be32 *ring_in;           /* WRITE: likewise, written by the peer */
-	uint32_t ring_lkey;
 	uint32_t index;              /* of the peer on the port */
 	uint32_t slot_first, slot_cnt; /* taken from the pool by the caller */
+	uint32_t sq_limit;           /* send WQEs that may be under way, 64 .. sq.cnt */
 	uint32_t credits;            /* SEND: slot_cnt less RC_CTRL_RESERVE, which control messages need; WRITE: slot_cnt */
 };
 
@@ -189,9 +193,10 @@ int spw_mlx5_rc_init(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_conf 
 int spw_mlx5_rc_attach(struct spw_mlx5_rc_queue *q, uint32_t local, const struct spw_mlx5_rc_peermem *mem);
 
 /* Purpose: posts receives: the shared ones (once, at start), or the peer's own, whose QP is in INIT. DOWN -> ARMED; every
- *          slot of the peer is home. Thread: setup or owner. */
+ *          slot of the peer is home. The keys are those of the pool and of ring_out; they may differ from the last time.
+ *          Thread: setup or owner. */
 void spw_mlx5_rc_arm_shared(struct spw_mlx5_rc_queue *q);
-void spw_mlx5_rc_arm(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p);
+void spw_mlx5_rc_arm(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t lkey, uint32_t ring_lkey);
 
 /* Purpose: both ends are ready: the peer may be sent to. ARMED -> UP. Errors: -EPROTO: remote says what cannot be.
  * Thread: owner. */

@@ -101,7 +101,7 @@ SPW_INLINE uint32_t rc_srq_take(struct spw_mlx5_rc_queue *q, uint32_t idx)
 /* A grant takes up to three send WQEs: the list, in two parts where its ring wraps, and the message. */
 SPW_INLINE bool rc_grant_room(const struct spw_mlx5_rc_peer *p)
 {
-	return p->sq_mask + 1 - (p->sq_pi - p->sq_ci) >= 3;
+	return p->sq_limit - (p->sq_pi - p->sq_ci) >= 3;
 }
 
 #endif

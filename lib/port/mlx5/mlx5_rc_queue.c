@@ -45,7 +45,7 @@ static int check_queue(const struct spw_mlx5_rc_conf *conf)
 static int check_sum(const struct spw_mlx5_rc_queue *q, uint32_t local, const struct spw_mlx5_rc_peermem *mem)
 {
 	bool srq = q->flags & MLX5_RC_SRQ;
-	uint32_t rx = srq ? mem->credits + RC_CTRL_RESERVE : mem->rq.cnt, tx = mem->sq.cnt;
+	uint32_t rx = srq ? mem->credits + RC_CTRL_RESERVE : mem->rq.cnt, tx = mem->sq_limit;
 	uint32_t room = srq ? q->srq_mask : q->cq_mask + 1;
 
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
@@ -54,13 +54,15 @@ static int check_sum(const struct spw_mlx5_rc_queue *q, uint32_t local, const st
 		if (i == local || p->qpn == UINT32_MAX)
 			continue;
 		rx += srq ? p->credits + RC_CTRL_RESERVE : p->rq_mask + 1;
-		tx += p->sq_mask + 1;
+		tx += p->sq_limit;
 	}
 	if (rx > room)
 		return spw_err(EINVAL, "mlx5 rc: %u receives of all peers exceed the %u of the %s", rx, room,
 			       srq ? "shared receive queue" : "completion queue");
 	if (tx > q->tx_cq_mask + 1)
 		return spw_err(EINVAL, "mlx5 rc: %u sends of all peers exceed the completion queue of %u", tx, q->tx_cq_mask + 1);
+	if (mem->sq_limit < 64 || mem->sq_limit > mem->sq.cnt)
+		return spw_err(EINVAL, "mlx5 rc: %u sends of a peer are not 64 .. %u", mem->sq_limit, mem->sq.cnt);
 	return check_ring("send queue", mem->sq.cnt, 64, 1u << 15);
 }
 
@@ -142,7 +144,8 @@ int spw_mlx5_rc_init(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_conf 
 {
 	int rc = check_queue(conf);
 
-	*q = (struct spw_mlx5_rc_queue){ .flags = conf->flags, .index = conf->index };
+	*q = (struct spw_mlx5_rc_queue){ .flags = conf->flags, .index = conf->index,
+					  .look = conf->look, .look_obj = conf->look_obj };
 	if (rc)
 		return rc;
 	q->cqe = conf->cq.buf;
@@ -208,7 +211,7 @@ static int find_build(struct spw_mlx5_rc_queue *q)
 	return spw_err(ENOMEM, "mlx5 rc: no memory for the table of QP numbers of queue %u", q->index);
 }
 
-/* lkey and size of each receive WQE, for good. WRITE: no buffer, ever. */
+/* The size of each receive WQE, for good. WRITE: no buffer, ever. */
 static int attach_rq(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, const struct spw_mlx5_rqmem *rq)
 {
 	bool write = q->flags & MLX5_RC_WRITE;
@@ -222,7 +225,7 @@ static int attach_rq(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, co
 
 		memset(seg, 0, rq->stride);
 		spw_prm_wqe_data_set_byte_count(seg, write ? 0 : q->room_bytes);
-		spw_prm_wqe_data_set_lkey(seg, write ? SPW_PRM_INVALID_LKEY : rq->lkey);
+		spw_prm_wqe_data_set_lkey(seg, SPW_PRM_INVALID_LKEY);
 		if (!write && rq->stride > 16)
 			spw_prm_wqe_data_set_lkey(seg + 16, SPW_PRM_INVALID_LKEY);
 	}
@@ -230,13 +233,12 @@ static int attach_rq(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, co
 	return check_ring("receive queue", rq->cnt, 1, 1u << 15);
 }
 
-static void attach_sq(struct spw_mlx5_rc_peer *p, const struct spw_mlx5_sqmem *sq)
+static void attach_sq(struct spw_mlx5_rc_peer *p, const struct spw_mlx5_sqmem *sq, uint32_t limit)
 {
 	p->sq = sq->buf;
 	p->sq_db = sq->dbrec;
 	p->sq_mask = sq->cnt - 1;
-	p->sq_room = sq->cnt - MLX5_RC_SQ_RESERVE;
-	p->lkey = sq->lkey;
+	p->sq_limit = limit;
 	p->qpn = sq->qpn;
 	p->bf = sq->bf;
 	p->bf_toggle = sq->bf_bytes;
@@ -267,12 +269,11 @@ int spw_mlx5_rc_attach(struct spw_mlx5_rc_queue *q, uint32_t local, const struct
 		return rc;
 	struct spw_mlx5_rc_peer *p = &q->peer[local];
 
-	attach_sq(p, &mem->sq);
+	attach_sq(p, &mem->sq, mem->sq_limit);
 	if (!(q->flags & MLX5_RC_SRQ))
 		rc = attach_rq(q, p, &mem->rq);
 	p->ring_out = mem->ring_out;
 	p->ring_in = mem->ring_in;
-	p->ring_lkey = mem->ring_lkey;
 	p->index = mem->index;
 	if (rc || !p->sent || (!(q->flags & MLX5_RC_SRQ) && !p->slot_of) || attach_slots(q, p, mem))
 		return rc ? rc : spw_err(ENOMEM, "mlx5 rc: no memory for the tables of peer %u", mem->index);
@@ -285,9 +286,23 @@ void spw_mlx5_rc_arm_shared(struct spw_mlx5_rc_queue *q)
 	spw_mlx5_rc_settle(q);
 }
 
-/* The first credits are slots 0 .. credits - 1, in this order, at both ends. */
-void spw_mlx5_rc_arm(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+/* Whatever is posted from now on uses this key. */
+static void set_keys(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t lkey, uint32_t ring_lkey)
 {
+	p->lkey = lkey;
+	p->ring_lkey = ring_lkey;
+	if (q->flags & MLX5_RC_WRITE)
+		return;
+	for (uint32_t i = 0; p->wqe && i <= p->rq_mask; i++)
+		spw_prm_wqe_data_set_lkey(p->wqe + ((size_t)i << p->rq_shift), lkey);
+	for (uint32_t i = 0; q->srq && i <= q->srq_mask; i++)
+		spw_prm_wqe_data_set_lkey(rc_srq_wqe(q, i) + 16, lkey);
+}
+
+/* The first credits are slots 0 .. credits - 1, in this order, at both ends. */
+void spw_mlx5_rc_arm(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t lkey, uint32_t ring_lkey)
+{
+	set_keys(q, p, lkey, ring_lkey);
 	rc_rx_credit_start(&p->rx, p->credits);
 	if (q->flags & MLX5_RC_WRITE)
 		memset(&q->slot_state[p->slot_first], MLX5_RC_GRANTED, p->slot_cnt);

@@ -159,7 +159,16 @@ SPW_INLINE void tx_build(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p
 /* Has the peer granted, has its ring room, can it hold the message? A peer that is not UP has granted nothing. */
 SPW_INLINE bool tx_may(const struct spw_mlx5_rc_peer *p, uint32_t len)
 {
-	return p->tx.limit != p->tx.used && p->sq_pi - p->sq_ci < p->sq_room && len - 1 < p->msg_max;
+	return p->tx.limit != p->tx.used && p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE && len - 1 < p->msg_max;
+}
+
+/* The peer may have come up since its owner looked last. */
+static SPW_COLD bool tx_look(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t len)
+{
+	if (p->state != MLX5_RC_ARMED || !q->look)
+		return false;
+	q->look(q->look_obj, p);
+	return tx_may(p, len);
 }
 
 SPW_INLINE struct spw_mlx5_rc_peer *tx_peer(const struct spw_mlx5_rc_queue *q, uint32_t index)
@@ -177,7 +186,7 @@ SPW_INLINE uint16_t tx_body(struct spw_mlx5_rc_queue *q, struct spw_desc **desc,
 		struct spw_desc *d = desc[i];
 		struct spw_mlx5_rc_peer *p = tx_peer(q, d->peer);
 
-		if (spw_unlikely(!tx_may(p, d->len)))
+		if (spw_unlikely(!tx_may(p, d->len)) && !tx_look(q, p, d->len))
 			continue;
 		if (p->sq_rung == p->sq_pi)
 			ring[rings++] = p;
@@ -224,7 +233,7 @@ void spw_mlx5_rc_grant(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 	p->rx.told = p->rx.home;
 	rc_ctrl(rc_sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND_IMM, 1, p->rx.told);
 	p->sent[p->sq_pi++ & p->sq_mask] = (struct spw_mlx5_rc_sent){ MLX5_RC_NO_SLOT, 0 };
-	if (p->sq_pi - p->sq_signal > p->sq_mask / 4) /* so that WQEs come free when only credits are sent */
+	if (p->sq_pi - p->sq_signal > p->sq_limit / 4) /* so that WQEs come free when only credits are sent */
 		rc_signal(p);
 	rc_ring(p);
 	spw_thr_count(&q->stat.control_tx, 1);

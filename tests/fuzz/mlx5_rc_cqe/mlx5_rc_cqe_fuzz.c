@@ -111,7 +111,7 @@ static void step_send(struct run *r, uint8_t which)
 		spw_port_release_burst(&r->h.pq, &desc.slot, 1);
 }
 
-/* The control path: a broken peer is reset whether or not its flush came, and comes up again. */
+/* The control path: a broken peer is reset whether or not its flush came; when its slots are home, it comes up again. */
 static void step_reset(struct run *r, uint8_t which)
 {
 	uint32_t peer = which % PEERS;
@@ -119,13 +119,14 @@ static void step_reset(struct run *r, uint8_t which)
 
 	if (which & 0x80)
 		spw_mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
-	if (p->state != MLX5_RC_BROKEN || p->away != p->sq_pi - p->sq_ci)
-		return;
-	spw_mlx5_rc_scrub(r->h.q, p);
-	spw_mlx5_rc_home(r->h.q, p);
-	r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
-	r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);
-	rch_up(&r->h, peer);
+	if (p->state == MLX5_RC_BROKEN) {
+		spw_mlx5_rc_scrub(r->h.q, p);
+		spw_mlx5_rc_home(r->h.q, p);
+		r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
+		r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);
+	}
+	if (p->state == MLX5_RC_DOWN && !p->away)
+		rch_up(&r->h, peer);
 }
 
 static bool step(struct run *r)

@@ -45,7 +45,7 @@ static int peer_open(struct rch *h, uint32_t i)
 		.sq = { qp->sq, &qp->db[1], c->sq_cnt, qp->qpn, RCH_LKEY, h->uar + 0x800, c->bf_bytes },
 		.ring_out = qp->ring_out,
 		.ring_in = qp->ring_in,
-		.ring_lkey = RCH_RING_LKEY,
+		.sq_limit = c->sq_cnt,
 		.index = i * 2 + 1,
 		.slot_first = i * qp_slots(c),
 		.slot_cnt = qp_slots(c),
@@ -176,7 +176,7 @@ void rch_up(struct rch *h, uint32_t peer)
 	rc_tx_credit_start(&qp->tx, h->conf.credits);
 	qp->told = h->conf.remote_credits;
 	qp->got = 0;
-	spw_mlx5_rc_arm(h->q, rch_peer(h, peer));
+	spw_mlx5_rc_arm(h->q, rch_peer(h, peer), RCH_LKEY, RCH_RING_LKEY);
 	spw_mlx5_rc_up(h->q, rch_peer(h, peer), &remote);
 }
 
