@@ -256,16 +256,21 @@ static void take_echoes(struct kit_run *run, uint16_t q)
 	run->echoed += n;
 }
 
+void kit_echo(struct kit_run *run)
+{
+	for (uint16_t q = 0; q < run->b.port->queue_cnt; q++)
+		echo_some(&run->b, q);
+	take_events(&run->b);
+}
+
 void kit_turn(struct kit_run *run, bool send)
 {
 	if (send && run->sent - run->echoed < run->window)
 		kit_send(run);
-	for (uint16_t q = 0; q < run->b.port->queue_cnt; q++)
-		echo_some(&run->b, q);
+	kit_echo(run);
 	for (uint16_t q = 0; q < run->a.port->queue_cnt; q++)
 		take_echoes(run, q);
 	take_events(&run->a);
-	take_events(&run->b);
 }
 
 /* ---- many turns -------------------------------------------------------------------------------------------- */
