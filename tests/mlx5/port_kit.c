@@ -265,7 +265,7 @@ void kit_echo(struct kit_run *run)
 
 void kit_turn(struct kit_run *run, bool send)
 {
-	if (send && run->sent - run->echoed < run->window)
+	if (send && (int64_t)(run->sent - run->echoed) < (int64_t)run->window) /* a frame given up for lost may come late */
 		kit_send(run);
 	kit_echo(run);
 	for (uint16_t q = 0; q < run->a.port->queue_cnt; q++)
@@ -275,7 +275,7 @@ void kit_turn(struct kit_run *run, bool send)
 
 /* ---- many turns -------------------------------------------------------------------------------------------- */
 
-#define LOST_S 0.5 /* a window that stands so long holds lost frames */
+#define LOST_S 0.1 /* a window that stands so long holds lost frames */
 
 void kit_pump_until(struct kit_run *run, bool (*done)(struct kit_run *run, void *arg), void *arg)
 {
