@@ -84,8 +84,6 @@ void mlx5_rc_qp_free(struct mlx5_rc_side *side);
 
 /* spw_port_queue.events. */
 uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt);
-/* spw_mlx5_rc_conf.look: a message for a peer that is not UP here yet; perhaps it is by now. */
-void mlx5_rc_look(void *obj, struct spw_mlx5_rc_peer *p);
 /* Purpose: after rc_conn_stop: takes what the flush brings, for a while; counts messages that nobody polled. Thread: setup. */
 void mlx5_rc_drain(struct mlx5_rc_queue *rq);
 

@@ -7,6 +7,24 @@
  */
 #include "port/mlx5/mlx5_rc_inline.h"
 
+void spw_mlx5_rc_wait_home(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t max)
+{
+	uint32_t kept = p->wait_ci, cnt;
+
+	for (uint32_t i = p->wait_ci; i != p->wait_pi; i++) {
+		const struct spw_mlx5_rc_wait *w = &p->wait[i & p->wait_mask];
+
+		if (w->len - 1 < max)
+			p->wait[kept++ & p->wait_mask] = *w;
+		else
+			rc_put(q, w->slot, q->flags);
+	}
+	cnt = p->wait_pi - kept;
+	p->wait_pi = kept;
+	q->in_tx_cnt -= cnt;
+	spw_thr_count(&q->stat.tx_flushed, cnt);
+}
+
 void spw_mlx5_rc_break(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t syndrome)
 {
 	if (!rc_is_live(p))
@@ -16,6 +34,7 @@ void spw_mlx5_rc_break(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 	p->tx.window = 0;
 	p->err = (struct spw_mlx5_err){ .state = MLX5_ERR_SEEN, .syndrome = syndrome, .since_tsc = spw_cpu_counter() };
 	q->broken_cnt++;
+	spw_mlx5_rc_wait_home(q, p, 0);
 }
 
 bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
@@ -159,6 +178,7 @@ void spw_mlx5_rc_tx_lost(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p
 
 void spw_mlx5_rc_home(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 {
+	spw_mlx5_rc_wait_home(q, p, 0);
 	spw_mlx5_rc_tx_lost(q, p, p->sq_pi);
 	for (; p->rq_ci != p->rq_pi; p->rq_ci++)
 		if (!(q->flags & MLX5_RC_WRITE))

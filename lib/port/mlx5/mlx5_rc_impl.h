@@ -14,6 +14,9 @@
  * A peer has slots of its own, which nobody else uses (SRQ: the queue's peers together); what comes back, from a release or
  * from the send ring, goes back to it and is a credit again. Slots that belong to no peer stay in the pool, for lend_burst.
  *
+ * A message for a peer that is ARMED, or has granted nothing at the moment, waits in a ring of its own; it goes out, in order,
+ * when the peer is up and grants.
+ *
  * The life of a peer: DOWN -arm-> ARMED -up-> UP, and from the last two -break-> BROKEN -home-> DOWN. Only an UP peer is sent
  * to; a BROKEN one is left alone but for the completions that it still has. The other peers do not notice.
  *
@@ -54,6 +57,12 @@ struct spw_mlx5_rc_sent {
 	uint32_t slot, len;
 };
 
+/* A message that waits until its peer grants, or is UP. */
+struct spw_mlx5_rc_wait {
+	uint32_t slot, offset, len, meta;
+	uint16_t flags;
+};
+
 /* What the connection brought (struct rc_remote says the same in rdma-core's presence). */
 struct spw_mlx5_rc_remote {
 	uint32_t credits;      /* W of the peer: what it grants at most, and to begin with */
@@ -75,6 +84,7 @@ struct spw_mlx5_rc_peer {
 	uint32_t sq_rung, sq_signal;   /* sq_pi at the last doorbell; behind the last WQE with a completion */
 	struct rc_tx_credit tx;        /* of a peer that is not UP none is left */
 	uint32_t qpn;
+	uint32_t wait_ci, wait_pi;     /* messages that wait; they are in TX */
 	/* send: read only, and the doorbell */
 	spw_be32 *sq_db SPW_ALIGNED(64);
 	uint8_t *bf;
@@ -100,6 +110,8 @@ struct spw_mlx5_rc_peer {
 	uint64_t ring_raddr;
 	uint32_t ring_lkey, ring_rkey, ring_rmask;
 	uint32_t slot_first, slot_cnt, credits;
+	struct spw_mlx5_rc_wait *wait; /* ring of at least slot_cnt: every echo has its place */
+	uint32_t wait_mask;
 	struct spw_mlx5_err err;       /* why it is BROKEN */
 } SPW_ALIGNED(64);
 
@@ -153,8 +165,6 @@ struct spw_mlx5_rc_queue {
 	spw_be32 *tx_cq_db;
 	uint32_t tx_cq_mask, tx_cq_log2, tx_cq_ci;
 
-	void (*look)(void *obj, struct spw_mlx5_rc_peer *p);
-	void *look_obj;
 	struct spw_mlx5_rc_stat stat;
 	unsigned flags;
 	uint16_t index, port;
@@ -169,8 +179,6 @@ struct spw_mlx5_rc_conf {
 	uint32_t peer_cnt;           /* of this queue, 1 .. MLX5_RC_PEER_MAX */
 	uint32_t index_cnt;          /* of the port: desc.peer is 0 .. index_cnt - 1 */
 	uint16_t index, port;
-	void (*look)(void *obj, struct spw_mlx5_rc_peer *p); /* a message for an ARMED peer: calls spw_mlx5_rc_up if it can; NULL */
-	void *look_obj;
 };
 
 /* The memory of one peer's QP, and its slots. */
@@ -243,12 +251,18 @@ spw_mlx5_tx_fn *spw_mlx5_rc_tx_variant(unsigned flags);
 void spw_mlx5_rc_rx_odd(struct spw_mlx5_rc_queue *q);
 void spw_mlx5_rc_tx_odd(struct spw_mlx5_rc_queue *q);
 
+/* Purpose: of the messages that wait, those that are longer than max come home unsent (0: all). Owner thread. */
+void spw_mlx5_rc_wait_home(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t max);
+
 /* Purpose: slots of send WQEs up to end come home; whether they arrived is not known. Owner thread. */
 void spw_mlx5_rc_tx_lost(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t end);
 
 /* Purpose: refills, rings the receive doorbells, and tells peers what they may send. A peer that is still owed something
  *          stays on the list. Data-path safe. */
 void spw_mlx5_rc_settle(struct spw_mlx5_rc_queue *q);
+
+/* Purpose: sends what waits for this peer, as far as it may; rings its send doorbell. Data-path safe. */
+void spw_mlx5_rc_send_waiting(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p);
 
 /* Purpose: tells the peer of all credits that wait; rings its send doorbell. Its send ring has room (rc_grant_room).
  * Data-path safe. */

@@ -168,7 +168,7 @@ static int queue_lay(struct mlx5_rc_queue *rq)
 	struct spw_mlx5_rc_conf qc = {
 		.cq = rq->cqmem, .tx_cq = rq->tx_cqmem, .srq = rq->srqmem, .pool = rq->pool, .flags = rq->plan.flags,
 		.peer_cnt = rq->plan.peers, .index_cnt = rq->port->conf.peer_max, .index = rq->index,
-		.port = rq->port->base.index, .look = mlx5_rc_look, .look_obj = rq,
+		.port = rq->port->base.index,
 	};
 
 	return spw_mlx5_rc_init(&rq->q, &qc);

@@ -144,8 +144,7 @@ int spw_mlx5_rc_init(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_conf 
 {
 	int rc = check_queue(conf);
 
-	*q = (struct spw_mlx5_rc_queue){ .flags = conf->flags, .index = conf->index,
-					  .look = conf->look, .look_obj = conf->look_obj };
+	*q = (struct spw_mlx5_rc_queue){ .flags = conf->flags, .index = conf->index };
 	if (rc)
 		return rc;
 	q->cqe = conf->cq.buf;
@@ -251,7 +250,9 @@ static int attach_slots(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 	p->slot_cnt = mem->slot_cnt;
 	p->credits = mem->credits;
 	p->own.slot = calloc(p->slot_cnt, sizeof(*p->own.slot));
-	if (!p->own.slot)
+	p->wait_mask = spw_pow2_ceil32(p->slot_cnt) - 1;
+	p->wait = calloc(p->wait_mask + 1, sizeof(*p->wait));
+	if (!p->own.slot || !p->wait)
 		return -ENOMEM;
 	for (uint32_t slot = p->slot_first + p->slot_cnt; slot-- > p->slot_first;) {
 		q->owner[slot] = (uint16_t)(p - q->peer);
@@ -329,6 +330,7 @@ int spw_mlx5_rc_up(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, cons
 	p->ring_rmask = remote->ring_cnt - 1;
 	p->msg_max = remote->msg_max;
 	rc_tx_credit_start(&p->tx, remote->credits);
+	spw_mlx5_rc_wait_home(q, p, p->msg_max); /* taken before its size was known */
 	p->state = MLX5_RC_UP;
 	rc_todo(q, p);
 	return 0;
@@ -365,6 +367,7 @@ void spw_mlx5_rc_fini(struct spw_mlx5_rc_queue *q)
 		free(q->peer[i].sent);
 		free(q->peer[i].slot_of);
 		free(q->peer[i].own.slot);
+		free(q->peer[i].wait);
 	}
 	free(q->peer);
 	free(q->by_index);

@@ -81,6 +81,8 @@ SPW_INLINE void rc_settle(struct spw_mlx5_rc_queue *q, const unsigned flags)
 		struct spw_mlx5_rc_peer *p = q->todo[i];
 		bool due = p->state == MLX5_RC_UP && rc_rx_credit_due(&p->rx);
 
+		if (spw_unlikely(p->wait_ci != p->wait_pi))
+			spw_mlx5_rc_send_waiting(q, p);
 		if (due && rc_grant_room(p)) {
 			spw_mlx5_rc_grant(q, p);
 			due = false;

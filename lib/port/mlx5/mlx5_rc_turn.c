@@ -58,15 +58,6 @@ static void turn(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw_mlx5
 	}
 }
 
-void mlx5_rc_look(void *obj, struct spw_mlx5_rc_peer *p)
-{
-	struct mlx5_rc_queue *rq = obj;
-	struct rc_peer *peer = mlx5_rc_conn_peer(rq, (uint32_t)(p - rq->q.peer));
-
-	if (rc_peer_state(peer) == RC_UP)
-		turn_up(rq, peer, p);
-}
-
 uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 {
 	struct mlx5_rc_queue *rq = spw_container_of((struct spw_mlx5_rc_queue *)vq, struct mlx5_rc_queue, q);

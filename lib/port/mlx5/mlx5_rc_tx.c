@@ -89,6 +89,8 @@ SPW_INLINE void reap_one(struct spw_mlx5_rc_queue *q, const uint8_t *cqe, const 
 		return;
 	}
 	tx_home(q, p, p->sq_ci + done, flags);
+	if (spw_unlikely(p->wait_ci != p->wait_pi))
+		rc_todo(q, p);
 }
 
 /* How many CQEs are ours and say "sent"; up to the end of the ring. */
@@ -156,19 +158,20 @@ SPW_INLINE void tx_build(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p
 	p->tx.used++;
 }
 
-/* Has the peer granted, has its ring room, can it hold the message? A peer that is not UP has granted nothing. */
+/* Has the peer granted, does nothing wait, has its ring room, can it hold the message? A peer that is not UP has granted
+ * nothing. */
 SPW_INLINE bool tx_may(const struct spw_mlx5_rc_peer *p, uint32_t len)
 {
-	return p->tx.limit != p->tx.used && p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE && len - 1 < p->msg_max;
+	return p->tx.limit != p->tx.used && p->wait_pi == p->wait_ci && p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE && len - 1 < p->msg_max;
 }
 
-/* The peer may have come up since its owner looked last. */
-static SPW_COLD bool tx_look(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t len)
+/* Not now: it waits, behind what waits already. False: it is not taken. */
+static SPW_COLD bool tx_later(struct spw_mlx5_rc_peer *p, const struct spw_desc *d)
 {
-	if (p->state != MLX5_RC_ARMED || !q->look)
+	if (!rc_is_live(p) || p->wait_pi - p->wait_ci > p->wait_mask || (p->state == MLX5_RC_UP && d->len - 1 >= p->msg_max))
 		return false;
-	q->look(q->look_obj, p);
-	return tx_may(p, len);
+	p->wait[p->wait_pi++ & p->wait_mask] = (struct spw_mlx5_rc_wait){ d->slot, d->offset, d->len, d->meta, d->flags };
+	return true;
 }
 
 SPW_INLINE struct spw_mlx5_rc_peer *tx_peer(const struct spw_mlx5_rc_queue *q, uint32_t index)
@@ -186,11 +189,13 @@ SPW_INLINE uint16_t tx_body(struct spw_mlx5_rc_queue *q, struct spw_desc **desc,
 		struct spw_desc *d = desc[i];
 		struct spw_mlx5_rc_peer *p = tx_peer(q, d->peer);
 
-		if (spw_unlikely(!tx_may(p, d->len)) && !tx_look(q, p, d->len))
+		if (spw_likely(tx_may(p, d->len))) {
+			if (p->sq_rung == p->sq_pi)
+				ring[rings++] = p;
+			tx_build(q, p, d, flags);
+		} else if (!tx_later(p, d)) {
 			continue;
-		if (p->sq_rung == p->sq_pi)
-			ring[rings++] = p;
-		tx_build(q, p, d, flags);
+		}
 		desc[i] = desc[taken];
 		desc[taken++] = d;
 	}
@@ -203,6 +208,20 @@ SPW_INLINE uint16_t tx_body(struct spw_mlx5_rc_queue *q, struct spw_desc **desc,
 	if (spw_unlikely(taken < cnt))
 		rc_count_err(q, SPW_PORT_ERR_no_credit, cnt - taken);
 	return (uint16_t)taken;
+}
+
+void spw_mlx5_rc_send_waiting(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+{
+	while (p->wait_ci != p->wait_pi && p->tx.limit != p->tx.used && p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE) {
+		const struct spw_mlx5_rc_wait *w = &p->wait[p->wait_ci++ & p->wait_mask];
+		const struct spw_desc d = { .slot = w->slot, .offset = w->offset, .len = w->len, .meta = w->meta, .flags = w->flags };
+
+		tx_build(q, p, &d, q->flags);
+	}
+	if (p->sq_rung == p->sq_pi)
+		return;
+	rc_signal(p);
+	rc_ring(p);
 }
 
 /* ---- credits ------------------------------------------------------------------------------------------------ */

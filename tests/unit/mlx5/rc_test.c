@@ -19,7 +19,7 @@ static void open_rc(unsigned flags, uint32_t peers, uint32_t credits)
 {
 	struct rch_conf c = {
 		.flags = flags, .peer_cnt = peers, .credits = credits, .remote_credits = 20, .cq_cnt = 512, .rq_cnt = 64,
-		.srq_cnt = 512, .sq_cnt = 64, .slot_bytes = 256, .slot_extra = 10, .bf_bytes = 256,
+		.srq_cnt = 512, .sq_cnt = 64, .slot_bytes = 256, .slot_extra = 60, .bf_bytes = 256,
 	};
 
 	assert_int_equal(rch_open(&hand, &c), 0);
@@ -148,7 +148,7 @@ static void test_wqes(void **state)
 			spw_mlx5_rc_reap(hand.q);
 			assert_int_equal(hand.q->stat.tx_frames, 1);
 			assert_int_equal(hand.q->stat.tx_bytes, lens[i]);
-			assert_int_equal(hand.pool.free_cnt, 10);
+			assert_int_equal(hand.pool.free_cnt, 60);
 			check_clean();
 			assert_int_equal(rch_close(&hand), 0);
 		}
@@ -183,11 +183,38 @@ static void test_doorbells(void **state)
 	assert_int_equal(rch_close(&hand), 0);
 }
 
-/* A peer without credit does not hold up the others: what was not taken stands at the end. */
+static void lend(struct spw_desc *desc, struct spw_desc **ptr, uint16_t cnt, uint32_t peer)
+{
+	uint32_t slot[SPW_BURST_MAX];
+
+	assert_int_equal(spw_port_lend_burst(&hand.pq, slot, cnt), cnt);
+	for (uint16_t i = 0; i < cnt; i++) {
+		desc[i] = (struct spw_desc){ .slot = slot[i], .len = 100, .peer = peer };
+		memcpy(spw_pool_slot_addr(&hand.pool, slot[i]), &i, 2);
+		ptr[i] = &desc[i];
+	}
+}
+
+/* The messages that the NIC sends now are those of a lend, from the first-th on, in order. */
+static void check_order(uint32_t peer, uint16_t first, uint16_t cnt)
+{
+	struct rch_msg msg;
+
+	while (rch_send_one(&hand, peer, &msg))
+		if (msg.len) {
+			assert_memory_equal(msg.data, &first, 2);
+			first++;
+			cnt--;
+		}
+	assert_int_equal(cnt, 0);
+}
+
+/* What a peer has no room for waits, in order, as far as there is room for that too; what is not taken stands at the end, and
+ * the other peers do not notice. */
 static void test_no_credit(void **state)
 {
-	struct spw_desc desc[40], *ptr[40];
-	uint32_t slot[40];
+	struct spw_desc desc[60], *ptr[60];
+	uint32_t slot[1];
 
 	(void)state;
 	open_rc(0, 2, 16);
@@ -195,25 +222,37 @@ static void test_no_credit(void **state)
 	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
 	spw_mlx5_rc_home(hand.q, rch_peer(&hand, 0));
 	rch_up(&hand, 0);
-	assert_int_equal(spw_port_lend_burst(&hand.pq, slot, 10), 10);
-	for (int i = 0; i < 10; i++) {
-		desc[i] = (struct spw_desc){ .slot = slot[i], .len = 100, .peer = i < 6 ? 1 : 3 };
-		ptr[i] = &desc[i];
+	lend(desc, ptr, 40, 1);
+	lend(desc + 40, ptr + 40, 4, 3);
+	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 44), 40); /* 4 go out, 32 wait, 4 are refused, and 4 to the other */
+	for (int i = 0; i < 40; i++)
+		assert_ptr_equal(ptr[i], &desc[i < 36 ? i : i + 4]);
+	for (int i = 40; i < 44; i++) {
+		assert_true(ptr[i] >= &desc[36] && ptr[i] < &desc[40]);
+		spw_port_release_burst(&hand.pq, &ptr[i]->slot, 1);
 	}
-	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 10), 8);
-	for (int i = 0; i < 8; i++)
-		assert_ptr_equal(ptr[i], &desc[i < 4 ? i : i + 2]);
-	assert_true((ptr[8] == &desc[4] && ptr[9] == &desc[5]) || (ptr[8] == &desc[5] && ptr[9] == &desc[4]));
-	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_no_credit], 2);
-	assert_int_equal(run_nic(0), 4);
-	assert_int_equal(run_nic(1), 4);
-	rch_control(&hand, 0, 6);
-	assert_int_equal(spw_port_rx_burst(&hand.pq, desc + 20, 20), 0);
-	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr + 8, 2), 2);
-	assert_int_equal(run_nic(0), 2);
+	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_no_credit], 4);
+	assert_int_equal(hand.q->in_tx_cnt, 40);
+	check_order(0, 0, 4);
+	check_order(1, 0, 4);
+	rch_control(&hand, 0, 7);
+	assert_int_equal(burst(desc + 44), 0);
+	check_order(0, 4, 3);
+	lend(desc + 44, ptr, 1, 1);
+	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1), 1); /* behind those that wait */
+	for (uint32_t told = 11; told <= 36; told += 4) {
+		rch_control(&hand, 0, SPW_MIN(told, 36u));
+		burst(desc + 45);
+		run_nic(0);
+	}
+	assert_int_equal(rch_peer(&hand, 0)->wait_pi - rch_peer(&hand, 0)->wait_ci, 2);
 	spw_mlx5_rc_reap(hand.q);
 	assert_true(rch_balanced(&hand, 0));
+	assert_int_equal(hand.q->in_tx_cnt, 2);
 	check_clean();
+	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
+	assert_int_equal(hand.q->stat.tx_flushed, 2);
+	assert_int_equal(hand.q->in_tx_cnt, 0);
 	/* who is unknown, who belongs to another queue, and messages that the peer cannot hold, are not sent */
 	assert_int_equal(spw_port_lend_burst(&hand.pq, slot, 1), 1);
 	for (uint32_t peer = 0; peer < 6; peer++) {
@@ -222,6 +261,7 @@ static void test_no_credit(void **state)
 		assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1), 0);
 	}
 	spw_port_release_burst(&hand.pq, slot, 1);
+	assert_true(rch_balanced(&hand, 0));
 	assert_int_equal(rch_close(&hand), 0);
 }
 
