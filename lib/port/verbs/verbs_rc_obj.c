@@ -28,6 +28,8 @@ static int take_slots(struct verbs_rc_queue *q, uint32_t total)
 	got = spw_pool_get(q->pool, slot, total);
 	for (uint32_t i = 0; i < got; i++)
 		top = SPW_MAX(top, slot[i] + 1);
+	for (uint32_t i = 0; i < got; i++)
+		q->slot[slot[i]].where = VERBS_HOME;
 	if (got != total || top != total) {
 		spw_pool_put(q->pool, slot, got);
 		got = 0;
@@ -175,7 +177,6 @@ void verbs_rc_queue_unmake(struct verbs_rc_queue *q)
 		s->where = VERBS_POOL;
 		spw_pool_put(q->pool, &i, 1);
 	}
-	q->peer_cnt = q->peer_cnt ? 0 : 0;
 }
 
 void verbs_rc_queue_free(struct verbs_rc_queue *q)
@@ -186,6 +187,10 @@ void verbs_rc_queue_free(struct verbs_rc_queue *q)
 		ibv_destroy_cq(q->rx_cq);
 	if (q->tx_cq)
 		ibv_destroy_cq(q->tx_cq);
+	for (uint32_t i = 0; q->peer && i < q->peer_cnt; i++) {
+		free(q->peer[i].sq_slot);
+		free(q->peer[i].granted);
+	}
 	free(q->slot);
 	free(q->by_qpn);
 	free(q->peer);

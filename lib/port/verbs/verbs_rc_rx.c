@@ -3,6 +3,7 @@
  *
  * Receiving: completions become descriptors, control messages become credits, and what is wrong ends its own peer only.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 
 #include "port/verbs/verbs_rc.h"

@@ -68,6 +68,17 @@ static uint32_t take_waiting(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	return slot;
 }
 
+/* A message that will not be sent. */
+static void flush_one(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	const uint32_t slot = take_waiting(q, p);
+
+	q->tx_cnt--;
+	p->tx_to--;
+	spw_thr_count(&q->tx_flushed, 1);
+	verbs_rc_home(q, slot);
+}
+
 /* Up to SEND_CHAIN of what waits. Returns: how many went out. */
 static uint32_t push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t max)
 {
@@ -78,6 +89,10 @@ static uint32_t push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uin
 	while (n < max && p->wait_head != VERBS_NONE) {
 		const uint32_t slot = p->wait_head;
 
+		if (spw_unlikely(q->slot[slot].len > p->rc->remote.slot_bytes)) { /* taken before that was known */
+			flush_one(q, p);
+			continue;
+		}
 		if (!fill(q, p, slot, &wr[n], &sge[n])) {
 			verbs_rc_fault(p, RC_WHY_PROTOCOL, 0);
 			break;
@@ -146,13 +161,14 @@ static void wait_in_line(struct verbs_rc_queue *q, struct verbs_rc_peer *p, cons
 	q->lent_cnt--;
 }
 
-/* The peer of the queue that a descriptor goes to, NULL if it is not there. */
+/* The peer of the queue that a descriptor goes to, NULL if it is not there. One that is about to be up may have sent
+ * already, and its echoes wait. */
 static struct verbs_rc_peer *to_peer(struct verbs_rc_queue *q, const struct spw_desc *d)
 {
 	const uint32_t n = d->peer / q->port->base.queue_cnt;
 	struct verbs_rc_peer *p = n < q->peer_cnt && d->peer % q->port->base.queue_cnt == q->index ? &q->peer[n] : NULL;
 
-	return p && p->up && !p->dead && rc_peer_state(p->rc) == RC_UP ? p : NULL;
+	return p && p->posted && !p->dead ? p : NULL;
 }
 
 uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
@@ -166,7 +182,7 @@ uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 		struct spw_desc *d = desc[i];
 
 		p = to_peer(q, d);
-		if (!p || d->len == 0 || d->len > p->rc->remote.slot_bytes)
+		if (!p || d->len == 0 || (p->up && d->len > p->rc->remote.slot_bytes))
 			continue;
 		if (last && last != p)
 			verbs_rc_push(q, last);
@@ -182,14 +198,8 @@ uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 
 void verbs_rc_flush(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
-	while (p->wait_head != VERBS_NONE) {
-		const uint32_t slot = take_waiting(q, p);
-
-		q->tx_cnt--;
-		p->tx_to--;
-		spw_thr_count(&q->tx_flushed, 1);
-		verbs_rc_home(q, slot);
-	}
+	while (p->wait_head != VERBS_NONE)
+		flush_one(q, p);
 }
 
 /* ---- credits -------------------------------------------------------------------------------------- */
