@@ -12,6 +12,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/mlx5/mlx5_eth.h"
+#include "port/mlx5/mlx5_rc.h"
 
 #define MTU_DFLT  1500u
 #define MTU_MAX   9978u
@@ -148,7 +149,9 @@ static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 
 	if (!mode || !strcmp(mode, "eth"))
 		return eth_open(spec, index, queue_cnt, port_out);
-	return spw_err(EINVAL, "mode=%s is not known: use mode=eth", mode);
+	if (!strcmp(mode, "rc"))
+		return port_mlx5_rc_driver.open(spec, index, queue_cnt, port_out);
+	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
 /* ---- set-up ------------------------------------------------------------------------------------------------ */
