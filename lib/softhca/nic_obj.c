@@ -41,6 +41,7 @@ int nic_cq_create(struct hca_cq *cq)
 	}
 	c->cq = cq;
 	c->nd = cq->o.ctx->dev->nic;
+	cq_comp_init(c);
 	c->arm_word = (SPW_FORCE uint32_t)spw_thr_load_acq(&cq->dbrec[1]);
 	cq->nic = c;
 	return 0;
@@ -75,7 +76,7 @@ int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe)
 		return spw_err(EINVAL, "the CQ holds more CQEs than its new size");
 	/* Tells libmlx5 where the old ring ends; it moves the CQEs before it. */
 	cq_start(&e);
-	cq_put(c, &e, SPW_PRM_CQE_RESIZE_CQ, false, false);
+	cq_put(c, &e, SPW_PRM_CQE_RESIZE_CQ, false, 0);
 	cq->buf = buf;
 	cq->ncqe = ncqe;
 	return 0;
