@@ -24,6 +24,26 @@ void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 
 /* ---- the port ----------------------------------------------------------------------------------------- */
 
+static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+{
+	uint64_t from = SPW_MAX(a_from, b_from), to = SPW_MIN(a_to, b_to);
+
+	return to > from ? to - from : 0;
+}
+
+/* Dry times that lie closer together than they are long become one stretch. */
+static void dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
+{
+	struct spw_pipe_dry *last = &slow->dry[slow->dry_cnt % SPW_PIPE_DRY_CNT];
+
+	if (from > last->to + (last->to - last->from)) {
+		last = &slow->dry[++slow->dry_cnt % SPW_PIPE_DRY_CNT];
+		*last = (struct spw_pipe_dry){.from = from};
+	}
+	last->to = to;
+	last->dry += to - from;
+}
+
 /* An empty pool is known from look to look. */
 void pipe_slow_dry(struct spw_pipe *pipe)
 {
@@ -34,20 +54,23 @@ void pipe_slow_dry(struct spw_pipe *pipe)
 		return;
 	now = pipe->rec.last_tsc;
 	cnt = *pipe->queue->no_slot;
-	if (cnt != slow->no_slot_seen) {
-		if (slow->dry_to != slow->dry_look)
-			slow->dry_from = slow->dry_look;
-		slow->dry_to = now;
-		slow->no_slot_seen = cnt;
-	}
+	if (cnt != slow->no_slot_seen && now > slow->dry_look)
+		dry_add(slow, slow->dry_look, now);
+	slow->no_slot_seen = cnt;
 	slow->dry_look = now;
 }
 
-static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+static uint64_t dry_in(const struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
 {
-	uint64_t from = SPW_MAX(a_from, b_from), to = SPW_MIN(a_to, b_to);
+	uint64_t sum = 0;
 
-	return to > from ? to - from : 0;
+	for (uint32_t i = 0; i < SPW_PIPE_DRY_CNT; i++) {
+		const struct spw_pipe_dry *d = &slow->dry[i];
+		uint64_t both = overlap(d->from, d->to, from, to);
+
+		sum += both ? (uint64_t)((double)both * (double)d->dry / (double)(d->to - d->from)) : 0;
+	}
+	return sum;
 }
 
 /* ---- the ring ------------------------------------------------------------------------------------------- */
@@ -136,7 +159,7 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe, const struc
 	slow->ident_known = ps->ident_known && ps->ident_seq == batch->seq;
 	slow->ident = ps->ident;
 	pipe_slow_dry(pipe);
-	slow->facts.dry = overlap(ps->dry_from, ps->dry_to, at->since, at->polled);
+	slow->facts.dry = dry_in(ps, at->since, at->polled);
 	slow->facts.ahead = ahead_of(flags, pipe, batch, at);
 	slow->facts.reap_ahead = reap_ahead_of(flags, pipe, batch, at);
 	slow->facts.sent_tx = sent_tx;

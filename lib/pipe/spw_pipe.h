@@ -57,6 +57,13 @@ struct spw_pipe_events {
 	struct spw_port_event event[SPW_PIPE_EVENT_CNT];
 };
 
+#define SPW_PIPE_DRY_CNT 8u /* a power of 2 */
+
+/* A stretch of time in which the port kept running out of slots, ticks. */
+struct spw_pipe_dry {
+	uint64_t from, to, dry;
+};
+
 /* What the pipe keeps for the description of slow frames; all of it cold. */
 struct spw_pipe_slow {
 	const struct spw_pool *frames;    /* NULL: the host may not read them */
@@ -66,7 +73,9 @@ struct spw_pipe_slow {
 	uint64_t ident_seq;
 	bool ident_known;
 	uint64_t no_slot_seen;            /* the port's counter at the last look */
-	uint64_t dry_look, dry_from, dry_to;
+	uint64_t dry_look;
+	struct spw_pipe_dry dry[SPW_PIPE_DRY_CNT];
+	uint32_t dry_cnt;
 	uint64_t relaunch_tsc[2];         /* written by the control thread: the resident kernel was launched again between */
 };
 

@@ -49,9 +49,10 @@ void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_ts
 
 void spw_rec_begin(struct spw_rec *rec)
 {
-	uint64_t now = spw_tsc_now();
+	uint64_t now;
 
-	rec->away_word = rec_away_set();
+	rec_away_begin(&rec->away);
+	now = spw_tsc_now();
 	spw_thr_store_rlx(&rec->start_tsc, now);
 	spw_thr_store_rlx(&rec->last_tsc, now);
 	rec->turn_start_tsc = now;
@@ -62,7 +63,7 @@ void spw_rec_begin(struct spw_rec *rec)
 
 void spw_rec_end(struct spw_rec *rec)
 {
-	rec_away_clear(rec->away_word);
+	rec_away_end(&rec->away);
 }
 
 static void clock_renew(struct spw_clock_box *box, struct spw_clock_map *map, uint64_t *unc,
@@ -85,8 +86,10 @@ void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
 
 void spw_rec_flip(struct spw_rec *rec)
 {
-	if (rec->away_word && rec_away_look(rec->away_word))
-		spw_thr_count(&rec->away_cnt, 1);
+	uint64_t off;
+
+	if (rec->away.word)
+		rec_away_look(&rec->away, rec->last_tsc, &off); /* small losses: later gaps count from here */
 	rec->bank = &rec->bank_of[spw_hist_flip_obey(&rec->flip)];
 }
 

@@ -10,9 +10,9 @@
 /* ---- gaps ----------------------------------------------------------------------------------------- */
 
 /* A step that has nothing to wait for cannot be long by itself: its core was lost, whoever took it. */
-static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime, bool away)
+static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime, bool lost)
 {
-	if (away)
+	if (lost)
 		return SPW_HOLD_LOST;
 	switch (regime) {
 	case SPW_REGIME_rx:
@@ -32,12 +32,10 @@ static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime, 
 void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 {
 	struct spw_rec_gap *gap = &rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT];
-	uint64_t took = now - rec->last_tsc;
-	bool away = rec->away_word && rec_away_look(rec->away_word);
+	uint64_t took = now - rec->last_tsc, off = 0;
+	bool lost = rec_away_look(&rec->away, now, &off) && off >= took / 2;
 
-	*gap = (struct spw_rec_gap){rec->last_tsc, now, regime, hold_of(rec, regime, away)};
-	if (away)
-		spw_thr_count(&rec->away_cnt, 1);
+	*gap = (struct spw_rec_gap){rec->last_tsc, now, regime, hold_of(rec, regime, lost)};
 	spw_thr_count(&rec->held.cnt[gap->hold], 1);
 	spw_thr_count(&rec->held.sum_tsc[gap->hold], took);
 	if (took > rec->held.max_tsc[gap->hold])

@@ -113,6 +113,13 @@ struct spw_rec_held {
 	uint64_t cnt[SPW_HOLD_CNT], sum_tsc[SPW_HOLD_CNT], max_tsc[SPW_HOLD_CNT];
 };
 
+/* Whether, and for how long, the owner's core went to somebody else. */
+struct spw_rec_away {
+	uint64_t *word;          /* the kernel clears it when it takes the core; NULL: not known here */
+	uint64_t cnt;            /* times it was found cleared */
+	uint64_t base_tsc, base_wall_ns, base_cpu_ns;
+};
+
 struct spw_rec {
 	/* owner */
 	uint64_t last_tsc;                       /* end of the regime before */
@@ -136,8 +143,7 @@ struct spw_rec {
 	uint64_t slow_tsc;                       /* the threshold */
 	uint64_t wait_tsc;                       /* before a slow batch is judged */
 	bool push_calls;                         /* push runs a handler or calls a driver */
-	uint64_t *away_word;                     /* the kernel clears it when it takes the core; NULL: not known here */
-	uint64_t away_cnt;                       /* times the core was found taken */
+	struct spw_rec_away away;
 	struct spw_rec_held held;
 	struct spw_rec_gap gap[SPW_REC_GAP_CNT];
 	uint64_t gap_cnt;

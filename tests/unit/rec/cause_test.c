@@ -199,7 +199,7 @@ static void a_taken_core_is_noticed(void **state)
 	(void)state;
 	spw_rec_slow_above(&rec, 800000, 500, true);
 	spw_rec_begin(&rec);
-	if (!rec.away_word)
+	if (!rec.away.word)
 		skip();
 	for (int i = 0; i < 5; i++) {
 		spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_idle_poll);
@@ -209,7 +209,7 @@ static void a_taken_core_is_noticed(void **state)
 		assert_int_equal(gap->regime, SPW_REGIME_push);
 		assert_int_equal(gap->hold, SPW_HOLD_LOST);
 	}
-	assert_true(rec.away_cnt >= 5);
+	assert_true(rec.away.cnt >= 5);
 	assert_true(rec.held.cnt[SPW_HOLD_LOST] >= 5);
 	spw_rec_end(&rec);
 }
