@@ -89,8 +89,10 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe, struc
 	}
 	spw_ledger_add(&pipe->ledger.pushed_batches, 1);
 	spw_ledger_add(&pipe->ledger.pushed_frames, batch->cnt);
-	if (flags & SPW_REC_ON)
+	if (flags & SPW_REC_ON) {
 		batch->ahead = (uint32_t)(pipe->ring->head_seq - pipe->ring->tail_seq);
+		batch->exec_busy = pipe->exec_busy;
+	}
 	spw_gring_push(pipe->ring, batch);
 	batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
 }
@@ -178,6 +180,10 @@ SPW_INLINE void pipe_record(const unsigned int flags, struct spw_pipe *pipe, con
 
 	if (spw_unlikely(spw_rec_batch(flags, &pipe->rec, &at, batch->cnt)))
 		pipe_slow_take(flags, pipe, batch, &at, sent_tx);
+	if (flags & SPW_REC_ON) {
+		pipe->exec_busy += batch->exec_end - batch->exec_start;
+		pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
+	}
 	if (flags & PIPE_NIC_STAMPS)
 		for (uint32_t i = 0; i < batch->cnt; i++)
 			if (batch->desc[i].flags & SPW_DESC_NIC_STAMP)

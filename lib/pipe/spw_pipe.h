@@ -96,6 +96,8 @@ struct spw_pipe {
 	void (*drain_turn)(struct spw_pipe *pipe);
 	struct spw_clock_box *exec_clock, *nic_clock;
 	uint64_t drain_tsc;
+	uint64_t exec_busy;     /* sum of all settled batches' execution, executor clock */
+	uint64_t exec_last_end; /* the latest end among them */
 	/* written by the owner, sampled by others */
 	struct spw_ledger_lcore ledger;
 	uint64_t bad[SPW_BAD_CNT] SPW_ALIGNED(2 * SPW_CACHE_LINE); /* by the executor's reasons, summed at reap */

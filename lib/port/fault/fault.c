@@ -204,18 +204,27 @@ const struct fault_queue *fault_queue_of(const struct spw_port *port, uint16_t q
 	return &fault_of(port)->queue[queue];
 }
 
+static bool log_line(FILE *file, const struct fault_port *fp, uint16_t queue, const struct fault_window *window)
+{
+	char line[128];
+	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n", kind_name[fp->kind], queue, window->from,
+			 window->to);
+
+	return fwrite(line, 1, (size_t)n, file) == (size_t)n;
+}
+
 static void fault_log(const struct fault_port *fp)
 {
 	FILE *file = fp->log[0] ? fopen(fp->log, "w") : NULL;
+	bool good = file != NULL;
 
-	if (fp->log[0] && !file)
-		spw_warn("port %s: fault_log=%s: %s", fp->base.name, fp->log, strerror(errno));
 	for (uint16_t i = 0; file && i < fp->base.queue_cnt; i++)
 		for (uint32_t w = 0; w < fp->queue[i].window_cnt; w++)
-			fprintf(file, "%s %u %" PRIu64 " %" PRIu64 "\n", kind_name[fp->kind], i,
-				fp->queue[i].window[w].from, fp->queue[i].window[w].to);
+			good &= log_line(file, fp, i, &fp->queue[i].window[w]);
 	if (file && fclose(file))
-		spw_warn("port %s: fault_log=%s: %s", fp->base.name, fp->log, strerror(errno));
+		good = false;
+	if (fp->log[0] && !good)
+		spw_warn("port %s: fault_log=%s cannot be written: %s", fp->base.name, fp->log, strerror(errno));
 }
 
 static void fault_close(struct spw_port *port)
