@@ -2,6 +2,7 @@
 """What the main job and the end-to-end tests share: cores, EAL arguments, and processes that never outlive their parent."""
 import contextlib
 import ctypes
+import glob
 import json
 import os
 import shutil
@@ -98,23 +99,62 @@ def memif_path(folder):
     return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"))
 
 
-def runtime_folder(file_prefix):
-    """Where EAL keeps its sockets: root's place, or the user's."""
+def runtime_top():
+    """Where EAL keeps its folders, one a file prefix: root's place, or the user's."""
     top = "/var/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
-    return os.path.join(top, "dpdk", file_prefix)
+    return os.path.join(top, "dpdk")
+
+
+def runtime_folder(file_prefix):
+    return os.path.join(runtime_top(), file_prefix)
+
+
+class Telemetry:
+    """A connection to a DPDK program's telemetry. OSError and ValueError when it is not there, or goes away."""
+
+    def __init__(self, file_prefix, limit_s=10):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self.socket.settimeout(limit_s)
+            self.socket.connect(os.path.join(runtime_folder(file_prefix), "dpdk_telemetry.v2"))
+            self.hello = json.loads(self.socket.recv(16384))
+        except (OSError, ValueError):
+            self.socket.close()
+            raise
+
+    def ask(self, command):
+        self.socket.send(command.encode())
+        answer = self.socket.recv(1 << 18)
+        if not answer:
+            raise ConnectionResetError("the program has ended")
+        return json.loads(answer).get(command.split(",")[0])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
 
 
 def telemetry(file_prefix, command):
     """The answer of a DPDK program to a telemetry command; None while the socket or the command is not there."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-            client.settimeout(10)
-            client.connect(os.path.join(runtime_folder(file_prefix), "dpdk_telemetry.v2"))
-            client.recv(16384)
-            client.send(command.encode())
-            return json.loads(client.recv(65536)).get(command.split(",")[0])
+        with Telemetry(file_prefix) as client:
+            return client.ask(command)
     except (OSError, ValueError):
         return None
+
+
+def running():
+    """[(file prefix, pid, /spinwire/info)] of every spinwire of this user that answers; other DPDK programs are passed over."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(runtime_top(), "*", "dpdk_telemetry.v2"))):
+        prefix_of = os.path.basename(os.path.dirname(path))
+        with contextlib.suppress(OSError, ValueError), Telemetry(prefix_of, 2) as client:
+            info = client.ask("/spinwire/info")
+            if info:
+                found.append((prefix_of, client.hello["pid"], info))
+    return found
 
 
 def forget_prefix(file_prefix):

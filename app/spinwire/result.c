@@ -24,6 +24,7 @@ static void gather_ports(struct app *app, struct app_result *res)
 		ledger->missed_known &= stat->missed_known;
 		ledger->lent_frames += stat->rx_frames;
 		ledger->sent_frames += stat->tx_frames;
+		ledger->flushed_frames += stat->tx_flushed;
 		res->port_copies += stat->port_copies;
 		spw_ledger_add_reasons(&ledger->port_dropped, name, stat->dropped, SPW_PORT_DROP_CNT);
 	}

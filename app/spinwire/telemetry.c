@@ -28,6 +28,15 @@ static void add(struct rte_tel_data *d, const char *name, uint64_t v)
 #endif
 }
 
+/* Names of one kind may be those of another: no_slot is a drop and an error. */
+static void add_as(struct rte_tel_data *d, const char *kind, const char *name, uint64_t v)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "%s_%s", kind, name);
+	add(d, key, v);
+}
+
 static void ports_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
 	for (uint32_t p = 0; p < app->port_cnt; p++) {
@@ -44,9 +53,9 @@ static void ports_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 		add(port, "tx_frames", stat.tx_frames);
 		add(port, "tx_bytes", stat.tx_bytes);
 		for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
-			add(port, spw_port_drop_name((enum spw_port_drop)i), stat.dropped[i]);
+			add_as(port, "dropped", spw_port_drop_name((enum spw_port_drop)i), stat.dropped[i]);
 		for (int i = 0; i < SPW_PORT_ERR_CNT; i++)
-			add(port, spw_port_err_name((enum spw_port_err)i), stat.err[i]);
+			add_as(port, "error", spw_port_err_name((enum spw_port_err)i), stat.err[i]);
 		rte_tel_data_add_dict_container(d, app->port[p]->name, port, 0);
 	}
 }

@@ -105,7 +105,7 @@ def check(summary):
     if ledger["residual"] == 0:
         missed = ledger["missed"] or 0
         assert ledger["wire"] == missed + ledger["received"], f"wire: {ledger}"
-        tx_drops = sum(ledger["dropped"].get(key, 0) for key in ("tx_full", "tx_down"))
+        tx_drops = sum(ledger["dropped"].get(key, 0) for key in ("tx_full", "tx_down", "tx_flushed"))
         rx_drops = sum(ledger["dropped"].values()) - tx_drops
         assert ledger["received"] == ledger["executed"] + rx_drops, f"received: {ledger}"
         ends = ledger["echoed"] + tx_drops + ledger["consumed"] + sum(ledger["bad"].values())

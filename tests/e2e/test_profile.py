@@ -123,6 +123,28 @@ def test_full_disk():
         check(f"cannot write {folder}/report.html: No space left on device" in out, out)
 
 
+def test_main_job():
+    """What tools/run runs: the stage table, the round trip, spinwire's summary, and a report whose path is told. SIGINT ends it early
+    with all of that."""
+    with spwlab.scratch() as folder:
+        summary = os.path.join(folder, "summary.json")
+        job = spwlab.spawn([sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--seconds", "100", "--rate", "50000",
+                            "--out", folder, "--json", summary], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            sink = f"spinwire-sink1-{job.pid}"
+            spwlab.wait_for(lambda: job.poll() is not None or (spwlab.telemetry(sink, "/spinwire/ledger") or {}).get("received"), 60, "frames")
+            job.send_signal(signal.SIGINT)
+            out, _ = job.communicate(timeout=60)
+        finally:
+            spwlab.stop(job)
+        equal(job.returncode, 0, f"exit status\n{out}\n")
+        for part in ("round trip", "polled_sent", "residual              0", f"report: {folder}/report.html"):
+            check(part in out, f"no {part!r} in\n{out}")
+        got, page = json.loads(spwlab.read(summary)), Page(spwlab.read(os.path.join(folder, "report.html")))
+    check(got["ledger"]["received"] > 0 and got["seconds"] < 60, "it did not end early")
+    check("Round trip" in page.words, "no round trip in the report")
+
+
 def png_colours(path):
     """Distinct pixels of an 8-bit PNG without interlacing, and its size: enough to see that something was drawn."""
     with open(path, "rb") as file:

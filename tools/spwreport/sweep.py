@@ -28,6 +28,7 @@ class Bench:
         self.folder, self.path, self.place = folder, path, place
         self.sink_args, self.source_args = list(sink_args), list(source_args)
         self.serial = 0
+        self.stopped = False  # SIGINT came: the step that ran has ended early, and no other should begin
 
     def file(self, name):
         return os.path.join(self.folder, name)
@@ -101,6 +102,9 @@ def source(bench, fps, seconds):
         process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
     try:
         status = process.wait(seconds + START_S)
+    except KeyboardInterrupt:
+        bench.stopped = True
+        status = spwlab.stop(process, END_S)
     except subprocess.TimeoutExpired:
         raise StepFailed(f"spinwire-gen did not end within {START_S} s of its plan: {_tail(log)}") from None
     finally:
@@ -131,6 +135,8 @@ def step_at(bench, fps, seconds, share=None):
         except (StepFailed, OSError) as error:
             step.update(gen=None, spinwire=None)
             step["faults"].append(str(error))
+        if bench.stopped:
+            break
     return step
 
 
@@ -151,7 +157,7 @@ def carried(bench, seconds, say):
     with sink(bench):
         probe(OVERLOAD_FPS)
         fps = max(1000.0, probes[0]["echoed_fps"])
-        while len(probes) < PROBES_MAX and (high is None or low < 0.93 * high):
+        while not bench.stopped and len(probes) < PROBES_MAX and (high is None or low < 0.93 * high):
             if probe(fps):
                 low = fps
                 fps = (low + high) / 2 if high else 1.3 * fps
