@@ -105,7 +105,8 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	memset(pipe, 0, offsetof(struct spw_pipe, rec));
 	spw_rec_init(&pipe->rec);
 	if (conf->record && conf->slow_tsc)
-		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc, conf->ring->kick != NULL);
+		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc,
+				   conf->slow_exec == SPW_CAUSE_EXEC_INLINE || conf->slow_exec == SPW_CAUSE_EXEC_LAUNCHED);
 	pipe->rec.exec_map.unc = pipe->rec.exec_unc = conf->exec_unc_tsc;
 	pipe->slow.exec = conf->slow_exec;
 	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;

@@ -57,7 +57,7 @@ void spw_rec_begin(struct spw_rec *rec)
 	spw_thr_store_rlx(&rec->last_tsc, now);
 	rec->turn_start_tsc = now;
 	rec->empty_tsc = now;
-	rec->gap[0] = (struct spw_rec_gap){0, now, SPW_REGIME_idle_poll, SPW_HOLD_LOST}; /* nobody polled before */
+	rec->gap[0] = (struct spw_rec_gap){0, now, now, SPW_REGIME_idle_poll, SPW_HOLD_LOST}; /* nobody polled before */
 	rec->gap_cnt = 1;
 }
 

@@ -65,8 +65,9 @@ struct spw_rec_poll {
 /* A step of the loop that took long. */
 struct spw_rec_gap {
 	uint64_t from, to;
+	uint64_t lost;         /* of it, without a core */
 	enum spw_regime regime;
-	enum spw_hold hold;
+	enum spw_hold hold;    /* what the rest is called */
 };
 
 /* A batch kept whole: it was slow, or is among the longest. Its oldest frame speaks for it. */
