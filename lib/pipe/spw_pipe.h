@@ -36,13 +36,13 @@ struct spw_pipe_conf {
 	uint16_t burst;                /* frames per poll at most, 1 .. SPW_BURST_MAX */
 	bool can_tx;                   /* false: what should be echoed is dropped, tx_down */
 	bool record;                   /* stamps, stages and regimes; false leaves no trace of them in the loop */
+	enum spw_cause_exec exec_way;  /* how that executor comes to its work */
 	bool exec_has_clock;           /* executor stamps are not CPU ticks: translated by the map in exec_clock */
 	bool nic_stamps;               /* frames carry NIC stamps: translated by the map in nic_clock */
 	struct spw_clock_box *exec_clock, *nic_clock; /* NULL: the CPU's own */
 	uint64_t exec_unc_tsc;         /* how early an executor on the CPU's own clock may stamp: readings are not ordered */
 	uint64_t slow_tsc;             /* frames above it get a cause; 0: none does */
 	uint64_t slow_wait_tsc;        /* a slow batch is judged so much later, when its executor can have told of a pause */
-	enum spw_cause_exec slow_exec; /* what kind of executor that is */
 	uint16_t lcore, queue_idx;     /* for the list of the worst */
 	uint64_t frames_max;           /* leaves run after that many frames; 0: never */
 	uint64_t drain_tsc;            /* longest wait for the executor at the end, ticks */

@@ -164,7 +164,7 @@ static void rig_open(struct rig *rig, const struct inject *in)
 	pc.drain_tsc = 4 * rig->tsc.hz;
 	pc.slow_wait_tsc = spw_tsc_from_ns(&rig->tsc, 2000000);
 	pc.slow_tsc = spw_tsc_from_ns(&rig->tsc, SLOW_NS);
-	pc.slow_exec = in->exec == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_POLLS;
+	pc.exec_way = in->exec == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_POLLS;
 	rig->pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*rig->pipe), 128ul));
 	assert_non_null(rig->pipe);
 	assert_int_equal(spw_pipe_init(rig->pipe, &pc), 0);
