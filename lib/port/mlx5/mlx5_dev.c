@@ -12,6 +12,7 @@
 #include "base/spw_log.h"
 
 #define CLOCK_TRIES 10u
+#define CLOCK_READS 100000u /* the page of a software device is refreshed every 2 ms when it is idle */
 
 /* ---- device --------------------------------------------------------------------------------------------- */
 
@@ -163,7 +164,7 @@ static int read_clock(void *arg, uint64_t *value_out)
 int mlx5_dev_pair_clock(struct mlx5_dev *dev, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
 {
 	struct spw_clock_pair pair;
-	int rc = spw_clock_pair_take(read_clock, dev->rdma.ctx, CLOCK_TRIES, &pair);
+	int rc = spw_clock_pair_step(read_clock, dev->rdma.ctx, CLOCK_TRIES, CLOCK_READS, &pair);
 
 	if (rc)
 		return spw_err(-rc, "%s: its clock cannot be read: %s", dev->rdma.name, strerror(-rc));
