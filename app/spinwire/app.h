@@ -34,6 +34,8 @@ struct app_lcore {
 	const uint32_t *stop;
 };
 
+struct app_capture;
+
 struct app {
 	struct app_eal eal;
 	bool eal_up;
@@ -55,6 +57,7 @@ struct app {
 	struct spw_region region[SPW_REGION_MAX]; /* one per NUMA node that runs a queue; index is the region's id */
 	uint32_t region_cnt;
 
+	struct app_capture *capture;              /* NULL: off */
 	struct spw_clock_fit exec_fit;
 	struct spw_clock_box exec_clock;
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
@@ -86,6 +89,21 @@ int app_args(struct app *app, int argc, char **argv);
 /* topology.c: which lcore runs what; ports, memory, executor, pipes. Undone by app_topology_close, at any stage. */
 int app_topology_open(struct app *app);
 void app_topology_close(struct app *app);
+
+/* What --capture did: frames that came, and those that are not in the file, by reason. */
+struct app_capture_stat {
+	uint64_t seen, ring_full, limited, disk;
+	uint64_t bytes; /* of the file */
+};
+
+/* capture.c: does nothing without --capture. Opened after the queues and before they start; stopped after the lcores have ended:
+ * then everything is written and the numbers hold. */
+int app_capture_open(struct app *app);
+void app_capture_stop(struct app *app);
+void app_capture_close(struct app *app);
+/* Shape: app->capture is there. Thread: setup, after app_capture_stop. */
+void app_capture_stat(const struct app *app, struct app_capture_stat *stat_out);
+
 /* memory.c */
 int app_memory_open(struct app *app);
 /* executor.c: chosen before memory, since memory follows from it; opened after. */

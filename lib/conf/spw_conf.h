@@ -79,6 +79,9 @@ struct spw_conf {
 		char json[512];               /* file for the summary, "" none, "-" stdout */
 		bool stamps;                  /* stages and regimes on */
 		uint32_t burst;               /* 1 .. SPW_BURST_MAX */
+		char capture[512];            /* pcapng file of what came in, "" none */
+		uint64_t capture_limit;       /* its largest size */
+		uint64_t capture_snap;        /* bytes kept of a frame */
 	} run;
 };
 

@@ -24,6 +24,7 @@ SCHEMA = {
                 "housekeeping": NUMBER},
     "cycles_per_frame": NUMBER,
 }
+CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT, "disk": COUNT}}
 EXECUTORS = {("inline", "lcore"), ("cpu", "thread"), ("cuda", "persistent"), ("cuda", "graph"), ("cuda", "launch")}
 
 
@@ -59,7 +60,9 @@ def _ordered(row):
 
 def check(summary):
     """AssertionError says what is wrong."""
-    _walk(summary, SCHEMA, "summary")
+    _walk({key: value for key, value in summary.items() if key != "capture"}, SCHEMA, "summary")
+    if "capture" in summary:
+        _walk(summary["capture"], CAPTURE, "summary.capture")
     ledger, executor = summary["ledger"], summary["executor"]
     assert (executor["kind"], executor["mode"]) in EXECUTORS, f"executor {executor}"
     if ledger["residual"] == 0:
