@@ -36,6 +36,14 @@ struct app_lcore {
 
 struct app_capture;
 
+/* A port's clock in terms of the CPU's. */
+struct app_nic {
+	struct spw_clock_fit fit;
+	struct spw_clock_box clock;
+	bool on;                /* the port has a clock, and it was read */
+	uint64_t failed_cnt;    /* readings that failed since */
+};
+
 struct app {
 	struct app_eal eal;
 	bool eal_up;
@@ -58,6 +66,7 @@ struct app {
 	uint32_t region_cnt;
 
 	struct app_capture *capture;              /* NULL: off */
+	struct app_nic nic[SPW_PORT_MAX];
 	struct spw_clock_fit exec_fit;
 	struct spw_clock_box exec_clock;
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
@@ -65,6 +74,7 @@ struct app {
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
 	uint64_t stop_tsc;
 	uint32_t launched_cnt;                   /* lcores that run their pipe */
+	uint64_t relaunched;                     /* by the executor's count, at the last look */
 	bool started;
 	bool fault;                              /* a device is gone: exit status 4 */
 };
@@ -79,7 +89,15 @@ struct app_result {
 	struct spw_rec_row latency[SPW_STAGE_CNT];
 	double regime_share[SPW_REGIME_CNT];
 	double cycles_per_frame; /* lcore ticks that were not idle, per polled frame; 0 without stamps or frames */
-	uint64_t out_of_order, turn_max_ns;
+	uint64_t turn_max_ns;
+	struct spw_hist_step spectrum[SPW_STAGE_CNT][SPW_HIST_SPECTRUM_MAX]; /* ticks */
+	uint32_t spectrum_cnt[SPW_STAGE_CNT];
+	struct spw_rec_causes causes;
+	struct spw_rec_slow worst[SPW_REC_WORST_CNT];
+	uint32_t worst_cnt;
+	struct spw_rec_held held;
+	uint64_t away_cnt;
+	bool away_known;
 	uint64_t h2d_copies, port_copies;
 };
 
@@ -96,7 +114,7 @@ struct app_capture_stat {
 	uint64_t bytes; /* of the file */
 };
 
-/* capture.c: does nothing without --capture. Opened after the queues and before they start; stopped after the lcores have ended:
+/* capture.c: does nothing without --capture. Opened after queues and clocks, before the ports start; stopped after the lcores have ended:
  * then everything is written and the numbers hold. */
 int app_capture_open(struct app *app);
 void app_capture_stop(struct app *app);
@@ -109,6 +127,10 @@ int app_memory_open(struct app *app);
 /* executor.c: chosen before memory, since memory follows from it; opened after. */
 int app_executor_choose(struct app *app);
 int app_executor_open(struct app *app);
+
+/* clocks.c: the clocks of ports and of a GPU, paired with the CPU's. */
+int app_clocks_open(struct app *app);  /* after topology: first pairs, so that the first frame finds a map */
+void app_clocks_pair(struct app *app); /* control thread, about every 20 ms */
 
 /* control.c: starts the data path, watches over it until it is time, stops it. Returns: an exit status. */
 int app_run(struct app *app);

@@ -24,7 +24,7 @@
 
 #define ENTRIES       4096u /* per queue: a millisecond at 4 M frames/s */
 #define NAP_NS        1000000
-#define NIC_PAIR_NS   100000000ull
+#define NIC_MAP_NS    20000000ull
 #define WALL_PAIR_NS  1000000000ull
 #define ENTRY_HEAD    ((uint32_t)offsetof(struct capture_entry, data))
 #define BLOCK_EXTRA   64u   /* of a packet block beside its bytes, and of a block of statistics */
@@ -42,7 +42,7 @@ struct capture_queue {
 	struct spw_port_queue *place;
 	const struct spw_pool *pool;
 	uint32_t snap_bytes, entry_bytes;
-	bool nic_clock;             /* the port can pair its clock: its stamps mean something */
+	bool nic_clock;             /* the port's clock is read: its stamps mean something */
 	uint8_t *entries;
 	uint64_t seen, ring_full;   /* written by the lcore */
 	struct spw_ring ring;
@@ -51,18 +51,12 @@ struct capture_queue {
 	uint16_t port;
 };
 
-/* One clock of one port, in terms of the CPU's; the writer's. */
-struct capture_clock {
-	struct spw_clock_fit fit;
-	bool known;
-};
-
 struct app_capture {
 	struct app *app;
 	struct spw_pcapng *file;
 	struct capture_queue *queue[APP_LCORE_MAX];
 	uint32_t queue_cnt;
-	struct capture_clock nic[SPW_PORT_MAX];
+	struct spw_clock_map nic[SPW_PORT_MAX]; /* as the control thread has found them */
 	struct spw_clock_pair wall; /* ns since 1970 beside ticks */
 	uint64_t wall_due_tsc, nic_due_tsc;
 	bool limit_told, disk_told;
@@ -144,16 +138,10 @@ static void renew_wall(struct app_capture *cap)
 
 static void renew_nics(struct app_capture *cap)
 {
-	for (uint32_t p = 0; p < cap->app->port_cnt; p++) {
-		struct spw_clock_pair pair;
-		uint64_t unc_ns;
-
-		if (!cap->nic[p].known || spw_port_pair_clock(cap->app->port[p], &pair.other, &pair.ref, &unc_ns) < 0)
-			continue;
-		pair.unc = spw_tsc_from_ns(&cap->app->tsc, unc_ns);
-		spw_clock_fit_add(&cap->nic[p].fit, &pair);
-	}
-	cap->nic_due_tsc = spw_tsc_now() + spw_tsc_from_ns(&cap->app->tsc, NIC_PAIR_NS);
+	for (uint32_t p = 0; p < cap->app->port_cnt; p++)
+		if (cap->app->nic[p].on)
+			spw_clock_box_get(&cap->app->nic[p].clock, &cap->nic[p]);
+	cap->nic_due_tsc = spw_tsc_now() + spw_tsc_from_ns(&cap->app->tsc, NIC_MAP_NS);
 }
 
 static void renew_clocks(struct app_capture *cap)
@@ -178,7 +166,7 @@ static uint64_t wall_ns(const struct app_capture *cap, uint64_t tsc)
 
 static void write_entry(struct app_capture *cap, struct capture_queue *cq, uint32_t iface, const struct capture_entry *entry)
 {
-	uint64_t tsc = entry->by_nic ? spw_clock_map_ref(&cap->nic[cq->port].fit.map, entry->stamp) : entry->stamp;
+	uint64_t tsc = entry->by_nic ? spw_clock_map_ref(&cap->nic[cq->port], entry->stamp) : entry->stamp;
 
 	if (spw_pcapng_bytes(cap->file) + entry->bytes + BLOCK_EXTRA * (1 + cap->queue_cnt) > cap->app->conf.run.capture_limit) {
 		cq->limited++;
@@ -270,7 +258,7 @@ static int queue_open(struct app_capture *cap, struct app_lcore *lc)
 	cq->snap_bytes = snap;
 	cq->pool = &lc->pool;
 	cq->port = lc->port;
-	cq->nic_clock = cap->nic[lc->port].known;
+	cq->nic_clock = cap->app->nic[lc->port].on;
 	snprintf(name, sizeof(name), "%s queue %u", port->name, lc->queue);
 	rc = spw_pcapng_interface(cap->file, SPW_PCAPNG_ETHERNET, snap, name,
 				  cq->nic_clock ? "stamps: the NIC's, where a frame has one" : "stamps: when the burst was polled");
@@ -285,18 +273,6 @@ static int queue_open(struct app_capture *cap, struct app_lcore *lc)
 	cq->place->lend_burst = capture_lend;
 	cq->place->q = cq;
 	return 0;
-}
-
-static void nics_open(struct app_capture *cap)
-{
-	for (uint32_t p = 0; p < cap->app->port_cnt; p++) {
-		uint64_t hz = cap->app->port[p]->caps.nic_clock_hz;
-
-		cap->nic[p].known = hz && spw_clock_fit_init(&cap->nic[p].fit, hz, cap->app->tsc.hz, 1000000, 100) == 0;
-	}
-	renew_nics(cap);
-	for (uint32_t p = 0; p < cap->app->port_cnt; p++)
-		cap->nic[p].known &= cap->nic[p].fit.valid;
 }
 
 int app_capture_open(struct app *app)
@@ -316,7 +292,7 @@ int app_capture_open(struct app *app)
 	if ((rc = spw_pcapng_open(app->conf.run.capture, &cap->file)) < 0)
 		return spw_err_ctx(rc, "--capture");
 	renew_wall(cap);
-	nics_open(cap);
+	renew_nics(cap);
 	for (uint32_t i = 0; rc == 0 && i < app->lcore_cnt; i++)
 		rc = queue_open(cap, app->lcore[i]);
 	if (rc == 0 && pthread_create(&cap->writer, NULL, writer_main, cap))

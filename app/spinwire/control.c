@@ -15,7 +15,7 @@
 #include "base/spw_log.h"
 
 #define TURN_NS         1000000   /* of the control loop */
-#define CLOCK_TURNS     20        /* executor clock pairs: 50 a second */
+#define CLOCK_TURNS     20        /* clock pairs: 50 a second */
 #define COLLECT_TURNS   1000      /* recorder intervals for telemetry */
 #define EXEC_STOP_MS    2000
 
@@ -77,17 +77,20 @@ static void tell_events(struct app *app)
 	}
 }
 
-static void pair_exec_clock(struct app *app)
+/* Looks after the executor; frames that waited for a kernel that had to come back are to know. Returns: 0, -EIO. */
+static int serve_executor(struct app *app)
 {
-	struct spw_clock_pair pair;
-	uint64_t unc_ns;
+	uint64_t before = spw_tsc_now(), seen = app->relaunched;
+	struct spw_exec_stat stat;
+	int rc = spw_exec_service(app->exec);
 
-	if (app->exec_kind < SPW_EXEC_CUDA_PERSISTENT ||
-	    spw_exec_pair_clock(app->exec, &pair.other, &pair.ref, &unc_ns) < 0)
-		return;
-	pair.unc = spw_tsc_from_ns(&app->tsc, unc_ns);
-	if (spw_clock_fit_add(&app->exec_fit, &pair))
-		spw_clock_box_put(&app->exec_clock, &app->exec_fit.map);
+	if (app->exec_kind != SPW_EXEC_CUDA_PERSISTENT)
+		return rc;
+	spw_exec_stat(app->exec, &stat);
+	app->relaunched = stat.relaunched;
+	for (uint32_t i = 0; stat.relaunched != seen && i < app->lcore_cnt; i++)
+		spw_pipe_relaunched(&app->lcore[i]->pipe, before, spw_tsc_now());
+	return rc;
 }
 
 static void collect(struct app *app)
@@ -131,13 +134,13 @@ static int watch(struct app *app)
 	const struct timespec nap = {.tv_nsec = TURN_NS};
 
 	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signal_seen) && !time_is_up(app); turn++) {
-		if (spw_exec_service(app->exec) < 0) {
+		if (serve_executor(app) < 0) {
 			spw_warn("executor: %s", spw_err_text());
 			return APP_FAULT;
 		}
 		tell_events(app);
 		if (turn % CLOCK_TURNS == 0)
-			pair_exec_clock(app);
+			app_clocks_pair(app);
 		if (turn % COLLECT_TURNS == 0)
 			collect(app);
 		if (app->fault)
@@ -184,7 +187,6 @@ int app_run(struct app *app)
 	int status, rc;
 
 	app_catch_signals(&app->signal_seen);
-	pair_exec_clock(app);
 	rc = start(app);
 	if (rc < 0 && !app->started) {
 		spw_exec_stop(app->exec, EXEC_STOP_MS);

@@ -51,11 +51,7 @@ int app_executor_open(struct app *app)
 		.beat_timeout_ms = (uint32_t)(app->conf.executor.beat_timeout_ns / 1000000),
 		.numa_node = app->lcore[0]->numa_node,
 	};
-	int rc;
 
 	place_threads(app);
-	rc = spw_exec_open(&ec, &app->exec);
-	if (rc < 0 || app->exec_kind < SPW_EXEC_CUDA_PERSISTENT)
-		return rc;
-	return spw_clock_fit_init(&app->exec_fit, spw_exec_clock_hz(app->exec), app->tsc.hz, 1000000, 100);
+	return spw_exec_open(&ec, &app->exec);
 }

@@ -14,15 +14,30 @@
 
 #include "app.h"
 #include "app_json.h"
+#include "report_slow.h"
 
 static json_t *number(uint64_t v)
 {
 	return json_integer((json_int_t)v);
 }
 
+/* One boot has one tick counter: files with the same id speak of the same clock. */
+static const char *boot_id(char *out, size_t bytes)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+	bool got = file && fgets(out, (int)bytes, file);
+
+	if (file)
+		fclose(file);
+	if (!got)
+		return "unknown";
+	out[strcspn(out, "\n")] = '\0';
+	return out;
+}
+
 static json_t *host_json(const struct app *app)
 {
-	char model[128] = "unknown", line[256];
+	char model[128] = "unknown", line[256], boot[64];
 	FILE *file = fopen("/proc/cpuinfo", "r");
 	struct utsname os;
 
@@ -32,9 +47,9 @@ static json_t *host_json(const struct app *app)
 	if (file)
 		fclose(file);
 	uname(&os);
-	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:s}", "cpu", model, "arch", os.machine, "kernel", os.release, "cores",
+	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:s,s:s}", "cpu", model, "arch", os.machine, "kernel", os.release, "cores",
 			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "tsc_hz", (json_int_t)app->tsc.hz, "dpdk",
-			 rte_version());
+			 rte_version(), "boot_id", boot_id(boot, sizeof(boot)));
 }
 
 static json_t *port_json(const struct spw_port *port, const struct spw_port_stat *stat)
@@ -86,7 +101,20 @@ static json_t *ledger_json(const struct app_result *res)
 			 (json_int_t)sum->residual);
 }
 
-static json_t *latency_json(const struct app_result *res)
+static json_t *spectrum_json(const struct app *app, const struct app_result *res, int stage)
+{
+	json_t *steps = json_array();
+
+	for (uint32_t i = 0; i < res->spectrum_cnt[stage]; i++) {
+		const struct spw_hist_step *step = &res->spectrum[stage][i];
+
+		json_array_append_new(steps, json_pack("[f,I]", step->percentile,
+						       (json_int_t)spw_tsc_to_ns(&app->tsc, step->value)));
+	}
+	return steps;
+}
+
+static json_t *latency_json(const struct app *app, const struct app_result *res)
 {
 	json_t *rows = json_array();
 
@@ -105,6 +133,8 @@ static json_t *latency_json(const struct app_result *res)
 										       : json_null());
 		}
 		json_object_set_new(out, "uncertainty_ns", number(row->uncertainty_ns));
+		json_object_set_new(out, "defects", number(row->defects));
+		json_object_set_new(out, "spectrum", spectrum_json(app, res, s));
 		json_array_append_new(rows, out);
 	}
 	return rows;
@@ -121,14 +151,16 @@ static json_t *regimes_json(const struct app_result *res)
 
 static json_t *summary(const struct app *app, const struct app_result *res)
 {
-	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f}", "schema",
+	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,s:o,s:o,s:o}", "schema",
 			 "spinwire.summary/1", "version", SPW_VERSION, "host", host_json(app), "seconds", res->seconds,
 			 "ports", ports_json(app, res), "executor", executor_json(app, res), "ledger", ledger_json(res),
 			 "pool", "slots", (json_int_t)res->ledger.pool_slots, "free", (json_int_t)res->ledger.pool_free,
 			 "leaked", (json_int_t)res->sum.leaked, "memory", "kind",
 			 spw_mem_kind_name(app->region[0].kind), "why", app->region[0].why, "h2d_copies",
 			 (json_int_t)res->h2d_copies, "port_copies", (json_int_t)res->port_copies, "latency",
-			 latency_json(res), "regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame);
+			 latency_json(app, res), "regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame,
+			 "tsc_hz", (json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
+			 app_worst_json(app, res), "held", app_held_json(app, res));
 }
 
 static json_t *capture_json(const struct app *app)

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "app.h"
+#include "report_slow.h"
 
 static void print_head(const struct app *app, const struct app_result *res)
 {
@@ -86,8 +86,10 @@ static void print_stages(const struct app_result *res)
 				printf(" %9s", row->answer[p] == SPW_HIST_TOO_FEW ? "-" : "over");
 		printf(" %4" PRIu64 "\n", row->uncertainty_ns);
 	}
-	if (res->out_of_order)
-		printf("%" PRIu64 " stamps lay outside their neighbours by more than the uncertainty\n", res->out_of_order);
+	for (int s = 0; s < SPW_STAGE_CNT; s++)
+		if (res->latency[s].defects)
+			printf("%s came out negative by more than its uncertainty %" PRIu64 " times: a defect of its clocks\n",
+			       res->latency[s].stage, res->latency[s].defects);
 }
 
 static void print_regimes(const struct app_result *res)
@@ -124,4 +126,5 @@ void app_report_text(const struct app *app, const struct app_result *result)
 	}
 	print_stages(result);
 	print_regimes(result);
+	app_report_slow(app, result);
 }

@@ -24,6 +24,7 @@ static void gather_ports(struct app *app, struct app_result *res)
 		ledger->missed_known &= stat->missed_known;
 		ledger->lent_frames += stat->rx_frames;
 		ledger->sent_frames += stat->tx_frames;
+		ledger->flushed_frames += stat->tx_flushed;
 		res->port_copies += stat->port_copies;
 		spw_ledger_add_reasons(&ledger->port_dropped, name, stat->dropped, SPW_PORT_DROP_CNT);
 	}
@@ -67,7 +68,14 @@ static void gather_times(struct app *app, const struct spw_rec_view *view, struc
 		res->cycles_per_frame = (double)(sum - idle) / (double)res->ledger.pipe.polled_frames;
 	for (int s = 0; s < SPW_STAGE_CNT; s++)
 		spw_rec_row(view, (enum spw_stage)s, false, &app->tsc, 0, &res->latency[s]);
-	res->out_of_order = view->out_of_order;
+	for (int s = 0; s < SPW_STAGE_CNT; s++)
+		res->spectrum_cnt[s] = spw_hist_spectrum(&view->total[s], 0, res->spectrum[s]);
+	res->causes = view->causes;
+	res->worst_cnt = view->worst_cnt;
+	memcpy(res->worst, view->worst, view->worst_cnt * sizeof(view->worst[0]));
+	res->held = view->held;
+	res->away_cnt = view->away_cnt;
+	res->away_known = view->away_known;
 	res->turn_max_ns = spw_tsc_to_ns(&app->tsc, view->turn_max_tsc);
 }
 

@@ -132,6 +132,25 @@ static int queues_open(struct app *app)
 
 #define DRAIN_NS 2000000000ull /* an executor that has not finished its batches after two seconds is abandoned */
 
+#define SLOW_WAIT_NS 2000000ull /* a pause is told of when it is over and its teller runs again */
+
+#define CPU_STAMP_NS 250         /* a thread may read the counter before the cache line that told it to has come */
+
+static enum spw_cause_exec slow_exec(enum spw_exec_kind kind)
+{
+	switch (kind) {
+	case SPW_EXEC_INLINE:
+		return SPW_CAUSE_EXEC_INLINE;
+	case SPW_EXEC_CUDA_PERSISTENT:
+		return SPW_CAUSE_EXEC_GPU;
+	case SPW_EXEC_CUDA_GRAPH:
+	case SPW_EXEC_CUDA_LAUNCH:
+		return SPW_CAUSE_EXEC_LAUNCHED;
+	default:
+		return SPW_CAUSE_EXEC_POLLS;
+	}
+}
+
 static int pipes_open(struct app *app)
 {
 	for (uint32_t i = 0; i < app->lcore_cnt; i++) {
@@ -148,6 +167,14 @@ static int pipes_open(struct app *app)
 			.record = app->conf.run.stamps,
 			.exec_has_clock = app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT,
 			.exec_clock = &app->exec_clock,
+			.nic_stamps = app->nic[lc->port].on,
+			.nic_clock = &app->nic[lc->port].clock,
+			.slow_tsc = spw_tsc_from_ns(&app->tsc, app->conf.run.slow_ns),
+			.slow_wait_tsc = spw_tsc_from_ns(&app->tsc, SLOW_WAIT_NS),
+			.exec_unc_tsc = app->exec_kind == SPW_EXEC_CPU ? spw_tsc_from_ns(&app->tsc, CPU_STAMP_NS) : 0,
+			.slow_exec = slow_exec(app->exec_kind),
+			.lcore = (uint16_t)lc->lcore_id,
+			.queue_idx = lc->queue,
 			.frames_max = app->conf.run.frames,
 			.drain_tsc = spw_tsc_from_ns(&app->tsc, DRAIN_NS),
 			.seed = i + 1,
@@ -165,8 +192,8 @@ int app_topology_open(struct app *app)
 	int rc;
 
 	if ((rc = lcores_assign(app)) < 0 || (rc = app_executor_choose(app)) < 0 || (rc = ports_open(app)) < 0 ||
-	    (rc = app_memory_open(app)) < 0 || (rc = queues_open(app)) < 0 || (rc = app_capture_open(app)) < 0 ||
-	    (rc = app_executor_open(app)) < 0)
+	    (rc = app_memory_open(app)) < 0 || (rc = queues_open(app)) < 0 ||
+	    (rc = app_executor_open(app)) < 0 || (rc = app_clocks_open(app)) < 0 || (rc = app_capture_open(app)) < 0)
 		return rc;
 	return pipes_open(app);
 }

@@ -78,6 +78,7 @@ struct spw_conf {
 		uint64_t frames;              /* 0: no limit; else stop after so many were received */
 		char json[512];               /* file for the summary, "" none, "-" stdout */
 		bool stamps;                  /* stages and regimes on */
+		uint64_t slow_ns;             /* frames above it get a cause */
 		uint32_t burst;               /* 1 .. SPW_BURST_MAX */
 		char capture[512];            /* pcapng file of what came in, "" none */
 		uint64_t capture_limit;       /* its largest size */

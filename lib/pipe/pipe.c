@@ -23,7 +23,7 @@ SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 		pipe_sort(pipe, done, &split);
 		sent_tsc = pipe_echo(flags, pipe, &split);
 		sent_tsc = pipe_recycle(flags, pipe, &split, sent_tsc);
-		pipe_record(flags, pipe, done, sent_tsc);
+		pipe_record(flags, pipe, done, sent_tsc, split.tx_cnt != 0);
 		spw_gring_retire(pipe->ring, done);
 	}
 	return settled;
@@ -104,6 +104,13 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 		return spw_err(EINVAL, "pipe: burst %u is not in 1 .. %u", conf->burst, SPW_BURST_MAX);
 	memset(pipe, 0, offsetof(struct spw_pipe, rec));
 	spw_rec_init(&pipe->rec);
+	if (conf->record && conf->slow_tsc)
+		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc, conf->ring->kick != NULL);
+	pipe->rec.exec_map.unc = pipe->rec.exec_unc = conf->exec_unc_tsc;
+	pipe->slow.exec = conf->slow_exec;
+	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;
+	pipe->slow.lcore = conf->lcore;
+	pipe->slow.queue = conf->queue_idx;
 	pipe->queue = conf->queue;
 	pipe->ring = conf->ring;
 	spw_gring_bind(pipe->ring, conf->pool);
@@ -126,12 +133,15 @@ void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop)
 {
 	uint64_t drain_start;
 
+	spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
 	spw_rec_begin(&pipe->rec);
 	while (!spw_thr_load_rlx(stop) && pipe->frames_left)
 		pipe->turn(pipe);
 	drain_start = spw_tsc_now();
 	while (pipe->ring->retired_seq != pipe->ring->head_seq && spw_tsc_now() - drain_start < pipe->drain_tsc)
 		pipe->drain_turn(pipe);
+	pipe_slow_judge(pipe, true);
+	spw_rec_end(&pipe->rec);
 	spw_thr_store_rel(&pipe->ended, 1); /* [Q3 release, pairs with Q4 in spw_pipe_ended] */
 }
 

@@ -21,12 +21,37 @@ struct pipe_split {
 /* Events, heartbeat, maps and intervals: one of them a time, at random distances. */
 void pipe_housekeep(struct spw_pipe *pipe) SPW_COLD;
 
+/* pipe_slow.c: a batch that is slow, or among the longest. The first two while its slots are still lent. */
+void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch) SPW_COLD;
+void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe, const struct spw_gring_batch *batch,
+		    const struct spw_rec_stamps *at, bool sent_tx) SPW_COLD;
+/* Judges some of those whose time has come; all: every one. */
+void pipe_slow_judge(struct spw_pipe *pipe, bool all) SPW_COLD;
+/* Has the port run dry since the last look? */
+void pipe_slow_dry(struct spw_pipe *pipe) SPW_COLD;
+
 /* Where the next burst goes: the ring's record, or the spill when the ring is full. */
 SPW_INLINE struct spw_gring_batch *pipe_next(struct spw_pipe *pipe)
 {
 	struct spw_gring_batch *batch = spw_gring_next(pipe->ring);
 
 	return spw_likely(batch) ? batch : &pipe->spill;
+}
+
+SPW_INLINE void pipe_note_poll(const unsigned int flags, struct spw_pipe *pipe, struct spw_gring_batch *batch, bool full)
+{
+	struct spw_rec_poll poll = {0};
+
+	if (!(flags & SPW_REC_ON))
+		return;
+	spw_rec_polled(flags, &pipe->rec, full, &poll);
+	if ((flags & PIPE_NIC_STAMPS) && batch->desc[0].flags & SPW_DESC_NIC_STAMP)
+		poll.since = spw_rec_nic_since(&pipe->rec, batch->desc[0].nic_stamp, poll.polled);
+	batch->polled_tsc = poll.polled;
+	batch->since_tsc = poll.since;
+	batch->empty_tsc = poll.empty;
+	batch->before = poll.before;
+	batch->turn_tsc = poll.turn;
 }
 
 SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe, struct spw_gring_batch *batch)
@@ -37,13 +62,9 @@ SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe, s
 	batch->cnt = cnt;
 	if (cnt == 0)
 		return 0;
-	batch->polled_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_rx);
+	pipe_note_poll(flags, pipe, batch, cnt == want);
 	pipe->frames_left -= cnt;
 	spw_ledger_add(&pipe->ledger.polled_frames, cnt);
-	if (flags & PIPE_NIC_STAMPS)
-		for (uint16_t i = 0; i < cnt; i++)
-			if (batch->desc[i].flags & SPW_DESC_NIC_STAMP)
-				spw_rec_nic(&pipe->rec, batch->desc[i].nic_stamp, batch->polled_tsc);
 	return cnt;
 }
 
@@ -68,6 +89,8 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe, struc
 	}
 	spw_ledger_add(&pipe->ledger.pushed_batches, 1);
 	spw_ledger_add(&pipe->ledger.pushed_frames, batch->cnt);
+	if (flags & SPW_REC_ON)
+		batch->ahead = (uint32_t)(pipe->ring->head_seq - pipe->ring->tail_seq);
 	spw_gring_push(pipe->ring, batch);
 	batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
 }
@@ -79,6 +102,8 @@ SPW_INLINE struct spw_gring_batch *pipe_reap(const unsigned int flags, struct sp
 	if (!batch)
 		return NULL;
 	batch->reaped_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_reap);
+	if ((flags & SPW_REC_ON) && spw_unlikely(batch->reaped_tsc - batch->since_tsc > pipe->rec.cold_tsc))
+		pipe_slow_ident(pipe, batch);
 	spw_ledger_add(&pipe->ledger.reaped_batches, 1);
 	spw_ledger_add(&pipe->ledger.reaped_frames, batch->cnt);
 	return batch;
@@ -143,14 +168,20 @@ SPW_INLINE uint64_t pipe_recycle(const unsigned int flags, struct spw_pipe *pipe
 }
 
 SPW_INLINE void pipe_record(const unsigned int flags, struct spw_pipe *pipe, const struct spw_gring_batch *batch,
-			    uint64_t sent_tsc)
+			    uint64_t sent_tsc, bool sent_tx)
 {
-	struct spw_rec_stamps stamps = {
-		.polled = batch->polled_tsc, .pushed = batch->pushed_tsc, .exec_start = batch->exec_start,
-		.exec_end = batch->exec_end, .reaped = batch->reaped_tsc, .sent = sent_tsc,
+	struct spw_rec_stamps at = {
+		.since = batch->since_tsc, .polled = batch->polled_tsc, .pushed = batch->pushed_tsc,
+		.exec_start = batch->exec_start, .exec_end = batch->exec_end, .reaped = batch->reaped_tsc,
+		.sent = sent_tsc,
 	};
 
-	spw_rec_batch(flags, &pipe->rec, &stamps, batch->seq, batch->cnt, (uint32_t)pipe->ring->in_exec_frames);
+	if (spw_unlikely(spw_rec_batch(flags, &pipe->rec, &at, batch->cnt)))
+		pipe_slow_take(flags, pipe, batch, &at, sent_tx);
+	if (flags & PIPE_NIC_STAMPS)
+		for (uint32_t i = 0; i < batch->cnt; i++)
+			if (batch->desc[i].flags & SPW_DESC_NIC_STAMP)
+				spw_rec_nic(&pipe->rec, batch->desc[i].nic_stamp, &at);
 }
 
 /* The turn ends. A turn that neither polled nor reaped anything was idle: its one clock reading is here. */

@@ -39,6 +39,11 @@ struct spw_pipe_conf {
 	bool exec_has_clock;           /* executor stamps are not CPU ticks: translated by the map in exec_clock */
 	bool nic_stamps;               /* frames carry NIC stamps: translated by the map in nic_clock */
 	struct spw_clock_box *exec_clock, *nic_clock; /* NULL: the CPU's own */
+	uint64_t exec_unc_tsc;         /* how early an executor on the CPU's own clock may stamp: readings are not ordered */
+	uint64_t slow_tsc;             /* frames above it get a cause; 0: none does */
+	uint64_t slow_wait_tsc;        /* a slow batch is judged so much later, when its executor can have told of a pause */
+	enum spw_cause_exec slow_exec; /* what kind of executor that is */
+	uint16_t lcore, queue_idx;     /* for the list of the worst */
 	uint64_t frames_max;           /* leaves run after that many frames; 0: never */
 	uint64_t drain_tsc;            /* longest wait for the executor at the end, ticks */
 	uint32_t seed;                 /* of the housekeeping's random spacing; any */
@@ -50,6 +55,19 @@ struct spw_pipe_events {
 	uint32_t lost;                                 /* events that found the ring full */
 	uint32_t tail SPW_ALIGNED(2 * SPW_CACHE_LINE); /* written by the reader */
 	struct spw_port_event event[SPW_PIPE_EVENT_CNT];
+};
+
+/* What the pipe keeps for the description of slow frames; all of it cold. */
+struct spw_pipe_slow {
+	const struct spw_pool *frames;    /* NULL: the host may not read them */
+	enum spw_cause_exec exec;
+	uint16_t lcore, queue;
+	struct spw_ident ident;           /* of batch ident_seq's oldest frame */
+	uint64_t ident_seq;
+	bool ident_known;
+	uint64_t no_slot_seen;            /* the port's counter at the last look */
+	uint64_t dry_look, dry_from, dry_to;
+	uint64_t relaunch_tsc[2];         /* written by the control thread: the resident kernel was launched again between */
 };
 
 struct spw_pipe {
@@ -74,12 +92,13 @@ struct spw_pipe {
 	uint64_t bad[SPW_BAD_CNT] SPW_ALIGNED(2 * SPW_CACHE_LINE); /* by the executor's reasons, summed at reap */
 	uint32_t ended;
 	struct spw_pipe_events events;
+	struct spw_pipe_slow slow;
 	/* takes the frames of a poll when the ring has no record for them */
 	struct spw_gring_batch spill;
 	struct spw_rec rec;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
-/* Purpose: prepares pipe (about 0.7 MiB, aligned to 128 bytes, on the lcore's NUMA node) and chooses its variant.
+/* Purpose: prepares pipe (about 0.8 MiB, aligned to 128 bytes, on the lcore's NUMA node) and chooses its variant.
  * Owner:   the caller; queue, ring and exec outlive it. Thread: setup. Errors: -EINVAL with a text. */
 int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
 
@@ -103,6 +122,10 @@ SPW_INLINE bool spw_pipe_ended(const struct spw_pipe *pipe)
 /* Purpose: brings home what an executor that had to be abandoned still held, counted exec_lost. After run and after
  *          spw_exec_stop, before spw_port_stop. Returns: frames lost that way. Thread: setup. */
 uint64_t spw_pipe_reclaim(struct spw_pipe *pipe);
+
+/* Purpose: the executor's resident kernel was found gone and launched again between these moments; frames that waited for
+ *          it get the cause relaunched. Thread: control. */
+void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_tsc);
 
 /* Purpose: the next port event, oldest first. Returns: false when there is none. Thread: the one reader.
  * Order: [Q2 acquire, pairs with Q1 in the pipe's housekeeping]. */

@@ -10,7 +10,13 @@
 #include "base/spw_err.h"
 #include "port/port_impl.h"
 
-static const struct spw_port_driver *const driver_table[] = {&port_ethdev_driver, &port_null_driver};
+static const struct spw_port_driver *const driver_table[] = {
+	&port_ethdev_driver,
+#ifdef SPW_HAVE_MLX5DV
+	&port_mlx5_driver,
+#endif
+	&port_null_driver,
+};
 
 const struct spw_port_driver *port_driver_find(const char *name)
 {

@@ -98,7 +98,8 @@ enum spw_port_drop {
 	X(queue_reset, "queues or QPs taken through reset to ready")                                                   \
 	X(link_down, "times the link went down")                                                                       \
 	X(peer_gone, "RDMA peers lost")                                                                                \
-	X(protocol, "peers or frames that broke the protocol")
+	X(protocol, "peers or frames that broke the protocol")                                                         \
+	X(refused, "RDMA connections that were refused, or failed before they were up")
 
 enum spw_port_err {
 #define X(name, text) SPW_PORT_ERR_##name,
@@ -114,6 +115,7 @@ struct spw_port_stat {
 	bool missed_known;        /* false: the device does not tell, missed is printed as unknown */
 	uint64_t rx_frames, rx_bytes;   /* lent by rx_burst */
 	uint64_t tx_frames, tx_bytes;   /* sent, by the device's count where it has one */
+	uint64_t tx_flushed;      /* taken by tx_burst, then flushed unsent when a send queue failed or the port stopped */
 	uint64_t port_copies;     /* frames that the driver or PMD itself copied into the slot (memif, af_packet) */
 	uint64_t dropped[SPW_PORT_DROP_CNT];
 	uint64_t err[SPW_PORT_ERR_CNT];
@@ -167,7 +169,9 @@ struct spw_port_queue {
 	 * the caller's, to be named by its own desc. Owed back like any lent slot. Returns: 0 .. cnt. Thread: owner. */
 	uint16_t (*lend_burst)(void *q, uint32_t *slot, uint16_t cnt);
 	void *q;
-	uint64_t reserved[2];
+	/* The queue's counter of "the pool was empty when I wanted to refill", written by the owner; NULL: cannot tell. */
+	const uint64_t *no_slot;
+	uint64_t reserved;
 } SPW_ALIGNED(SPW_CACHE_LINE);
 SPW_ASSERT_SIZE(struct spw_port_queue, 64);
 

@@ -104,7 +104,8 @@ void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *
 	const struct spw_ledger_lcore *pipe = &ledger->pipe;
 	uint64_t port_dropped = reasons_sum(&ledger->port_dropped),
 	         rx_dropped = drops_of(pipe, SIDE_RX);
-	uint64_t tx_dropped = drops_of(pipe, SIDE_TX), bad = reasons_sum(&ledger->bad);
+	uint64_t flushed = ledger->flushed_frames, refused = drops_of(pipe, SIDE_TX);
+	uint64_t tx_dropped = refused + flushed, bad = reasons_sum(&ledger->bad);
 
 	*sum_out = (struct spw_ledger_sum){
 	        .wire = ledger->wire_frames,
@@ -125,9 +126,9 @@ void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *
 	edge_set(sum_out, SPW_EDGE_executed, pipe->polled_frames - rx_dropped,
 	         ledger->executed_frames);
 	edge_set(sum_out, SPW_EDGE_verdict, ledger->executed_frames,
-	         pipe->tx_frames + tx_dropped + pipe->consumed_frames + pipe->bad_frames);
+	         pipe->tx_frames + refused + pipe->consumed_frames + pipe->bad_frames);
 	edge_set(sum_out, SPW_EDGE_bad, pipe->bad_frames, bad);
-	edge_set(sum_out, SPW_EDGE_sent, pipe->tx_frames, ledger->sent_frames);
+	edge_set(sum_out, SPW_EDGE_sent, pipe->tx_frames, ledger->sent_frames + flushed);
 }
 
 const char *spw_ledger_drop(const struct spw_ledger *ledger, uint32_t idx, uint64_t *count_out)
@@ -141,6 +142,6 @@ const char *spw_ledger_drop(const struct spw_ledger *ledger, uint32_t idx, uint6
 	idx -= port->cnt;
 	if (idx >= SPW_DROP_CNT)
 		return NULL;
-	*count_out = ledger->pipe.dropped[idx];
+	*count_out = ledger->pipe.dropped[idx] + (idx == SPW_DROP_tx_flushed ? ledger->flushed_frames : 0);
 	return drop_table[idx].name;
 }

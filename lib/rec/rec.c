@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The owner's cold side.
+ * The owner's side around the hot calls: set-up, clocks, intervals, stamps out of order.
  */
 #include <string.h>
 
@@ -35,15 +35,34 @@ void spw_rec_init(struct spw_rec *rec)
 	spw_clock_map_identity(&rec->exec_map);
 	spw_clock_map_identity(&rec->nic_map);
 	rec->bank = &rec->bank_of[0];
+	rec->slow_tsc = UINT64_MAX;
+	rec->gap_tsc = UINT64_MAX;
+}
+
+void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc, bool push_calls)
+{
+	rec->slow_tsc = slow_tsc;
+	rec->gap_tsc = slow_tsc / 8;
+	rec->wait_tsc = wait_tsc;
+	rec->push_calls = push_calls;
 }
 
 void spw_rec_begin(struct spw_rec *rec)
 {
 	uint64_t now = spw_tsc_now();
 
+	rec->away_word = rec_away_set();
 	spw_thr_store_rlx(&rec->start_tsc, now);
 	spw_thr_store_rlx(&rec->last_tsc, now);
 	rec->turn_start_tsc = now;
+	rec->empty_tsc = now;
+	rec->gap[0] = (struct spw_rec_gap){0, now, SPW_REGIME_idle_poll, SPW_HOLD_LOST}; /* nobody polled before */
+	rec->gap_cnt = 1;
+}
+
+void spw_rec_end(struct spw_rec *rec)
+{
+	rec_away_clear(rec->away_word);
 }
 
 static void clock_renew(struct spw_clock_box *box, struct spw_clock_map *map, uint64_t *unc,
@@ -66,58 +85,25 @@ void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
 
 void spw_rec_flip(struct spw_rec *rec)
 {
+	if (rec->away_word && rec_away_look(rec->away_word))
+		spw_thr_count(&rec->away_cnt, 1);
 	rec->bank = &rec->bank_of[spw_hist_flip_obey(&rec->flip)];
 }
 
 void spw_rec_order_keep(struct spw_rec *rec, struct spw_rec_stamps *at)
 {
-	if (at->exec_end < at->exec_start || at->exec_start + rec->exec_unc < at->polled ||
-	    at->exec_end > at->reaped + rec->exec_unc)
-		spw_thr_count(&rec->out_of_order, 1);
+	if (at->exec_end < at->exec_start)
+		spw_thr_count(&rec->defects[SPW_STAGE_start_end], 1);
+	if (at->exec_start + rec->exec_unc < at->polled)
+		spw_thr_count(&rec->defects[SPW_STAGE_pushed_start], 1);
+	if (at->exec_end > at->reaped + rec->exec_unc)
+		spw_thr_count(&rec->defects[SPW_STAGE_end_reaped], 1);
 	at->exec_end = SPW_MIN(SPW_MAX(at->exec_end, at->polled), at->reaped);
 	at->exec_start = SPW_MIN(SPW_MAX(at->exec_start, at->polled), at->exec_end);
 }
 
-static uint64_t whole_of(const struct spw_rec_worst *w)
+void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by)
 {
-	return w->at.sent - w->at.polled;
-}
-
-void rec_worst_put(struct spw_rec_worst *heap, uint32_t *cnt, const struct spw_rec_worst *one)
-{
-	uint32_t hole, child;
-
-	if (*cnt < SPW_REC_WORST_CNT) { /* grows: up from the end */
-		for (hole = (*cnt)++; hole && whole_of(one) < whole_of(&heap[(hole - 1) / 2]);
-		     hole = (hole - 1) / 2)
-			heap[hole] = heap[(hole - 1) / 2];
-		heap[hole] = *one;
-		return;
-	}
-	if (whole_of(one) <= whole_of(&heap[0]))
-		return;
-	for (hole = 0; (child = 2 * hole + 1) < *cnt;
-	     hole = child) { /* full: down from the least */
-		if (child + 1 < *cnt && whole_of(&heap[child + 1]) < whole_of(&heap[child]))
-			child++;
-		if (whole_of(one) <= whole_of(&heap[child]))
-			break;
-		heap[hole] = heap[child];
-	}
-	heap[hole] = *one;
-}
-
-void spw_rec_worst_take(struct spw_rec *rec, const struct spw_rec_stamps *at, uint64_t seq,
-                        uint32_t cnt, uint32_t in_exec_frames)
-{
-	struct spw_rec_bank *bank = rec->bank;
-	struct spw_rec_worst one = {.at = *at,
-	                            .seq = seq,
-	                            .turn_tsc = rec->turn_tsc,
-	                            .cnt = cnt,
-	                            .in_exec_frames = in_exec_frames};
-
-	rec_worst_put(bank->worst, &bank->worst_cnt, &one);
-	if (bank->worst_cnt == SPW_REC_WORST_CNT)
-		bank->worst_floor = whole_of(&bank->worst[0]);
+	if (by > rec->nic_unc)
+		spw_thr_count(&rec->defects[SPW_STAGE_nic_polled], 1);
 }

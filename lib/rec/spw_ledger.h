@@ -30,14 +30,15 @@
 extern "C" {
 #endif
 
-/* Frames that the pipe itself gives up. name, side, meaning. Side RX: was lent, never executed. Side TX: was executed and
+/* Frames that are given up, by the pipe or (tx_flushed) by the port, which counts them. name, side, meaning. Side RX: was lent, never executed. Side TX: was executed and
  * should have been echoed. The slot goes home in both cases. */
 #define SPW_DROP_LIST(X)                                                                                               \
 	X(ring_full, RX, "executor ring had no free batch: the executor is slower than the port")                      \
 	X(stopping, RX, "received while stopping, not handed over")                                                    \
 	X(exec_lost, RX, "pushed, but the executor ended without a verdict")                                           \
 	X(tx_full, TX, "transmit ring had no room for the echo")                                                       \
-	X(tx_down, TX, "echo wanted, but the port cannot transmit or its link is down")
+	X(tx_down, TX, "echo wanted, but the port cannot transmit or its link is down")                                \
+	X(tx_flushed, TX, "taken by the port and not sent: its send queue failed, or it stopped")
 
 enum spw_drop {
 #define X(name, side, text) SPW_DROP_##name,
@@ -83,7 +84,7 @@ struct spw_ledger {
 	uint64_t wire_frames, missed_frames;
 	bool missed_known;            /* false as soon as one port cannot tell */
 	uint64_t lent_frames;
-	uint64_t sent_frames;
+	uint64_t sent_frames, flushed_frames; /* of those that tx_burst took */
 	struct spw_ledger_reasons port_dropped;
 	/* the executor's side */
 	uint64_t executed_frames;
@@ -108,7 +109,7 @@ void spw_ledger_add_reasons(struct spw_ledger_reasons *reasons, const char *cons
 	X(executed, "frames polled and not dropped against the executor's own count")                                  \
 	X(verdict, "executor's own count against echoes, TX drops, consumed and bad")                                  \
 	X(bad, "bad verdicts seen by the pipe against the executor's count by reason")                                 \
-	X(sent, "frames handed to TX against the port's sent count")
+	X(sent, "frames handed to TX against the port's sent and flushed counts")
 
 enum spw_edge {
 #define X(name, text) SPW_EDGE_##name,

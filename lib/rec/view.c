@@ -17,38 +17,53 @@ void spw_rec_view_interval(struct spw_rec_view *view)
 {
 	memset(view->interval, 0, sizeof(view->interval));
 	memset(view->regime_tsc, 0, sizeof(view->regime_tsc));
+	memset(view->defects, 0, sizeof(view->defects));
+	memset(&view->held, 0, sizeof(view->held));
 	view->elapsed_tsc = 0;
-	view->out_of_order = 0;
 	view->turns = 0;
 	view->turn_max_tsc = 0;
+	view->away_cnt = 0;
+	view->away_known = true;
 	view->exec_unc = 0;
 	view->nic_unc = 0;
+}
+
+static void held_add(const struct spw_rec_held *from, struct spw_rec_held *sum)
+{
+	for (uint32_t i = 0; i < SPW_HOLD_CNT; i++) {
+		sum->cnt[i] += spw_thr_load_rlx(&from->cnt[i]);
+		sum->sum_tsc[i] += spw_thr_load_rlx(&from->sum_tsc[i]);
+		sum->max_tsc[i] = SPW_MAX(sum->max_tsc[i], spw_thr_load_rlx(&from->max_tsc[i]));
+	}
 }
 
 static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
 {
 	for (uint32_t i = 0; i < SPW_REGIME_CNT; i++)
 		view->regime_tsc[i] += spw_thr_load_rlx(&rec->regime_tsc[i]);
+	for (uint32_t i = 0; i < SPW_STAGE_CNT; i++)
+		view->defects[i] += spw_thr_load_rlx(&rec->defects[i]);
+	held_add(&rec->held, &view->held);
 	view->elapsed_tsc += spw_thr_load_rlx(&rec->last_tsc) - spw_thr_load_rlx(&rec->start_tsc);
-	view->out_of_order += spw_thr_load_rlx(&rec->out_of_order);
 	view->turns += spw_thr_load_rlx(&rec->turns);
 	view->turn_max_tsc = SPW_MAX(view->turn_max_tsc, spw_thr_load_rlx(&rec->turn_max_tsc));
+	view->away_cnt += spw_thr_load_rlx(&rec->away_cnt);
+	view->away_known &= spw_thr_load_rlx(&rec->away_word) != NULL;
 	view->exec_unc = SPW_MAX(view->exec_unc, spw_thr_load_rlx(&rec->exec_unc));
 	view->nic_unc = SPW_MAX(view->nic_unc, spw_thr_load_rlx(&rec->nic_unc));
 }
 
 static int longer_first(const void *a, const void *b)
 {
-	const struct spw_rec_worst *x = a, *y = b;
-	uint64_t wx = x->at.sent - x->at.polled, wy = y->at.sent - y->at.polled;
+	uint64_t wa = spw_rec_slow_whole(a), wb = spw_rec_slow_whole(b);
 
-	return (wx < wy) - (wx > wy);
+	return (wa < wb) - (wa > wb);
 }
 
 /* Longest first is a heap upside down, so the list is turned round before it grows. */
 static void worst_add(struct spw_rec_view *view, const struct spw_rec_bank *bank)
 {
-	struct spw_rec_worst heap[SPW_REC_WORST_CNT];
+	struct spw_rec_slow heap[SPW_REC_WORST_CNT];
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < view->worst_cnt; i++)
@@ -65,6 +80,10 @@ static void bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
 	for (uint32_t i = 0; i < SPW_STAGE_CNT; i++) {
 		spw_hist_merge(&view->total[i], &bank->stage[i]);
 		spw_hist_merge(&view->interval[i], &bank->stage[i]);
+	}
+	for (uint32_t i = 0; i < SPW_CAUSE_CNT; i++) {
+		view->causes.frames[i] += bank->causes.frames[i];
+		view->causes.worst_tsc[i] = SPW_MAX(view->causes.worst_tsc[i], bank->causes.worst_tsc[i]);
 	}
 	worst_add(view, bank);
 	memset(bank, 0, sizeof(*bank));
@@ -94,7 +113,10 @@ static uint64_t stage_unc(const struct spw_rec_view *view, enum spw_stage stage)
 {
 	switch (stage) {
 	case SPW_STAGE_nic_polled:
+	case SPW_STAGE_nic_sent:
 		return view->nic_unc;
+	case SPW_STAGE_nic_start:
+		return view->nic_unc + view->exec_unc;
 	case SPW_STAGE_pushed_start:
 	case SPW_STAGE_end_reaped:
 		return view->exec_unc;
@@ -112,6 +134,7 @@ void spw_rec_row(const struct spw_rec_view *view, enum spw_stage stage, bool int
 	spw_hist_summary(hist, lost_cnt, &sum);
 	row_out->stage = spw_stage_name(stage);
 	row_out->count = sum.count;
+	row_out->defects = view->defects[stage];
 	row_out->uncertainty_ns = spw_tsc_to_ns(tsc, stage_unc(view, stage));
 	for (uint32_t i = 0; i < SPW_HIST_POINT_CNT; i++) {
 		row_out->value_ns[i] = spw_tsc_to_ns(tsc, sum.value[i]);

@@ -295,6 +295,7 @@ uint32_t nic_round(struct nic_dev *nd)
 	uint32_t work;
 
 	nd->stamp = clock_at(nd, nd->now_ns);
+	clock_publish(nd); /* first: a clock page is as true as it is fresh */
 	work = doorbells(nd);
 	work += receive(nd);
 	work += transmit(nd);
@@ -310,7 +311,6 @@ uint32_t nic_round(struct nic_dev *nd)
 		cq_comp_flush_all(nd);
 	if (work || nd->cable->pending)
 		cable_tx_flush(nd->cable);
-	clock_publish(nd);
 	return work;
 }
 

@@ -119,6 +119,8 @@ static uint32_t all_rounds(uint64_t now_ns)
 		work += nic_round(nd);
 		guarded = NULL;
 		hca_unlock(nd->dev);
+		if (nd->next)
+			now_ns = nic_now_ns();
 	}
 	return work;
 }

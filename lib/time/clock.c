@@ -34,6 +34,28 @@ int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries,
 	return taken ? 0 : rc;
 }
 
+int spw_clock_pair_step(spw_clock_read *read, void *arg, uint32_t tries, uint32_t reads, struct spw_clock_pair *pair_out)
+{
+	uint64_t last, value, asked = spw_tsc_now_ordered(), now;
+	uint32_t seen = 0;
+	int rc;
+
+	if (tries < 1 || tries > 1000 || reads < 2 || reads > 1000000)
+		return spw_err(EINVAL, "clock pair with %u tries, %u readings: 1 .. 1000, 2 .. 1000000", tries, reads);
+	rc = read(arg, &last);
+	for (uint32_t i = 1; !rc && seen < tries && i < reads; i++) {
+		uint64_t before = spw_tsc_now_ordered();
+
+		rc = read(arg, &value);
+		now = spw_tsc_now_ordered();
+		if (!rc && value != last && (!seen++ || (now - asked) / 2 + 1 < pair_out->unc))
+			*pair_out = (struct spw_clock_pair){value, asked + (now - asked) / 2, (now - asked) / 2 + 1};
+		asked = before;
+		last = value;
+	}
+	return rc ? rc : seen ? 0 : spw_err(ETIME, "a clock stands still: %u readings were all the same", reads);
+}
+
 int spw_clock_read_posix(void *arg, uint64_t *value_out)
 {
 	struct timespec ts;
@@ -43,6 +65,18 @@ int spw_clock_read_posix(void *arg, uint64_t *value_out)
 		               strerror(errno));
 	*value_out = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	return 0;
+}
+
+uint64_t spw_clock_map_span(const struct spw_clock_map *map, uint64_t ref_ticks)
+{
+	spw_u128 other;
+
+	if (!map->scale.mult)
+		return 0;
+	other = ((spw_u128)ref_ticks << 64) / map->scale.mult;
+	if (map->scale.shift < 64)
+		return (uint64_t)(other >> (64 - map->scale.shift));
+	return (uint64_t)(other << (map->scale.shift - 64));
 }
 
 uint64_t spw_clock_map_unc_at(const struct spw_clock_map *map, uint64_t ref)

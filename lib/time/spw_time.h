@@ -102,6 +102,13 @@ typedef int spw_clock_read(void *arg, uint64_t *value_out);
  * Shape:   tries 1 .. 1000. Errors: what read said, if it never succeeded; -EINVAL. Thread: any. */
 int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries, struct spw_clock_pair *pair_out);
 
+/* Purpose: the same for a clock that may be shown in steps, as a page is that somebody refreshes: waits until the value is
+ *          another one, and brackets the moment it appeared: from the reading that did not show it yet to the one that
+ *          did. A new value that is shown late by more than that is not noticed.
+ * Shape:   the narrowest of tries such moments (1 .. 1000), or of those that reads (2 .. 10^6) readings brought.
+ * Errors:  what read said; -ETIME when the value never changed; -EINVAL. Thread: any. */
+int spw_clock_pair_step(spw_clock_read *read, void *arg, uint32_t tries, uint32_t reads, struct spw_clock_pair *pair_out);
+
 /* spw_clock_read of a POSIX clock in ns; arg points to its clockid_t. */
 int spw_clock_read_posix(void *arg, uint64_t *value_out);
 
@@ -123,6 +130,9 @@ SPW_INLINE uint64_t spw_clock_map_ref(const struct spw_clock_map *map, uint64_t 
 
 	return map->ref_base + (uint64_t)(int64_t)(wide >> map->scale.shift);
 }
+
+/* Purpose: a length of our ticks in the other clock's. Cold: it divides. Thread: any. */
+uint64_t spw_clock_map_span(const struct spw_clock_map *map, uint64_t ref_ticks);
 
 /* Purpose: how far spw_clock_map_ref may be off at that moment, in units of ref; saturates. Thread: any. */
 uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other);

@@ -7,9 +7,19 @@ TEXT = "text"
 COUNTS = {"*": COUNT}
 OR_NULL = "a whole number >= 0 or null"
 
+
+class MAYBE:
+    """Null, or of that shape."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+
 SCHEMA = {
     "schema": "spinwire.summary/1", "version": TEXT, "seconds": NUMBER,
-    "host": {"cpu": TEXT, "arch": TEXT, "kernel": TEXT, "cores": COUNT, "tsc_hz": COUNT, "dpdk": TEXT},
+    "host": {"cpu": TEXT, "arch": TEXT, "kernel": TEXT, "cores": COUNT, "tsc_hz": COUNT, "dpdk": TEXT,
+             "boot_id": TEXT},
+    "tsc_hz": COUNT,
     "ports": [{"name": TEXT, "driver": TEXT, "rx": {"frames": COUNT, "bytes": COUNT},
                "tx": {"frames": COUNT, "bytes": COUNT}, "errors": COUNTS}],
     "executor": {"kind": TEXT, "mode": TEXT, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
@@ -19,12 +29,23 @@ SCHEMA = {
     "memory": {"kind": TEXT, "why": TEXT, "h2d_copies": COUNT, "port_copies": COUNT},
     "latency": [{"stage": TEXT, "count": COUNT, "min_ns": OR_NULL, "p50_ns": OR_NULL, "p90_ns": OR_NULL,
                  "p99_ns": OR_NULL, "p999_ns": OR_NULL, "p9999_ns": OR_NULL, "max_ns": OR_NULL,
-                 "uncertainty_ns": COUNT}],
+                 "uncertainty_ns": COUNT, "defects": COUNT, "spectrum": [[NUMBER]]}],
     "regimes": {"idle_poll": NUMBER, "rx": NUMBER, "push": NUMBER, "reap": NUMBER, "tx": NUMBER, "refill": NUMBER,
                 "housekeeping": NUMBER},
     "cycles_per_frame": NUMBER,
+    "causes": {"threshold_ns": COUNT, "frames_above": COUNT, "by": [{"cause": TEXT, "frames": COUNT, "worst_ns": COUNT}]},
+    "worst": [{"whole_ns": COUNT, "cause": TEXT, "lcore": COUNT, "queue": COUNT, "seq": COUNT, "cnt": COUNT,
+               "in_exec": COUNT, "ahead": COUNT, "turn_ns": COUNT, "before": [[TEXT]],
+               "stamps": {"nic_tsc": OR_NULL, "polled_tsc": COUNT, "pushed_tsc": COUNT, "start_tsc": COUNT,
+                          "end_tsc": COUNT, "reaped_tsc": COUNT, "sent_tsc": COUNT},
+               "blame": COUNTS, "ident": MAYBE({"flow": COUNT, "seq": COUNT})}],
+    "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill")},
+             "switched_out": OR_NULL},
 }
 CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT, "disk": COUNT}}
+CAUSES = {"poll_gap", "port_late", "port_backlog", "refill_stall", "batch_ahead", "exec_late", "gpu_sliced", "relaunched",
+          "handler_slow", "reap_late", "tx_stall"}
+STAMPS = ("polled_tsc", "pushed_tsc", "start_tsc", "end_tsc", "reaped_tsc", "sent_tsc")
 EXECUTORS = {("inline", "lcore"), ("cpu", "thread"), ("cuda", "persistent"), ("cuda", "graph"), ("cuda", "launch")}
 
 
@@ -39,7 +60,10 @@ def _leaf(value, shape, where):
 
 
 def _walk(value, shape, where):
-    if isinstance(shape, list):
+    if isinstance(shape, MAYBE):
+        if value is not None:
+            _walk(value, shape.shape, where)
+    elif isinstance(shape, list):
         assert isinstance(value, list), f"{where} must be a list"
         for number, item in enumerate(value):
             _walk(item, shape[0], f"{where}[{number}]")
@@ -58,6 +82,22 @@ def _ordered(row):
     assert known == sorted(known), f"percentiles of {row['stage']} fall: {row}"
 
 
+def _slow(summary):
+    """Causes are exclusive and sum to the count; the worst are in order, whole, and their blame sums to them."""
+    causes, worst = summary["causes"], summary["worst"]
+    assert sum(row["frames"] for row in causes["by"]) == causes["frames_above"], f"causes: {causes}"
+    assert len({row["cause"] for row in causes["by"]}) == len(causes["by"]), f"a cause twice: {causes}"
+    for row in causes["by"]:
+        assert row["cause"] in CAUSES and row["frames"] > 0, f"cause: {row}"
+        assert row["worst_ns"] >= causes["threshold_ns"], f"not above the threshold: {row}"
+    assert [w["whole_ns"] for w in worst] == sorted((w["whole_ns"] for w in worst), reverse=True), "worst out of order"
+    for row in worst:
+        stamps = [row["stamps"][key] for key in STAMPS if key != "pushed_tsc"]
+        assert stamps == sorted(stamps), f"stamps out of order: {row}"
+        assert row["cause"] in CAUSES and row["blame"][row["cause"]] == max(row["blame"].values()), f"blame: {row}"
+        assert abs(sum(row["blame"].values()) - row["whole_ns"]) <= len(CAUSES), f"blame does not sum: {row}"
+
+
 def check(summary):
     """AssertionError says what is wrong."""
     _walk({key: value for key, value in summary.items() if key != "capture"}, SCHEMA, "summary")
@@ -68,7 +108,7 @@ def check(summary):
     if ledger["residual"] == 0:
         missed = ledger["missed"] or 0
         assert ledger["wire"] == missed + ledger["received"], f"wire: {ledger}"
-        tx_drops = sum(ledger["dropped"].get(key, 0) for key in ("tx_full", "tx_down"))
+        tx_drops = sum(ledger["dropped"].get(key, 0) for key in ("tx_full", "tx_down", "tx_flushed"))
         rx_drops = sum(ledger["dropped"].values()) - tx_drops
         assert ledger["received"] == ledger["executed"] + rx_drops, f"received: {ledger}"
         ends = ledger["echoed"] + tx_drops + ledger["consumed"] + sum(ledger["bad"].values())
@@ -78,5 +118,7 @@ def check(summary):
     assert pool["slots"] - pool["free"] == pool["leaked"], f"pool: {pool}"
     for row in summary["latency"]:
         _ordered(row)
+        assert row["spectrum"] == sorted(row["spectrum"]), f"spectrum of {row['stage']}"
+    _slow(summary)
     shares = sum(summary["regimes"].values())
     assert shares == 0 or abs(shares - 1) < 1e-6, f"regimes sum to {shares}"

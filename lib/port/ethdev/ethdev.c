@@ -132,6 +132,7 @@ static int ethdev_queue_setup(struct spw_port *port, uint16_t queue, const struc
 		return rc;
 	ethdev_burst_choose(ep, &port->queue[queue]);
 	port->queue[queue].q = q;
+	port->queue[queue].no_slot = &q->no_slot;
 	return 0;
 }
 

@@ -11,10 +11,21 @@
 
 #define MLX5_RECOVER_TRIES 100u /* then the device is taken for gone */
 
-static void err_begin(struct spw_mlx5_err *err, uint32_t syndrome)
+static void err_begin(struct spw_mlx5_err *err, uint32_t syndrome, const char *what)
 {
 	if (err->state == MLX5_ERR_NONE)
-		*err = (struct spw_mlx5_err){ .state = MLX5_ERR_SEEN, .syndrome = syndrome, .since_tsc = spw_cpu_counter() };
+		*err = (struct spw_mlx5_err){
+			.state = MLX5_ERR_SEEN, .syndrome = syndrome, .what = what, .since_tsc = spw_cpu_counter() };
+}
+
+void spw_mlx5_rx_told(struct spw_mlx5_queue *q, const char *what)
+{
+	err_begin(&q->rx_err, 0, what);
+}
+
+void spw_mlx5_tx_told(struct spw_mlx5_queue *q, const char *what)
+{
+	err_begin(&q->tx_err, 0, what);
 }
 
 static void err_count(struct spw_mlx5_queue *q, const uint8_t *cqe)
@@ -34,7 +45,18 @@ static bool cqe_is_error(const uint8_t *cqe)
 
 void spw_mlx5_rx_fault(struct spw_mlx5_queue *q, uint32_t syndrome)
 {
-	err_begin(&q->rx_err, syndrome);
+	err_begin(&q->rx_err, syndrome, NULL);
+}
+
+/* A CQE may come between the burst's own look and this one; the next burst would take it. */
+static bool rx_came_since(const struct spw_mlx5_queue *q, const uint8_t *cqe)
+{
+	bool posted = q->flags & MLX5_F_STRIDING || q->rq_pi != q->rq_ci;
+	bool zipped = q->flags & MLX5_F_ZIP && spw_prm_cqe64_get_format(cqe) == SPW_PRM_CQE_FORMAT_COMPRESSED &&
+		      (q->flags & MLX5_F_ENHANCED || spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_RESP_SEND);
+	uint32_t want = mlx5_own_want(q->cq_ci >> q->cq_log2, SPW_PRM_CQE_RESP_SEND, q->flags);
+
+	return posted && !q->zip.left && (zipped || mlx5_cqe_plain(cqe, want, q->flags));
 }
 
 void spw_mlx5_rx_look(struct spw_mlx5_queue *q)
@@ -42,13 +64,17 @@ void spw_mlx5_rx_look(struct spw_mlx5_queue *q)
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 
 	spw_dma_from_device(); /* [M1] */
-	err_begin(&q->rx_err, cqe_is_error(cqe) ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0);
+	if (q->rx_err.state != MLX5_ERR_NONE || rx_came_since(q, cqe))
+		return;
+	err_begin(&q->rx_err, cqe_is_error(cqe) ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0, NULL);
 }
 
 void spw_mlx5_tx_fault(struct spw_mlx5_queue *q, const uint8_t *cqe)
 {
 	spw_dma_from_device(); /* [M1] */
-	err_begin(&q->tx_err, cqe && cqe_is_error(cqe) ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0);
+	if (cqe && mlx5_cqe_plain(cqe, mlx5_own_want(q->tx_cq_ci >> q->tx_cq_log2, SPW_PRM_CQE_REQ, 0), 0))
+		return; /* it came since tx_reap looked */
+	err_begin(&q->tx_err, cqe && cqe_is_error(cqe) ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0, NULL);
 }
 
 /* ---- receive ------------------------------------------------------------------------------------------ */
@@ -136,16 +162,33 @@ static int rx_recover(struct spw_mlx5_queue *q)
 
 /* ---- send ----------------------------------------------------------------------------------------------- */
 
+/* Frames go out in order: all before the WQE that a CQE names were sent, and that one too unless it failed. Whatever the CQE
+ * says, no more than are under way. */
+static void tx_settle(struct spw_mlx5_queue *q, const uint8_t *cqe)
+{
+	uint32_t done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + (cqe_is_error(cqe) ? 0 : 1) - q->sq_ci);
+
+	if (done <= q->sq_pi - q->sq_ci)
+		spw_mlx5_tx_sent(q, q->sq_ci + done);
+}
+
+/* After the first error CQE only flushes follow. */
 static void tx_drain(struct spw_mlx5_queue *q)
 {
+	bool failed = false;
+
 	for (uint32_t i = 0; i <= q->tx_cq_mask; i++, q->tx_cq_ci++) {
 		const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
 
 		if (!mlx5_cqe_owned(cqe, q->tx_cq_ci >> q->tx_cq_log2, 0))
 			break;
 		spw_dma_from_device(); /* [M1] */
-		if (cqe_is_error(cqe))
+		if (!failed)
+			tx_settle(q, cqe);
+		if (cqe_is_error(cqe)) {
+			failed = true;
 			err_count(q, cqe);
+		}
 	}
 	spw_dma_to_device(); /* [M2] */
 	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(q->tx_cq_ci & 0xffffffu));
@@ -162,14 +205,29 @@ static int tx_recover(struct spw_mlx5_queue *q)
 	return q->ops.sq_ready(q->ops.obj);
 }
 
+void spw_mlx5_queue_drain(struct spw_mlx5_queue *q)
+{
+	if (!q->slot_of)
+		return;
+	rx_drain(q);
+	if (q->sq)
+		tx_drain(q);
+}
+
 /* ---- events ----------------------------------------------------------------------------------------------- */
+
+static const char *err_text(const struct spw_mlx5_err *err)
+{
+	if (err->what)
+		return err->what;
+	return err->syndrome ? spw_prm_syndrome_text(err->syndrome) : "a completion that makes no sense";
+}
 
 static uint16_t event_put(struct spw_port_event *event, enum spw_port_event_kind kind, const struct spw_mlx5_queue *q,
 			  const struct spw_mlx5_err *err, uint64_t outage_ns, const char *what)
 {
 	*event = (struct spw_port_event){ .kind = kind, .queue = q->index, .code = err->syndrome, .outage_ns = outage_ns };
-	snprintf(event->text, sizeof(event->text), "%s queue: %s", what,
-		 err->syndrome ? spw_prm_syndrome_text(err->syndrome) : "a completion that makes no sense");
+	snprintf(event->text, sizeof(event->text), "%s queue: %s", what, err_text(err));
 	return 1;
 }
 

@@ -79,7 +79,8 @@ enum spw_mlx5_err_state { MLX5_ERR_NONE, MLX5_ERR_SEEN, MLX5_ERR_TOLD };
 /* One direction that went wrong. */
 struct spw_mlx5_err {
 	enum spw_mlx5_err_state state;
-	uint32_t syndrome;     /* of the first error CQE; 0: a CQE that makes no sense */
+	uint32_t syndrome;     /* of the first error CQE; 0: a CQE that makes no sense, or what was told */
+	const char *what;      /* static text of who told; NULL: the CQE did */
 	uint64_t since_tsc;
 	uint32_t tries;
 };
@@ -101,6 +102,7 @@ struct spw_mlx5_ops {
 struct spw_mlx5_stat {
 	uint64_t rx_frames, rx_bytes, rx_nic_drops;
 	uint64_t tx_frames, tx_bytes;
+	uint64_t tx_flushed;   /* taken by tx_burst and not sent, as far as the CQEs tell */
 	uint64_t dropped[SPW_PORT_DROP_CNT];
 	uint64_t err[SPW_PORT_ERR_CNT];
 	uint64_t syndrome[MLX5_SYNDROME_CNT];
@@ -174,13 +176,29 @@ int spw_mlx5_queue_init(struct spw_mlx5_queue *q, const struct spw_mlx5_queue_co
 /* Purpose: posts the first WQEs and rings; the objects are ready. Thread: setup or owner. */
 void spw_mlx5_queue_arm(struct spw_mlx5_queue *q);
 
+/* Purpose: after the NIC let go of the rings: counts what the completion queues still hold; frames that nobody polled are
+ *          rx_flushed. Thread: setup, owner. */
+void spw_mlx5_queue_drain(struct spw_mlx5_queue *q);
+
 /* Purpose: after the NIC let go of the rings: every slot that is not lent goes back to the pool. Thread: setup, owner. */
 void spw_mlx5_queue_disarm(struct spw_mlx5_queue *q);
 
 /* Purpose: frees what init made; lent slots that came back since then go to the pool. A zeroed queue is fine. */
 void spw_mlx5_queue_fini(struct spw_mlx5_queue *q);
 
-/* Purpose: what the NIC had in its receive (send) ring comes home; indices go to 0. It must have let go. */
+/* Purpose: the receive (send) side goes on with other objects of the same shape, or with the same ones and another key; for
+ *          ops.rq_ready (sq_ready), where its slots are home and its indices 0. cq_new: the CQ is another one as well.
+ * Errors:  -EINVAL the shape differs. Thread: owner. */
+int spw_mlx5_rx_renew(struct spw_mlx5_queue *q, const struct spw_mlx5_cqmem *cq, const struct spw_mlx5_rqmem *rq, bool cq_new);
+int spw_mlx5_tx_renew(struct spw_mlx5_queue *q, const struct spw_mlx5_cqmem *cq, const struct spw_mlx5_sqmem *sq, bool cq_new);
+
+/* Purpose: somebody else saw that a side is broken (an asynchronous event); events mends it. what: static text.
+ * Thread:  owner. */
+void spw_mlx5_rx_told(struct spw_mlx5_queue *q, const char *what);
+void spw_mlx5_tx_told(struct spw_mlx5_queue *q, const char *what);
+
+/* Purpose: what the NIC had in its receive (send) ring comes home; indices go to 0. It must have let go. Frames to be sent
+ *          that no completion told of count as tx_flushed. */
 void spw_mlx5_rx_home(struct spw_mlx5_queue *q);
 void spw_mlx5_tx_home(struct spw_mlx5_queue *q);
 
@@ -207,6 +225,9 @@ uint16_t spw_mlx5_events(void *vq, struct spw_port_event *event, uint16_t cnt);
 void spw_mlx5_rx_look(struct spw_mlx5_queue *q);
 void spw_mlx5_tx_fault(struct spw_mlx5_queue *q, const uint8_t *cqe);
 void spw_mlx5_rx_fault(struct spw_mlx5_queue *q, uint32_t syndrome);
+
+/* Purpose: the frames of the WQEs up to end were sent; their slots go home. Owner thread. */
+void spw_mlx5_tx_sent(struct spw_mlx5_queue *q, uint32_t end);
 
 /* Purpose: looks for send completions; slots go home. Owner thread. */
 void spw_mlx5_tx_reap(struct spw_mlx5_queue *q);

@@ -57,19 +57,24 @@ static int check_shape(const struct spw_mlx5_queue_conf *conf)
 
 /* ---- set-up --------------------------------------------------------------------------------------------- */
 
+static void lay_rx(struct spw_mlx5_queue *q, const struct spw_mlx5_cqmem *cq, const struct spw_mlx5_rqmem *rq)
+{
+	q->cqe = cq->buf;
+	q->cq_mask = cq->cnt - 1;
+	q->cq_log2 = spw_log2_floor64(cq->cnt);
+	q->cq_db = cq->dbrec ? cq->dbrec : &q->db_ignored[0];
+	q->wqe = rq->buf;
+	q->rq_mask = rq->cnt - 1;
+	q->rq_shift = spw_log2_floor64(rq->stride);
+	q->rq_db = rq->dbrec;
+	q->rq_lkey = rq->lkey;
+}
+
 static void init_rx(struct spw_mlx5_queue *q, const struct spw_mlx5_queue_conf *conf)
 {
 	bool striding = conf->flags & MLX5_F_STRIDING;
 
-	q->cqe = conf->cq.buf;
-	q->cq_mask = conf->cq.cnt - 1;
-	q->cq_log2 = spw_log2_floor64(conf->cq.cnt);
-	q->cq_db = conf->cq.dbrec ? conf->cq.dbrec : &q->db_ignored[0];
-	q->wqe = conf->rq.buf;
-	q->rq_mask = conf->rq.cnt - 1;
-	q->rq_shift = spw_log2_floor64(conf->rq.stride);
-	q->rq_db = conf->rq.dbrec;
-	q->rq_lkey = conf->rq.lkey;
+	lay_rx(q, &conf->cq, &conf->rq);
 	q->seg_off = striding ? 16 : 0;
 	q->pool = conf->pool;
 	q->refill_min = conf->refill_min;
@@ -94,21 +99,45 @@ static void init_wqes(struct spw_mlx5_queue *q)
 	}
 }
 
-static void init_tx(struct spw_mlx5_queue *q, const struct spw_mlx5_queue_conf *conf)
+static void lay_tx(struct spw_mlx5_queue *q, const struct spw_mlx5_cqmem *cq, const struct spw_mlx5_sqmem *sq)
 {
-	uint32_t ds = conf->flags & MLX5_F_INLINE ? 4 : 3;
+	uint32_t ds = q->flags & MLX5_F_INLINE ? 4 : 3;
 
-	q->tx_cqe = conf->tx_cq.buf;
-	q->tx_cq_mask = conf->tx_cq.cnt - 1;
-	q->tx_cq_log2 = spw_log2_floor64(conf->tx_cq.cnt);
-	q->tx_cq_db = conf->tx_cq.dbrec ? conf->tx_cq.dbrec : &q->db_ignored[1];
-	q->sq = conf->sq.buf;
-	q->sq_mask = conf->sq.cnt - 1;
-	q->sq_db = conf->sq.dbrec;
-	q->sq_lkey = conf->sq.lkey;
-	q->qpn_ds = conf->sq.qpn << 8 | ds;
-	q->bf = conf->sq.bf;
-	q->bf_toggle = conf->sq.bf_bytes;
+	q->tx_cqe = cq->buf;
+	q->tx_cq_mask = cq->cnt - 1;
+	q->tx_cq_log2 = spw_log2_floor64(cq->cnt);
+	q->tx_cq_db = cq->dbrec ? cq->dbrec : &q->db_ignored[1];
+	q->sq = sq->buf;
+	q->sq_mask = sq->cnt - 1;
+	q->sq_db = sq->dbrec;
+	q->sq_lkey = sq->lkey;
+	q->qpn_ds = sq->qpn << 8 | ds;
+	q->bf = sq->bf;
+	q->bf_toggle = sq->bf_bytes;
+	q->bf_off = 0;
+}
+
+int spw_mlx5_rx_renew(struct spw_mlx5_queue *q, const struct spw_mlx5_cqmem *cq, const struct spw_mlx5_rqmem *rq, bool cq_new)
+{
+	if (cq->cnt - 1 != q->cq_mask || rq->cnt - 1 != q->rq_mask || cq->stride != MLX5_CQE_BYTES)
+		return spw_err(EINVAL, "mlx5: the new receive queue has %u and %u entries, not %u and %u", cq->cnt, rq->cnt,
+			       q->cq_mask + 1, q->rq_mask + 1);
+	lay_rx(q, cq, rq);
+	if (cq_new)
+		q->cq_ci = 0;
+	init_wqes(q);
+	return 0;
+}
+
+int spw_mlx5_tx_renew(struct spw_mlx5_queue *q, const struct spw_mlx5_cqmem *cq, const struct spw_mlx5_sqmem *sq, bool cq_new)
+{
+	if (cq->cnt - 1 != q->tx_cq_mask || sq->cnt - 1 != q->sq_mask || cq->stride != MLX5_CQE_BYTES)
+		return spw_err(EINVAL, "mlx5: the new send queue has %u and %u entries, not %u and %u", cq->cnt, sq->cnt,
+			       q->tx_cq_mask + 1, q->sq_mask + 1);
+	lay_tx(q, cq, sq);
+	if (cq_new)
+		q->tx_cq_ci = 0;
+	return 0;
 }
 
 static int init_tables(struct spw_mlx5_queue *q)
@@ -164,7 +193,7 @@ int spw_mlx5_queue_init(struct spw_mlx5_queue *q, const struct spw_mlx5_queue_co
 	q->ops = conf->ops;
 	init_rx(q, conf);
 	if (conf->sq.cnt)
-		init_tx(q, conf);
+		lay_tx(q, &conf->tx_cq, &conf->sq);
 	rc = init_tables(q);
 	if (!rc && q->flags & MLX5_F_STRIDING)
 		rc = take_groups(q);
@@ -203,6 +232,7 @@ void spw_mlx5_rx_home(struct spw_mlx5_queue *q)
 
 void spw_mlx5_tx_home(struct spw_mlx5_queue *q)
 {
+	spw_thr_count(&q->stat.tx_flushed, q->sq_pi - q->sq_ci);
 	for (; q->sq_ci != q->sq_pi; q->sq_ci++)
 		mlx5_put(q, &q->sq_slot[q->sq_ci & q->sq_mask], 1, q->flags);
 	q->sq_ci = q->sq_pi = 0;

@@ -129,6 +129,11 @@ SPW_INLINE uint16_t tx_body(struct spw_mlx5_queue *q, struct spw_desc **desc, ui
 	return (uint16_t)n;
 }
 
+void spw_mlx5_tx_sent(struct spw_mlx5_queue *q, uint32_t end)
+{
+	tx_home(q, end, q->flags);
+}
+
 void spw_mlx5_tx_reap(struct spw_mlx5_queue *q)
 {
 	tx_reap(q, q->flags);

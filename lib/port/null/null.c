@@ -323,6 +323,7 @@ static int null_queue_setup(struct spw_port *port, uint16_t queue, const struct 
 		return rc;
 	null_choose(&port->queue[queue], np);
 	port->queue[queue].q = q;
+	port->queue[queue].no_slot = &q->no_slot;
 	return 0;
 }
 

@@ -23,8 +23,7 @@ struct rdma_dev {
 	struct ibv_device_attr_ex attr;
 	struct ibv_port_attr port;     /* as of rdma_dev_open */
 	struct spw_tsc tsc;
-	uint64_t event_next_tsc;       /* when rdma_dev_events looks again */
-	uint64_t link_down_cnt;        /* written by the thread that calls rdma_dev_events; others sample it */
+	uint64_t link_down_cnt;        /* written by the thread that calls rdma_dev_events_read; others sample it */
 	bool gone;                     /* told once */
 };
 
@@ -80,10 +79,10 @@ int rdma_dev_events_open(struct rdma_dev *dev);
 /* Purpose: an event of a QP, CQ, SRQ or WQ; the element is valid during the call. */
 typedef void rdma_dev_object_fn(void *arg, const struct ibv_async_event *event);
 
-/* Purpose: reads asynchronous events without waiting, at most once a millisecond. Port up and down, and the end of the
- *          device (told once), become events of the port; those of objects go to on_object.
- * Returns: events written, 0 .. cnt. Thread: one and the same, an owner of a queue. */
-uint16_t rdma_dev_events(struct rdma_dev *dev, rdma_dev_object_fn *on_object, void *arg, struct spw_port_event *event,
-			 uint16_t cnt);
+/* Purpose: reads asynchronous events without waiting. Port up and down, and the end of the device (told once), become
+ *          events of the port; those of objects go to on_object.
+ * Returns: events written, 0 .. cnt. Thread: one and the same (rdma_ctl.h). */
+uint16_t rdma_dev_events_read(struct rdma_dev *dev, rdma_dev_object_fn *on_object, void *arg, struct spw_port_event *event,
+			      uint16_t cnt);
 
 #endif

@@ -11,8 +11,6 @@
 #include "base/spw_err.h"
 #include "port/rdma/rdma_dev.h"
 
-#define LOOK_NS 1000000u
-
 int rdma_dev_events_open(struct rdma_dev *dev)
 {
 	int flags = fcntl(dev->ctx->async_fd, F_GETFL);
@@ -58,16 +56,12 @@ static uint16_t translate(struct rdma_dev *dev, const struct ibv_async_event *fr
 	}
 }
 
-uint16_t rdma_dev_events(struct rdma_dev *dev, rdma_dev_object_fn *on_object, void *arg, struct spw_port_event *event,
-			 uint16_t cnt)
+uint16_t rdma_dev_events_read(struct rdma_dev *dev, rdma_dev_object_fn *on_object, void *arg, struct spw_port_event *event,
+			      uint16_t cnt)
 {
 	struct ibv_async_event from;
-	uint64_t now = spw_tsc_now();
 	uint16_t n = 0;
 
-	if (!cnt || (int64_t)(now - dev->event_next_tsc) < 0)
-		return 0;
-	dev->event_next_tsc = now + spw_tsc_from_ns(&dev->tsc, LOOK_NS);
 	while (n < cnt && ibv_get_async_event(dev->ctx, &from) == 0) {
 		n += translate(dev, &from, on_object, arg, &event[n]);
 		ibv_ack_async_event(&from);

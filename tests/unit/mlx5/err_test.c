@@ -50,6 +50,36 @@ static const unsigned variants[] = {
 	MLX5_F_STRIDING, MLX5_F_STRIDING | MLX5_F_ZIP, MLX5_F_STRIDING | MLX5_F_ZIP | MLX5_F_ENHANCED,
 };
 
+/* The NIC writes between the burst's look, which found nothing, and the second look at what it found: no error. */
+static void test_a_frame_between_two_looks(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+		struct hand_frame f[SPW_BURST_MAX];
+		struct spw_desc desc[SPW_BURST_MAX];
+
+		open_rx(variants[v]);
+		if (variants[v] & MLX5_F_ZIP) {
+			hand_plain(&hand, 77, f); /* the title of the enhanced layout */
+			assert_int_equal(burst(desc), 1);
+			spw_port_release_burst(&hand.pq, &desc[0].slot, 1);
+			hand_session(&hand, 3, f);
+			spw_mlx5_rx_look(hand.q);
+			assert_int_equal(hand.q->rx_err.state, MLX5_ERR_NONE);
+			assert_int_equal(burst(desc), 3);
+			for (int i = 0; i < 3; i++)
+				spw_port_release_burst(&hand.pq, &desc[i].slot, 1);
+		}
+		hand_plain(&hand, 77, f);
+		spw_mlx5_rx_look(hand.q);
+		assert_int_equal(hand.q->rx_err.state, MLX5_ERR_NONE);
+		assert_int_equal(burst(desc), 1);
+		spw_port_release_burst(&hand.pq, &desc[0].slot, 1);
+		check_alive(0);
+		assert_int_equal(hand_close(&hand), 0);
+	}
+}
+
 static void test_error_and_back(void **state)
 {
 	(void)state;
@@ -229,6 +259,7 @@ static void test_many_resets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_frame_between_two_looks),
 		cmocka_unit_test(test_error_and_back),         cmocka_unit_test(test_nonsense_and_back),
 		cmocka_unit_test(test_reset_inside_a_session), cmocka_unit_test(test_too_long_by_syndrome),
 		cmocka_unit_test(test_reset_fails),            cmocka_unit_test(test_many_resets),

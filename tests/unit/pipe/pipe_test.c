@@ -296,7 +296,8 @@ static void test_records_all(void **state)
 	assert_int_equal(sum, view->elapsed_tsc);
 	assert_int_equal(spw_hist_total(&view->total[SPW_STAGE_polled_sent]), 50000);
 	assert_int_equal(spw_hist_total(&view->total[SPW_STAGE_start_end]), 50000);
-	assert_int_equal(view->out_of_order, 0);
+	for (int i = 0; i < SPW_STAGE_CNT; i++)
+		assert_int_equal(view->defects[i], 0);
 	rig_close(&rig, &ledger);
 	free(view);
 }

@@ -26,6 +26,15 @@ static uint64_t only_value(enum spw_stage stage)
 	return value;
 }
 
+static uint64_t defects(void)
+{
+	uint64_t sum = 0;
+
+	for (int s = 0; s < SPW_STAGE_CNT; s++)
+		sum += rec.defects[s];
+	return sum;
+}
+
 static void regimes_sum_to_elapsed(void **state)
 {
 	uint64_t seed = 21, sum = 0, stamp = 0;
@@ -54,13 +63,15 @@ static void regimes_sum_to_elapsed(void **state)
 
 static void switched_off_it_leaves_no_trace(void **state)
 {
-	const struct spw_rec_stamps stamps = {1, 2, 3, 4, 5, 6};
+	struct spw_rec_stamps stamps = {1, 1, 2, 3, 4, 5, 6};
+	struct spw_rec_poll poll = {0};
 
 	(void)state;
 	memcpy(&untouched, &rec, sizeof(rec));
 	assert_int_equal(spw_rec_mark(0, &rec, SPW_REGIME_rx), 0);
 	spw_rec_turn(0, &rec);
-	spw_rec_batch(0, &rec, &stamps, 1, 1, 1);
+	spw_rec_polled(0, &rec, true, &poll);
+	assert_false(spw_rec_batch(0, &rec, &stamps, 1));
 	assert_memory_equal(&untouched, &rec, sizeof(rec));
 }
 
@@ -76,11 +87,11 @@ static void stages_sum_to_the_whole(void **state)
 		for (int k = 1; k < 6; k++)
 			t[k] = t[k - 1] +
 			       unit_random(&seed) % 50; /* small values have a bucket each */
-		stamps = (struct spw_rec_stamps){t[0], t[1], t[2], t[3], t[4], t[5]};
+		stamps = (struct spw_rec_stamps){t[0], t[0], t[1], t[2], t[3], t[4], t[5]};
 		if (i % 3 == 0) /* the executor ran inside push, or before it returned */
 			stamps.pushed = t[2] + unit_random(&seed) % (t[4] - t[2] + 1);
 		spw_rec_init(&rec);
-		spw_rec_batch(SPW_REC_ON, &rec, &stamps, 0, 7, 0);
+		spw_rec_batch(SPW_REC_ON, &rec, &stamps, 7);
 		for (int s = SPW_STAGE_polled_pushed; s < SPW_STAGE_polled_sent; s++) {
 			assert_int_equal(spw_hist_total(&rec.bank->stage[s]), 7);
 			sum += only_value((enum spw_stage)s);
@@ -88,7 +99,7 @@ static void stages_sum_to_the_whole(void **state)
 		assert_int_equal(sum, only_value(SPW_STAGE_polled_sent));
 		assert_int_equal(sum, t[5] - t[0]);
 		assert_int_equal(only_value(SPW_STAGE_start_end), t[3] - t[2]);
-		assert_int_equal(rec.out_of_order, 0);
+		assert_int_equal(defects(), 0);
 	}
 }
 
@@ -96,55 +107,69 @@ static void impossible_stamps_are_counted_and_cut(void **state)
 {
 	static const struct {
 		struct spw_rec_stamps at;
-		uint64_t defects;
+		enum spw_stage defect; /* SPW_STAGE_CNT: none */
 	} cases[] = {
-	        {{1000, 1010, 1020, 1030, 1040, 1050}, 0},
-	        {{1000, 1010, 991, 1030, 1040, 1050}, 0},  /* within the uncertainty of 10 */
-	        {{1000, 1010, 989, 1030, 1040, 1050}, 1},  /* started before it was polled */
-	        {{1000, 1010, 1020, 1049, 1040, 1050}, 0}, /* within */
-	        {{1000, 1010, 1020, 1051, 1040, 1050}, 1}, /* reaped before it ended */
-	        {{1000, 1010, 1030, 1020, 1040, 1050}, 1}, /* ended before it started */
-	        {{1000, 1010, 5000, 6000, 1040, 1050}, 1},
-	        {{1000, 1010, 10, 20, 1040, 1050}, 1},
+	        {{1000, 1000, 1010, 1020, 1030, 1040, 1050}, SPW_STAGE_CNT},
+	        {{1000, 1000, 1010, 991, 1030, 1040, 1050}, SPW_STAGE_CNT},  /* within the uncertainty of 10 */
+	        {{1000, 1000, 1010, 989, 1030, 1040, 1050}, SPW_STAGE_pushed_start},
+	        {{1000, 1000, 1010, 1020, 1049, 1040, 1050}, SPW_STAGE_CNT}, /* within */
+	        {{1000, 1000, 1010, 1020, 1051, 1040, 1050}, SPW_STAGE_end_reaped},
+	        {{1000, 1000, 1010, 1030, 1020, 1040, 1050}, SPW_STAGE_start_end},
+	        {{1000, 1000, 1010, 5000, 6000, 1040, 1050}, SPW_STAGE_end_reaped},
+	        {{1000, 1000, 1010, 10, 20, 1040, 1050}, SPW_STAGE_pushed_start},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < SPW_ARRAY_CNT(cases); i++) {
+		struct spw_rec_stamps at = cases[i].at;
 		uint64_t sum = 0;
 
 		spw_rec_init(&rec);
 		rec.exec_unc = 10;
-		spw_rec_batch(SPW_REC_ON, &rec, &cases[i].at, 0, 1, 0);
-		assert_int_equal(rec.out_of_order, cases[i].defects);
+		spw_rec_batch(SPW_REC_ON, &rec, &at, 1);
+		for (int s = 0; s < SPW_STAGE_CNT; s++)
+			assert_int_equal(rec.defects[s], s == (int)cases[i].defect);
 		for (int s = SPW_STAGE_polled_pushed; s < SPW_STAGE_polled_sent; s++)
 			sum += only_value((enum spw_stage)s);
 		assert_int_equal(sum, 50);
 	}
 }
 
-static void executor_stamps_are_translated(void **state)
+/* A foreign executor clock and a foreign NIC clock: the first six stages sum to nic_sent. */
+static void foreign_stamps_are_translated(void **state)
 {
 	static struct spw_clock_box exec_box, nic_box;
 	struct spw_clock_map map = {.other_base = 500, .ref_base = 1010, .unc = 3};
+	struct spw_rec_stamps at = {1000, 1000, 1005, 501, 504, 1060, 1070};
+	uint64_t sum = 0;
 
 	(void)state;
-	assert_int_equal(spw_time_scale_make(1000000, 10000000, &map.scale),
-	                 0); /* one executor tick is ten of ours */
+	assert_int_equal(spw_time_scale_make(1000000, 10000000, &map.scale), 0); /* one of its ticks is ten of ours */
 	spw_clock_box_put(&exec_box, &map);
 	spw_rec_clocks(&rec, &exec_box, &nic_box); /* the NIC's box is empty: its map stays */
 	assert_int_equal(rec.exec_unc, 3);
-	spw_rec_batch(SPW_REC_ON | SPW_REC_EXEC_CLOCK, &rec,
-	              &(struct spw_rec_stamps){1000, 1005, 501, 504, 1060, 1070}, 0, 1, 0);
+	spw_rec_batch(SPW_REC_ON | SPW_REC_EXEC_CLOCK, &rec, &at, 1);
 	assert_int_equal(only_value(SPW_STAGE_pushed_start), 15);
 	assert_int_equal(only_value(SPW_STAGE_start_end), 30);
 	assert_int_equal(only_value(SPW_STAGE_end_reaped), 10);
-	spw_rec_nic(&rec, 900, 1000);
+	map = (struct spw_clock_map){.other_base = 90, .ref_base = 900, .unc = 5, .scale = map.scale};
+	spw_clock_box_put(&nic_box, &map);
+	spw_rec_clocks(&rec, &exec_box, &nic_box);
+	assert_int_equal(rec.nic_unc, 5);
+	spw_rec_nic(&rec, 90, &at);
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 100);
-	spw_rec_nic(&rec, 1001, 1000);
-	assert_int_equal(rec.out_of_order, 1);
-	rec.nic_unc = 1;
-	spw_rec_nic(&rec, 1001, 1000);
-	assert_int_equal(rec.out_of_order, 1);
+	assert_int_equal(only_value(SPW_STAGE_nic_start), 120);
+	assert_int_equal(only_value(SPW_STAGE_nic_sent), 170);
+	for (int s = SPW_STAGE_nic_polled; s <= SPW_STAGE_reaped_sent; s++)
+		sum += only_value((enum spw_stage)s);
+	assert_int_equal(sum, 170);
+	assert_int_equal(spw_rec_nic_since(&rec, 99, 1000), 990);
+	assert_int_equal(spw_rec_nic_since(&rec, 101, 1000), 1000);
+	spw_rec_nic(&rec, 101, &at); /* ten ticks after it was polled */
+	assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 1);
+	rec.nic_unc = 10;
+	spw_rec_nic(&rec, 101, &at);
+	assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 1);
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 0);
 }
 
@@ -160,16 +185,23 @@ static int longest_first(const void *a, const void *b)
 static void the_worst_are_kept_whole(void **state)
 {
 	static uint64_t whole[WORST_BATCHES];
-	uint64_t seed = 23;
+	uint64_t seed = 23, looked = 0;
 
 	(void)state;
 	for (uint32_t i = 0; i < WORST_BATCHES; i++) {
 		uint64_t took = unit_random_log(&seed, 30);
+		struct spw_rec_stamps at = {i, i, i, i, i, i, i + took};
+		struct spw_rec_poll poll = {.turn = 3 * took};
 
 		whole[i] = took;
-		rec.turn_tsc = 3 * took;
-		spw_rec_batch(SPW_REC_ON, &rec, &(struct spw_rec_stamps){i, i, i, i, i, i + took},
-		              i, i % 64, i + 1);
+		if (spw_rec_batch(SPW_REC_ON, &rec, &at, i % 64)) {
+			struct spw_rec_slow *slow = spw_rec_slow_new(&rec, &at, &poll);
+
+			slow->seq = i;
+			slow->cnt = i % 64;
+			spw_rec_slow_judge(&rec, spw_rec_slow_due(&rec, at.sent, true));
+			looked++;
+		}
 		if (i % 1000 == 999) {
 			spw_rec_collect(&rec, &view);
 			spw_rec_flip(&rec);
@@ -179,14 +211,18 @@ static void the_worst_are_kept_whole(void **state)
 	qsort(whole, WORST_BATCHES, sizeof(whole[0]), longest_first);
 	assert_int_equal(view.worst_cnt, SPW_REC_WORST_CNT);
 	for (uint32_t i = 0; i < SPW_REC_WORST_CNT; i++) {
-		const struct spw_rec_worst *w = &view.worst[i];
+		const struct spw_rec_slow *w = &view.worst[i];
+		uint64_t sum = 0;
 
-		assert_int_equal(w->at.sent - w->at.polled, whole[i]);
+		for (int c = 0; c < SPW_CAUSE_CNT; c++)
+			sum += w->blame[c];
+		assert_int_equal(sum, whole[i]);
+		assert_int_equal(spw_rec_slow_whole(w), whole[i]);
 		assert_int_equal(w->at.polled, w->seq);
 		assert_int_equal(w->cnt, w->seq % 64);
-		assert_int_equal(w->in_exec_frames, w->seq + 1);
-		assert_int_equal(w->turn_tsc, 3 * whole[i]);
+		assert_int_equal(w->poll.turn, 3 * whole[i]);
 	}
+	assert_true(looked < WORST_BATCHES / 10); /* the floor rises over all intervals */
 	assert_int_equal(spw_hist_total(&view.total[SPW_STAGE_polled_sent]),
 	                 WORST_BATCHES / 64 * 2016 + 28);
 }
@@ -202,7 +238,7 @@ static void rows_speak_nanoseconds(void **state)
 	assert_int_equal(row.count, 0);
 	assert_int_equal(row.answer[SPW_HIST_POINT_p50], SPW_HIST_TOO_FEW);
 	rec.exec_unc = 200;
-	spw_rec_batch(SPW_REC_ON, &rec, &(struct spw_rec_stamps){0, 0, 0, 0, 100, 100}, 0, 20, 0);
+	spw_rec_batch(SPW_REC_ON, &rec, &(struct spw_rec_stamps){0, 0, 0, 0, 0, 100, 100}, 20);
 	spw_rec_collect_rest(&rec, &view);
 	spw_rec_row(&view, SPW_STAGE_end_reaped, false, &tsc, 0, &row);
 	assert_string_equal(row.stage, "end_reaped");
@@ -231,6 +267,7 @@ static uint32_t live_done;
 
 static void *live_owner(void *arg)
 {
+	struct spw_rec_slow *slow;
 	uint64_t seed = 24;
 
 	(void)arg;
@@ -238,18 +275,25 @@ static void *live_owner(void *arg)
 	for (uint32_t i = 0; i < LIVE_TURNS; i++) {
 		struct spw_rec_stamps at;
 
-		at.polled = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_rx);
+		at.since = at.polled = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_rx);
 		at.pushed = at.exec_start = at.exec_end =
 		        spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_push);
 		at.reaped = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_reap);
 		at.sent = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_refill);
-		spw_rec_batch(SPW_REC_ON, &rec, &at, i, 3, 0);
+		if (spw_rec_batch(SPW_REC_ON, &rec, &at, 3)) {
+			if (spw_rec_slow_full(&rec))
+				spw_rec_slow_judge(&rec, spw_rec_slow_due(&rec, at.sent, true));
+			spw_rec_slow_new(&rec, &at, &(struct spw_rec_poll){0})->above = 3;
+		}
 		spw_rec_turn(SPW_REC_ON, &rec);
 		if (unit_random(&seed) % 16 == 0) {
 			spw_rec_flip(&rec);
 			spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_housekeeping);
 		}
 	}
+	while ((slow = spw_rec_slow_due(&rec, 0, true)))
+		spw_rec_slow_judge(&rec, slow);
+	spw_rec_end(&rec);
 	spw_thr_store_rel(&live_done, 1u);
 	return NULL;
 }
@@ -272,7 +316,7 @@ static void a_reader_loses_nothing(void **state)
 	spw_rec_collect_rest(&rec, &view);
 	intervals += spw_hist_total(&view.interval[SPW_STAGE_polled_sent]);
 	assert_int_equal(intervals, 3 * LIVE_TURNS);
-	for (int s = SPW_STAGE_polled_pushed; s < SPW_STAGE_CNT; s++)
+	for (int s = SPW_STAGE_polled_pushed; s <= SPW_STAGE_polled_sent; s++)
 		assert_int_equal(spw_hist_total(&view.total[s]), 3 * LIVE_TURNS);
 	for (int i = 0; i < SPW_REGIME_CNT; i++)
 		sum += view.regime_tsc[i];
@@ -286,6 +330,7 @@ static void names_are_those_of_the_tables(void **state)
 	(void)state;
 	assert_string_equal(spw_stage_name(SPW_STAGE_nic_polled), "nic_polled");
 	assert_string_equal(spw_stage_name(SPW_STAGE_polled_sent), "polled_sent");
+	assert_string_equal(spw_stage_name(SPW_STAGE_nic_sent), "nic_sent");
 	assert_string_equal(spw_regime_name(SPW_REGIME_idle_poll), "idle_poll");
 	assert_string_equal(spw_regime_name(SPW_REGIME_housekeeping), "housekeeping");
 }
@@ -297,7 +342,7 @@ int main(void)
 	        cmocka_unit_test_setup(switched_off_it_leaves_no_trace, fresh),
 	        cmocka_unit_test_setup(stages_sum_to_the_whole, fresh),
 	        cmocka_unit_test_setup(impossible_stamps_are_counted_and_cut, fresh),
-	        cmocka_unit_test_setup(executor_stamps_are_translated, fresh),
+	        cmocka_unit_test_setup(foreign_stamps_are_translated, fresh),
 	        cmocka_unit_test_setup(the_worst_are_kept_whole, fresh),
 	        cmocka_unit_test_setup(rows_speak_nanoseconds, fresh),
 	        cmocka_unit_test_setup(a_reader_loses_nothing, fresh),

@@ -135,6 +135,42 @@ static void pair_reports_a_clock_that_fails(void **state)
 	assert_int_equal(spw_clock_pair_take(spw_clock_read_posix, &none, 1, &pair), -EINVAL);
 }
 
+/* A clock that somebody else refreshes: what it shows was true when it appeared, never when it is read. */
+struct stepped {
+	uint64_t shown, next; /* our counter, as of the last refresh; when it is due again */
+	uint64_t every;
+	bool stands;
+};
+
+static int read_stepped(void *arg, uint64_t *value_out)
+{
+	struct stepped *s = arg;
+	uint64_t now = spw_tsc_now_ordered();
+
+	if (!s->stands && now >= s->next) {
+		s->shown = now;
+		s->next = now + s->every;
+	}
+	*value_out = s->shown;
+	return 0;
+}
+
+static void stepped_clock_is_bracketed(void **state)
+{
+	struct stepped s = {.every = 100000};
+	struct spw_clock_pair pair;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		assert_int_equal(spw_clock_pair_step(read_stepped, &s, 3, 1000000, &pair), 0);
+		assert_in_range(pair.other, pair.ref - pair.unc, pair.ref + pair.unc);
+	}
+	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 0, 10, &pair), -EINVAL);
+	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 1, 1, &pair), -EINVAL);
+	s.stands = true;
+	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 1, 100, &pair), -ETIME);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +180,7 @@ int main(void)
 	        cmocka_unit_test(this_machine_calibrates),
 	        cmocka_unit_test(reading_has_a_cost),
 	        cmocka_unit_test(pair_reports_a_clock_that_fails),
+	        cmocka_unit_test(stepped_clock_is_bracketed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Foreign clocks: a GPU's, and those of ports that stamp frames. Each is read beside the CPU's counter again and again; the
+ * line through the best pairs goes to the lcores.
+ */
+#include "app.h"
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+
+#define NOMINAL_PPB 1000000u /* of a stated rate; pairs soon know better */
+#define WANDER_PPB  100u
+#define FIRST_PAIRS 8u
+
+static int pair_exec(struct app *app)
+{
+	struct spw_clock_pair pair;
+	uint64_t unc_ns;
+	int rc = spw_exec_pair_clock(app->exec, &pair.other, &pair.ref, &unc_ns);
+
+	if (rc < 0)
+		return rc;
+	pair.unc = spw_tsc_from_ns(&app->tsc, unc_ns);
+	if (spw_clock_fit_add(&app->exec_fit, &pair))
+		spw_clock_box_put(&app->exec_clock, &app->exec_fit.map);
+	return 0;
+}
+
+static int pair_port(struct app *app, uint32_t p)
+{
+	struct app_nic *nic = &app->nic[p];
+	struct spw_clock_pair pair;
+	uint64_t unc_ns;
+	int rc = spw_port_pair_clock(app->port[p], &pair.other, &pair.ref, &unc_ns);
+
+	if (rc < 0)
+		return rc;
+	pair.unc = spw_tsc_from_ns(&app->tsc, unc_ns);
+	if (spw_clock_fit_add(&nic->fit, &pair))
+		spw_clock_box_put(&nic->clock, &nic->fit.map);
+	return 0;
+}
+
+/* A port whose clock cannot be read after all goes on without its stamps. */
+static int open_port(struct app *app, uint32_t p)
+{
+	struct app_nic *nic = &app->nic[p];
+	uint64_t hz = app->port[p]->caps.nic_clock_hz;
+	int rc;
+
+	if (!hz)
+		return 0;
+	if ((rc = spw_clock_fit_init(&nic->fit, hz, app->tsc.hz, NOMINAL_PPB, WANDER_PPB)) < 0)
+		return rc;
+	for (uint32_t i = 0; i < FIRST_PAIRS && rc == 0; i++)
+		rc = pair_port(app, p);
+	nic->on = rc == 0;
+	if (rc < 0)
+		spw_warn("port %s: its clock cannot be read, frames go without its stamps: %s", app->port[p]->name,
+			 spw_err_text());
+	return 0;
+}
+
+int app_clocks_open(struct app *app)
+{
+	int rc = 0;
+
+	for (uint32_t p = 0; p < app->port_cnt && rc == 0; p++)
+		rc = open_port(app, p);
+	if (rc < 0 || app->exec_kind < SPW_EXEC_CUDA_PERSISTENT)
+		return rc;
+	rc = spw_clock_fit_init(&app->exec_fit, spw_exec_clock_hz(app->exec), app->tsc.hz, NOMINAL_PPB, WANDER_PPB);
+	return rc < 0 ? rc : pair_exec(app);
+}
+
+void app_clocks_pair(struct app *app)
+{
+	for (uint32_t p = 0; p < app->port_cnt; p++)
+		if (app->nic[p].on && pair_port(app, p) < 0)
+			app->nic[p].failed_cnt++;
+	if (app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT)
+		pair_exec(app);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Slow frames in both summaries: their causes, the worst of them whole, and what held the loops up.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report_slow.h"
+
+static uint64_t ns(const struct app *app, uint64_t ticks)
+{
+	return spw_tsc_to_ns(&app->tsc, ticks);
+}
+
+static json_int_t ns_int(const struct app *app, uint64_t ticks)
+{
+	return (json_int_t)ns(app, ticks);
+}
+
+static uint64_t frames_above(const struct app_result *res)
+{
+	uint64_t sum = 0;
+
+	for (int c = 0; c < SPW_CAUSE_CNT; c++)
+		sum += res->causes.frames[c];
+	return sum;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------ */
+
+json_t *app_causes_json(const struct app *app, const struct app_result *res)
+{
+	json_t *by = json_array();
+
+	for (int c = 0; c < SPW_CAUSE_CNT; c++)
+		if (res->causes.frames[c])
+			json_array_append_new(by, json_pack("{s:s,s:I,s:I}", "cause", spw_cause_name((enum spw_cause)c),
+							    "frames", (json_int_t)res->causes.frames[c], "worst_ns",
+							    ns_int(app, res->causes.worst_tsc[c])));
+	return json_pack("{s:I,s:I,s:o}", "threshold_ns", (json_int_t)app->conf.run.slow_ns, "frames_above",
+			 (json_int_t)frames_above(res), "by", by);
+}
+
+static json_t *stamps_json(const struct spw_rec_slow *w)
+{
+	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "nic_tsc",
+			 w->nic_known ? json_integer((json_int_t)w->at.since) : json_null(), "polled_tsc",
+			 (json_int_t)w->at.polled, "pushed_tsc", (json_int_t)w->at.pushed, "start_tsc",
+			 (json_int_t)w->at.exec_start, "end_tsc", (json_int_t)w->at.exec_end, "reaped_tsc",
+			 (json_int_t)w->at.reaped, "sent_tsc", (json_int_t)w->at.sent);
+}
+
+static json_t *blame_json(const struct app *app, const struct spw_rec_slow *w)
+{
+	json_t *blame = json_object();
+
+	for (int c = 0; c < SPW_CAUSE_CNT; c++)
+		if (w->blame[c])
+			json_object_set_new(blame, spw_cause_name((enum spw_cause)c), json_integer(ns_int(app, w->blame[c])));
+	return blame;
+}
+
+/* Regimes of the turns before, the last one first. */
+static json_t *before_json(const struct spw_rec_slow *w)
+{
+	json_t *turns = json_array();
+
+	for (uint64_t left = w->poll.before; left; left >>= 8) {
+		json_t *turn = json_array();
+
+		for (int r = 0; r < SPW_REGIME_CNT; r++)
+			if (left >> r & 1)
+				json_array_append_new(turn, json_string(spw_regime_name((enum spw_regime)r)));
+		json_array_append_new(turns, turn);
+	}
+	return turns;
+}
+
+static json_t *slow_json(const struct app *app, const struct spw_rec_slow *w)
+{
+	json_t *ident = w->ident_known ? json_pack("{s:I,s:I}", "flow", (json_int_t)w->ident.flow, "seq",
+						   (json_int_t)w->ident.seq)
+				       : json_null();
+
+	return json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "whole_ns",
+			 ns_int(app, spw_rec_slow_whole(w)), "cause", spw_cause_name(w->cause), "lcore",
+			 (json_int_t)w->lcore, "queue", (json_int_t)w->queue, "seq", (json_int_t)w->seq, "cnt",
+			 (json_int_t)w->cnt, "in_exec", (json_int_t)w->in_exec_frames, "ahead", (json_int_t)w->ahead,
+			 "turn_ns", ns_int(app, w->poll.turn), "before", before_json(w), "stamps", stamps_json(w), "blame",
+			 blame_json(app, w), "ident", ident);
+}
+
+json_t *app_worst_json(const struct app *app, const struct app_result *res)
+{
+	json_t *worst = json_array();
+
+	for (uint32_t i = 0; i < res->worst_cnt; i++)
+		json_array_append_new(worst, slow_json(app, &res->worst[i]));
+	return worst;
+}
+
+json_t *app_held_json(const struct app *app, const struct app_result *res)
+{
+	json_t *held = json_object();
+
+	for (int h = 0; h < SPW_HOLD_CNT; h++)
+		json_object_set_new(held, spw_hold_name((enum spw_hold)h),
+				    json_pack("{s:I,s:I,s:I}", "times", (json_int_t)res->held.cnt[h], "sum_ns",
+					      ns_int(app, res->held.sum_tsc[h]), "max_ns",
+					      ns_int(app, res->held.max_tsc[h])));
+	json_object_set_new(held, "switched_out",
+			    res->away_known ? json_integer((json_int_t)res->away_cnt) : json_null());
+	return held;
+}
+
+/* ---- text ------------------------------------------------------------------------------------------- */
+
+static void print_causes(const struct app *app, const struct app_result *res)
+{
+	printf("\nframes above %.1f us: %" PRIu64 "\n", (double)app->conf.run.slow_ns * 1e-3, frames_above(res));
+	for (int c = 0; c < SPW_CAUSE_CNT; c++)
+		if (res->causes.frames[c])
+			printf("  %-14s %12" PRIu64 " frames, worst %9.1f us: %s\n", spw_cause_name((enum spw_cause)c),
+			       res->causes.frames[c], (double)ns(app, res->causes.worst_tsc[c]) * 1e-3,
+			       spw_cause_text((enum spw_cause)c));
+}
+
+static void print_worst(const struct app *app, const struct app_result *res)
+{
+	printf("worst frames [us]   whole   port   push   wait    run   reap   send  cause           burst ahead  who\n");
+	for (uint32_t i = 0; i < SPW_MIN(res->worst_cnt, WORST_LINES); i++) {
+		const struct spw_rec_slow *w = &res->worst[i];
+
+		printf("%16u %8.1f", i + 1, (double)ns(app, spw_rec_slow_whole(w)) * 1e-3);
+		for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++)
+			printf(" %6.1f", (double)ns(app, w->facts.part[p]) * 1e-3);
+		printf("  %-14s %6u %5u  lcore %u", spw_cause_name(w->cause), w->cnt, w->ahead, w->lcore);
+		if (w->ident_known)
+			printf(", flow %u seq %u", w->ident.flow, w->ident.seq);
+		printf("\n");
+	}
+}
+
+static void print_held(const struct app *app, const struct app_result *res)
+{
+	const char *sep = " ";
+
+	printf("held up    ");
+	for (int h = 0; h < SPW_HOLD_CNT; h++) {
+		if (!res->held.cnt[h])
+			continue;
+		printf("%s%s %" PRIu64 "x %.1f us (max %.1f)", sep, spw_hold_name((enum spw_hold)h), res->held.cnt[h],
+		       (double)ns(app, res->held.sum_tsc[h]) * 1e-3, (double)ns(app, res->held.max_tsc[h]) * 1e-3);
+		sep = ", ";
+	}
+	if (res->away_known)
+		printf("%sswitched out %" PRIu64 "x", sep, res->away_cnt);
+	printf("\n");
+}
+
+void app_report_slow(const struct app *app, const struct app_result *res)
+{
+	print_held(app, res);
+	print_causes(app, res);
+	print_worst(app, res);
+}

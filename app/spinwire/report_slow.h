@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Slow frames in both summaries.
+ */
+#ifndef REPORT_SLOW_H
+#define REPORT_SLOW_H
+
+#include <jansson.h>
+
+#include "app.h"
+
+#define WORST_LINES 8u /* in the text; the JSON has them all */
+
+json_t *app_causes_json(const struct app *app, const struct app_result *res);
+json_t *app_worst_json(const struct app *app, const struct app_result *res);
+json_t *app_held_json(const struct app *app, const struct app_result *res);
+void app_report_slow(const struct app *app, const struct app_result *res);
+
+#endif

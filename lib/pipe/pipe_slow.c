@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Slow frames: what port, ring and executor know about them, gathered for the recorder. All of it is cold.
+ */
+#include <string.h>
+
+#include "gpu/spw_pause.h"
+#include "pipe/pipe_impl.h"
+
+#define JUDGE_MAX 4u /* in one slice of housekeeping: about a microsecond each */
+
+/* ---- while the slots are still lent --------------------------------------------------------------------- */
+
+void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
+{
+	const struct spw_desc *d = &batch->desc[0];
+	struct spw_pipe_slow *slow = &pipe->slow;
+
+	slow->ident_seq = batch->seq;
+	slow->ident_known = slow->frames && spw_ident_find(spw_pool_slot_addr(slow->frames, d->slot) + d->offset, d->len,
+							   d->flags & SPW_DESC_MSG, &slow->ident);
+}
+
+/* ---- the port ----------------------------------------------------------------------------------------- */
+
+/* An empty pool is known from look to look. */
+void pipe_slow_dry(struct spw_pipe *pipe)
+{
+	struct spw_pipe_slow *slow = &pipe->slow;
+	uint64_t now, cnt;
+
+	if (!pipe->queue->no_slot)
+		return;
+	now = pipe->rec.last_tsc;
+	cnt = *pipe->queue->no_slot;
+	if (cnt != slow->no_slot_seen) {
+		if (slow->dry_to != slow->dry_look)
+			slow->dry_from = slow->dry_look;
+		slow->dry_to = now;
+		slow->no_slot_seen = cnt;
+	}
+	slow->dry_look = now;
+}
+
+static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+{
+	uint64_t from = SPW_MAX(a_from, b_from), to = SPW_MIN(a_to, b_to);
+
+	return to > from ? to - from : 0;
+}
+
+/* ---- the ring ------------------------------------------------------------------------------------------- */
+
+static uint64_t to_tsc(const unsigned int flags, const struct spw_pipe *pipe, uint64_t exec_stamp)
+{
+	return flags & SPW_REC_EXEC_CLOCK ? spw_clock_map_ref(&pipe->rec.exec_map, exec_stamp) : exec_stamp;
+}
+
+/* The record of an earlier batch, as long as the ring has not used its place again. */
+static const struct spw_gring_batch *earlier(const struct spw_gring *ring, uint64_t seq)
+{
+	const struct spw_gring_batch *batch = &ring->batch[seq & ring->batch_mask];
+
+	return batch->seq == seq && batch->cnt ? batch : NULL;
+}
+
+/* How long the unit that did this batch was busy with earlier ones after this one had been pushed. */
+static uint64_t ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_gring_batch *batch,
+			 const struct spw_rec_stamps *at)
+{
+	const struct spw_gring *ring = pipe->ring;
+	const struct spw_gring_batch *e = batch;
+	uint64_t sum = 0;
+
+	while (e && e->seq >= ring->unit_cnt && (e = earlier(ring, e->seq - ring->unit_cnt))) {
+		uint64_t end = to_tsc(flags, pipe, e->exec_end);
+
+		if (end <= at->pushed)
+			break;
+		sum += overlap(to_tsc(flags, pipe, e->exec_start), end, at->pushed, at->exec_start);
+	}
+	return sum;
+}
+
+/* How long this batch, finished, waited for an earlier one to finish. */
+static uint64_t reap_ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_gring_batch *batch,
+			      const struct spw_rec_stamps *at)
+{
+	const struct spw_gring_batch *e = batch;
+	uint64_t last = at->exec_end;
+
+	while (e && e->seq && (e = earlier(pipe->ring, e->seq - 1)) && e->reaped_tsc > at->exec_end)
+		last = SPW_MAX(last, to_tsc(flags, pipe, e->exec_end));
+	return SPW_MIN(last, at->reaped) - at->exec_end;
+}
+
+/* ---- the batch ------------------------------------------------------------------------------------------ */
+
+/* Frames are in order of arrival: the first that is fast enough ends the count. */
+static uint32_t above(const struct spw_rec *rec, const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
+		      bool nic_known)
+{
+	uint32_t cnt = 0;
+
+	if (!nic_known)
+		return at->sent - at->since > rec->slow_tsc ? batch->cnt : 0;
+	while (cnt < batch->cnt &&
+	       at->sent - spw_rec_nic_since(rec, batch->desc[cnt].nic_stamp, at->polled) > rec->slow_tsc)
+		cnt++;
+	return cnt;
+}
+
+static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow);
+
+void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe, const struct spw_gring_batch *batch,
+		    const struct spw_rec_stamps *at, bool sent_tx)
+{
+	struct spw_rec_poll poll = {batch->polled_tsc, batch->since_tsc, batch->empty_tsc, batch->before, batch->turn_tsc};
+	struct spw_pipe_slow *ps = &pipe->slow;
+	struct spw_rec_slow *slow;
+
+	if (spw_rec_slow_full(&pipe->rec))
+		slow_judge(pipe, spw_rec_slow_due(&pipe->rec, at->sent, true));
+	slow = spw_rec_slow_new(&pipe->rec, at, &poll);
+	slow->raw_start = batch->exec_start;
+	slow->raw_end = batch->exec_end;
+	slow->seq = batch->seq;
+	slow->cnt = batch->cnt;
+	slow->nic_known = (flags & PIPE_NIC_STAMPS) && batch->desc[0].flags & SPW_DESC_NIC_STAMP;
+	slow->above = above(&pipe->rec, batch, at, slow->nic_known);
+	slow->in_exec_frames = (uint32_t)pipe->ring->in_exec_frames;
+	slow->ahead = batch->ahead;
+	slow->lcore = ps->lcore;
+	slow->queue = ps->queue;
+	slow->ident_known = ps->ident_known && ps->ident_seq == batch->seq;
+	slow->ident = ps->ident;
+	pipe_slow_dry(pipe);
+	slow->facts.dry = overlap(ps->dry_from, ps->dry_to, at->since, at->polled);
+	slow->facts.ahead = ahead_of(flags, pipe, batch, at);
+	slow->facts.reap_ahead = reap_ahead_of(flags, pipe, batch, at);
+	slow->facts.sent_tx = sent_tx;
+	slow->facts.exec = ps->exec;
+}
+
+/* ---- the verdict ---------------------------------------------------------------------------------------- */
+
+/* The executor's pause in [raw_from, raw_to], in ticks; at most the stretch that it lies in. */
+static uint64_t pause_in(struct spw_pipe *pipe, uint64_t raw_from, uint64_t raw_to, uint64_t ticks)
+{
+	struct spw_pause pause;
+	uint64_t raw = raw_to > raw_from ? spw_pause_find(pipe->ring, raw_from, raw_to, &pause) : 0;
+
+	return raw ? (uint64_t)((double)ticks * (double)raw / (double)(raw_to - raw_from)) : 0;
+}
+
+static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
+{
+	struct spw_cause_facts *facts = &slow->facts;
+	uint64_t wait = facts->part[SPW_STAGE_pushed_start], run = facts->part[SPW_STAGE_start_end];
+	uint64_t relaunch[2] = {spw_thr_load_rlx(&pipe->slow.relaunch_tsc[0]), spw_thr_load_rlx(&pipe->slow.relaunch_tsc[1])};
+	uint64_t raw_wait = spw_clock_map_span(&pipe->rec.exec_map, wait);
+
+	facts->wait_pause = pause_in(pipe, slow->raw_start - SPW_MIN(raw_wait, slow->raw_start), slow->raw_start, wait);
+	facts->run_pause = pause_in(pipe, slow->raw_start, slow->raw_end, run);
+	facts->wait_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start - wait, slow->at.exec_start) != 0;
+	facts->run_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
+	spw_rec_slow_judge(&pipe->rec, slow);
+}
+
+void pipe_slow_judge(struct spw_pipe *pipe, bool all)
+{
+	struct spw_rec_slow *slow;
+
+	for (uint32_t i = 0; (all || i < JUDGE_MAX) && (slow = spw_rec_slow_due(&pipe->rec, pipe->rec.last_tsc, all)); i++)
+		slow_judge(pipe, slow);
+}
+
+void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_tsc)
+{
+	spw_thr_store_rlx(&pipe->slow.relaunch_tsc[0], from_tsc);
+	spw_thr_store_rlx(&pipe->slow.relaunch_tsc[1], to_tsc);
+}

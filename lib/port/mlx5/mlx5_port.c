@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The mlx5 driver's control calls for raw Ethernet, and the choice between its modes.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/mlx5/mlx5_eth.h"
+
+#define MTU_DFLT  1500u
+#define MTU_MAX   9978u
+#define L2_ROOM   22u          /* Ethernet header and two VLAN tags; the device takes the FCS off */
+#define DRAIN_NS  200000000ull /* frames that the device has not sent by then are counted as flushed */
+#define MISSED    "hw_counters/out_of_buffer"
+#define USAGE     "mode=eth, mtu=BYTES, flow=all or mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (ports may come more than once)"
+
+/* ---- open ------------------------------------------------------------------------------------------------- */
+
+static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
+{
+	const struct ibv_device_attr_ex *attr = &ep->dev.rdma.attr;
+	uint32_t table = attr->rss_caps.max_rwq_indirection_table_size;
+
+	ep->base.caps = (struct spw_port_caps){
+		.queue_max = (uint16_t)SPW_MIN(SPW_MAX(table, 1u), SPW_PORT_QUEUE_MAX),
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
+		.slot_cnt_min = 2 * SPW_BURST_MAX,
+		.nic_clock_hz = mlx5_dev_clock_hz(&ep->dev),
+		.can_tx = true,
+		.numa_node = ep->dev.rdma.numa_node,
+	};
+}
+
+static int check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep, uint64_t *mtu_out)
+{
+	static const char *const known[] = {"mode", "mtu", "flow", "mac", "vlan", "ipv4", "ipv6", "udp", "tcp"};
+	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+
+	rc = rc ? rc : port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, mtu_out);
+	rc = rc ? rc : mlx5_flow_parse(spec, &ep->flow);
+	if (!rc && !spec->device[0])
+		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=eth (ibv_devices lists them)");
+	return rc;
+}
+
+static int eth_stop(struct spw_port *port);
+
+static void eth_close(struct spw_port *port)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+
+	eth_stop(port);
+	rdma_ctl_close(ep->ctl);
+	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
+		struct mlx5_eth_queue *eq = &ep->queue[i];
+
+		mlx5_rx_free(&eq->rx);
+		mlx5_tx_free(&eq->tx);
+		spw_mlx5_queue_fini(&eq->q);
+	}
+	mlx5_dev_close(&ep->dev);
+	free(ep->queue);
+	free(ep);
+}
+
+static int queues_alloc(struct mlx5_eth_port *ep, uint16_t cnt)
+{
+	size_t bytes = cnt * sizeof(*ep->queue);
+
+	ep->queue = aligned_alloc(_Alignof(struct mlx5_eth_queue), SPW_ALIGN_UP(bytes, _Alignof(struct mlx5_eth_queue)));
+	if (!ep->queue)
+		return spw_err(ENOMEM, "no memory for %u queues", cnt);
+	memset(ep->queue, 0, bytes);
+	return 0;
+}
+
+static int control_open(struct mlx5_eth_port *ep)
+{
+	const struct rdma_ctl_client client = {.async = mlx5_eth_told};
+
+	return rdma_ctl_open(&ep->dev.rdma, ep->base.queue_cnt, &client, &ep->ctl);
+}
+
+static int eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+{
+	struct mlx5_eth_port *ep = aligned_alloc(_Alignof(struct mlx5_eth_port), sizeof(*ep));
+	uint64_t mtu;
+	int rc;
+
+	if (!ep)
+		return spw_err(ENOMEM, "no memory for the port");
+	memset(ep, 0, sizeof(*ep));
+	ep->base.driver = &port_mlx5_driver;
+	ep->base.index = index;
+	ep->base.queue_cnt = queue_cnt;
+	snprintf(ep->base.name, sizeof(ep->base.name), "%.63s", spec->device);
+	rc = check_spec(spec, ep, &mtu);
+	rc = rc ? rc : queues_alloc(ep, queue_cnt);
+	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
+	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
+	rc = rc ? rc : control_open(ep);
+	if (!rc) {
+		fill_caps(ep, mtu);
+		if (queue_cnt > ep->base.caps.queue_max)
+			rc = spw_err(ERANGE, "%u queues were asked for, and %s spreads over %u at most", queue_cnt, spec->device,
+				     ep->base.caps.queue_max);
+	}
+	if (rc) {
+		eth_close(&ep->base);
+		return rc;
+	}
+	*port_out = &ep->base;
+	return 0;
+}
+
+static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+{
+	const char *mode = spw_port_spec_find(spec, "mode");
+
+	if (!mode || !strcmp(mode, "eth"))
+		return eth_open(spec, index, queue_cnt, port_out);
+	return spw_err(EINVAL, "mode=%s is not known: use mode=eth", mode);
+}
+
+/* ---- set-up ------------------------------------------------------------------------------------------------ */
+
+static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	return mlx5_dev_attach(&mlx5_eth_of(port)->dev, region, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static int queue_lay(struct mlx5_eth_queue *eq, const struct spw_port_queue_conf *conf, uint16_t queue)
+{
+	const struct mlx5_plan *plan = &eq->plan;
+	struct spw_mlx5_queue_conf qc = {
+		.cq = eq->rx.cqmem, .tx_cq = eq->tx.cqmem, .rq = eq->rx.rqmem, .sq = eq->tx.sqmem,
+		.pool = conf->pool, .ops = mlx5_eth_ops, .flags = plan->flags, .index = queue, .port = eq->port->base.index,
+		.refill_min = plan->refill_min,
+	};
+
+	qc.ops.obj = eq;
+	return spw_mlx5_queue_init(&eq->q, &qc);
+}
+
+static int eth_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	struct mlx5_eth_queue *eq = &ep->queue[queue];
+	uint32_t lkey;
+	int rc;
+
+	if (eq->port)
+		return spw_err(EBUSY, "it was set up before");
+	eq->port = ep;
+	eq->rx_side.queue = eq->tx_side.queue = eq;
+	rc = mlx5_dev_key(&ep->dev, conf->pool, &lkey);
+	rc = rc ? rc : mlx5_plan_make(&ep->dev, conf, &eq->plan);
+	rc = rc ? rc : mlx5_rx_make(&ep->dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
+	rc = rc ? rc : mlx5_tx_make(&ep->dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
+	rc = rc ? rc : queue_lay(eq, conf, queue);
+	if (rc)
+		return rc;
+	if (eq->plan.why[0])
+		spw_info("port %s, queue %u: a cyclic receive ring of %u for profile throughput: %s", port->name, queue,
+			 eq->plan.rq_cnt, eq->plan.why);
+	ep->wq[queue] = eq->rx.wq;
+	spw_mlx5_queue_calls(&eq->q, &port->queue[queue]);
+	return 0;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------------------------ */
+
+static int queue_start(struct mlx5_eth_queue *eq)
+{
+	int rc = mlx5_wq_state(eq->rx.wq, IBV_WQS_RDY);
+
+	rc = rc ? rc : mlx5_sq_ready(&eq->port->dev, eq->tx.qp);
+	if (!rc)
+		spw_mlx5_queue_arm(&eq->q);
+	return rc;
+}
+
+/* The rules come last: from the first frame on there is a place for it. */
+static int eth_start(struct spw_port *port)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	int rc = rdma_ctl_start(ep->ctl);
+
+	ep->started = true; /* whatever comes of it has to be stopped */
+	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++)
+		rc = queue_start(&ep->queue[i]);
+	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
+	rc = rc ? rc : mlx5_steer_up(&ep->dev, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
+	ep->steered = !rc;
+	return rc;
+}
+
+static void tx_drain(struct mlx5_eth_queue *eq)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&eq->port->dev.rdma.tsc, DRAIN_NS);
+
+	while (eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE && spw_tsc_now() - since < limit) {
+		spw_mlx5_tx_reap(&eq->q);
+		nanosleep(&nap, NULL);
+	}
+}
+
+/* Frames that arrived before the rules went and were not polled are counted, and their slots come home. */
+static int queue_stop(struct mlx5_eth_queue *eq)
+{
+	int rc, rc_tx;
+
+	tx_drain(eq);
+	rc = mlx5_wq_state(eq->rx.wq, IBV_WQS_RESET);
+	rc_tx = mlx5_sq_reset(eq->tx.qp);
+	spw_mlx5_queue_drain(&eq->q);
+	spw_mlx5_queue_disarm(&eq->q);
+	return rc ? rc : rc_tx;
+}
+
+static int eth_stop(struct spw_port *port)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	int rc = 0;
+
+	if (!ep->started)
+		return 0;
+	ep->started = ep->steered = false;
+	rdma_ctl_stop(ep->ctl);
+	mlx5_steer_down(&ep->steer);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		int rc_queue = queue_stop(&ep->queue[i]);
+
+		rc = rc ? rc : rc_queue;
+	}
+	return ep->dev.rdma.gone ? 0 : rc; /* a device that is gone answers nothing */
+}
+
+/* ---- counters -------------------------------------------------------------------------------------------------- */
+
+static void sum_queue(const struct spw_mlx5_stat *from, uint64_t *drops, struct spw_port_stat *stat)
+{
+	stat->rx_frames += spw_thr_load_rlx(&from->rx_frames);
+	stat->rx_bytes += spw_thr_load_rlx(&from->rx_bytes);
+	stat->tx_frames += spw_thr_load_rlx(&from->tx_frames);
+	stat->tx_bytes += spw_thr_load_rlx(&from->tx_bytes);
+	stat->tx_flushed += spw_thr_load_rlx(&from->tx_flushed);
+	*drops += spw_thr_load_rlx(&from->rx_nic_drops);
+	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
+		stat->dropped[i] += spw_thr_load_rlx(&from->dropped[i]);
+	for (unsigned i = 0; i < SPW_PORT_ERR_CNT; i++)
+		stat->err[i] += spw_thr_load_rlx(&from->err[i]);
+}
+
+/* The device counts what it had no WQE for; the CQEs tell the same, frame by frame, but late, and they stop when the
+ * frames do. */
+static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	uint64_t drops = 0, counted;
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		sum_queue(&ep->queue[i].q.stat, &drops, stat);
+	if (ep->drops_known && rdma_dev_counter(&ep->dev.rdma, MISSED, &counted))
+		drops = counted - ep->drops_base;
+	stat->missed_frames = drops;
+	stat->missed_known = ep->drops_known;
+	stat->wire_frames = stat->rx_frames + drops;
+	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
+		stat->wire_frames += stat->dropped[i];
+	stat->err[SPW_PORT_ERR_link_down] += spw_thr_load_rlx(&ep->dev.rdma.link_down_cnt);
+}
+
+static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	spw_mlx5_queue_slots(&mlx5_eth_of(port)->queue[queue].q, slots);
+}
+
+static int eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
+{
+	return mlx5_dev_pair_clock(&mlx5_eth_of(port)->dev, nic_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
+const struct spw_port_driver port_mlx5_driver = {
+	.name = "mlx5",
+	.usage = USAGE,
+	.open = mlx5_open,
+	.region_attach = eth_region_attach,
+	.queue_setup = eth_queue_setup,
+	.start = eth_start,
+	.stop = eth_stop,
+	.stat = eth_stat,
+	.slots = eth_slots,
+	.pair_clock = eth_pair_clock,
+	.close = eth_close,
+};

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <string.h>
+
+#include "rec/spw_cause.h"
+
+static const struct {
+	const char *name, *text;
+} cause_table[SPW_CAUSE_CNT] = {
+#define X(name, text) {#name, text},
+        SPW_CAUSE_LIST(X)
+#undef X
+};
+
+const char *spw_cause_name(enum spw_cause cause)
+{
+	return cause_table[cause].name;
+}
+
+const char *spw_cause_text(enum spw_cause cause)
+{
+	return cause_table[cause].text;
+}
+
+const char *spw_hold_name(enum spw_hold hold)
+{
+	static const char *const name[SPW_HOLD_CNT] = {"lost", "port", "push", "tx", "refill"};
+
+	return name[hold];
+}
+
+/* One part, as it is given away. */
+struct share {
+	uint64_t left;
+	const uint64_t *held;
+	uint64_t *ticks; /* by cause */
+};
+
+static void give(struct share *s, enum spw_cause cause, uint64_t ticks)
+{
+	uint64_t n = SPW_MIN(ticks, s->left);
+
+	s->ticks[cause] += n;
+	s->left -= n;
+}
+
+static void give_rest(struct share *s, enum spw_cause cause)
+{
+	give(s, cause, s->left);
+}
+
+/* What the loop did in a long step delays whoever waits for the loop. */
+static void give_held(struct share *s, const struct spw_cause_facts *facts, enum spw_cause port)
+{
+	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give(s, SPW_CAUSE_tx_stall, s->held[SPW_HOLD_TX]);
+	give(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
+	give(s, facts->exec == SPW_CAUSE_EXEC_INLINE ? SPW_CAUSE_batch_ahead : SPW_CAUSE_exec_late,
+	     s->held[SPW_HOLD_PUSH]);
+	give(s, port, s->held[SPW_HOLD_PORT]);
+}
+
+static void split_port(struct share *s, const struct spw_cause_facts *facts)
+{
+	give_held(s, facts, SPW_CAUSE_poll_gap);
+	give(s, SPW_CAUSE_refill_stall, facts->dry);
+	give(s, SPW_CAUSE_port_late, facts->unseen);
+	give_rest(s, SPW_CAUSE_port_backlog);
+}
+
+static void split_push(struct share *s, const struct spw_cause_facts *facts)
+{
+	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give_rest(s, facts->exec == SPW_CAUSE_EXEC_LAUNCHED ? SPW_CAUSE_exec_late
+	                                                    : SPW_CAUSE_poll_gap);
+}
+
+static enum spw_cause pause_cause(const struct spw_cause_facts *facts)
+{
+	return facts->exec == SPW_CAUSE_EXEC_GPU ? SPW_CAUSE_gpu_sliced : SPW_CAUSE_exec_late;
+}
+
+/* A loop and an executor that were away together were stopped together: that is the loop's gap. */
+static void split_wait(struct share *s, const struct spw_cause_facts *facts)
+{
+	give(s, SPW_CAUSE_batch_ahead, facts->ahead);
+	if (facts->wait_relaunch)
+		give_rest(s, SPW_CAUSE_relaunched);
+	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give(s, pause_cause(facts), facts->wait_pause);
+	give_rest(s, SPW_CAUSE_exec_late);
+}
+
+static void split_run(struct share *s, const struct spw_cause_facts *facts)
+{
+	if (facts->run_relaunch)
+		give_rest(s, SPW_CAUSE_relaunched);
+	if (facts->exec == SPW_CAUSE_EXEC_INLINE)
+		give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give(s, pause_cause(facts), facts->run_pause);
+	give_rest(s, SPW_CAUSE_handler_slow);
+}
+
+static void split_reap(struct share *s, const struct spw_cause_facts *facts)
+{
+	give(s, SPW_CAUSE_batch_ahead, facts->reap_ahead);
+	give_held(s, facts, SPW_CAUSE_reap_late);
+	give_rest(s, SPW_CAUSE_reap_late);
+}
+
+static void split_send(struct share *s, const struct spw_cause_facts *facts)
+{
+	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
+	give_rest(s, facts->sent_tx ? SPW_CAUSE_tx_stall : SPW_CAUSE_refill_stall);
+}
+
+enum spw_cause spw_cause_split(const struct spw_cause_facts *facts, uint64_t ticks_out[SPW_CAUSE_CNT])
+{
+	static void (*const split[SPW_STAGE_PART_CNT])(struct share *, const struct spw_cause_facts *) = {
+	        [SPW_STAGE_nic_polled] = split_port,   [SPW_STAGE_polled_pushed] = split_push,
+	        [SPW_STAGE_pushed_start] = split_wait, [SPW_STAGE_start_end] = split_run,
+	        [SPW_STAGE_end_reaped] = split_reap,   [SPW_STAGE_reaped_sent] = split_send,
+	};
+	unsigned int most = 0;
+
+	memset(ticks_out, 0, SPW_CAUSE_CNT * sizeof(*ticks_out));
+	for (unsigned int i = 0; i < SPW_STAGE_PART_CNT; i++) {
+		struct share s = {
+		        .left = facts->part[i], .held = facts->held[i], .ticks = ticks_out};
+
+		split[i](&s, facts);
+	}
+	for (unsigned int c = 1; c < SPW_CAUSE_CNT; c++)
+		most = ticks_out[c] > ticks_out[most] ? c : most;
+	return (enum spw_cause)most;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Gaps of the loop, and slow batches from their description to their verdict. All of it is the owner's, and cold.
+ */
+#include <string.h>
+
+#include "rec/rec_impl.h"
+
+/* ---- gaps ----------------------------------------------------------------------------------------- */
+
+/* A step that has nothing to wait for cannot be long by itself: its core was lost, whoever took it. */
+static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime, bool away)
+{
+	if (away)
+		return SPW_HOLD_LOST;
+	switch (regime) {
+	case SPW_REGIME_rx:
+	case SPW_REGIME_housekeeping:
+		return SPW_HOLD_PORT;
+	case SPW_REGIME_push:
+		return rec->push_calls ? SPW_HOLD_PUSH : SPW_HOLD_LOST;
+	case SPW_REGIME_tx:
+		return SPW_HOLD_TX;
+	case SPW_REGIME_refill:
+		return SPW_HOLD_REFILL;
+	default:
+		return SPW_HOLD_LOST;
+	}
+}
+
+void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
+{
+	struct spw_rec_gap *gap = &rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT];
+	uint64_t took = now - rec->last_tsc;
+	bool away = rec->away_word && rec_away_look(rec->away_word);
+
+	*gap = (struct spw_rec_gap){rec->last_tsc, now, regime, hold_of(rec, regime, away)};
+	if (away)
+		spw_thr_count(&rec->away_cnt, 1);
+	spw_thr_count(&rec->held.cnt[gap->hold], 1);
+	spw_thr_count(&rec->held.sum_tsc[gap->hold], took);
+	if (took > rec->held.max_tsc[gap->hold])
+		spw_thr_store_rlx(&rec->held.max_tsc[gap->hold], took);
+	if (!rec->behind_tsc)
+		rec->behind_tsc = gap->from;
+	rec->behind_len_tsc = now - rec->behind_tsc;
+	rec->behind_until_tsc = now + rec->behind_len_tsc / 2;
+}
+
+/* Frames polled right after a gap may have waited since it began, those behind them in the port no longer than it was (a
+ * loop that keeps up works its backlog off), until a poll finds fewer than it could take. For half the gap's length that
+ * is said of them; later it would be a guess. */
+uint64_t spw_rec_behind(struct spw_rec *rec, bool full, uint64_t now)
+{
+	uint64_t since = SPW_MAX(rec->behind_tsc, now - rec->behind_len_tsc);
+
+	if (now > rec->behind_until_tsc)
+		since = now;
+	if (!full || now > rec->behind_until_tsc)
+		rec->behind_tsc = 0;
+	return since;
+}
+
+static uint64_t overlap(uint64_t from, uint64_t to, const struct spw_rec_gap *gap)
+{
+	uint64_t low = SPW_MAX(from, gap->from), high = SPW_MIN(to, gap->to);
+
+	return high > low ? high - low : 0;
+}
+
+/* ---- description ------------------------------------------------------------------------------------ */
+
+bool spw_rec_slow_full(const struct spw_rec *rec)
+{
+	return rec->pending_head - rec->pending_tail == SPW_REC_PENDING_CNT;
+}
+
+struct spw_rec_slow *spw_rec_slow_new(struct spw_rec *rec, const struct spw_rec_stamps *at,
+                                      const struct spw_rec_poll *poll)
+{
+	struct spw_rec_slow *slow = &rec->pending[rec->pending_head++ % SPW_REC_PENDING_CNT];
+	const uint64_t edge[SPW_STAGE_PART_CNT + 1] = {
+	        at->since,    at->polled, SPW_MIN(at->pushed, at->exec_start), at->exec_start,
+	        at->exec_end, at->reaped, at->sent};
+	struct spw_cause_facts *facts = &slow->facts;
+
+	memset(slow, 0, sizeof(*slow));
+	slow->at = *at;
+	slow->poll = *poll;
+	for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++)
+		facts->part[p] = edge[p + 1] - edge[p];
+	for (uint64_t g = rec->gap_cnt; g > 0 && rec->gap_cnt - g < SPW_REC_GAP_CNT; g--) {
+		const struct spw_rec_gap *gap = &rec->gap[(g - 1) % SPW_REC_GAP_CNT];
+
+		if (gap->to <= at->since)
+			break;
+		for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++)
+			facts->held[p][gap->hold] += overlap(edge[p], edge[p + 1], gap);
+	}
+	if (poll->empty > at->since)
+		facts->unseen = SPW_MIN(poll->empty, at->polled) - at->since;
+	return slow;
+}
+
+struct spw_rec_slow *spw_rec_slow_due(struct spw_rec *rec, uint64_t now, bool all)
+{
+	struct spw_rec_slow *oldest = &rec->pending[rec->pending_tail % SPW_REC_PENDING_CNT];
+
+	if (rec->pending_tail == rec->pending_head ||
+	    (!all && now - oldest->at.sent < rec->wait_tsc))
+		return NULL;
+	return oldest;
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------------- */
+
+void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_rec_slow *one)
+{
+	uint64_t whole = spw_rec_slow_whole(one);
+	uint32_t hole, child;
+
+	if (*cnt < SPW_REC_WORST_CNT) { /* grows: up from the end */
+		for (hole = (*cnt)++; hole && whole < spw_rec_slow_whole(&heap[(hole - 1) / 2]);
+		     hole = (hole - 1) / 2)
+			heap[hole] = heap[(hole - 1) / 2];
+		heap[hole] = *one;
+		return;
+	}
+	if (whole <= spw_rec_slow_whole(&heap[0]))
+		return;
+	for (hole = 0; (child = 2 * hole + 1) < *cnt; hole = child) { /* full: down from the least */
+		if (child + 1 < *cnt &&
+		    spw_rec_slow_whole(&heap[child + 1]) < spw_rec_slow_whole(&heap[child]))
+			child++;
+		if (whole <= spw_rec_slow_whole(&heap[child]))
+			break;
+		heap[hole] = heap[child];
+	}
+	heap[hole] = *one;
+}
+
+/* The floor only rises, over all intervals: what it turns away is not among the worst of the run. */
+static void floor_raise(struct spw_rec *rec)
+{
+	struct spw_rec_bank *bank = rec->bank;
+
+	if (bank->worst_cnt == SPW_REC_WORST_CNT)
+		rec->cold_tsc = SPW_MAX(rec->cold_tsc, SPW_MIN(spw_rec_slow_whole(&bank->worst[0]), rec->slow_tsc));
+}
+
+void spw_rec_slow_judge(struct spw_rec *rec, struct spw_rec_slow *slow)
+{
+	struct spw_rec_causes *causes = &rec->bank->causes;
+
+	slow->cause = spw_cause_split(&slow->facts, slow->blame);
+	if (slow->above) {
+		uint64_t whole = spw_rec_slow_whole(slow);
+
+		causes->frames[slow->cause] += slow->above;
+		causes->worst_tsc[slow->cause] = SPW_MAX(causes->worst_tsc[slow->cause], whole);
+	}
+	rec_worst_put(rec->bank->worst, &rec->bank->worst_cnt, slow);
+	floor_raise(rec);
+	rec->pending_tail++;
+}
