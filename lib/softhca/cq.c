@@ -74,7 +74,7 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32
 		return;
 	}
 	if (spw_unlikely(c->nd->trace != NULL))
-		trace_cqe(c->nd->trace, c->cq->cqn, e, opcode);
+		trace_cqe(c->nd->trace, c->cq->cqn, e, opcode, c->nd->stamp);
 	if (spw_unlikely(c->comp != NULL)) {
 		spw_prm_cqe64_set_op_own(e, opcode << 4 | (se ? 2 : 0));
 		cq_comp_put(c, e, step);
