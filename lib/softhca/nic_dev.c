@@ -156,10 +156,8 @@ static uint32_t doorbells(struct nic_dev *nd)
 		uint64_t *arm = (uint64_t *)(uar->page + SPW_PRM_UAR_CQ_ARM_OFFSET);
 		bool rung = false;
 
-		if (rings_fast(uar, nd->now_ns)) {
-			hits++; /* there may be work: no nap */
+		if (rings_fast(uar, nd->now_ns))
 			continue;
-		}
 		for (unsigned s = 0; s < SPW_ARRAY_CNT(slots); s++) {
 			uint64_t *reg = (uint64_t *)(uar->page + slots[s]);
 

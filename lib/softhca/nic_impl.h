@@ -224,6 +224,7 @@ struct nic_dev {
 	struct nic_cq *comp_list;
 	uint64_t timer_ns;         /* earliest deadline of any QP */
 	uint64_t tick_ns, clock_ns, flush_ns, attach_ns;
+	uint32_t tx_batch;         /* frames since the last flush inside a round */
 	uint32_t rx_at;            /* frame of the burst at work; UINT32_MAX: none */
 	uint32_t gone_cnt;
 	struct control *control;
