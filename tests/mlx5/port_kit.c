@@ -200,8 +200,9 @@ static void take_events(struct kit_port *p)
 
 void kit_send(struct kit_run *run)
 {
-	struct spw_port_queue *pq = &run->a.port->queue[run->sent % run->a.port->queue_cnt];
-	struct spw_pool *pool = &run->a.pool[run->sent % run->a.port->queue_cnt];
+	uint32_t queues = run->a.port->queue_cnt, q = (uint32_t)(run->sent % queues);
+	struct spw_port_queue *pq = &run->a.port->queue[q];
+	struct spw_pool *pool = &run->a.pool[q];
 	struct spw_desc desc[8], *ptr[8];
 	uint32_t slot[8];
 	uint16_t n = spw_port_lend_burst(pq, slot, 8), sent;
@@ -212,10 +213,12 @@ void kit_send(struct kit_run *run)
 
 		fill(spw_pool_slot_addr(pool, slot[i]), number, (uint32_t)(number % run->flows), bytes);
 		desc[i] = (struct spw_desc){.slot = slot[i], .len = bytes};
+		desc[i].peer = q + queues * (uint32_t)(number % (SPW_MAX(run->peers, queues) / queues));
 		ptr[i] = &desc[i];
 	}
 	sent = spw_port_tx_burst(pq, ptr, n);
-	spw_port_release_burst(pq, slot + sent, (uint16_t)(n - sent));
+	for (uint16_t i = sent; i < n; i++)
+		spw_port_release_burst(pq, &ptr[i]->slot, 1);
 	run->sent += sent;
 	run->a.taken += sent;
 }
@@ -232,7 +235,7 @@ static void echo_some(struct kit_port *p, uint16_t q)
 	sent = n ? spw_port_tx_burst(pq, ptr, n) : 0;
 	p->taken += sent;
 	for (uint16_t i = sent; i < n; i++)
-		spw_port_release_burst(pq, &desc[i].slot, 1);
+		spw_port_release_burst(pq, &ptr[i]->slot, 1);
 }
 
 static void take_echoes(struct kit_run *run, uint16_t q)
@@ -253,21 +256,26 @@ static void take_echoes(struct kit_run *run, uint16_t q)
 	run->echoed += n;
 }
 
-void kit_turn(struct kit_run *run, bool send)
+void kit_echo(struct kit_run *run)
 {
-	if (send && run->sent - run->echoed < run->window)
-		kit_send(run);
 	for (uint16_t q = 0; q < run->b.port->queue_cnt; q++)
 		echo_some(&run->b, q);
+	take_events(&run->b);
+}
+
+void kit_turn(struct kit_run *run, bool send)
+{
+	if (send && (int64_t)(run->sent - run->echoed) < (int64_t)run->window) /* a frame given up for lost may come late */
+		kit_send(run);
+	kit_echo(run);
 	for (uint16_t q = 0; q < run->a.port->queue_cnt; q++)
 		take_echoes(run, q);
 	take_events(&run->a);
-	take_events(&run->b);
 }
 
 /* ---- many turns -------------------------------------------------------------------------------------------- */
 
-#define LOST_S 0.5 /* a window that stands so long holds lost frames */
+#define LOST_S 0.1 /* a window that stands so long holds lost frames */
 
 void kit_pump_until(struct kit_run *run, bool (*done)(struct kit_run *run, void *arg), void *arg)
 {

@@ -372,5 +372,6 @@ void spw_mlx5_queue_calls(struct spw_mlx5_queue *q, struct spw_port_queue *pq)
 		.events = spw_mlx5_events,
 		.lend_burst = striding ? spw_mlx5_lend_striding : spw_mlx5_lend_cyclic,
 		.q = q,
+		.no_slot = &q->stat.err[SPW_PORT_ERR_no_slot],
 	};
 }
