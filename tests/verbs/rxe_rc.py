@@ -21,7 +21,7 @@ SPINWIRE, GEN = os.environ['SPINWIRE'], os.environ['SPINWIRE_GEN']
 GUEST_IP, GUEST_MAC = '10.99.0.2', '02:73:70:77:00:02'
 HOST_IP, HOST_MAC = '10.99.0.1', '02:73:70:77:00:01'
 SECONDS = float(os.environ.get('SPW_RXE_SECONDS', 400))
-PLAN = ['--rate', '1kpps', '--seconds', '3s', '--flows', '4', '--size', 'imix']
+PLAN = ['--rate', '200pps', '--seconds', '4s', '--flows', '4', '--size', 'imix']
 EAL = ['--no-huge', '-m', '128', '--no-pci', '--no-shconf', '--no-telemetry', '--file-prefix']
 
 
