@@ -19,6 +19,7 @@ static const struct spw_port_driver *const driver_table[] = {
 #ifdef SPW_HAVE_RDMA
 	&port_verbs_driver,
 #endif
+	&port_fault_driver,
 };
 
 const struct spw_port_driver *port_driver_find(const char *name)

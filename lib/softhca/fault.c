@@ -273,8 +273,10 @@ void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uin
 	fault_tick(f, c, now_ns);
 }
 
-bool fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
+uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 {
+	const uint32_t before = f->held_cnt;
+
 	for (uint32_t i = 0; i < f->held_cnt;) {
 		struct fault_held *h = &f->held[i];
 
@@ -287,5 +289,5 @@ bool fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 		memmove(h, h + 1, (f->held_cnt - i - 1) * sizeof(*h));
 		f->held_cnt--;
 	}
-	return f->held_cnt != 0;
+	return before - f->held_cnt;
 }

@@ -55,8 +55,8 @@ void fault_fini(struct fault *f);
 
 uint8_t *fault_tx_reserve(struct fault *f, uint32_t len);
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len, uint64_t now_ns);
-/* Frames whose time has come; true if others still wait. */
-bool fault_tick(struct fault *f, struct cable *c, uint64_t now_ns);
+/* Purpose: sends the frames whose time has come; the caller flushes the cable. Returns: how many. */
+uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns);
 
 /* Returns: the errno that `command` has to fail with, 0 if none. Thread: with the device lock. */
 int fault_fail(const struct fault *f, const char *command);

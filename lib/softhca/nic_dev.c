@@ -277,7 +277,7 @@ static void tick(struct nic_dev *nd)
 		nic_link_set(nd, true);
 	}
 	if (nd->trace)
-		trace_flush(nd->trace);
+		(void)spw_pcapng_flush(nd->trace);
 }
 
 void nic_link_set(struct nic_dev *nd, bool up)
@@ -306,7 +306,7 @@ uint32_t nic_round(struct nic_dev *nd)
 	if (spw_unlikely(nd->now_ns - nd->tick_ns > TICK_NS))
 		tick(nd);
 	if (spw_unlikely(nd->fault->held_cnt))
-		fault_tick(nd->fault, nd->cable, nd->now_ns);
+		work += fault_tick(nd->fault, nd->cable, nd->now_ns);
 	if (nd->comp_list)
 		cq_comp_flush_all(nd);
 	if (work || nd->cable->pending)
@@ -397,7 +397,7 @@ void nic_detach(struct hca_dev *dev)
 		nd->cable->ops->close(nd->cable);
 	}
 	if (nd->trace)
-		trace_close(nd->trace);
+		spw_pcapng_close(nd->trace);
 	fault_fini(nd->fault);
 	free(nd->fault);
 	free(nd);

@@ -57,6 +57,7 @@ static void test_keys(void **state)
 		{"mlx5:mlx5_0,colour=red", -EINVAL, {"'colour'", "flow=all"}},
 		{"mlx5:mode=eth", -EINVAL, {"no device", "ibv_devices"}},
 		{"mlx5:mlx5_0,mtu=20000", -ERANGE, {"mtu=20000", "9978"}},
+		{"mlx5:mlx5_0,tx_inline=14", -EINVAL, {"tx_inline=14", "0 or 18"}},
 		{"mlx5:mlx5_0,mac=02:00:00:00:01", -EINVAL, {"mac=02:00:00:00:01", "six bytes"}},
 		{"mlx5:mlx5_0,mac=02:00:00:00:00:01:7", -EINVAL, {"six bytes"}},
 		{"mlx5:mlx5_0,vlan=4095", -EINVAL, {"vlan=4095", "0 .. 4094"}},

@@ -86,6 +86,24 @@ static void test_profiles(void **state)
 	kit_close(&run);
 }
 
+/* A device that wants the L2 header inside the WQE gets it, frames of 60 bytes and up, both kinds of ring. */
+static void test_inline_header(void **state)
+{
+	static const char *const profile[] = {"latency", "throughput"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct kit_conf a = conf("mlx5:mlx5_0,tx_inline=18", 2, profile[i]), b = conf("mlx5:mlx5_1,tx_inline=18", 2, profile[i]);
+
+		kit_open(&run, &a, &b);
+		assert_true(queue(&run.b, 1)->plan.flags & MLX5_F_INLINE);
+		run.bytes_min = 60;
+		kit_pump(&run, 5000);
+		check_clean();
+		kit_close(&run);
+	}
+}
+
 /* Every send queue has a register that no other one writes. */
 static void test_own_registers(void **state)
 {
@@ -201,7 +219,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define ECHO_RUN(queues, profile) cmocka_unit_test(test_echo_##queues##_##profile),
 		ECHO_TESTS(ECHO_RUN)
-		cmocka_unit_test(test_profiles), cmocka_unit_test(test_own_registers),
+		cmocka_unit_test(test_profiles), cmocka_unit_test(test_inline_header),
+		cmocka_unit_test(test_own_registers),
 		cmocka_unit_test(test_throughput_falls_back), cmocka_unit_test(test_stamps), cmocka_unit_test(test_laps),
 	};
 	const struct CMUnitTest slow[] = {cmocka_unit_test(test_laps_of_24_bits)};
