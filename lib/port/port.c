@@ -16,6 +16,9 @@ static const struct spw_port_driver *const driver_table[] = {
 	&port_mlx5_driver,
 #endif
 	&port_null_driver,
+#ifdef SPW_HAVE_RDMA
+	&port_verbs_driver,
+#endif
 	&port_fault_driver,
 };
 
