@@ -13,6 +13,7 @@
 #include "gpu/spw_handler.h"
 #include "mem/spw_mem.h"
 #include "pipe/spw_pipe.h"
+#include "plat/spw_plat.h"
 #include "port/spw_port.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
@@ -67,6 +68,7 @@ struct app {
 	bool eal_up;
 	struct spw_conf conf;
 	struct spw_tsc tsc;
+	struct spw_plat *plat;                   /* until it was told */
 
 	struct spw_port *port[SPW_PORT_MAX];
 	uint32_t port_cnt;
@@ -144,6 +146,10 @@ int app_memory_open(struct app *app);
 /* executor.c: chosen before memory, since memory follows from it; opened after. */
 int app_executor_choose(struct app *app);
 int app_executor_open(struct app *app);
+
+/* machine.c: what this machine is, before EAL ties this thread to a core; and what of it matters here, on the log, after topology. */
+void app_machine_read(struct app *app);
+void app_machine_tell(struct app *app);
 
 /* clocks.c: the clocks of ports and of a GPU, paired with the CPU's. */
 int app_clocks_open(struct app *app);  /* after topology: first pairs, so that the first frame finds a map */
