@@ -199,19 +199,21 @@ static bool all_back(const struct gen_run *run)
 	return echoed >= sent;
 }
 
-/* After the plan: until every frame has come back, or nothing has for linger_ns. A sink has that time to empty the path: what
+/* After the plan: until every frame has come back, or none has for linger_ns; strangers do not count. A sink has that time to empty the path: what
  * lies in a ring when its writer goes is gone (net_memif). */
 static void linger(struct gen_run *run)
 {
-	uint64_t last_ns = now_ns(run);
+	uint64_t last_ns = now_ns(run), echoed = run->count.echoed_frames;
 
 	while (!(run->expect_echo && all_back(run)) && now_ns(run) - last_ns < run->linger_ns) {
 		struct spw_port_event event;
 
-		if (receive(run))
-			last_ns = now_ns(run);
-		else
+		if (!receive(run))
 			(void)spw_port_events(run->queue, &event, 1); /* TX completions come home */
+		if (run->count.echoed_frames != echoed) {
+			echoed = run->count.echoed_frames;
+			last_ns = now_ns(run);
+		}
 	}
 }
 
