@@ -47,14 +47,17 @@ def cores():
 
 
 class Cores:
-    """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep."""
+    """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep. nics: the path has two
+    threads that spin as well, one at each end; they come before an executor of its own."""
 
-    def __init__(self):
+    def __init__(self, nics=False):
         have = cores()
+        own = iter(have[2:])
         self.generator = have[0]
         self.receive = have[1 % len(have)]
-        self.executor = have[2] if len(have) > 2 else None
-        self.main = have[3] if len(have) > 3 else self.generator
+        self.nics = (next(own, self.generator), next(own, self.receive)) if nics else ()
+        self.executor = next(own, None)
+        self.main = next(own, self.nics[0] if nics else self.generator)
         self.cnt = len(have)
 
     def spinwire(self):
@@ -66,11 +69,12 @@ class Cores:
 
     def spinning(self):
         """Cores whose own jitter a frame meets."""
-        return sorted({self.generator, self.receive, *([self.executor] if self.executor is not None else [])})
+        return sorted({self.generator, self.receive, *self.nics, *([self.executor] if self.executor is not None else [])})
 
     def said(self):
         third = f"executor {self.executor}" if self.executor is not None else "executor inline (no core to spare)"
-        return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}, {third}"
+        nics = ", software ConnectX {} and {}".format(*self.nics) if self.nics else ""
+        return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}{nics}, {third}"
 
 
 def prefix(role):
@@ -93,10 +97,25 @@ class Path(typing.NamedTuple):
     sink_wrap: tuple = ()
 
 
-def memif_path(folder):
+def memif_path(folder, _):
     """Two processes, one copy each way by DPDK's net_memif, a socket in folder. The sink is the server: it is there first."""
     port = f"ethdev:net_memif0,role={{}},socket={os.path.join(folder, 'path.sock')},socket-abstract=no"
     return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"))
+
+
+def mlx5_path(_, place):
+    """spinwire's own mlx5 ports on two software ConnectX, each with its NIC thread on a core of its own, and a cable in memory."""
+    tool = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with-softhca")
+    wraps = [("taskset", "-c", str(core), tool, "--cable", f"shm:{prefix('run')}") for core in place.nics]
+    return Path("mlx5", "spinwire's mlx5 port on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth", *wraps)
+
+
+PATHS = {"memif": memif_path, "mlx5": mlx5_path}
+DEFAULT_PATH = "memif"
+
+
+def place_for(name):
+    return Cores(nics=name == "mlx5")
 
 
 def runtime_top():

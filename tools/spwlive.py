@@ -6,7 +6,7 @@ import spwlab
 
 LEDGER_EDGES = ("wire", "missed", "received", "executed", "echoed", "consumed", "bad", "pool_slots", "pool_free")
 REGIMES = ("idle_poll", "rx", "push", "reap", "tx", "refill", "housekeeping")
-STAGES = ("nic_polled", "polled_pushed", "pushed_start", "start_end", "end_reaped", "reaped_sent", "polled_sent")
+STAGES = ("nic_polled", "polled_pushed", "pushed_start", "start_end", "end_reaped", "reaped_sent", "polled_sent", "nic_start", "nic_sent")
 POINTS = ("p50", "p90", "p99", "p999", "p9999", "max")
 
 

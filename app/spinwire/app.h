@@ -34,6 +34,8 @@ struct app_lcore {
 	const uint32_t *stop;
 };
 
+struct app_capture;
+
 /* A foreign clock in terms of the CPU's. */
 struct app_clock {
 	struct spw_clock_fit fit;
@@ -64,6 +66,7 @@ struct app {
 
 	struct app_clock nic_clock[SPW_PORT_MAX];
 	struct app_clock exec_clock;
+	struct app_capture *capture;              /* NULL: off */
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signal_seen;                          /* SIGINT or SIGTERM, by its handler */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
@@ -102,6 +105,21 @@ int app_args(struct app *app, int argc, char **argv);
 /* topology.c: which lcore runs what; ports, memory, executor, pipes. Undone by app_topology_close, at any stage. */
 int app_topology_open(struct app *app);
 void app_topology_close(struct app *app);
+
+/* What --capture did: frames that came, and those that are not in the file, by reason. */
+struct app_capture_stat {
+	uint64_t seen, ring_full, limited, disk;
+	uint64_t bytes; /* of the file */
+};
+
+/* capture.c: does nothing without --capture. Opened after queues and clocks, before the ports start; stopped after the lcores have ended:
+ * then everything is written and the numbers hold. */
+int app_capture_open(struct app *app);
+void app_capture_stop(struct app *app);
+void app_capture_close(struct app *app);
+/* Shape: app->capture is there. Thread: setup, after app_capture_stop. */
+void app_capture_stat(const struct app *app, struct app_capture_stat *stat_out);
+
 /* memory.c */
 int app_memory_open(struct app *app);
 /* executor.c: chosen before memory, since memory follows from it; opened after. */

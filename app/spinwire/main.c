@@ -48,6 +48,7 @@ static int run(struct app *app, int argc, char **argv)
 	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)
 		return app_complain(PROGRAM, rc);
 	status = app_run(app);
+	app_capture_stop(app);
 	return app->started ? report(app, status) : app_complain(PROGRAM, -EIO);
 }
 

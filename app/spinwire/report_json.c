@@ -128,7 +128,21 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 			 app_worst_json(app, res), "held", app_held_json(app, res));
 }
 
+static json_t *capture_json(const struct app *app)
+{
+	struct app_capture_stat stat;
+
+	app_capture_stat(app, &stat);
+	return json_pack("{s:s,s:I,s:I,s:{s:I,s:I,s:I}}", "file", app->conf.run.capture, "bytes", (json_int_t)stat.bytes, "frames",
+			 (json_int_t)stat.seen, "not_captured", "ring_full", (json_int_t)stat.ring_full, "limit",
+			 (json_int_t)stat.limited, "disk", (json_int_t)stat.disk);
+}
+
 int app_report_json(const struct app *app, const struct app_result *result, const char *path)
 {
-	return app_json_write(summary(app, result), path);
+	json_t *top = summary(app, result);
+
+	if (top && app->capture)
+		json_object_set_new(top, "capture", capture_json(app));
+	return app_json_write(top, path);
 }

@@ -102,11 +102,24 @@ static void print_regimes(const struct app_result *res)
 	       100 * (1 - res->regime_share[SPW_REGIME_idle_poll]), res->cycles_per_frame, res->turn_max_ns);
 }
 
+static void print_capture(const struct app *app)
+{
+	struct app_capture_stat stat;
+
+	if (!app->capture)
+		return;
+	app_capture_stat(app, &stat);
+	printf("\ncapture    %s: %" PRIu64 " of %" PRIu64 " frames, %" PRIu64 " bytes; not captured: ring full %" PRIu64
+	       ", limit %" PRIu64 ", disk %" PRIu64 "\n", app->conf.run.capture,
+	       stat.seen - stat.ring_full - stat.limited - stat.disk, stat.seen, stat.bytes, stat.ring_full, stat.limited, stat.disk);
+}
+
 void app_report_text(const struct app *app, const struct app_result *result)
 {
 	print_head(app, result);
 	print_ports(app, result);
 	print_ledger(result);
+	print_capture(app);
 	if (!app->conf.run.stamps) {
 		printf("\nstages and lcore time were not measured (--stamps no)\n");
 		return;

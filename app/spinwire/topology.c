@@ -192,7 +192,8 @@ int app_topology_open(struct app *app)
 	int rc;
 
 	if ((rc = lcores_assign(app)) < 0 || (rc = app_executor_choose(app)) < 0 || (rc = ports_open(app)) < 0 ||
-	    (rc = app_memory_open(app)) < 0 || (rc = queues_open(app)) < 0 || (rc = app_executor_open(app)) < 0 || (rc = app_clocks_open(app)) < 0)
+	    (rc = app_memory_open(app)) < 0 || (rc = queues_open(app)) < 0 ||
+	    (rc = app_executor_open(app)) < 0 || (rc = app_clocks_open(app)) < 0 || (rc = app_capture_open(app)) < 0)
 		return rc;
 	return pipes_open(app);
 }
@@ -200,6 +201,7 @@ int app_topology_open(struct app *app)
 void app_topology_close(struct app *app)
 {
 	spw_exec_close(app->exec);
+	app_capture_close(app);
 	for (uint32_t p = 0; p < app->port_cnt; p++)
 		spw_port_close(app->port[p]);
 	for (uint32_t i = 0; i < app->lcore_cnt; i++) {

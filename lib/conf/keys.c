@@ -94,6 +94,14 @@ const struct conf_key conf_table[] = {
         {RUN_FIELD(burst), .name = "burst", .option = "burst", .type = CONF_NUMBER, .min = 1,
          .max = SPW_BURST_MAX, .dflt = "64",
          .help = "most frames of one poll, and so of one batch"},
+        {RUN_FIELD(capture), .name = "capture", .option = "capture", .type = CONF_TEXT, .max = 511,
+         .dflt = "", .help = "write what is received to this file, as pcapng"},
+        {RUN_FIELD(capture_limit), .name = "capture-limit", .option = "capture-limit",
+         .type = CONF_BYTES, .min = 4096, .max = 1ull << 50, .dflt = "1GiB",
+         .help = "the capture's largest size; what comes then is counted"},
+        {RUN_FIELD(capture_snap), .name = "capture-snap", .option = "capture-snap",
+         .type = CONF_BYTES, .min = 16, .max = 65535, .dflt = "256B",
+         .help = "bytes of a frame that are captured"},
 };
 const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
 

@@ -80,6 +80,9 @@ struct spw_conf {
 		bool stamps;                  /* stages and regimes on */
 		uint64_t slow_ns;             /* frames above it get a cause */
 		uint32_t burst;               /* 1 .. SPW_BURST_MAX */
+		char capture[512];            /* pcapng file of what came in, "" none */
+		uint64_t capture_limit;       /* its largest size */
+		uint64_t capture_snap;        /* bytes kept of a frame */
 	} run;
 };
 

@@ -111,7 +111,7 @@ static int cmd_fault(struct nic_dev *nd, const char *arg)
 static int cmd_trace(struct nic_dev *nd, const char *arg)
 {
 	if (nd->trace) {
-		trace_close(nd->trace);
+		spw_pcapng_close(nd->trace);
 		nd->trace = NULL;
 	}
 	nd->icrc_always = nd->fault->icrc;

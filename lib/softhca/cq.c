@@ -81,7 +81,7 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, bool c
 	}
 	cq_write(c, e, (uint8_t)(opcode << 4 | (se ? 2 : 0)));
 	if (spw_unlikely(c->nd->trace != NULL))
-		trace_cqe(c->nd->trace, c->cq->cqn, e, opcode);
+		trace_cqe(c->nd->trace, c->cq->cqn, e, opcode, c->nd->stamp);
 	cq_event_check(c, se || opcode >= SPW_PRM_CQE_SIG_ERR);
 }
 

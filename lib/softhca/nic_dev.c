@@ -277,7 +277,7 @@ static void tick(struct nic_dev *nd)
 		nic_link_set(nd, true);
 	}
 	if (nd->trace)
-		trace_flush(nd->trace);
+		(void)spw_pcapng_flush(nd->trace);
 }
 
 void nic_link_set(struct nic_dev *nd, bool up)
@@ -397,7 +397,7 @@ void nic_detach(struct hca_dev *dev)
 		nd->cable->ops->close(nd->cable);
 	}
 	if (nd->trace)
-		trace_close(nd->trace);
+		spw_pcapng_close(nd->trace);
 	fault_fini(nd->fault);
 	free(nd->fault);
 	free(nd);

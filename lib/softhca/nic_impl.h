@@ -204,7 +204,7 @@ struct nic_dev {
 	struct nic_dev *next;      /* of the thread */
 	struct cable *cable;
 	struct fault *fault;       /* never NULL */
-	struct trace *trace;       /* NULL: off */
+	struct spw_pcapng *trace;       /* NULL: off */
 	bool started, icrc_always;
 	uint64_t now_ns;           /* CLOCK_MONOTONIC at the start of the round */
 	uint64_t stamp;            /* NIC clock of what is being worked on */

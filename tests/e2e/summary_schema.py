@@ -42,6 +42,7 @@ SCHEMA = {
     "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill")},
              "switched_out": OR_NULL},
 }
+CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT, "disk": COUNT}}
 CAUSES = {"poll_gap", "port_late", "port_backlog", "refill_stall", "batch_ahead", "exec_late", "gpu_sliced", "relaunched",
           "handler_slow", "reap_late", "tx_stall"}
 STAMPS = ("polled_tsc", "pushed_tsc", "start_tsc", "end_tsc", "reaped_tsc", "sent_tsc")
@@ -99,7 +100,9 @@ def _slow(summary):
 
 def check(summary):
     """AssertionError says what is wrong."""
-    _walk(summary, SCHEMA, "summary")
+    _walk({key: value for key, value in summary.items() if key != "capture"}, SCHEMA, "summary")
+    if "capture" in summary:
+        _walk(summary["capture"], CAPTURE, "summary.capture")
     ledger, executor = summary["ledger"], summary["executor"]
     assert (executor["kind"], executor["mode"]) in EXECUTORS, f"executor {executor}"
     if ledger["residual"] == 0:

@@ -5,9 +5,11 @@ from spwreport.svg import esc
 
 SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
 STAGE_CLASS = {"sender": "s0", "wire": "s1", "poll": "s8", "push": "s2", "wait": "s3", "run": "s4", "reap": "s5", "tx": "s6", "echo": "s7",
-               "beyond": "s9", "whole": "s1"}
-STAGE_NAME = {**{key: name for key, name, _ in data.WAY}, "whole": "polled to sent"}
-CAUSE_ROW = 24
+               "beyond": "s9", "whole": "s1", "nic_start": "s7", "nic_sent": "s0"}
+CAUSE_CLASS = {"poll_gap": "s1", "port_late": "s8", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
+               "gpu_sliced": "q6", "relaunched": "s9", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6"}
+STAGE_NAME = {**{key: name for key, name, _ in data.WAY}, "whole": "polled to sent", "nic_start": "NIC to executor",
+              "nic_sent": "NIC to sent"}
 
 
 def _time_ticks(scale):
@@ -97,8 +99,7 @@ def knee(width, steps, knee_step, floor):
     if knee_step:
         x = plot.x(knee_step["offered_fps"])
         plot.line(x, plot.y0, x, plot.y1, "knee")
-        plot.text(x - 5 if x > (plot.x0 + plot.x1) / 2 else x + 5, plot.y0 - 6, f"knee {svg.rate(knee_step['offered_fps'])}",
-                  "end" if x > (plot.x0 + plot.x1) / 2 else "start", "kneetext")
+        plot.text(max(x, plot.x0 + 90), plot.y1 - 8, f"knee {svg.rate(knee_step['offered_fps'])}", "middle", "kneetext")
     ends = []
     for i, (point, name) in enumerate(data.CURVES):
         y = plot.y1 + 8 + 11 * (len(data.CURVES) - 1 - i)
@@ -179,14 +180,29 @@ def load_lines(steps, most=8):
 
 # ---- stacked bars --------------------------------------------------------------------------------------
 
+def part_class(key):
+    """Of a stage or a cause."""
+    return STAGE_CLASS.get(key) or CAUSE_CLASS.get(key, "s9")
+
+
+def part_name(key):
+    return STAGE_NAME.get(key) or key.replace("_", " ")
+
+
+def _bar_end(lengths):
+    """Where the scale ends: a few that are far longer than the rest are cut there."""
+    middle = sorted(lengths)[len(lengths) // 2]
+    return max([v for v in lengths if v <= 4 * middle])
+
+
 def worst(width, frames, title):
     """Where the worst frames spent their time: one bar a frame, one part a stage, all from the same zero."""
     narrow = width < 600
     bar, gap, head = 18, 22 if narrow else 8, 8
     left = 12 if narrow else 210
     plot = svg.Plot(width, head + len(frames) * (bar + gap) + 62, title, "One bar a frame, longest first; its parts are stages in order.",
-                    left=left, right=64, top=head + (14 if narrow else 0), bottom=54)
-    plot.x = svg.Linear(0, max(f["whole_ns"] for f in frames), plot.x0, plot.x1)
+                    left=left, right=74, top=head + (14 if narrow else 0), bottom=54)
+    plot.x = svg.Linear(0, _bar_end([f["whole_ns"] for f in frames]), plot.x0, plot.x1)
     scale, unit = next((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")) if plot.x.high >= 2 * s or u == "ns")
     plot.x_ticks([(v, svg.short(v / scale)) for v in plot.x.ticks(4 if narrow else 8)], unit, grid=True)
     for i, frame in enumerate(frames):
@@ -198,11 +214,12 @@ def worst(width, frames, title):
             plot.text(plot.x0 - 8, y + 8, frame["name"], "end", "tick")
             plot.text(plot.x0 - 8, y + 20, label, "end", "note")
         for key, ns in frame["parts"]:
-            x, end = plot.x(at), plot.x(at + ns)
-            plot.rect(x, y, max(end - x - (0.7 if end - x > 2 else 0), 0.4 if ns else 0), bar, f"bar {STAGE_CLASS[key]}",
-                      f"{frame['name']}, {STAGE_NAME[key]}: {svg.time_ns(ns)}")
+            x, end = (plot.x(min(v, plot.x.high)) for v in (at, at + ns))
+            plot.rect(x, y, max(end - x - (0.7 if end - x > 2 else 0), 0.4 if ns else 0), bar, f"bar {part_class(key)}",
+                      f"{frame['name']}, {part_name(key)}: {svg.time_ns(ns)}")
             at += ns
-        plot.text(plot.x(min(at, plot.x.high)) + 5, y + bar - 5, svg.time_ns(frame["whole_ns"]), "start", "tick")
+        more = "» " if at > plot.x.high * 1.001 else ""
+        plot.text(plot.x(min(at, plot.x.high)) + 5, y + bar - 5, more + svg.time_ns(frame["whole_ns"]), "start", "tick")
     return plot.svg()
 
 

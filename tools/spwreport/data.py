@@ -21,7 +21,7 @@ WAY = [("sender", "sender", "intended time to handed to the port"),
        ("echo", "echo", "handed to the port to seen by the sender"),
        ("beyond", "not split", "beyond the sender; spinwire kept no record of this frame")]
 STAGES = {"nic_polled": "poll", "polled_pushed": "push", "pushed_start": "wait", "start_end": "run", "end_reaped": "reap",
-          "reaped_sent": "tx", "polled_sent": "whole"}
+          "reaped_sent": "tx", "polled_sent": "whole", "nic_start": "nic_start", "nic_sent": "nic_sent"}
 
 
 def good(step):
@@ -123,23 +123,25 @@ def worst_frames(step, most=12):
             continue
         batch = kept.get((frame["flow"], frame["seq"]))
         ticks = _joined(frame, batch) if batch else _alone(frame)
-        cause = batch["cause"] if batch and batch.get("cause") else frame.get("cause")
+        cause = _blamed(batch) if batch and batch.get("cause") else frame.get("cause")
         out.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause or "", "whole_ns": frame["whole_ns"],
-                    "parts": [(key, t / hz * 1e9) for key, t in ticks], "joined": batch is not None})
+                    "parts": [(key, t / hz * 1e9) for key, t in ticks]})
     return sorted(out, key=lambda f: -f["whole_ns"])[:most]
 
 
+def _blamed(batch):
+    """"tx stall, 97 % of it": what got most of a slow batch's time."""
+    share = batch.get("blame", {}).get(batch["cause"], 0) / batch["whole_ns"] if batch["whole_ns"] else 0
+    return f"{batch['cause']}, {100 * share:.0f} % of it" if share else batch["cause"]
+
+
 def worst_batches(step, most=12):
-    """spinwire's own worst batches in the same form: from polled (or the NIC's stamp) to sent."""
-    spinwire, out = step["spinwire"], []
-    hz = spinwire.get("tsc_hz") or spinwire["host"].get("tsc_hz")
-    for batch in spinwire.get("worst", []) if hz else []:
-        at = batch["stamps"]
-        head = [("", at["nic_tsc"]), ("poll", at["polled_tsc"])] if at.get("nic_tsc") else [("", at["polled_tsc"])]
-        ticks = _chain(head + [("push", at["pushed_tsc"]), ("wait", at["start_tsc"]), ("run", at["end_tsc"]),
-                               ("reap", at["reaped_tsc"]), ("tx", at["sent_tsc"])])
-        out.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": batch.get("cause") or "",
-                    "whole_ns": batch["whole_ns"], "parts": [(key, t / hz * 1e9) for key, t in ticks], "joined": True})
+    """spinwire's own worst batches in the same form, split by what they waited for; those parts sum to the whole. It begins at the
+    NIC's stamp or, without one, where the poll before ended: the batch may have waited in the port since then, and no longer."""
+    out = []
+    for batch in step["spinwire"].get("worst", []):
+        out.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": _blamed(batch),
+                    "whole_ns": batch["whole_ns"], "parts": sorted(batch["blame"].items(), key=lambda part: -part[1])})
     return sorted(out, key=lambda f: -f["whole_ns"])[:most]
 
 

@@ -44,7 +44,7 @@ def time_or(value):
 
 def load_name(step):
     share = f" ({100 * step['share']:.0f} %)" if step.get("share") else ""
-    return f"{svg.rate(step['offered_fps'])}{share}"
+    return f"{svg.rate(step['offered_fps'])}{share}".replace(" ", "\u00a0")
 
 
 # ---- what stands on top ------------------------------------------------------------------------------
@@ -142,26 +142,27 @@ def _spectrum_section(good, knee):
     return "".join(out)
 
 
-def _worst_of(step, pick, title):
+def _worst_of(step, pick, keys, title):
+    """keys: every part that there may be, in order, with a hint."""
     frames = pick(step)
     if not frames:
         return ""
-    used = [key for key, *_ in data.WAY if any(key == k and ns for f in frames for k, ns in f["parts"])]
-    legend = charts.legend([(charts.STAGE_CLASS[key], name, hint) for key, name, hint in data.WAY if key in used])
-    rows = [[f["name"], f["cause"].replace("_", " ") or None, svg.time_ns(f["whole_ns"]),
-             *(next((svg.time_ns(ns) for k, ns in f["parts"] if k == key), None) for key in used)] for f in frames]
-    numbers = table(["frame", "cause", "whole", *(charts.STAGE_NAME[key] for key in used)], rows)
+    used = [key for key in keys if any(key == k and ns for f in frames for k, ns in f["parts"])]
+    legend = charts.legend([(charts.part_class(key), charts.part_name(key), keys[key]) for key in used])
+    rows = [[f["name"], f["cause"].replace("_", " ") or None, svg.time_ns(f["whole_ns"]), *(time_or(dict(f["parts"]).get(key)) for key in used)]
+            for f in frames]
+    numbers = table(["frame", "cause", "whole", *(charts.part_name(key) for key in used)], rows)
     return f"<h3>{esc(title)}</h3>" + figure(lambda w: charts.worst(w, frames, title), legend=legend) + folded("The numbers", numbers)
 
 
 def _worst_section(good, knee):
     steps = [knee] if knee else [good[0]]
     steps += [good[-1]] if good[-1] not in steps else []
-    out = ""
+    ways, waits, out = {key: hint for key, _, hint in data.WAY}, dict.fromkeys(charts.CAUSE_CLASS, ""), ""
     for step in steps:
         at = f"at {load_name(step)} frames/s{', the knee' if step is knee else ''}"
-        out += _worst_of(step, data.worst_frames, f"The sender's slowest frames {at}")
-        out += _worst_of(step, data.worst_batches, f"spinwire's slowest batches {at}")
+        out += _worst_of(step, data.worst_frames, ways, f"The sender's slowest frames {at}, by stage")
+        out += _worst_of(step, data.worst_batches, waits, f"spinwire's slowest batches {at}, by what they waited for")
     if not out:
         return ""
     return ("<h2>The worst frames</h2><p>Kept whole, with every stamp. A frame that both the sender and spinwire kept is split into all stages; "
@@ -170,7 +171,7 @@ def _worst_section(good, knee):
 
 def _cause_section(good):
     out = ""
-    for who, name in (("gen", "as the sender tells them"), ("spinwire", "as spinwire tells them")):
+    for who, name in (("gen", "As the sender tells them"), ("spinwire", "As spinwire tells them")):
         rows = data.causes(good, who)
         limit = next((s[who]["causes"].get("threshold_ns") for s in good if s[who].get("causes")), None)
         if rows:
@@ -187,7 +188,21 @@ def _regime_section(good):
     legend = charts.legend([(cls, key.replace("_", " "), "") for key, cls in REGIMES])
     return ("<h2>Where the lcore's time went</h2><p>Every tick of the receiving lcore belongs to one of these. Empty polls are what is left to give."
             "</p>" + figure(lambda w: charts.shares(w, rows, [k for k, _ in REGIMES], dict(REGIMES), "Time of the lcore by load", "share of time, %"),
-                            legend=legend))
+                            legend=legend) + _held_table(good))
+
+
+HELD = [("lost", "core taken away"), ("port", "receive call"), ("push", "push"), ("tx", "transmit call"), ("refill", "refill")]
+
+
+def _held_table(good):
+    """What kept the loop from polling, by step: times, sum and longest."""
+    rows = []
+    for s in good:
+        held = s["spinwire"].get("held")
+        if held:
+            rows.append([load_name(s), *(f"{svg.count(held[k]['times'])}, {svg.time_ns(held[k]['sum_ns'])}, longest {svg.time_ns(held[k]['max_ns'])}"
+                                         if held[k]["times"] else None for k, _ in HELD), held.get("switched_out")])
+    return folded("What held the loop up", table(["load, frames/s", *(name for _, name in HELD), "switched out"], rows)) if rows else ""
 
 
 def _ledger_section(good):

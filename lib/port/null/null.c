@@ -46,6 +46,7 @@ struct null_queue {
 struct null_port {
 	struct spw_port base;
 	uint64_t size, rate, count, flows, bad_every, stamps;
+	bool stopped;      /* what was due and not taken is lost */
 	enum null_pattern pattern;
 	enum null_bad bad;
 	struct spw_tsc tsc;
@@ -332,6 +333,7 @@ static int null_start(struct spw_port *port)
 	struct null_port *np = null_of(port);
 	uint64_t now = spw_tsc_now();
 
+	spw_thr_store_rlx(&np->stopped, false);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		struct null_queue *q = &np->queue[i];
 		uint64_t taken = q->rx_frames + q->missed_frames;
@@ -342,8 +344,9 @@ static int null_start(struct spw_port *port)
 	return 0;
 }
 
-static int null_stop(struct spw_port *port SPW_UNUSED)
+static int null_stop(struct spw_port *port)
 {
+	spw_thr_store_rlx(&null_of(port)->stopped, true);
 	return 0;
 }
 
@@ -355,7 +358,8 @@ static void null_stat(struct spw_port *port, struct spw_port_stat *stat)
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		struct null_queue *q = &np->queue[i];
 		uint64_t rx = spw_thr_load_rlx(&q->rx_frames), missed = spw_thr_load_rlx(&q->missed_frames);
-		uint64_t wire = np->rate ? SPW_MAX(spw_thr_load_rlx(&q->due_frames), rx + missed) : rx;
+		bool over = np->rate && spw_thr_load_rlx(&np->stopped);
+		uint64_t wire = over ? SPW_MAX(spw_thr_load_rlx(&q->due_frames), rx + missed) : rx + missed;
 
 		stat->wire_frames += wire;
 		stat->missed_frames += missed;
@@ -363,7 +367,7 @@ static void null_stat(struct spw_port *port, struct spw_port_stat *stat)
 		stat->rx_bytes += spw_thr_load_rlx(&q->rx_bytes);
 		stat->tx_frames += spw_thr_load_rlx(&q->tx_frames);
 		stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
-		stat->dropped[SPW_PORT_DROP_rx_flushed] += wire - rx - missed; /* waiting; at the end: never taken */
+		stat->dropped[SPW_PORT_DROP_rx_flushed] += wire - rx - missed;
 		stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
 	}
 }

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "pcapng/spw_pcapng.h"
+
+#define BUF_BYTES (256u << 10)
+#define TEXT_MAX  4095u
+
+enum { BLOCK_SECTION = 0x0a0d0d0a, BLOCK_INTERFACE = 1, BLOCK_STATISTICS = 5, BLOCK_PACKET = 6 };
+enum { OPT_END = 0, OPT_COMMENT = 1, OPT_IF_NAME = 2, OPT_IF_TEXT = 3, OPT_IF_TSRESOL = 9, OPT_FLAGS = 2 };
+enum { OPT_ST_RECEIVED = 4, OPT_ST_DROPPED = 5 };
+
+struct spw_pcapng {
+	int fd;
+	int err;              /* not 0: the file cannot be mended, nothing more is written */
+	uint32_t iface_cnt;
+	uint32_t fill;        /* of buf */
+	uint32_t block_at;    /* where the block that is being made begins */
+	uint64_t packets;     /* in buf */
+	uint64_t file_bytes;  /* whole blocks on the disk */
+	uint64_t lost;
+	uint8_t buf[BUF_BYTES];
+};
+
+/* ---- the disk ---------------------------------------------------------------------------------------- */
+
+/* Half a piece would make the rest of the file unreadable. */
+static void cut_off(struct spw_pcapng *file, int err)
+{
+	if (ftruncate(file->fd, (off_t)file->file_bytes) || lseek(file->fd, (off_t)file->file_bytes, SEEK_SET) < 0)
+		file->err = err;
+}
+
+int spw_pcapng_flush(struct spw_pcapng *file)
+{
+	uint32_t at = 0;
+	int err = file->err;
+
+	while (!err && at < file->fill) {
+		const ssize_t n = write(file->fd, file->buf + at, file->fill - at);
+
+		if (n > 0)
+			at += (uint32_t)n;
+		else if (n < 0 && errno != EINTR)
+			err = errno;
+		else if (n == 0)
+			err = ENOSPC;
+	}
+	if (err) {
+		file->lost += file->packets;
+		if (at)
+			cut_off(file, err);
+	} else {
+		file->file_bytes += file->fill;
+	}
+	file->fill = 0;
+	file->packets = 0;
+	return -err;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------ */
+
+static void put32(struct spw_pcapng *file, uint32_t v)
+{
+	memcpy(file->buf + file->fill, &v, 4);
+	file->fill += 4;
+}
+
+static void put_padded(struct spw_pcapng *file, const void *data, uint32_t bytes)
+{
+	const uint32_t pad = -bytes & 3;
+
+	memcpy(file->buf + file->fill, data, bytes);
+	memset(file->buf + file->fill + bytes, 0, pad);
+	file->fill += bytes + pad;
+}
+
+static void put_option(struct spw_pcapng *file, uint16_t code, const void *data, uint32_t bytes)
+{
+	put32(file, code | bytes << 16);
+	put_padded(file, data, bytes);
+}
+
+static void put_text(struct spw_pcapng *file, uint16_t code, const char *text)
+{
+	if (text && text[0])
+		put_option(file, code, text, (uint32_t)strnlen(text, TEXT_MAX));
+}
+
+/* Room for a block whose variable parts come to so many bytes. */
+static void block_begin(struct spw_pcapng *file, uint32_t type, uint32_t bytes)
+{
+	if (file->fill + bytes + 128 > BUF_BYTES)
+		spw_pcapng_flush(file);
+	file->block_at = file->fill;
+	put32(file, type);
+	put32(file, 0); /* its length, when it is known */
+}
+
+static void block_end(struct spw_pcapng *file)
+{
+	const uint32_t bytes = file->fill + 4 - file->block_at;
+
+	memcpy(file->buf + file->block_at + 4, &bytes, 4);
+	put32(file, bytes);
+}
+
+int spw_pcapng_open(const char *path, struct spw_pcapng **file_out)
+{
+	struct spw_pcapng *file = calloc(1, sizeof(*file));
+	int err;
+
+	if (!file)
+		return spw_err(ENOMEM, "%s: no memory", path);
+	file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	err = file->fd < 0 ? errno : 0;
+	if (!err) {
+		block_begin(file, BLOCK_SECTION, 0);
+		put32(file, 0x1a2b3c4d); /* byte order */
+		put32(file, 1);          /* version 1.0 */
+		put32(file, UINT32_MAX); /* section length unknown */
+		put32(file, UINT32_MAX);
+		block_end(file);
+		err = -spw_pcapng_flush(file);
+	}
+	if (err) {
+		if (file->fd >= 0)
+			close(file->fd);
+		free(file);
+		return spw_err(err, "%s: %s", path, strerror(err));
+	}
+	*file_out = file;
+	return 0;
+}
+
+int spw_pcapng_interface(struct spw_pcapng *file, uint16_t link, uint32_t snap_bytes, const char *name, const char *text)
+{
+	const uint8_t nanoseconds = 9;
+	int rc;
+
+	block_begin(file, BLOCK_INTERFACE, 2 * TEXT_MAX);
+	put32(file, link);
+	put32(file, snap_bytes);
+	put_text(file, OPT_IF_NAME, name);
+	put_text(file, OPT_IF_TEXT, text);
+	put_option(file, OPT_IF_TSRESOL, &nanoseconds, 1);
+	put32(file, OPT_END);
+	block_end(file);
+	rc = spw_pcapng_flush(file);
+	return rc ? spw_err(-rc, "capture file: %s", strerror(-rc)) : (int)file->iface_cnt++;
+}
+
+void spw_pcapng_packet(struct spw_pcapng *file, const struct spw_pcapng_packet *packet)
+{
+	const uint32_t bytes = SPW_MIN(packet->bytes, SPW_PCAPNG_PACKET_MAX), flags = packet->way;
+
+	block_begin(file, BLOCK_PACKET, bytes + (packet->comment ? TEXT_MAX : 0));
+	put32(file, packet->iface);
+	put32(file, (uint32_t)(packet->stamp_ns >> 32));
+	put32(file, (uint32_t)packet->stamp_ns);
+	put32(file, bytes);
+	put32(file, packet->wire_bytes);
+	put_padded(file, packet->data, bytes);
+	put_option(file, OPT_FLAGS, &flags, 4);
+	put_text(file, OPT_COMMENT, packet->comment);
+	put32(file, OPT_END);
+	block_end(file);
+	file->packets++;
+}
+
+void spw_pcapng_statistics(struct spw_pcapng *file, uint32_t iface, uint64_t stamp_ns, uint64_t received, uint64_t dropped)
+{
+	block_begin(file, BLOCK_STATISTICS, 0);
+	put32(file, iface);
+	put32(file, (uint32_t)(stamp_ns >> 32));
+	put32(file, (uint32_t)stamp_ns);
+	put_option(file, OPT_ST_RECEIVED, &received, 8);
+	put_option(file, OPT_ST_DROPPED, &dropped, 8);
+	put32(file, OPT_END);
+	block_end(file);
+}
+
+uint64_t spw_pcapng_bytes(const struct spw_pcapng *file)
+{
+	return file->file_bytes + file->fill;
+}
+
+uint64_t spw_pcapng_lost(const struct spw_pcapng *file)
+{
+	return file->lost;
+}
+
+void spw_pcapng_close(struct spw_pcapng *file)
+{
+	if (!file)
+		return;
+	spw_pcapng_flush(file);
+	close(file->fd);
+	free(file);
+}
