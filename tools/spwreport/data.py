@@ -180,42 +180,26 @@ def hiccup_fact(hiccup, metric):
     return {row["case"]: row["median"] for row in hiccup["rows"] if row["metric"] == metric} if hiccup else {}
 
 
-def _between(a, b, rate_a, rate_b, longest, seconds):
-    """Integral of the rate of gaps over [a, b] ns, in seconds: a power law between the two ends; beyond the last one, the longest
-    gap and others spread evenly below it."""
-    if rate_a <= 0:
-        return 0.0
-    if rate_b <= 0:
-        cnt = max(1.0, rate_a * seconds)
-        return rate_a * max(0.0, min(b, longest) - a) * (cnt + 1) / (2 * cnt) * 1e-9
-    slope = math.log(rate_b / rate_a) / math.log(b / a)
-    if abs(slope + 1) < 1e-6:
-        return rate_a * a * math.log(b / a) * 1e-9
-    return rate_a * a / (slope + 1) * ((b / a) ** (slope + 1) - 1) * 1e-9
-
-
 def _held(hiccups):
     """[(wait in ns, share of frames that wait longer for one of the probed cores)], means of the probes."""
     tails = {}
     for hiccup in hiccups:
-        seconds = hiccup_fact(hiccup, "probed")
-        for core, (rates, longest) in gap_rates(hiccup).items():
-            held = 0.0
-            for (a, rate_a), (b, rate_b) in reversed(list(zip(rates, rates[1:]))):
-                held += _between(a, b, rate_a, rate_b, longest, seconds[core])
-                tails[a] = tails.get(a, 0.0) + held / len(hiccups)
+        for row in hiccup["rows"]:
+            over = re.fullmatch(r"waits over (\d+) ns", row["metric"])
+            if over:
+                tails[float(over.group(1))] = tails.get(float(over.group(1)), 0.0) + row["median"] * 1e-6 / len(hiccups)
     return sorted(tails.items())
 
 
 def host_floor(hiccups, percents):
     """{percent: ns}: what a frame that meets each probed core once waits at least at these percentiles, on the idle machine.
-    A gap of length g holds up the frames that arrive in it by 0 .. g: P(wait > x) is the integral of the rate of longer gaps."""
+    Between two lengths of the probe's table the share is taken as a power law; where it comes to an end, as a parabola."""
     curve, out = _held([h for h in hiccups if h]), {}
     for percent in percents:
         share = 1 - percent / 100
         for (a, held_a), (b, held_b) in zip(curve, curve[1:]):
             if held_a > share >= held_b:
-                over = math.log(held_a / share) / math.log(held_a / held_b) if held_b > 0 else 1 - share / held_a
+                over = math.log(held_a / share) / math.log(held_a / held_b) if held_b > 0 else 1 - math.sqrt(share / held_a)
                 out[percent] = a * (b / a) ** over if held_b > 0 else a + (b - a) * over
                 break
     return out
