@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the pipe itself costs: null port -> ring -> null handler -> recycle, in TSC ticks per frame, beside the null port
- * alone and beside rte_eth_rx_burst + free on net_null; stamps on against off. All cases in turn, several rounds of one run.
+ * alone and beside rte_eth_rx_burst + free on net_null; the recorder off, on, with causes, and with a stamp of the port's
+ * on each frame. All cases in turn, several rounds of one run.
  */
 #include <errno.h>
 #include <sched.h>
@@ -23,22 +24,26 @@
 #define SLOTS  8192u
 #define FRAMES (4u << 20)
 #define ROUNDS 7u
+#define SLOW_TICKS 250000u /* about 100 us, the default threshold */
 
 struct loop {
 	struct spw_region region;
 	struct spw_pool pool;
-	struct spw_port *port;
+	struct spw_port *port, *stamping; /* without and with stamps of its own */
 	const struct spw_handler *handler;
 	uint16_t eth;
 	int exec_cpu; /* of the cpu executor; -1: none to spare */
 };
+
+/* What is recorded; each level includes those before it. */
+enum level { OFF, STAMPS, CAUSES, NIC };
 
 struct loop_case {
 	const char *name;
 	double (*run)(struct loop *loop, const struct loop_case *c); /* ticks per frame, negative on error */
 	uint16_t burst;
 	enum spw_exec_kind kind;
-	bool record;
+	enum level level;
 	double value[ROUNDS];
 };
 
@@ -106,8 +111,11 @@ static double whole(struct loop *loop, const struct loop_case *c)
 {
 	struct spw_exec_conf ec = {.kind = c->kind, .handler = loop->handler, .ring_cnt = 1, .region = &loop->region,
 				   .region_cnt = 1, .cpu = &loop->exec_cpu, .numa_node = -1};
-	struct spw_pipe_conf pc = {.queue = &loop->port->queue[0], .pool = &loop->pool, .burst = c->burst,
-				   .record = c->record, .drain_tsc = 1u << 30};
+	struct spw_port *port = c->level == NIC ? loop->stamping : loop->port;
+	struct spw_pipe_conf pc = {.queue = &port->queue[0], .pool = &loop->pool, .burst = c->burst,
+				   .record = c->level >= STAMPS, .nic_stamps = c->level == NIC, .drain_tsc = 1u << 30,
+				   .slow_tsc = c->level >= CAUSES ? SLOW_TICKS : 0, .slow_wait_tsc = SLOW_TICKS,
+				   .exec_way = c->kind == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_POLLS};
 	struct spw_pipe *pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*pipe), (size_t)128));
 	double ticks = -1;
 	uint32_t stop = 1;
@@ -126,19 +134,20 @@ static double whole(struct loop *loop, const struct loop_case *c)
 	return ticks;
 }
 
+#define ALONE(text, run_) {text ", burst 32", run_, 32, SPW_EXEC_AUTO, OFF, {0}}, {text ", burst 64", run_, 64, SPW_EXEC_AUTO, OFF, {0}}
+#define WHOLE(exec, kind_, burst_)                                                                                     \
+	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, {0}},                                \
+		{"loop, " exec ", stamps on, burst " #burst_, whole, burst_, kind_, STAMPS, {0}},                      \
+		{"loop, " exec ", stamps and causes, burst " #burst_, whole, burst_, kind_, CAUSES, {0}},              \
+		{"loop, " exec ", causes and port's stamps, burst " #burst_, whole, burst_, kind_, NIC, {0}}
+
 static struct loop_case loop_cases[] = {
-	{"net_null: rte_eth_rx_burst + free, burst 32", eth_null, 32, SPW_EXEC_AUTO, false, {0}},
-	{"net_null: rte_eth_rx_burst + free, burst 64", eth_null, 64, SPW_EXEC_AUTO, false, {0}},
-	{"null port alone: rx + release, burst 32", port_alone, 32, SPW_EXEC_AUTO, false, {0}},
-	{"null port alone: rx + release, burst 64", port_alone, 64, SPW_EXEC_AUTO, false, {0}},
-	{"loop, inline, stamps off, burst 32", whole, 32, SPW_EXEC_INLINE, false, {0}},
-	{"loop, inline, stamps on, burst 32", whole, 32, SPW_EXEC_INLINE, true, {0}},
-	{"loop, inline, stamps off, burst 64", whole, 64, SPW_EXEC_INLINE, false, {0}},
-	{"loop, inline, stamps on, burst 64", whole, 64, SPW_EXEC_INLINE, true, {0}},
-	{"loop, cpu thread, stamps off, burst 32", whole, 32, SPW_EXEC_CPU, false, {0}},
-	{"loop, cpu thread, stamps on, burst 32", whole, 32, SPW_EXEC_CPU, true, {0}},
-	{"loop, cpu thread, stamps off, burst 64", whole, 64, SPW_EXEC_CPU, false, {0}},
-	{"loop, cpu thread, stamps on, burst 64", whole, 64, SPW_EXEC_CPU, true, {0}},
+	ALONE("net_null: rte_eth_rx_burst + free", eth_null),
+	ALONE("null port alone: rx + release", port_alone),
+	WHOLE("inline", SPW_EXEC_INLINE, 32),
+	WHOLE("inline", SPW_EXEC_INLINE, 64),
+	WHOLE("cpu thread", SPW_EXEC_CPU, 32),
+	WHOLE("cpu thread", SPW_EXEC_CPU, 64),
 };
 
 static int eth_open(struct loop *loop)
@@ -160,21 +169,40 @@ static int eth_open(struct loop *loop)
 	return 0;
 }
 
-static int loop_open(struct loop *loop)
+static int port_open(struct loop *loop, const char *text, uint16_t index, struct spw_port **port_out)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * 2048, .numa_node = -1};
 	struct spw_port_queue_conf qc = {.pool = &loop->pool, .numa_node = -1, .profile = "latency"};
 	struct spw_port_spec spec;
 	int rc;
 
-	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
-	if ((rc = eth_open(loop)) < 0 || (rc = spw_port_spec_parse("null:size=64", &spec)) < 0 ||
-	    (rc = spw_port_open(&spec, 0, 1, &loop->port)) < 0 || (rc = spw_region_alloc(&req, &loop->region)) < 0 ||
-	    (rc = spw_pool_init(&loop->pool, &loop->region, 0, 2048, SLOTS)) < 0 ||
-	    (rc = spw_port_region_attach(loop->port, &loop->region)) < 0 ||
-	    (rc = spw_port_queue_setup(loop->port, 0, &qc)) < 0 || (rc = spw_handler_open("null", &loop->handler)) < 0)
+	if ((rc = spw_port_spec_parse(text, &spec)) < 0 || (rc = spw_port_open(&spec, index, 1, port_out)) < 0 ||
+	    (rc = spw_port_region_attach(*port_out, &loop->region)) < 0 ||
+	    (rc = spw_port_queue_setup(*port_out, 0, &qc)) < 0)
 		return rc;
-	return spw_port_start(loop->port);
+	return spw_port_start(*port_out);
+}
+
+static int loop_open(struct loop *loop)
+{
+	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * 2048, .numa_node = -1};
+	int rc;
+
+	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
+	if ((rc = eth_open(loop)) < 0 || (rc = spw_region_alloc(&req, &loop->region)) < 0 ||
+	    (rc = spw_pool_init(&loop->pool, &loop->region, 0, 2048, SLOTS)) < 0 ||
+	    (rc = port_open(loop, "null:size=64", 0, &loop->port)) < 0 ||
+	    (rc = port_open(loop, "null:size=64,stamps=1", 1, &loop->stamping)) < 0)
+		return rc;
+	return spw_handler_open("null", &loop->handler);
+}
+
+static void loop_close(struct loop *loop)
+{
+	spw_port_stop(loop->port);
+	spw_port_stop(loop->stamping);
+	spw_port_close(loop->port);
+	spw_port_close(loop->stamping);
+	spw_region_free(&loop->region);
 }
 
 int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out)
@@ -205,8 +233,6 @@ int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out)
 	for (size_t i = 0; i < SPW_ARRAY_CNT(loop_cases); i++)
 		if (loop_cases[i].kind != SPW_EXEC_CPU || loop.exec_cpu >= 0)
 			spw_bench_add(out, loop_cases[i].name, "cost", "ticks/frame", loop_cases[i].value, ROUNDS);
-	spw_port_stop(loop.port);
-	spw_port_close(loop.port);
-	spw_region_free(&loop.region);
+	loop_close(&loop);
 	return rte_eal_cleanup() ? 2 : 0;
 }

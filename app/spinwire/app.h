@@ -36,12 +36,11 @@ struct app_lcore {
 
 struct app_capture;
 
-/* A port's clock in terms of the CPU's. */
-struct app_nic {
+/* A foreign clock in terms of the CPU's. */
+struct app_clock {
 	struct spw_clock_fit fit;
-	struct spw_clock_box clock;
-	bool on;                /* the port has a clock, and it was read */
-	uint64_t failed_cnt;    /* readings that failed since */
+	struct spw_clock_box box;
+	bool on; /* a port's: it has one, and it could be read */
 };
 
 struct app {
@@ -65,10 +64,9 @@ struct app {
 	struct spw_region region[SPW_REGION_MAX]; /* one per NUMA node that runs a queue; index is the region's id */
 	uint32_t region_cnt;
 
+	struct app_clock nic_clock[SPW_PORT_MAX];
+	struct app_clock exec_clock;
 	struct app_capture *capture;              /* NULL: off */
-	struct app_nic nic[SPW_PORT_MAX];
-	struct spw_clock_fit exec_fit;
-	struct spw_clock_box exec_clock;
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signal_seen;                          /* SIGINT or SIGTERM, by its handler */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);

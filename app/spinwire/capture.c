@@ -139,8 +139,8 @@ static void renew_wall(struct app_capture *cap)
 static void renew_nics(struct app_capture *cap)
 {
 	for (uint32_t p = 0; p < cap->app->port_cnt; p++)
-		if (cap->app->nic[p].on)
-			spw_clock_box_get(&cap->app->nic[p].clock, &cap->nic[p]);
+		if (cap->app->nic_clock[p].on)
+			spw_clock_box_get(&cap->app->nic_clock[p].box, &cap->nic[p]);
 	cap->nic_due_tsc = spw_tsc_now() + spw_tsc_from_ns(&cap->app->tsc, NIC_MAP_NS);
 }
 
@@ -258,7 +258,7 @@ static int queue_open(struct app_capture *cap, struct app_lcore *lc)
 	cq->snap_bytes = snap;
 	cq->pool = &lc->pool;
 	cq->port = lc->port;
-	cq->nic_clock = cap->app->nic[lc->port].on;
+	cq->nic_clock = cap->app->nic_clock[lc->port].on;
 	snprintf(name, sizeof(name), "%s queue %u", port->name, lc->queue);
 	rc = spw_pcapng_interface(cap->file, SPW_PCAPNG_ETHERNET, snap, name,
 				  cq->nic_clock ? "stamps: the NIC's, where a frame has one" : "stamps: when the burst was polled");

@@ -12,39 +12,38 @@
 #define WANDER_PPB  100u
 #define FIRST_PAIRS 8u
 
+static void pair_add(const struct app *app, struct app_clock *clock, uint64_t other, uint64_t tsc, uint64_t unc_ns)
+{
+	struct spw_clock_pair pair = {other, tsc, spw_tsc_from_ns(&app->tsc, unc_ns)};
+
+	if (spw_clock_fit_add(&clock->fit, &pair))
+		spw_clock_box_put(&clock->box, &clock->fit.map);
+}
+
 static int pair_exec(struct app *app)
 {
-	struct spw_clock_pair pair;
-	uint64_t unc_ns;
-	int rc = spw_exec_pair_clock(app->exec, &pair.other, &pair.ref, &unc_ns);
+	uint64_t other, tsc, unc_ns;
+	int rc = spw_exec_pair_clock(app->exec, &other, &tsc, &unc_ns);
 
-	if (rc < 0)
-		return rc;
-	pair.unc = spw_tsc_from_ns(&app->tsc, unc_ns);
-	if (spw_clock_fit_add(&app->exec_fit, &pair))
-		spw_clock_box_put(&app->exec_clock, &app->exec_fit.map);
-	return 0;
+	if (rc == 0)
+		pair_add(app, &app->exec_clock, other, tsc, unc_ns);
+	return rc;
 }
 
 static int pair_port(struct app *app, uint32_t p)
 {
-	struct app_nic *nic = &app->nic[p];
-	struct spw_clock_pair pair;
-	uint64_t unc_ns;
-	int rc = spw_port_pair_clock(app->port[p], &pair.other, &pair.ref, &unc_ns);
+	uint64_t other, tsc, unc_ns;
+	int rc = spw_port_pair_clock(app->port[p], &other, &tsc, &unc_ns);
 
-	if (rc < 0)
-		return rc;
-	pair.unc = spw_tsc_from_ns(&app->tsc, unc_ns);
-	if (spw_clock_fit_add(&nic->fit, &pair))
-		spw_clock_box_put(&nic->clock, &nic->fit.map);
-	return 0;
+	if (rc == 0)
+		pair_add(app, &app->nic_clock[p], other, tsc, unc_ns);
+	return rc;
 }
 
 /* A port whose clock cannot be read after all goes on without its stamps. */
 static int open_port(struct app *app, uint32_t p)
 {
-	struct app_nic *nic = &app->nic[p];
+	struct app_clock *nic = &app->nic_clock[p];
 	uint64_t hz = app->port[p]->caps.nic_clock_hz;
 	int rc;
 
@@ -69,15 +68,15 @@ int app_clocks_open(struct app *app)
 		rc = open_port(app, p);
 	if (rc < 0 || app->exec_kind < SPW_EXEC_CUDA_PERSISTENT)
 		return rc;
-	rc = spw_clock_fit_init(&app->exec_fit, spw_exec_clock_hz(app->exec), app->tsc.hz, NOMINAL_PPB, WANDER_PPB);
+	rc = spw_clock_fit_init(&app->exec_clock.fit, spw_exec_clock_hz(app->exec), app->tsc.hz, NOMINAL_PPB, WANDER_PPB);
 	return rc < 0 ? rc : pair_exec(app);
 }
 
 void app_clocks_pair(struct app *app)
 {
 	for (uint32_t p = 0; p < app->port_cnt; p++)
-		if (app->nic[p].on && pair_port(app, p) < 0)
-			app->nic[p].failed_cnt++;
+		if (app->nic_clock[p].on)
+			pair_port(app, p);
 	if (app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT)
 		pair_exec(app);
 }

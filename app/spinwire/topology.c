@@ -136,7 +136,7 @@ static int queues_open(struct app *app)
 
 #define CPU_STAMP_NS 250         /* a thread may read the counter before the cache line that told it to has come */
 
-static enum spw_cause_exec slow_exec(enum spw_exec_kind kind)
+static enum spw_cause_exec exec_way(enum spw_exec_kind kind)
 {
 	switch (kind) {
 	case SPW_EXEC_INLINE:
@@ -166,13 +166,13 @@ static int pipes_open(struct app *app)
 			.can_tx = port->caps.can_tx,
 			.record = app->conf.run.stamps,
 			.exec_has_clock = app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT,
-			.exec_clock = &app->exec_clock,
-			.nic_stamps = app->nic[lc->port].on,
-			.nic_clock = &app->nic[lc->port].clock,
+			.exec_clock = &app->exec_clock.box,
+			.nic_stamps = app->nic_clock[lc->port].on,
+			.nic_clock = &app->nic_clock[lc->port].box,
 			.slow_tsc = spw_tsc_from_ns(&app->tsc, app->conf.run.slow_ns),
 			.slow_wait_tsc = spw_tsc_from_ns(&app->tsc, SLOW_WAIT_NS),
 			.exec_unc_tsc = app->exec_kind == SPW_EXEC_CPU ? spw_tsc_from_ns(&app->tsc, CPU_STAMP_NS) : 0,
-			.slow_exec = slow_exec(app->exec_kind),
+			.exec_way = exec_way(app->exec_kind),
 			.lcore = (uint16_t)lc->lcore_id,
 			.queue_idx = lc->queue,
 			.frames_max = app->conf.run.frames,

@@ -100,6 +100,7 @@ struct spw_gring_batch {
 	uint64_t seq;             /* number of the batch since start */
 	uint32_t cnt;             /* frames, 1 .. 64 */
 	uint32_t ahead;           /* set by the pipe: batches in the executor when it was pushed */
+	uint64_t exec_busy;       /* set by the pipe: what batches settled by then had taken, executor clock */
 	uint64_t polled_tsc;      /* set by the pipe: rx_burst returned */
 	uint64_t since_tsc, empty_tsc, before, turn_tsc; /* set by the pipe: what its poll noted (rec/spw_rec.h) */
 	uint64_t pushed_tsc;      /* set by the pipe: push returned */

@@ -58,6 +58,12 @@ SPW_INLINE void spw_hist_record(struct spw_hist *hist, uint64_t value, uint64_t 
 	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
 }
 
+/* Purpose: counts value once, where the caller keeps max_value itself. Shape: value 0 .. SPW_HIST_VALUE_MAX. Thread: owner. */
+SPW_INLINE void spw_hist_bump(struct spw_hist *hist, uint64_t value)
+{
+	spw_thr_count(&hist->count[spw_hist_bucket(value)], 1);
+}
+
 /* Purpose: the corrected record against coordinated omission. A source that should have sent one every `interval` and was
  *          held up for `value` owes the values value - interval, value - 2 * interval ... >= interval: they are counted too.
  * Shape:   interval 0: no correction. Cost: value / interval records, at most one per bucket touched; not for the data

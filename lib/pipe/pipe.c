@@ -57,6 +57,8 @@ SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 	X(rec, SPW_REC_ON)                                                                                             \
 	X(rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                                                                   \
 	X(rec_nic, SPW_REC_ON | PIPE_NIC_STAMPS)                                                                       \
+	X(rec_inline, SPW_REC_ON | SPW_REC_INLINE)                                                                     \
+	X(rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS)                                               \
 	X(rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS)
 
 #define X(name, flags)                                                                                                 \
@@ -87,6 +89,7 @@ static void pipe_choose(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 
 	if (conf->record)
 		flags = SPW_REC_ON | (conf->exec_has_clock ? SPW_REC_EXEC_CLOCK : 0) |
+			(conf->exec_way == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0) |
 			(conf->nic_stamps ? PIPE_NIC_STAMPS : 0);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(pipe_variant); i++) {
 		if (pipe_variant[i].flags == flags) {
@@ -105,9 +108,10 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	memset(pipe, 0, offsetof(struct spw_pipe, rec));
 	spw_rec_init(&pipe->rec);
 	if (conf->record && conf->slow_tsc)
-		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc, conf->ring->kick != NULL);
+		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc,
+				   conf->exec_way == SPW_CAUSE_EXEC_INLINE || conf->exec_way == SPW_CAUSE_EXEC_LAUNCHED);
 	pipe->rec.exec_map.unc = pipe->rec.exec_unc = conf->exec_unc_tsc;
-	pipe->slow.exec = conf->slow_exec;
+	pipe->slow.exec = conf->exec_way;
 	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;
 	pipe->slow.lcore = conf->lcore;
 	pipe->slow.queue = conf->queue_idx;

@@ -89,10 +89,13 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe, struc
 	}
 	spw_ledger_add(&pipe->ledger.pushed_batches, 1);
 	spw_ledger_add(&pipe->ledger.pushed_frames, batch->cnt);
-	if (flags & SPW_REC_ON)
+	if (flags & SPW_REC_ON) {
 		batch->ahead = (uint32_t)(pipe->ring->head_seq - pipe->ring->tail_seq);
+		batch->exec_busy = pipe->exec_busy;
+	}
 	spw_gring_push(pipe->ring, batch);
-	batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
+	if (!(flags & SPW_REC_INLINE))
+		batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
 }
 
 SPW_INLINE struct spw_gring_batch *pipe_reap(const unsigned int flags, struct spw_pipe *pipe)
@@ -101,7 +104,11 @@ SPW_INLINE struct spw_gring_batch *pipe_reap(const unsigned int flags, struct sp
 
 	if (!batch)
 		return NULL;
-	batch->reaped_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_reap);
+	if (flags & SPW_REC_INLINE)
+		batch->pushed_tsc = batch->reaped_tsc =
+			spw_rec_mark_at(flags, &pipe->rec, SPW_REGIME_push, batch->exec_end);
+	else
+		batch->reaped_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_reap);
 	if ((flags & SPW_REC_ON) && spw_unlikely(batch->reaped_tsc - batch->since_tsc > pipe->rec.cold_tsc))
 		pipe_slow_ident(pipe, batch);
 	spw_ledger_add(&pipe->ledger.reaped_batches, 1);
@@ -178,10 +185,12 @@ SPW_INLINE void pipe_record(const unsigned int flags, struct spw_pipe *pipe, con
 
 	if (spw_unlikely(spw_rec_batch(flags, &pipe->rec, &at, batch->cnt)))
 		pipe_slow_take(flags, pipe, batch, &at, sent_tx);
+	if (flags & SPW_REC_ON) {
+		pipe->exec_busy += batch->exec_end - batch->exec_start;
+		pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
+	}
 	if (flags & PIPE_NIC_STAMPS)
-		for (uint32_t i = 0; i < batch->cnt; i++)
-			if (batch->desc[i].flags & SPW_DESC_NIC_STAMP)
-				spw_rec_nic(&pipe->rec, batch->desc[i].nic_stamp, &at);
+		spw_rec_nic(&pipe->rec, batch->desc, batch->cnt, &at);
 }
 
 /* The turn ends. A turn that neither polled nor reaped anything was idle: its one clock reading is here. */

@@ -24,6 +24,26 @@ void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 
 /* ---- the port ----------------------------------------------------------------------------------------- */
 
+static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+{
+	uint64_t from = SPW_MAX(a_from, b_from), to = SPW_MIN(a_to, b_to);
+
+	return to > from ? to - from : 0;
+}
+
+/* Dry times that lie closer together than they are long become one stretch. */
+static void dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
+{
+	struct spw_pipe_dry *last = &slow->dry[slow->dry_cnt % SPW_PIPE_DRY_CNT];
+
+	if (from > last->to + (last->to - last->from)) {
+		last = &slow->dry[++slow->dry_cnt % SPW_PIPE_DRY_CNT];
+		*last = (struct spw_pipe_dry){.from = from};
+	}
+	last->to = to;
+	last->dry += to - from;
+}
+
 /* An empty pool is known from look to look. */
 void pipe_slow_dry(struct spw_pipe *pipe)
 {
@@ -34,20 +54,23 @@ void pipe_slow_dry(struct spw_pipe *pipe)
 		return;
 	now = pipe->rec.last_tsc;
 	cnt = *pipe->queue->no_slot;
-	if (cnt != slow->no_slot_seen) {
-		if (slow->dry_to != slow->dry_look)
-			slow->dry_from = slow->dry_look;
-		slow->dry_to = now;
-		slow->no_slot_seen = cnt;
-	}
+	if (cnt != slow->no_slot_seen && now > slow->dry_look)
+		dry_add(slow, slow->dry_look, now);
+	slow->no_slot_seen = cnt;
 	slow->dry_look = now;
 }
 
-static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+static uint64_t dry_in(const struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
 {
-	uint64_t from = SPW_MAX(a_from, b_from), to = SPW_MIN(a_to, b_to);
+	uint64_t sum = 0;
 
-	return to > from ? to - from : 0;
+	for (uint32_t i = 0; i < SPW_PIPE_DRY_CNT; i++) {
+		const struct spw_pipe_dry *d = &slow->dry[i];
+		uint64_t both = overlap(d->from, d->to, from, to);
+
+		sum += both ? (uint64_t)((double)both * (double)d->dry / (double)(d->to - d->from)) : 0;
+	}
+	return sum;
 }
 
 /* ---- the ring ------------------------------------------------------------------------------------------- */
@@ -57,42 +80,20 @@ static uint64_t to_tsc(const unsigned int flags, const struct spw_pipe *pipe, ui
 	return flags & SPW_REC_EXEC_CLOCK ? spw_clock_map_ref(&pipe->rec.exec_map, exec_stamp) : exec_stamp;
 }
 
-/* The record of an earlier batch, as long as the ring has not used its place again. */
-static const struct spw_gring_batch *earlier(const struct spw_gring *ring, uint64_t seq)
+/* How long the units were busy with batches that were in the executor before this one, each with its share. */
+static uint64_t ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 {
-	const struct spw_gring_batch *batch = &ring->batch[seq & ring->batch_mask];
+	uint64_t busy = (pipe->exec_busy - batch->exec_busy) / pipe->ring->unit_cnt;
 
-	return batch->seq == seq && batch->cnt ? batch : NULL;
-}
-
-/* How long the unit that did this batch was busy with earlier ones after this one had been pushed. */
-static uint64_t ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_gring_batch *batch,
-			 const struct spw_rec_stamps *at)
-{
-	const struct spw_gring *ring = pipe->ring;
-	const struct spw_gring_batch *e = batch;
-	uint64_t sum = 0;
-
-	while (e && e->seq >= ring->unit_cnt && (e = earlier(ring, e->seq - ring->unit_cnt))) {
-		uint64_t end = to_tsc(flags, pipe, e->exec_end);
-
-		if (end <= at->pushed)
-			break;
-		sum += overlap(to_tsc(flags, pipe, e->exec_start), end, at->pushed, at->exec_start);
-	}
-	return sum;
+	return to_tsc(flags, pipe, batch->exec_start + busy) - to_tsc(flags, pipe, batch->exec_start);
 }
 
 /* How long this batch, finished, waited for an earlier one to finish. */
-static uint64_t reap_ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_gring_batch *batch,
-			      const struct spw_rec_stamps *at)
+static uint64_t reap_ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_rec_stamps *at)
 {
-	const struct spw_gring_batch *e = batch;
-	uint64_t last = at->exec_end;
+	uint64_t last = SPW_MIN(to_tsc(flags, pipe, pipe->exec_last_end), at->reaped);
 
-	while (e && e->seq && (e = earlier(pipe->ring, e->seq - 1)) && e->reaped_tsc > at->exec_end)
-		last = SPW_MAX(last, to_tsc(flags, pipe, e->exec_end));
-	return SPW_MIN(last, at->reaped) - at->exec_end;
+	return last > at->exec_end ? last - at->exec_end : 0;
 }
 
 /* ---- the batch ------------------------------------------------------------------------------------------ */
@@ -136,9 +137,9 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe, const struc
 	slow->ident_known = ps->ident_known && ps->ident_seq == batch->seq;
 	slow->ident = ps->ident;
 	pipe_slow_dry(pipe);
-	slow->facts.dry = overlap(ps->dry_from, ps->dry_to, at->since, at->polled);
-	slow->facts.ahead = ahead_of(flags, pipe, batch, at);
-	slow->facts.reap_ahead = reap_ahead_of(flags, pipe, batch, at);
+	slow->facts.dry = dry_in(ps, at->since, at->polled);
+	slow->facts.ahead = ahead_of(flags, pipe, batch);
+	slow->facts.reap_ahead = reap_ahead_of(flags, pipe, at);
 	slow->facts.sent_tx = sent_tx;
 	slow->facts.exec = ps->exec;
 }

@@ -36,13 +36,13 @@ struct spw_pipe_conf {
 	uint16_t burst;                /* frames per poll at most, 1 .. SPW_BURST_MAX */
 	bool can_tx;                   /* false: what should be echoed is dropped, tx_down */
 	bool record;                   /* stamps, stages and regimes; false leaves no trace of them in the loop */
+	enum spw_cause_exec exec_way;  /* how that executor comes to its work */
 	bool exec_has_clock;           /* executor stamps are not CPU ticks: translated by the map in exec_clock */
 	bool nic_stamps;               /* frames carry NIC stamps: translated by the map in nic_clock */
 	struct spw_clock_box *exec_clock, *nic_clock; /* NULL: the CPU's own */
 	uint64_t exec_unc_tsc;         /* how early an executor on the CPU's own clock may stamp: readings are not ordered */
 	uint64_t slow_tsc;             /* frames above it get a cause; 0: none does */
 	uint64_t slow_wait_tsc;        /* a slow batch is judged so much later, when its executor can have told of a pause */
-	enum spw_cause_exec slow_exec; /* what kind of executor that is */
 	uint16_t lcore, queue_idx;     /* for the list of the worst */
 	uint64_t frames_max;           /* leaves run after that many frames; 0: never */
 	uint64_t drain_tsc;            /* longest wait for the executor at the end, ticks */
@@ -57,6 +57,13 @@ struct spw_pipe_events {
 	struct spw_port_event event[SPW_PIPE_EVENT_CNT];
 };
 
+#define SPW_PIPE_DRY_CNT 8u /* a power of 2 */
+
+/* A stretch of time in which the port kept running out of slots, ticks. */
+struct spw_pipe_dry {
+	uint64_t from, to, dry;
+};
+
 /* What the pipe keeps for the description of slow frames; all of it cold. */
 struct spw_pipe_slow {
 	const struct spw_pool *frames;    /* NULL: the host may not read them */
@@ -66,7 +73,9 @@ struct spw_pipe_slow {
 	uint64_t ident_seq;
 	bool ident_known;
 	uint64_t no_slot_seen;            /* the port's counter at the last look */
-	uint64_t dry_look, dry_from, dry_to;
+	uint64_t dry_look;
+	struct spw_pipe_dry dry[SPW_PIPE_DRY_CNT];
+	uint32_t dry_cnt;
 	uint64_t relaunch_tsc[2];         /* written by the control thread: the resident kernel was launched again between */
 };
 
@@ -87,6 +96,8 @@ struct spw_pipe {
 	void (*drain_turn)(struct spw_pipe *pipe);
 	struct spw_clock_box *exec_clock, *nic_clock;
 	uint64_t drain_tsc;
+	uint64_t exec_busy;     /* sum of all settled batches' execution, executor clock */
+	uint64_t exec_last_end; /* the latest end among them */
 	/* written by the owner, sampled by others */
 	struct spw_ledger_lcore ledger;
 	uint64_t bad[SPW_BAD_CNT] SPW_ALIGNED(2 * SPW_CACHE_LINE); /* by the executor's reasons, summed at reap */

@@ -16,6 +16,10 @@ static const struct spw_port_driver *const driver_table[] = {
 	&port_mlx5_driver,
 #endif
 	&port_null_driver,
+#ifdef SPW_HAVE_RDMA
+	&port_verbs_driver,
+#endif
+	&port_fault_driver,
 };
 
 const struct spw_port_driver *port_driver_find(const char *name)

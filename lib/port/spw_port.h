@@ -99,7 +99,8 @@ enum spw_port_drop {
 	X(link_down, "times the link went down")                                                                       \
 	X(peer_gone, "RDMA peers lost")                                                                                \
 	X(protocol, "peers or frames that broke the protocol")                                                         \
-	X(refused, "RDMA connections that were refused, or failed before they were up")
+	X(refused, "RDMA connections that were refused, or failed before they were up")                                \
+	X(no_credit, "messages not sent: the peer was down, or had granted no room for them")
 
 enum spw_port_err {
 #define X(name, text) SPW_PORT_ERR_##name,

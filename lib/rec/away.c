@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Was this thread's core taken? Linux tells without a system call: each thread shares a small struct with the kernel for
- * restartable sequences (rseq(2), registered by glibc 2.35 and later). A thread that is inside such a sequence names it
- * in rseq_cs; when the kernel switches the thread out, or delivers a signal, and finds it outside of the sequence named
- * there, it clears the word. So a word that names a sequence which is never executed is a trap: cleared means "you were
- * switched out". An interrupt alone does not clear it, nor does a hypervisor that takes the virtual CPU.
+ * Was this thread's core taken, and for how long? Linux tells the first without a system call: each thread shares a small
+ * struct with the kernel for restartable sequences (rseq(2), registered by glibc 2.35 and later). A thread that is inside
+ * such a sequence names it in rseq_cs; when the kernel switches the thread out, or delivers a signal, and finds it outside
+ * of the sequence named there, it clears the word. So a word that names a sequence which is never executed is a trap:
+ * cleared means "you were switched out". An interrupt alone does not clear it, nor does a hypervisor that takes the
+ * virtual CPU. Only then is the kernel asked for the thread's CPU time: what passed without it was spent off the core.
  *
  * Source: linux/rseq.h, on rseq_cs: "Can be set to NULL by the kernel ... when [it] detects that it is preempting or
  * delivering a signal outside of the range targeted by the rseq_cs"; its abort address must follow RSEQ_SIG.
  */
+#include <time.h>
+
 #include "rec/rec_impl.h"
+
+/* ---- the trap --------------------------------------------------------------------------------------- */
 
 #if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
@@ -23,49 +28,74 @@ static const struct rseq_cs trap = {
         .abort_ip = (uintptr_t)&signature[1],
 };
 
+static uint64_t *trap_word(void)
+{
+	char *self = (char *)__builtin_thread_pointer() + __rseq_offset;
+
+	return __rseq_size ? (uint64_t *)(self + offsetof(struct rseq, rseq_cs)) : NULL;
+}
+
 static uint64_t trap_value(void)
 {
 	return (uint64_t)(uintptr_t)&trap;
 }
-
-uint64_t *rec_away_set(void)
-{
-	struct rseq *self = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
-	uint64_t *word = (uint64_t *)((char *)self + offsetof(struct rseq, rseq_cs));
-
-	if (__rseq_size == 0)
-		return NULL;
-	spw_thr_store_rel(word, trap_value());
-	return word;
-}
-
-bool rec_away_look(uint64_t *word)
-{
-	if (spw_likely(spw_thr_load_rlx(word) == trap_value()))
-		return false;
-	spw_thr_store_rlx(word, trap_value());
-	return true;
-}
-
-void rec_away_clear(uint64_t *word)
-{
-	if (word)
-		spw_thr_store_rlx(word, 0);
-}
 #else
-uint64_t *rec_away_set(void)
+static uint64_t *trap_word(void)
 {
 	return NULL;
 }
 
-bool rec_away_look(uint64_t *word)
+static uint64_t trap_value(void)
 {
-	(void)word;
-	return false;
-}
-
-void rec_away_clear(uint64_t *word)
-{
-	(void)word;
+	return 0;
 }
 #endif
+
+/* ---- time off the core -------------------------------------------------------------------------------- */
+
+static uint64_t clock_ns(clockid_t id)
+{
+	struct timespec ts = {0};
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* What has passed on the wall and not on the thread's own clock since the base; the base moves to now. */
+static uint64_t off_core(struct spw_rec_away *away, uint64_t now)
+{
+	uint64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), wall = clock_ns(CLOCK_MONOTONIC_RAW);
+	uint64_t wall_ns = wall - away->base_wall_ns, cpu_ns = cpu - away->base_cpu_ns;
+	uint64_t ticks = now - away->base_tsc, off_ns = wall_ns > cpu_ns ? wall_ns - cpu_ns : 0;
+
+	away->base_tsc = now;
+	away->base_wall_ns = wall;
+	away->base_cpu_ns = cpu;
+	return wall_ns ? (uint64_t)((double)ticks * (double)off_ns / (double)wall_ns) : 0;
+}
+
+void rec_away_begin(struct spw_rec_away *away)
+{
+	*away = (struct spw_rec_away){.word = trap_word()};
+	off_core(away, spw_tsc_now());
+	if (away->word)
+		spw_thr_store_rel(away->word, trap_value());
+}
+
+void rec_away_end(struct spw_rec_away *away)
+{
+	if (away->word)
+		spw_thr_store_rlx(away->word, 0);
+}
+
+bool rec_away_look(struct spw_rec_away *away, uint64_t now, uint64_t *ticks_out)
+{
+	if (away->word) {
+		if (spw_thr_load_rlx(away->word) == trap_value())
+			return false;
+		spw_thr_store_rlx(away->word, trap_value());
+		spw_thr_count(&away->cnt, 1);
+	}
+	*ticks_out = off_core(away, now);
+	return true;
+}

@@ -49,20 +49,21 @@ void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_ts
 
 void spw_rec_begin(struct spw_rec *rec)
 {
-	uint64_t now = spw_tsc_now();
+	uint64_t now;
 
-	rec->away_word = rec_away_set();
+	rec_away_begin(&rec->away);
+	now = spw_tsc_now();
 	spw_thr_store_rlx(&rec->start_tsc, now);
 	spw_thr_store_rlx(&rec->last_tsc, now);
 	rec->turn_start_tsc = now;
 	rec->empty_tsc = now;
-	rec->gap[0] = (struct spw_rec_gap){0, now, SPW_REGIME_idle_poll, SPW_HOLD_LOST}; /* nobody polled before */
+	rec->gap[0] = (struct spw_rec_gap){0, now, now, SPW_REGIME_idle_poll, SPW_HOLD_LOST}; /* nobody polled before */
 	rec->gap_cnt = 1;
 }
 
 void spw_rec_end(struct spw_rec *rec)
 {
-	rec_away_clear(rec->away_word);
+	rec_away_end(&rec->away);
 }
 
 static void clock_renew(struct spw_clock_box *box, struct spw_clock_map *map, uint64_t *unc,
@@ -85,8 +86,10 @@ void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
 
 void spw_rec_flip(struct spw_rec *rec)
 {
-	if (rec->away_word && rec_away_look(rec->away_word))
-		spw_thr_count(&rec->away_cnt, 1);
+	uint64_t off;
+
+	if (rec->away.word)
+		rec_away_look(&rec->away, rec->last_tsc, &off); /* small losses: later gaps count from here */
 	rec->bank = &rec->bank_of[spw_hist_flip_obey(&rec->flip)];
 }
 
@@ -106,4 +109,16 @@ void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by)
 {
 	if (by > rec->nic_unc)
 		spw_thr_count(&rec->defects[SPW_STAGE_nic_polled], 1);
+}
+
+/* A longest so far, or beyond the last bucket: the plain way. */
+void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, uint32_t cnt, const struct spw_rec_stamps *at)
+{
+	struct spw_hist *stage = rec->bank->stage;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		spw_hist_record(&stage[SPW_STAGE_nic_polled], wait[i], 1);
+		spw_hist_record(&stage[SPW_STAGE_nic_start], wait[i] + at->exec_start - at->polled, 1);
+		spw_hist_record(&stage[SPW_STAGE_nic_sent], wait[i] + at->sent - at->polled, 1);
+	}
 }

@@ -12,12 +12,11 @@
  *          longer one. */
 void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_rec_slow *one);
 
-/* Purpose: sets a trap for whoever takes this thread's core. Returns: the word that the kernel will clear, NULL where it
- *          offers none. Thread: owner. */
-uint64_t *rec_away_set(void);
-/* Purpose: whether the core was taken since the trap was set; sets it again. Shape: word not NULL. Thread: owner. */
-bool rec_away_look(uint64_t *word);
-/* NULL is fine. Thread: owner. */
-void rec_away_clear(uint64_t *word);
+/* Purpose: sets the trap for whoever takes this thread's core, and the base that time off the core counts from. Thread: owner. */
+void rec_away_begin(struct spw_rec_away *away);
+void rec_away_end(struct spw_rec_away *away);
+/* Purpose: whether the core was taken since the last look; if so, or if the kernel does not tell, ticks_out is how long
+ *          in all. now: ticks. Thread: owner. Cost: a load; a system call after the core was taken. */
+bool rec_away_look(struct spw_rec_away *away, uint64_t now, uint64_t *ticks_out);
 
 #endif

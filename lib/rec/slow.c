@@ -10,10 +10,8 @@
 /* ---- gaps ----------------------------------------------------------------------------------------- */
 
 /* A step that has nothing to wait for cannot be long by itself: its core was lost, whoever took it. */
-static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime, bool away)
+static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime)
 {
-	if (away)
-		return SPW_HOLD_LOST;
 	switch (regime) {
 	case SPW_REGIME_rx:
 	case SPW_REGIME_housekeeping:
@@ -29,19 +27,25 @@ static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime, 
 	}
 }
 
+static void held_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t ticks)
+{
+	if (!ticks)
+		return;
+	spw_thr_count(&held->cnt[hold], 1);
+	spw_thr_count(&held->sum_tsc[hold], ticks);
+	if (ticks > held->max_tsc[hold])
+		spw_thr_store_rlx(&held->max_tsc[hold], ticks);
+}
+
 void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 {
 	struct spw_rec_gap *gap = &rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT];
-	uint64_t took = now - rec->last_tsc;
-	bool away = rec->away_word && rec_away_look(rec->away_word);
+	uint64_t took = now - rec->last_tsc, off = 0;
 
-	*gap = (struct spw_rec_gap){rec->last_tsc, now, regime, hold_of(rec, regime, away)};
-	if (away)
-		spw_thr_count(&rec->away_cnt, 1);
-	spw_thr_count(&rec->held.cnt[gap->hold], 1);
-	spw_thr_count(&rec->held.sum_tsc[gap->hold], took);
-	if (took > rec->held.max_tsc[gap->hold])
-		spw_thr_store_rlx(&rec->held.max_tsc[gap->hold], took);
+	rec_away_look(&rec->away, now, &off);
+	*gap = (struct spw_rec_gap){rec->last_tsc, now, SPW_MIN(off, took), regime, hold_of(rec, regime)};
+	held_add(&rec->held, SPW_HOLD_LOST, gap->lost);
+	held_add(&rec->held, gap->hold, took - gap->lost);
 	if (!rec->behind_tsc)
 		rec->behind_tsc = gap->from;
 	rec->behind_len_tsc = now - rec->behind_tsc;
@@ -67,6 +71,15 @@ static uint64_t overlap(uint64_t from, uint64_t to, const struct spw_rec_gap *ga
 	uint64_t low = SPW_MAX(from, gap->from), high = SPW_MIN(to, gap->to);
 
 	return high > low ? high - low : 0;
+}
+
+/* Where in a gap the core was lost is not known: each part gets its share. */
+static void gap_share(const struct spw_rec_gap *gap, uint64_t ticks, uint64_t held[SPW_HOLD_CNT])
+{
+	uint64_t lost = ticks ? (uint64_t)((double)ticks * (double)gap->lost / (double)(gap->to - gap->from)) : 0;
+
+	held[SPW_HOLD_LOST] += lost;
+	held[gap->hold] += ticks - lost;
 }
 
 /* ---- description ------------------------------------------------------------------------------------ */
@@ -96,7 +109,7 @@ struct spw_rec_slow *spw_rec_slow_new(struct spw_rec *rec, const struct spw_rec_
 		if (gap->to <= at->since)
 			break;
 		for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++)
-			facts->held[p][gap->hold] += overlap(edge[p], edge[p + 1], gap);
+			gap_share(gap, overlap(edge[p], edge[p + 1], gap), facts->held[p]);
 	}
 	if (poll->empty > at->since)
 		facts->unseen = SPW_MIN(poll->empty, at->polled) - at->since;

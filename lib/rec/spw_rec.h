@@ -7,7 +7,8 @@
  *   NIC stamp ─ polled ─ pushed ─ exec start ─ exec end ─ reaped ─ sent (or recycled)
  *
  * Stamps are ticks; a stamp that ends a stage also ends a regime, so that a turn of the loop that moves a batch through
- * reads the clock four times (after rx, push, reap, and tx or refill) and an idle turn once. A batch of n frames is one
+ * reads the clock four times (after rx, push, reap, and tx or refill) and an idle turn once. Where push itself runs the
+ * batch, the executor's end is the end of push and of reap too, and two readings do. A batch of n frames is one
  * record of weight n per stage; only what starts at a NIC's stamp is one record per frame. Everything is allocated
  * before; a record is a few instructions and no division.
  *
@@ -27,6 +28,7 @@
 #ifndef SPW_REC_H
 #define SPW_REC_H
 
+#include "base/spw_desc.h"
 #include "base/spw_ident.h"
 #include "base/spw_order.h"
 #include "base/spw_types.h"
@@ -43,6 +45,7 @@ extern "C" {
 enum spw_rec_flag {
 	SPW_REC_ON         = 1u << 0, /* regimes and stages; without it every call is nothing */
 	SPW_REC_EXEC_CLOCK = 1u << 1, /* executor stamps come from another clock: translate them */
+	SPW_REC_INLINE     = 1u << 2, /* push runs the batch: its stages pushed_start and end_reaped are nothing */
 };
 
 /* The stamps of one batch, ticks except where said. */
@@ -65,8 +68,9 @@ struct spw_rec_poll {
 /* A step of the loop that took long. */
 struct spw_rec_gap {
 	uint64_t from, to;
+	uint64_t lost;         /* of it, without a core */
 	enum spw_regime regime;
-	enum spw_hold hold;
+	enum spw_hold hold;    /* what the rest is called */
 };
 
 /* A batch kept whole: it was slow, or is among the longest. Its oldest frame speaks for it. */
@@ -113,6 +117,13 @@ struct spw_rec_held {
 	uint64_t cnt[SPW_HOLD_CNT], sum_tsc[SPW_HOLD_CNT], max_tsc[SPW_HOLD_CNT];
 };
 
+/* Whether, and for how long, the owner's core went to somebody else. */
+struct spw_rec_away {
+	uint64_t *word;          /* the kernel clears it when it takes the core; NULL: not known here */
+	uint64_t cnt;            /* times it was found cleared */
+	uint64_t base_tsc, base_wall_ns, base_cpu_ns;
+};
+
 struct spw_rec {
 	/* owner */
 	uint64_t last_tsc;                       /* end of the regime before */
@@ -136,8 +147,7 @@ struct spw_rec {
 	uint64_t slow_tsc;                       /* the threshold */
 	uint64_t wait_tsc;                       /* before a slow batch is judged */
 	bool push_calls;                         /* push runs a handler or calls a driver */
-	uint64_t *away_word;                     /* the kernel clears it when it takes the core; NULL: not known here */
-	uint64_t away_cnt;                       /* times the core was found taken */
+	struct spw_rec_away away;
 	struct spw_rec_held held;
 	struct spw_rec_gap gap[SPW_REC_GAP_CNT];
 	uint64_t gap_cnt;
@@ -168,15 +178,15 @@ void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box, struct 
 void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now) SPW_COLD;
 uint64_t spw_rec_behind(struct spw_rec *rec, bool full, uint64_t now) SPW_COLD;
 
-/* Purpose: the ticks since the last mark belong to regime. Returns: now, the stamp for the batch; 0 without SPW_REC_ON.
- * Thread: owner. Cost: one clock read. */
-SPW_INLINE uint64_t spw_rec_mark(const unsigned int flags, struct spw_rec *rec, enum spw_regime regime)
+/* Purpose: the ticks from the last mark to now, a reading that somebody else has made, belong to regime. Returns: now.
+ * Shape: a reading from before the last mark counts as that mark. Thread: owner. */
+SPW_INLINE uint64_t spw_rec_mark_at(const unsigned int flags, struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 {
-	uint64_t now, took;
+	uint64_t took;
 
 	if (!(flags & SPW_REC_ON))
 		return 0;
-	now = spw_tsc_now();
+	now = SPW_MAX(now, rec->last_tsc);
 	took = now - rec->last_tsc;
 	spw_thr_count(&rec->regime_tsc[regime], took);
 	rec->seen |= 1u << regime;
@@ -184,6 +194,13 @@ SPW_INLINE uint64_t spw_rec_mark(const unsigned int flags, struct spw_rec *rec, 
 		spw_rec_gap_take(rec, regime, now);
 	spw_thr_store_rlx(&rec->last_tsc, now);
 	return now;
+}
+
+/* Purpose: the ticks since the last mark belong to regime. Returns: now, the stamp for the batch; 0 without SPW_REC_ON.
+ * Thread: owner. Cost: one clock read. */
+SPW_INLINE uint64_t spw_rec_mark(const unsigned int flags, struct spw_rec *rec, enum spw_regime regime)
+{
+	return flags & SPW_REC_ON ? spw_rec_mark_at(flags, rec, regime, spw_tsc_now()) : 0;
 }
 
 /* Purpose: a poll brought frames. full: as many as it could bring. Thread: owner. Cost: one clock read. */
@@ -238,9 +255,11 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 		spw_rec_order_keep(rec, at);
 	handed = SPW_MIN(at->pushed, at->exec_start);
 	spw_hist_record(&bank->stage[SPW_STAGE_polled_pushed], handed - at->polled, cnt);
-	spw_hist_record(&bank->stage[SPW_STAGE_pushed_start], at->exec_start - handed, cnt);
+	if (!(flags & SPW_REC_INLINE))
+		spw_hist_record(&bank->stage[SPW_STAGE_pushed_start], at->exec_start - handed, cnt);
 	spw_hist_record(&bank->stage[SPW_STAGE_start_end], at->exec_end - at->exec_start, cnt);
-	spw_hist_record(&bank->stage[SPW_STAGE_end_reaped], at->reaped - at->exec_end, cnt);
+	if (!(flags & SPW_REC_INLINE))
+		spw_hist_record(&bank->stage[SPW_STAGE_end_reaped], at->reaped - at->exec_end, cnt);
 	spw_hist_record(&bank->stage[SPW_STAGE_reaped_sent], at->sent - at->reaped, cnt);
 	spw_hist_record(&bank->stage[SPW_STAGE_polled_sent], at->sent - at->polled, cnt);
 	return spw_unlikely(at->sent - at->since > rec->cold_tsc);
@@ -248,21 +267,42 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 
 /* Private to spw_rec_nic. */
 void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by) SPW_COLD;
+void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, uint32_t cnt, const struct spw_rec_stamps *at) SPW_COLD;
 
-/* Purpose: one frame's way from the NIC's stamp. Shape: at as spw_rec_batch left it. A stamp that lies after polled is
- *          taken as polled, and counted as a defect if by more than the uncertainty. Thread: owner. */
-SPW_INLINE void spw_rec_nic(struct spw_rec *rec, uint64_t nic_stamp, const struct spw_rec_stamps *at)
+/* Purpose: the ways of a batch's frames from their NIC stamps. Shape: 1 .. 64 descriptors; those with SPW_DESC_NIC_STAMP
+ *          count; at as spw_rec_batch left it. A stamp that lies after polled is taken as polled, and counted as a defect
+ *          if by more than the uncertainty. Thread: owner. Cost: three counts a frame. */
+SPW_INLINE void spw_rec_nic(struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt, const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
-	uint64_t nic = spw_clock_map_ref(&rec->nic_map, nic_stamp);
+	uint64_t wait[64], most = 0, start = at->exec_start - at->polled, sent = at->sent - at->polled;
+	uint32_t n = 0;
 
-	if (spw_unlikely((int64_t)(at->polled - nic) < 0)) {
-		spw_rec_nic_ahead(rec, nic - at->polled);
-		nic = at->polled;
+	for (uint32_t i = 0; i < cnt; i++) {
+		int64_t took = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[i].nic_stamp));
+
+		if (!(desc[i].flags & SPW_DESC_NIC_STAMP))
+			continue;
+		if (spw_unlikely(took < 0)) {
+			spw_rec_nic_ahead(rec, (uint64_t)-took);
+			took = 0;
+		}
+		most = SPW_MAX(most, (uint64_t)took);
+		wait[n++] = (uint64_t)took;
 	}
-	spw_hist_record(&stage[SPW_STAGE_nic_polled], at->polled - nic, 1);
-	spw_hist_record(&stage[SPW_STAGE_nic_start], at->exec_start - nic, 1);
-	spw_hist_record(&stage[SPW_STAGE_nic_sent], at->sent - nic, 1);
+	if (spw_unlikely(most + sent > SPW_MIN(stage[SPW_STAGE_nic_sent].max_value, SPW_HIST_VALUE_MAX))) {
+		spw_rec_nic_odd(rec, wait, n, at);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		spw_hist_bump(&stage[SPW_STAGE_nic_polled], wait[i]);
+		spw_hist_bump(&stage[SPW_STAGE_nic_start], wait[i] + start);
+		spw_hist_bump(&stage[SPW_STAGE_nic_sent], wait[i] + sent);
+	}
+	if (spw_unlikely(most > stage[SPW_STAGE_nic_polled].max_value))
+		spw_thr_store_rlx(&stage[SPW_STAGE_nic_polled].max_value, most);
+	if (spw_unlikely(most + start > stage[SPW_STAGE_nic_start].max_value))
+		spw_thr_store_rlx(&stage[SPW_STAGE_nic_start].max_value, most + start);
 }
 
 /* Purpose: a NIC stamp in ticks, not after polled. Thread: owner. */

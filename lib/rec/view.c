@@ -47,8 +47,8 @@ static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
 	view->elapsed_tsc += spw_thr_load_rlx(&rec->last_tsc) - spw_thr_load_rlx(&rec->start_tsc);
 	view->turns += spw_thr_load_rlx(&rec->turns);
 	view->turn_max_tsc = SPW_MAX(view->turn_max_tsc, spw_thr_load_rlx(&rec->turn_max_tsc));
-	view->away_cnt += spw_thr_load_rlx(&rec->away_cnt);
-	view->away_known &= spw_thr_load_rlx(&rec->away_word) != NULL;
+	view->away_cnt += spw_thr_load_rlx(&rec->away.cnt);
+	view->away_known &= spw_thr_load_rlx(&rec->away.word) != NULL;
 	view->exec_unc = SPW_MAX(view->exec_unc, spw_thr_load_rlx(&rec->exec_unc));
 	view->nic_unc = SPW_MAX(view->nic_unc, spw_thr_load_rlx(&rec->nic_unc));
 }

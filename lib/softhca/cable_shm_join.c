@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The shared-memory switch: joining, leaving, and who is alive. Cold code. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -169,6 +170,54 @@ static int take_port(struct cable_shm *s, struct cable_id *id)
 	return 0;
 }
 
+/* ---- files of the dead ------------------------------------------------------------------------------- */
+
+/* With the table's lock: a switch of this version, or one whose maker died before it had a header. */
+static bool is_ours(int fd)
+{
+	struct shm_hdr hdr;
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	if (st.st_size == 0)
+		return true;
+	return st.st_size == (off_t)SHM_FILE_BYTES && pread(fd, &hdr, sizeof(hdr), 0) == (ssize_t)sizeof(hdr) &&
+	       (hdr.magic == 0 || (hdr.magic == SHM_MAGIC && hdr.version == SHM_VERSION));
+}
+
+/* Removes the file if it is a switch that nobody is on. Who opens it at this moment waits for the table's lock, finds it
+ * without a name, and opens anew (open_locked). */
+static void sweep_file(const char *path)
+{
+	struct cable_shm s = {.fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+
+	if (s.fd < 0)
+		return;
+	if (lock_byte(s.fd, F_OFD_SETLK, F_WRLCK, SHM_LOCK_TABLE) == 0 && is_ours(s.fd) && table_alone(&s))
+		unlink(path);
+	close(s.fd);
+}
+
+/* A process that was killed cannot remove its cable; the next one does, on whatever cable. */
+static void sweep(const char *but)
+{
+	char prefix[32], path[sizeof(((struct cable_shm *)0)->path)];
+	DIR *dir = opendir("/dev/shm");
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	snprintf(prefix, sizeof(prefix), "spinwire-%u-", (unsigned)getuid());
+	while ((entry = readdir(dir))) {
+		int n = snprintf(path, sizeof(path), "/dev/shm/%s", entry->d_name);
+
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && (size_t)n < sizeof(path) && strcmp(path, but) != 0)
+			sweep_file(path);
+	}
+	closedir(dir);
+}
+
 int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_out)
 {
 	struct cable_shm *s;
@@ -184,6 +233,7 @@ int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_o
 	s->c.ops = &shm_ops;
 	s->c.trusts = true;
 	snprintf(s->path, sizeof(s->path), "/dev/shm/spinwire-%u-%s", (unsigned)getuid(), name);
+	sweep(s->path);
 	rc = open_locked(s);
 	if (!rc)
 		rc = map_and_check(s);

@@ -127,6 +127,12 @@ static int cmd_status(struct nic_dev *nd, const char *arg)
 	return 0;
 }
 
+static int cmd_objects(struct nic_dev *nd, const char *arg)
+{
+	(void)nd, (void)arg;
+	return 0;
+}
+
 static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 {
 	const struct fault *f = nd->fault;
@@ -142,6 +148,45 @@ static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 		 (unsigned long long)f->hit_cnt[3], (unsigned long long)f->hit_cnt[4]);
 }
 
+/* Numbers of all objects of one table: " cq=1,2". */
+static size_t list_numbers(const struct hca_tbl *t, const char *what, uint32_t (*number)(const void *obj), char *text, size_t bytes)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < t->cap && n < bytes; i++)
+		if (t->slot[i])
+			n += (size_t)snprintf(text + n, bytes - n, "%s%s%s%u", n ? "," : " ", n ? "" : what, n ? "" : "=",
+					      number(t->slot[i]));
+	return SPW_MIN(n, bytes - 1);
+}
+
+static uint32_t cq_number(const void *obj)
+{
+	return ((const struct hca_cq *)obj)->cqn;
+}
+
+static uint32_t qp_number(const void *obj)
+{
+	return ((const struct hca_qp *)obj)->qpn;
+}
+
+static uint32_t mr_number(const void *obj)
+{
+	return ((const struct hca_mr *)obj)->key;
+}
+
+/* "ok cq=1,2 qp=65538 mr=513": what cq-overrun, qp-error and mr-revoke can name. */
+static void objects_text(const struct nic_dev *nd, char *answer, size_t bytes)
+{
+	size_t n = (size_t)snprintf(answer, bytes, "ok");
+
+	n += list_numbers(&nd->dev->cqs, "cq", cq_number, answer + n, bytes - n);
+	n += list_numbers(&nd->dev->qps, "qp", qp_number, answer + n, bytes - n);
+	n += list_numbers(&nd->dev->mrs, "mr", mr_number, answer + n, bytes - n);
+	answer[SPW_MIN(n, bytes - 2)] = '\n';
+	answer[SPW_MIN(n, bytes - 2) + 1] = '\0';
+}
+
 int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t bytes)
 {
 	static const struct {
@@ -151,7 +196,7 @@ int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t byte
 		{"link-down", cmd_link_down}, {"rnr", cmd_rnr},       {"cq-overrun", cmd_cq_overrun},
 		{"qp-error", cmd_qp_error},   {"mr-revoke", cmd_mr_revoke}, {"kill", cmd_kill},
 		{"hold", cmd_hold},           {"release", cmd_release}, {"fault", cmd_fault},
-		{"trace", cmd_trace},         {"status", cmd_status},
+		{"trace", cmd_trace},         {"status", cmd_status},       {"objects", cmd_objects},
 	};
 	const size_t n = strcspn(line, "= \n");
 	char arg[256];
@@ -167,12 +212,19 @@ int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t byte
 		rc = cmds[i].exec(nd, arg);
 		if (rc)
 			snprintf(answer, bytes, "error %s\n", spw_err_text());
+		else if (cmds[i].exec == cmd_objects)
+			objects_text(nd, answer, bytes);
 		else
 			status_text(nd, answer, bytes);
 		return rc;
 	}
 	snprintf(answer, bytes, "error no command \"%.*s\"\n", (int)SPW_MIN(n, (size_t)32), line);
 	return -EINVAL;
+}
+
+int nic_fault_of(struct hca_dev *dev, const char *command)
+{
+	return dev->nic && command ? fault_fail(dev->nic->fault, command) : 0;
 }
 
 void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t answer_bytes)
@@ -199,7 +251,7 @@ static int wait_for(const struct control *c, int fd)
 
 static void serve(struct control *c, int fd)
 {
-	char line[512], answer[512];
+	char line[512], answer[4096];
 	size_t fill = 0;
 
 	while (wait_for(c, fd) == 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -74,6 +75,44 @@ static int set_at(struct fault *f, char *text)
 	return 0;
 }
 
+/* 0: word is of another command, or names no errno. */
+static int fail_of(const char *word, const char *command)
+{
+	const size_t n = strlen(command);
+
+	for (int e = 1; strncmp(word, command, n) == 0 && word[n] == ':' && e < 134; e++) {
+		const char *name = strerrorname_np(e);
+
+		if (name && strncmp(word + n + 1, name, strlen(name)) == 0 && !isalnum(word[n + 1 + strlen(name)]))
+			return e;
+	}
+	return 0;
+}
+
+int fault_fail(const struct fault *f, const char *command)
+{
+	int e = 0;
+
+	for (uint32_t i = 0; i < f->fail_cnt && !e; i++)
+		e = fail_of(f->fail[i], command);
+	return e;
+}
+
+static int set_fail(struct fault *f, const char *text)
+{
+	char command[32] = "";
+
+	if (strcmp(text, "none") == 0) {
+		f->fail_cnt = 0;
+		return 0;
+	}
+	if (f->fail_cnt == FAULT_FAIL_MAX || sscanf(text, "%31[a-z_]", command) != 1 || !fail_of(text, command))
+		return spw_err(EINVAL, "fault fail=%s: say fail=COMMAND:ERRNO, as in fail=create_flow:EPERM (at most %u), or fail=none",
+			       text, FAULT_FAIL_MAX);
+	snprintf(f->fail[f->fail_cnt++], sizeof(f->fail[0]), "%s", text);
+	return 0;
+}
+
 static int set_log(struct fault *f, const char *path)
 {
 	if (f->log_fd >= 0)
@@ -99,6 +138,8 @@ static int set_word(struct fault *f, char *word)
 		return set_delay(f, eq);
 	if (eq && strcmp(word, "at") == 0)
 		return set_at(f, eq);
+	if (eq && strcmp(word, "fail") == 0)
+		return set_fail(f, eq);
 	if (eq && strcmp(word, "log") == 0)
 		return set_log(f, eq);
 	if (eq && strcmp(word, "seed") == 0) {
@@ -110,7 +151,7 @@ static int set_word(struct fault *f, char *word)
 		f->icrc = true;
 		return 0;
 	}
-	return spw_err(EINVAL, "fault \"%s\": use loss dup reorder corrupt delay at log seed icrc", word);
+	return spw_err(EINVAL, "fault \"%s\": use loss dup reorder corrupt delay at fail log seed icrc", word);
 }
 
 int fault_set(struct fault *f, const char *text)
@@ -232,8 +273,10 @@ void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uin
 	fault_tick(f, c, now_ns);
 }
 
-bool fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
+uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 {
+	const uint32_t before = f->held_cnt;
+
 	for (uint32_t i = 0; i < f->held_cnt;) {
 		struct fault_held *h = &f->held[i];
 
@@ -246,5 +289,5 @@ bool fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 		memmove(h, h + 1, (f->held_cnt - i - 1) * sizeof(*h));
 		f->held_cnt--;
 	}
-	return f->held_cnt != 0;
+	return before - f->held_cnt;
 }

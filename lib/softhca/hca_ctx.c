@@ -18,7 +18,10 @@ int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out)
 	if (!ctx)
 		return -ENOMEM;
 	ctx->dev = dev;
-	rc = hca_uar_map_ctx(ctx);
+	hca_lock(dev);
+	rc = -nic_fault_of(dev, "open");
+	hca_unlock(dev);
+	rc = rc ? rc : hca_uar_map_ctx(ctx);
 	if (rc) {
 		free(ctx);
 		return rc;

@@ -76,6 +76,9 @@ bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6]
 uint64_t nic_clock(const struct hca_dev *dev);
 #define NIC_CLOCK_KHZ 1000000u
 
+/* Returns: the errno that a command has to fail with on purpose (fault.h, fail=), 0 if none. NULL is no command. */
+int nic_fault_of(struct hca_dev *dev, const char *command);
+
 /* Purpose: one line of the control socket (cfg->control): "fault loss=0.01", "hold", "release 256",
  *          "link down 100ms", "qp-error 0x12", "mr-revoke 0x1234", "cq-overrun 3", "trace on"...
  * Shape:   answer gets "ok ...\n" or "error ...\n". Thread: any, without the lock. */

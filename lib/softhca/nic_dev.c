@@ -306,7 +306,7 @@ uint32_t nic_round(struct nic_dev *nd)
 	if (spw_unlikely(nd->now_ns - nd->tick_ns > TICK_NS))
 		tick(nd);
 	if (spw_unlikely(nd->fault->held_cnt))
-		fault_tick(nd->fault, nd->cable, nd->now_ns);
+		work += fault_tick(nd->fault, nd->cable, nd->now_ns);
 	if (nd->comp_list)
 		cq_comp_flush_all(nd);
 	if (work || nd->cable->pending)

@@ -54,7 +54,32 @@ EXPORT int close(int fd)
 {
 	if (proc_fd_marked(fd))
 		proc_fd_closing(fd);
+	vfs_closing(fd);
 	return NEXT(close, int, (int))(fd);
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	vfs_reading(fd);
+	return NEXT(read, ssize_t, (int, void *, size_t))(fd, buf, len);
+}
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t room)
+{
+	vfs_reading(fd);
+	return NEXT(__read_chk, ssize_t, (int, void *, size_t, size_t))(fd, buf, len, room);
+}
+
+EXPORT ssize_t pread(int fd, void *buf, size_t len, off_t at)
+{
+	vfs_reading(fd);
+	return NEXT(pread, ssize_t, (int, void *, size_t, off_t))(fd, buf, len, at);
+}
+
+EXPORT ssize_t pread64(int fd, void *buf, size_t len, off64_t at)
+{
+	vfs_reading(fd);
+	return NEXT(pread64, ssize_t, (int, void *, size_t, off64_t))(fd, buf, len, at);
 }
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
@@ -96,10 +121,10 @@ EXPORT int socket(int domain, int type, int protocol)
 
 /* ---- open ------------------------------------------------------------------------------------------ */
 
-static const char *opening(const char *path, char buf[VFS_PATH_BYTES])
+static int opened(int fd, const char *counter)
 {
-	vfs_opening(path);
-	return vfs_map(path, buf);
+	vfs_opened(fd, counter);
+	return fd;
 }
 
 static mode_t mode_arg(int flags, va_list ap)
@@ -109,6 +134,7 @@ static mode_t mode_arg(int flags, va_list ap)
 
 #define OPEN_BODY(name)                                                                                 \
 	char buf[VFS_PATH_BYTES];                                                                       \
+	const char *counter;                                                                            \
 	int dev = vfs_cdev(path);                                                                       \
 	mode_t mode;                                                                                    \
 	va_list ap;                                                                                     \
@@ -117,10 +143,12 @@ static mode_t mode_arg(int flags, va_list ap)
 	va_end(ap);                                                                                     \
 	if (dev >= 0)                                                                                   \
 		return proc_cdev_open((uint32_t)dev);                                                   \
-	return NEXT(name, int, (const char *, int, ...))(opening(path, buf), flags, mode)
+	counter = vfs_opening(path);                                                                    \
+	return opened(NEXT(name, int, (const char *, int, ...))(vfs_map(path, buf), flags, mode), counter)
 
 #define OPENAT_BODY(name)                                                                               \
 	char buf[VFS_PATH_BYTES];                                                                       \
+	const char *counter;                                                                            \
 	int dev = vfs_cdev(path);                                                                       \
 	mode_t mode;                                                                                    \
 	va_list ap;                                                                                     \
@@ -129,7 +157,8 @@ static mode_t mode_arg(int flags, va_list ap)
 	va_end(ap);                                                                                     \
 	if (dev >= 0)                                                                                   \
 		return proc_cdev_open((uint32_t)dev);                                                   \
-	return NEXT(name, int, (int, const char *, int, ...))(dirfd, opening(path, buf), flags, mode)
+	counter = vfs_opening(path);                                                                    \
+	return opened(NEXT(name, int, (int, const char *, int, ...))(dirfd, vfs_map(path, buf), flags, mode), counter)
 
 EXPORT int open(const char *path, int flags, ...)
 {
@@ -176,14 +205,16 @@ EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	char buf[VFS_PATH_BYTES];
 
-	return NEXT(fopen, FILE *, (const char *, const char *))(opening(path, buf), mode);
+	vfs_opening(path);
+	return NEXT(fopen, FILE *, (const char *, const char *))(vfs_map(path, buf), mode);
 }
 
 EXPORT FILE *fopen64(const char *path, const char *mode)
 {
 	char buf[VFS_PATH_BYTES];
 
-	return NEXT(fopen64, FILE *, (const char *, const char *))(opening(path, buf), mode);
+	vfs_opening(path);
+	return NEXT(fopen64, FILE *, (const char *, const char *))(vfs_map(path, buf), mode);
 }
 
 /* ---- folders --------------------------------------------------------------------------------------- */

@@ -48,7 +48,13 @@ const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES]);
 void vfs_unmap(char *path);
 /* The number of the device whose character device this is, or -1. */
 int vfs_cdev(const char *path);
-/* Before a file is opened for reading, by whatever name: counters are brought up to date. */
-void vfs_opening(const char *path);
+/* Purpose: before a file is opened, by whatever name: a counter is brought up to date. Returns: its name if it is one, for
+ *          vfs_opened. */
+const char *vfs_opening(const char *path);
+/* Purpose: a counter that stays open is brought up to date before each read of it, as the kernel does. fd -1 or counter
+ *          NULL: nothing happens. Thread: any. */
+void vfs_opened(int fd, const char *counter);
+void vfs_reading(int fd);
+void vfs_closing(int fd);
 
 #endif

@@ -9,19 +9,21 @@
 
 #include "softhca/cmd.h"
 #include "softhca/ctl.h"
+#include "softhca/nic.h"
 
 struct cmd_desc {
 	int (*fn)(struct uv_call *call);
 	uint16_t in_bytes, out_bytes; /* core structures, with the response pointer of the old ABI */
 	bool unlocked;                /* takes the lock itself */
+	const char *name;             /* for faults; NULL: it cannot be made to fail */
 };
 
-#define CMD(id, f, req, resp)  [id] = {f, sizeof(struct ib_uverbs_##req), sizeof(struct ib_uverbs_##resp), false}
-#define CMD0(id, f, req)       [id] = {f, sizeof(struct ib_uverbs_##req), 0, false}
+#define CMD(id, f, req, resp)  [id] = {f, sizeof(struct ib_uverbs_##req), sizeof(struct ib_uverbs_##resp), false, #req}
+#define CMD0(id, f, req)       [id] = {f, sizeof(struct ib_uverbs_##req), 0, false, #req}
 
 static const struct cmd_desc cmds[] = {
 	[IB_USER_VERBS_CMD_GET_CONTEXT] = {cmd_get_context, sizeof(struct ib_uverbs_get_context),
-					   sizeof(struct ib_uverbs_get_context_resp), true},
+					   sizeof(struct ib_uverbs_get_context_resp), true, NULL},
 	CMD(IB_USER_VERBS_CMD_QUERY_DEVICE, cmd_query_device, query_device, query_device_resp),
 	CMD(IB_USER_VERBS_CMD_QUERY_PORT, cmd_query_port, query_port, query_port_resp),
 	CMD(IB_USER_VERBS_CMD_ALLOC_PD, cmd_alloc_pd, alloc_pd, alloc_pd_resp),
@@ -51,20 +53,20 @@ static const struct cmd_desc cmds[] = {
 
 /* in_bytes is what a caller has to send at least; what is missing up to the structure's end reads as 0. */
 static const struct cmd_desc ex_cmds[] = {
-	[IB_USER_VERBS_EX_CMD_QUERY_DEVICE] = {cmd_ex_query_device, sizeof(struct ib_uverbs_ex_query_device), 180, false},
-	[IB_USER_VERBS_EX_CMD_CREATE_CQ] = {cmd_ex_create_cq, 28, 12, false},
-	[IB_USER_VERBS_EX_CMD_CREATE_QP] = {cmd_ex_create_qp, 52, 36, false},
-	[IB_USER_VERBS_EX_CMD_MODIFY_QP] = {cmd_ex_modify_qp, sizeof(struct ib_uverbs_modify_qp), 0, false},
+	[IB_USER_VERBS_EX_CMD_QUERY_DEVICE] = {cmd_ex_query_device, sizeof(struct ib_uverbs_ex_query_device), 180, false, "query_device"},
+	[IB_USER_VERBS_EX_CMD_CREATE_CQ] = {cmd_ex_create_cq, 28, 12, false, "create_cq"},
+	[IB_USER_VERBS_EX_CMD_CREATE_QP] = {cmd_ex_create_qp, 52, 36, false, "create_qp"},
+	[IB_USER_VERBS_EX_CMD_MODIFY_QP] = {cmd_ex_modify_qp, sizeof(struct ib_uverbs_modify_qp), 0, false, "modify_qp"},
 	[IB_USER_VERBS_EX_CMD_CREATE_FLOW] = {cmd_ex_create_flow, sizeof(struct ib_uverbs_create_flow),
-					      sizeof(struct ib_uverbs_create_flow_resp), false},
-	[IB_USER_VERBS_EX_CMD_DESTROY_FLOW] = {cmd_ex_destroy_flow, sizeof(struct ib_uverbs_destroy_flow), 0, false},
-	[IB_USER_VERBS_EX_CMD_CREATE_WQ] = {cmd_ex_create_wq, 36, 24, false},
-	[IB_USER_VERBS_EX_CMD_MODIFY_WQ] = {cmd_ex_modify_wq, 16, 0, false},
-	[IB_USER_VERBS_EX_CMD_DESTROY_WQ] = {cmd_ex_destroy_wq, sizeof(struct ib_uverbs_ex_destroy_wq), 12, false},
-	[IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL] = {cmd_ex_create_rwq_tbl, 8, 16, false},
+					      sizeof(struct ib_uverbs_create_flow_resp), false, "create_flow"},
+	[IB_USER_VERBS_EX_CMD_DESTROY_FLOW] = {cmd_ex_destroy_flow, sizeof(struct ib_uverbs_destroy_flow), 0, false, "destroy_flow"},
+	[IB_USER_VERBS_EX_CMD_CREATE_WQ] = {cmd_ex_create_wq, 36, 24, false, "create_wq"},
+	[IB_USER_VERBS_EX_CMD_MODIFY_WQ] = {cmd_ex_modify_wq, 16, 0, false, "modify_wq"},
+	[IB_USER_VERBS_EX_CMD_DESTROY_WQ] = {cmd_ex_destroy_wq, sizeof(struct ib_uverbs_ex_destroy_wq), 12, false, "destroy_wq"},
+	[IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL] = {cmd_ex_create_rwq_tbl, 8, 16, false, "create_rwq_ind_table"},
 	[IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL] = {cmd_ex_destroy_rwq_tbl,
-						      sizeof(struct ib_uverbs_ex_destroy_rwq_ind_table), 0, false},
-	[IB_USER_VERBS_EX_CMD_MODIFY_CQ] = {cmd_ex_modify_cq, 12, 0, false},
+						      sizeof(struct ib_uverbs_ex_destroy_rwq_ind_table), 0, false, "destroy_rwq_ind_table"},
+	[IB_USER_VERBS_EX_CMD_MODIFY_CQ] = {cmd_ex_modify_cq, 12, 0, false, "modify_cq"},
 };
 
 /* -EINVAL: no such command; -EOPNOTSUPP: there is one, but not here. */
@@ -98,7 +100,8 @@ int uv_dispatch(uint32_t cmd, struct uv_call *call)
 	if (d->unlocked)
 		return d->fn(call);
 	hca_lock(dev);
-	rc = d->fn(call);
+	rc = -nic_fault_of(dev, d->name);
+	rc = rc ? rc : d->fn(call);
 	hca_unlock(dev);
 	return rc;
 }

@@ -103,7 +103,8 @@ int vfs_cdev(const char *path)
 	return end != path + strlen(CDEV) && !*end && n < cfg->dev_cnt ? (int)n : -1;
 }
 
-static bool is_counter(const char *name)
+/* The name as a constant, or NULL. */
+static const char *counter_name(const char *name)
 {
 	static const char *const names[] = {
 #define NAME(n) #n,
@@ -113,19 +114,71 @@ static bool is_counter(const char *name)
 
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(names); i++)
 		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+			return names[i];
+	return NULL;
 }
 
-void vfs_opening(const char *path)
+static void refresh(const char *counter)
+{
+	struct proc *p = proc_ready();
+
+	if (p)
+		sysfs_refresh(&p->tree, p->devs, p->cfg.dev_cnt, counter);
+}
+
+const char *vfs_opening(const char *path)
 {
 	const char *name = path ? strrchr(path, '/') : NULL;
-	struct proc *p;
 
 	name = name ? name + 1 : path;
-	if (!name || !is_counter(name))
+	name = name ? counter_name(name) : NULL;
+	if (name)
+		refresh(name);
+	return name;
+}
+
+/* ---- counters that stay open: each read shows what is true then ------------------------------------------- */
+
+#define WATCH_CNT 64u
+
+/* fd + 1; 0: free, -1: being taken. */
+static struct {
+	int32_t fd1;
+	const char *counter;
+} watched[WATCH_CNT];
+static uint32_t watched_cnt;
+
+void vfs_opened(int fd, const char *counter)
+{
+	for (uint32_t i = 0; fd >= 0 && counter && i < WATCH_CNT; i++) {
+		int32_t none = 0;
+
+		if (!spw_thr_cas(&watched[i].fd1, &none, -1))
+			continue;
+		watched[i].counter = counter;
+		spw_thr_fetch_add(&watched_cnt, 1u);
+		spw_thr_store_rel(&watched[i].fd1, fd + 1); /* [W1 release, pairs with W2: the name is there] */
 		return;
-	p = proc_ready();
-	if (p)
-		sysfs_refresh(&p->tree, p->devs, p->cfg.dev_cnt, name);
+	}
+}
+
+void vfs_reading(int fd)
+{
+	if (spw_likely(!spw_thr_load_rlx(&watched_cnt)))
+		return;
+	for (uint32_t i = 0; i < WATCH_CNT; i++)
+		if (spw_thr_load_acq(&watched[i].fd1) == fd + 1) /* [W2 acquire, pairs with W1] */
+			refresh(watched[i].counter);
+}
+
+void vfs_closing(int fd)
+{
+	if (spw_likely(!spw_thr_load_rlx(&watched_cnt)))
+		return;
+	for (uint32_t i = 0; i < WATCH_CNT; i++) {
+		int32_t mine = fd + 1;
+
+		if (spw_thr_cas(&watched[i].fd1, &mine, 0))
+			spw_thr_fetch_add(&watched_cnt, -1u);
+	}
 }

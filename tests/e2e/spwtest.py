@@ -51,7 +51,7 @@ class Run:
 
     serial = 0
 
-    def __init__(self, app, lcores=None, eal=(), json_file=True, env=None, no_pci=True):
+    def __init__(self, app, lcores=None, eal=(), json_file=True, env=None, no_pci=True, under=()):
         Run.serial += 1
         self.prefix = f"{spwlab.prefix('e2e')}-{Run.serial}"
         self.folder = tempfile.mkdtemp(prefix="spinwire-e2e-")
@@ -60,7 +60,7 @@ class Run:
         place = spwlab.Cores()
         lcores = lcores or f"0@{place.main},1@{place.receive}"
         own = [arg for arg in spwlab.eal(lcores, self.prefix, telemetry=True) if no_pci or arg != "--no-pci"]
-        cmd = [SPINWIRE, *own, *eal, "--", *app]
+        cmd = [*under, SPINWIRE, *own, *eal, "--", *app]
         if json_file:
             cmd += ["--json", self.json_path]
         self.cmd = cmd

@@ -188,7 +188,7 @@ def env():
     return e
 
 
-def pair(fabric, program, deadline, host='127.0.0.1'):
+def pair(fabric, program, deadline, host='127.0.0.1', client_options=()):
     """Server, then client once the server listens. Returns both outputs; raises if either fails."""
     port = free_port()
     args = [program[0], '-p', str(port), *program[1:]]
@@ -196,7 +196,7 @@ def pair(fabric, program, deadline, host='127.0.0.1'):
     try:
         server = Proc(fabric.argv(args), 'server', env())
         server.wait_for(lambda: listening(port), deadline)
-        client = Proc(fabric.argv([*args, host]), 'client', env())
+        client = Proc(fabric.argv([*args, host], *client_options), 'client', env())
         client.wait(deadline)
         server.wait(deadline)
         for proc in (client, server):

@@ -119,4 +119,5 @@ def main():
     drive(peers.Fabric(), opt, time.monotonic() + 100)
 
 
-peers.main(main)
+if __name__ == "__main__":
+    peers.main(main)

@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "base/spw_err.h"
 #include "port/mlx5/mlx5_cqe.h"
 
 #define MLX5_RECOVER_TRIES 100u /* then the device is taken for gone */
@@ -224,10 +225,21 @@ static const char *err_text(const struct spw_mlx5_err *err)
 }
 
 static uint16_t event_put(struct spw_port_event *event, enum spw_port_event_kind kind, const struct spw_mlx5_queue *q,
-			  const struct spw_mlx5_err *err, uint64_t outage_ns, const char *what)
+			  const struct spw_mlx5_err *err, const char *what)
 {
-	*event = (struct spw_port_event){ .kind = kind, .queue = q->index, .code = err->syndrome, .outage_ns = outage_ns };
-	snprintf(event->text, sizeof(event->text), "%s queue: %s", what, err_text(err));
+	*event = (struct spw_port_event){ .kind = kind, .queue = q->index, .code = err->syndrome };
+	switch (kind) {
+	case SPW_PORT_EVENT_QUEUE_BACK:
+		event->outage_ns = q->ops.tsc_to_ns(q->ops.obj, spw_cpu_counter() - err->since_tsc);
+		snprintf(event->text, sizeof(event->text), "%s queue: back after %llu us", what,
+			 (unsigned long long)event->outage_ns / 1000);
+		break;
+	case SPW_PORT_EVENT_DEVICE_GONE:
+		snprintf(event->text, sizeof(event->text), "%s queue cannot be mended: %.60s", what, spw_err_text());
+		break;
+	default:
+		snprintf(event->text, sizeof(event->text), "%s queue: %s", what, err_text(err));
+	}
 	return 1;
 }
 
@@ -238,19 +250,18 @@ static uint16_t err_step(struct spw_mlx5_queue *q, struct spw_mlx5_err *err, int
 	uint16_t n = 0;
 
 	if (err->state == MLX5_ERR_SEEN && n < cnt) {
-		n += event_put(&event[n], SPW_PORT_EVENT_QUEUE_ERROR, q, err, 0, what);
+		n += event_put(&event[n], SPW_PORT_EVENT_QUEUE_ERROR, q, err, what);
 		err->state = MLX5_ERR_TOLD;
 	}
 	if (err->state != MLX5_ERR_TOLD || n == cnt || err->tries > MLX5_RECOVER_TRIES)
 		return n;
 	if (recover(q)) {
 		if (++err->tries > MLX5_RECOVER_TRIES)
-			n += event_put(&event[n], SPW_PORT_EVENT_DEVICE_GONE, q, err, 0, what);
+			n += event_put(&event[n], SPW_PORT_EVENT_DEVICE_GONE, q, err, what);
 		return n;
 	}
 	mlx5_count_err(q, SPW_PORT_ERR_queue_reset, 1);
-	n += event_put(&event[n], SPW_PORT_EVENT_QUEUE_BACK, q, err,
-		       q->ops.tsc_to_ns(q->ops.obj, spw_cpu_counter() - err->since_tsc), what);
+	n += event_put(&event[n], SPW_PORT_EVENT_QUEUE_BACK, q, err, what);
 	err->state = MLX5_ERR_NONE;
 	return n;
 }

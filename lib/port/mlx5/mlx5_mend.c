@@ -77,9 +77,13 @@ static uint64_t eth_tsc_to_ns(void *obj, uint64_t ticks)
 
 /* ---- receive --------------------------------------------------------------------------------------------------- */
 
+/* What was told until now is what this reset mends. */
 static int eth_rq_reset(void *obj)
 {
-	return mlx5_wq_state(((struct mlx5_eth_queue *)obj)->rx.wq, IBV_WQS_RESET);
+	struct mlx5_eth_queue *eq = obj;
+
+	side_take(&eq->rx_side);
+	return mlx5_wq_state(eq->rx.wq, IBV_WQS_RESET);
 }
 
 /* New objects first: where they cannot be had, the old ones stay and the next try finds them. */
@@ -146,7 +150,10 @@ static int eth_rq_ready(void *obj)
 
 static int eth_sq_reset(void *obj)
 {
-	return mlx5_sq_reset(((struct mlx5_eth_queue *)obj)->tx.qp);
+	struct mlx5_eth_queue *eq = obj;
+
+	side_take(&eq->tx_side);
+	return mlx5_sq_reset(eq->tx.qp);
 }
 
 static int tx_renew_objects(struct mlx5_eth_queue *eq)

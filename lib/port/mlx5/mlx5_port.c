@@ -12,13 +12,14 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/mlx5/mlx5_eth.h"
+#include "port/mlx5/mlx5_rc.h"
 
 #define MTU_DFLT  1500u
 #define MTU_MAX   9978u
 #define L2_ROOM   22u          /* Ethernet header and two VLAN tags; the device takes the FCS off */
 #define DRAIN_NS  200000000ull /* frames that the device has not sent by then are counted as flushed */
 #define MISSED    "hw_counters/out_of_buffer"
-#define USAGE     "mode=eth, mtu=BYTES, flow=all or mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (ports may come more than once)"
+#define USAGE     "mode=eth, mtu=BYTES, tx_inline=0|18, flow=all or mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (ports may come more than once)"
 
 /* ---- open ------------------------------------------------------------------------------------------------- */
 
@@ -38,12 +39,33 @@ static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
 	};
 }
 
+/* What the cards are known to want is right but behind an embedded switch that asks for more (devlink: inline-mode); rdma-core
+ * keeps to itself what the kernel says of it. */
+static int check_inline(const struct spw_port_spec *spec)
+{
+	const char *text = spw_port_spec_find(spec, "tx_inline");
+
+	if (!text || !strcmp(text, "0") || !strcmp(text, "18"))
+		return 0;
+	return spw_err(EINVAL, "tx_inline=%s: bytes of each frame's head inside the send WQE: 0 or 18, or leave it to the device",
+		       text);
+}
+
+static void choose_inline(const struct spw_port_spec *spec, struct mlx5_dev *dev)
+{
+	const char *text = spw_port_spec_find(spec, "tx_inline");
+
+	if (text)
+		dev->wants_inline = text[0] == '1';
+}
+
 static int check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep, uint64_t *mtu_out)
 {
-	static const char *const known[] = {"mode", "mtu", "flow", "mac", "vlan", "ipv4", "ipv6", "udp", "tcp"};
+	static const char *const known[] = {"mode", "mtu", "tx_inline", "flow", "mac", "vlan", "ipv4", "ipv6", "udp", "tcp"};
 	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
 
 	rc = rc ? rc : port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, mtu_out);
+	rc = rc ? rc : check_inline(spec);
 	rc = rc ? rc : mlx5_flow_parse(spec, &ep->flow);
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=eth (ibv_devices lists them)");
@@ -107,6 +129,7 @@ static int eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t q
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
 	rc = rc ? rc : control_open(ep);
 	if (!rc) {
+		choose_inline(spec, &ep->dev);
 		fill_caps(ep, mtu);
 		if (queue_cnt > ep->base.caps.queue_max)
 			rc = spw_err(ERANGE, "%u queues were asked for, and %s spreads over %u at most", queue_cnt, spec->device,
@@ -126,7 +149,9 @@ static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 
 	if (!mode || !strcmp(mode, "eth"))
 		return eth_open(spec, index, queue_cnt, port_out);
-	return spw_err(EINVAL, "mode=%s is not known: use mode=eth", mode);
+	if (!strcmp(mode, "rc"))
+		return port_mlx5_rc_driver.open(spec, index, queue_cnt, port_out);
+	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
 /* ---- set-up ------------------------------------------------------------------------------------------------ */

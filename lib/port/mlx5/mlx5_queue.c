@@ -238,7 +238,9 @@ void spw_mlx5_tx_home(struct spw_mlx5_queue *q)
 	q->sq_ci = q->sq_pi = 0;
 }
 
-/* Every stride that is home goes to the pool as a slot; those still lent follow one by one (spw_mlx5_queue_fini says). */
+#define GROUP_GONE UINT32_MAX /* group_ref of a group whose slots went back to the pool */
+
+/* Every group that is whole goes to the pool slot by slot; those with strides still lent follow in spw_mlx5_queue_fini. */
 static void groups_disband(struct spw_mlx5_queue *q)
 {
 	if (q->spare != q->group_cnt) {
@@ -246,7 +248,9 @@ static void groups_disband(struct spw_mlx5_queue *q)
 		q->spare = q->group_cnt;
 	}
 	while (q->group_free_cnt) {
-		uint32_t first = q->group_free[--q->group_free_cnt] << q->group_log2;
+		uint32_t group = q->group_free[--q->group_free_cnt], first = group << q->group_log2;
+
+		q->group_ref[group] = GROUP_GONE;
 
 		for (uint32_t i = 0; i < 1u << q->group_log2; i++) {
 			uint32_t slot = first + i;
@@ -286,7 +290,7 @@ static uint32_t strides_in_rx(const struct spw_mlx5_queue *q)
 	uint32_t n = 0;
 
 	for (uint32_t g = 0; g < q->group_cnt; g++)
-		n += strides - q->group_ref[g];
+		n += q->group_ref[g] == GROUP_GONE ? 0 : strides - q->group_ref[g];
 	n += ((q->rq_pi - q->rq_ci) << q->group_log2) - q->stride_pos;
 	if (q->spare != q->group_cnt)
 		n += strides - q->spare_pos;
@@ -368,5 +372,6 @@ void spw_mlx5_queue_calls(struct spw_mlx5_queue *q, struct spw_port_queue *pq)
 		.events = spw_mlx5_events,
 		.lend_burst = striding ? spw_mlx5_lend_striding : spw_mlx5_lend_cyclic,
 		.q = q,
+		.no_slot = &q->stat.err[SPW_PORT_ERR_no_slot],
 	};
 }

@@ -30,8 +30,9 @@ struct rc_link {
 	struct sockaddr_in6 addr; /* the other end */
 	bool connects;            /* we connect to it */
 	bool abandoned;           /* its exchange ended after the turn went to the owner */
-	bool lost;                /* control saw it go; why is lost_why */
+	bool lost;                /* control saw it go; why is in the next two */
 	enum rc_why lost_why;
+	uint32_t lost_code;
 	int fd;                   /* open while the peer is up, -1 else */
 	uint64_t try_ms, backoff_ms;
 	uint64_t down_ms;         /* when it went down; 0: it never was up */
@@ -89,6 +90,8 @@ void rc_link_step(struct rc_link *link, uint64_t now_ms);
 void rc_link_up(struct rc_link *link, int fd, uint64_t now_ms);
 /* The exchange of the link ended without success. */
 void rc_link_abandon(struct rc_link *link, uint64_t now_ms);
+/* Control ends it, if it is up. */
+void rc_link_lose(struct rc_link *link, enum rc_why why, uint32_t code, uint64_t now_ms);
 void rc_link_tell(struct rc_link *link, enum spw_port_event_kind kind, uint64_t outage_ns, const char *fmt, ...) SPW_PRINTF(4, 5);
 
 #endif

@@ -28,7 +28,7 @@ enum rc_turn {
 #define RC_REFUSED_LIST(X)                                                                                             \
 	X(not_allowed, "its address is not in peers=")                                                                 \
 	X(busy, "too many unfinished exchanges")                                                                       \
-	X(closed, "it closed the connection: are we on its list, and are version and secret the same?")                \
+	X(closed, "it closed: are we in its peers=, version and secret the same?")                                     \
 	X(malformed, "it does not speak this protocol")                                                                \
 	X(version, "it speaks another version")                                                                        \
 	X(secret, "it does not know the secret")                                                                       \

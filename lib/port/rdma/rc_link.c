@@ -115,19 +115,21 @@ static void on_fail(struct rc_link *link, uint64_t now_ms)
 	}
 	link->down_ms = now_ms;
 	link->try_ms = now_ms + link->backoff_ms;
-	count_loss(link, link->lost ? link->lost_why : (enum rc_why)p->why, link->lost ? 0 : p->code);
+	count_loss(link, link->lost ? link->lost_why : (enum rc_why)p->why, link->lost ? link->lost_code : p->code);
 	to_drain(link, now_ms);
 }
 
-/* Control ends it; the owner may be faster, and then its reason stands. */
-static void lose(struct rc_link *link, enum rc_why why, uint64_t now_ms)
+/* The owner may be faster; an end that the device reports has a better reason than the flush that the owner saw. */
+void rc_link_lose(struct rc_link *link, enum rc_why why, uint32_t code, uint64_t now_ms)
 {
 	uint32_t up = RC_UP;
+	const bool first = spw_thr_cas(&link->peer->state, &up, (uint32_t)RC_FAIL);
 
-	if (spw_thr_cas(&link->peer->state, &up, (uint32_t)RC_FAIL)) {
-		link->lost = true;
-		link->lost_why = why;
-	}
+	if (!first && (up != RC_FAIL || why != RC_WHY_PROTOCOL || link->last_wqe_ms))
+		return;
+	link->lost = true;
+	link->lost_why = why;
+	link->lost_code = code;
 	on_fail(link, now_ms);
 }
 
@@ -177,7 +179,7 @@ void rc_link_step(struct rc_link *link, uint64_t now_ms)
 	case RC_POSTED: on_posted(link, now_ms); break;
 	case RC_UP:
 		if (!rc_socket_is_quiet(link->fd))
-			lose(link, RC_WHY_PEER_GONE, now_ms);
+			rc_link_lose(link, RC_WHY_PEER_GONE, 0, now_ms);
 		break;
 	case RC_FAIL: on_fail(link, now_ms); break;
 	case RC_DRAINED: on_drained(link); break;

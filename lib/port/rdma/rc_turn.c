@@ -215,15 +215,35 @@ void rc_turn(void *arg, uint64_t now_ms)
 			half_step(conn, &conn->half[i], now_ms);
 }
 
+static struct rc_link *link_of(struct rc_conn *conn, const struct ibv_qp *qp)
+{
+	for (uint32_t i = 0; i < conn->conf.peer_max; i++)
+		if (conn->link[i].peer->qp == qp)
+			return &conn->link[i];
+	return NULL;
+}
+
+/* What the device refused to do for the peer never becomes a completion: a write where it has no right, a request that makes
+ * no sense. */
 void rc_turn_async(void *arg, const struct ibv_async_event *event)
 {
 	struct rc_conn *conn = arg;
+	struct rc_link *link;
 
-	if (event->event_type != IBV_EVENT_QP_LAST_WQE_REACHED)
-		return;
-	for (uint32_t i = 0; i < conn->conf.peer_max; i++)
-		if (conn->link[i].peer->qp == event->element.qp && conn->link[i].last_wqe_ms)
-			conn->link[i].last_wqe_ms = 1; /* long ago: rc_link_step goes on */
+	switch (event->event_type) {
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		link = link_of(conn, event->element.qp);
+		if (link && link->last_wqe_ms)
+			link->last_wqe_ms = 1; /* long ago: rc_link_step goes on */
+		break;
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_QP_REQ_ERR:
+		link = link_of(conn, event->element.qp);
+		if (link)
+			rc_link_lose(link, RC_WHY_PROTOCOL, event->event_type, rdma_ctl_now_ms());
+		break;
+	default: break;
+	}
 }
 
 /* ---- what to wait for ----------------------------------------------------------------------------- */

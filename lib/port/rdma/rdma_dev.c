@@ -6,10 +6,12 @@
 #include "port/rdma/rdma_dev.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/spw_err.h"
 
@@ -26,6 +28,24 @@ static void names_text(struct ibv_device **list, char *text, size_t bytes)
 		n += (size_t)snprintf(text + n, bytes - n, "%s%s", i ? ", " : "", ibv_get_device_name(list[i]));
 }
 
+/* rdma-core tries a second name when the first could not be opened, and then tells of the second alone. */
+static int open_failed(const struct ibv_device *device, const char *name, int code)
+{
+	char path[IBV_SYSFS_NAME_MAX + 32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", device->dev_name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		code = errno;
+	else
+		close(fd);
+	if (code == EACCES || code == EPERM)
+		return spw_err(code, "%s: %s may not be opened: run as root, or give the user read and write access to that file "
+			       "(mode 0666 is what rdma-core's udev rules set)", name, path);
+	return spw_err(code, "%s: %s cannot be opened: %s; dmesg may say more", name, path, strerror(code));
+}
+
 static int open_listed(struct ibv_device **list, const char *name, struct ibv_context **ctx_out)
 {
 	char names[256];
@@ -35,14 +55,7 @@ static int open_listed(struct ibv_device **list, const char *name, struct ibv_co
 			continue;
 		errno = 0;
 		*ctx_out = ibv_open_device(list[i]);
-		if (*ctx_out)
-			return 0;
-		if (errno == EACCES || errno == EPERM)
-			return spw_err(errno, "%s: /dev/infiniband/%s may not be opened: run as root, or give the user read and "
-				       "write access to that file (mode 0666 is what rdma-core's udev rules set)", name,
-				       list[i]->dev_name);
-		return spw_err(errno ? errno : ENODEV, "%s: the device cannot be opened: %s; dmesg may say more", name,
-			       strerror(errno ? errno : ENODEV));
+		return *ctx_out ? 0 : open_failed(list[i], name, errno ? errno : ENODEV);
 	}
 	names_text(list, names, sizeof(names));
 	if (!names[0])

@@ -140,6 +140,8 @@ static void foreign_stamps_are_translated(void **state)
 {
 	static struct spw_clock_box exec_box, nic_box;
 	struct spw_clock_map map = {.other_base = 500, .ref_base = 1010, .unc = 3};
+	const struct spw_desc early = {.nic_stamp = 90, .flags = SPW_DESC_NIC_STAMP},
+			      late = {.nic_stamp = 101, .flags = SPW_DESC_NIC_STAMP};
 	struct spw_rec_stamps at = {1000, 1000, 1005, 501, 504, 1060, 1070};
 	uint64_t sum = 0;
 
@@ -156,7 +158,7 @@ static void foreign_stamps_are_translated(void **state)
 	spw_clock_box_put(&nic_box, &map);
 	spw_rec_clocks(&rec, &exec_box, &nic_box);
 	assert_int_equal(rec.nic_unc, 5);
-	spw_rec_nic(&rec, 90, &at);
+	spw_rec_nic(&rec, &early, 1, &at);
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 100);
 	assert_int_equal(only_value(SPW_STAGE_nic_start), 120);
 	assert_int_equal(only_value(SPW_STAGE_nic_sent), 170);
@@ -165,10 +167,10 @@ static void foreign_stamps_are_translated(void **state)
 	assert_int_equal(sum, 170);
 	assert_int_equal(spw_rec_nic_since(&rec, 99, 1000), 990);
 	assert_int_equal(spw_rec_nic_since(&rec, 101, 1000), 1000);
-	spw_rec_nic(&rec, 101, &at); /* ten ticks after it was polled */
+	spw_rec_nic(&rec, &late, 1, &at); /* ten ticks after it was polled */
 	assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 1);
 	rec.nic_unc = 10;
-	spw_rec_nic(&rec, 101, &at);
+	spw_rec_nic(&rec, &late, 1, &at);
 	assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 1);
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 0);
 }

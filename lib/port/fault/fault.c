@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * fault: any other port, with troubles of its own making on a schedule. It stands between the pipe and that port, so
+ * whatever looks for causes can be shown one whose cause is known; when each trouble really was there is written down.
+ *
+ *   fault:null,size=64,rate=100k,fault_do=tx_spin,fault_for_us=2000,fault_every_us=50000,fault_log=FILE
+ *   fault:ethdev:net_memif0,role=client,...,fault_do=rx_hold,...
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/fault/fault_impl.h"
+#include "time/spw_time.h"
+
+#define FAULT_KEY   "fault_"
+#define FAULT_USAGE "fault_do=rx_hold|rx_spin|refill_hold|refill_spin|tx_spin|tx_refuse, fault_for_us=N, " \
+		    "fault_every_us=N, fault_count=N (0: no end), fault_log=FILE, and the keys of the port behind it"
+
+struct fault_port {
+	struct spw_port base;
+	struct spw_port *inner;
+	struct spw_tsc tsc;
+	enum fault_kind kind;
+	uint64_t for_us, every_us, count;
+	char log[256];
+	struct fault_queue *queue;
+};
+
+static const char *const kind_name[FAULT_CNT] = {
+#define X(name, text) #name,
+	FAULT_LIST(X)
+#undef X
+};
+
+/* ---- data path ------------------------------------------------------------------------------------- */
+
+static void fault_note(struct fault_queue *q, uint64_t from, uint64_t to)
+{
+	if (q->window_cnt < FAULT_WINDOW_MAX)
+		q->window[q->window_cnt++] = (struct fault_window){from, to};
+	q->due_tsc = SPW_MAX(q->due_tsc + q->every_tsc, to);
+	q->left--;
+}
+
+/* Busy for one fault, if one of this kind is due. */
+static void fault_spin(struct fault_queue *q, enum fault_kind kind)
+{
+	uint64_t from = spw_tsc_now(), now = from;
+
+	if (q->kind != kind || q->left == 0 || from < q->due_tsc)
+		return;
+	while (now - from < q->for_tsc)
+		now = spw_tsc_now();
+	fault_note(q, from, now);
+}
+
+/* Whether a fault of this kind is on. It begins and ends when the loop comes by. */
+static bool fault_on(struct fault_queue *q, enum fault_kind kind)
+{
+	uint64_t now = spw_tsc_now();
+
+	if (q->kind != kind)
+		return false;
+	if (q->begin_tsc && now - q->begin_tsc >= q->for_tsc) {
+		fault_note(q, q->begin_tsc, now);
+		q->begin_tsc = 0;
+	} else if (!q->begin_tsc && q->left && now >= q->due_tsc) {
+		q->begin_tsc = now;
+	}
+	return q->begin_tsc != 0;
+}
+
+static void fault_give_back(struct fault_queue *q)
+{
+	while (q->kept_cnt) {
+		uint16_t n = (uint16_t)SPW_MIN(q->kept_cnt, SPW_BURST_MAX);
+
+		q->kept_cnt -= n;
+		spw_port_release_burst(q->inner, q->kept + q->kept_cnt, n);
+	}
+}
+
+static uint16_t fault_rx(void *queue, struct spw_desc *desc, uint16_t cnt)
+{
+	struct fault_queue *q = queue;
+
+	if (fault_on(q, FAULT_rx_hold))
+		return 0;
+	if (!fault_on(q, FAULT_refill_hold))
+		fault_give_back(q);
+	fault_spin(q, FAULT_rx_spin);
+	return spw_port_rx_burst(q->inner, desc, cnt);
+}
+
+static void fault_release(void *queue, const uint32_t *slot, uint16_t cnt)
+{
+	struct fault_queue *q = queue;
+
+	fault_spin(q, FAULT_refill_spin);
+	if (!fault_on(q, FAULT_refill_hold)) {
+		spw_port_release_burst(q->inner, slot, cnt);
+		return;
+	}
+	memcpy(q->kept + q->kept_cnt, slot, cnt * sizeof(*slot));
+	q->kept_cnt += cnt;
+}
+
+static uint16_t fault_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
+{
+	struct fault_queue *q = queue;
+
+	fault_spin(q, FAULT_tx_spin);
+	return fault_on(q, FAULT_tx_refuse) ? 0 : spw_port_tx_burst(q->inner, desc, cnt);
+}
+
+static uint16_t fault_events(void *queue, struct spw_port_event *event, uint16_t cnt)
+{
+	return spw_port_events(((struct fault_queue *)queue)->inner, event, cnt);
+}
+
+static uint16_t fault_lend(void *queue, uint32_t *slot, uint16_t cnt)
+{
+	return spw_port_lend_burst(((struct fault_queue *)queue)->inner, slot, cnt);
+}
+
+/* ---- the specification ------------------------------------------------------------------------------ */
+
+static bool is_own(const char *key)
+{
+	return !strncmp(key, FAULT_KEY, strlen(FAULT_KEY));
+}
+
+/* The port behind: the device is its driver and device, and every key that is not ours is its own. */
+static int inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *inner_out)
+{
+	char text[sizeof(spec->text)];
+	size_t n = (size_t)snprintf(text, sizeof(text), "%s%s", spec->device, strchr(spec->device, ':') ? "" : ":");
+	const char *sep = n && text[n - 1] == ':' ? "" : ",";
+
+	if (!spec->device[0])
+		return spw_err(EINVAL, "the port behind it is missing: fault:null,... or fault:DRIVER:DEVICE,...; it takes %s",
+			       FAULT_USAGE);
+	for (uint32_t i = 0; i < spec->arg_cnt && n < sizeof(text); i++) {
+		if (is_own(spw_port_spec_key(spec, i)))
+			continue;
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s=%s", sep, spw_port_spec_key(spec, i),
+				      spw_port_spec_value(spec, i));
+		sep = ",";
+	}
+	return spw_port_spec_parse(text, inner_out);
+}
+
+static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
+{
+	static const char *const known[] = {"fault_do", "fault_for_us", "fault_every_us", "fault_count", "fault_log"};
+	const char *kind = spw_port_spec_find(spec, "fault_do"), *log = spw_port_spec_find(spec, "fault_log");
+	int rc = 0;
+
+	for (uint32_t i = 0; i < spec->arg_cnt; i++) {
+		const char *key = spw_port_spec_key(spec, i);
+		size_t k = 0;
+
+		while (k < SPW_ARRAY_CNT(known) && strcmp(key, known[k]))
+			k++;
+		if (is_own(key) && k == SPW_ARRAY_CNT(known))
+			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key, FAULT_USAGE);
+	}
+	for (fp->kind = 0; kind && fp->kind < FAULT_CNT && strcmp(kind, kind_name[fp->kind]);)
+		fp->kind++;
+	if (!kind || fp->kind == FAULT_CNT)
+		return spw_err(EINVAL, "fault_do=%s is no fault; it takes %s", kind ? kind : "", FAULT_USAGE);
+	snprintf(fp->log, sizeof(fp->log), "%s", log ? log : "");
+	rc = port_spec_u64(spec, "fault_for_us", 1000, 1, 60000000, &fp->for_us);
+	rc = rc ? rc : port_spec_u64(spec, "fault_every_us", 100000, 1, 3600000000, &fp->every_us);
+	rc = rc ? rc : port_spec_u64(spec, "fault_count", 0, 0, UINT64_MAX / 2, &fp->count);
+	if (!rc && fp->every_us <= fp->for_us)
+		rc = spw_err(EINVAL, "fault_every_us must be more than fault_for_us");
+	return rc;
+}
+
+static int fault_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need *need_out)
+{
+	struct spw_port_spec inner;
+	int rc = inner_spec(spec, &inner);
+
+	return rc ? rc : spw_port_eal_need(&inner, need_out);
+}
+
+/* ---- control path ----------------------------------------------------------------------------------- */
+
+static struct fault_port *fault_of(const struct spw_port *port)
+{
+	return spw_container_of((struct spw_port *)(uintptr_t)port, struct fault_port, base);
+}
+
+const struct fault_queue *fault_queue_of(const struct spw_port *port, uint16_t queue)
+{
+	return &fault_of(port)->queue[queue];
+}
+
+static bool log_line(FILE *file, const struct fault_port *fp, uint16_t queue, const struct fault_window *window)
+{
+	char line[128];
+	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n", kind_name[fp->kind], queue, window->from,
+			 window->to);
+
+	return fwrite(line, 1, (size_t)n, file) == (size_t)n;
+}
+
+static void fault_log(const struct fault_port *fp)
+{
+	FILE *file = fp->log[0] ? fopen(fp->log, "w") : NULL;
+	bool good = file != NULL;
+
+	for (uint16_t i = 0; file && i < fp->base.queue_cnt; i++)
+		for (uint32_t w = 0; w < fp->queue[i].window_cnt; w++)
+			good &= log_line(file, fp, i, &fp->queue[i].window[w]);
+	if (file && fclose(file))
+		good = false;
+	if (fp->log[0] && !good)
+		spw_warn("port %s: fault_log=%s cannot be written: %s", fp->base.name, fp->log, strerror(errno));
+}
+
+static void fault_close(struct spw_port *port)
+{
+	struct fault_port *fp = fault_of(port);
+
+	spw_port_close(fp->inner);
+	for (uint16_t i = 0; fp->queue && i < port->queue_cnt; i++)
+		free(fp->queue[i].kept);
+	free(fp->queue);
+	free(fp);
+}
+
+static int fault_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+{
+	struct fault_port *fp = calloc(1, sizeof(*fp));
+	struct spw_port_spec inner;
+	int rc;
+
+	if (!fp)
+		return spw_err(ENOMEM, "no memory for the port");
+	fp->base.queue_cnt = queue_cnt;
+	fp->queue = calloc(queue_cnt, sizeof(*fp->queue));
+	rc = fp->queue ? own_keys(spec, fp) : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
+	rc = rc ? rc : inner_spec(spec, &inner);
+	rc = rc ? rc : spw_tsc_calibrate(20, &fp->tsc);
+	rc = rc ? rc : spw_port_open(&inner, index, queue_cnt, &fp->inner);
+	if (rc) {
+		fault_close(&fp->base);
+		return rc;
+	}
+	fp->base.driver = &port_fault_driver;
+	fp->base.index = index;
+	fp->base.caps = fp->inner->caps;
+	snprintf(fp->base.name, sizeof(fp->base.name), "%s", fp->inner->name);
+	*port_out = &fp->base;
+	return 0;
+}
+
+static int fault_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	return spw_port_region_attach(fault_of(port)->inner, region);
+}
+
+static int fault_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+{
+	struct fault_port *fp = fault_of(port);
+	struct fault_queue *q = &fp->queue[queue];
+	int rc = spw_port_queue_setup(fp->inner, queue, conf);
+
+	if (rc)
+		return rc;
+	free(q->kept);
+	q->kept = calloc(conf->pool->slot_cnt, sizeof(*q->kept));
+	if (!q->kept)
+		return spw_err(ENOMEM, "no memory to keep %u slots", conf->pool->slot_cnt);
+	q->inner = &fp->inner->queue[queue];
+	q->kind = fp->kind;
+	q->for_tsc = spw_tsc_from_ns(&fp->tsc, fp->for_us * 1000);
+	q->every_tsc = spw_tsc_from_ns(&fp->tsc, fp->every_us * 1000);
+	q->left = fp->count ? fp->count : UINT64_MAX;
+	port->queue[queue] = (struct spw_port_queue){
+		.rx_burst = fault_rx, .release_burst = fault_release, .tx_burst = fault_tx, .events = fault_events,
+		.lend_burst = fault_lend, .q = q, .no_slot = q->inner->no_slot,
+	};
+	return 0;
+}
+
+static int fault_start(struct spw_port *port)
+{
+	struct fault_port *fp = fault_of(port);
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		fp->queue[i].due_tsc = spw_tsc_now() + fp->queue[i].every_tsc;
+	return spw_port_start(fp->inner);
+}
+
+static int fault_stop(struct spw_port *port)
+{
+	struct fault_port *fp = fault_of(port);
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		fault_give_back(&fp->queue[i]);
+	fault_log(fp);
+	return spw_port_stop(fp->inner);
+}
+
+static void fault_stat(struct spw_port *port, struct spw_port_stat *stat_out)
+{
+	spw_port_stat(fault_of(port)->inner, stat_out);
+}
+
+static void fault_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out)
+{
+	struct fault_port *fp = fault_of(port);
+
+	spw_port_slots(fp->inner, queue, slots_out);
+	slots_out->lent -= fp->queue[queue].kept_cnt; /* to the port behind they are lent */
+	slots_out->in_rx += fp->queue[queue].kept_cnt;
+}
+
+static int fault_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
+{
+	return spw_port_pair_clock(fault_of(port)->inner, nic_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
+const struct spw_port_driver port_fault_driver = {
+	.name = "fault",
+	.usage = FAULT_USAGE,
+	.eal_need = fault_eal_need,
+	.open = fault_open,
+	.region_attach = fault_region_attach,
+	.queue_setup = fault_queue_setup,
+	.start = fault_start,
+	.stop = fault_stop,
+	.stat = fault_stat,
+	.slots = fault_slots,
+	.pair_clock = fault_pair_clock,
+	.close = fault_close,
+};

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * RC: trouble with one peer is an event, and no other peer's business. A burst that meets an error CQE uses it up, counts it,
+ * brings its slots home and marks the peer BROKEN: nothing is sent to it and nothing posted for it any more. Its other
+ * completions pass by in the same way (the flush of its rings), until the QP is drained and can be reset.
+ */
+#include "port/mlx5/mlx5_rc_inline.h"
+
+void spw_mlx5_rc_wait_home(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t max)
+{
+	uint32_t kept = p->wait_ci, cnt;
+
+	for (uint32_t i = p->wait_ci; i != p->wait_pi; i++) {
+		const struct spw_mlx5_rc_wait *w = &p->wait[i & p->wait_mask];
+
+		if (w->len - 1 < max)
+			p->wait[kept++ & p->wait_mask] = *w;
+		else
+			rc_put(q, w->slot, q->flags);
+	}
+	cnt = p->wait_pi - kept;
+	p->wait_pi = kept;
+	q->in_tx_cnt -= cnt;
+	spw_thr_count(&q->stat.tx_flushed, cnt);
+}
+
+void spw_mlx5_rc_break(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t syndrome)
+{
+	if (!rc_is_live(p))
+		return;
+	p->state = MLX5_RC_BROKEN;
+	p->tx.limit = p->tx.used;
+	p->tx.window = 0;
+	p->err = (struct spw_mlx5_err){ .state = MLX5_ERR_SEEN, .syndrome = syndrome, .since_tsc = spw_cpu_counter() };
+	q->broken_cnt++;
+	spw_mlx5_rc_wait_home(q, p, 0);
+}
+
+bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
+{
+	return !p->away && p->sq_ci == p->sq_pi && (q->flags & MLX5_RC_SRQ || p->rq_ci == p->rq_pi);
+}
+
+static void scrub_ring(uint8_t *ring, uint32_t cnt, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint8_t *cqe = mlx5_cqe_at(ring, cnt - 1, i);
+
+		if (rc_cqe_qpn(cqe) != qpn)
+			continue;
+		spw_prm_cqe64_set_srqn_uidx(cqe, 0xffffffffu);
+		spw_prm_st32(cqe + 56, (uint32_t)spw_prm_cqe64_get_sop_drop_qpn(cqe) | 0xffffffu);
+	}
+}
+
+void spw_mlx5_rc_scrub(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
+{
+	scrub_ring(q->cqe, q->cq_mask + 1, p->qpn);
+	scrub_ring(q->tx_cqe, q->tx_cq_mask + 1, p->qpn);
+}
+
+/* ---- CQEs that are not plain ----------------------------------------------------------------------------------- */
+
+static void odd_count(struct spw_mlx5_rc_queue *q, uint32_t syndrome)
+{
+	rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
+	spw_thr_count(&q->stat.syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
+}
+
+/* Who it is about; the nobody if no QP of ours. */
+static struct spw_mlx5_rc_peer *odd_peer(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+{
+	struct spw_mlx5_rc_peer *p = rc_by_qpn(q, rc_cqe_qpn(cqe));
+
+	return p->qpn == rc_cqe_qpn(cqe) ? p : &q->peer[q->peer_cnt];
+}
+
+/* The receive that the error used up; its slot is no credit. */
+static void rx_bury(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t idx)
+{
+	uint32_t slot;
+
+	if (q->flags & MLX5_RC_SRQ) {
+		if (!rc_srq_is_posted(q, idx))
+			return;
+		slot = rc_srq_take(q, idx);
+	} else {
+		if (p->rq_ci == p->rq_pi)
+			return;
+		slot = q->flags & MLX5_RC_WRITE ? 0 : p->slot_of[p->rq_ci & p->rq_mask];
+		p->rq_ci++;
+	}
+	if (!(q->flags & MLX5_RC_WRITE))
+		p->stack->slot[p->stack->cnt++] = slot;
+}
+
+/* A flush lost nothing; another error cost the message that it hit. */
+static void rx_error(struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+{
+	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_RESP_ERR;
+	uint32_t syndrome = error ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0;
+	struct spw_mlx5_rc_peer *p = odd_peer(q, cqe);
+
+	odd_count(q, syndrome);
+	rx_bury(q, p, (uint32_t)spw_prm_cqe_err_get_wqe_counter(cqe));
+	if (syndrome == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
+		rc_count_drop(q, SPW_PORT_DROP_too_long, 1);
+	else if (syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
+		rc_count_drop(q, SPW_PORT_DROP_rx_error, 1);
+	spw_mlx5_rc_break(q, p, syndrome);
+}
+
+/* Is the CQE ours, and none that a burst takes? One load: a message may arrive between two. */
+static bool rx_is_odd(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+{
+	uint8_t raw = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]);
+	uint32_t op = (raw & ~MLX5_OP_SE) ^ (q->cq_ci >> q->cq_log2 & 1u);
+
+	return raw < MLX5_OP_INVALID && !(op & 1u) && (op & 0xcfu || op == 0);
+}
+
+void spw_mlx5_rc_rx_odd(struct spw_mlx5_rc_queue *q)
+{
+	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
+
+	for (uint32_t n = 0; n < SPW_BURST_MAX && rx_is_odd(q, cqe); n++) {
+		spw_dma_from_device(); /* [M1] */
+		rx_error(q, cqe);
+		cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ++q->cq_ci);
+	}
+}
+
+/* The message that it hit, and those before it that had no completion of their own, are over; whether they arrived is not
+ * known, so they do not count as sent. */
+static void tx_error(struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+{
+	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_REQ_ERR;
+	uint32_t syndrome = error ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0;
+	struct spw_mlx5_rc_peer *p = odd_peer(q, cqe);
+	uint32_t done = (uint16_t)(spw_prm_cqe_err_get_wqe_counter(cqe) + 1 - p->sq_ci);
+
+	odd_count(q, syndrome);
+	if (done - 1 < p->sq_pi - p->sq_ci)
+		spw_mlx5_rc_tx_lost(q, p, p->sq_ci + done);
+	spw_mlx5_rc_break(q, p, syndrome);
+}
+
+void spw_mlx5_rc_tx_odd(struct spw_mlx5_rc_queue *q)
+{
+	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
+
+	for (uint32_t n = 0; n < SPW_BURST_MAX; n++) {
+		uint32_t lap = q->tx_cq_ci >> q->tx_cq_log2;
+
+		if (!mlx5_cqe_owned(cqe, lap, 0) || mlx5_cqe_plain(cqe, mlx5_own_want(lap, SPW_PRM_CQE_REQ, 0), 0))
+			break;
+		spw_dma_from_device(); /* [M1] */
+		tx_error(q, cqe);
+		cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ++q->tx_cq_ci);
+	}
+}
+
+/* ---- slots --------------------------------------------------------------------------------------------------------- */
+
+void spw_mlx5_rc_tx_lost(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t end)
+{
+	for (; p->sq_ci != end; p->sq_ci++) {
+		const struct spw_mlx5_rc_sent *sent = &p->sent[p->sq_ci & p->sq_mask];
+
+		if (sent->slot == MLX5_RC_NO_SLOT)
+			continue;
+		rc_put(q, sent->slot, q->flags);
+		q->in_tx_cnt--;
+		spw_thr_count(&q->stat.tx_flushed, 1);
+	}
+}
+
+void spw_mlx5_rc_home(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+{
+	spw_mlx5_rc_wait_home(q, p, 0);
+	spw_mlx5_rc_tx_lost(q, p, p->sq_pi);
+	for (; p->rq_ci != p->rq_pi; p->rq_ci++)
+		if (!(q->flags & MLX5_RC_WRITE))
+			p->own.slot[p->own.cnt++] = p->slot_of[p->rq_ci & p->rq_mask];
+	p->rq_ci = p->rq_pi = 0;
+	p->sq_pi = p->sq_ci = p->sq_rung = p->sq_signal = 0;
+	p->tx = (struct rc_tx_credit){ 0 };
+	q->broken_cnt -= p->state == MLX5_RC_BROKEN;
+	p->state = MLX5_RC_DOWN;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The mlx5 driver's control calls for mode=rc.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "port/mlx5/mlx5_rc.h"
+
+#define SQ_LIMIT_LATENCY    128u /* sends under way of one peer, by profile */
+#define SQ_LIMIT_THROUGHPUT 512u
+#define SQ_LIMIT_MIN        64u
+#define SQ_LIMIT_MAX        4096u
+#define SEND_NS             200000000ull /* what is not acknowledged at the end by then is counted as flushed */
+#define USAGE               "mode=rc, gid=INDEX, " RC_USAGE
+
+/* ---- open ------------------------------------------------------------------------------------------------------- */
+
+static int check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
+{
+	static const char *const known[] = {"mode", "gid", RC_KEYS};
+	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+
+	rc = rc ? rc : rc_conf_parse(spec, &rp->conf);
+	if (!rc && !spec->device[0])
+		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=rc,listen=ADDR:PORT (ibv_devices lists them)");
+	return rc;
+}
+
+static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
+{
+	uint32_t mtu = rdma_dev_mtu_bytes(&rp->dev.rdma);
+	int rc = rdma_dev_gid(&rp->dev.rdma, spw_port_spec_find(spec, "gid"), &rp->rc_dev.gid);
+
+	if (!rc && rp->conf.mtu > mtu)
+		rc = spw_err(EINVAL, "mtu=%u is more than the %u of the port: raise the interface's MTU, or use mtu=%u",
+			     rp->conf.mtu, mtu, mtu);
+	rp->rc_dev.rdma = &rp->dev.rdma;
+	rp->rc_dev.mtu = (uint16_t)(rp->conf.mtu ? rp->conf.mtu : mtu);
+	rp->rc_dev.name = rp->base.name;
+	return rc ? rc : rc_conn_open(&rp->conf, &rp->rc_dev, rp->base.queue_cnt, &rp->conn);
+}
+
+static int rc_stop(struct spw_port *port);
+
+static void rc_close(struct spw_port *port)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	rc_stop(port);
+	for (uint32_t i = 0; i < RC_PEER_MAX; i++)
+		mlx5_rc_qp_free(&rp->side[i]);
+	for (uint16_t i = 0; i < port->queue_cnt && rp->queue; i++) {
+		mlx5_rc_obj_free(&rp->queue[i]);
+		spw_mlx5_rc_fini(&rp->queue[i].q);
+	}
+	rc_conn_close(rp->conn);
+	mlx5_dev_close(&rp->dev);
+	free(rp->queue);
+	free(rp);
+}
+
+static int queues_alloc(struct mlx5_rc_port *rp, uint16_t cnt)
+{
+	size_t bytes = SPW_ALIGN_UP(cnt * sizeof(*rp->queue), _Alignof(struct mlx5_rc_queue));
+
+	if (cnt > rp->conf.peer_max)
+		return spw_err(ERANGE, "%u queues were asked for, and %u peers (peer_max=) can spread over %u at most", cnt,
+			       rp->conf.peer_max, rp->conf.peer_max);
+	rp->queue = aligned_alloc(_Alignof(struct mlx5_rc_queue), bytes);
+	if (!rp->queue)
+		return spw_err(ENOMEM, "no memory for %u queues", cnt);
+	memset(rp->queue, 0, bytes);
+	return 0;
+}
+
+static void fill_caps(struct mlx5_rc_port *rp)
+{
+	rp->base.caps = (struct spw_port_caps){
+		.queue_max = (uint16_t)SPW_MIN(rp->conf.peer_max, SPW_PORT_QUEUE_MAX),
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = SPW_CACHE_LINE,
+		.slot_cnt_min = RC_CTRL_RESERVE + 1,
+		.nic_clock_hz = mlx5_dev_clock_hz(&rp->dev),
+		.can_tx = true,
+		.numa_node = rp->dev.rdma.numa_node,
+	};
+}
+
+static int rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+{
+	struct mlx5_rc_port *rp = aligned_alloc(_Alignof(struct mlx5_rc_port), sizeof(*rp));
+	int rc;
+
+	if (!rp)
+		return spw_err(ENOMEM, "no memory for the port");
+	memset(rp, 0, sizeof(*rp));
+	rp->base.driver = &port_mlx5_rc_driver;
+	rp->base.index = index;
+	rp->base.queue_cnt = queue_cnt;
+	snprintf(rp->base.name, sizeof(rp->base.name), "%.63s", spec->device);
+	rc = check_spec(spec, rp);
+	rc = rc ? rc : queues_alloc(rp, queue_cnt);
+	rc = rc ? rc : mlx5_dev_open(spec->device, &rp->dev);
+	rc = rc ? rc : rdma_dev_check_link(&rp->dev.rdma);
+	rc = rc ? rc : conn_open(spec, rp);
+	if (rc) {
+		rc_close(&rp->base);
+		return rc;
+	}
+	fill_caps(rp);
+	*port_out = &rp->base;
+	return 0;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------------------------------- */
+
+static int rc_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	return mlx5_dev_attach(&mlx5_rc_of(port)->dev, region, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_conf *conf, uint16_t queue,
+		     struct mlx5_rc_plan *plan)
+{
+	bool latency = !conf->profile || strcmp(conf->profile, "throughput"), write = rp->conf.op == RC_OP_WRITE;
+	uint32_t limit = conf->ring_size ? conf->ring_size : latency ? SQ_LIMIT_LATENCY : SQ_LIMIT_THROUGHPUT;
+	int rc = rc_conn_share(rp->conn, queue, conf->pool, &plan->share);
+
+	if (rc)
+		return rc;
+	if (!SPW_IS_POW2(limit) || limit < SQ_LIMIT_MIN || limit > SQ_LIMIT_MAX)
+		return spw_err(EINVAL, "a ring of %u: mode=rc wants a power of 2 from %u to %u", limit, SQ_LIMIT_MIN, SQ_LIMIT_MAX);
+	plan->flags = (latency && rp->base.caps.nic_clock_hz ? MLX5_RC_STAMP : 0) | (rp->conf.srq ? MLX5_RC_SRQ : 0) |
+		      (write ? MLX5_RC_WRITE : 0);
+	plan->peers = (rp->conf.peer_max - queue + rp->base.queue_cnt - 1) / rp->base.queue_cnt;
+	plan->recvs = plan->share + (write ? RC_CTRL_RESERVE : 0);
+	plan->cq_cnt = spw_pow2_ceil32(plan->peers * spw_pow2_ceil32(plan->recvs));
+	plan->tx_cq_cnt = spw_pow2_ceil32(plan->peers * limit);
+	plan->sq_limit = limit;
+	return 0;
+}
+
+/* Slots 0 .. cnt - 1 leave the pool: they are the peers' own. */
+static int take_slots(struct spw_pool *pool, uint32_t cnt)
+{
+	uint32_t total = pool->slot_cnt, got, back = 0;
+	uint32_t *slot = calloc(total, sizeof(*slot));
+
+	if (!slot)
+		return spw_err(ENOMEM, "no memory for a table of %u slots", total);
+	got = spw_pool_get(pool, slot, total);
+	for (uint32_t i = 0; i < got; i++)
+		if (got != total || slot[i] >= cnt)
+			slot[back++] = slot[i];
+	spw_pool_put(pool, slot, back);
+	free(slot);
+	return got == total ? 0 : spw_err(EBUSY, "mode=rc needs its pool for itself, but %u slots are in use", total - got);
+}
+
+static int queue_lay(struct mlx5_rc_queue *rq)
+{
+	struct spw_mlx5_rc_conf qc = {
+		.cq = rq->cqmem, .tx_cq = rq->tx_cqmem, .srq = rq->srqmem, .pool = rq->pool, .flags = rq->plan.flags,
+		.peer_cnt = rq->plan.peers, .index_cnt = rq->port->conf.peer_max, .index = rq->index,
+		.port = rq->port->base.index,
+	};
+
+	return spw_mlx5_rc_init(&rq->q, &qc);
+}
+
+static int peer_lay(struct mlx5_rc_queue *rq, uint32_t local)
+{
+	struct mlx5_rc_port *rp = rq->port;
+	struct rc_peer *peer = mlx5_rc_conn_peer(rq, local);
+	struct spw_mlx5_rc_peermem mem;
+	int rc = rc_conn_peer_setup(rp->conn, peer->index, rq->pool, local * rq->plan.share, rq->plan.share, rq->lkey);
+
+	rc = rc ? rc : mlx5_rc_qp_make(rq, peer, &rp->side[peer->index], &mem);
+	return rc ? rc : spw_mlx5_rc_attach(&rq->q, local, &mem);
+}
+
+static int rc_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+	struct mlx5_rc_queue *rq = &rp->queue[queue];
+	int rc;
+
+	if (rq->port)
+		return spw_err(EBUSY, "it was set up before");
+	rq->port = rp;
+	rq->index = queue;
+	rq->pool = conf->pool;
+	rc = mlx5_dev_key(&rp->dev, conf->pool, &rq->lkey);
+	rc = rc ? rc : plan_make(rp, conf, queue, &rq->plan);
+	rc = rc ? rc : mlx5_rc_obj_make(rq);
+	rc = rc ? rc : queue_lay(rq);
+	rc = rc ? rc : take_slots(rq->pool, rq->plan.peers * rq->plan.share);
+	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+		rc = peer_lay(rq, i);
+	if (rc)
+		return rc;
+	spw_mlx5_rc_calls(&rq->q, &port->queue[queue]);
+	port->queue[queue].events = mlx5_rc_events;
+	return 0;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------------------------------ */
+
+static int rc_start(struct spw_port *port)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	rp->started = true; /* whatever comes of it has to be stopped */
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		if (rp->conf.srq)
+			spw_mlx5_rc_arm_shared(&rp->queue[i].q);
+	return rc_conn_start(rp->conn);
+}
+
+/* What was sent to peers that are there gets its acknowledgement. */
+static void send_out(struct mlx5_rc_queue *rq)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, SEND_NS);
+
+	while (rq->q.in_tx_cnt && spw_tsc_now() - since < limit) {
+		spw_mlx5_rc_reap(&rq->q);
+		nanosleep(&nap, NULL);
+	}
+}
+
+static int rc_stop(struct spw_port *port)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	if (!rp->started)
+		return 0;
+	rp->started = false;
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		send_out(&rp->queue[i]);
+	rc_conn_stop(rp->conn);
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		mlx5_rc_drain(&rp->queue[i]);
+	for (uint32_t i = 0; i < RC_PEER_MAX; i++)
+		mlx5_rc_qp_free(&rp->side[i]);
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		spw_mlx5_rc_disarm(&rp->queue[i].q);
+	return 0;
+}
+
+/* ---- counters -------------------------------------------------------------------------------------------------------- */
+
+static void sum_queue(const struct spw_mlx5_rc_stat *from, struct spw_port_stat *stat)
+{
+	stat->rx_frames += spw_thr_load_rlx(&from->rx_frames);
+	stat->rx_bytes += spw_thr_load_rlx(&from->rx_bytes);
+	stat->tx_frames += spw_thr_load_rlx(&from->tx_frames);
+	stat->tx_bytes += spw_thr_load_rlx(&from->tx_bytes);
+	stat->tx_flushed += spw_thr_load_rlx(&from->tx_flushed);
+	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
+		stat->dropped[i] += spw_thr_load_rlx(&from->dropped[i]);
+	for (unsigned i = 0; i < SPW_PORT_ERR_CNT; i++)
+		if (i != SPW_PORT_ERR_protocol) /* rc_conn counts each once, when the peer goes down for it */
+			stat->err[i] += spw_thr_load_rlx(&from->err[i]);
+}
+
+/* A reliable connection loses nothing on the way: what had no receive is sent again. */
+static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		sum_queue(&rp->queue[i].q.stat, stat);
+	stat->missed_known = true;
+	stat->wire_frames = stat->rx_frames;
+	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
+		stat->wire_frames += stat->dropped[i];
+	rc_conn_stat(rp->conn, stat);
+}
+
+static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	spw_mlx5_rc_slots(&mlx5_rc_of(port)->queue[queue].q, slots);
+}
+
+static int rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
+{
+	return mlx5_dev_pair_clock(&mlx5_rc_of(port)->dev, nic_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
+const struct spw_port_driver port_mlx5_rc_driver = {
+	.name = "mlx5",
+	.usage = USAGE,
+	.open = rc_open,
+	.region_attach = rc_region_attach,
+	.queue_setup = rc_queue_setup,
+	.start = rc_start,
+	.stop = rc_stop,
+	.stat = rc_stat,
+	.slots = rc_slots,
+	.pair_clock = rc_pair_clock,
+	.close = rc_close,
+};

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Frames above the threshold get the cause that this test gave them. Thresholds lie far above what a busy machine does."""
+import os
+import signal
+import sys
+import time
+
+import spwtest
+from spwtest import Run, Skip, balanced, check, equal, spwlab
+
+RATE = 20000
+SOURCE = f"null:size=64,rate={RATE},stamps=1"
+
+
+def by_cause(summary):
+    return {row["cause"]: row["frames"] for row in summary["causes"]["by"]}
+
+
+def mostly(summary, *causes):
+    """At least nine in ten frames above the threshold have one of these causes, and there are some."""
+    by, above = by_cause(summary), summary["causes"]["frames_above"]
+    check(above > 100, f"hardly a slow frame: {by}")
+    check(sum(by.get(cause, 0) for cause in causes) >= 0.9 * above, f"expected {causes}: {by}")
+    return by
+
+
+def lcores():
+    place = spwlab.Cores()
+    spare = place.executor if place.executor is not None else place.generator
+    return f"0@{place.main},1@{place.receive},2@{spare}"
+
+
+def competitor(core):
+    """A program that spins on that core and on no other."""
+    spin = "import os\nos.sched_setaffinity(0, {%d})\nwhile True:\n    pass\n" % core
+    return spwlab.spawn([sys.executable, "-c", spin])
+
+
+def test_competitor():
+    """Another program on the lcore's own core: what it takes is called a gap of the loop, and the kernel's word is there."""
+    rival = competitor(spwlab.Cores().receive)
+    try:
+        with Run(["--port", SOURCE, "--executor", "inline", "--slow-threshold", "2ms", "--seconds", "3"]) as run:
+            summary = run.finish(seconds=3)
+    finally:
+        spwlab.stop(rival)
+    balanced(summary)
+    mostly(summary, "poll_gap")
+    check(summary["held"]["lost"]["times"] > 0, f"{summary['held']}")
+    check(summary["held"]["switched_out"] is None or summary["held"]["switched_out"] > 0, f"{summary['held']}")
+
+
+def test_competitor_of_executor():
+    """Another program on the core of the executor's thread: the executor is late."""
+    place = spwlab.Cores()
+    if place.executor is None:
+        raise Skip("needs three cores")
+    rival = competitor(place.executor)
+    try:
+        with Run(["--port", SOURCE, "--executor", "cpu", "--executor-cores", str(place.executor), "--slow-threshold", "2ms",
+                  "--batches", "1024", "--seconds", "3"], lcores=lcores()) as run:
+            summary = run.finish(seconds=3)
+    finally:
+        spwlab.stop(rival)
+    balanced(summary)
+    by = by_cause(summary)
+    own = by.get("poll_gap", 0)  # what the machine took from the lcore meanwhile
+    check(by.get("exec_late", 0) > 100, f"{by}")
+    check(by["exec_late"] >= 0.9 * (summary["causes"]["frames_above"] - own), f"{by}")
+
+
+def test_sigstop():
+    """The whole process stopped for a second: all that waited in the port say so."""
+    with Run(["--port", SOURCE, "--ring", "32768", "--slots", "32768", "--executor", "cpu", "--batches", "1024",
+              "--slow-threshold", "200ms", "--seconds", "100"], lcores=lcores()) as run:
+        run.wait_ready()
+        spwlab.wait_for(lambda: run.frames() > RATE // 10, 60, "frames")
+        run.signal(signal.SIGSTOP)
+        time.sleep(1)
+        run.signal(signal.SIGCONT)
+        before = run.frames()
+        spwlab.wait_for(lambda: run.frames() > before + RATE, 60, "frames after the stop")
+        run.signal(signal.SIGINT)
+        summary = run.finish()
+    balanced(summary)
+    by = mostly(summary, "poll_gap")
+    check(by["poll_gap"] >= 0.9 * 0.8 * RATE, f"a second less 200 ms, at {RATE} frames/s: {by}")
+    check(summary["worst"][0]["blame"]["poll_gap"] > 0.9e9, f"worst: {summary['worst'][0]}")
+
+
+def test_slow_handler():
+    """A handler that takes longer than frames come: its batch is its own fault, those that wait are behind it."""
+    with Run(["--port", "null:size=64,rate=100k,stamps=1", "--executor", "inline", "--handler", os.environ["SPW_SLOW_HANDLER"],
+              "--slow-threshold", "500us", "--seconds", "2"]) as run:
+        summary = run.finish(seconds=2)
+    balanced(summary)
+    by = by_cause(summary)
+    own = by.get("poll_gap", 0)  # what the machine took from the lcore meanwhile
+    check(by.get("handler_slow", 0) > 0 and by.get("batch_ahead", 0) > 100, f"{by}")
+    check(by["handler_slow"] + by["batch_ahead"] >= 0.9 * (summary["causes"]["frames_above"] - own), f"{by}")
+
+
+def test_transmit_stall():
+    """The fault port writes down when it held up the transmit; the ledger names those frames and no others."""
+    seconds, fault_s, threshold_s = 3, 0.05, 0.02
+    with spwlab.scratch() as folder:
+        log = os.path.join(folder, "faults")
+        port = f"fault:{SOURCE.replace('null:', 'null,')},fault_do=tx_spin,fault_for_us=50000,fault_every_us=250000,fault_log={log}"
+        with Run(["--port", port, "--ring", "4096", "--executor", "inline", "--handler", "echo", "--slow-threshold", "20ms",
+                  "--seconds", str(seconds)]) as run:
+            summary = run.finish(seconds=seconds)
+        windows = [tuple(map(int, line.split()[2:])) for line in spwlab.read(log).splitlines()]
+    balanced(summary)
+    check(len(windows) >= 5, f"faults: {windows}")
+    blamed, hit = by_cause(summary).get("tx_stall", 0), len(windows) * (fault_s - threshold_s) * RATE
+    check(blamed >= 0.9 * hit, f"{blamed} frames of {hit} that were hit: {summary['causes']}")
+    check(blamed * 0.9 <= len(windows) * fault_s * RATE, f"{blamed} frames, more than were hit: {summary['causes']}")
+    for row in summary["worst"]:
+        stamps = row["stamps"]
+        met = any(start < stamps["sent_tsc"] and stamps["nic_tsc"] < end for start, end in windows)
+        check(row["cause"] != "tx_stall" or met, f"no fault was near: {row}")
+
+
+def test_ring_full_is_no_slow_frame():
+    """Frames dropped at the executor's door stand in the ledger; they are not slow, and have no cause."""
+    with Run(["--port", "null:size=64,rate=200k", "--executor", "cpu", "--handler", os.environ["SPW_SLOW_HANDLER"],
+              "--batches", "4", "--slow-threshold", "1us", "--seconds", "1"], lcores=lcores()) as run:
+        summary = run.finish(seconds=1)
+    balanced(summary)
+    check(summary["ledger"]["dropped"]["ring_full"] > 0, f"{summary['ledger']}")
+    check(0 < summary["causes"]["frames_above"] <= summary["ledger"]["executed"], f"{summary['causes']}")
+
+
+def test_identity():
+    """The worst frames of spinwire-gen's say which they are, though they were echoed and their slots are long back."""
+    import test_gen  # its own environment and helpers
+    gen, _, summary = test_gen.through_spinwire("echo", ["--rate", "20kpps", "--seconds", "1s", "--flows", "7"],
+                                                ["--slow-threshold", "1us"])
+    balanced(summary)
+    known = [row["ident"] for row in summary["worst"] if row["ident"]]
+    check(len(known) >= len(summary["worst"]) // 2, f"{len(known)} of {len(summary['worst'])} say who they are")
+    for ident in known:
+        check(ident["flow"] < 7 and ident["seq"] <= gen["sent"] // 7 + 7, f"{ident}")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Any bytes as completion entries of RC queues, in any order with bursts, releases, sends and resets of peers. Whatever the
+ * rings say: every descriptor lies within its slot, no slot is lent twice, none is lost, and a peer can be brought up again.
+ *
+ * Input: a byte of flags, then steps: two bytes, opcode and choice, and the operands of the opcode.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rc_hand.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#define SLOT_MAX 128u
+#define PEERS 3u
+
+struct run {
+	struct rch h;
+	const uint8_t *data;
+	size_t left;
+	bool lent[SLOT_MAX];
+	uint32_t list[SLOT_MAX], peer[SLOT_MAX], cnt;
+};
+
+static void demand(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static const uint8_t *take(struct run *r, size_t bytes)
+{
+	const uint8_t *p = r->data;
+
+	if (r->left < bytes)
+		return NULL;
+	r->data += bytes;
+	r->left -= bytes;
+	return p;
+}
+
+/* One CQE of choice at any place of the ring: opcode and owner, peer, immediate, length, WQE. */
+static void step_cqe(struct run *r, const uint8_t *p)
+{
+	uint8_t *cqe = r->h.cq + (size_t)(p[0] % r->h.conf.cq_cnt) * 64;
+
+	spw_prm_cqe64_set_sop_drop_qpn(cqe, p[1] < 0xf0 ? r->h.qp[p[1] % PEERS].qpn : p[1]);
+	spw_prm_cqe64_set_imm_inval_pkey(cqe, p[2] < 0xf0 ? p[2] : UINT32_MAX - p[2]);
+	spw_prm_cqe64_set_byte_cnt(cqe, p[3] == 255 ? UINT32_MAX : p[3] * 2u);
+	spw_prm_cqe64_set_wqe_counter(cqe, p[4]);
+	cqe[55] = p[5];
+	cqe[63] = p[6];
+}
+
+/* What a peer that keeps the protocol would do; only while its receives are there. */
+static void step_good(struct run *r, uint8_t which)
+{
+	uint32_t peer = which % PEERS, imm = which;
+	struct rch *h = &r->h;
+	struct rch_msg msg;
+	uint8_t *addr;
+
+	if (rch_posted(h, peer) == 0 || rch_posted(h, peer) > 64)
+		return;
+	if (which & 0x80)
+		rch_control(h, peer, h->qp[peer].told + 1 + (which >> 5 & 1));
+	else if (which & 0x40)
+		rch_message(h, peer, 1 + which, &imm, &addr);
+	else
+		for (uint32_t n = 0; n < 16 && rch_send_one(h, peer, &msg); n++)
+			;
+}
+
+static void step_burst(struct run *r, uint16_t cnt)
+{
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint16_t n = spw_port_rx_burst(&r->h.pq, desc, cnt);
+
+	demand(n <= cnt);
+	for (uint16_t i = 0; i < n; i++) {
+		demand(desc[i].slot < r->h.pool.slot_cnt && !r->lent[desc[i].slot]);
+		demand(desc[i].len > 0 && desc[i].offset + desc[i].len <= r->h.conf.slot_bytes);
+		demand(desc[i].peer < PEERS * 2 && desc[i].peer % 2 == 1);
+		r->lent[desc[i].slot] = true;
+		r->peer[r->cnt] = desc[i].peer;
+		r->list[r->cnt++] = desc[i].slot;
+	}
+}
+
+static uint32_t pick(struct run *r, uint8_t which, uint32_t *peer_out)
+{
+	uint32_t k = which % r->cnt, slot = r->list[k];
+
+	*peer_out = r->peer[k];
+	r->list[k] = r->list[--r->cnt];
+	r->peer[k] = r->peer[r->cnt];
+	r->lent[slot] = false;
+	return slot;
+}
+
+static void step_send(struct run *r, uint8_t which)
+{
+	struct spw_desc desc = { .len = 1 + which % 200u, .flags = which & SPW_DESC_IMM }, *p = &desc;
+
+	desc.slot = pick(r, which, &desc.peer);
+	if (which & 0x80)
+		desc.peer = which;
+	if (spw_port_tx_burst(&r->h.pq, &p, 1) == 0)
+		spw_port_release_burst(&r->h.pq, &desc.slot, 1);
+}
+
+/* The control path: a broken peer is reset whether or not its flush came; when its slots are home, it comes up again. */
+static void step_reset(struct run *r, uint8_t which)
+{
+	uint32_t peer = which % PEERS;
+	struct spw_mlx5_rc_peer *p = rch_peer(&r->h, peer);
+
+	if (which & 0x80)
+		spw_mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
+	if (p->state == MLX5_RC_BROKEN) {
+		spw_mlx5_rc_scrub(r->h.q, p);
+		spw_mlx5_rc_home(r->h.q, p);
+		r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
+		r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);
+	}
+	if (p->state == MLX5_RC_DOWN && !p->away)
+		rch_up(&r->h, peer);
+}
+
+static bool step(struct run *r)
+{
+	const uint8_t *op = take(r, 2), *p;
+	uint32_t slot, peer;
+
+	if (!op)
+		return false;
+	switch (op[0] % 9) {
+	case 0:
+	case 1:
+		if (!(p = take(r, 7)))
+			return false;
+		step_cqe(r, p);
+		break;
+	case 2:
+		if (!(p = take(r, 64)))
+			return false;
+		memcpy(r->h.cq + (size_t)(op[1] % r->h.conf.cq_cnt) * 64, p, 64);
+		break;
+	case 3:
+		step_burst(r, (uint16_t)(1 + op[1] % SPW_BURST_MAX));
+		break;
+	case 4:
+		if (r->cnt) {
+			slot = pick(r, op[1], &peer);
+			spw_port_release_burst(&r->h.pq, &slot, 1);
+		}
+		break;
+	case 5:
+		step_reset(r, op[1]);
+		break;
+	case 6:
+		if (r->cnt)
+			step_send(r, op[1]);
+		break;
+	case 7:
+		step_good(r, op[1]);
+		break;
+	default:
+		if (!(p = take(r, 7)))
+			return false;
+		step_cqe(r, p); /* and the like in the send CQ */
+		memcpy(r->h.tx_cq + (size_t)op[1] * 64 + 52, r->h.cq + (size_t)(p[0] % r->h.conf.cq_cnt) * 64 + 52, 12);
+	}
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct rch_conf c = {
+		.peer_cnt = PEERS, .credits = 8, .remote_credits = 9, .cq_cnt = 64, .rq_cnt = 16, .srq_cnt = 64, .sq_cnt = 64,
+		.slot_bytes = 256, .slot_extra = 4,
+	};
+	static struct run r;
+
+	if (bytes < 1)
+		return 0;
+	memset(&r, 0, sizeof(r));
+	c.flags = data[0] % 8;
+	demand(rch_open(&r.h, &c) == 0);
+	r.data = data + 1;
+	r.left = bytes - 1;
+	while (step(&r))
+		demand(rch_balanced(&r.h, r.cnt));
+	while (r.cnt) {
+		uint32_t peer, slot = pick(&r, 0, &peer);
+
+		spw_port_release_burst(&r.h.pq, &slot, 1);
+	}
+	demand(rch_close(&r.h) == 0);
+	return 0;
+}

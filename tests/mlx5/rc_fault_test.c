@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Every fault that the software ConnectX knows, while messages flow over RC: trouble of a frame is mended by the transport
+ * and nobody notices; trouble of a QP, a CQ, a key or a link is an event. Afterwards messages flow without a restart to every
+ * peer, and port_kit counts every slot and both sides of every number.
+ */
+#include "port/mlx5/mlx5_rc.h"
+#include "rc_kit.h"
+
+#define FLOW  1500u /* echoes before and after */
+#define PEERS 3u
+
+static struct kit_run run;
+
+/* send, write, and send into shared receives. */
+static const struct { const char *op; bool srq; } modes[] = {{"send", false}, {"write", false}, {"send", true}};
+
+static void open_both(unsigned mode)
+{
+	struct rc_kit k = {.queues = 1, .peers = PEERS, .op = modes[mode].op, .srq = modes[mode].srq, .profile = "latency",
+			   .extra = ",timeout=11"};
+
+	rc_kit_open(&run, &k);
+	run.window = 48;
+	kit_pump(&run, FLOW);
+}
+
+static struct mlx5_rc_queue *queue(struct kit_port *p)
+{
+	return &mlx5_rc_of(p->port)->queue[0];
+}
+
+static uint32_t peers_up(const struct kit_port *p)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < PEERS; i++)
+		n += mlx5_rc_of(p->port)->queue[0].q.peer[i].state == MLX5_RC_UP;
+	return n;
+}
+
+struct want {
+	uint32_t up;         /* PEER_UP so far, at b */
+};
+
+static bool is_back(struct kit_run *r, void *arg)
+{
+	const struct want *w = arg;
+
+	return r->b.events.cnt[SPW_PORT_EVENT_PEER_UP] > w->up && peers_up(&r->a) == PEERS && peers_up(&r->b) == PEERS;
+}
+
+/* At least one peer went and came, and every peer gets messages again. */
+static void check_mended(uint32_t up_before)
+{
+	struct want w = {.up = up_before};
+	uint64_t got[PEERS];
+
+	kit_pump_until(&run, is_back, &w);
+	for (uint32_t i = 0; i < PEERS; i++)
+		got[i] = queue(&run.b)->q.peer[i].rx.got;
+	kit_pump(&run, FLOW);
+	for (uint32_t i = 0; i < PEERS; i++)
+		assert_true(queue(&run.b)->q.peer[i].rx.got > got[i]);
+	assert_int_equal(run.bad, 0);
+	assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_DEVICE_GONE], 0);
+	kit_close(&run);
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------- */
+
+/* Nothing is lost, doubled or damaged, and no QP goes down. */
+static void test_frames_in_trouble(void **state)
+{
+	static const char *const fault[] = {"loss=0.02", "dup=0.05", "reorder=0.02", "corrupt=0.02", "delay=0.05:200us"};
+	static const char *const off = "fault loss=0,dup=0,reorder=0,corrupt=0,delay=0:0s";
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(fault); i++)
+		for (unsigned mode = 0; mode < 2; mode++) {
+			open_both(mode);
+			kit_control(0, "fault %s", fault[i]);
+			kit_control(1, "fault %s", fault[i]);
+			kit_pump(&run, FLOW);
+			kit_control(0, "%s", off);
+			kit_control(1, "%s", off);
+			kit_pump(&run, FLOW);
+			rc_kit_check_clean(&run);
+			kit_close(&run);
+		}
+}
+
+/* Shorter than what the transport goes on trying: messages wait, none is lost. */
+static void test_no_receive_for_a_while(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < SPW_ARRAY_CNT(modes); mode++) {
+		open_both(mode);
+		kit_control(1, "rnr=100ms");
+		kit_pump(&run, FLOW);
+		rc_kit_check_clean(&run);
+		kit_close(&run);
+	}
+}
+
+/* ---- links and QPs ---------------------------------------------------------------------------------------------- */
+
+static bool link_came_back(struct kit_run *r, void *arg)
+{
+	(void)arg;
+	return r->b.events.cnt[SPW_PORT_EVENT_LINK_DOWN] == 1 && r->b.events.cnt[SPW_PORT_EVENT_LINK_UP] == 2;
+}
+
+static bool all_there(struct kit_run *r, void *arg)
+{
+	(void)arg;
+	return peers_up(&r->a) == PEERS && peers_up(&r->b) == PEERS;
+}
+
+/* Short: the transport gets over it. Long: the peers are lost, and come back by themselves. */
+static void test_link_down_and_up(void **state)
+{
+	static const char *const time[] = {"20ms", "500ms"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		open_both(i);
+		kit_control(1, "link-down=%s", time[i]);
+		kit_pump_until(&run, link_came_back, NULL);
+		kit_pump_until(&run, all_there, NULL);
+		kit_pump(&run, FLOW);
+		assert_int_equal(run.bad, 0);
+		kit_close(&run);
+	}
+}
+
+/* A QP of either end fails: that peer is lost and comes back, the others do not notice. */
+static void test_qp_error(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < SPW_ARRAY_CNT(modes); mode++)
+		for (uint32_t end = 0; end < 2; end++) {
+			struct spw_port_stat stat;
+
+			open_both(mode);
+			uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
+			struct kit_port *p = end ? &run.b : &run.a;
+
+			kit_control(end, "qp-error=%u", queue(p)->q.peer[1].qpn);
+			struct want w = {.up = up};
+
+			kit_pump_until(&run, is_back, &w);
+			spw_port_stat(p->port, &stat);
+			assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_PEER_UP], up + 1); /* of that peer alone */
+			assert_int_equal(stat.err[SPW_PORT_ERR_queue_reset], 1);
+			check_mended(up);
+		}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_frames_in_trouble), cmocka_unit_test(test_no_receive_for_a_while),
+		cmocka_unit_test(test_link_down_and_up),  cmocka_unit_test(test_qp_error),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * RoCE v2 RC through the port interface, over rdma-core's own objects and the software ConnectX: `a` connects, `b` listens and
+ * sends back what it gets. Every byte is looked at, every slot is counted.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "rc_kit.h"
+
+static struct kit_run run;
+
+static void echoes(const struct rc_kit *k)
+{
+	rc_kit_open(&run, k);
+	run.window = 64;
+	kit_pump(&run, 5000);
+	rc_kit_check_clean(&run);
+	kit_close(&run);
+}
+
+static const char *const ops[] = {"send", "write"};
+
+/* Both ways of a message, own and shared receives, both profiles, one and several peers and queues. */
+static void test_echo(void **state)
+{
+	(void)state;
+	for (unsigned op = 0; op < 2; op++)
+		for (unsigned srq = 0; srq < 2; srq++)
+			for (unsigned shape = 0; shape < 3; shape++) {
+				struct rc_kit k = {.queues = (uint16_t)(1 + (shape == 2)), .peers = shape ? 4 : 1, .op = ops[op],
+						   .srq = srq, .profile = shape == 1 ? "throughput" : "latency"};
+
+				echoes(&k);
+			}
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------------------------- */
+
+static uint8_t size_byte(uint32_t len, uint32_t at)
+{
+	return (uint8_t)(len * 5 + at + (at >> 8) * 3 + (at >> 16) * 7);
+}
+
+static void size_send(uint32_t len)
+{
+	struct spw_port_queue *pq = &run.a.port->queue[0];
+	struct spw_desc desc = {.len = len}, *ptr = &desc;
+	double start = kit_seconds();
+	uint8_t *p;
+
+	assert_int_equal(spw_port_lend_burst(pq, &desc.slot, 1), 1);
+	p = spw_pool_slot_addr(&run.a.pool[0], desc.slot);
+	for (uint32_t i = 0; i < len; i++)
+		p[i] = size_byte(len, i);
+	while (spw_port_tx_burst(pq, &ptr, 1) == 0) { /* out of credits for a moment */
+		kit_turn(&run, false);
+		if (kit_seconds() - start > KIT_WAIT_S)
+			fail_msg("%u bytes were not taken", len);
+	}
+	run.sent++;
+	run.a.taken++;
+}
+
+static void size_echo(uint32_t len)
+{
+	struct spw_port_queue *pq = &run.a.port->queue[0];
+	double start = kit_seconds();
+	struct spw_desc desc;
+
+	for (;;) {
+		if (spw_port_rx_burst(pq, &desc, 1))
+			break;
+		kit_echo(&run);
+		usleep(0);
+		if (kit_seconds() - start > KIT_WAIT_S)
+			fail_msg("no echo of %u bytes", len);
+	}
+	run.a.rx[0]++;
+	run.echoed++;
+	assert_int_equal(desc.len, len);
+	for (uint32_t i = 0; i < len; i++) {
+		const uint8_t *p = spw_pool_slot_addr(&run.a.pool[0], desc.slot) + desc.offset;
+
+		if (p[i] != size_byte(len, i))
+			fail_msg("%u bytes: byte %u differs", len, i);
+	}
+	spw_port_release_burst(pq, &desc.slot, 1);
+}
+
+/* One byte to 64 MiB: inline, one packet, many packets, and each edge. */
+static void test_sizes(void **state)
+{
+	static const uint32_t sizes[] = {1, 2, 27, 28, 29, 43, 44, 45, 64, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 1000000,
+					 SPW_DESC_LEN_MAX - 1, SPW_DESC_LEN_MAX};
+
+	(void)state;
+	for (unsigned op = 0; op < 2; op++) {
+		struct rc_kit k = {.queues = 1, .peers = 1, .op = ops[op], .srq = op, .profile = "latency", .extra = ",credits=1",
+				   .slots = 9, .slot_bytes = SPW_DESC_LEN_MAX};
+
+		rc_kit_open(&run, &k);
+		for (size_t i = 0; i < SPW_ARRAY_CNT(sizes); i++) {
+			size_send(sizes[i]);
+			size_echo(sizes[i]);
+		}
+		rc_kit_check_clean(&run);
+		kit_close(&run);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_echo),
+		cmocka_unit_test(test_sizes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""afpacket.py pingpong | tcpreplay RAW_DV: the cable that is any Linux interface, here a veth pair in a network namespace of
+the test's own. Two NICs on its two ends; and frames of a real generator, received by direct verbs."""
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import peers
+
+SECONDS = 90
+FRAMES, BYTES = 4992, 200
+RX_MAC, TX_MAC = bytes.fromhex('027370770b01'), bytes.fromhex('027370770b02') # raw_dv's, which counts in 64s
+
+
+def enter_namespace():
+    if os.geteuid() != 0:
+        peers.skip('needs root: a veth pair in a network namespace')
+    if os.environ.get('SPW_AFPACKET_NETNS') != '1':
+        probe = subprocess.run(['unshare', '-n', 'true'], capture_output=True, check=False)
+        if probe.returncode:
+            peers.skip('no network namespaces here: ' + probe.stderr.decode().strip())
+        os.environ['SPW_AFPACKET_NETNS'] = '1'
+        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
+    made = subprocess.run('ip link set lo up && ip link add spwa0 mtu 4000 type veth peer name spwa1 mtu 4000 && '
+                          'for i in spwa0 spwa1; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; ip link set $i up; done',
+                          shell=True, capture_output=True, check=False)
+    if made.returncode:
+        peers.skip('no veth: ' + made.stderr.decode().strip())
+
+
+def pingpong(_):
+    """RC over the veth pair, the bytes checked; its frames are seen on the interface."""
+    port, deadline = peers.free_port(), time.monotonic() + SECONDS
+    ends = [peers.Fabric(cable=f'afpacket:spwa{i}', extra=['--ip', f'10.9.0.{i + 1}', '--mac', f'02:73:70:77:09:0{i + 1}'])
+            for i in range(2)]
+    program = ['ibv_rc_pingpong', '-g', '3', '-c', '-n', '500', '-p', str(port)]
+    server = client = None
+    try:
+        server = peers.Proc(ends[0].argv(program), 'server', peers.env())
+        server.wait_for(lambda: peers.listening(port), deadline)
+        client = peers.Proc(ends[1].argv([*program, '127.0.0.1']), 'client', peers.env())
+        client.wait(deadline)
+        server.wait(deadline)
+        if client.p.returncode or server.p.returncode or 'invalid data' in client.output() + server.output():
+            raise peers.Failed('a side failed')
+        print(client.output())
+        with open('/proc/net/dev', encoding='ascii') as file: # of this namespace, as /sys is not
+            sent = re.search(r'spwa1:(?: +\d+){9} +(\d+)', file.read())
+        if int(sent.group(1)) < 500:
+            raise peers.Failed('the frames did not go over the interface')
+    except peers.Failed:
+        peers.report(server, client)
+        raise
+    finally:
+        peers.stop_all()
+
+
+def write_capture(path):
+    with open(path, 'wb') as file:
+        file.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for number in range(FRAMES):
+            frame = (RX_MAC + TX_MAC + b'\x88\xb5' + struct.pack('<Q', number)).ljust(BYTES, b'\xa5')
+            file.write(struct.pack('<IIII', 0, number, BYTES, BYTES) + frame)
+
+
+def tcpreplay(program):
+    """Every frame that tcpreplay put on the other end is received, whole and in order."""
+    peers.need('tcpreplay')
+    deadline = time.monotonic() + SECONDS
+    fabric = peers.Fabric(cable='afpacket:spwa0', extra=['--mac', ':'.join(f'{b:02x}' for b in RX_MAC)])
+    with tempfile.TemporaryDirectory() as folder:
+        capture = os.path.join(folder, 'frames.pcap')
+        write_capture(capture)
+        rx = peers.Proc(fabric.argv([program, 'rx', str(FRAMES), str(BYTES), '20000']), 'rx', peers.env())
+        replay = None
+        try:
+            rx.wait_for('ready', deadline)
+            replay = peers.Proc(['tcpreplay', '-i', 'spwa1', '--pps', '5000', capture], 'tcpreplay', peers.env())
+            replay.wait(deadline)
+            rx.wait(deadline)
+            said = re.search(r'frames (\d+) bad (\d+) lost (\d+)', rx.output())
+            if replay.p.returncode or not said or said.group(0) != f'frames {FRAMES} bad 0 lost 0':
+                raise peers.Failed('not what was sent')
+            print(said.group(0))
+        except peers.Failed:
+            peers.report(rx, replay)
+            raise
+        finally:
+            peers.stop_all()
+
+
+def main():
+    peers.need('unshare', 'ip')
+    enter_namespace()
+    {'pingpong': pingpong, 'tcpreplay': tcpreplay}[sys.argv[1]]((sys.argv[2:] or [None])[0])
+
+
+peers.main(main)

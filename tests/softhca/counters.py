@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""counters.py: perftest's own report of the port's counters (it keeps the files open and reads them again) against what it
+sent, and the trace of the same run as tshark's RoCE dissector reads it."""
+import os
+import re
+import subprocess
+import tempfile
+import time
+
+import peers
+
+MESSAGES, BYTES, SECONDS = 1000, 1024, 90
+NAMES = ['counters/port_xmit_packets', 'counters/port_rcv_packets', 'counters/unicast_xmit_packets', 'hw_counters/rx_write_requests',
+         'hw_counters/out_of_sequence', 'hw_counters/local_ack_timeout_err']
+WRITE_ONLY, ACKNOWLEDGE = '10', '17' # BTH opcodes
+
+
+def reported(text):
+    found = {name: int(value) for name, value in re.findall(r'((?:hw_)?counters/\w+)=(\d+)', text)}
+    if set(found) != set(NAMES):
+        raise peers.Failed('perftest did not report all counters:\n' + text)
+    return [found[name] for name in NAMES]
+
+
+def must_be(what, got, want):
+    print(what, got)
+    if got != want:
+        raise peers.Failed(f'{what}: {got}, not {want}')
+
+
+def dissected(path):
+    """How often tshark saw each BTH opcode, and the packet sequence numbers of the requests."""
+    text = subprocess.run(['tshark', '-r', path, '-Y', 'infiniband', '-T', 'fields', '-e', 'infiniband.bth.opcode', '-e',
+                           'infiniband.bth.psn'], check=True, capture_output=True, text=True).stdout
+    rows = [line.split('\t') for line in text.splitlines()]
+    return [op for op, _ in rows], [int(psn) for op, psn in rows if op == WRITE_ONLY]
+
+
+def main():
+    peers.need('ib_write_bw', 'tshark', 'ibv_devinfo')
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, 'trace.pcapng')
+        fabric = peers.Fabric()
+        program = ['ib_write_bw', '-F', '-x', peers.roce_gid(fabric), '-s', str(BYTES), '-m', str(BYTES), '-n', str(MESSAGES),
+                   f'--report-counters={",".join(NAMES)}']
+        server, client = map(reported, peers.pair(fabric, program, time.monotonic() + SECONDS))
+        acks = client[1]
+        must_be('client', client, [MESSAGES, acks, MESSAGES, 0, 0, 0])
+        must_be('server', server, [acks, MESSAGES, acks, MESSAGES, 0, 0])
+        peers.pair(fabric, program, time.monotonic() + SECONDS, client_options=['--trace', trace])
+        opcodes, psn = dissected(trace)
+        must_be('requests in the trace', opcodes.count(WRITE_ONLY), MESSAGES)
+        must_be('others', set(opcodes) - {WRITE_ONLY, ACKNOWLEDGE}, set())
+        must_be('steps of their sequence numbers', {(b - a) % (1 << 24) for a, b in zip(psn, psn[1:])}, {1})
+
+
+peers.main(main)

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""fault.py TEST [PROGRAM]: faults on purpose, seen from outside: by programs of the distribution, the fault log and what
+is left in /dev/shm."""
+import os
+import re
+import socket
+import sys
+import tempfile
+import time
+
+import peers
+
+SECONDS = 100
+
+
+class Control:
+    """A control socket from outside."""
+
+    def __init__(self, path, proc, deadline):
+        proc.wait_for(lambda: os.path.exists(path), deadline)
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(max(1, deadline - time.monotonic()))
+        self.socket.connect(path)
+
+    def say(self, line):
+        self.socket.sendall((line + '\n').encode())
+        answer = self.socket.recv(512).decode()
+        if not answer.startswith('ok'):
+            raise peers.Failed(f'{line}: {answer}')
+        return {key: value for key, value in re.findall(r'(\w+)=(\w+)', answer)}
+
+
+def on_request(program):
+    """The C test that breaks its own device."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'control')
+        print(peers.run(peers.Fabric([], ['--control', path]).argv([program, path]), SECONDS))
+
+
+def frames_log(program, folder, seed):
+    """The fault log of 3000 frames sent one way by PROGRAM (raw_dv)."""
+    fabric = peers.Fabric()
+    log = os.path.join(folder, f'log-{seed}-{peers.Fabric.count}')
+    faults = f'loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,delay=0.01:50us,log={log}'
+    deadline = time.monotonic() + SECONDS
+    rx = peers.Proc(fabric.argv([program, 'rx', '1000000', '64', '1000']), 'rx', peers.env())
+    tx = None
+    try:
+        rx.wait_for('ready', deadline)
+        tx = peers.Proc(fabric.argv([program, 'tx', '3008', '64'], '--fault', faults, '--seed', str(seed)), 'tx', peers.env())
+        tx.wait(deadline)
+        rx.wait(deadline)
+    except peers.Failed:
+        peers.report(rx, tx)
+        raise
+    finally:
+        peers.stop_all()
+    with open(log, encoding='ascii') as file:
+        return file.read(), rx.output()
+
+
+def same_seed_same_faults(program):
+    with tempfile.TemporaryDirectory() as folder:
+        (first, said), (again, _), (other, _) = (frames_log(program, folder, seed) for seed in (7, 7, 8))
+    kinds = {kind: len(re.findall(kind, first)) for kind in ('lost', 'duplicated', 'reordered', 'corrupted', 'delayed')}
+    print(kinds, said)
+    if first != again or first == other:
+        raise peers.Failed('the same seed gave other faults, or another seed the same')
+    if any(not 5 <= count <= 70 for count in kinds.values()):
+        raise peers.Failed('30 of each kind were to be expected')
+    # Each frame is lost, or comes once, or twice; those that a bit fell out of are not whole.
+    got = re.search(r'frames (\d+) bad (\d+)', said)
+    if int(got.group(1)) > 3008 - kinds['lost'] or not int(got.group(2)):
+        raise peers.Failed('what came does not fit to what was lost and damaged')
+
+
+def delay(_):
+    fabric = peers.Fabric(['delay=0.2:300us'])
+    out = peers.pair(fabric, ['ibv_rc_pingpong', '-g', peers.roce_gid(fabric), '-c', '-s', '512', '-n', '500'], time.monotonic() + SECONDS)
+    us = float(re.search(r'= ([\d.]+) usec/iter', out[1]).group(1))
+    print(us, 'us per iteration')
+    if us < 60: # two messages and their ACKs; a fifth of the messages takes 300 us longer
+        raise peers.Failed('faster than the delay allows')
+
+
+def async_events(_):
+    """ibv_asyncwatch tells of the port's way down and up."""
+    peers.need('ibv_asyncwatch')
+    fabric = peers.Fabric(['at=500ms:link-down=200ms'])
+    watch = peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), 'watch', peers.env(), tty=True)
+    try:
+        watch.wait_for(r'(?s)IBV_EVENT_PORT_ERR .*port 1.*IBV_EVENT_PORT_ACTIVE .*port 1', time.monotonic() + SECONDS)
+    finally:
+        peers.report(watch)
+        peers.stop_all()
+
+
+def running_pair(folder, args, server_options=()):
+    """ib_send_bw between two processes, each with a control socket; (server, client, their sockets, deadline)."""
+    fabric, port, deadline = peers.Fabric(), peers.free_port(), time.monotonic() + SECONDS
+    program = [*args, '-F', '-x', peers.roce_gid(fabric), '-p', str(port)]
+    paths = [os.path.join(folder, name) for name in ('server', 'client')]
+    server = peers.Proc(fabric.argv(program, '--control', paths[0], *server_options), 'server', peers.env())
+    server.wait_for(lambda: peers.listening(port), deadline)
+    client = peers.Proc(fabric.argv([*program, '127.0.0.1'], '--control', paths[1]), 'client', peers.env())
+    sockets = [Control(path, proc, deadline) for path, proc in zip(paths, (server, client))]
+    return fabric, server, client, sockets, deadline
+
+
+def moving(control, deadline, more=1000):
+    """Waits until so many more frames have gone out."""
+    start = int(control.say('status')['tx'])
+    while int(control.say('status')['tx']) < start + more:
+        if time.monotonic() > deadline:
+            raise peers.Failed('nothing moves')
+        time.sleep(0.01)
+
+
+def while_running(_):
+    """ib_send_bw goes on through a link that goes down and a receiver that is not ready."""
+    peers.need('ib_send_bw')
+    with tempfile.TemporaryDirectory() as folder:
+        _, server, client, (at_server, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-D', '6'])
+        try:
+            moving(at_client, deadline)
+            for control, fault in ((at_client, 'link-down=100ms'), (at_server, 'link-down=100ms'), (at_server, 'rnr=100ms')):
+                control.say(fault)
+                moving(at_client, deadline)
+            client.wait(deadline)
+            server.wait(deadline)
+            if client.p.returncode or server.p.returncode:
+                raise peers.Failed('a side failed')
+        except peers.Failed:
+            peers.report(server, client)
+            raise
+        finally:
+            peers.stop_all()
+
+
+def killed_peer(_):
+    """The survivor is told by its retries, and the last to leave takes the cable's file away."""
+    with tempfile.TemporaryDirectory() as folder:
+        args = ['ib_send_bw', '-s', '4096', '-D', '60', '-u', '10'] # timeout 4 ms
+        fabric, server, client, (at_server, at_client), deadline = running_pair(folder, args)
+        try:
+            moving(at_client, deadline)
+            at_server.socket.sendall(b'kill\n')
+            server.wait(deadline)
+            client.wait(deadline)
+            if server.p.returncode != -9:
+                raise peers.Failed(f'the server ended with {server.p.returncode}')
+            if client.p.returncode == 0 or not re.search(r'(?i)retry exceeded|Completion with error', client.output()):
+                raise peers.Failed('the client was not told')
+            if os.path.exists(fabric.shm_path()):
+                raise peers.Failed(f'{fabric.shm_path()} is left')
+        except peers.Failed:
+            peers.report(server, client)
+            raise
+        finally:
+            peers.stop_all()
+
+
+def stale_files_go(_):
+    """A cable whose last user was killed is removed by whoever comes next, on any cable; one in use is not."""
+    dead, live = peers.Fabric(), peers.Fabric()
+    deadline = time.monotonic() + SECONDS
+    procs = [peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), name, peers.env(), tty=True)
+             for fabric, name in ((dead, 'dead'), (live, 'live'))]
+    try:
+        for proc in procs:
+            proc.wait_for('async event FD', deadline)
+        procs[0].p.kill()
+        procs[0].wait(deadline)
+        if not os.path.exists(dead.shm_path()):
+            raise peers.Failed('a killed process removed its own file?')
+        other = peers.Proc(peers.Fabric().argv(['ibv_devinfo']), 'other', peers.env())
+        other.wait(deadline)
+        if os.path.exists(dead.shm_path()):
+            raise peers.Failed(f'{dead.shm_path()} is still there')
+        if not os.path.exists(live.shm_path()):
+            raise peers.Failed(f'{live.shm_path()} was in use and is gone')
+    except peers.Failed:
+        peers.report(*procs)
+        raise
+    finally:
+        peers.stop_all()
+
+
+TESTS = {test.__name__: test for test in (on_request, same_seed_same_faults, delay, async_events, while_running, killed_peer,
+                                          stale_files_go)}
+peers.main(lambda: TESTS[sys.argv[1]](*(sys.argv[2:] or [None])))

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * RC: peers that break the protocol, QPs that fail and completions that lie. Only the peer concerned goes down, no slot is
+ * lost, and it can be brought up again.
+ */
+#include <string.h>
+
+#include "rc_hand.h"
+#include "unit_test.h"
+
+static struct rch hand;
+
+static const unsigned variants[] = { 0, MLX5_RC_SRQ, MLX5_RC_WRITE | MLX5_RC_STAMP, MLX5_RC_WRITE | MLX5_RC_SRQ };
+
+static void open_rc(unsigned flags)
+{
+	struct rch_conf c = {
+		.flags = flags, .peer_cnt = 3, .credits = 16, .remote_credits = 20, .cq_cnt = 512, .rq_cnt = 32,
+		.srq_cnt = 512, .sq_cnt = 64, .slot_bytes = 256, .slot_extra = 10, .start = 512 * 3 - 20,
+	};
+
+	assert_int_equal(rch_open(&hand, &c), 0);
+}
+
+static uint16_t burst(struct spw_desc *desc)
+{
+	return spw_port_rx_burst(&hand.pq, desc, SPW_BURST_MAX);
+}
+
+static void release(const struct spw_desc *desc, uint16_t cnt)
+{
+	for (uint16_t i = 0; i < cnt; i++)
+		spw_port_release_burst(&hand.pq, &desc[i].slot, 1);
+}
+
+static uint32_t state_of(uint32_t peer)
+{
+	return rch_peer(&hand, peer)->state;
+}
+
+/* Messages pass both ways, in full laps. */
+static void check_alive(uint32_t peer, uint32_t lent)
+{
+	for (int i = 0; i < 100; i++) {
+		struct spw_desc desc[SPW_BURST_MAX], *ptr = desc;
+		struct rch_msg msg = { 0 };
+		uint8_t *addr;
+
+		assert_true(rch_message(&hand, peer, 64, NULL, &addr));
+		memset(addr, i, 64);
+		assert_int_equal(burst(desc), 1);
+		assert_int_equal(desc[0].peer, peer * 2 + 1);
+		assert_ptr_equal(spw_pool_slot_addr(&hand.pool, desc[0].slot), addr);
+		assert_int_equal(spw_port_tx_burst(&hand.pq, &ptr, 1), 1);
+		while (rch_send_one(&hand, peer, &msg))
+			if (msg.len)
+				assert_int_equal(msg.data[63], i);
+		rch_control(&hand, peer, hand.qp[peer].got + hand.conf.remote_credits);
+		assert_int_equal(burst(desc), 0);
+		assert_int_equal(burst(desc), 0);
+		while (rch_send_one(&hand, peer, &msg)) /* a grant */
+			;
+		assert_true(rch_balanced(&hand, lent));
+	}
+	assert_int_equal(hand.qp[peer].violations, 0);
+}
+
+/* The QP is put into ERR, flushed, scrubbed and reset, as the control path does it. */
+static void recover(uint32_t peer)
+{
+	struct spw_mlx5_rc_peer *p = rch_peer(&hand, peer);
+	struct spw_desc desc[SPW_BURST_MAX];
+
+	rch_rx_flush(&hand, peer);
+	rch_tx_flush(&hand, peer);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(burst(desc), 0);
+	spw_mlx5_rc_reap(hand.q);
+	assert_true(spw_mlx5_rc_drained(hand.q, p));
+	spw_mlx5_rc_scrub(hand.q, p);
+	for (uint32_t i = 0; i < hand.conf.cq_cnt; i++)
+		assert_int_not_equal(spw_prm_cqe64_get_sop_drop_qpn(hand.cq + i * 64) & 0xffffff, p->qpn);
+	hand.qp[peer].rq_ci = hand.qp[peer].sq_ci = 0; /* what RESET does */
+	hand.qp[peer].db[0] = hand.qp[peer].db[1] = spw_cpu_to_be32(0);
+	spw_mlx5_rc_home(hand.q, p);
+	assert_int_equal(state_of(peer), MLX5_RC_DOWN);
+	rch_up(&hand, peer);
+	assert_int_equal(hand.q->broken_cnt, 0);
+}
+
+/* An error on either side, with messages before it lent, behind it flushed, and others under way. */
+static void test_qp_errors(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++)
+		for (unsigned tx = 0; tx < 2; tx++) {
+			struct spw_desc desc[SPW_BURST_MAX], *ptr[2] = { &desc[0], &desc[1] };
+			uint8_t *addr;
+
+			open_rc(variants[v]);
+			for (int i = 0; i < 5; i++)
+				assert_true(rch_message(&hand, 1, 50, NULL, &addr));
+			assert_true(rch_message(&hand, 0, 50, NULL, &addr));
+			assert_int_equal(burst(desc), 6);
+			assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 2), 2);
+			if (tx) {
+				rch_sent(&hand, hand.qp[1].qpn, 0, SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR);
+				hand.qp[1].sq_ci++;
+				spw_mlx5_rc_reap(hand.q);
+			} else {
+				rch_rx_error(&hand, 1, SPW_PRM_SYN_LOCAL_PROT_ERR);
+				assert_int_equal(burst(desc + 6), 0);
+				assert_int_equal(hand.q->stat.dropped[SPW_PORT_DROP_rx_error], 1);
+			}
+			assert_int_equal(state_of(1), MLX5_RC_BROKEN);
+			assert_int_equal(rch_peer(&hand, 1)->err.syndrome,
+					 tx ? SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR : SPW_PRM_SYN_LOCAL_PROT_ERR);
+			assert_true(rch_balanced(&hand, 4));
+			check_alive(0, 4);
+			assert_false(spw_mlx5_rc_drained(hand.q, rch_peer(&hand, 1)));
+			ptr[0] = &desc[2];
+			assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1), 0); /* nothing is sent to it */
+			release(desc + 2, 4);
+			recover(1);
+			assert_true(rch_balanced(&hand, 0));
+			assert_true(hand.q->stat.err[SPW_PORT_ERR_cqe_error] > 0);
+			assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_protocol], 0);
+			assert_int_equal(hand.q->stat.tx_frames, 100);
+			check_alive(1, 0);
+			check_alive(2, 0);
+			assert_int_equal(rch_close(&hand), 0);
+		}
+}
+
+/* What a peer may not do: opcode, length, immediate (or count of credits), after how many messages. */
+enum { SEND_ONLY = 1, WRITE_ONLY = 2 };
+static const struct {
+	unsigned mode;
+	uint32_t opcode, len, imm, before;
+} breach[] = {
+	{ SEND_ONLY, SPW_PRM_CQE_RESP_SEND, 10, 0, 16 },            /* more than granted */
+	{ SEND_ONLY, SPW_PRM_CQE_RESP_SEND, 0, 0, 0 },              /* nothing, and no control message */
+	{ SEND_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 0, 5, 0 },            /* a write of nothing, which needs no key */
+	{ SEND_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 10, 5, 0 },
+	{ WRITE_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 10, 16, 0 },         /* no such slot */
+	{ WRITE_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 10, UINT32_MAX, 0 },
+	{ WRITE_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 10, 0, 1 },          /* not granted again yet */
+	{ WRITE_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 0, 5, 0 },           /* lengths that cannot be */
+	{ WRITE_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 257, 5, 0 },
+	{ WRITE_ONLY, SPW_PRM_CQE_RESP_WR_IMM, 0x80000000u, 5, 0 },
+	{ WRITE_ONLY, SPW_PRM_CQE_RESP_SEND, 0, 0, 0 },
+	{ 0, SPW_PRM_CQE_RESP_SEND_IMM, 0, 20, 0 },                 /* grants nothing */
+	{ 0, SPW_PRM_CQE_RESP_SEND_IMM, 0, 21, 0 },                 /* more than it has */
+	{ 0, SPW_PRM_CQE_RESP_SEND_IMM, 0, 19, 0 },                 /* takes back */
+	{ 0, SPW_PRM_CQE_RESP_SEND_IMM, 0, UINT32_MAX, 0 },
+};
+
+static void test_breaches(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++)
+		for (unsigned i = 0; i < SPW_ARRAY_CNT(breach); i++) {
+			struct spw_desc desc[SPW_BURST_MAX];
+			uint8_t *addr;
+
+			if (breach[i].mode == (variants[v] & MLX5_RC_WRITE ? SEND_ONLY : WRITE_ONLY))
+				continue;
+			open_rc(variants[v]);
+			for (uint32_t k = 0; k < breach[i].before; k++)
+				assert_true(rch_message(&hand, 1, 50, NULL, &addr));
+			rch_cqe(&hand, hand.qp[1].qpn, breach[i].opcode, rch_take(&hand, 1, &addr), breach[i].len, breach[i].imm);
+			assert_true(rch_message(&hand, 2, 50, NULL, &addr));
+			assert_int_equal(burst(desc), breach[i].before + 1);
+			assert_int_equal(state_of(1), MLX5_RC_BROKEN);
+			assert_int_equal(rch_peer(&hand, 1)->err.syndrome, MLX5_RC_SYN_PROTOCOL);
+			assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_protocol], 1);
+			assert_true(rch_balanced(&hand, breach[i].before + 1));
+			release(desc, (uint16_t)(breach[i].before + 1));
+			check_alive(0, 0);
+			recover(1);
+			check_alive(1, 0);
+			check_alive(2, 0);
+			assert_int_equal(rch_close(&hand), 0);
+		}
+}
+
+/* SEND: a length that the slot cannot have held is a lie of the device; the message is dropped, the credit is not. */
+static void test_too_long(void **state)
+{
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint8_t *addr;
+
+	(void)state;
+	open_rc(MLX5_RC_SRQ);
+	assert_true(rch_message(&hand, 1, 257, NULL, &addr));
+	assert_true(rch_message(&hand, 1, UINT32_MAX, NULL, &addr));
+	assert_true(rch_message(&hand, 1, 256, NULL, &addr));
+	assert_int_equal(burst(desc), 1);
+	assert_int_equal(hand.q->stat.dropped[SPW_PORT_DROP_too_long], 2);
+	assert_int_equal(rch_peer(&hand, 1)->rx.home - rch_peer(&hand, 1)->rx.got, 15);
+	release(desc, 1);
+	check_alive(1, 0);
+	assert_int_equal(rch_close(&hand), 0);
+}
+
+/* Completions that cannot be: of no QP of ours, of receives that are not posted, of opcodes that there are not. */
+static void test_nonsense(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+		uint32_t own_qp = hand.qp[1].qpn, errors = 3;
+		struct spw_desc desc[SPW_BURST_MAX];
+		uint8_t *addr;
+
+		open_rc(variants[v]);
+		own_qp = hand.qp[1].qpn;
+		rch_cqe(&hand, 0x123456, SPW_PRM_CQE_RESP_SEND, rch_take(&hand, 2, &addr), 10, 0); /* nobody's */
+		assert_int_equal(burst(desc), 0);
+		for (uint32_t i = 0; i < 3; i++)
+			assert_int_equal(state_of(i), MLX5_RC_UP);
+		if (!(variants[v] & MLX5_RC_SRQ))
+			hand.qp[2].rq_ci--;
+		rch_sent(&hand, 0x123456, 0, 0);
+		rch_sent(&hand, hand.qp[2].qpn, 5, 0); /* nothing was sent */
+		spw_mlx5_rc_reap(hand.q);
+		assert_int_equal(state_of(2), MLX5_RC_BROKEN);
+		rch_cqe(&hand, own_qp, 9, 0, 10, 0); /* an opcode that there is not: its receive is not known */
+		assert_int_equal(burst(desc), 0);
+		assert_int_equal(state_of(1), MLX5_RC_BROKEN);
+		errors++;
+		if (variants[v] & MLX5_RC_SRQ) {
+			uint32_t end = hand.q->srq_tail; /* never posted */
+
+			rch_cqe(&hand, hand.qp[0].qpn, SPW_PRM_CQE_RESP_SEND, v == 1 ? end : 512, 10, 0);
+			assert_int_equal(burst(desc), 0);
+			assert_int_equal(state_of(0), MLX5_RC_BROKEN);
+			errors++;
+		}
+		assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_cqe_error], errors);
+		assert_int_equal(hand.q->stat.syndrome[0], errors);
+		assert_true(rch_balanced(&hand, 0));
+		assert_int_equal(rch_close(&hand), 0);
+	}
+}
+
+/* Shapes that would overrun a ring, or leave a credit without a receive, are refused with a text. */
+static void test_shapes(void **state)
+{
+	struct rch_conf good = {
+		.flags = 0, .peer_cnt = 3, .credits = 16, .remote_credits = 20, .cq_cnt = 128, .rq_cnt = 32, .srq_cnt = 128,
+		.sq_cnt = 64, .slot_bytes = 256,
+	};
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct rch_conf c = good;
+
+		if (i == 1)
+			c.cq_cnt = 64; /* 3 * 32 receives */
+		if (i == 2)
+			c.rq_cnt = 16; /* 16 credits, 6 more */
+		if (i == 3)
+			c.flags = MLX5_RC_SRQ, c.srq_cnt = 64; /* 3 * 22 receives */
+		if (i == 4)
+			c.sq_cnt = 32;
+		if (i == 5)
+			c.cq_cnt = 100;
+		assert_int_equal(rch_open(&hand, &c), i ? -22 : 0);
+		if (i == 0)
+			assert_int_equal(rch_close(&hand), 0);
+		else
+			rch_close(&hand);
+	}
+}
+
+/* A peer that says impossible things of itself does not come up. */
+static void test_remote_lies(void **state)
+{
+	static const struct { uint32_t credits, ring_cnt; } lie[] = { { 0, 16 }, { 4097, 16 }, { 20, 8 }, { 20, 17 }, { 20, 8192 } };
+
+	(void)state;
+	open_rc(MLX5_RC_WRITE);
+	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 1), MLX5_RC_SYN_GONE);
+	spw_mlx5_rc_home(hand.q, rch_peer(&hand, 1));
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(lie); i++) {
+		struct spw_mlx5_rc_remote remote = { .credits = lie[i].credits, .ring_cnt = lie[i].ring_cnt, .msg_max = 256 };
+
+		assert_int_equal(spw_mlx5_rc_up(hand.q, rch_peer(&hand, 1), &remote), -71);
+		assert_int_equal(state_of(1), MLX5_RC_DOWN);
+	}
+	assert_int_equal(rch_close(&hand), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_qp_errors), cmocka_unit_test(test_breaches), cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_nonsense),  cmocka_unit_test(test_shapes),   cmocka_unit_test(test_remote_lies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

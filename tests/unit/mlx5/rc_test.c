@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * RC on memory alone: what bursts make of messages, and what the NIC and the peers make of our send queues.
+ */
+#include <string.h>
+
+#include "rc_hand.h"
+#include "unit_test.h"
+
+static struct rch hand;
+
+static const unsigned variants[] = {
+	0, MLX5_RC_STAMP, MLX5_RC_SRQ, MLX5_RC_SRQ | MLX5_RC_STAMP,
+	MLX5_RC_WRITE, MLX5_RC_WRITE | MLX5_RC_STAMP, MLX5_RC_WRITE | MLX5_RC_SRQ, MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP,
+};
+
+static void open_rc(unsigned flags, uint32_t peers, uint32_t credits)
+{
+	struct rch_conf c = {
+		.flags = flags, .peer_cnt = peers, .credits = credits, .remote_credits = 20, .cq_cnt = 512, .rq_cnt = 64,
+		.srq_cnt = 512, .sq_cnt = 64, .slot_bytes = 256, .slot_extra = 60, .bf_bytes = 256,
+	};
+
+	assert_int_equal(rch_open(&hand, &c), 0);
+}
+
+static uint16_t burst(struct spw_desc *desc)
+{
+	return spw_port_rx_burst(&hand.pq, desc, SPW_BURST_MAX);
+}
+
+/* The peer sends bytes that follow from seed. */
+static void put(uint32_t peer, uint32_t len, uint8_t seed, const uint32_t *imm)
+{
+	uint8_t *addr;
+
+	assert_true(rch_message(&hand, peer, len, imm, &addr));
+	for (uint32_t i = 0; i < len; i++)
+		addr[i] = (uint8_t)(seed + i);
+}
+
+static void check_bytes(const struct spw_desc *d, uint8_t seed)
+{
+	const uint8_t *p = spw_pool_slot_addr(&hand.pool, d->slot) + d->offset;
+
+	for (uint32_t i = 0; i < d->len; i++)
+		assert_int_equal(p[i], (uint8_t)(seed + i));
+}
+
+static void release(const struct spw_desc *desc, uint16_t cnt)
+{
+	for (uint16_t i = 0; i < cnt; i++)
+		spw_port_release_burst(&hand.pq, &desc[i].slot, 1);
+}
+
+/* All that the NIC may send now. Returns: messages among it. */
+static uint32_t run_nic(uint32_t peer)
+{
+	struct rch_msg msg;
+	uint32_t n = 0;
+
+	while (rch_send_one(&hand, peer, &msg))
+		n += msg.len != 0;
+	return n;
+}
+
+static void check_clean(void)
+{
+	for (uint32_t i = 0; i < hand.conf.peer_cnt; i++) {
+		assert_int_equal(hand.qp[i].violations, 0);
+		assert_int_equal(rch_peer(&hand, i)->state, MLX5_RC_UP);
+	}
+	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_cqe_error], 0);
+	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_protocol], 0);
+}
+
+/* Every field of the descriptor, for each variant; messages of several peers in one burst. */
+static void test_descriptors(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+		bool stamp = variants[v] & MLX5_RC_STAMP, write = variants[v] & MLX5_RC_WRITE;
+		struct spw_desc desc[SPW_BURST_MAX];
+		uint32_t imm = 0xfeedc0de;
+
+		open_rc(variants[v], 3, 16);
+		assert_int_equal(burst(desc), 0);
+		put(0, 100, 1, NULL);
+		put(2, 1, 2, write ? NULL : &imm);
+		put(0, 256, 3, NULL);
+		assert_int_equal(burst(desc), 3);
+		for (int i = 0; i < 3; i++) {
+			uint16_t flags = SPW_DESC_MSG | (stamp ? SPW_DESC_NIC_STAMP : 0) | (i == 1 && !write ? SPW_DESC_IMM : 0);
+
+			assert_int_equal(desc[i].len, i == 0 ? 100 : i == 1 ? 1 : 256);
+			assert_int_equal(desc[i].offset, 0);
+			assert_int_equal(desc[i].peer, i == 1 ? 5 : 1);
+			assert_int_equal(desc[i].flags, flags);
+			assert_int_equal(desc[i].meta, i == 1 && !write ? imm : 0);
+			assert_int_equal(desc[i].nic_stamp, stamp ? 1000 + 7 * (i + 1) : 0);
+			assert_int_equal(desc[i].region, 6);
+			assert_int_equal(desc[i].port, 5);
+			assert_int_equal(desc[i].vlan_tci, 0);
+			assert_int_equal(desc[i].reserved, 0);
+			check_bytes(&desc[i], (uint8_t)(i + 1));
+		}
+		assert_int_equal(hand.q->stat.rx_frames, 3);
+		assert_int_equal(hand.q->stat.rx_bytes, 357);
+		assert_int_equal(spw_be32_to_cpu(hand.db[0]), 3);
+		assert_true(rch_balanced(&hand, 3));
+		release(desc, 3);
+		assert_true(rch_balanced(&hand, 0));
+		check_clean();
+		assert_int_equal(rch_close(&hand), 0);
+	}
+}
+
+/* What the send queue says, byte for byte: data segment or inline, immediate, remote slot, peer. */
+static void test_wqes(void **state)
+{
+	static const uint32_t lens[] = { 1, 28, 29, 44, 45, 256 };
+
+	(void)state;
+	for (unsigned write = 0; write < 2; write++)
+		for (unsigned i = 0; i < SPW_ARRAY_CNT(lens); i++) {
+			uint32_t inline_max = write ? 28 : 44, slot;
+			struct spw_desc d = { .len = lens[i], .peer = 3, .flags = SPW_DESC_IMM, .meta = 77 }, *p = &d;
+			struct rch_msg msg;
+
+			open_rc(write ? MLX5_RC_WRITE : 0, 2, 16);
+			assert_int_equal(spw_port_lend_burst(&hand.pq, &slot, 1), 1);
+			d.slot = slot;
+			for (uint32_t k = 0; k < lens[i]; k++)
+				spw_pool_slot_addr(&hand.pool, slot)[k] = (uint8_t)(9 + k);
+			assert_int_equal(spw_port_tx_burst(&hand.pq, &p, 1), 1);
+			assert_true(rch_balanced(&hand, 0));
+			assert_false(rch_send_one(&hand, 0, &msg));
+			assert_memory_equal(hand.uar + 0x800, hand.qp[1].sq, 64);
+			assert_true(rch_send_one(&hand, 1, &msg));
+			assert_int_equal(msg.opcode, write ? SPW_PRM_OP_RDMA_WRITE_IMM : SPW_PRM_OP_SEND_IMM);
+			assert_int_equal(msg.imm, write ? 0 : 77);
+			assert_int_equal(msg.len, lens[i]);
+			assert_int_equal(msg.is_inline, lens[i] <= inline_max);
+			assert_int_equal(msg.raddr, write ? RCH_SLOT_ADDR : 0);
+			for (uint32_t k = 0; k < SPW_MIN(lens[i], 64u); k++)
+				assert_int_equal(msg.data[k], (uint8_t)(9 + k));
+			spw_mlx5_rc_reap(hand.q);
+			assert_int_equal(hand.q->stat.tx_frames, 1);
+			assert_int_equal(hand.q->stat.tx_bytes, lens[i]);
+			assert_int_equal(hand.pool.free_cnt, 60);
+			check_clean();
+			assert_int_equal(rch_close(&hand), 0);
+		}
+}
+
+/* A burst to two peers: one doorbell each; the first 8 bytes only where several WQEs were rung. */
+static void test_doorbells(void **state)
+{
+	struct spw_desc desc[3], *ptr[3];
+	uint32_t slot[3];
+	struct rch_msg msg;
+
+	(void)state;
+	open_rc(0, 2, 16);
+	assert_int_equal(spw_port_lend_burst(&hand.pq, slot, 3), 3);
+	for (int i = 0; i < 3; i++) {
+		desc[i] = (struct spw_desc){ .slot = slot[i], .len = 100, .peer = i == 1 ? 3 : 1 };
+		ptr[i] = &desc[i];
+	}
+	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 3), 3);
+	assert_int_equal(spw_be32_to_cpu(hand.qp[0].db[1]), 2);
+	assert_int_equal(spw_be32_to_cpu(hand.qp[1].db[1]), 1);
+	assert_true(rch_send_one(&hand, 0, &msg));
+	spw_mlx5_rc_reap(hand.q);
+	assert_int_equal(hand.q->in_tx_cnt, 3); /* only the last of a burst has a completion */
+	assert_true(rch_send_one(&hand, 0, &msg));
+	spw_mlx5_rc_reap(hand.q);
+	assert_int_equal(hand.q->in_tx_cnt, 1);
+	assert_true(rch_send_one(&hand, 1, &msg));
+	spw_mlx5_rc_reap(hand.q);
+	assert_int_equal(hand.q->in_tx_cnt, 0);
+	assert_int_equal(rch_close(&hand), 0);
+}
+
+static void lend(struct spw_desc *desc, struct spw_desc **ptr, uint16_t cnt, uint32_t peer)
+{
+	uint32_t slot[SPW_BURST_MAX];
+
+	assert_int_equal(spw_port_lend_burst(&hand.pq, slot, cnt), cnt);
+	for (uint16_t i = 0; i < cnt; i++) {
+		desc[i] = (struct spw_desc){ .slot = slot[i], .len = 100, .peer = peer };
+		memcpy(spw_pool_slot_addr(&hand.pool, slot[i]), &i, 2);
+		ptr[i] = &desc[i];
+	}
+}
+
+/* The messages that the NIC sends now are those of a lend, from the first-th on, in order. */
+static void check_order(uint32_t peer, uint16_t first, uint16_t cnt)
+{
+	struct rch_msg msg;
+
+	while (rch_send_one(&hand, peer, &msg))
+		if (msg.len) {
+			assert_memory_equal(msg.data, &first, 2);
+			first++;
+			cnt--;
+		}
+	assert_int_equal(cnt, 0);
+}
+
+/* What a peer has no room for waits, in order, as far as there is room for that too; what is not taken stands at the end, and
+ * the other peers do not notice. */
+static void test_no_credit(void **state)
+{
+	struct spw_desc desc[60], *ptr[60];
+	uint32_t slot[1];
+
+	(void)state;
+	open_rc(0, 2, 16);
+	hand.conf.remote_credits = 4;
+	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
+	spw_mlx5_rc_home(hand.q, rch_peer(&hand, 0));
+	rch_up(&hand, 0);
+	lend(desc, ptr, 40, 1);
+	lend(desc + 40, ptr + 40, 4, 3);
+	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 44), 40); /* 4 go out, 32 wait, 4 are refused, and 4 to the other */
+	for (int i = 0; i < 40; i++)
+		assert_ptr_equal(ptr[i], &desc[i < 36 ? i : i + 4]);
+	for (int i = 40; i < 44; i++) {
+		assert_true(ptr[i] >= &desc[36] && ptr[i] < &desc[40]);
+		spw_port_release_burst(&hand.pq, &ptr[i]->slot, 1);
+	}
+	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_no_credit], 4);
+	assert_int_equal(hand.q->in_tx_cnt, 40);
+	check_order(0, 0, 4);
+	check_order(1, 0, 4);
+	rch_control(&hand, 0, 7);
+	assert_int_equal(burst(desc + 44), 0);
+	check_order(0, 4, 3);
+	lend(desc + 44, ptr, 1, 1);
+	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1), 1); /* behind those that wait */
+	for (uint32_t told = 11; told <= 36; told += 4) {
+		rch_control(&hand, 0, SPW_MIN(told, 36u));
+		burst(desc + 45);
+		run_nic(0);
+	}
+	assert_int_equal(rch_peer(&hand, 0)->wait_pi - rch_peer(&hand, 0)->wait_ci, 2);
+	spw_mlx5_rc_reap(hand.q);
+	assert_true(rch_balanced(&hand, 0));
+	assert_int_equal(hand.q->in_tx_cnt, 2);
+	check_clean();
+	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
+	assert_int_equal(hand.q->stat.tx_flushed, 2);
+	assert_int_equal(hand.q->in_tx_cnt, 0);
+	/* who is unknown, who belongs to another queue, and messages that the peer cannot hold, are not sent */
+	assert_int_equal(spw_port_lend_burst(&hand.pq, slot, 1), 1);
+	for (uint32_t peer = 0; peer < 6; peer++) {
+		desc[0] = (struct spw_desc){ .slot = slot[0], .len = peer == 3 ? 257 : 10, .peer = peer == 5 ? UINT32_MAX : peer };
+		ptr[0] = &desc[0];
+		assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1), 0);
+	}
+	spw_port_release_burst(&hand.pq, slot, 1);
+	assert_true(rch_balanced(&hand, 0));
+	assert_int_equal(rch_close(&hand), 0);
+}
+
+/* Credits: a quarter of the window at a time, or at once for a peer that has nothing left. */
+static void test_credits(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+		struct spw_desc desc[SPW_BURST_MAX];
+
+		open_rc(variants[v], 2, 16);
+		for (int i = 0; i < 16; i++)
+			put(0, 10, 0, NULL);
+		assert_int_equal(burst(desc), 16);
+		assert_int_equal(run_nic(0), 0);
+		assert_int_equal(rc_tx_credit_left(&hand.qp[0].tx), 0);
+		release(desc, 1);
+		assert_int_equal(burst(desc + 16), 0); /* one credit, at once */
+		run_nic(0);
+		assert_int_equal(rc_tx_credit_left(&hand.qp[0].tx), 1);
+		release(desc + 1, 3);
+		burst(desc + 16);
+		run_nic(0);
+		assert_int_equal(rc_tx_credit_left(&hand.qp[0].tx), 1); /* three are not worth a message */
+		release(desc + 4, 12);
+		burst(desc + 16);
+		run_nic(0);
+		assert_int_equal(rc_tx_credit_left(&hand.qp[0].tx), 16);
+		assert_int_equal(hand.q->stat.control_tx, 2);
+		assert_true(rch_balanced(&hand, 0));
+		check_clean();
+		assert_int_equal(rch_close(&hand), 0);
+	}
+}
+
+/* ---- the long run: all at random, against peers that keep the protocol ------------------------------------------------- */
+
+struct flow {
+	uint32_t sent, seen;       /* messages of the peer to us: count is the content */
+	uint32_t echoed, back;     /* and of us to the peer */
+};
+
+static struct flow flow[RCH_PEER_MAX];
+
+static void peers_send(uint64_t *seed)
+{
+	for (uint32_t p = 0; p < hand.conf.peer_cnt; p++)
+		for (uint64_t n = unit_random(seed) % 8; n > 0; n--) {
+			uint32_t len = 4 + (uint32_t)(unit_random(seed) % 250);
+			uint8_t *addr;
+
+			if (hand.pi - hand.q->cq_ci > hand.conf.cq_cnt - 8 || !rch_message(&hand, p, len, NULL, &addr))
+				break;
+			memcpy(addr, &flow[p].sent, 4);
+			flow[p].sent++;
+		}
+}
+
+static void nic_sends(uint64_t *seed)
+{
+	for (uint32_t p = 0; p < hand.conf.peer_cnt; p++)
+		for (uint64_t n = unit_random(seed) % 16; n > 0; n--) {
+			struct rch_msg msg;
+
+			if (!rch_send_one(&hand, p, &msg))
+				break;
+			if (!msg.len)
+				continue;
+			assert_memory_equal(msg.data, &flow[p].back, 4);
+			flow[p].back++;
+			if (unit_random(seed) % 4 == 0 && hand.qp[p].told - hand.qp[p].got < 5)
+				rch_control(&hand, p, hand.qp[p].got + hand.conf.remote_credits);
+		}
+}
+
+/* Echoes every message, in order per peer; what the peer has no room for is released. */
+static void echo(struct spw_desc *desc, uint16_t n, uint64_t *seed)
+{
+	struct spw_desc *ptr[SPW_BURST_MAX];
+	uint16_t want = 0, got;
+
+	for (uint16_t i = 0; i < n; i++) {
+		struct flow *f = &flow[desc[i].peer / 2];
+
+		assert_memory_equal(spw_pool_slot_addr(&hand.pool, desc[i].slot), &f->seen, 4);
+		f->seen++;
+		if (unit_random(seed) % 3 == 0)
+			release(&desc[i], 1);
+		else
+			ptr[want++] = &desc[i];
+	}
+	for (uint16_t i = 0; i < want; i++) /* what goes out is numbered anew */
+		memcpy(spw_pool_slot_addr(&hand.pool, ptr[i]->slot), &flow[ptr[i]->peer / 2].echoed, 4);
+	for (uint16_t i = 0; i < want; i++) {
+		memcpy(spw_pool_slot_addr(&hand.pool, ptr[i]->slot), &flow[ptr[i]->peer / 2].echoed, 4);
+		got = spw_port_tx_burst(&hand.pq, &ptr[i], 1);
+		flow[ptr[i]->peer / 2].echoed += got;
+		if (!got)
+			release(ptr[i], 1);
+	}
+}
+
+#define LAPS 50000u
+
+static void long_run(unsigned flags, uint32_t peers, uint32_t credits, uint32_t start, uint32_t turns)
+{
+	struct rch_conf c = {
+		.flags = flags, .peer_cnt = peers, .credits = credits, .remote_credits = 20, .cq_cnt = 512, .rq_cnt = 64,
+		.srq_cnt = 512, .sq_cnt = 64, .slot_bytes = 256, .slot_extra = 3, .start = start, .wqe_start = 65000,
+	};
+	uint64_t seed = flags + 1;
+
+	memset(flow, 0, sizeof(flow));
+	assert_int_equal(rch_open(&hand, &c), 0);
+	for (uint32_t i = 0; i < turns; i++) {
+		struct spw_desc desc[SPW_BURST_MAX];
+
+		peers_send(&seed);
+		nic_sends(&seed);
+		echo(desc, spw_port_rx_burst(&hand.pq, desc, (uint16_t)(1 + unit_random(&seed) % SPW_BURST_MAX)), &seed);
+		assert_true(rch_balanced(&hand, 0));
+		for (uint32_t p = 0; p < peers; p++) { /* a peer at its wits' end is told */
+			if (hand.qp[p].told == hand.qp[p].got && hand.pi - hand.q->cq_ci < c.cq_cnt - 8 && rch_posted(&hand, p))
+				rch_control(&hand, p, hand.qp[p].got + c.remote_credits);
+		}
+	}
+	for (uint32_t p = 0; p < peers; p++) {
+		assert_true(flow[p].seen > turns / 8);
+		assert_true(flow[p].back > turns / 16);
+		if (turns >= LAPS)
+			assert_true(flow[p].sent > 1u << 16 && flow[p].back > 1u << 14);
+	}
+	check_clean();
+	assert_int_equal(rch_close(&hand), 0);
+}
+
+/* Laps of every ring and wraps of 16 bits of WQE counters, for each variant. */
+static void test_long_run(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+		long_run(variants[v], 3, 32, 0, 3000);
+		long_run(variants[v], 1, 1, 0, 2000);
+		long_run(variants[v], 8, 7, 0, 2000);
+	}
+}
+
+/* The CQ's counters pass 2^24 (what the doorbell record holds) and 2^32. */
+static void test_cq_wraps(void **state)
+{
+	(void)state;
+	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+		long_run(variants[v], 2, 32, (1u << 24) - 512 * 3, 2000);
+		long_run(variants[v], 2, 32, 0u - 512 * 3, 2000);
+	}
+}
+
+/* More than 2^16 WQEs through each ring, without a short cut. */
+static void test_all_the_way(void **state)
+{
+	(void)state;
+	long_run(MLX5_RC_SRQ, 4, 32, 0, LAPS);
+	long_run(MLX5_RC_WRITE | MLX5_RC_STAMP, 4, 32, 0, LAPS);
+	long_run(0, 4, 32, 0, LAPS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_wqes),     cmocka_unit_test(test_doorbells),
+		cmocka_unit_test(test_no_credit),   cmocka_unit_test(test_credits),  cmocka_unit_test(test_long_run),
+		cmocka_unit_test(test_cq_wraps),    cmocka_unit_test(test_all_the_way),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
