@@ -95,12 +95,14 @@ class Path(typing.NamedTuple):
     sink_port: str
     source_wrap: tuple = ()
     sink_wrap: tuple = ()
+    leftovers: tuple = ()  # files of a sink that was killed, in the way of the next
 
 
 def memif_path(folder, _):
     """Two processes, one copy each way by DPDK's net_memif, a socket in folder. The sink is the server: it is there first."""
-    port = f"ethdev:net_memif0,role={{}},socket={os.path.join(folder, 'path.sock')},socket-abstract=no"
-    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"))
+    sock = os.path.join(folder, "path.sock")
+    port = f"ethdev:net_memif0,role={{}},socket={sock},socket-abstract=no"
+    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"), leftovers=(sock,))
 
 
 def mlx5_path(_, place):

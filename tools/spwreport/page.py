@@ -51,7 +51,7 @@ def load_name(step):
 
 def _tiles(record, good, knee):
     tiles = []
-    if record["carries"]:
+    if record["carries"] and record["carries"]["fps"]:
         tiles.append((svg.rate(record["carries"]["fps"]), "frames/s carried by the path: at most 1 % of them missing"))
     if knee:
         tiles.append((svg.rate(knee["offered_fps"]), "frames/s at the knee: p99 within 3 times its best, at most 0.1 % missing"))

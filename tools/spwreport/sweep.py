@@ -73,6 +73,9 @@ def sink(bench):
     with contextlib.suppress(FileNotFoundError):
         os.unlink(json_path)
     role, command = bench.sink_command(json_path)
+    for left in bench.path.leftovers:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(left)
     with open(log, "wb") as out:
         process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
 
