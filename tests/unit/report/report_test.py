@@ -48,17 +48,24 @@ class Join(unittest.TestCase):
     def both(self, boot="b"):
         a = self.AT
         frame = {"flow": 3, "seq": 7, "whole_ns": 4000, "intended_tsc": a[0], "sent_tsc": a[1], "echo_tsc": a[8], "cause": "beyond_sender"}
-        other = {**frame, "seq": 8, "whole_ns": 3900}
-        batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 3, "seq": 7}, "blame": {"handler_slow": 900, "tx_stall": 600},
+        other = {**frame, "seq": 9, "whole_ns": 3900, "intended_tsc": 21000, "sent_tsc": 21400, "echo_tsc": 28800}
+        batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 2, "seq": 7}, "blame": {"handler_slow": 900, "tx_stall": 600},
                  "stamps": {"nic_tsc": None, "polled_tsc": a[2], "pushed_tsc": a[3], "start_tsc": a[4], "end_tsc": a[5], "reaped_tsc": a[6], "sent_tsc": a[7]}}
-        return step(1e6, 2000, gen={"worst": [other, frame], "host": {"boot_id": boot}}, spinwire={"worst": [batch]})
+        return step(1e6, 2000, gen={"worst": [other, frame], "flows": [{}] * 4, "host": {"boot_id": boot}}, spinwire={"worst": [batch]})
 
     def test_parts_are_the_stages_and_sum_to_the_whole(self):
         joined, alone = data.worst_frames(self.both())
-        self.assertEqual(joined["parts"], [("sender", 200), ("wire", 800), ("push", 50), ("wait", 250), ("run", 500), ("reap", 100), ("tx", 100), ("echo", 2000)])
+        self.assertEqual(joined["parts"], [("sender", 200), ("port", 800), ("push", 50), ("wait", 250), ("run", 500), ("reap", 100), ("tx", 100), ("echo", 2000)])
         self.assertEqual(sum(ns for _, ns in joined["parts"]), joined["whole_ns"])
         self.assertEqual(joined["cause"], "handler_slow, 60 % of it")
-        self.assertEqual(alone["parts"], [("sender", 200), ("beyond", 3800)])
+        self.assertEqual(alone["parts"], [("sender", 200), ("beyond", 3700)])
+
+    def test_one_of_each_stall(self):
+        """Frames that waited at the same time are one row."""
+        got = self.both()
+        frame = got["gen"]["worst"][1]
+        got["gen"]["worst"] += [{**frame, "seq": 6, "intended_tsc": 1200, "whole_ns": 3800}, {**frame, "seq": 5, "intended_tsc": 8999, "echo_tsc": 12000, "whole_ns": 1500}]
+        self.assertEqual([f["name"] for f in data.worst_frames(got)], ["flow 3, no. 7 (+2)", "flow 3, no. 9"])
 
     def test_two_boots_are_two_clocks(self):
         for frame in data.worst_frames(self.both(boot="another")):
@@ -68,7 +75,7 @@ class Join(unittest.TestCase):
         got = self.both()
         got["spinwire"]["worst"][0]["stamps"]["polled_tsc"] = 1390  # before the sender says that it has sent
         parts = dict(data.worst_frames(got)[0]["parts"])
-        self.assertEqual((parts["wire"], parts["push"]), (0, 850))
+        self.assertEqual((parts["port"], parts["push"]), (0, 850))
 
     def test_the_page_has_them(self):
         text = page.html(record([self.both(), self.both()]))
