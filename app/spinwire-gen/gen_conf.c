@@ -166,6 +166,16 @@ static int set_seconds(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
+static int set_warm_up(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->warm_up_ns);
+}
+
+static int set_hold(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->hold_ns);
+}
+
 static int set_linger(struct gen_conf *conf, const char *value)
 {
 	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->linger_ns);
@@ -248,8 +258,10 @@ static const struct gen_option {
 	{"capture", set_capture, NULL, "pcap or pcapng file whose times or sizes are used"},
 	{"flows", set_flows, "16", "flows, by UDP source port"},
 	{"seconds", set_seconds, "10s", "how long the plan runs"},
+	{"warm-up", set_warm_up, "0s", "frames due in that time are sent and counted, but are in no percentile"},
 	{"linger", set_linger, "1s", "how long to wait for the last echo, or for a sink to empty the path"},
 	{"link-wait", set_link_wait, "10s", "how long to wait for the port's link before the plan starts"},
+	{"hold", set_hold, "0s", "how long to keep the port open after the report, for a receiver that should end first"},
 	{"echo", set_echo, "yes", "whether frames are expected back"},
 	{"seed", set_seed, "1", "the same seed is the same plan"},
 	{"run", set_run, NULL, "number of the run in every frame; echoes of others are refused (default: from the clock)"},
@@ -339,6 +351,8 @@ int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv)
 	}
 	if (rc == 0 && !conf_out->port.text[0])
 		rc = spw_err(EINVAL, "--port: where to send is not said");
+	if (rc == 0 && conf_out->warm_up_ns >= conf_out->seconds_ns)
+		rc = spw_err(ERANGE, "--warm-up: must be shorter than --seconds");
 	if (rc == 0)
 		describe(conf_out);
 	return rc;

@@ -97,6 +97,8 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		printf("  not of this run: foreign %" PRIu64 ", older run %" PRIu64 ", unknown flow %" PRIu64 "\n",
 		       sum->count.foreign, sum->count.old_run, sum->count.bad_flow);
 	print_shortfall(sum, what);
+	if (what->warm_up_ns)
+		printf("  percentiles and causes are those of frames due after %.3f s of warm-up\n", (double)what->warm_up_ns * 1e-9);
 	print_head();
 	if (sum->expect_echo)
 		print_points("round trip", &sum->round_trip);

@@ -14,7 +14,7 @@ struct gen_report {
 	double rate_fps;        /* of the plan */
 	const char *distribution;
 	uint64_t seed;
-	uint64_t link_wait_ns;
+	uint64_t link_wait_ns, warm_up_ns;
 	uint64_t tsc_hz;
 	uint32_t sender_cnt;
 	uint16_t run;

@@ -110,9 +110,9 @@ static void counts_set(json_t *top, const struct gen_sum *sum)
 
 static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 {
-	json_t *top = json_pack("{s:s,s:s,s:o,s:I,s:s,s:f,s:i,s:i,s:{s:s,s:f,s:s,s:I}}", "schema", "spinwire.gen/1", "version",
+	json_t *top = json_pack("{s:s,s:s,s:o,s:I,s:s,s:f,s:f,s:i,s:i,s:{s:s,s:f,s:s,s:I}}", "schema", "spinwire.gen/1", "version",
 				SPW_VERSION, "host", app_json_host(what->tsc_hz), "tsc_hz", (json_int_t)what->tsc_hz, "port",
-				what->port, "seconds", (double)sum->ran_ns * 1e-9, "run", (int)what->run, "senders",
+				what->port, "seconds", (double)sum->ran_ns * 1e-9, "warm_up_seconds", (double)what->warm_up_ns * 1e-9, "run", (int)what->run, "senders",
 				(int)what->sender_cnt, "schedule", "distribution", what->distribution, "rate_fps",
 				what->rate_fps, "text", what->schedule, "seed", (json_int_t)what->seed);
 

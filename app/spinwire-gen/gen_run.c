@@ -55,7 +55,8 @@ static void fill_line(struct gen_run *run, uint64_t until_ns)
 
 static void count_sent(struct gen_run *run, const struct gen_made *made, uint64_t sent_tsc, uint64_t sent_ns)
 {
-	spw_hist_record(&run->late_ns, sent_ns - made->due_ns, 1);
+	if (spw_likely(made->due_ns >= run->warm_up_ns))
+		spw_hist_record(&run->late_ns, sent_ns - made->due_ns, 1);
 	gen_sent_note(&run->sent, made->number, sent_tsc);
 	run->count.sent_bytes += made->desc.len;
 }
@@ -132,6 +133,8 @@ static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, ui
 	if (gen_track_saw(&run->track, seen->flow, seq) == GEN_SEEN_DUPLICATE)
 		return;
 	spw_thr_count(&run->count.echoed_frames, 1);
+	if (spw_unlikely(seen->due_ns < run->warm_up_ns))
+		return;
 	spw_hist_record(&run->round_trip_ns, trip_ns, 1);
 	if (spw_unlikely(trip_ns > run->slow.floor_ns))
 		take_slow(run, seen->flow, seq, seen->due_ns, at_tsc);
@@ -196,19 +199,21 @@ static bool all_back(const struct gen_run *run)
 	return echoed >= sent;
 }
 
-/* After the plan: until every frame has come back, or nothing has for linger_ns. A sink has that time to empty the path: what
+/* After the plan: until every frame has come back, or none has for linger_ns; strangers do not count. A sink has that time to empty the path: what
  * lies in a ring when its writer goes is gone (net_memif). */
 static void linger(struct gen_run *run)
 {
-	uint64_t last_ns = now_ns(run);
+	uint64_t last_ns = now_ns(run), echoed = run->count.echoed_frames;
 
 	while (!(run->expect_echo && all_back(run)) && now_ns(run) - last_ns < run->linger_ns) {
 		struct spw_port_event event;
 
-		if (receive(run))
-			last_ns = now_ns(run);
-		else
+		if (!receive(run))
 			(void)spw_port_events(run->queue, &event, 1); /* TX completions come home */
+		if (run->count.echoed_frames != echoed) {
+			echoed = run->count.echoed_frames;
+			last_ns = now_ns(run);
+		}
 	}
 }
 
@@ -348,6 +353,7 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	run->messages = conf->messages;
 	run->write = conf->messages ? gen_message_write : gen_frame_write;
 	run->end_ns = conf->seconds_ns;
+	run->warm_up_ns = conf->warm_up_ns;
 	run->linger_ns = conf->linger_ns;
 	run->link_wait_ns = conf->link_wait_ns;
 	run->headroom = conf->headroom;

@@ -40,6 +40,7 @@ struct gen_run_conf {
 	struct gen_plan_conf plan;       /* of all senders together */
 	const struct spw_tsc *tsc;
 	uint64_t seconds_ns;             /* how long the plan runs */
+	uint64_t warm_up_ns;             /* frames due before this are in no percentile and have no cause */
 	uint64_t linger_ns;              /* how long to wait for echoes after that */
 	uint64_t link_wait_ns;           /* how long to wait for the link before the plan starts; 0: not at all */
 	uint64_t slow_ns;                /* frames that take longer get a cause each */
@@ -62,7 +63,7 @@ struct gen_run {
 	const struct spw_tsc *tsc;
 	const uint32_t *stop;
 	gen_frame_write_fn *write;
-	uint64_t start_tsc, end_ns;
+	uint64_t start_tsc, end_ns, warm_up_ns;
 	uint32_t headroom;
 	uint32_t sender, sender_cnt;
 	uint16_t run;

@@ -55,7 +55,7 @@ static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 {
 	const struct gen_run_conf run = {
 		.headroom = senders->port->caps.slot_headroom, .messages = senders->port->caps.messages, .frame = conf->frame,
-		.plan = conf->plan, .tsc = &senders->tsc, .seconds_ns = conf->seconds_ns, .linger_ns = conf->linger_ns,
+		.plan = conf->plan, .tsc = &senders->tsc, .seconds_ns = conf->seconds_ns, .warm_up_ns = conf->warm_up_ns, .linger_ns = conf->linger_ns,
 		.link_wait_ns = conf->link_wait_ns, .slow_ns = conf->slow_ns, .expect_echo = conf->expect_echo,
 		.stop = &senders->stop};
 	struct gen_run *all = aligned_alloc(_Alignof(struct gen_run), senders->cnt * sizeof(*all));
@@ -115,7 +115,15 @@ int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *
 		tick(arg);
 	}
 	rte_eal_mp_wait_lcore();
-	return rc ? rc : spw_port_stop(senders->port);
+	return rc;
+}
+
+int gen_senders_stop(struct gen_senders *senders, uint64_t hold_ns)
+{
+	for (uint64_t begin = spw_tsc_now(); !spw_thr_load_rlx(&senders->stop) &&
+					     spw_tsc_to_ns(&senders->tsc, spw_tsc_now() - begin) < hold_ns;)
+		usleep(TICK_US);
+	return spw_port_stop(senders->port);
 }
 
 uint32_t gen_senders_close(struct gen_senders *senders)

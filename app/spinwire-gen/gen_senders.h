@@ -26,9 +26,12 @@ struct gen_senders {
  * Errors: what they say; -EINVAL without a worker lcore, or with more than GEN_SENDER_MAX. Thread: main lcore. */
 int gen_senders_open(struct gen_senders *senders, const struct gen_conf *conf);
 
-/* Purpose: starts the port and all senders; returns when the last one has finished. tick(arg) is called every few ms meanwhile.
+/* Purpose: starts the port and all senders; returns when the last one has finished, the port still open. tick(arg) is called every few ms meanwhile.
  * Thread: main lcore. */
 int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *arg);
+
+/* Purpose: keeps the port open for hold_ns or until a signal, then stops it: all slots come home. Thread: main lcore. */
+int gen_senders_stop(struct gen_senders *senders, uint64_t hold_ns);
 
 /* Returns: slots that did not come home. */
 uint32_t gen_senders_close(struct gen_senders *senders);

@@ -15,6 +15,8 @@
 
 #define PROGRAM "spinwire-gen"
 
+enum { GEN_SAID = 2 }; /* what failed has been told; GEN_CONF_HELP is 1 */
+
 struct gen {
 	struct app_eal eal;
 	bool eal_up;
@@ -61,7 +63,7 @@ static int report(struct gen *gen)
 	struct gen_report what = {
 		.schedule = gen->conf.schedule, .port = gen->conf.port.text,
 		.distribution = gen_gaps_name(gen->conf.plan.gaps), .seed = gen->conf.plan.seed,
-		.link_wait_ns = gen->conf.link_wait_ns, .tsc_hz = gen->senders.tsc.hz, .sender_cnt = gen->senders.cnt,
+		.link_wait_ns = gen->conf.link_wait_ns, .warm_up_ns = gen->conf.warm_up_ns, .tsc_hz = gen->senders.tsc.hz, .sender_cnt = gen->senders.cnt,
 		.run = gen->conf.frame.run};
 	static struct gen_sum sum;
 	int rc = gen_sum_init(&sum, gen->senders.run, gen->senders.cnt);
@@ -87,9 +89,10 @@ static int arguments(struct gen *gen, int argc, char **argv)
 	return rc ? rc : app_eal_port(&gen->eal, &gen->conf.port);
 }
 
+/* A report that cannot be written does not keep the port from being stopped; the first error is told. */
 static int run_all(struct gen *gen)
 {
-	int rc = gen_senders_open(&gen->senders, &gen->conf), log_rc;
+	int rc = gen_senders_open(&gen->senders, &gen->conf), log_rc, stop_rc;
 
 	if (rc == 0)
 		rc = log_open(gen);
@@ -98,9 +101,15 @@ static int run_all(struct gen *gen)
 		rc = gen_senders_run(&gen->senders, tick, &gen->hdr);
 	}
 	log_rc = app_hdr_close(&gen->hdr);
-	if (rc == 0)
-		rc = report(gen);
-	return rc ? rc : log_rc;
+	if (rc)
+		return rc;
+	rc = report(gen);
+	if (rc)
+		app_complain(PROGRAM, rc);
+	stop_rc = gen_senders_stop(&gen->senders, gen->conf.hold_ns);
+	if (stop_rc)
+		app_complain(PROGRAM, stop_rc);
+	return rc || stop_rc || log_rc ? GEN_SAID : 0;
 }
 
 static int run(struct gen *gen, int argc, char **argv)
@@ -116,6 +125,8 @@ static int run(struct gen *gen, int argc, char **argv)
 	gen->eal_up = rc == 0;
 	if (rc == 0)
 		rc = run_all(gen);
+	if (rc == GEN_SAID)
+		return APP_MACHINE;
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }
 
