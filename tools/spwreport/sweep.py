@@ -43,7 +43,7 @@ class Bench:
         role = spwlab.prefix(f"source{self.serial}")
         return role, [*self.path.source_wrap, spwlab.program("spinwire-gen"), *spwlab.eal(self.place.source(), role), "--",
                       "--port", self.path.source_port, "--rate", f"{max(1, round(fps))}pps", "--seconds", f"{round(seconds * 1e3)}ms",
-                      "--warm-up", f"{round(min(WARM_UP_S, WARM_UP_SHARE * seconds) * 1e3)}ms", "--hold", f"{END_S}s", *self.source_args, "--json", json_path]
+                      "--warm-up", f"{round(min(WARM_UP_S, WARM_UP_SHARE * seconds) * 1e3)}ms", "--hold", f"{END_S}s", *self.path.source_args, *self.source_args, "--json", json_path]
 
 
 def _tail(path):
