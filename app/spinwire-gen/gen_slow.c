@@ -45,22 +45,42 @@ static uint32_t least_of(const struct gen_slow *slow)
 	return least;
 }
 
+static bool overlap(const struct gen_worst *a, const struct gen_worst *b)
+{
+	return a->intended_tsc <= b->echo_tsc && b->intended_tsc <= a->echo_tsc;
+}
+
+/* Takes those out that `frame` stands for; false if one of them stands for it. */
+static bool stand_for(struct gen_slow *slow, struct gen_worst *frame)
+{
+	for (uint32_t i = 0; i < slow->worst_cnt; i++) {
+		if (!overlap(&slow->worst[i], frame))
+			continue;
+		if (slow->worst[i].whole_ns >= frame->whole_ns) {
+			slow->worst[i].like += frame->like + 1;
+			return false;
+		}
+		frame->like += slow->worst[i].like + 1;
+		slow->worst[i--] = slow->worst[--slow->worst_cnt];
+	}
+	return true;
+}
+
 /* Its place among the worst, if it has one. */
-static void keep(struct gen_slow *slow, const struct gen_worst *frame)
+static void keep(struct gen_slow *slow, struct gen_worst frame)
 {
 	uint32_t least;
 
+	if (!stand_for(slow, &frame))
+		return;
 	if (slow->worst_cnt < GEN_WORST_MAX) {
-		slow->worst[slow->worst_cnt++] = *frame;
-		if (slow->worst_cnt < GEN_WORST_MAX)
-			return;
+		slow->worst[slow->worst_cnt++] = frame;
 	} else {
 		least = least_of(slow);
-		if (frame->whole_ns <= slow->worst[least].whole_ns)
-			return;
-		slow->worst[least] = *frame;
+		if (frame.whole_ns > slow->worst[least].whole_ns)
+			slow->worst[least] = frame;
 	}
-	slow->floor_ns = SPW_MIN(slow->threshold_ns, slow->worst[least_of(slow)].whole_ns);
+	slow->floor_ns = slow->worst_cnt < GEN_WORST_MAX ? 0 : SPW_MIN(slow->threshold_ns, slow->worst[least_of(slow)].whole_ns);
 }
 
 void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame, uint64_t late_ns)
@@ -70,7 +90,7 @@ void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame, uint64_
 	kept.cause = late_ns > frame->whole_ns / 2 ? GEN_CAUSE_sender_late : GEN_CAUSE_beyond_sender;
 	if (frame->whole_ns > slow->threshold_ns)
 		count(slow, kept.cause, 1, frame->whole_ns);
-	keep(slow, &kept);
+	keep(slow, kept);
 }
 
 void gen_slow_merge(struct gen_slow *slow, const struct gen_slow *from)
@@ -78,7 +98,7 @@ void gen_slow_merge(struct gen_slow *slow, const struct gen_slow *from)
 	for (int c = 0; c < GEN_CAUSE_CNT; c++)
 		count(slow, (enum gen_cause)c, from->by[c].frames, from->by[c].worst_ns);
 	for (uint32_t i = 0; i < from->worst_cnt; i++)
-		keep(slow, &from->worst[i]);
+		keep(slow, from->worst[i]);
 }
 
 void gen_slow_missing(struct gen_slow *slow, enum gen_cause cause, uint64_t frames)

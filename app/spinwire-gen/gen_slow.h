@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Slow frames as the source sees them: the worst echoes with their three times, and a cause for each frame above a
- * threshold. The source can tell how late it was itself; everything after that is beyond it, and spinwire's own summary
+ * Slow frames as the source sees them: the worst echoes with their three times, one for each hold-up, and a cause for each
+ * frame above a threshold. The source can tell how late it was itself; everything after that is beyond it, and spinwire's own summary
  * says where. When a frame was sent is remembered by its number, for the last 2^20 frames of a sender.
  */
 #ifndef SPW_GEN_SLOW_H
@@ -39,6 +39,7 @@ struct gen_worst {
 	uint64_t seq;
 	uint64_t whole_ns;
 	uint64_t intended_tsc, sent_tsc, echo_tsc; /* sent_tsc 0: too long ago to be remembered */
+	uint64_t like;       /* shorter ones that were under way at the same time, and are not kept */
 	enum gen_cause cause;
 };
 
@@ -55,7 +56,8 @@ struct gen_slow {
 void gen_slow_init(struct gen_slow *slow, uint64_t threshold_ns);
 
 /* Purpose: takes a frame into the account: its cause by late_ns (how late it was sent) if it is above the threshold, and its
- *          place among the worst. Thread: owner. */
+ *          place among the worst. Of frames whose times from intended to echo overlap, only the longest is kept: one hold-up
+ *          does not fill the list. Thread: owner. */
 void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame, uint64_t late_ns);
 
 /* Purpose: adds from to slow; the worst of both stay. */

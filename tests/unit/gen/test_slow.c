@@ -11,9 +11,14 @@
 
 static struct gen_slow slow, other;
 
+static uint64_t clock_tsc;
+
+/* Each after the one before. */
 static void note(struct gen_slow *to, uint64_t whole_ns, uint64_t late_ns)
 {
-	gen_slow_note(to, &(struct gen_worst){.whole_ns = whole_ns}, late_ns);
+	clock_tsc += 2000000;
+	gen_slow_note(to, &(struct gen_worst){.whole_ns = whole_ns, .intended_tsc = clock_tsc - whole_ns, .echo_tsc = clock_tsc},
+		      late_ns);
 }
 
 static void a_cause_is_the_larger_part(void **state)
@@ -64,6 +69,29 @@ static void the_worst_are_kept(void **state)
 	assert_true(all[gen_slow_above(&slow) - 1] > 900000 && all[gen_slow_above(&slow)] <= 900000);
 }
 
+static void note_span(uint64_t from_tsc, uint64_t to_tsc)
+{
+	gen_slow_note(&slow, &(struct gen_worst){.whole_ns = to_tsc - from_tsc, .intended_tsc = from_tsc, .echo_tsc = to_tsc}, 0);
+}
+
+static void one_is_kept_of_each_hold_up(void **state)
+{
+	(void)state;
+	gen_slow_init(&slow, 1000);
+	for (uint64_t i = 0; i < 500; i++)
+		note_span(100000 + i, 200000); /* all wait for one end */
+	note_span(500000, 540000);
+	note_span(600000, 650000);
+	note_span(530000, 610000); /* joins the two before, and is longer than either */
+	gen_slow_sort(&slow);
+	assert_int_equal(slow.worst_cnt, 2);
+	assert_int_equal(slow.worst[0].whole_ns, 100000);
+	assert_int_equal(slow.worst[0].like, 499);
+	assert_int_equal(slow.worst[1].whole_ns, 80000);
+	assert_int_equal(slow.worst[1].like, 2);
+	assert_int_equal(gen_slow_above(&slow), 503);
+}
+
 static void a_send_time_is_found_or_unknown(void **state)
 {
 	struct gen_sent sent = {.tsc = calloc(1u << GEN_SENT_LOG2, sizeof(uint64_t))};
@@ -84,6 +112,7 @@ static void a_send_time_is_found_or_unknown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_cause_is_the_larger_part), cmocka_unit_test(the_worst_are_kept),
+					   cmocka_unit_test(one_is_kept_of_each_hold_up),
 					   cmocka_unit_test(a_send_time_is_found_or_unknown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
