@@ -131,8 +131,8 @@ def _batch_of(gen, frame, kept):
 
 
 def _stalls(rows, most):
-    """One stall delays many: of rows [{"span": (begin, end), ...}] whose spans overlap, the longest, named with how many are like
-    it; longest first."""
+    """One stall delays many: of rows [{"span": (begin, end), "like": others that were not kept, ...}] whose spans overlap, the
+    longest, named with how many are like it; longest first."""
     out, until = [], None
     for row in sorted(rows, key=lambda r: r["span"]):
         if until is None or row["span"][0] > until:
@@ -144,7 +144,8 @@ def _stalls(rows, most):
     best = []
     for group in out:
         longest = max(group, key=lambda r: r["whole_ns"])
-        best.append({**longest, "name": longest["name"] + (f" (+{len(group) - 1})" if len(group) > 1 else "")})
+        more = len(group) - 1 + sum(row["like"] for row in group)
+        best.append({**longest, "name": longest["name"] + (f" (+{more})" if more else "")})
     return sorted(best, key=lambda r: -r["whole_ns"])[:most]
 
 
@@ -162,7 +163,7 @@ def worst_frames(step, most=10):
         ticks = _joined(frame, batch) if batch else _alone(frame)
         cause = _blamed(batch) if batch and frame.get("cause") != "sender_late" else frame.get("cause") or ""
         rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause, "whole_ns": frame["whole_ns"],
-                     "parts": [(key, t / hz * 1e9) for key, t in ticks], "span": (frame["intended_tsc"], frame["echo_tsc"])})
+                     "parts": [(key, t / hz * 1e9) for key, t in ticks], "span": (frame["intended_tsc"], frame["echo_tsc"]), "like": frame.get("like", 0)})
     return _stalls(rows, most)
 
 
@@ -180,7 +181,7 @@ def worst_batches(step, most=10):
         end = batch["stamps"]["sent_tsc"]
         rows.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": _blamed(batch),
                      "whole_ns": batch["whole_ns"], "parts": sorted(batch["blame"].items(), key=lambda part: -part[1]),
-                     "span": (end - batch["whole_ns"] * hz / 1e9, end)})
+                     "span": (end - batch["whole_ns"] * hz / 1e9, end), "like": batch.get("like", 0)})
     return _stalls(rows, most)
 
 
