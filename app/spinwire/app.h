@@ -174,7 +174,7 @@ struct spw_rec_view *app_view_final(struct app *app);
 void app_report_text(const struct app *app, const struct app_result *result);
 int app_report_json(const struct app *app, const struct app_result *result, const char *path);
 
-/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, histogram. */
+/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, causes, histogram. */
 int app_telemetry_open(struct app *app);
 void app_telemetry_close(void);
 
