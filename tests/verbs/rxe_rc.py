@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rxe_rc.py guest-calls|guest-serves OP DRIVER: mode=rc between the kernel's own soft-RoCE in a virtual machine and the software
+"""rxe_rc.py guest-calls|guest-serves OP[,KEY...] DRIVER: mode=rc between the kernel's own soft-RoCE in a virtual machine and the software
 ConnectX outside. In the guest our program runs on `verbs:rxe0`; outside DRIVER runs on mlx5_0. spinwire-gen makes messages on
-one side, spinwire echoes them on the other; every one must come back whole."""
+one side, spinwire echoes them on the other; every one must come back whole. KEYs are the guest's."""
 import json
 import os
 import re
@@ -21,12 +21,13 @@ SPINWIRE, GEN = os.environ['SPINWIRE'], os.environ['SPINWIRE_GEN']
 GUEST_IP, GUEST_MAC = '10.99.0.2', '02:73:70:77:00:02'
 HOST_IP, HOST_MAC = '10.99.0.1', '02:73:70:77:00:01'
 SECONDS = float(os.environ.get('SPW_RXE_SECONDS', 400))
-PLAN = ['--rate', '1kpps', '--seconds', '3s', '--flows', '4', '--size', 'imix']
+PLAN = ['--rate', '200pps', '--seconds', '4s', '--flows', '4', '--size', 'imix']
 EAL = ['--no-huge', '-m', '128', '--no-pci', '--no-shconf', '--no-telemetry', '--file-prefix']
 
 
 def spec(driver, device, op, end):
     """Both ends have the guest's path MTU: its interface carries 1500 bytes."""
+    op = op if device == 'rxe0' else op.split(',')[0]
     return f'{driver}:{device},mode=rc,op={op},mtu=1024,exchange_ms=30000,{end}'
 
 
@@ -104,8 +105,13 @@ def main():
         raise peers.Failed('the guest cannot be built: ' + built.stderr)
     folder = tempfile.mkdtemp()
     run = guest_serves if sys.argv[1] == 'guest-serves' else guest_calls
+    started = []
+    peers.Proc = lambda *args, kind=peers.Proc: started.append(kind(*args)) or started[-1]
     try:
         run(folder, sys.argv[2], sys.argv[3], peers.free_port(), time.monotonic() + SECONDS)
+    except (peers.Failed, OSError, ValueError):
+        peers.report(*started)
+        raise
     finally:
         peers.stop_all()
         shutil.rmtree(folder, ignore_errors=True)
