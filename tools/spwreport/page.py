@@ -51,7 +51,7 @@ def load_name(step):
 
 def _tiles(record, good, knee):
     tiles = []
-    if record["carries"]:
+    if record["carries"] and record["carries"]["fps"]:
         tiles.append((svg.rate(record["carries"]["fps"]), "frames/s carried by the path: at most 1 % of them missing"))
     if knee:
         tiles.append((svg.rate(knee["offered_fps"]), "frames/s at the knee: p99 within 3 times its best, at most 0.1 % missing"))
@@ -177,7 +177,7 @@ def _cause_section(good):
         if rows:
             head = ["cause", *(load_name(s) for s in good), "worst"]
             out += (f"<h3>{name}{f', above {svg.time_ns(limit)}' if limit else ''}</h3>"
-                    + table(head, [[cause.replace("_", " "), *map(svg.count, by), svg.time_ns(ns) if ns else None] for cause, by, ns in rows]))
+                    + table(head, [["lost on the way" if cause == "lost" else cause.replace("_", " "), *map(svg.count, by), svg.time_ns(ns) if ns else None] for cause, by, ns in rows]))
     return f"<h2>Causes of slow frames</h2><p>Frames by load, in frames/s. Each slow frame has one cause.</p>{out}" if out else ""
 
 
