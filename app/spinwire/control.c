@@ -16,6 +16,7 @@
 
 #define TURN_NS         1000000   /* of the control loop */
 #define CLOCK_TURNS     20        /* clock pairs: 50 a second */
+#define WHO_TURNS       100       /* what the kernel counts for each lcore */
 #define COLLECT_TURNS   1000      /* recorder intervals for telemetry */
 #define EXEC_STOP_MS    2000
 
@@ -39,6 +40,7 @@ static int lcore_main(void *arg)
 {
 	struct app_lcore *lc = arg;
 
+	app_who_begin(lc);
 	spw_pipe_run(&lc->pipe, lc->stop);
 	return 0;
 }
@@ -141,6 +143,8 @@ static int watch(struct app *app)
 		tell_events(app);
 		if (turn % CLOCK_TURNS == 0)
 			app_clocks_pair(app);
+		if (turn % WHO_TURNS == 0 && app->conf.run.stamps)
+			app_who_look(app);
 		if (turn % COLLECT_TURNS == 0)
 			collect(app);
 		if (app->fault)

@@ -116,7 +116,7 @@ static json_t *regimes_json(const struct app_result *res)
 
 static json_t *summary(const struct app *app, const struct app_result *res)
 {
-	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,s:o,s:o,s:o}", "schema",
+	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,s:o,s:o,s:o,s:o}", "schema",
 			 "spinwire.summary/1", "version", SPW_VERSION, "host", app_json_host(app->tsc.hz), "seconds", res->seconds,
 			 "ports", ports_json(app, res), "executor", executor_json(app, res), "ledger", ledger_json(res),
 			 "pool", "slots", (json_int_t)res->ledger.pool_slots, "free", (json_int_t)res->ledger.pool_free,
@@ -125,7 +125,7 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 			 (json_int_t)res->h2d_copies, "port_copies", (json_int_t)res->port_copies, "latency",
 			 latency_json(app, res), "regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame,
 			 "tsc_hz", (json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
-			 app_worst_json(app, res), "held", app_held_json(app, res));
+			 app_worst_json(app, res), "held", app_held_json(app, res), "who", app_who_json(app));
 }
 
 static json_t *capture_json(const struct app *app)

@@ -132,7 +132,7 @@ static int queues_open(struct app *app)
 
 #define DRAIN_NS 2000000000ull /* an executor that has not finished its batches after two seconds is abandoned */
 
-#define SLOW_WAIT_NS 2000000ull /* a pause is told of when it is over and its teller runs again */
+#define SLOW_WAIT_NS 1000000ull /* a pause is told of when it is over and its teller runs again */
 
 #define CPU_STAMP_NS 250         /* a thread may read the counter before the cache line that told it to has come */
 

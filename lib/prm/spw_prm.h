@@ -34,6 +34,7 @@ extern "C" {
 	F(0, 15, 0, wqe_id)               /* striding RQ: index of the WQE */ \
 	F(12, 31, 0, rx_hash_result) \
 	F(16, 31, 24, rx_hash_type) \
+	F(20, 31, 16, check_sum)          /* ones' complement sum of all behind the Ethernet header, [K] */ \
 	F(20, 15, 0, slid)                /* [DV] places slid at 22 */ \
 	F(24, 31, 0, flags_rqpn) \
 	F(24, 29, 28, grh) \
@@ -88,17 +89,20 @@ extern "C" {
 /* A compressed block: the title CQE has format 3 and the number of completions in byte_cnt; the slot behind it
  * holds minis 0..7, slot 8 of the block minis 8..15, slot 16 the next eight; the block takes as many slots as it
  * has completions. [K] drivers/net/ethernet/mellanox/mlx5/core/en_rx.c, [PMD].
+ * Enhanced layout: up to 7 minis in one slot (bytes 0..55), their number less 1 where the opcode would be, format 3; the title is
+ * the plain CQE before. Byte 62 of every CQE counts the laps of the ring, mod 256 (0xff before the first), and tells who owns
+ * it. [K] en_rx.c, wq.h, struct mlx5_cqe64.
  * Result formats: the first word is hash or checksum (and stride index); the second is the length. */
 #define SPW_PRM_MINI_HASH(F) \
 	F(0, 31, 0, rx_hash_result) \
 	F(4, 31, 0, byte_cnt)
 #define SPW_PRM_MINI_CSUM(F) \
-	F(0, 31, 16, rsvd0) \
-	F(0, 15, 0, checksum) \
+	F(0, 31, 16, checksum) \
+	F(0, 15, 0, rsvd0) \
 	F(4, 31, 0, byte_cnt)
 #define SPW_PRM_MINI_CSUM_STRIDX(F) \
-	F(0, 31, 16, stride_idx) \
-	F(0, 15, 0, checksum) \
+	F(0, 31, 16, checksum) \
+	F(0, 15, 0, stride_idx) \
 	F(4, 31, 0, byte_cnt)
 /* Responder of a send queue ([DV] name: mlx5_mini_cqe8 of requester CQEs). */
 #define SPW_PRM_MINI_REQ(F) \
@@ -371,6 +375,7 @@ enum {
 	SPW_PRM_CTRL_FM_SMALL = 1,          /* initiator small fence: orders UMR and invalidate only */
 	SPW_PRM_CQE_FORMAT_COMPRESSED = 3,
 	SPW_PRM_MINI_PER_CQE = 8,
+	SPW_PRM_MINI_ENHANCED_MAX = 7,
 	SPW_PRM_UAR_BF_OFFSET = 0x800,      /* BlueFlame registers in a UAR page */
 	SPW_PRM_UAR_CQ_ARM_OFFSET = 0x20,
 	SPW_PRM_L3_NONE = 0,

@@ -68,6 +68,8 @@ static void cq_fill(struct hca_cq *cq, const struct cq_req *req, const struct ml
 	cq->cqe_bytes = drv->cqe_size;
 	cq->comp_en = drv->cqe_comp_en;
 	cq->comp_format = drv->cqe_comp_res_format;
+	/* No create_cq of the verbs has a place for it: cards are told through DEVX. */
+	cq->comp_enhanced = cq->comp_en && cq->o.ctx->dev->cfg->cqe_enhanced;
 	cq->pad_128 = drv->flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD;
 	cq->real_time_ts = drv->flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
 	cq->ignore_overrun = req->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;

@@ -65,7 +65,7 @@ SPW_INLINE void cq_write(struct nic_cq *c, const struct nic_cqe *e, uint8_t op_o
 	c->pi++;
 }
 
-void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, bool compressible)
+void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32_t step)
 {
 	if (spw_unlikely(c->err))
 		return;
@@ -73,15 +73,14 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, bool c
 		cq_overrun(c);
 		return;
 	}
-	if (spw_unlikely(c->comp != NULL)) {
-		spw_prm_cqe64_set_op_own(e, opcode << 4 | (se ? 2 : 0));
-		if (compressible && cq_comp_add(c, e))
-			return;
-		cq_comp_flush(c);
-	}
-	cq_write(c, e, (uint8_t)(opcode << 4 | (se ? 2 : 0)));
 	if (spw_unlikely(c->nd->trace != NULL))
 		trace_cqe(c->nd->trace, c->cq->cqn, e, opcode, c->nd->stamp);
+	if (spw_unlikely(c->comp != NULL)) {
+		spw_prm_cqe64_set_op_own(e, opcode << 4 | (se ? 2 : 0));
+		cq_comp_put(c, e, step);
+		return;
+	}
+	cq_write(c, e, (uint8_t)(opcode << 4 | (se ? 2 : 0)));
 	cq_event_check(c, se || opcode >= SPW_PRM_CQE_SIG_ERR);
 }
 
@@ -96,7 +95,7 @@ void cq_put_req(struct nic_qp *q, const struct nic_swr *w)
 	spw_prm_cqe64_set_timestamp(&e, q->nd->stamp);
 	spw_prm_cqe64_set_sop_drop_qpn(&e, (uint32_t)w->opcode << 24 | q->qp->qpn);
 	spw_prm_cqe64_set_wqe_counter(&e, w->idx);
-	cq_put(q->scq, &e, SPW_PRM_CQE_REQ, false, false);
+	cq_put(q->scq, &e, SPW_PRM_CQE_REQ, false, 0);
 }
 
 static void err_cqe(struct nic_cqe *e, uint32_t uidx, uint32_t sop_qpn, uint32_t counter, uint8_t syndrome,
@@ -118,7 +117,7 @@ void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t synd
 	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
 		NIC_CNT(q->nd, req_cqe_flush_error);
 	NIC_CNT(q->nd, req_cqe_error);
-	cq_put(q->scq, &e, SPW_PRM_CQE_REQ_ERR, true, false);
+	cq_put(q->scq, &e, SPW_PRM_CQE_REQ_ERR, true, 0);
 }
 
 void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t counter, uint8_t syndrome)
@@ -129,7 +128,7 @@ void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t 
 	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
 		NIC_CNT(nd, resp_cqe_flush_error);
 	NIC_CNT(nd, resp_cqe_error);
-	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_ERR, true, false);
+	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_ERR, true, 0);
 }
 
 void cq_put_resp_err(struct nic_qp *q, uint32_t counter, uint8_t syndrome, uint8_t vendor)
@@ -138,7 +137,7 @@ void cq_put_resp_err(struct nic_qp *q, uint32_t counter, uint8_t syndrome, uint8
 
 	err_cqe(&e, q->rq.uidx, q->qp->qpn, counter, syndrome, vendor);
 	NIC_CNT(q->nd, resp_cqe_error);
-	cq_put(q->rq.cq, &e, SPW_PRM_CQE_RESP_ERR, true, false);
+	cq_put(q->rq.cq, &e, SPW_PRM_CQE_RESP_ERR, true, 0);
 }
 
 /* The arm register is shared: arm every CQ whose record changed. Words: [PRM] 8.18, sequence number in

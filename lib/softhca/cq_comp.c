@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * CQE compression: receive completions of one burst that differ only in length and hash (or stride) are
- * written as a title CQE and arrays of eight mini CQEs. Layout: the title lies in the first slot, with
- * format 3 and the count in byte_cnt; minis 0..7 in the next slot, 8..15 in slot 8, 16..23 in slot 16 and so
- * on; the block takes as many slots as it has completions, and the holes keep what they had.
- * Source: Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c (its reader), DPDK mlx5_rx.c. */
+ * CQE compression: receive completions of one burst that differ only in length and hash (or checksum, or stride) share one
+ * title CQE; of each there is only a mini CQE. Both layouts are in prm/spw_prm.h.
+ *
+ * Basic: the title lies in the first slot, with format 3 and the count in byte_cnt; minis 0..7 in the next slot, 8..15 in
+ * slot 8, 16..23 in slot 16 and so on; the block takes as many slots as it has completions, and the holes keep what they
+ * had. Enhanced: the title is the plain CQE before; a block of up to 7 minis is one slot, and takes as many slots as it has
+ * minis. A session ends with its burst; one completion alone is a plain CQE.
+ * Source: Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c (its readers), DPDK mlx5_rx.c. */
 #include "softhca/nic_impl.h"
 
 #define COMP_MAX 64u
+#define VALIDITY 62u
 
 /* Words of the CQE that a mini CQE does not tell: they must be those of the title. */
 static bool same_but_mini(const struct nic_cq *c, const uint64_t *a, const uint64_t *b)
@@ -22,10 +26,10 @@ static bool same_but_mini(const struct nic_cq *c, const uint64_t *a, const uint6
 
 		spw_prm_cqe64_set_byte_cnt(e, 0);
 		spw_prm_cqe64_set_timestamp(e, 0);
-		if (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_HASH)
-			spw_prm_cqe64_set_rx_hash_result(e, 0);
-		else
-			spw_prm_cqe64_set_rx_hash_result(e, 0), spw_prm_cqe64_set_rx_hash_type(e, 0);
+		spw_prm_cqe64_set_rx_hash_result(e, 0);
+		spw_prm_cqe64_set_check_sum(e, 0);
+		if (c->cq->comp_format != MLX5_IB_CQE_RES_FORMAT_HASH)
+			spw_prm_cqe64_set_rx_hash_type(e, 0);
 		spw_prm_cqe64_set_wqe_counter(e, 0);
 	}
 	return memcmp(x.w, y.w, sizeof(x.w)) == 0;
@@ -37,42 +41,29 @@ static uint64_t mini_of(const struct nic_cq *c, const struct nic_cqe *e)
 
 	if (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_HASH)
 		spw_prm_mini_hash_set_rx_hash_result(&m, spw_prm_cqe64_get_rx_hash_result(e));
-	else if (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX)
+	else
+		spw_prm_mini_csum_set_checksum(&m, spw_prm_cqe64_get_check_sum(e));
+	if (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX)
 		spw_prm_mini_csum_stridx_set_stride_idx(&m, spw_prm_cqe64_get_wqe_counter(e));
 	spw_prm_mini_hash_set_byte_cnt(&m, spw_prm_cqe64_get_byte_cnt(e));
 	return m;
 }
 
-/* Readers count WQE indices on from the title's; with stride indices each mini has its own. */
-static bool follows(const struct nic_cq *c, const struct nic_cqe *e)
+/* Readers count WQE indices, or strides, on from the title's; with stride indices each mini has its own. */
+static bool fits_title(const struct nic_cq *c, const struct nic_cqe *e)
 {
-	const uint16_t first = (uint16_t)spw_prm_cqe64_get_wqe_counter(c->comp->title);
-
-	if (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX)
-		return true;
-	return (uint16_t)spw_prm_cqe64_get_wqe_counter(e) == (uint16_t)(first + c->comp->cnt);
+	return same_but_mini(c, c->comp->title, e->w) &&
+	       (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX ||
+		(uint16_t)spw_prm_cqe64_get_wqe_counter(e) == c->comp->next);
 }
 
-bool cq_comp_add(struct nic_cq *c, const struct nic_cqe *e)
+/* A block does not go round the end of the ring: the vector receive of net_mlx5 takes it to be contiguous. */
+static uint32_t room(const struct nic_cq *c)
 {
-	struct nic_comp *s = c->comp;
-	/* A block does not go round the end of the ring: the vector receive of net_mlx5 takes it to be contiguous. */
+	const uint32_t max = c->cq->comp_enhanced ? SPW_PRM_MINI_ENHANCED_MAX : COMP_MAX;
 	const uint32_t to_end = c->cq->ncqe - (c->pi & (c->cq->ncqe - 1));
-	const uint32_t room = SPW_MIN(SPW_MIN(COMP_MAX, c->cq->ncqe / 2), to_end);
 
-	if (s->cnt && (s->cnt == room || !same_but_mini(c, s->title, e->w) || !follows(c, e)))
-		cq_comp_flush(c);
-	if (c->err)
-		return true;
-	if (!s->cnt)
-		memcpy(s->title, e->w, sizeof(s->title));
-	s->mini[s->cnt++] = mini_of(c, e);
-	if (!c->comp_dirty) {
-		c->comp_dirty = true;
-		c->comp_next = c->nd->comp_list;
-		c->nd->comp_list = c;
-	}
-	return true;
+	return SPW_MIN(SPW_MIN(max, SPW_MAX(c->cq->ncqe / 2, 1u)), to_end);
 }
 
 static uint64_t *slot_at(const struct nic_cq *c, uint32_t pi)
@@ -82,37 +73,133 @@ static uint64_t *slot_at(const struct nic_cq *c, uint32_t pi)
 	return (uint64_t *)(cq->buf + (uint64_t)(pi & (cq->ncqe - 1)) * cq->cqe_bytes + (cq->cqe_bytes == 128 ? 64 : 0));
 }
 
-static void write_last(struct nic_cq *c, uint64_t *slot, const uint64_t *w, uint8_t format)
+/* Which slots are the reader's: in the enhanced layout the lap says so, in the other the owner bit. */
+static void write_slot(struct nic_cq *c, const uint64_t *w, uint8_t opcode, uint8_t format, bool se)
 {
-	const uint8_t owner = c->pi & c->cq->ncqe ? 1 : 0;
-	const uint64_t last = (SPW_SWAP64(w[7]) & ~0x0dull) | (uint64_t)format << 2 | owner;
+	const uint32_t lap = c->pi / c->cq->ncqe;
+	uint64_t *slot = slot_at(c, c->pi);
+	uint64_t last = (SPW_SWAP64(w[7]) & ~0xffull) | (uint64_t)opcode << 4 | (uint64_t)format << 2 | (se ? 2 : 0) | (lap & 1);
 
+	if (c->cq->comp_enhanced)
+		last = (last & ~0xff00ull) | (lap & 0xff) << 8;
 	for (unsigned i = 0; i < 7; i++)
 		spw_dma_store(&slot[i], w[i]);
 	spw_thr_store_rel(&slot[7], SPW_SWAP64(last)); /* [N5 release] */
 }
 
+static void put_plain(struct nic_cq *c, const uint64_t *w)
+{
+	struct nic_cqe e;
+	bool se;
+	uint8_t opcode;
+
+	memcpy(e.w, w, sizeof(e.w));
+	se = spw_prm_cqe64_get_se(&e);
+	opcode = (uint8_t)spw_prm_cqe64_get_opcode(&e);
+	write_slot(c, w, opcode, 0, se);
+	c->pi++;
+	cq_event_check(c, se || opcode >= SPW_PRM_CQE_SIG_ERR);
+}
+
 /* The minis first, the title last: it is what the reader looks at. */
-void cq_comp_flush(struct nic_cq *c)
+static void flush_basic(struct nic_cq *c, uint32_t cnt)
 {
 	struct nic_comp *s = c->comp;
-	const uint32_t cnt = s ? s->cnt : 0;
 	struct nic_cqe title;
-	bool se;
+
+	if (cnt == 1) {
+		put_plain(c, s->title);
+		return;
+	}
+	memcpy(title.w, s->title, sizeof(title.w));
+	spw_prm_cqe64_set_byte_cnt(&title, cnt);
+	for (uint32_t i = 0; i < cnt; i++)
+		spw_dma_store(&slot_at(c, c->pi + (i < 8 ? 1 : i & ~7u))[i & 7], s->mini[i]);
+	write_slot(c, title.w, (uint8_t)spw_prm_cqe64_get_opcode(&title), SPW_PRM_CQE_FORMAT_COMPRESSED,
+		   spw_prm_cqe64_get_se(&title));
+	c->pi += cnt;
+	cq_event_check(c, spw_prm_cqe64_get_se(&title));
+}
+
+static void flush_enhanced(struct nic_cq *c, uint32_t cnt)
+{
+	struct nic_comp *s = c->comp;
+	struct nic_cqe title;
+	uint64_t w[8] = {0};
+
+	if (cnt == 1) { /* a title for what follows */
+		memcpy(s->title, s->first, sizeof(s->title));
+		put_plain(c, s->title);
+		return;
+	}
+	memcpy(title.w, s->title, sizeof(title.w));
+	memcpy(w, s->mini, cnt * sizeof(w[0]));
+	write_slot(c, w, (uint8_t)(cnt - 1), SPW_PRM_CQE_FORMAT_COMPRESSED, false);
+	c->pi += cnt;
+	cq_event_check(c, spw_prm_cqe64_get_se(&title));
+}
+
+void cq_comp_flush(struct nic_cq *c)
+{
+	const uint32_t cnt = c->comp ? c->comp->cnt : 0;
 
 	if (!cnt)
 		return;
-	s->cnt = 0;
-	memcpy(title.w, s->title, sizeof(title.w));
-	se = spw_prm_cqe64_get_se(&title);
-	if (cnt > 1) {
-		spw_prm_cqe64_set_byte_cnt(&title, cnt);
-		for (uint32_t i = 0; i < cnt; i++)
-			spw_dma_store(&slot_at(c, c->pi + (i < 8 ? 1 : i & ~7u))[i & 7], s->mini[i]);
+	c->comp->cnt = 0;
+	if (c->cq->comp_enhanced)
+		flush_enhanced(c, cnt);
+	else
+		flush_basic(c, cnt);
+}
+
+static void add(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
+{
+	struct nic_comp *s = c->comp;
+
+	if (!s->cnt)
+		memcpy(c->cq->comp_enhanced ? s->first : s->title, e->w, sizeof(s->title));
+	s->mini[s->cnt++] = mini_of(c, e);
+	s->next = (uint16_t)(spw_prm_cqe64_get_wqe_counter(e) + step);
+	if (!c->comp_dirty) {
+		c->comp_dirty = true;
+		c->comp_next = c->nd->comp_list;
+		c->nd->comp_list = c;
 	}
-	write_last(c, slot_at(c, c->pi), title.w, cnt > 1 ? SPW_PRM_CQE_FORMAT_COMPRESSED : 0);
-	c->pi += cnt;
-	cq_event_check(c, se);
+}
+
+static void put_title(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
+{
+	struct nic_comp *s = c->comp;
+
+	memcpy(s->title, e->w, sizeof(s->title));
+	s->titled = step != 0;
+	s->next = (uint16_t)(spw_prm_cqe64_get_wqe_counter(e) + step);
+	put_plain(c, e->w);
+}
+
+void cq_comp_put(struct nic_cq *c, struct nic_cqe *e, uint32_t step)
+{
+	struct nic_comp *s = c->comp;
+	const bool enhanced = c->cq->comp_enhanced;
+	const bool goes_on = step && (enhanced ? s->titled : s->cnt != 0) && fits_title(c, e);
+
+	if (s->cnt && (!goes_on || s->cnt >= room(c)))
+		cq_comp_flush(c);
+	if (enhanced ? goes_on : step != 0)
+		add(c, e, step);
+	else
+		put_title(c, e, step);
+}
+
+/* The reader's first lap is 0: until then every slot must look like none of its own. */
+void cq_comp_init(struct nic_cq *c)
+{
+	const struct hca_cq *cq = c->cq;
+
+	if (!cq->comp_enhanced)
+		return;
+	for (uint32_t i = 0; i < cq->ncqe; i++)
+		spw_dma_store((uint8_t *)slot_at(c, i) + VALIDITY, (uint8_t)0xff);
 }
 
 void cq_comp_flush_all(struct nic_dev *nd)

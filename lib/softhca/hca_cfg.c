@@ -235,6 +235,12 @@ static int opt_clock(struct hca_cfg *cfg, const char *opt, const char *val)
 	return get_text(opt, val, cfg->clock, sizeof(cfg->clock));
 }
 
+static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	cfg->cqe_enhanced = strcmp(val, "enhanced") == 0;
+	return cfg->cqe_enhanced || strcmp(val, "basic") == 0 ? 0 : bad(opt, val, "basic or enhanced");
+}
+
 static const struct {
 	const char *name;
 	int (*fn)(struct hca_cfg *cfg, const char *opt, const char *val);
@@ -243,6 +249,7 @@ static const struct {
 	{"mac", opt_mac},     {"ip", opt_ip},           {"pci", opt_pci},         {"speed", opt_speed},
 	{"mtu", opt_mtu},     {"cable", opt_cable},     {"fault", opt_fault},     {"seed", opt_seed},
 	{"control", opt_control}, {"trace", opt_trace}, {"clock", opt_clock},
+	{"cqe-layout", opt_cqe_layout},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)

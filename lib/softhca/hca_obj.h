@@ -116,6 +116,7 @@ struct hca_cq {
 	uint32_t cqe_bytes;    /* 64 or 128 (the CQE is then in the upper half) */
 	bool comp_en;          /* compress: write title and mini-CQEs */
 	uint8_t comp_format;   /* MLX5_IB_CQE_RES_FORMAT_*, one bit */
+	bool comp_enhanced;    /* the layout; else basic */
 	bool pad_128;          /* write 128 bytes per CQE */
 	bool ignore_overrun;
 	bool real_time_ts;

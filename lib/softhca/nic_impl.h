@@ -35,9 +35,12 @@ struct control;
 
 enum { NIC_ARM_NONE, NIC_ARM_ANY, NIC_ARM_SOLICITED };
 
-struct nic_comp { /* an open compression session */
-	uint32_t cnt;              /* 0: none */
-	uint64_t title[8];         /* big-endian words of the first CQE */
+struct nic_comp { /* compression: cq_comp.c */
+	uint32_t cnt;              /* completions of the open session; 0: none */
+	uint16_t next;             /* wqe_counter of the completion that may follow */
+	bool titled;               /* enhanced layout: the last CQE is a title */
+	uint64_t title[8];         /* big-endian words; basic layout: of the session's first completion */
+	uint64_t first[8];         /* enhanced layout: the session's first completion */
 	uint64_t mini[64];
 };
 
@@ -171,6 +174,7 @@ struct nic_qp {
 	uint64_t wr_va;
 	uint32_t wr_rkey, wr_left, wr_len;
 	bool nak_sent, ack_pending, nak_pending;
+	bool comm_est;             /* told that a packet came while in RTR */
 	uint8_t nak_syndrome;
 	uint32_t ack_psn, nak_psn;
 	struct nic_rd rd[NIC_RD_MAX]; /* ring; [rd_head, rd_tail) to be answered */
@@ -245,7 +249,8 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 /* cq.c */
 void cq_start(struct nic_cqe *e);
 /* Puts one CQE; solicited decides about events. Overrun ends the CQ. */
-void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, bool compressible);
+/* step: by how much the next completion's wqe_counter is larger; 0: must not be compressed. */
+void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32_t step);
 void cq_put_req(struct nic_qp *q, const struct nic_swr *w);
 void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome, uint8_t vendor);
 void cq_put_resp_err(struct nic_qp *q, uint32_t wqe_counter, uint8_t syndrome, uint8_t vendor);
@@ -255,7 +260,8 @@ void cq_overrun(struct nic_cq *c);
 void cq_arm_scan(struct hca_uar *uar);
 void cq_comp_flush(struct nic_cq *c);
 void cq_comp_flush_all(struct nic_dev *nd);
-bool cq_comp_add(struct nic_cq *c, const struct nic_cqe *e);
+void cq_comp_init(struct nic_cq *c);
+void cq_comp_put(struct nic_cq *c, struct nic_cqe *e, uint32_t step);
 void cq_event_check(struct nic_cq *c, bool se);
 
 /* rq.c */

@@ -41,6 +41,7 @@ int nic_cq_create(struct hca_cq *cq)
 	}
 	c->cq = cq;
 	c->nd = cq->o.ctx->dev->nic;
+	cq_comp_init(c);
 	c->arm_word = (SPW_FORCE uint32_t)spw_thr_load_acq(&cq->dbrec[1]);
 	cq->nic = c;
 	return 0;
@@ -75,7 +76,7 @@ int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe)
 		return spw_err(EINVAL, "the CQ holds more CQEs than its new size");
 	/* Tells libmlx5 where the old ring ends; it moves the CQEs before it. */
 	cq_start(&e);
-	cq_put(c, &e, SPW_PRM_CQE_RESIZE_CQ, false, false);
+	cq_put(c, &e, SPW_PRM_CQE_RESIZE_CQ, false, 0);
 	cq->buf = buf;
 	cq->ncqe = ncqe;
 	return 0;
@@ -302,8 +303,10 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 	}
 	if (connected && (mask & QPA_AV || (from == HCA_QPS_INIT && to == HCA_QPS_RTR)))
 		set_path(q);
-	if (from == HCA_QPS_INIT && to == HCA_QPS_RTR)
+	if (from == HCA_QPS_INIT && to == HCA_QPS_RTR) {
 		q->epsn = qp->attr.rq_psn & WIRE_PSN_MASK;
+		q->comm_est = false;
+	}
 	if (from == HCA_QPS_RTR && to == HCA_QPS_RTS)
 		q->sq_psn = q->snd_psn = q->una_psn = q->max_psn = qp->attr.sq_psn & WIRE_PSN_MASK;
 	if (to == HCA_QPS_RTS || to == HCA_QPS_SQD)

@@ -135,7 +135,7 @@ bool raw_tx(struct nic_qp *q)
 struct raw_meta {
 	uint32_t hash, tag;
 	uint8_t hash_type, hds_ip_ext, l4_hdr_type;
-	uint16_t vlan;
+	uint16_t vlan, check_sum;
 	bool stripped;
 };
 
@@ -167,6 +167,7 @@ static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cn
 	spw_prm_cqe64_set_wqe_id(&e, wqe_id);
 	spw_prm_cqe64_set_rx_hash_result(&e, m->hash);
 	spw_prm_cqe64_set_rx_hash_type(&e, m->hash_type);
+	spw_prm_cqe64_set_check_sum(&e, m->check_sum);
 	spw_prm_cqe64_set_hds_ip_ext(&e, m->hds_ip_ext);
 	spw_prm_cqe64_set_l4_hdr_type_etc(&e, m->l4_hdr_type | (m->stripped ? 1 : 0));
 	spw_prm_cqe64_set_vlan_info(&e, m->vlan);
@@ -176,7 +177,7 @@ static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cn
 	spw_prm_cqe64_set_sop_drop_qpn(&e, (r->dropped & 0xff) << 24 | (m->tag & 0xffffff));
 	spw_prm_cqe64_set_wqe_counter(&e, counter);
 	r->dropped = 0;
-	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_SEND, false, true);
+	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_SEND, false, r->striding ? byte_cnt >> 16 & 0x7fff : 1);
 }
 
 /* Striding: several frames share a WQE; one that does not fit any more leaves the rest as filler. */
@@ -280,6 +281,8 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 	}
 	if (may_hold && rq_posted(r) && must_hold(nd, q, r))
 		return false;
+	if (r->cq->cq->comp_en && r->cq->cq->comp_format != MLX5_IB_CQE_RES_FORMAT_HASH)
+		m.check_sum = (uint16_t)csum_add(0, k->frame + 14, k->frame_bytes - 14);
 	nd->cur = q;
 	nd->cur_rx = true;
 	ok = r->striding ? stride_put(nd, r, k->frame, k->frame_bytes, &m)

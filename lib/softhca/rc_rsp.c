@@ -44,7 +44,7 @@ void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
 	spw_prm_cqe64_set_timestamp(&e, q->nd->stamp);
 	spw_prm_cqe64_set_sop_drop_qpn(&e, q->qp->qpn);
 	spw_prm_cqe64_set_wqe_counter(&e, q->rwqe.idx);
-	cq_put(q->rq.cq, &e, op, k->se, true);
+	cq_put(q->rq.cq, &e, op, k->se, q->qp->srq ? 0 : 1);
 }
 
 /* 9.7.4.1.4: first, middle and last in order, each of the length that it must have. */
@@ -143,6 +143,8 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 	if (k->hdrs & WIRE_H_FIRST)
 		NIC_CNT(q->nd, rx_write_requests);
 	if (spw_unlikely(!resp_write(q, k, &why))) {
+		if (k->hdrs & WIRE_H_IMM) /* the receive that the immediate would have taken is flushed like the others */
+			cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_WR_FLUSH_ERR);
 		fatal_nak(q, why);
 		return false;
 	}
@@ -290,6 +292,10 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 		ok = rsp_atomic(q, k);
 	if (spw_unlikely(!ok))
 		return;
+	if (spw_unlikely(q->qp->state == HCA_QPS_RTR && !q->comm_est)) {
+		q->comm_est = true;
+		hca_event_qp(q->qp, HCA_EVENT_COMM_EST);
+	}
 	q->epsn = (q->epsn + pkts) & WIRE_PSN_MASK;
 	if (k->hdrs & WIRE_H_LAST)
 		q->msn = (q->msn + 1) & 0xffffff;

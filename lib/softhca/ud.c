@@ -172,7 +172,7 @@ void ud_rx(struct nic_qp *q, const struct wire_pkt *k)
 	spw_prm_cqe64_set_timestamp(&e, q->nd->stamp);
 	spw_prm_cqe64_set_sop_drop_qpn(&e, q->qp->qpn);
 	spw_prm_cqe64_set_wqe_counter(&e, q->rwqe.idx);
-	cq_put(q->rq.cq, &e, k->hdrs & WIRE_H_IMM ? SPW_PRM_CQE_RESP_SEND_IMM : SPW_PRM_CQE_RESP_SEND, k->se, false);
+	cq_put(q->rq.cq, &e, k->hdrs & WIRE_H_IMM ? SPW_PRM_CQE_RESP_SEND_IMM : SPW_PRM_CQE_RESP_SEND, k->se, 0);
 }
 
 static bool uc_take(struct nic_qp *q)

@@ -48,6 +48,10 @@ def test_competitor():
     balanced(summary)
     mostly(summary, "poll_gap")
     check(summary["held"]["lost"]["times"] > 0, f"{summary['held']}")
+    who = summary["who"][0]
+    equal(who["cpu"], spwlab.Cores().receive, "cpu of the lcore")
+    check(who["windows"] > 0 and who["involuntary"] > 10, f"who took the core: {who}")
+    check(who["interrupts"], f"no interrupt in {who['windows']} tenths of a second")
     check(summary["held"]["switched_out"] is None or summary["held"]["switched_out"] > 0, f"{summary['held']}")
 
 

@@ -223,6 +223,28 @@ void kit_send(struct kit_run *run)
 	run->a.taken += sent;
 }
 
+void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes)
+{
+	struct spw_port_queue *pq = &run->a.port->queue[0];
+	struct spw_desc desc = {.len = bytes}, *ptr = &desc;
+
+	assert_int_equal(spw_port_lend_burst(pq, &desc.slot, 1), 1);
+	memcpy(spw_pool_slot_addr(&run->a.pool[0], desc.slot), frame, bytes);
+	assert_int_equal(spw_port_tx_burst(pq, &ptr, 1), 1);
+	run->a.taken++;
+}
+
+void kit_receive(struct kit_port *p, struct spw_desc *desc_out)
+{
+	uint16_t q = 0;
+
+	for (double start = kit_seconds(); !spw_port_rx_burst(&p->port->queue[q], desc_out, 1); q = (uint16_t)((q + 1) % p->port->queue_cnt))
+		if (kit_seconds() - start > KIT_WAIT_S)
+			fail_msg("no frame came");
+	p->rx[q]++;
+	spw_port_release_burst(&p->port->queue[q], &desc_out->slot, 1);
+}
+
 static void echo_some(struct kit_port *p, uint16_t q)
 {
 	struct spw_port_queue *pq = &p->port->queue[q];

@@ -64,6 +64,10 @@ void kit_close(struct kit_run *run);
 void kit_send(struct kit_run *run);
 /* b's part of a turn: it sends back what it gets. */
 void kit_echo(struct kit_run *run);
+/* One frame from a, as it is. */
+void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes);
+/* The next frame of any queue of p; its slot goes home at once. Fails after KIT_WAIT_S. */
+void kit_receive(struct kit_port *p, struct spw_desc *desc_out);
 /* One turn of everything: a sends as its window allows, b echoes, a looks at the echoes; events are counted. */
 void kit_turn(struct kit_run *run, bool send);
 /* Turns until a has cnt more echoes; frames that were lost are not waited for. Fails after KIT_WAIT_S. */

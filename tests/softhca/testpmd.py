@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""testpmd.py [--comp 0|1] [--queues N] [--frames N] [--rate SECONDS]: dpdk-testpmd of the distribution with its own net_mlx5 PMD on
+"""testpmd.py [--comp 0|1] [--mprq] [--queues N] [--frames N] [--size BYTES] [--rate SECONDS]: dpdk-testpmd of the distribution with its own net_mlx5 PMD on
 both ends of a cable, one sending, one receiving, in a network namespace of their own. The receiver must count
 as many good frames as asked for, and no error; the NIC's own counters must agree."""
 import argparse
@@ -14,7 +14,8 @@ import time
 import peers
 
 PCI = '5c00:01:00.0'
-DEVARGS = f'{PCI},dv_flow_en=0,rxq_cqe_comp_en='
+# Striding receive ("multi-packet receive queue"), also with one queue, and 64 strides a WQE.
+MPRQ = ',mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_num=6'
 
 
 def enter_namespace():
@@ -33,11 +34,11 @@ def enter_namespace():
 
 
 class Testpmd:
-    def __init__(self, fabric, name, netdev, comp, queues, cores):
+    def __init__(self, fabric, name, netdev, devargs, queues, cores):
         self.folder = tempfile.mkdtemp()
         lcores = f'0@{cores[0]},1@{cores[1]}'
-        argv = ['dpdk-testpmd', '--no-huge', '-m', '256', '--no-telemetry', '--file-prefix', f'spw{os.getpid()}{name}',
-                '--lcores', lcores, '-a', DEVARGS + str(comp), '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
+        argv = ['dpdk-testpmd', '--log-level=pmd.net.mlx5:debug', '--no-huge', '-m', '256', '--no-telemetry', '--file-prefix', f'spw{os.getpid()}{name}',
+                '--lcores', lcores, '-a', f'{PCI},dv_flow_en=0,{devargs}', '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
                 f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024', '--disable-rss' if queues == 1 else
                 '--rss-ip']
         self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), tty=True,
@@ -68,14 +69,15 @@ class Testpmd:
 def drive(fabric, opt, deadline):
     cores = sorted(os.sched_getaffinity(0))
     pick = [(cores[0], cores[1 % len(cores)]), (cores[0], cores[2 % len(cores)])]
-    rx = Testpmd(fabric, 'rx', 'spwt0', opt.comp, opt.queues, pick[0])
+    comp = f'rxq_cqe_comp_en={opt.comp}'
+    rx = Testpmd(fabric, 'rx', 'spwt0', comp + (MPRQ if opt.mprq else ''), opt.queues, pick[0])
     tx = None
     try:
         rx.ready(deadline)
         rx.ask('set promisc 0 on', 'testpmd>', deadline)
         rx.ask('set fwd rxonly', 'rxonly', deadline)
         rx.ask('start', 'testpmd>', deadline)
-        tx = Testpmd(fabric, 'tx', 'spwt1', opt.comp, 1, pick[1])
+        tx = Testpmd(fabric, 'tx', 'spwt1', comp, 1, pick[1])
         tx.ready(deadline)
         tx.ask(f'set txpkts {opt.size}', 'testpmd>', deadline)
         tx.ask('set fwd txonly', 'txonly', deadline)
@@ -97,6 +99,8 @@ def drive(fabric, opt, deadline):
             raise peers.Failed(f'{got["RX-bytes"]} bytes in {got["RX-packets"]} frames of {opt.size}')
         if got['RX-packets'] > sent['TX-packets']:
             raise peers.Failed('more frames came than were sent')
+        if ('Multi-Packet RQ is enabled' in rx.proc.output()) != opt.mprq:
+            raise peers.Failed('the receive queue is not of the kind that was asked for')
         tx.quit(deadline)
         rx.quit(deadline)
     except peers.Failed:
@@ -109,6 +113,7 @@ def drive(fabric, opt, deadline):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--comp', type=int, default=0)
+    parser.add_argument('--mprq', action='store_true')
     parser.add_argument('--queues', type=int, default=1)
     parser.add_argument('--frames', type=int, default=200000)
     parser.add_argument('--size', type=int, default=64)

@@ -176,6 +176,8 @@ static uint32_t length_of(const struct kit_end *e, uint64_t number)
 {
 	const uint64_t span = e->bytes_max - e->bytes_min + 1;
 
+	if (e->size)
+		return e->size[number % e->size_cnt];
 	return e->bytes_min + (uint32_t)(number * 2654435761u % span);
 }
 
@@ -232,7 +234,7 @@ static void end_rx(struct kit_end *e, uint16_t queue)
 	if (e->is_server && e->hold) {
 		for (; taken < n; taken++)
 			e->held[e->held_cnt++] = line[taken]->slot;
-	} else if (e->is_server && n) {
+	} else if (e->is_server && n && !e->sink) {
 		taken = spw_port_tx_burst(pq, line, n);
 		e->taken += taken;
 	}

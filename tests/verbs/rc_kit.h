@@ -37,7 +37,11 @@ struct kit_end {
 	uint64_t sent, echoed, bad;
 	uint32_t window;        /* messages under way at most */
 	uint32_t bytes_min, bytes_max;
-	bool is_server, imm, hold; /* hold: a server that gives nothing back */
+	const uint32_t *size;   /* if set: the lengths, one after the other */
+	uint32_t size_cnt;
+	bool is_server, imm;
+	bool hold;              /* a server that gives nothing back */
+	bool sink;              /* a server that echoes nothing */
 	uint32_t held[4096], held_cnt;
 };
 

@@ -85,7 +85,7 @@ static void fill_caps(struct mlx5_rc_port *rp)
 		.queue_max = (uint16_t)SPW_MIN(rp->conf.peer_max, SPW_PORT_QUEUE_MAX),
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = SPW_CACHE_LINE,
-		.slot_cnt_min = RC_CTRL_RESERVE + 1,
+		.slot_cnt_min = 1, /* rc_conn_share knows what credits and peers need */
 		.nic_clock_hz = mlx5_dev_clock_hz(&rp->dev),
 		.can_tx = true,
 		.numa_node = rp->dev.rdma.numa_node,

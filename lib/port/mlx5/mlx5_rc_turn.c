@@ -47,6 +47,7 @@ static void turn(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw_mlx5
 		break;
 	case RC_DRAIN:
 		spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
+		spw_mlx5_rc_mark(p);
 		if (!spw_mlx5_rc_drained(&rq->q, p))
 			break;
 		spw_mlx5_rc_scrub(&rq->q, p);
@@ -103,8 +104,10 @@ void mlx5_rc_drain(struct mlx5_rc_queue *rq)
 	const struct timespec nap = {.tv_nsec = 100000};
 	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, DRAIN_NS);
 
-	for (uint32_t i = 0; i < rq->plan.peers; i++)
+	for (uint32_t i = 0; i < rq->plan.peers; i++) {
 		spw_mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_GONE);
+		spw_mlx5_rc_mark(&rq->q.peer[i]);
+	}
 	do {
 		bury_messages(&rq->q, pq);
 		spw_mlx5_rc_reap(&rq->q);

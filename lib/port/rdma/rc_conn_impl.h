@@ -30,6 +30,7 @@ struct rc_link {
 	struct sockaddr_in6 addr; /* the other end */
 	bool connects;            /* we connect to it */
 	bool abandoned;           /* its exchange ended after the turn went to the owner */
+	bool doomed;              /* lost before it was up */
 	bool lost;                /* control saw it go; why is in the next two */
 	enum rc_why lost_why;
 	uint32_t lost_code;

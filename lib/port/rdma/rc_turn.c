@@ -99,20 +99,26 @@ static void fail_half(struct rc_half *h, int rc)
 	h->x.error = -rc;
 }
 
-/* Server: a peer that proved itself gets an entry. Returns: false if it was turned away. */
+/* Server: a peer that proved itself gets an entry. Returns: false if there is none now; it waits for one that is being
+ * cleared (its own, if it comes back at once), and is turned away when there is no such either. */
 static bool bind_link(struct rc_conn *conn, struct rc_half *h)
 {
+	bool wait = false;
+
 	for (uint32_t i = conn->conf.connect_cnt; i < conn->conf.peer_max; i++) {
 		struct rc_link *link = &conn->link[i];
+		const enum rc_state state = rc_peer_state(link->peer);
 
-		if (link->half || rc_peer_state(link->peer) != RC_DOWN)
+		wait |= link->abandoned || state == RC_FAIL || state == RC_DRAIN || state == RC_DRAINED;
+		if (link->half || state != RC_DOWN)
 			continue;
 		h->link = link;
 		link->half = h;
 		link->addr = h->addr;
 		return true;
 	}
-	rc_exchange_reject(&h->x, RC_REJECT_FULL, conn->conf.peer_max);
+	if (!wait)
+		rc_exchange_reject(&h->x, RC_REJECT_FULL, conn->conf.peer_max);
 	return false;
 }
 

@@ -185,6 +185,8 @@ static void take_flush(struct verbs_rc_queue *q)
 
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
 		q->peer[i].dead = true;
+		if (rc_peer_state(q->peer[i].rc) == RC_DRAIN && !q->peer[i].draining)
+			verbs_rc_mark_end(q, &q->peer[i]);
 		verbs_rc_flush(q, &q->peer[i]);
 	}
 	for (uint32_t turn = 0; turn < STOP_TURNS && is_out(q); turn++) {
