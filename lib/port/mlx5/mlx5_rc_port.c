@@ -88,6 +88,7 @@ static void fill_caps(struct mlx5_rc_port *rp)
 		.slot_cnt_min = 1, /* rc_conn_share knows what credits and peers need */
 		.nic_clock_hz = mlx5_dev_clock_hz(&rp->dev),
 		.can_tx = true,
+		.messages = true,
 		.numa_node = rp->dev.rdma.numa_node,
 	};
 }

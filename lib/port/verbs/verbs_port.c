@@ -112,6 +112,7 @@ int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 		.slot_bytes_min = SPW_CACHE_LINE,
 		.slot_cnt_min = 1,
 		.can_tx = true,
+		.messages = true,
 		.numa_node = vp->dev.numa_node,
 	};
 	*port_out = &vp->base;
