@@ -12,7 +12,7 @@
 
 #include "hist/spw_hist.h"
 
-#define APP_HDR_SERIES_MAX 8u
+#define APP_HDR_SERIES_MAX 16u
 
 /* What is logged under one tag. total adds up to all that was recorded so far, in ns. */
 struct app_hdr_series {
