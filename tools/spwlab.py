@@ -48,7 +48,7 @@ def cores():
 
 class Cores:
     """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep. nics: the path has two
-    threads that spin as well, one at each end; they come before an executor of its own."""
+    threads that spin as well, one at each end; room for them comes before an executor of its own."""
 
     def __init__(self, nics=False):
         have = cores()
@@ -79,7 +79,7 @@ class Cores:
         third = f"executor {self.executor}" if self.executor is not None else "executor inline (no core to spare)"
         nics = ""
         if self.nics:
-            nics = ", software ConnectX " + ("wherever there is room" if self.nics[0] is None else "{} and {}".format(*self.nics))
+            nics = ", two NIC threads " + ("beside them" if self.nics[0] is None else "with room on {} and {}".format(*self.nics))
         return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}{nics}, {third}"
 
 
@@ -113,11 +113,12 @@ def memif_path(folder):
 
 
 def softhca_path(place):
-    """spinwire's own mlx5 ports on two software ConnectX. Their NIC threads get cores of their own where there are enough."""
+    """spinwire's own mlx5 ports on two software ConnectX. Their NIC threads may run anywhere: they spin only if they see cores enough,
+    and what place leaves free is where the scheduler finds room for them."""
     tool = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with-softhca")
-    wraps = [(*(("taskset", "-c", str(core)) if core is not None else ()), tool, "--cable", f"shm:{prefix('run')}") for core in place.nics]
+    wrap = (tool, "--cable", f"shm:{prefix('run')}")
     return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
-                *wraps)
+                wrap, wrap)
 
 
 def device_mac(device):

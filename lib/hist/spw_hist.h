@@ -58,10 +58,11 @@ SPW_INLINE void spw_hist_record(struct spw_hist *hist, uint64_t value, uint64_t 
 	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
 }
 
-/* Purpose: counts value once, where the caller keeps max_value itself. Shape: value 0 .. SPW_HIST_VALUE_MAX. Thread: owner. */
-SPW_INLINE void spw_hist_bump(struct spw_hist *hist, uint64_t value)
+/* Purpose: counts value n times, where the caller keeps max_value itself. Shape: value 0 .. SPW_HIST_VALUE_MAX. Thread:
+ *          owner. */
+SPW_INLINE void spw_hist_bump(struct spw_hist *hist, uint64_t value, uint64_t n)
 {
-	spw_thr_count(&hist->count[spw_hist_bucket(value)], 1);
+	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
 }
 
 /* Purpose: the corrected record against coordinated omission. A source that should have sent one every `interval` and was

@@ -60,6 +60,13 @@ def spinwire(cable, *app, queues=1, profile="latency", port=PORT):
                lcores=lcores(queues), under=cable.wrap("spinwire"))
 
 
+def arrived(run, frames):
+    """Waits until so many frames reached the port; a starved NIC may be late with those that are on the cable."""
+    def wire():
+        return (run.telemetry("/spinwire/ledger") or {}).get("wire", 0)
+    spwlab.wait_for(lambda: wire() >= frames or run.process.poll() is not None, 60, f"{frames} frames, {wire()} came")
+
+
 class Source:
     """spinwire-gen on the cable, started; finish() gives its summary. nic: more options of its software ConnectX."""
 

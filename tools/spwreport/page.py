@@ -6,6 +6,7 @@ from spwreport import charts, data, svg
 from spwreport.svg import esc
 
 WIDE, NARROW = 980, 370
+BUSY_PERCENT = 5  # of a core that only spins: above it, a report begins with a warning
 REGIMES = [("idle_poll", "idle"), ("rx", "s8"), ("push", "s2"), ("reap", "s5"), ("tx", "s6"), ("refill", "s3"), ("housekeeping", "s1")]
 
 
@@ -91,6 +92,9 @@ def _floor_text(floor):
 
 def _faults(record):
     faults = list(record["faults"])
+    taken = max([share for probe in record["hiccup"].values() for share in data.hiccup_fact(probe, "taken by gaps over 1 us").values()], default=0)
+    if taken > BUSY_PERCENT:
+        faults.append(f"this machine was busy: {taken:.0f} % of a core went elsewhere while nothing but a probe ran on it. Tails here are the machine's")
     for i, step in enumerate(record["steps"], 1):
         outcome = "and was measured again" if data.good(step) else "twice: it is not in the plots"
         if step["faults"]:
