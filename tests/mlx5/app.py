@@ -79,7 +79,7 @@ class Source:
         self.json = cable.socket(f"gen{Source.serial}.json")
         cmd = [*cable.wrap(f"gen{Source.serial}", *nic), GEN, *spwlab.eal(f"0@{place.main},1@{place.generator}", self.prefix), "--",
                "--port", port, *options, "--json", self.json]
-        self.name = f"gen{Source.serial}"
+        self.name, self.port = f"gen{Source.serial}", port
         self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, start_new_session=True)
 
