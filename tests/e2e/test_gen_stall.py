@@ -62,13 +62,18 @@ def owed_ms(stood, ppm=999000):
 
 
 def check_owed(gen, stood):
-    """p99.9, and the whole spectrum above p95."""
-    reported = gen["round_trip"]["p999_ns"]
-    equal(gen["lost"] + gen["unsent"], 0, "missing, of a backlog that the rings hold")
-    check(reported / 1e6 >= owed_ms(stood), f"p99.9 is {reported / 1e6:.1f} ms, {owed_ms(stood):.1f} ms are owed for {stood * 1e3:.1f} ms")
-    for percentile, ns in gen["round_trip"]["spectrum"]:
+    """p99.9, and the whole spectrum above p95. A busy machine may take the source's own core at the plan's very end, or hold the
+    receiver up once more: a few frames are then missing, and p99.9 may be among them; what is a number must be large enough."""
+    trip, missing = gen["round_trip"], gen["lost"] + gen["unsent"]
+    reported = trip["p999_ns"]
+    check(missing < gen["intended"] / 100, f"{missing} of {gen['intended']} are missing, of a backlog that the rings hold")
+    check(isinstance(reported, int) or reported == "lost" and missing >= gen["intended"] / 1000, f"p99.9 is {reported}, {missing} missing")
+    if isinstance(reported, int):
+        check(reported / 1e6 >= owed_ms(stood), f"p99.9 is {reported / 1e6:.1f} ms, {owed_ms(stood):.1f} ms are owed for {stood * 1e3:.1f} ms")
+    for percentile, ns in trip["spectrum"]:
         check(ns / 1e6 >= owed_ms(stood, percentile * 1e4), f"p{percentile} is {ns / 1e6:.1f} ms")
-    print(f"stood still {stood * 1e3:.1f} ms: p99.9 is {reported / 1e6:.1f} ms, at least {owed_ms(stood):.1f} ms are owed")
+    check(trip["spectrum"][-1][0] > 97, f"the spectrum ends at p{trip['spectrum'][-1][0]}")
+    print(f"stood still {stood * 1e3:.1f} ms: p99.9 is {reported} ns, at least {owed_ms(stood):.1f} ms are owed")
 
 
 def memif(folder):
