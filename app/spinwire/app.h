@@ -7,6 +7,7 @@
 #define APP_H
 
 #include "app_eal.h"
+#include "app_hdr.h"
 #include "base/spw_types.h"
 #include "conf/spw_conf.h"
 #include "gpu/spw_exec.h"
@@ -88,6 +89,7 @@ struct app {
 	struct app_clock nic_clock[SPW_PORT_MAX];
 	struct app_clock exec_clock;
 	struct app_capture *capture;              /* NULL: off */
+	struct app_hdr hdr;
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signal_seen;                          /* SIGINT or SIGTERM, by its handler */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
@@ -155,6 +157,9 @@ void app_machine_tell(struct app *app);
 int app_clocks_open(struct app *app);  /* after topology: first pairs, so that the first frame finds a map */
 void app_clocks_pair(struct app *app); /* control thread, about every 20 ms */
 
+/* hdr_log.c: opens app->hdr, a log of every stage of view, if --hdr asks for one. view NULL: no stamps. Errors: -EIO, -EINVAL. */
+int app_hdr_log_open(struct app *app, const struct spw_rec_view *view);
+
 /* who.c */
 void app_who_begin(struct app_lcore *lc); /* the lcore's own thread, before its loop */
 void app_who_look(struct app *app);       /* control thread, about every 100 ms */
@@ -174,7 +179,7 @@ struct spw_rec_view *app_view_final(struct app *app);
 void app_report_text(const struct app *app, const struct app_result *result);
 int app_report_json(const struct app *app, const struct app_result *result, const char *path);
 
-/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, histogram. */
+/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, causes, histogram. */
 int app_telemetry_open(struct app *app);
 void app_telemetry_close(void);
 

@@ -15,7 +15,7 @@ static bool on_shared_core(const struct app *app, const struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < app->lcore_cnt; i++) {
 		const struct spw_plat_core *core =
-			spw_plat_core_by_cpu(plat, (uint32_t)rte_lcore_to_cpu_id((int)app->lcore[i]->lcore_id));
+			spw_plat_core_by_cpu(plat, app_lcore_cpu(app->lcore[i]->lcore_id));
 
 		if (core && !core->isolated)
 			return true;

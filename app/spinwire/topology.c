@@ -87,7 +87,7 @@ static int lcores_assign(struct app *app)
 			if ((rc = lcore_for(app, p, q, &at)) < 0)
 				return rc;
 	while ((id = next_free(app, &at)) < RTE_MAX_LCORE && app->spare_cnt < APP_LCORE_MAX)
-		app->spare_cpu[app->spare_cnt++] = rte_lcore_to_cpu_id((int)id);
+		app->spare_cpu[app->spare_cnt++] = (int)app_lcore_cpu(id);
 	return 0;
 }
 

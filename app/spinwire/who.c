@@ -109,7 +109,7 @@ static void irqs_read(struct app *app, const bool *count)
 
 void app_who_begin(struct app_lcore *lc)
 {
-	lc->who.cpu = (uint32_t)rte_lcore_to_cpu_id((int)lc->lcore_id);
+	lc->who.cpu = app_lcore_cpu(lc->lcore_id);
 	spw_thr_store_rlx(&lc->who.tid, (int)gettid());
 }
 

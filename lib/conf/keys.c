@@ -86,6 +86,8 @@ const struct conf_key conf_table[] = {
          .help = "stop after so many frames were received; 0: no limit"},
         {RUN_FIELD(json), .name = "json", .option = "json", .type = CONF_TEXT, .max = 511,
          .dflt = "", .help = "write the summary as JSON to this file, - for standard output"},
+        {RUN_FIELD(hdr), .name = "hdr", .option = "hdr", .type = CONF_TEXT, .max = 511,
+         .dflt = "", .help = "write an HdrHistogram log of the stages to this file, an interval a second"},
         {RUN_FIELD(stamps), .name = "stamps", .option = "stamps", .type = CONF_BOOL, .dflt = "yes",
          .help = "record stages and regimes"},
         {RUN_FIELD(slow_ns), .name = "slow-threshold", .option = "slow-threshold",

@@ -73,6 +73,9 @@ void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n
 
 /* Purpose: adds from to hist. from may be live: each count is then as it was when it was read. Thread: owner of hist. */
 void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from);
+/* Purpose: what came between two readings of one growing histogram: now minus before. Its largest value is known to within its
+ *          bucket only, unless it is the largest of all. Thread: any, on copies. */
+void spw_hist_difference(const struct spw_hist *now, const struct spw_hist *before, struct spw_hist *diff_out);
 /* Thread: owner. */
 void spw_hist_clear(struct spw_hist *hist);
 

@@ -156,6 +156,8 @@ extern "C" {
 	F(4, 15, 0, mss) \
 	F(8, 31, 0, flow_table_metadata) \
 	F(12, 31, 31, vlan_insert) \
+	F(12, 30, 30, vlan_s)             /* 88a8, not 8100 */ \
+	F(12, 15, 0, vlan_tci)            /* with vlan_insert, in place of the inline header */ \
 	F(12, 25, 16, inline_hdr_sz) \
 	F(12, 15, 0, inline_hdr_start)
 

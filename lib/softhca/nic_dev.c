@@ -318,8 +318,10 @@ uint32_t nic_round(struct nic_dev *nd)
 void nic_memory_gone(struct nic_dev *nd)
 {
 	struct nic_qp *q = nd->cur;
+	struct nic_rq *r = nd->cur_rq;
 
 	nd->cur = NULL;
+	nd->cur_rq = NULL;
 	if (nd->rx_at != UINT32_MAX) {
 		cable_rx_release(nd->cable, nd->rx_at + 1);
 		nd->rx_at = UINT32_MAX;
@@ -330,7 +332,9 @@ void nic_memory_gone(struct nic_dev *nd)
 			nd->uar_cnt = 0;
 		return;
 	}
-	if (!nd->cur_rx && q->swr_head != q->swr_tail && q->qp->state == HCA_QPS_RTS)
+	if (r) /* a striding WQE is still at ci */
+		raw_rq_fail(q, r, r->striding ? r->ci++ : (uint16_t)(r->ci - 1), SPW_PRM_SYN_LOCAL_PROT_ERR);
+	else if (!nd->cur_rx && q->swr_head != q->swr_tail && q->qp->state == HCA_QPS_RTS)
 		sq_fail(q, SPW_PRM_SYN_LOCAL_PROT_ERR, 0);
 	else
 		qp_to_err(q);

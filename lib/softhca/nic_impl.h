@@ -71,6 +71,7 @@ struct nic_sge {
 
 struct nic_rq {
 	struct hca_rq *rq;         /* NULL: the QP has an SRQ */
+	struct hca_wq *wq;         /* NULL: a QP's own */
 	struct hca_srq *srq;
 	struct hca_pd *pd;
 	struct nic_cq *cq;
@@ -173,6 +174,7 @@ struct nic_qp {
 	uint32_t msg_len;
 	uint64_t wr_va;
 	uint32_t wr_rkey, wr_left, wr_len;
+	bool comm_est;             /* the event has been raised */
 	bool nak_sent, ack_pending, nak_pending;
 	bool comm_est;             /* told that a packet came while in RTR */
 	uint8_t nak_syndrome;
@@ -229,6 +231,7 @@ struct nic_dev {
 	struct nic_neigh neigh[NIC_NEIGH_MAX];
 	uint32_t neigh_cnt;
 	struct nic_qp *cur;        /* for the memory guard */
+	struct nic_rq *cur_rq;     /* of raw frames; may be a WQ's */
 	bool cur_rx;
 };
 
@@ -310,6 +313,7 @@ void uc_rx(struct nic_qp *q, const struct wire_pkt *k);
 bool raw_tx(struct nic_qp *q);
 /* false: hold the frame (the CQ looks full). */
 bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce);
+void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
 bool rss_init(struct nic_qp *q);
 /* The WQ for a frame and its hash. */
 struct nic_rq *rss_pick(struct nic_qp *q, const struct flow_key *key, uint32_t *hash_out, uint8_t *type_out);

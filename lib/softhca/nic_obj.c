@@ -105,6 +105,7 @@ int nic_wq_create(struct hca_wq *wq)
 		return spw_err(ENOMEM, "no memory for a WQ");
 	n->rq = (struct nic_rq){
 		.rq = &wq->rq,
+		.wq = wq,
 		.pd = wq->pd,
 		.cq = wq->cq->nic,
 		.uidx = wq->uidx,
@@ -249,6 +250,7 @@ void nic_qp_reset(struct nic_qp *q)
 	q->deadline_ns = 0;
 	q->epsn = q->msn = 0;
 	q->msg = 0;
+	q->comm_est = false;
 	q->nak_sent = q->ack_pending = q->nak_pending = false;
 	q->rd_head = q->rd_tail = q->rd_sent = 0;
 	q->done_cnt = 0;

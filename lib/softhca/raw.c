@@ -73,17 +73,28 @@ static void copy_ring(struct nic_qp *q, uint16_t idx, uint32_t off, uint8_t *out
 	}
 }
 
+#define TAG_BYTES 4u
+
+/* The frame without its tag lies TAG_BYTES into the room: its addresses move to the front. */
+static void put_tag(uint8_t *frame, const uint8_t *eth)
+{
+	memmove(frame, frame + TAG_BYTES, 12);
+	spw_prm_st16(frame + 12, spw_prm_wqe_eth_get_vlan_s(eth) ? 0x88a8 : 0x8100);
+	spw_prm_st16(frame + 14, (uint16_t)spw_prm_wqe_eth_get_vlan_tci(eth));
+}
+
 /* false: no room on the cable. */
 static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 {
 	const uint8_t *eth = sq_bytes(q, w->idx, 16);
 	const uint32_t flags = spw_prm_ld32(eth + 4);
-	const uint32_t hdr = SPW_MIN((uint32_t)spw_prm_wqe_eth_get_inline_hdr_sz(eth), w->len);
-	const uint32_t bytes = SPW_MAX(w->len, ETH_MIN);
+	const uint32_t tag = spw_prm_wqe_eth_get_vlan_insert(eth) ? TAG_BYTES : 0, len = w->len + tag;
+	const uint32_t hdr = tag ? 0 : SPW_MIN((uint32_t)spw_prm_wqe_eth_get_inline_hdr_sz(eth), w->len);
+	const uint32_t bytes = SPW_MAX(len, ETH_MIN);
 	uint8_t dmac[6] = {0}, *frame;
 	struct nic_gather peek = q->g;
 
-	if (w->len < CABLE_FRAME_MIN || w->len > q->nd->dev->mtu_bytes + 18u || 14 + hdr > w->ds * 16u) {
+	if (w->len < CABLE_FRAME_MIN || len > q->nd->dev->mtu_bytes + 18u || 14 + hdr > w->ds * 16u) {
 		w->syndrome = SPW_PRM_SYN_LOCAL_LENGTH_ERR;
 		return true;
 	}
@@ -97,12 +108,14 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 	if (!frame)
 		return false;
 	copy_ring(q, w->idx, 30, frame, hdr);
-	w->syndrome = sq_gather(q, w, &q->g, frame + hdr, w->len - hdr);
+	w->syndrome = sq_gather(q, w, &q->g, frame + tag + hdr, w->len - hdr);
 	if (w->syndrome)
 		return true;
-	memset(frame + w->len, 0, bytes - w->len);
+	if (spw_unlikely(tag))
+		put_tag(frame, eth);
+	memset(frame + len, 0, bytes - len);
 	if (spw_unlikely(flags >> 30))
-		offload_csums(frame, w->len, flags >> 30 & 1, flags >> 31);
+		offload_csums(frame, len, flags >> 30 & 1, flags >> 31);
 	nic_tx_commit(q->nd, frame, bytes, false, 0, false, 0);
 	return true;
 }
@@ -180,6 +193,23 @@ static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cn
 	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_SEND, false, r->striding ? byte_cnt >> 16 & 0x7fff : 1);
 }
 
+/* A receive WQE that cannot be used: its queue goes to ERR, as a card's does, until the application resets it. */
+void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome)
+{
+	struct nic_dev *nd = q->nd;
+
+	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);
+	r->stride_at = 0;
+	if (!r->wq) {
+		qp_to_err(q);
+		hca_event_qp(q->qp, HCA_EVENT_QP_FATAL);
+		return;
+	}
+	r->wq->state = HCA_WQS_ERR;
+	rq_flush(nd, r, 0);
+	hca_event_wq(r->wq, HCA_EVENT_WQ_FATAL);
+}
+
 /* Striding: several frames share a WQE; one that does not fit any more leaves the rest as filler. */
 static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *frame, uint32_t len,
 		       const struct raw_meta *m)
@@ -207,9 +237,8 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *fram
 		     ? hca_mr_at(mr, r->pd, addr, len, IB_UVERBS_ACCESS_LOCAL_WRITE)
 		     : NULL;
 	if (!to) {
-		cq_put_rq_err(nd, r, 0, r->ci++, SPW_PRM_SYN_LOCAL_PROT_ERR);
-		r->stride_at = 0;
-		return false;
+		raw_rq_fail(nd->cur, r, r->ci++, SPW_PRM_SYN_LOCAL_PROT_ERR);
+		return true;
 	}
 	memcpy(to, frame, len);
 	raw_cqe(r, m, need << 16 | len, r->ci, r->stride_at, nd->stamp);
@@ -238,7 +267,7 @@ static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *frame
 		syn = rq_scatter(nd, r, &w, frame, len);
 	}
 	if (syn) {
-		cq_put_rq_err(nd, r, 0, w.idx, syn);
+		raw_rq_fail(nd->cur, r, w.idx, syn);
 		return true;
 	}
 	raw_cqe(r, m, len, 0, w.idx, nd->stamp);
@@ -285,9 +314,11 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 		m.check_sum = (uint16_t)csum_add(0, k->frame + 14, k->frame_bytes - 14);
 	nd->cur = q;
 	nd->cur_rx = true;
+	nd->cur_rq = r;
 	ok = r->striding ? stride_put(nd, r, k->frame, k->frame_bytes, &m)
 			 : plain_put(nd, r, k->frame, k->frame_bytes, &m);
 	nd->cur = NULL;
+	nd->cur_rq = NULL;
 	if (!ok) {
 		r->dropped++;
 		NIC_CNT(nd, out_of_buffer);

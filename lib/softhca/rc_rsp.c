@@ -33,10 +33,9 @@ void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
 	uint8_t op = SPW_PRM_CQE_RESP_SEND;
 
 	cq_start(&e);
-	if (k->hdrs & (WIRE_H_IMM | WIRE_H_INV)) {
+	if (k->hdrs & WIRE_H_IMM) {
 		spw_prm_cqe64_set_imm_inval_pkey(&e, k->imm);
-		op = write_imm ? SPW_PRM_CQE_RESP_WR_IMM
-			       : k->hdrs & WIRE_H_IMM ? SPW_PRM_CQE_RESP_SEND_IMM : SPW_PRM_CQE_RESP_SEND_INV;
+		op = write_imm ? SPW_PRM_CQE_RESP_WR_IMM : SPW_PRM_CQE_RESP_SEND_IMM;
 	}
 	spw_prm_cqe64_set_flags_rqpn(&e, q->qp->attr.dest_qpn);
 	spw_prm_cqe64_set_uidx(&e, q->rq.uidx);
@@ -80,6 +79,15 @@ static bool take_rwqe(struct nic_qp *q)
 	}
 }
 
+/* Only memory windows and fast-registered regions may be invalidated by a peer, and there are none: every such
+ * key is refused. The receive fails and the QP with it; the peer is told nothing (9.9.3, class J, as rdma_rxe). */
+static void refuse_inval(struct nic_qp *q)
+{
+	q->msg = 0;
+	cq_put_resp_err(q, q->rwqe.idx, SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR, 0);
+	qp_to_err(q);
+}
+
 static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 {
 	uint8_t syn;
@@ -100,6 +108,10 @@ static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 		return false;
 	}
 	q->msg_len += k->payload_len;
+	if (spw_unlikely(k->hdrs & WIRE_H_INV)) {
+		refuse_inval(q);
+		return false;
+	}
 	if (k->hdrs & WIRE_H_LAST) {
 		q->msg = 0;
 		resp_recv_cqe(q, k, false);

@@ -23,10 +23,19 @@ static bool transport_fits(const struct nic_qp *q, const struct wire_pkt *k)
 {
 	switch (k->opcode & 0xe0) {
 	case WIRE_RC: return q->transport == SPW_PRM_RC;
-	case WIRE_UC: return q->transport == SPW_PRM_UC;
+	case WIRE_UC: return q->transport == SPW_PRM_UC && !(k->hdrs & WIRE_H_INV);
 	case WIRE_UD: return q->transport == SPW_PRM_UD;
 	default: return false;
 	}
+}
+
+/* The peer speaks before this side is ready to: "communication established", once (11.6.3.2). */
+static void comm_est(struct nic_qp *q)
+{
+	if (spw_likely(q->qp->state != HCA_QPS_RTR || q->comm_est))
+		return;
+	q->comm_est = true;
+	hca_event_qp(q->qp, HCA_EVENT_COMM_EST);
 }
 
 static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
@@ -40,8 +49,10 @@ static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
 	if (q->transport == SPW_PRM_UD) {
 		ud_rx(q, k);
 	} else if (q->transport == SPW_PRM_UC) {
+		comm_est(q);
 		uc_rx(q, k);
 	} else {
+		comm_est(q);
 		if (spw_unlikely(!q->dmac_known))
 			learn(nd, k);
 		if (k->hdrs & WIRE_H_RESP)

@@ -17,8 +17,8 @@ static bool op_allowed(const struct nic_qp *q, uint8_t op)
 		return q->transport != SPW_PRM_RAW;
 	case SPW_PRM_OP_RDMA_WRITE:
 	case SPW_PRM_OP_RDMA_WRITE_IMM:
-	case SPW_PRM_OP_SEND_INVAL:
 		return q->transport == SPW_PRM_RC || q->transport == SPW_PRM_UC;
+	case SPW_PRM_OP_SEND_INVAL:
 	case SPW_PRM_OP_RDMA_READ:
 	case SPW_PRM_OP_ATOMIC_CS:
 	case SPW_PRM_OP_ATOMIC_FA:
@@ -38,7 +38,8 @@ static uint32_t data_offset(struct nic_qp *q, struct nic_swr *w)
 		off += 48;
 	} else if (q->transport == SPW_PRM_RAW) {
 		const uint8_t *eth = sq_bytes(q, w->idx, 16);
-		const uint32_t hdr = bytes >= 32 ? (uint32_t)spw_prm_wqe_eth_get_inline_hdr_sz(eth) : 0;
+		const bool tagged = spw_prm_wqe_eth_get_vlan_insert(eth); /* takes the inline header's place */
+		const uint32_t hdr = bytes >= 32 && !tagged ? (uint32_t)spw_prm_wqe_eth_get_inline_hdr_sz(eth) : 0;
 
 		off += hdr > 2 ? SPW_ALIGN_UP(14 + hdr, 16u) : 16;
 		w->len = hdr;

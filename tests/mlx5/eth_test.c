@@ -166,7 +166,7 @@ static void test_laps(void **state)
 	}
 }
 
-/* 2^24 completions and more through one ring (suite all). */
+/* 2^24 completions and more through one ring. */
 static void test_laps_of_24_bits(void **state)
 {
 	(void)state;

@@ -140,12 +140,17 @@ uint8_t *raw_slot(const struct raw *r, uint32_t wqe)
 
 void raw_post(struct raw *r, uint32_t lkey)
 {
+	raw_post_bytes(r, lkey, r->how.striding ? 1u << (r->how.stride_log2 + r->how.strides_log2) : RAW_SLOT_BYTES);
+}
+
+void raw_post_bytes(struct raw *r, uint32_t lkey, uint32_t bytes)
+{
 	uint8_t *wqe = (uint8_t *)r->rq.buf + (size_t)(r->posted & (r->rq.wqe_cnt - 1)) * r->rq.stride;
 
 	memset(wqe, 0, r->rq.stride);
 	if (r->how.striding)
 		wqe += 16; /* a "next" segment, which a cyclic queue does not use */
-	spw_prm_wqe_data_set_byte_count(wqe, r->how.striding ? 1u << (r->how.stride_log2 + r->how.strides_log2) : RAW_SLOT_BYTES);
+	spw_prm_wqe_data_set_byte_count(wqe, bytes);
 	spw_prm_wqe_data_set_lkey(wqe, lkey ? lkey : r->k.mr->lkey);
 	spw_prm_wqe_data_set_addr(wqe, (uintptr_t)raw_slot(r, r->posted));
 	if (!r->how.striding && r->rq.stride > 16)
@@ -195,6 +200,37 @@ void raw_send(struct raw *r, uint32_t cnt, const uint32_t *len)
 	assert_int_equal(ibv_post_send(r->tx.qp, wr, &bad), 0);
 	kit_expect(r->tx.cq, IBV_WC_SUCCESS, &wc);
 	r->sent += cnt;
+}
+
+void raw_send_tagged(struct raw *r, uint32_t len, uint16_t tci, bool service_tag)
+{
+	struct mlx5dv_qp dv = {0};
+	struct mlx5dv_obj obj = {.qp = {.in = r->tx.qp, .out = &dv}};
+	const uint32_t pi = r->tagged++;
+	uint8_t *wqe;
+	spw_be64 first;
+
+	assert_int_equal(r->sent, 0); /* libmlx5 does not know of WQEs by hand */
+	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
+	wqe = (uint8_t *)dv.sq.buf + (size_t)(pi & (dv.sq.wqe_cnt - 1)) * 64;
+	memset(wqe, 0, 64);
+	spw_prm_wqe_ctrl_set_opcode(wqe, SPW_PRM_OP_SEND);
+	spw_prm_wqe_ctrl_set_wqe_index(wqe, pi);
+	spw_prm_wqe_ctrl_set_qpn(wqe, dv.comp_mask & MLX5DV_QP_MASK_RAW_QP_HANDLES ? dv.sqn : r->tx.qp->qp_num);
+	spw_prm_wqe_ctrl_set_ds(wqe, 3);
+	spw_prm_wqe_ctrl_set_ce(wqe, SPW_PRM_CTRL_CE_CQE);
+	spw_prm_wqe_eth_set_vlan_insert(wqe + 16, 1);
+	spw_prm_wqe_eth_set_vlan_s(wqe + 16, service_tag);
+	spw_prm_wqe_eth_set_vlan_tci(wqe + 16, tci);
+	spw_prm_wqe_data_set_byte_count(wqe + 32, len);
+	spw_prm_wqe_data_set_lkey(wqe + 32, r->k.mr->lkey);
+	spw_prm_wqe_data_set_addr(wqe + 32, (uintptr_t)raw_frame_at(r, 0));
+	memcpy(&first, wqe, sizeof(first));
+	spw_dma_to_device(); /* WQE before record; partner: the NIC's read of SND_DBR */
+	spw_dma_store((spw_be32 *)(void *)&dv.dbrec[MLX5_SND_DBR], spw_cpu_to_be32(r->tagged & 0xffff));
+	spw_mmio_wc_start(); /* record before register; partner: the NIC's look at the register */
+	spw_mmio_write64_be(dv.bf.reg, first);
+	spw_mmio_wc_flush();
 }
 
 /* ---- completions --------------------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ struct raw {
 	struct kit_end tx;
 	struct mlx5dv_rwq rq;
 	struct mlx5dv_cq dc;
-	uint32_t posted, ci, sent;
+	uint32_t posted, ci, sent, tagged;
 	/* an open compression session */
 	uint8_t title[64], mini[64];
 	uint32_t mini_cnt, mini_at, mini_first;
@@ -56,6 +56,7 @@ void raw_open(struct raw *r, const struct raw_how *how);
 void raw_close(struct raw *r);
 /* One receive WQE more; lkey 0: the right one. */
 void raw_post(struct raw *r, uint32_t lkey);
+void raw_post_bytes(struct raw *r, uint32_t lkey, uint32_t bytes);
 /* Where the WQE of that index has its buffer. */
 uint8_t *raw_slot(const struct raw *r, uint32_t wqe);
 /* Writes a frame of `len` bytes, UDP over IPv4, into the sending buffer at place `at` (0..63) and queues nothing. */
@@ -63,6 +64,8 @@ void raw_frame(struct raw *r, uint32_t at, uint32_t len, uint32_t seed);
 uint8_t *raw_frame_at(const struct raw *r, uint32_t at);
 /* Sends the frames of places 0..cnt - 1 with one doorbell, and waits until they have gone. */
 void raw_send(struct raw *r, uint32_t cnt, const uint32_t *len);
+/* Sends place 0 with a VLAN tag that the NIC puts in. */
+void raw_send_tagged(struct raw *r, uint32_t len, uint16_t tci, bool service_tag);
 /* The next completion, within KIT_WAIT_MS; raw_try: false if there is none now. */
 void raw_next(struct raw *r, struct raw_done *d_out);
 bool raw_try(struct raw *r, struct raw_done *d_out);

@@ -8,7 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/spw_order.h"
 #include "prm/spw_prm.h"
 
 #define STRIDE_LOG2 8u
@@ -189,6 +191,42 @@ static void test_filler_then_no_wqe(void **state)
 	assert_int_equal(d.drops, 1);
 }
 
+static void expect_error(uint32_t counter, uint8_t syndrome)
+{
+	struct raw_done d;
+
+	raw_next(&r, &d);
+	assert_int_equal(d.opcode, SPW_PRM_CQE_RESP_ERR);
+	assert_int_equal(d.syndrome, syndrome);
+	assert_int_equal(d.counter, counter);
+}
+
+static void wq_state(enum ibv_wq_state to)
+{
+	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = to};
+
+	assert_int_equal(ibv_modify_wq(r.wq, &attr), 0);
+}
+
+/* The queue is dead: nothing is received; reset and ready, and it lives. The completion queue goes on where it was. */
+static void expect_dead_then_mend(void)
+{
+	struct raw_done d;
+
+	kit_expect_event(&r.k, IBV_EVENT_WQ_FATAL);
+	send_sized(2, 60);
+	assert_false(raw_try(&r, &d));
+	assert_int_not_equal(ibv_modify_wq(r.wq, &(struct ibv_wq_attr){.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY}), 0);
+	wq_state(IBV_WQS_RESET);
+	r.posted = 0;
+	place = (struct place){0};
+	spw_dma_store((spw_be32 *)(void *)r.rq.dbrec, spw_cpu_to_be32(0));
+	wq_state(IBV_WQS_RDY);
+	raw_post(&r, 0);
+	send_sized(1, 60);
+}
+
+/* A WQE that cannot be used: its error, the flush of the others, the event. */
 static void test_dead_key(void **state)
 {
 	struct raw_done d;
@@ -196,11 +234,76 @@ static void test_dead_key(void **state)
 	(void)state;
 	open_striding(&(struct raw_how){0});
 	raw_post(&r, r.k.mr->lkey ^ 0xff00);
+	raw_post(&r, 0);
+	raw_post(&r, 0);
 	send_sized(1, 60);
+	expect_error(0, SPW_PRM_SYN_LOCAL_PROT_ERR);
+	expect_error(1, SPW_PRM_SYN_WR_FLUSH_ERR);
+	expect_error(2, SPW_PRM_SYN_WR_FLUSH_ERR);
+	expect_dead_then_mend();
+	expect_frame(0, 60, &d);
+}
+
+static void test_cyclic_frame_too_long(void **state)
+{
+	struct raw_done d;
+
+	(void)state;
+	raw_open(&r, &(struct raw_how){0});
+	raw_post_bytes(&r, 0, 100);
+	raw_post(&r, 0);
+	send_sized(1, 101);
+	expect_error(0, SPW_PRM_SYN_LOCAL_LENGTH_ERR);
+	expect_error(1, SPW_PRM_SYN_WR_FLUSH_ERR);
+	expect_dead_then_mend();
 	raw_next(&r, &d);
-	assert_int_equal(d.opcode, SPW_PRM_CQE_RESP_ERR);
-	assert_int_equal(d.syndrome, SPW_PRM_SYN_LOCAL_PROT_ERR);
+	assert_int_equal(d.byte_cnt, 60);
 	assert_int_equal(d.counter, 0);
+}
+
+/* Memory that was unmapped under the region. */
+static void test_memory_gone(void **state)
+{
+	const size_t at = KIT_BUF_BYTES / 2, bytes = 4 * RAW_SLOT_BYTES;
+	struct raw_done d;
+
+	(void)state;
+	open_striding(&(struct raw_how){0});
+	raw_post(&r, 0);
+	raw_post(&r, 0);
+	assert_int_equal(munmap(r.k.buf + at, bytes), 0);
+	send_sized(1, 60);
+	expect_error(0, SPW_PRM_SYN_LOCAL_PROT_ERR);
+	expect_error(1, SPW_PRM_SYN_WR_FLUSH_ERR);
+	assert_true(mmap(r.k.buf + at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+	expect_dead_then_mend();
+	expect_frame(0, 60, &d);
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------------- */
+
+/* The tag that a send WQE asks for stands behind the addresses. */
+static void test_vlan_insert(void **state)
+{
+	(void)state;
+	open_striding(&(struct raw_how){0});
+	for (uint32_t n = 0; n < 2; n++) {
+		const uint16_t type = n ? 0x88a8 : 0x8100, tci = (uint16_t)(0x6123 + n);
+		const uint8_t *f = raw_frame_at(&r, 0), *to;
+		struct raw_done d;
+
+		keep_posted();
+		raw_frame(&r, 0, 100, n);
+		raw_send_tagged(&r, 100, tci, n == 1);
+		raw_next(&r, &d);
+		to = raw_slot(&r, place.wqe) + place.at * STRIDE;
+		expect_counters(&d, 1, false);
+		assert_int_equal(d.byte_cnt & 0xffff, 104);
+		assert_memory_equal(to, f, 12);
+		assert_int_equal(spw_prm_ld16(to + 12), type);
+		assert_int_equal(spw_prm_ld16(to + 14), tci);
+		assert_memory_equal(to + 16, f + 12, 88);
+	}
 }
 
 /* ---- compression ------------------------------------------------------------------------------------------ */
@@ -270,7 +373,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest strides[] = {
 		CASE(test_sizes), CASE(test_two_byte_shift), CASE(test_too_long), CASE(test_no_wqe),
-		CASE(test_filler_then_no_wqe), CASE(test_dead_key),
+		CASE(test_filler_then_no_wqe), CASE(test_dead_key), CASE(test_cyclic_frame_too_long), CASE(test_memory_gone),
+		CASE(test_vlan_insert),
 	};
 	const struct CMUnitTest zipped[] = {
 		CASE(test_cyclic_hash), CASE(test_cyclic_csum), CASE(test_striding_hash), CASE(test_striding_csum),

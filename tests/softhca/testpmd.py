@@ -34,11 +34,11 @@ def enter_namespace():
 
 
 class Testpmd:
-    def __init__(self, fabric, name, netdev, devargs, queues, cores):
+    def __init__(self, fabric, name, netdev, comp, queues, cores, mprq=False):
         self.folder = tempfile.mkdtemp()
         lcores = f'0@{cores[0]},1@{cores[1]}'
         argv = ['dpdk-testpmd', '--log-level=pmd.net.mlx5:debug', '--no-huge', '-m', '256', '--no-telemetry', '--file-prefix', f'spw{os.getpid()}{name}',
-                '--lcores', lcores, '-a', f'{PCI},dv_flow_en=0,{devargs}', '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
+                '--lcores', lcores, '-a', f'{PCI},dv_flow_en=0,rxq_cqe_comp_en={comp}{MPRQ if mprq else ""}', '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
                 f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024', '--disable-rss' if queues == 1 else
                 '--rss-ip']
         self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), tty=True,
@@ -69,15 +69,14 @@ class Testpmd:
 def drive(fabric, opt, deadline):
     cores = sorted(os.sched_getaffinity(0))
     pick = [(cores[0], cores[1 % len(cores)]), (cores[0], cores[2 % len(cores)])]
-    comp = f'rxq_cqe_comp_en={opt.comp}'
-    rx = Testpmd(fabric, 'rx', 'spwt0', comp + (MPRQ if opt.mprq else ''), opt.queues, pick[0])
+    rx = Testpmd(fabric, 'rx', 'spwt0', opt.comp, opt.queues, pick[0], opt.mprq)
     tx = None
     try:
         rx.ready(deadline)
         rx.ask('set promisc 0 on', 'testpmd>', deadline)
         rx.ask('set fwd rxonly', 'rxonly', deadline)
         rx.ask('start', 'testpmd>', deadline)
-        tx = Testpmd(fabric, 'tx', 'spwt1', comp, 1, pick[1])
+        tx = Testpmd(fabric, 'tx', 'spwt1', opt.comp, 1, pick[1])
         tx.ready(deadline)
         tx.ask(f'set txpkts {opt.size}', 'testpmd>', deadline)
         tx.ask('set fwd txonly', 'txonly', deadline)

@@ -85,8 +85,16 @@ void kit_end_open(struct kit *k, struct kit_end *e, const struct kit_how *how)
 			.max_inline_data = 128},
 	};
 
-	e->cq = ibv_create_cq(k->ctx, (int)(how->cqe ? how->cqe : 4 * KIT_DEPTH), NULL, NULL, 0);
-	assert_non_null(e->cq);
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = how->cqe ? how->cqe : 4 * KIT_DEPTH,
+		.wc_flags = IBV_WC_STANDARD_FLAGS,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = how->ignore_overrun ? IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN : 0,
+	};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(k->ctx, &attr);
+
+	assert_non_null(cq);
+	e->cq = ibv_cq_ex_to_cq(cq);
 	init.send_cq = init.recv_cq = e->cq;
 	e->qp = ibv_create_qp(k->pd, &init);
 	assert_non_null(e->qp);
@@ -134,7 +142,7 @@ static uint8_t or_default(uint8_t v, uint8_t dflt, bool really_zero)
 	return v || really_zero ? v : dflt;
 }
 
-void kit_end_connect(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how)
+void kit_end_bring(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how, enum ibv_qp_state to)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
@@ -146,11 +154,20 @@ void kit_end_connect(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const 
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	to_init(e);
-	to_rtr(k, e, dest_qpn);
+	if (to >= IBV_QPS_INIT)
+		to_init(e);
+	if (to >= IBV_QPS_RTR)
+		to_rtr(k, e, dest_qpn);
+	if (to < IBV_QPS_RTS)
+		return;
 	if (e->qp->qp_type == IBV_QPT_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	assert_int_equal(ibv_modify_qp(e->qp, &attr, mask), 0);
+}
+
+void kit_end_connect(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how)
+{
+	kit_end_bring(k, e, dest_qpn, how, IBV_QPS_RTS);
 }
 
 void kit_pair_open(struct kit *k, struct kit_end *a, struct kit_end *b, const struct kit_how *how)
@@ -254,6 +271,23 @@ void kit_expect_event(struct kit *k, enum ibv_event_type type)
 			return;
 	}
 	fail_msg("no event %s", ibv_event_type_str(type));
+}
+
+void kit_expect_no_event(struct kit *k)
+{
+	struct pollfd p = {.fd = k->ctx->async_fd, .events = POLLIN};
+
+	assert_int_equal(poll(&p, 1, KIT_QUIET_MS), 0);
+}
+
+void kit_expect_bytes(const uint8_t *at, size_t len, unsigned seed)
+{
+	const uint64_t end = now_ms() + KIT_WAIT_MS;
+
+	while (!kit_same(at, len, seed)) {
+		assert_true(now_ms() < end);
+		nap();
+	}
 }
 
 void kit_check_alive(struct kit *k, struct kit_end *a, struct kit_end *b)

@@ -43,6 +43,7 @@ struct kit_how {
 	uint8_t timeout, retry, rnr_retry;
 	bool no_retry;         /* retry and rnr_retry really 0 */
 	uint32_t cqe;
+	bool ignore_overrun;   /* of the CQ */
 	struct ibv_srq *srq;
 };
 
@@ -50,6 +51,8 @@ void kit_open(struct kit *k);
 void kit_close(struct kit *k);
 void kit_end_open(struct kit *k, struct kit_end *e, const struct kit_how *how);
 void kit_end_connect(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how);
+/* As far as `to`: RESET (nothing), INIT, RTR or RTS. */
+void kit_end_bring(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how, enum ibv_qp_state to);
 void kit_pair_open(struct kit *k, struct kit_end *a, struct kit_end *b, const struct kit_how *how);
 void kit_end_close(struct kit_end *e);
 
@@ -67,6 +70,10 @@ void kit_expect_nothing(struct ibv_cq *cq);
 enum ibv_qp_state kit_state(struct ibv_qp *qp);
 /* An asynchronous event of this type, within KIT_WAIT_MS; others before it are acknowledged. */
 void kit_expect_event(struct kit *k, enum ibv_event_type type);
+/* No asynchronous event for KIT_QUIET_MS. */
+void kit_expect_no_event(struct kit *k);
+/* These bytes, as kit_fill makes them, within KIT_WAIT_MS. */
+void kit_expect_bytes(const uint8_t *at, size_t len, unsigned seed);
 /* The pair still works: a SEND from a to b, its bytes looked at. */
 void kit_check_alive(struct kit *k, struct kit_end *a, struct kit_end *b);
 

@@ -258,6 +258,16 @@ void spw_mlx5_rc_grant(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 	spw_thr_count(&q->stat.control_tx, 1);
 }
 
+void spw_mlx5_rc_mark(struct spw_mlx5_rc_peer *p)
+{
+	if (p->sq_ci == p->sq_pi || p->sq_signal == p->sq_pi)
+		return;
+	rc_ctrl(rc_sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND, 1, 0);
+	p->sent[p->sq_pi++ & p->sq_mask] = (struct spw_mlx5_rc_sent){ MLX5_RC_NO_SLOT, 0 };
+	rc_signal(p);
+	rc_ring(p);
+}
+
 /* ---- the variants -------------------------------------------------------------------------------------------- */
 
 #define RC_TX_VARIANTS(X) \

@@ -6,6 +6,8 @@
 #ifndef SPW_PORT_RC_CONN_IMPL_H
 #define SPW_PORT_RC_CONN_IMPL_H
 
+#include <pthread.h>
+
 #include "port/rdma/rc_conn.h"
 #include "port/rdma/rc_exchange.h"
 #include "port/rdma/rdma_ctl.h"
@@ -61,6 +63,7 @@ struct rc_conn {
 	int listen_fd;
 	struct rc_half half[RC_HALF_MAX];
 	struct rc_count count;
+	pthread_mutex_t turn;     /* held by control while it does something */
 };
 
 /* rc_socket.c: TCP that does not wait. All: a descriptor, or -errno without a text. */
@@ -78,6 +81,9 @@ int rc_qp_reset(struct rc_link *link);
 
 /* rc_peer.c: what the link says of itself in an exchange; a new PSN each time. */
 int rc_peer_params(struct rc_link *link);
+/* New keys for a new connection: those of the last one are worth nothing from now on, and one that the device no longer takes
+ * is replaced. */
+int rc_peer_renew(struct rc_link *link);
 void rc_peer_learn(struct rc_link *link, const struct rc_params *theirs);
 void rc_peer_free(struct rc_link *link);
 

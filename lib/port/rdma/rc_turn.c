@@ -132,7 +132,8 @@ static bool posted(struct rc_half *h)
 		return true;
 	if (rc_peer_state(link->peer) != RC_DOWN)
 		return false;
-	rc = rc_peer_params(link);
+	rc = link->down_ms ? rc_peer_renew(link) : 0;
+	rc = rc ? rc : rc_peer_params(link);
 	rc = rc ? rc : rc_qp_init(link);
 	if (rc)
 		fail_half(h, rc);
@@ -210,6 +211,7 @@ void rc_turn(void *arg, uint64_t now_ms)
 {
 	struct rc_conn *conn = arg;
 
+	rc_conn_hold(conn);
 	open_door(conn, now_ms);
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {
 		rc_link_step(&conn->link[i], now_ms);
@@ -219,6 +221,7 @@ void rc_turn(void *arg, uint64_t now_ms)
 	for (uint32_t i = 0; i < RC_HALF_MAX; i++)
 		if (conn->half[i].used)
 			half_step(conn, &conn->half[i], now_ms);
+	rc_conn_let(conn);
 }
 
 static struct rc_link *link_of(struct rc_conn *conn, const struct ibv_qp *qp)
@@ -236,6 +239,7 @@ void rc_turn_async(void *arg, const struct ibv_async_event *event)
 	struct rc_conn *conn = arg;
 	struct rc_link *link;
 
+	rc_conn_hold(conn);
 	switch (event->event_type) {
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		link = link_of(conn, event->element.qp);
@@ -248,8 +252,16 @@ void rc_turn_async(void *arg, const struct ibv_async_event *event)
 		if (link)
 			rc_link_lose(link, RC_WHY_PROTOCOL, event->event_type, rdma_ctl_now_ms());
 		break;
-	default: break;
+	case IBV_EVENT_QP_FATAL:
+		link = link_of(conn, event->element.qp);
+		if (link)
+			rc_link_lose(link, RC_WHY_QP_ERROR, event->event_type, rdma_ctl_now_ms());
+		break;
+	default:
+		if (conn->dev.async)
+			conn->dev.async(conn->dev.async_arg, event);
 	}
+	rc_conn_let(conn);
 }
 
 /* ---- what to wait for ----------------------------------------------------------------------------- */

@@ -118,6 +118,4 @@ void verbs_rc_queue_unmake(struct verbs_rc_queue *q);
 /* Purpose: what is left: CQs, SRQ, memory. A zeroed queue is fine. */
 void verbs_rc_queue_free(struct verbs_rc_queue *q);
 
-int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out);
-
 #endif

@@ -73,6 +73,7 @@ static void recover(uint32_t peer)
 	struct spw_desc desc[SPW_BURST_MAX];
 
 	rch_rx_flush(&hand, peer);
+	spw_mlx5_rc_mark(p);
 	rch_tx_flush(&hand, peer);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(burst(desc), 0);
@@ -131,6 +132,35 @@ static void test_qp_errors(void **state)
 			check_alive(2, 0);
 			assert_int_equal(rch_close(&hand), 0);
 		}
+}
+
+/* The last WQEs asked for no completion and were done before the QP failed: only the mark tells. */
+static void test_silent_end(void **state)
+{
+	struct spw_mlx5_rc_peer *p;
+	struct spw_desc desc[SPW_BURST_MAX];
+	struct rch_msg msg;
+	uint8_t *addr;
+
+	(void)state;
+	open_rc(MLX5_RC_WRITE);
+	p = rch_peer(&hand, 1);
+	for (int i = 0; i < 4; i++)
+		assert_true(rch_message(&hand, 1, 50, NULL, &addr));
+	assert_int_equal(burst(desc), 4);
+	release(desc, 4);
+	assert_int_equal(burst(desc), 0);
+	while (rch_send_one(&hand, 1, &msg)) /* a grant */
+		;
+	assert_int_equal(hand.tx_pi, hand.conf.start);
+	spw_mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
+	rch_rx_flush(&hand, 1);
+	burst(desc);
+	assert_int_equal(p->rq_ci, p->rq_pi);
+	assert_false(spw_mlx5_rc_drained(hand.q, p));
+	recover(1);
+	check_alive(1, 0);
+	assert_int_equal(rch_close(&hand), 0);
 }
 
 /* What a peer may not do: opcode, length, immediate (or count of credits), after how many messages. */
@@ -296,6 +326,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_qp_errors), cmocka_unit_test(test_breaches), cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_silent_end),
 		cmocka_unit_test(test_nonsense),  cmocka_unit_test(test_shapes),   cmocka_unit_test(test_remote_lies),
 	};
 

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Queue pairs and completion queues in every state they can be in, and the events and refusals that belong there.
+ */
+#include "verbs_kit.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct kit k;
+
+static int open_kit(void **state)
+{
+	(void)state;
+	kit_open(&k);
+	return 0;
+}
+
+static int close_kit(void **state)
+{
+	(void)state;
+	kit_close(&k);
+	return 0;
+}
+
+static int to_state(struct ibv_qp *qp, enum ibv_qp_state to)
+{
+	struct ibv_qp_attr attr = {.qp_state = to};
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+/* Queried, named again where that is allowed, reset, destroyed: from every state that a type can reach. */
+static void each_state(enum ibv_qp_type type)
+{
+	static const enum ibv_qp_state ends[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_ERR};
+	static const enum ibv_qp_state wrong[] = {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_INIT, IBV_QPS_INIT, IBV_QPS_RTS};
+
+	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		for (unsigned reset = 0; reset < 2; reset++) {
+			const struct kit_how how = {.type = type};
+			struct kit_end e;
+			struct ibv_qp_attr attr;
+			struct ibv_qp_init_attr init;
+
+			kit_end_open(&k, &e, &how);
+			kit_end_bring(&k, &e, e.qp->qp_num, &how, ends[i] == IBV_QPS_ERR ? IBV_QPS_RTS : ends[i]);
+			if (ends[i] == IBV_QPS_ERR)
+				assert_int_equal(to_state(e.qp, IBV_QPS_ERR), 0);
+			assert_int_equal(ibv_query_qp(e.qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init), 0);
+			assert_int_equal(attr.qp_state, ends[i]);
+			assert_int_equal(init.qp_type, type);
+			assert_true(attr.cap.max_send_wr >= KIT_DEPTH);
+			if (ends[i] == IBV_QPS_ERR)
+				assert_int_equal(to_state(e.qp, IBV_QPS_ERR), 0);
+			assert_int_equal(to_state(e.qp, wrong[i]), EINVAL);
+			assert_int_equal(kit_state(e.qp), ends[i]);
+			if (reset) {
+				assert_int_equal(to_state(e.qp, IBV_QPS_RESET), 0);
+				assert_int_equal(kit_state(e.qp), IBV_QPS_RESET);
+				kit_end_bring(&k, &e, e.qp->qp_num, &how, IBV_QPS_RTS);
+			}
+			kit_end_close(&e);
+		}
+	}
+}
+
+static void test_states_rc(void **state) { (void)state; each_state(IBV_QPT_RC); }
+static void test_states_uc(void **state) { (void)state; each_state(IBV_QPT_UC); }
+static void test_states_ud(void **state) { (void)state; each_state(IBV_QPT_UD); }
+
+/* Nothing is under way: the event comes; what is posted then waits. */
+static void test_send_queue_drained(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct kit_end a, b;
+
+	(void)state;
+	kit_pair_open(&k, &a, &b, &(struct kit_how){0});
+	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 100000, k.mr->lkey, (uintptr_t)k.buf + (1 << 20), k.mr->rkey, 0), 0);
+	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
+	assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	kit_expect_event(&k, IBV_EVENT_SQ_DRAINED);
+	assert_int_equal(kit_state(a.qp), IBV_QPS_SQD);
+	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, (uintptr_t)k.buf + (1 << 20), k.mr->rkey, 0), 0);
+	kit_expect_nothing(a.cq);
+	assert_int_equal(to_state(a.qp, IBV_QPS_RTS), 0);
+	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
+	kit_end_close(&a);
+	kit_end_close(&b);
+}
+
+/* The peer speaks first: one event, though the QP is not yet ready to send. */
+static void test_communication_established(void **state)
+{
+	struct kit_how how = {0};
+	struct kit_end a, b;
+
+	(void)state;
+	kit_end_open(&k, &a, &how);
+	kit_end_open(&k, &b, &how);
+	kit_end_bring(&k, &b, a.qp->qp_num, &how, IBV_QPS_RTR);
+	kit_end_bring(&k, &a, b.qp->qp_num, &how, IBV_QPS_RTS);
+	assert_int_equal(kit_recv(&b, k.buf + 4096, 64, k.mr->lkey), 0);
+	assert_int_equal(kit_recv(&b, k.buf + 4096, 64, k.mr->lkey), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, IBV_SEND_SIGNALED), 0);
+		kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
+		kit_expect(b.cq, IBV_WC_SUCCESS, NULL);
+	}
+	kit_expect_event(&k, IBV_EVENT_COMM_EST);
+	kit_expect_no_event(&k);
+	kit_end_close(&a);
+	kit_end_close(&b);
+}
+
+/* No region of a user may be invalidated by a peer: the receive fails, and so does the pair. */
+static void test_remote_invalidate(void **state)
+{
+	struct kit_how how = {.timeout = 8, .retry = 1};
+	struct ibv_sge sge = {(uintptr_t)k.buf, 64, k.mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_INV,
+				 .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = k.mr->rkey}, *bad;
+	struct kit_end a, b;
+
+	(void)state;
+	kit_pair_open(&k, &a, &b, &how);
+	assert_int_equal(kit_recv(&b, k.buf + 4096, 64, k.mr->lkey), 0);
+	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+	kit_expect(b.cq, IBV_WC_REM_INV_REQ_ERR, NULL);
+	assert_int_equal(kit_state(b.qp), IBV_QPS_ERR);
+	kit_expect(a.cq, IBV_WC_RETRY_EXC_ERR, NULL);
+	kit_end_close(&a);
+	kit_end_close(&b);
+	kit_pair_open(&k, &a, &b, &(struct kit_how){0}); /* the region is untouched */
+	kit_check_alive(&k, &a, &b);
+	kit_end_close(&a);
+	kit_end_close(&b);
+}
+
+/* Work that the NIC does not do: refused by the error of the request, or of the call. */
+static void test_refused_work(void **state)
+{
+	struct kit_end a, b;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = k.mr->rkey}, *bad;
+
+	(void)state;
+	kit_pair_open(&k, &a, &b, &(struct kit_how){0});
+	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+	kit_expect(a.cq, IBV_WC_LOC_QP_OP_ERR, NULL);
+	kit_end_close(&a);
+	kit_end_close(&b);
+	assert_null(ibv_alloc_mw(k.pd, IBV_MW_TYPE_2));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+/* ---- completion queues that are too small -------------------------------------------------------------------- */
+
+/* 40 requests into a ring of 16, nobody polls. */
+static void overrun(bool ignore, struct kit_end *a, struct kit_end *b)
+{
+	const struct kit_how how = {.cqe = 15, .ignore_overrun = ignore};
+
+	kit_pair_open(&k, a, b, &how);
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(kit_post(a, IBV_WR_RDMA_WRITE, k.buf, 8, k.mr->lkey, (uintptr_t)k.buf + 4096, k.mr->rkey,
+					  IBV_SEND_SIGNALED), 0);
+}
+
+static void test_cq_overrun_is_fatal(void **state)
+{
+	struct kit_end a, b;
+
+	(void)state;
+	overrun(false, &a, &b);
+	kit_expect_event(&k, IBV_EVENT_CQ_ERR);
+	assert_int_equal(kit_state(a.qp), IBV_QPS_ERR);
+	assert_int_equal(kit_state(b.qp), IBV_QPS_RTS);
+	kit_end_close(&a);
+	kit_end_close(&b);
+}
+
+/* Whoever says that it cannot happen gets no check: old completions are written over. */
+static void test_cq_overrun_ignored(void **state)
+{
+	struct kit_end a, b;
+
+	(void)state;
+	overrun(true, &a, &b);
+	kit_fill(k.buf, 64, 77);
+	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, (uintptr_t)k.buf + 8192, k.mr->rkey, 0), 0);
+	kit_expect_bytes(k.buf + 8192, 64, 77);
+	kit_expect_no_event(&k);
+	assert_int_equal(kit_state(a.qp), IBV_QPS_RTS);
+	kit_end_close(&a);
+	kit_end_close(&b);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_states_rc), CASE(test_states_uc), CASE(test_states_ud), CASE(test_send_queue_drained),
+		CASE(test_communication_established),
+		CASE(test_remote_invalidate), CASE(test_refused_work), CASE(test_cq_overrun_is_fatal),
+		CASE(test_cq_overrun_ignored),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
