@@ -243,8 +243,8 @@ void rc_turn_async(void *arg, const struct ibv_async_event *event)
 	switch (event->event_type) {
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		link = link_of(conn, event->element.qp);
-		if (link && link->last_wqe_ms)
-			link->last_wqe_ms = 1; /* long ago: rc_link_step goes on */
+		if (link)
+			link->last_wqe = true; /* it may come before anything else tells that the QP failed */
 		break;
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_QP_REQ_ERR:
