@@ -82,9 +82,9 @@ static void tell_refused(struct rc_link *link, const struct rc_exchange *x)
 
 static void half_failed(struct rc_conn *conn, struct rc_half *h, uint64_t now_ms)
 {
+	spw_thr_count(&conn->count.refused[h->x.why], 1);
 	if (h->x.fd >= 0)
 		close(h->x.fd);
-	spw_thr_count(&conn->count.refused[h->x.why], 1);
 	if (h->link) {
 		tell_refused(h->link, &h->x);
 		rc_link_abandon(h->link, now_ms);
