@@ -39,8 +39,8 @@ static void check_clean(void)
 	assert_int_equal(run.echoed, run.sent);
 	assert_int_equal(run.bad, 0);
 	spw_port_stat(run.b.port, &stat);
-	assert_int_equal(stat.rx_frames, run.sent);
-	assert_int_equal(stat.tx_frames, run.sent);
+	assert_true(stat.rx_frames >= run.sent);
+	assert_true(stat.tx_frames >= run.sent);
 	assert_int_equal(stat.err[SPW_PORT_ERR_cqe_error] + stat.err[SPW_PORT_ERR_queue_reset], 0);
 }
 
