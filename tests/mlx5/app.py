@@ -10,6 +10,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 for folder in ("../softhca", "../e2e"):
     sys.path.insert(0, os.path.join(HERE, folder))
+for name in ("spinwire", "spinwire-gen"): # by hand: what build/ holds
+    os.environ.setdefault(name.upper().replace("-", "_"), os.path.join(HERE, "../../build/app", name, name))
 import peers  # noqa: E402  (found by the lines above)
 import spwtest  # noqa: E402
 from spwtest import Run, check, equal, spwlab  # noqa: E402

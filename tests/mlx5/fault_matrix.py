@@ -31,6 +31,11 @@ def at_spinwire(line):
     return inject
 
 
+def revoke_keys(cable, _, __):
+    for key in cable.objects("spinwire")["mr"]:
+        cable.control("spinwire", f"mr-revoke={key}")
+
+
 def peer_dies(cable, _, source):
     """Sources that are started later go on."""
     source.kill()
@@ -49,7 +54,7 @@ FAULTS = {
     "completion queue of a receive queue fails": (at_spinwire("cq-overrun={cq0}"), "receive queue: its completion queue failed"),
     "completion queue of a send queue fails": (at_spinwire("cq-overrun={cq1}"), "send queue: its completion queue failed"),
     "send queue in error": (at_spinwire("qp-error={qp0}"), "send queue: "),
-    "memory key revoked": (at_spinwire("mr-revoke={mr0}"), "receive queue: local protection error"),
+    "memory keys revoked, all of them": (revoke_keys, "receive queue: local protection error"),
     "peer killed, another one comes": (peer_dies, None),
 }
 
