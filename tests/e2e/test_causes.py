@@ -27,6 +27,16 @@ def mostly(summary, *causes):
     return by
 
 
+def not_too_busy(summary, executor=False):
+    """Where nobody was set on the lcore, what it lost was the machine's own doing: with a twentieth lost, nothing is proven."""
+    lost = summary["held"]["lost"]["sum_ns"] * 1e-9
+    if lost > 0.05 * summary["seconds"]:
+        raise Skip(f"too busy a machine: the lcore lost its core for {lost:.2f} of {summary['seconds']:.1f} s")
+    late = by_cause(summary).get("exec_late", 0)
+    if executor and late > 0.02 * summary["ledger"]["executed"]:
+        raise Skip(f"too busy a machine: the executor's thread was late for {late} frames")
+
+
 def lcores():
     place = spwlab.Cores()
     spare = place.executor if place.executor is not None else place.generator
@@ -70,6 +80,7 @@ def test_competitor_of_executor():
     finally:
         spwlab.stop(rival)
     balanced(summary)
+    not_too_busy(summary)
     by = by_cause(summary)
     own = by.get("poll_gap", 0)  # what the machine took from the lcore meanwhile
     check(by.get("exec_late", 0) > 100, f"{by}")
@@ -90,6 +101,7 @@ def test_sigstop():
         run.signal(signal.SIGINT)
         summary = run.finish()
     balanced(summary)
+    not_too_busy({**summary, "held": {"lost": {"sum_ns": summary["held"]["lost"]["sum_ns"] - 1e9}}}, executor=True)
     by = mostly(summary, "poll_gap")
     check(by["poll_gap"] >= 0.9 * 0.8 * RATE, f"a second less 200 ms, at {RATE} frames/s: {by}")
     check(summary["worst"][0]["blame"]["poll_gap"] > 0.9e9, f"worst: {summary['worst'][0]}")
@@ -101,6 +113,7 @@ def test_slow_handler():
               "--slow-threshold", "500us", "--seconds", "2"]) as run:
         summary = run.finish(seconds=2)
     balanced(summary)
+    not_too_busy(summary)
     by = by_cause(summary)
     own = by.get("poll_gap", 0)  # what the machine took from the lcore meanwhile
     check(by.get("handler_slow", 0) > 0 and by.get("batch_ahead", 0) > 100, f"{by}")
@@ -118,6 +131,7 @@ def test_transmit_stall():
             summary = run.finish(seconds=seconds)
         windows = [tuple(map(int, line.split()[2:])) for line in spwlab.read(log).splitlines()]
     balanced(summary)
+    not_too_busy(summary)
     check(len(windows) >= 5, f"faults: {windows}")
     blamed, hit = by_cause(summary).get("tx_stall", 0), len(windows) * (fault_s - threshold_s) * RATE
     check(blamed >= 0.9 * hit, f"{blamed} frames of {hit} that were hit: {summary['causes']}")
