@@ -168,6 +168,7 @@ static int pipes_open(struct app *app)
 			.exec_has_clock = app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT,
 			.exec_clock = &app->exec_clock.box,
 			.nic_stamps = app->nic_clock[lc->port].on,
+			.nic_frames = app->conf.run.frame_stamps,
 			.nic_clock = &app->nic_clock[lc->port].box,
 			.slow_tsc = spw_tsc_from_ns(&app->tsc, app->conf.run.slow_ns),
 			.slow_wait_tsc = spw_tsc_from_ns(&app->tsc, SLOW_WAIT_NS),

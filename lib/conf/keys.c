@@ -90,6 +90,10 @@ const struct conf_key conf_table[] = {
          .dflt = "", .help = "write an HdrHistogram log of the stages to this file, an interval a second"},
         {RUN_FIELD(stamps), .name = "stamps", .option = "stamps", .type = CONF_BOOL, .dflt = "yes",
          .help = "record stages and regimes"},
+        {RUN_FIELD(frame_stamps), .name = "frame-stamps", .option = "frame-stamps",
+         .type = CONF_BOOL, .dflt = "yes",
+         .help = "record each frame's way from its NIC stamp; no: only the oldest of a burst, "
+                 "for causes"},
         {RUN_FIELD(slow_ns), .name = "slow-threshold", .option = "slow-threshold",
          .type = CONF_TIME, .min = 1000, .max = 60 * SECOND, .dflt = "100us",
          .help = "frames that take longer get a cause each"},

@@ -282,7 +282,8 @@ SPW_INLINE void spw_rec_nic(struct spw_rec *rec, const struct spw_desc *desc, ui
 	struct spw_hist *stage = rec->bank->stage;
 	uint64_t wait[64], most = 0, start = at->exec_start - at->polled, sent = at->sent - at->polled;
 	int64_t first = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[0].nic_stamp));
-	uint32_t frames[64], n = 0;
+	uint32_t frames[64], n = 0, run = 0;
+	int64_t before = INT64_MIN;
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		int64_t apart = (int64_t)(desc[i].nic_stamp - desc[0].nic_stamp);
@@ -290,20 +291,26 @@ SPW_INLINE void spw_rec_nic(struct spw_rec *rec, const struct spw_desc *desc, ui
 
 		if (!(desc[i].flags & SPW_DESC_NIC_STAMP))
 			continue;
-		if (spw_unlikely(apart < -SPW_REC_APART_MAX || apart > SPW_REC_APART_MAX))
+		if (spw_unlikely((uint64_t)(apart + SPW_REC_APART_MAX) > 2 * SPW_REC_APART_MAX))
 			took = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[i].nic_stamp));
 		if (spw_unlikely(took < 0)) {
 			spw_rec_nic_ahead(rec, (uint64_t)-took);
 			took = 0;
 		}
-		if (n && wait[n - 1] == (uint64_t)took) {
-			frames[n - 1]++;
+		if (took == before) {
+			run++;
 			continue;
 		}
+		if (n)
+			frames[n - 1] = run;
+		run = 1;
+		before = took;
 		most = SPW_MAX(most, (uint64_t)took);
-		frames[n] = 1;
 		wait[n++] = (uint64_t)took;
 	}
+	if (!n)
+		return;
+	frames[n - 1] = run;
 	if (spw_unlikely(most + sent > SPW_MIN(stage[SPW_STAGE_nic_sent].max_value, SPW_HIST_VALUE_MAX))) {
 		spw_rec_nic_odd(rec, wait, frames, n, at);
 		return;

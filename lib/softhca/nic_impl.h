@@ -176,7 +176,6 @@ struct nic_qp {
 	uint32_t wr_rkey, wr_left, wr_len;
 	bool comm_est;             /* the event has been raised */
 	bool nak_sent, ack_pending, nak_pending;
-	bool comm_est;             /* told that a packet came while in RTR */
 	uint8_t nak_syndrome;
 	uint32_t ack_psn, nak_psn;
 	struct nic_rd rd[NIC_RD_MAX]; /* ring; [rd_head, rd_tail) to be answered */

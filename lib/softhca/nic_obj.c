@@ -305,10 +305,8 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 	}
 	if (connected && (mask & QPA_AV || (from == HCA_QPS_INIT && to == HCA_QPS_RTR)))
 		set_path(q);
-	if (from == HCA_QPS_INIT && to == HCA_QPS_RTR) {
+	if (from == HCA_QPS_INIT && to == HCA_QPS_RTR)
 		q->epsn = qp->attr.rq_psn & WIRE_PSN_MASK;
-		q->comm_est = false;
-	}
 	if (from == HCA_QPS_RTR && to == HCA_QPS_RTS)
 		q->sq_psn = q->snd_psn = q->una_psn = q->max_psn = qp->attr.sq_psn & WIRE_PSN_MASK;
 	if (to == HCA_QPS_RTS || to == HCA_QPS_SQD)

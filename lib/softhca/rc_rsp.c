@@ -304,10 +304,6 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 		ok = rsp_atomic(q, k);
 	if (spw_unlikely(!ok))
 		return;
-	if (spw_unlikely(q->qp->state == HCA_QPS_RTR && !q->comm_est)) {
-		q->comm_est = true;
-		hca_event_qp(q->qp, HCA_EVENT_COMM_EST);
-	}
 	q->epsn = (q->epsn + pkts) & WIRE_PSN_MASK;
 	if (k->hdrs & WIRE_H_LAST)
 		q->msn = (q->msn + 1) & 0xffffff;

@@ -10,6 +10,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 for folder in ("../softhca", "../e2e"):
     sys.path.insert(0, os.path.join(HERE, folder))
+for name in ("spinwire", "spinwire-gen"): # by hand: what build/ holds
+    os.environ.setdefault(name.upper().replace("-", "_"), os.path.join(HERE, "../../build/app", name, name))
 import peers  # noqa: E402  (found by the lines above)
 import spwtest  # noqa: E402
 from spwtest import Run, check, equal, spwlab  # noqa: E402
@@ -79,7 +81,7 @@ class Source:
         self.json = cable.socket(f"gen{Source.serial}.json")
         cmd = [*cable.wrap(f"gen{Source.serial}", *nic), GEN, *spwlab.eal(f"0@{place.main},1@{place.generator}", self.prefix), "--",
                "--port", port, *options, "--json", self.json]
-        self.name = f"gen{Source.serial}"
+        self.name, self.port = f"gen{Source.serial}", port
         self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, start_new_session=True)
 

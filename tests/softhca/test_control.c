@@ -112,56 +112,6 @@ static void test_rereg(void **state)
 	munmap(mem, 65536);
 }
 
-/* A peer that is a step ahead sends before this side is ready to send: that is told, once, and the message is there. */
-static void test_communication_established(void **state)
-{
-	const struct kit_how how = {0};
-	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .rq_psn = 0xfffff0, .max_dest_rd_atomic = 8,
-				  .min_rnr_timer = 1, .ah_attr = {.is_global = 1, .port_num = 1,
-				  .grh = {.dgid = kit.gid, .sgid_index = kit.gid_idx, .hop_limit = 64}}};
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	struct ibv_async_event event;
-
-	(void)state;
-	kit_end_open(&kit, &a, &how);
-	kit_end_open(&kit, &b, &how);
-	kit_end_connect(&kit, &a, b.qp->qp_num, &how);
-	rtr.dest_qp_num = a.qp->qp_num;
-	assert_int_equal(ibv_modify_qp(b.qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(ibv_modify_qp(b.qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-	for (unsigned i = 0; i < 2; i++) {
-		send_one(i);
-		kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
-		kit_expect(b.cq, IBV_WC_SUCCESS, NULL);
-		if (i == 0)
-			kit_expect_event(&kit, IBV_EVENT_COMM_EST);
-	}
-	assert_int_equal(ibv_get_async_event(kit.ctx, &event), -1);
-	assert_int_equal(errno, EAGAIN);
-	kit_end_close(&a);
-	kit_end_close(&b);
-}
-
-/* The key travels; nothing here can be invalidated from afar, for there are no memory windows. */
-static void test_send_with_invalidate(void **state)
-{
-	uint8_t *to = kit.buf + KIT_BUF_BYTES / 2;
-	struct ibv_wc wc;
-
-	(void)state;
-	kit_pair_open(&kit, &a, &b, NULL);
-	assert_int_equal(kit_recv(&b, to, LEN, kit.mr->lkey), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND_WITH_INV, kit.buf, LEN, kit.mr->lkey, 0, 0, 0), 0);
-	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
-	kit_expect(b.cq, IBV_WC_SUCCESS, &wc);
-	assert_true(wc.wc_flags & IBV_WC_WITH_INV);
-	assert_int_equal(wc.invalidated_rkey, htobe32(0xfeedf00d)); /* kit_post's, which sets the same word */
-	kit_check_alive(&kit, &a, &b);
-	kit_end_close(&a);
-	kit_end_close(&b);
-}
-
 /* The limit is told once and disarmed; a QP that leaves an SRQ says when it takes no more from it. */
 static void test_srq_events(void **state)
 {
@@ -354,7 +304,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_resize_cq), cmocka_unit_test(test_dmabuf),      cmocka_unit_test(test_rereg),
-		cmocka_unit_test(test_communication_established), cmocka_unit_test(test_send_with_invalidate),
 		cmocka_unit_test(test_srq_events), cmocka_unit_test(test_rss_objects), cmocka_unit_test(test_not_there),
 		cmocka_unit_test(test_clock),     cmocka_unit_test(test_counters),    cmocka_unit_test(test_fork),
 	};

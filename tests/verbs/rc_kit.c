@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +34,30 @@ uint16_t kit_free_port(void)
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
 	close(fd);
 	return ntohs(sa.sin_port);
+}
+
+void kit_control(uint32_t device, const char *fmt, ...)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	const char *path = getenv("SPW_TEST_CONTROL");
+	char line[256], answer[256];
+	va_list ap;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ssize_t n;
+
+	assert_non_null(path);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), device ? "%.64s.mlx5_%u.%d" : "%.64s", path, device, (int)getpid());
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line) - 1, fmt, ap);
+	va_end(ap);
+	strcat(line, "\n");
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(send(fd, line, strlen(line), MSG_NOSIGNAL), strlen(line));
+	n = recv(fd, answer, sizeof(answer) - 1, 0);
+	close(fd);
+	answer[n > 0 ? n : 0] = '\0';
+	if (strncmp(answer, "ok", 2))
+		fail_msg("control %s: %s", line, answer);
 }
 
 /* ---- ports ---------------------------------------------------------------------------------------- */

@@ -64,6 +64,9 @@ void kit_pump(struct kit_end *const *end, uint32_t cnt, uint64_t n);
 /* Turns until every client got all its echoes. */
 void kit_settle(struct kit_end *const *end, uint32_t cnt);
 
+/* Purpose: a command to the control socket of a device (0: the clients', 1: the server's); fails unless it is "ok". */
+void kit_control(uint32_t device, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 void kit_stat(struct kit_end *e, struct spw_port_stat *stat_out);
 double kit_seconds(void);
 

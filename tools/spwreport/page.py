@@ -99,6 +99,8 @@ def _faults(record):
         outcome = "and was measured again" if data.good(step) else "twice: it is not in the plots"
         if step["faults"]:
             faults.append(f"step {i} ({load_name(step)} frames/s) failed {outcome}: {step['faults'][-1]}")
+        if step.get("note"):
+            faults.append(f"step {i} ({load_name(step)} frames/s): {step['note']}")
     return '<ul class="faults">' + "".join(f"<li>{esc(f)}</li>" for f in faults) + "</ul>" if faults else ""
 
 

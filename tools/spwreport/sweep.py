@@ -66,9 +66,16 @@ def _load(path, name):
         raise StepFailed(f"{name} wrote no summary: {error}") from None
 
 
+def _written(path):
+    try:
+        return bool(_load(path, ""))
+    except StepFailed:
+        return False
+
+
 @contextlib.contextmanager
 def sink(bench):
-    """A spinwire that receives; yields a function that ends it and returns (summary, log path)."""
+    """A spinwire that receives; yields a function that ends it and returns (summary, what was odd about its end or None)."""
     bench.serial += 1
     json_path, log = bench.file("spinwire.json"), bench.file("spinwire.log")
     with contextlib.suppress(FileNotFoundError):
@@ -82,9 +89,11 @@ def sink(bench):
 
     def end():
         status = spwlab.stop(process, END_S)
+        if status < 0 and _written(json_path):  # DPDK 22.11's interrupt thread may meet what rte_eal_cleanup has freed
+            return _load(json_path, "spinwire"), f"spinwire was ended by {signal.Signals(-status).name} after its summary, while EAL was torn down"
         if status not in (0, 3):  # 3: it ran, and its books do not balance; the summary says where
             raise StepFailed(left_with("spinwire", status, log))
-        return _load(json_path, "spinwire")
+        return _load(json_path, "spinwire"), None
     try:
         spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(role, "/spinwire/ledger"), START_S, "spinwire to receive")
         if process.poll() is not None:
@@ -111,10 +120,7 @@ def source(bench, fps, seconds):
 
     def told():
         """It has written its summary, or is gone."""
-        try:
-            return process.poll() is not None or _load(json_path, "spinwire-gen")
-        except StepFailed:
-            return False
+        return process.poll() is not None or _written(json_path)
     try:
         try:
             spwlab.wait_for(told, seconds + START_S, "spinwire-gen's summary")
@@ -139,12 +145,12 @@ def _measure(bench, step):
         with source(bench, step["offered_fps"], step["seconds"]) as gen:
             step["gen"] = gen
             step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
-            step["spinwire"] = end()
+            step["spinwire"], step["note"] = end()
 
 
 def step_at(bench, fps, seconds, share=None):
     """One load, measured on a sink of its own. A failure is tried once more, and said in any case."""
-    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "faults": []}
+    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "faults": [], "note": None}
     for _ in range(2):
         try:
             _measure(bench, step)

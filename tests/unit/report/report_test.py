@@ -22,7 +22,7 @@ def step(fps, p99, intended=10000, lost=0, **more):
                 "ledger": {"received": intended, "executed": intended, "echoed": intended - lost, "dropped": {"tx_full": lost}, "bad": {}, "residual": 0},
                 "pool": {"leaked": 0}, "executor": {"kind": "cpu", "mode": "thread", "device": "d"},
                 "memory": {"kind": "host", "why": "w", "h2d_copies": 0}, **more.get("spinwire", {})}
-    return {"share": None, "offered_fps": fps, "seconds": 1, "gen": gen, "spinwire": spinwire, "machine": None, "faults": []}
+    return {"share": None, "offered_fps": fps, "seconds": 1, "gen": gen, "spinwire": spinwire, "machine": None, "faults": [], "note": None}
 
 
 def record(steps, hiccup=None):
