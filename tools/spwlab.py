@@ -48,16 +48,16 @@ def cores():
 
 class Cores:
     """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep. nics: the path has two
-    threads that spin as well, one at each end; they come before an executor of its own."""
+    threads that spin as well, one at each end; room for them comes before an executor of its own."""
 
     def __init__(self, nics=False):
         have = cores()
         own = iter(have[2:])
         self.generator = have[0]
         self.receive = have[1 % len(have)]
-        self.nics = (next(own, self.generator), next(own, self.receive)) if nics else ()
+        self.nics = ((next(own), next(own)) if len(have) >= 4 else (None, None)) if nics else ()
         self.executor = next(own, None)
-        self.main = next(own, self.nics[0] if nics else self.generator)
+        self.main = next(own, self.nics[0] if nics and self.nics[0] is not None else self.generator)
         self.cnt = len(have)
 
     def spinwire(self):
@@ -69,11 +69,17 @@ class Cores:
 
     def spinning(self):
         """Cores whose own jitter a frame meets."""
-        return sorted({self.generator, self.receive, *self.nics, *([self.executor] if self.executor is not None else [])})
+        return sorted({self.generator, self.receive, *self.nics, self.executor} - {None})
+
+    def few(self):
+        """Whether those that spin share cores: rates and tails then say more about the scheduler."""
+        return self.cnt < 2 + len(self.nics)
 
     def said(self):
         third = f"executor {self.executor}" if self.executor is not None else "executor inline (no core to spare)"
-        nics = ", software ConnectX {} and {}".format(*self.nics) if self.nics else ""
+        nics = ""
+        if self.nics:
+            nics = ", two NIC threads " + ("beside them" if self.nics[0] is None else "with room on {} and {}".format(*self.nics))
         return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}{nics}, {third}"
 
 
@@ -95,27 +101,62 @@ class Path(typing.NamedTuple):
     sink_port: str
     source_wrap: tuple = ()
     sink_wrap: tuple = ()
+    source_args: tuple = ()
+    leftovers: tuple = ()  # files of a sink that was killed, in the way of the next
 
 
-def memif_path(folder, _):
+def memif_path(folder):
     """Two processes, one copy each way by DPDK's net_memif, a socket in folder. The sink is the server: it is there first."""
-    port = f"ethdev:net_memif0,role={{}},socket={os.path.join(folder, 'path.sock')},socket-abstract=no"
-    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"))
+    sock = os.path.join(folder, "path.sock")
+    port = f"ethdev:net_memif0,role={{}},socket={sock},socket-abstract=no"
+    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"), leftovers=(sock,))
 
 
-def mlx5_path(_, place):
-    """spinwire's own mlx5 ports on two software ConnectX, each with its NIC thread on a core of its own, and a cable in memory."""
+def softhca_path(place):
+    """spinwire's own mlx5 ports on two software ConnectX. Their NIC threads may run anywhere: they spin only if they see cores enough,
+    and what place leaves free is where the scheduler finds room for them."""
     tool = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with-softhca")
-    wraps = [("taskset", "-c", str(core), tool, "--cable", f"shm:{prefix('run')}") for core in place.nics]
-    return Path("mlx5", "spinwire's mlx5 port on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth", *wraps)
+    wrap = (tool, "--cable", f"shm:{prefix('run')}")
+    return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
+                wrap, wrap)
 
 
-PATHS = {"memif": memif_path, "mlx5": mlx5_path}
-DEFAULT_PATH = "memif"
+def device_mac(device):
+    """Of an RDMA device's network interface; None if there is none."""
+    for path in sorted(glob.glob(f"/sys/class/infiniband/{device}/device/net/*/address")):
+        return read(path).strip()
+    return None
 
 
-def place_for(name):
-    return Cores(nics=name == "mlx5")
+def device_path(device, peer):
+    """Real devices: spinwire on one, the source on the other (or on the same one, whose own loopback then joins them)."""
+    macs = [device_mac(name) for name in (peer, device)]
+    extra = ("--src-mac", macs[0], "--dst-mac", macs[1]) if all(macs) else ()
+    return Path("device", f"spinwire's mlx5 port on {device}, the source on {peer}", f"mlx5:{peer},mode=eth", f"mlx5:{device},mode=eth", source_args=extra)
+
+
+def add_path_options(parser):
+    """Which path a tool takes; choose_path() reads them."""
+    parser.add_argument("--ethdev", action="store_true", help="join the two by DPDK's net_memif instead of software ConnectX")
+    parser.add_argument("--device", metavar="NAME", help="real RDMA devices: spinwire's, as in mlx5_0 ...")
+    parser.add_argument("--peer", metavar="NAME", help="... and the source's (default: the same one)")
+
+
+def has_mlx5():
+    """Whether spinwire was built with its mlx5 port and the software ConnectX is there."""
+    lib = os.environ.get("SPW_SOFTHCA_LIB") or os.path.join(BUILD, "..", "lib", "softhca", "libspinwire-softhca.so")
+    drivers = subprocess.run([program("spinwire"), "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False).stdout
+    return os.path.exists(lib) and "mlx5" in drivers.rpartition("port drivers:")[2].partition("\n")[0]
+
+
+def choose_path(args, folder):
+    """(Path, Cores) by add_path_options; files go to folder."""
+    if args.device:
+        return device_path(args.device, args.peer or args.device), Cores()
+    if args.ethdev or not has_mlx5():
+        return memif_path(folder), Cores()
+    place = Cores(nics=True)
+    return softhca_path(place), place
 
 
 def runtime_top():

@@ -15,8 +15,8 @@ class Sample:
 
     def __init__(self, client):
         self.at = time.monotonic()
-        self.info, self.ports, self.ledger, self.lcores, self.latency = (
-            client.ask(f"/spinwire/{name}") or {} for name in ("info", "ports", "ledger", "lcores", "latency"))
+        self.info, self.ports, self.ledger, self.lcores, self.latency, self.causes = (
+            client.ask(f"/spinwire/{name}") or {} for name in ("info", "ports", "ledger", "lcores", "latency", "causes"))
         if not self.ports:
             raise ConnectionResetError("spinwire is stopping")
 
@@ -37,7 +37,7 @@ class Feed:
         self.client.socket.close()
 
     def rate(self, group, *keys):
-        """Growth a second of a counter, group "ports", ledger" or "lcores"."""
+        """Growth a second of a counter, group "ports", "ledger", "lcores" or "causes"."""
         old, new = getattr(self.before, group), getattr(self.now, group)
         for key in keys:
             old, new = old.get(key, 0) if isinstance(old, dict) else 0, new.get(key, 0)
@@ -99,6 +99,11 @@ def _stages(feed):
         yield "no frame has been measured (idle, or --stamps no)"
 
 
+def _slow(feed):
+    causes = [(key, total) for key, total in feed.now.causes.items() if total and not key.startswith("held_")]
+    yield "SLOW/s    " + ("  ".join(f"{key} {short(feed.rate('causes', key))} (of {short(total)})" for key, total in causes) or "none since start")
+
+
 def _lcores(feed):
     yield f"{'LCORE':5} {'frames/s':>8} {'longest':>8}  " + " ".join(f"{name:>6}" for name in ("idle %", "rx", "push", "reap", "tx", "refill", "house"))
     for name, lcore in feed.now.lcores.items():
@@ -110,4 +115,4 @@ def _lcores(feed):
 
 def lines(feed):
     """Everything, without the head."""
-    return [*_ports(feed), "", *_ledger(feed), "", *_stages(feed), "", *_lcores(feed)]
+    return [*_ports(feed), "", *_ledger(feed), *_slow(feed), "", *_stages(feed), "", *_lcores(feed)]

@@ -9,6 +9,7 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_lcore.h>
 
 #include "app_eal.h"
 #include "base/spw_err.h"
@@ -101,6 +102,16 @@ int app_eal_start(struct app_eal *eal)
 	return spw_err(rte_errno == EINVAL ? EINVAL : rte_errno ? rte_errno : EIO,
 		       "EAL did not start: %s; %s -- --help lists the program's own arguments, and without hugepages EAL "
 		       "wants --no-huge", rte_strerror(rte_errno), eal->argv[0]);
+}
+
+uint32_t app_lcore_cpu(uint32_t lcore_id)
+{
+	rte_cpuset_t set = rte_lcore_cpuset(lcore_id);
+	uint32_t cpu = 0;
+
+	while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &set))
+		cpu++;
+	return cpu;
 }
 
 int app_complain(const char *program, int rc)

@@ -32,6 +32,10 @@ int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec);
  * Errors:  what EAL said, and what usually helps. Thread: setup, once. */
 int app_eal_start(struct app_eal *eal);
 
+/* Purpose: the processor that an lcore is tied to, as the kernel numbers it (the lowest, if several). rte_lcore_to_cpu_id
+ *          is something else: the core within its package. Thread: any, after app_eal_start. */
+uint32_t app_lcore_cpu(uint32_t lcore_id);
+
 /* Purpose: 1 (usage) for errors of what the user wrote, 2 (machine) for all others; prints "PROGRAM: error: text". */
 int app_complain(const char *program, int rc);
 /* Purpose: library log lines go to stderr as "PROGRAM: text". program is static. */

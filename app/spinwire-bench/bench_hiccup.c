@@ -88,6 +88,8 @@ static uint64_t longer_than(const struct spw_hist *hist, uint64_t limit, double 
 	return cnt;
 }
 
+/* By length: how often it happens, and how many of the frames that arrive at any time wait that long for the core: those that
+ * come in the first g - limit of a gap of g. */
 static void add_limits(struct spw_bench_out *out, const char *name, const struct probe *p, const struct spw_tsc *tsc)
 {
 	static const uint32_t step[] = {1, 2, 5};
@@ -96,11 +98,13 @@ static void add_limits(struct spw_bench_out *out, const char *name, const struct
 	for (uint64_t ten = 100; ten <= 100000000; ten *= 10) {
 		for (uint32_t i = 0; i < SPW_ARRAY_CNT(step); i++) {
 			uint64_t limit_ns = ten * step[i];
-			uint64_t cnt = longer_than(&p->gap_tsc, spw_tsc_from_ns(tsc, limit_ns), &sum);
-			char metric[32];
+			uint64_t limit = spw_tsc_from_ns(tsc, limit_ns), cnt = longer_than(&p->gap_tsc, limit, &sum);
+			char metric[40];
 
 			snprintf(metric, sizeof(metric), "gaps over %lu ns", (unsigned long)limit_ns);
 			spw_bench_add1(out, name, metric, "1/s", (double)cnt / seconds);
+			snprintf(metric, sizeof(metric), "waits over %lu ns", (unsigned long)limit_ns);
+			spw_bench_add1(out, name, metric, "ppm", 1e6 * SPW_MAX(sum - (double)cnt * (double)limit, 0.0) / (double)p->took_tsc);
 		}
 	}
 }

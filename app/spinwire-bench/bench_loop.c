@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the pipe itself costs: null port -> ring -> null handler -> recycle, in TSC ticks per frame, beside the null port
- * alone and beside rte_eth_rx_burst + free on net_null; the recorder off, on, with causes, and with a stamp of the port's
- * on each frame. All cases in turn, several rounds of one run.
+ * alone and beside rte_eth_rx_burst + free on net_null; the recorder off, on, with causes, and with stamps of the port's: only
+ * each burst's oldest looked at, one for a burst, one for each frame (that port's clockwork costs ticks itself). All cases in turn, several rounds of one run.
  */
 #include <errno.h>
 #include <sched.h>
@@ -26,17 +26,17 @@
 #define ROUNDS 7u
 #define SLOW_TICKS 250000u /* about 100 us, the default threshold */
 
+/* What is recorded; each level includes those before it. */
+enum level { OFF, STAMPS, CAUSES, NIC_OLDEST, NIC_BURST, NIC_FRAME, LEVEL_CNT };
+
 struct loop {
 	struct spw_region region;
 	struct spw_pool pool;
-	struct spw_port *port, *stamping; /* without and with stamps of its own */
+	struct spw_port *port[LEVEL_CNT];
 	const struct spw_handler *handler;
 	uint16_t eth;
 	int exec_cpu; /* of the cpu executor; -1: none to spare */
 };
-
-/* What is recorded; each level includes those before it. */
-enum level { OFF, STAMPS, CAUSES, NIC };
 
 struct loop_case {
 	const char *name;
@@ -63,7 +63,7 @@ static double eth_null(struct loop *loop, const struct loop_case *c)
 
 static double port_alone(struct loop *loop, const struct loop_case *c)
 {
-	struct spw_port_queue *queue = &loop->port->queue[0];
+	struct spw_port_queue *queue = &loop->port[OFF]->queue[0];
 	struct spw_desc desc[SPW_BURST_MAX];
 	uint32_t slot[SPW_BURST_MAX];
 	uint64_t start = spw_tsc_now_ordered();
@@ -111,9 +111,8 @@ static double whole(struct loop *loop, const struct loop_case *c)
 {
 	struct spw_exec_conf ec = {.kind = c->kind, .handler = loop->handler, .ring_cnt = 1, .region = &loop->region,
 				   .region_cnt = 1, .cpu = &loop->exec_cpu, .numa_node = -1};
-	struct spw_port *port = c->level == NIC ? loop->stamping : loop->port;
-	struct spw_pipe_conf pc = {.queue = &port->queue[0], .pool = &loop->pool, .burst = c->burst,
-				   .record = c->level >= STAMPS, .nic_stamps = c->level == NIC, .drain_tsc = 1u << 30,
+	struct spw_pipe_conf pc = {.queue = &loop->port[c->level]->queue[0], .pool = &loop->pool, .burst = c->burst,
+				   .record = c->level >= STAMPS, .nic_stamps = c->level >= NIC_OLDEST, .nic_frames = c->level >= NIC_BURST, .drain_tsc = 1u << 30,
 				   .slow_tsc = c->level >= CAUSES ? SLOW_TICKS : 0, .slow_wait_tsc = SLOW_TICKS,
 				   .exec_way = c->kind == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_POLLS};
 	struct spw_pipe *pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*pipe), (size_t)128));
@@ -139,7 +138,9 @@ static double whole(struct loop *loop, const struct loop_case *c)
 	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, {0}},                                \
 		{"loop, " exec ", stamps on, burst " #burst_, whole, burst_, kind_, STAMPS, {0}},                      \
 		{"loop, " exec ", stamps and causes, burst " #burst_, whole, burst_, kind_, CAUSES, {0}},              \
-		{"loop, " exec ", causes and port's stamps, burst " #burst_, whole, burst_, kind_, NIC, {0}}
+		{"loop, " exec ", and the oldest stamp, burst " #burst_, whole, burst_, kind_, NIC_OLDEST, {0}},       \
+		{"loop, " exec ", and a stamp a burst, burst " #burst_, whole, burst_, kind_, NIC_BURST, {0}},            \
+		{"loop, " exec ", and a stamp a frame, burst " #burst_, whole, burst_, kind_, NIC_FRAME, {0}}
 
 static struct loop_case loop_cases[] = {
 	ALONE("net_null: rte_eth_rx_burst + free", eth_null),
@@ -190,18 +191,23 @@ static int loop_open(struct loop *loop)
 	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
 	if ((rc = eth_open(loop)) < 0 || (rc = spw_region_alloc(&req, &loop->region)) < 0 ||
 	    (rc = spw_pool_init(&loop->pool, &loop->region, 0, 2048, SLOTS)) < 0 ||
-	    (rc = port_open(loop, "null:size=64", 0, &loop->port)) < 0 ||
-	    (rc = port_open(loop, "null:size=64,stamps=1", 1, &loop->stamping)) < 0)
+	    (rc = port_open(loop, "null:size=64", 0, &loop->port[OFF])) < 0 ||
+	    (rc = port_open(loop, "null:size=64,stamps=1", 1, &loop->port[NIC_BURST])) < 0 ||
+	    (rc = port_open(loop, "null:size=64,rate=1G", 2, &loop->port[NIC_FRAME])) < 0)
 		return rc;
+	loop->port[STAMPS] = loop->port[CAUSES] = loop->port[OFF];
+	loop->port[NIC_OLDEST] = loop->port[NIC_BURST];
 	return spw_handler_open("null", &loop->handler);
 }
 
 static void loop_close(struct loop *loop)
 {
-	spw_port_stop(loop->port);
-	spw_port_stop(loop->stamping);
-	spw_port_close(loop->port);
-	spw_port_close(loop->stamping);
+	const enum level own[] = {OFF, NIC_BURST, NIC_FRAME};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(own); i++) {
+		spw_port_stop(loop->port[own[i]]);
+		spw_port_close(loop->port[own[i]]);
+	}
 	spw_region_free(&loop->region);
 }
 

@@ -166,6 +166,16 @@ static int set_seconds(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
+static int set_warm_up(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->warm_up_ns);
+}
+
+static int set_hold(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->hold_ns);
+}
+
 static int set_linger(struct gen_conf *conf, const char *value)
 {
 	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->linger_ns);
@@ -182,9 +192,20 @@ static int set_echo(struct gen_conf *conf, const char *value)
 	return conf->expect_echo || !strcmp(value, "no") ? 0 : spw_err(EINVAL, "'%s' is neither yes nor no", value);
 }
 
+static int set_slow(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1, &conf->slow_ns);
+}
+
 static int set_json(struct gen_conf *conf, const char *value)
 {
 	conf->json = value;
+	return 0;
+}
+
+static int set_hdr(struct gen_conf *conf, const char *value)
+{
+	conf->hdr = value;
 	return 0;
 }
 
@@ -237,26 +258,30 @@ static const struct gen_option {
 	{"capture", set_capture, NULL, "pcap or pcapng file whose times or sizes are used"},
 	{"flows", set_flows, "16", "flows, by UDP source port"},
 	{"seconds", set_seconds, "10s", "how long the plan runs"},
-	{"linger", set_linger, "1s", "how long to wait for the last echo"},
+	{"warm-up", set_warm_up, "0s", "frames due in that time are sent and counted, but are in no percentile"},
+	{"linger", set_linger, "1s", "how long to wait for the last echo, or for a sink to empty the path"},
 	{"link-wait", set_link_wait, "10s", "how long to wait for the port's link before the plan starts"},
+	{"hold", set_hold, "0s", "how long to keep the port open after the report, for a receiver that should end first"},
 	{"echo", set_echo, "yes", "whether frames are expected back"},
 	{"seed", set_seed, "1", "the same seed is the same plan"},
 	{"run", set_run, NULL, "number of the run in every frame; echoes of others are refused (default: from the clock)"},
-	{"slots", set_slots, "8192", "frames that may be under way"},
+	{"slots", set_slots, "8192", "frames of one sender that may be under way"},
 	{"src-mac", set_src_mac, "02:00:00:00:00:01", "of the frames"},
 	{"dst-mac", set_dst_mac, "02:00:00:00:00:02", "of the frames"},
 	{"src-ip", set_src_ip, "198.18.0.1", "of the frames (RFC 2544 benchmarking addresses)"},
 	{"dst-ip", set_dst_ip, "198.18.0.2", "of the frames"},
+	{"slow-threshold", set_slow, "100us", "frames that take longer get a cause each"},
 	{"json", set_json, NULL, "file for the summary, - for stdout"},
+	{"hdr", set_hdr, NULL, "file for an HdrHistogram log: round trips and schedule errors, an interval a second"},
 };
 
 void gen_conf_help(void)
 {
 	printf("usage: spinwire-gen [EAL arguments] -- --port SPEC [arguments]\n\n"
 	       "Sends frames on a schedule that nothing can slow down, and says what came back and how late.\n"
-	       "One worker lcore is needed besides the main one.\n\n");
+	       "Every worker lcore is a sender with a port queue of its own; one is needed besides the main lcore.\n\n");
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(option); i++)
-		printf("  --%-10s %s%s%s\n", option[i].name, option[i].help, option[i].dflt ? ", default " : "",
+		printf("  --%-14s %s%s%s\n", option[i].name, option[i].help, option[i].dflt ? ", default " : "",
 		       option[i].dflt ? option[i].dflt : "");
 	printf("\nport drivers: %s\n", spw_port_driver_names());
 }
@@ -326,6 +351,8 @@ int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv)
 	}
 	if (rc == 0 && !conf_out->port.text[0])
 		rc = spw_err(EINVAL, "--port: where to send is not said");
+	if (rc == 0 && conf_out->warm_up_ns >= conf_out->seconds_ns)
+		rc = spw_err(ERANGE, "--warm-up: must be shorter than --seconds");
 	if (rc == 0)
 		describe(conf_out);
 	return rc;

@@ -56,23 +56,39 @@ static rte_be16_t checksum_add(rte_be16_t checksum, rte_be16_t word)
 	return (rte_be16_t)~((sum & 0xffff) + (sum >> 16));
 }
 
+/* The stamp, zeros and the CRC: a UDP payload, or a whole message, of `bytes`. */
+static void payload_write(const struct gen_stamp *stamp, uint8_t *at, uint32_t bytes, uint16_t flow, uint32_t seq,
+			  uint64_t due_ns)
+{
+	struct gen_stamp *s = (struct gen_stamp *)at;
+	uint8_t *crc_at = at + bytes - GEN_CRC_BYTES;
+
+	*s = *stamp;
+	s->flow_be = rte_cpu_to_be_16(flow);
+	s->seq_be = rte_cpu_to_be_32(seq);
+	s->due_hi_be = rte_cpu_to_be_16((uint16_t)(due_ns >> 32));
+	s->due_lo_be = rte_cpu_to_be_32((uint32_t)due_ns);
+	memset(at + sizeof(*s), 0, (size_t)(crc_at - (at + sizeof(*s))));
+	crc_put(crc_at, crc32c(at, (uint32_t)(crc_at - at)));
+}
+
 void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes, uint16_t flow, uint32_t seq,
 		     uint64_t due_ns)
 {
 	struct gen_headers *h = (struct gen_headers *)at;
-	uint8_t *crc_at = at + bytes - GEN_CRC_BYTES;
 
-	memcpy(h, headers, sizeof(*h));
+	memcpy(h, headers, GEN_PAYLOAD_OFFSET);
 	h->ip.total_length = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth)));
 	h->ip.hdr_checksum = checksum_add(h->ip.hdr_checksum, h->ip.total_length);
 	h->udp.src_port = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + flow));
 	h->udp.dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth) - sizeof(h->ip)));
-	h->stamp.flow_be = rte_cpu_to_be_16(flow);
-	h->stamp.seq_be = rte_cpu_to_be_32(seq);
-	h->stamp.due_hi_be = rte_cpu_to_be_16((uint16_t)(due_ns >> 32));
-	h->stamp.due_lo_be = rte_cpu_to_be_32((uint32_t)due_ns);
-	memset(at + sizeof(*h), 0, (size_t)(crc_at - (at + sizeof(*h))));
-	crc_put(crc_at, crc32c(at + GEN_PAYLOAD_OFFSET, (uint32_t)(crc_at - at) - GEN_PAYLOAD_OFFSET));
+	payload_write(&headers->stamp, at + GEN_PAYLOAD_OFFSET, bytes - (uint32_t)GEN_PAYLOAD_OFFSET, flow, seq, due_ns);
+}
+
+void gen_message_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes, uint16_t flow, uint32_t seq,
+		       uint64_t due_ns)
+{
+	payload_write(&headers->stamp, at, bytes, flow, seq, due_ns);
 }
 
 /* The UDP payload's length if headers and lengths are those of our frame, else 0. Ethernet padding may follow. */
@@ -81,8 +97,7 @@ static uint32_t payload_bytes(const struct gen_headers *h, uint32_t bytes)
 	uint32_t udp_bytes;
 
 	if (bytes < sizeof(*h) + GEN_CRC_BYTES || h->eth.ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) ||
-	    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP ||
-	    h->stamp.magic_be != rte_cpu_to_be_16(GEN_MAGIC) || h->stamp.version != GEN_VERSION)
+	    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP)
 		return 0;
 	udp_bytes = rte_be_to_cpu_16(h->udp.dgram_len);
 	if (udp_bytes < sizeof(h->udp) + sizeof(h->stamp) + GEN_CRC_BYTES ||
@@ -91,21 +106,22 @@ static uint32_t payload_bytes(const struct gen_headers *h, uint32_t bytes)
 	return udp_bytes - (uint32_t)sizeof(h->udp);
 }
 
-void gen_frame_read(const uint8_t *at, uint32_t bytes, uint16_t run, struct gen_seen_frame *seen_out)
+void gen_frame_read(const uint8_t *at, uint32_t bytes, bool message, uint16_t run, struct gen_seen_frame *seen_out)
 {
-	const struct gen_headers *h = (const struct gen_headers *)at;
-	const uint8_t *payload = at + GEN_PAYLOAD_OFFSET;
-	uint32_t len = payload_bytes(h, bytes);
+	const uint8_t *payload = message ? at : at + GEN_PAYLOAD_OFFSET;
+	const struct gen_stamp *stamp = (const struct gen_stamp *)payload;
+	uint32_t len = message ? bytes : payload_bytes((const struct gen_headers *)at, bytes);
 
 	seen_out->kind = GEN_KIND_FOREIGN;
-	if (len == 0)
+	if (len < sizeof(*stamp) + GEN_CRC_BYTES || stamp->magic_be != rte_cpu_to_be_16(GEN_MAGIC) ||
+	    stamp->version != GEN_VERSION)
 		return;
-	seen_out->flow = rte_be_to_cpu_16(h->stamp.flow_be);
-	seen_out->seq = rte_be_to_cpu_32(h->stamp.seq_be);
-	seen_out->due_ns = (uint64_t)rte_be_to_cpu_16(h->stamp.due_hi_be) << 32 | rte_be_to_cpu_32(h->stamp.due_lo_be);
+	seen_out->flow = rte_be_to_cpu_16(stamp->flow_be);
+	seen_out->seq = rte_be_to_cpu_32(stamp->seq_be);
+	seen_out->due_ns = (uint64_t)rte_be_to_cpu_16(stamp->due_hi_be) << 32 | rte_be_to_cpu_32(stamp->due_lo_be);
 	if (crc32c(payload, len - GEN_CRC_BYTES) != crc_get(payload + len - GEN_CRC_BYTES))
 		seen_out->kind = GEN_KIND_CORRUPTED;
-	else if (h->stamp.run_be != rte_cpu_to_be_16(run))
+	else if (stamp->run_be != rte_cpu_to_be_16(run))
 		seen_out->kind = GEN_KIND_OLD_RUN;
 	else
 		seen_out->kind = GEN_KIND_ECHO;

@@ -9,7 +9,8 @@
  *                 12 be48 due, ns since the start of the run          18 zeros          last 4: CRC-32C
  *
  * A flow is a UDP source port (GEN_FLOW_PORT + flow), so RSS spreads flows. An echo comes back with MAC, IP and UDP
- * addresses swapped and everything from the UDP length on unchanged.
+ * addresses swapped and everything from the UDP length on unchanged. Where a port carries RDMA messages, a message is the
+ * UDP payload alone, of the same 64 bytes and more.
  */
 #ifndef SPW_GEN_FRAME_H
 #define SPW_GEN_FRAME_H
@@ -18,10 +19,11 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
+#include "base/spw_ident.h"
 #include "base/spw_types.h"
 
-#define GEN_MAGIC     0x5357u
-#define GEN_VERSION   1u
+#define GEN_MAGIC     SPW_IDENT_MAGIC
+#define GEN_VERSION   SPW_IDENT_VERSION
 #define GEN_UDP_PORT  5357u /* of the sink */
 #define GEN_FLOW_PORT 16384u
 #define GEN_FLOW_MAX  32768u
@@ -37,7 +39,7 @@ struct gen_stamp {
 	uint16_t due_hi_be;
 	uint32_t due_lo_be;
 } SPW_PACKED;
-SPW_ASSERT_SIZE(struct gen_stamp, 18);
+SPW_ASSERT_SIZE(struct gen_stamp, SPW_IDENT_BYTES);
 
 struct gen_headers {
 	struct rte_ether_hdr eth;
@@ -48,6 +50,7 @@ struct gen_headers {
 SPW_ASSERT_SIZE(struct gen_headers, 60);
 
 #define GEN_PAYLOAD_OFFSET (sizeof(struct gen_headers) - sizeof(struct gen_stamp))
+SPW_ASSERT_OFFSET(struct gen_headers, stamp, SPW_IDENT_ETH_OFFSET);
 
 struct gen_frame_conf {
 	struct rte_ether_addr src_mac, dst_mac;
@@ -73,12 +76,13 @@ struct gen_seen_frame {
 /* Purpose: everything that is the same in all frames. Thread: setup. */
 void gen_frame_template(const struct gen_frame_conf *conf, struct gen_headers *headers_out);
 
-/* Purpose: writes one frame of `bytes` (64 .. GEN_SIZE_MAX, FCS not counted) at `at`. Thread: owner. */
-void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes, uint16_t flow, uint32_t seq,
-		     uint64_t due_ns);
+/* Purpose: writes one frame, or one message, of `bytes` (64 .. GEN_SIZE_MAX, FCS not counted) at `at`. Thread: owner. */
+typedef void gen_frame_write_fn(const struct gen_headers *headers, uint8_t *at, uint16_t bytes, uint16_t flow, uint32_t seq,
+				uint64_t due_ns);
+gen_frame_write_fn gen_frame_write, gen_message_write;
 
-/* Purpose: what a received frame is. Never reads beyond bytes. flow, seq and due_ns are valid unless FOREIGN; a corrupted
- * frame's may be any value. Thread: owner. */
-void gen_frame_read(const uint8_t *at, uint32_t bytes, uint16_t run, struct gen_seen_frame *seen_out);
+/* Purpose: what a received frame, or a message (message true), is. Never reads beyond bytes. flow, seq and due_ns are valid
+ * unless FOREIGN; a corrupted frame's may be any value. Thread: owner. */
+void gen_frame_read(const uint8_t *at, uint32_t bytes, bool message, uint16_t run, struct gen_seen_frame *seen_out);
 
 #endif

@@ -7,21 +7,31 @@
 #include "base/spw_err.h"
 #include "gen_run.h"
 
-static uint64_t now_ns(const struct gen_run *run)
+#define CATCH_UP_LOG2 8u /* a sender that its core left at the very end may send for 1/256 of the plan's time more */
+
+static uint64_t ns_at(const struct gen_run *run, uint64_t tsc)
 {
-	return spw_tsc_to_ns(run->tsc, spw_tsc_now() - run->start_tsc);
+	return spw_tsc_to_ns(run->tsc, tsc - run->start_tsc);
 }
 
-static void write_frame(struct gen_run *run, uint32_t slot, uint32_t i)
+static uint64_t now_ns(const struct gen_run *run)
+{
+	return ns_at(run, spw_tsc_now());
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------ */
+
+static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *made)
 {
 	const struct gen_due *due = gen_plan_peek(&run->plan);
-	struct spw_desc *desc = &run->line[i];
 
-	run->line_due_ns[i] = due->due_fp >> GEN_FRAC_BITS;
-	run->line_flow[i] = due->flow;
-	*desc = (struct spw_desc){.slot = slot, .offset = run->headroom, .len = due->bytes};
-	gen_frame_write(&run->headers, spw_pool_slot_addr(run->pool, slot) + run->headroom, due->bytes, due->flow,
-			run->next_seq[due->flow]++, run->line_due_ns[i]);
+	made->number = run->sent.made_cnt;
+	made->due_ns = due->due_fp >> GEN_FRAC_BITS;
+	made->flow = due->flow;
+	made->desc = (struct spw_desc){.slot = slot, .offset = run->headroom, .len = due->bytes, .peer = run->sender};
+	run->write(&run->headers, spw_pool_slot_addr(run->pool, slot) + run->headroom, due->bytes,
+		   (uint16_t)(due->flow * run->sender_cnt + run->sender), run->next_seq[due->flow]++, made->due_ns);
+	spw_thr_count(&run->sent.made_cnt, 1);
 	gen_plan_advance(&run->plan);
 }
 
@@ -38,33 +48,52 @@ static void fill_line(struct gen_run *run, uint64_t until_ns)
 	run->empty_cnt += spw_port_lend_burst(run->queue, run->empty + run->empty_cnt,
 					      (uint16_t)(GEN_TX_BURST - run->empty_cnt));
 	while (run->empty_cnt && n < GEN_TX_BURST && is_due(run, until_ns))
-		write_frame(run, run->empty[--run->empty_cnt], n++);
+		write_frame(run, run->empty[--run->empty_cnt], &run->line[n++]);
 	run->count.no_slot += n == 0;
-	run->line_first = 0;
 	run->line_cnt = n;
 }
 
-static void count_sent(struct gen_run *run, uint32_t cnt, uint64_t sent_ns)
+static void count_sent(struct gen_run *run, const struct gen_made *made, uint64_t sent_tsc, uint64_t sent_ns)
 {
-	for (uint32_t i = run->line_first; i < run->line_first + cnt; i++) {
-		spw_hist_record(&run->late_ns, sent_ns - run->line_due_ns[i], 1);
-		run->count.sent_bytes += run->line[i].len;
-	}
-	spw_thr_count(&run->count.sent_frames, cnt);
+	if (spw_likely(made->due_ns >= run->warm_up_ns))
+		spw_hist_record(&run->late_ns, sent_ns - made->due_ns, 1);
+	gen_sent_note(&run->sent, made->number, sent_tsc);
+	run->count.sent_bytes += made->desc.len;
+}
+
+/* The port took some of the line, not always its first ones: the rest closes up in its order. */
+static SPW_COLD void close_up(struct gen_run *run, struct spw_desc *const *taken, uint32_t cnt)
+{
+	bool gone[GEN_TX_BURST] = {false};
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < cnt; i++)
+		gone[spw_container_of(taken[i], struct gen_made, desc) - run->line] = true;
+	for (uint32_t i = 0; i < run->line_cnt; i++)
+		if (!gone[i])
+			run->line[n++] = run->line[i];
+	run->line_cnt = n;
+	run->count.tx_refused++;
 }
 
 static void send_line(struct gen_run *run)
 {
 	struct spw_desc *desc[GEN_TX_BURST];
-	uint32_t sent;
+	uint64_t sent_tsc, sent_ns;
+	uint32_t cnt;
 
 	for (uint32_t i = 0; i < run->line_cnt; i++)
-		desc[i] = &run->line[run->line_first + i];
-	sent = spw_port_tx_burst(run->queue, desc, (uint16_t)run->line_cnt);
-	count_sent(run, sent, now_ns(run));
-	run->line_first += sent;
-	run->line_cnt -= sent;
-	run->count.tx_refused += run->line_cnt != 0;
+		desc[i] = &run->line[i].desc;
+	cnt = spw_port_tx_burst(run->queue, desc, (uint16_t)run->line_cnt);
+	sent_tsc = spw_tsc_now();
+	sent_ns = ns_at(run, sent_tsc);
+	for (uint32_t i = 0; i < cnt; i++)
+		count_sent(run, spw_container_of(desc[i], struct gen_made, desc), sent_tsc, sent_ns);
+	spw_thr_count(&run->count.sent_frames, cnt);
+	if (cnt == run->line_cnt)
+		run->line_cnt = 0;
+	else
+		close_up(run, desc, cnt);
 }
 
 static void send_due(struct gen_run *run)
@@ -77,31 +106,49 @@ static void send_due(struct gen_run *run)
 		send_line(run);
 }
 
-static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, uint64_t at_ns)
+/* ---- receiving ---------------------------------------------------------------------------------------- */
+
+/* One that is worth a closer look: the sender that sent it knows when. */
+static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq, uint64_t due_ns, uint64_t echo_tsc)
 {
-	struct gen_flow *flow;
-	enum gen_seen how;
+	const struct gen_run *sender = run->all[flow % run->sender_cnt];
+	uint64_t due_tsc = run->start_tsc + spw_tsc_from_ns(run->tsc, due_ns);
+	uint64_t number = seq * sender->plan.flow_cnt + flow / run->sender_cnt;
+	uint64_t sent_tsc = gen_sent_find(&sender->sent, number, due_tsc);
+	struct gen_worst frame = {.flow = flow, .seq = seq, .whole_ns = ns_at(run, echo_tsc) - due_ns,
+				  .intended_tsc = due_tsc, .sent_tsc = sent_tsc, .echo_tsc = echo_tsc};
+
+	gen_slow_note(&run->slow, &frame, sent_tsc ? spw_tsc_to_ns(run->tsc, sent_tsc - due_tsc) : 0);
+}
+
+static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, uint64_t at_tsc, uint64_t at_ns)
+{
+	uint64_t seq, trip_ns = at_ns > seen->due_ns ? at_ns - seen->due_ns : 0;
 
 	if (spw_unlikely(seen->flow >= run->track.flow_cnt)) {
 		run->count.bad_flow++;
 		return;
 	}
-	flow = &run->track.flow[seen->flow];
-	how = gen_flow_saw(flow, gen_flow_extend(flow, seen->seq));
-	if (how == GEN_SEEN_DUPLICATE)
+	seq = gen_flow_extend(&run->track.flow[seen->flow], seen->seq);
+	if (gen_track_saw(&run->track, seen->flow, seq) == GEN_SEEN_DUPLICATE)
 		return;
 	spw_thr_count(&run->count.echoed_frames, 1);
-	spw_hist_record(&run->round_trip_ns, at_ns > seen->due_ns ? at_ns - seen->due_ns : 0, 1);
+	if (spw_unlikely(seen->due_ns < run->warm_up_ns))
+		return;
+	spw_hist_record(&run->round_trip_ns, trip_ns, 1);
+	if (spw_unlikely(trip_ns > run->slow.floor_ns))
+		take_slow(run, seen->flow, seq, seen->due_ns, at_tsc);
 }
 
-static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_ns)
+static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_tsc, uint64_t at_ns)
 {
 	struct gen_seen_frame seen;
 
-	gen_frame_read(spw_pool_slot_addr(run->pool, desc->slot) + desc->offset, desc->len, run->run, &seen);
+	gen_frame_read(spw_pool_slot_addr(run->pool, desc->slot) + desc->offset, desc->len, desc->flags & SPW_DESC_MSG,
+		       run->run, &seen);
 	switch (seen.kind) {
 	case GEN_KIND_ECHO:
-		take_echo(run, &seen, at_ns);
+		take_echo(run, &seen, at_tsc, at_ns);
 		break;
 	case GEN_KIND_CORRUPTED:
 		run->count.corrupted++;
@@ -122,31 +169,51 @@ static uint32_t receive(struct gen_run *run)
 	struct spw_desc desc[GEN_RX_BURST];
 	uint32_t slot[GEN_RX_BURST];
 	uint16_t cnt = spw_port_rx_burst(run->queue, desc, GEN_RX_BURST);
-	uint64_t at_ns;
+	uint64_t at_tsc, at_ns;
 
 	if (cnt == 0)
 		return 0;
-	at_ns = now_ns(run);
+	at_tsc = spw_tsc_now();
+	at_ns = ns_at(run, at_tsc);
 	for (uint16_t i = 0; i < cnt; i++) {
-		take_frame(run, &desc[i], at_ns);
+		take_frame(run, &desc[i], at_tsc, at_ns);
 		slot[i] = desc[i].slot;
 	}
 	spw_port_release_burst(run->queue, slot, cnt);
 	return cnt;
 }
 
-/* After the plan: until every frame has come back, or nothing has for linger_ns. */
+/* ---- one run ------------------------------------------------------------------------------------------ */
+
+/* Whether every frame of every sender has come back. */
+static bool all_back(const struct gen_run *run)
+{
+	uint64_t sent = 0, echoed = 0;
+
+	for (uint32_t s = 0; s < run->sender_cnt; s++) {
+		if (!spw_thr_load_acq(&run->all[s]->sent_all)) /* [J4 acquire, pairs with J3 in gen_run] */
+			return false;
+		sent += spw_thr_load_rlx(&run->all[s]->count.sent_frames);
+		echoed += spw_thr_load_rlx(&run->all[s]->count.echoed_frames);
+	}
+	return echoed >= sent;
+}
+
+/* After the plan: until every frame has come back, or none has for linger_ns; strangers do not count. A sink has that time to empty the path: what
+ * lies in a ring when its writer goes is gone (net_memif). */
 static void linger(struct gen_run *run)
 {
-	uint64_t last_ns = now_ns(run);
+	uint64_t last_ns = now_ns(run), echoed = run->count.echoed_frames;
 
-	while (run->count.echoed_frames < run->count.sent_frames && now_ns(run) - last_ns < run->linger_ns) {
+	while (!(run->expect_echo && all_back(run)) && now_ns(run) - last_ns < run->linger_ns) {
 		struct spw_port_event event;
 
-		if (receive(run))
-			last_ns = now_ns(run);
-		else
+		if (!receive(run))
 			(void)spw_port_events(run->queue, &event, 1); /* TX completions come home */
+		if (run->count.echoed_frames != echoed) {
+			echoed = run->count.echoed_frames;
+			last_ns = now_ns(run);
+		}
 	}
 }
 
@@ -154,27 +221,60 @@ static void linger(struct gen_run *run)
 static void give_back(struct gen_run *run)
 {
 	for (uint32_t i = 0; i < run->line_cnt; i++)
-		spw_port_release_burst(run->queue, &run->line[run->line_first + i].slot, 1);
+		spw_port_release_burst(run->queue, &run->line[i].desc.slot, 1);
 	spw_port_release_burst(run->queue, run->empty, (uint16_t)run->empty_cnt);
 }
 
-/* A plan that starts on a link that is still coming up measures the link. */
+/* A plan that starts on a link that is still coming up measures the link. Ethernet ports tell queue 0; an RDMA peer tells its
+ * own queue. */
 static void wait_for_link(struct gen_run *run)
 {
+	enum spw_port_event_kind up = run->messages ? SPW_PORT_EVENT_PEER_UP : SPW_PORT_EVENT_LINK_UP;
 	struct spw_port_event event;
 
 	run->start_tsc = spw_tsc_now();
 	while (!run->link_seen && now_ns(run) < run->link_wait_ns && !spw_thr_load_rlx(run->stop))
-		run->link_seen = spw_port_events(run->queue, &event, 1) && event.kind == SPW_PORT_EVENT_LINK_UP;
+		run->link_seen = spw_port_events(run->queue, &event, 1) && event.kind == up;
+}
+
+/* Everybody is ready before anybody starts; the plan's time begins at one tick for all. */
+static void start_together(struct gen_run *run)
+{
+	struct gen_run *first = run->all[0];
+
+	if (run == first || run->messages)
+		wait_for_link(run);
+	spw_thr_store_rel(&run->ready, 1); /* [J1 release, pairs with J2] */
+	if (run == first) {
+		for (uint32_t s = 1; s < run->sender_cnt; s++)
+			while (!spw_thr_load_acq(&run->all[s]->ready) && !spw_thr_load_rlx(run->stop)) /* [J2 acquire] */
+				spw_cpu_relax();
+		spw_thr_store_rel(&first->go_tsc, spw_tsc_now()); /* [J5 release, pairs with J6] */
+	}
+	do
+		run->start_tsc = spw_thr_load_acq(&first->go_tsc); /* [J6 acquire, pairs with J5] */
+	while (run->start_tsc == 0 && !spw_thr_load_rlx(run->stop));
+	if (run->start_tsc == 0)
+		run->start_tsc = spw_tsc_now();
+}
+
+/* The plan's time, and a moment more for what was due in it and not yet sent. */
+static bool goes_on(const struct gen_run *run)
+{
+	uint64_t now = now_ns(run);
+
+	if (spw_thr_load_rlx(run->stop))
+		return false;
+	return now < run->end_ns ||
+	       ((run->line_cnt || is_due(run, run->end_ns)) && now < run->end_ns + (run->end_ns >> CATCH_UP_LOG2));
 }
 
 void gen_run(struct gen_run *run)
 {
 	uint32_t turns = 0;
 
-	wait_for_link(run);
-	run->start_tsc = spw_tsc_now();
-	while (now_ns(run) < run->end_ns && !spw_thr_load_rlx(run->stop)) {
+	start_together(run);
+	while (goes_on(run)) {
 		struct spw_port_event event;
 
 		send_due(run);
@@ -184,38 +284,89 @@ void gen_run(struct gen_run *run)
 	}
 	run->ran_ns = SPW_MIN(now_ns(run), run->end_ns);
 	run->end_ns = run->ran_ns;
-	run->intended_frames = run->count.sent_frames + run->line_cnt + gen_plan_count(&run->plan, run->ran_ns);
 	if (run->line_cnt)
 		send_line(run);
+	run->intended_frames = run->count.sent_frames + run->line_cnt + gen_plan_count(&run->plan, run->ran_ns);
+	spw_thr_store_rel(&run->sent_all, 1); /* [J3 release, pairs with J4 in all_back] */
 	give_back(run);
-	if (run->expect_echo)
-		linger(run);
+	linger(run);
 }
 
-int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf)
+uint64_t gen_run_flow_sent(const struct gen_run *run, uint32_t own)
+{
+	uint64_t made = run->sent.made_cnt, cnt = made / run->plan.flow_cnt + (own < made % run->plan.flow_cnt);
+
+	for (uint32_t i = 0; i < run->line_cnt; i++)
+		cnt -= run->line[i].flow == own;
+	return cnt;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------------------- */
+
+/* This sender's share: its flows, as fast as all others' flows; senders take turns within a period. */
+static int plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
+{
+	struct gen_plan_conf conf = *whole;
+	uint32_t own = (whole->flow_cnt + run->sender_cnt - 1 - run->sender) / run->sender_cnt;
+	double share = (double)own / whole->flow_cnt;
+	uint64_t period_fp = 0;
+	int rc;
+
+	if (run->sender_cnt > whole->flow_cnt)
+		return spw_err(EINVAL, "%u senders, but %u flows: each needs one of its own; give fewer lcores or more --flows",
+			       run->sender_cnt, whole->flow_cnt);
+	if (run->sender_cnt > 1 && whole->gaps == GEN_CAPTURE)
+		return spw_err(EINVAL, "a capture's timing cannot be shared by %u senders; give one worker lcore",
+			       run->sender_cnt);
+	conf.flow_cnt = (uint16_t)own;
+	conf.rate_fps *= share;
+	conf.rate_end_fps *= share;
+	conf.seed += run->sender;
+	rc = gen_plan_init(&run->plan, &conf);
+	if (rc == 0 && (whole->gaps == GEN_CONSTANT || whole->gaps == GEN_BURST)) {
+		for (uint32_t i = 0; i < run->plan.gap_cnt; i++)
+			period_fp += run->plan.gap_fp[i];
+		run->plan.next.due_fp = period_fp / run->sender_cnt * run->sender;
+	}
+	return rc;
+}
+
+static int memory_alloc(struct gen_run *run, uint32_t flow_cnt)
+{
+	run->next_seq = calloc(run->plan.flow_cnt, sizeof(*run->next_seq));
+	run->sent.tsc = calloc((size_t)1 << GEN_SENT_LOG2, sizeof(*run->sent.tsc));
+	if (!run->next_seq || !run->sent.tsc)
+		return spw_err(ENOMEM, "no memory for %u flows", flow_cnt);
+	return gen_track_init(&run->track, flow_cnt);
+}
+
+int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct spw_port_queue *queue,
+		 const struct spw_pool *pool, uint32_t sender, struct gen_run *const *all, uint32_t sender_cnt)
 {
 	int rc;
 
 	memset(run, 0, sizeof(*run));
-	run->queue = conf->queue;
-	run->pool = conf->pool;
+	run->queue = queue;
+	run->pool = pool;
 	run->tsc = conf->tsc;
 	run->stop = conf->stop;
+	run->messages = conf->messages;
+	run->write = conf->messages ? gen_message_write : gen_frame_write;
 	run->end_ns = conf->seconds_ns;
+	run->warm_up_ns = conf->warm_up_ns;
 	run->linger_ns = conf->linger_ns;
 	run->link_wait_ns = conf->link_wait_ns;
 	run->headroom = conf->headroom;
 	run->run = conf->frame.run;
 	run->expect_echo = conf->expect_echo;
+	run->sender = sender;
+	run->all = all;
+	run->sender_cnt = sender_cnt;
 	gen_frame_template(&conf->frame, &run->headers);
-	rc = gen_plan_init(&run->plan, &conf->plan);
+	gen_slow_init(&run->slow, conf->slow_ns);
+	rc = plan_share(run, &conf->plan);
 	if (rc == 0)
-		rc = gen_track_init(&run->track, conf->plan.flow_cnt);
-	if (rc == 0) {
-		run->next_seq = calloc(conf->plan.flow_cnt, sizeof(*run->next_seq));
-		if (!run->next_seq)
-			rc = spw_err(ENOMEM, "no memory for %u flows", conf->plan.flow_cnt);
-	}
+		rc = memory_alloc(run, conf->plan.flow_cnt);
 	if (rc)
 		gen_run_fini(run);
 	return rc;
@@ -226,5 +377,7 @@ void gen_run_fini(struct gen_run *run)
 	gen_plan_fini(&run->plan);
 	gen_track_fini(&run->track);
 	free(run->next_seq);
+	free(run->sent.tsc);
 	run->next_seq = NULL;
+	run->sent.tsc = NULL;
 }

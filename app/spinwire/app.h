@@ -7,18 +7,38 @@
 #define APP_H
 
 #include "app_eal.h"
+#include "app_hdr.h"
 #include "base/spw_types.h"
 #include "conf/spw_conf.h"
 #include "gpu/spw_exec.h"
 #include "gpu/spw_handler.h"
 #include "mem/spw_mem.h"
 #include "pipe/spw_pipe.h"
+#include "plat/spw_plat.h"
 #include "port/spw_port.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
 #include "time/spw_time.h"
 
 #define APP_LCORE_MAX 64u
+
+#define APP_IRQ_MAX 96u
+
+struct app_irq {
+	char name[16];         /* as /proc/interrupts has it: a number, or LOC, RES, ... */
+	uint64_t base, cnt;
+};
+
+/* What the kernel counted for an lcore in those tenths of a second in which its loop had gaps. */
+struct app_who {
+	int tid;               /* of the lcore's thread, by itself */
+	uint32_t cpu;
+	bool looked;
+	uint64_t gaps, windows;
+	uint64_t switch_base[2], switches[2]; /* voluntary, involuntary */
+	struct app_irq irq[APP_IRQ_MAX];
+	uint32_t irq_cnt;
+};
 
 /* One worker lcore with its queue, its pool and its pipe; allocated on the lcore's NUMA node. */
 struct app_lcore {
@@ -32,6 +52,7 @@ struct app_lcore {
 	uint32_t region;        /* index into app.region */
 	size_t region_offset;
 	const uint32_t *stop;
+	struct app_who who;
 };
 
 struct app_capture;
@@ -48,6 +69,7 @@ struct app {
 	bool eal_up;
 	struct spw_conf conf;
 	struct spw_tsc tsc;
+	struct spw_plat *plat;                   /* until it was told */
 
 	struct spw_port *port[SPW_PORT_MAX];
 	uint32_t port_cnt;
@@ -67,6 +89,7 @@ struct app {
 	struct app_clock nic_clock[SPW_PORT_MAX];
 	struct app_clock exec_clock;
 	struct app_capture *capture;              /* NULL: off */
+	struct app_hdr hdr;
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signal_seen;                          /* SIGINT or SIGTERM, by its handler */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
@@ -126,9 +149,20 @@ int app_memory_open(struct app *app);
 int app_executor_choose(struct app *app);
 int app_executor_open(struct app *app);
 
+/* machine.c: what this machine is, before EAL ties this thread to a core; and what of it matters here, on the log, after topology. */
+void app_machine_read(struct app *app);
+void app_machine_tell(struct app *app);
+
 /* clocks.c: the clocks of ports and of a GPU, paired with the CPU's. */
 int app_clocks_open(struct app *app);  /* after topology: first pairs, so that the first frame finds a map */
 void app_clocks_pair(struct app *app); /* control thread, about every 20 ms */
+
+/* hdr_log.c: opens app->hdr, a log of every stage of view, if --hdr asks for one. view NULL: no stamps. Errors: -EIO, -EINVAL. */
+int app_hdr_log_open(struct app *app, const struct spw_rec_view *view);
+
+/* who.c */
+void app_who_begin(struct app_lcore *lc); /* the lcore's own thread, before its loop */
+void app_who_look(struct app *app);       /* control thread, about every 100 ms */
 
 /* control.c: starts the data path, watches over it until it is time, stops it. Returns: an exit status. */
 int app_run(struct app *app);
@@ -145,7 +179,7 @@ struct spw_rec_view *app_view_final(struct app *app);
 void app_report_text(const struct app *app, const struct app_result *result);
 int app_report_json(const struct app *app, const struct app_result *result, const char *path);
 
-/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, histogram. */
+/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, causes, histogram. */
 int app_telemetry_open(struct app *app);
 void app_telemetry_close(void);
 

@@ -16,6 +16,7 @@
 
 #define TURN_NS         1000000   /* of the control loop */
 #define CLOCK_TURNS     20        /* clock pairs: 50 a second */
+#define WHO_TURNS       100       /* what the kernel counts for each lcore */
 #define COLLECT_TURNS   1000      /* recorder intervals for telemetry */
 #define EXEC_STOP_MS    2000
 
@@ -39,6 +40,7 @@ static int lcore_main(void *arg)
 {
 	struct app_lcore *lc = arg;
 
+	app_who_begin(lc);
 	spw_pipe_run(&lc->pipe, lc->stop);
 	return 0;
 }
@@ -102,6 +104,7 @@ static void collect(struct app *app)
 			spw_rec_collect(&app->lcore[i]->pipe.rec, live_view);
 	}
 	pthread_mutex_unlock(&view_lock);
+	app_hdr_tick(&app->hdr);
 }
 
 static bool all_ended(const struct app *app)
@@ -141,6 +144,8 @@ static int watch(struct app *app)
 		tell_events(app);
 		if (turn % CLOCK_TURNS == 0)
 			app_clocks_pair(app);
+		if (turn % WHO_TURNS == 0 && app->conf.run.stamps)
+			app_who_look(app);
 		if (turn % COLLECT_TURNS == 0)
 			collect(app);
 		if (app->fault)
@@ -187,15 +192,17 @@ int app_run(struct app *app)
 	int status, rc;
 
 	app_catch_signals(&app->signal_seen);
-	rc = start(app);
-	if (rc < 0 && !app->started) {
-		spw_exec_stop(app->exec, EXEC_STOP_MS);
-		return APP_MACHINE;
-	}
 	if (app->conf.run.stamps)
 		live_view = malloc(sizeof(*live_view));
 	if (live_view)
 		spw_rec_view_init(live_view);
+	rc = app_hdr_log_open(app, live_view);
+	if (rc == 0)
+		rc = start(app);
+	if (rc < 0 && !app->started) {
+		spw_exec_stop(app->exec, EXEC_STOP_MS);
+		return APP_MACHINE;
+	}
 	if (rc == 0)
 		rc = app_telemetry_open(app);
 	if (rc < 0)
@@ -217,5 +224,6 @@ struct spw_rec_view *app_view_final(struct app *app)
 	spw_rec_view_interval(view);
 	for (uint32_t i = 0; i < app->lcore_cnt; i++)
 		spw_rec_collect_rest(&app->lcore[i]->pipe.rec, view);
+	app_hdr_close(&app->hdr); /* what it could not write has been told */
 	return view;
 }

@@ -40,13 +40,16 @@ static int run(struct app *app, int argc, char **argv)
 {
 	int rc, status;
 
-	if ((rc = app_args(app, argc, argv)) < 0 || (rc == 0 && (rc = app_eal_start(&app->eal)) < 0))
-		return app_complain(PROGRAM, rc);
-	if (rc > 0)
+	if ((rc = app_args(app, argc, argv)) > 0)
 		return APP_GOOD;
+	if (rc == 0)
+		app_machine_read(app);
+	if (rc < 0 || (rc = app_eal_start(&app->eal)) < 0)
+		return app_complain(PROGRAM, rc);
 	app->eal_up = true;
 	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)
 		return app_complain(PROGRAM, rc);
+	app_machine_tell(app);
 	status = app_run(app);
 	app_capture_stop(app);
 	return app->started ? report(app, status) : app_complain(PROGRAM, -EIO);
@@ -61,6 +64,7 @@ int main(int argc, char **argv)
 	app_log_to_stderr(PROGRAM);
 	status = run(&app, argc, argv);
 	app_topology_close(&app);
+	spw_plat_free(app.plat);
 	if (app.eal_up)
 		rte_eal_cleanup();
 	return status;

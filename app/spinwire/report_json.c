@@ -5,12 +5,8 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include <jansson.h>
-
-#include <rte_version.h>
 
 #include "app.h"
 #include "app_json.h"
@@ -19,37 +15,6 @@
 static json_t *number(uint64_t v)
 {
 	return json_integer((json_int_t)v);
-}
-
-/* One boot has one tick counter: files with the same id speak of the same clock. */
-static const char *boot_id(char *out, size_t bytes)
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-	bool got = file && fgets(out, (int)bytes, file);
-
-	if (file)
-		fclose(file);
-	if (!got)
-		return "unknown";
-	out[strcspn(out, "\n")] = '\0';
-	return out;
-}
-
-static json_t *host_json(const struct app *app)
-{
-	char model[128] = "unknown", line[256], boot[64];
-	FILE *file = fopen("/proc/cpuinfo", "r");
-	struct utsname os;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "model name : %127[^\n]", model) == 1)
-			break;
-	if (file)
-		fclose(file);
-	uname(&os);
-	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:s,s:s}", "cpu", model, "arch", os.machine, "kernel", os.release, "cores",
-			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "tsc_hz", (json_int_t)app->tsc.hz, "dpdk",
-			 rte_version(), "boot_id", boot_id(boot, sizeof(boot)));
 }
 
 static json_t *port_json(const struct spw_port *port, const struct spw_port_stat *stat)
@@ -151,8 +116,8 @@ static json_t *regimes_json(const struct app_result *res)
 
 static json_t *summary(const struct app *app, const struct app_result *res)
 {
-	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,s:o,s:o,s:o}", "schema",
-			 "spinwire.summary/1", "version", SPW_VERSION, "host", host_json(app), "seconds", res->seconds,
+	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,s:o,s:o,s:o,s:o}", "schema",
+			 "spinwire.summary/1", "version", SPW_VERSION, "host", app_json_host(app->tsc.hz), "seconds", res->seconds,
 			 "ports", ports_json(app, res), "executor", executor_json(app, res), "ledger", ledger_json(res),
 			 "pool", "slots", (json_int_t)res->ledger.pool_slots, "free", (json_int_t)res->ledger.pool_free,
 			 "leaked", (json_int_t)res->sum.leaked, "memory", "kind",
@@ -160,7 +125,7 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 			 (json_int_t)res->h2d_copies, "port_copies", (json_int_t)res->port_copies, "latency",
 			 latency_json(app, res), "regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame,
 			 "tsc_hz", (json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
-			 app_worst_json(app, res), "held", app_held_json(app, res));
+			 app_worst_json(app, res), "held", app_held_json(app, res), "who", app_who_json(app));
 }
 
 static json_t *capture_json(const struct app *app)

@@ -115,6 +115,28 @@ json_t *app_held_json(const struct app *app, const struct app_result *res)
 	return held;
 }
 
+static json_t *who_json(const struct app_lcore *lc)
+{
+	const struct app_who *who = &lc->who;
+	json_t *irqs = json_object();
+
+	for (uint32_t i = 0; i < who->irq_cnt; i++)
+		if (who->irq[i].cnt)
+			json_object_set_new(irqs, who->irq[i].name, json_integer((json_int_t)who->irq[i].cnt));
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "lcore", (json_int_t)lc->lcore_id, "cpu", (json_int_t)who->cpu,
+			 "windows", (json_int_t)who->windows, "voluntary", (json_int_t)who->switches[0], "involuntary",
+			 (json_int_t)who->switches[1], "interrupts", irqs);
+}
+
+json_t *app_who_json(const struct app *app)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < app->lcore_cnt; i++)
+		json_array_append_new(list, who_json(app->lcore[i]));
+	return list;
+}
+
 /* ---- text ------------------------------------------------------------------------------------------- */
 
 static void print_causes(const struct app *app, const struct app_result *res)
@@ -160,9 +182,36 @@ static void print_held(const struct app *app, const struct app_result *res)
 	printf("\n");
 }
 
+static const struct app_irq *most(const struct app_who *who, uint64_t below)
+{
+	const struct app_irq *best = NULL;
+
+	for (uint32_t i = 0; i < who->irq_cnt; i++)
+		if (who->irq[i].cnt && who->irq[i].cnt < below && (!best || who->irq[i].cnt > best->cnt))
+			best = &who->irq[i];
+	return best;
+}
+
+static void print_who(const struct app *app)
+{
+	for (uint32_t i = 0; i < app->lcore_cnt; i++) {
+		const struct app_who *who = &app->lcore[i]->who;
+		const struct app_irq *irq = most(who, UINT64_MAX);
+
+		if (!who->windows)
+			continue;
+		printf("  lcore %u, in %" PRIu64 " tenths of a second with gaps: switched out %" PRIu64 "x, went itself %" PRIu64
+		       "x; interrupts", app->lcore[i]->lcore_id, who->windows, who->switches[1], who->switches[0]);
+		for (int n = 0; n < IRQ_LINES && irq; n++, irq = most(who, irq->cnt))
+			printf("%s %s %" PRIu64, n ? "," : "", irq->name, irq->cnt);
+		printf("\n");
+	}
+}
+
 void app_report_slow(const struct app *app, const struct app_result *res)
 {
 	print_held(app, res);
+	print_who(app);
 	print_causes(app, res);
 	print_worst(app, res);
 }

@@ -14,6 +14,9 @@
 
 json_t *app_causes_json(const struct app *app, const struct app_result *res);
 json_t *app_worst_json(const struct app *app, const struct app_result *res);
+#define IRQ_LINES   4  /* likewise */
+
+json_t *app_who_json(const struct app *app);
 json_t *app_held_json(const struct app *app, const struct app_result *res);
 void app_report_slow(const struct app *app, const struct app_result *res);
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Live numbers on DPDK's telemetry socket: /spinwire/info, /spinwire/ports, /spinwire/ledger, /spinwire/lcores,
- * /spinwire/latency, /spinwire/histogram. EAL calls back in a thread of its own; everything read here is a counter that its
+ * /spinwire/latency, /spinwire/causes, /spinwire/histogram. EAL calls back in a thread of its own; everything read here is a counter that its
  * owner writes whole.
  */
 #include <errno.h>
@@ -126,6 +126,20 @@ static void lcores_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	}
 }
 
+/* Of the frames above --slow-threshold, and what held the loops up, as of the last second. */
+static void causes_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
+{
+	const struct spw_rec_view *view = app_view_lock();
+
+	for (int c = 0; view && c < SPW_CAUSE_CNT; c++)
+		add(d, spw_cause_name((enum spw_cause)c), view->causes.frames[c]);
+	for (int h = 0; view && h < SPW_HOLD_CNT; h++) {
+		add_as(d, "held_times", spw_hold_name((enum spw_hold)h), view->held.cnt[h]);
+		add_as(d, "held_ns", spw_hold_name((enum spw_hold)h), spw_tsc_to_ns(&app->tsc, view->held.sum_tsc[h]));
+	}
+	app_view_unlock();
+}
+
 static void info_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
 	rte_tel_data_add_dict_string(d, "version", SPW_VERSION);
@@ -178,6 +192,7 @@ static const struct {
 	{"/spinwire/ledger", "Where every frame is. Takes no parameters.", ledger_dict},
 	{"/spinwire/lcores", "Ticks of every lcore by regime. Takes no parameters.", lcores_dict},
 	{"/spinwire/latency", "Stages of the last second, in ns. Takes no parameters.", latency_dict},
+	{"/spinwire/causes", "Slow frames by cause, and what held the loops up. Takes no parameters.", causes_dict},
 	{"/spinwire/histogram", "A stage since start, cumulative. Parameter: the stage's name.", stage_dict},
 };
 

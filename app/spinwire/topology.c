@@ -87,7 +87,7 @@ static int lcores_assign(struct app *app)
 			if ((rc = lcore_for(app, p, q, &at)) < 0)
 				return rc;
 	while ((id = next_free(app, &at)) < RTE_MAX_LCORE && app->spare_cnt < APP_LCORE_MAX)
-		app->spare_cpu[app->spare_cnt++] = rte_lcore_to_cpu_id((int)id);
+		app->spare_cpu[app->spare_cnt++] = (int)app_lcore_cpu(id);
 	return 0;
 }
 
@@ -132,7 +132,7 @@ static int queues_open(struct app *app)
 
 #define DRAIN_NS 2000000000ull /* an executor that has not finished its batches after two seconds is abandoned */
 
-#define SLOW_WAIT_NS 2000000ull /* a pause is told of when it is over and its teller runs again */
+#define SLOW_WAIT_NS 1000000ull /* a pause is told of when it is over and its teller runs again */
 
 #define CPU_STAMP_NS 250         /* a thread may read the counter before the cache line that told it to has come */
 
@@ -168,6 +168,7 @@ static int pipes_open(struct app *app)
 			.exec_has_clock = app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT,
 			.exec_clock = &app->exec_clock.box,
 			.nic_stamps = app->nic_clock[lc->port].on,
+			.nic_frames = app->conf.run.frame_stamps,
 			.nic_clock = &app->nic_clock[lc->port].box,
 			.slow_tsc = spw_tsc_from_ns(&app->tsc, app->conf.run.slow_ns),
 			.slow_wait_tsc = spw_tsc_from_ns(&app->tsc, SLOW_WAIT_NS),

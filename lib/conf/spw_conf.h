@@ -77,7 +77,9 @@ struct spw_conf {
 		uint64_t seconds_ns;          /* 0: until SIGINT or SIGTERM */
 		uint64_t frames;              /* 0: no limit; else stop after so many were received */
 		char json[512];               /* file for the summary, "" none, "-" stdout */
+		char hdr[512];                /* file for an HdrHistogram log of the stages, "" none */
 		bool stamps;                  /* stages and regimes on */
+		bool frame_stamps;            /* stages from each frame's NIC stamp on */
 		uint64_t slow_ns;             /* frames above it get a cause */
 		uint32_t burst;               /* 1 .. SPW_BURST_MAX */
 		char capture[512];            /* pcapng file of what came in, "" none */

@@ -179,7 +179,10 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 		}
 		if (hit) {
 			width = SPW_MIN(spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0)), SPWD_WIDTH_MAX);
-			spwd_take<Body, Writes>(ring, desc, cta, k, seq, tag, lo, hi, spwd_now_ns(), true, workers);
+			now = __shfl_sync(SPWD_FULL, spwd_now_ns(), 0);
+			if (relays && now > last + SPW_PAUSE_NS) /* away between the look and its answer: most of the time goes there */
+				spwd_pause_add(ring.pauses, last, now);
+			spwd_take<Body, Writes>(ring, desc, cta, k, seq, tag, lo, hi, now, true, workers);
 			misses = 0;
 			last = __shfl_sync(SPWD_FULL, spwd_now_ns(), 0); /* what a handler takes is no pause */
 		} else if (++misses > SPWD_PATIENCE) {

@@ -52,6 +52,22 @@ void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from)
 		hist->count[i] += spw_thr_load_rlx(&from->count[i]);
 }
 
+void spw_hist_difference(const struct spw_hist *now, const struct spw_hist *before, struct spw_hist *diff_out)
+{
+	uint32_t last = 0;
+
+	spw_hist_clear(diff_out);
+	for (uint32_t i = 0; i < SPW_HIST_BUCKET_CNT; i++) {
+		diff_out->count[i] = now->count[i] - before->count[i];
+		last = diff_out->count[i] ? i : last;
+	}
+	diff_out->overflow = now->overflow - before->overflow;
+	if (diff_out->overflow)
+		diff_out->max_value = now->max_value;
+	else if (diff_out->count[last])
+		diff_out->max_value = SPW_MIN(spw_hist_bucket_high(last), now->max_value);
+}
+
 void spw_hist_clear(struct spw_hist *hist)
 {
 	memset(hist, 0, sizeof(*hist));

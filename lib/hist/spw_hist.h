@@ -58,10 +58,11 @@ SPW_INLINE void spw_hist_record(struct spw_hist *hist, uint64_t value, uint64_t 
 	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
 }
 
-/* Purpose: counts value once, where the caller keeps max_value itself. Shape: value 0 .. SPW_HIST_VALUE_MAX. Thread: owner. */
-SPW_INLINE void spw_hist_bump(struct spw_hist *hist, uint64_t value)
+/* Purpose: counts value n times, where the caller keeps max_value itself. Shape: value 0 .. SPW_HIST_VALUE_MAX. Thread:
+ *          owner. */
+SPW_INLINE void spw_hist_bump(struct spw_hist *hist, uint64_t value, uint64_t n)
 {
-	spw_thr_count(&hist->count[spw_hist_bucket(value)], 1);
+	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
 }
 
 /* Purpose: the corrected record against coordinated omission. A source that should have sent one every `interval` and was
@@ -72,6 +73,9 @@ void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n
 
 /* Purpose: adds from to hist. from may be live: each count is then as it was when it was read. Thread: owner of hist. */
 void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from);
+/* Purpose: what came between two readings of one growing histogram: now minus before. Its largest value is known to within its
+ *          bucket only, unless it is the largest of all. Thread: any, on copies. */
+void spw_hist_difference(const struct spw_hist *now, const struct spw_hist *before, struct spw_hist *diff_out);
 /* Thread: owner. */
 void spw_hist_clear(struct spw_hist *hist);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Memory that a GPU can read, through the CUDA runtime (linked statically: without a driver it reports an error, which
- * means "no GPU"). Attributes: CUDA Runtime API, cudaDeviceAttr.
+ * Memory that a GPU can read, through the CUDA runtime (linked statically).
  */
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -14,31 +13,22 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "mem/mem_impl.h"
+#include "plat/spw_plat.h"
 
-static bool attr(enum cudaDeviceAttr which)
-{
-	int value = 0;
-
-	return cudaDeviceGetAttribute(&value, which, 0) == cudaSuccess && value != 0;
-}
-
+/* What the GPU can do stands in lib/plat; here is only what is made of it. */
 void mem_gpu_probe(struct mem_gpu *gpu_out)
 {
-	struct cudaDeviceProp prop;
-	int cnt = 0;
-	cudaError_t rc = cudaGetDeviceCount(&cnt);
+	struct spw_plat_gpu gpu;
 
-	*gpu_out = (struct mem_gpu){.usable = rc == cudaSuccess && cnt > 0};
+	*gpu_out = (struct mem_gpu){.usable = spw_plat_gpu_read(0, &gpu) == 0};
 	if (!gpu_out->usable) {
-		snprintf(gpu_out->why_not, sizeof(gpu_out->why_not), "%s",
-			 rc == cudaSuccess ? "no CUDA device" : cudaGetErrorString(rc));
+		snprintf(gpu_out->why_not, sizeof(gpu_out->why_not), "%s", spw_err_text());
 		return;
 	}
-	gpu_out->integrated = attr(cudaDevAttrIntegrated);
-	gpu_out->host_register = attr(cudaDevAttrHostRegisterSupported);
-	gpu_out->pageable_access = attr(cudaDevAttrPageableMemoryAccess);
-	snprintf(gpu_out->name, sizeof(gpu_out->name), "%.63s",
-		 cudaGetDeviceProperties(&prop, 0) == cudaSuccess ? prop.name : "the GPU");
+	gpu_out->integrated = gpu.attr[SPW_PLAT_GPU_INTEGRATED] > 0;
+	gpu_out->host_register = gpu.attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] > 0;
+	gpu_out->pageable_access = gpu.attr[SPW_PLAT_GPU_PAGEABLE_MEMORY_ACCESS] > 0;
+	snprintf(gpu_out->name, sizeof(gpu_out->name), "%.63s", gpu.name);
 }
 
 static int cuda_err(cudaError_t rc, const char *call)

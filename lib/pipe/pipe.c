@@ -57,9 +57,12 @@ SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 	X(rec, SPW_REC_ON)                                                                                             \
 	X(rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                                                                   \
 	X(rec_nic, SPW_REC_ON | PIPE_NIC_STAMPS)                                                                       \
+	X(rec_frames, SPW_REC_ON | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)                                                  \
 	X(rec_inline, SPW_REC_ON | SPW_REC_INLINE)                                                                     \
 	X(rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS)                                               \
-	X(rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS)
+	X(rec_inline_frames, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)                          \
+	X(rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS)                                             \
+	X(rec_exec_frames, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)
 
 #define X(name, flags)                                                                                                 \
 	static uint16_t pipe_turn_##name(struct spw_pipe *pipe)                                                        \
@@ -90,7 +93,8 @@ static void pipe_choose(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	if (conf->record)
 		flags = SPW_REC_ON | (conf->exec_has_clock ? SPW_REC_EXEC_CLOCK : 0) |
 			(conf->exec_way == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0) |
-			(conf->nic_stamps ? PIPE_NIC_STAMPS : 0);
+			(conf->nic_stamps ? PIPE_NIC_STAMPS : 0) |
+			(conf->nic_stamps && conf->nic_frames ? PIPE_NIC_FRAMES : 0);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(pipe_variant); i++) {
 		if (pipe_variant[i].flags == flags) {
 			pipe->turn = pipe_variant[i].turn;

@@ -9,7 +9,8 @@
 #include "pipe/spw_pipe.h"
 
 /* Beside enum spw_rec_flag. */
-#define PIPE_NIC_STAMPS (1u << 8)
+#define PIPE_NIC_STAMPS (1u << 8) /* a batch counts from its oldest frame's stamp */
+#define PIPE_NIC_FRAMES (1u << 9) /* and each of its frames is recorded by its own */
 
 /* A settled batch, sorted by where its slots go. */
 struct pipe_split {
@@ -189,7 +190,7 @@ SPW_INLINE void pipe_record(const unsigned int flags, struct spw_pipe *pipe, con
 		pipe->exec_busy += batch->exec_end - batch->exec_start;
 		pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
 	}
-	if (flags & PIPE_NIC_STAMPS)
+	if (flags & PIPE_NIC_FRAMES)
 		spw_rec_nic(&pipe->rec, batch->desc, batch->cnt, &at);
 }
 

@@ -159,11 +159,13 @@ static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
 {
 	struct spw_cause_facts *facts = &slow->facts;
 	uint64_t wait = facts->part[SPW_STAGE_pushed_start], run = facts->part[SPW_STAGE_start_end];
+	uint64_t reap = facts->part[SPW_STAGE_end_reaped];
 	uint64_t relaunch[2] = {spw_thr_load_rlx(&pipe->slow.relaunch_tsc[0]), spw_thr_load_rlx(&pipe->slow.relaunch_tsc[1])};
 	uint64_t raw_wait = spw_clock_map_span(&pipe->rec.exec_map, wait);
 
 	facts->wait_pause = pause_in(pipe, slow->raw_start - SPW_MIN(raw_wait, slow->raw_start), slow->raw_start, wait);
 	facts->run_pause = pause_in(pipe, slow->raw_start, slow->raw_end, run);
+	facts->reap_pause = pause_in(pipe, slow->raw_end, slow->raw_end + spw_clock_map_span(&pipe->rec.exec_map, reap), reap);
 	facts->wait_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start - wait, slow->at.exec_start) != 0;
 	facts->run_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
 	spw_rec_slow_judge(&pipe->rec, slow);

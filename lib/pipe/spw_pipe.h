@@ -39,6 +39,7 @@ struct spw_pipe_conf {
 	enum spw_cause_exec exec_way;  /* how that executor comes to its work */
 	bool exec_has_clock;           /* executor stamps are not CPU ticks: translated by the map in exec_clock */
 	bool nic_stamps;               /* frames carry NIC stamps: translated by the map in nic_clock */
+	bool nic_frames;               /* and each frame's way from its stamp is recorded, not only its batch's oldest */
 	struct spw_clock_box *exec_clock, *nic_clock; /* NULL: the CPU's own */
 	uint64_t exec_unc_tsc;         /* how early an executor on the CPU's own clock may stamp: readings are not ordered */
 	uint64_t slow_tsc;             /* frames above it get a cause; 0: none does */

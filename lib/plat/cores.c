@@ -83,6 +83,7 @@ static void core_read(const struct plat_root *root, struct spw_plat_core *core)
 	core->node = -1;
 	core->capacity = (uint32_t)plat_number(0, root->sys, CPU "cpu_capacity", cpu);
 	core->max_khz = (uint32_t)plat_number(0, root->sys, CPU "cpufreq/cpuinfo_max_freq", cpu);
+	plat_text(core->governor, sizeof(core->governor), root->sys, CPU "cpufreq/scaling_governor", cpu);
 	core->midr = (uint32_t)plat_number(0, root->sys, CPU "regs/identification/midr_el1", cpu);
 	core->package =
 	        (int32_t)plat_number(-1, root->sys, CPU "topology/physical_package_id", cpu);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "plat/plat_impl.h"
 
@@ -69,6 +70,33 @@ static void cores_judge(struct spw_plat *plat)
 		       "run lcores on the fast ones and the control thread on a slower one");
 }
 
+/* What makes a spinning core slower than it could be, or takes it away. */
+static void cores_quiet(struct spw_plat *plat)
+{
+	bool saving[SPW_PLAT_CORE_MAX] = {false}, shared[SPW_PLAT_CORE_MAX] = {false};
+	const char *governor = "";
+	char text[96];
+
+	for (uint32_t i = 0; i < plat->core_cnt; i++) {
+		const struct spw_plat_core *core = &plat->core[i];
+
+		shared[core->cpu] = core->allowed && !core->isolated;
+		saving[core->cpu] = core->allowed && core->governor[0] && strcmp(core->governor, "performance");
+		if (saving[core->cpu])
+			governor = core->governor;
+	}
+	plat_list_text(saving, SPW_PLAT_CORE_MAX, text, sizeof(text));
+	if (text[0])
+		advise(find(plat, SPW_PLAT_WARN, "cores-governor", "cores %s run under the frequency governor %s",
+		            text, governor),
+		       "cpupower frequency-set -g performance: a clock that changes makes tails");
+	plat_list_text(shared, SPW_PLAT_CORE_MAX, text, sizeof(text));
+	if (text[0])
+		advise(find(plat, SPW_PLAT_NOTE, "cores-shared", "cores %s are shared with everything else", text),
+		       "isolcpus=, nohz_full= and rcu_nocbs= for the lcores keep other threads and most timer "
+		       "interrupts away");
+}
+
 static void memory_judge(struct spw_plat *plat)
 {
 	uint64_t free_bytes = 0;
@@ -99,6 +127,10 @@ static void nic_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 		            nic->pcie_width_max, nic->pcie_mtps_max / 1000,
 		            nic->pcie_mtps_max / 100 % 10),
 		       "power the machine off and on; reseat the card; look for a firmware update");
+	if (strncmp(nic->iommu, "DMA", 3) == 0)
+		advise(find(plat, SPW_PLAT_NOTE, "nic-iommu", "%s: its DMA is translated by the IOMMU (%s)", name,
+		            nic->iommu),
+		       "iommu.passthrough=1 (x86: iommu=pt) saves a table walk on each miss");
 	if (nic->carrier == 0)
 		find(plat, SPW_PLAT_NOTE, "nic-no-link", "%s has no link", name);
 	if (!twin)
@@ -142,6 +174,7 @@ static void gpu_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 void plat_findings_make(struct spw_plat *plat)
 {
 	cores_judge(plat);
+	cores_quiet(plat);
 	memory_judge(plat);
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		nic_judge(plat, &plat->nic[i]);

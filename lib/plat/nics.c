@@ -62,6 +62,7 @@ static void pci_read(struct spw_plat_nic *nic, const char *dir)
 	nic->vendor = (uint16_t)plat_number(0, dir, "vendor");
 	nic->device = (uint16_t)plat_number(0, dir, "device");
 	nic->node = (int32_t)plat_number(-1, dir, "numa_node");
+	plat_text(nic->iommu, sizeof(nic->iommu), dir, "iommu_group/type");
 	nic->pcie_width = (uint32_t)plat_number(0, dir, "current_link_width");
 	nic->pcie_width_max = (uint32_t)plat_number(0, dir, "max_link_width");
 	if (nic->pcie_width > 32 || nic->pcie_width_max > 32) /* 255 and 63 stand for "no link" */

@@ -50,6 +50,7 @@ struct spw_plat_core {
 	int32_t l3_id;           /* lowest cpu that shares this L3; -1 unknown */
 	bool allowed;            /* in this process's affinity mask */
 	bool isolated;           /* isolcpus */
+	char governor[16];       /* of its frequency: "performance"; "" none or unknown */
 };
 
 struct spw_plat_huge {
@@ -71,6 +72,7 @@ struct spw_plat_nic {
 	char driver[24];         /* "mlx5_core"; "" none */
 	uint16_t vendor, device; /* 0 unknown */
 	int32_t node;
+	char iommu[16];          /* of its IOMMU group: "DMA", "DMA-FQ", "identity"; "" none or unknown */
 	char switch_id[40], port_name[16]; /* phys_switch_id, phys_port_name; "" unknown */
 	char serial_guid[24];    /* RDMA sys_image_guid: the same for all functions of one adapter; "" unknown */
 	char mac[18];

@@ -76,10 +76,12 @@ static uint64_t off_core(struct spw_rec_away *away, uint64_t now)
 
 void rec_away_begin(struct spw_rec_away *away)
 {
-	*away = (struct spw_rec_away){.word = trap_word()};
+	uint64_t *word = trap_word();
+
 	off_core(away, spw_tsc_now());
-	if (away->word)
-		spw_thr_store_rel(away->word, trap_value());
+	if (word)
+		spw_thr_store_rel(word, trap_value());
+	spw_thr_store_rlx(&away->word, word); /* a reader may look already */
 }
 
 void rec_away_end(struct spw_rec_away *away)

@@ -101,9 +101,12 @@ static void split_run(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, SPW_CAUSE_handler_slow);
 }
 
+/* An executor may be stopped between its end stamp and the word that says so. */
 static void split_reap(struct share *s, const struct spw_cause_facts *facts)
 {
 	give(s, SPW_CAUSE_batch_ahead, facts->reap_ahead);
+	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give(s, pause_cause(facts), facts->reap_pause);
 	give_held(s, facts, SPW_CAUSE_reap_late);
 	give_rest(s, SPW_CAUSE_reap_late);
 }

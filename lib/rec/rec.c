@@ -34,6 +34,7 @@ void spw_rec_init(struct spw_rec *rec)
 	memset(rec, 0, sizeof(*rec));
 	spw_clock_map_identity(&rec->exec_map);
 	spw_clock_map_identity(&rec->nic_map);
+	rec->nic_step_2_32 = 1ll << 32;
 	rec->bank = &rec->bank_of[0];
 	rec->slow_tsc = UINT64_MAX;
 	rec->gap_tsc = UINT64_MAX;
@@ -82,6 +83,8 @@ void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
 
 	clock_renew(exec_box, &rec->exec_map, &rec->exec_unc, now);
 	clock_renew(nic_box, &rec->nic_map, &rec->nic_unc, now);
+	rec->nic_step_2_32 = (int64_t)(spw_clock_map_ref(&rec->nic_map, rec->nic_map.other_base + (1ull << 32)) -
+	                               rec->nic_map.ref_base);
 }
 
 void spw_rec_flip(struct spw_rec *rec)
@@ -112,13 +115,14 @@ void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by)
 }
 
 /* A longest so far, or beyond the last bucket: the plain way. */
-void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, uint32_t cnt, const struct spw_rec_stamps *at)
+void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames, uint32_t cnt,
+                     const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		spw_hist_record(&stage[SPW_STAGE_nic_polled], wait[i], 1);
-		spw_hist_record(&stage[SPW_STAGE_nic_start], wait[i] + at->exec_start - at->polled, 1);
-		spw_hist_record(&stage[SPW_STAGE_nic_sent], wait[i] + at->sent - at->polled, 1);
+		spw_hist_record(&stage[SPW_STAGE_nic_polled], wait[i], frames[i]);
+		spw_hist_record(&stage[SPW_STAGE_nic_start], wait[i] + at->exec_start - at->polled, frames[i]);
+		spw_hist_record(&stage[SPW_STAGE_nic_sent], wait[i] + at->sent - at->polled, frames[i]);
 	}
 }

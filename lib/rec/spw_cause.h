@@ -66,7 +66,7 @@ struct spw_cause_facts {
 	uint64_t dry;        /* of nic_polled: the port reported an empty pool */
 	uint64_t unseen;     /* of nic_polled: until the last poll that came back without it */
 	uint64_t ahead;      /* of pushed_start: earlier batches were being executed */
-	uint64_t wait_pause, run_pause; /* of pushed_start, of start_end: the executor says it was away */
+	uint64_t wait_pause, run_pause, reap_pause; /* of pushed_start, start_end, end_reaped: the executor says it was away */
 	uint64_t reap_ahead; /* of end_reaped: an earlier batch was unfinished; batches are reaped in order */
 	bool wait_relaunch, run_relaunch; /* the kernel was launched again in pushed_start, in start_end */
 	bool sent_tx;        /* some of the batch went out by tx_burst */

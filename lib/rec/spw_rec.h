@@ -143,6 +143,7 @@ struct spw_rec {
 	uint64_t defects[SPW_STAGE_CNT];         /* stages that came out negative by more than their uncertainty */
 	struct spw_clock_map exec_map, nic_map;
 	uint64_t exec_unc, nic_unc;              /* in ticks, renewed with the maps */
+	int64_t nic_step_2_32;                   /* ticks to a tick of the NIC's clock, in 2^-32 */
 	/* cold */
 	uint64_t slow_tsc;                       /* the threshold */
 	uint64_t wait_tsc;                       /* before a slow batch is judged */
@@ -265,39 +266,59 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 	return spw_unlikely(at->sent - at->since > rec->cold_tsc);
 }
 
+#define SPW_REC_APART_MAX (1ll << 24) /* NIC ticks that one multiplication may bridge: exact to 1/256 of a tick */
+
 /* Private to spw_rec_nic. */
 void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by) SPW_COLD;
-void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, uint32_t cnt, const struct spw_rec_stamps *at) SPW_COLD;
+void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames, uint32_t cnt,
+		     const struct spw_rec_stamps *at) SPW_COLD;
 
 /* Purpose: the ways of a batch's frames from their NIC stamps. Shape: 1 .. 64 descriptors; those with SPW_DESC_NIC_STAMP
  *          count; at as spw_rec_batch left it. A stamp that lies after polled is taken as polled, and counted as a defect
- *          if by more than the uncertainty. Thread: owner. Cost: three counts a frame. */
+ *          if by more than the uncertainty. Thread: owner. Cost: three counts a frame; frames that
+ *          share a stamp with the one before, as those of a compressed completion do, share them. */
 SPW_INLINE void spw_rec_nic(struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt, const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
 	uint64_t wait[64], most = 0, start = at->exec_start - at->polled, sent = at->sent - at->polled;
-	uint32_t n = 0;
+	int64_t first = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[0].nic_stamp));
+	uint32_t frames[64], n = 0, run = 0;
+	int64_t before = INT64_MIN;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		int64_t took = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[i].nic_stamp));
+		int64_t apart = (int64_t)(desc[i].nic_stamp - desc[0].nic_stamp);
+		int64_t took = first - (apart * rec->nic_step_2_32 >> 32);
 
 		if (!(desc[i].flags & SPW_DESC_NIC_STAMP))
 			continue;
+		if (spw_unlikely((uint64_t)(apart + SPW_REC_APART_MAX) > 2 * SPW_REC_APART_MAX))
+			took = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[i].nic_stamp));
 		if (spw_unlikely(took < 0)) {
 			spw_rec_nic_ahead(rec, (uint64_t)-took);
 			took = 0;
 		}
+		if (took == before) {
+			run++;
+			continue;
+		}
+		if (n)
+			frames[n - 1] = run;
+		run = 1;
+		before = took;
 		most = SPW_MAX(most, (uint64_t)took);
 		wait[n++] = (uint64_t)took;
 	}
+	if (!n)
+		return;
+	frames[n - 1] = run;
 	if (spw_unlikely(most + sent > SPW_MIN(stage[SPW_STAGE_nic_sent].max_value, SPW_HIST_VALUE_MAX))) {
-		spw_rec_nic_odd(rec, wait, n, at);
+		spw_rec_nic_odd(rec, wait, frames, n, at);
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		spw_hist_bump(&stage[SPW_STAGE_nic_polled], wait[i]);
-		spw_hist_bump(&stage[SPW_STAGE_nic_start], wait[i] + start);
-		spw_hist_bump(&stage[SPW_STAGE_nic_sent], wait[i] + sent);
+		spw_hist_bump(&stage[SPW_STAGE_nic_polled], wait[i], frames[i]);
+		spw_hist_bump(&stage[SPW_STAGE_nic_start], wait[i] + start, frames[i]);
+		spw_hist_bump(&stage[SPW_STAGE_nic_sent], wait[i] + sent, frames[i]);
 	}
 	if (spw_unlikely(most > stage[SPW_STAGE_nic_polled].max_value))
 		spw_thr_store_rlx(&stage[SPW_STAGE_nic_polled].max_value, most);

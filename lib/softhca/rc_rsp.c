@@ -155,6 +155,8 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 	if (k->hdrs & WIRE_H_FIRST)
 		NIC_CNT(q->nd, rx_write_requests);
 	if (spw_unlikely(!resp_write(q, k, &why))) {
+		if (k->hdrs & WIRE_H_IMM) /* the receive that the immediate would have taken is flushed like the others */
+			cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_WR_FLUSH_ERR);
 		fatal_nak(q, why);
 		return false;
 	}

@@ -41,6 +41,7 @@ SCHEMA = {
                "blame": COUNTS, "ident": MAYBE({"flow": COUNT, "seq": COUNT})}],
     "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill")},
              "switched_out": OR_NULL},
+    "who": [{"lcore": COUNT, "cpu": COUNT, "windows": COUNT, "voluntary": COUNT, "involuntary": COUNT, "interrupts": COUNTS}],
 }
 CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT, "disk": COUNT}}
 CAUSES = {"poll_gap", "port_late", "port_backlog", "refill_stall", "batch_ahead", "exec_late", "gpu_sliced", "relaunched",

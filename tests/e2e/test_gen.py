@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire-gen: what it sends is what it says, and what comes back is counted from the intended time."""
+import contextlib
 import json
 import os
 import signal
-import subprocess
 
 import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
@@ -13,24 +13,42 @@ GEN = os.environ["SPINWIRE_GEN"]
 COUNTS = ["intended", "sent", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
 
 
-def generate(app, folder, lcores=None, status=0, limit=120):
-    """One run of the source: (summary, output)."""
+def generate(app, folder, lcores=None, status=0, limit=120, then=None):
+    """One run of the source: (summary, output). then: called when the report is written, while the source still holds its port (a
+    spinwire on net_memif should end first: the driver unmaps its rings when a peer goes, whoever reads them)."""
     place = spwlab.Cores()
-    path = os.path.join(folder, "gen.json")
+    path, out_path = os.path.join(folder, "gen.json"), os.path.join(folder, "gen.out")
     prefix = spwlab.prefix("gen")
-    cmd = [GEN, *spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix), "--", *app, "--json", path]
+    cmd = [GEN, *spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix), "--", *app, "--json", path,
+           *(["--hold", f"{limit}s"] if then else [])]
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with open(out_path, "wb") as out:
+        process = spwlab.spawn(cmd, stdout=out, stderr=out)
     try:
-        done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=limit, check=False)
+        if then:
+            spwlab.wait_for(lambda: process.poll() is not None or written(path), limit, "the source's report")
+            then()
+            process.send_signal(signal.SIGINT)
+        process.wait(limit)
     finally:
+        spwlab.stop(process)
         spwlab.forget_prefix(prefix)
-    equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}")
-    summary = None
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            summary = json.load(file)
+    out = spwlab.read(out_path)
+    equal(process.returncode, status, f"exit status of {' '.join(cmd)}\n{out}")
+    summary = written(path)
+    if summary:
         adds_up(summary)
-    return summary, done.stdout
+    return summary, out
+
+
+def written(path):
+    """The summary, once it is whole."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
 
 
 def adds_up(gen):
@@ -40,7 +58,38 @@ def adds_up(gen):
     equal(gen["intended"], gen["sent"] + gen["unsent"], "intended = sent + unsent")
     equal(sum(flow["sent"] for flow in gen["flows"]), gen["sent"], "flows' sent")
     equal(sum(flow["echoed"] for flow in gen["flows"]), gen["echoed"], "flows' echoed")
-    equal(gen["round_trip"]["count"], gen["echoed"], "round trips")
+    if gen["warm_up_seconds"]:
+        check(gen["round_trip"]["count"] < gen["echoed"], f"{gen['echoed']} echoes, {gen['round_trip']['count']} in the percentiles")
+    else:
+        equal(gen["round_trip"]["count"], gen["echoed"], "round trips")
+    names_the_missing(gen)
+    explains_the_slow(gen)
+
+
+def names_the_missing(gen):
+    if not gen["missing"]["whole"]:
+        return
+    lost = [0] * len(gen["flows"])
+    for flow, first, last in gen["missing"]["ranges"]:
+        check(0 <= first <= last < gen["flows"][flow]["sent"], f"flow {flow} never sent {first} to {last}")
+        lost[flow] += last - first + 1
+    equal(lost, [flow["lost"] for flow in gen["flows"]], "missing numbers by flow")
+
+
+def explains_the_slow(gen):
+    causes, hz = gen["causes"], gen["tsc_hz"]
+    equal(sum(row["frames"] for row in causes["by"]), causes["frames_above"], "frames with a cause")
+    check(len(gen["host"]["boot_id"]) > 8, f"boot_id {gen['host']['boot_id']}")
+    whole = [row["whole_ns"] for row in gen["worst"]]
+    equal(whole, sorted(whole, reverse=True), "the worst first")
+    equal(whole[:1], [gen["round_trip"]["max_ns"]] if isinstance(gen["round_trip"]["max_ns"], int) else whole[:1], "the worst")
+    for row in gen["worst"]:
+        check(abs((row["echo_tsc"] - row["intended_tsc"]) / hz * 1e9 - row["whole_ns"]) < 10, f"stamps of {row}")
+        if row["sent_tsc"] is None:
+            continue
+        late = row["sent_tsc"] - row["intended_tsc"]
+        check(0 <= late <= row["echo_tsc"] - row["intended_tsc"], f"order of {row}")
+        equal(row["cause"], "sender_late" if late / hz * 1e9 > row["whole_ns"] / 2 + 1 else "beyond_sender", f"cause of {row}")
 
 
 def through_spinwire(handler, options, extra=()):
@@ -50,8 +99,7 @@ def through_spinwire(handler, options, extra=()):
         port = f"ethdev:net_memif0,role=server,socket={sock},socket-abstract=no"
         with Run(["--port", port, "--handler", handler, "--executor", "inline", "--seconds", "100", *extra]) as run:
             run.wait_ready()
-            gen, out = generate(["--port", port.replace("server", "client"), *options], folder)
-            run.signal(signal.SIGINT)
+            gen, out = generate(["--port", port.replace("server", "client"), *options], folder, then=run.end)
             return gen, out, run.finish()
 
 
@@ -77,11 +125,35 @@ def test_imix_crc32c():
 
 def test_lost_is_said():
     """A sink echoes nothing: every percentile of the round trip is among the lost, and none is a number."""
-    gen, out, summary = through_spinwire("null", ["--rate", "10kpps", "--seconds", "1s", "--linger", "100ms"])
+    gen, out, summary = through_spinwire("null", ["--rate", "10kpps", "--seconds", "1s", "--linger", "100ms", "--flows", "3"])
     balanced(summary)
+    equal(gen["missing"], {"whole": True, "ranges": [[f, 0, gen["flows"][f]["sent"] - 1] for f in range(3)]}, "missing")
+    equal([row["frames"] for row in gen["causes"]["by"] if row["cause"] == "lost"], [gen["lost"]], "frames that are lost")
     equal(gen["lost"], gen["sent"], "lost")
     equal({gen["round_trip"][f"p{p}_ns"] for p in ("50", "99", "999")}, {"lost"}, "percentiles")
     check("lost" in out, "the table does not say lost")
+
+
+def test_two_senders():
+    """Two lcores, two queues, one plan: flows are shared out, the counts of both add up, and a warm-up is in no percentile."""
+    place = spwlab.Cores()
+    with spwlab.scratch() as folder:
+        port = f"ethdev:net_memif0,role={{}},socket={folder}/memif.sock,socket-abstract=no"
+        with Run(["--port", port.format("server"), "--queues", "2", "--handler", "echo", "--executor", "inline", "--seconds", "100"],
+                 lcores=f"0@{place.main},1@{place.receive},2@{place.receive}") as run:
+            run.wait_ready()
+            gen, _ = generate(["--port", port.format("client"), "--rate", "10kpps", "--seconds", "1s", "--flows", "7", "--warm-up", "300ms"],
+                              folder, lcores=f"0@{place.main},1@{place.generator},2@{place.main}",
+                              then=run.end)
+            summary = run.finish()
+    balanced(summary)
+    equal(gen["senders"], 2, "senders")
+    check(abs(gen["intended"] - 10000) <= 2, f"intended {gen['intended']} of 10000")
+    equal(summary["ledger"]["received"], gen["sent"], "frames that spinwire received")
+    equal(summary["ledger"]["echoed"], gen["echoed"], "echoes")
+    sent = [flow["sent"] for flow in gen["flows"]]
+    check(len(sent) == 7 and min(sent) > 0, f"sent by flow: {sent}")
+    check(gen["round_trip"]["count"] <= 0.75 * gen["echoed"] + 7, "the warm-up is among the round trips")
 
 
 def test_too_fast():

@@ -75,7 +75,7 @@ def test_top():
         check(screen[0].startswith(one.prefix) and "echo on inline" in screen[0], f"head: {screen[0]}")
         check(len(screen) <= 24 and all(len(line) <= 80 for line in screen), "it is larger than the terminal")
         text = "\n".join(screen)
-        for part in ("PORT", "POOL", "p99.99", "LCORE", "idle %", "q quit"):
+        for part in ("PORT", "POOL", "SLOW/s", "p99.99", "LCORE", "idle %", "q quit"):
             check(part in text, f"no {part!r} in\n{text}")
         terminal.tmux("resize-window", "-x", "50", "-y", "9")
         screen = terminal.wait(r"q quit$", "foot after the resize")
@@ -157,6 +157,7 @@ def test_exporter():
         limits = sorted(stage, key=float)
         check(len(limits) > 20 and limits[-1] == "+Inf", f"limits {limits}")
         check([stage[le] for le in limits] == sorted(stage.values()), f"buckets {stage}")
+        check(any(name == "spinwire_slow_frames_total" and ("cause", "poll_gap") in labels for name, labels in second), "no causes")
         promtool = spwlab.find("promtool")
         if promtool:
             done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False)

@@ -1,8 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The null port: a source that needs no peer. Exact frame counts, several queues, EAL left as it was named."""
+import glob
+import os
+
 import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
+
+
+def thread_cores(pid, name):
+    """The cores of the process's thread of that name; None as long as there is none."""
+    for task in glob.glob(f"/proc/{pid}/task/*"):
+        with open(f"{task}/comm", encoding="ascii") as file:
+            if file.read().strip() == name:
+                return os.sched_getaffinity(int(os.path.basename(task)))
+    return None
 
 
 def test_frames():
@@ -18,6 +30,18 @@ def test_frames_cpu():
     with Run(["--port", "null:size=64", "--executor", "cpu", "--frames", "1000003"]) as run:
         summary = run.finish()
     balanced(summary, 1000003)
+
+
+def test_executor_core():
+    """The executor's thread runs where the spare lcore was tied to, whatever that lcore's number is."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise spwtest.Skip("needs two cores")
+    with Run(["--port", "null:size=64", "--executor", "cpu", "--seconds", "3"],
+             lcores=f"0@{cores[0]},1@{cores[0]},2@{cores[-1]}") as run:
+        run.wait_ready()
+        equal(thread_cores(run.process.pid, "spw-exec"), {cores[-1]}, "cores of the executor's thread")
+        balanced(run.finish(seconds=3))
 
 
 def test_two_queues():

@@ -266,12 +266,14 @@ void suite_echo_swaps_addresses_and_nothing_else(void **state)
 		for (uint32_t i = 0; i < 64; i++) {
 			uint32_t len = 42 + 40 + (uint32_t)suite_random(&seed) % 1400, off = i * SLOT_BYTES + 130 + i % 16;
 
-			udp_frame(rig_add(&rig, b, off, len, 0), len, 20 + 4 * (i % 11), &seed);
+			udp_frame(rig_add(&rig, b, off, len, i % 8 == 7 ? SPW_DESC_MSG : 0), len, 20 + 4 * (i % 11), &seed);
 		}
 		memcpy(want, rig.region.host_va, sizeof(want));
 		for (uint32_t i = 0; i < 64; i++) {
 			uint8_t *p = want + b->desc[i].offset, t[6], *udp = p + 14 + (p[14] & 15) * 4;
 
+			if (i % 8 == 7)
+				continue; /* a message goes back as it is, whatever it looks like */
 			memcpy(t, p, 6), memcpy(p, p + 6, 6), memcpy(p + 6, t, 6);
 			memcpy(t, p + 26, 4), memcpy(p + 26, p + 30, 4), memcpy(p + 30, t, 4);
 			memcpy(t, udp, 2), memcpy(udp, udp + 2, 2), memcpy(udp + 2, t, 2);

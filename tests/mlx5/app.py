@@ -10,6 +10,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 for folder in ("../softhca", "../e2e"):
     sys.path.insert(0, os.path.join(HERE, folder))
+for name in ("spinwire", "spinwire-gen"): # by hand: what build/ holds
+    os.environ.setdefault(name.upper().replace("-", "_"), os.path.join(HERE, "../../build/app", name, name))
 import peers  # noqa: E402  (found by the lines above)
 import spwtest  # noqa: E402
 from spwtest import Run, check, equal, spwlab  # noqa: E402
@@ -60,19 +62,26 @@ def spinwire(cable, *app, queues=1, profile="latency", port=PORT):
                lcores=lcores(queues), under=cable.wrap("spinwire"))
 
 
+def arrived(run, frames):
+    """Waits until so many frames reached the port; a starved NIC may be late with those that are on the cable."""
+    def wire():
+        return (run.telemetry("/spinwire/ledger") or {}).get("wire", 0)
+    spwlab.wait_for(lambda: wire() >= frames or run.process.poll() is not None, 60, f"{frames} frames, {wire()} came")
+
+
 class Source:
-    """spinwire-gen on the cable, started; finish() gives its summary."""
+    """spinwire-gen on the cable, started; finish() gives its summary. nic: more options of its software ConnectX."""
 
     serial = 0
 
-    def __init__(self, cable, *options, port=PORT):
+    def __init__(self, cable, *options, port=PORT, nic=()):
         Source.serial += 1
         place = spwlab.Cores()
         self.prefix = f"{spwlab.prefix('gen')}-{Source.serial}"
         self.json = cable.socket(f"gen{Source.serial}.json")
-        cmd = [*cable.wrap(f"gen{Source.serial}"), GEN, *spwlab.eal(f"0@{place.main},1@{place.generator}", self.prefix), "--",
+        cmd = [*cable.wrap(f"gen{Source.serial}", *nic), GEN, *spwlab.eal(f"0@{place.main},1@{place.generator}", self.prefix), "--",
                "--port", port, *options, "--json", self.json]
-        self.name = f"gen{Source.serial}"
+        self.name, self.port = f"gen{Source.serial}", port
         self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, start_new_session=True)
 

@@ -48,6 +48,7 @@ struct kit_run {
 	struct kit_port a, b;
 	uint32_t bytes_min, bytes_max; /* of frames, in turn */
 	uint32_t flows, window;
+	bool lossy;                 /* frames may be lost: a window that stands still is given up */
 	uint32_t peers;                /* RC: that a sends to, a multiple of its queues; 0: one each */
 	uint64_t sent, echoed, bad; /* by a */
 };
@@ -64,6 +65,10 @@ void kit_close(struct kit_run *run);
 void kit_send(struct kit_run *run);
 /* b's part of a turn: it sends back what it gets. */
 void kit_echo(struct kit_run *run);
+/* One frame from a, as it is. */
+void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes);
+/* The next frame of any queue of p; its slot goes home at once. Fails after KIT_WAIT_S. */
+void kit_receive(struct kit_port *p, struct spw_desc *desc_out);
 /* One turn of everything: a sends as its window allows, b echoes, a looks at the echoes; events are counted. */
 void kit_turn(struct kit_run *run, bool send);
 /* Turns until a has cnt more echoes; frames that were lost are not waited for. Fails after KIT_WAIT_S. */

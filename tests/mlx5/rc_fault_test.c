@@ -5,6 +5,10 @@
  * and nobody notices; trouble of a QP, a CQ, a key or a link is an event. Afterwards messages flow without a restart to every
  * peer, and port_kit counts every slot and both sides of every number.
  */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "port/mlx5/mlx5_rc.h"
 #include "rc_kit.h"
 
@@ -40,24 +44,23 @@ static uint32_t peers_up(const struct kit_port *p)
 	return n;
 }
 
-struct want {
-	uint32_t up;         /* PEER_UP so far, at b */
-};
+static bool all_there(struct kit_run *r, void *arg)
+{
+	(void)arg;
+	return peers_up(&r->a) == PEERS && peers_up(&r->b) == PEERS;
+}
 
 static bool is_back(struct kit_run *r, void *arg)
 {
-	const struct want *w = arg;
-
-	return r->b.events.cnt[SPW_PORT_EVENT_PEER_UP] > w->up && peers_up(&r->a) == PEERS && peers_up(&r->b) == PEERS;
+	return r->b.events.cnt[SPW_PORT_EVENT_PEER_UP] > *(uint32_t *)arg && all_there(r, NULL);
 }
 
-/* At least one peer went and came, and every peer gets messages again. */
-static void check_mended(uint32_t up_before)
+/* Every peer is up and gets messages. */
+static void check_alive(void)
 {
-	struct want w = {.up = up_before};
 	uint64_t got[PEERS];
 
-	kit_pump_until(&run, is_back, &w);
+	kit_pump_until(&run, all_there, NULL);
 	for (uint32_t i = 0; i < PEERS; i++)
 		got[i] = queue(&run.b)->q.peer[i].rx.got;
 	kit_pump(&run, FLOW);
@@ -66,6 +69,13 @@ static void check_mended(uint32_t up_before)
 	assert_int_equal(run.bad, 0);
 	assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_DEVICE_GONE], 0);
 	kit_close(&run);
+}
+
+/* At least one peer more went and came. */
+static void check_mended(uint32_t up_before)
+{
+	kit_pump_until(&run, is_back, &up_before);
+	check_alive();
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------- */
@@ -112,12 +122,6 @@ static bool link_came_back(struct kit_run *r, void *arg)
 	return r->b.events.cnt[SPW_PORT_EVENT_LINK_DOWN] == 1 && r->b.events.cnt[SPW_PORT_EVENT_LINK_UP] == 2;
 }
 
-static bool all_there(struct kit_run *r, void *arg)
-{
-	(void)arg;
-	return peers_up(&r->a) == PEERS && peers_up(&r->b) == PEERS;
-}
-
 /* Short: the transport gets over it. Long: the peers are lost, and come back by themselves. */
 static void test_link_down_and_up(void **state)
 {
@@ -128,10 +132,7 @@ static void test_link_down_and_up(void **state)
 		open_both(i);
 		kit_control(1, "link-down=%s", time[i]);
 		kit_pump_until(&run, link_came_back, NULL);
-		kit_pump_until(&run, all_there, NULL);
-		kit_pump(&run, FLOW);
-		assert_int_equal(run.bad, 0);
-		kit_close(&run);
+		check_alive();
 	}
 }
 
@@ -148,13 +149,54 @@ static void test_qp_error(void **state)
 			struct kit_port *p = end ? &run.b : &run.a;
 
 			kit_control(end, "qp-error=%u", queue(p)->q.peer[1].qpn);
-			struct want w = {.up = up};
-
-			kit_pump_until(&run, is_back, &w);
+			kit_pump_until(&run, is_back, &up);
 			spw_port_stat(p->port, &stat);
 			assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_PEER_UP], up + 1); /* of that peer alone */
 			assert_int_equal(stat.err[SPW_PORT_ERR_queue_reset], 1);
 			check_mended(up);
+		}
+}
+
+/* Every completion queue of b in turn. */
+static void test_cq_overrun(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < SPW_ARRAY_CNT(modes); mode++)
+		for (unsigned which = 0; which < 2; which++) {
+			struct mlx5dv_cq dv = {0};
+			struct mlx5dv_obj obj = {.cq = {.out = &dv}};
+
+			open_both(mode);
+			uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
+
+			obj.cq.in = ibv_cq_ex_to_cq(which ? queue(&run.b)->obj->tx_cq : queue(&run.b)->obj->cq);
+			assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+			kit_control(1, "cq-overrun=%u", dv.cqn);
+			check_mended(up + PEERS - 1);
+		}
+}
+
+/* Every key of b in turn: whatever it was for, it is registered anew when it is needed. */
+static void test_mr_revoke(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < SPW_ARRAY_CNT(modes); mode++)
+		for (unsigned nth = 0;; nth++) {
+			char *key;
+
+			open_both(mode);
+			key = strstr(kit_control(1, "objects"), " mr=");
+			assert_non_null(key);
+			key += 3;
+			for (unsigned i = 0; i < nth && key; i++)
+				key = strchr(key + 1, ',');
+			if (!key) {
+				kit_close(&run);
+				break;
+			}
+			kit_control(1, "mr-revoke=%lu", strtoul(key + 1, NULL, 10));
+			kit_pump(&run, FLOW);
+			check_alive();
 		}
 }
 
@@ -163,6 +205,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_frames_in_trouble), cmocka_unit_test(test_no_receive_for_a_while),
 		cmocka_unit_test(test_link_down_and_up),  cmocka_unit_test(test_qp_error),
+		cmocka_unit_test(test_cq_overrun),        cmocka_unit_test(test_mr_revoke),
 	};
 
 	if (argc > 1)

@@ -4,6 +4,7 @@
  * The control path through rdma-core's own libraries: what is created works, what is busy stays, what is not
  * there is refused with the kernel's errno, and events say what happened.
  */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -412,7 +412,7 @@ static void hostile_granter(void **state SPW_UNUSED)
 	kit_close(&server);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hostile_sender),
@@ -422,5 +422,7 @@ int main(void)
 		cmocka_unit_test(hostile_granter),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, dev_open, dev_close);
 }

@@ -37,7 +37,12 @@ struct kit_end {
 	uint64_t sent, echoed, bad;
 	uint32_t window;        /* messages under way at most */
 	uint32_t bytes_min, bytes_max;
-	bool is_server, imm, hold; /* hold: a server that gives nothing back */
+	const uint32_t *size;   /* if set: the lengths, one after the other */
+	uint32_t size_cnt;
+	bool is_server, imm;
+	bool lossy;             /* a client whose connection breaks: echoes may be missing, of 8 bytes at least */
+	bool hold;              /* a server that gives nothing back */
+	bool sink;              /* a server that echoes nothing */
 	uint32_t held[4096], held_cnt;
 };
 
@@ -59,6 +64,9 @@ void kit_until(struct kit_end *const *end, uint32_t cnt, bool send, kit_done *do
 void kit_pump(struct kit_end *const *end, uint32_t cnt, uint64_t n);
 /* Turns until every client got all its echoes. */
 void kit_settle(struct kit_end *const *end, uint32_t cnt);
+
+/* Purpose: a command to the control socket of a device (0: the clients', 1: the server's); fails unless it is "ok". */
+void kit_control(uint32_t device, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void kit_stat(struct kit_end *e, struct spw_port_stat *stat_out);
 double kit_seconds(void);

@@ -82,6 +82,44 @@ static void long_messages(void **state SPW_UNUSED)
 	traffic("op=write,credits=2", 6, 4u << 20, 3, 20);
 }
 
+/* 1 byte to 64 MiB, one more and one less than each power of 2. */
+static void every_size(const char *keys, uint32_t slots)
+{
+	char server_keys[128];
+	struct kit_end server, client, *end[] = {&server, &client};
+	struct kit_conf conf = {.keys = server_keys, .slots = slots, .slot_bytes = SPW_DESC_LEN_MAX};
+	uint32_t size[80], cnt = 0;
+	uint16_t port = kit_free_port();
+
+	for (uint32_t bytes = 2; bytes <= SPW_DESC_LEN_MAX; bytes *= 2) {
+		size[cnt++] = bytes - 1;
+		size[cnt++] = bytes;
+		if (bytes < SPW_DESC_LEN_MAX)
+			size[cnt++] = bytes + 1;
+	}
+	snprintf(server_keys, sizeof(server_keys), ANY ",peer_max=1,credits=1,%s", keys);
+	kit_server(&server, port, &conf);
+	snprintf(server_keys, sizeof(server_keys), "credits=1,%s", keys);
+	kit_client(&client, port, &conf);
+	client.size = size;
+	client.size_cnt = cnt;
+	client.window = 1;
+	kit_pump(end, 2, cnt);
+	kit_settle(end, 2);
+	kit_close(&client);
+	kit_close(&server);
+}
+
+static void send_every_size(void **state SPW_UNUSED)
+{
+	every_size("op=send", 8);
+}
+
+static void write_every_size(void **state SPW_UNUSED)
+{
+	every_size("op=write", 2);
+}
+
 /* ---- several peers -------------------------------------------------------------------------------- */
 
 static void three_peers(const char *op, const char *srq, uint16_t queues)
@@ -172,13 +210,43 @@ static void a_server_comes_back(void **state SPW_UNUSED)
 		kit_pump(end, 2, 200);
 		kit_close(&server);
 		kit_server(&server, port, &server_conf);
-		client.echoed = client.sent; /* what was under way is lost */
 		kit_until(end, 2, false, up_again, &twice, "the second connection");
-		client.echoed = client.sent;
+		client.echoed = client.sent; /* what was under way is lost, or came late */
+		client.bad = 0;
 		kit_pump(end, 2, 200);
 		kit_settle(end, 2);
 		assert_true(client.down >= 1);
 		kit_close(&client);
+		kit_close(&server);
+	}
+}
+
+static bool all_taken(struct kit_end *const *end, uint32_t cnt SPW_UNUSED, const void *arg)
+{
+	return end[0]->rx >= *(const uint64_t *)arg;
+}
+
+/* A server that only receives sends nothing but credits. When its peer goes, it gets its slots and its place back. */
+static void a_sink_loses_its_peers(void **state SPW_UNUSED)
+{
+	for (int i = 0; i < 4; i++) {
+		char server_keys[128];
+		struct kit_end server, client, *end[] = {&server, &client};
+		struct kit_conf conf = {.keys = server_keys}, client_conf = {.keys = i & 1 ? "op=write" : "op=send"};
+		uint16_t port = kit_free_port();
+
+		snprintf(server_keys, sizeof(server_keys), ANY ",peer_max=1,op=%s,srq=%d", op_name[i & 1], i >> 1);
+		kit_server(&server, port, &conf);
+		server.sink = true;
+		for (uint32_t round = 1; round <= 5; round++) {
+			const uint64_t want = 300 * round + round;
+
+			kit_client(&client, port, &client_conf);
+			client.window = UINT32_MAX;
+			kit_until(end, 2, true, all_taken, &want, "messages at the sink");
+			kit_close(&client);
+			kit_until(end, 1, true, peer_lost, &round, "the server to notice");
+		}
 		kit_close(&server);
 	}
 }
@@ -227,11 +295,18 @@ static void write_secret(const char *path, const char *text)
 	close(fd);
 }
 
+static bool is_refused(struct kit_end *const *end, uint32_t cnt SPW_UNUSED, const void *arg SPW_UNUSED)
+{
+	struct spw_port_stat stat;
+
+	kit_stat(end[0], &stat);
+	return stat.err[SPW_PORT_ERR_refused] >= 1;
+}
+
 /* %s in keys: a folder with two secrets, a and b. */
 static void refused(const char *dir, const char *server_keys, const char *client_keys, const char *says)
 {
 	struct kit_end server, client, *end[] = {&server, &client};
-	struct spw_port_stat stat;
 	struct kit_conf conf;
 	uint16_t port = kit_free_port();
 	char keys[128];
@@ -243,8 +318,7 @@ static void refused(const char *dir, const char *server_keys, const char *client
 	kit_client(&client, port, &conf);
 	kit_until(end, 2, true, client_told, says, says);
 	assert_int_equal(server.up + client.up, 0);
-	kit_stat(&server, &stat);
-	assert_true(stat.err[SPW_PORT_ERR_refused] >= 1);
+	kit_until(end, 2, false, is_refused, NULL, "the server to count it");
 	kit_close(&client);
 	kit_close(&server);
 }
@@ -285,10 +359,18 @@ int main(int argc, char **argv)
 		cmocka_unit_test(several_peers),
 		cmocka_unit_test(a_peer_leaves_and_comes_back),
 		cmocka_unit_test(a_server_comes_back),
+		cmocka_unit_test(a_sink_loses_its_peers),
 		cmocka_unit_test(without_credits_nothing_is_sent),
 		cmocka_unit_test(what_does_not_fit_is_told),
 	};
 
+	const struct CMUnitTest slow[] = {
+		cmocka_unit_test(send_every_size),
+		cmocka_unit_test(write_every_size),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], "slow"))
+		return cmocka_run_group_tests(slow, NULL, NULL);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,16 @@ def table_row(step, at, of):
     return "\n".join([*(f"        tried again after: {fault}" for fault in step["faults"]), *lines])
 
 
+def jitter_line(record):
+    """What the machine took from cores on which nothing but a probe ran; the worse of before and after."""
+    probes = [probe for probe in record["hiccup"].values() if probe]
+    if not probes:
+        return "the machine's own jitter is not known"
+    taken, longest = ([data.hiccup_fact(probe, name) for probe in probes] for name in ("taken by gaps over 1 us", "longest gap"))
+    cores = ", ".join(f"{core} {max(t[core] for t in taken):.2f} %" for core in taken[0])
+    return f"the machine itself, nothing but a probe running: {cores} taken by gaps over 1 µs, the longest {svg.time_ns(1e3 * max(max(g.values()) for g in longest))}"
+
+
 # ---- files -------------------------------------------------------------------------------------------
 
 def _write(path, text, say):

@@ -4,7 +4,7 @@ from spwreport import data, svg
 from spwreport.svg import esc
 
 SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
-STAGE_CLASS = {"sender": "s0", "wire": "s1", "poll": "s8", "push": "s2", "wait": "s3", "run": "s4", "reap": "s5", "tx": "s6", "echo": "s7",
+STAGE_CLASS = {"sender": "s0", "wire": "s1", "port": "s1", "poll": "s8", "push": "s2", "wait": "s3", "run": "s4", "reap": "s5", "tx": "s6", "echo": "s7",
                "beyond": "s9", "whole": "s1", "nic_start": "s7", "nic_sent": "s0"}
 CAUSE_CLASS = {"poll_gap": "s1", "port_late": "s8", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
                "gpu_sliced": "q6", "relaunched": "s9", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6"}
@@ -160,7 +160,7 @@ def stage_lines(step):
         lines.append((STAGE_NAME.get(key, key.replace("_", " ")), STAGE_CLASS.get(key, "s9"), points, lost, row["count"]))
     trip = step["gen"]["round_trip"] if step.get("gen") else None
     if trip and trip["count"]:
-        points, lost = data.spectrum(trip)
+        points, lost = data.spectrum(trip, data.missing(step["gen"]))
         lines.append(("round trip", "c-trip", points, lost, trip["count"]))
     return [line for line in lines if line[2]]
 
@@ -172,7 +172,7 @@ def load_lines(steps, most=8):
         steps = [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]
     lines = []
     for i, step in enumerate(steps):
-        points, lost = data.spectrum(step["gen"]["round_trip"])
+        points, lost = data.spectrum(step["gen"]["round_trip"], data.missing(step["gen"]))
         lines.append((f"{svg.rate(step['offered_fps'])}/s", f"q{round(i * 7 / max(1, len(steps) - 1))}", points, lost,
                       step["gen"]["round_trip"]["count"]))
     return [line for line in lines if line[2]]
@@ -191,7 +191,7 @@ def part_name(key):
 
 def _bar_end(lengths):
     """Where the scale ends: a few that are far longer than the rest are cut there."""
-    middle = sorted(lengths)[len(lengths) // 2]
+    middle = sorted(lengths)[(len(lengths) - 1) // 2]
     return max([v for v in lengths if v <= 4 * middle])
 
 

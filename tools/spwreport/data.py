@@ -11,7 +11,8 @@ SAME_CLOCK = 1e-3    # tick rates that agree to this are one clock's: both are m
 
 # The way of a frame, in order: key, name, between which stamps.
 WAY = [("sender", "sender", "intended time to handed to the port"),
-       ("wire", "wire", "handed to the port to the NIC's stamp, or to the poll that found it"),
+       ("wire", "wire", "handed to the port to the NIC's stamp"),
+       ("port", "wire and port", "handed to the port to the poll that found it: there is no NIC stamp between them"),
        ("poll", "poll", "NIC's stamp to the poll that found it"),
        ("push", "push", "polled to handed to the executor"),
        ("wait", "executor wait", "handed over to taken by the executor"),
@@ -19,7 +20,7 @@ WAY = [("sender", "sender", "intended time to handed to the port"),
        ("reap", "reap", "handler's end to seen by the lcore"),
        ("tx", "TX", "seen to handed to the port"),
        ("echo", "echo", "handed to the port to seen by the sender"),
-       ("beyond", "not split", "beyond the sender; spinwire kept no record of this frame")]
+       ("beyond", "not split", "beyond the sender; spinwire kept no record of this frame's batch")]
 STAGES = {"nic_polled": "poll", "polled_pushed": "push", "pushed_start": "wait", "start_end": "run", "end_reaped": "reap",
           "reaped_sent": "tx", "polled_sent": "whole", "nic_start": "nic_start", "nic_sent": "nic_sent"}
 
@@ -56,13 +57,16 @@ def knee(steps):
 
 # ---- spectra -----------------------------------------------------------------------------------------
 
-def spectrum(row):
-    """([(percentile, ns)], percentile from which on frames are lost or None) of one latency row."""
+def spectrum(row, missing_share=0.0):
+    """([(percentile, ns)], percentile from which on frames are lost or None) of one latency row; a share of frames that are missing
+    count as longer than any."""
     pairs = row.get("spectrum")
     if not pairs:
         pairs = [(p, row.get(f"{name}_ns")) for name, p in POINTS] + [(100.0, row.get("max_ns"))]
     points = [(p, ns) for p, ns in pairs if isinstance(ns, (int, float))]
     lost = [p for p, ns in pairs if ns == "lost"]
+    if missing_share and not lost:
+        lost = [100 * (1 - missing_share)]
     return points, min(lost) if lost else None
 
 
@@ -101,7 +105,7 @@ def _joined(frame, batch):
     at = batch["stamps"]
     head = [("", frame["intended_tsc"]), ("sender", frame["sent_tsc"])]
     nic = at.get("nic_tsc")
-    head += [("wire", nic), ("poll", at["polled_tsc"])] if nic else [("wire", at["polled_tsc"])]
+    head += [("wire", nic), ("poll", at["polled_tsc"])] if nic else [("port", at["polled_tsc"])]
     return _chain(head + [("push", at["pushed_tsc"]), ("wait", at["start_tsc"]), ("run", at["end_tsc"]), ("reap", at["reaped_tsc"]),
                           ("tx", at["sent_tsc"]), ("echo", frame["echo_tsc"])])
 
@@ -110,23 +114,57 @@ def _alone(frame):
     return _chain([("", frame["intended_tsc"]), ("sender", frame["sent_tsc"]), ("beyond", frame["echo_tsc"])])
 
 
-def worst_frames(step, most=12):
-    """The sender's worst frames: [{"name", "cause", "parts": [(key, ns)], "whole_ns"}], longest first. Those that spinwire kept as
-    well are split into its stages."""
+def _number(gen, flow, seq):
+    """A frame's place in what the sender sent: flows are served in turn."""
+    return seq * len(gen["flows"]) + flow
+
+
+def _batch_of(gen, frame, kept):
+    """spinwire's batch that brought this frame, if it kept it: it knows each batch's oldest frame and how many there were."""
+    at = _number(gen, frame["flow"], frame["seq"])
+    for batch in kept:
+        first = _number(gen, batch["ident"]["flow"], batch["ident"]["seq"])
+        stamps = batch["stamps"]
+        if first <= at < first + batch["cnt"] and stamps["reaped_tsc"] > frame["sent_tsc"] and stamps["reaped_tsc"] < frame["echo_tsc"]:
+            return batch
+    return None
+
+
+def _stalls(rows, most):
+    """One stall delays many: of rows [{"span": (begin, end), "like": others that were not kept, ...}] whose spans overlap, the
+    longest, named with how many are like it; longest first."""
+    out, until = [], None
+    for row in sorted(rows, key=lambda r: r["span"]):
+        if until is None or row["span"][0] > until:
+            out.append([row])
+            until = row["span"][1]
+        else:
+            out[-1].append(row)
+            until = max(until, row["span"][1])
+    best = []
+    for group in out:
+        longest = max(group, key=lambda r: r["whole_ns"])
+        more = len(group) - 1 + sum(row["like"] for row in group)
+        best.append({**longest, "name": longest["name"] + (f" (+{more})" if more else "")})
+    return sorted(best, key=lambda r: -r["whole_ns"])[:most]
+
+
+def worst_frames(step, most=10):
+    """The sender's worst frames: [{"name", "cause", "parts": [(key, ns)], "whole_ns"}], one of each stall, longest first. Those whose
+    batch spinwire kept as well are split into its stages."""
     gen, spinwire = step["gen"], step["spinwire"]
-    hz, kept = gen.get("tsc_hz"), {}
-    if one_clock(gen, spinwire):
-        kept = {(b["ident"]["flow"], b["ident"]["seq"]): b for b in spinwire.get("worst", []) if b.get("ident")}
-    out = []
+    hz, kept, rows = gen.get("tsc_hz"), [], []
+    if one_clock(gen, spinwire) and gen.get("senders", 1) == 1:
+        kept = [b for b in spinwire.get("worst", []) if b.get("ident")]
     for frame in gen.get("worst", []) if hz else []:
         if not frame.get("echo_tsc"):
             continue
-        batch = kept.get((frame["flow"], frame["seq"]))
+        batch = _batch_of(gen, frame, kept)
         ticks = _joined(frame, batch) if batch else _alone(frame)
-        cause = _blamed(batch) if batch and batch.get("cause") else frame.get("cause")
-        out.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause or "", "whole_ns": frame["whole_ns"],
-                    "parts": [(key, t / hz * 1e9) for key, t in ticks]})
-    return sorted(out, key=lambda f: -f["whole_ns"])[:most]
+        cause = _blamed(batch) if batch and frame.get("cause") != "sender_late" else frame.get("cause") or ""
+        rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause, "whole_ns": frame["whole_ns"],
+                     "parts": [(key, t / hz * 1e9) for key, t in ticks], "span": (frame["intended_tsc"], frame["echo_tsc"]), "like": frame.get("like", 0)})
+    return _stalls(rows, most)
 
 
 def _blamed(batch):
@@ -135,14 +173,16 @@ def _blamed(batch):
     return f"{batch['cause']}, {100 * share:.0f} % of it" if share else batch["cause"]
 
 
-def worst_batches(step, most=12):
+def worst_batches(step, most=10):
     """spinwire's own worst batches in the same form, split by what they waited for; those parts sum to the whole. It begins at the
     NIC's stamp or, without one, where the poll before ended: the batch may have waited in the port since then, and no longer."""
-    out = []
+    hz, rows = step["spinwire"].get("tsc_hz", 0), []
     for batch in step["spinwire"].get("worst", []):
-        out.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": _blamed(batch),
-                    "whole_ns": batch["whole_ns"], "parts": sorted(batch["blame"].items(), key=lambda part: -part[1])})
-    return sorted(out, key=lambda f: -f["whole_ns"])[:most]
+        end = batch["stamps"]["sent_tsc"]
+        rows.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": _blamed(batch),
+                     "whole_ns": batch["whole_ns"], "parts": sorted(batch["blame"].items(), key=lambda part: -part[1]),
+                     "span": (end - batch["whole_ns"] * hz / 1e9, end), "like": batch.get("like", 0)})
+    return _stalls(rows, most)
 
 
 # ---- causes ------------------------------------------------------------------------------------------
@@ -180,42 +220,26 @@ def hiccup_fact(hiccup, metric):
     return {row["case"]: row["median"] for row in hiccup["rows"] if row["metric"] == metric} if hiccup else {}
 
 
-def _between(a, b, rate_a, rate_b, longest, seconds):
-    """Integral of the rate of gaps over [a, b] ns, in seconds: a power law between the two ends; beyond the last one, the longest
-    gap and others spread evenly below it."""
-    if rate_a <= 0:
-        return 0.0
-    if rate_b <= 0:
-        cnt = max(1.0, rate_a * seconds)
-        return rate_a * max(0.0, min(b, longest) - a) * (cnt + 1) / (2 * cnt) * 1e-9
-    slope = math.log(rate_b / rate_a) / math.log(b / a)
-    if abs(slope + 1) < 1e-6:
-        return rate_a * a * math.log(b / a) * 1e-9
-    return rate_a * a / (slope + 1) * ((b / a) ** (slope + 1) - 1) * 1e-9
-
-
 def _held(hiccups):
     """[(wait in ns, share of frames that wait longer for one of the probed cores)], means of the probes."""
     tails = {}
     for hiccup in hiccups:
-        seconds = hiccup_fact(hiccup, "probed")
-        for core, (rates, longest) in gap_rates(hiccup).items():
-            held = 0.0
-            for (a, rate_a), (b, rate_b) in reversed(list(zip(rates, rates[1:]))):
-                held += _between(a, b, rate_a, rate_b, longest, seconds[core])
-                tails[a] = tails.get(a, 0.0) + held / len(hiccups)
+        for row in hiccup["rows"]:
+            over = re.fullmatch(r"waits over (\d+) ns", row["metric"])
+            if over:
+                tails[float(over.group(1))] = tails.get(float(over.group(1)), 0.0) + row["median"] * 1e-6 / len(hiccups)
     return sorted(tails.items())
 
 
 def host_floor(hiccups, percents):
     """{percent: ns}: what a frame that meets each probed core once waits at least at these percentiles, on the idle machine.
-    A gap of length g holds up the frames that arrive in it by 0 .. g: P(wait > x) is the integral of the rate of longer gaps."""
+    Between two lengths of the probe's table the share is taken as a power law; where it comes to an end, as a parabola."""
     curve, out = _held([h for h in hiccups if h]), {}
     for percent in percents:
         share = 1 - percent / 100
         for (a, held_a), (b, held_b) in zip(curve, curve[1:]):
             if held_a > share >= held_b:
-                over = math.log(held_a / share) / math.log(held_a / held_b) if held_b > 0 else 1 - share / held_a
+                over = math.log(held_a / share) / math.log(held_a / held_b) if held_b > 0 else 1 - math.sqrt(share / held_a)
                 out[percent] = a * (b / a) ** over if held_b > 0 else a + (b - a) * over
                 break
     return out

@@ -6,6 +6,7 @@ from spwreport import charts, data, svg
 from spwreport.svg import esc
 
 WIDE, NARROW = 980, 370
+BUSY_PERCENT = 5  # of a core that only spins: above it, a report begins with a warning
 REGIMES = [("idle_poll", "idle"), ("rx", "s8"), ("push", "s2"), ("reap", "s5"), ("tx", "s6"), ("refill", "s3"), ("housekeeping", "s1")]
 
 
@@ -51,7 +52,7 @@ def load_name(step):
 
 def _tiles(record, good, knee):
     tiles = []
-    if record["carries"]:
+    if record["carries"] and record["carries"]["fps"]:
         tiles.append((svg.rate(record["carries"]["fps"]), "frames/s carried by the path: at most 1 % of them missing"))
     if knee:
         tiles.append((svg.rate(knee["offered_fps"]), "frames/s at the knee: p99 within 3 times its best, at most 0.1 % missing"))
@@ -91,10 +92,15 @@ def _floor_text(floor):
 
 def _faults(record):
     faults = list(record["faults"])
+    taken = max([share for probe in record["hiccup"].values() for share in data.hiccup_fact(probe, "taken by gaps over 1 us").values()], default=0)
+    if taken > BUSY_PERCENT:
+        faults.append(f"this machine was busy: {taken:.0f} % of a core went elsewhere while nothing but a probe ran on it. Tails here are the machine's")
     for i, step in enumerate(record["steps"], 1):
         outcome = "and was measured again" if data.good(step) else "twice: it is not in the plots"
         if step["faults"]:
             faults.append(f"step {i} ({load_name(step)} frames/s) failed {outcome}: {step['faults'][-1]}")
+        if step.get("note"):
+            faults.append(f"step {i} ({load_name(step)} frames/s): {step['note']}")
     return '<ul class="faults">' + "".join(f"<li>{esc(f)}</li>" for f in faults) + "</ul>" if faults else ""
 
 
@@ -177,7 +183,7 @@ def _cause_section(good):
         if rows:
             head = ["cause", *(load_name(s) for s in good), "worst"]
             out += (f"<h3>{name}{f', above {svg.time_ns(limit)}' if limit else ''}</h3>"
-                    + table(head, [[cause.replace("_", " "), *map(svg.count, by), svg.time_ns(ns) if ns else None] for cause, by, ns in rows]))
+                    + table(head, [["lost on the way" if cause == "lost" else cause.replace("_", " "), *map(svg.count, by), svg.time_ns(ns) if ns else None] for cause, by, ns in rows]))
     return f"<h2>Causes of slow frames</h2><p>Frames by load, in frames/s. Each slow frame has one cause.</p>{out}" if out else ""
 
 

@@ -13,6 +13,7 @@ from spwreport import data, host
 CARRIED_MISSING = 0.01  # a load is carried when no more than this share of it is missing
 OVERLOAD_FPS = 100e6    # what no path of one queue carries: the first look asks for it
 PROBE_S = 1.0
+WARM_UP_S, WARM_UP_SHARE = 0.3, 0.2  # frames of that time are counted, but are in no percentile
 PROBES_MAX = 8
 START_S, END_S = 60, 60  # limits for a program to come up, and to end
 
@@ -42,7 +43,7 @@ class Bench:
         role = spwlab.prefix(f"source{self.serial}")
         return role, [*self.path.source_wrap, spwlab.program("spinwire-gen"), *spwlab.eal(self.place.source(), role), "--",
                       "--port", self.path.source_port, "--rate", f"{max(1, round(fps))}pps", "--seconds", f"{round(seconds * 1e3)}ms",
-                      *self.source_args, "--json", json_path]
+                      "--warm-up", f"{round(min(WARM_UP_S, WARM_UP_SHARE * seconds) * 1e3)}ms", "--hold", f"{END_S}s", *self.path.source_args, *self.source_args, "--json", json_path]
 
 
 def _tail(path):
@@ -65,22 +66,34 @@ def _load(path, name):
         raise StepFailed(f"{name} wrote no summary: {error}") from None
 
 
+def _written(path):
+    try:
+        return bool(_load(path, ""))
+    except StepFailed:
+        return False
+
+
 @contextlib.contextmanager
 def sink(bench):
-    """A spinwire that receives; yields a function that ends it and returns (summary, log path)."""
+    """A spinwire that receives; yields a function that ends it and returns (summary, what was odd about its end or None)."""
     bench.serial += 1
     json_path, log = bench.file("spinwire.json"), bench.file("spinwire.log")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(json_path)
     role, command = bench.sink_command(json_path)
+    for left in bench.path.leftovers:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(left)
     with open(log, "wb") as out:
         process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
 
     def end():
         status = spwlab.stop(process, END_S)
+        if status < 0 and _written(json_path):  # DPDK 22.11's interrupt thread may meet what rte_eal_cleanup has freed
+            return _load(json_path, "spinwire"), f"spinwire was ended by {signal.Signals(-status).name} after its summary, while EAL was torn down"
         if status not in (0, 3):  # 3: it ran, and its books do not balance; the summary says where
             raise StepFailed(left_with("spinwire", status, log))
-        return _load(json_path, "spinwire")
+        return _load(json_path, "spinwire"), None
     try:
         spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(role, "/spinwire/ledger"), START_S, "spinwire to receive")
         if process.poll() is not None:
@@ -93,26 +106,35 @@ def sink(bench):
         spwlab.forget_prefix(role)
 
 
+@contextlib.contextmanager
 def source(bench, fps, seconds):
-    """Runs the source once; its summary."""
+    """A source that sends its plan; yields its summary while it still holds its port, so that the sink can end first: net_memif may
+    end a sink whose peer leaves."""
     bench.serial += 1
     json_path, log = bench.file("gen.json"), bench.file("gen.log")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(json_path)
     role, command = bench.source_command(fps, seconds, json_path)
     with open(log, "wb") as out:
         process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
+
+    def told():
+        """It has written its summary, or is gone."""
+        return process.poll() is not None or _written(json_path)
     try:
-        status = process.wait(seconds + START_S)
-    except KeyboardInterrupt:
-        bench.stopped = True
-        status = spwlab.stop(process, END_S)
-    except subprocess.TimeoutExpired:
-        raise StepFailed(f"spinwire-gen did not end within {START_S} s of its plan: {_tail(log)}") from None
+        try:
+            spwlab.wait_for(told, seconds + START_S, "spinwire-gen's summary")
+        except KeyboardInterrupt:
+            bench.stopped = True
+            spwlab.stop(process, END_S)
+        if process.poll():
+            raise StepFailed(left_with("spinwire-gen", process.returncode, log))
+        yield _load(json_path, "spinwire-gen")
+    except TimeoutError as error:
+        raise StepFailed(f"{error}: {_tail(log)}") from None
     finally:
         spwlab.stop(process)
         spwlab.forget_prefix(role)
-    if status != 0:
-        raise StepFailed(left_with("spinwire-gen", status, log))
-    return _load(json_path, "spinwire-gen")
 
 
 # ---- one step ----------------------------------------------------------------------------------------
@@ -120,14 +142,15 @@ def source(bench, fps, seconds):
 def _measure(bench, step):
     with sink(bench) as end:
         before, begin = host.snapshot(), time.monotonic()
-        step["gen"] = source(bench, step["offered_fps"], step["seconds"])
-        step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
-        step["spinwire"] = end()
+        with source(bench, step["offered_fps"], step["seconds"]) as gen:
+            step["gen"] = gen
+            step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
+            step["spinwire"], step["note"] = end()
 
 
 def step_at(bench, fps, seconds, share=None):
     """One load, measured on a sink of its own. A failure is tried once more, and said in any case."""
-    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "faults": []}
+    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "faults": [], "note": None}
     for _ in range(2):
         try:
             _measure(bench, step)
@@ -143,27 +166,29 @@ def step_at(bench, fps, seconds, share=None):
 # ---- what the path carries -----------------------------------------------------------------------------
 
 def carried(bench, seconds, say):
-    """Finds the highest load of which no more than CARRIED_MISSING is missing, by a handful of short runs on one sink.
-    Returns {"fps", "probes": [...]}; fps 0: not even the lowest load that was tried."""
+    """Finds the highest load of which no more than CARRIED_MISSING is missing, by a handful of short steps.
+    Returns {"fps", "probes": [...]}; fps 0: not even the lowest load that was tried. StepFailed says why there is none."""
     probes, low, high = [], 0.0, None
 
     def probe(fps):
-        gen = source(bench, fps, seconds)
+        step = step_at(bench, fps, seconds)
+        if not data.good(step):
+            raise StepFailed(step["faults"][-1])
+        gen = step["gen"]
         ok = data.missing(gen) <= CARRIED_MISSING
         probes.append({"offered_fps": fps, "echoed_fps": data.echoed_fps(gen), "missing": data.missing(gen), "carried": ok})
         say(f"  {fps / 1e6:8.3f} M frames/s offered, {data.echoed_fps(gen) / 1e6:8.3f} came back"
             f"{': carried' if ok else f', {100 * data.missing(gen):.1f} % missing'}")
         return ok
-    with sink(bench):
-        probe(OVERLOAD_FPS)
-        fps = max(1000.0, probes[0]["echoed_fps"])
-        while not bench.stopped and len(probes) < PROBES_MAX and (high is None or low < 0.93 * high):
-            if probe(fps):
-                low = fps
-                fps = (low + high) / 2 if high else 1.3 * fps
-            else:
-                high = fps
-                fps = (low + high) / 2 if low else 0.6 * fps
+    probe(OVERLOAD_FPS)
+    fps = max(1000.0, probes[0]["echoed_fps"])
+    while not bench.stopped and len(probes) < PROBES_MAX and (high is None or low < 0.93 * high):
+        if probe(fps):
+            low = fps
+            fps = (low + high) / 2 if high else 1.3 * fps
+        else:
+            high = fps
+            fps = (low + high) / 2 if low else 0.6 * fps
     return {"fps": low, "probes": probes}
 
 

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Sends a UDP frame back from where it lies: MAC addresses, IP addresses and UDP ports change places. No checksum
- * changes, since sums do not depend on the order of what is added. */
+ * changes, since sums do not depend on the order of what is added. An RDMA message has no addresses: it goes back as it is,
+ * and the port knows to whom. */
 #include "gpu/handlers/ipv4_udp.h"
 
 #define SPW_ECHO_PAIRS 12u /* 6 of the MAC, 4 of the IP address, 2 of the port */
@@ -16,9 +17,13 @@ SPW_HD SPW_INLINE void spw_echo_pair(uint32_t i, uint32_t udp, uint32_t *at_out,
 
 SPW_HANDLER_BODY(echo)(const struct spw_frame *frame, struct spw_lanes lanes)
 {
-	struct spw_window win = spw_window_load(frame, lanes);
-	struct spw_udp_at found = spw_udp_find(frame, win);
+	struct spw_window win;
+	struct spw_udp_at found;
 
+	if (frame->flags & SPW_DESC_MSG)
+		return spw_echo(0);
+	win = spw_window_load(frame, lanes);
+	found = spw_udp_find(frame, win);
 	if (found.bad >= 0)
 		return spw_bad((enum spw_bad)found.bad);
 	for (uint32_t first = 0; first < SPW_ECHO_PAIRS; first += lanes.cnt) {

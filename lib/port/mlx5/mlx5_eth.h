@@ -15,52 +15,7 @@
 #include "port/mlx5/mlx5_dev.h"
 #include "port/port_impl.h"
 #include "port/rdma/rdma_ctl.h"
-
-/* ---- flow rules: which frames are ours ------------------------------------------------------------ */
-
-#define MLX5_FLOW_PORT_MAX 16u
-#define MLX5_FLOW_RULE_MAX (2u * MLX5_FLOW_PORT_MAX)
-
-enum mlx5_l3 { MLX5_L3_IPV4, MLX5_L3_IPV6, MLX5_L3_ANY };
-enum mlx5_l4 { MLX5_L4_UDP, MLX5_L4_TCP, MLX5_L4_ANY };
-
-/* One rule of the device: exactly one kind of packet, because a device hashes one kind with one QP. */
-struct mlx5_rule {
-	enum mlx5_l3 l3;
-	enum mlx5_l4 l4;           /* ANY where l3 is ANY */
-	uint16_t port;             /* destination; 0: any */
-};
-
-struct mlx5_flow_conf {
-	bool has_mac, has_vlan, has_ipv4, has_ipv6;
-	uint8_t mac[6];
-	uint16_t vlan;
-	uint8_t ipv4[4], ipv6[16]; /* in the order of the wire */
-	struct mlx5_rule rule[MLX5_FLOW_RULE_MAX];
-	uint32_t rule_cnt;
-};
-
-/* Purpose: the rules that mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (the last two more than once) and flow=all ask for. What is
- *          named must all hold; several ports are alternatives. Nothing named: all frames.
- * Errors:  -EINVAL with the key. Thread: any. */
-int mlx5_flow_parse(const struct spw_port_spec *spec, struct mlx5_flow_conf *conf_out);
-
-/* One RSS QP per kind of packet that a rule names; the last kind, without IP, goes to queue 0. */
-#define MLX5_KIND_CNT 7u
-
-struct mlx5_steer {
-	struct ibv_rwq_ind_table *table, *table_one;
-	struct ibv_qp *qp[MLX5_KIND_CNT];
-	struct ibv_flow *flow[MLX5_FLOW_RULE_MAX];
-};
-
-/* Purpose: RSS over wq[0 .. cnt-1], then the rules, in the order of their words. Undone whole when a part fails.
- * Errors: -EPERM CAP_NET_RAW is missing; what the device says of a rule that it refuses, with the rule. Thread: setup, or an
- *         owner under mlx5_dev.lock. */
-int mlx5_steer_up(struct mlx5_dev *dev, const struct mlx5_flow_conf *conf, struct ibv_wq *const *wq, uint32_t cnt,
-		  struct mlx5_steer *steer_out);
-/* A zeroed struct is fine; again: nothing. */
-void mlx5_steer_down(struct mlx5_steer *steer);
+#include "port/rdma/rdma_flow.h"
 
 /* ---- queues ------------------------------------------------------------------------------------------ */
 
@@ -112,8 +67,8 @@ struct mlx5_eth_queue {
 struct mlx5_eth_port {
 	struct spw_port base;
 	struct mlx5_dev dev;
-	struct mlx5_flow_conf flow;
-	struct mlx5_steer steer;
+	struct rdma_flow_conf flow;
+	struct rdma_steer steer;
 	struct rdma_ctl *ctl;
 	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX]; /* of the queues, as the indirection table wants them */
 	bool started, steered;

@@ -100,7 +100,7 @@ static int rx_renew_objects(struct mlx5_eth_queue *eq)
 		mlx5_rx_free(&fresh);
 		return rc;
 	}
-	mlx5_steer_down(&ep->steer); /* it holds the old work queue */
+	rdma_steer_down(&ep->steer); /* it holds the old work queue */
 	ep->steered = false;
 	mlx5_rx_free(&eq->rx);
 	eq->rx = fresh;
@@ -127,7 +127,7 @@ static int rx_renew_shared(struct mlx5_eth_queue *eq)
 
 	rc = rc ? rc : mlx5_wq_state(eq->rx.wq, IBV_WQS_RDY);
 	if (!rc && !ep->steered) {
-		rc = mlx5_steer_up(&ep->dev, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
+		rc = rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
 		ep->steered = !rc;
 	}
 	return rc;

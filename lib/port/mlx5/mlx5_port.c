@@ -19,7 +19,7 @@
 #define L2_ROOM   22u          /* Ethernet header and two VLAN tags; the device takes the FCS off */
 #define DRAIN_NS  200000000ull /* frames that the device has not sent by then are counted as flushed */
 #define MISSED    "hw_counters/out_of_buffer"
-#define USAGE     "mode=eth, mtu=BYTES, tx_inline=0|18, flow=all or mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (ports may come more than once)"
+#define USAGE     "mode=eth, mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
 
 /* ---- open ------------------------------------------------------------------------------------------------- */
 
@@ -61,12 +61,12 @@ static void choose_inline(const struct spw_port_spec *spec, struct mlx5_dev *dev
 
 static int check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep, uint64_t *mtu_out)
 {
-	static const char *const known[] = {"mode", "mtu", "tx_inline", "flow", "mac", "vlan", "ipv4", "ipv6", "udp", "tcp"};
+	static const char *const known[] = {"mode", "mtu", "tx_inline", RDMA_FLOW_KEYS};
 	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
 
 	rc = rc ? rc : port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, mtu_out);
 	rc = rc ? rc : check_inline(spec);
-	rc = rc ? rc : mlx5_flow_parse(spec, &ep->flow);
+	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=eth (ibv_devices lists them)");
 	return rc;
@@ -222,7 +222,7 @@ static int eth_start(struct spw_port *port)
 	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++)
 		rc = queue_start(&ep->queue[i]);
 	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
-	rc = rc ? rc : mlx5_steer_up(&ep->dev, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
+	rc = rc ? rc : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
 	ep->steered = !rc;
 	return rc;
 }
@@ -260,7 +260,7 @@ static int eth_stop(struct spw_port *port)
 		return 0;
 	ep->started = ep->steered = false;
 	rdma_ctl_stop(ep->ctl);
-	mlx5_steer_down(&ep->steer);
+	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		int rc_queue = queue_stop(&ep->queue[i]);
 

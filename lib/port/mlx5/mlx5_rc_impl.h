@@ -220,6 +220,11 @@ void spw_mlx5_rc_break(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 /* Purpose: is nothing of a BROKEN peer posted, lent or in TX any more? Its QP is in ERR. Thread: owner. */
 bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p);
 
+/* Purpose: a QP in ERR: WQEs at the end of its send ring that asked for no completion may have been done already, and then
+ *          nothing is heard of them. One more WQE, which is flushed, says that all before it are over. Again: nothing.
+ * Thread:  owner. */
+void spw_mlx5_rc_mark(struct spw_mlx5_rc_peer *p);
+
 /* Purpose: takes the QP's number out of every CQE that was consumed, so that a library that cleans the CQ when the QP is
  *          reset finds nothing to move. The QP is drained, or in RESET. Thread: owner. */
 void spw_mlx5_rc_scrub(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p);

@@ -4,6 +4,7 @@
  * RC: the objects of a queue and of its peers, made through rdma-core, and the memory behind them.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
@@ -18,68 +19,55 @@ static void check_free(int rc, const char *what)
 		spw_warn("mlx5 rc: %s was not destroyed: %s", what, strerror(rc));
 }
 
-/* ---- queue -------------------------------------------------------------------------------------------------- */
+/* ---- what the peers share ------------------------------------------------------------------------------------- */
 
-static int srq_make(struct mlx5_rc_queue *rq)
+static int srq_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 {
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = rq->plan.peers * rq->plan.recvs, .max_sge = 1}};
+	struct ibv_srq_init_attr attr = {.srq_context = rq,
+					 .attr = {.max_wr = rq->plan.peers * rq->plan.recvs, .max_sge = 1}};
 	struct mlx5dv_srq dv = {0};
-	struct mlx5dv_obj obj = {.srq.out = &dv};
+	struct mlx5dv_obj dv_obj = {.srq.out = &dv};
 	int rc;
 
-	rq->srq = ibv_create_srq(rq->port->dev.rdma.pd, &attr);
-	if (!rq->srq)
+	obj->srq = ibv_create_srq(rq->port->dev.rdma.pd, &attr);
+	if (!obj->srq)
 		return spw_err(errno, "a shared receive queue of %u entries: %s", rq->plan.peers * rq->plan.recvs, strerror(errno));
-	obj.srq.in = rq->srq;
-	rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ);
+	dv_obj.srq.in = obj->srq;
+	rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_SRQ);
 	if (rc)
 		return spw_err(rc, "mlx5dv_init_obj of a shared receive queue: %s", strerror(rc));
-	rq->srqmem = (struct spw_mlx5_rqmem){
+	obj->srqmem = (struct spw_mlx5_rqmem){
 		.buf = dv.buf, .dbrec = (spw_be32 *)dv.dbrec, .cnt = dv.tail + 1, .stride = dv.stride, .lkey = rq->lkey,
 	};
 	return 0;
 }
 
 /* The CQs are sized for all that can be under way, so nobody has to publish an index and they cannot overrun. */
-int mlx5_rc_obj_make(struct mlx5_rc_queue *rq)
+static int shared_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 {
 	struct ibv_td_init_attr td_attr = {0};
+	struct mlx5_dev *dev = &rq->port->dev;
 	int rc = 0;
 
-	rq->td = ibv_alloc_td(rq->port->dev.rdma.ctx, &td_attr);
+	obj->td = ibv_alloc_td(dev->rdma.ctx, &td_attr);
 	if (rq->plan.flags & MLX5_RC_SRQ)
-		rc = srq_make(rq);
-	if (!rc && rq->plan.cq_cnt < rq->srqmem.cnt)
-		rq->plan.cq_cnt = rq->srqmem.cnt;
-	rc = rc ? rc : mlx5_cq_make(&rq->port->dev, rq->plan.cq_cnt, false, rq, &rq->cq, &rq->cqmem);
-	return rc ? rc : mlx5_cq_make(&rq->port->dev, rq->plan.tx_cq_cnt, false, rq, &rq->tx_cq, &rq->tx_cqmem);
-}
-
-void mlx5_rc_obj_free(struct mlx5_rc_queue *rq)
-{
-	if (rq->srq)
-		check_free(ibv_destroy_srq(rq->srq), "a shared receive queue");
-	mlx5_cq_free(rq->cq);
-	mlx5_cq_free(rq->tx_cq);
-	if (rq->td)
-		ibv_dealloc_td(rq->td);
-	rq->srq = NULL;
-	rq->cq = rq->tx_cq = NULL;
-	rq->td = NULL;
+		rc = srq_make(rq, obj);
+	rc = rc ? rc : mlx5_cq_make(dev, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt), false, rq, &obj->cq, &obj->cqmem);
+	return rc ? rc : mlx5_cq_make(dev, rq->plan.tx_cq_cnt, false, rq, &obj->tx_cq, &obj->tx_cqmem);
 }
 
 /* ---- peers -------------------------------------------------------------------------------------------------- */
 
 /* Small messages must not land in the CQE: the slot is where the executor looks. */
-static struct ibv_qp *qp_create(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct ibv_pd *pd)
+static struct ibv_qp *qp_create(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj, struct rc_peer *peer, struct ibv_pd *pd)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_context = peer,
-		.send_cq = ibv_cq_ex_to_cq(rq->tx_cq),
-		.recv_cq = ibv_cq_ex_to_cq(rq->cq),
-		.srq = rq->srq,
+		.send_cq = ibv_cq_ex_to_cq(obj->tx_cq),
+		.recv_cq = ibv_cq_ex_to_cq(obj->cq),
+		.srq = obj->srq,
 		.cap = {.max_send_wr = rq->plan.sq_limit, .max_send_sge = 1, .max_inline_data = INLINE_MAX,
-			.max_recv_wr = rq->srq ? 0 : rq->plan.recvs, .max_recv_sge = rq->srq ? 0 : 1},
+			.max_recv_wr = obj->srq ? 0 : rq->plan.recvs, .max_recv_sge = obj->srq ? 0 : 1},
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
@@ -92,16 +80,15 @@ static struct ibv_qp *qp_create(struct mlx5_rc_queue *rq, struct rc_peer *peer, 
 	return mlx5dv_create_qp(rq->port->dev.rdma.ctx, &attr, &dv_attr);
 }
 
-static int qp_memory(const struct mlx5_rc_queue *rq, const struct rc_peer *peer, const struct mlx5_rc_side *side,
-		     struct spw_mlx5_rc_peermem *mem)
+static int qp_memory(const struct mlx5_rc_queue *rq, const struct rc_peer *peer, struct mlx5_rc_side *side)
 {
 	struct mlx5dv_qp dv = {0};
-	struct mlx5dv_obj obj = {.qp = {.in = side->qp, .out = &dv}};
-	int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP);
+	struct mlx5dv_obj dv_obj = {.qp = {.in = side->qp, .out = &dv}};
+	int rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_QP);
 
 	if (rc)
 		return spw_err(rc, "mlx5dv_init_obj of a queue pair: %s", strerror(rc));
-	*mem = (struct spw_mlx5_rc_peermem){
+	side->mem = (struct spw_mlx5_rc_peermem){
 		.rq = {.buf = dv.rq.buf, .dbrec = (spw_be32 *)&dv.dbrec[MLX5_RCV_DBR], .cnt = dv.rq.wqe_cnt, .stride = dv.rq.stride},
 		.sq = {.buf = dv.sq.buf, .dbrec = (spw_be32 *)&dv.dbrec[MLX5_SND_DBR], .cnt = dv.sq.wqe_cnt,
 		       .qpn = side->qp->qp_num, .bf = dv.bf.reg, .bf_bytes = side->domain ? dv.bf.size : 0},
@@ -116,26 +103,85 @@ static int qp_memory(const struct mlx5_rc_queue *rq, const struct rc_peer *peer,
 	return 0;
 }
 
-int mlx5_rc_qp_make(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct mlx5_rc_side *side,
-		    struct spw_mlx5_rc_peermem *mem_out)
+static int qp_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj, uint32_t local)
 {
-	struct ibv_parent_domain_init_attr pd_attr = {.pd = peer->pd, .td = rq->td};
+	struct rc_peer *peer = mlx5_rc_conn_peer(rq, local);
+	struct mlx5_rc_side *side = &obj->side[local];
+	struct ibv_parent_domain_init_attr pd_attr = {.pd = peer->pd, .td = obj->td};
 
-	if (rq->td)
+	if (obj->td)
 		side->domain = ibv_alloc_parent_domain(rq->port->dev.rdma.ctx, &pd_attr);
-	side->qp = qp_create(rq, peer, side->domain ? side->domain : peer->pd);
+	side->qp = qp_create(rq, obj, peer, side->domain ? side->domain : peer->pd);
 	if (!side->qp)
 		return spw_err(errno, "a queue pair for peer %u (%u sends, %u receives): %s", peer->index, rq->plan.sq_limit,
-			       rq->srq ? 0 : rq->plan.recvs, strerror(errno));
-	peer->qp = side->qp;
-	return qp_memory(rq, peer, side, mem_out);
+			       obj->srq ? 0 : rq->plan.recvs, strerror(errno));
+	return qp_memory(rq, peer, side);
 }
 
-void mlx5_rc_qp_free(struct mlx5_rc_side *side)
+/* ---- all of them ---------------------------------------------------------------------------------------------- */
+
+int mlx5_rc_obj_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj **obj_out)
 {
-	if (side->qp)
-		check_free(ibv_destroy_qp(side->qp), "a queue pair");
-	if (side->domain)
-		check_free(ibv_dealloc_pd(side->domain), "a parent domain");
-	*side = (struct mlx5_rc_side){0};
+	struct mlx5_rc_obj *obj = calloc(1, sizeof(*obj));
+	int rc = obj ? shared_make(rq, obj) : spw_err(ENOMEM, "no memory for the objects of queue %u", rq->index);
+
+	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+		rc = qp_make(rq, obj, i);
+	if (rc) {
+		mlx5_rc_obj_free(rq, obj);
+		return rc;
+	}
+	*obj_out = obj;
+	return 0;
+}
+
+void mlx5_rc_obj_let(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	for (uint32_t i = 0; obj && i < rq->plan.peers; i++) {
+		if (obj->side[i].qp)
+			check_free(ibv_destroy_qp(obj->side[i].qp), "a queue pair");
+		if (obj->side[i].domain)
+			check_free(ibv_dealloc_pd(obj->side[i].domain), "a parent domain");
+		obj->side[i] = (struct mlx5_rc_side){0};
+	}
+}
+
+void mlx5_rc_obj_free(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	mlx5_rc_obj_let(rq, obj);
+	if (!obj)
+		return;
+	if (obj->srq)
+		check_free(ibv_destroy_srq(obj->srq), "a shared receive queue");
+	mlx5_cq_free(obj->cq);
+	mlx5_cq_free(obj->tx_cq);
+	if (obj->td)
+		ibv_dealloc_td(obj->td);
+	free(obj);
+}
+
+int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	struct spw_mlx5_rc_conf qc = {
+		.cq = obj->cqmem, .tx_cq = obj->tx_cqmem, .srq = obj->srqmem, .pool = rq->pool, .flags = rq->plan.flags,
+		.peer_cnt = rq->plan.peers, .index_cnt = rq->port->conf.peer_max, .index = rq->index,
+		.port = rq->port->base.index,
+	};
+	struct spw_mlx5_rc_queue was = rq->q;
+	int rc = spw_mlx5_rc_init(&rq->q, &qc);
+
+	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+		rc = spw_mlx5_rc_attach(&rq->q, i, &obj->side[i].mem);
+	if (rc) {
+		spw_mlx5_rc_fini(&rq->q);
+		rq->q = was;
+		return rc;
+	}
+	rq->q.stat = was.stat;
+	rq->q.lent_cnt = was.lent_cnt;
+	spw_mlx5_rc_fini(&was);
+	rq->obj = obj;
+	for (uint32_t i = 0; i < rq->plan.peers; i++)
+		mlx5_rc_conn_peer(rq, i)->qp = obj->side[i].qp;
+	return 0;
 }

@@ -43,6 +43,8 @@ static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 	rp->rc_dev.rdma = &rp->dev.rdma;
 	rp->rc_dev.mtu = (uint16_t)(rp->conf.mtu ? rp->conf.mtu : mtu);
 	rp->rc_dev.name = rp->base.name;
+	rp->rc_dev.async = mlx5_rc_told;
+	rp->rc_dev.async_arg = rp;
 	return rc ? rc : rc_conn_open(&rp->conf, &rp->rc_dev, rp->base.queue_cnt, &rp->conn);
 }
 
@@ -53,10 +55,8 @@ static void rc_close(struct spw_port *port)
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
 	rc_stop(port);
-	for (uint32_t i = 0; i < RC_PEER_MAX; i++)
-		mlx5_rc_qp_free(&rp->side[i]);
 	for (uint16_t i = 0; i < port->queue_cnt && rp->queue; i++) {
-		mlx5_rc_obj_free(&rp->queue[i]);
+		mlx5_rc_obj_free(&rp->queue[i], rp->queue[i].obj);
 		spw_mlx5_rc_fini(&rp->queue[i].q);
 	}
 	rc_conn_close(rp->conn);
@@ -85,9 +85,10 @@ static void fill_caps(struct mlx5_rc_port *rp)
 		.queue_max = (uint16_t)SPW_MIN(rp->conf.peer_max, SPW_PORT_QUEUE_MAX),
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = SPW_CACHE_LINE,
-		.slot_cnt_min = RC_CTRL_RESERVE + 1,
+		.slot_cnt_min = 1, /* rc_conn_share knows what credits and peers need */
 		.nic_clock_hz = mlx5_dev_clock_hz(&rp->dev),
 		.can_tx = true,
+		.messages = true,
 		.numa_node = rp->dev.rdma.numa_node,
 	};
 }
@@ -163,32 +164,21 @@ static int take_slots(struct spw_pool *pool, uint32_t cnt)
 	return got == total ? 0 : spw_err(EBUSY, "mode=rc needs its pool for itself, but %u slots are in use", total - got);
 }
 
-static int queue_lay(struct mlx5_rc_queue *rq)
+static int peers_setup(struct mlx5_rc_queue *rq)
 {
-	struct spw_mlx5_rc_conf qc = {
-		.cq = rq->cqmem, .tx_cq = rq->tx_cqmem, .srq = rq->srqmem, .pool = rq->pool, .flags = rq->plan.flags,
-		.peer_cnt = rq->plan.peers, .index_cnt = rq->port->conf.peer_max, .index = rq->index,
-		.port = rq->port->base.index,
-	};
+	const uint32_t share = rq->plan.share;
+	int rc = take_slots(rq->pool, rq->plan.peers * share);
 
-	return spw_mlx5_rc_init(&rq->q, &qc);
-}
-
-static int peer_lay(struct mlx5_rc_queue *rq, uint32_t local)
-{
-	struct mlx5_rc_port *rp = rq->port;
-	struct rc_peer *peer = mlx5_rc_conn_peer(rq, local);
-	struct spw_mlx5_rc_peermem mem;
-	int rc = rc_conn_peer_setup(rp->conn, peer->index, rq->pool, local * rq->plan.share, rq->plan.share, rq->lkey);
-
-	rc = rc ? rc : mlx5_rc_qp_make(rq, peer, &rp->side[peer->index], &mem);
-	return rc ? rc : spw_mlx5_rc_attach(&rq->q, local, &mem);
+	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+		rc = rc_conn_peer_setup(rq->port->conn, mlx5_rc_conn_peer(rq, i)->index, rq->pool, i * share, share, rq->lkey);
+	return rc;
 }
 
 static int rc_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 	struct mlx5_rc_queue *rq = &rp->queue[queue];
+	struct mlx5_rc_obj *obj = NULL;
 	int rc;
 
 	if (rq->port)
@@ -198,13 +188,13 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue, const struct sp
 	rq->pool = conf->pool;
 	rc = mlx5_dev_key(&rp->dev, conf->pool, &rq->lkey);
 	rc = rc ? rc : plan_make(rp, conf, queue, &rq->plan);
-	rc = rc ? rc : mlx5_rc_obj_make(rq);
-	rc = rc ? rc : queue_lay(rq);
-	rc = rc ? rc : take_slots(rq->pool, rq->plan.peers * rq->plan.share);
-	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
-		rc = peer_lay(rq, i);
-	if (rc)
+	rc = rc ? rc : peers_setup(rq);
+	rc = rc ? rc : mlx5_rc_obj_make(rq, &obj);
+	rc = rc ? rc : mlx5_rc_lay(rq, obj);
+	if (rc) {
+		mlx5_rc_obj_free(rq, obj);
 		return rc;
+	}
 	spw_mlx5_rc_calls(&rq->q, &port->queue[queue]);
 	port->queue[queue].events = mlx5_rc_events;
 	return 0;
@@ -247,10 +237,10 @@ static int rc_stop(struct spw_port *port)
 	rc_conn_stop(rp->conn);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		mlx5_rc_drain(&rp->queue[i]);
-	for (uint32_t i = 0; i < RC_PEER_MAX; i++)
-		mlx5_rc_qp_free(&rp->side[i]);
-	for (uint16_t i = 0; i < port->queue_cnt; i++)
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		mlx5_rc_obj_let(&rp->queue[i], rp->queue[i].obj);
 		spw_mlx5_rc_disarm(&rp->queue[i].q);
+	}
 	return 0;
 }
 

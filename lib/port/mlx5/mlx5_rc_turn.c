@@ -30,14 +30,36 @@ static void turn_broken(struct mlx5_rc_queue *rq, struct rc_peer *peer, const st
 	rc_peer_fail(rq->port->conn, peer, protocol ? RC_WHY_PROTOCOL : RC_WHY_QP_ERROR, p->err.syndrome);
 }
 
+/* The receives; op=send: with a key that the device takes. Who used a bad one comes here with that error. */
+static void turn_post(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw_mlx5_rc_peer *p)
+{
+	uint32_t lkey = peer->op == RC_OP_SEND ? rq->lkey : peer->lkey;
+
+	if (peer->op == RC_OP_SEND && p->err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR &&
+	    !mlx5_dev_key_renew(&rq->port->dev, rq->pool->region->id, p->lkey, &lkey))
+		rq->lkey = lkey;
+	p->err.syndrome = MLX5_RC_SYN_NONSENSE;
+	spw_mlx5_rc_arm(&rq->q, p, lkey, peer->ring_out_lkey);
+	rc_peer_posted(rq->port->conn, peer);
+}
+
+static void turn_drain(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw_mlx5_rc_peer *p)
+{
+	spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
+	spw_mlx5_rc_mark(p);
+	if (!spw_mlx5_rc_drained(&rq->q, p))
+		return;
+	spw_mlx5_rc_scrub(&rq->q, p);
+	spw_mlx5_rc_home(&rq->q, p);
+	rc_peer_drained(rq->port->conn, peer);
+}
+
 static void turn(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw_mlx5_rc_peer *p)
 {
 	switch (rc_peer_state(peer)) {
 	case RC_POST:
-		if (p->state != MLX5_RC_DOWN)
-			break;
-		spw_mlx5_rc_arm(&rq->q, p, peer->lkey, peer->ring_out_lkey);
-		rc_peer_posted(rq->port->conn, peer);
+		if (p->state == MLX5_RC_DOWN && !rq->dead)
+			turn_post(rq, peer, p);
 		break;
 	case RC_UP:
 		if (p->state == MLX5_RC_ARMED)
@@ -46,12 +68,8 @@ static void turn(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw_mlx5
 			turn_broken(rq, peer, p);
 		break;
 	case RC_DRAIN:
-		spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
-		if (!spw_mlx5_rc_drained(&rq->q, p))
-			break;
-		spw_mlx5_rc_scrub(&rq->q, p);
-		spw_mlx5_rc_home(&rq->q, p);
-		rc_peer_drained(rq->port->conn, peer);
+		if (!rq->dead)
+			turn_drain(rq, peer, p);
 		break;
 	default: /* control's */
 		break;
@@ -61,11 +79,15 @@ static void turn(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw_mlx5
 uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 {
 	struct mlx5_rc_queue *rq = spw_container_of((struct spw_mlx5_rc_queue *)vq, struct mlx5_rc_queue, q);
+	uint16_t n = 0;
 
 	spw_mlx5_rc_reap(&rq->q);
+	mlx5_rc_mend_look(rq);
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
 		turn(rq, mlx5_rc_conn_peer(rq, i), &rq->q.peer[i]);
-	return rc_conn_events(rq->port->conn, rq->index, event, cnt);
+	if (rq->dead && cnt)
+		n = mlx5_rc_mend(rq, event);
+	return (uint16_t)(n + rc_conn_events(rq->port->conn, rq->index, event + n, (uint16_t)(cnt - n)));
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------------------- */
@@ -103,8 +125,10 @@ void mlx5_rc_drain(struct mlx5_rc_queue *rq)
 	const struct timespec nap = {.tv_nsec = 100000};
 	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, DRAIN_NS);
 
-	for (uint32_t i = 0; i < rq->plan.peers; i++)
+	for (uint32_t i = 0; i < rq->plan.peers; i++) {
 		spw_mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_GONE);
+		spw_mlx5_rc_mark(&rq->q.peer[i]);
+	}
 	do {
 		bury_messages(&rq->q, pq);
 		spw_mlx5_rc_reap(&rq->q);

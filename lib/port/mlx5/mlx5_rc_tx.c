@@ -131,7 +131,24 @@ void spw_mlx5_rc_reap(struct spw_mlx5_rc_queue *q)
 
 /* ---- messages --------------------------------------------------------------------------------------------- */
 
-SPW_INLINE void tx_build(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, const struct spw_desc *desc,
+static SPW_COLD bool tx_no_slot(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+{
+	rc_count_err(q, SPW_PORT_ERR_protocol, 1);
+	spw_mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
+	return false;
+}
+
+/* WRITE: the slot that the peer granted next. The peer wrote its number; one that it has not is a breach of the protocol.
+ * Returns: false: the peer is BROKEN now. */
+SPW_INLINE bool tx_slot(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t *slot_out, const unsigned flags)
+{
+	if (!(flags & MLX5_RC_WRITE))
+		return true;
+	*slot_out = spw_be32_to_cpu(spw_dma_load(&p->ring_in[p->tx.used & (RC_CREDIT_MAX - 1)]));
+	return spw_likely(*slot_out < p->tx.window) || tx_no_slot(q, p);
+}
+
+SPW_INLINE void tx_build(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, const struct spw_desc *desc, uint32_t slot,
 			 const unsigned flags)
 {
 	const uint32_t head = RC_CTRL_BYTES + (flags & MLX5_RC_WRITE ? RC_RADDR_BYTES : 0);
@@ -141,8 +158,8 @@ SPW_INLINE void tx_build(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p
 
 	if (flags & MLX5_RC_WRITE) {
 		opcode = SPW_PRM_OP_RDMA_WRITE_IMM;
-		imm = spw_be32_to_cpu(spw_dma_load(&p->ring_in[p->tx.used & (RC_CREDIT_MAX - 1)]));
-		rc_raddr(wqe + RC_CTRL_BYTES, p->raddr + imm * p->rstride, p->rkey);
+		imm = slot;
+		rc_raddr(wqe + RC_CTRL_BYTES, p->raddr + slot * p->rstride, p->rkey);
 	}
 	if (desc->len <= SPW_PRM_WQE_BB_BYTES - head - 4) {
 		spw_prm_st32(data, 1u << 31 | desc->len);
@@ -188,11 +205,12 @@ SPW_INLINE uint16_t tx_body(struct spw_mlx5_rc_queue *q, struct spw_desc **desc,
 	for (uint32_t i = 0; i < cnt; i++) {
 		struct spw_desc *d = desc[i];
 		struct spw_mlx5_rc_peer *p = tx_peer(q, d->peer);
+		uint32_t slot = 0;
 
-		if (spw_likely(tx_may(p, d->len))) {
+		if (spw_likely(tx_may(p, d->len)) && tx_slot(q, p, &slot, flags)) {
 			if (p->sq_rung == p->sq_pi)
 				ring[rings++] = p;
-			tx_build(q, p, d, flags);
+			tx_build(q, p, d, slot, flags);
 		} else if (!tx_later(p, d)) {
 			continue;
 		}
@@ -213,10 +231,14 @@ SPW_INLINE uint16_t tx_body(struct spw_mlx5_rc_queue *q, struct spw_desc **desc,
 void spw_mlx5_rc_send_waiting(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 {
 	while (p->wait_ci != p->wait_pi && p->tx.limit != p->tx.used && p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE) {
-		const struct spw_mlx5_rc_wait *w = &p->wait[p->wait_ci++ & p->wait_mask];
+		const struct spw_mlx5_rc_wait *w = &p->wait[p->wait_ci & p->wait_mask];
 		const struct spw_desc d = { .slot = w->slot, .offset = w->offset, .len = w->len, .meta = w->meta, .flags = w->flags };
+		uint32_t slot = 0;
 
-		tx_build(q, p, &d, q->flags);
+		if (!tx_slot(q, p, &slot, q->flags))
+			break;
+		tx_build(q, p, &d, slot, q->flags);
+		p->wait_ci++;
 	}
 	if (p->sq_rung == p->sq_pi)
 		return;
@@ -256,6 +278,16 @@ void spw_mlx5_rc_grant(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 		rc_signal(p);
 	rc_ring(p);
 	spw_thr_count(&q->stat.control_tx, 1);
+}
+
+void spw_mlx5_rc_mark(struct spw_mlx5_rc_peer *p)
+{
+	if (p->sq_ci == p->sq_pi || p->sq_signal == p->sq_pi)
+		return;
+	rc_ctrl(rc_sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND, 1, 0);
+	p->sent[p->sq_pi++ & p->sq_mask] = (struct spw_mlx5_rc_sent){ MLX5_RC_NO_SLOT, 0 };
+	rc_signal(p);
+	rc_ring(p);
 }
 
 /* ---- the variants -------------------------------------------------------------------------------------------- */

@@ -101,7 +101,7 @@ SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_
 		uint32_t len = with_bad ? null_bad_frame(q, slot[i]) : q->frame_bytes;
 
 		if (rated)
-			now = q->start_tsc + spw_time_scale_apply(q->frame_to_tick, first + i);
+			now = q->start_tsc + spw_time_scale_apply(q->frame_to_tick, first + i + 1); /* one is due a period after the start */
 		desc[i] = (struct spw_desc){
 			.nic_stamp = now,
 			.slot = slot[i],

@@ -40,6 +40,7 @@ int rc_conn_open(const struct rc_conf *conf, const struct rc_dev *dev, uint16_t 
 	conn->dev = *dev;
 	conn->queue_cnt = queue_cnt;
 	conn->listen_fd = -1;
+	pthread_mutex_init(&conn->turn, NULL);
 	conn->link = calloc(conf->peer_max, sizeof(*conn->link));
 	conn->peer = aligned_alloc(_Alignof(struct rc_peer), conf->peer_max * sizeof(*conn->peer));
 	rc = conn->link && conn->peer ? 0 : spw_err(ENOMEM, "no memory for %u peers", conf->peer_max);
@@ -133,6 +134,16 @@ void rc_conn_close(struct rc_conn *conn)
 	free(conn->link);
 	free(conn->peer);
 	free(conn);
+}
+
+void rc_conn_hold(struct rc_conn *conn)
+{
+	pthread_mutex_lock(&conn->turn);
+}
+
+void rc_conn_let(struct rc_conn *conn)
+{
+	pthread_mutex_unlock(&conn->turn);
 }
 
 /* ---- the owner's side ----------------------------------------------------------------------------- */

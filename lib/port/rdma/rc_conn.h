@@ -103,6 +103,8 @@ struct rc_dev {
 	struct rdma_gid gid;
 	uint16_t mtu;             /* path MTU in bytes, 256 .. 4096: conf.mtu, else the port's */
 	const char *name;         /* of the port, for texts */
+	rdma_dev_object_fn *async; /* events of CQs and SRQs, in the control thread; NULL: nobody wants them */
+	void *async_arg;
 };
 
 struct rc_conn;
@@ -137,6 +139,11 @@ void rc_conn_stop(struct rc_conn *conn);
 
 /* Purpose: frees MRs, PDs and the table. After the QPs are gone. NULL is fine. Thread: setup. */
 void rc_conn_close(struct rc_conn *conn);
+
+/* Purpose: control stands still between the two, so that an owner may give peers of its queue, whose turn it is, other QPs
+ *          (rc_peer.qp). For what hardly ever happens: it may wait for milliseconds. Thread: owner, outside the bursts. */
+void rc_conn_hold(struct rc_conn *conn);
+void rc_conn_let(struct rc_conn *conn);
 
 /* ---- the owner's side ---------------------------------------------------------------------------- */
 

@@ -6,6 +6,8 @@
 #ifndef SPW_PORT_RC_CONN_IMPL_H
 #define SPW_PORT_RC_CONN_IMPL_H
 
+#include <pthread.h>
+
 #include "port/rdma/rc_conn.h"
 #include "port/rdma/rc_exchange.h"
 #include "port/rdma/rdma_ctl.h"
@@ -30,12 +32,14 @@ struct rc_link {
 	struct sockaddr_in6 addr; /* the other end */
 	bool connects;            /* we connect to it */
 	bool abandoned;           /* its exchange ended after the turn went to the owner */
+	bool doomed;              /* lost before it was up */
 	bool lost;                /* control saw it go; why is in the next two */
 	enum rc_why lost_why;
 	uint32_t lost_code;
 	int fd;                   /* open while the peer is up, -1 else */
 	uint64_t try_ms, backoff_ms;
 	uint64_t down_ms;         /* when it went down; 0: it never was up */
+	bool last_wqe;            /* SRQ: the QP has told of its last receive */
 	uint64_t last_wqe_ms;     /* SRQ: until when to wait for the QP's last receive; 0: not waiting */
 	int told;                 /* last reason told of a failed exchange, -1 none */
 	struct rc_params ours;
@@ -60,6 +64,7 @@ struct rc_conn {
 	int listen_fd;
 	struct rc_half half[RC_HALF_MAX];
 	struct rc_count count;
+	pthread_mutex_t turn;     /* held by control while it does something */
 };
 
 /* rc_socket.c: TCP that does not wait. All: a descriptor, or -errno without a text. */
@@ -77,6 +82,9 @@ int rc_qp_reset(struct rc_link *link);
 
 /* rc_peer.c: what the link says of itself in an exchange; a new PSN each time. */
 int rc_peer_params(struct rc_link *link);
+/* New keys for a new connection: those of the last one are worth nothing from now on, and one that the device no longer takes
+ * is replaced. */
+int rc_peer_renew(struct rc_link *link);
 void rc_peer_learn(struct rc_link *link, const struct rc_params *theirs);
 void rc_peer_free(struct rc_link *link);
 

@@ -56,6 +56,8 @@ void rc_link_up(struct rc_link *link, int fd, uint64_t now_ms)
 	pass(link, RC_UP);
 	rc_link_tell(link, SPW_PORT_EVENT_PEER_UP, outage_ms * 1000000, "is up: %u credits of %u bytes",
 		     link->peer->remote.credit_cnt, link->peer->remote.slot_bytes);
+	if (link->doomed)
+		rc_link_lose(link, link->lost_why, link->lost_code, now_ms);
 }
 
 void rc_link_abandon(struct rc_link *link, uint64_t now_ms)
@@ -94,9 +96,9 @@ static void count_loss(struct rc_link *link, enum rc_why why, uint32_t code)
 static void to_drain(struct rc_link *link, uint64_t now_ms)
 {
 	close_fd(link);
-	link->abandoned = false;
+	link->abandoned = link->doomed = false;
 	rc_qp_error(link);
-	if (link->peer->qp->srq)
+	if (link->peer->qp->srq && !link->last_wqe)
 		link->last_wqe_ms = now_ms + LAST_WQE_MS;
 	else
 		pass(link, RC_DRAIN);
@@ -107,7 +109,7 @@ static void on_fail(struct rc_link *link, uint64_t now_ms)
 	const struct rc_peer *p = link->peer;
 
 	if (link->last_wqe_ms) {
-		if (now_ms < link->last_wqe_ms)
+		if (!link->last_wqe && now_ms < link->last_wqe_ms)
 			return;
 		link->last_wqe_ms = 0;
 		pass(link, RC_DRAIN);
@@ -125,12 +127,14 @@ void rc_link_lose(struct rc_link *link, enum rc_why why, uint32_t code, uint64_t
 	uint32_t up = RC_UP;
 	const bool first = spw_thr_cas(&link->peer->state, &up, (uint32_t)RC_FAIL);
 
-	if (!first && (up != RC_FAIL || why != RC_WHY_PROTOCOL || link->last_wqe_ms))
+	link->doomed = up == RC_POSTED; /* it did it before its READY was read: rc_link_up goes on here */
+	if (!first && !link->doomed && (up != RC_FAIL || why != RC_WHY_PROTOCOL || link->last_wqe_ms))
 		return;
 	link->lost = true;
 	link->lost_why = why;
 	link->lost_code = code;
-	on_fail(link, now_ms);
+	if (!link->doomed)
+		on_fail(link, now_ms);
 }
 
 static void on_posted(struct rc_link *link, uint64_t now_ms)
@@ -145,6 +149,7 @@ static void on_drained(struct rc_link *link)
 {
 	if (rc_qp_reset(link))
 		return; /* the device is gone: it stays where it is */
+	link->last_wqe = false;
 	spw_thr_count(&link->conn->count.reset, 1);
 	pass(link, RC_DOWN);
 }

@@ -67,17 +67,12 @@ static int reg(struct rc_link *link, void *addr, size_t bytes, int access, struc
 	return rdma_mr_reg_bytes(&dev, addr, bytes, IBV_ACCESS_LOCAL_WRITE | access, mr_out);
 }
 
-static int make_write(struct rc_link *link)
+static int make_keys(struct rc_link *link)
 {
 	struct rc_peer *p = link->peer;
 	const size_t ring_bytes = (size_t)RC_CREDIT_MAX * sizeof(spw_be32);
-	int rc;
+	int rc = reg(link, p->pool->base, p->pool->slot_cnt * p->pool->slot_bytes, 0, &link->pool_mr);
 
-	p->pd = ibv_alloc_pd(link->conn->dev.rdma->ctx);
-	if (!p->pd)
-		return spw_err(errno, "no protection domain for peer %u: %s", p->index, strerror(errno));
-	rc = make_rings(link);
-	rc = rc ? rc : reg(link, p->pool->base, p->pool->slot_cnt * p->pool->slot_bytes, 0, &link->pool_mr);
 	rc = rc ? rc : reg(link, spw_pool_slot_addr(p->pool, p->slot_first), p->slot_cnt * p->pool->slot_bytes,
 			   IBV_ACCESS_REMOTE_WRITE, &p->slot_mr);
 	rc = rc ? rc : reg(link, p->ring_in, ring_bytes, IBV_ACCESS_REMOTE_WRITE, &link->ring_in_mr);
@@ -87,6 +82,18 @@ static int make_write(struct rc_link *link)
 	p->lkey = link->pool_mr->lkey;
 	p->ring_out_lkey = link->ring_out_mr->lkey;
 	return 0;
+}
+
+static int make_write(struct rc_link *link)
+{
+	struct rc_peer *p = link->peer;
+	int rc;
+
+	p->pd = ibv_alloc_pd(link->conn->dev.rdma->ctx);
+	if (!p->pd)
+		return spw_err(errno, "no protection domain for peer %u: %s", p->index, strerror(errno));
+	rc = make_rings(link);
+	return rc ? rc : make_keys(link);
 }
 
 int rc_conn_peer_setup(struct rc_conn *conn, uint32_t peer, struct spw_pool *pool, uint32_t slot_first, uint32_t slot_cnt,
@@ -115,14 +122,27 @@ static void dereg(struct ibv_mr **mr)
 	*mr = NULL;
 }
 
+static void free_keys(struct rc_link *link)
+{
+	dereg(&link->pool_mr);
+	dereg(&link->peer->slot_mr);
+	dereg(&link->ring_in_mr);
+	dereg(&link->ring_out_mr);
+}
+
+int rc_peer_renew(struct rc_link *link)
+{
+	if (link->peer->op != RC_OP_WRITE)
+		return 0;
+	free_keys(link);
+	return make_keys(link);
+}
+
 void rc_peer_free(struct rc_link *link)
 {
 	struct rc_peer *p = link->peer;
 
-	dereg(&link->pool_mr);
-	dereg(&p->slot_mr);
-	dereg(&link->ring_in_mr);
-	dereg(&link->ring_out_mr);
+	free_keys(link);
 	if (link->ring)
 		munmap(link->ring, link->ring_bytes);
 	if (p->op == RC_OP_WRITE && p->pd)

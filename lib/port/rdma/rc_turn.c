@@ -82,9 +82,9 @@ static void tell_refused(struct rc_link *link, const struct rc_exchange *x)
 
 static void half_failed(struct rc_conn *conn, struct rc_half *h, uint64_t now_ms)
 {
+	spw_thr_count(&conn->count.refused[h->x.why], 1);
 	if (h->x.fd >= 0)
 		close(h->x.fd);
-	spw_thr_count(&conn->count.refused[h->x.why], 1);
 	if (h->link) {
 		tell_refused(h->link, &h->x);
 		rc_link_abandon(h->link, now_ms);
@@ -99,20 +99,26 @@ static void fail_half(struct rc_half *h, int rc)
 	h->x.error = -rc;
 }
 
-/* Server: a peer that proved itself gets an entry. Returns: false if it was turned away. */
+/* Server: a peer that proved itself gets an entry. Returns: false if there is none now; it waits for one that is being
+ * cleared (its own, if it comes back at once), and is turned away when there is no such either. */
 static bool bind_link(struct rc_conn *conn, struct rc_half *h)
 {
+	bool wait = false;
+
 	for (uint32_t i = conn->conf.connect_cnt; i < conn->conf.peer_max; i++) {
 		struct rc_link *link = &conn->link[i];
+		const enum rc_state state = rc_peer_state(link->peer);
 
-		if (link->half || rc_peer_state(link->peer) != RC_DOWN)
+		wait |= link->abandoned || state == RC_FAIL || state == RC_DRAIN || state == RC_DRAINED;
+		if (link->half || state != RC_DOWN)
 			continue;
 		h->link = link;
 		link->half = h;
 		link->addr = h->addr;
 		return true;
 	}
-	rc_exchange_reject(&h->x, RC_REJECT_FULL, conn->conf.peer_max);
+	if (!wait)
+		rc_exchange_reject(&h->x, RC_REJECT_FULL, conn->conf.peer_max);
 	return false;
 }
 
@@ -126,7 +132,8 @@ static bool posted(struct rc_half *h)
 		return true;
 	if (rc_peer_state(link->peer) != RC_DOWN)
 		return false;
-	rc = rc_peer_params(link);
+	rc = link->down_ms ? rc_peer_renew(link) : 0;
+	rc = rc ? rc : rc_peer_params(link);
 	rc = rc ? rc : rc_qp_init(link);
 	if (rc)
 		fail_half(h, rc);
@@ -204,6 +211,7 @@ void rc_turn(void *arg, uint64_t now_ms)
 {
 	struct rc_conn *conn = arg;
 
+	rc_conn_hold(conn);
 	open_door(conn, now_ms);
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {
 		rc_link_step(&conn->link[i], now_ms);
@@ -213,6 +221,7 @@ void rc_turn(void *arg, uint64_t now_ms)
 	for (uint32_t i = 0; i < RC_HALF_MAX; i++)
 		if (conn->half[i].used)
 			half_step(conn, &conn->half[i], now_ms);
+	rc_conn_let(conn);
 }
 
 static struct rc_link *link_of(struct rc_conn *conn, const struct ibv_qp *qp)
@@ -230,11 +239,12 @@ void rc_turn_async(void *arg, const struct ibv_async_event *event)
 	struct rc_conn *conn = arg;
 	struct rc_link *link;
 
+	rc_conn_hold(conn);
 	switch (event->event_type) {
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		link = link_of(conn, event->element.qp);
-		if (link && link->last_wqe_ms)
-			link->last_wqe_ms = 1; /* long ago: rc_link_step goes on */
+		if (link)
+			link->last_wqe = true; /* it may come before anything else tells that the QP failed */
 		break;
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_QP_REQ_ERR:
@@ -242,8 +252,16 @@ void rc_turn_async(void *arg, const struct ibv_async_event *event)
 		if (link)
 			rc_link_lose(link, RC_WHY_PROTOCOL, event->event_type, rdma_ctl_now_ms());
 		break;
-	default: break;
+	case IBV_EVENT_QP_FATAL:
+		link = link_of(conn, event->element.qp);
+		if (link)
+			rc_link_lose(link, RC_WHY_QP_ERROR, event->event_type, rdma_ctl_now_ms());
+		break;
+	default:
+		if (conn->dev.async)
+			conn->dev.async(conn->dev.async_arg, event);
 	}
+	rc_conn_let(conn);
 }
 
 /* ---- what to wait for ----------------------------------------------------------------------------- */

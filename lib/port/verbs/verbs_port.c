@@ -1,258 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * verbs: any RDMA device by ibv_poll_cq. The control calls of mode=rc.
+ * verbs: any RDMA device by ibv_poll_cq. The choice between its modes.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/spw_err.h"
-#include "base/spw_log.h"
 #include "port/port_impl.h"
-#include "port/verbs/verbs_rc.h"
-
-#define USAGE      "mode=rc, port=N, gid=INDEX, " RC_USAGE
-#define STOP_TURNS 2000u /* of 100 us: what the device does not flush by then is taken back without it */
-
-static struct verbs_rc_port *verbs_of(struct spw_port *port)
-{
-	return spw_container_of(port, struct verbs_rc_port, base);
-}
-
-/* ---- open ----------------------------------------------------------------------------------------- */
-
-static int verbs_stop(struct spw_port *port);
-
-static void verbs_close(struct spw_port *port)
-{
-	struct verbs_rc_port *vp = verbs_of(port);
-
-	verbs_stop(port);
-	for (uint16_t i = 0; i < port->queue_cnt && vp->queue; i++) {
-		if (vp->queue[i].port)
-			verbs_rc_queue_unmake(&vp->queue[i]);
-		verbs_rc_queue_free(&vp->queue[i]);
-	}
-	rc_conn_close(vp->conn);
-	for (uint32_t i = 0; i < SPW_REGION_MAX; i++)
-		if (vp->mr[i])
-			ibv_dereg_mr(vp->mr[i]);
-	rdma_dev_close(&vp->dev);
-	rc_secret_wipe(&vp->conf.secret);
-	free(vp->queue);
-	free(vp);
-}
-
-static int open_device(const struct spw_port_spec *spec, struct verbs_rc_port *vp, struct rc_dev *rc_dev)
-{
-	uint64_t port_num;
-	uint32_t mtu;
-	int rc;
-
-	if (!spec->device[0])
-		return spw_err(EINVAL, "no device: use verbs:NAME,mode=rc (ibv_devices lists them)");
-	rc = port_spec_u64(spec, "port", 1, 1, 255, &port_num);
-	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &vp->dev);
-	rc = rc ? rc : rdma_dev_check_link(&vp->dev);
-	rc = rc ? rc : rdma_dev_gid(&vp->dev, spw_port_spec_find(spec, "gid"), &rc_dev->gid);
-	if (rc)
-		return rc;
-	mtu = rdma_dev_mtu_bytes(&vp->dev);
-	if (vp->conf.mtu > mtu)
-		return spw_err(EINVAL, "mtu=%u is more than the port's %u: make the interface's MTU larger or this smaller",
-			       vp->conf.mtu, mtu);
-	rc_dev->rdma = &vp->dev;
-	rc_dev->mtu = (uint16_t)(vp->conf.mtu ? vp->conf.mtu : mtu);
-	rc_dev->name = vp->base.name;
-	return 0;
-}
-
-static int parse(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
-{
-	static const char *const known[] = {"mode", "port", "gid", RC_KEYS};
-	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
-
-	rc = rc ? rc : rc_conf_parse(spec, &vp->conf);
-	if (!rc && vp->base.queue_cnt > vp->conf.peer_max)
-		rc = spw_err(ERANGE, "%u queues for %u peers: each peer has one queue, so use at most %u (or peer_max=)",
-			     vp->base.queue_cnt, vp->conf.peer_max, vp->conf.peer_max);
-	return rc;
-}
-
-int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
-{
-	struct verbs_rc_port *vp = aligned_alloc(_Alignof(struct verbs_rc_port), sizeof(*vp));
-	struct rc_dev rc_dev = {0};
-	int rc;
-
-	if (!vp)
-		return spw_err(ENOMEM, "no memory for the port");
-	memset(vp, 0, sizeof(*vp));
-	vp->base.driver = &port_verbs_driver;
-	vp->base.index = index;
-	vp->base.queue_cnt = queue_cnt;
-	snprintf(vp->base.name, sizeof(vp->base.name), "%.63s", spec->device);
-	vp->queue = aligned_alloc(_Alignof(struct verbs_rc_queue), queue_cnt * sizeof(*vp->queue));
-	rc = vp->queue ? 0 : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
-	if (!rc)
-		memset(vp->queue, 0, queue_cnt * sizeof(*vp->queue));
-	rc = rc ? rc : parse(spec, vp);
-	rc = rc ? rc : open_device(spec, vp, &rc_dev);
-	rc = rc ? rc : rc_conn_open(&vp->conf, &rc_dev, queue_cnt, &vp->conn);
-	if (rc) {
-		verbs_close(&vp->base);
-		return rc;
-	}
-	vp->base.caps = (struct spw_port_caps){
-		.queue_max = (uint16_t)vp->conf.peer_max,
-		.slot_align = SPW_CACHE_LINE,
-		.slot_bytes_min = SPW_CACHE_LINE,
-		.slot_cnt_min = 1,
-		.can_tx = true,
-		.numa_node = vp->dev.numa_node,
-	};
-	*port_out = &vp->base;
-	return 0;
-}
+#include "port/verbs/verbs_impl.h"
 
 static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
 	const char *mode = spw_port_spec_find(spec, "mode");
 
-	if (mode && !strcmp(mode, "rc"))
+	if (!spec->device[0])
+		return spw_err(EINVAL, "no device: use verbs:mlx5_0,mode=eth or verbs:rxe0,mode=rc (ibv_devices lists them)");
+	if (!mode || !strcmp(mode, "eth"))
+		return verbs_eth_open(spec, index, queue_cnt, port_out);
+	if (!strcmp(mode, "rc"))
 		return verbs_rc_open(spec, index, queue_cnt, port_out);
-	return spw_err(EINVAL, "mode=%s is not known: use mode=rc", mode ? mode : "");
-}
-
-/* ---- set-up, start, stop -------------------------------------------------------------------------- */
-
-static int verbs_region_attach(struct spw_port *port, const struct spw_region *region)
-{
-	struct verbs_rc_port *vp = verbs_of(port);
-
-	return vp->mr[region->id] ? 0 : rdma_mr_reg(&vp->dev, region, IBV_ACCESS_LOCAL_WRITE, &vp->mr[region->id]);
-}
-
-static int verbs_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
-{
-	struct verbs_rc_port *vp = verbs_of(port);
-	struct verbs_rc_queue *q = &vp->queue[queue];
-	int rc;
-
-	if (q->port)
-		return spw_err(EBUSY, "it was set up before");
-	if (!vp->mr[conf->pool->region->id])
-		return spw_err(EINVAL, "memory region %u was not attached to the port", conf->pool->region->id);
-	q->port = vp;
-	q->index = queue;
-	q->op = vp->conf.op;
-	q->region_id = conf->pool->region->id;
-	rc = verbs_rc_queue_make(q, conf);
-	if (rc)
-		return rc;
-	port->queue[queue] = (struct spw_port_queue){
-		.rx_burst = verbs_rc_rx, .release_burst = verbs_rc_release, .tx_burst = verbs_rc_tx, .events = verbs_rc_events,
-		.lend_burst = verbs_rc_lend, .q = q, .no_slot = &q->no_slot,
-	};
-	return 0;
-}
-
-static int verbs_start(struct spw_port *port)
-{
-	struct verbs_rc_port *vp = verbs_of(port);
-
-	vp->started = true;
-	return rc_conn_start(vp->conn);
-}
-
-static bool is_out(const struct verbs_rc_queue *q)
-{
-	uint32_t out = q->sqe_out;
-
-	for (uint32_t i = 0; i < q->peer_cnt; i++)
-		out += q->peer[i].recv_out;
-	return out != 0;
-}
-
-/* The flush of a queue's QPs; every message that still comes is dropped and counted. */
-static void take_flush(struct verbs_rc_queue *q)
-{
-	const struct timespec nap = {.tv_nsec = 100000};
-	struct spw_desc desc[SPW_BURST_MAX];
-
-	for (uint32_t i = 0; i < q->peer_cnt; i++) {
-		q->peer[i].dead = true;
-		verbs_rc_flush(q, &q->peer[i]);
-	}
-	for (uint32_t turn = 0; turn < STOP_TURNS && is_out(q); turn++) {
-		verbs_rc_rx(q, desc, SPW_BURST_MAX);
-		verbs_rc_reap(q);
-		nanosleep(&nap, NULL);
-	}
-}
-
-static int verbs_stop(struct spw_port *port)
-{
-	struct verbs_rc_port *vp = verbs_of(port);
-
-	if (!vp->started)
-		return 0;
-	vp->started = false;
-	rc_conn_stop(vp->conn);
-	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		take_flush(&vp->queue[i]);
-		verbs_rc_queue_unmake(&vp->queue[i]);
-	}
-	return 0;
-}
-
-/* ---- counters ------------------------------------------------------------------------------------- */
-
-static void verbs_stat(struct spw_port *port, struct spw_port_stat *stat)
-{
-	struct verbs_rc_port *vp = verbs_of(port);
-
-	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		const struct verbs_rc_queue *q = &vp->queue[i];
-
-		stat->rx_frames += spw_thr_load_rlx(&q->rx_frames);
-		stat->rx_bytes += spw_thr_load_rlx(&q->rx_bytes);
-		stat->tx_frames += spw_thr_load_rlx(&q->tx_frames);
-		stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
-		stat->tx_flushed += spw_thr_load_rlx(&q->tx_flushed);
-		stat->err[SPW_PORT_ERR_cqe_error] += spw_thr_load_rlx(&q->cqe_error);
-		stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
-		for (unsigned d = 0; d < SPW_PORT_DROP_CNT; d++) {
-			stat->dropped[d] += spw_thr_load_rlx(&q->dropped[d]);
-			stat->wire_frames += spw_thr_load_rlx(&q->dropped[d]);
-		}
-	}
-	stat->wire_frames += stat->rx_frames;
-	stat->missed_known = true; /* a reliable connection misses nothing */
-	rc_conn_stat(vp->conn, stat);
-}
-
-static void verbs_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
-{
-	const struct verbs_rc_queue *q = &verbs_of(port)->queue[queue];
-
-	slots->lent = q->lent_cnt;
-	slots->in_tx = q->tx_cnt;
-	slots->in_rx = q->pool->slot_cnt - q->pool->free_cnt - q->lent_cnt - q->tx_cnt;
+	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
 const struct spw_port_driver port_verbs_driver = {
 	.name = "verbs",
-	.usage = USAGE,
+	.usage = "mode=eth|rc; mode=eth: port=, mtu=, flow rules; mode=rc: port=, gid=, listen=, connect=, peers=, op=, secret= and more",
 	.open = verbs_open,
-	.region_attach = verbs_region_attach,
-	.queue_setup = verbs_queue_setup,
-	.start = verbs_start,
-	.stop = verbs_stop,
-	.stat = verbs_stat,
-	.slots = verbs_slots,
-	.close = verbs_close,
 };

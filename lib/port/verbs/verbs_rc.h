@@ -49,6 +49,7 @@ struct verbs_rc_peer {
 	bool dead;                /* something was wrong; why, code; what still comes is dropped */
 	enum rc_why why;
 	uint32_t code;
+	bool draining;            /* RC_DRAIN was seen */
 	bool up;                  /* the owner knows that it is up: credits to send are valid */
 	uint64_t drain_mark;      /* SRQ: q->empty_polls when the drain was seen; 0: not yet */
 };
@@ -100,6 +101,8 @@ uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt);
 void verbs_rc_push(struct verbs_rc_queue *q, struct verbs_rc_peer *p);
 /* Purpose: tells the peer of its new credits if that is due. */
 void verbs_rc_tell_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p);
+/* Purpose: brings the end of the send queue of a QP in ERR back; once for each drain. */
+void verbs_rc_mark_end(struct verbs_rc_queue *q, struct verbs_rc_peer *p);
 /* Purpose: takes send completions. */
 void verbs_rc_reap(struct verbs_rc_queue *q);
 /* Purpose: messages that wait for this peer will not be sent. */
@@ -114,7 +117,5 @@ int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_co
 void verbs_rc_queue_unmake(struct verbs_rc_queue *q);
 /* Purpose: what is left: CQs, SRQ, memory. A zeroed queue is fine. */
 void verbs_rc_queue_free(struct verbs_rc_queue *q);
-
-int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out);
 
 #endif

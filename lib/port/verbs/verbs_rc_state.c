@@ -55,6 +55,9 @@ static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	p->dead = true; /* what still comes is dropped */
 	p->up = false;
+	if (!p->draining)
+		verbs_rc_mark_end(q, p);
+	p->draining = true;
 	verbs_rc_flush(q, p);
 	if (!is_quiet(q, p) || p->out || p->tx_to)
 		return;
@@ -62,7 +65,7 @@ static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		p->recv_due = 0;
 	for (uint32_t i = 0; i < p->cnt && q->op == RC_OP_WRITE; i++)
 		q->slot[p->first + i].where = VERBS_HOME;
-	p->posted = p->dead = false;
+	p->posted = p->dead = p->draining = false;
 	p->drain_mark = 0;
 	rc_peer_drained(q->port->conn, p->rc);
 }

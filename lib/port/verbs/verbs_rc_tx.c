@@ -253,6 +253,18 @@ void verbs_rc_tell_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	p->rx.told = count;
 }
 
+/* Entries without a completion of their own that were done before the QP failed have none in the flush either. One more entry
+ * behind them has, and says that all before it are done. */
+void verbs_rc_mark_end(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	struct ibv_send_wr *bad, wr = {.wr_id = send_id(q, p, p->sq_pi), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	if (p->sq_pi == p->sq_ci || ibv_post_send(p->qp, &wr, &bad))
+		return;
+	p->sq_slot[p->sq_pi++ & p->sq_mask] = VERBS_NONE;
+	q->sqe_out++;
+}
+
 /* ---- completions ---------------------------------------------------------------------------------- */
 
 /* Everything up to pos came back. */
@@ -297,6 +309,8 @@ void verbs_rc_reap(struct verbs_rc_queue *q)
 		struct verbs_rc_peer *p = &q->peer[wc[i].wr_id >> 32];
 		const uint32_t pos = (uint32_t)wc[i].wr_id;
 
+		if (spw_unlikely(pos - p->sq_ci >= p->sq_pi - p->sq_ci))
+			continue; /* names nothing that is out */
 		if (spw_unlikely(wc[i].status != IBV_WC_SUCCESS)) {
 			on_error(q, p, &wc[i], pos);
 			continue;

@@ -29,7 +29,7 @@ static enum gen_kind kind_of(const uint8_t *frame, uint32_t bytes)
 {
 	struct gen_seen_frame seen;
 
-	gen_frame_read(frame, bytes, conf.run, &seen);
+	gen_frame_read(frame, bytes, false, conf.run, &seen);
 	return seen.kind;
 }
 
@@ -40,7 +40,7 @@ static void every_size_comes_back(void **state)
 		uint8_t *frame = make(bytes, 300, 0xfffffffe, 0x123456789abcull);
 		struct gen_seen_frame seen;
 
-		gen_frame_read(frame, bytes, conf.run, &seen);
+		gen_frame_read(frame, bytes, false, conf.run, &seen);
 		assert_int_equal(seen.kind, GEN_KIND_ECHO);
 		assert_int_equal(seen.flow, 300);
 		assert_int_equal(seen.seq, 0xfffffffe);
@@ -102,7 +102,7 @@ static void an_older_run_is_told_apart(void **state)
 	struct gen_seen_frame seen;
 
 	(void)state;
-	gen_frame_read(frame, 64, 78, &seen);
+	gen_frame_read(frame, 64, false, 78, &seen);
 	assert_int_equal(seen.kind, GEN_KIND_OLD_RUN);
 	free(frame);
 }
@@ -139,13 +139,42 @@ static void padding_is_no_harm(void **state)
 	free(frame);
 }
 
+/* A message is the payload alone, and not taken for a frame, nor a frame for a message. */
+static void a_message_comes_back(void **state)
+{
+	struct gen_headers headers;
+	struct gen_seen_frame seen;
+
+	(void)state;
+	gen_frame_template(&conf, &headers);
+	for (uint16_t bytes = 64; bytes <= 9600; bytes = (uint16_t)(bytes + 97)) {
+		uint8_t *message = malloc(bytes), *frame = make(bytes, 1, 2, 3);
+
+		gen_message_write(&headers, message, bytes, 40, 41, 42);
+		gen_frame_read(message, bytes, true, conf.run, &seen);
+		assert_int_equal(seen.kind, GEN_KIND_ECHO);
+		assert_int_equal(seen.flow, 40);
+		assert_int_equal(seen.seq, 41);
+		assert_int_equal(seen.due_ns, 42);
+		message[bytes - 1] ^= 1;
+		gen_frame_read(message, bytes, true, conf.run, &seen);
+		assert_int_equal(seen.kind, GEN_KIND_CORRUPTED);
+		gen_frame_read(message, bytes, false, conf.run, &seen);
+		assert_int_equal(seen.kind, GEN_KIND_FOREIGN);
+		gen_frame_read(frame, bytes, true, conf.run, &seen);
+		assert_int_equal(seen.kind, GEN_KIND_FOREIGN);
+		free(message);
+		free(frame);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_size_comes_back),       cmocka_unit_test(headers_are_valid_on_the_wire),
 		cmocka_unit_test(trailer_is_crc32c),           cmocka_unit_test(any_flipped_payload_bit_is_seen),
 		cmocka_unit_test(an_older_run_is_told_apart),  cmocka_unit_test(cut_and_lying_frames_are_foreign),
-		cmocka_unit_test(padding_is_no_harm),
+		cmocka_unit_test(padding_is_no_harm),          cmocka_unit_test(a_message_comes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

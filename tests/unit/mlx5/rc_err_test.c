@@ -73,6 +73,7 @@ static void recover(uint32_t peer)
 	struct spw_desc desc[SPW_BURST_MAX];
 
 	rch_rx_flush(&hand, peer);
+	spw_mlx5_rc_mark(p);
 	rch_tx_flush(&hand, peer);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(burst(desc), 0);
@@ -133,6 +134,35 @@ static void test_qp_errors(void **state)
 		}
 }
 
+/* The last WQEs asked for no completion and were done before the QP failed: only the mark tells. */
+static void test_silent_end(void **state)
+{
+	struct spw_mlx5_rc_peer *p;
+	struct spw_desc desc[SPW_BURST_MAX];
+	struct rch_msg msg;
+	uint8_t *addr;
+
+	(void)state;
+	open_rc(MLX5_RC_WRITE);
+	p = rch_peer(&hand, 1);
+	for (int i = 0; i < 4; i++)
+		assert_true(rch_message(&hand, 1, 50, NULL, &addr));
+	assert_int_equal(burst(desc), 4);
+	release(desc, 4);
+	assert_int_equal(burst(desc), 0);
+	while (rch_send_one(&hand, 1, &msg)) /* a grant */
+		;
+	assert_int_equal(hand.tx_pi, hand.conf.start);
+	spw_mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
+	rch_rx_flush(&hand, 1);
+	burst(desc);
+	assert_int_equal(p->rq_ci, p->rq_pi);
+	assert_false(spw_mlx5_rc_drained(hand.q, p));
+	recover(1);
+	check_alive(1, 0);
+	assert_int_equal(rch_close(&hand), 0);
+}
+
 /* What a peer may not do: opcode, length, immediate (or count of credits), after how many messages. */
 enum { SEND_ONLY = 1, WRITE_ONLY = 2 };
 static const struct {
@@ -183,6 +213,47 @@ static void test_breaches(void **state)
 			check_alive(2, 0);
 			assert_int_equal(rch_close(&hand), 0);
 		}
+}
+
+/* WRITE: a peer grants a slot that it has not. What waits for it comes home unsent; nothing is written anywhere. */
+static void test_bad_grant(void **state)
+{
+	(void)state;
+	for (int waits = 0; waits < 2; waits++) {
+		struct spw_desc desc[2], *ptr[2] = { &desc[0], &desc[1] };
+		uint32_t slot[2];
+		struct rch_msg msg;
+
+		open_rc(MLX5_RC_WRITE);
+		assert_int_equal(spw_port_lend_burst(&hand.pq, slot, 2), 2);
+		for (int i = 0; i < 2; i++)
+			desc[i] = (struct spw_desc){ .slot = slot[i], .len = 99, .peer = 3 };
+		if (waits)
+			rch_peer(&hand, 1)->tx.limit = 1;
+		hand.qp[1].told = 2; /* of these the second is: */
+		hand.qp[1].ring_in[1] = spw_cpu_to_be32(20);
+		assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 2), waits ? 2 : 1);
+		if (waits) {
+			struct spw_desc none;
+
+			rch_control(&hand, 1, 2);
+			assert_int_equal(spw_port_rx_burst(&hand.pq, &none, 1), 0);
+		} else {
+			spw_port_release_burst(&hand.pq, &ptr[1]->slot, 1);
+		}
+		assert_int_equal(state_of(1), MLX5_RC_BROKEN);
+		assert_int_equal(rch_peer(&hand, 1)->err.syndrome, MLX5_RC_SYN_PROTOCOL);
+		assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_protocol], 1);
+		assert_true(rch_send_one(&hand, 1, &msg)); /* the one before it */
+		assert_false(rch_send_one(&hand, 1, &msg));
+		spw_mlx5_rc_reap(hand.q);
+		assert_int_equal(hand.q->stat.tx_flushed, waits);
+		assert_true(rch_balanced(&hand, 0));
+		check_alive(0, 0);
+		recover(1);
+		check_alive(1, 0);
+		assert_int_equal(rch_close(&hand), 0);
+	}
 }
 
 /* SEND: a length that the slot cannot have held is a lie of the device; the message is dropped, the credit is not. */
@@ -296,6 +367,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_qp_errors), cmocka_unit_test(test_breaches), cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_silent_end), cmocka_unit_test(test_bad_grant),
 		cmocka_unit_test(test_nonsense),  cmocka_unit_test(test_shapes),   cmocka_unit_test(test_remote_lies),
 	};
 

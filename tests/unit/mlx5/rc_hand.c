@@ -259,10 +259,14 @@ bool rch_message(struct rch *h, uint32_t peer, uint32_t len, const uint32_t *imm
 
 void rch_control(struct rch *h, uint32_t peer, uint32_t count)
 {
+	struct rch_qp *qp = &h->qp[peer];
 	uint8_t *addr;
 
-	h->qp[peer].violations += rch_posted(h, peer) == 0;
-	h->qp[peer].told = count;
+	qp->violations += rch_posted(h, peer) == 0;
+	if (count - qp->told <= h->conf.remote_credits)
+		for (uint32_t i = qp->told; i != count; i++)
+			qp->ring_in[i & (RC_CREDIT_MAX - 1)] = spw_cpu_to_be32(i % h->conf.remote_credits);
+	qp->told = count;
 	rch_cqe(h, h->qp[peer].qpn, SPW_PRM_CQE_RESP_SEND_IMM, rch_take(h, peer, &addr), 0, count);
 }
 

@@ -130,6 +130,8 @@ static void spark_cores(void **state)
 	assert_string_equal(finding(plat, "cores-mixed")->what,
 	                    "fast cores 5-9,15-19, slower cores 0-4,10-14");
 	assert_null(finding(plat, "cores-few"));
+	assert_string_equal(finding(plat, "cores-governor")->what, "cores 0 run under the frequency governor powersave");
+	assert_string_equal(finding(plat, "cores-shared")->what, "cores 0-9 are shared with everything else");
 	spw_plat_free(plat);
 }
 

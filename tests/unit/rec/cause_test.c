@@ -51,6 +51,8 @@ static const struct {
 	X(reap_late, LONG(REAP, HELD(REAP, PORT, 900))),
 	X(poll_gap, LONG(REAP, HELD(REAP, LOST, 900))),
 	X(tx_stall, LONG(REAP, HELD(REAP, TX, 900))),
+	X(gpu_sliced, LONG(REAP, .reap_pause = 900, .exec = SPW_CAUSE_EXEC_GPU)),
+	X(poll_gap, LONG(REAP, .reap_pause = 900, HELD(REAP, LOST, 900))),
 	X(batch_ahead, LONG(REAP, .reap_ahead = 900, HELD(REAP, LOST, 900))),
 	X(tx_stall, LONG(SEND, .sent_tx = true)),
 	X(refill_stall, LONG(SEND, .dry = 0)),
@@ -93,7 +95,7 @@ static void shares_always_sum_to_the_whole(void **state)
 		uint64_t ticks[SPW_CAUSE_CNT], sum = 0, whole = 0, bits = unit_random(&seed);
 		struct spw_cause_facts f = {.dry = unit_random_log(&seed, 30), .unseen = unit_random_log(&seed, 30),
 					    .ahead = unit_random_log(&seed, 30), .reap_ahead = unit_random_log(&seed, 30),
-					    .wait_pause = unit_random_log(&seed, 30), .run_pause = unit_random_log(&seed, 30),
+					    .wait_pause = unit_random_log(&seed, 30), .run_pause = unit_random_log(&seed, 30), .reap_pause = unit_random_log(&seed, 30),
 					    .wait_relaunch = bits & 1, .run_relaunch = bits & 2, .sent_tx = bits & 4,
 					    .exec = (enum spw_cause_exec)(bits >> 3 & 3)};
 		enum spw_cause cause;

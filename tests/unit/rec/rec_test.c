@@ -175,6 +175,42 @@ static void foreign_stamps_are_translated(void **state)
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 0);
 }
 
+/* Frames of one batch are bridged from the first; near, far, before and after it, each comes out as if alone. */
+static void frames_of_a_batch_agree_with_the_map(void **state)
+{
+	const struct spw_rec_stamps at = {0, 1ull << 40, 1ull << 40, 1ull << 40, 1ull << 40, 1ull << 40, 1ull << 40};
+	struct spw_clock_map map = {.other_base = 1ull << 36, .ref_base = 1ull << 40};
+	static struct spw_clock_box box;
+	uint64_t seed = 25;
+
+	(void)state;
+	assert_int_equal(spw_time_scale_make(156250000, 2596123457, &map.scale), 0);
+	spw_clock_box_put(&box, &map);
+	spw_rec_clocks(&rec, NULL, &box);
+	for (int round = 0; round < 2000; round++) {
+		uint64_t wait[64], sum = 0, seen;
+		struct spw_desc desc[64];
+
+		spw_hist_clear(&rec.bank->stage[SPW_STAGE_nic_polled]);
+		for (int i = 0; i < 64; i++) {
+			desc[i] = (struct spw_desc){.nic_stamp = map.other_base - unit_random_log(&seed, 32),
+						    .flags = SPW_DESC_NIC_STAMP};
+			wait[i] = at.polled - spw_clock_map_ref(&map, desc[i].nic_stamp);
+		}
+		spw_rec_nic(&rec, desc, 64, &at);
+		for (int i = 0; i < 64; i++) { /* a tick of rounding may move it to the next bucket */
+			const struct spw_hist *hist = &rec.bank->stage[SPW_STAGE_nic_polled];
+
+			seen = hist->count[spw_hist_bucket(wait[i])] + hist->count[spw_hist_bucket(wait[i] + 1)] +
+			       hist->count[spw_hist_bucket(wait[i] ? wait[i] - 1 : 0)];
+			assert_true(seen > 0);
+			sum += 1;
+		}
+		assert_int_equal(spw_hist_total(&rec.bank->stage[SPW_STAGE_nic_polled]), sum);
+		assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 0);
+	}
+}
+
 static int longest_first(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -345,6 +381,7 @@ int main(void)
 	        cmocka_unit_test_setup(stages_sum_to_the_whole, fresh),
 	        cmocka_unit_test_setup(impossible_stamps_are_counted_and_cut, fresh),
 	        cmocka_unit_test_setup(foreign_stamps_are_translated, fresh),
+	        cmocka_unit_test_setup(frames_of_a_batch_agree_with_the_map, fresh),
 	        cmocka_unit_test_setup(the_worst_are_kept_whole, fresh),
 	        cmocka_unit_test_setup(rows_speak_nanoseconds, fresh),
 	        cmocka_unit_test_setup(a_reader_loses_nothing, fresh),

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/mlx5/mlx5_eth.h"
+#include "port/rdma/rdma_flow.h"
 
 #define VLAN_ID_MASK 0x0fffu
 #define KIND_NO_IP 6u
@@ -28,7 +28,7 @@ static uint8_t rss_key[40] = {
 
 /* ---- from keys to rules ----------------------------------------------------------------------------------- */
 
-static int parse_mac(const char *text, struct mlx5_flow_conf *conf)
+static int parse_mac(const char *text, struct rdma_flow_conf *conf)
 {
 	uint8_t *m = conf->mac;
 	char end;
@@ -56,39 +56,39 @@ static int parse_ip(int family, const char *key, const char *text, void *out)
 							       family == AF_INET ? "IPv4" : "IPv6");
 }
 
-static int rule_add(struct mlx5_flow_conf *conf, enum mlx5_l3 l3, enum mlx5_l4 l4, uint16_t port)
+static int rule_add(struct rdma_flow_conf *conf, enum rdma_l3 l3, enum rdma_l4 l4, uint16_t port)
 {
-	if (conf->rule_cnt == MLX5_FLOW_RULE_MAX)
-		return spw_err(EINVAL, "more than %u ports in udp= and tcp=", MLX5_FLOW_PORT_MAX);
-	conf->rule[conf->rule_cnt++] = (struct mlx5_rule){l3, l4, port};
+	if (conf->rule_cnt == RDMA_FLOW_RULE_MAX)
+		return spw_err(EINVAL, "more than %u ports in udp= and tcp=", RDMA_FLOW_PORT_MAX);
+	conf->rule[conf->rule_cnt++] = (struct rdma_rule){l3, l4, port};
 	return 0;
 }
 
 /* Over each IP version that is meant: the one whose address is named, both when none is. */
-static int rules_of_l4(struct mlx5_flow_conf *conf, enum mlx5_l4 l4, uint16_t port)
+static int rules_of_l4(struct rdma_flow_conf *conf, enum rdma_l4 l4, uint16_t port)
 {
 	bool any = !conf->has_ipv4 && !conf->has_ipv6;
 	int rc = 0;
 
 	if (any || conf->has_ipv4)
-		rc = rule_add(conf, MLX5_L3_IPV4, l4, port);
+		rc = rule_add(conf, RDMA_L3_IPV4, l4, port);
 	if (!rc && (any || conf->has_ipv6))
-		rc = rule_add(conf, MLX5_L3_IPV6, l4, port);
+		rc = rule_add(conf, RDMA_L3_IPV6, l4, port);
 	return rc;
 }
 
-static int rules_without_ports(struct mlx5_flow_conf *conf)
+static int rules_without_ports(struct rdma_flow_conf *conf)
 {
-	int rc = rules_of_l4(conf, MLX5_L4_UDP, 0);
+	int rc = rules_of_l4(conf, RDMA_L4_UDP, 0);
 
-	rc = rc ? rc : rules_of_l4(conf, MLX5_L4_TCP, 0);
-	rc = rc ? rc : rules_of_l4(conf, MLX5_L4_ANY, 0);
+	rc = rc ? rc : rules_of_l4(conf, RDMA_L4_TCP, 0);
+	rc = rc ? rc : rules_of_l4(conf, RDMA_L4_ANY, 0);
 	if (!rc && !conf->has_ipv4 && !conf->has_ipv6)
-		rc = rule_add(conf, MLX5_L3_ANY, MLX5_L4_ANY, 0);
+		rc = rule_add(conf, RDMA_L3_ANY, RDMA_L4_ANY, 0);
 	return rc;
 }
 
-static int parse_address_key(struct mlx5_flow_conf *conf, const char *key, const char *value, bool *taken)
+static int parse_address_key(struct rdma_flow_conf *conf, const char *key, const char *value, bool *taken)
 {
 	*taken = true;
 	if (!strcmp(key, "mac"))
@@ -109,13 +109,13 @@ static int parse_address_key(struct mlx5_flow_conf *conf, const char *key, const
 	return 0;
 }
 
-static int parse_port_keys(const struct spw_port_spec *spec, struct mlx5_flow_conf *conf)
+static int parse_port_keys(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < spec->arg_cnt && !rc; i++) {
 		const char *key = spw_port_spec_key(spec, i);
-		enum mlx5_l4 l4 = strcmp(key, "udp") ? MLX5_L4_TCP : MLX5_L4_UDP;
+		enum rdma_l4 l4 = strcmp(key, "udp") ? RDMA_L4_TCP : RDMA_L4_UDP;
 		uint16_t port = 0;
 
 		if (strcmp(key, "udp") && strcmp(key, "tcp"))
@@ -126,7 +126,7 @@ static int parse_port_keys(const struct spw_port_spec *spec, struct mlx5_flow_co
 	return rc;
 }
 
-int mlx5_flow_parse(const struct spw_port_spec *spec, struct mlx5_flow_conf *conf)
+int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
 {
 	const char *flow = spw_port_spec_find(spec, "flow");
 	bool named = false, taken;
@@ -150,9 +150,9 @@ int mlx5_flow_parse(const struct spw_port_spec *spec, struct mlx5_flow_conf *con
 
 /* ---- RSS --------------------------------------------------------------------------------------------------- */
 
-static uint32_t kind_of(const struct mlx5_rule *rule)
+static uint32_t kind_of(const struct rdma_rule *rule)
 {
-	return rule->l3 == MLX5_L3_ANY ? KIND_NO_IP : (uint32_t)rule->l3 * 3 + (uint32_t)rule->l4;
+	return rule->l3 == RDMA_L3_ANY ? KIND_NO_IP : (uint32_t)rule->l3 * 3 + (uint32_t)rule->l4;
 }
 
 static uint64_t hash_fields(uint32_t kind)
@@ -164,9 +164,9 @@ static uint64_t hash_fields(uint32_t kind)
 	return kind == KIND_NO_IP ? 0 : ip[kind / 3] | ports[kind % 3];
 }
 
-static int table_make(struct mlx5_dev *dev, struct ibv_wq *const *wq, uint32_t cnt, struct ibv_rwq_ind_table **table_out)
+static int table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, uint32_t cnt, struct ibv_rwq_ind_table **table_out)
 {
-	uint32_t max = SPW_MAX(dev->rdma.attr.rss_caps.max_rwq_indirection_table_size, 1u);
+	uint32_t max = SPW_MAX(dev->attr.rss_caps.max_rwq_indirection_table_size, 1u);
 	uint32_t size = SPW_IS_POW2(cnt) ? cnt : spw_pow2_ceil32(cnt * TABLE_FAIR);
 	struct ibv_wq *entry[SPW_PORT_QUEUE_MAX * TABLE_FAIR * 2];
 	struct ibv_rwq_ind_table_init_attr attr = {.ind_tbl = entry};
@@ -176,17 +176,17 @@ static int table_make(struct mlx5_dev *dev, struct ibv_wq *const *wq, uint32_t c
 	for (uint32_t i = 0; i < size; i++)
 		entry[i] = wq[i % cnt];
 	attr.log_ind_tbl_size = spw_log2_floor64(size);
-	*table_out = ibv_create_rwq_ind_table(dev->rdma.ctx, &attr);
+	*table_out = ibv_create_rwq_ind_table(dev->ctx, &attr);
 	return *table_out ? 0 : spw_err(errno, "an RSS table of %u entries over %u queues: %s; use fewer queues", size, cnt,
 					strerror(errno));
 }
 
-static int qp_make(struct mlx5_dev *dev, struct mlx5_steer *steer, uint32_t kind)
+static int qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uint32_t kind)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RAW_PACKET,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
-		.pd = dev->rdma.pd,
+		.pd = dev->pd,
 		.rwq_ind_tbl = kind == KIND_NO_IP ? steer->table_one : steer->table,
 		.rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ, .rx_hash_key_len = sizeof(rss_key),
 				 .rx_hash_key = rss_key, .rx_hash_fields_mask = hash_fields(kind)},
@@ -194,7 +194,7 @@ static int qp_make(struct mlx5_dev *dev, struct mlx5_steer *steer, uint32_t kind
 
 	if (steer->qp[kind])
 		return 0;
-	steer->qp[kind] = ibv_create_qp_ex(dev->rdma.ctx, &attr);
+	steer->qp[kind] = ibv_create_qp_ex(dev->ctx, &attr);
 	if (steer->qp[kind])
 		return 0;
 	if (errno == EPERM)
@@ -217,7 +217,7 @@ static void spec_add(struct flow_request *req, const void *spec, uint16_t bytes)
 	req->attr.num_of_specs++;
 }
 
-static void add_eth(struct flow_request *req, const struct mlx5_flow_conf *conf)
+static void add_eth(struct flow_request *req, const struct rdma_flow_conf *conf)
 {
 	struct ibv_flow_spec_eth eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(eth)};
 
@@ -232,7 +232,7 @@ static void add_eth(struct flow_request *req, const struct mlx5_flow_conf *conf)
 	spec_add(req, &eth, sizeof(eth));
 }
 
-static void add_ipv4(struct flow_request *req, const struct mlx5_flow_conf *conf)
+static void add_ipv4(struct flow_request *req, const struct rdma_flow_conf *conf)
 {
 	struct ibv_flow_spec_ipv4 ip = {.type = IBV_FLOW_SPEC_IPV4, .size = sizeof(ip)};
 
@@ -243,7 +243,7 @@ static void add_ipv4(struct flow_request *req, const struct mlx5_flow_conf *conf
 	spec_add(req, &ip, sizeof(ip));
 }
 
-static void add_ipv6(struct flow_request *req, const struct mlx5_flow_conf *conf)
+static void add_ipv6(struct flow_request *req, const struct rdma_flow_conf *conf)
 {
 	struct ibv_flow_spec_ipv6 ip = {.type = IBV_FLOW_SPEC_IPV6, .size = sizeof(ip)};
 
@@ -254,9 +254,9 @@ static void add_ipv6(struct flow_request *req, const struct mlx5_flow_conf *conf
 	spec_add(req, &ip, sizeof(ip));
 }
 
-static void add_l4(struct flow_request *req, const struct mlx5_rule *rule)
+static void add_l4(struct flow_request *req, const struct rdma_rule *rule)
 {
-	struct ibv_flow_spec_tcp_udp l4 = {.type = rule->l4 == MLX5_L4_UDP ? IBV_FLOW_SPEC_UDP : IBV_FLOW_SPEC_TCP,
+	struct ibv_flow_spec_tcp_udp l4 = {.type = rule->l4 == RDMA_L4_UDP ? IBV_FLOW_SPEC_UDP : IBV_FLOW_SPEC_TCP,
 					   .size = sizeof(l4)};
 
 	if (rule->port) {
@@ -266,7 +266,7 @@ static void add_l4(struct flow_request *req, const struct mlx5_rule *rule)
 	spec_add(req, &l4, sizeof(l4));
 }
 
-static void rule_text(const struct mlx5_flow_conf *conf, const struct mlx5_rule *rule, char *text, size_t bytes)
+static void rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule, char *text, size_t bytes)
 {
 	static const char *const l3[] = {"IPv4", "IPv6", "all frames"}, *const l4[] = {", UDP", ", TCP", ""};
 	char port[24] = "";
@@ -277,21 +277,21 @@ static void rule_text(const struct mlx5_flow_conf *conf, const struct mlx5_rule 
 		 conf->has_vlan ? ", in a VLAN" : "", conf->has_ipv4 || conf->has_ipv6 ? ", to an IP address" : "");
 }
 
-static int flow_make(const struct mlx5_flow_conf *conf, const struct mlx5_rule *rule, struct mlx5_dev *dev, struct ibv_qp *qp,
+static int flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *rule, struct rdma_dev *dev, struct ibv_qp *qp,
 		     struct ibv_flow **flow_out)
 {
 	struct flow_request req = {
-		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(req.attr), .port = dev->rdma.port_num,
-			 .priority = (uint16_t)((rule->l3 == MLX5_L3_ANY) + (rule->l4 == MLX5_L4_ANY))},
+		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(req.attr), .port = dev->port_num,
+			 .priority = (uint16_t)((rule->l3 == RDMA_L3_ANY) + (rule->l4 == RDMA_L4_ANY))},
 	};
 	char text[128];
 
 	add_eth(&req, conf);
-	if (rule->l3 == MLX5_L3_IPV4)
+	if (rule->l3 == RDMA_L3_IPV4)
 		add_ipv4(&req, conf);
-	if (rule->l3 == MLX5_L3_IPV6)
+	if (rule->l3 == RDMA_L3_IPV6)
 		add_ipv6(&req, conf);
-	if (rule->l4 != MLX5_L4_ANY)
+	if (rule->l4 != RDMA_L4_ANY)
 		add_l4(&req, rule);
 	*flow_out = ibv_create_flow(qp, &req.attr);
 	if (*flow_out)
@@ -299,14 +299,14 @@ static int flow_make(const struct mlx5_flow_conf *conf, const struct mlx5_rule *
 	rule_text(conf, rule, text, sizeof(text));
 	if (errno == EPERM)
 		return spw_err(EPERM, "flow rules need CAP_NET_RAW: run as root, or setcap cap_net_raw+ep on the program");
-	return spw_err(errno, "%s refuses the flow rule (%s): %s; name other frames, or fewer keys", dev->rdma.name, text,
+	return spw_err(errno, "%s refuses the flow rule (%s): %s; name other frames, or fewer keys", dev->name, text,
 		       strerror(errno));
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------- */
 
-int mlx5_steer_up(struct mlx5_dev *dev, const struct mlx5_flow_conf *conf, struct ibv_wq *const *wq, uint32_t cnt,
-		  struct mlx5_steer *steer)
+int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struct ibv_wq *const *wq, uint32_t cnt,
+		  struct rdma_steer *steer)
 {
 	int rc;
 
@@ -320,16 +320,16 @@ int mlx5_steer_up(struct mlx5_dev *dev, const struct mlx5_flow_conf *conf, struc
 		rc = rc ? rc : flow_make(conf, &conf->rule[i], dev, steer->qp[kind], &steer->flow[i]);
 	}
 	if (rc)
-		mlx5_steer_down(steer);
+		rdma_steer_down(steer);
 	return rc;
 }
 
-void mlx5_steer_down(struct mlx5_steer *steer)
+void rdma_steer_down(struct rdma_steer *steer)
 {
-	for (uint32_t i = 0; i < MLX5_FLOW_RULE_MAX; i++)
+	for (uint32_t i = 0; i < RDMA_FLOW_RULE_MAX; i++)
 		if (steer->flow[i])
 			ibv_destroy_flow(steer->flow[i]);
-	for (uint32_t i = 0; i < MLX5_KIND_CNT; i++)
+	for (uint32_t i = 0; i < RDMA_KIND_CNT; i++)
 		if (steer->qp[i])
 			ibv_destroy_qp(steer->qp[i]);
 	if (steer->table)

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The control calls of mode=eth.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "port/port_impl.h"
+#include "port/verbs/verbs_eth.h"
+#include "port/verbs/verbs_impl.h"
+
+#define MTU_DFLT   1500u
+#define MTU_MAX    9978u
+#define L2_ROOM    22u   /* Ethernet header and two VLAN tags; the device takes the FCS off */
+#define STOP_TURNS 2000u /* of 100 us: what the device has not sent by then is counted as flushed */
+#define MISSED     "hw_counters/out_of_buffer"
+
+static struct verbs_eth_port *eth_of(struct spw_port *port)
+{
+	return spw_container_of(port, struct verbs_eth_port, base);
+}
+
+/* ---- open ----------------------------------------------------------------------------------------- */
+
+static int eth_stop(struct spw_port *port);
+
+static void eth_close(struct spw_port *port)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+
+	eth_stop(port);
+	rdma_ctl_close(ep->ctl);
+	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++)
+		verbs_eth_queue_free(&ep->queue[i]);
+	for (uint32_t i = 0; i < SPW_REGION_MAX; i++)
+		if (ep->mr[i])
+			ibv_dereg_mr(ep->mr[i]);
+	rdma_dev_close(&ep->dev);
+	free(ep->queue);
+	free(ep);
+}
+
+/* rxe, EFA and others have no raw packets; it is better said before a queue pair is refused with a bare code. */
+static int check_device(struct verbs_eth_port *ep)
+{
+	const struct ibv_rss_caps *rss = &ep->dev.attr.rss_caps;
+
+	if (ep->dev.port.link_layer != IBV_LINK_LAYER_ETHERNET)
+		return spw_err(ENOTSUP, "%s port %u is no Ethernet: use mode=rc", ep->dev.name, ep->dev.port_num);
+	if (!(rss->supported_qpts & 1u << IBV_QPT_RAW_PACKET) || !rss->max_rwq_indirection_tables)
+		return spw_err(ENOTSUP, "%s has no raw Ethernet receive queues with flow steering: use mode=rc, or ethdev:", ep->dev.name);
+	if (ep->base.queue_cnt > rss->max_rwq_indirection_table_size)
+		return spw_err(ERANGE, "%u queues were asked for, and %s spreads over %u at most", ep->base.queue_cnt, ep->dev.name,
+			       rss->max_rwq_indirection_table_size);
+	return 0;
+}
+
+static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep, uint64_t *mtu_out)
+{
+	static const char *const known[] = {"mode", "port", "mtu", RDMA_FLOW_KEYS};
+	uint64_t port_num;
+	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), "mode=eth, port=N, mtu=BYTES, " RDMA_FLOW_USAGE);
+
+	rc = rc ? rc : port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, mtu_out);
+	rc = rc ? rc : port_spec_u64(spec, "port", 1, 1, 255, &port_num);
+	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
+	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &ep->dev);
+	rc = rc ? rc : rdma_dev_check_link(&ep->dev);
+	rc = rc ? rc : check_device(ep);
+	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, NULL, &ep->ctl);
+}
+
+static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
+{
+	ep->base.caps = (struct spw_port_caps){
+		.queue_max = (uint16_t)SPW_MIN(ep->dev.attr.rss_caps.max_rwq_indirection_table_size, SPW_PORT_QUEUE_MAX),
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
+		.slot_cnt_min = 2 * SPW_BURST_MAX,
+		.can_tx = true,
+		.numa_node = ep->dev.numa_node,
+	};
+}
+
+int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+{
+	struct verbs_eth_port *ep = aligned_alloc(_Alignof(struct verbs_eth_port), sizeof(*ep));
+	uint64_t mtu = 0;
+	int rc;
+
+	if (!ep)
+		return spw_err(ENOMEM, "no memory for the port");
+	memset(ep, 0, sizeof(*ep));
+	ep->base.driver = &verbs_eth_driver;
+	ep->base.index = index;
+	ep->base.queue_cnt = queue_cnt;
+	snprintf(ep->base.name, sizeof(ep->base.name), "%.63s", spec->device);
+	ep->queue = aligned_alloc(_Alignof(struct verbs_eth_queue), queue_cnt * sizeof(*ep->queue));
+	rc = ep->queue ? 0 : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
+	if (!rc)
+		memset(ep->queue, 0, queue_cnt * sizeof(*ep->queue));
+	rc = rc ? rc : open_all(spec, ep, &mtu);
+	if (rc) {
+		eth_close(&ep->base);
+		return rc;
+	}
+	fill_caps(ep, mtu);
+	*port_out = &ep->base;
+	return 0;
+}
+
+/* ---- set-up, start, stop -------------------------------------------------------------------------- */
+
+static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+
+	return ep->mr[region->id] ? 0 : rdma_mr_reg(&ep->dev, region, IBV_ACCESS_LOCAL_WRITE, &ep->mr[region->id]);
+}
+
+static int eth_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	struct verbs_eth_queue *q = &ep->queue[queue];
+	const uint16_t region = conf->pool->region->id;
+	int rc;
+
+	if (q->port)
+		return spw_err(EBUSY, "it was set up before");
+	if (!ep->mr[region])
+		return spw_err(EINVAL, "memory region %u was not attached to the port", region);
+	q->port = ep;
+	q->index = queue;
+	q->region_id = region;
+	q->lkey = ep->mr[region]->lkey;
+	q->csum_flags = ep->dev.attr.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM ? SPW_DESC_L3_OK | SPW_DESC_L4_OK : 0;
+	rc = verbs_eth_queue_make(q, conf);
+	if (rc)
+		return rc;
+	ep->wq[queue] = q->wq;
+	verbs_eth_calls(q, &port->queue[queue]);
+	return 0;
+}
+
+/* The rules come last: from the first frame on there is a place for it. */
+static int eth_start(struct spw_port *port)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	int rc = rdma_ctl_start(ep->ctl);
+
+	ep->started = true; /* whatever comes of it has to be stopped */
+	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++) {
+		rc = verbs_eth_rx_ready(&ep->queue[i]);
+		rc = rc ? rc : verbs_eth_tx_ready(&ep->queue[i]);
+		if (!rc)
+			verbs_eth_refill(&ep->queue[i]);
+	}
+	ep->drops_known = rdma_dev_counter(&ep->dev, MISSED, &ep->drops_base);
+	return rc ? rc : rdma_steer_up(&ep->dev, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
+}
+
+static int queue_stop(struct verbs_eth_queue *q)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	int rc, rc_tx;
+
+	for (uint32_t turn = 0; turn < STOP_TURNS && q->sq_pi != q->sq_ci && !q->tx_bad; turn++) {
+		verbs_eth_reap(q);
+		nanosleep(&nap, NULL);
+	}
+	rc_tx = verbs_eth_tx_reset(q);
+	verbs_eth_tx_home(q);
+	rc = verbs_eth_rx_reset(q);
+	verbs_eth_rx_home(q);
+	return rc ? rc : rc_tx;
+}
+
+static int eth_stop(struct spw_port *port)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	int rc = 0;
+
+	if (!ep->started)
+		return 0;
+	ep->started = false;
+	rdma_ctl_stop(ep->ctl);
+	rdma_steer_down(&ep->steer);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		int rc_queue = queue_stop(&ep->queue[i]);
+
+		rc = rc ? rc : rc_queue;
+	}
+	return ep->dev.gone ? 0 : rc; /* a device that is gone answers nothing */
+}
+
+/* ---- counters ------------------------------------------------------------------------------------- */
+
+static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	uint64_t missed;
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		const struct verbs_eth_queue *q = &ep->queue[i];
+
+		stat->rx_frames += spw_thr_load_rlx(&q->rx_frames);
+		stat->rx_bytes += spw_thr_load_rlx(&q->rx_bytes);
+		stat->tx_frames += spw_thr_load_rlx(&q->tx_frames);
+		stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
+		stat->tx_flushed += spw_thr_load_rlx(&q->tx_flushed);
+		stat->err[SPW_PORT_ERR_cqe_error] += spw_thr_load_rlx(&q->cqe_error);
+		stat->err[SPW_PORT_ERR_queue_reset] += spw_thr_load_rlx(&q->reset);
+		stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
+		for (unsigned d = 0; d < SPW_PORT_DROP_CNT; d++) {
+			stat->dropped[d] += spw_thr_load_rlx(&q->dropped[d]);
+			stat->wire_frames += spw_thr_load_rlx(&q->dropped[d]);
+		}
+	}
+	stat->missed_known = ep->drops_known && rdma_dev_counter(&ep->dev, MISSED, &missed);
+	stat->missed_frames = stat->missed_known ? missed - ep->drops_base : 0;
+	stat->wire_frames += stat->rx_frames + stat->missed_frames;
+	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->dev.link_down_cnt);
+}
+
+static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	const struct verbs_eth_queue *q = &eth_of(port)->queue[queue];
+
+	slots->lent = q->lent_cnt;
+	slots->in_tx = q->sq_pi - q->sq_ci;
+	slots->in_rx = q->recv_out;
+}
+
+const struct spw_port_driver verbs_eth_driver = {
+	.name = "verbs",
+	.region_attach = eth_region_attach,
+	.queue_setup = eth_queue_setup,
+	.start = eth_start,
+	.stop = eth_stop,
+	.stat = eth_stat,
+	.slots = eth_slots,
+	.close = eth_close,
+};

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exactness, frame by frame: what the fault log says was lost, the source misses, and nothing else; and many frames without one
+that is not accounted for. Usage: test_exact.py loss | many [FRAMES]"""
+import os
+import signal
+import sys
+
+import app
+from app import Cable, Source, check, equal, spwlab, spwtest
+from spwtest import balanced
+
+FLOWS = 13
+MANY = 100_000_000
+
+
+def lost_by_log(path):
+    """[number of each frame that the cable lost, from 0 in the order of sending]."""
+    with open(path, encoding="ascii") as file:
+        rows = [line.split() for line in file]
+    check(all(what == "lost" for _, what, _ in rows), f"faults {sorted({what for _, what, _ in rows})}")
+    return [int(number) for number, _, _ in rows]
+
+
+def numbers(gen):
+    """{(flow, sequence number)} that the source never got back."""
+    check(gen["missing"]["whole"], "the list of missing frames is not whole")
+    return {(flow, seq) for flow, first, last in gen["missing"]["ranges"] for seq in range(first, last + 1)}
+
+
+def test_loss():
+    """1 % of the frames are lost on the way out. The source serves its flows in turn, so that the n-th frame is number n // FLOWS of
+    flow n % FLOWS."""
+    cable = Cable()
+    log = os.path.join(cable.folder.name, "faults.log")
+    with app.spinwire(cable, "--handler", "echo", "--seconds", "100") as run:
+        run.wait_ready()
+        gen = Source(cable, "--rate", "20kpps", "--seconds", "2s", "--flows", str(FLOWS), "--size", "imix", "--schedule", "poisson",
+                     nic=("--fault", f"loss=0.01,log={log}", "--seed", "5")).finish()
+        run.signal(signal.SIGINT)
+        summary = run.finish()
+    balanced(summary)
+    lost = lost_by_log(log)
+    check(len(lost) > gen["sent"] / 200, f"{len(lost)} frames of {gen['sent']} were lost on purpose")
+    equal(numbers(gen), {(n % FLOWS, n // FLOWS) for n in lost}, "frames that did not come back, and those that the fault log names")
+    equal(gen["lost"], len(lost), "lost")
+    equal(summary["ledger"]["wire"], gen["sent"] - len(lost), "frames that reached spinwire's port")
+    equal(summary["ledger"]["echoed"], gen["echoed"], "echoes")
+    print(f"{len(lost)} of {gen['sent']} frames were lost; all are named, and no other")
+
+
+def test_many():
+    """A hundred million frames into the cpu executor: none is without a place in the ledger, every CRC is right."""
+    frames = int(sys.argv[2]) if len(sys.argv) > 2 else MANY
+    cable = Cable()
+    place = spwlab.Cores()
+    with spwtest.Run(["--port", app.PORT, "--executor", "cpu", "--handler", "crc32c", "--frames", str(frames), "--slots", "16384"],
+                     lcores=f"0@{place.main},1@{place.receive},2@{place.executor if place.executor is not None else place.main}",
+                     under=cable.wrap("spinwire")) as run:
+        run.wait_ready()
+        source = Source(cable, "--rate", "3Mpps", "--seconds", "3600s", "--flows", "64", "--echo", "no", "--linger", "100ms")
+        try:
+            summary = run.finish(seconds=1600)
+        finally:
+            source.process.send_signal(signal.SIGINT)
+        gen = source.finish()
+    balanced(summary)
+    ledger = summary["ledger"]
+    check(ledger["received"] >= frames, f"received {ledger['received']}")
+    equal(ledger["executed"], ledger["consumed"], "right CRCs")
+    equal(ledger["received"], ledger["executed"] + sum(ledger["dropped"].values()), "received")
+    equal(ledger["wire"], ledger["received"] + ledger["missed"], "wire")
+    check(ledger["wire"] <= gen["sent"], f"{ledger['wire']} frames reached the port, {gen['sent']} were sent")
+    print(f"{ledger['received']} frames received, {ledger['missed']} missed by the NIC, residual {ledger['residual']}, {summary['seconds']:.1f} s")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spinwire-gen and spinwire on RDMA messages: reliable connections by verbs and by mlx5's own queues, send and write."""
+import signal
+
+import app
+from app import Cable, Source, check, equal, peers, spwtest
+from spwtest import balanced
+
+OPTIONS = ("--rate", "20kpps", "--seconds", "1s", "--flows", "5", "--schedule", "poisson", "--size", "64-1500", "--link-wait", "30s")
+
+
+def messages(driver, op, handler, queues=1, options=()):
+    """Every message is received whole; (source's summary, spinwire's summary)."""
+    cable, port = Cable(), peers.free_port()
+    spec = f"{driver}:mlx5_0,mode=rc,op={op}"
+    with app.spinwire(cable, "--handler", handler, "--seconds", "100", queues=queues,
+                      port=f"{spec},listen=127.0.0.1:{port},peers=127.0.0.0/8,peer_max=4") as run:
+        run.wait_ready()
+        gen = Source(cable, *OPTIONS, *options, port=f"{spec},connect=127.0.0.1:{port}").finish()
+        run.signal(signal.SIGINT)
+        summary = run.finish()
+    balanced(summary)
+    check(gen["sent"] > 0, "nothing was sent")
+    equal(summary["ledger"]["received"], gen["sent"], "messages that spinwire received")
+    equal([gen[name] for name in ("duplicated", "reordered", "corrupted", "foreign", "old_run")], [0] * 5, "strange messages")
+    return gen, summary
+
+
+def echoed(driver, op):
+    gen, summary = messages(driver, op, "echo")
+    equal(summary["ledger"]["echoed"], gen["echoed"], "echoes")
+    equal(gen["lost"], summary["ledger"]["received"] - summary["ledger"]["echoed"], "lost: those that spinwire could not send")
+    named = [row["ident"] for row in summary["worst"] if row["ident"]]
+    check(all(0 <= ident["flow"] < 5 for ident in named), f"spinwire names {named}")
+
+
+def test_verbs_send():
+    echoed("verbs", "send")
+
+
+def test_verbs_write():
+    echoed("verbs", "write")
+
+
+def test_mlx5_send():
+    echoed("mlx5", "send")
+
+
+def test_mlx5_write():
+    echoed("mlx5", "write")
+
+
+def test_crc32c():
+    """The whole message is what the trailer is of."""
+    _, summary = messages("verbs", "send", "crc32c", options=("--echo", "no"))
+    equal(summary["ledger"]["consumed"], summary["ledger"]["received"], "right trailers")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
