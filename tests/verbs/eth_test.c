@@ -116,6 +116,7 @@ static void frames_that_are_too_long(void **state SPW_UNUSED)
 	struct kit_conf b = {.spec = "verbs:mlx5_1", .queues = 1, .profile = "latency", .slot_bytes = 2048};
 
 	kit_open(&run, &a, &b);
+	run.lossy = true;
 	run.bytes_min = run.bytes_max = 3000;
 	run.window = 8;
 	run.lossy = true;
