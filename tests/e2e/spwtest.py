@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -77,6 +78,12 @@ class Run:
         """Until it receives: telemetry answers."""
         spwlab.wait_for(lambda: self.process.poll() is not None or self.telemetry("/spinwire/ledger"), seconds, "spinwire")
         check(self.process.poll() is None, f"spinwire left early:\n{self.output()}")
+
+    def end(self, seconds=LIMIT_S):
+        """SIGINT, and it is gone; finish() judges it."""
+        self.signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
 
     def telemetry(self, command):
         return spwlab.telemetry(self.prefix, command)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire-gen: what it sends is what it says, and what comes back is counted from the intended time."""
+import contextlib
 import json
 import os
 import signal
-import subprocess
 
 import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
@@ -13,24 +13,42 @@ GEN = os.environ["SPINWIRE_GEN"]
 COUNTS = ["intended", "sent", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
 
 
-def generate(app, folder, lcores=None, status=0, limit=120):
-    """One run of the source: (summary, output)."""
+def generate(app, folder, lcores=None, status=0, limit=120, then=None):
+    """One run of the source: (summary, output). then: called when the report is written, while the source still holds its port (a
+    spinwire on net_memif should end first: the driver unmaps its rings when a peer goes, whoever reads them)."""
     place = spwlab.Cores()
-    path = os.path.join(folder, "gen.json")
+    path, out_path = os.path.join(folder, "gen.json"), os.path.join(folder, "gen.out")
     prefix = spwlab.prefix("gen")
-    cmd = [GEN, *spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix), "--", *app, "--json", path]
+    cmd = [GEN, *spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix), "--", *app, "--json", path,
+           *(["--hold", f"{limit}s"] if then else [])]
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with open(out_path, "wb") as out:
+        process = spwlab.spawn(cmd, stdout=out, stderr=out)
     try:
-        done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=limit, check=False)
+        if then:
+            spwlab.wait_for(lambda: process.poll() is not None or written(path), limit, "the source's report")
+            then()
+            process.send_signal(signal.SIGINT)
+        process.wait(limit)
     finally:
+        spwlab.stop(process)
         spwlab.forget_prefix(prefix)
-    equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}")
-    summary = None
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            summary = json.load(file)
+    out = spwlab.read(out_path)
+    equal(process.returncode, status, f"exit status of {' '.join(cmd)}\n{out}")
+    summary = written(path)
+    if summary:
         adds_up(summary)
-    return summary, done.stdout
+    return summary, out
+
+
+def written(path):
+    """The summary, once it is whole."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
 
 
 def adds_up(gen):
@@ -81,8 +99,7 @@ def through_spinwire(handler, options, extra=()):
         port = f"ethdev:net_memif0,role=server,socket={sock},socket-abstract=no"
         with Run(["--port", port, "--handler", handler, "--executor", "inline", "--seconds", "100", *extra]) as run:
             run.wait_ready()
-            gen, out = generate(["--port", port.replace("server", "client"), *options], folder)
-            run.signal(signal.SIGINT)
+            gen, out = generate(["--port", port.replace("server", "client"), *options], folder, then=run.end)
             return gen, out, run.finish()
 
 
@@ -126,8 +143,8 @@ def test_two_senders():
                  lcores=f"0@{place.main},1@{place.receive},2@{place.receive}") as run:
             run.wait_ready()
             gen, _ = generate(["--port", port.format("client"), "--rate", "10kpps", "--seconds", "1s", "--flows", "7", "--warm-up", "300ms"],
-                              folder, lcores=f"0@{place.main},1@{place.generator},2@{place.main}")
-            run.signal(signal.SIGINT)
+                              folder, lcores=f"0@{place.main},1@{place.generator},2@{place.main}",
+                              then=run.end)
             summary = run.finish()
     balanced(summary)
     equal(gen["senders"], 2, "senders")
