@@ -16,11 +16,21 @@ static uint32_t cq_ci(const struct nic_cq *c)
 
 /* By the consumer index that the application last published; it may lag behind what it has read. Only as
  * many of its bits count as the ring and its owner bit have: net_mlx5 of DPDK publishes 16 of its send CQs'. */
-bool cq_full(const struct nic_cq *c)
+static bool full_by(const struct nic_cq *c, uint32_t ci)
 {
 	const uint32_t cnt = c->comp ? c->comp->cnt : 0;
 
-	return ((c->pi + cnt - cq_ci(c)) & (2 * c->cq->ncqe - 1)) >= c->cq->ncqe;
+	return ((c->pi + cnt - ci) & (2 * c->cq->ncqe - 1)) >= c->cq->ncqe;
+}
+
+/* The record is read only when it looks full by what was read before: its line stays with the application. A CQ
+ * fills by one at a time, so no lap is missed. */
+bool cq_full(struct nic_cq *c)
+{
+	if (spw_likely(!full_by(c, c->ci_seen)))
+		return false;
+	c->ci_seen = cq_ci(c);
+	return full_by(c, c->ci_seen);
 }
 
 void cq_overrun(struct nic_cq *c)

@@ -90,6 +90,8 @@ struct hca_uar {
 	uint32_t index;        /* device-wide; what create_qp and create_cq name */
 	bool bf;               /* BlueFlame page; else NC: only CQ arming is expected there */
 	uint8_t *page;         /* the NIC's own mapping, 4096 bytes */
+	bool fast;             /* N: it was rung twice within a short time, */
+	uint64_t rung_ns;      /* N: the last time now */
 	struct hca_qp *qps;    /* SQs that ring here, by uar_next */
 	struct hca_cq *cqs;    /* CQs that arm here, by uar_next */
 };

@@ -48,6 +48,7 @@ struct nic_cq {
 	struct hca_cq *cq;
 	struct nic_dev *nd;
 	uint32_t pi;               /* CQEs written since creation */
+	uint32_t ci_seen;          /* consumer index as last read */
 	uint32_t arm_word;         /* dbrec[1] as last seen, big-endian */
 	uint32_t event_pi;         /* pi when the last event was raised */
 	uint8_t armed;             /* NIC_ARM_* */
@@ -76,7 +77,7 @@ struct nic_rq {
 	struct hca_pd *pd;
 	struct nic_cq *cq;
 	uint32_t uidx;
-	uint16_t ci;
+	uint16_t ci, seen;         /* seen: posted, by the record as it was last read */
 	/* striding (WQ) */
 	bool striding;
 	uint8_t two_byte_shift;
@@ -94,7 +95,7 @@ struct nic_rwqe {
 
 struct nic_srq {
 	struct hca_srq *srq;
-	uint16_t taken;            /* WQEs consumed, mod 2^16 */
+	uint16_t taken, seen;      /* WQEs consumed, and posted as last read, mod 2^16 */
 	uint16_t head;             /* index of the next one */
 };
 
@@ -223,6 +224,7 @@ struct nic_dev {
 	struct nic_cq *comp_list;
 	uint64_t timer_ns;         /* earliest deadline of any QP */
 	uint64_t tick_ns, clock_ns, flush_ns, attach_ns;
+	uint32_t tx_batch;         /* frames since the last flush inside a round */
 	uint32_t rx_at;            /* frame of the burst at work; UINT32_MAX: none */
 	uint32_t gone_cnt;
 	struct control *control;
@@ -257,7 +259,7 @@ void cq_put_req(struct nic_qp *q, const struct nic_swr *w);
 void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome, uint8_t vendor);
 void cq_put_resp_err(struct nic_qp *q, uint32_t wqe_counter, uint8_t syndrome, uint8_t vendor);
 void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t wqe_counter, uint8_t syndrome);
-bool cq_full(const struct nic_cq *c);
+bool cq_full(struct nic_cq *c);
 void cq_overrun(struct nic_cq *c);
 void cq_arm_scan(struct hca_uar *uar);
 void cq_comp_flush(struct nic_cq *c);
@@ -270,6 +272,9 @@ void cq_event_check(struct nic_cq *c, bool se);
 enum rq_verdict { RQ_OK, RQ_EMPTY, RQ_BAD };
 enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w_out);
 uint16_t rq_posted(const struct nic_rq *r);
+/* The same by the record as it was last read, as long as that leaves something: the application writes its line for every
+ * WQE that it posts, and each look takes the line away from it. More than the ring holds: nonsense. */
+uint16_t rq_room(struct nic_rq *r);
 /* Copies to where the WQE's next bytes go. Returns 0 or a syndrome. */
 uint8_t rq_scatter(struct nic_dev *nd, struct nic_rq *r, struct nic_rwqe *w, const uint8_t *data, uint32_t len);
 void rq_flush(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn);

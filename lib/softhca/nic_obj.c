@@ -79,6 +79,7 @@ int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe)
 	cq_put(c, &e, SPW_PRM_CQE_RESIZE_CQ, false, 0);
 	cq->buf = buf;
 	cq->ncqe = ncqe;
+	c->ci_seen = spw_be32_to_cpu(spw_thr_load_acq(&cq->dbrec[0]));
 	return 0;
 }
 
@@ -129,7 +130,7 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 	struct nic_rq *r = &wq->nic->rq;
 
 	if (wq->state == HCA_WQS_RESET) {
-		r->ci = 0;
+		r->ci = r->seen = 0;
 		r->stride_at = 0;
 		r->dropped = 0;
 	} else if (wq->state == HCA_WQS_ERR && from == HCA_WQS_RDY) {
@@ -255,7 +256,7 @@ void nic_qp_reset(struct nic_qp *q)
 	q->rd_head = q->rd_tail = q->rd_sent = 0;
 	q->done_cnt = 0;
 	q->rwqe_held = q->rq_flushing = false;
-	q->rq.ci = 0;
+	q->rq.ci = q->rq.seen = 0;
 	q->rq.stride_at = 0;
 	q->held_ns = 0;
 	q->dmac_known = false;

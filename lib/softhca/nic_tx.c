@@ -4,6 +4,9 @@
  * The way out: every frame is reserved, written and committed here; faults, trace and counters look on. */
 #include "softhca/nic_impl.h"
 
+/* The other side works on what came while this one makes the rest. */
+#define TX_BATCH 16u
+
 uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len, uint32_t qpn)
 {
 	uint8_t *p;
@@ -36,4 +39,8 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 		return;
 	}
 	cable_tx_commit(nd->cable, roce && !icrc ? CABLE_F_ICRC_VALID : 0);
+	if (++nd->tx_batch >= TX_BATCH) {
+		nd->tx_batch = 0;
+		cable_tx_flush(nd->cable);
+	}
 }

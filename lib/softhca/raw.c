@@ -227,7 +227,7 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *fram
 		r->stride_at = 0;
 		r->ci++;
 	}
-	if (rq_posted(r) == 0 || rq_posted(r) > r->rq->wqe_cnt)
+	if (rq_room(r) == 0 || rq_room(r) > r->rq->wqe_cnt)
 		return false;
 	seg = r->rq->buf + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift) + 16;
 	addr = spw_prm_wqe_data_get_addr(seg) + (uint64_t)r->stride_at * r->stride_bytes + r->two_byte_shift;
@@ -308,7 +308,7 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 		NIC_CNT(nd, out_of_buffer);
 		return true;
 	}
-	if (may_hold && rq_posted(r) && must_hold(nd, q, r))
+	if (may_hold && rq_room(r) && must_hold(nd, q, r))
 		return false;
 	if (r->cq->cq->comp_en && r->cq->cq->comp_format != MLX5_IB_CQE_RES_FORMAT_HASH)
 		m.check_sum = (uint16_t)csum_add(0, k->frame + 14, k->frame_bytes - 14);

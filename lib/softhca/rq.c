@@ -14,6 +14,21 @@ uint16_t rq_posted(const struct nic_rq *r)
 	return (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(r->rq->dbrec)) - r->ci);
 }
 
+uint16_t rq_room(struct nic_rq *r)
+{
+	uint16_t *seen = r->srq ? &r->srq->nic->seen : &r->seen;
+	const uint16_t taken = r->srq ? r->srq->nic->taken : r->ci;
+
+	if (*seen == taken) {
+		const uint16_t posted = rq_posted(r);
+
+		if (spw_unlikely(posted > (r->srq ? r->srq->wqe_cnt : r->rq ? r->rq->wqe_cnt : 0)))
+			return posted; /* nonsense is looked at again */
+		*seen = (uint16_t)(taken + posted);
+	}
+	return (uint16_t)(*seen - taken);
+}
+
 /* Data segments up to the terminator or the end of the WQE. */
 static void read_sges(struct nic_rwqe *w, const uint8_t *seg, uint32_t bytes)
 {
@@ -36,7 +51,6 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 {
 	struct nic_srq *n = srq->nic;
 	const uint8_t *wqe;
-	uint16_t posted;
 
 	w->idx = n->head;
 	if (n->head >= srq->wqe_cnt)
@@ -45,8 +59,8 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 	read_sges(w, wqe + 16, (1u << srq->wqe_shift) - 16);
 	n->head = (uint16_t)spw_prm_wqe_srq_next_get_next_wqe_index(wqe);
 	n->taken++;
-	posted = (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(&srq->dbrec[0])) - n->taken);
-	if (srq->limit && posted < srq->limit) {
+	if (spw_unlikely(srq->limit &&
+			 (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(&srq->dbrec[0])) - n->taken) < srq->limit)) {
 		srq->limit = 0;
 		hca_event_srq(srq, HCA_EVENT_SRQ_LIMIT_REACHED);
 	}
@@ -55,7 +69,7 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 
 enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 {
-	const uint16_t posted = rq_posted(r);
+	const uint16_t posted = rq_room(r);
 	uint32_t bytes;
 	const uint8_t *wqe;
 
@@ -110,10 +124,12 @@ void rq_flush(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn)
 {
 	if (r->srq || !r->rq)
 		return;
+	r->seen = r->ci; /* what was seen is flushed here as well */
 	if (rq_posted(r) > r->rq->wqe_cnt) { /* nonsense in the record */
 		r->ci = (uint16_t)(r->ci + rq_posted(r));
 		return;
 	}
 	while (rq_posted(r) && r->cq && !r->cq->err)
 		cq_put_rq_err(nd, r, qpn, r->ci++, SPW_PRM_SYN_WR_FLUSH_ERR);
+	r->seen = r->ci;
 }

@@ -313,7 +313,7 @@ void kit_pump_until(struct kit_run *run, bool (*done)(struct kit_run *run, void 
 			echoed = run->echoed;
 			last = now;
 		}
-		if (now - last > LOST_S) {
+		if (run->lossy && now - last > LOST_S) {
 			run->sent = run->echoed; /* the numbers go on from there; nobody waits for the rest */
 			last = now;
 		}

@@ -48,6 +48,7 @@ struct kit_run {
 	struct kit_port a, b;
 	uint32_t bytes_min, bytes_max; /* of frames, in turn */
 	uint32_t flows, window;
+	bool lossy;                 /* frames may be lost: a window that stands still is given up */
 	uint32_t peers;                /* RC: that a sends to, a multiple of its queues; 0: one each */
 	uint64_t sent, echoed, bad; /* by a */
 };

@@ -20,15 +20,26 @@ static void open_both(const char *a_spec, const char *b_spec, uint16_t queues)
 	kit_open(&run, &a, &b);
 }
 
-static void check_clean(void)
+static bool is_reaped(struct kit_run *r, void *arg SPW_UNUSED)
 {
 	struct spw_port_stat stat;
 
+	spw_port_stat(r->b.port, &stat);
+	return stat.tx_frames >= r->sent;
+}
+
+static void check_clean(void)
+{
+	struct spw_port_stat stat;
+	const double give_up = kit_seconds() + KIT_WAIT_S;
+
 	kit_settle(&run);
+	while (!is_reaped(&run, NULL) && kit_seconds() < give_up)
+		kit_turn(&run, false); /* the last echoes may be here before their completions */
 	assert_int_equal(run.echoed, run.sent);
 	assert_int_equal(run.bad, 0);
 	spw_port_stat(run.b.port, &stat);
-	assert_int_equal(stat.wire_frames, run.sent);
+	assert_int_equal(stat.rx_frames, run.sent);
 	assert_int_equal(stat.tx_frames, run.sent);
 	assert_int_equal(stat.err[SPW_PORT_ERR_cqe_error] + stat.err[SPW_PORT_ERR_queue_reset], 0);
 }
@@ -79,6 +90,7 @@ static void check_mended(uint32_t cnt)
 static void a_send_queue_fails(void **state SPW_UNUSED)
 {
 	open_both("verbs:mlx5_0", "verbs:mlx5_1", 2);
+	run.lossy = true;
 	kit_pump(&run, 2000);
 	for (uint32_t i = 1; i <= 3; i++) {
 		const struct verbs_eth_port *ep = spw_container_of(run.b.port, struct verbs_eth_port, base);
@@ -106,6 +118,7 @@ static void frames_that_are_too_long(void **state SPW_UNUSED)
 	kit_open(&run, &a, &b);
 	run.bytes_min = run.bytes_max = 3000;
 	run.window = 8;
+	run.lossy = true;
 	kit_pump_until(&run, is_dropped, NULL);
 	run.bytes_min = 64;
 	run.bytes_max = 1514;

@@ -28,6 +28,9 @@ static void pair_open(struct pair *p, const char *op, const char *more)
 	kit_client(&p->client, port, &client);
 	p->end[0] = &p->server;
 	p->end[1] = &p->client;
+	p->client.lossy = true;
+	p->client.bytes_min = sizeof(uint64_t);
+	p->client.window = UINT32_MAX; /* what was lost is never echoed */
 	kit_pump(p->end, 2, 300);
 }
 
@@ -44,16 +47,14 @@ static bool up_again(struct kit_end *const *end, uint32_t cnt SPW_UNUSED, const 
 	return end[0]->up >= up[0] && end[1]->up >= up[1];
 }
 
-/* Both ends have lost the connection and found it again; what was under way is lost, what comes now is not. */
+/* Both ends have lost the connection and found it again, and messages go on. */
 static void check_back(struct pair *p, uint32_t times)
 {
 	const uint32_t up[] = {1 + times, 1 + times};
 
-	kit_until(p->end, 2, false, up_again, up, "the connection");
-	p->client.echoed = p->client.sent;
-	p->client.bad = 0;
+	kit_until(p->end, 2, true, up_again, up, "the connection");
 	kit_pump(p->end, 2, 300);
-	kit_settle(p->end, 2);
+	assert_int_equal(p->client.bad, 0);
 }
 
 /* A reliable connection hides what the cable does to frames. */
@@ -63,6 +64,8 @@ static void frames_in_trouble(void **state SPW_UNUSED)
 		struct pair p = {0};
 
 		pair_open(&p, op_name[i], "");
+		p.client.lossy = false;
+		p.client.window = 64;
 		for (uint32_t dev = 0; dev < 2; dev++)
 			kit_control(dev, "fault loss=0.01,dup=0.01,reorder=0.01,corrupt=0.005");
 		kit_pump(p.end, 2, 1000);
@@ -79,7 +82,7 @@ static uint32_t qpn_of(const struct kit_end *e)
 	const struct verbs_rc_port *vp = spw_container_of(e->port, struct verbs_rc_port, base);
 
 	for (uint32_t i = 0; i < vp->queue[0].peer_cnt; i++)
-		if (vp->queue[0].peer[i].up)
+		if (rc_peer_state(vp->queue[0].peer[i].rc) == RC_UP)
 			return vp->queue[0].peer[i].qp->qp_num;
 	fail_msg("no peer is up");
 	return 0;
@@ -97,8 +100,6 @@ static void a_queue_pair_fails(void **state SPW_UNUSED)
 			const bool at_server = round & 1;
 
 			kit_control(at_server, "qp-error=%u", qpn_of(at_server ? &p.server : &p.client));
-			for (int turn = 0; turn < 50; turn++)
-				kit_turn(p.end, 2, true);
 			check_back(&p, round + 1);
 		}
 		kit_stat(&p.server, &stat);
@@ -122,11 +123,7 @@ static void the_link_goes_down(void **state SPW_UNUSED)
 		pair_open(&p, op_name[i], "");
 		kit_control(1, "link-down=2s");
 		kit_until(p.end, 2, true, client_lost, NULL, "the retries to end");
-		assert_non_null(strstr(p.client.text, "is lost"));
-		kit_until(p.end, 2, false, up_again, (const uint32_t[]){2, 2}, "the connection");
-		p.client.echoed = p.client.sent;
-		p.client.bad = 0;
-		kit_pump(p.end, 2, 300);
+		check_back(&p, 1);
 		pair_close(&p);
 	}
 }

@@ -40,6 +40,7 @@ struct kit_end {
 	const uint32_t *size;   /* if set: the lengths, one after the other */
 	uint32_t size_cnt;
 	bool is_server, imm;
+	bool lossy;             /* a client whose connection breaks: echoes may be missing, of 8 bytes at least */
 	bool hold;              /* a server that gives nothing back */
 	bool sink;              /* a server that echoes nothing */
 	uint32_t held[4096], held_cnt;

@@ -65,14 +65,17 @@ def guest_calls(folder, op, driver, port, deadline):
     host.wait_for(lambda: peers.listening(port), deadline)
     gen = ' '.join([GEN, '--lcores', '0@0,1@1', *EAL, 'gen', '--', '--port', spec('verbs', 'rxe0', op, f'connect=10.0.2.2:{port}'),
                     *PLAN, '--json', '/tmp/gen.json'])
-    guest = peers.Proc(guest_argv(folder, f'mkdir -p /var/run; {gen}; s=$?; echo; echo JSON; cat /tmp/gen.json; echo; echo NOSJ; exit $s',
-                                  None), 'guest', peers.env())
+    raw = ' '.join([SPINWIRE, '--lcores', '0@0,1@1', *EAL, 'raw', '--', '--port', 'verbs:rxe0,mode=eth', '--seconds', '1'])
+    job = f'mkdir -p /var/run; {raw}; {gen}; s=$?; echo; echo JSON; cat /tmp/gen.json; echo; echo NOSJ; exit $s'
+    guest = peers.Proc(guest_argv(folder, job, None), 'guest', peers.env())
     guest.wait(deadline)
     host.p.send_signal(signal.SIGINT)
     host.wait(deadline)
     found = re.search(r'^JSON$(.*)^NOSJ$', guest.output(), re.S | re.M)
     if not found or guest.p.returncode or host.p.returncode:
         raise peers.Failed('one of them failed')
+    if not re.search(r'spinwire: error: .*rxe0 has no raw Ethernet', guest.output()):
+        raise peers.Failed('mode=eth on rxe was not refused as it should be')
     with open(summary, encoding='utf-8') as f:
         check(json.loads(found.group(1)), json.load(f)['ledger'])
 

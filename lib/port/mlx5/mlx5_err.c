@@ -29,10 +29,13 @@ void spw_mlx5_tx_told(struct spw_mlx5_queue *q, const char *what)
 	err_begin(&q->tx_err, 0, what);
 }
 
-static void err_count(struct spw_mlx5_queue *q, const uint8_t *cqe)
+/* An asynchronous event may come before the CQE that says why: ops.rq_ready (sq_ready) wants to know. */
+static void err_count(struct spw_mlx5_queue *q, struct spw_mlx5_err *err, const uint8_t *cqe)
 {
 	uint32_t syndrome = (uint32_t)spw_prm_cqe_err_get_syndrome(cqe);
 
+	if (!err->syndrome && syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
+		err->syndrome = syndrome;
 	mlx5_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 	spw_thr_count(&q->stat.syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
 }
@@ -101,7 +104,7 @@ static uint32_t rx_bury(struct spw_mlx5_queue *q, const uint8_t *cqe)
 		mlx5_count_drop(q, SPW_PORT_DROP_rx_flushed, span);
 		return span;
 	}
-	err_count(q, cqe);
+	err_count(q, &q->rx_err, cqe);
 	switch (spw_prm_cqe_err_get_syndrome(cqe)) {
 	case SPW_PRM_SYN_WR_FLUSH_ERR:
 		break;
@@ -188,7 +191,7 @@ static void tx_drain(struct spw_mlx5_queue *q)
 			tx_settle(q, cqe);
 		if (cqe_is_error(cqe)) {
 			failed = true;
-			err_count(q, cqe);
+			err_count(q, &q->tx_err, cqe);
 		}
 	}
 	spw_dma_to_device(); /* [M2] */

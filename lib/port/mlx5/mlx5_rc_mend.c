@@ -13,17 +13,22 @@
 
 #define TRIES_MAX 100u /* then the device is taken for gone */
 
+/* Control stands in its turn (rc_conn_hold), so obj is what the owner uses; a late event of objects that were replaced since
+ * says nothing. */
 void mlx5_rc_told(void *arg, const struct ibv_async_event *event)
 {
-	struct mlx5_rc_queue *rq = NULL;
+	const struct ibv_cq *cq = event->element.cq;
+	struct mlx5_rc_port *rp = arg;
 
-	(void)arg;
-	if (event->event_type == IBV_EVENT_CQ_ERR)
-		rq = event->element.cq->cq_context;
-	if (event->event_type == IBV_EVENT_SRQ_ERR)
-		rq = event->element.srq->srq_context;
-	if (rq)
-		spw_thr_store_rel(&rq->dead_told, rq->dead_told + 1); /* [M5 release, pairs with M6] */
+	for (uint16_t i = 0; i < rp->base.queue_cnt; i++) {
+		struct mlx5_rc_queue *rq = &rp->queue[i];
+		const struct mlx5_rc_obj *obj = rq->obj;
+		bool is_cq = obj && (cq == ibv_cq_ex_to_cq(obj->cq) || cq == ibv_cq_ex_to_cq(obj->tx_cq));
+
+		if ((event->event_type == IBV_EVENT_CQ_ERR && is_cq) ||
+		    (event->event_type == IBV_EVENT_SRQ_ERR && obj && obj->srq == event->element.srq))
+			spw_thr_store_rel(&rq->dead_told, rq->dead_told + 1); /* [M5 release, pairs with M6] */
+	}
 }
 
 void mlx5_rc_mend_look(struct mlx5_rc_queue *rq)
@@ -68,13 +73,14 @@ static bool all_still(struct mlx5_rc_queue *rq)
 /* The slots that the NIC had are the peers' again as soon as the new objects are laid. */
 static int remake(struct mlx5_rc_queue *rq)
 {
-	struct mlx5_rc_obj *was = rq->obj, *obj = NULL;
+	struct mlx5_rc_obj *obj = NULL;
 	int rc = mlx5_rc_obj_make(rq, &obj);
 
 	rc = rc ? rc : mlx5_rc_lay(rq, obj);
-	mlx5_rc_obj_free(rq, rc ? obj : was);
-	if (rc)
+	if (rc) {
+		mlx5_rc_obj_free(rq, obj);
 		return rc;
+	}
 	if (rq->plan.flags & MLX5_RC_SRQ)
 		spw_mlx5_rc_arm_shared(&rq->q);
 	for (uint32_t i = 0; i < rq->plan.peers; i++) {
@@ -84,6 +90,21 @@ static int remake(struct mlx5_rc_queue *rq)
 			rc_peer_drained(rq->port->conn, peer);
 	}
 	return 0;
+}
+
+/* The old objects go when control moves again: destroying one waits until control has acknowledged the events of it. */
+static int remake_held(struct mlx5_rc_queue *rq)
+{
+	struct mlx5_rc_obj *was = rq->obj;
+	int rc = -EAGAIN;
+
+	rc_conn_hold(rq->port->conn);
+	if (all_still(rq))
+		rc = remake(rq);
+	rc_conn_let(rq->port->conn);
+	if (!rc)
+		mlx5_rc_obj_free(rq, was);
+	return rc;
 }
 
 static uint16_t tell(struct mlx5_rc_queue *rq, enum spw_port_event_kind kind, struct spw_port_event *event)
@@ -97,7 +118,7 @@ static uint16_t tell(struct mlx5_rc_queue *rq, enum spw_port_event_kind kind, st
 
 uint16_t mlx5_rc_mend(struct mlx5_rc_queue *rq, struct spw_port_event *event)
 {
-	int rc = -EAGAIN;
+	int rc;
 
 	if (!rq->dead_said) {
 		rq->dead_said = true;
@@ -105,10 +126,7 @@ uint16_t mlx5_rc_mend(struct mlx5_rc_queue *rq, struct spw_port_event *event)
 	}
 	if (rq->tries > TRIES_MAX || !all_still(rq))
 		return 0;
-	rc_conn_hold(rq->port->conn);
-	if (all_still(rq))
-		rc = remake(rq);
-	rc_conn_let(rq->port->conn);
+	rc = remake_held(rq);
 	if (rc == 0) {
 		rq->dead = rq->dead_said = false;
 		rq->tries = 0;

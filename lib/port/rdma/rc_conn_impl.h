@@ -39,6 +39,7 @@ struct rc_link {
 	int fd;                   /* open while the peer is up, -1 else */
 	uint64_t try_ms, backoff_ms;
 	uint64_t down_ms;         /* when it went down; 0: it never was up */
+	bool last_wqe;            /* SRQ: the QP has told of its last receive */
 	uint64_t last_wqe_ms;     /* SRQ: until when to wait for the QP's last receive; 0: not waiting */
 	int told;                 /* last reason told of a failed exchange, -1 none */
 	struct rc_params ours;

@@ -98,7 +98,7 @@ static void to_drain(struct rc_link *link, uint64_t now_ms)
 	close_fd(link);
 	link->abandoned = link->doomed = false;
 	rc_qp_error(link);
-	if (link->peer->qp->srq)
+	if (link->peer->qp->srq && !link->last_wqe)
 		link->last_wqe_ms = now_ms + LAST_WQE_MS;
 	else
 		pass(link, RC_DRAIN);
@@ -109,7 +109,7 @@ static void on_fail(struct rc_link *link, uint64_t now_ms)
 	const struct rc_peer *p = link->peer;
 
 	if (link->last_wqe_ms) {
-		if (now_ms < link->last_wqe_ms)
+		if (!link->last_wqe && now_ms < link->last_wqe_ms)
 			return;
 		link->last_wqe_ms = 0;
 		pass(link, RC_DRAIN);
@@ -149,6 +149,7 @@ static void on_drained(struct rc_link *link)
 {
 	if (rc_qp_reset(link))
 		return; /* the device is gone: it stays where it is */
+	link->last_wqe = false;
 	spw_thr_count(&link->conn->count.reset, 1);
 	pass(link, RC_DOWN);
 }

@@ -82,9 +82,9 @@ static void tell_refused(struct rc_link *link, const struct rc_exchange *x)
 
 static void half_failed(struct rc_conn *conn, struct rc_half *h, uint64_t now_ms)
 {
+	spw_thr_count(&conn->count.refused[h->x.why], 1);
 	if (h->x.fd >= 0)
 		close(h->x.fd);
-	spw_thr_count(&conn->count.refused[h->x.why], 1);
 	if (h->link) {
 		tell_refused(h->link, &h->x);
 		rc_link_abandon(h->link, now_ms);
@@ -243,8 +243,8 @@ void rc_turn_async(void *arg, const struct ibv_async_event *event)
 	switch (event->event_type) {
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		link = link_of(conn, event->element.qp);
-		if (link && link->last_wqe_ms)
-			link->last_wqe_ms = 1; /* long ago: rc_link_step goes on */
+		if (link)
+			link->last_wqe = true; /* it may come before anything else tells that the QP failed */
 		break;
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_QP_REQ_ERR:

@@ -169,6 +169,8 @@ void verbs_eth_reap(struct verbs_eth_queue *q)
 	for (int i = 0; i < got; i++) {
 		const uint32_t pos = (uint32_t)wc[i].wr_id;
 
+		if (spw_unlikely(pos - q->sq_ci >= q->sq_pi - q->sq_ci))
+			continue; /* of before a reset, which brought it home */
 		if (spw_likely(wc[i].status == IBV_WC_SUCCESS)) {
 			done(q, pos + 1, true);
 			continue;

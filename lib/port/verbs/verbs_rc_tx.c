@@ -309,6 +309,8 @@ void verbs_rc_reap(struct verbs_rc_queue *q)
 		struct verbs_rc_peer *p = &q->peer[wc[i].wr_id >> 32];
 		const uint32_t pos = (uint32_t)wc[i].wr_id;
 
+		if (spw_unlikely(pos - p->sq_ci >= p->sq_pi - p->sq_ci))
+			continue; /* names nothing that is out */
 		if (spw_unlikely(wc[i].status != IBV_WC_SUCCESS)) {
 			on_error(q, p, &wc[i], pos);
 			continue;
