@@ -58,7 +58,7 @@ def test_many():
                      lcores=f"0@{place.main},1@{place.receive},2@{place.executor if place.executor is not None else place.main}",
                      under=cable.wrap("spinwire")) as run:
         run.wait_ready()
-        source = Source(cable, "--rate", "3Mpps", "--seconds", "3600s", "--flows", "64", "--echo", "no", "--linger", "100ms")
+        source = Source(cable, "--rate", "1Mpps", "--seconds", "3600s", "--flows", "64", "--echo", "no", "--linger", "100ms")
         try:
             summary = run.finish(seconds=1600)
         finally:
