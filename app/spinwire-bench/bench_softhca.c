@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "core_pair.h"
 #include "softhca_raw.h"
 
 #define RUNS_MAX 32u
@@ -282,6 +283,7 @@ static int run_idle(double *value_out)
 }
 
 static const struct bench_case cases[] = {
+	{"a cache line, core to core and back", "worst pair", "ns", "", NULL, 0, 1, core_pair_ns},
 	{"ib_send_bw 64 B", "throughput", "Mmessages/s", "", "ib_send_bw -s 64 -n 2000000", 4, 1, NULL},
 	{"ib_send_bw 64 KB", "throughput", "GB/s", "", "ib_send_bw -s 65536 -n 50000", 3, 1.048576e-3, NULL},
 	{"ib_send_bw 64 KB, ICRC made and checked", "throughput", "GB/s", "--fault icrc", "ib_send_bw -s 65536 -n 50000", 3,

@@ -4,6 +4,8 @@
  * Receive WQEs: taking one from an RQ or SRQ, scattering into it, flushing. */
 #include "softhca/nic_impl.h"
 
+#define RWQE_AHEAD 4u /* receive WQEs that are on their way from the application's cache while one is at work */
+
 /* WQEs posted and not yet taken. [pairs with the application's barrier before its doorbell record] */
 uint16_t rq_posted(const struct nic_rq *r)
 {
@@ -81,6 +83,8 @@ enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 		return RQ_BAD;
 	bytes = 1u << r->rq->wqe_shift;
 	wqe = r->rq->buf + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift);
+	if (posted > RWQE_AHEAD)
+		spw_prefetch_read(r->rq->buf + ((uint64_t)((r->ci + RWQE_AHEAD) & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift));
 	w->idx = r->ci;
 	r->ci++;
 	if (r->rq->signature) {

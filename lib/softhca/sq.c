@@ -6,6 +6,7 @@
 #include "softhca/nic_impl.h"
 
 #define WQE_DS_MAX 63u /* 6 bits */
+#define WQE_AHEAD 4u   /* WQEBBs that are on their way from the application's cache while one is at work */
 
 static bool op_allowed(const struct nic_qp *q, uint8_t op)
 {
@@ -154,6 +155,8 @@ bool sq_fetch(struct nic_qp *q)
 		return false;
 	if (q->swr_tail != q->swr_head && sq_swr(q, q->swr_tail - 1)->syndrome)
 		return false; /* nothing behind a WQE that will fail is started */
+	if ((uint16_t)(q->sq_pi - q->sq_ci) > WQE_AHEAD)
+		spw_prefetch_read(sq_bytes(q, (uint16_t)(q->sq_ci + WQE_AHEAD), 0));
 	fetch_one(q);
 	return true;
 }

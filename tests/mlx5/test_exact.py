@@ -30,12 +30,12 @@ def numbers(gen):
 
 def test_loss():
     """1 % of the frames are lost on the way out. The source serves its flows in turn, so that the n-th frame is number n // FLOWS of
-    flow n % FLOWS."""
+    flow n % FLOWS. Slowly enough that both receive rings hold what comes while a busy machine lets nobody run: half a second."""
     cable = Cable()
     log = os.path.join(cable.folder.name, "faults.log")
     with app.spinwire(cable, "--handler", "echo", "--seconds", "100") as run:
         run.wait_ready()
-        gen = Source(cable, "--rate", "20kpps", "--seconds", "2s", "--flows", str(FLOWS), "--size", "imix", "--schedule", "poisson",
+        gen = Source(cable, "--rate", "2kpps", "--seconds", "5s", "--flows", str(FLOWS), "--size", "imix", "--schedule", "poisson",
                      nic=("--fault", f"loss=0.01,log={log}", "--seed", "5")).finish()
         run.signal(signal.SIGINT)
         summary = run.finish()

@@ -217,6 +217,7 @@ static void rc_port_stat(struct spw_port *port, struct spw_port_stat *stat)
 		stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
 		stat->tx_flushed += spw_thr_load_rlx(&q->tx_flushed);
 		stat->err[SPW_PORT_ERR_cqe_error] += spw_thr_load_rlx(&q->cqe_error);
+		stat->err[SPW_PORT_ERR_no_credit] += spw_thr_load_rlx(&q->no_credit);
 		stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
 		for (unsigned d = 0; d < SPW_PORT_DROP_CNT; d++) {
 			stat->dropped[d] += spw_thr_load_rlx(&q->dropped[d]);

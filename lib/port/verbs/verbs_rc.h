@@ -69,7 +69,7 @@ struct verbs_rc_queue {
 	uint16_t index, region_id;
 	enum rc_op op;
 	/* written by the owner, sampled by others */
-	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_flushed, cqe_error, no_slot;
+	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_flushed, cqe_error, no_slot, no_credit;
 	uint64_t dropped[SPW_PORT_DROP_CNT];
 	uint64_t status[32];      /* error completions by enum ibv_wc_status */
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);

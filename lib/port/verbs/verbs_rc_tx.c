@@ -193,6 +193,8 @@ uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 	}
 	if (last)
 		verbs_rc_push(q, last);
+	if (spw_unlikely(taken < cnt))
+		spw_thr_count(&q->no_credit, cnt - taken);
 	return taken;
 }
 
