@@ -5,6 +5,7 @@ libhdrhistogram-java on the log. Usage: test_reader.py SAMPLER sort|java"""
 import math
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ POINTS = {"min": 0, "p50": 500000, "p90": 900000, "p99": 990000, "p999": 999000,
 JAR = "/usr/share/java/hdrhistogram.jar"
 WORST = 1 / 128  # of a value
 SKIP = 77
+WRAPPER = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))  # an emulator, when cross-built
 
 
 def check(condition, text):
@@ -24,7 +26,7 @@ def check(condition, text):
 
 def account(sampler, shape, count, lost, folder):
     """({point or percentile: value, "lost" or "-"}, raw samples, sorted)."""
-    done = subprocess.run([sampler, shape, str(count), str(lost), folder], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*WRAPPER, sampler, shape, str(count), str(lost), folder], check=True, capture_output=True, text=True, timeout=60)
     said = [line.split() for line in done.stdout.splitlines()]
     with open(os.path.join(folder, "raw"), encoding="ascii") as file:
         raw = sorted(map(int, file))
