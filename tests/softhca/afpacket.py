@@ -13,7 +13,7 @@ import time
 import peers
 
 SECONDS = 90
-FRAMES, BYTES = 4992, 200
+FRAMES, BYTES = 1920, 200
 RX_MAC, TX_MAC = bytes.fromhex('027370770b01'), bytes.fromhex('027370770b02') # raw_dv's, which counts in 64s
 
 
@@ -80,7 +80,7 @@ def tcpreplay(program):
         replay = None
         try:
             rx.wait_for('ready', deadline)
-            replay = peers.Proc(['tcpreplay', '-i', 'spwa1', '--pps', '5000', capture], 'tcpreplay', peers.env())
+            replay = peers.Proc(['tcpreplay', '-i', 'spwa1', '--pps', '1000', capture], 'tcpreplay', peers.env())
             replay.wait(deadline)
             rx.wait(deadline)
             said = re.search(r'frames (\d+) bad (\d+) lost (\d+)', rx.output())
