@@ -47,7 +47,7 @@ bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx
 static void odd_count(struct spw_mlx5_rc_queue *q, uint32_t syndrome)
 {
 	rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
-	spw_thr_count(&q->stat.syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
+	spw_thr_count(&q->syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
 }
 
 /* Who it is about; the nobody if no QP of ours. */

@@ -122,15 +122,6 @@ struct spw_mlx5_rc_find {
 	struct spw_mlx5_rc_peer **peer; /* 1 << (32 - shift); empty entries point to the nobody */
 };
 
-/* Written by the owner, sampled by others. */
-struct spw_mlx5_rc_stat {
-	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_flushed;
-	uint64_t dropped[SPW_PORT_DROP_CNT];
-	uint64_t err[SPW_PORT_ERR_CNT];
-	uint64_t syndrome[MLX5_SYNDROME_CNT];
-	uint64_t control_rx, control_tx; /* control messages */
-};
-
 struct spw_mlx5_rc_queue {
 	/* read only */
 	uint8_t *cqe;
@@ -165,7 +156,10 @@ struct spw_mlx5_rc_queue {
 	spw_be32 *tx_cq_db;
 	uint32_t tx_cq_mask, tx_cq_log2, tx_cq_ci;
 
-	struct spw_mlx5_rc_stat stat;
+	/* written by the owner, sampled by others */
+	struct port_queue_stat stat;
+	uint64_t syndrome[MLX5_SYNDROME_CNT];
+	uint64_t control_rx, control_tx; /* control messages */
 	unsigned flags;
 	uint16_t index, port;
 	spw_be32 db_ignored[2];

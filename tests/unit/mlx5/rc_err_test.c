@@ -306,7 +306,7 @@ static void test_nonsense(void **state)
 			errors++;
 		}
 		assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_cqe_error], errors);
-		assert_int_equal(hand.q->stat.syndrome[0], errors);
+		assert_int_equal(hand.q->syndrome[0], errors);
 		assert_true(rch_balanced(&hand, 0));
 		assert_int_equal(rch_close(&hand), 0);
 	}
