@@ -68,7 +68,8 @@ def listening(port):
 
 
 class Proc:
-    """A child in its own process group, its output kept in a file (or read from a terminal)."""
+    """A child in its own process group, its output kept in a file (or read from a terminal). Not in a session of its own: Linux
+    groups tasks by session for scheduling, and spinners of one group can starve those of another for seconds (docs/050)."""
 
     def __init__(self, argv, name, env=None, tty=False, stdin=None):
         self.name, self.argv = name, argv
@@ -78,7 +79,7 @@ class Proc:
         if tty:
             self.master, out = os.openpty()
         self.p = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=out,
-                                  stderr=subprocess.STDOUT, env=env, start_new_session=True)
+                                  stderr=subprocess.STDOUT, env=env, process_group=0)
         if tty:
             os.close(out)
         _alive.append(self)
