@@ -49,11 +49,12 @@ static struct {
 static _Thread_local sigjmp_buf *guard;
 static _Thread_local struct nic_dev *guarded;
 
+/* A card's crystal is not slewed by anybody's NTP. */
 uint64_t nic_now_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
@@ -108,7 +109,9 @@ bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction 
 
 /* ---- the loop ---------------------------------------------------------------------------------------- */
 
-static uint32_t all_rounds(uint64_t now_ns)
+/* now_ns_out: when the last round began. The clock is read with the lock: the round publishes it at once, and what waits for
+ * the lock in between would make it stale. */
+static uint32_t all_rounds(uint64_t *now_ns_out)
 {
 	uint32_t work = 0;
 
@@ -118,12 +121,10 @@ static uint32_t all_rounds(uint64_t now_ns)
 			continue;
 		}
 		guarded = nd;
-		nd->now_ns = now_ns;
+		nd->now_ns = *now_ns_out = nic_now_ns();
 		work += nic_round(nd);
 		guarded = NULL;
 		hca_unlock(nd->dev);
-		if (nd->next)
-			now_ns = nic_now_ns();
 	}
 	return work;
 }
@@ -179,11 +180,10 @@ static void loop(void)
 {
 	const bool spin = may_spin();
 	struct nic_pace pace = {0};
-	uint64_t busy_ns = nic_now_ns(), turn_ns = busy_ns;
+	uint64_t now_ns = nic_now_ns(), busy_ns = now_ns, turn_ns = now_ns;
 	uint32_t idle_turns = 0;
 
 	while (!spw_thr_load_acq(&run.stop)) {
-		const uint64_t now_ns = nic_now_ns();
 		uint32_t work;
 
 		if (spw_thr_load_rlx(&run.waiting)) {
@@ -191,7 +191,7 @@ static void loop(void)
 			continue;
 		}
 		pthread_mutex_lock(&run.lock);
-		work = all_rounds(now_ns);
+		work = all_rounds(&now_ns);
 		pthread_mutex_unlock(&run.lock);
 		if (idle_turns && spw_unlikely(now_ns - turn_ns > LOST_NS))
 			lost(&pace, now_ns, now_ns - turn_ns);
