@@ -34,6 +34,7 @@ struct hca_cfg {
 	char fault[HCA_TEXT_BYTES];  /* for the NIC, "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];  /* trace directory or file, "" for none */
+	int32_t nic_cpu;             /* the NIC thread's, -1: any that the process had at its start */
 	bool cqe_enhanced;           /* layout of compressed CQEs */
 	char clock[HCA_TEXT_BYTES];  /* offset=NS,ppm=F: of the NIC clock, "" for none */
 };
