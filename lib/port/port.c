@@ -5,9 +5,11 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_order.h"
 #include "port/port_impl.h"
 
 static const struct spw_port_driver *const driver_table[] = {
@@ -164,6 +166,61 @@ int spw_port_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t
 	if (!port->driver->pair_clock || !port->caps.nic_clock_hz)
 		return spw_err(ENOTSUP, "port %s has no hardware clock", port->name);
 	return port->driver->pair_clock(port, nic_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
+/* ---- for the drivers ----------------------------------------------------------------------------- */
+
+static void *zeroed(size_t bytes)
+{
+	const size_t align = 2 * SPW_CACHE_LINE;
+	void *memory = aligned_alloc(align, SPW_ALIGN_UP(bytes, align));
+
+	return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		 size_t bytes)
+{
+	struct spw_port *port = zeroed(bytes);
+
+	if (!port) {
+		spw_err(ENOMEM, "no memory for the port");
+		return NULL;
+	}
+	port->driver = driver;
+	port->index = index;
+	port->queue_cnt = queue_cnt;
+	snprintf(port->name, sizeof(port->name), "%.63s", spec->device[0] ? spec->device : driver->name);
+	return port;
+}
+
+void *port_queues_alloc(uint16_t queue_cnt, size_t bytes)
+{
+	void *queue = zeroed(queue_cnt * bytes);
+
+	if (!queue)
+		spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
+	return queue;
+}
+
+void port_stat_add(struct spw_port_stat *stat, const struct port_queue_stat *from)
+{
+	const uint64_t rx = spw_thr_load_rlx(&from->rx_frames);
+
+	stat->wire_frames += rx;
+	stat->rx_frames += rx;
+	stat->rx_bytes += spw_thr_load_rlx(&from->rx_bytes);
+	stat->tx_frames += spw_thr_load_rlx(&from->tx_frames);
+	stat->tx_bytes += spw_thr_load_rlx(&from->tx_bytes);
+	stat->tx_flushed += spw_thr_load_rlx(&from->tx_flushed);
+	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++) {
+		const uint64_t dropped = spw_thr_load_rlx(&from->dropped[i]);
+
+		stat->wire_frames += dropped;
+		stat->dropped[i] += dropped;
+	}
+	for (unsigned i = 0; i < SPW_PORT_ERR_CNT; i++)
+		stat->err[i] += spw_thr_load_rlx(&from->err[i]);
 }
 
 void spw_port_close(struct spw_port *port)

@@ -26,4 +26,24 @@ int port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_t df
 int port_spec_check_keys(const struct spw_port_spec *spec, const char *const *known, size_t known_cnt,
 			 const char *usage);
 
+/* Purpose: memory for what a driver opens: its own struct of `bytes`, which starts with the struct spw_port, with driver,
+ *          index, queue count and name filled in; and queue_cnt structs of `bytes` each. The rest is zero.
+ * Shape:   aligned to two cache lines, as no struct of a port asks for more.
+ * Owner:   the caller, until free(). Errors: NULL with a text (-ENOMEM). Thread: setup. */
+void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		 size_t bytes);
+void *port_queues_alloc(uint16_t queue_cnt, size_t bytes);
+
+/* What a queue of an RDMA driver counts. Written by the owner, sampled by others. */
+struct port_queue_stat {
+	uint64_t rx_frames, rx_bytes;
+	uint64_t tx_frames, tx_bytes;
+	uint64_t tx_flushed;   /* taken by tx_burst and not sent, as far as the CQEs tell */
+	uint64_t dropped[SPW_PORT_DROP_CNT];
+	uint64_t err[SPW_PORT_ERR_CNT];
+};
+
+/* Purpose: adds one queue's counters; what it lent and what it dropped came over the wire. Thread: any. */
+void port_stat_add(struct spw_port_stat *stat, const struct port_queue_stat *from);
+
 #endif

@@ -38,20 +38,13 @@ static void ethdev_close(struct spw_port *port)
 
 static int ethdev_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
-	struct ethdev_port *ep = calloc(1, sizeof(*ep));
+	struct ethdev_port *ep = port_alloc(&port_ethdev_driver, spec, index, queue_cnt, sizeof(*ep));
 	int rc;
 
 	if (!ep)
-		return spw_err(ENOMEM, "no memory for the port");
-	ep->base.driver = &port_ethdev_driver;
-	ep->base.index = index;
-	ep->base.queue_cnt = queue_cnt;
-	snprintf(ep->base.name, sizeof(ep->base.name), "%.63s", spec->device);
-	ep->queue = aligned_alloc(_Alignof(struct ethdev_queue), queue_cnt * sizeof(*ep->queue));
-	rc = ep->queue ? 0 : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
-	if (!rc)
-		memset(ep->queue, 0, queue_cnt * sizeof(*ep->queue));
-	rc = rc ? rc : ethdev_dev_find(spec, ep);
+		return -ENOMEM;
+	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
+	rc = ep->queue ? ethdev_dev_find(spec, ep) : -ENOMEM;
 	rc = rc ? rc : ethdev_dev_configure(spec, queue_cnt, ep);
 	if (rc) {
 		ethdev_close(&ep->base);

@@ -240,15 +240,14 @@ static void fault_close(struct spw_port *port)
 
 static int fault_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
-	struct fault_port *fp = calloc(1, sizeof(*fp));
+	struct fault_port *fp = port_alloc(&port_fault_driver, spec, index, queue_cnt, sizeof(*fp));
 	struct spw_port_spec inner;
 	int rc;
 
 	if (!fp)
-		return spw_err(ENOMEM, "no memory for the port");
-	fp->base.queue_cnt = queue_cnt;
-	fp->queue = calloc(queue_cnt, sizeof(*fp->queue));
-	rc = fp->queue ? own_keys(spec, fp) : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
+		return -ENOMEM;
+	fp->queue = port_queues_alloc(queue_cnt, sizeof(*fp->queue));
+	rc = fp->queue ? own_keys(spec, fp) : -ENOMEM;
 	rc = rc ? rc : inner_spec(spec, &inner);
 	rc = rc ? rc : spw_tsc_calibrate(20, &fp->tsc);
 	rc = rc ? rc : spw_port_open(&inner, index, queue_cnt, &fp->inner);
@@ -256,8 +255,6 @@ static int fault_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 		fault_close(&fp->base);
 		return rc;
 	}
-	fp->base.driver = &port_fault_driver;
-	fp->base.index = index;
 	fp->base.caps = fp->inner->caps;
 	snprintf(fp->base.name, sizeof(fp->base.name), "%s", fp->inner->name);
 	*port_out = &fp->base;

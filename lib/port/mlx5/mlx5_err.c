@@ -37,7 +37,7 @@ static void err_count(struct spw_mlx5_queue *q, struct spw_mlx5_err *err, const 
 	if (!err->syndrome && syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
 		err->syndrome = syndrome;
 	mlx5_count_err(q, SPW_PORT_ERR_cqe_error, 1);
-	spw_thr_count(&q->stat.syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
+	spw_thr_count(&q->syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
 }
 
 static bool cqe_is_error(const uint8_t *cqe)

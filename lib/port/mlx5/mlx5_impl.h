@@ -18,7 +18,7 @@
 #define SPW_PORT_MLX5_IMPL_H
 
 #include "base/spw_order.h"
-#include "port/spw_port.h"
+#include "port/port_impl.h"
 #include "prm/spw_prm.h"
 
 #define MLX5_CQE_BYTES 64u
@@ -98,16 +98,6 @@ struct spw_mlx5_ops {
 
 #define MLX5_SYNDROME_CNT 64u /* 0: unknown ones */
 
-/* Written by the owner, sampled by others. */
-struct spw_mlx5_stat {
-	uint64_t rx_frames, rx_bytes, rx_nic_drops;
-	uint64_t tx_frames, tx_bytes;
-	uint64_t tx_flushed;   /* taken by tx_burst and not sent, as far as the CQEs tell */
-	uint64_t dropped[SPW_PORT_DROP_CNT];
-	uint64_t err[SPW_PORT_ERR_CNT];
-	uint64_t syndrome[MLX5_SYNDROME_CNT];
-};
-
 struct spw_mlx5_queue {
 	/* receive: read only */
 	uint8_t *cqe;
@@ -149,7 +139,10 @@ struct spw_mlx5_queue {
 	uint32_t tx_cq_ci, sq_ci, sq_pi, bf_off;
 
 	struct spw_mlx5_err rx_err, tx_err;
-	struct spw_mlx5_stat stat;
+	/* written by the owner, sampled by others */
+	uint64_t rx_nic_drops; /* frames for which there was no WQE, by the CQEs */
+	struct port_queue_stat stat;
+	uint64_t syndrome[MLX5_SYNDROME_CNT];
 	struct spw_mlx5_ops ops;
 	uint32_t rq_lkey;
 	unsigned flags;

@@ -92,17 +92,6 @@ static void eth_close(struct spw_port *port)
 	free(ep);
 }
 
-static int queues_alloc(struct mlx5_eth_port *ep, uint16_t cnt)
-{
-	size_t bytes = cnt * sizeof(*ep->queue);
-
-	ep->queue = aligned_alloc(_Alignof(struct mlx5_eth_queue), SPW_ALIGN_UP(bytes, _Alignof(struct mlx5_eth_queue)));
-	if (!ep->queue)
-		return spw_err(ENOMEM, "no memory for %u queues", cnt);
-	memset(ep->queue, 0, bytes);
-	return 0;
-}
-
 static int control_open(struct mlx5_eth_port *ep)
 {
 	const struct rdma_ctl_client client = {.async = mlx5_eth_told};
@@ -112,19 +101,14 @@ static int control_open(struct mlx5_eth_port *ep)
 
 static int eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
-	struct mlx5_eth_port *ep = aligned_alloc(_Alignof(struct mlx5_eth_port), sizeof(*ep));
+	struct mlx5_eth_port *ep = port_alloc(&port_mlx5_driver, spec, index, queue_cnt, sizeof(*ep));
 	uint64_t mtu;
 	int rc;
 
 	if (!ep)
-		return spw_err(ENOMEM, "no memory for the port");
-	memset(ep, 0, sizeof(*ep));
-	ep->base.driver = &port_mlx5_driver;
-	ep->base.index = index;
-	ep->base.queue_cnt = queue_cnt;
-	snprintf(ep->base.name, sizeof(ep->base.name), "%.63s", spec->device);
-	rc = check_spec(spec, ep, &mtu);
-	rc = rc ? rc : queues_alloc(ep, queue_cnt);
+		return -ENOMEM;
+	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
+	rc = ep->queue ? check_spec(spec, ep, &mtu) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
 	rc = rc ? rc : control_open(ep);
@@ -271,20 +255,6 @@ static int eth_stop(struct spw_port *port)
 
 /* ---- counters -------------------------------------------------------------------------------------------------- */
 
-static void sum_queue(const struct spw_mlx5_stat *from, uint64_t *drops, struct spw_port_stat *stat)
-{
-	stat->rx_frames += spw_thr_load_rlx(&from->rx_frames);
-	stat->rx_bytes += spw_thr_load_rlx(&from->rx_bytes);
-	stat->tx_frames += spw_thr_load_rlx(&from->tx_frames);
-	stat->tx_bytes += spw_thr_load_rlx(&from->tx_bytes);
-	stat->tx_flushed += spw_thr_load_rlx(&from->tx_flushed);
-	*drops += spw_thr_load_rlx(&from->rx_nic_drops);
-	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
-		stat->dropped[i] += spw_thr_load_rlx(&from->dropped[i]);
-	for (unsigned i = 0; i < SPW_PORT_ERR_CNT; i++)
-		stat->err[i] += spw_thr_load_rlx(&from->err[i]);
-}
-
 /* The device counts what it had no WQE for; the CQEs tell the same, frame by frame, but late, and they stop when the
  * frames do. */
 static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
@@ -292,15 +262,15 @@ static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	uint64_t drops = 0, counted;
 
-	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		sum_queue(&ep->queue[i].q.stat, &drops, stat);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		port_stat_add(stat, &ep->queue[i].q.stat);
+		drops += spw_thr_load_rlx(&ep->queue[i].q.rx_nic_drops);
+	}
 	if (ep->drops_known && rdma_dev_counter(&ep->dev.rdma, MISSED, &counted))
 		drops = counted - ep->drops_base;
 	stat->missed_frames = drops;
 	stat->missed_known = ep->drops_known;
-	stat->wire_frames = stat->rx_frames + drops;
-	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
-		stat->wire_frames += stat->dropped[i];
+	stat->wire_frames += drops;
 	stat->err[SPW_PORT_ERR_link_down] += spw_thr_load_rlx(&ep->dev.rdma.link_down_cnt);
 }
 

@@ -122,15 +122,6 @@ struct spw_mlx5_rc_find {
 	struct spw_mlx5_rc_peer **peer; /* 1 << (32 - shift); empty entries point to the nobody */
 };
 
-/* Written by the owner, sampled by others. */
-struct spw_mlx5_rc_stat {
-	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_flushed;
-	uint64_t dropped[SPW_PORT_DROP_CNT];
-	uint64_t err[SPW_PORT_ERR_CNT];
-	uint64_t syndrome[MLX5_SYNDROME_CNT];
-	uint64_t control_rx, control_tx; /* control messages */
-};
-
 struct spw_mlx5_rc_queue {
 	/* read only */
 	uint8_t *cqe;
@@ -165,7 +156,10 @@ struct spw_mlx5_rc_queue {
 	spw_be32 *tx_cq_db;
 	uint32_t tx_cq_mask, tx_cq_log2, tx_cq_ci;
 
-	struct spw_mlx5_rc_stat stat;
+	/* written by the owner, sampled by others */
+	struct port_queue_stat stat;
+	uint64_t syndrome[MLX5_SYNDROME_CNT];
+	uint64_t control_rx, control_tx; /* control messages */
 	unsigned flags;
 	uint16_t index, port;
 	spw_be32 db_ignored[2];
@@ -224,10 +218,6 @@ bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx
  *          nothing is heard of them. One more WQE, which is flushed, says that all before it are over. Again: nothing.
  * Thread:  owner. */
 void spw_mlx5_rc_mark(struct spw_mlx5_rc_peer *p);
-
-/* Purpose: takes the QP's number out of every CQE that was consumed, so that a library that cleans the CQ when the QP is
- *          reset finds nothing to move. The QP is drained, or in RESET. Thread: owner. */
-void spw_mlx5_rc_scrub(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p);
 
 /* Purpose: the NIC has let go of the QP: what it had comes home, indices go to 0. -> DOWN. Thread: owner, setup. */
 void spw_mlx5_rc_home(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p);

@@ -29,6 +29,9 @@ static int check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 	rc = rc ? rc : rc_conf_parse(spec, &rp->conf);
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=rc,listen=ADDR:PORT (ibv_devices lists them)");
+	if (!rc && rp->base.queue_cnt > rp->conf.peer_max)
+		rc = spw_err(ERANGE, "%u queues were asked for, and %u peers (peer_max=) can spread over %u at most",
+			     rp->base.queue_cnt, rp->conf.peer_max, rp->conf.peer_max);
 	return rc;
 }
 
@@ -65,20 +68,6 @@ static void rc_close(struct spw_port *port)
 	free(rp);
 }
 
-static int queues_alloc(struct mlx5_rc_port *rp, uint16_t cnt)
-{
-	size_t bytes = SPW_ALIGN_UP(cnt * sizeof(*rp->queue), _Alignof(struct mlx5_rc_queue));
-
-	if (cnt > rp->conf.peer_max)
-		return spw_err(ERANGE, "%u queues were asked for, and %u peers (peer_max=) can spread over %u at most", cnt,
-			       rp->conf.peer_max, rp->conf.peer_max);
-	rp->queue = aligned_alloc(_Alignof(struct mlx5_rc_queue), bytes);
-	if (!rp->queue)
-		return spw_err(ENOMEM, "no memory for %u queues", cnt);
-	memset(rp->queue, 0, bytes);
-	return 0;
-}
-
 static void fill_caps(struct mlx5_rc_port *rp)
 {
 	rp->base.caps = (struct spw_port_caps){
@@ -95,18 +84,13 @@ static void fill_caps(struct mlx5_rc_port *rp)
 
 static int rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
-	struct mlx5_rc_port *rp = aligned_alloc(_Alignof(struct mlx5_rc_port), sizeof(*rp));
+	struct mlx5_rc_port *rp = port_alloc(&port_mlx5_rc_driver, spec, index, queue_cnt, sizeof(*rp));
 	int rc;
 
 	if (!rp)
-		return spw_err(ENOMEM, "no memory for the port");
-	memset(rp, 0, sizeof(*rp));
-	rp->base.driver = &port_mlx5_rc_driver;
-	rp->base.index = index;
-	rp->base.queue_cnt = queue_cnt;
-	snprintf(rp->base.name, sizeof(rp->base.name), "%.63s", spec->device);
-	rc = check_spec(spec, rp);
-	rc = rc ? rc : queues_alloc(rp, queue_cnt);
+		return -ENOMEM;
+	rp->queue = port_queues_alloc(queue_cnt, sizeof(*rp->queue));
+	rc = rp->queue ? check_spec(spec, rp) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &rp->dev);
 	rc = rc ? rc : rdma_dev_check_link(&rp->dev.rdma);
 	rc = rc ? rc : conn_open(spec, rp);
@@ -246,31 +230,15 @@ static int rc_stop(struct spw_port *port)
 
 /* ---- counters -------------------------------------------------------------------------------------------------------- */
 
-static void sum_queue(const struct spw_mlx5_rc_stat *from, struct spw_port_stat *stat)
-{
-	stat->rx_frames += spw_thr_load_rlx(&from->rx_frames);
-	stat->rx_bytes += spw_thr_load_rlx(&from->rx_bytes);
-	stat->tx_frames += spw_thr_load_rlx(&from->tx_frames);
-	stat->tx_bytes += spw_thr_load_rlx(&from->tx_bytes);
-	stat->tx_flushed += spw_thr_load_rlx(&from->tx_flushed);
-	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
-		stat->dropped[i] += spw_thr_load_rlx(&from->dropped[i]);
-	for (unsigned i = 0; i < SPW_PORT_ERR_CNT; i++)
-		if (i != SPW_PORT_ERR_protocol) /* rc_conn counts each once, when the peer goes down for it */
-			stat->err[i] += spw_thr_load_rlx(&from->err[i]);
-}
-
 /* A reliable connection loses nothing on the way: what had no receive is sent again. */
 static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		sum_queue(&rp->queue[i].q.stat, stat);
+		port_stat_add(stat, &rp->queue[i].q.stat);
 	stat->missed_known = true;
-	stat->wire_frames = stat->rx_frames;
-	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
-		stat->wire_frames += stat->dropped[i];
+	stat->err[SPW_PORT_ERR_protocol] = 0; /* rc_conn counts each once, when the peer goes down for it */
 	rc_conn_stat(rp->conn, stat);
 }
 

@@ -121,7 +121,7 @@ static SPW_COLD void rx_nonsense(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc
 	uint32_t idx = (uint32_t)spw_prm_cqe64_get_wqe_counter(cqe);
 
 	rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
-	spw_thr_count(&q->stat.syndrome[0], 1);
+	spw_thr_count(&q->syndrome[0], 1);
 	if (q->flags & MLX5_RC_SRQ && rc_srq_is_posted(q, idx))
 		rx_unused(q, &q->peer[q->peer_cnt], rc_srq_take(q, idx));
 	spw_mlx5_rc_break(q, p, MLX5_RC_SYN_NONSENSE);
@@ -130,7 +130,7 @@ static SPW_COLD void rx_nonsense(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc
 /* The peer grants: the immediate counts all that it ever granted. */
 static void rx_control(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t count)
 {
-	spw_thr_count(&q->stat.control_rx, 1);
+	spw_thr_count(&q->control_rx, 1);
 	if (spw_unlikely(p->state != MLX5_RC_BROKEN && !rc_tx_credit_take(&p->tx, count)))
 		rx_protocol(q, p);
 }

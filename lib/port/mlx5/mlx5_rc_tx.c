@@ -84,7 +84,7 @@ SPW_INLINE void reap_one(struct spw_mlx5_rc_queue *q, const uint8_t *cqe, const 
 	done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - p->sq_ci);
 	if (spw_unlikely(p->qpn != qpn || done - 1 >= p->sq_pi - p->sq_ci)) {
 		rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
-		spw_thr_count(&q->stat.syndrome[0], 1);
+		spw_thr_count(&q->syndrome[0], 1);
 		spw_mlx5_rc_break(q, p->qpn == qpn ? p : &q->peer[q->peer_cnt], 0);
 		return;
 	}
@@ -277,7 +277,7 @@ void spw_mlx5_rc_grant(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 	if (p->sq_pi - p->sq_signal > p->sq_limit / 4) /* so that WQEs come free when only credits are sent */
 		rc_signal(p);
 	rc_ring(p);
-	spw_thr_count(&q->stat.control_tx, 1);
+	spw_thr_count(&q->control_tx, 1);
 }
 
 void spw_mlx5_rc_mark(struct spw_mlx5_rc_peer *p)

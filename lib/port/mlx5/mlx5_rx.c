@@ -140,7 +140,7 @@ SPW_INLINE bool zip_open(struct spw_mlx5_queue *q, const unsigned flags)
 	}
 	if (!(flags & MLX5_F_ENHANCED)) {
 		q->zip.csum = rx_csum(cqe);
-		spw_thr_count(&q->stat.rx_nic_drops, cqe[MLX5_CQE_DROPS]);
+		spw_thr_count(&q->rx_nic_drops, cqe[MLX5_CQE_DROPS]);
 	}
 	zip_load(q, flags & MLX5_F_ENHANCED ? q->cq_ci : q->cq_ci + 1);
 	q->zip.left = cnt;
@@ -282,7 +282,7 @@ SPW_INLINE uint16_t rx_finish(struct spw_mlx5_queue *q, const struct rx_run *r, 
 	q->lent_cnt += lent;
 	spw_thr_count(&q->stat.rx_frames, lent);
 	spw_thr_count(&q->stat.rx_bytes, r->bytes);
-	spw_thr_count(&q->stat.rx_nic_drops, r->nic_drops);
+	spw_thr_count(&q->rx_nic_drops, r->nic_drops);
 	return (uint16_t)lent;
 }
 

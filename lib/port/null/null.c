@@ -219,13 +219,13 @@ static void null_close(struct spw_port *port)
 
 static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
-	struct null_port *np = calloc(1, sizeof(*np));
+	struct null_port *np = port_alloc(&port_null_driver, spec, index, queue_cnt, sizeof(*np));
 	int rc;
 
 	if (!np)
-		return spw_err(ENOMEM, "no memory for the port");
-	np->queue = aligned_alloc(_Alignof(struct null_queue), queue_cnt * sizeof(*np->queue));
-	rc = np->queue ? null_parse(spec, np) : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
+		return -ENOMEM;
+	np->queue = port_queues_alloc(queue_cnt, sizeof(*np->queue));
+	rc = np->queue ? null_parse(spec, np) : -ENOMEM;
 	if (!rc && (np->rate || np->stamps))
 		rc = spw_tsc_calibrate(20, &np->tsc);
 	if (rc) {
@@ -233,11 +233,6 @@ static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 		free(np);
 		return rc;
 	}
-	memset(np->queue, 0, queue_cnt * sizeof(*np->queue));
-	np->base.driver = &port_null_driver;
-	np->base.index = index;
-	np->base.queue_cnt = queue_cnt;
-	snprintf(np->base.name, sizeof(np->base.name), "%.63s", spec->device[0] ? spec->device : "null");
 	np->base.caps = (struct spw_port_caps){
 		.queue_max = SPW_PORT_QUEUE_MAX,
 		.slot_align = SPW_CACHE_LINE,

@@ -89,22 +89,14 @@ static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
 
 int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
-	struct verbs_eth_port *ep = aligned_alloc(_Alignof(struct verbs_eth_port), sizeof(*ep));
+	struct verbs_eth_port *ep = port_alloc(&verbs_eth_driver, spec, index, queue_cnt, sizeof(*ep));
 	uint64_t mtu = 0;
 	int rc;
 
 	if (!ep)
-		return spw_err(ENOMEM, "no memory for the port");
-	memset(ep, 0, sizeof(*ep));
-	ep->base.driver = &verbs_eth_driver;
-	ep->base.index = index;
-	ep->base.queue_cnt = queue_cnt;
-	snprintf(ep->base.name, sizeof(ep->base.name), "%.63s", spec->device);
-	ep->queue = aligned_alloc(_Alignof(struct verbs_eth_queue), queue_cnt * sizeof(*ep->queue));
-	rc = ep->queue ? 0 : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
-	if (!rc)
-		memset(ep->queue, 0, queue_cnt * sizeof(*ep->queue));
-	rc = rc ? rc : open_all(spec, ep, &mtu);
+		return -ENOMEM;
+	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
+	rc = ep->queue ? open_all(spec, ep, &mtu) : -ENOMEM;
 	if (rc) {
 		eth_close(&ep->base);
 		return rc;
@@ -205,25 +197,11 @@ static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 	struct verbs_eth_port *ep = eth_of(port);
 	uint64_t missed;
 
-	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		const struct verbs_eth_queue *q = &ep->queue[i];
-
-		stat->rx_frames += spw_thr_load_rlx(&q->rx_frames);
-		stat->rx_bytes += spw_thr_load_rlx(&q->rx_bytes);
-		stat->tx_frames += spw_thr_load_rlx(&q->tx_frames);
-		stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
-		stat->tx_flushed += spw_thr_load_rlx(&q->tx_flushed);
-		stat->err[SPW_PORT_ERR_cqe_error] += spw_thr_load_rlx(&q->cqe_error);
-		stat->err[SPW_PORT_ERR_queue_reset] += spw_thr_load_rlx(&q->reset);
-		stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
-		for (unsigned d = 0; d < SPW_PORT_DROP_CNT; d++) {
-			stat->dropped[d] += spw_thr_load_rlx(&q->dropped[d]);
-			stat->wire_frames += spw_thr_load_rlx(&q->dropped[d]);
-		}
-	}
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		port_stat_add(stat, &ep->queue[i].stat);
 	stat->missed_known = ep->drops_known && rdma_dev_counter(&ep->dev, MISSED, &missed);
 	stat->missed_frames = stat->missed_known ? missed - ep->drops_base : 0;
-	stat->wire_frames += stat->rx_frames + stat->missed_frames;
+	stat->wire_frames += stat->missed_frames;
 	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->dev.link_down_cnt);
 }
 

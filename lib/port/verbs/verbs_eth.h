@@ -7,6 +7,7 @@
 #ifndef SPW_PORT_VERBS_ETH_H
 #define SPW_PORT_VERBS_ETH_H
 
+#include "port/port_impl.h"
 #include "port/rdma/rdma_ctl.h"
 #include "port/rdma/rdma_flow.h"
 
@@ -28,8 +29,7 @@ struct verbs_eth_queue {
 	uint32_t status;          /* its enum ibv_wc_status */
 	uint64_t bad_tsc;
 	/* written by the owner, sampled by others */
-	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_flushed, cqe_error, reset, no_slot;
-	uint64_t dropped[SPW_PORT_DROP_CNT];
+	struct port_queue_stat stat;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
 struct verbs_eth_port {

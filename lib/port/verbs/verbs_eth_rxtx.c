@@ -39,7 +39,7 @@ void verbs_eth_refill(struct verbs_eth_queue *q)
 		if (done < n)
 			spw_pool_put(q->pool, slot + done, n - done);
 		if (n < want)
-			spw_thr_count(&q->no_slot, 1);
+			spw_thr_count(&q->stat.err[SPW_PORT_ERR_no_slot], 1);
 		if (done < want)
 			return;
 	}
@@ -48,7 +48,7 @@ void verbs_eth_refill(struct verbs_eth_queue *q)
 static SPW_COLD void fault(struct verbs_eth_queue *q, bool *side, uint32_t status)
 {
 	if (status != IBV_WC_WR_FLUSH_ERR)
-		spw_thr_count(&q->cqe_error, 1);
+		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
 	if (!*side) {
 		q->bad_tsc = spw_tsc_now();
 		q->status = status;
@@ -59,7 +59,7 @@ static SPW_COLD void fault(struct verbs_eth_queue *q, bool *side, uint32_t statu
 
 static SPW_COLD void rx_error(struct verbs_eth_queue *q, const struct ibv_wc *wc, uint32_t slot)
 {
-	spw_thr_count(&q->dropped[wc->status == IBV_WC_LOC_LEN_ERR ? SPW_PORT_DROP_too_long : SPW_PORT_DROP_rx_flushed],
+	spw_thr_count(&q->stat.dropped[wc->status == IBV_WC_LOC_LEN_ERR ? SPW_PORT_DROP_too_long : SPW_PORT_DROP_rx_flushed],
 		      wc->status != IBV_WC_WR_FLUSH_ERR);
 	spw_pool_put(q->pool, &slot, 1);
 	fault(q, &q->rx_bad, wc->status);
@@ -94,8 +94,8 @@ static uint16_t rx(void *vq, struct spw_desc *desc, uint16_t cnt)
 	if (got > 0 && !q->rx_bad)
 		verbs_eth_refill(q);
 	q->lent_cnt += n;
-	spw_thr_count(&q->rx_frames, n);
-	spw_thr_count(&q->rx_bytes, bytes);
+	spw_thr_count(&q->stat.rx_frames, n);
+	spw_thr_count(&q->stat.rx_bytes, bytes);
 	return n;
 }
 
@@ -110,7 +110,7 @@ void verbs_eth_rx_home(struct verbs_eth_queue *q)
 		for (int i = 0; i < got; i++) {
 			const uint32_t slot = (uint32_t)wc[i].wr_id;
 
-			spw_thr_count(&q->dropped[SPW_PORT_DROP_rx_flushed], wc[i].status == IBV_WC_SUCCESS);
+			spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], wc[i].status == IBV_WC_SUCCESS);
 			q->recv_out -= q->posted[slot];
 			spw_pool_put(q->pool, &slot, q->posted[slot]);
 			q->posted[slot] = 0;
@@ -153,10 +153,10 @@ static void done(struct verbs_eth_queue *q, uint32_t end, bool sent)
 
 		spw_pool_put(q->pool, &q->tx_slot[at], 1);
 		if (sent) {
-			spw_thr_count(&q->tx_frames, 1);
-			spw_thr_count(&q->tx_bytes, q->tx_len[at]);
+			spw_thr_count(&q->stat.tx_frames, 1);
+			spw_thr_count(&q->stat.tx_bytes, q->tx_len[at]);
 		} else {
-			spw_thr_count(&q->tx_flushed, 1);
+			spw_thr_count(&q->stat.tx_flushed, 1);
 		}
 	}
 }
@@ -260,7 +260,7 @@ static SPW_COLD uint16_t mend(struct verbs_eth_queue *q, struct spw_port_event *
 	q->told_bad = true;
 	if ((q->rx_bad && !mend_rx(q)) || (q->tx_bad && !mend_tx(q)) || n == cnt)
 		return n;
-	spw_thr_count(&q->reset, 1);
+	spw_thr_count(&q->stat.err[SPW_PORT_ERR_queue_reset], 1);
 	return (uint16_t)(n + tell(q, &event[n], SPW_PORT_EVENT_QUEUE_BACK,
 				   spw_tsc_to_ns(&q->port->dev.tsc, spw_tsc_now() - q->bad_tsc)));
 }
@@ -281,5 +281,5 @@ static uint16_t events(void *vq, struct spw_port_event *event, uint16_t cnt)
 void verbs_eth_calls(struct verbs_eth_queue *q, struct spw_port_queue *pq)
 {
 	*pq = (struct spw_port_queue){.rx_burst = rx, .release_burst = release, .tx_burst = tx, .events = events,
-				      .lend_burst = lend, .q = q, .no_slot = &q->no_slot};
+				      .lend_burst = lend, .q = q, .no_slot = &q->stat.err[SPW_PORT_ERR_no_slot]};
 }

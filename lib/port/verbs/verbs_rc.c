@@ -83,22 +83,14 @@ static int parse(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
 
 int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
 {
-	struct verbs_rc_port *vp = aligned_alloc(_Alignof(struct verbs_rc_port), sizeof(*vp));
+	struct verbs_rc_port *vp = port_alloc(&verbs_rc_driver, spec, index, queue_cnt, sizeof(*vp));
 	struct rc_dev rc_dev = {0};
 	int rc;
 
 	if (!vp)
-		return spw_err(ENOMEM, "no memory for the port");
-	memset(vp, 0, sizeof(*vp));
-	vp->base.driver = &verbs_rc_driver;
-	vp->base.index = index;
-	vp->base.queue_cnt = queue_cnt;
-	snprintf(vp->base.name, sizeof(vp->base.name), "%.63s", spec->device);
-	vp->queue = aligned_alloc(_Alignof(struct verbs_rc_queue), queue_cnt * sizeof(*vp->queue));
-	rc = vp->queue ? 0 : spw_err(ENOMEM, "no memory for %u queues", queue_cnt);
-	if (!rc)
-		memset(vp->queue, 0, queue_cnt * sizeof(*vp->queue));
-	rc = rc ? rc : parse(spec, vp);
+		return -ENOMEM;
+	vp->queue = port_queues_alloc(queue_cnt, sizeof(*vp->queue));
+	rc = vp->queue ? parse(spec, vp) : -ENOMEM;
 	rc = rc ? rc : open_device(spec, vp, &rc_dev);
 	rc = rc ? rc : rc_conn_open(&vp->conf, &rc_dev, queue_cnt, &vp->conn);
 	if (rc) {
@@ -146,7 +138,7 @@ static int rc_port_queue_setup(struct spw_port *port, uint16_t queue, const stru
 		return rc;
 	port->queue[queue] = (struct spw_port_queue){
 		.rx_burst = verbs_rc_rx, .release_burst = verbs_rc_release, .tx_burst = verbs_rc_tx, .events = verbs_rc_events,
-		.lend_burst = verbs_rc_lend, .q = q, .no_slot = &q->no_slot,
+		.lend_burst = verbs_rc_lend, .q = q, .no_slot = &q->stat.err[SPW_PORT_ERR_no_slot],
 	};
 	return 0;
 }
@@ -208,23 +200,8 @@ static void rc_port_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct verbs_rc_port *vp = verbs_of(port);
 
-	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		const struct verbs_rc_queue *q = &vp->queue[i];
-
-		stat->rx_frames += spw_thr_load_rlx(&q->rx_frames);
-		stat->rx_bytes += spw_thr_load_rlx(&q->rx_bytes);
-		stat->tx_frames += spw_thr_load_rlx(&q->tx_frames);
-		stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
-		stat->tx_flushed += spw_thr_load_rlx(&q->tx_flushed);
-		stat->err[SPW_PORT_ERR_cqe_error] += spw_thr_load_rlx(&q->cqe_error);
-		stat->err[SPW_PORT_ERR_no_credit] += spw_thr_load_rlx(&q->no_credit);
-		stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
-		for (unsigned d = 0; d < SPW_PORT_DROP_CNT; d++) {
-			stat->dropped[d] += spw_thr_load_rlx(&q->dropped[d]);
-			stat->wire_frames += spw_thr_load_rlx(&q->dropped[d]);
-		}
-	}
-	stat->wire_frames += stat->rx_frames;
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		port_stat_add(stat, &vp->queue[i].stat);
 	stat->missed_known = true; /* a reliable connection misses nothing */
 	rc_conn_stat(vp->conn, stat);
 }

@@ -13,6 +13,7 @@
 #ifndef SPW_PORT_VERBS_RC_H
 #define SPW_PORT_VERBS_RC_H
 
+#include "port/port_impl.h"
 #include "port/rdma/rc_conn.h"
 
 #define VERBS_NONE     UINT32_MAX
@@ -69,8 +70,7 @@ struct verbs_rc_queue {
 	uint16_t index, region_id;
 	enum rc_op op;
 	/* written by the owner, sampled by others */
-	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_flushed, cqe_error, no_slot, no_credit;
-	uint64_t dropped[SPW_PORT_DROP_CNT];
+	struct port_queue_stat stat;
 	uint64_t status[32];      /* error completions by enum ibv_wc_status */
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 

@@ -168,7 +168,7 @@ void verbs_rc_queue_unmake(struct verbs_rc_queue *q)
 		struct verbs_slot *s = &q->slot[i];
 
 		if (s->where == VERBS_TX) {
-			q->tx_flushed++;
+			q->stat.tx_flushed++;
 			q->tx_cnt--;
 		}
 		s->peer = VERBS_NO_PEER; /* lent ones go to the pool when they come */

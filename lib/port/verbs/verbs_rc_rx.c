@@ -189,7 +189,7 @@ static void give_back(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_
 static SPW_COLD void on_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const struct ibv_wc *wc, uint32_t slot)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR) {
-		spw_thr_count(&q->cqe_error, 1);
+		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
 		spw_thr_count(&q->status[wc->status % SPW_ARRAY_CNT(q->status)], 1);
 		/* A message that is longer than the slot is the peer's doing, all else the device's. */
 		verbs_rc_fault(p, wc->status == IBV_WC_LOC_LEN_ERR ? RC_WHY_PROTOCOL : RC_WHY_QP_ERROR, wc->status);
@@ -209,7 +209,7 @@ static void on_control(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const 
 
 static SPW_COLD bool drop(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
 {
-	spw_thr_count(&q->dropped[SPW_PORT_DROP_rx_flushed], 1);
+	spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], 1);
 	give_back(q, p, slot);
 	return false;
 }
@@ -285,7 +285,7 @@ uint16_t verbs_rc_rx(void *vq, struct spw_desc *desc, uint16_t cnt)
 			if (q->peer[i].recv_due)
 				post_due(q, &q->peer[i]);
 	q->lent_cnt += n;
-	spw_thr_count(&q->rx_frames, n);
-	spw_thr_count(&q->rx_bytes, bytes);
+	spw_thr_count(&q->stat.rx_frames, n);
+	spw_thr_count(&q->stat.rx_bytes, bytes);
 	return n;
 }

@@ -75,7 +75,7 @@ static void flush_one(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 	q->tx_cnt--;
 	p->tx_to--;
-	spw_thr_count(&q->tx_flushed, 1);
+	spw_thr_count(&q->stat.tx_flushed, 1);
 	verbs_rc_home(q, slot);
 }
 
@@ -119,7 +119,7 @@ static uint32_t push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uin
 
 			q->tx_cnt--;
 			p->tx_to--;
-			spw_thr_count(&q->tx_flushed, 1);
+			spw_thr_count(&q->stat.tx_flushed, 1);
 			verbs_rc_fault(p, RC_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
 			verbs_rc_home(q, slot);
 		}
@@ -194,7 +194,7 @@ uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 	if (last)
 		verbs_rc_push(q, last);
 	if (spw_unlikely(taken < cnt))
-		spw_thr_count(&q->no_credit, cnt - taken);
+		spw_thr_count(&q->stat.err[SPW_PORT_ERR_no_credit], cnt - taken);
 	return taken;
 }
 
@@ -281,10 +281,10 @@ static void done(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos
 		q->tx_cnt--;
 		p->tx_to--;
 		if (sent) {
-			spw_thr_count(&q->tx_frames, 1);
-			spw_thr_count(&q->tx_bytes, q->slot[slot].len);
+			spw_thr_count(&q->stat.tx_frames, 1);
+			spw_thr_count(&q->stat.tx_bytes, q->slot[slot].len);
 		} else {
-			spw_thr_count(&q->tx_flushed, 1);
+			spw_thr_count(&q->stat.tx_flushed, 1);
 		}
 		verbs_rc_home(q, slot);
 	}
@@ -294,7 +294,7 @@ static void done(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos
 static SPW_COLD void on_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const struct ibv_wc *wc, uint32_t pos)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR) {
-		spw_thr_count(&q->cqe_error, 1);
+		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
 		spw_thr_count(&q->status[wc->status % SPW_ARRAY_CNT(q->status)], 1);
 		done(q, p, pos - 1, true);
 	}

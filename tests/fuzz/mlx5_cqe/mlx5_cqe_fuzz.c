@@ -7,39 +7,16 @@
  * Input: a byte of flags, then steps: an opcode byte and its operands. A CQE step takes 16 bytes: the op_own of choice and
  * the fields that the data path reads; a raw step takes 64 bytes as they are.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "../fuzz_port.h"
 #include "hand.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-#define SLOT_MAX 160u
 
 struct run {
 	struct hand h;
-	const uint8_t *data;
-	size_t left;
-	bool lent[SLOT_MAX];
-	uint32_t list[SLOT_MAX], cnt;
+	struct fuzz_input in;
+	struct fuzz_lent lent;
 };
-
-static void demand(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static const uint8_t *take(struct run *r, size_t bytes)
-{
-	const uint8_t *p = r->data;
-
-	if (r->left < bytes)
-		return NULL;
-	r->data += bytes;
-	r->left -= bytes;
-	return p;
-}
 
 static void step_cqe(struct run *r, const uint8_t *p)
 {
@@ -51,76 +28,50 @@ static void step_cqe(struct run *r, const uint8_t *p)
 	memcpy(cqe + 60, p + 8, 4);
 }
 
-static void step_burst(struct run *r, uint16_t cnt)
-{
-	struct spw_desc desc[SPW_BURST_MAX];
-	uint16_t n = spw_port_rx_burst(&r->h.pq, desc, cnt);
-
-	demand(n <= cnt);
-	for (uint16_t i = 0; i < n; i++) {
-		demand(desc[i].slot < r->h.conf.slot_cnt && !r->lent[desc[i].slot]);
-		demand(desc[i].len > 0 && desc[i].offset + desc[i].len <= r->h.conf.slot_bytes);
-		r->lent[desc[i].slot] = true;
-		r->list[r->cnt++] = desc[i].slot;
-	}
-}
-
-static uint32_t pick(struct run *r, uint8_t which)
-{
-	uint32_t k = which % r->cnt, slot = r->list[k];
-
-	r->list[k] = r->list[--r->cnt];
-	r->lent[slot] = false;
-	return slot;
-}
-
 static void step_send(struct run *r, uint8_t which)
 {
 	struct spw_desc desc = { .len = 1 + which % 200u }, *p = &desc;
+	uint32_t peer;
 
-	desc.slot = pick(r, which);
+	desc.slot = fuzz_pick(&r->lent, which, &peer);
 	if (spw_port_tx_burst(&r->h.pq, &p, 1) == 0)
 		spw_port_release_burst(&r->h.pq, &desc.slot, 1);
 }
 
 static bool step(struct run *r)
 {
-	const uint8_t *op = take(r, 2), *p;
+	const uint8_t *op = fuzz_take(&r->in, 2), *p;
 	struct spw_port_event ev[4];
-	uint32_t slot;
 
 	if (!op)
 		return false;
 	switch (op[0] % 8) {
 	case 0:
 	case 1:
-		if (!(p = take(r, 12)))
+		if (!(p = fuzz_take(&r->in, 12)))
 			return false;
 		step_cqe(r, p);
 		break;
 	case 2:
-		if (!(p = take(r, 64)))
+		if (!(p = fuzz_take(&r->in, 64)))
 			return false;
 		memcpy(r->h.cq + (size_t)(op[1] % r->h.conf.cq_cnt) * 64, p, 64);
 		break;
 	case 3:
-		step_burst(r, (uint16_t)(1 + op[1] % SPW_BURST_MAX));
+		fuzz_burst(&r->lent, &r->h.pq, (uint16_t)(1 + op[1] % SPW_BURST_MAX));
 		break;
 	case 4:
-		if (r->cnt) {
-			slot = pick(r, op[1]);
-			spw_port_release_burst(&r->h.pq, &slot, 1);
-		}
+		fuzz_release(&r->lent, &r->h.pq, op[1]);
 		break;
 	case 5:
-		demand(spw_port_events(&r->h.pq, ev, (uint16_t)(op[1] % 5)) <= op[1] % 5);
+		fuzz_demand(spw_port_events(&r->h.pq, ev, (uint16_t)(op[1] % 5)) <= op[1] % 5);
 		break;
 	case 6:
-		if (r->cnt)
+		if (r->lent.cnt)
 			step_send(r, op[1]);
 		break;
 	default:
-		if (!(p = take(r, 12)))
+		if (!(p = fuzz_take(&r->in, 12)))
 			return false;
 		memcpy(r->h.tx_cq + (size_t)(op[1] % r->h.conf.sq_cnt) * 64 + 52, p, 12);
 	}
@@ -145,16 +96,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		c.rq_cnt = 8;
 		c.slot_cnt = 8 * 12;
 	}
-	demand(hand_open(&r.h, &c) == 0);
-	r.data = data + 1;
-	r.left = bytes - 1;
+	fuzz_demand(hand_open(&r.h, &c) == 0);
+	r.lent.slot_cnt = c.slot_cnt;
+	r.lent.slot_bytes = c.slot_bytes;
+	r.in.data = data + 1;
+	r.in.left = bytes - 1;
 	while (step(&r))
-		demand(hand_balanced(&r.h, r.cnt));
-	while (r.cnt) {
-		uint32_t slot = pick(&r, 0);
-
-		spw_port_release_burst(&r.h.pq, &slot, 1);
-	}
-	demand(hand_close(&r.h) == 0);
+		fuzz_demand(hand_balanced(&r.h, r.lent.cnt));
+	fuzz_release_all(&r.lent, &r.h.pq);
+	fuzz_demand(hand_close(&r.h) == 0);
 	return 0;
 }

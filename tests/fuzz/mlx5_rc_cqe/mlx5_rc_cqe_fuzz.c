@@ -6,40 +6,18 @@
  *
  * Input: a byte of flags, then steps: two bytes, opcode and choice, and the operands of the opcode.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "../fuzz_port.h"
 #include "rc_hand.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-#define SLOT_MAX 128u
 #define PEERS 3u
 
 struct run {
 	struct rch h;
-	const uint8_t *data;
-	size_t left;
-	bool lent[SLOT_MAX];
-	uint32_t list[SLOT_MAX], peer[SLOT_MAX], cnt;
+	struct fuzz_input in;
+	struct fuzz_lent lent;
 };
-
-static void demand(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static const uint8_t *take(struct run *r, size_t bytes)
-{
-	const uint8_t *p = r->data;
-
-	if (r->left < bytes)
-		return NULL;
-	r->data += bytes;
-	r->left -= bytes;
-	return p;
-}
 
 /* One CQE of choice at any place of the ring: opcode and owner, peer, immediate, length, WQE. */
 static void step_cqe(struct run *r, const uint8_t *p)
@@ -73,38 +51,21 @@ static void step_good(struct run *r, uint8_t which)
 			;
 }
 
+/* This queue has the odd ones of the port's peers. */
 static void step_burst(struct run *r, uint16_t cnt)
 {
-	struct spw_desc desc[SPW_BURST_MAX];
-	uint16_t n = spw_port_rx_burst(&r->h.pq, desc, cnt);
+	const uint32_t had = r->lent.cnt;
 
-	demand(n <= cnt);
-	for (uint16_t i = 0; i < n; i++) {
-		demand(desc[i].slot < r->h.pool.slot_cnt && !r->lent[desc[i].slot]);
-		demand(desc[i].len > 0 && desc[i].offset + desc[i].len <= r->h.conf.slot_bytes);
-		demand(desc[i].peer < PEERS * 2 && desc[i].peer % 2 == 1);
-		r->lent[desc[i].slot] = true;
-		r->peer[r->cnt] = desc[i].peer;
-		r->list[r->cnt++] = desc[i].slot;
-	}
-}
-
-static uint32_t pick(struct run *r, uint8_t which, uint32_t *peer_out)
-{
-	uint32_t k = which % r->cnt, slot = r->list[k];
-
-	*peer_out = r->peer[k];
-	r->list[k] = r->list[--r->cnt];
-	r->peer[k] = r->peer[r->cnt];
-	r->lent[slot] = false;
-	return slot;
+	fuzz_burst(&r->lent, &r->h.pq, cnt);
+	for (uint32_t i = had; i < r->lent.cnt; i++)
+		fuzz_demand(r->lent.peer[i] < PEERS * 2 && r->lent.peer[i] % 2 == 1);
 }
 
 static void step_send(struct run *r, uint8_t which)
 {
 	struct spw_desc desc = { .len = 1 + which % 200u, .flags = which & SPW_DESC_IMM }, *p = &desc;
 
-	desc.slot = pick(r, which, &desc.peer);
+	desc.slot = fuzz_pick(&r->lent, which, &desc.peer);
 	if (which & 0x80)
 		desc.peer = which;
 	if (spw_port_tx_burst(&r->h.pq, &p, 1) == 0)
@@ -120,7 +81,6 @@ static void step_reset(struct run *r, uint8_t which)
 	if (which & 0x80)
 		spw_mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
 	if (p->state == MLX5_RC_BROKEN) {
-		spw_mlx5_rc_scrub(r->h.q, p);
 		spw_mlx5_rc_home(r->h.q, p);
 		r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
 		r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);
@@ -131,20 +91,19 @@ static void step_reset(struct run *r, uint8_t which)
 
 static bool step(struct run *r)
 {
-	const uint8_t *op = take(r, 2), *p;
-	uint32_t slot, peer;
+	const uint8_t *op = fuzz_take(&r->in, 2), *p;
 
 	if (!op)
 		return false;
 	switch (op[0] % 9) {
 	case 0:
 	case 1:
-		if (!(p = take(r, 7)))
+		if (!(p = fuzz_take(&r->in, 7)))
 			return false;
 		step_cqe(r, p);
 		break;
 	case 2:
-		if (!(p = take(r, 64)))
+		if (!(p = fuzz_take(&r->in, 64)))
 			return false;
 		memcpy(r->h.cq + (size_t)(op[1] % r->h.conf.cq_cnt) * 64, p, 64);
 		break;
@@ -152,23 +111,20 @@ static bool step(struct run *r)
 		step_burst(r, (uint16_t)(1 + op[1] % SPW_BURST_MAX));
 		break;
 	case 4:
-		if (r->cnt) {
-			slot = pick(r, op[1], &peer);
-			spw_port_release_burst(&r->h.pq, &slot, 1);
-		}
+		fuzz_release(&r->lent, &r->h.pq, op[1]);
 		break;
 	case 5:
 		step_reset(r, op[1]);
 		break;
 	case 6:
-		if (r->cnt)
+		if (r->lent.cnt)
 			step_send(r, op[1]);
 		break;
 	case 7:
 		step_good(r, op[1]);
 		break;
 	default:
-		if (!(p = take(r, 7)))
+		if (!(p = fuzz_take(&r->in, 7)))
 			return false;
 		step_cqe(r, p); /* and the like in the send CQ */
 		memcpy(r->h.tx_cq + (size_t)op[1] * 64 + 52, r->h.cq + (size_t)(p[0] % r->h.conf.cq_cnt) * 64 + 52, 12);
@@ -188,16 +144,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	memset(&r, 0, sizeof(r));
 	c.flags = data[0] % 8;
-	demand(rch_open(&r.h, &c) == 0);
-	r.data = data + 1;
-	r.left = bytes - 1;
+	fuzz_demand(rch_open(&r.h, &c) == 0);
+	r.lent.slot_cnt = r.h.pool.slot_cnt;
+	r.lent.slot_bytes = c.slot_bytes;
+	r.in.data = data + 1;
+	r.in.left = bytes - 1;
 	while (step(&r))
-		demand(rch_balanced(&r.h, r.cnt));
-	while (r.cnt) {
-		uint32_t peer, slot = pick(&r, 0, &peer);
-
-		spw_port_release_burst(&r.h.pq, &slot, 1);
-	}
-	demand(rch_close(&r.h) == 0);
+		fuzz_demand(rch_balanced(&r.h, r.lent.cnt));
+	fuzz_release_all(&r.lent, &r.h.pq);
+	fuzz_demand(rch_close(&r.h) == 0);
 	return 0;
 }

@@ -111,8 +111,8 @@ static void test_error_and_back(void **state)
 		assert_int_equal(hand.rq_resets, 1);
 		assert_int_equal(hand.rq_readies, 1);
 		assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_cqe_error], 1 + flushed);
-		assert_int_equal(hand.q->stat.syndrome[SPW_PRM_SYN_LOCAL_PROT_ERR], 1);
-		assert_int_equal(hand.q->stat.syndrome[SPW_PRM_SYN_WR_FLUSH_ERR], flushed);
+		assert_int_equal(hand.q->syndrome[SPW_PRM_SYN_LOCAL_PROT_ERR], 1);
+		assert_int_equal(hand.q->syndrome[SPW_PRM_SYN_WR_FLUSH_ERR], flushed);
 		assert_int_equal(hand.q->stat.dropped[SPW_PORT_DROP_rx_error], 1);
 		assert_int_equal(hand.q->stat.dropped[SPW_PORT_DROP_rx_flushed], 0);
 		assert_int_equal(hand.q->cq_ci, hand.pi);

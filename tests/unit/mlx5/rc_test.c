@@ -327,7 +327,7 @@ static void test_credits(void **state)
 		burst(desc + 16);
 		run_nic(0);
 		assert_int_equal(rc_tx_credit_left(&hand.qp[0].tx), 16);
-		assert_int_equal(hand.q->stat.control_tx, 2);
+		assert_int_equal(hand.q->control_tx, 2);
 		assert_true(rch_balanced(&hand, 0));
 		check_clean();
 		assert_int_equal(rch_close(&hand), 0);

@@ -234,7 +234,7 @@ static void test_send_error(void **state)
 	assert_int_equal(ev[0].kind, SPW_PORT_EVENT_QUEUE_BACK);
 	assert_true(ev[0].outage_ns > 0);
 	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_cqe_error], 3);
-	assert_int_equal(hand.q->stat.syndrome[SPW_PRM_SYN_WR_FLUSH_ERR], 2);
+	assert_int_equal(hand.q->syndrome[SPW_PRM_SYN_WR_FLUSH_ERR], 2);
 	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_queue_reset], 1);
 	assert_true(hand_balanced(&hand, 0));
 	assert_int_equal(send(3, 64), 3);
