@@ -3,7 +3,8 @@
  *
  * What the pipe itself costs: null port -> ring -> null handler -> recycle, in TSC ticks per frame, beside the null port
  * alone and beside rte_eth_rx_burst + free on net_null; the recorder off, on, with causes, and with stamps of the port's: only
- * each burst's oldest looked at, one for a burst, one for each frame (that port's clockwork costs ticks itself). All cases in turn, several rounds of one run.
+ * each burst's oldest looked at, one for a burst, one for each frame (that port's clockwork costs ticks itself). The same with a
+ * handler that reads the 64 bytes of each frame. All cases in turn, several rounds of one run.
  */
 #include <errno.h>
 #include <sched.h>
@@ -33,7 +34,7 @@ struct loop {
 	struct spw_region region;
 	struct spw_pool pool;
 	struct spw_port *port[LEVEL_CNT];
-	const struct spw_handler *handler;
+	const struct spw_handler *null, *sum;
 	uint16_t eth;
 	int exec_cpu; /* of the cpu executor; -1: none to spare */
 };
@@ -44,6 +45,7 @@ struct loop_case {
 	uint16_t burst;
 	enum spw_exec_kind kind;
 	enum level level;
+	bool sum;
 	double value[ROUNDS];
 };
 
@@ -109,7 +111,7 @@ static int other_cpu(void)
 
 static double whole(struct loop *loop, const struct loop_case *c)
 {
-	struct spw_exec_conf ec = {.kind = c->kind, .handler = loop->handler, .ring_cnt = 1, .region = &loop->region,
+	struct spw_exec_conf ec = {.kind = c->kind, .handler = c->sum ? loop->sum : loop->null, .ring_cnt = 1, .region = &loop->region,
 				   .region_cnt = 1, .cpu = &loop->exec_cpu, .numa_node = -1};
 	struct spw_pipe_conf pc = {.queue = &loop->port[c->level]->queue[0], .pool = &loop->pool, .burst = c->burst,
 				   .record = c->level >= STAMPS, .nic_stamps = c->level >= NIC_OLDEST, .nic_frames = c->level >= NIC_BURST, .drain_tsc = 1u << 30,
@@ -133,22 +135,24 @@ static double whole(struct loop *loop, const struct loop_case *c)
 	return ticks;
 }
 
-#define ALONE(text, run_) {text ", burst 32", run_, 32, SPW_EXEC_AUTO, OFF, {0}}, {text ", burst 64", run_, 64, SPW_EXEC_AUTO, OFF, {0}}
-#define WHOLE(exec, kind_, burst_)                                                                                     \
-	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, {0}},                                \
-		{"loop, " exec ", stamps on, burst " #burst_, whole, burst_, kind_, STAMPS, {0}},                      \
-		{"loop, " exec ", stamps and causes, burst " #burst_, whole, burst_, kind_, CAUSES, {0}},              \
-		{"loop, " exec ", and the oldest stamp, burst " #burst_, whole, burst_, kind_, NIC_OLDEST, {0}},       \
-		{"loop, " exec ", and a stamp a burst, burst " #burst_, whole, burst_, kind_, NIC_BURST, {0}},            \
-		{"loop, " exec ", and a stamp a frame, burst " #burst_, whole, burst_, kind_, NIC_FRAME, {0}}
+#define ALONE(text, run_) {text ", burst 32", run_, 32, SPW_EXEC_AUTO, OFF, false, {0}}, {text ", burst 64", run_, 64, SPW_EXEC_AUTO, OFF, false, {0}}
+#define WHOLE(exec, kind_, sum_, burst_)                                                                               \
+	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, sum_, {0}},                          \
+		{"loop, " exec ", stamps on, burst " #burst_, whole, burst_, kind_, STAMPS, sum_, {0}},                \
+		{"loop, " exec ", stamps and causes, burst " #burst_, whole, burst_, kind_, CAUSES, sum_, {0}},        \
+		{"loop, " exec ", and the oldest stamp, burst " #burst_, whole, burst_, kind_, NIC_OLDEST, sum_, {0}}, \
+		{"loop, " exec ", and a stamp a burst, burst " #burst_, whole, burst_, kind_, NIC_BURST, sum_, {0}},   \
+		{"loop, " exec ", and a stamp a frame, burst " #burst_, whole, burst_, kind_, NIC_FRAME, sum_, {0}}
 
 static struct loop_case loop_cases[] = {
 	ALONE("net_null: rte_eth_rx_burst + free", eth_null),
 	ALONE("null port alone: rx + release", port_alone),
-	WHOLE("inline", SPW_EXEC_INLINE, 32),
-	WHOLE("inline", SPW_EXEC_INLINE, 64),
-	WHOLE("cpu thread", SPW_EXEC_CPU, 32),
-	WHOLE("cpu thread", SPW_EXEC_CPU, 64),
+	WHOLE("inline", SPW_EXEC_INLINE, false, 32),
+	WHOLE("inline", SPW_EXEC_INLINE, false, 64),
+	WHOLE("inline sum", SPW_EXEC_INLINE, true, 32),
+	WHOLE("inline sum", SPW_EXEC_INLINE, true, 64),
+	WHOLE("cpu thread", SPW_EXEC_CPU, false, 32),
+	WHOLE("cpu thread", SPW_EXEC_CPU, false, 64),
 };
 
 static int eth_open(struct loop *loop)
@@ -197,7 +201,9 @@ static int loop_open(struct loop *loop)
 		return rc;
 	loop->port[STAMPS] = loop->port[CAUSES] = loop->port[OFF];
 	loop->port[NIC_OLDEST] = loop->port[NIC_BURST];
-	return spw_handler_open("null", &loop->handler);
+	if ((rc = spw_handler_open("null", &loop->null)) < 0)
+		return rc;
+	return spw_handler_open("sum", &loop->sum);
 }
 
 static void loop_close(struct loop *loop)

@@ -41,7 +41,7 @@ static void *cpu_main(void *arg)
 		now = spw_tsc_now();
 		if (spw_unlikely(now - last > pause))
 			spw_pause_add(ring->pauses, last, now);
-		if (spw_exec_run_one(t->exec, ring, unit)) {
+		if (spw_exec_run_one(t->exec, ring, unit, 0)) {
 			now = spw_tsc_now(); /* what a handler takes is no pause */
 			idle = 0;
 			continue;

@@ -57,8 +57,10 @@ SPW_INLINE uint16_t spw_exec_ring_index(const struct spw_exec *exec, const struc
 	return (uint16_t)(ring - exec->ring);
 }
 
-/* Purpose: does the unit's next batch on this CPU if it has been pushed. Returns whether it did. Order: G1, G2. */
-bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring, struct spw_exec_cpu_unit *unit);
+/* Purpose: does the unit's next batch on this CPU if it has been pushed. start_tsc: a clock reading that may stand for its start;
+ *          0: read the clock once the batch is there. Returns whether it did. Order: G1, G2. */
+bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring, struct spw_exec_cpu_unit *unit,
+		      uint64_t start_tsc);
 
 /* Memory of CPU backends. */
 void *spw_exec_host_alloc(struct spw_exec *exec, size_t bytes);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The lcore is the executor: push runs the batch. */
+ * The lcore is the executor: push runs the batch. Nothing lies between poll and start but the push itself, so the poll's
+ * clock reading, where there is one, is the start as well. */
 #include "gpu/exec_impl.h"
 
 static void inline_kick(struct spw_gring *ring)
 {
+	const struct spw_gring_batch *batch = &ring->batch[(ring->head_seq - 1) & ring->batch_mask];
 	struct spw_exec *exec = ring->exec;
 
-	spw_exec_run_one(exec, ring, &exec->unit[spw_exec_ring_index(exec, ring)]);
+	spw_exec_run_one(exec, ring, &exec->unit[spw_exec_ring_index(exec, ring)],
+			 batch->polled_tsc);
 }
 
 static int inline_open(struct spw_exec *exec)

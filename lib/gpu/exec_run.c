@@ -12,9 +12,10 @@ static void done_write(struct spw_gring_done *done, uint64_t tag, const uint64_t
 	spw_gpu_store_rel64(&done->w[0], tag | (w[0] & SPW_GRING_VALUE_MASK));
 }
 
-bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring, struct spw_exec_cpu_unit *unit)
+bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring, struct spw_exec_cpu_unit *unit,
+		      uint64_t start_tsc)
 {
-	uint64_t seq = unit->next_seq, tag = spw_gring_tag(seq, ring->batch_log2), start, hi;
+	uint64_t seq = unit->next_seq, tag = spw_gring_tag(seq, ring->batch_log2), hi;
 	const struct spw_gring_desc *desc = &ring->desc[(seq & ring->batch_mask) * SPW_GRING_FRAME_MAX];
 	struct spw_tally tally;
 	uint32_t cnt;
@@ -22,7 +23,7 @@ bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring, struc
 	/* [G1 acquire, pairs with spw_gring_push: entry 0's lo word is stored last of all] */
 	if (!spw_gring_has_tag(spw_gpu_load_acq64(&desc->lo), tag))
 		return false;
-	start = spw_tsc_now();
+	start_tsc = start_tsc ? start_tsc : spw_tsc_now();
 	hi = spw_gpu_load_rlx64(&desc->hi);
 	cnt = spw_gring_hi_cnt(hi);
 	exec->conf.handler->host(desc, cnt, exec->region_base, &tally);
@@ -30,7 +31,7 @@ bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring, struc
 	spw_thr_count(&unit->batches, 1);
 	unit->next_seq = seq + 1;
 	done_write(&ring->done[seq & ring->batch_mask], tag,
-		   (const uint64_t[8]){tally.verdict[0], tally.verdict[1], tally.verdict[2] | (uint64_t)cnt << 16, start,
+		   (const uint64_t[8]){tally.verdict[0], tally.verdict[1], tally.verdict[2] | (uint64_t)cnt << 16, start_tsc,
 				       spw_tsc_now(), tally.bad, tally.digest, unit->frames});
 	return true;
 }

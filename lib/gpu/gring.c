@@ -67,13 +67,15 @@ static uint64_t verdict_bits(const uint64_t *w, uint32_t shift)
 
 static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, const uint64_t *w)
 {
-	uint64_t now = ring->exec_now(ring), frames = w[7] & SPW_GRING_VALUE_MASK;
+	uint64_t frames = w[7] & SPW_GRING_VALUE_MASK;
 
+	if (spw_unlikely(!ring->stamp_ref))
+		spw_gring_clock(ring);
 	batch->verdict[0] = verdict_bits(w, 0);
 	batch->verdict[1] = verdict_bits(w, 1);
 	batch->unit = (uint16_t)(w[2] >> 40);
-	batch->exec_start = spw_gring_stamp(w[3] & SPW_GRING_VALUE_MASK, now);
-	batch->exec_end = spw_gring_stamp(w[4] & SPW_GRING_VALUE_MASK, now);
+	batch->exec_start = spw_gring_stamp(w[3] & SPW_GRING_VALUE_MASK, ring->stamp_ref);
+	batch->exec_end = ring->stamp_ref = spw_gring_stamp(w[4] & SPW_GRING_VALUE_MASK, ring->stamp_ref);
 	for (uint32_t i = 0; i < SPW_GRING_REASON_MAX; i++)
 		batch->bad[i] = (uint8_t)(w[5] >> (7 * i) & 0x7f);
 	batch->digest = w[6] & SPW_GRING_VALUE_MASK;

@@ -134,7 +134,8 @@ struct spw_gring {
 	uint64_t *unit_frames;         /* [unit_cnt], last w[7] seen: the executor's own count */
 	void (*kick)(struct spw_gring *ring); /* after push: inline runs the batch, graph and launch call the driver; else NULL */
 	uint64_t slot_base, slot_bytes; /* where slots lie in their region, from spw_gring_bind */
-	uint64_t (*exec_now)(struct spw_gring *ring); /* executor clock now, to extend 56-bit stamps */
+	uint64_t (*exec_now)(struct spw_gring *ring); /* executor clock now */
+	uint64_t stamp_ref;            /* the last batch's end, 64 bits: extends the next one's stamps without a clock read */
 	void *exec;                    /* the backend's own */
 };
 
@@ -158,6 +159,13 @@ void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch);
 /* Purpose: the oldest batch that the executor has finished, or NULL. Verdicts, stamps and reasons are decoded into it.
  * Lifetime: until retire. Order: G2. Thread: owner. */
 struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring);
+
+/* Purpose: renews the time that extends stamps from 56 bits, which each batch does too: for rings that idle for months.
+ * Shape:   at least every 2^54 ticks of the executor's clock. Thread: owner, in housekeeping. */
+SPW_INLINE void spw_gring_clock(struct spw_gring *ring)
+{
+	ring->stamp_ref = ring->exec_now(ring);
+}
 
 /* Purpose: done with the batch that reap returned; its place is free again. Thread: owner. */
 void spw_gring_retire(struct spw_gring *ring, struct spw_gring_batch *batch);
@@ -210,16 +218,12 @@ SPW_HD SPW_INLINE uint32_t spw_gring_meta(uint64_t lo, uint64_t hi)
 	return ((uint32_t)(lo >> 40) & 0xffff) | (((uint32_t)(hi >> 40) & 0xffff) << 16);
 }
 
-/* Purpose: puts the top byte back on a 56-bit stamp that was written at most 2^55 ticks before now. */
-SPW_INLINE uint64_t spw_gring_stamp(uint64_t low, uint64_t now)
+/* Purpose: puts the top byte back on a 56-bit stamp that was written less than 2^55 ticks (129 days at 3.2 GHz) before or after ref. */
+SPW_INLINE uint64_t spw_gring_stamp(uint64_t low, uint64_t ref)
 {
-	uint64_t v = (now & ~SPW_GRING_VALUE_MASK) | low;
+	int64_t apart = (int64_t)((low - ref) << (64 - SPW_GRING_TAG_SHIFT)) >> (64 - SPW_GRING_TAG_SHIFT);
 
-	if (v > now + (1ull << (SPW_GRING_TAG_SHIFT - 1)) && v > SPW_GRING_VALUE_MASK)
-		v -= SPW_GRING_VALUE_MASK + 1;
-	else if (v + (1ull << (SPW_GRING_TAG_SHIFT - 1)) < now)
-		v += SPW_GRING_VALUE_MASK + 1;
-	return v;
+	return ref + (uint64_t)apart;
 }
 
 #ifdef __cplusplus

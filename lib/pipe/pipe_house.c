@@ -67,6 +67,7 @@ void pipe_housekeep(struct spw_pipe *pipe)
 			spw_exec_beat(pipe->exec, pipe->exec_ring);
 		break;
 	default:
+		spw_gring_clock(pipe->ring);
 		spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
 		spw_rec_flip(&pipe->rec);
 		pipe_slow_dry(pipe);

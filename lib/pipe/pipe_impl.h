@@ -191,7 +191,7 @@ SPW_INLINE void pipe_record(const unsigned int flags, struct spw_pipe *pipe, con
 		pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
 	}
 	if (flags & PIPE_NIC_FRAMES)
-		spw_rec_nic(&pipe->rec, batch->desc, batch->cnt, &at);
+		spw_rec_nic(flags, &pipe->rec, batch->desc, batch->cnt, &at);
 }
 
 /* The turn ends. A turn that neither polled nor reaped anything was idle: its one clock reading is here. */

@@ -115,14 +115,15 @@ void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by)
 }
 
 /* A longest so far, or beyond the last bucket: the plain way. */
-void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames, uint32_t cnt,
-                     const struct spw_rec_stamps *at)
+void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames,
+                     uint32_t cnt, const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		spw_hist_record(&stage[SPW_STAGE_nic_polled], wait[i], frames[i]);
-		spw_hist_record(&stage[SPW_STAGE_nic_start], wait[i] + at->exec_start - at->polled, frames[i]);
+		if (!(flags & SPW_REC_INLINE))
+			spw_hist_record(&stage[SPW_STAGE_nic_start], wait[i] + at->exec_start - at->polled, frames[i]);
 		spw_hist_record(&stage[SPW_STAGE_nic_sent], wait[i] + at->sent - at->polled, frames[i]);
 	}
 }

@@ -8,7 +8,7 @@
  *
  * Stamps are ticks; a stamp that ends a stage also ends a regime, so that a turn of the loop that moves a batch through
  * reads the clock four times (after rx, push, reap, and tx or refill) and an idle turn once. Where push itself runs the
- * batch, the executor's end is the end of push and of reap too, and two readings do. A batch of n frames is one
+ * batch, the poll's reading is the executor's start and its end is the end of push and of reap, and two readings do. A batch of n frames is one
  * record of weight n per stage; only what starts at a NIC's stamp is one record per frame. Everything is allocated
  * before; a record is a few instructions and no division.
  *
@@ -45,7 +45,8 @@ extern "C" {
 enum spw_rec_flag {
 	SPW_REC_ON         = 1u << 0, /* regimes and stages; without it every call is nothing */
 	SPW_REC_EXEC_CLOCK = 1u << 1, /* executor stamps come from another clock: translate them */
-	SPW_REC_INLINE     = 1u << 2, /* push runs the batch: its stages pushed_start and end_reaped are nothing */
+	SPW_REC_INLINE     = 1u << 2, /* push runs the batch, from polled to reaped: no polled_pushed, pushed_start,
+	                               * end_reaped, and nic_start would be nic_polled */
 };
 
 /* The stamps of one batch, ticks except where said. */
@@ -255,12 +256,12 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 	if (spw_unlikely(at->exec_start < at->polled || at->exec_end < at->exec_start || at->exec_end > at->reaped))
 		spw_rec_order_keep(rec, at);
 	handed = SPW_MIN(at->pushed, at->exec_start);
-	spw_hist_record(&bank->stage[SPW_STAGE_polled_pushed], handed - at->polled, cnt);
-	if (!(flags & SPW_REC_INLINE))
+	if (!(flags & SPW_REC_INLINE)) {
+		spw_hist_record(&bank->stage[SPW_STAGE_polled_pushed], handed - at->polled, cnt);
 		spw_hist_record(&bank->stage[SPW_STAGE_pushed_start], at->exec_start - handed, cnt);
-	spw_hist_record(&bank->stage[SPW_STAGE_start_end], at->exec_end - at->exec_start, cnt);
-	if (!(flags & SPW_REC_INLINE))
 		spw_hist_record(&bank->stage[SPW_STAGE_end_reaped], at->reaped - at->exec_end, cnt);
+	}
+	spw_hist_record(&bank->stage[SPW_STAGE_start_end], at->exec_end - at->exec_start, cnt);
 	spw_hist_record(&bank->stage[SPW_STAGE_reaped_sent], at->sent - at->reaped, cnt);
 	spw_hist_record(&bank->stage[SPW_STAGE_polled_sent], at->sent - at->polled, cnt);
 	return spw_unlikely(at->sent - at->since > rec->cold_tsc);
@@ -270,14 +271,15 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 
 /* Private to spw_rec_nic. */
 void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by) SPW_COLD;
-void spw_rec_nic_odd(struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames, uint32_t cnt,
-		     const struct spw_rec_stamps *at) SPW_COLD;
+void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames,
+		     uint32_t cnt, const struct spw_rec_stamps *at) SPW_COLD;
 
 /* Purpose: the ways of a batch's frames from their NIC stamps. Shape: 1 .. 64 descriptors; those with SPW_DESC_NIC_STAMP
  *          count; at as spw_rec_batch left it. A stamp that lies after polled is taken as polled, and counted as a defect
- *          if by more than the uncertainty. Thread: owner. Cost: three counts a frame; frames that
+ *          if by more than the uncertainty. Thread: owner. Cost: three counts a frame (INLINE: two); frames that
  *          share a stamp with the one before, as those of a compressed completion do, share them. */
-SPW_INLINE void spw_rec_nic(struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt, const struct spw_rec_stamps *at)
+SPW_INLINE void spw_rec_nic(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt,
+			    const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
 	uint64_t wait[64], most = 0, start = at->exec_start - at->polled, sent = at->sent - at->polled;
@@ -312,17 +314,18 @@ SPW_INLINE void spw_rec_nic(struct spw_rec *rec, const struct spw_desc *desc, ui
 		return;
 	frames[n - 1] = run;
 	if (spw_unlikely(most + sent > SPW_MIN(stage[SPW_STAGE_nic_sent].max_value, SPW_HIST_VALUE_MAX))) {
-		spw_rec_nic_odd(rec, wait, frames, n, at);
+		spw_rec_nic_odd(flags, rec, wait, frames, n, at);
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		spw_hist_bump(&stage[SPW_STAGE_nic_polled], wait[i], frames[i]);
-		spw_hist_bump(&stage[SPW_STAGE_nic_start], wait[i] + start, frames[i]);
+		if (!(flags & SPW_REC_INLINE))
+			spw_hist_bump(&stage[SPW_STAGE_nic_start], wait[i] + start, frames[i]);
 		spw_hist_bump(&stage[SPW_STAGE_nic_sent], wait[i] + sent, frames[i]);
 	}
 	if (spw_unlikely(most > stage[SPW_STAGE_nic_polled].max_value))
 		spw_thr_store_rlx(&stage[SPW_STAGE_nic_polled].max_value, most);
-	if (spw_unlikely(most + start > stage[SPW_STAGE_nic_start].max_value))
+	if (!(flags & SPW_REC_INLINE) && spw_unlikely(most + start > stage[SPW_STAGE_nic_start].max_value))
 		spw_thr_store_rlx(&stage[SPW_STAGE_nic_start].max_value, most + start);
 }
 

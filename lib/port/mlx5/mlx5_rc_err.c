@@ -42,24 +42,6 @@ bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx
 	return !p->away && p->sq_ci == p->sq_pi && (q->flags & MLX5_RC_SRQ || p->rq_ci == p->rq_pi);
 }
 
-static void scrub_ring(uint8_t *ring, uint32_t cnt, uint32_t qpn)
-{
-	for (uint32_t i = 0; i < cnt; i++) {
-		uint8_t *cqe = mlx5_cqe_at(ring, cnt - 1, i);
-
-		if (rc_cqe_qpn(cqe) != qpn)
-			continue;
-		spw_prm_cqe64_set_srqn_uidx(cqe, 0xffffffffu);
-		spw_prm_st32(cqe + 56, (uint32_t)spw_prm_cqe64_get_sop_drop_qpn(cqe) | 0xffffffu);
-	}
-}
-
-void spw_mlx5_rc_scrub(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
-{
-	scrub_ring(q->cqe, q->cq_mask + 1, p->qpn);
-	scrub_ring(q->tx_cqe, q->tx_cq_mask + 1, p->qpn);
-}
-
 /* ---- CQEs that are not plain ----------------------------------------------------------------------------------- */
 
 static void odd_count(struct spw_mlx5_rc_queue *q, uint32_t syndrome)

@@ -219,10 +219,6 @@ bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx
  * Thread:  owner. */
 void spw_mlx5_rc_mark(struct spw_mlx5_rc_peer *p);
 
-/* Purpose: takes the QP's number out of every CQE that was consumed, so that a library that cleans the CQ when the QP is
- *          reset finds nothing to move. The QP is drained, or in RESET. Thread: owner. */
-void spw_mlx5_rc_scrub(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p);
-
 /* Purpose: the NIC has let go of the QP: what it had comes home, indices go to 0. -> DOWN. Thread: owner, setup. */
 void spw_mlx5_rc_home(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p);
 

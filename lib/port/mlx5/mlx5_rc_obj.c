@@ -42,7 +42,9 @@ static int srq_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 	return 0;
 }
 
-/* The CQs are sized for all that can be under way, so nobody has to publish an index and they cannot overrun. */
+/* The CQs are sized for all that can be under way, so nobody has to publish an index and they cannot overrun. They are ours
+ * alone: from mlx5dv_init_obj on libmlx5 leaves a CQ as it is, even when one of its QPs is reset (MLX5_CQ_FLAGS_DV_OWNED in
+ * rdma-core's providers/mlx5/cq.c). */
 static int shared_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 {
 	struct ibv_td_init_attr td_attr = {0};

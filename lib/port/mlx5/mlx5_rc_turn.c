@@ -49,7 +49,6 @@ static void turn_drain(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct sp
 	spw_mlx5_rc_mark(p);
 	if (!spw_mlx5_rc_drained(&rq->q, p))
 		return;
-	spw_mlx5_rc_scrub(&rq->q, p);
 	spw_mlx5_rc_home(&rq->q, p);
 	rc_peer_drained(rq->port->conn, peer);
 }

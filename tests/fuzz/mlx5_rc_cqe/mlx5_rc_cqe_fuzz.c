@@ -81,7 +81,6 @@ static void step_reset(struct run *r, uint8_t which)
 	if (which & 0x80)
 		spw_mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
 	if (p->state == MLX5_RC_BROKEN) {
-		spw_mlx5_rc_scrub(r->h.q, p);
 		spw_mlx5_rc_home(r->h.q, p);
 		r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
 		r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);

@@ -158,7 +158,7 @@ static void foreign_stamps_are_translated(void **state)
 	spw_clock_box_put(&nic_box, &map);
 	spw_rec_clocks(&rec, &exec_box, &nic_box);
 	assert_int_equal(rec.nic_unc, 5);
-	spw_rec_nic(&rec, &early, 1, &at);
+	spw_rec_nic(SPW_REC_ON, &rec, &early, 1, &at);
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 100);
 	assert_int_equal(only_value(SPW_STAGE_nic_start), 120);
 	assert_int_equal(only_value(SPW_STAGE_nic_sent), 170);
@@ -167,10 +167,10 @@ static void foreign_stamps_are_translated(void **state)
 	assert_int_equal(sum, 170);
 	assert_int_equal(spw_rec_nic_since(&rec, 99, 1000), 990);
 	assert_int_equal(spw_rec_nic_since(&rec, 101, 1000), 1000);
-	spw_rec_nic(&rec, &late, 1, &at); /* ten ticks after it was polled */
+	spw_rec_nic(SPW_REC_ON, &rec, &late, 1, &at); /* ten ticks after it was polled */
 	assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 1);
 	rec.nic_unc = 10;
-	spw_rec_nic(&rec, &late, 1, &at);
+	spw_rec_nic(SPW_REC_ON, &rec, &late, 1, &at);
 	assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 1);
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 0);
 }
@@ -197,7 +197,7 @@ static void frames_of_a_batch_agree_with_the_map(void **state)
 						    .flags = SPW_DESC_NIC_STAMP};
 			wait[i] = at.polled - spw_clock_map_ref(&map, desc[i].nic_stamp);
 		}
-		spw_rec_nic(&rec, desc, 64, &at);
+		spw_rec_nic(SPW_REC_ON, &rec, desc, 64, &at);
 		for (int i = 0; i < 64; i++) { /* a tick of rounding may move it to the next bucket */
 			const struct spw_hist *hist = &rec.bank->stage[SPW_STAGE_nic_polled];
 
@@ -209,6 +209,30 @@ static void frames_of_a_batch_agree_with_the_map(void **state)
 		assert_int_equal(spw_hist_total(&rec.bank->stage[SPW_STAGE_nic_polled]), sum);
 		assert_int_equal(rec.defects[SPW_STAGE_nic_polled], 0);
 	}
+}
+
+/* Push ran the batch from the poll on: what has no length is not recorded, the rest sums to the whole. */
+static void an_inline_batch_has_two_stages(void **state)
+{
+	static struct spw_clock_box box;
+	struct spw_rec_stamps at = {100, 100, 150, 100, 150, 150, 170};
+	const struct spw_clock_map map = {.other_base = 90, .ref_base = 90};
+	const struct spw_desc desc = {.nic_stamp = 90, .flags = SPW_DESC_NIC_STAMP};
+	uint64_t frames = 0;
+
+	(void)state;
+	spw_clock_box_put(&box, &map);
+	spw_rec_clocks(&rec, NULL, &box);
+	spw_rec_batch(SPW_REC_ON | SPW_REC_INLINE, &rec, &at, 3);
+	spw_rec_nic(SPW_REC_ON | SPW_REC_INLINE, &rec, &desc, 1, &at);
+	assert_int_equal(only_value(SPW_STAGE_start_end), 50);
+	assert_int_equal(only_value(SPW_STAGE_reaped_sent), 20);
+	assert_int_equal(only_value(SPW_STAGE_polled_sent), 70);
+	assert_int_equal(spw_hist_total(&rec.bank->stage[SPW_STAGE_nic_sent]), 1);
+	for (int s = 0; s < SPW_STAGE_CNT; s++)
+		frames += spw_hist_total(&rec.bank->stage[s]);
+	assert_int_equal(frames, 3 * 3 + 2); /* three stages of three frames, and of one frame nic_polled and nic_sent */
+	assert_int_equal(defects(), 0);
 }
 
 static int longest_first(const void *a, const void *b)
@@ -382,6 +406,7 @@ int main(void)
 	        cmocka_unit_test_setup(impossible_stamps_are_counted_and_cut, fresh),
 	        cmocka_unit_test_setup(foreign_stamps_are_translated, fresh),
 	        cmocka_unit_test_setup(frames_of_a_batch_agree_with_the_map, fresh),
+	        cmocka_unit_test_setup(an_inline_batch_has_two_stages, fresh),
 	        cmocka_unit_test_setup(the_worst_are_kept_whole, fresh),
 	        cmocka_unit_test_setup(rows_speak_nanoseconds, fresh),
 	        cmocka_unit_test_setup(a_reader_loses_nothing, fresh),
