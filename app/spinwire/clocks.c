@@ -4,6 +4,9 @@
  * Foreign clocks: a GPU's, and those of ports that stamp frames. Each is read beside the CPU's counter again and again; the
  * line through the best pairs goes to the lcores.
  */
+#include <errno.h>
+#include <time.h>
+
 #include "app.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
@@ -11,6 +14,7 @@
 #define NOMINAL_PPB 1000000u /* of a stated rate; pairs soon know better */
 #define WANDER_PPB  100u
 #define FIRST_PAIRS 8u
+#define PATIENCE    100u     /* naps of 10 ms */
 
 static void pair_add(const struct app *app, struct app_clock *clock, uint64_t other, uint64_t tsc, uint64_t unc_ns)
 {
@@ -40,6 +44,19 @@ static int pair_port(struct app *app, uint32_t p)
 	return rc;
 }
 
+/* A software NIC that waits for a core shows no new time meanwhile: that is worth a second of patience. */
+static int first_pair(struct app *app, uint32_t p)
+{
+	const struct timespec nap = {.tv_nsec = 10000000};
+	int rc = pair_port(app, p);
+
+	for (uint32_t i = 0; i < PATIENCE && rc == -ETIME; i++) {
+		nanosleep(&nap, NULL);
+		rc = pair_port(app, p);
+	}
+	return rc;
+}
+
 /* A port whose clock cannot be read after all goes on without its stamps. */
 static int open_port(struct app *app, uint32_t p)
 {
@@ -52,7 +69,7 @@ static int open_port(struct app *app, uint32_t p)
 	if ((rc = spw_clock_fit_init(&nic->fit, hz, app->tsc.hz, NOMINAL_PPB, WANDER_PPB)) < 0)
 		return rc;
 	for (uint32_t i = 0; i < FIRST_PAIRS && rc == 0; i++)
-		rc = pair_port(app, p);
+		rc = first_pair(app, p);
 	nic->on = rc == 0;
 	if (rc < 0)
 		spw_warn("port %s: its clock cannot be read, frames go without its stamps: %s", app->port[p]->name,
