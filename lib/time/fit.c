@@ -110,19 +110,13 @@ static void map_nominal(struct spw_clock_fit *fit, const struct spw_clock_pair *
 	fit->rate_unc = fit->rate * fit->nominal_ppb / PPB;
 }
 
-/* Does c follow from a at the nominal rate, within both brackets? */
-static bool pair_plausible(const struct spw_clock_fit *fit, const struct spw_clock_pair *a,
-                           const struct spw_clock_pair *c)
+/* Is c later than a, and where the map says, within both uncertainties? The map's is a bound, so what it cannot explain was not
+ * what the clock showed at that moment: the clock was set, or its reading came late. */
+static bool pair_plausible(const struct spw_clock_map *map, const struct spw_clock_pair *a, const struct spw_clock_pair *c)
 {
-	struct spw_clock_map map = {
-	        .other_base = a->other,
-	        .ref_base = a->ref,
-	        .scale = time_scale_ratio(fit->ref_hz, fit->other_hz),
-	        .unc = a->unc,
-	        .drift_2_32 = ppb_fraction((uint64_t)fit->nominal_ppb + fit->wander_ppb)};
-	int64_t off = (int64_t)(c->ref - spw_clock_map_ref(&map, c->other));
+	int64_t off = (int64_t)(c->ref - spw_clock_map_ref(map, c->other));
 	uint64_t far = off < 0 ? 0 - (uint64_t)off : (uint64_t)off;
-	spw_u128 allowed = (spw_u128)spw_clock_map_unc(&map, c->other) + c->unc + 2;
+	spw_u128 allowed = (spw_u128)spw_clock_map_unc(map, c->other) + c->unc + 2;
 
 	return (int64_t)(c->other - a->other) >= 0 && far <= allowed;
 }
@@ -165,7 +159,7 @@ static void window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *p
 
 bool spw_clock_fit_add(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
 {
-	if (fit->cnt && !pair_plausible(fit, pair_at(fit, fit->cnt - 1), pair)) {
+	if (fit->cnt && !pair_plausible(&fit->map, pair_at(fit, fit->cnt - 1), pair)) {
 		fit->rejected_cnt++;
 		if (++fit->rejected_row < RESTART_REJECTS)
 			return false;

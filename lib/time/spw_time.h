@@ -155,7 +155,7 @@ struct spw_clock_fit {
 	uint32_t nominal_ppb;  /* how far the nominal rates may be off, both together */
 	uint32_t wander_ppb;
 	uint32_t rejected_row; /* refused since the last one taken */
-	uint64_t rejected_cnt; /* pairs that no constant rate within nominal_ppb could explain: a clock jumped */
+	uint64_t rejected_cnt; /* pairs that the map could not explain: a clock was set, or read late */
 	struct spw_clock_map map;
 	bool valid;            /* at least one pair */
 	double rate;           /* ref units per other unit, for people */
@@ -167,8 +167,8 @@ struct spw_clock_fit {
 int spw_clock_fit_init(struct spw_clock_fit *fit, uint64_t other_hz, uint64_t ref_hz, uint32_t nominal_ppb,
 		       uint32_t wander_ppb);
 
-/* Purpose: takes one more pair and renews map. A pair that contradicts the nominal rate is refused and counted; eight of
- *          them in a row mean that the clock was set: the window starts again from the newest.
+/* Purpose: takes one more pair and renews map. A pair that contradicts the map by more than both uncertainties is refused and
+ *          counted; eight of them in a row mean that the clock was set: the window starts again from the newest.
  * Shape:   pairs in the order they were taken. Returns: true if it was taken. Thread: the feeder. */
 bool spw_clock_fit_add(struct spw_clock_fit *fit, const struct spw_clock_pair *pair);
 

@@ -124,6 +124,33 @@ static void a_clock_that_was_set_is_noticed(void **state)
 	assert_truth_within(&sim, &fit.map, other);
 }
 
+/* The page was written by a thread that lost its core on the way: a narrow bracket around an old value. */
+static void a_value_shown_late_is_refused(void **state)
+{
+	(void)state;
+	for (uint64_t run = 1; run <= 50; run++) {
+		struct sim sim = sim_make(run);
+		uint64_t other = sim.other0, step = sim.other_hz / 50;
+		struct spw_clock_pair pair;
+		struct spw_clock_fit fit;
+
+		assert_int_equal(spw_clock_fit_init(&fit, sim.other_hz, sim.ref_hz, 100000, 100), 0);
+		for (int i = 0; i < 40; i++) {
+			other += step;
+			pair = (struct spw_clock_pair){other, sim_ref(&sim, other), 100};
+			assert_true(spw_clock_fit_add(&fit, &pair));
+		}
+		other += step;
+		pair = (struct spw_clock_pair){other, sim_ref(&sim, other) + 1000, 100}; /* the nominal rate would let it pass */
+		assert_false(spw_clock_fit_add(&fit, &pair));
+		assert_truth_within(&sim, &fit.map, other);
+		assert_int_equal(fit.rejected_cnt, 1);
+		other += step;
+		pair = (struct spw_clock_pair){other, sim_ref(&sim, other), 100};
+		assert_true(spw_clock_fit_add(&fit, &pair));
+	}
+}
+
 static void fit_refuses_bad_rates(void **state)
 {
 	struct spw_clock_fit fit;
@@ -197,6 +224,7 @@ int main(void)
 	        cmocka_unit_test(truth_lies_within_the_uncertainty),
 	        cmocka_unit_test(one_pair_gives_the_nominal_rate),
 	        cmocka_unit_test(a_clock_that_was_set_is_noticed),
+	        cmocka_unit_test(a_value_shown_late_is_refused),
 	        cmocka_unit_test(fit_refuses_bad_rates),
 	        cmocka_unit_test(identity_is_exact),
 	        cmocka_unit_test(box_never_hands_out_a_mixture),
