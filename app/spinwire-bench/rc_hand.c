@@ -117,7 +117,8 @@ int rc_hand_open(struct rc_end *end, const char *device, const struct rc_ends_co
 
 	end->calls = &hand_calls;
 	end->write = conf->write;
-	rc = rc ? rc : rdma_mr_reg(&end->dev, conf->region, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &end->mr);
+	rc = rc ? rc : rdma_mr_reg_bytes(&end->dev, end->dev.pd, end->bytes, RC_END_BYTES,
+					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &end->mr);
 	return rc ? rc : make_qp(end);
 }
 
