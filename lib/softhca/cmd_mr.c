@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "softhca/cmd.h"
@@ -46,11 +47,26 @@ static int map_app(const struct hca_mr_req *req, struct hca_mr *mr)
 	return 0;
 }
 
+/* A dma-buf tells its size through lseek alone; 0: the descriptor does not say. */
+static uint64_t fd_bytes(int fd)
+{
+	struct stat st;
+	off_t end;
+
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return (uint64_t)st.st_size;
+	end = lseek(fd, 0, SEEK_END);
+	return end < 0 ? 0 : (uint64_t)end;
+}
+
 static int map_dmabuf(const struct hca_mr_req *req, struct hca_mr *mr)
 {
-	uint64_t in_page = req->start & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	uint64_t in_page = req->start & ((uint64_t)sysconf(_SC_PAGESIZE) - 1), bytes = fd_bytes(req->fd);
 	int prot = PROT_READ | (writes(req->access) ? PROT_WRITE : 0);
 	void *p;
+
+	if (bytes && req->start + req->length > bytes)
+		return -EINVAL;
 
 	mr->map_bytes = req->length + in_page;
 	p = mmap(NULL, mr->map_bytes, prot, MAP_SHARED, req->fd, (off_t)(req->start - in_page));

@@ -49,14 +49,57 @@ void cq_overrun(struct nic_cq *c)
 	}
 }
 
+static void event_now(struct nic_cq *c)
+{
+	c->armed = NIC_ARM_NONE;
+	c->event_pi = c->pi;
+	c->mod_at_ns = 0;
+	hca_event_comp(c->cq);
+}
+
+/* A moderated CQ has its event after so many CQEs, or so long after the first of them. */
+static bool mod_waits(struct nic_cq *c)
+{
+	struct nic_dev *nd = c->nd;
+
+	if (!c->mod_at_ns) {
+		c->mod_pi = c->pi - 1;
+		c->mod_at_ns = nic_now_ns() + c->cq->mod_period_us * 1000ull;
+		nic_timer_at(nd, c->mod_at_ns);
+		if (!c->mod_listed) {
+			c->mod_listed = true;
+			c->mod_next = nd->mod_list;
+			nd->mod_list = c;
+		}
+	}
+	return c->pi - c->mod_pi < c->cq->mod_cnt;
+}
+
+void cq_mod_timers(struct nic_dev *nd)
+{
+	for (struct nic_cq **p = &nd->mod_list; *p;) {
+		struct nic_cq *c = *p;
+
+		if (c->mod_at_ns > nd->now_ns) {
+			nic_timer_at(nd, c->mod_at_ns);
+			p = &c->mod_next;
+			continue;
+		}
+		*p = c->mod_next;
+		c->mod_listed = false;
+		if (c->mod_at_ns)
+			event_now(c);
+	}
+}
+
 /* One event per arming. Solicited-only arming waits for a CQE that says so, or an error. */
 void cq_event_check(struct nic_cq *c, bool se)
 {
 	if (spw_likely(c->armed == NIC_ARM_NONE) || (c->armed == NIC_ARM_SOLICITED && !se))
 		return;
-	c->armed = NIC_ARM_NONE;
-	c->event_pi = c->pi;
-	hca_event_comp(c->cq);
+	if (c->cq->mod_cnt && c->cq->mod_period_us && mod_waits(c)) /* either 0: no moderation */
+		return;
+	event_now(c);
 }
 
 /* Bytes 0..55, then the last eight with one release store: whoever sees the owner bit sees the rest

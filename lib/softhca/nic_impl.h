@@ -53,6 +53,10 @@ struct nic_cq {
 	uint32_t event_pi;         /* pi when the last event was raised */
 	uint8_t armed;             /* NIC_ARM_* */
 	bool err;                  /* overrun: nothing is written any more */
+	bool mod_listed;           /* in nd->mod_list */
+	uint32_t mod_pi;           /* moderation: CQEs from here on are waited for, */
+	uint64_t mod_at_ns;        /* until then; 0: it does not wait */
+	struct nic_cq *mod_next;
 	bool comp_dirty;           /* in nd->comp_list */
 	struct nic_cq *comp_next;
 	struct nic_comp *comp;     /* NULL: no compression */
@@ -221,8 +225,8 @@ struct nic_dev {
 	uint32_t uar_cnt;
 	struct nic_qp *qps;
 	struct nic_qp *act_head, **act_tail;
-	struct nic_cq *comp_list;
-	uint64_t timer_ns;         /* earliest deadline of any QP */
+	struct nic_cq *comp_list, *mod_list;
+	uint64_t timer_ns;         /* earliest deadline of any QP, or of a CQ's moderation */
 	uint64_t tick_ns, clock_ns, flush_ns, attach_ns;
 	uint32_t tx_batch;         /* frames since the last flush inside a round */
 	uint32_t rx_at;            /* frame of the burst at work; UINT32_MAX: none */
@@ -267,6 +271,7 @@ void cq_comp_flush_all(struct nic_dev *nd);
 void cq_comp_init(struct nic_cq *c);
 void cq_comp_put(struct nic_cq *c, struct nic_cqe *e, uint32_t step);
 void cq_event_check(struct nic_cq *c, bool se);
+void cq_mod_timers(struct nic_dev *nd);
 
 /* rq.c */
 enum rq_verdict { RQ_OK, RQ_EMPTY, RQ_BAD };

@@ -61,6 +61,12 @@ void nic_cq_destroy(struct hca_cq *cq)
 			break;
 		}
 	}
+	for (struct nic_cq **p = &c->nd->mod_list; *p; p = &(*p)->mod_next) {
+		if (*p == c) {
+			*p = c->mod_next;
+			break;
+		}
+	}
 	free(c->comp);
 	free(c);
 	cq->nic = NULL;
