@@ -4,6 +4,9 @@
  * Foreign clocks: a GPU's, and those of ports that stamp frames. Each is read beside the CPU's counter again and again; the
  * line through the best pairs goes to the lcores.
  */
+#include <errno.h>
+#include <time.h>
+
 #include "app.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
@@ -11,6 +14,9 @@
 #define NOMINAL_PPB 1000000u /* of a stated rate; pairs soon know better */
 #define WANDER_PPB  100u
 #define FIRST_PAIRS 8u
+#define FIRST_LOOKS 1000u   /* for them: a device that naps shows its clock late, 2 ms at most for a software one */
+#define LOOK_NS     50000   /* between them */
+#define REST_TURNS  4u      /* between pairs, once a window is full: what wanders 100 ppb is off by 10 ns after 100 ms */
 
 static void pair_add(const struct app *app, struct app_clock *clock, uint64_t other, uint64_t tsc, uint64_t unc_ns)
 {
@@ -43,6 +49,7 @@ static int pair_port(struct app *app, uint32_t p)
 /* A port whose clock cannot be read after all goes on without its stamps. */
 static int open_port(struct app *app, uint32_t p)
 {
+	const struct timespec nap = {.tv_nsec = LOOK_NS};
 	struct app_clock *nic = &app->nic_clock[p];
 	uint64_t hz = app->port[p]->caps.nic_clock_hz;
 	int rc;
@@ -51,10 +58,13 @@ static int open_port(struct app *app, uint32_t p)
 		return 0;
 	if ((rc = spw_clock_fit_init(&nic->fit, hz, app->tsc.hz, NOMINAL_PPB, WANDER_PPB)) < 0)
 		return rc;
-	for (uint32_t i = 0; i < FIRST_PAIRS && rc == 0; i++)
+	for (uint32_t look = 0; nic->fit.cnt < FIRST_PAIRS && look < FIRST_LOOKS && (rc == 0 || rc == -ETIME); look++) {
 		rc = pair_port(app, p);
-	nic->on = rc == 0;
-	if (rc < 0)
+		if (rc < 0)
+			nanosleep(&nap, NULL);
+	}
+	nic->on = nic->fit.valid;
+	if (!nic->on)
 		spw_warn("port %s: its clock cannot be read, frames go without its stamps: %s", app->port[p]->name,
 			 spw_err_text());
 	return 0;
@@ -72,11 +82,22 @@ int app_clocks_open(struct app *app)
 	return rc < 0 ? rc : pair_exec(app);
 }
 
+/* A clock that is well known is read less often: reading it takes a bus transaction, or a core that somebody may want. */
+static bool due(struct app_clock *clock)
+{
+	if (clock->fit.cnt < SPW_CLOCK_FIT_PAIRS || clock->rest == 0) {
+		clock->rest = REST_TURNS;
+		return true;
+	}
+	clock->rest--;
+	return false;
+}
+
 void app_clocks_pair(struct app *app)
 {
 	for (uint32_t p = 0; p < app->port_cnt; p++)
-		if (app->nic_clock[p].on)
+		if (app->nic_clock[p].on && due(&app->nic_clock[p]))
 			pair_port(app, p);
-	if (app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT)
+	if (app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT && due(&app->exec_clock))
 		pair_exec(app);
 }

@@ -26,6 +26,7 @@ struct hca_dev_cfg {
 struct hca_cfg {
 	struct hca_dev_cfg dev[HCA_DEV_MAX];
 	uint32_t dev_cnt;
+	uint32_t uverbs_first;       /* number of the first device file: past the machine's own (proc_load) */
 	uint32_t speed_mbps;         /* 10000 .. 400000 */
 	uint32_t mtu_bytes;          /* largest IP packet, 576 .. 9600; the IB MTU is the largest that fits */
 	uint16_t part_id;            /* PCI device: 0x101d ConnectX-6 Dx, 0x1021 ConnectX-7 */

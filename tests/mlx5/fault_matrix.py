@@ -59,8 +59,8 @@ FAULTS = {
 }
 
 
-def eth(profile):
-    return lambda _: (PORT, PORT, profile, 2)
+def eth(profile, sink=PORT):
+    return lambda _: (sink, PORT, profile, 2)
 
 
 def rc(op):
@@ -71,7 +71,8 @@ def rc(op):
     return ports
 
 
-MODES = {"eth latency": eth("latency"), "eth throughput": eth("throughput"), "rc send": rc("send"), "rc write": rc("write")}
+MODES = {"eth latency": eth("latency"), "eth throughput": eth("throughput"), "eth verbs": eth("latency", "verbs:mlx5_0,mode=eth"),
+         "rc send": rc("send"), "rc write": rc("write")}
 
 
 def flow(run, more):

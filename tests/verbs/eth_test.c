@@ -3,6 +3,7 @@
  *
  * verbs:DEV,mode=eth through the port interface, with itself and with the mlx5 driver on the other side.
  */
+#include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,8 @@ static void echoes(void **state SPW_UNUSED)
 	static const uint16_t queues[] = {1, 2, 4};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(queues); i++) {
-		open_both("verbs:mlx5_0", "verbs:mlx5_1,mode=eth", queues[i]);
+		open_both("verbs:mlx5_0,poll=plain", "verbs:mlx5_1,mode=eth", queues[i]);
+		assert_non_null(spw_container_of(run.b.port, struct verbs_eth_port, base)->queue[0].rx.ex);
 		kit_pump(&run, 10000);
 		check_clean();
 		for (uint16_t q = 0; q < queues[i]; q++)
@@ -87,18 +89,109 @@ static void check_mended(uint32_t cnt)
 	kit_pump(&run, 3000);
 }
 
+static const struct verbs_eth_queue *queue(uint16_t q)
+{
+	return &spw_container_of(run.b.port, struct verbs_eth_port, base)->queue[q];
+}
+
+static const char *const both_ways[] = {"verbs:mlx5_1,poll=extended", "verbs:mlx5_1,poll=plain"};
+
 static void a_send_queue_fails(void **state SPW_UNUSED)
 {
-	open_both("verbs:mlx5_0", "verbs:mlx5_1", 2);
-	run.lossy = true;
-	kit_pump(&run, 2000);
-	for (uint32_t i = 1; i <= 3; i++) {
-		const struct verbs_eth_port *ep = spw_container_of(run.b.port, struct verbs_eth_port, base);
-
-		kit_control(1, "qp-error=%u", ep->queue[1].qp->qp_num);
-		check_mended(i);
+	for (size_t way = 0; way < SPW_ARRAY_CNT(both_ways); way++) {
+		open_both("verbs:mlx5_0", both_ways[way], 2);
+		run.lossy = true;
+		kit_pump(&run, 2000);
+		for (uint32_t i = 1; i <= 3; i++) {
+			kit_control(1, "qp-error=%u", queue(1)->tx.qp->qp_num);
+			check_mended(i);
+		}
+		kit_close(&run);
 	}
-	kit_close(&run);
+}
+
+/* The number of the CQ in the device; only libmlx5 knows it. */
+static uint32_t cq_number(struct ibv_cq *cq)
+{
+	struct mlx5dv_cq dv = {0};
+	struct mlx5dv_obj obj = {.cq = {.in = cq, .out = &dv}};
+
+	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	return dv.cqn;
+}
+
+/* A completion queue that failed never works again: the queue goes on with another one, frames are spread to it as before, and
+ * the other queue does not notice. */
+static void completion_queues_fail(void **state SPW_UNUSED)
+{
+	for (size_t way = 0; way < SPW_ARRAY_CNT(both_ways); way++) {
+		open_both("verbs:mlx5_0", both_ways[way], 2);
+		run.lossy = true;
+		kit_pump(&run, 2000);
+		for (uint32_t i = 0; i < 4; i++) {
+			struct ibv_cq *cq = i % 2 ? queue(1)->tx.cq : queue(1)->rx.cq;
+			uint64_t before = run.b.rx[1];
+
+			kit_control(1, "cq-overrun=%u", cq_number(cq));
+			check_mended(i + 1);
+			assert_true(run.b.rx[1] > before + 3000 / 8);
+			assert_ptr_equal(queue(0)->rx.wq->context, queue(1)->rx.wq->context);
+		}
+		assert_non_null(strstr(run.b.events.text, "send queue: its completion queue failed"));
+		kit_close(&run);
+	}
+}
+
+static bool keys_renewed(struct kit_run *r SPW_UNUSED, void *arg)
+{
+	const uint32_t old = *(uint32_t *)arg;
+
+	for (uint16_t q = 0; q < 2; q++)
+		if (queue(q)->rx_lkey == old || queue(q)->tx_lkey == old)
+			return false;
+	return true;
+}
+
+static void a_key_is_revoked(void **state SPW_UNUSED)
+{
+	for (size_t way = 0; way < SPW_ARRAY_CNT(both_ways); way++) {
+		open_both("verbs:mlx5_0", both_ways[way], 2);
+		run.lossy = true;
+		kit_pump(&run, 2000);
+		for (uint32_t i = 0; i < 2; i++) {
+			uint32_t old = queue(0)->rx_lkey;
+
+			kit_control(1, "mr-revoke=%u", old);
+			kit_pump_until(&run, keys_renewed, &old);
+			check_mended(4 * (i + 1));
+		}
+		kit_close(&run);
+	}
+}
+
+/* One timestamp of the device per frame, of the clock that pair_clock reads; a queue without says that it has none. */
+static void stamps_are_of_the_devices_clock(void **state SPW_UNUSED)
+{
+	for (size_t way = 0; way < SPW_ARRAY_CNT(both_ways); way++) {
+		const bool extended = way == 0;
+		uint8_t frame[64] = {2, 0, 0, 0, 0, 2};
+		uint64_t last = 0, from = 0, to = 0, tsc, uncertainty;
+		struct spw_desc desc;
+
+		open_both("verbs:mlx5_0", both_ways[way], 1);
+		assert_int_equal(run.b.port->caps.nic_clock_hz != 0, extended);
+		assert_int_equal(spw_port_pair_clock(run.b.port, &from, &tsc, &uncertainty) == 0, extended);
+		for (uint32_t i = 0; i < 50; i++) {
+			kit_send_bytes(&run, frame, sizeof(frame));
+			kit_receive(&run.b, &desc);
+			assert_int_equal(!!(desc.flags & SPW_DESC_NIC_STAMP), extended);
+			assert_true(extended ? desc.nic_stamp > last : desc.nic_stamp == 0);
+			last = desc.nic_stamp;
+		}
+		assert_int_equal(spw_port_pair_clock(run.b.port, &to, &tsc, &uncertainty) == 0, extended);
+		assert_true(!extended || (last > from && last < to));
+		kit_close(&run);
+	}
 }
 
 static bool is_dropped(struct kit_run *r, void *arg SPW_UNUSED)
@@ -136,6 +229,7 @@ static void bad_specs_are_refused(void **state SPW_UNUSED)
 		{"verbs:mlx5_0,mode=ud", "use mode=eth or mode=rc"},
 		{"verbs:mlx5_0,mode=eth,flows=1", "key 'flows' is not known"},
 		{"verbs:mlx5_0,mode=eth,port=2", "port 2"},
+		{"verbs:mlx5_0,mode=eth,poll=busy", "poll=busy: plain"},
 		{"verbs:mlx5_0,mode=rc", "needs listen="},
 		{"verbs:mlx5_0,mode=rc,connect=127.0.0.1:1,gid=77", "GID 77"},
 		{"verbs:mlx5_0,mode=rc,connect=127.0.0.1:1,what=1", "key 'what' is not known"},
@@ -158,6 +252,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(echoes),
 		cmocka_unit_test(echoes_of_the_other_driver),
 		cmocka_unit_test(a_send_queue_fails),
+		cmocka_unit_test(completion_queues_fail),
+		cmocka_unit_test(a_key_is_revoked),
+		cmocka_unit_test(stamps_are_of_the_devices_clock),
 		cmocka_unit_test(frames_that_are_too_long),
 		cmocka_unit_test(bad_specs_are_refused),
 	};

@@ -40,7 +40,7 @@ static int dev_open(void **state SPW_UNUSED)
 	buf = aligned_alloc(4096, BUF_BYTES);
 	assert_int_equal(rdma_dev_open("mlx5_0", 1, &dev), 0);
 	assert_int_equal(rdma_dev_gid(&dev, NULL, &gid), 0);
-	assert_int_equal(rdma_mr_reg_bytes(&dev, buf, BUF_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &mr), 0);
+	assert_int_equal(rdma_mr_reg_bytes(&dev, dev.pd, buf, BUF_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &mr), 0);
 	return 0;
 }
 

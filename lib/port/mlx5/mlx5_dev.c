@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * An mlx5 device: what it can do, keys of memory regions, completion queues, the clock.
+ * An mlx5 device: what it can do, completion queues as memory.
  */
 #include "port/mlx5/mlx5_dev.h"
 
@@ -10,9 +10,6 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-
-#define CLOCK_TRIES 10u
-#define CLOCK_READS 100000u /* the page of a software device is refreshed every 2 ms when it is idle */
 
 /* ---- device --------------------------------------------------------------------------------------------- */
 
@@ -46,7 +43,6 @@ int mlx5_dev_open(const char *name, struct mlx5_dev *dev)
 	rc = rdma_dev_open(name, 1, &dev->rdma);
 	if (rc)
 		return rc;
-	pthread_mutex_init(&dev->lock, NULL);
 	rc = read_caps(dev);
 	if (rc)
 		mlx5_dev_close(dev);
@@ -55,54 +51,7 @@ int mlx5_dev_open(const char *name, struct mlx5_dev *dev)
 
 void mlx5_dev_close(struct mlx5_dev *dev)
 {
-	if (!dev->rdma.ctx)
-		return;
-	for (uint32_t id = 0; id < SPW_REGION_MAX; id++)
-		if (dev->region[id].mr)
-			ibv_dereg_mr(dev->region[id].mr);
 	rdma_dev_close(&dev->rdma);
-	pthread_mutex_destroy(&dev->lock);
-}
-
-/* ---- keys ----------------------------------------------------------------------------------------------- */
-
-int mlx5_dev_attach(struct mlx5_dev *dev, const struct spw_region *region, int access)
-{
-	struct mlx5_region *r = &dev->region[region->id];
-
-	if (r->mr)
-		return 0;
-	r->region = *region;
-	r->access = access;
-	return rdma_mr_reg(&dev->rdma, region, access, &r->mr);
-}
-
-int mlx5_dev_key(struct mlx5_dev *dev, const struct spw_pool *pool, uint32_t *lkey_out)
-{
-	struct mlx5_region *r = &dev->region[pool->region->id];
-
-	if (!r->mr)
-		return spw_err(EINVAL, "memory region %u was not attached to the port", pool->region->id);
-	*lkey_out = r->mr->lkey;
-	return 0;
-}
-
-int mlx5_dev_key_renew(struct mlx5_dev *dev, uint16_t region_id, uint32_t bad_lkey, uint32_t *lkey_out)
-{
-	struct mlx5_region *r = &dev->region[region_id];
-	struct ibv_mr *mr;
-	int rc = 0;
-
-	pthread_mutex_lock(&dev->lock);
-	if (r->mr->lkey == bad_lkey)
-		rc = rdma_mr_reg(&dev->rdma, &r->region, r->access, &mr);
-	if (!rc && r->mr->lkey == bad_lkey) {
-		ibv_dereg_mr(r->mr);
-		r->mr = mr;
-	}
-	*lkey_out = r->mr->lkey;
-	pthread_mutex_unlock(&dev->lock);
-	return rc;
 }
 
 /* ---- completion queues ------------------------------------------------------------------------------------ */
@@ -147,36 +96,4 @@ void mlx5_cq_free(struct ibv_cq_ex *cq)
 
 	if (rc)
 		spw_warn("mlx5: a completion queue was not destroyed: %s", strerror(rc));
-}
-
-/* ---- clock ------------------------------------------------------------------------------------------------ */
-
-static int read_clock(void *arg, uint64_t *value_out)
-{
-	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
-
-	if (ibv_query_rt_values_ex(arg, &values) || !(values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK))
-		return -ENOTSUP;
-	*value_out = (uint64_t)values.raw_clock.tv_nsec; /* ticks, in spite of the name */
-	return 0;
-}
-
-int mlx5_dev_pair_clock(struct mlx5_dev *dev, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
-{
-	struct spw_clock_pair pair;
-	int rc = spw_clock_pair_step(read_clock, dev->rdma.ctx, CLOCK_TRIES, CLOCK_READS, &pair);
-
-	if (rc)
-		return spw_err(-rc, "%s: its clock cannot be read: %s", dev->rdma.name, strerror(-rc));
-	*nic_ticks_out = pair.other;
-	*tsc_out = pair.ref;
-	*uncertainty_ns_out = spw_tsc_to_ns(&dev->rdma.tsc, pair.unc) + 1;
-	return 0;
-}
-
-uint64_t mlx5_dev_clock_hz(const struct mlx5_dev *dev)
-{
-	uint64_t now;
-
-	return read_clock(dev->rdma.ctx, &now) ? 0 : dev->rdma.attr.hca_core_clock * 1000;
 }

@@ -7,7 +7,7 @@
  *   frame ─► flow rule ─► RSS QP (Toeplitz) ─► indirection table ─► WQ of queue i ─► CQ of queue i
  *
  * After set-up the queues share nothing. When a queue has to be mended, its lcore does it from spw_port_queue.events, under
- * mlx5_dev.lock where it touches what all share (steering, memory keys).
+ * rdma_dev.lock where it touches what all share (steering, memory keys).
  */
 #ifndef SPW_PORT_MLX5_ETH_H
 #define SPW_PORT_MLX5_ETH_H
@@ -16,20 +16,12 @@
 #include "port/port_impl.h"
 #include "port/rdma/rdma_ctl.h"
 #include "port/rdma/rdma_flow.h"
+#include "port/rdma/rdma_side.h"
 
 /* ---- queues ------------------------------------------------------------------------------------------ */
 
 struct mlx5_eth_queue;
 struct mlx5_eth_port;
-
-/* One direction of a queue, the context of its asynchronous events: the control thread counts here what it is told, the
- * owner compares with what it has dealt with. */
-struct mlx5_side {
-	struct mlx5_eth_queue *queue;
-	uint32_t reset_told, renew_told; /* [M5 release by the control thread, M6 acquire by the owner] */
-	uint32_t reset_seen, renew_seen; /* the owner's */
-	bool renew;                      /* the owner's: the objects must be made anew */
-};
 
 struct mlx5_rx_obj {
 	struct ibv_cq_ex *cq;
@@ -59,7 +51,7 @@ struct mlx5_eth_queue {
 	struct spw_mlx5_queue q;
 	struct mlx5_eth_port *port;
 	struct mlx5_plan plan;
-	struct mlx5_side rx_side, tx_side;
+	struct rdma_side rx_side, tx_side;
 	struct mlx5_rx_obj rx;
 	struct mlx5_tx_obj tx;
 };
@@ -89,10 +81,10 @@ int mlx5_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_conf 
 
 /* ---- mlx5_obj.c: objects to memory ---- */
 
-int mlx5_rx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct mlx5_side *side, uint32_t lkey,
+int mlx5_rx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct rdma_side *side, uint32_t lkey,
 		 struct mlx5_rx_obj *rx_out);
 void mlx5_rx_free(struct mlx5_rx_obj *rx);
-int mlx5_tx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct mlx5_side *side, uint32_t lkey,
+int mlx5_tx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct rdma_side *side, uint32_t lkey,
 		 struct mlx5_tx_obj *tx_out);
 void mlx5_tx_free(struct mlx5_tx_obj *tx);
 int mlx5_wq_state(struct ibv_wq *wq, enum ibv_wq_state state);
@@ -103,7 +95,5 @@ int mlx5_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp);
 /* ---- mlx5_mend.c: spw_mlx5_ops over them ---- */
 
 extern const struct spw_mlx5_ops mlx5_eth_ops;
-/* rdma_ctl_client.async. */
-void mlx5_eth_told(void *arg, const struct ibv_async_event *event);
 
 #endif

@@ -10,58 +10,10 @@
 #include "base/spw_err.h"
 #include "port/mlx5/mlx5_eth.h"
 
-/* ---- what the device says asynchronously --------------------------------------------------------------------- */
-
-/* The control thread. */
-void mlx5_eth_told(void *arg SPW_UNUSED, const struct ibv_async_event *event)
-{
-	struct mlx5_side *side = NULL;
-	bool renew = false;
-
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
-		side = event->element.cq->cq_context;
-		renew = true;
-		break;
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-		side = event->element.qp->qp_context; /* NULL: an RSS QP, which has no state of its own */
-		break;
-	case IBV_EVENT_WQ_FATAL:
-		side = event->element.wq->wq_context;
-		break;
-	default:
-		return;
-	}
-	if (side && renew)
-		spw_thr_store_rel(&side->renew_told, side->renew_told + 1); /* [M5 release, pairs with M6] */
-	else if (side)
-		spw_thr_store_rel(&side->reset_told, side->reset_told + 1); /* [M5 release, pairs with M6] */
-}
-
-/* Returns: what was told of this side and not dealt with yet, NULL nothing. */
-static const char *side_take(struct mlx5_side *side)
-{
-	uint32_t reset = spw_thr_load_acq(&side->reset_told); /* [M6 acquire, pairs with M5] */
-	uint32_t renew = spw_thr_load_acq(&side->renew_told); /* [M6 acquire, pairs with M5] */
-	const char *what = NULL;
-
-	if (reset != side->reset_seen)
-		what = "the device put it into error";
-	if (renew != side->renew_seen) {
-		what = "its completion queue failed";
-		side->renew = true;
-	}
-	side->reset_seen = reset;
-	side->renew_seen = renew;
-	return what;
-}
-
 static uint16_t eth_async(void *obj, struct spw_port_event *event, uint16_t cnt)
 {
 	struct mlx5_eth_queue *eq = obj;
-	const char *rx = side_take(&eq->rx_side), *tx = side_take(&eq->tx_side);
+	const char *rx = rdma_side_take(&eq->rx_side), *tx = rdma_side_take(&eq->tx_side);
 
 	if (rx)
 		spw_mlx5_rx_told(&eq->q, rx);
@@ -82,7 +34,7 @@ static int eth_rq_reset(void *obj)
 {
 	struct mlx5_eth_queue *eq = obj;
 
-	side_take(&eq->rx_side);
+	rdma_side_take(&eq->rx_side);
 	return mlx5_wq_state(eq->rx.wq, IBV_WQS_RESET);
 }
 
@@ -112,7 +64,7 @@ static int rx_renew_objects(struct mlx5_eth_queue *eq)
 static int rx_renew_key(struct mlx5_eth_queue *eq)
 {
 	uint32_t lkey;
-	int rc = mlx5_dev_key_renew(&eq->port->dev, eq->q.pool->region->id, eq->q.rq_lkey, &lkey);
+	int rc = rdma_dev_key_renew(&eq->port->dev.rdma, eq->q.pool->region->id, eq->q.rq_lkey, &lkey);
 
 	if (rc)
 		return rc;
@@ -140,9 +92,9 @@ static int eth_rq_ready(void *obj)
 
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&eq->port->dev.lock);
+	pthread_mutex_lock(&eq->port->dev.rdma.lock);
 	rc = rx_renew_shared(eq);
-	pthread_mutex_unlock(&eq->port->dev.lock);
+	pthread_mutex_unlock(&eq->port->dev.rdma.lock);
 	return rc;
 }
 
@@ -152,7 +104,7 @@ static int eth_sq_reset(void *obj)
 {
 	struct mlx5_eth_queue *eq = obj;
 
-	side_take(&eq->tx_side);
+	rdma_side_take(&eq->tx_side);
 	return mlx5_sq_reset(eq->tx.qp);
 }
 
@@ -180,7 +132,7 @@ static int eth_sq_ready(void *obj)
 	int rc = 0;
 
 	if (eq->q.tx_err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR)
-		rc = mlx5_dev_key_renew(&eq->port->dev, eq->q.pool->region->id, eq->q.sq_lkey, &eq->q.sq_lkey);
+		rc = rdma_dev_key_renew(&eq->port->dev.rdma, eq->q.pool->region->id, eq->q.sq_lkey, &eq->q.sq_lkey);
 	if (!rc && eq->tx_side.renew)
 		rc = tx_renew_objects(eq);
 	return rc ? rc : mlx5_sq_ready(&eq->port->dev, eq->tx.qp);

@@ -25,7 +25,7 @@ static int denied(const char *what)
 
 /* ---- receive ----------------------------------------------------------------------------------------------- */
 
-static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct mlx5_side *side,
+static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct rdma_side *side,
 				struct ibv_cq_ex *cq)
 {
 	struct ibv_wq_init_attr attr = {
@@ -57,7 +57,7 @@ static int wq_memory(const struct mlx5_plan *plan, struct mlx5_rx_obj *rx, uint3
 	return 0;
 }
 
-int mlx5_rx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct mlx5_side *side, uint32_t lkey,
+int mlx5_rx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct rdma_side *side, uint32_t lkey,
 		 struct mlx5_rx_obj *rx)
 {
 	int rc;
@@ -124,7 +124,7 @@ static int sq_memory(struct mlx5_tx_obj *tx, uint32_t lkey)
 	return 0;
 }
 
-int mlx5_tx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct mlx5_side *side, uint32_t lkey,
+int mlx5_tx_make(struct mlx5_dev *dev, const struct mlx5_plan *plan, struct rdma_side *side, uint32_t lkey,
 		 struct mlx5_tx_obj *tx)
 {
 	struct ibv_qp_init_attr attr = {

@@ -80,7 +80,7 @@ int mlx5_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_conf 
 	*plan = (struct mlx5_plan){.flags = dev->wants_inline ? MLX5_F_INLINE : 0};
 	if (throughput && can_zip)
 		plan->flags |= MLX5_F_ZIP;
-	if (!(plan->flags & MLX5_F_ZIP) && mlx5_dev_clock_hz(dev))
+	if (!(plan->flags & MLX5_F_ZIP) && rdma_dev_clock_hz(&dev->rdma))
 		plan->flags |= MLX5_F_STAMP;
 	if (throughput && plan_striding(dev, conf, plan)) {
 		plan->rq_cnt = SPW_MIN((1u << spw_log2_floor64(conf->pool->slot_cnt >> plan->strides_log2)) / 2, RING_MAX);

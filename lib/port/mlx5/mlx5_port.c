@@ -33,7 +33,7 @@ static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
-		.nic_clock_hz = mlx5_dev_clock_hz(&ep->dev),
+		.nic_clock_hz = rdma_dev_clock_hz(&ep->dev.rdma),
 		.can_tx = true,
 		.numa_node = ep->dev.rdma.numa_node,
 	};
@@ -94,7 +94,7 @@ static void eth_close(struct spw_port *port)
 
 static int control_open(struct mlx5_eth_port *ep)
 {
-	const struct rdma_ctl_client client = {.async = mlx5_eth_told};
+	const struct rdma_ctl_client client = {.async = rdma_side_told};
 
 	return rdma_ctl_open(&ep->dev.rdma, ep->base.queue_cnt, &client, &ep->ctl);
 }
@@ -142,7 +142,7 @@ static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 
 static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
 {
-	return mlx5_dev_attach(&mlx5_eth_of(port)->dev, region, IBV_ACCESS_LOCAL_WRITE);
+	return rdma_dev_attach(&mlx5_eth_of(port)->dev.rdma, region);
 }
 
 static int queue_lay(struct mlx5_eth_queue *eq, const struct spw_port_queue_conf *conf, uint16_t queue)
@@ -168,8 +168,7 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue, const struct s
 	if (eq->port)
 		return spw_err(EBUSY, "it was set up before");
 	eq->port = ep;
-	eq->rx_side.queue = eq->tx_side.queue = eq;
-	rc = mlx5_dev_key(&ep->dev, conf->pool, &lkey);
+	rc = rdma_dev_key(&ep->dev.rdma, conf->pool, &lkey);
 	rc = rc ? rc : mlx5_plan_make(&ep->dev, conf, &eq->plan);
 	rc = rc ? rc : mlx5_rx_make(&ep->dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
 	rc = rc ? rc : mlx5_tx_make(&ep->dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
@@ -281,7 +280,7 @@ static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slo
 
 static int eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
 {
-	return mlx5_dev_pair_clock(&mlx5_eth_of(port)->dev, nic_ticks_out, tsc_out, uncertainty_ns_out);
+	return rdma_dev_pair_clock(&mlx5_eth_of(port)->dev.rdma, nic_ticks_out, tsc_out, uncertainty_ns_out);
 }
 
 const struct spw_port_driver port_mlx5_driver = {

@@ -75,7 +75,7 @@ static void fill_caps(struct mlx5_rc_port *rp)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = SPW_CACHE_LINE,
 		.slot_cnt_min = 1, /* rc_conn_share knows what credits and peers need */
-		.nic_clock_hz = mlx5_dev_clock_hz(&rp->dev),
+		.nic_clock_hz = rdma_dev_clock_hz(&rp->dev.rdma),
 		.can_tx = true,
 		.messages = true,
 		.numa_node = rp->dev.rdma.numa_node,
@@ -107,7 +107,7 @@ static int rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 
 static int rc_region_attach(struct spw_port *port, const struct spw_region *region)
 {
-	return mlx5_dev_attach(&mlx5_rc_of(port)->dev, region, IBV_ACCESS_LOCAL_WRITE);
+	return rdma_dev_attach(&mlx5_rc_of(port)->dev.rdma, region);
 }
 
 static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_conf *conf, uint16_t queue,
@@ -170,7 +170,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue, const struct sp
 	rq->port = rp;
 	rq->index = queue;
 	rq->pool = conf->pool;
-	rc = mlx5_dev_key(&rp->dev, conf->pool, &rq->lkey);
+	rc = rdma_dev_key(&rp->dev.rdma, conf->pool, &rq->lkey);
 	rc = rc ? rc : plan_make(rp, conf, queue, &rq->plan);
 	rc = rc ? rc : peers_setup(rq);
 	rc = rc ? rc : mlx5_rc_obj_make(rq, &obj);
@@ -249,7 +249,7 @@ static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slot
 
 static int rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
 {
-	return mlx5_dev_pair_clock(&mlx5_rc_of(port)->dev, nic_ticks_out, tsc_out, uncertainty_ns_out);
+	return rdma_dev_pair_clock(&mlx5_rc_of(port)->dev.rdma, nic_ticks_out, tsc_out, uncertainty_ns_out);
 }
 
 const struct spw_port_driver port_mlx5_rc_driver = {

@@ -36,7 +36,7 @@ static void turn_post(struct mlx5_rc_queue *rq, struct rc_peer *peer, struct spw
 	uint32_t lkey = peer->op == RC_OP_SEND ? rq->lkey : peer->lkey;
 
 	if (peer->op == RC_OP_SEND && p->err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR &&
-	    !mlx5_dev_key_renew(&rq->port->dev, rq->pool->region->id, p->lkey, &lkey))
+	    !rdma_dev_key_renew(&rq->port->dev.rdma, rq->pool->region->id, p->lkey, &lkey))
 		rq->lkey = lkey;
 	p->err.syndrome = MLX5_RC_SYN_NONSENSE;
 	spw_mlx5_rc_arm(&rq->q, p, lkey, peer->ring_out_lkey);

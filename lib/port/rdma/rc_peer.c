@@ -61,10 +61,7 @@ static int make_rings(struct rc_link *link)
 
 static int reg(struct rc_link *link, void *addr, size_t bytes, int access, struct ibv_mr **mr_out)
 {
-	struct rdma_dev dev = *link->conn->dev.rdma;
-
-	dev.pd = link->peer->pd;
-	return rdma_mr_reg_bytes(&dev, addr, bytes, IBV_ACCESS_LOCAL_WRITE | access, mr_out);
+	return rdma_mr_reg_bytes(link->conn->dev.rdma, link->peer->pd, addr, bytes, IBV_ACCESS_LOCAL_WRITE | access, mr_out);
 }
 
 static int make_keys(struct rc_link *link)

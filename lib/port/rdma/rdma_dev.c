@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
@@ -119,6 +118,7 @@ int rdma_dev_open(const char *name, uint8_t port_num, struct rdma_dev *dev)
 	int rc;
 
 	memset(dev, 0, sizeof(*dev));
+	pthread_mutex_init(&dev->lock, NULL);
 	dev->port_num = port_num;
 	snprintf(dev->name, sizeof(dev->name), "%s", name);
 	rc = open_by_name(name, &dev->ctx);
@@ -135,10 +135,17 @@ int rdma_dev_open(const char *name, uint8_t port_num, struct rdma_dev *dev)
 
 void rdma_dev_close(struct rdma_dev *dev)
 {
+	for (uint32_t id = 0; id < SPW_REGION_MAX; id++) {
+		if (dev->region[id].mr)
+			ibv_dereg_mr(dev->region[id].mr);
+		dev->region[id].mr = NULL;
+	}
 	if (dev->pd)
 		ibv_dealloc_pd(dev->pd);
-	if (dev->ctx)
+	if (dev->ctx) {
 		ibv_close_device(dev->ctx);
+		pthread_mutex_destroy(&dev->lock);
+	}
 	dev->pd = NULL;
 	dev->ctx = NULL;
 }
@@ -186,32 +193,4 @@ bool rdma_dev_counter(const struct rdma_dev *dev, const char *path, uint64_t *va
 
 	snprintf(file, sizeof(file), "%s/ports/%u/%.64s", dev->ctx->device->ibdev_path, dev->port_num, path);
 	return read_number(file, "%" SCNu64, value_out);
-}
-
-/* ---- memory --------------------------------------------------------------------------------------------- */
-
-static int reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
-{
-	struct rlimit limit;
-	char have[48] = "unlimited";
-
-	if (code != ENOMEM && code != EAGAIN)
-		return spw_err(code, "%s: registering %zu KiB: %s%s", dev->name, bytes >> 10, strerror(code),
-			       code == EFAULT || code == EOPNOTSUPP ? "; the device cannot reach this kind of memory: use another --memory" : "");
-	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
-		snprintf(have, sizeof(have), "%llu KiB", (unsigned long long)limit.rlim_cur >> 10);
-	return spw_err(code, "%s: %zu KiB cannot be locked for the device (limit of locked memory: %s): ulimit -l unlimited, or "
-		       "\"* - memlock unlimited\" in /etc/security/limits.conf and a new login, or fewer --slots", dev->name,
-		       bytes >> 10, have);
-}
-
-int rdma_mr_reg_bytes(const struct rdma_dev *dev, void *addr, size_t bytes, int access, struct ibv_mr **mr_out)
-{
-	*mr_out = ibv_reg_mr(dev->pd, addr, bytes, access);
-	return *mr_out ? 0 : reg_failed(dev, bytes, errno ? errno : EIO);
-}
-
-int rdma_mr_reg(const struct rdma_dev *dev, const struct spw_region *region, int access, struct ibv_mr **mr_out)
-{
-	return rdma_mr_reg_bytes(dev, region->host_va, region->bytes, access, mr_out);
 }

@@ -10,9 +10,16 @@
 #define SPW_PORT_RDMA_DEV_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include "port/spw_port.h"
 #include "time/spw_time.h"
+
+/* A region and its key; the key may change (rdma_dev_key_renew). */
+struct rdma_region {
+	struct spw_region region;
+	struct ibv_mr *mr;             /* NULL: not attached */
+};
 
 struct rdma_dev {
 	struct ibv_context *ctx;
@@ -25,6 +32,8 @@ struct rdma_dev {
 	struct spw_tsc tsc;
 	uint64_t link_down_cnt;        /* written by the thread that calls rdma_dev_events_read; others sample it */
 	bool gone;                     /* told once */
+	struct rdma_region region[SPW_REGION_MAX]; /* by id */
+	pthread_mutex_t lock;          /* keys, and what else the queues of a port share; never held by a burst */
 };
 
 /* ---- device ---------------------------------------------------------------------------------------- */
@@ -64,12 +73,25 @@ int rdma_dev_gid(const struct rdma_dev *dev, const char *text, struct rdma_gid *
 
 /* ---- memory ----------------------------------------------------------------------------------------- */
 
-/* Purpose: registers the whole region. Shape: access IBV_ACCESS_*.
+/* Purpose: registers the whole region for receive and send; again: nothing.
  * Errors:  -ENOMEM, -EAGAIN: the limit of locked memory, how much was wanted, and how to raise it; others with errno's
- *          text. Owner: the caller, ibv_dereg_mr. Thread: setup. */
-int rdma_mr_reg(const struct rdma_dev *dev, const struct spw_region *region, int access, struct ibv_mr **mr_out);
-/* The same for a piece of it, or for memory of one's own. */
-int rdma_mr_reg_bytes(const struct rdma_dev *dev, void *addr, size_t bytes, int access, struct ibv_mr **mr_out);
+ *          text. Owner: dev, until rdma_dev_close. Thread: setup. */
+int rdma_dev_attach(struct rdma_dev *dev, const struct spw_region *region);
+/* Purpose: the key of the pool's region. Errors: -EINVAL it was not attached. Thread: setup. */
+int rdma_dev_key(struct rdma_dev *dev, const struct spw_pool *pool, uint32_t *lkey_out);
+/* Purpose: the device refused bad_lkey: gives the region's key if that has changed since, else registers it anew. Queues that
+ *          still use the old key meet the same error and come here too. Thread: any owner, outside bursts. */
+int rdma_dev_key_renew(struct rdma_dev *dev, uint16_t region_id, uint32_t bad_lkey, uint32_t *lkey_out);
+/* Purpose: registers a piece of memory that lives as long as the caller says. Shape: access IBV_ACCESS_*. Errors: as
+ *          rdma_dev_attach. Owner: the caller, ibv_dereg_mr. Thread: setup. */
+int rdma_mr_reg_bytes(const struct rdma_dev *dev, struct ibv_pd *pd, void *addr, size_t bytes, int access, struct ibv_mr **mr_out);
+
+/* ---- clock ------------------------------------------------------------------------------------------ */
+
+/* Purpose: spw_port_driver.pair_clock. Thread: any. */
+int rdma_dev_pair_clock(struct rdma_dev *dev, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out);
+/* Returns: 0 if it has no clock that can be read. */
+uint64_t rdma_dev_clock_hz(const struct rdma_dev *dev);
 
 /* ---- events ----------------------------------------------------------------------------------------- */
 

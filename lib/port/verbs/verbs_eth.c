@@ -37,9 +37,6 @@ static void eth_close(struct spw_port *port)
 	rdma_ctl_close(ep->ctl);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++)
 		verbs_eth_queue_free(&ep->queue[i]);
-	for (uint32_t i = 0; i < SPW_REGION_MAX; i++)
-		if (ep->mr[i])
-			ibv_dereg_mr(ep->mr[i]);
 	rdma_dev_close(&ep->dev);
 	free(ep->queue);
 	free(ep);
@@ -60,11 +57,26 @@ static int check_device(struct verbs_eth_port *ep)
 	return 0;
 }
 
+/* poll=: by ibv_start_poll with timestamps, or by ibv_poll_cq; what the device can do if nothing is said. */
+static int choose_poll(const struct spw_port_spec *spec, struct verbs_eth_port *ep)
+{
+	const char *text = spw_port_spec_find(spec, "poll");
+
+	if (text && strcmp(text, "plain") && strcmp(text, "extended"))
+		return spw_err(EINVAL, "poll=%s: plain (ibv_poll_cq), extended (ibv_start_poll), or leave it to the device", text);
+	ep->extended = (!text || !strcmp(text, "extended")) && verbs_eth_can_extend(&ep->dev);
+	if (text && !strcmp(text, "extended") && !ep->extended)
+		return spw_err(ENOTSUP, "poll=extended: %s has no completion queues with timestamps: leave it out", ep->dev.name);
+	return 0;
+}
+
 static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep, uint64_t *mtu_out)
 {
-	static const char *const known[] = {"mode", "port", "mtu", RDMA_FLOW_KEYS};
+	static const char *const known[] = {"mode", "port", "mtu", "poll", RDMA_FLOW_KEYS};
+	const struct rdma_ctl_client client = {.async = rdma_side_told};
 	uint64_t port_num;
-	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), "mode=eth, port=N, mtu=BYTES, " RDMA_FLOW_USAGE);
+	int rc = port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), "mode=eth, port=N, mtu=BYTES, poll=plain|extended, "
+				      RDMA_FLOW_USAGE);
 
 	rc = rc ? rc : port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, mtu_out);
 	rc = rc ? rc : port_spec_u64(spec, "port", 1, 1, 255, &port_num);
@@ -72,7 +84,8 @@ static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep,
 	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &ep->dev);
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev);
 	rc = rc ? rc : check_device(ep);
-	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, NULL, &ep->ctl);
+	rc = rc ? rc : choose_poll(spec, ep);
+	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, &client, &ep->ctl);
 }
 
 static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
@@ -82,6 +95,7 @@ static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
+		.nic_clock_hz = ep->extended ? rdma_dev_clock_hz(&ep->dev) : 0,
 		.can_tx = true,
 		.numa_node = ep->dev.numa_node,
 	};
@@ -110,31 +124,29 @@ int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 
 static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
 {
-	struct verbs_eth_port *ep = eth_of(port);
-
-	return ep->mr[region->id] ? 0 : rdma_mr_reg(&ep->dev, region, IBV_ACCESS_LOCAL_WRITE, &ep->mr[region->id]);
+	return rdma_dev_attach(&eth_of(port)->dev, region);
 }
 
 static int eth_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
 {
 	struct verbs_eth_port *ep = eth_of(port);
 	struct verbs_eth_queue *q = &ep->queue[queue];
-	const uint16_t region = conf->pool->region->id;
 	int rc;
 
 	if (q->port)
 		return spw_err(EBUSY, "it was set up before");
-	if (!ep->mr[region])
-		return spw_err(EINVAL, "memory region %u was not attached to the port", region);
+	rc = rdma_dev_key(&ep->dev, conf->pool, &q->rx_lkey);
+	if (rc)
+		return rc;
 	q->port = ep;
 	q->index = queue;
-	q->region_id = region;
-	q->lkey = ep->mr[region]->lkey;
+	q->region_id = conf->pool->region->id;
+	q->tx_lkey = q->rx_lkey;
 	q->csum_flags = ep->dev.attr.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM ? SPW_DESC_L3_OK | SPW_DESC_L4_OK : 0;
 	rc = verbs_eth_queue_make(q, conf);
 	if (rc)
 		return rc;
-	ep->wq[queue] = q->wq;
+	ep->wq[queue] = q->rx.wq;
 	verbs_eth_calls(q, &port->queue[queue]);
 	return 0;
 }
@@ -153,7 +165,7 @@ static int eth_start(struct spw_port *port)
 			verbs_eth_refill(&ep->queue[i]);
 	}
 	ep->drops_known = rdma_dev_counter(&ep->dev, MISSED, &ep->drops_base);
-	return rc ? rc : rdma_steer_up(&ep->dev, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
+	return rc ? rc : verbs_eth_steer(ep);
 }
 
 static int queue_stop(struct verbs_eth_queue *q)
@@ -161,7 +173,7 @@ static int queue_stop(struct verbs_eth_queue *q)
 	const struct timespec nap = {.tv_nsec = 100000};
 	int rc, rc_tx;
 
-	for (uint32_t turn = 0; turn < STOP_TURNS && q->sq_pi != q->sq_ci && !q->tx_bad; turn++) {
+	for (uint32_t turn = 0; turn < STOP_TURNS && q->sq_pi != q->sq_ci && !q->tx_fault.bad; turn++) {
 		verbs_eth_reap(q);
 		nanosleep(&nap, NULL);
 	}
@@ -179,7 +191,7 @@ static int eth_stop(struct spw_port *port)
 
 	if (!ep->started)
 		return 0;
-	ep->started = false;
+	ep->started = ep->steered = false;
 	rdma_ctl_stop(ep->ctl);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
@@ -214,6 +226,11 @@ static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slo
 	slots->in_rx = q->recv_out;
 }
 
+static int eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
+{
+	return rdma_dev_pair_clock(&eth_of(port)->dev, nic_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
 const struct spw_port_driver verbs_eth_driver = {
 	.name = "verbs",
 	.region_attach = eth_region_attach,
@@ -222,5 +239,6 @@ const struct spw_port_driver verbs_eth_driver = {
 	.stop = eth_stop,
 	.stat = eth_stat,
 	.slots = eth_slots,
+	.pair_clock = eth_pair_clock,
 	.close = eth_close,
 };

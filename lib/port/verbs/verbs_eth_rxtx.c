@@ -3,8 +3,6 @@
  *
  * The bursts of mode=eth. An error completion ends its direction of the queue until events has mended it.
  */
-#include <stdio.h>
-
 #include "port/verbs/verbs_eth.h"
 
 #define CHAIN 32u
@@ -18,11 +16,11 @@ static uint32_t post(struct verbs_eth_queue *q, const uint32_t *slot, uint32_t c
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		sge[i] = (struct ibv_sge){.addr = (uintptr_t)spw_pool_slot_addr(q->pool, slot[i]), .length = q->frame_max,
-					  .lkey = q->lkey};
+					  .lkey = q->rx_lkey};
 		wr[i] = (struct ibv_recv_wr){.wr_id = slot[i], .sg_list = &sge[i], .num_sge = 1,
 					     .next = i + 1 < cnt ? &wr[i + 1] : NULL};
 	}
-	if (spw_unlikely(ibv_post_wq_recv(q->wq, wr, &bad)))
+	if (spw_unlikely(ibv_post_wq_recv(q->rx.wq, wr, &bad)))
 		cnt = (uint32_t)(bad - wr);
 	for (uint32_t i = 0; i < cnt; i++)
 		q->posted[slot[i]] = 1;
@@ -45,53 +43,84 @@ void verbs_eth_refill(struct verbs_eth_queue *q)
 	}
 }
 
-static SPW_COLD void fault(struct verbs_eth_queue *q, bool *side, uint32_t status)
-{
-	if (status != IBV_WC_WR_FLUSH_ERR)
-		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
-	if (!*side) {
-		q->bad_tsc = spw_tsc_now();
-		q->status = status;
-		q->told_bad = false;
-	}
-	*side = true;
-}
-
-static SPW_COLD void rx_error(struct verbs_eth_queue *q, const struct ibv_wc *wc, uint32_t slot)
-{
-	spw_thr_count(&q->stat.dropped[wc->status == IBV_WC_LOC_LEN_ERR ? SPW_PORT_DROP_too_long : SPW_PORT_DROP_rx_flushed],
-		      wc->status != IBV_WC_WR_FLUSH_ERR);
-	spw_pool_put(q->pool, &slot, 1);
-	fault(q, &q->rx_bad, wc->status);
-}
-
-static uint16_t rx(void *vq, struct spw_desc *desc, uint16_t cnt)
-{
-	struct verbs_eth_queue *q = vq;
+/* One completion after the other, by ibv_start_poll or by ibv_poll_cq; each has its own acquire, which orders the frame. */
+struct rx_poll {
 	struct ibv_wc wc[SPW_BURST_MAX];
+	int at, cnt;
+};
+
+struct rx_one {
+	uint32_t slot, len, status, flags;
+	uint64_t stamp;
+};
+
+SPW_INLINE bool poll_first(struct verbs_eth_queue *q, struct rx_poll *p, int max, const bool extended)
+{
+	struct ibv_poll_cq_attr attr = {0};
+
+	p->at = 0;
+	p->cnt = extended ? max : ibv_poll_cq(q->rx.cq, max, p->wc);
+	return extended ? ibv_start_poll(q->rx.ex, &attr) == 0 : p->cnt > 0;
+}
+
+SPW_INLINE bool poll_next(struct verbs_eth_queue *q, struct rx_poll *p, const bool extended)
+{
+	bool more = ++p->at < p->cnt;
+
+	if (!extended || (more && ibv_next_poll(q->rx.ex) == 0))
+		return more;
+	ibv_end_poll(q->rx.ex);
+	return false;
+}
+
+SPW_INLINE struct rx_one poll_read(struct verbs_eth_queue *q, const struct rx_poll *p, const bool extended)
+{
+	struct ibv_cq_ex *ex = q->rx.ex;
+	const struct ibv_wc *wc = &p->wc[p->at];
+
+	if (!extended)
+		return (struct rx_one){.slot = (uint32_t)wc->wr_id, .status = wc->status, .len = wc->byte_len, .flags = wc->wc_flags};
+	if (spw_unlikely(ex->status != IBV_WC_SUCCESS))
+		return (struct rx_one){.slot = (uint32_t)ex->wr_id, .status = ex->status};
+	return (struct rx_one){.slot = (uint32_t)ex->wr_id, .len = ibv_wc_read_byte_len(ex), .flags = ibv_wc_read_wc_flags(ex),
+			       .stamp = ibv_wc_read_completion_ts(ex)};
+}
+
+static SPW_COLD void rx_error(struct verbs_eth_queue *q, const struct rx_one *one)
+{
+	if (one->status != IBV_WC_WR_FLUSH_ERR)
+		spw_thr_count(&q->stat.dropped[one->status == IBV_WC_LOC_LEN_ERR ? SPW_PORT_DROP_too_long
+										 : SPW_PORT_DROP_rx_flushed], 1);
+	spw_pool_put(q->pool, &one->slot, 1);
+	verbs_eth_fault(q, &q->rx_fault, one->status);
+}
+
+SPW_INLINE uint16_t rx_body(struct verbs_eth_queue *q, struct spw_desc *desc, uint16_t cnt, const bool extended)
+{
+	struct rx_poll poll;
 	uint64_t bytes = 0;
 	uint16_t n = 0;
-	int got;
+	bool came;
 
 	if (q->sq_pi != q->sq_ci)
 		verbs_eth_reap(q);
-	got = ibv_poll_cq(q->rx_cq, cnt, wc); /* its own acquire orders the frame */
-	for (int i = 0; i < got; i++) {
-		const uint32_t slot = (uint32_t)wc[i].wr_id;
+	came = poll_first(q, &poll, cnt, extended);
+	for (bool more = came; more; more = poll_next(q, &poll, extended)) {
+		const struct rx_one one = poll_read(q, &poll, extended);
 
-		q->posted[slot] = 0;
+		q->posted[one.slot] = 0;
 		q->recv_out--;
-		if (spw_unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-			rx_error(q, &wc[i], slot);
+		if (spw_unlikely(one.status != IBV_WC_SUCCESS)) {
+			rx_error(q, &one);
 			continue;
 		}
 		desc[n++] = (struct spw_desc){
-			.slot = slot, .len = wc[i].byte_len, .region = q->region_id, .port = q->port->base.index,
-			.flags = wc[i].wc_flags & IBV_WC_IP_CSUM_OK ? q->csum_flags : 0,
+			.slot = one.slot, .len = one.len, .region = q->region_id, .port = q->port->base.index, .nic_stamp = one.stamp,
+			.flags = (uint16_t)((one.flags & IBV_WC_IP_CSUM_OK ? q->csum_flags : 0) | (extended ? SPW_DESC_NIC_STAMP : 0)),
 		};
-		bytes += wc[i].byte_len;
+		bytes += one.len;
 	}
-	if (got > 0 && !q->rx_bad)
+	if (came && !q->rx_fault.bad)
 		verbs_eth_refill(q);
 	q->lent_cnt += n;
 	spw_thr_count(&q->stat.rx_frames, n);
@@ -99,23 +128,31 @@ static uint16_t rx(void *vq, struct spw_desc *desc, uint16_t cnt)
 	return n;
 }
 
+static uint16_t rx_extended(void *vq, struct spw_desc *desc, uint16_t cnt)
+{
+	return rx_body(vq, desc, cnt, true);
+}
+
+static uint16_t rx_plain(void *vq, struct spw_desc *desc, uint16_t cnt)
+{
+	return rx_body(vq, desc, cnt, false);
+}
+
 /* Completions that nobody polled go first, for no device promises that a reset takes them along. */
 void verbs_eth_rx_home(struct verbs_eth_queue *q)
 {
-	struct ibv_wc wc[16];
-	int got = 1;
+	const bool extended = q->rx.ex;
+	struct rx_poll poll;
 
-	while (got > 0) {
-		got = ibv_poll_cq(q->rx_cq, SPW_ARRAY_CNT(wc), wc);
-		for (int i = 0; i < got; i++) {
-			const uint32_t slot = (uint32_t)wc[i].wr_id;
+	while (poll_first(q, &poll, SPW_BURST_MAX, extended))
+		for (bool more = true; more; more = poll_next(q, &poll, extended)) {
+			const struct rx_one one = poll_read(q, &poll, extended);
 
-			spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], wc[i].status == IBV_WC_SUCCESS);
-			q->recv_out -= q->posted[slot];
-			spw_pool_put(q->pool, &slot, q->posted[slot]);
-			q->posted[slot] = 0;
+			spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], one.status == IBV_WC_SUCCESS);
+			q->recv_out -= q->posted[one.slot];
+			spw_pool_put(q->pool, &one.slot, q->posted[one.slot]);
+			q->posted[one.slot] = 0;
 		}
-	}
 	for (uint32_t i = 0; i < q->pool->slot_cnt && q->recv_out; i++) {
 		if (!q->posted[i])
 			continue;
@@ -131,7 +168,7 @@ static void release(void *vq, const uint32_t *slot, uint16_t cnt)
 
 	spw_pool_put(q->pool, slot, cnt);
 	q->lent_cnt -= cnt;
-	if (q->recv_out < q->ring && !q->rx_bad && q->port->started)
+	if (q->recv_out < q->ring && !q->rx_fault.bad && q->port->started)
 		verbs_eth_refill(q);
 }
 
@@ -164,7 +201,7 @@ static void done(struct verbs_eth_queue *q, uint32_t end, bool sent)
 void verbs_eth_reap(struct verbs_eth_queue *q)
 {
 	struct ibv_wc wc[16];
-	int got = ibv_poll_cq(q->tx_cq, SPW_ARRAY_CNT(wc), wc);
+	int got = ibv_poll_cq(q->tx.cq, SPW_ARRAY_CNT(wc), wc);
 
 	for (int i = 0; i < got; i++) {
 		const uint32_t pos = (uint32_t)wc[i].wr_id;
@@ -178,7 +215,7 @@ void verbs_eth_reap(struct verbs_eth_queue *q)
 		if (wc[i].status != IBV_WC_WR_FLUSH_ERR)
 			done(q, pos, true); /* those before it had no completion because they were good */
 		done(q, pos + 1, false);
-		fault(q, &q->tx_bad, wc[i].status);
+		verbs_eth_fault(q, &q->tx_fault, wc[i].status);
 	}
 }
 
@@ -196,7 +233,7 @@ static uint16_t tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 
 	verbs_eth_reap(q);
 	n = (uint16_t)SPW_MIN(cnt, q->sq_mask + 1 - (q->sq_pi - q->sq_ci));
-	if (!n || spw_unlikely(q->tx_bad))
+	if (!n || spw_unlikely(q->tx_fault.bad))
 		return 0;
 	for (uint16_t i = 0; i < n; i++) {
 		const struct spw_desc *d = desc[i];
@@ -205,81 +242,22 @@ static uint16_t tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 		q->tx_slot[pos & q->sq_mask] = d->slot;
 		q->tx_len[pos & q->sq_mask] = d->len;
 		sge[i] = (struct ibv_sge){.addr = (uintptr_t)spw_pool_slot_addr(q->pool, d->slot) + d->offset, .length = d->len,
-					  .lkey = q->lkey};
+					  .lkey = q->tx_lkey};
 		wr[i] = (struct ibv_send_wr){.wr_id = pos, .sg_list = &sge[i], .num_sge = 1, .opcode = IBV_WR_SEND,
 					     .send_flags = i + 1 == n ? IBV_SEND_SIGNALED : 0, .next = i + 1 < n ? &wr[i + 1] : NULL};
 	}
-	if (spw_unlikely(ibv_post_send(q->qp, wr, &bad))) {
+	if (spw_unlikely(ibv_post_send(q->tx.qp, wr, &bad))) {
 		n = (uint16_t)(bad - wr);
-		fault(q, &q->tx_bad, IBV_WC_LOC_QP_OP_ERR); /* the last that went out has no completion: mending brings it home */
+		verbs_eth_fault(q, &q->tx_fault, IBV_WC_LOC_QP_OP_ERR); /* the last that went out has no completion: mending brings it home */
 	}
 	q->sq_pi += n;
 	q->lent_cnt -= n;
 	return n;
 }
 
-/* ---- events --------------------------------------------------------------------------------------- */
-
-static uint16_t tell(struct verbs_eth_queue *q, struct spw_port_event *event, enum spw_port_event_kind kind, uint64_t outage_ns)
-{
-	*event = (struct spw_port_event){.kind = kind, .queue = q->index, .code = q->status, .outage_ns = outage_ns};
-	snprintf(event->text, sizeof(event->text), "%.40s: %s", q->port->base.name, kind == SPW_PORT_EVENT_QUEUE_BACK
-		 ? "the queue is back" : ibv_wc_status_str((enum ibv_wc_status)q->status));
-	return 1;
-}
-
-static bool mend_rx(struct verbs_eth_queue *q)
-{
-	if (verbs_eth_rx_reset(q))
-		return false;
-	verbs_eth_rx_home(q);
-	if (verbs_eth_rx_ready(q))
-		return false;
-	q->rx_bad = false;
-	verbs_eth_refill(q);
-	return true;
-}
-
-static bool mend_tx(struct verbs_eth_queue *q)
-{
-	if (verbs_eth_tx_reset(q))
-		return false;
-	verbs_eth_tx_home(q);
-	if (verbs_eth_tx_ready(q))
-		return false;
-	q->tx_bad = false;
-	return true;
-}
-
-static SPW_COLD uint16_t mend(struct verbs_eth_queue *q, struct spw_port_event *event, uint16_t cnt)
-{
-	uint16_t n = 0;
-
-	if (!q->told_bad)
-		n = tell(q, event, SPW_PORT_EVENT_QUEUE_ERROR, 0);
-	q->told_bad = true;
-	if ((q->rx_bad && !mend_rx(q)) || (q->tx_bad && !mend_tx(q)) || n == cnt)
-		return n;
-	spw_thr_count(&q->stat.err[SPW_PORT_ERR_queue_reset], 1);
-	return (uint16_t)(n + tell(q, &event[n], SPW_PORT_EVENT_QUEUE_BACK,
-				   spw_tsc_to_ns(&q->port->dev.tsc, spw_tsc_now() - q->bad_tsc)));
-}
-
-static uint16_t events(void *vq, struct spw_port_event *event, uint16_t cnt)
-{
-	struct verbs_eth_queue *q = vq;
-	uint16_t n = 0;
-
-	verbs_eth_reap(q);
-	if (spw_unlikely((q->rx_bad || q->tx_bad) && cnt))
-		n = mend(q, event, cnt);
-	else if (q->recv_out < q->ring)
-		verbs_eth_refill(q);
-	return (uint16_t)(n + rdma_ctl_events(q->port->ctl, q->index, event + n, (uint16_t)(cnt - n)));
-}
-
 void verbs_eth_calls(struct verbs_eth_queue *q, struct spw_port_queue *pq)
 {
-	*pq = (struct spw_port_queue){.rx_burst = rx, .release_burst = release, .tx_burst = tx, .events = events,
+	*pq = (struct spw_port_queue){.rx_burst = q->rx.ex ? rx_extended : rx_plain, .release_burst = release,
+				      .tx_burst = tx, .events = verbs_eth_events,
 				      .lend_burst = lend, .q = q, .no_slot = &q->stat.err[SPW_PORT_ERR_no_slot]};
 }

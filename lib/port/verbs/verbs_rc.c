@@ -38,9 +38,6 @@ static void rc_port_close(struct spw_port *port)
 		verbs_rc_queue_free(&vp->queue[i]);
 	}
 	rc_conn_close(vp->conn);
-	for (uint32_t i = 0; i < SPW_REGION_MAX; i++)
-		if (vp->mr[i])
-			ibv_dereg_mr(vp->mr[i]);
 	rdma_dev_close(&vp->dev);
 	rc_secret_wipe(&vp->conf.secret);
 	free(vp->queue);
@@ -114,9 +111,7 @@ int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 
 static int rc_port_region_attach(struct spw_port *port, const struct spw_region *region)
 {
-	struct verbs_rc_port *vp = verbs_of(port);
-
-	return vp->mr[region->id] ? 0 : rdma_mr_reg(&vp->dev, region, IBV_ACCESS_LOCAL_WRITE, &vp->mr[region->id]);
+	return rdma_dev_attach(&verbs_of(port)->dev, region);
 }
 
 static int rc_port_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
@@ -127,8 +122,9 @@ static int rc_port_queue_setup(struct spw_port *port, uint16_t queue, const stru
 
 	if (q->port)
 		return spw_err(EBUSY, "it was set up before");
-	if (!vp->mr[conf->pool->region->id])
-		return spw_err(EINVAL, "memory region %u was not attached to the port", conf->pool->region->id);
+	rc = rdma_dev_key(&vp->dev, conf->pool, &q->lkey);
+	if (rc)
+		return rc;
 	q->port = vp;
 	q->index = queue;
 	q->op = vp->conf.op;

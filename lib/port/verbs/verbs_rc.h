@@ -67,6 +67,7 @@ struct verbs_rc_queue {
 	uint32_t lent_cnt, tx_cnt;
 	uint64_t empty_polls;     /* polls that found the end of rx_cq */
 	uint32_t sqe_out;         /* send queue entries of all peers that did not come back */
+	uint32_t lkey;            /* of the pool */
 	uint16_t index, region_id;
 	enum rc_op op;
 	/* written by the owner, sampled by others */
@@ -79,7 +80,6 @@ struct verbs_rc_port {
 	struct rdma_dev dev;
 	struct rc_conf conf;
 	struct rc_conn *conn;
-	struct ibv_mr *mr[SPW_REGION_MAX];
 	struct verbs_rc_queue *queue;
 	bool started;
 };

@@ -93,7 +93,7 @@ static int make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share, uint3
 {
 	struct verbs_rc_peer *p = &q->peer[i];
 	const uint32_t index = q->index + i * q->port->base.queue_cnt;
-	int rc = rc_conn_peer_setup(q->port->conn, index, q->pool, i * share, share, q->port->mr[q->region_id]->lkey);
+	int rc = rc_conn_peer_setup(q->port->conn, index, q->pool, i * share, share, q->lkey);
 
 	p->rc = rc_conn_peer(q->port->conn, index);
 	p->first = i * share;
