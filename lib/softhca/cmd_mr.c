@@ -135,7 +135,6 @@ err_obj:
 
 void hca_mr_free(struct hca_mr *mr)
 {
-	nic_mr_destroy(mr);
 	hca_tbl_del(&mr->o.ctx->dev->mrs, mr->key >> 8);
 	mr->pd->o.use_cnt--;
 	unmap_range(mr);
@@ -198,7 +197,6 @@ int cmd_rereg_mr(struct uv_call *c)
 		rc = map_range(&mrq, &new_range);
 		if (rc)
 			return rc;
-		nic_mr_destroy(mr);
 		unmap_range(mr);
 		mr->host = new_range.host;
 		mr->length_bytes = new_range.length_bytes;

@@ -319,8 +319,3 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 	if (to == HCA_QPS_RTS || to == HCA_QPS_SQD)
 		nic_activate(q);
 }
-
-void nic_mr_destroy(struct hca_mr *mr)
-{
-	(void)mr; /* every packet looks its regions up */
-}
