@@ -102,19 +102,11 @@ void cq_event_check(struct nic_cq *c, bool se)
 	event_now(c);
 }
 
-/* Bytes 0..55, then the last eight with one release store: whoever sees the owner bit sees the rest
- * [N5 release, pairs with the application's barrier after its ownership check]. */
 SPW_INLINE void cq_write(struct nic_cq *c, const struct nic_cqe *e, uint8_t op_own)
 {
-	const struct hca_cq *cq = c->cq;
-	uint64_t *slot = (uint64_t *)(cq->buf + (uint64_t)(c->pi & (cq->ncqe - 1)) * cq->cqe_bytes +
-				      (cq->cqe_bytes == 128 ? 64 : 0));
-	uint64_t last = SPW_SWAP64(e->w[7]);
+	const uint64_t last = (SPW_SWAP64(e->w[7]) & ~0xffull) | op_own | (c->pi & c->cq->ncqe ? 1 : 0);
 
-	last = (last & ~0xffull) | op_own | (c->pi & cq->ncqe ? 1 : 0);
-	for (unsigned i = 0; i < 7; i++)
-		spw_dma_store(&slot[i], e->w[i]);
-	spw_thr_store_rel(&slot[7], SPW_SWAP64(last));
+	cq_store(cq_slot(c, c->pi), e->w, last);
 	c->pi++;
 }
 
@@ -182,15 +174,6 @@ void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t 
 		NIC_CNT(nd, resp_cqe_flush_error);
 	NIC_CNT(nd, resp_cqe_error);
 	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_ERR, true, 0);
-}
-
-void cq_put_resp_err(struct nic_qp *q, uint32_t counter, uint8_t syndrome, uint8_t vendor)
-{
-	struct nic_cqe e;
-
-	err_cqe(&e, q->rq.uidx, q->qp->qpn, counter, syndrome, vendor);
-	NIC_CNT(q->nd, resp_cqe_error);
-	cq_put(q->rq.cq, &e, SPW_PRM_CQE_RESP_ERR, true, 0);
 }
 
 /* The arm register is shared: arm every CQ whose record changed. Words: [PRM] 8.18, sequence number in

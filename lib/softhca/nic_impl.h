@@ -67,6 +67,23 @@ struct nic_cqe {
 	uint64_t w[8];
 };
 
+/* Where the CQE of that index goes: of 128 bytes the upper half. */
+SPW_INLINE uint64_t *cq_slot(const struct nic_cq *c, uint32_t pi)
+{
+	const struct hca_cq *cq = c->cq;
+
+	return (uint64_t *)(cq->buf + (uint64_t)(pi & (cq->ncqe - 1)) * cq->cqe_bytes + (cq->cqe_bytes == 128 ? 64 : 0));
+}
+
+/* Bytes 0..55, then the last eight (in host order here) with one release store: whoever sees the owner bit sees the rest
+ * [N5 release, pairs with the application's barrier after its ownership check]. */
+SPW_INLINE void cq_store(uint64_t *slot, const uint64_t *w, uint64_t last)
+{
+	for (unsigned i = 0; i < 7; i++)
+		spw_dma_store(&slot[i], w[i]);
+	spw_thr_store_rel(&slot[7], SPW_SWAP64(last));
+}
+
 /* ---- receive queues --------------------------------------------------------------------------------- */
 
 struct nic_sge {
@@ -256,12 +273,12 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 
 /* cq.c */
 void cq_start(struct nic_cqe *e);
-/* Puts one CQE; solicited decides about events. Overrun ends the CQ. */
-/* step: by how much the next completion's wqe_counter is larger; 0: must not be compressed. */
+/* Puts one CQE; overrun ends the CQ. se: solicited, which decides about events; step: by how much the next completion's
+ * wqe_counter is larger, 0: it must not be compressed. */
 void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32_t step);
 void cq_put_req(struct nic_qp *q, const struct nic_swr *w);
 void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome, uint8_t vendor);
-void cq_put_resp_err(struct nic_qp *q, uint32_t wqe_counter, uint8_t syndrome, uint8_t vendor);
+/* A receive WQE of a QP (qpn) or of a WQ (0) that failed or was flushed. */
 void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t wqe_counter, uint8_t syndrome);
 bool cq_full(struct nic_cq *c);
 void cq_overrun(struct nic_cq *c);
