@@ -266,6 +266,17 @@ struct hca_dev {
 	struct nic_dev *nic;
 };
 
+/* Takes an item out of a list that is linked by `next`, if it is in there. */
+#define HCA_UNLINK(head, item, next)                                                                   \
+	do {                                                                                            \
+		__typeof__(head) *at_ = &(head);                                                        \
+                                                                                                        \
+		while (*at_ && *at_ != (item))                                                          \
+			at_ = &(*at_)->next;                                                            \
+		if (*at_)                                                                               \
+			*at_ = (item)->next;                                                            \
+	} while (0)
+
 /* ---- the device lock ---------------------------------------------------------------------------- */
 
 SPW_INLINE void hca_lock(struct hca_dev *dev)

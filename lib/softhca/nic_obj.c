@@ -55,18 +55,8 @@ void nic_cq_destroy(struct hca_cq *cq)
 		return;
 	if (c->comp)
 		c->comp->cnt = 0;
-	for (struct nic_cq **p = &c->nd->comp_list; *p; p = &(*p)->comp_next) {
-		if (*p == c) {
-			*p = c->comp_next;
-			break;
-		}
-	}
-	for (struct nic_cq **p = &c->nd->mod_list; *p; p = &(*p)->mod_next) {
-		if (*p == c) {
-			*p = c->mod_next;
-			break;
-		}
-	}
+	HCA_UNLINK(c->nd->comp_list, c, comp_next);
+	HCA_UNLINK(c->nd->mod_list, c, mod_next);
 	free(c->comp);
 	free(c);
 	cq->nic = NULL;
@@ -231,12 +221,7 @@ void nic_qp_destroy(struct hca_qp *qp)
 		last_ack(q);
 	cable_tx_flush(q->nd->cable);
 	deactivate(q);
-	for (struct nic_qp **p = &q->nd->qps; *p; p = &(*p)->next) {
-		if (*p == q) {
-			*p = q->next;
-			break;
-		}
-	}
+	HCA_UNLINK(q->nd->qps, q, next);
 	free(q->rss_tbl);
 	free(q->swr);
 	free(q);

@@ -115,11 +115,7 @@ void hca_uar_bind_qp(struct hca_uar *uar, struct hca_qp *qp)
 
 void hca_uar_unbind_qp(struct hca_qp *qp)
 {
-	struct hca_qp **at = &qp->uar->qps;
-
-	while (*at != qp)
-		at = &(*at)->uar_next;
-	*at = qp->uar_next;
+	HCA_UNLINK(qp->uar->qps, qp, uar_next);
 	qp->uar->o.use_cnt--;
 	qp->uar = NULL;
 }
@@ -134,11 +130,7 @@ void hca_uar_bind_cq(struct hca_uar *uar, struct hca_cq *cq)
 
 void hca_uar_unbind_cq(struct hca_cq *cq)
 {
-	struct hca_cq **at = &cq->uar->cqs;
-
-	while (*at != cq)
-		at = &(*at)->uar_next;
-	*at = cq->uar_next;
+	HCA_UNLINK(cq->uar->cqs, cq, uar_next);
 	cq->uar->o.use_cnt--;
 	cq->uar = NULL;
 }
