@@ -26,6 +26,7 @@ struct kit_conf {
 	uint32_t slots;         /* per queue; 0: 4096 */
 	uint32_t slot_bytes;    /* 0: 2048 */
 	uint32_t ring;
+	const struct spw_region *region; /* of the test's own, which outlives the port; NULL: one is made */
 };
 
 /* Events of a kind that a port told of. */
@@ -38,6 +39,7 @@ struct kit_events {
 struct kit_port {
 	struct spw_port *port;
 	struct spw_region region;
+	bool own_region;
 	struct spw_pool pool[KIT_QUEUE_MAX];
 	uint64_t rx[KIT_QUEUE_MAX]; /* frames lent */
 	uint64_t taken;             /* by tx_burst */
@@ -69,6 +71,8 @@ void kit_echo(struct kit_run *run);
 void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes);
 /* The next frame of any queue of p; its slot goes home at once. Fails after KIT_WAIT_S. */
 void kit_receive(struct kit_port *p, struct spw_desc *desc_out);
+/* The same; its bytes go to bytes_out, which has room for the longest frame. */
+void kit_receive_bytes(struct kit_port *p, struct spw_desc *desc_out, uint8_t *bytes_out);
 /* One turn of everything: a sends as its window allows, b echoes, a looks at the echoes; events are counted. */
 void kit_turn(struct kit_run *run, bool send);
 /* Turns until a has cnt more echoes; frames that were lost are not waited for. Fails after KIT_WAIT_S. */
