@@ -48,7 +48,7 @@ def cores():
 
 class Cores:
     """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep. nics: the path has two
-    threads that spin as well, one at each end; room for them comes before an executor of its own."""
+    threads that spin as well, the sink's and the source's; they come before an executor of its own."""
 
     def __init__(self, nics=False):
         have = cores()
@@ -57,7 +57,9 @@ class Cores:
         self.receive = have[1 % len(have)]
         self.nics = ((next(own), next(own)) if len(have) >= 4 else (None, None)) if nics else ()
         self.executor = next(own, None)
-        self.main = next(own, self.nics[0] if nics and self.nics[0] is not None else self.generator)
+        self.main = self.source_main = next(own, self.generator)
+        if self.main == self.generator and self.nics and self.nics[0] is not None:
+            self.main, self.source_main = self.nics[1], self.nics[0]  # not beside its own NIC thread, whose clock it reads
         self.cnt = len(have)
 
     def spinwire(self):
@@ -65,7 +67,7 @@ class Cores:
         return lcores + (f",2@{self.executor}" if self.executor is not None else "")
 
     def source(self):
-        return f"0@{self.main},1@{self.generator}"
+        return f"0@{self.source_main},1@{self.generator}"
 
     def spinning(self):
         """Cores whose own jitter a frame meets."""
@@ -79,7 +81,7 @@ class Cores:
         third = f"executor {self.executor}" if self.executor is not None else "executor inline (no core to spare)"
         nics = ""
         if self.nics:
-            nics = ", two NIC threads " + ("beside them" if self.nics[0] is None else "with room on {} and {}".format(*self.nics))
+            nics = ", two NIC threads " + ("beside them" if self.nics[0] is None else "on {} and {}".format(*self.nics))
         return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}{nics}, {third}"
 
 
@@ -113,12 +115,11 @@ def memif_path(folder):
 
 
 def softhca_path(place):
-    """spinwire's own mlx5 ports on two software ConnectX. Their NIC threads may run anywhere: they spin only if they see cores enough,
-    and what place leaves free is where the scheduler finds room for them."""
+    """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many."""
     tool = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with-softhca")
-    wrap = (tool, "--cable", f"shm:{prefix('run')}")
+    sink, source = [(tool, "--cable", f"shm:{prefix('run')}") + (() if core is None else ("--nic-cpu", str(core))) for core in place.nics]
     return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
-                wrap, wrap)
+                source, sink)
 
 
 def device_mac(device):

@@ -23,22 +23,6 @@ static int complain(int status, const char *what)
 
 /* ---- filling it once ------------------------------------------------------------------------------- */
 
-static int steer(struct cq_ring *r)
-{
-	struct {
-		struct ibv_flow_attr attr;
-		struct ibv_flow_spec_eth eth;
-	} rule = {
-		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1},
-		.eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth)},
-	};
-
-	memcpy(rule.eth.val.dst_mac, rx_mac, 6);
-	memset(rule.eth.mask.dst_mac, 0xff, 6);
-	r->flow = ibv_create_flow(r->rx.qp, &rule.attr);
-	return r->flow ? 0 : complain(2, "the device takes no flow rule");
-}
-
 static int post_receives(struct cq_ring *r)
 {
 	for (uint32_t i = 0; i < r->cnt; i++) {
@@ -87,7 +71,7 @@ static int fill(struct cq_ring *r)
 		return complain(2, "the CQ is not what was asked for; unset MLX5_CQE_SIZE");
 	rc = post_receives(r);
 	if (!rc)
-		rc = steer(r);
+		rc = raw_side_steer(&r->rx, rx_mac);
 	if (!rc)
 		rc = raw_side_send(&r->tx, rx_mac, r->cnt);
 	while (!rc && filled(r) != r->cnt)
@@ -128,8 +112,6 @@ void cq_ring_lay(struct cq_ring *r, uint32_t lap)
 
 void cq_ring_close(struct cq_ring *r)
 {
-	if (r->flow)
-		ibv_destroy_flow(r->flow);
 	raw_side_close(&r->rx);
 	raw_side_close(&r->tx);
 	free(r->kept);

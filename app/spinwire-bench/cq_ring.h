@@ -16,7 +16,6 @@
 
 struct cq_ring {
 	struct raw_side rx, tx;
-	struct ibv_flow *flow;
 	struct mlx5dv_cq mem;  /* of rx.cq */
 	uint8_t *kept;         /* as the NIC wrote it, in lap 0 */
 	uint32_t cnt;          /* entries, and frames in it; a power of 2 */

@@ -20,7 +20,7 @@ static struct ibv_context *open_named(const char *name)
 	struct ibv_context *ctx = NULL;
 
 	for (uint32_t i = 0; list && list[i] && !ctx; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name) && mlx5dv_is_supported(list[i]))
+		if ((!name || !strcmp(ibv_get_device_name(list[i]), name)) && mlx5dv_is_supported(list[i]))
 			ctx = ibv_open_device(list[i]);
 	if (list)
 		ibv_free_device_list(list);
@@ -32,7 +32,7 @@ static int device_open(struct raw_side *s, const char *name, size_t bytes)
 	s->ctx = open_named(name);
 	if (!s->ctx) {
 		fprintf(stderr, "spinwire-bench: %s is not an mlx5 device that can be opened; tools/with-softhca --devices N makes some\n",
-			name);
+			name ? name : "the first one");
 		return 2;
 	}
 	s->pd = ibv_alloc_pd(s->ctx);
@@ -83,6 +83,22 @@ int raw_side_open(struct raw_side *s, const char *name, size_t bytes, uint32_t c
 	return status ? status : queues_open(s, cnt, compressed);
 }
 
+int raw_side_steer(struct raw_side *s, const uint8_t *mac)
+{
+	struct {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_eth eth;
+	} rule = {
+		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1},
+		.eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth)},
+	};
+
+	memcpy(rule.eth.val.dst_mac, mac, 6);
+	memset(rule.eth.mask.dst_mac, 0xff, 6);
+	s->flow = ibv_create_flow(s->qp, &rule.attr);
+	return s->flow ? 0 : complain(2, "the device takes no flow rule");
+}
+
 int raw_side_send(struct raw_side *s, const uint8_t *dst_mac, uint32_t cnt)
 {
 	struct ibv_sge sge = {(uintptr_t)s->bytes, RAW_FRAME_BYTES, s->mr->lkey};
@@ -116,17 +132,20 @@ int raw_side_sent(struct raw_side *s, uint32_t ms)
 	return got == 1 && wc.status == IBV_WC_SUCCESS ? 0 : complain(3, "the frames were not sent");
 }
 
-void raw_side_close(struct raw_side *s)
+int raw_side_close(struct raw_side *s)
 {
+	int rc = s->flow ? ibv_destroy_flow(s->flow) : 0;
+
 	if (s->qp)
-		ibv_destroy_qp(s->qp);
+		rc |= ibv_destroy_qp(s->qp);
 	if (s->cq)
-		ibv_destroy_cq(ibv_cq_ex_to_cq(s->cq));
+		rc |= ibv_destroy_cq(ibv_cq_ex_to_cq(s->cq));
 	if (s->mr)
-		ibv_dereg_mr(s->mr);
+		rc |= ibv_dereg_mr(s->mr);
 	if (s->pd)
-		ibv_dealloc_pd(s->pd);
+		rc |= ibv_dealloc_pd(s->pd);
 	if (s->ctx)
-		ibv_close_device(s->ctx);
+		rc |= ibv_close_device(s->ctx);
 	free(s->bytes);
+	return rc;
 }

@@ -3,15 +3,14 @@
 #include "softhca_raw.h"
 
 #include <infiniband/mlx5dv.h>
-#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "base/spw_order.h"
 #include "prm/spw_prm.h"
+#include "raw_side.h"
 
 #define DEPTH 1024u      /* WQEs of a ring */
 #define SLOT_BYTES 2048u
@@ -23,13 +22,7 @@ static const uint8_t rx_mac[6] = {0x02, 0x73, 0x70, 0x77, 0x0b, 0x01};
 static const uint8_t tx_mac[6] = {0x02, 0x73, 0x70, 0x77, 0x0b, 0x02};
 
 struct raw {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	struct ibv_flow *flow;
-	uint8_t *buf;
+	struct raw_side side;
 	struct mlx5dv_qp dq;
 	struct mlx5dv_cq dc;
 	uint32_t ci, pi, bf_offset;
@@ -49,75 +42,16 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static struct ibv_context *open_first(void)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
-
-	if (list)
-		ibv_free_device_list(list);
-	return ctx;
-}
-
-static int to_state(struct ibv_qp *qp, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
-
-	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
-}
-
-static int make_queues(struct raw *r)
-{
-	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RAW_PACKET,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-	struct mlx5dv_obj obj = {0};
-
-	r->cq = ibv_create_cq(r->ctx, 2 * DEPTH, NULL, NULL, 0);
-	if (!r->cq)
-		return complain("ibv_create_cq");
-	init.send_cq = init.recv_cq = r->cq;
-	r->qp = ibv_create_qp(r->pd, &init);
-	if (!r->qp)
-		return complain("ibv_create_qp(RAW_PACKET)");
-	if (to_state(r->qp, IBV_QPS_INIT) || to_state(r->qp, IBV_QPS_RTR) || to_state(r->qp, IBV_QPS_RTS))
-		return complain("ibv_modify_qp");
-	obj.qp.in = r->qp;
-	obj.qp.out = &r->dq;
-	obj.cq.in = r->cq;
-	obj.cq.out = &r->dc;
-	return mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ) ? complain("mlx5dv_init_obj") : 0;
-}
-
 static int raw_open(struct raw *r)
 {
-	const size_t bytes = (size_t)DEPTH * SLOT_BYTES;
+	struct mlx5dv_obj obj = {.qp.out = &r->dq, .cq.out = &r->dc};
 
 	memset(r, 0, sizeof(*r));
-	r->ctx = open_first();
-	if (!r->ctx)
-		return complain("opening an RDMA device");
-	r->pd = ibv_alloc_pd(r->ctx);
-	r->buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	r->mr = r->pd && r->buf != MAP_FAILED ? ibv_reg_mr(r->pd, r->buf, bytes, IBV_ACCESS_LOCAL_WRITE) : NULL;
-	return r->mr ? make_queues(r) : complain("ibv_reg_mr");
-}
-
-static void raw_close(struct raw *r)
-{
-	if (r->flow)
-		ibv_destroy_flow(r->flow);
-	if (r->qp)
-		ibv_destroy_qp(r->qp);
-	if (r->cq)
-		ibv_destroy_cq(r->cq);
-	if (r->mr)
-		ibv_dereg_mr(r->mr);
-	if (r->pd)
-		ibv_dealloc_pd(r->pd);
-	if (r->ctx)
-		ibv_close_device(r->ctx);
+	if (raw_side_open(&r->side, NULL, (size_t)DEPTH * SLOT_BYTES, DEPTH, false))
+		return 1;
+	obj.qp.in = r->side.qp;
+	obj.cq.in = ibv_cq_ex_to_cq(r->side.cq);
+	return mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ) ? complain("mlx5dv_init_obj") : 0;
 }
 
 /* The next CQE, or NULL while the NIC owns it. */
@@ -144,17 +78,17 @@ static void return_cqes(struct raw *r)
 static void write_wqe(struct raw *r, uint64_t number, uint32_t frame_bytes)
 {
 	uint8_t *wqe = (uint8_t *)r->dq.sq.buf + (size_t)(r->pi & (r->dq.sq.wqe_cnt - 1)) * 64;
-	uint8_t *frame = r->buf + (size_t)(r->pi & (DEPTH - 1)) * SLOT_BYTES;
+	uint8_t *frame = r->side.bytes + (size_t)(r->pi & (DEPTH - 1)) * SLOT_BYTES;
 
 	memcpy(frame + 14, &number, sizeof(number));
 	spw_prm_st32(wqe, (r->pi & 0xffff) << 8 | SPW_PRM_OP_SEND);
-	spw_prm_st32(wqe + 4, r->qp->qp_num << 8 | 4);
+	spw_prm_st32(wqe + 4, r->side.qp->qp_num << 8 | 4);
 	spw_prm_st32(wqe + 8, r->pi % CQE_EVERY == CQE_EVERY - 1 ? SPW_PRM_CTRL_CE_CQE << 2 : 0);
 	memset(wqe + 12, 0, 16);
 	spw_prm_st16(wqe + 28, INLINE_BYTES);
 	memcpy(wqe + 30, frame, INLINE_BYTES);
 	spw_prm_st32(wqe + 48, frame_bytes - INLINE_BYTES);
-	spw_prm_st32(wqe + 52, r->mr->lkey);
+	spw_prm_st32(wqe + 52, r->side.mr->lkey);
 	spw_prm_st64(wqe + 56, (uintptr_t)frame + INLINE_BYTES);
 	r->pi++;
 }
@@ -175,7 +109,7 @@ static void ring(struct raw *r)
 static void fill_frames(struct raw *r, uint32_t frame_bytes)
 {
 	for (uint32_t i = 0; i < DEPTH; i++) {
-		uint8_t *frame = r->buf + (size_t)i * SLOT_BYTES;
+		uint8_t *frame = r->side.bytes + (size_t)i * SLOT_BYTES;
 
 		memcpy(frame, rx_mac, 6);
 		memcpy(frame + 6, tx_mac, 6);
@@ -214,7 +148,7 @@ int softhca_raw_tx(const struct softhca_raw_opt *opt, struct softhca_raw_result 
 			spw_cpu_relax();
 	}
 	res->seconds = (double)(now_ns() - start) * 1e-9;
-	raw_close(&r);
+	raw_side_close(&r.side);
 	return err;
 }
 
@@ -226,29 +160,13 @@ static void post_recv(struct raw *r, uint32_t cnt)
 		uint8_t *wqe = (uint8_t *)r->dq.rq.buf + (size_t)(r->pi & (r->dq.rq.wqe_cnt - 1)) * r->dq.rq.stride;
 
 		spw_prm_st32(wqe, SLOT_BYTES);
-		spw_prm_st32(wqe + 4, r->mr->lkey);
-		spw_prm_st64(wqe + 8, (uintptr_t)r->buf + (size_t)(r->pi & (DEPTH - 1)) * SLOT_BYTES);
+		spw_prm_st32(wqe + 4, r->side.mr->lkey);
+		spw_prm_st64(wqe + 8, (uintptr_t)r->side.bytes + (size_t)(r->pi & (DEPTH - 1)) * SLOT_BYTES);
 		if (r->dq.rq.stride > 16)
 			spw_prm_st32(wqe + 20, SPW_PRM_INVALID_LKEY);
 	}
 	spw_dma_to_device(); /* WQEs before record; partner: the NIC's read of RCV_DBR */
 	spw_dma_store((spw_be32 *)(void *)&r->dq.dbrec[MLX5_RCV_DBR], spw_cpu_to_be32(r->pi & 0xffff));
-}
-
-static int steer(struct raw *r)
-{
-	struct {
-		struct ibv_flow_attr attr;
-		struct ibv_flow_spec_eth eth;
-	} rule = {
-		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1},
-		.eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth)},
-	};
-
-	memcpy(rule.eth.val.dst_mac, rx_mac, 6);
-	memset(rule.eth.mask.dst_mac, 0xff, 6);
-	r->flow = ibv_create_flow(r->qp, &rule.attr);
-	return r->flow ? 0 : complain("ibv_create_flow");
 }
 
 /* One frame: its bytes and its place in the series. */
@@ -276,7 +194,7 @@ int softhca_raw_rx(const struct softhca_raw_opt *opt, struct softhca_raw_result 
 	memset(res, 0, sizeof(*res));
 	if (!err) {
 		post_recv(&r, DEPTH);
-		err = steer(&r);
+		err = raw_side_steer(&r.side, rx_mac);
 	}
 	if (!err) {
 		puts("ready");
@@ -287,10 +205,10 @@ int softhca_raw_rx(const struct softhca_raw_opt *opt, struct softhca_raw_result 
 		const uint8_t *cqe;
 
 		while (consumed - before < BURST && (cqe = next_cqe(&r)))
-			check(res, cqe, r.buf + (size_t)(consumed++ & (DEPTH - 1)) * SLOT_BYTES, opt->frame_bytes, &next);
+			check(res, cqe, r.side.bytes + (size_t)(consumed++ & (DEPTH - 1)) * SLOT_BYTES, opt->frame_bytes, &next);
 		if (consumed != before) {
+			return_cqes(&r); /* first: the CQ has no more room than the RQ has buffers */
 			post_recv(&r, (uint32_t)(consumed - before));
-			return_cqes(&r);
 			last = now_ns();
 			first = first ? first : last;
 		} else if (now_ns() - last > (uint64_t)opt->idle_ms * 1000000u) {
@@ -300,7 +218,7 @@ int softhca_raw_rx(const struct softhca_raw_opt *opt, struct softhca_raw_result 
 		}
 	}
 	res->seconds = (double)(last - first) * 1e-9;
-	raw_close(&r);
+	raw_side_close(&r.side);
 	return err;
 }
 

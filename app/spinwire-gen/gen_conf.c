@@ -186,6 +186,11 @@ static int set_link_wait(struct gen_conf *conf, const char *value)
 	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->link_wait_ns);
 }
 
+static int set_probe(struct gen_conf *conf, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->probe_ns);
+}
+
 static int set_echo(struct gen_conf *conf, const char *value)
 {
 	conf->expect_echo = !strcmp(value, "yes");
@@ -261,6 +266,7 @@ static const struct gen_option {
 	{"warm-up", set_warm_up, "0s", "frames due in that time are sent and counted, but are in no percentile"},
 	{"linger", set_linger, "1s", "how long to wait for the last echo, or for a sink to empty the path"},
 	{"link-wait", set_link_wait, "10s", "how long to wait for the port's link before the plan starts"},
+	{"probe", set_probe, "100ms", "how long to watch what the machine takes from the senders' cores before the plan starts; 0s: not"},
 	{"hold", set_hold, "0s", "how long to keep the port open after the report, for a receiver that should end first"},
 	{"echo", set_echo, "yes", "whether frames are expected back"},
 	{"seed", set_seed, "1", "the same seed is the same plan"},

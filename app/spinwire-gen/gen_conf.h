@@ -14,7 +14,7 @@ struct gen_conf {
 	struct spw_port_spec port;
 	struct gen_plan_conf plan;
 	struct gen_frame_conf frame;
-	uint64_t seconds_ns, warm_up_ns, linger_ns, link_wait_ns, hold_ns, slow_ns;
+	uint64_t seconds_ns, warm_up_ns, linger_ns, link_wait_ns, probe_ns, hold_ns, slow_ns;
 	uint32_t slots;
 	bool expect_echo;
 	const char *json, *hdr; /* NULL: none */

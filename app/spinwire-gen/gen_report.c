@@ -42,6 +42,29 @@ static void print_shortfall(const struct gen_sum *sum, const struct gen_report *
 	       (double)sum->intended / seconds, sum->count.tx_refused, sum->count.no_slot);
 }
 
+/* What the loop did when it did not look at its schedule for more than a microsecond, beside the machine's own part of that. */
+static void print_gaps(const struct gen_gap *gap, const char *name)
+{
+	double seconds = (double)gen_gap_total_ns(gap) * 1e-9;
+
+	for (int d = 0; d < GEN_DOING_CNT; d++)
+		if (gap->longer[d].cnt)
+			printf("    %-10s %10.1f a second, longest %9.2f us: %s\n", name, (double)gap->longer[d].cnt / seconds,
+			       (double)gap->longer[d].worst_ns / 1000, gen_doing_text((enum gen_doing)d));
+}
+
+/* How well the schedule was kept, and what the machine alone would have made of it. */
+static void print_schedule(const struct gen_sum *sum)
+{
+	print_points("schedule error", &sum->schedule);
+	print_points("loop gap", &sum->loop_gap);
+	if (sum->core_alone.count)
+		print_points("core alone", &sum->core_alone);
+	printf("  gaps above %.1f us:\n", GEN_GAP_LONG_NS / 1000.0);
+	print_gaps(&sum->gap, "loop");
+	print_gaps(&sum->alone, "core alone");
+}
+
 /* Flows that are not as good as they could be. */
 static void print_flows(const struct gen_sum *sum)
 {
@@ -94,7 +117,7 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		       ", corrupted %" PRIu64 "\n", sum->count.sent_frames, sum->count.echoed_frames, sum->lost,
 		       sum->duplicated, sum->reordered, sum->count.corrupted);
 	if (sum->count.foreign || sum->count.old_run || sum->count.bad_flow)
-		printf("  not of this run: foreign %" PRIu64 ", older run %" PRIu64 ", unknown flow %" PRIu64 "\n",
+		printf("  not of this run: foreign %" PRIu64 ", older run %" PRIu64 ", unknown flow or number %" PRIu64 "\n",
 		       sum->count.foreign, sum->count.old_run, sum->count.bad_flow);
 	print_shortfall(sum, what);
 	if (what->warm_up_ns)
@@ -102,7 +125,7 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 	print_head();
 	if (sum->expect_echo)
 		print_points("round trip", &sum->round_trip);
-	print_points("schedule error", &sum->schedule);
+	print_schedule(sum);
 	print_flows(sum);
 	print_slow(sum, what->tsc_hz);
 	fflush(stdout);

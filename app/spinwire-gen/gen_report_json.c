@@ -52,6 +52,18 @@ static json_t *flows_json(const struct gen_sum *sum)
 	return rows;
 }
 
+static json_t *gap_json(const struct spw_hist_summary *sum, const struct gen_gap *gap)
+{
+	json_t *out = points_json(sum, &gap->by_time_ns, 0), *rows = json_object();
+
+	for (int d = 0; d < GEN_DOING_CNT; d++)
+		json_object_set_new(rows, gen_doing_name((enum gen_doing)d),
+				    json_pack("{s:I,s:I}", "count", (json_int_t)gap->longer[d].cnt, "worst_ns",
+					      (json_int_t)gap->longer[d].worst_ns));
+	json_object_set_new(out, "above_1us", rows);
+	return out;
+}
+
 /* Which frames were lost: [[flow, first, last], ...], and whether that is all of them. */
 static json_t *missing_json(const struct gen_sum *sum)
 {
@@ -123,6 +135,8 @@ static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 	json_object_set_new(top, "round_trip",
 			    points_json(&sum->round_trip, &sum->round_trip_ns, sum->expect_echo ? sum->unsent + sum->lost : 0));
 	json_object_set_new(top, "schedule_error", points_json(&sum->schedule, &sum->late_ns, sum->unsent));
+	json_object_set_new(top, "loop_gap", gap_json(&sum->loop_gap, &sum->gap));
+	json_object_set_new(top, "core_alone", gap_json(&sum->core_alone, &sum->alone));
 	json_object_set_new(top, "causes", causes_json(&sum->slow));
 	json_object_set_new(top, "worst", worst_json(&sum->slow));
 	json_object_set_new(top, "missing", missing_json(sum));

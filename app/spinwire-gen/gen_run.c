@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/spw_err.h"
 #include "gen_run.h"
 
-#define CATCH_UP_LOG2 8u /* a sender that its core left at the very end may send for 1/256 of the plan's time more */
+#define CATCH_UP_LOG2 8u     /* a sender that its core left at the very end may send for 1/256 of the plan's time more */
+#define START_IN_NS   20000u /* from "all are ready" to the plan's first moment: the word has reached every core by then */
 
 static uint64_t ns_at(const struct gen_run *run, uint64_t tsc)
 {
@@ -96,14 +92,18 @@ static void send_line(struct gen_run *run)
 		close_up(run, desc, cnt);
 }
 
-static void send_due(struct gen_run *run)
+/* As many echoes as frames have left are taken in, if there are any, before the next ones leave: a sender that is behind does
+ * not starve what comes back. */
+static void send_due(struct gen_run *run, uint64_t until_ns)
 {
-	uint64_t now = now_ns(run);
+	uint32_t sent;
 
-	if (run->line_cnt == 0 && is_due(run, SPW_MIN(now, run->end_ns)))
-		fill_line(run, SPW_MIN(now, run->end_ns));
-	if (run->line_cnt)
+	if (run->line_cnt == 0)
+		fill_line(run, until_ns);
+	sent = run->line_cnt;
+	if (sent)
 		send_line(run);
+	run->owed_cnt = SPW_MAX(sent - run->line_cnt, 1u);
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------------- */
@@ -164,23 +164,43 @@ static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_
 	}
 }
 
-static uint32_t receive(struct gen_run *run)
+/* Into the inbox, which is empty. They came now, whenever they are looked at. */
+static uint32_t poll(struct gen_run *run)
 {
-	struct spw_desc desc[GEN_RX_BURST];
-	uint32_t slot[GEN_RX_BURST];
-	uint16_t cnt = spw_port_rx_burst(run->queue, desc, GEN_RX_BURST);
-	uint64_t at_tsc, at_ns;
+	run->in_cnt = spw_port_rx_burst(run->queue, run->in, GEN_RX_BURST);
+	run->in_next = 0;
+	run->in_tsc = spw_tsc_now();
+	return run->in_cnt;
+}
 
-	if (cnt == 0)
-		return 0;
-	at_tsc = spw_tsc_now();
-	at_ns = ns_at(run, at_tsc);
-	for (uint16_t i = 0; i < cnt; i++) {
-		take_frame(run, &desc[i], at_tsc, at_ns);
-		slot[i] = desc[i].slot;
+/* A few of the inbox. */
+static uint32_t check_some(struct gen_run *run)
+{
+	uint32_t slot[GEN_CHECK_CNT], cnt = SPW_MIN(run->in_cnt - run->in_next, GEN_CHECK_CNT);
+	uint64_t at_ns = ns_at(run, run->in_tsc);
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct spw_desc *desc = &run->in[run->in_next++];
+
+		take_frame(run, desc, run->in_tsc, at_ns);
+		slot[i] = desc->slot;
 	}
-	spw_port_release_burst(run->queue, slot, cnt);
+	spw_port_release_burst(run->queue, slot, (uint16_t)cnt);
 	return cnt;
+}
+
+static void check_all(struct gen_run *run)
+{
+	while (run->in_next < run->in_cnt)
+		check_some(run);
+}
+
+static bool receive(struct gen_run *run)
+{
+	bool any = poll(run) > 0;
+
+	check_all(run);
+	return any;
 }
 
 /* ---- one run ------------------------------------------------------------------------------------------ */
@@ -237,7 +257,7 @@ static void wait_for_link(struct gen_run *run)
 		run->link_seen = spw_port_events(run->queue, &event, 1) && event.kind == up;
 }
 
-/* Everybody is ready before anybody starts; the plan's time begins at one tick for all. */
+/* Everybody is ready before anybody starts; the plan's time begins at one tick for all, a moment ahead. */
 static void start_together(struct gen_run *run)
 {
 	struct gen_run *first = run->all[0];
@@ -249,41 +269,73 @@ static void start_together(struct gen_run *run)
 		for (uint32_t s = 1; s < run->sender_cnt; s++)
 			while (!spw_thr_load_acq(&run->all[s]->ready) && !spw_thr_load_rlx(run->stop)) /* [J2 acquire] */
 				spw_cpu_relax();
-		spw_thr_store_rel(&first->go_tsc, spw_tsc_now()); /* [J5 release, pairs with J6] */
+		spw_thr_store_rel(&first->go_tsc, /* [J5 release, pairs with J6] */
+				  spw_tsc_now() + spw_tsc_from_ns(run->tsc, START_IN_NS));
 	}
 	do
 		run->start_tsc = spw_thr_load_acq(&first->go_tsc); /* [J6 acquire, pairs with J5] */
 	while (run->start_tsc == 0 && !spw_thr_load_rlx(run->stop));
 	if (run->start_tsc == 0)
 		run->start_tsc = spw_tsc_now();
+	while ((int64_t)(spw_tsc_now() - run->start_tsc) < 0)
+		spw_cpu_relax();
 }
 
 /* The plan's time, and a moment more for what was due in it and not yet sent. */
-static bool goes_on(const struct gen_run *run)
+static bool goes_on(const struct gen_run *run, uint64_t now)
 {
-	uint64_t now = now_ns(run);
-
 	if (spw_thr_load_rlx(run->stop))
 		return false;
 	return now < run->end_ns ||
 	       ((run->line_cnt || is_due(run, run->end_ns)) && now < run->end_ns + (run->end_ns >> CATCH_UP_LOG2));
 }
 
+/* What lies between two looks at the schedule: one thing, and little of it. */
+static enum gen_doing one_step(struct gen_run *run, uint64_t now)
+{
+	struct spw_port_event event;
+	uint64_t until_ns = SPW_MIN(now, run->end_ns);
+
+	if (run->owed_cnt == 0 && (run->line_cnt || is_due(run, until_ns))) {
+		send_due(run, until_ns);
+		return GEN_DOING_send;
+	}
+	if (run->in_next < run->in_cnt) {
+		run->owed_cnt -= SPW_MIN(run->owed_cnt, check_some(run));
+		return GEN_DOING_check;
+	}
+	if ((++run->poll_cnt & 255) == 0) {
+		(void)spw_port_events(run->queue, &event, 1);
+		return GEN_DOING_events;
+	}
+	if (poll(run))
+		return GEN_DOING_receive;
+	run->owed_cnt = 0;
+	return GEN_DOING_poll;
+}
+
+static void run_plan(struct gen_run *run)
+{
+	uint64_t now = now_ns(run), last;
+
+	while (goes_on(run, now)) {
+		enum gen_doing doing = one_step(run, now);
+
+		last = now;
+		now = now_ns(run);
+		if (spw_likely(last >= run->warm_up_ns))
+			gen_gap_note(&run->gap, doing, now - last);
+	}
+	run->ran_ns = SPW_MIN(now, run->end_ns);
+	run->end_ns = run->ran_ns;
+}
+
 void gen_run(struct gen_run *run)
 {
-	uint32_t turns = 0;
-
+	gen_gap_probe(&run->alone, run->tsc, run->probe_ns, run->stop);
 	start_together(run);
-	while (goes_on(run)) {
-		struct spw_port_event event;
-
-		send_due(run);
-		receive(run);
-		if ((++turns & 255) == 0)
-			(void)spw_port_events(run->queue, &event, 1);
-	}
-	run->ran_ns = SPW_MIN(now_ns(run), run->end_ns);
-	run->end_ns = run->ran_ns;
+	run_plan(run);
+	check_all(run);
 	if (run->line_cnt)
 		send_line(run);
 	run->intended_frames = run->count.sent_frames + run->line_cnt + gen_plan_count(&run->plan, run->ran_ns);
@@ -299,88 +351,4 @@ uint64_t gen_run_flow_sent(const struct gen_run *run, uint32_t own)
 	for (uint32_t i = 0; i < run->line_cnt; i++)
 		cnt -= run->line[i].flow == own;
 	return cnt;
-}
-
-/* ---- set-up ------------------------------------------------------------------------------------------- */
-
-/* This sender's share: its flows, as fast as all others' flows; senders take turns within a period. */
-static int plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
-{
-	struct gen_plan_conf conf = *whole;
-	uint32_t own = (whole->flow_cnt + run->sender_cnt - 1 - run->sender) / run->sender_cnt;
-	double share = (double)own / whole->flow_cnt;
-	uint64_t period_fp = 0;
-	int rc;
-
-	if (run->sender_cnt > whole->flow_cnt)
-		return spw_err(EINVAL, "%u senders, but %u flows: each needs one of its own; give fewer lcores or more --flows",
-			       run->sender_cnt, whole->flow_cnt);
-	if (run->sender_cnt > 1 && whole->gaps == GEN_CAPTURE)
-		return spw_err(EINVAL, "a capture's timing cannot be shared by %u senders; give one worker lcore",
-			       run->sender_cnt);
-	conf.flow_cnt = (uint16_t)own;
-	conf.rate_fps *= share;
-	conf.rate_end_fps *= share;
-	conf.seed += run->sender;
-	rc = gen_plan_init(&run->plan, &conf);
-	if (rc == 0 && (whole->gaps == GEN_CONSTANT || whole->gaps == GEN_BURST)) {
-		for (uint32_t i = 0; i < run->plan.gap_cnt; i++)
-			period_fp += run->plan.gap_fp[i];
-		run->plan.next.due_fp = period_fp / run->sender_cnt * run->sender;
-	}
-	return rc;
-}
-
-static int memory_alloc(struct gen_run *run, uint32_t flow_cnt)
-{
-	run->next_seq = calloc(run->plan.flow_cnt, sizeof(*run->next_seq));
-	run->sent.tsc = calloc((size_t)1 << GEN_SENT_LOG2, sizeof(*run->sent.tsc));
-	if (!run->next_seq || !run->sent.tsc)
-		return spw_err(ENOMEM, "no memory for %u flows", flow_cnt);
-	/* Every page is written before the first frame: a page fault in the loop would be a late frame in every 512. */
-	for (uint64_t i = 0; i < 1u << GEN_SENT_LOG2; i++)
-		gen_sent_note(&run->sent, i, 0);
-	return gen_track_init(&run->track, flow_cnt);
-}
-
-int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct spw_port_queue *queue,
-		 const struct spw_pool *pool, uint32_t sender, struct gen_run *const *all, uint32_t sender_cnt)
-{
-	int rc;
-
-	memset(run, 0, sizeof(*run));
-	run->queue = queue;
-	run->pool = pool;
-	run->tsc = conf->tsc;
-	run->stop = conf->stop;
-	run->messages = conf->messages;
-	run->write = conf->messages ? gen_message_write : gen_frame_write;
-	run->end_ns = conf->seconds_ns;
-	run->warm_up_ns = conf->warm_up_ns;
-	run->linger_ns = conf->linger_ns;
-	run->link_wait_ns = conf->link_wait_ns;
-	run->headroom = conf->headroom;
-	run->run = conf->frame.run;
-	run->expect_echo = conf->expect_echo;
-	run->sender = sender;
-	run->all = all;
-	run->sender_cnt = sender_cnt;
-	gen_frame_template(&conf->frame, &run->headers);
-	gen_slow_init(&run->slow, conf->slow_ns);
-	rc = plan_share(run, &conf->plan);
-	if (rc == 0)
-		rc = memory_alloc(run, conf->plan.flow_cnt);
-	if (rc)
-		gen_run_fini(run);
-	return rc;
-}
-
-void gen_run_fini(struct gen_run *run)
-{
-	gen_plan_fini(&run->plan);
-	gen_track_fini(&run->track);
-	free(run->next_seq);
-	free(run->sent.tsc);
-	run->next_seq = NULL;
-	run->sent.tsc = NULL;
 }

@@ -12,6 +12,7 @@
 #define SPW_GEN_RUN_H
 
 #include "gen_frame.h"
+#include "gen_gap.h"
 #include "gen_plan.h"
 #include "gen_slow.h"
 #include "gen_track.h"
@@ -20,14 +21,15 @@
 #include "time/spw_time.h"
 
 #define GEN_TX_BURST   32u
-#define GEN_RX_BURST   16u /* bounds how long a due frame waits for one turn of receiving */
+#define GEN_RX_BURST   16u /* taken from the port at once */
+#define GEN_CHECK_CNT  4u  /* of them are looked at between two looks at the schedule */
 #define GEN_SENDER_MAX 16u
 
 struct gen_count {
 	uint64_t sent_frames, sent_bytes;
 	uint64_t echoed_frames;          /* unique, reordered and late ones included; duplicates not */
 	uint64_t corrupted, old_run, foreign;
-	uint64_t bad_flow;               /* whole and of this run, but of a flow that there is not */
+	uint64_t bad_flow;               /* whole and of this run, but of a flow that there is not, or a number never sent */
 	uint64_t tx_refused;             /* turns in which the port did not take all that was due */
 	uint64_t no_slot;                /* turns in which there was no empty slot for what was due */
 };
@@ -43,6 +45,7 @@ struct gen_run_conf {
 	uint64_t warm_up_ns;             /* frames due before this are in no percentile and have no cause */
 	uint64_t linger_ns;              /* how long to wait for echoes after that */
 	uint64_t link_wait_ns;           /* how long to wait for the link before the plan starts; 0: not at all */
+	uint64_t probe_ns;               /* how long to watch the core alone before that */
 	uint64_t slow_ns;                /* frames that take longer get a cause each */
 	bool expect_echo;                /* false: a sink is at the other end */
 	const uint32_t *stop;            /* set by a signal: ends the plan now */
@@ -75,10 +78,15 @@ struct gen_run {
 	uint32_t empty_cnt;
 	struct gen_made line[GEN_TX_BURST];
 	uint32_t line_cnt;
+	struct spw_desc in[GEN_RX_BURST]; /* received and not yet looked at: [in_next, in_cnt) */
+	uint64_t in_tsc;
+	uint32_t in_next, in_cnt;
+	uint32_t owed_cnt;               /* echoes to take in before more frames leave */
+	uint32_t poll_cnt;
 	struct gen_sent sent;
 	struct gen_run *const *all;      /* [sender_cnt], this one among them */
 	/* set-up and end */
-	uint64_t linger_ns, link_wait_ns;
+	uint64_t linger_ns, link_wait_ns, probe_ns;
 	bool messages;
 	bool link_seen;                  /* the port said that its link, or this sender's peer, is up */
 	/* results; sampled by others while it runs */
@@ -89,6 +97,7 @@ struct gen_run {
 	uint64_t ran_ns;
 	struct spw_hist round_trip_ns;   /* from the intended time; unique echoes */
 	struct spw_hist late_ns;         /* the schedule's error: taken by the port after the intended time */
+	struct gen_gap gap, alone;       /* between looks at the schedule; of the core with nothing to do */
 	/* how senders start together */
 	uint32_t ready SPW_ALIGNED(2 * SPW_CACHE_LINE); /* written by this sender */
 	uint64_t go_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE); /* of sender 0: when the plan begins */

@@ -56,7 +56,7 @@ static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 	const struct gen_run_conf run = {
 		.headroom = senders->port->caps.slot_headroom, .messages = senders->port->caps.messages, .frame = conf->frame,
 		.plan = conf->plan, .tsc = &senders->tsc, .seconds_ns = conf->seconds_ns, .warm_up_ns = conf->warm_up_ns, .linger_ns = conf->linger_ns,
-		.link_wait_ns = conf->link_wait_ns, .slow_ns = conf->slow_ns, .expect_echo = conf->expect_echo,
+		.link_wait_ns = conf->link_wait_ns, .probe_ns = conf->probe_ns, .slow_ns = conf->slow_ns, .expect_echo = conf->expect_echo,
 		.stop = &senders->stop};
 	struct gen_run *all = aligned_alloc(_Alignof(struct gen_run), senders->cnt * sizeof(*all));
 	int rc = all ? 0 : spw_err(ENOMEM, "no memory for %u senders", senders->cnt);

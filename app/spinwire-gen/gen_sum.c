@@ -28,6 +28,8 @@ static void add_run(struct gen_sum *sum, const struct gen_run *run)
 	spw_hist_merge(&sum->round_trip_ns, &run->round_trip_ns);
 	spw_hist_merge(&sum->late_ns, &run->late_ns);
 	gen_slow_merge(&sum->slow, &run->slow);
+	gen_gap_merge(&sum->gap, &run->gap);
+	gen_gap_merge(&sum->alone, &run->alone);
 }
 
 static void add_flow(struct gen_flow_sum *to, const struct gen_flow *from)
@@ -60,6 +62,11 @@ static void sum_flow(struct gen_sum *sum, struct gen_run *const *run, uint32_t s
 	flow->sent = gen_run_flow_sent(run[f % sender_cnt], f / sender_cnt);
 	for (uint32_t s = 0; s < sender_cnt; s++)
 		add_flow(flow, &run[s]->track.flow[f]);
+	if (flow->echoed > flow->sent) { /* numbers that were never sent: not ours, though they say so */
+		sum->count.bad_flow += flow->echoed - flow->sent;
+		sum->count.echoed_frames -= flow->echoed - flow->sent;
+		flow->echoed = flow->sent;
+	}
 	flow->lost = sum->expect_echo ? flow->sent - flow->echoed : 0;
 	sum->lost += flow->lost;
 	sum->duplicated += flow->duplicated;
@@ -111,6 +118,8 @@ int gen_sum_init(struct gen_sum *sum, struct gen_run *const *run, uint32_t sende
 	gen_slow_sort(&sum->slow);
 	spw_hist_summary(&sum->round_trip_ns, sum->expect_echo ? sum->unsent + sum->lost : 0, &sum->round_trip);
 	spw_hist_summary(&sum->late_ns, sum->unsent, &sum->schedule);
+	spw_hist_summary(&sum->gap.by_time_ns, 0, &sum->loop_gap);
+	spw_hist_summary(&sum->alone.by_time_ns, 0, &sum->core_alone);
 	return sum->expect_echo ? sum_missing(sum, run, sender_cnt) : 0;
 }
 

@@ -30,7 +30,8 @@ struct gen_sum {
 	bool missing_whole;              /* missing names every lost frame */
 	struct gen_slow slow;
 	struct spw_hist round_trip_ns, late_ns;
-	struct spw_hist_summary round_trip, schedule;
+	struct gen_gap gap, alone;
+	struct spw_hist_summary round_trip, schedule, loop_gap, core_alone;
 };
 
 /* Purpose: adds up what sender_cnt senders counted. Owner: the caller, until gen_sum_fini. Thread: setup, after all gen_run.

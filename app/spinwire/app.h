@@ -61,7 +61,8 @@ struct app_capture;
 struct app_clock {
 	struct spw_clock_fit fit;
 	struct spw_clock_box box;
-	bool on; /* a port's: it has one, and it could be read */
+	uint32_t rest; /* turns until it is read again */
+	bool on;       /* a port's: it has one, and it could be read */
 };
 
 struct app {

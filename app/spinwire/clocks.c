@@ -14,7 +14,9 @@
 #define NOMINAL_PPB 1000000u /* of a stated rate; pairs soon know better */
 #define WANDER_PPB  100u
 #define FIRST_PAIRS 8u
-#define PATIENCE    100u     /* naps of 10 ms */
+#define FIRST_LOOKS 5000u   /* for them, a second: a software NIC shows its clock when it has a core, every 2 ms if idle */
+#define LOOK_NS     50000   /* between them */
+#define REST_TURNS  4u      /* between pairs, once a window is full: what wanders 100 ppb is off by 10 ns after 100 ms */
 
 static void pair_add(const struct app *app, struct app_clock *clock, uint64_t other, uint64_t tsc, uint64_t unc_ns)
 {
@@ -44,22 +46,10 @@ static int pair_port(struct app *app, uint32_t p)
 	return rc;
 }
 
-/* A software NIC that waits for a core shows no new time meanwhile: that is worth a second of patience. */
-static int first_pair(struct app *app, uint32_t p)
-{
-	const struct timespec nap = {.tv_nsec = 10000000};
-	int rc = pair_port(app, p);
-
-	for (uint32_t i = 0; i < PATIENCE && rc == -ETIME; i++) {
-		nanosleep(&nap, NULL);
-		rc = pair_port(app, p);
-	}
-	return rc;
-}
-
 /* A port whose clock cannot be read after all goes on without its stamps. */
 static int open_port(struct app *app, uint32_t p)
 {
+	const struct timespec nap = {.tv_nsec = LOOK_NS};
 	struct app_clock *nic = &app->nic_clock[p];
 	uint64_t hz = app->port[p]->caps.nic_clock_hz;
 	int rc;
@@ -68,10 +58,13 @@ static int open_port(struct app *app, uint32_t p)
 		return 0;
 	if ((rc = spw_clock_fit_init(&nic->fit, hz, app->tsc.hz, NOMINAL_PPB, WANDER_PPB)) < 0)
 		return rc;
-	for (uint32_t i = 0; i < FIRST_PAIRS && rc == 0; i++)
-		rc = first_pair(app, p);
-	nic->on = rc == 0;
-	if (rc < 0)
+	for (uint32_t look = 0; nic->fit.cnt < FIRST_PAIRS && look < FIRST_LOOKS && (rc == 0 || rc == -ETIME); look++) {
+		rc = pair_port(app, p);
+		if (rc < 0)
+			nanosleep(&nap, NULL);
+	}
+	nic->on = nic->fit.valid;
+	if (!nic->on)
 		spw_warn("port %s: its clock cannot be read, frames go without its stamps: %s", app->port[p]->name,
 			 spw_err_text());
 	return 0;
@@ -89,11 +82,22 @@ int app_clocks_open(struct app *app)
 	return rc < 0 ? rc : pair_exec(app);
 }
 
+/* A clock that is well known is read less often: reading it takes a bus transaction, or a core that somebody may want. */
+static bool due(struct app_clock *clock)
+{
+	if (clock->fit.cnt < SPW_CLOCK_FIT_PAIRS || clock->rest == 0) {
+		clock->rest = REST_TURNS;
+		return true;
+	}
+	clock->rest--;
+	return false;
+}
+
 void app_clocks_pair(struct app *app)
 {
 	for (uint32_t p = 0; p < app->port_cnt; p++)
-		if (app->nic_clock[p].on)
+		if (app->nic_clock[p].on && due(&app->nic_clock[p]))
 			pair_port(app, p);
-	if (app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT)
+	if (app->exec_kind >= SPW_EXEC_CUDA_PERSISTENT && due(&app->exec_clock))
 		pair_exec(app);
 }

@@ -25,7 +25,7 @@ static bool on_shared_core(const struct app *app, const struct spw_plat *plat)
 
 static bool worth_saying(const struct app *app, const struct spw_plat *plat, const struct spw_plat_finding *finding)
 {
-	if (!strcmp(finding->code, "cores-shared"))
+	if (!strcmp(finding->code, "cores-shared") || !strcmp(finding->code, "cores-autogroup"))
 		return on_shared_core(app, plat);
 	if (!strcmp(finding->code, "nic-iommu"))
 		return app->eal.pci;

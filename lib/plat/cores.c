@@ -165,6 +165,7 @@ int plat_cores_read(const struct plat_root *root, struct spw_plat *plat)
 		plat->allowed_cnt += allowed[cpu];
 		core_read(root, &plat->core[i++]);
 	}
+	plat->autogroup = plat_number(0, root->proc, "sys/kernel/sched_autogroup_enabled") == 1;
 	kinds_set(plat);
 	plat_each(root->sys, "devices/system/node", node_cores, &walk);
 	return 0;

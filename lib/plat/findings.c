@@ -91,10 +91,15 @@ static void cores_quiet(struct spw_plat *plat)
 		            text, governor),
 		       "cpupower frequency-set -g performance: a clock that changes makes tails");
 	plat_list_text(shared, SPW_PLAT_CORE_MAX, text, sizeof(text));
-	if (text[0])
-		advise(find(plat, SPW_PLAT_NOTE, "cores-shared", "cores %s are shared with everything else", text),
-		       "isolcpus=, nohz_full= and rcu_nocbs= for the lcores keep other threads and most timer "
-		       "interrupts away");
+	if (!text[0])
+		return;
+	advise(find(plat, SPW_PLAT_NOTE, "cores-shared", "cores %s are shared with everything else", text),
+	       "isolcpus=, nohz_full= and rcu_nocbs= for the lcores keep other threads and most timer "
+	       "interrupts away");
+	if (plat->autogroup)
+		advise(find(plat, SPW_PLAT_NOTE, "cores-autogroup", "the scheduler groups tasks by session, and on a core that an "
+			    "lcore shares, one session can keep another's threads waiting for seconds (seen on Linux 6.18)"),
+		       "sysctl kernel.sched_autogroup_enabled=0, or no other session on the lcores' cores");
 }
 
 static void memory_judge(struct spw_plat *plat)

@@ -139,6 +139,7 @@ struct spw_plat {
 	struct spw_plat_core *core; /* [core_cnt], online ones, by number */
 	uint32_t core_cnt;
 	uint32_t allowed_cnt;    /* of them in the affinity mask */
+	bool autogroup;          /* the scheduler groups tasks by session (sched_autogroup_enabled) */
 	struct spw_plat_node node[SPW_PLAT_NODE_MAX];
 	uint32_t node_cnt;
 	uint64_t page_bytes;     /* base page size of the running kernel */

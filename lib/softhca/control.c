@@ -121,18 +121,6 @@ static int cmd_trace(struct nic_dev *nd, const char *arg)
 	return trace_open(arg, nd->dev->id.name, &nd->trace);
 }
 
-static int cmd_status(struct nic_dev *nd, const char *arg)
-{
-	(void)nd, (void)arg;
-	return 0;
-}
-
-static int cmd_objects(struct nic_dev *nd, const char *arg)
-{
-	(void)nd, (void)arg;
-	return 0;
-}
-
 static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 {
 	const struct fault *f = nd->fault;
@@ -187,16 +175,28 @@ static void objects_text(const struct nic_dev *nd, char *answer, size_t bytes)
 	answer[SPW_MIN(n, bytes - 2) + 1] = '\0';
 }
 
+static void thread_text(const struct nic_dev *nd, char *answer, size_t bytes)
+{
+	struct nic_thread_stat t;
+
+	(void)nd;
+	nic_thread_stat(&t);
+	snprintf(answer, bytes, "ok naps=%llu switches=%llu lost_us=%llu other_us=%llu\n", (unsigned long long)t.naps,
+		 (unsigned long long)t.switches, (unsigned long long)t.lost_ns / 1000, (unsigned long long)t.other_ns / 1000);
+}
+
 int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t bytes)
 {
 	static const struct {
 		const char *name;
-		int (*exec)(struct nic_dev *, const char *);
+		int (*exec)(struct nic_dev *, const char *); /* NULL: only a question */
+		void (*text)(const struct nic_dev *, char *, size_t);
 	} cmds[] = {
-		{"link-down", cmd_link_down}, {"rnr", cmd_rnr},       {"cq-overrun", cmd_cq_overrun},
-		{"qp-error", cmd_qp_error},   {"mr-revoke", cmd_mr_revoke}, {"kill", cmd_kill},
-		{"hold", cmd_hold},           {"release", cmd_release}, {"fault", cmd_fault},
-		{"trace", cmd_trace},         {"status", cmd_status},       {"objects", cmd_objects},
+		{"link-down", cmd_link_down, status_text}, {"rnr", cmd_rnr, status_text}, {"cq-overrun", cmd_cq_overrun, status_text},
+		{"qp-error", cmd_qp_error, status_text}, {"mr-revoke", cmd_mr_revoke, status_text}, {"kill", cmd_kill, status_text},
+		{"hold", cmd_hold, status_text}, {"release", cmd_release, status_text}, {"fault", cmd_fault, status_text},
+		{"trace", cmd_trace, status_text}, {"status", NULL, status_text}, {"objects", NULL, objects_text},
+		{"thread", NULL, thread_text},
 	};
 	const size_t n = strcspn(line, "= \n");
 	char arg[256];
@@ -209,13 +209,11 @@ int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t byte
 		if (strlen(cmds[i].name) != n || strncmp(line, cmds[i].name, n) != 0)
 			continue;
 		spw_err_clear();
-		rc = cmds[i].exec(nd, arg);
+		rc = cmds[i].exec ? cmds[i].exec(nd, arg) : 0;
 		if (rc)
 			snprintf(answer, bytes, "error %s\n", spw_err_text());
-		else if (cmds[i].exec == cmd_objects)
-			objects_text(nd, answer, bytes);
 		else
-			status_text(nd, answer, bytes);
+			cmds[i].text(nd, answer, bytes);
 		return rc;
 	}
 	snprintf(answer, bytes, "error no command \"%.*s\"\n", (int)SPW_MIN(n, (size_t)32), line);

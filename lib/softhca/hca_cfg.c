@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,16 @@ static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
 	return cfg->cqe_enhanced || strcmp(val, "basic") == 0 ? 0 : bad(opt, val, "basic or enhanced");
 }
 
+static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	uint64_t v;
+	int rc = get_uint(opt, val, 0, CPU_SETSIZE - 1, &v);
+
+	if (!rc)
+		cfg->nic_cpu = (int32_t)v;
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*fn)(struct hca_cfg *cfg, const char *opt, const char *val);
@@ -249,7 +260,7 @@ static const struct {
 	{"mac", opt_mac},     {"ip", opt_ip},           {"pci", opt_pci},         {"speed", opt_speed},
 	{"mtu", opt_mtu},     {"cable", opt_cable},     {"fault", opt_fault},     {"seed", opt_seed},
 	{"control", opt_control}, {"trace", opt_trace}, {"clock", opt_clock},
-	{"cqe-layout", opt_cqe_layout},
+	{"cqe-layout", opt_cqe_layout}, {"nic-cpu", opt_nic_cpu},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)
@@ -284,6 +295,7 @@ int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 	cfg_out->mtu_bytes = 4200; /* carries the largest IB MTU, 4096, with all headers */
 	cfg_out->part_id = 0x101d;
 	cfg_out->seed = 1;
+	cfg_out->nic_cpu = -1;
 	cfg_out->dev_cnt = 1;
 	plain_dev(cfg_out, 0);
 	snprintf(cfg_out->cable, sizeof(cfg_out->cable), "shm:default");

@@ -26,6 +26,7 @@ struct hca_dev_cfg {
 struct hca_cfg {
 	struct hca_dev_cfg dev[HCA_DEV_MAX];
 	uint32_t dev_cnt;
+	uint32_t uverbs_first;       /* number of the first device file: past the machine's own (proc_load) */
 	uint32_t speed_mbps;         /* 10000 .. 400000 */
 	uint32_t mtu_bytes;          /* largest IP packet, 576 .. 9600; the IB MTU is the largest that fits */
 	uint16_t part_id;            /* PCI device: 0x101d ConnectX-6 Dx, 0x1021 ConnectX-7 */
@@ -34,6 +35,7 @@ struct hca_cfg {
 	char fault[HCA_TEXT_BYTES];  /* for the NIC, "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];  /* trace directory or file, "" for none */
+	int32_t nic_cpu;             /* the NIC thread's, -1: any that the process had at its start */
 	bool cqe_enhanced;           /* layout of compressed CQEs */
 	char clock[HCA_TEXT_BYTES];  /* offset=NS,ppm=F: of the NIC clock, "" for none */
 };

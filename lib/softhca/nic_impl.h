@@ -212,7 +212,7 @@ struct nic_dev {
 	struct fault *fault;       /* never NULL */
 	struct spw_pcapng *trace;       /* NULL: off */
 	bool started, icrc_always;
-	uint64_t now_ns;           /* CLOCK_MONOTONIC at the start of the round */
+	uint64_t now_ns;           /* nic_now_ns() at the start of the round */
 	uint64_t stamp;            /* NIC clock of what is being worked on */
 	int64_t clock_offset;
 	double clock_ppm;

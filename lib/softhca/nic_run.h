@@ -3,7 +3,18 @@
 #ifndef SPW_SOFTHCA_NIC_RUN_H
 #define SPW_SOFTHCA_NIC_RUN_H
 
+#include "base/spw_types.h"
+
 struct nic_dev;
+
+/* What the NIC thread did besides work, since it was first started. */
+struct nic_thread_stat {
+	uint64_t naps;
+	uint64_t switches;  /* times that somebody else got its core, when it last looked */
+	uint64_t lost_ns;   /* idle turns that took long because of that, */
+	uint64_t other_ns;  /* or because a command had the lock, or the hypervisor the core */
+};
+void nic_thread_stat(struct nic_thread_stat *stat_out);
 
 /* The thread works for this device no more; with the last one it ends. Without the device lock. */
 void nic_run_forget(struct nic_dev *nd);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The NIC thread: one per process, for all of its devices. It spins only where cores are to spare, by
- * the affinity mask that the process had before anything (EAL) pinned a thread; elsewhere it naps after
+ * The NIC thread: one per process, for all of its devices. It spins only where it has a core of its own
+ * (--nic-cpu) or cores are to spare, by the affinity mask that the process had before anything (EAL) pinned a
+ * thread, and only while nobody else takes much of its core (nic_pace.h); elsewhere it naps after
  * every look that found nothing. Where nothing has happened for a while the naps grow, so that an idle
  * device costs little: a first doorbell then waits for up to NAP_DEEP_NS.
  *
@@ -20,17 +21,17 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_log.h"
 #include "softhca/nic_impl.h"
+#include "softhca/nic_pace.h"
 #include "softhca/nic_run.h"
 
 #define SPIN_CORES 4        /* two processes, each with an application and a NIC thread that spin */
 #define SPIN_NS 1000000ull  /* after the last work */
-#define NAP_NS 20000ull
 #define NAP_DEEP_NS 2000000ull /* 1000 wake-ups a second cost 2 % of a core, 500 half of that */
 #define DEEP_AFTER_NS 50000000ull
 #define YIELD_EVERY 8192u       /* turns; a yield costs microseconds even with nobody to yield to */
-#define STOLEN_NS 300000ull     /* a turn that took so long, with a preemption: others want this core */
-#define MODEST_TIMES 10u        /* then nap, not spin, for so many times as long */
+#define LOST_NS 10000ull        /* an idle turn takes less, unless the core was away */
 
 static struct {
 	pthread_mutex_t lock;  /* the list, and the thread's life */
@@ -39,6 +40,8 @@ static struct {
 	bool running, stop, mask_saved;
 	cpu_set_t mask;
 	struct nic_dev *devs;
+	bool own_cpu;          /* it is pinned: that core is meant for it */
+	struct nic_thread_stat stat;
 	uint32_t guarding;     /* 1: on_fault is the handler; what the program wants is in the next two */
 	struct sigaction old_segv, old_bus;
 } run = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -46,11 +49,12 @@ static struct {
 static _Thread_local sigjmp_buf *guard;
 static _Thread_local struct nic_dev *guarded;
 
+/* A card's crystal is not slewed by anybody's NTP. */
 uint64_t nic_now_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
@@ -105,7 +109,9 @@ bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction 
 
 /* ---- the loop ---------------------------------------------------------------------------------------- */
 
-static uint32_t all_rounds(uint64_t now_ns)
+/* now_ns_out: when the last round began. The clock is read with the lock: the round publishes it at once, and what waits for
+ * the lock in between would make it stale. */
+static uint32_t all_rounds(uint64_t *now_ns_out)
 {
 	uint32_t work = 0;
 
@@ -115,12 +121,10 @@ static uint32_t all_rounds(uint64_t now_ns)
 			continue;
 		}
 		guarded = nd;
-		nd->now_ns = now_ns;
+		nd->now_ns = *now_ns_out = nic_now_ns();
 		work += nic_round(nd);
 		guarded = NULL;
 		hca_unlock(nd->dev);
-		if (nd->next)
-			now_ns = nic_now_ns();
 	}
 	return work;
 }
@@ -138,41 +142,48 @@ static void after_fault(void)
 
 static void nap(uint64_t idle_ns)
 {
-	struct timespec ts = {0, NAP_NS};
+	struct timespec ts = {0, PACE_NAP_NS};
 
 	if (idle_ns > DEEP_AFTER_NS)
 		ts.tv_nsec = NAP_DEEP_NS;
 	nanosleep(&ts, NULL);
+	spw_thr_count(&run.stat.naps, 1u);
 }
 
-static bool cores_to_spare(void)
+static bool may_spin(void)
 {
+	if (run.own_cpu)
+		return true;
 	return run.mask_saved ? CPU_COUNT(&run.mask) >= SPIN_CORES : sysconf(_SC_NPROCESSORS_ONLN) >= SPIN_CORES;
 }
 
-/* True if the scheduler took the core away since the last call. A turn may also be long because a command
- * held the lock, or because the hypervisor ran something else; napping helps in neither case. */
-static bool preempted(long *seen)
+/* A turn that should have taken no time took lost_ns. It counts if the scheduler took the core away; a command may also
+ * have held the lock, or the hypervisor have run something else, and napping helps in neither case. */
+static void lost(struct nic_pace *pace, uint64_t now_ns, uint64_t lost_ns)
 {
+	struct nic_thread_stat *stat = &run.stat;
+	const uint64_t before = stat->switches;
 	struct rusage u;
-	bool yes;
 
 	if (getrusage(RUSAGE_THREAD, &u))
-		return true;
-	yes = u.ru_nivcsw != *seen;
-	*seen = u.ru_nivcsw;
-	return yes;
+		return;
+	spw_thr_store_rlx(&stat->switches, (uint64_t)u.ru_nivcsw);
+	if (stat->switches == before) {
+		spw_thr_count(&stat->other_ns, lost_ns);
+		return;
+	}
+	spw_thr_count(&stat->lost_ns, lost_ns);
+	pace_lost(pace, now_ns, lost_ns);
 }
 
 static void loop(void)
 {
-	const bool spin = cores_to_spare();
-	uint64_t busy_ns = nic_now_ns(), turn_ns = busy_ns, modest_until_ns = 0;
+	const bool spin = may_spin();
+	struct nic_pace pace = {0};
+	uint64_t now_ns = nic_now_ns(), busy_ns = now_ns, turn_ns = now_ns;
 	uint32_t idle_turns = 0;
-	long switches = 0;
 
 	while (!spw_thr_load_acq(&run.stop)) {
-		const uint64_t now_ns = nic_now_ns();
 		uint32_t work;
 
 		if (spw_thr_load_rlx(&run.waiting)) {
@@ -180,15 +191,15 @@ static void loop(void)
 			continue;
 		}
 		pthread_mutex_lock(&run.lock);
-		work = all_rounds(now_ns);
+		work = all_rounds(&now_ns);
 		pthread_mutex_unlock(&run.lock);
-		if (idle_turns && now_ns - turn_ns > STOLEN_NS && preempted(&switches))
-			modest_until_ns = now_ns + MODEST_TIMES * (now_ns - turn_ns);
+		if (idle_turns && spw_unlikely(now_ns - turn_ns > LOST_NS))
+			lost(&pace, now_ns, now_ns - turn_ns);
 		turn_ns = now_ns;
 		if (work) {
 			busy_ns = now_ns;
 			idle_turns = 0;
-		} else if (!spin || now_ns - busy_ns > SPIN_NS || now_ns < modest_until_ns) {
+		} else if (!spin || now_ns - busy_ns > SPIN_NS || !pace_spins(&pace, now_ns)) {
 			nap(now_ns - busy_ns);
 			idle_turns = 0;
 		} else if (++idle_turns % YIELD_EVERY == 0) {
@@ -197,6 +208,18 @@ static void loop(void)
 			spw_cpu_relax();
 		}
 	}
+}
+
+void nic_thread_stat(struct nic_thread_stat *stat_out)
+{
+	const struct nic_thread_stat *s = &run.stat;
+
+	*stat_out = (struct nic_thread_stat){
+		.naps = spw_thr_load_rlx(&s->naps),
+		.switches = spw_thr_load_rlx(&s->switches),
+		.lost_ns = spw_thr_load_rlx(&s->lost_ns),
+		.other_ns = spw_thr_load_rlx(&s->other_ns),
+	};
 }
 
 static void *thread_main(void *arg)
@@ -220,7 +243,22 @@ static void run_lock(void)
 	spw_thr_fetch_add(&run.waiting, -1u);
 }
 
-static int thread_start(void)
+/* The core that was asked for, or any that the process had. */
+static void place(pthread_attr_t *attr, int32_t cpu)
+{
+	cpu_set_t one;
+
+	run.own_cpu = cpu >= 0;
+	if (run.own_cpu) {
+		CPU_ZERO(&one);
+		CPU_SET((unsigned)cpu, &one);
+		pthread_attr_setaffinity_np(attr, sizeof(one), &one);
+	} else if (run.mask_saved) {
+		pthread_attr_setaffinity_np(attr, sizeof(run.mask), &run.mask);
+	}
+}
+
+static int thread_start(int32_t cpu)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
@@ -228,21 +266,22 @@ static int thread_start(void)
 
 	guard_install();
 	pthread_attr_init(&attr);
-	if (run.mask_saved)
-		pthread_attr_setaffinity_np(&attr, sizeof(run.mask), &run.mask);
+	place(&attr, cpu);
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	run.stop = false;
 	rc = pthread_create(&run.thread, &attr, thread_main, NULL);
-	if (rc == EINVAL || rc == EPERM) { /* a mask that the container no longer allows */
+	if (!run.own_cpu && (rc == EINVAL || rc == EPERM)) { /* a mask that the container no longer allows */
 		pthread_attr_destroy(&attr);
 		pthread_attr_init(&attr);
 		rc = pthread_create(&run.thread, &attr, thread_main, NULL);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
+	if (rc && run.own_cpu)
+		return spw_err(rc, "the NIC thread cannot run on CPU %d; --nic-cpu wants one that this process may use", cpu);
 	if (rc)
 		return spw_err(rc, "the NIC thread cannot be started");
 	run.running = true;
@@ -261,8 +300,10 @@ int nic_start(struct hca_dev *dev)
 		run.devs = nd;
 	}
 	if (!run.running)
-		rc = thread_start();
+		rc = thread_start(dev->cfg->nic_cpu);
 	pthread_mutex_unlock(&run.lock);
+	if (rc)
+		spw_warn("%s", spw_err_text()); /* the application is told an errno only */
 	return rc;
 }
 

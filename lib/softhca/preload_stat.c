@@ -27,7 +27,7 @@ static uint32_t ctx_dev_idx(int fd, bool *ours_out)
 #define AS_CDEV(st, idx)                                                                                \
 	do {                                                                                            \
 		(st)->st_mode = S_IFCHR | 0666;                                                         \
-		(st)->st_rdev = makedev(UVERBS_MAJOR, UVERBS_MINOR + (unsigned int)(idx));              \
+		(st)->st_rdev = makedev(UVERBS_MAJOR, UVERBS_MINOR(proc_cfg(), (uint32_t)(idx)));       \
 	} while (0)
 
 #define PATH_BODY(name, call_args, ...)                                                                 \
@@ -97,7 +97,7 @@ EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned int m
 	if (rc == 0 && idx >= 0) {
 		st->stx_mode = S_IFCHR | 0666;
 		st->stx_rdev_major = UVERBS_MAJOR;
-		st->stx_rdev_minor = UVERBS_MINOR + (uint32_t)idx;
+		st->stx_rdev_minor = UVERBS_MINOR(proc_cfg(), (uint32_t)idx);
 	}
 	return rc;
 }

@@ -76,11 +76,14 @@ static void fork_child(void)
 
 void proc_load(void)
 {
+	const uint32_t real_uverbs = sysfs_real_uverbs(); /* while nothing is emulated yet */
+
 	nic_mask_save();
 	owner = getpid();
 	spw_log_sink_set(to_stderr, NULL);
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 	cfg_state = hca_cfg_parse(getenv(ENV_OPTIONS), &self.cfg) ? FAILED : READY;
+	self.cfg.uverbs_first = real_uverbs;
 	if (cfg_state == FAILED)
 		spw_warn("%s; there are no devices", spw_err_text());
 }

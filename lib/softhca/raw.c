@@ -2,6 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Raw Ethernet: frames out of send WQEs, and by the steering rules into receive queues. */
+#include <libdeflate.h>
+
 #include "softhca/nic_impl.h"
 
 #define ETH_MIN 60u                 /* shorter frames are padded, as a MAC does */
@@ -74,12 +76,14 @@ static void copy_ring(struct nic_qp *q, uint16_t idx, uint32_t off, uint8_t *out
 }
 
 #define TAG_BYTES 4u
+#define TYPE_CVLAN 0x8100u
+#define TYPE_SVLAN 0x88a8u
 
 /* The frame without its tag lies TAG_BYTES into the room: its addresses move to the front. */
 static void put_tag(uint8_t *frame, const uint8_t *eth)
 {
 	memmove(frame, frame + TAG_BYTES, 12);
-	spw_prm_st16(frame + 12, spw_prm_wqe_eth_get_vlan_s(eth) ? 0x88a8 : 0x8100);
+	spw_prm_st16(frame + 12, spw_prm_wqe_eth_get_vlan_s(eth) ? TYPE_SVLAN : TYPE_CVLAN);
 	spw_prm_st16(frame + 14, (uint16_t)spw_prm_wqe_eth_get_vlan_tci(eth));
 }
 
@@ -152,6 +156,16 @@ struct raw_meta {
 	bool stripped;
 };
 
+/* What goes into the receive buffer: the frame, without its tag or with its FCS where the queue asks for that. */
+struct raw_bytes {
+	struct {
+		const uint8_t *at;
+		uint32_t len;
+	} part[3];
+	uint32_t part_cnt, len;
+	uint8_t fcs[4];
+};
+
 static void check_sums(const struct flow_key *k, struct raw_meta *m)
 {
 	const uint8_t l3_type = k->l3 == FLOW_L3_IPV4 ? SPW_PRM_L3_IPV4 : k->l3 == FLOW_L3_IPV6 ? SPW_PRM_L3_IPV6 : 0;
@@ -169,6 +183,39 @@ static void check_sums(const struct flow_key *k, struct raw_meta *m)
 			m->hds_ip_ext |= 4;
 	}
 	m->l4_hdr_type = (uint8_t)(l4_type << 4 | l3_type << 2 | (k->is_frag ? 2 : 0));
+}
+
+static void add_part(struct raw_bytes *b, const uint8_t *at, uint32_t len)
+{
+	b->part[b->part_cnt].at = at;
+	b->part[b->part_cnt++].len = len;
+	b->len += len;
+}
+
+/* The FCS is the one on the wire, that of the frame with its tag; cables carry none, so it is made here. */
+static void bytes_for(const struct nic_rq *r, const struct hca_qp *qp, const struct flow_key *k, struct raw_meta *m,
+		      struct raw_bytes *b)
+{
+	const bool strip = r->wq ? r->wq->flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING
+				 : qp->create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING;
+	const bool fcs = r->wq ? r->wq->flags & IB_UVERBS_WQ_FLAGS_SCATTER_FCS
+			       : qp->create_flags & IB_UVERBS_QP_CREATE_SCATTER_FCS;
+	const uint32_t crc = spw_unlikely(fcs) ? libdeflate_crc32(0, k->frame, k->frame_bytes) : 0;
+
+	b->part_cnt = b->len = 0;
+	m->stripped = strip && k->has_vlan && spw_prm_ld16(k->frame + 12) == TYPE_CVLAN;
+	if (spw_unlikely(m->stripped)) {
+		m->vlan = k->vlan_tci;
+		add_part(b, k->frame, 12);
+		add_part(b, k->frame + 12 + TAG_BYTES, k->frame_bytes - 12 - TAG_BYTES);
+	} else {
+		add_part(b, k->frame, k->frame_bytes);
+	}
+	if (spw_likely(!fcs))
+		return;
+	for (unsigned i = 0; i < sizeof(b->fcs); i++)
+		b->fcs[i] = (uint8_t)(crc >> 8 * i);
+	add_part(b, b->fcs, sizeof(b->fcs));
 }
 
 static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cnt, uint32_t wqe_id, uint32_t counter,
@@ -211,9 +258,9 @@ void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8
 }
 
 /* Striding: several frames share a WQE; one that does not fit any more leaves the rest as filler. */
-static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *frame, uint32_t len,
-		       const struct raw_meta *m)
+static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_bytes *b, const struct raw_meta *m)
 {
+	const uint32_t len = b->len;
 	const uint32_t need = (len + r->two_byte_shift + r->stride_bytes - 1) / r->stride_bytes;
 	const struct hca_mr *mr;
 	const uint8_t *seg;
@@ -240,7 +287,8 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *fram
 		raw_rq_fail(nd->cur, r, r->ci++, SPW_PRM_SYN_LOCAL_PROT_ERR);
 		return true;
 	}
-	memcpy(to, frame, len);
+	for (uint32_t i = 0; i < b->part_cnt; to += b->part[i++].len)
+		memcpy(to, b->part[i].at, b->part[i].len);
 	raw_cqe(r, m, need << 16 | len, r->ci, r->stride_at, nd->stamp);
 	r->stride_at += need;
 	if (r->stride_at == r->stride_cnt) {
@@ -250,27 +298,20 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *fram
 	return true;
 }
 
-static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const uint8_t *frame, uint32_t len,
-		      const struct raw_meta *m)
+static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_bytes *b, const struct raw_meta *m)
 {
 	struct nic_rwqe w;
-	uint8_t syn;
+	uint8_t syn = 0;
 
 	if (rq_take(r, &w) != RQ_OK)
 		return false;
-	if (m->stripped) {
-		syn = rq_scatter(nd, r, &w, frame, 12);
-		if (!syn)
-			syn = rq_scatter(nd, r, &w, frame + 16, len - 16);
-		len -= 4;
-	} else {
-		syn = rq_scatter(nd, r, &w, frame, len);
-	}
+	for (uint32_t i = 0; i < b->part_cnt && !syn; i++)
+		syn = rq_scatter(nd, r, &w, b->part[i].at, b->part[i].len);
 	if (syn) {
 		raw_rq_fail(nd->cur, r, w.idx, syn);
 		return true;
 	}
-	raw_cqe(r, m, len, 0, w.idx, nd->stamp);
+	raw_cqe(r, m, b->len, 0, w.idx, nd->stamp);
 	return true;
 }
 
@@ -293,6 +334,7 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 {
 	struct nic_qp *q = qp->nic;
 	struct raw_meta m = *sums;
+	struct raw_bytes bytes;
 	struct nic_rq *r;
 	bool ok;
 
@@ -312,11 +354,11 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 		return false;
 	if (r->cq->cq->comp_en && r->cq->cq->comp_format != MLX5_IB_CQE_RES_FORMAT_HASH)
 		m.check_sum = (uint16_t)csum_add(0, k->frame + 14, k->frame_bytes - 14);
+	bytes_for(r, qp, k, &m, &bytes);
 	nd->cur = q;
 	nd->cur_rx = true;
 	nd->cur_rq = r;
-	ok = r->striding ? stride_put(nd, r, k->frame, k->frame_bytes, &m)
-			 : plain_put(nd, r, k->frame, k->frame_bytes, &m);
+	ok = r->striding ? stride_put(nd, r, &bytes, &m) : plain_put(nd, r, &bytes, &m);
 	nd->cur = NULL;
 	nd->cur_rq = NULL;
 	if (!ok) {

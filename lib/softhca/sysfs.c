@@ -4,8 +4,6 @@
  * What /sys says about the devices. Class entries are links into devices/, as on a real machine: UCX and
  * NCCL find the PCI function by going up from there.
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdarg.h>
@@ -16,7 +14,6 @@
 #include "base/spw_err.h"
 #include "softhca/cmd.h"
 #include "softhca/ctl.h"
-#include "softhca/real.h"
 #include "softhca/tree.h"
 
 /* One folder that files are put into; the first error stays. */
@@ -215,13 +212,14 @@ static void put_ibdev(struct dir *d, const struct hca_dev *dev)
 static void put_uverbs(struct dir *d, const struct hca_dev *dev)
 {
 	put(d, "ibdev", "%s", dev->id.name);
-	put(d, "dev", "%u:%u", UVERBS_MAJOR, UVERBS_MINOR + dev->idx);
+	put(d, "dev", "%u:%u", UVERBS_MAJOR, UVERBS_MINOR(dev->cfg, dev->idx));
 	put(d, "abi_version", "1");
 	put_link(d, "device", "../..");
 }
 
 static int build_dev(const struct tree *t, const struct hca_dev *dev)
 {
+	const uint32_t uverbs = sysfs_uverbs(dev->cfg, dev->idx);
 	struct dir d = {.t = t};
 	char pci[128], bdf[32], path[300], target[300];
 
@@ -235,49 +233,23 @@ static int build_dev(const struct tree *t, const struct hca_dev *dev)
 	put_ibdev(&d, dev);
 	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s/ports/1", pci + 1, dev->id.name);
 	put_port(&d, dev);
-	snprintf(d.path, sizeof(d.path), "%s/infiniband_verbs/uverbs%u", pci + 1, dev->idx);
+	snprintf(d.path, sizeof(d.path), "%s/infiniband_verbs/uverbs%u", pci + 1, uverbs);
 	put_uverbs(&d, dev);
 
 	snprintf(d.path, sizeof(d.path), "sys/class");
 	snprintf(path, sizeof(path), "infiniband/%s", dev->id.name);
 	snprintf(target, sizeof(target), "../..%s/infiniband/%s", pci + strlen("/sys"), dev->id.name);
 	put_link(&d, path, target);
-	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", dev->idx);
-	snprintf(target, sizeof(target), "../..%s/infiniband_verbs/uverbs%u", pci + strlen("/sys"), dev->idx);
+	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", uverbs);
+	snprintf(target, sizeof(target), "../..%s/infiniband_verbs/uverbs%u", pci + strlen("/sys"), uverbs);
 	put_link(&d, path, target);
 	snprintf(d.path, sizeof(d.path), "sys/bus/pci/devices");
 	snprintf(target, sizeof(target), "../../..%s", pci + strlen("/sys"));
 	put_link(&d, bdf, target);
 	snprintf(d.path, sizeof(d.path), "dev/infiniband");
-	snprintf(path, sizeof(path), "uverbs%u", dev->idx);
+	snprintf(path, sizeof(path), "uverbs%u", uverbs);
 	put(&d, path, "%s", dev->id.name);
 	return d.rc;
-}
-
-/* The other functions of the machine stay visible; real cards of this vendor do not, DPDK would want them. */
-static void link_real_pci(const struct tree *t)
-{
-	DIR *dir = opendir("/sys/bus/pci/devices/.");
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		char path[300], target[300], vendor[16] = "";
-		int fd;
-
-		if (e->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/vendor", e->d_name);
-		fd = real_open(path, O_RDONLY | O_CLOEXEC, 0);
-		if (fd >= 0 && read(fd, vendor, sizeof(vendor) - 1) > 0 && strncmp(vendor, "0x15b3", 6)) {
-			snprintf(path, sizeof(path), "sys/bus/pci/devices/%.64s", e->d_name);
-			snprintf(target, sizeof(target), "/sys/bus/pci/devices/%.64s", e->d_name);
-			tree_link(t, path, target);
-		}
-		if (fd >= 0)
-			real_close(fd);
-	}
-	if (dir)
-		closedir(dir);
 }
 
 int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
@@ -289,7 +261,7 @@ int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
 		rc = build_dev(t, &devs[i]);
 	if (rc)
 		return spw_err(-rc, "cannot write %s: %s", t->root, strerror(-rc));
-	link_real_pci(t);
+	sysfs_link_real(t, devs->cfg);
 	return 0;
 }
 

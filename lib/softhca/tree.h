@@ -29,10 +29,21 @@ int tree_dir(const struct tree *t, const char *path);
 int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt);
 /* Purpose: before a file called `name` is opened: counters and the port state are written anew. */
 void sysfs_refresh(const struct tree *t, const struct hca_dev *devs, uint32_t cnt, const char *name);
+/* Purpose: the machine's own RDMA devices and PCI functions beside ours, as links. What has the name of one of ours stays
+ *          hidden, and so do PCI functions of this vendor: DPDK would take them. */
+void sysfs_link_real(const struct tree *t, const struct hca_cfg *cfg);
+/* Purpose: one past the highest uverbsN of the machine; 0 if it has none. */
+uint32_t sysfs_real_uverbs(void);
 /* "/sys/devices/..." of the device's PCI function. */
 void sysfs_pci_path(const struct hca_dev_cfg *id, char *buf, size_t bytes);
 
+/* The number in /dev/infiniband/uverbsN: ours come after the machine's own. */
+static inline uint32_t sysfs_uverbs(const struct hca_cfg *cfg, uint32_t dev_idx)
+{
+	return cfg->uverbs_first + dev_idx;
+}
+
 #define UVERBS_MAJOR 231u
-#define UVERBS_MINOR 192u
+#define UVERBS_MINOR(cfg, dev_idx) (192u + sysfs_uverbs(cfg, dev_idx))
 
 #endif

@@ -10,7 +10,8 @@
 #include "softhca/proc.h"
 #include "softhca/real.h"
 
-#define DIR_CLASS  "/sys/class/infiniband" /* and infiniband_verbs, infiniband_mad... */
+#define DIR_CLASS  "/sys/class/infiniband"
+#define DIR_VERBS  "/sys/class/infiniband_verbs"
 #define DIR_PCI    "/sys/bus/pci/devices"
 #define DIR_DEVS   "/sys/devices/pci"
 #define DIR_DEV    "/dev/infiniband"
@@ -19,6 +20,20 @@
 static bool starts(const char *path, const char *with)
 {
 	return strncmp(path, with, strlen(with)) == 0;
+}
+
+static bool is(const char *path, const char *folder)
+{
+	const size_t n = strlen(folder);
+
+	return starts(path, folder) && (!path[n] || (path[n] == '/' && !path[n + 1]));
+}
+
+static bool within(const char *path, const char *folder)
+{
+	const size_t n = strlen(folder);
+
+	return starts(path, folder) && (!path[n] || path[n] == '/');
 }
 
 /* The path has a component that is the PCI address of one of our functions. */
@@ -53,16 +68,30 @@ static bool above_our_pci(const char *path, const struct hca_cfg *cfg)
 	return false;
 }
 
+int vfs_cdev(const char *path)
+{
+	const struct hca_cfg *cfg = proc_cfg();
+	char *end;
+	unsigned long n;
+
+	if (!path || !cfg || !starts(path, CDEV))
+		return -1;
+	n = strtoul(path + strlen(CDEV), &end, 10);
+	if (end == path + strlen(CDEV) || *end || n < cfg->uverbs_first || n - cfg->uverbs_first >= cfg->dev_cnt)
+		return -1;
+	return (int)(n - cfg->uverbs_first);
+}
+
 static bool is_emulated(const char *path)
 {
 	const struct hca_cfg *cfg = proc_cfg();
 
 	if (path[0] != '/' || !(starts(path, "/sys/") || starts(path, DIR_DEV)) || !cfg)
 		return false;
-	if (starts(path, DIR_DEV) || starts(path, DIR_CLASS))
+	if (within(path, DIR_CLASS) || within(path, DIR_VERBS) || is(path, DIR_DEV) || is(path, DIR_PCI))
 		return true;
-	if (strcmp(path, DIR_PCI) == 0 || strcmp(path, DIR_PCI "/") == 0)
-		return true;
+	if (starts(path, DIR_DEV))
+		return vfs_cdev(path) >= 0;
 	if (!starts(path, DIR_PCI "/") && !starts(path, DIR_DEVS))
 		return false;
 	return names_our_pci(path, cfg) || above_our_pci(path, cfg);
@@ -89,18 +118,6 @@ void vfs_unmap(char *path)
 
 	if (p && strncmp(path, p->tree.root, n) == 0 && path[n] == '/')
 		memmove(path, path + n, strlen(path + n) + 1);
-}
-
-int vfs_cdev(const char *path)
-{
-	const struct hca_cfg *cfg = proc_cfg();
-	char *end;
-	unsigned long n;
-
-	if (!path || !cfg || !starts(path, CDEV))
-		return -1;
-	n = strtoul(path + strlen(CDEV), &end, 10);
-	return end != path + strlen(CDEV) && !*end && n < cfg->dev_cnt ? (int)n : -1;
 }
 
 /* The name as a constant, or NULL. */

@@ -83,7 +83,7 @@ class Source:
                "--port", port, *options, "--json", self.json]
         self.name, self.port = f"gen{Source.serial}", port
         self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        text=True, start_new_session=True)
+                                        text=True, process_group=0)
 
     def kill(self):
         self.process.kill()

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "port/mlx5/mlx5_impl.h"
+#include "raw_side.h"
 #include "../softhca/verbs_kit.h"
 
 #define RING   256u
@@ -21,17 +22,8 @@
 
 static bool enhanced;
 
-struct side {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_mr *mr;
-	struct ibv_cq_ex *cq;
-	struct ibv_qp *qp;
-	uint8_t *bytes;
-};
-
 static const uint8_t rx_mac[6] = {0x02, 0x73, 0x70, 0x77, 0x0d, 0x01};
-static struct side rx, tx;
+static struct raw_side rx, tx;
 static struct mlx5dv_cq ring;
 static struct mlx5dv_qp rq;
 static uint32_t posted;
@@ -39,50 +31,6 @@ static uint32_t posted;
 static uint32_t length_of(uint32_t number)
 {
 	return 60 + number % 1000;
-}
-
-static void to_state(struct ibv_qp *qp, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
-
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0)), 0);
-}
-
-static void side_open(struct side *s, int index, bool compressed)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_cq_init_attr_ex ca = {.cqe = RING - 1, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN};
-	struct mlx5dv_cq_init_attr dv = {.comp_mask = compressed ? MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE : 0,
-					 .cqe_comp_res_format = compressed ? MLX5DV_CQE_RES_FORMAT_HASH : 0};
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RAW_PACKET,
-					.cap = {.max_send_wr = RING, .max_recv_wr = RING, .max_send_sge = 1, .max_recv_sge = 1}};
-
-	assert_non_null(list);
-	assert_non_null(list[index]);
-	s->ctx = ibv_open_device(list[index]);
-	ibv_free_device_list(list);
-	assert_non_null(s->ctx);
-	s->pd = ibv_alloc_pd(s->ctx);
-	s->bytes = aligned_alloc(4096, RING * SLOT);
-	s->mr = ibv_reg_mr(s->pd, s->bytes, RING * SLOT, IBV_ACCESS_LOCAL_WRITE);
-	s->cq = mlx5dv_create_cq(s->ctx, &ca, &dv);
-	assert_non_null(s->cq);
-	init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(s->cq);
-	s->qp = ibv_create_qp(s->pd, &init);
-	assert_non_null(s->qp);
-	to_state(s->qp, IBV_QPS_INIT);
-	to_state(s->qp, IBV_QPS_RTR);
-	to_state(s->qp, IBV_QPS_RTS);
-}
-
-static void side_close(struct side *s)
-{
-	assert_int_equal(ibv_destroy_qp(s->qp), 0);
-	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(s->cq)), 0);
-	assert_int_equal(ibv_dereg_mr(s->mr), 0);
-	assert_int_equal(ibv_dealloc_pd(s->pd), 0);
-	assert_int_equal(ibv_close_device(s->ctx), 0);
-	free(s->bytes);
 }
 
 /* By hand: libmlx5 would wait for completions that it never gets to see. */
@@ -171,26 +119,16 @@ static void every_frame_is_found(void **state)
 
 static int open_all(void **state)
 {
-	struct {
-		struct ibv_flow_attr attr;
-		struct ibv_flow_spec_eth eth;
-	} rule = {
-		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1},
-		.eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth)},
-	};
 	struct mlx5dv_obj obj = {.cq.out = &ring, .qp.out = &rq};
 
-	side_open(&rx, 0, true);
-	side_open(&tx, 1, false);
-	memset(tx.bytes, 0, RING * SLOT);
+	(void)state;
+	assert_int_equal(raw_side_open(&rx, "mlx5_0", RING * SLOT, RING, true), 0);
+	assert_int_equal(raw_side_open(&tx, "mlx5_1", RING * SLOT, RING, false), 0);
 	memcpy(tx.bytes, rx_mac, 6);
 	tx.bytes[6] = 2;
 	tx.bytes[12] = 0x88; /* 88b5: local experiments */
 	tx.bytes[13] = 0xb5;
-	memcpy(rule.eth.val.dst_mac, rx_mac, 6);
-	memset(rule.eth.mask.dst_mac, 0xff, 6);
-	*state = ibv_create_flow(rx.qp, &rule.attr);
-	assert_non_null(*state);
+	assert_int_equal(raw_side_steer(&rx, rx_mac), 0);
 	obj.cq.in = ibv_cq_ex_to_cq(rx.cq);
 	obj.qp.in = rx.qp;
 	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ | MLX5DV_OBJ_QP), 0);
@@ -202,9 +140,9 @@ static int open_all(void **state)
 
 static int close_all(void **state)
 {
-	assert_int_equal(ibv_destroy_flow(*state), 0);
-	side_close(&rx);
-	side_close(&tx);
+	(void)state;
+	assert_int_equal(raw_side_close(&rx), 0);
+	assert_int_equal(raw_side_close(&tx), 0);
 	return 0;
 }
 

@@ -39,25 +39,18 @@ def pingpong(_):
     ends = [peers.Fabric(cable=f'afpacket:spwa{i}', extra=['--ip', f'10.9.0.{i + 1}', '--mac', f'02:73:70:77:09:0{i + 1}'])
             for i in range(2)]
     program = ['ibv_rc_pingpong', '-g', '3', '-c', '-n', '500', '-p', str(port)]
-    server = client = None
-    try:
+    with peers.together():
         server = peers.Proc(ends[0].argv(program), 'server', peers.env())
         server.wait_for(lambda: peers.listening(port), deadline)
         client = peers.Proc(ends[1].argv([*program, '127.0.0.1']), 'client', peers.env())
-        client.wait(deadline)
-        server.wait(deadline)
-        if client.p.returncode or server.p.returncode or 'invalid data' in client.output() + server.output():
-            raise peers.Failed('a side failed')
+        peers.both_end(client, server, deadline=deadline)
+        if 'invalid data' in client.output() + server.output():
+            raise peers.Failed('wrong bytes')
         print(client.output())
         with open('/proc/net/dev', encoding='ascii') as file: # of this namespace, as /sys is not
             sent = re.search(r'spwa1:(?: +\d+){9} +(\d+)', file.read())
         if int(sent.group(1)) < 500:
             raise peers.Failed('the frames did not go over the interface')
-    except peers.Failed:
-        peers.report(server, client)
-        raise
-    finally:
-        peers.stop_all()
 
 
 def write_capture(path):
@@ -73,25 +66,18 @@ def tcpreplay(program):
     peers.need('tcpreplay')
     deadline = time.monotonic() + SECONDS
     fabric = peers.Fabric(cable='afpacket:spwa0', extra=['--mac', ':'.join(f'{b:02x}' for b in RX_MAC)])
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, peers.together():
         capture = os.path.join(folder, 'frames.pcap')
         write_capture(capture)
         rx = peers.Proc(fabric.argv([program, 'rx', str(FRAMES), str(BYTES), '20000']), 'rx', peers.env())
-        replay = None
-        try:
-            rx.wait_for('ready', deadline)
-            replay = peers.Proc(['tcpreplay', '-i', 'spwa1', '--pps', '1000', capture], 'tcpreplay', peers.env())
-            replay.wait(deadline)
-            rx.wait(deadline)
-            said = re.search(r'frames (\d+) bad (\d+) lost (\d+)', rx.output())
-            if replay.p.returncode or not said or said.group(0) != f'frames {FRAMES} bad 0 lost 0':
-                raise peers.Failed('not what was sent')
-            print(said.group(0))
-        except peers.Failed:
-            peers.report(rx, replay)
-            raise
-        finally:
-            peers.stop_all()
+        rx.wait_for('ready', deadline)
+        replay = peers.Proc(['tcpreplay', '-i', 'spwa1', '--pps', '1000', capture], 'tcpreplay', peers.env())
+        replay.wait(deadline)
+        rx.wait(deadline)
+        said = re.search(r'frames (\d+) bad (\d+) lost (\d+)', rx.output())
+        if replay.p.returncode or not said or said.group(0) != f'frames {FRAMES} bad 0 lost 0':
+            raise peers.Failed('not what was sent')
+        print(said.group(0))
 
 
 def main():

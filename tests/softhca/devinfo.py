@@ -20,9 +20,8 @@ def main():
         raise peers.Failed('more than one device')
     spark = peers.run(peers.Fabric(extra=['--as', 'dgx-spark']).argv(['ibv_devices']), 60)
     print(spark)
-    for name in ('rocep1s0f0', 'rocep1s0f1', 'roceP2p1s0f0', 'roceP2p1s0f1'):
-        if name not in spark.split():
-            raise peers.Failed(f'no {name} with --as dgx-spark')
+    if re.findall(r'^ +(roce\w+)', spark, re.M) != ['rocep1s0f0', 'rocep1s0f1', 'roceP2p1s0f0', 'roceP2p1s0f1']:
+        raise peers.Failed('not the four devices of --as dgx-spark in their order')
 
 
 peers.main(main)

@@ -44,18 +44,12 @@ def frames_log(program, folder, seed):
     log = os.path.join(folder, f'log-{seed}-{peers.Fabric.count}')
     faults = f'loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,delay=0.01:50us,log={log}'
     deadline = time.monotonic() + SECONDS
-    rx = peers.Proc(fabric.argv([program, 'rx', '1000000', '64', '1000']), 'rx', peers.env())
-    tx = None
-    try:
+    with peers.together():
+        rx = peers.Proc(fabric.argv([program, 'rx', '1000000', '64', '1000']), 'rx', peers.env())
         rx.wait_for('ready', deadline)
         tx = peers.Proc(fabric.argv([program, 'tx', '3008', '64'], '--fault', faults, '--seed', str(seed)), 'tx', peers.env())
         tx.wait(deadline)
         rx.wait(deadline)
-    except peers.Failed:
-        peers.report(rx, tx)
-        raise
-    finally:
-        peers.stop_all()
     with open(log, encoding='ascii') as file:
         return file.read(), rx.output()
 
@@ -88,12 +82,10 @@ def async_events(_):
     """ibv_asyncwatch tells of the port's way down and up."""
     peers.need('ibv_asyncwatch')
     fabric = peers.Fabric(['at=500ms:link-down=200ms'])
-    watch = peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), 'watch', peers.env(), tty=True)
-    try:
+    with peers.together():
+        watch = peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), 'watch', peers.env(), tty=True)
         watch.wait_for(r'(?s)IBV_EVENT_PORT_ERR .*port 1.*IBV_EVENT_PORT_ACTIVE .*port 1', time.monotonic() + SECONDS)
-    finally:
         peers.report(watch)
-        peers.stop_all()
 
 
 def running_pair(folder, args, server_options=()):
@@ -120,63 +112,47 @@ def moving(control, deadline, more=1000):
 def while_running(_):
     """ib_send_bw goes on through a link that goes down and a receiver that is not ready."""
     peers.need('ib_send_bw')
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, peers.together():
         _, server, client, (at_server, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-D', '6'])
-        try:
+        moving(at_client, deadline)
+        for control, fault in ((at_client, 'link-down=100ms'), (at_server, 'link-down=100ms'), (at_server, 'rnr=100ms')):
+            control.say(fault)
             moving(at_client, deadline)
-            for control, fault in ((at_client, 'link-down=100ms'), (at_server, 'link-down=100ms'), (at_server, 'rnr=100ms')):
-                control.say(fault)
-                moving(at_client, deadline)
-            client.wait(deadline)
-            server.wait(deadline)
-            if client.p.returncode or server.p.returncode:
-                raise peers.Failed('a side failed')
-        except peers.Failed:
-            peers.report(server, client)
-            raise
-        finally:
-            peers.stop_all()
+        peers.both_end(client, server, deadline=deadline)
 
 
 def come_by(deadline):
     """Some other process on some other cable: it sweeps."""
     other = peers.Proc(peers.Fabric().argv(['ibv_devinfo']), 'other', peers.env())
     if other.wait(deadline):
-        peers.report(other)
         raise peers.Failed('ibv_devinfo failed')
 
 
 def killed_peer(_):
     """The survivor is told by its retries, and the cable's file is gone when the next process has come by at the latest."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, peers.together():
         args = ['ib_send_bw', '-s', '4096', '-D', '60', '-u', '10'] # timeout 4 ms
         fabric, server, client, (at_server, at_client), deadline = running_pair(folder, args)
-        try:
-            moving(at_client, deadline)
-            at_server.socket.sendall(b'kill\n')
-            server.wait(deadline)
-            client.wait(deadline)
-            if server.p.returncode != -9:
-                raise peers.Failed(f'the server ended with {server.p.returncode}')
-            if client.p.returncode == 0 or not re.search(r'(?i)retry exceeded|Completion with error', client.output()):
-                raise peers.Failed('the client was not told')
-            come_by(deadline)
-            if os.path.exists(fabric.shm_path()):
-                raise peers.Failed(f'{fabric.shm_path()} is left')
-        except peers.Failed:
-            peers.report(server, client)
-            raise
-        finally:
-            peers.stop_all()
+        moving(at_client, deadline)
+        at_server.socket.sendall(b'kill\n')
+        server.wait(deadline)
+        client.wait(deadline)
+        if server.p.returncode != -9:
+            raise peers.Failed(f'the server ended with {server.p.returncode}')
+        if client.p.returncode == 0 or not re.search(r'(?i)retry exceeded|Completion with error', client.output()):
+            raise peers.Failed('the client was not told')
+        come_by(deadline)
+        if os.path.exists(fabric.shm_path()):
+            raise peers.Failed(f'{fabric.shm_path()} is left')
 
 
 def stale_files_go(_):
     """A cable whose last user was killed is removed by whoever comes next, on any cable; one in use is not."""
     dead, live = peers.Fabric(), peers.Fabric()
     deadline = time.monotonic() + SECONDS
-    procs = [peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), name, peers.env(), tty=True)
-             for fabric, name in ((dead, 'dead'), (live, 'live'))]
-    try:
+    with peers.together():
+        procs = [peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), name, peers.env(), tty=True)
+                 for fabric, name in ((dead, 'dead'), (live, 'live'))]
         for proc in procs:
             proc.wait_for('async event FD', deadline)
         procs[0].p.kill()
@@ -186,11 +162,6 @@ def stale_files_go(_):
             raise peers.Failed(f'{dead.shm_path()} is still there')
         if not os.path.exists(live.shm_path()):
             raise peers.Failed(f'{live.shm_path()} was in use and is gone')
-    except peers.Failed:
-        peers.report(*procs)
-        raise
-    finally:
-        peers.stop_all()
 
 
 TESTS = {test.__name__: test for test in (on_request, same_seed_same_faults, delay, async_events, while_running, killed_peer,

@@ -4,7 +4,6 @@
 showered with frames that are cut, too long, changed at random or simply noise. The pair must end well."""
 import os
 import random
-import shutil
 import socket
 import sys
 import tempfile
@@ -54,33 +53,27 @@ def shower(paths, source, proc, deadline):
     return sent
 
 
-def main():
-    peers.need('ibv_rc_pingpong')
-    folder = tempfile.mkdtemp()
-    deadline = time.monotonic() + 120
+def run(folder, deadline):
     a, b = os.path.join(folder, 'a'), os.path.join(folder, 'b')
     ends = [peers.Fabric(cable=f'unix:{a},{b}'), peers.Fabric(cable=f'unix:{b},{a}')]
     port = peers.free_port()
     program = ['ibv_rc_pingpong', '-g', '3', '-p', str(port), '-c', '-n', '3000', '-s', '3000']
-    server = client = None
-    try:
-        server = peers.Proc(ends[0].argv(program), 'server', peers.env())
-        server.wait_for(lambda: peers.listening(port), deadline)
-        client = peers.Proc(ends[1].argv([*program, '127.0.0.1']), 'client', peers.env())
-        sent = shower([a, b], frames(sys.argv[1], 1), client, deadline)
-        print(f'{sent} hostile frames')
-        server.wait(deadline)
-        for proc in (client, server):
-            if proc.p.returncode or 'invalid data' in proc.output():
-                raise peers.Failed(f'{proc.name} failed')
-        if sent < 200:
-            raise peers.Failed('too few hostile frames to mean anything')
-    except peers.Failed:
-        peers.report(server, client)
-        raise
-    finally:
-        peers.stop_all()
-        shutil.rmtree(folder, ignore_errors=True)
+    server = peers.Proc(ends[0].argv(program), 'server', peers.env())
+    server.wait_for(lambda: peers.listening(port), deadline)
+    client = peers.Proc(ends[1].argv([*program, '127.0.0.1']), 'client', peers.env())
+    sent = shower([a, b], frames(sys.argv[1], 1), client, deadline)
+    print(f'{sent} hostile frames')
+    peers.both_end(client, server, deadline=deadline)
+    if 'invalid data' in client.output() + server.output():
+        raise peers.Failed('wrong bytes')
+    if sent < 200:
+        raise peers.Failed('too few hostile frames to mean anything')
+
+
+def main():
+    peers.need('ibv_rc_pingpong')
+    with tempfile.TemporaryDirectory() as folder, peers.together():
+        run(folder, time.monotonic() + 120)
 
 
 peers.main(main)

@@ -2,6 +2,7 @@
 """Shared by the tests of the software ConnectX: start the two ends of a third-party program under
 tools/with-softhca, wait for conditions (never for a guessed time), and leave no process behind."""
 import atexit
+import contextlib
 import os
 import re
 import select
@@ -21,7 +22,7 @@ _ports = []
 
 class Failed(Exception):
     """A condition that the test asked for did not come true."""
-    ends = () # of a pair: (exit status, output) of server and client
+    ends = () # of a pair: (exit status, output) of each
 
 
 def skip(why):
@@ -68,7 +69,8 @@ def listening(port):
 
 
 class Proc:
-    """A child in its own process group, its output kept in a file (or read from a terminal)."""
+    """A child in its own process group, its output kept in a file (or read from a terminal). Not in a session of its own: Linux
+    groups tasks by session for scheduling, and spinners of one group can starve those of another for seconds (docs/050)."""
 
     def __init__(self, argv, name, env=None, tty=False, stdin=None):
         self.name, self.argv = name, argv
@@ -78,7 +80,7 @@ class Proc:
         if tty:
             self.master, out = os.openpty()
         self.p = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=out,
-                                  stderr=subprocess.STDOUT, env=env, start_new_session=True)
+                                  stderr=subprocess.STDOUT, env=env, process_group=0)
         if tty:
             os.close(out)
         _alive.append(self)
@@ -153,6 +155,18 @@ def report(*procs):
     sys.stdout.flush()
 
 
+@contextlib.contextmanager
+def together():
+    """Whatever goes wrong inside, every process that was started shows its output; none of them outlives it."""
+    try:
+        yield
+    except Exception:
+        report(*_alive)
+        raise
+    finally:
+        stop_all()
+
+
 class Fabric:
     """One private cable; with_softhca() is the command line that plugs a program into it."""
     count = 0
@@ -192,23 +206,25 @@ def pair(fabric, program, deadline, host='127.0.0.1', client_options=()):
     """Server, then client once the server listens. Returns both outputs; raises if either fails."""
     port = free_port()
     args = [program[0], '-p', str(port), *program[1:]]
-    server = client = None
-    try:
+    with together():
         server = Proc(fabric.argv(args), 'server', env())
         server.wait_for(lambda: listening(port), deadline)
         client = Proc(fabric.argv([*args, host], *client_options), 'client', env())
-        client.wait(deadline)
-        server.wait(deadline)
-        for proc in (client, server):
+        both_end(client, server, deadline=deadline)
+        return server.output(), client.output()
+
+
+def both_end(*procs, deadline):
+    """Each ends with status 0."""
+    try:
+        for proc in procs:
+            proc.wait(deadline)
+        for proc in procs:
             if proc.p.returncode:
                 raise Failed(f'{proc.name} exit status {proc.p.returncode}')
-        return server.output(), client.output()
     except Failed as why:
-        why.ends = [(proc.p.poll(), proc.output()) for proc in (server, client) if proc]
-        report(server, client)
+        why.ends = [(proc.p.poll(), proc.output()) for proc in procs]
         raise
-    finally:
-        stop_all()
 
 
 def roce_gid(fabric):
@@ -224,14 +240,9 @@ def run(argv, seconds, status=0, extra_env=None):
     """Run to the end; its output. Fails unless it exits with `status`."""
     # On a terminal the last line before a hang is seen.
     proc = Proc(argv, os.path.basename(argv[0]), {**env(), **(extra_env or {})}, tty=True)
-    try:
+    with together():
         got = proc.wait(time.monotonic() + seconds)
         text = proc.output()
-    except Failed:
-        report(proc)
-        raise
-    finally:
-        stop_all()
     if status is not None and got != status:
         print(text[-6000:])
         raise Failed(f'{" ".join(argv)}: exit status {got}, not {status}')

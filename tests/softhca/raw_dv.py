@@ -13,25 +13,18 @@ def main():
     program, frames, size = sys.argv[1:4]
     deadline = time.monotonic() + 90
     fabric = peers.Fabric()
-    rx = peers.Proc(fabric.argv([program, 'rx', frames, size, '1000']), 'rx', peers.env())
-    tx = None
-    try:
+    with peers.together():
+        rx = peers.Proc(fabric.argv([program, 'rx', frames, size, '1000']), 'rx', peers.env())
         rx.wait_for('ready', deadline)
         tx = peers.Proc(fabric.argv([program, 'tx', frames, size]), 'tx', peers.env())
-        tx.wait(deadline)
-        rx.wait(deadline)
+        peers.both_end(tx, rx, deadline=deadline)
         result = re.search(r'frames (\d+) bad (\d+) lost (\d+) seconds ([\d.]+)', rx.output())
-        if tx.p.returncode or rx.p.returncode or not result:
-            raise peers.Failed('a side failed')
+        if not result:
+            raise peers.Failed('no result')
         print(result.group(0))
         good, bad, lost = map(int, result.groups()[:3])
         if bad or not good or good + lost > int(frames) + 63:
             raise peers.Failed('wrong frames')
-    except peers.Failed:
-        peers.report(rx, tx)
-        raise
-    finally:
-        peers.stop_all()
 
 
 peers.main(main)

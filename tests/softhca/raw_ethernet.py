@@ -18,21 +18,12 @@ def command(kind, side, args):
 
 def attempt(kind, args, deadline):
     fabric = peers.Fabric()
-    server = peers.Proc(fabric.argv(command(kind, '--server', args)), 'server', peers.env(), tty=True)
-    client = None
-    try:
+    with peers.together():
+        server = peers.Proc(fabric.argv(command(kind, '--server', args)), 'server', peers.env(), tty=True)
         server.wait_for(r'#bytes', deadline)
         client = peers.Proc(fabric.argv(command(kind, '--client', args)), 'client', peers.env())
-        client.wait(deadline)
-        server.wait(deadline)
-        if client.p.returncode or server.p.returncode:
-            raise peers.Failed('an exit status is not 0')
+        peers.both_end(client, server, deadline=deadline)
         return server.output(), client.output()
-    except peers.Failed:
-        peers.report(server, client)
-        raise
-    finally:
-        peers.stop_all()
 
 
 def main():

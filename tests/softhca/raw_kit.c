@@ -49,7 +49,8 @@ static void make_cq(struct raw *r)
 static void make_wq(struct raw *r)
 {
 	struct ibv_wq_init_attr attr = {.wq_type = IBV_WQT_RQ, .max_wr = r->how.wqe_cnt, .max_sge = 1, .pd = r->k.pd,
-					.cq = ibv_cq_ex_to_cq(r->cq)};
+					.cq = ibv_cq_ex_to_cq(r->cq), .create_flags = r->how.wq_flags,
+					.comp_mask = r->how.wq_flags ? IBV_WQ_INIT_ATTR_FLAGS : 0};
 	struct mlx5dv_wq_init_attr dv = {
 		.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ,
 		.striding_rq_attrs = {.single_stride_log_num_of_bytes = r->how.stride_log2,
@@ -195,7 +196,7 @@ void raw_send(struct raw *r, uint32_t cnt, const uint32_t *len)
 		sge[i] = (struct ibv_sge){(uintptr_t)raw_frame_at(r, i), len[i], r->k.mr->lkey};
 		wr[i] = (struct ibv_send_wr){.sg_list = &sge[i], .num_sge = 1, .opcode = IBV_WR_SEND,
 					     .next = i + 1 < cnt ? &wr[i + 1] : NULL,
-					     .send_flags = i + 1 < cnt ? 0 : IBV_SEND_SIGNALED};
+					     .send_flags = r->how.send_flags | (i + 1 < cnt ? 0 : IBV_SEND_SIGNALED)};
 	}
 	assert_int_equal(ibv_post_send(r->tx.qp, wr, &bad), 0);
 	kit_expect(r->tx.cq, IBV_WC_SUCCESS, &wc);
@@ -308,6 +309,7 @@ static void from_cqe(struct raw *r, const uint8_t *cqe, struct raw_done *d)
 		.hash = (uint32_t)spw_prm_cqe64_get_rx_hash_result(cqe), .wqe_id = (uint16_t)spw_prm_cqe64_get_wqe_id(cqe),
 		.check_sum = (uint16_t)spw_prm_cqe64_get_check_sum(cqe),
 		.counter = (uint16_t)spw_prm_cqe64_get_wqe_counter(cqe), .hds_ip_ext = (uint8_t)spw_prm_cqe64_get_hds_ip_ext(cqe),
+		.vlan = (uint16_t)spw_prm_cqe64_get_vlan_info(cqe), .l4_hdr_type_etc = (uint8_t)spw_prm_cqe64_get_l4_hdr_type_etc(cqe),
 		.drops = (uint8_t)(spw_prm_cqe64_get_sop_drop_qpn(cqe) >> 24),
 		.syndrome = (uint8_t)spw_prm_cqe_err_get_syndrome(cqe)};
 	memcpy(r->title, cqe, 64);

@@ -21,6 +21,8 @@ struct raw_how {
 	bool two_byte_shift;
 	uint8_t comp_format;   /* MLX5DV_CQE_RES_FORMAT_*, 0: no compression */
 	bool enhanced;         /* the layout that the NIC was told to use */
+	uint32_t wq_flags;     /* IBV_WQ_FLAGS_* */
+	unsigned send_flags;   /* IBV_SEND_* of every frame */
 };
 
 /* One completion, however it was written. */
@@ -28,7 +30,8 @@ struct raw_done {
 	uint32_t byte_cnt;     /* striding: filler, strides and length */
 	uint32_t hash;
 	uint16_t check_sum, counter, wqe_id;
-	uint8_t opcode, syndrome, drops, hds_ip_ext;
+	uint16_t vlan;
+	uint8_t opcode, syndrome, drops, hds_ip_ext, l4_hdr_type_etc;
 	bool mini;             /* told by a mini CQE */
 };
 

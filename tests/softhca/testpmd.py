@@ -69,9 +69,8 @@ class Testpmd:
 def drive(fabric, opt, deadline):
     cores = sorted(os.sched_getaffinity(0))
     pick = [(cores[0], cores[1 % len(cores)]), (cores[0], cores[2 % len(cores)])]
-    rx = Testpmd(fabric, 'rx', 'spwt0', opt.comp, opt.queues, pick[0], opt.mprq)
-    tx = None
-    try:
+    with peers.together():
+        rx = Testpmd(fabric, 'rx', 'spwt0', opt.comp, opt.queues, pick[0], opt.mprq)
         rx.ready(deadline)
         rx.ask('set promisc 0 on', 'testpmd>', deadline)
         rx.ask('set fwd rxonly', 'rxonly', deadline)
@@ -102,11 +101,6 @@ def drive(fabric, opt, deadline):
             raise peers.Failed('the receive queue is not of the kind that was asked for')
         tx.quit(deadline)
         rx.quit(deadline)
-    except peers.Failed:
-        peers.report(rx.proc, tx.proc if tx else None)
-        raise
-    finally:
-        peers.stop_all()
 
 
 def main():

@@ -15,15 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/spw_err.h"
 #include "gpu/spw_handler.h"
-#include "pipe/spw_pipe.h"
+#include "inject_rig.h"
 #include "port/fault/fault_impl.h"
-#include "time/spw_time.h"
-#include "unit_test.h"
 
-#define SLOTS     128u
-#define SLOW_NS   10000000u
 #define FAULTS    5u
 #define TRIES     3 /* a busy machine may spoil a run, not three in a row */
 #define QUIET     "null:size=64,rate=20k,stamps=1"
@@ -31,29 +26,19 @@
 #define EVERY_NS  80000000u
 #define SPEC      "fault:null,size=64,rate=20k,stamps=1,fault_for_us=30000,fault_every_us=80000,fault_count=5,fault_do="
 
-struct rig;
-
 struct inject {
-	const char *name, *port, *handler;
-	enum spw_exec_kind exec;
+	const char *name;
+	struct rig_conf rig;
 	enum spw_cause cause, too; /* either is right; the first must be there */
 	void (*trouble)(struct rig *rig); /* called between turns when one is due; NULL: the port makes it */
-};
-
-struct rig {
-	struct spw_region region;
-	struct spw_pool pool;
-	struct spw_port *port;
-	struct spw_exec *exec;
-	const struct spw_handler *handler;
-	struct spw_pipe *pipe;
-	struct spw_tsc tsc;
+	void (*attend)(struct rig *rig);  /* called between turns; NULL: nothing to attend to */
+	struct fault_window (*where)(const struct spw_rec_slow *slow); /* what of a frame's life the fault can hit; NULL: all of it */
 };
 
 /* ---- trouble of the test's own ------------------------------------------------------------------------------ */
 
 static struct fault_queue own;   /* what was done, and when */
-static uint32_t lame_wanted;     /* the next frame handled takes FOR_NS */
+static uint32_t lame_wanted_ns;  /* the next frame handled takes so long */
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -81,11 +66,13 @@ static void note_nap(void)
 
 SPW_HANDLER_BODY(lame)(const struct spw_frame *frame, struct spw_lanes lanes)
 {
+	uint32_t wanted_ns = spw_thr_exchange(&lame_wanted_ns, 0);
+
 	(void)lanes;
-	if (spw_thr_exchange(&lame_wanted, 0)) {
+	if (wanted_ns) {
 		uint64_t from = spw_tsc_now(), begin = clock_ns(CLOCK_MONOTONIC);
 
-		while (clock_ns(CLOCK_MONOTONIC) - begin < FOR_NS)
+		while (clock_ns(CLOCK_MONOTONIC) - begin < wanted_ns)
 			spw_cpu_relax();
 		note(from, spw_tsc_now());
 	}
@@ -98,7 +85,7 @@ SPW_HANDLER_PLUGIN(lame, "takes its time when told to", 0)
 static void lame_handler(struct rig *rig)
 {
 	(void)rig;
-	spw_thr_store_rel(&lame_wanted, 1);
+	spw_thr_store_rel(&lame_wanted_ns, FOR_NS);
 }
 
 static void lose_core(struct rig *rig)
@@ -142,60 +129,61 @@ static void stall_executor(struct rig *rig)
 	assert_int_equal(syscall(SYS_tgkill, getpid(), exec_tid(), SIGUSR1), 0);
 }
 
-static void rig_open(struct rig *rig, const struct inject *in)
+/* As a control thread that found an executor gone and brought it back: it was away in the last nap. */
+static void tell_relaunch(struct rig *rig)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = SLOTS * 2048, .numa_node = -1};
-	struct spw_exec_conf ec = {.kind = in->exec, .ring_cnt = 1, .region = &rig->region, .region_cnt = 1, .numa_node = -1};
-	struct spw_port_queue_conf qc = {.pool = &rig->pool, .ring_size = 4096, .numa_node = -1, .profile = "latency"};
-	struct spw_pipe_conf pc = {.pool = &rig->pool, .burst = SPW_BURST_MAX, .record = true, .can_tx = true,
-				   .nic_stamps = true, .exec_unc_tsc = 1000};
-	struct spw_port_spec spec;
+	uint32_t cnt = spw_thr_load_acq(&own.window_cnt);
 
-	memset(rig, 0, sizeof(*rig));
-	assert_int_equal(spw_tsc_calibrate(10, &rig->tsc), 0);
-	assert_int_equal(spw_port_spec_parse(in->port, &spec), 0);
-	assert_int_equal(spw_port_open(&spec, 0, 1, &rig->port), 0);
-	assert_int_equal(spw_region_alloc(&req, &rig->region), 0);
-	assert_int_equal(spw_pool_init(&rig->pool, &rig->region, 0, 2048, SLOTS), 0);
-	assert_int_equal(spw_port_region_attach(rig->port, &rig->region), 0);
-	assert_int_equal(spw_port_queue_setup(rig->port, 0, &qc), 0);
-	if (in->handler)
-		assert_int_equal(spw_handler_open(in->handler, &rig->handler), 0);
-	else
-		rig->handler = &spw_handler_plugin;
-	ec.handler = rig->handler;
-	assert_int_equal(spw_exec_open(&ec, &rig->exec), 0);
-	assert_int_equal(spw_exec_start(rig->exec), 0);
-	pc.queue = &rig->port->queue[0];
-	pc.ring = spw_exec_ring(rig->exec, 0);
-	pc.exec = rig->exec;
-	pc.drain_tsc = 4 * rig->tsc.hz;
-	pc.slow_wait_tsc = spw_tsc_from_ns(&rig->tsc, 2000000);
-	pc.slow_tsc = spw_tsc_from_ns(&rig->tsc, SLOW_NS);
-	pc.exec_way = in->exec == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_POLLS;
-	rig->pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*rig->pipe), 128ul));
-	assert_non_null(rig->pipe);
-	assert_int_equal(spw_pipe_init(rig->pipe, &pc), 0);
-	spw_rec_begin(&rig->pipe->rec);
-	assert_int_equal(spw_port_start(rig->port), 0);
+	if (cnt)
+		spw_pipe_relaunched(rig->pipe, own.window[cnt - 1].from, own.window[cnt - 1].to);
 }
 
-static void rig_close(struct rig *rig)
+/* The executor is busy for 6 ms, and 3 ms before it is done the port's receive call hangs: what is finished waits for the loop. */
+static void busy_when_it_hangs(struct rig *rig)
 {
-	const uint32_t stop = 1;
+	const struct fault_queue *faults = fault_queue_of(rig->port, 0);
+	uint64_t now = spw_tsc_now();
+	static uint64_t told_tsc;
 
-	spw_pipe_run(rig->pipe, &stop);
-	assert_int_equal(spw_exec_stop(rig->exec, 2000), 0);
-	spw_pipe_reclaim(rig->pipe);
-	assert_int_equal(spw_port_stop(rig->port), 0);
-	assert_int_equal(rig->pool.free_cnt, SLOTS);
-	spw_exec_close(rig->exec);
-	spw_port_close(rig->port);
-	assert_int_equal(spw_pool_fini(&rig->pool), 0);
-	spw_region_free(&rig->region);
-	if (rig->handler != &spw_handler_plugin)
-		spw_handler_close(rig->handler);
-	free(rig->pipe);
+	if (faults->begin_tsc || !faults->left || told_tsc == faults->due_tsc ||
+	    (int64_t)(faults->due_tsc - now) > (int64_t)spw_tsc_from_ns(&rig->tsc, 3000000))
+		return;
+	told_tsc = faults->due_tsc;
+	spw_thr_store_rel(&lame_wanted_ns, 6000000);
+}
+
+/* A resident kernel's life ends and nobody looks: it is away from its last frame until it is served again. */
+static struct {
+	uint32_t wanted;   /* times to come */
+	uint64_t executed, since_tsc;
+} neglect;
+
+static void neglect_kernel(struct rig *rig)
+{
+	(void)rig;
+	if (!neglect.wanted++)
+		neglect.since_tsc = spw_tsc_now();
+}
+
+static void serve_or_neglect(struct rig *rig)
+{
+	uint64_t now = spw_tsc_now(), executed = spw_gring_executed(spw_exec_ring(rig->exec, 0));
+
+	if (!neglect.wanted) {
+		if (now - rig->served_tsc > rig->tsc.hz / 1000)
+			rig_serve(rig);
+		return;
+	}
+	if (executed != neglect.executed) {
+		neglect.executed = executed;
+		neglect.since_tsc = now;
+	}
+	if (now - neglect.since_tsc < spw_tsc_from_ns(&rig->tsc, FOR_NS))
+		return;
+	rig_serve(rig);
+	note(neglect.since_tsc, spw_tsc_now());
+	neglect.wanted--;
+	neglect.since_tsc = now;
 }
 
 /* ---- the test's own measure of a core that went to others -------------------------------------------------- */
@@ -239,7 +227,7 @@ static void noise_begin(struct noise *noise, const struct inject *in)
 {
 	memset(noise, 0, sizeof(*noise));
 	noise->own.clock = CLOCK_THREAD_CPUTIME_ID;
-	noise->exec.on = in->exec == SPW_EXEC_CPU && in->trouble != stall_executor;
+	noise->exec.on = in->rig.exec == SPW_EXEC_CPU && in->trouble != stall_executor;
 	if (noise->exec.on)
 		noise->exec.clock = (clockid_t)(~(unsigned int)exec_tid() << 3 | 6);
 }
@@ -252,12 +240,27 @@ struct score {
 	uint64_t given[SPW_CAUSE_CNT]; /* causes of those that were hit */
 };
 
-static uint64_t overlap(const struct spw_rec_slow *slow, const struct fault_window *window, uint32_t cnt)
+static struct fault_window whole_life(const struct spw_rec_slow *slow)
+{
+	return (struct fault_window){slow->at.since, slow->at.sent};
+}
+
+static struct fault_window wait_for_executor(const struct spw_rec_slow *slow)
+{
+	return (struct fault_window){slow->at.pushed, slow->at.exec_start};
+}
+
+static struct fault_window wait_for_reaping(const struct spw_rec_slow *slow)
+{
+	return (struct fault_window){slow->at.exec_end, slow->at.reaped};
+}
+
+static uint64_t overlap(struct fault_window part, const struct fault_window *window, uint32_t cnt)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t w = 0; w < cnt; w++) {
-		uint64_t from = SPW_MAX(slow->at.since, window[w].from), to = SPW_MIN(slow->at.sent, window[w].to);
+		uint64_t from = SPW_MAX(part.from, window[w].from), to = SPW_MIN(part.to, window[w].to);
 
 		sum += to > from ? to - from : 0;
 	}
@@ -267,10 +270,11 @@ static uint64_t overlap(const struct spw_rec_slow *slow, const struct fault_wind
 static void score_one(const struct spw_rec_slow *slow, const struct fault_queue *faults, const struct noise *noise,
 		      uint64_t slow_tsc, const struct inject *in, struct score *score)
 {
-	uint64_t met = overlap(slow, faults->window, spw_thr_load_acq(&faults->window_cnt));
+	struct fault_window part = in->where ? in->where(slow) : whole_life(slow);
+	uint64_t met = overlap(part, faults->window, spw_thr_load_acq(&faults->window_cnt));
 	bool hit = met >= slow_tsc, named = slow->cause == in->cause || slow->cause == in->too;
 
-	if (overlap(slow, noise->window, noise->cnt) > slow_tsc / 4) {
+	if (overlap(whole_life(slow), noise->window, noise->cnt) > slow_tsc / 4) {
 		score->noisy += slow->above;
 		return;
 	}
@@ -309,6 +313,8 @@ static void run(struct rig *rig, const struct inject *in, const struct fault_que
 			spw_pipe_run_once(rig->pipe);
 		noise_look(noise);
 		trouble(rig, in, noise, &due, &made);
+		if (in->attend)
+			in->attend(rig);
 		for (; judged < rec->pending_tail; judged++)
 			score_one(&rec->pending[judged % SPW_REC_PENDING_CNT], faults, noise, rec->slow_tsc, in, score);
 	}
@@ -318,7 +324,7 @@ static void run(struct rig *rig, const struct inject *in, const struct fault_que
 /* Lost cores are what a busy machine deals out by itself: of those nobody can say that they were named wrongly. */
 static bool good(const struct score *score, const struct inject *in)
 {
-	bool deals_itself = in->trouble == lose_core || in->trouble == stall_executor;
+	bool deals_itself = in->trouble == lose_core || in->cause == SPW_CAUSE_exec_late;
 
 	return score->hit >= FAULTS && score->hit_named * 10 >= score->hit * 9 && score->given[in->cause] >= 1 &&
 	       (deals_itself || score->named_wrongly * 10 <= score->named);
@@ -343,7 +349,8 @@ static void prove(const struct inject *in)
 	for (int i = 0; i < TRIES; i++) {
 		memset(&score, 0, sizeof(score));
 		memset(&own, 0, sizeof(own));
-		rig_open(&rig, in);
+		if (!rig_open(&rig, &in->rig))
+			skip();
 		noise_begin(&noise, in);
 		run(&rig, in, in->trouble ? &own : fault_queue_of(rig.port, 0), &noise, &score);
 		rig_close(&rig);
@@ -359,20 +366,17 @@ static void prove(const struct inject *in)
 	fail();
 }
 
+#define PROVE_ALL(name_, port_, handler_, exec_, cause_, too_, trouble_, attend_, where_)                               \
+	static void name_(void **state)                                                                                \
+	{                                                                                                              \
+		(void)state;                                                                                           \
+		prove(&(const struct inject){#name_, {port_, handler_, &spw_handler_plugin, SPW_EXEC_##exec_},         \
+					     SPW_CAUSE_##cause_, SPW_CAUSE_##too_, trouble_, attend_, where_});        \
+	}
 #define PROVE(name_, do_, handler_, exec_, cause_)                                                                     \
-	static void name_(void **state)                                                                                \
-	{                                                                                                              \
-		(void)state;                                                                                           \
-		prove(&(const struct inject){#name_, SPEC do_, handler_, SPW_EXEC_##exec_, SPW_CAUSE_##cause_,         \
-					     SPW_CAUSE_##cause_, NULL});                                               \
-	}
+	PROVE_ALL(name_, SPEC do_, handler_, exec_, cause_, cause_, NULL, NULL, NULL)
 #define PROVE_OWN(name_, trouble_, handler_, exec_, cause_, too_)                                                      \
-	static void name_(void **state)                                                                                \
-	{                                                                                                              \
-		(void)state;                                                                                           \
-		prove(&(const struct inject){#name_, QUIET, handler_, SPW_EXEC_##exec_, SPW_CAUSE_##cause_,            \
-					     SPW_CAUSE_##too_, trouble_});                                             \
-	}
+	PROVE_ALL(name_, QUIET, handler_, exec_, cause_, too_, trouble_, NULL, NULL)
 
 PROVE(frames_that_do_not_show, "rx_hold", "null", INLINE, port_late)
 PROVE(frames_that_do_not_show_cpu, "rx_hold", "echo", CPU, port_late)
@@ -386,7 +390,11 @@ PROVE_OWN(a_lost_core, lose_core, "null", INLINE, poll_gap, poll_gap)
 PROVE_OWN(a_lost_core_cpu, lose_core, "echo", CPU, poll_gap, poll_gap)
 PROVE_OWN(a_slow_handler, lame_handler, NULL, INLINE, handler_slow, batch_ahead)
 PROVE_OWN(a_slow_handler_cpu, lame_handler, NULL, CPU, handler_slow, batch_ahead)
-PROVE_OWN(an_executor_that_is_away, stall_executor, "null", CPU, exec_late, exec_late)
+PROVE_ALL(an_executor_that_is_away, QUIET, "null", CPU, exec_late, exec_late, stall_executor, NULL, wait_for_executor)
+PROVE_ALL(nobody_reaps, SPEC "rx_spin", NULL, CPU, reap_late, reap_late, NULL, busy_when_it_hangs, wait_for_reaping)
+PROVE_ALL(an_executor_that_came_back, QUIET, "null", CPU, relaunched, relaunched, stall_executor, tell_relaunch, wait_for_executor)
+PROVE_ALL(a_kernel_that_came_back, QUIET, "null", CUDA_PERSISTENT, relaunched, relaunched, neglect_kernel, serve_or_neglect,
+	  wait_for_executor)
 
 /* The port behind is named by its own keys; ours are checked. */
 static void faults_are_checked(void **state)
@@ -421,7 +429,9 @@ int main(void)
 	        cmocka_unit_test(a_transmit_that_hangs),     cmocka_unit_test(a_transmit_that_hangs_cpu),
 	        cmocka_unit_test(a_lost_core),               cmocka_unit_test(a_lost_core_cpu),
 	        cmocka_unit_test(a_slow_handler),            cmocka_unit_test(a_slow_handler_cpu),
-	        cmocka_unit_test(an_executor_that_is_away),  cmocka_unit_test(faults_are_checked),
+	        cmocka_unit_test(an_executor_that_is_away),  cmocka_unit_test(nobody_reaps),
+	        cmocka_unit_test(an_executor_that_came_back), cmocka_unit_test(a_kernel_that_came_back),
+	        cmocka_unit_test(faults_are_checked),
 	};
 
 	sigaction(SIGUSR1, &action, NULL);

@@ -132,6 +132,8 @@ static void spark_cores(void **state)
 	assert_null(finding(plat, "cores-few"));
 	assert_string_equal(finding(plat, "cores-governor")->what, "cores 0 run under the frequency governor powersave");
 	assert_string_equal(finding(plat, "cores-shared")->what, "cores 0-9 are shared with everything else");
+	assert_true(plat->autogroup);
+	assert_non_null(finding(plat, "cores-autogroup"));
 	spw_plat_free(plat);
 }
 

@@ -17,6 +17,7 @@ static void defaults(void **state)
 	assert_string_equal(c.dev[0].name, "mlx5_0");
 	assert_string_equal(c.cable, "shm:default");
 	assert_int_equal(c.speed_mbps, 100000);
+	assert_int_equal(c.nic_cpu, -1);
 }
 
 static void everything(void **state)
@@ -26,7 +27,7 @@ static void everything(void **state)
 	(void)state;
 	assert_int_equal(hca_cfg_parse("devices=2;name=a,b;speed=400;mtu=1500;cable=unix:/x,/y;mac=02:00:00:00:00:0a;"
 				       "ip=10.0.0.1,10.0.0.2;seed=0x10;pci=0001:02:03.4;netdev=lo;fault=loss=0.5,dup=0.1;"
-				       "control=/tmp/c;trace=/tmp/t;clock=ppm=3", &c), 0);
+				       "control=/tmp/c;trace=/tmp/t;clock=ppm=3;nic-cpu=2", &c), 0);
 	assert_int_equal(c.dev_cnt, 2);
 	assert_string_equal(c.dev[1].name, "b");
 	assert_int_equal(c.speed_mbps, 400000);
@@ -37,6 +38,7 @@ static void everything(void **state)
 	assert_int_equal(c.dev[0].pci_bus, 2);
 	assert_int_equal(c.dev[0].pci_func, 4);
 	assert_string_equal(c.fault, "loss=0.5,dup=0.1");
+	assert_int_equal(c.nic_cpu, 2);
 }
 
 static void spark(void **state)
@@ -57,6 +59,7 @@ static void refusals(void **state)
 	static const char *const bad[][2] = {
 		{"devices=0", "--devices"}, {"devices=9", "--devices"},   {"devices=x", "--devices"},
 		{"speed=33", "--speed"},    {"mtu=9601", "--mtu"},        {"cable=tcp:1", "--cable"},
+		{"nic-cpu=-1", "--nic-cpu"}, {"nic-cpu=1024", "--nic-cpu"},
 		{"as=cray", "--as"},        {"mac=01:00:00:00:00:01", "--mac"}, {"mac=2", "--mac"},
 		{"ip=10.0.0", "--ip"},      {"pci=1:2:3", "--pci"},       {"name=a/b", "--name"},
 		{"devices=2;name=a,a", "--name"}, {"seed=-1", "--seed"},  {"colour=red", "--colour"},

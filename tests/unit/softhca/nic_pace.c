@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * When the NIC thread spins and when it naps, by what others take of its core. Time is made up. */
+#include "softhca/nic_pace.h"
+#include "unit_test.h"
+
+#define US 1000ull
+#define MS 1000000ull
+#define S  1000000000ull
+
+struct core { /* somebody else runs for `away` every `every`, as long as the thread spins */
+	uint64_t every_ns, away_ns;
+};
+
+/* Share of the time in which it naps, in percent. */
+static uint32_t napping(struct nic_pace *p, const struct core *core, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t now = from_ns, naps = 0;
+
+	while (now < to_ns) {
+		if (pace_spins(p, now)) {
+			now += core->every_ns;
+			if (core->away_ns)
+				pace_lost(p, now, core->away_ns);
+		} else {
+			now += PACE_NAP_NS;
+			naps += PACE_NAP_NS;
+		}
+	}
+	return (uint32_t)(naps * 100 / (to_ns - from_ns));
+}
+
+static void alone(void **state)
+{
+	struct nic_pace p = {0};
+
+	(void)state;
+	assert_int_equal(napping(&p, &(struct core){MS, 0}, S, 20 * S), 0);
+}
+
+/* 100 us of each millisecond, or one slice of 4 ms a second: naps would cost more. */
+static void housekeepers(void **state)
+{
+	struct nic_pace p = {0};
+
+	(void)state;
+	assert_int_equal(napping(&p, &(struct core){MS, 100 * US}, S, 20 * S), 0);
+	assert_int_equal(napping(&p, &(struct core){S, 4 * MS}, 20 * S, 60 * S), 0);
+}
+
+/* Somebody computes: of 8 ms each gets 4. */
+static void hog(void **state)
+{
+	struct nic_pace p = {0};
+	uint32_t share = napping(&p, &(struct core){8 * MS, 4 * MS}, S, 20 * S);
+
+	(void)state;
+	assert_in_range(share, 95, 100);
+	assert_int_equal(napping(&p, &(struct core){MS, 0}, 23 * S, 40 * S), 0); /* it has gone */
+}
+
+/* A program that was stopped for an hour naps for two seconds, not for years. */
+static void stopped(void **state)
+{
+	struct nic_pace p = {0};
+
+	(void)state;
+	pace_lost(&p, 4000 * S, 3600 * S);
+	assert_false(pace_spins(&p, 4000 * S + 1));
+	assert_true(pace_spins(&p, 4000 * S + PACE_DEBT_MAX_NS));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(alone),
+		cmocka_unit_test(housekeepers),
+		cmocka_unit_test(hog),
+		cmocka_unit_test(stopped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
