@@ -32,8 +32,13 @@ static int memory_open(struct kit_port *p, const struct kit_conf *conf)
 	size_t slot_bytes = conf->slot_bytes ? conf->slot_bytes : SLOT_BYTES;
 	uint32_t slots = conf->slots ? conf->slots : SLOTS;
 	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = slot_bytes * slots * conf->queues, .numa_node = -1};
-	int rc = spw_region_alloc(&req, &p->region);
+	int rc = 0;
 
+	if (conf->region)
+		p->region = *conf->region;
+	else
+		rc = spw_region_alloc(&req, &p->region);
+	p->own_region = !conf->region;
 	for (uint16_t q = 0; q < conf->queues && !rc; q++)
 		rc = spw_pool_init(&p->pool[q], &p->region, q * slot_bytes * slots, slot_bytes, slots);
 	return rc;
@@ -44,7 +49,8 @@ static void memory_close(struct kit_port *p)
 	for (uint32_t q = 0; q < KIT_QUEUE_MAX; q++)
 		if (p->pool[q].slot_cnt)
 			assert_int_equal(spw_pool_fini(&p->pool[q]), 0);
-	spw_region_free(&p->region);
+	if (p->own_region)
+		spw_region_free(&p->region);
 }
 
 static int queues_open(struct kit_port *p, const struct kit_conf *conf)

@@ -26,6 +26,7 @@ struct kit_conf {
 	uint32_t slots;         /* per queue; 0: 4096 */
 	uint32_t slot_bytes;    /* 0: 2048 */
 	uint32_t ring;
+	const struct spw_region *region; /* of the test's own, which outlives the port; NULL: one is made */
 };
 
 /* Events of a kind that a port told of. */
@@ -38,6 +39,7 @@ struct kit_events {
 struct kit_port {
 	struct spw_port *port;
 	struct spw_region region;
+	bool own_region;
 	struct spw_pool pool[KIT_QUEUE_MAX];
 	uint64_t rx[KIT_QUEUE_MAX]; /* frames lent */
 	uint64_t taken;             /* by tx_burst */

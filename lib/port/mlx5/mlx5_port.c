@@ -35,6 +35,7 @@ static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
 		.nic_clock_hz = rdma_dev_clock_hz(&ep->dev.rdma),
 		.can_tx = true,
+		.gpu_memory = !ep->dev.wants_inline,
 		.numa_node = ep->dev.rdma.numa_node,
 	};
 }
