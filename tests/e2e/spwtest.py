@@ -4,8 +4,8 @@ import contextlib
 import glob
 import json
 import os
-import shutil
 import re
+import shutil
 import signal
 import struct
 import subprocess
