@@ -27,6 +27,7 @@ static const struct {
 #if SPW_HAVE_MLX5DV
 	{"cq", "what polling a full completion queue costs, beside ibv_poll_cq and ibv_start_poll", spw_bench_cq},
 	{"rx", "what receiving a frame costs on an mlx5 device, beside DPDK's mlx5 PMD", spw_bench_rx},
+	{"rc", "what messages over reliable connections cost, beside plain verbs by hand", spw_bench_rc},
 	{"softhca", "the software ConnectX under perftest, direct verbs and an idle program", spw_bench_softhca},
 #endif
 };

@@ -14,7 +14,7 @@
 #define NOMINAL_PPB 1000000u /* of a stated rate; pairs soon know better */
 #define WANDER_PPB  100u
 #define FIRST_PAIRS 8u
-#define FIRST_LOOKS 1000u   /* for them: a device that naps shows its clock late, 2 ms at most for a software one */
+#define FIRST_LOOKS 5000u   /* for them, a second: a software NIC shows its clock when it has a core, every 2 ms if idle */
 #define LOOK_NS     50000   /* between them */
 #define REST_TURNS  4u      /* between pairs, once a window is full: what wanders 100 ppb is off by 10 ns after 100 ms */
 

@@ -43,7 +43,7 @@ void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
 	spw_prm_cqe64_set_timestamp(&e, q->nd->stamp);
 	spw_prm_cqe64_set_sop_drop_qpn(&e, q->qp->qpn);
 	spw_prm_cqe64_set_wqe_counter(&e, q->rwqe.idx);
-	cq_put(q->rq.cq, &e, op, k->se, q->qp->srq ? 0 : 1);
+	cq_put(q->rq.cq, &e, op, k->se, 1);
 }
 
 /* 9.7.4.1.4: first, middle and last in order, each of the length that it must have. */

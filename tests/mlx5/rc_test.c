@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "port/mlx5/mlx5_rc.h"
 #include "rc_kit.h"
 
 static struct kit_run run;
@@ -36,6 +37,32 @@ static void test_echo(void **state)
 
 				echoes(&k);
 			}
+}
+
+/* Was a compressed session taken? */
+static bool sessions(const struct spw_mlx5_rc_queue *q)
+{
+	return (q->zip.title[63] >> 2 & 3) == SPW_PRM_CQE_FORMAT_COMPRESSED;
+}
+
+/* Profile throughput, op=send: completions come compressed. */
+static void test_compressed(void **state)
+{
+	(void)state;
+	for (unsigned srq = 0; srq < 2; srq++) {
+		struct rc_kit k = {.queues = 1, .peers = 1, .op = "send", .srq = srq, .profile = "throughput"};
+		const struct spw_mlx5_rc_queue *q;
+
+		rc_kit_open(&run, &k);
+		run.window = 64;
+		q = &mlx5_rc_of(run.b.port)->queue[0].q;
+		for (unsigned i = 0; i < 20 && !sessions(q); i++)
+			kit_pump(&run, 5000);
+		assert_true(q->flags & MLX5_RC_ZIP);
+		assert_true(sessions(q));
+		rc_kit_check_clean(&run);
+		kit_close(&run);
+	}
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------------------------- */
@@ -116,6 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echo),
+		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_sizes),
 	};
 

@@ -165,7 +165,7 @@ static struct rogue *victim; /* another peer, whose keys are known */
 
 static void send_beyond_credits(struct rogue *r)
 {
-	for (uint32_t i = 0; i < CREDITS + 4; i++) /* echoes do not come: their slots are still with the server */
+	for (uint32_t i = 0; i < CREDITS + 4; i++)
 		post(r, IBV_WR_SEND, 16, 0, 0, 0);
 }
 
@@ -262,27 +262,28 @@ struct crime {
 	const char *name;
 	void (*commit)(struct rogue *r);
 	bool only_gone; /* the device of the server may say no more than that the QP failed */
+	bool held;      /* the server gives nothing back meanwhile, no credit either, and the good peer is silent */
 };
 
 static const struct crime send_crime[] = {
-	{"sends beyond its credits", send_beyond_credits, false},
-	{"sends more than a slot holds", send_too_long, false},
-	{"sends nothing", send_nothing, false},
-	{"claims a credit", claim_credits, false},
-	{"claims many credits", claim_many_credits, false},
-	{"writes without a right", write_without_right, true},
+	{"sends beyond its credits", send_beyond_credits, false, true},
+	{"sends more than a slot holds", send_too_long, false, false},
+	{"sends nothing", send_nothing, false, false},
+	{"claims a credit", claim_credits, false, false},
+	{"claims many credits", claim_many_credits, false, false},
+	{"writes without a right", write_without_right, true, false},
 };
 static const struct crime write_crime[] = {
-	{"writes a slot twice", write_a_slot_twice, false},
-	{"names a slot that is none", write_wrong_immediate, false},
-	{"names a slot far away", write_huge_immediate, false},
-	{"writes across slots", write_across_slots, false},
-	{"writes nothing", write_nothing, false},
-	{"writes beyond its slots", write_beyond_its_slots, true},
-	{"writes to another peer's slot", write_to_another_peer, true},
-	{"writes to another peer's ring", write_to_another_ring, true},
-	{"sends in op=write", send_where_writes_belong, false},
-	{"claims a credit", claim_credits, false},
+	{"writes a slot twice", write_a_slot_twice, false, false},
+	{"names a slot that is none", write_wrong_immediate, false, false},
+	{"names a slot far away", write_huge_immediate, false, false},
+	{"writes across slots", write_across_slots, false, false},
+	{"writes nothing", write_nothing, false, false},
+	{"writes beyond its slots", write_beyond_its_slots, true, false},
+	{"writes to another peer's slot", write_to_another_peer, true, false},
+	{"writes to another peer's ring", write_to_another_ring, true, false},
+	{"sends in op=write", send_where_writes_belong, false, false},
+	{"claims a credit", claim_credits, false, false},
 };
 
 struct wait {
@@ -313,8 +314,13 @@ static void one_crime(const struct crime *c, struct kit_end *const *end, uint16_
 	memset(buf, 0xee, 4 * SLOT);
 	kit_stat(end[0], &was);
 	rogue_open(&r, end, port, op);
+	if (c->held)
+		kit_settle(end, 2);
+	end[0]->hold = c->held;
 	c->commit(&r);
-	kit_until(end, 2, true, noticed, &w, c->name);
+	kit_until(end, 2, !c->held, noticed, &w, c->name);
+	end[0]->hold = false;
+	kit_let_go(end[0]);
 	kit_stat(end[0], &is);
 	if (!c->only_gone)
 		assert_int_equal(is.err[SPW_PORT_ERR_protocol], was.err[SPW_PORT_ERR_protocol] + 1);

@@ -152,6 +152,12 @@ void kit_stat(struct kit_end *e, struct spw_port_stat *stat_out)
 	spw_port_stat(e->port, stat_out);
 }
 
+void kit_let_go(struct kit_end *e)
+{
+	while (e->held_cnt)
+		spw_port_release_burst(&e->port->queue[0], &e->held[--e->held_cnt], 1);
+}
+
 void kit_close(struct kit_end *e)
 {
 	struct spw_port_stat stat;
@@ -159,8 +165,7 @@ void kit_close(struct kit_end *e)
 
 	check_slots(e);
 	assert_int_equal(spw_port_stop(e->port), 0);
-	while (e->held_cnt) /* lent ones come home after the stop, too */
-		spw_port_release_burst(&e->port->queue[0], &e->held[--e->held_cnt], 1);
+	kit_let_go(e); /* lent ones come home after the stop, too */
 	check_slots(e);
 	spw_port_stat(e->port, &stat);
 	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)

@@ -52,6 +52,8 @@ uint16_t kit_free_port(void);
 int kit_end_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const struct kit_conf *conf);
 void kit_server(struct kit_end *e, uint16_t tcp_port, const struct kit_conf *conf);
 void kit_client(struct kit_end *e, uint16_t tcp_port, const struct kit_conf *conf);
+/* What a server held goes back. */
+void kit_let_go(struct kit_end *e);
 /* Purpose: stops and closes; every slot has come home, and what tx_burst took was sent or flushed. */
 void kit_close(struct kit_end *e);
 

@@ -37,9 +37,32 @@ void spw_mlx5_rc_break(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 	spw_mlx5_rc_wait_home(q, p, 0);
 }
 
+/* SRQ: does a completion of the peer stand in the ring that no burst has come to? All of them are there: the QP has told of
+ * its last one. */
+static bool is_unread(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
+{
+	uint32_t cnt = q->zip.left;
+
+	if (cnt && rc_cqe_qpn(q->zip.title) == p->qpn)
+		return true;
+	for (uint32_t ci = q->cq_ci + cnt; ci - q->cq_ci <= q->cq_mask; ci += SPW_MAX(cnt, 1u)) {
+		const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ci);
+
+		if (!mlx5_cqe_owned(cqe, ci >> q->cq_log2, 0))
+			return false;
+		spw_dma_from_device(); /* [M1] */
+		if (rc_cqe_qpn(cqe) == p->qpn)
+			return true;
+		cnt = q->flags & MLX5_RC_ZIP ? rc_zip_cnt(q, ci) : 1;
+	}
+	return false;
+}
+
 bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
 {
-	return !p->away && p->sq_ci == p->sq_pi && (q->flags & MLX5_RC_SRQ || p->rq_ci == p->rq_pi);
+	if (p->away || p->sq_ci != p->sq_pi)
+		return false;
+	return q->flags & MLX5_RC_SRQ ? !is_unread(q, p) : p->rq_ci == p->rq_pi;
 }
 
 /* ---- CQEs that are not plain ----------------------------------------------------------------------------------- */
@@ -99,7 +122,9 @@ static bool rx_is_odd(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
 	uint8_t raw = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]);
 	uint32_t op = (raw & ~MLX5_OP_SE) ^ (q->cq_ci >> q->cq_log2 & 1u);
 
-	return raw < MLX5_OP_INVALID && !(op & 1u) && (op & 0xcfu || op == 0);
+	if (raw >= MLX5_OP_INVALID || op & 1u || !(op & 0xcfu || op == 0))
+		return false;
+	return !(q->flags & MLX5_RC_ZIP && rc_zip_cnt(q, q->cq_ci));
 }
 
 void spw_mlx5_rc_rx_odd(struct spw_mlx5_rc_queue *q)

@@ -39,6 +39,7 @@ enum spw_mlx5_rc_flag {
 	MLX5_RC_STAMP = 1u << 0, /* one hardware timestamp per message */
 	MLX5_RC_SRQ   = 1u << 1, /* receives come from a shared receive queue */
 	MLX5_RC_WRITE = 1u << 2, /* messages are WRITE_WITH_IMM into granted slots */
+	MLX5_RC_ZIP   = 1u << 3, /* receive CQEs that are alike come compressed; not with STAMP or WRITE, which minis have no room for */
 };
 
 enum spw_mlx5_rc_state { MLX5_RC_DOWN, MLX5_RC_ARMED, MLX5_RC_UP, MLX5_RC_BROKEN };
@@ -50,6 +51,14 @@ enum spw_mlx5_rc_slot { MLX5_RC_HOME, MLX5_RC_GRANTED, MLX5_RC_LENT };
 struct spw_mlx5_rc_stack {
 	uint32_t *slot;
 	uint32_t cnt;
+};
+
+/* A compressed session under way: each mini-CQE is laid over the title, and taken as if it had come whole. */
+struct spw_mlx5_rc_zip {
+	uint8_t title[MLX5_CQE_BYTES] SPW_ALIGNED(64);
+	uint8_t mini[SPW_PRM_MINI_PER_CQE * 8];
+	uint32_t left;               /* minis not taken yet */
+	uint32_t idx;                /* the next one in mini[] */
 };
 
 /* A send WQE under way; slot is MLX5_RC_NO_SLOT for a control message. */
@@ -141,6 +150,8 @@ struct spw_mlx5_rc_queue {
 	uint32_t lent_cnt, in_tx_cnt, todo_cnt, broken_cnt;
 	struct spw_mlx5_rc_peer **todo;     /* peers that may need a refill or credits */
 
+	struct spw_mlx5_rc_zip zip;
+
 	/* the SRQ: a list linked through its WQEs; the last free WQE is never posted, it is where the list grows */
 	uint8_t *srq SPW_ALIGNED(64);
 	spw_be32 *srq_db;
@@ -211,7 +222,7 @@ int spw_mlx5_rc_up(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, cons
 #define MLX5_RC_SYN_GONE     0x101u  /* its connection is gone */
 void spw_mlx5_rc_break(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t syndrome);
 
-/* Purpose: is nothing of a BROKEN peer posted, lent or in TX any more? Its QP is in ERR. Thread: owner. */
+/* Purpose: is nothing of a BROKEN peer posted, unread, lent or in TX any more? Its QP is in ERR. Thread: owner. */
 bool spw_mlx5_rc_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p);
 
 /* Purpose: a QP in ERR: WQEs at the end of its send ring that asked for no completion may have been done already, and then

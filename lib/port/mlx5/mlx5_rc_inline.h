@@ -67,6 +67,19 @@ SPW_INLINE void rc_put(struct spw_mlx5_rc_queue *q, uint32_t slot, const unsigne
 	rc_todo(q, p);
 }
 
+/* Is the CQE at ci ours, and does it open a compressed session? Returns: of how many completions; 0: no. */
+SPW_INLINE uint32_t rc_zip_cnt(const struct spw_mlx5_rc_queue *q, uint32_t ci)
+{
+	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ci);
+	uint32_t op = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]), cnt;
+
+	if (((op ^ ci >> q->cq_log2) & 1u) || (op >> 2 & 3u) != SPW_PRM_CQE_FORMAT_COMPRESSED || (op >> 4) - 1u > 2u)
+		return 0;
+	spw_dma_from_device(); /* [M1] covers the minis: the NIC writes them before the title's op_own */
+	cnt = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	return cnt <= q->cq_mask + 1 ? cnt : 0;
+}
+
 /* ---- the shared receive queue ---------------------------------------------------------------------- */
 
 SPW_INLINE uint8_t *rc_srq_wqe(const struct spw_mlx5_rc_queue *q, uint32_t idx)

@@ -54,7 +54,8 @@ static int shared_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 	obj->td = ibv_alloc_td(dev->rdma.ctx, &td_attr);
 	if (rq->plan.flags & MLX5_RC_SRQ)
 		rc = srq_make(rq, obj);
-	rc = rc ? rc : mlx5_cq_make(dev, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt), false, rq, &obj->cq, &obj->cqmem);
+	rc = rc ? rc : mlx5_cq_make(dev, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt), rq->plan.flags & MLX5_RC_ZIP, rq, &obj->cq,
+				    &obj->cqmem);
 	return rc ? rc : mlx5_cq_make(dev, rq->plan.tx_cq_cnt, false, rq, &obj->tx_cq, &obj->tx_cqmem);
 }
 

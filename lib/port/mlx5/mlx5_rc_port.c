@@ -114,6 +114,7 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 		     struct mlx5_rc_plan *plan)
 {
 	bool latency = !conf->profile || strcmp(conf->profile, "throughput"), write = rp->conf.op == RC_OP_WRITE;
+	bool zip = !latency && !write && rp->dev.dv.cqe_comp_caps.supported_format & MLX5DV_CQE_RES_FORMAT_HASH;
 	uint32_t limit = conf->ring_size ? conf->ring_size : latency ? SQ_LIMIT_LATENCY : SQ_LIMIT_THROUGHPUT;
 	int rc = rc_conn_share(rp->conn, queue, conf->pool, &plan->share);
 
@@ -122,7 +123,7 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 	if (!SPW_IS_POW2(limit) || limit < SQ_LIMIT_MIN || limit > SQ_LIMIT_MAX)
 		return spw_err(EINVAL, "a ring of %u: mode=rc wants a power of 2 from %u to %u", limit, SQ_LIMIT_MIN, SQ_LIMIT_MAX);
 	plan->flags = (latency && rp->base.caps.nic_clock_hz ? MLX5_RC_STAMP : 0) | (rp->conf.srq ? MLX5_RC_SRQ : 0) |
-		      (write ? MLX5_RC_WRITE : 0);
+		      (write ? MLX5_RC_WRITE : 0) | (zip ? MLX5_RC_ZIP : 0);
 	plan->peers = (rp->conf.peer_max - queue + rp->base.queue_cnt - 1) / rp->base.queue_cnt;
 	plan->recvs = plan->share + (write ? RC_CTRL_RESERVE : 0);
 	plan->cq_cnt = spw_pow2_ceil32(plan->peers * spw_pow2_ceil32(plan->recvs));

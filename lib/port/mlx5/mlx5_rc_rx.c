@@ -5,10 +5,14 @@
  * op_own bytes and one acquire for all that it found; then each peer that had a message is settled once: its ring is
  * refilled, its doorbell record stored, and it is told what it may send, when enough has come together.
  *
+ * ZIP: of completions of one QP that differ in length only, there is one title CQE and then minis.
+ *
  * A CQE is believed only as far as memory and slots are safe: receives of a QP are used up in our own count, a shared one
  * must have been posted, a slot that an immediate names must have been granted to that peer. What does not fit costs the
  * peer its QP, and no one else anything.
  */
+#include <string.h>
+
 #include "port/mlx5/mlx5_rc_inline.h"
 
 /* What a burst keeps in registers. */
@@ -223,8 +227,8 @@ SPW_INLINE void rx_one(struct spw_mlx5_rc_queue *q, struct rc_run *r, const uint
 
 /* ---- the burst --------------------------------------------------------------------------------------------- */
 
-/* How many CQEs are ours and say "a message arrived": opcode 1, 2 or 3, nothing inline; up to the end of the ring, where
- * the owner bit changes. */
+/* How many CQEs are ours and say "a message arrived": opcode 1, 2 or 3, nothing inline or compressed; up to the end of the
+ * ring, where the owner bit changes. */
 SPW_INLINE uint32_t rx_plain_cnt(const struct spw_mlx5_rc_queue *q, uint32_t cnt)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
@@ -255,18 +259,76 @@ SPW_INLINE uint16_t rx_idle(struct spw_mlx5_rc_queue *q, const unsigned flags)
 	return 0;
 }
 
-SPW_INLINE uint16_t rx_body(struct spw_mlx5_rc_queue *q, struct spw_desc *desc, uint16_t cnt, const unsigned flags)
+/* Whole CQEs. Returns: how many were used up. */
+SPW_INLINE uint32_t rx_plain(struct spw_mlx5_rc_queue *q, struct rc_run *r, uint32_t cnt, const unsigned flags)
 {
-	uint32_t n = rx_plain_cnt(q, cnt), lent;
+	uint32_t n = rx_plain_cnt(q, cnt);
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
-	struct rc_run r = { .desc = desc };
 
 	if (!n)
-		return rx_idle(q, flags);
+		return 0;
 	spw_dma_from_device(); /* [M1] */
 	for (uint32_t i = 0; i < n; i++, cqe += MLX5_CQE_BYTES)
-		rx_one(q, &r, cqe, flags);
+		rx_one(q, r, cqe, flags);
 	q->cq_ci += n;
+	return n;
+}
+
+SPW_INLINE void zip_load(struct spw_mlx5_rc_queue *q, uint32_t ci)
+{
+	memcpy(q->zip.mini, mlx5_cqe_at(q->cqe, q->cq_mask, ci), sizeof(q->zip.mini));
+	q->zip.idx = 0;
+}
+
+SPW_INLINE bool zip_open(struct spw_mlx5_rc_queue *q)
+{
+	uint32_t cnt = rc_zip_cnt(q, q->cq_ci);
+
+	if (!cnt)
+		return false;
+	memcpy(q->zip.title, mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci), sizeof(q->zip.title));
+	zip_load(q, q->cq_ci + 1);
+	q->zip.left = cnt;
+	return true;
+}
+
+/* Completions of the session at hand. A mini has a length; WQEs count on from the title's, all else is the title's (UCX,
+ * src/uct/ib/mlx5/ib_mlx5.c, reads RC in the same way). Each uses up one slot of the ring, which is marked: what the NIC left
+ * or wrote there could look like ours a lap later. Arrays lie as in mlx5_rx.c: the next is where ci has come to. */
+SPW_INLINE uint32_t rx_minis(struct spw_mlx5_rc_queue *q, struct rc_run *r, uint32_t cnt, const unsigned flags)
+{
+	struct spw_mlx5_rc_zip *zip = &q->zip;
+	uint32_t n = SPW_MIN(cnt, zip->left), ci = q->cq_ci, wqe = (uint32_t)spw_prm_cqe64_get_wqe_counter(zip->title);
+
+	for (uint32_t i = 0; i < n; i++, ci++) {
+		if (zip->idx == SPW_PRM_MINI_PER_CQE)
+			zip_load(q, ci);
+		spw_prm_cqe64_set_byte_cnt(zip->title, spw_prm_mini_hash_get_byte_cnt(&zip->mini[zip->idx++ * 8]));
+		rx_one(q, r, zip->title, flags);
+		spw_prm_cqe64_set_wqe_counter(zip->title, ++wqe & 0xffffu);
+		spw_dma_store(&mlx5_cqe_at(q->cqe, q->cq_mask, ci)[MLX5_CQE_OP_OWN], (uint8_t)MLX5_OP_INVALID);
+	}
+	zip->left -= n;
+	q->cq_ci = ci;
+	return n;
+}
+
+SPW_INLINE uint16_t rx_body(struct spw_mlx5_rc_queue *q, struct spw_desc *desc, uint16_t cnt, const unsigned flags)
+{
+	uint32_t ci = q->cq_ci, left = cnt, lent;
+	struct rc_run r = { .desc = desc };
+
+	if (!(flags & MLX5_RC_ZIP))
+		rx_plain(q, &r, left, flags);
+	while (flags & MLX5_RC_ZIP && left) {
+		uint32_t used = q->zip.left ? rx_minis(q, &r, left, flags) : rx_plain(q, &r, left, flags);
+
+		if (!used && !zip_open(q))
+			break;
+		left -= used;
+	}
+	if (q->cq_ci == ci)
+		return rx_idle(q, flags);
 	rc_settle(q, flags);
 	lent = (uint32_t)(r.desc - desc);
 	q->lent_cnt += lent;
@@ -282,6 +344,8 @@ SPW_INLINE uint16_t rx_body(struct spw_mlx5_rc_queue *q, struct spw_desc *desc, 
 	X(send_stamp, MLX5_RC_STAMP) \
 	X(send_srq, MLX5_RC_SRQ) \
 	X(send_srq_stamp, MLX5_RC_SRQ | MLX5_RC_STAMP) \
+	X(send_zip, MLX5_RC_ZIP) \
+	X(send_srq_zip, MLX5_RC_SRQ | MLX5_RC_ZIP) \
 	X(write, MLX5_RC_WRITE) \
 	X(write_stamp, MLX5_RC_WRITE | MLX5_RC_STAMP) \
 	X(write_srq, MLX5_RC_WRITE | MLX5_RC_SRQ) \

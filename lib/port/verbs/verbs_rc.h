@@ -90,8 +90,8 @@ void verbs_rc_release(void *vq, const uint32_t *slot, uint16_t cnt);
 uint16_t verbs_rc_lend(void *vq, uint32_t *slot, uint16_t cnt);
 /* Purpose: posts all receives of a peer. -errno without a text: the QP is not in a state to take them. */
 int verbs_rc_post_all(struct verbs_rc_queue *q, struct verbs_rc_peer *p);
-/* Purpose: a slot that nobody has any more goes where its peer's state says. */
-void verbs_rc_home(struct verbs_rc_queue *q, uint32_t slot);
+/* Purpose: slots that nobody has any more go where the state of their peers says. */
+void verbs_rc_home(struct verbs_rc_queue *q, const uint32_t *slot, uint32_t cnt);
 /* Purpose: notes what is wrong with a peer; verbs_rc_events tells control. */
 void verbs_rc_fault(struct verbs_rc_peer *p, enum rc_why why, uint32_t code);
 

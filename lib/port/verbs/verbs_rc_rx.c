@@ -95,54 +95,78 @@ int verbs_rc_post_all(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 /* ---- slots that come back ------------------------------------------------------------------------- */
 
-/* Posted or granted again, if the peer is there to use it. */
-static void reuse(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
+/* Slots of one peer that go into receives together. */
+struct again {
+	struct verbs_rc_peer *peer;
+	uint32_t slot[RECV_CHAIN], cnt;
+};
+
+static void post_again(struct verbs_rc_queue *q, struct again *a)
 {
-	if (q->op == RC_OP_SEND) {
-		if (post_chain(q, p, &slot, 1) != 1)
-			return;
-	} else {
-		q->slot[slot].where = VERBS_POSTED;
-		p->rc->ring_out[p->rx.home & (RC_CREDIT_MAX - 1)] = spw_cpu_to_be32(slot - p->first);
-	}
-	p->rx.home++;
+	struct verbs_rc_peer *p = a->peer;
+	const bool live = p->posted && !p->dead;
+	const uint32_t n = post_chain(q, p, a->slot, a->cnt);
+
+	p->rx.home += live ? n : 0;
+	a->cnt = 0;
 }
 
-void verbs_rc_home(struct verbs_rc_queue *q, uint32_t slot)
+/* op=send: on a shared queue others use it too, whatever became of its peer. */
+static void receive_again(struct verbs_rc_queue *q, struct again *a, struct verbs_rc_peer *p, uint32_t slot)
 {
-	struct verbs_slot *s = &q->slot[slot];
-	struct verbs_rc_peer *p;
-
-	if (s->peer == VERBS_NO_PEER) {
-		s->where = VERBS_POOL;
-		spw_pool_put(q->pool, &slot, 1);
+	if (!q->srq && (!p->posted || p->dead))
 		return;
+	if (a->cnt && (a->peer != p || a->cnt == RECV_CHAIN))
+		post_again(q, a);
+	a->peer = p;
+	a->slot[a->cnt++] = slot;
+}
+
+/* op=write: granted again, if the peer is there to use it. */
+static void grant_again(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
+{
+	if (!p->posted || p->dead)
+		return;
+	q->slot[slot].where = VERBS_POSTED;
+	p->rc->ring_out[p->rx.home++ & (RC_CREDIT_MAX - 1)] = spw_cpu_to_be32(slot - p->first);
+}
+
+void verbs_rc_home(struct verbs_rc_queue *q, const uint32_t *slot, uint32_t cnt)
+{
+	struct again again = {.cnt = 0};
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct verbs_slot *s = &q->slot[slot[i]];
+
+		if (s->peer == VERBS_NO_PEER) {
+			s->where = VERBS_POOL;
+			spw_pool_put(q->pool, &slot[i], 1);
+			continue;
+		}
+		q->peer[s->peer].out--;
+		s->where = VERBS_HOME;
+		if (q->op == RC_OP_SEND)
+			receive_again(q, &again, &q->peer[s->peer], slot[i]);
+		else
+			grant_again(q, &q->peer[s->peer], slot[i]);
 	}
-	p = &q->peer[s->peer];
-	p->out--;
-	s->where = VERBS_HOME;
-	if (p->posted && !p->dead)
-		reuse(q, p, slot);
-	else if (q->srq && q->op == RC_OP_SEND)
-		post_chain(q, p, &slot, 1); /* others use it too */
+	if (again.cnt)
+		post_again(q, &again);
 }
 
 void verbs_rc_release(void *vq, const uint32_t *slot, uint16_t cnt)
 {
 	struct verbs_rc_queue *q = vq;
-	struct verbs_rc_peer *p, *last = NULL;
+	uint16_t last = VERBS_NO_PEER;
 
+	verbs_rc_home(q, slot, cnt);
 	for (uint16_t i = 0; i < cnt; i++) {
-		struct verbs_slot *s = &q->slot[slot[i]];
+		const uint16_t peer = q->slot[slot[i]].peer;
 
-		p = s->peer == VERBS_NO_PEER ? NULL : &q->peer[s->peer];
-		verbs_rc_home(q, slot[i]);
-		if (last && last != p)
-			verbs_rc_tell_credits(q, last);
-		last = p;
+		if (peer != VERBS_NO_PEER && peer != last)
+			verbs_rc_tell_credits(q, &q->peer[peer]);
+		last = peer;
 	}
-	if (last)
-		verbs_rc_tell_credits(q, last);
 	q->lent_cnt -= cnt;
 }
 
@@ -170,7 +194,7 @@ static struct verbs_rc_peer *peer_of(struct verbs_rc_queue *q, const struct ibv_
 }
 
 /* A receive of op=send came back without a message to lend. */
-static void again(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
+static void repost(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
 {
 	q->slot[slot].where = VERBS_HOME;
 	if (q->srq || (p->posted && !p->dead))
@@ -181,7 +205,7 @@ static void again(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t sl
 static void give_back(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
 {
 	if (slot != VERBS_NONE)
-		again(q, p, slot);
+		repost(q, p, slot);
 	else
 		p->recv_due++;
 }

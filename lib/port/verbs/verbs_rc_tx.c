@@ -76,7 +76,7 @@ static void flush_one(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	q->tx_cnt--;
 	p->tx_to--;
 	spw_thr_count(&q->stat.tx_flushed, 1);
-	verbs_rc_home(q, slot);
+	verbs_rc_home(q, &slot, 1);
 }
 
 /* Up to SEND_CHAIN of what waits. Returns: how many went out. */
@@ -121,7 +121,7 @@ static uint32_t push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uin
 			p->tx_to--;
 			spw_thr_count(&q->stat.tx_flushed, 1);
 			verbs_rc_fault(p, RC_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
-			verbs_rc_home(q, slot);
+			verbs_rc_home(q, &slot, 1);
 		}
 		q->sqe_out -= lost;
 		return n - lost;
@@ -269,25 +269,29 @@ void verbs_rc_mark_end(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 /* ---- completions ---------------------------------------------------------------------------------- */
 
-/* Everything up to pos came back. */
+/* Up to SPW_BURST_MAX entries of those up to pos came back. */
+static void done_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos, bool sent)
+{
+	uint32_t slot[SPW_BURST_MAX], n = 0;
+	uint64_t bytes = 0;
+
+	for (; p->sq_ci != pos + 1 && n < SPW_BURST_MAX; p->sq_ci++) {
+		slot[n] = p->sq_slot[p->sq_ci & p->sq_mask];
+		q->sqe_out--;
+		if (slot[n] != VERBS_NONE)
+			bytes += q->slot[slot[n++]].len;
+	}
+	q->tx_cnt -= n;
+	p->tx_to -= n;
+	spw_thr_count(sent ? &q->stat.tx_frames : &q->stat.tx_flushed, n);
+	spw_thr_count(&q->stat.tx_bytes, sent ? bytes : 0);
+	verbs_rc_home(q, slot, n);
+}
+
 static void done(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos, bool sent)
 {
-	while (p->sq_ci != pos + 1) {
-		const uint32_t slot = p->sq_slot[p->sq_ci++ & p->sq_mask];
-
-		q->sqe_out--;
-		if (slot == VERBS_NONE)
-			continue;
-		q->tx_cnt--;
-		p->tx_to--;
-		if (sent) {
-			spw_thr_count(&q->stat.tx_frames, 1);
-			spw_thr_count(&q->stat.tx_bytes, q->slot[slot].len);
-		} else {
-			spw_thr_count(&q->stat.tx_flushed, 1);
-		}
-		verbs_rc_home(q, slot);
-	}
+	while (p->sq_ci != pos + 1)
+		done_some(q, p, pos, sent);
 }
 
 /* A completion means that all before it were sent, if it is a good one; if not, those that had none of their own were. */

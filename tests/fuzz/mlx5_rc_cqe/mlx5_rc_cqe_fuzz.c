@@ -144,6 +144,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	memset(&r, 0, sizeof(r));
 	c.flags = data[0] % 8;
+	if (data[0] & 8 && !(c.flags & (MLX5_RC_STAMP | MLX5_RC_WRITE)))
+		c.flags |= MLX5_RC_ZIP;
 	fuzz_demand(rch_open(&r.h, &c) == 0);
 	r.lent.slot_cnt = r.h.pool.slot_cnt;
 	r.lent.slot_bytes = c.slot_bytes;

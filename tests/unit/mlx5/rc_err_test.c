@@ -11,7 +11,8 @@
 
 static struct rch hand;
 
-static const unsigned variants[] = { 0, MLX5_RC_SRQ, MLX5_RC_WRITE | MLX5_RC_STAMP, MLX5_RC_WRITE | MLX5_RC_SRQ };
+static const unsigned variants[] = { 0, MLX5_RC_SRQ, MLX5_RC_WRITE | MLX5_RC_STAMP, MLX5_RC_WRITE | MLX5_RC_SRQ,
+				    MLX5_RC_ZIP, MLX5_RC_ZIP | MLX5_RC_SRQ };
 
 static void open_rc(unsigned flags)
 {
@@ -360,12 +361,82 @@ static void test_remote_lies(void **state)
 	assert_int_equal(rch_close(&hand), 0);
 }
 
+/* SRQ: nothing of a QP is flushed; what it received before it failed, and nobody has read yet, keeps it from being reset, else
+ * it would count for its next life. What others received does not. */
+static void test_unread(void **state)
+{
+	static const unsigned flags[] = { MLX5_RC_SRQ, MLX5_RC_SRQ | MLX5_RC_ZIP, MLX5_RC_SRQ | MLX5_RC_ZIP };
+
+	(void)state;
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(flags); i++) {
+		struct spw_mlx5_rc_peer *p;
+		struct spw_desc desc[SPW_BURST_MAX];
+		uint8_t *addr;
+
+		open_rc(flags[i]);
+		p = rch_peer(&hand, 0);
+		for (uint32_t k = 0; k < 7; k++)
+			assert_true(rch_message(&hand, k < 5, 10, NULL, &addr));
+		if (i == 2)
+			rch_zip(&hand, 7);
+		spw_mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
+		assert_false(spw_mlx5_rc_drained(hand.q, p));
+		assert_int_equal(spw_port_rx_burst(&hand.pq, desc, 6), 6);
+		assert_false(spw_mlx5_rc_drained(hand.q, p));
+		release(desc, 6);
+		assert_false(spw_mlx5_rc_drained(hand.q, p));
+		assert_int_equal(burst(desc), 1);
+		release(desc, 1);
+		assert_true(rch_message(&hand, 1, 10, NULL, &addr));
+		assert_true(spw_mlx5_rc_drained(hand.q, p));
+		release(desc, burst(desc));
+		recover(0);
+		check_alive(0, 0);
+		check_alive(1, 0);
+		assert_int_equal(rch_close(&hand), 0);
+	}
+}
+
+/* A session behind an error is no part of it; one that cannot be true costs its peer, and no slot. */
+static void test_sessions_and_errors(void **state)
+{
+	(void)state;
+	for (unsigned lie = 0; lie < 2; lie++) {
+		struct spw_desc desc[SPW_BURST_MAX];
+		uint32_t lent = lie ? 0 : 5;
+		uint8_t *addr, *title;
+
+		open_rc(MLX5_RC_ZIP);
+		if (!lie)
+			rch_rx_error(&hand, 0, SPW_PRM_SYN_LOCAL_LENGTH_ERR);
+		title = hand.cq + (size_t)(hand.pi & (hand.conf.cq_cnt - 1)) * 64;
+		for (uint32_t i = 0; i < lent + lie; i++)
+			assert_true(rch_message(&hand, 1, 100, NULL, &addr));
+		rch_zip(&hand, lent + lie);
+		if (lie) {
+			title[63] |= SPW_PRM_CQE_FORMAT_COMPRESSED << 2;
+			spw_prm_cqe64_set_byte_cnt(title, hand.conf.cq_cnt + 1);
+		}
+		assert_int_equal(burst(desc), 0); /* uses up what is odd */
+		assert_int_equal(burst(desc), lent);
+		assert_int_equal(state_of(lie), MLX5_RC_BROKEN);
+		assert_int_equal(state_of(!lie), MLX5_RC_UP);
+		assert_true(rch_balanced(&hand, lent));
+		release(desc, (uint16_t)lent);
+		recover(lie);
+		check_alive(0, 0);
+		check_alive(1, 0);
+		assert_int_equal(rch_close(&hand), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_qp_errors), cmocka_unit_test(test_breaches), cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_silent_end), cmocka_unit_test(test_bad_grant),
 		cmocka_unit_test(test_nonsense),  cmocka_unit_test(test_shapes),   cmocka_unit_test(test_remote_lies),
+		cmocka_unit_test(test_sessions_and_errors), cmocka_unit_test(test_unread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -236,6 +236,49 @@ void rch_cqe(struct rch *h, uint32_t qpn, uint32_t opcode, uint32_t wqe, uint32_
 	own(cqe, h->pi++, h->conf.cq_cnt, opcode);
 }
 
+/* May b follow a in a session? All but length and time agree, and the WQEs count on. */
+static bool goes_on(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a + 32, b + 32, 12) && !memcmp(a + 56, b + 56, 4) && a[63] == b[63] &&
+	       (uint16_t)(spw_prm_cqe64_get_wqe_counter(a) + 1) == spw_prm_cqe64_get_wqe_counter(b);
+}
+
+/* cnt completions from slot `first` of the ring on; they stand whole in cqe. */
+static void zip_write(struct rch *h, uint32_t first, const uint8_t *cqe, uint32_t cnt)
+{
+	uint32_t mask = h->conf.cq_cnt - 1;
+	uint8_t *title = h->cq + (size_t)(first & mask) * 64;
+
+	for (uint32_t i = 0; i < cnt; i++) /* as a whole CQE of an earlier lap */
+		h->cq[(size_t)((first + i) & mask) * 64 + 63] ^= 1;
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint8_t *mini = h->cq + (size_t)((first + (i < 8 ? 1 : i & ~7u)) & mask) * 64 + (i & 7) * 8;
+
+		memset(mini, 0xee, 4);
+		memcpy(mini + 4, cqe + i * 64 + 44, 4);
+	}
+	memcpy(title, cqe, 64);
+	spw_prm_cqe64_set_byte_cnt(title, cnt);
+	title[63] |= SPW_PRM_CQE_FORMAT_COMPRESSED << 2;
+	h->sessions++;
+}
+
+void rch_zip(struct rch *h, uint32_t cnt)
+{
+	uint32_t mask = h->conf.cq_cnt - 1, first = h->pi - cnt;
+	uint8_t *cqe = malloc((size_t)cnt * 64);
+
+	for (uint32_t i = 0; i < cnt; i++)
+		memcpy(cqe + (size_t)i * 64, h->cq + (size_t)((first + i) & mask) * 64, 64);
+	for (uint32_t i = 0, n; i < cnt; i += n) {
+		for (n = 1; i + n < cnt && (first + i + n) & mask && goes_on(cqe + (size_t)(i + n - 1) * 64, cqe + (size_t)(i + n) * 64);)
+			n++;
+		if (n > 1)
+			zip_write(h, first + i, cqe + (size_t)i * 64, n);
+	}
+	free(cqe);
+}
+
 bool rch_message(struct rch *h, uint32_t peer, uint32_t len, const uint32_t *imm, uint8_t **addr_out)
 {
 	struct rch_qp *qp = &h->qp[peer];

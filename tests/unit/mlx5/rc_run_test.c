@@ -13,6 +13,7 @@ static struct rch hand;
 static const unsigned variants[] = {
 	0, MLX5_RC_STAMP, MLX5_RC_SRQ, MLX5_RC_SRQ | MLX5_RC_STAMP,
 	MLX5_RC_WRITE, MLX5_RC_WRITE | MLX5_RC_STAMP, MLX5_RC_WRITE | MLX5_RC_SRQ, MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP,
+	MLX5_RC_ZIP, MLX5_RC_ZIP | MLX5_RC_SRQ,
 };
 
 static void release(const struct spw_desc *desc, uint16_t cnt)
@@ -40,6 +41,8 @@ static struct flow flow[RCH_PEER_MAX];
 
 static void peers_send(uint64_t *seed)
 {
+	uint32_t was = hand.pi;
+
 	for (uint32_t p = 0; p < hand.conf.peer_cnt; p++)
 		for (uint64_t n = unit_random(seed) % 8; n > 0; n--) {
 			uint32_t len = 4 + (uint32_t)(unit_random(seed) % 250);
@@ -50,6 +53,8 @@ static void peers_send(uint64_t *seed)
 			memcpy(addr, &flow[p].sent, 4);
 			flow[p].sent++;
 		}
+	if (hand.conf.flags & MLX5_RC_ZIP)
+		rch_zip(&hand, hand.pi - was);
 }
 
 static void nic_sends(uint64_t *seed)
@@ -126,6 +131,8 @@ static void long_run(unsigned flags, uint32_t peers, uint32_t credits, uint32_t 
 		if (turns >= LAPS)
 			assert_true(flow[p].sent > 1u << 16 && flow[p].back > 1u << 14);
 	}
+	if (flags & MLX5_RC_ZIP && credits > 1)
+		assert_true(hand.sessions > turns / 2);
 	check_clean();
 	assert_int_equal(rch_close(&hand), 0);
 }
@@ -158,6 +165,7 @@ static void test_all_the_way(void **state)
 	long_run(MLX5_RC_SRQ, 4, 32, 0, LAPS);
 	long_run(MLX5_RC_WRITE | MLX5_RC_STAMP, 4, 32, 0, LAPS);
 	long_run(0, 4, 32, 0, LAPS);
+	long_run(MLX5_RC_ZIP, 4, 32, 0, LAPS);
 }
 
 int main(void)

@@ -13,6 +13,7 @@ static struct rch hand;
 static const unsigned variants[] = {
 	0, MLX5_RC_STAMP, MLX5_RC_SRQ, MLX5_RC_SRQ | MLX5_RC_STAMP,
 	MLX5_RC_WRITE, MLX5_RC_WRITE | MLX5_RC_STAMP, MLX5_RC_WRITE | MLX5_RC_SRQ, MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP,
+	MLX5_RC_ZIP, MLX5_RC_ZIP | MLX5_RC_SRQ,
 };
 
 static void open_rc(unsigned flags, uint32_t peers, uint32_t credits)
@@ -334,11 +335,51 @@ static void test_credits(void **state)
 	}
 }
 
+/* Sessions of each length around those where an array of minis ends, taken in bursts of each size; the title's immediate is
+ * everybody's. */
+static void test_compressed(void **state)
+{
+	static const unsigned flags[] = { MLX5_RC_ZIP, MLX5_RC_ZIP | MLX5_RC_SRQ };
+	uint32_t imm = 0xfeedc0de;
+
+	(void)state;
+	for (uint32_t cnt = 1; cnt <= 36; cnt++)
+		for (uint32_t at_once = 1; at_once <= SPW_BURST_MAX; at_once += 6) {
+			struct spw_desc desc[SPW_BURST_MAX];
+			uint16_t n = 0;
+
+			open_rc(flags[cnt % 2], 2, 40);
+			put(1, 5, 0, NULL);
+			for (uint32_t i = 0; i < cnt; i++)
+				put(0, 1 + i * 7 % 250, (uint8_t)i, &imm);
+			put(1, 6, 0, NULL);
+			rch_zip(&hand, cnt + 2);
+			assert_int_equal(hand.sessions, cnt > 1);
+			for (uint16_t got = 1; got; n += got)
+				got = spw_port_rx_burst(&hand.pq, desc + n, (uint16_t)SPW_MIN(at_once, (uint32_t)(SPW_BURST_MAX - n)));
+			assert_int_equal(n, cnt + 2);
+			assert_int_equal(desc[n - 1].len, 6);
+			assert_int_equal(desc[n - 1].peer, 3);
+			for (uint32_t i = 0; i < cnt; i++) {
+				assert_int_equal(desc[1 + i].len, 1 + i * 7 % 250);
+				assert_int_equal(desc[1 + i].meta, imm);
+				assert_int_equal(desc[1 + i].flags, SPW_DESC_MSG | SPW_DESC_IMM);
+				assert_int_equal(desc[1 + i].peer, 1);
+				check_bytes(&desc[1 + i], (uint8_t)i);
+			}
+			release(desc, n);
+			assert_true(rch_balanced(&hand, 0));
+			check_clean();
+			assert_int_equal(rch_close(&hand), 0);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_wqes),     cmocka_unit_test(test_doorbells),
 		cmocka_unit_test(test_no_credit),   cmocka_unit_test(test_before_it_is_up), cmocka_unit_test(test_credits),
+		cmocka_unit_test(test_compressed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
