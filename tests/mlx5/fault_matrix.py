@@ -113,9 +113,9 @@ def one(mode, inject, says):
         summary = run.finish()
         text = run.output()
     balanced(summary)
-    outages = [int(us) for us in re.findall(r"back after (\d+) us", text)]
+    outages = [int(n) * (1000 if unit == "ms" else 1) for n, unit in re.findall(r"back after (\d+) (us|ms)", text)]
     errors = summary["ports"][0]["errors"]
-    mended = errors.get("queue_reset", 0) if is_eth else len(re.findall(r"peer 0 .* is up", text)) - 1
+    mended = errors.get("queue_reset", 0) if is_eth else len(re.findall(r"peer 0 .* is back", text))
     check(not is_eth or len(outages) == mended, f"{errors}, outages {outages}\n{text}")
     return mended, max(outages, default=None)
 

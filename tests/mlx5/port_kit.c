@@ -201,13 +201,15 @@ static void take_events(struct kit_port *p)
 				p->events.outage_ns = ev[i].outage_ns;
 			if (ev[i].kind == SPW_PORT_EVENT_QUEUE_ERROR)
 				memcpy(p->events.text, ev[i].text, sizeof(ev[i].text));
+			if (ev[i].kind == SPW_PORT_EVENT_PEER_UP)
+				memcpy(p->events.up, ev[i].text, sizeof(ev[i].text));
 		}
 	}
 }
 
 void kit_send(struct kit_run *run)
 {
-	uint32_t queues = run->a.port->queue_cnt, q = (uint32_t)(run->sent % queues);
+	uint32_t queues = run->a.port->queue_cnt, q = (uint32_t)(run->sent / 8 % queues); /* 8: a burst */
 	struct spw_port_queue *pq = &run->a.port->queue[q];
 	struct spw_pool *pool = &run->a.pool[q];
 	struct spw_desc desc[8], *ptr[8];

@@ -34,6 +34,7 @@ struct kit_events {
 	uint32_t cnt[SPW_PORT_EVENT_DEVICE_GONE + 1];
 	uint64_t outage_ns;     /* of the last QUEUE_BACK */
 	char text[96];          /* of the last QUEUE_ERROR */
+	char up[96];            /* of the last PEER_UP */
 };
 
 struct kit_port {

@@ -84,6 +84,7 @@ static void eth_close(struct spw_port *port)
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
 		struct mlx5_eth_queue *eq = &ep->queue[i];
 
+		mlx5_say_syndromes(port->name, i, eq->q.syndrome);
 		mlx5_rx_free(&eq->rx);
 		mlx5_tx_free(&eq->tx);
 		spw_mlx5_queue_fini(&eq->q);

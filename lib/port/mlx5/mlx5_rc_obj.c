@@ -181,6 +181,9 @@ int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 		return rc;
 	}
 	rq->q.stat = was.stat;
+	memcpy(rq->q.syndrome, was.syndrome, sizeof(was.syndrome));
+	rq->q.control_rx = was.control_rx;
+	rq->q.control_tx = was.control_tx;
 	rq->q.lent_cnt = was.lent_cnt;
 	spw_mlx5_rc_fini(&was);
 	rq->obj = obj;

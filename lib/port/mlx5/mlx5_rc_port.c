@@ -59,6 +59,7 @@ static void rc_close(struct spw_port *port)
 
 	rc_stop(port);
 	for (uint16_t i = 0; i < port->queue_cnt && rp->queue; i++) {
+		mlx5_say_syndromes(port->name, i, rp->queue[i].q.syndrome);
 		mlx5_rc_obj_free(&rp->queue[i], rp->queue[i].obj);
 		spw_mlx5_rc_fini(&rp->queue[i].q);
 	}
