@@ -189,7 +189,7 @@ static int do_uar_alloc(struct uv_ioctl *io)
 
 	if (rc)
 		return rc;
-	rc = hca_uar_alloc(io->ctx, type == MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, &uar, &off);
+	rc = hca_uar_alloc(io->ctx, &uar, &off);
 	if (rc)
 		return rc;
 	rc = put_handle(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->o.handle);

@@ -273,6 +273,7 @@ static void timers(struct nic_dev *nd)
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->transport == SPW_PRM_RC)
 			rc_timer(q, nd->now_ns);
+	cq_mod_timers(nd);
 }
 
 static void tick(struct nic_dev *nd)

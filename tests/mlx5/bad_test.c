@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/spw_err.h"
 #include "port/rdma/rdma_dev.h"
@@ -110,6 +111,23 @@ static void test_machine_says_no(void **state)
 	works();
 }
 
+/* The text says what the limit is. */
+static void test_limit_of_locked_memory(void **state)
+{
+	struct kit_conf conf = with("mlx5:mlx5_0");
+	struct rlimit old, small;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
+	small = (struct rlimit){.rlim_cur = 64 << 10, .rlim_max = old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &small), 0);
+	kit_control(0, "fault fail=reg_mr:ENOMEM");
+	REFUSED(conf, -ENOMEM, "8192 KiB cannot be locked", "limit of locked memory: 64 KiB", "ulimit -l unlimited");
+	kit_control(0, "fault fail=none");
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
+	works();
+}
+
 static void test_link_is_down(void **state)
 {
 	struct kit_conf conf = with("mlx5:mlx5_0");
@@ -157,6 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_keys), cmocka_unit_test(test_pools), cmocka_unit_test(test_machine_says_no),
+		cmocka_unit_test(test_limit_of_locked_memory),
 		cmocka_unit_test(test_link_is_down), cmocka_unit_test(test_gids),
 	};
 

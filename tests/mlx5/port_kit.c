@@ -264,7 +264,7 @@ void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes)
 	run->a.taken++;
 }
 
-void kit_receive(struct kit_port *p, struct spw_desc *desc_out)
+void kit_receive_bytes(struct kit_port *p, struct spw_desc *desc_out, uint8_t *bytes_out)
 {
 	uint16_t q = 0;
 
@@ -272,7 +272,14 @@ void kit_receive(struct kit_port *p, struct spw_desc *desc_out)
 		if (kit_seconds() - start > KIT_WAIT_S)
 			fail_msg("no frame came");
 	p->rx[q]++;
+	if (bytes_out)
+		memcpy(bytes_out, spw_pool_slot_addr(&p->pool[q], desc_out->slot) + desc_out->offset, desc_out->len);
 	spw_port_release_burst(&p->port->queue[q], &desc_out->slot, 1);
+}
+
+void kit_receive(struct kit_port *p, struct spw_desc *desc_out)
+{
+	kit_receive_bytes(p, desc_out, NULL);
 }
 
 static void echo_some(struct kit_port *p, uint16_t q)

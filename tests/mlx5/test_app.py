@@ -156,5 +156,26 @@ def test_device_goes():
     balanced(summary)
 
 
+def removed(port):
+    """The device is taken away under us: it says so, and then answers nothing. An ordered stop, exit status 4."""
+    cable = Cable()
+    with spinwire(cable, "--handler", "echo", "--seconds", "100", port=port) as run:
+        run.wait_ready()
+        cable.control("spinwire", "remove")
+        summary = run.finish(4)
+        check("the device failed or was removed" in run.output(), run.output())
+    balanced(summary)
+
+
+def test_device_removed():
+    removed(PORT)
+    removed("verbs:mlx5_0,mode=eth")
+
+
+def test_device_removed_rc():
+    for driver in ("mlx5", "verbs"):
+        removed(f"{driver}:mlx5_0,mode=rc,listen=127.0.0.1:{peers.free_port()},peers=127.0.0.1")
+
+
 if __name__ == "__main__":
     spwtest.main(spwtest.tests_of(globals()))
