@@ -113,6 +113,27 @@ void kit_port_close(struct kit_port *p)
 	memory_close(p);
 }
 
+void kit_said(const char *what, const char *const *words)
+{
+	const char *text = spw_err_text();
+
+	for (; *words; words++)
+		if (!strstr(text, *words))
+			fail_msg("%s: '%s' is not in: %s", what, *words, text);
+	if (strchr(text, '\n') || strlen(text) > 600)
+		fail_msg("%s: not one line: %s", what, text);
+}
+
+void kit_refused(const struct kit_conf *conf, int rc, const char *const *words)
+{
+	struct kit_port p;
+	int got = kit_port_open(&p, 0, conf);
+
+	if (got != rc)
+		fail_msg("%s: got %d, not %d: %s", conf->spec, got, rc, got ? spw_err_text() : "");
+	kit_said(conf->spec, words);
+}
+
 static void must_open(struct kit_port *p, uint16_t index, const struct kit_conf *conf)
 {
 	if (kit_port_open(p, index, conf))

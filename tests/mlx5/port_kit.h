@@ -58,6 +58,10 @@ struct kit_run {
 
 /* 0, or what failed, with spw_err_text: nothing is left then. */
 int kit_port_open(struct kit_port *p, uint16_t index, const struct kit_conf *conf);
+/* The port does not open; rc, and one line with these words in it (NULL at their end). */
+void kit_refused(const struct kit_conf *conf, int rc, const char *const *words);
+/* The last error's text is one line with these words in it. */
+void kit_said(const char *what, const char *const *words);
 /* Purpose: stops and closes; every slot has come home, and what tx_burst took was sent or flushed. */
 void kit_port_close(struct kit_port *p);
 
