@@ -312,12 +312,7 @@ void nic_run_forget(struct nic_dev *nd)
 	bool last;
 
 	run_lock();
-	for (struct nic_dev **p = &run.devs; *p; p = &(*p)->next) {
-		if (*p == nd) {
-			*p = nd->next;
-			break;
-		}
-	}
+	HCA_UNLINK(run.devs, nd, next);
 	last = run.running && !run.devs;
 	if (last)
 		spw_thr_store_rel(&run.stop, true);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct kit k;
@@ -244,6 +245,28 @@ static void test_rnr_retry_exceeded(void **state)
 	assert_int_equal(kit_state(b.qp), IBV_QPS_RTS);
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Between two RNR NAKs lies the time that the receiver asked for: code 26, 81.92 ms (table 45 of the specification). */
+static void test_rnr_timer(void **state)
+{
+	const struct kit_how how = {.min_rnr_timer = 26, .rnr_retry = 2};
+	uint64_t from;
+
+	(void)state;
+	reopen(&how);
+	from = now_us();
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, 0), 0);
+	kit_expect(a.cq, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
+	assert_true(now_us() - from >= 2 * 81800);
+}
+
 /* An RNR NAK is not the end while retries are left: the receive comes late, the message still arrives. */
 static void test_rnr_then_receive(void **state)
 {
@@ -331,7 +354,7 @@ int main(int argc, char **argv)
 		CASE(test_read_bad_rkey), CASE(test_receive_too_small), CASE(test_receive_bad_lkey),
 		CASE(test_mr_deregistered), CASE(test_memory_gone), CASE(test_write_to_memory_gone),
 		CASE(test_atomic_unaligned), CASE(test_flush_order), CASE(test_rnr_retry_exceeded),
-		CASE(test_rnr_then_receive), CASE(test_retry_exceeded), CASE(test_cq_overrun),
+		CASE(test_rnr_timer), CASE(test_rnr_then_receive), CASE(test_retry_exceeded), CASE(test_cq_overrun),
 		CASE(test_fork_child_ends), CASE(test_busy_objects), CASE(test_wrong_transition),
 	};
 
