@@ -26,6 +26,10 @@ struct cq_ring {
  * Errors: 0, 2 the machine cannot do it, 3 the NIC did not do what was asked; a text is on stderr. */
 int cq_ring_open(struct cq_ring *r, const char *rx, const char *tx, uint32_t cnt, bool compressed);
 
+/* Purpose: gives every frame a stamp of its own, as a card does: step, 2 * step ... cnt * step. (The software ConnectX reads its
+ *          clock once for several frames.) */
+void cq_ring_stamps(struct cq_ring *r, uint64_t step);
+
 /* Purpose: the ring as the NIC would have written it in this lap. */
 void cq_ring_lay(struct cq_ring *r, uint32_t lap);
 

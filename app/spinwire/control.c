@@ -187,15 +187,22 @@ static int stop(struct app *app, int status)
 	return lost ? APP_FAULT : status;
 }
 
+static struct spw_rec_view *view_new(void)
+{
+	struct spw_rec_view *view = aligned_alloc(_Alignof(struct spw_rec_view), sizeof(*view));
+
+	if (view)
+		spw_rec_view_init(view);
+	return view;
+}
+
 int app_run(struct app *app)
 {
 	int status, rc;
 
 	app_catch_signals(&app->signal_seen);
 	if (app->conf.run.stamps)
-		live_view = malloc(sizeof(*live_view));
-	if (live_view)
-		spw_rec_view_init(live_view);
+		live_view = view_new();
 	rc = app_hdr_log_open(app, live_view);
 	if (rc == 0)
 		rc = start(app);
@@ -214,10 +221,8 @@ int app_run(struct app *app)
 
 struct spw_rec_view *app_view_final(struct app *app)
 {
-	struct spw_rec_view *view = live_view ? live_view : malloc(sizeof(*view));
+	struct spw_rec_view *view = live_view ? live_view : view_new();
 
-	if (!live_view && view)
-		spw_rec_view_init(view);
 	live_view = NULL;
 	if (!view)
 		return NULL;

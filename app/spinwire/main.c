@@ -16,23 +16,22 @@
 
 static int report(struct app *app, int status)
 {
-	struct app_result *result = calloc(1, sizeof(*result));
+	static struct app_result result;
 	struct spw_rec_view *view = app_view_final(app);
 	int rc = 0;
 
-	if (!result || !view) {
+	if (!view) {
 		spw_err(ENOMEM, "no memory for the summary");
 		rc = -ENOMEM;
 	} else {
-		app_result_gather(app, view, result);
-		app_report_text(app, result);
+		app_result_gather(app, view, &result);
+		app_report_text(app, &result);
 		if (app->conf.run.json[0])
-			rc = app_report_json(app, result, app->conf.run.json);
-		if (status == APP_GOOD && (result->sum.residual || result->sum.leaked))
+			rc = app_report_json(app, &result, app->conf.run.json);
+		if (status == APP_GOOD && (result.sum.residual || result.sum.leaked))
 			status = APP_BALANCE;
 	}
 	free(view);
-	free(result);
 	return rc ? app_complain(PROGRAM, rc) : status;
 }
 

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -103,7 +104,10 @@ class Run:
         check(self.process.returncode == status or (status == 0 and self.died_in_memif()),
               f"status {self.process.returncode}, expected {status}\n{' '.join(self.cmd)}\n{self.output()}")
         left = remains(self.prefix)
-        check(not left, f"left behind: {left}")
+        if self.process.returncode == status:
+            check(not left, f"left behind: {left}")
+        else:
+            shutil.rmtree(spwlab.runtime_folder(self.prefix), ignore_errors=True)  # it died before it could
         summary = None
         if os.path.exists(self.json_path):
             with open(self.json_path, encoding="utf-8") as file:

@@ -9,6 +9,7 @@ import sys
 import time
 
 import spwtest
+from spwreport import data
 from spwtest import Run, Skip, balanced, check, equal, spwlab
 
 RATE = 20000
@@ -164,6 +165,29 @@ def test_identity():
         check(ident["flow"] < 7 and ident["seq"] <= gen["sent"] // 7 + 7, f"{ident}")
 
 
+def test_sender_stopped():
+    """The source is stopped for 0.3 s: what was due in the first 0.2 s of that left more than 0.1 s late, and says so."""
+    import test_gen
+    stop_s, limit_s, stood = 0.3, 0.1, []
+
+    def stop_the_source(run, process):
+        spwlab.wait_for(lambda: run.frames() > RATE // 2, 60, "frames")
+        process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        time.sleep(stop_s)
+        process.send_signal(signal.SIGCONT)
+        stood.append(time.monotonic() - begin)
+    gen, _, summary = test_gen.through_spinwire("echo", ["--rate", f"{RATE}pps", "--seconds", "3s", "--slow-threshold", "100ms", "--slots", "16384"],
+                                                during=stop_the_source)
+    balanced(summary)
+    not_too_busy(summary)
+    by, hit = by_cause(gen), (stood[0] - limit_s) * RATE
+    if sum(by.values()) - by.get("sender_late", 0) > 0.02 * hit:
+        raise Skip(f"too busy a machine: {by}")
+    check(0.9 * hit <= by.get("sender_late", 0) <= hit / 0.9, f"{hit:.0f} frames were late by the stop alone: {by}")
+    check(gen["worst"][0]["cause"] == "sender_late" and gen["loop_gap"]["max_ns"] > 0.9e9 * stop_s, f"{gen['worst'][0]}, {gen['loop_gap']['max_ns']}")
+
+
 def test_delayed_on_the_wire():
     """Two software ConnectX; their cable holds a tenth of the frames for 30 ms. The generator sees it, and the ledger, which counts
     from the NIC's stamp, does not blame its own stages; its clock fit is good enough that hardly any comes out negative."""
@@ -177,15 +201,16 @@ def test_delayed_on_the_wire():
         run.wait_ready()
         path, prefix = os.path.join(folder, "gen.json"), spwlab.prefix("wiregen")
         try:
-            done = subprocess.run([*tool, "--fault", "delay=0.1:30ms", os.environ["SPINWIRE_GEN"],
+            done = subprocess.run([*tool, "--fault", f"delay=0.1:30ms,log={folder}/log", os.environ["SPINWIRE_GEN"],
                                    *spwlab.eal(f"0@{place.main},1@{place.generator}", prefix), "--", *port, "--rate", "2kpps",
-                                   "--seconds", "2s", "--json", path],
+                                   "--seconds", "2s", "--slow-threshold", "10ms", "--json", path],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
         finally:
             spwlab.forget_prefix(prefix)
         equal(done.returncode, 0, done.stdout + done.stderr)
         with open(path, encoding="utf-8") as file:
             gen = json.load(file)
+        delayed = sum(line.split()[1] == "delayed" for line in spwlab.read(os.path.join(folder, "log")).splitlines())
         run.signal(signal.SIGINT)
         summary = run.finish()
     balanced(summary)
@@ -200,6 +225,19 @@ def test_delayed_on_the_wire():
     check(rows["nic_polled"]["uncertainty_ns"] < 100000, f"clock of the NIC: {rows['nic_polled']}")
     by = by_cause(summary)  # what a busy machine does to the lcore meanwhile is a gap
     check(sum(by.values()) - by.get("poll_gap", 0) <= 0.1 * 0.1 * gen["sent"], f"delayed frames were blamed: {by}")
+    joined_names_the_wire({"gen": gen, "spinwire": summary}, delayed)
+
+
+def joined_names_the_wire(step, delayed):
+    """Neither side alone can tell the wire; both together name those that were delayed, and hardly another."""
+    told = {cause: frames for cause, (frames,), _ in data.causes([step], "gen")}
+    if told.get("sender_late", 0) + told.get("beyond_sender", 0) > 0.05 * delayed:
+        raise Skip(f"too busy a machine: {told}")
+    check(0.9 * delayed <= told.get("wire", 0) <= delayed / 0.9, f"{delayed} frames were delayed: {told}")
+    inside = next(row["max_ns"] for row in step["spinwire"]["latency"] if row["stage"] == "nic_sent")
+    causes = [frame["cause"] for frame in data.worst_frames(step)]
+    named = sum(cause.startswith("wire") for cause in causes)
+    check(inside + step["gen"]["loop_gap"]["max_ns"] > 10e6 or named >= 0.9 * len(causes) > 0, f"the sender's worst: {causes}")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ GEN = os.environ["SPINWIRE_GEN"]
 COUNTS = ["intended", "sent", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
 
 
-def generate(app, folder, lcores=None, status=0, limit=120, then=None):
-    """One run of the source: (summary, output). then: called when the report is written, while the source still holds its port (a
-    spinwire on net_memif should end first: the driver unmaps its rings when a peer goes, whoever reads them)."""
+def generate(app, folder, lcores=None, status=0, limit=120, then=None, during=None):
+    """One run of the source: (summary, output). during(process): called once it is started. then: called when the report is written,
+    while the source still holds its port (a spinwire on net_memif should end first: the driver unmaps its rings when a peer goes,
+    whoever reads them)."""
     place = spwlab.Cores()
     path, out_path = os.path.join(folder, "gen.json"), os.path.join(folder, "gen.out")
     prefix = spwlab.prefix("gen")
@@ -26,6 +27,8 @@ def generate(app, folder, lcores=None, status=0, limit=120, then=None):
     with open(out_path, "wb") as out:
         process = spwlab.spawn(cmd, stdout=out, stderr=out)
     try:
+        if during:
+            during(process)
         if then:
             spwlab.wait_for(lambda: process.poll() is not None or written(path), limit, "the source's report")
             then()
@@ -104,14 +107,15 @@ def explains_the_slow(gen):
         equal(row["cause"], "sender_late" if late / hz * 1e9 > row["whole_ns"] / 2 + 1 else "beyond_sender", f"cause of {row}")
 
 
-def through_spinwire(handler, options, extra=()):
-    """The source on one end of net_memif, spinwire on the other: (generator's summary, its output, spinwire's summary)."""
+def through_spinwire(handler, options, extra=(), during=None):
+    """during(spinwire's run, the source's process). The source on one end of net_memif, spinwire on the other: (generator's summary, its output, spinwire's summary)."""
     with spwlab.scratch() as folder:
         sock = os.path.join(folder, "memif.sock")
         port = f"ethdev:net_memif0,role=server,socket={sock},socket-abstract=no"
         with Run(["--port", port, "--handler", handler, "--executor", "inline", "--seconds", "100", *extra]) as run:
             run.wait_ready()
-            gen, out = generate(["--port", port.replace("server", "client"), *options], folder, then=run.end)
+            gen, out = generate(["--port", port.replace("server", "client"), *options], folder, then=run.end,
+                                during=during and (lambda process: during(run, process)))
             return gen, out, run.finish()
 
 

@@ -32,8 +32,13 @@ static int memory_open(struct kit_port *p, const struct kit_conf *conf)
 	size_t slot_bytes = conf->slot_bytes ? conf->slot_bytes : SLOT_BYTES;
 	uint32_t slots = conf->slots ? conf->slots : SLOTS;
 	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = slot_bytes * slots * conf->queues, .numa_node = -1};
-	int rc = spw_region_alloc(&req, &p->region);
+	int rc = 0;
 
+	if (conf->region)
+		p->region = *conf->region;
+	else
+		rc = spw_region_alloc(&req, &p->region);
+	p->own_region = !conf->region;
 	for (uint16_t q = 0; q < conf->queues && !rc; q++)
 		rc = spw_pool_init(&p->pool[q], &p->region, q * slot_bytes * slots, slot_bytes, slots);
 	return rc;
@@ -44,7 +49,8 @@ static void memory_close(struct kit_port *p)
 	for (uint32_t q = 0; q < KIT_QUEUE_MAX; q++)
 		if (p->pool[q].slot_cnt)
 			assert_int_equal(spw_pool_fini(&p->pool[q]), 0);
-	spw_region_free(&p->region);
+	if (p->own_region)
+		spw_region_free(&p->region);
 }
 
 static int queues_open(struct kit_port *p, const struct kit_conf *conf)
@@ -105,6 +111,27 @@ void kit_port_close(struct kit_port *p)
 	assert_int_equal(stat.tx_frames + stat.tx_flushed, p->taken);
 	spw_port_close(p->port);
 	memory_close(p);
+}
+
+void kit_said(const char *what, const char *const *words)
+{
+	const char *text = spw_err_text();
+
+	for (; *words; words++)
+		if (!strstr(text, *words))
+			fail_msg("%s: '%s' is not in: %s", what, *words, text);
+	if (strchr(text, '\n') || strlen(text) > 600)
+		fail_msg("%s: not one line: %s", what, text);
+}
+
+void kit_refused(const struct kit_conf *conf, int rc, const char *const *words)
+{
+	struct kit_port p;
+	int got = kit_port_open(&p, 0, conf);
+
+	if (got != rc)
+		fail_msg("%s: got %d, not %d: %s", conf->spec, got, rc, got ? spw_err_text() : "");
+	kit_said(conf->spec, words);
 }
 
 static void must_open(struct kit_port *p, uint16_t index, const struct kit_conf *conf)
@@ -195,13 +222,15 @@ static void take_events(struct kit_port *p)
 				p->events.outage_ns = ev[i].outage_ns;
 			if (ev[i].kind == SPW_PORT_EVENT_QUEUE_ERROR)
 				memcpy(p->events.text, ev[i].text, sizeof(ev[i].text));
+			if (ev[i].kind == SPW_PORT_EVENT_PEER_UP)
+				memcpy(p->events.up, ev[i].text, sizeof(ev[i].text));
 		}
 	}
 }
 
 void kit_send(struct kit_run *run)
 {
-	uint32_t queues = run->a.port->queue_cnt, q = (uint32_t)(run->sent % queues);
+	uint32_t queues = run->a.port->queue_cnt, q = (uint32_t)(run->sent / 8 % queues); /* 8: a burst */
 	struct spw_port_queue *pq = &run->a.port->queue[q];
 	struct spw_pool *pool = &run->a.pool[q];
 	struct spw_desc desc[8], *ptr[8];
@@ -235,7 +264,7 @@ void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes)
 	run->a.taken++;
 }
 
-void kit_receive(struct kit_port *p, struct spw_desc *desc_out)
+void kit_receive_bytes(struct kit_port *p, struct spw_desc *desc_out, uint8_t *bytes_out)
 {
 	uint16_t q = 0;
 
@@ -243,7 +272,14 @@ void kit_receive(struct kit_port *p, struct spw_desc *desc_out)
 		if (kit_seconds() - start > KIT_WAIT_S)
 			fail_msg("no frame came");
 	p->rx[q]++;
+	if (bytes_out)
+		memcpy(bytes_out, spw_pool_slot_addr(&p->pool[q], desc_out->slot) + desc_out->offset, desc_out->len);
 	spw_port_release_burst(&p->port->queue[q], &desc_out->slot, 1);
+}
+
+void kit_receive(struct kit_port *p, struct spw_desc *desc_out)
+{
+	kit_receive_bytes(p, desc_out, NULL);
 }
 
 static void echo_some(struct kit_port *p, uint16_t q)

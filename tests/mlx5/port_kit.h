@@ -26,6 +26,7 @@ struct kit_conf {
 	uint32_t slots;         /* per queue; 0: 4096 */
 	uint32_t slot_bytes;    /* 0: 2048 */
 	uint32_t ring;
+	const struct spw_region *region; /* of the test's own, which outlives the port; NULL: one is made */
 };
 
 /* Events of a kind that a port told of. */
@@ -33,11 +34,13 @@ struct kit_events {
 	uint32_t cnt[SPW_PORT_EVENT_DEVICE_GONE + 1];
 	uint64_t outage_ns;     /* of the last QUEUE_BACK */
 	char text[96];          /* of the last QUEUE_ERROR */
+	char up[96];            /* of the last PEER_UP */
 };
 
 struct kit_port {
 	struct spw_port *port;
 	struct spw_region region;
+	bool own_region;
 	struct spw_pool pool[KIT_QUEUE_MAX];
 	uint64_t rx[KIT_QUEUE_MAX]; /* frames lent */
 	uint64_t taken;             /* by tx_burst */
@@ -55,6 +58,10 @@ struct kit_run {
 
 /* 0, or what failed, with spw_err_text: nothing is left then. */
 int kit_port_open(struct kit_port *p, uint16_t index, const struct kit_conf *conf);
+/* The port does not open; rc, and one line with these words in it (NULL at their end). */
+void kit_refused(const struct kit_conf *conf, int rc, const char *const *words);
+/* The last error's text is one line with these words in it. */
+void kit_said(const char *what, const char *const *words);
 /* Purpose: stops and closes; every slot has come home, and what tx_burst took was sent or flushed. */
 void kit_port_close(struct kit_port *p);
 
@@ -69,6 +76,8 @@ void kit_echo(struct kit_run *run);
 void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes);
 /* The next frame of any queue of p; its slot goes home at once. Fails after KIT_WAIT_S. */
 void kit_receive(struct kit_port *p, struct spw_desc *desc_out);
+/* The same; its bytes go to bytes_out, which has room for the longest frame. */
+void kit_receive_bytes(struct kit_port *p, struct spw_desc *desc_out, uint8_t *bytes_out);
 /* One turn of everything: a sends as its window allows, b echoes, a looks at the echoes; events are counted. */
 void kit_turn(struct kit_run *run, bool send);
 /* Turns until a has cnt more echoes; frames that were lost are not waited for. Fails after KIT_WAIT_S. */

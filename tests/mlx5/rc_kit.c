@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define AT_THE_DOOR 8u /* RC_HALF_PER_ADDR of lib/port/rdma */
+
 uint16_t rc_kit_free_port(void)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -68,6 +70,12 @@ static void settle(struct kit_run *run, struct spw_port_stat *stat)
 	}
 }
 
+/* Those that knock at the same time, more than the door lets in from one address, come again. */
+static bool may_be(const struct kit_run *run, unsigned err)
+{
+	return err == SPW_PORT_ERR_no_credit || (err == SPW_PORT_ERR_refused && run->peers > AT_THE_DOOR);
+}
+
 void rc_kit_check_clean(struct kit_run *run)
 {
 	struct spw_port_stat stat;
@@ -79,6 +87,6 @@ void rc_kit_check_clean(struct kit_run *run)
 	assert_int_equal(stat.wire_frames, run->a.taken);
 	assert_int_equal(stat.tx_frames, run->a.taken);
 	for (unsigned i = 0; i < SPW_PORT_ERR_CNT; i++)
-		if (stat.err[i] && i != SPW_PORT_ERR_no_credit)
+		if (stat.err[i] && !may_be(run, i))
 			fail_msg("b counts %llu of %s", (unsigned long long)stat.err[i], spw_port_err_name(i));
 }

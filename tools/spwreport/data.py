@@ -161,10 +161,35 @@ def worst_frames(step, most=10):
             continue
         batch = _batch_of(gen, frame, kept)
         ticks = _joined(frame, batch) if batch else _alone(frame)
-        cause = _blamed(batch) if batch and frame.get("cause") != "sender_late" else frame.get("cause") or ""
+        if batch and frame.get("cause") != "sender_late":
+            cause = _blamed(batch)
+        else:
+            cause = _wire(step, frame) or frame.get("cause") or ""
         rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause, "whole_ns": frame["whole_ns"],
                      "parts": [(key, t / hz * 1e9) for key, t in ticks], "span": (frame["intended_tsc"], frame["echo_tsc"]), "like": frame.get("like", 0)})
     return _stalls(rows, most)
+
+
+def _longest(row):
+    """The longest of a distribution; None if there is none, or it is lost."""
+    most = row.get("max_ns")
+    return most if isinstance(most, (int, float)) else None
+
+
+def _stamped(step):
+    """spinwire's row from the NIC's stamp to sent, if there is one."""
+    return next((row for row in stages(step) if row["stage"] == "nic_sent" and row["count"]), None)
+
+
+def _wire(step, frame):
+    """"wire, at least 97 % of it": no frame was longer in spinwire than its longest, and no echo waited longer for the sender than
+    its loop ever was away; what is left was spent on the wire, there or back. None if that is not most of the round trip."""
+    inside, away = _longest(_stamped(step) or {}), _longest(step["gen"].get("loop_gap", {}))
+    if inside is None or away is None or frame.get("cause") != "beyond_sender" or not frame.get("sent_tsc"):
+        return None
+    late = (frame["sent_tsc"] - frame["intended_tsc"]) / step["gen"]["tsc_hz"] * 1e9
+    left = frame["whole_ns"] - late - inside - away
+    return f"wire, at least {100 * left / frame['whole_ns']:.0f} % of it" if left > frame["whole_ns"] / 2 else None
 
 
 def _blamed(batch):
@@ -187,12 +212,32 @@ def worst_batches(step, most=10):
 
 # ---- causes ------------------------------------------------------------------------------------------
 
+def on_the_wire(step):
+    """Of the frames that were slow beyond the sender, those that spinwire did not find slow: they spent their time on the wire, there
+    or back. None where that cannot be told: without NIC stamps (waiting in the port looks the same), or with two thresholds."""
+    gen, spinwire = (step[who].get("causes") or {} for who in ("gen", "spinwire"))
+    if not _stamped(step) or not gen or gen.get("threshold_ns") != spinwire.get("threshold_ns"):
+        return None
+    beyond = sum(row["frames"] for row in gen["by"] if row["cause"] == "beyond_sender")
+    return max(0, beyond - spinwire["frames_above"])
+
+
+def _told(step, who):
+    """[{"cause", "frames", "worst_ns"}] of one side; the sender's "beyond" without what was spent on the wire."""
+    rows = ((step.get(who) or {}).get("causes") or {}).get("by", [])
+    wire = on_the_wire(step) if who == "gen" and step.get("spinwire") else None
+    if not wire:
+        return rows
+    beyond = next(row for row in rows if row["cause"] == "beyond_sender")
+    return [row for row in rows if row is not beyond] + [{**beyond, "frames": beyond["frames"] - wire, "worst_ns": None},
+                                                         {**beyond, "cause": "wire", "frames": wire}]
+
+
 def causes(steps, who):
     """[(cause, [frames or None by step], worst_ns)], the most frequent first, from one side ("gen" or "spinwire")."""
     by, worst = {}, {}
     for i, step in enumerate(steps):
-        got = (step.get(who) or {}).get("causes") or {}
-        for row in got.get("by", []):
+        for row in _told(step, who):
             if row["frames"]:
                 by.setdefault(row["cause"], {})[i] = row["frames"]
                 worst[row["cause"]] = max(worst.get(row["cause"], 0), row.get("worst_ns") or 0)

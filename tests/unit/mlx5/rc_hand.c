@@ -35,7 +35,7 @@ static int peer_open(struct rch *h, uint32_t i)
 	struct rch_qp *qp = &h->qp[i];
 	struct spw_mlx5_rc_peermem mem;
 
-	qp->qpn = 0xabc000u + i * 0x1001u;
+	qp->qpn = (c->qpn ? c->qpn : 0xabc000u) + i * 0x1001u;
 	qp->sq = ring_new((size_t)c->sq_cnt * 64);
 	qp->rq = ring_new((size_t)c->rq_cnt * 16);
 	qp->ring_in = (void *)ring_new(RC_CREDIT_MAX * 4);

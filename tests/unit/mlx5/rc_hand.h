@@ -27,6 +27,7 @@ struct rch_conf {
 	uint32_t start;                           /* first value of the CQ counters: laps near a wrap */
 	uint16_t wqe_start;                       /* likewise of WQE counters */
 	uint32_t bf_bytes;
+	uint32_t qpn;                             /* of the first peer; 0: one that fits no mask */
 };
 
 /* One message as the NIC sent it. */

@@ -67,6 +67,31 @@ class Join(unittest.TestCase):
         got["gen"]["worst"] += [{**frame, "seq": 6, "intended_tsc": 1200, "whole_ns": 3800}, {**frame, "seq": 5, "intended_tsc": 8999, "echo_tsc": 12000, "whole_ns": 1500}]
         self.assertEqual([f["name"] for f in data.worst_frames(got)], ["flow 3, no. 7 (+2)", "flow 3, no. 9"])
 
+    def wire(self, **gen):
+        """300 frames were slow beyond the sender; spinwire found 100 slow, none for longer than 0.5 us."""
+        row = {"cause": "beyond_sender", "frames": 300, "worst_ns": 9000}
+        late = {"cause": "sender_late", "frames": 20, "worst_ns": 8000}
+        got = self.both()
+        got["gen"].update({"causes": {"threshold_ns": 1000, "by": [row, late]}, "loop_gap": {"max_ns": 300}, **gen})
+        got["spinwire"].update({"causes": {"threshold_ns": 1000, "by": [], "frames_above": 100}, "worst": [],
+                                "latency": [{"stage": "nic_sent", "count": 5, "max_ns": 500}]})
+        return got
+
+    def test_what_neither_side_kept_was_on_the_wire(self):
+        rows = {cause: frames for cause, (frames,), _ in data.causes([self.wire()], "gen")}
+        self.assertEqual(rows, {"wire": 200, "beyond_sender": 100, "sender_late": 20})
+        self.assertEqual([f["cause"] for f in data.worst_frames(self.wire())], ["wire, at least 75 % of it", "wire, at least 74 % of it"])
+
+    def test_the_wire_is_not_guessed(self):
+        two_limits = self.wire(causes={"threshold_ns": 2000, "by": [{"cause": "beyond_sender", "frames": 300, "worst_ns": 9}]})
+        no_stamps = self.wire()
+        no_stamps["spinwire"]["latency"] = []
+        for got in (two_limits, no_stamps):
+            self.assertEqual(data.causes([got], "gen")[0][:2], ("beyond_sender", [300]))
+        self.assertEqual(data.worst_frames(no_stamps)[0]["cause"], "beyond_sender")
+        away = self.wire(loop_gap={"max_ns": 2000})  # echoes may have waited for the sender
+        self.assertEqual(data.worst_frames(away)[0]["cause"], "beyond_sender")
+
     def test_two_boots_are_two_clocks(self):
         for frame in data.worst_frames(self.both(boot="another")):
             self.assertEqual([key for key, _ in frame["parts"]], ["sender", "beyond"])
