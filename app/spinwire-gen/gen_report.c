@@ -42,27 +42,27 @@ static void print_shortfall(const struct gen_sum *sum, const struct gen_report *
 	       (double)sum->intended / seconds, sum->count.tx_refused, sum->count.no_slot);
 }
 
-/* What the loop did when it did not look at its schedule for more than a microsecond, beside the machine's own part of that. */
-static void print_gaps(const struct gen_gap *gap, const char *name)
+static void print_gap(const struct gen_gap *gap, enum gen_doing doing, const char *name, const char *text)
 {
 	double seconds = (double)gen_gap_total_ns(gap) * 1e-9;
 
-	for (int d = 0; d < GEN_DOING_CNT; d++)
-		if (gap->longer[d].cnt)
-			printf("    %-10s %10.1f a second, longest %9.2f us: %s\n", name, (double)gap->longer[d].cnt / seconds,
-			       (double)gap->longer[d].worst_ns / 1000, gen_doing_text((enum gen_doing)d));
+	if (gap->longer[doing].cnt)
+		printf("    %-10s %10.1f a second, longest %9.2f us: %s\n", name, (double)gap->longer[doing].cnt / seconds,
+		       (double)gap->longer[doing].worst_ns / 1000, text);
 }
 
-/* How well the schedule was kept, and what the machine alone would have made of it. */
+/* How well the schedule was kept, what the loop did when it did not look at it for long, and the machine's own part in that. */
 static void print_schedule(const struct gen_sum *sum)
 {
 	print_points("schedule error", &sum->schedule);
 	print_points("loop gap", &sum->loop_gap);
 	if (sum->core_alone.count)
 		print_points("core alone", &sum->core_alone);
-	printf("  gaps above %.1f us:\n", GEN_GAP_LONG_NS / 1000.0);
-	print_gaps(&sum->gap, "loop");
-	print_gaps(&sum->alone, "core alone");
+	printf("  how long the sender did not look at its schedule, by time; alone: with nothing to do. Above %.1f us:\n",
+	       GEN_GAP_LONG_NS / 1000.0);
+	for (int d = 0; d < GEN_DOING_CNT; d++)
+		print_gap(&sum->gap, (enum gen_doing)d, "loop", gen_doing_text((enum gen_doing)d));
+	print_gap(&sum->alone, GEN_DOING_poll, "core alone", "the machine took it");
 }
 
 /* Flows that are not as good as they could be. */

@@ -52,7 +52,7 @@ static int clock_set(struct nic_dev *nd, const char *text)
 			nd->clock_offset = strtoll(w + 7, &end, 0);
 		else if (strncmp(w, "ppm=", 4) == 0)
 			nd->clock_ppm = strtod(w + 4, &end);
-		if (!end || *end || nd->clock_ppm < -1000 || nd->clock_ppm > 1000)
+		if (!end || *end || end[-1] == '=' || nd->clock_ppm < -1000 || nd->clock_ppm > 1000)
 			return spw_err(EINVAL, "clock \"%s\": say offset=NS,ppm=F with F from -1000 to 1000", w);
 	}
 	return 0;

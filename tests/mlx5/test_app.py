@@ -146,14 +146,15 @@ def test_device_unknown():
 
 def test_device_goes():
     """A device that cannot be mended: an ordered stop, exit status 4, every slot at home."""
-    cable = Cable()
-    with spinwire(cable, "--handler", "null", "--seconds", "100") as run:
-        run.wait_ready()
-        cable.control("spinwire", "fault fail=modify_wq:EIO")
-        cable.control("spinwire", f"cq-overrun={cable.objects('spinwire')['cq'][0]}")
-        summary = run.finish(4)
-        check("cannot be mended" in run.output(), run.output())
-    balanced(summary)
+    for port in (PORT, "verbs:mlx5_0,mode=eth"):
+        cable = Cable()
+        with spinwire(cable, "--handler", "null", "--seconds", "100", port=port) as run:
+            run.wait_ready()
+            cable.control("spinwire", "fault fail=modify_wq:EIO")
+            cable.control("spinwire", f"cq-overrun={cable.objects('spinwire')['cq'][0]}")
+            summary = run.finish(4)
+            check("cannot be mended" in run.output(), run.output())
+        balanced(summary)
 
 
 def removed(port):

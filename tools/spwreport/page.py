@@ -79,8 +79,11 @@ def _late(good):
     known = [e for e, _ in errors if isinstance(e, (int, float))]
     if not known:
         return ""
+    alone = [ns for ns in ((s["gen"].get("core_alone") or {}).get("p999_ns") for s in good) if isinstance(ns, (int, float))]
+    machine = (f" Before each step its core, with nothing to do, was away for up to {svg.time_ns(min(alone))} to {svg.time_ns(max(alone))} "
+               "(p99.9, by time): that part is the machine's.") if alone else ""
     return (f" The sender kept its schedule to {svg.time_ns(min(known))} to {svg.time_ns(max(known))} (p99.9, by step); what it was late is part of "
-            "every round trip, which counts from the intended time.")
+            f"every round trip, which counts from the intended time.{machine}")
 
 
 def _floor_text(floor):

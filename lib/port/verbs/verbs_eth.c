@@ -97,7 +97,6 @@ static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
 		.nic_clock_hz = ep->extended ? rdma_dev_clock_hz(&ep->dev) : 0,
 		.can_tx = true,
-		.gpu_memory = true,
 		.numa_node = ep->dev.numa_node,
 	};
 }
