@@ -77,6 +77,8 @@ void kit_expect_bytes(const uint8_t *at, size_t len, unsigned seed);
 /* The pair still works: a SEND from a to b, its bytes looked at. */
 void kit_check_alive(struct kit *k, struct kit_end *a, struct kit_end *b);
 
+/* Monotonic. */
+uint64_t kit_now_us(void);
 void kit_fill(uint8_t *at, size_t len, unsigned seed);
 bool kit_same(const uint8_t *at, size_t len, unsigned seed);
 
