@@ -51,7 +51,11 @@ static void find_gid(struct kit *k)
 
 void kit_open(struct kit *k)
 {
-	const char *name = getenv("VERBS_KIT_DEVICE");
+	kit_open_device(k, getenv("VERBS_KIT_DEVICE"));
+}
+
+void kit_open_device(struct kit *k, const char *name)
+{
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	int i = 0;
 

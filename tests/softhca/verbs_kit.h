@@ -48,6 +48,8 @@ struct kit_how {
 };
 
 void kit_open(struct kit *k);
+/* NULL: the first. */
+void kit_open_device(struct kit *k, const char *name);
 void kit_close(struct kit *k);
 void kit_end_open(struct kit *k, struct kit_end *e, const struct kit_how *how);
 void kit_end_connect(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how);
