@@ -254,7 +254,7 @@ struct nic_dev {
 	uint32_t neigh_cnt;
 	struct nic_qp *cur;        /* for the memory guard */
 	struct nic_rq *cur_rq;     /* of raw frames; may be a WQ's */
-	bool cur_rx;
+	bool cur_rx;               /* what the peer asked for, not what was posted here */
 };
 
 #define NIC_CNT(nd, name) spw_thr_count(&(nd)->dev->cnt.name, 1u)
@@ -328,6 +328,7 @@ SPW_INLINE struct nic_swr *sq_swr(const struct nic_qp *q, uint32_t n)
 bool rc_req_tx(struct nic_qp *q);
 bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport); /* shared with UC */
 bool rc_rsp_tx(struct nic_qp *q);
+void rc_rsp_gone(struct nic_qp *q); /* memory that a request wants is not there */
 void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k);
 void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k);
 void rc_timer(struct nic_qp *q, uint64_t now_ns);

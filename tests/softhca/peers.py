@@ -45,6 +45,17 @@ def cpus(count):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
+def drop_root():
+    """From here on this process and its children are nobody, who has no privilege."""
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+    library = os.environ.get('SPW_SOFTHCA_LIB', '')
+    if not os.access(ROOT, os.X_OK) or (library and not os.access(library, os.R_OK)):
+        skip('nobody may not read this folder')
+
+
 def free_port():
     """A TCP port below the range the kernel hands to clients, that nobody listens on. An abstract
     socket of that name, held until this test ends, keeps it from tests that run beside this one."""
