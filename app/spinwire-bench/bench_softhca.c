@@ -2,57 +2,30 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * How fast the software ConnectX is, as third-party programs see it: perftest pairs, raw frames through
- * direct verbs, and what an idle NIC thread costs. Cases are taken in turn, so many times. testpmd on net_mlx5
- * wants root and a network namespace: tests/softhca/testpmd.py --rate SECONDS.
+ * direct verbs, DPDK's testpmd, and what an idle NIC thread costs. Cases are taken in turn, so many times.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
-#include <signal.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
 #include "core_pair.h"
+#include "softhca_proc.h"
 #include "softhca_raw.h"
 
 #define RUNS_MAX 32u
-#define OUT_BYTES 16384u
 #define ARGS_MAX 48u
-
-struct proc {
-	pid_t pid;
-	int fd;
-	char out[OUT_BYTES];
-	size_t len;
-};
 
 static const char *with_softhca = "tools/with-softhca";
 static char self[4096];
 static unsigned cable_no;
 
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void nap_ms(long ms)
-{
-	nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
 /* ---- children ------------------------------------------------------------------------------------ */
 
-/* tools/with-softhca --cable shm:bench-PID-N [extra words] program words. Words are separated by one blank. */
 static void split(char *words, char **argv, size_t *argc)
 {
 	for (char *w = strtok(words, " "); w && *argc + 1 < ARGS_MAX; w = strtok(NULL, " "))
@@ -60,16 +33,18 @@ static void split(char *words, char **argv, size_t *argc)
 	argv[*argc] = NULL;
 }
 
-static int start(struct proc *p, const char *extra, const char *program)
+static void cable_name(char *buf, size_t bytes)
 {
-	char cable[64], words[1024], options[256], *argv[ARGS_MAX];
-	size_t argc = 0;
-	int pipe_fd[2];
+	snprintf(buf, bytes, "shm:bench-%d-%u", (int)getpid(), cable_no);
+}
 
-	memset(p, 0, sizeof(*p));
-	if (pipe2(pipe_fd, O_CLOEXEC | O_NONBLOCK))
-		return -errno;
-	snprintf(cable, sizeof(cable), "shm:bench-%d-%u", (int)getpid(), cable_no);
+/* tools/with-softhca --cable shm:bench-PID-N [extra words] program words. Words are separated by one blank. */
+static int plugged_in(struct child *c, const char *extra, const char *program)
+{
+	char cable[64], words[4608], options[256], *argv[ARGS_MAX];
+	size_t argc = 0;
+
+	cable_name(cable, sizeof(cable));
 	snprintf(options, sizeof(options), "%s", extra);
 	snprintf(words, sizeof(words), "%s", program);
 	argv[argc++] = (char *)with_softhca;
@@ -77,89 +52,7 @@ static int start(struct proc *p, const char *extra, const char *program)
 	argv[argc++] = cable;
 	split(options, argv, &argc);
 	split(words, argv, &argc);
-	p->fd = pipe_fd[0];
-	p->pid = fork();
-	if (p->pid == 0) {
-		setpgid(0, 0);
-		dup2(pipe_fd[1], 1);
-		dup2(pipe_fd[1], 2);
-		execvp(argv[0], argv);
-		_exit(127);
-	}
-	close(pipe_fd[1]);
-	return p->pid > 0 ? 0 : -errno;
-}
-
-static void drain(struct proc *p)
-{
-	ssize_t n;
-
-	while (p->len + 1 < sizeof(p->out) && (n = read(p->fd, p->out + p->len, sizeof(p->out) - 1 - p->len)) > 0)
-		p->len += (size_t)n;
-	p->out[p->len] = '\0';
-}
-
-static void finish(struct proc *p)
-{
-	if (p->pid > 0) {
-		kill(-p->pid, SIGKILL);
-		waitpid(p->pid, NULL, 0);
-		close(p->fd);
-	}
-	p->pid = 0;
-}
-
-/* True when the child has ended well before the time is over. */
-static bool ended(struct proc *p, double deadline)
-{
-	int status = 0;
-
-	while (waitpid(p->pid, &status, WNOHANG) == 0) {
-		drain(p);
-		if (now_s() > deadline)
-			return false;
-		nap_ms(5);
-	}
-	drain(p);
-	close(p->fd);
-	p->pid = 0;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static bool saw(struct proc *p, const char *text, double deadline)
-{
-	while (!strstr(p->out, text)) {
-		if (now_s() > deadline || waitpid(p->pid, NULL, WNOHANG) > 0)
-			return false;
-		nap_ms(5);
-		drain(p);
-	}
-	return true;
-}
-
-static bool listens(unsigned port, double deadline)
-{
-	char line[256], want[16];
-
-	snprintf(want, sizeof(want), ":%04X ", port);
-	while (now_s() < deadline) {
-		for (int v6 = 0; v6 < 2; v6++) {
-			FILE *f = fopen(v6 ? "/proc/net/tcp6" : "/proc/net/tcp", "r");
-			bool found = false;
-
-			while (f && fgets(line, sizeof(line), f)) {
-				const char *at = strstr(line, want);
-
-				found |= at && strstr(at, " 0A ");
-			}
-			if (f)
-				fclose(f);
-			if (found)
-				return true;
-		}
-		nap_ms(5);
-	}
-	return false;
+	return child_start(c, argv);
 }
 
 /* ---- cases --------------------------------------------------------------------------------------- */
@@ -199,21 +92,21 @@ static int run_perftest(const struct bench_case *c, double *value_out)
 {
 	const unsigned port = 30000u + (unsigned)getpid() % 2000u + cable_no % 500u;
 	const double deadline = now_s() + 120;
-	static struct proc server, client;
+	static struct child server, client;
 	char words[512];
 	int err = -EIO;
 
 	snprintf(words, sizeof(words), "%s -F -p %u", c->program, port);
-	if (start(&server, c->extra, words))
+	if (plugged_in(&server, c->extra, words))
 		return -errno;
 	snprintf(words, sizeof(words), "%s -F -p %u 127.0.0.1", c->program, port);
-	if (listens(port, deadline) && start(&client, c->extra, words) == 0 && ended(&client, deadline))
+	if (port_listens(port, deadline) && plugged_in(&client, c->extra, words) == 0 && child_ended(&client, deadline))
 		err = column_of(client.out, c->column, value_out);
 	if (err)
 		fprintf(stderr, "spinwire-bench: %s: no result\n%s\n%s\n", c->program, server.out, client.out);
-	ended(&server, now_s() + 2);
-	finish(&server);
-	finish(&client);
+	child_ended(&server, now_s() + 2);
+	child_stop(&server);
+	child_stop(&client);
 	*value_out *= c->scale;
 	return err;
 }
@@ -222,24 +115,100 @@ static int run_raw(double *value_out)
 {
 	const double deadline = now_s() + 60;
 	unsigned long long frames = 0, bad = 1, lost = 0;
-	static struct proc rx, tx;
+	static struct child rx, tx;
 	char words[4352];
 	double seconds = 0;
 	int err = -EIO;
 
 	snprintf(words, sizeof(words), "%s softhca --raw rx 2000000 60 500", self);
-	if (start(&rx, "", words))
+	if (plugged_in(&rx, "", words))
 		return -errno;
 	snprintf(words, sizeof(words), "%s softhca --raw tx 2000000 60", self);
-	if (saw(&rx, "ready", deadline) && start(&tx, "", words) == 0 && ended(&tx, deadline) && ended(&rx, deadline) &&
+	if (child_says(&rx, "ready", deadline) && plugged_in(&tx, "", words) == 0 && child_ended(&tx, deadline) && child_ended(&rx, deadline) &&
 	    sscanf(strstr(rx.out, "ready") + 6, "frames %llu bad %llu lost %llu seconds %lf", &frames, &bad, &lost, &seconds) == 4 &&
 	    frames && bad == 0 && seconds > 0)
 		err = 0;
 	else
 		fprintf(stderr, "spinwire-bench: raw frames: no result\n%s\n%s\n", rx.out, tx.out);
-	finish(&rx);
-	finish(&tx);
+	child_stop(&rx);
+	child_stop(&tx);
 	*value_out = err ? 0 : (double)frames / seconds * 1e-6;
+	return err;
+}
+
+/* The n-th CPU that this process may use, round and round. */
+static int nth_cpu(int n)
+{
+	cpu_set_t set;
+	int cpu = 0;
+
+	if (sched_getaffinity(0, sizeof(set), &set) || !CPU_COUNT(&set))
+		return 0;
+	for (n %= CPU_COUNT(&set); !CPU_ISSET(cpu, &set) || n--; cpu++)
+		;
+	return cpu;
+}
+
+/* In a network namespace of its own: net_mlx5 wants a network interface beside the device. */
+static int testpmd(struct child *c, const char *mode, int lcore)
+{
+	char cable[64], script[2048], *argv[] = {"unshare", "-rn", "sh", "-c", script, NULL};
+
+	cable_name(cable, sizeof(cable));
+	snprintf(script, sizeof(script),
+		 "ip link add spwb0 type veth peer name spwb1 && ip link set spwb0 up && ip link set spwb1 up && "
+		 "exec %s --cable %s --netdev spwb0 dpdk-testpmd --no-huge -m 256 --no-telemetry --no-shconf --file-prefix %s%d "
+		 "--lcores 0@%d,1@%d -a 5c00:01:00.0,dv_flow_en=0,rxq_cqe_comp_en=0 -- --forward-mode=%s --txpkts=64 --stats-period=1 "
+		 "--nb-cores=1 --total-num-mbufs=16384 --rxd=1024 --txd=1024 --no-lsc-interrupt --disable-rss",
+		 with_softhca, cable, mode, (int)getpid(), nth_cpu(0), nth_cpu(lcore), mode);
+	return child_start(c, argv);
+}
+
+/* The mean of three seconds, after one in which frames have begun to come. */
+static bool testpmd_rate(struct child *rx, double deadline, double *pps_out)
+{
+	static const char key[] = "Rx-pps:";
+	uint32_t seconds = 0;
+
+	*pps_out = 0;
+	while (seconds < 5) {
+		seconds = 0;
+		*pps_out = 0;
+		child_read(rx, now_s() + 0.5);
+		for (const char *at = strstr(rx->out, key); at && seconds < 5; at = strstr(at + 1, key)) {
+			const double pps = strtod(at + strlen(key), NULL);
+
+			seconds += pps > 0;
+			*pps_out += seconds > 1 && seconds < 5 ? pps / 3 : 0;
+		}
+		if (now_s() > deadline)
+			return false;
+	}
+	return true;
+}
+
+static int run_testpmd(double *value_out)
+{
+	const double deadline = now_s() + 60;
+	static struct child rx, tx;
+	static bool told;
+	double pps = 0;
+	int err = -EIO;
+
+	if (system("command -v dpdk-testpmd >/dev/null")) {
+		if (!told)
+			fprintf(stderr, "spinwire-bench: no row for testpmd: dpdk-testpmd is not installed (tools/deps run)\n");
+		told = true;
+		return -ENOENT;
+	}
+	if (!testpmd(&rx, "rxonly", 1) && child_says(&rx, "Rx-pps", deadline) && !testpmd(&tx, "txonly", 2) &&
+	    testpmd_rate(&rx, deadline, &pps))
+		err = 0;
+	else
+		fprintf(stderr, "spinwire-bench: testpmd: no result\n%s\n%s\n", rx.out, tx.out);
+	child_stop(&tx);
+	child_stop(&rx);
+	*value_out = pps * 1e-6;
 	return err;
 }
 
@@ -263,22 +232,22 @@ static double cpu_s(pid_t pid)
 static int run_idle(double *value_out)
 {
 	const unsigned port = 32500u + (unsigned)getpid() % 2000u;
-	static struct proc server;
+	static struct child server;
 	char words[128];
 	double before;
 
 	snprintf(words, sizeof(words), "ibv_rc_pingpong -g 3 -p %u", port);
-	if (start(&server, "", words))
+	if (plugged_in(&server, "", words))
 		return -errno;
-	if (!listens(port, now_s() + 20)) {
-		finish(&server);
+	if (!port_listens(port, now_s() + 20)) {
+		child_stop(&server);
 		return -EIO;
 	}
 	nap_ms(100);
 	before = cpu_s(server.pid);
 	nap_ms(5000);
 	*value_out = (cpu_s(server.pid) - before) / 5 * 100;
-	finish(&server);
+	child_stop(&server);
 	return 0;
 }
 
@@ -295,6 +264,7 @@ static const struct bench_case cases[] = {
 	{"ib_send_lat 8 B", "typical", "us", "", "ib_send_lat -s 8 -n 200000", 4, 1, NULL},
 	{"ib_read_lat 8 B", "typical", "us", "", "ib_read_lat -s 8 -n 200000", 4, 1, NULL},
 	{"raw 64 B frames, direct verbs, one queue", "throughput", "Mframes/s", "", NULL, 0, 1, run_raw},
+	{"testpmd rxonly on net_mlx5, 64 B", "throughput", "Mframes/s", "", NULL, 0, 1, run_testpmd},
 	{"idle NIC thread", "CPU", "%", "", NULL, 0, 1, run_idle},
 };
 

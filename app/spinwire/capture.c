@@ -282,6 +282,9 @@ int app_capture_open(struct app *app)
 
 	if (!app->conf.run.capture[0])
 		return 0;
+	for (uint32_t i = 0; i < app->region_cnt; i++)
+		if (!app->region[i].host_va)
+			return spw_err(ENOTSUP, "--capture: the CPU cannot read memory kind gpu: use --memory cuda-reg");
 	cap = numa_alloc(sizeof(*cap));
 	if (!cap)
 		return spw_err(ENOMEM, "no memory for --capture");

@@ -17,7 +17,7 @@ static const char *exec_choice(uint32_t idx)
 
 static const char *mem_choice(uint32_t idx)
 {
-	return idx <= SPW_MEM_CUDA_REG ? spw_mem_kind_name((enum spw_mem_kind)idx) : NULL;
+	return idx <= SPW_MEM_GPU ? spw_mem_kind_name((enum spw_mem_kind)idx) : NULL;
 }
 
 static const char *profile_choice(uint32_t idx)

@@ -33,10 +33,16 @@ struct spw_hist {
 } SPW_ALIGNED(SPW_CACHE_LINE);
 SPW_ASSERT_OFFSET(struct spw_hist, count, 64);
 
+/* Private: which power of two, counted from where buckets begin to be wider than 1. */
+SPW_INLINE uint32_t spw_hist_exp(uint64_t value)
+{
+	return spw_log2_floor64(value | (1u << SPW_HIST_SUB_LOG2)) - SPW_HIST_SUB_LOG2;
+}
+
 /* Purpose: the bucket of a value. Shape: value 0 .. SPW_HIST_VALUE_MAX. No branch. */
 SPW_INLINE uint32_t spw_hist_bucket(uint64_t value)
 {
-	uint32_t exp = spw_log2_floor64(value | (1u << SPW_HIST_SUB_LOG2)) - SPW_HIST_SUB_LOG2;
+	uint32_t exp = spw_hist_exp(value);
 
 	return (exp << SPW_HIST_SUB_LOG2) + (uint32_t)(value >> exp);
 }
@@ -58,11 +64,27 @@ SPW_INLINE void spw_hist_record(struct spw_hist *hist, uint64_t value, uint64_t 
 	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
 }
 
-/* Purpose: counts value n times, where the caller keeps max_value itself. Shape: value 0 .. SPW_HIST_VALUE_MAX. Thread:
- *          owner. */
-SPW_INLINE void spw_hist_bump(struct spw_hist *hist, uint64_t value, uint64_t n)
+#define SPW_HIST_STRIDE 8u /* neighbours tend to share a bucket, and a count waits for the one before it in the same place */
+
+/* Purpose: counts value[0 .. cnt - 1] + add once each, and keeps max_value. Shape: cnt 1 and more; least and most are the smallest and the
+ *          largest of value[]; most + add <= SPW_HIST_VALUE_MAX. Values that are all alike are one count, and those within one power of two
+ *          share the search for it. Thread: owner. */
+SPW_INLINE void spw_hist_bump_each(struct spw_hist *hist, const uint64_t *value, uint32_t cnt, uint64_t add, uint64_t least,
+				   uint64_t most)
 {
-	spw_thr_count(&hist->count[spw_hist_bucket(value)], n);
+	uint32_t low = spw_hist_exp(least + add);
+
+	if (spw_unlikely(most + add > hist->max_value))
+		spw_thr_store_rlx(&hist->max_value, most + add);
+	if (least == most)
+		spw_thr_count(&hist->count[spw_hist_bucket(most + add)], cnt);
+	else if (spw_likely(low == spw_hist_exp(most + add)))
+		for (uint32_t s = 0; s < SPW_HIST_STRIDE; s++)
+			for (uint32_t i = s; i < cnt; i += SPW_HIST_STRIDE)
+				spw_thr_count(&hist->count[(low << SPW_HIST_SUB_LOG2) + ((value[i] + add) >> low)], 1);
+	else
+		for (uint32_t i = 0; i < cnt; i++)
+			spw_thr_count(&hist->count[spw_hist_bucket(value[i] + add)], 1);
 }
 
 /* Purpose: the corrected record against coordinated omission. A source that should have sent one every `interval` and was

@@ -14,6 +14,7 @@ static const char *const kind_name[] = {
 	[SPW_MEM_HOST] = "host",
 	[SPW_MEM_CUDA_HOST] = "cuda-host",
 	[SPW_MEM_CUDA_REG] = "cuda-reg",
+	[SPW_MEM_GPU] = "gpu",
 };
 
 static bool id_used[SPW_REGION_MAX]; /* setup thread only */
@@ -31,7 +32,7 @@ int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out)
 			return 0;
 		}
 	}
-	return spw_err(EINVAL, "memory kind '%s' is not known: use auto, host, cuda-host or cuda-reg", name);
+	return spw_err(EINVAL, "memory kind '%s' is not known: use auto, host, cuda-host, cuda-reg or gpu", name);
 }
 
 static int id_take(uint16_t *id_out)
@@ -80,6 +81,8 @@ static int alloc_kind(const struct spw_mem_req *req, struct spw_region *region)
 		return mem_cuda_host_alloc(req->bytes, req->numa_node, region);
 	case SPW_MEM_CUDA_REG:
 		return alloc_cuda_reg(req, region);
+	case SPW_MEM_GPU:
+		return mem_cuda_gpu_alloc(req->bytes, region);
 	default:
 		return alloc_host(req, region);
 	}
@@ -120,10 +123,12 @@ int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_ou
 
 void spw_region_free(struct spw_region *region)
 {
-	if (!region->host_va)
+	if (!region->bytes)
 		return;
 	if (region->kind == SPW_MEM_CUDA_HOST) {
 		mem_cuda_free(region);
+	} else if (region->kind == SPW_MEM_GPU) {
+		mem_cuda_gpu_free(region);
 	} else {
 		if (region->kind == SPW_MEM_CUDA_REG)
 			mem_cuda_unregister(region);

@@ -33,8 +33,23 @@ static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct
 	return SPW_MEM_CUDA_REG;
 }
 
-static int check_cuda(enum spw_mem_kind kind, const struct mem_gpu *gpu)
+/* Nobody on the CPU side may want to look at a frame. */
+static int check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
+	if (!req->executor_is_gpu)
+		return spw_err(ENOTSUP, "memory kind gpu: the executor runs on the CPU, which cannot read it: use host");
+	if (!gpu->dma_buf)
+		return spw_err(ENOTSUP, "memory kind gpu: %s has DMA_BUF_SUPPORTED 0, so no NIC reaches its memory: use %s", gpu->name,
+			       gpu->integrated || !gpu->host_register ? "cuda-host" : "cuda-reg");
+	if (!gpu->ordered)
+		return spw_err(ENOTSUP, "memory kind gpu: %s has GPU_DIRECT_RDMA_WRITES_ORDERING 0, so a kernel may read a frame before "
+			       "its last bytes are there: use cuda-reg", gpu->name);
+	return 0;
+}
+
+static int check_cuda(const struct spw_mem_req *req, const struct mem_gpu *gpu)
+{
+	const enum spw_mem_kind kind = req->kind;
 	const char *name = spw_mem_kind_name(kind);
 
 	if (!gpu->usable)
@@ -42,7 +57,7 @@ static int check_cuda(enum spw_mem_kind kind, const struct mem_gpu *gpu)
 	if (kind == SPW_MEM_CUDA_REG && !gpu->host_register)
 		return spw_err(ENOTSUP, "memory kind %s: %s has HOST_REGISTER_SUPPORTED 0: use cuda-host", name,
 			       gpu->name);
-	return 0;
+	return kind == SPW_MEM_GPU ? check_gpu(req, gpu) : 0;
 }
 
 static int check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
@@ -55,7 +70,7 @@ static int check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 
 int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, enum spw_mem_kind *kind_out, char *why_out)
 {
-	if ((unsigned)req->kind > SPW_MEM_CUDA_REG)
+	if ((unsigned)req->kind > SPW_MEM_GPU)
 		return spw_err(EINVAL, "memory kind %d is not known", (int)req->kind);
 	if (req->kind == SPW_MEM_AUTO) {
 		*kind_out = choose_auto(req, gpu, why_out);
@@ -63,5 +78,5 @@ int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, enum sp
 	}
 	*kind_out = req->kind;
 	snprintf(why_out, WHY_BYTES, "it was asked for");
-	return req->kind == SPW_MEM_HOST ? check_host(req, gpu) : check_cuda(req->kind, gpu);
+	return req->kind == SPW_MEM_HOST ? check_host(req, gpu) : check_cuda(req, gpu);
 }

@@ -3,6 +3,7 @@
  *
  * Memory that a GPU can read, through the CUDA runtime (linked statically).
  */
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <numa.h>
@@ -28,6 +29,8 @@ void mem_gpu_probe(struct mem_gpu *gpu_out)
 	gpu_out->integrated = gpu.attr[SPW_PLAT_GPU_INTEGRATED] > 0;
 	gpu_out->host_register = gpu.attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] > 0;
 	gpu_out->pageable_access = gpu.attr[SPW_PLAT_GPU_PAGEABLE_MEMORY_ACCESS] > 0;
+	gpu_out->dma_buf = gpu.attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] > 0;
+	gpu_out->ordered = gpu.attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_WRITES_ORDERING] >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
 	snprintf(gpu_out->name, sizeof(gpu_out->name), "%.63s", gpu.name);
 }
 
@@ -87,6 +90,67 @@ int mem_cuda_register(struct spw_region *region)
 	if (err)
 		cudaHostUnregister(region->host_va);
 	return err;
+}
+
+/* ---- the GPU's own memory ----------------------------------------------------------------------------- */
+
+#define GPU_PAGE_BYTES ((size_t)2 << 20) /* of its page tables: address and length of a dma-buf are multiples of it */
+
+#define EXPORT_RANGE "cuMemGetHandleForAddressRange"
+
+typedef CUresult export_fn(void *handle, CUdeviceptr va, size_t bytes, CUmemRangeHandleType type, unsigned long long flags);
+
+/* The driver's own call, asked for by name: the program starts where there is no driver. */
+static int dmabuf_of(void *va, size_t bytes, int *fd_out)
+{
+	export_fn *export_range = NULL;
+	cudaError_t rc;
+	CUresult said;
+
+#if CUDART_VERSION >= 12050
+	rc = cudaGetDriverEntryPointByVersion(EXPORT_RANGE, (void **)&export_range, 12000, cudaEnableDefault, NULL);
+#else
+	rc = cudaGetDriverEntryPoint(EXPORT_RANGE, (void **)&export_range, cudaEnableDefault, NULL);
+#endif
+	if (rc != cudaSuccess || !export_range)
+		return spw_err(ENOTSUP, "this CUDA driver makes no dma-buf (it has no " EXPORT_RANGE "): a newer one does");
+	said = export_range(fd_out, (CUdeviceptr)(uintptr_t)va, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	if (said != CUDA_SUCCESS)
+		return spw_err(ENOTSUP, EXPORT_RANGE ": error %d: the kernel driver makes no dma-buf (the open kernel "
+			       "modules do): use cuda-reg", (int)said);
+	return 0;
+}
+
+int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
+{
+	void *va = NULL;
+	cudaError_t rc;
+	int err;
+
+	bytes = SPW_ALIGN_UP(bytes, GPU_PAGE_BYTES);
+	rc = cudaMalloc(&va, bytes);
+	if (rc != cudaSuccess)
+		return cuda_err(rc, "cudaMalloc");
+	rc = cudaMemset(va, 0, bytes);
+	err = rc == cudaSuccess ? dmabuf_of(va, bytes, &region->dmabuf_fd) : cuda_err(rc, "cudaMemset");
+	if (err) {
+		cudaFree(va);
+		return err;
+	}
+	region->dev_va = (uint64_t)(uintptr_t)va;
+	region->bytes = bytes;
+	region->page_bytes = GPU_PAGE_BYTES;
+	return 0;
+}
+
+void mem_cuda_gpu_free(struct spw_region *region)
+{
+	cudaError_t rc;
+
+	close(region->dmabuf_fd);
+	rc = cudaFree((void *)(uintptr_t)region->dev_va);
+	if (rc != cudaSuccess)
+		spw_warn("memory: cudaFree: %s", cudaGetErrorString(rc));
 }
 
 void mem_cuda_free(struct spw_region *region)

@@ -14,6 +14,8 @@ struct mem_gpu {
 	bool integrated;       /* GPU and CPU share the memory */
 	bool host_register;    /* cudaHostRegister works */
 	bool pageable_access;  /* the GPU reads any host memory */
+	bool dma_buf;          /* its own memory can be given to a NIC */
+	bool ordered;          /* and what the NIC wrote there is seen by a kernel that hears of it later */
 	char name[64];
 	char why_not[120];     /* !usable: why */
 };
@@ -48,6 +50,8 @@ int mem_check_room(size_t bytes);
 
 int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region);
 int mem_cuda_register(struct spw_region *region); /* maps region->host_va; sets dev_va */
+int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region); /* SPW_MEM_GPU */
+void mem_cuda_gpu_free(struct spw_region *region);
 void mem_cuda_free(struct spw_region *region);
 void mem_cuda_unregister(struct spw_region *region);
 

@@ -26,6 +26,15 @@ int mem_cuda_register(struct spw_region *region SPW_UNUSED)
 	return spw_err(ENOTSUP, NO_CUDA);
 }
 
+int mem_cuda_gpu_alloc(size_t bytes SPW_UNUSED, struct spw_region *region SPW_UNUSED)
+{
+	return spw_err(ENOTSUP, NO_CUDA);
+}
+
+void mem_cuda_gpu_free(struct spw_region *region SPW_UNUSED)
+{
+}
+
 void mem_cuda_free(struct spw_region *region SPW_UNUSED)
 {
 }

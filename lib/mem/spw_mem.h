@@ -20,6 +20,7 @@ enum spw_mem_kind {
 	SPW_MEM_HOST,      /* hugepages, or plain pages with a warning */
 	SPW_MEM_CUDA_HOST, /* cudaHostAlloc, mapped: the path of integrated GPUs (GB10) */
 	SPW_MEM_CUDA_REG,  /* hugepages + cudaHostRegister: the path of discrete GPUs */
+	SPW_MEM_GPU,       /* the GPU's own memory, which the NIC reaches by a dma-buf and the CPU not at all; only if asked for */
 };
 
 struct spw_mem_req {
@@ -30,13 +31,14 @@ struct spw_mem_req {
 };
 
 struct spw_region {
-	uint8_t *host_va;    /* for the CPU and, registered, for the NIC */
-	uint64_t dev_va;     /* where the executor sees the same bytes; host_va for CPU executors */
+	uint8_t *host_va;    /* for the CPU and, registered, for the NIC; NULL: SPW_MEM_GPU */
+	uint64_t dev_va;     /* where the executor sees the same bytes; host_va for CPU executors. SPW_MEM_GPU: for the NIC too */
 	size_t bytes;
 	size_t page_bytes;   /* real page size: 4096, 65536, 2 MiB, 1 GiB ... never assume */
 	enum spw_mem_kind kind; /* never AUTO */
 	uint16_t id;         /* 0 .. SPW_REGION_MAX-1, unique in the process, travels in descriptors */
 	int numa_node;       /* where the pages are; -1 unknown */
+	int dmabuf_fd;       /* SPW_MEM_GPU: the dma-buf over all of it, for registration; else of no meaning */
 	char why[160];       /* why this kind: one clause for the summary */
 };
 

@@ -107,7 +107,7 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 		return spw_err(ENOMEM, "pool: no memory to check %u slots", slot_cnt);
 	}
 #endif
-	pool->base = region->host_va + offset;
+	pool->base = (region->host_va ? region->host_va : (uint8_t *)(uintptr_t)region->dev_va) + offset;
 	pool->slot_bytes = slot_bytes;
 	pool->slot_cnt = slot_cnt;
 	pool->free_cnt = slot_cnt;

@@ -97,8 +97,12 @@ int spw_port_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 
 int spw_port_region_attach(struct spw_port *port, const struct spw_region *region)
 {
-	int rc = port->driver->region_attach ? port->driver->region_attach(port, region) : 0;
+	int rc;
 
+	if (!region->host_va && !port->caps.gpu_memory)
+		return spw_err(ENOTSUP, "port %s: its frames pass through the CPU, which cannot reach memory kind %s: use --memory cuda-reg",
+			       port->name, spw_mem_kind_name(region->kind));
+	rc = port->driver->region_attach ? port->driver->region_attach(port, region) : 0;
 	return rc ? spw_err_ctx(rc, "port %s, memory region %u", port->name, region->id) : 0;
 }
 

@@ -186,6 +186,7 @@ struct spw_port_caps {
 	uint32_t slot_cnt_min;     /* per queue: below this the device starves itself */
 	uint64_t nic_clock_hz;     /* 0: no hardware stamps */
 	bool can_tx;
+	bool gpu_memory;           /* no byte of a frame passes through the CPU: regions of SPW_MEM_GPU are welcome */
 	bool messages;             /* carries RDMA messages (SPW_DESC_MSG), to and from peers; else Ethernet frames */
 	int numa_node;             /* -1 unknown */
 };

@@ -108,22 +108,33 @@ void spw_rec_order_keep(struct spw_rec *rec, struct spw_rec_stamps *at)
 	at->exec_start = SPW_MIN(SPW_MAX(at->exec_start, at->polled), at->exec_end);
 }
 
-void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by)
+/* Not after polled; a defect if by more than the uncertainty. */
+static uint64_t nic_wait(struct spw_rec *rec, uint64_t nic_stamp, uint64_t polled)
 {
-	if (by > rec->nic_unc)
+	int64_t took = (int64_t)(polled - spw_clock_map_ref(&rec->nic_map, nic_stamp));
+
+	if (took >= 0)
+		return (uint64_t)took;
+	if ((uint64_t)-took > rec->nic_unc)
 		spw_thr_count(&rec->defects[SPW_STAGE_nic_polled], 1);
+	return 0;
 }
 
-/* A longest so far, or beyond the last bucket: the plain way. */
-void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames,
-                     uint32_t cnt, const struct spw_rec_stamps *at)
+/* Some without a stamp, after polled or far apart; a longest so far; beyond the last bucket. */
+void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt,
+                     const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		spw_hist_record(&stage[SPW_STAGE_nic_polled], wait[i], frames[i]);
+		uint64_t wait;
+
+		if (!(desc[i].flags & SPW_DESC_NIC_STAMP))
+			continue;
+		wait = nic_wait(rec, desc[i].nic_stamp, at->polled);
+		spw_hist_record(&stage[SPW_STAGE_nic_polled], wait, 1);
 		if (!(flags & SPW_REC_INLINE))
-			spw_hist_record(&stage[SPW_STAGE_nic_start], wait[i] + at->exec_start - at->polled, frames[i]);
-		spw_hist_record(&stage[SPW_STAGE_nic_sent], wait[i] + at->sent - at->polled, frames[i]);
+			spw_hist_record(&stage[SPW_STAGE_nic_start], wait + at->exec_start - at->polled, 1);
+		spw_hist_record(&stage[SPW_STAGE_nic_sent], wait + at->sent - at->polled, 1);
 	}
 }

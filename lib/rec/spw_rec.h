@@ -267,66 +267,43 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 	return spw_unlikely(at->sent - at->since > rec->cold_tsc);
 }
 
-#define SPW_REC_APART_MAX (1ll << 24) /* NIC ticks that one multiplication may bridge: exact to 1/256 of a tick */
+#define SPW_REC_APART_LOG2 25u /* NIC ticks that one multiplication may bridge, half of it to each side: exact to 1/256 of a tick */
+#define SPW_REC_APART_MAX  (1ll << (SPW_REC_APART_LOG2 - 1))
 
-/* Private to spw_rec_nic. */
-void spw_rec_nic_ahead(struct spw_rec *rec, uint64_t by) SPW_COLD;
-void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const uint64_t *wait, const uint32_t *frames,
-		     uint32_t cnt, const struct spw_rec_stamps *at) SPW_COLD;
+/* Private to spw_rec_nic: frame by frame, whatever their stamps are. */
+void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt,
+		     const struct spw_rec_stamps *at) SPW_COLD;
 
 /* Purpose: the ways of a batch's frames from their NIC stamps. Shape: 1 .. 64 descriptors; those with SPW_DESC_NIC_STAMP
  *          count; at as spw_rec_batch left it. A stamp that lies after polled is taken as polled, and counted as a defect
- *          if by more than the uncertainty. Thread: owner. Cost: three counts a frame (INLINE: two); frames that
- *          share a stamp with the one before, as those of a compressed completion do, share them. */
+ *          if by more than the uncertainty. Thread: owner. Cost: three counts a frame (INLINE: two); three a batch if its frames
+ *          share a stamp, as those of a compressed completion do. */
 SPW_INLINE void spw_rec_nic(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt,
 			    const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
-	uint64_t wait[64], most = 0, start = at->exec_start - at->polled, sent = at->sent - at->polled;
+	uint64_t wait[64], start = at->exec_start - at->polled, sent = at->sent - at->polled, odd = 0;
 	int64_t first = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[0].nic_stamp));
-	uint32_t frames[64], n = 0, run = 0;
-	int64_t before = INT64_MIN;
+	int64_t least = first, most = first;
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		int64_t apart = (int64_t)(desc[i].nic_stamp - desc[0].nic_stamp);
 		int64_t took = first - (apart * rec->nic_step_2_32 >> 32);
 
-		if (!(desc[i].flags & SPW_DESC_NIC_STAMP))
-			continue;
-		if (spw_unlikely((uint64_t)(apart + SPW_REC_APART_MAX) > 2 * SPW_REC_APART_MAX))
-			took = (int64_t)(at->polled - spw_clock_map_ref(&rec->nic_map, desc[i].nic_stamp));
-		if (spw_unlikely(took < 0)) {
-			spw_rec_nic_ahead(rec, (uint64_t)-took);
-			took = 0;
-		}
-		if (took == before) {
-			run++;
-			continue;
-		}
-		if (n)
-			frames[n - 1] = run;
-		run = 1;
-		before = took;
-		most = SPW_MAX(most, (uint64_t)took);
-		wait[n++] = (uint64_t)took;
+		wait[i] = (uint64_t)took;
+		least = SPW_MIN(least, took);
+		most = SPW_MAX(most, took);
+		odd |= (uint64_t)!(desc[i].flags & SPW_DESC_NIC_STAMP) | (uint64_t)(apart + SPW_REC_APART_MAX) >> SPW_REC_APART_LOG2;
 	}
-	if (!n)
-		return;
-	frames[n - 1] = run;
-	if (spw_unlikely(most + sent > SPW_MIN(stage[SPW_STAGE_nic_sent].max_value, SPW_HIST_VALUE_MAX))) {
-		spw_rec_nic_odd(flags, rec, wait, frames, n, at);
+	if (spw_unlikely(odd || least < 0 ||
+			 (uint64_t)most + sent > SPW_MIN(stage[SPW_STAGE_nic_sent].max_value, SPW_HIST_VALUE_MAX))) {
+		spw_rec_nic_odd(flags, rec, desc, cnt, at);
 		return;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		spw_hist_bump(&stage[SPW_STAGE_nic_polled], wait[i], frames[i]);
-		if (!(flags & SPW_REC_INLINE))
-			spw_hist_bump(&stage[SPW_STAGE_nic_start], wait[i] + start, frames[i]);
-		spw_hist_bump(&stage[SPW_STAGE_nic_sent], wait[i] + sent, frames[i]);
-	}
-	if (spw_unlikely(most > stage[SPW_STAGE_nic_polled].max_value))
-		spw_thr_store_rlx(&stage[SPW_STAGE_nic_polled].max_value, most);
-	if (!(flags & SPW_REC_INLINE) && spw_unlikely(most + start > stage[SPW_STAGE_nic_start].max_value))
-		spw_thr_store_rlx(&stage[SPW_STAGE_nic_start].max_value, most + start);
+	spw_hist_bump_each(&stage[SPW_STAGE_nic_polled], wait, cnt, 0, (uint64_t)least, (uint64_t)most);
+	if (!(flags & SPW_REC_INLINE))
+		spw_hist_bump_each(&stage[SPW_STAGE_nic_start], wait, cnt, start, (uint64_t)least, (uint64_t)most);
+	spw_hist_bump_each(&stage[SPW_STAGE_nic_sent], wait, cnt, sent, (uint64_t)least, (uint64_t)most);
 }
 
 /* Purpose: a NIC stamp in ticks, not after polled. Thread: owner. */

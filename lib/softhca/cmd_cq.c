@@ -15,9 +15,7 @@
 #define ARM_NEVER   0xffffffffu /* no arm word of libmlx5 looks like this: the first arming is seen */
 #define MOD_COUNT   1u          /* attr_mask of modify_cq */
 #define FLAGS_KNOWN (IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN)
-#define DRV_FLAGS_KNOWN                                                                                \
-	(MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD | MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX |              \
-	 MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS)
+#define DRV_FLAGS_KNOWN (MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD | MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)
 #define FORMATS_KNOWN (MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM | MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX)
 
 int cmd_create_comp_channel(struct uv_call *c)
@@ -70,8 +68,6 @@ static void cq_fill(struct hca_cq *cq, const struct cq_req *req, const struct ml
 	cq->comp_format = drv->cqe_comp_res_format;
 	/* No create_cq of the verbs has a place for it: cards are told through DEVX. */
 	cq->comp_enhanced = cq->comp_en && cq->o.ctx->dev->cfg->cqe_enhanced;
-	cq->pad_128 = drv->flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD;
-	cq->real_time_ts = drv->flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
 	cq->ignore_overrun = req->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 }
 

@@ -210,13 +210,14 @@ void hca_port_speed(uint32_t mbps, uint8_t *width_out, uint8_t *speed_out)
 	static const struct {
 		uint32_t mbps;
 		uint8_t width, speed;
-	} t[] = {{10000, 1, 8}, {25000, 1, 32}, {40000, 2, 8}, {50000, 1, 64}, {100000, 2, 32}, {200000, 2, 64}};
+	} t[] = {{10000, 1, 8},   {25000, 1, 32},  {40000, 2, 8},   {50000, 1, 64},
+		 {100000, 2, 32}, {200000, 2, 64}, {400000, 2, 128}};
 	uint32_t i = 0;
 
 	while (i + 1 < SPW_ARRAY_CNT(t) && t[i].mbps < mbps)
 		i++;
-	*width_out = mbps > 200000 ? 2 : t[i].width;
-	*speed_out = mbps > 200000 ? 128 : t[i].speed;
+	*width_out = t[i].width;
+	*speed_out = t[i].speed;
 }
 
 int cmd_query_port(struct uv_call *c)

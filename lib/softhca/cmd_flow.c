@@ -168,11 +168,9 @@ int cmd_ex_create_flow(struct uv_call *c)
 
 void hca_flow_free(struct hca_obj *o)
 {
-	struct hca_flow *f = (struct hca_flow *)o, **at = &o->ctx->dev->flows;
+	struct hca_flow *f = (struct hca_flow *)o;
 
-	while (*at != f)
-		at = &(*at)->next;
-	*at = f->next;
+	HCA_UNLINK(o->ctx->dev->flows, f, next);
 	f->qp->o.use_cnt--;
 	hca_obj_free(o);
 }

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "softhca/cmd.h"
@@ -46,11 +47,26 @@ static int map_app(const struct hca_mr_req *req, struct hca_mr *mr)
 	return 0;
 }
 
+/* A dma-buf tells its size through lseek alone; 0: the descriptor does not say. */
+static uint64_t fd_bytes(int fd)
+{
+	struct stat st;
+	off_t end;
+
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return (uint64_t)st.st_size;
+	end = lseek(fd, 0, SEEK_END);
+	return end < 0 ? 0 : (uint64_t)end;
+}
+
 static int map_dmabuf(const struct hca_mr_req *req, struct hca_mr *mr)
 {
-	uint64_t in_page = req->start & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	uint64_t in_page = req->start & ((uint64_t)sysconf(_SC_PAGESIZE) - 1), bytes = fd_bytes(req->fd);
 	int prot = PROT_READ | (writes(req->access) ? PROT_WRITE : 0);
 	void *p;
+
+	if (bytes && req->start + req->length > bytes)
+		return -EINVAL;
 
 	mr->map_bytes = req->length + in_page;
 	p = mmap(NULL, mr->map_bytes, prot, MAP_SHARED, req->fd, (off_t)(req->start - in_page));
@@ -119,7 +135,6 @@ err_obj:
 
 void hca_mr_free(struct hca_mr *mr)
 {
-	nic_mr_destroy(mr);
 	hca_tbl_del(&mr->o.ctx->dev->mrs, mr->key >> 8);
 	mr->pd->o.use_cnt--;
 	unmap_range(mr);
@@ -182,7 +197,6 @@ int cmd_rereg_mr(struct uv_call *c)
 		rc = map_range(&mrq, &new_range);
 		if (rc)
 			return rc;
-		nic_mr_destroy(mr);
 		unmap_range(mr);
 		mr->host = new_range.host;
 		mr->length_bytes = new_range.length_bytes;

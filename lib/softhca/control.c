@@ -89,6 +89,16 @@ static int cmd_kill(struct nic_dev *nd, const char *arg)
 	return raise(SIGKILL);
 }
 
+/* Nothing arrives any more, every command fails with EIO, and the application is told. */
+static int cmd_remove(struct nic_dev *nd, const char *arg)
+{
+	(void)arg;
+	nd->rx_credit = 0;
+	nd->fault->removed = true;
+	hca_event_port(nd->dev, HCA_EVENT_DEVICE_FATAL);
+	return 0;
+}
+
 static int cmd_hold(struct nic_dev *nd, const char *arg)
 {
 	(void)arg;
@@ -194,7 +204,7 @@ int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t byte
 	} cmds[] = {
 		{"link-down", cmd_link_down, status_text}, {"rnr", cmd_rnr, status_text}, {"cq-overrun", cmd_cq_overrun, status_text},
 		{"qp-error", cmd_qp_error, status_text}, {"mr-revoke", cmd_mr_revoke, status_text}, {"kill", cmd_kill, status_text},
-		{"hold", cmd_hold, status_text}, {"release", cmd_release, status_text}, {"fault", cmd_fault, status_text},
+		{"remove", cmd_remove, status_text}, {"hold", cmd_hold, status_text}, {"release", cmd_release, status_text}, {"fault", cmd_fault, status_text},
 		{"trace", cmd_trace, status_text}, {"status", NULL, status_text}, {"objects", NULL, objects_text},
 		{"thread", NULL, thread_text},
 	};

@@ -49,29 +49,64 @@ void cq_overrun(struct nic_cq *c)
 	}
 }
 
+static void event_now(struct nic_cq *c)
+{
+	c->armed = NIC_ARM_NONE;
+	c->event_pi = c->pi;
+	c->mod_at_ns = 0;
+	hca_event_comp(c->cq);
+}
+
+/* A moderated CQ has its event after so many CQEs, or so long after the first of them. */
+static bool mod_waits(struct nic_cq *c)
+{
+	struct nic_dev *nd = c->nd;
+
+	if (!c->mod_at_ns) {
+		c->mod_pi = c->pi - 1;
+		c->mod_at_ns = nic_now_ns() + c->cq->mod_period_us * 1000ull;
+		nic_timer_at(nd, c->mod_at_ns);
+		if (!c->mod_listed) {
+			c->mod_listed = true;
+			c->mod_next = nd->mod_list;
+			nd->mod_list = c;
+		}
+	}
+	return c->pi - c->mod_pi < c->cq->mod_cnt;
+}
+
+void cq_mod_timers(struct nic_dev *nd)
+{
+	for (struct nic_cq **p = &nd->mod_list; *p;) {
+		struct nic_cq *c = *p;
+
+		if (c->mod_at_ns > nd->now_ns) {
+			nic_timer_at(nd, c->mod_at_ns);
+			p = &c->mod_next;
+			continue;
+		}
+		*p = c->mod_next;
+		c->mod_listed = false;
+		if (c->mod_at_ns)
+			event_now(c);
+	}
+}
+
 /* One event per arming. Solicited-only arming waits for a CQE that says so, or an error. */
 void cq_event_check(struct nic_cq *c, bool se)
 {
 	if (spw_likely(c->armed == NIC_ARM_NONE) || (c->armed == NIC_ARM_SOLICITED && !se))
 		return;
-	c->armed = NIC_ARM_NONE;
-	c->event_pi = c->pi;
-	hca_event_comp(c->cq);
+	if (c->cq->mod_cnt && c->cq->mod_period_us && mod_waits(c)) /* either 0: no moderation */
+		return;
+	event_now(c);
 }
 
-/* Bytes 0..55, then the last eight with one release store: whoever sees the owner bit sees the rest
- * [N5 release, pairs with the application's barrier after its ownership check]. */
 SPW_INLINE void cq_write(struct nic_cq *c, const struct nic_cqe *e, uint8_t op_own)
 {
-	const struct hca_cq *cq = c->cq;
-	uint64_t *slot = (uint64_t *)(cq->buf + (uint64_t)(c->pi & (cq->ncqe - 1)) * cq->cqe_bytes +
-				      (cq->cqe_bytes == 128 ? 64 : 0));
-	uint64_t last = SPW_SWAP64(e->w[7]);
+	const uint64_t last = (SPW_SWAP64(e->w[7]) & ~0xffull) | op_own | (c->pi & c->cq->ncqe ? 1 : 0);
 
-	last = (last & ~0xffull) | op_own | (c->pi & cq->ncqe ? 1 : 0);
-	for (unsigned i = 0; i < 7; i++)
-		spw_dma_store(&slot[i], e->w[i]);
-	spw_thr_store_rel(&slot[7], SPW_SWAP64(last));
+	cq_store(cq_slot(c, c->pi), e->w, last);
 	c->pi++;
 }
 
@@ -139,15 +174,6 @@ void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t 
 		NIC_CNT(nd, resp_cqe_flush_error);
 	NIC_CNT(nd, resp_cqe_error);
 	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_ERR, true, 0);
-}
-
-void cq_put_resp_err(struct nic_qp *q, uint32_t counter, uint8_t syndrome, uint8_t vendor)
-{
-	struct nic_cqe e;
-
-	err_cqe(&e, q->rq.uidx, q->qp->qpn, counter, syndrome, vendor);
-	NIC_CNT(q->nd, resp_cqe_error);
-	cq_put(q->rq.cq, &e, SPW_PRM_CQE_RESP_ERR, true, 0);
 }
 
 /* The arm register is shared: arm every CQ whose record changed. Words: [PRM] 8.18, sequence number in

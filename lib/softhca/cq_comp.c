@@ -66,25 +66,15 @@ static uint32_t room(const struct nic_cq *c)
 	return SPW_MIN(SPW_MIN(max, SPW_MAX(c->cq->ncqe / 2, 1u)), to_end);
 }
 
-static uint64_t *slot_at(const struct nic_cq *c, uint32_t pi)
-{
-	const struct hca_cq *cq = c->cq;
-
-	return (uint64_t *)(cq->buf + (uint64_t)(pi & (cq->ncqe - 1)) * cq->cqe_bytes + (cq->cqe_bytes == 128 ? 64 : 0));
-}
-
 /* Which slots are the reader's: in the enhanced layout the lap says so, in the other the owner bit. */
 static void write_slot(struct nic_cq *c, const uint64_t *w, uint8_t opcode, uint8_t format, bool se)
 {
 	const uint32_t lap = c->pi / c->cq->ncqe;
-	uint64_t *slot = slot_at(c, c->pi);
 	uint64_t last = (SPW_SWAP64(w[7]) & ~0xffull) | (uint64_t)opcode << 4 | (uint64_t)format << 2 | (se ? 2 : 0) | (lap & 1);
 
 	if (c->cq->comp_enhanced)
 		last = (last & ~0xff00ull) | (lap & 0xff) << 8;
-	for (unsigned i = 0; i < 7; i++)
-		spw_dma_store(&slot[i], w[i]);
-	spw_thr_store_rel(&slot[7], SPW_SWAP64(last)); /* [N5 release] */
+	cq_store(cq_slot(c, c->pi), w, last);
 }
 
 static void put_plain(struct nic_cq *c, const uint64_t *w)
@@ -114,7 +104,7 @@ static void flush_basic(struct nic_cq *c, uint32_t cnt)
 	memcpy(title.w, s->title, sizeof(title.w));
 	spw_prm_cqe64_set_byte_cnt(&title, cnt);
 	for (uint32_t i = 0; i < cnt; i++)
-		spw_dma_store(&slot_at(c, c->pi + (i < 8 ? 1 : i & ~7u))[i & 7], s->mini[i]);
+		spw_dma_store(&cq_slot(c, c->pi + (i < 8 ? 1 : i & ~7u))[i & 7], s->mini[i]);
 	write_slot(c, title.w, (uint8_t)spw_prm_cqe64_get_opcode(&title), SPW_PRM_CQE_FORMAT_COMPRESSED,
 		   spw_prm_cqe64_get_se(&title));
 	c->pi += cnt;
@@ -199,7 +189,7 @@ void cq_comp_init(struct nic_cq *c)
 	if (!cq->comp_enhanced)
 		return;
 	for (uint32_t i = 0; i < cq->ncqe; i++)
-		spw_dma_store((uint8_t *)slot_at(c, i) + VALIDITY, (uint8_t)0xff);
+		spw_dma_store((uint8_t *)cq_slot(c, i) + VALIDITY, (uint8_t)0xff);
 }
 
 void cq_comp_flush_all(struct nic_dev *nd)

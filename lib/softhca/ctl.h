@@ -57,7 +57,7 @@ void hca_uar_free(struct hca_uar *uar);
 
 int hca_uar_map_ctx(struct hca_ctx *ctx); /* makes ctx->fd and the clock pages */
 void hca_uar_unmap_ctx(struct hca_ctx *ctx);
-int hca_uar_alloc(struct hca_ctx *ctx, bool bf, struct hca_uar **uar_out, uint64_t *mmap_off_out);
+int hca_uar_alloc(struct hca_ctx *ctx, struct hca_uar **uar_out, uint64_t *mmap_off_out);
 /* The page of this context that a create command names; NULL if it has no such page. */
 struct hca_uar *hca_uar_find(struct hca_ctx *ctx, uint32_t index);
 void hca_uar_bind_qp(struct hca_uar *uar, struct hca_qp *qp);

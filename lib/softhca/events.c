@@ -119,13 +119,9 @@ struct hca_comp_channel *hca_channel_get(struct hca_ctx *ctx, int fd)
 
 void hca_channel_put(struct hca_comp_channel *ch)
 {
-	struct hca_comp_channel **at = &ch->ctx->channels;
-
 	if (--ch->ref_cnt)
 		return;
-	while (*at != ch)
-		at = &(*at)->next;
-	*at = ch->next;
+	HCA_UNLINK(ch->ctx->channels, ch, next);
 	hca_evq_close(&ch->q);
 	free(ch);
 }

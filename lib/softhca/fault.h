@@ -5,7 +5,7 @@
  * seed alone, so that the same traffic meets the same faults:
  *   loss=P dup=P reorder=P corrupt=P delay=P:TIME   P in [0,1], TIME with ns, us, ms or s
  * Others happen once, at a time after attach (at=TIME:WHAT) or on request over the control socket:
- *   link-down=TIME rnr=TIME cq-overrun=CQN qp-error=QPN mr-revoke=KEY kill
+ *   link-down=TIME rnr=TIME cq-overrun=CQN qp-error=QPN mr-revoke=KEY kill remove
  * Commands: fail=COMMAND:ERRNO (fail=create_flow:EPERM) makes the device file answer so until fail=none; COMMAND is open,
  * or a uverbs command as <rdma/ib_user_verbs.h> names it.
  * Also: seed=N, log=FILE (one line per frame that a fault touched), icrc (compute every ICRC).
@@ -40,6 +40,7 @@ struct fault {
 	uint32_t at_cnt;
 	char fail[FAULT_FAIL_MAX][48]; /* COMMAND:ERRNO */
 	uint32_t fail_cnt;
+	bool removed;            /* the device is gone: every command fails */
 	struct fault_held held[FAULT_HELD_MAX];
 	uint32_t held_cnt;
 	uint64_t hit_cnt[5];     /* lost, duplicated, reordered, corrupted, delayed */

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "prm/spw_prm.h"
 #include "softhca/flow_rule.h"
 
 #define ETH_BYTES  14u
@@ -15,11 +16,6 @@
 #define IPV4_BYTES 20u
 #define IPV6_BYTES 40u
 #define EXT_MAX    8u /* extension headers that are walked; more is nothing we know */
-
-static uint16_t get16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
 
 /* ---- headers ------------------------------------------------------------------------------------- */
 
@@ -35,8 +31,8 @@ static void parse_l4(struct flow_key *k)
 		k->l4 = FLOW_L4_OTHER;
 		return;
 	}
-	k->src_port = get16(p);
-	k->dst_port = get16(p + 2);
+	k->src_port = spw_prm_ld16(p);
+	k->dst_port = spw_prm_ld16(p + 2);
 }
 
 static void parse_ipv4(struct flow_key *k)
@@ -47,12 +43,12 @@ static void parse_ipv4(struct flow_key *k)
 	if (left < IPV4_BYTES || p[0] >> 4 != 4)
 		return;
 	hdr = (p[0] & 15u) * 4u;
-	k->l3_bytes = SPW_MIN((uint32_t)get16(p + 2), left);
+	k->l3_bytes = SPW_MIN((uint32_t)spw_prm_ld16(p + 2), left);
 	if (hdr < IPV4_BYTES || k->l3_bytes < hdr)
 		return;
 	k->l3 = FLOW_L3_IPV4;
 	k->proto = p[9];
-	k->is_frag = (get16(p + 6) & 0x3fffu) != 0;
+	k->is_frag = (spw_prm_ld16(p + 6) & 0x3fffu) != 0;
 	k->l4_off = (uint16_t)(k->l3_off + hdr);
 	parse_l4(k);
 }
@@ -65,11 +61,11 @@ static void parse_ipv6(struct flow_key *k)
 	if (left < IPV6_BYTES || p[0] >> 4 != 6)
 		return;
 	k->l3 = FLOW_L3_IPV6;
-	k->l3_bytes = SPW_MIN(get16(p + 4) + IPV6_BYTES, left);
+	k->l3_bytes = SPW_MIN(spw_prm_ld16(p + 4) + IPV6_BYTES, left);
 	k->proto = p[6];
 	for (uint32_t i = 0; i < EXT_MAX && at + 8u <= k->l3_bytes; i++) {
 		if (k->proto == 44) { /* fragment */
-			k->is_frag = (get16(p + at + 2) & 0xfff9u) != 0;
+			k->is_frag = (spw_prm_ld16(p + at + 2) & 0xfff9u) != 0;
 			k->proto = p[at];
 			at += 8;
 		} else if (k->proto == 0 || k->proto == 43 || k->proto == 60) {
@@ -95,12 +91,12 @@ void flow_parse(const uint8_t *frame, uint32_t len, struct flow_key *key_out)
 	k->frame_bytes = SPW_MIN(len, 0xffffu);
 	if (k->frame_bytes < ETH_BYTES)
 		return;
-	k->ether_type = get16(frame + 12);
+	k->ether_type = spw_prm_ld16(frame + 12);
 	while ((k->ether_type == TYPE_VLAN || k->ether_type == TYPE_QINQ) && at + 4u <= k->frame_bytes) {
 		if (!k->has_vlan)
-			k->vlan_tci = get16(frame + at);
+			k->vlan_tci = spw_prm_ld16(frame + at);
 		k->has_vlan = true;
-		k->ether_type = get16(frame + at + 2);
+		k->ether_type = spw_prm_ld16(frame + at + 2);
 		at += 4;
 	}
 	k->l3_off = (uint16_t)at;
@@ -157,7 +153,7 @@ static bool ipv6_match(const struct flow_match *m, const struct flow_key *k)
 
 	if (k->l3 != FLOW_L3_IPV6)
 		return false;
-	word = (uint32_t)get16(p) << 16 | get16(p + 2);
+	word = (uint32_t)spw_prm_ld16(p) << 16 | spw_prm_ld16(p + 2);
 	return bytes_match(p + 8, v->src_ip, w->src_ip, 16) && bytes_match(p + 24, v->dst_ip, w->dst_ip, 16) &&
 	       (spw_cpu_to_be32(word & label_mask) & w->flow_label) == v->flow_label &&
 	       (k->proto & w->next_hdr) == v->next_hdr && ((word >> 20) & w->traffic_class) == v->traffic_class;

@@ -67,14 +67,11 @@ static void destroy_all(struct hca_ctx *ctx, enum hca_obj_type type)
 void hca_ctx_close(struct hca_ctx *ctx)
 {
 	struct hca_dev *dev = ctx->dev;
-	struct hca_ctx **at;
 
 	hca_lock(dev);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(free_order); i++)
 		destroy_all(ctx, free_order[i]);
-	for (at = &dev->ctxs; *at != ctx; at = &(*at)->next)
-		;
-	*at = ctx->next;
+	HCA_UNLINK(dev->ctxs, ctx, next);
 	while (ctx->channels)
 		hca_channel_put(ctx->channels);
 	hca_async_close(ctx);

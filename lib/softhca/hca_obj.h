@@ -88,7 +88,6 @@ struct hca_pd {
 struct hca_uar {
 	struct hca_obj o;
 	uint32_t index;        /* device-wide; what create_qp and create_cq name */
-	bool bf;               /* BlueFlame page; else NC: only CQ arming is expected there */
 	uint8_t *page;         /* the NIC's own mapping, 4096 bytes */
 	bool fast;             /* N: it was rung twice within a short time, */
 	uint64_t rung_ns;      /* N: the last time now */
@@ -119,9 +118,7 @@ struct hca_cq {
 	bool comp_en;          /* compress: write title and mini-CQEs */
 	uint8_t comp_format;   /* MLX5_IB_CQE_RES_FORMAT_*, one bit */
 	bool comp_enhanced;    /* the layout; else basic */
-	bool pad_128;          /* write 128 bytes per CQE */
 	bool ignore_overrun;
-	bool real_time_ts;
 	uint16_t mod_cnt, mod_period_us;
 	struct hca_comp_channel *channel; /* or NULL: arming has no effect */
 	uint32_t comp_sent;    /* completion events that the application has been given */
@@ -151,7 +148,6 @@ struct hca_rq {
 	uint32_t wqe_cnt;      /* power of 2; 0: no receive queue */
 	uint32_t wqe_shift;
 	uint32_t max_sge;
-	bool signature;        /* each WQE starts with a 16 B signature segment */
 };
 
 struct hca_wq {
@@ -269,6 +265,17 @@ struct hca_dev {
 	struct hca_cnt cnt;    /* N */
 	struct nic_dev *nic;
 };
+
+/* Takes an item out of a list that is linked by `next`, if it is in there. */
+#define HCA_UNLINK(head, item, next)                                                                   \
+	do {                                                                                            \
+		__typeof__(head) *at_ = &(head);                                                        \
+                                                                                                        \
+		while (*at_ && *at_ != (item))                                                          \
+			at_ = &(*at_)->next;                                                            \
+		if (*at_)                                                                               \
+			*at_ = (item)->next;                                                            \
+	} while (0)
 
 /* ---- the device lock ---------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 
 #include "softhca/cmd.h"
 #include "softhca/ctl.h"
+#include "softhca/nic.h"
 
 #define ATTRS_MAX 64u
 
@@ -133,8 +134,9 @@ static int do_reg_dmabuf(struct uv_ioctl *io)
 	struct hca_mr_req req;
 	struct hca_mr *mr;
 	uint64_t fd, access;
-	int rc = get_handle(io, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &req.pd_handle);
+	int rc = -nic_fault_of(io->ctx->dev, "reg_dmabuf_mr");
 
+	rc = rc ? rc : get_handle(io, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &req.pd_handle);
 	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, UINT64_MAX, &req.start);
 	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, UINT64_MAX, &req.length);
 	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_IOVA, UINT64_MAX, &req.iova);
@@ -187,7 +189,7 @@ static int do_uar_alloc(struct uv_ioctl *io)
 
 	if (rc)
 		return rc;
-	rc = hca_uar_alloc(io->ctx, type == MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, &uar, &off);
+	rc = hca_uar_alloc(io->ctx, &uar, &off);
 	if (rc)
 		return rc;
 	rc = put_handle(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->o.handle);

@@ -10,13 +10,6 @@
 
 static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
-static bool is_ip4(const uint8_t gid[16])
-{
-	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-	return memcmp(gid, prefix, 12) == 0;
-}
-
 static struct nic_neigh *entry(struct nic_dev *nd, const uint8_t gid[16], bool make)
 {
 	struct nic_neigh *n;
@@ -35,7 +28,7 @@ static struct nic_neigh *entry(struct nic_dev *nd, const uint8_t gid[16], bool m
 /* RFC 1112, RFC 2464, RFC 4291. */
 static bool from_gid(const uint8_t gid[16], uint8_t mac[6])
 {
-	if (is_ip4(gid) && gid[12] >> 4 == 0xe) {
+	if (wire_gid_is_ip4(gid) && gid[12] >> 4 == 0xe) {
 		memcpy(mac, (const uint8_t[6]){0x01, 0x00, 0x5e, gid[13] & 0x7f, gid[14], gid[15]}, 6);
 		return true;
 	}
@@ -56,11 +49,11 @@ bool neigh_find(struct nic_dev *nd, const uint8_t gid[16], uint8_t mac_out[6])
 
 	if (from_gid(gid, mac_out))
 		return true;
-	if (is_ip4(gid) && memcmp(gid + 12, nd->dev->id.ip, 4) == 0) {
+	if (wire_gid_is_ip4(gid) && memcmp(gid + 12, nd->dev->id.ip, 4) == 0) {
 		memcpy(mac_out, nd->dev->id.mac, 6);
 		return true;
 	}
-	if (is_ip4(gid) && nd->cable->ops->lookup && nd->cable->ops->lookup(nd->cable, gid + 12, mac_out))
+	if (wire_gid_is_ip4(gid) && nd->cable->ops->lookup && nd->cable->ops->lookup(nd->cable, gid + 12, mac_out))
 		return true;
 	n = entry(nd, gid, false);
 	if (!n || !n->known)
@@ -134,7 +127,7 @@ bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6]
 	if (neigh_find(nd, dgid, mac_out))
 		return true;
 	memcpy(mac_out, broadcast, 6);
-	if (!is_ip4(dgid))
+	if (!wire_gid_is_ip4(dgid))
 		return false;
 	n = entry(nd, dgid, true);
 	now = nic_now_ns();

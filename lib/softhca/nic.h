@@ -15,7 +15,7 @@
 #include "softhca/hca_obj.h"
 
 /* Purpose: puts the device on its cable (cfg->cable), learns cable_port, fills in id.mac and id.ip where they
- *          are 0, sets link_up, parses cfg->fault, clock and trace. No thread is started.
+ *          are 0, sets link_up, parses cfg->fault and clock, opens cfg->trace and control. No NIC thread is started.
  * Thread:  setup, without the lock. Errors: -errno with text (no such interface, cable of another
  *          version, no free port, bad option). Undone by nic_detach. */
 int nic_attach(struct hca_dev *dev);
@@ -40,7 +40,8 @@ void nic_mask_save(void);
  *          for every fault that is not the NIC's. Returns: false: not our business, ask libc. Thread: any. */
 bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old_out);
 
-/* ---- objects: create before the handle is answered; -errno on no memory ------------------------------ */
+/* ---- objects: create before the handle is answered; -errno on no memory. Of regions the NIC keeps nothing: it looks them up
+ *      for every packet ------------------------------------------------------------------------------------ */
 
 int nic_uar_create(struct hca_uar *uar);
 void nic_uar_destroy(struct hca_uar *uar);
@@ -61,8 +62,6 @@ void nic_qp_destroy(struct hca_qp *qp);
 /* After qp->state and attr changed; mask is IB_QP_*. To RESET: indices go to 0, the queue is forgotten.
  * To ERR: everything posted is flushed, now and when rung later. `from` == to: attributes only. */
 void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask);
-/* Before an MR disappears. Nothing is cached past the lock, so this only ends work in flight on it. */
-void nic_mr_destroy(struct hca_mr *mr);
 
 /* ---- answers ------------------------------------------------------------------------------------------ */
 
@@ -79,8 +78,8 @@ uint64_t nic_clock(const struct hca_dev *dev);
 /* Returns: the errno that a command has to fail with on purpose (fault.h, fail=), 0 if none. NULL is no command. */
 int nic_fault_of(struct hca_dev *dev, const char *command);
 
-/* Purpose: one line of the control socket (cfg->control): "fault loss=0.01", "hold", "release 256",
- *          "link down 100ms", "qp-error 0x12", "mr-revoke 0x1234", "cq-overrun 3", "trace on"...
+/* Purpose: one line of the control socket (cfg->control): "fault=loss=0.01", "hold", "release=256",
+ *          "link-down=100ms", "qp-error=0x12", "mr-revoke=0x1234", "cq-overrun=3", "trace=PATH"...
  * Shape:   answer gets "ok ...\n" or "error ...\n". Thread: any, without the lock. */
 void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t answer_bytes);
 

@@ -53,6 +53,10 @@ struct nic_cq {
 	uint32_t event_pi;         /* pi when the last event was raised */
 	uint8_t armed;             /* NIC_ARM_* */
 	bool err;                  /* overrun: nothing is written any more */
+	bool mod_listed;           /* in nd->mod_list */
+	uint32_t mod_pi;           /* moderation: CQEs from here on are waited for, */
+	uint64_t mod_at_ns;        /* until then; 0: it does not wait */
+	struct nic_cq *mod_next;
 	bool comp_dirty;           /* in nd->comp_list */
 	struct nic_cq *comp_next;
 	struct nic_comp *comp;     /* NULL: no compression */
@@ -62,6 +66,23 @@ struct nic_cq {
 struct nic_cqe {
 	uint64_t w[8];
 };
+
+/* Where the CQE of that index goes: of 128 bytes the upper half. */
+SPW_INLINE uint64_t *cq_slot(const struct nic_cq *c, uint32_t pi)
+{
+	const struct hca_cq *cq = c->cq;
+
+	return (uint64_t *)(cq->buf + (uint64_t)(pi & (cq->ncqe - 1)) * cq->cqe_bytes + (cq->cqe_bytes == 128 ? 64 : 0));
+}
+
+/* Bytes 0..55, then the last eight (in host order here) with one release store: whoever sees the owner bit sees the rest
+ * [N5 release, pairs with the application's barrier after its ownership check]. */
+SPW_INLINE void cq_store(uint64_t *slot, const uint64_t *w, uint64_t last)
+{
+	for (unsigned i = 0; i < 7; i++)
+		spw_dma_store(&slot[i], w[i]);
+	spw_thr_store_rel(&slot[7], SPW_SWAP64(last));
+}
 
 /* ---- receive queues --------------------------------------------------------------------------------- */
 
@@ -221,8 +242,8 @@ struct nic_dev {
 	uint32_t uar_cnt;
 	struct nic_qp *qps;
 	struct nic_qp *act_head, **act_tail;
-	struct nic_cq *comp_list;
-	uint64_t timer_ns;         /* earliest deadline of any QP */
+	struct nic_cq *comp_list, *mod_list;
+	uint64_t timer_ns;         /* earliest deadline of any QP, or of a CQ's moderation */
 	uint64_t tick_ns, clock_ns, flush_ns, attach_ns;
 	uint32_t tx_batch;         /* frames since the last flush inside a round */
 	uint32_t rx_at;            /* frame of the burst at work; UINT32_MAX: none */
@@ -233,7 +254,7 @@ struct nic_dev {
 	uint32_t neigh_cnt;
 	struct nic_qp *cur;        /* for the memory guard */
 	struct nic_rq *cur_rq;     /* of raw frames; may be a WQ's */
-	bool cur_rx;
+	bool cur_rx;               /* what the peer asked for, not what was posted here */
 };
 
 #define NIC_CNT(nd, name) spw_thr_count(&(nd)->dev->cnt.name, 1u)
@@ -252,12 +273,12 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 
 /* cq.c */
 void cq_start(struct nic_cqe *e);
-/* Puts one CQE; solicited decides about events. Overrun ends the CQ. */
-/* step: by how much the next completion's wqe_counter is larger; 0: must not be compressed. */
+/* Puts one CQE; overrun ends the CQ. se: solicited, which decides about events; step: by how much the next completion's
+ * wqe_counter is larger, 0: it must not be compressed. */
 void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32_t step);
 void cq_put_req(struct nic_qp *q, const struct nic_swr *w);
 void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome, uint8_t vendor);
-void cq_put_resp_err(struct nic_qp *q, uint32_t wqe_counter, uint8_t syndrome, uint8_t vendor);
+/* A receive WQE of a QP (qpn) or of a WQ (0) that failed or was flushed. */
 void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t wqe_counter, uint8_t syndrome);
 bool cq_full(struct nic_cq *c);
 void cq_overrun(struct nic_cq *c);
@@ -267,6 +288,7 @@ void cq_comp_flush_all(struct nic_dev *nd);
 void cq_comp_init(struct nic_cq *c);
 void cq_comp_put(struct nic_cq *c, struct nic_cqe *e, uint32_t step);
 void cq_event_check(struct nic_cq *c, bool se);
+void cq_mod_timers(struct nic_dev *nd);
 
 /* rq.c */
 enum rq_verdict { RQ_OK, RQ_EMPTY, RQ_BAD };
@@ -306,6 +328,7 @@ SPW_INLINE struct nic_swr *sq_swr(const struct nic_qp *q, uint32_t n)
 bool rc_req_tx(struct nic_qp *q);
 bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport); /* shared with UC */
 bool rc_rsp_tx(struct nic_qp *q);
+void rc_rsp_gone(struct nic_qp *q); /* memory that a request wants is not there */
 void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k);
 void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k);
 void rc_timer(struct nic_qp *q, uint64_t now_ns);

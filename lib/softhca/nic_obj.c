@@ -55,12 +55,8 @@ void nic_cq_destroy(struct hca_cq *cq)
 		return;
 	if (c->comp)
 		c->comp->cnt = 0;
-	for (struct nic_cq **p = &c->nd->comp_list; *p; p = &(*p)->comp_next) {
-		if (*p == c) {
-			*p = c->comp_next;
-			break;
-		}
-	}
+	HCA_UNLINK(c->nd->comp_list, c, comp_next);
+	HCA_UNLINK(c->nd->mod_list, c, mod_next);
 	free(c->comp);
 	free(c);
 	cq->nic = NULL;
@@ -225,12 +221,7 @@ void nic_qp_destroy(struct hca_qp *qp)
 		last_ack(q);
 	cable_tx_flush(q->nd->cable);
 	deactivate(q);
-	for (struct nic_qp **p = &q->nd->qps; *p; p = &(*p)->next) {
-		if (*p == q) {
-			*p = q->next;
-			break;
-		}
-	}
+	HCA_UNLINK(q->nd->qps, q, next);
 	free(q->rss_tbl);
 	free(q->swr);
 	free(q);
@@ -312,9 +303,4 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 		q->sq_psn = q->snd_psn = q->una_psn = q->max_psn = qp->attr.sq_psn & WIRE_PSN_MASK;
 	if (to == HCA_QPS_RTS || to == HCA_QPS_SQD)
 		nic_activate(q);
-}
-
-void nic_mr_destroy(struct hca_mr *mr)
-{
-	(void)mr; /* every packet looks its regions up */
 }

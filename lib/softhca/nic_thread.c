@@ -129,13 +129,13 @@ static uint32_t all_rounds(uint64_t *now_ns_out)
 	return work;
 }
 
-/* Back from a fault, still with the device's lock. */
+/* Back from a fault, still with the device's lock. What is done about it may meet a fault as well, and comes here again. */
 static void after_fault(void)
 {
 	struct nic_dev *nd = guarded;
 
-	guarded = NULL;
 	nic_memory_gone(nd);
+	guarded = NULL;
 	hca_unlock(nd->dev);
 	pthread_mutex_unlock(&run.lock);
 }
@@ -312,12 +312,7 @@ void nic_run_forget(struct nic_dev *nd)
 	bool last;
 
 	run_lock();
-	for (struct nic_dev **p = &run.devs; *p; p = &(*p)->next) {
-		if (*p == nd) {
-			*p = nd->next;
-			break;
-		}
-	}
+	HCA_UNLINK(run.devs, nd, next);
 	last = run.running && !run.devs;
 	if (last)
 		spw_thr_store_rel(&run.stop, true);

@@ -5,7 +5,6 @@
  * Source: InfiniBand Architecture Specification 1.3, 9.7.4 and 9.7.5. */
 #include "softhca/nic_impl.h"
 
-
 static void nak(struct nic_qp *q, uint8_t syndrome)
 {
 	q->nak_pending = true;
@@ -25,6 +24,16 @@ static void fatal_nak(struct nic_qp *q, uint8_t syndrome)
 		hca_event_qp(q->qp, HCA_EVENT_QP_REQ_ERR);
 	}
 	qp_to_err(q);
+}
+
+void rc_rsp_gone(struct nic_qp *q)
+{
+	const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
+	const bool reads = q->rd_head != q->rd_tail;
+	const uint32_t psn = reads ? (rd->psn + q->rd_sent) & WIRE_PSN_MASK : q->epsn;
+
+	fatal_nak(q, WIRE_NAK_OP);
+	q->nak_psn = psn; /* the oldest that is not answered */
 }
 
 void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
@@ -84,7 +93,7 @@ static bool take_rwqe(struct nic_qp *q)
 static void refuse_inval(struct nic_qp *q)
 {
 	q->msg = 0;
-	cq_put_resp_err(q, q->rwqe.idx, SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR, 0);
+	cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR);
 	qp_to_err(q);
 }
 
@@ -102,7 +111,7 @@ static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 	if (spw_unlikely(syn)) {
 		if (syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 			NIC_CNT(q->nd, resp_local_length_error);
-		cq_put_resp_err(q, q->rwqe.idx, syn, 0);
+		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
 		q->msg = 0;
 		fatal_nak(q, syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR ? WIRE_NAK_INV_REQ : WIRE_NAK_OP);
 		return false;

@@ -72,7 +72,6 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 {
 	const uint16_t posted = rq_room(r);
-	uint32_t bytes;
 	const uint8_t *wqe;
 
 	if (posted == 0)
@@ -81,17 +80,12 @@ enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 		return posted > r->srq->wqe_cnt ? RQ_BAD : srq_take(r->srq, w);
 	if (spw_unlikely(posted > r->rq->wqe_cnt))
 		return RQ_BAD;
-	bytes = 1u << r->rq->wqe_shift;
 	wqe = r->rq->buf + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift);
 	if (posted > RWQE_AHEAD)
 		spw_prefetch_read(r->rq->buf + ((uint64_t)((r->ci + RWQE_AHEAD) & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift));
 	w->idx = r->ci;
 	r->ci++;
-	if (r->rq->signature) {
-		wqe += 16;
-		bytes -= 16;
-	}
-	read_sges(w, wqe, bytes);
+	read_sges(w, wqe, 1u << r->rq->wqe_shift);
 	return RQ_OK;
 }
 

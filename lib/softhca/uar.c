@@ -61,7 +61,7 @@ void hca_uar_unmap_ctx(struct hca_ctx *ctx)
 		munmap(ctx->clock_info, page_bytes());
 }
 
-int hca_uar_alloc(struct hca_ctx *ctx, bool bf, struct hca_uar **uar_out, uint64_t *mmap_off_out)
+int hca_uar_alloc(struct hca_ctx *ctx, struct hca_uar **uar_out, uint64_t *mmap_off_out)
 {
 	struct hca_uar *uar = hca_obj_new(ctx, HCA_UAR, sizeof(*uar), 0);
 	int rc;
@@ -71,7 +71,6 @@ int hca_uar_alloc(struct hca_ctx *ctx, bool bf, struct hca_uar **uar_out, uint64
 	rc = hca_tbl_add(&ctx->dev->uars, uar, 1, UAR_LOG2_MAX, &uar->index);
 	if (rc)
 		goto err_obj;
-	uar->bf = bf;
 	uar->page = map_page(ctx->fd, PGOFF_UAR + uar->index);
 	rc = uar->page ? nic_uar_create(uar) : -ENOMEM;
 	if (rc)
@@ -116,11 +115,7 @@ void hca_uar_bind_qp(struct hca_uar *uar, struct hca_qp *qp)
 
 void hca_uar_unbind_qp(struct hca_qp *qp)
 {
-	struct hca_qp **at = &qp->uar->qps;
-
-	while (*at != qp)
-		at = &(*at)->uar_next;
-	*at = qp->uar_next;
+	HCA_UNLINK(qp->uar->qps, qp, uar_next);
 	qp->uar->o.use_cnt--;
 	qp->uar = NULL;
 }
@@ -135,11 +130,7 @@ void hca_uar_bind_cq(struct hca_uar *uar, struct hca_cq *cq)
 
 void hca_uar_unbind_cq(struct hca_cq *cq)
 {
-	struct hca_cq **at = &cq->uar->cqs;
-
-	while (*at != cq)
-		at = &(*at)->uar_next;
-	*at = cq->uar_next;
+	HCA_UNLINK(cq->uar->cqs, cq, uar_next);
 	cq->uar->o.use_cnt--;
 	cq->uar = NULL;
 }

@@ -157,7 +157,7 @@ void ud_rx(struct nic_qp *q, const struct wire_pkt *k)
 	if (syn) {
 		if (syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 			NIC_CNT(q->nd, resp_local_length_error);
-		cq_put_resp_err(q, q->rwqe.idx, syn, 0);
+		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
 		qp_to_err(q);
 		return;
 	}
@@ -227,7 +227,7 @@ void uc_rx(struct nic_qp *q, const struct wire_pkt *k)
 	}
 	syn = rq_scatter(q->nd, &q->rq, &q->rwqe, k->payload, k->payload_len);
 	if (syn) {
-		cq_put_resp_err(q, q->rwqe.idx, syn, 0);
+		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
 		q->msg = 0;
 		qp_to_err(q);
 		return;

@@ -205,7 +205,7 @@ enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, st
 	return WIRE_OK;
 }
 
-static bool gid_is_ip4(const uint8_t gid[16])
+bool wire_gid_is_ip4(const uint8_t gid[16])
 {
 	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
@@ -231,7 +231,7 @@ void wire_tmpl_init(struct wire_tmpl *t, const struct wire_av *av)
 	uint8_t *p = t->hdr + WIRE_ETH_BYTES;
 
 	memset(t, 0, sizeof(*t));
-	t->ipv6 = !gid_is_ip4(av->dgid);
+	t->ipv6 = !wire_gid_is_ip4(av->dgid);
 	memcpy(t->hdr, av->dmac, 6);
 	memcpy(t->hdr + 6, av->smac, 6);
 	if (av->vlan) {

@@ -111,6 +111,8 @@ struct wire_av {
 
 /* Purpose: headers up to and with the BTH, for wire_start to copy. */
 void wire_tmpl_init(struct wire_tmpl *tmpl, const struct wire_av *av);
+/* An IPv4 address in IPv6's clothes: what RoCE v2 over IPv4 has for GIDs. */
+bool wire_gid_is_ip4(const uint8_t gid[16]);
 void wire_tmpl_set_dmac(struct wire_tmpl *tmpl, const uint8_t dmac[6]);
 
 /* Bytes of a frame: template, extended headers, payload with pad, ICRC. */

@@ -7,7 +7,8 @@
 #include "base/spw_err.h"
 #include "time/time_impl.h"
 
-#define BOX_WORDS 6u
+#define BOX_WORDS  6u
+#define STEP_QUIET 1000u /* readings without a new value, after which one that was seen will do */
 
 int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries,
                         struct spw_clock_pair *pair_out)
@@ -37,19 +38,20 @@ int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries,
 int spw_clock_pair_step(spw_clock_read *read, void *arg, uint32_t tries, uint32_t reads, struct spw_clock_pair *pair_out)
 {
 	uint64_t last, value, asked = spw_tsc_now_ordered(), now;
-	uint32_t seen = 0;
+	uint32_t seen = 0, quiet = 0;
 	int rc;
 
 	if (tries < 1 || tries > 1000 || reads < 2 || reads > 1000000)
 		return spw_err(EINVAL, "clock pair with %u tries, %u readings: 1 .. 1000, 2 .. 1000000", tries, reads);
 	rc = read(arg, &last);
-	for (uint32_t i = 1; !rc && seen < tries && i < reads; i++) {
+	for (uint32_t i = 1; !rc && seen < tries && i < reads && !(seen && quiet > STEP_QUIET); i++) {
 		uint64_t before = spw_tsc_now_ordered();
 
 		rc = read(arg, &value);
 		now = spw_tsc_now_ordered();
 		if (!rc && value != last && (!seen++ || (now - asked) / 2 + 1 < pair_out->unc))
 			*pair_out = (struct spw_clock_pair){value, asked + (now - asked) / 2, (now - asked) / 2 + 1};
+		quiet = value != last ? 0 : quiet + 1;
 		asked = before;
 		last = value;
 	}

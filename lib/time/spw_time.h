@@ -105,7 +105,8 @@ int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries, struct 
 /* Purpose: the same for a clock that may be shown in steps, as a page is that somebody refreshes: waits until the value is
  *          another one, and brackets the moment it appeared: from the reading that did not show it yet to the one that
  *          did. A new value that is shown late by more than that is not noticed.
- * Shape:   the narrowest of tries such moments (1 .. 1000), or of those that reads (2 .. 10^6) readings brought.
+ * Shape:   the narrowest of tries such moments (1 .. 1000), or of those that reads (2 .. 10^6) readings brought, or of those that
+ *          came before 1000 readings in a row brought none: a clock that is asleep is not waited for again and again.
  * Errors:  what read said; -ETIME when the value never changed; -EINVAL. Thread: any. */
 int spw_clock_pair_step(spw_clock_read *read, void *arg, uint32_t tries, uint32_t reads, struct spw_clock_pair *pair_out);
 

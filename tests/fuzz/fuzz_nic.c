@@ -269,7 +269,7 @@ struct hca_ctx *fuzz_begin(struct hca_uar **uar_out, uint32_t *pd_out, uint32_t 
 		fuzz_die("no context");
 	ctx->ready = true; /* GET_CONTEXT would start the thread */
 	hca_lock(fuzz_dev);
-	if (hca_uar_alloc(ctx, true, uar_out, &offset))
+	if (hca_uar_alloc(ctx, uar_out, &offset))
 		fuzz_die("no register page");
 	hca_unlock(fuzz_dev);
 	*pd_out = make_pd(ctx);

@@ -33,7 +33,6 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from) { (void)wq; (void)from; }
 int nic_qp_create(struct hca_qp *qp) { (void)qp; return 0; }
 void nic_qp_destroy(struct hca_qp *qp) { (void)qp; }
 void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask) { (void)qp; (void)from; (void)mask; }
-void nic_mr_destroy(struct hca_mr *mr) { (void)mr; }
 bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6])
 {
 	(void)dev;

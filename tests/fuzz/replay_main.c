@@ -5,7 +5,7 @@
  * every length (short files) and in a fixed series of mutations. Each input lies in a block of its own,
  * so that AddressSanitizer sees the first byte read beyond it.
  *
- *   fuzz_x_replay [-m MUTATIONS] FOLDER...
+ *   fuzz_x_replay [[-m MUTATIONS] FOLDER]...
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -107,15 +107,13 @@ static int replay_folder(const char *folder, unsigned mutations)
 int main(int argc, char **argv)
 {
 	unsigned mutations = 2000;
-	int i = 1;
 
-	if (argc > 2 && strcmp(argv[1], "-m") == 0) {
-		mutations = (unsigned)atoi(argv[2]);
-		i = 3;
-	}
-	for (; i < argc; i++)
-		if (replay_folder(argv[i], mutations))
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "-m") == 0 && i + 1 < argc)
+			mutations = (unsigned)atoi(argv[++i]);
+		else if (replay_folder(argv[i], mutations))
 			return 1;
+	}
 	printf("%lu inputs\n", runs);
 	return runs == 0;
 }

@@ -6,34 +6,13 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/spw_err.h"
 #include "port/rdma/rdma_dev.h"
 #include "port_kit.h"
 
-static void check_text(const char *what, const char *const *word)
-{
-	const char *text = spw_err_text();
-
-	for (; *word; word++)
-		if (!strstr(text, *word))
-			fail_msg("%s: '%s' is not in: %s", what, *word, text);
-	if (strchr(text, '\n') || strlen(text) > 600)
-		fail_msg("%s: not one line: %s", what, text);
-}
-
-/* Shape: words end with NULL. */
-static void refused(const struct kit_conf *conf, int rc, const char *const *words)
-{
-	struct kit_port p;
-	int got = kit_port_open(&p, 0, conf);
-
-	if (got != rc)
-		fail_msg("%s: got %d, not %d: %s", conf->spec, got, rc, got ? spw_err_text() : "");
-	check_text(conf->spec, words);
-}
-
-#define REFUSED(conf, rc, ...) refused(&(conf), rc, (const char *const[]){__VA_ARGS__, NULL})
+#define REFUSED(conf, rc, ...) kit_refused(&(conf), rc, (const char *const[]){__VA_ARGS__, NULL})
 
 static struct kit_conf with(const char *spec)
 {
@@ -74,7 +53,7 @@ static void test_keys(void **state)
 	for (size_t i = 0; i < SPW_ARRAY_CNT(cases); i++) {
 		struct kit_conf conf = with(cases[i].spec);
 
-		refused(&conf, cases[i].rc, cases[i].words);
+		kit_refused(&conf, cases[i].rc, cases[i].words);
 	}
 	works();
 }
@@ -126,9 +105,26 @@ static void test_machine_says_no(void **state)
 		struct kit_conf conf = with("mlx5:mlx5_0,udp=9,mac=02:00:00:00:00:02");
 
 		kit_control(0, "fault fail=%s", cases[i].fail);
-		refused(&conf, cases[i].rc, cases[i].words);
+		kit_refused(&conf, cases[i].rc, cases[i].words);
 		kit_control(0, "fault fail=none");
 	}
+	works();
+}
+
+/* The text says what the limit is. */
+static void test_limit_of_locked_memory(void **state)
+{
+	struct kit_conf conf = with("mlx5:mlx5_0");
+	struct rlimit old, small;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
+	small = (struct rlimit){.rlim_cur = 64 << 10, .rlim_max = old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &small), 0);
+	kit_control(0, "fault fail=reg_mr:ENOMEM");
+	REFUSED(conf, -ENOMEM, "8192 KiB cannot be locked", "limit of locked memory: 64 KiB", "ulimit -l unlimited");
+	kit_control(0, "fault fail=none");
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
 	works();
 }
 
@@ -162,7 +158,7 @@ static void test_gids(void **state)
 	assert_int_equal(rdma_dev_open("mlx5_0", 1, &dev), 0);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(cases); i++) {
 		assert_int_equal(rdma_dev_gid(&dev, cases[i].text, &gid), cases[i].rc);
-		check_text(cases[i].text, cases[i].words);
+		kit_said(cases[i].text, cases[i].words);
 	}
 	assert_int_equal(rdma_dev_gid(&dev, NULL, &gid), 0);
 	assert_int_equal(gid.index, 3);
@@ -172,13 +168,14 @@ static void test_gids(void **state)
 	assert_int_equal(rdma_dev_mtu_bytes(&dev), 4096);
 	rdma_dev_close(&dev);
 	assert_int_equal(rdma_dev_open("mlx5_0", 2, &dev), -ERANGE);
-	check_text("port 2", (const char *const[]){"no port 2", "1 .. 1", NULL});
+	kit_said("port 2", (const char *const[]){"no port 2", "1 .. 1", NULL});
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_keys), cmocka_unit_test(test_pools), cmocka_unit_test(test_machine_says_no),
+		cmocka_unit_test(test_limit_of_locked_memory),
 		cmocka_unit_test(test_link_is_down), cmocka_unit_test(test_gids),
 	};
 

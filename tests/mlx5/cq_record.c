@@ -35,6 +35,7 @@ static const struct rec_case {
 	{.name = "errors", .profile = "latency", .ring = 64, .bytes_max = 1514, .batches = 6, .batch_max = 24, .errors = true},
 	{.name = "errors_zip", .profile = "throughput", .ring = 64, .bytes_max = 1514, .batches = 6, .batch_max = 24, .errors = true},
 	{.name = "rc", .profile = "latency", .slots = 72, .bytes_max = 1500, .batches = 12, .batch_max = 24, .rc = true},
+	{.name = "rc_zip", .profile = "throughput", .slots = 72, .bytes_max = 1500, .batches = 12, .batch_max = 24, .rc = true},
 };
 
 static struct kit_run run;
@@ -194,8 +195,8 @@ static void open_rc(void)
 	rc_kit_open(&run, &k);
 	rq = &mlx5_rc_of(run.b.port)->queue[0];
 	cq = rq->obj->cqmem;
-	printf("shape flags=%u cq=%u rq=%u credits=%u slot=%zu\n", rq->plan.flags, cq.cnt, rq->obj->side[0].mem.rq.cnt,
-	       rq->obj->side[0].mem.credits, run.b.pool[0].slot_bytes);
+	printf("shape flags=%u cq=%u rq=%u credits=%u slot=%zu qpn=%u\n", rq->plan.flags, cq.cnt, rq->obj->side[0].mem.rq.cnt,
+	       rq->obj->side[0].mem.credits, run.b.pool[0].slot_bytes, rq->obj->side[0].qp->qp_num);
 	say_cq(rq->obj->cq);
 }
 

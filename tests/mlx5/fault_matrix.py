@@ -5,6 +5,7 @@ restart, the ledger's residual is 0 and no slot is missing. Prints the table of 
 import re
 import signal
 import sys
+import time
 
 from app import PORT, Cable, Source, check, peers, spinwire, spwlab
 from spwtest import balanced
@@ -31,6 +32,13 @@ def at_spinwire(line):
     return inject
 
 
+def stand_still(cable, _, __):
+    """The NIC takes nothing off the wire; what waits there comes all at once."""
+    cable.control("spinwire", "hold")
+    time.sleep(0.1)
+    cable.control("spinwire", "release")
+
+
 def revoke_keys(cable, _, __):
     for key in cable.objects("spinwire")["mr"]:
         cable.control("spinwire", f"mr-revoke={key}")
@@ -51,6 +59,8 @@ FAULTS = {
     "0.1 % corrupted": (frames_in("corrupt=0.001"), None),
     "5 % delayed by 200 us": (frames_in("delay=0.05:200us"), None),
     "link down for 100 ms": (at_spinwire("link-down=100ms"), "link is down.*link is up"),
+    "NIC stands still for 100 ms": (stand_still, None),
+    "no receive is ready for 100 ms (RNR)": (at_spinwire("rnr=100ms"), None),
     "completion queue of a receive queue fails": (at_spinwire("cq-overrun={cq0}"), "receive queue: its completion queue failed"),
     "completion queue of a send queue fails": (at_spinwire("cq-overrun={cq1}"), "send queue: its completion queue failed"),
     "send queue in error": (at_spinwire("qp-error={qp0}"), "send queue: "),
@@ -103,9 +113,9 @@ def one(mode, inject, says):
         summary = run.finish()
         text = run.output()
     balanced(summary)
-    outages = [int(us) for us in re.findall(r"back after (\d+) us", text)]
+    outages = [int(n) * (1000 if unit == "ms" else 1) for n, unit in re.findall(r"back after (\d+) (us|ms)", text)]
     errors = summary["ports"][0]["errors"]
-    mended = errors.get("queue_reset", 0) if is_eth else len(re.findall(r"peer 0 .* is up", text)) - 1
+    mended = errors.get("queue_reset", 0) if is_eth else len(re.findall(r"peer 0 .* is back", text))
     check(not is_eth or len(outages) == mended, f"{errors}, outages {outages}\n{text}")
     return mended, max(outages, default=None)
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spw_log.h"
 #include "port/mlx5/mlx5_rc.h"
 #include "rc_kit.h"
 
@@ -149,6 +150,16 @@ static void test_link_down_and_up(void **state)
 	}
 }
 
+static bool said_flushes;
+
+/* A port's last words: how many error completions it had, by kind. */
+static void hear(enum spw_log_level level, const char *text, void *arg)
+{
+	(void)level;
+	(void)arg;
+	said_flushes |= strstr(text, "error completions: ") && strstr(text, spw_prm_syndrome_text(SPW_PRM_SYN_WR_FLUSH_ERR));
+}
+
 /* A QP of either end fails: that peer is lost and comes back, the others do not notice. */
 static void test_qp_error(void **state)
 {
@@ -158,6 +169,7 @@ static void test_qp_error(void **state)
 			struct spw_port_stat stat;
 
 			open_lossy(mode);
+			said_flushes = false;
 			uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
 			struct kit_port *p = end ? &run.b : &run.a;
 
@@ -166,7 +178,10 @@ static void test_qp_error(void **state)
 			spw_port_stat(p->port, &stat);
 			assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_PEER_UP], up + 1); /* of that peer alone */
 			assert_int_equal(stat.err[SPW_PORT_ERR_queue_reset], 1);
+			assert_non_null(strstr(run.b.events.up, "peer 1 ("));
+			assert_non_null(strstr(run.b.events.up, "is back after "));
 			check_mended(up);
+			assert_true(said_flushes); /* of the end that failed, at its close */
 		}
 }
 
@@ -221,6 +236,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_cq_overrun),        cmocka_unit_test(test_mr_revoke),
 	};
 
+	spw_log_sink_set(hear, NULL);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,22 +2,10 @@
  * Copyright (c) 2026 the spinwire authors */
 #include "rc_kit.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-uint16_t rc_kit_free_port(void)
-{
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	close(fd);
-	return ntohs(addr.sin_port);
-}
+#define AT_THE_DOOR 8u /* RC_HALF_PER_ADDR of lib/port/rdma */
 
 static bool all_up(const struct kit_run *run, uint32_t cnt)
 {
@@ -41,7 +29,7 @@ void rc_kit_open(struct kit_run *run, const struct rc_kit *k)
 {
 	struct kit_conf a = {.queues = k->queues, .profile = k->profile, .slots = k->slots, .slot_bytes = k->slot_bytes}, b = a;
 	char spec_a[512], spec_b[512];
-	uint16_t port = rc_kit_free_port();
+	uint16_t port = kit_free_port();
 	int n = snprintf(spec_a, sizeof(spec_a), "%s:mlx5_0,mode=rc,op=%s,srq=%d%s", k->driver_a ? k->driver_a : "mlx5", k->op,
 			 k->srq, k->extra ? k->extra : "");
 
@@ -68,6 +56,12 @@ static void settle(struct kit_run *run, struct spw_port_stat *stat)
 	}
 }
 
+/* Those that knock at the same time, more than the door lets in from one address, come again. */
+static bool may_be(const struct kit_run *run, unsigned err)
+{
+	return err == SPW_PORT_ERR_no_credit || (err == SPW_PORT_ERR_refused && run->peers > AT_THE_DOOR);
+}
+
 void rc_kit_check_clean(struct kit_run *run)
 {
 	struct spw_port_stat stat;
@@ -79,6 +73,6 @@ void rc_kit_check_clean(struct kit_run *run)
 	assert_int_equal(stat.wire_frames, run->a.taken);
 	assert_int_equal(stat.tx_frames, run->a.taken);
 	for (unsigned i = 0; i < SPW_PORT_ERR_CNT; i++)
-		if (stat.err[i] && i != SPW_PORT_ERR_no_credit)
+		if (stat.err[i] && !may_be(run, i))
 			fail_msg("b counts %llu of %s", (unsigned long long)stat.err[i], spw_port_err_name(i));
 }

@@ -39,6 +39,27 @@ static void test_echo(void **state)
 			}
 }
 
+/* As many as one spec has room to name; nobody is forgotten. */
+static void test_many_peers(void **state)
+{
+	(void)state;
+	for (unsigned srq = 0; srq < 2; srq++) {
+		struct rc_kit k = {.queues = 2, .peers = 16, .op = ops[srq], .srq = srq, .profile = "latency"};
+
+		rc_kit_open(&run, &k);
+		run.window = 128;
+		kit_pump(&run, 5000);
+		for (uint32_t i = 0; i < k.peers; i++) {
+			uint32_t got = mlx5_rc_of(run.b.port)->queue[i % 2].q.peer[i / 2].rx.got;
+
+			if (got < 200)
+				fail_msg("peer %u brought %u of 5000 messages", i, got);
+		}
+		rc_kit_check_clean(&run);
+		kit_close(&run);
+	}
+}
+
 /* Was a compressed session taken? */
 static bool sessions(const struct spw_mlx5_rc_queue *q)
 {
@@ -143,6 +164,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echo),
+		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_sizes),
 	};

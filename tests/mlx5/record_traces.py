@@ -16,10 +16,10 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, '..', '..')
 CASES = {'latency': [], 'zip': [], 'zip_enhanced': ['--cqe-layout', 'enhanced'], 'striding_zip': [],
-         'striding_zip_enhanced': ['--cqe-layout', 'enhanced'], 'errors': [], 'errors_zip': [], 'rc': []}
+         'striding_zip_enhanced': ['--cqe-layout', 'enhanced'], 'errors': [], 'errors_zip': [], 'rc': [], 'rc_zip': []}
 SEND, SEND_IMM, RESP_ERR = 2, 3, 14
 FLUSHED = 5
-STAMP, STRIDING, RC = 1, 8, 'credits' # of enum spw_mlx5_flag; a key that only RC's shape has
+STAMP, STRIDING, RC = 1, 8, 'credits' # of enum spw_mlx5_flag (STAMP: of spw_mlx5_rc_flag as well); a key that only RC's shape has
 
 
 def packets(path):
@@ -62,13 +62,14 @@ class Completion:
 def line_of(c, shape):
     if c.opcode == RESP_ERR:
         return f'error {c.syndrome}'
+    stamp = f' {c.stamp}' if shape['flags'] & STAMP else ''
     if RC in shape:
-        return f'message {c.cnt} {c.imm if c.opcode == SEND_IMM else 0} {c.stamp}'
+        return f'message {c.cnt} {c.imm if c.opcode == SEND_IMM else 0}' + stamp
     if c.filler:
         return f'filler {c.strides}'
     if c.strides > 1:
         return f'long {c.strides} {c.cnt}'
-    return f'frame {c.cnt} {c.hash} {c.csum}' + (f' {c.stamp}' if shape['flags'] & STAMP else '')
+    return f'frame {c.cnt} {c.hash} {c.csum}' + stamp
 
 
 def expect(batches, shape, sent, completions):

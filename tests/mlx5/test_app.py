@@ -146,14 +146,36 @@ def test_device_unknown():
 
 def test_device_goes():
     """A device that cannot be mended: an ordered stop, exit status 4, every slot at home."""
+    for port in (PORT, "verbs:mlx5_0,mode=eth"):
+        cable = Cable()
+        with spinwire(cable, "--handler", "null", "--seconds", "100", port=port) as run:
+            run.wait_ready()
+            cable.control("spinwire", "fault fail=modify_wq:EIO")
+            cable.control("spinwire", f"cq-overrun={cable.objects('spinwire')['cq'][0]}")
+            summary = run.finish(4)
+            check("cannot be mended" in run.output(), run.output())
+        balanced(summary)
+
+
+def removed(port):
+    """The device is taken away under us: it says so, and then answers nothing. An ordered stop, exit status 4."""
     cable = Cable()
-    with spinwire(cable, "--handler", "null", "--seconds", "100") as run:
+    with spinwire(cable, "--handler", "echo", "--seconds", "100", port=port) as run:
         run.wait_ready()
-        cable.control("spinwire", "fault fail=modify_wq:EIO")
-        cable.control("spinwire", f"cq-overrun={cable.objects('spinwire')['cq'][0]}")
+        cable.control("spinwire", "remove")
         summary = run.finish(4)
-        check("cannot be mended" in run.output(), run.output())
+        check("the device failed or was removed" in run.output(), run.output())
     balanced(summary)
+
+
+def test_device_removed():
+    removed(PORT)
+    removed("verbs:mlx5_0,mode=eth")
+
+
+def test_device_removed_rc():
+    for driver in ("mlx5", "verbs"):
+        removed(f"{driver}:mlx5_0,mode=rc,listen=127.0.0.1:{peers.free_port()},peers=127.0.0.1")
 
 
 if __name__ == "__main__":

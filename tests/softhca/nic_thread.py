@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""--nic-cpu: the NIC thread runs on that core and no other; a core that nobody has is refused with a text."""
+"""--nic-cpu: the NIC thread runs on that core and no other; a core that nobody has is refused with a text. Left alone, it naps,
+and says so over the control socket."""
 import glob
 import os
+import re
+import socket
+import tempfile
 import time
 
 import peers
@@ -20,9 +24,30 @@ def allowed(pid, name):
     return ''
 
 
-def watcher(cpu):
-    argv = peers.Fabric(extra=['--nic-cpu', str(cpu)]).argv(['ibv_asyncwatch', '-d', 'mlx5_0'])
+def watcher(cpu, *options):
+    argv = peers.Fabric(extra=['--nic-cpu', str(cpu), *options]).argv(['ibv_asyncwatch', '-d', 'mlx5_0'])
     return peers.Proc(argv, f'core {cpu}', peers.env(), tty=True)
+
+
+def naps(path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(SECONDS)
+        try:
+            sock.connect(path)
+        except OSError: # not there yet
+            return 0
+        sock.sendall(b'thread\n')
+        return int(re.match(r'ok naps=(\d+) switches=\d+ lost_us=\d+ other_us=\d+\n', sock.recv(4096).decode()).group(1))
+
+
+def idle(cpu):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'control')
+        watch = watcher(cpu, '--control', path)
+        try:
+            watch.wait_for(lambda: allowed(watch.p.pid, 'softhca-nic') and naps(path) > 100, time.monotonic() + SECONDS)
+        finally:
+            peers.stop_all()
 
 
 def main():
@@ -36,6 +61,7 @@ def main():
         finally:
             peers.report(watch)
             peers.stop_all()
+    idle(cpu)
     refused = watcher(1023)
     if refused.wait(time.monotonic() + SECONDS) == 0 or '--nic-cpu' not in refused.output():
         raise peers.Failed('core 1023 was taken: ' + refused.output())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pingpong.py [--fault F]... [--cores N] [--limit-us US] PROGRAM [ARGS]: an ibv_*_pingpong pair over a
+"""pingpong.py [--fault F]... [--cores N] [--limit-us US] [--no-root] PROGRAM [ARGS]: an ibv_*_pingpong pair over a
 private cable. With -c the program checks every byte; its report must name all the iterations."""
 import argparse
 import re
@@ -43,10 +43,13 @@ def main():
     parser.add_argument('--cores', type=int, default=0)
     parser.add_argument('--limit-us', type=float, default=0, help='best of five must be faster')
     parser.add_argument('--seconds', type=float, default=60)
+    parser.add_argument('--no-root', action='store_true')
     parser.add_argument('program', nargs=argparse.REMAINDER)
     opt = parser.parse_args()
     peers.need(opt.program[0], 'ibv_devinfo')
     peers.cpus(opt.cores)
+    if opt.no_root:
+        peers.drop_root()
     fabric = peers.Fabric(opt.fault, ['--mtu', opt.mtu] if opt.mtu else [])
     program = [opt.program[0], '-g', peers.roce_gid(fabric), *opt.program[1:]]
     if opt.fault:

@@ -30,7 +30,7 @@ def main():
     kind, args = sys.argv[1], sys.argv[2:]
     peers.need(f'raw_ethernet_{kind}')
     for text in attempt(kind, args, time.monotonic() + 90):
-        rows = re.findall(r'^ *(\d+) +(\d+) +(?:-?nan|inf|[\d.]+) +(?:-?nan|inf|[\d.]+)', text, re.M)
+        rows = re.findall(peers.PERFTEST_ROW, text, re.M)
         print(text)
         if not rows or int(rows[0][1]) == 0:
             raise peers.Failed('no frames were counted')

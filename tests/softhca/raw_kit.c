@@ -102,7 +102,6 @@ static void make_rss(struct raw *r)
 void raw_open(struct raw *r, const struct raw_how *how)
 {
 	const struct kit_how raw = {.type = IBV_QPT_RAW_PACKET};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 
 	memset(r, 0, sizeof(*r));
 	r->how = *how;
@@ -114,11 +113,7 @@ void raw_open(struct raw *r, const struct raw_how *how)
 	make_wq(r);
 	make_rss(r);
 	kit_end_open(&r->k, &r->tx, &raw);
-	assert_int_equal(ibv_modify_qp(r->tx.qp, &attr, IBV_QP_STATE | IBV_QP_PORT), 0);
-	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(r->tx.qp, &attr, IBV_QP_STATE), 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(r->tx.qp, &attr, IBV_QP_STATE), 0);
+	kit_end_bring(&r->k, &r->tx, 0, &raw, IBV_QPS_RTS);
 }
 
 void raw_close(struct raw *r)

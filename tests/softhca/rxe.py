@@ -12,12 +12,11 @@ import time
 import guest
 import peers
 
-RESULT = r'usec/iter|^ *\d+ +\d+ +[\d.]+ +[\d.]+'
 SECONDS = float(os.environ.get('SPW_RXE_SECONDS', 290))
 
 
-def gid_option(program, gid):
-    return ['-g' if program.startswith('ibv_') else '-x', str(gid)]
+def options(program, gid):
+    return ['-g', str(gid)] if program.startswith('ibv_') else ['-F', '-x', str(gid)]
 
 
 def until_it_connects(argv, folder, deadline):
@@ -34,8 +33,8 @@ def run(serves, program, folder):
     deadline = time.monotonic() + SECONDS
     port = peers.free_port()
     base = [program[0], '-p', str(port), *program[1:]]
-    there = ' '.join(map(shlex.quote, base + gid_option(program[0], 1)))
-    here = base + gid_option(program[0], 3)
+    there = ' '.join(map(shlex.quote, base + options(program[0], 1)))
+    here = base + options(program[0], 3)
     if serves:
         vm = guest.start(there, SECONDS - 10, folder, forward=port)
         vm.wait_for('GUEST READY', deadline)
@@ -46,7 +45,7 @@ def run(serves, program, folder):
         vm = guest.start(there + ' 10.0.2.2', SECONDS - 10, folder)
     peers.both_end(host, vm, deadline=deadline)
     for proc in (host, vm):
-        if not re.search(RESULT, proc.output(), re.M) or 'invalid' in proc.output():
+        if not re.search('usec/iter|' + peers.PERFTEST_ROW, proc.output(), re.M) or 'invalid' in proc.output():
             raise peers.Failed(f'{proc.name} failed')
     peers.report(host)
 

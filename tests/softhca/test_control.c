@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "verbs_kit.h"
@@ -58,58 +59,66 @@ static void test_resize_cq(void **state)
 	kit_end_close(&b);
 }
 
-/* Any descriptor that can be mapped stands in for a dma-buf. */
-static void test_dmabuf(void **state)
+static uint64_t now_us(void)
 {
-	int fd = memfd_create("dmabuf", 0);
-	struct ibv_mr *mr;
-	struct ibv_wc wc;
-	uint8_t *at;
+	struct timespec t;
 
-	(void)state;
-	assert_int_equal(ftruncate(fd, 65536), 0);
-	at = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_true(at != MAP_FAILED);
-	mr = ibv_reg_dmabuf_mr(kit.pd, 4096, 8192, 4096, fd, RW);
-	assert_non_null(mr);
-	kit_pair_open(&kit, &a, &b, &(struct kit_how){0});
-	kit_fill(kit.buf, LEN, 1);
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, kit.buf, LEN, kit.mr->lkey, 4096 + 100, mr->rkey,
-				  IBV_SEND_SIGNALED), 0);
-	kit_expect(a.cq, IBV_WC_SUCCESS, &wc);
-	assert_true(kit_same(at + 4096 + 100, LEN, 1));
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	assert_null(ibv_reg_dmabuf_mr(kit.pd, 0, 4096, 0, 12345, RW));
-	kit_end_close(&a);
-	kit_end_close(&b);
-	munmap(at, 65536);
-	close(fd);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void test_rereg(void **state)
+/* Arms the CQ, sends so many requests that it tells of, and waits for the event; how long that took. */
+static uint64_t event_us(struct ibv_comp_channel *ch, struct ibv_cq *cq, struct ibv_qp *qp, int cnt)
 {
-	uint8_t *mem = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = ibv_reg_mr(kit.pd, mem, 4096, RW);
-	struct ibv_wc wc;
-	uint32_t old;
+	struct ibv_sge sge = {(uintptr_t)kit.buf, 8, kit.mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {(uintptr_t)kit.buf + 4096, kit.mr->rkey}}, *bad;
+	struct ibv_wc wc[16];
+	uint64_t from;
+	void *ctx;
+
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	from = now_us();
+	for (int i = 0; i < cnt; i++)
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(ibv_get_cq_event(ch, &cq, &ctx), 0);
+	from = now_us() - from;
+	ibv_ack_cq_events(cq, 1);
+	assert_int_equal(kit_poll(cq, wc, cnt, KIT_WAIT_MS), cnt);
+	return from;
+}
+
+/* The event waits for its time after the first completion, or for its number of them; without both, for neither. */
+static void test_moderation(void **state)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {.cq_count = 4, .cq_period = 4000}};
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(kit.ctx);
+	struct ibv_cq *cq = ch ? ibv_create_cq(kit.ctx, 63, NULL, ch, 0) : NULL;
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq,
+					.cap = {.max_send_wr = 16, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct kit_end e = {cq, cq ? ibv_create_qp(kit.pd, &init) : NULL};
+	uint64_t least = UINT64_MAX;
 
 	(void)state;
-	assert_non_null(mr);
-	old = mr->rkey;
-	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, mem, 65536, 0), 0);
-	kit_pair_open(&kit, &a, &b, &(struct kit_how){0});
-	kit_fill(kit.buf, LEN, 2);
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, kit.buf, LEN, kit.mr->lkey, (uintptr_t)mem + 60000, mr->rkey,
-				  IBV_SEND_SIGNALED), 0);
-	kit_expect(a.cq, IBV_WC_SUCCESS, &wc);
-	assert_true(kit_same(mem + 60000, LEN, 2));
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, kit.buf, LEN, kit.mr->lkey, (uintptr_t)mem, old, IBV_SEND_SIGNALED),
-			 0);
-	kit_expect(a.cq, IBV_WC_REM_ACCESS_ERR, &wc);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	kit_end_close(&a);
-	kit_end_close(&b);
-	munmap(mem, 65536);
+	assert_non_null(e.qp);
+	kit_end_connect(&kit, &e, e.qp->qp_num, &(struct kit_how){0}); /* to itself */
+	assert_int_equal(ibv_modify_cq(cq, &attr), 0);
+	for (int i = 0; i < 5; i++)
+		assert_true(event_us(ch, cq, e.qp, 3) >= 3950); /* the two clocks may differ by a little */
+	for (int i = 0; i < 200 && least >= 3950; i++) {
+		const uint64_t us = event_us(ch, cq, e.qp, 4);
+
+		least = us < least ? us : least;
+	}
+	assert_true(least < 3950);
+	attr.moderate.cq_count = 0;
+	assert_int_equal(ibv_modify_cq(cq, &attr), 0);
+	for (least = UINT64_MAX; least >= 3950;)
+		least = event_us(ch, cq, e.qp, 1);
+	attr.moderate.cq_period = 0x1000;
+	assert_int_equal(ibv_modify_cq(cq, &attr), EINVAL);
+	kit_end_close(&e);
+	assert_int_equal(ibv_destroy_comp_channel(ch), 0);
 }
 
 /* The limit is told once and disarmed; a QP that leaves an SRQ says when it takes no more from it. */
@@ -208,6 +217,8 @@ static void test_not_there(void **state)
 	assert_null(ibv_alloc_mw(kit.pd, IBV_MW_TYPE_1));
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_alloc_dm(kit.ctx, &dm));
+	assert_null(ibv_create_counters(kit.ctx, &(struct ibv_counters_init_attr){0}));
+	assert_int_equal(errno, EPROTONOSUPPORT);
 	assert_null(ibv_open_xrcd(kit.ctx, &xrc));
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_reg_mr(kit.pd, kit.buf, 4096, IBV_ACCESS_REMOTE_WRITE));
@@ -225,6 +236,49 @@ static uint64_t raw_clock(void)
 	return (uint64_t)v.raw_clock.tv_nsec;
 }
 
+/* What --clock offset= asked for. */
+static uint64_t clock_offset(void)
+{
+	const char *options = getenv("SPW_SOFTHCA"), *at = options ? strstr(options, "clock=offset=") : NULL;
+
+	return at ? strtoull(at + strlen("clock=offset="), NULL, 10) : 0;
+}
+
+static uint64_t host_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* The stamp of a completion lies between a moment before its request and one after it, on the NIC's clock. */
+static void test_stamps(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 63, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(kit.ctx, &attr);
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .send_cq = ibv_cq_ex_to_cq(cq), .recv_cq = ibv_cq_ex_to_cq(cq),
+					.cap = {.max_send_wr = 16, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct kit_end e = {ibv_cq_ex_to_cq(cq), ibv_create_qp(kit.pd, &init)};
+
+	(void)state;
+	assert_non_null(e.qp);
+	kit_end_connect(&kit, &e, e.qp->qp_num, &(struct kit_how){0});
+	for (int i = 0; i < 100; i++) {
+		const uint64_t before = host_ns() + clock_offset();
+		uint64_t stamp;
+
+		assert_int_equal(kit_post(&e, IBV_WR_RDMA_WRITE, kit.buf, 8, kit.mr->lkey, (uintptr_t)kit.buf + 4096, kit.mr->rkey, 0), 0);
+		while (ibv_start_poll(cq, &(struct ibv_poll_cq_attr){0}))
+			assert_true(host_ns() + clock_offset() - before < KIT_WAIT_MS * 1000000ull);
+		assert_int_equal(cq->status, IBV_WC_SUCCESS);
+		stamp = ibv_wc_read_completion_ts(cq);
+		ibv_end_poll(cq);
+		assert_in_range(stamp, before, host_ns() + clock_offset());
+	}
+	kit_end_close(&e);
+}
+
 static void test_clock(void **state)
 {
 	uint64_t from = raw_clock();
@@ -234,6 +288,8 @@ static void test_clock(void **state)
 	for (unsigned ms = 0; ms < KIT_WAIT_MS && raw_clock() == from; ms++)
 		usleep(1000);
 	assert_true(raw_clock() > from);
+	assert_in_range(from, 0, host_ns() + clock_offset());
+	assert_in_range(host_ns() + clock_offset() - from, 0, 2ull * KIT_WAIT_MS * 1000000); /* a page may be old, not wrong */
 	assert_int_equal(mlx5dv_get_clock_info(kit.ctx, &ci), 0);
 	assert_true(mlx5dv_ts_to_ns(&ci, from) <= mlx5dv_ts_to_ns(&ci, raw_clock()));
 }
@@ -303,9 +359,9 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_resize_cq), cmocka_unit_test(test_dmabuf),      cmocka_unit_test(test_rereg),
-		cmocka_unit_test(test_srq_events), cmocka_unit_test(test_rss_objects), cmocka_unit_test(test_not_there),
-		cmocka_unit_test(test_clock),     cmocka_unit_test(test_counters),    cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_resize_cq), cmocka_unit_test(test_moderation),  cmocka_unit_test(test_srq_events),
+		cmocka_unit_test(test_rss_objects), cmocka_unit_test(test_not_there), cmocka_unit_test(test_clock), cmocka_unit_test(test_stamps),
+		cmocka_unit_test(test_counters),  cmocka_unit_test(test_fork),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

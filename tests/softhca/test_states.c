@@ -69,6 +69,76 @@ static void each_state(enum ibv_qp_type type)
 static void test_states_rc(void **state) { (void)state; each_state(IBV_QPT_RC); }
 static void test_states_uc(void **state) { (void)state; each_state(IBV_QPT_UC); }
 static void test_states_ud(void **state) { (void)state; each_state(IBV_QPT_UD); }
+static void test_states_raw(void **state) { (void)state; each_state(IBV_QPT_RAW_PACKET); }
+
+/* What was set is what is said. */
+static void test_attributes(void **state)
+{
+	struct kit_how how = {.timeout = 9, .retry = 3, .rnr_retry = 2, .min_rnr_timer = 26};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct kit_end a, b;
+
+	(void)state;
+	kit_pair_open(&k, &a, &b, &how);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_TIMEOUT, &init), 0);
+	assert_int_equal(attr.cur_qp_state, IBV_QPS_RTS);
+	assert_int_equal(attr.timeout, 9);
+	assert_int_equal(attr.retry_cnt, 3);
+	assert_int_equal(attr.rnr_retry, 2);
+	assert_int_equal(attr.min_rnr_timer, 26);
+	assert_int_equal(attr.dest_qp_num, b.qp->qp_num);
+	assert_int_equal(attr.path_mtu, IBV_MTU_1024);
+	assert_int_equal(attr.max_rd_atomic, 8);
+	assert_int_equal(attr.max_dest_rd_atomic, 8);
+	assert_int_equal(attr.port_num, 1);
+	assert_int_equal(attr.ah_attr.is_global, 1);
+	assert_int_equal(attr.ah_attr.grh.sgid_index, k.gid_idx);
+	assert_memory_equal(&attr.ah_attr.grh.dgid, &k.gid, sizeof(k.gid));
+	assert_ptr_equal(init.send_cq, a.cq);
+	kit_end_close(&a);
+	kit_end_close(&b);
+}
+
+static void post_ud(struct kit_end *e, struct ibv_ah *ah, uint32_t qpn, uint32_t lkey)
+{
+	struct ibv_sge sge = {(uintptr_t)k.buf, 64, lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+				 .wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = 0x1111}}, *bad;
+
+	assert_int_equal(ibv_post_send(e->qp, &wr, &bad), 0);
+}
+
+/* A datagram QP whose request fails stops sending and goes on receiving, until it is told to send again. */
+static void test_send_queue_error(void **state)
+{
+	const struct kit_how how = {.type = IBV_QPT_UD};
+	struct ibv_ah_attr to = {.is_global = 1, .port_num = 1,
+				 .grh = {.dgid = k.gid, .sgid_index = k.gid_idx, .hop_limit = 64}};
+	struct ibv_ah *ah = ibv_create_ah(k.pd, &to);
+	struct kit_end a, b;
+
+	(void)state;
+	assert_non_null(ah);
+	kit_pair_open(&k, &a, &b, &how);
+	post_ud(&a, ah, b.qp->qp_num, k.mr->lkey ^ 0xff00);
+	kit_expect(a.cq, IBV_WC_LOC_PROT_ERR, NULL);
+	assert_int_equal(kit_state(a.qp), IBV_QPS_SQE);
+	post_ud(&a, ah, b.qp->qp_num, k.mr->lkey);
+	kit_expect(a.cq, IBV_WC_WR_FLUSH_ERR, NULL);
+	assert_int_equal(kit_recv(&a, k.buf + 4096, 1000, k.mr->lkey), 0);
+	post_ud(&b, ah, a.qp->qp_num, k.mr->lkey);
+	kit_expect(b.cq, IBV_WC_SUCCESS, NULL);
+	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
+	assert_int_equal(to_state(a.qp, IBV_QPS_RTS), 0);
+	assert_int_equal(kit_recv(&b, k.buf + 8192, 1000, k.mr->lkey), 0);
+	post_ud(&a, ah, b.qp->qp_num, k.mr->lkey);
+	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
+	kit_expect(b.cq, IBV_WC_SUCCESS, NULL);
+	kit_end_close(&a);
+	kit_end_close(&b);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
 
 /* Nothing is under way: the event comes; what is posted then waits. */
 static void test_send_queue_drained(void **state)
@@ -202,7 +272,8 @@ static void test_cq_overrun_ignored(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_states_rc), CASE(test_states_uc), CASE(test_states_ud), CASE(test_send_queue_drained),
+		CASE(test_states_rc), CASE(test_states_uc), CASE(test_states_ud), CASE(test_states_raw), CASE(test_attributes),
+		CASE(test_send_queue_error), CASE(test_send_queue_drained),
 		CASE(test_communication_established),
 		CASE(test_remote_invalidate), CASE(test_refused_work), CASE(test_cq_overrun_is_fatal),
 		CASE(test_cq_overrun_ignored),

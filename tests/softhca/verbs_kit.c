@@ -100,12 +100,19 @@ void kit_end_open(struct kit *k, struct kit_end *e, const struct kit_how *how)
 	assert_non_null(e->qp);
 }
 
+static uint8_t or_default(uint8_t v, uint8_t dflt, bool really_zero)
+{
+	return v || really_zero ? v : dflt;
+}
+
 static void to_init(struct kit_end *e)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1111};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
-	if (e->qp->qp_type == IBV_QPT_UD) {
+	if (e->qp->qp_type == IBV_QPT_RAW_PACKET) {
+		mask = IBV_QP_STATE | IBV_QP_PORT;
+	} else if (e->qp->qp_type == IBV_QPT_UD) {
 		mask |= IBV_QP_QKEY;
 	} else {
 		attr.qp_access_flags = ALL_RIGHTS & ~(unsigned)IBV_ACCESS_LOCAL_WRITE;
@@ -116,7 +123,7 @@ static void to_init(struct kit_end *e)
 	assert_int_equal(ibv_modify_qp(e->qp, &attr, mask), 0);
 }
 
-static void to_rtr(struct kit *k, struct kit_end *e, uint32_t dest_qpn)
+static void to_rtr(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -124,22 +131,17 @@ static void to_rtr(struct kit *k, struct kit_end *e, uint32_t dest_qpn)
 		.dest_qp_num = dest_qpn,
 		.rq_psn = 0xfffff0, /* wraps at once */
 		.max_dest_rd_atomic = 8,
-		.min_rnr_timer = 1, /* 10 us */
+		.min_rnr_timer = or_default(how->min_rnr_timer, 1, false),
 		.ah_attr = {.is_global = 1, .port_num = 1,
 			    .grh = {.dgid = k->gid, .sgid_index = k->gid_idx, .hop_limit = 64}},
 	};
 	int mask = IBV_QP_STATE;
 
-	if (e->qp->qp_type != IBV_QPT_UD)
+	if (e->qp->qp_type == IBV_QPT_RC || e->qp->qp_type == IBV_QPT_UC)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (e->qp->qp_type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	assert_int_equal(ibv_modify_qp(e->qp, &attr, mask), 0);
-}
-
-static uint8_t or_default(uint8_t v, uint8_t dflt, bool really_zero)
-{
-	return v || really_zero ? v : dflt;
 }
 
 void kit_end_bring(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how, enum ibv_qp_state to)
@@ -152,12 +154,12 @@ void kit_end_bring(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const st
 		.rnr_retry = or_default(how->rnr_retry, 7, how->no_retry),
 		.max_rd_atomic = 8,
 	};
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	int mask = IBV_QP_STATE | (e->qp->qp_type == IBV_QPT_RAW_PACKET ? 0 : IBV_QP_SQ_PSN);
 
 	if (to >= IBV_QPS_INIT)
 		to_init(e);
 	if (to >= IBV_QPS_RTR)
-		to_rtr(k, e, dest_qpn);
+		to_rtr(k, e, dest_qpn, how);
 	if (to < IBV_QPS_RTS)
 		return;
 	if (e->qp->qp_type == IBV_QPT_RC)

@@ -37,10 +37,10 @@ struct kit_end {
 	struct ibv_qp *qp;
 };
 
-/* Zero means the default: RC, 14 (67 ms), 7, 7, KIT_DEPTH. */
+/* Zero means the default: RC, 14 (67 ms), 7, 7, 1 (10 us), KIT_DEPTH. */
 struct kit_how {
 	enum ibv_qp_type type;
-	uint8_t timeout, retry, rnr_retry;
+	uint8_t timeout, retry, rnr_retry, min_rnr_timer;
 	bool no_retry;         /* retry and rnr_retry really 0 */
 	uint32_t cqe;
 	bool ignore_overrun;   /* of the CQ */

@@ -3,6 +3,7 @@
  *
  * verbs:DEV,mode=eth through the port interface, with itself and with the mlx5 driver on the other side.
  */
+#include <errno.h>
 #include <infiniband/mlx5dv.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,18 +170,30 @@ static void a_key_is_revoked(void **state SPW_UNUSED)
 	}
 }
 
+/* The device's clock, 0 if the port has none; -ETIME: an idle NIC thread did not renew its clock page in time. */
+static uint64_t nic_now(void)
+{
+	uint64_t nic = 0, tsc, uncertainty;
+	int rc = -ETIME;
+
+	for (double start = kit_seconds(); rc == -ETIME && kit_seconds() - start < KIT_WAIT_S;)
+		rc = spw_port_pair_clock(run.b.port, &nic, &tsc, &uncertainty);
+	assert_int_equal(rc, run.b.port->caps.nic_clock_hz ? 0 : -ENOTSUP);
+	return nic;
+}
+
 /* One timestamp of the device per frame, of the clock that pair_clock reads; a queue without says that it has none. */
 static void stamps_are_of_the_devices_clock(void **state SPW_UNUSED)
 {
 	for (size_t way = 0; way < SPW_ARRAY_CNT(both_ways); way++) {
 		const bool extended = way == 0;
 		uint8_t frame[64] = {2, 0, 0, 0, 0, 2};
-		uint64_t last = 0, from = 0, to = 0, tsc, uncertainty;
+		uint64_t last = 0, from;
 		struct spw_desc desc;
 
 		open_both("verbs:mlx5_0", both_ways[way], 1);
 		assert_int_equal(run.b.port->caps.nic_clock_hz != 0, extended);
-		assert_int_equal(spw_port_pair_clock(run.b.port, &from, &tsc, &uncertainty) == 0, extended);
+		from = nic_now();
 		for (uint32_t i = 0; i < 50; i++) {
 			kit_send_bytes(&run, frame, sizeof(frame));
 			kit_receive(&run.b, &desc);
@@ -188,8 +201,9 @@ static void stamps_are_of_the_devices_clock(void **state SPW_UNUSED)
 			assert_true(extended ? desc.nic_stamp > last : desc.nic_stamp == 0);
 			last = desc.nic_stamp;
 		}
-		assert_int_equal(spw_port_pair_clock(run.b.port, &to, &tsc, &uncertainty) == 0, extended);
-		assert_true(!extended || (last > from && last < to));
+		assert_true(!extended || last > from);
+		while (nic_now() < last) /* the page may lie behind, the test's time limit says how long */
+			kit_turn(&run, false);
 		kit_close(&run);
 	}
 }

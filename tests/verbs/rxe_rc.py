@@ -56,7 +56,8 @@ def guest_calls(folder, op, driver, port, deadline):
     gen = ' '.join([GEN, '--lcores', '0@0,1@1', *EAL, 'gen', '--', '--port', spec('verbs', 'rxe0', op, f'connect=10.0.2.2:{port}'),
                     *PLAN, '--json', '/tmp/gen.json'])
     raw = ' '.join([SPINWIRE, '--lcores', '0@0,1@1', *EAL, 'raw', '--', '--port', 'verbs:rxe0,mode=eth', '--seconds', '1'])
-    job = f'mkdir -p /var/run; {raw}; {gen}; s=$?; echo; echo JSON; cat /tmp/gen.json; echo; echo NOSJ; exit $s'
+    other = raw.replace('verbs:rxe0', 'mlx5:rxe0')
+    job = f'mkdir -p /var/run; {raw}; {other}; {gen}; s=$?; echo; echo JSON; cat /tmp/gen.json; echo; echo NOSJ; exit $s'
     vm = start_guest(folder, job)
     vm.wait(deadline)
     host.p.send_signal(signal.SIGINT)
@@ -66,6 +67,8 @@ def guest_calls(folder, op, driver, port, deadline):
         raise peers.Failed('one of them failed')
     if not re.search(r'spinwire: error: .*rxe0 has no raw Ethernet', vm.output()):
         raise peers.Failed('mode=eth on rxe was not refused as it should be')
+    if not re.search(r'spinwire: error: .*rxe0 is not an mlx5 device: use verbs:rxe0', vm.output()):
+        raise peers.Failed('mlx5:rxe0 was not refused as it should be')
     with open(summary, encoding='utf-8') as f:
         check(json.loads(found.group(1)), json.load(f)['ledger'])
 

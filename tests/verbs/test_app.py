@@ -74,6 +74,24 @@ def test_bad_input():
     refuse(1, "mlx5_0,mode=rc,listen=127.0.0.1:1,peers=127.0.0.1,mtu=99", "mtu=99")
 
 
+def test_device_goes():
+    """mlx5: a completion queue fails, and the device makes no other: an ordered stop, exit status 4, every slot at home."""
+    cable, tcp = Cable(), peers.free_port()
+    with spinwire(cable, "--handler", "echo", "--seconds", "100",
+                  port=f"mlx5:mlx5_0,mode=rc,listen=127.0.0.1:{tcp},peers=127.0.0.1,peer_max=1") as run:
+        run.wait_ready()
+        source = Source(cable, "--rate", "5kpps", "--seconds", "300s", port=f"mlx5:mlx5_0,mode=rc,connect=127.0.0.1:{tcp}")
+        try:
+            spwlab.wait_for(lambda: run.frames() > 1000, 60, "messages")
+            cable.control("spinwire", "fault fail=create_cq:EIO")
+            cable.control("spinwire", f"cq-overrun={cable.objects('spinwire')['cq'][0]}")
+            summary = run.finish(4, seconds=60)
+        finally:
+            source.kill()
+        check("cannot be mended" in run.output(), run.output())
+    balanced(summary)
+
+
 # ---- raw Ethernet -----------------------------------------------------------------------------------------------
 
 def test_eth_echo():

@@ -35,6 +35,7 @@ static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
 		.nic_clock_hz = rdma_dev_clock_hz(&ep->dev.rdma),
 		.can_tx = true,
+		.gpu_memory = !ep->dev.wants_inline,
 		.numa_node = ep->dev.rdma.numa_node,
 	};
 }
@@ -83,6 +84,7 @@ static void eth_close(struct spw_port *port)
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
 		struct mlx5_eth_queue *eq = &ep->queue[i];
 
+		mlx5_say_syndromes(port->name, i, eq->q.syndrome);
 		mlx5_rx_free(&eq->rx);
 		mlx5_tx_free(&eq->tx);
 		spw_mlx5_queue_fini(&eq->q);

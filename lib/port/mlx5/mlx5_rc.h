@@ -41,8 +41,12 @@ struct mlx5_rc_obj {
 	struct mlx5_rc_side side[MLX5_RC_PEER_MAX]; /* by peer of the queue */
 };
 
+/* Who has the slots of a queue's peers. */
+enum mlx5_rc_slots { SLOTS_IN_POOL, SLOTS_TAKEN, SLOTS_IN_QUEUE };
+
 struct mlx5_rc_queue {
 	struct spw_mlx5_rc_queue q;
+	enum mlx5_rc_slots slots_at;
 	struct mlx5_rc_port *port;
 	struct spw_pool *pool;
 	struct mlx5_rc_plan plan;

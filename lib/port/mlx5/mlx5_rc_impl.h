@@ -53,12 +53,13 @@ struct spw_mlx5_rc_stack {
 	uint32_t cnt;
 };
 
-/* A compressed session under way: each mini-CQE is laid over the title, and taken as if it had come whole. */
+/* A compressed session under way. */
 struct spw_mlx5_rc_zip {
 	uint8_t title[MLX5_CQE_BYTES] SPW_ALIGNED(64);
 	uint8_t mini[SPW_PRM_MINI_PER_CQE * 8];
 	uint32_t left;               /* minis not taken yet */
 	uint32_t idx;                /* the next one in mini[] */
+	uint32_t wqe;                /* its WQE */
 };
 
 /* A send WQE under way; slot is MLX5_RC_NO_SLOT for a control message. */

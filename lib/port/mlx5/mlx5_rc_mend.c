@@ -112,7 +112,11 @@ static uint16_t tell(struct mlx5_rc_queue *rq, enum spw_port_event_kind kind, st
 	uint64_t outage = spw_tsc_to_ns(&rq->port->dev.rdma.tsc, spw_tsc_now() - rq->dead_tsc);
 
 	*event = (struct spw_port_event){ .kind = kind, .queue = rq->index, .outage_ns = outage };
-	snprintf(event->text, sizeof(event->text), "a completion queue or a shared receive queue failed");
+	if (kind == SPW_PORT_EVENT_QUEUE_BACK)
+		snprintf(event->text, sizeof(event->text), "its queues are back after %llu us", (unsigned long long)outage / 1000);
+	else
+		snprintf(event->text, sizeof(event->text), "a completion queue or a shared receive queue failed%s",
+			 kind == SPW_PORT_EVENT_DEVICE_GONE ? " and cannot be mended" : "");
 	return 1;
 }
 

@@ -31,7 +31,8 @@ static int srq_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 
 	obj->srq = ibv_create_srq(rq->port->dev.rdma.pd, &attr);
 	if (!obj->srq)
-		return spw_err(errno, "a shared receive queue of %u entries: %s", rq->plan.peers * rq->plan.recvs, strerror(errno));
+		return spw_err(errno, "a shared receive queue of %u entries: %s; use srq=0, or fewer peers (peer_max=)",
+			       rq->plan.peers * rq->plan.recvs, strerror(errno));
 	dv_obj.srq.in = obj->srq;
 	rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_SRQ);
 	if (rc)
@@ -116,7 +117,7 @@ static int qp_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj, uint32_t l
 		side->domain = ibv_alloc_parent_domain(rq->port->dev.rdma.ctx, &pd_attr);
 	side->qp = qp_create(rq, obj, peer, side->domain ? side->domain : peer->pd);
 	if (!side->qp)
-		return spw_err(errno, "a queue pair for peer %u (%u sends, %u receives): %s", peer->index, rq->plan.sq_limit,
+		return spw_err(errno, "a queue pair for peer %u (%u sends, %u receives): %s; use fewer peers (peer_max=) or credits=", peer->index, rq->plan.sq_limit,
 			       obj->srq ? 0 : rq->plan.recvs, strerror(errno));
 	return qp_memory(rq, peer, side);
 }
@@ -181,6 +182,9 @@ int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 		return rc;
 	}
 	rq->q.stat = was.stat;
+	memcpy(rq->q.syndrome, was.syndrome, sizeof(was.syndrome));
+	rq->q.control_rx = was.control_rx;
+	rq->q.control_tx = was.control_tx;
 	rq->q.lent_cnt = was.lent_cnt;
 	spw_mlx5_rc_fini(&was);
 	rq->obj = obj;

@@ -53,13 +53,25 @@ static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 
 static int rc_stop(struct spw_port *port);
 
+/* The QPs are gone. */
+static void slots_home(struct mlx5_rc_queue *rq)
+{
+	if (rq->slots_at == SLOTS_IN_QUEUE)
+		spw_mlx5_rc_disarm(&rq->q);
+	else if (rq->slots_at == SLOTS_TAKEN)
+		rc_slots_give(rq->pool, rq->plan.peers * rq->plan.share);
+	rq->slots_at = SLOTS_IN_POOL;
+}
+
 static void rc_close(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
 	rc_stop(port);
 	for (uint16_t i = 0; i < port->queue_cnt && rp->queue; i++) {
+		mlx5_say_syndromes(port->name, i, rp->queue[i].q.syndrome);
 		mlx5_rc_obj_free(&rp->queue[i], rp->queue[i].obj);
+		slots_home(&rp->queue[i]);
 		spw_mlx5_rc_fini(&rp->queue[i].q);
 	}
 	rc_conn_close(rp->conn);
@@ -132,28 +144,12 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 	return 0;
 }
 
-/* Slots 0 .. cnt - 1 leave the pool: they are the peers' own. */
-static int take_slots(struct spw_pool *pool, uint32_t cnt)
-{
-	uint32_t total = pool->slot_cnt, got, back = 0;
-	uint32_t *slot = calloc(total, sizeof(*slot));
-
-	if (!slot)
-		return spw_err(ENOMEM, "no memory for a table of %u slots", total);
-	got = spw_pool_get(pool, slot, total);
-	for (uint32_t i = 0; i < got; i++)
-		if (got != total || slot[i] >= cnt)
-			slot[back++] = slot[i];
-	spw_pool_put(pool, slot, back);
-	free(slot);
-	return got == total ? 0 : spw_err(EBUSY, "mode=rc needs its pool for itself, but %u slots are in use", total - got);
-}
-
 static int peers_setup(struct mlx5_rc_queue *rq)
 {
 	const uint32_t share = rq->plan.share;
-	int rc = take_slots(rq->pool, rq->plan.peers * share);
+	int rc = rc_slots_take(rq->pool, rq->plan.peers * share);
 
+	rq->slots_at = rc ? SLOTS_IN_POOL : SLOTS_TAKEN;
 	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
 		rc = rc_conn_peer_setup(rq->port->conn, mlx5_rc_conn_peer(rq, i)->index, rq->pool, i * share, share, rq->lkey);
 	return rc;
@@ -180,6 +176,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue, const struct sp
 		mlx5_rc_obj_free(rq, obj);
 		return rc;
 	}
+	rq->slots_at = SLOTS_IN_QUEUE;
 	spw_mlx5_rc_calls(&rq->q, &port->queue[queue]);
 	port->queue[queue].events = mlx5_rc_events;
 	return 0;
@@ -224,7 +221,7 @@ static int rc_stop(struct spw_port *port)
 		mlx5_rc_drain(&rp->queue[i]);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		mlx5_rc_obj_let(&rp->queue[i], rp->queue[i].obj);
-		spw_mlx5_rc_disarm(&rp->queue[i].q);
+		slots_home(&rp->queue[i]);
 	}
 	return 0;
 }

@@ -120,10 +120,8 @@ static SPW_COLD void rx_protocol(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc
 }
 
 /* A CQE of no QP of ours, or for a receive that was not posted. A shared receive that it used up comes back. */
-static SPW_COLD void rx_nonsense(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, const uint8_t *cqe)
+static SPW_COLD void rx_nonsense(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t idx)
 {
-	uint32_t idx = (uint32_t)spw_prm_cqe64_get_wqe_counter(cqe);
-
 	rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 	spw_thr_count(&q->syndrome[0], 1);
 	if (q->flags & MLX5_RC_SRQ && rc_srq_is_posted(q, idx))
@@ -140,9 +138,10 @@ static void rx_control(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 }
 
 /* SEND: not a message that fits its slot and its credits. The slot can be posted again. */
-static SPW_COLD void rx_send_odd(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, const uint8_t *cqe, uint32_t slot)
+static SPW_COLD void rx_send_odd(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, const uint8_t *cqe, uint32_t slot,
+				 uint32_t len)
 {
-	uint32_t op = (uint32_t)spw_prm_cqe64_get_opcode(cqe), len = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	uint32_t op = (uint32_t)spw_prm_cqe64_get_opcode(cqe);
 
 	rx_unused(q, p, slot);
 	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
@@ -170,12 +169,12 @@ SPW_INLINE void rx_emit(struct spw_mlx5_rc_queue *q, struct rc_run *r, struct sp
 }
 
 SPW_INLINE void rx_send(struct spw_mlx5_rc_queue *q, struct rc_run *r, struct spw_mlx5_rc_peer *p, const uint8_t *cqe,
-			uint32_t slot, const unsigned flags)
+			uint32_t slot, uint32_t len, const unsigned flags)
 {
-	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4, len = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
 
 	if (spw_unlikely(op == SPW_PRM_CQE_RESP_WR_IMM || len - 1 >= q->room_bytes || p->rx.got == p->rx.told)) {
-		rx_send_odd(q, p, cqe, slot);
+		rx_send_odd(q, p, cqe, slot, len);
 		return;
 	}
 	p->rx.got++;
@@ -185,9 +184,9 @@ SPW_INLINE void rx_send(struct spw_mlx5_rc_queue *q, struct rc_run *r, struct sp
 }
 
 SPW_INLINE void rx_write(struct spw_mlx5_rc_queue *q, struct rc_run *r, struct spw_mlx5_rc_peer *p, const uint8_t *cqe,
-			 const unsigned flags)
+			 uint32_t len, const unsigned flags)
 {
-	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4, len = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
 	uint32_t imm = (uint32_t)spw_prm_cqe64_get_imm_inval_pkey(cqe), slot = p->slot_first + imm;
 
 	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
@@ -203,14 +202,23 @@ SPW_INLINE void rx_write(struct spw_mlx5_rc_queue *q, struct rc_run *r, struct s
 	rx_emit(q, r, p, cqe, slot, len, false, flags);
 }
 
-SPW_INLINE void rx_one(struct spw_mlx5_rc_queue *q, struct rc_run *r, const uint8_t *cqe, const unsigned flags)
+/* Whose CQE it is; the nobody if no QP of ours. */
+SPW_INLINE struct spw_mlx5_rc_peer *rx_peer(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
 {
-	uint32_t qpn = rc_cqe_qpn(cqe), idx = (uint32_t)spw_prm_cqe64_get_wqe_counter(cqe), slot;
-	struct spw_mlx5_rc_peer *p = rc_by_qpn(q, qpn);
-	bool posted = flags & MLX5_RC_SRQ ? rc_srq_is_posted(q, idx) : p->rq_ci != p->rq_pi;
+	struct spw_mlx5_rc_peer *p = rc_by_qpn(q, rc_cqe_qpn(cqe));
 
-	if (spw_unlikely(p->qpn != qpn || !posted)) {
-		rx_nonsense(q, p->qpn == qpn ? p : &q->peer[q->peer_cnt], cqe);
+	return spw_likely(p->qpn == rc_cqe_qpn(cqe)) ? p : &q->peer[q->peer_cnt];
+}
+
+/* A completion of receive WQE idx (which counts with an SRQ only): what cqe says, len bytes. */
+SPW_INLINE void rx_one(struct spw_mlx5_rc_queue *q, struct rc_run *r, struct spw_mlx5_rc_peer *p, const uint8_t *cqe, uint32_t idx,
+		       uint32_t len, const unsigned flags)
+{
+	bool posted = flags & MLX5_RC_SRQ ? rc_srq_is_posted(q, idx) && p->qpn != UINT32_MAX : p->rq_ci != p->rq_pi;
+	uint32_t slot;
+
+	if (spw_unlikely(!posted)) {
+		rx_nonsense(q, p, idx);
 		return;
 	}
 	if (flags & MLX5_RC_SRQ)
@@ -220,9 +228,9 @@ SPW_INLINE void rx_one(struct spw_mlx5_rc_queue *q, struct rc_run *r, const uint
 	p->rq_ci += !(flags & MLX5_RC_SRQ);
 	rc_todo(q, p);
 	if (flags & MLX5_RC_WRITE)
-		rx_write(q, r, p, cqe, flags);
+		rx_write(q, r, p, cqe, len, flags);
 	else
-		rx_send(q, r, p, cqe, slot, flags);
+		rx_send(q, r, p, cqe, slot, len, flags);
 }
 
 /* ---- the burst --------------------------------------------------------------------------------------------- */
@@ -269,7 +277,8 @@ SPW_INLINE uint32_t rx_plain(struct spw_mlx5_rc_queue *q, struct rc_run *r, uint
 		return 0;
 	spw_dma_from_device(); /* [M1] */
 	for (uint32_t i = 0; i < n; i++, cqe += MLX5_CQE_BYTES)
-		rx_one(q, r, cqe, flags);
+		rx_one(q, r, rx_peer(q, cqe), cqe, (uint32_t)spw_prm_cqe64_get_wqe_counter(cqe),
+		       (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe), flags);
 	q->cq_ci += n;
 	return n;
 }
@@ -277,7 +286,6 @@ SPW_INLINE uint32_t rx_plain(struct spw_mlx5_rc_queue *q, struct rc_run *r, uint
 SPW_INLINE void zip_load(struct spw_mlx5_rc_queue *q, uint32_t ci)
 {
 	memcpy(q->zip.mini, mlx5_cqe_at(q->cqe, q->cq_mask, ci), sizeof(q->zip.mini));
-	q->zip.idx = 0;
 }
 
 SPW_INLINE bool zip_open(struct spw_mlx5_rc_queue *q)
@@ -289,6 +297,8 @@ SPW_INLINE bool zip_open(struct spw_mlx5_rc_queue *q)
 	memcpy(q->zip.title, mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci), sizeof(q->zip.title));
 	zip_load(q, q->cq_ci + 1);
 	q->zip.left = cnt;
+	q->zip.idx = 0;
+	q->zip.wqe = (uint32_t)spw_prm_cqe64_get_wqe_counter(q->zip.title);
 	return true;
 }
 
@@ -298,16 +308,19 @@ SPW_INLINE bool zip_open(struct spw_mlx5_rc_queue *q)
 SPW_INLINE uint32_t rx_minis(struct spw_mlx5_rc_queue *q, struct rc_run *r, uint32_t cnt, const unsigned flags)
 {
 	struct spw_mlx5_rc_zip *zip = &q->zip;
-	uint32_t n = SPW_MIN(cnt, zip->left), ci = q->cq_ci, wqe = (uint32_t)spw_prm_cqe64_get_wqe_counter(zip->title);
+	struct spw_mlx5_rc_peer *p = rx_peer(q, zip->title);
+	uint32_t n = SPW_MIN(cnt, zip->left), ci = q->cq_ci, idx = zip->idx, wqe = zip->wqe;
 
 	for (uint32_t i = 0; i < n; i++, ci++) {
-		if (zip->idx == SPW_PRM_MINI_PER_CQE)
+		if (idx == SPW_PRM_MINI_PER_CQE) {
 			zip_load(q, ci);
-		spw_prm_cqe64_set_byte_cnt(zip->title, spw_prm_mini_hash_get_byte_cnt(&zip->mini[zip->idx++ * 8]));
-		rx_one(q, r, zip->title, flags);
-		spw_prm_cqe64_set_wqe_counter(zip->title, ++wqe & 0xffffu);
+			idx = 0;
+		}
+		rx_one(q, r, p, zip->title, wqe++ & 0xffffu, (uint32_t)spw_prm_mini_hash_get_byte_cnt(&zip->mini[idx++ * 8]), flags);
 		spw_dma_store(&mlx5_cqe_at(q->cqe, q->cq_mask, ci)[MLX5_CQE_OP_OWN], (uint8_t)MLX5_OP_INVALID);
 	}
+	zip->idx = idx;
+	zip->wqe = wqe;
 	zip->left -= n;
 	q->cq_ci = ci;
 	return n;

@@ -68,6 +68,16 @@ uint32_t rc_conn_peer_cnt(const struct rc_conn *conn)
 	return conn->conf.peer_max;
 }
 
+static const char *listen_hint(int error)
+{
+	switch (error) {
+	case EADDRINUSE: return "; somebody listens there: use another port";
+	case EADDRNOTAVAIL: return "; no interface has this address (ip addr shows them)";
+	case EACCES: return "; ports below 1024 are root's: use another port";
+	default: return "";
+	}
+}
+
 int rc_conn_start(struct rc_conn *conn)
 {
 	char addr[64];
@@ -75,8 +85,8 @@ int rc_conn_start(struct rc_conn *conn)
 	if (conn->conf.listen) {
 		conn->listen_fd = rc_socket_listen(&conn->conf.listen_addr);
 		if (conn->listen_fd < 0)
-			return spw_err(-conn->listen_fd, "listen=%s: %s", rc_addr_text(&conn->conf.listen_addr, addr),
-				       strerror(-conn->listen_fd));
+			return spw_err(-conn->listen_fd, "listen=%s: %s%s", rc_addr_text(&conn->conf.listen_addr, addr),
+				       strerror(-conn->listen_fd), listen_hint(-conn->listen_fd));
 	}
 	return rdma_ctl_start(conn->ctl);
 }

@@ -118,6 +118,11 @@ int rc_conn_open(const struct rc_conf *conf, const struct rc_dev *dev, uint16_t 
  * Errors:  -EINVAL: too few slots (the text says how many). Thread: setup. */
 int rc_conn_share(const struct rc_conn *conn, uint16_t queue, const struct spw_pool *pool, uint32_t *slot_cnt_out);
 
+/* Purpose: slots 0 .. cnt - 1 leave the pool, or go back to it: those of all peers of a queue.
+ * Errors:  -EBUSY: somebody else has slots of it; -ENOMEM. Thread: setup. */
+int rc_slots_take(struct spw_pool *pool, uint32_t cnt);
+void rc_slots_give(struct spw_pool *pool, uint32_t cnt);
+
 /* Purpose: gives a peer its slots and, op=write, its PD, rings and MRs. slot_first: the first of its slot_cnt (share) slots,
  *          which the driver has taken from the pool. lkey: of the pool's region in dev->pd (op=send uses it).
  * Errors:  -ENOMEM, -EPERM (memlock: the text says what to set). Thread: setup. */

@@ -46,6 +46,7 @@ static void close_fd(struct rc_link *link)
 void rc_link_up(struct rc_link *link, int fd, uint64_t now_ms)
 {
 	const uint64_t outage_ms = link->down_ms ? now_ms - link->down_ms : 0;
+	char how[32] = "up";
 
 	link->fd = fd;
 	link->half = NULL;
@@ -54,7 +55,9 @@ void rc_link_up(struct rc_link *link, int fd, uint64_t now_ms)
 	link->lost = false;
 	spw_thr_count(&link->conn->count.up, 1);
 	pass(link, RC_UP);
-	rc_link_tell(link, SPW_PORT_EVENT_PEER_UP, outage_ms * 1000000, "is up: %u credits of %u bytes",
+	if (link->down_ms)
+		snprintf(how, sizeof(how), "back after %llu ms", (unsigned long long)outage_ms);
+	rc_link_tell(link, SPW_PORT_EVENT_PEER_UP, outage_ms * 1000000, "is %s: %u credits of %u bytes", how,
 		     link->peer->remote.credit_cnt, link->peer->remote.slot_bytes);
 	if (link->doomed)
 		rc_link_lose(link, link->lost_why, link->lost_code, now_ms);

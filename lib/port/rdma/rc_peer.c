@@ -44,6 +44,28 @@ int rc_conn_share(const struct rc_conn *conn, uint16_t queue, const struct spw_p
 	return 0;
 }
 
+int rc_slots_take(struct spw_pool *pool, uint32_t cnt)
+{
+	uint32_t total = pool->slot_cnt, got, back = 0;
+	uint32_t *slot = calloc(total, sizeof(*slot));
+
+	if (!slot)
+		return spw_err(ENOMEM, "no memory for a table of %u slots", total);
+	got = spw_pool_get(pool, slot, total);
+	for (uint32_t i = 0; i < got; i++)
+		if (got != total || slot[i] >= cnt)
+			slot[back++] = slot[i];
+	spw_pool_put(pool, slot, back);
+	free(slot);
+	return got == total ? 0 : spw_err(EBUSY, "mode=rc needs its pool for itself, but %u slots are in use", total - got);
+}
+
+void rc_slots_give(struct spw_pool *pool, uint32_t cnt)
+{
+	for (uint32_t slot = 0; slot < cnt; slot++)
+		spw_pool_put(pool, &slot, 1);
+}
+
 static int make_rings(struct rc_link *link)
 {
 	const size_t half = SPW_ALIGN_UP((size_t)RC_CREDIT_MAX * sizeof(spw_be32), (size_t)65536);

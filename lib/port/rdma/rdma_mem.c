@@ -32,8 +32,22 @@ int rdma_mr_reg_bytes(const struct rdma_dev *dev, struct ibv_pd *pd, void *addr,
 	return *mr_out ? 0 : reg_failed(dev, bytes, errno ? errno : EIO);
 }
 
+/* The NIC names the bytes of a GPU by the GPU's address. */
+static int dmabuf_reg(const struct rdma_dev *dev, const struct spw_region *region, struct ibv_mr **mr_out)
+{
+	*mr_out = ibv_reg_dmabuf_mr(dev->pd, 0, region->bytes, region->dev_va, region->dmabuf_fd, IBV_ACCESS_LOCAL_WRITE);
+	if (*mr_out)
+		return 0;
+	if (errno == EOPNOTSUPP || errno == EPROTONOSUPPORT || errno == ENOSYS || errno == EINVAL)
+		return spw_err(ENOTSUP, "%s: the kernel's driver registers no dma-buf of this memory (%s): Linux 5.12 or later with mlx5_ib "
+			       "can; else use --memory cuda-reg", dev->name, strerror(errno));
+	return reg_failed(dev, region->bytes, errno ? errno : EIO);
+}
+
 static int region_reg(const struct rdma_dev *dev, const struct spw_region *region, struct ibv_mr **mr_out)
 {
+	if (region->kind == SPW_MEM_GPU)
+		return dmabuf_reg(dev, region, mr_out);
 	return rdma_mr_reg_bytes(dev, dev->pd, region->host_va, region->bytes, IBV_ACCESS_LOCAL_WRITE, mr_out);
 }
 

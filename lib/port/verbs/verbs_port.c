@@ -25,6 +25,6 @@ static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 
 const struct spw_port_driver port_verbs_driver = {
 	.name = "verbs",
-	.usage = "mode=eth|rc; mode=eth: port=, mtu=, flow rules; mode=rc: port=, gid=, listen=, connect=, peers=, op=, secret= and more",
+	.usage = "mode=eth|rc; mode=eth: port=, mtu=, poll=, flow rules; mode=rc: port=, gid=, listen=, connect=, peers=, op=, secret= and more",
 	.open = verbs_open,
 };

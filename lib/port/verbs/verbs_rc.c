@@ -27,12 +27,21 @@ static struct verbs_rc_port *verbs_of(struct spw_port *port)
 
 static int rc_port_stop(struct spw_port *port);
 
+static void say_errors(const struct spw_port *port, const struct verbs_rc_queue *q)
+{
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(q->status); i++)
+		if (q->status[i])
+			spw_info("port %s queue %u: error completions: %llu, %s", port->name, q->index,
+				 (unsigned long long)q->status[i], ibv_wc_status_str((enum ibv_wc_status)i));
+}
+
 static void rc_port_close(struct spw_port *port)
 {
 	struct verbs_rc_port *vp = verbs_of(port);
 
 	rc_port_stop(port);
 	for (uint16_t i = 0; i < port->queue_cnt && vp->queue; i++) {
+		say_errors(port, &vp->queue[i]);
 		if (vp->queue[i].port)
 			verbs_rc_queue_unmake(&vp->queue[i]);
 		verbs_rc_queue_free(&vp->queue[i]);

@@ -18,24 +18,13 @@ static int no_memory(uint32_t cnt)
 	return spw_err(ENOMEM, "no memory for the tables of %u peers", cnt);
 }
 
-/* The slots of all peers, from the front of a pool that nobody used yet. */
 static int take_slots(struct verbs_rc_queue *q, uint32_t total)
 {
-	uint32_t *slot = malloc(SPW_MAX(total, 1u) * sizeof(*slot)), top = 0, got;
+	int rc = rc_slots_take(q->pool, total);
 
-	if (!slot)
-		return no_memory(q->peer_cnt);
-	got = spw_pool_get(q->pool, slot, total);
-	for (uint32_t i = 0; i < got; i++)
-		top = SPW_MAX(top, slot[i] + 1);
-	for (uint32_t i = 0; i < got; i++)
-		q->slot[slot[i]].where = VERBS_HOME;
-	if (got != total || top != total) {
-		spw_pool_put(q->pool, slot, got);
-		got = 0;
-	}
-	free(slot);
-	return got == total ? 0 : spw_err(EINVAL, "its pool was used before");
+	for (uint32_t i = 0; i < total && !rc; i++)
+		q->slot[i].where = VERBS_HOME;
+	return rc;
 }
 
 static int make_cqs(struct verbs_rc_queue *q, uint32_t recv_cnt, uint32_t send_cnt)
@@ -57,7 +46,7 @@ static int make_srq(struct verbs_rc_queue *q, uint32_t recv_cnt)
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = recv_cnt, .max_sge = 1}};
 
 	q->srq = ibv_create_srq(q->port->dev.pd, &attr);
-	return q->srq ? 0 : spw_err(errno, "no shared receive queue of %u: %s; use srq=0", recv_cnt, strerror(errno));
+	return q->srq ? 0 : spw_err(errno, "no shared receive queue of %u: %s; use srq=0, or fewer peers (peer_max=)", recv_cnt, strerror(errno));
 }
 
 static int make_qp(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
@@ -70,7 +59,7 @@ static int make_qp(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 	p->qp = ibv_create_qp(p->rc->pd, &attr);
 	if (!p->qp)
-		return spw_err(errno, "no RC queue pair with %u receives and %u sends: %s", attr.cap.max_recv_wr,
+		return spw_err(errno, "no RC queue pair with %u receives and %u sends: %s; use fewer peers (peer_max=) or credits=", attr.cap.max_recv_wr,
 			       attr.cap.max_send_wr, strerror(errno));
 	p->rc->qp = p->qp;
 	q->by_qpn[p - q->peer] = p->qp->qp_num;

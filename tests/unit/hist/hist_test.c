@@ -131,6 +131,31 @@ static void a_batch_is_one_record(void **state)
 	assert_memory_equal(&hist, &other, sizeof(hist));
 }
 
+/* Values together, alike, within a power of two, or all over the range, are counted as they would be one by one. */
+static void values_together_are_values_one_by_one(void **state)
+{
+	static struct spw_hist one, each;
+	uint64_t seed = 31, value[64];
+
+	(void)state;
+	for (uint32_t round = 0; round < 3000; round++) {
+		uint32_t cnt = 1 + (uint32_t)unit_random(&seed) % 64;
+		uint64_t base = unit_random_log(&seed, 38), spread = unit_random_log(&seed, 38) >> unit_random(&seed) % 40;
+		uint64_t add = unit_random_log(&seed, 36), least = UINT64_MAX, most = 0;
+
+		for (uint32_t i = 0; i < cnt; i++) {
+			value[i] = base + (spread ? unit_random(&seed) % spread : 0);
+			least = SPW_MIN(least, value[i]);
+			most = SPW_MAX(most, value[i]);
+			spw_hist_record(&one, value[i] + add, 1);
+		}
+		spw_hist_bump_each(&each, value, cnt, add, least, most);
+		assert_int_equal(each.max_value, one.max_value);
+	}
+	assert_int_equal(one.overflow, 0);
+	assert_memory_equal(one.count, each.count, sizeof(one.count));
+}
+
 static void the_ends_of_the_range(void **state)
 {
 	uint64_t value;
@@ -311,6 +336,7 @@ int main(void)
 	        cmocka_unit_test(percentiles_agree_with_a_sort),
 	        cmocka_unit_test(summary_says_what_percentile_says),
 	        cmocka_unit_test(a_batch_is_one_record),
+	        cmocka_unit_test(values_together_are_values_one_by_one),
 	        cmocka_unit_test(the_ends_of_the_range),
 	        cmocka_unit_test(lost_frames_have_no_latency),
 	        cmocka_unit_test(correction_counts_what_was_owed),

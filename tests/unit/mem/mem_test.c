@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -133,11 +134,11 @@ static void names_go_both_ways(void **state SPW_UNUSED)
 {
 	enum spw_mem_kind kind;
 
-	for (int i = SPW_MEM_AUTO; i <= SPW_MEM_CUDA_REG; i++) {
+	for (int i = SPW_MEM_AUTO; i <= SPW_MEM_GPU; i++) {
 		assert_int_equal(spw_mem_kind_parse(spw_mem_kind_name((enum spw_mem_kind)i), &kind), 0);
 		assert_int_equal(kind, i);
 	}
-	assert_int_equal(spw_mem_kind_parse("gpu", &kind), -EINVAL);
+	assert_int_equal(spw_mem_kind_parse("vram", &kind), -EINVAL);
 	assert_non_null(strstr(spw_err_text(), "cuda-reg"));
 }
 
@@ -151,7 +152,8 @@ struct choice {
 };
 
 #define GB10 {.usable = true, .integrated = true, .host_register = true, .pageable_access = true, .name = "GB10"}
-#define H100 {.usable = true, .host_register = true, .name = "H100"}
+#define H100 {.usable = true, .host_register = true, .dma_buf = true, .ordered = true, .name = "H100"}
+#define LOOSE {.usable = true, .host_register = true, .dma_buf = true, .name = "LOOSE"}
 #define GH200 {.usable = true, .host_register = true, .pageable_access = true, .name = "GH200"}
 #define OLD  {.usable = true, .name = "OLD"}
 #define NONE {.why_not = "no driver"}
@@ -174,6 +176,12 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 		{OLD, SPW_MEM_HOST, true, -ENOTSUP, 0, "use cuda-host"},
 		{H100, SPW_MEM_HOST, false, 0, SPW_MEM_HOST, "asked for"},
 		{GB10, SPW_MEM_HOST, true, 0, SPW_MEM_HOST, "asked for"},
+		{H100, SPW_MEM_GPU, true, 0, SPW_MEM_GPU, "asked for"},
+		{H100, SPW_MEM_GPU, false, -ENOTSUP, 0, "the executor runs on the CPU"},
+		{GB10, SPW_MEM_GPU, true, -ENOTSUP, 0, "DMA_BUF_SUPPORTED 0, so no NIC reaches its memory: use cuda-host"},
+		{GH200, SPW_MEM_GPU, true, -ENOTSUP, 0, "use cuda-reg"},
+		{LOOSE, SPW_MEM_GPU, true, -ENOTSUP, 0, "WRITES_ORDERING 0"},
+		{NONE, SPW_MEM_GPU, true, -ENOTSUP, 0, "no driver): use host"},
 		{H100, (enum spw_mem_kind)9, true, -EINVAL, 0, "not known"},
 	};
 
@@ -218,6 +226,33 @@ static void this_machine_does_it_or_says_why(void **state SPW_UNUSED)
 	}
 }
 
+/* A GPU's own memory: the CPU has no address for it, the NIC a dma-buf. */
+static void a_gpu_gives_its_own_memory_or_says_why(void **state SPW_UNUSED)
+{
+	struct spw_mem_req req = request(SPW_MEM_GPU, 1 << 20);
+	struct spw_region r;
+	struct mem_gpu gpu;
+	int rc;
+
+	req.executor_is_gpu = true;
+	mem_gpu_probe(&gpu);
+	rc = spw_region_alloc(&req, &r);
+	if (rc) {
+		assert_int_equal(rc, -ENOTSUP);
+		assert_non_null(strstr(spw_err_text(), ": use "));
+		print_message("no dma-buf here: %s\n", spw_err_text());
+		return;
+	}
+	assert_true(gpu.dma_buf && gpu.ordered);
+	assert_null(r.host_va);
+	assert_int_equal(r.dev_va % r.page_bytes, 0);
+	assert_true(r.bytes >= 1 << 20 && fcntl(r.dmabuf_fd, F_GETFD) >= 0);
+	assert_int_equal(lseek(r.dmabuf_fd, 0, SEEK_END), r.bytes); /* a dma-buf tells its length so */
+	rc = r.dmabuf_fd;
+	spw_region_free(&r);
+	assert_int_equal(fcntl(rc, F_GETFD), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest test[] = {
@@ -228,6 +263,7 @@ int main(void)
 		cmocka_unit_test_setup(names_go_both_ways, set_up),
 		cmocka_unit_test_setup(every_machine_gets_its_kind, set_up),
 		cmocka_unit_test_setup(this_machine_does_it_or_says_why, set_up),
+		cmocka_unit_test_setup(a_gpu_gives_its_own_memory_or_says_why, set_up),
 	};
 
 	return cmocka_run_group_tests_name("mem", test, NULL, NULL);

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "prm/spw_prm.h"
 #include "unit_test.h"
 
 static FILE *must_open(const char *folder, const char *name, const char *suffix)
@@ -24,7 +23,7 @@ static void shape_key(struct cq_trace *t, const char *key, uint32_t value)
 {
 	const struct { const char *name; uint32_t *to; } keys[] = {
 		{"flags", &t->flags}, {"cq", &t->cq}, {"rq", &t->rq}, {"strides_log2", &t->strides_log2}, {"slot", &t->slot},
-		{"slots", &t->slots}, {"credits", &t->credits},
+		{"slots", &t->slots}, {"credits", &t->credits}, {"qpn", &t->qpn},
 	};
 
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(keys); i++)
@@ -61,7 +60,7 @@ void cq_trace_open(struct cq_trace *t, const char *folder, const char *name)
 
 static void check_stamp(struct cq_trace *t)
 {
-	bool frame = !strcmp(t->word, "frame") && t->values == 4, message = !strcmp(t->word, "message");
+	bool frame = !strcmp(t->word, "frame") && t->values == 4, message = !strcmp(t->word, "message") && t->values == 3;
 
 	if (!frame && !message)
 		return;
@@ -84,7 +83,7 @@ void cq_trace_line(struct cq_trace *t)
 	check_stamp(t);
 }
 
-static void write_slot(struct cq_trace *t, uint32_t slot, uint8_t *ring, uint32_t qpn)
+static void write_slot(struct cq_trace *t, uint32_t slot, uint8_t *ring)
 {
 	uint8_t mask[8], *cqe = t->written + (size_t)slot * 64;
 
@@ -94,11 +93,9 @@ static void write_slot(struct cq_trace *t, uint32_t slot, uint8_t *ring, uint32_
 		if (mask[i / 8] >> i % 8 & 1)
 			assert_int_equal(fread(&cqe[i], 1, 1, t->ring), 1);
 	memcpy(ring + (size_t)slot * 64, cqe, 64);
-	if (qpn)
-		spw_prm_cqe64_set_sop_drop_qpn(ring + (size_t)slot * 64, qpn);
 }
 
-void cq_trace_batch(struct cq_trace *t, uint8_t *ring, uint32_t qpn)
+void cq_trace_batch(struct cq_trace *t, uint8_t *ring)
 {
 	for (;;) {
 		uint8_t at[2];
@@ -108,7 +105,7 @@ void cq_trace_batch(struct cq_trace *t, uint8_t *ring, uint32_t qpn)
 		slot = at[0] | (uint32_t)at[1] << 8;
 		if (slot == 0xffff)
 			return;
-		write_slot(t, slot, ring, qpn);
+		write_slot(t, slot, ring);
 	}
 }
 

@@ -13,7 +13,7 @@
  *   frame BYTES HASH CHECKSUMS STAMP  a frame; checksums as SPW_DESC_L3_OK | SPW_DESC_L4_OK; no stamp: the queue asked for none
  *   filler STRIDES, long STRIDES BYTES  striding: no frame, and one that is longer than a stride
  *   error SYNDROME                    an error completion
- *   message BYTES IMM STAMP           RC; IMM 0: it had none
+ *   message BYTES IMM STAMP           RC; IMM 0: it had none; no stamp: likewise
  *   missed FRAMES                     at the end: frames that the CQEs say found no receive
  */
 #ifndef SPW_TEST_CQ_TRACE_H
@@ -27,7 +27,7 @@
 
 struct cq_trace {
 	FILE *ring, *text;
-	uint32_t flags, cq, rq, strides_log2, slot, slots, credits; /* the shape */
+	uint32_t flags, cq, rq, strides_log2, slot, slots, credits, qpn; /* the shape */
 	char word[16];          /* of the line that comes next; "" at the end */
 	uint64_t value[4];
 	unsigned values;
@@ -39,8 +39,8 @@ struct cq_trace {
 void cq_trace_open(struct cq_trace *t, const char *folder, const char *name);
 /* Purpose: the next line goes to word and value. */
 void cq_trace_line(struct cq_trace *t);
-/* Purpose: writes the batch's slots to a ring as the NIC did; qpn, if not 0, stands for the number of the QP that was recorded. */
-void cq_trace_batch(struct cq_trace *t, uint8_t *ring, uint32_t qpn);
+/* Purpose: writes the batch's slots to a ring as the NIC did. */
+void cq_trace_batch(struct cq_trace *t, uint8_t *ring);
 void cq_trace_close(struct cq_trace *t);
 
 #endif

@@ -35,7 +35,7 @@ static int peer_open(struct rch *h, uint32_t i)
 	struct rch_qp *qp = &h->qp[i];
 	struct spw_mlx5_rc_peermem mem;
 
-	qp->qpn = 0xabc000u + i * 0x1001u;
+	qp->qpn = (c->qpn ? c->qpn : 0xabc000u) + i * 0x1001u;
 	qp->sq = ring_new((size_t)c->sq_cnt * 64);
 	qp->rq = ring_new((size_t)c->rq_cnt * 16);
 	qp->ring_in = (void *)ring_new(RC_CREDIT_MAX * 4);
@@ -150,6 +150,14 @@ bool rch_balanced(const struct rch *h, uint32_t lent)
 
 	spw_mlx5_rc_slots(h->q, &s);
 	return s.lent == lent && h->pool.free_cnt + s.in_rx + s.lent + s.in_tx == h->pool.slot_cnt;
+}
+
+bool rch_clean(const struct rch *h)
+{
+	for (uint32_t i = 0; i < h->conf.peer_cnt; i++)
+		if (h->qp[i].violations || h->q->peer[i].state != MLX5_RC_UP)
+			return false;
+	return !h->q->stat.err[SPW_PORT_ERR_cqe_error] && !h->q->stat.err[SPW_PORT_ERR_protocol];
 }
 
 struct spw_mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer)

@@ -32,7 +32,7 @@ void kit_open(struct kit *k)
 	assert_int_equal(hca_ctx_open(k->dev, &k->ctx), 0);
 	assert_int_equal(get_context(k), 0);
 	hca_lock(k->dev);
-	assert_int_equal(hca_uar_alloc(k->ctx, true, &k->uar, &off), 0);
+	assert_int_equal(hca_uar_alloc(k->ctx, &k->uar, &off), 0);
 	hca_unlock(k->dev);
 	assert_int_equal(kit_cmd(k, IB_USER_VERBS_CMD_ALLOC_PD, &req, sizeof(req), &resp, sizeof(resp)), 0);
 	k->pd = resp.pd_handle;

@@ -39,25 +39,25 @@ static void alone(void **state)
 	assert_int_equal(napping(&p, &(struct core){MS, 0}, S, 20 * S), 0);
 }
 
-/* 100 us of each millisecond, or one slice of 4 ms a second: naps would cost more. */
+/* 100 us of each millisecond, or five slices of 4 ms a second: naps would cost more. */
 static void housekeepers(void **state)
 {
 	struct nic_pace p = {0};
 
 	(void)state;
 	assert_int_equal(napping(&p, &(struct core){MS, 100 * US}, S, 20 * S), 0);
-	assert_int_equal(napping(&p, &(struct core){S, 4 * MS}, 20 * S, 60 * S), 0);
+	assert_int_equal(napping(&p, &(struct core){196 * MS, 4 * MS}, 20 * S, 60 * S), 0);
 }
 
 /* Somebody computes: of 8 ms each gets 4. */
 static void hog(void **state)
 {
 	struct nic_pace p = {0};
-	uint32_t share = napping(&p, &(struct core){8 * MS, 4 * MS}, S, 20 * S);
+	uint32_t share = napping(&p, &(struct core){8 * MS, 4 * MS}, S, 40 * S);
 
 	(void)state;
-	assert_in_range(share, 95, 100);
-	assert_int_equal(napping(&p, &(struct core){MS, 0}, 23 * S, 40 * S), 0); /* it has gone */
+	assert_in_range(share, 94, 99);
+	assert_int_equal(napping(&p, &(struct core){MS, 0}, 43 * S, 60 * S), 0); /* it has gone */
 }
 
 /* A program that was stopped for an hour naps for two seconds, not for years. */

@@ -138,8 +138,8 @@ static void pair_reports_a_clock_that_fails(void **state)
 /* A clock that somebody else refreshes: what it shows was true when it appeared, never when it is read. */
 struct stepped {
 	uint64_t shown, next; /* our counter, as of the last refresh; when it is due again */
-	uint64_t every;
-	bool stands;
+	uint64_t every, reads;
+	bool stands, stands_soon; /* soon: after one more step */
 };
 
 static int read_stepped(void *arg, uint64_t *value_out)
@@ -148,9 +148,11 @@ static int read_stepped(void *arg, uint64_t *value_out)
 	uint64_t now = spw_tsc_now_ordered();
 
 	if (!s->stands && now >= s->next) {
+		s->stands = s->stands_soon && s->shown;
 		s->shown = now;
 		s->next = now + s->every;
 	}
+	s->reads++;
 	*value_out = s->shown;
 	return 0;
 }
@@ -169,6 +171,10 @@ static void stepped_clock_is_bracketed(void **state)
 	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 1, 1, &pair), -EINVAL);
 	s.stands = true;
 	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 1, 100, &pair), -ETIME);
+	s = (struct stepped){.every = 1000, .stands_soon = true}; /* one moment is seen, and nobody waits long for another */
+	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 10, 1000000, &pair), 0);
+	assert_in_range(pair.other, pair.ref - pair.unc, pair.ref + pair.unc);
+	assert_true(s.reads < 10000);
 }
 
 int main(void)
