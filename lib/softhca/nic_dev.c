@@ -196,8 +196,10 @@ static bool qp_tx(struct nic_qp *q)
 	const uint8_t state = q->qp->state;
 	bool more = false;
 
+	q->nd->cur_rx = true;
 	if (q->transport == SPW_PRM_RC && (state >= HCA_QPS_RTR))
 		more = rc_rsp_tx(q);
+	q->nd->cur_rx = false;
 	if (state == HCA_QPS_ERR || state == HCA_QPS_SQE) {
 		sq_flush(q);
 		return more;
@@ -214,26 +216,33 @@ static bool qp_tx(struct nic_qp *q)
 	return more;
 }
 
-/* Every QP that has work, once. */
-static uint32_t transmit(struct nic_dev *nd)
+static struct nic_qp *next_active(struct nic_dev *nd)
 {
 	struct nic_qp *q = nd->act_head;
+
+	nd->act_head = q->act_next;
+	if (!nd->act_head)
+		nd->act_tail = &nd->act_head;
+	q->active = false;
+	return q;
+}
+
+/* Every QP that has work, once. Those that wait stay in the list meanwhile: the guard may jump out of here. */
+static uint32_t transmit(struct nic_dev *nd)
+{
+	struct nic_qp **const end = nd->act_tail, *q;
 	uint32_t n = 0;
 
-	nd->act_head = NULL;
-	nd->act_tail = &nd->act_head;
-	while (q) {
-		struct nic_qp *next = q->act_next;
-
-		q->active = false;
+	if (!nd->act_head)
+		return 0;
+	do {
+		q = next_active(nd);
 		nd->cur = q;
-		nd->cur_rx = false;
 		if (qp_tx(q))
 			nic_activate(q);
 		nd->cur = NULL;
-		q = next;
 		n++;
-	}
+	} while (&q->act_next != end);
 	return n;
 }
 
@@ -357,6 +366,8 @@ void nic_memory_gone(struct nic_dev *nd)
 		raw_rq_fail(q, r, r->striding ? r->ci++ : (uint16_t)(r->ci - 1), SPW_PRM_SYN_LOCAL_PROT_ERR);
 	else if (!nd->cur_rx && q->swr_head != q->swr_tail && q->qp->state == HCA_QPS_RTS)
 		sq_fail(q, SPW_PRM_SYN_LOCAL_PROT_ERR, 0);
+	else if (nd->cur_rx && q->transport == SPW_PRM_RC)
+		rc_rsp_gone(q);
 	else
 		qp_to_err(q);
 }

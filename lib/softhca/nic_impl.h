@@ -4,11 +4,13 @@
  * The NIC's own state. Everything here is touched under the device lock only, by the NIC thread or by
  * a nic_* call of the control path.
  *
- *   nic_thread.c  the thread, doorbells, naps      sq.c    fetching and checking send WQEs
- *   rx.c          a received frame finds its QP    rq.c    receive WQEs: RQ, SRQ, striding, scatter
- *   rc_req.c      RC requester                     rc_rsp.c RC responder
- *   ud.c          UD and UC                        raw.c, rss.c  raw Ethernet
- *   cq.c, cq_comp.c  CQEs, arming, compression     nic_obj.c  create, modify, destroy
+ *   nic_thread.c, nic_pace.h  the thread; spin or nap   nic_dev.c  a device's round: doorbells, timers, clock
+ *   sq.c          fetching and checking send WQEs      rq.c       receive WQEs: RQ, SRQ, scatter
+ *   rx.c, nic_tx.c  frames in and out                  neigh.c    whose MAC
+ *   rc_req.c      RC requester                         rc_rsp.c   RC responder
+ *   ud.c          UD and UC                            raw.c, rss.c  raw Ethernet, striding
+ *   cq.c, cq_comp.c  CQEs, events, compression         nic_obj.c  create, modify, destroy
+ *   fault.c, control.c, trace.c  what goes wrong on purpose, on request, and what is written down
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
 #define SPW_SOFTHCA_NIC_IMPL_H
@@ -254,7 +256,7 @@ struct nic_dev {
 	uint32_t neigh_cnt;
 	struct nic_qp *cur;        /* for the memory guard */
 	struct nic_rq *cur_rq;     /* of raw frames; may be a WQ's */
-	bool cur_rx;
+	bool cur_rx;               /* what the peer asked for, not what was posted here */
 };
 
 #define NIC_CNT(nd, name) spw_thr_count(&(nd)->dev->cnt.name, 1u)
@@ -328,6 +330,7 @@ SPW_INLINE struct nic_swr *sq_swr(const struct nic_qp *q, uint32_t n)
 bool rc_req_tx(struct nic_qp *q);
 bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport); /* shared with UC */
 bool rc_rsp_tx(struct nic_qp *q);
+void rc_rsp_gone(struct nic_qp *q); /* memory that a request wants is not there */
 void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k);
 void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k);
 void rc_timer(struct nic_qp *q, uint64_t now_ns);

@@ -129,13 +129,13 @@ static uint32_t all_rounds(uint64_t *now_ns_out)
 	return work;
 }
 
-/* Back from a fault, still with the device's lock. */
+/* Back from a fault, still with the device's lock. What is done about it may meet a fault as well, and comes here again. */
 static void after_fault(void)
 {
 	struct nic_dev *nd = guarded;
 
-	guarded = NULL;
 	nic_memory_gone(nd);
+	guarded = NULL;
 	hca_unlock(nd->dev);
 	pthread_mutex_unlock(&run.lock);
 }

@@ -26,6 +26,16 @@ static void fatal_nak(struct nic_qp *q, uint8_t syndrome)
 	qp_to_err(q);
 }
 
+void rc_rsp_gone(struct nic_qp *q)
+{
+	const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
+	const bool reads = q->rd_head != q->rd_tail;
+	const uint32_t psn = reads ? (rd->psn + q->rd_sent) & WIRE_PSN_MASK : q->epsn;
+
+	fatal_nak(q, WIRE_NAK_OP);
+	q->nak_psn = psn; /* the oldest that is not answered */
+}
+
 void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
 {
 	struct nic_cqe e;

@@ -55,6 +55,7 @@ static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
 		comm_est(q);
 		if (spw_unlikely(!q->dmac_known))
 			learn(nd, k);
+		nd->cur_rx = !(k->hdrs & WIRE_H_RESP);
 		if (k->hdrs & WIRE_H_RESP)
 			rc_req_rx(q, k);
 		else

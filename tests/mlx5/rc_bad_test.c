@@ -28,7 +28,7 @@ static struct kit_conf with(char *spec, size_t bytes, const char *name, const ch
 {
 	int n = snprintf(spec, bytes, "%s:", name);
 
-	snprintf(spec + n, bytes - (size_t)n, keys, rc_kit_free_port());
+	snprintf(spec + n, bytes - (size_t)n, keys, kit_free_port());
 	return (struct kit_conf){.spec = spec, .queues = 1, .profile = "throughput"};
 }
 

@@ -2,24 +2,10 @@
  * Copyright (c) 2026 the spinwire authors */
 #include "rc_kit.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define AT_THE_DOOR 8u /* RC_HALF_PER_ADDR of lib/port/rdma */
-
-uint16_t rc_kit_free_port(void)
-{
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	close(fd);
-	return ntohs(addr.sin_port);
-}
 
 static bool all_up(const struct kit_run *run, uint32_t cnt)
 {
@@ -43,7 +29,7 @@ void rc_kit_open(struct kit_run *run, const struct rc_kit *k)
 {
 	struct kit_conf a = {.queues = k->queues, .profile = k->profile, .slots = k->slots, .slot_bytes = k->slot_bytes}, b = a;
 	char spec_a[512], spec_b[512];
-	uint16_t port = rc_kit_free_port();
+	uint16_t port = kit_free_port();
 	int n = snprintf(spec_a, sizeof(spec_a), "%s:mlx5_0,mode=rc,op=%s,srq=%d%s", k->driver_a ? k->driver_a : "mlx5", k->op,
 			 k->srq, k->extra ? k->extra : "");
 

@@ -19,9 +19,6 @@ struct rc_kit {
 	uint32_t slots, slot_bytes;
 };
 
-/* A port number that nobody listens on. */
-uint16_t rc_kit_free_port(void);
-
 /* Opens both and waits until every peer is up at both ends. */
 void rc_kit_open(struct kit_run *run, const struct rc_kit *k);
 

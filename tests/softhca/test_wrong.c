@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct kit k;
@@ -34,6 +33,13 @@ static int close_pair(void **state)
 	kit_end_close(&b);
 	kit_close(&k);
 	return 0;
+}
+
+static void reopen(const struct kit_how *how)
+{
+	kit_end_close(&a);
+	kit_end_close(&b);
+	kit_pair_open(&k, &a, &b, how);
 }
 
 static void expect_dead(struct kit_end *e)
@@ -168,7 +174,7 @@ static void expect_gone(bool remote)
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, remote ? k.buf : gone, 64, remote ? k.mr->lkey : mr->lkey,
 				  (uintptr_t)(remote ? gone : far), remote ? mr->rkey : k.mr->rkey, 0), 0);
 	assert_int_equal(kit_poll(a.cq, &wc, 1, KIT_WAIT_MS), 1);
-	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.status, remote ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
@@ -182,6 +188,90 @@ static void test_write_to_memory_gone(void **state)
 {
 	(void)state;
 	expect_gone(true);
+}
+
+#define OTHERS 8u
+
+/* Memory that is gone is the matter of one QP: those that had work at the same time go on. */
+static void test_memory_gone_beside_others(void **state)
+{
+	struct kit_end others[OTHERS];
+
+	(void)state;
+	for (unsigned i = 0; i < OTHERS; i++) {
+		kit_end_open(&k, &others[i], &(struct kit_how){0});
+		kit_end_connect(&k, &others[i], others[i].qp->qp_num, &(struct kit_how){0}); /* to itself */
+	}
+	for (unsigned turn = 0; turn < 50; turn++) {
+		uint8_t *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct ibv_mr *mr = ibv_reg_mr(k.pd, gone, 4096, IBV_ACCESS_LOCAL_WRITE);
+
+		assert_non_null(mr);
+		assert_int_equal(munmap(gone, 4096), 0);
+		assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, gone, 64, mr->lkey, (uintptr_t)far, k.mr->rkey, 0), 0);
+		for (unsigned i = 0; i < OTHERS; i++)
+			assert_int_equal(kit_post(&others[i], IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, (uintptr_t)far, k.mr->rkey, 0), 0);
+		for (unsigned i = 0; i < OTHERS; i++)
+			kit_expect(others[i].cq, IBV_WC_SUCCESS, NULL);
+		kit_expect(a.cq, IBV_WC_LOC_PROT_ERR, NULL);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		reopen(&(struct kit_how){0});
+	}
+	for (unsigned i = 0; i < OTHERS; i++)
+		kit_end_close(&others[i]);
+}
+
+/* The peer asks for memory that is gone, or has its answer come into such: an error there, and no waiting for it. */
+static void expect_read_gone(bool remote)
+{
+	uint8_t *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(k.pd, gone, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+
+	assert_non_null(mr);
+	assert_int_equal(munmap(gone, 4096), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_RDMA_READ, remote ? k.buf : gone, 64, remote ? k.mr->lkey : mr->lkey,
+				  (uintptr_t)(remote ? gone : far), remote ? mr->rkey : k.mr->rkey, 0), 0);
+	kit_expect(a.cq, remote ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR, NULL);
+	assert_int_equal(kit_state(a.qp), IBV_QPS_ERR);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void test_read_from_memory_gone(void **state)
+{
+	(void)state;
+	expect_read_gone(true);
+	assert_int_equal(kit_state(b.qp), IBV_QPS_ERR);
+}
+
+static void test_read_into_memory_gone(void **state)
+{
+	(void)state;
+	expect_read_gone(false);
+}
+
+/* A completion queue that the NIC cannot reach ends its QPs and nothing else. Its own descent into ERR finds the same ring. */
+static void test_ring_gone(void **state)
+{
+	struct mlx5dv_cq dv;
+	struct mlx5dv_obj obj = {.cq = {.in = a.cq, .out = &dv}};
+	const size_t bytes = (size_t)4 * KIT_DEPTH * 64; /* whole pages */
+	struct kit_end c, d;
+
+	(void)state;
+	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	assert_int_equal((uintptr_t)dv.buf % 4096, 0);
+	assert_int_equal(mprotect(dv.buf, bytes, PROT_NONE), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, (uintptr_t)far, k.mr->rkey, 0), 0);
+	for (unsigned ms = 0; kit_state(a.qp) != IBV_QPS_ERR; ms++) {
+		assert_true(ms < KIT_WAIT_MS);
+		usleep(1000);
+	}
+	kit_pair_open(&k, &c, &d, NULL);
+	kit_check_alive(&k, &c, &d);
+	kit_end_close(&c);
+	kit_end_close(&d);
+	assert_int_equal(mprotect(dv.buf, bytes, PROT_READ | PROT_WRITE), 0);
 }
 
 static void post_atomic(uint64_t raddr)
@@ -227,13 +317,6 @@ static void test_flush_order(void **state)
 	}
 }
 
-static void reopen(const struct kit_how *how)
-{
-	kit_end_close(&a);
-	kit_end_close(&b);
-	kit_pair_open(&k, &a, &b, how);
-}
-
 static void test_rnr_retry_exceeded(void **state)
 {
 	const struct kit_how how = {.no_retry = true};
@@ -245,14 +328,6 @@ static void test_rnr_retry_exceeded(void **state)
 	assert_int_equal(kit_state(b.qp), IBV_QPS_RTS);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* Between two RNR NAKs lies the time that the receiver asked for: code 26, 81.92 ms (table 45 of the specification). */
 static void test_rnr_timer(void **state)
 {
@@ -261,10 +336,10 @@ static void test_rnr_timer(void **state)
 
 	(void)state;
 	reopen(&how);
-	from = now_us();
+	from = kit_now_us();
 	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
-	assert_true(now_us() - from >= 2 * 81800);
+	assert_true(kit_now_us() - from >= 2 * 81800);
 }
 
 /* An RNR NAK is not the end while retries are left: the receive comes late, the message still arrives. */
@@ -353,6 +428,8 @@ int main(int argc, char **argv)
 		CASE(test_write_beyond_mr), CASE(test_write_without_right), CASE(test_write_other_pd),
 		CASE(test_read_bad_rkey), CASE(test_receive_too_small), CASE(test_receive_bad_lkey),
 		CASE(test_mr_deregistered), CASE(test_memory_gone), CASE(test_write_to_memory_gone),
+		CASE(test_memory_gone_beside_others), CASE(test_read_from_memory_gone), CASE(test_read_into_memory_gone),
+		CASE(test_ring_gone),
 		CASE(test_atomic_unaligned), CASE(test_flush_order), CASE(test_rnr_retry_exceeded),
 		CASE(test_rnr_timer), CASE(test_rnr_then_receive), CASE(test_retry_exceeded), CASE(test_cq_overrun),
 		CASE(test_fork_child_ends), CASE(test_busy_objects), CASE(test_wrong_transition),

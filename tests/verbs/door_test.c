@@ -69,7 +69,7 @@ static uint64_t refused(struct kit_end *server)
 static void good_peer_gets_in(struct kit_end *server, uint16_t port)
 {
 	struct kit_end good, *end[] = {server, &good};
-	const struct kit_conf conf = {.keys = "op=send"};
+	const struct kit_end_conf conf = {.keys = "op=send"};
 
 	kit_client(&good, port, &conf);
 	kit_pump(end, 2, 20);
@@ -89,7 +89,7 @@ static size_t hello(uint8_t *bytes)
 static void who_is_not_listed_hears_nothing(void **state SPW_UNUSED)
 {
 	struct kit_end server;
-	const struct kit_conf conf = {.keys = KEYS};
+	const struct kit_end_conf conf = {.keys = KEYS};
 	uint16_t port = kit_free_port();
 	int fd;
 
@@ -106,7 +106,7 @@ static void noise_hears_nothing(void **state SPW_UNUSED)
 {
 	uint8_t old[RC_HELLO_MAX_BYTES];
 	const size_t len = hello(old);
-	const struct kit_conf conf = {.keys = KEYS};
+	const struct kit_end_conf conf = {.keys = KEYS};
 	struct kit_end server;
 	uint16_t port = kit_free_port();
 
@@ -126,7 +126,7 @@ static void who_cannot_prove_it_hears_a_nonce(void **state SPW_UNUSED)
 	struct rc_message offer = {.type = RC_OFFER, .params = {.qpn = 1, .mtu = 1024, .credit_cnt = 1, .slot_bytes = 64}};
 	uint8_t bytes[2 * RC_HELLO_MAX_BYTES];
 	char path[] = "/tmp/spw-rc-door-XXXXXX", keys[128];
-	const struct kit_conf conf = {.keys = keys};
+	const struct kit_end_conf conf = {.keys = keys};
 	struct kit_end server;
 	uint16_t port = kit_free_port();
 	int fd = mkstemp(path);
@@ -148,7 +148,7 @@ static void who_cannot_prove_it_hears_a_nonce(void **state SPW_UNUSED)
 static void a_slow_crowd_is_timed_out(void **state SPW_UNUSED)
 {
 	enum { CROWD = 60 };
-	const struct kit_conf conf = {.keys = KEYS};
+	const struct kit_end_conf conf = {.keys = KEYS};
 	struct kit_end server;
 	uint16_t port = kit_free_port();
 	int fd[CROWD];
@@ -171,7 +171,7 @@ static void a_slow_crowd_is_timed_out(void **state SPW_UNUSED)
 static void a_full_table_says_so(void **state SPW_UNUSED)
 {
 	struct kit_end server, client[3], *end[] = {&server, &client[0], &client[1], &client[2]};
-	const struct kit_conf server_conf = {.keys = KEYS}, conf = {.keys = "op=send"};
+	const struct kit_end_conf server_conf = {.keys = KEYS}, conf = {.keys = "op=send"};
 	const double give_up = kit_seconds() + KIT_WAIT_S;
 	uint16_t port = kit_free_port();
 	uint32_t full = 0;

@@ -335,7 +335,7 @@ static void all_crimes(enum rc_op op, const char *srq, const struct crime *crime
 {
 	char server_keys[128], client_keys[64];
 	struct kit_end server, good, *end[] = {&server, &good};
-	struct kit_conf conf = {.keys = server_keys, .slots = 96, .slot_bytes = SLOT};
+	struct kit_end_conf conf = {.keys = server_keys, .slots = 96, .slot_bytes = SLOT};
 	uint16_t port = kit_free_port();
 	struct rogue other;
 
@@ -395,7 +395,7 @@ static bool echoes_came(struct kit_end *const *end SPW_UNUSED, uint32_t cnt SPW_
 static void hostile_granter(void **state SPW_UNUSED)
 {
 	struct kit_end server, good, *end[] = {&server, &good};
-	struct kit_conf conf = {.keys = "peers=127.0.0.1,peer_max=2,credits=8,mtu=1024,op=write", .slots = 96, .slot_bytes = SLOT};
+	struct kit_end_conf conf = {.keys = "peers=127.0.0.1,peer_max=2,credits=8,mtu=1024,op=write", .slots = 96, .slot_bytes = SLOT};
 	struct wait w = {.server = &server, .down = 1};
 	uint16_t port = kit_free_port();
 	struct rogue r;

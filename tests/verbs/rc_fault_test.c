@@ -19,7 +19,7 @@ struct pair {
 
 static void pair_open(struct pair *p, const char *op, const char *more)
 {
-	struct kit_conf server = {.keys = p->server_keys}, client = {.keys = p->client_keys};
+	struct kit_end_conf server = {.keys = p->server_keys}, client = {.keys = p->client_keys};
 	uint16_t port = kit_free_port();
 
 	snprintf(p->server_keys, sizeof(p->server_keys), "peers=127.0.0.1,peer_max=2,timeout=10,op=%s%s", op, more);
@@ -79,7 +79,7 @@ static void frames_in_trouble(void **state SPW_UNUSED)
 
 static uint32_t qpn_of(const struct kit_end *e)
 {
-	const struct verbs_rc_port *vp = spw_container_of(e->port, struct verbs_rc_port, base);
+	const struct verbs_rc_port *vp = spw_container_of(e->p.port, struct verbs_rc_port, base);
 
 	for (uint32_t i = 0; i < vp->queue[0].peer_cnt; i++)
 		if (rc_peer_state(vp->queue[0].peer[i].rc) == RC_UP)

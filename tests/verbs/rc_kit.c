@@ -2,105 +2,26 @@
  * Copyright (c) 2026 the spinwire authors */
 #include "rc_kit.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/spw_err.h"
 
 #define SLOTS 256u
 #define SLOT_BYTES 4096u
 
-double kit_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-uint16_t kit_free_port(void)
-{
-	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(sa);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
-	close(fd);
-	return ntohs(sa.sin_port);
-}
-
-void kit_control(uint32_t device, const char *fmt, ...)
-{
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	const char *path = getenv("SPW_TEST_CONTROL");
-	char line[256], answer[256];
-	va_list ap;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	ssize_t n;
-
-	assert_non_null(path);
-	snprintf(addr.sun_path, sizeof(addr.sun_path), device ? "%.64s.mlx5_%u.%d" : "%.64s", path, device, (int)getpid());
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line) - 1, fmt, ap);
-	va_end(ap);
-	strcat(line, "\n");
-	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
-	assert_int_equal(send(fd, line, strlen(line), MSG_NOSIGNAL), strlen(line));
-	n = recv(fd, answer, sizeof(answer) - 1, 0);
-	close(fd);
-	answer[n > 0 ? n : 0] = '\0';
-	if (strncmp(answer, "ok", 2))
-		fail_msg("control %s: %s", line, answer);
-}
-
 /* ---- ports ---------------------------------------------------------------------------------------- */
 
-static int memory_open(struct kit_end *e, const struct kit_conf *conf, uint16_t queues)
-{
-	size_t slot_bytes = conf->slot_bytes ? conf->slot_bytes : SLOT_BYTES;
-	uint32_t slots = conf->slots ? conf->slots : SLOTS;
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = slot_bytes * slots * queues, .numa_node = -1};
-	int rc = spw_region_alloc(&req, &e->region);
-
-	for (uint16_t q = 0; q < queues && !rc; q++)
-		rc = spw_pool_init(&e->pool[q], &e->region, q * slot_bytes * slots, slot_bytes, slots);
-	return rc;
-}
-
-static void memory_close(struct kit_end *e)
-{
-	for (uint32_t q = 0; q < KIT_QUEUE_MAX; q++)
-		if (e->pool[q].slot_cnt)
-			assert_int_equal(spw_pool_fini(&e->pool[q]), 0);
-	spw_region_free(&e->region);
-}
-
-static int queues_open(struct kit_end *e, uint16_t queues)
-{
-	int rc = spw_port_region_attach(e->port, &e->region);
-
-	for (uint16_t q = 0; q < queues && !rc; q++) {
-		struct spw_port_queue_conf qc = {.pool = &e->pool[q], .numa_node = -1, .profile = "latency"};
-
-		rc = spw_port_queue_setup(e->port, q, &qc);
-	}
-	return rc ? rc : spw_port_start(e->port);
-}
-
-int kit_end_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const struct kit_conf *conf)
+int kit_end_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const struct kit_end_conf *conf)
 {
 	const char *driver = getenv(is_server ? "SPW_RC_SERVER" : "SPW_RC_CLIENT");
-	const uint16_t queues = conf->queues ? conf->queues : 1;
-	struct spw_port_spec spec;
 	char text[400];
-	int rc;
+	const struct kit_conf pc = {
+		.spec = text, .queues = conf->queues ? conf->queues : 1, .profile = "latency", .slots = conf->slots ? conf->slots : SLOTS,
+		.slot_bytes = conf->slot_bytes ? conf->slot_bytes : SLOT_BYTES,
+	};
 
 	memset(e, 0, sizeof(*e));
 	e->is_server = is_server;
@@ -109,72 +30,41 @@ int kit_end_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const str
 	e->bytes_max = 4096;
 	snprintf(text, sizeof(text), "%s:mlx5_%d,mode=rc,%s=127.0.0.1:%u%s%s", driver ? driver : "verbs", is_server,
 		 is_server ? "listen" : "connect", tcp_port, conf->keys[0] ? "," : "", conf->keys);
-	rc = spw_port_spec_parse(text, &spec);
-	rc = rc ? rc : spw_port_open(&spec, is_server, queues, &e->port);
-	rc = rc ? rc : memory_open(e, conf, queues);
-	rc = rc ? rc : queues_open(e, queues);
-	if (rc) {
-		spw_port_close(e->port);
-		memory_close(e);
-	}
-	return rc;
+	return kit_port_open(&e->p, is_server, &pc);
 }
 
-static void must_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const struct kit_conf *conf)
+static void must_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const struct kit_end_conf *conf)
 {
 	if (kit_end_open(e, is_server, tcp_port, conf))
 		fail_msg("%s: %s", conf->keys, spw_err_text());
 }
 
-void kit_server(struct kit_end *e, uint16_t tcp_port, const struct kit_conf *conf)
+void kit_server(struct kit_end *e, uint16_t tcp_port, const struct kit_end_conf *conf)
 {
 	must_open(e, true, tcp_port, conf);
 }
 
-void kit_client(struct kit_end *e, uint16_t tcp_port, const struct kit_conf *conf)
+void kit_client(struct kit_end *e, uint16_t tcp_port, const struct kit_end_conf *conf)
 {
 	must_open(e, false, tcp_port, conf);
 }
 
-static void check_slots(struct kit_end *e)
-{
-	for (uint16_t q = 0; q < e->port->queue_cnt; q++) {
-		struct spw_port_slots s;
-
-		spw_port_slots(e->port, q, &s);
-		assert_int_equal(e->pool[q].free_cnt + s.in_rx + s.in_tx + s.lent, e->pool[q].slot_cnt);
-		assert_true(s.in_rx <= e->pool[q].slot_cnt);
-	}
-}
-
 void kit_stat(struct kit_end *e, struct spw_port_stat *stat_out)
 {
-	spw_port_stat(e->port, stat_out);
+	spw_port_stat(e->p.port, stat_out);
 }
 
 void kit_let_go(struct kit_end *e)
 {
 	while (e->held_cnt)
-		spw_port_release_burst(&e->port->queue[0], &e->held[--e->held_cnt], 1);
+		spw_port_release_burst(&e->p.port->queue[0], &e->held[--e->held_cnt], 1);
 }
 
 void kit_close(struct kit_end *e)
 {
-	struct spw_port_stat stat;
-	uint64_t dropped = 0;
-
-	check_slots(e);
-	assert_int_equal(spw_port_stop(e->port), 0);
+	assert_int_equal(spw_port_stop(e->p.port), 0);
 	kit_let_go(e); /* lent ones come home after the stop, too */
-	check_slots(e);
-	spw_port_stat(e->port, &stat);
-	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
-		dropped += stat.dropped[i];
-	assert_int_equal(stat.rx_frames, e->rx);
-	assert_int_equal(stat.wire_frames, e->rx + dropped + stat.missed_frames);
-	assert_int_equal(stat.tx_frames + stat.tx_flushed, e->taken);
-	spw_port_close(e->port);
-	memory_close(e);
+	kit_port_close(&e->p);
 }
 
 /* ---- messages ------------------------------------------------------------------------------------- */
@@ -213,7 +103,7 @@ static uint32_t length_of(const struct kit_end *e, uint64_t number)
 
 static void client_send(struct kit_end *e)
 {
-	struct spw_port_queue *pq = &e->port->queue[0];
+	struct spw_port_queue *pq = &e->p.port->queue[0];
 	struct spw_desc desc[8], *line[8];
 	uint32_t slot[8], want = SPW_MIN((uint32_t)SPW_ARRAY_CNT(slot), e->window - SPW_MIN(e->window, (uint32_t)(e->sent - e->echoed)));
 	uint16_t n, taken;
@@ -224,7 +114,7 @@ static void client_send(struct kit_end *e)
 	for (uint16_t i = 0; i < n; i++) {
 		const uint32_t bytes = length_of(e, e->sent + i);
 
-		fill(spw_pool_slot_addr(&e->pool[0], slot[i]), e->sent + i, bytes);
+		fill(spw_pool_slot_addr(&e->p.pool[0], slot[i]), e->sent + i, bytes);
 		desc[i] = (struct spw_desc){.slot = slot[i], .len = bytes, .flags = SPW_DESC_MSG};
 		if (e->imm) {
 			desc[i].flags |= SPW_DESC_IMM;
@@ -233,7 +123,7 @@ static void client_send(struct kit_end *e)
 		line[i] = &desc[i];
 	}
 	taken = spw_port_tx_burst(pq, line, n);
-	e->taken += taken;
+	e->p.taken += taken;
 	e->sent += taken;
 	for (uint16_t i = taken; i < n; i++)
 		spw_port_release_burst(pq, &line[i]->slot, 1);
@@ -241,7 +131,7 @@ static void client_send(struct kit_end *e)
 
 static void client_take(struct kit_end *e, const struct spw_desc *d)
 {
-	const uint8_t *m = spw_pool_slot_addr(&e->pool[0], d->slot) + d->offset;
+	const uint8_t *m = spw_pool_slot_addr(&e->p.pool[0], d->slot) + d->offset;
 
 	if (e->lossy) { /* what is missing was lost; what comes is in order still */
 		uint64_t number;
@@ -258,11 +148,11 @@ static void client_take(struct kit_end *e, const struct spw_desc *d)
 
 static void end_rx(struct kit_end *e, uint16_t queue)
 {
-	struct spw_port_queue *pq = &e->port->queue[queue];
+	struct spw_port_queue *pq = &e->p.port->queue[queue];
 	struct spw_desc desc[32], *line[32];
 	uint16_t n = spw_port_rx_burst(pq, desc, 32), taken = 0;
 
-	e->rx += n;
+	e->p.rx[queue] += n;
 	for (uint16_t i = 0; i < n; i++) {
 		line[i] = &desc[i];
 		if (!e->is_server)
@@ -273,7 +163,7 @@ static void end_rx(struct kit_end *e, uint16_t queue)
 			e->held[e->held_cnt++] = line[taken]->slot;
 	} else if (e->is_server && n && !e->sink) {
 		taken = spw_port_tx_burst(pq, line, n);
-		e->taken += taken;
+		e->p.taken += taken;
 	}
 	for (uint16_t i = taken; i < n; i++)
 		spw_port_release_burst(pq, &line[i]->slot, 1);
@@ -282,7 +172,7 @@ static void end_rx(struct kit_end *e, uint16_t queue)
 static void end_events(struct kit_end *e, uint16_t queue)
 {
 	struct spw_port_event ev[4];
-	uint16_t n = spw_port_events(&e->port->queue[queue], ev, 4);
+	uint16_t n = spw_port_events(&e->p.port->queue[queue], ev, 4);
 
 	for (uint16_t i = 0; i < n; i++) {
 		e->up += ev[i].kind == SPW_PORT_EVENT_PEER_UP;
@@ -297,7 +187,7 @@ void kit_turn(struct kit_end *const *end, uint32_t cnt, bool send)
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (send && !end[i]->is_server && end[i]->up)
 			client_send(end[i]);
-		for (uint16_t q = 0; q < end[i]->port->queue_cnt; q++) {
+		for (uint16_t q = 0; q < end[i]->p.port->queue_cnt; q++) {
 			end_rx(end[i], q);
 			end_events(end[i], q);
 		}
@@ -313,7 +203,7 @@ void kit_until(struct kit_end *const *end, uint32_t cnt, bool send, kit_done *do
 		if (kit_seconds() > give_up) {
 			for (uint32_t i = 0; i < cnt; i++)
 				print_message("end %u: sent %lu echoed %lu rx %lu taken %lu up %u down %u %s\n", i, end[i]->sent,
-					      end[i]->echoed, end[i]->rx, end[i]->taken, end[i]->up, end[i]->down, end[i]->text);
+					      end[i]->echoed, end[i]->p.rx[0], end[i]->p.taken, end[i]->up, end[i]->down, end[i]->text);
 			fail_msg("%s: not within %u s", what, KIT_WAIT_S);
 		}
 		kit_turn(end, cnt, send);

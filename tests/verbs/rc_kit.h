@@ -8,18 +8,9 @@
 #ifndef RC_KIT_H
 #define RC_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "kit_port.h"
 
-#include <cmocka.h>
-
-#include "port/spw_port.h"
-
-#define KIT_QUEUE_MAX 2u
-#define KIT_WAIT_S    90u /* for what must happen, on a slow and busy machine */
-
-struct kit_conf {
+struct kit_end_conf {
 	const char *keys;       /* of the spec, behind mode=rc,listen= or connect= */
 	uint16_t queues;        /* 0: 1 */
 	uint32_t slots;         /* per queue; 0: 256 */
@@ -27,12 +18,9 @@ struct kit_conf {
 };
 
 struct kit_end {
-	struct spw_port *port;
-	struct spw_region region;
-	struct spw_pool pool[KIT_QUEUE_MAX];
+	struct kit_port p;
 	uint32_t up, down;      /* events */
 	char text[96];          /* of the last PEER_DOWN */
-	uint64_t taken, rx;     /* messages */
 	/* a client */
 	uint64_t sent, echoed, bad;
 	uint32_t window;        /* messages under way at most */
@@ -46,12 +34,10 @@ struct kit_end {
 	uint32_t held[4096], held_cnt;
 };
 
-uint16_t kit_free_port(void);
-
 /* 0, or what failed, with spw_err_text: nothing is left then. */
-int kit_end_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const struct kit_conf *conf);
-void kit_server(struct kit_end *e, uint16_t tcp_port, const struct kit_conf *conf);
-void kit_client(struct kit_end *e, uint16_t tcp_port, const struct kit_conf *conf);
+int kit_end_open(struct kit_end *e, bool is_server, uint16_t tcp_port, const struct kit_end_conf *conf);
+void kit_server(struct kit_end *e, uint16_t tcp_port, const struct kit_end_conf *conf);
+void kit_client(struct kit_end *e, uint16_t tcp_port, const struct kit_end_conf *conf);
 /* What a server held goes back. */
 void kit_let_go(struct kit_end *e);
 /* Purpose: stops and closes; every slot has come home, and what tx_burst took was sent or flushed. */
@@ -67,10 +53,6 @@ void kit_pump(struct kit_end *const *end, uint32_t cnt, uint64_t n);
 /* Turns until every client got all its echoes. */
 void kit_settle(struct kit_end *const *end, uint32_t cnt);
 
-/* Purpose: a command to the control socket of a device (0: the clients', 1: the server's); fails unless it is "ok". */
-void kit_control(uint32_t device, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 void kit_stat(struct kit_end *e, struct spw_port_stat *stat_out);
-double kit_seconds(void);
 
 #endif

@@ -23,8 +23,8 @@ static void traffic(const char *keys, uint32_t slots, uint32_t bytes_max, uint32
 {
 	char server_keys[128];
 	struct kit_end server, client, *end[] = {&server, &client};
-	const struct kit_conf conf = {.keys = keys, .slots = slots, .slot_bytes = SPW_ALIGN_UP(bytes_max, 64u)};
-	struct kit_conf server_conf = conf;
+	const struct kit_end_conf conf = {.keys = keys, .slots = slots, .slot_bytes = SPW_ALIGN_UP(bytes_max, 64u)};
+	struct kit_end_conf server_conf = conf;
 	uint16_t port = kit_free_port();
 
 	snprintf(server_keys, sizeof(server_keys), ANY ",peer_max=1,%s", keys);
@@ -87,7 +87,7 @@ static void every_size(const char *keys, uint32_t slots)
 {
 	char server_keys[128];
 	struct kit_end server, client, *end[] = {&server, &client};
-	struct kit_conf conf = {.keys = server_keys, .slots = slots, .slot_bytes = SPW_DESC_LEN_MAX};
+	struct kit_end_conf conf = {.keys = server_keys, .slots = slots, .slot_bytes = SPW_DESC_LEN_MAX};
 	uint32_t size[80], cnt = 0;
 	uint16_t port = kit_free_port();
 
@@ -126,13 +126,13 @@ static void three_peers(const char *op, const char *srq, uint16_t queues)
 {
 	char server_keys[128], client_keys[64];
 	struct kit_end server, client[3], *end[] = {&server, &client[0], &client[1], &client[2]};
-	struct kit_conf conf = {.keys = server_keys, .queues = queues};
+	struct kit_end_conf conf = {.keys = server_keys, .queues = queues};
 	uint16_t port = kit_free_port();
 
 	snprintf(server_keys, sizeof(server_keys), ANY ",peer_max=4,op=%s%s", op, srq);
 	snprintf(client_keys, sizeof(client_keys), "op=%s", op);
 	kit_server(&server, port, &conf);
-	conf = (struct kit_conf){.keys = client_keys};
+	conf = (struct kit_end_conf){.keys = client_keys};
 	for (int i = 0; i < 3; i++)
 		kit_client(&client[i], port, &conf);
 	kit_pump(end, 4, 1000);
@@ -165,7 +165,7 @@ static void a_peer_leaves_and_comes_back(void **state SPW_UNUSED)
 	for (int i = 0; i < 4; i++) {
 		char server_keys[128], client_keys[64];
 		struct kit_end server, stays, leaves, *end[] = {&server, &stays, &leaves};
-		struct kit_conf conf = {.keys = server_keys, .slots = 128};
+		struct kit_end_conf conf = {.keys = server_keys, .slots = 128};
 		struct spw_port_stat stat;
 		uint16_t port = kit_free_port();
 
@@ -201,7 +201,7 @@ static void a_server_comes_back(void **state SPW_UNUSED)
 {
 	for (int i = 0; i < 2; i++) {
 		struct kit_end server, client, *end[] = {&server, &client};
-		struct kit_conf conf = {.keys = i ? "op=write" : "op=send"}, server_conf = {.keys = i ? ANY ",op=write" : ANY ",op=send"};
+		struct kit_end_conf conf = {.keys = i ? "op=write" : "op=send"}, server_conf = {.keys = i ? ANY ",op=write" : ANY ",op=send"};
 		const uint32_t twice = 2;
 		uint16_t port = kit_free_port();
 
@@ -223,7 +223,7 @@ static void a_server_comes_back(void **state SPW_UNUSED)
 
 static bool all_taken(struct kit_end *const *end, uint32_t cnt SPW_UNUSED, const void *arg)
 {
-	return end[0]->rx >= *(const uint64_t *)arg;
+	return end[0]->p.rx[0] >= *(const uint64_t *)arg;
 }
 
 /* A server that only receives sends nothing but credits. When its peer goes, it gets its slots and its place back. */
@@ -232,7 +232,7 @@ static void a_sink_loses_its_peers(void **state SPW_UNUSED)
 	for (int i = 0; i < 4; i++) {
 		char server_keys[128];
 		struct kit_end server, client, *end[] = {&server, &client};
-		struct kit_conf conf = {.keys = server_keys}, client_conf = {.keys = i & 1 ? "op=write" : "op=send"};
+		struct kit_end_conf conf = {.keys = server_keys}, client_conf = {.keys = i & 1 ? "op=write" : "op=send"};
 		uint16_t port = kit_free_port();
 
 		snprintf(server_keys, sizeof(server_keys), ANY ",peer_max=1,op=%s,srq=%d", op_name[i & 1], i >> 1);
@@ -261,8 +261,8 @@ static void without_credits_nothing_is_sent(void **state SPW_UNUSED)
 {
 	for (int i = 0; i < 2; i++) {
 		struct kit_end server, client, *end[] = {&server, &client};
-		struct kit_conf conf = {.keys = i ? "op=write,credits=16" : "op=send,credits=16"};
-		struct kit_conf server_conf = {.keys = i ? ANY ",peer_max=1,op=write,credits=16" : ANY ",peer_max=1,op=send,credits=16"};
+		struct kit_end_conf conf = {.keys = i ? "op=write,credits=16" : "op=send,credits=16"};
+		struct kit_end_conf server_conf = {.keys = i ? ANY ",peer_max=1,op=write,credits=16" : ANY ",peer_max=1,op=send,credits=16"};
 		const uint32_t all = 16;
 		uint16_t port = kit_free_port();
 
@@ -307,11 +307,11 @@ static bool is_refused(struct kit_end *const *end, uint32_t cnt SPW_UNUSED, cons
 static void refused(const char *dir, const char *server_keys, const char *client_keys, const char *says)
 {
 	struct kit_end server, client, *end[] = {&server, &client};
-	struct kit_conf conf;
+	struct kit_end_conf conf;
 	uint16_t port = kit_free_port();
 	char keys[128];
 
-	conf = (struct kit_conf){.keys = keys};
+	conf = (struct kit_end_conf){.keys = keys};
 	snprintf(keys, sizeof(keys), server_keys, dir);
 	kit_server(&server, port, &conf);
 	snprintf(keys, sizeof(keys), client_keys, dir);

@@ -101,7 +101,7 @@ void mlx5_cq_free(struct ibv_cq_ex *cq)
 void mlx5_say_syndromes(const char *port, uint16_t queue, const uint64_t *syndrome)
 {
 	for (unsigned i = 0; i < MLX5_SYNDROME_CNT; i++)
-		if (syndrome[i])
+		if (syndrome[i] && i != SPW_PRM_SYN_WR_FLUSH_ERR)
 			spw_info("port %s queue %u: error completions: %llu, %s", port, queue, (unsigned long long)syndrome[i],
 				 i ? spw_prm_syndrome_text(i) : "that make no sense");
 }

@@ -29,7 +29,7 @@ int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, bool zip, void *context, st
 /* NULL is fine. */
 void mlx5_cq_free(struct ibv_cq_ex *cq);
 
-/* Purpose: one line in the log for each kind of error completion that a queue had. syndrome: how many, by number
+/* Purpose: one line in the log for each kind of error completion that a queue had; flushes are none. syndrome: how many, by number
  *          (MLX5_SYNDROME_CNT; 0: those that make no sense). Thread: setup. */
 void mlx5_say_syndromes(const char *port, uint16_t queue, const uint64_t *syndrome);
 

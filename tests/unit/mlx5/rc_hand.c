@@ -152,6 +152,14 @@ bool rch_balanced(const struct rch *h, uint32_t lent)
 	return s.lent == lent && h->pool.free_cnt + s.in_rx + s.lent + s.in_tx == h->pool.slot_cnt;
 }
 
+bool rch_clean(const struct rch *h)
+{
+	for (uint32_t i = 0; i < h->conf.peer_cnt; i++)
+		if (h->qp[i].violations || h->q->peer[i].state != MLX5_RC_UP)
+			return false;
+	return !h->q->stat.err[SPW_PORT_ERR_cqe_error] && !h->q->stat.err[SPW_PORT_ERR_protocol];
+}
+
 struct spw_mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer)
 {
 	return &h->q->peer[peer];

@@ -75,6 +75,8 @@ int rch_open(struct rch *h, const struct rch_conf *conf);
 uint32_t rch_close(struct rch *h);
 /* Is every slot accounted for, lent as the test counts it? */
 bool rch_balanced(const struct rch *h, uint32_t lent);
+/* Is every peer UP, and did nobody break a rule or see an error? */
+bool rch_clean(const struct rch *h);
 struct spw_mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer);
 /* Takes peer p through ARMED to UP, from DOWN. */
 void rch_up(struct rch *h, uint32_t peer);

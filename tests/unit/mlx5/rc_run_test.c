@@ -22,16 +22,6 @@ static void release(const struct spw_desc *desc, uint16_t cnt)
 		spw_port_release_burst(&hand.pq, &desc[i].slot, 1);
 }
 
-static void check_clean(void)
-{
-	for (uint32_t i = 0; i < hand.conf.peer_cnt; i++) {
-		assert_int_equal(hand.qp[i].violations, 0);
-		assert_int_equal(rch_peer(&hand, i)->state, MLX5_RC_UP);
-	}
-	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_cqe_error], 0);
-	assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_protocol], 0);
-}
-
 struct flow {
 	uint32_t sent, seen;       /* messages of the peer to us: count is the content */
 	uint32_t echoed, back;     /* and of us to the peer */
@@ -133,7 +123,7 @@ static void long_run(unsigned flags, uint32_t peers, uint32_t credits, uint32_t 
 	}
 	if (flags & MLX5_RC_ZIP && credits > 1)
 		assert_true(hand.sessions > turns / 2);
-	check_clean();
+	assert_true(rch_clean(&hand));
 	assert_int_equal(rch_close(&hand), 0);
 }
 
