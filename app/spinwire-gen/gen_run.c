@@ -92,8 +92,8 @@ static void send_line(struct gen_run *run)
 		close_up(run, desc, cnt);
 }
 
-/* As many echoes as frames have left are taken in, if there are any, before the next ones leave: a sender that is behind does
- * not starve what comes back. */
+/* After each send there is a step for what comes back, and, if there is enough of it, as many steps as it takes to take in as many
+ * echoes as frames have left: a sender that is behind does not starve them. */
 static void send_due(struct gen_run *run, uint64_t until_ns)
 {
 	uint32_t sent;
@@ -103,7 +103,7 @@ static void send_due(struct gen_run *run, uint64_t until_ns)
 	sent = run->line_cnt;
 	if (sent)
 		send_line(run);
-	run->owed_cnt = SPW_MAX(sent - run->line_cnt, 1u);
+	run->owed_cnt = 1 + (sent - run->line_cnt) * (GEN_RX_BURST + GEN_CHECK_CNT) / (GEN_RX_BURST * GEN_CHECK_CNT);
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ static uint32_t poll(struct gen_run *run)
 }
 
 /* A few of the inbox. */
-static uint32_t check_some(struct gen_run *run)
+static void check_some(struct gen_run *run)
 {
 	uint32_t slot[GEN_CHECK_CNT], cnt = SPW_MIN(run->in_cnt - run->in_next, GEN_CHECK_CNT);
 	uint64_t at_ns = ns_at(run, run->in_tsc);
@@ -186,7 +186,6 @@ static uint32_t check_some(struct gen_run *run)
 		slot[i] = desc->slot;
 	}
 	spw_port_release_burst(run->queue, slot, (uint16_t)cnt);
-	return cnt;
 }
 
 static void check_all(struct gen_run *run)
@@ -301,17 +300,20 @@ static enum gen_doing one_step(struct gen_run *run, uint64_t now)
 		return GEN_DOING_send;
 	}
 	if (run->in_next < run->in_cnt) {
-		run->owed_cnt -= SPW_MIN(run->owed_cnt, check_some(run));
+		check_some(run);
+		run->owed_cnt -= run->owed_cnt > 0;
 		return GEN_DOING_check;
 	}
 	if ((++run->poll_cnt & 255) == 0) {
 		(void)spw_port_events(run->queue, &event, 1);
 		return GEN_DOING_events;
 	}
-	if (poll(run))
-		return GEN_DOING_receive;
-	run->owed_cnt = 0;
-	return GEN_DOING_poll;
+	if (!poll(run)) {
+		run->owed_cnt = 0;
+		return GEN_DOING_poll;
+	}
+	run->owed_cnt -= run->owed_cnt > 0;
+	return GEN_DOING_receive;
 }
 
 static void run_plan(struct gen_run *run)

@@ -81,7 +81,7 @@ struct gen_run {
 	struct spw_desc in[GEN_RX_BURST]; /* received and not yet looked at: [in_next, in_cnt) */
 	uint64_t in_tsc;
 	uint32_t in_next, in_cnt;
-	uint32_t owed_cnt;               /* echoes to take in before more frames leave */
+	uint32_t owed_cnt;               /* steps of receiving before more frames leave */
 	uint32_t poll_cnt;
 	struct gen_sent sent;
 	struct gen_run *const *all;      /* [sender_cnt], this one among them */

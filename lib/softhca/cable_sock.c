@@ -109,6 +109,7 @@ static uint8_t *retag(struct msghdr *m, uint8_t *frame, uint32_t *len)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
 		struct tpacket_auxdata aux;
+		uint16_t type = 0x8100;
 
 		if (h->cmsg_level != SOL_PACKET || h->cmsg_type != PACKET_AUXDATA || h->cmsg_len < CMSG_LEN(sizeof(aux)))
 			continue;
@@ -117,8 +118,10 @@ static uint8_t *retag(struct msghdr *m, uint8_t *frame, uint32_t *len)
 			continue;
 		memmove(frame - TAG_ROOM, frame, 12);
 		frame -= TAG_ROOM;
-		frame[12] = 0x81;
-		frame[13] = 0x00;
+		if (aux.tp_status & TP_STATUS_VLAN_TPID_VALID)
+			type = aux.tp_vlan_tpid;
+		frame[12] = (uint8_t)(type >> 8);
+		frame[13] = (uint8_t)type;
 		frame[14] = (uint8_t)(aux.tp_vlan_tci >> 8);
 		frame[15] = (uint8_t)aux.tp_vlan_tci;
 		*len += TAG_ROOM;

@@ -4,11 +4,13 @@
  * The NIC's own state. Everything here is touched under the device lock only, by the NIC thread or by
  * a nic_* call of the control path.
  *
- *   nic_thread.c  the thread, doorbells, naps      sq.c    fetching and checking send WQEs
- *   rx.c          a received frame finds its QP    rq.c    receive WQEs: RQ, SRQ, striding, scatter
- *   rc_req.c      RC requester                     rc_rsp.c RC responder
- *   ud.c          UD and UC                        raw.c, rss.c  raw Ethernet
- *   cq.c, cq_comp.c  CQEs, arming, compression     nic_obj.c  create, modify, destroy
+ *   nic_thread.c, nic_pace.h  the thread; spin or nap   nic_dev.c  a device's round: doorbells, timers, clock
+ *   sq.c          fetching and checking send WQEs      rq.c       receive WQEs: RQ, SRQ, scatter
+ *   rx.c, nic_tx.c  frames in and out                  neigh.c    whose MAC
+ *   rc_req.c      RC requester                         rc_rsp.c   RC responder
+ *   ud.c          UD and UC                            raw.c, rss.c  raw Ethernet, striding
+ *   cq.c, cq_comp.c  CQEs, events, compression         nic_obj.c  create, modify, destroy
+ *   fault.c, control.c, trace.c  what goes wrong on purpose, on request, and what is written down
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
 #define SPW_SOFTHCA_NIC_IMPL_H

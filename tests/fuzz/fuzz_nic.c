@@ -141,7 +141,7 @@ struct hca_qp *fuzz_qp(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, uint32_t u
 	return hca_obj_find(ctx, HCA_QP, resp->qp_handle);
 }
 
-static uint32_t make_wq(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift)
+static uint32_t make_wq(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift, uint32_t flags)
 {
 	struct command c = {0};
 	struct ib_uverbs_ex_create_wq *r = (struct ib_uverbs_ex_create_wq *)c.in;
@@ -152,6 +152,7 @@ static uint32_t make_wq(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool stri
 	r->cq_handle = cq;
 	r->max_wr = RQ_CNT;
 	r->max_sge = 1;
+	r->create_flags = flags;
 	d->buf_addr = (uint64_t)(uintptr_t)RQ_AT;
 	d->db_addr = (uint64_t)(uintptr_t)DBREC_AT + 64;
 	d->rq_wqe_count = RQ_CNT;
@@ -191,12 +192,12 @@ static void wq_ready(struct hca_ctx *ctx, uint32_t wq)
 	execute(ctx, IB_USER_VERBS_EX_CMD_MODIFY_WQ | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c, sizeof(*r), 0);
 }
 
-void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift)
+void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift, uint32_t flags)
 {
 	struct command c = {0};
 	struct ib_uverbs_ex_create_qp *r = (struct ib_uverbs_ex_create_qp *)c.in;
 	struct mlx5_ib_create_qp_rss *d = (struct mlx5_ib_create_qp_rss *)c.uhw_in;
-	const uint32_t wq = make_wq(ctx, pd, cq, striding, shift);
+	const uint32_t wq = make_wq(ctx, pd, cq, striding, shift, flags);
 
 	wq_ready(ctx, wq);
 	r->pd_handle = pd;

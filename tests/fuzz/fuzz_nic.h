@@ -33,8 +33,8 @@ uint32_t fuzz_srq(struct hca_ctx *ctx, uint32_t pd);
 struct hca_qp *fuzz_qp(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, uint32_t uar, uint8_t type, const uint32_t *srq);
 /* To RTS, connected to itself. */
 void fuzz_connect(struct hca_ctx *ctx, struct hca_qp *qp);
-/* A WQ behind an RSS QP that takes every frame nobody else wants. */
-void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift);
+/* A WQ (IB_UVERBS_WQ_FLAGS_*) behind an RSS QP that takes every frame nobody else wants. */
+void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift, uint32_t flags);
 /* 'KEY!' stands for the region's key, wherever it is. */
 void fuzz_keys(uint8_t *from, uint32_t bytes, uint32_t lkey);
 void fuzz_rounds(uint32_t cnt);

@@ -6,8 +6,8 @@
  *
  *   input: u8 receiver (bits 0..1: RC, UC, UD, or a WQ behind RSS; 2: with an SRQ, or striding; 3: two-byte shift; 4..5: no
  *          compression, hash, checksum, stride index; 6: enhanced layout; 7: a frame ends a burst), u8 fix (1: keys; 2: the
- *          QP's number into each BTH; 4: the expected PSN too), u8 receives posted, then the receive ring (8 * 64 bytes),
- *          then frames, each a length (u16, big-endian) and its bytes
+ *          QP's number into each BTH; 4: the expected PSN too; 8, 16: the WQ takes VLAN tags out, hands on the FCS), u8
+ *          receives posted, then the receive ring (8 * 64 bytes), then frames, each a length (u16, big-endian) and its bytes
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct hca_qp *make_receiver(struct hca_ctx *ctx, struct hca_uar *uar, uint32_t pd, uint8_t how)
+static struct hca_qp *make_receiver(struct hca_ctx *ctx, struct hca_uar *uar, uint32_t pd, uint8_t how, uint8_t fix)
 {
 	static const uint8_t types[3] = {2, 3, 4};
 	static const uint8_t formats[4] = {0, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_IB_CQE_RES_FORMAT_CSUM,
@@ -27,7 +27,7 @@ static struct hca_qp *make_receiver(struct hca_ctx *ctx, struct hca_uar *uar, ui
 	uint32_t srq;
 
 	if ((how & 3) == 3) {
-		fuzz_rss(ctx, pd, cq, how >> 2 & 1, how >> 3 & 1);
+		fuzz_rss(ctx, pd, cq, how >> 2 & 1, how >> 3 & 1, fix >> 3 & 3);
 		return NULL;
 	}
 	if (how & 4)
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < at)
 		return 0;
 	ctx = fuzz_begin(&uar, &pd, &lkey);
-	qp = make_receiver(ctx, uar, pd, data[0]);
+	qp = make_receiver(ctx, uar, pd, data[0], data[1]);
 	memcpy(RQ_AT, data + 3, RQ_CNT * 64);
 	if (data[1] & 1)
 		fuzz_keys(RQ_AT, RQ_CNT * 64, lkey);

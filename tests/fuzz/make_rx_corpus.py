@@ -41,6 +41,10 @@ def atomic(at=64):
     return struct.pack('>Q4sQQ', MR + at, KEY, 5, 0)
 
 
+def tagged(frame):
+    return frame[:12] + b'\x81\0\x20\7' + frame[12:]
+
+
 def fill(n):
     return bytes(i & 0xff for i in range(n))
 
@@ -96,6 +100,8 @@ cases = {
     'striding-shift': case(RSS | STRIDING | SHIFT, *sizes, receives=2),
     'striding-compressed': case(RSS | STRIDING | HASH, *sizes),
     'striding-index': case(RSS | STRIDING | STRIDX | ROUNDS, *sizes),
+    'raw-stripped': case(RSS, *map(tagged, sizes), fix=31),
+    'striding-stripped': case(RSS | STRIDING | HASH, *map(tagged, sizes), *sizes[:3], fix=15),
     'striding-enhanced': case(RSS | STRIDING | STRIDX | ENHANCED, *sizes),
 }
 folder = sys.argv[1]

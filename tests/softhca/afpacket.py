@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""afpacket.py pingpong | tcpreplay RAW_DV: the cable that is any Linux interface, here a veth pair in a network namespace of
+"""afpacket.py pingpong | tags | tcpreplay RAW_DV: the cable that is any Linux interface, here a veth pair in a network namespace of
 the test's own. Two NICs on its two ends; and frames of a real generator, received by direct verbs."""
 import os
 import re
+import socket
 import struct
 import subprocess
 import sys
@@ -53,6 +54,27 @@ def pingpong(_):
             raise peers.Failed('the frames did not go over the interface')
 
 
+def tags(_):
+    """The kernel takes VLAN tags off what it hands to a packet socket: the NIC sees customer's and service tags as they were sent."""
+    peers.need('ibv_asyncwatch')
+    frames = [RX_MAC + TX_MAC + tag + b'\x88\xb5' + b'tagged'.ljust(60, b'.') for tag in (b'\x81\0\x20\7', b'\x88\xa8\x30\5', b'')]
+    with tempfile.TemporaryDirectory() as folder, peers.together():
+        trace = os.path.join(folder, 'trace')
+        fabric = peers.Fabric(cable='afpacket:spwa0', extra=['--mac', ':'.join(f'{b:02x}' for b in RX_MAC), '--trace', trace])
+        watch = peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), 'watch', peers.env(), tty=True)
+        watch.wait_for('event FD', time.monotonic() + SECONDS)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+            sock.bind(('spwa1', 0))
+            for frame in frames:
+                sock.send(frame)
+
+        def seen():
+            with open(trace, 'rb') as file:
+                text = file.read()
+            return all(frame in text for frame in frames)
+        watch.wait_for(seen, time.monotonic() + SECONDS)
+
+
 def write_capture(path):
     with open(path, 'wb') as file:
         file.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
@@ -83,7 +105,7 @@ def tcpreplay(program):
 def main():
     peers.need('unshare', 'ip')
     enter_namespace()
-    {'pingpong': pingpong, 'tcpreplay': tcpreplay}[sys.argv[1]]((sys.argv[2:] or [None])[0])
+    {'pingpong': pingpong, 'tags': tags, 'tcpreplay': tcpreplay}[sys.argv[1]]((sys.argv[2:] or [None])[0])
 
 
 peers.main(main)

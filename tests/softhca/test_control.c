@@ -59,14 +59,6 @@ static void test_resize_cq(void **state)
 	kit_end_close(&b);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* Arms the CQ, sends so many requests that it tells of, and waits for the event; how long that took. */
 static uint64_t event_us(struct ibv_comp_channel *ch, struct ibv_cq *cq, struct ibv_qp *qp, int cnt)
 {
@@ -78,11 +70,11 @@ static uint64_t event_us(struct ibv_comp_channel *ch, struct ibv_cq *cq, struct 
 	void *ctx;
 
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-	from = now_us();
+	from = kit_now_us();
 	for (int i = 0; i < cnt; i++)
 		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_int_equal(ibv_get_cq_event(ch, &cq, &ctx), 0);
-	from = now_us() - from;
+	from = kit_now_us() - from;
 	ibv_ack_cq_events(cq, 1);
 	assert_int_equal(kit_poll(cq, wc, cnt, KIT_WAIT_MS), cnt);
 	return from;

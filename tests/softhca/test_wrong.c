@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct kit k;
@@ -329,14 +328,6 @@ static void test_rnr_retry_exceeded(void **state)
 	assert_int_equal(kit_state(b.qp), IBV_QPS_RTS);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* Between two RNR NAKs lies the time that the receiver asked for: code 26, 81.92 ms (table 45 of the specification). */
 static void test_rnr_timer(void **state)
 {
@@ -345,10 +336,10 @@ static void test_rnr_timer(void **state)
 
 	(void)state;
 	reopen(&how);
-	from = now_us();
+	from = kit_now_us();
 	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
-	assert_true(now_us() - from >= 2 * 81800);
+	assert_true(kit_now_us() - from >= 2 * 81800);
 }
 
 /* An RNR NAK is not the end while retries are left: the receive comes late, the message still arrives. */

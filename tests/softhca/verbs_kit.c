@@ -12,12 +12,17 @@
 
 #define ALL_RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-static uint64_t now_ms(void)
+uint64_t kit_now_us(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static uint64_t now_ms(void)
+{
+	return kit_now_us() / 1000;
 }
 
 static void nap(void)
@@ -46,7 +51,11 @@ static void find_gid(struct kit *k)
 
 void kit_open(struct kit *k)
 {
-	const char *name = getenv("VERBS_KIT_DEVICE");
+	kit_open_device(k, getenv("VERBS_KIT_DEVICE"));
+}
+
+void kit_open_device(struct kit *k, const char *name)
+{
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	int i = 0;
 

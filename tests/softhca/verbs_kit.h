@@ -48,6 +48,8 @@ struct kit_how {
 };
 
 void kit_open(struct kit *k);
+/* NULL: the first. */
+void kit_open_device(struct kit *k, const char *name);
 void kit_close(struct kit *k);
 void kit_end_open(struct kit *k, struct kit_end *e, const struct kit_how *how);
 void kit_end_connect(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how);
@@ -77,6 +79,8 @@ void kit_expect_bytes(const uint8_t *at, size_t len, unsigned seed);
 /* The pair still works: a SEND from a to b, its bytes looked at. */
 void kit_check_alive(struct kit *k, struct kit_end *a, struct kit_end *b);
 
+/* Monotonic. */
+uint64_t kit_now_us(void);
 void kit_fill(uint8_t *at, size_t len, unsigned seed);
 bool kit_same(const uint8_t *at, size_t len, unsigned seed);
 

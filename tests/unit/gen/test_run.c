@@ -66,7 +66,7 @@ static uint16_t rx(void *q, struct spw_desc *desc, uint16_t cnt)
 static void release(void *q, const uint32_t *slot, uint16_t cnt)
 {
 	(void)q;
-	/* The echo that is owed first, one for each frame that left, may be looked at; nothing else while a frame is due. */
+	/* While a frame is due, only what is owed to the echoes of those that left before it is done. */
 	if (t.run.ran_ns == 0) { /* the plan is not over */
 		t.steps_too_many += t.run.owed_cnt == 0 && was_due_at(t.call_tsc);
 		t.most_looked_at = SPW_MAX(t.most_looked_at, cnt);

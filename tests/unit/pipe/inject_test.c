@@ -20,7 +20,7 @@
 #include "port/fault/fault_impl.h"
 
 #define FAULTS    5u
-#define TRIES     3 /* a busy machine may spoil a run, not three in a row */
+#define TRIES     3 /* a busy machine may spoil a run; what fails in two quiet ones is wrong */
 #define QUIET     "null:size=64,rate=20k,stamps=1"
 #define FOR_NS    30000000u
 #define EVERY_NS  80000000u
@@ -237,6 +237,7 @@ struct score {
 	uint64_t hit, hit_named; /* were hit; of them: were given the cause */
 	uint64_t named, named_wrongly;
 	uint64_t noisy; /* not judged */
+	uint32_t faults; /* that came to be */
 	uint64_t given[SPW_CAUSE_CNT]; /* causes of those that were hit */
 };
 
@@ -318,7 +319,7 @@ static void run(struct rig *rig, const struct inject *in, const struct fault_que
 		for (; judged < rec->pending_tail; judged++)
 			score_one(&rec->pending[judged % SPW_REC_PENDING_CNT], faults, noise, rec->slow_tsc, in, score);
 	}
-	assert_int_equal(faults->window_cnt, FAULTS);
+	score->faults = spw_thr_load_acq(&faults->window_cnt);
 }
 
 /* Lost cores are what a busy machine deals out by itself: of those nobody can say that they were named wrongly. */
@@ -326,7 +327,7 @@ static bool good(const struct score *score, const struct inject *in)
 {
 	bool deals_itself = in->trouble == lose_core || in->cause == SPW_CAUSE_exec_late;
 
-	return score->hit >= FAULTS && score->hit_named * 10 >= score->hit * 9 && score->given[in->cause] >= 1 &&
+	return score->faults == FAULTS && score->hit >= FAULTS && score->hit_named * 10 >= score->hit * 9 && score->given[in->cause] >= 1 &&
 	       (deals_itself || score->named_wrongly * 10 <= score->named);
 }
 
@@ -339,27 +340,40 @@ static void score_print(const struct inject *in, const struct score *score)
 			print_message("  %lu were called %s\n", score->given[c], spw_cause_name((enum spw_cause)c));
 }
 
+/* A run in which hardly anything was taken from the threads by others. */
+static bool was_quiet(const struct score *score, const struct noise *noise, uint64_t ticks)
+{
+	uint64_t taken = 0;
+
+	for (uint32_t i = 0; i < noise->cnt; i++)
+		taken += noise->window[i].to - noise->window[i].from;
+	return score->noisy * 4 <= score->hit && taken * 50 <= ticks;
+}
+
 static void prove(const struct inject *in)
 {
 	static struct noise noise;
 	struct score score;
-	bool quiet = false;
+	int quiet_cnt = 0;
 	struct rig rig;
 
 	for (int i = 0; i < TRIES; i++) {
+		uint64_t begin;
+
 		memset(&score, 0, sizeof(score));
 		memset(&own, 0, sizeof(own));
 		if (!rig_open(&rig, &in->rig))
 			skip();
 		noise_begin(&noise, in);
+		begin = spw_tsc_now();
 		run(&rig, in, in->trouble ? &own : fault_queue_of(rig.port, 0), &noise, &score);
+		quiet_cnt += was_quiet(&score, &noise, spw_tsc_now() - begin);
 		rig_close(&rig);
 		score_print(in, &score);
 		if (good(&score, in))
 			return;
-		quiet |= score.noisy * 4 <= score.hit;
 	}
-	if (!quiet) {
+	if (quiet_cnt < 2) {
 		print_message("  too busy a machine: too few frames met the fault alone\n");
 		skip();
 	}

@@ -163,10 +163,9 @@ static void a_rate_is_kept(void **state SPW_UNUSED)
 	struct spw_desc desc[SPW_BURST_MAX];
 	struct spw_port_stat st;
 	double per_tick;
+	uint16_t n;
 
-	do {
-		uint16_t n;
-
+	do { /* and, at the end, until nothing waits any more: what waits is not counted yet */
 		polled = spw_tsc_now() - begin;
 		n = spw_port_rx_burst(&port->queue[0], desc, 64);
 
@@ -178,7 +177,7 @@ static void a_rate_is_kept(void **state SPW_UNUSED)
 		assert_true(last <= spw_tsc_now());
 		give_back(port, 0, desc, n);
 		span = spw_tsc_now() - begin;
-	} while (span < port->caps.nic_clock_hz / 20);
+	} while (span < port->caps.nic_clock_hz / 20 || n == 64);
 	spw_port_stat(port, &st);
 	per_tick = 2e6 / (double)port->caps.nic_clock_hz;
 	assert_true(st.missed_known);
