@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """counters.py: perftest's own report of the port's counters (it keeps the files open and reads them again) against what it
-sent, and the trace of the same run as tshark's RoCE dissector reads it."""
+sent, and the trace of the same run as tshark's RoCE dissector reads it: the frames, and a record of each WQE and CQE."""
 import os
 import re
 import subprocess
@@ -29,11 +29,20 @@ def must_be(what, got, want):
         raise peers.Failed(f'{what}: {got}, not {want}')
 
 
+def tshark(path, which, *fields):
+    text = subprocess.run(['tshark', '-r', path, '-Y', which, '-T', 'fields', *(word for field in fields for word in ('-e', field))],
+                          check=True, capture_output=True, text=True).stdout
+    return [line.split('\t') for line in text.splitlines()]
+
+
+def records(path, kind):
+    """What the trace says of each WQE, or of each CQE."""
+    return [comment for comment, in tshark(path, f'frame.interface_name == "{kind}"', 'frame.comment')]
+
+
 def dissected(path):
     """How often tshark saw each BTH opcode, and the packet sequence numbers of the requests."""
-    text = subprocess.run(['tshark', '-r', path, '-Y', 'infiniband', '-T', 'fields', '-e', 'infiniband.bth.opcode', '-e',
-                           'infiniband.bth.psn'], check=True, capture_output=True, text=True).stdout
-    rows = [line.split('\t') for line in text.splitlines()]
+    rows = tshark(path, 'infiniband', 'infiniband.bth.opcode', 'infiniband.bth.psn')
     return [op for op, _ in rows], [int(psn) for op, psn in rows if op == WRITE_ONLY]
 
 
@@ -52,6 +61,11 @@ def main():
         opcodes, psn = dissected(trace)
         must_be('requests in the trace', opcodes.count(WRITE_ONLY), MESSAGES)
         must_be('others', set(opcodes) - {WRITE_ONLY, ACKNOWLEDGE}, set())
+        must_be('WQEs in the trace', sum(' RDMA_WRITE ' in text for text in records(trace, 'wqe')), MESSAGES)
+        cqes = records(trace, 'cqe')
+        must_be('CQEs of other kinds', [text for text in cqes if ' REQ of RDMA_WRITE ' not in text], [])
+        if not 0 < len(cqes) <= MESSAGES:
+            raise peers.Failed(f'{len(cqes)} CQEs')
         must_be('steps of their sequence numbers', {(b - a) % (1 << 24) for a, b in zip(psn, psn[1:])}, {1})
 
 
