@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the spinwire authors */
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +19,52 @@ const char *gen_gaps_name(enum gen_gaps gaps)
 	return gaps_name[gaps];
 }
 
+/* ---- fields of one kind ---------------------------------------------------------------------------- */
+
+static int set_text(void *text_out, const char *value)
+{
+	*(const char **)text_out = value;
+	return 0;
+}
+
+static int set_time(void *ns_out, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, ns_out);
+}
+
+static int set_time_ns(void *ns_out, const char *value)
+{
+	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1, ns_out);
+}
+
+static int set_mac(void *mac, const char *value)
+{
+	return rte_ether_unformat_addr(value, mac) ? spw_err(EINVAL, "'%s' is no MAC address", value) : 0;
+}
+
+static int set_ip(void *ip_out, const char *value)
+{
+	unsigned int a, b, c, d;
+	char more;
+
+	if (sscanf(value, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &more) != 4 || a > 255 || b > 255 || c > 255 || d > 255)
+		return spw_err(EINVAL, "'%s' is no IPv4 address", value);
+	*(uint32_t *)ip_out = RTE_IPV4(a, b, c, d);
+	return 0;
+}
+
 /* ---- one setter an option -------------------------------------------------------------------------- */
 
-static int set_port(struct gen_conf *conf, const char *value)
+static int set_port(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
+
 	return spw_port_spec_parse(value, &conf->port);
 }
 
-static int set_rate(struct gen_conf *conf, const char *value)
+static int set_rate(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
 	uint64_t pps;
 	int rc = spw_conf_quantity(value, SPW_CONF_RATE_PPS, 1, &pps);
 
@@ -68,8 +106,10 @@ static int set_burst(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
-static int set_schedule(struct gen_conf *conf, const char *value)
+static int set_schedule(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
+
 	if (!strncmp(value, "ramp:", 5))
 		return set_ramp(conf, value + 5);
 	if (!strncmp(value, "burst:", 6))
@@ -93,8 +133,9 @@ static int size_read(const char *text, uint16_t *bytes_out)
 }
 
 /* "64", "64-1514", "imix", "capture". */
-static int set_size(struct gen_conf *conf, const char *value)
+static int set_size(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
 	const char *dash = strchr(value, '-');
 	char first[32];
 	int rc;
@@ -110,12 +151,6 @@ static int set_size(struct gen_conf *conf, const char *value)
 	return rc || !dash ? rc : size_read(dash + 1, &conf->plan.size_max);
 }
 
-static int set_capture(struct gen_conf *conf, const char *value)
-{
-	conf->plan.capture = value;
-	return 0;
-}
-
 static int number_read(const char *text, uint64_t min, uint64_t max, uint64_t *value_out)
 {
 	int rc = spw_conf_quantity(text, SPW_CONF_NONE, 1, value_out);
@@ -125,8 +160,9 @@ static int number_read(const char *text, uint64_t min, uint64_t max, uint64_t *v
 	return rc;
 }
 
-static int set_flows(struct gen_conf *conf, const char *value)
+static int set_flows(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
 	uint64_t cnt;
 	int rc = number_read(value, 1, GEN_FLOW_MAX, &cnt);
 
@@ -134,8 +170,9 @@ static int set_flows(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
-static int set_slots(struct gen_conf *conf, const char *value)
+static int set_slots(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
 	uint64_t cnt;
 	int rc = number_read(value, 128, 1u << 24, &cnt);
 
@@ -143,13 +180,16 @@ static int set_slots(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
-static int set_seed(struct gen_conf *conf, const char *value)
+static int set_seed(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
+
 	return number_read(value, 0, UINT64_MAX, &conf->plan.seed);
 }
 
-static int set_run(struct gen_conf *conf, const char *value)
+static int set_run(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
 	uint64_t run;
 	int rc = number_read(value, 0, UINT16_MAX, &run);
 
@@ -157,8 +197,9 @@ static int set_run(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
-static int set_seconds(struct gen_conf *conf, const char *value)
+static int set_seconds(void *arg, const char *value)
 {
+	struct gen_conf *conf = arg;
 	int rc = spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->seconds_ns);
 
 	if (rc == 0 && (conf->seconds_ns == 0 || conf->seconds_ns > 24ull * 3600 * 1000000000))
@@ -166,119 +207,46 @@ static int set_seconds(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
-static int set_warm_up(struct gen_conf *conf, const char *value)
+static int set_echo(void *arg, const char *value)
 {
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->warm_up_ns);
-}
+	struct gen_conf *conf = arg;
 
-static int set_hold(struct gen_conf *conf, const char *value)
-{
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->hold_ns);
-}
-
-static int set_linger(struct gen_conf *conf, const char *value)
-{
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->linger_ns);
-}
-
-static int set_link_wait(struct gen_conf *conf, const char *value)
-{
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->link_wait_ns);
-}
-
-static int set_probe(struct gen_conf *conf, const char *value)
-{
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->probe_ns);
-}
-
-static int set_echo(struct gen_conf *conf, const char *value)
-{
 	conf->expect_echo = !strcmp(value, "yes");
 	return conf->expect_echo || !strcmp(value, "no") ? 0 : spw_err(EINVAL, "'%s' is neither yes nor no", value);
 }
 
-static int set_slow(struct gen_conf *conf, const char *value)
-{
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1, &conf->slow_ns);
-}
-
-static int set_json(struct gen_conf *conf, const char *value)
-{
-	conf->json = value;
-	return 0;
-}
-
-static int set_hdr(struct gen_conf *conf, const char *value)
-{
-	conf->hdr = value;
-	return 0;
-}
-
-static int mac_read(const char *value, struct rte_ether_addr *mac)
-{
-	return rte_ether_unformat_addr(value, mac) ? spw_err(EINVAL, "'%s' is no MAC address", value) : 0;
-}
-
-static int set_src_mac(struct gen_conf *conf, const char *value)
-{
-	return mac_read(value, &conf->frame.src_mac);
-}
-
-static int set_dst_mac(struct gen_conf *conf, const char *value)
-{
-	return mac_read(value, &conf->frame.dst_mac);
-}
-
-static int ip_read(const char *value, uint32_t *ip_out)
-{
-	unsigned int a, b, c, d;
-	char more;
-
-	if (sscanf(value, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &more) != 4 || a > 255 || b > 255 || c > 255 || d > 255)
-		return spw_err(EINVAL, "'%s' is no IPv4 address", value);
-	*ip_out = RTE_IPV4(a, b, c, d);
-	return 0;
-}
-
-static int set_src_ip(struct gen_conf *conf, const char *value)
-{
-	return ip_read(value, &conf->frame.src_ip);
-}
-
-static int set_dst_ip(struct gen_conf *conf, const char *value)
-{
-	return ip_read(value, &conf->frame.dst_ip);
-}
+#define FIELD(name) offsetof(struct gen_conf, name)
 
 static const struct gen_option {
 	const char *name;
-	int (*set)(struct gen_conf *conf, const char *value);
+	int (*set)(void *field, const char *value);
+	size_t field;     /* offset of what set is given; 0: the whole */
 	const char *dflt; /* set before the command line; NULL: none */
 	const char *help;
 } option[] = {
-	{"port", set_port, NULL, "where to send, as spinwire's --port"},
-	{"rate", set_rate, "1Mpps", "mean rate: pps, kpps, Mpps"},
-	{"schedule", set_schedule, "constant", "constant, poisson, burst:N, ramp:FROM-TO/TIME, capture"},
-	{"size", set_size, "64", "bytes without FCS: 64, 64-1514, imix, capture"},
-	{"capture", set_capture, NULL, "pcap or pcapng file whose times or sizes are used"},
-	{"flows", set_flows, "16", "flows, by UDP source port"},
-	{"seconds", set_seconds, "10s", "how long the plan runs"},
-	{"warm-up", set_warm_up, "0s", "frames due in that time are sent and counted, but are in no percentile"},
-	{"linger", set_linger, "1s", "how long to wait for the last echo, or for a sink to empty the path"},
-	{"link-wait", set_link_wait, "10s", "how long to wait for the port's link before the plan starts"},
-	{"probe", set_probe, "100ms", "how long to watch what the machine takes from the senders' cores before the plan starts; 0s: not"},
-	{"hold", set_hold, "0s", "how long to keep the port open after the report, for a receiver that should end first"},
-	{"echo", set_echo, "yes", "whether frames are expected back"},
-	{"seed", set_seed, "1", "the same seed is the same plan"},
-	{"run", set_run, NULL, "number of the run in every frame; echoes of others are refused (default: from the clock)"},
-	{"slots", set_slots, "8192", "frames of one sender that may be under way"},
-	{"src-mac", set_src_mac, "02:00:00:00:00:01", "of the frames"},
-	{"dst-mac", set_dst_mac, "02:00:00:00:00:02", "of the frames"},
-	{"src-ip", set_src_ip, "198.18.0.1", "of the frames (RFC 2544 benchmarking addresses)"},
-	{"dst-ip", set_dst_ip, "198.18.0.2", "of the frames"},
-	{"slow-threshold", set_slow, "100us", "frames that take longer get a cause each"},
-	{"json", set_json, NULL, "file for the summary, - for stdout"},
-	{"hdr", set_hdr, NULL, "file for an HdrHistogram log: round trips and schedule errors, an interval a second"},
+	{"port", set_port, 0, NULL, "where to send, as spinwire's --port"},
+	{"rate", set_rate, 0, "1Mpps", "mean rate: pps, kpps, Mpps"},
+	{"schedule", set_schedule, 0, "constant", "constant, poisson, burst:N, ramp:FROM-TO/TIME, capture"},
+	{"size", set_size, 0, "64", "bytes without FCS: 64, 64-1514, imix, capture"},
+	{"capture", set_text, FIELD(plan.capture), NULL, "pcap or pcapng file whose times or sizes are used"},
+	{"flows", set_flows, 0, "16", "flows, by UDP source port"},
+	{"seconds", set_seconds, 0, "10s", "how long the plan runs"},
+	{"warm-up", set_time, FIELD(warm_up_ns), "0s", "frames due in that time are sent and counted, but are in no percentile"},
+	{"linger", set_time, FIELD(linger_ns), "1s", "how long to wait for the last echo, or for a sink to empty the path"},
+	{"link-wait", set_time, FIELD(link_wait_ns), "10s", "how long to wait for the port's link before the plan starts"},
+	{"probe", set_time, FIELD(probe_ns), "100ms", "how long to watch what the machine takes from the senders' cores before the plan starts; 0s: not"},
+	{"hold", set_time, FIELD(hold_ns), "0s", "how long to keep the port open after the report, for a receiver that should end first"},
+	{"echo", set_echo, 0, "yes", "whether frames are expected back"},
+	{"seed", set_seed, 0, "1", "the same seed is the same plan"},
+	{"run", set_run, 0, NULL, "number of the run in every frame; echoes of others are refused (default: from the clock)"},
+	{"slots", set_slots, 0, "8192", "frames of one sender that may be under way"},
+	{"src-mac", set_mac, FIELD(frame.src_mac), "02:00:00:00:00:01", "of the frames"},
+	{"dst-mac", set_mac, FIELD(frame.dst_mac), "02:00:00:00:00:02", "of the frames"},
+	{"src-ip", set_ip, FIELD(frame.src_ip), "198.18.0.1", "of the frames (RFC 2544 benchmarking addresses)"},
+	{"dst-ip", set_ip, FIELD(frame.dst_ip), "198.18.0.2", "of the frames"},
+	{"slow-threshold", set_time_ns, FIELD(slow_ns), "100us", "frames that take longer get a cause each"},
+	{"json", set_text, FIELD(json), NULL, "file for the summary, - for stdout"},
+	{"hdr", set_text, FIELD(hdr), NULL, "file for an HdrHistogram log: round trips and schedule errors, an interval a second"},
 };
 
 void gen_conf_help(void)
@@ -301,7 +269,7 @@ static int option_set(struct gen_conf *conf, const char *name, size_t name_bytes
 			continue;
 		if (!value)
 			return spw_err(EINVAL, "--%s: needs a value: %s", option[i].name, option[i].help);
-		rc = option[i].set(conf, value);
+		rc = option[i].set((char *)conf + option[i].field, value);
 		return rc ? spw_err_ctx(rc, "--%s", option[i].name) : 0;
 	}
 	return spw_err(EINVAL, "--%.*s: no such option; spinwire-gen --help lists them", (int)name_bytes, name);
@@ -336,7 +304,7 @@ static int defaults(struct gen_conf *conf)
 	conf->frame.run = (uint16_t)(spw_tsc_now() >> 20);
 	for (uint32_t i = 0; rc == 0 && i < SPW_ARRAY_CNT(option); i++)
 		if (option[i].dflt)
-			rc = option[i].set(conf, option[i].dflt);
+			rc = option[i].set((char *)conf + option[i].field, option[i].dflt);
 	return rc;
 }
 

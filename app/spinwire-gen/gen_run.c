@@ -318,7 +318,7 @@ static enum gen_doing one_step(struct gen_run *run, uint64_t now)
 
 static void run_plan(struct gen_run *run)
 {
-	uint64_t now = now_ns(run), last;
+	uint64_t now = 0, last; /* the plan's first moment */
 
 	while (goes_on(run, now)) {
 		enum gen_doing doing = one_step(run, now);

@@ -40,6 +40,11 @@ void nic_mask_save(void);
  *          for every fault that is not the NIC's. Returns: false: not our business, ask libc. Thread: any. */
 bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old_out);
 
+struct uv_call;
+/* Purpose: a command under the device lock, with the application's memory guarded as for the NIC thread: what it finds gone
+ *          (a ring that flushes go to) is -EFAULT. Thread: any. */
+int nic_guarded(struct hca_dev *dev, int (*command)(struct uv_call *call), struct uv_call *call);
+
 /* ---- objects: create before the handle is answered; -errno on no memory. Of regions the NIC keeps nothing: it looks them up
  *      for every packet ------------------------------------------------------------------------------------ */
 

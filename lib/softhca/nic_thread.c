@@ -9,7 +9,7 @@
  *
  * Memory that the application unmapped under a region: real cards pin the pages, this NIC cannot. Its
  * accesses run under a guard (SIGSEGV and SIGBUS of this thread jump back to the loop), so that it costs
- * nothing until it happens; the QP at work then fails with a local protection error. */
+ * nothing until it happens; the QP at work then fails with a local protection error. Commands have one too. */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -105,6 +105,21 @@ bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction 
 	if (old_out)
 		*old_out = before;
 	return true;
+}
+
+int nic_guarded(struct hca_dev *dev, int (*command)(struct uv_call *call), struct uv_call *call)
+{
+	sigjmp_buf env;
+	int rc = -EFAULT;
+
+	if (sigsetjmp(env, 0) == 0) {
+		guard = &env;
+		guarded = dev->nic;
+		rc = command(call);
+	}
+	guard = NULL;
+	guarded = NULL;
+	return rc;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------- */

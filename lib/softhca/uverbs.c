@@ -101,7 +101,7 @@ int uv_dispatch(uint32_t cmd, struct uv_call *call)
 		return d->fn(call);
 	hca_lock(dev);
 	rc = -nic_fault_of(dev, d->name);
-	rc = rc ? rc : d->fn(call);
+	rc = rc ? rc : nic_guarded(dev, d->fn, call);
 	hca_unlock(dev);
 	return rc;
 }

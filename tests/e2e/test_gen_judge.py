@@ -10,6 +10,7 @@ import subprocess
 import spwtest
 from spwtest import check, equal, need, spwlab
 from test_gen import generate
+from test_gen_odd import header, record, write_file
 from test_veth import in_namespace, make_veth
 
 WINDOW_S = 0.02       # offsets are judged within so much: two clocks do not drift apart much meanwhile
@@ -112,6 +113,27 @@ def test_burst():
     """Frames that are due at one instant leave in one go."""
     _, rows = judged(["--rate", "10kpps", "--seconds", "1s", "--schedule", "burst:16"], 16)
     equal({rows[i][4] for i in range(16)}, {0}, "when the first burst was due")
+
+
+def test_ramp():
+    """Ever faster from 4 to 16 thousand a second in half a second, then 16: by t there are 4000 t + 12000 t^2 frames, later 16000 t - 3000."""
+    _, rows = judged(["--rate", "1kpps", "--seconds", "1s", "--schedule", "ramp:4kpps-16kpps/500ms"], 5)
+    for n, row in enumerate(rows):
+        t = row[4] * 1e-9
+        want = 4000 * t + 12000 * t * t if t < 0.5 else 16000 * t - 3000
+        check(abs(n - want) <= 2 + want / 100, f"frame {n} was due at {t:.6f} s, when {want:.0f} are to be")
+
+
+def test_capture():
+    """A capture's own times and lengths, round and round; its last gap is the mean of the others."""
+    at_us, sizes = [0, 100, 350, 1000, 1200], [64, 1514, 70, 333, 64]
+    with spwlab.scratch() as folder:
+        plan = write_file(folder, "plan.pcap", header() + b"".join(record(us, size) for us, size in zip(at_us, sizes)))
+        _, rows = judged(["--seconds", "1s", "--schedule", "capture", "--size", "capture", "--capture", plan], 3)
+    gaps = [100000, 250000, 650000, 200000, 300000]
+    for n, (a, b) in enumerate(zip(rows, rows[1:])):
+        check(abs(b[4] - a[4] - gaps[n % 5]) <= 1, f"frame {n + 1} was due {b[4] - a[4]} ns after the one before, not {gaps[n % 5]}")
+    equal([row[1] for row in rows], [sizes[n % 5] for n in range(len(rows))], "lengths")
 
 
 if __name__ == "__main__":

