@@ -114,7 +114,7 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 	const struct gen_run *sender = run->all[flow % run->sender_cnt];
 	uint64_t due_tsc = run->start_tsc + spw_tsc_from_ns(run->tsc, due_ns);
 	uint64_t number = seq * sender->plan.flow_cnt + flow / run->sender_cnt;
-	uint64_t sent_tsc = gen_sent_find(&sender->sent, number, due_tsc);
+	uint64_t sent_tsc = SPW_MIN(gen_sent_find(&sender->sent, number, due_tsc), echo_tsc); /* tx_burst may not have returned yet */
 	struct gen_worst frame = {.flow = flow, .seq = seq, .whole_ns = ns_at(run, echo_tsc) - due_ns,
 				  .intended_tsc = due_tsc, .sent_tsc = sent_tsc, .echo_tsc = echo_tsc};
 
