@@ -6,14 +6,17 @@
 #include "softhca/nic_impl.h"
 
 #define RTO_MIN_NS 1000000ull
+#define RTO_LOG2_MAX 2
 /* Asks for an ACK inside long messages too, so that the window moves. */
 #define ACK_EVERY 32u
 
+/* A card detects a time-out after one to four times the interval (9.7.6.1.3). The first is the shortest; if nothing has come since,
+ * the peer's thread may just have no core, and gets the longest. */
 static uint64_t rto_ns(const struct nic_qp *q)
 {
 	const uint8_t t = q->qp->attr.timeout & 31;
 
-	return t ? SPW_MAX(4096ull << t, RTO_MIN_NS) : 0;
+	return t ? SPW_MAX(4096ull << t, RTO_MIN_NS) << (q->retries ? RTO_LOG2_MAX : 0) : 0;
 }
 
 static void timer_start(struct nic_qp *q)
