@@ -268,7 +268,7 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 }
 
 #define SPW_REC_APART_LOG2 25u /* NIC ticks that one multiplication may bridge, half of it to each side: exact to 1/256 of a tick */
-#define SPW_REC_APART_MAX  (1ll << (SPW_REC_APART_LOG2 - 1))
+#define SPW_REC_APART_MAX  (1ull << (SPW_REC_APART_LOG2 - 1))
 
 /* Private to spw_rec_nic: frame by frame, whatever their stamps are. */
 void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt,
@@ -287,13 +287,13 @@ SPW_INLINE void spw_rec_nic(const unsigned int flags, struct spw_rec *rec, const
 	int64_t least = first, most = first;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		int64_t apart = (int64_t)(desc[i].nic_stamp - desc[0].nic_stamp);
-		int64_t took = first - (apart * rec->nic_step_2_32 >> 32);
+		uint64_t apart = desc[i].nic_stamp - desc[0].nic_stamp; /* those before the first wrap, and so does their product */
+		int64_t took = first - ((int64_t)(apart * (uint64_t)rec->nic_step_2_32) >> 32);
 
 		wait[i] = (uint64_t)took;
 		least = SPW_MIN(least, took);
 		most = SPW_MAX(most, took);
-		odd |= (uint64_t)!(desc[i].flags & SPW_DESC_NIC_STAMP) | (uint64_t)(apart + SPW_REC_APART_MAX) >> SPW_REC_APART_LOG2;
+		odd |= (uint64_t)!(desc[i].flags & SPW_DESC_NIC_STAMP) | (apart + SPW_REC_APART_MAX) >> SPW_REC_APART_LOG2;
 	}
 	if (spw_unlikely(odd || least < 0 ||
 			 (uint64_t)most + sent > SPW_MIN(stage[SPW_STAGE_nic_sent].max_value, SPW_HIST_VALUE_MAX))) {
