@@ -63,7 +63,7 @@ struct mlx5_eth_port {
 	struct rdma_steer steer;
 	struct rdma_ctl *ctl;
 	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX]; /* of the queues, as the indirection table wants them */
-	bool started, steered;
+	bool started;
 	bool drops_known;          /* out_of_buffer can be read */
 	uint64_t drops_base;       /* of it at start */
 	struct mlx5_eth_queue *queue;

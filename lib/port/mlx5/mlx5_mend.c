@@ -53,7 +53,6 @@ static int rx_renew_objects(struct mlx5_eth_queue *eq)
 		return rc;
 	}
 	rdma_steer_down(&ep->steer); /* it holds the old work queue */
-	ep->steered = false;
 	mlx5_rx_free(&eq->rx);
 	eq->rx = fresh;
 	ep->wq[eq->q.index] = fresh.wq;
@@ -78,11 +77,7 @@ static int rx_renew_shared(struct mlx5_eth_queue *eq)
 	int rc = eq->rx_side.renew ? rx_renew_objects(eq) : 0;
 
 	rc = rc ? rc : mlx5_wq_state(eq->rx.wq, IBV_WQS_RDY);
-	if (!rc && !ep->steered) {
-		rc = rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
-		ep->steered = !rc;
-	}
-	return rc;
+	return rc ? rc : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
 }
 
 static int eth_rq_ready(void *obj)

@@ -207,9 +207,7 @@ static int eth_start(struct spw_port *port)
 	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++)
 		rc = queue_start(&ep->queue[i]);
 	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
-	rc = rc ? rc : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
-	ep->steered = !rc;
-	return rc;
+	return rc ? rc : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
 }
 
 static void tx_drain(struct mlx5_eth_queue *eq)
@@ -243,7 +241,7 @@ static int eth_stop(struct spw_port *port)
 
 	if (!ep->started)
 		return 0;
-	ep->started = ep->steered = false;
+	ep->started = false;
 	rdma_ctl_stop(ep->ctl);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {

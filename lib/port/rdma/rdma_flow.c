@@ -310,7 +310,8 @@ int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struc
 {
 	int rc;
 
-	memset(steer, 0, sizeof(*steer));
+	if (steer->table)
+		return 0;
 	rc = table_make(dev, wq, cnt, &steer->table);
 	rc = rc ? rc : table_make(dev, wq, 1, &steer->table_one);
 	for (uint32_t i = 0; i < conf->rule_cnt && !rc; i++) {

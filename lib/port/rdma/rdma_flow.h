@@ -42,17 +42,19 @@ int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *con
 /* One RSS QP per kind of packet that a rule names; the last kind, without IP, goes to queue 0. */
 #define RDMA_KIND_CNT 7u
 
+/* All zero: down. A port's queues that are mended take it down and up, one at a time (rdma_dev.lock). */
 struct rdma_steer {
 	struct ibv_rwq_ind_table *table, *table_one;
 	struct ibv_qp *qp[RDMA_KIND_CNT];
 	struct ibv_flow *flow[RDMA_FLOW_RULE_MAX];
 };
 
-/* Purpose: RSS over wq[0 .. cnt-1], then the rules, in the order of their words. Undone whole when a part fails.
+/* Purpose: RSS over wq[0 .. cnt-1], then the rules, in the order of their words. Undone whole when a part fails; again: nothing.
+ * Shape:   steer is zeroed, or as rdma_steer_down left it, or up.
  * Errors: -EPERM CAP_NET_RAW is missing; what the device says of a rule that it refuses, with the rule. Thread: setup, or one
  *         owner at a time. */
 int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struct ibv_wq *const *wq, uint32_t cnt,
-		  struct rdma_steer *steer_out);
+		  struct rdma_steer *steer);
 /* A zeroed struct is fine; again: nothing. */
 void rdma_steer_down(struct rdma_steer *steer);
 

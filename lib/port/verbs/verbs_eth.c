@@ -191,7 +191,7 @@ static int eth_stop(struct spw_port *port)
 
 	if (!ep->started)
 		return 0;
-	ep->started = ep->steered = false;
+	ep->started = false;
 	rdma_ctl_stop(ep->ctl);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {

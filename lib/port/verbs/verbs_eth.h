@@ -62,7 +62,6 @@ struct verbs_eth_port {
 	struct verbs_eth_queue *queue;
 	uint64_t drops_base;      /* out_of_buffer at start */
 	bool drops_known, started;
-	bool steered;             /* with dev.lock: queues that are mended take the rules down and up */
 	bool extended;            /* ibv_start_poll, with the device's timestamps */
 };
 

@@ -171,10 +171,7 @@ int verbs_eth_tx_reset(struct verbs_eth_queue *q)
 
 int verbs_eth_steer(struct verbs_eth_port *ep)
 {
-	int rc = ep->steered ? 0 : rdma_steer_up(&ep->dev, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
-
-	ep->steered = !rc;
-	return rc;
+	return rdma_steer_up(&ep->dev, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
 }
 
 /* New objects first: where they cannot be had, the old ones stay and the next try finds them. */
@@ -189,7 +186,6 @@ static int rx_replace(struct verbs_eth_queue *q)
 		return rc;
 	}
 	rdma_steer_down(&ep->steer); /* it holds the old work queue */
-	ep->steered = false;
 	rx_free(&q->rx);
 	q->rx = fresh;
 	ep->wq[q->index] = fresh.wq;
