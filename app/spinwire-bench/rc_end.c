@@ -17,21 +17,28 @@
 
 /* ---- messages -------------------------------------------------------------------------------------- */
 
+/* What the port does not take goes home. Returns: how many it took. */
+static uint16_t send_line(struct spw_port_queue *pq, struct spw_desc **line, uint16_t n)
+{
+	uint16_t sent = n ? spw_port_tx_burst(pq, line, n) : 0;
+
+	for (uint16_t i = sent; i < n; i++)
+		spw_port_release_burst(pq, &line[i]->slot, 1);
+	return sent;
+}
+
 static uint32_t port_send(struct rc_end *end, uint32_t cnt)
 {
 	struct spw_port_queue *pq = &end->port->queue[0];
 	struct spw_desc desc[SPW_BURST_MAX], *line[SPW_BURST_MAX];
 	uint32_t slot[SPW_BURST_MAX];
-	uint16_t n = spw_port_lend_burst(pq, slot, (uint16_t)SPW_MIN(cnt, (uint32_t)SPW_BURST_MAX)), sent;
+	uint16_t n = spw_port_lend_burst(pq, slot, (uint16_t)SPW_MIN(cnt, (uint32_t)SPW_BURST_MAX));
 
 	for (uint16_t i = 0; i < n; i++) {
 		desc[i] = (struct spw_desc){.slot = slot[i], .len = RC_BYTES, .flags = SPW_DESC_MSG};
 		line[i] = &desc[i];
 	}
-	sent = n ? spw_port_tx_burst(pq, line, n) : 0;
-	for (uint16_t i = sent; i < n; i++)
-		spw_port_release_burst(pq, &line[i]->slot, 1);
-	return sent;
+	return send_line(pq, line, n);
 }
 
 static uint32_t port_take(struct rc_end *end)
@@ -52,13 +59,11 @@ static uint32_t port_echo(struct rc_end *end)
 {
 	struct spw_port_queue *pq = &end->port->queue[0];
 	struct spw_desc desc[SPW_BURST_MAX], *line[SPW_BURST_MAX];
-	uint16_t n = spw_port_rx_burst(pq, desc, SPW_BURST_MAX), sent;
+	uint16_t n = spw_port_rx_burst(pq, desc, SPW_BURST_MAX);
 
 	for (uint16_t i = 0; i < n; i++)
 		line[i] = &desc[i];
-	sent = n ? spw_port_tx_burst(pq, line, n) : 0;
-	for (uint16_t i = sent; i < n; i++)
-		spw_port_release_burst(pq, &line[i]->slot, 1);
+	send_line(pq, line, n);
 	return n;
 }
 
