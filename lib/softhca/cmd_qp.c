@@ -10,6 +10,7 @@
 #include "softhca/cmd.h"
 #include "softhca/ctl.h"
 #include "softhca/nic.h"
+#include "softhca/wire.h"
 
 #define QPN_FIRST    0x40u
 #define UIDX_MAX     0xffffffu
@@ -323,13 +324,6 @@ int cmd_destroy_qp(struct uv_call *c)
 
 /* ---- multicast ----------------------------------------------------------------------------------- */
 
-static bool is_group(const uint8_t gid[16])
-{
-	static const uint8_t ip4[12] = {[10] = 0xff, 0xff};
-
-	return gid[0] == 0xff || (memcmp(gid, ip4, sizeof(ip4)) == 0 && gid[12] >> 4 == 0xe);
-}
-
 int cmd_attach_mcast(struct uv_call *c)
 {
 	const struct ib_uverbs_attach_mcast *req = c->in;
@@ -337,7 +331,7 @@ int cmd_attach_mcast(struct uv_call *c)
 	struct hca_qp *qp = hca_obj_find(c->ctx, HCA_QP, req->qp_handle);
 	struct hca_mcast *m;
 
-	if (!qp || qp->qp_type != IB_UVERBS_QPT_UD || !is_group(req->gid))
+	if (!qp || qp->qp_type != IB_UVERBS_QPT_UD || (req->gid[0] != 0xff && !wire_gid_is_ip4_group(req->gid)))
 		return -EINVAL;
 	for (m = dev->mcast; m; m = m->next)
 		if (m->qp == qp && memcmp(m->gid, req->gid, sizeof(m->gid)) == 0)

@@ -28,7 +28,7 @@ static struct nic_neigh *entry(struct nic_dev *nd, const uint8_t gid[16], bool m
 /* RFC 1112, RFC 2464, RFC 4291. */
 static bool from_gid(const uint8_t gid[16], uint8_t mac[6])
 {
-	if (wire_gid_is_ip4(gid) && gid[12] >> 4 == 0xe) {
+	if (wire_gid_is_ip4_group(gid)) {
 		memcpy(mac, (const uint8_t[6]){0x01, 0x00, 0x5e, gid[13] & 0x7f, gid[14], gid[15]}, 6);
 		return true;
 	}

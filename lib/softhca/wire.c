@@ -205,13 +205,6 @@ enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, st
 	return WIRE_OK;
 }
 
-bool wire_gid_is_ip4(const uint8_t gid[16])
-{
-	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-	return memcmp(gid, prefix, sizeof(prefix)) == 0;
-}
-
 static uint32_t sum16(const uint8_t *p, uint32_t bytes)
 {
 	uint32_t sum = 0;

@@ -10,6 +10,8 @@
 #ifndef SPW_SOFTHCA_WIRE_H
 #define SPW_SOFTHCA_WIRE_H
 
+#include <string.h>
+
 #include "prm/spw_prm.h"
 
 enum {
@@ -112,7 +114,19 @@ struct wire_av {
 /* Purpose: headers up to and with the BTH, for wire_start to copy. */
 void wire_tmpl_init(struct wire_tmpl *tmpl, const struct wire_av *av);
 /* An IPv4 address in IPv6's clothes: what RoCE v2 over IPv4 has for GIDs. */
-bool wire_gid_is_ip4(const uint8_t gid[16]);
+SPW_INLINE bool wire_gid_is_ip4(const uint8_t gid[16])
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, 0xff};
+
+	return memcmp(gid, prefix, sizeof(prefix)) == 0;
+}
+
+/* An IPv4 multicast address, 224.0.0.0/4. */
+SPW_INLINE bool wire_gid_is_ip4_group(const uint8_t gid[16])
+{
+	return wire_gid_is_ip4(gid) && gid[12] >> 4 == 0xe;
+}
+
 void wire_tmpl_set_dmac(struct wire_tmpl *tmpl, const uint8_t dmac[6]);
 
 /* Bytes of a frame: template, extended headers, payload with pad, ICRC. */
