@@ -245,7 +245,6 @@ void spw_rec_order_keep(struct spw_rec *rec, struct spw_rec_stamps *at) SPW_COLD
 SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, struct spw_rec_stamps *at, uint32_t cnt)
 {
 	struct spw_rec_bank *bank = rec->bank;
-	uint64_t handed;
 
 	if (!(flags & SPW_REC_ON))
 		return false;
@@ -255,8 +254,9 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec, str
 	}
 	if (spw_unlikely(at->exec_start < at->polled || at->exec_end < at->exec_start || at->exec_end > at->reaped))
 		spw_rec_order_keep(rec, at);
-	handed = SPW_MIN(at->pushed, at->exec_start);
 	if (!(flags & SPW_REC_INLINE)) {
+		uint64_t handed = SPW_MIN(at->pushed, at->exec_start);
+
 		spw_hist_record(&bank->stage[SPW_STAGE_polled_pushed], handed - at->polled, cnt);
 		spw_hist_record(&bank->stage[SPW_STAGE_pushed_start], at->exec_start - handed, cnt);
 		spw_hist_record(&bank->stage[SPW_STAGE_end_reaped], at->reaped - at->exec_end, cnt);
