@@ -1,19 +1,90 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * softhca-check OPTIONS: is this a configuration? tools/with-softhca asks before it starts a program.
+ * softhca-check OPTIONS: checks a configuration of the software ConnectX (hca_cfg.h) and prints
+ * what is wrong. tools/with-softhca runs it before COMMAND, in which the library could only report
+ * "no devices".
  */
+#include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/spw_err.h"
+#include "softhca/nic/fault.h"
 #include "softhca/hca_cfg.h"
+
+static int check_fault(const struct hca_cfg *cfg)
+{
+	struct fault f;
+	const int rc = fault_init(&f, cfg->fault, cfg->seed);
+
+	if (rc)
+		return spw_err_ctx(rc, "--fault");
+	fault_fini(&f);
+	return 0;
+}
+
+static int check_netdevs(const struct hca_cfg *cfg)
+{
+	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
+		if (cfg->dev[i].netdev[0] && !if_nametoindex(cfg->dev[i].netdev))
+			return spw_err(
+				ENODEV,
+				"--netdev %s: there is no such interface; ip link shows them",
+				cfg->dev[i].netdev);
+	return 0;
+}
+
+static int check_cable(const struct hca_cfg *cfg)
+{
+	const char *name = strchr(cfg->cable, ':') + 1;
+	int fd;
+
+	if (strncmp(cfg->cable, "shm:", 4) == 0 &&
+	    (!*name || strlen(name) > 64 || strchr(name, '/')))
+		return spw_err(EINVAL, "--cable %s: the name has 1 to 64 characters and no slash",
+			       cfg->cable);
+	if (strncmp(cfg->cable, "afpacket:", 9))
+		return 0;
+	if (!if_nametoindex(name))
+		return spw_err(ENODEV, "--cable %s: there is no such interface; ip link shows them",
+			       cfg->cable);
+	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return spw_err(errno, "--cable %s: %s%s", cfg->cable, strerror(errno),
+			       errno == EPERM ? "; it needs CAP_NET_RAW" : "");
+	close(fd);
+	return 0;
+}
+
+/* Can a file be created at the path? */
+static int check_path(const char *opt, const char *path)
+{
+	char folder[HCA_TEXT_BYTES];
+	char *slash;
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	slash = strrchr(folder, '/');
+	if (slash)
+		slash[slash == folder] = '\0';
+	if (!*path || access(slash ? folder : ".", W_OK | X_OK) == 0)
+		return 0;
+	return spw_err(errno, "--%s %s: the folder cannot be written: %s", opt, path,
+		       strerror(errno));
+}
 
 int main(int argc, char **argv)
 {
 	struct hca_cfg cfg;
 
-	if (argc == 2 && hca_cfg_parse(argv[1], &cfg) == 0)
+	if (argc == 2 && hca_cfg_parse(argv[1], &cfg) == 0 && !check_fault(&cfg) &&
+	    !check_netdevs(&cfg) && !check_cable(&cfg) && !check_path("control", cfg.control) &&
+	    !check_path("trace", cfg.trace))
 		return 0;
-	fprintf(stderr, "with-softhca: %s\n", argc == 2 ? spw_err_text() : "softhca-check wants one argument");
+	fprintf(stderr, "with-softhca: %s\n",
+		argc == 2 ? spw_err_text() : "softhca-check wants one argument");
 	return 1;
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * EAL's arguments, signals, exit status and the log of a program: what all programs of spinwire do
+ * in the same way.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +14,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+#include <rte_log.h>
 
 #include "app_eal.h"
 #include "base/spw_err.h"
@@ -19,7 +24,8 @@
 static int eal_add(struct app_eal *eal, char *arg)
 {
 	if (eal->argc >= APP_EAL_ARG_MAX - 1)
-		return spw_err(EINVAL, "too many EAL arguments, the limit is %d", APP_EAL_ARG_MAX - 2);
+		return spw_err(EINVAL, "too many EAL arguments, the limit is %d",
+			       APP_EAL_ARG_MAX - 2);
 	eal->argv[eal->argc++] = arg;
 	return 0;
 }
@@ -29,7 +35,8 @@ static bool has_option(const struct app_eal *eal, const char *name)
 	size_t bytes = strlen(name);
 
 	for (int i = 1; i < eal->argc; i++)
-		if (!strncmp(eal->argv[i], name, bytes) && (eal->argv[i][bytes] == '\0' || eal->argv[i][bytes] == '='))
+		if (!strncmp(eal->argv[i], name, bytes) &&
+		    (eal->argv[i][bytes] == '\0' || eal->argv[i][bytes] == '='))
 			return true;
 	return false;
 }
@@ -47,7 +54,8 @@ int app_eal_split(struct app_eal *eal, int argc, char **argv)
 {
 	int rc = 0;
 
-	for (eal->split = 0; eal->split < argc && strcmp(argv[eal->split], "--") && rc == 0; eal->split++)
+	for (eal->split = 0; eal->split < argc && strcmp(argv[eal->split], "--") && rc == 0;
+	     eal->split++)
 		rc = eal_add(eal, argv[eal->split]);
 	eal->pci = names_device(eal);
 	return rc;
@@ -70,27 +78,66 @@ int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec)
 
 static char runtime_dir[512]; /* for at_exit only */
 
-/* EAL leaves its runtime folder; it goes if nobody else's files are in it. */
+/* EAL leaves its runtime folder behind; it is removed unless it has files of other programs. */
 static void at_exit(void)
 {
 	if (runtime_dir[0])
 		rmdir(runtime_dir);
 }
 
+static char eal_reason[256]; /* the first error that EAL logged: more precise than rte_errno */
+
+/* Passes EAL's log on to stderr, and keeps its first error. */
+static ssize_t log_write(void *cookie SPW_UNUSED, const char *text, size_t bytes)
+{
+	if (!eal_reason[0] && rte_log_cur_msg_loglevel() <= (int)RTE_LOG_ERR && bytes > 5 &&
+	    !strncmp(text, "EAL: ", 5))
+		snprintf(eal_reason, sizeof(eal_reason), "%.*s", (int)strcspn(text + 5, "\n"),
+			 text + 5);
+	return fwrite(text, 1, bytes, stderr) == bytes ? (ssize_t)bytes : -1;
+}
+
 static int eal_init(struct app_eal *eal)
 {
+	FILE *log = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_write});
 	int rc;
 
 	atexit(at_exit); /* before EAL's own, so that it runs after them */
+	if (log)
+		rte_openlog_stream(log);
 	rc = rte_eal_init(eal->argc, eal->argv);
+	rte_openlog_stream(NULL);
+	if (log)
+		fclose(log);
 	if (rte_eal_get_runtime_dir())
 		snprintf(runtime_dir, sizeof(runtime_dir), "%s", rte_eal_get_runtime_dir());
 	return rc;
 }
 
+/* A hint for the user, by a word of EAL's error. */
+static const char *todo(const char *reason)
+{
+	static const struct {
+		const char *word, *text;
+	} hint[] = {
+		{"lock",
+		 "; another program runs with the same --file-prefix: give this one its own"},
+		{"huge", "; reserve hugepages, or run without them: --no-huge"},
+		{"core", "; -l and --lcores name cores that this process may use"},
+		{"runtime",
+		 "; XDG_RUNTIME_DIR (or /var/run as root) must be a folder that can be written"},
+	};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(hint); i++)
+		if (strstr(reason, hint[i].word))
+			return hint[i].text;
+	return "; EAL's arguments come before \"--\", the program's own after it";
+}
+
 int app_eal_start(struct app_eal *eal)
 {
-	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning", mute[] = "--log-level=lib.telemetry:error";
+	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning",
+		    mute[] = "--log-level=lib.telemetry:error";
 	int rc = 0;
 
 	if (!eal->pci && !has_option(eal, "--no-pci"))
@@ -99,9 +146,9 @@ int app_eal_start(struct app_eal *eal)
 		rc = eal_add(eal, mute);
 	if (rc < 0 || eal_init(eal) >= 0)
 		return rc;
-	return spw_err(rte_errno == EINVAL ? EINVAL : rte_errno ? rte_errno : EIO,
-		       "EAL did not start: %s; %s -- --help lists the program's own arguments, and without hugepages EAL "
-		       "wants --no-huge", rte_strerror(rte_errno), eal->argv[0]);
+	rc = rte_errno ? rte_errno : EIO;
+	return spw_err(rc, "EAL did not start: %s%s", eal_reason[0] ? eal_reason : rte_strerror(rc),
+		       todo(eal_reason));
 }
 
 uint32_t app_lcore_cpu(uint32_t lcore_id)
@@ -117,7 +164,8 @@ uint32_t app_lcore_cpu(uint32_t lcore_id)
 int app_complain(const char *program, int rc)
 {
 	fprintf(stderr, "%s: error: %s\n", program, spw_err_text());
-	return rc == -EINVAL || rc == -ENOENT || rc == -ERANGE || rc == -EPROTO ? APP_USAGE : APP_MACHINE;
+	return rc == -EINVAL || rc == -ENOENT || rc == -ERANGE || rc == -EPROTO ? APP_USAGE
+										: APP_MACHINE;
 }
 
 static void log_line(enum spw_log_level level, const char *text, void *program)
@@ -132,19 +180,42 @@ void app_log_to_stderr(const char *program)
 	spw_log_sink_set(log_line, (void *)(uintptr_t)program);
 }
 
-static uint32_t *stop_word; /* the one thing a signal handler may touch */
+static uint32_t *stop_word; /* all that the signal handler touches */
 
+/* The first signal asks for a stop, the second for one without waiting; the third meets the default
+ * action, which ends the process. */
 static void on_signal(int number)
 {
-	spw_thr_store_rlx(stop_word, (uint32_t)number);
+	bool again = spw_thr_load_rlx(stop_word) != 0;
+
+	spw_thr_store_rlx(stop_word, (uint32_t)number | (again ? APP_SIGNAL_AGAIN : 0));
+	if (again)
+		signal(number, SIG_DFL);
+}
+
+void app_default_signals(void)
+{
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
 }
 
 void app_catch_signals(uint32_t *stop)
 {
-	struct sigaction action = {.sa_handler = on_signal};
+	struct sigaction action = {.sa_handler = on_signal}, old;
 
 	stop_word = stop;
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
+		sigaction(SIGHUP, &action, NULL);
+}
+
+int app_end(const char *program, int status)
+{
+	bool whole = fflush(stdout) == 0 && !ferror(stdout);
+
+	if (!whole)
+		fprintf(stderr, "%s: error: not all output could be written to stdout\n", program);
+	return whole || status ? status : APP_MACHINE;
 }

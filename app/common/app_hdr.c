@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The HdrHistogram log of a run (app_hdr.h): each second, what was recorded since the last one, as
+ * the difference of two totals. Called by the control thread only.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +17,15 @@
 #define INTERVAL_NS 1000000000ull
 #define NS_PER_MS   1e6
 
-static uint64_t wall_ns(void)
+static uint64_t now_of(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_REALTIME, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The log ends here; the run goes on. */
+/* Ends the log after an error; the run continues. */
 static void give_up(struct app_hdr *hdr)
 {
 	spw_warn("--hdr %s: %s; the log ends here, the run goes on", hdr->path, spw_err_text());
@@ -31,20 +35,22 @@ static void give_up(struct app_hdr *hdr)
 
 static void write_series(struct app_hdr *hdr, uint32_t s, uint64_t now_ns)
 {
-	struct spw_hist *before = &hdr->before[s], *now = &hdr->before[hdr->series_cnt], *interval = now + 1;
+	struct spw_hist *before = &hdr->before[s], *now = &hdr->before[hdr->series_cnt],
+			*interval = now + 1;
 
 	spw_hist_clear(now);
 	hdr->series[s].total(hdr->series[s].arg, now);
 	spw_hist_difference(now, before, interval);
 	*before = *now;
-	if (hdr->file && spw_hist_log_write(hdr->file, hdr->series[s].tag, hdr->since_ns, now_ns - hdr->since_ns, NS_PER_MS,
-					    interval) < 0)
+	if (hdr->file &&
+	    spw_hist_log_write(hdr->file, hdr->series[s].tag, hdr->epoch_ns + hdr->since_ns,
+			       now_ns - hdr->since_ns, NS_PER_MS, interval) < 0)
 		give_up(hdr);
 }
 
 static void write_interval(struct app_hdr *hdr)
 {
-	uint64_t now_ns = wall_ns();
+	uint64_t now_ns = now_of(CLOCK_MONOTONIC);
 
 	for (uint32_t s = 0; s < hdr->series_cnt; s++)
 		write_series(hdr, s, now_ns);
@@ -52,31 +58,34 @@ static void write_interval(struct app_hdr *hdr)
 	hdr->next_ns = now_ns + INTERVAL_NS;
 }
 
-int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_series *series, uint32_t series_cnt)
+int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_series *series,
+		 uint32_t series_cnt)
 {
 	memset(hdr, 0, sizeof(*hdr));
 	if (!path)
 		return 0;
 	hdr->path = path;
-	hdr->since_ns = wall_ns();
+	hdr->since_ns = now_of(CLOCK_MONOTONIC);
+	hdr->epoch_ns = now_of(CLOCK_REALTIME) - hdr->since_ns;
 	hdr->next_ns = hdr->since_ns + INTERVAL_NS;
 	hdr->series_cnt = series_cnt;
 	memcpy(hdr->series, series, series_cnt * sizeof(*series));
-	hdr->before = aligned_alloc(_Alignof(struct spw_hist), (series_cnt + 2) * sizeof(*hdr->before));
+	hdr->before =
+		aligned_alloc(_Alignof(struct spw_hist), (series_cnt + 2) * sizeof(*hdr->before));
 	if (!hdr->before)
 		return spw_err(ENOMEM, "--hdr %s: no memory", path);
 	memset(hdr->before, 0, (series_cnt + 2) * sizeof(*hdr->before));
 	hdr->file = fopen(path, "w");
 	if (!hdr->file)
 		return spw_err(EIO, "--hdr %s: cannot write: %s", path, strerror(errno));
-	if (spw_hist_log_open(hdr->file, hdr->since_ns) < 0)
+	if (spw_hist_log_open(hdr->file, hdr->epoch_ns + hdr->since_ns) < 0)
 		give_up(hdr);
 	return 0;
 }
 
 void app_hdr_tick(struct app_hdr *hdr)
 {
-	if (hdr->file && wall_ns() >= hdr->next_ns)
+	if (hdr->file && now_of(CLOCK_MONOTONIC) >= hdr->next_ns)
 		write_interval(hdr);
 }
 

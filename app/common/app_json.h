@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Summaries for programs: where they come from, and where they go.
+ * JSON summaries: the part that describes the host, and writing them to a file.
  */
 #ifndef APP_JSON_H
 #define APP_JSON_H
@@ -9,12 +9,27 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Purpose: the "host" of a summary: machine, system, DPDK, the tick counter's rate, and boot_id. One boot has one tick counter:
- *          files with the same boot_id speak of the same clock. Owner: the caller. Returns: NULL out of memory. Thread: any. */
+/* Purpose: the "host" of a summary: machine, system, DPDK, the tick counter's rate, and boot_id. A
+ *   boot has one tick counter: stamps of files with the same boot_id are of the same clock.
+ * Owner: the caller.
+ * Returns: NULL if memory ran out.
+ * Thread: any.
+ */
 json_t *app_json_host(uint64_t tsc_hz);
 
-/* Purpose: writes top to path ("-": stdout) and drops it. top NULL is "no memory for it". Thread: any.
- * Errors:  -ENOMEM, -EIO with the path. */
+/* Purpose: checks, before a run, that app_json_write will be able to write to path. Leaves nothing
+ *   there. NULL and "" mean no summary.
+ * Thread: any.
+ * Errors: -EIO with the path.
+ */
+int app_json_try(const char *path);
+
+/* Purpose: writes top to path ("-": stdout). A file appears whole, by a rename, or stays as it was;
+ *   devices and pipes are written in place.
+ * Owner: takes over top. NULL stands for a summary that could not be made.
+ * Thread: any.
+ * Errors: -ENOMEM (top is NULL); -EIO with the path.
+ */
 int app_json_write(json_t *top, const char *path);
 
 #endif

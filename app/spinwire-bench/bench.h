@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * One binary, many benchmarks. A benchmark adds rows; main.c prints them as a table and as JSON
- * ("schema": "spinwire.bench/1"). What is compared stands in rows of one run.
+ * ("schema": "spinwire.bench/1"). Things that are compared are measured in one run, in turn, so
+ * that they share the machine's state.
  */
 #ifndef SPW_BENCH_H
 #define SPW_BENCH_H
@@ -10,9 +11,9 @@
 #include "base/spw_types.h"
 
 struct spw_bench_row {
-	char name[72];    /* the case: what was done, "persistent 1500 B" */
-	char metric[32];  /* what was read: "p99", "throughput" */
-	char unit[16];    /* "us", "GB/s", "Mframes/s", "ticks/frame" */
+	char name[72];           /* the case: what was done, "persistent 1500 B" */
+	char metric[32];         /* what was read: "p99", "throughput" */
+	char unit[16];           /* "us", "GB/s", "Mframes/s", "ticks/frame" */
 	double median, min, max; /* over runs */
 	uint32_t runs;
 };
@@ -23,16 +24,19 @@ struct spw_bench_out {
 	char machine[256]; /* a benchmark may add to what main.c wrote: "; NVIDIA H100" */
 };
 
-/* Purpose: adds one row from runs values (sorted in place). Shape: cnt >= 1. Thread: setup.
- * Errors: exits the program when memory is out (it is a program, not a library). */
-void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
-		   double *value, uint32_t cnt);
-/* The same with one value. */
-void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
-		    double value);
+/* Purpose: adds one row with median, least and greatest of cnt values, which it sorts in place.
+ * Shape:   cnt >= 1.
+ * Thread:  main.
+ * Errors:  exits the program when there is no memory (this is a program, not a library). */
+void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metric,
+		   const char *unit, double *value, uint32_t cnt);
+/* Purpose: adds one row from a single value.
+ * Thread:  main. */
+void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *metric,
+		    const char *unit, double value);
 
-/* Each returns a program's exit status: 0 good, 1 usage, 2 the machine cannot do it, 3 the run is invalid. A text for
- * people has then been printed to stderr. argv[0] is the benchmark's name. */
+/* Each returns a program's exit status: 0 good, 1 usage, 2 the machine cannot do it, 3 the run is
+ * invalid. Unless 0, a message has been printed to stderr. argv[0] is the benchmark's name. */
 int spw_bench_hiccup(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out);

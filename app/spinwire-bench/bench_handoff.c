@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * How long a batch takes to the GPU and back, by payload, for each CUDA executor, beside what bounds it (a bare doorbell
- * ping-pong, the payload's own read time) and beside copy + launch + sync; then frames per second with many batches in
- * flight beside what one kernel reads of the same memory and what cudaMemcpy moves. All in one run, taken in turn. */
+ * How long a batch takes to the GPU and back, by payload, for each CUDA executor. The rows beside
+ * them bound it: a bare doorbell ping-pong, the payload's own read time, and copy + launch + sync.
+ * Then frames per second with many batches in flight, beside what one kernel reads of the same
+ * memory and what cudaMemcpy moves. All in one run, in turn. handoff_latency.c and
+ * handoff_throughput.c hold the two halves.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +19,8 @@ int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out)
 	(void)argc;
 	(void)argv;
 	(void)out;
-	fprintf(stderr, "spinwire-bench: handoff needs the CUDA backends, which this build leaves out (no nvcc)\n");
+	fprintf(stderr, "spinwire-bench: handoff needs the CUDA backends, which this build leaves "
+			"out (no nvcc)\n");
 	return 2;
 }
 #else
@@ -26,15 +30,21 @@ int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out)
 #include "handoff.h"
 
 const struct handoff_case handoff_case[HANDOFF_CASES] = {
-	{"0 B", 1, 0},        {"64 B", 1, 64},          {"1500 B", 1, 1500},        {"9000 B", 1, 9000},
-	{"65536 B", 1, 65536}, {"64 x 1500 B", 64, 1500}, {"64 x 9000 B", 64, 9000},
+	{"0 B", 1, 0},
+	{"64 B", 1, 64},
+	{"1500 B", 1, 1500},
+	{"9000 B", 1, 9000},
+	{"65536 B", 1, 65536},
+	{"64 x 1500 B", 64, 1500},
+	{"64 x 9000 B", 64, 9000},
 };
 
 const uint16_t handoff_ctas[HANDOFF_CTAS] = {1, 2, 4, 8, 16, 32, 64};
 
 int handoff_fail(const char *what, int rc)
 {
-	fprintf(stderr, "spinwire-bench: handoff: %s: %s\n", what, rc ? cudaGetErrorString((cudaError_t)rc) : spw_err_text());
+	fprintf(stderr, "spinwire-bench: handoff: %s: %s\n", what,
+		rc ? cudaGetErrorString((cudaError_t)rc) : spw_err_text());
 	return 2;
 }
 
@@ -48,7 +58,8 @@ static int by_value(const void *a, const void *b)
 static const struct {
 	const char *name;
 	double share;
-} point[HANDOFF_POINTS] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}};
+} point[HANDOFF_POINTS] = {
+	{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}};
 
 void handoff_samples_end(struct handoff_samples *s)
 {
@@ -57,7 +68,8 @@ void handoff_samples_end(struct handoff_samples *s)
 		/* finer than the samples allow: ten of them must lie beyond */
 		if ((1 - point[i].share) * s->cnt < 10)
 			continue;
-		s->us[i][s->runs[i]++] = s->ticks[(uint64_t)(point[i].share * s->cnt)] * s->us_per_tick;
+		s->us[i][s->runs[i]++] =
+			s->ticks[(uint64_t)(point[i].share * s->cnt)] * s->us_per_tick;
 	}
 }
 
@@ -70,7 +82,8 @@ static void samples_report(struct spw_bench_out *out, const char *name, struct h
 
 static void latency_report(struct handoff *h, struct spw_bench_out *out)
 {
-	static const char *const way[HANDOFF_WAYS] = {"persistent", "graph", "launch", "copy+launch+sync"};
+	static const char *const way[HANDOFF_WAYS] = {"persistent", "graph", "launch",
+						      "copy+launch+sync"};
 	double ping, one, best;
 	char name[72];
 
@@ -96,11 +109,14 @@ static void latency_report(struct handoff *h, struct spw_bench_out *out)
 		snprintf(name, sizeof(name), "own read, 8 CTAs, %s", handoff_case[c].name);
 		spw_bench_add(out, name, "mean", "us", h->read_us[1][c], HANDOFF_RUNS);
 		best = SPW_MIN(one, out->row[out->row_cnt - 1].median);
-		snprintf(name, sizeof(name), "persistent / (ping-pong + read 1 CTA), %s", handoff_case[c].name);
+		snprintf(name, sizeof(name), "persistent / (ping-pong + read 1 CTA), %s",
+			 handoff_case[c].name);
 		spw_bench_add1(out, name, "p50 ratio", "", p50[0] / (ping + one));
-		snprintf(name, sizeof(name), "persistent / (ping-pong + best read), %s", handoff_case[c].name);
+		snprintf(name, sizeof(name), "persistent / (ping-pong + best read), %s",
+			 handoff_case[c].name);
 		spw_bench_add1(out, name, "p50 ratio", "", p50[0] / (ping + best));
-		snprintf(name, sizeof(name), "persistent / copy+launch+sync, %s", handoff_case[c].name);
+		snprintf(name, sizeof(name), "persistent / copy+launch+sync, %s",
+			 handoff_case[c].name);
 		spw_bench_add1(out, name, "p50 ratio", "", p50[0] / p50[3]);
 	}
 }
@@ -116,15 +132,18 @@ static int handoff_open(struct handoff *h)
 	rc = (int)cudaGetDeviceCount(&cnt);
 	if (rc || !cnt)
 		return handoff_fail("no GPU", rc);
-	if ((rc = (int)cudaGetDeviceProperties(&prop, 0)) || (rc = (int)cudaSetDeviceFlags(cudaDeviceMapHost | cudaDeviceScheduleSpin)))
+	if ((rc = (int)cudaGetDeviceProperties(&prop, 0)) ||
+	    (rc = (int)cudaSetDeviceFlags(cudaDeviceMapHost | cudaDeviceScheduleSpin)))
 		return handoff_fail("device", rc);
 	snprintf(h->device, sizeof(h->device), "%.120s", prop.name);
 	h->sms = (uint32_t)prop.multiProcessorCount;
 	r->bytes = HANDOFF_REGION_BYTES;
-	if ((rc = (int)cudaHostAlloc((void **)&r->host_va, r->bytes, cudaHostAllocMapped | cudaHostAllocPortable)) ||
+	if ((rc = (int)cudaHostAlloc((void **)&r->host_va, r->bytes,
+				     cudaHostAllocMapped | cudaHostAllocPortable)) ||
 	    (rc = (int)cudaHostGetDevicePointer(&dev, r->host_va, 0)) ||
 	    (rc = (int)cudaMalloc((void **)&h->dev_copy, HANDOFF_COPY_BYTES)) ||
-	    (rc = (int)cudaMalloc((void **)&h->dev_scratch, 64)) || (rc = (int)cudaMemset(h->dev_scratch, 0, 64)) ||
+	    (rc = (int)cudaMalloc((void **)&h->dev_scratch, 64)) ||
+	    (rc = (int)cudaMemset(h->dev_scratch, 0, 64)) ||
 	    (rc = (int)cudaStreamCreateWithFlags(&h->stream, cudaStreamNonBlocking)) ||
 	    (rc = (int)cudaHostAlloc((void **)&h->words, sizeof(*h->words), cudaHostAllocMapped)) ||
 	    (rc = (int)cudaHostGetDevicePointer((void **)&h->dev_words, h->words, 0)))
@@ -156,7 +175,8 @@ static void handoff_close(struct handoff *h)
 
 static int usage(int status)
 {
-	fprintf(status ? stderr : stdout, "usage: spinwire-bench [--json FILE] handoff [--latency | --throughput]\n");
+	fprintf(status ? stderr : stdout,
+		"usage: spinwire-bench [--json FILE] handoff [--latency | --throughput]\n");
 	return status;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the machine takes from a core that only spins: a thread reads the clock as fast as it can, and every gap between two
- * readings that is longer than a reading was somebody else's (interrupts, other programs, the hypervisor, firmware). No
- * program on that core can have a better tail than this one. The idea is jHiccup's (Gil Tene).
+ * What the machine takes from a core that only spins: a thread reads the clock as fast as it can. A
+ * gap between two readings that is longer than a reading takes is time that interrupts, other
+ * programs, the hypervisor or firmware had the core. No program on that core can have a better tail
+ * than this one. The idea is jHiccup's (Gil Tene).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,17 +20,17 @@
 #include "hist/spw_hist.h"
 #include "time/spw_time.h"
 
-#define CORE_MAX      64u
-#define SECONDS_DFLT  2.0
-#define HELD_UP_NS    1000u /* gaps from here on count as time that was taken */
+#define CORE_MAX     64u
+#define SECONDS_DFLT 2.0
+#define HELD_UP_NS   1000u /* shorter gaps are the loop itself */
 
 struct probe {
 	int core;
 	pthread_t thread;
 	bool running;
-	uint64_t ticks;         /* how long to spin */
+	uint64_t ticks; /* how long to spin */
 	uint64_t took_tsc;
-	uint64_t switches;      /* involuntary ones of this thread */
+	uint64_t switches; /* involuntary ones of this thread */
 	int err;
 	struct spw_hist gap_tsc;
 };
@@ -71,7 +72,7 @@ static void *probe_main(void *arg)
 	return NULL;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* Gaps longer than limit, and their time: bucket middles, the longest one exactly. */
 static uint64_t longer_than(const struct spw_hist *hist, uint64_t limit, double *sum_out)
@@ -83,14 +84,16 @@ static uint64_t longer_than(const struct spw_hist *hist, uint64_t limit, double 
 		double low = (double)spw_hist_bucket_low(b), high = (double)spw_hist_bucket_high(b);
 
 		cnt += hist->count[b];
-		*sum_out += (double)hist->count[b] * (low + SPW_MIN(high, (double)hist->max_value)) / 2;
+		*sum_out +=
+			(double)hist->count[b] * (low + SPW_MIN(high, (double)hist->max_value)) / 2;
 	}
 	return cnt;
 }
 
-/* By length: how often it happens, and how many of the frames that arrive at any time wait that long for the core: those that
- * come in the first g - limit of a gap of g. */
-static void add_limits(struct spw_bench_out *out, const char *name, const struct probe *p, const struct spw_tsc *tsc)
+/* By length: how often such a gap happens, and which share of frames, arriving at random, wait that
+ * long for the core: those that arrive in the first g - limit of a gap of length g. */
+static void add_limits(struct spw_bench_out *out, const char *name, const struct probe *p,
+		       const struct spw_tsc *tsc)
 {
 	static const uint32_t step[] = {1, 2, 5};
 	double seconds = (double)spw_tsc_to_ns(tsc, p->took_tsc) * 1e-9, sum;
@@ -98,13 +101,18 @@ static void add_limits(struct spw_bench_out *out, const char *name, const struct
 	for (uint64_t ten = 100; ten <= 100000000; ten *= 10) {
 		for (uint32_t i = 0; i < SPW_ARRAY_CNT(step); i++) {
 			uint64_t limit_ns = ten * step[i];
-			uint64_t limit = spw_tsc_from_ns(tsc, limit_ns), cnt = longer_than(&p->gap_tsc, limit, &sum);
+			uint64_t limit = spw_tsc_from_ns(tsc, limit_ns),
+				 cnt = longer_than(&p->gap_tsc, limit, &sum);
 			char metric[40];
 
-			snprintf(metric, sizeof(metric), "gaps over %lu ns", (unsigned long)limit_ns);
+			snprintf(metric, sizeof(metric), "gaps over %lu ns",
+				 (unsigned long)limit_ns);
 			spw_bench_add1(out, name, metric, "1/s", (double)cnt / seconds);
-			snprintf(metric, sizeof(metric), "waits over %lu ns", (unsigned long)limit_ns);
-			spw_bench_add1(out, name, metric, "ppm", 1e6 * SPW_MAX(sum - (double)cnt * (double)limit, 0.0) / (double)p->took_tsc);
+			snprintf(metric, sizeof(metric), "waits over %lu ns",
+				 (unsigned long)limit_ns);
+			spw_bench_add1(out, name, metric, "ppm",
+				       1e6 * SPW_MAX(sum - (double)cnt * (double)limit, 0.0) /
+					       (double)p->took_tsc);
 		}
 	}
 }
@@ -117,19 +125,22 @@ static void add_rows(struct spw_bench_out *out, const struct probe *p, const str
 	snprintf(name, sizeof(name), "core %d", p->core);
 	add_limits(out, name, p, tsc);
 	longer_than(&p->gap_tsc, spw_tsc_from_ns(tsc, HELD_UP_NS), &sum);
-	spw_bench_add1(out, name, "longest gap", "us", (double)spw_tsc_to_ns(tsc, p->gap_tsc.max_value) * 1e-3);
+	spw_bench_add1(out, name, "longest gap", "us",
+		       (double)spw_tsc_to_ns(tsc, p->gap_tsc.max_value) * 1e-3);
 	spw_bench_add1(out, name, "taken by gaps over 1 us", "%", 100 * sum / (double)p->took_tsc);
 	spw_bench_add1(out, name, "involuntary switches", "1/s", (double)p->switches / seconds);
 	spw_bench_add1(out, name, "probed", "s", seconds);
 }
 
-/* ---- command line ------------------------------------------------------------------------------------ */
+/* ---- command line ---- */
 
 static int usage(FILE *file, int status)
 {
-	fprintf(file, "usage: spinwire-bench hiccup [--seconds N] [--cores 1,2,...]\n"
-		      "  --seconds N     how long, 0.01 to 3600 (default %.0f)\n"
-		      "  --cores LIST    one probe each, all at once (default: the core it happens to run on)\n",
+	fprintf(file,
+		"usage: spinwire-bench hiccup [--seconds N] [--cores 1,2,...]\n"
+		"  --seconds N     how long, 0.01 to 3600 (default %.0f)\n"
+		"  --cores LIST    one probe each, all at once (default: the core it happens to "
+		"run on)\n",
 		SECONDS_DFLT);
 	return status;
 }
@@ -158,7 +169,8 @@ static int read_cores(struct hiccup *h, const char *text)
 		if (!*end)
 			return 0;
 	}
-	return spw_err(EINVAL, "--cores: '%s' is no list of at most %u cores, as in 1,2", text, CORE_MAX);
+	return spw_err(EINVAL, "--cores: '%s' is no list of at most %u cores, as in 1,2", text,
+		       CORE_MAX);
 }
 
 static int read_args(struct hiccup *h, int argc, char **argv)
@@ -174,7 +186,8 @@ static int read_args(struct hiccup *h, int argc, char **argv)
 		else if (i + 1 < argc && !strcmp(argv[i], "--cores"))
 			rc = read_cores(h, argv[i + 1]);
 		else
-			rc = spw_err(EINVAL, "'%s' is no option of hiccup, or lacks its value", argv[i]);
+			rc = spw_err(EINVAL, "'%s' is no option of hiccup, or lacks its value",
+				     argv[i]);
 	}
 	return rc;
 }
@@ -185,14 +198,16 @@ static int complain(int status)
 	return status;
 }
 
-static int run(const struct hiccup *h, const struct spw_tsc *tsc, struct probe *probe, struct spw_bench_out *out)
+static int run(const struct hiccup *h, const struct spw_tsc *tsc, struct probe *probe,
+	       struct spw_bench_out *out)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < h->core_cnt; i++) {
 		probe[i].core = h->core[i];
 		probe[i].ticks = spw_tsc_from_ns(tsc, (uint64_t)(h->seconds * 1e9));
-		probe[i].running = pthread_create(&probe[i].thread, NULL, probe_main, &probe[i]) == 0;
+		probe[i].running = pthread_create(&probe[i].thread, NULL, probe_main, &probe[i]) ==
+				   0;
 		if (!probe[i].running)
 			rc = spw_err(EAGAIN, "a thread for core %d cannot be started", h->core[i]);
 	}
@@ -200,7 +215,8 @@ static int run(const struct hiccup *h, const struct spw_tsc *tsc, struct probe *
 		if (probe[i].running)
 			pthread_join(probe[i].thread, NULL);
 		if (probe[i].err)
-			rc = spw_err(probe[i].err, "core %d: %s", probe[i].core, strerror(probe[i].err));
+			rc = spw_err(probe[i].err, "core %d: %s", probe[i].core,
+				     strerror(probe[i].err));
 		else if (probe[i].running)
 			add_rows(out, &probe[i], tsc);
 	}

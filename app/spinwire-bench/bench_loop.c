@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the pipe itself costs: null port -> ring -> null handler -> recycle, in TSC ticks per frame, beside the null port
- * alone and beside rte_eth_rx_burst + free on net_null; the recorder off, on, with causes, and with stamps of the port's: only
- * each burst's oldest looked at, one for a burst, one for each frame (that port's clockwork costs ticks itself). The same with a
- * handler that reads the 64 bytes of each frame. All cases in turn, several rounds of one run.
+ * What the pipe itself costs, in TSC ticks per frame: null port -> ring -> null handler -> recycle.
+ * Beside it the null port alone, and rte_eth_rx_burst + free on net_null.
+ *
+ * The recorder's levels, each including those before it: off; stages; causes; the NIC stamp of each
+ * burst's oldest frame; one stamp per burst; one stamp per frame (the null port needs ticks itself
+ * to make stamps). The same with a handler that reads the 64 bytes of each frame. All cases take
+ * turns, for several rounds of one run.
  */
 #include <errno.h>
 #include <sched.h>
@@ -18,13 +21,13 @@
 
 #include "base/spw_err.h"
 #include "bench.h"
-#include "gpu/spw_handler.h"
+#include "exec/spw_handler.h"
 #include "pipe/spw_pipe.h"
 #include "time/spw_time.h"
 
-#define SLOTS  8192u
-#define FRAMES (4u << 20)
-#define ROUNDS 7u
+#define SLOTS      8192u
+#define FRAMES     (4u << 20)
+#define ROUNDS     7u
 #define SLOW_TICKS 250000u /* about 100 us, the default threshold */
 
 /* What is recorded; each level includes those before it. */
@@ -41,7 +44,8 @@ struct loop {
 
 struct loop_case {
 	const char *name;
-	double (*run)(struct loop *loop, const struct loop_case *c); /* ticks per frame, negative on error */
+	double (*run)(struct loop *loop,
+		      const struct loop_case *c); /* ticks per frame, negative on error */
 	uint16_t burst;
 	enum spw_exec_kind kind;
 	enum level level;
@@ -81,7 +85,8 @@ static double port_alone(struct loop *loop, const struct loop_case *c)
 	return (double)(spw_tsc_now_ordered() - start) / FRAMES;
 }
 
-/* Turns until enough frames were executed; frames that a full ring turned away are work, but not counted as frames. */
+/* Turns until enough frames were executed. Frames that found the ring full cost time, but do not
+ * count. */
 static double turns(struct spw_pipe *pipe)
 {
 	uint64_t start, done = 0;
@@ -111,12 +116,24 @@ static int other_cpu(void)
 
 static double whole(struct loop *loop, const struct loop_case *c)
 {
-	struct spw_exec_conf ec = {.kind = c->kind, .handler = c->sum ? loop->sum : loop->null, .ring_cnt = 1, .region = &loop->region,
-				   .region_cnt = 1, .cpu = &loop->exec_cpu, .numa_node = -1};
-	struct spw_pipe_conf pc = {.queue = &loop->port[c->level]->queue[0], .pool = &loop->pool, .burst = c->burst,
-				   .record = c->level >= STAMPS, .nic_stamps = c->level >= NIC_OLDEST, .nic_frames = c->level >= NIC_BURST, .drain_tsc = 1u << 30,
-				   .slow_tsc = c->level >= CAUSES ? SLOW_TICKS : 0, .slow_wait_tsc = SLOW_TICKS,
-				   .exec_way = c->kind == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_POLLS};
+	struct spw_exec_conf ec = {.kind = c->kind,
+				   .handler = c->sum ? loop->sum : loop->null,
+				   .ring_cnt = 1,
+				   .region = &loop->region,
+				   .region_cnt = 1,
+				   .cpu = &loop->exec_cpu,
+				   .numa_node = -1};
+	struct spw_pipe_conf pc = {.queue = &loop->port[c->level]->queue[0],
+				   .pool = &loop->pool,
+				   .burst = c->burst,
+				   .record = c->level >= STAMPS,
+				   .nic_stamps = c->level >= NIC_OLDEST,
+				   .nic_frames = c->level >= NIC_BURST,
+				   .drain_tsc = 1u << 30,
+				   .slow_tsc = c->level >= CAUSES ? SLOW_TICKS : 0,
+				   .slow_wait_tsc = SLOW_TICKS,
+				   .exec_way = c->kind == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE
+									  : SPW_CAUSE_EXEC_POLLS};
 	struct spw_pipe *pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*pipe), (size_t)128));
 	double ticks = -1;
 	uint32_t stop = 1;
@@ -135,14 +152,51 @@ static double whole(struct loop *loop, const struct loop_case *c)
 	return ticks;
 }
 
-#define ALONE(text, run_) {text ", burst 32", run_, 32, SPW_EXEC_AUTO, OFF, false, {0}}, {text ", burst 64", run_, 64, SPW_EXEC_AUTO, OFF, false, {0}}
-#define WHOLE(exec, kind_, sum_, burst_)                                                                               \
-	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, sum_, {0}},                          \
-		{"loop, " exec ", stamps on, burst " #burst_, whole, burst_, kind_, STAMPS, sum_, {0}},                \
-		{"loop, " exec ", stamps and causes, burst " #burst_, whole, burst_, kind_, CAUSES, sum_, {0}},        \
-		{"loop, " exec ", and the oldest stamp, burst " #burst_, whole, burst_, kind_, NIC_OLDEST, sum_, {0}}, \
-		{"loop, " exec ", and a stamp a burst, burst " #burst_, whole, burst_, kind_, NIC_BURST, sum_, {0}},   \
-		{"loop, " exec ", and a stamp a frame, burst " #burst_, whole, burst_, kind_, NIC_FRAME, sum_, {0}}
+#define ALONE(text, run_)                                               \
+	{text ", burst 32", run_, 32, SPW_EXEC_AUTO, OFF, false, {0}},  \
+	{                                                               \
+		text ", burst 64", run_, 64, SPW_EXEC_AUTO, OFF, false, \
+		{                                                       \
+			0                                               \
+		}                                                       \
+	}
+#define WHOLE(exec, kind_, sum_, burst_)                                                      \
+	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, sum_, {0}}, \
+		{"loop, " exec ", stamps on, burst " #burst_,                                 \
+		 whole,                                                                       \
+		 burst_,                                                                      \
+		 kind_,                                                                       \
+		 STAMPS,                                                                      \
+		 sum_,                                                                        \
+		 {0}},                                                                        \
+		{"loop, " exec ", stamps and causes, burst " #burst_,                         \
+		 whole,                                                                       \
+		 burst_,                                                                      \
+		 kind_,                                                                       \
+		 CAUSES,                                                                      \
+		 sum_,                                                                        \
+		 {0}},                                                                        \
+		{"loop, " exec ", and the oldest stamp, burst " #burst_,                      \
+		 whole,                                                                       \
+		 burst_,                                                                      \
+		 kind_,                                                                       \
+		 NIC_OLDEST,                                                                  \
+		 sum_,                                                                        \
+		 {0}},                                                                        \
+		{"loop, " exec ", and a stamp a burst, burst " #burst_,                       \
+		 whole,                                                                       \
+		 burst_,                                                                      \
+		 kind_,                                                                       \
+		 NIC_BURST,                                                                   \
+		 sum_,                                                                        \
+		 {0}},                                                                        \
+	{                                                                                     \
+		"loop, " exec ", and a stamp a frame, burst " #burst_, whole, burst_, kind_,  \
+			NIC_FRAME, sum_,                                                      \
+		{                                                                             \
+			0                                                                     \
+		}                                                                             \
+	}
 
 static struct loop_case loop_cases[] = {
 	ALONE("net_null: rte_eth_rx_burst + free", eth_null),
@@ -157,30 +211,37 @@ static struct loop_case loop_cases[] = {
 
 static int eth_open(struct loop *loop)
 {
-	static char a0[] = "spinwire-bench", a1[] = "--no-huge", a2[] = "-m", a3[] = "64", a4[] = "--no-pci",
-		    a5[] = "--no-shconf", a6[] = "--no-telemetry", a7[] = "--log-level=lib.eal:warning",
-		    a8[] = "--vdev=net_null0,copy=0,size=64", a9[] = "--lcores", lcores[32];
+	static char a0[] = "spinwire-bench", a1[] = "--no-huge", a2[] = "-m", a3[] = "64",
+		    a4[] = "--no-pci", a5[] = "--no-shconf", a6[] = "--no-telemetry",
+		    a7[] = "--log-level=lib.eal:warning", a8[] = "--vdev=net_null0,copy=0,size=64",
+		    a9[] = "--lcores", lcores[32];
 	char *argv[] = {a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, lcores};
 	struct rte_eth_conf conf = {0};
 	struct rte_mempool *mp;
 
 	snprintf(lcores, sizeof(lcores), "0@%d", sched_getcpu());
-	if (rte_eal_init(SPW_ARRAY_CNT(argv), argv) < 0 || rte_eth_dev_get_port_by_name("net_null0", &loop->eth))
+	if (rte_eal_init(SPW_ARRAY_CNT(argv), argv) < 0 ||
+	    rte_eth_dev_get_port_by_name("net_null0", &loop->eth))
 		return spw_err(ENODEV, "EAL with net_null did not start");
-	mp = rte_pktmbuf_pool_create("bench_loop", SLOTS, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-	if (!mp || rte_eth_dev_configure(loop->eth, 1, 1, &conf) || rte_eth_rx_queue_setup(loop->eth, 0, 512, 0, NULL, mp) ||
+	mp = rte_pktmbuf_pool_create("bench_loop", SLOTS, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
+				     SOCKET_ID_ANY);
+	if (!mp || rte_eth_dev_configure(loop->eth, 1, 1, &conf) ||
+	    rte_eth_rx_queue_setup(loop->eth, 0, 512, 0, NULL, mp) ||
 	    rte_eth_tx_queue_setup(loop->eth, 0, 512, 0, NULL) || rte_eth_dev_start(loop->eth))
 		return spw_err(EIO, "net_null cannot be set up");
 	return 0;
 }
 
-static int port_open(struct loop *loop, const char *text, uint16_t index, struct spw_port **port_out)
+static int port_open(struct loop *loop, const char *text, uint16_t index,
+		     struct spw_port **port_out)
 {
-	struct spw_port_queue_conf qc = {.pool = &loop->pool, .numa_node = -1, .profile = "latency"};
+	struct spw_port_queue_conf qc = {
+		.pool = &loop->pool, .numa_node = -1, .profile = "latency"};
 	struct spw_port_spec spec;
 	int rc;
 
-	if ((rc = spw_port_spec_parse(text, &spec)) < 0 || (rc = spw_port_open(&spec, index, 1, port_out)) < 0 ||
+	if ((rc = spw_port_spec_parse(text, &spec)) < 0 ||
+	    (rc = spw_port_open(&spec, index, 1, port_out)) < 0 ||
 	    (rc = spw_port_region_attach(*port_out, &loop->region)) < 0 ||
 	    (rc = spw_port_queue_setup(*port_out, 0, &qc)) < 0)
 		return rc;
@@ -189,7 +250,8 @@ static int port_open(struct loop *loop, const char *text, uint16_t index, struct
 
 static int loop_open(struct loop *loop)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * 2048, .numa_node = -1};
+	struct spw_mem_req req = {
+		.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * 2048, .numa_node = -1};
 	int rc;
 
 	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
@@ -237,14 +299,16 @@ int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out)
 				continue;
 			c->value[round] = c->run(&loop, c);
 			if (c->value[round] < 0) {
-				fprintf(stderr, "spinwire-bench: %s: %s\n", c->name, spw_err_text());
+				fprintf(stderr, "spinwire-bench: %s: %s\n", c->name,
+					spw_err_text());
 				return 2;
 			}
 		}
 	}
 	for (size_t i = 0; i < SPW_ARRAY_CNT(loop_cases); i++)
 		if (loop_cases[i].kind != SPW_EXEC_CPU || loop.exec_cpu >= 0)
-			spw_bench_add(out, loop_cases[i].name, "cost", "ticks/frame", loop_cases[i].value, ROUNDS);
+			spw_bench_add(out, loop_cases[i].name, "cost", "ticks/frame",
+				      loop_cases[i].value, ROUNDS);
 	loop_close(&loop);
 	return rte_eal_cleanup() ? 2 : 0;
 }

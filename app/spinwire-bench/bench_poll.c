@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What it costs a GPU to poll host memory: the time of one turn of a polling warp, by how many poll, what a turn reads
- * and how. The executor's polling follows from these rows. */
+ * What polling host memory costs a GPU: the time of one turn of a polling warp, by how many warps
+ * poll, what a turn reads, and how. The way the executor's resident kernel polls follows from these
+ * rows.
+ */
 #include <stdio.h>
 
 #include <cuda_runtime_api.h>
 
 #include "base/spw_err.h"
 #include "bench.h"
-#include "gpu/spw_exec.h"
-#include "gpu/spw_handler.h"
+#include "exec/spw_exec.h"
+#include "exec/spw_handler.h"
 #include "poll_dev.h"
 #include "time/spw_time.h"
 
-#define LIFE_NS 5000000ull
-#define RUNS 3u
+#define LIFE_NS   5000000ull
+#define RUNS      3u
 #define MEM_BYTES (1u << 20)
 
 static const struct poll_way way[] = {
 	/* ctas pollers warps lanes stride acquire timer */
-	{1, 1, 1, 1, 1024, 1, 0},    {1, 2, 2, 1, 1024, 1, 0},    {16, 1, 1, 1, 1024, 1, 0},   {16, 1, 1, 1, 1024, 0, 0},
-	{16, 2, 2, 1, 1024, 1, 0},   {16, 2, 2, 2, 1024, 1, 0},   {16, 2, 2, 2, 1024, 0, 0},   {16, 2, 2, 2, 1024, 1, 1},
-	{16, 2, 2, 8, 1024, 1, 1},   {16, 2, 2, 31, 1024, 1, 1},  {16, 2, 32, 2, 1024, 1, 0},  {16, 2, 32, 2, 1024, 1, 1},
-	{16, 2, 32, 2, 1024, 0, 1},  {16, 2, 2, 2, 4096, 1, 0},   {16, 2, 2, 2, 0, 1, 0},      {8, 2, 32, 2, 1024, 1, 1},
-	{12, 2, 32, 2, 1024, 1, 1},  {32, 2, 32, 2, 1024, 1, 1},  {64, 1, 1, 1, 1024, 1, 0},   {64, 2, 32, 2, 1024, 1, 1},
-	{128, 1, 1, 1, 1024, 1, 0},  {128, 2, 32, 2, 1024, 1, 1}, {128, 2, 2, 2, 1024, 0, 0},  {16, 2, 2, 0, 1024, 0, 1},
+	{1, 1, 1, 1, 1024, 1, 0},    {1, 2, 2, 1, 1024, 1, 0},   {16, 1, 1, 1, 1024, 1, 0},
+	{16, 1, 1, 1, 1024, 0, 0},   {16, 2, 2, 1, 1024, 1, 0},  {16, 2, 2, 2, 1024, 1, 0},
+	{16, 2, 2, 2, 1024, 0, 0},   {16, 2, 2, 2, 1024, 1, 1},  {16, 2, 2, 8, 1024, 1, 1},
+	{16, 2, 2, 31, 1024, 1, 1},  {16, 2, 32, 2, 1024, 1, 0}, {16, 2, 32, 2, 1024, 1, 1},
+	{16, 2, 32, 2, 1024, 0, 1},  {16, 2, 2, 2, 4096, 1, 0},  {16, 2, 2, 2, 0, 1, 0},
+	{8, 2, 32, 2, 1024, 1, 1},   {12, 2, 32, 2, 1024, 1, 1}, {32, 2, 32, 2, 1024, 1, 1},
+	{64, 1, 1, 1, 1024, 1, 0},   {64, 2, 32, 2, 1024, 1, 1}, {128, 1, 1, 1, 1024, 1, 0},
+	{128, 2, 32, 2, 1024, 1, 1}, {128, 2, 2, 2, 1024, 0, 0}, {16, 2, 2, 0, 1024, 0, 1},
 	{128, 2, 2, 0, 1024, 0, 1},
 };
 
@@ -65,9 +69,9 @@ int spw_bench_poll(int argc, char **argv, struct spw_bench_out *out)
 
 		for (uint32_t run = 0; !rc && run < RUNS; run++)
 			rc = poll_one(i, mem, ps, stream, &ns[run]);
-		snprintf(name, sizeof(name), "%u x %u of %u warps, %u lanes, %u B apart%s%s", way[i].ctas, way[i].pollers,
-			 way[i].warps, way[i].lanes, way[i].stride, way[i].acquire ? ", acquire" : ", relaxed",
-			 way[i].timer ? ", timer" : "");
+		snprintf(name, sizeof(name), "%u x %u of %u warps, %u lanes, %u B apart%s%s",
+			 way[i].ctas, way[i].pollers, way[i].warps, way[i].lanes, way[i].stride,
+			 way[i].acquire ? ", acquire" : ", relaxed", way[i].timer ? ", timer" : "");
 		spw_bench_add(out, name, "turn", "ns", ns, RUNS);
 	}
 	cudaFreeHost(mem);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What a port costs: spinwire's receive + release beside rte_eth_rx_burst + rte_pktmbuf_free_bulk on the same PMD, in turn in
- * one run. net_null makes frames in the receive call and never touches them, so its mbufs are all that the caches and the
- * TLB see: DPDK's own side is measured with its usual pool and with one whose mbufs lie close together. Of net_memif only the receiver is timed: the sender fills the ring and
- * holds, then the ring is drained.
+ * What a port costs: spinwire's receive + release beside rte_eth_rx_burst + rte_pktmbuf_free_bulk
+ * on the same PMD, in turn in one run. net_null makes frames in the receive call and never writes
+ * them, so its mbufs alone load the caches and the TLB: DPDK's side is measured with its usual pool
+ * and with one whose mbufs lie close together. With net_memif only the receiver is timed: the
+ * sender fills the ring and pauses, then the ring is drained.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,9 +23,9 @@
 #include "port/spw_port.h"
 #include "time/spw_time.h"
 
-#define SLOT_BYTES 2176u
-#define SLOT_CNT   4096u
-#define RUNS_MAX   101u
+#define SLOT_BYTES   2176u
+#define SLOT_CNT     4096u
+#define RUNS_MAX     101u
 #define NULL_FRAMES  400000u /* per run */
 #define MEMIF_ROUNDS 64u     /* fillings of the ring per run */
 
@@ -45,7 +46,7 @@ static int complain(const char *what)
 	return 2;
 }
 
-/* ---- the two sides -------------------------------------------------------------------------------- */
+/* ---- the two sides ---- */
 
 static int raw_open(struct raw_port *raw, const char *name, const char *args, uint16_t room)
 {
@@ -54,17 +55,20 @@ static int raw_open(struct raw_port *raw, const char *name, const char *args, ui
 
 	snprintf(pool, sizeof(pool), "raw_%s", name);
 	raw->mp = rte_pktmbuf_pool_create(pool, SLOT_CNT - 1, 256, 0, room, SOCKET_ID_ANY);
-	if (!raw->mp || rte_eal_hotplug_add("vdev", name, args) || rte_eth_dev_get_port_by_name(name, &raw->id) ||
+	if (!raw->mp || rte_eal_hotplug_add("vdev", name, args) ||
+	    rte_eth_dev_get_port_by_name(name, &raw->id) ||
 	    rte_eth_dev_configure(raw->id, 1, 1, &conf) ||
 	    rte_eth_rx_queue_setup(raw->id, 0, 1024, SOCKET_ID_ANY, NULL, raw->mp) ||
-	    rte_eth_tx_queue_setup(raw->id, 0, 1024, SOCKET_ID_ANY, NULL) || rte_eth_dev_start(raw->id))
+	    rte_eth_tx_queue_setup(raw->id, 0, 1024, SOCKET_ID_ANY, NULL) ||
+	    rte_eth_dev_start(raw->id))
 		return spw_err(EIO, "%s cannot be set up", name);
 	return 0;
 }
 
 static int side_open(struct spw_side *side, const char *text)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = (size_t)SLOT_CNT * SLOT_BYTES, .numa_node = -1};
+	struct spw_mem_req req = {
+		.kind = SPW_MEM_HOST, .bytes = (size_t)SLOT_CNT * SLOT_BYTES, .numa_node = -1};
 	struct spw_port_queue_conf conf = {.pool = &side->pool, .ring_size = 1024, .numa_node = -1};
 	struct spw_port_spec spec;
 	int rc = spw_port_spec_parse(text, &spec);
@@ -102,7 +106,7 @@ static uint16_t side_take(void *arg, uint16_t burst)
 
 typedef uint16_t take_burst(void *arg, uint16_t burst);
 
-/* ---- net_null and null: frames are always there ---------------------------------------------------- */
+/* ---- net_null and null: frames are always there ---- */
 
 static double ticks_endless(take_burst *take, void *arg, uint16_t burst)
 {
@@ -113,7 +117,7 @@ static double ticks_endless(take_burst *take, void *arg, uint16_t burst)
 	return (double)(spw_tsc_now_ordered() - begin) / (double)frames;
 }
 
-/* ---- net_memif: fill, hold, drain ------------------------------------------------------------------ */
+/* ---- net_memif: fill, hold, drain ---- */
 
 static bool link_up(uint16_t id)
 {
@@ -150,18 +154,18 @@ static double ticks_drain(take_burst *take, void *arg, uint16_t burst, struct ra
 	uint64_t ticks = 0, frames = 0;
 
 	for (uint32_t round = 0; round < MEMIF_ROUNDS; round++) {
-		uint32_t waiting = fill(sender), seen = 0;
+		uint32_t waiting = fill(sender), drained = 0;
 		uint64_t begin = spw_tsc_now_ordered();
 
-		while (seen < waiting)
-			seen += take(arg, burst);
+		while (drained < waiting)
+			drained += take(arg, burst);
 		ticks += spw_tsc_now_ordered() - begin;
-		frames += seen;
+		frames += drained;
 	}
 	return (double)ticks / (double)frames;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 struct port_bench {
 	struct raw_port null_raw, null_packed, memif_raw, sender[2];
@@ -214,7 +218,8 @@ static int open_memif(struct port_bench *b)
 	rc = raw_open(&b->memif_raw, "net_memif0", args, SLOT_BYTES);
 	snprintf(args, sizeof(args), "role=client,socket=spw-bench-%d-a,rsize=10", pid);
 	rc = rc ? rc : raw_open(&b->sender[0], "net_memif1", args, SLOT_BYTES);
-	snprintf(args, sizeof(args), "ethdev:net_memif2,role=server,socket=spw-bench-%d-b,rsize=10", pid);
+	snprintf(args, sizeof(args), "ethdev:net_memif2,role=server,socket=spw-bench-%d-b,rsize=10",
+		 pid);
 	rc = rc ? rc : side_open(&b->memif, args);
 	snprintf(args, sizeof(args), "role=client,socket=spw-bench-%d-b,rsize=10", pid);
 	rc = rc ? rc : raw_open(&b->sender[1], "net_memif3", args, SLOT_BYTES);
@@ -234,10 +239,19 @@ static void side_close(struct spw_side *side)
 
 static int eal_init(void)
 {
-	char *argv[] = {(char *)"spinwire-bench", (char *)"--no-huge", (char *)"--no-shconf", (char *)"--no-pci",
-			(char *)"--no-telemetry", (char *)"-m", (char *)"256", (char *)"--log-level=error", NULL};
+	char *argv[] = {(char *)"spinwire-bench",
+			(char *)"--no-huge",
+			(char *)"--no-shconf",
+			(char *)"--no-pci",
+			(char *)"--no-telemetry",
+			(char *)"-m",
+			(char *)"256",
+			(char *)"--log-level=error",
+			NULL};
 
-	return rte_eal_init((int)SPW_ARRAY_CNT(argv) - 1, argv) < 0 ? spw_err(EIO, "rte_eal_init failed") : 0;
+	return rte_eal_init((int)SPW_ARRAY_CNT(argv) - 1, argv) < 0
+		       ? spw_err(EIO, "rte_eal_init failed")
+		       : 0;
 }
 
 int spw_bench_port(int argc, char **argv, struct spw_bench_out *out)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What messages over reliable connections cost: the mlx5 driver beside the verbs driver and beside a loop by hand of ibv_poll_cq
- * and ibv_post_recv, in turn, on the same two devices.
- *   receive    a full queue is drained by 64: completions, slots given back, receives posted again, credits told; ticks per message.
- *              Nobody waits for the NIC: the messages are there. By hand there are no credits.
+ * What messages over reliable connections cost: the mlx5 driver beside the verbs driver and beside
+ * a loop of ibv_poll_cq and ibv_post_recv written by hand (rc_hand.c), in turn, on the same two
+ * devices.
+ *
+ *   receive    drains a full queue by 64: completions, slots returned, receives posted again,
+ * credits reported; ticks per message. The messages are there before the clock starts. By hand
+ *              there are no credits.
  *   rate       one thread sends as much as it may, another receives
  *   half trip  one message, and its echo by another thread, as ib_send_lat and ib_write_lat do it
  */
@@ -22,7 +25,10 @@
 #include "time/spw_time.h"
 
 #define ROUNDS 101u
-#define CNT    768u /* messages of a round: as many credits are there whatever was not told yet of the last */
+
+/* Messages of a round: so many credits are free even if the last of them are not reported yet. */
+#define CNT 768u
+
 #define RUNS   7u
 #define RUN_NS 200000000ull
 #define TRIPS  501u
@@ -39,11 +45,19 @@ static struct rc_case rc_cases[] = {
 	{.name = "SEND, by hand"},
 	{.name = "SEND, verbs driver", .driver = "verbs", .profile = "latency"},
 	{.name = "SEND, mlx5 driver, latency profile", .driver = "mlx5", .profile = "latency"},
-	{.name = "SEND, mlx5 driver, throughput profile", .driver = "mlx5", .profile = "throughput"},
+	{.name = "SEND, mlx5 driver, throughput profile",
+	 .driver = "mlx5",
+	 .profile = "throughput"},
 	{.name = "WRITE, by hand", .write = true},
 	{.name = "WRITE, verbs driver", .driver = "verbs", .profile = "latency", .write = true},
-	{.name = "WRITE, mlx5 driver, latency profile", .driver = "mlx5", .profile = "latency", .write = true},
-	{.name = "WRITE, mlx5 driver, throughput profile", .driver = "mlx5", .profile = "throughput", .write = true},
+	{.name = "WRITE, mlx5 driver, latency profile",
+	 .driver = "mlx5",
+	 .profile = "latency",
+	 .write = true},
+	{.name = "WRITE, mlx5 driver, throughput profile",
+	 .driver = "mlx5",
+	 .profile = "throughput",
+	 .write = true},
 };
 
 #define PER_OP (SPW_ARRAY_CNT(rc_cases) / 2)
@@ -57,7 +71,8 @@ static int late(const struct rc_case *c, const char *what)
 	return 3;
 }
 
-/* Both ends at rest: what was sent has arrived, was taken, and every credit that is told is known. */
+/* Waits until both ends are idle: everything sent was received, and every reported credit has
+ * arrived. */
 static int settle(struct rc_case *c)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
@@ -67,7 +82,9 @@ static int settle(struct rc_case *c)
 	while (still < 8) {
 		bool moved = c->b.calls->take(&c->b) + c->a.calls->take(&c->a);
 
-		still = c->a.calls->is_quiet(&c->a) && c->b.calls->is_quiet(&c->b) && !moved ? still + 1 : 0;
+		still = c->a.calls->is_quiet(&c->a) && c->b.calls->is_quiet(&c->b) && !moved
+				? still + 1
+				: 0;
 		nanosleep(&nap, NULL);
 		if (spw_tsc_now() - start > limit_ticks)
 			return late(c, "not all messages arrived");
@@ -75,7 +92,7 @@ static int settle(struct rc_case *c)
 	return 0;
 }
 
-/* ---- what receiving costs ------------------------------------------------------------------------------ */
+/* ---- what receiving costs ---- */
 
 static int fill(struct rc_case *c)
 {
@@ -102,12 +119,12 @@ static int drain(struct rc_case *c, double *ticks_out)
 		if (spw_tsc_now() - start > limit_ticks)
 			return late(c, "not all messages were received");
 	}
-	c->b.calls->take(&c->b); /* finds nothing, and posts what came home last */
+	c->b.calls->take(&c->b); /* finds nothing, and posts the last returned slots again */
 	*ticks_out = (double)(spw_tsc_now_ordered() - start) / CNT;
 	return 0;
 }
 
-/* ---- two threads ----------------------------------------------------------------------------------------- */
+/* ---- two threads ---- */
 
 struct other {
 	pthread_t thread;
@@ -209,7 +226,7 @@ static int run_trips(struct rc_case *c, double *us_out)
 	return settle(c);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 static int run_rounds(void)
 {
@@ -234,7 +251,8 @@ static int run_rounds(void)
 	return status;
 }
 
-static void add_ratio(const struct rc_case *c, const struct rc_case *hand, struct spw_bench_out *out)
+static void add_ratio(const struct rc_case *c, const struct rc_case *hand,
+		      struct spw_bench_out *out)
 {
 	double ratio[ROUNDS];
 	char name[72];
@@ -251,7 +269,8 @@ static void add_rows(struct spw_bench_out *out)
 		if (rc_cases[i].driver)
 			add_ratio(&rc_cases[i], &rc_cases[i / PER_OP * PER_OP], out);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(rc_cases); i++)
-		spw_bench_add(out, rc_cases[i].name, "receive", "ticks/message", rc_cases[i].cost, ROUNDS);
+		spw_bench_add(out, rc_cases[i].name, "receive", "ticks/message", rc_cases[i].cost,
+			      ROUNDS);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(rc_cases); i++)
 		spw_bench_add(out, rc_cases[i].name, "rate", "Mmessages/s", rc_cases[i].rate, RUNS);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(rc_cases); i++)
@@ -260,7 +279,9 @@ static void add_rows(struct spw_bench_out *out)
 
 static int bench_open(const char *const device[2], struct spw_region *region)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = SPW_ARRAY_CNT(rc_cases) * 2 * RC_END_BYTES, .numa_node = -1};
+	struct spw_mem_req req = {.kind = SPW_MEM_HOST,
+				  .bytes = SPW_ARRAY_CNT(rc_cases) * 2 * RC_END_BYTES,
+				  .numa_node = -1};
 	struct rc_ends_conf conf = {.device = {device[0], device[1]}, .region = region};
 	int rc = spw_tsc_calibrate(50, &tsc);
 
@@ -282,13 +303,15 @@ static int bench_open(const char *const device[2], struct spw_region *region)
 
 int spw_bench_rc(int argc, char **argv, struct spw_bench_out *out)
 {
-	const char *const device[2] = {argc == 3 ? argv[1] : "mlx5_0", argc == 3 ? argv[2] : "mlx5_1"};
+	const char *const device[2] = {argc == 3 ? argv[1] : "mlx5_0",
+				       argc == 3 ? argv[2] : "mlx5_1"};
 	struct spw_region region = {0};
 	int status;
 
 	if ((argc != 1 && argc != 3) || (argc == 3 && argv[1][0] == '-')) {
-		fprintf(stderr, "usage: tools/with-softhca --devices 2 spinwire-bench rc [FROM TO]\n"
-				"  FROM TO         two mlx5 ports on one cable (mlx5_0 mlx5_1)\n");
+		fprintf(stderr,
+			"usage: tools/with-softhca --devices 2 spinwire-bench rc [FROM TO]\n"
+			"  FROM TO         two mlx5 ports on one cable (mlx5_0 mlx5_1)\n");
 		return 1;
 	}
 	status = bench_open(device, &region);

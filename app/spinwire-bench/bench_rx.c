@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What receiving a frame costs on an mlx5 device, receive buffers posted again included: lib/port/mlx5 beside DPDK's mlx5
- * PMD, in one process. A broadcast series from one more device fills everybody's rings; then nothing moves, and each drains
- * its own, in turn. tools/bench_rx makes the devices.
+ * What receiving a frame costs on an mlx5 device, including posting the receive buffer again:
+ * lib/port/mlx5 beside DPDK's mlx5 PMD, in one process. A third device broadcasts a series that
+ * fills both rings; then it is silent, and each side drains its own ring, in turn. tools/bench_rx
+ * makes the devices.
  */
 #include <errno.h>
 #include <rte_eal.h>
@@ -28,16 +29,16 @@
 
 struct receiver {
 	const char *name;
-	uint16_t eth;              /* DPDK's own */
+	uint16_t eth; /* DPDK's own */
 	struct rte_mempool *mp;
-	struct spw_port *port;     /* ours; NULL for DPDK's */
+	struct spw_port *port; /* ours; NULL for DPDK's */
 	struct spw_region region;
 	struct spw_pool pool;
-	double ticks[ROUNDS];      /* per frame */
+	double ticks[ROUNDS]; /* per frame */
 	uint64_t frames;
 };
 
-/* ---- draining -------------------------------------------------------------------------------------- */
+/* ---- draining ---- */
 
 static uint16_t take_pmd(struct receiver *r)
 {
@@ -81,7 +82,7 @@ static double drain(struct receiver *r, uint16_t (*take)(struct receiver *r))
 	return frames ? (double)(end - begin) / (double)frames : 0;
 }
 
-/* ---- set-up ------------------------------------------------------------------------------------------ */
+/* ---- set-up ---- */
 
 static int pmd_open(struct receiver *r, uint16_t eth)
 {
@@ -90,7 +91,8 @@ static int pmd_open(struct receiver *r, uint16_t eth)
 
 	r->eth = eth;
 	snprintf(pool, sizeof(pool), "bench_rx%u", eth);
-	r->mp = rte_pktmbuf_pool_create(pool, SLOTS - 1, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+	r->mp = rte_pktmbuf_pool_create(pool, SLOTS - 1, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
+					SOCKET_ID_ANY);
 	if (!r->mp || rte_eth_dev_configure(eth, 1, 1, &conf) ||
 	    rte_eth_rx_queue_setup(eth, 0, RING, SOCKET_ID_ANY, NULL, r->mp) ||
 	    rte_eth_tx_queue_setup(eth, 0, RING, SOCKET_ID_ANY, NULL) || rte_eth_dev_start(eth) ||
@@ -101,8 +103,10 @@ static int pmd_open(struct receiver *r, uint16_t eth)
 
 static int own_open(struct receiver *r, const char *device, const char *profile)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * SLOT_BYTES, .numa_node = -1};
-	struct spw_port_queue_conf conf = {.pool = &r->pool, .ring_size = RING, .numa_node = -1, .profile = profile};
+	struct spw_mem_req req = {
+		.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * SLOT_BYTES, .numa_node = -1};
+	struct spw_port_queue_conf conf = {
+		.pool = &r->pool, .ring_size = RING, .numa_node = -1, .profile = profile};
 	struct spw_port_spec spec;
 	char text[96];
 	int rc;
@@ -128,16 +132,39 @@ static void own_close(struct receiver *r)
 	spw_region_free(&r->region);
 }
 
-/* Devices in the order of tools/bench_rx: two for the PMD by PCI address, two for us, one that sends. */
+/* A started device cannot be closed, and EAL's interrupt thread would use it after rte_eal_cleanup.
+ */
+static void pmd_close(struct receiver *r)
+{
+	if (!r->mp)
+		return;
+	if (rte_eth_dev_stop(r->eth) || rte_eth_dev_close(r->eth))
+		fprintf(stderr, "spinwire-bench rx: %s does not stop\n", r->name);
+	rte_mempool_free(r->mp);
+}
+
+/* Devices in the order of tools/bench_rx: two for the PMD by PCI address, two for us, one that
+ * sends. */
 static int bench_open(struct receiver *r, char **device, struct raw_side *sender)
 {
-	char *argv[] = {(char *)(uintptr_t)"spinwire-bench", (char *)(uintptr_t)"--no-huge", (char *)(uintptr_t)"--no-shconf",
-			(char *)(uintptr_t)"--no-telemetry", (char *)(uintptr_t)"-m", (char *)(uintptr_t)"256",
-			(char *)(uintptr_t)"--log-level=error", (char *)(uintptr_t)"-a", device[0], (char *)(uintptr_t)"-a", device[1]};
-	int rc = rte_eal_init((int)SPW_ARRAY_CNT(argv), argv) < 0 ? spw_err(EIO, "rte_eal_init failed") : 0;
+	char *argv[] = {(char *)(uintptr_t) "spinwire-bench",
+			(char *)(uintptr_t) "--no-huge",
+			(char *)(uintptr_t) "--no-shconf",
+			(char *)(uintptr_t) "--no-telemetry",
+			(char *)(uintptr_t) "-m",
+			(char *)(uintptr_t) "256",
+			(char *)(uintptr_t) "--log-level=error",
+			(char *)(uintptr_t) "-a",
+			device[0],
+			(char *)(uintptr_t) "-a",
+			device[1]};
+	int rc = rte_eal_init((int)SPW_ARRAY_CNT(argv), argv) < 0
+			 ? spw_err(EIO, "rte_eal_init failed")
+			 : 0;
 
 	if (!rc && rte_eth_dev_count_avail() != 2)
-		rc = spw_err(ENODEV, "DPDK found %u of the two ports that it was given", rte_eth_dev_count_avail());
+		rc = spw_err(ENODEV, "DPDK found %u of the two ports that it was given",
+			     rte_eth_dev_count_avail());
 	rc = rc ? rc : pmd_open(&r[0], 0);
 	rc = rc ? rc : pmd_open(&r[2], 1);
 	rc = rc ? rc : own_open(&r[1], device[2], "latency");
@@ -149,7 +176,7 @@ static int bench_open(struct receiver *r, char **device, struct raw_side *sender
 	return raw_side_open(sender, device[4], SLOT_BYTES, RING, false);
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------ */
+/* ---- rounds ---- */
 
 static int run_rounds(struct receiver *r, uint32_t cnt, struct raw_side *sender)
 {
@@ -167,7 +194,8 @@ static int run_rounds(struct receiver *r, uint32_t cnt, struct raw_side *sender)
 
 			who->ticks[round] = drain(who, who->port ? take_own : take_pmd);
 			if (who->ticks[round] <= 0) {
-				fprintf(stderr, "spinwire-bench rx: %s received nothing\n", who->name);
+				fprintf(stderr, "spinwire-bench rx: %s received nothing\n",
+					who->name);
 				return 3;
 			}
 		}
@@ -186,7 +214,8 @@ static void add_rows(struct receiver *r, uint32_t cnt, struct spw_bench_out *out
 	spw_bench_add(out, "spinwire / PMD, one CQE a frame", "ratio", "", ratio[0], ROUNDS);
 	spw_bench_add(out, "spinwire / PMD, compressed", "ratio", "", ratio[1], ROUNDS);
 	for (uint32_t i = 0; i < cnt; i++) {
-		spw_bench_add(out, r[i].name, "receive + release", "ticks/frame", r[i].ticks, ROUNDS);
+		spw_bench_add(out, r[i].name, "receive + release", "ticks/frame", r[i].ticks,
+			      ROUNDS);
 		spw_bench_add1(out, r[i].name, "frames", "per round", (double)r[i].frames / ROUNDS);
 	}
 }
@@ -203,7 +232,8 @@ int spw_bench_rx(int argc, char **argv, struct spw_bench_out *out)
 	int status;
 
 	if (argc != 6) {
-		fprintf(stderr, "usage: spinwire-bench rx PCI,ARGS PCI,ARGS DEVICE DEVICE SENDER    (tools/bench_rx calls it)\n");
+		fprintf(stderr, "usage: spinwire-bench rx PCI,ARGS PCI,ARGS DEVICE DEVICE SENDER   "
+				" (tools/bench_rx calls it)\n");
 		return 1;
 	}
 	status = bench_open(r, argv + 1, &sender);
@@ -213,6 +243,6 @@ int spw_bench_rx(int argc, char **argv, struct spw_bench_out *out)
 		add_rows(r, SPW_ARRAY_CNT(r), out);
 	raw_side_close(&sender);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(r); i++)
-		own_close(&r[i]);
+		r[i].mp ? pmd_close(&r[i]) : own_close(&r[i]);
 	return rte_eal_cleanup() ? 2 : status;
 }

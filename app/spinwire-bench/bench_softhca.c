@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * How fast the software ConnectX is, as third-party programs see it: perftest pairs, raw frames through
- * direct verbs, DPDK's testpmd, and what an idle NIC thread costs. Cases are taken in turn, so many times.
+ * How fast the software ConnectX is for third-party programs: perftest pairs, raw frames through
+ * direct verbs, DPDK's testpmd, and what an idle NIC thread costs. The cases take turns, for
+ * several rounds.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,7 +25,7 @@ static const char *with_softhca = "tools/with-softhca";
 static char self[4096];
 static unsigned cable_no;
 
-/* ---- children ------------------------------------------------------------------------------------ */
+/* ---- children ---- */
 
 static void split(char *words, char **argv, size_t *argc)
 {
@@ -38,7 +39,8 @@ static void cable_name(char *buf, size_t bytes)
 	snprintf(buf, bytes, "shm:bench-%d-%u", (int)getpid(), cable_no);
 }
 
-/* tools/with-softhca --cable shm:bench-PID-N [extra words] program words. Words are separated by one blank. */
+/* tools/with-softhca --cable shm:bench-PID-N [extra words] program words. Words are separated by
+ * one blank. */
 static int plugged_in(struct child *c, const char *extra, const char *program)
 {
 	char cable[64], words[4608], options[256], *argv[ARGS_MAX];
@@ -55,7 +57,7 @@ static int plugged_in(struct child *c, const char *extra, const char *program)
 	return child_start(c, argv);
 }
 
-/* ---- cases --------------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
 struct bench_case {
 	const char *name, *metric, *unit;
@@ -73,7 +75,8 @@ static int column_of(const char *out, uint32_t column, double *value_out)
 
 	if (strstr(out, "Correlation coefficient")) /* perftest could not measure the CPU's clock */
 		return -EAGAIN;
-	for (const char *line = out; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+	for (const char *line = out; line;
+	     line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
 		double a, b, c;
 
 		if (sscanf(line, " %lf %lf %lf", &a, &b, &c) == 3)
@@ -100,10 +103,12 @@ static int run_perftest(const struct bench_case *c, double *value_out)
 	if (plugged_in(&server, c->extra, words))
 		return -errno;
 	snprintf(words, sizeof(words), "%s -F -p %u 127.0.0.1", c->program, port);
-	if (port_listens(port, deadline) && plugged_in(&client, c->extra, words) == 0 && child_ended(&client, deadline))
+	if (port_listens(port, deadline) && plugged_in(&client, c->extra, words) == 0 &&
+	    child_ended(&client, deadline))
 		err = column_of(client.out, c->column, value_out);
 	if (err)
-		fprintf(stderr, "spinwire-bench: %s: no result\n%s\n%s\n", c->program, server.out, client.out);
+		fprintf(stderr, "spinwire-bench: %s: no result\n%s\n%s\n", c->program, server.out,
+			client.out);
 	child_ended(&server, now_s() + 2);
 	child_stop(&server);
 	child_stop(&client);
@@ -124,8 +129,10 @@ static int run_raw(double *value_out)
 	if (plugged_in(&rx, "", words))
 		return -errno;
 	snprintf(words, sizeof(words), "%s softhca --raw tx 2000000 60", self);
-	if (child_says(&rx, "ready", deadline) && plugged_in(&tx, "", words) == 0 && child_ended(&tx, deadline) && child_ended(&rx, deadline) &&
-	    sscanf(strstr(rx.out, "ready") + 6, "frames %llu bad %llu lost %llu seconds %lf", &frames, &bad, &lost, &seconds) == 4 &&
+	if (child_prints(&rx, "ready", deadline) && plugged_in(&tx, "", words) == 0 &&
+	    child_ended(&tx, deadline) && child_ended(&rx, deadline) &&
+	    sscanf(strstr(rx.out, "ready") + 6, "frames %llu bad %llu lost %llu seconds %lf",
+		   &frames, &bad, &lost, &seconds) == 4 &&
 	    frames && bad == 0 && seconds > 0)
 		err = 0;
 	else
@@ -149,17 +156,21 @@ static int nth_cpu(int n)
 	return cpu;
 }
 
-/* In a network namespace of its own: net_mlx5 wants a network interface beside the device. */
+/* In a separate network namespace, because net_mlx5 requires a network interface for the device. */
 static int testpmd(struct child *c, const char *mode, int lcore)
 {
 	char cable[64], script[2048], *argv[] = {"unshare", "-rn", "sh", "-c", script, NULL};
 
 	cable_name(cable, sizeof(cable));
 	snprintf(script, sizeof(script),
-		 "ip link add spwb0 type veth peer name spwb1 && ip link set spwb0 up && ip link set spwb1 up && "
-		 "exec %s --cable %s --netdev spwb0 dpdk-testpmd --no-huge -m 256 --no-telemetry --no-shconf --file-prefix %s%d "
-		 "--lcores 0@%d,1@%d -a 5c00:01:00.0,dv_flow_en=0,rxq_cqe_comp_en=0 -- --forward-mode=%s --txpkts=64 --stats-period=1 "
-		 "--nb-cores=1 --total-num-mbufs=16384 --rxd=1024 --txd=1024 --no-lsc-interrupt --disable-rss",
+		 "ip link add spwb0 type veth peer name spwb1 && ip link set spwb0 up && ip link "
+		 "set spwb1 up && "
+		 "exec %s --cable %s --netdev spwb0 dpdk-testpmd --no-huge -m 256 --no-telemetry "
+		 "--no-shconf --file-prefix %s%d "
+		 "--lcores 0@%d,1@%d -a 5c00:01:00.0,dv_flow_en=0,rxq_cqe_comp_en=0 -- "
+		 "--forward-mode=%s --txpkts=64 --stats-period=1 "
+		 "--nb-cores=1 --total-num-mbufs=16384 --rxd=1024 --txd=1024 --no-lsc-interrupt "
+		 "--disable-rss",
 		 with_softhca, cable, mode, (int)getpid(), nth_cpu(0), nth_cpu(lcore), mode);
 	return child_start(c, argv);
 }
@@ -175,7 +186,8 @@ static bool testpmd_rate(struct child *rx, double deadline, double *pps_out)
 		seconds = 0;
 		*pps_out = 0;
 		child_read(rx, now_s() + 0.5);
-		for (const char *at = strstr(rx->out, key); at && seconds < 5; at = strstr(at + 1, key)) {
+		for (const char *at = strstr(rx->out, key); at && seconds < 5;
+		     at = strstr(at + 1, key)) {
 			const double pps = strtod(at + strlen(key), NULL);
 
 			seconds += pps > 0;
@@ -191,18 +203,19 @@ static int run_testpmd(double *value_out)
 {
 	const double deadline = now_s() + 60;
 	static struct child rx, tx;
-	static bool told;
+	static bool reported;
 	double pps = 0;
 	int err = -EIO;
 
 	if (system("command -v dpdk-testpmd >/dev/null")) {
-		if (!told)
-			fprintf(stderr, "spinwire-bench: no row for testpmd: dpdk-testpmd is not installed (tools/deps run)\n");
-		told = true;
+		if (!reported)
+			fprintf(stderr, "spinwire-bench: no row for testpmd: dpdk-testpmd is not "
+					"installed (tools/deps run)\n");
+		reported = true;
 		return -ENOENT;
 	}
-	if (!testpmd(&rx, "rxonly", 1) && child_says(&rx, "Rx-pps", deadline) && !testpmd(&tx, "txonly", 2) &&
-	    testpmd_rate(&rx, deadline, &pps))
+	if (!testpmd(&rx, "rxonly", 1) && child_prints(&rx, "Rx-pps", deadline) &&
+	    !testpmd(&tx, "txonly", 2) && testpmd_rate(&rx, deadline, &pps))
 		err = 0;
 	else
 		fprintf(stderr, "spinwire-bench: testpmd: no result\n%s\n%s\n", rx.out, tx.out);
@@ -222,13 +235,15 @@ static double cpu_s(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = fopen(path, "r");
 	if (f && fgets(line, sizeof(line), f) && (at = strrchr(line, ')')))
-		sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &sys);
+		sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+		       &sys);
 	if (f)
 		fclose(f);
 	return (double)(user + sys) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* A server that waits for its client has a device open and its QPs made: all that runs is the NIC thread. */
+/* A server that waits for its client has a device open and its QPs made: all that runs is the NIC
+ * thread. */
 static int run_idle(double *value_out)
 {
 	const unsigned port = 32500u + (unsigned)getpid() % 2000u;
@@ -253,24 +268,31 @@ static int run_idle(double *value_out)
 
 static const struct bench_case cases[] = {
 	{"a cache line, core to core and back", "worst pair", "ns", "", NULL, 0, 1, core_pair_ns},
-	{"ib_send_bw 64 B", "throughput", "Mmessages/s", "", "ib_send_bw -s 64 -n 2000000", 4, 1, NULL},
-	{"ib_send_bw 64 KB", "throughput", "GB/s", "", "ib_send_bw -s 65536 -n 50000", 3, 1.048576e-3, NULL},
-	{"ib_send_bw 64 KB, ICRC made and checked", "throughput", "GB/s", "--fault icrc", "ib_send_bw -s 65536 -n 50000", 3,
+	{"ib_send_bw 64 B", "throughput", "Mmessages/s", "", "ib_send_bw -s 64 -n 2000000", 4, 1,
+	 NULL},
+	{"ib_send_bw 64 KB", "throughput", "GB/s", "", "ib_send_bw -s 65536 -n 50000", 3,
 	 1.048576e-3, NULL},
-	{"ib_write_bw 64 KB", "throughput", "GB/s", "", "ib_write_bw -s 65536 -n 50000", 3, 1.048576e-3, NULL},
-	{"ib_read_bw 64 KB", "throughput", "GB/s", "", "ib_read_bw -s 65536 -n 50000", 3, 1.048576e-3, NULL},
+	{"ib_send_bw 64 KB, ICRC made and checked", "throughput", "GB/s", "--fault icrc",
+	 "ib_send_bw -s 65536 -n 50000", 3, 1.048576e-3, NULL},
+	{"ib_write_bw 64 KB", "throughput", "GB/s", "", "ib_write_bw -s 65536 -n 50000", 3,
+	 1.048576e-3, NULL},
+	{"ib_read_bw 64 KB", "throughput", "GB/s", "", "ib_read_bw -s 65536 -n 50000", 3,
+	 1.048576e-3, NULL},
 	{"ib_write_lat 8 B", "typical", "us", "", "ib_write_lat -s 8 -n 200000", 4, 1, NULL},
 	{"ib_write_lat 8 B", "p99", "us", "", "ib_write_lat -s 8 -n 200000", 7, 1, NULL},
 	{"ib_send_lat 8 B", "typical", "us", "", "ib_send_lat -s 8 -n 200000", 4, 1, NULL},
 	{"ib_read_lat 8 B", "typical", "us", "", "ib_read_lat -s 8 -n 200000", 4, 1, NULL},
-	{"raw 64 B frames, direct verbs, one queue", "throughput", "Mframes/s", "", NULL, 0, 1, run_raw},
-	{"testpmd rxonly on net_mlx5, 64 B", "throughput", "Mframes/s", "", NULL, 0, 1, run_testpmd},
+	{"raw 64 B frames, direct verbs, one queue", "throughput", "Mframes/s", "", NULL, 0, 1,
+	 run_raw},
+	{"testpmd rxonly on net_mlx5, 64 B", "throughput", "Mframes/s", "", NULL, 0, 1,
+	 run_testpmd},
 	{"idle NIC thread", "CPU", "%", "", NULL, 0, 1, run_idle},
 };
 
 static int usage(int status)
 {
-	fprintf(stderr, "usage: spinwire-bench softhca [--with PATH-OF-with-softhca] [--runs N] [--case TEXT]\n"
+	fprintf(stderr, "usage: spinwire-bench softhca [--with PATH-OF-with-softhca] [--runs N] "
+			"[--case TEXT]\n"
 			"  --case TEXT  only cases whose name has TEXT in it\n");
 	return status;
 }
@@ -279,15 +301,19 @@ static void clean_cable(void)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/dev/shm/spinwire-%u-bench-%d-%u", (unsigned)getuid(), (int)getpid(), cable_no);
+	snprintf(path, sizeof(path), "/dev/shm/spinwire-%u-bench-%d-%u", (unsigned)getuid(),
+		 (int)getpid(), cable_no);
 	unlink(path);
 	cable_no++;
 }
 
 int spw_bench_softhca(int argc, char **argv, struct spw_bench_out *out)
 {
-	static const struct option options[] = {{"with", 1, NULL, 'w'}, {"runs", 1, NULL, 'r'}, {"case", 1, NULL, 'c'},
-						{"help", 0, NULL, 'h'}, {0}};
+	static const struct option options[] = {{"with", 1, NULL, 'w'},
+						{"runs", 1, NULL, 'r'},
+						{"case", 1, NULL, 'c'},
+						{"help", 0, NULL, 'h'},
+						{0}};
 	static double value[SPW_ARRAY_CNT(cases)][RUNS_MAX];
 	uint32_t got[SPW_ARRAY_CNT(cases)] = {0};
 	const char *only = "";
@@ -299,10 +325,17 @@ int spw_bench_softhca(int argc, char **argv, struct spw_bench_out *out)
 		exit(softhca_raw_main(argc - 1, argv + 1));
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (o) {
-		case 'w': with_softhca = optarg; break;
-		case 'r': runs = (uint32_t)SPW_MIN(strtoul(optarg, NULL, 0), (unsigned long)RUNS_MAX); break;
-		case 'c': only = optarg; break;
-		default: return usage(o == 'h' ? 0 : 1);
+		case 'w':
+			with_softhca = optarg;
+			break;
+		case 'r':
+			runs = (uint32_t)SPW_MIN(strtoul(optarg, NULL, 0), (unsigned long)RUNS_MAX);
+			break;
+		case 'c':
+			only = optarg;
+			break;
+		default:
+			return usage(o == 'h' ? 0 : 1);
 		}
 	}
 	if (!runs || access(with_softhca, X_OK))
@@ -322,6 +355,7 @@ int spw_bench_softhca(int argc, char **argv, struct spw_bench_out *out)
 	}
 	for (size_t i = 0; i < SPW_ARRAY_CNT(cases); i++)
 		if (got[i])
-			spw_bench_add(out, cases[i].name, cases[i].metric, cases[i].unit, value[i], got[i]);
+			spw_bench_add(out, cases[i].name, cases[i].metric, cases[i].unit, value[i],
+				      got[i]);
 	return out->row_cnt ? 0 : 2;
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Two threads, each pinned to a CPU, write one word in turn (core_pair.h). Called by
+ * bench_softhca.c, whose rows depend on it.
+ */
 #include "core_pair.h"
 
 #include <errno.h>
@@ -11,14 +15,14 @@
 #include "base/spw_order.h"
 
 #define CPUS_MAX 4u
-#define TRIPS 10000u
-#define TRIES 5u
+#define TRIPS    10000u
+#define TRIES    5u
 
 struct side {
 	pthread_t thread;
 	uint32_t *word; /* on a line of its own */
 	bool first;
-	double ns;      /* of one trip, by the first side */
+	double ns; /* of one trip, by the first side */
 };
 
 static double now_ns(void)
@@ -36,7 +40,8 @@ static void await(uint32_t *word, uint32_t value)
 			sched_yield(); /* the other may be waiting for this CPU */
 }
 
-/* The first writes odd numbers, the other even ones. [acquire and release of the same word on both sides] */
+/* The first writes odd numbers, the other even ones. [acquire and release of the same word on both
+ * sides] */
 static void *side_main(void *arg)
 {
 	struct side *s = arg;

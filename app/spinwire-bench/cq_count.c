@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Runs this program again under callgrind and reads one function's inclusive count from its output
+ * (cq_count.h). Called by bench_cq.c for --instructions.
+ */
 #include "cq_count.h"
 
 #include <inttypes.h>
@@ -17,7 +21,8 @@ static int read_total(const char *path, uint64_t *total_out)
 	int found = 0;
 
 	while (f && !found && fgets(line, sizeof(line), f))
-		found = sscanf(line, "totals: %" SCNu64, total_out) == 1 || sscanf(line, "summary: %" SCNu64, total_out) == 1;
+		found = sscanf(line, "totals: %" SCNu64, total_out) == 1 ||
+			sscanf(line, "summary: %" SCNu64, total_out) == 1;
 	if (f)
 		fclose(f);
 	return found ? 0 : -1;
@@ -27,7 +32,8 @@ static void exec_valgrind(const char *function, const char *file, char *const *a
 {
 	char toggle[96], out[64], self[4096], *args[16] = {0};
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	static char name[] = "valgrind", tool[] = "--tool=callgrind", fair[] = "--fair-sched=yes", quiet[] = "-q";
+	static char name[] = "valgrind", tool[] = "--tool=callgrind", fair[] = "--fair-sched=yes",
+		    quiet[] = "-q";
 	int n = 0;
 
 	if (len <= 0 || !freopen("/dev/null", "w", stdout))
@@ -60,7 +66,9 @@ int cq_count(const char *function, char *const *argv, uint64_t *total_out)
 		rc = read_total(file, total_out);
 	if (rc)
 		fprintf(stderr, "spinwire-bench: no instruction counts%s\n",
-			WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ": valgrind is not installed" : "");
+			WIFEXITED(status) && WEXITSTATUS(status) == 127
+				? ": valgrind is not installed"
+				: "");
 	if (fd >= 0) {
 		close(fd);
 		unlink(file);

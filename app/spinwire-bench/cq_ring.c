@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Lets a NIC fill a completion queue once, saves its bytes, and restores them for any lap
+ * (cq_ring.h). Called by cq_lap.c.
+ */
 #include "cq_ring.h"
 
 #include <stdio.h>
@@ -10,8 +14,8 @@
 #include "base/spw_order.h"
 #include "prm/spw_prm.h"
 
-#define SLOT_BYTES  2048u
-#define FILL_S      30
+#define SLOT_BYTES 2048u
+#define FILL_S     30
 
 static const uint8_t rx_mac[6] = {0x02, 0x73, 0x70, 0x77, 0x0c, 0x01};
 
@@ -21,12 +25,13 @@ static int complain(int status, const char *what)
 	return status;
 }
 
-/* ---- filling it once ------------------------------------------------------------------------------- */
+/* ---- filling it once ---- */
 
 static int post_receives(struct cq_ring *r)
 {
 	for (uint32_t i = 0; i < r->cnt; i++) {
-		struct ibv_sge sge = {(uintptr_t)r->rx.bytes + (size_t)i * SLOT_BYTES, SLOT_BYTES, r->rx.mr->lkey};
+		struct ibv_sge sge = {(uintptr_t)r->rx.bytes + (size_t)i * SLOT_BYTES, SLOT_BYTES,
+				      r->rx.mr->lkey};
 		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
 
 		if (ibv_post_recv(r->rx.qp, &wr, &bad))
@@ -43,7 +48,9 @@ static uint32_t entry_len(const uint8_t *cqe)
 	if (op_own >> 4 == SPW_PRM_CQE_INVALID || op_own & 1)
 		return 0;
 	spw_dma_from_device(); /* owner before the rest; partner: the NIC writes op_own last */
-	return (op_own >> 2 & 3) == SPW_PRM_CQE_FORMAT_COMPRESSED ? (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe) : 1;
+	return (op_own >> 2 & 3) == SPW_PRM_CQE_FORMAT_COMPRESSED
+		       ? (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe)
+		       : 1;
 }
 
 static uint32_t filled(struct cq_ring *r)
@@ -52,8 +59,8 @@ static uint32_t filled(struct cq_ring *r)
 
 	r->sessions = 0;
 	while (i < r->cnt && (len = entry_len((uint8_t *)r->mem.buf + (size_t)i * 64))) {
-		r->sessions += (spw_dma_load((uint8_t *)r->mem.buf + (size_t)i * 64 + 63) >> 2 & 3) ==
-			       SPW_PRM_CQE_FORMAT_COMPRESSED;
+		r->sessions += (spw_dma_load((uint8_t *)r->mem.buf + (size_t)i * 64 + 63) >> 2 &
+				3) == SPW_PRM_CQE_FORMAT_COMPRESSED;
 		i += len;
 	}
 	return i;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Private to the handoff benchmark. */
+ * What the files of the handoff benchmark share.
+ */
 #ifndef SPW_BENCH_HANDOFF_H
 #define SPW_BENCH_HANDOFF_H
 
@@ -9,21 +10,21 @@
 
 #include "base/spw_err.h"
 #include "bench.h"
-#include "gpu/spw_exec.h"
-#include "gpu/spw_handler.h"
+#include "exec/spw_exec.h"
+#include "exec/spw_handler.h"
 #include "handoff_dev.h"
 #include "time/spw_time.h"
 
-#define HANDOFF_CASES  7u
-#define HANDOFF_WAYS   4u /* persistent, graph, launch, copy + launch + sync */
-#define HANDOFF_RUNS   3u
-#define HANDOFF_POINTS 5u
-#define HANDOFF_SLICE_MS 500u       /* one way, one payload, one run */
-#define HANDOFF_SAMPLES  200000u    /* at most, of a slice */
+#define HANDOFF_CASES        7u
+#define HANDOFF_WAYS         4u /* persistent, graph, launch, copy + launch + sync */
+#define HANDOFF_RUNS         3u
+#define HANDOFF_POINTS       5u
+#define HANDOFF_SLICE_MS     500u    /* one way, one payload, one run */
+#define HANDOFF_SAMPLES      200000u /* at most, of a slice */
 #define HANDOFF_REGION_BYTES (1ull << 30)
 #define HANDOFF_COPY_BYTES   (1ull << 20)
-#define HANDOFF_PLACES 256u         /* payloads that follow each other in memory */
-#define HANDOFF_LIFE_MS 20000u      /* no kernel of the benchmark outlives this */
+#define HANDOFF_PLACES       256u   /* payloads that follow each other in memory */
+#define HANDOFF_LIFE_MS      20000u /* no kernel of the benchmark outlives this */
 
 struct handoff_case {
 	const char *name;

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors */
 #include <cuda_runtime.h>
 
-#include "gpu/spw_handler.h"
-#include "gpu/spwd_order.cuh"
+#include "exec/spw_handler.h"
+#include "exec/spwd_order.cuh"
 
 #include "handoff_dev.h"
 
@@ -56,30 +56,33 @@ static __device__ __forceinline__ uint64_t sum_share(const uint8_t *src, uint64_
 }
 
 static __global__ void __launch_bounds__(1024, 1)
-	read_kernel(const uint8_t *src, uint64_t bytes, uint64_t stride, uint32_t places, uint32_t rounds,
-		    uint64_t *ns_out)
+	read_kernel(const uint8_t *src, uint64_t bytes, uint64_t stride, uint32_t places,
+		    uint32_t rounds, uint64_t *ns_out)
 {
 	const uint64_t begin = spwd_now_ns();
 	uint64_t sum = 0;
 
 	for (uint32_t r = 0; r < rounds; r++) {
 		sum += sum_share(src + r % places * stride, bytes);
-		if (__syncthreads_or(sum == ~0ull)) /* all loads of a round are over before the next begins */
+		/* All loads of a round are over before the next one begins. */
+		if (__syncthreads_or(sum == ~0ull))
 			return;
 	}
 	if (blockIdx.x == 0 && threadIdx.x == 0)
 		spwd_sys_store_rlx(ns_out, spwd_now_ns() - begin);
 }
 
-extern "C" int handoff_read_launch(uint64_t dev_src, uint64_t bytes, uint64_t stride, uint32_t places, uint32_t ctas,
-				   uint32_t rounds, uint64_t *dev_ns_out, void *stream)
+extern "C" int handoff_read_launch(uint64_t dev_src, uint64_t bytes, uint64_t stride,
+				   uint32_t places, uint32_t ctas, uint32_t rounds,
+				   uint64_t *dev_ns_out, void *stream)
 {
-	read_kernel<<<ctas, 1024, 0, (cudaStream_t)stream>>>((const uint8_t *)dev_src, bytes, stride, places, rounds,
-							     dev_ns_out);
+	read_kernel<<<ctas, 1024, 0, (cudaStream_t)stream>>>((const uint8_t *)dev_src, bytes,
+							     stride, places, rounds, dev_ns_out);
 	return (int)cudaGetLastError();
 }
 
-static __global__ void sum_kernel(const uint8_t *src, uint64_t bytes, unsigned long long *scratch, uint64_t *sum_out)
+static __global__ void sum_kernel(const uint8_t *src, uint64_t bytes, unsigned long long *scratch,
+				  uint64_t *sum_out)
 {
 	uint64_t sum = sum_share(src, bytes);
 	__shared__ unsigned long long total;
@@ -102,12 +105,13 @@ static __global__ void sum_kernel(const uint8_t *src, uint64_t bytes, unsigned l
 	}
 }
 
-extern "C" int handoff_sum_launch(const void *dev_src, uint64_t bytes, uint64_t *dev_scratch, uint64_t *dev_sum_out,
-				  void *stream)
+extern "C" int handoff_sum_launch(const void *dev_src, uint64_t bytes, uint64_t *dev_scratch,
+				  uint64_t *dev_sum_out, void *stream)
 {
-	uint64_t ctas = (bytes + 32767) / 32768;
+	const uint64_t wanted = (bytes + 32767) / 32768;
+	const uint32_t ctas = wanted < 1 ? 1 : wanted > 64 ? 64 : (uint32_t)wanted;
 
-	sum_kernel<<<ctas < 1 ? 1 : ctas > 64 ? 64 : (uint32_t)ctas, 256, 0, (cudaStream_t)stream>>>(
+	sum_kernel<<<ctas, 256, 0, (cudaStream_t)stream>>>(
 		(const uint8_t *)dev_src, bytes, (unsigned long long *)dev_scratch, dev_sum_out);
 	return (int)cudaGetLastError();
 }

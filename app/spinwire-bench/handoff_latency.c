@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Round trips, one at a time. */
+ * The handoff benchmark's round trips, one at a time: push a batch, wait until it is reaped.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static void sample(struct handoff_samples *s, uint64_t ticks)
 
 static bool slice_over(struct handoff *h, const struct handoff_samples *s, uint64_t begin)
 {
-	return s->cnt == HANDOFF_SAMPLES || spw_tsc_now() - begin > spw_tsc_from_ns(&h->tsc, HANDOFF_SLICE_MS * 1000000ull);
+	return s->cnt == HANDOFF_SAMPLES ||
+	       spw_tsc_now() - begin > spw_tsc_from_ns(&h->tsc, HANDOFF_SLICE_MS * 1000000ull);
 }
 
 static int ping_slice(struct handoff *h)
@@ -45,7 +47,8 @@ static int ping_slice(struct handoff *h)
 		spw_gpu_store_rel64(&p->ask, ++n);
 		while (spw_gpu_load_acq64(&p->answer) != n)
 			if (spw_tsc_now() - t > patience)
-				return handoff_fail("the ping-pong kernel does not answer", cudaErrorLaunchTimeout);
+				return handoff_fail("the ping-pong kernel does not answer",
+						    cudaErrorLaunchTimeout);
 		t = spw_tsc_now() - t;
 		if (n > 100)
 			sample(&h->ping, t);
@@ -68,34 +71,40 @@ static uint64_t bytes_sum(const uint8_t *p, size_t n)
 	return sum;
 }
 
-/* Batches lie one behind the other, so that no payload is read twice within HANDOFF_PLACES rounds. */
+/* Batches lie one after the other in memory, so that no payload is read twice within HANDOFF_PLACES
+ * rounds.
+ */
 static size_t case_bytes(const struct handoff_case *c)
 {
 	return (size_t)c->frames * handoff_stride(c->bytes);
 }
 
-static void case_fill(const struct handoff *h, const struct handoff_case *c, uint32_t place, struct spw_gring_batch *b,
-		      uint64_t *sum_out)
+static void case_fill(const struct handoff *h, const struct handoff_case *c, uint32_t place,
+		      struct spw_gring_batch *b, uint64_t *sum_out)
 {
 	uint32_t stride = handoff_stride(c->bytes), at = (uint32_t)(place * case_bytes(c));
 	uint64_t sum = 0;
 
 	b->cnt = c->frames;
 	for (uint32_t i = 0; i < c->frames; i++) {
-		b->desc[i] = (struct spw_desc){.offset = at + i * stride, .len = SPW_MAX(c->bytes, 64u)};
+		b->desc[i] =
+			(struct spw_desc){.offset = at + i * stride, .len = SPW_MAX(c->bytes, 64u)};
 		sum += c->bytes ? bytes_sum(h->region.host_va + at + i * stride, c->bytes) : 0;
 	}
 	*sum_out = sum & SPW_GRING_VALUE_MASK;
 }
 
-static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct handoff_case *c, struct handoff_samples *s)
+static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct handoff_case *c,
+		       struct handoff_samples *s)
 {
 	struct spw_gring *ring = spw_exec_ring(exec, 0);
-	uint64_t begin = spw_tsc_now(), patience = spw_tsc_from_ns(&h->tsc, PATIENCE_MS * 1000000ull);
+	uint64_t begin = spw_tsc_now(),
+		 patience = spw_tsc_from_ns(&h->tsc, PATIENCE_MS * 1000000ull);
 	uint64_t want[HANDOFF_PLACES];
 	uint32_t warm = 0;
 
-	for (uint32_t i = 0; i < HANDOFF_PLACES; i++) /* each record once: then a push is all there is to do */
+	for (uint32_t i = 0; i < HANDOFF_PLACES;
+	     i++) /* each record once: then a push is all there is to do */
 		case_fill(h, c, i, &ring->batch[i], &want[i]);
 	begin = spw_tsc_now();
 	while (!slice_over(h, s, begin)) {
@@ -105,7 +114,8 @@ static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct ha
 		spw_gring_push(ring, b);
 		while (!(r = spw_gring_reap(ring)))
 			if (spw_tsc_now() - t > patience)
-				return handoff_fail("a batch does not come back", cudaErrorLaunchTimeout);
+				return handoff_fail("a batch does not return",
+						    cudaErrorLaunchTimeout);
 		t = spw_tsc_now() - t;
 		if (r->digest != want[r->seq % HANDOFF_PLACES])
 			return handoff_fail("the sum of the payload is wrong", cudaErrorUnknown);
@@ -117,15 +127,22 @@ static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct ha
 	return 0;
 }
 
-static int exec_slice(struct handoff *h, enum spw_exec_kind kind, uint16_t ctas, const struct handoff_case *c,
-		      struct handoff_samples *s)
+static int exec_slice(struct handoff *h, enum spw_exec_kind kind, uint16_t ctas,
+		      const struct handoff_case *c, struct handoff_samples *s)
 {
-	struct spw_exec_conf conf = {.kind = kind, .ring_cnt = 1, .region = &h->region, .region_cnt = 1, .numa_node = -1,
-				     .batch_cnt = HANDOFF_PLACES, .cta_per_ring = ctas, .life_ms = HANDOFF_LIFE_MS};
+	struct spw_exec_conf conf = {.kind = kind,
+				     .ring_cnt = 1,
+				     .region = &h->region,
+				     .region_cnt = 1,
+				     .numa_node = -1,
+				     .batch_cnt = HANDOFF_PLACES,
+				     .cta_per_ring = ctas,
+				     .life_ms = HANDOFF_LIFE_MS};
 	struct spw_exec *exec;
 	int rc;
 
-	if (samples_begin(h, s) || spw_handler_open(c->bytes ? "sum" : "null", &conf.handler) || spw_exec_open(&conf, &exec))
+	if (samples_begin(h, s) || spw_handler_open(c->bytes ? "sum" : "null", &conf.handler) ||
+	    spw_exec_open(&conf, &exec))
 		return handoff_fail(spw_exec_kind_name(kind), 0);
 	rc = spw_exec_start(exec) ? handoff_fail("start", 0) : exec_rounds(h, exec, c, s);
 	if (!rc && spw_exec_service(exec))
@@ -137,7 +154,8 @@ static int exec_slice(struct handoff *h, enum spw_exec_kind kind, uint16_t ctas,
 	return rc;
 }
 
-/* The way without a ring: copy the payload, launch, wait for the stream. Frames lie close together: one copy. */
+/* The way without a ring: copy the payload, launch, wait for the stream. Frames lie close together:
+ * one copy. */
 static int copy_slice(struct handoff *h, const struct handoff_case *c, struct handoff_samples *s)
 {
 	size_t bytes = (size_t)c->frames * c->bytes;
@@ -153,10 +171,13 @@ static int copy_slice(struct handoff *h, const struct handoff_case *c, struct ha
 		uint64_t t = spw_tsc_now();
 
 		if (bytes)
-			rc = (int)cudaMemcpyAsync(h->dev_copy, h->region.host_va + warm % HANDOFF_PLACES * case_bytes(c), bytes,
-						  cudaMemcpyHostToDevice, h->stream);
+			rc = (int)cudaMemcpyAsync(h->dev_copy,
+						  h->region.host_va +
+							  warm % HANDOFF_PLACES * case_bytes(c),
+						  bytes, cudaMemcpyHostToDevice, h->stream);
 		if (!rc)
-			rc = handoff_sum_launch(h->dev_copy, bytes, h->dev_scratch, &h->dev_words->sum, h->stream);
+			rc = handoff_sum_launch(h->dev_copy, bytes, h->dev_scratch,
+						&h->dev_words->sum, h->stream);
 		if (!rc)
 			rc = (int)cudaStreamSynchronize(h->stream);
 		t = spw_tsc_now() - t;
@@ -171,7 +192,8 @@ static int copy_slice(struct handoff *h, const struct handoff_case *c, struct ha
 	return 0;
 }
 
-static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_case *c, double *us_out)
+static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_case *c,
+		      double *us_out)
 {
 	const uint32_t rounds = 2 * HANDOFF_PLACES;
 	int rc;
@@ -180,7 +202,8 @@ static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_cas
 	if (!c->bytes)
 		return 0;
 	rc = handoff_read_launch(h->region.dev_va, c->frames == 1 ? c->bytes : case_bytes(c),
-				 case_bytes(c), HANDOFF_PLACES, ctas, rounds, &h->dev_words->ns, h->stream);
+				 case_bytes(c), HANDOFF_PLACES, ctas, rounds, &h->dev_words->ns,
+				 h->stream);
 	if (!rc)
 		rc = (int)cudaStreamSynchronize(h->stream);
 	if (rc)
@@ -191,13 +214,15 @@ static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_cas
 
 int handoff_latency(struct handoff *h)
 {
-	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_PERSISTENT, SPW_EXEC_CUDA_GRAPH, SPW_EXEC_CUDA_LAUNCH};
+	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_PERSISTENT, SPW_EXEC_CUDA_GRAPH,
+						  SPW_EXEC_CUDA_LAUNCH};
 	int rc = 0;
 
 	for (uint32_t run = 0; !rc && run < HANDOFF_RUNS; run++) {
 		rc = ping_slice(h);
 		for (uint32_t k = 0; !rc && k < HANDOFF_CTAS; k++)
-			rc = exec_slice(h, SPW_EXEC_CUDA_PERSISTENT, handoff_ctas[k], &handoff_case[2], &h->by_ctas[k]);
+			rc = exec_slice(h, SPW_EXEC_CUDA_PERSISTENT, handoff_ctas[k],
+					&handoff_case[2], &h->by_ctas[k]);
 		for (uint32_t c = 0; !rc && c < HANDOFF_CASES; c++) {
 			for (uint32_t w = 0; !rc && w < SPW_ARRAY_CNT(kind); w++)
 				rc = exec_slice(h, kind[w], 0, &handoff_case[c], &h->way[w][c]);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Many batches in flight: one host thread a ring pushes and reaps as fast as it can. */
+ * The handoff benchmark's throughput: many batches in flight, one host thread per ring that pushes
+ * and reaps as fast as it can.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +32,8 @@ static void ring_fill(struct feeder *f)
 	for (uint32_t i = 0; i <= ring->batch_mask; i++) {
 		ring->batch[i].cnt = SPW_GRING_FRAME_MAX;
 		for (uint32_t k = 0; k < SPW_GRING_FRAME_MAX; k++, at = (at + 1) % room)
-			ring->batch[i].desc[k] = (struct spw_desc){.offset = (uint32_t)(at * stride), .len = f->bytes};
+			ring->batch[i].desc[k] = (struct spw_desc){
+				.offset = (uint32_t)(at * stride), .len = f->bytes};
 	}
 }
 
@@ -38,12 +41,14 @@ static void *feed(void *arg)
 {
 	struct feeder *f = arg;
 	struct spw_gring *ring = spw_exec_ring(f->exec, f->ring);
-	uint64_t begin = spw_tsc_now(), now = begin, last = begin, slice = spw_tsc_from_ns(&f->h->tsc, SLICE_MS * 1000000ull);
+	uint64_t begin = spw_tsc_now(), now = begin, last = begin,
+		 slice = spw_tsc_from_ns(&f->h->tsc, SLICE_MS * 1000000ull);
 	uint64_t patience = spw_tsc_from_ns(&f->h->tsc, 2000000000ull);
 	struct spw_gring_batch *b;
 
 	while (now - begin < slice || ring->in_exec_frames) {
-		for (uint32_t i = 0; i < 4 && now - begin < slice && (b = spw_gring_next(ring)); i++)
+		for (uint32_t i = 0; i < 4 && now - begin < slice && (b = spw_gring_next(ring));
+		     i++)
 			spw_gring_push(ring, b);
 		for (uint32_t i = 0; i < 4 && (b = spw_gring_reap(ring)); i++) {
 			f->frames += b->cnt;
@@ -60,7 +65,8 @@ static void *feed(void *arg)
 	return NULL;
 }
 
-static int feed_all(struct handoff *h, struct spw_exec *exec, uint16_t rings, uint32_t bytes, double *frames_per_s_out)
+static int feed_all(struct handoff *h, struct spw_exec *exec, uint16_t rings, uint32_t bytes,
+		    double *frames_per_s_out)
 {
 	struct feeder f[16] = {0};
 	double sum = 0;
@@ -81,21 +87,29 @@ static int feed_all(struct handoff *h, struct spw_exec *exec, uint16_t rings, ui
 	}
 	*frames_per_s_out = sum;
 	if (stuck || started < rings)
-		return handoff_fail(stuck ? "a ring does not move" : "threads", cudaErrorLaunchTimeout);
+		return handoff_fail(stuck ? "a ring does not move" : "threads",
+				    cudaErrorLaunchTimeout);
 	return 0;
 }
 
-static int exec_throughput(struct handoff *h, const char *handler, uint16_t rings, uint16_t ctas, uint32_t bytes,
-			   double *frames_per_s_out)
+static int exec_throughput(struct handoff *h, const char *handler, uint16_t rings, uint16_t ctas,
+			   uint32_t bytes, double *frames_per_s_out)
 {
-	struct spw_exec_conf conf = {.kind = SPW_EXEC_CUDA_PERSISTENT, .ring_cnt = rings, .region = &h->region, .region_cnt = 1,
-				     .numa_node = -1, .cta_per_ring = ctas, .life_ms = HANDOFF_LIFE_MS, .batch_cnt = 512};
+	struct spw_exec_conf conf = {.kind = SPW_EXEC_CUDA_PERSISTENT,
+				     .ring_cnt = rings,
+				     .region = &h->region,
+				     .region_cnt = 1,
+				     .numa_node = -1,
+				     .cta_per_ring = ctas,
+				     .life_ms = HANDOFF_LIFE_MS,
+				     .batch_cnt = 512};
 	struct spw_exec *exec;
 	int rc;
 
 	if (spw_handler_open(handler, &conf.handler) || spw_exec_open(&conf, &exec))
 		return handoff_fail("cuda-persistent", 0);
-	rc = spw_exec_start(exec) ? handoff_fail("start", 0) : feed_all(h, exec, rings, bytes, frames_per_s_out);
+	rc = spw_exec_start(exec) ? handoff_fail("start", 0)
+				  : feed_all(h, exec, rings, bytes, frames_per_s_out);
 	if (!rc && spw_exec_service(exec))
 		rc = handoff_fail("service", 0);
 	if (spw_exec_stop(exec, 2000) && !rc)
@@ -111,8 +125,10 @@ static int read_all(struct handoff *h, uint32_t ctas, double *gbps_out)
 	float ms = 0;
 	int rc;
 
-	if ((rc = (int)cudaEventCreate(&a)) || (rc = (int)cudaEventCreate(&b)) || (rc = (int)cudaEventRecord(a, h->stream)) ||
-	    (rc = handoff_read_launch(h->region.dev_va, h->region.bytes, 0, 1, ctas, 1, &h->dev_words->ns, h->stream)) ||
+	if ((rc = (int)cudaEventCreate(&a)) || (rc = (int)cudaEventCreate(&b)) ||
+	    (rc = (int)cudaEventRecord(a, h->stream)) ||
+	    (rc = handoff_read_launch(h->region.dev_va, h->region.bytes, 0, 1, ctas, 1,
+				      &h->dev_words->ns, h->stream)) ||
 	    (rc = (int)cudaEventRecord(b, h->stream)) || (rc = (int)cudaEventSynchronize(b)) ||
 	    (rc = (int)cudaEventElapsedTime(&ms, a, b)))
 		return handoff_fail("reading 1 GiB", rc);
@@ -131,7 +147,8 @@ static int copy_all(struct handoff *h, double *gbps_out)
 	if (rc)
 		return handoff_fail("1 GiB of device memory", rc);
 	t = spw_tsc_now();
-	rc = (int)cudaMemcpyAsync(dev, h->region.host_va, h->region.bytes, cudaMemcpyHostToDevice, h->stream);
+	rc = (int)cudaMemcpyAsync(dev, h->region.host_va, h->region.bytes, cudaMemcpyHostToDevice,
+				  h->stream);
 	if (!rc)
 		rc = (int)cudaStreamSynchronize(h->stream);
 	*gbps_out = (double)h->region.bytes / (double)spw_tsc_to_ns(&h->tsc, spw_tsc_now() - t);
@@ -162,9 +179,11 @@ static int one_run(struct handoff *h, struct result *r, uint32_t run)
 	for (uint32_t i = 0; !rc && i < READS; i++)
 		rc = read_all(h, SPW_MIN(read_ctas[i], h->sms), &r->read[i][run]);
 	for (uint32_t s = 0; !rc && s < SHAPES; s++) {
-		rc = exec_throughput(h, "null", shape[s].rings, shape[s].ctas, 64, &r->null_frames[s][run]);
+		rc = exec_throughput(h, "null", shape[s].rings, shape[s].ctas, 64,
+				     &r->null_frames[s][run]);
 		for (uint32_t k = 0; !rc && k < SIZES; k++)
-			rc = exec_throughput(h, "sum", shape[s].rings, shape[s].ctas, size[k], &r->frames[k][s][run]);
+			rc = exec_throughput(h, "sum", shape[s].rings, shape[s].ctas, size[k],
+					     &r->frames[k][s][run]);
 	}
 	return rc;
 }
@@ -181,7 +200,8 @@ static void report(struct result *r, struct spw_bench_out *out)
 		best_read = SPW_MAX(best_read, out->row[out->row_cnt - 1].median);
 	}
 	for (uint32_t s = 0; s < SHAPES; s++) {
-		snprintf(name, sizeof(name), "null, %u ring(s) x %u CTAs", shape[s].rings, shape[s].ctas);
+		snprintf(name, sizeof(name), "null, %u ring(s) x %u CTAs", shape[s].rings,
+			 shape[s].ctas);
 		for (uint32_t i = 0; i < HANDOFF_RUNS; i++)
 			r->null_frames[s][i] /= 1e6;
 		spw_bench_add(out, name, "frames", "M/s", r->null_frames[s], HANDOFF_RUNS);
@@ -189,7 +209,8 @@ static void report(struct result *r, struct spw_bench_out *out)
 	for (uint32_t k = 0; k < SIZES; k++) {
 		best = 0;
 		for (uint32_t s = 0; s < SHAPES; s++) {
-			snprintf(name, sizeof(name), "sum %u B, %u ring(s) x %u CTAs", size[k], shape[s].rings, shape[s].ctas);
+			snprintf(name, sizeof(name), "sum %u B, %u ring(s) x %u CTAs", size[k],
+				 shape[s].rings, shape[s].ctas);
 			for (uint32_t i = 0; i < HANDOFF_RUNS; i++) {
 				gbps[i] = r->frames[k][s][i] * size[k] / 1e9;
 				r->frames[k][s][i] /= 1e6;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
-#include <errno.h>
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * spinwire-bench [--json FILE] NAME [options]: runs one benchmark, sorts the values of each row,
+ * and prints the rows as a table and, if asked for, as JSON. A new benchmark is bench_NAME.c and a
+ * line in bench_list.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +13,8 @@
 
 #include <jansson.h>
 
+#include "app_json.h"
+#include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "bench.h"
 
@@ -19,32 +25,44 @@ static const struct {
 	{"handoff", "hand-off of batches to a GPU: latency by payload, throughput by frame size",
 	 spw_bench_handoff},
 #if SPW_HAVE_CUDA
-	{"poll", "what a turn of a GPU warp that polls host memory takes, by how it polls", spw_bench_poll},
+	{"poll", "what a turn of a GPU warp that polls host memory takes, by how it polls",
+	 spw_bench_poll},
 #endif
 	{"hiccup", "what the machine takes from a core that only spins", spw_bench_hiccup},
-	{"loop", "what the pipe costs per frame, beside the null port alone and net_null", spw_bench_loop},
-	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls", spw_bench_port},
+	{"loop", "what the pipe costs per frame, beside the null port alone and net_null",
+	 spw_bench_loop},
+	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls",
+	 spw_bench_port},
 #if SPW_HAVE_MLX5DV
-	{"cq", "what polling a full completion queue costs, beside ibv_poll_cq and ibv_start_poll", spw_bench_cq},
-	{"rx", "what receiving a frame costs on an mlx5 device, beside DPDK's mlx5 PMD", spw_bench_rx},
-	{"rc", "what messages over reliable connections cost, beside plain verbs by hand", spw_bench_rc},
-	{"softhca", "the software ConnectX under perftest, direct verbs and an idle program", spw_bench_softhca},
+	{"cq", "what polling a full completion queue costs, beside ibv_poll_cq and ibv_start_poll",
+	 spw_bench_cq},
+	{"rx", "what receiving a frame costs on an mlx5 device, beside DPDK's mlx5 PMD",
+	 spw_bench_rx},
+	{"rc", "what messages over reliable connections cost, beside plain verbs by hand",
+	 spw_bench_rc},
+	{"softhca", "the software ConnectX under perftest, direct verbs and an idle program",
+	 spw_bench_softhca},
 #endif
 };
 
-static int usage(FILE *f, int status)
-{
-	fprintf(f, "usage: spinwire-bench [--json FILE] NAME [options of NAME]\n"
-		   "       spinwire-bench --list\n"
-		   "       spinwire-bench NAME --help\n");
-	return status;
-}
-
-static int list(void)
+static int list(FILE *f)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(bench_list); i++)
-		printf("%-10s %s\n", bench_list[i].name, bench_list[i].what);
+		fprintf(f, "  %-10s %s\n", bench_list[i].name, bench_list[i].what);
 	return 0;
+}
+
+static int usage(FILE *f, int status)
+{
+	fprintf(f, "Usage: spinwire-bench [--json FILE] NAME [options of NAME]\n"
+		   "  or:  spinwire-bench --list\n"
+		   "  or:  spinwire-bench NAME --help\n\n"
+		   "Measures one part of spinwire beside what else does its work, in the same "
+		   "run.\n\n");
+	list(f);
+	fprintf(f,
+		"\nFigures, with machine and date: docs/benchmarks.md. More: man spinwire-bench\n");
+	return status;
 }
 
 static void log_to_stderr(enum spw_log_level level, const char *text, void *arg)
@@ -62,8 +80,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
-		   double *value, uint32_t cnt)
+void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metric,
+		   const char *unit, double *value, uint32_t cnt)
 {
 	struct spw_bench_row *r;
 
@@ -86,8 +104,8 @@ void spw_bench_add(struct spw_bench_out *out, const char *name, const char *metr
 	r->runs = cnt;
 }
 
-void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *metric, const char *unit,
-		    double value)
+void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *metric,
+		    const char *unit, double value)
 {
 	spw_bench_add(out, name, metric, unit, &value, 1);
 }
@@ -104,42 +122,45 @@ static void machine_text(char *text, size_t bytes)
 	if (f)
 		fclose(f);
 	uname(&u);
-	snprintf(text, bytes, "%s x %ld, Linux %.40s %.20s", model, sysconf(_SC_NPROCESSORS_ONLN), u.release,
-		 u.machine);
+	snprintf(text, bytes, "%s x %ld, Linux %.40s %.20s", model, sysconf(_SC_NPROCESSORS_ONLN),
+		 u.release, u.machine);
 }
 
 static void print_table(const struct spw_bench_out *out)
 {
-	printf("%s\n%-48s %-14s %12s %12s %12s %5s  %s\n", out->machine, "case", "metric", "median", "min",
-	       "max", "runs", "unit");
+	printf("%s\n%-48s %-14s %12s %12s %12s %5s  %s\n", out->machine, "case", "metric", "median",
+	       "min", "max", "runs", "unit");
 	for (size_t i = 0; i < out->row_cnt; i++) {
 		const struct spw_bench_row *r = &out->row[i];
 
-		printf("%-48s %-14s %12.3f %12.3f %12.3f %5u  %s\n", r->name, r->metric, r->median, r->min,
-		       r->max, r->runs, r->unit);
+		printf("%-48s %-14s %12.3f %12.3f %12.3f %5u  %s\n", r->name, r->metric, r->median,
+		       r->min, r->max, r->runs, r->unit);
 	}
+}
+
+static int complain(void)
+{
+	fprintf(stderr, "spinwire-bench: %s\n", spw_err_text());
+	return 2;
 }
 
 static int write_json(const struct spw_bench_out *out, const char *bench, const char *path)
 {
-	json_t *rows = json_array(), *top;
-	int rc;
+	json_t *rows = json_array();
 
 	for (size_t i = 0; i < out->row_cnt; i++) {
 		const struct spw_bench_row *r = &out->row[i];
 
-		json_array_append_new(rows, json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:i}", "case", r->name,
-						      "metric", r->metric, "unit", r->unit, "median",
-						      r->median, "min", r->min, "max", r->max, "runs",
-						      (int)r->runs));
+		json_array_append_new(rows, json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:i}", "case",
+						      r->name, "metric", r->metric, "unit", r->unit,
+						      "median", r->median, "min", r->min, "max",
+						      r->max, "runs", (int)r->runs));
 	}
-	top = json_pack("{s:s,s:s,s:s,s:o}", "schema", "spinwire.bench/1", "bench", bench, "machine",
-			out->machine, "rows", rows);
-	rc = json_dump_file(top, path, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-	json_decref(top);
-	if (rc)
-		fprintf(stderr, "spinwire-bench: cannot write %s: %s\n", path, strerror(errno));
-	return rc ? 2 : 0;
+	return app_json_write(json_pack("{s:s,s:s,s:s,s:o}", "schema", "spinwire.bench/1", "bench",
+					bench, "machine", out->machine, "rows", rows),
+			      path)
+		       ? complain()
+		       : 0;
 }
 
 static int run_one(size_t i, int argc, char **argv, const char *json_path)
@@ -147,6 +168,8 @@ static int run_one(size_t i, int argc, char **argv, const char *json_path)
 	struct spw_bench_out out = {0};
 	int status;
 
+	if (app_json_try(json_path))
+		return complain();
 	machine_text(out.machine, sizeof(out.machine));
 	status = bench_list[i].run(argc, argv, &out);
 	if (out.row_cnt)
@@ -184,13 +207,13 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return usage(stderr, 1);
 	if (!strcmp(argv[1], "--list"))
-		return list();
+		return list(stdout);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		return usage(stdout, 0);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(bench_list); i++)
 		if (!strcmp(argv[1], bench_list[i].name))
 			return run_one(i, argc - 1, argv + 1, json_path);
 	fprintf(stderr, "spinwire-bench: no benchmark is called %s; there are:\n", argv[1]);
-	list();
+	list(stdout);
 	return 1;
 }

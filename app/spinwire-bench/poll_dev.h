@@ -18,9 +18,10 @@ struct poll_way {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Purpose: polls dev_mem for life_ns (bounded by the SM's clock) and writes how long a turn of a warp took on average,
- * in picoseconds, to dev_ps[cta * pollers + warp]. */
-int poll_launch(const void *dev_mem, struct poll_way way, uint64_t life_ns, uint64_t *dev_ps, void *stream);
+/* Purpose: polls dev_mem for life_ns (bounded by the SM's clock) and writes how long a turn of a
+ * warp took on average, in picoseconds, to dev_ps[cta * pollers + warp]. */
+int poll_launch(const void *dev_mem, struct poll_way way, uint64_t life_ns, uint64_t *dev_ps,
+		void *stream);
 #ifdef __cplusplus
 }
 #endif

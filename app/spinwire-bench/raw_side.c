@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A raw packet QP by plain verbs (raw_side.h): open, steer, send, close. Called by cq_ring.c,
+ * bench_rx.c and softhca_raw.c, and by a test of lib/port/mlx5.
+ */
 #include "raw_side.h"
 
 #include <infiniband/mlx5dv.h>
@@ -20,7 +24,8 @@ static struct ibv_context *open_named(const char *name)
 	struct ibv_context *ctx = NULL;
 
 	for (uint32_t i = 0; list && list[i] && !ctx; i++)
-		if ((!name || !strcmp(ibv_get_device_name(list[i]), name)) && mlx5dv_is_supported(list[i]))
+		if ((!name || !strcmp(ibv_get_device_name(list[i]), name)) &&
+		    mlx5dv_is_supported(list[i]))
 			ctx = ibv_open_device(list[i]);
 	if (list)
 		ibv_free_device_list(list);
@@ -31,7 +36,9 @@ static int device_open(struct raw_side *s, const char *name, size_t bytes)
 {
 	s->ctx = open_named(name);
 	if (!s->ctx) {
-		fprintf(stderr, "spinwire-bench: %s is not an mlx5 device that can be opened; tools/with-softhca --devices N makes some\n",
+		fprintf(stderr,
+			"spinwire-bench: %s is not an mlx5 device that can be opened; "
+			"tools/with-softhca --devices N makes some\n",
 			name ? name : "the first one");
 		return 2;
 	}
@@ -53,11 +60,16 @@ static int to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 
 static int queues_open(struct raw_side *s, uint32_t cnt, bool compressed)
 {
-	struct ibv_cq_init_attr_ex ca = {.cqe = cnt - 1, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+	struct ibv_cq_init_attr_ex ca = {.cqe = cnt - 1,
+					 .wc_flags = IBV_WC_EX_WITH_BYTE_LEN |
+						     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
 	struct mlx5dv_cq_init_attr dv = {0};
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RAW_PACKET,
-		.cap = {.max_send_wr = cnt, .max_recv_wr = cnt, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = cnt,
+			.max_recv_wr = cnt,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 	};
 
 	if (compressed) {
@@ -66,10 +78,12 @@ static int queues_open(struct raw_side *s, uint32_t cnt, bool compressed)
 	}
 	s->cq = mlx5dv_create_cq(s->ctx, &ca, &dv);
 	if (!s->cq)
-		return complain(2, compressed ? "the device makes no compressed CQ" : "mlx5dv_create_cq failed");
+		return complain(2, compressed ? "the device makes no compressed CQ"
+					      : "mlx5dv_create_cq failed");
 	init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(s->cq);
 	s->qp = ibv_create_qp(s->pd, &init);
-	if (!s->qp || to_state(s->qp, IBV_QPS_INIT) || to_state(s->qp, IBV_QPS_RTR) || to_state(s->qp, IBV_QPS_RTS))
+	if (!s->qp || to_state(s->qp, IBV_QPS_INIT) || to_state(s->qp, IBV_QPS_RTR) ||
+	    to_state(s->qp, IBV_QPS_RTS))
 		return complain(2, "no raw packet QP: it needs CAP_NET_RAW on a real device");
 	return 0;
 }
@@ -89,7 +103,10 @@ int raw_side_steer(struct raw_side *s, const uint8_t *mac)
 		struct ibv_flow_attr attr;
 		struct ibv_flow_spec_eth eth;
 	} rule = {
-		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1},
+		.attr = {.type = IBV_FLOW_ATTR_NORMAL,
+			 .size = sizeof(rule),
+			 .num_of_specs = 1,
+			 .port = 1},
 		.eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth)},
 	};
 
@@ -112,8 +129,11 @@ int raw_side_send(struct raw_side *s, const uint8_t *dst_mac, uint32_t cnt)
 	s->bytes[12] = 0x88; /* 88b5: local experiments */
 	s->bytes[13] = 0xb5;
 	for (uint32_t i = 0; i < cnt; i++)
-		wr[i] = (struct ibv_send_wr){.next = i + 1 < cnt ? &wr[i + 1] : NULL, .sg_list = &sge, .num_sge = 1,
-					     .opcode = IBV_WR_SEND, .send_flags = i + 1 < cnt ? 0 : IBV_SEND_SIGNALED};
+		wr[i] = (struct ibv_send_wr){.next = i + 1 < cnt ? &wr[i + 1] : NULL,
+					     .sg_list = &sge,
+					     .num_sge = 1,
+					     .opcode = IBV_WR_SEND,
+					     .send_flags = i + 1 < cnt ? 0 : IBV_SEND_SIGNALED};
 	rc = ibv_post_send(s->qp, wr, &bad);
 	free(wr);
 	return rc ? complain(2, "ibv_post_send failed") : 0;
@@ -129,7 +149,8 @@ int raw_side_sent(struct raw_side *s, uint32_t ms)
 		if (!got)
 			usleep(50);
 	}
-	return got == 1 && wc.status == IBV_WC_SUCCESS ? 0 : complain(3, "the frames were not sent");
+	return got == 1 && wc.status == IBV_WC_SUCCESS ? 0
+						       : complain(3, "the frames were not sent");
 }
 
 int raw_side_close(struct raw_side *s)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The ends of a connection between two ports of ours.
+ * The ends of a connection between two spinwire ports (rc_end.h), as bench_rc.c moves messages over
+ * it.
  */
 #include "rc_end.h"
 
@@ -15,9 +16,9 @@
 
 #define UP_S 30
 
-/* ---- messages -------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
-/* What the port does not take goes home. Returns: how many it took. */
+/* Releases the slots that the port does not take. Returns: how many it took. */
 static uint16_t send_line(struct spw_port_queue *pq, struct spw_desc **line, uint16_t n)
 {
 	uint16_t sent = n ? spw_port_tx_burst(pq, line, n) : 0;
@@ -35,7 +36,8 @@ static uint32_t port_send(struct rc_end *end, uint32_t cnt)
 	uint16_t n = spw_port_lend_burst(pq, slot, (uint16_t)SPW_MIN(cnt, (uint32_t)SPW_BURST_MAX));
 
 	for (uint16_t i = 0; i < n; i++) {
-		desc[i] = (struct spw_desc){.slot = slot[i], .len = RC_BYTES, .flags = SPW_DESC_MSG};
+		desc[i] =
+			(struct spw_desc){.slot = slot[i], .len = RC_BYTES, .flags = SPW_DESC_MSG};
 		line[i] = &desc[i];
 	}
 	return send_line(pq, line, n);
@@ -85,25 +87,32 @@ static bool port_is_quiet(struct rc_end *end)
 	return slots.in_tx == 0;
 }
 
-static const struct rc_calls port_calls = {port_send, port_take, port_echo, port_attend, port_is_quiet};
+static const struct rc_calls port_calls = {port_send, port_take, port_echo, port_attend,
+					   port_is_quiet};
 
-/* ---- set-up ------------------------------------------------------------------------------------------ */
+/* ---- set-up ---- */
 
 static uint16_t free_port(void)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(addr);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool good = fd >= 0 && !bind(fd, (struct sockaddr *)&addr, len) && !getsockname(fd, (struct sockaddr *)&addr, &len);
+	bool good = fd >= 0 && !bind(fd, (struct sockaddr *)&addr, len) &&
+		    !getsockname(fd, (struct sockaddr *)&addr, &len);
 
 	if (fd >= 0)
 		close(fd);
 	return good ? ntohs(addr.sin_port) : 0;
 }
 
-static int port_open(struct rc_end *end, const char *text, const struct rc_ends_conf *conf, size_t at)
+static int port_open(struct rc_end *end, const char *text, const struct rc_ends_conf *conf,
+		     size_t at)
 {
-	struct spw_port_queue_conf qc = {.pool = &end->pool, .ring_size = RC_WINDOW, .numa_node = -1, .profile = conf->profile};
+	struct spw_port_queue_conf qc = {.pool = &end->pool,
+					 .ring_size = RC_WINDOW,
+					 .numa_node = -1,
+					 .profile = conf->profile};
 	struct spw_port_spec spec;
 	int rc = spw_port_spec_parse(text, &spec);
 
@@ -125,7 +134,8 @@ static int wait_up(struct rc_end *a, struct rc_end *b)
 		port_attend(a);
 		port_attend(b);
 		if (time(NULL) > until)
-			return spw_err(ETIMEDOUT, "the two ports did not connect within %d s", UP_S);
+			return spw_err(ETIMEDOUT, "the two ports did not connect within %d s",
+				       UP_S);
 	}
 	return 0;
 }
@@ -138,9 +148,11 @@ static int ports_open(struct rc_end *a, struct rc_end *b, const struct rc_ends_c
 	char text[200];
 	int rc;
 
-	snprintf(text, sizeof(text), form, conf->driver, conf->device[1], op, RC_WINDOW, "listen", tcp, ",peers=127.0.0.1,peer_max=1");
+	snprintf(text, sizeof(text), form, conf->driver, conf->device[1], op, RC_WINDOW, "listen",
+		 tcp, ",peers=127.0.0.1,peer_max=1");
 	rc = port_open(b, text, conf, conf->at + RC_END_BYTES);
-	snprintf(text, sizeof(text), form, conf->driver, conf->device[0], op, RC_WINDOW, "connect", tcp, "");
+	snprintf(text, sizeof(text), form, conf->driver, conf->device[0], op, RC_WINDOW, "connect",
+		 tcp, "");
 	rc = rc ? rc : port_open(a, text, conf, conf->at);
 	return rc ? rc : wait_up(a, b);
 }

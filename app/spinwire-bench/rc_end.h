@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One end of a reliable connection, as bench_rc moves it: a port of ours, or plain verbs by hand, as perftest does it.
+ * One end of a reliable connection for bench_rc.c: a spinwire port (rc_end.c), or verbs by hand as
+ * in perftest (rc_hand.c).
  */
 #ifndef SPW_BENCH_RC_END_H
 #define SPW_BENCH_RC_END_H
 
-#include "port/rdma/rdma_dev.h"
+#include "rdma/spw_rdma.h"
 #include "port/spw_port.h"
 
-#define RC_BYTES      64u   /* of a message */
+#define RC_BYTES      64u /* of a message */
 #define RC_SLOTS      2048u
 #define RC_SLOT_BYTES 256u
 #define RC_END_BYTES  ((size_t)RC_SLOTS * RC_SLOT_BYTES)
-#define RC_WINDOW     1024u /* messages that may be under way: credits, or receives by hand */
+#define RC_WINDOW     1024u /* messages that may be in flight: credits, or receives by hand */
 
 struct rc_end;
 
 struct rc_calls {
 	/* Sends up to cnt messages. Returns: how many were taken, 0 .. SPW_BURST_MAX. */
 	uint32_t (*send)(struct rc_end *end, uint32_t cnt);
-	/* One burst: takes what came, and gives it back to be received into again. */
+	/* One burst: takes what has arrived, and returns its slots, which are posted again. */
 	uint32_t (*take)(struct rc_end *end);
-	/* The same, and as many messages go back. */
+	/* The same, and sends as many messages back. */
 	uint32_t (*echo)(struct rc_end *end);
-	/* What is due now and then: events, completions of sends. */
+	/* Housekeeping: events, completions of sends. */
 	void (*attend)(struct rc_end *end);
-	/* Has all that was sent arrived? */
+	/* Whether everything that was sent has arrived. */
 	bool (*is_quiet)(struct rc_end *end);
 };
 
 struct rc_end {
 	const struct rc_calls *calls;
-	uint8_t *bytes;      /* RC_END_BYTES of the region */
+	uint8_t *bytes; /* RC_END_BYTES of the region */
 	/* a port */
 	struct spw_port *port;
 	struct spw_pool pool;
@@ -43,12 +44,12 @@ struct rc_end {
 	struct ibv_cq *rx_cq, *tx_cq;
 	struct ibv_qp *qp;
 	uint64_t sent, done;
-	uint64_t there;      /* op=write: the other end's memory */
+	uint64_t there; /* op=write: the other end's memory */
 	uint32_t there_rkey;
 	bool write;
 };
 
-/* What two ends are to be. */
+/* How to build two ends. */
 struct rc_ends_conf {
 	const char *device[2];
 	const char *driver;  /* "mlx5" or "verbs"; NULL: by hand */
@@ -58,10 +59,12 @@ struct rc_ends_conf {
 	size_t at;
 };
 
-/* Purpose: two ends, connected, each with RC_WINDOW slots posted or granted.
- * Errors: -errno with a text. Owner: rc_ends_close; the region outlives them. Thread: setup. */
+/* Purpose: builds two connected ends, each with RC_WINDOW slots posted or granted.
+ * Errors:  -errno with a text.
+ * Owner:   rc_ends_close; the region outlives them.
+ * Thread:  setup. */
 int rc_ends_open(struct rc_end *a, struct rc_end *b, const struct rc_ends_conf *conf);
-/* Zeroed ones are fine. */
+/* Purpose: frees both ends. Zeroed ones are fine. */
 void rc_ends_close(struct rc_end *a, struct rc_end *b);
 
 /* rc_hand.c, by hand. */

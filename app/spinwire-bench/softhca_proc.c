@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Child processes for bench_softhca.c (softhca_proc.h). Each leads a process group, so that
+ * stopping it also stops what it started.
+ */
 #include "softhca_proc.h"
 
 #include <errno.h>
@@ -50,7 +54,8 @@ static void drain(struct child *c)
 {
 	ssize_t n;
 
-	while (c->len + 1 < sizeof(c->out) && (n = read(c->fd, c->out + c->len, sizeof(c->out) - 1 - c->len)) > 0)
+	while (c->len + 1 < sizeof(c->out) &&
+	       (n = read(c->fd, c->out + c->len, sizeof(c->out) - 1 - c->len)) > 0)
 		c->len += (size_t)n;
 	c->out[c->len] = '\0';
 }
@@ -71,7 +76,7 @@ bool child_ended(struct child *c, double deadline)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-bool child_says(struct child *c, const char *text, double deadline)
+bool child_prints(struct child *c, const char *text, double deadline)
 {
 	siginfo_t gone = {0};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The programs that a benchmark of the software ConnectX starts: what they print, when they end, and that none stays behind.
+ * The programs that bench_softhca.c starts: reads what they print, waits for their end, and leaves
+ * none running.
  */
 #ifndef SPW_BENCH_SOFTHCA_PROC_H
 #define SPW_BENCH_SOFTHCA_PROC_H
@@ -20,18 +21,20 @@ struct child {
 double now_s(void); /* CLOCK_MONOTONIC */
 void nap_ms(long ms);
 
-/* Purpose: runs argv[0], found by PATH. Errors: -errno. Thread: owner, for all of a child's calls. */
+/* Purpose: runs argv[0], found by PATH.
+ * Errors:  -errno.
+ * Thread:  owner, for all of a child's calls. */
 int child_start(struct child *c, char *const argv[]);
 
-/* Purpose: waits until it has ended, or printed the text. Returns: true if it did (ended: with status 0) before the deadline,
- *          which is a time of now_s. */
+/* Purpose: waits until the child has ended, or has printed text.
+ * Returns: true if it ended with status 0, or printed text, before deadline (a time of now_s). */
 bool child_ended(struct child *c, double deadline);
-bool child_says(struct child *c, const char *text, double deadline);
+bool child_prints(struct child *c, const char *text, double deadline);
 
-/* Purpose: reads what it prints until then. */
+/* Purpose: collects what the child prints until then (a time of now_s). */
 void child_read(struct child *c, double until);
 
-/* Purpose: ends it and its group, if it has not ended. A zeroed one is fine. */
+/* Purpose: ends the child and its group, if it still runs. A zeroed one is fine. */
 void child_stop(struct child *c);
 
 /* Purpose: waits until someone listens on a TCP port of this machine. */

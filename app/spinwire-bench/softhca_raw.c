@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Sends and counts raw Ethernet frames through direct verbs (softhca_raw.h), in two processes that
+ * bench_softhca.c starts.
+ */
 #include "softhca_raw.h"
 
 #include <infiniband/mlx5dv.h>
@@ -12,11 +16,12 @@
 #include "prm/spw_prm.h"
 #include "raw_side.h"
 
-#define DEPTH 1024u      /* WQEs of a ring */
+#define DEPTH      1024u /* WQEs of a ring */
 #define SLOT_BYTES 2048u
-#define INLINE_BYTES 18u /* of each frame's head lie in the WQE, as cards that want L2 inline expect */
-#define CQE_EVERY 64u    /* one completion per so many sends */
-#define BURST 64u
+#define INLINE_BYTES \
+	18u           /* of each frame's head lie in the WQE, as cards that want L2 inline expect */
+#define CQE_EVERY 64u /* one completion per so many sends */
+#define BURST     64u
 
 static const uint8_t rx_mac[6] = {0x02, 0x73, 0x70, 0x77, 0x0b, 0x01};
 static const uint8_t tx_mac[6] = {0x02, 0x73, 0x70, 0x77, 0x0b, 0x02};
@@ -51,19 +56,22 @@ static int raw_open(struct raw *r)
 		return 1;
 	obj.qp.in = r->side.qp;
 	obj.cq.in = ibv_cq_ex_to_cq(r->side.cq);
-	return mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ) ? complain("mlx5dv_init_obj") : 0;
+	return mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ) ? complain("mlx5dv_init_obj")
+								    : 0;
 }
 
 /* The next CQE, or NULL while the NIC owns it. */
 static const uint8_t *next_cqe(struct raw *r)
 {
 	const uint32_t at = r->ci & (r->dc.cqe_cnt - 1);
-	uint8_t *cqe = (uint8_t *)r->dc.buf + (size_t)at * r->dc.cqe_size + (r->dc.cqe_size == 128 ? 64 : 0);
+	uint8_t *cqe = (uint8_t *)r->dc.buf + (size_t)at * r->dc.cqe_size +
+		       (r->dc.cqe_size == 128 ? 64 : 0);
 	const uint8_t op_own = spw_dma_load(cqe + 63);
 
 	if (op_own >> 4 == SPW_PRM_CQE_INVALID || (op_own & 1) != !!(r->ci & r->dc.cqe_cnt))
 		return NULL;
-	spw_dma_from_device(); /* owner before the rest; partner: the NIC's release of the CQE's last 8 bytes */
+	spw_dma_from_device(); /* owner before the rest; partner: the NIC's release of the CQE's
+				  last 8 bytes */
 	r->ci++;
 	return cqe;
 }
@@ -73,7 +81,7 @@ static void return_cqes(struct raw *r)
 	spw_dma_store((spw_be32 *)(void *)r->dc.dbrec, spw_cpu_to_be32(r->ci & 0xffffff));
 }
 
-/* ---- sending ------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 static void write_wqe(struct raw *r, uint64_t number, uint32_t frame_bytes)
 {
@@ -97,10 +105,13 @@ static void ring(struct raw *r)
 {
 	spw_be64 first;
 
-	memcpy(&first, (uint8_t *)r->dq.sq.buf + (size_t)((r->pi - 1) & (r->dq.sq.wqe_cnt - 1)) * 64, sizeof(first));
+	memcpy(&first,
+	       (uint8_t *)r->dq.sq.buf + (size_t)((r->pi - 1) & (r->dq.sq.wqe_cnt - 1)) * 64,
+	       sizeof(first));
 	spw_dma_to_device(); /* WQEs before record; partner: the NIC's read of SND_DBR */
-	spw_dma_store((spw_be32 *)(void *)&r->dq.dbrec[MLX5_SND_DBR], spw_cpu_to_be32(r->pi & 0xffff));
-	spw_mmio_wc_start(); /* record before register; partner: the NIC's look at the register */
+	spw_dma_store((spw_be32 *)(void *)&r->dq.dbrec[MLX5_SND_DBR],
+		      spw_cpu_to_be32(r->pi & 0xffff));
+	spw_mmio_wc_start(); /* record before register; partner: the NIC's read of the register */
 	spw_mmio_write64_be((uint8_t *)r->dq.bf.reg + r->bf_offset, first);
 	spw_mmio_wc_flush();
 	r->bf_offset ^= r->dq.bf.size;
@@ -131,7 +142,8 @@ int softhca_raw_tx(const struct softhca_raw_opt *opt, struct softhca_raw_result 
 	start = now_ns();
 	while (!err && completed < opt->frames) {
 		const uint64_t room = DEPTH - (res->frames - completed);
-		uint32_t n = (uint32_t)SPW_MIN(SPW_MIN(room, opt->frames - res->frames), (uint64_t)BURST);
+		uint32_t n = (uint32_t)SPW_MIN(SPW_MIN(room, opt->frames - res->frames),
+					       (uint64_t)BURST);
 		const uint8_t *cqe;
 
 		for (uint32_t i = 0; i < n; i++)
@@ -152,31 +164,36 @@ int softhca_raw_tx(const struct softhca_raw_opt *opt, struct softhca_raw_result 
 	return err;
 }
 
-/* ---- receiving ----------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static void post_recv(struct raw *r, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++, r->pi++) {
-		uint8_t *wqe = (uint8_t *)r->dq.rq.buf + (size_t)(r->pi & (r->dq.rq.wqe_cnt - 1)) * r->dq.rq.stride;
+		uint8_t *wqe = (uint8_t *)r->dq.rq.buf +
+			       (size_t)(r->pi & (r->dq.rq.wqe_cnt - 1)) * r->dq.rq.stride;
 
 		spw_prm_st32(wqe, SLOT_BYTES);
 		spw_prm_st32(wqe + 4, r->side.mr->lkey);
-		spw_prm_st64(wqe + 8, (uintptr_t)r->side.bytes + (size_t)(r->pi & (DEPTH - 1)) * SLOT_BYTES);
+		spw_prm_st64(wqe + 8,
+			     (uintptr_t)r->side.bytes + (size_t)(r->pi & (DEPTH - 1)) * SLOT_BYTES);
 		if (r->dq.rq.stride > 16)
 			spw_prm_st32(wqe + 20, SPW_PRM_INVALID_LKEY);
 	}
 	spw_dma_to_device(); /* WQEs before record; partner: the NIC's read of RCV_DBR */
-	spw_dma_store((spw_be32 *)(void *)&r->dq.dbrec[MLX5_RCV_DBR], spw_cpu_to_be32(r->pi & 0xffff));
+	spw_dma_store((spw_be32 *)(void *)&r->dq.dbrec[MLX5_RCV_DBR],
+		      spw_cpu_to_be32(r->pi & 0xffff));
 }
 
 /* One frame: its bytes and its place in the series. */
-static void check(struct softhca_raw_result *res, const uint8_t *cqe, const uint8_t *frame, uint32_t bytes, uint64_t *next)
+static void check(struct softhca_raw_result *res, const uint8_t *cqe, const uint8_t *frame,
+		  uint32_t bytes, uint64_t *next)
 {
 	uint64_t number;
 
 	memcpy(&number, frame + 14, sizeof(number));
-	if (spw_prm_cqe64_get_opcode(cqe) != SPW_PRM_CQE_RESP_SEND || spw_prm_cqe64_get_byte_cnt(cqe) != bytes ||
-	    frame[22] != 0xa5 || frame[bytes - 1] != 0xa5 || number < *next) {
+	if (spw_prm_cqe64_get_opcode(cqe) != SPW_PRM_CQE_RESP_SEND ||
+	    spw_prm_cqe64_get_byte_cnt(cqe) != bytes || frame[22] != 0xa5 ||
+	    frame[bytes - 1] != 0xa5 || number < *next) {
 		res->bad++;
 		return;
 	}
@@ -205,9 +222,12 @@ int softhca_raw_rx(const struct softhca_raw_opt *opt, struct softhca_raw_result 
 		const uint8_t *cqe;
 
 		while (consumed - before < BURST && (cqe = next_cqe(&r)))
-			check(res, cqe, r.side.bytes + (size_t)(consumed++ & (DEPTH - 1)) * SLOT_BYTES, opt->frame_bytes, &next);
+			check(res, cqe,
+			      r.side.bytes + (size_t)(consumed++ & (DEPTH - 1)) * SLOT_BYTES,
+			      opt->frame_bytes, &next);
 		if (consumed != before) {
-			return_cqes(&r); /* first: the CQ has no more room than the RQ has buffers */
+			return_cqes(
+				&r); /* first: the CQ has no more room than the RQ has buffers */
 			post_recv(&r, (uint32_t)(consumed - before));
 			last = now_ns();
 			first = first ? first : last;
@@ -242,7 +262,7 @@ int softhca_raw_main(int argc, char **argv)
 		return complain("a frame size other than 60 to 1514");
 	if (rx ? softhca_raw_rx(&opt, &res) : softhca_raw_tx(&opt, &res))
 		return 1;
-	printf("frames %llu bad %llu lost %llu seconds %.6f\n", (unsigned long long)res.frames, (unsigned long long)res.bad,
-	       (unsigned long long)res.lost, res.seconds);
+	printf("frames %llu bad %llu lost %llu seconds %.6f\n", (unsigned long long)res.frames,
+	       (unsigned long long)res.bad, (unsigned long long)res.lost, res.seconds);
 	return 0;
 }

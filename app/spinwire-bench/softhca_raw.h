@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Raw Ethernet frames through direct verbs, as fast as one core can: WQEs written and CQEs read in
- * place, rdma-core only for set-up. Two processes, one sends numbered frames, one counts and checks.
+ * Raw Ethernet frames through direct verbs, as fast as one core can: writes WQEs and reads CQEs in
+ * place, and uses rdma-core for set-up only. Two processes: one sends numbered frames, one counts
+ * and checks.
  */
 #ifndef SPW_BENCH_SOFTHCA_RAW_H
 #define SPW_BENCH_SOFTHCA_RAW_H
@@ -10,24 +11,27 @@
 #include "base/spw_types.h"
 
 struct softhca_raw_opt {
-	uint64_t frames;       /* to send; rx ends after as many, or when nothing has come for idle_ms */
-	uint32_t frame_bytes;  /* 60 .. 1514, without FCS */
+	uint64_t frames;      /* to send; rx ends after as many, or after idle_ms without a frame */
+	uint32_t frame_bytes; /* 60 .. 1514, without FCS */
 	uint32_t idle_ms;
 };
 
 struct softhca_raw_result {
-	uint64_t frames;       /* sent, or received whole and right */
-	uint64_t bad;          /* rx: wrong bytes or length, error CQEs */
-	uint64_t lost;         /* rx: numbers that were jumped over */
-	double seconds;        /* from the first frame to the last */
+	uint64_t frames; /* sent, or received complete and correct */
+	uint64_t bad;    /* rx: wrong bytes or length, error CQEs */
+	uint64_t lost;   /* rx: numbers that never arrived */
+	double seconds;  /* from the first frame to the last */
 };
 
-/* Purpose: one side of the measurement on the first RDMA device. rx prints "ready\n" when its steering is in place.
- * Errors:  0, or 1 with a text on stderr. Thread: the calling one spins until the end. */
+/* Purpose: one side of the measurement on the first RDMA device. rx prints "ready\n" when its
+ *          steering is in place.
+ * Errors:  0, or 1 with a text on stderr.
+ * Thread:  the calling one spins until the end. */
 int softhca_raw_tx(const struct softhca_raw_opt *opt, struct softhca_raw_result *res);
 int softhca_raw_rx(const struct softhca_raw_opt *opt, struct softhca_raw_result *res);
 
-/* Purpose: the two as a program: NAME tx|rx [FRAMES [BYTES [IDLE_MS]]]; prints "frames N bad N lost N seconds S". */
+/* Purpose: the two as a program: NAME tx|rx [FRAMES [BYTES [IDLE_MS]]]; prints "frames N bad N lost
+ * N seconds S". */
 int softhca_raw_main(int argc, char **argv);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * spinwire-gen <EAL arguments> -- --port SPEC [arguments]: start here. The loop is in gen_run.c.
+ * spinwire-gen <EAL arguments> -- --port SPEC [arguments]: start here.
+ *
+ *   arguments -> EAL -> port, pools, senders (senders.c) -> run: lib/gen/run.c, one lcore a sender
+ *             -> report (report.c, report_json.c) -> stop the port -> all slots are back?
  */
 #include <stdio.h>
 
@@ -9,13 +12,14 @@
 
 #include "app_eal.h"
 #include "app_hdr.h"
-#include "gen_conf.h"
-#include "gen_report.h"
-#include "gen_senders.h"
+#include "app_json.h"
+#include "conf.h"
+#include "report.h"
+#include "senders.h"
 
 #define PROGRAM "spinwire-gen"
 
-enum { GEN_SAID = 2 }; /* what failed has been told; GEN_CONF_HELP is 1 */
+enum { GEN_REPORTED = 2 }; /* the error has been printed; GEN_CONF_HELP is 1 */
 
 struct gen {
 	struct app_eal eal;
@@ -25,7 +29,7 @@ struct gen {
 	struct app_hdr hdr;
 };
 
-/* ---- the log of histograms ------------------------------------------------------------------------- */
+/* ---- the log of histograms ---- */
 
 static void total_round_trip(void *arg, struct spw_hist *total_out)
 {
@@ -56,15 +60,19 @@ static void tick(void *hdr)
 	app_hdr_tick(hdr);
 }
 
-/* ---- the run ----------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 static int report(struct gen *gen)
 {
-	struct gen_report what = {
-		.schedule = gen->conf.schedule, .port = gen->conf.port.text,
-		.distribution = gen_gaps_name(gen->conf.plan.gaps), .seed = gen->conf.plan.seed,
-		.link_wait_ns = gen->conf.link_wait_ns, .warm_up_ns = gen->conf.warm_up_ns, .tsc_hz = gen->senders.tsc.hz, .sender_cnt = gen->senders.cnt,
-		.run = gen->conf.frame.run};
+	struct gen_report what = {.schedule = gen->conf.schedule,
+				  .port = gen->conf.port.text,
+				  .distribution = gen_gaps_name(gen->conf.plan.gaps),
+				  .seed = gen->conf.plan.seed,
+				  .link_wait_ns = gen->conf.link_wait_ns,
+				  .warm_up_ns = gen->conf.warm_up_ns,
+				  .tsc_hz = gen->senders.tsc.hz,
+				  .sender_cnt = gen->senders.cnt,
+				  .run = gen->conf.frame.run};
 	static struct gen_sum sum;
 	int rc = gen_sum_init(&sum, gen->senders.run, gen->senders.cnt);
 
@@ -86,10 +94,12 @@ static int arguments(struct gen *gen, int argc, char **argv)
 		return GEN_CONF_HELP;
 	if (rc == 0)
 		rc = gen_conf_args(&gen->conf, argc - gen->eal.split, argv + gen->eal.split);
+	if (rc == 0)
+		rc = app_json_try(gen->conf.json);
 	return rc ? rc : app_eal_port(&gen->eal, &gen->conf.port);
 }
 
-/* A report that cannot be written does not keep the port from being stopped; the first error is told. */
+/* The port is stopped even if the report cannot be written. */
 static int run_all(struct gen *gen)
 {
 	int rc = gen_senders_open(&gen->senders, &gen->conf), log_rc, stop_rc;
@@ -109,7 +119,7 @@ static int run_all(struct gen *gen)
 	stop_rc = gen_senders_stop(&gen->senders, gen->conf.hold_ns);
 	if (stop_rc)
 		app_complain(PROGRAM, stop_rc);
-	return rc || stop_rc || log_rc ? GEN_SAID : 0;
+	return rc || stop_rc || log_rc ? GEN_REPORTED : 0;
 }
 
 static int run(struct gen *gen, int argc, char **argv)
@@ -117,7 +127,7 @@ static int run(struct gen *gen, int argc, char **argv)
 	int rc = arguments(gen, argc, argv);
 
 	if (rc == GEN_CONF_HELP) {
-		gen_conf_help();
+		gen_conf_help(argc > 1 && !strcmp(argv[1], "--help-all"));
 		return argc > 1 ? APP_GOOD : APP_USAGE;
 	}
 	if (rc == 0)
@@ -125,7 +135,7 @@ static int run(struct gen *gen, int argc, char **argv)
 	gen->eal_up = rc == 0;
 	if (rc == 0)
 		rc = run_all(gen);
-	if (rc == GEN_SAID)
+	if (rc == GEN_REPORTED)
 		return APP_MACHINE;
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }
@@ -136,14 +146,15 @@ int main(int argc, char **argv)
 	uint32_t leaked;
 	int status;
 
+	app_default_signals();
 	app_log_to_stderr(PROGRAM);
 	status = run(&gen, argc, argv);
 	leaked = gen_senders_close(&gen.senders);
 	if (gen.eal_up)
 		rte_eal_cleanup();
 	if (leaked) {
-		fprintf(stderr, PROGRAM ": %u slots did not come home\n", leaked);
-		return status ? status : APP_BALANCE;
+		fprintf(stderr, PROGRAM ": %u slots were not returned to the pool\n", leaked);
+		status = status ? status : APP_BALANCE;
 	}
-	return status;
+	return app_end(PROGRAM, status);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The command line: our half is read first, since the ports decide what EAL may touch.
+ * The command line. Called first by main: the part behind "--" is read before EAL starts, because
+ * the ports that it names decide which devices EAL may touch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +11,35 @@
 #include <rte_version.h>
 
 #include "app.h"
+#include "app_json.h"
 #include "base/spw_err.h"
 
-static void help(void)
+#define HELP_COLUMNS 96
+
+/* One line, or more, of option names for each section of the configuration. */
+static void help_sections(void)
+{
+	struct spw_conf_key_help key;
+	char section[32] = "";
+	int column = 0;
+
+	for (uint32_t i = 0; spw_conf_key_help(i, &key); i++) {
+		int bytes = (int)strcspn(key.key, ".[");
+		bool same = (int)strlen(section) == bytes && !strncmp(section, key.key, bytes);
+
+		if (!same)
+			snprintf(section, sizeof(section), "%.*s", bytes, key.key);
+		if (!same || column + (int)strlen(key.option) + 3 > HELP_COLUMNS)
+			column = printf("%s%-10s", i ? "\n" : "", same ? "" : section);
+		column += printf(" --%s", key.option);
+	}
+	printf("\n");
+}
+
+static void help_keys(void)
 {
 	struct spw_conf_key_help key;
 
-	printf("usage: spinwire [EAL arguments] -- [arguments]\n\n"
-	       "Receives frames, hands them to an executor without a copy, and accounts for every one of them.\n"
-	       "EAL arguments are those of any DPDK program (-l, --lcores, --no-huge, -a ...): the main lcore controls,\n"
-	       "each other lcore runs one receive queue, and spare ones serve the cpu executor.\n\n");
 	for (uint32_t i = 0; spw_conf_key_help(i, &key); i++) {
 		char left[64];
 
@@ -29,9 +49,34 @@ static void help(void)
 			printf(" (%s)", key.range);
 		printf("%s%s\n", key.dflt[0] ? ", default " : "", key.dflt);
 	}
+}
+
+/* Purpose: prints one screen, or with all every option with its range and default; the man page is
+ * made from the latter. */
+static void help(bool all)
+{
+	printf("Usage: spinwire [EAL arguments] -- --port SPEC [options]\n"
+	       "  or:  spinwire [EAL arguments] -- --config FILE [options]\n"
+	       "  or:  spinwire --help | --help-all\n\n"
+	       "Receives frames, hands them to an executor without a copy, and accounts for every "
+	       "one of them.\n"
+	       "EAL arguments are those of any DPDK program (-l, --lcores, --no-huge, -a ...): the "
+	       "main lcore\n"
+	       "controls, each other lcore runs one receive queue, and spare ones serve the cpu "
+	       "executor.\n\n");
+	if (all)
+		help_keys();
+	else
+		help_sections();
 	printf("\nport drivers: %s\n", spw_port_driver_names());
-	printf("exit status: 0 good, 1 usage or config, 2 the machine cannot do it, 3 ledger or pool did not balance,\n"
-	       "             4 a fault that could not be mended\n");
+	printf("exit status: 0 good, 1 usage or config, 2 the machine cannot do it, 3 ledger or "
+	       "pool\n"
+	       "             did not balance, 4 a fault that could not be recovered\n");
+	if (!all)
+		printf("example: spinwire -l 0,1 --no-huge -m 128 -- --port null:size=64 "
+		       "--handler sum --seconds 10\n"
+		       "Every option with its range and default: man spinwire, or spinwire "
+		       "--help-all\n");
 }
 
 int app_args(struct app *app, int argc, char **argv)
@@ -39,20 +84,25 @@ int app_args(struct app *app, int argc, char **argv)
 	int rc;
 
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		help();
+		help(false);
+		return 1;
+	}
+	if (argc > 1 && !strcmp(argv[1], "--help-all")) {
+		help(true);
 		return 1;
 	}
 	if ((rc = app_eal_split(&app->eal, argc, argv)) < 0)
 		return rc;
 	if (app->eal.split == argc)
-		return spw_err(EINVAL, "spinwire's own arguments stand behind \"--\", at least one --port or a --config; see "
-			       "spinwire --help");
+		return spw_err(EINVAL, "spinwire's own arguments follow \"--\", at least one "
+				       "--port or a --config; see "
+				       "spinwire --help");
 	rc = spw_conf_args(&app->conf, argc - app->eal.split, argv + app->eal.split);
 	if (rc == SPW_CONF_HELP)
-		help();
+		help(false);
 	if (rc == SPW_CONF_VERSION)
 		printf("spinwire %s, %s\n", SPW_VERSION, rte_version());
 	for (uint32_t i = 0; rc == 0 && i < app->conf.port_cnt; i++)
 		rc = app_eal_port(&app->eal, &app->conf.port[i].spec);
-	return rc;
+	return rc ? rc : app_json_try(app->conf.run.json);
 }

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The control thread: starts the data path, looks after it once a millisecond, and stops it in the right order.
+ * The control thread: starts the data path, serves it once a millisecond, and stops it. Called by
+ * main after the topology is open; calls lib/topo for everything that touches ports, pipes and
+ * executor.
+ *
+ *   every ms       executor service, port events
+ *   every 20 ms    clock pairs
+ *   every 100 ms   what the kernel counts for each lcore
+ *   every second   recorder intervals for telemetry
+ *
+ * A run ends by a signal, --seconds, --frames, every pipe ended, or a fault (a device gone, an
+ * executor that cannot go on). A second signal shortens the wait for an executor that does not
+ * finish.
+ *
+ * Before changing the stop: whatever does not return (an lcore, a handler) keeps its memory, ports
+ * and executor; then app->hung is set and main ends by _exit without freeing anything.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,11 +28,13 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
-#define TURN_NS         1000000   /* of the control loop */
-#define CLOCK_TURNS     20        /* clock pairs: 50 a second */
-#define WHO_TURNS       100       /* what the kernel counts for each lcore */
-#define COLLECT_TURNS   1000      /* recorder intervals for telemetry */
-#define EXEC_STOP_MS    2000
+#define TURN_NS        1000000       /* of the control loop */
+#define CLOCK_TURNS    20            /* clock pairs: 50 a second */
+#define WHO_TURNS      100           /* what the kernel counts for each lcore */
+#define COLLECT_TURNS  1000          /* recorder intervals for telemetry */
+#define LCORES_STOP_NS 5000000000ull /* more than a pipe drains */
+#define EXEC_STOP_MS   2000
+#define EXEC_FORCED_MS 100 /* after a second signal */
 
 static pthread_mutex_t view_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct spw_rec_view *live_view;
@@ -34,95 +50,90 @@ void app_view_unlock(void)
 	pthread_mutex_unlock(&view_lock);
 }
 
-/* ---- start ----------------------------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static int lcore_main(void *arg)
 {
 	struct app_lcore *lc = arg;
 
-	app_who_begin(lc);
-	spw_pipe_run(&lc->pipe, lc->stop);
+	spw_who_begin(&lc->who, app_lcore_cpu(lc->lane->conf.lcore_id));
+	spw_pipe_run(&lc->lane->pipe, lc->stop);
 	return 0;
 }
 
 static int start(struct app *app)
 {
-	int rc = spw_exec_start(app->exec);
+	int rc = spw_topo_start(&app->topo);
 
-	for (uint32_t p = 0; rc == 0 && p < app->port_cnt; p++)
-		rc = spw_port_start(app->port[p]);
 	if (rc < 0)
 		return rc;
 	app->start_tsc = spw_tsc_now();
 	app->started = true;
-	for (; app->launched_cnt < app->lcore_cnt; app->launched_cnt++) {
-		struct app_lcore *lc = app->lcore[app->launched_cnt];
+	for (; app->launched_cnt < app->topo.lane_cnt; app->launched_cnt++) {
+		struct app_lcore *lc = &app->lcore[app->launched_cnt];
+		uint32_t id = lc->lane->conf.lcore_id;
 
-		if (rte_eal_remote_launch(lcore_main, lc, lc->lcore_id) < 0)
-			return spw_err(EBUSY, "lcore %u cannot be launched", lc->lcore_id);
+		if (rte_eal_remote_launch(lcore_main, lc, id) < 0)
+			return spw_err(EBUSY, "lcore %u cannot be launched", id);
 	}
 	return 0;
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
-static void tell_events(struct app *app)
+/* A device in trouble has thousands of events a second: they are rate-limited, but the loss of a
+ * device is always logged. */
+static void log_events(struct app *app)
 {
+	static struct spw_log_limit others;
 	struct spw_port_event event;
+	struct spw_topo_lane *lane;
 
-	for (uint32_t i = 0; i < app->lcore_cnt; i++) {
-		while (spw_pipe_event(&app->lcore[i]->pipe, &event)) {
-			spw_info("port %s queue %u: %s", app->port[app->lcore[i]->port]->name, event.queue, event.text);
-			if (event.kind == SPW_PORT_EVENT_DEVICE_GONE)
-				app->fault = true;
-		}
+	while (spw_topo_event(&app->topo, &lane, &event)) {
+		bool gone = event.kind == SPW_PORT_EVENT_DEVICE_GONE;
+
+		spw_log_limited(gone ? &(struct spw_log_limit){0} : &others, SPW_LOG_INFO,
+				"port %s queue %u: %s", lane->port->name, event.queue, event.text);
+		app->fault |= gone;
 	}
-}
-
-/* Looks after the executor; frames that waited for a kernel that had to come back are to know. Returns: 0, -EIO. */
-static int serve_executor(struct app *app)
-{
-	uint64_t before = spw_tsc_now(), seen = app->relaunched;
-	struct spw_exec_stat stat;
-	int rc = spw_exec_service(app->exec);
-
-	if (app->exec_kind != SPW_EXEC_CUDA_PERSISTENT)
-		return rc;
-	spw_exec_stat(app->exec, &stat);
-	app->relaunched = stat.relaunched;
-	for (uint32_t i = 0; stat.relaunched != seen && i < app->lcore_cnt; i++)
-		spw_pipe_relaunched(&app->lcore[i]->pipe, before, spw_tsc_now());
-	return rc;
+	if (app->stop)
+		spw_log_limit_end(&others);
 }
 
 static void collect(struct app *app)
 {
 	pthread_mutex_lock(&view_lock);
-	if (live_view) {
-		spw_rec_view_interval(live_view);
-		for (uint32_t i = 0; i < app->lcore_cnt; i++)
-			spw_rec_collect(&app->lcore[i]->pipe.rec, live_view);
-	}
+	if (live_view)
+		spw_topo_collect(&app->topo, live_view);
 	pthread_mutex_unlock(&view_lock);
 	app_hdr_tick(&app->hdr);
 }
 
-static bool all_ended(const struct app *app)
+/* What the kernel counts for each lcore, in the tenths of a second in which its loop had gaps. */
+static void read_who(struct app *app)
 {
-	for (uint32_t i = 0; i < app->launched_cnt; i++)
-		if (!spw_pipe_ended(&app->lcore[i]->pipe))
-			return false;
-	return true;
+	struct spw_who *who[SPW_TOPO_LANE_MAX];
+	uint64_t gaps[SPW_TOPO_LANE_MAX];
+	struct spw_topo_lane_stat stat;
+
+	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
+		spw_topo_lane_stat(&app->topo, i, &stat);
+		who[i] = &app->lcore[i].who;
+		gaps[i] = stat.gaps;
+	}
+	spw_who_read(who, gaps, app->topo.lane_cnt);
 }
 
-/* With one queue the pipe itself stops on the frame; with several their sum is looked at here. */
+static bool all_ended(const struct app *app)
+{
+	return spw_topo_ended(&app->topo, app->launched_cnt);
+}
+
+/* With one queue the pipe itself stops on the exact frame; with several, the control loop compares
+ * their sum. */
 static bool enough_frames(const struct app *app)
 {
-	uint64_t frames = 0;
-
-	for (uint32_t i = 0; i < app->lcore_cnt; i++)
-		frames += spw_thr_load_rlx(&app->lcore[i]->pipe.ledger.polled_frames);
-	return app->conf.run.frames && frames >= app->conf.run.frames;
+	return app->conf.run.frames && spw_topo_frames(&app->topo) >= app->conf.run.frames;
 }
 
 static bool time_is_up(const struct app *app)
@@ -136,16 +147,16 @@ static int watch(struct app *app)
 {
 	const struct timespec nap = {.tv_nsec = TURN_NS};
 
-	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signal_seen) && !time_is_up(app); turn++) {
-		if (serve_executor(app) < 0) {
+	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signals) && !time_is_up(app); turn++) {
+		if (spw_topo_service(&app->topo) < 0) {
 			spw_warn("executor: %s", spw_err_text());
 			return APP_FAULT;
 		}
-		tell_events(app);
+		log_events(app);
 		if (turn % CLOCK_TURNS == 0)
-			app_clocks_pair(app);
+			spw_topo_clocks_pair(&app->topo);
 		if (turn % WHO_TURNS == 0 && app->conf.run.stamps)
-			app_who_look(app);
+			read_who(app);
 		if (turn % COLLECT_TURNS == 0)
 			collect(app);
 		if (app->fault)
@@ -157,34 +168,69 @@ static int watch(struct app *app)
 	return APP_GOOD;
 }
 
-/* ---- stop ------------------------------------------------------------------------------------------- */
+/* ---- stop ---- */
 
-/* Lcores first (they drain), then the executor, then what it may have kept, then the ports: so every slot comes home. The
- * executor is still served while lcores drain: a resident kernel that left must come back to finish. */
-static int stop(struct app *app, int status)
+static bool forced(const struct app *app)
+{
+	return spw_thr_load_rlx(&app->signals) & APP_SIGNAL_AGAIN;
+}
+
+static void name_the_hung(const struct app *app)
+{
+	for (uint32_t i = 0; i < app->launched_cnt; i++) {
+		const struct spw_topo_lane *lane = app->topo.lane[i];
+
+		if (!spw_pipe_ended(&lane->pipe))
+			spw_warn("lcore %u does not end: handler %s or a call of port %s does not "
+				 "return; its frames are "
+				 "not accounted for",
+				 lane->conf.lcore_id, app->handler->name, lane->port->name);
+	}
+}
+
+/* Serves the executor while the lcores drain, because a resident kernel that left must be launched
+ * again to finish. Returns: false if some did not end in time, or when a second signal came. */
+static bool lcores_stop(struct app *app, int status)
 {
 	const struct timespec nap = {.tv_nsec = TURN_NS};
-	uint64_t lost = 0;
+	uint64_t begin = spw_tsc_now(), limit = spw_tsc_from_ns(&app->tsc, LCORES_STOP_NS);
 
 	spw_thr_store_rlx(&app->stop, 1);
 	while (!all_ended(app)) {
+		if (spw_tsc_now() - begin > limit || forced(app))
+			return false;
 		if (status != APP_FAULT)
-			spw_exec_service(app->exec);
+			spw_exec_service(app->topo.exec);
 		nanosleep(&nap, NULL);
 	}
 	rte_eal_mp_wait_lcore();
+	return true;
+}
+
+/* Lcores first (they drain), then the topology, which returns every slot to its pool. An lcore that
+ * does not end still uses all of its parts: then nothing is stopped. Returns: an exit status. */
+static int stop(struct app *app, int status)
+{
+	struct spw_topo_end end;
+
+	app->hung = !lcores_stop(app, status);
 	app->stop_tsc = spw_tsc_now();
-	if (spw_exec_stop(app->exec, EXEC_STOP_MS) < 0)
-		spw_warn("executor: %s", spw_err_text());
-	for (uint32_t i = 0; i < app->lcore_cnt; i++)
-		lost += spw_pipe_reclaim(&app->lcore[i]->pipe);
-	if (lost)
-		spw_warn("%lu frames were with the executor when it had to be abandoned", (unsigned long)lost);
-	tell_events(app);
-	for (uint32_t p = 0; p < app->port_cnt; p++)
-		if (spw_port_stop(app->port[p]) < 0)
-			spw_warn("port %s: %s", app->port[p]->name, spw_err_text());
-	return lost ? APP_FAULT : status;
+	if (app->hung) {
+		name_the_hung(app);
+		return APP_FAULT;
+	}
+	spw_topo_stop(&app->topo, forced(app) ? EXEC_FORCED_MS : EXEC_STOP_MS, &end);
+	app->hung = end.exec_rc == -EBUSY;
+	if (end.exec_faults)
+		spw_warn("executor: %lu completions contradict their batches and were refused; "
+			 "frames counted bad, reason "
+			 "verdict",
+			 (unsigned long)end.exec_faults);
+	if (end.lost_frames)
+		spw_warn("%lu frames were with the executor when it had to be abandoned",
+			 (unsigned long)end.lost_frames);
+	log_events(app);
+	return end.lost_frames || app->hung || end.exec_faults ? APP_FAULT : status;
 }
 
 static struct spw_rec_view *view_new(void)
@@ -200,16 +246,14 @@ int app_run(struct app *app)
 {
 	int status, rc;
 
-	app_catch_signals(&app->signal_seen);
+	app_catch_signals(&app->signals);
 	if (app->conf.run.stamps)
 		live_view = view_new();
 	rc = app_hdr_log_open(app, live_view);
 	if (rc == 0)
 		rc = start(app);
-	if (rc < 0 && !app->started) {
-		spw_exec_stop(app->exec, EXEC_STOP_MS);
+	if (rc < 0 && !app->started)
 		return APP_MACHINE;
-	}
 	if (rc == 0)
 		rc = app_telemetry_open(app);
 	if (rc < 0)
@@ -226,9 +270,7 @@ struct spw_rec_view *app_view_final(struct app *app)
 	live_view = NULL;
 	if (!view)
 		return NULL;
-	spw_rec_view_interval(view);
-	for (uint32_t i = 0; i < app->lcore_cnt; i++)
-		spw_rec_collect_rest(&app->lcore[i]->pipe.rec, view);
-	app_hdr_close(&app->hdr); /* what it could not write has been told */
+	spw_topo_collect_rest(&app->topo, view);
+	app_hdr_close(&app->hdr); /* write errors have been logged */
 	return view;
 }

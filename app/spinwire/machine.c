@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What will hurt on this machine, said before it does.
+ * Logs what on this machine will cost latency, before it does: reads lib/plat's findings at the
+ * start and, once the topology is known, reports those that matter for the lcores and devices in
+ * use.
  */
 #include <string.h>
 
@@ -13,9 +15,9 @@
 
 static bool on_shared_core(const struct app *app, const struct spw_plat *plat)
 {
-	for (uint32_t i = 0; i < app->lcore_cnt; i++) {
+	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
 		const struct spw_plat_core *core =
-			spw_plat_core_by_cpu(plat, app_lcore_cpu(app->lcore[i]->lcore_id));
+			spw_plat_core_by_cpu(plat, app_lcore_cpu(app->topo.lane[i]->conf.lcore_id));
 
 		if (core && !core->isolated)
 			return true;
@@ -23,20 +25,22 @@ static bool on_shared_core(const struct app *app, const struct spw_plat *plat)
 	return false;
 }
 
-static bool worth_saying(const struct app *app, const struct spw_plat *plat, const struct spw_plat_finding *finding)
+static bool matters_here(const struct app *app, const struct spw_plat *plat,
+			 const struct spw_plat_finding *finding)
 {
 	if (!strcmp(finding->code, "cores-shared") || !strcmp(finding->code, "cores-autogroup"))
 		return on_shared_core(app, plat);
 	if (!strcmp(finding->code, "nic-iommu"))
 		return app->eal.pci;
 	if (!strcmp(finding->code, "hugepages-none"))
-		return false; /* lib/mem says it with the number that it needs */
+		return false; /* lib/mem reports it, with the number of pages that it needs */
 	return finding->severity >= SPW_PLAT_WARN;
 }
 
 void app_machine_read(struct app *app)
 {
-	struct spw_plat_from from = {.cuda_lib = ""}; /* GPUs are looked at by who uses them */
+	struct spw_plat_from from = {
+		.cuda_lib = ""}; /* the executor reads GPUs itself, if it uses one */
 
 	if (spw_plat_read(&from, &app->plat) < 0) {
 		spw_warn("machine: %s", spw_err_text());
@@ -44,12 +48,12 @@ void app_machine_read(struct app *app)
 	}
 }
 
-void app_machine_tell(struct app *app)
+void app_machine_report(struct app *app)
 {
 	for (uint32_t i = 0; app->plat && i < app->plat->finding_cnt; i++) {
 		const struct spw_plat_finding *f = &app->plat->finding[i];
 
-		if (!worth_saying(app, app->plat, f))
+		if (!matters_here(app, app->plat, f))
 			continue;
 		if (f->severity >= SPW_PLAT_WARN)
 			spw_warn("machine: %s: %s; %s", f->code, f->what, f->todo);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * spinwire <EAL arguments> -- <arguments>: start here. The data path is lib/pipe/pipe.c.
+ * spinwire <EAL arguments> -- <arguments>: start here. This file is the order of a run (app.h draws
+ * it) and its exit status; the data path is lib/pipe/pipe.c.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <rte_eal.h>
 
@@ -28,7 +30,7 @@ static int report(struct app *app, int status)
 		app_report_text(app, &result);
 		if (app->conf.run.json[0])
 			rc = app_report_json(app, &result, app->conf.run.json);
-		if (status == APP_GOOD && (result.sum.residual || result.sum.leaked))
+		if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
 			status = APP_BALANCE;
 	}
 	free(view);
@@ -48,9 +50,10 @@ static int run(struct app *app, int argc, char **argv)
 	app->eal_up = true;
 	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)
 		return app_complain(PROGRAM, rc);
-	app_machine_tell(app);
+	app_machine_report(app);
 	status = app_run(app);
-	app_capture_stop(app);
+	if (!app->hung)
+		spw_capture_stop(app->capture);
 	return app->started ? report(app, status) : app_complain(PROGRAM, -EIO);
 }
 
@@ -59,12 +62,18 @@ int main(int argc, char **argv)
 	static struct app app;
 	int status;
 
+	app_default_signals();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	app_log_to_stderr(PROGRAM);
 	status = run(&app, argc, argv);
+	if (app.hung) { /* its thread or kernel may touch all that would be freed now, and no exit
+			   handler may wait for it */
+		fflush(NULL);
+		_exit(status);
+	}
 	app_topology_close(&app);
 	spw_plat_free(app.plat);
 	if (app.eal_up)
 		rte_eal_cleanup();
-	return status;
+	return app_end(PROGRAM, status);
 }

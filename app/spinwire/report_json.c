@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The summary for programs: "schema": "spinwire.summary/1". What is unknown, or finer than the samples allow, is null.
+ * The summary for programs: one JSON object, "schema": "spinwire.summary/1". A value that is
+ * unknown, or a percentile finer than the samples allow, is null. tests/e2e/summary_schema.py
+ * checks it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 
 #include "app.h"
 #include "app_json.h"
+#include "app_text.h"
 #include "report_slow.h"
 
 static json_t *number(uint64_t v)
@@ -22,46 +25,56 @@ static json_t *port_json(const struct spw_port *port, const struct spw_port_stat
 	json_t *errors = json_object();
 
 	for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
-		json_object_set_new(errors, spw_port_err_name((enum spw_port_err)e), number(stat->err[e]));
-	return json_pack("{s:s,s:s,s:{s:I,s:I},s:{s:I,s:I},s:o}", "name", port->name, "driver", port->driver->name, "rx",
-			 "frames", (json_int_t)stat->rx_frames, "bytes", (json_int_t)stat->rx_bytes, "tx", "frames",
-			 (json_int_t)stat->tx_frames, "bytes", (json_int_t)stat->tx_bytes, "errors", errors);
+		json_object_set_new(errors, spw_port_err_name((enum spw_port_err)e),
+				    number(stat->err[e]));
+	return json_pack("{s:o,s:s,s:{s:I,s:I},s:{s:I,s:I},s:o,s:o}", "name",
+			 app_json_text(port->name), "driver", port->driver->name, "rx", "frames",
+			 (json_int_t)stat->rx_frames, "bytes", (json_int_t)stat->rx_bytes, "tx",
+			 "frames", (json_int_t)stat->tx_frames, "bytes", (json_int_t)stat->tx_bytes,
+			 "errors", errors, "port_discards",
+			 stat->port_discards_known ? number(stat->port_discards) : json_null());
 }
 
 static json_t *ports_json(const struct app *app, const struct app_result *res)
 {
 	json_t *ports = json_array();
 
-	for (uint32_t p = 0; p < app->port_cnt; p++)
-		json_array_append_new(ports, port_json(app->port[p], &res->port[p]));
+	for (uint32_t p = 0; p < app->topo.port_cnt; p++)
+		json_array_append_new(ports, port_json(app->topo.port[p], &res->topo.port[p]));
 	return ports;
 }
 
-/* "cuda-persistent" is kind cuda, mode persistent; the CPU ones have a mode of their own. */
+/* "cuda-persistent" is kind cuda, mode persistent; inline has mode lcore, cpu has mode thread. */
 static json_t *executor_json(const struct app *app, const struct app_result *res)
 {
-	const char *name = spw_exec_kind_name(app->exec_kind), *dash = strchr(name, '-');
-	const char *mode = dash ? dash + 1 : app->exec_kind == SPW_EXEC_INLINE ? "lcore" : "thread";
+	const char *name = spw_exec_kind_name(app->topo.conf.exec.kind), *dash = strchr(name, '-');
+	const char *mode = dash                                          ? dash + 1
+			   : app->topo.conf.exec.kind == SPW_EXEC_INLINE ? "lcore"
+									 : "thread";
 
-	return json_pack("{s:s#,s:s,s:s,s:s,s:I,s:I}", "kind", name, dash ? (int)(dash - name) : (int)strlen(name), "mode",
-			 mode, "device", res->exec.device, "handler", app->handler->name, "batches",
-			 (json_int_t)res->exec.batches, "frames", (json_int_t)res->exec.frames);
+	return json_pack("{s:s#,s:s,s:s,s:o,s:I,s:I}", "kind", name,
+			 dash ? (int)(dash - name) : (int)strlen(name), "mode", mode, "device",
+			 res->topo.exec.device, "handler", app_json_text(app->handler->name),
+			 "batches", (json_int_t)res->topo.exec.batches, "frames",
+			 (json_int_t)res->topo.exec.frames);
 }
 
 static json_t *ledger_json(const struct app_result *res)
 {
-	const struct spw_ledger_sum *sum = &res->sum;
+	const struct spw_ledger_sum *sum = &res->topo.sum;
 	json_t *bad = json_object(), *dropped = json_object();
 	const char *name;
 	uint64_t cnt;
 
-	for (uint32_t i = 0; i < res->ledger.bad.cnt; i++)
-		json_object_set_new(bad, res->ledger.bad.name[i], number(res->ledger.bad.count[i]));
-	for (uint32_t i = 0; (name = spw_ledger_drop(&res->ledger, i, &cnt)); i++)
+	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
+		json_object_set_new(bad, res->topo.ledger.bad.name[i],
+				    number(res->topo.ledger.bad.count[i]));
+	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
 		json_object_set_new(dropped, name, number(cnt));
-	return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "wire", (json_int_t)sum->wire, "missed",
-			 sum->missed_known ? number(sum->missed) : json_null(), "received", (json_int_t)sum->received,
-			 "executed", (json_int_t)sum->executed, "echoed", (json_int_t)sum->echoed, "consumed",
+	return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "wire", (json_int_t)sum->wire,
+			 "missed", sum->missed_known ? number(sum->missed) : json_null(),
+			 "received", (json_int_t)sum->received, "executed",
+			 (json_int_t)sum->executed, "echoed", (json_int_t)sum->echoed, "consumed",
 			 (json_int_t)sum->consumed, "bad", bad, "dropped", dropped, "residual",
 			 (json_int_t)sum->residual);
 }
@@ -73,8 +86,9 @@ static json_t *spectrum_json(const struct app *app, const struct app_result *res
 	for (uint32_t i = 0; i < res->spectrum_cnt[stage]; i++) {
 		const struct spw_hist_step *step = &res->spectrum[stage][i];
 
-		json_array_append_new(steps, json_pack("[f,I]", step->percentile,
-						       (json_int_t)spw_tsc_to_ns(&app->tsc, step->value)));
+		json_array_append_new(steps,
+				      json_pack("[f,I]", step->percentile,
+						(json_int_t)spw_tsc_to_ns(&app->tsc, step->value)));
 	}
 	return steps;
 }
@@ -93,9 +107,12 @@ static json_t *latency_json(const struct app *app, const struct app_result *res)
 		for (int p = 0; p < SPW_HIST_POINT_CNT; p++) {
 			char key[24];
 
-			snprintf(key, sizeof(key), "%s_ns", spw_hist_point_name((enum spw_hist_point)p));
-			json_object_set_new(out, key, row->answer[p] == SPW_HIST_VALUE ? number(row->value_ns[p])
-										       : json_null());
+			snprintf(key, sizeof(key), "%s_ns",
+				 spw_hist_point_name((enum spw_hist_point)p));
+			json_object_set_new(out, key,
+					    row->answer[p] == SPW_HIST_VALUE
+						    ? number(row->value_ns[p])
+						    : json_null());
 		}
 		json_object_set_new(out, "uncertainty_ns", number(row->uncertainty_ns));
 		json_object_set_new(out, "defects", number(row->defects));
@@ -110,32 +127,40 @@ static json_t *regimes_json(const struct app_result *res)
 	json_t *regimes = json_object();
 
 	for (int r = 0; r < SPW_REGIME_CNT; r++)
-		json_object_set_new(regimes, spw_regime_name((enum spw_regime)r), json_real(res->regime_share[r]));
+		json_object_set_new(regimes, spw_regime_name((enum spw_regime)r),
+				    json_real(res->regime_share[r]));
 	return regimes;
 }
 
 static json_t *summary(const struct app *app, const struct app_result *res)
 {
-	return json_pack("{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,s:o,s:o,s:o,s:o}", "schema",
-			 "spinwire.summary/1", "version", SPW_VERSION, "host", app_json_host(app->tsc.hz), "seconds", res->seconds,
-			 "ports", ports_json(app, res), "executor", executor_json(app, res), "ledger", ledger_json(res),
-			 "pool", "slots", (json_int_t)res->ledger.pool_slots, "free", (json_int_t)res->ledger.pool_free,
-			 "leaked", (json_int_t)res->sum.leaked, "memory", "kind",
-			 spw_mem_kind_name(app->region[0].kind), "why", app->region[0].why, "h2d_copies",
-			 (json_int_t)res->h2d_copies, "port_copies", (json_int_t)res->port_copies, "latency",
-			 latency_json(app, res), "regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame,
-			 "tsc_hz", (json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
-			 app_worst_json(app, res), "held", app_held_json(app, res), "who", app_who_json(app));
+	return json_pack(
+		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,"
+		"s:o,s:o,s:o,s:o}",
+		"schema", "spinwire.summary/1", "version", SPW_VERSION, "host",
+		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports", ports_json(app, res),
+		"executor", executor_json(app, res), "ledger", ledger_json(res), "pool", "slots",
+		(json_int_t)res->topo.ledger.pool_slots, "free",
+		(json_int_t)res->topo.ledger.pool_free, "leaked", (json_int_t)res->topo.sum.leaked,
+		"memory", "kind", spw_mem_kind_name(app->topo.region[0].kind), "why",
+		app->topo.region[0].why, "h2d_copies", (json_int_t)res->topo.exec.h2d_copies,
+		"port_copies", (json_int_t)res->topo.port_copies, "latency", latency_json(app, res),
+		"regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame, "tsc_hz",
+		(json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
+		app_worst_json(app, res), "held", app_held_json(app, res), "who",
+		app_who_json(app));
 }
 
 static json_t *capture_json(const struct app *app)
 {
-	struct app_capture_stat stat;
+	struct spw_capture_stat stat;
 
-	app_capture_stat(app, &stat);
-	return json_pack("{s:s,s:I,s:I,s:{s:I,s:I,s:I}}", "file", app->conf.run.capture, "bytes", (json_int_t)stat.bytes, "frames",
-			 (json_int_t)stat.seen, "not_captured", "ring_full", (json_int_t)stat.ring_full, "limit",
-			 (json_int_t)stat.limited, "disk", (json_int_t)stat.disk);
+	spw_capture_stat(app->capture, &stat);
+	return json_pack("{s:o,s:I,s:I,s:{s:I,s:I,s:I}}", "file",
+			 app_json_text(app->conf.run.capture), "bytes", (json_int_t)stat.bytes,
+			 "frames", (json_int_t)stat.frames, "not_captured", "ring_full",
+			 (json_int_t)stat.ring_full, "limit", (json_int_t)stat.limited, "disk",
+			 (json_int_t)stat.disk);
 }
 
 int app_report_json(const struct app *app, const struct app_result *result, const char *path)

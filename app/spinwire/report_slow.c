@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Slow frames in both summaries: their causes, the worst of them whole, and what held the loops up.
+ * Slow frames in both summaries: their causes, the longest batches with all their stamps, what
+ * delayed the loops, and what the kernel counted meanwhile. Called by report_text.c and
+ * report_json.c.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +30,7 @@ static uint64_t frames_above(const struct app_result *res)
 	return sum;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 json_t *app_causes_json(const struct app *app, const struct app_result *res)
 {
@@ -36,19 +38,22 @@ json_t *app_causes_json(const struct app *app, const struct app_result *res)
 
 	for (int c = 0; c < SPW_CAUSE_CNT; c++)
 		if (res->causes.frames[c])
-			json_array_append_new(by, json_pack("{s:s,s:I,s:I}", "cause", spw_cause_name((enum spw_cause)c),
-							    "frames", (json_int_t)res->causes.frames[c], "worst_ns",
-							    ns_int(app, res->causes.worst_tsc[c])));
-	return json_pack("{s:I,s:I,s:o}", "threshold_ns", (json_int_t)app->conf.run.slow_ns, "frames_above",
-			 (json_int_t)frames_above(res), "by", by);
+			json_array_append_new(
+				by, json_pack("{s:s,s:I,s:I}", "cause",
+					      spw_cause_name((enum spw_cause)c), "frames",
+					      (json_int_t)res->causes.frames[c], "worst_ns",
+					      ns_int(app, res->causes.worst_tsc[c])));
+	return json_pack("{s:I,s:I,s:o}", "threshold_ns", (json_int_t)app->conf.run.slow_ns,
+			 "frames_above", (json_int_t)frames_above(res), "by", by);
 }
 
 static json_t *stamps_json(const struct spw_rec_slow *w)
 {
 	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "nic_tsc",
-			 w->nic_known ? json_integer((json_int_t)w->at.since) : json_null(), "polled_tsc",
-			 (json_int_t)w->at.polled, "pushed_tsc", (json_int_t)w->at.pushed, "start_tsc",
-			 (json_int_t)w->at.exec_start, "end_tsc", (json_int_t)w->at.exec_end, "reaped_tsc",
+			 w->nic_known ? json_integer((json_int_t)w->at.since) : json_null(),
+			 "polled_tsc", (json_int_t)w->at.polled, "pushed_tsc",
+			 (json_int_t)w->at.pushed, "start_tsc", (json_int_t)w->at.exec_start,
+			 "end_tsc", (json_int_t)w->at.exec_end, "reaped_tsc",
 			 (json_int_t)w->at.reaped, "sent_tsc", (json_int_t)w->at.sent);
 }
 
@@ -58,7 +63,8 @@ static json_t *blame_json(const struct app *app, const struct spw_rec_slow *w)
 
 	for (int c = 0; c < SPW_CAUSE_CNT; c++)
 		if (w->blame[c])
-			json_object_set_new(blame, spw_cause_name((enum spw_cause)c), json_integer(ns_int(app, w->blame[c])));
+			json_object_set_new(blame, spw_cause_name((enum spw_cause)c),
+					    json_integer(ns_int(app, w->blame[c])));
 	return blame;
 }
 
@@ -72,7 +78,8 @@ static json_t *before_json(const struct spw_rec_slow *w)
 
 		for (int r = 0; r < SPW_REGIME_CNT; r++)
 			if (left >> r & 1)
-				json_array_append_new(turn, json_string(spw_regime_name((enum spw_regime)r)));
+				json_array_append_new(
+					turn, json_string(spw_regime_name((enum spw_regime)r)));
 		json_array_append_new(turns, turn);
 	}
 	return turns;
@@ -80,16 +87,17 @@ static json_t *before_json(const struct spw_rec_slow *w)
 
 static json_t *slow_json(const struct app *app, const struct spw_rec_slow *w)
 {
-	json_t *ident = w->ident_known ? json_pack("{s:I,s:I}", "flow", (json_int_t)w->ident.flow, "seq",
-						   (json_int_t)w->ident.seq)
+	json_t *ident = w->ident_known ? json_pack("{s:I,s:I}", "flow", (json_int_t)w->ident.flow,
+						   "seq", (json_int_t)w->ident.seq)
 				       : json_null();
 
 	return json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "whole_ns",
-			 ns_int(app, spw_rec_slow_whole(w)), "cause", spw_cause_name(w->cause), "lcore",
-			 (json_int_t)w->lcore, "queue", (json_int_t)w->queue, "seq", (json_int_t)w->seq, "cnt",
-			 (json_int_t)w->cnt, "in_exec", (json_int_t)w->in_exec_frames, "ahead", (json_int_t)w->ahead,
-			 "turn_ns", ns_int(app, w->poll.turn), "before", before_json(w), "stamps", stamps_json(w), "blame",
-			 blame_json(app, w), "ident", ident);
+			 ns_int(app, spw_rec_slow_whole(w)), "cause", spw_cause_name(w->cause),
+			 "lcore", (json_int_t)w->lcore, "queue", (json_int_t)w->queue, "seq",
+			 (json_int_t)w->seq, "cnt", (json_int_t)w->cnt, "in_exec",
+			 (json_int_t)w->in_exec_frames, "ahead", (json_int_t)w->ahead, "turn_ns",
+			 ns_int(app, w->poll.turn), "before", before_json(w), "stamps",
+			 stamps_json(w), "blame", blame_json(app, w), "ident", ident);
 }
 
 json_t *app_worst_json(const struct app *app, const struct app_result *res)
@@ -107,24 +115,28 @@ json_t *app_held_json(const struct app *app, const struct app_result *res)
 
 	for (int h = 0; h < SPW_HOLD_CNT; h++)
 		json_object_set_new(held, spw_hold_name((enum spw_hold)h),
-				    json_pack("{s:I,s:I,s:I}", "times", (json_int_t)res->held.cnt[h], "sum_ns",
+				    json_pack("{s:I,s:I,s:I}", "times",
+					      (json_int_t)res->held.cnt[h], "sum_ns",
 					      ns_int(app, res->held.sum_tsc[h]), "max_ns",
 					      ns_int(app, res->held.max_tsc[h])));
 	json_object_set_new(held, "switched_out",
-			    res->away_known ? json_integer((json_int_t)res->away_cnt) : json_null());
+			    res->away_known ? json_integer((json_int_t)res->away_cnt)
+					    : json_null());
 	return held;
 }
 
 static json_t *who_json(const struct app_lcore *lc)
 {
-	const struct app_who *who = &lc->who;
+	const struct spw_who *who = &lc->who;
 	json_t *irqs = json_object();
 
 	for (uint32_t i = 0; i < who->irq_cnt; i++)
 		if (who->irq[i].cnt)
-			json_object_set_new(irqs, who->irq[i].name, json_integer((json_int_t)who->irq[i].cnt));
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "lcore", (json_int_t)lc->lcore_id, "cpu", (json_int_t)who->cpu,
-			 "windows", (json_int_t)who->windows, "voluntary", (json_int_t)who->switches[0], "involuntary",
+			json_object_set_new(irqs, who->irq[i].name,
+					    json_integer((json_int_t)who->irq[i].cnt));
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "lcore", (json_int_t)lc->lane->conf.lcore_id,
+			 "cpu", (json_int_t)who->cpu, "windows", (json_int_t)who->windows,
+			 "voluntary", (json_int_t)who->switches[0], "involuntary",
 			 (json_int_t)who->switches[1], "interrupts", irqs);
 }
 
@@ -132,33 +144,37 @@ json_t *app_who_json(const struct app *app)
 {
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < app->lcore_cnt; i++)
-		json_array_append_new(list, who_json(app->lcore[i]));
+	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
+		json_array_append_new(list, who_json(&app->lcore[i]));
 	return list;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static void print_causes(const struct app *app, const struct app_result *res)
 {
-	printf("\nframes above %.1f us: %" PRIu64 "\n", (double)app->conf.run.slow_ns * 1e-3, frames_above(res));
+	printf("\nframes above %.1f us: %" PRIu64 "\n", (double)app->conf.run.slow_ns * 1e-3,
+	       frames_above(res));
 	for (int c = 0; c < SPW_CAUSE_CNT; c++)
 		if (res->causes.frames[c])
-			printf("  %-14s %12" PRIu64 " frames, worst %9.1f us: %s\n", spw_cause_name((enum spw_cause)c),
-			       res->causes.frames[c], (double)ns(app, res->causes.worst_tsc[c]) * 1e-3,
+			printf("  %-14s %12" PRIu64 " frames, worst %9.1f us: %s\n",
+			       spw_cause_name((enum spw_cause)c), res->causes.frames[c],
+			       (double)ns(app, res->causes.worst_tsc[c]) * 1e-3,
 			       spw_cause_text((enum spw_cause)c));
 }
 
 static void print_worst(const struct app *app, const struct app_result *res)
 {
-	printf("worst frames [us]   whole   port   push   wait    run   reap   send  cause           burst ahead  who\n");
+	printf("worst frames [us]   whole   port   push   wait    run   reap   send  cause         "
+	       "  burst ahead  who\n");
 	for (uint32_t i = 0; i < SPW_MIN(res->worst_cnt, WORST_LINES); i++) {
 		const struct spw_rec_slow *w = &res->worst[i];
 
 		printf("%16u %8.1f", i + 1, (double)ns(app, spw_rec_slow_whole(w)) * 1e-3);
 		for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++)
 			printf(" %6.1f", (double)ns(app, w->facts.part[p]) * 1e-3);
-		printf("  %-14s %6u %5u  lcore %u", spw_cause_name(w->cause), w->cnt, w->ahead, w->lcore);
+		printf("  %-14s %6u %5u  lcore %u", spw_cause_name(w->cause), w->cnt, w->ahead,
+		       w->lcore);
 		if (w->ident_known)
 			printf(", flow %u seq %u", w->ident.flow, w->ident.seq);
 		printf("\n");
@@ -173,8 +189,9 @@ static void print_held(const struct app *app, const struct app_result *res)
 	for (int h = 0; h < SPW_HOLD_CNT; h++) {
 		if (!res->held.cnt[h])
 			continue;
-		printf("%s%s %" PRIu64 "x %.1f us (max %.1f)", sep, spw_hold_name((enum spw_hold)h), res->held.cnt[h],
-		       (double)ns(app, res->held.sum_tsc[h]) * 1e-3, (double)ns(app, res->held.max_tsc[h]) * 1e-3);
+		printf("%s%s %" PRIu64 "x %.1f us (max %.1f)", sep, spw_hold_name((enum spw_hold)h),
+		       res->held.cnt[h], (double)ns(app, res->held.sum_tsc[h]) * 1e-3,
+		       (double)ns(app, res->held.max_tsc[h]) * 1e-3);
 		sep = ", ";
 	}
 	if (res->away_known)
@@ -182,26 +199,30 @@ static void print_held(const struct app *app, const struct app_result *res)
 	printf("\n");
 }
 
-static const struct app_irq *most(const struct app_who *who, uint64_t below)
+static const struct spw_who_irq *most(const struct spw_who *who, uint64_t below)
 {
-	const struct app_irq *best = NULL;
+	const struct spw_who_irq *best = NULL;
 
 	for (uint32_t i = 0; i < who->irq_cnt; i++)
-		if (who->irq[i].cnt && who->irq[i].cnt < below && (!best || who->irq[i].cnt > best->cnt))
+		if (who->irq[i].cnt && who->irq[i].cnt < below &&
+		    (!best || who->irq[i].cnt > best->cnt))
 			best = &who->irq[i];
 	return best;
 }
 
 static void print_who(const struct app *app)
 {
-	for (uint32_t i = 0; i < app->lcore_cnt; i++) {
-		const struct app_who *who = &app->lcore[i]->who;
-		const struct app_irq *irq = most(who, UINT64_MAX);
+	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
+		const struct spw_who *who = &app->lcore[i].who;
+		const struct spw_who_irq *irq = most(who, UINT64_MAX);
 
 		if (!who->windows)
 			continue;
-		printf("  lcore %u, in %" PRIu64 " tenths of a second with gaps: switched out %" PRIu64 "x, went itself %" PRIu64
-		       "x; interrupts", app->lcore[i]->lcore_id, who->windows, who->switches[1], who->switches[0]);
+		printf("  lcore %u, in %" PRIu64
+		       " tenths of a second with gaps: switched out %" PRIu64
+		       "x, went itself %" PRIu64 "x; interrupts",
+		       app->topo.lane[i]->conf.lcore_id, who->windows, who->switches[1],
+		       who->switches[0]);
 		for (int n = 0; n < IRQ_LINES && irq; n++, irq = most(who, irq->cnt))
 			printf("%s %s %" PRIu64, n ? "," : "", irq->name, irq->cnt);
 		printf("\n");

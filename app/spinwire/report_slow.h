@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Slow frames in both summaries.
+ * The parts of both summaries that are about slow frames (report_slow.c).
  */
 #ifndef REPORT_SLOW_H
 #define REPORT_SLOW_H
@@ -14,7 +14,7 @@
 
 json_t *app_causes_json(const struct app *app, const struct app_result *res);
 json_t *app_worst_json(const struct app *app, const struct app_result *res);
-#define IRQ_LINES   4  /* likewise */
+#define IRQ_LINES 4 /* likewise */
 
 json_t *app_who_json(const struct app *app);
 json_t *app_held_json(const struct app *app, const struct app_result *res);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The summary for people.
+ * The summary for people, on stdout: ports, ledger, stages, lcore time, slow frames. Called once by
+ * main after the stop; every number comes from struct app_result, so that text and JSON agree.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,26 +11,43 @@
 
 static void print_head(const struct app *app, const struct app_result *res)
 {
-	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s\n", SPW_VERSION, res->seconds, app->lcore_cnt,
-	       app->lcore_cnt == 1 ? "" : "s", (double)res->ledger.pipe.polled_frames / res->seconds * 1e-6);
+	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s\n", SPW_VERSION,
+	       res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
+	       (double)res->topo.ledger.pipe.polled_frames / res->seconds * 1e-6);
 	printf("executor  %s (%s), handler %s, %" PRIu64 " frames in %" PRIu64 " batches; %s\n",
-	       spw_exec_kind_name(app->exec_kind), res->exec.device, app->handler->name, res->exec.frames,
-	       res->exec.batches, app->exec_why);
-	printf("memory    %s (%s); %" PRIu64 " host-to-device copies, %" PRIu64 " copies by the port\n",
-	       spw_mem_kind_name(app->region[0].kind), app->region[0].why, res->h2d_copies, res->port_copies);
+	       spw_exec_kind_name(app->topo.conf.exec.kind), res->topo.exec.device,
+	       app->handler->name, res->topo.exec.frames, res->topo.exec.batches, app->exec_why);
+	printf("memory    %s (%s); %" PRIu64 " host-to-device copies, %" PRIu64
+	       " copies by the port\n",
+	       spw_mem_kind_name(app->topo.region[0].kind), app->topo.region[0].why,
+	       res->topo.exec.h2d_copies, res->topo.port_copies);
+}
+
+/* Not part of the ledger: the physical port counts discards for all functions that share it. */
+static void print_discards(const struct spw_port_stat *stat)
+{
+	if (stat->port_discards_known)
+		printf("  %-18s %14" PRIu64 " by the whole physical port\n", "port_discards",
+		       stat->port_discards);
+	else
+		printf("  %-18s %14s\n", "port_discards", "unknown");
 }
 
 static void print_ports(const struct app *app, const struct app_result *res)
 {
-	printf("\n%-20s %-8s %14s %16s %14s %16s\n", "port", "driver", "rx frames", "rx bytes", "tx frames", "tx bytes");
-	for (uint32_t p = 0; p < app->port_cnt; p++) {
-		const struct spw_port_stat *st = &res->port[p];
+	printf("\n%-20s %-8s %14s %16s %14s %16s\n", "port", "driver", "rx frames", "rx bytes",
+	       "tx frames", "tx bytes");
+	for (uint32_t p = 0; p < app->topo.port_cnt; p++) {
+		const struct spw_port_stat *st = &res->topo.port[p];
 
-		printf("%-20s %-8s %14" PRIu64 " %16" PRIu64 " %14" PRIu64 " %16" PRIu64 "\n", app->port[p]->name,
-		       app->port[p]->driver->name, st->rx_frames, st->rx_bytes, st->tx_frames, st->tx_bytes);
+		printf("%-20s %-8s %14" PRIu64 " %16" PRIu64 " %14" PRIu64 " %16" PRIu64 "\n",
+		       app->topo.port[p]->name, app->topo.port[p]->driver->name, st->rx_frames,
+		       st->rx_bytes, st->tx_frames, st->tx_bytes);
 		for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
 			if (st->err[e])
-				printf("  %-18s %14" PRIu64 "\n", spw_port_err_name((enum spw_port_err)e), st->err[e]);
+				printf("  %-18s %14" PRIu64 "\n",
+				       spw_port_err_name((enum spw_port_err)e), st->err[e]);
+		print_discards(st);
 	}
 }
 
@@ -41,30 +59,35 @@ static void print_reasons(const char *what, const char *name, uint64_t cnt)
 
 static void print_ledger(const struct app_result *res)
 {
-	const struct spw_ledger_sum *sum = &res->sum;
+	const struct spw_ledger_sum *sum = &res->topo.sum;
 	const char *name;
 	uint64_t cnt;
 
-	printf("\nledger\n  wire     %14" PRIu64 " = received %" PRIu64 " + missed ", sum->wire, sum->received);
+	printf("\nledger\n  wire     %14" PRIu64 " = received %" PRIu64 " + missed ", sum->wire,
+	       sum->received);
 	if (sum->missed_known)
 		printf("%" PRIu64 "\n", sum->missed);
 	else
-		printf("unknown (the device does not tell)\n");
-	printf("  received %14" PRIu64 " = executed %" PRIu64 " + dropped %" PRIu64 "\n", sum->received, sum->executed,
-	       sum->dropped - sum->tx_dropped);
+		printf("unknown (the device does not report it)\n");
+	printf("  received %14" PRIu64 " = executed %" PRIu64 " + dropped %" PRIu64 "\n",
+	       sum->received, sum->executed, sum->dropped - sum->tx_dropped);
 	printf("  executed %14" PRIu64 " = consumed %" PRIu64 " + echoed %" PRIu64 " + bad %" PRIu64
-	       " + dropped at TX %" PRIu64 "\n", sum->executed, sum->consumed, sum->echoed, sum->bad, sum->tx_dropped);
-	for (uint32_t i = 0; (name = spw_ledger_drop(&res->ledger, i, &cnt)); i++)
+	       " + dropped at TX %" PRIu64 "\n",
+	       sum->executed, sum->consumed, sum->echoed, sum->bad, sum->tx_dropped);
+	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
 		print_reasons("dropped", name, cnt);
-	for (uint32_t i = 0; i < res->ledger.bad.cnt; i++)
-		print_reasons("bad    ", res->ledger.bad.name[i], res->ledger.bad.count[i]);
-	printf("  residual %14" PRIu64 "%s\n", sum->residual, sum->residual ? "   THE RUN IS INVALID" : "");
+	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
+		print_reasons("bad    ", res->topo.ledger.bad.name[i],
+			      res->topo.ledger.bad.count[i]);
+	printf("  residual %14" PRIu64 "%s\n", sum->residual,
+	       sum->residual ? "   THE RUN IS INVALID" : "");
 	for (int e = 0; e < SPW_EDGE_CNT; e++)
 		if (sum->edge[e])
-			printf("    %s is off by %" PRId64 ": %s\n", spw_edge_name((enum spw_edge)e), sum->edge[e],
+			printf("    %s is off by %" PRId64 ": %s\n",
+			       spw_edge_name((enum spw_edge)e), sum->edge[e],
 			       spw_edge_text((enum spw_edge)e));
-	printf("pool       %14" PRIu64 " slots, %" PRIu64 " free, %" PRId64 " leaked\n", res->ledger.pool_slots,
-	       res->ledger.pool_free, sum->leaked);
+	printf("pool       %14" PRIu64 " slots, %" PRIu64 " free, %" PRId64 " leaked\n",
+	       res->topo.ledger.pool_slots, res->topo.ledger.pool_free, sum->leaked);
 }
 
 static void print_stages(const struct app_result *res)
@@ -88,7 +111,8 @@ static void print_stages(const struct app_result *res)
 	}
 	for (int s = 0; s < SPW_STAGE_CNT; s++)
 		if (res->latency[s].defects)
-			printf("%s came out negative by more than its uncertainty %" PRIu64 " times: a defect of its clocks\n",
+			printf("%s came out negative by more than its uncertainty %" PRIu64
+			       " times: a defect of its clocks\n",
 			       res->latency[s].stage, res->latency[s].defects);
 }
 
@@ -96,22 +120,24 @@ static void print_regimes(const struct app_result *res)
 {
 	printf("\nlcore time ");
 	for (int r = 0; r < SPW_REGIME_CNT; r++)
-		printf(" %s %.1f %%%s", spw_regime_name((enum spw_regime)r), 100 * res->regime_share[r],
-		       r + 1 < SPW_REGIME_CNT ? "," : "\n");
+		printf(" %s %.1f %%%s", spw_regime_name((enum spw_regime)r),
+		       100 * res->regime_share[r], r + 1 < SPW_REGIME_CNT ? "," : "\n");
 	printf("busy       %.1f %%, %.1f ticks per frame; longest turn %" PRIu64 " ns\n",
-	       100 * (1 - res->regime_share[SPW_REGIME_idle_poll]), res->cycles_per_frame, res->turn_max_ns);
+	       100 * (1 - res->regime_share[SPW_REGIME_idle_poll]), res->cycles_per_frame,
+	       res->turn_max_ns);
 }
 
 static void print_capture(const struct app *app)
 {
-	struct app_capture_stat stat;
+	struct spw_capture_stat stat;
 
 	if (!app->capture)
 		return;
-	app_capture_stat(app, &stat);
-	printf("\ncapture    %s: %" PRIu64 " of %" PRIu64 " frames, %" PRIu64 " bytes; not captured: ring full %" PRIu64
-	       ", limit %" PRIu64 ", disk %" PRIu64 "\n", app->conf.run.capture,
-	       stat.seen - stat.ring_full - stat.limited - stat.disk, stat.seen, stat.bytes, stat.ring_full, stat.limited, stat.disk);
+	spw_capture_stat(app->capture, &stat);
+	printf("\ncapture    %s: %" PRIu64 " of %" PRIu64 " frames, %" PRIu64
+	       " bytes; not captured: ring full %" PRIu64 ", limit %" PRIu64 ", disk %" PRIu64 "\n",
+	       app->conf.run.capture, stat.frames - stat.ring_full - stat.limited - stat.disk,
+	       stat.frames, stat.bytes, stat.ring_full, stat.limited, stat.disk);
 }
 
 void app_report_text(const struct app *app, const struct app_result *result)

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A handler of one's own:  cc -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
- * With nvcc, the same file for the GPU too:  nvcc -x cu -shared -Xcompiler -fPIC -arch=native $(pkg-config --cflags ...)
- * Then:  spinwire ... --handler ./ttl.so */
-#include <gpu/spw_handler.h>
+ *
+ * A handler of your own: a plug-in that adds up the time-to-live of every IPv4 frame.
+ * exec/spw_handler.h explains what a body may do.
+ *
+ *   for the CPU   cc -shared -fPIC $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
+ *   and the GPU   nvcc -x cu -shared -Xcompiler -fPIC -arch=native \
+ *                      $(pkg-config --cflags spinwire-handler) -o ttl.so ttl.c
+ *   then          spinwire ... --handler ./ttl.so
+ */
+#include <exec/spw_handler.h>
 
 SPW_HANDLER_BODY(ttl)(const struct spw_frame *frame, struct spw_lanes lanes)
 {

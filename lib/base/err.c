@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The error text of each thread (spw_err.h). A thread-local buffer, so that no caller allocates,
+ * frees or locks.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

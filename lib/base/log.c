@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One sink for the log lines of all libraries (spw_log.h); a program installs it (app/common).
+ */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/spw_log.h"
 
@@ -18,16 +22,53 @@ void spw_log_sink_set(spw_log_sink *sink, void *arg)
 	pthread_mutex_unlock(&log_lock);
 }
 
-void spw_log(enum spw_log_level level, const char *fmt, ...)
+static void log_va(enum spw_log_level level, const char *fmt, va_list ap)
 {
 	char text[1024];
-	va_list ap;
 
-	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
 	pthread_mutex_lock(&log_lock);
 	if (log_sink)
 		log_sink(level, text, log_arg);
 	pthread_mutex_unlock(&log_lock);
+}
+
+void spw_log(enum spw_log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_va(level, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- limits ---- */
+
+void spw_log_limited(struct spw_log_limit *limit, enum spw_log_level level, const char *fmt, ...)
+{
+	struct timespec now;
+	va_list ap;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (limit->second != (uint64_t)now.tv_sec) {
+		spw_log_limit_end(limit);
+		limit->second = (uint64_t)now.tv_sec;
+		limit->cnt = 0;
+	}
+	if (limit->cnt == SPW_LOG_BURST) {
+		limit->suppressed++;
+		return;
+	}
+	limit->cnt++;
+	va_start(ap, fmt);
+	log_va(level, fmt, ap);
+	va_end(ap);
+}
+
+void spw_log_limit_end(struct spw_log_limit *limit)
+{
+	if (limit->suppressed)
+		spw_info("%llu more lines like these were suppressed",
+			 (unsigned long long)limit->suppressed);
+	limit->suppressed = 0;
 }

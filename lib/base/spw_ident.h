@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The 18 bytes by which a frame of spinwire-gen says which one it is. The generator writes them, the data plane reads
- * them from a slow frame, so that both ends can name the same frame. They stand at the start of the UDP payload of an
- * Ethernet frame, or of an RDMA message.
+ * The 18 bytes by which spinwire-gen marks each frame it sends, big-endian. The generator finds its
+ * frames again by them; the data plane reads them from a slow frame, so that both ends can name the
+ * same frame. They stand at the start of the UDP payload of an Ethernet frame, or at the start of
+ * an RDMA message.
  *
- *   0 be16 magic 0x5357   2 u8 version   3 u8 0   4 be16 run   6 be16 flow   8 be32 seq   12 be48 due, ns since the run began
+ *   byte   0       2         3     4     6      8      12
+ *          magic   version   0     run   flow   seq    due
+ *          0x5357  u8        u8    u16   u16    u32    u48, ns since the run began
  */
 #ifndef SPW_BASE_IDENT_H
 #define SPW_BASE_IDENT_H
@@ -22,6 +25,9 @@ struct spw_ident {
 	uint32_t seq;
 };
 
+/* Purpose: a big-endian number of 1 .. 4 bytes, at any alignment.
+ * Thread: any.
+ */
 SPW_INLINE uint32_t spw_ident_be(const uint8_t *at, uint32_t bytes)
 {
 	uint32_t v = 0;
@@ -31,7 +37,11 @@ SPW_INLINE uint32_t spw_ident_be(const uint8_t *at, uint32_t bytes)
 	return v;
 }
 
-/* Purpose: reads the stamp at `at`. Returns: false if there is none. Shape: SPW_IDENT_BYTES readable. Thread: any. */
+/* Purpose: reads the mark at `at`.
+ * Shape: SPW_IDENT_BYTES readable.
+ * Returns: false if there is no mark; ident_out is then unchanged.
+ * Thread: any.
+ */
 SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 {
 	if (spw_ident_be(at, 2) != SPW_IDENT_MAGIC || at[2] != SPW_IDENT_VERSION)
@@ -42,12 +52,17 @@ SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 	return true;
 }
 
-/* Purpose: finds and reads the stamp of a frame (UDP over IPv4) or, if message, of an RDMA message. An echo's swapped
- *          addresses do not matter. Returns: false if it is not a generator's. Never reads beyond bytes. Thread: any. */
-SPW_INLINE bool spw_ident_find(const uint8_t *frame, uint32_t bytes, bool message, struct spw_ident *ident_out)
+/* Purpose: finds and reads the mark of a frame (UDP over IPv4 without options) or, if message, of
+ *   an RDMA message. Addresses are not looked at, so an echo's are as good.
+ * Shape: bytes of the frame are readable; nothing beyond is read.
+ * Returns: false if the frame is not the generator's.
+ * Thread: any.
+ */
+SPW_INLINE bool spw_ident_find(const uint8_t *frame, uint32_t bytes, bool message,
+			       struct spw_ident *ident_out)
 {
-	bool is_udp = bytes >= SPW_IDENT_ETH_OFFSET + SPW_IDENT_BYTES && spw_ident_be(frame + 12, 2) == 0x0800 &&
-		      frame[14] == 0x45 && frame[23] == 17;
+	bool is_udp = bytes >= SPW_IDENT_ETH_OFFSET + SPW_IDENT_BYTES &&
+		      spw_ident_be(frame + 12, 2) == 0x0800 && frame[14] == 0x45 && frame[23] == 17;
 
 	if (is_udp && spw_ident_read(frame + SPW_IDENT_ETH_OFFSET, ident_out))
 		return true;

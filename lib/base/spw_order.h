@@ -2,10 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * ALL memory ordering of spinwire. Nothing outside this file uses volatile, __atomic, barriers or
- * fences (tools/check_tokens enforces it; device code has its own list in gpu/spwd_order.cuh).
+ * fences (tools/check/tokens enforces it; device code has its own list in exec/spwd_order.cuh).
  *
- * Four scopes are kept apart, because they are different instructions on the machines we aim at and
- * because a reader must see with whom a line speaks:
+ * Four scopes are kept apart: they are different instructions on aarch64, and each call names the
+ * kind of partner that its line communicates with.
  *
  *   spw_thr_*   two CPU threads                    aarch64: ldar/stlr        x86: plain moves
  *   spw_dma_*   CPU and a device that writes or
@@ -15,15 +15,15 @@
  *               host memory, "system" scope of
  *               CUDA's memory model                aarch64: ldar/stlr        x86: plain moves
  *
- * Each use carries a label and names its partner:  [O3 release, pairs with O4 in gring_dev.cuh].
- * docs/040-ordering.md lists them all.
+ * Each use carries a label and names its partner, as ring/spw_ring.h does with R1 to R4;
+ * docs/040-ordering.md lists all labels. Write for aarch64: x86 hides missing orderings.
  *
  * Sources: C17 7.17.3; Arm ARM B2.3 (DMB: outer-shareable for devices); rdma-core
  * util/udma_barrier.h (names of the DMA cases); CUDA C++ Programming Guide, "Memory Consistency
  * Model" (a C11 atomic of the host and a cuda::thread_scope_system atomic are one domain).
  *
- * Under ThreadSanitizer stand-alone fences are invisible, so there the dma and mmio barriers are also
- * an acquire-release operation on one shared word that TSan can see.
+ * Under ThreadSanitizer stand-alone fences are invisible, so there the dma and mmio barriers are
+ * also an acquire-release operation on one shared word that TSan can see.
  */
 #ifndef SPW_BASE_ORDER_H
 #define SPW_BASE_ORDER_H
@@ -38,33 +38,43 @@
 #endif
 #endif
 
-/* ---- two CPU threads -------------------------------------------------------------------------- */
+/* ---- two CPU threads ---- */
 
 /* Naturally aligned objects of 1, 2, 4 or 8 bytes. */
 #define spw_thr_load_acq(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define spw_thr_store_rel(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-/* No order; only "read or written whole, and really each time". For counters that another thread
- * samples, and for words that only their own thread writes. */
+/* No order. The access is not torn and not removed by the compiler: for counters that another
+ * thread samples, and for words that only their own thread writes. */
 #define spw_thr_load_rlx(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
 #define spw_thr_store_rlx(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-/* Cold paths only: several writers. Both return the old value. */
+/* For words with several writers, on cold paths only. fetch_add and exchange return the old value;
+ * cas returns whether it wrote, and else puts the value it found into *expected_p. */
 #define spw_thr_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define spw_thr_exchange(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
-#define spw_thr_cas(p, expected_p, desired) \
-	__atomic_compare_exchange_n((p), (expected_p), (desired), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define spw_thr_cas(p, expected_p, desired)                                                \
+	__atomic_compare_exchange_n((p), (expected_p), (desired), false, __ATOMIC_ACQ_REL, \
+				    __ATOMIC_ACQUIRE)
 
 /* Single-writer counter: the owner adds, others may sample it with spw_thr_load_rlx. Not a
  * read-modify-write instruction. */
 #define spw_thr_count(p, v) spw_thr_store_rlx((p), *(p) + (v))
 
 /* Orders an earlier store before a later load (the one edge that acquire and release do not give).
- * For "publish that I sleep, then look once more". */
+ * For "publish that I am about to sleep, then check for work once more". */
 SPW_INLINE void spw_thr_full_fence(void)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* ---- CPU and a DMA device --------------------------------------------------------------------- */
+/* Orders earlier reads and writes before every later store: for a mark that must be
+ * visible before the stores that it announces (the writer of a seqlock). A release store or an
+ * exchange does not do that: later stores may overtake it. aarch64: dmb ish; x86: compiler only. */
+SPW_INLINE void spw_thr_release_fence(void)
+{
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+/* ---- CPU and a DMA device ---- */
 
 #ifdef SPW_TSAN
 extern uint32_t spw_tsan_word;
@@ -74,11 +84,12 @@ extern uint32_t spw_tsan_word;
 #endif
 
 /* Read an ownership or index word that a device writes. No order by itself. */
-#define spw_dma_load(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
+#define spw_dma_load(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 /* Write a word that a device reads (descriptor, doorbell record). No order by itself. */
 #define spw_dma_store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
-/* After an ownership word said "yours": what the device wrote before it may now be read. */
+/* Between the load of an ownership word that names the CPU and the loads of what the device wrote
+ * before that word. */
 SPW_INLINE void spw_dma_from_device(void)
 {
 #if defined(__aarch64__)
@@ -89,7 +100,8 @@ SPW_INLINE void spw_dma_from_device(void)
 	SPW_TSAN_EDGE();
 }
 
-/* Before a doorbell record: descriptors and payload written earlier are seen by the device first. */
+/* Between the stores of descriptors and payload and the store of the doorbell record: a device that
+ * reads the new record also reads the descriptors behind it. */
 SPW_INLINE void spw_dma_to_device(void)
 {
 #if defined(__aarch64__)
@@ -100,10 +112,10 @@ SPW_INLINE void spw_dma_to_device(void)
 	SPW_TSAN_EDGE();
 }
 
-/* ---- CPU stores to a device register ---------------------------------------------------------- */
+/* ---- CPU stores to a device register ---- */
 
-/* Before the first store to a write-combining page: memory written earlier is seen by the device
- * before anything that is stored there. */
+/* Before the first store of a burst to a write-combining page: memory written earlier is visible to
+ * the device before anything that is stored there. */
 SPW_INLINE void spw_mmio_wc_start(void)
 {
 #if defined(__aarch64__)
@@ -116,7 +128,7 @@ SPW_INLINE void spw_mmio_wc_start(void)
 	SPW_TSAN_EDGE();
 }
 
-/* After the last one: what was combined leaves the core now, and in order before the next burst. */
+/* After the last store of a burst: the combining buffer drains now, ahead of the next burst. */
 SPW_INLINE void spw_mmio_wc_flush(void)
 {
 #if defined(__aarch64__)
@@ -128,13 +140,13 @@ SPW_INLINE void spw_mmio_wc_flush(void)
 #endif
 }
 
-/* One 8-byte register store, whole. */
+/* One 8-byte store to a register, not torn. */
 SPW_INLINE void spw_mmio_write64_be(void *reg, spw_be64 v)
 {
 	__atomic_store_n((uint64_t *)reg, (SPW_FORCE uint64_t)v, __ATOMIC_RELAXED);
 }
 
-/* ---- CPU and a running GPU kernel ------------------------------------------------------------- */
+/* ---- CPU and a running GPU kernel ---- */
 
 /* Host side of words shared with a kernel at system scope; 8-byte aligned host memory that the GPU
  * maps. The partner is the .sys load or store in device code, named at each use. */
@@ -158,9 +170,10 @@ SPW_INLINE void spw_gpu_store_rlx64(uint64_t *p, uint64_t v)
 	__atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
 
-/* ---- the constant-rate counter ----------------------------------------------------------------- */
+/* ---- the constant-rate counter ---- */
 
-/* TSC or cntvct_el0. Not serialising: the CPU may read it some tens of instructions early or late. */
+/* TSC or cntvct_el0. Not serialising: the CPU may read it some tens of instructions early or late.
+ */
 SPW_INLINE uint64_t spw_cpu_counter(void)
 {
 #if defined(__aarch64__)
@@ -175,7 +188,7 @@ SPW_INLINE uint64_t spw_cpu_counter(void)
 #endif
 }
 
-/* The same, read after every earlier load of this thread has its value and before any later one. */
+/* The same, read after all earlier loads of this thread have completed and before any later one. */
 SPW_INLINE uint64_t spw_cpu_counter_ordered(void)
 {
 #if defined(__aarch64__)
@@ -193,7 +206,7 @@ SPW_INLINE uint64_t spw_cpu_counter_ordered(void)
 #endif
 }
 
-/* Its rate in Hz where the architecture says it, else 0. */
+/* Its rate in Hz where the architecture defines it (aarch64), else 0. */
 SPW_INLINE uint64_t spw_cpu_counter_hz(void)
 {
 #if defined(__aarch64__)
@@ -206,9 +219,9 @@ SPW_INLINE uint64_t spw_cpu_counter_hz(void)
 #endif
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
-/* One turn of a spin loop. */
+/* To be called once in each turn of a spin loop: saves power and the sibling thread's cycles. */
 SPW_INLINE void spw_cpu_relax(void)
 {
 #if defined(__aarch64__)
@@ -220,6 +233,7 @@ SPW_INLINE void spw_cpu_relax(void)
 #endif
 }
 
+/* Bring a line into this core's cache, for reading or for writing. Any address is allowed. */
 SPW_INLINE void spw_prefetch_read(const void *p)
 {
 	__builtin_prefetch(p, 0, 3);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Words that every part shares: compiler notes, big-endian types, small arithmetic.
- * Freestanding: compiles as C17, C++17 and CUDA C++.
+ * What every part shares: compiler attributes, big-endian types, small arithmetic. Needs no
+ * library; compiles as C17, C++17 and CUDA C++. All functions here are pure. Thread: any.
  */
 #ifndef SPW_BASE_TYPES_H
 #define SPW_BASE_TYPES_H
@@ -13,32 +13,38 @@
 
 #ifdef __cplusplus
 #define SPW_ASSERT_SIZE(type, bytes) static_assert(sizeof(type) == (bytes), #type " size")
-#define SPW_ASSERT_OFFSET(type, field, off) static_assert(offsetof(type, field) == (off), #type "." #field)
+#define SPW_ASSERT_OFFSET(type, field, off) \
+	static_assert(offsetof(type, field) == (off), #type "." #field)
 #else
 #define SPW_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " size")
-#define SPW_ASSERT_OFFSET(type, field, off) _Static_assert(offsetof(type, field) == (off), #type "." #field)
+#define SPW_ASSERT_OFFSET(type, field, off) \
+	_Static_assert(offsetof(type, field) == (off), #type "." #field)
 #endif
 
-#define SPW_CACHE_LINE 64u /* x86, Neoverse and Cortex-X alike; false sharing is padded to twice this */
-#define SPW_ALIGNED(n) __attribute__((aligned(n)))
-#define SPW_PACKED     __attribute__((packed))
-#define SPW_INLINE     static inline __attribute__((always_inline))
-#define SPW_COLD       __attribute__((cold, noinline))
-#define SPW_UNUSED     __attribute__((unused))
-#define SPW_PRINTF(fmt_idx, arg_idx) __attribute__((format(printf, fmt_idx, arg_idx)))
-#define spw_likely(x)   __builtin_expect(!!(x), 1)
-#define spw_unlikely(x) __builtin_expect(!!(x), 0)
+/* The same on x86, Neoverse and Cortex-X. Prefetchers fetch lines in pairs, so data of two writers
+ * is kept two lines apart. */
+#define SPW_CACHE_LINE 64u
 
-#define SPW_ARRAY_CNT(a) (sizeof(a) / sizeof((a)[0]))
-#define SPW_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define SPW_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define SPW_ALIGNED(n)               __attribute__((aligned(n)))
+#define SPW_PACKED                   __attribute__((packed))
+#define SPW_INLINE                   static inline __attribute__((always_inline))
+#define SPW_COLD                     __attribute__((cold, noinline))
+#define SPW_UNUSED                   __attribute__((unused))
+#define SPW_PRINTF(fmt_idx, arg_idx) __attribute__((format(printf, fmt_idx, arg_idx)))
+#define spw_likely(x)                __builtin_expect(!!(x), 1)
+#define spw_unlikely(x)              __builtin_expect(!!(x), 0)
+
+#define SPW_ARRAY_CNT(a)                    (sizeof(a) / sizeof((a)[0]))
+#define SPW_MIN(a, b)                       ((a) < (b) ? (a) : (b))
+#define SPW_MAX(a, b)                       ((a) > (b) ? (a) : (b))
 #define spw_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* align is a power of 2. */
+/* The next multiple of align, which is a power of 2. x + align - 1 must not overflow. */
 #define SPW_ALIGN_UP(x, align) (((x) + ((align)-1)) & ~((__typeof__(x))(align)-1))
-#define SPW_IS_POW2(x) ((x) != 0 && ((x) & ((x)-1)) == 0)
+#define SPW_IS_POW2(x)         ((x) != 0 && ((x) & ((x)-1)) == 0)
 
-/* Values whose bytes are in network order in memory. Sparse checks them; other compilers see integers. */
+/* Integers whose bytes are in network order in memory. sparse refuses arithmetic on them; for other
+ * compilers they are plain integers. */
 #ifdef __CHECKER__
 #define SPW_BITWISE __attribute__((bitwise))
 #define SPW_FORCE   __attribute__((force))
@@ -60,20 +66,45 @@ typedef uint64_t SPW_BITWISE spw_be64;
 #define SPW_SWAP64(x) (x)
 #endif
 
-SPW_INLINE uint16_t spw_be16_to_cpu(spw_be16 x) { return SPW_SWAP16((SPW_FORCE uint16_t)x); }
-SPW_INLINE uint32_t spw_be32_to_cpu(spw_be32 x) { return SPW_SWAP32((SPW_FORCE uint32_t)x); }
-SPW_INLINE uint64_t spw_be64_to_cpu(spw_be64 x) { return SPW_SWAP64((SPW_FORCE uint64_t)x); }
-SPW_INLINE spw_be16 spw_cpu_to_be16(uint16_t x) { return (SPW_FORCE spw_be16)SPW_SWAP16(x); }
-SPW_INLINE spw_be32 spw_cpu_to_be32(uint32_t x) { return (SPW_FORCE spw_be32)SPW_SWAP32(x); }
-SPW_INLINE spw_be64 spw_cpu_to_be64(uint64_t x) { return (SPW_FORCE spw_be64)SPW_SWAP64(x); }
+SPW_INLINE uint16_t spw_be16_to_cpu(spw_be16 x)
+{
+	return SPW_SWAP16((SPW_FORCE uint16_t)x);
+}
+SPW_INLINE uint32_t spw_be32_to_cpu(spw_be32 x)
+{
+	return SPW_SWAP32((SPW_FORCE uint32_t)x);
+}
+SPW_INLINE uint64_t spw_be64_to_cpu(spw_be64 x)
+{
+	return SPW_SWAP64((SPW_FORCE uint64_t)x);
+}
+SPW_INLINE spw_be16 spw_cpu_to_be16(uint16_t x)
+{
+	return (SPW_FORCE spw_be16)SPW_SWAP16(x);
+}
+SPW_INLINE spw_be32 spw_cpu_to_be32(uint32_t x)
+{
+	return (SPW_FORCE spw_be32)SPW_SWAP32(x);
+}
+SPW_INLINE spw_be64 spw_cpu_to_be64(uint64_t x)
+{
+	return (SPW_FORCE spw_be64)SPW_SWAP64(x);
+}
 
-/* x in [1, 2^31]; the smallest power of 2 that is >= x. */
+/* The smallest power of 2 that is not below x. x: 0 .. 2^31; 1 for 0. */
 SPW_INLINE uint32_t spw_pow2_ceil32(uint32_t x)
 {
 	return x <= 1 ? 1 : 1u << (32 - __builtin_clz(x - 1));
 }
 
-/* x > 0; floor of the base-2 logarithm. */
+/* Whether min <= v <= max. A negative v is out of any range of non-negative bounds, because it
+ * converts to a value above INT64_MAX. */
+SPW_INLINE bool spw_in_range(uint64_t v, uint64_t min, uint64_t max)
+{
+	return v >= min && v <= max;
+}
+
+/* The base-2 logarithm, rounded down. x > 0. */
 SPW_INLINE uint32_t spw_log2_floor64(uint64_t x)
 {
 	return 63u - (uint32_t)__builtin_clzll(x);

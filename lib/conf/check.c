@@ -10,7 +10,7 @@
 #include "conf/conf_impl.h"
 
 static int fail_at(const struct spw_conf *conf, const struct spw_conf_where *where, const char *key,
-                   int rc)
+		   int rc)
 {
 	char place[CONF_PLACE_BYTES];
 
@@ -27,29 +27,29 @@ static int port_check(struct spw_conf *conf, uint32_t idx)
 	snprintf(key, sizeof(key), "ports[%u]", idx);
 	if (port->spec_text[0] == '\0')
 		return fail_at(conf, &port->where, key,
-		               spw_err(EINVAL, "has no spec; give DRIVER:DEVICE"));
+			       spw_err(EINVAL, "has no spec; give DRIVER:DEVICE"));
 	rc = spw_port_spec_parse(port->spec_text, &port->spec);
 	if (rc)
 		return fail_at(conf, &port->where, key, rc);
 	if (port->lcores.cnt && port->lcores.cnt != port->queues)
 		return fail_at(conf, &port->lcores.where, key,
-		               spw_err(EINVAL, "%u lcores for %u queues; name one per queue",
-		                       port->lcores.cnt, port->queues));
+			       spw_err(EINVAL, "%u lcores for %u queues; name one per queue",
+				       port->lcores.cnt, port->queues));
 	return 0;
 }
 
 /* Takes the cores into used; each may be there once. */
 static int cores_unique(const struct spw_conf *conf, const struct spw_conf_cores *cores,
-                        const char *key, bool used[1024])
+			const char *key, bool used[1024])
 {
 	for (uint32_t i = 0; i < cores->cnt; i++) {
 		if (used[cores->core[i]])
 			return fail_at(conf, &cores->where, key,
-			               spw_err(EINVAL,
-			                       "core %u has two jobs; each lcore runs one queue or "
-			                       "one executor "
-			                       "thread",
-			                       cores->core[i]));
+				       spw_err(EINVAL,
+					       "core %u has two jobs; each lcore runs one queue or "
+					       "one executor "
+					       "thread",
+					       cores->core[i]));
 		used[cores->core[i]] = true;
 	}
 	return 0;
@@ -63,8 +63,8 @@ int spw_conf_check(struct spw_conf *conf)
 
 	if (conf->port_cnt == 0)
 		return spw_err(
-		        EINVAL,
-		        "no port; name one with --port DRIVER:DEVICE, or under ports: in a file");
+			EINVAL,
+			"no port; name one with --port DRIVER:DEVICE, or under ports: in a file");
 	for (uint32_t i = 0; i < conf->port_cnt; i++) {
 		rc = port_check(conf, i);
 		if (rc == 0)
@@ -75,8 +75,8 @@ int spw_conf_check(struct spw_conf *conf)
 	}
 	if (conf->executor.cores.cnt && conf->executor.cores.cnt != queues)
 		return fail_at(conf, &conf->executor.cores.where, "executor.cores",
-		               spw_err(EINVAL, "%u cores for %u queues; name one per queue",
-		                       conf->executor.cores.cnt, queues));
+			       spw_err(EINVAL, "%u cores for %u queues; name one per queue",
+				       conf->executor.cores.cnt, queues));
 	return cores_unique(conf, &conf->executor.cores, "executor.cores", used);
 }
 
@@ -88,7 +88,7 @@ static void lcore_list(const bool *is_lcore, uint32_t cnt, char *out, size_t byt
 	for (uint32_t i = 0; i < cnt && used < bytes; i++)
 		if (is_lcore[i])
 			used += (size_t)snprintf(out + used, bytes - used, "%s%u", used ? "," : "",
-			                         i);
+						 i);
 }
 
 int spw_conf_check_lcores(const struct spw_conf *conf, const bool *is_lcore, uint32_t cnt)
@@ -103,9 +103,9 @@ int spw_conf_check_lcores(const struct spw_conf *conf, const bool *is_lcore, uin
 				continue;
 			lcore_list(is_lcore, cnt, list, sizeof(list));
 			return fail_at(conf, &lcores->where, "lcores",
-			               spw_err(EINVAL,
-			                       "lcore %u is not in EAL's set (%s); add it to -l",
-			                       lcores->core[i], list));
+				       spw_err(EINVAL,
+					       "lcore %u is not in EAL's set (%s); add it to -l",
+					       lcores->core[i], list));
 		}
 	}
 	return 0;

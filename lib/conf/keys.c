@@ -23,7 +23,7 @@ static const char *mem_choice(uint32_t idx)
 static const char *profile_choice(uint32_t idx)
 {
 	static const char *const name[] = {
-	        [SPW_CONF_LATENCY] = "latency", [SPW_CONF_THROUGHPUT] = "throughput"};
+		[SPW_CONF_LATENCY] = "latency", [SPW_CONF_THROUGHPUT] = "throughput"};
 
 	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
 }
@@ -35,79 +35,79 @@ static const char *profile_choice(uint32_t idx)
 #define RUN_FIELD(field)   .section = "run", FIELD(struct spw_conf, run.field)
 
 const struct conf_key conf_table[] = {
-        {PORT_FIELD(spec_text), .name = "spec", .option = "port", .type = CONF_TEXT, .min = 1,
-         .max = 511, .dflt = "",
-         .help = "where frames come from: DRIVER:DEVICE[,key=value]...; the option may be "
-                 "repeated"},
-        {PORT_FIELD(queues), .name = "queues", .option = "queues", .type = CONF_NUMBER, .min = 1,
-         .max = SPW_PORT_QUEUE_MAX, .dflt = "1",
-         .help = "receive queues of the port, one lcore each"},
-        {PORT_FIELD(lcores), .name = "lcores", .option = "lcores", .type = CONF_CORES,
-         .max = SPW_CONF_CORE_MAX, .dflt = "",
-         .help = "lcores that run the queues, in order; else the next free ones"},
-        {PORT_FIELD(ring_size), .name = "ring", .option = "ring", .type = CONF_NUMBER, .max = 32768,
-         .demands = CONF_POW2, .dflt = "0",
-         .help = "entries of a receive or transmit ring; 0: the driver's choice"},
-        {PORT_FIELD(profile), .name = "profile", .option = "profile", .type = CONF_CHOICE,
-         .choice = profile_choice, .dflt = "latency",
-         .help = "what drivers with a choice tune their queues for"},
+	{PORT_FIELD(spec_text), .name = "spec", .option = "port", .type = CONF_TEXT, .min = 1,
+	 .max = 511, .dflt = "",
+	 .help = "where frames come from: DRIVER:DEVICE[,key=value]...; the option may be "
+		 "repeated"},
+	{PORT_FIELD(queues), .name = "queues", .option = "queues", .type = CONF_NUMBER, .min = 1,
+	 .max = SPW_PORT_QUEUE_MAX, .dflt = "1",
+	 .help = "receive queues of the port, one lcore each"},
+	{PORT_FIELD(lcores), .name = "lcores", .option = "lcores", .type = CONF_CORES,
+	 .max = SPW_CONF_CORE_MAX, .dflt = "",
+	 .help = "lcores that run the queues, in order; else the next free ones"},
+	{PORT_FIELD(ring_size), .name = "ring", .option = "ring", .type = CONF_NUMBER, .max = 32768,
+	 .demands = CONF_POW2, .dflt = "0",
+	 .help = "entries of a receive or transmit ring; 0: the driver's choice"},
+	{PORT_FIELD(profile), .name = "profile", .option = "profile", .type = CONF_CHOICE,
+	 .choice = profile_choice, .dflt = "latency",
+	 .help = "what drivers with a choice tune their queues for"},
 
-        {EXEC_FIELD(kind), .name = "kind", .option = "executor", .type = CONF_CHOICE,
-         .choice = exec_choice, .dflt = "auto", .help = "who runs the handler"},
-        {EXEC_FIELD(handler), .name = "handler", .option = "handler", .type = CONF_TEXT, .min = 1,
-         .max = 255, .dflt = "null",
-         .help = "built-in handler, or the path of a plug-in (with a slash)"},
-        {EXEC_FIELD(batches), .name = "batches", .option = "batches", .type = CONF_NUMBER,
-         .max = SPW_GRING_BATCH_MAX, .demands = CONF_POW2, .dflt = "0",
-         .help = "batches of an executor ring; 0: the executor's choice"},
-        {EXEC_FIELD(ctas), .name = "ctas", .option = "ctas", .type = CONF_NUMBER,
-         .max = SPW_GRING_UNIT_MAX, .dflt = "0",
-         .help = "CUDA: thread blocks per ring; 0: the executor's choice"},
-        {EXEC_FIELD(cores), .name = "cores", .option = "executor-cores", .type = CONF_CORES,
-         .max = SPW_CONF_CORE_MAX, .dflt = "",
-         .help = "cpu: cores of the executor's threads, one per queue; else spare lcores"},
-        {EXEC_FIELD(beat_timeout_ns), .name = "beat-timeout", .option = "beat-timeout",
-         .type = CONF_TIME, .min = SECOND / 100, .max = 60 * SECOND, .dflt = "1s",
-         .help = "cuda-persistent: the kernel leaves when the host is silent for so long"},
+	{EXEC_FIELD(kind), .name = "kind", .option = "executor", .type = CONF_CHOICE,
+	 .choice = exec_choice, .dflt = "auto", .help = "who runs the handler"},
+	{EXEC_FIELD(handler), .name = "handler", .option = "handler", .type = CONF_TEXT, .min = 1,
+	 .max = 255, .dflt = "null",
+	 .help = "built-in handler, or the path of a plug-in (with a slash)"},
+	{EXEC_FIELD(batches), .name = "batches", .option = "batches", .type = CONF_NUMBER,
+	 .max = SPW_GRING_BATCH_MAX, .demands = CONF_POW2, .dflt = "0",
+	 .help = "batches of an executor ring; 0: the executor's choice"},
+	{EXEC_FIELD(ctas), .name = "ctas", .option = "ctas", .type = CONF_NUMBER,
+	 .max = SPW_GRING_UNIT_MAX, .dflt = "0",
+	 .help = "CUDA: thread blocks per ring; 0: the executor's choice"},
+	{EXEC_FIELD(cores), .name = "cores", .option = "executor-cores", .type = CONF_CORES,
+	 .max = SPW_CONF_CORE_MAX, .dflt = "",
+	 .help = "cpu: cores of the executor's threads, one per queue; else spare lcores"},
+	{EXEC_FIELD(beat_timeout_ns), .name = "beat-timeout", .option = "beat-timeout",
+	 .type = CONF_TIME, .min = SECOND / 100, .max = 60 * SECOND, .dflt = "1s",
+	 .help = "cuda-persistent: the kernel leaves when the host is silent for so long"},
 
-        {MEM_FIELD(kind), .name = "kind", .option = "memory", .type = CONF_CHOICE,
-         .choice = mem_choice, .dflt = "auto", .help = "memory that the frames lie in"},
-        {MEM_FIELD(slots), .name = "slots", .option = "slots", .type = CONF_NUMBER, .min = 64,
-         .max = 1u << 24, .dflt = "8192", .help = "slots per queue, one frame each"},
-        {MEM_FIELD(slot_bytes), .name = "slot-size", .option = "slot-size", .type = CONF_BYTES,
-         .min = 64, .max = SPW_DESC_LEN_MAX, .demands = CONF_LINE_MULTIPLE, .dflt = "2KiB",
-         .help = "room for a frame in a slot, the driver's headroom aside"},
+	{MEM_FIELD(kind), .name = "kind", .option = "memory", .type = CONF_CHOICE,
+	 .choice = mem_choice, .dflt = "auto", .help = "memory that the frames lie in"},
+	{MEM_FIELD(slots), .name = "slots", .option = "slots", .type = CONF_NUMBER, .min = 64,
+	 .max = 1u << 24, .dflt = "8192", .help = "slots per queue, one frame each"},
+	{MEM_FIELD(slot_bytes), .name = "slot-size", .option = "slot-size", .type = CONF_BYTES,
+	 .min = 64, .max = SPW_DESC_LEN_MAX, .demands = CONF_LINE_MULTIPLE, .dflt = "2KiB",
+	 .help = "room for a frame in a slot, the driver's headroom aside"},
 
-        {RUN_FIELD(seconds_ns), .name = "seconds", .option = "seconds", .type = CONF_TIME,
-         .max = 366 * 86400 * SECOND, .bare_unit = SECOND, .dflt = "0",
-         .help = "stop after so long; 0: on SIGINT or SIGTERM"},
-        {RUN_FIELD(frames), .name = "frames", .option = "frames", .type = CONF_NUMBER,
-         .max = INT64_MAX, .dflt = "0",
-         .help = "stop after so many frames were received; 0: no limit"},
-        {RUN_FIELD(json), .name = "json", .option = "json", .type = CONF_TEXT, .max = 511,
-         .dflt = "", .help = "write the summary as JSON to this file, - for standard output"},
-        {RUN_FIELD(hdr), .name = "hdr", .option = "hdr", .type = CONF_TEXT, .max = 511,
-         .dflt = "", .help = "write an HdrHistogram log of the stages to this file, an interval a second"},
-        {RUN_FIELD(stamps), .name = "stamps", .option = "stamps", .type = CONF_BOOL, .dflt = "yes",
-         .help = "record stages and regimes"},
-        {RUN_FIELD(frame_stamps), .name = "frame-stamps", .option = "frame-stamps",
-         .type = CONF_BOOL, .dflt = "yes",
-         .help = "record each frame's way from its NIC stamp; no: only the oldest of a burst, "
-                 "for causes"},
-        {RUN_FIELD(slow_ns), .name = "slow-threshold", .option = "slow-threshold",
-         .type = CONF_TIME, .min = 1000, .max = 60 * SECOND, .dflt = "100us",
-         .help = "frames that take longer get a cause each"},
-        {RUN_FIELD(burst), .name = "burst", .option = "burst", .type = CONF_NUMBER, .min = 1,
-         .max = SPW_BURST_MAX, .dflt = "64",
-         .help = "most frames of one poll, and so of one batch"},
-        {RUN_FIELD(capture), .name = "capture", .option = "capture", .type = CONF_TEXT, .max = 511,
-         .dflt = "", .help = "write what is received to this file, as pcapng"},
-        {RUN_FIELD(capture_limit), .name = "capture-limit", .option = "capture-limit",
-         .type = CONF_BYTES, .min = 4096, .max = 1ull << 50, .dflt = "1GiB",
-         .help = "the capture's largest size; what comes then is counted"},
-        {RUN_FIELD(capture_snap), .name = "capture-snap", .option = "capture-snap",
-         .type = CONF_BYTES, .min = 16, .max = 65535, .dflt = "256B",
-         .help = "bytes of a frame that are captured"},
+	{RUN_FIELD(seconds_ns), .name = "seconds", .option = "seconds", .type = CONF_TIME,
+	 .max = 366 * 86400 * SECOND, .bare_unit = SECOND, .dflt = "0",
+	 .help = "stop after so long; 0: on SIGINT or SIGTERM"},
+	{RUN_FIELD(frames), .name = "frames", .option = "frames", .type = CONF_NUMBER,
+	 .max = INT64_MAX, .dflt = "0",
+	 .help = "stop after so many frames were received; 0: no limit"},
+	{RUN_FIELD(json), .name = "json", .option = "json", .type = CONF_TEXT, .max = 511,
+	 .dflt = "", .help = "write the summary as JSON to this file, - for standard output"},
+	{RUN_FIELD(hdr), .name = "hdr", .option = "hdr", .type = CONF_TEXT, .max = 511, .dflt = "",
+	 .help = "write an HdrHistogram log of the stages to this file, an interval a second"},
+	{RUN_FIELD(stamps), .name = "stamps", .option = "stamps", .type = CONF_BOOL, .dflt = "yes",
+	 .help = "record stages and regimes"},
+	{RUN_FIELD(frame_stamps), .name = "frame-stamps", .option = "frame-stamps",
+	 .type = CONF_BOOL, .dflt = "yes",
+	 .help = "record each frame's way from its NIC stamp; no: only the oldest of a burst, "
+		 "for causes"},
+	{RUN_FIELD(slow_ns), .name = "slow-threshold", .option = "slow-threshold",
+	 .type = CONF_TIME, .min = 1000, .max = 60 * SECOND, .dflt = "100us",
+	 .help = "frames that take longer get a cause each"},
+	{RUN_FIELD(burst), .name = "burst", .option = "burst", .type = CONF_NUMBER, .min = 1,
+	 .max = SPW_BURST_MAX, .dflt = "64",
+	 .help = "most frames of one poll, and so of one batch"},
+	{RUN_FIELD(capture), .name = "capture", .option = "capture", .type = CONF_TEXT, .max = 511,
+	 .dflt = "", .help = "write what is received to this file, as pcapng"},
+	{RUN_FIELD(capture_limit), .name = "capture-limit", .option = "capture-limit",
+	 .type = CONF_BYTES, .min = 4096, .max = 1ull << 50, .dflt = "1GiB",
+	 .help = "the capture's largest size; what comes then is counted"},
+	{RUN_FIELD(capture_snap), .name = "capture-snap", .option = "capture-snap",
+	 .type = CONF_BYTES, .min = 16, .max = 65535, .dflt = "256B",
+	 .help = "bytes of a frame that are captured"},
 };
 const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
 
@@ -142,13 +142,13 @@ struct spw_conf_port *conf_port_add(struct spw_conf *conf)
 bool spw_conf_key_help(uint32_t idx, struct spw_conf_key_help *help_out)
 {
 	static const char *const type_name[] = {"number", "size",   "time", "yes/no",
-	                                        "text",   "one of", "cores"};
+						"text",   "one of", "cores"};
 	const struct conf_key *key = &conf_table[idx];
 
 	if (idx >= conf_table_cnt)
 		return false;
 	snprintf(help_out->key, sizeof(help_out->key), "%s%s.%s", key->section,
-	         strcmp(key->section, CONF_PORTS) ? "" : "[]", key->name);
+		 strcmp(key->section, CONF_PORTS) ? "" : "[]", key->name);
 	help_out->option = key->option;
 	help_out->type = type_name[key->type];
 	help_out->dflt = key->dflt;

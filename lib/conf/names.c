@@ -11,19 +11,19 @@
 #define WORD_MAX 48u
 
 void conf_place(const struct spw_conf *conf, const struct spw_conf_where *where, const char *key,
-                char *out)
+		char *out)
 {
 	if (where->option)
 		snprintf(out, CONF_PLACE_BYTES, "--%s", where->option);
 	else if (where->line)
 		snprintf(out, CONF_PLACE_BYTES, "%s:%u:%u: %s", conf->file, where->line,
-		         where->column, key);
+			 where->column, key);
 	else
 		snprintf(out, CONF_PLACE_BYTES, "%s", key);
 }
 
 void conf_join(char *out, size_t bytes, uint32_t n,
-               const char *(*name_of)(uint32_t idx, const void *arg), const void *arg)
+	       const char *(*name_of)(uint32_t idx, const void *arg), const void *arg)
 {
 	size_t used = 0;
 
@@ -33,7 +33,7 @@ void conf_join(char *out, size_t bytes, uint32_t n,
 
 		if (name)
 			used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? ", " : "",
-			                         name);
+						 name);
 	}
 }
 
@@ -41,7 +41,7 @@ void conf_join(char *out, size_t bytes, uint32_t n,
 static uint32_t distance(const char *a, const char *b)
 {
 	uint32_t row[WORD_MAX + 1], a_len = (uint32_t)strnlen(a, WORD_MAX),
-	                            b_len = (uint32_t)strnlen(b, WORD_MAX);
+				    b_len = (uint32_t)strnlen(b, WORD_MAX);
 
 	for (uint32_t j = 0; j <= b_len; j++)
 		row[j] = j;
@@ -61,7 +61,7 @@ static uint32_t distance(const char *a, const char *b)
 }
 
 const char *conf_nearest(const char *text, uint32_t cnt,
-                         const char *(*name_of)(uint32_t idx, const void *arg), const void *arg)
+			 const char *(*name_of)(uint32_t idx, const void *arg), const void *arg)
 {
 	uint32_t best = (uint32_t)strnlen(text, WORD_MAX) / 3 + 2;
 	const char *nearest = NULL;

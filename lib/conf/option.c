@@ -29,7 +29,7 @@ static const struct conf_key *option_find(const char *name)
 static int set_at(const struct conf_key *key, void *base, const char *value)
 {
 	struct spw_conf_cores *cores =
-	        (struct spw_conf_cores *)(void *)((char *)base + key->offset);
+		(struct spw_conf_cores *)(void *)((char *)base + key->offset);
 
 	if (key->type == CONF_CORES)
 		*cores = (struct spw_conf_cores){.where.option = key->option};
@@ -96,8 +96,8 @@ static int word_read(int argc, char **argv, int *idx, char name_out[64], const c
 
 	if (strncmp(word, "--", 2) || word[2] == '\0')
 		return spw_err(EINVAL,
-		               "'%.64s' is not an option; options are --NAME VALUE or --NAME=VALUE",
-		               word);
+			       "'%.64s' is not an option; options are --NAME VALUE or --NAME=VALUE",
+			       word);
 	len = equals ? (size_t)(equals - word) - 2 : strlen(word + 2);
 	len = SPW_MIN(len, 63u);
 	memcpy(name_out, word + 2, len);

@@ -17,21 +17,21 @@ struct unit {
 };
 
 static const struct unit byte_unit[] = {
-        {"B", 1}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}};
+	{"B", 1}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}};
 static const struct unit time_unit[] = {
-        {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"min", 60000000000ull}};
+	{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"min", 60000000000ull}};
 static const struct unit rate_unit[] = {
-        {"pps", 1}, {"kpps", 1000}, {"Mpps", 1000000}, {"Gpps", 1000000000}};
+	{"pps", 1}, {"kpps", 1000}, {"Mpps", 1000000}, {"Gpps", 1000000000}};
 
 static const struct {
 	const struct unit *unit;
 	uint32_t cnt;
 	const char *names, *smallest;
 } unit_set[] = {
-        [SPW_CONF_NONE] = {NULL, 0, "none", "1"},
-        [SPW_CONF_BYTES] = {byte_unit, SPW_ARRAY_CNT(byte_unit), "B, KiB, MiB, GiB", "byte"},
-        [SPW_CONF_TIME_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns"},
-        [SPW_CONF_RATE_PPS] = {rate_unit, SPW_ARRAY_CNT(rate_unit), "pps, kpps, Mpps, Gpps", "pps"},
+	[SPW_CONF_NONE] = {NULL, 0, "none", "1"},
+	[SPW_CONF_BYTES] = {byte_unit, SPW_ARRAY_CNT(byte_unit), "B, KiB, MiB, GiB", "byte"},
+	[SPW_CONF_TIME_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns"},
+	[SPW_CONF_RATE_PPS] = {rate_unit, SPW_ARRAY_CNT(rate_unit), "pps, kpps, Mpps, Gpps", "pps"},
 };
 
 static int digit_value(char c, unsigned int base)
@@ -59,14 +59,14 @@ static bool digits_read(const char **text, unsigned int base, uint64_t *value, u
 }
 
 static int unit_find(const char *text, const char *name, enum spw_conf_unit unit,
-                     uint64_t bare_unit, uint64_t *factor_out)
+		     uint64_t bare_unit, uint64_t *factor_out)
 {
 	*factor_out = bare_unit;
 	if (*name == '\0' && bare_unit)
 		return 0;
 	if (*name == '\0')
 		return spw_err(EINVAL, "'%.64s' has no unit; allowed: %s", text,
-		               unit_set[unit].names);
+			       unit_set[unit].names);
 	for (uint32_t i = 0; i < unit_set[unit].cnt; i++) {
 		if (strcmp(name, unit_set[unit].unit[i].name) == 0) {
 			*factor_out = unit_set[unit].unit[i].factor;
@@ -76,11 +76,11 @@ static int unit_find(const char *text, const char *name, enum spw_conf_unit unit
 	if (unit == SPW_CONF_NONE)
 		return spw_err(EINVAL, "'%.64s' is not a whole number", text);
 	return spw_err(EINVAL, "'%.64s' has the unknown unit '%.16s'; allowed: %s", text, name,
-	               unit_set[unit].names);
+		       unit_set[unit].names);
 }
 
 int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_unit,
-                      uint64_t *value_out)
+		      uint64_t *value_out)
 {
 	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 	const char *at = text + (hex ? 2 : 0);
@@ -98,7 +98,7 @@ int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_u
 		if (!digits_read(&at, 10, &fraction, &fraction_digits) || fraction_digits == 0 ||
 		    fraction_digits > FRACTION_DIGITS)
 			return spw_err(EINVAL, "'%.64s': 1 .. %d digits go behind the point", text,
-			               FRACTION_DIGITS);
+				       FRACTION_DIGITS);
 	}
 	rc = unit_find(text, at, unit, bare_unit, &factor);
 	if (rc)
@@ -107,7 +107,7 @@ int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_u
 		scale *= 10;
 	if ((wide)fraction * factor % scale)
 		return spw_err(EINVAL, "'%.64s' is finer than one %s", text,
-		               unit_set[unit].smallest);
+			       unit_set[unit].smallest);
 	value = (wide)whole * factor + (wide)fraction * factor / scale;
 	if (value > UINT64_MAX)
 		return spw_err(ERANGE, "'%.64s' is too large", text);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The topology: from a YAML file and the command line to one checked struct. Both go through the same table of keys
- * (name, type, unit, range, default, help), which --help is printed from too, so they cannot drift apart.
+ * The topology: from a YAML file and the command line to one checked struct. Both go through the
+ * same table of keys (name, type, unit, range, default, help), which --help is printed from too, so
+ * they cannot drift apart.
  *
  *   ports:                                  # list; each entry one port
  *     - spec: "ethdev:net_memif0,role=server,socket=/run/spinwire.sock"
@@ -12,15 +13,16 @@
  *   memory: { kind: auto, slots: 8192, slot-size: 2KiB }
  *   run: { seconds: 10s, json: out.json }
  *
- * An unknown key, a key given twice, a wrong type, unit or value is an error "FILE:LINE:COLUMN: what; what is allowed".
- * Anchors and aliases work; merge keys and several documents do not. Numbers are decimal, or hexadecimal with 0x.
- * Units: bytes KiB MiB GiB (and B); time ns us ms s min; rates pps kpps Mpps Gpps.
+ * An unknown key, a key given twice, a wrong type, unit or value is an error "FILE:LINE:COLUMN:
+ * what; what is allowed". Anchors and aliases work; merge keys and several documents do not.
+ * Numbers are decimal, or hexadecimal with 0x. Units: bytes KiB MiB GiB (and B); time ns us ms s
+ * min; rates pps kpps Mpps Gpps.
  */
 #ifndef SPW_CONF_H
 #define SPW_CONF_H
 
 #include "base/spw_types.h"
-#include "gpu/spw_exec.h"
+#include "exec/spw_exec.h"
 #include "mem/spw_mem.h"
 #include "port/spw_port.h"
 
@@ -30,7 +32,8 @@ extern "C" {
 
 #define SPW_CONF_CORE_MAX 64u
 
-/* Where a value came from, for messages that can only be made later. line 0: default or command line. */
+/* Where a value came from, for messages that can only be made later. line 0: default or command
+ * line. */
 struct spw_conf_where {
 	uint32_t line, column;
 	const char *option; /* "--port", NULL if from the file or default */
@@ -47,10 +50,11 @@ enum spw_conf_profile { SPW_CONF_LATENCY, SPW_CONF_THROUGHPUT };
 
 struct spw_conf_port {
 	char spec_text[512];
-	struct spw_port_spec spec;    /* parsed by spw_conf_check */
-	uint32_t queues;              /* 1 .. SPW_PORT_QUEUE_MAX */
-	struct spw_conf_cores lcores; /* one per queue; not given: the next free EAL lcores in order */
-	uint32_t ring_size;           /* RX and TX entries, a power of 2; 0: the driver's choice */
+	struct spw_port_spec spec; /* parsed by spw_conf_check */
+	uint32_t queues;           /* 1 .. SPW_PORT_QUEUE_MAX */
+	struct spw_conf_cores
+		lcores;     /* one per queue; not given: the next free EAL lcores in order */
+	uint32_t ring_size; /* RX and TX entries, a power of 2; 0: the driver's choice */
 	enum spw_conf_profile profile;
 	struct spw_conf_where where;
 };
@@ -58,89 +62,106 @@ struct spw_conf_port {
 struct spw_conf {
 	char file[512]; /* "" without one */
 	struct spw_conf_port port[SPW_PORT_MAX];
-	uint32_t port_cnt; /* at least 1 after spw_conf_check */
+	uint32_t port_cnt;    /* at least 1 after spw_conf_check */
 	bool ports_by_option; /* --port was given: the file's ports are gone */
 	struct {
 		enum spw_exec_kind kind;
-		char handler[256];            /* built-in name, or a path with a slash */
-		uint32_t batches;             /* per ring, a power of 2; 0: the backend's choice */
-		uint32_t ctas;                /* per ring, CUDA; 0: the backend's choice */
-		struct spw_conf_cores cores;  /* of the cpu backend's threads, one per ring */
+		char handler[256];           /* built-in name, or a path with a slash */
+		uint32_t batches;            /* per ring, a power of 2; 0: the backend's choice */
+		uint32_t ctas;               /* per ring, CUDA; 0: the backend's choice */
+		struct spw_conf_cores cores; /* of the cpu backend's threads, one per ring */
 		uint64_t beat_timeout_ns;
 	} executor;
 	struct {
 		enum spw_mem_kind kind;
-		uint32_t slots;               /* per queue */
-		uint64_t slot_bytes;          /* payload room; a multiple of 64 */
+		uint32_t slots;      /* per queue */
+		uint64_t slot_bytes; /* payload room; a multiple of 64 */
 	} memory;
 	struct {
-		uint64_t seconds_ns;          /* 0: until SIGINT or SIGTERM */
-		uint64_t frames;              /* 0: no limit; else stop after so many were received */
-		char json[512];               /* file for the summary, "" none, "-" stdout */
-		char hdr[512];                /* file for an HdrHistogram log of the stages, "" none */
-		bool stamps;                  /* stages and regimes on */
-		bool frame_stamps;            /* stages from each frame's NIC stamp on */
-		uint64_t slow_ns;             /* frames above it get a cause */
-		uint32_t burst;               /* 1 .. SPW_BURST_MAX */
-		char capture[512];            /* pcapng file of what came in, "" none */
-		uint64_t capture_limit;       /* its largest size */
-		uint64_t capture_snap;        /* bytes kept of a frame */
+		uint64_t seconds_ns;    /* 0: until SIGINT or SIGTERM */
+		uint64_t frames;        /* 0: no limit; else stop after so many were received */
+		char json[512];         /* file for the summary, "" none, "-" stdout */
+		char hdr[512];          /* file for an HdrHistogram log of the stages, "" none */
+		bool stamps;            /* stages and regimes on */
+		bool frame_stamps;      /* stages from each frame's NIC stamp on */
+		uint64_t slow_ns;       /* frames above it get a cause */
+		uint32_t burst;         /* 1 .. SPW_BURST_MAX */
+		char capture[512];      /* pcapng file of what came in, "" none */
+		uint64_t capture_limit; /* its largest size */
+		uint64_t capture_snap;  /* bytes kept of a frame */
 	} run;
 };
 
-/* Purpose: the defaults of the table; no ports. Thread: setup. */
+/* Purpose: the defaults of the table; no ports.
+ * Thread:  setup */
 void spw_conf_init(struct spw_conf *conf_out);
 
-/* Purpose: reads a YAML file over what is in conf. Errors: -EINVAL with "FILE:LINE:COLUMN: ...", -errno of the file.
- * conf is undefined after an error. Thread: setup. */
+/* Purpose: reads a YAML file over what is in conf.
+ * Errors:  -EINVAL with "FILE:LINE:COLUMN: ...", -errno of the file. conf is undefined after an
+ *          error.
+ * Thread:  setup */
 int spw_conf_load(struct spw_conf *conf, const char *path);
-/* The same from memory; name stands where FILE would. Shape: any bytes, NUL included. */
+/* The same from memory; name stands where FILE would.
+ * Shape:   any bytes, NUL included. */
 int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text, size_t bytes);
 
-/* Purpose: one option of the command line over what is in conf: ("port", "null:size=64"). The first --port replaces the
- *          ports of the file; --queues, --lcores, --ring and --profile belong to the --port before them, or to every port
- *          of the file. Errors: -EINVAL "--NAME: ...", unknown names with the nearest known one. Thread: setup. */
+/* Purpose: one option of the command line over what is in conf: ("port", "null:size=64"). The
+ *          first --port replaces the ports of the file; --queues, --lcores, --ring and
+ *          --profile belong to the --port before them, or to every port of the file.
+ * Errors:  -EINVAL "--NAME: ...", unknown names with the nearest known one.
+ * Thread:  setup */
 int spw_conf_option(struct spw_conf *conf, const char *name, const char *value);
 
 /* What spw_conf_args found besides. */
 enum { SPW_CONF_HELP = 1, SPW_CONF_VERSION = 2 };
 
-/* Purpose: the program's whole command line behind EAL's "--": defaults, then --config FILE wherever it stands, then the
- *          other options in order, then spw_conf_check. Takes "--name value" and "--name=value".
- * Shape:   argv[0] is skipped. Returns: 0, SPW_CONF_HELP, SPW_CONF_VERSION, or -EINVAL and what loading says. Needs no
- *          EAL. Thread: setup. */
+/* Purpose: the program's whole command line behind EAL's "--": defaults, then --config FILE
+ *          wherever it stands, then the other options in order, then spw_conf_check. Takes
+ *          "--name value" and "--name=value".
+ * Shape:   argv[0] is skipped.
+ * Returns: 0, SPW_CONF_HELP, SPW_CONF_VERSION, or -EINVAL and what loading says. Needs no EAL.
+ * Thread:  setup */
 int spw_conf_args(struct spw_conf *conf_out, int argc, char **argv);
 
-/* Purpose: what no single key can tell: at least one port, as many lcores as queues, no core twice, specs that parse.
- * Errors: -EINVAL with the place. Thread: setup. */
+/* Purpose: what no single key can tell: at least one port, as many lcores as queues, no core
+ *          twice, specs that parse.
+ * Errors:  -EINVAL with the place.
+ * Thread:  setup */
 int spw_conf_check(struct spw_conf *conf);
 
-/* Purpose: every lcore that was named is one that EAL runs. Shape: is_lcore[0 .. cnt-1], by core number.
- * Errors: -EINVAL with the place, the core, and the set that there is. Thread: setup, after rte_eal_init. */
+/* Purpose: every lcore that was named is one that EAL runs.
+ * Shape:   is_lcore[0 .. cnt-1], by core number.
+ * Errors:  -EINVAL with the place, the core, and the set that there is.
+ * Thread:  setup, after rte_eal_init */
 int spw_conf_check_lcores(const struct spw_conf *conf, const bool *is_lcore, uint32_t cnt);
 
-/* ---- quantities ------------------------------------------------------------------------------------ */
+/* ---- quantities ---- */
 
 enum spw_conf_unit { SPW_CONF_NONE, SPW_CONF_BYTES, SPW_CONF_TIME_NS, SPW_CONF_RATE_PPS };
 
-/* Purpose: "64KiB", "2.5us", "1Mpps", "0x40" to a whole number of bytes, ns or packets a second.
- * Shape:   bare_unit: what a number without unit counts in (1: bytes, ns, pps; 1000000000: seconds); 0: a unit is needed.
- * Errors:  -EINVAL not a number, unknown or missing unit (the text lists them), finer than one; -ERANGE above 2^64 - 1.
- * Thread:  any. */
-int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_unit, uint64_t *value_out);
+/* Purpose: "64KiB", "2.5us", "1Mpps", "0x40" to a whole number of bytes, ns or packets a
+ *          second.
+ * Shape:   bare_unit: what a number without unit counts in (1: bytes, ns, pps; 1000000000:
+ *          seconds); 0: a unit is needed.
+ * Errors:  -EINVAL not a number, unknown or missing unit (the text lists them), finer than one;
+ *          -ERANGE above 2^64 - 1.
+ * Thread:  any */
+int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_unit,
+		      uint64_t *value_out);
 
-/* ---- the table, for --help and documentation -------------------------------------------------------- */
+/* ---- the table, for --help and documentation ---- */
 
 struct spw_conf_key_help {
-	char key[48];         /* "executor.kind", "ports[].queues" */
-	const char *option;   /* "executor": the name behind "--" */
-	const char *type;     /* "number", "size", "time", "text", "yes/no", "cores", "one of" */
-	char range[128];      /* "1 .. 64", "auto, inline, ..." ; "" if any */
-	const char *dflt;     /* as it would be written; "" if none */
-	const char *help;     /* one clause */
+	char key[48];       /* "executor.kind", "ports[].queues" */
+	const char *option; /* "executor": the name behind "--" */
+	const char *type;   /* "number", "size", "time", "text", "yes/no", "cores", "one of" */
+	char range[128];    /* "1 .. 64", "auto, inline, ..." ; "" if any */
+	const char *dflt;   /* as it would be written; "" if none */
+	const char *help;   /* one clause */
 };
 
-/* Returns: false after the last key. Thread: any. */
+/* Returns: false after the last key.
+ * Thread:  any */
 bool spw_conf_key_help(uint32_t idx, struct spw_conf_key_help *help_out);
 
 #ifdef __cplusplus

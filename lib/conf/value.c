@@ -17,7 +17,7 @@ static enum spw_conf_unit unit_of(const struct conf_key *key)
 {
 	return key->type == CONF_BYTES  ? SPW_CONF_BYTES
 	       : key->type == CONF_TIME ? SPW_CONF_TIME_NS
-	                                : SPW_CONF_NONE;
+					: SPW_CONF_NONE;
 }
 
 /* The largest unit that divides the value. */
@@ -38,10 +38,10 @@ static void quantity_text(uint64_t value, enum spw_conf_unit unit, char *out, si
 		i++;
 	if (unit == SPW_CONF_BYTES)
 		snprintf(out, bytes, "%" PRIu64 "%s", value / byte_unit[i].factor,
-		         byte_unit[i].name);
+			 byte_unit[i].name);
 	else
 		snprintf(out, bytes, "%" PRIu64 "%s", value / time_unit[i].factor,
-		         time_unit[i].name);
+			 time_unit[i].name);
 }
 
 static const char *choice_name(uint32_t idx, const void *arg)
@@ -80,11 +80,11 @@ void conf_range_text(const struct conf_key *key, char *out, size_t bytes)
 		quantity_text(key->min, unit_of(key), low, sizeof(low));
 		quantity_text(key->max, unit_of(key), high, sizeof(high));
 		snprintf(out, bytes, "%s%s .. %s%s",
-		         key->demands & CONF_POW2 && !key->min ? "0 or " : "",
-		         key->demands & CONF_POW2 && !key->min ? "1" : low, high,
-		         key->demands & CONF_POW2            ? ", a power of 2"
-		         : key->demands & CONF_LINE_MULTIPLE ? ", a multiple of 64"
-		                                             : "");
+			 key->demands & CONF_POW2 && !key->min ? "0 or " : "",
+			 key->demands & CONF_POW2 && !key->min ? "1" : low, high,
+			 key->demands & CONF_POW2            ? ", a power of 2"
+			 : key->demands & CONF_LINE_MULTIPLE ? ", a multiple of 64"
+							     : "");
 	}
 }
 
@@ -99,9 +99,9 @@ static int refuse(const struct conf_key *key, const char *text)
 static int number_set(const struct conf_key *key, char *field, const char *text)
 {
 	uint64_t bare = key->type == CONF_TIME    ? key->bare_unit
-	                : key->type == CONF_BYTES ? 0
-	                                          : 1,
-	         value;
+			: key->type == CONF_BYTES ? 0
+						  : 1,
+		 value;
 	int rc = spw_conf_quantity(text, unit_of(key), bare, &value);
 	uint32_t narrow;
 

@@ -42,14 +42,14 @@ static const char *kind_name(const yaml_node_t *node)
 
 /* Every node that is looked at passes here: the right kind, and no tag of its own. */
 static int node_expect(const struct walk *w, const yaml_node_t *node, yaml_node_type_t type,
-                       const char *tag, const char *want)
+		       const char *tag, const char *want)
 {
 	if (node->type != type)
 		return fail_mark(w, &node->start_mark,
-		                 spw_err(EINVAL, "%s where %s is wanted", kind_name(node), want));
+				 spw_err(EINVAL, "%s where %s is wanted", kind_name(node), want));
 	if (node->tag && strcmp((const char *)node->tag, tag))
 		return fail_mark(w, &node->start_mark,
-		                 spw_err(EINVAL, "the tag '%.64s' is not used here", node->tag));
+				 spw_err(EINVAL, "the tag '%.64s' is not used here", node->tag));
 	return 0;
 }
 
@@ -76,7 +76,7 @@ static const char *scalar_text(const yaml_node_t *node)
  * ----------------------------------------------------------------------------------- */
 
 static int scalar_set(struct walk *w, const struct conf_key *key, void *base,
-                      const yaml_node_t *node)
+		      const yaml_node_t *node)
 {
 	bool quoted = node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
 	char place[96];
@@ -85,7 +85,7 @@ static int scalar_set(struct walk *w, const struct conf_key *key, void *base,
 	snprintf(place, sizeof(place), "%s.%s", key->section, key->name);
 	if (quoted && key->type != CONF_TEXT && key->type != CONF_CHOICE)
 		rc = spw_err(EINVAL,
-		             "a quoted text where a plain value is wanted; leave the quotes out");
+			     "a quoted text where a plain value is wanted; leave the quotes out");
 	else if (!quoted && node->data.scalar.length == 0)
 		rc = spw_err(EINVAL, "no value");
 	else
@@ -109,18 +109,18 @@ static int list_set(struct walk *w, const struct conf_key *key, void *base, cons
 }
 
 static int value_set(struct walk *w, const struct conf_key *key, void *base,
-                     const yaml_node_t *node)
+		     const yaml_node_t *node)
 {
 	struct spw_conf_cores *cores =
-	        (struct spw_conf_cores *)(void *)((char *)base + key->offset);
+		(struct spw_conf_cores *)(void *)((char *)base + key->offset);
 	char want[160] = "a value; allowed: ";
 	size_t used = strlen(want);
 	int rc;
 
 	if (key->type == CONF_CORES) {
 		*cores = (struct spw_conf_cores){.where = {(uint32_t)node->start_mark.line + 1,
-		                                           (uint32_t)node->start_mark.column + 1,
-		                                           NULL}};
+							   (uint32_t)node->start_mark.column + 1,
+							   NULL}};
 		if (node->type == YAML_SEQUENCE_NODE)
 			return list_set(w, key, base, node);
 	}
@@ -149,8 +149,8 @@ static const char *section_name(uint32_t idx, const void *arg)
 
 /* Finds the key of a pair among names; each at most once a mapping. */
 static int key_find(const struct walk *w, const yaml_node_t *node, const char *inside,
-                    const char *(*name_of)(uint32_t idx, const void *arg), const void *arg,
-                    uint64_t *seen, uint32_t *idx_out)
+		    const char *(*name_of)(uint32_t idx, const void *arg), const void *arg,
+		    uint64_t *seen, uint32_t *idx_out)
 {
 	const char *text, *nearest, *name;
 	char allowed[256];
@@ -165,8 +165,8 @@ static int key_find(const struct walk *w, const yaml_node_t *node, const char *i
 			continue;
 		if (*seen & (1ull << i))
 			return fail_mark(
-			        w, &node->start_mark,
-			        spw_err(EINVAL, "'%s' is given twice in %s", text, inside));
+				w, &node->start_mark,
+				spw_err(EINVAL, "'%s' is given twice in %s", text, inside));
 		*seen |= 1ull << i;
 		*idx_out = i;
 		return 0;
@@ -174,9 +174,9 @@ static int key_find(const struct walk *w, const yaml_node_t *node, const char *i
 	conf_join(allowed, sizeof(allowed), conf_table_cnt, name_of, arg);
 	nearest = conf_nearest(text, conf_table_cnt, name_of, arg);
 	return fail_mark(w, &node->start_mark,
-	                 spw_err(EINVAL, "unknown key '%.64s' in %s%s%s%s; allowed: %s", text,
-	                         inside, nearest ? ", did you mean '" : "", nearest ? nearest : "",
-	                         nearest ? "'" : "", allowed));
+			 spw_err(EINVAL, "unknown key '%.64s' in %s%s%s%s; allowed: %s", text,
+				 inside, nearest ? ", did you mean '" : "", nearest ? nearest : "",
+				 nearest ? "'" : "", allowed));
 }
 
 static int section_load(struct walk *w, const char *section, void *base, const yaml_node_t *node)
@@ -190,10 +190,10 @@ static int section_load(struct walk *w, const char *section, void *base, const y
 		return rc;
 	for (pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
 		rc = key_find(w, yaml_document_get_node(&w->doc, pair->key), section, key_name,
-		              section, &seen, &idx);
+			      section, &seen, &idx);
 		if (rc == 0)
 			rc = value_set(w, &conf_table[idx], base,
-			               yaml_document_get_node(&w->doc, pair->value));
+				       yaml_document_get_node(&w->doc, pair->value));
 		if (rc)
 			return rc;
 	}
@@ -204,7 +204,7 @@ static int ports_load(struct walk *w, const yaml_node_t *node)
 {
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	int rc = node_expect(w, node, YAML_SEQUENCE_NODE, YAML_SEQ_TAG,
-	                     "a list of ports (- spec: ...)");
+			     "a list of ports (- spec: ...)");
 
 	w->conf->port_cnt = 0;
 	for (; rc == 0 && item < node->data.sequence.items.top; item++) {
@@ -213,7 +213,7 @@ static int ports_load(struct walk *w, const yaml_node_t *node)
 
 		if (!port)
 			return fail_mark(w, &one->start_mark,
-			                 spw_err(EINVAL, "more than %u ports", SPW_PORT_MAX));
+					 spw_err(EINVAL, "more than %u ports", SPW_PORT_MAX));
 		port->where.line = (uint32_t)one->start_mark.line + 1;
 		port->where.column = (uint32_t)one->start_mark.column + 1;
 		rc = section_load(w, CONF_PORTS, port, one);
@@ -231,7 +231,7 @@ static int root_load(struct walk *w)
 
 	if (!root)
 		return spw_err(EINVAL, "%s:1:1: the file is empty; see config/ for examples",
-		               w->conf->file);
+			       w->conf->file);
 	rc = mapping_expect(w, root);
 	if (rc)
 		return rc;
@@ -239,7 +239,7 @@ static int root_load(struct walk *w)
 		const yaml_node_t *value = yaml_document_get_node(&w->doc, pair->value);
 
 		rc = key_find(w, yaml_document_get_node(&w->doc, pair->key), "the file",
-		              section_name, NULL, &seen, &idx);
+			      section_name, NULL, &seen, &idx);
 		if (rc)
 			return rc;
 		if (strcmp(conf_table[idx].section, CONF_PORTS) == 0)
@@ -255,6 +255,13 @@ static int root_load(struct walk *w)
 /* ---- documents
  * ----------------------------------------------------------------------------------- */
 
+static const char *problem_text(const yaml_parser_t *parser)
+{
+	if (parser->buffer.pointer < parser->buffer.last && *parser->buffer.pointer == '\t')
+		return "a tab: YAML indents with spaces only";
+	return parser->problem ? parser->problem : "not YAML";
+}
+
 static int parser_fail(const struct walk *w, const yaml_parser_t *parser)
 {
 	const yaml_mark_t *mark = &parser->problem_mark;
@@ -263,8 +270,7 @@ static int parser_fail(const struct walk *w, const yaml_parser_t *parser)
 		return spw_err(ENOMEM, "%s: not enough memory to read it", w->conf->file);
 	if (parser->error == YAML_READER_ERROR)
 		mark = &parser->mark; /* bytes that are no text: as far as was read */
-	return fail_mark(w, mark,
-	                 spw_err(EINVAL, "%s", parser->problem ? parser->problem : "not YAML"));
+	return fail_mark(w, mark, spw_err(EINVAL, "%s", problem_text(parser)));
 }
 
 /* Nothing may follow the one document. */
@@ -279,7 +285,7 @@ static int end_expect(struct walk *w, yaml_parser_t *parser)
 	root = yaml_document_get_root_node(&doc);
 	if (root)
 		rc = fail_mark(w, &root->start_mark,
-		               spw_err(EINVAL, "a second document; the file has one"));
+			       spw_err(EINVAL, "a second document; the file has one"));
 	yaml_document_delete(&doc);
 	return rc;
 }
@@ -321,7 +327,9 @@ int spw_conf_load(struct spw_conf *conf, const char *path)
 	if (!text)
 		rc = spw_err(ENOMEM, "config %s: not enough memory to read it", path);
 	else if (ferror(file))
-		rc = spw_err(EIO, "config %s: cannot be read", path);
+		rc = errno == EISDIR
+			     ? spw_err(EINVAL, "config %s: is a folder; name the file in it", path)
+			     : spw_err(errno, "config %s: %s", path, strerror(errno));
 	else if (got > FILE_BYTES_MAX)
 		rc = spw_err(EFBIG, "config %s: larger than 1 MiB", path);
 	else

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The cold half of the histogram: bucket bounds, the corrected record, sums and differences of
+ * whole histograms. The record of the data path is inline in spw_hist.h.
+ */
 #include <string.h>
 
 #include "hist/spw_hist.h"
@@ -8,7 +12,7 @@ uint64_t spw_hist_bucket_low(uint32_t bucket)
 {
 	uint32_t exp = bucket >> SPW_HIST_SUB_LOG2;
 
-	exp -= exp > 0; /* the first two groups of 128 hold the values below 256, one each */
+	exp -= exp > 0; /* the first two groups of 128 are the values below 256, one bucket each */
 	return (uint64_t)(bucket - (exp << SPW_HIST_SUB_LOG2)) << exp;
 }
 
@@ -25,13 +29,13 @@ void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n
 	if (interval == 0 || value < 2 * interval || interval > UINT64_MAX / 2)
 		return;
 	owed = value - interval;
-	if (owed > SPW_HIST_VALUE_MAX) { /* all of those at once */
+	if (owed > SPW_HIST_VALUE_MAX) { /* all values in overflow at once */
 		uint64_t steps = (owed - SPW_HIST_VALUE_MAX - 1) / interval + 1;
 
 		spw_thr_count(&hist->overflow, steps * n);
 		owed -= steps * interval;
 	}
-	while (owed >= interval) { /* one bucket at a time */
+	while (owed >= interval) { /* then all values of one bucket at a time */
 		uint64_t low = SPW_MAX(spw_hist_bucket_low(spw_hist_bucket(owed)), interval);
 		uint64_t steps = (owed - low) / interval + 1;
 
@@ -52,7 +56,8 @@ void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from)
 		hist->count[i] += spw_thr_load_rlx(&from->count[i]);
 }
 
-void spw_hist_difference(const struct spw_hist *now, const struct spw_hist *before, struct spw_hist *diff_out)
+void spw_hist_difference(const struct spw_hist *now, const struct spw_hist *before,
+			 struct spw_hist *diff_out)
 {
 	uint32_t last = 0;
 

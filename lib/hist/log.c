@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * HdrHistogram's interval log (spw_hist_log.h): counts -> zig-zag LEB128 -> zlib -> base64, one
+ * line for each interval. The generator and the data plane write their logs with it.
+ */
 #include <errno.h>
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -21,7 +25,7 @@ static uint8_t *put_be(uint8_t *at, uint64_t value, uint32_t bytes)
 	return at + bytes;
 }
 
-/* Zig-zag, then 7 bits a byte, lowest first; the ninth byte takes all 8. */
+/* Zig-zag LEB128: 7 bits a byte, lowest first; the ninth byte has 8. */
 static uint8_t *put_count(uint8_t *at, int64_t value)
 {
 	uint64_t v = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
@@ -33,6 +37,7 @@ static uint8_t *put_count(uint8_t *at, int64_t value)
 	return at;
 }
 
+/* All counts up to the last that is not zero; a run of n zeros is the number -n. */
 static uint8_t *put_counts(uint8_t *at, const struct spw_hist *hist)
 {
 	uint32_t last = SPW_HIST_BUCKET_CNT - 1, zeros = 0;
@@ -41,7 +46,7 @@ static uint8_t *put_counts(uint8_t *at, const struct spw_hist *hist)
 		last--;
 	for (uint32_t i = 0; i <= last; i++) {
 		uint64_t count =
-		        hist->count[i] + (i == SPW_HIST_BUCKET_CNT - 1 ? hist->overflow : 0);
+			hist->count[i] + (i == SPW_HIST_BUCKET_CNT - 1 ? hist->overflow : 0);
 
 		if (count == 0) {
 			zeros++;
@@ -76,7 +81,7 @@ static size_t encode_plain(uint8_t *out, const struct spw_hist *hist)
 static char *base64(const uint8_t *in, size_t bytes)
 {
 	static const char digit[] =
-	        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	char *out = malloc((bytes + 2) / 3 * 4 + 1), *at = out;
 
 	for (size_t i = 0; out && i < bytes; i += 3) {
@@ -107,8 +112,8 @@ char *spw_hist_log_encode(const struct spw_hist *hist)
 		packed_max = libdeflate_zlib_compress_bound(deflater, plain_bytes);
 		packed = malloc(packed_max + 8);
 		n = packed ? libdeflate_zlib_compress(deflater, plain, plain_bytes, packed + 8,
-		                                      packed_max)
-		           : 0;
+						      packed_max)
+			   : 0;
 		if (n) {
 			put_be(put_be(packed, COOKIE_V2_COMPRESSED, 4), n, 4);
 			text = base64(packed, n + 8);
@@ -120,7 +125,7 @@ char *spw_hist_log_encode(const struct spw_hist *hist)
 	return text;
 }
 
-/* All of it is in the file, or it is not. */
+/* A whole line, flushed, so that a full disk is reported with the line that it lost. */
 static int put_line(FILE *file, const char *head, const char *tail)
 {
 	size_t head_bytes = strlen(head), tail_bytes = strlen(tail);
@@ -137,30 +142,30 @@ int spw_hist_log_open(FILE *file, uint64_t start_ns)
 	char head[160];
 
 	snprintf(head, sizeof(head),
-	         "#[Histogram log format version 1.3]\n#[StartTime: %.3f (seconds since epoch)]\n",
-	         (double)start_ns / 1e9);
+		 "#[Histogram log format version 1.3]\n#[StartTime: %.3f (seconds since epoch)]\n",
+		 (double)start_ns / 1e9);
 	return put_line(file, head,
-	                "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
-	                "Compressed_Histogram\"");
+			"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
+			"Compressed_Histogram\"");
 }
 
 int spw_hist_log_write(FILE *file, const char *tag, uint64_t start_ns, uint64_t interval_ns,
-                       double value_scale, const struct spw_hist *hist)
+		       double value_scale, const struct spw_hist *hist)
 {
 	char head[256], *text;
 	int rc;
 
 	if (strpbrk(tag, ", \r\n") || strlen(tag) > 64)
 		return spw_err(EINVAL,
-		               "histogram log: the tag '%.64s' is too long, or has a comma, space "
-		               "or line break",
-		               tag);
+			       "histogram log: the tag '%.64s' is too long, or has a comma, space "
+			       "or line break",
+			       tag);
 	text = spw_hist_log_encode(hist);
 	if (!text)
 		return spw_err(ENOMEM, "histogram log: no memory for an interval");
 	snprintf(head, sizeof(head), "%s%s%s%.3f,%.3f,%.3f,", tag[0] ? "Tag=" : "", tag,
-	         tag[0] ? "," : "", (double)start_ns / 1e9, (double)interval_ns / 1e9,
-	         (double)hist->max_value / value_scale);
+		 tag[0] ? "," : "", (double)start_ns / 1e9, (double)interval_ns / 1e9,
+		 (double)hist->max_value / value_scale);
 	rc = put_line(file, head, text);
 	free(text);
 	return rc;

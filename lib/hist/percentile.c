@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Percentiles of a histogram that nobody writes to. A percentile is answered by rank, and only if
+ * the samples reach that far; lost frames take the highest ranks:
+ *
+ *   rank   1 ............ in_range ......... total - lost_cnt ....... total
+ *          bucket counts           overflow                   lost
+ */
 #include "hist/spw_hist.h"
 
 __extension__ typedef unsigned __int128 wide;
 
-/* A walk through the buckets in order of value; ranks may only grow. */
+/* A walk through the buckets in order of value. Calls must ask for ranks in ascending order. */
 struct cursor {
 	const struct spw_hist *hist;
-	uint32_t bucket; /* the next one to take in */
+	uint32_t bucket; /* the next one to add */
 	uint64_t below;  /* values in the buckets before it */
 };
 
@@ -18,9 +25,9 @@ static uint64_t value_at_rank(struct cursor *cur, uint64_t rank)
 	return SPW_MIN(spw_hist_bucket_high(cur->bucket - 1), cur->hist->max_value);
 }
 
-/* in_range values have a bucket, all of them number total, overflow and lost included. */
+/* in_range: values with a bucket; total: all values, overflow and lost included. */
 static enum spw_hist_answer answer_at(struct cursor *cur, uint32_t ppm, uint64_t in_range,
-                                      uint64_t total, uint64_t lost_cnt, uint64_t *value_out)
+				      uint64_t total, uint64_t lost_cnt, uint64_t *value_out)
 {
 	wide scaled = (wide)total * ppm;
 	uint64_t rank = (uint64_t)((scaled + SPW_HIST_PPM - 1) / SPW_HIST_PPM);
@@ -44,7 +51,7 @@ static enum spw_hist_answer answer_at(struct cursor *cur, uint32_t ppm, uint64_t
 }
 
 enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t ppm,
-                                         uint64_t lost_cnt, uint64_t *value_out)
+					 uint64_t lost_cnt, uint64_t *value_out)
 {
 	struct cursor cur = {.hist = hist};
 	uint64_t total = spw_hist_total(hist);
@@ -57,7 +64,7 @@ static const struct {
 	uint32_t ppm;
 } point_table[SPW_HIST_POINT_CNT] = {
 #define X(name, ppm) {#name, ppm},
-        SPW_HIST_POINT_LIST(X)
+	SPW_HIST_POINT_LIST(X)
 #undef X
 };
 
@@ -79,21 +86,21 @@ static double mean_of(const struct spw_hist *hist, uint64_t in_range)
 }
 
 void spw_hist_summary(const struct spw_hist *hist, uint64_t lost_cnt,
-                      struct spw_hist_summary *summary_out)
+		      struct spw_hist_summary *summary_out)
 {
 	struct cursor cur = {.hist = hist};
 	uint64_t total = spw_hist_total(hist), in_range = total - hist->overflow;
 
 	summary_out->count = total;
 	for (uint32_t i = 0; i < SPW_HIST_POINT_CNT; i++)
-		summary_out->answer[i] =
-		        answer_at(&cur, point_table[i].ppm, in_range, total + lost_cnt, lost_cnt,
-		                  &summary_out->value[i]);
+		summary_out->answer[i] = answer_at(&cur, point_table[i].ppm, in_range,
+						   total + lost_cnt, lost_cnt,
+						   &summary_out->value[i]);
 	summary_out->mean = mean_of(hist, in_range);
 }
 
 uint32_t spw_hist_spectrum(const struct spw_hist *hist, uint64_t lost_cnt,
-                           struct spw_hist_step step_out[SPW_HIST_SPECTRUM_MAX])
+			   struct spw_hist_step step_out[SPW_HIST_SPECTRUM_MAX])
 {
 	static const uint32_t third_ppm[] = {1000000, 793701, 629961}; /* 2^-(i / 3) */
 	struct cursor cur = {.hist = hist};

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Regions: choose a kind (mem_choose.c), allocate it (mem_host.c, mem_cuda.c), give it an id. Ids
+ * travel in descriptors, so there are only SPW_REGION_MAX of them.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,14 +14,11 @@
 #include "mem/mem_impl.h"
 
 static const char *const kind_name[] = {
-	[SPW_MEM_AUTO] = "auto",
-	[SPW_MEM_HOST] = "host",
-	[SPW_MEM_CUDA_HOST] = "cuda-host",
-	[SPW_MEM_CUDA_REG] = "cuda-reg",
-	[SPW_MEM_GPU] = "gpu",
+	[SPW_MEM_AUTO] = "auto",         [SPW_MEM_HOST] = "host", [SPW_MEM_CUDA_HOST] = "cuda-host",
+	[SPW_MEM_CUDA_REG] = "cuda-reg", [SPW_MEM_GPU] = "gpu",
 };
 
-static bool id_used[SPW_REGION_MAX]; /* setup thread only */
+static bool id_used[SPW_REGION_MAX]; /* of the setup thread */
 
 const char *spw_mem_kind_name(enum spw_mem_kind kind)
 {
@@ -32,7 +33,9 @@ int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out)
 			return 0;
 		}
 	}
-	return spw_err(EINVAL, "memory kind '%s' is not known: use auto, host, cuda-host, cuda-reg or gpu", name);
+	return spw_err(EINVAL,
+		       "memory kind '%s' is not known: use auto, host, cuda-host, cuda-reg or gpu",
+		       name);
 }
 
 static int id_take(uint16_t *id_out)

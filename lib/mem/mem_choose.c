@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Which kind of memory a machine should use, and which it can use at all. Pure: the machine comes in as struct mem_gpu.
+ * Which kind of memory a machine should use, and which it can use at all. Pure: the machine is a
+ * struct mem_gpu, so tests try every machine.
+ *
+ *   AUTO   executor on the CPU, or no GPU       host
+ *          integrated GPU                       cuda-host
+ *          discrete, can register memory        cuda-reg
+ *          discrete, cannot                     cuda-host
+ *
+ * A kind that was asked for is taken or refused, never replaced.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +19,8 @@
 
 #define WHY_BYTES sizeof(((struct spw_region *)0)->why)
 
-static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct mem_gpu *gpu, char *why)
+static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct mem_gpu *gpu,
+				     char *why)
 {
 	if (!req->executor_is_gpu) {
 		snprintf(why, WHY_BYTES, "the executor runs on the CPU");
@@ -22,28 +31,39 @@ static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct
 		return SPW_MEM_HOST;
 	}
 	if (gpu->integrated) {
-		snprintf(why, WHY_BYTES, "%s is integrated: it reads pinned host memory at full speed", gpu->name);
+		snprintf(why, WHY_BYTES,
+			 "%s is integrated: it reads pinned host memory at full speed", gpu->name);
 		return SPW_MEM_CUDA_HOST;
 	}
 	if (!gpu->host_register) {
-		snprintf(why, WHY_BYTES, "%s cannot register existing memory (HOST_REGISTER_SUPPORTED 0)", gpu->name);
+		snprintf(why, WHY_BYTES,
+			 "%s cannot register existing memory (HOST_REGISTER_SUPPORTED 0)",
+			 gpu->name);
 		return SPW_MEM_CUDA_HOST;
 	}
-	snprintf(why, WHY_BYTES, "%s is discrete: registered hugepages serve it and the NIC alike", gpu->name);
+	snprintf(why, WHY_BYTES, "%s is discrete: registered hugepages serve it and the NIC alike",
+		 gpu->name);
 	return SPW_MEM_CUDA_REG;
 }
 
-/* Nobody on the CPU side may want to look at a frame. */
+/* The GPU's own memory: the CPU cannot read it, and the NIC must be able to write it in order. */
 static int check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	if (!req->executor_is_gpu)
-		return spw_err(ENOTSUP, "memory kind gpu: the executor runs on the CPU, which cannot read it: use host");
+		return spw_err(ENOTSUP, "memory kind gpu: the executor runs on the CPU, which "
+					"cannot read it: use host");
 	if (!gpu->dma_buf)
-		return spw_err(ENOTSUP, "memory kind gpu: %s has DMA_BUF_SUPPORTED 0, so no NIC reaches its memory: use %s", gpu->name,
+		return spw_err(ENOTSUP,
+			       "memory kind gpu: %s has DMA_BUF_SUPPORTED 0, so no NIC reaches its "
+			       "memory: use %s",
+			       gpu->name,
 			       gpu->integrated || !gpu->host_register ? "cuda-host" : "cuda-reg");
 	if (!gpu->ordered)
-		return spw_err(ENOTSUP, "memory kind gpu: %s has GPU_DIRECT_RDMA_WRITES_ORDERING 0, so a kernel may read a frame before "
-			       "its last bytes are there: use cuda-reg", gpu->name);
+		return spw_err(ENOTSUP,
+			       "memory kind gpu: %s has GPU_DIRECT_RDMA_WRITES_ORDERING 0, so a "
+			       "kernel may read a frame before "
+			       "its last bytes are there: use cuda-reg",
+			       gpu->name);
 	return 0;
 }
 
@@ -53,10 +73,12 @@ static int check_cuda(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 	const char *name = spw_mem_kind_name(kind);
 
 	if (!gpu->usable)
-		return spw_err(ENOTSUP, "memory kind %s needs a CUDA GPU (%s): use host", name, gpu->why_not);
+		return spw_err(ENOTSUP, "memory kind %s needs a CUDA GPU (%s): use host", name,
+			       gpu->why_not);
 	if (kind == SPW_MEM_CUDA_REG && !gpu->host_register)
-		return spw_err(ENOTSUP, "memory kind %s: %s has HOST_REGISTER_SUPPORTED 0: use cuda-host", name,
-			       gpu->name);
+		return spw_err(ENOTSUP,
+			       "memory kind %s: %s has HOST_REGISTER_SUPPORTED 0: use cuda-host",
+			       name, gpu->name);
 	return kind == SPW_MEM_GPU ? check_gpu(req, gpu) : 0;
 }
 
@@ -64,11 +86,15 @@ static int check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	if (!req->executor_is_gpu || !gpu->usable || gpu->pageable_access)
 		return 0;
-	return spw_err(ENOTSUP, "memory kind host: %s cannot read pageable memory (PAGEABLE_MEMORY_ACCESS 0): use %s",
-		       gpu->name, gpu->host_register && !gpu->integrated ? "cuda-reg" : "cuda-host");
+	return spw_err(ENOTSUP,
+		       "memory kind host: %s cannot read pageable memory (PAGEABLE_MEMORY_ACCESS "
+		       "0): use %s",
+		       gpu->name,
+		       gpu->host_register && !gpu->integrated ? "cuda-reg" : "cuda-host");
 }
 
-int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, enum spw_mem_kind *kind_out, char *why_out)
+int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu,
+	       enum spw_mem_kind *kind_out, char *why_out)
 {
 	if ((unsigned)req->kind > SPW_MEM_GPU)
 		return spw_err(EINVAL, "memory kind %d is not known", (int)req->kind);

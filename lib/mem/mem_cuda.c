@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Memory that a GPU can read, through the CUDA runtime (linked statically).
+ * Memory that a GPU can read, allocated by the CUDA runtime (linked statically, so that programs
+ * start without CUDA). mem.c calls it; in a build without CUDA mem_nocuda.c takes its place.
+ *
+ * Sources: CUDA runtime API (cudaHostAlloc, cudaHostRegister), CUDA driver API
+ * (cuMemGetHandleForAddressRange).
  */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -16,7 +20,7 @@
 #include "mem/mem_impl.h"
 #include "plat/spw_plat.h"
 
-/* What the GPU can do stands in lib/plat; here is only what is made of it. */
+/* lib/plat reads the attributes; here they become the facts that the choice depends on. */
 void mem_gpu_probe(struct mem_gpu *gpu_out)
 {
 	struct spw_plat_gpu gpu;
@@ -30,13 +34,15 @@ void mem_gpu_probe(struct mem_gpu *gpu_out)
 	gpu_out->host_register = gpu.attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] > 0;
 	gpu_out->pageable_access = gpu.attr[SPW_PLAT_GPU_PAGEABLE_MEMORY_ACCESS] > 0;
 	gpu_out->dma_buf = gpu.attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] > 0;
-	gpu_out->ordered = gpu.attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_WRITES_ORDERING] >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+	gpu_out->ordered = gpu.attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_WRITES_ORDERING] >=
+			   CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
 	snprintf(gpu_out->name, sizeof(gpu_out->name), "%.63s", gpu.name);
 }
 
 static int cuda_err(cudaError_t rc, const char *call)
 {
-	return spw_err(rc == cudaErrorMemoryAllocation ? ENOMEM : EIO, "%s: %s", call, cudaGetErrorString(rc));
+	return spw_err(rc == cudaErrorMemoryAllocation ? ENOMEM : EIO, "%s: %s", call,
+		       cudaGetErrorString(rc));
 }
 
 static int map_device(struct spw_region *region)
@@ -62,7 +68,8 @@ int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region)
 		return err;
 	if (placed)
 		numa_set_preferred(numa_node); /* the driver allocates under the caller's policy */
-	rc = cudaHostAlloc(&va, SPW_ALIGN_UP(bytes, page), cudaHostAllocMapped | cudaHostAllocPortable);
+	rc = cudaHostAlloc(&va, SPW_ALIGN_UP(bytes, page),
+			   cudaHostAllocMapped | cudaHostAllocPortable);
 	if (placed)
 		numa_set_localalloc();
 	if (rc != cudaSuccess)
@@ -92,32 +99,41 @@ int mem_cuda_register(struct spw_region *region)
 	return err;
 }
 
-/* ---- the GPU's own memory ----------------------------------------------------------------------------- */
+/* ---- the GPU's own memory ---- */
 
-#define GPU_PAGE_BYTES ((size_t)2 << 20) /* of its page tables: address and length of a dma-buf are multiples of it */
+/* The GPU's page size: address and length of a dma-buf are multiples of it. */
+#define GPU_PAGE_BYTES ((size_t)2 << 20)
 
 #define EXPORT_RANGE "cuMemGetHandleForAddressRange"
 
-typedef CUresult export_fn(void *handle, CUdeviceptr va, size_t bytes, CUmemRangeHandleType type, unsigned long long flags);
+typedef CUresult export_fn(void *handle, CUdeviceptr va, size_t bytes, CUmemRangeHandleType type,
+			   unsigned long long flags);
 
-/* The driver's own call, asked for by name: the program starts where there is no driver. */
+/* The driver's call is looked up by name, so that the program starts without a driver. */
 static int dmabuf_of(void *va, size_t bytes, int *fd_out)
 {
 	export_fn *export_range = NULL;
 	cudaError_t rc;
-	CUresult said;
+	CUresult result;
 
 #if CUDART_VERSION >= 12050
-	rc = cudaGetDriverEntryPointByVersion(EXPORT_RANGE, (void **)&export_range, 12000, cudaEnableDefault, NULL);
+	rc = cudaGetDriverEntryPointByVersion(EXPORT_RANGE, (void **)&export_range, 12000,
+					      cudaEnableDefault, NULL);
 #else
 	rc = cudaGetDriverEntryPoint(EXPORT_RANGE, (void **)&export_range, cudaEnableDefault, NULL);
 #endif
 	if (rc != cudaSuccess || !export_range)
-		return spw_err(ENOTSUP, "this CUDA driver makes no dma-buf (it has no " EXPORT_RANGE "): a newer one does");
-	said = export_range(fd_out, (CUdeviceptr)(uintptr_t)va, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-	if (said != CUDA_SUCCESS)
-		return spw_err(ENOTSUP, EXPORT_RANGE ": error %d: the kernel driver makes no dma-buf (the open kernel "
-			       "modules do): use cuda-reg", (int)said);
+		return spw_err(ENOTSUP,
+			       "this CUDA driver cannot export a dma-buf (it has no " EXPORT_RANGE
+			       "): use cuda-reg, or a newer driver");
+	result = export_range(fd_out, (CUdeviceptr)(uintptr_t)va, bytes,
+			      CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	if (result != CUDA_SUCCESS)
+		return spw_err(ENOTSUP,
+			       EXPORT_RANGE
+			       ": error %d: the kernel driver cannot export a dma-buf (the open "
+			       "kernel modules can): use cuda-reg",
+			       (int)result);
 	return 0;
 }
 
@@ -132,7 +148,8 @@ int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
 	if (rc != cudaSuccess)
 		return cuda_err(rc, "cudaMalloc");
 	rc = cudaMemset(va, 0, bytes);
-	err = rc == cudaSuccess ? dmabuf_of(va, bytes, &region->dmabuf_fd) : cuda_err(rc, "cudaMemset");
+	err = rc == cudaSuccess ? dmabuf_of(va, bytes, &region->dmabuf_fd)
+				: cuda_err(rc, "cudaMemset");
 	if (err) {
 		cudaFree(va);
 		return err;

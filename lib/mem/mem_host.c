@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Host mappings. Page sizes and how many are free come from /sys/kernel/mm/hugepages and, where a node is wanted,
- * /sys/devices/system/node (Linux Documentation/admin-guide/mm/hugetlbpage.rst).
+ * Host mappings, of hugepages or plain pages: mapped, preferred on a NUMA node, populated and
+ * locked before the data path starts, so that it never takes a page fault.
+ *
+ * The size of hugepages and the number of free ones come from /sys/kernel/mm/hugepages and, for a
+ * given node, /sys/devices/system/node (Linux Documentation/admin-guide/mm/hugetlbpage.rst).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +25,8 @@
 #include "mem/mem_impl.h"
 
 #define MAP_HUGE_SHIFT_BITS 26 /* MAP_HUGE_SHIFT of <linux/mman.h> */
-#define THP_BYTES (2ul << 20)  /* alignment that lets plain pages become transparent hugepages */
+/* The alignment that lets plain pages become transparent hugepages. */
+#define THP_BYTES (2ul << 20)
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -34,7 +38,7 @@ static bool read_u64(const char *path, uint64_t *value_out)
 
 	if (!f)
 		return false;
-	ok = fscanf(f, "%" SCNu64, value_out) == 1; /* "max" of a cgroup is no number */
+	ok = fscanf(f, "%" SCNu64, value_out) == 1; /* a cgroup's "max" is not a number */
 	fclose(f);
 	return ok;
 }
@@ -59,8 +63,9 @@ static uint64_t mem_available_bytes(void)
 	uint64_t avail = meminfo_available();
 	uint64_t max, now;
 
-	/* In a container this is the container's own group; elsewhere the file does not exist. */
-	if (read_u64("/sys/fs/cgroup/memory.max", &max) && read_u64("/sys/fs/cgroup/memory.current", &now))
+	/* In a container these are its own limits; outside the files do not exist. */
+	if (read_u64("/sys/fs/cgroup/memory.max", &max) &&
+	    read_u64("/sys/fs/cgroup/memory.current", &now))
 		avail = SPW_MIN(avail, max > now ? max - now : 0);
 	return avail;
 }
@@ -71,15 +76,19 @@ static uint64_t huge_free(uint64_t page_kib, int numa_node)
 	uint64_t free_cnt, reserved = 0;
 
 	if (numa_node >= 0) {
-		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/hugepages/hugepages-%" PRIu64
-			 "kB/free_hugepages", numa_node, page_kib);
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/node/node%d/hugepages/hugepages-%" PRIu64
+			 "kB/free_hugepages",
+			 numa_node, page_kib);
 		if (read_u64(path, &free_cnt))
 			return free_cnt;
 	}
-	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/free_hugepages", page_kib);
+	snprintf(path, sizeof(path),
+		 "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/free_hugepages", page_kib);
 	if (!read_u64(path, &free_cnt))
 		return 0;
-	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/resv_hugepages", page_kib);
+	snprintf(path, sizeof(path),
+		 "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/resv_hugepages", page_kib);
 	read_u64(path, &reserved);
 	return free_cnt > reserved ? free_cnt - reserved : 0;
 }
@@ -101,7 +110,8 @@ static size_t huge_pick(size_t bytes, int numa_node)
 			continue;
 		page = (size_t)kib << 10;
 		whole = SPW_ALIGN_UP(bytes, page);
-		if (page > best && whole >= bytes && whole - bytes <= SPW_MAX(bytes / 8, THP_BYTES) &&
+		if (page > best && whole >= bytes &&
+		    whole - bytes <= SPW_MAX(bytes / 8, THP_BYTES) &&
 		    whole / page <= huge_free(kib, numa_node))
 			best = page;
 	}
@@ -143,7 +153,8 @@ static void bind_node(const struct mem_map *map, int numa_node)
 		return;
 	mask = numa_allocate_nodemask();
 	numa_bitmask_setbit(mask, (unsigned)numa_node);
-	/* Preferred, not bound: a node short of pages then gives far memory, which is said, and not SIGBUS. */
+	/* Preferred, not bound: if the node runs short of pages, the kernel takes far memory, which
+	 * is logged, instead of raising SIGBUS. */
 	if (mbind(map->va, map->bytes, MPOL_PREFERRED, mask->maskp, mask->size + 1, 0))
 		spw_warn("memory: cannot prefer NUMA node %d: %s", numa_node, strerror(errno));
 	numa_free_nodemask(mask);
@@ -154,13 +165,15 @@ static int populate(const struct mem_map *map)
 	if (madvise(map->va, map->bytes, MADV_POPULATE_WRITE) == 0)
 		return 0;
 	if (errno != EINVAL) /* EINVAL: a kernel before 5.14 */
-		return spw_err(ENOMEM, "the kernel gave no pages for %zu MiB: %s", map->bytes >> 20, strerror(errno));
+		return spw_err(ENOMEM, "the kernel gave no pages for %zu MiB: %s", map->bytes >> 20,
+			       strerror(errno));
 	for (size_t i = 0; i < map->bytes; i += map->page_bytes)
 		map->va[i] = 0;
 	return 0;
 }
 
-/* hugetlb pages never leave memory; plain ones are locked, after asking for what the hard limit allows. */
+/* hugetlb pages are never swapped. Plain pages are locked, with the soft limit raised to the hard
+ * one if need be. */
 static void lock_pages(const struct mem_map *map)
 {
 	struct rlimit lim;
@@ -172,7 +185,8 @@ static void lock_pages(const struct mem_map *map)
 		if (setrlimit(RLIMIT_MEMLOCK, &lim) == 0 && mlock(map->va, map->bytes) == 0)
 			return;
 	}
-	spw_warn("memory: %zu MiB are not locked (%s): raise the memlock limit (ulimit -l), or they may be swapped",
+	spw_warn("memory: %zu MiB are not locked (%s): raise the memlock limit (ulimit -l), or "
+		 "they may be swapped",
 		 map->bytes >> 20, strerror(errno));
 }
 
@@ -180,7 +194,8 @@ static int node_of(const void *va)
 {
 	int node = -1;
 
-	if (numa_available() < 0 || get_mempolicy(&node, NULL, 0, (void *)(uintptr_t)va, MPOL_F_NODE | MPOL_F_ADDR))
+	if (numa_available() < 0 ||
+	    get_mempolicy(&node, NULL, 0, (void *)(uintptr_t)va, MPOL_F_NODE | MPOL_F_ADDR))
 		return -1;
 	return node;
 }
@@ -191,7 +206,9 @@ int mem_check_room(size_t bytes)
 
 	if (bytes <= avail)
 		return 0;
-	return spw_err(ENOMEM, "%zu MiB were asked for and %" PRIu64 " MiB are available: use fewer or smaller slots",
+	return spw_err(ENOMEM,
+		       "%zu MiB were asked for and %" PRIu64
+		       " MiB are available: use fewer or smaller slots",
 		       bytes >> 20, avail >> 20);
 }
 
@@ -220,7 +237,8 @@ static int map_pages(size_t bytes, int numa_node, struct mem_map *map)
 	if (!map->va)
 		return spw_err(ENOMEM, "cannot map %zu MiB: %s", map->bytes >> 20, strerror(errno));
 	spw_warn("memory: no free hugepages for %zu MiB, plain pages are used (more TLB misses): "
-		 "echo %zu > /proc/sys/vm/nr_hugepages", map->bytes >> 20, SPW_ALIGN_UP(bytes, THP_BYTES) / THP_BYTES);
+		 "echo %zu > /proc/sys/vm/nr_hugepages",
+		 map->bytes >> 20, SPW_ALIGN_UP(bytes, THP_BYTES) / THP_BYTES);
 	return 0;
 }
 
@@ -232,7 +250,8 @@ int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
 	if (rc)
 		return rc;
 	bind_node(&map, numa_node);
-	madvise(map.va, map.bytes, MADV_DONTFORK); /* a child's copy-on-write would part CPU and device */
+	/* After a fork, copy-on-write would give the CPU other pages than the device writes. */
+	madvise(map.va, map.bytes, MADV_DONTFORK);
 	rc = populate(&map);
 	if (rc) {
 		mem_unmap_host(map.va, map.bytes);
@@ -241,7 +260,8 @@ int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
 	lock_pages(&map);
 	map.numa_node = node_of(map.va);
 	if (numa_node >= 0 && map.numa_node >= 0 && map.numa_node != numa_node)
-		spw_warn("memory: NUMA node %d was asked for, the pages are on node %d", numa_node, map.numa_node);
+		spw_warn("memory: NUMA node %d was asked for, the pages are on node %d", numa_node,
+			 map.numa_node);
 	*map_out = map;
 	return 0;
 }

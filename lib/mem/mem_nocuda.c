@@ -16,7 +16,8 @@ void mem_gpu_probe(struct mem_gpu *gpu_out)
 	*gpu_out = (struct mem_gpu){.why_not = NO_CUDA};
 }
 
-int mem_cuda_host_alloc(size_t bytes SPW_UNUSED, int numa_node SPW_UNUSED, struct spw_region *region SPW_UNUSED)
+int mem_cuda_host_alloc(size_t bytes SPW_UNUSED, int numa_node SPW_UNUSED,
+			struct spw_region *region SPW_UNUSED)
 {
 	return spw_err(ENOTSUP, NO_CUDA);
 }
@@ -31,14 +32,8 @@ int mem_cuda_gpu_alloc(size_t bytes SPW_UNUSED, struct spw_region *region SPW_UN
 	return spw_err(ENOTSUP, NO_CUDA);
 }
 
-void mem_cuda_gpu_free(struct spw_region *region SPW_UNUSED)
-{
-}
+void mem_cuda_gpu_free(struct spw_region *region SPW_UNUSED) {}
 
-void mem_cuda_free(struct spw_region *region SPW_UNUSED)
-{
-}
+void mem_cuda_free(struct spw_region *region SPW_UNUSED) {}
 
-void mem_cuda_unregister(struct spw_region *region SPW_UNUSED)
-{
-}
+void mem_cuda_unregister(struct spw_region *region SPW_UNUSED) {}

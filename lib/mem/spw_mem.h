@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Memory regions: one contiguous piece of memory that the NIC (or a PMD) writes, the CPU reads and the
- * executor reads under its own address. Chosen from the device's attributes, with the reason kept.
+ * Memory regions. A region is one contiguous piece of memory that the NIC (or a PMD) writes, the
+ * CPU reads, and the executor reads at its own address. Its kind is chosen from the GPU's
+ * attributes, and the reason is kept for the summary:
+ *
+ *   kind        memory                        the GPU reads it    for
+ *   host        hugepages                     if it can           CPU executors, Grace
+ *   cuda-host   cudaHostAlloc                 mapped              integrated GPUs (GB10)
+ *   cuda-reg    hugepages, cudaHostRegister   mapped, over PCIe   discrete GPUs
+ *   gpu         the GPU's own                 as its own          discrete GPUs with dma-buf
  */
 #ifndef SPW_MEM_H
 #define SPW_MEM_H
@@ -16,42 +23,51 @@ extern "C" {
 #define SPW_REGION_MAX 8 /* ids that fit the descriptor's region field */
 
 enum spw_mem_kind {
-	SPW_MEM_AUTO,      /* ask the machine, choose, say why */
+	SPW_MEM_AUTO,      /* choose by what the machine can do */
 	SPW_MEM_HOST,      /* hugepages, or plain pages with a warning */
-	SPW_MEM_CUDA_HOST, /* cudaHostAlloc, mapped: the path of integrated GPUs (GB10) */
-	SPW_MEM_CUDA_REG,  /* hugepages + cudaHostRegister: the path of discrete GPUs */
-	SPW_MEM_GPU,       /* the GPU's own memory, which the NIC reaches by a dma-buf and the CPU not at all; only if asked for */
+	SPW_MEM_CUDA_HOST, /* cudaHostAlloc, mapped */
+	SPW_MEM_CUDA_REG,  /* hugepages, registered by cudaHostRegister */
+	SPW_MEM_GPU,       /* the NIC writes it through a dma-buf, the CPU cannot; never by AUTO */
 };
 
 struct spw_mem_req {
 	enum spw_mem_kind kind;
-	size_t bytes;        /* > 0; rounded up to the page size that is used */
-	int numa_node;       /* -1: any */
-	bool executor_is_gpu;/* the executor that will read it is a CUDA one; AUTO takes it into account */
+	size_t bytes;         /* > 0; rounded up to whole pages */
+	int numa_node;        /* preferred; -1: any */
+	bool executor_is_gpu; /* a CUDA executor will read it */
 };
 
 struct spw_region {
-	uint8_t *host_va;    /* for the CPU and, registered, for the NIC; NULL: SPW_MEM_GPU */
-	uint64_t dev_va;     /* where the executor sees the same bytes; host_va for CPU executors. SPW_MEM_GPU: for the NIC too */
+	uint8_t *host_va; /* for the CPU and, registered, for the NIC; NULL for SPW_MEM_GPU */
+	uint64_t dev_va;  /* address for the executor; SPW_MEM_GPU: for the NIC too */
 	size_t bytes;
-	size_t page_bytes;   /* real page size: 4096, 65536, 2 MiB, 1 GiB ... never assume */
+	size_t page_bytes;      /* 4096, 65536, 2 MiB, 1 GiB ...: never assume one */
 	enum spw_mem_kind kind; /* never AUTO */
-	uint16_t id;         /* 0 .. SPW_REGION_MAX-1, unique in the process, travels in descriptors */
-	int numa_node;       /* where the pages are; -1 unknown */
-	int dmabuf_fd;       /* SPW_MEM_GPU: the dma-buf over all of it, for registration; else of no meaning */
-	char why[160];       /* why this kind: one clause for the summary */
+	uint16_t id;            /* 0 .. SPW_REGION_MAX - 1, unique in the process */
+	int numa_node;          /* of the pages; -1 unknown */
+	int dmabuf_fd;          /* SPW_MEM_GPU: a dma-buf of all of it; else meaningless */
+	char why[160];          /* why this kind: one clause */
 };
 
-/* Purpose: chooses (if AUTO), allocates, pins and touches a region; logs the choice and why.
- * Errors:  -ENOTSUP the machine cannot do this kind (the text names the attribute and what would do),
- *          -ENOMEM (says how much was asked and how much there is), -ENOSPC no region id left, -EINVAL.
- * Owner:   the caller, until spw_region_free. Thread: setup. */
+/* Purpose: chooses the kind if AUTO, allocates the memory, populates and pins it; logs the choice
+ *   and its reason.
+ * Owner: the caller, until spw_region_free.
+ * Thread: setup.
+ * Errors: -ENOTSUP the machine cannot do this kind (the text names the attribute, and a kind that
+ *   works); -ENOMEM (with the figures); -ENOSPC no region id is free; -EINVAL.
+ */
 int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_out);
 
-/* Purpose: gives everything back; a zeroed or freed region is fine. Thread: setup, after all users stopped. */
+/* Purpose: unpins and frees the memory, and its id. A zeroed or freed region is allowed.
+ * Thread: setup, after all users have stopped.
+ */
 void spw_region_free(struct spw_region *region);
 
-/* Purpose: "host", "cuda-host", ... and back; -EINVAL with the list of names. Thread: any. */
+/* Purpose: the name of a kind ("auto", "host", "cuda-host", "cuda-reg", "gpu") and back.
+ * Returns: name: static text, "?" for no kind.
+ * Thread: any.
+ * Errors: parse: -EINVAL with the list of names.
+ */
 const char *spw_mem_kind_name(enum spw_mem_kind kind);
 int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out);
 

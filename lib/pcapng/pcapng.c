@@ -1,39 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The pcapng writer. Blocks are built in buf and written together:
+ *
+ *   disk   | whole blocks ... file_bytes |   buf   | whole blocks | block_at: being built | fill
+ *
+ * A write that fails in the middle is cut off the file again, so that the file always ends with a
+ * whole block.
+ */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_file.h"
 #include "pcapng/spw_pcapng.h"
 
 #define BUF_BYTES (256u << 10)
 #define TEXT_MAX  4095u
 
 enum { BLOCK_SECTION = 0x0a0d0d0a, BLOCK_INTERFACE = 1, BLOCK_STATISTICS = 5, BLOCK_PACKET = 6 };
-enum { OPT_END = 0, OPT_COMMENT = 1, OPT_IF_NAME = 2, OPT_IF_TEXT = 3, OPT_IF_TSRESOL = 9, OPT_FLAGS = 2 };
+enum {
+	OPT_END = 0,
+	OPT_COMMENT = 1,
+	OPT_IF_NAME = 2,
+	OPT_IF_TEXT = 3,
+	OPT_IF_TSRESOL = 9,
+	OPT_FLAGS = 2
+};
 enum { OPT_ST_RECEIVED = 4, OPT_ST_DROPPED = 5 };
 
 struct spw_pcapng {
 	int fd;
-	int err;              /* not 0: the file cannot be mended, nothing more is written */
+	int err; /* not 0: the file could not be cut, so nothing more is written */
 	uint32_t iface_cnt;
-	uint32_t fill;        /* of buf */
-	uint32_t block_at;    /* where the block that is being made begins */
-	uint64_t packets;     /* in buf */
-	uint64_t file_bytes;  /* whole blocks on the disk */
+	uint32_t fill;       /* of buf */
+	uint32_t block_at;   /* start of the block that is being built */
+	uint64_t packets;    /* in buf */
+	uint64_t file_bytes; /* whole blocks on the disk */
 	uint64_t lost;
 	uint8_t buf[BUF_BYTES];
 };
 
-/* ---- the disk ---------------------------------------------------------------------------------------- */
+/* ---- the disk ---- */
 
-/* Half a piece would make the rest of the file unreadable. */
+/* Removes a partial write: readers could not parse what follows it. */
 static void cut_off(struct spw_pcapng *file, int err)
 {
-	if (ftruncate(file->fd, (off_t)file->file_bytes) || lseek(file->fd, (off_t)file->file_bytes, SEEK_SET) < 0)
+	if (ftruncate(file->fd, (off_t)file->file_bytes) ||
+	    lseek(file->fd, (off_t)file->file_bytes, SEEK_SET) < 0)
 		file->err = err;
 }
 
@@ -64,7 +80,7 @@ int spw_pcapng_flush(struct spw_pcapng *file)
 	return -err;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------ */
+/* ---- blocks ---- */
 
 static void put32(struct spw_pcapng *file, uint32_t v)
 {
@@ -93,14 +109,14 @@ static void put_text(struct spw_pcapng *file, uint16_t code, const char *text)
 		put_option(file, code, text, (uint32_t)strnlen(text, TEXT_MAX));
 }
 
-/* Room for a block whose variable parts come to so many bytes. */
+/* Starts a block with variable parts of up to `bytes`; its fixed parts stay below 128 bytes. */
 static void block_begin(struct spw_pcapng *file, uint32_t type, uint32_t bytes)
 {
 	if (file->fill + bytes + 128 > BUF_BYTES)
 		spw_pcapng_flush(file);
 	file->block_at = file->fill;
 	put32(file, type);
-	put32(file, 0); /* its length, when it is known */
+	put32(file, 0); /* length, filled in by block_end */
 }
 
 static void block_end(struct spw_pcapng *file)
@@ -114,32 +130,32 @@ static void block_end(struct spw_pcapng *file)
 int spw_pcapng_open(const char *path, struct spw_pcapng **file_out)
 {
 	struct spw_pcapng *file = calloc(1, sizeof(*file));
-	int err;
+	int rc;
 
 	if (!file)
 		return spw_err(ENOMEM, "%s: no memory", path);
-	file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	err = file->fd < 0 ? errno : 0;
-	if (!err) {
-		block_begin(file, BLOCK_SECTION, 0);
-		put32(file, 0x1a2b3c4d); /* byte order */
-		put32(file, 1);          /* version 1.0 */
-		put32(file, UINT32_MAX); /* section length unknown */
-		put32(file, UINT32_MAX);
-		block_end(file);
-		err = -spw_pcapng_flush(file);
-	}
-	if (err) {
-		if (file->fd >= 0)
-			close(file->fd);
+	rc = spw_file_create(path, &file->fd);
+	if (rc) {
 		free(file);
-		return spw_err(err, "%s: %s", path, strerror(err));
+		return rc;
+	}
+	block_begin(file, BLOCK_SECTION, 0);
+	put32(file, 0x1a2b3c4d); /* byte order */
+	put32(file, 1);          /* version 1.0 */
+	put32(file, UINT32_MAX); /* section length unknown */
+	put32(file, UINT32_MAX);
+	block_end(file);
+	rc = spw_pcapng_flush(file);
+	if (rc) {
+		spw_pcapng_close(file);
+		return spw_err(-rc, "%s: %s", path, strerror(-rc));
 	}
 	*file_out = file;
 	return 0;
 }
 
-int spw_pcapng_interface(struct spw_pcapng *file, uint16_t link, uint32_t snap_bytes, const char *name, const char *text)
+int spw_pcapng_interface(struct spw_pcapng *file, uint16_t link, uint32_t snap_bytes,
+			 const char *name, const char *text)
 {
 	const uint8_t nanoseconds = 9;
 	int rc;
@@ -174,7 +190,8 @@ void spw_pcapng_packet(struct spw_pcapng *file, const struct spw_pcapng_packet *
 	file->packets++;
 }
 
-void spw_pcapng_statistics(struct spw_pcapng *file, uint32_t iface, uint64_t stamp_ns, uint64_t received, uint64_t dropped)
+void spw_pcapng_statistics(struct spw_pcapng *file, uint32_t iface, uint64_t stamp_ns,
+			   uint64_t received, uint64_t dropped)
 {
 	block_begin(file, BLOCK_STATISTICS, 0);
 	put32(file, iface);

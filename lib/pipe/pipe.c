@@ -1,14 +1,249 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The run-to-completion loop: what every frame goes through, top to bottom.
+ *
+ * spw_pipe_run() is called once per lcore by the program and calls one turn after the other. A turn
+ * calls the port (rx_burst, tx_burst, release_burst), the executor ring (next, push, reap, retire)
+ * and the recorder; it calls nothing else except, now and then, housekeeping (pipe_house.c) and the
+ * description of a slow batch (pipe_slow.c).
+ *
+ *   pipe_turn   pipe_next ─ pipe_poll ─ pipe_push            at most one batch in
+ *               pipe_settle: up to two batches out, each     pipe_reap ─ pipe_sort ─ pipe_echo ─
+ *                                                            pipe_recycle ─ pipe_record ─ retire
+ *               pipe_end_turn
+ *
+ * Before changing it: `flags` is a constant in every instantiation, so `if (flags & ...)` costs
+ * nothing and everything here must stay inlined. A slot that pipe_poll borrowed is given back
+ * exactly once, by pipe_spill, pipe_recycle or an accepted transmit in pipe_echo (or, after run, by
+ * spw_pipe_reclaim).
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "base/spw_err.h"
 #include "pipe/pipe_impl.h"
 
-#define SETTLE_MAX 2 /* batches settled per turn: one more than a turn can push, so that a backlog melts */
+/* Batches settled per turn at most: one more than a turn can push, so that a backlog shrinks. */
+#define SETTLE_MAX 2
 
-/* Settles what the executor has finished. Returns: batches settled. */
+/* A settled batch: the slots to recycle, and the frames to send back. */
+struct pipe_split {
+	uint16_t slot_cnt, tx_cnt;
+	uint32_t slot[SPW_BURST_MAX];
+	struct spw_desc *tx[SPW_BURST_MAX];
+};
+
+/* ---- the steps of a turn, in the order in which a frame meets them ---- */
+
+/* Returns the record that the next burst is written into: the executor ring's next one, or the
+ * spill record if the ring is full. */
+SPW_INLINE struct spw_gring_batch *pipe_next(struct spw_pipe *pipe)
+{
+	struct spw_gring_batch *batch = spw_gring_next(pipe->ring);
+
+	return spw_likely(batch) ? batch : &pipe->spill;
+}
+
+/* Stamps the batch. `full`: the burst brought as many frames as it could, so that more may wait in
+ * the port. The NIC stamp of frame 0, the oldest, replaces the poll's own estimate of when waiting
+ * began. */
+SPW_INLINE void pipe_note_poll(const unsigned int flags, struct spw_pipe *pipe,
+			       struct spw_gring_batch *batch, bool full)
+{
+	struct spw_rec_poll poll = {0};
+
+	if (!(flags & SPW_REC_ON))
+		return;
+	spw_rec_polled(flags, &pipe->rec, full, &poll);
+	if ((flags & PIPE_NIC_STAMPS) && batch->desc[0].flags & SPW_DESC_NIC_STAMP)
+		poll.since = spw_rec_nic_since(&pipe->rec, batch->desc[0].nic_stamp, poll.polled);
+	batch->polled_tsc = poll.polled;
+	batch->since_tsc = poll.since;
+	batch->empty_tsc = poll.empty;
+	batch->before = poll.before;
+	batch->turn_tsc = poll.turn;
+}
+
+/* Borrows up to a burst of frames from the port; their descriptors are written straight into the
+ * record. Returns the number of frames. */
+SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe,
+			      struct spw_gring_batch *batch)
+{
+	uint16_t want = (uint16_t)SPW_MIN((uint64_t)pipe->burst, pipe->frames_left);
+	uint16_t cnt = spw_port_rx_burst(pipe->queue, batch->desc, want);
+
+	batch->cnt = cnt;
+	if (cnt == 0) {
+		spw_rec_empty(flags, &pipe->rec);
+		return 0;
+	}
+	pipe_note_poll(flags, pipe, batch, cnt == want);
+	pipe->frames_left -= cnt;
+	spw_ledger_add(&pipe->ledger.polled_frames, cnt);
+	return cnt;
+}
+
+/* The executor ring is full: returns the slots to the port unread, counted ring_full. Waiting would
+ * only move the loss into the NIC, where nothing counts it by reason. */
+SPW_COLD static void pipe_spill(struct spw_pipe *pipe)
+{
+	struct spw_gring_batch *batch = &pipe->spill;
+	uint32_t slot[SPW_BURST_MAX];
+
+	for (uint32_t i = 0; i < batch->cnt; i++)
+		slot[i] = batch->desc[i].slot;
+	spw_port_release_burst(pipe->queue, slot, (uint16_t)batch->cnt);
+	spw_ledger_add(&pipe->ledger.dropped[SPW_DROP_ring_full], batch->cnt);
+}
+
+/* Hands the batch to the executor. Never waits. */
+SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
+			  struct spw_gring_batch *batch)
+{
+	if (spw_unlikely(batch == &pipe->spill)) {
+		pipe_spill(pipe);
+		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_refill);
+		return;
+	}
+	spw_ledger_add(&pipe->ledger.pushed_batches, 1);
+	spw_ledger_add(&pipe->ledger.pushed_frames, batch->cnt);
+	if (flags & SPW_REC_ON) {
+		batch->ahead = (uint32_t)(pipe->ring->head_seq - pipe->ring->tail_seq);
+		batch->exec_busy = pipe->exec_busy;
+	}
+	spw_gring_push(pipe->ring, batch);
+	if (!(flags & SPW_REC_INLINE))
+		batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
+}
+
+/* Takes the oldest batch that the executor has finished; NULL if there is none. With an inline
+ * executor the batch ran inside the push, and the end of its execution is the stamp of both push
+ * and reap. A slow batch is identified here, while its slots are still lent and their bytes intact.
+ */
+SPW_INLINE struct spw_gring_batch *pipe_reap(const unsigned int flags, struct spw_pipe *pipe)
+{
+	struct spw_gring_batch *batch = spw_gring_reap(pipe->ring);
+
+	if (!batch)
+		return NULL;
+	if (flags & SPW_REC_INLINE)
+		batch->pushed_tsc = batch->reaped_tsc =
+			spw_rec_mark_at(flags, &pipe->rec, SPW_REGIME_push, batch->exec_end);
+	else
+		batch->reaped_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_reap);
+	if ((flags & SPW_REC_ON) &&
+	    spw_unlikely(batch->reaped_tsc - batch->since_tsc > pipe->rec.cold_tsc))
+		pipe_slow_ident(pipe, batch);
+	spw_ledger_add(&pipe->ledger.reaped_batches, 1);
+	spw_ledger_add(&pipe->ledger.reaped_frames, batch->cnt);
+	return batch;
+}
+
+/* Counts the verdicts and splits the slots into echoes and those to recycle. A batch without
+ * echoes, as in any sink, takes the short loop; the other loop has no branch per frame either. */
+SPW_INLINE void pipe_sort(struct spw_pipe *pipe, struct spw_gring_batch *batch,
+			  struct pipe_split *split)
+{
+	uint64_t echo = batch->verdict[0], bad = batch->verdict[1];
+	uint32_t bad_cnt = (uint32_t)__builtin_popcountll(bad);
+	uint16_t tx = 0, back = 0;
+
+	if (spw_unlikely(bad)) {
+		spw_ledger_add(&pipe->ledger.bad_frames, bad_cnt);
+		for (uint32_t i = 0; i < SPW_BAD_CNT; i++)
+			spw_ledger_add(&pipe->bad[i], batch->bad[i]);
+	}
+	if (echo == 0) {
+		for (; back < batch->cnt; back++)
+			split->slot[back] = batch->desc[back].slot;
+	} else {
+		for (uint32_t i = 0; i < batch->cnt; i++) {
+			uint16_t is_echo = echo >> i & 1;
+
+			split->tx[tx] = &batch->desc[i];
+			split->slot[back] = batch->desc[i].slot;
+			tx = (uint16_t)(tx + is_echo);
+			back = (uint16_t)(back + !is_echo);
+		}
+	}
+	split->tx_cnt = tx;
+	split->slot_cnt = back;
+	spw_ledger_add(&pipe->ledger.consumed_frames, back - bad_cnt);
+}
+
+/* Sends the echoes from their own slots; the port recycles those slots when the NIC has sent them.
+ * Echoes that the port refuses are counted and join the slots to recycle. The bytes that a GPU
+ * wrote were acquired when the batch was reaped (G2); the driver orders them before its doorbell
+ * (docs/040-ordering, the echo chain). */
+SPW_INLINE uint64_t pipe_echo(const unsigned int flags, struct spw_pipe *pipe,
+			      struct pipe_split *split)
+{
+	uint16_t sent;
+
+	if (split->tx_cnt == 0)
+		return 0;
+	sent = spw_port_tx_burst(pipe->queue, split->tx, split->tx_cnt);
+	spw_ledger_add(&pipe->ledger.tx_frames, sent);
+	if (spw_unlikely(sent < split->tx_cnt)) {
+		spw_ledger_add(&pipe->ledger.dropped[pipe->tx_drop], split->tx_cnt - sent);
+		for (uint16_t i = sent; i < split->tx_cnt; i++)
+			split->slot[split->slot_cnt++] = split->tx[i]->slot;
+	}
+	return spw_rec_mark(flags, &pipe->rec, SPW_REGIME_tx);
+}
+
+/* Returns all other slots to the port. Returns the stamp of the batch's last step. */
+SPW_INLINE uint64_t pipe_recycle(const unsigned int flags, struct spw_pipe *pipe,
+				 const struct pipe_split *split, uint64_t sent_tsc)
+{
+	if (split->slot_cnt == 0)
+		return sent_tsc;
+	spw_port_release_burst(pipe->queue, split->slot, split->slot_cnt);
+	return spw_rec_mark(flags, &pipe->rec, SPW_REGIME_refill);
+}
+
+/* Records the batch's stages, and describes it if it was slow or is among the longest. exec_busy
+ * and exec_last_end let a later slow batch find out how long it waited for earlier ones. */
+SPW_INLINE void pipe_record(const unsigned int flags, struct spw_pipe *pipe,
+			    const struct spw_gring_batch *batch, uint64_t sent_tsc, bool sent_tx)
+{
+	struct spw_rec_stamps at = {
+		.since = batch->since_tsc,
+		.polled = batch->polled_tsc,
+		.pushed = batch->pushed_tsc,
+		.exec_start = batch->exec_start,
+		.exec_end = batch->exec_end,
+		.reaped = batch->reaped_tsc,
+		.sent = sent_tsc,
+	};
+
+	if (spw_unlikely(spw_rec_batch(flags, &pipe->rec, &at, batch->cnt)))
+		pipe_slow_take(flags, pipe, batch, &at, sent_tx);
+	if (flags & SPW_REC_ON) {
+		pipe->exec_busy += batch->exec_end - batch->exec_start;
+		pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
+	}
+	if (flags & PIPE_NIC_FRAMES)
+		spw_rec_nic(flags, &pipe->rec, batch->desc, batch->cnt, &at);
+}
+
+/* Ends the turn. A turn that neither polled nor reaped anything was idle: its only clock reading is
+ * here. Housekeeping takes one of its three slices every 64 to 191 turns. */
+SPW_INLINE void pipe_end_turn(const unsigned int flags, struct spw_pipe *pipe, bool idle)
+{
+	if (idle)
+		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_idle_poll);
+	spw_rec_turn(flags, &pipe->rec);
+	if (spw_unlikely(--pipe->house_turns == 0)) {
+		pipe_housekeep(pipe);
+		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_housekeeping);
+	}
+}
+
+/* ---- turns ---- */
+
+/* Finishes up to SETTLE_MAX batches that the executor has done. Returns their number. */
 SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 {
 	struct pipe_split split;
@@ -29,7 +264,7 @@ SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 	return settled;
 }
 
-/* One turn of the loop: what every frame goes through, in order. */
+/* One turn of the loop. Returns the number of frames polled. */
 SPW_INLINE uint16_t pipe_turn(const unsigned int flags, struct spw_pipe *pipe)
 {
 	struct spw_gring_batch *batch = pipe_next(pipe);
@@ -43,7 +278,7 @@ SPW_INLINE uint16_t pipe_turn(const unsigned int flags, struct spw_pipe *pipe)
 	return polled;
 }
 
-/* A turn while stopping: nothing is polled and nothing pushed. */
+/* A turn while draining: settles batches, polls and pushes nothing. */
 SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 {
 	int settled = pipe_settle(flags, pipe);
@@ -51,27 +286,29 @@ SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 	pipe_end_turn(flags, pipe, !settled);
 }
 
-/* The variants: one body, constant flags, chosen at set-up. name, flags */
-#define PIPE_VARIANT_LIST(X)                                                                                           \
-	X(bare, 0)                                                                                                     \
-	X(rec, SPW_REC_ON)                                                                                             \
-	X(rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                                                                   \
-	X(rec_nic, SPW_REC_ON | PIPE_NIC_STAMPS)                                                                       \
-	X(rec_frames, SPW_REC_ON | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)                                                  \
-	X(rec_inline, SPW_REC_ON | SPW_REC_INLINE)                                                                     \
-	X(rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS)                                               \
-	X(rec_inline_frames, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)                          \
-	X(rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS)                                             \
+/* ---- variants: one body, constant flags, chosen at set-up ---- */
+
+/* name, flags */
+#define PIPE_VARIANT_LIST(X)                                                                  \
+	X(bare, 0)                                                                            \
+	X(rec, SPW_REC_ON)                                                                    \
+	X(rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                                          \
+	X(rec_nic, SPW_REC_ON | PIPE_NIC_STAMPS)                                              \
+	X(rec_frames, SPW_REC_ON | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)                         \
+	X(rec_inline, SPW_REC_ON | SPW_REC_INLINE)                                            \
+	X(rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS)                      \
+	X(rec_inline_frames, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES) \
+	X(rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS)                    \
 	X(rec_exec_frames, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)
 
-#define X(name, flags)                                                                                                 \
-	static uint16_t pipe_turn_##name(struct spw_pipe *pipe)                                                        \
-	{                                                                                                              \
-		return pipe_turn(flags, pipe);                                                                         \
-	}                                                                                                              \
-	static void pipe_drain_##name(struct spw_pipe *pipe)                                                           \
-	{                                                                                                              \
-		pipe_turn_drain(flags, pipe);                                                                          \
+#define X(name, flags)                                          \
+	static uint16_t pipe_turn_##name(struct spw_pipe *pipe) \
+	{                                                       \
+		return pipe_turn(flags, pipe);                  \
+	}                                                       \
+	static void pipe_drain_##name(struct spw_pipe *pipe)    \
+	{                                                       \
+		pipe_turn_drain(flags, pipe);                   \
 	}
 PIPE_VARIANT_LIST(X)
 #undef X
@@ -85,6 +322,8 @@ static const struct {
 	PIPE_VARIANT_LIST(X)
 #undef X
 };
+
+/* ---- set-up and run ---- */
 
 static void pipe_choose(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 {
@@ -105,15 +344,22 @@ static void pipe_choose(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 
 int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 {
+	int rc;
+
 	if (!conf->queue || !conf->ring || !conf->pool)
 		return spw_err(EINVAL, "pipe: needs a port queue, its pool and an executor ring");
 	if (conf->burst < 1 || conf->burst > SPW_BURST_MAX)
-		return spw_err(EINVAL, "pipe: burst %u is not in 1 .. %u", conf->burst, SPW_BURST_MAX);
+		return spw_err(EINVAL, "pipe: burst %u is not in 1 .. %u", conf->burst,
+			       SPW_BURST_MAX);
 	memset(pipe, 0, offsetof(struct spw_pipe, rec));
+	rc = spw_ring_init(&pipe->events.ring, SPW_PIPE_EVENT_CNT);
+	if (rc)
+		return rc;
 	spw_rec_init(&pipe->rec);
 	if (conf->record && conf->slow_tsc)
 		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc,
-				   conf->exec_way == SPW_CAUSE_EXEC_INLINE || conf->exec_way == SPW_CAUSE_EXEC_LAUNCHED);
+				   conf->exec_way == SPW_CAUSE_EXEC_INLINE ||
+					   conf->exec_way == SPW_CAUSE_EXEC_LAUNCHED);
 	pipe->rec.exec_map.unc = pipe->rec.exec_unc = conf->exec_unc_tsc;
 	pipe->slow.exec = conf->exec_way;
 	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;
@@ -146,7 +392,8 @@ void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop)
 	while (!spw_thr_load_rlx(stop) && pipe->frames_left)
 		pipe->turn(pipe);
 	drain_start = spw_tsc_now();
-	while (pipe->ring->retired_seq != pipe->ring->head_seq && spw_tsc_now() - drain_start < pipe->drain_tsc)
+	while (pipe->ring->retired_seq != pipe->ring->head_seq &&
+	       spw_tsc_now() - drain_start < pipe->drain_tsc)
 		pipe->drain_turn(pipe);
 	pipe_slow_judge(pipe, true);
 	spw_rec_end(&pipe->rec);

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Housekeeping: everything that is not a frame, one slice at a time. The distance is random so that it keeps no step
- * with what it would disturb; at 20 ns a turn it comes every 2 µs or so when idle.
+ * Housekeeping: everything in the loop that is not a frame.
+ *
+ * pipe_end_turn() calls pipe_housekeep() every 64 to 191 turns; each call runs one of three slices,
+ * so that no turn gets long. The distance is random so that housekeeping does not fall into step
+ * with a periodic load; at 20 ns per idle turn it comes about every 2 µs.
+ *
+ * Port events pass from the lcore to the control thread through a ring of lib/ring (R1 to R4 of
+ * docs/040-ordering). An event that finds it full is counted and dropped, except that the last
+ * entry is reserved for DEVICE_GONE, which ends the run.
  */
 #include "pipe/pipe_impl.h"
 
-#define HOUSE_TURNS_MIN 64u
+#define HOUSE_TURNS_MIN    64u
 #define HOUSE_TURNS_SPREAD 128u /* a power of 2 */
 
 static uint32_t house_random(struct spw_pipe *pipe)
@@ -19,7 +26,7 @@ static uint32_t house_random(struct spw_pipe *pipe)
 	return pipe->house_rng = x;
 }
 
-/* A link that is down takes no echoes; the counter says which it was. */
+/* Chooses the reason under which refused echoes are counted: no room, or no link. */
 static void house_link(struct spw_pipe *pipe, const struct spw_port_event *event)
 {
 	if (event->kind == SPW_PORT_EVENT_LINK_DOWN && pipe->tx_drop == SPW_DROP_tx_full)
@@ -28,33 +35,32 @@ static void house_link(struct spw_pipe *pipe, const struct spw_port_event *event
 		pipe->tx_drop = SPW_DROP_tx_full;
 }
 
+/* ---- port events ---- */
+
+static void house_event_put(struct spw_pipe_events *events, const struct spw_port_event *event)
+{
+	uint32_t reserved = event->kind != SPW_PORT_EVENT_DEVICE_GONE;
+
+	if (spw_ring_room(&events->ring, 1 + reserved) <= reserved) {
+		spw_thr_count(&events->lost, 1);
+		return;
+	}
+	events->event[spw_ring_write_pos(&events->ring) % SPW_PIPE_EVENT_CNT] = *event;
+	spw_ring_publish(&events->ring, 1);
+}
+
 static void house_events(struct spw_pipe *pipe)
 {
-	struct spw_pipe_events *to = &pipe->events;
 	struct spw_port_event event[4];
 	uint16_t cnt = spw_port_events(pipe->queue, event, SPW_ARRAY_CNT(event));
 
 	for (uint16_t i = 0; i < cnt; i++) {
 		house_link(pipe, &event[i]);
-		if (to->head - spw_thr_load_acq(&to->tail) == SPW_PIPE_EVENT_CNT) { /* [Q6 acquire, pairs with Q5] */
-			spw_thr_count(&to->lost, 1);
-			continue;
-		}
-		to->event[to->head % SPW_PIPE_EVENT_CNT] = event[i];
-		spw_thr_store_rel(&to->head, to->head + 1); /* [Q1 release, pairs with Q2 in spw_pipe_event] */
+		house_event_put(&pipe->events, &event[i]);
 	}
 }
 
-bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out)
-{
-	struct spw_pipe_events *from = &pipe->events;
-
-	if (from->tail == spw_thr_load_acq(&from->head)) /* [Q2 acquire, pairs with Q1] */
-		return false;
-	*event_out = from->event[from->tail % SPW_PIPE_EVENT_CNT];
-	spw_thr_store_rel(&from->tail, from->tail + 1); /* [Q5 release, pairs with Q6 in house_events] */
-	return true;
-}
+/* ---- the slices ---- */
 
 void pipe_housekeep(struct spw_pipe *pipe)
 {

@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Slow frames: what port, ring and executor know about them, gathered for the recorder. All of it is cold.
+ * Slow batches: gathers what port, ring and executor know about each, for the recorder to judge.
+ *
+ * The loop (pipe.c) calls pipe_slow_take() for a batch that is slow or among the longest, and
+ * housekeeping calls pipe_slow_judge() when its waiting time is over:
+ *
+ *   reap            slow_ident: who sent the oldest frame (its bytes are still there)
+ *   record          slow_take: stamps, poll, gaps, dry port, batches ahead
+ *   + slow_wait     slow_judge: pauses and relaunches that the executor has reported by then;
+ *                   lib/rec then names the cause
+ *
+ * Everything here is off the fast path: it may divide and loop, but not wait.
  */
 #include <string.h>
 
-#include "gpu/spw_pause.h"
+#include "exec/spw_pause.h"
 #include "pipe/pipe_impl.h"
 
-#define JUDGE_MAX 4u /* in one slice of housekeeping: about a microsecond each */
+/* Batches judged in one slice of housekeeping at most: each takes about a microsecond. */
+#define JUDGE_MAX 4u
 
-/* ---- while the slots are still lent --------------------------------------------------------------------- */
+/* ---- identity ---- */
 
 void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 {
@@ -18,11 +29,12 @@ void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 	struct spw_pipe_slow *slow = &pipe->slow;
 
 	slow->ident_seq = batch->seq;
-	slow->ident_known = slow->frames && spw_ident_find(spw_pool_slot_addr(slow->frames, d->slot) + d->offset, d->len,
-							   d->flags & SPW_DESC_MSG, &slow->ident);
+	slow->ident_known = slow->frames &&
+			    spw_ident_find(spw_pool_slot_addr(slow->frames, d->slot) + d->offset,
+					   d->len, d->flags & SPW_DESC_MSG, &slow->ident);
 }
 
-/* ---- the port ----------------------------------------------------------------------------------------- */
+/* ---- facts from the port ---- */
 
 static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
 {
@@ -31,7 +43,8 @@ static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_
 	return to > from ? to - from : 0;
 }
 
-/* Dry times that lie closer together than they are long become one stretch. */
+/* Adds a dry time. One that follows the last stretch by no more than that stretch's length extends
+ * it, so that the few entries cover a long shortage. */
 static void dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
 {
 	struct spw_pipe_dry *last = &slow->dry[slow->dry_cnt % SPW_PIPE_DRY_CNT];
@@ -44,7 +57,8 @@ static void dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
 	last->dry += to - from;
 }
 
-/* An empty pool is known from look to look. */
+/* The port only counts how often it found no slot: if the counter grew between two samples, the
+ * whole time between them counts as dry. */
 void pipe_slow_dry(struct spw_pipe *pipe)
 {
 	struct spw_pipe_slow *slow = &pipe->slow;
@@ -54,10 +68,10 @@ void pipe_slow_dry(struct spw_pipe *pipe)
 		return;
 	now = pipe->rec.last_tsc;
 	cnt = *pipe->queue->no_slot;
-	if (cnt != slow->no_slot_seen && now > slow->dry_look)
-		dry_add(slow, slow->dry_look, now);
-	slow->no_slot_seen = cnt;
-	slow->dry_look = now;
+	if (cnt != slow->no_slot_last && now > slow->dry_tsc)
+		dry_add(slow, slow->dry_tsc, now);
+	slow->no_slot_last = cnt;
+	slow->dry_tsc = now;
 }
 
 static uint64_t dry_in(const struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
@@ -68,56 +82,66 @@ static uint64_t dry_in(const struct spw_pipe_slow *slow, uint64_t from, uint64_t
 		const struct spw_pipe_dry *d = &slow->dry[i];
 		uint64_t both = overlap(d->from, d->to, from, to);
 
-		sum += both ? (uint64_t)((double)both * (double)d->dry / (double)(d->to - d->from)) : 0;
+		sum += both ? (uint64_t)((double)both * (double)d->dry / (double)(d->to - d->from))
+			    : 0;
 	}
 	return sum;
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------------- */
+/* ---- facts from the executor ring ---- */
 
 static uint64_t to_tsc(const unsigned int flags, const struct spw_pipe *pipe, uint64_t exec_stamp)
 {
-	return flags & SPW_REC_EXEC_CLOCK ? spw_clock_map_ref(&pipe->rec.exec_map, exec_stamp) : exec_stamp;
+	return flags & SPW_REC_EXEC_CLOCK ? spw_clock_map_ref(&pipe->rec.exec_map, exec_stamp)
+					  : exec_stamp;
 }
 
-/* How long the units were busy with batches that were in the executor before this one, each with its share. */
-static uint64_t ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_gring_batch *batch)
+/* How long the executor was busy with batches pushed before this one: their executions, summed and
+ * divided over the units that ran them in parallel. */
+static uint64_t ahead_of(const unsigned int flags, const struct spw_pipe *pipe,
+			 const struct spw_gring_batch *batch)
 {
 	uint64_t busy = (pipe->exec_busy - batch->exec_busy) / pipe->ring->unit_cnt;
 
-	return to_tsc(flags, pipe, batch->exec_start + busy) - to_tsc(flags, pipe, batch->exec_start);
+	return to_tsc(flags, pipe, batch->exec_start + busy) -
+	       to_tsc(flags, pipe, batch->exec_start);
 }
 
-/* How long this batch, finished, waited for an earlier one to finish. */
-static uint64_t reap_ahead_of(const unsigned int flags, const struct spw_pipe *pipe, const struct spw_rec_stamps *at)
+/* How long this batch was finished but waited for an earlier one: batches are reaped in order. */
+static uint64_t reap_ahead_of(const unsigned int flags, const struct spw_pipe *pipe,
+			      const struct spw_rec_stamps *at)
 {
 	uint64_t last = SPW_MIN(to_tsc(flags, pipe, pipe->exec_last_end), at->reaped);
 
 	return last > at->exec_end ? last - at->exec_end : 0;
 }
 
-/* ---- the batch ------------------------------------------------------------------------------------------ */
+/* ---- description ---- */
 
-/* Frames are in order of arrival: the first that is fast enough ends the count. */
-static uint32_t above(const struct spw_rec *rec, const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
-		      bool nic_known)
+/* Counts the frames above the threshold. Frames are in order of arrival, so the first that is fast
+ * enough ends the count; without NIC stamps all have the batch's age. */
+static uint32_t above(const struct spw_rec *rec, const struct spw_gring_batch *batch,
+		      const struct spw_rec_stamps *at, bool nic_known)
 {
 	uint32_t cnt = 0;
 
 	if (!nic_known)
 		return at->sent - at->since > rec->slow_tsc ? batch->cnt : 0;
 	while (cnt < batch->cnt &&
-	       at->sent - spw_rec_nic_since(rec, batch->desc[cnt].nic_stamp, at->polled) > rec->slow_tsc)
+	       at->sent - spw_rec_nic_since(rec, batch->desc[cnt].nic_stamp, at->polled) >
+		       rec->slow_tsc)
 		cnt++;
 	return cnt;
 }
 
 static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow);
 
-void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe, const struct spw_gring_batch *batch,
-		    const struct spw_rec_stamps *at, bool sent_tx)
+void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
+		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
+		    bool sent_tx)
 {
-	struct spw_rec_poll poll = {batch->polled_tsc, batch->since_tsc, batch->empty_tsc, batch->before, batch->turn_tsc};
+	struct spw_rec_poll poll = {batch->polled_tsc, batch->since_tsc, batch->empty_tsc,
+				    batch->before, batch->turn_tsc};
 	struct spw_pipe_slow *ps = &pipe->slow;
 	struct spw_rec_slow *slow;
 
@@ -144,9 +168,10 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe, const struc
 	slow->facts.exec = ps->exec;
 }
 
-/* ---- the verdict ---------------------------------------------------------------------------------------- */
+/* ---- judgement ---- */
 
-/* The executor's pause in [raw_from, raw_to], in ticks; at most the stretch that it lies in. */
+/* The longest pause of the executor within [raw_from, raw_to] of its clock, converted to ticks by
+ * proportion: the interval is `ticks` long on the CPU's clock. */
 static uint64_t pause_in(struct spw_pipe *pipe, uint64_t raw_from, uint64_t raw_to, uint64_t ticks)
 {
 	struct spw_pause pause;
@@ -160,14 +185,20 @@ static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
 	struct spw_cause_facts *facts = &slow->facts;
 	uint64_t wait = facts->part[SPW_STAGE_pushed_start], run = facts->part[SPW_STAGE_start_end];
 	uint64_t reap = facts->part[SPW_STAGE_end_reaped];
-	uint64_t relaunch[2] = {spw_thr_load_rlx(&pipe->slow.relaunch_tsc[0]), spw_thr_load_rlx(&pipe->slow.relaunch_tsc[1])};
+	uint64_t relaunch[2] = {spw_thr_load_rlx(&pipe->slow.relaunch_tsc[0]),
+				spw_thr_load_rlx(&pipe->slow.relaunch_tsc[1])};
 	uint64_t raw_wait = spw_clock_map_span(&pipe->rec.exec_map, wait);
 
-	facts->wait_pause = pause_in(pipe, slow->raw_start - SPW_MIN(raw_wait, slow->raw_start), slow->raw_start, wait);
+	facts->wait_pause = pause_in(pipe, slow->raw_start - SPW_MIN(raw_wait, slow->raw_start),
+				     slow->raw_start, wait);
 	facts->run_pause = pause_in(pipe, slow->raw_start, slow->raw_end, run);
-	facts->reap_pause = pause_in(pipe, slow->raw_end, slow->raw_end + spw_clock_map_span(&pipe->rec.exec_map, reap), reap);
-	facts->wait_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start - wait, slow->at.exec_start) != 0;
-	facts->run_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
+	facts->reap_pause = pause_in(pipe, slow->raw_end,
+				     slow->raw_end + spw_clock_map_span(&pipe->rec.exec_map, reap),
+				     reap);
+	facts->wait_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start - wait,
+				       slow->at.exec_start) != 0;
+	facts->run_relaunch =
+		overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
 	spw_rec_slow_judge(&pipe->rec, slow);
 }
 
@@ -175,12 +206,8 @@ void pipe_slow_judge(struct spw_pipe *pipe, bool all)
 {
 	struct spw_rec_slow *slow;
 
-	for (uint32_t i = 0; (all || i < JUDGE_MAX) && (slow = spw_rec_slow_due(&pipe->rec, pipe->rec.last_tsc, all)); i++)
+	for (uint32_t i = 0; (all || i < JUDGE_MAX) &&
+			     (slow = spw_rec_slow_due(&pipe->rec, pipe->rec.last_tsc, all));
+	     i++)
 		slow_judge(pipe, slow);
-}
-
-void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_tsc)
-{
-	spw_thr_store_rlx(&pipe->slow.relaunch_tsc[0], from_tsc);
-	spw_thr_store_rlx(&pipe->slow.relaunch_tsc[1], to_tsc);
 }

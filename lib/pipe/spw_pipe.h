@@ -3,58 +3,77 @@
  *
  * The run-to-completion core: one lcore, one port queue, one executor ring.
  *
- *   poll ─ push ─ (executor) ─ reap ─ split by verdict ─ echo ─ recycle ─ record
+ *   poll ─ push ─ (executor) ─ reap ─ sort by verdict ─ echo ─ recycle ─ record
  *
- * A turn of the loop takes what one poll brings as one batch, hands it over, and settles what the executor has finished.
- * It never waits: where the executor ring is full, the frames go straight home and are counted ring_full.
- * A port lends slots; the pipe owes each of them back exactly once, by release or by an accepted transmit.
+ * A turn of the loop takes what one poll brings as one batch, pushes it, and settles what the
+ * executor has finished. It never waits: if the executor ring is full, the slots are returned to
+ * the port at once and counted ring_full.
  *
- * Threads: "setup" is the main thread before run and after the lcore has left it; "owner" is the lcore.
+ * A slot's life, and who owns the duty to return it:
+ *
+ *   pool ──> port ──rx_burst──> pipe ──push──> executor ──reap──> pipe ──release_burst──> port
+ *            lends              owes it        only reads/writes  owes it └─tx_burst────> port
+ *                                              the bytes          again     (returns it when sent)
+ *
+ * The pipe returns each slot exactly once, by release_burst or by an accepted tx_burst.
+ *
+ * Threads: "setup" is the main thread before the lcore enters spw_pipe_run and after
+ * spw_pipe_ended; "owner" is the lcore; "control" is the program's one control thread.
  */
 #ifndef SPW_PIPE_H
 #define SPW_PIPE_H
 
 #include "base/spw_types.h"
-#include "gpu/spw_exec.h"
-#include "gpu/spw_gring.h"
+#include "exec/spw_exec.h"
+#include "exec/spw_gring.h"
 #include "port/spw_port.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
+#include "ring/spw_ring.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SPW_PIPE_EVENT_CNT 32u /* a power of 2 */
-
 struct spw_pipe_conf {
-	struct spw_port_queue *queue;  /* set up and started before run */
-	struct spw_gring *ring;        /* bound to pool by spw_pipe_init */
-	const struct spw_pool *pool;   /* of the queue */
-	struct spw_exec *exec;         /* whose ring that is; NULL: nobody needs a heartbeat */
-	uint16_t exec_ring;
-	uint16_t burst;                /* frames per poll at most, 1 .. SPW_BURST_MAX */
-	bool can_tx;                   /* false: what should be echoed is dropped, tx_down */
-	bool record;                   /* stamps, stages and regimes; false leaves no trace of them in the loop */
-	enum spw_cause_exec exec_way;  /* how that executor comes to its work */
-	bool exec_has_clock;           /* executor stamps are not CPU ticks: translated by the map in exec_clock */
-	bool nic_stamps;               /* frames carry NIC stamps: translated by the map in nic_clock */
-	bool nic_frames;               /* and each frame's way from its stamp is recorded, not only its batch's oldest */
-	struct spw_clock_box *exec_clock, *nic_clock; /* NULL: the CPU's own */
-	uint64_t exec_unc_tsc;         /* how early an executor on the CPU's own clock may stamp: readings are not ordered */
-	uint64_t slow_tsc;             /* frames above it get a cause; 0: none does */
-	uint64_t slow_wait_tsc;        /* a slow batch is judged so much later, when its executor can have told of a pause */
-	uint16_t lcore, queue_idx;     /* for the list of the worst */
-	uint64_t frames_max;           /* leaves run after that many frames; 0: never */
-	uint64_t drain_tsc;            /* longest wait for the executor at the end, ticks */
-	uint32_t seed;                 /* of the housekeeping's random spacing; any */
+	struct spw_port_queue *queue; /* set up; started before run */
+	struct spw_gring *ring;       /* spw_pipe_init binds it to pool */
+	const struct spw_pool *pool;  /* the queue's pool */
+	struct spw_exec *exec;        /* ring's executor; NULL: it needs no heartbeat */
+	uint16_t exec_ring;           /* ring's index in exec */
+	uint16_t burst;               /* frames per poll at most, 1 .. SPW_BURST_MAX */
+	bool can_tx;                  /* false: every echo is dropped, counted tx_down */
+	/* false: no stamps, stages or regimes; the loop is compiled without them */
+	bool record;
+	enum spw_cause_exec exec_way; /* how the executor learns of a batch */
+	/* The executor's stamps are not CPU ticks: the map in exec_clock translates them. */
+	bool exec_has_clock;
+	/* Frames carry NIC stamps: the map in nic_clock translates them. */
+	bool nic_stamps;
+	/* With nic_stamps: each frame is recorded by its own stamp, not only the batch's oldest. */
+	bool nic_frames;
+	struct spw_clock_box *exec_clock, *nic_clock; /* NULL: the CPU's own clock */
+	/* For an executor on the CPU's clock: how early its stamps may appear, ticks, since clock
+	 * readings of two cores are not ordered. */
+	uint64_t exec_unc_tsc;
+	uint64_t slow_tsc; /* frames above it get a cause; 0: none does */
+	/* Delay before a slow batch is judged, ticks: the executor reports a pause only after it.
+	 */
+	uint64_t slow_wait_tsc;
+	uint16_t lcore, queue_idx; /* numbers for the list of the worst frames */
+	uint64_t frames_max;       /* run ends after that many frames; 0: never */
+	uint64_t drain_tsc;        /* longest wait for the executor at the end, ticks */
+	uint32_t seed;             /* any; spaces housekeeping */
 };
 
-/* Port events on their way from the lcore to the control thread. One writer, one reader, nobody waits. */
+#define SPW_PIPE_EVENT_CNT 32u /* a power of 2 */
+
+/* Port events on their way from the lcore (producer) to the control thread (consumer). Neither
+ * waits: what finds the ring full is counted in lost. The last free entry is reserved for
+ * SPW_PORT_EVENT_DEVICE_GONE. */
 struct spw_pipe_events {
-	uint32_t head SPW_ALIGNED(2 * SPW_CACHE_LINE); /* written by the owner */
-	uint32_t lost;                                 /* events that found the ring full */
-	uint32_t tail SPW_ALIGNED(2 * SPW_CACHE_LINE); /* written by the reader */
+	uint32_t lost SPW_ALIGNED(2 * SPW_CACHE_LINE); /* written by the owner */
+	struct spw_ring ring SPW_ALIGNED(2 * SPW_CACHE_LINE);
 	struct spw_port_event event[SPW_PIPE_EVENT_CNT];
 };
 
@@ -62,86 +81,134 @@ struct spw_pipe_events {
 
 /* A stretch of time in which the port kept running out of slots, ticks. */
 struct spw_pipe_dry {
-	uint64_t from, to, dry;
+	uint64_t from, to;
+	uint64_t dry; /* the part of it without free slots, at most */
 };
 
-/* What the pipe keeps for the description of slow frames; all of it cold. */
+/* What the pipe keeps for the description of slow batches; never touched by a fast turn. */
 struct spw_pipe_slow {
-	const struct spw_pool *frames;    /* NULL: the host may not read them */
+	const struct spw_pool *frames; /* NULL: the host cannot read the payload */
 	enum spw_cause_exec exec;
 	uint16_t lcore, queue;
-	struct spw_ident ident;           /* of batch ident_seq's oldest frame */
+	struct spw_ident ident; /* of the oldest frame of batch ident_seq */
 	uint64_t ident_seq;
 	bool ident_known;
-	uint64_t no_slot_seen;            /* the port's counter at the last look */
-	uint64_t dry_look;
+	uint64_t no_slot_last; /* last sample of the port's no-slot counter */
+	uint64_t dry_tsc;      /* when that sample was taken */
 	struct spw_pipe_dry dry[SPW_PIPE_DRY_CNT];
 	uint32_t dry_cnt;
-	uint64_t relaunch_tsc[2];         /* written by the control thread: the resident kernel was launched again between */
+	/* Written by the control thread: the resident kernel was relaunched between these. */
+	uint64_t relaunch_tsc[2];
 };
 
+/* One pipe. Readers outside the lcore use spw_pipe_summary, spw_pipe_collect and spw_pipe_event,
+ * not the fields. */
 struct spw_pipe {
-	/* what a turn reads; written at setup, tx_drop by the owner on link events */
+	/* what a turn reads: written at setup; tx_drop also by the owner on link events */
 	struct spw_port_queue *queue;
 	struct spw_gring *ring;
-	uint16_t (*turn)(struct spw_pipe *pipe);
+	uint16_t (*turn)(struct spw_pipe *pipe); /* the variant of the loop's body */
 	uint64_t frames_left;
-	uint32_t house_turns;  /* turns until housekeeping */
+	uint32_t house_turns; /* turns until the next slice of housekeeping */
 	uint32_t house_slice;
 	uint32_t house_rng;
 	uint16_t burst;
 	uint16_t exec_ring;
-	uint32_t tx_drop;      /* enum spw_drop that a refused echo counts under */
+	uint32_t tx_drop; /* enum spw_drop under which a refused echo is counted */
 	bool can_tx;
 	struct spw_exec *exec;
 	void (*drain_turn)(struct spw_pipe *pipe);
 	struct spw_clock_box *exec_clock, *nic_clock;
 	uint64_t drain_tsc;
-	uint64_t exec_busy;     /* sum of all settled batches' execution, executor clock */
+	uint64_t exec_busy;     /* executions of all settled batches, summed, executor clock */
 	uint64_t exec_last_end; /* the latest end among them */
 	/* written by the owner, sampled by others */
 	struct spw_ledger_lcore ledger;
-	uint64_t bad[SPW_BAD_CNT] SPW_ALIGNED(2 * SPW_CACHE_LINE); /* by the executor's reasons, summed at reap */
+	/* frames that the executor called bad, by its reason, counted at reap */
+	uint64_t bad[SPW_BAD_CNT] SPW_ALIGNED(2 * SPW_CACHE_LINE);
 	uint32_t ended;
 	struct spw_pipe_events events;
 	struct spw_pipe_slow slow;
-	/* takes the frames of a poll when the ring has no record for them */
-	struct spw_gring_batch spill;
+	struct spw_gring_batch spill; /* receives the frames of a poll when the ring is full */
 	struct spw_rec rec;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
-/* Purpose: prepares pipe (about 0.8 MiB, aligned to 128 bytes, on the lcore's NUMA node) and chooses its variant.
- * Owner:   the caller; queue, ring and exec outlive it. Thread: setup. Errors: -EINVAL with a text. */
+/* ---- life ---- */
+
+/* Purpose: prepares pipe and chooses the variant of its loop.
+ * Shape:   pipe is about 0.8 MiB, aligned to 128 bytes, best on the lcore's NUMA node.
+ * Owner:   the caller; queue, ring, exec and the clock boxes outlive it.
+ * Thread:  setup.
+ * Errors:  -EINVAL with a text. */
 int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
 
-/* Purpose: one turn of the loop. Returns: frames polled, dropped ones included. Thread: owner. Cost: the data path. */
+/* Purpose: one turn of the loop.
+ * Returns: frames polled, those that were dropped included.
+ * Thread:  owner. The data path: no wait, lock, allocation or system call. */
 SPW_INLINE uint16_t spw_pipe_run_once(struct spw_pipe *pipe)
 {
 	return pipe->turn(pipe);
 }
 
-/* Purpose: turns until *stop is not 0 or frames_max have come, then drains: polls nothing more, settles what the executor
- *          still has, for at most drain_tsc. Order: stop is only a hint (relaxed); `ended` is released at the end [Q3].
- * Thread: owner. */
+/* Purpose: turns until *stop is not 0 or frames_max frames have come, then drains: polls nothing
+ *          more and settles what the executor still has, for at most drain_tsc.
+ * Order:   stop is a hint and carries no order (relaxed). At the end `ended` is released [Q3].
+ * Thread:  owner. */
 void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop);
 
-/* Order: [Q4 acquire, pairs with Q3 in spw_pipe_run]: after it the owner's memory may be read. Thread: any. */
+/* Purpose: whether the lcore has left spw_pipe_run.
+ * Order:   [Q4 acquire, pairs with Q3 in spw_pipe_run]: once true, all that the owner wrote may be
+ *          read.
+ * Thread:  any. */
 SPW_INLINE bool spw_pipe_ended(const struct spw_pipe *pipe)
 {
 	return spw_thr_load_acq(&pipe->ended) != 0; /* [Q4] */
 }
 
-/* Purpose: brings home what an executor that had to be abandoned still held, counted exec_lost. After run and after
- *          spw_exec_stop, before spw_port_stop. Returns: frames lost that way. Thread: setup. */
+/* Purpose: returns the slots of batches that the executor never finished, counted exec_lost.
+ *          Call it after spw_pipe_ended and spw_exec_stop, and before spw_port_stop.
+ * Returns: the number of frames lost that way.
+ * Thread:  setup. */
 uint64_t spw_pipe_reclaim(struct spw_pipe *pipe);
 
-/* Purpose: the executor's resident kernel was found gone and launched again between these moments; frames that waited for
- *          it get the cause relaunched. Thread: control. */
+/* ---- for other threads ---- */
+
+/* Purpose: takes the oldest port event.
+ * Returns: false if there is none.
+ * Order:   R4 and R2 of ring/spw_ring.h, with R3 and R1 in the pipe's housekeeping.
+ * Thread:  control. */
+bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out);
+
+/* Purpose: reports that the executor's resident kernel was found gone and was launched again
+ *          between these moments; frames that waited for it get the cause `relaunched`. Only the
+ *          latest report is kept.
+ * Thread:  control. */
 void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_tsc);
 
-/* Purpose: the next port event, oldest first. Returns: false when there is none. Thread: the one reader.
- * Order: [Q2 acquire, pairs with Q1 in the pipe's housekeeping]. */
-bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out);
+/* The counters of one pipe, as spw_pipe_summary read them. */
+struct spw_pipe_summary {
+	struct spw_ledger_lcore ledger;      /* for spw_ledger_add_lcore */
+	uint64_t bad[SPW_BAD_CNT];           /* by enum spw_bad, for spw_ledger_add_reasons */
+	uint64_t regime_tsc[SPW_REGIME_CNT]; /* where the lcore's ticks went */
+	uint64_t held_cnt[SPW_HOLD_CNT];     /* gaps of the loop, by enum spw_hold */
+	uint64_t turn_max_tsc;               /* the longest turn */
+	uint64_t events_lost;                /* port events that found the event ring full */
+};
+
+/* Purpose: samples the pipe's counters.
+ * Shape:   while the lcore runs each counter is whole, but they are not of one moment: sums may
+ *          differ by what is under way. After spw_pipe_ended they are exact.
+ * Thread:  any. */
+void spw_pipe_summary(const struct spw_pipe *pipe, struct spw_pipe_summary *out);
+
+/* Purpose: spw_rec_collect of the pipe's recorder: adds the finished interval to view.
+ * Returns: false if no new interval was ready.
+ * Thread:  the recorder's one reader. */
+bool spw_pipe_collect(struct spw_pipe *pipe, struct spw_rec_view *view);
+
+/* Purpose: spw_rec_collect_rest of the pipe's recorder: adds everything not yet collected.
+ * Thread:  setup, after spw_pipe_ended. */
+void spw_pipe_collect_rest(struct spw_pipe *pipe, struct spw_rec_view *view);
 
 #ifdef __cplusplus
 }

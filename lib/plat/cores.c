@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Cores, their kinds and caches. Core numbers of big.LITTLE machines follow no rule, so kinds are
- * read: from MIDR_EL1 and cpu_capacity where the kernel gives them.
+ * Cores, their kinds and caches. The core numbers of big.LITTLE machines follow no rule, so kinds
+ * are derived from MIDR_EL1 and cpu_capacity, where the kernel exposes them. Source: Linux
+ * Documentation/ABI/testing/sysfs-devices-system-cpu.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,17 +14,18 @@
 
 #define CPU "devices/system/cpu/cpu%u/"
 
-/* MIDR_EL1 implementer and part. Source: Linux arch/arm64/include/asm/cputype.h */
+/* Implementer and part number of MIDR_EL1. Source: Linux arch/arm64/include/asm/cputype.h */
 static const struct {
 	uint32_t implementer, part;
 	const char *name;
 } arm_model[] = {
-        {0x41, 0xd08, "Cortex-A72"},  {0x41, 0xd0c, "Neoverse-N1"}, {0x41, 0xd40, "Neoverse-V1"},
-        {0x41, 0xd41, "Cortex-A78"},  {0x41, 0xd49, "Neoverse-N2"}, {0x41, 0xd4f, "Neoverse-V2"},
-        {0x41, 0xd81, "Cortex-A720"}, {0x41, 0xd82, "Cortex-X4"},   {0x41, 0xd84, "Neoverse-V3"},
-        {0x41, 0xd85, "Cortex-X925"}, {0x41, 0xd87, "Cortex-A725"},
+	{0x41, 0xd08, "Cortex-A72"},  {0x41, 0xd0c, "Neoverse-N1"}, {0x41, 0xd40, "Neoverse-V1"},
+	{0x41, 0xd41, "Cortex-A78"},  {0x41, 0xd49, "Neoverse-N2"}, {0x41, 0xd4f, "Neoverse-V2"},
+	{0x41, 0xd81, "Cortex-A720"}, {0x41, 0xd82, "Cortex-X4"},   {0x41, 0xd84, "Neoverse-V3"},
+	{0x41, 0xd85, "Cortex-X925"}, {0x41, 0xd87, "Cortex-A725"},
 };
 
+/* MIDR_EL1: implementer in bits 31 .. 24, part number in bits 15 .. 4. */
 static uint32_t midr_implementer(uint32_t midr)
 {
 	return midr >> 24;
@@ -51,6 +53,7 @@ static uint32_t cache_bytes(const char *text)
 	return (uint32_t)(*end == 'M' ? value << 20 : *end == 'K' ? value << 10 : value);
 }
 
+/* The first number of "3,7-8". */
 static uint32_t lowest_of(const char *list, uint32_t dflt)
 {
 	char *end;
@@ -70,7 +73,7 @@ static void l3_read(const struct plat_root *root, struct spw_plat_core *core)
 		plat_text(text, sizeof(text), root->sys, CPU "cache/index%u/size", core->cpu, i);
 		core->l3_bytes = cache_bytes(text);
 		plat_text(text, sizeof(text), root->sys, CPU "cache/index%u/shared_cpu_list",
-		          core->cpu, i);
+			  core->cpu, i);
 		core->l3_id = (int32_t)lowest_of(text, core->cpu);
 	}
 }
@@ -83,10 +86,11 @@ static void core_read(const struct plat_root *root, struct spw_plat_core *core)
 	core->node = -1;
 	core->capacity = (uint32_t)plat_number(0, root->sys, CPU "cpu_capacity", cpu);
 	core->max_khz = (uint32_t)plat_number(0, root->sys, CPU "cpufreq/cpuinfo_max_freq", cpu);
-	plat_text(core->governor, sizeof(core->governor), root->sys, CPU "cpufreq/scaling_governor", cpu);
+	plat_text(core->governor, sizeof(core->governor), root->sys, CPU "cpufreq/scaling_governor",
+		  cpu);
 	core->midr = (uint32_t)plat_number(0, root->sys, CPU "regs/identification/midr_el1", cpu);
 	core->package =
-	        (int32_t)plat_number(-1, root->sys, CPU "topology/physical_package_id", cpu);
+		(int32_t)plat_number(-1, root->sys, CPU "topology/physical_package_id", cpu);
 	core->core_id = (int32_t)plat_number(-1, root->sys, CPU "topology/core_id", cpu);
 	plat_text(text, sizeof(text), root->sys, CPU "topology/thread_siblings_list", cpu);
 	core->sibling = lowest_of(text, cpu);
@@ -94,8 +98,8 @@ static void core_read(const struct plat_root *root, struct spw_plat_core *core)
 	l3_read(root, core);
 }
 
-/* The fastest decides: cores of its model, or near its capacity where models are unknown, are big.
- */
+/* Big cores are those of the fastest core's model or, where models are unknown, those with at least
+ * 90 % of its capacity. */
 static void kinds_set(struct spw_plat *plat)
 {
 	const struct spw_plat_core *best = plat->core;
@@ -107,7 +111,7 @@ static void kinds_set(struct spw_plat *plat)
 	for (uint32_t i = 0; i < plat->core_cnt; i++) {
 		struct spw_plat_core *core = &plat->core[i];
 		bool big = best->midr ? midr_part(core->midr) == midr_part(best->midr)
-		                      : core->capacity * 10 >= best->capacity * 9;
+				      : core->capacity * 10 >= best->capacity * 9;
 
 		core->kind = big ? SPW_PLAT_CORE_BIG : SPW_PLAT_CORE_LITTLE;
 		mixed = mixed || !big;
@@ -146,8 +150,8 @@ int plat_cores_read(const struct plat_root *root, struct spw_plat *plat)
 
 	if (!plat_text(text, sizeof(text), root->sys, "devices/system/cpu/online"))
 		return spw_err(ENOENT,
-		               "%s/devices/system/cpu/online cannot be read; is %s a sysfs tree",
-		               root->sys, root->sys);
+			       "%s/devices/system/cpu/online cannot be read; is %s a sysfs tree",
+			       root->sys, root->sys);
 	plat->core_cnt = plat_list(text, online, SPW_PLAT_CORE_MAX);
 	plat->core = calloc(SPW_MAX(plat->core_cnt, 1u), sizeof(plat->core[0]));
 	if (!plat->core)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Small files of sysfs and procfs below a root that tests may replace (plat_impl.h). A file that is
+ * missing or malformed yields a default, never an error: kernels differ in what they show.
+ */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +45,7 @@ static bool first_line(char *out, size_t bytes, const char *path)
 	return read;
 }
 
-/* root/PATH into path; false if it does not fit. */
+/* Returns: false if root/PATH does not fit. */
 static bool path_make(char path[PLAT_PATH_BYTES], const char *root, const char *fmt, va_list ap)
 {
 	int n = snprintf(path, PLAT_PATH_BYTES, "%s/", root);
@@ -115,13 +119,14 @@ int64_t plat_labelled(int64_t dflt, const char *root, const char *path, const ch
 	return end == text ? dflt : value;
 }
 
+/* For scandir(): all names but hidden ones. */
 static int shown(const struct dirent *entry)
 {
 	return entry->d_name[0] != '.';
 }
 
 void plat_each(const char *root, const char *path, bool (*fn)(const char *name, void *arg),
-               void *arg)
+	       void *arg)
 {
 	char full[PLAT_PATH_BYTES];
 	struct dirent **entry;
@@ -188,9 +193,9 @@ void plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes)
 			i++;
 		if (i == first)
 			used += (size_t)snprintf(out + used, bytes - used, "%s%u", used ? "," : "",
-			                         i);
+						 i);
 		else
 			used += (size_t)snprintf(out + used, bytes - used, "%s%u-%u",
-			                         used ? "," : "", first, i);
+						 used ? "," : "", first, i);
 	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the facts mean for a data plane that spins.
+ * Findings: what the facts mean for a data plane that spins, and what to do about it. Each has a
+ * stable code; docs and scripts refer to it. Texts end without a full stop.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,10 +14,10 @@
 #define MEMLOCK_WANTED     (64ull << 20)
 #define COMPUTE_PROHIBITED 2
 
-/* A finding without advice yet; NULL when the table is full. */
+/* Adds a finding; advise() adds what to do. When the table is full, the finding is dropped. */
 SPW_PRINTF(4, 5)
 static struct spw_plat_finding *find(struct spw_plat *plat, enum spw_plat_severity severity,
-                                     const char *code, const char *fmt, ...)
+				     const char *code, const char *fmt, ...)
 {
 	static struct spw_plat_finding spill;
 	struct spw_plat_finding *f = &spill;
@@ -44,7 +45,7 @@ static void advise(struct spw_plat_finding *f, const char *fmt, ...)
 }
 
 static void kind_list(const struct spw_plat *plat, enum spw_plat_core_kind kind, char *out,
-                      size_t bytes)
+		      size_t bytes)
 {
 	bool set[SPW_PLAT_CORE_MAX] = {false};
 
@@ -59,18 +60,18 @@ static void cores_judge(struct spw_plat *plat)
 
 	if (plat->allowed_cnt < 2)
 		advise(find(plat, SPW_PLAT_WARN, "cores-few", "%u core may be used by this process",
-		            plat->allowed_cnt),
+			    plat->allowed_cnt),
 		       "give it more (taskset, cpuset): with one core everything runs inline and "
 		       "shares it");
 	kind_list(plat, SPW_PLAT_CORE_BIG, big, sizeof(big));
 	kind_list(plat, SPW_PLAT_CORE_LITTLE, little, sizeof(little));
 	if (little[0])
 		advise(find(plat, SPW_PLAT_NOTE, "cores-mixed", "fast cores %s, slower cores %s",
-		            big, little),
+			    big, little),
 		       "run lcores on the fast ones and the control thread on a slower one");
 }
 
-/* What makes a spinning core slower than it could be, or takes it away. */
+/* What slows a spinning core down, or preempts its thread. */
 static void cores_quiet(struct spw_plat *plat)
 {
 	bool saving[SPW_PLAT_CORE_MAX] = {false}, shared[SPW_PLAT_CORE_MAX] = {false};
@@ -81,25 +82,33 @@ static void cores_quiet(struct spw_plat *plat)
 		const struct spw_plat_core *core = &plat->core[i];
 
 		shared[core->cpu] = core->allowed && !core->isolated;
-		saving[core->cpu] = core->allowed && core->governor[0] && strcmp(core->governor, "performance");
+		saving[core->cpu] = core->allowed && core->governor[0] &&
+				    strcmp(core->governor, "performance");
 		if (saving[core->cpu])
 			governor = core->governor;
 	}
 	plat_list_text(saving, SPW_PLAT_CORE_MAX, text, sizeof(text));
 	if (text[0])
-		advise(find(plat, SPW_PLAT_WARN, "cores-governor", "cores %s run under the frequency governor %s",
-		            text, governor),
-		       "cpupower frequency-set -g performance: a clock that changes makes tails");
+		advise(find(plat, SPW_PLAT_WARN, "cores-governor",
+			    "cores %s run under the frequency governor %s", text, governor),
+		       "cpupower frequency-set -g performance: a core that changes its frequency "
+		       "adds to the "
+		       "tail");
 	plat_list_text(shared, SPW_PLAT_CORE_MAX, text, sizeof(text));
 	if (!text[0])
 		return;
-	advise(find(plat, SPW_PLAT_NOTE, "cores-shared", "cores %s are shared with everything else", text),
-	       "isolcpus=, nohz_full= and rcu_nocbs= for the lcores keep other threads and most timer "
+	advise(find(plat, SPW_PLAT_NOTE, "cores-shared", "cores %s are shared with everything else",
+		    text),
+	       "isolcpus=, nohz_full= and rcu_nocbs= for the lcores keep other threads and most "
+	       "timer "
 	       "interrupts away");
 	if (plat->autogroup)
-		advise(find(plat, SPW_PLAT_NOTE, "cores-autogroup", "the scheduler groups tasks by session, and on a core that an "
-			    "lcore shares, one session can keep another's threads waiting for seconds (seen on Linux 6.18)"),
-		       "sysctl kernel.sched_autogroup_enabled=0, or no other session on the lcores' cores");
+		advise(find(plat, SPW_PLAT_NOTE, "cores-autogroup",
+			    "the scheduler groups tasks by session, and on a core that an "
+			    "lcore shares, one session can keep another's threads waiting for "
+			    "seconds (observed on Linux 6.18)"),
+		       "sysctl kernel.sched_autogroup_enabled=0, or no other session on the "
+		       "lcores' cores");
 }
 
 static void memory_judge(struct spw_plat *plat)
@@ -109,14 +118,14 @@ static void memory_judge(struct spw_plat *plat)
 	for (uint32_t n = 0; n < plat->node_cnt; n++)
 		for (uint32_t h = 0; h < plat->node[n].huge_cnt; h++)
 			free_bytes +=
-			        plat->node[n].huge[h].free_cnt * plat->node[n].huge[h].page_bytes;
+				plat->node[n].huge[h].free_cnt * plat->node[n].huge[h].page_bytes;
 	if (free_bytes == 0)
 		advise(find(plat, SPW_PLAT_WARN, "hugepages-none", "no free hugepages"),
 		       "echo 512 > /proc/sys/vm/nr_hugepages; plain pages cost TLB misses");
 	if (plat->memlock_bytes < MEMLOCK_WANTED)
 		advise(find(plat, SPW_PLAT_WARN, "memlock-low",
-		            "%" PRIu64 " KiB may be locked by this process",
-		            plat->memlock_bytes >> 10),
+			    "%" PRIu64 " KiB may be locked by this process",
+			    plat->memlock_bytes >> 10),
 		       "ulimit -l unlimited (LimitMEMLOCK=infinity): memory registration needs it");
 }
 
@@ -127,27 +136,27 @@ static void nic_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 
 	if (nic->pcie_width < nic->pcie_width_max || nic->pcie_mtps < nic->pcie_mtps_max)
 		advise(find(plat, SPW_PLAT_WARN, "nic-pcie-narrow",
-		            "%s: PCIe runs at x%u %u.%u GT/s and could at x%u %u.%u", name,
-		            nic->pcie_width, nic->pcie_mtps / 1000, nic->pcie_mtps / 100 % 10,
-		            nic->pcie_width_max, nic->pcie_mtps_max / 1000,
-		            nic->pcie_mtps_max / 100 % 10),
+			    "%s: PCIe runs at x%u %u.%u GT/s and could at x%u %u.%u", name,
+			    nic->pcie_width, nic->pcie_mtps / 1000, nic->pcie_mtps / 100 % 10,
+			    nic->pcie_width_max, nic->pcie_mtps_max / 1000,
+			    nic->pcie_mtps_max / 100 % 10),
 		       "power the machine off and on; reseat the card; look for a firmware update");
 	if (strncmp(nic->iommu, "DMA", 3) == 0)
-		advise(find(plat, SPW_PLAT_NOTE, "nic-iommu", "%s: its DMA is translated by the IOMMU (%s)", name,
-		            nic->iommu),
+		advise(find(plat, SPW_PLAT_NOTE, "nic-iommu",
+			    "%s: its DMA is translated by the IOMMU (%s)", name, nic->iommu),
 		       "iommu.passthrough=1 (x86: iommu=pt) saves a table walk on each miss");
 	if (nic->carrier == 0)
 		find(plat, SPW_PLAT_NOTE, "nic-no-link", "%s has no link", name);
 	if (!twin)
 		return;
 	advise(find(plat, SPW_PLAT_NOTE, "nic-halves",
-	            "%s and %s are two PCIe halves of one physical port", twin->netdev,
-	            nic->netdev),
+		    "%s and %s are two PCIe halves of one physical port", twin->netdev,
+		    nic->netdev),
 	       "give both to spinwire: one half carries at most half of the port's rate");
 	if (twin->mtu != nic->mtu || twin->carrier != nic->carrier)
 		advise(find(plat, SPW_PLAT_WARN, "nic-halves-differ",
-		            "%s: MTU %u, link %d; %s: MTU %u, link %d", twin->netdev, twin->mtu,
-		            twin->carrier, nic->netdev, nic->mtu, nic->carrier),
+			    "%s: MTU %u, link %d; %s: MTU %u, link %d", twin->netdev, twin->mtu,
+			    twin->carrier, nic->netdev, nic->mtu, nic->carrier),
 		       "set both halves alike");
 }
 
@@ -156,24 +165,25 @@ static void gpu_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 	if (gpu->attr[SPW_PLAT_GPU_INTEGRATED] == 1 &&
 	    gpu->attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_SUPPORTED] != 1)
 		advise(find(plat, SPW_PLAT_NOTE, "gpu-integrated",
-		            "%s shares the host's memory and has no GPUDirect RDMA", gpu->name),
+			    "%s shares the host's memory and has no GPUDirect RDMA", gpu->name),
 		       "memory kind cuda-host: frames are received where the GPU reads them");
 	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)
 		advise(find(plat, SPW_PLAT_WARN, "gpu-time-limit",
-		            "%s has a time limit for kernels (a display is attached)", gpu->name),
-		       "use a GPU without a display: the resident kernel has to be renewed again "
-		       "and again");
+			    "%s has a time limit for kernels (a display is attached)", gpu->name),
+		       "use a GPU without a display: else the resident kernel must be relaunched "
+		       "before "
+		       "each time limit");
 	if (gpu->attr[SPW_PLAT_GPU_COMPUTE_MODE] == COMPUTE_PROHIBITED)
 		advise(find(plat, SPW_PLAT_STOP, "gpu-prohibited", "%s refuses compute contexts",
-		            gpu->name),
+			    gpu->name),
 		       "nvidia-smi -c DEFAULT");
 	for (uint32_t i = 0; i < plat->nic_cnt && gpu->node >= 0; i++)
 		if (plat->nic[i].rdma[0] && plat->nic[i].node >= 0 &&
 		    plat->nic[i].node != gpu->node)
 			advise(find(plat, SPW_PLAT_NOTE, "gpu-far",
-			            "%s is on node %d, %s on node %d", gpu->name, gpu->node,
-			            plat->nic[i].rdma, plat->nic[i].node),
-			       "take a NIC and a GPU of one node if there is a choice");
+				    "%s is on node %d, %s on node %d", gpu->name, gpu->node,
+				    plat->nic[i].rdma, plat->nic[i].node),
+			       "choose a NIC and a GPU of one node, if the machine has them");
 }
 
 void plat_findings_make(struct spw_plat *plat)

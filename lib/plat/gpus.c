@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * GPUs by the CUDA driver library, opened at run time: no CUDA is needed to build this, and a
- * machine without the library has no GPU. Only queries are made; no context is created. Source of
- * names and numbers: CUDA driver API, cuda.h.
+ * GPUs, as the CUDA driver library reports them. It is opened at run time: no CUDA is needed to
+ * build this, and a machine without the library has no GPU. Only queries are made; no context is
+ * created. Source of names and numbers: CUDA driver API, cuda.h.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,13 +26,13 @@ struct cuda {
 
 static const int attr_id[SPW_PLAT_GPU_ATTR_CNT] = {
 #define X(name, id) id,
-        SPW_PLAT_GPU_ATTR_LIST(X)
+	SPW_PLAT_GPU_ATTR_LIST(X)
 #undef X
 };
 
 static const char *const attr_name[SPW_PLAT_GPU_ATTR_CNT] = {
 #define X(name, id) #name,
-        SPW_PLAT_GPU_ATTR_LIST(X)
+	SPW_PLAT_GPU_ATTR_LIST(X)
 #undef X
 };
 
@@ -41,42 +41,42 @@ const char *spw_plat_gpu_attr_name(enum spw_plat_gpu_attr attr)
 	return attr_name[attr];
 }
 
-/* The library stays open: drivers do not like to be unloaded. */
+/* The library is never closed: unloading a driver that may have started threads is not safe. */
 static int cuda_open(const char *path, struct cuda *cuda)
 {
 	const struct {
 		const char *symbol;
 		void *at;
 	} wanted[] = {
-	        {"cuInit", &cuda->init},
-	        {"cuDriverGetVersion", &cuda->driver_version},
-	        {"cuDeviceGetCount", &cuda->device_cnt},
-	        {"cuDeviceGet", &cuda->device},
-	        {"cuDeviceGetName", &cuda->name},
-	        {"cuDeviceTotalMem_v2", &cuda->mem},
-	        {"cuDeviceGetAttribute", &cuda->attr},
+		{"cuInit", &cuda->init},
+		{"cuDriverGetVersion", &cuda->driver_version},
+		{"cuDeviceGetCount", &cuda->device_cnt},
+		{"cuDeviceGet", &cuda->device},
+		{"cuDeviceGetName", &cuda->name},
+		{"cuDeviceTotalMem_v2", &cuda->mem},
+		{"cuDeviceGetAttribute", &cuda->attr},
 	};
 	int rc;
 
 	cuda->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!cuda->lib)
 		return spw_err(
-		        ENODEV,
-		        "no CUDA driver library (%s); install the NVIDIA driver to use a GPU",
-		        path);
+			ENODEV,
+			"no CUDA driver library (%s); install the NVIDIA driver to use a GPU",
+			path);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wanted); i++) {
 		void *symbol = dlsym(cuda->lib, wanted[i].symbol);
 
 		if (!symbol)
-			return spw_err(ENODEV, "%s has no %s; it is no CUDA driver library", path,
-			               wanted[i].symbol);
+			return spw_err(ENODEV, "%s has no %s; it is not a CUDA driver library",
+				       path, wanted[i].symbol);
 		memcpy(wanted[i].at, &symbol, sizeof(symbol));
 	}
 	rc = cuda->init(0);
 	if (rc)
 		return spw_err(ENODEV,
-		               "the CUDA driver does not start (cuInit: error %d); no usable GPU",
-		               rc);
+			       "the CUDA driver does not start (cuInit: error %d); no usable GPU",
+			       rc);
 	return 0;
 }
 
@@ -99,9 +99,9 @@ static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_g
 		gpu->attr[i] = cuda->attr(&value, attr_id[i], device) ? -1 : value;
 	}
 	snprintf(gpu->pci, sizeof(gpu->pci), "%04x:%02x:%02x.0",
-	         (unsigned int)gpu->attr[SPW_PLAT_GPU_PCI_DOMAIN_ID],
-	         (unsigned int)gpu->attr[SPW_PLAT_GPU_PCI_BUS_ID],
-	         (unsigned int)gpu->attr[SPW_PLAT_GPU_PCI_DEVICE_ID]);
+		 (unsigned int)gpu->attr[SPW_PLAT_GPU_PCI_DOMAIN_ID],
+		 (unsigned int)gpu->attr[SPW_PLAT_GPU_PCI_BUS_ID],
+		 (unsigned int)gpu->attr[SPW_PLAT_GPU_PCI_DEVICE_ID]);
 	return 0;
 }
 
@@ -128,7 +128,7 @@ void plat_gpus_read(const struct plat_root *root, struct spw_plat *plat)
 	cuda.driver_version(&plat->cuda_driver);
 	cuda.device_cnt(&cnt);
 	plat_copy(plat->cuda_why, sizeof(plat->cuda_why),
-	          cnt > 0 ? "" : "the CUDA driver sees no GPU");
+		  cnt > 0 ? "" : "the CUDA driver reports no GPU");
 	for (uint32_t i = 0; i < (uint32_t)SPW_MAX(cnt, 0) && plat->gpu_cnt < SPW_PLAT_GPU_MAX;
 	     i++) {
 		struct spw_plat_gpu *gpu = &plat->gpu[plat->gpu_cnt];
@@ -136,7 +136,7 @@ void plat_gpus_read(const struct plat_root *root, struct spw_plat *plat)
 		if (gpu_fill(&cuda, i, gpu))
 			continue;
 		gpu->node = (int32_t)plat_number(-1, root->sys, "bus/pci/devices/%s/numa_node",
-		                                 gpu->pci);
+						 gpu->pci);
 		plat->gpu_cnt++;
 	}
 }

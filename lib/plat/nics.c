@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Network functions. One physical port may be reached through two PCIe functions (the two x4 halves
- * of GB10's ConnectX-7, socket-direct adapters): same adapter (RDMA system image GUID, or switch
- * id) and same port of it.
+ * Network functions, found under class/net and class/infiniband and joined by their PCI address.
+ *
+ * Two PCIe functions may lead to one physical port: the two x4 halves of GB10's ConnectX-7, and
+ * socket-direct adapters. They are recognised by the adapter (RDMA system image GUID, or switch id)
+ * and the name of its port. Source: Linux Documentation/ABI/testing/sysfs-class-net,
+ * sysfs-bus-pci.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -35,10 +38,10 @@ static uint32_t transfers_of(const char *text)
 	return end == text || gts < 0 || gts > 1000 ? 0 : (uint32_t)(gts * 1000 + 0.5);
 }
 
-/* The PCI function behind a device link, itself or (virtio) the folder above it. Empty if it is
- * none. */
+/* The PCI function that a device link leads to: its target, or (virtio) the folder above. pci is ""
+ * if there is none. */
 static void pci_of(const struct plat_root *root, const char *device, char *dir, char *pci,
-                   size_t pci_bytes)
+		   size_t pci_bytes)
 {
 	char path[PLAT_PATH_BYTES], *slash;
 
@@ -79,17 +82,17 @@ static void netdev_read(const struct plat_root *root, struct spw_plat_nic *nic)
 	const char *dev = nic->netdev;
 
 	plat_text(nic->switch_id, sizeof(nic->switch_id), root->sys, "class/net/%s/phys_switch_id",
-	          dev);
+		  dev);
 	plat_text(nic->port_name, sizeof(nic->port_name), root->sys, "class/net/%s/phys_port_name",
-	          dev);
+		  dev);
 	plat_text(nic->mac, sizeof(nic->mac), root->sys, "class/net/%s/address", dev);
 	nic->mtu = (uint32_t)plat_number(0, root->sys, "class/net/%s/mtu", dev);
 	nic->carrier = (int32_t)plat_number(-1, root->sys, "class/net/%s/carrier", dev);
 	nic->speed_mbit = plat_number(-1, root->sys, "class/net/%s/speed", dev);
 }
 
-/* A new entry for the function behind class/net/X/device; NULL if it is no PCI function or the
- * table is full. */
+/* Adds the function that the device link leads to. Returns: NULL if it is not a PCI function, or
+ * the table is full. */
 static struct spw_plat_nic *nic_add(struct nic_walk *walk, const char *device)
 {
 	struct spw_plat *plat = walk->plat;
@@ -141,7 +144,7 @@ static bool rdma_read(const char *name, void *arg)
 		return true;
 	plat_copy(nic->rdma, sizeof(nic->rdma), name);
 	plat_text(nic->serial_guid, sizeof(nic->serial_guid), walk->root->sys,
-	          "class/infiniband/%s/sys_image_guid", name);
+		  "class/infiniband/%s/sys_image_guid", name);
 	return true;
 }
 
@@ -150,8 +153,8 @@ static bool same_known(const char *a, const char *b)
 	return a[0] && strcmp(a, b) == 0;
 }
 
-/* Functions of one adapter that name the same port of it. Without names, the same function number
- * decides. */
+/* Whether two functions of one adapter lead to the same port: by the port's name or, if neither has
+ * one, by the function number. */
 static bool same_port(const struct spw_plat_nic *a, const struct spw_plat_nic *b)
 {
 	if (a->vendor != b->vendor || a->device != b->device || strcmp(a->pci, b->pci) == 0)

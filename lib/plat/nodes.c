@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * NUMA nodes, their memory and their hugepages. Source: Linux
+ * Documentation/ABI/stable/sysfs-devices-node.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +16,7 @@ struct huge_walk {
 	struct spw_plat_node *node;
 };
 
-/* "hugepages-2048kB" */
+/* name: "hugepages-2048kB". */
 static bool huge_read(const char *name, void *arg)
 {
 	struct huge_walk *walk = arg;
@@ -23,9 +27,9 @@ static bool huge_read(const char *name, void *arg)
 		return true;
 	huge->page_bytes = kb << 10;
 	huge->total_cnt =
-	        (uint64_t)plat_number(0, walk->root->sys, "%s/%s/nr_hugepages", walk->folder, name);
+		(uint64_t)plat_number(0, walk->root->sys, "%s/%s/nr_hugepages", walk->folder, name);
 	huge->free_cnt = (uint64_t)plat_number(0, walk->root->sys, "%s/%s/free_hugepages",
-	                                       walk->folder, name);
+					       walk->folder, name);
 	return ++walk->node->huge_cnt < SPW_PLAT_HUGE_MAX;
 }
 
@@ -70,11 +74,11 @@ void plat_nodes_read(const struct plat_root *root, struct spw_plat *plat)
 		qsort(plat->node, plat->node_cnt, sizeof(plat->node[0]), by_number);
 		return;
 	}
-	/* a kernel without NUMA: the machine is one node */
+	/* A kernel without NUMA: the machine is one node. */
 	plat->node_cnt = 1;
 	plat->node[0].mem_bytes = (uint64_t)plat_labelled(0, root->proc, "meminfo", "MemTotal:")
-	                          << 10;
+				  << 10;
 	plat->node[0].mem_free_bytes = (uint64_t)plat_labelled(0, root->proc, "meminfo", "MemFree:")
-	                               << 10;
+				       << 10;
 	plat_each(root->sys, huge.folder, huge_read, &huge);
 }

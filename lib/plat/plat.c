@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Reads all facts of a machine by calling each reader in turn (plat_impl.h), and then the findings,
+ * which need all of them. Called by spinwire at start, by spinwire-doctor, and by tests on recorded
+ * trees.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +19,9 @@ static void machine_read(const struct plat_root *root, struct spw_plat *plat)
 	struct utsname uts;
 
 	if (!plat_text(plat->machine, sizeof(plat->machine), root->sys,
-	               "class/dmi/id/product_name"))
+		       "class/dmi/id/product_name"))
 		plat_text(plat->machine, sizeof(plat->machine), root->sys,
-		          "firmware/devicetree/base/model");
+			  "firmware/devicetree/base/model");
 	plat_text(plat->kernel, sizeof(plat->kernel), root->proc, "sys/kernel/osrelease");
 	if (!plat_text(plat->arch, sizeof(plat->arch), root->proc, "sys/kernel/arch") &&
 	    uname(&uts) == 0)
@@ -24,7 +29,7 @@ static void machine_read(const struct plat_root *root, struct spw_plat *plat)
 	plat->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* "Max locked memory   8388608   8388608   bytes", or "unlimited" */
+/* "Max locked memory   8388608   8388608   bytes": soft and hard limit, or "unlimited". */
 static void memlock_read(const struct plat_root *root, struct spw_plat *plat)
 {
 	char text[128], *end;

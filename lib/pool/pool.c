@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Set-up and tear-down of a pool, and the checks of sanitizer builds. Get and put are inline in
+ * spw_pool.h.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,28 +15,36 @@
 #include "base/spw_log.h"
 #include "pool/spw_pool.h"
 
-#define SLOT_ALIGN     64u
-#define SLOT_BYTES_MAX ((64ul << 20) + (64ul << 10)) /* the longest RDMA message and any driver's headroom */
+#define SLOT_ALIGN 64u
+/* The longest RDMA message, with any driver's headroom. */
+#define SLOT_BYTES_MAX ((64ul << 20) + (64ul << 10))
 
-static int check_shape(const struct spw_region *region, size_t offset, size_t slot_bytes, uint32_t slot_cnt)
+static int check_shape(const struct spw_region *region, size_t offset, size_t slot_bytes,
+		       uint32_t slot_cnt)
 {
 	if (slot_bytes == 0 || slot_bytes % SLOT_ALIGN || slot_bytes > SLOT_BYTES_MAX)
-		return spw_err(EINVAL, "pool: slots of %zu bytes: use a multiple of %u up to %lu", slot_bytes, SLOT_ALIGN,
-			       SLOT_BYTES_MAX);
+		return spw_err(EINVAL, "pool: slots of %zu bytes: use a multiple of %u up to %lu",
+			       slot_bytes, SLOT_ALIGN, SLOT_BYTES_MAX);
 	if (slot_cnt == 0)
 		return spw_err(EINVAL, "pool: 0 slots were asked for");
 	if (offset % SLOT_ALIGN || offset > region->bytes)
-		return spw_err(EINVAL, "pool: offset %zu: use a multiple of %u within the region's %zu bytes", offset,
-			       SLOT_ALIGN, region->bytes);
+		return spw_err(
+			EINVAL,
+			"pool: offset %zu: use a multiple of %u within the region's %zu bytes",
+			offset, SLOT_ALIGN, region->bytes);
 	if (slot_cnt > (region->bytes - offset) / slot_bytes)
-		return spw_err(ENOSPC, "pool: %u slots of %zu bytes do not fit: the region has room for %zu", slot_cnt,
-			       slot_bytes, (region->bytes - offset) / slot_bytes);
+		return spw_err(
+			ENOSPC,
+			"pool: %u slots of %zu bytes do not fit: the region has room for %zu",
+			slot_cnt, slot_bytes, (region->bytes - offset) / slot_bytes);
 	return 0;
 }
 
 #ifdef SPW_POOL_ASAN
-#define slot_poison(pool, slot)   ASAN_POISON_MEMORY_REGION(spw_pool_slot_addr(pool, slot), (pool)->slot_bytes)
-#define slot_unpoison(pool, slot) ASAN_UNPOISON_MEMORY_REGION(spw_pool_slot_addr(pool, slot), (pool)->slot_bytes)
+#define slot_poison(pool, slot) \
+	ASAN_POISON_MEMORY_REGION(spw_pool_slot_addr(pool, slot), (pool)->slot_bytes)
+#define slot_unpoison(pool, slot) \
+	ASAN_UNPOISON_MEMORY_REGION(spw_pool_slot_addr(pool, slot), (pool)->slot_bytes)
 #else
 #define slot_poison(pool, slot)   ((void)0)
 #define slot_unpoison(pool, slot) ((void)0)
@@ -80,24 +92,21 @@ static void check_close(struct spw_pool *pool)
 		slot_unpoison(pool, i);
 }
 #else
-static void check_open(struct spw_pool *pool SPW_UNUSED)
-{
-}
+static void check_open(struct spw_pool *pool SPW_UNUSED) {}
 
-static void check_close(struct spw_pool *pool SPW_UNUSED)
-{
-}
+static void check_close(struct spw_pool *pool SPW_UNUSED) {}
 #endif
 
-int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t offset, size_t slot_bytes,
-		  uint32_t slot_cnt)
+int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t offset,
+		  size_t slot_bytes, uint32_t slot_cnt)
 {
 	int rc = check_shape(region, offset, slot_bytes, slot_cnt);
 
 	memset(pool, 0, sizeof(*pool));
 	if (rc)
 		return rc;
-	pool->free_slot = aligned_alloc(SPW_CACHE_LINE, SPW_ALIGN_UP((size_t)slot_cnt * 4, (size_t)SPW_CACHE_LINE));
+	pool->free_slot = aligned_alloc(SPW_CACHE_LINE,
+					SPW_ALIGN_UP((size_t)slot_cnt * 4, (size_t)SPW_CACHE_LINE));
 	if (!pool->free_slot)
 		return spw_err(ENOMEM, "pool: no memory for the list of %u slots", slot_cnt);
 #ifdef SPW_POOL_CHECK
@@ -107,14 +116,15 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 		return spw_err(ENOMEM, "pool: no memory to check %u slots", slot_cnt);
 	}
 #endif
-	pool->base = (region->host_va ? region->host_va : (uint8_t *)(uintptr_t)region->dev_va) + offset;
+	pool->base =
+		(region->host_va ? region->host_va : (uint8_t *)(uintptr_t)region->dev_va) + offset;
 	pool->slot_bytes = slot_bytes;
 	pool->slot_cnt = slot_cnt;
 	pool->free_cnt = slot_cnt;
 	pool->region = region;
 	pool->region_offset = offset;
 	for (uint32_t i = 0; i < slot_cnt; i++)
-		pool->free_slot[i] = slot_cnt - 1 - i; /* slot 0 goes out first */
+		pool->free_slot[i] = slot_cnt - 1 - i; /* so that slot 0 is lent first */
 	check_open(pool);
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The table of drivers, and the control calls in front of them: what all drivers would check, checked once.
+ * The table of drivers, and the control calls in front of them: what all drivers would check,
+ * checked once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_order.h"
-#include "port/port_impl.h"
+#include "port/port.h"
 
 static const struct spw_port_driver *const driver_table[] = {
 	&port_ethdev_driver,
@@ -38,7 +39,8 @@ const char *spw_port_driver_names(void)
 	size_t n = 0;
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(driver_table); i++)
-		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", driver_table[i]->name);
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "",
+				      driver_table[i]->name);
 	return names;
 }
 
@@ -77,20 +79,21 @@ int spw_port_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need
 	return rc ? spw_err_ctx(rc, "port '%.200s'", spec->text) : 0;
 }
 
-int spw_port_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+int spw_port_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		  struct spw_port **port_out)
 {
 	const struct spw_port_driver *driver = port_driver_find(spec->driver);
 	int rc;
 
 	*port_out = NULL;
 	if (!driver)
-		return spw_err(EINVAL, "port '%.200s': driver '%s' is not known: use %s", spec->text, spec->driver,
-			       spw_port_driver_names());
+		return spw_err(EINVAL, "port '%.200s': driver '%s' is not known: use %s",
+			       spec->text, spec->driver, spw_port_driver_names());
 	if (index >= SPW_PORT_MAX)
 		return spw_err(ERANGE, "port '%.200s': at most %d ports", spec->text, SPW_PORT_MAX);
 	if (queue_cnt == 0 || queue_cnt > SPW_PORT_QUEUE_MAX)
-		return spw_err(ERANGE, "port '%.200s': %u queues: use 1 .. %d", spec->text, queue_cnt,
-			       SPW_PORT_QUEUE_MAX);
+		return spw_err(ERANGE, "port '%.200s': %u queues: use 1 .. %d", spec->text,
+			       queue_cnt, SPW_PORT_QUEUE_MAX);
 	rc = driver->open(spec, index, queue_cnt, port_out);
 	return rc ? spw_err_ctx(rc, "port '%.200s'", spec->text) : 0;
 }
@@ -100,7 +103,9 @@ int spw_port_region_attach(struct spw_port *port, const struct spw_region *regio
 	int rc;
 
 	if (!region->host_va && !port->caps.gpu_memory)
-		return spw_err(ENOTSUP, "port %s: its frames pass through the CPU, which cannot reach memory kind %s: use --memory cuda-reg",
+		return spw_err(ENOTSUP,
+			       "port %s: its frames pass through the CPU, which cannot reach "
+			       "memory kind %s: use --memory cuda-reg",
 			       port->name, spw_mem_kind_name(region->kind));
 	rc = port->driver->region_attach ? port->driver->region_attach(port, region) : 0;
 	return rc ? spw_err_ctx(rc, "port %s, memory region %u", port->name, region->id) : 0;
@@ -111,23 +116,28 @@ static int check_pool(const struct spw_port *port, const struct spw_pool *pool)
 	const struct spw_port_caps *caps = &port->caps;
 
 	if (pool->slot_bytes < caps->slot_bytes_min)
-		return spw_err(EINVAL, "slots of %zu bytes are too small: it needs %u", pool->slot_bytes,
-			       caps->slot_bytes_min);
+		return spw_err(EINVAL, "slots of %zu bytes are too small: it needs %u",
+			       pool->slot_bytes, caps->slot_bytes_min);
 	if (pool->slot_bytes % caps->slot_align || (uintptr_t)pool->base % caps->slot_align)
-		return spw_err(EINVAL, "slots must start on multiples of %u bytes", caps->slot_align);
+		return spw_err(EINVAL, "slots must start on multiples of %u bytes",
+			       caps->slot_align);
 	if (pool->slot_cnt < caps->slot_cnt_min)
-		return spw_err(EINVAL, "%u slots are too few: it needs %u per queue", pool->slot_cnt, caps->slot_cnt_min);
+		return spw_err(EINVAL, "%u slots are too few: it needs %u per queue",
+			       pool->slot_cnt, caps->slot_cnt_min);
 	return 0;
 }
 
-int spw_port_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
+			 const struct spw_port_queue_conf *conf)
 {
 	int rc;
 
 	if (queue >= port->queue_cnt)
-		return spw_err(ERANGE, "port %s: queue %u of %u", port->name, queue, port->queue_cnt);
+		return spw_err(ERANGE, "port %s: queue %u of %u", port->name, queue,
+			       port->queue_cnt);
 	if (conf->ring_size && !SPW_IS_POW2(conf->ring_size))
-		return spw_err(EINVAL, "port %s: ring size %u is no power of 2", port->name, conf->ring_size);
+		return spw_err(EINVAL, "port %s: ring size %u is no power of 2", port->name,
+			       conf->ring_size);
 	rc = check_pool(port, conf->pool);
 	if (!rc)
 		rc = port->driver->queue_setup(port, queue, conf);
@@ -172,7 +182,7 @@ int spw_port_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t
 	return port->driver->pair_clock(port, nic_ticks_out, tsc_out, uncertainty_ns_out);
 }
 
-/* ---- for the drivers ----------------------------------------------------------------------------- */
+/* ---- for the drivers ---- */
 
 static void *zeroed(size_t bytes)
 {
@@ -182,8 +192,8 @@ static void *zeroed(size_t bytes)
 	return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
-		 size_t bytes)
+void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spec *spec,
+		 uint16_t index, uint16_t queue_cnt, size_t bytes)
 {
 	struct spw_port *port = zeroed(bytes);
 
@@ -194,7 +204,8 @@ void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spe
 	port->driver = driver;
 	port->index = index;
 	port->queue_cnt = queue_cnt;
-	snprintf(port->name, sizeof(port->name), "%.63s", spec->device[0] ? spec->device : driver->name);
+	snprintf(port->name, sizeof(port->name), "%.63s",
+		 spec->device[0] ? spec->device : driver->name);
 	return port;
 }
 

@@ -4,17 +4,16 @@
  * "DRIVER:DEVICE[,key=value]..." -> struct spw_port_spec.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/port_impl.h"
+#include "port/port.h"
 
 static int bad(const char *text, size_t pos, const char *what)
 {
-	return spw_err(EINVAL, "port '%.200s', character %zu: %s; a port is DRIVER:DEVICE[,key=value]... with driver %s",
+	return spw_err(EINVAL,
+		       "port '%.200s', character %zu: %s; a port is DRIVER:DEVICE[,key=value]... "
+		       "with driver %s",
 		       text, pos + 1, what, spw_port_driver_names());
 }
 
@@ -23,7 +22,8 @@ static int check_text(const char *text)
 	size_t n = strlen(text);
 
 	if (n >= sizeof(((struct spw_port_spec *)0)->text))
-		return bad(text, sizeof(((struct spw_port_spec *)0)->text) - 1, "the text is too long");
+		return bad(text, sizeof(((struct spw_port_spec *)0)->text) - 1,
+			   "the text is too long");
 	for (size_t i = 0; i < n; i++)
 		if (text[i] < 0x20 || text[i] > 0x7e)
 			return bad("", i, "not a printable ASCII character");
@@ -54,7 +54,8 @@ static int take_device(struct spw_port_spec *spec, size_t pos, size_t end)
 	return 0;
 }
 
-/* text and store have the same offsets: store is text with its separators made into ends of strings. */
+/* text and store have the same offsets: store is text with its separators made into ends of
+ * strings. */
 static int take_arg(struct spw_port_spec *spec, size_t pos, size_t end)
 {
 	const char *eq = memchr(spec->text + pos, '=', end - pos);
@@ -96,62 +97,4 @@ int spw_port_spec_parse(const char *text, struct spw_port_spec *spec_out)
 		pos = spec->text[end] ? end + 1 : end;
 	}
 	return rc;
-}
-
-const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key)
-{
-	for (uint32_t i = spec->arg_cnt; i-- > 0;)
-		if (!strcmp(spw_port_spec_key(spec, i), key))
-			return spw_port_spec_value(spec, i);
-	return NULL;
-}
-
-static uint64_t suffix_scale(const char *suffix)
-{
-	static const struct { char name; uint64_t scale; } known[] = {{'k', 1000}, {'M', 1000000}, {'G', 1000000000}};
-
-	if (!*suffix)
-		return 1;
-	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
-		if (suffix[0] == known[i].name && !suffix[1])
-			return known[i].scale;
-	return 0;
-}
-
-int port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_t dflt, uint64_t min, uint64_t max,
-		  uint64_t *value_out)
-{
-	const char *text = spw_port_spec_find(spec, key);
-	unsigned long long number;
-	uint64_t scale, value;
-	char *end;
-
-	*value_out = dflt;
-	if (!text)
-		return 0;
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	scale = suffix_scale(end);
-	if (end == text || *text < '0' || *text > '9' || !scale)
-		return spw_err(EINVAL, "%s=%s is no number (suffixes: k, M, G)", key, text);
-	if (errno || __builtin_mul_overflow(number, scale, &value) || value < min || value > max)
-		return spw_err(ERANGE, "%s=%s is not in %" PRIu64 " .. %" PRIu64, key, text,
-			       min, max);
-	*value_out = value;
-	return 0;
-}
-
-int port_spec_check_keys(const struct spw_port_spec *spec, const char *const *known, size_t known_cnt,
-			 const char *usage)
-{
-	for (uint32_t i = 0; i < spec->arg_cnt; i++) {
-		const char *key = spw_port_spec_key(spec, i);
-		size_t k = 0;
-
-		while (k < known_cnt && strcmp(key, known[k]))
-			k++;
-		if (k == known_cnt)
-			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key, usage);
-	}
-	return 0;
 }

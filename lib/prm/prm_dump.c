@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Text of CQEs and WQEs, and the way back from a log's hex. Cold code. */
+ * CQEs and WQEs as text, and a log's hex dump back as bytes. Pure and cold; softhca's trace, error
+ * reports and tests call it.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -9,10 +11,13 @@
 
 #include "prm/spw_prm.h"
 
+#define SEG_BYTES 16u /* segments of a WQE start at multiples of this */
+
+/* A text under construction. */
 struct out {
 	char *text;
 	size_t size;
-	int len;
+	int len; /* that the whole text needs; beyond size nothing is stored */
 };
 
 static void SPW_PRINTF(2, 3) put(struct out *o, const char *fmt, ...)
@@ -31,7 +36,8 @@ static void put_fields(struct out *o, const struct spw_prm_format *fmt, const vo
 		const uint64_t v = spw_prm_field_get(&fmt->fields[i], p);
 
 		if (v)
-			put(o, "%s%s=0x%llx", o->len ? " " : "", fmt->fields[i].name, (unsigned long long)v);
+			put(o, "%s%s=0x%llx", o->len ? " " : "", fmt->fields[i].name,
+			    (unsigned long long)v);
 	}
 }
 
@@ -47,16 +53,16 @@ int spw_prm_dump(const struct spw_prm_format *fmt, const void *p, char *text, si
 
 int spw_prm_dump_cqe(const void *cqe, char *text, size_t size)
 {
-	const unsigned opcode = (unsigned)spw_prm_cqe64_get_opcode(cqe);
+	const unsigned opcode = spw_prm_cqe64_get_opcode(cqe);
 	const bool err = opcode == SPW_PRM_CQE_REQ_ERR || opcode == SPW_PRM_CQE_RESP_ERR;
 	struct out o = {text, size, 0};
 
 	put(&o, "%s", spw_prm_cqe_opcode_name(opcode));
 	if (err)
-		put(&o, " %s (%s)", spw_prm_syndrome_name((unsigned)spw_prm_cqe_err_get_syndrome(cqe)),
-		    spw_prm_syndrome_text((unsigned)spw_prm_cqe_err_get_syndrome(cqe)));
+		put(&o, " %s (%s)", spw_prm_syndrome_name(spw_prm_cqe_err_get_syndrome(cqe)),
+		    spw_prm_syndrome_text(spw_prm_cqe_err_get_syndrome(cqe)));
 	if (opcode == SPW_PRM_CQE_REQ || opcode == SPW_PRM_CQE_REQ_ERR)
-		put(&o, " of %s", spw_prm_wqe_opcode_name((unsigned)spw_prm_cqe64_get_send_opcode(cqe)));
+		put(&o, " of %s", spw_prm_wqe_opcode_name(spw_prm_cqe64_get_send_opcode(cqe)));
 	put_fields(&o, spw_prm_format(err ? "cqe_err" : "cqe64"), cqe);
 	return o.len;
 }
@@ -75,11 +81,12 @@ static void put_segment(struct out *o, const char *name, const uint8_t *p, size_
 /* Data and inline segments up to the WQE's end. */
 static void put_data(struct out *o, const uint8_t *p, size_t left)
 {
-	while (left >= 16) {
-		size_t seg = 16;
+	while (left >= SEG_BYTES) {
+		size_t seg = SEG_BYTES;
 
 		if (spw_prm_wqe_data_get_inline_seg(p)) {
-			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_inline_get_byte_count(p) + 4, (size_t)16);
+			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_inline_get_byte_count(p) + 4,
+					   (size_t)SEG_BYTES);
 			put_segment(o, "wqe_inline", p, left);
 		} else {
 			put_segment(o, "wqe_data", p, left);
@@ -94,51 +101,56 @@ static void put_data(struct out *o, const uint8_t *p, size_t left)
 static bool has_raddr(unsigned opcode)
 {
 	return opcode == SPW_PRM_OP_RDMA_WRITE || opcode == SPW_PRM_OP_RDMA_WRITE_IMM ||
-	       opcode == SPW_PRM_OP_RDMA_READ || opcode == SPW_PRM_OP_ATOMIC_CS || opcode == SPW_PRM_OP_ATOMIC_FA;
+	       opcode == SPW_PRM_OP_RDMA_READ || opcode == SPW_PRM_OP_ATOMIC_CS ||
+	       opcode == SPW_PRM_OP_ATOMIC_FA;
 }
 
-int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport transport, char *text, size_t size)
+int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport transport, char *text,
+		     size_t size)
 {
 	const uint8_t *p = wqe;
 	struct out o = {text, size, 0};
 	unsigned opcode;
 	size_t left;
 
-	if (bytes < 16) {
+	if (bytes < SEG_BYTES) {
 		put(&o, "cut");
 		return o.len;
 	}
-	opcode = (unsigned)spw_prm_wqe_ctrl_get_opcode(p);
-	left = SPW_MIN(bytes, (size_t)spw_prm_wqe_ctrl_get_ds(p) * 16);
+	opcode = spw_prm_wqe_ctrl_get_opcode(p);
+	left = SPW_MIN(bytes, (size_t)spw_prm_wqe_ctrl_get_ds(p) * SEG_BYTES);
 	put(&o, "%s", spw_prm_wqe_opcode_name(opcode));
 	put_fields(&o, spw_prm_format("wqe_ctrl"), p);
-	if (left <= 16)
+	if (left <= SEG_BYTES)
 		return o.len;
-	p += 16;
-	left -= 16;
+	p += SEG_BYTES;
+	left -= SEG_BYTES;
 	if (transport == SPW_PRM_UD || transport == SPW_PRM_RAW) {
 		const char *name = transport == SPW_PRM_UD ? "wqe_av" : "wqe_eth";
-		size_t seg = transport == SPW_PRM_UD ? 48 : 16;
+		size_t seg = transport == SPW_PRM_UD ? 48 : SEG_BYTES;
 
 		put_segment(&o, name, p, left);
-		if (transport == SPW_PRM_RAW && left >= 16 && spw_prm_wqe_eth_get_inline_hdr_sz(p) > 2)
-			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_eth_get_inline_hdr_sz(p) + 14, (size_t)16);
+		if (transport == SPW_PRM_RAW && left >= SEG_BYTES &&
+		    spw_prm_wqe_eth_get_inline_hdr_sz(p) > 2)
+			seg = SPW_ALIGN_UP((size_t)spw_prm_wqe_eth_get_inline_hdr_sz(p) + 14,
+					   (size_t)SEG_BYTES);
 		if (seg > left)
 			return o.len;
 		p += seg;
 		left -= seg;
 	} else if (has_raddr(opcode)) {
-		const bool atomic = opcode == SPW_PRM_OP_ATOMIC_CS || opcode == SPW_PRM_OP_ATOMIC_FA;
+		const bool atomic = opcode == SPW_PRM_OP_ATOMIC_CS ||
+				    opcode == SPW_PRM_OP_ATOMIC_FA;
 
 		put_segment(&o, "wqe_raddr", p, left);
-		if (left < 16)
+		if (left < SEG_BYTES)
 			return o.len;
-		p += 16;
-		left -= 16;
-		if (atomic && left >= 16) {
+		p += SEG_BYTES;
+		left -= SEG_BYTES;
+		if (atomic && left >= SEG_BYTES) {
 			put_segment(&o, "wqe_atomic", p, left);
-			p += 16;
-			left -= 16;
+			p += SEG_BYTES;
+			left -= SEG_BYTES;
 		}
 	}
 	put_data(&o, p, left);

@@ -1,44 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The lists of spw_prm.h as tables, and every row checked at compile time. */
+ * The lists of spw_prm.h as tables, for code that handles any format (dump, tests, fuzzers), and
+ * the names of values. Every row is checked at compile time. Pure and cold.
+ */
 #include "prm/spw_prm.h"
 
-#define ROW(b, m, l, n) {.name = #n, .byte = (b), .msb = (m), .lsb = (l)},
-#define TABLE(fmt, LIST, size) static const struct spw_prm_field fmt##_fields[] = {LIST(ROW)};
+#define ROW(fmt, b, m, l, n)   {.name = #n, .byte = (b), .msb = (m), .lsb = (l)},
+#define TABLE(fmt, LIST, size) static const struct spw_prm_field fmt##_fields[] = {LIST(ROW, fmt)};
 SPW_PRM_FORMATS(TABLE)
 
-/* A row lies inside its format, on its word's alignment, and is not upside down. */
-#define FITS(b, m, l, n) && (m) >= (l) && (b) % ((m) > 31 ? 8 : 4) == 0 && (m) < 64 && (b) + ((m) > 31 ? 8 : 4) <= LIMIT
-#define CHECK(LIST) _Static_assert(1 LIST(FITS), #LIST " has a row that does not fit")
-#define LIMIT 64
-CHECK(SPW_PRM_CQE64);
-CHECK(SPW_PRM_CQE_ERR);
-#undef LIMIT
-#define LIMIT 48
-CHECK(SPW_PRM_WQE_AV);
-#undef LIMIT
-#define LIMIT 16
-CHECK(SPW_PRM_WQE_CTRL);
-CHECK(SPW_PRM_WQE_RADDR);
-CHECK(SPW_PRM_WQE_ATOMIC);
-CHECK(SPW_PRM_WQE_DATA);
-CHECK(SPW_PRM_WQE_ETH);
-CHECK(SPW_PRM_WQE_SRQ_NEXT);
-#undef LIMIT
-#define LIMIT 8
-CHECK(SPW_PRM_MINI_HASH);
-CHECK(SPW_PRM_MINI_CSUM);
-CHECK(SPW_PRM_MINI_CSUM_STRIDX);
-CHECK(SPW_PRM_MINI_REQ);
-CHECK(SPW_PRM_DBREC_QP);
-CHECK(SPW_PRM_DBREC_CQ);
-#undef LIMIT
-#define LIMIT 4
-CHECK(SPW_PRM_WQE_INLINE);
+/* Each row lies inside its format and on its word's alignment, and its msb is not below its lsb. */
+#define ROW_FITS(limit, b, m, l, n)                                  \
+	&&(m) >= (l) && (b) % ((m) > 31 ? 8 : 4) == 0 && (m) < 64 && \
+		(b) + ((m) > 31 ? 8 : 4) <= (limit)
+#define CHECK(fmt, LIST, size) \
+	_Static_assert(1 LIST(ROW_FITS, size), #LIST " has a row that does not fit");
+SPW_PRM_FORMATS(CHECK)
 
-#define FORMAT(fmt, LIST, size) \
-	{.name = #fmt, .bytes = (size), .field_cnt = SPW_ARRAY_CNT(fmt##_fields), .fields = fmt##_fields},
+#define FORMAT(fmt, LIST, size)                    \
+	{.name = #fmt,                             \
+	 .bytes = (size),                          \
+	 .field_cnt = SPW_ARRAY_CNT(fmt##_fields), \
+	 .fields = fmt##_fields},
 static const struct spw_prm_format formats[] = {SPW_PRM_FORMATS(FORMAT)};
 
 const struct spw_prm_format *spw_prm_format_at(unsigned idx)
@@ -72,38 +56,56 @@ void spw_prm_field_set(const struct spw_prm_field *f, void *p, uint64_t v)
 	spw_prm_put(p, f->byte, f->msb, f->lsb, v);
 }
 
-#define NAME(v, n) case v: return #n;
+#define NAME(v, n) \
+	case v:    \
+		return #n;
 
 const char *spw_prm_cqe_opcode_name(unsigned opcode)
 {
-	switch (opcode) { SPW_PRM_CQE_OPCODES(NAME) }
+	switch (opcode) {
+		SPW_PRM_CQE_OPCODES(NAME)
+	}
 	return "?";
 }
 
 const char *spw_prm_wqe_opcode_name(unsigned opcode)
 {
-	switch (opcode) { SPW_PRM_WQE_OPCODES(NAME) }
+	switch (opcode) {
+		SPW_PRM_WQE_OPCODES(NAME)
+	}
 	return "?";
 }
 
-#define SYN_NAME(v, n, st, text) case v: return #n;
-#define SYN_WC(v, n, st, text) case v: return st;
-#define SYN_TEXT(v, n, st, text) case v: return text;
+#define SYN_NAME(v, n, st, text) \
+	case v:                  \
+		return #n;
+#define SYN_WC(v, n, st, text) \
+	case v:                \
+		return st;
+#define SYN_TEXT(v, n, st, text) \
+	case v:                  \
+		return text;
 
 const char *spw_prm_syndrome_name(unsigned syndrome)
 {
-	switch (syndrome) { SPW_PRM_SYNDROMES(SYN_NAME) }
+	switch (syndrome) {
+		SPW_PRM_SYNDROMES(SYN_NAME)
+	}
 	return "?";
 }
 
 unsigned spw_prm_syndrome_wc_status(unsigned syndrome)
 {
-	switch (syndrome) { SPW_PRM_SYNDROMES(SYN_WC) }
+	switch (syndrome) {
+		SPW_PRM_SYNDROMES(SYN_WC)
+	}
 	return 21;
 }
 
 const char *spw_prm_syndrome_text(unsigned syndrome)
 {
-	switch (syndrome) { SPW_PRM_SYNDROMES(SYN_TEXT) }
+	switch (syndrome) {
+		SPW_PRM_SYNDROMES(SYN_TEXT)
+	}
 	return "general error";
 }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The judgement of a slow frame: one function per part, each hands out the part's ticks to causes
+ * in the order of the table in spw_cause.h. Pure; called by slow.c and by tests with invented
+ * facts.
+ */
 #include <string.h>
 
 #include "rec/spw_cause.h"
@@ -8,7 +13,7 @@ static const struct {
 	const char *name, *text;
 } cause_table[SPW_CAUSE_CNT] = {
 #define X(name, text) {#name, text},
-        SPW_CAUSE_LIST(X)
+	SPW_CAUSE_LIST(X)
 #undef X
 };
 
@@ -29,7 +34,7 @@ const char *spw_hold_name(enum spw_hold hold)
 	return name[hold];
 }
 
-/* One part, as it is given away. */
+/* One part of a frame's time while it is handed out. */
 struct share {
 	uint64_t left;
 	const uint64_t *held;
@@ -49,7 +54,7 @@ static void give_rest(struct share *s, enum spw_cause cause)
 	give(s, cause, s->left);
 }
 
-/* What the loop did in a long step delays whoever waits for the loop. */
+/* A frame that waits for the loop is delayed by whatever the loop did in a long step. */
 static void give_held(struct share *s, const struct spw_cause_facts *facts, enum spw_cause port)
 {
 	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
@@ -64,7 +69,7 @@ static void split_port(struct share *s, const struct spw_cause_facts *facts)
 {
 	give_held(s, facts, SPW_CAUSE_poll_gap);
 	give(s, SPW_CAUSE_refill_stall, facts->dry);
-	give(s, SPW_CAUSE_port_late, facts->unseen);
+	give(s, SPW_CAUSE_port_late, facts->not_polled);
 	give_rest(s, SPW_CAUSE_port_backlog);
 }
 
@@ -72,7 +77,7 @@ static void split_push(struct share *s, const struct spw_cause_facts *facts)
 {
 	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
 	give_rest(s, facts->exec == SPW_CAUSE_EXEC_LAUNCHED ? SPW_CAUSE_exec_late
-	                                                    : SPW_CAUSE_poll_gap);
+							    : SPW_CAUSE_poll_gap);
 }
 
 static enum spw_cause pause_cause(const struct spw_cause_facts *facts)
@@ -80,7 +85,8 @@ static enum spw_cause pause_cause(const struct spw_cause_facts *facts)
 	return facts->exec == SPW_CAUSE_EXEC_GPU ? SPW_CAUSE_gpu_sliced : SPW_CAUSE_exec_late;
 }
 
-/* A loop and an executor that were away together were stopped together: that is the loop's gap. */
+/* If loop and executor stopped at the same time, the whole machine or process was stopped: that
+ * counts as the loop's gap. */
 static void split_wait(struct share *s, const struct spw_cause_facts *facts)
 {
 	give(s, SPW_CAUSE_batch_ahead, facts->ahead);
@@ -101,7 +107,7 @@ static void split_run(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, SPW_CAUSE_handler_slow);
 }
 
-/* An executor may be stopped between its end stamp and the word that says so. */
+/* An executor can be preempted between its end stamp and the store of the completion. */
 static void split_reap(struct share *s, const struct spw_cause_facts *facts)
 {
 	give(s, SPW_CAUSE_batch_ahead, facts->reap_ahead);
@@ -118,19 +124,21 @@ static void split_send(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, facts->sent_tx ? SPW_CAUSE_tx_stall : SPW_CAUSE_refill_stall);
 }
 
-enum spw_cause spw_cause_split(const struct spw_cause_facts *facts, uint64_t ticks_out[SPW_CAUSE_CNT])
+enum spw_cause spw_cause_split(const struct spw_cause_facts *facts,
+			       uint64_t ticks_out[SPW_CAUSE_CNT])
 {
-	static void (*const split[SPW_STAGE_PART_CNT])(struct share *, const struct spw_cause_facts *) = {
-	        [SPW_STAGE_nic_polled] = split_port,   [SPW_STAGE_polled_pushed] = split_push,
-	        [SPW_STAGE_pushed_start] = split_wait, [SPW_STAGE_start_end] = split_run,
-	        [SPW_STAGE_end_reaped] = split_reap,   [SPW_STAGE_reaped_sent] = split_send,
+	static void (*const split[SPW_STAGE_PART_CNT])(struct share *,
+						       const struct spw_cause_facts *) = {
+		[SPW_STAGE_nic_polled] = split_port,   [SPW_STAGE_polled_pushed] = split_push,
+		[SPW_STAGE_pushed_start] = split_wait, [SPW_STAGE_start_end] = split_run,
+		[SPW_STAGE_end_reaped] = split_reap,   [SPW_STAGE_reaped_sent] = split_send,
 	};
 	unsigned int most = 0;
 
 	memset(ticks_out, 0, SPW_CAUSE_CNT * sizeof(*ticks_out));
 	for (unsigned int i = 0; i < SPW_STAGE_PART_CNT; i++) {
 		struct share s = {
-		        .left = facts->part[i], .held = facts->held[i], .ticks = ticks_out};
+			.left = facts->part[i], .held = facts->held[i], .ticks = ticks_out};
 
 		split[i](&s, facts);
 	}

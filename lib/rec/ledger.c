@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The balance of spw_ledger.h: sums both sides of each edge and takes the differences. Called for
+ * the summary after stop, live for telemetry, and by every test that moves frames.
+ */
 #include "rec/spw_ledger.h"
 
 enum side { SIDE_RX, SIDE_TX };
@@ -10,7 +14,7 @@ static const struct {
 	const char *text;
 } drop_table[SPW_DROP_CNT] = {
 #define X(name, side, text) {#name, SIDE_##side, text},
-        SPW_DROP_LIST(X)
+	SPW_DROP_LIST(X)
 #undef X
 };
 
@@ -18,7 +22,7 @@ static const struct {
 	const char *name, *text;
 } edge_table[SPW_EDGE_CNT] = {
 #define X(name, text) {#name, text},
-        SPW_EDGE_LIST(X)
+	SPW_EDGE_LIST(X)
 #undef X
 };
 
@@ -65,7 +69,7 @@ void spw_ledger_add_lcore(struct spw_ledger *ledger, const struct spw_ledger_lco
 }
 
 void spw_ledger_add_reasons(struct spw_ledger_reasons *reasons, const char *const *name,
-                            const uint64_t *count, uint32_t cnt)
+			    const uint64_t *count, uint32_t cnt)
 {
 	reasons->name = name;
 	reasons->cnt = SPW_MIN(cnt, SPW_LEDGER_REASON_MAX);
@@ -103,30 +107,30 @@ void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *
 {
 	const struct spw_ledger_lcore *pipe = &ledger->pipe;
 	uint64_t port_dropped = reasons_sum(&ledger->port_dropped),
-	         rx_dropped = drops_of(pipe, SIDE_RX);
+		 rx_dropped = drops_of(pipe, SIDE_RX);
 	uint64_t flushed = ledger->flushed_frames, refused = drops_of(pipe, SIDE_TX);
 	uint64_t tx_dropped = refused + flushed, bad = reasons_sum(&ledger->bad);
 
 	*sum_out = (struct spw_ledger_sum){
-	        .wire = ledger->wire_frames,
-	        .missed = ledger->missed_frames,
-	        .missed_known = ledger->missed_known,
-	        .received = ledger->lent_frames + port_dropped,
-	        .executed = ledger->executed_frames,
-	        .echoed = ledger->sent_frames,
-	        .consumed = pipe->consumed_frames,
-	        .bad = bad,
-	        .dropped = port_dropped + rx_dropped + tx_dropped,
-	        .tx_dropped = tx_dropped,
-	        .leaked = (int64_t)(ledger->pool_slots - ledger->pool_free),
+		.wire = ledger->wire_frames,
+		.missed = ledger->missed_frames,
+		.missed_known = ledger->missed_known,
+		.received = ledger->lent_frames + port_dropped,
+		.executed = ledger->executed_frames,
+		.echoed = ledger->sent_frames,
+		.consumed = pipe->consumed_frames,
+		.bad = bad,
+		.dropped = port_dropped + rx_dropped + tx_dropped,
+		.tx_dropped = tx_dropped,
+		.leaked = (int64_t)(ledger->pool_slots - ledger->pool_free),
 	};
 	edge_set(sum_out, SPW_EDGE_wire, ledger->wire_frames,
-	         ledger->missed_frames + sum_out->received);
+		 ledger->missed_frames + sum_out->received);
 	edge_set(sum_out, SPW_EDGE_received, ledger->lent_frames, pipe->polled_frames);
 	edge_set(sum_out, SPW_EDGE_executed, pipe->polled_frames - rx_dropped,
-	         ledger->executed_frames);
+		 ledger->executed_frames);
 	edge_set(sum_out, SPW_EDGE_verdict, ledger->executed_frames,
-	         pipe->tx_frames + refused + pipe->consumed_frames + pipe->bad_frames);
+		 pipe->tx_frames + refused + pipe->consumed_frames + pipe->bad_frames);
 	edge_set(sum_out, SPW_EDGE_bad, pipe->bad_frames, bad);
 	edge_set(sum_out, SPW_EDGE_sent, pipe->tx_frames, ledger->sent_frames + flushed);
 }
@@ -142,6 +146,7 @@ const char *spw_ledger_drop(const struct spw_ledger *ledger, uint32_t idx, uint6
 	idx -= port->cnt;
 	if (idx >= SPW_DROP_CNT)
 		return NULL;
-	*count_out = ledger->pipe.dropped[idx] + (idx == SPW_DROP_tx_flushed ? ledger->flushed_frames : 0);
+	*count_out = ledger->pipe.dropped[idx] +
+		     (idx == SPW_DROP_tx_flushed ? ledger->flushed_frames : 0);
 	return drop_table[idx].name;
 }

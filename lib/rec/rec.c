@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The owner's side around the hot calls: set-up, clocks, intervals, stamps out of order.
+ * The owner's side around the hot calls of spw_rec.h: set-up, clock maps, intervals, and stamps
+ * that are out of order. lib/pipe calls it at set-up and in housekeeping.
  */
 #include <string.h>
 
@@ -9,13 +10,13 @@
 
 static const char *const stage_name[SPW_STAGE_CNT] = {
 #define X(name, text) #name,
-        SPW_STAGE_LIST(X)
+	SPW_STAGE_LIST(X)
 #undef X
 };
 
 static const char *const regime_name[SPW_REGIME_CNT] = {
 #define X(name, text) #name,
-        SPW_REGIME_LIST(X)
+	SPW_REGIME_LIST(X)
 #undef X
 };
 
@@ -52,23 +53,24 @@ void spw_rec_begin(struct spw_rec *rec)
 {
 	uint64_t now;
 
-	rec_away_begin(&rec->away);
+	rec_preempt_begin(&rec->preempt);
 	now = spw_tsc_now();
 	spw_thr_store_rlx(&rec->start_tsc, now);
 	spw_thr_store_rlx(&rec->last_tsc, now);
 	rec->turn_start_tsc = now;
 	rec->empty_tsc = now;
-	rec->gap[0] = (struct spw_rec_gap){0, now, now, SPW_REGIME_idle_poll, SPW_HOLD_LOST}; /* nobody polled before */
+	/* Nobody polled before now: that is a gap. */
+	rec->gap[0] = (struct spw_rec_gap){0, now, now, SPW_REGIME_idle_poll, SPW_HOLD_LOST};
 	rec->gap_cnt = 1;
 }
 
 void spw_rec_end(struct spw_rec *rec)
 {
-	rec_away_end(&rec->away);
+	rec_preempt_end(&rec->preempt);
 }
 
-static void clock_renew(struct spw_clock_box *box, struct spw_clock_map *map, uint64_t *unc,
-                        uint64_t now)
+static void clock_update(struct spw_clock_box *box, struct spw_clock_map *map, uint64_t *unc,
+			 uint64_t now)
 {
 	if (!box)
 		return;
@@ -77,26 +79,28 @@ static void clock_renew(struct spw_clock_box *box, struct spw_clock_map *map, ui
 }
 
 void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
-                    struct spw_clock_box *nic_box)
+		    struct spw_clock_box *nic_box)
 {
 	uint64_t now = spw_tsc_now();
 
-	clock_renew(exec_box, &rec->exec_map, &rec->exec_unc, now);
-	clock_renew(nic_box, &rec->nic_map, &rec->nic_unc, now);
-	rec->nic_step_2_32 = (int64_t)(spw_clock_map_ref(&rec->nic_map, rec->nic_map.other_base + (1ull << 32)) -
-	                               rec->nic_map.ref_base);
+	clock_update(exec_box, &rec->exec_map, &rec->exec_unc, now);
+	clock_update(nic_box, &rec->nic_map, &rec->nic_unc, now);
+	rec->nic_step_2_32 =
+		(int64_t)(spw_clock_map_ref(&rec->nic_map, rec->nic_map.other_base + (1ull << 32)) -
+			  rec->nic_map.ref_base);
 }
 
 void spw_rec_flip(struct spw_rec *rec)
 {
 	uint64_t off;
 
-	if (rec->away.word)
-		rec_away_look(&rec->away, rec->last_tsc, &off); /* small losses: later gaps count from here */
+	if (rec->preempt
+		    .word) /* discards small losses, so that a later gap does not include them */
+		rec_preempt_check(&rec->preempt, rec->last_tsc, &off);
 	rec->bank = &rec->bank_of[spw_hist_flip_obey(&rec->flip)];
 }
 
-void spw_rec_order_keep(struct spw_rec *rec, struct spw_rec_stamps *at)
+void spw_rec_chain_fix(struct spw_rec *rec, struct spw_rec_stamps *at)
 {
 	if (at->exec_end < at->exec_start)
 		spw_thr_count(&rec->defects[SPW_STAGE_start_end], 1);
@@ -108,7 +112,8 @@ void spw_rec_order_keep(struct spw_rec *rec, struct spw_rec_stamps *at)
 	at->exec_start = SPW_MIN(SPW_MAX(at->exec_start, at->polled), at->exec_end);
 }
 
-/* Not after polled; a defect if by more than the uncertainty. */
+/* The time from NIC stamp to poll; 0 if the stamp is later, which is a defect if by more than the
+ * uncertainty. */
 static uint64_t nic_wait(struct spw_rec *rec, uint64_t nic_stamp, uint64_t polled)
 {
 	int64_t took = (int64_t)(polled - spw_clock_map_ref(&rec->nic_map, nic_stamp));
@@ -120,9 +125,10 @@ static uint64_t nic_wait(struct spw_rec *rec, uint64_t nic_stamp, uint64_t polle
 	return 0;
 }
 
-/* Some without a stamp, after polled or far apart; a longest so far; beyond the last bucket. */
-void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc, uint32_t cnt,
-                     const struct spw_rec_stamps *at)
+/* For bursts that spw_rec_nic cannot record at once: a frame without a stamp, a stamp after the
+ * poll, stamps far apart, a new maximum, or a value beyond the last bucket. */
+void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc,
+		     uint32_t cnt, const struct spw_rec_stamps *at)
 {
 	struct spw_hist *stage = rec->bank->stage;
 
@@ -134,7 +140,8 @@ void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct
 		wait = nic_wait(rec, desc[i].nic_stamp, at->polled);
 		spw_hist_record(&stage[SPW_STAGE_nic_polled], wait, 1);
 		if (!(flags & SPW_REC_INLINE))
-			spw_hist_record(&stage[SPW_STAGE_nic_start], wait + at->exec_start - at->polled, 1);
+			spw_hist_record(&stage[SPW_STAGE_nic_start],
+					wait + at->exec_start - at->polled, 1);
 		spw_hist_record(&stage[SPW_STAGE_nic_sent], wait + at->sent - at->polled, 1);
 	}
 }

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Gaps of the loop, and slow batches from their description to their verdict. All of it is the owner's, and cold.
+ * Gaps of the loop, and slow batches from description to judgement. Everything here runs on the
+ * owner, off the fast path: spw_rec_mark calls spw_rec_gap_take for a long step, and lib/pipe calls
+ * the spw_rec_slow_ functions.
+ *
+ * What ties the two together: the gaps kept here are laid over the parts of a slow batch when it is
+ * described, so the ring of gaps must reach back at least as far as a batch's life.
  */
 #include <string.h>
 
 #include "rec/rec_impl.h"
 
-/* ---- gaps ----------------------------------------------------------------------------------------- */
+/* ---- gaps ---- */
 
-/* A step that has nothing to wait for cannot be long by itself: its core was lost, whoever took it. */
+/* What a long step is attributed to. A step that waits for nothing cannot be long by itself: the
+ * core was lost, even if rseq did not show it (an interrupt, a hypervisor). */
 static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime)
 {
 	switch (regime) {
@@ -27,7 +33,7 @@ static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime)
 	}
 }
 
-static void held_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t ticks)
+static void hold_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t ticks)
 {
 	if (!ticks)
 		return;
@@ -42,28 +48,29 @@ void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 	struct spw_rec_gap *gap = &rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT];
 	uint64_t took = now - rec->last_tsc, off = 0;
 
-	rec_away_look(&rec->away, now, &off);
-	*gap = (struct spw_rec_gap){rec->last_tsc, now, SPW_MIN(off, took), regime, hold_of(rec, regime)};
-	held_add(&rec->held, SPW_HOLD_LOST, gap->lost);
-	held_add(&rec->held, gap->hold, took - gap->lost);
-	if (!rec->behind_tsc)
-		rec->behind_tsc = gap->from;
-	rec->behind_len_tsc = now - rec->behind_tsc;
-	rec->behind_until_tsc = now + rec->behind_len_tsc / 2;
+	rec_preempt_check(&rec->preempt, now, &off);
+	*gap = (struct spw_rec_gap){rec->last_tsc, now, SPW_MIN(off, took), regime,
+				    hold_of(rec, regime)};
+	hold_add(&rec->held, SPW_HOLD_LOST, gap->lost);
+	hold_add(&rec->held, gap->hold, took - gap->lost);
+	if (rec->backlog_tsc < rec->empty_tsc)
+		rec->backlog_tsc = gap->from;
+	rec->backlog_len_tsc = now - rec->backlog_tsc;
+	rec->backlog_until_tsc = now + rec->backlog_len_tsc / 2;
 }
 
-/* Frames polled right after a gap may have waited since it began, those behind them in the port no longer than it was (a
- * loop that keeps up works its backlog off), until a poll finds fewer than it could take. For half the gap's length that
- * is said of them; later it would be a guess. */
-uint64_t spw_rec_behind(struct spw_rec *rec, bool full, uint64_t now)
+/* Since when frames polled now may have waited. Right after a gap: since the gap began; those
+ * queued after them: for no longer than the gap took, as a loop that keeps up works its backlog
+ * off. This ends when a poll brings less than it could, or half the gap's length after the gap:
+ * beyond that it would be a guess. */
+uint64_t spw_rec_backlog_since(struct spw_rec *rec, bool full, uint64_t now)
 {
-	uint64_t since = SPW_MAX(rec->behind_tsc, now - rec->behind_len_tsc);
+	uint64_t since = SPW_MAX(rec->backlog_tsc, now - rec->backlog_len_tsc);
+	bool over = now > rec->backlog_until_tsc || rec->backlog_tsc < rec->empty_tsc;
 
-	if (now > rec->behind_until_tsc)
-		since = now;
-	if (!full || now > rec->behind_until_tsc)
-		rec->behind_tsc = 0;
-	return since;
+	if (over || !full)
+		rec->backlog_tsc = 0;
+	return over ? now : since;
 }
 
 static uint64_t overlap(uint64_t from, uint64_t to, const struct spw_rec_gap *gap)
@@ -73,16 +80,18 @@ static uint64_t overlap(uint64_t from, uint64_t to, const struct spw_rec_gap *ga
 	return high > low ? high - low : 0;
 }
 
-/* Where in a gap the core was lost is not known: each part gets its share. */
+/* It is not known where in a gap the core was lost: each part gets its proportion. */
 static void gap_share(const struct spw_rec_gap *gap, uint64_t ticks, uint64_t held[SPW_HOLD_CNT])
 {
-	uint64_t lost = ticks ? (uint64_t)((double)ticks * (double)gap->lost / (double)(gap->to - gap->from)) : 0;
+	uint64_t lost = ticks ? (uint64_t)((double)ticks * (double)gap->lost /
+					   (double)(gap->to - gap->from))
+			      : 0;
 
 	held[SPW_HOLD_LOST] += lost;
 	held[gap->hold] += ticks - lost;
 }
 
-/* ---- description ------------------------------------------------------------------------------------ */
+/* ---- description ---- */
 
 bool spw_rec_slow_full(const struct spw_rec *rec)
 {
@@ -90,12 +99,13 @@ bool spw_rec_slow_full(const struct spw_rec *rec)
 }
 
 struct spw_rec_slow *spw_rec_slow_new(struct spw_rec *rec, const struct spw_rec_stamps *at,
-                                      const struct spw_rec_poll *poll)
+				      const struct spw_rec_poll *poll)
 {
 	struct spw_rec_slow *slow = &rec->pending[rec->pending_head++ % SPW_REC_PENDING_CNT];
 	const uint64_t edge[SPW_STAGE_PART_CNT + 1] = {
-	        at->since,    at->polled, SPW_MIN(at->pushed, at->exec_start), at->exec_start,
-	        at->exec_end, at->reaped, at->sent};
+		at->since,      at->polled,   SPW_MIN(at->pushed, at->exec_start),
+		at->exec_start, at->exec_end, at->reaped,
+		at->sent};
 	struct spw_cause_facts *facts = &slow->facts;
 
 	memset(slow, 0, sizeof(*slow));
@@ -112,7 +122,7 @@ struct spw_rec_slow *spw_rec_slow_new(struct spw_rec *rec, const struct spw_rec_
 			gap_share(gap, overlap(edge[p], edge[p + 1], gap), facts->held[p]);
 	}
 	if (poll->empty > at->since)
-		facts->unseen = SPW_MIN(poll->empty, at->polled) - at->since;
+		facts->not_polled = SPW_MIN(poll->empty, at->polled) - at->since;
 	return slow;
 }
 
@@ -126,14 +136,14 @@ struct spw_rec_slow *spw_rec_slow_due(struct spw_rec *rec, uint64_t now, bool al
 	return oldest;
 }
 
-/* ---- the verdict ------------------------------------------------------------------------------------- */
+/* ---- judgement ---- */
 
 void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_rec_slow *one)
 {
 	uint64_t whole = spw_rec_slow_whole(one);
 	uint32_t hole, child;
 
-	if (*cnt < SPW_REC_WORST_CNT) { /* grows: up from the end */
+	if (*cnt < SPW_REC_WORST_CNT) { /* not full: move up from the end */
 		for (hole = (*cnt)++; hole && whole < spw_rec_slow_whole(&heap[(hole - 1) / 2]);
 		     hole = (hole - 1) / 2)
 			heap[hole] = heap[(hole - 1) / 2];
@@ -142,7 +152,8 @@ void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_re
 	}
 	if (whole <= spw_rec_slow_whole(&heap[0]))
 		return;
-	for (hole = 0; (child = 2 * hole + 1) < *cnt; hole = child) { /* full: down from the least */
+	/* full: replace the least and move down */
+	for (hole = 0; (child = 2 * hole + 1) < *cnt; hole = child) {
 		if (child + 1 < *cnt &&
 		    spw_rec_slow_whole(&heap[child + 1]) < spw_rec_slow_whole(&heap[child]))
 			child++;
@@ -153,13 +164,15 @@ void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_re
 	heap[hole] = *one;
 }
 
-/* The floor only rises, over all intervals: what it turns away is not among the worst of the run. */
+/* Raises the threshold above which a batch is described at all. It only rises, over all intervals,
+ * so a batch below it cannot be among the worst of the run. */
 static void floor_raise(struct spw_rec *rec)
 {
 	struct spw_rec_bank *bank = rec->bank;
 
 	if (bank->worst_cnt == SPW_REC_WORST_CNT)
-		rec->cold_tsc = SPW_MAX(rec->cold_tsc, SPW_MIN(spw_rec_slow_whole(&bank->worst[0]), rec->slow_tsc));
+		rec->cold_tsc = SPW_MAX(
+			rec->cold_tsc, SPW_MIN(spw_rec_slow_whole(&bank->worst[0]), rec->slow_tsc));
 }
 
 void spw_rec_slow_judge(struct spw_rec *rec, struct spw_rec_slow *slow)

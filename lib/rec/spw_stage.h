@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The words of the recorder: the stages of a frame and the regimes of a loop.
+ * The names of the recorder: the stages of a frame and the regimes of a loop. spw_rec.h draws them
+ * as a time line; docs/050-measuring-tails.md explains them to users. The printed tables, the JSON
+ * summary and telemetry use the same names.
  */
 #ifndef SPW_STAGE_H
 #define SPW_STAGE_H
@@ -12,46 +14,49 @@
 extern "C" {
 #endif
 
-/* The first six follow each other and sum to nic_sent, or without NIC stamps the five after the first to polled_sent.
- * name, meaning */
-#define SPW_STAGE_LIST(X)                                                                                              \
-	X(nic_polled, "NIC stamp to burst returned")                                                                   \
-	X(polled_pushed, "burst returned to pushed, or to executor start if that came first")                          \
-	X(pushed_start, "pushed to executor start")                                                                    \
-	X(start_end, "executor start to executor end")                                                                 \
-	X(end_reaped, "executor end to reaped")                                                                        \
-	X(reaped_sent, "reaped to sent or recycled")                                                                   \
-	X(polled_sent, "burst returned to sent or recycled: the whole that the loop answers for")                      \
-	X(nic_start, "NIC stamp to executor start: wire to kernel")                                                    \
+/* The first six follow each other and sum to nic_sent; without NIC stamps, the five after
+ * nic_polled sum to polled_sent. name, meaning */
+#define SPW_STAGE_LIST(X)                                                                     \
+	X(nic_polled, "NIC stamp to burst returned")                                          \
+	X(polled_pushed, "burst returned to pushed, or to executor start if that came first") \
+	X(pushed_start, "pushed to executor start")                                           \
+	X(start_end, "executor start to executor end")                                        \
+	X(end_reaped, "executor end to reaped")                                               \
+	X(reaped_sent, "reaped to sent or recycled")                                          \
+	X(polled_sent, "burst returned to sent or recycled: all that the loop causes")        \
+	X(nic_start, "NIC stamp to executor start: wire to kernel")                           \
 	X(nic_sent, "NIC stamp to sent or recycled: the whole")
 
 enum spw_stage {
 #define X(name, text) SPW_STAGE_##name,
 	SPW_STAGE_LIST(X)
 #undef X
-	SPW_STAGE_CNT
+		SPW_STAGE_CNT
 };
 
-/* Those that follow each other, nic_polled to reaped_sent. */
+/* Number of the stages that follow each other, nic_polled .. reaped_sent: the parts into which a
+ * slow frame's time is divided. The other stages are sums of them. */
 #define SPW_STAGE_PART_CNT ((unsigned int)SPW_STAGE_polled_sent)
 
-/* Every tick of an lcore belongs to exactly one. name, meaning */
-#define SPW_REGIME_LIST(X)                                                                                             \
-	X(idle_poll, "polled and found nothing, nothing to reap either")                                               \
-	X(rx, "rx_burst that brought frames")                                                                          \
-	X(push, "handing batches to the executor; with the inline executor, running them")                             \
-	X(reap, "looking for finished batches")                                                                        \
-	X(tx, "tx_burst")                                                                                              \
-	X(refill, "release_burst")                                                                                     \
+/* Every tick of an lcore belongs to exactly one regime: the step of the loop that ends with the
+ * next clock reading. The shares of all regimes sum to the elapsed time. name, meaning */
+#define SPW_REGIME_LIST(X)                                                                 \
+	X(idle_poll, "polled and found nothing, nothing to reap either")                   \
+	X(rx, "rx_burst that brought frames")                                              \
+	X(push, "handing batches to the executor; with the inline executor, running them") \
+	X(reap, "taking finished batches")                                                 \
+	X(tx, "tx_burst")                                                                  \
+	X(refill, "release_burst")                                                         \
 	X(housekeeping, "events, heartbeat, telemetry, slow frames")
 
 enum spw_regime {
 #define X(name, text) SPW_REGIME_##name,
 	SPW_REGIME_LIST(X)
 #undef X
-	SPW_REGIME_CNT
+		SPW_REGIME_CNT
 };
 
+/* Purpose: the names as they are printed. Shape: below the _CNT. Thread: any. */
 const char *spw_stage_name(enum spw_stage stage);
 const char *spw_regime_name(enum spw_regime regime);
 

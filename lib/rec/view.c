@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The reader's side: intervals of one or several recorders become totals and rows.
+ * The reader's side: adds the intervals of one or several recorders up to totals and rows. Called
+ * by telemetry while the lcores run, and for the summary after they have ended.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ void spw_rec_view_interval(struct spw_rec_view *view)
 	view->nic_unc = 0;
 }
 
-static void held_add(const struct spw_rec_held *from, struct spw_rec_held *sum)
+static void hold_add(const struct spw_rec_held *from, struct spw_rec_held *sum)
 {
 	for (uint32_t i = 0; i < SPW_HOLD_CNT; i++) {
 		sum->cnt[i] += spw_thr_load_rlx(&from->cnt[i]);
@@ -43,12 +44,12 @@ static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
 		view->regime_tsc[i] += spw_thr_load_rlx(&rec->regime_tsc[i]);
 	for (uint32_t i = 0; i < SPW_STAGE_CNT; i++)
 		view->defects[i] += spw_thr_load_rlx(&rec->defects[i]);
-	held_add(&rec->held, &view->held);
+	hold_add(&rec->held, &view->held);
 	view->elapsed_tsc += spw_thr_load_rlx(&rec->last_tsc) - spw_thr_load_rlx(&rec->start_tsc);
 	view->turns += spw_thr_load_rlx(&rec->turns);
 	view->turn_max_tsc = SPW_MAX(view->turn_max_tsc, spw_thr_load_rlx(&rec->turn_max_tsc));
-	view->away_cnt += spw_thr_load_rlx(&rec->away.cnt);
-	view->away_known &= spw_thr_load_rlx(&rec->away.word) != NULL;
+	view->away_cnt += spw_thr_load_rlx(&rec->preempt.cnt);
+	view->away_known &= spw_thr_load_rlx(&rec->preempt.word) != NULL;
 	view->exec_unc = SPW_MAX(view->exec_unc, spw_thr_load_rlx(&rec->exec_unc));
 	view->nic_unc = SPW_MAX(view->nic_unc, spw_thr_load_rlx(&rec->nic_unc));
 }
@@ -60,7 +61,8 @@ static int longer_first(const void *a, const void *b)
 	return (wa < wb) - (wa > wb);
 }
 
-/* Longest first is a heap upside down, so the list is turned round before it grows. */
+/* The list is sorted longest first, but the heap has its shortest at [0]: rebuilds the heap, adds,
+ * and sorts again. */
 static void worst_add(struct spw_rec_view *view, const struct spw_rec_bank *bank)
 {
 	struct spw_rec_slow heap[SPW_REC_WORST_CNT];
@@ -83,7 +85,8 @@ static void bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
 	}
 	for (uint32_t i = 0; i < SPW_CAUSE_CNT; i++) {
 		view->causes.frames[i] += bank->causes.frames[i];
-		view->causes.worst_tsc[i] = SPW_MAX(view->causes.worst_tsc[i], bank->causes.worst_tsc[i]);
+		view->causes.worst_tsc[i] =
+			SPW_MAX(view->causes.worst_tsc[i], bank->causes.worst_tsc[i]);
 	}
 	worst_add(view, bank);
 	memset(bank, 0, sizeof(*bank));
@@ -108,7 +111,7 @@ void spw_rec_collect_rest(struct spw_rec *rec, struct spw_rec_view *view)
 	bank_take(&rec->bank_of[1], view);
 }
 
-/* Only where an executor or NIC stamp meets one of the CPU's; start to end is one clock. */
+/* A stage is uncertain only if its two stamps come from different clocks; start_end has one. */
 static uint64_t stage_unc(const struct spw_rec_view *view, enum spw_stage stage)
 {
 	switch (stage) {
@@ -126,7 +129,7 @@ static uint64_t stage_unc(const struct spw_rec_view *view, enum spw_stage stage)
 }
 
 void spw_rec_row(const struct spw_rec_view *view, enum spw_stage stage, bool interval,
-                 const struct spw_tsc *tsc, uint64_t lost_cnt, struct spw_rec_row *row_out)
+		 const struct spw_tsc *tsc, uint64_t lost_cnt, struct spw_rec_row *row_out)
 {
 	const struct spw_hist *hist = interval ? &view->interval[stage] : &view->total[stage];
 	struct spw_hist_summary sum;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
+ *
+ * Parses the options of tools/with-softhca: one function for each option, in a table at the end.
+ * Called when the library is loaded, and by softhca-check, which reports a wrong option before the
+ * program starts. Message: the option, its value, and what it takes.
  */
 #include "softhca/hca_cfg.h"
 
@@ -12,7 +16,7 @@
 
 #include "base/spw_err.h"
 
-#define PCI_DOMAIN 0x5c00u /* no real machine numbers a domain like this */
+#define PCI_DOMAIN  0x5c00u /* of no real machine */
 #define VALUE_BYTES 512u
 
 static int bad(const char *opt, const char *val, const char *want)
@@ -45,8 +49,9 @@ static int get_text(const char *opt, const char *val, char *dst, size_t bytes)
 	return 0;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
+/* Defaults: two functions on each PCI bus, as on a card with two ports. */
 static void plain_dev(struct hca_cfg *cfg, uint32_t i)
 {
 	struct hca_dev_cfg *d = &cfg->dev[i];
@@ -73,7 +78,8 @@ static int opt_devices(struct hca_cfg *cfg, const char *opt, const char *val)
 
 static int opt_as(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	static const char *const spark[] = {"rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"};
+	static const char *const spark[] = {"rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0",
+					    "roceP2p1s0f1"};
 
 	if (strcmp(val, "dgx-spark"))
 		return bad(opt, val, "dgx-spark");
@@ -89,7 +95,8 @@ static int opt_as(struct hca_cfg *cfg, const char *opt, const char *val)
 	return 0;
 }
 
-/* One value for each device, separated by commas; fewer leave the rest as they are. */
+/* One value for each device, separated by commas. More values than devices add devices; fewer leave
+ * the rest unchanged. */
 static int each_dev(struct hca_cfg *cfg, const char *opt, const char *val,
 		    int (*one)(struct hca_dev_cfg *d, const char *opt, const char *val))
 {
@@ -111,7 +118,8 @@ static int each_dev(struct hca_cfg *cfg, const char *opt, const char *val,
 
 static int one_name(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
-	if (strspn(val, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(val))
+	if (strspn(val, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+	    strlen(val))
 		return bad(opt, val, "letters, digits, _ and -");
 	return get_text(opt, val, d->name, sizeof(d->name));
 }
@@ -126,7 +134,9 @@ static int one_mac(struct hca_dev_cfg *d, const char *opt, const char *val)
 	unsigned int b[6];
 	char rest;
 
-	if (sscanf(val, "%2x:%2x:%2x:%2x:%2x:%2x%c", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &rest) != 6 || b[0] & 1)
+	if (sscanf(val, "%2x:%2x:%2x:%2x:%2x:%2x%c", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
+		   &rest) != 6 ||
+	    b[0] & 1)
 		return bad(opt, val, "a unicast address like 02:00:00:00:00:01");
 	for (uint32_t i = 0; i < 6; i++)
 		d->mac[i] = (uint8_t)b[i];
@@ -135,7 +145,8 @@ static int one_mac(struct hca_dev_cfg *d, const char *opt, const char *val)
 
 static int one_ip(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
-	return inet_pton(AF_INET, val, d->ip) == 1 ? 0 : bad(opt, val, "an IPv4 address like 10.0.0.1");
+	return inet_pton(AF_INET, val, d->ip) == 1 ? 0
+						   : bad(opt, val, "an IPv4 address like 10.0.0.1");
 }
 
 static int one_pci(struct hca_dev_cfg *d, const char *opt, const char *val)
@@ -143,7 +154,8 @@ static int one_pci(struct hca_dev_cfg *d, const char *opt, const char *val)
 	unsigned int dom, bus, dev, fn;
 	char rest;
 
-	if (sscanf(val, "%4x:%2x:%2x.%1x%c", &dom, &bus, &dev, &fn, &rest) != 4 || dev > 31 || fn > 7)
+	if (sscanf(val, "%4x:%2x:%2x.%1x%c", &dom, &bus, &dev, &fn, &rest) != 4 || dev > 31 ||
+	    fn > 7)
 		return bad(opt, val, "an address like 5c00:01:00.0");
 	d->pci_domain = (uint16_t)dom;
 	d->pci_bus = (uint8_t)bus;
@@ -177,7 +189,7 @@ static int opt_pci(struct hca_cfg *cfg, const char *opt, const char *val)
 	return each_dev(cfg, opt, val, one_pci);
 }
 
-/* ---- the port ------------------------------------------------------------------------------------ */
+/* ---- the port ---- */
 
 static int opt_speed(struct hca_cfg *cfg, const char *opt, const char *val)
 {
@@ -233,13 +245,28 @@ static int opt_trace(struct hca_cfg *cfg, const char *opt, const char *val)
 
 static int opt_clock(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	return get_text(opt, val, cfg->clock, sizeof(cfg->clock));
+	char copy[VALUE_BYTES], *save = NULL;
+
+	snprintf(copy, sizeof(copy), "%s", val);
+	for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+		char *end = NULL;
+
+		if (strncmp(w, "offset=", 7) == 0)
+			cfg->clock_offset = strtoll(w + 7, &end, 0);
+		else if (strncmp(w, "ppm=", 4) == 0)
+			cfg->clock_ppm = strtod(w + 4, &end);
+		if (!end || *end || end[-1] == '=' ||
+		    !(cfg->clock_ppm >= -1000 && cfg->clock_ppm <= 1000))
+			return bad(opt, val, "offset=NS,ppm=F with F from -1000 to 1000");
+	}
+	return 0;
 }
 
 static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	cfg->cqe_enhanced = strcmp(val, "enhanced") == 0;
-	return cfg->cqe_enhanced || strcmp(val, "basic") == 0 ? 0 : bad(opt, val, "basic or enhanced");
+	return cfg->cqe_enhanced || strcmp(val, "basic") == 0 ? 0
+							      : bad(opt, val, "basic or enhanced");
 }
 
 static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
@@ -256,11 +283,15 @@ static const struct {
 	const char *name;
 	int (*fn)(struct hca_cfg *cfg, const char *opt, const char *val);
 } opts[] = {
-	{"as", opt_as},       {"devices", opt_devices}, {"name", opt_name},       {"netdev", opt_netdev},
-	{"mac", opt_mac},     {"ip", opt_ip},           {"pci", opt_pci},         {"speed", opt_speed},
-	{"mtu", opt_mtu},     {"cable", opt_cable},     {"fault", opt_fault},     {"seed", opt_seed},
-	{"control", opt_control}, {"trace", opt_trace}, {"clock", opt_clock},
-	{"cqe-layout", opt_cqe_layout}, {"nic-cpu", opt_nic_cpu},
+	{"as", opt_as},           {"devices", opt_devices},
+	{"name", opt_name},       {"netdev", opt_netdev},
+	{"mac", opt_mac},         {"ip", opt_ip},
+	{"pci", opt_pci},         {"speed", opt_speed},
+	{"mtu", opt_mtu},         {"cable", opt_cable},
+	{"fault", opt_fault},     {"seed", opt_seed},
+	{"control", opt_control}, {"trace", opt_trace},
+	{"clock", opt_clock},     {"cqe-layout", opt_cqe_layout},
+	{"nic-cpu", opt_nic_cpu},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)
@@ -281,7 +312,8 @@ static int names_differ(const struct hca_cfg *cfg)
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
 		for (uint32_t k = 0; k < i; k++)
 			if (strcmp(cfg->dev[i].name, cfg->dev[k].name) == 0)
-				return bad("name", cfg->dev[i].name, "a different name for each device");
+				return bad("name", cfg->dev[i].name,
+					   "a different name for each device");
 	return 0;
 }
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The object model of the software ConnectX: what the control path (commands of the application)
- * builds and what the NIC thread works on. Both live in the application's own process, so buffer
- * addresses that libmlx5 hands over are plain pointers.
+ * The object model of the software ConnectX. The kernel side (kernel/) creates these objects on the
+ * application's commands; the NIC (nic/) works on them. Both run in the application's own process,
+ * so the buffer addresses that libmlx5 passes in a command are plain pointers.
  *
- * Locking: one lock per device. A command holds it from look-up to answer (hca_lock); the NIC thread
- * holds it for one round of work (hca_lock_nic) and lets waiting commands go first. When a destroy
- * command returns, nothing of the object may be touched any more, nor its buffers: libmlx5 frees them.
+ * Locking: one lock per device. A command holds it from look-up to answer (hca_lock); the NIC
+ * thread holds it for one round of work (hca_lock_nic) and lets waiting commands go first. When a
+ * destroy command returns, neither side may touch the object or its buffers: libmlx5 frees them.
  *
- * Who writes: fields are set by the control path ("C") under the lock; those marked "N" are written by
- * the NIC, also under the lock. What the NIC needs besides hangs on each object's `nic` pointer, which
- * belongs to the NIC alone (made in nic_*_create, freed in nic_*_destroy; see nic.h).
+ * Writers: the kernel side, under the lock; of fields marked "N" the NIC, under the lock as well.
+ * The NIC's own state of an object hangs on its `nic` pointer: created in nic_*_create, freed in
+ * nic_*_destroy (nic/nic.h), never touched by the kernel side.
  *
- * Sources: <rdma/ib_user_verbs.h> and <rdma/mlx5-abi.h> (names, ranges), rdma-core (buffer layouts).
+ * Sources: <rdma/ib_user_verbs.h> and <rdma/mlx5-abi.h> (names, ranges), rdma-core (layout of
+ * buffers).
  */
 #ifndef SPW_SOFTHCA_HCA_OBJ_H
 #define SPW_SOFTHCA_HCA_OBJ_H
@@ -26,6 +27,7 @@
 #include "base/spw_order.h"
 #include "softhca/hca_cfg.h"
 #include "softhca/hca_cnt.h"
+#include "softhca/hca_gid.h"
 
 struct nic_dev;
 struct nic_cq;
@@ -35,7 +37,8 @@ struct nic_qp;
 struct hca_ctx;
 struct hca_dev;
 
-enum hca_qp_state { /* the values of enum ib_qp_state */
+/* The values of enum ib_qp_state. */
+enum hca_qp_state {
 	HCA_QPS_RESET,
 	HCA_QPS_INIT,
 	HCA_QPS_RTR,
@@ -47,7 +50,8 @@ enum hca_qp_state { /* the values of enum ib_qp_state */
 
 enum hca_wq_state { HCA_WQS_RESET, HCA_WQS_RDY, HCA_WQS_ERR };
 
-enum hca_event { /* the values of enum ib_event_type */
+/* The values of enum ib_event_type. */
+enum hca_event {
 	HCA_EVENT_CQ_ERR = 0,
 	HCA_EVENT_QP_FATAL = 1,
 	HCA_EVENT_QP_REQ_ERR = 2,
@@ -67,14 +71,25 @@ enum hca_event { /* the values of enum ib_event_type */
 	HCA_EVENT_WQ_FATAL = 19,
 };
 
-enum hca_obj_type { HCA_PD = 1, HCA_MR, HCA_AH, HCA_CQ, HCA_SRQ, HCA_WQ, HCA_RWQ_TBL, HCA_QP, HCA_FLOW, HCA_UAR };
+enum hca_obj_type {
+	HCA_PD = 1,
+	HCA_MR,
+	HCA_AH,
+	HCA_CQ,
+	HCA_SRQ,
+	HCA_WQ,
+	HCA_RWQ_TBL,
+	HCA_QP,
+	HCA_FLOW,
+	HCA_UAR
+};
 
 /* First in every object. */
 struct hca_obj {
 	struct hca_ctx *ctx;
-	uint32_t handle;      /* what the application calls it; unique in its context */
+	uint32_t handle;      /* the application's name for it; unique in its context */
 	uint32_t use_cnt;     /* objects that refer to it: destroying it is EBUSY until 0 */
-	uint32_t async_sent;  /* async events that the application has been given */
+	uint32_t async_sent;  /* asynchronous events sent about it and not withdrawn */
 	uint8_t type;         /* enum hca_obj_type */
 	uint64_t user_handle; /* names the object in events */
 };
@@ -84,44 +99,47 @@ struct hca_pd {
 	uint32_t pdn;
 };
 
+#define HCA_UAR_REGS 2u /* BlueFlame registers of a page, two halves each */
+
 /* One 4 KB register page. The NIC and the application map the same memory (a memfd). */
 struct hca_uar {
 	struct hca_obj o;
-	uint32_t index;        /* device-wide; what create_qp and create_cq name */
-	uint8_t *page;         /* the NIC's own mapping, 4096 bytes */
-	bool fast;             /* N: it was rung twice within a short time, */
-	uint64_t rung_ns;      /* N: the last time now */
-	struct hca_qp *qps;    /* SQs that ring here, by uar_next */
-	struct hca_cq *cqs;    /* CQs that arm here, by uar_next */
+	uint32_t index;                /* device-wide; what create_qp and create_cq name */
+	uint8_t *page;                 /* the NIC's own mapping, 4096 bytes */
+	bool fast;                     /* N: the last two doorbells were close together */
+	uint64_t rung_ns;              /* N: time of the last doorbell */
+	uint8_t bf_last[HCA_UAR_REGS]; /* N: the half that was written last; 0: unknown */
+	struct hca_qp *qps;            /* SQs that ring here, by uar_next */
+	struct hca_cq *cqs;            /* CQs that arm here, by uar_next */
 };
 
 struct hca_mr {
 	struct hca_obj o;
 	struct hca_pd *pd;
-	uint8_t *host;         /* where byte `iova` lies in this process */
-	uint64_t iova;         /* what WQEs and peers call the first byte */
+	uint8_t *host; /* where byte `iova` lies in this process */
+	uint64_t iova; /* address of the first byte in WQEs and requests of peers */
 	uint64_t length_bytes;
-	uint32_t access;       /* IB_UVERBS_ACCESS_* */
-	uint32_t key;          /* lkey = rkey = index << 8 | tag; never 0x100 */
-	bool revoked;          /* N: a fault took it away; every access fails */
-	void *map;             /* dma-buf: own mapping to be undone, else NULL */
+	uint32_t access; /* IB_UVERBS_ACCESS_* */
+	uint32_t key;    /* lkey = rkey = index << 8 | tag; never 0x100 */
+	bool revoked;    /* N: by an injected fault; every access fails */
+	void *map;       /* dma-buf: our mapping, unmapped with the region; else NULL */
 	uint64_t map_bytes;
 };
 
 struct hca_cq {
 	struct hca_obj o;
-	uint8_t *buf;          /* ncqe * cqe_bytes */
-	spw_be32 *dbrec;       /* [0] consumer index, [1] arm word (0xffffffff until the first arming) */
+	uint8_t *buf;    /* ncqe * cqe_bytes */
+	spw_be32 *dbrec; /* [0] consumer index, [1] arm word (0xffffffff until the first arming) */
 	uint32_t cqn;
-	uint32_t ncqe;         /* power of 2 */
-	uint32_t cqe_bytes;    /* 64 or 128 (the CQE is then in the upper half) */
-	bool comp_en;          /* compress: write title and mini-CQEs */
-	uint8_t comp_format;   /* MLX5_IB_CQE_RES_FORMAT_*, one bit */
-	bool comp_enhanced;    /* the layout; else basic */
+	uint32_t ncqe;       /* power of 2 */
+	uint32_t cqe_bytes;  /* 64 or 128 (the CQE is then in the upper half) */
+	bool comp_en;        /* compress: write title and mini-CQEs */
+	uint8_t comp_format; /* MLX5_IB_CQE_RES_FORMAT_*, one bit */
+	bool comp_enhanced;  /* the layout; else basic */
 	bool ignore_overrun;
 	uint16_t mod_cnt, mod_period_us;
 	struct hca_comp_channel *channel; /* or NULL: arming has no effect */
-	uint32_t comp_sent;    /* completion events that the application has been given */
+	uint32_t comp_sent;               /* completion events sent for it and not withdrawn */
 	struct hca_uar *uar;
 	struct hca_cq *uar_next;
 	struct nic_cq *nic;
@@ -130,22 +148,22 @@ struct hca_cq {
 struct hca_srq {
 	struct hca_obj o;
 	struct hca_pd *pd;
-	uint8_t *buf;          /* wqe_cnt << wqe_shift: 16 B next segment, then data segments */
-	spw_be32 *dbrec;       /* [0] WQEs posted so far, mod 2^16 */
+	uint8_t *buf;    /* wqe_cnt << wqe_shift: 16 B next segment, then data segments */
+	spw_be32 *dbrec; /* [0] WQEs posted so far, mod 2^16 */
 	uint32_t srqn;
-	uint32_t wqe_cnt;      /* power of 2 */
+	uint32_t wqe_cnt; /* power of 2 */
 	uint32_t wqe_shift;
 	uint32_t max_wr, max_sge;
-	uint32_t uidx;         /* goes into CQEs */
-	uint32_t limit;        /* C arms, N: 0 when HCA_EVENT_SRQ_LIMIT_REACHED has been raised */
+	uint32_t uidx;  /* goes into CQEs */
+	uint32_t limit; /* set by a command; N: 0 once SRQ_LIMIT_REACHED has been raised */
 	struct nic_srq *nic;
 };
 
 /* A cyclic receive queue: a QP's own, or a WQ's. */
 struct hca_rq {
-	uint8_t *buf;          /* wqe_cnt << wqe_shift */
-	spw_be32 *dbrec;       /* RCV_DBR: WQEs posted so far, mod 2^16 */
-	uint32_t wqe_cnt;      /* power of 2; 0: no receive queue */
+	uint8_t *buf;     /* wqe_cnt << wqe_shift */
+	spw_be32 *dbrec;  /* RCV_DBR: WQEs posted so far, mod 2^16 */
+	uint32_t wqe_cnt; /* power of 2; 0: no receive queue */
 	uint32_t wqe_shift;
 	uint32_t max_sge;
 };
@@ -157,36 +175,37 @@ struct hca_wq {
 	struct hca_rq rq;
 	uint32_t wqn;
 	uint32_t max_wr;
-	uint32_t uidx;         /* goes into CQEs */
-	uint8_t state;         /* enum hca_wq_state; N: ERR on a fatal error */
+	uint32_t uidx; /* goes into CQEs */
+	uint8_t state; /* enum hca_wq_state; N: ERR on a fatal error */
 	bool striding;
 	bool two_byte_shift;
 	uint8_t stride_log2_bytes;
 	uint8_t strides_log2_cnt;
-	uint32_t flags;        /* IB_UVERBS_WQ_FLAGS_* */
+	uint32_t flags; /* IB_UVERBS_WQ_FLAGS_* */
 	struct nic_wq *nic;
 };
 
 struct hca_rwq_tbl {
 	struct hca_obj o;
 	uint32_t log2_cnt;
-	struct hca_wq **wq;    /* 1 << log2_cnt */
+	struct hca_wq **wq; /* 1 << log2_cnt */
 };
 
 struct hca_rss {
 	struct hca_rwq_tbl *tbl;
-	uint64_t fields;       /* MLX5_RX_HASH_* */
+	uint64_t fields; /* MLX5_RX_HASH_* */
 	uint8_t key[128];
-	uint8_t key_bytes;     /* 40 in practice */
+	uint8_t key_bytes; /* 40 in practice */
 };
 
 /* The attributes that modify_qp set, host byte order, the encodings of the IB specification. */
 struct hca_qp_attr {
-	struct ib_uverbs_qp_dest av; /* dgid, sgid_index, flow label, hop limit, traffic class, sl */
+	struct ib_uverbs_qp_dest
+		av; /* dgid, sgid_index, flow label, hop limit, traffic class, sl */
 	struct ib_uverbs_qp_dest alt_av;
 	uint32_t qkey, rq_psn, sq_psn, dest_qpn, access, rate_limit;
 	uint16_t pkey_index, alt_pkey_index;
-	uint8_t path_mtu;      /* 1..5: 256 << (n - 1) bytes */
+	uint8_t path_mtu; /* 1..5: 256 << (n - 1) bytes */
 	uint8_t path_mig_state;
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry, port, alt_port, alt_timeout;
@@ -198,10 +217,10 @@ struct hca_qp {
 	struct hca_pd *pd;
 	struct hca_cq *send_cq, *recv_cq; /* NULL where there is none (RSS) */
 	struct hca_srq *srq;
-	uint32_t qpn;          /* device-wide, and different on every port of one cable */
-	uint8_t qp_type;       /* IB_UVERBS_QPT_* */
-	uint8_t state;         /* enum hca_qp_state; N: ERR, SQE, and SQD's draining */
-	bool sq_draining;      /* N clears, and raises HCA_EVENT_SQ_DRAINED if attr.sqd_notify */
+	uint32_t qpn;     /* device-wide, and different on every port of one cable */
+	uint8_t qp_type;  /* IB_UVERBS_QPT_* */
+	uint8_t state;    /* enum hca_qp_state; N: ERR, SQE, and SQD's draining */
+	bool sq_draining; /* N clears, and raises HCA_EVENT_SQ_DRAINED if attr.sqd_notify */
 	bool sig_all;
 	bool is_rss;           /* no rings: frames go through rss */
 	uint32_t create_flags; /* IB_UVERBS_QP_CREATE_* */
@@ -226,58 +245,58 @@ struct hca_mcast {
 	uint8_t gid[16];
 };
 
-/* Objects by number; the NIC looks here for every frame and WQE. */
+/* Objects by number; the NIC looks one up for every frame and WQE. */
 struct hca_tbl {
 	void **slot;
-	uint32_t cap;          /* power of 2 */
+	uint32_t cap; /* power of 2 */
 	uint32_t used;
-	uint32_t cursor;       /* numbers are given out in turn, so that a stale one seldom hits */
-	uint8_t *tag;          /* of the slot's last key (MRs only) */
+	uint32_t cursor; /* numbers are assigned in turn, so that a stale one seldom hits */
+	uint8_t *tag;    /* of the slot's last key (MRs only) */
 };
 
 /* One open of /dev/infiniband/uverbsN. */
 struct hca_ctx {
 	struct hca_dev *dev;
 	struct hca_ctx *next;
-	int fd;                /* the application's; a memfd that holds the register and clock pages */
-	bool ready;            /* GET_CONTEXT has been answered */
+	int fd;     /* the application's; a memfd that holds the register and clock pages */
+	bool ready; /* GET_CONTEXT has been answered */
 	struct hca_async *async;
 	struct hca_comp_channel *channels;
-	struct hca_tbl objs;   /* by handle */
-	spw_be32 *core_clock;  /* N refreshes: [0] high, [1] low word of the NIC clock */
+	struct hca_tbl objs;                   /* by handle */
+	spw_be64 *core_clock;                  /* N refreshes: the NIC clock */
 	struct mlx5_ib_clock_info *clock_info; /* N refreshes, by its `sign` protocol */
 };
 
 struct hca_dev {
 	pthread_mutex_t mutex;
-	uint32_t cmd_waiting;  /* commands that want the mutex */
+	uint32_t cmd_waiting; /* commands that want the mutex */
 	uint32_t idx;
 	const struct hca_cfg *cfg; /* of the process, fixed */
-	struct hca_dev_cfg id; /* name, PCI address, MAC, GUID; final once nic_attach has returned */
-	uint32_t cable_port;   /* N, by nic_attach: which port of the cable this NIC has */
-	uint8_t link_up;       /* N: 1 or 0; then hca_async_port() */
+	struct hca_dev_cfg id; /* name, PCI address, MAC, IP; final once nic_attach has returned */
+	uint32_t cable_port;   /* N, by nic_attach: this NIC's port of the cable */
+	uint8_t link_up;       /* N: 1 or 0; each change is reported by hca_event_port() */
 	uint32_t mtu_bytes;    /* largest IP packet */
 	uint8_t gid[HCA_GID_CNT][16];
 	struct hca_tbl qps, cqs, srqs, wqs, mrs, uars;
 	struct hca_ctx *ctxs;
 	struct hca_mcast *mcast;
-	struct hca_flow *flows; /* see flow.h */
-	struct hca_cnt cnt;    /* N */
+	struct hca_flow *flows; /* by priority; see hca_flow.h */
+	struct hca_cnt cnt;     /* N */
 	struct nic_dev *nic;
 };
 
-/* Takes an item out of a list that is linked by `next`, if it is in there. */
-#define HCA_UNLINK(head, item, next)                                                                   \
-	do {                                                                                            \
-		__typeof__(head) *at_ = &(head);                                                        \
-                                                                                                        \
-		while (*at_ && *at_ != (item))                                                          \
-			at_ = &(*at_)->next;                                                            \
-		if (*at_)                                                                               \
-			*at_ = (item)->next;                                                            \
+/* Removes an item from a singly linked list; no-op if it is not in the list. */
+#define HCA_UNLINK(head, item, next)             \
+	do {                                     \
+		__typeof__(head) *at_ = &(head); \
+                                                 \
+		while (*at_ && *at_ != (item))   \
+			at_ = &(*at_)->next;     \
+		if (*at_)                        \
+			*at_ = (item)->next;     \
 	} while (0)
 
-/* ---- the device lock ---------------------------------------------------------------------------- */
+/* ---- the device lock ---- */
 
 SPW_INLINE void hca_lock(struct hca_dev *dev)
 {
@@ -291,7 +310,8 @@ SPW_INLINE void hca_unlock(struct hca_dev *dev)
 	pthread_mutex_unlock(&dev->mutex);
 }
 
-/* For the NIC thread: false while a command is waiting; it then naps or yields and asks again. */
+/* For the NIC thread. Returns: false: a command is waiting, the device is left out of this round.
+ */
 SPW_INLINE bool hca_lock_nic(struct hca_dev *dev)
 {
 	if (spw_thr_load_rlx(&dev->cmd_waiting))
@@ -300,7 +320,7 @@ SPW_INLINE bool hca_lock_nic(struct hca_dev *dev)
 	return true;
 }
 
-/* ---- look-up by number, under the lock; NULL if there is none ------------------------------------ */
+/* ---- look-up by number, under the lock; NULL if there is none ---- */
 
 SPW_INLINE void *hca_tbl_get(const struct hca_tbl *t, uint32_t idx)
 {
@@ -308,7 +328,7 @@ SPW_INLINE void *hca_tbl_get(const struct hca_tbl *t, uint32_t idx)
 }
 
 /* QPNs carry the cable port in bits 16..23. */
-#define HCA_QPN_SLOT(qpn) ((qpn) & 0xffffu)
+#define HCA_QPN_SLOT(qpn) ((qpn)&0xffffu)
 
 SPW_INLINE struct hca_qp *hca_qp_get(const struct hca_dev *dev, uint32_t qpn)
 {
@@ -317,7 +337,8 @@ SPW_INLINE struct hca_qp *hca_qp_get(const struct hca_dev *dev, uint32_t qpn)
 	return qp && qp->qpn == qpn ? qp : NULL;
 }
 
-/* The MR that a key of a WQE or of a peer names; tag and revocation have been looked at. */
+/* The MR that a key of a WQE or of a peer names; NULL as well if its tag differs or it was revoked.
+ */
 SPW_INLINE struct hca_mr *hca_mr_get(const struct hca_dev *dev, uint32_t key)
 {
 	struct hca_mr *mr = hca_tbl_get(&dev->mrs, key >> 8);
@@ -325,9 +346,10 @@ SPW_INLINE struct hca_mr *hca_mr_get(const struct hca_dev *dev, uint32_t key)
 	return mr && mr->key == key && !mr->revoked ? mr : NULL;
 }
 
-/* Where [va, va + len) of the MR lies, or NULL: outside it, other PD, or access bits are missing. */
-SPW_INLINE uint8_t *hca_mr_at(const struct hca_mr *mr, const struct hca_pd *pd, uint64_t va, uint64_t len,
-			      uint32_t access)
+/* Address of [va, va + len) of the MR in this process. NULL: not inside the region, another PD, or
+ * access bits are missing. */
+SPW_INLINE uint8_t *hca_mr_at(const struct hca_mr *mr, const struct hca_pd *pd, uint64_t va,
+			      uint64_t len, uint32_t access)
 {
 	uint64_t off = va - mr->iova;
 
@@ -337,17 +359,5 @@ SPW_INLINE uint8_t *hca_mr_at(const struct hca_mr *mr, const struct hca_pd *pd, 
 		return NULL;
 	return mr->host + off;
 }
-
-/* ---- events: called under the lock by either side ------------------------------------------------ */
-
-/* A CQ that was armed has something: one event to its channel. No-op without a channel. */
-void hca_event_comp(struct hca_cq *cq);
-/* One asynchronous event to the object's context; type is an enum hca_event. */
-void hca_event_cq(struct hca_cq *cq, enum hca_event type);
-void hca_event_qp(struct hca_qp *qp, enum hca_event type);
-void hca_event_srq(struct hca_srq *srq, enum hca_event type);
-void hca_event_wq(struct hca_wq *wq, enum hca_event type);
-/* One to every context of the device: PORT_ACTIVE, PORT_ERR (after link_up changed), DEVICE_FATAL. */
-void hca_event_port(struct hca_dev *dev, enum hca_event type);
 
 #endif

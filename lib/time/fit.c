@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One clock in terms of another. If both run at constant rates, the line through two pairs a
- * (older) and c (newer) is off at ref distance d beyond c by at most  c.unc + d * (a.unc + c.unc) /
- * (c.ref - a.ref), and by less on this side of c: the error of a line is linear, and the brackets
- * bound it in two places. So the map is anchored at c, and a and c are the pairs of the window for
- * which that bound is least in the near future. No averaging, hence no assumption about how delays
- * are distributed.
+ * One clock in terms of another: the best line through a window of clock pairs (struct
+ * spw_clock_fit). lib/rdma and lib/exec feed it from their control threads.
+ *
+ * If both clocks run at constant rates, the line through pairs a (older) and c (newer) is off, at
+ * ref distance d from c, by at most
+ *
+ *   c.unc + d * (a.unc + c.unc) / (c.ref - a.ref)
+ *
+ * because the error of a line is linear and the two brackets bound it at a and c. So a line is
+ * anchored at c. With one pair, or two that are too close, the nominal rate takes the place of a.
+ *
+ * A bracket may be wrong (spw_time.h), so each line is checked against the other pairs of the
+ * window, and its uncertainty is widened by what it cannot explain of them. A quarter of the pairs
+ * may be too late for the line: those may be the wrong ones. None may be too early. A line that
+ * ends in a wrong pair contradicts all good pairs and loses. Nothing is averaged, so nothing is
+ * assumed about the distribution of delays.
  */
 #include <errno.h>
 #include <float.h>
@@ -18,19 +28,16 @@
 #define PPB             1000000000ull
 #define RESTART_REJECTS 8u
 #define FRACTION_LOG2   32u
-
-static uint64_t ppb_fraction(uint64_t ppb)
-{
-	return (uint64_t)((((spw_u128)ppb << FRACTION_LOG2) + PPB - 1) / PPB);
-}
+#define FORGIVEN_OF     4u /* a line may leave one of so many pairs unexplained */
+#define FORGIVEN_MAX    (SPW_CLOCK_FIT_PAIRS / FORGIVEN_OF)
 
 int spw_clock_fit_init(struct spw_clock_fit *fit, uint64_t other_hz, uint64_t ref_hz,
-                       uint32_t nominal_ppb, uint32_t wander_ppb)
+		       uint32_t nominal_ppb, uint32_t wander_ppb)
 {
 	if (!time_hz_ok(other_hz) || !time_hz_ok(ref_hz) || nominal_ppb < 1 ||
 	    nominal_ppb > 100000000 || wander_ppb > 1000000)
 		return spw_err(ERANGE, "clock fit: rates are 1 kHz .. 1 THz, nominal 1 .. 1e8 ppb, "
-		                       "wander 0 .. 1e6 ppb");
+				       "wander 0 .. 1e6 ppb");
 	memset(fit, 0, sizeof(*fit));
 	fit->other_hz = other_hz;
 	fit->ref_hz = ref_hz;
@@ -44,106 +51,138 @@ static const struct spw_clock_pair *pair_at(const struct spw_clock_fit *fit, uin
 	return &fit->pair[(fit->first_idx + age_idx) % SPW_CLOCK_FIT_PAIRS];
 }
 
-/* What the line through a and c is worth at the moment `when`, in ref units. */
-static double line_unc(const struct spw_clock_pair *a, const struct spw_clock_pair *c,
-                       uint64_t when)
-{
-	double lever = (double)(int64_t)(c->ref - a->ref),
-	       beyond = (double)(int64_t)(when - c->ref);
+/* A candidate: through pair c at that rate; off by c->unc + drift * distance at most. */
+struct line {
+	const struct spw_clock_pair *c;
+	const struct spw_clock_pair *a; /* NULL: the nominal rate */
+	double rate, drift;
+	double wide; /* added for the pairs that it cannot explain */
+};
 
-	if (lever <= 0 || c->other == a->other)
-		return DBL_MAX;
-	return (double)c->unc + (beyond < 0 ? 0 : beyond) * (double)(a->unc + c->unc) / lever;
+static double magnitude(double v)
+{
+	return v < 0 ? -v : v;
 }
 
-/* The two pairs whose line is worth most from now to half a window hence. Returns false with fewer
- * than two. */
-static bool best_line(const struct spw_clock_fit *fit, const struct spw_clock_pair **a_out,
-                      const struct spw_clock_pair **c_out)
+static double line_unc(const struct line *line, uint64_t when)
 {
-	uint64_t newest = pair_at(fit, fit->cnt - 1)->ref,
-	         when = newest + (newest - pair_at(fit, 0)->ref) / 2;
-	double best = DBL_MAX;
+	return (double)line->c->unc +
+	       magnitude((double)(int64_t)(when - line->c->ref)) * line->drift;
+}
 
-	for (uint32_t c = 1; c < fit->cnt; c++) {
-		for (uint32_t a = 0; a < c; a++) {
-			double unc = line_unc(pair_at(fit, a), pair_at(fit, c), when);
+/* How far p lies beyond both uncertainties. late_out: p was observed after the time that the line
+ * gives for its value; else before it. */
+static double line_misses(const struct spw_clock_fit *fit, const struct line *line,
+			  const struct spw_clock_pair *p, bool *late_out)
+{
+	double dist = (double)(int64_t)(p->ref - line->c->ref);
+	double off = dist - (double)(int64_t)(p->other - line->c->other) * line->rate;
 
-			if (unc >= best)
-				continue;
-			best = unc;
-			*a_out = pair_at(fit, a);
-			*c_out = pair_at(fit, c);
-		}
+	*late_out = off > 0;
+	return magnitude(off) - line_unc(line, p->ref) - magnitude(dist) * fit->wander_ppb / PPB -
+	       (double)p->unc - 2;
+}
+
+/* Inserts v into the largest values so far, largest[0] first. */
+static void keep_largest(double largest[FORGIVEN_MAX + 1], double v)
+{
+	for (uint32_t i = 0; i <= FORGIVEN_MAX; i++) {
+		double least = SPW_MIN(v, largest[i]);
+
+		largest[i] = SPW_MAX(v, largest[i]);
+		v = least;
 	}
-	return best < DBL_MAX;
 }
 
-/* The pair from which the nominal rate carries furthest. */
-static const struct spw_clock_pair *best_anchor(const struct spw_clock_fit *fit)
+/* How much the line must be widened for the pairs that it cannot explain: for all but the newest,
+ * which no other pair has confirmed yet, and a few late ones. A page may show a value late, but
+ * never before the clock had it: a pair that is too early for the line proves the line wrong. */
+static double line_widening(const struct spw_clock_fit *fit, const struct line *line)
 {
-	const struct spw_clock_pair *newest = pair_at(fit, fit->cnt - 1), *best = newest;
-	double best_unc = (double)newest->unc;
+	double late[FORGIVEN_MAX + 1] = {0}, early = 0;
 
 	for (uint32_t i = 0; i + 1 < fit->cnt; i++) {
-		const struct spw_clock_pair *p = pair_at(fit, i);
-		double unc =
-		        (double)p->unc + (double)(newest->ref - p->ref) * fit->nominal_ppb / PPB;
+		bool is_late;
+		double miss = line_misses(fit, line, pair_at(fit, i), &is_late);
 
-		if (unc < best_unc) {
-			best = p;
-			best_unc = unc;
-		}
+		if (is_late)
+			keep_largest(late, miss);
+		else
+			early = SPW_MAX(early, miss);
+	}
+	return SPW_MAX(early, late[fit->cnt / FORGIVEN_OF]);
+}
+
+/* Replaces best if the line is less uncertain at that moment. */
+static void line_compete(const struct spw_clock_fit *fit, struct line line, uint64_t when,
+			 struct line *best)
+{
+	double unc = line_unc(&line, when),
+	       least = best->c ? line_unc(best, when) + best->wide : DBL_MAX;
+
+	if (unc >= least)
+		return;
+	line.wide = line_widening(fit, &line);
+	if (unc + line.wide < least)
+		*best = line;
+}
+
+/* Returns: false for pairs that are too close, or a rate beyond the nominal tolerance. */
+static bool line_through(const struct spw_clock_fit *fit, const struct spw_clock_pair *a,
+			 const struct spw_clock_pair *c, struct line *line_out)
+{
+	double nominal = (double)fit->ref_hz / (double)fit->other_hz,
+	       lever = (double)(int64_t)(c->ref - a->ref);
+	double allowed = (double)fit->nominal_ppb / PPB;
+
+	if (lever <= 0 || (int64_t)(c->other - a->other) <= 0)
+		return false;
+	*line_out = (struct line){c, a, lever / (double)(c->other - a->other),
+				  (double)(a->unc + c->unc) / lever, 0};
+	return line_out->drift < allowed &&
+	       magnitude(line_out->rate / nominal - 1) <= allowed + line_out->drift;
+}
+
+/* Judged half a window into the future, which is where the map will be used. */
+static struct line best_line(const struct spw_clock_fit *fit)
+{
+	uint64_t newest = pair_at(fit, fit->cnt - 1)->ref,
+		 when = newest + (newest - pair_at(fit, 0)->ref) / 2;
+	struct line best = {0}, line;
+
+	for (uint32_t c = fit->cnt; c-- > 0;) {
+		line = (struct line){pair_at(fit, c), NULL,
+				     (double)fit->ref_hz / (double)fit->other_hz,
+				     (double)fit->nominal_ppb / PPB, 0};
+		line_compete(fit, line, when, &best);
+		for (uint32_t a = 0; a < c; a++)
+			if (line_through(fit, pair_at(fit, a), pair_at(fit, c), &line))
+				line_compete(fit, line, when, &best);
 	}
 	return best;
 }
 
-static void map_nominal(struct spw_clock_fit *fit, const struct spw_clock_pair *anchor)
+/* Makes the map from the best line. Returns: whether the line explains the newest pair. */
+static bool map_update(struct spw_clock_fit *fit)
 {
+	struct line line = best_line(fit);
+	const struct spw_clock_pair *a = line.a, *c = line.c;
+	bool is_late;
+	double beyond = line_misses(fit, &line, pair_at(fit, fit->cnt - 1), &is_late),
+	       wide = SPW_MAX(line.wide, beyond);
+	double drift =
+		(line.drift + (double)fit->wander_ppb / PPB) * (double)(1ull << FRACTION_LOG2);
+
 	fit->map = (struct spw_clock_map){
-	        .other_base = anchor->other,
-	        .ref_base = anchor->ref,
-	        .scale = time_scale_ratio(fit->ref_hz, fit->other_hz),
-	        .unc = anchor->unc,
-	        .drift_2_32 = ppb_fraction((uint64_t)fit->nominal_ppb + fit->wander_ppb)};
-	fit->rate = (double)fit->ref_hz / (double)fit->other_hz;
-	fit->rate_unc = fit->rate * fit->nominal_ppb / PPB;
-}
-
-/* Is c later than a, and where the map says, within both uncertainties? The map's is a bound, so what it cannot explain was not
- * what the clock showed at that moment: the clock was set, or its reading came late. */
-static bool pair_plausible(const struct spw_clock_map *map, const struct spw_clock_pair *a, const struct spw_clock_pair *c)
-{
-	int64_t off = (int64_t)(c->ref - spw_clock_map_ref(map, c->other));
-	uint64_t far = off < 0 ? 0 - (uint64_t)off : (uint64_t)off;
-	spw_u128 allowed = (spw_u128)spw_clock_map_unc(map, c->other) + c->unc + 2;
-
-	return (int64_t)(c->other - a->other) >= 0 && far <= allowed;
-}
-
-static void map_renew(struct spw_clock_fit *fit)
-{
-	const struct spw_clock_pair *a = NULL, *c = NULL;
-	spw_u128 lever_unc;
-
-	if (!best_line(fit, &a, &c)) {
-		map_nominal(fit, best_anchor(fit));
-		return;
-	}
-	lever_unc = ((spw_u128)(a->unc + c->unc) << FRACTION_LOG2) / (c->ref - a->ref) + 1;
-	if (lever_unc >=
-	    ppb_fraction(fit->nominal_ppb)) { /* the data sheet still knows better than the pairs */
-		map_nominal(fit, best_anchor(fit));
-		return;
-	}
-	fit->map = (struct spw_clock_map){
-	        .other_base = c->other,
-	        .ref_base = c->ref,
-	        .scale = time_scale_ratio(c->ref - a->ref, c->other - a->other),
-	        .unc = c->unc + 1,
-	        .drift_2_32 = (uint64_t)lever_unc + ppb_fraction(fit->wander_ppb)};
-	fit->rate = (double)(c->ref - a->ref) / (double)(c->other - a->other);
-	fit->rate_unc = fit->rate * (double)(a->unc + c->unc) / (double)(c->ref - a->ref);
+		.other_base = c->other,
+		.ref_base = c->ref,
+		.scale = a ? time_scale_ratio(c->ref - a->ref, c->other - a->other)
+			   : time_scale_ratio(fit->ref_hz, fit->other_hz),
+		.unc = c->unc + (a || wide > 0) + (uint64_t)wide,
+		.drift_2_32 = (uint64_t)drift + 1};
+	fit->rate = line.rate;
+	fit->rate_unc = line.rate * line.drift;
+	return beyond <= 0;
 }
 
 static void window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
@@ -153,19 +192,20 @@ static void window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *p
 		fit->cnt--;
 	}
 	fit->pair[(fit->first_idx + fit->cnt++) % SPW_CLOCK_FIT_PAIRS] = *pair;
-	fit->rejected_row = 0;
 	fit->valid = true;
 }
 
 bool spw_clock_fit_add(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
 {
-	if (fit->cnt && !pair_plausible(&fit->map, pair_at(fit, fit->cnt - 1), pair)) {
-		fit->rejected_cnt++;
-		if (++fit->rejected_row < RESTART_REJECTS)
-			return false;
-		fit->cnt = 0;
-	}
 	window_put(fit, pair);
-	map_renew(fit);
-	return true;
+	if (map_update(fit)) {
+		fit->rejected_row = 0;
+		return true;
+	}
+	fit->rejected_cnt++;
+	if (++fit->rejected_row < RESTART_REJECTS)
+		return false;
+	fit->cnt = fit->rejected_row = 0;
+	window_put(fit, pair);
+	return map_update(fit);
 }

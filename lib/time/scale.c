@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Rates as multiplications: the one division of a conversion is done here, at set-up.
+ */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -11,6 +14,7 @@
 
 struct spw_time_scale time_scale_ratio(uint64_t to, uint64_t from)
 {
+	/* The shift that gives mult 62 or 63 significant bits. */
 	int shift = 62 + (int)spw_log2_floor64(from) - (int)spw_log2_floor64(to);
 	spw_u128 num = shift >= 0 ? (spw_u128)to << shift : (spw_u128)to >> -shift;
 	uint64_t mult = (uint64_t)((num + from / 2) / from);
@@ -22,14 +26,14 @@ int spw_time_scale_make(uint64_t from_hz, uint64_t to_hz, struct spw_time_scale 
 {
 	if (!time_hz_ok(from_hz) || !time_hz_ok(to_hz))
 		return spw_err(ERANGE,
-		               "clock rates %" PRIu64 " and %" PRIu64
-		               " Hz: each must be 1 kHz .. 1 THz",
-		               from_hz, to_hz);
+			       "clock rates %" PRIu64 " and %" PRIu64
+			       " Hz: each must be 1 kHz .. 1 THz",
+			       from_hz, to_hz);
 	*scale_out = time_scale_ratio(to_hz, from_hz);
 	return 0;
 }
 
 bool time_hz_ok(uint64_t hz)
 {
-	return hz >= HZ_MIN && hz <= HZ_MAX;
+	return spw_in_range(hz, HZ_MIN, HZ_MAX);
 }

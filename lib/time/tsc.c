@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Calibration of the CPU's constant-rate counter against CLOCK_MONOTONIC_RAW, and what reading it
+ * costs. Programs call it once, before they start a data path.
+ *
+ *   pair 0 ---- half the window ---- pair 1 ---- half the window ---- pair 2
+ *   |<------------------- rate of the counter -------------------------->|
+ *
+ * The two halves must agree, else the counter's rate is not constant.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,15 +19,15 @@
 
 #define PAIR_TRIES 32u
 #define NS_PER_S   1000000000ull
-#define STEADY_PPB 1000000ull /* two halves of a window may differ by 0.1 % and their uncertainty  \
-	                       */
+/* The halves of a window may differ by 0.1 %, beyond their uncertainty. */
+#define STEADY_PPB  1000000ull
 #define COST_READS  2000u
 #define COST_ROUNDS 15u
 
 static void sleep_until_passed(uint64_t start_ns, uint64_t ns)
 {
 	struct timespec left = {.tv_sec = (time_t)(ns / NS_PER_S),
-	                        .tv_nsec = (long)(ns % NS_PER_S)};
+				.tv_nsec = (long)(ns % NS_PER_S)};
 	clockid_t raw = CLOCK_MONOTONIC_RAW;
 	uint64_t now = start_ns;
 
@@ -30,9 +39,10 @@ static void sleep_until_passed(uint64_t start_ns, uint64_t ns)
 	}
 }
 
-/* Rate between two pairs (other is ns, ref is ticks), and how far it may be off in 1e-9. */
+/* The rate in Hz between two pairs (other in ns, ref in ticks), and its uncertainty in 1e-9. 0: the
+ * counter did not advance. */
 static uint64_t rate_between(const struct spw_clock_pair *a, const struct spw_clock_pair *b,
-                             uint64_t *err_ppb_out)
+			     uint64_t *err_ppb_out)
 {
 	uint64_t ticks = b->ref - a->ref, ns = b->other - a->other;
 	spw_u128 slack;
@@ -60,13 +70,13 @@ static int check_steady(const struct spw_clock_pair pair[3])
 	second = rate_between(&pair[1], &pair[2], &err[1]);
 	if (first == 0 || second == 0)
 		return spw_err(
-		        ENOTSUP,
-		        "the CPU's counter stands still; use a machine with a constant-rate TSC");
+			ENOTSUP,
+			"the CPU's counter stands still; use a machine with a constant-rate TSC");
 	if (difference_ppb(first, second) > STEADY_PPB + err[0] + err[1])
 		return spw_err(ENOTSUP,
-		               "the CPU's counter ran at %" PRIu64 " and then at %" PRIu64
-		               " Hz; use a machine with a constant-rate TSC",
-		               first, second);
+			       "the CPU's counter ran at %" PRIu64 " and then at %" PRIu64
+			       " Hz; use a machine with a constant-rate TSC",
+			       first, second);
 	return 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A handler plug-in that takes its time, so that the executor falls behind whatever the machine.
+ * A handler plug-in that takes its time, so that the executor is too slow on every machine.
  */
 #include <time.h>
 
-#include "gpu/spw_handler.h"
+#include "exec/spw_handler.h"
 
 #define SLOW_NS 20000
 

@@ -21,7 +21,7 @@ SCHEMA = {
              "boot_id": TEXT},
     "tsc_hz": COUNT,
     "ports": [{"name": TEXT, "driver": TEXT, "rx": {"frames": COUNT, "bytes": COUNT},
-               "tx": {"frames": COUNT, "bytes": COUNT}, "errors": COUNTS}],
+               "tx": {"frames": COUNT, "bytes": COUNT}, "errors": COUNTS, "port_discards": OR_NULL}],
     "executor": {"kind": TEXT, "mode": TEXT, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
     "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,
                "consumed": COUNT, "bad": COUNTS, "dropped": COUNTS, "residual": COUNT},
@@ -100,7 +100,7 @@ def _slow(summary):
 
 
 def check(summary):
-    """AssertionError says what is wrong."""
+    """AssertionError names what is wrong."""
     _walk({key: value for key, value in summary.items() if key != "capture"}, SCHEMA, "summary")
     if "capture" in summary:
         _walk(summary["capture"], CAPTURE, "summary.capture")

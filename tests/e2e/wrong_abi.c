@@ -3,9 +3,12 @@
  *
  * A handler plug-in of a version that does not exist.
  */
-#include "gpu/spw_handler.h"
+#include "exec/spw_handler.h"
 
 extern const struct spw_handler spw_handler_plugin;
 const struct spw_handler spw_handler_plugin = {
-	.abi = SPW_HANDLER_ABI + 1000, .bytes = sizeof(struct spw_handler), .name = "future", .text = "of another version",
+	.abi = SPW_HANDLER_ABI + 1000,
+	.bytes = sizeof(struct spw_handler),
+	.name = "future",
+	.text = "of another version",
 };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Fuzzing the command dispatcher: an input is a session of one process with the character device. What
- * it says is executed by the real control path; the NIC behind it does nothing (nic_stub.c).
+ * Fuzzing the command dispatcher: an input is a session of one process with the character device.
+ * The real control path executes it; the NIC behind it does nothing (nic_stub.c).
  *
- *   input: records of  u8 kind (0 write(), 1 ioctl()), u8 0, u16 bytes (little-endian), then the bytes
+ *   input: records of  u8 kind (0 write(), 1 ioctl()), u8 0, u16 bytes (little-endian), the bytes
  *
- * Buffers that a session may name lie in one arena at a fixed address, so that a corpus file means the
- * same in every run: bytes are copied to its upper half, the lower half is for answers and queues.
+ * Buffers that a session may name lie in one arena at a fixed address, so that a corpus file means
+ * the same in every run: record bytes are copied to its upper half; the lower half is for answers
+ * and queues.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,8 @@
 #include <unistd.h>
 
 #include "fuzz_arena.h"
-#include "softhca/ctl.h"
-#include "softhca/uverbs.h"
+#include "softhca/kernel/ctl.h"
+#include "softhca/kernel/uverbs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,7 +36,7 @@ static void setup(void)
 	}
 }
 
-/* A descriptor that an answer named is closed, as an application would at its end. */
+/* Closes the descriptors that answers named, as an application would at its end. */
 static void close_from(int first)
 {
 	for (int fd = first; fd < first + 64; fd++)

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The device and the application of the fuzz targets that run the whole NIC model (fuzz_nic.h). It
+ * drives the control path with the commands that libmlx5 would send, and the NIC round by round: no
+ * thread is started, so a run is reproducible.
+ */
 #include "fuzz_nic.h"
 
 #include <stdio.h>
@@ -8,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "softhca/uverbs.h"
+#include "softhca/kernel/uverbs.h"
 
 #define CANARY 0xcc
 
@@ -30,8 +35,9 @@ static void setup(void)
 	snprintf(text, sizeof(text), "cable=shm:fuzz-%d;", (int)getpid());
 	if (at != FUZZ_ARENA || hca_cfg_parse(text, &cfg) || hca_devs_open(&cfg, &fuzz_dev))
 		fuzz_die("cannot set up");
-	snprintf(text, sizeof(text), "/dev/shm/spinwire-%u-fuzz-%d", (unsigned)getuid(), (int)getpid());
-	unlink(text); /* nobody else is to find it */
+	snprintf(text, sizeof(text), "/dev/shm/spinwire-%u-fuzz-%d", (unsigned)getuid(),
+		 (int)getpid());
+	unlink(text); /* no other process may join it */
 }
 
 /* One command with up to 512 bytes in each buffer. */
@@ -39,10 +45,18 @@ struct command {
 	uint64_t in[128], out[128], uhw_in[128], uhw_out[128];
 };
 
-static void execute(struct hca_ctx *ctx, uint32_t id, struct command *c, uint32_t in, uint32_t uhw_in)
+static void execute(struct hca_ctx *ctx, uint32_t id, struct command *c, uint32_t in,
+		    uint32_t uhw_in)
 {
-	struct uv_call call = {.ctx = ctx, .in = c->in, .out = c->out, .uhw_in = c->uhw_in, .uhw_out = c->uhw_out, .in_bytes = in,
-			       .out_bytes = 256, .uhw_in_bytes = uhw_in, .uhw_out_bytes = 256};
+	struct uv_call call = {.ctx = ctx,
+			       .in = c->in,
+			       .out = c->out,
+			       .uhw_in = c->uhw_in,
+			       .uhw_out = c->uhw_out,
+			       .in_bytes = in,
+			       .out_bytes = 256,
+			       .uhw_in_bytes = uhw_in,
+			       .uhw_out_bytes = 256};
 
 	if (uv_dispatch(id, &call))
 		fuzz_die("a command of the set-up was refused");
@@ -113,7 +127,8 @@ uint32_t fuzz_srq(struct hca_ctx *ctx, uint32_t pd)
 	return resp->srq_handle;
 }
 
-struct hca_qp *fuzz_qp(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, uint32_t uar, uint8_t type, const uint32_t *srq)
+struct hca_qp *fuzz_qp(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, uint32_t uar, uint8_t type,
+		       const uint32_t *srq)
 {
 	struct command c = {0};
 	struct ib_uverbs_create_qp *r = (struct ib_uverbs_create_qp *)c.in;
@@ -141,7 +156,8 @@ struct hca_qp *fuzz_qp(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, uint32_t u
 	return hca_obj_find(ctx, HCA_QP, resp->qp_handle);
 }
 
-static uint32_t make_wq(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift, uint32_t flags)
+static uint32_t make_wq(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift,
+			uint32_t flags)
 {
 	struct command c = {0};
 	struct ib_uverbs_ex_create_wq *r = (struct ib_uverbs_ex_create_wq *)c.in;
@@ -163,7 +179,8 @@ static uint32_t make_wq(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool stri
 		d->single_wqe_log_num_of_strides = 4;
 		d->two_byte_shift_en = shift;
 	}
-	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_WQ | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c, sizeof(*r), sizeof(*d));
+	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_WQ | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c,
+		sizeof(*r), sizeof(*d));
 	const struct ib_uverbs_ex_create_wq_resp *resp = (const void *)c.out;
 
 	return resp->wq_handle;
@@ -172,10 +189,12 @@ static uint32_t make_wq(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool stri
 static uint32_t make_table(struct hca_ctx *ctx, uint32_t wq)
 {
 	struct command c = {0};
-	struct ib_uverbs_ex_create_rwq_ind_table *r = (struct ib_uverbs_ex_create_rwq_ind_table *)c.in;
+	struct ib_uverbs_ex_create_rwq_ind_table *r =
+		(struct ib_uverbs_ex_create_rwq_ind_table *)c.in;
 
 	memcpy((char *)r + sizeof(*r), &wq, sizeof(wq));
-	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c, sizeof(*r) + 8, 0);
+	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c,
+		sizeof(*r) + 8, 0);
 	const struct ib_uverbs_ex_create_rwq_ind_table_resp *resp = (const void *)c.out;
 
 	return resp->ind_tbl_handle;
@@ -189,10 +208,12 @@ static void wq_ready(struct hca_ctx *ctx, uint32_t wq)
 	r->attr_mask = 1;
 	r->wq_handle = wq;
 	r->wq_state = HCA_WQS_RDY;
-	execute(ctx, IB_USER_VERBS_EX_CMD_MODIFY_WQ | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c, sizeof(*r), 0);
+	execute(ctx, IB_USER_VERBS_EX_CMD_MODIFY_WQ | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c,
+		sizeof(*r), 0);
 }
 
-void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift, uint32_t flags)
+void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool shift,
+	      uint32_t flags)
 {
 	struct command c = {0};
 	struct ib_uverbs_ex_create_qp *r = (struct ib_uverbs_ex_create_qp *)c.in;
@@ -204,11 +225,13 @@ void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool
 	r->qp_type = IB_UVERBS_QPT_RAW_PACKET;
 	r->comp_mask = IB_UVERBS_CREATE_QP_MASK_IND_TABLE;
 	r->rwq_ind_tbl_handle = make_table(ctx, wq);
-	d->rx_hash_fields_mask = MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4 | MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP;
+	d->rx_hash_fields_mask = MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4 |
+				 MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP;
 	d->rx_hash_function = MLX5_RX_HASH_FUNC_TOEPLITZ;
 	d->rx_key_len = 40;
 	memset(d->rx_hash_key, 0x5a, 40);
-	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_QP | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c, sizeof(*r), sizeof(*d));
+	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_QP | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c,
+		sizeof(*r), sizeof(*d));
 	const struct ib_uverbs_ex_create_qp_resp *resp = (const void *)c.out;
 	const uint32_t qp = resp->base.qp_handle;
 
@@ -216,9 +239,10 @@ void fuzz_rss(struct hca_ctx *ctx, uint32_t pd, uint32_t cq, bool striding, bool
 	struct ib_uverbs_create_flow *f = (struct ib_uverbs_create_flow *)c.in;
 
 	f->qp_handle = qp;
-	f->flow_attr.type = 1; /* all that nobody else wants */
+	f->flow_attr.type = 1; /* the default rule: all frames that no other rule takes */
 	f->flow_attr.port = 1;
-	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_FLOW | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c, sizeof(*f), 0);
+	execute(ctx, IB_USER_VERBS_EX_CMD_CREATE_FLOW | IB_USER_VERBS_CMD_FLAG_EXTENDED, &c,
+		sizeof(*f), 0);
 }
 
 static void move_qp(struct hca_ctx *ctx, struct hca_qp *qp, uint8_t state, uint32_t mask)
@@ -241,13 +265,16 @@ static void move_qp(struct hca_ctx *ctx, struct hca_qp *qp, uint8_t state, uint3
 	execute(ctx, IB_USER_VERBS_CMD_MODIFY_QP, &c, sizeof(*r), 0);
 }
 
-/* The attributes that each transition wants: <infiniband/verbs.h>, enum ibv_qp_attr_mask. */
+/* The attributes that each transition requires: <infiniband/verbs.h>, enum ibv_qp_attr_mask. */
 void fuzz_connect(struct hca_ctx *ctx, struct hca_qp *qp)
 {
 	static const struct {
 		uint8_t type;
 		uint32_t init, rtr, rts;
-	} masks[] = {{2, 0x38, 0x129180, 0x12e00}, {3, 0x38, 0x101180, 0x10000}, {4, 0x70, 0, 0x10000}, {8, 0x20, 0, 0}};
+	} masks[] = {{2, 0x38, 0x129180, 0x12e00},
+		     {3, 0x38, 0x101180, 0x10000},
+		     {4, 0x70, 0, 0x10000},
+		     {8, 0x20, 0, 0}};
 	unsigned i = 0;
 
 	while (masks[i].type != qp->qp_type)
@@ -268,7 +295,7 @@ struct hca_ctx *fuzz_begin(struct hca_uar **uar_out, uint32_t *pd_out, uint32_t 
 	memset(MR_AT - MR_BYTES, CANARY, 3 * MR_BYTES);
 	if (hca_ctx_open(fuzz_dev, &ctx))
 		fuzz_die("no context");
-	ctx->ready = true; /* GET_CONTEXT would start the thread */
+	ctx->ready = true; /* in place of GET_CONTEXT, which would start the thread */
 	hca_lock(fuzz_dev);
 	if (hca_uar_alloc(ctx, uar_out, &offset))
 		fuzz_die("no register page");
@@ -303,7 +330,7 @@ void fuzz_rounds(uint32_t cnt)
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		hca_lock(fuzz_dev);
-		nd->now_ns += 1000000; /* timers run out as well */
+		nd->now_ns += 1000000; /* lets timers expire */
 		nic_round(nd);
 		hca_unlock(fuzz_dev);
 	}

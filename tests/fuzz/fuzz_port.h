@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the fuzzers of a port queue share: the input as steps, and the slots that the queue has lent. A queue that lends a slot
- * twice, or a descriptor that reaches beyond its slot, ends the run.
+ * What the fuzzers of a port queue share: the input as steps, and the slots that the queue has
+ * lent. A slot that is lent twice, or a descriptor that reaches beyond its slot, ends the run.
  */
 #ifndef FUZZ_PORT_H
 #define FUZZ_PORT_H
@@ -32,7 +32,7 @@ static inline void fuzz_demand(bool holds)
 		abort();
 }
 
-/* Returns: the next bytes of the input; NULL: it is over. */
+/* Returns the next bytes of the input; NULL: it has ended. */
 static inline const uint8_t *fuzz_take(struct fuzz_input *in, size_t bytes)
 {
 	const uint8_t *p = in->data;

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Fuzzing what comes from the cable, with everything behind it: an input is a receive ring and the frames that arrive. The real NIC
- * model takes them one by one, as rx_frame gets them from a cable that vouches for their ICRC.
+ * Fuzzing what arrives from the cable, with everything behind it: an input is a receive ring and
+ * the frames that arrive. The real NIC model takes them one by one, as rx_frame() gets them from a
+ * cable that vouches for their ICRC.
  *
- *   input: u8 receiver (bits 0..1: RC, UC, UD, or a WQ behind RSS; 2: with an SRQ, or striding; 3: two-byte shift; 4..5: no
- *          compression, hash, checksum, stride index; 6: enhanced layout; 7: a frame ends a burst), u8 fix (1: keys; 2: the
- *          QP's number into each BTH; 4: the expected PSN too; 8, 16: the WQ takes VLAN tags out, hands on the FCS), u8
- *          receives posted, then the receive ring (8 * 64 bytes), then frames, each a length (u16, big-endian) and its bytes
+ *   input: u8 receiver  bits 0..1  RC, UC, UD, or a WQ behind RSS
+ *                       bit 2      with an SRQ, or striding
+ *                       bit 3      two-byte shift
+ *                       bits 4..5  no compression, hash, checksum, stride index
+ *                       bit 6      enhanced layout
+ *                       bit 7      a frame ends a burst
+ *          u8 fix       1 keys; 2 the QP's number into each BTH; 4 the expected PSN too; 8, 16 the
+ *                       WQ strips VLAN tags, delivers the FCS
+ *          u8 receives posted, then the receive ring (8 * 64 bytes), then frames, each a length
+ *          (u16, big-endian) and its bytes
  */
 #include <string.h>
 
@@ -17,10 +24,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct hca_qp *make_receiver(struct hca_ctx *ctx, struct hca_uar *uar, uint32_t pd, uint8_t how, uint8_t fix)
+static struct hca_qp *make_receiver(struct hca_ctx *ctx, struct hca_uar *uar, uint32_t pd,
+				    uint8_t how, uint8_t fix)
 {
 	static const uint8_t types[3] = {2, 3, 4};
-	static const uint8_t formats[4] = {0, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_IB_CQE_RES_FORMAT_CSUM,
+	static const uint8_t formats[4] = {0, MLX5_IB_CQE_RES_FORMAT_HASH,
+					   MLX5_IB_CQE_RES_FORMAT_CSUM,
 					   MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX};
 	const uint32_t cq = fuzz_cq(ctx, uar->index, formats[how >> 4 & 3], how >> 6 & 1);
 	struct hca_qp *qp;
@@ -45,7 +54,8 @@ static void take(const struct hca_qp *qp, uint8_t *frame, uint32_t len, uint8_t 
 	if (qp && len >= BTH_AT + 12 && fix & 2)
 		spw_prm_st32(frame + BTH_AT + 4, qp->qpn);
 	if (qp && len >= BTH_AT + 12 && fix & 4)
-		spw_prm_st32(frame + BTH_AT + 8, (spw_prm_ld32(frame + BTH_AT + 8) & 0xff000000u) | qp->nic->epsn);
+		spw_prm_st32(frame + BTH_AT + 8,
+			     (spw_prm_ld32(frame + BTH_AT + 8) & 0xff000000u) | qp->nic->epsn);
 	hca_lock(fuzz_dev);
 	rx_frame(nd, &f);
 	hca_unlock(fuzz_dev);
@@ -69,7 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_keys(RQ_AT, RQ_CNT * 64, lkey);
 	spw_prm_st32(DBREC_AT + 64, data[2]);
 	while (at + 2 < size) {
-		const uint32_t len = (uint32_t)SPW_MIN(SPW_MIN(size - at - 2, (size_t)spw_prm_ld16(data + at)), sizeof(frame));
+		const uint32_t len = (uint32_t)SPW_MIN(
+			SPW_MIN(size - at - 2, (size_t)spw_prm_ld16(data + at)), sizeof(frame));
 
 		memcpy(frame, data + at + 2, len);
 		if (data[1] & 1)

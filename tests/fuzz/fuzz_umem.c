@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Instead of lib/softhca/umem.c: the fuzzed application has no memory but the arena. Any other address
- * may be the fuzzer's own heap, which a guess would hit sooner or later. */
+ * Replaces lib/softhca/kernel/umem.c: the fuzzed application has no memory but the arena. Any other
+ * address could be in the fuzzer's own heap, which a guess would hit sooner or later.
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "fuzz_arena.h"
-#include "softhca/ctl.h"
+#include "softhca/kernel/ctl.h"
 
 static bool inside(uint64_t at, uint64_t len)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Fuzzing the reader of work queues: an input is what an application wrote into its rings before it rang the bell. The real NIC
- * model works on it, round by round and without its thread; its QPs are connected to themselves over a cable.
+ * Fuzzing the parser of work queues: an input is what an application wrote into its rings before it
+ * rang the doorbell. The real NIC model works on it, round by round and without its thread; its QPs
+ * are connected to themselves over a cable.
  *
- *   input: u8 QP (0 RC, 1 UC, 2 UD, 3 RAW), u8 fix (1: put the right index and QP number into each WQE), u8 WQEBBs rung,
- *          u8 receives rung, then the receive ring (8 * 64 bytes) and the send ring (16 * 64 bytes)
+ *   input: u8 QP (0 RC, 1 UC, 2 UD, 3 RAW), u8 fix (1: put the right index and QP number into each
+ *          WQE), u8 WQEBBs rung, u8 receives posted, then the receive ring (8 * 64 bytes) and the
+ *          send ring (16 * 64 bytes)
  */
 #include <string.h>
 
@@ -36,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 4)
 		return 0;
 	ctx = fuzz_begin(&uar, &pd, &lkey);
-	qp = fuzz_qp(ctx, pd, fuzz_cq(ctx, uar->index, 0, false), uar->index, types[data[0] & 3], NULL);
+	qp = fuzz_qp(ctx, pd, fuzz_cq(ctx, uar->index, 0, false), uar->index, types[data[0] & 3],
+		     NULL);
 	fuzz_connect(ctx, qp);
 	memcpy(RQ_AT, data + 4, SPW_MIN(size - 4, (size_t)ring_bytes));
 	if (data[1] & 1) {
@@ -45,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	spw_prm_st32(DBREC_AT + 64, data[3]);
 	spw_prm_st32(DBREC_AT + 68, data[2]);
-	spw_prm_st64(uar->page + SPW_PRM_UAR_BF_OFFSET, spw_prm_ld64(SQ_AT) | 1);
+	spw_prm_st64(uar->page + SPW_PRM_UAR_BF_OFFSET,
+		     (spw_prm_ld64(SQ_AT) & ~0xffffff00ull) | qp->qpn << 8 | 1);
 	fuzz_rounds(24);
 	fuzz_end(ctx);
 	return 0;

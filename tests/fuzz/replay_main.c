@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Stands in for libFuzzer where a target is only replayed: every file of the given folders, as it is, cut at
- * every length (short files) and in a fixed series of mutations. Each input lies in a block of its own,
- * so that AddressSanitizer sees the first byte read beyond it.
+ * Stands in for libFuzzer where a target is only replayed: every file of the given folders, as it
+ * is, cut at every length (short files), and in a fixed series of mutations. Each input is one
+ * allocation, so that AddressSanitizer detects the first byte read beyond it.
  *
  *   fuzz_x_replay [[-m MUTATIONS] FOLDER]...
  */
@@ -38,7 +38,9 @@ static void run(const uint8_t *data, size_t size)
 /* One to four edits: a bit, a byte, a word of an interesting value, a copied piece, a new end. */
 static size_t mutate(uint8_t *data, size_t size, size_t cap)
 {
-	static const uint32_t words[] = {0, 1, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff};
+	static const uint32_t words[] = {0,      1,          0x7f,       0x80,
+					 0xff,   0x100,      0x7fff,     0x8000,
+					 0xffff, 0x7fffffff, 0x80000000, 0xffffffff};
 	const uint32_t *word = &words[rng(sizeof(words) / sizeof(words[0]))];
 
 	for (uint32_t i = rng(4) + 1; i > 0 && size; i--) {
@@ -46,8 +48,12 @@ static size_t mutate(uint8_t *data, size_t size, size_t cap)
 		uint32_t len = rng(4) + 1;
 
 		switch (rng(5)) {
-		case 0: data[at] ^= (uint8_t)(1u << rng(8)); break;
-		case 1: data[at] = (uint8_t)rng(256); break;
+		case 0:
+			data[at] ^= (uint8_t)(1u << rng(8));
+			break;
+		case 1:
+			data[at] = (uint8_t)rng(256);
+			break;
 		case 2:
 			if (len > size - at)
 				len = (uint32_t)(size - at);
@@ -57,7 +63,9 @@ static size_t mutate(uint8_t *data, size_t size, size_t cap)
 			len = rng((uint32_t)(size - at)) + 1;
 			memmove(data + rng((uint32_t)(size - len + 1)), data + at, len);
 			break;
-		default: size = rng(2) ? at : size + rng((uint32_t)(cap - size + 1)); break;
+		default:
+			size = rng(2) ? at : size + rng((uint32_t)(cap - size + 1));
+			break;
 		}
 	}
 	return size;
@@ -87,7 +95,8 @@ static void replay(const char *path, unsigned mutations)
 static int replay_folder(const char *folder, unsigned mutations)
 {
 	struct dirent **list;
-	const int n = scandir(folder, &list, NULL, alphasort); /* the same order everywhere */
+	const int n = scandir(folder, &list, NULL,
+			      alphasort); /* sorted: the same order on every machine */
 	char path[4096];
 
 	if (n < 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The executor suite on the three CUDA backends, and what only a resident kernel can get wrong: leaving and coming back.
- * Skips with status 77 where there is no GPU. */
+ * The executor suite on the three CUDA backends, and what only a resident kernel can get wrong:
+ * leaving and coming back. Skips with status 77 where there is no GPU. */
 #include "../unit/unit_test.h"
 
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include <cuda_runtime_api.h>
 
 #include "exec_suite.h"
-#include "gpu/spw_pause.h"
+#include "exec/spw_pause.h"
 #include "time/spw_time.h"
 
 static struct suite suite;
@@ -46,7 +46,8 @@ static void push_some(struct rig *rig, uint16_t ring, uint32_t batches)
 		assert_non_null(b);
 		b->cnt = 1 + k % 64;
 		for (uint32_t i = 0; i < b->cnt; i++)
-			b->desc[i] = (struct spw_desc){.offset = i * 2048, .len = 64 + k, .region = rig->region.id};
+			b->desc[i] = (struct spw_desc){
+				.offset = i * 2048, .len = 64 + k, .region = rig->region.id};
 		spw_gring_push(spw_exec_ring(rig->exec, ring), b);
 	}
 }
@@ -68,7 +69,8 @@ static void silence_is_survived(void **state)
 	uint64_t done = 0;
 
 	(void)state;
-	rig_open(&rig, &suite, "sum", (struct spw_exec_conf){.beat_timeout_ms = 30, .ring_cnt = 2, .cta_per_ring = 4});
+	rig_open(&rig, &suite, "sum",
+		 (struct spw_exec_conf){.beat_timeout_ms = 30, .ring_cnt = 2, .cta_per_ring = 4});
 	for (uint32_t round = 0; round < 5; round++) {
 		push_some(&rig, 0, 40);
 		nap_ms(100);
@@ -81,7 +83,9 @@ static void silence_is_survived(void **state)
 		for (uint32_t k = 0; k < 40; k++)
 			done += 2 * (1 + k % 64) + (k < 10 ? 1 + k % 64 : 0);
 	}
-	assert_int_equal(spw_gring_executed(spw_exec_ring(rig.exec, 0)) + spw_gring_executed(spw_exec_ring(rig.exec, 1)), done);
+	assert_int_equal(spw_gring_executed(spw_exec_ring(rig.exec, 0)) +
+				 spw_gring_executed(spw_exec_ring(rig.exec, 1)),
+			 done);
 	assert_true(relaunched(&rig) >= 5);
 	rig_close(&rig);
 }
@@ -97,7 +101,8 @@ static void units_that_leave_apart_come_back(void **state)
 	(void)state;
 	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
 	hz = tsc.hz;
-	rig_open(&rig, &suite, "sum", (struct spw_exec_conf){.beat_timeout_ms = 2, .cta_per_ring = 8, .batch_cnt = 64});
+	rig_open(&rig, &suite, "sum",
+		 (struct spw_exec_conf){.beat_timeout_ms = 2, .cta_per_ring = 8, .batch_cnt = 64});
 	begin = spw_tsc_now();
 	while (spw_tsc_now() - begin < 3 * hz) {
 		uint64_t until = spw_tsc_now() + hz / 1000 * (1 + rounds % 4);
@@ -132,7 +137,7 @@ static void sigstop_is_survived(void **state)
 {
 	struct rig rig;
 	char pid[16];
-	char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t)"--stop-and-cont", pid, NULL};
+	char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "--stop-and-cont", pid, NULL};
 	pid_t child;
 	uint64_t before, rounds = 0;
 	struct timespec t0, t1;
@@ -170,10 +175,11 @@ static uint64_t ping_ns(struct rig *rig)
 	return spw_tsc_to_ns(&tsc, best) / 2000;
 }
 
-/* A killed process leaves a free GPU: with its kernel still there, ours would be time-sliced at milliseconds. */
+/* A killed process leaves a free GPU: with its kernel still there, ours would be time-sliced at
+ * milliseconds. */
 static void killed_process_leaves_no_kernel(void **state)
 {
-	char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t)"--spin", NULL};
+	char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "--spin", NULL};
 	struct rig rig;
 	uint64_t ns = ~0ull;
 	pid_t child;
@@ -195,10 +201,11 @@ static void killed_process_leaves_no_kernel(void **state)
 	assert_true(ns < 200000);
 }
 
-/* Two processes share the GPU in time slices: the slow round trips are those in which the kernel says it was away. */
+/* Two processes share the GPU in time slices: the slow round trips are those in which the kernel
+ * reports the pause. */
 static void time_slices_are_named(void **state)
 {
-	char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t)"--spin", NULL};
+	char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "--spin", NULL};
 	uint32_t slow = 0, named = 0;
 	struct spw_tsc tsc;
 	struct rig rig;
@@ -231,10 +238,12 @@ static void time_slices_are_named(void **state)
 	assert_true(named * 10 >= slow * 9);
 }
 
-/* A plug-in brings its own CUDA runtime; its kernels run on our rings. SPW_TEST_PLUGIN names examples/handler's. */
+/* A plug-in brings its own CUDA runtime; its kernels run on our rings. SPW_TEST_PLUGIN names
+ * examples/handler's. */
 static void plugin_runs_on_the_gpu(void **state)
 {
-	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_LAUNCH, SPW_EXEC_CUDA_GRAPH, SPW_EXEC_CUDA_PERSISTENT};
+	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_LAUNCH, SPW_EXEC_CUDA_GRAPH,
+						  SPW_EXEC_CUDA_PERSISTENT};
 	const char *path = getenv("SPW_TEST_PLUGIN");
 
 	(void)state;
@@ -266,7 +275,7 @@ static void plugin_runs_on_the_gpu(void **state)
 	suite.kind = SPW_EXEC_CUDA_PERSISTENT;
 }
 
-/* ---- helper processes ------------------------------------------------------------------------------------ */
+/* ---- helper processes ---- */
 
 static int stop_and_cont(pid_t pid)
 {
@@ -286,7 +295,8 @@ static int suite_memory(void)
 	if (cudaGetDeviceCount(&cnt) || !cnt)
 		return 77;
 	suite.mem_bytes = SUITE_MEM_BYTES;
-	if (cudaHostAlloc((void **)&suite.mem, SUITE_MEM_BYTES, cudaHostAllocMapped | cudaHostAllocPortable) ||
+	if (cudaHostAlloc((void **)&suite.mem, SUITE_MEM_BYTES,
+			  cudaHostAllocMapped | cudaHostAllocPortable) ||
 	    cudaHostGetDevicePointer(&dev, suite.mem, 0))
 		return 1;
 	suite.mem_dev = (uint64_t)(uintptr_t)dev;
@@ -301,7 +311,8 @@ static int spin_for_ever(void)
 	if (suite_memory())
 		return 1;
 	suite.kind = SPW_EXEC_CUDA_PERSISTENT;
-	rig_open(&rig, &suite, "null", (struct spw_exec_conf){.life_ms = 60000, .cta_per_ring = 64});
+	rig_open(&rig, &suite, "null",
+		 (struct spw_exec_conf){.life_ms = 60000, .cta_per_ring = 64});
 	while (time(NULL) < until)
 		rig_turn(&rig);
 	return 0;
@@ -327,7 +338,8 @@ static int run_persistent_only(const char *filter)
 
 int main(int argc, char **argv)
 {
-	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_LAUNCH, SPW_EXEC_CUDA_GRAPH, SPW_EXEC_CUDA_PERSISTENT};
+	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_LAUNCH, SPW_EXEC_CUDA_GRAPH,
+						  SPW_EXEC_CUDA_PERSISTENT};
 	const char *filter = NULL;
 	int failed = 0, rc;
 
@@ -341,7 +353,8 @@ int main(int argc, char **argv)
 		filter = argv[1];
 	rc = suite_memory();
 	if (rc) {
-		printf("skipped: %s\n", rc == 77 ? "no GPU here" : "the GPU gives no mapped host memory");
+		printf("skipped: %s\n",
+		       rc == 77 ? "no GPU here" : "the GPU gives no mapped host memory");
 		return rc;
 	}
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(kind); i++) {

@@ -13,7 +13,7 @@
 #define SLOT_BYTES 2048u
 #define PATIENCE_S 20u
 
-/* ---- rig ---------------------------------------------------------------------------------------------- */
+/* ---- rig ---- */
 
 static uint64_t tick_hz(void)
 {
@@ -29,7 +29,8 @@ uint64_t suite_random(uint64_t *state)
 	return unit_random(state);
 }
 
-void rig_open(struct rig *rig, const struct suite *suite, const char *handler, struct spw_exec_conf conf)
+void rig_open(struct rig *rig, const struct suite *suite, const char *handler,
+	      struct spw_exec_conf conf)
 {
 	int rc;
 
@@ -94,9 +95,13 @@ struct spw_gring_batch *rig_next(struct rig *rig, uint16_t ring)
 	return b;
 }
 
-uint8_t *rig_add(struct rig *rig, struct spw_gring_batch *b, uint32_t offset, uint32_t len, uint16_t flags)
+uint8_t *rig_add(struct rig *rig, struct spw_gring_batch *b, uint32_t offset, uint32_t len,
+		 uint16_t flags)
 {
-	b->desc[b->cnt++] = (struct spw_desc){.offset = offset, .len = len, .flags = flags, .region = rig->region.id,
+	b->desc[b->cnt++] = (struct spw_desc){.offset = offset,
+					      .len = len,
+					      .flags = flags,
+					      .region = rig->region.id,
 					      .meta = 0x5eed0000u + offset};
 	assert_true((size_t)offset + len <= rig->region.bytes);
 	return rig->region.host_va + offset;
@@ -129,7 +134,8 @@ uint64_t suite_sum(const uint8_t *p, size_t len)
 void suite_laps(struct rig *rig, uint16_t ring_idx, uint32_t cnt, uint64_t seed)
 {
 	struct spw_gring *ring = spw_exec_ring(rig->exec, ring_idx);
-	uint64_t *want = calloc(ring->batch_mask + 1, sizeof(*want)), frames = 0, base = spw_gring_executed(ring);
+	uint64_t *want = calloc(ring->batch_mask + 1, sizeof(*want)), frames = 0,
+		 base = spw_gring_executed(ring);
 	uint32_t pushed = 0, reaped = 0;
 
 	assert_non_null(want);
@@ -140,10 +146,15 @@ void suite_laps(struct rig *rig, uint16_t ring_idx, uint32_t cnt, uint64_t seed)
 			uint64_t sum = 0;
 
 			b->cnt = 0;
-			for (uint32_t n = 1 + (uint32_t)suite_random(&seed) % (pushed % 97 ? 4 : 64), i = 0; i < n; i++) {
-				uint32_t place = (pushed & ring->batch_mask) * SPW_GRING_FRAME_MAX + i;
+			for (uint32_t
+				     n = 1 + (uint32_t)suite_random(&seed) % (pushed % 97 ? 4 : 64),
+				     i = 0;
+			     i < n; i++) {
+				uint32_t place =
+					(pushed & ring->batch_mask) * SPW_GRING_FRAME_MAX + i;
 				uint32_t len = 8 + (uint32_t)suite_random(&seed) % 120;
-				uint8_t *p = rig_add(rig, b, (ring_idx << 22) + place * 256, len, 0);
+				uint8_t *p =
+					rig_add(rig, b, (ring_idx << 22) + place * 256, len, 0);
 
 				memset(p, (int)(pushed + i), len);
 				sum += suite_sum(p, len);
@@ -165,7 +176,8 @@ void suite_laps(struct rig *rig, uint16_t ring_idx, uint32_t cnt, uint64_t seed)
 	free(want);
 }
 
-/* Each slot is written anew every lap, so one read from a cache of last lap's bytes gives a wrong sum. */
+/* Each slot is written anew every lap, so one read from a cache of last lap's bytes gives a wrong
+ * sum. */
 static void laps_past_the_tag_wrap(void **state)
 {
 	struct rig rig;
@@ -206,7 +218,8 @@ static void full_ring_then_drained(void **state)
 	rig_close(&rig);
 }
 
-/* What was pushed before stop is done after it, and a second start goes on where the first ended. */
+/* What was pushed before stop is done after it, and a second start goes on where the first ended.
+ */
 static void stop_drains_and_start_goes_on(void **state)
 {
 	struct rig rig;
@@ -238,7 +251,8 @@ static void rings_do_not_mix(void **state)
 {
 	struct rig rig;
 
-	rig_open(&rig, *state, "sum", (struct spw_exec_conf){.ring_cnt = 3, .batch_cnt = 16, .cta_per_ring = 2});
+	rig_open(&rig, *state, "sum",
+		 (struct spw_exec_conf){.ring_cnt = 3, .batch_cnt = 16, .cta_per_ring = 2});
 	for (uint32_t round = 0; round < 3; round++)
 		for (uint16_t r = 0; r < 3; r++)
 			suite_laps(&rig, r, 100 + 10 * r, round * 3 + r);
@@ -262,7 +276,8 @@ static void clock_pairs_agree(void **state)
 	}
 	exec_s = (double)(e[1] - e[0]) / (double)spw_exec_clock_hz(rig.exec);
 	cpu_s = (double)(t[1] - t[0]) / (double)tick_hz();
-	assert_true(exec_s > 0.15 && exec_s - cpu_s < 0.02 * cpu_s && cpu_s - exec_s < 0.02 * cpu_s);
+	assert_true(exec_s > 0.15 && exec_s - cpu_s < 0.02 * cpu_s &&
+		    cpu_s - exec_s < 0.02 * cpu_s);
 	rig_close(&rig);
 }
 
@@ -296,7 +311,8 @@ static void stamps_lie_between_push_and_reap(void **state)
 static void bad_conf_is_refused(void **state)
 {
 	const struct suite *suite = *state;
-	struct spw_exec_conf conf = {.kind = suite->kind, .ring_cnt = 1, .batch_cnt = 3, .numa_node = -1};
+	struct spw_exec_conf conf = {
+		.kind = suite->kind, .ring_cnt = 1, .batch_cnt = 3, .numa_node = -1};
 	struct spw_handler host_only = *spw_handler_builtin(0);
 	struct spw_exec *exec;
 
@@ -316,20 +332,34 @@ static void bad_conf_is_refused(void **state)
 	assert_non_null(strstr(spw_err_text(), "nvcc"));
 }
 
-#define SUITE_TEST(name)        {#name, name, NULL, NULL, NULL}
-#define SUITE_FRAMES_TEST(name) {#name, suite_##name, NULL, NULL, NULL}
+#define SUITE_TEST(name)                      \
+	{                                     \
+#name, name, NULL, NULL, NULL \
+	}
+#define SUITE_FRAMES_TEST(name)                       \
+	{                                             \
+#name, suite_##name, NULL, NULL, NULL \
+	}
 
 int suite_run(const struct suite *suite, const char *filter)
 {
 	struct CMUnitTest tests[] = {
-		SUITE_FRAMES_TEST(crc_known_answers),        SUITE_FRAMES_TEST(null_touches_and_says_nothing),
-		SUITE_FRAMES_TEST(sum_reads_each_byte_once), SUITE_FRAMES_TEST(sizes_and_batches_mix),
-		SUITE_FRAMES_TEST(crc_right_and_wrong),      SUITE_FRAMES_TEST(crc_of_messages),
-		SUITE_FRAMES_TEST(damaged_frames_are_named), SUITE_FRAMES_TEST(echo_swaps_addresses_and_nothing_else),
-		SUITE_TEST(laps_past_the_tag_wrap),   SUITE_TEST(full_ring_then_drained),
-		SUITE_TEST(stop_drains_and_start_goes_on), SUITE_TEST(rings_do_not_mix),
-		SUITE_FRAMES_TEST(message_of_64_mb),         SUITE_TEST(clock_pairs_agree),
-		SUITE_TEST(stamps_lie_between_push_and_reap), SUITE_TEST(bad_conf_is_refused),
+		SUITE_FRAMES_TEST(crc_known_answers),
+		SUITE_FRAMES_TEST(null_touches_nothing),
+		SUITE_FRAMES_TEST(sum_reads_each_byte_once),
+		SUITE_FRAMES_TEST(sizes_and_batches_mix),
+		SUITE_FRAMES_TEST(crc_right_and_wrong),
+		SUITE_FRAMES_TEST(crc_of_messages),
+		SUITE_FRAMES_TEST(damaged_frames_are_named),
+		SUITE_FRAMES_TEST(echo_swaps_addresses_and_nothing_else),
+		SUITE_TEST(laps_past_the_tag_wrap),
+		SUITE_TEST(full_ring_then_drained),
+		SUITE_TEST(stop_drains_and_start_goes_on),
+		SUITE_TEST(rings_do_not_mix),
+		SUITE_FRAMES_TEST(message_of_64_mb),
+		SUITE_TEST(clock_pairs_agree),
+		SUITE_TEST(stamps_lie_between_push_and_reap),
+		SUITE_TEST(bad_conf_is_refused),
 	};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(tests); i++)

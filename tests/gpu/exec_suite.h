@@ -5,12 +5,12 @@
 #ifndef EXEC_SUITE_H
 #define EXEC_SUITE_H
 
-#include "gpu/spw_exec.h"
-#include "gpu/spw_handler.h"
+#include "exec/spw_exec.h"
+#include "exec/spw_handler.h"
 
 struct suite {
 	enum spw_exec_kind kind;
-	uint8_t *mem;          /* region bytes that the executor can read */
+	uint8_t *mem; /* region bytes that the executor can read */
 	uint64_t mem_dev;
 	size_t mem_bytes;
 };
@@ -20,7 +20,7 @@ struct suite {
 /* Runs every test on one backend; returns how many failed. */
 int suite_run(const struct suite *suite, const char *filter);
 
-/* ---- for tests of one backend only -------------------------------------------------------------------- */
+/* ---- for tests of one backend only ---- */
 
 struct rig {
 	struct spw_exec *exec;
@@ -29,13 +29,16 @@ struct rig {
 	const struct suite *suite;
 };
 
-void rig_open(struct rig *rig, const struct suite *suite, const char *handler, struct spw_exec_conf conf);
+void rig_open(struct rig *rig, const struct suite *suite, const char *handler,
+	      struct spw_exec_conf conf);
 void rig_close(struct rig *rig);
 /* Turns the control thread's and owners' wheels once, as a program would. */
 void rig_turn(struct rig *rig);
-/* The record of the next batch, empty; a frame for it (returns its bytes); push and wait; retire. Ring 0 but rig_next. */
+/* The record of the next batch, empty; a frame for it (returns its bytes); push and wait; retire.
+ * Ring 0 but rig_next. */
 struct spw_gring_batch *rig_next(struct rig *rig, uint16_t ring);
-uint8_t *rig_add(struct rig *rig, struct spw_gring_batch *b, uint32_t offset, uint32_t len, uint16_t flags);
+uint8_t *rig_add(struct rig *rig, struct spw_gring_batch *b, uint32_t offset, uint32_t len,
+		 uint16_t flags);
 struct spw_gring_batch *rig_do(struct rig *rig, struct spw_gring_batch *b);
 void rig_done(struct rig *rig, struct spw_gring_batch *b);
 /* Waits for the oldest batch of a ring; fails the test after 20 s. */
@@ -44,14 +47,13 @@ uint64_t suite_random(uint64_t *state);
 /* Batches of random sizes through one ring, sums checked, until done; cnt batches. */
 void suite_laps(struct rig *rig, uint16_t ring, uint32_t cnt, uint64_t seed);
 
-
 uint64_t suite_sum(const uint8_t *p, size_t len);
 
 /* exec_suite_frames.c */
 void suite_crc_known_answers(void **state);
 void suite_sum_reads_each_byte_once(void **state);
 void suite_sizes_and_batches_mix(void **state);
-void suite_null_touches_and_says_nothing(void **state);
+void suite_null_touches_nothing(void **state);
 void suite_crc_right_and_wrong(void **state);
 void suite_crc_of_messages(void **state);
 void suite_damaged_frames_are_named(void **state);

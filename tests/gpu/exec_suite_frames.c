@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What each handler says of frames and messages of every kind. */
+ * The verdict and digest of each handler for frames and messages of every kind.
+ */
 #include "exec_suite.h"
 
 #include "../unit/unit_test.h"
 
-#include "gpu/handlers/crc32c.h"
+#include "exec/handlers/crc32c.h"
 
 #define SLOT_BYTES 2048u
 #define SLOTS      4096u
 
-/* ---- frames ---------------------------------------------------------------------------------------------- */
+/* ---- frames ---- */
 
 static void put16(uint8_t *p, uint32_t v)
 {
@@ -19,7 +20,8 @@ static void put16(uint8_t *p, uint32_t v)
 	p[1] = (uint8_t)v;
 }
 
-/* A UDP frame with ihl bytes of IP header and a right CRC trailer; len is the frame's. Returns the UDP offset. */
+/* A UDP frame with ihl bytes of IP header and a right CRC trailer; len is the frame's. Returns the
+ * UDP offset. */
 static uint32_t udp_frame(uint8_t *p, uint32_t len, uint32_t ihl, uint64_t *seed)
 {
 	uint32_t udp = 14 + ihl, payload = len - udp - 8, crc;
@@ -40,7 +42,7 @@ static uint32_t udp_frame(uint8_t *p, uint32_t len, uint32_t ihl, uint64_t *seed
 	return udp;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 void suite_crc_known_answers(void **state)
 {
@@ -48,7 +50,8 @@ void suite_crc_known_answers(void **state)
 
 	(void)state;
 	memset(ones, 0xff, sizeof(ones));
-	assert_int_equal(spw_crc32c(0, "123456789", 9), 0xe3069283u); /* RFC 3720 B.4 and the catalogue's check value */
+	assert_int_equal(spw_crc32c(0, "123456789", 9),
+			 0xe3069283u); /* RFC 3720 B.4 and the catalogue's check value */
 	assert_int_equal(spw_crc32c(0, zeros, 32), 0x8a9136aau);
 	assert_int_equal(spw_crc32c(0, ones, 32), 0x62a8ab43u);
 	assert_int_equal(spw_crc32c(spw_crc32c(0, "12345", 5), "6789", 4), 0xe3069283u);
@@ -111,7 +114,7 @@ void suite_sizes_and_batches_mix(void **state)
 	rig_close(&rig);
 }
 
-void suite_null_touches_and_says_nothing(void **state)
+void suite_null_touches_nothing(void **state)
 {
 	struct rig rig;
 	struct spw_gring_batch *b;
@@ -138,15 +141,18 @@ void suite_crc_right_and_wrong(void **state)
 		uint64_t wrong = 0, want = 0;
 
 		for (uint32_t i = 0; i < 64; i++) {
-			uint32_t len = 46 + (uint32_t)suite_random(&seed) % 1600, ihl = 20 + 4 * (i % 11 == 10);
+			uint32_t len = 46 + (uint32_t)suite_random(&seed) % 1600,
+				 ihl = 20 + 4 * (i % 11 == 10);
 			uint8_t *p;
 
 			if (len < 14 + ihl + 12)
 				len = 14 + ihl + 12;
-			p = rig_add(&rig, b, i * SLOT_BYTES + (uint32_t)suite_random(&seed) % 33, len, 0);
+			p = rig_add(&rig, b, i * SLOT_BYTES + (uint32_t)suite_random(&seed) % 33,
+				    len, 0);
 			udp_frame(p, len, ihl, &seed);
 			if (suite_random(&seed) % 4) {
-				want += (uint32_t)(p[len - 4] | p[len - 3] << 8 | p[len - 2] << 16) |
+				want += (uint32_t)(p[len - 4] | p[len - 3] << 8 |
+						   p[len - 2] << 16) |
 					(uint32_t)p[len - 1] << 24;
 				continue;
 			}
@@ -175,7 +181,8 @@ void suite_crc_of_messages(void **state)
 			struct spw_gring_batch *b = rig_next(&rig, 0);
 
 			for (uint32_t i = 0; i < 3; i++) {
-				uint8_t *p = rig_add(&rig, b, i * 400000 + skew, size[s], SPW_DESC_MSG);
+				uint8_t *p =
+					rig_add(&rig, b, i * 400000 + skew, size[s], SPW_DESC_MSG);
 				uint32_t crc;
 
 				for (uint32_t k = 0; k < size[s]; k++)
@@ -195,26 +202,51 @@ void suite_crc_of_messages(void **state)
 /* One frame per way of being wrong; what it must be called. */
 static uint32_t spoil(uint8_t *p, uint32_t kind, uint32_t len, enum spw_bad *reason_out)
 {
-	static const enum spw_bad reason[] = {SPW_BAD_short_frame, SPW_BAD_short_frame, SPW_BAD_not_ip, SPW_BAD_not_ip,
-					      SPW_BAD_ip_length,   SPW_BAD_ip_length,   SPW_BAD_ip_length,
-					      SPW_BAD_not_udp,     SPW_BAD_not_udp,     SPW_BAD_not_udp,
-					      SPW_BAD_udp_length,  SPW_BAD_udp_length,  SPW_BAD_udp_length};
+	static const enum spw_bad reason[] = {
+		SPW_BAD_short_frame, SPW_BAD_short_frame, SPW_BAD_not_ip,     SPW_BAD_not_ip,
+		SPW_BAD_ip_length,   SPW_BAD_ip_length,   SPW_BAD_ip_length,  SPW_BAD_not_udp,
+		SPW_BAD_not_udp,     SPW_BAD_not_udp,     SPW_BAD_udp_length, SPW_BAD_udp_length,
+		SPW_BAD_udp_length};
 
 	*reason_out = reason[kind];
 	switch (kind) {
-	case 0: return 1;                                  /* almost nothing */
-	case 1: return 33;                                 /* one byte short of an IP header */
-	case 2: put16(p + 12, 0x0806); break;              /* ARP */
-	case 3: p[14] = 0x65; break;                       /* version 6 in an IPv4 frame */
-	case 4: p[14] = 0x44; break;                       /* IHL below 5 words */
-	case 5: put16(p + 16, len - 14 + 1); break;        /* longer than the frame */
-	case 6: put16(p + 16, 19); break;                  /* shorter than its header */
-	case 7: p[23] = 6; break;                          /* TCP */
-	case 8: put16(p + 20, 0x2000); break;              /* first fragment */
-	case 9: put16(p + 20, 0x0010); break;              /* a later one */
-	case 10: put16(p + 38, 7); break;                  /* shorter than its header */
-	case 11: put16(p + 38, len - 34 + 1); break;       /* longer than the packet */
-	default: put16(p + 16, 27); break;                 /* no room for the UDP header */
+	case 0:
+		return 1; /* almost nothing */
+	case 1:
+		return 33; /* one byte short of an IP header */
+	case 2:
+		put16(p + 12, 0x0806);
+		break; /* ARP */
+	case 3:
+		p[14] = 0x65;
+		break; /* version 6 in an IPv4 frame */
+	case 4:
+		p[14] = 0x44;
+		break; /* IHL below 5 words */
+	case 5:
+		put16(p + 16, len - 14 + 1);
+		break; /* longer than the frame */
+	case 6:
+		put16(p + 16, 19);
+		break; /* shorter than its header */
+	case 7:
+		p[23] = 6;
+		break; /* TCP */
+	case 8:
+		put16(p + 20, 0x2000);
+		break; /* first fragment */
+	case 9:
+		put16(p + 20, 0x0010);
+		break; /* a later one */
+	case 10:
+		put16(p + 38, 7);
+		break; /* shorter than its header */
+	case 11:
+		put16(p + 38, len - 34 + 1);
+		break; /* longer than the packet */
+	default:
+		put16(p + 16, 27);
+		break; /* no room for the UDP header */
 	}
 	return len;
 }
@@ -264,13 +296,16 @@ void suite_echo_swaps_addresses_and_nothing_else(void **state)
 		for (uint32_t i = 0; i < 64 * SLOT_BYTES; i++)
 			rig.region.host_va[i] = (uint8_t)suite_random(&seed);
 		for (uint32_t i = 0; i < 64; i++) {
-			uint32_t len = 42 + 40 + (uint32_t)suite_random(&seed) % 1400, off = i * SLOT_BYTES + 130 + i % 16;
+			uint32_t len = 42 + 40 + (uint32_t)suite_random(&seed) % 1400,
+				 off = i * SLOT_BYTES + 130 + i % 16;
 
-			udp_frame(rig_add(&rig, b, off, len, i % 8 == 7 ? SPW_DESC_MSG : 0), len, 20 + 4 * (i % 11), &seed);
+			udp_frame(rig_add(&rig, b, off, len, i % 8 == 7 ? SPW_DESC_MSG : 0), len,
+				  20 + 4 * (i % 11), &seed);
 		}
 		memcpy(want, rig.region.host_va, sizeof(want));
 		for (uint32_t i = 0; i < 64; i++) {
-			uint8_t *p = want + b->desc[i].offset, t[6], *udp = p + 14 + (p[14] & 15) * 4;
+			uint8_t *p = want + b->desc[i].offset, t[6],
+				*udp = p + 14 + (p[14] & 15) * 4;
 
 			if (i % 8 == 7)
 				continue; /* a message goes back as it is, whatever it looks like */
@@ -281,7 +316,7 @@ void suite_echo_swaps_addresses_and_nothing_else(void **state)
 		b = rig_do(&rig, b);
 		assert_int_equal(b->verdict[0], ~0ull);
 		assert_int_equal(b->verdict[1], 0);
-		/* the acquire in reap is all that the CPU does before it looks */
+		/* the CPU's only synchronization before it reads is the acquire in reap */
 		assert_memory_equal(want, rig.region.host_va, sizeof(want));
 		rig_done(&rig, b);
 	}

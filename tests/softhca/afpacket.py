@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""afpacket.py pingpong | tags | tcpreplay RAW_DV: the cable that is any Linux interface, here a veth pair in a network namespace of
-the test's own. Two NICs on its two ends; and frames of a real generator, received by direct verbs."""
+"""afpacket.py pingpong | tags | link | tcpreplay RAW_DV: the cable that is any Linux interface, here a veth pair in a network namespace of
+the test's own. Two NICs on its two ends; a port that follows the interface's link; and frames of a real generator, received by direct verbs."""
 import os
 import re
 import socket
@@ -35,7 +35,7 @@ def enter_namespace():
 
 
 def pingpong(_):
-    """RC over the veth pair, the bytes checked; its frames are seen on the interface."""
+    """RC over the veth pair, the bytes checked; its frames pass the interface."""
     port, deadline = peers.free_port(), time.monotonic() + SECONDS
     ends = [peers.Fabric(cable=f'afpacket:spwa{i}', extra=['--ip', f'10.9.0.{i + 1}', '--mac', f'02:73:70:77:09:0{i + 1}'])
             for i in range(2)]
@@ -75,6 +75,32 @@ def tags(_):
         watch.wait_for(seen, time.monotonic() + SECONDS)
 
 
+def link(_):
+    """The port is down while its interface is, or while the other end of the veth pair is; each change is an event."""
+    peers.need('ibv_asyncwatch', 'ibv_devinfo')
+    fabric, deadline = peers.Fabric(cable='afpacket:spwa0'), time.monotonic() + SECONDS
+
+    def port_is(state):
+        while f'state:\t\t\t{state}' not in peers.run(fabric.argv(['ibv_devinfo']), 60):
+            if time.monotonic() > deadline:
+                raise peers.Failed(f'the port of a new process is not {state}')
+
+    def switch(interface, up):
+        subprocess.run(['ip', 'link', 'set', interface, 'up' if up else 'down'], check=True)
+
+    switch('spwa0', False)
+    port_is('PORT_DOWN')
+    switch('spwa0', True)
+    port_is('PORT_ACTIVE')
+    with peers.together():
+        watch = peers.Proc(fabric.argv(['ibv_asyncwatch', '-d', 'mlx5_0']), 'watch', peers.env(), tty=True)
+        watch.wait_for('async event FD', deadline)
+        for turn, interface in enumerate(('spwa0', 'spwa1'), 1):
+            for event, up in (('IBV_EVENT_PORT_ERR', False), ('IBV_EVENT_PORT_ACTIVE', True)):
+                switch(interface, up)
+                watch.wait_for(lambda event=event, turn=turn: len(re.findall(event, watch.output())) == turn, deadline)
+
+
 def write_capture(path):
     with open(path, 'wb') as file:
         file.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
@@ -105,7 +131,7 @@ def tcpreplay(program):
 def main():
     peers.need('unshare', 'ip')
     enter_namespace()
-    {'pingpong': pingpong, 'tags': tags, 'tcpreplay': tcpreplay}[sys.argv[1]]((sys.argv[2:] or [None])[0])
+    {'pingpong': pingpong, 'tags': tags, 'link': link, 'tcpreplay': tcpreplay}[sys.argv[1]]((sys.argv[2:] or [None])[0])
 
 
 peers.main(main)

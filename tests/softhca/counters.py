@@ -36,7 +36,7 @@ def tshark(path, which, *fields):
 
 
 def records(path, kind):
-    """What the trace says of each WQE, or of each CQE."""
+    """The records of the trace, one for each WQE or each CQE."""
     return [comment for comment, in tshark(path, f'frame.interface_name == "{kind}"', 'frame.comment')]
 
 

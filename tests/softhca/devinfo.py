@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What unmodified tools say of the device: one mlx5 device, its port up, the GIDs of a RoCE port; with
---as dgx-spark the four names of that machine, in two PCI domains; and each option that shows in what a device says of itself."""
+"""What unmodified tools report about the device: one mlx5 device, its port up, the GIDs of a RoCE port; with
+--as dgx-spark the four names of that machine, in two PCI domains; and each option that changes what a device reports."""
 import re
 
 import peers
@@ -12,7 +12,7 @@ def said(*options, program=('ibv_devinfo', '-v')):
 
 
 def listed(text):
-    """The names in what ibv_devices says."""
+    """The names that ibv_devices lists."""
     return re.findall(r'^ +(\w+) +\t[0-9a-f]{16}$', text, re.M)
 
 

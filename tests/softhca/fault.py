@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""fault.py TEST [PROGRAM]: faults on purpose, seen from outside: by programs of the distribution, the fault log and what
+"""fault.py TEST [PROGRAM]: faults on purpose, observed from outside: by programs of the distribution, the fault log and what
 is left in /dev/shm."""
 import os
 import re
@@ -129,7 +129,7 @@ def come_by(deadline):
 
 
 def killed_peer(_):
-    """The survivor is told by its retries, and the cable's file is gone when the next process has come by at the latest."""
+    """The survivor's retries fail, and the next process at the latest deletes the cable's file."""
     with tempfile.TemporaryDirectory() as folder, peers.together():
         args = ['ib_send_bw', '-s', '4096', '-D', '60', '-u', '10'] # timeout 4 ms
         fabric, server, client, (at_server, at_client), deadline = running_pair(folder, args)

@@ -9,7 +9,7 @@ import time
 
 import peers
 
-VERSION_AT = 8 # behind the magic
+VERSION_AT = 8 # after the magic
 
 
 def expect_refused(fabric, name, data):

@@ -62,7 +62,7 @@ def make_root(root, uri, proxy):
 
 
 def attempt(root, base):
-    """In a copy of it; the seconds from the end of the clone to the end of the command, and what that said."""
+    """In a copy of it; the seconds from the end of the clone to the end of the command, and its output."""
     subprocess.run(['cp', '-ax', base, root], check=True)
     for kind, where in (('proc', 'proc'), ('tmpfs', 'dev/shm')):
         os.makedirs(f'{root}/{where}', exist_ok=True)

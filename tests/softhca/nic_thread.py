@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""--nic-cpu: the NIC thread runs on that core and no other; a core that nobody has is refused with a text. Left alone, it naps,
-and says so over the control socket."""
+"""--nic-cpu: the NIC thread runs on that core and no other; a core that does not exist is refused with a text. Without work it naps,
+and reports that over the control socket."""
 import glob
 import os
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shared by the tests of the software ConnectX: start the two ends of a third-party program under
-tools/with-softhca, wait for conditions (never for a guessed time), and leave no process behind."""
+tools/with-softhca, wait for conditions (never for a guessed time), and end every process that was started."""
 import atexit
 import contextlib
 import os
@@ -252,7 +252,7 @@ def roce_gid(fabric):
 
 def run(argv, seconds, status=0, extra_env=None):
     """Run to the end; its output. Fails unless it exits with `status`."""
-    # On a terminal the last line before a hang is seen.
+    # On a terminal programs write each line at once: the last one before a hang is not lost in a buffer.
     proc = Proc(argv, os.path.basename(argv[0]), {**env(), **(extra_env or {})}, tty=True)
     with together():
         got = proc.wait(time.monotonic() + seconds)

@@ -10,15 +10,16 @@
 #include "prm/spw_prm.h"
 
 #define TX_SLOT_BYTES 16384u
-#define TX_SLOTS 64u
+#define TX_SLOTS      64u
 
 /* The key of Microsoft's "Verifying the RSS hash calculation". */
 static const uint8_t rss_key[40] = {
-	0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb,
-	0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+	0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+	0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
+	0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 };
 
-/* ---- set-up ---------------------------------------------------------------------------------------- */
+/* ---- set-up ---- */
 
 /* The port's address, out of its link-local GID (EUI-64). */
 static void find_mac(struct raw *r)
@@ -33,12 +34,14 @@ static void find_mac(struct raw *r)
 
 static void make_cq(struct raw *r)
 {
-	struct ibv_cq_init_attr_ex attr = {.cqe = RAW_CQE_CNT - 1, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN};
+	struct ibv_cq_init_attr_ex attr = {.cqe = RAW_CQE_CNT - 1,
+					   .wc_flags = IBV_WC_EX_WITH_BYTE_LEN};
 	struct mlx5dv_cq_init_attr dv = {.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE,
 					 .cqe_comp_res_format = r->how.comp_format};
 	struct mlx5dv_obj obj = {.cq = {.out = &r->dc}};
 
-	r->cq = r->how.comp_format ? mlx5dv_create_cq(r->k.ctx, &attr, &dv) : ibv_create_cq_ex(r->k.ctx, &attr);
+	r->cq = r->how.comp_format ? mlx5dv_create_cq(r->k.ctx, &attr, &dv)
+				   : ibv_create_cq_ex(r->k.ctx, &attr);
 	assert_non_null(r->cq);
 	obj.cq.in = ibv_cq_ex_to_cq(r->cq);
 	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
@@ -48,8 +51,12 @@ static void make_cq(struct raw *r)
 
 static void make_wq(struct raw *r)
 {
-	struct ibv_wq_init_attr attr = {.wq_type = IBV_WQT_RQ, .max_wr = r->how.wqe_cnt, .max_sge = 1, .pd = r->k.pd,
-					.cq = ibv_cq_ex_to_cq(r->cq), .create_flags = r->how.wq_flags,
+	struct ibv_wq_init_attr attr = {.wq_type = IBV_WQT_RQ,
+					.max_wr = r->how.wqe_cnt,
+					.max_sge = 1,
+					.pd = r->k.pd,
+					.cq = ibv_cq_ex_to_cq(r->cq),
+					.create_flags = r->how.wq_flags,
 					.comp_mask = r->how.wq_flags ? IBV_WQ_INIT_ATTR_FLAGS : 0};
 	struct mlx5dv_wq_init_attr dv = {
 		.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ,
@@ -60,7 +67,8 @@ static void make_wq(struct raw *r)
 	struct mlx5dv_obj obj = {.rwq = {.out = &r->rq}};
 	struct ibv_wq_attr ready = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY};
 
-	r->wq = r->how.striding ? mlx5dv_create_wq(r->k.ctx, &attr, &dv) : ibv_create_wq(r->k.ctx, &attr);
+	r->wq = r->how.striding ? mlx5dv_create_wq(r->k.ctx, &attr, &dv)
+				: ibv_create_wq(r->k.ctx, &attr);
 	assert_non_null(r->wq);
 	obj.rwq.in = r->wq;
 	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_RWQ), 0);
@@ -73,18 +81,24 @@ static void make_rss(struct raw *r)
 	struct ibv_rwq_ind_table_init_attr table = {.log_ind_tbl_size = 0, .ind_tbl = &r->wq};
 	struct ibv_qp_init_attr_ex init = {
 		.qp_type = IBV_QPT_RAW_PACKET,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
+			     IBV_QP_INIT_ATTR_RX_HASH,
 		.pd = r->k.pd,
-		.rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ, .rx_hash_key_len = sizeof(rss_key),
+		.rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+				 .rx_hash_key_len = sizeof(rss_key),
 				 .rx_hash_key = (uint8_t *)(uintptr_t)rss_key,
-				 .rx_hash_fields_mask = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 |
-							IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP},
+				 .rx_hash_fields_mask =
+					 IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 |
+					 IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP},
 	};
 	struct {
 		struct ibv_flow_attr attr;
 		struct ibv_flow_spec_eth eth;
 	} rule = {
-		.attr = {.type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1},
+		.attr = {.type = IBV_FLOW_ATTR_NORMAL,
+			 .size = sizeof(rule),
+			 .num_of_specs = 1,
+			 .port = 1},
 		.eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth)},
 	};
 
@@ -127,7 +141,7 @@ void raw_close(struct raw *r)
 	kit_close(&r->k);
 }
 
-/* ---- posting and sending ----------------------------------------------------------------------------- */
+/* ---- posting and sending ---- */
 
 uint8_t *raw_slot(const struct raw *r, uint32_t wqe)
 {
@@ -136,12 +150,15 @@ uint8_t *raw_slot(const struct raw *r, uint32_t wqe)
 
 void raw_post(struct raw *r, uint32_t lkey)
 {
-	raw_post_bytes(r, lkey, r->how.striding ? 1u << (r->how.stride_log2 + r->how.strides_log2) : RAW_SLOT_BYTES);
+	raw_post_bytes(r, lkey,
+		       r->how.striding ? 1u << (r->how.stride_log2 + r->how.strides_log2)
+				       : RAW_SLOT_BYTES);
 }
 
 void raw_post_bytes(struct raw *r, uint32_t lkey, uint32_t bytes)
 {
-	uint8_t *wqe = (uint8_t *)r->rq.buf + (size_t)(r->posted & (r->rq.wqe_cnt - 1)) * r->rq.stride;
+	uint8_t *wqe =
+		(uint8_t *)r->rq.buf + (size_t)(r->posted & (r->rq.wqe_cnt - 1)) * r->rq.stride;
 
 	memset(wqe, 0, r->rq.stride);
 	if (r->how.striding)
@@ -173,7 +190,7 @@ void raw_frame(struct raw *r, uint32_t at, uint32_t len, uint32_t seed)
 	memcpy(f + 18, (uint8_t[]){0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2}, 16);
 	spw_prm_st16(f + 28, (uint16_t)seed); /* source address */
 	spw_prm_st16(f + 24, 0);
-	spw_prm_st16(f + 24, (uint16_t)~raw_sum(f, 34)); /* the header's own sum: over bytes 14..33 */
+	spw_prm_st16(f + 24, (uint16_t)~raw_sum(f, 34)); /* IP header checksum: over bytes 14..33 */
 	spw_prm_st16(f + 34, (uint16_t)(1000 + seed));
 	spw_prm_st16(f + 36, 7);
 	spw_prm_st16(f + 38, (uint16_t)(ip_len - 20));
@@ -189,9 +206,12 @@ void raw_send(struct raw *r, uint32_t cnt, const uint32_t *len)
 	assert_true(cnt && cnt <= KIT_DEPTH && cnt <= TX_SLOTS);
 	for (uint32_t i = 0; i < cnt; i++) {
 		sge[i] = (struct ibv_sge){(uintptr_t)raw_frame_at(r, i), len[i], r->k.mr->lkey};
-		wr[i] = (struct ibv_send_wr){.sg_list = &sge[i], .num_sge = 1, .opcode = IBV_WR_SEND,
+		wr[i] = (struct ibv_send_wr){.sg_list = &sge[i],
+					     .num_sge = 1,
+					     .opcode = IBV_WR_SEND,
 					     .next = i + 1 < cnt ? &wr[i + 1] : NULL,
-					     .send_flags = r->how.send_flags | (i + 1 < cnt ? 0 : IBV_SEND_SIGNALED)};
+					     .send_flags = r->how.send_flags |
+							   (i + 1 < cnt ? 0 : IBV_SEND_SIGNALED)};
 	}
 	assert_int_equal(ibv_post_send(r->tx.qp, wr, &bad), 0);
 	kit_expect(r->tx.cq, IBV_WC_SUCCESS, &wc);
@@ -206,13 +226,14 @@ void raw_send_tagged(struct raw *r, uint32_t len, uint16_t tci, bool service_tag
 	uint8_t *wqe;
 	spw_be64 first;
 
-	assert_int_equal(r->sent, 0); /* libmlx5 does not know of WQEs by hand */
+	assert_int_equal(r->sent, 0); /* libmlx5 does not know the WQEs that are written here */
 	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP), 0);
 	wqe = (uint8_t *)dv.sq.buf + (size_t)(pi & (dv.sq.wqe_cnt - 1)) * 64;
 	memset(wqe, 0, 64);
 	spw_prm_wqe_ctrl_set_opcode(wqe, SPW_PRM_OP_SEND);
 	spw_prm_wqe_ctrl_set_wqe_index(wqe, pi);
-	spw_prm_wqe_ctrl_set_qpn(wqe, dv.comp_mask & MLX5DV_QP_MASK_RAW_QP_HANDLES ? dv.sqn : r->tx.qp->qp_num);
+	spw_prm_wqe_ctrl_set_qpn(
+		wqe, dv.comp_mask & MLX5DV_QP_MASK_RAW_QP_HANDLES ? dv.sqn : r->tx.qp->qp_num);
 	spw_prm_wqe_ctrl_set_ds(wqe, 3);
 	spw_prm_wqe_ctrl_set_ce(wqe, SPW_PRM_CTRL_CE_CQE);
 	spw_prm_wqe_eth_set_vlan_insert(wqe + 16, 1);
@@ -223,13 +244,14 @@ void raw_send_tagged(struct raw *r, uint32_t len, uint16_t tci, bool service_tag
 	spw_prm_wqe_data_set_addr(wqe + 32, (uintptr_t)raw_frame_at(r, 0));
 	memcpy(&first, wqe, sizeof(first));
 	spw_dma_to_device(); /* WQE before record; partner: the NIC's read of SND_DBR */
-	spw_dma_store((spw_be32 *)(void *)&dv.dbrec[MLX5_SND_DBR], spw_cpu_to_be32(r->tagged & 0xffff));
-	spw_mmio_wc_start(); /* record before register; partner: the NIC's look at the register */
+	spw_dma_store((spw_be32 *)(void *)&dv.dbrec[MLX5_SND_DBR],
+		      spw_cpu_to_be32(r->tagged & 0xffff));
+	spw_mmio_wc_start(); /* record before register; partner: the NIC's read of the register */
 	spw_mmio_write64_be(dv.bf.reg, first);
 	spw_mmio_wc_flush();
 }
 
-/* ---- completions --------------------------------------------------------------------------------------- */
+/* ---- completions ---- */
 
 static uint8_t *cqe_at(const struct raw *r, uint32_t ci)
 {
@@ -273,8 +295,8 @@ static void from_mini(struct raw *r, struct raw_done *d)
 	if (r->how.comp_format == MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX)
 		d->counter = (uint16_t)spw_prm_mini_csum_stridx_get_stride_idx(m);
 	r->counter = (uint16_t)(d->counter + (r->how.striding ? d->byte_cnt >> 16 & 0x7fff : 1));
-	r->minis_seen++;
-	if (!r->how.enhanced) /* or the slot would look like the reader's a lap later */
+	r->minis_taken++;
+	if (!r->how.enhanced) /* or the reader would own the slot a lap later */
 		cqe_at(r, r->ci)[63] = SPW_PRM_CQE_INVALID << 4;
 	consumed(r);
 }
@@ -286,7 +308,8 @@ static void open_session(struct raw *r, const uint8_t *cqe)
 	if (r->how.enhanced) {
 		r->mini_cnt = (uint32_t)spw_prm_cqe64_get_opcode(cqe) + 1;
 		assert_in_range(r->mini_cnt, 1, 7);
-		assert_in_range(spw_prm_cqe64_get_opcode(r->title), 1, 4); /* there was a title before */
+		assert_in_range(spw_prm_cqe64_get_opcode(r->title), 1,
+				4); /* there was a title before */
 		memcpy(r->mini, cqe, 64);
 		return;
 	}
@@ -299,14 +322,17 @@ static void open_session(struct raw *r, const uint8_t *cqe)
 
 static void from_cqe(struct raw *r, const uint8_t *cqe, struct raw_done *d)
 {
-	*d = (struct raw_done){
-		.opcode = (uint8_t)spw_prm_cqe64_get_opcode(cqe), .byte_cnt = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe),
-		.hash = (uint32_t)spw_prm_cqe64_get_rx_hash_result(cqe), .wqe_id = (uint16_t)spw_prm_cqe64_get_wqe_id(cqe),
-		.check_sum = (uint16_t)spw_prm_cqe64_get_check_sum(cqe),
-		.counter = (uint16_t)spw_prm_cqe64_get_wqe_counter(cqe), .hds_ip_ext = (uint8_t)spw_prm_cqe64_get_hds_ip_ext(cqe),
-		.vlan = (uint16_t)spw_prm_cqe64_get_vlan_info(cqe), .l4_hdr_type_etc = (uint8_t)spw_prm_cqe64_get_l4_hdr_type_etc(cqe),
-		.drops = (uint8_t)(spw_prm_cqe64_get_sop_drop_qpn(cqe) >> 24),
-		.syndrome = (uint8_t)spw_prm_cqe_err_get_syndrome(cqe)};
+	*d = (struct raw_done){.opcode = (uint8_t)spw_prm_cqe64_get_opcode(cqe),
+			       .byte_cnt = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe),
+			       .hash = (uint32_t)spw_prm_cqe64_get_rx_hash_result(cqe),
+			       .wqe_id = (uint16_t)spw_prm_cqe64_get_wqe_id(cqe),
+			       .check_sum = (uint16_t)spw_prm_cqe64_get_check_sum(cqe),
+			       .counter = (uint16_t)spw_prm_cqe64_get_wqe_counter(cqe),
+			       .hds_ip_ext = (uint8_t)spw_prm_cqe64_get_hds_ip_ext(cqe),
+			       .vlan = (uint16_t)spw_prm_cqe64_get_vlan_info(cqe),
+			       .l4_hdr_type_etc = (uint8_t)spw_prm_cqe64_get_l4_hdr_type_etc(cqe),
+			       .drops = (uint8_t)(spw_prm_cqe64_get_sop_drop_qpn(cqe) >> 24),
+			       .syndrome = (uint8_t)spw_prm_cqe_err_get_syndrome(cqe)};
 	memcpy(r->title, cqe, 64);
 	r->counter = (uint16_t)(d->counter + (r->how.striding ? d->byte_cnt >> 16 & 0x7fff : 1));
 	consumed(r);
@@ -319,7 +345,8 @@ bool raw_try(struct raw *r, struct raw_done *d)
 	if (r->mini_at == r->mini_cnt) {
 		if (!is_mine(r, cqe))
 			return false;
-		spw_dma_from_device(); /* owner before the rest; partner: the NIC's release of the CQE's last 8 bytes */
+		spw_dma_from_device(); /* owner before the rest; partner: the NIC's release of the
+					  CQE's last 8 bytes */
 		if (spw_prm_cqe64_get_format(cqe) != SPW_PRM_CQE_FORMAT_COMPRESSED) {
 			from_cqe(r, cqe, d);
 			return true;
@@ -338,11 +365,11 @@ void raw_next(struct raw *r, struct raw_done *d)
 	}
 }
 
-/* ---- what a card says of a frame ------------------------------------------------------------------------- */
+/* ---- what a card reports of a frame ---- */
 
 uint32_t raw_hash(const uint8_t *frame)
 {
-	const uint8_t *in = frame + 26; /* addresses and ports lie side by side */
+	const uint8_t *in = frame + 26; /* addresses, then ports */
 	uint32_t hash = 0;
 
 	for (uint32_t bit = 0; bit < 12 * 8; bit++) {

@@ -4,14 +4,19 @@
 both ends of a cable, one sending, one receiving, in a network namespace of their own. The receiver must count
 as many good frames as asked for, and no error; the NIC's own counters must agree."""
 import argparse
+import atexit
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
 import peers
+
+sys.path.insert(0, os.path.join(peers.ROOT, 'tools', 'lib'))
+import spwtel
 
 PCI = '5c00:01:00.0'
 # Striding receive ("multi-packet receive queue"), also with one queue, and 64 strides a WQE.
@@ -41,6 +46,7 @@ class Testpmd:
                 '--lcores', lcores, '-a', f'{PCI},dv_flow_en=0,rxq_cqe_comp_en={comp}{MPRQ if mprq else ""}', '--', '-i', '--no-lsc-interrupt', '--nb-cores=1', f'--rxq={queues}',
                 f'--txq={queues}', '--total-num-mbufs=16384', '--rxd=1024', '--txd=1024', '--disable-rss' if queues == 1 else
                 '--rss-ip']
+        atexit.register(shutil.rmtree, spwtel.runtime_folder(argv[argv.index('--file-prefix') + 1]), ignore_errors=True) # EAL leaves it
         self.proc = peers.Proc(fabric.argv(argv, '--netdev', netdev), name, peers.env(), tty=True,
                                stdin=subprocess.PIPE)
 

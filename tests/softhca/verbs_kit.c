@@ -10,7 +10,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define ALL_RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL_RIGHTS                                                                   \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
 uint64_t kit_now_us(void)
 {
@@ -40,7 +42,8 @@ static void find_gid(struct kit *k)
 	assert_int_equal(ibv_query_port(k->ctx, 1, &port), 0);
 	assert_int_equal(port.state, IBV_PORT_ACTIVE);
 	for (int i = 0; i < port.gid_tbl_len; i++) {
-		if (ibv_query_gid_ex(k->ctx, 1, (uint32_t)i, &entry, 0) || entry.gid_type != IBV_GID_TYPE_ROCE_V2)
+		if (ibv_query_gid_ex(k->ctx, 1, (uint32_t)i, &entry, 0) ||
+		    entry.gid_type != IBV_GID_TYPE_ROCE_V2)
 			continue;
 		k->gid = entry.gid;
 		k->gid_idx = (uint8_t)i;
@@ -71,7 +74,8 @@ void kit_open_device(struct kit *k, const char *name)
 	find_gid(k);
 	k->pd = ibv_alloc_pd(k->ctx);
 	assert_non_null(k->pd);
-	k->buf = mmap(NULL, KIT_BUF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	k->buf = mmap(NULL, KIT_BUF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
 	assert_true(k->buf != MAP_FAILED);
 	k->mr = ibv_reg_mr(k->pd, k->buf, KIT_BUF_BYTES, ALL_RIGHTS);
 	assert_non_null(k->mr);
@@ -90,7 +94,10 @@ void kit_end_open(struct kit *k, struct kit_end *e, const struct kit_how *how)
 	struct ibv_qp_init_attr init = {
 		.qp_type = how->type ? how->type : IBV_QPT_RC,
 		.srq = how->srq,
-		.cap = {.max_send_wr = KIT_DEPTH, .max_recv_wr = KIT_DEPTH, .max_send_sge = 4, .max_recv_sge = 4,
+		.cap = {.max_send_wr = KIT_DEPTH,
+			.max_recv_wr = KIT_DEPTH,
+			.max_send_sge = 4,
+			.max_recv_sge = 4,
 			.max_inline_data = 128},
 	};
 
@@ -141,7 +148,8 @@ static void to_rtr(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const st
 		.rq_psn = 0xfffff0, /* wraps at once */
 		.max_dest_rd_atomic = 8,
 		.min_rnr_timer = or_default(how->min_rnr_timer, 1, false),
-		.ah_attr = {.is_global = 1, .port_num = 1,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
 			    .grh = {.dgid = k->gid, .sgid_index = k->gid_idx, .hop_limit = 64}},
 	};
 	int mask = IBV_QP_STATE;
@@ -153,7 +161,8 @@ static void to_rtr(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const st
 	assert_int_equal(ibv_modify_qp(e->qp, &attr, mask), 0);
 }
 
-void kit_end_bring(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how, enum ibv_qp_state to)
+void kit_end_bring(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const struct kit_how *how,
+		   enum ibv_qp_state to)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
@@ -172,7 +181,8 @@ void kit_end_bring(struct kit *k, struct kit_end *e, uint32_t dest_qpn, const st
 	if (to < IBV_QPS_RTS)
 		return;
 	if (e->qp->qp_type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 	assert_int_equal(ibv_modify_qp(e->qp, &attr, mask), 0);
 }
 
@@ -198,12 +208,16 @@ void kit_end_close(struct kit_end *e)
 	assert_int_equal(ibv_destroy_cq(e->cq), 0);
 }
 
-int kit_post(struct kit_end *e, enum ibv_wr_opcode op, void *at, uint32_t len, uint32_t lkey, uint64_t raddr,
-	     uint32_t rkey, unsigned flags)
+int kit_post(struct kit_end *e, enum ibv_wr_opcode op, void *at, uint32_t len, uint32_t lkey,
+	     uint64_t raddr, uint32_t rkey, unsigned flags)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)at, .length = len, .lkey = lkey};
-	struct ibv_send_wr wr = {.wr_id = (uintptr_t)at, .sg_list = &sge, .num_sge = len ? 1 : 0, .opcode = op,
-				 .send_flags = flags | IBV_SEND_SIGNALED, .imm_data = htobe32(0xfeedf00d)};
+	struct ibv_send_wr wr = {.wr_id = (uintptr_t)at,
+				 .sg_list = &sge,
+				 .num_sge = len ? 1 : 0,
+				 .opcode = op,
+				 .send_flags = flags | IBV_SEND_SIGNALED,
+				 .imm_data = htobe32(0xfeedf00d)};
 	struct ibv_send_wr *bad;
 
 	wr.wr.rdma.remote_addr = raddr;

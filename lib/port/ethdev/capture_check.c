@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Walks a capture file's records without reading their bytes. Formats: draft-ietf-opsawg-pcap (24-byte header, then
- * 16-byte record headers) and draft-ietf-opsawg-pcapng (blocks of type, length, body, length).
+ * Walks a capture file's records without reading their bytes. Formats: draft-ietf-opsawg-pcap
+ * (24-byte header, then 16-byte record headers) and draft-ietf-opsawg-pcapng (blocks of type,
+ * length, body, length).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/spw_err.h"
-#include "port/ethdev/ethdev_impl.h"
+#include "port/ethdev/ethdev.h"
 
 #define PCAP_US      0xa1b2c3d4u
 #define PCAP_NS      0xa1b23c4du
@@ -36,15 +37,18 @@ static uint32_t word(const struct capture *c, const uint8_t *p)
 
 static int cut(const struct capture *c, uint64_t need)
 {
-	return spw_err(EINVAL, "capture file %s is cut short: record %" PRIu64 " at byte %" PRIu64 " needs %" PRIu64
-		       " bytes and %" PRIu64 " are left; make it whole or cut it there (editcap, tcpdump -r)",
+	return spw_err(EINVAL,
+		       "capture file %s is cut short: record %" PRIu64 " at byte %" PRIu64
+		       " needs %" PRIu64 " bytes and %" PRIu64
+		       " are left; make it whole or cut it there (editcap, tcpdump -r)",
 		       c->path, c->record, c->pos, need, c->bytes - c->pos);
 }
 
 static int damaged(const struct capture *c, const char *what)
 {
-	return spw_err(EINVAL, "capture file %s is damaged: record %" PRIu64 " at byte %" PRIu64 ": %s", c->path, c->record,
-		       c->pos, what);
+	return spw_err(EINVAL,
+		       "capture file %s is damaged: record %" PRIu64 " at byte %" PRIu64 ": %s",
+		       c->path, c->record, c->pos, what);
 }
 
 static int read_at(struct capture *c, uint8_t *buf, size_t n)
@@ -52,7 +56,8 @@ static int read_at(struct capture *c, uint8_t *buf, size_t n)
 	if (c->bytes - c->pos < n)
 		return cut(c, n);
 	if (fseeko(c->f, (off_t)c->pos, SEEK_SET) || fread(buf, n, 1, c->f) != 1)
-		return spw_err(EIO, "capture file %s cannot be read at byte %" PRIu64, c->path, c->pos);
+		return spw_err(EIO, "capture file %s cannot be read at byte %" PRIu64, c->path,
+			       c->pos);
 	return 0;
 }
 
@@ -128,7 +133,8 @@ int ethdev_capture_check(const char *path)
 
 	if (!c.f)
 		return spw_err(errno, "capture file %s: %s", path, strerror(errno));
-	rc = fstat(fileno(c.f), &st) ? spw_err(errno, "capture file %s: %s", path, strerror(errno)) : 0;
+	rc = fstat(fileno(c.f), &st) ? spw_err(errno, "capture file %s: %s", path, strerror(errno))
+				     : 0;
 	if (!rc && S_ISREG(st.st_mode)) { /* a pipe cannot be looked at twice */
 		c.bytes = (uint64_t)st.st_size;
 		rc = walk(&c);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * fault: any other port, with troubles of its own making on a schedule. It stands between the pipe and that port, so
- * whatever looks for causes can be shown one whose cause is known; when each trouble really was there is written down.
+ * fault: any other port, with troubles of its own making on a schedule. It stands between the pipe
+ * and that port, so whatever looks for causes can be shown one whose cause is known; when each
+ * trouble really was there is written down.
  *
  *   fault:null,size=64,rate=100k,fault_do=tx_spin,fault_for_us=2000,fault_every_us=50000,fault_log=FILE
  *   fault:ethdev:net_memif0,role=client,...,fault_do=rx_hold,...
@@ -15,12 +16,14 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "port/fault/fault_impl.h"
+#include "port/fault/fault.h"
 #include "time/spw_time.h"
 
-#define FAULT_KEY   "fault_"
-#define FAULT_USAGE "fault_do=rx_hold|rx_spin|refill_hold|refill_spin|tx_spin|tx_refuse, fault_for_us=N, " \
-		    "fault_every_us=N, fault_count=N (0: no end), fault_log=FILE, and the keys of the port behind it"
+#define FAULT_KEY "fault_"
+#define FAULT_USAGE                                                                              \
+	"fault_do=rx_hold|rx_spin|refill_hold|refill_spin|tx_spin|tx_refuse, fault_for_us=N, "   \
+	"fault_every_us=N, fault_count=N (0: no end), fault_log=FILE, and the keys of the port " \
+	"behind it"
 
 struct fault_port {
 	struct spw_port base;
@@ -38,7 +41,7 @@ static const char *const kind_name[FAULT_CNT] = {
 #undef X
 };
 
-/* ---- data path ------------------------------------------------------------------------------------- */
+/* ---- data path ---- */
 
 static void fault_note(struct fault_queue *q, uint64_t from, uint64_t to)
 {
@@ -129,28 +132,32 @@ static uint16_t fault_lend(void *queue, uint32_t *slot, uint16_t cnt)
 	return spw_port_lend_burst(((struct fault_queue *)queue)->inner, slot, cnt);
 }
 
-/* ---- the specification ------------------------------------------------------------------------------ */
+/* ---- the specification ---- */
 
 static bool is_own(const char *key)
 {
 	return !strncmp(key, FAULT_KEY, strlen(FAULT_KEY));
 }
 
-/* The port behind: the device is its driver and device, and every key that is not ours is its own. */
+/* The port behind: the device is its driver and device, and every key that is not ours is its own.
+ */
 static int inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *inner_out)
 {
 	char text[sizeof(spec->text)];
-	size_t n = (size_t)snprintf(text, sizeof(text), "%s%s", spec->device, strchr(spec->device, ':') ? "" : ":");
+	size_t n = (size_t)snprintf(text, sizeof(text), "%s%s", spec->device,
+				    strchr(spec->device, ':') ? "" : ":");
 	const char *sep = n && text[n - 1] == ':' ? "" : ",";
 
 	if (!spec->device[0])
-		return spw_err(EINVAL, "the port behind it is missing: fault:null,... or fault:DRIVER:DEVICE,...; it takes %s",
+		return spw_err(EINVAL,
+			       "the port behind it is missing: fault:null,... or "
+			       "fault:DRIVER:DEVICE,...; it takes %s",
 			       FAULT_USAGE);
 	for (uint32_t i = 0; i < spec->arg_cnt && n < sizeof(text); i++) {
 		if (is_own(spw_port_spec_key(spec, i)))
 			continue;
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s=%s", sep, spw_port_spec_key(spec, i),
-				      spw_port_spec_value(spec, i));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s=%s", sep,
+				      spw_port_spec_key(spec, i), spw_port_spec_value(spec, i));
 		sep = ",";
 	}
 	return spw_port_spec_parse(text, inner_out);
@@ -158,8 +165,10 @@ static int inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *in
 
 static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 {
-	static const char *const known[] = {"fault_do", "fault_for_us", "fault_every_us", "fault_count", "fault_log"};
-	const char *kind = spw_port_spec_find(spec, "fault_do"), *log = spw_port_spec_find(spec, "fault_log");
+	static const char *const known[] = {"fault_do", "fault_for_us", "fault_every_us",
+					    "fault_count", "fault_log"};
+	const char *kind = spw_port_spec_find(spec, "fault_do"),
+		   *log = spw_port_spec_find(spec, "fault_log");
 	int rc = 0;
 
 	for (uint32_t i = 0; i < spec->arg_cnt; i++) {
@@ -169,16 +178,19 @@ static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 		while (k < SPW_ARRAY_CNT(known) && strcmp(key, known[k]))
 			k++;
 		if (is_own(key) && k == SPW_ARRAY_CNT(known))
-			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key, FAULT_USAGE);
+			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key,
+				       FAULT_USAGE);
 	}
 	for (fp->kind = 0; kind && fp->kind < FAULT_CNT && strcmp(kind, kind_name[fp->kind]);)
 		fp->kind++;
 	if (!kind || fp->kind == FAULT_CNT)
-		return spw_err(EINVAL, "fault_do=%s is no fault; it takes %s", kind ? kind : "", FAULT_USAGE);
+		return spw_err(EINVAL, "fault_do=%s is no fault; it takes %s", kind ? kind : "",
+			       FAULT_USAGE);
 	snprintf(fp->log, sizeof(fp->log), "%s", log ? log : "");
-	rc = port_spec_u64(spec, "fault_for_us", 1000, 1, 60000000, &fp->for_us);
-	rc = rc ? rc : port_spec_u64(spec, "fault_every_us", 100000, 1, 3600000000, &fp->every_us);
-	rc = rc ? rc : port_spec_u64(spec, "fault_count", 0, 0, UINT64_MAX / 2, &fp->count);
+	rc = spw_port_spec_u64(spec, "fault_for_us", 1000, 1, 60000000, &fp->for_us);
+	rc = rc ? rc
+		: spw_port_spec_u64(spec, "fault_every_us", 100000, 1, 3600000000, &fp->every_us);
+	rc = rc ? rc : spw_port_spec_u64(spec, "fault_count", 0, 0, UINT64_MAX / 2, &fp->count);
 	if (!rc && fp->every_us <= fp->for_us)
 		rc = spw_err(EINVAL, "fault_every_us must be more than fault_for_us");
 	return rc;
@@ -192,7 +204,7 @@ static int fault_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_
 	return rc ? rc : spw_port_eal_need(&inner, need_out);
 }
 
-/* ---- control path ----------------------------------------------------------------------------------- */
+/* ---- control path ---- */
 
 static struct fault_port *fault_of(const struct spw_port *port)
 {
@@ -204,11 +216,12 @@ const struct fault_queue *fault_queue_of(const struct spw_port *port, uint16_t q
 	return &fault_of(port)->queue[queue];
 }
 
-static bool log_line(FILE *file, const struct fault_port *fp, uint16_t queue, const struct fault_window *window)
+static bool log_line(FILE *file, const struct fault_port *fp, uint16_t queue,
+		     const struct fault_window *window)
 {
 	char line[128];
-	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n", kind_name[fp->kind], queue, window->from,
-			 window->to);
+	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n", kind_name[fp->kind],
+			 queue, window->from, window->to);
 
 	return fwrite(line, 1, (size_t)n, file) == (size_t)n;
 }
@@ -224,7 +237,8 @@ static void fault_log(const struct fault_port *fp)
 	if (file && fclose(file))
 		good = false;
 	if (fp->log[0] && !good)
-		spw_warn("port %s: fault_log=%s cannot be written: %s", fp->base.name, fp->log, strerror(errno));
+		spw_warn("port %s: fault_log=%s cannot be written: %s", fp->base.name, fp->log,
+			 strerror(errno));
 }
 
 static void fault_close(struct spw_port *port)
@@ -238,7 +252,8 @@ static void fault_close(struct spw_port *port)
 	free(fp);
 }
 
-static int fault_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+static int fault_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		      struct spw_port **port_out)
 {
 	struct fault_port *fp = port_alloc(&port_fault_driver, spec, index, queue_cnt, sizeof(*fp));
 	struct spw_port_spec inner;
@@ -266,7 +281,8 @@ static int fault_region_attach(struct spw_port *port, const struct spw_region *r
 	return spw_port_region_attach(fault_of(port)->inner, region);
 }
 
-static int fault_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+static int fault_queue_setup(struct spw_port *port, uint16_t queue,
+			     const struct spw_port_queue_conf *conf)
 {
 	struct fault_port *fp = fault_of(port);
 	struct fault_queue *q = &fp->queue[queue];
@@ -284,8 +300,13 @@ static int fault_queue_setup(struct spw_port *port, uint16_t queue, const struct
 	q->every_tsc = spw_tsc_from_ns(&fp->tsc, fp->every_us * 1000);
 	q->left = fp->count ? fp->count : UINT64_MAX;
 	port->queue[queue] = (struct spw_port_queue){
-		.rx_burst = fault_rx, .release_burst = fault_release, .tx_burst = fault_tx, .events = fault_events,
-		.lend_burst = fault_lend, .q = q, .no_slot = q->inner->no_slot,
+		.rx_burst = fault_rx,
+		.release_burst = fault_release,
+		.tx_burst = fault_tx,
+		.events = fault_events,
+		.lend_burst = fault_lend,
+		.q = q,
+		.no_slot = q->inner->no_slot,
 	};
 	return 0;
 }
@@ -323,9 +344,11 @@ static void fault_slots(struct spw_port *port, uint16_t queue, struct spw_port_s
 	slots_out->in_rx += fp->queue[queue].kept_cnt;
 }
 
-static int fault_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
+static int fault_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			    uint64_t *uncertainty_ns_out)
 {
-	return spw_port_pair_clock(fault_of(port)->inner, nic_ticks_out, tsc_out, uncertainty_ns_out);
+	return spw_port_pair_clock(fault_of(port)->inner, nic_ticks_out, tsc_out,
+				   uncertainty_ns_out);
 }
 
 const struct spw_port_driver port_fault_driver = {

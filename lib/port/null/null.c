@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * null: a source and sink without a device. Every slot holds a whole frame from the start, so that a burst costs only
- * the descriptors: it is what the cost of everything else is measured against, and what makes overload and bad frames
- * at will. With a rate it is open-loop: frames fall due by the clock, wait in a ring of ring_size as a NIC's would, and
- * are missed when that is full.
+ * null: a source and sink without a device. Every slot holds a whole frame from the start, so that
+ * a burst costs only the descriptors: it is what the cost of everything else is measured against,
+ * and what makes overload and bad frames at will. With a rate it is open-loop: frames fall due by
+ * the clock, wait in a ring of ring_size as a NIC's would, and are missed when that is full.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,12 +12,14 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/null/null_impl.h"
-#include "port/port_impl.h"
+#include "port/null/null.h"
+#include "port/port.h"
 #include "time/spw_time.h"
 
-#define NULL_USAGE "size=BYTES (46 .. 65535), rate=FRAMES/S (0: as fast as polled), count=FRAMES (0: no end), " \
-		   "pattern=udp|crc, flows=N, bad=REASON, bad_every=N, stamps=0|1"
+#define NULL_USAGE                                                                             \
+	"size=BYTES (46 .. 65535), rate=FRAMES/S (0: as fast as polled), count=FRAMES (0: no " \
+	"end), "                                                                               \
+	"pattern=udp|crc, flows=N, bad=REASON, bad_every=N, stamps=0|1"
 #define NULL_RING_DFLT 1024u
 #define NULL_RATE_MIN  1000u /* per queue; the least that spw_time_scale_make takes */
 
@@ -26,17 +28,18 @@ struct null_queue {
 	uint32_t frame_bytes;
 	uint16_t region_id, port_idx;
 	/* the source; written by the owner, sampled by others */
-	uint64_t due_frames;    /* that have arrived on the wire: lent, missed or waiting */
+	uint64_t due_frames; /* that have arrived on the wire: lent, missed or waiting */
 	uint64_t rx_frames, missed_frames, no_slot;
-	uint64_t back_frames;   /* released, sent, or lent empty and given back */
+	uint64_t back_frames; /* released, sent, or lent empty and given back */
 	uint64_t rx_bytes, tx_frames, tx_bytes, lent_empty;
-	uint64_t wait_max;      /* ring_size: how many may wait */
+	uint64_t wait_max; /* ring_size: how many may wait */
 	uint64_t count_max;
 	struct spw_time_scale tick_to_frame, frame_to_tick;
 	uint64_t start_tsc;
 	/* bad frames */
 	uint64_t bad_every, bad_in;
-	uint8_t *slot_is_bad;   /* [slot_cnt]: the slot's bytes must be written again before the next use */
+	uint8_t *slot_is_bad; /* [slot_cnt]: the slot's bytes must be written again before the next
+				 use */
 	uint32_t flow_mask;
 	enum null_pattern pattern;
 	enum null_bad bad;
@@ -46,14 +49,14 @@ struct null_queue {
 struct null_port {
 	struct spw_port base;
 	uint64_t size, rate, count, flows, bad_every, stamps;
-	bool stopped;      /* what was due and not taken is lost */
+	bool stopped; /* what was due and not taken is lost */
 	enum null_pattern pattern;
 	enum null_bad bad;
 	struct spw_tsc tsc;
 	struct null_queue *queue;
 };
 
-/* ---- data path ------------------------------------------------------------------------------------ */
+/* ---- data path ---- */
 
 /* How many frames wait now. Flags are constants of the variant. */
 SPW_INLINE uint64_t null_waiting(struct null_queue *q, uint64_t now, bool rated)
@@ -73,7 +76,8 @@ SPW_INLINE uint64_t null_waiting(struct null_queue *q, uint64_t now, bool rated)
 	return wait;
 }
 
-/* The length of this frame, after making the slot's bytes what they should be: wrong, or right again. */
+/* The length of this frame, after making the slot's bytes what they should be: wrong, or right
+ * again. */
 static SPW_COLD uint32_t null_bad_frame(struct null_queue *q, uint32_t slot)
 {
 	enum null_bad bad = NULL_BAD_NONE;
@@ -85,10 +89,12 @@ static SPW_COLD uint32_t null_bad_frame(struct null_queue *q, uint32_t slot)
 	if (bad == NULL_BAD_NONE && !q->slot_is_bad[slot])
 		return q->frame_bytes;
 	q->slot_is_bad[slot] = bad != NULL_BAD_NONE;
-	return null_frame_write(spw_pool_slot_addr(q->pool, slot), q->frame_bytes, slot & q->flow_mask, q->pattern, bad);
+	return null_frame_write(spw_pool_slot_addr(q->pool, slot), q->frame_bytes,
+				slot & q->flow_mask, q->pattern, bad);
 }
 
-SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_t cnt, bool rated, bool stamped, bool with_bad)
+SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_t cnt, bool rated,
+			    bool stamped, bool with_bad)
 {
 	uint64_t now = rated || stamped ? spw_tsc_now() : 0;
 	uint64_t wait = null_waiting(q, now, rated), bytes = 0;
@@ -101,7 +107,10 @@ SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_
 		uint32_t len = with_bad ? null_bad_frame(q, slot[i]) : q->frame_bytes;
 
 		if (rated)
-			now = q->start_tsc + spw_time_scale_apply(q->frame_to_tick, first + i + 1); /* one is due a period after the start */
+			now = q->start_tsc +
+			      spw_time_scale_apply(
+				      q->frame_to_tick,
+				      first + i + 1); /* one is due a period after the start */
 		desc[i] = (struct spw_desc){
 			.nic_stamp = now,
 			.slot = slot[i],
@@ -120,10 +129,10 @@ SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_
 	return (uint16_t)n;
 }
 
-#define NULL_RX(name, rated, stamped, with_bad)                                                                        \
-	static uint16_t name(void *q, struct spw_desc *desc, uint16_t cnt)                                             \
-	{                                                                                                              \
-		return null_rx(q, desc, cnt, rated, stamped, with_bad);                                                \
+#define NULL_RX(name, rated, stamped, with_bad)                            \
+	static uint16_t name(void *q, struct spw_desc *desc, uint16_t cnt) \
+	{                                                                  \
+		return null_rx(q, desc, cnt, rated, stamped, with_bad);    \
 	}
 
 NULL_RX(null_rx_plain, false, false, false)
@@ -174,11 +183,12 @@ static uint16_t null_events(void *queue, struct spw_port_event *event, uint16_t 
 	if (spw_likely(q->link_told) || !cnt)
 		return 0;
 	q->link_told = true;
-	*event = (struct spw_port_event){.kind = SPW_PORT_EVENT_LINK_UP, .text = "null: the link is up"};
+	*event = (struct spw_port_event){.kind = SPW_PORT_EVENT_LINK_UP,
+					 .text = "null: the link is up"};
 	return 1;
 }
 
-/* ---- control path --------------------------------------------------------------------------------- */
+/* ---- control path ---- */
 
 static struct null_port *null_of(struct spw_port *port)
 {
@@ -187,23 +197,25 @@ static struct null_port *null_of(struct spw_port *port)
 
 static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 {
-	static const char *const keys[] = {"size", "rate", "count", "pattern", "flows", "bad", "bad_every", "stamps"};
+	static const char *const keys[] = {"size",  "rate", "count",     "pattern",
+					   "flows", "bad",  "bad_every", "stamps"};
 	const char *pattern = spw_port_spec_find(spec, "pattern");
 	const char *bad = spw_port_spec_find(spec, "bad");
-	int rc = port_spec_check_keys(spec, keys, SPW_ARRAY_CNT(keys), NULL_USAGE);
+	int rc = spw_port_spec_check_keys(spec, keys, SPW_ARRAY_CNT(keys), NULL_USAGE);
 
-	rc = rc ? rc : port_spec_u64(spec, "size", 64, NULL_HEADER_BYTES + 4, 65535, &np->size);
-	rc = rc ? rc : port_spec_u64(spec, "rate", 0, 0, 1000000000, &np->rate);
-	rc = rc ? rc : port_spec_u64(spec, "count", 0, 0, UINT64_MAX / 2, &np->count);
-	rc = rc ? rc : port_spec_u64(spec, "flows", 1024, 1, 32768, &np->flows);
-	rc = rc ? rc : port_spec_u64(spec, "bad_every", 100, 1, UINT64_MAX / 2, &np->bad_every);
-	rc = rc ? rc : port_spec_u64(spec, "stamps", 0, 0, 1, &np->stamps);
+	rc = rc ? rc : spw_port_spec_u64(spec, "size", 64, NULL_HEADER_BYTES + 4, 65535, &np->size);
+	rc = rc ? rc : spw_port_spec_u64(spec, "rate", 0, 0, 1000000000, &np->rate);
+	rc = rc ? rc : spw_port_spec_u64(spec, "count", 0, 0, UINT64_MAX / 2, &np->count);
+	rc = rc ? rc : spw_port_spec_u64(spec, "flows", 1024, 1, 32768, &np->flows);
+	rc = rc ? rc : spw_port_spec_u64(spec, "bad_every", 100, 1, UINT64_MAX / 2, &np->bad_every);
+	rc = rc ? rc : spw_port_spec_u64(spec, "stamps", 0, 0, 1, &np->stamps);
 	rc = rc || !pattern ? rc : null_pattern_parse(pattern, &np->pattern);
 	rc = rc || !bad ? rc : null_bad_parse(bad, &np->bad);
 	if (!rc && !SPW_IS_POW2(np->flows))
 		rc = spw_err(EINVAL, "flows=%u is no power of 2", (unsigned)np->flows);
 	if (!rc && np->bad == NULL_BAD_CHECKSUM && np->pattern != NULL_PATTERN_CRC)
-		rc = spw_err(EINVAL, "bad=checksum needs pattern=crc: other frames have no checksum to be wrong");
+		rc = spw_err(EINVAL, "bad=checksum needs pattern=crc: other frames have no "
+				     "checksum to be wrong");
 	return rc;
 }
 
@@ -217,7 +229,8 @@ static void null_close(struct spw_port *port)
 	free(np);
 }
 
-static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt, struct spw_port **port_out)
+static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		     struct spw_port **port_out)
 {
 	struct null_port *np = port_alloc(&port_null_driver, spec, index, queue_cnt, sizeof(*np));
 	int rc;
@@ -270,8 +283,8 @@ static int null_fill(struct null_queue *q)
 		return spw_err(ENOMEM, "no memory to name %u slots", q->pool->slot_cnt);
 	cnt = spw_pool_get(q->pool, slot, q->pool->slot_cnt);
 	for (uint32_t i = 0; i < cnt; i++)
-		null_frame_write(spw_pool_slot_addr(q->pool, slot[i]), q->frame_bytes, slot[i] & q->flow_mask,
-				 q->pattern, NULL_BAD_NONE);
+		null_frame_write(spw_pool_slot_addr(q->pool, slot[i]), q->frame_bytes,
+				 slot[i] & q->flow_mask, q->pattern, NULL_BAD_NONE);
 	spw_pool_put(q->pool, slot, cnt);
 	free(slot);
 	return 0;
@@ -285,13 +298,14 @@ static int null_rate(struct null_queue *q, const struct null_port *np)
 	if (!np->rate)
 		return 0;
 	if (rate < NULL_RATE_MIN)
-		return spw_err(ERANGE, "rate=%u is too low: at least %u frames/s per queue", (unsigned)np->rate,
-			       NULL_RATE_MIN);
+		return spw_err(ERANGE, "rate=%u is too low: at least %u frames/s per queue",
+			       (unsigned)np->rate, NULL_RATE_MIN);
 	rc = spw_time_scale_make(np->tsc.hz, rate, &q->tick_to_frame);
 	return rc ? rc : spw_time_scale_make(rate, np->tsc.hz, &q->frame_to_tick);
 }
 
-static int null_queue_setup(struct spw_port *port, uint16_t queue, const struct spw_port_queue_conf *conf)
+static int null_queue_setup(struct spw_port *port, uint16_t queue,
+			    const struct spw_port_queue_conf *conf)
 {
 	struct null_port *np = null_of(port);
 	struct null_queue *q = &np->queue[queue];
@@ -352,9 +366,11 @@ static void null_stat(struct spw_port *port, struct spw_port_stat *stat)
 	stat->missed_known = true;
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		struct null_queue *q = &np->queue[i];
-		uint64_t rx = spw_thr_load_rlx(&q->rx_frames), missed = spw_thr_load_rlx(&q->missed_frames);
+		uint64_t rx = spw_thr_load_rlx(&q->rx_frames),
+			 missed = spw_thr_load_rlx(&q->missed_frames);
 		bool over = np->rate && spw_thr_load_rlx(&np->stopped);
-		uint64_t wire = over ? SPW_MAX(spw_thr_load_rlx(&q->due_frames), rx + missed) : rx + missed;
+		uint64_t wire = over ? SPW_MAX(spw_thr_load_rlx(&q->due_frames), rx + missed)
+				     : rx + missed;
 
 		stat->wire_frames += wire;
 		stat->missed_frames += missed;
@@ -374,8 +390,8 @@ static void null_slots(struct spw_port *port, uint16_t queue, struct spw_port_sl
 	slots->lent = (uint32_t)(q->rx_frames + q->lent_empty - q->back_frames);
 }
 
-static int null_pair_clock(struct spw_port *port SPW_UNUSED, uint64_t *nic_ticks_out, uint64_t *tsc_out,
-			   uint64_t *uncertainty_ns_out)
+static int null_pair_clock(struct spw_port *port SPW_UNUSED, uint64_t *nic_ticks_out,
+			   uint64_t *tsc_out, uint64_t *uncertainty_ns_out)
 {
 	*nic_ticks_out = *tsc_out = spw_tsc_now();
 	*uncertainty_ns_out = 0; /* one and the same clock */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Any bytes as a configuration file. What is accepted must lie within the table; what is refused
- * must say where.
+ * Fuzzing the configuration parser: any bytes as a file. Accepted values must lie in the ranges of
+ * the table; a refusal must name a line.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Any bytes as completion entries, in any order with bursts, releases, sends and resets. Whatever the ring says: every
- * descriptor lies within its slot, no slot is lent twice, none is lost, and a reset brings the queue back.
+ * Fuzzing the receive path of port/mlx5/eth: any bytes as CQEs, in any order with bursts, releases,
+ * sends and resets. Every descriptor lies within its slot, no slot is lent twice, none is lost, and
+ * a reset makes the queue work again.
  *
- * Input: a byte of flags, then steps: an opcode byte and its operands. A CQE step takes 16 bytes: the op_own of choice and
- * the fields that the data path reads; a raw step takes 64 bytes as they are.
+ *   input: a byte of flags, then steps: an opcode byte and its operands. A CQE step takes 16 bytes:
+ *          the op_own and the fields that the data path reads; a raw step takes 64 bytes unchanged
  */
 #include <string.h>
 
@@ -23,14 +24,14 @@ static void step_cqe(struct run *r, const uint8_t *p)
 	uint8_t *cqe = r->h.cq + (size_t)(p[0] % r->h.conf.cq_cnt) * 64;
 
 	cqe[28] = p[1];
-	memcpy(cqe + 44, p + 2, 4);  /* byte count, or frames of a session */
-	memcpy(cqe + 55, p + 6, 2);  /* syndrome, drops */
+	memcpy(cqe + 44, p + 2, 4); /* byte count, or frames of a session */
+	memcpy(cqe + 55, p + 6, 2); /* syndrome, drops */
 	memcpy(cqe + 60, p + 8, 4);
 }
 
 static void step_send(struct run *r, uint8_t which)
 {
-	struct spw_desc desc = { .len = 1 + which % 200u }, *p = &desc;
+	struct spw_desc desc = {.len = 1 + which % 200u}, *p = &desc;
 	uint32_t peer;
 
 	desc.slot = fuzz_pick(&r->lent, which, &peer);
@@ -81,10 +82,21 @@ static bool step(struct run *r)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static const unsigned flags[] = {
-		MLX5_F_STAMP, 0, MLX5_F_ZIP, MLX5_F_ZIP | MLX5_F_ENHANCED, MLX5_F_STRIDING, MLX5_F_STRIDING | MLX5_F_ZIP,
-		MLX5_F_STRIDING | MLX5_F_ZIP | MLX5_F_ENHANCED, MLX5_F_INLINE,
+		MLX5_F_STAMP,
+		0,
+		MLX5_F_COMPRESSED,
+		MLX5_F_COMPRESSED | MLX5_F_ENHANCED,
+		MLX5_F_STRIDING,
+		MLX5_F_STRIDING | MLX5_F_COMPRESSED,
+		MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED,
+		MLX5_F_INLINE,
 	};
-	struct hand_conf c = { .cq_cnt = 64, .rq_cnt = 64, .sq_cnt = 16, .slot_bytes = 256, .slot_cnt = 150, .refill_min = 1 };
+	struct hand_conf c = {.cq_cnt = 64,
+			      .rq_cnt = 64,
+			      .sq_cnt = 16,
+			      .slot_bytes = 256,
+			      .slot_cnt = 150,
+			      .refill_min = 1};
 	static struct run r;
 
 	if (bytes < 1)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Any bytes as completion entries of RC queues, in any order with bursts, releases, sends and resets of peers. Whatever the
- * rings say: every descriptor lies within its slot, no slot is lent twice, none is lost, and a peer can be brought up again.
+ * Fuzzing the receive path of port/mlx5/rc: any bytes as CQEs, in any order with bursts, releases,
+ * sends and resets of peers. Every descriptor lies within its slot, no slot is lent twice, none is
+ * lost, and a peer can be connected again.
  *
- * Input: a byte of flags, then steps: two bytes, opcode and choice, and the operands of the opcode.
+ *   input: a byte of flags, then steps: two bytes, opcode and choice, and the opcode's operands
  */
 #include <string.h>
 
@@ -63,7 +64,7 @@ static void step_burst(struct run *r, uint16_t cnt)
 
 static void step_send(struct run *r, uint8_t which)
 {
-	struct spw_desc desc = { .len = 1 + which % 200u, .flags = which & SPW_DESC_IMM }, *p = &desc;
+	struct spw_desc desc = {.len = 1 + which % 200u, .flags = which & SPW_DESC_IMM}, *p = &desc;
 
 	desc.slot = fuzz_pick(&r->lent, which, &desc.peer);
 	if (which & 0x80)
@@ -72,7 +73,8 @@ static void step_send(struct run *r, uint8_t which)
 		spw_port_release_burst(&r->h.pq, &desc.slot, 1);
 }
 
-/* The control path: a broken peer is reset whether or not its flush came; when its slots are home, it comes up again. */
+/* The control path: a broken peer is reset whether or not its flush came; when its slots are home,
+ * it comes up again. */
 static void step_reset(struct run *r, uint8_t which)
 {
 	uint32_t peer = which % PEERS;
@@ -80,12 +82,12 @@ static void step_reset(struct run *r, uint8_t which)
 
 	if (which & 0x80)
 		spw_mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
-	if (p->state == MLX5_RC_BROKEN) {
-		spw_mlx5_rc_home(r->h.q, p);
+	if (p->side == SPW_PEER_SIDE_BROKEN) {
+		spw_mlx5_rc_reset(r->h.q, p);
 		r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
 		r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);
 	}
-	if (p->state == MLX5_RC_DOWN && !p->away)
+	if (p->side == SPW_PEER_SIDE_DOWN && !p->out)
 		rch_up(&r->h, peer);
 }
 
@@ -127,7 +129,8 @@ static bool step(struct run *r)
 		if (!(p = fuzz_take(&r->in, 7)))
 			return false;
 		step_cqe(r, p); /* and the like in the send CQ */
-		memcpy(r->h.tx_cq + (size_t)op[1] * 64 + 52, r->h.cq + (size_t)(p[0] % r->h.conf.cq_cnt) * 64 + 52, 12);
+		memcpy(r->h.tx_cq + (size_t)op[1] * 64 + 52,
+		       r->h.cq + (size_t)(p[0] % r->h.conf.cq_cnt) * 64 + 52, 12);
 	}
 	return true;
 }
@@ -135,8 +138,15 @@ static bool step(struct run *r)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct rch_conf c = {
-		.peer_cnt = PEERS, .credits = 8, .remote_credits = 9, .cq_cnt = 64, .rq_cnt = 16, .srq_cnt = 64, .sq_cnt = 64,
-		.slot_bytes = 256, .slot_extra = 4,
+		.peer_cnt = PEERS,
+		.credits = 8,
+		.remote_credits = 9,
+		.cq_cnt = 64,
+		.rq_cnt = 16,
+		.srq_cnt = 64,
+		.sq_cnt = 64,
+		.slot_bytes = 256,
+		.slot_extra = 4,
 	};
 	static struct run r;
 
@@ -145,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memset(&r, 0, sizeof(r));
 	c.flags = data[0] % 8;
 	if (data[0] & 8 && !(c.flags & (MLX5_RC_STAMP | MLX5_RC_WRITE)))
-		c.flags |= MLX5_RC_ZIP;
+		c.flags |= MLX5_RC_COMPRESSED;
 	fuzz_demand(rch_open(&r.h, &c) == 0);
 	r.lent.slot_cnt = r.h.pool.slot_cnt;
 	r.lent.slot_bytes = c.slot_bytes;

@@ -9,13 +9,17 @@ HELLO, CHALLENGE, OFFER, ACCEPT, REJECT, READY = range(1, 7)
 MAC = bytes(32)
 
 
-def message(kind, body, version=1):
+def message(kind, body, version=2):
     return struct.pack('>4sHBBHH', b'SPWR', version, kind, 0, 12 + len(body), 0) + body
 
 
-def params(op=1, mtu=1024, credits=16):
+def gid(*ipv4):
+    return bytes(10) + b'\xff\xff' + bytes(ipv4)
+
+
+def params(op=1, mtu=1024, credits=16, addr=gid(10, 0, 0, 9)):
     write = (4096, 5, 0x10000, 0x20000, 6, 4096) if op else (0,) * 6
-    return struct.pack('>II16sHBBIIIIQQII', 3, 4, bytes(range(16)), mtu, op, 0, credits, 4096, *write)
+    return struct.pack('>II16sHBBIIIIQQII', 3, 4, addr, mtu, op, 0, credits, 4096, *write)
 
 
 NONCE = bytes(range(32))
@@ -28,10 +32,17 @@ CORPUS = {
     'server-op': b'\0\0' + SERVER[0] + message(OFFER, params(op=0) + MAC),
     'server-version': b'\0\0' + message(HELLO, NONCE, version=0),
     'server-more': b'\0\0' + b''.join(SERVER) + b'more',
+    'server-gid': b'\0\0' + SERVER[0] + message(OFFER, params(addr=gid(11, 0, 0, 9)) + MAC),
+    'server-gid-v6': b'\0\0' + SERVER[0] + message(OFFER, params(addr=bytes(range(16))) + MAC),
+    'server-gid-loopback': b'\x08\0' + SERVER[0] + message(OFFER, params(addr=bytes(range(16))) + MAC) + SERVER[2],
+    'server-gids': b'\4\0' + SERVER[0] + message(OFFER, params(addr=gid(10, 1, 2, 3)) + MAC) + SERVER[2],
+    'server-gids-not': b'\x0c\0' + b''.join(SERVER),
+    'client-reject-gid': b'\1\0' + message(CHALLENGE, NONCE) + message(REJECT, struct.pack('>HHI', 5, 0, 0) + MAC),
+    'client-reject-host': b'\1\0' + message(CHALLENGE, NONCE) + message(REJECT, struct.pack('>HHI', 6, 0, 2) + MAC),
     'client': b'\1\0' + message(CHALLENGE, NONCE) + message(ACCEPT, params() + MAC),
     'client-pieces': b'\1\7' + message(CHALLENGE, NONCE) + message(ACCEPT, params() + MAC),
     'client-reject': b'\1\0' + message(CHALLENGE, NONCE) + message(REJECT, struct.pack('>HHI', 1, 0, 4096) + MAC),
-    'client-version': b'\1\0' + message(CHALLENGE, NONCE, version=2),
+    'client-version': b'\1\0' + message(CHALLENGE, NONCE, version=3),
 }
 
 for name, data in CORPUS.items():

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The histogram: buckets, percentiles against a sort, correction for omission, interval flips.
+ */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,7 +52,7 @@ static uint64_t sample(uint64_t *seed, int shape)
 		return unit_random_log(seed, 40);
 	case 2:
 		return unit_random(seed) % 5000 ? 2000 + unit_random(seed) % 300
-		                                : 1000000 + unit_random(seed) % 9000000;
+						: 1000000 + unit_random(seed) % 9000000;
 	case 3:
 		return 123456789;
 	default:
@@ -76,7 +79,7 @@ static void percentiles_agree_with_a_sort(void **state)
 		for (uint32_t ppm = 0; ppm <= SPW_HIST_PPM; ppm += ppm < 990000 ? 1000 : 1) {
 			uint64_t rank = ((uint64_t)n * ppm + 999999) / 1000000, got, want;
 			bool reaches = ppm == 0 || ppm == 1000000 ||
-			               (uint64_t)n * (1000000 - ppm) >= 1000000;
+				       (uint64_t)n * (1000000 - ppm) >= 1000000;
 			enum spw_hist_answer answer;
 
 			if (ppm > 990000 && ppm % 10 && n != SAMPLES)
@@ -92,7 +95,7 @@ static void percentiles_agree_with_a_sort(void **state)
 	}
 }
 
-static void summary_says_what_percentile_says(void **state)
+static void summary_agrees_with_percentile(void **state)
 {
 	static const uint32_t ppm[] = {0, 500000, 900000, 990000, 999000, 999900, 1000000};
 	struct spw_hist_summary sum;
@@ -106,7 +109,7 @@ static void summary_says_what_percentile_says(void **state)
 			assert_int_equal(sum.count, n);
 			for (int i = 0; i < SPW_HIST_POINT_CNT; i++) {
 				assert_int_equal(spw_hist_percentile(&hist, ppm[i], n % 3, &value),
-				                 sum.answer[i]);
+						 sum.answer[i]);
 				assert_int_equal(value, sum.value[i]);
 			}
 		}
@@ -131,7 +134,8 @@ static void a_batch_is_one_record(void **state)
 	assert_memory_equal(&hist, &other, sizeof(hist));
 }
 
-/* Values together, alike, within a power of two, or all over the range, are counted as they would be one by one. */
+/* spw_hist_bump_each counts as one record for each value would: for equal values, for values
+ * within a power of two, and over the whole range. */
 static void values_together_are_values_one_by_one(void **state)
 {
 	static struct spw_hist one, each;
@@ -140,7 +144,8 @@ static void values_together_are_values_one_by_one(void **state)
 	(void)state;
 	for (uint32_t round = 0; round < 3000; round++) {
 		uint32_t cnt = 1 + (uint32_t)unit_random(&seed) % 64;
-		uint64_t base = unit_random_log(&seed, 38), spread = unit_random_log(&seed, 38) >> unit_random(&seed) % 40;
+		uint64_t base = unit_random_log(&seed, 38),
+			 spread = unit_random_log(&seed, 38) >> unit_random(&seed) % 40;
 		uint64_t add = unit_random_log(&seed, 36), least = UINT64_MAX, most = 0;
 
 		for (uint32_t i = 0; i < cnt; i++) {
@@ -191,23 +196,23 @@ static void lost_frames_have_no_latency(void **state)
 	spw_hist_clear(&hist);
 	spw_hist_record(&hist, 100, 990);
 	assert_int_equal(spw_hist_percentile(&hist, 990000, 10, &value),
-	                 SPW_HIST_VALUE); /* rank 990 of 1000 */
+			 SPW_HIST_VALUE); /* rank 990 of 1000 */
 	assert_int_equal(spw_hist_percentile(&hist, 990000, 11, &value),
-	                 SPW_HIST_LOST); /* rank 991 of 1001 */
+			 SPW_HIST_LOST); /* rank 991 of 1001 */
 	assert_int_equal(spw_hist_percentile(&hist, 1000000, 1, &value), SPW_HIST_LOST);
 	assert_int_equal(spw_hist_percentile(&hist, 500000, 980, &value), SPW_HIST_VALUE);
 	assert_int_equal(spw_hist_percentile(&hist, 500000, 1000, &value), SPW_HIST_LOST);
 }
 
 /* The corrected record against its definition, value by value. */
-static void correction_counts_what_was_owed(void **state)
+static void correction_counts_what_was_omitted(void **state)
 {
 	uint64_t seed = 13;
 
 	(void)state;
 	for (int k = 0; k < 3000; k++) {
 		uint64_t interval = 1 + unit_random_log(&seed, 20),
-		         value = unit_random_log(&seed, 24);
+			 value = unit_random_log(&seed, 24);
 		uint64_t n = 1 + unit_random(&seed) % 3;
 
 		if (k < 40)
@@ -226,13 +231,14 @@ static void correction_counts_what_was_owed(void **state)
 	spw_hist_record_corrected(&hist, 7000, 1, 0);
 	assert_int_equal(spw_hist_total(&hist), 1);
 	spw_hist_clear(&hist); /* beyond the range too: 2^42 down in steps of 2^38 is 16 values,
-	                          2^39 .. 2^40 - 1 aside */
+				  2^39 .. 2^40 - 1 aside */
 	spw_hist_record_corrected(&hist, 1ull << 42, 1, 1ull << 38);
 	assert_int_equal(spw_hist_total(&hist), 16);
 	assert_int_equal(hist.overflow, 13);
 }
 
-/* Each step is what percentile says, steps grow, and the last is the maximum; with lost ones it ends before them. */
+/* Each step agrees with percentile, steps ascend, and the last is the maximum; with lost frames the
+ * spectrum ends before them. */
 static void a_spectrum_ends_where_the_samples_end(void **state)
 {
 	struct spw_hist_step step[SPW_HIST_SPECTRUM_MAX];
@@ -247,10 +253,13 @@ static void a_spectrum_ends_where_the_samples_end(void **state)
 	cnt = spw_hist_spectrum(&hist, 0, step);
 	assert_in_range(cnt, 50, SPW_HIST_SPECTRUM_MAX);
 	for (uint32_t i = 0; i < cnt; i++) {
-		assert_int_equal(spw_hist_percentile(&hist, (uint32_t)(step[i].percentile * 1e4 + 0.5), 0, &value),
+		assert_int_equal(spw_hist_percentile(&hist,
+						     (uint32_t)(step[i].percentile * 1e4 + 0.5), 0,
+						     &value),
 				 SPW_HIST_VALUE);
 		assert_int_equal(step[i].value, value);
-		assert_true(i == 0 || (step[i].percentile > step[i - 1].percentile && value >= step[i - 1].value));
+		assert_true(i == 0 || (step[i].percentile > step[i - 1].percentile &&
+				       value >= step[i - 1].value));
 	}
 	assert_int_equal(step[cnt - 1].value, hist.max_value);
 	cnt = spw_hist_spectrum(&hist, 1000000, step); /* a quarter of all is lost */
@@ -274,8 +283,7 @@ static void merge_adds(void **state)
 	assert_true(hist.max_value >= other.max_value && hist.overflow >= other.overflow);
 }
 
-/* ---- intervals ---------------------------------------------------------------------------------
- */
+/* ---- intervals ---- */
 
 #define FLIP_RECORDS 300000u
 
@@ -299,7 +307,7 @@ static void *flip_writer(void *arg)
 	return NULL;
 }
 
-/* No value is lost, counted twice, or torn while a reader takes interval after interval. */
+/* No value is lost, counted twice, or torn while a reader takes one interval after another. */
 static void intervals_add_up_to_the_whole(void **state)
 {
 	uint32_t bank, intervals = 0;
@@ -332,17 +340,17 @@ static void intervals_add_up_to_the_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(buckets_tile_the_range),
-	        cmocka_unit_test(percentiles_agree_with_a_sort),
-	        cmocka_unit_test(summary_says_what_percentile_says),
-	        cmocka_unit_test(a_batch_is_one_record),
-	        cmocka_unit_test(values_together_are_values_one_by_one),
-	        cmocka_unit_test(the_ends_of_the_range),
-	        cmocka_unit_test(lost_frames_have_no_latency),
-	        cmocka_unit_test(correction_counts_what_was_owed),
-	        cmocka_unit_test(a_spectrum_ends_where_the_samples_end),
-	        cmocka_unit_test(merge_adds),
-	        cmocka_unit_test(intervals_add_up_to_the_whole),
+		cmocka_unit_test(buckets_tile_the_range),
+		cmocka_unit_test(percentiles_agree_with_a_sort),
+		cmocka_unit_test(summary_agrees_with_percentile),
+		cmocka_unit_test(a_batch_is_one_record),
+		cmocka_unit_test(values_together_are_values_one_by_one),
+		cmocka_unit_test(the_ends_of_the_range),
+		cmocka_unit_test(lost_frames_have_no_latency),
+		cmocka_unit_test(correction_counts_what_was_omitted),
+		cmocka_unit_test(a_spectrum_ends_where_the_samples_end),
+		cmocka_unit_test(merge_adds),
+		cmocka_unit_test(intervals_add_up_to_the_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

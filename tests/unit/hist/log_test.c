@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The encoding read back by a decoder of the test's own, written from the format's description.
+ * The encoding, read back by a decoder that was written for this test from the format's
+ * description.
  */
 #include <errno.h>
 #include <libdeflate.h>
@@ -24,7 +25,7 @@ static uint64_t get_be(const uint8_t *at, uint32_t bytes)
 static size_t base64_read(const char *text, uint8_t *out)
 {
 	static const char digit[] =
-	        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	uint32_t bits = 0, held = 0;
 	size_t n = 0;
 
@@ -65,8 +66,8 @@ static void decode(const char *text)
 	assert_int_equal(get_be(packed, 4), 0x1c849314);
 	assert_int_equal(get_be(packed + 4, 4), bytes - 8);
 	assert_int_equal(libdeflate_zlib_decompress(inflater, packed + 8, bytes - 8, plain,
-	                                            sizeof(plain), &got),
-	                 0);
+						    sizeof(plain), &got),
+			 0);
 	libdeflate_free_decompressor(inflater);
 	assert_int_equal(get_be(plain, 4), 0x1c849313);
 	assert_int_equal(get_be(plain + 4, 4), got - 40);
@@ -100,7 +101,7 @@ static void counts_survive_the_round_trip(void **state)
 		spw_hist_clear(&hist);
 		for (uint64_t i = unit_random_log(&seed, 12); i > 0; i--)
 			spw_hist_record(&hist, unit_random_log(&seed, 40),
-			                1 + unit_random_log(&seed, 50));
+					1 + unit_random_log(&seed, 50));
 		if (run == 1) { /* the longest of all encodings */
 			spw_hist_clear(&hist);
 			spw_hist_record(&hist, 0, INT64_MAX);
@@ -141,14 +142,14 @@ static void lines_have_the_columns_of_the_format(void **state)
 	encoded = spw_hist_log_encode(&hist);
 	assert_int_equal(spw_hist_log_open(file, 1700000000500000000ull), 0);
 	assert_int_equal(spw_hist_log_write(file, "start_end", 1700000001500000000ull, 1000000000,
-	                                    1e6, &hist),
-	                 0);
+					    1e6, &hist),
+			 0);
 	assert_int_equal(
-	        spw_hist_log_write(file, "", 1700000002500000000ull, 250000000, 1e6, &hist), 0);
+		spw_hist_log_write(file, "", 1700000002500000000ull, 250000000, 1e6, &hist), 0);
 	assert_int_equal(spw_hist_log_write(file, "a,b", 0, 0, 1, &hist), -EINVAL);
 	fclose(file);
 	assert_non_null(
-	        strstr(text, "#[Histogram log format version 1.3]\n#[StartTime: 1700000000.500 "));
+		strstr(text, "#[Histogram log format version 1.3]\n#[StartTime: 1700000000.500 "));
 	line = strstr(text, "Tag=start_end,1700000001.500,1.000,2.500,HIST");
 	assert_non_null(line);
 	assert_memory_equal(strstr(line, "HIST"), encoded, strlen(encoded));
@@ -173,10 +174,10 @@ static void a_full_disk_is_reported(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(counts_survive_the_round_trip),
-	        cmocka_unit_test(overflow_is_counted_at_the_end),
-	        cmocka_unit_test(lines_have_the_columns_of_the_format),
-	        cmocka_unit_test(a_full_disk_is_reported),
+		cmocka_unit_test(counts_survive_the_round_trip),
+		cmocka_unit_test(overflow_is_counted_at_the_end),
+		cmocka_unit_test(lines_have_the_columns_of_the_format),
+		cmocka_unit_test(a_full_disk_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

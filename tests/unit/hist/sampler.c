@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Makes samples of one shape, records them in a histogram, and leaves three accounts of them for others to compare: the raw
- * samples, the histogram's log, and the percentiles that spinwire would print.
- * Usage: hist_sampler SHAPE COUNT LOST FOLDER
+ * Draws samples of one shape, records them in a histogram, and writes three views of them for
+ * test_reader.py to compare: the raw samples, the histogram's log, and the percentiles that
+ * spinwire prints. Usage: hist_sampler SHAPE COUNT LOST FOLDER
  */
 #include <inttypes.h>
 #include <math.h>
@@ -39,7 +39,7 @@ static double draw_even(uint64_t *seed)
 	return uniform(seed) * 50000;
 }
 
-/* What a quiet path looks like. */
+/* A path without disturbance. */
 static double draw_lognormal(uint64_t *seed)
 {
 	double normal = sqrt(-2 * log(uniform(seed))) * cos(6.283185307179586 * uniform(seed));
@@ -47,7 +47,7 @@ static double draw_lognormal(uint64_t *seed)
 	return exp(8.5 + 0.4 * normal);
 }
 
-/* One in a thousand meets a timer tick, one in 50,000 another program. */
+/* One in a thousand is delayed by a timer tick, one in 50,000 by another program. */
 static double draw_stalls(uint64_t *seed)
 {
 	double luck = uniform(seed);
@@ -55,15 +55,15 @@ static double draw_stalls(uint64_t *seed)
 	return draw_lognormal(seed) + (luck < 0.00002 ? 4e6 : luck < 0.001 ? 30000 : 0);
 }
 
-/* Heavy beyond reason: reaches the last buckets. */
+/* A heavy tail, which reaches the last buckets. */
 static double draw_pareto(uint64_t *seed)
 {
 	return 1000 * pow(uniform(seed), -1.5);
 }
 
 static const struct shape shape[] = {
-        {"constant", draw_constant},   {"few", draw_few},       {"even", draw_even},
-        {"lognormal", draw_lognormal}, {"stalls", draw_stalls}, {"pareto", draw_pareto},
+	{"constant", draw_constant},   {"few", draw_few},       {"even", draw_even},
+	{"lognormal", draw_lognormal}, {"stalls", draw_stalls}, {"pareto", draw_pareto},
 };
 
 static struct spw_hist hist;
@@ -99,7 +99,8 @@ static void print_points(uint64_t lost_cnt)
 	spw_hist_summary(&hist, lost_cnt, &sum);
 	for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
 		if (sum.answer[p] == SPW_HIST_VALUE)
-			printf("%s %" PRIu64 "\n", spw_hist_point_name((enum spw_hist_point)p), sum.value[p]);
+			printf("%s %" PRIu64 "\n", spw_hist_point_name((enum spw_hist_point)p),
+			       sum.value[p]);
 		else
 			printf("%s %s\n", spw_hist_point_name((enum spw_hist_point)p),
 			       sum.answer[p] == SPW_HIST_LOST ? "lost" : "-");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Percentiles of samples of several shapes, judged by two that are not ours: a sort of the raw samples, and the reader of
-libhdrhistogram-java on the log. Usage: test_reader.py SAMPLER sort|java"""
+"""Percentiles of samples of several shapes, judged by two independent references: a sort of the raw samples, and
+libhdrhistogram-java reading the log. Usage: test_reader.py SAMPLER sort|java"""
 import math
 import os
 import re
@@ -27,11 +27,11 @@ def check(condition, text):
 def account(sampler, shape, count, lost, folder):
     """({point or percentile: value, "lost" or "-"}, raw samples, sorted)."""
     done = subprocess.run([*WRAPPER, sampler, shape, str(count), str(lost), folder], check=True, capture_output=True, text=True, timeout=60)
-    said = [line.split() for line in done.stdout.splitlines()]
+    printed = [line.split() for line in done.stdout.splitlines()]
     with open(os.path.join(folder, "raw"), encoding="ascii") as file:
         raw = sorted(map(int, file))
     check(len(raw) == count, f"{len(raw)} samples, {count} were wanted")
-    return {name: int(value) if value.isdigit() else value for name, value in said}, raw
+    return {name: int(value) if value.isdigit() else value for name, value in printed}, raw
 
 
 def ppm_of(name):
@@ -56,9 +56,9 @@ def judged_by_sort(sampler, folder):
     for shape in SHAPES:
         for count in COUNTS:
             for lost in (0, count // 100, count):
-                said, raw = account(sampler, shape, count, lost, folder)
-                check(set(POINTS) <= set(said), f"points {sorted(said)}")
-                for name, got in said.items():
+                printed, raw = account(sampler, shape, count, lost, folder)
+                check(set(POINTS) <= set(printed), f"points {sorted(printed)}")
+                for name, got in printed.items():
                     want = by_sort(raw, lost, ppm_of(name))
                     check(near(got, want), f"{shape}, {count} samples, {lost} lost: {name} is {got}, the sort says {want}")
                     if isinstance(want, int) and want:
@@ -81,7 +81,7 @@ def java_says(folder):
 
 
 def same(ours, theirs, largest):
-    """Java tells the top of a bucket; we never tell more than the largest sample."""
+    """Java reports the top of a bucket; we never report more than the largest sample."""
     return ours == theirs or (ours == largest and ours <= theirs <= ours * (1 + WORST))
 
 
@@ -90,12 +90,12 @@ def judged_by_java(sampler, folder):
         print("skipped: libhdrhistogram-java or java is not installed (tools/deps test)")
         sys.exit(SKIP)
     for shape in SHAPES:
-        said, raw = account(sampler, shape, COUNTS[-1], 0, folder)
+        printed, raw = account(sampler, shape, COUNTS[-1], 0, folder)
         count, theirs, tags = java_says(folder)
         check("round_trip" in tags, f"tags: {tags}")
         check(count == len(raw), f"{shape}: the reader counts {count} of {len(raw)}")
         for name, value in theirs.items():
-            check(same(said[name], value, raw[-1]), f"{shape}: {name} is {said[name]}, the reader says {value}")
+            check(same(printed[name], value, raw[-1]), f"{shape}: {name} is {printed[name]}, the reader says {value}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Regions: host memory on this machine, and the choice of a kind on machines that the test makes
+ * up.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,7 +37,7 @@ static struct spw_mem_req request(enum spw_mem_kind kind, size_t bytes)
 	return (struct spw_mem_req){.kind = kind, .bytes = bytes, .numa_node = -1};
 }
 
-/* KernelPageSize of the mapping at va: the kernel's own word. */
+/* KernelPageSize of the mapping at va, as the kernel reports it. */
 static size_t kernel_page_bytes(const void *va)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -79,7 +83,7 @@ static void host_memory_is_there_and_touched(void **state SPW_UNUSED)
 	spw_region_free(&r);
 }
 
-static void the_node_is_told(void **state SPW_UNUSED)
+static void the_node_is_reported(void **state SPW_UNUSED)
 {
 	struct spw_mem_req req = request(SPW_MEM_HOST, 1 << 20);
 	struct spw_region r;
@@ -111,18 +115,18 @@ static void more_than_there_is_is_refused_at_once(void **state SPW_UNUSED)
 	assert_true(after.ru_maxrss - before.ru_maxrss < 8192); /* KiB: nothing was touched */
 }
 
-static void ids_are_unique_and_come_back(void **state SPW_UNUSED)
+static void ids_are_unique_and_reused(void **state SPW_UNUSED)
 {
 	struct spw_mem_req req = request(SPW_MEM_HOST, 4096);
 	struct spw_region r[SPW_REGION_MAX], more;
-	uint32_t seen = 0;
+	uint32_t id_mask = 0;
 
 	for (int i = 0; i < SPW_REGION_MAX; i++) {
 		assert_int_equal(spw_region_alloc(&req, &r[i]), 0);
 		assert_true(r[i].id < SPW_REGION_MAX);
-		seen |= 1u << r[i].id;
+		id_mask |= 1u << r[i].id;
 	}
-	assert_int_equal(seen, (1u << SPW_REGION_MAX) - 1);
+	assert_int_equal(id_mask, (1u << SPW_REGION_MAX) - 1);
 	assert_int_equal(spw_region_alloc(&req, &more), -ENOSPC);
 	spw_region_free(&r[5]);
 	assert_int_equal(spw_region_alloc(&req, &r[5]), 0);
@@ -135,7 +139,8 @@ static void names_go_both_ways(void **state SPW_UNUSED)
 	enum spw_mem_kind kind;
 
 	for (int i = SPW_MEM_AUTO; i <= SPW_MEM_GPU; i++) {
-		assert_int_equal(spw_mem_kind_parse(spw_mem_kind_name((enum spw_mem_kind)i), &kind), 0);
+		assert_int_equal(spw_mem_kind_parse(spw_mem_kind_name((enum spw_mem_kind)i), &kind),
+				 0);
 		assert_int_equal(kind, i);
 	}
 	assert_int_equal(spw_mem_kind_parse("vram", &kind), -EINVAL);
@@ -151,12 +156,32 @@ struct choice {
 	const char *says;
 };
 
-#define GB10 {.usable = true, .integrated = true, .host_register = true, .pageable_access = true, .name = "GB10"}
-#define H100 {.usable = true, .host_register = true, .dma_buf = true, .ordered = true, .name = "H100"}
-#define LOOSE {.usable = true, .host_register = true, .dma_buf = true, .name = "LOOSE"}
-#define GH200 {.usable = true, .host_register = true, .pageable_access = true, .name = "GH200"}
-#define OLD  {.usable = true, .name = "OLD"}
-#define NONE {.why_not = "no driver"}
+#define GB10                                                               \
+	{                                                                  \
+		.usable = true, .integrated = true, .host_register = true, \
+		.pageable_access = true, .name = "GB10"                    \
+	}
+#define H100                                                                             \
+	{                                                                                \
+		.usable = true, .host_register = true, .dma_buf = true, .ordered = true, \
+		.name = "H100"                                                           \
+	}
+#define LOOSE                                                                           \
+	{                                                                               \
+		.usable = true, .host_register = true, .dma_buf = true, .name = "LOOSE" \
+	}
+#define GH200                                                                                   \
+	{                                                                                       \
+		.usable = true, .host_register = true, .pageable_access = true, .name = "GH200" \
+	}
+#define OLD                                   \
+	{                                     \
+		.usable = true, .name = "OLD" \
+	}
+#define NONE                           \
+	{                              \
+		.why_not = "no driver" \
+	}
 
 static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 {
@@ -178,7 +203,8 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 		{GB10, SPW_MEM_HOST, true, 0, SPW_MEM_HOST, "asked for"},
 		{H100, SPW_MEM_GPU, true, 0, SPW_MEM_GPU, "asked for"},
 		{H100, SPW_MEM_GPU, false, -ENOTSUP, 0, "the executor runs on the CPU"},
-		{GB10, SPW_MEM_GPU, true, -ENOTSUP, 0, "DMA_BUF_SUPPORTED 0, so no NIC reaches its memory: use cuda-host"},
+		{GB10, SPW_MEM_GPU, true, -ENOTSUP, 0,
+		 "DMA_BUF_SUPPORTED 0, so no NIC reaches its memory: use cuda-host"},
 		{GH200, SPW_MEM_GPU, true, -ENOTSUP, 0, "use cuda-reg"},
 		{LOOSE, SPW_MEM_GPU, true, -ENOTSUP, 0, "WRITES_ORDERING 0"},
 		{NONE, SPW_MEM_GPU, true, -ENOTSUP, 0, "no driver): use host"},
@@ -186,7 +212,9 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 	};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
-		struct spw_mem_req req = {.kind = table[i].asked, .bytes = 1, .executor_is_gpu = table[i].gpu_executor};
+		struct spw_mem_req req = {.kind = table[i].asked,
+					  .bytes = 1,
+					  .executor_is_gpu = table[i].gpu_executor};
 		char why[sizeof(((struct spw_region *)0)->why)] = "";
 		enum spw_mem_kind kind;
 		int rc = mem_choose(&req, &table[i].gpu, &kind, why);
@@ -195,11 +223,11 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 		if (!rc)
 			assert_int_equal(kind, table[i].kind);
 		if (!strstr(rc ? spw_err_text() : why, table[i].says))
-			fail_msg("row %zu says: %s", i, rc ? spw_err_text() : why);
+			fail_msg("row %zu: the text is: %s", i, rc ? spw_err_text() : why);
 	}
 }
 
-/* On the machine at hand: what needs a GPU works or is refused with the reason, and leaves no id behind. */
+/* On this machine, what needs a GPU works or is refused with the reason; a refusal takes no id. */
 static void this_machine_does_it_or_says_why(void **state SPW_UNUSED)
 {
 	const enum spw_mem_kind kinds[] = {SPW_MEM_CUDA_HOST, SPW_MEM_CUDA_REG, SPW_MEM_AUTO};
@@ -226,7 +254,7 @@ static void this_machine_does_it_or_says_why(void **state SPW_UNUSED)
 	}
 }
 
-/* A GPU's own memory: the CPU has no address for it, the NIC a dma-buf. */
+/* A GPU's own memory has no address for the CPU, and a dma-buf for the NIC. */
 static void a_gpu_gives_its_own_memory_or_says_why(void **state SPW_UNUSED)
 {
 	struct spw_mem_req req = request(SPW_MEM_GPU, 1 << 20);
@@ -247,7 +275,8 @@ static void a_gpu_gives_its_own_memory_or_says_why(void **state SPW_UNUSED)
 	assert_null(r.host_va);
 	assert_int_equal(r.dev_va % r.page_bytes, 0);
 	assert_true(r.bytes >= 1 << 20 && fcntl(r.dmabuf_fd, F_GETFD) >= 0);
-	assert_int_equal(lseek(r.dmabuf_fd, 0, SEEK_END), r.bytes); /* a dma-buf tells its length so */
+	/* lseek() reports the length of a dma-buf */
+	assert_int_equal(lseek(r.dmabuf_fd, 0, SEEK_END), r.bytes);
 	rc = r.dmabuf_fd;
 	spw_region_free(&r);
 	assert_int_equal(fcntl(rc, F_GETFD), -1);
@@ -257,9 +286,9 @@ int main(void)
 {
 	const struct CMUnitTest test[] = {
 		cmocka_unit_test_setup(host_memory_is_there_and_touched, set_up),
-		cmocka_unit_test_setup(the_node_is_told, set_up),
+		cmocka_unit_test_setup(the_node_is_reported, set_up),
 		cmocka_unit_test_setup(more_than_there_is_is_refused_at_once, set_up),
-		cmocka_unit_test_setup(ids_are_unique_and_come_back, set_up),
+		cmocka_unit_test_setup(ids_are_unique_and_reused, set_up),
 		cmocka_unit_test_setup(names_go_both_ways, set_up),
 		cmocka_unit_test_setup(every_machine_gets_its_kind, set_up),
 		cmocka_unit_test_setup(this_machine_does_it_or_says_why, set_up),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Files are read back by libpcap; a disk that fills up is a file size limit of this process.
+ * Files are read back by libpcap. A full disk is simulated by this process's file size limit.
  */
 #include "unit_test.h"
 
@@ -38,16 +38,20 @@ static void add(struct spw_pcapng *file, uint32_t i, uint32_t bytes)
 	uint8_t data[3000];
 
 	memset(data, (int)i, sizeof(data));
-	spw_pcapng_packet(file, &(struct spw_pcapng_packet){
-		.way = SPW_PCAPNG_IN, .stamp_ns = 1700000000000000000ull + i, .data = data, .bytes = bytes, .wire_bytes = bytes + i,
-		.comment = i % 2 ? "odd" : NULL});
+	spw_pcapng_packet(file, &(struct spw_pcapng_packet){.way = SPW_PCAPNG_IN,
+							    .stamp_ns = 1700000000000000000ull + i,
+							    .data = data,
+							    .bytes = bytes,
+							    .wire_bytes = bytes + i,
+							    .comment = i % 2 ? "odd" : NULL});
 }
 
 /* Packets that libpcap reads, each checked against what add wrote. */
 static uint32_t read_back(void)
 {
 	char why[PCAP_ERRBUF_SIZE];
-	pcap_t *pcap = pcap_open_offline_with_tstamp_precision(path, PCAP_TSTAMP_PRECISION_NANO, why);
+	pcap_t *pcap =
+		pcap_open_offline_with_tstamp_precision(path, PCAP_TSTAMP_PRECISION_NANO, why);
 	struct pcap_pkthdr *head;
 	const u_char *data;
 	uint32_t cnt = 0;
@@ -76,7 +80,9 @@ static void reads_back(void **state)
 
 	(void)state;
 	assert_int_equal(spw_pcapng_open(path, &file), 0);
-	assert_int_equal(spw_pcapng_interface(file, SPW_PCAPNG_ETHERNET, 96, "one", "what its stamps are"), 0);
+	assert_int_equal(
+		spw_pcapng_interface(file, SPW_PCAPNG_ETHERNET, 96, "one", "what its stamps are"),
+		0);
 	assert_int_equal(spw_pcapng_interface(file, SPW_PCAPNG_ETHERNET, 96, "two", NULL), 1);
 	for (uint32_t i = 0; i < 2000; i++)
 		add(file, i, 1 + i % 96);
@@ -89,7 +95,8 @@ static void reads_back(void **state)
 	assert_int_equal(read_back(), 2000);
 }
 
-/* What the disk does not take is counted and cut off: the file stays whole, and goes on when there is room again. */
+/* Packets that the disk refuses are counted and cut off: the file stays valid, and grows again when
+ * there is room. */
 static void full_disk(void **state)
 {
 	struct rlimit before, tight;
@@ -126,12 +133,56 @@ static void cannot_open(void **state)
 	spw_pcapng_close(NULL);
 }
 
+/* A shared folder may contain a link of the file's name: its target is not changed. */
+static void links_are_not_followed(void **state)
+{
+	struct spw_pcapng *file;
+	char target[80];
+	struct stat st;
+	FILE *f;
+
+	(void)state;
+	snprintf(target, sizeof(target), "%s-target", path);
+	f = fopen(target, "w");
+	assert_non_null(f);
+	assert_true(fputs("precious", f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(symlink(target, path), 0);
+	assert_int_equal(spw_pcapng_open(path, &file), -ELOOP);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(link(target, path), 0);
+	assert_int_equal(spw_pcapng_open(path, &file), -EPERM);
+	assert_int_equal(stat(target, &st), 0);
+	assert_int_equal(st.st_size, strlen("precious"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(unlink(target), 0);
+}
+
+static void one_writer_a_file(void **state)
+{
+	struct spw_pcapng *file, *second;
+
+	(void)state;
+	assert_int_equal(spw_pcapng_open(path, &file), 0);
+	assert_int_equal(spw_pcapng_interface(file, SPW_PCAPNG_ETHERNET, 0, "a", NULL), 0);
+	assert_int_equal(spw_pcapng_open(path, &second), -EBUSY);
+	add(file, 1, 60);
+	spw_pcapng_close(file);
+	assert_int_equal(read_back(), 1);
+	assert_int_equal(spw_pcapng_open(path, &second),
+			 0); /* an old file of that name is emptied */
+	assert_int_equal(spw_pcapng_bytes(second), 28);
+	spw_pcapng_close(second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(reads_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(cannot_open, setup, teardown),
+		cmocka_unit_test_setup_teardown(links_are_not_followed, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_writer_a_file, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("pcapng", tests, NULL, NULL);

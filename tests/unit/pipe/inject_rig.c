@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "gpu/spw_handler.h"
+#include "exec/spw_handler.h"
 
 #define NOMINAL_PPB 1000000u
 #define WANDER_PPB  100u
@@ -27,7 +27,11 @@ static void pair_clock(struct rig *rig)
 
 static bool exec_open(struct rig *rig, const struct rig_conf *conf)
 {
-	struct spw_exec_conf ec = {.kind = conf->exec, .ring_cnt = 1, .region = &rig->region, .region_cnt = 1, .numa_node = -1,
+	struct spw_exec_conf ec = {.kind = conf->exec,
+				   .ring_cnt = 1,
+				   .region = &rig->region,
+				   .region_cnt = 1,
+				   .numa_node = -1,
 				   .life_ms = is_gpu(conf) ? RIG_LIFE_MS : 0};
 
 	rig->own = conf->own;
@@ -39,7 +43,9 @@ static bool exec_open(struct rig *rig, const struct rig_conf *conf)
 	assert_int_equal(spw_exec_start(rig->exec), 0);
 	if (!is_gpu(conf))
 		return true;
-	assert_int_equal(spw_clock_fit_init(&rig->fit, spw_exec_clock_hz(rig->exec), rig->tsc.hz, NOMINAL_PPB, WANDER_PPB), 0);
+	assert_int_equal(spw_clock_fit_init(&rig->fit, spw_exec_clock_hz(rig->exec), rig->tsc.hz,
+					    NOMINAL_PPB, WANDER_PPB),
+			 0);
 	for (int i = 0; i < 8; i++)
 		pair_clock(rig);
 	return true;
@@ -47,7 +53,8 @@ static bool exec_open(struct rig *rig, const struct rig_conf *conf)
 
 static void port_open(struct rig *rig, const struct rig_conf *conf)
 {
-	struct spw_port_queue_conf qc = {.pool = &rig->pool, .ring_size = 4096, .numa_node = -1, .profile = "latency"};
+	struct spw_port_queue_conf qc = {
+		.pool = &rig->pool, .ring_size = 4096, .numa_node = -1, .profile = "latency"};
 	struct spw_port_spec spec;
 
 	assert_int_equal(spw_port_spec_parse(conf->port, &spec), 0);
@@ -59,15 +66,24 @@ static void port_open(struct rig *rig, const struct rig_conf *conf)
 
 static void pipe_open(struct rig *rig, const struct rig_conf *conf)
 {
-	struct spw_pipe_conf pc = {.queue = &rig->port->queue[0], .ring = spw_exec_ring(rig->exec, 0), .exec = rig->exec,
-				   .pool = &rig->pool, .burst = SPW_BURST_MAX, .record = true, .can_tx = true, .nic_stamps = true,
-				   .exec_unc_tsc = 1000, .drain_tsc = 4 * rig->tsc.hz,
+	struct spw_pipe_conf pc = {.queue = &rig->port->queue[0],
+				   .ring = spw_exec_ring(rig->exec, 0),
+				   .exec = rig->exec,
+				   .pool = &rig->pool,
+				   .burst = SPW_BURST_MAX,
+				   .record = true,
+				   .can_tx = true,
+				   .nic_stamps = true,
+				   .exec_unc_tsc = 1000,
+				   .drain_tsc = 4 * rig->tsc.hz,
 				   .slow_wait_tsc = spw_tsc_from_ns(&rig->tsc, 2000000),
 				   .slow_tsc = spw_tsc_from_ns(&rig->tsc, RIG_SLOW_NS),
-				   .exec_way = is_gpu(conf)                     ? SPW_CAUSE_EXEC_GPU
-					       : conf->exec == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE
-									       : SPW_CAUSE_EXEC_POLLS,
-				   .exec_has_clock = is_gpu(conf), .exec_clock = is_gpu(conf) ? &rig->box : NULL};
+				   .exec_way = is_gpu(conf) ? SPW_CAUSE_EXEC_GPU
+					       : conf->exec == SPW_EXEC_INLINE
+						       ? SPW_CAUSE_EXEC_INLINE
+						       : SPW_CAUSE_EXEC_POLLS,
+				   .exec_has_clock = is_gpu(conf),
+				   .exec_clock = is_gpu(conf) ? &rig->box : NULL};
 
 	rig->pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*rig->pipe), 128ul));
 	assert_non_null(rig->pipe);
@@ -76,7 +92,9 @@ static void pipe_open(struct rig *rig, const struct rig_conf *conf)
 
 bool rig_open(struct rig *rig, const struct rig_conf *conf)
 {
-	struct spw_mem_req req = {.kind = is_gpu(conf) ? SPW_MEM_CUDA_HOST : SPW_MEM_HOST, .bytes = RIG_SLOTS * 2048, .numa_node = -1};
+	struct spw_mem_req req = {.kind = is_gpu(conf) ? SPW_MEM_CUDA_HOST : SPW_MEM_HOST,
+				  .bytes = RIG_SLOTS * 2048,
+				  .numa_node = -1};
 	int rc;
 
 	memset(rig, 0, sizeof(*rig));
@@ -100,7 +118,7 @@ void rig_close(struct rig *rig)
 	const uint32_t stop = 1;
 
 	if (rig->fit.cnt)
-		rig_serve(rig); /* a kernel that is away would not finish */
+		rig_serve(rig); /* a kernel that has left would not finish */
 	spw_pipe_run(rig->pipe, &stop);
 	assert_int_equal(spw_exec_stop(rig->exec, 2000), 0);
 	spw_pipe_reclaim(rig->pipe);

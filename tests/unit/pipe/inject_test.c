@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Causes proven by injection: the fault port, a handler or this test makes trouble of a known kind at known times, the pipe says what it was. A
- * frame above the threshold whose life overlaps a fault by more than the threshold was hit by it; nine in ten of those must be blamed
- * on that cause, and of all that are blamed on it at most one in ten may lie outside of every fault. Faults are three
- * times the threshold, and both far above what a busy machine does by itself; frames that also met a loss of this
- * test's own core, or of the executor's thread, by the test's own measure, are left out.
+ * Causes proven by injection: the fault port, a handler or this test injects a fault of a known
+ * kind at known times, and the pipe must name it. A frame above the threshold whose life overlaps a
+ * fault by more than the threshold was hit by it; nine in ten of those must be blamed on that
+ * cause, and of all that are blamed on it at most one in ten may lie outside of every fault. Faults
+ * are three times the threshold, and both far above what a busy machine does by itself; frames that
+ * also met a loss of this test's own core, or of the executor's thread, by the test's own measure,
+ * are left out.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -15,30 +17,35 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "gpu/spw_handler.h"
+#include "exec/spw_handler.h"
 #include "inject_rig.h"
-#include "port/fault/fault_impl.h"
+#include "port/fault/fault.h"
 
-#define FAULTS    5u
-#define TRIES     3 /* a busy machine may spoil a run; what fails in two quiet ones is wrong */
-#define QUIET     "null:size=64,rate=20k,stamps=1"
-#define FOR_NS    30000000u
-#define EVERY_NS  80000000u
-#define SPEC      "fault:null,size=64,rate=20k,stamps=1,fault_for_us=30000,fault_every_us=80000,fault_count=5,fault_do="
+#define FAULTS   5u
+#define TRIES    3 /* a busy machine may spoil a run; what fails in two quiet ones is wrong */
+#define QUIET    "null:size=64,rate=20k,stamps=1"
+#define FOR_NS   30000000u
+#define EVERY_NS 80000000u
+#define SPEC                                                                                  \
+	"fault:null,size=64,rate=20k,stamps=1,fault_for_us=30000,fault_every_us=80000,fault_" \
+	"count=5,fault_do="
 
 struct inject {
 	const char *name;
 	struct rig_conf rig;
-	enum spw_cause cause, too; /* either is right; the first must be there */
-	void (*trouble)(struct rig *rig); /* called between turns when one is due; NULL: the port makes it */
+	enum spw_cause cause, too;        /* either is right; the first must be there */
+	void (*trouble)(struct rig *rig); /* called between turns when one is due; NULL: the port
+					     makes it */
 	void (*attend)(struct rig *rig);  /* called between turns; NULL: nothing to attend to */
-	struct fault_window (*where)(const struct spw_rec_slow *slow); /* what of a frame's life the fault can hit; NULL: all of it */
+	struct fault_window (*where)(
+		const struct spw_rec_slow
+			*slow); /* what of a frame's life the fault can hit; NULL: all of it */
 };
 
-/* ---- trouble of the test's own ------------------------------------------------------------------------------ */
+/* ---- trouble of the test's own ---- */
 
-static struct fault_queue own;   /* what was done, and when */
-static uint32_t lame_wanted_ns;  /* the next frame handled takes so long */
+static struct fault_queue own;  /* what was done, and when */
+static uint32_t lame_wanted_ns; /* the next frame handled takes so long */
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -80,7 +87,7 @@ SPW_HANDLER_BODY(lame)(const struct spw_frame *frame, struct spw_lanes lanes)
 }
 
 extern const struct spw_handler spw_handler_plugin;
-SPW_HANDLER_PLUGIN(lame, "takes its time when told to", 0)
+SPW_HANDLER_PLUGIN(lame, "takes long for one frame on request", 0)
 
 static void lame_handler(struct rig *rig)
 {
@@ -129,8 +136,8 @@ static void stall_executor(struct rig *rig)
 	assert_int_equal(syscall(SYS_tgkill, getpid(), exec_tid(), SIGUSR1), 0);
 }
 
-/* As a control thread that found an executor gone and brought it back: it was away in the last nap. */
-static void tell_relaunch(struct rig *rig)
+/* As a control thread that relaunched an executor: reports that it was gone during the last nap. */
+static void report_relaunch(struct rig *rig)
 {
 	uint32_t cnt = spw_thr_load_acq(&own.window_cnt);
 
@@ -138,23 +145,25 @@ static void tell_relaunch(struct rig *rig)
 		spw_pipe_relaunched(rig->pipe, own.window[cnt - 1].from, own.window[cnt - 1].to);
 }
 
-/* The executor is busy for 6 ms, and 3 ms before it is done the port's receive call hangs: what is finished waits for the loop. */
+/* The executor is busy for 6 ms, and 3 ms before it is done the port's receive call hangs: what is
+ * finished waits for the loop. */
 static void busy_when_it_hangs(struct rig *rig)
 {
 	const struct fault_queue *faults = fault_queue_of(rig->port, 0);
 	uint64_t now = spw_tsc_now();
-	static uint64_t told_tsc;
+	static uint64_t busy_for_tsc;
 
-	if (faults->begin_tsc || !faults->left || told_tsc == faults->due_tsc ||
+	if (faults->begin_tsc || !faults->left || busy_for_tsc == faults->due_tsc ||
 	    (int64_t)(faults->due_tsc - now) > (int64_t)spw_tsc_from_ns(&rig->tsc, 3000000))
 		return;
-	told_tsc = faults->due_tsc;
+	busy_for_tsc = faults->due_tsc;
 	spw_thr_store_rel(&lame_wanted_ns, 6000000);
 }
 
-/* A resident kernel's life ends and nobody looks: it is away from its last frame until it is served again. */
+/* A resident kernel's life ends and nothing relaunches it: it is gone from its last frame until
+ * rig_serve is called again. */
 static struct {
-	uint32_t wanted;   /* times to come */
+	uint32_t wanted; /* times to come */
 	uint64_t executed, since_tsc;
 } neglect;
 
@@ -186,7 +195,7 @@ static void serve_or_neglect(struct rig *rig)
 	neglect.since_tsc = now;
 }
 
-/* ---- the test's own measure of a core that went to others -------------------------------------------------- */
+/* ---- the test's own measure of a core that went to others ---- */
 
 #define NOISE_MAX 65536u
 #define NOISE_NS  1000000u
@@ -204,9 +213,10 @@ struct noise {
 	struct watched own, exec;
 };
 
-static void noise_look_at(struct noise *noise, struct watched *w)
+static void noise_sample_one(struct noise *noise, struct watched *w)
 {
-	uint64_t tsc = spw_tsc_now(), wall = clock_ns(CLOCK_MONOTONIC_RAW), cpu = clock_ns(w->clock);
+	uint64_t tsc = spw_tsc_now(), wall = clock_ns(CLOCK_MONOTONIC_RAW),
+		 cpu = clock_ns(w->clock);
 
 	if (wall - w->wall_ns > cpu - w->cpu_ns + NOISE_NS && w->tsc && noise->cnt < NOISE_MAX)
 		noise->window[noise->cnt++] = (struct fault_window){w->tsc, spw_tsc_now()};
@@ -215,14 +225,15 @@ static void noise_look_at(struct noise *noise, struct watched *w)
 	w->tsc = tsc;
 }
 
-static void noise_look(struct noise *noise)
+static void noise_sample(struct noise *noise)
 {
-	noise_look_at(noise, &noise->own);
+	noise_sample_one(noise, &noise->own);
 	if (noise->exec.on)
-		noise_look_at(noise, &noise->exec);
+		noise_sample_one(noise, &noise->exec);
 }
 
-/* A thread's CPU clock by its number: clock_getres(2), "Dynamic clocks", and linux/posix-timers.h. */
+/* A thread's CPU clock by its number: clock_getres(2), "Dynamic clocks", and linux/posix-timers.h.
+ */
 static void noise_begin(struct noise *noise, const struct inject *in)
 {
 	memset(noise, 0, sizeof(*noise));
@@ -232,12 +243,12 @@ static void noise_begin(struct noise *noise, const struct inject *in)
 		noise->exec.clock = (clockid_t)(~(unsigned int)exec_tid() << 3 | 6);
 }
 
-/* Frames by what was done and what was said. */
+/* Frames by what was injected and which cause they got. */
 struct score {
 	uint64_t hit, hit_named; /* were hit; of them: were given the cause */
 	uint64_t named, named_wrongly;
-	uint64_t noisy; /* not judged */
-	uint32_t faults; /* that came to be */
+	uint64_t noisy;                /* not judged */
+	uint32_t faults;               /* that came to be */
 	uint64_t given[SPW_CAUSE_CNT]; /* causes of those that were hit */
 };
 
@@ -261,15 +272,17 @@ static uint64_t overlap(struct fault_window part, const struct fault_window *win
 	uint64_t sum = 0;
 
 	for (uint32_t w = 0; w < cnt; w++) {
-		uint64_t from = SPW_MAX(part.from, window[w].from), to = SPW_MIN(part.to, window[w].to);
+		uint64_t from = SPW_MAX(part.from, window[w].from),
+			 to = SPW_MIN(part.to, window[w].to);
 
 		sum += to > from ? to - from : 0;
 	}
 	return sum;
 }
 
-static void score_one(const struct spw_rec_slow *slow, const struct fault_queue *faults, const struct noise *noise,
-		      uint64_t slow_tsc, const struct inject *in, struct score *score)
+static void score_one(const struct spw_rec_slow *slow, const struct fault_queue *faults,
+		      const struct noise *noise, uint64_t slow_tsc, const struct inject *in,
+		      struct score *score)
 {
 	struct fault_window part = in->where ? in->where(slow) : whole_life(slow);
 	uint64_t met = overlap(part, faults->window, spw_thr_load_acq(&faults->window_cnt));
@@ -287,7 +300,8 @@ static void score_one(const struct spw_rec_slow *slow, const struct fault_queue 
 }
 
 /* Makes trouble when it is time; a loop that sleeps itself does not call that noise. */
-static void trouble(struct rig *rig, const struct inject *in, struct noise *noise, uint64_t *due, uint32_t *made)
+static void trouble(struct rig *rig, const struct inject *in, struct noise *noise, uint64_t *due,
+		    uint32_t *made)
 {
 	uint64_t now = spw_tsc_now();
 
@@ -295,49 +309,58 @@ static void trouble(struct rig *rig, const struct inject *in, struct noise *nois
 		return;
 	(*made)++;
 	*due = now + spw_tsc_from_ns(&rig->tsc, EVERY_NS);
-	noise_look(noise);
+	noise_sample(noise);
 	in->trouble(rig);
 	noise->own.tsc = 0;
-	noise_look(noise);
+	noise_sample(noise);
 }
 
-static void run(struct rig *rig, const struct inject *in, const struct fault_queue *faults, struct noise *noise,
-		struct score *score)
+static void run(struct rig *rig, const struct inject *in, const struct fault_queue *faults,
+		struct noise *noise, struct score *score)
 {
-	uint64_t judged = 0, end = spw_tsc_now() + 20 * rig->tsc.hz, due = spw_tsc_now() + rig->tsc.hz / 10;
+	uint64_t judged = 0, end = spw_tsc_now() + 20 * rig->tsc.hz,
+		 due = spw_tsc_now() + rig->tsc.hz / 10;
 	struct spw_rec *rec = &rig->pipe->rec;
 	uint32_t made = 0;
 
 	while ((spw_thr_load_acq(&faults->window_cnt) < FAULTS || judged < rec->pending_tail ||
-		rec->pending_head != rec->pending_tail) && spw_tsc_now() < end) {
-		for (int i = 0; i < 50; i++) /* fewer turns than there are places for slow batches */
+		rec->pending_head != rec->pending_tail) &&
+	       spw_tsc_now() < end) {
+		for (int i = 0; i < 50;
+		     i++) /* fewer turns than there are places for slow batches */
 			spw_pipe_run_once(rig->pipe);
-		noise_look(noise);
+		noise_sample(noise);
 		trouble(rig, in, noise, &due, &made);
 		if (in->attend)
 			in->attend(rig);
 		for (; judged < rec->pending_tail; judged++)
-			score_one(&rec->pending[judged % SPW_REC_PENDING_CNT], faults, noise, rec->slow_tsc, in, score);
+			score_one(&rec->pending[judged % SPW_REC_PENDING_CNT], faults, noise,
+				  rec->slow_tsc, in, score);
 	}
 	score->faults = spw_thr_load_acq(&faults->window_cnt);
 }
 
-/* Lost cores are what a busy machine deals out by itself: of those nobody can say that they were named wrongly. */
+/* Lost cores are what a busy machine deals out by itself: of those nobody can say that they were
+ * named wrongly. */
 static bool good(const struct score *score, const struct inject *in)
 {
 	bool deals_itself = in->trouble == lose_core || in->cause == SPW_CAUSE_exec_late;
 
-	return score->faults == FAULTS && score->hit >= FAULTS && score->hit_named * 10 >= score->hit * 9 && score->given[in->cause] >= 1 &&
+	return score->faults == FAULTS && score->hit >= FAULTS &&
+	       score->hit_named * 10 >= score->hit * 9 && score->given[in->cause] >= 1 &&
 	       (deals_itself || score->named_wrongly * 10 <= score->named);
 }
 
 static void score_print(const struct inject *in, const struct score *score)
 {
-	print_message("%s: %lu hit, %lu of them named; %lu named, %lu of them wrongly; %lu not judged\n", in->name,
-		      score->hit, score->hit_named, score->named, score->named_wrongly, score->noisy);
+	print_message(
+		"%s: %lu hit, %lu of them named; %lu named, %lu of them wrongly; %lu not judged\n",
+		in->name, score->hit, score->hit_named, score->named, score->named_wrongly,
+		score->noisy);
 	for (int c = 0; c < SPW_CAUSE_CNT; c++)
 		if (score->given[c])
-			print_message("  %lu were called %s\n", score->given[c], spw_cause_name((enum spw_cause)c));
+			print_message("  %lu were called %s\n", score->given[c],
+				      spw_cause_name((enum spw_cause)c));
 }
 
 /* A run in which hardly anything was taken from the threads by others. */
@@ -380,16 +403,22 @@ static void prove(const struct inject *in)
 	fail();
 }
 
-#define PROVE_ALL(name_, port_, handler_, exec_, cause_, too_, trouble_, attend_, where_)                               \
-	static void name_(void **state)                                                                                \
-	{                                                                                                              \
-		(void)state;                                                                                           \
-		prove(&(const struct inject){#name_, {port_, handler_, &spw_handler_plugin, SPW_EXEC_##exec_},         \
-					     SPW_CAUSE_##cause_, SPW_CAUSE_##too_, trouble_, attend_, where_});        \
+#define PROVE_ALL(name_, port_, handler_, exec_, cause_, too_, trouble_, attend_, where_) \
+	static void name_(void **state)                                                   \
+	{                                                                                 \
+		(void)state;                                                              \
+		prove(&(const struct inject){                                             \
+			#name_,                                                           \
+			{port_, handler_, &spw_handler_plugin, SPW_EXEC_##exec_},         \
+			SPW_CAUSE_##cause_,                                               \
+			SPW_CAUSE_##too_,                                                 \
+			trouble_,                                                         \
+			attend_,                                                          \
+			where_});                                                         \
 	}
-#define PROVE(name_, do_, handler_, exec_, cause_)                                                                     \
+#define PROVE(name_, do_, handler_, exec_, cause_) \
 	PROVE_ALL(name_, SPEC do_, handler_, exec_, cause_, cause_, NULL, NULL, NULL)
-#define PROVE_OWN(name_, trouble_, handler_, exec_, cause_, too_)                                                      \
+#define PROVE_OWN(name_, trouble_, handler_, exec_, cause_, too_) \
 	PROVE_ALL(name_, QUIET, handler_, exec_, cause_, too_, trouble_, NULL, NULL)
 
 PROVE(frames_that_do_not_show, "rx_hold", "null", INLINE, port_late)
@@ -404,11 +433,14 @@ PROVE_OWN(a_lost_core, lose_core, "null", INLINE, poll_gap, poll_gap)
 PROVE_OWN(a_lost_core_cpu, lose_core, "echo", CPU, poll_gap, poll_gap)
 PROVE_OWN(a_slow_handler, lame_handler, NULL, INLINE, handler_slow, batch_ahead)
 PROVE_OWN(a_slow_handler_cpu, lame_handler, NULL, CPU, handler_slow, batch_ahead)
-PROVE_ALL(an_executor_that_is_away, QUIET, "null", CPU, exec_late, exec_late, stall_executor, NULL, wait_for_executor)
-PROVE_ALL(nobody_reaps, SPEC "rx_spin", NULL, CPU, reap_late, reap_late, NULL, busy_when_it_hangs, wait_for_reaping)
-PROVE_ALL(an_executor_that_came_back, QUIET, "null", CPU, relaunched, relaunched, stall_executor, tell_relaunch, wait_for_executor)
-PROVE_ALL(a_kernel_that_came_back, QUIET, "null", CUDA_PERSISTENT, relaunched, relaunched, neglect_kernel, serve_or_neglect,
+PROVE_ALL(an_executor_that_is_away, QUIET, "null", CPU, exec_late, exec_late, stall_executor, NULL,
 	  wait_for_executor)
+PROVE_ALL(nobody_reaps, SPEC "rx_spin", NULL, CPU, reap_late, reap_late, NULL, busy_when_it_hangs,
+	  wait_for_reaping)
+PROVE_ALL(an_executor_that_came_back, QUIET, "null", CPU, relaunched, relaunched, stall_executor,
+	  report_relaunch, wait_for_executor)
+PROVE_ALL(a_kernel_that_came_back, QUIET, "null", CUDA_PERSISTENT, relaunched, relaunched,
+	  neglect_kernel, serve_or_neglect, wait_for_executor)
 
 /* The port behind is named by its own keys; ours are checked. */
 static void faults_are_checked(void **state)
@@ -437,15 +469,23 @@ int main(void)
 {
 	const struct sigaction action = {.sa_handler = on_signal};
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(frames_that_do_not_show),   cmocka_unit_test(frames_that_do_not_show_cpu),
-	        cmocka_unit_test(a_receive_call_that_hangs), cmocka_unit_test(no_buffers),
-	        cmocka_unit_test(no_buffers_cpu),            cmocka_unit_test(a_release_that_hangs),
-	        cmocka_unit_test(a_transmit_that_hangs),     cmocka_unit_test(a_transmit_that_hangs_cpu),
-	        cmocka_unit_test(a_lost_core),               cmocka_unit_test(a_lost_core_cpu),
-	        cmocka_unit_test(a_slow_handler),            cmocka_unit_test(a_slow_handler_cpu),
-	        cmocka_unit_test(an_executor_that_is_away),  cmocka_unit_test(nobody_reaps),
-	        cmocka_unit_test(an_executor_that_came_back), cmocka_unit_test(a_kernel_that_came_back),
-	        cmocka_unit_test(faults_are_checked),
+		cmocka_unit_test(frames_that_do_not_show),
+		cmocka_unit_test(frames_that_do_not_show_cpu),
+		cmocka_unit_test(a_receive_call_that_hangs),
+		cmocka_unit_test(no_buffers),
+		cmocka_unit_test(no_buffers_cpu),
+		cmocka_unit_test(a_release_that_hangs),
+		cmocka_unit_test(a_transmit_that_hangs),
+		cmocka_unit_test(a_transmit_that_hangs_cpu),
+		cmocka_unit_test(a_lost_core),
+		cmocka_unit_test(a_lost_core_cpu),
+		cmocka_unit_test(a_slow_handler),
+		cmocka_unit_test(a_slow_handler_cpu),
+		cmocka_unit_test(an_executor_that_is_away),
+		cmocka_unit_test(nobody_reaps),
+		cmocka_unit_test(an_executor_that_came_back),
+		cmocka_unit_test(a_kernel_that_came_back),
+		cmocka_unit_test(faults_are_checked),
 	};
 
 	sigaction(SIGUSR1, &action, NULL);

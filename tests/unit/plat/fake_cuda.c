@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A driver library that answers queries as GB10's does (attributes as published in NVIDIA's porting
- * guide), so that the reader is tested where there is no GPU.
+ * A CUDA driver library that answers queries as a GB10 does (attributes from NVIDIA's porting
+ * guide), so that lib/plat is tested on machines without a GPU.
  */
 #include <stdio.h>
 #include <stddef.h>
@@ -53,9 +53,9 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
 int cuDeviceGetAttribute(int *value, int attr, int device)
 {
 	static const int table[][2] = {{16, 48}, {17, 0},  {18, 1},  {19, 1},  {20, 0},
-	                               {33, 1},  {34, 0},  {50, 15}, {75, 12}, {76, 1},
-	                               {86, 1},  {88, 1},  {89, 1},  {91, 1},  {99, 1},
-	                               {100, 1}, {116, 0}, {117, 0}, {118, 0}}; /* 124: not known */
+				       {33, 1},  {34, 0},  {50, 15}, {75, 12}, {76, 1},
+				       {86, 1},  {88, 1},  {89, 1},  {91, 1},  {99, 1},
+				       {100, 1}, {116, 0}, {117, 0}, {118, 0}}; /* 124: not known */
 
 	for (size_t i = 0; device == 40 && i < sizeof(table) / sizeof(table[0]); i++) {
 		if (table[i][0] == attr) {

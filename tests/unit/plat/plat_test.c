@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
+ * The facts of a DGX Spark, read from a recorded tree and a fake CUDA driver, and of this machine.
  * Usage: plat_test SPARK_TREE FAKE_CUDA_LIBRARY
  */
 #include <errno.h>
@@ -29,7 +30,7 @@ static void folders_make(char *path)
 static int line_make(char *line)
 {
 	char path[1024], *arrow = strstr(line, " -> "), *equals = strstr(line, " = "),
-	                 *end = arrow ? arrow : equals;
+			 *end = arrow ? arrow : equals;
 	FILE *file;
 
 	if (line[0] == '#' || line[0] == '\n')
@@ -128,10 +129,12 @@ static void spark_cores(void **state)
 	}
 	assert_null(spw_plat_core_by_cpu(plat, 20));
 	assert_string_equal(finding(plat, "cores-mixed")->what,
-	                    "fast cores 5-9,15-19, slower cores 0-4,10-14");
+			    "fast cores 5-9,15-19, slower cores 0-4,10-14");
 	assert_null(finding(plat, "cores-few"));
-	assert_string_equal(finding(plat, "cores-governor")->what, "cores 0 run under the frequency governor powersave");
-	assert_string_equal(finding(plat, "cores-shared")->what, "cores 0-9 are shared with everything else");
+	assert_string_equal(finding(plat, "cores-governor")->what,
+			    "cores 0 run under the frequency governor powersave");
+	assert_string_equal(finding(plat, "cores-shared")->what,
+			    "cores 0-9 are shared with everything else");
 	assert_true(plat->autogroup);
 	assert_non_null(finding(plat, "cores-autogroup"));
 	spw_plat_free(plat);
@@ -163,12 +166,12 @@ static void spark_ports_and_their_halves(void **state)
 {
 	struct spw_plat *plat = spark();
 	const struct spw_plat_nic *first = nic(plat, "enp1s0f0np0"),
-	                          *second = nic(plat, "enP2p1s0f0np0");
+				  *second = nic(plat, "enP2p1s0f0np0");
 	const struct spw_plat_nic *narrow = nic(plat, "enP2p1s0f1np1");
 
 	(void)state;
-	assert_int_equal(plat->nic_cnt,
-	                 5); /* lo is no device, virtio's function is found above it */
+	/* lo has no device; virtio's PCI function is the folder above its device */
+	assert_int_equal(plat->nic_cnt, 5);
 	assert_string_equal(nic(plat, "eth0")->pci, "0000:00:03.0");
 	assert_int_equal(nic(plat, "eth0")->half_of, -1);
 	assert_string_equal(first->pci, "0000:01:00.0");
@@ -183,12 +186,12 @@ static void spark_ports_and_their_halves(void **state)
 	assert_ptr_equal(&plat->nic[second->half_of], first);
 	assert_ptr_equal(&plat->nic[narrow->half_of], nic(plat, "enp1s0f1np1"));
 	assert_string_equal(
-	        finding(plat, "nic-halves")->what,
-	        "enp1s0f0np0 and enP2p1s0f0np0 are two PCIe halves of one physical port");
+		finding(plat, "nic-halves")->what,
+		"enp1s0f0np0 and enP2p1s0f0np0 are two PCIe halves of one physical port");
 	assert_non_null(
-	        strstr(finding(plat, "nic-halves-differ")->what, "enP2p1s0f0np0: MTU 1500"));
+		strstr(finding(plat, "nic-halves-differ")->what, "enP2p1s0f0np0: MTU 1500"));
 	assert_non_null(strstr(finding(plat, "nic-pcie-narrow")->what,
-	                       "enP2p1s0f1np1: PCIe runs at x2 32.0"));
+			       "enP2p1s0f1np1: PCIe runs at x2 32.0"));
 	assert_int_equal(finding(plat, "nic-pcie-narrow")->severity, SPW_PLAT_WARN);
 	assert_non_null(finding(plat, "nic-no-link"));
 	spw_plat_free(plat);
@@ -211,7 +214,7 @@ static void spark_gpu(void **state)
 	assert_int_equal(gpu->attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED], -1);
 	assert_int_equal(gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR], 12);
 	assert_string_equal(spw_plat_gpu_attr_name(SPW_PLAT_GPU_DMA_BUF_SUPPORTED),
-	                    "DMA_BUF_SUPPORTED");
+			    "DMA_BUF_SUPPORTED");
 	assert_non_null(strstr(finding(plat, "gpu-integrated")->todo, "cuda-host"));
 	assert_null(finding(plat, "gpu-none"));
 	spw_plat_free(plat);
@@ -285,22 +288,22 @@ static void lists_go_both_ways(void **state)
 		plat_list_text(set, 16, text, sizeof(text));
 		assert_string_equal(text, lists[i]);
 	}
-	assert_int_equal(plat_list("14-20", (bool[16]){false}, 16),
-	                 2); /* what does not fit is left out */
+	/* numbers beyond the set are ignored */
+	assert_int_equal(plat_list("14-20", (bool[16]){false}, 16), 2);
 	assert_int_equal(plat_list("x", (bool[16]){false}, 16), 0);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(spark_cores),
-	        cmocka_unit_test(spark_memory_and_names),
-	        cmocka_unit_test(spark_ports_and_their_halves),
-	        cmocka_unit_test(spark_gpu),
-	        cmocka_unit_test(a_machine_without_cuda_has_no_gpu),
-	        cmocka_unit_test(a_bare_tree_is_enough),
-	        cmocka_unit_test(this_machine_can_be_read),
-	        cmocka_unit_test(lists_go_both_ways),
+		cmocka_unit_test(spark_cores),
+		cmocka_unit_test(spark_memory_and_names),
+		cmocka_unit_test(spark_ports_and_their_halves),
+		cmocka_unit_test(spark_gpu),
+		cmocka_unit_test(a_machine_without_cuda_has_no_gpu),
+		cmocka_unit_test(a_bare_tree_is_enough),
+		cmocka_unit_test(this_machine_can_be_read),
+		cmocka_unit_test(lists_go_both_ways),
 	};
 
 	if (argc != 3)

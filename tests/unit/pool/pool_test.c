@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The pool: slots are conserved, and sanitizer builds catch misuse.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +21,8 @@ static struct spw_pool pool;
 
 static int set_up(void **state SPW_UNUSED)
 {
-	region = (struct spw_region){.bytes = OFFSET + SLOT_CNT * SLOT_BYTES + 100, .page_bytes = 4096};
+	region = (struct spw_region){.bytes = OFFSET + SLOT_CNT * SLOT_BYTES + 100,
+				     .page_bytes = 4096};
 	region.host_va = aligned_alloc(4096, SPW_ALIGN_UP(region.bytes, 4096));
 	assert_non_null(region.host_va);
 	assert_int_equal(spw_pool_init(&pool, &region, OFFSET, SLOT_BYTES, SLOT_CNT), 0);
@@ -32,7 +36,7 @@ static int tear_down(void **state SPW_UNUSED)
 	return 0;
 }
 
-static void each_slot_is_had_once(void **state SPW_UNUSED)
+static void each_slot_is_lent_once(void **state SPW_UNUSED)
 {
 	static uint32_t slot[SLOT_CNT + 1];
 	static uint8_t seen[SLOT_CNT];
@@ -45,16 +49,18 @@ static void each_slot_is_had_once(void **state SPW_UNUSED)
 		assert_int_equal(seen[slot[i]]++, 0);
 		memset(spw_pool_slot_addr(&pool, slot[i]), (int)slot[i], SLOT_BYTES);
 	}
-	for (uint32_t i = 0; i < SLOT_CNT; i++) /* no slot overlaps another, and all lie in the region */
+	for (uint32_t i = 0; i < SLOT_CNT;
+	     i++) /* no slot overlaps another, and all lie in the region */
 		for (uint32_t k = 0; k < SLOT_BYTES; k++)
 			assert_int_equal(spw_pool_slot_addr(&pool, i)[k], (uint8_t)i);
 	assert_ptr_equal(spw_pool_slot_addr(&pool, 0), region.host_va + OFFSET);
-	assert_true(spw_pool_slot_addr(&pool, SLOT_CNT - 1) + SLOT_BYTES <= region.host_va + region.bytes);
+	assert_true(spw_pool_slot_addr(&pool, SLOT_CNT - 1) + SLOT_BYTES <=
+		    region.host_va + region.bytes);
 	spw_pool_put(&pool, slot, SLOT_CNT);
 	assert_int_equal(spw_pool_fini(&pool), 0);
 }
 
-static void the_slot_put_last_goes_out_first(void **state SPW_UNUSED)
+static void the_slot_put_last_is_lent_first(void **state SPW_UNUSED)
 {
 	uint32_t slot[64], again;
 
@@ -65,7 +71,8 @@ static void the_slot_put_last_goes_out_first(void **state SPW_UNUSED)
 	spw_pool_put(&pool, slot, 64);
 }
 
-/* Random takes and returns in random order against a model: what is out is out once, and nothing gets lost. */
+/* Random gets and puts, in random order, against a model: a slot is lent at most once and none is
+ * lost. */
 static void slots_are_conserved(void **state SPW_UNUSED)
 {
 	static uint32_t out[SLOT_CNT];
@@ -78,7 +85,8 @@ static void slots_are_conserved(void **state SPW_UNUSED)
 		uint32_t want = (uint32_t)(unit_random(&random) % 65);
 
 		if (unit_random(&random) & 1) {
-			uint32_t n = spw_pool_get(&pool, out + out_cnt, SPW_MIN(want, SLOT_CNT - out_cnt));
+			uint32_t n = spw_pool_get(&pool, out + out_cnt,
+						  SPW_MIN(want, SLOT_CNT - out_cnt));
 
 			for (uint32_t i = out_cnt; i < out_cnt + n; i++) {
 				assert_false(is_out[out[i]]);
@@ -171,18 +179,20 @@ static void the_sanitizer_builds_catch_misuse(void **state SPW_UNUSED)
 #else
 static void the_sanitizer_builds_catch_misuse(void **state SPW_UNUSED)
 {
-	skip(); /* only there */
+	skip(); /* not a sanitizer build */
 }
 #endif
 
 int main(void)
 {
 	const struct CMUnitTest test[] = {
-		cmocka_unit_test_setup_teardown(each_slot_is_had_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_slot_put_last_goes_out_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(each_slot_is_lent_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_slot_put_last_is_lent_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(slots_are_conserved, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(shapes_that_cannot_be_are_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_sanitizer_builds_catch_misuse, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(shapes_that_cannot_be_are_refused, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(the_sanitizer_builds_catch_misuse, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests_name("pool", test, NULL, NULL);

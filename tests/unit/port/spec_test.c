@@ -4,13 +4,15 @@
 #include <stdio.h>
 
 #include "../unit_test.h"
-#include "port/port_impl.h"
+#include "port/port.h"
 
 static void a_spec_is_taken_apart(void **state SPW_UNUSED)
 {
 	struct spw_port_spec spec, copy;
 
-	assert_int_equal(spw_port_spec_parse("ethdev:net_memif0,role=server,socket=/run/x.sock,a=", &spec), 0);
+	assert_int_equal(
+		spw_port_spec_parse("ethdev:net_memif0,role=server,socket=/run/x.sock,a=", &spec),
+		0);
 	copy = spec;
 	memset(&spec, 0xff, sizeof(spec)); /* a copy stands alone */
 	assert_string_equal(copy.driver, "ethdev");
@@ -39,7 +41,9 @@ static void the_forms_of_a_spec(void **state SPW_UNUSED)
 
 static void wrong_specs_name_the_place(void **state SPW_UNUSED)
 {
-	static const struct { const char *text, *says; } table[] = {
+	static const struct {
+		const char *text, *says;
+	} table[] = {
 		{"", "character 1: the driver is not known"},
 		{"eth:x", "character 1: the driver is not known"},
 		{"averyveryverylongdrivername:x", "the driver is not known"},
@@ -54,7 +58,8 @@ static void wrong_specs_name_the_place(void **state SPW_UNUSED)
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
 		assert_int_equal(spw_port_spec_parse(table[i].text, &spec), -EINVAL);
-		if (!strstr(spw_err_text(), table[i].says) || !strstr(spw_err_text(), "with driver ethdev, "))
+		if (!strstr(spw_err_text(), table[i].says) ||
+		    !strstr(spw_err_text(), "with driver ethdev, "))
 			fail_msg("'%s' gave: %s", table[i].text, spw_err_text());
 	}
 }
@@ -90,11 +95,24 @@ static void limits_hold(void **state SPW_UNUSED)
 
 static void numbers_have_suffixes_and_limits(void **state SPW_UNUSED)
 {
-	static const struct { const char *text; int rc; uint64_t value; } table[] = {
-		{"null:n=0", 0, 0}, {"null:n=7", 0, 7}, {"null:n=3k", 0, 3000}, {"null:n=2M", 0, 2000000},
-		{"null:n=1G", 0, 1000000000}, {"null:m=9", 0, 42}, {"null:n=", -EINVAL, 42}, {"null:n=-1", -EINVAL, 42},
-		{"null:n= 1", -EINVAL, 42}, {"null:n=1kk", -EINVAL, 42}, {"null:n=1x", -EINVAL, 42},
-		{"null:n=2G", -ERANGE, 42}, {"null:n=18446744073709551616", -ERANGE, 42},
+	static const struct {
+		const char *text;
+		int rc;
+		uint64_t value;
+	} table[] = {
+		{"null:n=0", 0, 0},
+		{"null:n=7", 0, 7},
+		{"null:n=3k", 0, 3000},
+		{"null:n=2M", 0, 2000000},
+		{"null:n=1G", 0, 1000000000},
+		{"null:m=9", 0, 42},
+		{"null:n=", -EINVAL, 42},
+		{"null:n=-1", -EINVAL, 42},
+		{"null:n= 1", -EINVAL, 42},
+		{"null:n=1kk", -EINVAL, 42},
+		{"null:n=1x", -EINVAL, 42},
+		{"null:n=2G", -ERANGE, 42},
+		{"null:n=18446744073709551616", -ERANGE, 42},
 		{"null:n=18446744073709551615G", -ERANGE, 42},
 	};
 	struct spw_port_spec spec;
@@ -102,14 +120,19 @@ static void numbers_have_suffixes_and_limits(void **state SPW_UNUSED)
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
 		assert_int_equal(spw_port_spec_parse(table[i].text, &spec), 0);
-		assert_int_equal(port_spec_u64(&spec, "n", 42, 0, 1500000000, &value), table[i].rc);
+		assert_int_equal(spw_port_spec_u64(&spec, "n", 42, 0, 1500000000, &value),
+				 table[i].rc);
 		assert_int_equal(value, table[i].value);
 	}
 }
 
 static void eal_hears_of_pci_only(void **state SPW_UNUSED)
 {
-	static const struct { const char *text; bool pci; const char *allow; } table[] = {
+	static const struct {
+		const char *text;
+		bool pci;
+		const char *allow;
+	} table[] = {
 		{"ethdev:0000:01:00.0", true, "0000:01:00.0"},
 		{"ethdev:01:00.0,mtu=9000,rx_vec_en=0,promisc=0,txq_inline_max=0", true,
 		 "0000:01:00.0,rx_vec_en=0,txq_inline_max=0"},
@@ -146,7 +169,8 @@ static void any_bytes_are_survived(void **state SPW_UNUSED)
 		good++;
 		for (uint32_t i = 0; i < spec.arg_cnt; i++) {
 			assert_true(strlen(spw_port_spec_key(&spec, i)) > 0);
-			assert_true(spw_port_spec_value(&spec, i) + strlen(spw_port_spec_value(&spec, i)) <
+			assert_true(spw_port_spec_value(&spec, i) +
+					    strlen(spw_port_spec_value(&spec, i)) <
 				    spec.store + sizeof(spec.store));
 		}
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The verdict as a table, and how the recorder comes by its facts: gaps, empty polls, a core that was taken.
+ * The verdict as a table, and how the recorder comes by its facts: gaps, empty polls, a core that
+ * was taken.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -10,24 +11,36 @@
 #include "rec/rec_impl.h"
 #include "unit_test.h"
 
-enum { PORT = SPW_STAGE_nic_polled, PUSH = SPW_STAGE_polled_pushed, WAIT = SPW_STAGE_pushed_start,
-       RUN = SPW_STAGE_start_end, REAP = SPW_STAGE_end_reaped, SEND = SPW_STAGE_reaped_sent };
+enum {
+	PORT = SPW_STAGE_nic_polled,
+	PUSH = SPW_STAGE_polled_pushed,
+	WAIT = SPW_STAGE_pushed_start,
+	RUN = SPW_STAGE_start_end,
+	REAP = SPW_STAGE_end_reaped,
+	SEND = SPW_STAGE_reaped_sent
+};
 
 /* One part of 1000 ticks beside parts of 10, and what is known of it. */
-#define LONG(part_, ...) {.part[part_] = 990, __VA_ARGS__}
+#define LONG(part_, ...)                        \
+	{                                       \
+		.part[part_] = 990, __VA_ARGS__ \
+	}
 #define HELD(part_, hold, ticks) .held[part_][SPW_HOLD_##hold] = ticks
 
 static const struct {
 	struct spw_cause_facts facts;
 	enum spw_cause cause;
 } verdicts[] = {
-#define X(cause, ...) {__VA_ARGS__, SPW_CAUSE_##cause}
+#define X(cause, ...)                          \
+	{                                      \
+		__VA_ARGS__, SPW_CAUSE_##cause \
+	}
 	X(port_backlog, LONG(PORT, .sent_tx = true)),
-	X(port_late, LONG(PORT, .unseen = 900)),
-	X(port_backlog, LONG(PORT, .unseen = 100)),
-	X(refill_stall, LONG(PORT, .unseen = 1000, .dry = 800)),
-	X(poll_gap, LONG(PORT, .unseen = 1000, .dry = 1000, HELD(PORT, LOST, 700))),
-	X(poll_gap, LONG(PORT, .unseen = 1000, HELD(PORT, PORT, 700))),
+	X(port_late, LONG(PORT, .not_polled = 900)),
+	X(port_backlog, LONG(PORT, .not_polled = 100)),
+	X(refill_stall, LONG(PORT, .not_polled = 1000, .dry = 800)),
+	X(poll_gap, LONG(PORT, .not_polled = 1000, .dry = 1000, HELD(PORT, LOST, 700))),
+	X(poll_gap, LONG(PORT, .not_polled = 1000, HELD(PORT, PORT, 700))),
 	X(tx_stall, LONG(PORT, HELD(PORT, TX, 700))),
 	X(refill_stall, LONG(PORT, HELD(PORT, REFILL, 700))),
 	X(batch_ahead, LONG(PORT, HELD(PORT, PUSH, 700), .exec = SPW_CAUSE_EXEC_INLINE)),
@@ -39,10 +52,12 @@ static const struct {
 	X(batch_ahead, LONG(WAIT, .ahead = 600, .wait_pause = 1000)),
 	X(gpu_sliced, LONG(WAIT, .wait_pause = 600, .exec = SPW_CAUSE_EXEC_GPU)),
 	X(exec_late, LONG(WAIT, .wait_pause = 600, .exec = SPW_CAUSE_EXEC_POLLS)),
-	X(relaunched, LONG(WAIT, .wait_relaunch = true, .wait_pause = 1000, HELD(WAIT, LOST, 1000))),
+	X(relaunched,
+	  LONG(WAIT, .wait_relaunch = true, .wait_pause = 1000, HELD(WAIT, LOST, 1000))),
 	X(poll_gap, LONG(WAIT, .wait_pause = 1000, HELD(WAIT, LOST, 1000))), /* both were stopped */
 	X(handler_slow, LONG(RUN, .exec = SPW_CAUSE_EXEC_GPU)),
-	X(handler_slow, LONG(RUN, HELD(RUN, LOST, 1000), .exec = SPW_CAUSE_EXEC_GPU)), /* the GPU ran on */
+	X(handler_slow,
+	  LONG(RUN, HELD(RUN, LOST, 1000), .exec = SPW_CAUSE_EXEC_GPU)), /* the GPU ran on */
 	X(poll_gap, LONG(RUN, HELD(RUN, LOST, 1000), .exec = SPW_CAUSE_EXEC_INLINE)),
 	X(handler_slow, LONG(RUN, HELD(RUN, PUSH, 1000), .exec = SPW_CAUSE_EXEC_INLINE)),
 	X(gpu_sliced, LONG(RUN, .run_pause = 900, .exec = SPW_CAUSE_EXEC_GPU)),
@@ -78,7 +93,8 @@ static void each_fact_has_its_verdict(void **state)
 			sum += ticks[c];
 		assert_int_equal(sum, 1050);
 		if (cause != verdicts[i].cause)
-			fail_msg("case %zu: %s, expected %s", i, spw_cause_name(cause), spw_cause_name(verdicts[i].cause));
+			fail_msg("case %zu: %s, expected %s", i, spw_cause_name(cause),
+				 spw_cause_name(verdicts[i].cause));
 		seen[cause] = true;
 	}
 	for (int c = 0; c < SPW_CAUSE_CNT; c++)
@@ -93,10 +109,16 @@ static void shares_always_sum_to_the_whole(void **state)
 	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		uint64_t ticks[SPW_CAUSE_CNT], sum = 0, whole = 0, bits = unit_random(&seed);
-		struct spw_cause_facts f = {.dry = unit_random_log(&seed, 30), .unseen = unit_random_log(&seed, 30),
-					    .ahead = unit_random_log(&seed, 30), .reap_ahead = unit_random_log(&seed, 30),
-					    .wait_pause = unit_random_log(&seed, 30), .run_pause = unit_random_log(&seed, 30), .reap_pause = unit_random_log(&seed, 30),
-					    .wait_relaunch = bits & 1, .run_relaunch = bits & 2, .sent_tx = bits & 4,
+		struct spw_cause_facts f = {.dry = unit_random_log(&seed, 30),
+					    .not_polled = unit_random_log(&seed, 30),
+					    .ahead = unit_random_log(&seed, 30),
+					    .reap_ahead = unit_random_log(&seed, 30),
+					    .wait_pause = unit_random_log(&seed, 30),
+					    .run_pause = unit_random_log(&seed, 30),
+					    .reap_pause = unit_random_log(&seed, 30),
+					    .wait_relaunch = bits & 1,
+					    .run_relaunch = bits & 2,
+					    .sent_tx = bits & 4,
 					    .exec = (enum spw_cause_exec)(bits >> 3 & 3)};
 		enum spw_cause cause;
 
@@ -114,7 +136,7 @@ static void shares_always_sum_to_the_whole(void **state)
 	}
 }
 
-/* ---- the recorder's facts -------------------------------------------------------------------------------- */
+/* ---- the recorder's facts ---- */
 
 static struct spw_rec rec;
 
@@ -126,16 +148,18 @@ static int fresh(void **state)
 	return 0;
 }
 
-/* Gaps fall into the parts that they overlap, by what held the loop; older ones and others' do not count. */
+/* Gaps fall into the parts that they overlap, by what held the loop; older ones and others' do not
+ * count. */
 static void gaps_fall_into_parts(void **state)
 {
 	const struct spw_rec_stamps at = {1000, 2000, 2100, 2200, 3000, 5000, 6000};
-	const struct spw_rec_gap gaps[] = {{0, 900, 900, SPW_REGIME_rx, SPW_HOLD_PORT},
-					   {950, 1500, 0, SPW_REGIME_idle_poll, SPW_HOLD_LOST},
-					   {1600, 1900, 0, SPW_REGIME_rx, SPW_HOLD_PORT},
-					   {2900, 4000, 550, SPW_REGIME_tx, SPW_HOLD_TX}, /* half of it lost */
-					   {4900, 5200, 0, SPW_REGIME_refill, SPW_HOLD_REFILL},
-					   {6500, 7000, 500, SPW_REGIME_rx, SPW_HOLD_PORT}};
+	const struct spw_rec_gap gaps[] = {
+		{0, 900, 900, SPW_REGIME_rx, SPW_HOLD_PORT},
+		{950, 1500, 0, SPW_REGIME_idle_poll, SPW_HOLD_LOST},
+		{1600, 1900, 0, SPW_REGIME_rx, SPW_HOLD_PORT},
+		{2900, 4000, 550, SPW_REGIME_tx, SPW_HOLD_TX}, /* half of it lost */
+		{4900, 5200, 0, SPW_REGIME_refill, SPW_HOLD_REFILL},
+		{6500, 7000, 500, SPW_REGIME_rx, SPW_HOLD_PORT}};
 	const struct spw_rec_poll poll = {.polled = 2000, .since = 1000, .empty = 1200};
 	const struct spw_cause_facts *f;
 
@@ -158,7 +182,7 @@ static void gaps_fall_into_parts(void **state)
 	assert_int_equal(f->held[REAP][SPW_HOLD_REFILL], 100);
 	assert_int_equal(f->held[SEND][SPW_HOLD_REFILL], 200);
 	assert_int_equal(f->held[SEND][SPW_HOLD_LOST], 0);
-	assert_int_equal(f->unseen, 200);
+	assert_int_equal(f->not_polled, 200);
 }
 
 static void spin(uint64_t ticks)
@@ -169,7 +193,8 @@ static void spin(uint64_t ticks)
 		spw_cpu_relax();
 }
 
-/* A long step is a gap of the kind that its regime and the kernel say; what is polled after it may have waited for it. */
+/* A long step is a gap of the kind that its regime and the kernel say; what is polled after it may
+ * have waited for it. */
 static void a_long_step_is_a_gap(void **state)
 {
 	struct spw_rec_poll poll;
@@ -194,7 +219,7 @@ static void a_long_step_is_a_gap(void **state)
 	spw_rec_end(&rec);
 }
 
-/* The kernel tells when it gave the core away: asleep we surely were not on it. */
+/* The kernel reports that the core was lost: a thread that sleeps is not on it. */
 static void a_taken_core_is_noticed(void **state)
 {
 	const struct timespec nap = {.tv_nsec = 3000000};
@@ -203,7 +228,7 @@ static void a_taken_core_is_noticed(void **state)
 	(void)state;
 	spw_rec_slow_above(&rec, 800000, 500, true);
 	spw_rec_begin(&rec);
-	if (!rec.away.word)
+	if (!rec.preempt.word)
 		skip();
 	for (int i = 0; i < 5; i++) {
 		spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_idle_poll);
@@ -214,7 +239,7 @@ static void a_taken_core_is_noticed(void **state)
 		assert_int_equal(gap->hold, SPW_HOLD_PUSH);
 		assert_true(gap->lost >= (gap->to - gap->from) / 2);
 	}
-	assert_true(rec.away.cnt >= 5);
+	assert_true(rec.preempt.cnt >= 5);
 	assert_true(rec.held.cnt[SPW_HOLD_LOST] >= 5);
 	spw_rec_end(&rec);
 }
@@ -250,12 +275,12 @@ static void a_slow_batch_is_counted_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(each_fact_has_its_verdict),
-	        cmocka_unit_test(shares_always_sum_to_the_whole),
-	        cmocka_unit_test_setup(gaps_fall_into_parts, fresh),
-	        cmocka_unit_test_setup(a_long_step_is_a_gap, fresh),
-	        cmocka_unit_test_setup(a_taken_core_is_noticed, fresh),
-	        cmocka_unit_test_setup(a_slow_batch_is_counted_once, fresh),
+		cmocka_unit_test(each_fact_has_its_verdict),
+		cmocka_unit_test(shares_always_sum_to_the_whole),
+		cmocka_unit_test_setup(gaps_fall_into_parts, fresh),
+		cmocka_unit_test_setup(a_long_step_is_a_gap, fresh),
+		cmocka_unit_test_setup(a_taken_core_is_noticed, fresh),
+		cmocka_unit_test_setup(a_slow_batch_is_counted_once, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,23 +11,23 @@ static struct spw_ledger balanced(void)
 {
 	const uint64_t port_count[] = {10, 5}, bad_count[] = {7, 0, 3};
 	struct spw_ledger_lcore lcore = {.polled_frames = 955,
-	                                 .polled_bytes = 955 * 64,
-	                                 .pushed_frames = 930,
-	                                 .pushed_batches = 31,
-	                                 .reaped_batches = 31,
-	                                 .reaped_frames = 928,
-	                                 .consumed_frames = 511,
-	                                 .bad_frames = 10,
-	                                 .tx_frames = 387};
+					 .polled_bytes = 955 * 64,
+					 .pushed_frames = 930,
+					 .pushed_batches = 31,
+					 .reaped_batches = 31,
+					 .reaped_frames = 928,
+					 .consumed_frames = 511,
+					 .bad_frames = 10,
+					 .tx_frames = 387};
 	struct spw_ledger ledger = {.wire_frames = 1000,
-	                            .missed_frames = 30,
-	                            .missed_known = true,
-	                            .lent_frames = 955,
-	                            .sent_frames = 380,
-	                            .flushed_frames = 7,
-	                            .executed_frames = 928,
-	                            .pool_slots = 512,
-	                            .pool_free = 512};
+				    .missed_frames = 30,
+				    .missed_known = true,
+				    .lent_frames = 955,
+				    .sent_frames = 380,
+				    .flushed_frames = 7,
+				    .executed_frames = 928,
+				    .pool_slots = 512,
+				    .pool_free = 512};
 
 	lcore.dropped[SPW_DROP_ring_full] = 24;
 	lcore.dropped[SPW_DROP_stopping] = 1;
@@ -67,20 +67,20 @@ static void each_edge_has_two_sides(void **state)
 	} cases[] = {
 #define AT(field) offsetof(struct spw_ledger, field)
 #define E(edge)   (1u << SPW_EDGE_##edge)
-	        {AT(wire_frames), E(wire)},
-	        {AT(missed_frames), E(wire)},
-	        {AT(lent_frames), E(wire) | E(received)},
-	        {AT(port_dropped.count[1]), E(wire)},
-	        {AT(pipe.polled_frames), E(received) | E(executed)},
-	        {AT(pipe.dropped[SPW_DROP_ring_full]), E(executed)},
-	        {AT(pipe.dropped[SPW_DROP_tx_full]), E(verdict)},
-	        {AT(executed_frames), E(executed) | E(verdict)},
-	        {AT(pipe.consumed_frames), E(verdict)},
-	        {AT(pipe.bad_frames), E(verdict) | E(bad)},
-	        {AT(bad.count[2]), E(bad)},
-	        {AT(pipe.tx_frames), E(verdict) | E(sent)},
-	        {AT(sent_frames), E(sent)},
-	        {AT(flushed_frames), E(sent)},
+		{AT(wire_frames), E(wire)},
+		{AT(missed_frames), E(wire)},
+		{AT(lent_frames), E(wire) | E(received)},
+		{AT(port_dropped.count[1]), E(wire)},
+		{AT(pipe.polled_frames), E(received) | E(executed)},
+		{AT(pipe.dropped[SPW_DROP_ring_full]), E(executed)},
+		{AT(pipe.dropped[SPW_DROP_tx_full]), E(verdict)},
+		{AT(executed_frames), E(executed) | E(verdict)},
+		{AT(pipe.consumed_frames), E(verdict)},
+		{AT(pipe.bad_frames), E(verdict) | E(bad)},
+		{AT(bad.count[2]), E(bad)},
+		{AT(pipe.tx_frames), E(verdict) | E(sent)},
+		{AT(sent_frames), E(sent)},
+		{AT(flushed_frames), E(sent)},
 #undef E
 #undef AT
 	};
@@ -133,7 +133,7 @@ static void unknown_stays_unknown(void **state)
 static void several_sources_add_up(void **state)
 {
 	struct spw_ledger_lcore lcore = {
-	        .polled_frames = 1, .tx_frames = 2, .polled_bytes = 3, .pushed_batches = 4};
+		.polled_frames = 1, .tx_frames = 2, .polled_bytes = 3, .pushed_batches = 4};
 	const uint64_t count[] = {1, 2, 3};
 	struct spw_ledger ledger = {0};
 
@@ -179,12 +179,12 @@ static void every_reason_is_listed_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(a_true_ledger_balances),
-	        cmocka_unit_test(each_edge_has_two_sides),
-	        cmocka_unit_test(opposite_errors_do_not_cancel),
-	        cmocka_unit_test(unknown_stays_unknown),
-	        cmocka_unit_test(several_sources_add_up),
-	        cmocka_unit_test(every_reason_is_listed_once),
+		cmocka_unit_test(a_true_ledger_balances),
+		cmocka_unit_test(each_edge_has_two_sides),
+		cmocka_unit_test(opposite_errors_do_not_cancel),
+		cmocka_unit_test(unknown_stays_unknown),
+		cmocka_unit_test(several_sources_add_up),
+		cmocka_unit_test(every_reason_is_listed_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static uint64_t only_value(enum spw_stage stage)
 	uint64_t value;
 
 	assert_int_equal(spw_hist_percentile(&rec.bank->stage[stage], 0, 0, &value),
-	                 SPW_HIST_VALUE);
+			 SPW_HIST_VALUE);
 	return value;
 }
 
@@ -43,7 +43,7 @@ static void regimes_sum_to_elapsed(void **state)
 	spw_rec_begin(&rec);
 	for (int i = 0; i < 20000; i++) {
 		uint64_t next = spw_rec_mark(
-		        SPW_REC_ON, &rec, (enum spw_regime)(unit_random(&seed) % SPW_REGIME_CNT));
+			SPW_REC_ON, &rec, (enum spw_regime)(unit_random(&seed) % SPW_REGIME_CNT));
 
 		assert_true(next >= stamp);
 		stamp = next;
@@ -109,14 +109,15 @@ static void impossible_stamps_are_counted_and_cut(void **state)
 		struct spw_rec_stamps at;
 		enum spw_stage defect; /* SPW_STAGE_CNT: none */
 	} cases[] = {
-	        {{1000, 1000, 1010, 1020, 1030, 1040, 1050}, SPW_STAGE_CNT},
-	        {{1000, 1000, 1010, 991, 1030, 1040, 1050}, SPW_STAGE_CNT},  /* within the uncertainty of 10 */
-	        {{1000, 1000, 1010, 989, 1030, 1040, 1050}, SPW_STAGE_pushed_start},
-	        {{1000, 1000, 1010, 1020, 1049, 1040, 1050}, SPW_STAGE_CNT}, /* within */
-	        {{1000, 1000, 1010, 1020, 1051, 1040, 1050}, SPW_STAGE_end_reaped},
-	        {{1000, 1000, 1010, 1030, 1020, 1040, 1050}, SPW_STAGE_start_end},
-	        {{1000, 1000, 1010, 5000, 6000, 1040, 1050}, SPW_STAGE_end_reaped},
-	        {{1000, 1000, 1010, 10, 20, 1040, 1050}, SPW_STAGE_pushed_start},
+		{{1000, 1000, 1010, 1020, 1030, 1040, 1050}, SPW_STAGE_CNT},
+		{{1000, 1000, 1010, 991, 1030, 1040, 1050},
+		 SPW_STAGE_CNT}, /* within the uncertainty of 10 */
+		{{1000, 1000, 1010, 989, 1030, 1040, 1050}, SPW_STAGE_pushed_start},
+		{{1000, 1000, 1010, 1020, 1049, 1040, 1050}, SPW_STAGE_CNT}, /* within */
+		{{1000, 1000, 1010, 1020, 1051, 1040, 1050}, SPW_STAGE_end_reaped},
+		{{1000, 1000, 1010, 1030, 1020, 1040, 1050}, SPW_STAGE_start_end},
+		{{1000, 1000, 1010, 5000, 6000, 1040, 1050}, SPW_STAGE_end_reaped},
+		{{1000, 1000, 1010, 10, 20, 1040, 1050}, SPW_STAGE_pushed_start},
 	};
 
 	(void)state;
@@ -146,7 +147,8 @@ static void foreign_stamps_are_translated(void **state)
 	uint64_t sum = 0;
 
 	(void)state;
-	assert_int_equal(spw_time_scale_make(1000000, 10000000, &map.scale), 0); /* one of its ticks is ten of ours */
+	assert_int_equal(spw_time_scale_make(1000000, 10000000, &map.scale),
+			 0); /* one of its ticks is ten of ours */
 	spw_clock_box_put(&exec_box, &map);
 	spw_rec_clocks(&rec, &exec_box, &nic_box); /* the NIC's box is empty: its map stays */
 	assert_int_equal(rec.exec_unc, 3);
@@ -154,7 +156,8 @@ static void foreign_stamps_are_translated(void **state)
 	assert_int_equal(only_value(SPW_STAGE_pushed_start), 15);
 	assert_int_equal(only_value(SPW_STAGE_start_end), 30);
 	assert_int_equal(only_value(SPW_STAGE_end_reaped), 10);
-	map = (struct spw_clock_map){.other_base = 90, .ref_base = 900, .unc = 5, .scale = map.scale};
+	map = (struct spw_clock_map){
+		.other_base = 90, .ref_base = 900, .unc = 5, .scale = map.scale};
 	spw_clock_box_put(&nic_box, &map);
 	spw_rec_clocks(&rec, &exec_box, &nic_box);
 	assert_int_equal(rec.nic_unc, 5);
@@ -175,10 +178,12 @@ static void foreign_stamps_are_translated(void **state)
 	assert_int_equal(only_value(SPW_STAGE_nic_polled), 0);
 }
 
-/* Frames of one batch are bridged from the first; near, far, before and after it, each comes out as if alone. */
+/* Frames of one batch are bridged from the first; near, far, before and after it, each comes out as
+ * if alone. */
 static void frames_of_a_batch_agree_with_the_map(void **state)
 {
-	const struct spw_rec_stamps at = {0, 1ull << 40, 1ull << 40, 1ull << 40, 1ull << 40, 1ull << 40, 1ull << 40};
+	const struct spw_rec_stamps at = {0,          1ull << 40, 1ull << 40, 1ull << 40,
+					  1ull << 40, 1ull << 40, 1ull << 40};
 	struct spw_clock_map map = {.other_base = 1ull << 36, .ref_base = 1ull << 40};
 	static struct spw_clock_box box;
 	uint64_t seed = 25;
@@ -193,15 +198,18 @@ static void frames_of_a_batch_agree_with_the_map(void **state)
 
 		spw_hist_clear(&rec.bank->stage[SPW_STAGE_nic_polled]);
 		for (int i = 0; i < 64; i++) {
-			desc[i] = (struct spw_desc){.nic_stamp = map.other_base - unit_random_log(&seed, 32),
+			desc[i] = (struct spw_desc){.nic_stamp = map.other_base -
+								 unit_random_log(&seed, 32),
 						    .flags = SPW_DESC_NIC_STAMP};
 			wait[i] = at.polled - spw_clock_map_ref(&map, desc[i].nic_stamp);
 		}
 		spw_rec_nic(SPW_REC_ON, &rec, desc, 64, &at);
-		for (int i = 0; i < 64; i++) { /* a tick of rounding may move it to the next bucket */
+		for (int i = 0; i < 64;
+		     i++) { /* a tick of rounding may move it to the next bucket */
 			const struct spw_hist *hist = &rec.bank->stage[SPW_STAGE_nic_polled];
 
-			seen = hist->count[spw_hist_bucket(wait[i])] + hist->count[spw_hist_bucket(wait[i] + 1)] +
+			seen = hist->count[spw_hist_bucket(wait[i])] +
+			       hist->count[spw_hist_bucket(wait[i] + 1)] +
 			       hist->count[spw_hist_bucket(wait[i] ? wait[i] - 1 : 0)];
 			assert_true(seen > 0);
 			sum += 1;
@@ -211,7 +219,8 @@ static void frames_of_a_batch_agree_with_the_map(void **state)
 	}
 }
 
-/* Push ran the batch from the poll on: what has no length is not recorded, the rest sums to the whole. */
+/* Push ran the batch from the poll on: what has no length is not recorded, the rest sums to the
+ * whole. */
 static void an_inline_batch_has_two_stages(void **state)
 {
 	static struct spw_clock_box box;
@@ -231,7 +240,8 @@ static void an_inline_batch_has_two_stages(void **state)
 	assert_int_equal(spw_hist_total(&rec.bank->stage[SPW_STAGE_nic_sent]), 1);
 	for (int s = 0; s < SPW_STAGE_CNT; s++)
 		frames += spw_hist_total(&rec.bank->stage[s]);
-	assert_int_equal(frames, 3 * 3 + 2); /* three stages of three frames, and of one frame nic_polled and nic_sent */
+	assert_int_equal(frames, 3 * 3 + 2); /* three stages of three frames, and of one frame
+						nic_polled and nic_sent */
 	assert_int_equal(defects(), 0);
 }
 
@@ -286,7 +296,7 @@ static void the_worst_are_kept_whole(void **state)
 	}
 	assert_true(looked < WORST_BATCHES / 10); /* the floor rises over all intervals */
 	assert_int_equal(spw_hist_total(&view.total[SPW_STAGE_polled_sent]),
-	                 WORST_BATCHES / 64 * 2016 + 28);
+			 WORST_BATCHES / 64 * 2016 + 28);
 }
 
 static void rows_speak_nanoseconds(void **state)
@@ -339,7 +349,7 @@ static void *live_owner(void *arg)
 
 		at.since = at.polled = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_rx);
 		at.pushed = at.exec_start = at.exec_end =
-		        spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_push);
+			spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_push);
 		at.reaped = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_reap);
 		at.sent = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_refill);
 		if (spw_rec_batch(SPW_REC_ON, &rec, &at, 3)) {
@@ -400,17 +410,17 @@ static void names_are_those_of_the_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test_setup(regimes_sum_to_elapsed, fresh),
-	        cmocka_unit_test_setup(switched_off_it_leaves_no_trace, fresh),
-	        cmocka_unit_test_setup(stages_sum_to_the_whole, fresh),
-	        cmocka_unit_test_setup(impossible_stamps_are_counted_and_cut, fresh),
-	        cmocka_unit_test_setup(foreign_stamps_are_translated, fresh),
-	        cmocka_unit_test_setup(frames_of_a_batch_agree_with_the_map, fresh),
-	        cmocka_unit_test_setup(an_inline_batch_has_two_stages, fresh),
-	        cmocka_unit_test_setup(the_worst_are_kept_whole, fresh),
-	        cmocka_unit_test_setup(rows_speak_nanoseconds, fresh),
-	        cmocka_unit_test_setup(a_reader_loses_nothing, fresh),
-	        cmocka_unit_test(names_are_those_of_the_tables),
+		cmocka_unit_test_setup(regimes_sum_to_elapsed, fresh),
+		cmocka_unit_test_setup(switched_off_it_leaves_no_trace, fresh),
+		cmocka_unit_test_setup(stages_sum_to_the_whole, fresh),
+		cmocka_unit_test_setup(impossible_stamps_are_counted_and_cut, fresh),
+		cmocka_unit_test_setup(foreign_stamps_are_translated, fresh),
+		cmocka_unit_test_setup(frames_of_a_batch_agree_with_the_map, fresh),
+		cmocka_unit_test_setup(an_inline_batch_has_two_stages, fresh),
+		cmocka_unit_test_setup(the_worst_are_kept_whole, fresh),
+		cmocka_unit_test_setup(rows_speak_nanoseconds, fresh),
+		cmocka_unit_test_setup(a_reader_loses_nothing, fresh),
+		cmocka_unit_test(names_are_those_of_the_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@ import random
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
 from spwreport import charts, data, page, svg  # noqa: E402  (found by the line above)
 
 HZ = 2_000_000_000

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The index ring: shapes, full and empty, positions that wrap, and two threads that share one.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 
 #include "ring/spw_ring.h"
-#include "ring/spw_slotring.h"
 #include "unit_test.h"
 
 #define ITEMS 200000u
@@ -15,25 +17,13 @@ static uint64_t entry[64];
 
 static void shapes_are_checked(void **state)
 {
-	struct spw_slotring view;
-	static SPW_ALIGNED(64) uint8_t memory[256];
-
 	(void)state;
 	assert_int_equal(spw_ring_init(&ring, 0), -EINVAL);
 	assert_int_equal(spw_ring_init(&ring, 3), -EINVAL);
 	assert_int_equal(spw_ring_init(&ring, 1), 0);
-	assert_int_equal(spw_slotring_bytes(64, 4), 256);
-	assert_int_equal(spw_slotring_bytes(64, 1), 0);
-	assert_int_equal(spw_slotring_bytes(64, 6), 0);
-	assert_int_equal(spw_slotring_bytes(0, 4), 0);
-	assert_int_equal(spw_slotring_bytes(72, 4), 0);
-	assert_int_equal(spw_slotring_bytes(1u << 21, 4), 0);
-	assert_int_equal(spw_slotring_init(memory, 72, 2, &view), -EINVAL);
-	assert_int_equal(spw_slotring_init(memory + 8, 64, 2, &view), -EINVAL);
-	assert_int_equal(spw_slotring_init(memory, 64, 4, &view), 0);
 }
 
-static void full_and_empty_are_told_apart(void **state)
+static void full_and_empty_are_distinct(void **state)
 {
 	(void)state;
 	assert_int_equal(spw_ring_init(&ring, 8), 0);
@@ -62,8 +52,8 @@ static void positions_survive_any_wrap(void **state)
 		uint64_t written = 0, read = 0;
 
 		assert_int_equal(spw_ring_init(&ring, 64), 0);
-		ring.write_pos = ring.read_pos = ring.producer.read_seen =
-		        ring.consumer.write_seen = starts[s];
+		ring.write_pos = ring.read_pos = ring.producer.read_copy =
+			ring.consumer.write_copy = starts[s];
 		for (int i = 0; i < 20000; i++) {
 			uint32_t want = 1 + (uint32_t)(unit_random(&seed) % 64);
 			uint32_t n = spw_ring_room(&ring, want);
@@ -77,7 +67,7 @@ static void positions_survive_any_wrap(void **state)
 			assert_true(n > 0 || written == read);
 			for (uint32_t k = 0; k < n; k++)
 				assert_int_equal(entry[(spw_ring_read_pos(&ring) + k) & 63],
-				                 read + k);
+						 read + k);
 			spw_ring_release(&ring, n);
 			read += n;
 			assert_int_equal(spw_ring_fill(&ring), written - read);
@@ -97,10 +87,10 @@ static void *ring_producer(void *arg)
 		n = (uint32_t)SPW_MIN((uint64_t)n, ITEMS - next);
 		for (uint32_t k = 0; k < n; k++)
 			entry[(spw_ring_write_pos(&ring) + k) & 63] =
-			        next++ * 0x9e3779b97f4a7c15ull;
+				next++ * 0x9e3779b97f4a7c15ull;
 		spw_ring_publish(&ring, n);
 		if (n == 0)
-			sched_yield(); /* two threads on one core must get on too */
+			sched_yield(); /* both threads may share one core */
 	}
 	return NULL;
 }
@@ -128,107 +118,13 @@ static void two_threads_share_an_index_ring(void **state)
 	assert_int_equal(spw_ring_fill(&ring), 0);
 }
 
-/* ---- slot ring
- * ------------------------------------------------------------------------------------- */
-
-#define SLOT_BYTES 128u
-#define SLOTS      16u
-#define WORDS      ((SLOT_BYTES - SPW_SLOT_HEAD_BYTES) / 8)
-
-static SPW_ALIGNED(64) uint8_t memory[SLOT_BYTES * SLOTS];
-
-/* Fills it to the brim and empties it, from any position on. */
-static void slot_ring_keeps_order_through_laps(void **state)
-{
-	static const uint64_t starts[] = {0, UINT32_MAX - 7ull, UINT64_MAX - 7};
-
-	(void)state;
-	for (size_t s = 0; s < SPW_ARRAY_CNT(starts); s++) {
-		struct spw_slotring writer, reader;
-		uint64_t next = 0;
-
-		assert_int_equal(spw_slotring_init(memory, SLOT_BYTES, SLOTS, &writer), 0);
-		writer.pos = starts[s];
-		reader = writer;
-		for (uint64_t i = 0; i < SLOTS; i++)
-			*(uint64_t *)(void *)spw_slot_addr(&writer, writer.pos + i) =
-			        writer.pos + i;
-		for (int lap = 0; lap < 3; lap++) {
-			for (uint64_t i = 0; i < SLOTS; i++) {
-				uint64_t *payload = spw_slotring_claim(&writer);
-
-				assert_non_null(payload);
-				*payload = next + i;
-				if (i == 0)
-					assert_null(spw_slotring_peek(
-					        &reader)); /* claimed is not published */
-				spw_slotring_publish(&writer);
-			}
-			assert_null(spw_slotring_claim(&writer)); /* full */
-			for (uint64_t i = 0; i < SLOTS; i++) {
-				assert_int_equal(*(const uint64_t *)spw_slotring_peek(&reader),
-				                 next + i);
-				spw_slotring_release(&reader);
-			}
-			assert_null(spw_slotring_peek(&reader));
-			next += SLOTS;
-		}
-	}
-}
-
-static void *slot_producer(void *arg)
-{
-	struct spw_slotring writer = *(const struct spw_slotring *)arg;
-
-	for (uint64_t n = 0; n < ITEMS;) {
-		uint64_t *payload = spw_slotring_claim(&writer);
-
-		if (!payload) {
-			sched_yield();
-			continue;
-		}
-		for (uint64_t w = 0; w < WORDS; w++)
-			payload[w] = n * WORDS + w;
-		spw_slotring_publish(&writer);
-		n++;
-	}
-	return NULL;
-}
-
-static void two_threads_share_a_slot_ring(void **state)
-{
-	struct spw_slotring view, reader;
-	pthread_t producer;
-
-	(void)state;
-	assert_int_equal(spw_slotring_init(memory, SLOT_BYTES, SLOTS, &view), 0);
-	reader = view;
-	assert_int_equal(pthread_create(&producer, NULL, slot_producer, &view), 0);
-	for (uint64_t n = 0; n < ITEMS;) {
-		const uint64_t *payload = spw_slotring_peek(&reader);
-
-		if (!payload) {
-			sched_yield();
-			continue;
-		}
-		for (uint64_t w = 0; w < WORDS; w++)
-			if (payload[w] != n * WORDS + w)
-				fail_msg("slot %llu is torn", (unsigned long long)n);
-		spw_slotring_release(&reader);
-		n++;
-	}
-	assert_int_equal(pthread_join(producer, NULL), 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(shapes_are_checked),
-	        cmocka_unit_test(full_and_empty_are_told_apart),
-	        cmocka_unit_test(positions_survive_any_wrap),
-	        cmocka_unit_test(two_threads_share_an_index_ring),
-	        cmocka_unit_test(slot_ring_keeps_order_through_laps),
-	        cmocka_unit_test(two_threads_share_a_slot_ring),
+		cmocka_unit_test(shapes_are_checked),
+		cmocka_unit_test(full_and_empty_are_distinct),
+		cmocka_unit_test(positions_survive_any_wrap),
+		cmocka_unit_test(two_threads_share_an_index_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The fit of one clock in terms of another, on simulated clocks whose truth is known: the map is
+ * never off by more than it states. And the box that hands maps to other threads.
+ */
 #include <errno.h>
 #include <pthread.h>
 
@@ -19,7 +23,7 @@ static uint64_t sim_ref(const struct sim *sim, uint64_t other)
 
 	return sim->ref0 +
 	       (uint64_t)(int64_t)(delta / (int64_t)sim->other_hz +
-	                           delta * sim->off_ppb / 1000000000 / (int64_t)sim->other_hz);
+				   delta * sim->off_ppb / 1000000000 / (int64_t)sim->other_hz);
 }
 
 static struct spw_clock_pair sim_pair(struct sim *sim, uint64_t other)
@@ -29,7 +33,7 @@ static struct spw_clock_pair sim_pair(struct sim *sim, uint64_t other)
 	if (unit_random(&sim->seed) % 7 == 0)
 		unc *= 400; /* the reader was descheduled between its two readings */
 	return (struct spw_clock_pair){
-	        other, sim_ref(sim, other) + unit_random(&sim->seed) % (2 * unc + 1) - unc, unc};
+		other, sim_ref(sim, other) + unit_random(&sim->seed) % (2 * unc + 1) - unc, unc};
 }
 
 static struct sim sim_make(uint64_t seed)
@@ -45,14 +49,14 @@ static struct sim sim_make(uint64_t seed)
 }
 
 static void assert_truth_within(const struct sim *sim, const struct spw_clock_map *map,
-                                uint64_t other)
+				uint64_t other)
 {
 	int64_t off = (int64_t)(spw_clock_map_ref(map, other) - sim_ref(sim, other));
 	uint64_t far = (uint64_t)(off < 0 ? -off : off);
 
 	if (far > spw_clock_map_unc(map, other) + 2)
 		fail_msg("off by %llu, claimed %llu", (unsigned long long)far,
-		         (unsigned long long)spw_clock_map_unc(map, other));
+			 (unsigned long long)spw_clock_map_unc(map, other));
 }
 
 static void truth_lies_within_the_uncertainty(void **state)
@@ -74,8 +78,7 @@ static void truth_lies_within_the_uncertainty(void **state)
 				assert_truth_within(&sim, &fit.map, other + (k - 20) * step);
 			assert_truth_within(&sim, &fit.map, other + 3600 * sim.other_hz);
 		}
-		/* and it is worth something: not far above the best bracket, the rate to better
-		 * than 5 ppm */
+		/* The bound is useful: near the best bracket, and the rate to better than 5 ppm. */
 		assert_true(spw_clock_map_unc(&fit.map, other) < 1500);
 		assert_true(fit.rate_unc / fit.rate < 5e-6);
 		assert_int_equal(fit.rejected_cnt, 0);
@@ -96,10 +99,10 @@ static void one_pair_gives_the_nominal_rate(void **state)
 	assert_int_equal(spw_clock_map_ref(&fit.map, 0), 4998000);
 	assert_in_range(spw_clock_map_unc(&fit.map, 1000), 40, 41);
 	assert_in_range(spw_clock_map_unc(&fit.map, 1000000001000ull), 40 + 100200000,
-	                40 + 100200000 + 500);
+			40 + 100200000 + 500);
 }
 
-static void a_clock_that_was_set_is_noticed(void **state)
+static void a_clock_that_was_set_restarts_the_window(void **state)
 {
 	struct sim sim = sim_make(9);
 	uint64_t other = sim.other0, step = sim.other_hz / 50;
@@ -112,7 +115,7 @@ static void a_clock_that_was_set_is_noticed(void **state)
 		pair = sim_pair(&sim, other += step);
 		assert_true(spw_clock_fit_add(&fit, &pair));
 	}
-	sim.ref0 += sim.ref_hz; /* a second forth */
+	sim.ref0 += sim.ref_hz; /* one second ahead */
 	for (int i = 0; i < 7; i++) {
 		pair = sim_pair(&sim, other += step);
 		assert_false(spw_clock_fit_add(&fit, &pair));
@@ -124,7 +127,8 @@ static void a_clock_that_was_set_is_noticed(void **state)
 	assert_truth_within(&sim, &fit.map, other);
 }
 
-/* The page was written by a thread that lost its core on the way: a narrow bracket around an old value. */
+/* The thread that writes the page lost its core between reading and writing: a narrow bracket
+ * around an old value. */
 static void a_value_shown_late_is_refused(void **state)
 {
 	(void)state;
@@ -134,14 +138,16 @@ static void a_value_shown_late_is_refused(void **state)
 		struct spw_clock_pair pair;
 		struct spw_clock_fit fit;
 
-		assert_int_equal(spw_clock_fit_init(&fit, sim.other_hz, sim.ref_hz, 100000, 100), 0);
+		assert_int_equal(spw_clock_fit_init(&fit, sim.other_hz, sim.ref_hz, 100000, 100),
+				 0);
 		for (int i = 0; i < 40; i++) {
 			other += step;
 			pair = (struct spw_clock_pair){other, sim_ref(&sim, other), 100};
 			assert_true(spw_clock_fit_add(&fit, &pair));
 		}
 		other += step;
-		pair = (struct spw_clock_pair){other, sim_ref(&sim, other) + 1000, 100}; /* the nominal rate would let it pass */
+		/* within the tolerance of the nominal rate */
+		pair = (struct spw_clock_pair){other, sim_ref(&sim, other) + 1000, 100};
 		assert_false(spw_clock_fit_add(&fit, &pair));
 		assert_truth_within(&sim, &fit.map, other);
 		assert_int_equal(fit.rejected_cnt, 1);
@@ -191,7 +197,7 @@ static void *box_feeder(void *arg)
 	return NULL;
 }
 
-static void box_never_hands_out_a_mixture(void **state)
+static void box_never_returns_a_mixture(void **state)
 {
 	static struct spw_clock_box box;
 	struct spw_clock_map map;
@@ -209,7 +215,7 @@ static void box_never_hands_out_a_mixture(void **state)
 		n = map.other_base;
 		assert_true(n >= last);
 		assert_true(map.ref_base == 3 * n && map.scale.mult == 5 * n &&
-		            map.scale.shift == (n & 63));
+			    map.scale.shift == (n & 63));
 		assert_true(map.unc == 7 * n && map.drift_2_32 == 11 * n);
 		last = n;
 		got++;
@@ -221,13 +227,13 @@ static void box_never_hands_out_a_mixture(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(truth_lies_within_the_uncertainty),
-	        cmocka_unit_test(one_pair_gives_the_nominal_rate),
-	        cmocka_unit_test(a_clock_that_was_set_is_noticed),
-	        cmocka_unit_test(a_value_shown_late_is_refused),
-	        cmocka_unit_test(fit_refuses_bad_rates),
-	        cmocka_unit_test(identity_is_exact),
-	        cmocka_unit_test(box_never_hands_out_a_mixture),
+		cmocka_unit_test(truth_lies_within_the_uncertainty),
+		cmocka_unit_test(one_pair_gives_the_nominal_rate),
+		cmocka_unit_test(a_clock_that_was_set_restarts_the_window),
+		cmocka_unit_test(a_value_shown_late_is_refused),
+		cmocka_unit_test(fit_refuses_bad_rates),
+		cmocka_unit_test(identity_is_exact),
+		cmocka_unit_test(box_never_returns_a_mixture),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Conversions between tick rates, against exact arithmetic.
+ */
 #include <errno.h>
 
 #include "time/time_impl.h"
@@ -44,7 +47,8 @@ static void scale_holds_for_five_centuries(void **state)
 	(void)state;
 	assert_int_equal(spw_time_scale_make(1000000000, NS_PER_S, &to_ns), 0);
 	assert_int_equal(spw_time_scale_apply(to_ns, years_s * NS_PER_S), years_s * NS_PER_S);
-	/* 2^64 ticks of 31.25 MHz are 18,700 years: only the ns may run out, and at 584 years */
+	/* 2^64 ticks of 31.25 MHz are 18,700 years; the nanoseconds overflow first, after 584
+	 * years. */
 	assert_int_equal(spw_time_scale_make(31250000, NS_PER_S, &to_ns), 0);
 	assert_int_equal(spw_time_scale_apply(to_ns, years_s * 31250000), years_s * NS_PER_S);
 	assert_int_equal(spw_time_scale_make(NS_PER_S, 31250000, &from_ns), 0);
@@ -71,9 +75,9 @@ static void scale_refuses_rates_out_of_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(scale_is_exact_over_all_rates),
-	        cmocka_unit_test(scale_holds_for_five_centuries),
-	        cmocka_unit_test(scale_refuses_rates_out_of_range),
+		cmocka_unit_test(scale_is_exact_over_all_rates),
+		cmocka_unit_test(scale_holds_for_five_centuries),
+		cmocka_unit_test(scale_refuses_rates_out_of_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

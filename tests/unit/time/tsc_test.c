@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Calibration from made-up pairs and on this machine, and pairs of clocks that fail or that
+ * somebody else refreshes.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -26,7 +30,7 @@ static void stated_error_holds(void **state)
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		uint64_t hz = 20000000 + unit_random(&seed) % 6000000000ull,
-		         half = 500000 + unit_random(&seed) % 50000000;
+			 half = 500000 + unit_random(&seed) % 50000000;
 		uint64_t off, start = unit_random(&seed) % (1ull << 50);
 		struct spw_clock_pair pair[3];
 		struct spw_tsc tsc;
@@ -60,7 +64,7 @@ static void architecture_is_believed_only_if_it_agrees(void **state)
 static void unsteady_counter_is_refused(void **state)
 {
 	struct spw_clock_pair pair[3] = {
-	        {0, 1000, 10}, {10000000, 26001000, 10}, {20000000, 40001000, 10}};
+		{0, 1000, 10}, {10000000, 26001000, 10}, {20000000, 40001000, 10}};
 	struct spw_tsc tsc;
 
 	(void)state;
@@ -135,7 +139,8 @@ static void pair_reports_a_clock_that_fails(void **state)
 	assert_int_equal(spw_clock_pair_take(spw_clock_read_posix, &none, 1, &pair), -EINVAL);
 }
 
-/* A clock that somebody else refreshes: what it shows was true when it appeared, never when it is read. */
+/* A clock that somebody else refreshes: what it shows was true when it appeared, never when it is
+ * read. */
 struct stepped {
 	uint64_t shown, next; /* our counter, as of the last refresh; when it is due again */
 	uint64_t every, reads;
@@ -171,7 +176,8 @@ static void stepped_clock_is_bracketed(void **state)
 	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 1, 1, &pair), -EINVAL);
 	s.stands = true;
 	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 1, 100, &pair), -ETIME);
-	s = (struct stepped){.every = 1000, .stands_soon = true}; /* one moment is seen, and nobody waits long for another */
+	/* one new value is found, and no other is waited for */
+	s = (struct stepped){.every = 1000, .stands_soon = true};
 	assert_int_equal(spw_clock_pair_step(read_stepped, &s, 10, 1000000, &pair), 0);
 	assert_in_range(pair.other, pair.ref - pair.unc, pair.ref + pair.unc);
 	assert_true(s.reads < 10000);
@@ -180,13 +186,13 @@ static void stepped_clock_is_bracketed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(stated_error_holds),
-	        cmocka_unit_test(architecture_is_believed_only_if_it_agrees),
-	        cmocka_unit_test(unsteady_counter_is_refused),
-	        cmocka_unit_test(this_machine_calibrates),
-	        cmocka_unit_test(reading_has_a_cost),
-	        cmocka_unit_test(pair_reports_a_clock_that_fails),
-	        cmocka_unit_test(stepped_clock_is_bracketed),
+		cmocka_unit_test(stated_error_holds),
+		cmocka_unit_test(architecture_is_believed_only_if_it_agrees),
+		cmocka_unit_test(unsteady_counter_is_refused),
+		cmocka_unit_test(this_machine_calibrates),
+		cmocka_unit_test(reading_has_a_cost),
+		cmocka_unit_test(pair_reports_a_clock_that_fails),
+		cmocka_unit_test(stepped_clock_is_bracketed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

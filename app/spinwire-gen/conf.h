@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The program's own part of the command line, after EAL's "--".
+ */
+#ifndef SPW_GEN_CONF_H
+#define SPW_GEN_CONF_H
+
+#include "gen/spw_gen_frame.h"
+#include "gen/spw_gen_plan.h"
+#include "port/spw_port.h"
+
+struct gen_conf {
+	struct spw_port_spec port;
+	struct gen_plan_conf plan;
+	struct gen_frame_conf frame;
+	uint64_t seconds_ns, warm_up_ns, linger_ns, link_wait_ns, probe_ns, hold_ns, slow_ns;
+	uint32_t slots;
+	bool expect_echo;
+	const char *json, *hdr; /* NULL: none */
+	char schedule[192];
+};
+
+enum { GEN_CONF_HELP = 1 };
+
+/* Purpose: sets the defaults, then each option in order, then checks them together.
+ * Shape: argv[0] is skipped.
+ * Lifetime: strings remain the caller's argv.
+ * Returns: 0, or GEN_CONF_HELP if --help was given.
+ * Thread: setup.
+ * Errors: -EINVAL, -ERANGE: "--NAME: what is wrong; what is allowed".
+ */
+int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv);
+
+/* Purpose: prints one screen to stdout; with all, every option, from which the man page is made.
+ * Thread: setup.
+ */
+void gen_conf_help(bool all);
+
+/* Purpose: the name of a schedule: "constant", "poisson" ...
+ * Returns: static text.
+ * Thread: any.
+ */
+const char *gen_gaps_name(enum gen_gaps gaps);
+
+#endif

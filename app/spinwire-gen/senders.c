@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Opens a port, a pool and a sender for each worker lcore, runs them, and closes all (senders.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_launch.h>
+#include <rte_lcore.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "senders.h"
+
+#define TICK_US 2000
+
+static int find_lcores(struct gen_senders *senders)
+{
+	uint32_t id;
+
+	RTE_LCORE_FOREACH_WORKER(id)
+	{
+		if (senders->cnt == GEN_SENDER_MAX)
+			return spw_err(EINVAL,
+				       "more than %u worker lcores: each is a sender; give fewer",
+				       GEN_SENDER_MAX);
+		senders->lcore_id[senders->cnt++] = id;
+	}
+	if (senders->cnt == 0)
+		return spw_err(EINVAL, "no lcore to send from: EAL has only the main one; give two "
+				       "with -l or --lcores");
+	return 0;
+}
+
+static int memory_open(struct gen_senders *senders, uint32_t slots)
+{
+	const struct spw_port_caps *caps = &senders->port->caps;
+	size_t room =
+		SPW_MAX((size_t)GEN_SIZE_MAX + caps->slot_headroom, (size_t)caps->slot_bytes_min);
+	size_t slot_bytes =
+		SPW_ALIGN_UP(room, SPW_MAX((size_t)caps->slot_align, (size_t)SPW_CACHE_LINE));
+	struct spw_mem_req req = {.kind = SPW_MEM_HOST,
+				  .bytes = slot_bytes * slots * senders->cnt,
+				  .numa_node = (int)rte_lcore_to_socket_id(senders->lcore_id[0])};
+	int rc = spw_region_alloc(&req, &senders->region);
+
+	for (uint32_t s = 0; rc == 0 && s < senders->cnt; s++)
+		rc = spw_pool_init(&senders->pool[s], &senders->region, slot_bytes * slots * s,
+				   slot_bytes, slots);
+	return rc;
+}
+
+static int queues_open(struct gen_senders *senders)
+{
+	int rc = spw_port_region_attach(senders->port, &senders->region);
+
+	for (uint16_t s = 0; rc == 0 && s < senders->cnt; s++)
+		rc = spw_port_queue_setup(
+			senders->port, s,
+			&(struct spw_port_queue_conf){
+				.pool = &senders->pool[s],
+				.profile = "latency",
+				.numa_node = (int)rte_lcore_to_socket_id(senders->lcore_id[s])});
+	return rc;
+}
+
+static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
+{
+	const struct gen_run_conf run = {.headroom = senders->port->caps.slot_headroom,
+					 .messages = senders->port->caps.messages,
+					 .frame = conf->frame,
+					 .plan = conf->plan,
+					 .tsc = &senders->tsc,
+					 .seconds_ns = conf->seconds_ns,
+					 .warm_up_ns = conf->warm_up_ns,
+					 .linger_ns = conf->linger_ns,
+					 .link_wait_ns = conf->link_wait_ns,
+					 .probe_ns = conf->probe_ns,
+					 .slow_ns = conf->slow_ns,
+					 .expect_echo = conf->expect_echo,
+					 .stop = &senders->stop};
+	struct gen_run *all = aligned_alloc(_Alignof(struct gen_run), senders->cnt * sizeof(*all));
+	int rc = all ? 0 : spw_err(ENOMEM, "no memory for %u senders", senders->cnt);
+
+	for (uint32_t s = 0; rc == 0 && s < senders->cnt; s++) {
+		senders->run[s] = &all[s];
+		rc = gen_run_init(&all[s], &run, &senders->port->queue[s], &senders->pool[s], s,
+				  senders->run, senders->cnt);
+	}
+	return rc;
+}
+
+int gen_senders_open(struct gen_senders *senders, const struct gen_conf *conf)
+{
+	int rc;
+
+	if ((rc = find_lcores(senders)) < 0 || (rc = spw_tsc_calibrate(100, &senders->tsc)) < 0 ||
+	    (rc = spw_port_open(&conf->port, 0, (uint16_t)senders->cnt, &senders->port)) < 0)
+		return rc;
+	if (!senders->port->caps.can_tx)
+		return spw_err(ENOTSUP, "port %s cannot send", senders->port->name);
+	if (conf->slots < senders->port->caps.slot_cnt_min)
+		return spw_err(ERANGE, "--slots %u: port %s needs at least %u", conf->slots,
+			       senders->port->name, senders->port->caps.slot_cnt_min);
+	if ((rc = memory_open(senders, conf->slots)) < 0 || (rc = queues_open(senders)) < 0)
+		return rc;
+	return runs_init(senders, conf);
+}
+
+static int lcore_main(void *arg)
+{
+	gen_run(arg);
+	return 0;
+}
+
+static bool any_runs(const struct gen_senders *senders)
+{
+	for (uint32_t s = 0; s < senders->cnt; s++)
+		if (rte_eal_get_lcore_state(senders->lcore_id[s]) == RUNNING)
+			return true;
+	return false;
+}
+
+/* Logs each change once. A link that is up again within a tick is only counted in the report. */
+static void log_link(struct gen_senders *senders)
+{
+	for (uint32_t s = 0; s < senders->cnt; s++) {
+		uint32_t down = spw_thr_load_rlx(&senders->run[s]->link_down);
+
+		if (down == senders->link_down[s])
+			continue;
+		senders->link_down[s] = down;
+		if (down)
+			spw_warn("port %s: the link, the device or the peer went down; frames are "
+				 "lost or unsent until it is up",
+				 senders->port->name);
+		else
+			spw_info("port %s: up again", senders->port->name);
+	}
+}
+
+int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *arg)
+{
+	int rc = spw_port_start(senders->port);
+
+	if (rc < 0)
+		return rc;
+	for (uint32_t s = 0; rc == 0 && s < senders->cnt; s++)
+		if (rte_eal_remote_launch(lcore_main, senders->run[s], senders->lcore_id[s]) < 0)
+			rc = spw_err(EBUSY, "lcore %u cannot be launched", senders->lcore_id[s]);
+	if (rc)
+		spw_thr_store_rlx(&senders->stop, 1);
+	while (any_runs(senders)) {
+		usleep(TICK_US);
+		log_link(senders);
+		tick(arg);
+	}
+	rte_eal_mp_wait_lcore();
+	return rc;
+}
+
+int gen_senders_stop(struct gen_senders *senders, uint64_t hold_ns)
+{
+	for (uint64_t begin = spw_tsc_now();
+	     !spw_thr_load_rlx(&senders->stop) &&
+	     spw_tsc_to_ns(&senders->tsc, spw_tsc_now() - begin) < hold_ns;)
+		usleep(TICK_US);
+	return spw_port_stop(senders->port);
+}
+
+uint32_t gen_senders_close(struct gen_senders *senders)
+{
+	uint32_t leaked = 0;
+
+	spw_port_close(senders->port);
+	for (uint32_t s = 0; s < senders->cnt; s++)
+		leaked += spw_pool_fini(&senders->pool[s]);
+	spw_region_free(&senders->region);
+	for (uint32_t s = 0; s < senders->cnt && senders->run[s]; s++)
+		gen_run_fini(senders->run[s]);
+	free(senders->run[0]);
+	return leaked;
+}

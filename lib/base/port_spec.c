@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Keys and values of a port's specification, as drivers read them (spw_port_spec.h). The text is
+ * parsed by lib/port; the checks of a driver's own keys are here, so that rdma and peer share them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_port_spec.h"
+
+const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key)
+{
+	for (uint32_t i = spec->arg_cnt; i-- > 0;)
+		if (!strcmp(spw_port_spec_key(spec, i), key))
+			return spw_port_spec_value(spec, i);
+	return NULL;
+}
+
+/* 0: not a suffix. */
+static uint64_t suffix_scale(const char *suffix)
+{
+	static const struct {
+		char name;
+		uint64_t scale;
+	} known[] = {{'k', 1000}, {'M', 1000000}, {'G', 1000000000}};
+
+	if (!*suffix)
+		return 1;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
+		if (suffix[0] == known[i].name && !suffix[1])
+			return known[i].scale;
+	return 0;
+}
+
+int spw_port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_t dflt,
+		      uint64_t min, uint64_t max, uint64_t *value_out)
+{
+	const char *text = spw_port_spec_find(spec, key);
+	unsigned long long number;
+	uint64_t scale, value;
+	char *end;
+
+	*value_out = dflt;
+	if (!text)
+		return 0;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	scale = suffix_scale(end);
+	if (end == text || *text < '0' || *text > '9' || !scale)
+		return spw_err(EINVAL, "%s=%s is no number (suffixes: k, M, G)", key, text);
+	if (errno || __builtin_mul_overflow(number, scale, &value) ||
+	    !spw_in_range(value, min, max))
+		return spw_err(ERANGE, "%s=%s is not in %" PRIu64 " .. %" PRIu64, key, text, min,
+			       max);
+	*value_out = value;
+	return 0;
+}
+
+int spw_port_spec_check_keys(const struct spw_port_spec *spec, const char *const *known,
+			     size_t known_cnt, const char *usage)
+{
+	for (uint32_t i = 0; i < spec->arg_cnt; i++) {
+		const char *key = spw_port_spec_key(spec, i);
+		size_t k = 0;
+
+		while (k < known_cnt && strcmp(key, known[k]))
+			k++;
+		if (k == known_cnt)
+			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key, usage);
+	}
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What a port counts, and the events it reports outside of the bursts. Here, below lib/port,
+ * because RDMA devices and peers fill them too. The ledger (rec/spw_ledger.h) compares these
+ * counters with what the pipe counted itself, so none of them may be derived from the pipe's.
+ */
+#ifndef SPW_BASE_PORT_EVENT_H
+#define SPW_BASE_PORT_EVENT_H
+
+#include "base/spw_types.h"
+
+/* ---- counters ---- */
+
+/* Why frames that reached the driver were not lent; the slot of each is back in the pool.
+ * X(name, meaning) */
+#define SPW_PORT_DROP_LIST(X)                                                              \
+	X(too_long, "frame in several segments, or longer than a slot")                    \
+	X(no_slot,                                                                         \
+	  "no free slot to copy a frame into that arrived in a foreign buffer (net_ring)") \
+	X(rx_error, "device delivered the frame marked as damaged")                        \
+	X(rx_flushed, "receive torn down with frames in it, or an error completion without data")
+
+enum spw_port_drop {
+#define X(name, text) SPW_PORT_DROP_##name,
+	SPW_PORT_DROP_LIST(X)
+#undef X
+		SPW_PORT_DROP_CNT
+};
+
+/* Errors of the device that are not frames. X(name, meaning) */
+#define SPW_PORT_ERR_LIST(X)                                                            \
+	X(no_slot, "the pool was empty when the driver wanted to refill")               \
+	X(cqe_error, "error completions")                                               \
+	X(queue_reset, "queues or QPs taken through reset to ready")                    \
+	X(link_down, "times the link went down")                                        \
+	X(peer_gone, "RDMA peers lost")                                                 \
+	X(protocol, "peers or frames that broke the protocol")                          \
+	X(refused, "RDMA connections that were refused, or failed before they were up") \
+	X(no_credit, "messages not sent: the peer was down, or had granted no room for them")
+
+enum spw_port_err {
+#define X(name, text) SPW_PORT_ERR_##name,
+	SPW_PORT_ERR_LIST(X)
+#undef X
+		SPW_PORT_ERR_CNT
+};
+
+/* Totals since start, counted by the device or the driver. */
+struct spw_port_stat {
+	/* Frames that arrived, lost ones included, as far as the device counts them. */
+	uint64_t wire_frames;
+	/* Arrived, and lost before the driver could read them. */
+	uint64_t missed_frames;
+	bool missed_known;            /* false: the device has no such count; printed as unknown */
+	uint64_t rx_frames, rx_bytes; /* lent by rx_burst */
+	uint64_t tx_frames, tx_bytes; /* sent, by the device's count where it has one */
+	/* Frames that the physical port discarded because NIC or bus were congested, whatever their
+	 * destination. All functions of the port report the same ones; none is in wire_frames. */
+	uint64_t port_discards;
+	bool port_discards_known; /* false: no such counter, or not readable; printed as unknown */
+	/* Taken by tx_burst, then flushed unsent: a send queue failed, or the port stopped. */
+	uint64_t tx_flushed;
+	/* Frames that the driver or PMD copied into the slot itself (memif, af_packet). */
+	uint64_t port_copies;
+	uint64_t dropped[SPW_PORT_DROP_CNT];
+	uint64_t err[SPW_PORT_ERR_CNT];
+};
+
+/* ---- events ---- */
+
+enum spw_port_event_kind {
+	SPW_PORT_EVENT_LINK_UP,
+	SPW_PORT_EVENT_LINK_DOWN,
+	SPW_PORT_EVENT_QUEUE_ERROR, /* code: syndrome; the driver is recovering the queue */
+	SPW_PORT_EVENT_QUEUE_BACK,  /* recovered; outage_ns: time without service */
+	SPW_PORT_EVENT_PEER_UP,
+	SPW_PORT_EVENT_PEER_DOWN,
+	SPW_PORT_EVENT_DEVICE_GONE, /* the program stops in order, with exit status 4 */
+};
+
+struct spw_port_event {
+	enum spw_port_event_kind kind;
+	uint16_t queue;
+	uint32_t code; /* syndrome, or index of the peer; 0 if none */
+	uint64_t outage_ns;
+	char text[96]; /* one clause to print */
+};
+
+#endif

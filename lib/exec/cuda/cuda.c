@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The three CUDA executors, host side: what they consist of; run.c has how they run. Persistent:
+ * one kernel and one stream per ring, a CTA per unit. Graph and launch: a unit is a stream; a push
+ * launches the kernel of one batch on the unit's stream. Kernels are launched through the
+ * handler (exec/spw_handler.h), so a plug-in uses the CUDA runtime it was linked with; streams and
+ * memory are shared, since both runtimes use the device's primary context.
+ */
+#include <errno.h>
+#include <numa.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda_runtime_api.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "exec/cuda/cuda.h"
+#include "exec/exec.h"
+#include "exec/spw_kernel.h"
+
+#define PERSISTENT_THREADS 1024u
+#define BATCH_THREADS      512u
+#define PERSISTENT_UNITS   16u          /* CTAs per ring, default */
+#define LAUNCH_UNITS       4u           /* streams per ring */
+#define BOUNDED_LIFE_NS    500000000ull /* below the driver's execution time limit of seconds */
+
+int spw_cuda_err(int rc, const char *what)
+{
+	return spw_err(rc == cudaErrorMemoryAllocation ? ENOMEM : EIO, "CUDA: %s: %s", what,
+		       cudaGetErrorString((cudaError_t)rc));
+}
+
+bool spw_exec_cuda_present(char *why_out, size_t why_bytes)
+{
+	struct cudaDeviceProp prop;
+	int cnt = 0, rc;
+
+	setenv("CUDA_MODULE_LOADING", "EAGER", 0); /* lazy loading waits for resident kernels */
+	rc = (int)cudaGetDeviceCount(&cnt);
+	if (!rc && cnt > 0)
+		rc = (int)cudaGetDeviceProperties(&prop, 0);
+	if (rc || cnt == 0) {
+		snprintf(why_out, why_bytes, "%s",
+			 rc ? cudaGetErrorString((cudaError_t)rc) : "none is installed");
+		return false;
+	}
+	snprintf(why_out, why_bytes, "%s", prop.name);
+	return true;
+}
+
+/* ---- memory shared with the device ---- */
+
+void *spw_cuda_host_alloc(struct spw_exec *exec, size_t bytes)
+{
+	bool bind = exec->conf.numa_node >= 0 && numa_available() >= 0 &&
+		    exec->conf.numa_node <= numa_max_node();
+	void *p = NULL;
+	int rc;
+
+	if (bind)
+		numa_set_preferred(exec->conf.numa_node);
+	rc = (int)cudaHostAlloc(&p, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+	if (bind)
+		numa_set_localalloc();
+	if (rc) {
+		spw_cuda_err(rc, "cudaHostAlloc of a ring");
+		return NULL;
+	}
+	memset(p, 0, bytes);
+	return p;
+}
+
+static void cuda_host_free(struct spw_exec *exec, void *p, size_t bytes)
+{
+	(void)exec;
+	(void)bytes;
+	cudaFreeHost(p);
+}
+
+/* ---- clocks ---- */
+
+uint64_t spw_cuda_exec_now(struct spw_gring *ring)
+{
+	struct spw_exec *exec = ring->exec;
+	struct spw_cuda_exec *c = exec->backend;
+
+	return c->pair_exec + spw_tsc_to_ns(&exec->tsc, spw_tsc_now() - c->pair_tsc);
+}
+
+static int cuda_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint64_t *tsc_out,
+			   uint64_t *unc_ns_out)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	struct spw_clock_words *dev;
+	uint64_t best = ~0ull, limit = spw_tsc_from_ns(&exec->tsc, 50000000);
+
+	memset(c->clock, 0, sizeof(*c->clock));
+	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&dev, c->clock, 0));
+	SPW_CUDA_TRY(spw_cuda_clock_launch(dev, c->clock_stream));
+	for (uint64_t i = 1; i <= SPW_CLOCK_ROUNDS; i++) {
+		uint64_t before = spw_tsc_now_ordered(), after, width;
+
+		spw_gpu_store_rel64(&c->clock->asked, i);
+		/* [G5 acquire, pairs with the fence in clock.cu] */
+		while (spw_gpu_load_acq64(&c->clock->answered) != i &&
+		       spw_tsc_now() - before < limit)
+			spw_cpu_relax();
+		after = spw_tsc_now_ordered();
+		if (after - before >= limit)
+			break;
+		width = after - before;
+		if (i > 1 && width < best) { /* the first waits for the launch */
+			best = width;
+			*exec_ticks_out = spw_gpu_load_rlx64(&c->clock->answer);
+			*tsc_out = before + width / 2;
+		}
+	}
+	/* At most 20 ms: the kernel is bounded. */
+	SPW_CUDA_TRY(cudaStreamSynchronize(c->clock_stream));
+	if (best == ~0ull)
+		return spw_err(EIO, "CUDA: the device did not answer with its clock within 50 ms");
+	*unc_ns_out = spw_tsc_to_ns(&exec->tsc, best) / 2 + c->clock->step_ns;
+	return 0;
+}
+
+/* ---- open ---- */
+
+static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	struct spw_kernel_info info = {0};
+	bool persistent = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT;
+	int rc;
+
+	c->threads = persistent ? PERSISTENT_THREADS : BATCH_THREADS;
+	exec->unit_cnt = exec->conf.cta_per_ring;
+	if (!exec->unit_cnt)
+		exec->unit_cnt = persistent ? PERSISTENT_UNITS : LAUNCH_UNITS;
+	rc = exec->conf.handler->cuda->load(c->threads, &info);
+	if (rc)
+		return spw_err(
+			ENOTSUP,
+			"CUDA: handler %s does not load on %s (compute capability %d.%d): %s",
+			exec->conf.handler->name, prop->name, prop->major, prop->minor,
+			exec->conf.handler->cuda->error_text(rc));
+	if (info.threads_max < c->threads)
+		c->threads = info.threads_max & ~31u;
+	if (persistent && !exec->conf.cta_per_ring)
+		exec->unit_cnt =
+			SPW_MIN(exec->unit_cnt, SPW_MAX(1u, info.cta_max / exec->conf.ring_cnt));
+	if (!exec->conf.cta_per_ring)
+		exec->unit_cnt = SPW_MIN(exec->unit_cnt, exec->conf.batch_cnt);
+	if (exec->unit_cnt > SPW_GRING_UNIT_MAX || exec->unit_cnt > exec->conf.batch_cnt)
+		return spw_err(EINVAL,
+			       "executor: %u CTAs a ring; at most %u, and at most one a batch (%u)",
+			       exec->unit_cnt, SPW_GRING_UNIT_MAX, exec->conf.batch_cnt);
+	if (persistent && exec->unit_cnt * exec->conf.ring_cnt > info.cta_max)
+		return spw_err(ENOTSUP,
+			       "executor: %u rings of %u CTAs; only %u CTAs of handler %s are "
+			       "resident at once on %s",
+			       exec->conf.ring_cnt, exec->unit_cnt, info.cta_max,
+			       exec->conf.handler->name, prop->name);
+	return 0;
+}
+
+static int device_open(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	struct cudaDeviceProp prop;
+	char why[128];
+	int limited = 0;
+
+	if (!spw_exec_cuda_present(why, sizeof(why)))
+		return spw_err(ENOTSUP, "executor %s: no usable GPU (%s); use cpu or inline",
+			       spw_exec_kind_name(exec->conf.kind), why);
+	SPW_CUDA_TRY(cudaSetDevice(0));
+	SPW_CUDA_TRY(cudaSetDeviceFlags(cudaDeviceMapHost | cudaDeviceScheduleSpin));
+	SPW_CUDA_TRY(cudaFree(NULL)); /* creates the context */
+	SPW_CUDA_TRY(cudaGetDeviceProperties(&prop, 0));
+	snprintf(exec->device, sizeof(exec->device), "%.127s", prop.name);
+	SPW_CUDA_TRY(cudaDeviceGetAttribute(&limited, cudaDevAttrKernelExecTimeout, 0));
+	c->life_ns = exec->conf.life_ms * 1000000ull;
+	if (limited && (!c->life_ns || c->life_ns > BOUNDED_LIFE_NS)) {
+		c->life_ns = BOUNDED_LIFE_NS;
+		spw_info("executor: %s has an execution time limit, so the resident kernel is "
+			 "relaunched every %llu ms",
+			 prop.name, BOUNDED_LIFE_NS / 1000000);
+	}
+	return units_check(exec, &prop);
+}
+
+static int clock_open(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	uint64_t unused;
+
+	SPW_CUDA_TRY(cudaStreamCreateWithFlags(&c->clock_stream, cudaStreamNonBlocking));
+	c->clock = spw_cuda_host_alloc(exec, sizeof(*c->clock));
+	if (!c->clock)
+		return -ENOMEM;
+	exec->clock_hz = 1000000000;
+	return cuda_pair_clock(exec, &c->pair_exec, &c->pair_tsc, &unused);
+}
+
+static int cuda_open(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = calloc(1, sizeof(*c));
+	int rc;
+
+	exec->backend = c;
+	if (!c)
+		return spw_err(ENOMEM, "executor: no memory");
+	rc = device_open(exec);
+	if (rc)
+		return rc;
+	c->ring = calloc(exec->conf.ring_cnt, sizeof(*c->ring));
+	if (!c->ring)
+		return spw_err(ENOMEM, "executor: no memory");
+	return clock_open(exec);
+}
+
+static void cuda_stat(struct spw_exec *exec, struct spw_exec_stat *stat)
+{
+	struct spw_cuda_exec *c = exec->backend;
+
+	stat->relaunched = spw_thr_load_rlx(&c->relaunched);
+	for (uint16_t i = 0; i < exec->conf.ring_cnt; i++) {
+		stat->frames += spw_gring_executed(&exec->ring[i]);
+		stat->batches += spw_thr_load_rlx(&exec->ring[i].tail_seq);
+		stat->kernel_launches += spw_thr_load_rlx(&c->ring[i].launches);
+	}
+}
+
+static void ring_close(struct spw_exec *exec, struct spw_cuda_ring *r)
+{
+	for (uint32_t u = 0; u < SPW_GRING_UNIT_MAX; u++) {
+		if (r->graph_exec[u])
+			cudaGraphExecDestroy(r->graph_exec[u]);
+		if (r->graph[u])
+			cudaGraphDestroy(r->graph[u]);
+		if (r->stream[u])
+			cudaStreamDestroy(r->stream[u]);
+	}
+	if (r->unit && exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT)
+		cudaFreeHost(r->unit);
+	else if (r->unit)
+		cudaFree(r->unit);
+	cudaFree(r->args.relay);
+	if (r->ctl)
+		cudaFreeHost(r->ctl);
+}
+
+static void cuda_close(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = exec->backend;
+
+	for (uint16_t i = 0; c->ring && i < exec->conf.ring_cnt; i++)
+		ring_close(exec, &c->ring[i]);
+	if (c->clock_stream)
+		cudaStreamDestroy(c->clock_stream);
+	if (c->clock)
+		cudaFreeHost(c->clock);
+	free(c->ring);
+	free(c);
+}
+
+const struct spw_exec_ops spw_exec_cuda_ops = {
+	.device = "GPU",
+	.batch_cnt = 256,
+	.open = cuda_open,
+	.alloc = spw_cuda_host_alloc,
+	.free = cuda_host_free,
+	.start = spw_cuda_start,
+	.beat = spw_cuda_beat,
+	.service = spw_cuda_service,
+	.stop = spw_cuda_stop,
+	.stat = cuda_stat,
+	.pair_clock = cuda_pair_clock,
+	.close = cuda_close,
+};

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The three CUDA executors, host side: start, the launches on the data path, the control of the
+ * resident kernel, stop.
+ *
+ * Only the launch and graph backends call the driver from the lcore, in their kick. The resident
+ * kernel is controlled through spw_kernel_ctl alone (exec/spw_kernel.h); the control thread finds
+ * out that it left by cudaStreamQuery and launches it again.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "exec/cuda/cuda.h"
+
+#define BEAT_TIMEOUT_MS 1000u
+
+/* ---- start: allocates everything before the first resident kernel, which would block it ---- */
+
+static int unit_state_make(struct spw_exec *exec, struct spw_cuda_ring *r)
+{
+	struct spw_kernel_unit first[SPW_GRING_UNIT_MAX];
+	size_t bytes = exec->unit_cnt * sizeof(first[0]);
+
+	memset(first, 0, sizeof(first));
+	for (uint32_t u = 0; u < exec->unit_cnt; u++)
+		first[u].next_seq = u;
+	if (exec->conf.kind != SPW_EXEC_CUDA_PERSISTENT) {
+		SPW_CUDA_TRY(cudaMalloc((void **)&r->unit, bytes));
+		SPW_CUDA_TRY(cudaMemcpy(r->unit, first, bytes, cudaMemcpyHostToDevice));
+		r->args.unit = r->unit;
+		return 0;
+	}
+	r->unit = spw_cuda_host_alloc(exec, bytes);
+	if (!r->unit)
+		return -ENOMEM;
+	memcpy(r->unit, first, bytes);
+	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.unit, r->unit, 0));
+	return 0;
+}
+
+static int graph_make(struct spw_exec *exec, struct spw_cuda_ring *r, uint32_t u)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	int rc;
+
+	SPW_CUDA_TRY(cudaStreamBeginCapture(r->stream[u], cudaStreamCaptureModeThreadLocal));
+	rc = exec->conf.handler->cuda->batch(&r->args, u, c->threads, r->stream[u]);
+	SPW_CUDA_TRY(cudaStreamEndCapture(r->stream[u], &r->graph[u]));
+	if (rc)
+		return spw_cuda_err(rc, "capturing the batch kernel");
+	SPW_CUDA_TRY(cudaGraphInstantiate(&r->graph_exec[u], r->graph[u], 0));
+	SPW_CUDA_TRY(cudaGraphUpload(r->graph_exec[u], r->stream[u]));
+	SPW_CUDA_TRY(cudaStreamSynchronize(r->stream[u]));
+	return 0;
+}
+
+static int ring_open(struct spw_exec *exec, uint16_t index)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	struct spw_cuda_ring *r = &c->ring[index];
+	struct spw_gring *ring = &exec->ring[index];
+	bool persistent = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT;
+
+	r->ctl = spw_cuda_host_alloc(exec, sizeof(*r->ctl));
+	if (!r->ctl)
+		return -ENOMEM;
+	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.ctl, r->ctl, 0));
+	SPW_CUDA_TRY(cudaMalloc((void **)&r->args.relay, sizeof(*r->args.relay)));
+	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.desc, ring->desc, 0));
+	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.done, ring->done, 0));
+	SPW_CUDA_TRY(cudaHostGetDevicePointer((void **)&r->args.pauses, ring->pauses, 0));
+	memcpy(r->args.region_base, exec->region_base, sizeof(r->args.region_base));
+	r->args.batch_log2 = ring->batch_log2;
+	r->args.unit_cnt = exec->unit_cnt;
+	r->args.life_ns = c->life_ns;
+	r->args.beat_timeout_ns =
+		(exec->conf.beat_timeout_ms ? exec->conf.beat_timeout_ms : BEAT_TIMEOUT_MS) *
+		1000000ull;
+	for (uint32_t u = 0; u < (persistent ? 1 : exec->unit_cnt); u++)
+		SPW_CUDA_TRY(cudaStreamCreateWithFlags(&r->stream[u], cudaStreamNonBlocking));
+	ring->exec_now = spw_cuda_exec_now;
+	return unit_state_make(exec, r);
+}
+
+static void kick_failed(struct spw_cuda_exec *c, int rc)
+{
+	if (rc && !c->failed)
+		c->failed = rc;
+}
+
+static void launch_kick(struct spw_gring *ring)
+{
+	struct spw_exec *exec = ring->exec;
+	struct spw_cuda_exec *c = exec->backend;
+	struct spw_cuda_ring *r = &c->ring[spw_exec_ring_index(exec, ring)];
+	uint32_t u = (uint32_t)((ring->head_seq - 1) % exec->unit_cnt);
+
+	kick_failed(c, exec->conf.handler->cuda->batch(&r->args, u, c->threads, r->stream[u]));
+	spw_thr_count(&r->launches, 1);
+}
+
+static void graph_kick(struct spw_gring *ring)
+{
+	struct spw_exec *exec = ring->exec;
+	struct spw_cuda_exec *c = exec->backend;
+	struct spw_cuda_ring *r = &c->ring[spw_exec_ring_index(exec, ring)];
+	uint32_t u = (uint32_t)((ring->head_seq - 1) % exec->unit_cnt);
+
+	kick_failed(c, (int)cudaGraphLaunch(r->graph_exec[u], r->stream[u]));
+	spw_thr_count(&r->launches, 1);
+}
+
+static int persistent_launch(struct spw_exec *exec, struct spw_cuda_ring *r,
+			     enum spw_kernel_stop stop)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	int rc;
+
+	for (uint32_t u = 0; u < exec->unit_cnt; u++)
+		r->unit[u].left = SPW_KERNEL_LEFT_NOT;
+	r->asked_to_leave = false;
+	spw_gpu_store_rel64(&r->ctl->beat, spw_tsc_now());
+	spw_gpu_store_rel64(&r->ctl->stop, stop);
+	SPW_CUDA_TRY(cudaMemsetAsync(r->args.relay, 0, sizeof(*r->args.relay), r->stream[0]));
+	rc = exec->conf.handler->cuda->persistent(&r->args, c->threads, r->stream[0]);
+	if (rc)
+		return spw_cuda_err(rc, "launching the resident kernel");
+	r->running = true;
+	return 0;
+}
+
+int spw_cuda_start(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	int rc = 0;
+
+	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++)
+		if (!c->ring[i].ctl)
+			rc = ring_open(exec, i);
+	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++) {
+		struct spw_cuda_ring *r = &c->ring[i];
+
+		if (exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT) {
+			rc = persistent_launch(exec, r, SPW_KERNEL_RUN);
+			continue;
+		}
+		for (uint32_t u = 0;
+		     exec->conf.kind == SPW_EXEC_CUDA_GRAPH && !rc && u < exec->unit_cnt; u++)
+			rc = r->graph[u] ? 0 : graph_make(exec, r, u);
+		exec->ring[i].kick = exec->conf.kind == SPW_EXEC_CUDA_GRAPH ? graph_kick
+									    : launch_kick;
+	}
+	return rc;
+}
+
+/* ---- while it runs ---- */
+
+void spw_cuda_beat(struct spw_exec *exec, uint16_t ring)
+{
+	struct spw_cuda_exec *c = exec->backend;
+
+	spw_gpu_store_rlx64(&c->ring[ring].ctl->beat, spw_tsc_now());
+}
+
+/* Whether a unit has left by itself: its batches then wait until all units have left and are
+ * launched again. */
+static bool some_unit_left(const struct spw_exec *exec, const struct spw_cuda_ring *r)
+{
+	for (uint32_t u = 0; u < exec->unit_cnt; u++) {
+		uint64_t left = spw_gpu_load_acq64(&r->unit[u].left); /* [G4] */
+
+		if (left != SPW_KERNEL_LEFT_NOT && left != SPW_KERNEL_LEFT_STOP)
+			return true;
+	}
+	return false;
+}
+
+static int unit_fault(const struct spw_exec *exec, const struct spw_cuda_ring *r)
+{
+	for (uint32_t u = 0; u < exec->unit_cnt; u++)
+		if (r->unit[u].left == SPW_KERNEL_LEFT_FAULT)
+			return spw_err(EIO, "executor: unit %u found a damaged descriptor ring", u);
+	return 0;
+}
+
+/* Updates r->running from the stream, and makes all units leave if one has. Returns 0 or -EIO. */
+static int persistent_poll(struct spw_exec *exec, struct spw_cuda_ring *r)
+{
+	int rc = (int)cudaStreamQuery(r->stream[0]);
+
+	if (rc && rc != cudaErrorNotReady)
+		return spw_cuda_err(rc, "the resident kernel");
+	if (rc == cudaErrorNotReady) {
+		if (!r->asked_to_leave && some_unit_left(exec, r)) {
+			spw_gpu_store_rel64(&r->ctl->stop, SPW_KERNEL_STOP_NOW);
+			r->asked_to_leave = true;
+		}
+		return 0;
+	}
+	r->running = false;
+	return unit_fault(exec, r);
+}
+
+int spw_cuda_service(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	int rc = 0;
+
+	if (exec->conf.kind != SPW_EXEC_CUDA_PERSISTENT) {
+		if (c->failed)
+			return spw_cuda_err(c->failed, "a launch for a batch");
+		for (uint16_t i = 0; i < exec->conf.ring_cnt; i++)
+			for (uint32_t u = 0; u < exec->unit_cnt; u++) {
+				rc = (int)cudaStreamQuery(c->ring[i].stream[u]);
+				if (rc && rc != cudaErrorNotReady)
+					return spw_cuda_err(rc, "a batch kernel");
+			}
+		return 0;
+	}
+	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++) {
+		struct spw_cuda_ring *r = &c->ring[i];
+
+		if (!r->running)
+			continue;
+		rc = persistent_poll(exec, r);
+		if (!rc && !r->running) {
+			spw_thr_count(&c->relaunched, 1);
+			rc = persistent_launch(exec, r, SPW_KERNEL_RUN);
+		}
+	}
+	return rc;
+}
+
+/* ---- stop ---- */
+
+static bool work_left(const struct spw_exec *exec, uint16_t index)
+{
+	const struct spw_cuda_exec *c = exec->backend;
+	const struct spw_gring *ring = &exec->ring[index];
+
+	for (uint32_t u = 0; u < exec->unit_cnt; u++)
+		if (c->ring[index].unit[u].next_seq < ring->head_seq)
+			return true;
+	return false;
+}
+
+/* One turn of waiting for a ring's kernel. Returns 1 while it runs, 0 when it ended, or -EIO. */
+static int persistent_stop_turn(struct spw_exec *exec, uint16_t index, enum spw_kernel_stop stop)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	struct spw_cuda_ring *r = &c->ring[index];
+	int rc;
+
+	if (!r->running)
+		return 0;
+	if (!r->asked_to_leave)
+		/* [G3 release, pairs with the pollers' acquire] */
+		spw_gpu_store_rel64(&r->ctl->stop, stop);
+	spw_cuda_beat(exec, index);
+	rc = persistent_poll(exec, r);
+	if (rc || r->running)
+		return rc ? rc : 1;
+	/* It left for another reason. */
+	if (stop == SPW_KERNEL_STOP_EMPTY && work_left(exec, index)) {
+		spw_thr_count(&c->relaunched, 1);
+		rc = persistent_launch(exec, r, stop);
+		return rc ? rc : 1;
+	}
+	return 0;
+}
+
+static int launch_stop_turn(struct spw_exec *exec, uint16_t index)
+{
+	struct spw_cuda_exec *c = exec->backend;
+
+	for (uint32_t u = 0; u < exec->unit_cnt && c->ring[index].stream[u]; u++) {
+		int rc = (int)cudaStreamQuery(c->ring[index].stream[u]);
+
+		if (rc == cudaErrorNotReady)
+			return 1;
+		if (rc)
+			return spw_cuda_err(rc, "a batch kernel");
+	}
+	return 0;
+}
+
+/* Returns 0 when all have ended, 1 on timeout, -EIO. */
+static int stop_wait(struct spw_exec *exec, enum spw_kernel_stop stop, uint32_t timeout_ms)
+{
+	uint64_t begin = spw_tsc_now(),
+		 limit = spw_tsc_from_ns(&exec->tsc, timeout_ms * 1000000ull);
+	const struct timespec nap = {.tv_nsec = 50000};
+
+	for (;;) {
+		int busy = 0;
+
+		for (uint16_t i = 0; i < exec->conf.ring_cnt; i++) {
+			int rc = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT
+					 ? persistent_stop_turn(exec, i, stop)
+					 : launch_stop_turn(exec, i);
+
+			if (rc < 0)
+				return rc;
+			busy |= rc;
+		}
+		if (!busy || spw_tsc_now() - begin > limit)
+			return busy;
+		nanosleep(&nap, NULL);
+	}
+}
+
+int spw_cuda_stop(struct spw_exec *exec, uint32_t timeout_ms)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	int rc;
+
+	if (!c || !c->ring)
+		return 0;
+	rc = stop_wait(exec, SPW_KERNEL_STOP_EMPTY, timeout_ms);
+	if (rc <= 0)
+		return rc;
+	rc = stop_wait(exec, SPW_KERNEL_STOP_NOW, SPW_MIN(timeout_ms, 2000u));
+	if (rc < 0)
+		return rc;
+	if (rc)
+		return spw_err(EBUSY, "executor: a kernel does not end: handler %s does not return",
+			       exec->conf.handler->name);
+	return spw_err(ETIME, "executor: stopped with batches undone");
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What all executors share: names, the choice of a backend, checks of the configuration, the memory
+ * of rings, and the calls of spw_exec.h, which go through the backend's spw_exec_ops. Called at
+ * set-up and by the control thread; only spw_exec_beat is called by the lcore.
+ */
+#include <errno.h>
+#include <numa.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "exec/exec.h"
+
+#define TSC_WINDOW_MS 20
+#define CLOSE_MS      1000 /* for an executor that was not stopped before */
+
+static const char *const kind_name[SPW_EXEC_KIND_CNT] = {
+	[SPW_EXEC_AUTO] = "auto",
+	[SPW_EXEC_INLINE] = "inline",
+	[SPW_EXEC_CPU] = "cpu",
+	[SPW_EXEC_CUDA_PERSISTENT] = "cuda-persistent",
+	[SPW_EXEC_CUDA_GRAPH] = "cuda-graph",
+	[SPW_EXEC_CUDA_LAUNCH] = "cuda-launch",
+};
+
+const char *spw_exec_kind_name(enum spw_exec_kind kind)
+{
+	return (unsigned)kind < SPW_EXEC_KIND_CNT ? kind_name[kind] : "unknown";
+}
+
+int spw_exec_kind_parse(const char *name, enum spw_exec_kind *kind_out)
+{
+	for (unsigned i = 0; i < SPW_EXEC_KIND_CNT; i++)
+		if (!strcmp(name, kind_name[i])) {
+			*kind_out = (enum spw_exec_kind)i;
+			return 0;
+		}
+	return spw_err(EINVAL,
+		       "executor %s: there are auto, inline, cpu, cuda-persistent, cuda-graph and "
+		       "cuda-launch",
+		       name);
+}
+
+enum spw_exec_kind spw_exec_choose(uint32_t spare_cores, char *why_out, size_t why_bytes)
+{
+	char no_gpu[128] = "this build has no CUDA backends";
+
+#if SPW_HAVE_CUDA
+	if (spw_exec_cuda_present(no_gpu, sizeof(no_gpu))) {
+		snprintf(why_out, why_bytes, "a GPU is there: %s", no_gpu);
+		return SPW_EXEC_CUDA_PERSISTENT;
+	}
+#endif
+	if (spare_cores > 0) {
+		snprintf(why_out, why_bytes, "no GPU (%s), %u spare core%s", no_gpu, spare_cores,
+			 spare_cores == 1 ? "" : "s");
+		return SPW_EXEC_CPU;
+	}
+	snprintf(why_out, why_bytes, "no GPU (%s) and no spare core", no_gpu);
+	return SPW_EXEC_INLINE;
+}
+
+static const struct spw_exec_ops *ops_of(enum spw_exec_kind kind)
+{
+	switch (kind) {
+	case SPW_EXEC_INLINE:
+		return &spw_exec_inline_ops;
+	case SPW_EXEC_CPU:
+		return &spw_exec_cpu_ops;
+#if SPW_HAVE_CUDA
+	case SPW_EXEC_CUDA_PERSISTENT:
+	case SPW_EXEC_CUDA_GRAPH:
+	case SPW_EXEC_CUDA_LAUNCH:
+		return &spw_exec_cuda_ops;
+#endif
+	default:
+		return NULL;
+	}
+}
+
+/* ---- memory of CPU executors ---- */
+
+void *spw_exec_host_alloc(struct spw_exec *exec, size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED) {
+		spw_err(ENOMEM, "executor: no memory for a ring of %zu bytes", bytes);
+		return NULL;
+	}
+	if (exec->conf.numa_node >= 0 && numa_available() >= 0 &&
+	    exec->conf.numa_node <= numa_max_node())
+		numa_tonode_memory(p, bytes, exec->conf.numa_node);
+	memset(p, 0, bytes); /* touch it now */
+	return p;
+}
+
+void spw_exec_host_free(struct spw_exec *exec, void *p, size_t bytes)
+{
+	(void)exec;
+	munmap(p, bytes);
+}
+
+/* ---- rings ---- */
+
+static size_t desc_bytes(uint32_t batch_cnt)
+{
+	return (size_t)batch_cnt * SPW_GRING_FRAME_MAX * sizeof(struct spw_gring_desc);
+}
+
+static size_t done_bytes(uint32_t batch_cnt)
+{
+	return (size_t)batch_cnt * sizeof(struct spw_gring_done);
+}
+
+static size_t batch_bytes(uint32_t batch_cnt)
+{
+	return (size_t)batch_cnt * sizeof(struct spw_gring_batch);
+}
+
+static uint64_t tsc_exec_now(struct spw_gring *ring)
+{
+	(void)ring;
+	return spw_tsc_now();
+}
+
+static int ring_make(struct spw_exec *exec, struct spw_gring *ring)
+{
+	uint32_t cnt = exec->conf.batch_cnt;
+
+	ring->desc = exec->ops->alloc(exec, desc_bytes(cnt));
+	ring->done = exec->ops->alloc(exec, done_bytes(cnt));
+	ring->batch = spw_exec_host_alloc(exec, batch_bytes(cnt));
+	ring->unit_frames = calloc(exec->unit_cnt, sizeof(*ring->unit_frames));
+	ring->pauses = exec->ops->alloc(exec, sizeof(*ring->pauses));
+	if (!ring->desc || !ring->done || !ring->pauses || !ring->batch || !ring->unit_frames)
+		return -ENOMEM;
+	ring->batch_mask = cnt - 1;
+	ring->batch_log2 = spw_log2_floor64(cnt);
+	ring->unit_cnt = exec->unit_cnt;
+	ring->region_cnt = exec->conf.region_cnt;
+	ring->exec_now = tsc_exec_now;
+	ring->exec = exec;
+	return 0;
+}
+
+static void ring_free(struct spw_exec *exec, struct spw_gring *ring)
+{
+	uint32_t cnt = exec->conf.batch_cnt;
+
+	if (ring->desc)
+		exec->ops->free(exec, ring->desc, desc_bytes(cnt));
+	if (ring->done)
+		exec->ops->free(exec, ring->done, done_bytes(cnt));
+	if (ring->pauses)
+		exec->ops->free(exec, ring->pauses, sizeof(*ring->pauses));
+	if (ring->batch)
+		spw_exec_host_free(exec, ring->batch, batch_bytes(cnt));
+	free(ring->unit_frames);
+}
+
+/* ---- open and close ---- */
+
+static int conf_check(const struct spw_exec_conf *conf)
+{
+	if (!conf->handler || !conf->ring_cnt)
+		return spw_err(EINVAL, "executor: needs a handler and at least one ring");
+	if (conf->region_cnt > SPW_REGION_MAX || (conf->region_cnt && !conf->region))
+		return spw_err(EINVAL, "executor: %u memory regions, of at most %d",
+			       conf->region_cnt, SPW_REGION_MAX);
+	if (conf->batch_cnt && (!SPW_IS_POW2(conf->batch_cnt) || conf->batch_cnt < 2 ||
+				conf->batch_cnt > SPW_GRING_BATCH_MAX))
+		return spw_err(EINVAL, "executor: %u batches per ring; a power of 2 from 2 to %u",
+			       conf->batch_cnt, SPW_GRING_BATCH_MAX);
+	if (conf->kind >= SPW_EXEC_CUDA_PERSISTENT && !conf->handler->cuda)
+		return spw_err(ENOTSUP,
+			       "handler %s has no device code: build it with nvcc, or use the cpu "
+			       "executor",
+			       conf->handler->name);
+	return 0;
+}
+
+static void region_bases(struct spw_exec *exec)
+{
+	bool gpu = exec->conf.kind >= SPW_EXEC_CUDA_PERSISTENT;
+
+	for (uint16_t i = 0; i < exec->conf.region_cnt; i++) {
+		const struct spw_region *r = &exec->conf.region[i];
+
+		if (r->id < SPW_REGION_MAX)
+			exec->region_base[r->id] = gpu ? r->dev_va
+						       : (uint64_t)(uintptr_t)r->host_va;
+	}
+}
+
+static int exec_make(struct spw_exec *exec)
+{
+	uint16_t n = exec->conf.ring_cnt;
+	int rc = spw_tsc_calibrate(TSC_WINDOW_MS, &exec->tsc);
+
+	if (rc)
+		return rc;
+	snprintf(exec->device, sizeof(exec->device), "%s", exec->ops->device);
+	exec->ring = aligned_alloc(2 * SPW_CACHE_LINE, SPW_ALIGN_UP(n * sizeof(*exec->ring),
+								    2 * (size_t)SPW_CACHE_LINE));
+	exec->unit = aligned_alloc(2 * SPW_CACHE_LINE, n * sizeof(*exec->unit));
+	if (!exec->ring || !exec->unit)
+		return spw_err(ENOMEM, "executor: no memory for %u rings", n);
+	memset(exec->ring, 0, n * sizeof(*exec->ring));
+	memset(exec->unit, 0, n * sizeof(*exec->unit));
+	rc = exec->ops->open(exec);
+	for (uint16_t r = 0; !rc && r < n; r++)
+		rc = ring_make(exec, &exec->ring[r]);
+	return rc;
+}
+
+int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out)
+{
+	const struct spw_exec_ops *ops = ops_of(conf->kind);
+	struct spw_exec *exec;
+	int rc;
+
+	*exec_out = NULL;
+	if (!ops)
+		return spw_err(ENOTSUP,
+			       "executor %s: this build has no CUDA backends; use cpu or inline, "
+			       "or build with nvcc",
+			       spw_exec_kind_name(conf->kind));
+	rc = conf_check(conf);
+	if (rc)
+		return rc;
+	exec = calloc(1, sizeof(*exec));
+	if (!exec)
+		return spw_err(ENOMEM, "executor: no memory");
+	exec->ops = ops;
+	exec->conf = *conf;
+	if (!exec->conf.batch_cnt)
+		exec->conf.batch_cnt = ops->batch_cnt;
+	region_bases(exec);
+	rc = exec_make(exec);
+	if (rc) {
+		spw_exec_close(exec);
+		return rc;
+	}
+	*exec_out = exec;
+	return 0;
+}
+
+void spw_exec_close(struct spw_exec *exec)
+{
+	if (!exec)
+		return;
+	if (exec->backend && spw_exec_stop(exec, CLOSE_MS) == -EBUSY) {
+		spw_warn("executor: its memory is left as it is: %s", spw_err_text());
+		return;
+	}
+	if (exec->backend)
+		exec->ops->close(exec);
+	for (uint16_t r = 0; exec->ring && r < exec->conf.ring_cnt; r++)
+		ring_free(exec, &exec->ring[r]);
+	free(exec->ring);
+	free(exec->unit);
+	free(exec);
+}
+
+/* ---- call-through ---- */
+
+struct spw_gring *spw_exec_ring(struct spw_exec *exec, uint16_t ring)
+{
+	return &exec->ring[ring];
+}
+
+int spw_exec_start(struct spw_exec *exec)
+{
+	return exec->ops->start(exec);
+}
+
+void spw_exec_beat(struct spw_exec *exec, uint16_t ring)
+{
+	exec->ops->beat(exec, ring);
+}
+
+int spw_exec_service(struct spw_exec *exec)
+{
+	return exec->ops->service(exec);
+}
+
+int spw_exec_stop(struct spw_exec *exec, uint32_t timeout_ms)
+{
+	return exec->ops->stop(exec, timeout_ms);
+}
+
+void spw_exec_stat(struct spw_exec *exec, struct spw_exec_stat *stat_out)
+{
+	memset(stat_out, 0, sizeof(*stat_out));
+	memcpy(stat_out->device, exec->device, sizeof(stat_out->device));
+	for (uint16_t r = 0; r < exec->conf.ring_cnt; r++)
+		stat_out->faults += spw_thr_load_rlx(&exec->ring[r].fault_cnt);
+	exec->ops->stat(exec, stat_out);
+}
+
+int spw_exec_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint64_t *tsc_out,
+			uint64_t *uncertainty_ns_out)
+{
+	return exec->ops->pair_clock(exec, exec_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
+uint64_t spw_exec_clock_hz(struct spw_exec *exec)
+{
+	return exec->clock_hz;
+}

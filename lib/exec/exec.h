@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the backends share: the operations that each provides (exec.c calls through them), the
+ * executor itself, and the parts of the two CPU backends.
+ */
+#ifndef EXEC_H
+#define EXEC_H
+
+#include "exec/spw_exec.h"
+#include "exec/spw_handler.h"
+#include "exec/spw_pause.h"
+#include "time/spw_time.h"
+
+/* A backend. */
+struct spw_exec_ops {
+	const char *device; /* for CPU backends; CUDA fills exec->device */
+	uint32_t batch_cnt; /* default */
+	/* Sets up one unit_cnt for all rings; called before the rings are made. */
+	int (*open)(struct spw_exec *exec);
+	/* Memory of a ring: zeroed, aligned to 4096; NULL with a text. */
+	void *(*alloc)(struct spw_exec *exec, size_t bytes);
+	void (*free)(struct spw_exec *exec, void *p, size_t bytes);
+	int (*start)(struct spw_exec *exec);
+	void (*beat)(struct spw_exec *exec, uint16_t ring);
+	int (*service)(struct spw_exec *exec);
+	int (*stop)(struct spw_exec *exec, uint32_t timeout_ms);
+	void (*stat)(struct spw_exec *exec, struct spw_exec_stat *stat);
+	int (*pair_clock)(struct spw_exec *exec, uint64_t *exec_ticks_out, uint64_t *tsc_out,
+			  uint64_t *unc_ns_out);
+	/* After stop: frees what belongs to the backend; exec.c frees the rings afterwards. */
+	void (*close)(struct spw_exec *exec);
+};
+
+extern const struct spw_exec_ops spw_exec_inline_ops, spw_exec_cpu_ops;
+#if SPW_HAVE_CUDA
+extern const struct spw_exec_ops spw_exec_cuda_ops;
+/* Purpose: whether a GPU is usable, and why not. */
+bool spw_exec_cuda_present(char *why_out, size_t why_bytes);
+#endif
+
+/* One CPU unit: the inline executor's, or a thread's. It has its own cache lines: the thread
+ * writes, others sample. */
+struct spw_exec_cpu_unit {
+	uint64_t next_seq;
+	uint64_t frames;
+	uint64_t batches;
+} SPW_ALIGNED(2 * SPW_CACHE_LINE);
+
+struct spw_exec {
+	const struct spw_exec_ops *ops;
+	struct spw_exec_conf conf;
+	uint64_t region_base[SPW_REGION_MAX];
+	struct spw_tsc tsc;
+	struct spw_gring *ring;         /* [ring_cnt], each on lines of its own */
+	struct spw_exec_cpu_unit *unit; /* [ring_cnt], CPU backends */
+	uint32_t unit_cnt;              /* per ring */
+	uint64_t clock_hz;
+	char device[128]; /* what spw_exec_stat shows */
+	void *backend;
+};
+
+/* Index of a ring in its executor. */
+SPW_INLINE uint16_t spw_exec_ring_index(const struct spw_exec *exec, const struct spw_gring *ring)
+{
+	return (uint16_t)(ring - exec->ring);
+}
+
+/* Purpose: executes the unit's next batch on this CPU if it has been pushed.
+ * Shape:   start_tsc: a clock reading to be used as the batch's start; 0: read the clock once the
+ *          batch is there.
+ * Returns: whether there was one.
+ * Order:   G1, G2. */
+bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring,
+		      struct spw_exec_cpu_unit *unit, uint64_t start_tsc);
+
+/* What the CPU backends share: zeroed memory on conf.numa_node, the clock pair, the counters. */
+void *spw_exec_host_alloc(struct spw_exec *exec, size_t bytes);
+void spw_exec_host_free(struct spw_exec *exec, void *p, size_t bytes);
+int spw_exec_cpu_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint64_t *tsc_out,
+			    uint64_t *unc_ns_out);
+void spw_exec_cpu_stat(struct spw_exec *exec, struct spw_exec_stat *stat);
+
+#endif

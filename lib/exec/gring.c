@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The owner's side of the executor ring; exec/spw_gring.h has the contract. lib/pipe calls next,
+ * push, reap and retire once per batch. A change to a word here needs the same change in run.c, in
+ * spwd_kernel.cuh and in SPW_HANDLER_ABI.
+ */
+#include <string.h>
+
+#include "exec/spw_gring.h"
+
+static const char *const bad_name[] = {
+#define X(name, text) #name,
+	SPW_BAD_LIST(X)
+#undef X
+};
+
+const char *spw_bad_name(enum spw_bad reason)
+{
+	return (unsigned)reason < SPW_BAD_CNT ? bad_name[reason] : "unknown";
+}
+
+void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool)
+{
+	ring->slot_base = pool->region_offset;
+	ring->slot_bytes = pool->slot_bytes;
+}
+
+void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
+{
+	uint64_t seq = ring->head_seq, tag = spw_gring_tag(seq, ring->batch_log2);
+	struct spw_gring_desc *entry = &ring->desc[(seq & ring->batch_mask) * SPW_GRING_FRAME_MAX];
+	uint32_t n = batch->cnt, scrub = (uint32_t)(seq >> ring->batch_log2) % SPW_GRING_FRAME_MAX;
+
+	batch->seq = seq;
+	if (scrub >= n) {
+		spw_gpu_store_rlx64(&entry[scrub].lo, tag);
+		spw_gpu_store_rlx64(&entry[scrub].hi, tag);
+	}
+	/* [G1 release, pairs with the acquire of entry 0 and of each entry in spwd_kernel.cuh and
+	 * run.c] */
+	for (uint32_t i = n; i-- > 0;) {
+		const struct spw_desc *d = &batch->desc[i];
+		uint64_t offset = ring->slot_base + d->slot * ring->slot_bytes + d->offset;
+
+		spw_gpu_store_rel64(&entry[i].hi, spw_gring_hi(tag, d->len, d->meta, d->flags,
+							       d->region, i ? 1 : n));
+		spw_gpu_store_rel64(&entry[i].lo, spw_gring_lo(tag, offset, d->meta));
+	}
+	spw_thr_store_rlx(&ring->head_seq, seq + 1);
+	spw_thr_store_rlx(&ring->in_exec_frames, ring->in_exec_frames + n);
+	if (ring->kick)
+		ring->kick(ring);
+}
+
+/* Gathers one bit of each 2-bit verdict: bit i of the result is bit 2i of v. */
+static uint64_t every_other_bit(uint64_t v)
+{
+	v &= 0x5555555555555555ull;
+	v = (v | v >> 1) & 0x3333333333333333ull;
+	v = (v | v >> 2) & 0x0f0f0f0f0f0f0f0full;
+	v = (v | v >> 4) & 0x00ff00ff00ff00ffull;
+	v = (v | v >> 8) & 0x0000ffff0000ffffull;
+	return (v | v >> 16) & 0x00000000ffffffffull;
+}
+
+static uint64_t verdict_bits(const uint64_t *w, uint32_t shift)
+{
+	return every_other_bit((w[0] & SPW_GRING_VALUE_MASK) >> shift) |
+	       every_other_bit((w[1] & SPW_GRING_VALUE_MASK) >> shift) << 28 |
+	       every_other_bit((w[2] & 0xffff) >> shift) << 56;
+}
+
+/* Decodes w[5]. Returns the number of frames that the reasons account for. */
+static uint32_t reasons_decode(struct spw_gring_batch *batch, uint64_t w)
+{
+	uint32_t sum = 0;
+
+	memset(batch->bad, 0, sizeof(batch->bad));
+	for (uint32_t i = 0; spw_unlikely(w & SPW_GRING_VALUE_MASK) && i < SPW_GRING_REASON_MAX;
+	     i++)
+		sum += batch->bad[i] = (uint8_t)(w >> (7 * i) & 0x7f);
+	return sum;
+}
+
+/* Whether the completion fits the batch. What is decoded from it indexes arrays and moves slots, so
+ * a damaged one must not be used. */
+static bool done_is_sound(const struct spw_gring *ring, const struct spw_gring_batch *batch,
+			  uint32_t cnt, uint32_t reasons)
+{
+	uint64_t echo = batch->verdict[0], bad = batch->verdict[1],
+		 beyond = ~0ull << 1 << (batch->cnt - 1);
+
+	return batch->unit < ring->unit_cnt && cnt == batch->cnt && !((echo | bad) & beyond) &&
+	       !(echo & bad) && reasons == (uint32_t)__builtin_popcountll(bad);
+}
+
+/* Uses nothing of the completion: every frame is bad, so that its slot is recycled and the ledger
+ * balances. */
+SPW_COLD static void done_reject(struct spw_gring *ring, struct spw_gring_batch *batch)
+{
+	spw_thr_count(&ring->fault_cnt, 1);
+	memset(batch->bad, 0, sizeof(batch->bad));
+	batch->bad[SPW_BAD_verdict] = (uint8_t)batch->cnt;
+	batch->verdict[0] = 0;
+	batch->verdict[1] = ~(~0ull << 1 << (batch->cnt - 1));
+	batch->unit = (uint16_t)(batch->seq % ring->unit_cnt);
+	batch->digest = 0;
+	batch->exec_start = batch->exec_end;
+}
+
+static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, const uint64_t *w)
+{
+	uint64_t frames = w[7] & SPW_GRING_VALUE_MASK;
+	uint32_t reasons = reasons_decode(batch, w[5]);
+
+	if (spw_unlikely(!ring->stamp_ref))
+		spw_gring_clock(ring);
+	batch->verdict[0] = verdict_bits(w, 0);
+	batch->verdict[1] = verdict_bits(w, 1);
+	batch->unit = (uint16_t)(w[2] >> 40);
+	batch->exec_start = spw_gring_stamp(w[3] & SPW_GRING_VALUE_MASK, ring->stamp_ref);
+	batch->exec_end = ring->stamp_ref =
+		spw_gring_stamp(w[4] & SPW_GRING_VALUE_MASK, ring->stamp_ref);
+	batch->digest = w[6] & SPW_GRING_VALUE_MASK;
+	if (spw_unlikely(!done_is_sound(ring, batch, (uint32_t)(w[2] >> 16) & 0x7f, reasons))) {
+		done_reject(ring, batch);
+		return;
+	}
+	/* A unit may finish its batches out of order; its count only grows. */
+	if (frames > ring->unit_frames[batch->unit])
+		ring->unit_frames[batch->unit] = frames;
+}
+
+struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring)
+{
+	uint64_t seq = ring->tail_seq, tag = spw_gring_tag(seq, ring->batch_log2), w[8];
+	const struct spw_gring_done *done = &ring->done[seq & ring->batch_mask];
+	struct spw_gring_batch *batch = &ring->batch[seq & ring->batch_mask];
+
+	if (seq == ring->head_seq)
+		return NULL;
+	/* [G2 acquire, pairs with the completion stores in spwd_kernel.cuh and run.c] */
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(w); i++) {
+		w[i] = spw_gpu_load_acq64(&done->w[i]);
+		if (!spw_gring_has_tag(w[i], tag))
+			return NULL;
+	}
+	done_decode(ring, batch, w);
+	spw_thr_store_rlx(&ring->tail_seq, seq + 1);
+	return batch;
+}
+
+void spw_gring_retire(struct spw_gring *ring, struct spw_gring_batch *batch)
+{
+	ring->retired_seq++;
+	spw_thr_store_rlx(&ring->in_exec_frames, ring->in_exec_frames - batch->cnt);
+}
+
+uint64_t spw_gring_executed(const struct spw_gring *ring)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < ring->unit_cnt; i++)
+		sum += ring->unit_frames[i];
+	return sum;
+}

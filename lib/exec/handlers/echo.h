@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Sends a UDP frame back from its own slot: MAC addresses, IP addresses and UDP ports are swapped.
+ * No checksum changes, since a sum does not depend on the order of its terms. An RDMA message has
+ * no addresses: it is sent back unchanged, and the port knows its peer.
+ */
+#include "exec/handlers/ipv4_udp.h"
+
+#define SPW_ECHO_PAIRS 12u /* 6 of the MAC, 4 of the IP address, 2 of the port */
+
+/* The first byte of pair i, and the distance to its partner. */
+SPW_HD SPW_INLINE void spw_echo_pair(uint32_t i, uint32_t udp, uint32_t *at_out,
+				     uint32_t *distance_out)
+{
+	*at_out = i < 6 ? i : i < 10 ? SPW_ETH_BYTES + 12 + (i - 6) : udp + (i - 10);
+	*distance_out = i < 6 ? 6 : i < 10 ? 4 : 2;
+}
+
+SPW_HANDLER_BODY(echo)(const struct spw_frame *frame, struct spw_lanes lanes)
+{
+	struct spw_window win;
+	struct spw_udp_at found;
+
+	if (frame->flags & SPW_DESC_MSG)
+		return spw_echo(0);
+	win = spw_window_load(frame, lanes);
+	found = spw_udp_find(frame, win);
+	if (found.bad >= 0)
+		return spw_bad((enum spw_bad)found.bad);
+	for (uint32_t first = 0; first < SPW_ECHO_PAIRS; first += lanes.cnt) {
+		uint32_t i = first + lanes.idx, at, distance, a, b;
+
+		spw_echo_pair(i < SPW_ECHO_PAIRS ? i : 0, found.udp, &at, &distance);
+		a = spw_window_u8(win, at);
+		b = spw_window_u8(win, at + distance);
+		if (i >= SPW_ECHO_PAIRS)
+			continue;
+		spw_frame_put_u8(frame, at, b);
+		spw_frame_put_u8(frame, at + distance, a);
+	}
+	return spw_echo(0);
+}

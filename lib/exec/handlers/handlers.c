@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The table of built-in handlers, and plug-ins opened by path. A new built-in needs an entry here
+ * and in cuda/handlers.cu, in the same order.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "exec/handlers/crc32c.h"
+#include "exec/handlers/echo.h"
+#include "exec/handlers/null.h"
+#include "exec/handlers/sum.h"
+
+SPW_HANDLER_BATCH(null)
+SPW_HANDLER_BATCH(sum)
+SPW_HANDLER_BATCH(crc32c)
+SPW_HANDLER_BATCH(echo)
+
+#if SPW_HAVE_CUDA
+extern const struct spw_handler_cuda spw_builtin_cuda[4]; /* handlers.cu, in this order */
+#define CUDA_OF(i) (&spw_builtin_cuda[i])
+#else
+#define CUDA_OF(i) NULL
+#endif
+
+static const struct spw_handler builtin[] = {
+	SPW_HANDLER_INIT(null, "touches nothing", 0, CUDA_OF(0)),
+	SPW_HANDLER_INIT(sum, "adds up every byte", 0, CUDA_OF(1)),
+	SPW_HANDLER_INIT(crc32c, "checks a CRC-32C at the end of the payload", 0, CUDA_OF(2)),
+	SPW_HANDLER_INIT(echo, "sends UDP frames back", SPW_HANDLER_WRITES, CUDA_OF(3)),
+};
+
+/* Plug-ins that are open. */
+static struct {
+	const struct spw_handler *handler;
+	void *lib;
+} plugin[16];
+
+const struct spw_handler *spw_handler_builtin(uint32_t i)
+{
+	return i < SPW_ARRAY_CNT(builtin) ? &builtin[i] : NULL;
+}
+
+static int plugin_check(const char *path, const struct spw_handler *h)
+{
+	if (!h)
+		return spw_err(EINVAL,
+			       "handler %s: it exports no " SPW_HANDLER_SYMBOL
+			       "; end the file with SPW_HANDLER_PLUGIN",
+			       path);
+	if (h->abi != SPW_HANDLER_ABI)
+		return spw_err(EINVAL,
+			       "handler %s: built for ABI %u, this program has %u; build it again "
+			       "with its header",
+			       path, h->abi, SPW_HANDLER_ABI);
+	if (h->bytes != sizeof(*h) || !h->host || !h->name)
+		return spw_err(EINVAL,
+			       "handler %s: its " SPW_HANDLER_SYMBOL
+			       " is not whole (%u bytes of %zu)",
+			       path, h->bytes, sizeof(*h));
+	return 0;
+}
+
+static int plugin_open(const char *path, const struct spw_handler **handler_out)
+{
+	size_t at = 0;
+	void *lib;
+	int rc;
+
+	while (at < SPW_ARRAY_CNT(plugin) && plugin[at].handler)
+		at++;
+	if (at == SPW_ARRAY_CNT(plugin))
+		return spw_err(ENOSPC, "handler %s: %zu plug-ins are open already", path, at);
+	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!lib)
+		return spw_err(ENOENT, "handler %s: %s", path, dlerror());
+	*handler_out = dlsym(lib, SPW_HANDLER_SYMBOL);
+	rc = plugin_check(path, *handler_out);
+	if (rc) {
+		dlclose(lib);
+		return rc;
+	}
+	plugin[at].handler = *handler_out;
+	plugin[at].lib = lib;
+	return 0;
+}
+
+int spw_handler_open(const char *name, const struct spw_handler **handler_out)
+{
+	if (strchr(name, '/'))
+		return plugin_open(name, handler_out);
+	for (size_t i = 0; i < SPW_ARRAY_CNT(builtin); i++)
+		if (!strcmp(name, builtin[i].name)) {
+			*handler_out = &builtin[i];
+			return 0;
+		}
+	return spw_err(ENOENT,
+		       "handler %s: there are null, sum, crc32c and echo; a plug-in is named by "
+		       "its path (./%s.so)",
+		       name, name);
+}
+
+void spw_handler_close(const struct spw_handler *handler)
+{
+	for (size_t i = 0; handler && i < SPW_ARRAY_CNT(plugin); i++)
+		if (plugin[i].handler == handler) {
+			plugin[i].handler = NULL;
+			dlclose(plugin[i].lib);
+			return;
+		}
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * ALL ordering and all special loads and stores of device code: the partner of base/spw_order.h.
+ * Nothing else in device code uses asm, volatile or fences.
+ *
+ *   spwd_load_*   bytes of a frame: weak loads that bypass L1 where they can and are never
+ * ld.global.nc: asm states the instruction, so that no compiler version may turn it into the
+ * non-coherent one spwd_sys_*    words shared with the host: system scope spwd_cta_*    words in
+ * shared memory between the warps of a CTA
+ *
+ * Sources: PTX ISA, "Memory Consistency Model" and "ld"; CUDA C++ Programming Guide, memory fence
+ * functions. */
+#ifndef SPWD_ORDER_CUH
+#define SPWD_ORDER_CUH
+
+#include <stdint.h>
+
+#define SPWD static __device__ __forceinline__
+
+/* ---- bytes of a frame
+ * --------------------------------------------------------------------------------- */
+
+SPWD uint32_t spwd_load_u8(const void *p)
+{
+	uint32_t v;
+
+	asm volatile("ld.global.u8 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+
+SPWD uint32_t spwd_load_u32(const void *p)
+{
+	uint32_t v;
+
+	asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+
+/* p is a multiple of 16. */
+SPWD void spwd_load_16(const void *p, uint32_t *w)
+{
+	asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+		     : "l"(p));
+}
+
+/* The same where wanted is not 0; w is left as it is where it is. No branch, so that several stay
+ * in flight. */
+SPWD void spwd_load_16_if(uint32_t wanted, const void *p, uint32_t *w)
+{
+	asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %5, 0;\n"
+		     " @p ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+		     : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
+		     : "l"(p), "r"(wanted));
+}
+
+/* Keeps bytes [lo, lo + len) of a cell and clears the others. */
+SPWD void spwd_cell_clear(uint32_t *w, uint32_t lo, uint32_t len)
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int from = (int)lo - 4 * i, to = from + (int)len;
+
+		from = from < 0 ? 0 : from > 4 ? 4 : from;
+		to = to < 0 ? 0 : to > 4 ? 4 : to;
+		w[i] &= (uint32_t)(0xffffffffull << (8 * from)) &
+			(uint32_t)(0xffffffffull >> (8 * (4 - to)));
+	}
+}
+
+/* Bytes 4 * lane .. 4 * lane + 3 of a frame, 0 past its end. */
+SPWD uint32_t spwd_window_word(const uint8_t *addr, uint32_t len, uint32_t lane)
+{
+	uint32_t at = 4 * lane, v = 0, n = at < len ? len - at : 0;
+
+	if (n >= 4 && ((uintptr_t)addr & 3) == 0)
+		return spwd_load_u32(addr + at);
+#pragma unroll
+	for (uint32_t i = 0; i < 4; i++)
+		if (i < n)
+			v |= spwd_load_u8(addr + at + i) << (8 * i);
+	return v;
+}
+
+SPWD void spwd_store_u8(void *p, uint32_t v)
+{
+	asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+/* ---- words shared with the host
+ * ------------------------------------------------------------------------ */
+
+/* Two tagged words; each is whole and each acquires. Partner: spw_gpu_store_rel64 in gring.c (G1).
+ */
+SPWD void spwd_sys_load_acq2(const void *p, uint64_t *lo, uint64_t *hi)
+{
+	asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(*lo), "=l"(*hi)
+		     : "l"(p)
+		     : "memory");
+}
+
+/* The same without order, for entries that an acquired one vouches for: several may be in flight.
+ */
+SPWD void spwd_sys_load_rlx2(const void *p, uint64_t *lo, uint64_t *hi)
+{
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(*lo), "=l"(*hi)
+		     : "l"(p)
+		     : "memory");
+}
+
+/* Partner: spw_gpu_load_acq64 in gring.c (G2) and pause.c (G6). */
+SPWD void spwd_sys_store_rlx(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/* Writes of this CTA's warps that this thread has acquired reach host and NIC before its next
+ * stores (G2, echo). */
+SPWD void spwd_sys_fence(void)
+{
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+/* ---- between CTAs, in device memory
+ * ---------------------------------------------------------------------- */
+
+SPWD void spwd_gpu_store_rlx(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+SPWD void spwd_gpu_store_rel(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/* ---- between the warps of a CTA
+ * ------------------------------------------------------------------------ */
+
+SPWD uint32_t spwd_shared_addr(const void *p)
+{
+	return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+SPWD uint64_t spwd_cta_load_acq(const uint64_t *p)
+{
+	uint64_t v;
+
+	asm volatile("ld.acquire.cta.shared.u64 %0, [%1];"
+		     : "=l"(v)
+		     : "r"(spwd_shared_addr(p))
+		     : "memory");
+	return v;
+}
+
+SPWD void spwd_cta_store_rel(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(spwd_shared_addr(p)), "l"(v)
+		     : "memory");
+}
+
+/* Returns the old value; releases what was done before to every thread that reads the sum. */
+SPWD uint32_t spwd_cta_add(uint32_t *p, uint32_t v)
+{
+	uint32_t old;
+
+	asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;"
+		     : "=r"(old)
+		     : "r"(spwd_shared_addr(p)), "r"(v)
+		     : "memory");
+	return old;
+}
+
+SPWD uint32_t spwd_cta_load_acq32(const uint32_t *p)
+{
+	uint32_t v;
+
+	asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
+		     : "=r"(v)
+		     : "r"(spwd_shared_addr(p))
+		     : "memory");
+	return v;
+}
+
+SPWD uint64_t spwd_cta_cas(uint64_t *p, uint64_t expected, uint64_t desired)
+{
+	uint64_t old;
+
+	asm volatile("atom.acq_rel.cta.shared.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "r"(spwd_shared_addr(p)), "l"(expected), "l"(desired)
+		     : "memory");
+	return old;
+}
+
+/* A word that warps wait for without taking the others' time: spinning workers would slow the one
+ * warp that has work. One arrival completes a phase; parity is that of the phase waited for, 0
+ * first. Arrival releases, waiting acquires. */
+SPWD void spwd_gate_init(uint64_t *gate)
+{
+	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(spwd_shared_addr(gate)) : "memory");
+}
+
+SPWD void spwd_gate_open(uint64_t *gate)
+{
+	asm volatile("{\n .reg .b64 t;\n mbarrier.arrive.shared.b64 t, [%0];\n}" ::"r"(
+			     spwd_shared_addr(gate))
+		     : "memory");
+}
+
+/* Returns whether the phase is complete; waits for it a while. */
+SPWD bool spwd_gate_try(uint64_t *gate, uint32_t parity)
+{
+	uint32_t ok;
+
+	asm volatile("{\n .reg .pred p;\n mbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n "
+		     "selp.u32 %0, 1, 0, p;\n}"
+		     : "=r"(ok)
+		     : "r"(spwd_shared_addr(gate)), "r"(parity)
+		     : "memory");
+	return ok != 0;
+}
+
+/* Barrier id over the first threads that name it; a multiple of 32. */
+SPWD void spwd_bar_sync(uint32_t id, uint32_t threads)
+{
+	asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/* ---- clocks and lanes
+ * ----------------------------------------------------------------------------------- */
+
+/* ns, one clock for the whole device; steps of 32 ns on an H100. */
+SPWD uint64_t spwd_now_ns(void)
+{
+	uint64_t v;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v)::"memory");
+	return v;
+}
+
+#define SPWD_BAR_TEAM 1u
+
+SPWD void spwd_lanes_sync(uint32_t cnt)
+{
+	if (cnt <= 32)
+		__syncwarp();
+	else
+		spwd_bar_sync(SPWD_BAR_TEAM, cnt);
+}
+
+/* Combines one value a warp over the warps of a team; op: 0 sum, 1 exclusive or. */
+template <int OP>
+SPWD uint64_t spwd_team_reduce(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
+{
+	uint64_t r = 0;
+
+	if ((idx & 31) == 0)
+		scratch[idx >> 5] = v;
+	spwd_bar_sync(SPWD_BAR_TEAM, cnt);
+	for (uint32_t i = 0; i < cnt >> 5; i++)
+		r = OP ? r ^ scratch[i] : r + scratch[i];
+	spwd_bar_sync(SPWD_BAR_TEAM, cnt); /* scratch is free again */
+	return r;
+}
+
+SPWD uint64_t spwd_lanes_sum(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
+{
+	for (uint32_t d = 16; d; d >>= 1)
+		v += __shfl_xor_sync(0xffffffffu, v, d);
+	return cnt <= 32 ? v : spwd_team_reduce<0>(idx, cnt, scratch, v);
+}
+
+SPWD uint64_t spwd_lanes_xor(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
+{
+	for (uint32_t d = 16; d; d >>= 1)
+		v ^= __shfl_xor_sync(0xffffffffu, v, d);
+	return cnt <= 32 ? v : spwd_team_reduce<1>(idx, cnt, scratch, v);
+}
+
+#endif

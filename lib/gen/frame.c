@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Writes and classifies the generator's frames (spw_gen_frame.h), without a division and without a
+ * pass over the headers: only what differs between frames is computed.
+ */
+#include <string.h>
+
+#include <rte_byteorder.h>
+#include <rte_hash_crc.h>
+
+#include "gen/spw_gen_frame.h"
+
+/* CRC-32C as in RFC 3720, appendix B.4. */
+static uint32_t crc32c(const uint8_t *at, uint32_t bytes)
+{
+	return ~rte_hash_crc(at, bytes, 0xffffffffu);
+}
+
+static void crc_put(uint8_t *at, uint32_t crc)
+{
+	uint32_t le = rte_cpu_to_le_32(crc);
+
+	memcpy(at, &le, sizeof(le));
+}
+
+static uint32_t crc_get(const uint8_t *at)
+{
+	uint32_t le;
+
+	memcpy(&le, at, sizeof(le));
+	return rte_le_to_cpu_32(le);
+}
+
+void gen_frame_template(const struct gen_frame_conf *conf, struct gen_headers *headers_out)
+{
+	memset(headers_out, 0, sizeof(*headers_out));
+	headers_out->eth.src_addr = conf->src_mac;
+	headers_out->eth.dst_addr = conf->dst_mac;
+	headers_out->eth.ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
+	headers_out->ip.version_ihl = RTE_IPV4_VHL_DEF;
+	headers_out->ip.fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
+	headers_out->ip.time_to_live = 64;
+	headers_out->ip.next_proto_id = IPPROTO_UDP;
+	headers_out->ip.src_addr = rte_cpu_to_be_32(conf->src_ip);
+	headers_out->ip.dst_addr = rte_cpu_to_be_32(conf->dst_ip);
+	headers_out->udp.dst_port = rte_cpu_to_be_16(GEN_UDP_PORT);
+	headers_out->stamp.magic_be = rte_cpu_to_be_16(GEN_MAGIC);
+	headers_out->stamp.version = GEN_VERSION;
+	headers_out->stamp.run_be = rte_cpu_to_be_16(conf->run);
+	/* ip.total_length is 0 here; checksum_add() adds it for each frame. */
+	headers_out->ip.hdr_checksum = rte_ipv4_cksum(&headers_out->ip);
+}
+
+/* RFC 1624, equation 3, for one 16-bit word that was 0 and becomes `word`. */
+static rte_be16_t checksum_add(rte_be16_t checksum, rte_be16_t word)
+{
+	uint32_t sum = (uint16_t)~checksum + (uint32_t)word;
+
+	return (rte_be16_t) ~((sum & 0xffff) + (sum >> 16));
+}
+
+/* The stamp, zeros and the CRC: a UDP payload, or a whole message, of `bytes`. */
+static void payload_write(const struct gen_stamp *stamp, uint8_t *at, uint32_t bytes, uint16_t flow,
+			  uint32_t seq, uint64_t due_ns)
+{
+	struct gen_stamp *s = (struct gen_stamp *)at;
+	uint8_t *crc_at = at + bytes - GEN_CRC_BYTES;
+
+	*s = *stamp;
+	s->flow_be = rte_cpu_to_be_16(flow);
+	s->seq_be = rte_cpu_to_be_32(seq);
+	s->due_hi_be = rte_cpu_to_be_16((uint16_t)(due_ns >> 32));
+	s->due_lo_be = rte_cpu_to_be_32((uint32_t)due_ns);
+	memset(at + sizeof(*s), 0, (size_t)(crc_at - (at + sizeof(*s))));
+	crc_put(crc_at, crc32c(at, (uint32_t)(crc_at - at)));
+}
+
+void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes, uint16_t flow,
+		     uint32_t seq, uint64_t due_ns)
+{
+	struct gen_headers *h = (struct gen_headers *)at;
+
+	memcpy(h, headers, GEN_PAYLOAD_OFFSET);
+	h->ip.total_length = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth)));
+	h->ip.hdr_checksum = checksum_add(h->ip.hdr_checksum, h->ip.total_length);
+	h->udp.src_port = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + flow));
+	h->udp.dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth) - sizeof(h->ip)));
+	payload_write(&headers->stamp, at + GEN_PAYLOAD_OFFSET,
+		      bytes - (uint32_t)GEN_PAYLOAD_OFFSET, flow, seq, due_ns);
+}
+
+void gen_message_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes,
+		       uint16_t flow, uint32_t seq, uint64_t due_ns)
+{
+	payload_write(&headers->stamp, at, bytes, flow, seq, due_ns);
+}
+
+/* The length of the UDP payload; 0 if headers or lengths are not those of a frame of ours. Ethernet
+ * padding may follow the payload. */
+static uint32_t payload_bytes(const struct gen_headers *h, uint32_t bytes)
+{
+	uint32_t udp_bytes;
+
+	if (bytes < sizeof(*h) + GEN_CRC_BYTES ||
+	    h->eth.ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) ||
+	    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP)
+		return 0;
+	udp_bytes = rte_be_to_cpu_16(h->udp.dgram_len);
+	if (udp_bytes < sizeof(h->udp) + sizeof(h->stamp) + GEN_CRC_BYTES ||
+	    udp_bytes > bytes - sizeof(h->eth) - sizeof(h->ip))
+		return 0;
+	return udp_bytes - (uint32_t)sizeof(h->udp);
+}
+
+void gen_frame_read(const uint8_t *at, uint32_t bytes, bool message, uint16_t run,
+		    struct gen_seen_frame *seen_out)
+{
+	const uint8_t *payload = message ? at : at + GEN_PAYLOAD_OFFSET;
+	const struct gen_stamp *stamp = (const struct gen_stamp *)payload;
+	uint32_t len = message ? bytes : payload_bytes((const struct gen_headers *)at, bytes);
+
+	seen_out->kind = GEN_KIND_FOREIGN;
+	if (len < sizeof(*stamp) + GEN_CRC_BYTES ||
+	    stamp->magic_be != rte_cpu_to_be_16(GEN_MAGIC) || stamp->version != GEN_VERSION)
+		return;
+	seen_out->flow = rte_be_to_cpu_16(stamp->flow_be);
+	seen_out->seq = rte_be_to_cpu_32(stamp->seq_be);
+	seen_out->due_ns = (uint64_t)rte_be_to_cpu_16(stamp->due_hi_be) << 32 |
+			   rte_be_to_cpu_32(stamp->due_lo_be);
+	if (crc32c(payload, len - GEN_CRC_BYTES) != crc_get(payload + len - GEN_CRC_BYTES))
+		seen_out->kind = GEN_KIND_CORRUPTED;
+	else if (stamp->run_be != rte_cpu_to_be_16(run))
+		seen_out->kind = GEN_KIND_OLD_RUN;
+	else
+		seen_out->kind = GEN_KIND_ECHO;
+}

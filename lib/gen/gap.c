@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The cold half of the gap record: the probe of an idle core, and sums.
+ */
+#include "gen/spw_gen_gap.h"
+
+static const struct {
+	const char *name, *text;
+} doing_table[GEN_DOING_CNT] = {
+#define X(name, text) {#name, text},
+	GEN_DOING_LIST(X)
+#undef X
+};
+
+const char *gen_doing_name(enum gen_doing doing)
+{
+	return doing_table[doing].name;
+}
+
+const char *gen_doing_text(enum gen_doing doing)
+{
+	return doing_table[doing].text;
+}
+
+void gen_gap_probe(struct gen_gap *gap, const struct spw_tsc *tsc, uint64_t ns,
+		   const uint32_t *stop)
+{
+	uint64_t begin = spw_tsc_now(), last = 0, now = 0;
+
+	while (now < ns && !spw_thr_load_rlx(stop)) {
+		now = spw_tsc_to_ns(tsc, spw_tsc_now() - begin);
+		gen_gap_note(gap, GEN_DOING_poll, now - last);
+		last = now;
+	}
+}
+
+void gen_gap_merge(struct gen_gap *gap, const struct gen_gap *from)
+{
+	spw_hist_merge(&gap->by_time_ns, &from->by_time_ns);
+	for (int s = 0; s < GEN_DOING_CNT; s++) {
+		gap->longer[s].cnt += from->longer[s].cnt;
+		gap->longer[s].worst_ns =
+			SPW_MAX(gap->longer[s].worst_ns, from->longer[s].worst_ns);
+	}
+}
+
+uint64_t gen_gap_total_ns(const struct gen_gap *gap)
+{
+	return spw_hist_total(&gap->by_time_ns);
+}

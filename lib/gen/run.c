@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The sender's loop (spw_gen_run.h): gen_run() at the end reads top to bottom. Between two checks
+ * of the schedule lies one bounded step: a send, a poll of the port, a check of a few echoes, or
+ * housekeeping. Nothing here waits for the port.
+ */
+#include "gen/spw_gen_run.h"
+
+/* A sender that is late at the end of the plan may go on for 1/256 of the plan's time. */
+#define CATCH_UP_LOG2 8u
+/* From "all are ready" to the start of the plan: enough for go_tsc to reach every core. */
+#define START_IN_NS 20000u
+
+static uint64_t ns_at(const struct gen_run *run, uint64_t tsc)
+{
+	return spw_tsc_to_ns(run->tsc, tsc - run->start_tsc);
+}
+
+static uint64_t now_ns(const struct gen_run *run)
+{
+	return ns_at(run, spw_tsc_now());
+}
+
+/* ---- sending ---- */
+
+static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *made)
+{
+	const struct gen_due *due = gen_plan_peek(&run->plan);
+
+	made->number = run->sent.made_cnt;
+	made->due_ns = due->due_fp >> GEN_FRAC_BITS;
+	made->flow = due->flow;
+	made->desc = (struct spw_desc){
+		.slot = slot, .offset = run->headroom, .len = due->bytes, .peer = run->sender};
+	run->write(&run->headers, spw_pool_slot_addr(run->pool, slot) + run->headroom, due->bytes,
+		   (uint16_t)(due->flow * run->sender_cnt + run->sender),
+		   run->next_seq[due->flow]++, made->due_ns);
+	spw_thr_count(&run->sent.made_cnt, 1);
+	gen_plan_advance(&run->plan);
+}
+
+static bool is_due(const struct gen_run *run, uint64_t until_ns)
+{
+	return gen_plan_peek(&run->plan)->due_fp >> GEN_FRAC_BITS < until_ns;
+}
+
+/* Builds the frames that are due, as far as there are free slots for them. */
+static void fill_line(struct gen_run *run, uint64_t until_ns)
+{
+	uint32_t n = 0;
+
+	run->empty_cnt += spw_port_lend_burst(run->queue, run->empty + run->empty_cnt,
+					      (uint16_t)(GEN_TX_BURST - run->empty_cnt));
+	while (run->empty_cnt && n < GEN_TX_BURST && is_due(run, until_ns))
+		write_frame(run, run->empty[--run->empty_cnt], &run->line[n++]);
+	run->count.no_slot += n == 0;
+	run->line_cnt = n;
+}
+
+static void count_sent(struct gen_run *run, const struct gen_made *made, uint64_t sent_tsc,
+		       uint64_t sent_ns)
+{
+	if (spw_likely(made->due_ns >= run->warm_up_ns))
+		spw_hist_record(&run->late_ns, sent_ns - made->due_ns, 1);
+	gen_sent_note(&run->sent, made->number, sent_tsc);
+	run->count.sent_bytes += made->desc.len;
+}
+
+/* The port took some frames of the line, not always the first ones: the others close up, in order.
+ */
+static SPW_COLD void close_up(struct gen_run *run, struct spw_desc *const *taken, uint32_t cnt)
+{
+	bool gone[GEN_TX_BURST] = {false};
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < cnt; i++)
+		gone[spw_container_of(taken[i], struct gen_made, desc) - run->line] = true;
+	for (uint32_t i = 0; i < run->line_cnt; i++)
+		if (!gone[i])
+			run->line[n++] = run->line[i];
+	run->line_cnt = n;
+	run->count.tx_refused++;
+}
+
+static void send_line(struct gen_run *run)
+{
+	struct spw_desc *desc[GEN_TX_BURST];
+	uint64_t sent_tsc, sent_ns;
+	uint32_t cnt;
+
+	for (uint32_t i = 0; i < run->line_cnt; i++)
+		desc[i] = &run->line[i].desc;
+	cnt = spw_port_tx_burst(run->queue, desc, (uint16_t)run->line_cnt);
+	sent_tsc = spw_tsc_now();
+	sent_ns = ns_at(run, sent_tsc);
+	for (uint32_t i = 0; i < cnt; i++)
+		count_sent(run, spw_container_of(desc[i], struct gen_made, desc), sent_tsc,
+			   sent_ns);
+	spw_thr_count(&run->count.sent_frames, cnt);
+	if (cnt == run->line_cnt)
+		run->line_cnt = 0;
+	else
+		close_up(run, desc, cnt);
+}
+
+/* Each send is followed by a step of receiving and, while there is something to receive, by as many
+ * steps as it takes to receive as many echoes as frames were sent: a sender that is late does not
+ * starve them. */
+static void send_due(struct gen_run *run, uint64_t until_ns)
+{
+	uint32_t sent;
+
+	if (run->line_cnt == 0)
+		fill_line(run, until_ns);
+	sent = run->line_cnt;
+	if (sent)
+		send_line(run);
+	run->owed_cnt = 1 + (sent - run->line_cnt) * (GEN_RX_BURST + GEN_CHECK_CNT) /
+				    (GEN_RX_BURST * GEN_CHECK_CNT);
+}
+
+/* ---- receiving ---- */
+
+/* Records a slow echo. The sender of the frame has the time of sending. */
+static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq, uint64_t due_ns,
+			       uint64_t echo_tsc)
+{
+	const struct gen_run *sender = run->all[flow % run->sender_cnt];
+	uint64_t due_tsc = run->start_tsc + spw_tsc_from_ns(run->tsc, due_ns);
+	uint64_t number = seq * sender->plan.flow_cnt + flow / run->sender_cnt;
+	uint64_t sent_tsc = SPW_MIN(gen_sent_find(&sender->sent, number, due_tsc),
+				    echo_tsc); /* tx_burst may not have returned yet */
+	struct gen_worst frame = {.flow = flow,
+				  .seq = seq,
+				  .whole_ns = ns_at(run, echo_tsc) - due_ns,
+				  .intended_tsc = due_tsc,
+				  .sent_tsc = sent_tsc,
+				  .echo_tsc = echo_tsc};
+
+	gen_slow_note(&run->slow, &frame,
+		      sent_tsc ? spw_tsc_to_ns(run->tsc, sent_tsc - due_tsc) : 0);
+}
+
+static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, uint64_t at_tsc,
+		      uint64_t at_ns)
+{
+	uint64_t seq, trip_ns = at_ns > seen->due_ns ? at_ns - seen->due_ns : 0;
+
+	if (spw_unlikely(seen->flow >= run->track.flow_cnt)) {
+		run->count.bad_flow++;
+		return;
+	}
+	seq = gen_flow_extend(&run->track.flow[seen->flow], seen->seq);
+	if (gen_track_saw(&run->track, seen->flow, seq) == GEN_SEEN_DUPLICATE)
+		return;
+	spw_thr_count(&run->count.echoed_frames, 1);
+	if (spw_unlikely(seen->due_ns < run->warm_up_ns))
+		return;
+	spw_hist_record(&run->round_trip_ns, trip_ns, 1);
+	if (spw_unlikely(trip_ns > run->slow.floor_ns))
+		take_slow(run, seen->flow, seq, seen->due_ns, at_tsc);
+}
+
+static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_tsc,
+		       uint64_t at_ns)
+{
+	struct gen_seen_frame seen;
+
+	gen_frame_read(spw_pool_slot_addr(run->pool, desc->slot) + desc->offset, desc->len,
+		       desc->flags & SPW_DESC_MSG, run->run, &seen);
+	switch (seen.kind) {
+	case GEN_KIND_ECHO:
+		take_echo(run, &seen, at_tsc, at_ns);
+		break;
+	case GEN_KIND_CORRUPTED:
+		run->count.corrupted++;
+		if (seen.flow < run->track.flow_cnt)
+			run->track.flow[seen.flow].corrupted++;
+		break;
+	case GEN_KIND_OLD_RUN:
+		run->count.old_run++;
+		break;
+	case GEN_KIND_FOREIGN:
+		run->count.foreign++;
+		break;
+	}
+}
+
+/* Fills the inbox, which is empty. All of it gets this time of arrival, whenever it is checked. */
+static uint32_t poll(struct gen_run *run)
+{
+	run->in_cnt = spw_port_rx_burst(run->queue, run->in, GEN_RX_BURST);
+	run->in_next = 0;
+	run->in_tsc = spw_tsc_now();
+	return run->in_cnt;
+}
+
+/* Checks a few frames of the inbox. */
+static void check_some(struct gen_run *run)
+{
+	uint32_t slot[GEN_CHECK_CNT], cnt = SPW_MIN(run->in_cnt - run->in_next, GEN_CHECK_CNT);
+	uint64_t at_ns = ns_at(run, run->in_tsc);
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct spw_desc *desc = &run->in[run->in_next++];
+
+		take_frame(run, desc, run->in_tsc, at_ns);
+		slot[i] = desc->slot;
+	}
+	spw_port_release_burst(run->queue, slot, (uint16_t)cnt);
+}
+
+static void check_all(struct gen_run *run)
+{
+	while (run->in_next < run->in_cnt)
+		check_some(run);
+}
+
+static bool receive(struct gen_run *run)
+{
+	bool any = poll(run) > 0;
+
+	check_all(run);
+	return any;
+}
+
+/* ---- one run ---- */
+
+/* Whether every frame of every sender has come back. */
+static bool all_back(const struct gen_run *run)
+{
+	uint64_t sent = 0, echoed = 0;
+
+	for (uint32_t s = 0; s < run->sender_cnt; s++) {
+		if (!spw_thr_load_acq(
+			    &run->all[s]->sent_all)) /* [J4 acquire, pairs with J3 in gen_run] */
+			return false;
+		sent += spw_thr_load_rlx(&run->all[s]->count.sent_frames);
+		echoed += spw_thr_load_rlx(&run->all[s]->count.echoed_frames);
+	}
+	return echoed >= sent;
+}
+
+/* Collects TX completions and events of the port; the control thread logs link changes (senders.c
+ * of spinwire-gen). */
+static void housekeeping(struct gen_run *run)
+{
+	struct spw_port_event event;
+
+	if (!spw_port_events(run->queue, &event, 1))
+		return;
+	switch (event.kind) {
+	case SPW_PORT_EVENT_LINK_DOWN:
+	case SPW_PORT_EVENT_PEER_DOWN:
+	case SPW_PORT_EVENT_DEVICE_GONE:
+		if (!run->link_down)
+			spw_thr_count(&run->count.link_downs, 1);
+		spw_thr_store_rlx(&run->link_down, 1);
+		break;
+	case SPW_PORT_EVENT_LINK_UP:
+	case SPW_PORT_EVENT_PEER_UP:
+		spw_thr_store_rlx(&run->link_down, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* After the plan: receives until every frame has come back, or none of ours has for linger_ns. A
+ * sink has that time to drain the path: net_memif drops what is in a ring when its writer exits. */
+static void linger(struct gen_run *run)
+{
+	uint64_t last_ns = now_ns(run), echoed = run->count.echoed_frames;
+
+	while (!(run->expect_echo && all_back(run)) && now_ns(run) - last_ns < run->linger_ns) {
+		if (!receive(run))
+			housekeeping(run);
+		if (run->count.echoed_frames != echoed) {
+			echoed = run->count.echoed_frames;
+			last_ns = now_ns(run);
+		}
+	}
+}
+
+/* Frames that were built but never taken are unsent; their slots and the empty ones are returned.
+ */
+static void give_back(struct gen_run *run)
+{
+	for (uint32_t i = 0; i < run->line_cnt; i++)
+		spw_port_release_burst(run->queue, &run->line[i].desc.slot, 1);
+	spw_port_release_burst(run->queue, run->empty, (uint16_t)run->empty_cnt);
+}
+
+/* A plan that starts before the link is up would measure the link. Ethernet ports report it on
+ * queue 0, RDMA ports report each peer on its own queue. */
+static void wait_for_link(struct gen_run *run)
+{
+	enum spw_port_event_kind up = run->messages ? SPW_PORT_EVENT_PEER_UP
+						    : SPW_PORT_EVENT_LINK_UP;
+	struct spw_port_event event;
+
+	run->start_tsc = spw_tsc_now();
+	while (!run->link_seen && now_ns(run) < run->link_wait_ns && !spw_thr_load_rlx(run->stop))
+		run->link_seen = spw_port_events(run->queue, &event, 1) && event.kind == up;
+}
+
+/* All senders are ready before any starts. The plan starts for all at the same tick, shortly after
+ * that. */
+static void start_together(struct gen_run *run)
+{
+	struct gen_run *first = run->all[0];
+
+	if (run == first || run->messages)
+		wait_for_link(run);
+	spw_thr_store_rel(&run->ready, 1); /* [J1 release, pairs with J2] */
+	if (run == first) {
+		for (uint32_t s = 1; s < run->sender_cnt; s++)
+			while (!spw_thr_load_acq(&run->all[s]->ready) &&
+			       !spw_thr_load_rlx(run->stop)) /* [J2 acquire] */
+				spw_cpu_relax();
+		spw_thr_store_rel(&first->go_tsc, /* [J5 release, pairs with J6] */
+				  spw_tsc_now() + spw_tsc_from_ns(run->tsc, START_IN_NS));
+	}
+	do
+		run->start_tsc = spw_thr_load_acq(&first->go_tsc); /* [J6 acquire, pairs with J5] */
+	while (run->start_tsc == 0 && !spw_thr_load_rlx(run->stop));
+	if (run->start_tsc == 0)
+		run->start_tsc = spw_tsc_now();
+	while ((int64_t)(spw_tsc_now() - run->start_tsc) < 0)
+		spw_cpu_relax();
+}
+
+/* Until the plan's end, and a little longer for frames that were due before it and are not sent. */
+static bool goes_on(const struct gen_run *run, uint64_t now)
+{
+	if (spw_thr_load_rlx(run->stop))
+		return false;
+	return now < run->end_ns || ((run->line_cnt || is_due(run, run->end_ns)) &&
+				     now < run->end_ns + (run->end_ns >> CATCH_UP_LOG2));
+}
+
+/* The bounded step of work between two checks of the schedule. */
+static enum gen_doing one_step(struct gen_run *run, uint64_t now)
+{
+	uint64_t until_ns = SPW_MIN(now, run->end_ns);
+
+	if (run->owed_cnt == 0 && (run->line_cnt || is_due(run, until_ns))) {
+		send_due(run, until_ns);
+		return GEN_DOING_send;
+	}
+	if (run->in_next < run->in_cnt) {
+		check_some(run);
+		run->owed_cnt -= run->owed_cnt > 0;
+		return GEN_DOING_check;
+	}
+	if ((++run->poll_cnt & 255) == 0) {
+		housekeeping(run);
+		return GEN_DOING_events;
+	}
+	if (!poll(run)) {
+		run->owed_cnt = 0;
+		return GEN_DOING_poll;
+	}
+	run->owed_cnt -= run->owed_cnt > 0;
+	return GEN_DOING_receive;
+}
+
+static void run_plan(struct gen_run *run)
+{
+	uint64_t now = 0, last; /* the plan's first moment */
+
+	while (goes_on(run, now)) {
+		enum gen_doing doing = one_step(run, now);
+
+		last = now;
+		now = now_ns(run);
+		if (spw_likely(last >= run->warm_up_ns))
+			gen_gap_note(&run->gap, doing, now - last);
+	}
+	run->ran_ns = SPW_MIN(now, run->end_ns);
+	run->end_ns = run->ran_ns;
+}
+
+void gen_run(struct gen_run *run)
+{
+	gen_gap_probe(&run->alone, run->tsc, run->probe_ns, run->stop);
+	start_together(run);
+	run_plan(run);
+	check_all(run);
+	if (run->line_cnt)
+		send_line(run);
+	run->intended_frames =
+		run->count.sent_frames + run->line_cnt + gen_plan_count(&run->plan, run->ran_ns);
+	spw_thr_store_rel(&run->sent_all, 1); /* [J3 release, pairs with J4 in all_back] */
+	give_back(run);
+	linger(run);
+}
+
+uint64_t gen_run_flow_sent(const struct gen_run *run, uint32_t own)
+{
+	uint64_t made = run->sent.made_cnt,
+		 cnt = made / run->plan.flow_cnt + (own < made % run->plan.flow_cnt);
+
+	for (uint32_t i = 0; i < run->line_cnt; i++)
+		cnt -= run->line[i].flow == own;
+	return cnt;
+}

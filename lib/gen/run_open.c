@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Set-up and tear-down of a sender: its share of the plan, and its memory. The loop is in run.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "gen/spw_gen_run.h"
+
+#define PAGE_BYTES_MIN 4096u
+
+/* This sender's share of the plan: its flows, each as fast as any other flow. The starts of senders
+ * are spread over a period. */
+static int plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
+{
+	struct gen_plan_conf conf = *whole;
+	uint32_t own = (whole->flow_cnt + run->sender_cnt - 1 - run->sender) / run->sender_cnt;
+	double share = (double)own / whole->flow_cnt;
+	uint64_t period_fp = 0;
+	int rc;
+
+	if (run->sender_cnt > whole->flow_cnt)
+		return spw_err(EINVAL,
+			       "%u senders, but %u flows: each needs one of its own; give fewer "
+			       "lcores or more --flows",
+			       run->sender_cnt, whole->flow_cnt);
+	if (run->sender_cnt > 1 && whole->gaps == GEN_CAPTURE)
+		return spw_err(
+			EINVAL,
+			"a capture's timing cannot be shared by %u senders; give one worker lcore",
+			run->sender_cnt);
+	conf.flow_cnt = (uint16_t)own;
+	conf.rate_fps *= share;
+	conf.rate_end_fps *= share;
+	conf.seed += run->sender;
+	rc = gen_plan_init(&run->plan, &conf);
+	if (rc == 0 && (whole->gaps == GEN_CONSTANT || whole->gaps == GEN_BURST)) {
+		for (uint32_t i = 0; i < run->plan.gap_cnt; i++)
+			period_fp += run->plan.gap_fp[i];
+		run->plan.next.due_fp = period_fp / run->sender_cnt * run->sender;
+	}
+	return rc;
+}
+
+/* Writes every page of fresh, zeroed memory before the first frame: a page fault in the loop would
+ * make a frame late. */
+static void touch(void *at, size_t bytes)
+{
+	for (size_t off = 0; off + sizeof(uint32_t) <= bytes; off += PAGE_BYTES_MIN)
+		spw_thr_store_rlx((uint32_t *)((uint8_t *)at + off), 0);
+}
+
+static int memory_alloc(struct gen_run *run, uint32_t flow_cnt)
+{
+	int rc;
+
+	run->next_seq = calloc(run->plan.flow_cnt, sizeof(*run->next_seq));
+	run->sent.tsc = calloc((size_t)1 << GEN_SENT_LOG2, sizeof(*run->sent.tsc));
+	if (!run->next_seq || !run->sent.tsc)
+		return spw_err(ENOMEM, "no memory for %u flows", flow_cnt);
+	rc = gen_track_init(&run->track, flow_cnt);
+	if (rc)
+		return rc;
+	touch(run->next_seq, run->plan.flow_cnt * sizeof(*run->next_seq));
+	touch(run->sent.tsc, ((size_t)1 << GEN_SENT_LOG2) * sizeof(*run->sent.tsc));
+	touch(run->track.flow, flow_cnt * sizeof(*run->track.flow));
+	touch(run->track.missing, GEN_MISSING_MAX * sizeof(*run->track.missing));
+	return 0;
+}
+
+int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct spw_port_queue *queue,
+		 const struct spw_pool *pool, uint32_t sender, struct gen_run *const *all,
+		 uint32_t sender_cnt)
+{
+	int rc;
+
+	memset(run, 0, sizeof(*run));
+	run->queue = queue;
+	run->pool = pool;
+	run->tsc = conf->tsc;
+	run->stop = conf->stop;
+	run->messages = conf->messages;
+	run->write = conf->messages ? gen_message_write : gen_frame_write;
+	run->end_ns = conf->seconds_ns;
+	run->warm_up_ns = conf->warm_up_ns;
+	run->linger_ns = conf->linger_ns;
+	run->link_wait_ns = conf->link_wait_ns;
+	run->probe_ns = conf->probe_ns;
+	run->headroom = conf->headroom;
+	run->run = conf->frame.run;
+	run->expect_echo = conf->expect_echo;
+	run->sender = sender;
+	run->all = all;
+	run->sender_cnt = sender_cnt;
+	gen_frame_template(&conf->frame, &run->headers);
+	gen_slow_init(&run->slow, conf->slow_ns);
+	rc = plan_share(run, &conf->plan);
+	if (rc == 0)
+		rc = memory_alloc(run, conf->plan.flow_cnt);
+	if (rc)
+		gen_run_fini(run);
+	return rc;
+}
+
+void gen_run_fini(struct gen_run *run)
+{
+	gen_plan_fini(&run->plan);
+	gen_track_fini(&run->track);
+	free(run->next_seq);
+	free(run->sent.tsc);
+	run->next_seq = NULL;
+	run->sent.tsc = NULL;
+}

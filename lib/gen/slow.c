@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The worst frames and the causes of slow ones (spw_gen_slow.h). Runs for slow frames only.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/spw_gen_slow.h"
+
+static const struct {
+	const char *name, *text;
+} cause_table[GEN_CAUSE_CNT] = {
+#define X(name, text) {#name, text},
+	GEN_CAUSE_LIST(X)
+#undef X
+};
+
+const char *gen_cause_name(enum gen_cause cause)
+{
+	return cause_table[cause].name;
+}
+
+const char *gen_cause_text(enum gen_cause cause)
+{
+	return cause_table[cause].text;
+}
+
+void gen_slow_init(struct gen_slow *slow, uint64_t threshold_ns)
+{
+	memset(slow, 0, sizeof(*slow));
+	slow->threshold_ns = threshold_ns;
+}
+
+static void count(struct gen_slow *slow, enum gen_cause cause, uint64_t frames, uint64_t worst_ns)
+{
+	slow->by[cause].frames += frames;
+	slow->by[cause].worst_ns = SPW_MAX(slow->by[cause].worst_ns, worst_ns);
+}
+
+static uint32_t least_of(const struct gen_slow *slow)
+{
+	uint32_t least = 0;
+
+	for (uint32_t i = 1; i < slow->worst_cnt; i++)
+		if (slow->worst[i].whole_ns < slow->worst[least].whole_ns)
+			least = i;
+	return least;
+}
+
+static bool overlap(const struct gen_worst *a, const struct gen_worst *b)
+{
+	return a->intended_tsc <= b->echo_tsc && b->intended_tsc <= a->echo_tsc;
+}
+
+/* Removes the frames that overlap `frame` and are shorter. Returns: false if one is longer, which
+ * then represents `frame`. */
+static bool stand_for(struct gen_slow *slow, struct gen_worst *frame)
+{
+	for (uint32_t i = 0; i < slow->worst_cnt; i++) {
+		if (!overlap(&slow->worst[i], frame))
+			continue;
+		if (slow->worst[i].whole_ns >= frame->whole_ns) {
+			slow->worst[i].like += frame->like + 1;
+			return false;
+		}
+		frame->like += slow->worst[i].like + 1;
+		slow->worst[i--] = slow->worst[--slow->worst_cnt];
+	}
+	return true;
+}
+
+/* Adds the frame to the worst, if it is one of them. */
+static void keep(struct gen_slow *slow, struct gen_worst frame)
+{
+	uint32_t least;
+
+	if (!stand_for(slow, &frame))
+		return;
+	if (slow->worst_cnt < GEN_WORST_MAX) {
+		slow->worst[slow->worst_cnt++] = frame;
+	} else {
+		least = least_of(slow);
+		if (frame.whole_ns > slow->worst[least].whole_ns)
+			slow->worst[least] = frame;
+	}
+	slow->floor_ns =
+		slow->worst_cnt < GEN_WORST_MAX
+			? 0
+			: SPW_MIN(slow->threshold_ns, slow->worst[least_of(slow)].whole_ns);
+}
+
+void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame, uint64_t late_ns)
+{
+	struct gen_worst kept = *frame;
+
+	kept.cause = late_ns > frame->whole_ns / 2 ? GEN_CAUSE_sender_late
+						   : GEN_CAUSE_beyond_sender;
+	if (frame->whole_ns > slow->threshold_ns)
+		count(slow, kept.cause, 1, frame->whole_ns);
+	keep(slow, kept);
+}
+
+void gen_slow_merge(struct gen_slow *slow, const struct gen_slow *from)
+{
+	for (int c = 0; c < GEN_CAUSE_CNT; c++)
+		count(slow, (enum gen_cause)c, from->by[c].frames, from->by[c].worst_ns);
+	for (uint32_t i = 0; i < from->worst_cnt; i++)
+		keep(slow, from->worst[i]);
+}
+
+void gen_slow_missing(struct gen_slow *slow, enum gen_cause cause, uint64_t frames)
+{
+	count(slow, cause, frames, 0);
+}
+
+static int longest_first(const void *a, const void *b)
+{
+	const struct gen_worst *x = a, *y = b;
+
+	return (x->whole_ns < y->whole_ns) - (x->whole_ns > y->whole_ns);
+}
+
+void gen_slow_sort(struct gen_slow *slow)
+{
+	qsort(slow->worst, slow->worst_cnt, sizeof(slow->worst[0]), longest_first);
+}
+
+uint64_t gen_slow_above(const struct gen_slow *slow)
+{
+	uint64_t sum = 0;
+
+	for (int c = 0; c < GEN_CAUSE_CNT; c++)
+		sum += slow->by[c].frames;
+	return sum;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The generator's frame: Ethernet, IPv4, UDP, and a UDP payload that identifies the frame:
+ *
+ *   payload   0       2         3    4     6      8      12     18 ...    last 4
+ *             magic   version   0    run   flow   seq    due    zeros     CRC-32C
+ *             be16    u8        u8   be16  be16   be32   be48             little endian
+ *
+ * The first 18 bytes are spw_ident (base/spw_ident.h); due is in ns since the start of the run. The
+ * CRC-32C covers the payload before it; it is the trailer that the crc32c handler checks
+ * (exec/handlers). All of it fits into 64 bytes, so frames of the smallest size are checked too.
+ *
+ * A flow is a UDP source port (GEN_FLOW_PORT + flow), so RSS spreads flows over queues. An echo has
+ * MAC, IP and UDP addresses swapped, and is unchanged from the UDP length on. On a port of RDMA
+ * messages, a message is the UDP payload alone, of 64 bytes and more.
+ */
+#ifndef SPW_GEN_FRAME_H
+#define SPW_GEN_FRAME_H
+
+#include <rte_ether.h>
+#include <rte_ip.h>
+#include <rte_udp.h>
+
+#include "base/spw_ident.h"
+#include "base/spw_types.h"
+
+#define GEN_MAGIC     SPW_IDENT_MAGIC
+#define GEN_VERSION   SPW_IDENT_VERSION
+#define GEN_UDP_PORT  5357u /* of the sink */
+#define GEN_FLOW_PORT 16384u
+#define GEN_FLOW_MAX  32768u
+#define GEN_CRC_BYTES 4u
+
+struct gen_stamp {
+	uint16_t magic_be;
+	uint8_t version;
+	uint8_t zero;
+	uint16_t run_be;
+	uint16_t flow_be;
+	uint32_t seq_be;
+	uint16_t due_hi_be;
+	uint32_t due_lo_be;
+} SPW_PACKED;
+SPW_ASSERT_SIZE(struct gen_stamp, SPW_IDENT_BYTES);
+
+struct gen_headers {
+	struct rte_ether_hdr eth;
+	struct rte_ipv4_hdr ip;
+	struct rte_udp_hdr udp;
+	struct gen_stamp stamp;
+} SPW_PACKED;
+SPW_ASSERT_SIZE(struct gen_headers, 60);
+
+#define GEN_PAYLOAD_OFFSET (sizeof(struct gen_headers) - sizeof(struct gen_stamp))
+SPW_ASSERT_OFFSET(struct gen_headers, stamp, SPW_IDENT_ETH_OFFSET);
+
+struct gen_frame_conf {
+	struct rte_ether_addr src_mac, dst_mac;
+	uint32_t src_ip, dst_ip; /* CPU order */
+	uint16_t run;
+};
+
+/* How a received frame is classified. */
+enum gen_kind {
+	GEN_KIND_ECHO,      /* ours, intact, of this run */
+	GEN_KIND_CORRUPTED, /* ours by its magic, but the CRC does not match */
+	GEN_KIND_OLD_RUN,   /* intact, of another run */
+	GEN_KIND_FOREIGN,   /* not a generator's frame */
+};
+
+struct gen_seen_frame {
+	enum gen_kind kind;
+	uint16_t flow;
+	uint32_t seq;
+	uint64_t due_ns;
+};
+
+/* Purpose: fills in what all frames of a run have in common.
+ * Thread: setup.
+ */
+void gen_frame_template(const struct gen_frame_conf *conf, struct gen_headers *headers_out);
+
+/* Purpose: writes one frame (gen_frame_write) or one message (gen_message_write).
+ * Shape: `bytes` from 64 to GEN_SIZE_MAX, without FCS, writable at `at`.
+ * Thread: owner.
+ */
+typedef void gen_frame_write_fn(const struct gen_headers *headers, uint8_t *at, uint16_t bytes,
+				uint16_t flow, uint32_t seq, uint64_t due_ns);
+gen_frame_write_fn gen_frame_write, gen_message_write;
+
+/* Purpose: classifies a received frame, or a message if `message`, and reads its identity.
+ * Shape: `bytes` readable at `at`; nothing beyond is read. flow, seq and due_ns are valid unless
+ *   the kind is FOREIGN; those of a CORRUPTED frame may have any value.
+ * Thread: owner.
+ */
+void gen_frame_read(const uint8_t *at, uint32_t bytes, bool message, uint16_t run,
+		    struct gen_seen_frame *seen_out);
+
+#endif

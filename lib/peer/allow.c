@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Who may connect, with which GID, and how often: the rules behind peers=, gids= and host_max=.
+ * Pure; turn.c asks for each connection.
+ */
+#include <string.h>
+
+#include "peer/spw_peer_conf.h"
+
+bool spw_peer_allowed(const struct spw_peer_conf *conf, const struct in6_addr *addr)
+{
+	return peer_prefix_has(conf->allow, conf->allow_cnt, addr);
+}
+
+bool spw_peer_gid_allowed(const struct spw_peer_conf *conf, const struct in6_addr *from,
+			  const uint8_t gid[16])
+{
+	struct in6_addr addr;
+
+	memcpy(&addr, gid, sizeof(addr));
+	if (conf->gid_cnt)
+		return peer_prefix_has(conf->gid, conf->gid_cnt, &addr);
+	return peer_is_loopback(from) || spw_peer_allowed(conf, &addr);
+}
+
+/* Without a secret, one host leaves room for others, if peers= allows others. */
+uint32_t spw_peer_host_max(const struct spw_peer_conf *conf)
+{
+	const uint32_t all = conf->peer_max - conf->connect_cnt;
+	const bool alone = conf->allow_cnt == 1 && conf->allow[0].bits == 128;
+
+	if (conf->host_max)
+		return conf->host_max;
+	return conf->secret.len || alone ? all : SPW_MAX(all / 2, 1u);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The shared secret of mode=rc: read from a file, and the key of an HMAC-SHA-256 (RFC 2104, FIPS
+ * 180-4; by nettle) over the transcript of an exchange (peer/hello.h).
+ */
+#ifndef SPW_PEER_AUTH_H
+#define SPW_PEER_AUTH_H
+
+#include "base/spw_types.h"
+
+#define PEER_SECRET_MIN  16u
+#define PEER_SECRET_MAX  256u
+#define PEER_NONCE_BYTES 32u
+#define PEER_MAC_BYTES   32u
+
+struct peer_secret {
+	uint32_t len; /* 0: none */
+	uint8_t byte[PEER_SECRET_MAX];
+};
+
+/* Purpose: reads a secret of PEER_SECRET_MIN .. PEER_SECRET_MAX bytes; one newline at the end is
+ * not part of it.
+ * Thread: setup.
+ * Errors: -EPERM: group or others may access the file, or its owner is neither this user nor root;
+ * -EINVAL: too short, too long, or no regular file; errno of open(2) and read(2). */
+int peer_secret_read(const char *path, struct peer_secret *secret_out);
+
+/* Purpose: overwrites the secret with zeros; no compiler may elide it. Thread: any. */
+void peer_secret_wipe(struct peer_secret *secret);
+
+/* Purpose: HMAC-SHA-256 of label (with its terminating 0) followed by transcript[0 .. len). The
+ * label differs per message type, so that no message can be replayed as another. All zeros without
+ * a secret. Thread: any. */
+void peer_mac(const struct peer_secret *secret, const char *label, const uint8_t *transcript,
+	      size_t len, uint8_t mac_out[PEER_MAC_BYTES]);
+
+/* Returns: true if both are equal; in constant time. Thread: any. */
+bool peer_mac_same(const uint8_t a[PEER_MAC_BYTES], const uint8_t b[PEER_MAC_BYTES]);
+
+/* Purpose: unpredictable bytes of getrandom(2). Errors: -EIO. Thread: any. */
+int peer_nonce(uint8_t nonce_out[PEER_NONCE_BYTES]);
+
+#endif

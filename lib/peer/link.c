@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Control's part of the states of one link (the table in spw_peer.h): connect, go up, notice the
+ * end, go down through ERR and RESET. Called by turn.c in the control thread. Each state is stored
+ * with release by pass(), after everything that its next reader needs.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "peer/conn.h"
+
+#define BACKOFF_MIN_MS 50u
+#define BACKOFF_MAX_MS 2000u
+#define LAST_WQE_MS    1000u
+
+void peer_link_report(struct peer_link *link, enum spw_port_event_kind kind, uint64_t outage_ns,
+		      const char *fmt, ...)
+{
+	struct spw_port_event event = {
+		.kind = kind, .code = link->peer->index, .outage_ns = outage_ns};
+	char addr[64];
+	va_list ap;
+	int n;
+
+	n = snprintf(event.text, sizeof(event.text), "peer %u (%s) ", link->peer->index,
+		     peer_addr_text(&link->addr, addr));
+	va_start(ap, fmt);
+	vsnprintf(event.text + n, sizeof(event.text) - (size_t)n, fmt, ap);
+	va_end(ap);
+	rdma_ctl_report(link->conn->ctl, link->peer->queue, &event);
+}
+
+/* [RC1 release, pairs with the acquire in spw_peer_state] */
+static void pass(struct peer_link *link, enum spw_peer_state state)
+{
+	spw_thr_store_rel(&link->peer->state, state);
+}
+
+static void close_fd(struct peer_link *link)
+{
+	if (link->fd >= 0)
+		close(link->fd);
+	link->fd = -1;
+}
+
+void peer_link_up(struct peer_link *link, int fd, uint64_t now_ms)
+{
+	const uint64_t outage_ms = link->down_ms ? now_ms - link->down_ms : 0;
+	char how[32] = "up";
+
+	link->fd = fd;
+	link->half = NULL;
+	link->reported = -1;
+	link->backoff_ms = BACKOFF_MIN_MS;
+	link->lost = false;
+	link->silent_ms = now_ms + link->conn->conf.exchange_ms;
+	spw_thr_count(&link->conn->count.up, 1);
+	pass(link, SPW_PEER_UP);
+	if (link->down_ms)
+		snprintf(how, sizeof(how), "back after %llu ms", (unsigned long long)outage_ms);
+	peer_link_report(link, SPW_PORT_EVENT_PEER_UP, outage_ms * 1000000,
+			 "is %s: %u credits of %u bytes", how, link->peer->remote.credit_cnt,
+			 link->peer->remote.slot_bytes);
+	if (link->doomed)
+		peer_link_lose(link, link->lost_why, link->lost_code, now_ms);
+}
+
+void peer_link_abandon(struct peer_link *link, uint64_t now_ms)
+{
+	link->half = NULL;
+	link->abandoned = spw_peer_state(link->peer) != SPW_PEER_DOWN;
+	link->try_ms = now_ms + link->backoff_ms;
+	link->backoff_ms = SPW_MIN(SPW_MAX(2 * link->backoff_ms, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
+}
+
+/* ---- going down ---- */
+
+static void count_loss(struct peer_link *link, enum spw_peer_why why, uint32_t code)
+{
+	struct peer_count *count = &link->conn->count;
+
+	switch (why) {
+	case SPW_PEER_WHY_PROTOCOL:
+		spw_thr_count(&count->protocol, 1);
+		peer_link_report(link, SPW_PORT_EVENT_PEER_DOWN, 0, "broke the protocol (%u)",
+				 code);
+		break;
+	case SPW_PEER_WHY_QP_ERROR:
+		spw_thr_count(&count->peer_gone, 1);
+		peer_link_report(link, SPW_PORT_EVENT_PEER_DOWN, 0, "is lost: error completion %u",
+				 code);
+		break;
+	case SPW_PEER_WHY_PEER_GONE:
+		spw_thr_count(&count->peer_gone, 1);
+		peer_link_report(link, SPW_PORT_EVENT_PEER_DOWN, 0, "closed the connection");
+		break;
+	case SPW_PEER_WHY_SILENT:
+		spw_thr_count(&count->refused[PEER_REFUSED_silent], 1);
+		peer_link_report(link, SPW_PORT_EVENT_PEER_DOWN, 0,
+				 "sent nothing on its QP in %u ms (UDP port 4791)", code);
+		break;
+	default:
+		break;
+	}
+}
+
+/* With an SRQ the flush returns no receives. The QP's last receive is reported by an event ("Last
+ * WQE Reached", IBTA 11.6.3.3); only after it does the CQ hold every completion of the QP. */
+static void to_drain(struct peer_link *link, uint64_t now_ms)
+{
+	close_fd(link);
+	link->abandoned = link->doomed = false;
+	peer_qp_error(link);
+	if (link->peer->qp->srq && !link->last_wqe)
+		link->last_wqe_ms = now_ms + LAST_WQE_MS;
+	else
+		pass(link, SPW_PEER_DRAIN);
+}
+
+static void on_fail(struct peer_link *link, uint64_t now_ms)
+{
+	const struct spw_peer *p = link->peer;
+
+	if (link->last_wqe_ms) {
+		if (!link->last_wqe && now_ms < link->last_wqe_ms)
+			return;
+		link->last_wqe_ms = 0;
+		pass(link, SPW_PEER_DRAIN);
+		return;
+	}
+	link->down_ms = now_ms;
+	link->try_ms = now_ms + link->backoff_ms;
+	count_loss(link, link->lost ? link->lost_why : (enum spw_peer_why)p->why,
+		   link->lost ? link->lost_code : p->code);
+	to_drain(link, now_ms);
+}
+
+/* The owner may have been faster. A reason from the device still replaces the owner's, which knows
+ * the flush only. */
+void peer_link_lose(struct peer_link *link, enum spw_peer_why why, uint32_t code, uint64_t now_ms)
+{
+	uint32_t up = SPW_PEER_UP;
+	const bool first = spw_thr_cas(&link->peer->state, &up, (uint32_t)SPW_PEER_FAIL);
+
+	link->doomed =
+		up ==
+		SPW_PEER_POSTED; /* it ended before its READY was read: peer_link_up continues */
+	if (!first && !link->doomed &&
+	    (up != SPW_PEER_FAIL || why != SPW_PEER_WHY_PROTOCOL || link->last_wqe_ms))
+		return;
+	link->lost = true;
+	link->lost_why = why;
+	link->lost_code = code;
+	if (!link->doomed)
+		on_fail(link, now_ms);
+}
+
+/* A peer without a working QP must not occupy an entry: its greeting is due at once. */
+static void on_up(struct peer_link *link, uint64_t now_ms)
+{
+	if (link->silent_ms && spw_thr_load_rlx(&link->peer->heard))
+		link->silent_ms = 0;
+	if (!peer_socket_is_quiet(link->fd))
+		peer_link_lose(link, SPW_PEER_WHY_PEER_GONE, 0, now_ms);
+	else if (link->silent_ms && now_ms >= link->silent_ms)
+		peer_link_lose(link, SPW_PEER_WHY_SILENT, link->conn->conf.exchange_ms, now_ms);
+}
+
+static void on_posted(struct peer_link *link, uint64_t now_ms)
+{
+	if (!link->abandoned)
+		return; /* its exchange continues in turn.c */
+	pass(link, SPW_PEER_FAIL);
+	to_drain(link, now_ms);
+}
+
+static void on_drained(struct peer_link *link)
+{
+	if (!link->wiped && peer_qp_reset(link))
+		return; /* the device is gone: the link stays in DRAINED */
+	if (!peer_link_wipe(link)) {
+		rdma_ctl_wake(link->conn->ctl);
+		return;
+	}
+	link->last_wqe = false;
+	spw_thr_count(&link->conn->count.reset, 1);
+	pass(link, SPW_PEER_DOWN);
+}
+
+/* ---- coming up ---- */
+
+static void start_connect(struct peer_link *link, uint64_t now_ms)
+{
+	struct peer_half *h = &link->client;
+	int fd = peer_socket_connect(&link->addr);
+
+	memset(h, 0, sizeof(*h));
+	h->addr = link->addr;
+	h->link = link;
+	h->used = true;
+	link->half = h;
+	peer_exchange_client(&h->x, fd, &link->conn->conf.secret,
+			     now_ms + link->conn->conf.exchange_ms);
+	if (fd < 0) {
+		h->x.turn = PEER_TURN_FAILED;
+		h->x.why = peer_refused_of(-fd);
+		h->x.error = -fd;
+	}
+}
+
+void peer_link_step(struct peer_link *link, uint64_t now_ms)
+{
+	switch (spw_peer_state(link->peer)) {
+	case SPW_PEER_DOWN:
+		if (link->connects && !link->half && now_ms >= link->try_ms)
+			start_connect(link, now_ms);
+		break;
+	case SPW_PEER_POSTED:
+		on_posted(link, now_ms);
+		break;
+	case SPW_PEER_UP:
+		on_up(link, now_ms);
+		break;
+	case SPW_PEER_FAIL:
+		on_fail(link, now_ms);
+		break;
+	case SPW_PEER_DRAINED:
+		on_drained(link);
+		break;
+	case SPW_PEER_POST:
+	case SPW_PEER_DRAIN:
+		break;
+	}
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The memory of a peer, its keys and its parameters. With op=write a peer has a protection domain
+ * of its own with four MRs, so that its QP reaches its own slots and ring and nothing of another
+ * peer, whatever key it guesses. Called at set-up, and by turn.c and link.c for each new
+ * connection.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/spw_desc.h"
+#include "base/spw_err.h"
+#include "peer/conn.h"
+
+#define CREDIT_DFLT_MAX 512u
+#define PSN_MASK        0xffffffu
+#define WIPE_BYTES      ((size_t)16 << 20) /* per turn: some milliseconds */
+
+static uint32_t peers_of(const struct spw_peer_conn *conn, uint16_t queue)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = queue; i < conn->conf.peer_max; i += conn->queue_cnt)
+		cnt++;
+	return cnt;
+}
+
+int spw_peer_conn_share(const struct spw_peer_conn *conn, uint16_t queue, uint32_t total,
+			uint32_t *slot_cnt_out)
+{
+	const uint32_t extra = conn->conf.op == SPW_PEER_OP_SEND ? SPW_PEER_CTRL_RESERVE : 0,
+		       peers = peers_of(conn, queue);
+	const uint32_t room = peers ? total / peers : 0;
+	uint32_t share;
+
+	*slot_cnt_out = 0;
+	if (!peers)
+		return 0;
+	if (conn->conf.credits)
+		share = conn->conf.credits + extra;
+	else /* a quarter stays in the pool for messages of this side, if there are enough */
+		share = SPW_MIN(SPW_MAX(room - room / 4, extra + 1), CREDIT_DFLT_MAX + extra);
+	if (share > room)
+		return spw_err(EINVAL,
+			       "%u slots are too few for %u peers of %u each: use more slots, "
+			       "fewer peers (peer_max=) or "
+			       "fewer credits=",
+			       total, peers, share);
+	*slot_cnt_out = share;
+	return 0;
+}
+
+static int make_rings(struct peer_link *link)
+{
+	const size_t half =
+		SPW_ALIGN_UP((size_t)SPW_PEER_CREDIT_MAX * sizeof(spw_be32), (size_t)65536);
+
+	link->ring_bytes = 2 * half; /* each in pages of its own, up to 64 KiB pages: the peer may
+					write to one of them only */
+	link->ring = mmap(NULL, link->ring_bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (link->ring == MAP_FAILED) {
+		link->ring = NULL;
+		return spw_err(ENOMEM, "no memory for the grants of peer %u", link->peer->index);
+	}
+	link->peer->ring_in = link->ring;
+	link->peer->ring_out = (spw_be32 *)((uint8_t *)link->ring + half);
+	return 0;
+}
+
+static int reg(struct peer_link *link, void *addr, size_t bytes, int access, struct ibv_mr **mr_out)
+{
+	return rdma_mr_reg_bytes(link->conn->dev.rdma, link->peer->pd, addr, bytes,
+				 IBV_ACCESS_LOCAL_WRITE | access, mr_out);
+}
+
+static int make_keys(struct peer_link *link)
+{
+	struct spw_peer *p = link->peer;
+	const size_t ring_bytes = (size_t)SPW_PEER_CREDIT_MAX * sizeof(spw_be32);
+	const struct spw_peer_memory *m = &p->memory;
+	int rc = reg(link, m->all, m->all_bytes, 0, &link->all_mr);
+
+	rc = rc ? rc
+		: reg(link, m->slot, m->slot_cnt * m->slot_bytes, IBV_ACCESS_REMOTE_WRITE,
+		      &p->slot_mr);
+	rc = rc ? rc
+		: reg(link, p->ring_in, ring_bytes, IBV_ACCESS_REMOTE_WRITE, &link->ring_in_mr);
+	rc = rc ? rc : reg(link, p->ring_out, ring_bytes, 0, &link->ring_out_mr);
+	if (rc)
+		return rc;
+	p->lkey = link->all_mr->lkey;
+	p->ring_out_lkey = link->ring_out_mr->lkey;
+	return 0;
+}
+
+static int make_write(struct peer_link *link)
+{
+	struct spw_peer *p = link->peer;
+	int rc;
+
+	p->pd = ibv_alloc_pd(link->conn->dev.rdma->ctx);
+	if (!p->pd)
+		return spw_err(errno, "no protection domain for peer %u: %s", p->index,
+			       strerror(errno));
+	rc = make_rings(link);
+	return rc ? rc : make_keys(link);
+}
+
+int spw_peer_conn_peer_setup(struct spw_peer_conn *conn, uint32_t peer,
+			     const struct spw_peer_memory *memory)
+{
+	struct peer_link *link = &conn->link[peer];
+	struct spw_peer *p = link->peer;
+	int rc = 0;
+
+	p->memory = *memory;
+	p->credit_cnt = memory->slot_cnt - (p->op == SPW_PEER_OP_SEND ? SPW_PEER_CTRL_RESERVE : 0);
+	p->recv_cnt = p->credit_cnt + SPW_PEER_CTRL_RESERVE;
+	p->pd = conn->dev.rdma->pd;
+	p->lkey = memory->lkey;
+	if (p->op == SPW_PEER_OP_WRITE)
+		rc = make_write(link);
+	return rc ? spw_err_ctx(rc, "peer %u", peer) : 0;
+}
+
+static void dereg(struct ibv_mr **mr)
+{
+	if (*mr)
+		ibv_dereg_mr(*mr);
+	*mr = NULL;
+}
+
+static void free_keys(struct peer_link *link)
+{
+	dereg(&link->all_mr);
+	dereg(&link->peer->slot_mr);
+	dereg(&link->ring_in_mr);
+	dereg(&link->ring_out_mr);
+}
+
+int peer_link_rekey(struct peer_link *link)
+{
+	if (link->peer->op != SPW_PEER_OP_WRITE)
+		return 0;
+	free_keys(link);
+	return make_keys(link);
+}
+
+bool peer_link_wipe(struct peer_link *link)
+{
+	const struct spw_peer *p = link->peer;
+	const size_t total = link->dirty ? p->memory.slot_cnt * p->memory.slot_bytes : 0;
+	const size_t piece = SPW_MIN(total - link->wiped, WIPE_BYTES);
+
+	if (piece)
+		memset(p->memory.slot + link->wiped, 0, piece);
+	link->wiped += piece;
+	if (link->wiped < total)
+		return false;
+	link->wiped = 0;
+	link->dirty = false;
+	return true;
+}
+
+void peer_link_free(struct peer_link *link)
+{
+	struct spw_peer *p = link->peer;
+
+	free_keys(link);
+	if (link->ring)
+		munmap(link->ring, link->ring_bytes);
+	if (p->op == SPW_PEER_OP_WRITE && p->pd)
+		ibv_dealloc_pd(p->pd);
+	p->pd = NULL;
+}
+
+int peer_link_params(struct peer_link *link)
+{
+	const struct spw_peer *p = link->peer;
+	uint8_t chance[PEER_NONCE_BYTES];
+	int rc = peer_nonce(chance);
+
+	if (rc)
+		return rc;
+	link->ours = (struct peer_params){
+		.qpn = p->qp->qp_num,
+		.psn = (chance[0] | (uint32_t)chance[1] << 8 | (uint32_t)chance[2] << 16) &
+		       PSN_MASK,
+		.mtu = link->conn->dev.mtu,
+		.op = (uint8_t)p->op,
+		.credit_cnt = p->credit_cnt,
+		.slot_bytes = (uint32_t)SPW_MIN(p->memory.slot_bytes, SPW_DESC_LEN_MAX),
+	};
+	memcpy(link->ours.gid, link->conn->dev.gid.gid.raw, sizeof(link->ours.gid));
+	if (p->op == SPW_PEER_OP_WRITE) {
+		link->ours.slot_stride = (uint32_t)p->memory.slot_bytes;
+		link->ours.slot_rkey = p->slot_mr->rkey;
+		link->ours.slot_addr = (uintptr_t)p->slot_mr->addr;
+		link->ours.ring_addr = (uintptr_t)p->ring_in;
+		link->ours.ring_rkey = link->ring_in_mr->rkey;
+		link->ours.ring_cnt = SPW_PEER_CREDIT_MAX;
+	}
+	return 0;
+}
+
+void peer_link_learn(struct peer_link *link, const struct peer_params *theirs)
+{
+	link->dirty = link->peer->op == SPW_PEER_OP_WRITE;
+	link->peer->remote = (struct spw_peer_remote){
+		.credit_cnt = theirs->credit_cnt,
+		.slot_bytes = SPW_MIN(theirs->slot_bytes, SPW_DESC_LEN_MAX),
+		.slot_addr = theirs->slot_addr,
+		.slot_rkey = theirs->slot_rkey,
+		.slot_stride = theirs->slot_stride,
+		.ring_addr = theirs->ring_addr,
+		.ring_rkey = theirs->ring_rkey,
+		.ring_cnt = theirs->ring_cnt,
+	};
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Why an exchange failed, in words, for the log and for the events of a client. The texts of the
+ * two sides are one table (PEER_REFUSED_LIST in exchange.h).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "peer/exchange.h"
+
+const char *peer_refused_name(enum peer_refused why)
+{
+	static const char *const name[] = {
+#define X(name, text) #name,
+		PEER_REFUSED_LIST(X)
+#undef X
+	};
+
+	return (unsigned)why < PEER_REFUSED_CNT ? name[why] : "?";
+}
+
+const char *peer_refused_text(enum peer_refused why)
+{
+	static const char *const text[] = {
+#define X(name, text) text,
+		PEER_REFUSED_LIST(X)
+#undef X
+	};
+
+	return (unsigned)why < PEER_REFUSED_CNT ? text[why] : "?";
+}
+
+enum peer_refused peer_refused_of(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return PEER_REFUSED_nobody;
+	case EPIPE:
+	case ECONNRESET:
+		return PEER_REFUSED_closed;
+	case EACCES: /* a firewall of this host */
+	case EPERM:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case ENETDOWN:
+	case EADDRNOTAVAIL:
+	case ETIMEDOUT:
+		return PEER_REFUSED_unreachable;
+	default:
+		return PEER_REFUSED_system;
+	}
+}
+
+bool peer_refused_is_theirs(enum peer_refused why)
+{
+	return why != PEER_REFUSED_nobody && why != PEER_REFUSED_unreachable &&
+	       why != PEER_REFUSED_local && why != PEER_REFUSED_system;
+}
+
+static const char *op_name(uint32_t op)
+{
+	return op == SPW_PEER_OP_WRITE ? "write" : "send";
+}
+
+const char *peer_refused_describe(const struct peer_exchange *x, const struct peer_params *ours,
+				  char text_out[PEER_REFUSED_TEXT_BYTES])
+{
+	const size_t len = PEER_REFUSED_TEXT_BYTES;
+
+	switch (x->why) {
+	case PEER_REFUSED_mtu:
+		snprintf(text_out, len, "its path MTU is %u, ours %u: set mtu= on both sides",
+			 x->value, ours->mtu);
+		break;
+	case PEER_REFUSED_op:
+		snprintf(text_out, len, "it has op=%s, we have op=%s: set both alike",
+			 op_name(x->value), op_name(ours->op));
+		break;
+	case PEER_REFUSED_version:
+		snprintf(text_out, len, "it speaks version %u, we %u: run the same release",
+			 x->value, PEER_HELLO_VERSION);
+		break;
+	case PEER_REFUSED_ring:
+		snprintf(text_out, len,
+			 "it grants %u slots, we take %u: lower its credits=", x->value,
+			 ours->ring_cnt);
+		break;
+	case PEER_REFUSED_full:
+		snprintf(text_out, len,
+			 "all of its %u entries are taken: raise its peer_max=", x->value);
+		break;
+	case PEER_REFUSED_host:
+		snprintf(text_out, len,
+			 "our host has the %u entries it may: raise its host_max=", x->value);
+		break;
+	case PEER_REFUSED_local:
+		snprintf(text_out, len, "%s", spw_err_text());
+		break;
+	case PEER_REFUSED_system:
+		snprintf(text_out, len, "%s; trying again", strerror(x->error));
+		break;
+	default:
+		snprintf(text_out, len, "%s", peer_refused_text(x->why));
+	}
+	return text_out;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Non-blocking TCP for the exchanges. IPv4 uses AF_INET sockets, so that machines without IPv6
+ * work; the rest of lib/peer sees IPv4-mapped addresses only.
+ */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "peer/conn.h"
+
+#define BACKLOG      16
+#define KEEP_IDLE_S  5 /* a host that died silently is noticed after 5 + 3 * 2 s */
+#define KEEP_EVERY_S 2
+#define KEEP_TRIES   3
+
+union any_addr {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static socklen_t to_any(const struct sockaddr_in6 *from, union any_addr *to)
+{
+	memset(to, 0, sizeof(*to));
+	if (!IN6_IS_ADDR_V4MAPPED(&from->sin6_addr)) {
+		to->v6 = *from;
+		return sizeof(to->v6);
+	}
+	to->v4.sin_family = AF_INET;
+	to->v4.sin_port = from->sin6_port;
+	memcpy(&to->v4.sin_addr, &from->sin6_addr.s6_addr[12], 4);
+	return sizeof(to->v4);
+}
+
+static void from_any(const union any_addr *from, struct sockaddr_in6 *to)
+{
+	if (from->sa.sa_family == AF_INET6) {
+		*to = from->v6;
+		return;
+	}
+	*to = (struct sockaddr_in6){.sin6_family = AF_INET6,
+				    .sin6_port = from->v4.sin_port,
+				    .sin6_addr.s6_addr = {[10] = 0xff, [11] = 0xff}};
+	memcpy(&to->sin6_addr.s6_addr[12], &from->v4.sin_addr, 4);
+}
+
+static int give_up(int fd)
+{
+	const int error = errno;
+
+	close(fd);
+	return -error;
+}
+
+static void set(int fd, int level, int option, int value)
+{
+	(void)setsockopt(fd, level, option, &value,
+			 sizeof(value)); /* an optimization: failure is harmless */
+}
+
+static void tune(int fd)
+{
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_TRIES);
+}
+
+int peer_socket_listen(const struct sockaddr_in6 *addr)
+{
+	union any_addr any;
+	socklen_t len = to_any(addr, &any);
+	int fd = socket(any.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (bind(fd, &any.sa, len) || listen(fd, BACKLOG))
+		return give_up(fd);
+	return fd;
+}
+
+/* Errors of the one connection that accept(2) would have returned: it is gone, the next may be
+ * fine. */
+static bool is_its_own(int error)
+{
+	switch (error) {
+	case ECONNABORTED:
+	case EINTR:
+	case ENETDOWN:
+	case EPROTO:
+	case ENOPROTOOPT:
+	case EHOSTDOWN:
+	case ENONET:
+	case EHOSTUNREACH:
+	case EOPNOTSUPP:
+	case ENETUNREACH:
+		return true;
+	default:
+		return error == EWOULDBLOCK;
+	}
+}
+
+int peer_socket_accept(int listen_fd, struct sockaddr_in6 *from_out)
+{
+	union any_addr any = {.sa.sa_family = AF_UNSPEC};
+	socklen_t len = sizeof(any);
+	int fd = accept4(listen_fd, &any.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return is_its_own(errno) ? -EAGAIN : -errno;
+	from_any(&any, from_out);
+	tune(fd);
+	return fd;
+}
+
+int peer_socket_connect(const struct sockaddr_in6 *addr)
+{
+	union any_addr any;
+	socklen_t len = to_any(addr, &any);
+	int fd = socket(any.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	tune(fd);
+	if (connect(fd, &any.sa, len) && errno != EINPROGRESS)
+		return give_up(fd);
+	return fd;
+}
+
+bool peer_socket_is_quiet(int fd)
+{
+	uint8_t byte;
+
+	return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 &&
+	       (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}

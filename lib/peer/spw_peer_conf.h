@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The keys of mode=rc in a port's text, the same in every RDMA driver, and who may connect.
+ * The driver parses once at open (conf.c); the control thread asks the rest for each connection
+ * (allow.c).
+ */
+#ifndef SPW_PEER_CONF_H
+#define SPW_PEER_CONF_H
+
+#include "peer/addr.h"
+#include "peer/auth.h"
+#include "base/spw_port_spec.h"
+
+#define SPW_PEER_MAX       64u /* entries of the table of one port */
+#define SPW_PEER_ALLOW_MAX 16u /* prefixes in peers=, and in gids= */
+
+/* Keys and their usage line, for spw_port_spec_check_keys. */
+#define SPW_PEER_KEYS                                                                            \
+	"listen", "connect", "peers", "gids", "peer_max", "host_max", "op", "secret", "credits", \
+		"srq", "mtu", "timeout", "retry", "rnr_retry", "min_rnr_timer", "tclass",        \
+		"exchange_ms"
+#define SPW_PEER_USAGE                                                                             \
+	"listen=ADDR:PORT, connect=ADDR:PORT (may be repeated), peers=ADDR[/BITS] (may be "        \
+	"repeated), "                                                                              \
+	"gids=ADDR[/BITS] (may be repeated), peer_max=N, host_max=N, op=send|write, secret=FILE, " \
+	"credits=N, "                                                                              \
+	"srq=0|1, mtu=256..4096, timeout=0..31, retry=0..7, rnr_retry=0..7, min_rnr_timer=0..31, " \
+	"tclass=0..255, "                                                                          \
+	"exchange_ms=N"
+
+/* How a message travels (peer/spw_peer.h has the protocol). */
+enum spw_peer_op {
+	SPW_PEER_OP_SEND,  /* SEND into the receiver's next receive */
+	SPW_PEER_OP_WRITE, /* WRITE_WITH_IMM into a slot that the receiver granted */
+};
+
+/* All keys, parsed and checked. Owner: the driver; it holds a secret, see peer_secret_wipe. */
+struct spw_peer_conf {
+	enum spw_peer_op op;
+	bool srq;    /* one shared receive queue per port queue; a driver without it refuses */
+	bool listen; /* listen= was given: peers may connect to us */
+	struct sockaddr_in6 listen_addr;
+	uint32_t connect_cnt; /* peers 0 .. connect_cnt - 1 are those that we connect to */
+	struct sockaddr_in6 connect_addr[SPW_PEER_MAX];
+	uint32_t peer_max; /* entries of the table, 1 .. SPW_PEER_MAX; those from connect_cnt on are
+			    * for peers that connect to us */
+	uint32_t allow_cnt; /* peers=: addresses that may connect */
+	struct peer_prefix allow[SPW_PEER_ALLOW_MAX];
+	uint32_t gid_cnt; /* gids=: GIDs that they may offer; 0: as peers=, and any GID over
+			   * loopback */
+	struct peer_prefix gid[SPW_PEER_ALLOW_MAX];
+	uint32_t host_max; /* entries that one host may have; 0: spw_peer_host_max chooses */
+	struct peer_secret secret;
+	uint32_t credits;  /* messages that one peer may have under way; 0: from the pool's size */
+	uint32_t mtu;      /* path MTU in bytes, 256 .. 4096; 0: the port's */
+	uint8_t timeout;   /* local ACK timeout of 4.096 us * 2^timeout, 0 .. 31 (IBTA 9.7.6.1.3);
+			    * 0: none */
+	uint8_t retry;     /* 0 .. 7 */
+	uint8_t rnr_retry; /* 0 .. 7; 7: without limit */
+	uint8_t min_rnr_timer; /* 0 .. 31, code of IBTA table 45 */
+	uint8_t tclass;        /* traffic class of the RoCE packets */
+	uint32_t exchange_ms;  /* limit of one whole exchange, 10 .. 60000 */
+};
+
+/* Purpose: parses the keys of mode=rc and reads the secret from its file. Keys outside
+ * SPW_PEER_KEYS are the driver's.
+ * Thread: setup.
+ * Errors: -EINVAL, -ERANGE with the key; those of peer_secret_read. */
+int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out);
+
+/* Returns: true if this address may connect. Thread: any. */
+bool spw_peer_allowed(const struct spw_peer_conf *conf, const struct in6_addr *addr);
+
+/* Returns: true if a peer that connects from this address may offer a QP with this GID. Without
+ * gids= the GID must be in peers=, except for connections over loopback. Thread: any. */
+bool spw_peer_gid_allowed(const struct spw_peer_conf *conf, const struct in6_addr *from,
+			  const uint8_t gid[16]);
+
+/* Returns: entries of the table that one host may have: host_max= if given; all, if a secret or a
+ * single address in peers= says who it is; else half of them. Thread: any. */
+uint32_t spw_peer_host_max(const struct spw_peer_conf *conf);
+
+#endif

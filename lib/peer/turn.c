@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One turn of the control thread: accepts TCP connections, advances exchanges, steps every link.
+ * rdma_ctl calls peer_turn_prepare before it sleeps and peer_turn when something happened. Every
+ * turn holds conn->turn, so that an owner can suspend it (spw_peer_conn_hold).
+ *
+ * Strangers are cheap by design: at most PEER_HALF_MAX unfinished exchanges, PEER_HALF_PER_ADDR per
+ * host, no entry of the table before a client has proved the secret, and not a byte for an address
+ * outside peers=.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "peer/conn.h"
+
+#define ACCEPT_MAX      64u /* of one turn */
+#define ACCEPT_RETRY_MS 200u
+
+/* ---- accept ---- */
+
+static uint32_t halves_from(const struct spw_peer_conn *conn, const struct in6_addr *addr)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
+		cnt += conn->half[i].used && peer_same_host(&conn->half[i].addr.sin6_addr, addr);
+	return cnt;
+}
+
+static struct peer_half *free_half(struct spw_peer_conn *conn)
+{
+	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
+		if (!conn->half[i].used)
+			return &conn->half[i];
+	return NULL;
+}
+
+/* A connection from outside peers=, or one too many, is closed without a byte. */
+static void admit(struct spw_peer_conn *conn, int fd, const struct sockaddr_in6 *from,
+		  uint64_t now_ms)
+{
+	struct peer_half *h = free_half(conn);
+	const bool allowed = spw_peer_allowed(&conn->conf, &from->sin6_addr);
+
+	if (!allowed || !h || halves_from(conn, &from->sin6_addr) >= PEER_HALF_PER_ADDR) {
+		spw_thr_count(&conn->count.refused[allowed ? PEER_REFUSED_busy
+							   : PEER_REFUSED_not_allowed],
+			      1);
+		close(fd);
+		return;
+	}
+	memset(h, 0, sizeof(*h));
+	h->used = true;
+	h->addr = *from;
+	peer_exchange_server(&h->x, fd, &conn->conf.secret, now_ms + conn->conf.exchange_ms);
+}
+
+/* Out of descriptors or memory. The connection stays in the listen queue, and poll(2) would report
+ * it again at once: pause instead. */
+static void accept_failed(struct spw_peer_conn *conn, int error, uint64_t now_ms)
+{
+	if (!conn->accept_ms)
+		spw_warn("%s: no peer can be accepted: %s; trying again every %u ms (ulimit -n "
+			 "shows how many files may be open)",
+			 conn->dev.name, strerror(error), ACCEPT_RETRY_MS);
+	conn->accept_ms = now_ms + ACCEPT_RETRY_MS;
+}
+
+static void accept_succeeded(struct spw_peer_conn *conn)
+{
+	if (conn->accept_ms)
+		spw_info("%s: peers are accepted again", conn->dev.name);
+	conn->accept_ms = 0;
+}
+
+static void accept_all(struct spw_peer_conn *conn, uint64_t now_ms)
+{
+	struct sockaddr_in6 from;
+
+	for (uint32_t i = 0; conn->listen_fd >= 0 && now_ms >= conn->accept_ms && i < ACCEPT_MAX;
+	     i++) {
+		int fd = peer_socket_accept(conn->listen_fd, &from);
+
+		if (fd == -EAGAIN)
+			return;
+		if (fd < 0) {
+			accept_failed(conn, -fd, now_ms);
+			return;
+		}
+		accept_succeeded(conn);
+		admit(conn, fd, &from, now_ms);
+	}
+}
+
+/* ---- exchanges ---- */
+
+static void end_half(struct peer_half *h)
+{
+	h->used = false;
+	h->link = NULL;
+}
+
+/* A client reports each new reason of a failure once; a server only failures of its own side. */
+static void report_refused(struct peer_link *link, const struct peer_exchange *x)
+{
+	char text[PEER_REFUSED_TEXT_BYTES];
+
+	if ((!link->connects && x->why != PEER_REFUSED_local) || link->reported == (int)x->why)
+		return;
+	link->reported = (int)x->why;
+	peer_link_report(link, SPW_PORT_EVENT_PEER_DOWN, 0, "%s",
+			 peer_refused_describe(x, &link->ours, text));
+}
+
+static void half_failed(struct spw_peer_conn *conn, struct peer_half *h, uint64_t now_ms)
+{
+	spw_thr_count(&conn->count.refused[h->x.why], 1);
+	if (h->x.why == PEER_REFUSED_system)
+		conn->count.error = h->x.error;
+	if (h->x.fd >= 0)
+		close(h->x.fd);
+	if (h->link) {
+		report_refused(h->link, &h->x);
+		peer_link_abandon(h->link, now_ms);
+	}
+	end_half(h);
+}
+
+/* spw_err_text has the reason. */
+static void fail_half(struct peer_half *h)
+{
+	h->x.turn = PEER_TURN_FAILED;
+	h->x.why = PEER_REFUSED_local;
+}
+
+/* The entries for peers that connect, as one host finds them. */
+struct entries {
+	struct peer_link *unused;
+	uint32_t of_host; /* entries that this host has */
+	bool clearing;    /* an entry is about to become free */
+};
+
+static struct entries count_entries(struct spw_peer_conn *conn, const struct in6_addr *host)
+{
+	struct entries e = {0};
+
+	for (uint32_t i = conn->conf.connect_cnt; i < conn->conf.peer_max; i++) {
+		struct peer_link *link = &conn->link[i];
+		const enum spw_peer_state state = spw_peer_state(link->peer);
+
+		if (link->abandoned || state == SPW_PEER_FAIL || state == SPW_PEER_DRAIN ||
+		    state == SPW_PEER_DRAINED)
+			e.clearing = true;
+		else if (link->half || state != SPW_PEER_DOWN)
+			e.of_host += peer_same_host(&link->addr.sin6_addr, host);
+		else if (!e.unused)
+			e.unused = link;
+	}
+	return e;
+}
+
+/* Server: gives an entry to a client that proved the secret. Returns: false if none is free. The
+ * exchange then waits if an entry is being cleared (perhaps its own, if it reconnects at once), and
+ * is rejected otherwise. */
+static bool bind_link(struct spw_peer_conn *conn, struct peer_half *h)
+{
+	const struct entries e = count_entries(conn, &h->addr.sin6_addr);
+	const uint32_t host_max = spw_peer_host_max(&conn->conf);
+
+	if (e.unused && e.of_host < host_max) {
+		h->link = e.unused;
+		h->link->half = h;
+		h->link->addr = h->addr;
+		return true;
+	}
+	if (!e.unused && !e.clearing)
+		peer_exchange_reject(&h->x, PEER_REJECT_FULL, conn->conf.peer_max);
+	else if (e.of_host >= host_max)
+		peer_exchange_reject(&h->x, PEER_REJECT_HOST, host_max);
+	return false;
+}
+
+/* Moves the QP to INIT and passes the turn to the owner, once. Returns: true as soon as the owner
+ * has posted the receives. */
+static bool make_posted(struct peer_half *h)
+{
+	struct peer_link *link = h->link;
+	int rc;
+
+	if (spw_peer_state(link->peer) == SPW_PEER_POSTED)
+		return true;
+	if (spw_peer_state(link->peer) != SPW_PEER_DOWN)
+		return false;
+	rc = link->used ? peer_link_rekey(link) : 0;
+	link->used = true;
+	rc = rc ? rc : peer_link_params(link);
+	rc = rc ? rc : peer_qp_init(link);
+	if (rc)
+		fail_half(h);
+	else
+		spw_thr_store_rel(&link->peer->state,
+				  SPW_PEER_POST); /* [RC1 release, pairs with spw_peer_state] */
+	return false;
+}
+
+static void do_offer(struct peer_half *h)
+{
+	if (make_posted(h))
+		peer_exchange_offer(&h->x, &h->link->ours);
+}
+
+/* Both sides: takes the parameters and makes the QP ready. */
+static bool agree(struct peer_half *h)
+{
+	peer_link_learn(h->link, &h->x.theirs);
+	if (!peer_qp_ready(h->link, &h->x.theirs))
+		return true;
+	fail_half(h);
+	return false;
+}
+
+static void do_ready(struct peer_half *h)
+{
+	uint32_t value;
+
+	if (peer_exchange_fit(&h->link->ours, &h->x.theirs, &value)) {
+		h->x.turn = PEER_TURN_FAILED; /* the server checked the same values and accepted */
+		h->x.why = PEER_REFUSED_malformed;
+	} else if (agree(h)) {
+		peer_exchange_ready(&h->x);
+	}
+}
+
+static void do_accept(struct spw_peer_conn *conn, struct peer_half *h)
+{
+	enum peer_reject reason;
+	uint32_t value;
+
+	if (!spw_peer_gid_allowed(&conn->conf, &h->addr.sin6_addr, h->x.theirs.gid)) {
+		peer_exchange_reject(&h->x, PEER_REJECT_GID, 0);
+		return;
+	}
+	if ((!h->link && !bind_link(conn, h)) || !make_posted(h))
+		return;
+	reason = peer_exchange_fit(&h->link->ours, &h->x.theirs, &value);
+	if (reason)
+		peer_exchange_reject(&h->x, reason, value);
+	else if (agree(h))
+		peer_exchange_accept(&h->x, &h->link->ours);
+}
+
+static void half_step(struct spw_peer_conn *conn, struct peer_half *h, uint64_t now_ms)
+{
+	enum peer_turn was;
+
+	do {
+		was = h->x.turn;
+		switch (peer_exchange_step(&h->x, now_ms)) {
+		case PEER_TURN_TO_OFFER:
+			do_offer(h);
+			break;
+		case PEER_TURN_TO_READY:
+			do_ready(h);
+			break;
+		case PEER_TURN_TO_ACCEPT:
+			do_accept(conn, h);
+			break;
+		default:
+			break;
+		}
+	} while (h->x.turn != was && h->x.turn < PEER_TURN_DONE);
+	if (h->x.turn == PEER_TURN_FAILED) {
+		half_failed(conn, h, now_ms);
+	} else if (h->x.turn == PEER_TURN_DONE) {
+		peer_link_up(h->link, h->x.fd, now_ms);
+		end_half(h);
+	}
+}
+
+void peer_turn(void *arg, uint64_t now_ms)
+{
+	struct spw_peer_conn *conn = arg;
+
+	spw_peer_conn_hold(conn);
+	accept_all(conn, now_ms);
+	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {
+		peer_link_step(&conn->link[i], now_ms);
+		if (conn->link[i].client.used)
+			half_step(conn, &conn->link[i].client, now_ms);
+	}
+	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
+		if (conn->half[i].used)
+			half_step(conn, &conn->half[i], now_ms);
+	spw_peer_conn_release(conn);
+}
+
+static struct peer_link *link_of(struct spw_peer_conn *conn, const struct ibv_qp *qp)
+{
+	for (uint32_t i = 0; i < conn->conf.peer_max; i++)
+		if (conn->link[i].peer->qp == qp)
+			return &conn->link[i];
+	return NULL;
+}
+
+/* A request of the peer that the device refuses (a write without the right to, an invalid opcode)
+ * causes no completion, only one of these events. */
+void peer_turn_async(void *arg, const struct ibv_async_event *event)
+{
+	struct spw_peer_conn *conn = arg;
+	struct peer_link *link;
+
+	spw_peer_conn_hold(conn);
+	switch (event->event_type) {
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		link = link_of(conn, event->element.qp);
+		if (link)
+			link->last_wqe = true; /* may be the first sign of a failed QP */
+		break;
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_QP_REQ_ERR:
+		link = link_of(conn, event->element.qp);
+		if (link)
+			peer_link_lose(link, SPW_PEER_WHY_PROTOCOL, event->event_type,
+				       rdma_ctl_now_ms());
+		break;
+	case IBV_EVENT_QP_FATAL:
+		link = link_of(conn, event->element.qp);
+		if (link)
+			peer_link_lose(link, SPW_PEER_WHY_QP_ERROR, event->event_type,
+				       rdma_ctl_now_ms());
+		break;
+	default:
+		if (conn->dev.async)
+			conn->dev.async(conn->dev.async_arg, event);
+	}
+	spw_peer_conn_release(conn);
+}
+
+/* ---- what to wait for ---- */
+
+static void until(uint64_t when_ms, uint64_t now_ms, int *timeout_ms)
+{
+	const uint64_t wait = when_ms > now_ms ? when_ms - now_ms : 0;
+
+	if (wait < (uint64_t)*timeout_ms)
+		*timeout_ms = (int)wait;
+}
+
+static uint32_t want_half(const struct peer_half *h, uint64_t now_ms, struct pollfd *fd,
+			  int *timeout_ms)
+{
+	if (!h->used)
+		return 0;
+	until(h->x.deadline_ms, now_ms, timeout_ms);
+	*fd = (struct pollfd){.fd = h->x.fd, .events = peer_exchange_poll(&h->x)};
+	return fd->events ? 1 : 0; /* else: the owner wakes us, or the deadline passes */
+}
+
+static uint32_t want_link(const struct peer_link *link, uint64_t now_ms, struct pollfd *fd,
+			  int *timeout_ms)
+{
+	if (link->silent_ms)
+		until(link->silent_ms, now_ms, timeout_ms);
+	*fd = (struct pollfd){.fd = link->fd, .events = POLLIN};
+	return 1;
+}
+
+uint32_t peer_turn_prepare(void *arg, uint64_t now_ms, struct pollfd *fd,
+			   uint32_t fd_max SPW_UNUSED, int *timeout_ms)
+{
+	struct spw_peer_conn *conn = arg;
+	uint32_t n = 0;
+
+	_Static_assert(1 + PEER_HALF_MAX + SPW_PEER_MAX + 2 <= RDMA_CTL_FD_MAX,
+		       "a pollfd for every descriptor");
+	if (conn->listen_fd >= 0 && now_ms < conn->accept_ms)
+		until(conn->accept_ms, now_ms, timeout_ms);
+	else if (conn->listen_fd >= 0)
+		fd[n++] = (struct pollfd){.fd = conn->listen_fd, .events = POLLIN};
+	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
+		n += want_half(&conn->half[i], now_ms, &fd[n], timeout_ms);
+	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {
+		const struct peer_link *link = &conn->link[i];
+
+		if (link->client.used)
+			n += want_half(&link->client, now_ms, &fd[n], timeout_ms);
+		else if (link->fd >= 0)
+			n += want_link(link, now_ms, &fd[n], timeout_ms);
+		else if (link->last_wqe_ms)
+			until(link->last_wqe_ms, now_ms, timeout_ms);
+		else if (link->connects && spw_peer_state(link->peer) == SPW_PEER_DOWN)
+			until(link->try_ms, now_ms, timeout_ms);
+	}
+	return n;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The thread that writes a capture's file: drains each queue's ring in turn, translates stamps to
+ * ns since 1970, and sleeps a millisecond when all rings are empty. It reads both clocks it needs
+ * again and again: the wall clock once a second, the ports' maps every 20 ms.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_log.h"
+#include "capture.h"
+
+#define NAP_NS       1000000
+#define NIC_MAP_NS   20000000ull
+#define WALL_PAIR_NS 1000000000ull
+#define BLOCK_EXTRA                                                                  \
+	64u /* bytes of a packet block beside its data, and of a block of statistics \
+	     */
+
+/* ---- clocks ---- */
+
+static void read_wall(struct spw_capture *cap)
+{
+	clockid_t clock = CLOCK_REALTIME;
+
+	spw_clock_pair_take(spw_clock_read_posix, &clock, 16, &cap->wall);
+	cap->wall_due_tsc = spw_tsc_now() + spw_tsc_from_ns(&cap->conf.tsc, WALL_PAIR_NS);
+}
+
+static void read_nics(struct spw_capture *cap)
+{
+	for (uint32_t i = 0; i < cap->queue_cnt; i++)
+		if (cap->queue[i]->nic_clock)
+			spw_clock_box_get(cap->queue[i]->nic_box, &cap->queue[i]->nic_map);
+	cap->nic_due_tsc = spw_tsc_now() + spw_tsc_from_ns(&cap->conf.tsc, NIC_MAP_NS);
+}
+
+void capture_clocks_read(struct spw_capture *cap)
+{
+	read_wall(cap);
+	read_nics(cap);
+}
+
+static void refresh_clocks(struct spw_capture *cap)
+{
+	uint64_t now = spw_tsc_now();
+
+	if ((int64_t)(now - cap->wall_due_tsc) >= 0)
+		read_wall(cap);
+	if ((int64_t)(now - cap->nic_due_tsc) >= 0)
+		read_nics(cap);
+}
+
+static uint64_t wall_ns(const struct spw_capture *cap, uint64_t tsc)
+{
+	int64_t since = (int64_t)(tsc - cap->wall.ref);
+
+	return since < 0 ? cap->wall.other - spw_tsc_to_ns(&cap->conf.tsc, (uint64_t)-since)
+			 : cap->wall.other + spw_tsc_to_ns(&cap->conf.tsc, (uint64_t)since);
+}
+
+/* ---- frames ---- */
+
+static void write_entry(struct spw_capture *cap, struct capture_queue *cq, uint32_t iface,
+			const struct capture_entry *entry)
+{
+	uint64_t tsc = entry->by_nic ? spw_clock_map_ref(&cq->nic_map, entry->stamp) : entry->stamp;
+
+	if (spw_pcapng_bytes(cap->file) + entry->bytes + BLOCK_EXTRA * (1 + cap->queue_cnt) >
+	    cap->conf.limit_bytes) {
+		cq->limited++;
+		if (!cap->limit_reported)
+			spw_warn("capture: %s has reached --capture-limit; the rest is counted, "
+				 "not written",
+				 cap->conf.path);
+		cap->limit_reported = true;
+		return;
+	}
+	spw_pcapng_packet(cap->file, &(struct spw_pcapng_packet){.iface = iface,
+								 .way = SPW_PCAPNG_IN,
+								 .stamp_ns = wall_ns(cap, tsc),
+								 .data = entry->data,
+								 .bytes = entry->bytes,
+								 .wire_bytes = entry->wire_bytes});
+}
+
+/* Writes what queue i has captured. Returns: whether there was anything. */
+static bool drain(struct spw_capture *cap, uint32_t i)
+{
+	struct capture_queue *cq = cap->queue[i];
+	uint64_t at = spw_ring_read_pos(&cq->ring);
+	uint32_t cnt = spw_ring_ready(&cq->ring, CAPTURE_ENTRIES);
+
+	for (uint32_t n = 0; n < cnt; n++)
+		write_entry(cap, cq, i, capture_entry(cq, at + n));
+	spw_ring_release(&cq->ring, cnt);
+	return cnt != 0;
+}
+
+static bool drain_all(struct spw_capture *cap)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < cap->queue_cnt; i++)
+		any |= drain(cap, i);
+	return any;
+}
+
+static void report_disk(struct spw_capture *cap, int rc)
+{
+	if (spw_pcapng_lost(cap->file) == 0 || cap->disk_reported)
+		return;
+	spw_warn("capture: %s cannot be written%s%s; frames are counted until it can",
+		 cap->conf.path, rc ? ": " : "", rc ? strerror(-rc) : "");
+	cap->disk_reported = true;
+}
+
+void *capture_writer_main(void *arg)
+{
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+	struct spw_capture *cap = arg;
+
+	/* [CAP2 acquire, pairs with CAP1 in spw_capture_stop: the drain below sees every frame of
+	 * the ended lcores] */
+	while (!spw_thr_load_acq(&cap->stop)) {
+		refresh_clocks(cap);
+		if (drain_all(cap))
+			continue;
+		report_disk(cap, spw_pcapng_flush(cap->file));
+		nanosleep(&nap, NULL);
+	}
+	while (drain_all(cap))
+		;
+	report_disk(cap, spw_pcapng_flush(cap->file));
+	return NULL;
+}
+
+/* The file's losses are not known by queue: the first interface reports them all. */
+void capture_write_statistics(struct spw_capture *cap)
+{
+	uint64_t now = wall_ns(cap, spw_tsc_now()), disk = spw_pcapng_lost(cap->file);
+
+	for (uint32_t i = 0; i < cap->queue_cnt; i++) {
+		const struct capture_queue *cq = cap->queue[i];
+
+		spw_pcapng_statistics(cap->file, i, now, cq->frames,
+				      cq->ring_full + cq->limited + (i ? 0 : disk));
+	}
+	spw_pcapng_flush(cap->file);
+}

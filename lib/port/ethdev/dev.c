@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Finding, making and configuring the ethdev. Virtual devices are made here, after rte_eal_init, so
+ * that EAL arguments name none and --no-pci is never in the way.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <rte_bus.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_mbuf_dyn.h>
+#include <rte_pci.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/ethdev/ethdev.h"
+
+#define MTU_DFLT 1500u
+#define MTU_MAX                                                                                    \
+	9978u /* with its headers it still fits the largest mbuf many times; beyond it NICs differ \
+	       */
+#define L2_ROOM   26u   /* Ethernet header, two VLAN tags, FCS */
+#define BUF_MIN   2048u /* many NICs take their buffer size in KiB, rounded down */
+#define RING_DFLT 1024u
+
+static const char *const own_key[] = {"mtu", "promisc", "stamps"};
+
+static bool is_own_key(const char *key)
+{
+	for (size_t i = 0; i < SPW_ARRAY_CNT(own_key); i++)
+		if (!strcmp(own_key[i], key))
+			return true;
+	return false;
+}
+
+static bool pci_name(const char *device, char *name, size_t bytes)
+{
+	struct rte_pci_addr addr;
+
+	if (rte_pci_addr_parse(device, &addr))
+		return false;
+	rte_pci_device_name(&addr, name, bytes);
+	return true;
+}
+
+/* The PMD's keys as devargs: "k=v,k=v". */
+static int devargs(const struct spw_port_spec *spec, char *text, size_t bytes)
+{
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < spec->arg_cnt && n < bytes; i++)
+		if (!is_own_key(spw_port_spec_key(spec, i)))
+			n += (size_t)snprintf(text + n, bytes - n, "%s%s=%s", n ? "," : "",
+					      spw_port_spec_key(spec, i),
+					      spw_port_spec_value(spec, i));
+	return n < bytes ? 0 : spw_err(EINVAL, "its keys are too long");
+}
+
+int ethdev_dev_allow(const struct spw_port_spec *spec, char *text_out, size_t text_bytes)
+{
+	char name[PCI_PRI_STR_SIZE + 1], args[sizeof(spec->text)];
+	int rc;
+
+	text_out[0] = '\0';
+	if (!pci_name(spec->device, name, sizeof(name)))
+		return 0;
+	rc = devargs(spec, args, sizeof(args));
+	if (!rc)
+		snprintf(text_out, text_bytes, "%s%s%s", name, args[0] ? "," : "", args);
+	return rc;
+}
+
+/* ---- finding ---- */
+
+static int probe(const char *bus, const char *name, const char *args)
+{
+	int rc = rte_eal_hotplug_add(bus, name, args);
+
+	if (rc == 0)
+		return 0;
+	/* EAL's codes differ from bus to bus (EFAULT: no such driver); the device is not there is
+	 * what they all mean. */
+	return spw_err(
+		ENODEV, "EAL could not make %s device '%s' with '%s': %s; %s", bus, name, args,
+		rte_strerror(-rc),
+		strcmp(bus, "vdev")
+			? "is it bound to vfio-pci or its bifurcated driver, and allowed with -a?"
+			: "is it the name of a PMD (net_memif0, net_pcap0, net_af_packet0...), and "
+			  "are "
+			  "its keys right? DPDK's log line says more");
+}
+
+int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
+{
+	char name[RTE_ETH_NAME_MAX_LEN], args[sizeof(spec->text)];
+	bool is_pci = pci_name(spec->device, name, sizeof(name));
+	int rc;
+
+	if (!is_pci)
+		snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, spec->device);
+	if (strlen(spec->device) >= sizeof(name))
+		return spw_err(EINVAL, "the device name has more than %zu characters",
+			       sizeof(name) - 1);
+	if (!name[0])
+		return spw_err(EINVAL, "no device: use ethdev:net_memif0,role=server,socket=PATH "
+				       "or ethdev:0000:01:00.0");
+	rc = devargs(spec, args, sizeof(args));
+	ep->cut_bytes = UINT32_MAX;
+	if (!rc && !is_pci)
+		rc = ethdev_vdev_check(spec, ep);
+	if (rc)
+		return rc;
+	if (ep->more_args[0])
+		snprintf(args + strlen(args), sizeof(args) - strlen(args), "%s%s",
+			 args[0] ? "," : "", ep->more_args);
+	if (rte_eth_dev_get_port_by_name(name, &ep->port_id) == 0)
+		return 0; /* EAL or the application made it */
+	rc = probe(is_pci ? "pci" : "vdev", name, args);
+	if (rc)
+		return rc;
+	ep->probed = true;
+	if (rte_eth_dev_get_port_by_name(name, &ep->port_id))
+		return spw_err(ENODEV, "'%s' is a device, but no Ethernet port came of it", name);
+	return 0;
+}
+
+/* One spinwire port per ethdev: ethdev's own notion of ownership says so to every part of the
+ * process. */
+static int own(struct ethdev_port *ep)
+{
+	struct rte_eth_dev_owner owner;
+	int rc;
+
+	memset(&owner, 0, sizeof(owner));
+	rte_eth_dev_owner_new(&owner.id);
+	snprintf(owner.name, sizeof(owner.name), "spinwire");
+	rc = rte_eth_dev_owner_set(ep->port_id, &owner);
+	if (rc)
+		return spw_err(EBUSY, "another part of the program already uses this port");
+	ep->owned = true;
+	return 0;
+}
+
+/* ---- configuring ---- */
+
+static void choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_cnt, bool stamps,
+			    struct ethdev_port *ep)
+{
+	/* A frame keeps its tags; net_af_packet gets it without one, and says which only if asked.
+	 */
+	uint64_t want = RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_RSS_HASH |
+			(ep->netdev[0] ? RTE_ETH_RX_OFFLOAD_VLAN_STRIP : 0);
+	struct rte_eth_conf *conf = &ep->conf;
+
+	conf->rxmode.offloads = info->rx_offload_capa &
+				(want | (stamps ? RTE_ETH_RX_OFFLOAD_TIMESTAMP : 0));
+	conf->txmode.offloads = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+	if (info->flow_type_rss_offloads &&
+	    (queue_cnt > 1 || (conf->rxmode.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH))) {
+		conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf->rx_adv_conf.rss_conf.rss_hf =
+			info->flow_type_rss_offloads &
+			(RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+	}
+	conf->intr_conf.lsc = info->dev_flags && (*info->dev_flags & RTE_ETH_DEV_INTR_LSC);
+	ep->stamps = conf->rxmode.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+	ep->offloads = (conf->rxmode.offloads & ~RTE_ETH_RX_OFFLOAD_TIMESTAMP) ||
+		       conf->rxmode.mq_mode;
+}
+
+static void fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu, struct ethdev_port *ep)
+{
+	uint32_t buf = (uint32_t)SPW_MAX(SPW_MAX(mtu + L2_ROOM, BUF_MIN), info->min_rx_bufsize);
+	struct spw_port_caps *caps = &ep->base.caps;
+
+	if (ep->netdev[0]) /* the PMD refuses smaller ones with ENOMEM */
+		buf = SPW_MAX(buf, ep->cut_bytes + L2_ROOM + 16);
+	ep->rx_desc_dflt = info->default_rxportconf.ring_size ? info->default_rxportconf.ring_size
+							      : RING_DFLT;
+	ep->tx_desc_dflt = info->default_txportconf.ring_size ? info->default_txportconf.ring_size
+							      : RING_DFLT;
+	*caps = (struct spw_port_caps){
+		.queue_max = SPW_MIN(SPW_MIN(info->max_rx_queues, info->max_tx_queues),
+				     SPW_PORT_QUEUE_MAX),
+		.slot_headroom = RTE_PKTMBUF_HEADROOM,
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = SPW_ALIGN_UP(RTE_PKTMBUF_HEADROOM + buf, SPW_CACHE_LINE),
+		.slot_cnt_min = ep->fact->alloc_on_rx ? SPW_BURST_MAX
+						      : ep->rx_desc_dflt + 2 * SPW_BURST_MAX,
+		.can_tx = info->max_tx_queues > 0,
+		.numa_node = rte_eth_dev_socket_id(ep->port_id),
+	};
+}
+
+static int apply(const struct rte_eth_dev_info *info, uint16_t queue_cnt, struct ethdev_port *ep)
+{
+	int rc = rte_eth_dev_configure(ep->port_id, queue_cnt, queue_cnt, &ep->conf);
+
+	if (rc)
+		return spw_err(-rc,
+			       "rte_eth_dev_configure (%s, %u queues, MTU %u, offloads 0x%" PRIx64
+			       "): %s",
+			       info->driver_name, queue_cnt, ep->conf.rxmode.mtu,
+			       ep->conf.rxmode.offloads, rte_strerror(-rc));
+	return 0;
+}
+
+int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
+			 struct ethdev_port *ep)
+{
+	struct rte_eth_dev_info info;
+	uint64_t mtu, stamps, promisc;
+	int rc = rte_eth_dev_info_get(ep->port_id, &info);
+
+	if (rc)
+		return spw_err(-rc, "rte_eth_dev_info_get: %s", rte_strerror(-rc));
+	ep->device = info.device;
+	rc = spw_port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, &mtu);
+	rc = rc ? rc : spw_port_spec_u64(spec, "stamps", 1, 0, 1, &stamps);
+	rc = rc ? rc : spw_port_spec_u64(spec, "promisc", 1, 0, 1, &promisc);
+	rc = rc ? rc : own(ep);
+	if (rc)
+		return rc;
+	ep->promisc = promisc;
+	ep->is_dma = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
+	ep->fact = ethdev_fact_find(info.driver_name, !ep->is_dma);
+	fill_caps(&info, mtu, ep);
+	if (queue_cnt > ep->base.caps.queue_max)
+		return spw_err(ERANGE, "%u queues were asked for, and %s has %u", queue_cnt,
+			       info.driver_name, ep->base.caps.queue_max);
+	memset(&ep->conf, 0, sizeof(ep->conf));
+	if (!ep->fact->any_mtu && spw_port_spec_find(spec, "mtu"))
+		ep->conf.rxmode.mtu = (uint32_t)mtu;
+	choose_offloads(&info, queue_cnt, stamps, ep);
+	return apply(&info, queue_cnt, ep);
+}
+
+void ethdev_dev_close(struct ethdev_port *ep)
+{
+	if (ep->owned && !ep->closed)
+		rte_eth_dev_close(ep->port_id);
+	ep->closed = true;
+	if (ep->probed && ep->device && rte_dev_remove(ep->device))
+		spw_warn("port %s: rte_dev_remove: %s", ep->base.name, rte_strerror(rte_errno));
+	ep->probed = false;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Private to port/ethdev: a spinwire port over any DPDK ethdev.
+ *
+ * The PMD's mempool is a view of lib/pool: mbuf i is the header of slot i and always points at it
+ * (pinned external buffer). The mbufs lie in one array with a power-of-2 stride, so mbuf and slot
+ * are one shift apart, and the pool's stack is the only free list: mempool get and put are
+ * spw_pool_get and spw_pool_put.
+ */
+#ifndef SPW_ETHDEV_IMPL_H
+#define SPW_ETHDEV_IMPL_H
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include "port/port.h"
+
+#define ETHDEV_MEMPOOL_OPS "spinwire"
+
+/* What is known of a PMD that the ethdev API does not tell. */
+struct ethdev_fact {
+	const char *pmd;   /* rte_eth_dev_info.driver_name */
+	bool missed_known; /* imissed is what the device lost */
+	bool rx_copies;    /* the PMD itself copies each frame into the mbuf */
+	bool alloc_on_rx;  /* mbufs are taken from the pool in the receive call, none are posted
+			      before */
+	bool forgets;      /* statistics go back to 0 when the peer leaves */
+	bool any_mtu;      /* the PMD has no MTU of its own and refuses to be told one */
+	const char *source;
+};
+
+struct ethdev_port;
+
+struct ethdev_queue {
+	/* read on every burst */
+	struct spw_pool *pool;
+	uint8_t *mbuf0;       /* mbuf of slot 0 */
+	uint32_t stride_log2; /* distance of two mbufs */
+	uint32_t slot_cnt;
+	uint32_t burst_floor; /* 0: never ask for more frames than there are free slots; ~0: ask for
+				 all */
+	uint16_t port_id, queue_id;
+	uint16_t region_id, port_idx;
+	uint32_t cut_bytes;  /* frames of that length and more are dropped, too_long */
+	int stamp_offset;    /* of the dynamic timestamp field */
+	uint64_t stamp_flag; /* in ol_flags */
+	/* written by the owner, sampled by others */
+	uint64_t got, put;            /* slots that the PMD took from and gave to the mempool */
+	uint64_t put_in_tx;           /* of put, inside transmit and clean-up calls */
+	uint64_t raw_frames;          /* that the PMD handed over */
+	uint64_t rx_frames, rx_bytes; /* lent with a frame */
+	uint64_t lent_empty, released;
+	uint64_t tx_frames, tx_bytes; /* that the PMD took */
+	uint64_t adopted;             /* frames copied out of foreign mbufs */
+	uint64_t dropped[SPW_PORT_DROP_CNT];
+	uint64_t no_slot;
+	uint32_t gate;        /* net_memif: 1 while the owner is in a burst, or control code runs */
+	uint32_t gate_wanted; /* control code waits for the gate: an owner that never pauses must
+				 not take it again */
+	/* cold */
+	struct rte_mempool *mp;
+	struct ethdev_port *port;
+	bool can_clean; /* rte_eth_tx_done_cleanup works */
+} SPW_ALIGNED(2 * SPW_CACHE_LINE);
+
+struct ethdev_port {
+	struct spw_port base;
+	uint16_t port_id;
+	bool probed; /* made by us, so removed by us */
+	bool owned, started, closed;
+	bool is_dma;   /* a device that reads and writes memory by itself */
+	bool offloads; /* hash, checksum or VLAN results are in the mbuf */
+	bool stamps, promisc, watched;
+	bool is_memif; /* its bursts pass a gate: memif_ctl.c */
+	struct ethdev_port *next_memif;
+	char netdev[16];      /* net_af_packet: the network interface; else "" */
+	char more_args[48];   /* devargs that the user left to us */
+	char start_hint[224]; /* what to do when the device does not start; "" unknown */
+	uint32_t cut_bytes;   /* a frame of that many bytes has been cut by the PMD */
+	const struct ethdev_fact *fact;
+	struct rte_device *device;
+	struct rte_eth_conf conf;
+	uint16_t rx_desc_dflt, tx_desc_dflt;
+	uint64_t region_mapped;                   /* bit by region id: mapped for this device */
+	struct spw_region region[SPW_REGION_MAX]; /* of those, by id */
+	struct rte_eth_stats last;                /* highest values seen */
+	/* link; written by EAL's interrupt thread or by events() */
+	uint32_t link_up, gone;
+	uint32_t link_told; /* what events() last reported */
+	bool link_by_irq;
+	uint64_t link_next_tsc; /* when events() looks again */
+	uint64_t link_down_cnt;
+	struct ethdev_queue *queue;
+};
+
+SPW_INLINE struct ethdev_port *ethdev_of(struct spw_port *port)
+{
+	return spw_container_of(port, struct ethdev_port, base);
+}
+
+SPW_INLINE struct rte_mbuf *ethdev_mbuf(const struct ethdev_queue *q, uint32_t slot)
+{
+	return (struct rte_mbuf *)(void *)(q->mbuf0 + ((size_t)slot << q->stride_log2));
+}
+
+/* slot_cnt or more if the mbuf is not of this queue. */
+SPW_INLINE size_t ethdev_slot(const struct ethdev_queue *q, const struct rte_mbuf *m)
+{
+	return ((uintptr_t)m - (uintptr_t)q->mbuf0) >> q->stride_log2;
+}
+
+/* Returns: true if the gate was open, nobody waits for it, and it is now the owner's, who polls
+ * nothing without it. [P3 acquire, pairs with P4] */
+SPW_INLINE bool ethdev_gate_try(struct ethdev_queue *q)
+{
+	return !spw_thr_load_rlx(&q->gate_wanted) && spw_thr_exchange(&q->gate, 1) == 0;
+}
+
+/* [P4 release, pairs with P3] */
+SPW_INLINE void ethdev_gate_open(struct ethdev_queue *q)
+{
+	spw_thr_store_rel(&q->gate, 0);
+}
+
+/* ---- memif_ctl.c: every call does nothing for other ports; thread setup ---- */
+
+/* Purpose: from enter to leave no control code of net_memif runs but the caller's, and what it
+ *          registers is the port's. */
+void memif_ctl_enter(struct ethdev_port *ep);
+void memif_ctl_leave(struct ethdev_port *ep);
+/* Purpose: control code shuts this port's gates from now on, until memif_ctl_remove. Between
+ *          enter and leave. */
+void memif_ctl_add(struct ethdev_port *ep);
+void memif_ctl_remove(const struct ethdev_port *ep);
+/* Errors:  -ENOTSUP if net_memif's registrations do not pass here. After start, between enter
+ *          and leave. */
+int memif_ctl_check(const struct ethdev_port *ep);
+/* Purpose: takes back what the port's PMD left registered. After rte_eth_dev_stop and before
+ *          rte_eth_dev_close, between enter and leave. */
+void memif_ctl_stop(struct ethdev_port *ep);
+/* Purpose: waits until EAL's interrupt thread is done with the port. After leave. */
+void memif_ctl_settle(struct ethdev_port *ep);
+
+/* ---- ethdev_fact.c ---- */
+
+/* Never NULL: what is not in the table gets the default of its bus. */
+const struct ethdev_fact *ethdev_fact_find(const char *pmd, bool is_vdev);
+
+/* ---- ethdev_pool.c ---- */
+
+/* Purpose: makes q->mp over conf->pool.
+ * Errors:  -ENOMEM and others with a text. */
+int ethdev_pool_make(struct ethdev_queue *q, const struct spw_port_queue_conf *conf);
+void ethdev_pool_free(struct ethdev_queue *q);
+
+/* Purpose: tells EAL and the device of a region.
+ * Errors:  with what to do. */
+int ethdev_region_map(struct rte_device *device, const struct spw_region *region);
+void ethdev_region_unmap(struct rte_device *device, const struct spw_region *region);
+
+/* ---- ethdev_dev.c ---- */
+
+/* ---- vdev_check.c ---- */
+
+/* Purpose: refuses what the PMD would take in silence; fills netdev, more_args, start_hint and
+ *          cut_bytes. Before EAL makes it. */
+int ethdev_vdev_check(const struct spw_port_spec *spec, struct ethdev_port *ep);
+bool ethdev_netdev_is_up(const char *name);
+/* Purpose: does the spec name a virtual device of that PMD ("net_memif": net_memif0,
+ *          net_memif_x, ...)?. */
+bool ethdev_dev_is(const struct spw_port_spec *spec, const char *pmd);
+/* Purpose: finds the ethdev of the spec or makes it; fills port_id and probed. */
+int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep);
+/* Purpose: capabilities, configuration, facts. */
+int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
+			 struct ethdev_port *ep);
+void ethdev_dev_close(struct ethdev_port *ep);
+/* Purpose: "-a" text for a PCI device, "" for others. */
+int ethdev_dev_allow(const struct spw_port_spec *spec, char *text_out, size_t text_bytes);
+
+/* ---- ethdev_rxtx.c ---- */
+
+/* Purpose: the burst functions of a queue, the receive variant chosen by what the port
+ *          delivers. */
+void ethdev_burst_choose(const struct ethdev_port *ep, struct spw_port_queue *pq);
+/* Purpose: takes what still waits in the queue and drops it, counted rx_flushed.
+ * Thread:  setup, before the PMD stops */
+void ethdev_rx_flush(struct ethdev_queue *q);
+
+/* ---- ethdev_stat.c ---- */
+
+uint16_t ethdev_events(void *queue, struct spw_port_event *event, uint16_t cnt);
+void ethdev_link_watch(struct ethdev_port *ep);
+void ethdev_link_unwatch(struct ethdev_port *ep);
+/* Purpose: raises ep->last to what the PMD says now. */
+void ethdev_stat_read(struct ethdev_port *ep);
+void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat);
+void ethdev_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots);
+int ethdev_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+		      uint64_t *uncertainty_ns_out);
+/* Purpose: the mbuf field of receive timestamps, told to every queue. Before start. */
+int ethdev_stamps_open(struct ethdev_port *ep);
+/* Purpose: the rate of the port's clock against the CPU's, 0 if it has none.
+ * Shape:   takes 50 ms. */
+uint64_t ethdev_clock_hz(uint16_t port_id);
+
+/* ---- capture_check.c ---- */
+
+/* Purpose: is this pcap or pcapng file whole? libpcap and net_pcap just stop at a cut, and say
+ *          nothing.
+ * Errors:  -ENOENT and others of open; -EINVAL with the record and the byte where it breaks. */
+int ethdev_capture_check(const char *path);
+
+#endif

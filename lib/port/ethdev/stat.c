@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Counters, slots, events and the port's clock.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <rte_cycles.h>
+#include <rte_errno.h>
+#include <rte_mbuf_dyn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/ethdev/ethdev.h"
+#include "time/spw_time.h"
+
+#define CLOCK_WINDOW_MS 50u
+
+/* ---- counters ---- */
+
+static void keep_highest(uint64_t *highest, uint64_t now)
+{
+	if (now > spw_thr_load_rlx(highest))
+		spw_thr_store_rlx(highest, now);
+}
+
+void ethdev_stat_read(struct ethdev_port *ep)
+{
+	struct rte_eth_stats now;
+
+	if (ep->closed || rte_eth_stats_get(ep->port_id, &now))
+		return;
+	keep_highest(&ep->last.ipackets, now.ipackets);
+	keep_highest(&ep->last.opackets, now.opackets);
+	keep_highest(&ep->last.imissed, now.imissed);
+	keep_highest(&ep->last.obytes, now.obytes);
+}
+
+static void sum_queue(const struct ethdev_queue *q, uint64_t *raw, struct spw_port_stat *stat)
+{
+	*raw += spw_thr_load_rlx(&q->raw_frames);
+	stat->rx_frames += spw_thr_load_rlx(&q->rx_frames);
+	stat->rx_bytes += spw_thr_load_rlx(&q->rx_bytes);
+	stat->tx_frames += spw_thr_load_rlx(&q->tx_frames);
+	stat->tx_bytes += spw_thr_load_rlx(&q->tx_bytes);
+	stat->port_copies += spw_thr_load_rlx(&q->adopted);
+	stat->err[SPW_PORT_ERR_no_slot] += spw_thr_load_rlx(&q->no_slot);
+	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
+		stat->dropped[i] += spw_thr_load_rlx(&q->dropped[i]);
+}
+
+void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct ethdev_port *ep = ethdev_of(port);
+	uint64_t raw = 0, missed;
+
+	ethdev_stat_read(ep);
+	missed = spw_thr_load_rlx(&ep->last.imissed);
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		sum_queue(&ep->queue[i], &raw, stat);
+	/* The PMD's own count is the wire's. One that forgets is replaced by what it handed over.
+	 */
+	stat->wire_frames =
+		(ep->fact->forgets ? raw : spw_thr_load_rlx(&ep->last.ipackets)) + missed;
+	stat->missed_frames = missed;
+	stat->missed_known = ep->fact->missed_known;
+	if (!ep->fact->forgets) {
+		stat->tx_frames = spw_thr_load_rlx(&ep->last.opackets);
+		if (spw_thr_load_rlx(&ep->last.obytes)) /* net_null and net_ring count no bytes */
+			stat->tx_bytes = spw_thr_load_rlx(&ep->last.obytes);
+	}
+	stat->port_copies += ep->fact->rx_copies ? raw : 0;
+	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->link_down_cnt);
+}
+
+void ethdev_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	const struct ethdev_queue *q = &ethdev_of(port)->queue[queue];
+	uint64_t lent = q->rx_frames + q->lent_empty - q->released - q->tx_frames;
+	uint64_t in_pmd = q->got + q->lent_empty - q->put - q->released - lent;
+	/* A ring port hands what was sent back as received, so "in TX" can count slots that are no
+	 * longer there. */
+	uint64_t in_tx = SPW_MIN(q->tx_frames - q->put_in_tx, in_pmd);
+
+	slots->lent = (uint32_t)lent;
+	slots->in_tx = (uint32_t)in_tx;
+	slots->in_rx = (uint32_t)(in_pmd - in_tx);
+}
+
+/* ---- link ---- */
+
+static bool link_is_up(const struct ethdev_port *ep)
+{
+	struct rte_eth_link link;
+
+	if (ep->netdev[0]) /* net_af_packet calls every link up */
+		return ethdev_netdev_is_up(ep->netdev);
+	memset(&link, 0, sizeof(link));
+	return rte_eth_link_get_nowait(ep->port_id, &link) == 0 &&
+	       link.link_status == RTE_ETH_LINK_UP;
+}
+
+/* EAL's interrupt thread. [P1 release, pairs with P2] */
+static int on_event(uint16_t port_id SPW_UNUSED, enum rte_eth_event_type type, void *arg,
+		    void *ret SPW_UNUSED)
+{
+	struct ethdev_port *ep = arg;
+
+	if (type == RTE_ETH_EVENT_INTR_RMV)
+		spw_thr_store_rel(&ep->gone, 1);
+	else
+		spw_thr_store_rel(&ep->link_up, link_is_up(ep));
+	return 0;
+}
+
+void ethdev_link_watch(struct ethdev_port *ep)
+{
+	ep->link_by_irq = ep->conf.intr_conf.lsc;
+	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_LSC, on_event, ep);
+	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_RMV, on_event, ep);
+	ep->watched = true;
+}
+
+void ethdev_link_unwatch(struct ethdev_port *ep)
+{
+	if (!ep->watched)
+		return;
+	ep->watched = false;
+	rte_eth_dev_callback_unregister(ep->port_id, RTE_ETH_EVENT_INTR_LSC, on_event, ep);
+	rte_eth_dev_callback_unregister(ep->port_id, RTE_ETH_EVENT_INTR_RMV, on_event, ep);
+}
+
+static void tell(struct spw_port_event *event, enum spw_port_event_kind kind, const char *name,
+		 const char *what)
+{
+	*event = (struct spw_port_event){.kind = kind};
+	snprintf(event->text, sizeof(event->text), "%s: %s", name, what);
+}
+
+/* Ten looks a second, also with interrupts: net_memif sends none when its peer dies. */
+static void link_poll(struct ethdev_port *ep)
+{
+	uint64_t now = spw_tsc_now();
+
+	if ((int64_t)(now - ep->link_next_tsc) < 0)
+		return;
+	ep->link_next_tsc = now + rte_get_tsc_hz() / 10;
+	spw_thr_store_rel(&ep->link_up, link_is_up(ep));
+}
+
+static uint16_t link_events(struct ethdev_port *ep, struct spw_port_event *event, uint16_t cnt)
+{
+	uint32_t up, n = 0;
+
+	link_poll(ep);
+	up = spw_thr_load_acq(&ep->link_up); /* [P2 acquire, pairs with P1] */
+	if (cnt && up != ep->link_told) {
+		ep->link_told = up;
+		if (!up)
+			spw_thr_count(&ep->link_down_cnt, 1);
+		tell(&event[n++], up ? SPW_PORT_EVENT_LINK_UP : SPW_PORT_EVENT_LINK_DOWN,
+		     ep->base.name, up ? "link is up" : "link is down");
+	}
+	if (n < cnt && spw_thr_load_acq(&ep->gone) == 1) {
+		spw_thr_store_rlx(&ep->gone, 2); /* told once */
+		tell(&event[n++], SPW_PORT_EVENT_DEVICE_GONE, ep->base.name,
+		     "the device was removed");
+	}
+	return (uint16_t)n;
+}
+
+uint16_t ethdev_events(void *queue, struct spw_port_event *event, uint16_t cnt)
+{
+	struct ethdev_queue *q = queue;
+	uint64_t put = q->put;
+
+	if (q->can_clean && q->tx_frames != q->put_in_tx) {
+		rte_eth_tx_done_cleanup(q->port_id, q->queue_id, SPW_BURST_MAX);
+		spw_thr_count(&q->put_in_tx, q->put - put);
+	}
+	return q->queue_id == 0 ? link_events(q->port, event, cnt) : 0;
+}
+
+/* ---- clock ---- */
+
+static int read_clock(void *arg, uint64_t *value_out)
+{
+	return rte_eth_read_clock(*(const uint16_t *)arg, value_out);
+}
+
+int ethdev_stamps_open(struct ethdev_port *ep)
+{
+	uint64_t flag = 0;
+	int offset = 0;
+
+	if (!ep->stamps)
+		return 0;
+	if (rte_mbuf_dyn_rx_timestamp_register(&offset, &flag))
+		return spw_err(rte_errno,
+			       "no room in the mbuf for receive timestamps: %s; use stamps=0",
+			       rte_strerror(rte_errno));
+	for (uint16_t i = 0; i < ep->base.queue_cnt; i++) {
+		ep->queue[i].stamp_offset = offset;
+		ep->queue[i].stamp_flag = flag;
+	}
+	return 0;
+}
+
+uint64_t ethdev_clock_hz(uint16_t port_id)
+{
+	struct spw_clock_pair first, last;
+	uint64_t nic, tsc;
+
+	if (spw_clock_pair_take(read_clock, &port_id, 10, &first))
+		return 0;
+	rte_delay_us_sleep(CLOCK_WINDOW_MS * 1000);
+	if (spw_clock_pair_take(read_clock, &port_id, 10, &last))
+		return 0;
+	nic = last.other - first.other;
+	tsc = last.ref - first.ref;
+	return tsc ? (uint64_t)((double)nic * (double)rte_get_tsc_hz() / (double)tsc) : 0;
+}
+
+int ethdev_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+		      uint64_t *uncertainty_ns_out)
+{
+	struct ethdev_port *ep = ethdev_of(port);
+	struct spw_clock_pair pair;
+	int rc = spw_clock_pair_take(read_clock, &ep->port_id, 10, &pair);
+
+	if (rc)
+		return spw_err_ctx(rc, "rte_eth_read_clock");
+	*nic_ticks_out = pair.other;
+	*tsc_out = pair.ref;
+	*uncertainty_ns_out = (uint64_t)((double)pair.unc * 1e9 / (double)rte_get_tsc_hz()) + 1;
+	return 0;
+}

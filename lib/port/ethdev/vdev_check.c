@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What a PMD of DPDK lets pass, or passes over in silence: found before EAL makes the device, and
+ * said so that one knows what to do. Sources: DPDK v22.11, drivers/net/memif and
+ * drivers/net/af_packet.
+ */
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/ethdev/ethdev.h"
+
+#define AF_PACKET_FRAME 2048u /* the PMD's own choice of framesz */
+#define AF_PACKET_HEAD                                                                         \
+	66u /* TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14: where the kernel puts a frame's first \
+	       byte */
+#define AF_PACKET_L2 \
+	18u /* Ethernet header and a second VLAN tag; the kernel takes the first one off */
+#define AF_PACKET_FRAME_MAX 65536u
+
+static int check_pcap(const struct spw_port_spec *spec)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < spec->arg_cnt && !rc; i++)
+		if (!strcmp(spw_port_spec_key(spec, i), "rx_pcap"))
+			rc = ethdev_capture_check(spw_port_spec_value(spec, i));
+	return rc;
+}
+
+/* ---- net_memif ---- */
+
+/* A folder that is not there: as an abstract name (the PMD's default) it would be taken all the
+ * same, and nobody found. */
+static int check_socket(const char *path)
+{
+	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char *slash;
+
+	if (strlen(path) >= sizeof(folder))
+		return spw_err(EINVAL, "socket=%s: more than %zu characters", path,
+			       sizeof(folder) - 1);
+	memcpy(folder, path, strlen(path) + 1);
+	slash = strrchr(folder, '/');
+	if (!slash || slash == folder)
+		return 0;
+	*slash = '\0';
+	return access(folder, F_OK)
+		       ? spw_err(errno, "socket=%s: folder %s: %s", path, folder, strerror(errno))
+		       : 0;
+}
+
+static int check_memif(const struct spw_port_spec *spec, struct ethdev_port *ep)
+{
+	const char *zc = spw_port_spec_find(spec, "zero-copy"),
+		   *socket = spw_port_spec_find(spec, "socket");
+	const char *role = spw_port_spec_find(spec, "role");
+	int rc = socket ? check_socket(socket) : 0;
+
+	if (rc)
+		return rc;
+	if (zc && !strcmp(zc, "yes"))
+		return spw_err(
+			ENOTSUP,
+			"zero-copy=yes gives the peer EAL's own memory, and slots lie in a region "
+			"of their "
+			"own: leave it out (the PMD then copies once, counted as a port copy)");
+	if (!role || strcmp(role, "server"))
+		snprintf(ep->start_hint, sizeof(ep->start_hint),
+			 "no memif server listens at %s: start it first, with the same "
+			 "socket and socket-abstract",
+			 socket ? socket : "its default socket");
+	return 0;
+}
+
+/* ---- net_af_packet ---- */
+
+/* One fact of a network interface, by ioctl: sysfs may show those of another namespace. */
+static int netdev_ask(const char *name, unsigned long request, struct ifreq *ask_out)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
+
+	memset(ask_out, 0, sizeof(*ask_out));
+	snprintf(ask_out->ifr_name, sizeof(ask_out->ifr_name), "%s", name);
+	rc = fd < 0 || ioctl(fd, request, ask_out) ? -errno : 0;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+bool ethdev_netdev_is_up(const char *name)
+{
+	struct ifreq ask;
+
+	return netdev_ask(name, SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_UP) &&
+	       (ask.ifr_flags & IFF_RUNNING);
+}
+
+/* Room for the interface's longest frame, and one byte more: a frame that fills it has been cut. */
+static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev_port *ep)
+{
+	uint32_t need = (uint32_t)mtu + AF_PACKET_L2 + AF_PACKET_HEAD + 1;
+	uint64_t frame = AF_PACKET_FRAME;
+	int rc;
+
+	if (spw_port_spec_find(spec, "framesz") || spw_port_spec_find(spec, "blocksz")) {
+		rc = spw_port_spec_u64(spec, "framesz", AF_PACKET_FRAME, 256, AF_PACKET_FRAME_MAX,
+				       &frame);
+		if (rc)
+			return rc;
+		if (frame < need)
+			spw_warn("port %s: framesz=%u takes frames of up to %u bytes, %s sends %d "
+				 "and headers; longer ones are "
+				 "counted too_long",
+				 ep->base.name, (uint32_t)frame,
+				 (uint32_t)frame - AF_PACKET_HEAD - 1, ep->netdev, mtu);
+	} else if (need > frame) {
+		frame = SPW_MAX(spw_pow2_ceil32(need), (uint32_t)sysconf(_SC_PAGESIZE));
+		snprintf(ep->more_args, sizeof(ep->more_args), "blocksz=%u,framesz=%u",
+			 (uint32_t)frame, (uint32_t)frame);
+	}
+	ep->cut_bytes = (uint32_t)frame - AF_PACKET_HEAD;
+	return frame <= AF_PACKET_FRAME_MAX
+		       ? 0
+		       : spw_err(ERANGE, "%s has an MTU of %d: too large", ep->netdev, mtu);
+}
+
+static int check_af_packet(const struct spw_port_spec *spec, struct ethdev_port *ep)
+{
+	const char *name = spw_port_spec_find(spec, "iface");
+	struct ifreq ask;
+	int fd, rc;
+
+	if (!name)
+		return spw_err(EINVAL, "no iface=NAME: which network interface?");
+	rc = netdev_ask(name, SIOCGIFMTU, &ask);
+	if (rc)
+		return spw_err(-rc, "iface=%s: %s; 'ip link' lists the interfaces", name,
+			       strerror(-rc));
+	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return spw_err(errno,
+			       "a packet socket on %s: %s; it needs CAP_NET_RAW: run as root, or "
+			       "setcap cap_net_raw+ep on the "
+			       "program",
+			       name, strerror(errno));
+	close(fd);
+	snprintf(ep->netdev, sizeof(ep->netdev), "%s", name);
+	spw_info("port %s: the kernel takes an outer VLAN tag off and net_af_packet forgets its "
+		 "EtherType (0x88a8 arrives as 0x8100); "
+		 "IPv4 fragments are reassembled first, so that a lone one never arrives",
+		 ep->base.name);
+	return choose_frame(spec, ask.ifr_mtu, ep);
+}
+
+bool ethdev_dev_is(const struct spw_port_spec *spec, const char *pmd)
+{
+	return !strncmp(spec->device, pmd, strlen(pmd));
+}
+
+int ethdev_vdev_check(const struct spw_port_spec *spec, struct ethdev_port *ep)
+{
+	ep->cut_bytes = UINT32_MAX;
+	if (ethdev_dev_is(spec, "net_pcap"))
+		return check_pcap(spec);
+	if (ethdev_dev_is(spec, "net_memif"))
+		return check_memif(spec, ep);
+	if (ethdev_dev_is(spec, "net_af_packet"))
+		return check_af_packet(spec, ep);
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Private to lib/port/fault, and to the tests that compare what was done with what was found.
+ */
+#ifndef FAULT_IMPL_H
+#define FAULT_IMPL_H
+
+#include "port/port.h"
+
+/* name, meaning */
+#define FAULT_LIST(X)                                                                   \
+	X(rx_hold, "polls bring nothing: frames wait in the port though the loop asks") \
+	X(rx_spin, "one receive burst takes so long")                                   \
+	X(refill_hold, "slots that come back are kept: the port runs out of buffers")   \
+	X(refill_spin, "one release burst takes so long")                               \
+	X(tx_spin, "one transmit burst takes so long")                                  \
+	X(tx_refuse, "transmit bursts take nothing")
+
+enum fault_kind {
+#define X(name, text) FAULT_##name,
+	FAULT_LIST(X)
+#undef X
+		FAULT_CNT
+};
+
+#define FAULT_WINDOW_MAX 4096u /* written down; later ones still happen */
+
+/* When a fault really was there, ticks. */
+struct fault_window {
+	uint64_t from, to;
+};
+
+struct fault_queue {
+	struct spw_port_queue *inner;
+	enum fault_kind kind;
+	uint64_t for_tsc, every_tsc;
+	uint64_t due_tsc;   /* begin of the next one */
+	uint64_t begin_tsc; /* of the one that is on; 0: none is */
+	uint64_t left;      /* how many are still to come */
+	uint32_t *kept;     /* slots that refill_hold keeps */
+	uint32_t kept_cnt;
+	uint32_t window_cnt;
+	struct fault_window window[FAULT_WINDOW_MAX];
+};
+
+/* Purpose: the faults of a queue.
+ * Thread:  setup, after stop; or the owner */
+const struct fault_queue *fault_queue_of(const struct spw_port *port, uint16_t queue);
+
+#endif

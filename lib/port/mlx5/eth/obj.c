@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Creates the objects of one raw Ethernet queue through rdma-core and reports where their memory
+ * is. Called by eth/port.c at set-up and by eth/recover.c; source: mlx5dv_init_obj(3).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/mlx5/eth/eth.h"
+
+static void check_free(int rc, const char *what)
+{
+	if (rc)
+		spw_warn("mlx5: %s was not destroyed: %s", what, strerror(rc));
+}
+
+static int denied(const char *what)
+{
+	if (errno == EPERM)
+		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
+				      "cap_net_raw+ep on the program");
+	return spw_err(errno, "%s: %s", what, strerror(errno));
+}
+
+/* ---- receive ---- */
+
+static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan,
+				struct rdma_side *side, struct ibv_cq_ex *cq)
+{
+	struct ibv_wq_init_attr attr = {
+		.wq_context = side,
+		.wq_type = IBV_WQT_RQ,
+		.max_wr = plan->rq_cnt,
+		.max_sge = 1,
+		.pd = dev->rdma.pd,
+		.cq = ibv_cq_ex_to_cq(cq),
+	};
+	struct mlx5dv_wq_init_attr dv_attr = {
+		.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ,
+		.striding_rq_attrs = {.single_stride_log_num_of_bytes = plan->stride_log2,
+				      .single_wqe_log_num_of_strides = plan->strides_log2},
+	};
+
+	return plan->flags & MLX5_F_STRIDING ? mlx5dv_create_wq(dev->rdma.ctx, &attr, &dv_attr)
+					     : ibv_create_wq(dev->rdma.ctx, &attr);
+}
+
+static int wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_rx_obj *rx, uint32_t lkey)
+{
+	struct mlx5dv_rwq dv = {0};
+	struct mlx5dv_obj obj = {.rwq = {.in = rx->wq, .out = &dv}};
+	int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_RWQ);
+
+	if (rc)
+		return spw_err(rc, "mlx5dv_init_obj of a receive queue: %s", strerror(rc));
+	rx->rqmem = (struct spw_mlx5_rqmem){
+		.buf = dv.buf,
+		.dbrec = (spw_be32 *)dv.dbrec,
+		.cnt = dv.wqe_cnt,
+		.stride = dv.stride,
+		.lkey = lkey,
+		.strides_log2 = plan->strides_log2,
+	};
+	return 0;
+}
+
+int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, struct rdma_side *side,
+		     uint32_t lkey, struct mlx5_eth_rx_obj *rx)
+{
+	int rc;
+
+	memset(rx, 0, sizeof(*rx));
+	rc = mlx5_cq_make(dev, plan->cq_cnt, plan->flags & MLX5_F_COMPRESSED, side, &rx->cq,
+			  &rx->cqmem);
+	if (rc)
+		return rc;
+	rx->wq = wq_create(dev, plan, side, rx->cq);
+	rc = rx->wq ? wq_memory(plan, rx, lkey) : denied("a receive queue");
+	if (rc)
+		mlx5_eth_rx_free(rx);
+	return rc;
+}
+
+void mlx5_eth_rx_free(struct mlx5_eth_rx_obj *rx)
+{
+	if (rx->wq)
+		check_free(ibv_destroy_wq(rx->wq), "a receive queue");
+	mlx5_cq_free(rx->cq);
+	memset(rx, 0, sizeof(*rx));
+}
+
+int mlx5_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state)
+{
+	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
+	int rc = ibv_modify_wq(wq, &attr);
+
+	return rc ? spw_err(rc, "a receive queue to state %d: %s", (int)state, strerror(rc)) : 0;
+}
+
+/* ---- send ---- */
+
+/* Gives the send queue a doorbell register that no other queue writes: in verbs, a thread domain.
+ */
+static void own_register(struct mlx5_dev *dev, struct mlx5_eth_tx_obj *tx)
+{
+	struct ibv_td_init_attr td_attr = {0};
+	struct ibv_parent_domain_init_attr pd_attr = {.pd = dev->rdma.pd};
+
+	tx->td = ibv_alloc_td(dev->rdma.ctx, &td_attr);
+	if (!tx->td)
+		return;
+	pd_attr.td = tx->td;
+	tx->pd = ibv_alloc_parent_domain(dev->rdma.ctx, &pd_attr);
+	if (tx->pd)
+		return;
+	ibv_dealloc_td(tx->td);
+	tx->td = NULL;
+}
+
+static int sq_memory(struct mlx5_eth_tx_obj *tx, uint32_t lkey)
+{
+	struct mlx5dv_qp dv = {.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES};
+	struct mlx5dv_obj obj = {.qp = {.in = tx->qp, .out = &dv}};
+	int rc = mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP);
+
+	if (rc)
+		return spw_err(rc, "mlx5dv_init_obj of a send queue: %s", strerror(rc));
+	tx->sqmem = (struct spw_mlx5_sqmem){
+		.buf = dv.sq.buf,
+		.dbrec = (spw_be32 *)&dv.dbrec[MLX5_SND_DBR],
+		.cnt = dv.sq.wqe_cnt,
+		.qpn = dv.comp_mask & MLX5DV_QP_MASK_RAW_QP_HANDLES && dv.sqn ? dv.sqn
+									      : tx->qp->qp_num,
+		.lkey = lkey,
+		.bf = dv.bf.reg,
+		.bf_bytes = tx->td ? dv.bf.size : 0,
+	};
+	return 0;
+}
+
+int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, struct rdma_side *side,
+		     uint32_t lkey, struct mlx5_eth_tx_obj *tx)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_context = side,
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.cap = {.max_send_wr = plan->sq_cnt, .max_send_sge = 1},
+	};
+	int rc;
+
+	memset(tx, 0, sizeof(*tx));
+	rc = mlx5_cq_make(dev, plan->sq_cnt, false, side, &tx->cq, &tx->cqmem);
+	if (rc)
+		return rc;
+	own_register(dev, tx);
+	attr.send_cq = attr.recv_cq = ibv_cq_ex_to_cq(tx->cq);
+	tx->qp = ibv_create_qp(tx->pd ? tx->pd : dev->rdma.pd, &attr);
+	rc = tx->qp ? sq_memory(tx, lkey) : denied("a send queue");
+	if (rc)
+		mlx5_eth_tx_free(tx);
+	return rc;
+}
+
+void mlx5_eth_tx_free(struct mlx5_eth_tx_obj *tx)
+{
+	if (tx->qp)
+		check_free(ibv_destroy_qp(tx->qp), "a send queue");
+	mlx5_cq_free(tx->cq);
+	if (tx->pd)
+		ibv_dealloc_pd(tx->pd);
+	if (tx->td)
+		ibv_dealloc_td(tx->td);
+	memset(tx, 0, sizeof(*tx));
+}
+
+static int sq_state(struct ibv_qp *qp, enum ibv_qp_state state, uint8_t port_num)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .port_num = port_num};
+	int rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
+
+	return rc ? spw_err(rc, "a send queue to state %d: %s", (int)state, strerror(rc)) : 0;
+}
+
+int mlx5_eth_sq_reset(struct ibv_qp *qp)
+{
+	return sq_state(qp, IBV_QPS_RESET, 0);
+}
+
+int mlx5_eth_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp)
+{
+	int rc = sq_state(qp, IBV_QPS_INIT, dev->rdma.port_num);
+
+	rc = rc ? rc : sq_state(qp, IBV_QPS_RTR, 0);
+	return rc ? rc : sq_state(qp, IBV_QPS_RTS, 0);
+}

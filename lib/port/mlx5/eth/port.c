@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * mlx5, mode=eth: the control calls of a raw Ethernet port. mlx5/port.c chooses the mode and calls
+ * mlx5_eth_open; lib/port/port.c calls the rest through the driver's table, all in setup.
+ *
+ * start brings up queues before flow rules, stop takes down flow rules before queues: a frame never
+ * reaches a queue that is not ready. stop gives the device 200 ms to send what was posted.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/mlx5/eth/eth.h"
+
+#define MTU_MAX 9978u
+#define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device takes the FCS off */
+/* At stop: frames that the device has not sent by then are counted as tx_flushed. */
+#define DRAIN_NS 200000000ull
+#define MISSED   "hw_counters/out_of_buffer"
+#define USAGE    "mode=eth, mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
+
+/* ---- open ---- */
+
+static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
+{
+	const struct ibv_device_attr_ex *attr = &ep->dev.rdma.attr;
+	uint32_t table = attr->rss_caps.max_rwq_indirection_table_size;
+
+	ep->base.caps = (struct spw_port_caps){
+		.queue_max = (uint16_t)SPW_MIN(SPW_MAX(table, 1u), SPW_PORT_QUEUE_MAX),
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
+		.slot_cnt_min = 2 * SPW_BURST_MAX,
+		.nic_clock_hz = rdma_dev_clock_hz(&ep->dev.rdma),
+		.can_tx = true,
+		.gpu_memory = !ep->dev.wants_inline,
+		.numa_node = ep->dev.rdma.numa_node,
+	};
+}
+
+/* dev.c knows which cards require inline headers. An embedded switch may require them of any card
+ * (devlink: inline-mode), and rdma-core does not pass that on, so the user can set it. */
+static int check_inline(const struct spw_port_spec *spec)
+{
+	const char *text = spw_port_spec_find(spec, "tx_inline");
+
+	if (!text || !strcmp(text, "0") || !strcmp(text, "18"))
+		return 0;
+	return spw_err(EINVAL,
+		       "tx_inline=%s: bytes of each frame's head inside the send WQE: 0 or 18, or "
+		       "leave it to the device",
+		       text);
+}
+
+static void choose_inline(const struct spw_port_spec *spec, struct mlx5_dev *dev)
+{
+	const char *text = spw_port_spec_find(spec, "tx_inline");
+
+	if (text)
+		dev->wants_inline = text[0] == '1';
+}
+
+static int check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep, uint64_t *mtu_out)
+{
+	static const char *const known[] = {"mode", "mtu", "tx_inline", RDMA_FLOW_KEYS};
+	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+
+	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, MTU_MAX, mtu_out);
+	rc = rc ? rc : check_inline(spec);
+	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
+	if (!rc && !spec->device[0])
+		rc = spw_err(EINVAL,
+			     "no device: use mlx5:mlx5_0,mode=eth (ibv_devices lists them)");
+	return rc;
+}
+
+static int eth_stop(struct spw_port *port);
+
+static void eth_close(struct spw_port *port)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+
+	eth_stop(port);
+	rdma_ctl_close(ep->ctl);
+	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
+		struct mlx5_eth_queue_ctl *eq = &ep->queue[i];
+
+		mlx5_log_syndromes(port->name, i, eq->q.syndrome);
+		mlx5_eth_rx_free(&eq->rx);
+		mlx5_eth_tx_free(&eq->tx);
+		mlx5_eth_queue_fini(&eq->q);
+	}
+	mlx5_dev_close(&ep->dev);
+	free(ep->queue);
+	free(ep);
+}
+
+static int control_open(struct mlx5_eth_port *ep)
+{
+	const struct rdma_ctl_client client = {.async = rdma_side_async};
+
+	return rdma_ctl_open(&ep->dev.rdma, ep->base.queue_cnt, &client, &ep->ctl);
+}
+
+int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		  struct spw_port **port_out)
+{
+	struct mlx5_eth_port *ep =
+		port_alloc(&mlx5_eth_driver, spec, index, queue_cnt, sizeof(*ep));
+	uint64_t mtu;
+	int rc;
+
+	if (!ep)
+		return -ENOMEM;
+	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
+	rc = ep->queue ? check_spec(spec, ep, &mtu) : -ENOMEM;
+	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
+	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
+	rc = rc ? rc : control_open(ep);
+	if (!rc) {
+		choose_inline(spec, &ep->dev);
+		fill_caps(ep, rdma_eth_mtu(&ep->dev.rdma, mtu));
+		if (queue_cnt > ep->base.caps.queue_max)
+			rc = spw_err(ERANGE,
+				     "%u queues were asked for, and %s spreads over %u at most",
+				     queue_cnt, spec->device, ep->base.caps.queue_max);
+	}
+	if (rc) {
+		eth_close(&ep->base);
+		return rc;
+	}
+	*port_out = &ep->base;
+	return 0;
+}
+
+/* ---- set-up ---- */
+
+static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	return rdma_dev_attach(&mlx5_eth_of(port)->dev.rdma, region);
+}
+
+static int queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_port_queue_conf *conf,
+		     uint16_t queue)
+{
+	const struct mlx5_eth_plan *plan = &eq->plan;
+	struct mlx5_eth_queue_conf qc = {
+		.cq = eq->rx.cqmem,
+		.tx_cq = eq->tx.cqmem,
+		.rq = eq->rx.rqmem,
+		.sq = eq->tx.sqmem,
+		.pool = conf->pool,
+		.ops = mlx5_eth_recover_ops,
+		.flags = plan->flags,
+		.index = queue,
+		.port = eq->port->base.index,
+		.refill_min = plan->refill_min,
+	};
+
+	qc.ops.obj = eq;
+	return mlx5_eth_queue_init(&eq->q, &qc);
+}
+
+static int eth_queue_setup(struct spw_port *port, uint16_t queue,
+			   const struct spw_port_queue_conf *conf)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	struct mlx5_eth_queue_ctl *eq = &ep->queue[queue];
+	uint32_t lkey;
+	int rc;
+
+	if (eq->port)
+		return spw_err(EBUSY, "it was set up before");
+	eq->port = ep;
+	rc = rdma_dev_key(&ep->dev.rdma, conf->pool->region->id, &lkey);
+	rc = rc ? rc : mlx5_eth_plan_make(&ep->dev, conf, &eq->plan);
+	rc = rc ? rc : mlx5_eth_rx_make(&ep->dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
+	rc = rc ? rc : mlx5_eth_tx_make(&ep->dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
+	rc = rc ? rc : queue_lay(eq, conf, queue);
+	if (rc)
+		return rc;
+	if (eq->plan.why[0])
+		spw_info(
+			"port %s, queue %u: a cyclic receive ring of %u for profile throughput: %s",
+			port->name, queue, eq->plan.rq_cnt, eq->plan.why);
+	ep->wq[queue] = eq->rx.wq;
+	mlx5_eth_queue_calls(&eq->q, &port->queue[queue]);
+	return 0;
+}
+
+/* ---- start and stop ---- */
+
+static int queue_start(struct mlx5_eth_queue_ctl *eq)
+{
+	int rc = mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
+
+	rc = rc ? rc : mlx5_eth_sq_ready(&eq->port->dev, eq->tx.qp);
+	if (!rc)
+		mlx5_eth_queue_arm(&eq->q);
+	return rc;
+}
+
+/* The flow rules come last, when every queue can take frames. */
+static int eth_start(struct spw_port *port)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	int rc = rdma_ctl_start(ep->ctl);
+
+	ep->started = true; /* also after a failure: stop undoes what was started */
+	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++)
+		rc = queue_start(&ep->queue[i]);
+	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
+	rdma_discards_start(&ep->dev.rdma, &ep->discards);
+	return rc ? rc
+		  : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
+}
+
+static void tx_drain(struct mlx5_eth_queue_ctl *eq)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&eq->port->dev.rdma.tsc, DRAIN_NS);
+
+	while (eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE &&
+	       spw_tsc_now() - since < limit) {
+		mlx5_eth_tx_reap(&eq->q);
+		nanosleep(&nap, NULL);
+	}
+}
+
+/* Counts frames that arrived before the rules were removed and were not polled; returns their
+ * slots. */
+static int queue_stop(struct mlx5_eth_queue_ctl *eq)
+{
+	int rc, rc_tx;
+
+	tx_drain(eq);
+	rc = mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RESET);
+	rc_tx = mlx5_eth_sq_reset(eq->tx.qp);
+	mlx5_eth_queue_drain(&eq->q);
+	mlx5_eth_queue_disarm(&eq->q);
+	return rc ? rc : rc_tx;
+}
+
+static int eth_stop(struct spw_port *port)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	int rc = 0;
+
+	if (!ep->started)
+		return 0;
+	ep->started = false;
+	rdma_ctl_stop(ep->ctl);
+	rdma_steer_down(&ep->steer);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		int rc_queue = queue_stop(&ep->queue[i]);
+
+		rc = rc ? rc : rc_queue;
+	}
+	return ep->dev.rdma.gone ? 0 : rc; /* a removed device fails every call */
+}
+
+/* ---- counters ---- */
+
+/* The device's counter of frames without a WQE is preferred. CQEs carry the same number, but only
+ * with the next frame. */
+static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	uint64_t drops = 0, counted = 0;
+	bool known;
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		port_stat_add(stat, &ep->queue[i].q.stat);
+		drops += spw_thr_load_rlx(&ep->queue[i].q.rx_nic_drops);
+	}
+	known = ep->drops_known && rdma_dev_counter(&ep->dev.rdma, MISSED, &counted);
+	rdma_missed_stat(known, counted - ep->drops_base, drops, stat);
+	rdma_discards_stat(&ep->discards, stat);
+	stat->err[SPW_PORT_ERR_link_down] += spw_thr_load_rlx(&ep->dev.rdma.link_down_cnt);
+}
+
+static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	mlx5_eth_queue_slots(&mlx5_eth_of(port)->queue[queue].q, slots);
+}
+
+static int eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			  uint64_t *uncertainty_ns_out)
+{
+	return rdma_dev_pair_clock(&mlx5_eth_of(port)->dev.rdma, nic_ticks_out, tsc_out,
+				   uncertainty_ns_out);
+}
+
+const struct spw_port_driver mlx5_eth_driver = {
+	.name = "mlx5",
+	.usage = USAGE,
+	.open = mlx5_eth_open,
+	.region_attach = eth_region_attach,
+	.queue_setup = eth_queue_setup,
+	.start = eth_start,
+	.stop = eth_stop,
+	.stat = eth_stat,
+	.slots = eth_slots,
+	.pair_clock = eth_pair_clock,
+	.close = eth_close,
+};

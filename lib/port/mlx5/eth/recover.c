@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The objects' part of recovery (struct mlx5_eth_ops), called from eth/err.c by the queue's lcore:
+ * reset and ready; a new memory key where the device refused the old one; re-created objects where
+ * a completion queue itself failed, which no reset repairs.
+ *
+ * What queues share (flow rules, the indirection table, memory keys) is changed under
+ * rdma_dev.lock.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/mlx5/eth/eth.h"
+
+static uint16_t eth_async(void *obj, struct spw_port_event *event, uint16_t cnt)
+{
+	struct mlx5_eth_queue_ctl *eq = obj;
+	const char *rx = rdma_side_take(&eq->rx_side, eq->q.cq_ci),
+		   *tx = rdma_side_take(&eq->tx_side, eq->q.tx_cq_ci);
+
+	if (rx)
+		mlx5_eth_rx_failed(&eq->q, rx);
+	if (tx)
+		mlx5_eth_tx_failed(&eq->q, tx);
+	return rdma_ctl_events(eq->port->ctl, eq->q.index, event, cnt);
+}
+
+static uint64_t eth_tsc_to_ns(void *obj, uint64_t ticks)
+{
+	return spw_tsc_to_ns(&((struct mlx5_eth_queue_ctl *)obj)->port->dev.rdma.tsc, ticks);
+}
+
+/* ---- receive ---- */
+
+static int eth_rq_reset(void *obj)
+{
+	struct mlx5_eth_queue_ctl *eq = obj;
+
+	rdma_side_reset(&eq->rx_side);
+	return mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RESET);
+}
+
+/* Creates the new objects first: if that fails, the old ones stay for the next attempt. */
+static int rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
+{
+	struct mlx5_eth_port *ep = eq->port;
+	struct mlx5_eth_rx_obj fresh;
+	int rc = mlx5_eth_rx_make(&ep->dev, &eq->plan, &eq->rx_side, eq->q.rq_lkey, &fresh);
+
+	if (rc)
+		return rc;
+	rc = mlx5_eth_rx_attach(&eq->q, &fresh.cqmem, &fresh.rqmem, true);
+	if (rc) {
+		mlx5_eth_rx_free(&fresh);
+		return rc;
+	}
+	rdma_steer_down(&ep->steer); /* its rules refer to the old work queue */
+	mlx5_eth_rx_free(&eq->rx);
+	rdma_side_reset(&eq->rx_side); /* no event of the old objects follows */
+	eq->rx = fresh;
+	ep->wq[eq->q.index] = fresh.wq;
+	eq->rx_side.recreate = false;
+	return 0;
+}
+
+static int rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
+{
+	uint32_t lkey;
+	int rc = rdma_dev_key_replace(&eq->port->dev.rdma, eq->q.pool->region->id, eq->q.rq_lkey,
+				      &lkey);
+
+	if (rc)
+		return rc;
+	eq->rx.rqmem.lkey = lkey;
+	return mlx5_eth_rx_attach(&eq->q, &eq->rx.cqmem, &eq->rx.rqmem, false);
+}
+
+static int rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
+{
+	struct mlx5_eth_port *ep = eq->port;
+	int rc = eq->rx_side.recreate ? rx_recreate_objects(eq) : 0;
+
+	rc = rc ? rc : mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
+	return rc ? rc
+		  : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
+}
+
+static int eth_rq_ready(void *obj)
+{
+	struct mlx5_eth_queue_ctl *eq = obj;
+	int rc = eq->q.rx_err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR ? rx_recreate_key(eq) : 0;
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&eq->port->dev.rdma.lock);
+	rc = rx_recreate_shared(eq);
+	pthread_mutex_unlock(&eq->port->dev.rdma.lock);
+	if (!rc)
+		rdma_side_recovered(&eq->rx_side);
+	return rc;
+}
+
+/* ---- send ---- */
+
+static int eth_sq_reset(void *obj)
+{
+	struct mlx5_eth_queue_ctl *eq = obj;
+
+	rdma_side_reset(&eq->tx_side);
+	return mlx5_eth_sq_reset(eq->tx.qp);
+}
+
+static int tx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
+{
+	struct mlx5_eth_tx_obj fresh;
+	int rc = mlx5_eth_tx_make(&eq->port->dev, &eq->plan, &eq->tx_side, eq->q.sq_lkey, &fresh);
+
+	if (rc)
+		return rc;
+	rc = mlx5_eth_tx_attach(&eq->q, &fresh.cqmem, &fresh.sqmem, true);
+	if (rc) {
+		mlx5_eth_tx_free(&fresh);
+		return rc;
+	}
+	mlx5_eth_tx_free(&eq->tx);
+	rdma_side_reset(&eq->tx_side);
+	eq->tx = fresh;
+	eq->tx_side.recreate = false;
+	return 0;
+}
+
+static int eth_sq_ready(void *obj)
+{
+	struct mlx5_eth_queue_ctl *eq = obj;
+	int rc = 0;
+
+	if (eq->q.tx_err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR)
+		rc = rdma_dev_key_replace(&eq->port->dev.rdma, eq->q.pool->region->id,
+					  eq->q.sq_lkey, &eq->q.sq_lkey);
+	if (!rc && eq->tx_side.recreate)
+		rc = tx_recreate_objects(eq);
+	rc = rc ? rc : mlx5_eth_sq_ready(&eq->port->dev, eq->tx.qp);
+	if (!rc)
+		rdma_side_recovered(&eq->tx_side);
+	return rc;
+}
+
+const struct mlx5_eth_ops mlx5_eth_recover_ops = {
+	.rq_reset = eth_rq_reset,
+	.rq_ready = eth_rq_ready,
+	.sq_reset = eth_sq_reset,
+	.sq_ready = eth_sq_ready,
+	.async = eth_async,
+	.tsc_to_ns = eth_tsc_to_ns,
+};

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The send burst of a raw Ethernet queue: one WQE of one 64-byte basic block per frame, which names
+ * the bytes in the frame's slot; one doorbell and one completion per burst.
+ *
+ * The pipe calls it through struct spw_port_queue; eth/err.c calls tx_reap and tx_sent. Only the
+ * last WQE of a burst asks for a CQE. The NIC sends in order, so that CQE covers all WQEs up to it,
+ * and their slots are recycled together.
+ *
+ *     sq_ci                    sq_pi
+ *       | burst ... CE | burst ... CE |  build ─► M3 ─► SND_DBR = sq_pi ─► M4 ─► register (UAR
+ * page)
+ *
+ * Sending takes two doorbells: the record in memory holds the producer index, the store to the
+ * register makes the NIC read it. [PRM: Work Queue Structure; DoorBells; UAR]
+ *
+ * WQE: control segment (16 B), Ethernet segment (16 B, or 32 B with the 18 bytes inline that some
+ * devices require), data segment. Sources: mlx5dv.h segment layouts [DV]; rdma-core v44
+ * providers/mlx5/qp.c: order of doorbell record and register, the two halves of a BlueFlame
+ * register used in turn, a copy of the whole WQE only when it is the only one.
+ */
+#include <string.h>
+
+#include "port/mlx5/eth/inline.h"
+
+#define TX_ETH_OFF       16u
+#define TX_INLINE_OFF    (TX_ETH_OFF + 14u)
+#define TX_DATA_OFF(inl) ((inl) ? 48u : 32u)
+
+SPW_INLINE uint8_t *tx_wqe(const struct mlx5_eth_queue *q, uint32_t pos)
+{
+	return q->sq + (size_t)(pos & q->sq_mask) * SPW_PRM_WQE_BB_BYTES;
+}
+
+/* Builds a frame that fits the inline part: padded there, without a data segment. The device pads
+ * it to 60 bytes. */
+static SPW_COLD void tx_short(uint8_t *wqe, const uint8_t *frame, uint32_t len, uint32_t qpn_ds)
+{
+	memset(wqe + TX_INLINE_OFF, 0, MLX5_TX_INLINE_BYTES);
+	memcpy(wqe + TX_INLINE_OFF, frame, len);
+	spw_prm_st16(wqe + TX_INLINE_OFF - 2, MLX5_TX_INLINE_BYTES);
+	spw_prm_st32(wqe + 4, qpn_ds - 1); /* one segment less */
+}
+
+SPW_INLINE void tx_build(const struct mlx5_eth_queue *q, uint32_t pos, const struct spw_desc *desc,
+			 const unsigned flags)
+{
+	const uint32_t inl = flags & MLX5_F_INLINE ? MLX5_TX_INLINE_BYTES : 0;
+	const uint8_t *frame = spw_pool_slot_addr(q->pool, desc->slot) + desc->offset;
+	uint8_t *wqe = tx_wqe(q, pos), *data = wqe + TX_DATA_OFF(inl);
+
+	spw_prm_st32(wqe, (pos & 0xffffu) << 8 | SPW_PRM_OP_SEND);
+	spw_prm_st32(wqe + 4, q->qpn_ds);
+	spw_prm_st64(wqe + 8, 0); /* no completion, no immediate */
+	spw_prm_st64(wqe + TX_ETH_OFF, 0);
+	spw_prm_st64(wqe + TX_ETH_OFF + 8, 0);
+	if (inl && spw_unlikely(desc->len <= inl)) {
+		tx_short(wqe, frame, desc->len, q->qpn_ds);
+		return;
+	}
+	if (inl) {
+		memcpy(wqe + TX_INLINE_OFF, frame, MLX5_TX_INLINE_BYTES);
+		spw_prm_st16(wqe + TX_INLINE_OFF - 2, MLX5_TX_INLINE_BYTES);
+	}
+	spw_prm_st32(data, desc->len - inl); /* the whole word: bit 31 would mean inline data */
+	spw_prm_wqe_data_set_lkey(data, q->sq_lkey);
+	spw_prm_wqe_data_set_addr(data, (uintptr_t)frame + inl);
+}
+
+/* Rings for the cnt > 0 WQEs before sq_pi. One alone is copied to the register (BlueFlame). */
+SPW_INLINE void tx_ring(struct mlx5_eth_queue *q, uint32_t cnt)
+{
+	mlx5_doorbell(q->sq_db, q->bf + q->bf_off, tx_wqe(q, q->sq_pi - 1), q->sq_pi,
+		      cnt == 1 && q->bf_toggle ? SPW_PRM_WQE_BB_BYTES / 8 : 1);
+	q->bf_off ^= q->bf_toggle;
+}
+
+/* Recycles the slots of the WQEs before `end` and counts their frames as sent. */
+SPW_INLINE void tx_recycle(struct mlx5_eth_queue *q, uint32_t end, const unsigned flags)
+{
+	uint64_t bytes = 0;
+	uint32_t n;
+
+	for (uint32_t pos = q->sq_ci; pos != end; pos += n) {
+		uint32_t idx = pos & q->sq_mask;
+
+		n = SPW_MIN(end - pos, q->sq_mask + 1 - idx);
+		mlx5_eth_put(q, &q->sq_slot[idx], n, flags);
+		for (uint32_t i = 0; i < n; i++)
+			bytes += q->sq_len[idx + i];
+	}
+	spw_thr_count(&q->stat.tx_frames, end - q->sq_ci);
+	spw_thr_count(&q->stat.tx_bytes, bytes);
+	q->sq_ci = end;
+}
+
+SPW_INLINE void tx_reap(struct mlx5_eth_queue *q, const unsigned flags)
+{
+	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
+	uint32_t ci = q->tx_cq_ci;
+
+	while (mlx5_cqe_plain(cqe, mlx5_own_want(ci >> q->tx_cq_log2, SPW_PRM_CQE_REQ, 0), 0)) {
+		spw_dma_from_device(); /* [M1] */
+		uint32_t done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - q->sq_ci);
+
+		if (spw_unlikely(done - 1 >= q->sq_pi - q->sq_ci)) {
+			mlx5_eth_tx_fault(q, NULL);
+			break;
+		}
+		tx_recycle(q, q->sq_ci + done, flags);
+		cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ++ci);
+	}
+	if (ci == q->tx_cq_ci) {
+		if (spw_unlikely(mlx5_cqe_owned(cqe, ci >> q->tx_cq_log2, 0)))
+			mlx5_eth_tx_fault(q, cqe);
+		return;
+	}
+	q->tx_cq_ci = ci;
+	spw_dma_to_device(); /* [M2] */
+	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(ci & 0xffffffu));
+}
+
+SPW_INLINE uint16_t tx_body(struct mlx5_eth_queue *q, struct spw_desc **desc, uint16_t cnt,
+			    const unsigned flags)
+{
+	uint32_t pi = q->sq_pi, n;
+
+	tx_reap(q, flags);
+	if (spw_unlikely(q->tx_err.state != MLX5_ERR_NONE))
+		return 0;
+	n = SPW_MIN((uint32_t)cnt, q->sq_mask + 1 - (pi - q->sq_ci));
+	if (!n)
+		return 0;
+	for (uint32_t i = 0; i < n; i++, pi++) {
+		q->sq_slot[pi & q->sq_mask] = desc[i]->slot;
+		q->sq_len[pi & q->sq_mask] = desc[i]->len;
+		tx_build(q, pi, desc[i], flags);
+	}
+	spw_prm_st32(tx_wqe(q, pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
+	q->sq_pi = pi;
+	q->lent_cnt -= n;
+	tx_ring(q, n);
+	return (uint16_t)n;
+}
+
+void mlx5_eth_tx_sent(struct mlx5_eth_queue *q, uint32_t end)
+{
+	tx_recycle(q, end, q->flags);
+}
+
+void mlx5_eth_tx_reap(struct mlx5_eth_queue *q)
+{
+	tx_reap(q, q->flags);
+}
+
+#define TX_VARIANTS(X)                  \
+	X(cyclic, 0)                    \
+	X(cyclic_inline, MLX5_F_INLINE) \
+	X(striding, MLX5_F_STRIDING)    \
+	X(striding_inline, MLX5_F_STRIDING | MLX5_F_INLINE)
+
+#define TX_DEFINE(name, f)                                                              \
+	static uint16_t tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
+	{                                                                               \
+		return tx_body(vq, desc, cnt, f);                                       \
+	}
+TX_VARIANTS(TX_DEFINE)
+
+mlx5_tx_fn *mlx5_eth_tx_variant(unsigned flags)
+{
+	flags &= MLX5_F_STRIDING | MLX5_F_INLINE;
+#define TX_PICK(name, f)  \
+	if (flags == (f)) \
+		return tx_burst_##name;
+	TX_VARIANTS(TX_PICK)
+	return NULL;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The mlx5 hardware objects as plain memory: what eth/ and rc/ lay their queues over.
+ *
+ * rdma-core creates the objects (dev.c, eth/obj.c, rc/obj.c) and reports where their rings and
+ * doorbell records lie; from then on the data path reads and writes memory only. Tests lay the same
+ * structs over memory of their own, so the same object code runs on both.
+ *
+ * Orderings (docs/040-ordering.md). The partner of each is the NIC:
+ *
+ *   M1 acquire  After op_own shows that a CQE is ours, before the rest of the CQE, the mini-CQE
+ *               arrays and the frame are read; one for all CQEs that one scan found. Pairs with
+ *               the NIC writing op_own last.
+ *   M2 release  WQEs, and CQE bytes marked invalid, before the doorbell records. Pairs with the
+ *               NIC reading the record before the WQEs.
+ *   M3 release  Send WQEs and the bytes of their frames before the send doorbell record.
+ *   M4 release  The send doorbell record before the store to the UAR page; then the combined
+ *               stores leave the core.
+ *   M7 release  The CQ's doorbell record before that of the receive queue. Pairs with the NIC
+ *               reading the consumer index after it has completed a newly posted WQE.
+ *
+ * Why M2, which orders stores only, is enough to return a CQE to the NIC: a load is complete before
+ * a store that depends on its value, and M2 orders that store before the doorbell record. Therefore
+ * everything that a burst reads of a CQE is stored before M2: in a descriptor, in the session, in
+ * a counter. A field of a refused frame that is stored nowhere is not used, so it does not matter
+ * what the load returned; its byte count decides about stores (counter, slot), which is a
+ * dependency too. A new use of a CQE field must keep to this: never accumulate in a register what
+ * is stored after the doorbell.
+ */
+#ifndef SPW_PORT_MLX5_MEM_H
+#define SPW_PORT_MLX5_MEM_H
+
+#include "base/spw_order.h"
+#include "port/port.h"
+#include "prm/spw_prm.h"
+
+#define MLX5_CQE_BYTES    64u
+#define MLX5_CQE_OP_OWN   63u /* opcode, format, solicited, owner */
+#define MLX5_CQE_VALIDITY 62u /* enhanced layout: laps of the ring, mod 256 */
+/* Receiver: frames that the NIC dropped for want of a WQE since the last CQE. */
+#define MLX5_CQE_DROPS 56u
+/* Mini-CQEs of one block of the enhanced layout. */
+#define MLX5_MINI_ENHANCED_CNT 7u
+/* MAC addresses, type and VLAN tag: what a device that requires the L2 header inline needs. */
+#define MLX5_TX_INLINE_BYTES 18u
+
+/* ---- rings and doorbell records ---- */
+
+struct spw_mlx5_cqmem {
+	uint8_t *buf;    /* cnt * stride; op_own of every CQE starts as INVALID, validity as 0xff */
+	spw_be32 *dbrec; /* [0] consumer index; NULL: the NIC ignores overrun and never reads it */
+	uint32_t cnt;    /* a power of 2 */
+	uint32_t stride; /* MLX5_CQE_BYTES; others are refused */
+};
+
+struct spw_mlx5_rqmem {
+	uint8_t *buf;          /* cnt * stride */
+	spw_be32 *dbrec;       /* RCV_DBR: WQEs posted, mod 2^16 */
+	uint32_t cnt;          /* a power of 2, at most 2^15 */
+	uint32_t stride;       /* 16: one data segment; 32: a striding WQE, which begins with a next
+				  segment */
+	uint32_t lkey;         /* of the pool's region */
+	uint32_t strides_log2; /* striding: strides of one WQE, each of the pool's slot_bytes */
+};
+
+struct spw_mlx5_sqmem {
+	uint8_t *buf;    /* cnt * 64 */
+	spw_be32 *dbrec; /* SND_DBR */
+	uint32_t cnt;    /* a power of 2, at most 2^15; 0: this queue does not send */
+	uint32_t qpn, lkey;
+	uint8_t *bf;       /* the BlueFlame register in the UAR page */
+	uint32_t bf_bytes; /* of one of its two halves; 0: no BlueFlame, the 8-byte doorbell only */
+};
+
+/* Which variant of the burst functions a queue runs; fixed at set-up, constant in the code. */
+enum mlx5_flag {
+	/* One hardware timestamp per frame. */
+	MLX5_F_STAMP = 1u << 0,
+	/* CQE compression. Alone: the basic layout, sessions of a title and mini-CQE arrays. */
+	MLX5_F_COMPRESSED = 1u << 1,
+	/* CQE compression, enhanced layout: self-describing blocks, validity by lap count. */
+	MLX5_F_ENHANCED = 1u << 2,
+	/* One WQE of many strides, each stride a slot. */
+	MLX5_F_STRIDING = 1u << 3,
+	/* TX: the device requires MLX5_TX_INLINE_BYTES of each frame inside the WQE. */
+	MLX5_F_INLINE = 1u << 4,
+};
+
+/* ---- errors ---- */
+
+#define MLX5_SYNDROME_CNT 64u /* 0: unknown ones */
+
+/* NONE ──error CQE or asynchronous event──► NOTED ──event returned──► REPORTED ──recovered──► NONE
+ */
+enum mlx5_err_state { MLX5_ERR_NONE, MLX5_ERR_NOTED, MLX5_ERR_REPORTED };
+
+/* One direction (receive or send) that failed. */
+struct spw_mlx5_err {
+	enum mlx5_err_state state;
+	uint32_t syndrome; /* of the first error CQE; 0: a malformed CQE, or reported without one */
+	const char *what;  /* static text of the reporter; NULL: a CQE showed it */
+	uint64_t since_tsc;
+	uint32_t tries;
+};
+
+/* ---- burst functions: as in struct spw_port_queue ---- */
+
+typedef uint16_t mlx5_rx_fn(void *vq, struct spw_desc *desc, uint16_t cnt);
+typedef uint16_t mlx5_tx_fn(void *vq, struct spw_desc **desc, uint16_t cnt);
+
+#endif

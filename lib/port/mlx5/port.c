@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * mlx5: NVIDIA NICs by direct verbs. Chooses the mode; each mode is a driver of its own behind the
+ * one name, and its open puts its own table into the port.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/mlx5/eth/eth.h"
+#include "port/mlx5/rc/rc.h"
+
+static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		     struct spw_port **port_out)
+{
+	const char *mode = spw_port_spec_find(spec, "mode");
+
+	if (!mode || !strcmp(mode, "eth"))
+		return mlx5_eth_open(spec, index, queue_cnt, port_out);
+	if (!strcmp(mode, "rc"))
+		return port_mlx5_rc_driver.open(spec, index, queue_cnt, port_out);
+	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
+}
+
+const struct spw_port_driver port_mlx5_driver = {
+	.name = "mlx5",
+	.usage = "mode=eth|rc; mode=eth: mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
+		 "; mode=rc: gid=, listen=, connect=, peers=, op=, secret= and more",
+	.open = mlx5_open,
+};

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The objects of a queue and of its peers, created through rdma-core, and the memory behind them as
+ * mlx5dv reports it. port.c creates them at set-up, recover.c after a CQ or the SRQ failed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/mlx5/rc/rc.h"
+
+#define INLINE_MAX 44u /* bytes of a message that fit a send WQE of one basic block */
+
+static void check_free(int rc, const char *what)
+{
+	if (rc)
+		spw_warn("mlx5 rc: %s was not destroyed: %s", what, strerror(rc));
+}
+
+/* ---- what the peers share ---- */
+
+static int srq_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	struct ibv_srq_init_attr attr = {
+		.srq_context = rq,
+		.attr = {.max_wr = rq->plan.peers * rq->plan.recvs, .max_sge = 1}};
+	struct mlx5dv_srq dv = {0};
+	struct mlx5dv_obj dv_obj = {.srq.out = &dv};
+	int rc;
+
+	obj->srq = ibv_create_srq(rq->port->dev.rdma.pd, &attr);
+	if (!obj->srq)
+		return spw_err(errno,
+			       "a shared receive queue of %u entries: %s; use srq=0, or fewer "
+			       "peers (peer_max=)",
+			       rq->plan.peers * rq->plan.recvs, strerror(errno));
+	dv_obj.srq.in = obj->srq;
+	rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_SRQ);
+	if (rc)
+		return spw_err(rc, "mlx5dv_init_obj of a shared receive queue: %s", strerror(rc));
+	obj->srqmem = (struct spw_mlx5_rqmem){
+		.buf = dv.buf,
+		.dbrec = (spw_be32 *)dv.dbrec,
+		.cnt = dv.tail + 1,
+		.stride = dv.stride,
+		.lkey = rq->lkey,
+	};
+	return 0;
+}
+
+/* The CQs hold a completion for everything that can be posted, so they cannot overrun. From
+ * mlx5dv_init_obj on they are ours alone: libmlx5 leaves such a CQ as it is, even when one of its
+ * QPs is reset (MLX5_CQ_FLAGS_DV_OWNED in rdma-core's providers/mlx5/cq.c). */
+static int shared_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	struct ibv_td_init_attr td_attr = {0};
+	struct mlx5_dev *dev = &rq->port->dev;
+	int rc = 0;
+
+	obj->td = ibv_alloc_td(dev->rdma.ctx, &td_attr);
+	if (rq->plan.flags & MLX5_RC_SRQ)
+		rc = srq_make(rq, obj);
+	rc = rc ? rc
+		: mlx5_cq_make(dev, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt),
+			       rq->plan.flags & MLX5_RC_COMPRESSED, rq, &obj->cq, &obj->cqmem);
+	return rc ? rc
+		  : mlx5_cq_make(dev, rq->plan.tx_cq_cnt, false, rq, &obj->tx_cq, &obj->tx_cqmem);
+}
+
+/* ---- peers ---- */
+
+/* Small messages must not be scattered into the CQE: the executor reads the slot. */
+static struct ibv_qp *qp_create(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj,
+				struct spw_peer *peer, struct ibv_pd *pd)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_context = peer,
+		.send_cq = ibv_cq_ex_to_cq(obj->tx_cq),
+		.recv_cq = ibv_cq_ex_to_cq(obj->cq),
+		.srq = obj->srq,
+		.cap = {.max_send_wr = rq->plan.sq_limit,
+			.max_send_sge = 1,
+			.max_inline_data = INLINE_MAX,
+			.max_recv_wr = obj->srq ? 0 : rq->plan.recvs,
+			.max_recv_sge = obj->srq ? 0 : 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct mlx5dv_qp_init_attr dv_attr = {
+		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
+		.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE,
+	};
+
+	return mlx5dv_create_qp(rq->port->dev.rdma.ctx, &attr, &dv_attr);
+}
+
+static int qp_memory(const struct mlx5_rc_queue *rq, uint32_t local, struct mlx5_rc_side *side)
+{
+	const struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
+	struct mlx5dv_qp dv = {0};
+	struct mlx5dv_obj dv_obj = {.qp = {.in = side->qp, .out = &dv}};
+	int rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_QP);
+
+	if (rc)
+		return spw_err(rc, "mlx5dv_init_obj of a queue pair: %s", strerror(rc));
+	side->mem = (struct spw_mlx5_rc_peermem){
+		.rq = {.buf = dv.rq.buf,
+		       .dbrec = (spw_be32 *)&dv.dbrec[MLX5_RCV_DBR],
+		       .cnt = dv.rq.wqe_cnt,
+		       .stride = dv.rq.stride},
+		.sq = {.buf = dv.sq.buf,
+		       .dbrec = (spw_be32 *)&dv.dbrec[MLX5_SND_DBR],
+		       .cnt = dv.sq.wqe_cnt,
+		       .qpn = side->qp->qp_num,
+		       .bf = dv.bf.reg,
+		       .bf_bytes = side->domain ? dv.bf.size : 0},
+		.sq_limit = rq->plan.sq_limit,
+		.ring_out = peer->ring_out,
+		.ring_in = peer->ring_in,
+		.index = peer->index,
+		.slot_first = local * rq->plan.share,
+		.slot_cnt = rq->plan.share,
+		.credits = peer->credit_cnt,
+	};
+	return 0;
+}
+
+static int qp_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj, uint32_t local)
+{
+	struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
+	struct mlx5_rc_side *side = &obj->side[local];
+	struct ibv_parent_domain_init_attr pd_attr = {.pd = peer->pd, .td = obj->td};
+
+	if (obj->td)
+		side->domain = ibv_alloc_parent_domain(rq->port->dev.rdma.ctx, &pd_attr);
+	side->qp = qp_create(rq, obj, peer, side->domain ? side->domain : peer->pd);
+	if (!side->qp)
+		return spw_err(errno,
+			       "a queue pair for peer %u (%u sends, %u receives): %s; use fewer "
+			       "peers (peer_max=) or credits=",
+			       peer->index, rq->plan.sq_limit, obj->srq ? 0 : rq->plan.recvs,
+			       strerror(errno));
+	return qp_memory(rq, local, side);
+}
+
+/* ---- all of them ---- */
+
+int mlx5_rc_obj_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj **obj_out)
+{
+	struct mlx5_rc_obj *obj = calloc(1, sizeof(*obj));
+	int rc = obj ? shared_make(rq, obj)
+		     : spw_err(ENOMEM, "no memory for the objects of queue %u", rq->index);
+
+	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+		rc = qp_make(rq, obj, i);
+	if (rc) {
+		mlx5_rc_obj_free(rq, obj);
+		return rc;
+	}
+	*obj_out = obj;
+	return 0;
+}
+
+void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	for (uint32_t i = 0; obj && i < rq->plan.peers; i++) {
+		if (obj->side[i].qp)
+			check_free(ibv_destroy_qp(obj->side[i].qp), "a queue pair");
+		if (obj->side[i].domain)
+			check_free(ibv_dealloc_pd(obj->side[i].domain), "a parent domain");
+		obj->side[i] = (struct mlx5_rc_side){0};
+	}
+}
+
+void mlx5_rc_obj_free(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	mlx5_rc_obj_destroy_qps(rq, obj);
+	if (!obj)
+		return;
+	if (obj->srq)
+		check_free(ibv_destroy_srq(obj->srq), "a shared receive queue");
+	mlx5_cq_free(obj->cq);
+	mlx5_cq_free(obj->tx_cq);
+	if (obj->td)
+		ibv_dealloc_td(obj->td);
+	free(obj);
+}
+
+int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+{
+	struct spw_mlx5_rc_conf qc = {
+		.cq = obj->cqmem,
+		.tx_cq = obj->tx_cqmem,
+		.srq = obj->srqmem,
+		.pool = rq->pool,
+		.flags = rq->plan.flags,
+		.peer_cnt = rq->plan.peers,
+		.index_cnt = rq->port->conf.peer_max,
+		.index = rq->index,
+		.port = rq->port->base.index,
+	};
+	struct spw_mlx5_rc_queue was = rq->q;
+	int rc = spw_mlx5_rc_init(&rq->q, &qc);
+
+	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
+		rc = spw_mlx5_rc_attach(&rq->q, i, &obj->side[i].mem);
+	if (rc) {
+		spw_mlx5_rc_fini(&rq->q);
+		rq->q = was;
+		return rc;
+	}
+	rq->q.stat = was.stat;
+	memcpy(rq->q.syndrome, was.syndrome, sizeof(was.syndrome));
+	rq->q.control_rx = was.control_rx;
+	rq->q.control_tx = was.control_tx;
+	rq->q.lent_cnt = was.lent_cnt;
+	spw_mlx5_rc_fini(&was);
+	rq->obj = obj;
+	for (uint32_t i = 0; i < rq->plan.peers; i++)
+		mlx5_rc_conn_peer(rq, i)->qp = obj->side[i].qp;
+	return 0;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The mlx5 driver's calls for mode=rc: open, set up, start, stop, counters (port/spw_port.h has the
+ * contracts). Slots of peers move pool -> taken -> queue at set-up, and back at stop.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "port/mlx5/rc/rc.h"
+#include "port/peer_slots.h"
+
+#define SQ_LIMIT_LATENCY    128u /* sends under way of one peer, by profile */
+#define SQ_LIMIT_THROUGHPUT 512u
+#define SQ_LIMIT_MIN        64u
+#define SQ_LIMIT_MAX        4096u
+#define SEND_NS             200000000ull /* at stop: what is not acknowledged by then counts as flushed */
+#define USAGE               "mode=rc, gid=INDEX, " SPW_PEER_USAGE
+
+/* ---- open ---- */
+
+static int check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
+{
+	static const char *const known[] = {"mode", "gid", SPW_PEER_KEYS};
+	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+
+	rc = rc ? rc : spw_peer_conf_parse(spec, &rp->conf);
+	if (!rc && !spec->device[0])
+		rc = spw_err(EINVAL, "no device: use mlx5:mlx5_0,mode=rc,listen=ADDR:PORT "
+				     "(ibv_devices lists them)");
+	if (!rc && rp->base.queue_cnt > rp->conf.peer_max)
+		rc = spw_err(ERANGE,
+			     "%u queues were asked for, and %u peers (peer_max=) can spread over "
+			     "%u at most",
+			     rp->base.queue_cnt, rp->conf.peer_max, rp->conf.peer_max);
+	return rc;
+}
+
+static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
+{
+	uint32_t mtu = rdma_dev_mtu_bytes(&rp->dev.rdma);
+	int rc = rdma_dev_gid(&rp->dev.rdma, spw_port_spec_find(spec, "gid"), &rp->peer_dev.gid);
+
+	if (!rc && rp->conf.mtu > mtu)
+		rc = spw_err(EINVAL,
+			     "mtu=%u is more than the %u of the port: raise the interface's MTU, "
+			     "or use mtu=%u",
+			     rp->conf.mtu, mtu, mtu);
+	rp->peer_dev.rdma = &rp->dev.rdma;
+	rp->peer_dev.mtu = (uint16_t)(rp->conf.mtu ? rp->conf.mtu : mtu);
+	rp->peer_dev.name = rp->base.name;
+	rp->peer_dev.async = mlx5_rc_async;
+	rp->peer_dev.async_arg = rp;
+	return rc ? rc
+		  : spw_peer_conn_open(&rp->conf, &rp->peer_dev, rp->base.queue_cnt, &rp->conn);
+}
+
+static int rc_stop(struct spw_port *port);
+
+/* Returns the slots of the peers to the pool. The QPs are destroyed. */
+static void slots_return(struct mlx5_rc_queue *rq)
+{
+	if (rq->slots_at == SLOTS_IN_QUEUE)
+		spw_mlx5_rc_return_slots(&rq->q);
+	else if (rq->slots_at == SLOTS_TAKEN)
+		port_slots_give(rq->pool, rq->plan.peers * rq->plan.share);
+	rq->slots_at = SLOTS_IN_POOL;
+}
+
+static void rc_close(struct spw_port *port)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	rc_stop(port);
+	for (uint16_t i = 0; i < port->queue_cnt && rp->queue; i++) {
+		mlx5_log_syndromes(port->name, i, rp->queue[i].q.syndrome);
+		mlx5_rc_obj_free(&rp->queue[i], rp->queue[i].obj);
+		slots_return(&rp->queue[i]);
+		spw_mlx5_rc_fini(&rp->queue[i].q);
+	}
+	spw_peer_conn_close(rp->conn);
+	mlx5_dev_close(&rp->dev);
+	free(rp->queue);
+	free(rp);
+}
+
+static void fill_caps(struct mlx5_rc_port *rp)
+{
+	rp->base.caps = (struct spw_port_caps){
+		.queue_max = (uint16_t)SPW_MIN(rp->conf.peer_max, SPW_PORT_QUEUE_MAX),
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = SPW_CACHE_LINE,
+		.slot_cnt_min = 1, /* spw_peer_conn_share checks the real need */
+		.nic_clock_hz = rdma_dev_clock_hz(&rp->dev.rdma),
+		.can_tx = true,
+		.messages = true,
+		.numa_node = rp->dev.rdma.numa_node,
+	};
+}
+
+static int rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		   struct spw_port **port_out)
+{
+	struct mlx5_rc_port *rp =
+		port_alloc(&port_mlx5_rc_driver, spec, index, queue_cnt, sizeof(*rp));
+	int rc;
+
+	if (!rp)
+		return -ENOMEM;
+	rp->queue = port_queues_alloc(queue_cnt, sizeof(*rp->queue));
+	rc = rp->queue ? check_spec(spec, rp) : -ENOMEM;
+	rc = rc ? rc : mlx5_dev_open(spec->device, &rp->dev);
+	rc = rc ? rc : rdma_dev_check_link(&rp->dev.rdma);
+	rc = rc ? rc : conn_open(spec, rp);
+	if (rc) {
+		rc_close(&rp->base);
+		return rc;
+	}
+	fill_caps(rp);
+	*port_out = &rp->base;
+	return 0;
+}
+
+/* ---- set-up ---- */
+
+static int rc_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	return rdma_dev_attach(&mlx5_rc_of(port)->dev.rdma, region);
+}
+
+static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_conf *conf,
+		     uint16_t queue, struct mlx5_rc_plan *plan)
+{
+	bool latency = !conf->profile || strcmp(conf->profile, "throughput"),
+	     write = rp->conf.op == SPW_PEER_OP_WRITE;
+	bool compressed = !latency && !write &&
+			  rp->dev.dv.cqe_comp_caps.supported_format & MLX5DV_CQE_RES_FORMAT_HASH;
+	uint32_t limit = conf->ring_size ? conf->ring_size
+			 : latency       ? SQ_LIMIT_LATENCY
+					 : SQ_LIMIT_THROUGHPUT;
+	int rc = spw_peer_conn_share(rp->conn, queue, conf->pool->slot_cnt, &plan->share);
+
+	if (rc)
+		return rc;
+	if (!SPW_IS_POW2(limit) || limit < SQ_LIMIT_MIN || limit > SQ_LIMIT_MAX)
+		return spw_err(EINVAL, "a ring of %u: mode=rc wants a power of 2 from %u to %u",
+			       limit, SQ_LIMIT_MIN, SQ_LIMIT_MAX);
+	plan->flags = (latency && rp->base.caps.nic_clock_hz ? MLX5_RC_STAMP : 0) |
+		      (rp->conf.srq ? MLX5_RC_SRQ : 0) | (write ? MLX5_RC_WRITE : 0) |
+		      (compressed ? MLX5_RC_COMPRESSED : 0);
+	plan->peers = (rp->conf.peer_max - queue + rp->base.queue_cnt - 1) / rp->base.queue_cnt;
+	plan->recvs = plan->share + (write ? SPW_PEER_CTRL_RESERVE : 0);
+	plan->cq_cnt = spw_pow2_ceil32(plan->peers * spw_pow2_ceil32(plan->recvs));
+	plan->tx_cq_cnt = spw_pow2_ceil32(plan->peers * limit);
+	plan->sq_limit = limit;
+	return 0;
+}
+
+static int peers_setup(struct mlx5_rc_queue *rq)
+{
+	const uint32_t share = rq->plan.share;
+	int rc = port_slots_take(rq->pool, rq->plan.peers * share);
+
+	rq->slots_at = rc ? SLOTS_IN_POOL : SLOTS_TAKEN;
+	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++) {
+		const struct spw_peer_memory memory =
+			port_slots_memory(rq->pool, i * share, share, rq->lkey);
+
+		rc = spw_peer_conn_peer_setup(rq->port->conn, mlx5_rc_conn_peer(rq, i)->index,
+					      &memory);
+	}
+	return rc;
+}
+
+static int rc_queue_setup(struct spw_port *port, uint16_t queue,
+			  const struct spw_port_queue_conf *conf)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+	struct mlx5_rc_queue *rq = &rp->queue[queue];
+	struct mlx5_rc_obj *obj = NULL;
+	int rc;
+
+	if (rq->port)
+		return spw_err(EBUSY, "it was set up before");
+	rq->port = rp;
+	rq->index = queue;
+	rq->pool = conf->pool;
+	rc = rdma_dev_key(&rp->dev.rdma, conf->pool->region->id, &rq->lkey);
+	rc = rc ? rc : plan_make(rp, conf, queue, &rq->plan);
+	rc = rc ? rc : peers_setup(rq);
+	rc = rc ? rc : mlx5_rc_obj_make(rq, &obj);
+	rc = rc ? rc : mlx5_rc_lay(rq, obj);
+	if (rc) {
+		mlx5_rc_obj_free(rq, obj);
+		return rc;
+	}
+	rq->slots_at = SLOTS_IN_QUEUE;
+	spw_mlx5_rc_calls(&rq->q, &port->queue[queue]);
+	port->queue[queue].events = mlx5_rc_events;
+	return 0;
+}
+
+/* ---- start and stop ---- */
+
+static int rc_start(struct spw_port *port)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	rp->started = true; /* even a failed start has to be stopped */
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		if (rp->conf.srq)
+			spw_mlx5_rc_post_shared(&rp->queue[i].q);
+	return spw_peer_conn_start(rp->conn);
+}
+
+/* Waits for the acknowledgements of what was sent. */
+static void send_out(struct mlx5_rc_queue *rq)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, SEND_NS);
+
+	while (rq->q.in_tx_cnt && spw_tsc_now() - since < limit) {
+		spw_mlx5_rc_reap(&rq->q);
+		nanosleep(&nap, NULL);
+	}
+}
+
+static int rc_stop(struct spw_port *port)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	if (!rp->started)
+		return 0;
+	rp->started = false;
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		send_out(&rp->queue[i]);
+	spw_peer_conn_stop(rp->conn);
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		mlx5_rc_drain(&rp->queue[i]);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		mlx5_rc_obj_destroy_qps(&rp->queue[i], rp->queue[i].obj);
+		slots_return(&rp->queue[i]);
+	}
+	return 0;
+}
+
+/* ---- counters ---- */
+
+/* A reliable connection misses nothing: a message without a receive is retransmitted. */
+static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		port_stat_add(stat, &rp->queue[i].q.stat);
+	stat->missed_known = true;
+	stat->err[SPW_PORT_ERR_protocol] =
+		0; /* spw_peer_conn counts each once, when the peer goes down for it */
+	spw_peer_conn_stat(rp->conn, stat);
+}
+
+static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	spw_mlx5_rc_slots(&mlx5_rc_of(port)->queue[queue].q, slots);
+}
+
+static int rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			 uint64_t *uncertainty_ns_out)
+{
+	return rdma_dev_pair_clock(&mlx5_rc_of(port)->dev.rdma, nic_ticks_out, tsc_out,
+				   uncertainty_ns_out);
+}
+
+const struct spw_port_driver port_mlx5_rc_driver = {
+	.name = "mlx5",
+	.usage = USAGE,
+	.open = rc_open,
+	.region_attach = rc_region_attach,
+	.queue_setup = rc_queue_setup,
+	.start = rc_start,
+	.stop = rc_stop,
+	.stat = rc_stat,
+	.slots = rc_slots,
+	.pair_clock = rc_pair_clock,
+	.close = rc_close,
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The owner's turns in the states of a peer (the table in peer/spw_peer.h), and draining at stop.
+ * mlx5_rc_events runs outside the bursts: it reaps, checks for a failed CQ, gives each peer its
+ * turn, and returns events.
+ */
+#include <time.h>
+
+#include "port/mlx5/rc/rc.h"
+
+#define DRAIN_NS 200000000ull /* what the device has not flushed by then is not coming */
+
+/* ---- turns ---- */
+
+static void turn_up(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+{
+	const struct spw_peer_remote *r = &peer->remote;
+	const struct spw_mlx5_rc_remote remote = {
+		.credits = r->credit_cnt,
+		.msg_max = r->slot_bytes,
+		.slot_addr = r->slot_addr,
+		.slot_stride = r->slot_stride,
+		.slot_rkey = r->slot_rkey,
+		.ring_rkey = r->ring_rkey,
+		.ring_addr = r->ring_addr,
+		.ring_cnt = r->ring_cnt,
+	};
+
+	if (spw_mlx5_rc_up(&rq->q, p, &remote))
+		spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_PROTOCOL);
+	else
+		spw_mlx5_rc_grant(&rq->q,
+				  p); /* the greeting; the send ring is empty, so there is room */
+}
+
+static void turn_broken(struct mlx5_rc_queue *rq, struct spw_peer *peer,
+			const struct spw_mlx5_rc_peer *p)
+{
+	bool protocol = p->err.syndrome == MLX5_RC_SYN_PROTOCOL;
+
+	spw_peer_fail(rq->port->conn, peer,
+		      protocol ? SPW_PEER_WHY_PROTOCOL : SPW_PEER_WHY_QP_ERROR, p->err.syndrome);
+}
+
+/* Posts the receives. op=send: after a local protection error the key is replaced first. */
+static void turn_post(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+{
+	uint32_t lkey = peer->op == SPW_PEER_OP_SEND ? rq->lkey : peer->lkey;
+
+	if (peer->op == SPW_PEER_OP_SEND && p->err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR &&
+	    !rdma_dev_key_replace(&rq->port->dev.rdma, rq->pool->region->id, p->lkey, &lkey))
+		rq->lkey = lkey;
+	p->err.syndrome = MLX5_RC_SYN_BAD_CQE;
+	spw_mlx5_rc_post(&rq->q, p, lkey, peer->ring_out_lkey);
+	spw_peer_posted(rq->port->conn, peer);
+}
+
+static void turn_drain(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+{
+	spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
+	spw_mlx5_rc_mark(&rq->q, p);
+	if (!spw_mlx5_rc_is_drained(&rq->q, p))
+		return;
+	spw_mlx5_rc_reset(&rq->q, p);
+	spw_peer_drained(rq->port->conn, peer);
+}
+
+static void turn(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+{
+	switch (spw_peer_state(peer)) {
+	case SPW_PEER_POST:
+		if (p->side == SPW_PEER_SIDE_DOWN && !rq->failed)
+			turn_post(rq, peer, p);
+		break;
+	case SPW_PEER_UP:
+		if (p->side == SPW_PEER_SIDE_POSTED)
+			turn_up(rq, peer, p);
+		if (p->side == SPW_PEER_SIDE_BROKEN)
+			turn_broken(rq, peer, p);
+		else if (spw_peer_credit_heard(&p->tx, &p->rx))
+			spw_peer_heard(peer);
+		break;
+	case SPW_PEER_DRAIN:
+		if (!rq->failed)
+			turn_drain(rq, peer, p);
+		break;
+	default: /* control's turn */
+		break;
+	}
+}
+
+uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
+{
+	struct mlx5_rc_queue *rq =
+		spw_container_of((struct spw_mlx5_rc_queue *)vq, struct mlx5_rc_queue, q);
+	uint16_t n = 0;
+
+	spw_mlx5_rc_reap(&rq->q);
+	mlx5_rc_check_failed(rq);
+	for (uint32_t i = 0; i < rq->plan.peers; i++)
+		turn(rq, mlx5_rc_conn_peer(rq, i), &rq->q.peer[i]);
+	if (rq->failed && cnt)
+		n = mlx5_rc_recover(rq, event);
+	return (uint16_t)(n + spw_peer_conn_events(rq->port->conn, rq->index, event + n,
+						   (uint16_t)(cnt - n)));
+}
+
+/* ---- stop ---- */
+
+/* Messages that arrived and that nobody will poll: counts them as flushed, not as received. */
+static void discard_messages(struct spw_mlx5_rc_queue *q, const struct spw_port_queue *pq)
+{
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint64_t bytes = 0;
+	uint16_t n = pq->rx_burst(q, desc, SPW_BURST_MAX);
+
+	for (uint16_t i = 0; i < n; i++) {
+		pq->release_burst(q, &desc[i].slot, 1);
+		bytes += desc[i].len;
+	}
+	spw_thr_store_rlx(&q->stat.rx_frames, q->stat.rx_frames - n);
+	spw_thr_store_rlx(&q->stat.rx_bytes, q->stat.rx_bytes - bytes);
+	spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], n);
+}
+
+static bool is_quiet(const struct spw_mlx5_rc_queue *q)
+{
+	for (uint32_t i = 0; i < q->peer_cnt; i++) {
+		const struct spw_mlx5_rc_peer *p = &q->peer[i];
+
+		if (p->side != SPW_PEER_SIDE_DOWN && (p->sq_ci != p->sq_pi || p->rq_ci != p->rq_pi))
+			return false;
+	}
+	return true;
+}
+
+void mlx5_rc_drain(struct mlx5_rc_queue *rq)
+{
+	const struct spw_port_queue *pq = &rq->port->base.queue[rq->index];
+	const struct timespec nap = {.tv_nsec = 100000};
+	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, DRAIN_NS);
+
+	for (uint32_t i = 0; i < rq->plan.peers; i++) {
+		spw_mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_GONE);
+		spw_mlx5_rc_mark(&rq->q, &rq->q.peer[i]);
+	}
+	do {
+		discard_messages(&rq->q, pq);
+		spw_mlx5_rc_reap(&rq->q);
+		nanosleep(&nap, NULL);
+	} while (!is_quiet(&rq->q) && spw_tsc_now() - since < limit);
+	discard_messages(&rq->q, pq);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Slots of a pool as the memory of peers, for mode=rc of mlx5/ and verbs/. A peer owns a fixed
+ * range of slots while it is connected, so the whole range leaves the pool at set-up.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/spw_err.h"
+#include "port/peer_slots.h"
+
+int port_slots_take(struct spw_pool *pool, uint32_t cnt)
+{
+	uint32_t total = pool->slot_cnt, got, back = 0;
+	uint32_t *slot = calloc(total, sizeof(*slot));
+
+	if (!slot)
+		return spw_err(ENOMEM, "no memory for a table of %u slots", total);
+	got = spw_pool_get(pool, slot, total);
+	for (uint32_t i = 0; i < got; i++)
+		if (got != total || slot[i] >= cnt)
+			slot[back++] = slot[i];
+	spw_pool_put(pool, slot, back);
+	free(slot);
+	return got == total ? 0
+			    : spw_err(EBUSY,
+				      "mode=rc needs its pool for itself, but %u slots are in use",
+				      total - got);
+}
+
+void port_slots_give(struct spw_pool *pool, uint32_t cnt)
+{
+	for (uint32_t slot = 0; slot < cnt; slot++)
+		spw_pool_put(pool, &slot, 1);
+}
+
+struct spw_peer_memory port_slots_memory(const struct spw_pool *pool, uint32_t first, uint32_t cnt,
+					 uint32_t lkey)
+{
+	return (struct spw_peer_memory){.slot = spw_pool_slot_addr(pool, first),
+					.slot_bytes = pool->slot_bytes,
+					.slot_cnt = cnt,
+					.lkey = lkey,
+					.all = pool->base,
+					.all_bytes = pool->slot_cnt * pool->slot_bytes};
+}

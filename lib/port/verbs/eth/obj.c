@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The objects of a queue of mode=eth (receive: CQ and WQ; send: CQ and QP), their states, and their
+ * replacement after an error. Called by port.c at set-up and by recover.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/verbs/eth/eth.h"
+
+#define RING_DFLT 1024u
+#define SQ_DFLT   512u
+
+static uint32_t ring_size(uint32_t want, uint32_t dflt, uint32_t max)
+{
+	want = want ? want : dflt;
+	while (want > max && want > 1)
+		want /= 2;
+	return want;
+}
+
+/* ---- receive ---- */
+
+static struct ibv_cq_ex *cq_extended(const struct rdma_dev *dev, uint32_t cnt,
+				     struct rdma_side *side)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = cnt,
+					   .cq_context = side,
+					   .wc_flags = IBV_WC_EX_WITH_BYTE_LEN |
+						       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+
+	return ibv_create_cq_ex(dev->ctx, &attr);
+}
+
+bool verbs_eth_can_extend(struct rdma_dev *dev)
+{
+	struct ibv_cq_ex *cq = rdma_dev_clock_hz(dev) ? cq_extended(dev, 1, NULL) : NULL;
+
+	return cq && !ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
+}
+
+static void rx_free(struct verbs_eth_rx *rx)
+{
+	if (rx->wq)
+		ibv_destroy_wq(rx->wq);
+	if (rx->cq)
+		ibv_destroy_cq(rx->cq);
+	*rx = (struct verbs_eth_rx){0};
+}
+
+static int rx_make(struct verbs_eth_queue *q, struct verbs_eth_rx *rx)
+{
+	const struct rdma_dev *dev = &q->port->dev;
+	struct rdma_side *side = &q->rx_fault.side;
+	struct ibv_wq_init_attr attr = {.wq_context = side,
+					.wq_type = IBV_WQT_RQ,
+					.max_wr = q->ring,
+					.max_sge = 1,
+					.pd = dev->pd};
+
+	*rx = (struct verbs_eth_rx){0};
+	if (q->port->extended)
+		rx->ex = cq_extended(dev, q->ring, side);
+	rx->cq = rx->ex ? ibv_cq_ex_to_cq(rx->ex) : NULL;
+	if (!q->port->extended)
+		rx->cq = ibv_create_cq(dev->ctx, (int)q->ring, side, NULL, 0);
+	if (!rx->cq)
+		return spw_err(errno, "no completion queue of %u: %s", q->ring, strerror(errno));
+	attr.cq = rx->cq;
+	rx->wq = ibv_create_wq(dev->ctx, &attr);
+	return rx->wq ? 0
+		      : spw_err(errno, "no receive work queue of %u: %s", q->ring, strerror(errno));
+}
+
+/* ---- send ---- */
+
+static void tx_free(struct verbs_eth_tx *tx)
+{
+	if (tx->qp)
+		ibv_destroy_qp(tx->qp);
+	if (tx->cq)
+		ibv_destroy_cq(tx->cq);
+	*tx = (struct verbs_eth_tx){0};
+}
+
+static int tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
+{
+	const struct rdma_dev *dev = &q->port->dev;
+	struct rdma_side *side = &q->tx_fault.side;
+	struct ibv_qp_init_attr attr = {.qp_context = side,
+					.qp_type = IBV_QPT_RAW_PACKET,
+					.cap = {.max_send_wr = q->sq_mask + 1, .max_send_sge = 1}};
+
+	*tx = (struct verbs_eth_tx){
+		.cq = ibv_create_cq(dev->ctx, (int)q->sq_mask + 1, side, NULL, 0)};
+	if (!tx->cq)
+		return spw_err(errno, "no completion queue of %u: %s", q->sq_mask + 1,
+			       strerror(errno));
+	attr.send_cq = attr.recv_cq = tx->cq;
+	tx->qp = ibv_create_qp(dev->pd, &attr);
+	if (tx->qp)
+		return 0;
+	if (errno == EPERM)
+		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
+				      "cap_net_raw+ep on the program");
+	return spw_err(errno, "no raw Ethernet send queue of %u: %s", q->sq_mask + 1,
+		       strerror(errno));
+}
+
+/* ---- both ---- */
+
+int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_conf *conf)
+{
+	const uint32_t max = (uint32_t)q->port->dev.attr.orig_attr.max_qp_wr,
+		       half = conf->pool->slot_cnt / 2;
+	int rc;
+
+	q->pool = conf->pool;
+	q->ring =
+		ring_size(conf->ring_size, SPW_MIN(RING_DFLT, spw_pow2_ceil32(half + 1) / 2), max);
+	q->sq_mask = ring_size(conf->ring_size, SQ_DFLT, max) - 1;
+	q->frame_max = (uint32_t)conf->pool->slot_bytes;
+	if (q->ring + SPW_BURST_MAX > conf->pool->slot_cnt)
+		return spw_err(EINVAL,
+			       "%u slots cannot fill a receive ring of %u and leave a burst of %u: "
+			       "use more slots or a "
+			       "smaller ring",
+			       conf->pool->slot_cnt, q->ring, SPW_BURST_MAX);
+	q->posted = calloc(conf->pool->slot_cnt, 1);
+	q->tx_slot = calloc(q->sq_mask + 1, sizeof(*q->tx_slot));
+	q->tx_len = calloc(q->sq_mask + 1, sizeof(*q->tx_len));
+	if (!q->posted || !q->tx_slot || !q->tx_len)
+		return spw_err(ENOMEM, "no memory for rings of %u", q->ring);
+	rc = rx_make(q, &q->rx);
+	return rc ? rc : tx_make(q, &q->tx);
+}
+
+void verbs_eth_queue_free(struct verbs_eth_queue *q)
+{
+	rx_free(&q->rx);
+	tx_free(&q->tx);
+	free(q->posted);
+	free(q->tx_slot);
+	free(q->tx_len);
+}
+
+static int wq_state(struct verbs_eth_queue *q, enum ibv_wq_state state)
+{
+	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
+	int error = ibv_modify_wq(q->rx.wq, &attr);
+
+	return error ? spw_err(error, "queue %u: its receive work queue to state %d: %s", q->index,
+			       state, strerror(error))
+		     : 0;
+}
+
+int verbs_eth_rx_ready(struct verbs_eth_queue *q)
+{
+	return wq_state(q, IBV_WQS_RDY);
+}
+
+int verbs_eth_rx_reset(struct verbs_eth_queue *q)
+{
+	return wq_state(q, IBV_WQS_RESET);
+}
+
+static int qp_state(struct verbs_eth_queue *q, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .port_num = q->port->dev.port_num};
+	int error = ibv_modify_qp(q->tx.qp, &attr,
+				  IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
+
+	return error ? spw_err(error, "queue %u: its send queue to state %d: %s", q->index, state,
+			       strerror(error))
+		     : 0;
+}
+
+int verbs_eth_tx_ready(struct verbs_eth_queue *q)
+{
+	int rc = qp_state(q, IBV_QPS_INIT);
+
+	rc = rc ? rc : qp_state(q, IBV_QPS_RTR);
+	return rc ? rc : qp_state(q, IBV_QPS_RTS);
+}
+
+int verbs_eth_tx_reset(struct verbs_eth_queue *q)
+{
+	return qp_state(q, IBV_QPS_RESET);
+}
+
+/* ---- restart ---- */
+
+int verbs_eth_steer(struct verbs_eth_port *ep)
+{
+	return rdma_steer_up(&ep->dev, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
+}
+
+/* Creates new objects before it destroys the old ones: if that fails, the old ones stay for the
+ * next attempt. */
+static int rx_replace(struct verbs_eth_queue *q)
+{
+	struct verbs_eth_port *ep = q->port;
+	struct verbs_eth_rx fresh;
+	int rc = rx_make(q, &fresh);
+
+	if (rc) {
+		rx_free(&fresh);
+		return rc;
+	}
+	rdma_steer_down(&ep->steer); /* it uses the old WQ */
+	rx_free(&q->rx);
+	rdma_side_reset(&q->rx_fault.side); /* events of the old objects ended with them */
+	q->rx = fresh;
+	ep->wq[q->index] = fresh.wq;
+	q->rx_fault.side.recreate = false;
+	return 0;
+}
+
+static int replace_key(struct verbs_eth_queue *q, const struct verbs_eth_fault *fault,
+		       uint32_t *lkey)
+{
+	return fault->status == IBV_WC_LOC_PROT_ERR
+		       ? rdma_dev_key_replace(&q->port->dev, q->region_id, *lkey, lkey)
+		       : 0;
+}
+
+int verbs_eth_rx_restart(struct verbs_eth_queue *q)
+{
+	int rc = replace_key(q, &q->rx_fault, &q->rx_lkey);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&q->port->dev.lock);
+	rc = q->rx_fault.side.recreate ? rx_replace(q) : 0;
+	rc = rc ? rc : verbs_eth_rx_ready(q);
+	rc = rc ? rc : verbs_eth_steer(q->port);
+	pthread_mutex_unlock(&q->port->dev.lock);
+	return rc;
+}
+
+static int tx_replace(struct verbs_eth_queue *q)
+{
+	struct verbs_eth_tx fresh;
+	int rc = tx_make(q, &fresh);
+
+	if (rc) {
+		tx_free(&fresh);
+		return rc;
+	}
+	tx_free(&q->tx);
+	rdma_side_reset(&q->tx_fault.side);
+	q->tx = fresh;
+	q->tx_fault.side.recreate = false;
+	return 0;
+}
+
+int verbs_eth_tx_restart(struct verbs_eth_queue *q)
+{
+	int rc = replace_key(q, &q->tx_fault, &q->tx_lkey);
+
+	if (!rc && q->tx_fault.side.recreate)
+		rc = tx_replace(q);
+	return rc ? rc : verbs_eth_tx_ready(q);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The verbs driver's calls for mode=eth: open, set up, start, stop, counters (port/spw_port.h has
+ * the contracts).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "port/port.h"
+#include "port/verbs/eth/eth.h"
+#include "port/verbs/verbs.h"
+
+#define MTU_MAX    9978u
+#define L2_ROOM    22u   /* Ethernet header and two VLAN tags; the device strips the FCS */
+#define STOP_TURNS 2000u /* of 100 us: what is not sent by then counts as flushed */
+#define MISSED     "hw_counters/out_of_buffer"
+
+static struct verbs_eth_port *eth_of(struct spw_port *port)
+{
+	return spw_container_of(port, struct verbs_eth_port, base);
+}
+
+/* ---- open ---- */
+
+static int eth_stop(struct spw_port *port);
+
+static void eth_close(struct spw_port *port)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+
+	eth_stop(port);
+	rdma_ctl_close(ep->ctl);
+	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++)
+		verbs_eth_queue_free(&ep->queue[i]);
+	rdma_dev_close(&ep->dev);
+	free(ep->queue);
+	free(ep);
+}
+
+/* rxe, EFA and others have no raw packets: check it here, where the message can say so. */
+static int check_device(struct verbs_eth_port *ep)
+{
+	const struct ibv_rss_caps *rss = &ep->dev.attr.rss_caps;
+
+	if (ep->dev.port.link_layer != IBV_LINK_LAYER_ETHERNET)
+		return spw_err(ENOTSUP, "%s port %u is no Ethernet: use mode=rc", ep->dev.name,
+			       ep->dev.port_num);
+	if (!(rss->supported_qpts & 1u << IBV_QPT_RAW_PACKET) || !rss->max_rwq_indirection_tables)
+		return spw_err(ENOTSUP,
+			       "%s has no raw Ethernet receive queues with flow steering: use "
+			       "mode=rc, or ethdev:",
+			       ep->dev.name);
+	if (ep->base.queue_cnt > rss->max_rwq_indirection_table_size)
+		return spw_err(ERANGE, "%u queues were asked for, and %s spreads over %u at most",
+			       ep->base.queue_cnt, ep->dev.name,
+			       rss->max_rwq_indirection_table_size);
+	return 0;
+}
+
+/* poll=: ibv_start_poll with timestamps, or ibv_poll_cq; by default the best that the device has.
+ */
+static int choose_poll(const struct spw_port_spec *spec, struct verbs_eth_port *ep)
+{
+	const char *text = spw_port_spec_find(spec, "poll");
+
+	if (text && strcmp(text, "plain") && strcmp(text, "extended"))
+		return spw_err(EINVAL,
+			       "poll=%s: plain (ibv_poll_cq), extended (ibv_start_poll), or leave "
+			       "it to the device",
+			       text);
+	ep->extended = (!text || !strcmp(text, "extended")) && verbs_eth_can_extend(&ep->dev);
+	if (text && !strcmp(text, "extended") && !ep->extended)
+		return spw_err(
+			ENOTSUP,
+			"poll=extended: %s has no completion queues with timestamps: leave it out",
+			ep->dev.name);
+	return 0;
+}
+
+static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep, uint64_t *mtu_out)
+{
+	static const char *const known[] = {"mode", "port", "mtu", "poll", RDMA_FLOW_KEYS};
+	const struct rdma_ctl_client client = {.async = rdma_side_async};
+	uint64_t port_num;
+	int rc = spw_port_spec_check_keys(
+		spec, known, SPW_ARRAY_CNT(known),
+		"mode=eth, port=N, mtu=BYTES, poll=plain|extended, " RDMA_FLOW_USAGE);
+
+	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, MTU_MAX, mtu_out);
+	rc = rc ? rc : spw_port_spec_u64(spec, "port", 1, 1, 255, &port_num);
+	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
+	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &ep->dev);
+	rc = rc ? rc : rdma_dev_check_link(&ep->dev);
+	rc = rc ? rc : check_device(ep);
+	rc = rc ? rc : choose_poll(spec, ep);
+	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, &client, &ep->ctl);
+}
+
+static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
+{
+	ep->base.caps = (struct spw_port_caps){
+		.queue_max = (uint16_t)SPW_MIN(ep->dev.attr.rss_caps.max_rwq_indirection_table_size,
+					       SPW_PORT_QUEUE_MAX),
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
+		.slot_cnt_min = 2 * SPW_BURST_MAX,
+		.nic_clock_hz = ep->extended ? rdma_dev_clock_hz(&ep->dev) : 0,
+		.can_tx = true,
+		.numa_node = ep->dev.numa_node,
+	};
+}
+
+int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		   struct spw_port **port_out)
+{
+	struct verbs_eth_port *ep =
+		port_alloc(&verbs_eth_driver, spec, index, queue_cnt, sizeof(*ep));
+	uint64_t mtu = 0;
+	int rc;
+
+	if (!ep)
+		return -ENOMEM;
+	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
+	rc = ep->queue ? open_all(spec, ep, &mtu) : -ENOMEM;
+	if (rc) {
+		eth_close(&ep->base);
+		return rc;
+	}
+	fill_caps(ep, rdma_eth_mtu(&ep->dev, mtu));
+	*port_out = &ep->base;
+	return 0;
+}
+
+/* ---- set-up, start, stop ---- */
+
+static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	return rdma_dev_attach(&eth_of(port)->dev, region);
+}
+
+static int eth_queue_setup(struct spw_port *port, uint16_t queue,
+			   const struct spw_port_queue_conf *conf)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	struct verbs_eth_queue *q = &ep->queue[queue];
+	int rc;
+
+	if (q->port)
+		return spw_err(EBUSY, "it was set up before");
+	rc = rdma_dev_key(&ep->dev, conf->pool->region->id, &q->rx_lkey);
+	if (rc)
+		return rc;
+	q->port = ep;
+	q->index = queue;
+	q->region_id = conf->pool->region->id;
+	q->tx_lkey = q->rx_lkey;
+	q->csum_flags = ep->dev.attr.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM
+				? SPW_DESC_L3_OK | SPW_DESC_L4_OK
+				: 0;
+	rc = verbs_eth_queue_make(q, conf);
+	if (rc)
+		return rc;
+	ep->wq[queue] = q->rx.wq;
+	verbs_eth_calls(q, &port->queue[queue]);
+	return 0;
+}
+
+/* The rules come last, so that receives are posted before the first frame arrives. */
+static int eth_start(struct spw_port *port)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	int rc = rdma_ctl_start(ep->ctl);
+
+	ep->started = true; /* even a failed start has to be stopped */
+	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++) {
+		rc = verbs_eth_rx_ready(&ep->queue[i]);
+		rc = rc ? rc : verbs_eth_tx_ready(&ep->queue[i]);
+		if (!rc)
+			verbs_eth_refill(&ep->queue[i]);
+	}
+	ep->drops_known = rdma_dev_counter(&ep->dev, MISSED, &ep->drops_base);
+	rdma_discards_start(&ep->dev, &ep->discards);
+	return rc ? rc : verbs_eth_steer(ep);
+}
+
+static int queue_stop(struct verbs_eth_queue *q)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	int rc, rc_tx;
+
+	for (uint32_t turn = 0; turn < STOP_TURNS && q->sq_pi != q->sq_ci && !q->tx_fault.bad;
+	     turn++) {
+		verbs_eth_reap(q);
+		nanosleep(&nap, NULL);
+	}
+	rc_tx = verbs_eth_tx_reset(q);
+	verbs_eth_tx_return(q);
+	rc = verbs_eth_rx_reset(q);
+	verbs_eth_rx_return(q);
+	return rc ? rc : rc_tx;
+}
+
+static int eth_stop(struct spw_port *port)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	int rc = 0;
+
+	if (!ep->started)
+		return 0;
+	ep->started = false;
+	rdma_ctl_stop(ep->ctl);
+	rdma_steer_down(&ep->steer);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		int rc_queue = queue_stop(&ep->queue[i]);
+
+		rc = rc ? rc : rc_queue;
+	}
+	return ep->dev.gone ? 0 : rc; /* a removed device fails every call */
+}
+
+/* ---- counters ---- */
+
+static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	uint64_t missed = 0;
+	bool known;
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		port_stat_add(stat, &ep->queue[i].stat);
+	known = ep->drops_known && rdma_dev_counter(&ep->dev, MISSED, &missed);
+	rdma_missed_stat(known, missed - ep->drops_base, 0, stat);
+	rdma_discards_stat(&ep->discards, stat);
+	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->dev.link_down_cnt);
+}
+
+static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	const struct verbs_eth_queue *q = &eth_of(port)->queue[queue];
+
+	slots->lent = q->lent_cnt;
+	slots->in_tx = q->sq_pi - q->sq_ci;
+	slots->in_rx = q->recv_out;
+}
+
+static int eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			  uint64_t *uncertainty_ns_out)
+{
+	return rdma_dev_pair_clock(&eth_of(port)->dev, nic_ticks_out, tsc_out, uncertainty_ns_out);
+}
+
+const struct spw_port_driver verbs_eth_driver = {
+	.name = "verbs",
+	.region_attach = eth_region_attach,
+	.queue_setup = eth_queue_setup,
+	.start = eth_start,
+	.stop = eth_stop,
+	.stat = eth_stat,
+	.slots = eth_slots,
+	.pair_clock = eth_pair_clock,
+	.close = eth_close,
+};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * verbs: any RDMA device through libibverbs. Chooses the driver of the mode; port.c of the library
+ * finds it by name.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/port.h"
+#include "port/verbs/verbs.h"
+
+static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		      struct spw_port **port_out)
+{
+	const char *mode = spw_port_spec_find(spec, "mode");
+
+	if (!spec->device[0])
+		return spw_err(EINVAL, "no device: use verbs:mlx5_0,mode=eth or verbs:rxe0,mode=rc "
+				       "(ibv_devices lists them)");
+	if (!mode || !strcmp(mode, "eth"))
+		return verbs_eth_open(spec, index, queue_cnt, port_out);
+	if (!strcmp(mode, "rc"))
+		return verbs_rc_open(spec, index, queue_cnt, port_out);
+	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
+}
+
+const struct spw_port_driver port_verbs_driver = {
+	.name = "verbs",
+	.usage = "mode=eth|rc; mode=eth: port=, mtu=, poll=, flow rules; mode=rc: port=, gid=, "
+		 "listen=, connect=, peers=, op=, secret= and more",
+	.open = verbs_open,
+};

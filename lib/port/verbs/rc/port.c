@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The verbs driver's calls for mode=rc: open, set up, start, stop, counters (port/spw_port.h has
+ * the contracts).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "port/port.h"
+#include "port/verbs/verbs.h"
+#include "port/verbs/rc/rc.h"
+
+#define USAGE      "mode=rc, port=N, gid=INDEX, " SPW_PEER_USAGE
+#define STOP_TURNS 2000u /* of 100 us: what is not flushed by then is returned anyway */
+
+static struct verbs_rc_port *verbs_of(struct spw_port *port)
+{
+	return spw_container_of(port, struct verbs_rc_port, base);
+}
+
+/* ---- open ---- */
+
+static int rc_stop(struct spw_port *port);
+
+static void log_errors(const struct spw_port *port, const struct verbs_rc_queue *q)
+{
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(q->status); i++)
+		if (q->status[i])
+			spw_info("port %s queue %u: error completions: %llu, %s", port->name,
+				 q->index, (unsigned long long)q->status[i],
+				 ibv_wc_status_str((enum ibv_wc_status)i));
+}
+
+static void rc_close(struct spw_port *port)
+{
+	struct verbs_rc_port *vp = verbs_of(port);
+
+	rc_stop(port);
+	for (uint16_t i = 0; i < port->queue_cnt && vp->queue; i++) {
+		log_errors(port, &vp->queue[i]);
+		if (vp->queue[i].port)
+			verbs_rc_queue_unmake(&vp->queue[i]);
+		verbs_rc_queue_free(&vp->queue[i]);
+	}
+	spw_peer_conn_close(vp->conn);
+	rdma_dev_close(&vp->dev);
+	peer_secret_wipe(&vp->conf.secret);
+	free(vp->queue);
+	free(vp);
+}
+
+static int open_device(const struct spw_port_spec *spec, struct verbs_rc_port *vp,
+		       struct spw_peer_dev *dev)
+{
+	uint64_t port_num;
+	uint32_t mtu;
+	int rc;
+
+	rc = spw_port_spec_u64(spec, "port", 1, 1, 255, &port_num);
+	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &vp->dev);
+	rc = rc ? rc : rdma_dev_check_link(&vp->dev);
+	rc = rc ? rc : rdma_dev_gid(&vp->dev, spw_port_spec_find(spec, "gid"), &dev->gid);
+	if (rc)
+		return rc;
+	mtu = rdma_dev_mtu_bytes(&vp->dev);
+	if (vp->conf.mtu > mtu)
+		return spw_err(EINVAL,
+			       "mtu=%u is more than the port's %u: make the interface's MTU larger "
+			       "or this smaller",
+			       vp->conf.mtu, mtu);
+	dev->rdma = &vp->dev;
+	dev->mtu = (uint16_t)(vp->conf.mtu ? vp->conf.mtu : mtu);
+	dev->name = vp->base.name;
+	return 0;
+}
+
+static int parse(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
+{
+	static const char *const known[] = {"mode", "port", "gid", SPW_PEER_KEYS};
+	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
+
+	rc = rc ? rc : spw_peer_conf_parse(spec, &vp->conf);
+	if (!rc && vp->base.queue_cnt > vp->conf.peer_max)
+		rc = spw_err(ERANGE,
+			     "%u queues for %u peers: each peer has one queue, so use at most %u "
+			     "(or peer_max=)",
+			     vp->base.queue_cnt, vp->conf.peer_max, vp->conf.peer_max);
+	return rc;
+}
+
+int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		  struct spw_port **port_out)
+{
+	struct verbs_rc_port *vp =
+		port_alloc(&verbs_rc_driver, spec, index, queue_cnt, sizeof(*vp));
+	struct spw_peer_dev dev = {0};
+	int rc;
+
+	if (!vp)
+		return -ENOMEM;
+	vp->queue = port_queues_alloc(queue_cnt, sizeof(*vp->queue));
+	rc = vp->queue ? parse(spec, vp) : -ENOMEM;
+	rc = rc ? rc : open_device(spec, vp, &dev);
+	rc = rc ? rc : spw_peer_conn_open(&vp->conf, &dev, queue_cnt, &vp->conn);
+	if (rc) {
+		rc_close(&vp->base);
+		return rc;
+	}
+	vp->base.caps = (struct spw_port_caps){
+		.queue_max = (uint16_t)vp->conf.peer_max,
+		.slot_align = SPW_CACHE_LINE,
+		.slot_bytes_min = SPW_CACHE_LINE,
+		.slot_cnt_min = 1,
+		.can_tx = true,
+		.messages = true,
+		.numa_node = vp->dev.numa_node,
+	};
+	*port_out = &vp->base;
+	return 0;
+}
+
+/* ---- set-up, start, stop ---- */
+
+static int rc_region_attach(struct spw_port *port, const struct spw_region *region)
+{
+	return rdma_dev_attach(&verbs_of(port)->dev, region);
+}
+
+static int rc_queue_setup(struct spw_port *port, uint16_t queue,
+			  const struct spw_port_queue_conf *conf)
+{
+	struct verbs_rc_port *vp = verbs_of(port);
+	struct verbs_rc_queue *q = &vp->queue[queue];
+	int rc;
+
+	if (q->port)
+		return spw_err(EBUSY, "it was set up before");
+	rc = rdma_dev_key(&vp->dev, conf->pool->region->id, &q->lkey);
+	if (rc)
+		return rc;
+	q->port = vp;
+	q->index = queue;
+	q->op = vp->conf.op;
+	q->region_id = conf->pool->region->id;
+	rc = verbs_rc_queue_make(q, conf);
+	if (rc)
+		return rc;
+	port->queue[queue] = (struct spw_port_queue){
+		.rx_burst = verbs_rc_rx,
+		.release_burst = verbs_rc_release,
+		.tx_burst = verbs_rc_tx,
+		.events = verbs_rc_events,
+		.lend_burst = verbs_rc_lend,
+		.q = q,
+		.no_slot = &q->stat.err[SPW_PORT_ERR_no_slot],
+	};
+	return 0;
+}
+
+static int rc_start(struct spw_port *port)
+{
+	struct verbs_rc_port *vp = verbs_of(port);
+
+	vp->started = true;
+	return spw_peer_conn_start(vp->conn);
+}
+
+static bool is_out(const struct verbs_rc_queue *q)
+{
+	uint32_t out = q->sqe_out;
+
+	for (uint32_t i = 0; i < q->peer_cnt; i++)
+		out += q->peer[i].recv_out;
+	return out != 0;
+}
+
+/* Takes the flush of a queue's QPs; every message that still arrives is dropped and counted. */
+static void drain(struct verbs_rc_queue *q)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	struct spw_desc desc[SPW_BURST_MAX];
+
+	for (uint32_t i = 0; i < q->peer_cnt; i++) {
+		q->peer[i].side = SPW_PEER_SIDE_BROKEN;
+		if (spw_peer_state(q->peer[i].rc) == SPW_PEER_DRAIN && !q->peer[i].marked)
+			verbs_rc_mark_end(q, &q->peer[i]);
+		verbs_rc_flush(q, &q->peer[i]);
+	}
+	for (uint32_t turn = 0; turn < STOP_TURNS && is_out(q); turn++) {
+		verbs_rc_rx(q, desc, SPW_BURST_MAX);
+		verbs_rc_reap(q);
+		nanosleep(&nap, NULL);
+	}
+}
+
+static int rc_stop(struct spw_port *port)
+{
+	struct verbs_rc_port *vp = verbs_of(port);
+
+	if (!vp->started)
+		return 0;
+	vp->started = false;
+	spw_peer_conn_stop(vp->conn);
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		drain(&vp->queue[i]);
+		verbs_rc_queue_unmake(&vp->queue[i]);
+	}
+	return 0;
+}
+
+/* ---- counters ---- */
+
+static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
+{
+	struct verbs_rc_port *vp = verbs_of(port);
+
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		port_stat_add(stat, &vp->queue[i].stat);
+	stat->missed_known = true; /* a reliable connection misses nothing */
+	spw_peer_conn_stat(vp->conn, stat);
+}
+
+static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+{
+	const struct verbs_rc_queue *q = &verbs_of(port)->queue[queue];
+
+	slots->lent = q->lent_cnt;
+	slots->in_tx = q->tx_cnt;
+	slots->in_rx = q->pool->slot_cnt - q->pool->free_cnt - q->lent_cnt - q->tx_cnt;
+}
+
+const struct spw_port_driver verbs_rc_driver = {
+	.name = "verbs",
+	.region_attach = rc_region_attach,
+	.queue_setup = rc_queue_setup,
+	.start = rc_start,
+	.stop = rc_stop,
+	.stat = rc_stat,
+	.slots = rc_slots,
+	.close = rc_close,
+};

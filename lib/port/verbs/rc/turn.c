@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The owner's turns in the states of a peer (the table in peer/spw_peer.h): POST, UP and DRAIN.
+ * verbs_rc_events runs outside the bursts.
+ */
+#include <string.h>
+
+#include "port/verbs/rc/rc.h"
+
+static void on_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	p->sq_pi = p->sq_ci = p->sq_signaled = 0;
+	p->wait_head = p->wait_tail = VERBS_NONE;
+	p->side = SPW_PEER_SIDE_POSTED;
+	spw_peer_rx_credit_start(&p->rx, p->rc->credit_cnt);
+	p->tx = (struct spw_peer_tx_credit){0};
+	if (q->op == SPW_PEER_OP_WRITE) {
+		for (uint32_t i = 0; i < p->cnt; i++)
+			q->slot[p->first + i].where = VERBS_POSTED;
+		memset(p->granted, 1, p->cnt);
+		for (uint32_t i = 0; i < SPW_PEER_CREDIT_MAX;
+		     i++) /* the first W are granted in this order */
+			p->rc->ring_in[i] = spw_cpu_to_be32(i);
+	}
+	if (!q->srq && verbs_rc_post_all(q, p))
+		verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
+	spw_peer_posted(q->port->conn, p->rc);
+}
+
+static void on_up(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	if (p->side == SPW_PEER_SIDE_POSTED) {
+		p->side = SPW_PEER_SIDE_UP;
+		spw_peer_tx_credit_start(&p->tx, p->rc->remote.credit_cnt);
+		verbs_rc_greet(q, p);
+	}
+	if (spw_peer_credit_heard(&p->tx, &p->rx))
+		spw_peer_heard(p->rc);
+	if (p->side == SPW_PEER_SIDE_BROKEN) {
+		spw_peer_fail(q->port->conn, p->rc, p->why, p->code);
+		return;
+	}
+	verbs_rc_send_due_credits(q, p);
+	verbs_rc_push(q, p);
+}
+
+/* True if every receive and send of the QP has completed. With an SRQ nothing counts receives per
+ * QP: the CQ must have been polled empty once more after the drain began. */
+static bool is_quiet(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p)
+{
+	if (p->sq_pi != p->sq_ci || p->recv_out)
+		return false;
+	return !q->srq || (p->drain_mark && q->empty_polls > p->drain_mark);
+}
+
+/* The first call in which all sends have completed starts the count of empty polls. */
+static void mark_drain(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	if (q->srq && !p->drain_mark && p->sq_pi == p->sq_ci && !p->recv_out)
+		p->drain_mark = q->empty_polls + 1;
+}
+
+static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	p->side = SPW_PEER_SIDE_BROKEN;
+	if (!p->marked)
+		verbs_rc_mark_end(q, p);
+	p->marked = true;
+	verbs_rc_flush(q, p);
+	mark_drain(q, p);
+	if (!is_quiet(q, p) || p->out || p->tx_to)
+		return;
+	if (!q->srq)
+		p->recv_due = 0;
+	for (uint32_t i = 0; i < p->cnt && q->op == SPW_PEER_OP_WRITE; i++)
+		q->slot[p->first + i].where = VERBS_FREE;
+	p->side = SPW_PEER_SIDE_DOWN;
+	p->marked = false;
+	p->drain_mark = 0;
+	spw_peer_drained(q->port->conn, p->rc);
+}
+
+uint16_t verbs_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
+{
+	struct verbs_rc_queue *q = vq;
+
+	verbs_rc_reap(q);
+	for (uint32_t i = 0; i < q->peer_cnt; i++) {
+		struct verbs_rc_peer *p = &q->peer[i];
+
+		switch (spw_peer_state(p->rc)) {
+		case SPW_PEER_POST:
+			on_post(q, p);
+			break;
+		case SPW_PEER_UP:
+			on_up(q, p);
+			break;
+		case SPW_PEER_DRAIN:
+			on_drain(q, p);
+			break;
+		default:
+			break;
+		}
+	}
+	return spw_peer_conn_events(q->port->conn, q->index, event, cnt);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The two modes of verbs are two drivers behind one name; port_verbs_driver only opens.
+ */
+#ifndef SPW_PORT_VERBS_H
+#define SPW_PORT_VERBS_H
+
+#include "port/spw_port.h"
+
+extern const struct spw_port_driver verbs_eth_driver;
+extern const struct spw_port_driver verbs_rc_driver;
+
+/* As spw_port_driver.open. */
+int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		   struct spw_port **port_out);
+int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+		  struct spw_port **port_out);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Reads the asynchronous events of a device without waiting, and translates those of the port and
+ * the device into spw_port_event. Called by the control thread (ctl.c).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "rdma/spw_rdma.h"
+
+int rdma_dev_events_open(struct rdma_dev *dev)
+{
+	int flags = fcntl(dev->ctx->async_fd, F_GETFL);
+
+	if (flags < 0 || fcntl(dev->ctx->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return spw_err(errno, "%s: its event file cannot be made non-blocking: %s",
+			       dev->name, strerror(errno));
+	return 0;
+}
+
+static uint16_t make_event(const struct rdma_dev *dev, struct spw_port_event *event,
+			   enum spw_port_event_kind kind, const char *what)
+{
+	*event = (struct spw_port_event){.kind = kind};
+	snprintf(event->text, sizeof(event->text), "%.40s: %s", dev->name, what);
+	return 1;
+}
+
+static uint16_t translate(struct rdma_dev *dev, const struct ibv_async_event *from,
+			  rdma_dev_object_fn *on_object, void *arg, struct spw_port_event *event)
+{
+	switch (from->event_type) {
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+		if (from->element.port_num != dev->port_num)
+			return 0;
+		if (from->event_type == IBV_EVENT_PORT_ACTIVE)
+			return make_event(dev, event, SPW_PORT_EVENT_LINK_UP, "link is up");
+		spw_thr_count(&dev->link_down_cnt, 1);
+		return make_event(dev, event, SPW_PORT_EVENT_LINK_DOWN, "link is down");
+	case IBV_EVENT_DEVICE_FATAL:
+		if (dev->gone)
+			return 0;
+		dev->gone = true;
+		return make_event(dev, event, SPW_PORT_EVENT_DEVICE_GONE,
+				  "the device failed or was removed");
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		return 0;
+	default:
+		on_object(arg, from);
+		return 0;
+	}
+}
+
+uint16_t rdma_dev_events_read(struct rdma_dev *dev, rdma_dev_object_fn *on_object, void *arg,
+			      struct spw_port_event *event, uint16_t cnt)
+{
+	struct ibv_async_event from;
+	uint16_t n = 0;
+
+	while (n < cnt && ibv_get_async_event(dev->ctx, &from) == 0) {
+		n += translate(dev, &from, on_object, arg, &event[n]);
+		ibv_ack_async_event(&from);
+	}
+	return n;
+}

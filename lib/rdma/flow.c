@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Flow rules and the RSS QPs behind them (spw_rdma_flow.h): parses the keys, then creates the
+ * objects.
+ *
+ * A rule matches one kind of packet, since a QP hashes one kind: IPv4 or IPv6, with UDP, TCP or
+ * neither. A more specific rule has a higher priority, so that "IPv4" does not take the packets
+ * that "UDP over IPv4" spreads by ports. What no rule matches stays with the kernel.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "rdma/spw_rdma_flow.h"
+
+#define VLAN_ID_MASK 0x0fffu
+#define KIND_NO_IP   6u
+#define TABLE_FAIR                                                                           \
+	8u /* entries per queue where their number is no power of 2: the shares differ by an \
+	      eighth at most */
+
+/* The key of Microsoft's "Verifying the RSS Hash Calculation", so that anybody can check a hash;
+ * docs/070 names it. */
+static uint8_t rss_key[40] = {
+	0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+	0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
+	0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+};
+
+/* ---- from keys to rules ---- */
+
+static int parse_mac(const char *text, struct rdma_flow_conf *conf)
+{
+	uint8_t *m = conf->mac;
+	char end;
+
+	conf->has_mac = true;
+	if (sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%c", &m[0], &m[1], &m[2], &m[3], &m[4],
+		   &m[5], &end) == 6)
+		return 0;
+	return spw_err(
+		EINVAL,
+		"mac=%s is no address: six bytes in hexadecimal with colons, 02:00:00:00:00:01",
+		text);
+}
+
+static int parse_number(const char *key, const char *text, unsigned long min, unsigned long max,
+			uint16_t *value_out)
+{
+	char *end;
+	unsigned long v = strtoul(text, &end, 10);
+
+	if (end == text || *end || *text == '-' || v < min || v > max)
+		return spw_err(EINVAL, "%s=%s is no number in %lu .. %lu", key, text, min, max);
+	*value_out = (uint16_t)v;
+	return 0;
+}
+
+static int parse_ip(int family, const char *key, const char *text, void *out)
+{
+	return inet_pton(family, text, out) == 1
+		       ? 0
+		       : spw_err(EINVAL, "%s=%s is no %s address", key, text,
+				 family == AF_INET ? "IPv4" : "IPv6");
+}
+
+static int rule_add(struct rdma_flow_conf *conf, enum rdma_l3 l3, enum rdma_l4 l4, uint16_t port)
+{
+	if (conf->rule_cnt == RDMA_FLOW_RULE_MAX)
+		return spw_err(EINVAL, "more than %u ports in udp= and tcp=", RDMA_FLOW_PORT_MAX);
+	conf->rule[conf->rule_cnt++] = (struct rdma_rule){l3, l4, port};
+	return 0;
+}
+
+/* One rule per IP version: the one whose address is given, or both. */
+static int rules_of_l4(struct rdma_flow_conf *conf, enum rdma_l4 l4, uint16_t port)
+{
+	bool any = !conf->has_ipv4 && !conf->has_ipv6;
+	int rc = 0;
+
+	if (any || conf->has_ipv4)
+		rc = rule_add(conf, RDMA_L3_IPV4, l4, port);
+	if (!rc && (any || conf->has_ipv6))
+		rc = rule_add(conf, RDMA_L3_IPV6, l4, port);
+	return rc;
+}
+
+static int rules_without_ports(struct rdma_flow_conf *conf)
+{
+	int rc = rules_of_l4(conf, RDMA_L4_UDP, 0);
+
+	rc = rc ? rc : rules_of_l4(conf, RDMA_L4_TCP, 0);
+	rc = rc ? rc : rules_of_l4(conf, RDMA_L4_ANY, 0);
+	if (!rc && !conf->has_ipv4 && !conf->has_ipv6)
+		rc = rule_add(conf, RDMA_L3_ANY, RDMA_L4_ANY, 0);
+	return rc;
+}
+
+static int parse_address_key(struct rdma_flow_conf *conf, const char *key, const char *value,
+			     bool *taken)
+{
+	*taken = true;
+	if (!strcmp(key, "mac"))
+		return parse_mac(value, conf);
+	if (!strcmp(key, "vlan")) {
+		conf->has_vlan = true;
+		return parse_number(key, value, 0, 4094, &conf->vlan);
+	}
+	if (!strcmp(key, "ipv4")) {
+		conf->has_ipv4 = true;
+		return parse_ip(AF_INET, key, value, conf->ipv4);
+	}
+	if (!strcmp(key, "ipv6")) {
+		conf->has_ipv6 = true;
+		return parse_ip(AF_INET6, key, value, conf->ipv6);
+	}
+	*taken = false;
+	return 0;
+}
+
+static int parse_port_keys(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < spec->arg_cnt && !rc; i++) {
+		const char *key = spw_port_spec_key(spec, i);
+		enum rdma_l4 l4 = strcmp(key, "udp") ? RDMA_L4_TCP : RDMA_L4_UDP;
+		uint16_t port = 0;
+
+		if (strcmp(key, "udp") && strcmp(key, "tcp"))
+			continue;
+		rc = parse_number(key, spw_port_spec_value(spec, i), 1, 65535, &port);
+		rc = rc ? rc : rules_of_l4(conf, l4, port);
+	}
+	return rc;
+}
+
+int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
+{
+	const char *flow = spw_port_spec_find(spec, "flow");
+	bool named = false, taken;
+	int rc = 0;
+
+	memset(conf, 0, sizeof(*conf));
+	for (uint32_t i = 0; i < spec->arg_cnt && !rc; i++) {
+		rc = parse_address_key(conf, spw_port_spec_key(spec, i),
+				       spw_port_spec_value(spec, i), &taken);
+		named |= taken;
+	}
+	rc = rc ? rc : parse_port_keys(spec, conf);
+	if (rc)
+		return rc;
+	if (flow && strcmp(flow, "all"))
+		return spw_err(EINVAL,
+			       "flow=%s is not known: flow=all, or name frames with mac=, vlan=, "
+			       "ipv4=, ipv6=, udp=, tcp=",
+			       flow);
+	if (flow && (named || conf->rule_cnt))
+		return spw_err(EINVAL, "flow=all takes every frame; leave it out to name some");
+	return conf->rule_cnt ? 0 : rules_without_ports(conf);
+}
+
+/* ---- RSS ---- */
+
+static uint32_t kind_of(const struct rdma_rule *rule)
+{
+	return rule->l3 == RDMA_L3_ANY ? KIND_NO_IP : (uint32_t)rule->l3 * 3 + (uint32_t)rule->l4;
+}
+
+static uint64_t hash_fields(uint32_t kind)
+{
+	static const uint64_t ip[] = {IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4,
+				      IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6};
+	static const uint64_t ports[] = {IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP,
+					 IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP, 0};
+
+	return kind == KIND_NO_IP ? 0 : ip[kind / 3] | ports[kind % 3];
+}
+
+static int table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, uint32_t cnt,
+		      struct ibv_rwq_ind_table **table_out)
+{
+	uint32_t max = SPW_MAX(dev->attr.rss_caps.max_rwq_indirection_table_size, 1u);
+	uint32_t size = SPW_IS_POW2(cnt) ? cnt : spw_pow2_ceil32(cnt * TABLE_FAIR);
+	struct ibv_wq *entry[SPW_PORT_QUEUE_MAX * TABLE_FAIR * 2];
+	struct ibv_rwq_ind_table_init_attr attr = {.ind_tbl = entry};
+
+	while (size > max && size / 2 >= cnt)
+		size /= 2;
+	for (uint32_t i = 0; i < size; i++)
+		entry[i] = wq[i % cnt];
+	attr.log_ind_tbl_size = spw_log2_floor64(size);
+	*table_out = ibv_create_rwq_ind_table(dev->ctx, &attr);
+	return *table_out
+		       ? 0
+		       : spw_err(errno,
+				 "an RSS table of %u entries over %u queues: %s; use fewer queues",
+				 size, cnt, strerror(errno));
+}
+
+static int qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uint32_t kind)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
+			     IBV_QP_INIT_ATTR_RX_HASH,
+		.pd = dev->pd,
+		.rwq_ind_tbl = kind == KIND_NO_IP ? steer->table_one : steer->table,
+		.rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+				 .rx_hash_key_len = sizeof(rss_key),
+				 .rx_hash_key = rss_key,
+				 .rx_hash_fields_mask = hash_fields(kind)},
+	};
+
+	if (steer->qp[kind])
+		return 0;
+	steer->qp[kind] = ibv_create_qp_ex(dev->ctx, &attr);
+	if (steer->qp[kind])
+		return 0;
+	if (errno == EPERM)
+		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
+				      "cap_net_raw+ep on the program");
+	return spw_err(errno, "an RSS queue pair: %s", strerror(errno));
+}
+
+/* ---- rules ---- */
+
+struct flow_request {
+	struct ibv_flow_attr attr; /* its specs follow it without a gap */
+	uint8_t spec[sizeof(struct ibv_flow_spec_eth) + sizeof(struct ibv_flow_spec_ipv6) +
+		     sizeof(struct ibv_flow_spec_tcp_udp)];
+};
+_Static_assert(offsetof(struct flow_request, spec) == sizeof(struct ibv_flow_attr),
+	       "verbs reads the specs behind the attr");
+
+static void spec_add(struct flow_request *req, const void *spec, uint16_t bytes)
+{
+	memcpy((uint8_t *)req + req->attr.size, spec, bytes);
+	req->attr.size = (uint16_t)(req->attr.size + bytes);
+	req->attr.num_of_specs++;
+}
+
+static void add_eth(struct flow_request *req, const struct rdma_flow_conf *conf)
+{
+	struct ibv_flow_spec_eth eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(eth)};
+
+	if (conf->has_mac) {
+		memcpy(eth.val.dst_mac, conf->mac, 6);
+		memset(eth.mask.dst_mac, 0xff, 6);
+	}
+	if (conf->has_vlan) {
+		eth.val.vlan_tag = htons(conf->vlan);
+		eth.mask.vlan_tag = htons(VLAN_ID_MASK);
+	}
+	spec_add(req, &eth, sizeof(eth));
+}
+
+static void add_ipv4(struct flow_request *req, const struct rdma_flow_conf *conf)
+{
+	struct ibv_flow_spec_ipv4 ip = {.type = IBV_FLOW_SPEC_IPV4, .size = sizeof(ip)};
+
+	if (conf->has_ipv4) {
+		memcpy(&ip.val.dst_ip, conf->ipv4, 4);
+		memset(&ip.mask.dst_ip, 0xff, 4);
+	}
+	spec_add(req, &ip, sizeof(ip));
+}
+
+static void add_ipv6(struct flow_request *req, const struct rdma_flow_conf *conf)
+{
+	struct ibv_flow_spec_ipv6 ip = {.type = IBV_FLOW_SPEC_IPV6, .size = sizeof(ip)};
+
+	if (conf->has_ipv6) {
+		memcpy(ip.val.dst_ip, conf->ipv6, 16);
+		memset(ip.mask.dst_ip, 0xff, 16);
+	}
+	spec_add(req, &ip, sizeof(ip));
+}
+
+static void add_l4(struct flow_request *req, const struct rdma_rule *rule)
+{
+	struct ibv_flow_spec_tcp_udp l4 = {.type = rule->l4 == RDMA_L4_UDP ? IBV_FLOW_SPEC_UDP
+									   : IBV_FLOW_SPEC_TCP,
+					   .size = sizeof(l4)};
+
+	if (rule->port) {
+		l4.val.dst_port = htons(rule->port);
+		l4.mask.dst_port = 0xffff;
+	}
+	spec_add(req, &l4, sizeof(l4));
+}
+
+static void rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule, char *text,
+		      size_t bytes)
+{
+	static const char *const l3[] = {"IPv4", "IPv6", "all frames"}, *const l4[] = {", UDP",
+										       ", TCP", ""};
+	char port[24] = "";
+
+	if (rule->port)
+		snprintf(port, sizeof(port), " port %u", rule->port);
+	snprintf(text, bytes, "%s%s%s%s%s%s", l3[rule->l3], l4[rule->l4], port,
+		 conf->has_mac ? ", to a MAC address" : "", conf->has_vlan ? ", in a VLAN" : "",
+		 conf->has_ipv4 || conf->has_ipv6 ? ", to an IP address" : "");
+}
+
+static int flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
+		     struct rdma_dev *dev, struct ibv_qp *qp, struct ibv_flow **flow_out)
+{
+	struct flow_request req = {
+		.attr = {.type = IBV_FLOW_ATTR_NORMAL,
+			 .size = sizeof(req.attr),
+			 .port = dev->port_num,
+			 .priority =
+				 (uint16_t)((rule->l3 == RDMA_L3_ANY) + (rule->l4 == RDMA_L4_ANY))},
+	};
+	char text[128];
+
+	add_eth(&req, conf);
+	if (rule->l3 == RDMA_L3_IPV4)
+		add_ipv4(&req, conf);
+	if (rule->l3 == RDMA_L3_IPV6)
+		add_ipv6(&req, conf);
+	if (rule->l4 != RDMA_L4_ANY)
+		add_l4(&req, rule);
+	*flow_out = ibv_create_flow(qp, &req.attr);
+	if (*flow_out)
+		return 0;
+	rule_text(conf, rule, text, sizeof(text));
+	if (errno == EPERM)
+		return spw_err(EPERM, "flow rules need CAP_NET_RAW: run as root, or setcap "
+				      "cap_net_raw+ep on the program");
+	return spw_err(errno, "%s refuses the flow rule (%s): %s; name other frames, or fewer keys",
+		       dev->name, text, strerror(errno));
+}
+
+/* ---- all of it ---- */
+
+int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struct ibv_wq *const *wq,
+		  uint32_t cnt, struct rdma_steer *steer)
+{
+	int rc;
+
+	if (steer->table)
+		return 0;
+	rc = table_make(dev, wq, cnt, &steer->table);
+	rc = rc ? rc : table_make(dev, wq, 1, &steer->table_one);
+	for (uint32_t i = 0; i < conf->rule_cnt && !rc; i++) {
+		uint32_t kind = kind_of(&conf->rule[i]);
+
+		rc = qp_make(dev, steer, kind);
+		rc = rc ? rc
+			: flow_make(conf, &conf->rule[i], dev, steer->qp[kind], &steer->flow[i]);
+	}
+	if (rc)
+		rdma_steer_down(steer);
+	return rc;
+}
+
+void rdma_steer_down(struct rdma_steer *steer)
+{
+	for (uint32_t i = 0; i < RDMA_FLOW_RULE_MAX; i++)
+		if (steer->flow[i])
+			ibv_destroy_flow(steer->flow[i]);
+	for (uint32_t i = 0; i < RDMA_KIND_CNT; i++)
+		if (steer->qp[i])
+			ibv_destroy_qp(steer->qp[i]);
+	if (steer->table)
+		ibv_destroy_rwq_ind_table(steer->table);
+	if (steer->table_one)
+		ibv_destroy_rwq_ind_table(steer->table_one);
+	memset(steer, 0, sizeof(*steer));
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Registers memory with an RDMA device, and replaces a key that the device refuses. Called at
+ * set-up by the drivers and lib/peer; rdma_dev_key_replace by an owner that recovers. dev->lock
+ * orders the owners of a port's queues.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/spw_err.h"
+#include "rdma/spw_rdma.h"
+
+static int reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
+{
+	struct rlimit limit;
+	char have[48] = "unlimited";
+
+	if (code != ENOMEM && code != EAGAIN)
+		return spw_err(code, "%s: registering %zu KiB: %s%s", dev->name, bytes >> 10,
+			       strerror(code),
+			       code == EFAULT || code == EOPNOTSUPP
+				       ? "; the device cannot reach this kind of memory: use "
+					 "another --memory"
+				       : "");
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
+		snprintf(have, sizeof(have), "%llu KiB", (unsigned long long)limit.rlim_cur >> 10);
+	return spw_err(code,
+		       "%s: %zu KiB cannot be locked for the device (limit of locked memory: %s): "
+		       "ulimit -l unlimited, or "
+		       "\"* - memlock unlimited\" in /etc/security/limits.conf and a new login, or "
+		       "fewer --slots",
+		       dev->name, bytes >> 10, have);
+}
+
+int rdma_mr_reg_bytes(const struct rdma_dev *dev, struct ibv_pd *pd, void *addr, size_t bytes,
+		      int access, struct ibv_mr **mr_out)
+{
+	*mr_out = ibv_reg_mr(pd, addr, bytes, access);
+	return *mr_out ? 0 : reg_failed(dev, bytes, errno ? errno : EIO);
+}
+
+/* In a dma-buf of GPU memory the NIC addresses bytes by their device address. */
+static int dmabuf_reg(const struct rdma_dev *dev, const struct spw_region *region,
+		      struct ibv_mr **mr_out)
+{
+	*mr_out = ibv_reg_dmabuf_mr(dev->pd, 0, region->bytes, region->dev_va, region->dmabuf_fd,
+				    IBV_ACCESS_LOCAL_WRITE);
+	if (*mr_out)
+		return 0;
+	if (errno == EOPNOTSUPP || errno == EPROTONOSUPPORT || errno == ENOSYS || errno == EINVAL)
+		return spw_err(ENOTSUP,
+			       "%s: the kernel's driver registers no dma-buf of this memory (%s): "
+			       "Linux 5.12 or later with mlx5_ib "
+			       "can; else use --memory cuda-reg",
+			       dev->name, strerror(errno));
+	return reg_failed(dev, region->bytes, errno ? errno : EIO);
+}
+
+static int region_reg(const struct rdma_dev *dev, const struct spw_region *region,
+		      struct ibv_mr **mr_out)
+{
+	if (region->kind == SPW_MEM_GPU)
+		return dmabuf_reg(dev, region, mr_out);
+	return rdma_mr_reg_bytes(dev, dev->pd, region->host_va, region->bytes,
+				 IBV_ACCESS_LOCAL_WRITE, mr_out);
+}
+
+int rdma_dev_attach(struct rdma_dev *dev, const struct spw_region *region)
+{
+	struct rdma_region *r = &dev->region[region->id];
+
+	if (r->mr)
+		return 0;
+	r->region = *region;
+	return region_reg(dev, region, &r->mr);
+}
+
+int rdma_dev_key(struct rdma_dev *dev, uint16_t region_id, uint32_t *lkey_out)
+{
+	struct rdma_region *r = &dev->region[region_id];
+
+	if (!r->mr)
+		return spw_err(EINVAL, "memory region %u was not attached to the port", region_id);
+	*lkey_out = r->mr->lkey;
+	return 0;
+}
+
+int rdma_dev_key_replace(struct rdma_dev *dev, uint16_t region_id, uint32_t bad_lkey,
+			 uint32_t *lkey_out)
+{
+	struct rdma_region *r = &dev->region[region_id];
+	struct ibv_mr *mr;
+	int rc = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	if (r->mr->lkey == bad_lkey)
+		rc = region_reg(dev, &r->region, &mr);
+	if (!rc && r->mr->lkey == bad_lkey) {
+		ibv_dereg_mr(r->mr);
+		r->mr = mr;
+	}
+	*lkey_out = r->mr->lkey;
+	pthread_mutex_unlock(&dev->lock);
+	return rc;
+}

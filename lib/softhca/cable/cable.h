@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A cable carries whole Ethernet frames (without FCS) between NICs, and to anything else that
+ * speaks Ethernet. Each device has one end. The NIC thread alone sends and receives, in bursts:
+ *
+ *   p = cable_tx_reserve(c, dmac, len);   NULL: no room now; try again in the next round
+ *   ... write len bytes at p ...
+ *   cable_tx_commit(c, flags);            one reservation at a time
+ *   cable_tx_flush(c);                    once per round: now the peer gets the frames
+ *
+ *   n = cable_rx_burst(c, frames, max);   frames are lent until
+ *   cable_rx_release(c, k);               the first k are consumed; the next burst repeats the rest
+ *
+ * Three kinds: shared memory (shm*.c, fast), AF_PACKET (afpacket.c, any netdev), AF_UNIX datagrams
+ * (unix.c, a VM); the last two share sock.c.
+ *
+ * What arrives is hostile: `data` may change while it is read (shared memory), so every length is
+ * read once into a local, checked, and used.
+ *
+ * Thread: open in setup; burst calls, tick and lookup with the device lock held.
+ */
+#ifndef SPW_SOFTHCA_CABLE_H
+#define SPW_SOFTHCA_CABLE_H
+
+#include "base/spw_types.h"
+
+#define CABLE_FRAME_MAX 16384u /* longest frame of any cable */
+#define CABLE_FRAME_MIN 14u
+#define CABLE_BURST     64u
+
+enum {
+	/* RoCE: the frame is valid by construction; its ICRC field was not computed. */
+	CABLE_F_ICRC_VALID = 1u << 0,
+};
+
+struct cable_frame {
+	const uint8_t *data;
+	uint32_t len;
+	uint32_t flags;
+};
+
+struct cable_id { /* filled in by open where the caller left 0 */
+	uint8_t mac[6];
+	uint8_t ip[4];
+	uint32_t port; /* 0..255: the QPN's bits 16..23 */
+};
+
+struct cable_stat {          /* written by the NIC thread */
+	uint64_t tx_dropped; /* receiver gone or stuck */
+	uint64_t rx_bad;     /* malformed records or datagrams */
+	uint64_t tx_wait;    /* reserve returned NULL */
+};
+
+struct cable;
+struct cable_ops {
+	uint8_t *(*tx_reserve)(struct cable *c, const uint8_t *dmac, uint32_t len);
+	void (*tx_commit)(struct cable *c, uint32_t flags);
+	void (*tx_flush)(struct cable *c);
+	uint32_t (*rx_burst)(struct cable *c, struct cable_frame *frames_out, uint32_t max);
+	void (*rx_release)(struct cable *c, uint32_t cnt);
+	/* About every 20 ms: time passes, and peers that died are noticed. */
+	void (*tick)(struct cable *c, uint64_t now_ns);
+	/* The MAC of an IPv4 address, if the cable itself knows it. */
+	bool (*lookup)(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6]);
+	/* Removes what others see of this end. Async-signal-safe. */
+	void (*leave)(struct cable *c);
+	/* Leaves, if that was not done, and frees. */
+	void (*close)(struct cable *c);
+	/* In a forked child: closes descriptors; the end stays the parent's. */
+	void (*forked)(struct cable *c);
+	/* Is there a carrier? One system call; asked in each tick. NULL: always. */
+	bool (*link_up)(struct cable *c);
+};
+
+struct cable {
+	const struct cable_ops *ops;
+	bool trusts;  /* every end is a NIC model: CABLE_F_ICRC_VALID may be set and is believed */
+	bool pending; /* flushed frames still wait for room: flush again soon */
+	bool lost;    /* its file was truncated: no frame comes or goes any more */
+	struct cable_stat stat;
+};
+
+/* Purpose: opens "shm:NAME", "afpacket:IFACE" or "unix:MINE,PEER".
+ * Shape:   fields of *id that are 0 are chosen by the cable (shm: by port; afpacket: the
+ *          interface's MAC; unix: from the name).
+ * Owner:   the caller; ops->close frees it.
+ * Errors:  -errno with a text that says what to do.
+ * Thread:  setup. */
+int cable_open(const char *spec, struct cable_id *id, struct cable **cable_out);
+int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_out);
+int cable_afpacket_open(const char *iface, struct cable_id *id, struct cable **cable_out);
+int cable_unix_open(const char *paths, struct cable_id *id, struct cable **cable_out);
+
+/* Purpose: for a SIGBUS handler: makes addr accessible again if it lies in a cable whose file was
+ *          truncated; that cable is then lost.
+ * Returns: false if addr is in no cable.
+ * Thread:  any; async-signal-safe. */
+bool cable_shm_repair(const void *addr);
+
+SPW_INLINE uint8_t *cable_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
+{
+	return c->ops->tx_reserve(c, dmac, len);
+}
+SPW_INLINE void cable_tx_commit(struct cable *c, uint32_t flags)
+{
+	c->ops->tx_commit(c, flags);
+}
+SPW_INLINE void cable_tx_flush(struct cable *c)
+{
+	c->ops->tx_flush(c);
+}
+SPW_INLINE uint32_t cable_rx_burst(struct cable *c, struct cable_frame *f, uint32_t max)
+{
+	return c->ops->rx_burst(c, f, max);
+}
+SPW_INLINE bool cable_link_up(struct cable *c)
+{
+	return !c->ops->link_up || c->ops->link_up(c);
+}
+SPW_INLINE void cable_rx_release(struct cable *c, uint32_t cnt)
+{
+	c->ops->rx_release(c, cnt);
+}
+
+#endif

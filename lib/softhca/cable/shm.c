@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The shared-memory switch: sending and receiving (shm.h shows a ring). The NIC thread calls these
+ * through shm_ops in each round; joining and leaving are shm_join.c's.
+ *
+ * Sending picks the rings by destination MAC: one port, or all others for groups and unknown
+ * addresses. A frame to one port is written in place; a group frame is written to `scratch` and
+ * copied into each ring at commit. Receiving polls all known rings in turn and lends records where
+ * they lie.
+ *
+ * What to know before changing it: the other side is a different process, and its ring may hold
+ * anything. Lengths and tails are read once, checked against the ring, and then used; what does not
+ * add up empties the ring and counts rx_bad.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "softhca/cable/shm_impl.h"
+
+#define STUCK_NS 200000000ull /* a ring that was full for longer: drop, do not wait */
+
+static uint64_t mac64(const uint8_t *mac)
+{
+	uint64_t v = 0;
+
+	memcpy(&v, mac, 6);
+	return v;
+}
+
+/* The ports that a frame to dmac goes to, as bits. Unknown and group addresses go everywhere else.
+ */
+static uint32_t targets(struct cable_shm *s, const uint8_t *dmac)
+{
+	const uint64_t want = mac64(dmac);
+	const uint32_t epoch = spw_thr_load_acq(&s->hdr->epoch);
+	uint32_t hit = 0, all = 0;
+
+	if (spw_likely(s->last_mac == want && s->last_epoch == epoch))
+		return s->last_targets;
+	for (uint32_t p = 0; p < SHM_PORTS; p++) {
+		if (!spw_thr_load_rlx(&s->hdr->port[p].live))
+			continue;
+		all |= 1u << p;
+		if (spw_thr_load_rlx(&s->hdr->port[p].mac) == want)
+			hit |= 1u << p;
+	}
+	s->last_targets = hit ? hit : all & ~(1u << s->id.port);
+	s->last_mac = want;
+	s->last_epoch = epoch;
+	return s->last_targets;
+}
+
+static struct shm_ring *ring_at(struct cable_shm *s, uint32_t rx, uint32_t tx)
+{
+	return (struct shm_ring *)(s->base + SHM_RING_AT(rx, tx));
+}
+
+/* Allocates the ring at first use, so that a full /dev/shm is an error here, not a SIGBUS later. */
+static bool tx_ready(struct cable_shm *s, uint32_t p)
+{
+	struct shm_tx *t = &s->tx[p];
+
+	if (spw_likely(t->ring))
+		return true;
+	if (t->refused ||
+	    posix_fallocate(s->fd, (off_t)SHM_RING_AT(p, s->id.port), (off_t)SHM_RING_SPAN)) {
+		t->refused = true;
+		return false;
+	}
+	t->ring = ring_at(s, p, s->id.port);
+	t->tail = spw_thr_load_acq(&t->ring->tail) & ~15ull;
+	t->head = spw_thr_load_acq(&t->ring->head);
+	return true;
+}
+
+/* Room for one record of `need` bytes without wrapping; fills the end with a skip record. */
+static struct shm_rec *tx_room(struct cable_shm *s, struct shm_tx *t, uint32_t need)
+{
+	uint32_t at = (uint32_t)(t->tail & (SHM_RING_BYTES - 1));
+	uint32_t skip = at + need > SHM_RING_BYTES ? SHM_RING_BYTES - at : 0;
+
+	if (spw_unlikely(t->tail - t->head + skip + need > SHM_RING_BYTES)) {
+		t->head = spw_thr_load_acq(&t->ring->head); /* [N4 acquire, pairs with N3] */
+		if (spw_unlikely(t->tail - t->head > SHM_RING_BYTES))
+			t->head = t->tail - SHM_RING_BYTES; /* out of range: as if full */
+		if (t->tail - t->head + skip + need > SHM_RING_BYTES)
+			return NULL;
+	}
+	if (spw_unlikely(skip)) {
+		((struct shm_rec *)&t->ring->data[at])->len = SHM_SKIP;
+		t->tail += skip;
+		s->dirty |= 1u << (t - s->tx);
+		at = 0;
+	}
+	t->full_since_ns = 0;
+	return (struct shm_rec *)&t->ring->data[at];
+}
+
+/* Should the sender wait for this receiver? If not, its frames are dropped. */
+static bool tx_waits(struct cable_shm *s, struct shm_tx *t)
+{
+	if (!t->full_since_ns)
+		t->full_since_ns = s->now_ns;
+	return s->now_ns - t->full_since_ns < STUCK_NS;
+}
+
+static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+	const uint32_t need = SPW_ALIGN_UP(len + (uint32_t)sizeof(struct shm_rec), 16u);
+	const uint32_t to = targets(s, dmac);
+	const uint32_t p = (uint32_t)__builtin_ctz(to | 1u << SHM_PORTS);
+
+	s->tx_len = len;
+	s->tx_to = 0;
+	if (spw_likely(to && !(to & (to - 1)) && tx_ready(s, p))) {
+		s->tx_rec = tx_room(s, &s->tx[p], need);
+		if (spw_likely(s->tx_rec != NULL)) {
+			s->tx_to = to;
+			return (uint8_t *)(s->tx_rec + 1);
+		}
+		if (tx_waits(s, &s->tx[p])) {
+			c->stat.tx_wait++;
+			return NULL;
+		}
+		c->stat.tx_dropped++;
+		return s->scratch;
+	}
+	s->tx_rec = NULL;
+	s->tx_to = to;
+	return s->scratch;
+}
+
+static void commit_one(struct cable_shm *s, struct shm_tx *t, struct shm_rec *rec, uint32_t flags)
+{
+	rec->len = s->tx_len;
+	rec->flags = flags;
+	t->tail += SPW_ALIGN_UP(s->tx_len + (uint32_t)sizeof(*rec), 16u);
+	s->dirty |= 1u << (t - s->tx);
+}
+
+static void shm_tx_commit(struct cable *c, uint32_t flags)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+	uint32_t to = s->tx_to;
+
+	if (spw_likely(s->tx_rec && to)) {
+		commit_one(s, &s->tx[__builtin_ctz(to)], s->tx_rec, flags);
+		return;
+	}
+	for (; to;
+	     to &= to - 1) { /* a group: a copy each; a full ring drops it, as a switch does */
+		const uint32_t p = (uint32_t)__builtin_ctz(to);
+		struct shm_rec *rec = NULL;
+
+		if (tx_ready(s, p))
+			rec = tx_room(s, &s->tx[p],
+				      SPW_ALIGN_UP(s->tx_len + (uint32_t)sizeof(*rec), 16u));
+		if (!rec) {
+			c->stat.tx_dropped++;
+			continue;
+		}
+		memcpy(rec + 1, s->scratch, s->tx_len);
+		commit_one(s, &s->tx[p], rec, flags);
+	}
+}
+
+static void shm_tx_flush(struct cable *c)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	for (uint32_t d = s->dirty; d; d &= d - 1) {
+		struct shm_tx *t = &s->tx[__builtin_ctz(d)];
+
+		spw_thr_store_rel(&t->ring->tail, t->tail); /* [N1 release, pairs with N2] */
+	}
+	s->dirty = 0;
+}
+
+/* The next record of the ring; false: none. A malformed record empties the ring. */
+static bool rx_next(struct cable_shm *s, struct shm_rx *r, struct cable_frame *f)
+{
+	for (;;) {
+		const uint64_t left = r->tail - r->pos;
+		const uint32_t at = (uint32_t)(r->pos & (SHM_RING_BYTES - 1));
+		const struct shm_rec *rec = (const struct shm_rec *)&r->ring->data[at];
+		uint32_t len, span;
+
+		if (left == 0)
+			return false;
+		len = spw_thr_load_rlx(&rec->len);
+		span = len == SHM_SKIP ? SHM_RING_BYTES - at
+				       : SPW_ALIGN_UP(len + (uint32_t)sizeof(*rec), 16u);
+		if (spw_unlikely(span > left ||
+				 (len != SHM_SKIP &&
+				  (len > CABLE_FRAME_MAX || at + span > SHM_RING_BYTES)))) {
+			s->c.stat.rx_bad++;
+			r->pos = r->tail;
+			return false;
+		}
+		r->pos += span;
+		if (len == SHM_SKIP)
+			continue;
+		f->data = (const uint8_t *)(rec + 1);
+		f->len = len;
+		f->flags = spw_thr_load_rlx(&rec->flags);
+		spw_prefetch_read(&r->ring->data[r->pos & (SHM_RING_BYTES - 1)]);
+		return true;
+	}
+}
+
+static uint32_t shm_rx_burst(struct cable *c, struct cable_frame *f, uint32_t max)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+	const uint32_t epoch = spw_thr_load_acq(&s->hdr->epoch);
+	uint32_t n = 0;
+
+	if (spw_unlikely(epoch != s->rx_epoch))
+		shm_rx_refresh(s, epoch);
+	s->lent_cnt = 0;
+	for (uint32_t i = 0; i < s->rx_cnt && n < max; i++) {
+		struct shm_rx *r = &s->rx[(s->rx_turn + i) % s->rx_cnt];
+		/* [N2 acquire, pairs with N1] */
+		const uint64_t tail = spw_thr_load_acq(&r->ring->tail);
+
+		if (tail == r->head)
+			continue;
+		r->tail = tail;
+		if (spw_unlikely(tail - r->head > SHM_RING_BYTES || (tail & 15))) {
+			c->stat.rx_bad++;
+			r->head = tail & ~15ull;
+			spw_thr_store_rel(&r->ring->head, r->head);
+			continue;
+		}
+		r->pos = r->head;
+		while (n < max && rx_next(s, r, &f[n])) {
+			s->lent[n].rx = r;
+			s->lent[n].pos = r->pos;
+			n++;
+		}
+		if (spw_unlikely(n == 0 ||
+				 s->lent[n - 1].rx != r)) { /* only skip or malformed records */
+			r->head = r->pos;
+			spw_thr_store_rel(&r->ring->head, r->head);
+		}
+	}
+	s->lent_cnt = n;
+	s->rx_turn++;
+	return n;
+}
+
+static void shm_rx_release(struct cable *c, uint32_t cnt)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	for (uint32_t i = 0; i < cnt && i < s->lent_cnt; i++) {
+		struct shm_rx *r = s->lent[i].rx;
+
+		r->head = s->lent[i].pos;
+		/* [N3 release, pairs with N4] */
+		if (i + 1 == cnt || s->lent[i + 1].rx != r)
+			spw_thr_store_rel(&r->ring->head, r->head);
+	}
+	s->lent_cnt = 0;
+}
+
+static bool shm_lookup(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6])
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+	uint32_t want;
+
+	memcpy(&want, ip, 4);
+	for (uint32_t p = 0; p < SHM_PORTS; p++) {
+		const struct shm_port *port = &s->hdr->port[p];
+
+		if (spw_thr_load_acq(&port->live) && spw_thr_load_rlx(&port->ip) == want) {
+			const uint64_t mac = spw_thr_load_rlx(&port->mac);
+
+			memcpy(mac_out, &mac, 6);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void shm_tick(struct cable *c, uint64_t now_ns)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	s->now_ns = now_ns;
+	if (now_ns - s->reaped_ns > 100000000ull) {
+		s->reaped_ns = now_ns;
+		shm_reap_dead(s);
+	}
+}
+
+static void shm_forked(struct cable *c)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	close(s->fd); /* the open file description, and the port's lock with it, stays the parent's
+		       */
+	s->fd = -1;
+}
+
+const struct cable_ops shm_ops = {
+	.tx_reserve = shm_tx_reserve,
+	.tx_commit = shm_tx_commit,
+	.tx_flush = shm_tx_flush,
+	.rx_burst = shm_rx_burst,
+	.rx_release = shm_rx_release,
+	.tick = shm_tick,
+	.lookup = shm_lookup,
+	.leave = shm_leave,
+	.close = shm_close,
+	.forked = shm_forked,
+};

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The shared-memory switch: joining, leaving, and ports whose owner died. Not in the data path.
+ *
+ *   join    table lock; lock the first free port byte; refuse addresses in use; skip old frames in
+ *           the rings to this port; live = 1, epoch + 1; unlock the table
+ *   leave   table lock; live = 0, epoch + 1; unlock the port; the last one unlinks the file
+ *   death   the kernel drops the port's lock; shm_reap_dead() of any other port sets live = 0
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "softhca/cable/shm_impl.h"
+
+static void port_set(struct cable_shm *s, uint32_t p, uint32_t live)
+{
+	spw_thr_store_rel(&s->hdr->port[p].live, live);
+	spw_thr_fetch_add(&s->hdr->epoch, 1u);
+}
+
+void shm_rx_refresh(struct cable_shm *s, uint32_t epoch)
+{
+	s->rx_epoch = epoch;
+	for (uint32_t p = 0; p < SHM_PORTS; p++) {
+		struct shm_rx *r;
+
+		if (s->rx_known & 1u << p || !spw_thr_load_acq(&s->hdr->port[p].live))
+			continue;
+		s->rx_known |= 1u << p;
+		r = &s->rx[s->rx_cnt++];
+		r->from = p;
+		r->ring = (struct shm_ring *)(s->base + SHM_RING_AT(s->id.port, p));
+		r->head = spw_thr_load_rlx(&r->ring->head); /* set when this port was joined */
+	}
+}
+
+void shm_reap_dead(struct cable_shm *s)
+{
+	shm_check(s);
+	for (uint32_t p = 0; p < SHM_PORTS; p++) {
+		if (p == s->id.port || !spw_thr_load_rlx(&s->hdr->port[p].live))
+			continue;
+		if (shm_lock(s->fd, F_OFD_GETLK, F_WRLCK, (off_t)p) == 0)
+			port_set(s, p, 0);
+	}
+}
+
+void shm_leave(struct cable *c)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	shm_check(s);
+	if (s->fd >= 0 && shm_lock_table(s) == 0) {
+		port_set(s, s->id.port, 0);
+		shm_lock(s->fd, F_OFD_SETLK, F_UNLCK, (off_t)s->id.port);
+		shm_unlink_if_alone(s->fd, s->path);
+		/* close() does not: the mapping keeps the file description alive */
+		shm_lock(s->fd, F_OFD_SETLK, F_UNLCK, SHM_LOCK_TABLE);
+	}
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+void shm_close(struct cable *c)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	shm_leave(c);
+	shm_unmap(s);
+	free(s);
+}
+
+/* Refuses a MAC or IPv4 address that another live NIC has: frames for one would reach the other, or
+ * both. */
+static int address_check(const struct cable_shm *s, const struct cable_id *id, uint64_t mac)
+{
+	uint32_t ip;
+
+	memcpy(&ip, id->ip, 4);
+	for (uint32_t p = 0; p < SHM_PORTS; p++) {
+		const struct shm_port *port = &s->hdr->port[p];
+		const bool same_mac = port->mac == mac, same_ip = port->ip == ip;
+
+		if (p == id->port || !port->live || !(same_mac || same_ip) ||
+		    shm_lock(s->fd, F_OFD_GETLK, F_WRLCK, (off_t)p) == 0)
+			continue;
+		if (same_mac)
+			return spw_err(EADDRINUSE,
+				       "cable %s: process %u (port %u) has the MAC "
+				       "%02x:%02x:%02x:%02x:%02x:%02x already; "
+				       "give each NIC its own --mac",
+				       s->path, port->pid, p, id->mac[0], id->mac[1], id->mac[2],
+				       id->mac[3], id->mac[4], id->mac[5]);
+		return spw_err(
+			EADDRINUSE,
+			"cable %s: process %u (port %u) has the address %u.%u.%u.%u already; "
+			"give each NIC its own --ip",
+			s->path, port->pid, p, id->ip[0], id->ip[1], id->ip[2], id->ip[3]);
+	}
+	return 0;
+}
+
+/* Takes the first free port, and skips the frames that were sent to its last owner. */
+static int take_port(struct cable_shm *s, struct cable_id *id)
+{
+	static const uint8_t none[6];
+	uint32_t p = 0;
+	uint64_t mac = 0;
+	int rc;
+
+	while (p < SHM_PORTS && shm_lock(s->fd, F_OFD_SETLK, F_WRLCK, (off_t)p))
+		p++;
+	if (p == SHM_PORTS)
+		return spw_err(ENOSPC, "cable %s: all %u ports are taken; use another name",
+			       s->path, SHM_PORTS);
+	id->port = p;
+	if (memcmp(id->mac, none, 6) == 0)
+		memcpy(id->mac, (const uint8_t[6]){0x02, 0x53, 0x57, 0x00, 0x00, (uint8_t)(p + 1)},
+		       6);
+	if (memcmp(id->ip, none, 4) == 0)
+		memcpy(id->ip, (const uint8_t[4]){10, 53, 0, (uint8_t)(p + 1)}, 4);
+	memcpy(&mac, id->mac, 6);
+	rc = address_check(s, id, mac);
+	if (rc)
+		return rc;
+	for (uint32_t from = 0; from < SHM_PORTS; from++) {
+		struct shm_ring *ring = (struct shm_ring *)(s->base + SHM_RING_AT(p, from));
+
+		if (posix_fallocate(s->fd, (off_t)SHM_RING_AT(p, from), 4096))
+			return spw_err(ENOSPC, "cable %s: no room; free some of /dev/shm", s->path);
+		spw_thr_store_rel(&ring->head, spw_thr_load_acq(&ring->tail) & ~15ull);
+	}
+	s->hdr->port[p].pid = (uint32_t)getpid();
+	spw_thr_store_rlx(&s->hdr->port[p].mac, mac);
+	memcpy(&s->hdr->port[p].ip, id->ip, 4);
+	s->id = *id;
+	port_set(s, p, 1);
+	return 0;
+}
+
+int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_out)
+{
+	struct cable_shm *s;
+	int rc;
+
+	if (!*name || strlen(name) > 64 || strchr(name, '/'))
+		return spw_err(EINVAL, "cable shm:%s: the name has 1 to 64 characters and no slash",
+			       name);
+	s = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*s), (size_t)128));
+	if (!s)
+		return spw_err(ENOMEM, "cable shm:%s: no memory", name);
+	memset(s, 0, sizeof(*s));
+	s->fd = -1;
+	s->c.ops = &shm_ops;
+	s->c.trusts = true;
+	shm_path(name, s->path, sizeof(s->path));
+	shm_sweep(s->path);
+	rc = shm_open_locked(s);
+	if (!rc)
+		rc = shm_map(s);
+	if (!rc)
+		rc = take_port(s, id);
+	if (s->fd >= 0)
+		shm_lock(s->fd, F_OFD_SETLK, F_UNLCK, SHM_LOCK_TABLE);
+	if (rc) {
+		shm_unmap(s);
+		if (s->fd >= 0)
+			close(s->fd);
+		free(s);
+		return rc;
+	}
+	*cable_out = &s->c;
+	return 0;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Commands on receive work queues, striding ones included, and on the indirection tables of RSS.
+ * Source: Linux drivers/infiniband/hw/mlx5/qp.c (mlx5_ib_create_wq).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softhca/kernel/cmd.h"
+#include "softhca/kernel/ctl.h"
+#include "softhca/nic/nic.h"
+
+#define WQN_FIRST    1u
+#define WQ_SHIFT_MIN 4u
+#define WQ_SHIFT_MAX 10u
+#define UIDX_MAX     0xffffffu
+#define FLAGS_KNOWN                                                            \
+	(IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING | IB_UVERBS_WQ_FLAGS_SCATTER_FCS | \
+	 IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING)
+enum { WQA_STATE = 1, WQA_CUR_STATE = 2, WQA_FLAGS = 4, WQA_ALL = 7 };
+
+static int striding_fill(struct hca_wq *wq, const struct mlx5_ib_create_wq *drv)
+{
+	uint32_t bytes = drv->single_stride_log_num_of_bytes,
+		 cnt = drv->single_wqe_log_num_of_strides;
+
+	if (drv->comp_mask & ~(uint32_t)MLX5_IB_CREATE_WQ_STRIDING_RQ)
+		return -EOPNOTSUPP;
+	if (!(drv->comp_mask & MLX5_IB_CREATE_WQ_STRIDING_RQ))
+		return 0;
+	if (bytes < CAP_STRIDE_LOG2_MIN || bytes > CAP_STRIDE_LOG2_MAX ||
+	    cnt < CAP_STRIDES_LOG2_MIN || cnt > CAP_STRIDES_LOG2_MAX)
+		return -EINVAL;
+	wq->striding = true;
+	wq->stride_log2_bytes = (uint8_t)bytes;
+	wq->strides_log2_cnt = (uint8_t)cnt;
+	wq->two_byte_shift = drv->two_byte_shift_en;
+	return 0;
+}
+
+static int wq_fill(struct uv_call *c, const struct ib_uverbs_ex_create_wq *req, struct hca_wq *wq)
+{
+	const struct mlx5_ib_create_wq *drv = c->uhw_in;
+	uint64_t bytes;
+
+	if (c->uhw_in_bytes < offsetof(struct mlx5_ib_create_wq, single_stride_log_num_of_bytes) ||
+	    drv->user_index > UIDX_MAX || drv->flags & ~(uint32_t)MLX5_WQ_FLAG_SIGNATURE ||
+	    drv->db_addr & 7)
+		return -EINVAL;
+	if (drv->flags) /* receive WQEs with signatures */
+		return -EOPNOTSUPP;
+	if (!SPW_IS_POW2(drv->rq_wqe_count) || drv->rq_wqe_count > CAP_WQE_CNT ||
+	    drv->rq_wqe_shift < WQ_SHIFT_MIN || drv->rq_wqe_shift > WQ_SHIFT_MAX ||
+	    req->max_wr > drv->rq_wqe_count)
+		return -EINVAL;
+	bytes = (uint64_t)drv->rq_wqe_count << drv->rq_wqe_shift;
+	if (hca_umem_check(drv->buf_addr, bytes, true) || hca_umem_check(drv->db_addr, 8, true))
+		return -EFAULT;
+	wq->rq = (struct hca_rq){.buf = (uint8_t *)(uintptr_t)drv->buf_addr,
+				 .dbrec = (spw_be32 *)(uintptr_t)drv->db_addr,
+				 .wqe_cnt = drv->rq_wqe_count,
+				 .wqe_shift = drv->rq_wqe_shift,
+				 .max_sge = (1u << drv->rq_wqe_shift) / 16u};
+	wq->uidx = drv->user_index;
+	return striding_fill(wq, drv);
+}
+
+int cmd_ex_create_wq(struct uv_call *c)
+{
+	const struct ib_uverbs_ex_create_wq *req = c->in;
+	struct ib_uverbs_ex_create_wq_resp *resp = c->out;
+	struct hca_pd *pd = hca_obj_find(c->ctx, HCA_PD, req->pd_handle);
+	struct hca_cq *cq = hca_obj_find(c->ctx, HCA_CQ, req->cq_handle);
+	struct hca_wq *wq;
+	int rc;
+
+	if (req->comp_mask || req->wq_type != IB_UVERBS_WQT_RQ ||
+	    req->create_flags & ~(uint32_t)FLAGS_KNOWN)
+		return -EOPNOTSUPP;
+	if (!pd || !cq)
+		return -EINVAL;
+	wq = hca_obj_new(c->ctx, HCA_WQ, sizeof(*wq), req->user_handle);
+	if (!wq)
+		return -ENOMEM;
+	wq->flags = req->create_flags;
+	wq->max_wr = req->max_wr;
+	wq->pd = pd;
+	wq->cq = cq;
+	rc = wq_fill(c, req, wq);
+	if (!rc)
+		rc = hca_tbl_add(&c->ctx->dev->wqs, wq, WQN_FIRST, CAP_WQ_LOG2, &wq->wqn);
+	if (rc)
+		goto err_obj;
+	rc = nic_wq_create(wq);
+	if (rc)
+		goto err_tbl;
+	pd->o.use_cnt++;
+	cq->o.use_cnt++;
+	*resp = (struct ib_uverbs_ex_create_wq_resp){.response_length = sizeof(*resp),
+						     .wq_handle = wq->o.handle,
+						     .max_wr = req->max_wr,
+						     .max_sge = req->max_sge,
+						     .wqn = wq->wqn};
+	uv_uhw_reply(c, &(struct mlx5_ib_create_wq_resp){.response_length = 8},
+		     sizeof(struct mlx5_ib_create_wq_resp));
+	return 0;
+err_tbl:
+	hca_tbl_del(&c->ctx->dev->wqs, wq->wqn);
+err_obj:
+	hca_obj_free(&wq->o);
+	return rc;
+}
+
+static bool wq_transition_ok(uint8_t from, uint8_t to)
+{
+	/* RESET -> RDY -> ERR; back to RESET from any state; every state to itself. */
+	return to == HCA_WQS_RESET || to == from || (from == HCA_WQS_RESET && to == HCA_WQS_RDY) ||
+	       (from == HCA_WQS_RDY && to == HCA_WQS_ERR);
+}
+
+int cmd_ex_modify_wq(struct uv_call *c)
+{
+	const struct ib_uverbs_ex_modify_wq *req = c->in;
+	const struct mlx5_ib_modify_wq *drv = c->uhw_in;
+	struct hca_wq *wq = hca_obj_find(c->ctx, HCA_WQ, req->wq_handle);
+	uint8_t from;
+
+	if (!req->attr_mask || req->attr_mask & ~(uint32_t)WQA_ALL || !wq)
+		return -EINVAL;
+	if (c->uhw_in_bytes && (drv->comp_mask || drv->reserved))
+		return -EOPNOTSUPP;
+	if ((req->attr_mask & WQA_STATE && req->wq_state > HCA_WQS_ERR) ||
+	    (req->attr_mask & WQA_CUR_STATE && req->curr_wq_state != wq->state))
+		return -EINVAL;
+	if (req->attr_mask & WQA_FLAGS &&
+	    req->flags_mask & ~(uint32_t)IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING)
+		return -EOPNOTSUPP;
+	from = wq->state;
+	if (req->attr_mask & WQA_STATE && !wq_transition_ok(from, (uint8_t)req->wq_state))
+		return -EINVAL;
+	if (req->attr_mask & WQA_FLAGS)
+		wq->flags = (wq->flags & ~req->flags_mask) | (req->flags & req->flags_mask);
+	if (req->attr_mask & WQA_STATE) {
+		wq->state = (uint8_t)req->wq_state;
+		nic_wq_modified(wq, from);
+	}
+	return 0;
+}
+
+void hca_wq_free(struct hca_wq *wq)
+{
+	nic_wq_destroy(wq);
+	hca_tbl_del(&wq->o.ctx->dev->wqs, wq->wqn);
+	hca_event_purge_async(&wq->o);
+	wq->pd->o.use_cnt--;
+	wq->cq->o.use_cnt--;
+	hca_obj_free(&wq->o);
+}
+
+int cmd_ex_destroy_wq(struct uv_call *c)
+{
+	const struct ib_uverbs_ex_destroy_wq *req = c->in;
+	struct ib_uverbs_ex_destroy_wq_resp *resp = c->out;
+	struct hca_wq *wq;
+	int rc;
+
+	if (req->comp_mask)
+		return -EOPNOTSUPP;
+	rc = hca_obj_find_destroy(c->ctx, HCA_WQ, req->wq_handle, &wq);
+	if (rc)
+		return rc;
+	if (wq->o.use_cnt)
+		return -EBUSY;
+	hca_event_purge_async(&wq->o);
+	resp->response_length = SPW_MIN(c->out_bytes, (uint32_t)sizeof(*resp));
+	resp->events_reported = wq->o.async_sent;
+	hca_wq_free(wq);
+	return 0;
+}
+
+/* ---- indirection tables ---- */
+
+int cmd_ex_create_rwq_tbl(struct uv_call *c)
+{
+	const struct ib_uverbs_ex_create_rwq_ind_table *req = c->in;
+	struct ib_uverbs_ex_create_rwq_ind_table_resp *resp = c->out;
+	struct hca_rwq_tbl *t;
+	uint32_t cnt;
+
+	if (req->comp_mask)
+		return -EOPNOTSUPP;
+	if (req->log_ind_tbl_size > CAP_IND_TBL_LOG2)
+		return -EINVAL;
+	cnt = 1u << req->log_ind_tbl_size;
+	if (c->in_bytes < sizeof(*req) + cnt * sizeof(req->wq_handles[0]))
+		return -ENOSPC;
+	t = hca_obj_new(c->ctx, HCA_RWQ_TBL, sizeof(*t), 0);
+	if (!t)
+		return -ENOMEM;
+	t->log2_cnt = req->log_ind_tbl_size;
+	t->wq = calloc(cnt, sizeof(struct hca_wq *));
+	for (uint32_t i = 0; t->wq && i < cnt; i++) {
+		t->wq[i] = hca_obj_find(c->ctx, HCA_WQ, req->wq_handles[i]);
+		if (!t->wq[i]) {
+			free(t->wq);
+			hca_obj_free(&t->o);
+			return -EINVAL;
+		}
+	}
+	if (!t->wq) {
+		hca_obj_free(&t->o);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < cnt; i++)
+		t->wq[i]->o.use_cnt++;
+	*resp = (struct ib_uverbs_ex_create_rwq_ind_table_resp){.response_length = sizeof(*resp),
+								.ind_tbl_handle = t->o.handle,
+								.ind_tbl_num = t->o.handle};
+	uv_uhw_reply(c, &(struct mlx5_ib_create_rwq_ind_tbl_resp){.response_length = 8},
+		     sizeof(struct mlx5_ib_create_rwq_ind_tbl_resp));
+	return 0;
+}
+
+void hca_rwq_tbl_free(struct hca_rwq_tbl *t)
+{
+	for (uint32_t i = 0; i < 1u << t->log2_cnt; i++)
+		t->wq[i]->o.use_cnt--;
+	free(t->wq);
+	hca_obj_free(&t->o);
+}
+
+int cmd_ex_destroy_rwq_tbl(struct uv_call *c)
+{
+	const struct ib_uverbs_ex_destroy_rwq_ind_table *req = c->in;
+	struct hca_rwq_tbl *t;
+	int rc;
+
+	if (req->comp_mask)
+		return -EOPNOTSUPP;
+	rc = hca_obj_find_destroy(c->ctx, HCA_RWQ_TBL, req->ind_tbl_handle, &t);
+	if (rc)
+		return rc;
+	if (t->o.use_cnt)
+		return -EBUSY;
+	hca_rwq_tbl_free(t);
+	return 0;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Contexts (opens of the device file) and the handles of their objects. Closing a context destroys
+ * what it still has, as the kernel does when a process dies.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "softhca/kernel/ctl.h"
+#include "softhca/nic/nic.h"
+
+#define HANDLES_LOG2 20u /* objects of one context */
+
+int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out)
+{
+	struct hca_ctx *ctx = calloc(1, sizeof(*ctx));
+	int rc;
+
+	if (!ctx)
+		return -ENOMEM;
+	ctx->dev = dev;
+	hca_lock(dev);
+	rc = -nic_fault_of(dev, "open");
+	hca_unlock(dev);
+	rc = rc ? rc : hca_uar_map_ctx(ctx);
+	if (rc) {
+		free(ctx);
+		return rc;
+	}
+	hca_lock(dev);
+	ctx->next = dev->ctxs;
+	dev->ctxs = ctx;
+	hca_unlock(dev);
+	*ctx_out = ctx;
+	return 0;
+}
+
+/* Objects before those that they refer to. */
+static const enum hca_obj_type free_order[] = {HCA_FLOW, HCA_QP, HCA_RWQ_TBL, HCA_WQ, HCA_SRQ,
+					       HCA_CQ,   HCA_MR, HCA_AH,      HCA_PD, HCA_UAR};
+
+static void obj_destroy(struct hca_obj *o)
+{
+	switch ((enum hca_obj_type)o->type) {
+	case HCA_PD:
+		hca_pd_free((struct hca_pd *)o);
+		return;
+	case HCA_MR:
+		hca_mr_free((struct hca_mr *)o);
+		return;
+	case HCA_CQ:
+		hca_cq_free((struct hca_cq *)o);
+		return;
+	case HCA_SRQ:
+		hca_srq_free((struct hca_srq *)o);
+		return;
+	case HCA_WQ:
+		hca_wq_free((struct hca_wq *)o);
+		return;
+	case HCA_RWQ_TBL:
+		hca_rwq_tbl_free((struct hca_rwq_tbl *)o);
+		return;
+	case HCA_QP:
+		hca_qp_free((struct hca_qp *)o);
+		return;
+	case HCA_FLOW:
+		hca_flow_free(o);
+		return;
+	case HCA_UAR:
+		hca_uar_free((struct hca_uar *)o);
+		return;
+	case HCA_AH:
+		hca_obj_free(o);
+		return;
+	}
+}
+
+static void destroy_all(struct hca_ctx *ctx, enum hca_obj_type type)
+{
+	for (uint32_t i = 0; i < ctx->objs.cap; i++) {
+		struct hca_obj *o = ctx->objs.slot[i];
+
+		if (o && o->type == type)
+			obj_destroy(o);
+	}
+}
+
+void hca_ctx_close(struct hca_ctx *ctx)
+{
+	struct hca_dev *dev = ctx->dev;
+
+	hca_lock(dev);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(free_order); i++)
+		destroy_all(ctx, free_order[i]);
+	HCA_UNLINK(dev->ctxs, ctx, next);
+	while (ctx->channels)
+		hca_channel_put(ctx->channels);
+	hca_async_close(ctx);
+	hca_unlock(dev);
+	hca_uar_unmap_ctx(ctx);
+	hca_tbl_free(&ctx->objs);
+	free(ctx);
+}
+
+void *hca_obj_new(struct hca_ctx *ctx, enum hca_obj_type type, size_t bytes, uint64_t user_handle)
+{
+	struct hca_obj *o = calloc(1, bytes);
+
+	if (!o)
+		return NULL;
+	if (hca_tbl_add(&ctx->objs, o, 1, HANDLES_LOG2, &o->handle)) {
+		free(o);
+		return NULL;
+	}
+	o->ctx = ctx;
+	o->type = (uint8_t)type;
+	o->user_handle = user_handle;
+	return o;
+}
+
+void *hca_obj_find(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle)
+{
+	struct hca_obj *o = hca_tbl_get(&ctx->objs, handle);
+
+	return o && o->type == type ? o : NULL;
+}
+
+int hca_obj_find_destroy(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle,
+			 void *obj_out)
+{
+	struct hca_obj *o = hca_tbl_get(&ctx->objs, handle);
+
+	if (!o)
+		return -ENOENT;
+	if (o->type != type)
+		return -EINVAL;
+	*(struct hca_obj **)obj_out = o;
+	return 0;
+}
+
+void hca_obj_free(struct hca_obj *o)
+{
+	hca_tbl_del(&o->ctx->objs, o->handle);
+	free(o);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Devices, and tables that map numbers to objects (handles, QPNs, CQNs, keys).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "softhca/kernel/ctl.h"
+#include "softhca/nic/nic.h"
+
+/* In Linux's order: link-local, then IPv4-mapped; of each, RoCE v1 before v2. */
+static void derive_gids(struct hca_dev *dev)
+{
+	const uint8_t *m = dev->id.mac;
+	const uint8_t local[16] = {0xfe,     0x80, 0,    0,    0,    0,    0,    0,
+				   m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+	const uint8_t *ip = dev->id.ip;
+	const uint8_t mapped[16] = {0, 0, 0,    0,    0,     0,     0,     0,
+				    0, 0, 0xff, 0xff, ip[0], ip[1], ip[2], ip[3]};
+
+	for (uint32_t i = 0; i < HCA_GID_CNT; i++)
+		memcpy(dev->gid[i], i < 2 ? local : mapped, 16);
+}
+
+/* An error-checking mutex: exit() from a signal handler that interrupted a command gets EDEADLK
+ * instead of waiting for itself (nic_leave). */
+static void mutex_init(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static int dev_open(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx)
+{
+	int rc;
+
+	dev->idx = idx;
+	dev->cfg = cfg;
+	dev->id = cfg->dev[idx];
+	dev->mtu_bytes = cfg->mtu_bytes;
+	dev->link_up = 1;
+	mutex_init(&dev->mutex);
+	rc = nic_attach(dev);
+	if (rc)
+		return spw_err_ctx(rc, "%s", dev->id.name);
+	derive_gids(dev);
+	return 0;
+}
+
+int hca_devs_open(const struct hca_cfg *cfg, struct hca_dev **devs_out)
+{
+	struct hca_dev *devs = calloc(cfg->dev_cnt, sizeof(*devs));
+	int rc;
+
+	if (!devs)
+		return spw_err(ENOMEM, "no memory for %u devices", cfg->dev_cnt);
+	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
+		rc = dev_open(&devs[i], cfg, i);
+		if (rc) {
+			hca_devs_close(devs, i);
+			return rc;
+		}
+	}
+	*devs_out = devs;
+	return 0;
+}
+
+void hca_devs_close(struct hca_dev *devs, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct hca_dev *d = &devs[i];
+		struct hca_tbl *t[] = {&d->qps, &d->cqs, &d->srqs, &d->wqs, &d->mrs, &d->uars};
+
+		while (d->ctxs)
+			hca_ctx_close(d->ctxs);
+		nic_detach(d);
+		for (uint32_t k = 0; k < SPW_ARRAY_CNT(t); k++)
+			hca_tbl_free(t[k]);
+		pthread_mutex_destroy(&d->mutex);
+	}
+	free(devs);
+}
+
+void hca_devs_leave(struct hca_dev *devs, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++)
+		nic_leave(&devs[i]);
+}
+
+uint64_t hca_fw_ver(const struct hca_dev *dev)
+{
+	/* Recent firmware of the emulated card: ConnectX-6 Dx 22.x, ConnectX-7 28.x. */
+	return dev->cfg->part_id == 0x1021 ? 28ull << 32 | 40 << 16 | 1000
+					   : 22ull << 32 | 38 << 16 | 1002;
+}
+
+static int tbl_grow(struct hca_tbl *t, uint32_t cap)
+{
+	void **slot = realloc(t->slot, cap * sizeof(*slot));
+	uint8_t *tag;
+
+	if (!slot)
+		return -ENOMEM;
+	t->slot = slot;
+	tag = realloc(t->tag, cap);
+	if (!tag)
+		return -ENOMEM;
+	t->tag = tag;
+	memset(slot + t->cap, 0, (cap - t->cap) * sizeof(*slot));
+	memset(tag + t->cap, 0, cap - t->cap);
+	t->cap = cap;
+	return 0;
+}
+
+int hca_tbl_add(struct hca_tbl *t, void *obj, uint32_t first, uint32_t max_log2, uint32_t *idx_out)
+{
+	uint32_t idx;
+
+	/* At least half of the table is free: the search below is short, and a number is not
+	 * reused at once. */
+	if (t->used + first >= t->cap / 2 && t->cap < 1u << max_log2 &&
+	    tbl_grow(t, SPW_MAX(t->cap * 2, 256u)))
+		return -ENOMEM;
+	if (t->used + first >= t->cap)
+		return -ENOMEM;
+	for (idx = t->cursor; idx < first || t->slot[idx]; idx = (idx + 1) & (t->cap - 1))
+		;
+	t->cursor = (idx + 1) & (t->cap - 1);
+	t->slot[idx] = obj;
+	t->used++;
+	*idx_out = idx;
+	return 0;
+}
+
+void hca_tbl_del(struct hca_tbl *t, uint32_t idx)
+{
+	if (hca_tbl_get(t, idx)) {
+		t->slot[idx] = NULL;
+		t->used--;
+	}
+}
+
+void hca_tbl_free(struct hca_tbl *t)
+{
+	free(t->slot);
+	free(t->tag);
+	memset(t, 0, sizeof(*t));
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The ioctl() ABI: decodes the attributes and runs the methods that have no write command. All
+ * other methods, DEVX included, are refused with EPROTONOSUPPORT; rdma-core then uses the write
+ * command or does without. INVOKE_WRITE wraps a write command in attributes (uverbs.c). Source:
+ * <rdma/rdma_user_ioctl_cmds.h>, Linux drivers/infiniband/core/uverbs_ioctl.c.
+ */
+#include <errno.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <string.h>
+
+#include "softhca/kernel/cmd.h"
+#include "softhca/kernel/ctl.h"
+#include "softhca/nic/nic.h"
+
+#define ATTRS_MAX 64u
+
+struct uv_ioctl {
+	struct hca_ctx *ctx;
+	uint64_t user_attr; /* address of the attributes in the caller's memory */
+	struct ib_uverbs_attr attr[ATTRS_MAX];
+	uint32_t cnt;
+};
+
+/* ---- attributes in and out ---- */
+
+/* A number of 4 or 8 bytes, which are in the attribute itself. */
+static int get_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *out)
+{
+	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
+
+	*out = 0;
+	if (!a || (a->len != 4 && a->len != 8))
+		return -EINVAL;
+	memcpy(out, &a->data, a->len);
+	return *out > max ? -EINVAL : 0;
+}
+
+static int get_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
+{
+	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
+
+	if (!a || a->len || a->data > UINT32_MAX)
+		return -EINVAL;
+	*out = (uint32_t)a->data;
+	return 0;
+}
+
+static int mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
+{
+	uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
+	uint64_t at = io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a);
+
+	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, flags), &flags, sizeof(flags));
+}
+
+/* An output attribute that the caller did not send is skipped. */
+static int put_bytes(const struct uv_ioctl *io, uint16_t id, const void *src, size_t bytes)
+{
+	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
+	int rc;
+
+	if (!a)
+		return 0;
+	if (a->len < bytes)
+		return -ENOSPC;
+	rc = hca_umem_write(a->data, src, bytes);
+	return rc ? rc : mark_written(io, a);
+}
+
+static int put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
+{
+	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
+	uint64_t at = a ? io->user_attr + (uint64_t)(a - io->attr) * sizeof(*a) : 0;
+
+	if (!a)
+		return -EINVAL;
+	return hca_umem_write(at + offsetof(struct ib_uverbs_attr, data), &handle, sizeof(handle));
+}
+
+/* ---- device ---- */
+
+static int do_invoke_write(struct uv_ioctl *io)
+{
+	return uv_ioctl_invoke_write(io->ctx, io->attr, io->cnt);
+}
+
+static void gid_entry(const struct hca_dev *dev, uint32_t i, struct ib_uverbs_gid_entry *e)
+{
+	memset(e, 0, sizeof(*e));
+	memcpy(e->gid, dev->gid[i], sizeof(e->gid));
+	e->gid_index = i;
+	e->port_num = 1;
+	e->gid_type = i & 1 ? IB_UVERBS_GID_TYPE_ROCE_V2 : IB_UVERBS_GID_TYPE_ROCE_V1;
+	e->netdev_ifindex = hca_netdev_ifindex(dev);
+}
+
+static int do_query_gid_entry(struct uv_ioctl *io)
+{
+	struct ib_uverbs_gid_entry e;
+	uint64_t port, idx, flags;
+	int rc = get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_PORT, 1, &port);
+
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, HCA_GID_CNT - 1, &idx);
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, &flags);
+	if (rc || port != 1)
+		return -EINVAL;
+	gid_entry(io->ctx->dev, (uint32_t)idx, &e);
+	return put_bytes(io, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
+}
+
+static int do_query_gid_table(struct uv_ioctl *io)
+{
+	const struct ib_uverbs_attr *room =
+		uv_attr(io->attr, io->cnt, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
+	struct ib_uverbs_gid_entry e[HCA_GID_CNT];
+	uint64_t entry_bytes, cnt = HCA_GID_CNT, flags;
+	int rc = get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, UINT16_MAX, &entry_bytes);
+
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0, &flags);
+	if (rc || entry_bytes != sizeof(e[0]) || !room)
+		return -EINVAL;
+	cnt = SPW_MIN(cnt, room->len / sizeof(e[0]));
+	for (uint32_t i = 0; i < cnt; i++)
+		gid_entry(io->ctx->dev, i, &e[i]);
+	rc = put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, e, cnt * sizeof(e[0]));
+	return rc ? rc
+		  : put_bytes(io, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &cnt, sizeof(cnt));
+}
+
+/* ---- memory regions ---- */
+
+static int do_reg_dmabuf(struct uv_ioctl *io)
+{
+	struct hca_mr_req req;
+	struct hca_mr *mr;
+	uint64_t fd, access;
+	int rc = -nic_fault_of(io->ctx->dev, "reg_dmabuf_mr");
+
+	rc = rc ? rc : get_handle(io, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &req.pd_handle);
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, UINT64_MAX, &req.start);
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, UINT64_MAX, &req.length);
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_IOVA, UINT64_MAX, &req.iova);
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_FD, UINT64_MAX, &fd);
+	rc = rc ? rc : get_num(io, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, UINT32_MAX, &access);
+	if (rc)
+		return rc;
+	if (fd > INT32_MAX)
+		return -EBADF;
+	req.access = (uint32_t)access;
+	req.fd = (int)fd;
+	if ((req.start & 0xfff) != (req.iova & 0xfff))
+		return -EINVAL;
+	rc = hca_mr_make(io->ctx, &req, &mr);
+	if (rc)
+		return rc;
+	rc = put_handle(io, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->o.handle);
+	rc = rc ? rc
+		: put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	rc = rc ? rc
+		: put_bytes(io, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (rc)
+		hca_mr_free(mr);
+	return rc;
+}
+
+static int do_query_mr(struct uv_ioctl *io)
+{
+	struct hca_mr *mr;
+	uint32_t handle;
+	int rc = get_handle(io, UVERBS_ATTR_QUERY_MR_HANDLE, &handle);
+
+	if (rc)
+		return rc;
+	mr = hca_obj_find(io->ctx, HCA_MR, handle);
+	if (!mr)
+		return -ENOENT;
+	rc = put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	rc = rc ? rc : put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	rc = rc ? rc
+		: put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes,
+			    sizeof(mr->length_bytes));
+	return rc ? rc : put_bytes(io, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
+}
+
+/* ---- register pages ---- */
+
+static int do_uar_alloc(struct uv_ioctl *io)
+{
+	struct hca_uar *uar;
+	uint64_t off, type;
+	uint32_t bytes = 4096;
+	int rc =
+		get_num(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC, &type);
+
+	if (rc)
+		return rc;
+	rc = hca_uar_alloc(io->ctx, &uar, &off);
+	if (rc)
+		return rc;
+	rc = put_handle(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->o.handle);
+	rc = rc ? rc : put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &off, sizeof(off));
+	rc = rc ? rc : put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &bytes, sizeof(bytes));
+	rc = rc ? rc
+		: put_bytes(io, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->index,
+			    sizeof(uar->index));
+	if (rc)
+		hca_uar_free(uar);
+	return rc;
+}
+
+static int do_uar_destroy(struct uv_ioctl *io)
+{
+	struct hca_uar *uar;
+	uint32_t handle;
+	int rc = get_handle(io, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, &handle);
+
+	rc = rc ? rc : hca_obj_find_destroy(io->ctx, HCA_UAR, handle, &uar);
+	if (rc)
+		return rc;
+	if (uar->o.use_cnt)
+		return -EBUSY;
+	hca_uar_free(uar);
+	return 0;
+}
+
+/* ---- methods ---- */
+
+static const struct method {
+	uint16_t object, method;
+	bool unlocked;        /* takes the lock itself, and is legal before GET_CONTEXT */
+	uint16_t first, last; /* attribute ids that are known */
+	uint16_t first2, last2;
+	int (*fn)(struct uv_ioctl *io);
+} methods[] = {
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, true, UVERBS_ATTR_CORE_IN,
+	 UVERBS_ATTR_WRITE_CMD, UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT, do_invoke_write},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, false,
+	 UVERBS_ATTR_QUERY_GID_ENTRY_PORT, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, 1, 0,
+	 do_query_gid_entry},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, false,
+	 UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, 1, 0,
+	 do_query_gid_table},
+	{UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, false, UVERBS_ATTR_REG_DMABUF_MR_HANDLE,
+	 UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 1, 0, do_reg_dmabuf},
+	{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, false, UVERBS_ATTR_QUERY_MR_HANDLE,
+	 UVERBS_ATTR_QUERY_MR_RESP_IOVA, 1, 0, do_query_mr},
+	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, false, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE,
+	 MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, 1, 0, do_uar_alloc},
+	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, false,
+	 MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, 1, 0,
+	 do_uar_destroy},
+};
+
+static const struct method *find_method(const struct ib_uverbs_ioctl_hdr *h)
+{
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(methods); i++)
+		if (methods[i].object == h->object_id && methods[i].method == h->method_id)
+			return &methods[i];
+	return NULL;
+}
+
+static int attrs_check(const struct method *m, const struct uv_ioctl *io)
+{
+	for (uint32_t i = 0; i < io->cnt; i++) {
+		const struct ib_uverbs_attr *a = &io->attr[i];
+		bool known = (a->attr_id >= m->first && a->attr_id <= m->last) ||
+			     (a->attr_id >= m->first2 && a->attr_id <= m->last2);
+
+		if (!known && a->flags & UVERBS_ATTR_F_MANDATORY)
+			return -EPROTONOSUPPORT;
+		if (uv_attr(io->attr, i, a->attr_id)) /* named twice */
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int uv_ioctl(struct hca_ctx *ctx, void *hdr)
+{
+	struct uv_ioctl io = {.ctx = ctx,
+			      .user_attr = (uint64_t)(uintptr_t)hdr +
+					   sizeof(struct ib_uverbs_ioctl_hdr)};
+	struct ib_uverbs_ioctl_hdr h;
+	const struct method *m;
+	int rc = hca_umem_read(&h, (uint64_t)(uintptr_t)hdr, sizeof(h));
+
+	if (rc)
+		return rc;
+	if (h.length != sizeof(h) + h.num_attrs * sizeof(io.attr[0]) || h.num_attrs > ATTRS_MAX)
+		return -EINVAL;
+	if (h.reserved1 || h.reserved2)
+		return -EPROTONOSUPPORT;
+	m = find_method(&h);
+	if (!m)
+		return -EPROTONOSUPPORT;
+	if (h.driver_id != RDMA_DRIVER_MLX5)
+		return -EINVAL;
+	io.cnt = h.num_attrs;
+	rc = hca_umem_read(io.attr, io.user_attr, io.cnt * sizeof(io.attr[0]));
+	rc = rc ? rc : attrs_check(m, &io);
+	if (rc)
+		return rc;
+	if (m->unlocked)
+		return m->fn(&io);
+	if (!ctx->ready)
+		return -EINVAL;
+	hca_lock(ctx->dev);
+	rc = m->fn(&io);
+	hca_unlock(ctx->dev);
+	return rc;
+}

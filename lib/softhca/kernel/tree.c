@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The private folder of a process. Removal must be safe in two ways: against other users (in /tmp a
+ * symbolic link could lead elsewhere), so it goes by descriptors and follows no link; and in a
+ * signal handler that called exit(), so it uses neither malloc nor locks nor stdio.
+ */
+#include "softhca/kernel/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "softhca/hca_real.h"
+
+#define PREFIX "spw-softhca-"
+#define TRIES  8
+
+static const char *base_dir(void)
+{
+	return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
+static int open_dir(int at, const char *name)
+{
+	return real_openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+}
+
+/* ---- removal ---- */
+
+#define DEPTH_MAX 16u
+
+/* A record of getdents64. */
+struct entry {
+	uint64_t ino;
+	int64_t next;
+	uint16_t bytes;
+	uint8_t type;
+	char name[];
+};
+
+/* Deletes the files of a folder. Returns: true: it contains a folder, name_out is its name. */
+static bool remove_files(int fd, char name_out[NAME_MAX + 1])
+{
+	static char buf[4096] SPW_ALIGNED(8); /* static: a signal stack may be small */
+	bool found = false;
+	long n;
+
+	lseek(fd, 0, SEEK_SET);
+	while ((n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
+		for (const struct entry *e = (void *)buf; (char *)e < buf + n;
+		     e = (void *)((char *)e + e->bytes)) {
+			if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0)
+				continue;
+			if (unlinkat(fd, e->name, 0) && (errno == EISDIR || errno == EPERM) &&
+			    !found) {
+				strcpy(name_out, e->name);
+				found = true;
+			}
+		}
+	}
+	return found;
+}
+
+static void empty_dir(int fd, uint32_t depth)
+{
+	char name[NAME_MAX + 1];
+
+	while (remove_files(fd, name)) {
+		const int sub = open_dir(fd, name);
+
+		if (sub >= 0 && depth < DEPTH_MAX)
+			empty_dir(sub, depth + 1);
+		real_close(sub);
+		if (unlinkat(fd, name, AT_REMOVEDIR))
+			return; /* or the loop would find it again, for ever */
+	}
+}
+
+/* The folder is private to this user: nobody else can have changed what is in it. */
+static bool is_own(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 07777) == 0700;
+}
+
+/* No process holds the lock of the folder: its owner is gone. */
+static bool is_dead(int fd, int *lock_out)
+{
+	*lock_out = real_openat(fd, ".lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	return *lock_out >= 0 && flock(*lock_out, LOCK_EX | LOCK_NB) == 0;
+}
+
+static void sweep_one(int base_fd, const char *name)
+{
+	const int fd = open_dir(base_fd, name);
+	int lock = -1;
+
+	if (fd >= 0 && is_own(fd) && is_dead(fd, &lock)) {
+		empty_dir(fd, 0);
+		unlinkat(base_fd, name, AT_REMOVEDIR);
+	}
+	real_close(lock);
+	real_close(fd);
+}
+
+static void prefix_text(char *buf, size_t bytes)
+{
+	snprintf(buf, bytes, PREFIX "%u-", (unsigned)geteuid());
+}
+
+void tree_sweep(const char *base)
+{
+	DIR *d = opendir(base);
+	struct dirent *e;
+	char prefix[32];
+
+	prefix_text(prefix, sizeof(prefix));
+	while (d && (e = readdir(d)))
+		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+			sweep_one(dirfd(d), e->d_name);
+	if (d)
+		closedir(d);
+}
+
+static int make_locked(struct tree *t, const char *base)
+{
+	char lock[128], prefix[32];
+
+	prefix_text(prefix, sizeof(prefix));
+	snprintf(t->root, sizeof(t->root), "%s/%s%d-XXXXXX", base, prefix, (int)getpid());
+	if (!mkdtemp(t->root))
+		return -errno;
+	snprintf(lock, sizeof(lock), "%s/.lock", t->root);
+	t->lock_fd = real_open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (t->lock_fd < 0)
+		return -errno;
+	/* Another process's sweep between the two calls deletes the folder; then take another. */
+	if (flock(t->lock_fd, LOCK_EX | LOCK_NB) == 0 && access(lock, F_OK) == 0)
+		return 0;
+	real_close(t->lock_fd);
+	return -EAGAIN;
+}
+
+int tree_make(struct tree *t)
+{
+	const char *base = base_dir();
+	int rc = -EAGAIN;
+
+	tree_sweep(base);
+	for (int i = 0; i < TRIES && rc == -EAGAIN; i++)
+		rc = make_locked(t, base);
+	if (!rc)
+		return 0;
+	t->root[0] = 0;
+	return spw_err(-rc, "cannot make a folder in %s: %s", base, strerror(-rc));
+}
+
+void tree_remove(struct tree *t)
+{
+	int fd;
+
+	if (!t->root[0])
+		return;
+	fd = open_dir(AT_FDCWD, t->root);
+	if (fd >= 0 && is_own(fd)) {
+		empty_dir(fd, 0);
+		unlinkat(AT_FDCWD, t->root, AT_REMOVEDIR);
+	}
+	real_close(fd);
+	real_close(t->lock_fd);
+	t->root[0] = 0;
+}
+
+/* Creates the missing folders above the last '/' of an absolute path. */
+static int make_parents(char *abs, size_t from)
+{
+	for (char *p = abs + from; (p = strchr(p, '/')); p++) {
+		*p = 0;
+		if (mkdir(abs, 0755) && errno != EEXIST)
+			return -errno;
+		*p = '/';
+	}
+	return 0;
+}
+
+static int abs_path(const struct tree *t, const char *path, char *buf, size_t bytes)
+{
+	if ((size_t)snprintf(buf, bytes, "%s/%s", t->root, path) >= bytes)
+		return -ENAMETOOLONG;
+	return make_parents(buf, strlen(t->root) + 1);
+}
+
+int tree_file(const struct tree *t, const char *path, const char *fmt, ...)
+{
+	char abs[512], text[1024];
+	va_list ap;
+	int fd, n, rc = abs_path(t, path, abs, sizeof(abs));
+
+	if (rc)
+		return rc;
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text) - 1, fmt, ap);
+	va_end(ap);
+	n = SPW_MIN(SPW_MAX(n, 0), (int)sizeof(text) - 2);
+	text[n++] = '\n';
+	fd = real_open(abs, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	/* Overwritten in place: a reader never finds it empty. */
+	if (real_write(fd, text, (size_t)n) != n || ftruncate(fd, n))
+		rc = -EIO;
+	real_close(fd);
+	return rc;
+}
+
+int tree_link(const struct tree *t, const char *path, const char *target)
+{
+	char abs[512];
+	int rc = abs_path(t, path, abs, sizeof(abs));
+
+	if (!rc && symlink(target, abs))
+		rc = -errno;
+	return rc;
+}
+
+int tree_dir(const struct tree *t, const char *path)
+{
+	char abs[512];
+	int rc = abs_path(t, path, abs, sizeof(abs));
+
+	if (!rc && mkdir(abs, 0755) && errno != EEXIST)
+		rc = -errno;
+	return rc;
+}

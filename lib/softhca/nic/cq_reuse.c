@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A trap for CQs that ignore overruns. A card then writes over CQEs that the application has not
+ * read; it loses completions and reports nothing. An application may ignore overruns if its queues
+ * cannot have more completions than the CQ has entries. It shows that it has read the completion
+ * of a receive WQE by posting the WQE again:
+ *
+ *   slot s holds the completion of WQE w     re-posted:  posted - w > wqe_cnt  (mod 2^16)
+ *
+ * A completion that goes to slot s before that is counted in struct nic_strict (cqe_reuse). All
+ * who complete a WQE call cq_reuse_check() before cq_put(). Receive WQEs of rings are tracked, not
+ * those of SRQs, nor send WQEs. A compressed block takes as many slots as it has completions, so
+ * the slot is known before its session ends.
+ */
+#include <stdlib.h>
+
+#include "softhca/nic/nic_impl.h"
+
+struct nic_cq_use {
+	struct nic_rq *rq; /* NULL: no completion, or one that is not tracked */
+	uint16_t wqe;
+};
+
+bool cq_reuse_init(struct nic_cq *c)
+{
+	if (!c->cq->ignore_overrun)
+		return true;
+	c->use = calloc(c->cq->ncqe, sizeof(*c->use));
+	return c->use != NULL;
+}
+
+void cq_reuse_fini(struct nic_cq *c)
+{
+	free(c->use);
+	c->use = NULL;
+}
+
+/* Reads the doorbell record only if the one last read does not show it. */
+static bool is_reposted(struct nic_rq *r, uint16_t wqe)
+{
+	const uint32_t cnt = r->rq->wqe_cnt;
+
+	return (uint16_t)(r->pi - wqe) > cnt || (uint16_t)(r->ci + rq_posted(r) - wqe) > cnt;
+}
+
+/* Indices are 16 bits wide: on a CQ of more entries, one lap could pass unnoticed. */
+static bool laps_are_distinct(const struct nic_cq *c, const struct nic_rq *r)
+{
+	return c->cq->ncqe + r->rq->wqe_cnt <= UINT16_MAX;
+}
+
+void cq_reuse_check(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
+{
+	const uint32_t open = c->comp ? c->comp->cnt : 0;
+	struct nic_cq_use *u;
+
+	if (spw_likely(!c->use) || c->err)
+		return;
+	u = &c->use[(c->pi + open) & (c->cq->ncqe - 1)];
+	if (u->rq && !is_reposted(u->rq, u->wqe))
+		spw_thr_count(&c->nd->strict.cqe_reuse, 1u);
+	u->rq = r && r->rq && laps_are_distinct(c, r) ? r : NULL;
+	u->wqe = wqe;
+}
+
+void cq_reuse_forget(const struct nic_rq *r)
+{
+	struct nic_cq *c = r->cq;
+
+	for (uint32_t i = 0; c && c->use && i < c->cq->ncqe; i++)
+		if (c->use[i].rq == r)
+			c->use[i].rq = NULL;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Faults on request: parsing the words, and what they do to frames (fault.h has the list).
+ *
+ * Each decision about a frame hashes (seed, frame number, which decision). It depends on nothing
+ * that happened before, so a run repeats as long as its frames are numbered alike. softhca-check
+ * links this file to check a configuration before a program runs.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_file.h"
+#include "softhca/nic/fault.h"
+
+enum { HIT_LOST, HIT_DUP, HIT_REORDER, HIT_CORRUPT, HIT_DELAY };
+static const char *const hit_name[] = {"lost", "duplicated", "reordered", "corrupted", "delayed"};
+
+int64_t fault_time_ns(const char *text)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+	char *end;
+	const double v = strtod(text, &end);
+
+	if (end == text || v < 0 || v > 1e6)
+		return -1;
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(units); i++)
+		if (strcmp(end, units[i].unit) == 0)
+			return (int64_t)(v * units[i].ns);
+	return -1;
+}
+
+static int set_prob(double *p, const char *word, const char *text)
+{
+	char *end;
+	const double v = strtod(text, &end);
+
+	if (end == text || *end || !(v >= 0 && v <= 1))
+		return spw_err(EINVAL, "fault %s=%s: a share from 0 to 1", word, text);
+	*p = v;
+	return 0;
+}
+
+static int set_delay(struct fault *f, char *text)
+{
+	char *colon = strchr(text, ':');
+	int64_t ns;
+
+	if (!colon)
+		return spw_err(EINVAL, "fault delay=%s: use delay=SHARE:TIME, as in delay=0.1:20us",
+			       text);
+	*colon = '\0';
+	ns = fault_time_ns(colon + 1);
+	if (ns < 0)
+		return spw_err(EINVAL, "fault delay: \"%s\" is not a time; use ns, us, ms or s",
+			       colon + 1);
+	f->delay_ns = (uint64_t)ns;
+	return set_prob(&f->delay, "delay", text);
+}
+
+static int set_at(struct fault *f, char *text)
+{
+	char *colon = strchr(text, ':');
+	int64_t ns;
+
+	if (!colon || f->at_cnt == FAULT_AT_MAX || strlen(colon + 1) >= sizeof(f->at[0].what))
+		return spw_err(EINVAL,
+			       "fault at=%s: use at=TIME:COMMAND, as in at=2s:link-down=100ms (at "
+			       "most %u)",
+			       text, FAULT_AT_MAX);
+	*colon = '\0';
+	ns = fault_time_ns(text);
+	if (ns < 0)
+		return spw_err(EINVAL, "fault at=%s: TIME is not a time; use ns, us, ms or s",
+			       text);
+	f->at[f->at_cnt].ns = (uint64_t)ns;
+	strcpy(f->at[f->at_cnt].what, colon + 1);
+	f->at_cnt++;
+	return 0;
+}
+
+/* The errno in "COMMAND:ERRNO"; 0 if the word is for another command or names none. */
+static int fail_of(const char *word, const char *command)
+{
+	const size_t n = strlen(command);
+
+	for (int e = 1; strncmp(word, command, n) == 0 && word[n] == ':' && e < 134; e++) {
+		const char *name = strerrorname_np(e);
+
+		if (name && strncmp(word + n + 1, name, strlen(name)) == 0 &&
+		    !isalnum(word[n + 1 + strlen(name)]))
+			return e;
+	}
+	return 0;
+}
+
+int fault_fail(const struct fault *f, const char *command)
+{
+	int e = f->removed ? EIO : 0;
+
+	for (uint32_t i = 0; i < f->fail_cnt && !e; i++)
+		e = fail_of(f->fail[i], command);
+	return e;
+}
+
+static int set_fail(struct fault *f, const char *text)
+{
+	char command[32] = "";
+
+	if (strcmp(text, "none") == 0) {
+		f->fail_cnt = 0;
+		return 0;
+	}
+	if (f->fail_cnt == FAULT_FAIL_MAX || sscanf(text, "%31[a-z_]", command) != 1 ||
+	    !fail_of(text, command))
+		return spw_err(EINVAL,
+			       "fault fail=%s: use fail=COMMAND:ERRNO, as in "
+			       "fail=create_flow:EPERM (at most %u), or fail=none",
+			       text, FAULT_FAIL_MAX);
+	snprintf(f->fail[f->fail_cnt++], sizeof(f->fail[0]), "%s", text);
+	return 0;
+}
+
+static int set_log(struct fault *f, const char *path)
+{
+	int rc;
+
+	if (f->log_fd >= 0)
+		close(f->log_fd);
+	f->log_fd = -1;
+	rc = spw_file_create(path, &f->log_fd);
+	return rc ? spw_err_ctx(rc, "fault log") : 0;
+}
+
+static int set_word(struct fault *f, char *word)
+{
+	const struct {
+		const char *name;
+		double *p;
+	} probs[] = {{"loss", &f->loss},
+		     {"dup", &f->dup},
+		     {"reorder", &f->reorder},
+		     {"corrupt", &f->corrupt},
+		     {"discard", &f->discard}};
+	char *eq = strchr(word, '=');
+
+	if (eq)
+		*eq++ = '\0';
+	for (unsigned i = 0; eq && i < SPW_ARRAY_CNT(probs); i++)
+		if (strcmp(word, probs[i].name) == 0)
+			return set_prob(probs[i].p, word, eq);
+	if (eq && strcmp(word, "delay") == 0)
+		return set_delay(f, eq);
+	if (eq && strcmp(word, "at") == 0)
+		return set_at(f, eq);
+	if (eq && strcmp(word, "fail") == 0)
+		return set_fail(f, eq);
+	if (eq && strcmp(word, "log") == 0)
+		return set_log(f, eq);
+	if (eq && strcmp(word, "seed") == 0) {
+		f->seed = strtoull(eq, NULL, 0);
+		f->frame = 0;
+		return 0;
+	}
+	if (!eq && strcmp(word, "icrc") == 0) {
+		f->icrc = true;
+		return 0;
+	}
+	return spw_err(
+		EINVAL,
+		"fault \"%s\": use loss dup reorder corrupt delay discard at fail log seed icrc",
+		word);
+}
+
+int fault_set(struct fault *f, const char *text)
+{
+	char copy[512], *save = NULL;
+	int rc = 0;
+
+	if (strlen(text) >= sizeof(copy))
+		return spw_err(EINVAL, "fault: longer than %zu characters", sizeof(copy) - 1);
+	strcpy(copy, text);
+	for (char *w = strtok_r(copy, ",", &save); w && !rc; w = strtok_r(NULL, ",", &save))
+		rc = set_word(f, w);
+	f->on = f->loss > 0 || f->dup > 0 || f->reorder > 0 || f->corrupt > 0 || f->delay > 0 ||
+		f->queued_cnt > 0;
+	return rc;
+}
+
+int fault_init(struct fault *f, const char *text, uint64_t seed)
+{
+	memset(f, 0, sizeof(*f));
+	f->log_fd = -1;
+	f->seed = seed;
+	f->buf = malloc(CABLE_FRAME_MAX);
+	if (!f->buf)
+		return spw_err(ENOMEM, "fault: no memory");
+	return fault_set(f, text);
+}
+
+void fault_fini(struct fault *f)
+{
+	for (uint32_t i = 0; i < f->queued_cnt; i++)
+		free(f->queued[i].data);
+	if (f->log_fd >= 0)
+		close(f->log_fd);
+	free(f->buf);
+}
+
+/* A number in [0,1): splitmix64 of (seed, frame, which decision). */
+static double dice_of(const struct fault *f, uint64_t frame, uint32_t which)
+{
+	uint64_t z = f->seed * 0x9e3779b97f4a7c15ull + frame * 8 + which + 1;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	z ^= z >> 31;
+	return (double)(z >> 11) * 0x1p-53;
+}
+
+static double dice(const struct fault *f, uint32_t which)
+{
+	return dice_of(f, f->frame, which);
+}
+
+bool fault_discards(struct fault *f)
+{
+	return dice_of(f, f->rx_frame++, 7) < f->discard;
+}
+
+static void hit(struct fault *f, uint32_t which, uint32_t len)
+{
+	char line[64];
+	int n;
+
+	f->hit_cnt[which]++;
+	if (f->log_fd < 0)
+		return;
+	n = snprintf(line, sizeof(line), "%llu %s %u\n", (unsigned long long)f->frame,
+		     hit_name[which], len);
+	if (write(f->log_fd, line, (size_t)n) < 0)
+		f->log_fd = -1;
+}
+
+uint8_t *fault_tx_reserve(struct fault *f, uint32_t len)
+{
+	return len <= CABLE_FRAME_MAX ? f->buf : NULL;
+}
+
+static void put(struct cable *c, const uint8_t *frame, uint32_t len)
+{
+	uint8_t *p = cable_tx_reserve(c, frame, len);
+
+	if (!p) {
+		c->stat.tx_dropped++; /* under faults a full ring loses frames too */
+		return;
+	}
+	memcpy(p, frame, len);
+	cable_tx_commit(c, 0);
+}
+
+static bool queue_frame(struct fault *f, const uint8_t *frame, uint32_t len, uint64_t due_ns,
+			uint64_t due_frame)
+{
+	struct fault_queued *h = &f->queued[f->queued_cnt];
+
+	if (f->queued_cnt == FAULT_QUEUED_MAX)
+		return false;
+	h->data = malloc(len);
+	if (!h->data)
+		return false;
+	memcpy(h->data, frame, len);
+	h->len = len;
+	h->due_ns = due_ns;
+	h->due_frame = due_frame;
+	f->queued_cnt++;
+	return true;
+}
+
+void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,
+		     uint64_t now_ns)
+{
+	const bool down = now_ns < f->link_down_until_ns;
+
+	if (down || dice(f, 0) < f->loss) {
+		hit(f, HIT_LOST, len);
+	} else if (dice(f, 1) < f->reorder &&
+		   queue_frame(f, frame, len, now_ns + 1000000,
+			       f->frame + 1 + (uint64_t)(dice(f, 2) * 4))) {
+		hit(f, HIT_REORDER, len);
+	} else if (dice(f, 3) < f->delay &&
+		   queue_frame(f, frame, len, now_ns + f->delay_ns, UINT64_MAX)) {
+		hit(f, HIT_DELAY, len);
+	} else {
+		if (dice(f, 4) < f->corrupt) {
+			const uint32_t bit = (uint32_t)(dice(f, 5) * (len * 8 - 14 * 8));
+
+			/* Not in the addresses: a switch would lose the frame. */
+			f->buf[14 + bit / 8] ^= (uint8_t)(1u << bit % 8);
+			hit(f, HIT_CORRUPT, len);
+		}
+		put(c, frame, len);
+		if (dice(f, 6) < f->dup) {
+			hit(f, HIT_DUP, len);
+			put(c, frame, len);
+		}
+	}
+	f->frame++;
+	fault_tick(f, c, now_ns);
+}
+
+uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
+{
+	const uint32_t before = f->queued_cnt;
+
+	for (uint32_t i = 0; i < f->queued_cnt;) {
+		struct fault_queued *h = &f->queued[i];
+
+		if (now_ns < h->due_ns && f->frame <= h->due_frame) {
+			i++;
+			continue;
+		}
+		put(c, h->data, h->len);
+		free(h->data);
+		memmove(h, h + 1, (f->queued_cnt - i - 1) * sizeof(*h));
+		f->queued_cnt--;
+	}
+	return before - f->queued_cnt;
+}
+
+void fault_leave(struct fault *f, struct cable *c, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < f->queued_cnt; i++)
+		put(c, f->queued[i].data, f->queued[i].len);
+	f->queued_cnt = 0;
+	f->loss = f->dup = f->reorder = f->corrupt = f->delay = 0;
+	f->on = now_ns < f->link_down_until_ns;
+}

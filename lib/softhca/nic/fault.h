@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Faults on request, as a list of words separated by commas (config fault=, or "fault=" on the
+ * control socket). P in [0,1]; TIME with ns, us, ms or s.
+ *
+ *   loss=P dup=P reorder=P corrupt=P delay=P:TIME
+ *                        frames that leave, each decided by its number and the seed alone, so that
+ *                        the same traffic meets the same faults
+ *   discard=P            frames that arrive, dropped as if the bus were congested
+ *                        (rx_discards_phy)
+ *   at=TIME:COMMAND      a command of the control socket (control.c), at a time after attach:
+ *                        at=2s:link-down=100ms
+ *   fail=COMMAND:ERRNO   commands of the application fail until fail=none; COMMAND is open, or a
+ *                        uverbs command as <rdma/ib_user_verbs.h> names it: fail=create_flow:EPERM
+ *   seed=N               for the decisions above
+ *   log=FILE             one line per frame that a fault hit
+ *   icrc                 compute every ICRC
+ *
+ * fault_tx_reserve() and _commit() stand in for the cable's in nic_tx.c while `on` is set.
+ *
+ * Thread: all calls with the device lock held, or before attach.
+ */
+#ifndef SPW_SOFTHCA_FAULT_H
+#define SPW_SOFTHCA_FAULT_H
+
+#include "softhca/cable/cable.h"
+
+#define FAULT_QUEUED_MAX 256u
+#define FAULT_AT_MAX     16u
+#define FAULT_FAIL_MAX   4u
+
+struct fault_queued { /* a delayed or reordered frame */
+	uint64_t due_ns;
+	uint64_t due_frame; /* reordering: the frame number that it lets pass */
+	uint32_t len;
+	uint8_t *data;
+};
+
+struct fault {
+	bool on; /* a fault may hit a frame that leaves: frames pass through here */
+	bool icrc;
+	uint64_t seed, frame; /* frame: number of the next one */
+	double loss, dup, reorder, corrupt, delay;
+	double discard;    /* of arriving frames; does not set `on` */
+	uint64_t rx_frame; /* number of the next one that arrives while discard is set */
+	uint64_t delay_ns;
+	uint64_t link_down_until_ns, rnr_until_ns;
+	struct {
+		uint64_t ns;
+		char what[64];
+	} at[FAULT_AT_MAX];
+	uint32_t at_cnt;
+	char fail[FAULT_FAIL_MAX][48]; /* COMMAND:ERRNO */
+	uint32_t fail_cnt;
+	bool removed; /* the device is gone: every command fails */
+	struct fault_queued queued[FAULT_QUEUED_MAX];
+	uint32_t queued_cnt;
+	uint64_t hit_cnt[5]; /* lost, duplicated, reordered, corrupted, delayed */
+	int log_fd;          /* -1: none */
+	uint8_t *buf;        /* the frame being written */
+};
+
+/* Purpose: parses a list of the words above and adds it to what is set.
+ * Errors:  -EINVAL with a text that names the word. */
+int fault_set(struct fault *f, const char *text);
+
+/* Purpose: sets up f with a list of words.
+ * Lifetime: until fault_fini, which is called after a failure too.
+ * Errors:  -ENOMEM; those of fault_set. */
+int fault_init(struct fault *f, const char *text, uint64_t seed);
+void fault_fini(struct fault *f);
+
+/* Purpose: a buffer for one frame of len bytes. Returns NULL if len exceeds CABLE_FRAME_MAX. */
+uint8_t *fault_tx_reserve(struct fault *f, uint32_t len);
+
+/* Purpose: rolls the dice for the frame in that buffer, and sends, queues or drops it. */
+void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,
+		     uint64_t now_ns);
+
+/* Purpose: sends the queued frames that are due; the caller flushes the cable. Returns how many. */
+uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns);
+
+/* Purpose: before process exit, sends the queued frames; from then on frames pass unless the link
+ *          is down. Neither allocates nor frees. */
+void fault_leave(struct fault *f, struct cable *c, uint64_t now_ns);
+
+/* Returns: whether the next frame that arrives is discarded. */
+bool fault_discards(struct fault *f);
+
+/* Returns: the errno that `command` has to fail with, 0 if none. */
+int fault_fail(const struct fault *f, const char *command);
+
+/* Purpose: parses a time, "150us". Returns ns, or -1 if it is not one.
+ * Thread:  any. */
+int64_t fault_time_ns(const char *text);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The NIC model, as the control path calls it. One thread per process serves every attached device:
+ * it polls doorbells, moves frames between the cable and the application's memory, and writes CQEs.
+ *
+ * The control path makes all calls with the device lock held, unless they say otherwise. After a
+ * *_destroy or a modify to RESET returns, the NIC touches neither the object nor its buffers.
+ */
+#ifndef SPW_SOFTHCA_NIC_H
+#define SPW_SOFTHCA_NIC_H
+
+#include <signal.h>
+
+#include "softhca/hca_obj.h"
+
+/* Purpose: puts the device on its cable (cfg->cable): sets cable_port and link_up, fills in id.mac
+ *          and id.ip where they are 0, parses cfg->fault and clock, opens cfg->trace and control.
+ *          Starts no thread.
+ * Lifetime: until nic_detach.
+ * Errors:  -errno with text (no such interface, cable of another version, no free port, bad
+ *          option).
+ * Thread:  setup, without the lock. */
+int nic_attach(struct hca_dev *dev);
+
+/* Purpose: the NIC thread works for this device from now on. The first call starts the thread, on
+ *          the affinity mask that nic_mask_save found. Idempotent.
+ * Errors:  -errno if the thread cannot be started; logged too.
+ * Thread:  any, without the lock. */
+int nic_start(struct hca_dev *dev);
+
+/* Purpose: closes a device for good, in order: pending ACKs are sent, the thread stops working for
+ *          the device, the cable is left.
+ * Thread:  any, without the lock. */
+void nic_detach(struct hca_dev *dev);
+
+/* Purpose: at process exit: the last ACKs are sent, the cable is left, files are removed. The
+ *          device stays locked and its memory is not freed. Neither allocates nor frees, and waits
+ *          a second at most for the device lock: exit() may have been called in a signal handler
+ *          that interrupted malloc or a command.
+ * Thread:  any, without the lock. */
+void nic_leave(struct hca_dev *dev);
+
+/* Purpose: in a forked child: forgets the thread and the cables without releasing what belongs to
+ *          the parent. For a pthread_atfork child handler.
+ * Thread:  the child's only one; async-signal-safe. */
+void nic_forked(void);
+
+/* Purpose: stores the process's affinity mask. Call when the library is loaded, before anything
+ *          (EAL) pins the thread that will first open a device.
+ * Thread:  setup. */
+void nic_mask_save(void);
+
+/* Purpose: sigaction() of the program for SIGSEGV or SIGBUS while the NIC thread guards its
+ *          accesses: the handler is stored, and called for every fault that is not the NIC's.
+ * Returns: false: the signal is not guarded; call libc.
+ * Thread:  any. */
+bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old_out);
+
+/* Purpose: runs a command under the memory guard of the NIC thread.
+ * Returns: its result; -EFAULT if it met memory that is gone (a ring that flushes go to).
+ * Thread:  any, with the lock held. */
+int nic_guarded(struct hca_dev *dev, int (*command)(void *arg), void *arg);
+
+/* ---- objects ----
+ * Create before the command is answered; -ENOMEM with text if there is no memory. There are no
+ * calls for regions: the NIC looks them up for every packet. */
+
+int nic_uar_create(struct hca_uar *uar);
+void nic_uar_destroy(struct hca_uar *uar);
+int nic_cq_create(struct hca_cq *cq);
+void nic_cq_destroy(struct hca_cq *cq);
+/* Purpose: switches the CQ to a new ring; the old one is still in *cq. A RESIZE_CQ CQE marks the
+ *          end of the old ring, and libmlx5 moves the CQEs before it.
+ * Errors:  -EINVAL: the CQ contains more CQEs than the new ring can. */
+int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe);
+int nic_srq_create(struct hca_srq *srq);
+void nic_srq_destroy(struct hca_srq *srq);
+int nic_wq_create(struct hca_wq *wq);
+void nic_wq_destroy(struct hca_wq *wq);
+/* Call after wq->state changed; `from` is the state before. */
+void nic_wq_modified(struct hca_wq *wq, uint8_t from);
+/* qp->nic is made for RSS QPs too (counters and the hash table only). */
+int nic_qp_create(struct hca_qp *qp);
+void nic_qp_destroy(struct hca_qp *qp);
+/* Call after qp->state and attr changed; `from` is the state before, mask is IB_QP_*. To RESET:
+ * indices go to 0 and the queues are dropped. To ERR: everything posted is flushed, now and when
+ * rung later. from == state: attributes only. */
+void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask);
+
+/* ---- queries ---- */
+
+/* Purpose: the MAC for a GID: from the GID itself, the cable, ARP, or frames that arrived
+ *          (neigh.c).
+ * Returns: false: not known yet; an ARP request has been sent. Use ff:ff:ff:ff:ff:ff, which the
+ *          NIC replaces when it learns the MAC. */
+bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6]);
+
+/* Purpose: the NIC clock now, in its own ticks (1 GHz nominal, with the configured offset and
+ *          skew).
+ * Thread:  any, without the lock. */
+uint64_t nic_clock(const struct hca_dev *dev);
+#define NIC_CLOCK_KHZ 1000000u
+
+/* Returns: the errno that a command has to fail with by configuration (fault.h, fail=); 0: none,
+ *          or command is NULL. */
+int nic_fault_of(struct hca_dev *dev, const char *command);
+
+/* Purpose: one line of the control socket (cfg->control):
+ *            fault=LIST  link-down=TIME  rnr=TIME  cq-overrun=CQN  qp-error=QPN  mr-revoke=KEY
+ *            hold  release[=FRAMES]  trace=PATH  remove  kill
+ *            status  objects  thread  strict     questions: they change nothing
+ * Shape:   answer is "ok ...\n" or "error ...\n".
+ * Thread:  any, without the lock. */
+void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t answer_bytes);
+
+#endif

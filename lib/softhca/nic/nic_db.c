@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Doorbells: what the application writes to its register pages. nic_round() calls nic_doorbells().
+ *
+ * A page (UAR) has two BlueFlame registers of two halves, and the CQ arm register. A doorbell is
+ * the first eight bytes of the last WQE posted (its ctrl segment: index, opcode, QP, size), written
+ * to one half, alone or as the beginning of a BlueFlame copy of 64 bytes:
+ *
+ *   0x020  CQ arm
+ *   0x800  register 0, half 0        0x900  register 0, half 1
+ *   0xa00  register 1, half 0        0xb00  register 1, half 1
+ *
+ *   application                          NIC thread, each round
+ *   write WQE                            exchange(half, 0): was it rung?
+ *   write doorbell record  [barrier]     read the records of all QPs on this page  [N6]
+ *   write half             [barrier]     new producer index: nic_activate(qp)
+ *
+ * Halves are polled, so the next doorbell may overwrite one that was not taken. A page that was
+ * rung therefore sends the NIC to the records of all its QPs. The value itself is only checked,
+ * because a card depends on it. struct nic_strict counts:
+ *
+ *   qpn    no QP of that number rings on this page (a wrong byte order shows up here as well). A
+ *          card rings another QP; here nothing happens.
+ *   index  the WQE is beyond the record: the record was not written before the register. A card
+ *          may fetch a WQE that is not there yet; here the record decides.
+ *   half   a BlueFlame copy into the same half as the one before: a card may still be reading
+ *          that. Counted only where the order is certain, not where both halves were written.
+ *
+ * Sources: rdma-core providers/mlx5/qp.c (post_send_db), UCX ib_mlx5.inl, DPDK common/mlx5
+ * (mlx5_doorbell_ring: eight bytes, one half).
+ */
+#include "base/spw_log.h"
+#include "softhca/nic/nic_impl.h"
+
+#define HALF_WORDS (0x100u / 8u)
+#define BF_WORDS   8u
+
+/* [N6 acquire of the record, pairs with the application's barriers between WQE, record and
+ * register] */
+static uint16_t record(const struct hca_qp *qp)
+{
+	return (uint16_t)spw_be32_to_cpu(spw_thr_load_acq(qp->sq_dbrec));
+}
+
+/* The page was rung; the records show for which QPs. */
+static void uar_rung(struct hca_uar *uar)
+{
+	for (struct hca_qp *qp = uar->qps; qp; qp = qp->uar_next) {
+		struct nic_qp *q = qp->nic;
+		uint16_t pi;
+
+		if (!q || !q->swr)
+			continue;
+		pi = record(qp);
+		if (pi != q->sq_pi) {
+			q->sq_pi = pi;
+			if (qp->state >= HCA_QPS_RTS)
+				nic_activate(q);
+		}
+	}
+}
+
+/* A page that is rung more often than this is polled no more often than this. Each poll takes the
+ * page's line, and the records', away from a CPU that is about to write them again, and the two
+ * would go on in step, one WQE at a time. A page that is rung less often, as with one request at a
+ * time, is polled in every round. */
+#define RING_NS 400u
+
+SPW_INLINE bool rings_fast(const struct hca_uar *uar, uint64_t now_ns)
+{
+	return uar->fast && now_ns - uar->rung_ns < RING_NS;
+}
+
+static void ring_note(struct hca_uar *uar, uint64_t now_ns)
+{
+	uar->fast = now_ns - uar->rung_ns < 2 * RING_NS;
+	uar->rung_ns = now_ns;
+}
+
+/* Doorbell values stay as they are in memory: a ctrl segment's first eight bytes, big-endian. */
+static uint32_t value_qpn(uint64_t value)
+{
+	return (uint32_t)spw_prm_wqe_ctrl_get_qpn(&value);
+}
+
+/* Does the value ring a QP of this page? */
+static bool value_rings(struct nic_dev *nd, const struct hca_uar *uar, uint64_t value)
+{
+	const struct hca_qp *qp = hca_qp_get(nd->dev, value_qpn(value));
+	const uint32_t bbs = ((uint32_t)spw_prm_wqe_ctrl_get_ds(&value) + 3) / 4;
+	const uint16_t idx = (uint16_t)spw_prm_wqe_ctrl_get_wqe_index(&value);
+
+	if (spw_unlikely(!qp || qp->uar != uar || !qp->nic || !qp->nic->swr)) {
+		spw_thr_count(&nd->strict.qpn, 1u);
+		return false;
+	}
+	if (spw_unlikely((uint16_t)(record(qp) - idx - bbs) > qp->sq_wqebb_cnt))
+		spw_thr_count(&nd->strict.index, 1u);
+	return true;
+}
+
+/* Takes what was written to a half; 0: nothing. *wide: more than the first eight bytes were
+ * written. A copy that is still being written may look like eight bytes. */
+static uint64_t half_take(uint64_t *half, bool *wide)
+{
+	uint64_t rest = 0, value;
+
+	if (spw_likely(spw_thr_load_rlx(half) == 0))
+		return 0;
+	value = spw_thr_exchange(half, 0ull);
+	for (uint32_t i = 1; i < BF_WORDS; i++)
+		rest |= spw_thr_load_rlx(&half[i]);
+	for (uint32_t i = 1; rest && i < BF_WORDS; i++)
+		spw_thr_store_rlx(&half[i], 0ull);
+	*wide = rest != 0;
+	return value;
+}
+
+static void halves_check(struct nic_dev *nd, uint8_t *last, bool first, bool second, bool wide)
+{
+	const uint8_t now = first && second ? 0 : first ? 1 : 2;
+
+	if (spw_unlikely(wide && now && now == *last))
+		spw_thr_count(&nd->strict.half, 1u);
+	*last = now;
+}
+
+/* One register: true if it rang a QP. */
+static bool register_take(struct nic_dev *nd, struct hca_uar *uar, uint32_t reg)
+{
+	uint64_t *half =
+		(uint64_t *)(uar->page + SPW_PRM_UAR_BF_OFFSET) + (uint64_t)reg * 2 * HALF_WORDS;
+	bool wide[2] = {false, false}, rung = false;
+	uint64_t value[2];
+
+	value[0] = half_take(half, &wide[0]);
+	value[1] = half_take(half + HALF_WORDS, &wide[1]);
+	if (spw_likely(!value[0] && !value[1]))
+		return false;
+	if (!value[0]) /* it may have been written after it was polled and before the second */
+		value[0] = half_take(half, &wide[0]);
+	halves_check(nd, &uar->bf_last[reg], value[0] != 0, value[1] != 0, wide[0] || wide[1]);
+	for (uint32_t i = 0; i < 2; i++)
+		if (value[i])
+			rung |= value_rings(nd, uar, value[i]);
+	return rung;
+}
+
+uint32_t nic_doorbells(struct nic_dev *nd)
+{
+	uint32_t hits = 0;
+
+	for (uint32_t i = 0; i < nd->uar_cnt; i++) {
+		struct hca_uar *uar = nd->uar[i];
+		uint64_t *arm = (uint64_t *)(uar->page + SPW_PRM_UAR_CQ_ARM_OFFSET);
+		bool rung = false;
+
+		if (rings_fast(uar, nd->now_ns))
+			continue;
+		for (uint32_t reg = 0; reg < HCA_UAR_REGS; reg++)
+			rung |= register_take(nd, uar, reg);
+		if (rung) {
+			ring_note(uar, nd->now_ns);
+			uar_rung(uar);
+		}
+		if (spw_unlikely(spw_thr_load_rlx(arm) != 0)) {
+			spw_thr_exchange(arm, 0ull);
+			cq_arm_scan(uar);
+			rung = true;
+		}
+		hits += rung;
+	}
+	return hits;
+}
+
+void nic_doorbells_report(const struct nic_dev *nd)
+{
+	const struct nic_strict *s = &nd->strict;
+
+	if (s->qpn + s->index + s->half)
+		spw_warn("%s: doorbells that a card would not forgive: %llu named no QP of their "
+			 "register, %llu a WQE beyond the record, "
+			 "%llu BlueFlame copies did not change halves",
+			 nd->dev->id.name, (unsigned long long)s->qpn, (unsigned long long)s->index,
+			 (unsigned long long)s->half);
+	if (s->cqe_reuse)
+		spw_warn("%s: %llu completions were written over unread ones of a CQ that ignores "
+			 "overruns: make the CQ as large as its receive queues",
+			 nd->dev->id.name, (unsigned long long)s->cqe_reuse);
+}
+
+void nic_doorbells_forget(struct nic_qp *q)
+{
+	struct hca_uar *uar = q->qp->uar;
+	bool found = false;
+
+	for (uint32_t i = 0; uar && i < HCA_UAR_REGS * 2; i++) {
+		uint64_t *half =
+			(uint64_t *)(uar->page + SPW_PRM_UAR_BF_OFFSET) + (uint64_t)i * HALF_WORDS;
+
+		if (value_qpn(spw_thr_load_rlx(half)) != q->qp->qpn)
+			continue;
+		spw_thr_exchange(half, 0ull);
+		uar->bf_last[i / 2] = 0;
+		found = true;
+	}
+	if (found)
+		uar_rung(uar); /* it may have overwritten the doorbell of another QP */
+}

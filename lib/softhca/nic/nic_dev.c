@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One device: attach and detach, its clock, and one round of work. The NIC thread calls nic_round()
+ * for each of its devices, with the device lock held:
+ *
+ *   clock_publish     clock pages, first: they are as exact as they are fresh
+ *   nic_doorbells     WQEs that were posted; QPs with work join the active list
+ *   receive           a burst from the cable: RoCE to its QP, the rest by the steering rules
+ *   transmit          each active QP once, NIC_QP_BUDGET frames at most
+ *   timers            retransmission, RNR and moderation, if the earliest is due
+ *   flush_errors      every 0.1 ms: receive WQEs posted to QPs in ERR
+ *   tick              every 20 ms: peers that died, faults at their time, the trace file
+ *   cq_comp_flush_all open compression sessions
+ *   cable_tx_flush    now the peer gets the frames
+ *
+ * What to know before changing it: an access to memory that the application unmapped leaves a round
+ * by longjmp (nic_thread.c) and continues in nic_memory_gone(). So a round owns no memory and no
+ * locks, lists are consistent at every access to the application's memory, and cur,
+ * cur_rq and cur_rx name who is at work.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/nic_run.h"
+
+#define TICK_NS     20000000ull
+#define FLUSH_NS    100000ull  /* between polls of the receive queues of QPs in ERR */
+#define CLOCK_NS    1000000ull /* between updates of the clock page while awake */
+#define STAMP_EVERY 16u        /* received frames per read of the clock */
+#define CLOCK_SHIFT 21
+
+/* ---- clock ---- */
+
+static uint64_t clock_at(const struct nic_dev *nd, uint64_t now_ns)
+{
+	const uint64_t run_ns = now_ns - nd->clock_base_ns;
+
+	if (nd->clock_ppm == 0)
+		return now_ns + (uint64_t)nd->clock_offset;
+	return nd->clock_base_ns + (uint64_t)nd->clock_offset + run_ns +
+	       (uint64_t)(int64_t)((double)run_ns * nd->clock_ppm * 1e-6);
+}
+
+uint64_t nic_clock(const struct hca_dev *dev)
+{
+	return clock_at(dev->nic, nic_now_ns());
+}
+
+uint64_t nic_stamp(struct nic_dev *nd)
+{
+	nd->now_ns = nic_now_ns();
+	return nd->stamp = clock_at(nd, nd->now_ns);
+}
+
+/* The clock conversion page is a seqlock; KERNEL_UPDATING is set in `sign` while it is written.
+ *
+ *   NIC thread                        reader (libmlx5, mlx5dv_get_clock_info)
+ *   sign = old | UPDATING
+ *   N7 release fence                  first load of sign, sequentially consistent
+ *   fields                            plain loads of the fields
+ *   N8 sign = old + 2 * UPDATING      second load of sign; equal to the first, or read again
+ *
+ * N7 keeps new fields after the mark, as the kernel's smp_store_mb does. N8 keeps them before the
+ * new sign: a reader whose first load returns it reads these fields or later ones. The reader's
+ * second load does not keep its plain loads before it on aarch64; that half is libmlx5's. On x86
+ * both halves hold. */
+static void clock_info_write(const struct nic_dev *nd, struct mlx5_ib_clock_info *ci,
+			     uint64_t real_ns)
+{
+	const uint32_t sign = spw_thr_load_rlx(&ci->sign) &
+			      ~(uint32_t)MLX5_IB_CLOCK_INFO_KERNEL_UPDATING;
+
+	spw_thr_store_rlx(&ci->sign, sign | MLX5_IB_CLOCK_INFO_KERNEL_UPDATING);
+	/* [N7 release fence, pairs with the reader's second load of sign] */
+	spw_thr_release_fence();
+	spw_thr_store_rlx(&ci->nsec, real_ns);
+	spw_thr_store_rlx(&ci->cycles, nd->stamp);
+	spw_thr_store_rlx(&ci->frac, 0);
+	spw_thr_store_rlx(&ci->shift, CLOCK_SHIFT);
+	spw_thr_store_rlx(&ci->mult,
+			  (uint32_t)((double)(1u << CLOCK_SHIFT) / (1 + nd->clock_ppm * 1e-6)));
+	spw_thr_store_rlx(&ci->mask, UINT64_MAX);
+	spw_thr_store_rlx(&ci->overflow_period, 1000);
+	/* [N8 release, pairs with the reader's first load of sign] */
+	spw_thr_store_rel(&ci->sign, sign + 2 * MLX5_IB_CLOCK_INFO_KERNEL_UPDATING);
+}
+
+/* Updates the pages that libmlx5 maps: the clock itself each round, the conversion page now and
+ * then. The clock is one 64-bit store, because its reader loads high, low, high: with two stores it
+ * could get the new high word twice around an old low word. */
+static void clock_publish(struct nic_dev *nd)
+{
+	const bool info = nd->now_ns - nd->clock_ns > CLOCK_NS;
+	struct timespec real = {0};
+
+	if (info) {
+		nd->clock_ns = nd->now_ns;
+		clock_gettime(CLOCK_REALTIME, &real);
+	}
+	for (struct hca_ctx *ctx = nd->dev->ctxs; ctx; ctx = ctx->next) {
+		if (ctx->core_clock)
+			spw_dma_store(ctx->core_clock, spw_cpu_to_be64(nd->stamp));
+		if (ctx->clock_info && info)
+			clock_info_write(nd, ctx->clock_info,
+					 (uint64_t)real.tv_sec * 1000000000ull +
+						 (uint64_t)real.tv_nsec);
+	}
+}
+
+/* ---- scheduling ---- */
+
+void nic_activate(struct nic_qp *q)
+{
+	struct nic_dev *nd = q->nd;
+
+	if (q->active)
+		return;
+	q->active = true;
+	q->act_next = NULL;
+	*nd->act_tail = q;
+	nd->act_tail = &q->act_next;
+}
+
+void nic_timer_at(struct nic_dev *nd, uint64_t at_ns)
+{
+	if (at_ns < nd->timer_ns)
+		nd->timer_ns = at_ns;
+}
+
+static void drain_check(struct nic_qp *q)
+{
+	struct hca_qp *qp = q->qp;
+
+	if (qp->state != HCA_QPS_SQD || !qp->sq_draining || q->swr_head != q->swr_cur || q->cur_pkt)
+		return;
+	qp->sq_draining = false;
+	if (qp->attr.sqd_notify)
+		hca_event_qp(qp, HCA_EVENT_SQ_DRAINED);
+}
+
+static bool qp_tx(struct nic_qp *q)
+{
+	const uint8_t state = q->qp->state;
+	bool more = false;
+
+	q->nd->cur_rx = true;
+	if (q->transport == SPW_PRM_RC && (state >= HCA_QPS_RTR))
+		more = rc_rsp_tx(q);
+	q->nd->cur_rx = false;
+	if (state == HCA_QPS_ERR || state == HCA_QPS_SQE) {
+		sq_flush(q);
+		return more;
+	}
+	if (state < HCA_QPS_RTS || !q->swr)
+		return more;
+	switch (q->transport) {
+	case SPW_PRM_RC:
+		more |= rc_req_tx(q);
+		break;
+	case SPW_PRM_UC:
+		more |= uc_tx(q);
+		break;
+	case SPW_PRM_UD:
+		more |= ud_tx(q);
+		break;
+	default:
+		more |= raw_tx(q);
+		break;
+	}
+	drain_check(q);
+	return more;
+}
+
+static struct nic_qp *next_active(struct nic_dev *nd)
+{
+	struct nic_qp *q = nd->act_head;
+
+	nd->act_head = q->act_next;
+	if (!nd->act_head)
+		nd->act_tail = &nd->act_head;
+	q->active = false;
+	return q;
+}
+
+/* Each QP that has work, once. The others stay in the list meanwhile: the memory guard may leave
+ * from here by longjmp. */
+static uint32_t transmit(struct nic_dev *nd)
+{
+	struct nic_qp **const end = nd->act_tail, *q;
+	uint32_t n = 0;
+
+	if (!nd->act_head)
+		return 0;
+	do {
+		q = next_active(nd);
+		nd->cur = q;
+		if (qp_tx(q))
+			nic_activate(q);
+		nd->cur = NULL;
+		n++;
+	} while (&q->act_next != end);
+	return n;
+}
+
+static uint32_t receive(struct nic_dev *nd)
+{
+	struct cable_frame f[CABLE_BURST];
+	uint32_t n, i;
+
+	n = cable_rx_burst(nd->cable, f, SPW_MIN(CABLE_BURST, nd->rx_credit));
+	if (!n)
+		return 0;
+	for (i = 0; i < n; i++) {
+		if (i % STAMP_EVERY == 0)
+			nic_stamp(nd);
+		nd->rx_at = i;
+		if (!rx_frame(nd, &f[i]))
+			break;
+	}
+	nd->rx_at = UINT32_MAX;
+	cable_rx_release(nd->cable, i);
+	if (nd->rx_credit != UINT32_MAX)
+		nd->rx_credit -= i;
+	return i;
+}
+
+static void flush_errors(struct nic_dev *nd)
+{
+	nd->flush_ns = nd->now_ns;
+	for (struct nic_qp *q = nd->qps; q; q = q->next)
+		if (q->rq_flushing && q->qp->state == HCA_QPS_ERR && q->rq.cq)
+			rq_flush(nd, &q->rq, q->qp->qpn);
+}
+
+static void timers(struct nic_dev *nd)
+{
+	nd->timer_ns = UINT64_MAX;
+	for (struct nic_qp *q = nd->qps; q; q = q->next)
+		if (q->transport == SPW_PRM_RC)
+			rc_timer(q, nd->now_ns);
+	cq_mod_timers(nd);
+}
+
+/* The port follows its cable, but a fault that took the link down keeps it down for its time. */
+static void carrier_check(struct nic_dev *nd)
+{
+	const bool carrier = cable_link_up(nd->cable);
+
+	if (spw_likely(carrier == nd->carrier))
+		return;
+	nd->carrier = carrier;
+	if (!nd->fault->link_down_until_ns)
+		nic_link_set(nd, carrier);
+}
+
+static void tick(struct nic_dev *nd)
+{
+	struct fault *f = nd->fault;
+	char answer[128];
+
+	nd->tick_ns = nd->now_ns;
+	NIC_CNT_ADD(nd, port_xmit_discards,
+		    nd->cable->stat.tx_dropped - nd->dev->cnt.port_xmit_discards);
+	if (nd->cable->ops->tick)
+		nd->cable->ops->tick(nd->cable, nd->now_ns);
+	for (uint32_t i = 0; i < f->at_cnt; i++) {
+		if (nd->now_ns - nd->attach_ns < f->at[i].ns)
+			continue;
+		control_exec(nd, f->at[i].what, answer, sizeof(answer));
+		f->at[i] = f->at[--f->at_cnt];
+		i--;
+	}
+	if (f->link_down_until_ns && nd->now_ns >= f->link_down_until_ns) {
+		f->link_down_until_ns = 0;
+		fault_set(f, "");
+		nic_link_set(nd, nd->carrier);
+	}
+	carrier_check(nd);
+	if (spw_unlikely(nd->cable->lost) && nd->dev->link_up) {
+		nic_link_set(nd, false);
+		spw_warn("%s: the file of cable %s was cut while it was in use; the link is down "
+			 "for good",
+			 nd->dev->id.name, nd->dev->cfg->cable);
+	}
+	if (nd->trace)
+		(void)spw_pcapng_flush(nd->trace);
+}
+
+void nic_link_set(struct nic_dev *nd, bool up)
+{
+	if (nd->dev->link_up == up)
+		return;
+	nd->dev->link_up = up;
+	if (!up)
+		NIC_CNT(nd, link_downed);
+	hca_event_port(nd->dev, up ? HCA_EVENT_PORT_ACTIVE : HCA_EVENT_PORT_ERR);
+}
+
+uint32_t nic_round(struct nic_dev *nd)
+{
+	uint32_t work;
+
+	nd->stamp = clock_at(nd, nd->now_ns);
+	clock_publish(nd);
+	work = nic_doorbells(nd);
+	work += receive(nd);
+	work += transmit(nd);
+	if (spw_unlikely(nd->now_ns >= nd->timer_ns))
+		timers(nd);
+	if (spw_unlikely(nd->now_ns - nd->flush_ns > FLUSH_NS))
+		flush_errors(nd);
+	if (spw_unlikely(nd->now_ns - nd->tick_ns > TICK_NS))
+		tick(nd);
+	if (spw_unlikely(nd->fault->queued_cnt))
+		work += fault_tick(nd->fault, nd->cable, nd->now_ns);
+	if (nd->comp_list)
+		cq_comp_flush_all(nd);
+	if (work || nd->cable->pending)
+		cable_tx_flush(nd->cable);
+	return work;
+}
+
+/* After an access to memory that is gone: the QP or receive queue at work fails with a local
+ * protection error. */
+void nic_memory_gone(struct nic_dev *nd)
+{
+	struct nic_qp *q = nd->cur;
+	struct nic_rq *r = nd->cur_rq;
+
+	nd->cur = NULL;
+	nd->cur_rq = NULL;
+	if (nd->rx_at != UINT32_MAX) {
+		cable_rx_release(nd->cable, nd->rx_at + 1);
+		nd->rx_at = UINT32_MAX;
+	}
+	if (!q) {
+		/* Not a region but a ring or a record. After a few of these no doorbell is read
+		 * any more. */
+		if (++nd->gone_cnt > 8)
+			nd->uar_cnt = 0;
+		return;
+	}
+	if (r) /* a striding queue has not advanced ci yet */
+		raw_rq_fail(q, r, r->striding ? r->ci++ : (uint16_t)(r->ci - 1),
+			    SPW_PRM_SYN_LOCAL_PROT_ERR);
+	else if (!nd->cur_rx && q->swr_head != q->swr_tail && q->qp->state == HCA_QPS_RTS)
+		sq_fail(q, SPW_PRM_SYN_LOCAL_PROT_ERR, 0);
+	else if (nd->cur_rx && q->transport == SPW_PRM_RC)
+		rc_rsp_gone(q);
+	else
+		qp_to_err(q);
+}
+
+/* ---- attach, detach ---- */
+
+int nic_attach(struct hca_dev *dev)
+{
+	const struct hca_cfg *cfg = dev->cfg;
+	struct nic_dev *nd = calloc(1, sizeof(*nd));
+	struct cable_id id = {0};
+	int rc;
+
+	if (!nd || !(nd->fault = calloc(1, sizeof(*nd->fault)))) {
+		free(nd);
+		return spw_err(ENOMEM, "no memory for a NIC");
+	}
+	nd->dev = dev;
+	nd->act_tail = &nd->act_head;
+	nd->timer_ns = UINT64_MAX;
+	nd->rx_credit = UINT32_MAX;
+	nd->rx_at = UINT32_MAX;
+	nd->attach_ns = nic_now_ns();
+	nd->now_ns = nd->attach_ns;
+	nd->clock_base_ns = nd->attach_ns;
+	nd->clock_offset = cfg->clock_offset;
+	nd->clock_ppm = cfg->clock_ppm;
+	memcpy(id.mac, dev->id.mac, 6);
+	memcpy(id.ip, dev->id.ip, 4);
+	rc = fault_init(nd->fault, cfg->fault, cfg->seed + dev->idx);
+	if (!rc)
+		rc = cable_open(cfg->cable, &id, &nd->cable);
+	if (!rc && cfg->trace[0])
+		rc = trace_open(cfg->trace, dev->id.name, &nd->trace);
+	dev->nic = nd;
+	if (!rc && cfg->control[0])
+		rc = control_open(nd, cfg->control);
+	if (rc) {
+		nic_detach(dev);
+		return rc;
+	}
+	nd->icrc_always = nd->fault->icrc || nd->trace;
+	memcpy(dev->id.mac, id.mac, 6);
+	memcpy(dev->id.ip, id.ip, 4);
+	dev->cable_port = id.port;
+	nd->carrier = cable_link_up(nd->cable);
+	dev->link_up = nd->carrier;
+	return 0;
+}
+
+void nic_detach(struct hca_dev *dev)
+{
+	struct nic_dev *nd = dev->nic;
+
+	if (!nd)
+		return;
+	control_close(nd);
+	if (nd->started)
+		nic_run_forget(nd);
+	nic_doorbells_report(nd);
+	if (nd->cable) {
+		for (struct nic_qp *q = nd->qps; q; q = q->next)
+			if (q->transport == SPW_PRM_RC && q->qp->state >= HCA_QPS_RTR)
+				rc_rsp_tx(q);
+		cable_tx_flush(nd->cable);
+		nd->cable->ops->close(nd->cable);
+	}
+	if (nd->trace)
+		spw_pcapng_close(nd->trace);
+	fault_fini(nd->fault);
+	free(nd->fault);
+	free(nd);
+	dev->nic = NULL;
+}

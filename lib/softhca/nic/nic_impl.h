@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One device of the NIC model, and what its files share. cq.h, rq.h and qp.h hold the objects.
+ * Everything runs with the device lock held, in the NIC thread or in a nic_* call of the control
+ * path.
+ *
+ *   nic_thread.c, nic_pace.h   the thread: its loop, spin or nap, the memory guard
+ *   nic_dev.c                  one round of a device: clock, receive, transmit, timers
+ *   nic_db.c                   doorbells                nic_obj.c  create, modify, destroy
+ *   sq.c, rq.c                 send and receive WQEs    cq.c, cq_comp.c, cq_reuse.c  CQEs
+ *   rx.c, nic_tx.c             frames in and out        neigh.c    MACs of GIDs
+ *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
+ *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
+ *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
+ *   fault.c                    faults on request        control.c, control_sock.c  the control
+ * socket
+ */
+#ifndef SPW_SOFTHCA_NIC_IMPL_H
+#define SPW_SOFTHCA_NIC_IMPL_H
+
+#include <setjmp.h>
+
+#include "softhca/cable/cable.h"
+#include "softhca/nic/cq.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/fault.h"
+#include "softhca/nic/flow.h"
+#include "softhca/nic/nic.h"
+#include "softhca/nic/qp.h"
+#include "softhca/nic/rq.h"
+#include "softhca/nic/trace.h"
+#include "softhca/nic/wire.h"
+
+#define NIC_UAR_MAX   4096u
+#define NIC_NEIGH_MAX 64u
+
+struct control;
+
+/* What the application did that a card would not forgive. */
+struct nic_strict {
+	uint64_t qpn, index, half; /* doorbells: nic_db.c */
+	uint64_t cqe_reuse;        /* completions over unread ones: cq_reuse.c */
+};
+
+/* A GID and its MAC, learnt from ARP or from arriving frames. */
+struct nic_neigh {
+	uint8_t gid[16], mac[6];
+	bool known;
+	uint64_t asked_ns; /* last ARP request */
+};
+
+struct nic_dev {
+	struct hca_dev *dev;
+	struct nic_dev *next; /* devices of the NIC thread */
+	struct cable *cable;
+	struct fault *fault;      /* never NULL */
+	struct spw_pcapng *trace; /* NULL: off */
+	bool started, icrc_always;
+	uint64_t now_ns; /* nic_now_ns() at the start of the round, refreshed by nic_stamp() */
+	uint64_t stamp;  /* NIC clock for the CQEs being written */
+	int64_t clock_offset;
+	double clock_ppm;
+	uint64_t clock_base_ns;
+	struct hca_uar *uar[NIC_UAR_MAX];
+	uint32_t uar_cnt;
+	struct nic_qp *qps;                   /* all, by next */
+	struct nic_qp *act_head, **act_tail;  /* QPs with work to send, by act_next */
+	struct nic_cq *comp_list, *mod_list;  /* CQs with an open session; with a delayed event */
+	uint64_t timer_ns;                    /* earliest deadline of any QP or delayed event */
+	uint64_t tick_ns, clock_ns, flush_ns; /* last time of each periodic job */
+	uint64_t attach_ns;
+	uint32_t tx_batch; /* frames since the last cable flush within a round */
+	uint32_t rx_at;    /* index in the burst of the frame being received; UINT32_MAX: none */
+	uint32_t gone_cnt; /* accesses to unmapped rings or records */
+	uint32_t
+		rx_credit; /* hold and release: frames that may be received; UINT32_MAX: no limit */
+	bool carrier;      /* of the cable, as of the last tick */
+	struct control *control;
+	struct nic_strict strict;
+	struct nic_neigh neigh[NIC_NEIGH_MAX];
+	uint32_t neigh_cnt;
+	bool conflict_logged; /* another NIC on the cable has an address of this one */
+	/* For nic_memory_gone: who is at work. */
+	struct nic_qp *cur;
+	struct nic_rq *cur_rq; /* receive queue of a raw frame: the QP's or a WQ's */
+	bool cur_rx;           /* cur works for its peer, not on a WQE of its own */
+};
+
+#define NIC_CNT(nd, name)        spw_thr_count(&(nd)->dev->cnt.name, 1u)
+#define NIC_CNT_ADD(nd, name, v) spw_thr_count(&(nd)->dev->cnt.name, (v))
+
+/* ---- time ---- */
+
+/* The host's raw monotonic clock. */
+uint64_t nic_now_ns(void);
+/* Reads the clock: sets now_ns and stamp, and returns stamp. */
+uint64_t nic_stamp(struct nic_dev *nd);
+/* The round at or after at_ns runs all timers. */
+void nic_timer_at(struct nic_dev *nd, uint64_t at_ns);
+
+/* ---- rounds: nic_dev.c ---- */
+
+/* One round of work. Returns how much was done; 0: idle. */
+uint32_t nic_round(struct nic_dev *nd);
+/* Puts the QP at the end of the list of QPs with work to send. Idempotent. */
+void nic_activate(struct nic_qp *q);
+/* Changes the link state and raises the port event, if it is a change. */
+void nic_link_set(struct nic_dev *nd, bool up);
+
+/* ---- doorbells: nic_db.c ---- */
+
+/* Takes what was written to the register pages. Returns how many pages were rung. */
+uint32_t nic_doorbells(struct nic_dev *nd);
+/* At detach: logs one line if any doorbell was wrong. */
+void nic_doorbells_report(const struct nic_dev *nd);
+/* Before a QP is reset or destroyed: drops its doorbells that have not been taken. */
+void nic_doorbells_forget(struct nic_qp *q);
+
+/* ---- frames ---- */
+
+/* Every frame leaves by reserve, write, commit. Returns NULL if the cable has no room now. */
+uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len);
+/* roce: pad and ICRC are written here; l3_off, ipv6 and payload (bytes) describe the frame. */
+void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
+		   bool ipv6, uint32_t payload);
+/* Returns false if the frame must be offered again (raw_rx). */
+bool rx_frame(struct nic_dev *nd, const struct cable_frame *f);
+
+/* ---- neighbours: neigh.c ---- */
+
+/* Notes the MAC of a GID; QPs that were waiting for it get it. */
+void neigh_learn(struct nic_dev *nd, const uint8_t gid[16], const uint8_t mac[6]);
+bool neigh_find(struct nic_dev *nd, const uint8_t gid[16], uint8_t mac_out[6]);
+/* Any received frame: answers ARP requests, learns from all ARP packets for this NIC. */
+void neigh_arp_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len);
+
+#endif

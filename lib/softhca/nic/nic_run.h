@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the files of the NIC thread, of a device's life and of the control socket share.
+ */
+#ifndef SPW_SOFTHCA_NIC_RUN_H
+#define SPW_SOFTHCA_NIC_RUN_H
+
+#include "base/spw_types.h"
+
+struct nic_dev;
+struct nic_qp;
+
+/* What the NIC thread did besides work, since it was first started. Written by it alone. */
+struct nic_thread_stat {
+	uint64_t naps;
+	uint64_t switches; /* involuntary context switches, as last read */
+	uint64_t lost_ns;  /* idle turns that took long: the scheduler took the core */
+	uint64_t other_ns; /* idle turns that took long: a command's lock, or the hypervisor */
+};
+void nic_thread_stat(struct nic_thread_stat *stat_out);
+
+/* The thread stops working for this device; with the last device it ends. Call without the device
+ * lock, which the thread may need to get there. */
+void nic_run_forget(struct nic_dev *nd);
+/* An access met memory that is gone: what was at work fails. With the device lock held. */
+void nic_memory_gone(struct nic_dev *nd);
+/* Before an RC QP goes: sends the ACK that its peer may still wait for. */
+void nic_last_ack(struct nic_qp *q);
+/* Control socket of a device: opened at attach at PATH, or at PATH.DEVICE.PID if another device or
+ * process has PATH; closed at detach. leave: at process exit, removes only its name. */
+int control_open(struct nic_dev *nd, const char *path);
+void control_close(struct nic_dev *nd);
+void control_leave(struct nic_dev *nd);
+/* Executes one command and writes its answer. With the device lock held. */
+int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t bytes);
+
+#endif

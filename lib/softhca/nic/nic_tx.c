@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Every frame leaves here: reserved on the cable, written in place by its caller, committed.
+ * Faults, the trace and the counters take effect at commit. With faults on, frames are built in the
+ * fault layer's buffer, which passes them on, delays them or drops them.
+ */
+#include "softhca/nic/nic_impl.h"
+
+/* Frames per cable flush within a round: the receiver works on them while the rest are built. */
+#define TX_BATCH 16u
+
+uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
+{
+	uint8_t *p;
+
+	if (spw_unlikely(nd->fault->on))
+		return fault_tx_reserve(nd->fault, len);
+	p = cable_tx_reserve(nd->cable, dmac, len);
+	if (spw_unlikely(!p))
+		NIC_CNT(nd, port_xmit_wait);
+	return p;
+}
+
+void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
+		   bool ipv6, uint32_t payload)
+{
+	const bool icrc = nd->icrc_always || !nd->cable->trusts || nd->fault->on;
+
+	if (roce)
+		wire_finish(frame, len, l3_off, ipv6, payload, icrc);
+	NIC_CNT(nd, port_xmit_packets);
+	NIC_CNT_ADD(nd, port_xmit_data, len / 4);
+	NIC_CNT_ADD(nd, tx_bytes_phy, len);
+	if (frame[0] & 1)
+		NIC_CNT(nd, multicast_xmit_packets);
+	else
+		NIC_CNT(nd, unicast_xmit_packets);
+	if (spw_unlikely(nd->trace != NULL))
+		trace_frame(nd->trace, frame, len, true, nd->stamp);
+	if (spw_unlikely(nd->fault->on)) {
+		fault_tx_commit(nd->fault, nd->cable, frame, len, nd->now_ns);
+		return;
+	}
+	cable_tx_commit(nd->cable, roce && !icrc ? CABLE_F_ICRC_VALID : 0);
+	if (++nd->tx_batch >= TX_BATCH) {
+		nd->tx_batch = 0;
+		cable_tx_flush(nd->cable);
+	}
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Queue pairs of the NIC and their transports. Everything here runs with the device lock held.
+ *
+ * Send queue. WQEBB indices (16 bits) count blocks of 64 bytes in the application's ring, WQE
+ * numbers (32 bits) count fetched WQEs in swr[]:
+ *
+ *   WQEBBs        | fetched ................ | rung | free
+ *                                             ^sq_ci ^sq_pi = doorbell record
+ *   swr[]  done   | sent, not acknowledged | being sent | fetched, not sent |
+ *                  ^swr_head                ^swr_cur                          ^swr_tail
+ *
+ * UC, UD and raw complete a WQE as soon as it is sent, so swr_head follows swr_cur. RC completes it
+ * when the peer acknowledges it. RC's packet sequence numbers (PSN, 24 bits):
+ *
+ *   requester   una_psn <= snd_psn <= max_psn        responder   epsn: the PSN expected next
+ *               oldest     next to   highest                     msn: messages completed
+ *               not acked  send      sent + 1
+ *
+ * A loss sets snd_psn back to una_psn (go-back-N) and leaves max_psn where it is: answers up to
+ * max_psn are valid.
+ */
+#ifndef SPW_SOFTHCA_NIC_QP_H
+#define SPW_SOFTHCA_NIC_QP_H
+
+#include "prm/spw_prm.h"
+#include "softhca/nic/cq.h"
+#include "softhca/nic/flow.h"
+#include "softhca/nic/rq.h"
+#include "softhca/nic/wire.h"
+
+#define NIC_WINDOW_MAX 512u /* RC packets in flight per QP */
+#define NIC_WINDOW_MIN 8u
+#define NIC_RD_MAX     16u /* READ and atomic requests that a responder queues (max_qp_rd_atom) */
+#define NIC_QP_BUDGET  64u /* frames per QP and round */
+
+/* A send WQE that is fetched and not complete. */
+struct nic_swr {
+	uint16_t idx;   /* first WQEBB, as in the CQE */
+	uint8_t opcode; /* SPW_PRM_OP_* */
+	uint8_t ds;
+	uint8_t syndrome; /* != 0: the WQE fails with this when it is the oldest */
+	bool signaled, se, fence, is_rd, done;
+	uint32_t imm;       /* host order */
+	uint32_t len;       /* payload bytes */
+	uint32_t psn, pkts; /* RC */
+	uint32_t rd_got;    /* READ: response packets received */
+	uint64_t raddr;
+	uint32_t rkey;
+	uint16_t seg_off; /* data segments: offset in the WQE, in bytes */
+};
+
+/* Read position in the data segments of a send WQE. */
+struct nic_gather {
+	uint32_t seg;    /* offset of the segment in the WQE */
+	uint32_t seg_at; /* bytes of that segment already taken */
+	uint32_t at;     /* payload bytes before this position */
+};
+
+enum { NIC_RD_READ, NIC_RD_ATOMIC };
+/* A READ or atomic request at the responder. */
+struct nic_rd {
+	uint8_t kind;
+	uint32_t psn, pkts;
+	uint64_t va;
+	uint32_t rkey, len;
+	uint64_t orig; /* atomic: the value before it, which is the answer */
+};
+
+struct nic_qp {
+	struct hca_qp *qp;
+	struct nic_dev *nd;
+	struct nic_qp *next; /* all QPs of the device */
+	struct nic_qp *act_next;
+	bool active;       /* in the list of QPs with work to send */
+	uint8_t transport; /* enum spw_prm_transport */
+	uint32_t mtu, mtu_log2;
+	struct wire_tmpl tmpl;
+	bool dmac_known;
+	uint8_t dgid[16];
+	struct nic_cq *scq;
+
+	/* send queue: see the picture above */
+	uint16_t sq_pi, sq_ci;
+	uint32_t swr_head, swr_cur, swr_tail, swr_mask;
+	struct nic_swr *swr;
+	struct nic_gather g; /* position in swr_cur */
+	uint32_t cur_pkt;    /* packets of swr_cur already sent */
+
+	/* RC requester (rc_req.c, rc_ack.c) */
+	uint32_t sq_psn; /* PSN of the next WQE to be fetched */
+	uint32_t snd_psn, una_psn, max_psn;
+	uint32_t window; /* packets that may be in flight; halved on a loss */
+	uint32_t rd_out; /* READs and atomics in flight */
+	uint8_t retries, rnr_retries;
+	bool rnr_wait;        /* after an RNR NAK nothing is sent until deadline_ns */
+	bool implied_nak;     /* one go-back for the response that is missing has been done */
+	uint64_t deadline_ns; /* 0: no timer */
+
+	/* RC and UC responder (rc_rsp.c, ud.c) */
+	uint32_t epsn, msn;
+	uint16_t msg;         /* WIRE_H_SEND or WIRE_H_WRITE while a message is open, else 0 */
+	struct nic_rwqe rwqe; /* of an open SEND */
+	uint32_t msg_len;
+	uint64_t wr_va;
+	uint32_t wr_rkey, wr_left, wr_len;
+	bool comm_est; /* COMM_EST has been raised */
+	bool nak_sent; /* further packets out of sequence are dropped without a NAK */
+	bool ack_pending, nak_pending;
+	uint8_t nak_syndrome;
+	uint32_t ack_psn, nak_psn;
+	struct nic_rd rd[NIC_RD_MAX]; /* ring; [rd_head, rd_tail) wait for their answer */
+	uint32_t rd_head, rd_tail;
+	uint32_t rd_sent;               /* response packets of rd[rd_head] already sent */
+	struct nic_rd done[NIC_RD_MAX]; /* recent atomics, whose answer a duplicate gets again */
+	uint32_t done_cnt;
+	bool rwqe_reuse; /* UC: the WQE of a lost message serves the next one */
+
+	uint8_t ud_av[SPW_ALIGN_UP(40, 8)]; /* UD: the address vector that tmpl was made from */
+	uint32_t (*rss_tbl)[16];            /* RSS: Toeplitz hash by input nibble */
+	uint64_t cq_full_ns;                /* raw: since when a frame waits for room in the CQ */
+
+	struct nic_rq rq;
+	bool rq_flushing; /* in ERR: each round flushes what is posted from now on */
+};
+
+/* ---- send queue: sq.c ---- */
+
+/* Byte `off` of the WQE that starts at WQEBB idx; the ring wraps. */
+SPW_INLINE uint8_t *sq_bytes(const struct nic_qp *q, uint16_t idx, uint32_t off)
+{
+	const uint32_t ring = q->qp->sq_wqebb_cnt * SPW_PRM_WQE_BB_BYTES;
+
+	return q->qp->sq_buf + (((uint32_t)idx * SPW_PRM_WQE_BB_BYTES + off) & (ring - 1));
+}
+
+SPW_INLINE struct nic_swr *sq_swr(const struct nic_qp *q, uint32_t n)
+{
+	return &q->swr[n & q->swr_mask];
+}
+
+/* A data segment, read once: the application may change it at any time. */
+struct nic_seg {
+	bool is_inline;
+	uint32_t len;  /* payload bytes */
+	uint32_t span; /* bytes of the WQE that it takes */
+	uint32_t lkey;
+	uint64_t addr;
+};
+
+SPW_INLINE struct nic_seg sq_seg(const struct nic_qp *q, const struct nic_swr *w, uint32_t off)
+{
+	uint8_t raw[16];
+	struct nic_seg s;
+
+	memcpy(raw, sq_bytes(q, w->idx, off), sizeof(raw));
+	s.is_inline = spw_prm_wqe_data_get_inline_seg(raw);
+	s.len = (uint32_t)(s.is_inline ? spw_prm_wqe_inline_get_byte_count(raw)
+				       : spw_prm_wqe_data_get_byte_count(raw));
+	s.span = s.is_inline ? SPW_ALIGN_UP(4 + s.len, 16u) : 16;
+	s.lkey = (uint32_t)spw_prm_wqe_data_get_lkey(raw);
+	s.addr = spw_prm_wqe_data_get_addr(raw);
+	return s;
+}
+
+/* Fetches and checks the next WQE that was rung. Returns false if there is none, or no room. */
+bool sq_fetch(struct nic_qp *q);
+/* Copies the next len payload bytes to out and advances g. Returns 0 or a syndrome. */
+uint8_t sq_gather(struct nic_qp *q, const struct nic_swr *w, struct nic_gather *g, uint8_t *out,
+		  uint32_t len);
+/* Copies len bytes to byte `off` of the local buffer of a READ or atomic. Returns 0 or a syndrome.
+ */
+uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, const uint8_t *data,
+		   uint32_t len);
+/* Writes the CQE if the WQE asked for one. Advance swr_head first (cq_put says why). */
+void sq_complete(struct nic_qp *q, struct nic_swr *w);
+/* Completes every WQE, fetched or only rung, with WR_FLUSH_ERR. */
+void sq_flush(struct nic_qp *q);
+/* The oldest WQE fails: error CQE, QP to ERR (SQE for UC, UD and raw), the rest is flushed. */
+void sq_fail(struct nic_qp *q, uint8_t syndrome, uint8_t vendor);
+/* The QP goes to ERR and flushes both queues; no effect in RESET. */
+void qp_to_err(struct nic_qp *q);
+
+/* ---- transports ----
+ * *_tx sends as much as budget and room allow and returns true if there is more to do now; *_rx
+ * takes one packet that is known to be for this QP and its transport. */
+
+bool rc_req_tx(struct nic_qp *q);
+/* Sends one packet of swr_cur; UC uses it too. Returns false if the cable has no room. A bad lkey
+ * puts its syndrome into the WQE. */
+bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport);
+/* Sets the send position to psn. */
+void rc_seek(struct nic_qp *q, uint32_t psn);
+/* Repeats everything from psn on, with half the window. */
+void rc_goback(struct nic_qp *q, uint32_t psn);
+/* (Re)starts the retransmission timer; stops it if nothing is in flight. */
+void rc_timer_start(struct nic_qp *q);
+void rc_timer(struct nic_qp *q, uint64_t now_ns); /* rc_ack.c: it may have expired */
+void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k);
+
+bool rc_rsp_tx(struct nic_qp *q);
+void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k);
+/* The memory that a request of the peer needs has been unmapped: NAK, and QP to ERR. */
+void rc_rsp_gone(struct nic_qp *q);
+/* The receive completion of a SEND or a WRITE with immediate; shared with UC. */
+void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm);
+/* Writes the payload of a WRITE to memory; shared with UC. Returns false and the NAK if refused. */
+uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out);
+
+bool ud_tx(struct nic_qp *q);
+void ud_rx(struct nic_qp *q, const struct wire_pkt *k);
+bool uc_tx(struct nic_qp *q);
+void uc_rx(struct nic_qp *q, const struct wire_pkt *k);
+
+bool raw_tx(struct nic_qp *q);
+/* Returns false if the frame must be offered again: its CQ looks full. */
+bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce);
+/* A receive WQE is unusable: error CQE, and its queue goes to ERR. */
+void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
+/* Sum of big-endian 16-bit words on top of sum, folded to 16 bits (RFC 1071). */
+uint32_t csum_add(uint32_t sum, const uint8_t *p, uint32_t bytes);
+
+bool rss_init(struct nic_qp *q);
+/* The WQ for a frame, its hash and the CQE's rx_hash_type. Returns NULL if that WQ is not ready. */
+struct nic_rq *rss_pick(struct nic_qp *q, const struct flow_key *key, uint32_t *hash_out,
+			uint8_t *type_out);
+uint32_t rss_toeplitz(const uint8_t *key, uint32_t key_bytes, const uint8_t *data, uint32_t bytes);
+
+/* neigh.c: the peer's MAC may be known by now. */
+void qp_dmac_refresh(struct nic_qp *q);
+/* nic_obj.c: back to the state after creation. */
+void nic_qp_reset(struct nic_qp *q);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * RC responder: requests of the peer in PSN order into memory, and the answers to them.
+ *
+ *   PSN of the request   what rc_rsp_rx() does
+ *   = epsn               carry it out; epsn moves by one, for a READ by the packets of its response
+ *   > epsn               one NAK "PSN sequence error"; the requester goes back to epsn
+ *   < epsn               duplicate: the ACK again, the READ again, or the atomic's remembered value
+ *
+ *   no receive WQE       RNR NAK; epsn stays, the requester repeats after min_rnr_timer
+ *   refused              NAK (invalid request, access, operation), QP to ERR
+ *
+ * ACKs are collected: rc_rsp_tx() sends one per burst, for the last request that asked. Answers to
+ * READs and atomics wait in rd[] and go out first, in order, so an ACK never overtakes them.
+ *
+ * Source: InfiniBand Architecture Specification 1.3, 9.7.4 (validation), 9.7.5 (responses).
+ */
+#include "softhca/nic/nic_impl.h"
+
+#define READ_MAX (1u << 31) /* bytes of one READ */
+
+static void nak(struct nic_qp *q, uint8_t syndrome)
+{
+	q->nak_pending = true;
+	q->nak_syndrome = syndrome;
+	q->nak_psn = q->epsn;
+	nic_activate(q);
+}
+
+/* The request cannot be carried out: NAK, QP to ERR. The receive CQE reports a local fault. */
+static void fatal_nak(struct nic_qp *q, uint8_t syndrome)
+{
+	nak(q, syndrome);
+	if (syndrome == WIRE_NAK_ACCESS) {
+		NIC_CNT(q->nd, resp_remote_access_errors);
+		hca_event_qp(q->qp, HCA_EVENT_QP_ACCESS_ERR);
+	} else if (syndrome == WIRE_NAK_INV_REQ) {
+		hca_event_qp(q->qp, HCA_EVENT_QP_REQ_ERR);
+	}
+	qp_to_err(q);
+}
+
+void rc_rsp_gone(struct nic_qp *q)
+{
+	const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
+	const bool reads = q->rd_head != q->rd_tail;
+	const uint32_t psn = reads ? (rd->psn + q->rd_sent) & WIRE_PSN_MASK : q->epsn;
+
+	fatal_nak(q, WIRE_NAK_OP);
+	q->nak_psn = psn; /* the oldest request without an answer */
+}
+
+void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
+{
+	struct nic_cqe e;
+	uint8_t op = SPW_PRM_CQE_RESP_SEND;
+
+	cq_start(&e);
+	if (k->hdrs & WIRE_H_IMM) {
+		spw_prm_cqe64_set_imm_inval_pkey(&e, k->imm);
+		op = write_imm ? SPW_PRM_CQE_RESP_WR_IMM : SPW_PRM_CQE_RESP_SEND_IMM;
+	}
+	spw_prm_cqe64_set_flags_rqpn(&e, q->qp->attr.dest_qpn);
+	spw_prm_cqe64_set_uidx(&e, q->rq.uidx);
+	spw_prm_cqe64_set_byte_cnt(&e, write_imm ? q->wr_len : q->msg_len);
+	spw_prm_cqe64_set_timestamp(&e, q->nd->stamp);
+	spw_prm_cqe64_set_sop_drop_qpn(&e, q->qp->qpn);
+	spw_prm_cqe64_set_wqe_counter(&e, q->rwqe.idx);
+	cq_reuse_check(q->rq.cq, &q->rq, (uint16_t)q->rwqe.idx);
+	cq_put(q->rq.cq, &e, op, k->se, 1);
+}
+
+/* 9.7.4.1.4: first, middle and last in order, each of the length that it must have. */
+static bool sequence_ok(const struct nic_qp *q, const struct wire_pkt *k)
+{
+	const uint16_t kind = k->hdrs & (WIRE_H_SEND | WIRE_H_WRITE);
+
+	if (k->hdrs & WIRE_H_FIRST ? q->msg != 0 : (kind == 0 || q->msg != kind))
+		return false;
+	if (!kind)
+		return true;
+	if (!(k->hdrs & WIRE_H_LAST))
+		return k->payload_len == q->mtu;
+	return k->payload_len <= q->mtu && (k->payload_len || (k->hdrs & WIRE_H_FIRST));
+}
+
+/* false: the packet is not taken (RNR NAK, or the QP failed). */
+static bool take_rwqe(struct nic_qp *q)
+{
+	const bool storm = q->nd->now_ns < q->nd->fault->rnr_until_ns;
+
+	switch (storm ? RQ_EMPTY : rq_take(&q->rq, &q->rwqe)) {
+	case RQ_OK:
+		return true;
+	case RQ_EMPTY:
+		NIC_CNT(q->nd, out_of_buffer);
+		q->nak_sent =
+			true; /* the packets that follow are out of sequence because of this */
+		nak(q, WIRE_SYN_RNR | (q->qp->attr.min_rnr_timer & WIRE_SYN_VALUE));
+		return false;
+	default:
+		fatal_nak(q, WIRE_NAK_OP);
+		return false;
+	}
+}
+
+/* Only memory windows and fast-registered regions may be invalidated by a peer, and there are none:
+ * every such key is refused. The receive fails and the QP with it; no NAK goes out (9.9.3, class J,
+ * as rdma_rxe does). */
+static void refuse_inval(struct nic_qp *q)
+{
+	q->msg = 0;
+	cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR);
+	qp_to_err(q);
+}
+
+static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
+{
+	uint8_t syn;
+
+	if (k->hdrs & WIRE_H_FIRST) {
+		if (!take_rwqe(q))
+			return false;
+		q->msg = WIRE_H_SEND;
+		q->msg_len = 0;
+	}
+	syn = rq_scatter(q->nd, &q->rq, &q->rwqe, k->payload, k->payload_len);
+	if (spw_unlikely(syn)) {
+		if (syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
+			NIC_CNT(q->nd, resp_local_length_error);
+		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
+		q->msg = 0;
+		fatal_nak(q, syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR ? WIRE_NAK_INV_REQ : WIRE_NAK_OP);
+		return false;
+	}
+	q->msg_len += k->payload_len;
+	if (spw_unlikely(k->hdrs & WIRE_H_INV)) {
+		refuse_inval(q);
+		return false;
+	}
+	if (k->hdrs & WIRE_H_LAST) {
+		q->msg = 0;
+		resp_recv_cqe(q, k, false);
+	}
+	return true;
+}
+
+uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out)
+{
+	if (k->hdrs & WIRE_H_FIRST) {
+		q->wr_va = k->va;
+		q->wr_rkey = k->rkey;
+		q->wr_left = q->wr_len = k->dma_len;
+	}
+	*nak_out = WIRE_NAK_INV_REQ;
+	if (k->payload_len > q->wr_left ||
+	    ((k->hdrs & WIRE_H_LAST) && k->payload_len != q->wr_left))
+		return false;
+	*nak_out = WIRE_NAK_ACCESS;
+	if (k->payload_len) {
+		const struct hca_mr *mr = hca_mr_get(q->nd->dev, q->wr_rkey);
+		uint8_t *to = mr && (q->qp->attr.access & IB_UVERBS_ACCESS_REMOTE_WRITE)
+				      ? hca_mr_at(mr, q->qp->pd, q->wr_va, q->wr_left,
+						  IB_UVERBS_ACCESS_REMOTE_WRITE)
+				      : NULL;
+
+		if (!to)
+			return false;
+		memcpy(to, k->payload, k->payload_len);
+	}
+	q->wr_va += k->payload_len;
+	q->wr_left -= k->payload_len;
+	return true;
+}
+
+static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
+{
+	uint8_t why;
+
+	if ((k->hdrs & WIRE_H_IMM) && !take_rwqe(q))
+		return false;
+	if (k->hdrs & WIRE_H_FIRST)
+		NIC_CNT(q->nd, rx_write_requests);
+	if (spw_unlikely(!resp_write(q, k, &why))) {
+		/* The receive WQE for the immediate is flushed like the others. */
+		if (k->hdrs & WIRE_H_IMM)
+			cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx,
+				      SPW_PRM_SYN_WR_FLUSH_ERR);
+		fatal_nak(q, why);
+		return false;
+	}
+	q->msg = k->hdrs & WIRE_H_LAST ? 0 : WIRE_H_WRITE;
+	if (k->hdrs & WIRE_H_IMM)
+		resp_recv_cqe(q, k, true);
+	return true;
+}
+
+static struct nic_rd *rd_push(struct nic_qp *q)
+{
+	return q->rd_tail - q->rd_head < NIC_RD_MAX ? &q->rd[q->rd_tail++ % NIC_RD_MAX] : NULL;
+}
+
+static uint8_t *remote_at(struct nic_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
+			  uint32_t access)
+{
+	const struct hca_mr *mr = hca_mr_get(q->nd->dev, rkey);
+
+	if (!mr || (q->qp->attr.access & access) != access)
+		return NULL;
+	return hca_mr_at(mr, q->qp->pd, va, len, access);
+}
+
+static bool rsp_read(struct nic_qp *q, const struct wire_pkt *k, uint32_t *pkts_out)
+{
+	struct nic_rd *rd;
+
+	if (k->dma_len > READ_MAX ||
+	    q->rd_tail - q->rd_head >= SPW_MAX(q->qp->attr.max_dest_rd_atomic, 1)) {
+		fatal_nak(q, WIRE_NAK_INV_REQ);
+		return false;
+	}
+	if (k->dma_len && !remote_at(q, k->rkey, k->va, k->dma_len, IB_UVERBS_ACCESS_REMOTE_READ)) {
+		fatal_nak(q, WIRE_NAK_ACCESS);
+		return false;
+	}
+	rd = rd_push(q);
+	if (!rd)
+		return false;
+	*pkts_out = k->dma_len ? (k->dma_len + q->mtu - 1) >> q->mtu_log2 : 1;
+	*rd = (struct nic_rd){.kind = NIC_RD_READ,
+			      .psn = k->psn,
+			      .pkts = *pkts_out,
+			      .va = k->va,
+			      .rkey = k->rkey,
+			      .len = k->dma_len};
+	NIC_CNT(q->nd, rx_read_requests);
+	return true;
+}
+
+static bool rsp_atomic(struct nic_qp *q, const struct wire_pkt *k)
+{
+	struct nic_rd *rd;
+	uint64_t *at;
+
+	if ((k->va & 7) || q->rd_tail - q->rd_head >= SPW_MAX(q->qp->attr.max_dest_rd_atomic, 1)) {
+		fatal_nak(q, WIRE_NAK_INV_REQ);
+		return false;
+	}
+	at = (uint64_t *)remote_at(q, k->rkey, k->va, 8, IB_UVERBS_ACCESS_REMOTE_ATOMIC);
+	if (!at || ((uintptr_t)at & 7)) {
+		fatal_nak(q, WIRE_NAK_ACCESS);
+		return false;
+	}
+	rd = rd_push(q);
+	if (!rd)
+		return false;
+	*rd = (struct nic_rd){.kind = NIC_RD_ATOMIC, .psn = k->psn, .pkts = 1};
+	if (k->op == WIRE_FETCH_ADD) {
+		rd->orig = spw_thr_fetch_add(at, k->swap_add);
+	} else {
+		rd->orig = k->compare;
+		spw_thr_cas(at, &rd->orig, k->swap_add);
+	}
+	q->done[q->done_cnt++ % NIC_RD_MAX] = *rd;
+	NIC_CNT(q->nd, rx_atomic_requests);
+	return true;
+}
+
+/* A request that was carried out before gets its ACK or its answer again. */
+static void rx_duplicate(struct nic_qp *q, const struct wire_pkt *k)
+{
+	struct nic_rd *rd;
+
+	NIC_CNT(q->nd, duplicate_request);
+	if (k->hdrs & (WIRE_H_SEND | WIRE_H_WRITE)) {
+		q->ack_pending = true;
+		q->ack_psn = (q->epsn - 1) & WIRE_PSN_MASK;
+		nic_activate(q);
+		return;
+	}
+	/* The requester repeats everything from this PSN on: drop the answers that still wait. */
+	while (q->rd_tail != q->rd_head &&
+	       wire_psn_diff(q->rd[(q->rd_tail - 1) % NIC_RD_MAX].psn, k->psn) >= 0)
+		q->rd_tail--;
+	if (q->rd_tail == q->rd_head)
+		q->rd_sent = 0;
+	q->ack_pending = false;
+	if (k->op == WIRE_READ_REQ) {
+		if (k->dma_len > READ_MAX ||
+		    (k->dma_len &&
+		     !remote_at(q, k->rkey, k->va, k->dma_len, IB_UVERBS_ACCESS_REMOTE_READ)))
+			return;
+		rd = rd_push(q);
+		if (rd)
+			*rd = (struct nic_rd){
+				.kind = NIC_RD_READ,
+				.psn = k->psn,
+				.va = k->va,
+				.rkey = k->rkey,
+				.len = k->dma_len,
+				.pkts = k->dma_len ? (k->dma_len + q->mtu - 1) >> q->mtu_log2 : 1};
+	} else {
+		for (uint32_t i = 0; i < SPW_MIN(q->done_cnt, NIC_RD_MAX); i++) {
+			if (q->done[i].psn != k->psn)
+				continue;
+			rd = rd_push(q);
+			if (rd)
+				*rd = q->done[i];
+			break;
+		}
+	}
+	nic_activate(q);
+}
+
+void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
+{
+	const int32_t ahead = wire_psn_diff(k->psn, q->epsn);
+	uint32_t pkts = 1;
+	bool ok;
+
+	if (spw_unlikely(ahead > 0)) {
+		NIC_CNT(q->nd, out_of_sequence);
+		if (!q->nak_sent) {
+			q->nak_sent = true;
+			nak(q, WIRE_NAK_PSN);
+		}
+		return;
+	}
+	if (spw_unlikely(ahead < 0)) {
+		rx_duplicate(q, k);
+		return;
+	}
+	q->nak_sent = false;
+	if (spw_unlikely(!sequence_ok(q, k))) {
+		fatal_nak(q, WIRE_NAK_INV_REQ);
+		return;
+	}
+	if (k->hdrs & WIRE_H_SEND)
+		ok = rsp_send(q, k);
+	else if (k->hdrs & WIRE_H_WRITE)
+		ok = rsp_write(q, k);
+	else if (k->op == WIRE_READ_REQ)
+		ok = rsp_read(q, k, &pkts);
+	else
+		ok = rsp_atomic(q, k);
+	if (spw_unlikely(!ok))
+		return;
+	q->epsn = (q->epsn + pkts) & WIRE_PSN_MASK;
+	if (k->hdrs & WIRE_H_LAST)
+		q->msn = (q->msn + 1) & 0xffffff;
+	if (k->hdrs & (WIRE_H_SEND | WIRE_H_WRITE)) {
+		q->ack_pending |= k->ack_req;
+		q->ack_psn = k->psn;
+		if (!k->ack_req)
+			return;
+	}
+	nic_activate(q);
+}
+
+/* ---- answers ---- */
+
+static bool send_aeth(struct nic_qp *q, uint8_t op, uint32_t psn, uint8_t syndrome, uint64_t orig)
+{
+	const uint32_t bytes = wire_frame_bytes(&q->tmpl, wire_op_ext_bytes[op], 0);
+	uint8_t *frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
+	uint8_t *p;
+
+	if (!frame)
+		return false;
+	p = wire_start(&q->tmpl, frame, bytes, 0,
+		       (struct wire_bth){
+			       .opcode = WIRE_RC | op, .dqpn = q->qp->attr.dest_qpn, .psn = psn});
+	spw_prm_st32(p, (uint32_t)syndrome << 24 | q->msn);
+	if (op == WIRE_ATOMIC_ACK)
+		spw_prm_st64(p + 4, orig);
+	nic_tx_commit(q->nd, frame, bytes, true, q->tmpl.l3_off, q->tmpl.ipv6, 0);
+	return true;
+}
+
+/* Sends one response packet; false: no room. The region is looked up for each packet: it may have
+ * been deregistered. */
+static bool send_read_packet(struct nic_qp *q, const struct nic_rd *rd)
+{
+	const uint32_t at = q->rd_sent << q->mtu_log2, n = SPW_MIN(rd->len - at, q->mtu);
+	const bool first = q->rd_sent == 0, last = q->rd_sent + 1 == rd->pkts;
+	const uint8_t op = first  ? (last ? WIRE_READ_ONLY : WIRE_READ_FIRST)
+			   : last ? WIRE_READ_LAST
+				  : WIRE_READ_MIDDLE;
+	const uint32_t bytes = wire_frame_bytes(&q->tmpl, wire_op_ext_bytes[op], n);
+	const uint8_t *from =
+		n ? remote_at(q, rd->rkey, rd->va + at, n, IB_UVERBS_ACCESS_REMOTE_READ) : NULL;
+	uint8_t *frame, *p;
+
+	if (n && !from) {
+		q->nak_psn = (rd->psn + q->rd_sent) & WIRE_PSN_MASK;
+		fatal_nak(q, WIRE_NAK_ACCESS);
+		return true;
+	}
+	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
+	if (!frame)
+		return false;
+	p = wire_start(&q->tmpl, frame, bytes, n,
+		       (struct wire_bth){.opcode = WIRE_RC | op,
+					 .dqpn = q->qp->attr.dest_qpn,
+					 .psn = rd->psn + q->rd_sent});
+	if (first || last) {
+		spw_prm_st32(p, (uint32_t)WIRE_ACK_NO_CREDIT << 24 | q->msn);
+		p += WIRE_AETH_BYTES;
+	}
+	if (n)
+		memcpy(p, from, n);
+	nic_tx_commit(q->nd, frame, bytes, true, q->tmpl.l3_off, q->tmpl.ipv6, n);
+	q->rd_sent++;
+	return true;
+}
+
+bool rc_rsp_tx(struct nic_qp *q)
+{
+	uint32_t budget = NIC_QP_BUDGET;
+
+	while (q->rd_head != q->rd_tail) {
+		const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
+
+		if (budget-- == 0)
+			return true;
+		if (rd->kind == NIC_RD_ATOMIC) {
+			if (!send_aeth(q, WIRE_ATOMIC_ACK, rd->psn, WIRE_ACK_NO_CREDIT, rd->orig))
+				return true;
+			q->rd_sent = 1;
+		} else if (!send_read_packet(q, rd)) {
+			return true;
+		}
+		if (q->rd_head == q->rd_tail)
+			break; /* the READ failed, which emptied the ring */
+		if (q->rd_sent == rd->pkts) {
+			q->rd_head++;
+			q->rd_sent = 0;
+		}
+	}
+	if (q->ack_pending) {
+		if (!send_aeth(q, WIRE_ACK, q->ack_psn, WIRE_ACK_NO_CREDIT, 0))
+			return true;
+		q->ack_pending = false;
+	}
+	if (q->nak_pending) {
+		if (!send_aeth(q, WIRE_ACK, q->nak_psn, q->nak_syndrome, 0))
+			return true;
+		q->nak_pending = false;
+	}
+	return false;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Receive-side scaling: the Toeplitz hash over the header fields that the QP names, and the
+ * indirection table that it selects a WQ from. raw.c calls rss_pick() for every frame of an RSS QP.
+ *
+ * The hash is linear in its input bits: hash(a ^ b) = hash(a) ^ hash(b). rss_init() therefore
+ * computes one table per input nibble, and a hash is one XOR per nibble.
+ *
+ * Source: Microsoft, "RSS hashing types" and "Verifying the RSS hash calculation".
+ */
+#include <stdlib.h>
+
+#include "softhca/nic/nic_impl.h"
+
+#define RSS_INPUT_MAX 36u /* two IPv6 addresses and two ports */
+
+/* The 32 key bits that start at bit `at`. */
+static uint32_t key_window(const uint8_t *key, uint32_t key_bytes, uint32_t at)
+{
+	uint64_t v = 0;
+
+	for (uint32_t i = 0; i < 5; i++)
+		v = v << 8 | (at / 8 + i < key_bytes ? key[at / 8 + i] : 0);
+	return (uint32_t)(v >> (8 - at % 8));
+}
+
+uint32_t rss_toeplitz(const uint8_t *key, uint32_t key_bytes, const uint8_t *data, uint32_t bytes)
+{
+	uint32_t hash = 0;
+
+	for (uint32_t bit = 0; bit < bytes * 8; bit++)
+		if (data[bit / 8] >> (7 - bit % 8) & 1)
+			hash ^= key_window(key, key_bytes, bit);
+	return hash;
+}
+
+bool rss_init(struct nic_qp *q)
+{
+	const struct hca_rss *rss = &q->qp->rss;
+
+	q->rss_tbl = calloc(RSS_INPUT_MAX * 2, sizeof(*q->rss_tbl));
+	if (!q->rss_tbl)
+		return false;
+	for (uint32_t nib = 0; nib < RSS_INPUT_MAX * 2; nib++)
+		for (uint32_t v = 0; v < 16; v++)
+			for (uint32_t b = 0; b < 4; b++)
+				if (v >> (3 - b) & 1)
+					q->rss_tbl[nib][v] ^=
+						key_window(rss->key, rss->key_bytes, nib * 4 + b);
+	return true;
+}
+
+static uint32_t hash_of(struct nic_qp *q, const uint8_t *in, uint32_t bytes)
+{
+	uint32_t h = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		h ^= q->rss_tbl[2 * i][in[i] >> 4] ^ q->rss_tbl[2 * i + 1][in[i] & 15];
+	return h;
+}
+
+static uint32_t add_ports(uint8_t *in, uint32_t n, const struct flow_key *k, uint64_t fields)
+{
+	const bool tcp = k->l4 == FLOW_L4_TCP, udp = k->l4 == FLOW_L4_UDP;
+
+	if (k->is_frag)
+		return n;
+	if ((tcp && (fields & MLX5_RX_HASH_SRC_PORT_TCP)) ||
+	    (udp && (fields & MLX5_RX_HASH_SRC_PORT_UDP))) {
+		spw_prm_st16(in + n, k->src_port);
+		n += 2;
+	}
+	if ((tcp && (fields & MLX5_RX_HASH_DST_PORT_TCP)) ||
+	    (udp && (fields & MLX5_RX_HASH_DST_PORT_UDP))) {
+		spw_prm_st16(in + n, k->dst_port);
+		n += 2;
+	}
+	return n;
+}
+
+struct nic_rq *rss_pick(struct nic_qp *q, const struct flow_key *k, uint32_t *hash_out,
+			uint8_t *type_out)
+{
+	const struct hca_rss *rss = &q->qp->rss;
+	const uint8_t *ip = k->frame + k->l3_off;
+	uint8_t in[RSS_INPUT_MAX];
+	uint32_t n = 0;
+	struct hca_wq *wq;
+
+	if (k->l3 == FLOW_L3_IPV4) {
+		if (rss->fields & MLX5_RX_HASH_SRC_IPV4)
+			memcpy(in + n, ip + 12, 4), n += 4;
+		if (rss->fields & MLX5_RX_HASH_DST_IPV4)
+			memcpy(in + n, ip + 16, 4), n += 4;
+	} else if (k->l3 == FLOW_L3_IPV6) {
+		if (rss->fields & MLX5_RX_HASH_SRC_IPV6)
+			memcpy(in + n, ip + 8, 16), n += 16;
+		if (rss->fields & MLX5_RX_HASH_DST_IPV6)
+			memcpy(in + n, ip + 24, 16), n += 16;
+	}
+	/* [K] cqe_rss_hash_type: L3 in bits 3..2, L4 in bits 7..6 */
+	*type_out = n ? (uint8_t)((k->l3 == FLOW_L3_IPV4 ? 1 : 2) << 2) : 0;
+	if (k->l3 != FLOW_L3_NONE) {
+		const uint32_t l3_bytes = n;
+
+		n = add_ports(in, n, k, rss->fields);
+		if (n > l3_bytes)
+			*type_out |= (uint8_t)((k->l4 == FLOW_L4_TCP ? 1 : 2) << 6);
+	}
+	*hash_out = n && q->rss_tbl ? hash_of(q, in, n) : 0;
+	wq = rss->tbl->wq[*hash_out & ((1u << rss->tbl->log2_cnt) - 1)];
+	return wq && wq->nic && wq->state == HCA_WQS_RDY ? &wq->nic->rq : NULL;
+}

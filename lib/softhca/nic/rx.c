@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A received frame: RoCE to its QP, anything else to the steering rules. nic_round() calls
+ * rx_frame() for each frame of a burst.
+ *
+ *   too short, bad lengths         counted port_rcv_errors      } dropped here,
+ *   wrong ICRC                     counted rx_icrc_encapsulated } before any QP
+ *   RoCE for a MAC of this NIC     its QP by number (0xffffff: the QPs of the group), and sniffers
+ *   RoCE for another MAC, others   ARP, then the steering rules (raw_rx); may have to wait
+ *
+ * Source: InfiniBand Architecture Specification 1.3, 9.6.1 (packet validation), 11.6.3 (events).
+ */
+#include "softhca/nic/flow.h"
+#include "softhca/nic/nic_impl.h"
+
+/* Notes the sender's MAC. */
+static void learn(struct nic_dev *nd, const struct wire_pkt *k)
+{
+	uint8_t gid[16] = {0};
+
+	if (k->ipv6) {
+		memcpy(gid, k->l3 + 8, 16);
+	} else {
+		gid[10] = gid[11] = 0xff;
+		memcpy(gid + 12, k->l3 + 12, 4);
+	}
+	neigh_learn(nd, gid, k->l2 + 6);
+}
+
+static bool transport_fits(const struct nic_qp *q, const struct wire_pkt *k)
+{
+	switch (k->opcode & 0xe0) {
+	case WIRE_RC:
+		return q->transport == SPW_PRM_RC;
+	case WIRE_UC:
+		return q->transport == SPW_PRM_UC && !(k->hdrs & WIRE_H_INV);
+	case WIRE_UD:
+		return q->transport == SPW_PRM_UD;
+	default:
+		return false;
+	}
+}
+
+/* A packet in RTR, before this side is in RTS, raises "communication established" once (11.6.3.2).
+ */
+static void comm_est(struct nic_qp *q)
+{
+	if (spw_likely(q->qp->state != HCA_QPS_RTR || q->comm_est))
+		return;
+	q->comm_est = true;
+	hca_event_qp(q->qp, HCA_EVENT_COMM_EST);
+}
+
+static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
+{
+	struct nic_dev *nd = q->nd;
+
+	if (q->qp->state < HCA_QPS_RTR || q->qp->state == HCA_QPS_ERR || !transport_fits(q, k))
+		return; /* silently dropped, 9.6.1 */
+	nd->cur = q;
+	nd->cur_rx = true;
+	if (q->transport == SPW_PRM_UD) {
+		ud_rx(q, k);
+	} else if (q->transport == SPW_PRM_UC) {
+		comm_est(q);
+		uc_rx(q, k);
+	} else {
+		comm_est(q);
+		if (spw_unlikely(!q->dmac_known))
+			learn(nd, k);
+		nd->cur_rx = !(k->hdrs & WIRE_H_RESP);
+		if (k->hdrs & WIRE_H_RESP)
+			rc_req_rx(q, k);
+		else
+			rc_rsp_rx(q, k);
+	}
+	nd->cur = NULL;
+}
+
+static bool mac_is_mine(const struct nic_dev *nd, const uint8_t *mac)
+{
+	return memcmp(mac, nd->dev->id.mac, 6) == 0 || (mac[0] & 1);
+}
+
+/* Multicast UD: to every attached QP. */
+static void to_group(struct nic_dev *nd, struct wire_pkt *k)
+{
+	uint8_t gid[16] = {0};
+
+	if (k->ipv6) {
+		memcpy(gid, k->l3 + 24, 16);
+	} else {
+		gid[10] = gid[11] = 0xff;
+		memcpy(gid + 12, k->l3 + 16, 4);
+	}
+	for (struct hca_mcast *m = nd->dev->mcast; m; m = m->next)
+		if (memcmp(m->gid, gid, 16) == 0 && m->qp->nic &&
+		    m->qp->nic->transport == SPW_PRM_UD)
+			to_qp(m->qp->nic, k);
+}
+
+static void count_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
+{
+	NIC_CNT(nd, port_rcv_packets);
+	NIC_CNT_ADD(nd, port_rcv_data, len / 4);
+	NIC_CNT_ADD(nd, rx_bytes_phy, len);
+	if (frame[0] & 1)
+		NIC_CNT(nd, multicast_rcv_packets);
+	else
+		NIC_CNT(nd, unicast_rcv_packets);
+}
+
+bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
+{
+	struct wire_pkt k;
+	struct hca_qp *qp;
+
+	if (spw_unlikely(f->len < CABLE_FRAME_MIN)) {
+		NIC_CNT(nd, port_rcv_errors);
+		return true;
+	}
+	if (spw_unlikely(nd->fault->discard > 0) && fault_discards(nd->fault)) {
+		NIC_CNT(nd, rx_discards_phy);
+		NIC_CNT_ADD(nd, rx_bytes_phy, f->len);
+		return true;
+	}
+	if (spw_unlikely(nd->trace != NULL))
+		trace_frame(nd->trace, f->data, f->len, false, nd->stamp);
+	k.sl = 0;
+	switch (wire_parse(f->data, f->len, nd->cable->trusts && (f->flags & CABLE_F_ICRC_VALID),
+			   &k)) {
+	case WIRE_OK:
+		break;
+	case WIRE_NOT_ROCE:
+		neigh_arp_rx(nd, f->data, f->len); /* the rules get it too */
+		if (!raw_rx(nd, f->data, f->len, false))
+			return false;
+		count_rx(nd, f->data, f->len);
+		return true;
+	case WIRE_BAD_ICRC:
+		NIC_CNT(nd, rx_icrc_encapsulated);
+		return true;
+	default:
+		NIC_CNT(nd, port_rcv_errors);
+		return true;
+	}
+	if (!mac_is_mine(nd, k.l2)) { /* for another NIC: like any frame */
+		if (!raw_rx(nd, f->data, f->len, false))
+			return false;
+		count_rx(nd, f->data, f->len);
+		return true;
+	}
+	count_rx(nd, f->data, f->len);
+	raw_rx(nd, f->data, f->len, true);
+	if (spw_unlikely(k.dqpn == 0xffffff)) {
+		to_group(nd, &k);
+		return true;
+	}
+	qp = hca_qp_get(nd->dev, k.dqpn);
+	if (spw_likely(qp && qp->nic))
+		to_qp(qp->nic, &k);
+	return true;
+}

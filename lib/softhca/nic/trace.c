@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The trace (trace.h): opens the file and writes its packets through lib/pcapng. Called under
+ * spw_unlikely(trace != NULL) only, so it costs a branch while it is off.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "softhca/nic/nic_impl.h"
+
+#define TEXT_BYTES 1024u
+enum { IF_WIRE, IF_WQE, IF_CQE };
+
+/* Each device and process needs a file of its own: path, or a name next to it. */
+static int file_open(const char *path, const char *device, struct spw_pcapng **file_out)
+{
+	char other[512];
+	struct stat st;
+	int rc;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		snprintf(other, sizeof(other), "%s/%s-%d.pcapng", path, device, (int)getpid());
+		return spw_pcapng_open(other, file_out);
+	}
+	rc = spw_pcapng_open(path, file_out);
+	if (rc != -EBUSY)
+		return rc;
+	snprintf(other, sizeof(other), "%s.%s.%d", path, device, (int)getpid());
+	spw_warn("%s of process %d: its trace is %s; %s is another's", device, (int)getpid(), other,
+		 path);
+	return spw_pcapng_open(other, file_out);
+}
+
+int trace_open(const char *path, const char *device, struct spw_pcapng **trace_out)
+{
+	int rc = file_open(path, device, trace_out);
+
+	if (rc)
+		return spw_err_ctx(rc, "trace");
+	if ((rc = spw_pcapng_interface(*trace_out, SPW_PCAPNG_ETHERNET, 0, "wire", NULL)) !=
+		    IF_WIRE ||
+	    (rc = spw_pcapng_interface(*trace_out, SPW_PCAPNG_USER0, 0, "wqe", NULL)) != IF_WQE ||
+	    (rc = spw_pcapng_interface(*trace_out, SPW_PCAPNG_USER0 + 1, 0, "cqe", NULL)) !=
+		    IF_CQE) {
+		spw_pcapng_close(*trace_out);
+		*trace_out = NULL;
+		return rc;
+	}
+	return 0;
+}
+
+static void put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_way way, uint64_t stamp,
+		const void *data, uint32_t bytes, const char *comment)
+{
+	spw_pcapng_packet(t, &(struct spw_pcapng_packet){.iface = iface,
+							 .way = way,
+							 .stamp_ns = stamp,
+							 .data = data,
+							 .bytes = bytes,
+							 .wire_bytes = bytes,
+							 .comment = comment});
+}
+
+void trace_frame(struct spw_pcapng *t, const uint8_t *frame, uint32_t len, bool out, uint64_t stamp)
+{
+	put(t, IF_WIRE, out ? SPW_PCAPNG_OUT : SPW_PCAPNG_IN, stamp, frame,
+	    SPW_MIN(len, CABLE_FRAME_MAX), NULL);
+}
+
+void trace_wqe(struct spw_pcapng *t, const struct nic_qp *q, const struct nic_swr *w)
+{
+	uint8_t wqe[1024];
+	char text[TEXT_BYTES];
+	const uint32_t bytes = SPW_MIN(w->ds * 16u, (uint32_t)sizeof(wqe));
+	int n = 0;
+
+	for (uint32_t off = 0; off < bytes; off += 16)
+		memcpy(wqe + off, sq_bytes(q, w->idx, off), 16);
+	n = snprintf(text, sizeof(text), "qpn=0x%x ", q->qp->qpn);
+	spw_prm_dump_wqe(wqe, bytes, (enum spw_prm_transport)q->transport, text + n,
+			 sizeof(text) - (size_t)n);
+	put(t, IF_WQE, SPW_PCAPNG_OUT, q->nd->stamp, wqe, bytes, text);
+}
+
+void trace_cqe(struct spw_pcapng *t, uint32_t cqn, const struct nic_cqe *e, uint8_t opcode,
+	       uint64_t stamp)
+{
+	struct nic_cqe copy = *e;
+	char text[TEXT_BYTES];
+	const int n = snprintf(text, sizeof(text), "cqn=0x%x ", cqn);
+
+	spw_prm_cqe64_set_opcode(&copy, opcode);
+	spw_prm_dump_cqe(&copy, text + n, sizeof(text) - (size_t)n);
+	put(t, IF_CQE, SPW_PCAPNG_IN, stamp, &copy, sizeof(copy), text);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The interposed functions of libc on files, folders and descriptors. Paths are mapped by vfs.c;
+ * write() and ioctl() of a device file go to the emulated uverbs device (kernel/uverbs.h); all else
+ * goes to the next definition. libc's internal calls do not pass through interposed functions (its
+ * fopen does not call our open), so every public function that takes a path is here, with the names
+ * that older and fortified programs use.
+ *
+ * These run in any thread of any program, early and late: they cost a byte comparison where nothing
+ * is ours, and keep errno as libc's function leaves it.
+ */
+#undef _FILE_OFFSET_BITS /* with it, open would be another name of open64; both are defined here \
+			  */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/sockios.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "softhca/kernel/uverbs.h"
+#include "softhca/preload/preload.h"
+#include "softhca/preload/proc.h"
+
+void *preload_next(void **slot, const char *name)
+{
+	void *fn = spw_thr_load_rlx(slot);
+
+	if (!fn) {
+		fn = dlsym(RTLD_NEXT, name);
+		spw_thr_store_rlx(slot, fn);
+	}
+	return fn;
+}
+
+__attribute__((constructor)) static void load(void)
+{
+	proc_load();
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	proc_exit();
+}
+
+static int fail(int code)
+{
+	errno = code;
+	return -1;
+}
+
+/* ---- descriptors ---- */
+
+EXPORT int close(int fd)
+{
+	if (proc_fd_marked(fd))
+		proc_fd_closing(fd);
+	vfs_closing(fd);
+	return NEXT(close, int, (int))(fd);
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	vfs_reading(fd);
+	return NEXT(read, ssize_t, (int, void *, size_t))(fd, buf, len);
+}
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t room)
+{
+	vfs_reading(fd);
+	return NEXT(__read_chk, ssize_t, (int, void *, size_t, size_t))(fd, buf, len, room);
+}
+
+EXPORT ssize_t pread(int fd, void *buf, size_t len, off_t at)
+{
+	vfs_reading(fd);
+	return NEXT(pread, ssize_t, (int, void *, size_t, off_t))(fd, buf, len, at);
+}
+
+EXPORT ssize_t pread64(int fd, void *buf, size_t len, off64_t at)
+{
+	vfs_reading(fd);
+	return NEXT(pread64, ssize_t, (int, void *, size_t, off64_t))(fd, buf, len, at);
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t len)
+{
+	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
+	int64_t rc;
+
+	if (!ctx)
+		return NEXT(write, ssize_t, (int, const void *, size_t))(fd, buf, len);
+	rc = uv_write(ctx, buf, len);
+	proc_ctx_put(ctx);
+	return rc < 0 ? fail((int)-rc) : (ssize_t)rc;
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
+	va_list ap;
+	void *arg;
+	int rc;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (request == SIOCETHTOOL && arg && proc_ethtool(arg, &rc))
+		return rc < 0 ? fail(-rc) : rc;
+	if (!ctx)
+		return NEXT(ioctl, int, (int, unsigned long, ...))(fd, request, arg);
+	rc = request == RDMA_VERBS_IOCTL ? uv_ioctl(ctx, arg) : -ENOTTY;
+	proc_ctx_put(ctx);
+	return rc < 0 ? fail(-rc) : rc;
+}
+
+/* libibverbs asks the kernel for devices over netlink first. Refused, it reads /sys, where ours
+ * are. */
+EXPORT int socket(int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA)
+		return fail(EPROTONOSUPPORT);
+	return NEXT(socket, int, (int, int, int))(domain, type, protocol);
+}
+
+/* ---- open ---- */
+
+static int opened(int fd, const char *counter)
+{
+	vfs_opened(fd, counter);
+	return fd;
+}
+
+static mode_t mode_arg(int flags, va_list ap)
+{
+	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+}
+
+#define OPEN_BODY(name)                                                                           \
+	char buf[VFS_PATH_BYTES];                                                                 \
+	const char *counter;                                                                      \
+	int dev = vfs_cdev(path);                                                                 \
+	mode_t mode;                                                                              \
+	va_list ap;                                                                               \
+	va_start(ap, flags);                                                                      \
+	mode = mode_arg(flags, ap);                                                               \
+	va_end(ap);                                                                               \
+	if (dev >= 0)                                                                             \
+		return proc_cdev_open((uint32_t)dev);                                             \
+	counter = vfs_opening(path);                                                              \
+	return opened(NEXT(name, int, (const char *, int, ...))(vfs_map(path, buf), flags, mode), \
+		      counter)
+
+#define OPENAT_BODY(name)                                                                       \
+	char buf[VFS_PATH_BYTES];                                                               \
+	const char *counter;                                                                    \
+	int dev = vfs_cdev(path);                                                               \
+	mode_t mode;                                                                            \
+	va_list ap;                                                                             \
+	va_start(ap, flags);                                                                    \
+	mode = mode_arg(flags, ap);                                                             \
+	va_end(ap);                                                                             \
+	if (dev >= 0)                                                                           \
+		return proc_cdev_open((uint32_t)dev);                                           \
+	counter = vfs_opening(path);                                                            \
+	return opened(NEXT(name, int, (int, const char *, int, ...))(dirfd, vfs_map(path, buf), \
+								     flags, mode),              \
+		      counter)
+
+EXPORT int open(const char *path, int flags, ...)
+{
+	OPEN_BODY(open);
+}
+
+EXPORT int open64(const char *path, int flags, ...)
+{
+	OPEN_BODY(open64);
+}
+
+EXPORT int openat(int dirfd, const char *path, int flags, ...)
+{
+	OPENAT_BODY(openat);
+}
+
+EXPORT int openat64(int dirfd, const char *path, int flags, ...)
+{
+	OPENAT_BODY(openat64);
+}
+
+/* open in fortified programs, where no mode argument is passed. */
+EXPORT int __open_2(const char *path, int flags)
+{
+	return open(path, flags);
+}
+
+EXPORT int __open64_2(const char *path, int flags)
+{
+	return open64(path, flags);
+}
+
+EXPORT int __openat_2(int dirfd, const char *path, int flags)
+{
+	return openat(dirfd, path, flags);
+}
+
+EXPORT int __openat64_2(int dirfd, const char *path, int flags)
+{
+	return openat64(dirfd, path, flags);
+}
+
+EXPORT FILE *fopen(const char *path, const char *mode)
+{
+	char buf[VFS_PATH_BYTES];
+
+	vfs_opening(path);
+	return NEXT(fopen, FILE *, (const char *, const char *))(vfs_map(path, buf), mode);
+}
+
+EXPORT FILE *fopen64(const char *path, const char *mode)
+{
+	char buf[VFS_PATH_BYTES];
+
+	vfs_opening(path);
+	return NEXT(fopen64, FILE *, (const char *, const char *))(vfs_map(path, buf), mode);
+}
+
+/* ---- folders ---- */
+
+EXPORT DIR *opendir(const char *path)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(opendir, DIR *, (const char *))(vfs_map(path, buf));
+}
+
+EXPORT int chdir(const char *path)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(chdir, int, (const char *))(vfs_map(path, buf));
+}
+
+typedef int filter_fn(const struct dirent *);
+typedef int compare_fn(const struct dirent **, const struct dirent **);
+
+EXPORT int scandir(const char *path, struct dirent ***list, filter_fn *filter, compare_fn *compare)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(scandir, int, (const char *, struct dirent ***, filter_fn *, compare_fn *))(
+		vfs_map(path, buf), list, filter, compare);
+}
+
+typedef int filter64_fn(const struct dirent64 *);
+typedef int compare64_fn(const struct dirent64 **, const struct dirent64 **);
+
+EXPORT int scandir64(const char *path, struct dirent64 ***list, filter64_fn *filter,
+		     compare64_fn *compare)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(scandir64, int,
+		    (const char *, struct dirent64 ***, filter64_fn *, compare64_fn *))(
+		vfs_map(path, buf), list, filter, compare);
+}
+
+/* ---- paths ---- */
+
+EXPORT int access(const char *path, int mode)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(access, int, (const char *, int))(vfs_map(path, buf), mode);
+}
+
+EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(faccessat, int, (int, const char *, int, int))(dirfd, vfs_map(path, buf), mode,
+								   flags);
+}
+
+EXPORT ssize_t readlink(const char *path, char *out, size_t bytes)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(readlink, ssize_t, (const char *, char *, size_t))(vfs_map(path, buf), out,
+								       bytes);
+}
+
+EXPORT ssize_t readlinkat(int dirfd, const char *path, char *out, size_t bytes)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(readlinkat, ssize_t,
+		    (int, const char *, char *, size_t))(dirfd, vfs_map(path, buf), out, bytes);
+}
+
+EXPORT char *realpath(const char *path, char *out)
+{
+	char buf[VFS_PATH_BYTES];
+	char *r = NEXT(realpath, char *, (const char *, char *))(vfs_map(path, buf), out);
+
+	vfs_unmap(r);
+	return r;
+}
+
+EXPORT char *__realpath_chk(const char *path, char *out, size_t bytes)
+{
+	char buf[VFS_PATH_BYTES];
+	char *r = NEXT(__realpath_chk, char *, (const char *, char *, size_t))(vfs_map(path, buf),
+									       out, bytes);
+
+	vfs_unmap(r);
+	return r;
+}
+
+EXPORT char *canonicalize_file_name(const char *path)
+{
+	return realpath(path, NULL);
+}
+
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t bytes)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(getxattr, ssize_t, (const char *, const char *, void *, size_t))(
+		vfs_map(path, buf), name, value, bytes);
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t bytes)
+{
+	char buf[VFS_PATH_BYTES];
+
+	return NEXT(lgetxattr, ssize_t, (const char *, const char *, void *, size_t))(
+		vfs_map(path, buf), name, value, bytes);
+}

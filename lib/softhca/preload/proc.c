@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Life of the library in a process: load, first use, fork, exit; and the table of open device
+ * files.
+ *
+ *   load (constructor)   parse the options; nothing is created yet
+ *   first use            proc_get: devices, their cables, the private folder with /sys and /dev
+ *   fork                 the child forgets all of it, without touching what is the parent's
+ *   exit (destructor)    folder and cables go; memory is left to the kernel
+ *
+ * Many programs under with-softhca (shells, scripts) never look for a device and pay for a parse
+ * only.
+ */
+#include "softhca/preload/proc.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "softhca/hca_real.h"
+#include "softhca/kernel/ctl.h"
+#include "softhca/kernel/ethtool.h"
+#include "softhca/kernel/events.h"
+#include "softhca/nic/nic.h"
+
+#define ENV_OPTIONS "SPW_SOFTHCA"
+
+enum { NOT_YET, READY, FAILED };
+
+/* One open device file. Its context lives until the file is closed and no command runs in it. */
+struct dev_file {
+	struct dev_file *next;
+	struct hca_ctx *ctx;
+	int fd;
+	uint32_t refs;
+	bool closed;
+};
+
+static struct proc self;
+static struct dev_file *files;
+static uint32_t state, cfg_state;
+static pid_t owner;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool inside; /* this thread creates the devices: paths it opens are real */
+
+static void to_stderr(enum spw_log_level level, const char *text, void *arg)
+{
+	char line[1200];
+	int n = snprintf(line, sizeof(line), "softhca: %s\n", text);
+
+	(void)arg;
+	if (level != SPW_LOG_INFO && n > 0)
+		real_write(STDERR_FILENO, line, SPW_MIN((size_t)n, sizeof(line) - 1));
+}
+
+/* ---- fork: the child has no NIC thread, no cable port and no device file ---- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+static void fork_child(void)
+{
+	if (state == READY)
+		nic_forked();
+	/* `files` and self.devs are copies of the parent's objects: forgotten, not freed. */
+	hca_marks_clear();
+	files = NULL;
+	self.devs = NULL;
+	self.tree.root[0] = 0;
+	state = cfg_state == FAILED ? FAILED : NOT_YET;
+	owner = getpid();
+	pthread_mutex_init(&mutex, NULL);
+}
+
+/* ---- load, first use, exit ---- */
+
+void proc_load(void)
+{
+	const uint32_t real_uverbs = sysfs_real_uverbs(); /* before paths are emulated */
+
+	nic_mask_save();
+	owner = getpid();
+	spw_log_sink_set(to_stderr, NULL);
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	cfg_state = hca_cfg_parse(getenv(ENV_OPTIONS), &self.cfg) ? FAILED : READY;
+	self.cfg.uverbs_first = real_uverbs;
+	if (cfg_state == FAILED)
+		spw_warn("%s; there are no devices", spw_err_text());
+}
+
+const struct hca_cfg *proc_cfg(void)
+{
+	return cfg_state == READY ? &self.cfg : NULL;
+}
+
+struct proc *proc_ready(void)
+{
+	return spw_thr_load_acq(&state) == READY ? &self : NULL; /* [PR3 acquire, pairs with PR1] */
+}
+
+static int make(void)
+{
+	int rc = hca_devs_open(&self.cfg, &self.devs);
+
+	if (rc)
+		return rc;
+	rc = tree_make(&self.tree);
+	if (!rc)
+		rc = sysfs_build(&self.tree, self.devs, self.cfg.dev_cnt);
+	if (rc) {
+		tree_remove(&self.tree);
+		hca_devs_close(self.devs, self.cfg.dev_cnt);
+		self.devs = NULL;
+	}
+	return rc;
+}
+
+struct proc *proc_get(void)
+{
+	uint32_t s = spw_thr_load_acq(&state); /* [PR2 acquire, pairs with PR1] */
+	int keep = errno;
+
+	if (s == READY)
+		return &self;
+	if (s == FAILED || inside || cfg_state != READY)
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	inside = true;
+	if (state == NOT_YET) {
+		s = make() ? FAILED : READY;
+		if (s == FAILED)
+			spw_warn("%s; there are no devices", spw_err_text());
+		/* [PR1 release, pairs with PR2 and PR3: a reader of READY sees the devices] */
+		spw_thr_store_rel(&state, s);
+	}
+	inside = false;
+	pthread_mutex_unlock(&mutex);
+	errno = keep;
+	return state == READY ? &self : NULL;
+}
+
+void proc_exit(void)
+{
+	uint32_t ready = READY;
+
+	/* Without the mutex: exit() may have been called in a signal handler that interrupted this
+	 * thread while it held the mutex. */
+	if (getpid() != owner || !spw_thr_cas(&state, &ready, FAILED))
+		return;
+	hca_marks_clear();
+	tree_remove(&self.tree);
+	hca_devs_leave(self.devs, self.cfg.dev_cnt);
+}
+
+/* ---- device files ---- */
+
+bool proc_fd_marked(int fd)
+{
+	return hca_mark_get(fd);
+}
+
+static int file_open(struct hca_dev *dev, struct dev_file *f)
+{
+	int rc = hca_ctx_open(dev, &f->ctx);
+
+	if (rc)
+		return rc;
+	f->fd = f->ctx->fd;
+	f->refs = 1;
+	rc = hca_mark_set(f->fd);
+	if (rc) {
+		real_close(f->fd);
+		hca_ctx_close(f->ctx);
+	}
+	return rc;
+}
+
+int proc_cdev_open(uint32_t dev_idx)
+{
+	struct proc *p = proc_get();
+	struct dev_file *f;
+	int rc;
+
+	if (!p || dev_idx >= p->cfg.dev_cnt) {
+		errno = ENXIO;
+		return -1;
+	}
+	f = calloc(1, sizeof(*f));
+	rc = f ? file_open(&p->devs[dev_idx], f) : -ENOMEM;
+	if (rc) {
+		free(f);
+		errno = -rc;
+		return -1;
+	}
+	pthread_mutex_lock(&mutex);
+	f->next = files;
+	files = f;
+	pthread_mutex_unlock(&mutex);
+	return f->fd;
+}
+
+struct hca_ctx *proc_ctx_get(int fd)
+{
+	struct dev_file *f;
+
+	pthread_mutex_lock(&mutex);
+	for (f = files; f && (f->closed || f->fd != fd); f = f->next)
+		;
+	if (f)
+		f->refs++;
+	pthread_mutex_unlock(&mutex);
+	return f ? f->ctx : NULL;
+}
+
+/* Drops one reference; the last one closes the context. */
+static void file_put(struct dev_file *file, bool closing)
+{
+	struct dev_file **at;
+	bool last;
+
+	pthread_mutex_lock(&mutex);
+	file->closed |= closing;
+	last = --file->refs == 0;
+	for (at = &files; last && *at; at = &(*at)->next) {
+		if (*at == file) {
+			*at = file->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&mutex);
+	if (last) {
+		hca_ctx_close(file->ctx);
+		free(file);
+	}
+}
+
+void proc_ctx_put(struct hca_ctx *ctx)
+{
+	struct dev_file *f;
+
+	pthread_mutex_lock(&mutex);
+	for (f = files; f && f->ctx != ctx; f = f->next)
+		;
+	pthread_mutex_unlock(&mutex);
+	if (f)
+		file_put(f, false);
+}
+
+static void channel_closing(int fd)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&mutex);
+	for (struct dev_file *f = files; f && !found; f = f->next) {
+		hca_lock(f->ctx->dev);
+		found = hca_channel_fd_closed(f->ctx, fd);
+		hca_unlock(f->ctx->dev);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+void proc_fd_closing(int fd)
+{
+	struct dev_file *f;
+
+	hca_mark_clear(fd);
+	pthread_mutex_lock(&mutex);
+	for (f = files; f && (f->closed || f->fd != fd); f = f->next)
+		;
+	pthread_mutex_unlock(&mutex);
+	if (f)
+		file_put(f, true);
+	else
+		channel_closing(fd);
+}
+
+/* ---- network interfaces ---- */
+
+bool proc_ethtool(const struct ifreq *ifr, int *rc_out)
+{
+	const struct hca_cfg *cfg = proc_cfg();
+
+	for (uint32_t i = 0; cfg && i < cfg->dev_cnt; i++) {
+		const struct proc *p;
+
+		if (!cfg->dev[i].netdev[0] ||
+		    strncmp(cfg->dev[i].netdev, ifr->ifr_name, IFNAMSIZ) != 0)
+			continue;
+		p = proc_get();
+		*rc_out = p ? hca_ethtool(&p->devs[i], ifr->ifr_data) : -EOPNOTSUPP;
+		return *rc_out != -EOPNOTSUPP;
+	}
+	return false;
+}

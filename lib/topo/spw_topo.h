@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A topology: ports, memory, an executor, and one lane per port queue, put together and taken apart
+ * in the only order that works.
+ *
+ *   port queue ──► pool, pipe ──► executor ring          a lane: what one lcore runs
+ *                    │
+ *                  region                                one per NUMA node that has a lane
+ *
+ * The life of a topology. The caller owns the lcores, and so what stands in the row "lanes":
+ *
+ *   control  open ─ start ─┬─ service, clocks_pair, event, collect ... ─┬─ stop ─ stat ─ close
+ *   lanes                  └─ spw_pipe_run or spw_pipe_run_once, ended ─┘
+ *
+ * The order is not free: a port states what its slots must look like, so it opens before the
+ * memory; a region must be attached to every port before the queues of its pools are set up; the
+ * executor needs the regions; the pipe needs queue, pool and ring; and a clock must have been
+ * paired before the pipe that translates its stamps is built. At the end the lanes drain first,
+ * then the executor stops, then the pipes return what it did not finish, then the ports return the
+ * rest: in this order every slot returns to its pool.
+ *
+ * Threads: "setup" is the thread that opens, before start and after the lanes have ended; "control"
+ * is one thread between start and stop (usually the same one); "owner" is the lcore of a lane;
+ * "any" may also be telemetry.
+ */
+#ifndef SPW_TOPO_H
+#define SPW_TOPO_H
+
+#include "base/spw_types.h"
+#include "exec/spw_exec.h"
+#include "mem/spw_mem.h"
+#include "pipe/spw_pipe.h"
+#include "pool/spw_pool.h"
+#include "port/spw_port.h"
+#include "rec/spw_ledger.h"
+#include "rec/spw_rec.h"
+#include "time/spw_time.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPW_TOPO_LANE_MAX 64u
+
+struct spw_topo_port_conf {
+	const struct spw_port_spec *spec; /* outlives the topology */
+	uint16_t queue_cnt;               /* each of them must be the queue of exactly one lane */
+	uint32_t ring_size;               /* entries, a power of 2; 0: the driver's choice */
+	const char *profile;              /* "latency" or "throughput" */
+};
+
+/* Lane i uses executor ring i. */
+struct spw_topo_lane_conf {
+	uint16_t port, queue;
+	uint32_t lcore_id; /* for reports only: the caller runs the pipe there */
+	int numa_node;     /* of that lcore; -1: any */
+};
+
+/* Fill it from zero. Times are in ns. */
+struct spw_topo_conf {
+	struct spw_tsc tsc; /* calibrated */
+	struct spw_topo_port_conf port[SPW_PORT_MAX];
+	uint32_t port_cnt; /* 1 .. SPW_PORT_MAX */
+	struct spw_topo_lane_conf lane[SPW_TOPO_LANE_MAX];
+	uint32_t lane_cnt; /* 1 .. SPW_TOPO_LANE_MAX */
+	struct {
+		enum spw_mem_kind kind;
+		uint32_t slots; /* per lane */
+		/* room for a frame; the port's headroom and alignment are added */
+		size_t slot_bytes;
+	} memory;
+	struct {
+		enum spw_exec_kind kind;           /* not AUTO */
+		const struct spw_handler *handler; /* outlives the topology */
+		const int *cpu;           /* [lane_cnt], outlives the topology; NULL: none pinned */
+		uint32_t batch_cnt;       /* per ring, a power of 2; 0: the backend's choice */
+		uint16_t cta_per_ring;    /* CUDA; 0: measured default */
+		uint32_t beat_timeout_ms; /* resident kernel; 0: 1000 */
+		uint32_t life_ms;         /* resident kernel; 0: see struct spw_exec_conf */
+	} exec;
+	struct {
+		uint16_t burst;   /* frames per poll at most, 1 .. SPW_BURST_MAX */
+		bool record;      /* stamps, stages, regimes */
+		bool nic_frames;  /* record each frame's stages from its NIC stamp, not only its
+				     batch's oldest */
+		uint64_t slow_ns; /* slower frames get a cause; 0: none does */
+		uint64_t slow_wait_ns; /* from a slow batch to its judgement; 0: 1 ms */
+		uint64_t drain_ns;     /* longest wait for the executor at the end; 0: 2 s */
+		uint64_t frames_max;   /* per lane; 0: no limit */
+	} pipe;
+};
+
+/* A foreign clock in terms of the CPU's. */
+struct spw_topo_clock {
+	struct spw_clock_fit fit; /* control */
+	struct spw_clock_box box; /* written by control, read by owners */
+	uint32_t rest;            /* turns left until the clock is read again */
+	bool on;                  /* the clock exists and could be read */
+};
+
+/* One port queue with its pool and its pipe; on the lcore's NUMA node, aligned to a page. */
+struct spw_topo_lane {
+	struct spw_pipe pipe; /* run by the owner */
+	struct spw_pool pool;
+	struct spw_port *port;
+	struct spw_topo_lane_conf conf;
+	size_t slot_bytes; /* with headroom and alignment */
+	uint32_t region;   /* index into spw_topo.region */
+	size_t region_offset;
+};
+
+/* Readable by the caller after open; nothing in it is written by the caller. */
+struct spw_topo {
+	struct spw_topo_conf conf;
+	struct spw_port *port[SPW_PORT_MAX];
+	uint32_t port_cnt;
+	/* one per NUMA node; the index is the region's id */
+	struct spw_region region[SPW_REGION_MAX];
+	uint32_t region_cnt;
+	struct spw_topo_lane *lane[SPW_TOPO_LANE_MAX];
+	uint32_t lane_cnt;
+	struct spw_exec *exec;
+	struct spw_topo_clock nic_clock[SPW_PORT_MAX]; /* by port */
+	struct spw_topo_clock exec_clock;
+	uint64_t relaunched; /* control: the executor's count at the last service */
+};
+
+/* ---- life ---- */
+
+/* Purpose: builds everything; starts nothing. Pairs the clocks of ports and executor for the first
+ *          time, which takes up to a second for a port whose clock does not answer; such a port
+ *          goes on without stamps, with a warning.
+ * Shape:   all parts of conf as stated above; no other region may exist in the process.
+ * Owner:   the caller, who calls spw_topo_close also after an error: what was open by then stays
+ *          open, and the text of the error stays readable.
+ * Thread:  setup.
+ * Errors:  -EINVAL, -ENOMEM, -ENOSPC, -ENOTSUP, or what a driver returns; the text names the port
+ *          or the option. */
+int spw_topo_open(struct spw_topo *topo, const struct spw_topo_conf *conf);
+
+/* Purpose: starts executor, then ports. Lanes may run from now on.
+ * Thread:  setup.
+ * Errors:  as spw_exec_start and spw_port_start; the executor is stopped again. */
+int spw_topo_start(struct spw_topo *topo);
+
+struct spw_topo_end {
+	int exec_rc;          /* of spw_exec_stop: 0, -ETIME, -EBUSY */
+	uint64_t exec_faults; /* completions that contradict their batches */
+	uint64_t lost_frames; /* were with an executor that had to be abandoned */
+};
+
+/* Purpose: stops executor and ports, and returns every slot to its pool. What fails is logged, and
+ *          the rest is still done.
+ * Shape:   every lane that ran has ended (spw_topo_ended), or was never run.
+ * Thread:  setup.
+ * Errors:  the first failure. With end_out->exec_rc == -EBUSY a handler still runs: do not close,
+ *          end by _exit. */
+int spw_topo_stop(struct spw_topo *topo, uint32_t exec_timeout_ms, struct spw_topo_end *end_out);
+
+/* Purpose: frees everything, from any state after open.
+ * Returns: slots that were not in their pools (leaked).
+ * Thread:  setup. */
+uint32_t spw_topo_close(struct spw_topo *topo);
+
+/* ---- between start and stop: the control thread ---- */
+
+/* Purpose: one turn of care for the executor, about every millisecond; a resident kernel that had
+ *          to be launched again is reported to the pipes, so that frames that waited for it get
+ *          this cause.
+ * Thread:  control.
+ * Errors:  -EIO: the executor cannot go on. */
+int spw_topo_service(struct spw_topo *topo);
+
+/* Purpose: reads the foreign clocks beside the CPU's and hands better maps to the lanes; about
+ *          every 20 ms.
+ * Thread:  control. */
+void spw_topo_clocks_pair(struct spw_topo *topo);
+
+/* Purpose: the next port event of any lane.
+ * Returns: false when there is none.
+ * Thread:  control, and setup after the lanes have ended. */
+bool spw_topo_event(struct spw_topo *topo, struct spw_topo_lane **lane_out,
+		    struct spw_port_event *event_out);
+
+/* Purpose: begins a new interval in view and adds what every lane's recorder has put aside.
+ * Thread:  control; one view for the topology's whole life. */
+void spw_topo_collect(struct spw_topo *topo, struct spw_rec_view *view);
+
+/* Purpose: the same after the lanes have ended: takes all that is left.
+ * Thread:  setup. */
+void spw_topo_collect_rest(struct spw_topo *topo, struct spw_rec_view *view);
+
+/* ---- numbers ---- */
+
+/* Purpose: whether the first lane_cnt lanes have left spw_pipe_run.
+ * Order:   acquires each of them (Q4).
+ * Thread:  any. */
+bool spw_topo_ended(const struct spw_topo *topo, uint32_t lane_cnt);
+
+/* Purpose: frames polled by all lanes so far.
+ * Thread:  any. */
+uint64_t spw_topo_frames(const struct spw_topo *topo);
+
+/* What one lane's pipe counts, sampled. */
+struct spw_topo_lane_stat {
+	uint64_t polled_frames;
+	uint64_t gaps; /* steps of the loop that took long, by whatever cause */
+	uint64_t turn_max_tsc;
+	uint64_t regime_tsc[SPW_REGIME_CNT];
+};
+
+/* Purpose: samples one lane's counters.
+ * Shape:   lane < topo->lane_cnt.
+ * Thread:  any, between open and close. */
+void spw_topo_lane_stat(const struct spw_topo *topo, uint32_t lane,
+			struct spw_topo_lane_stat *stat_out);
+
+/* Everything that a report needs beside the recorder's view; each number comes from the part that
+ * counted it. */
+struct spw_topo_stat {
+	struct spw_port_stat port[SPW_PORT_MAX]; /* [port_cnt] */
+	struct spw_exec_stat exec;
+	struct spw_ledger ledger;  /* sums over ports, executor, pipes, pools */
+	struct spw_ledger_sum sum; /* its balance; live, its edges differ by frames in flight */
+	uint64_t port_copies;      /* copies of frames made by drivers */
+};
+
+/* Purpose: gathers all of the above.
+ * Thread:  any, between open and close.
+ * Cost:    cold. */
+void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

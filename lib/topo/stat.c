@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What a topology reports: events, recorder intervals, and the ledger, whose sides are gathered
+ * here, each from the part that counted it (ports, pipes, executor, pools). Nobody above this file
+ * reads a pipe's counters itself.
+ */
+#include <string.h>
+
+#include "topo.h"
+
+/* ---- lanes ---- */
+
+bool spw_topo_event(struct spw_topo *topo, struct spw_topo_lane **lane_out,
+		    struct spw_port_event *event_out)
+{
+	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
+		if (spw_pipe_event(&topo->lane[i]->pipe, event_out)) {
+			*lane_out = topo->lane[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+void spw_topo_collect(struct spw_topo *topo, struct spw_rec_view *view)
+{
+	spw_rec_view_interval(view);
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
+		spw_rec_collect(&topo->lane[i]->pipe.rec, view);
+}
+
+void spw_topo_collect_rest(struct spw_topo *topo, struct spw_rec_view *view)
+{
+	spw_rec_view_interval(view);
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
+		spw_rec_collect_rest(&topo->lane[i]->pipe.rec, view);
+}
+
+bool spw_topo_ended(const struct spw_topo *topo, uint32_t lane_cnt)
+{
+	for (uint32_t i = 0; i < lane_cnt; i++)
+		if (!spw_pipe_ended(&topo->lane[i]->pipe))
+			return false;
+	return true;
+}
+
+uint64_t spw_topo_frames(const struct spw_topo *topo)
+{
+	uint64_t frames = 0;
+
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
+		frames += spw_thr_load_rlx(&topo->lane[i]->pipe.ledger.polled_frames);
+	return frames;
+}
+
+void spw_topo_lane_stat(const struct spw_topo *topo, uint32_t lane,
+			struct spw_topo_lane_stat *stat_out)
+{
+	const struct spw_pipe *pipe = &topo->lane[lane]->pipe;
+
+	memset(stat_out, 0, sizeof(*stat_out));
+	stat_out->polled_frames = spw_thr_load_rlx(&pipe->ledger.polled_frames);
+	stat_out->turn_max_tsc = spw_thr_load_rlx(&pipe->rec.turn_max_tsc);
+	for (int r = 0; r < SPW_REGIME_CNT; r++)
+		stat_out->regime_tsc[r] = spw_thr_load_rlx(&pipe->rec.regime_tsc[r]);
+	for (int h = 0; h < SPW_HOLD_CNT; h++)
+		stat_out->gaps += spw_thr_load_rlx(&pipe->rec.held.cnt[h]);
+}
+
+/* ---- the ledger ---- */
+
+static void add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
+{
+	static const char *name[SPW_PORT_DROP_CNT];
+	struct spw_ledger *ledger = &out->ledger;
+
+	for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
+		name[i] = spw_port_drop_name((enum spw_port_drop)i);
+	ledger->missed_known = true;
+	for (uint32_t p = 0; p < topo->port_cnt; p++) {
+		struct spw_port_stat *stat = &out->port[p];
+
+		spw_port_stat(topo->port[p], stat);
+		ledger->wire_frames += stat->wire_frames;
+		ledger->missed_frames += stat->missed_frames;
+		ledger->missed_known &= stat->missed_known;
+		ledger->lent_frames += stat->rx_frames;
+		ledger->sent_frames += stat->tx_frames;
+		ledger->flushed_frames += stat->tx_flushed;
+		out->port_copies += stat->port_copies;
+		spw_ledger_add_reasons(&ledger->port_dropped, name, stat->dropped,
+				       SPW_PORT_DROP_CNT);
+	}
+}
+
+static void add_lane(const struct spw_topo_lane *lane, struct spw_ledger *ledger)
+{
+	static const char *name[SPW_BAD_CNT];
+	uint64_t bad[SPW_BAD_CNT];
+
+	for (int r = 0; r < SPW_BAD_CNT; r++) {
+		name[r] = spw_bad_name((enum spw_bad)r);
+		bad[r] = spw_thr_load_rlx(&lane->pipe.bad[r]);
+	}
+	spw_ledger_add_reasons(&ledger->bad, name, bad, SPW_BAD_CNT);
+	spw_ledger_add_lcore(ledger, &lane->pipe.ledger);
+	ledger->pool_slots += lane->pool.slot_cnt;
+	ledger->pool_free += spw_thr_load_rlx(&lane->pool.free_cnt);
+}
+
+void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
+{
+	memset(stat_out, 0, sizeof(*stat_out));
+	add_ports(topo, stat_out);
+	spw_exec_stat(topo->exec, &stat_out->exec);
+	stat_out->ledger.executed_frames = stat_out->exec.frames;
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
+		add_lane(topo->lane[i], &stat_out->ledger);
+	spw_ledger_balance(&stat_out->ledger, &stat_out->sum);
+}

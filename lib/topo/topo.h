@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the files of lib/topo share: the steps of spw_topo_open that have a file of their own.
+ */
+#ifndef TOPO_H
+#define TOPO_H
+
+#include "topo/spw_topo.h"
+
+#define TOPO_EXEC_STOP_MS 2000u
+
+/* Sizes the pools by what the ports ask for, allocates the regions, carves the pools. Ports are
+ * open. */
+int topo_memory_open(struct spw_topo *topo);
+
+/* First pairs of every foreign clock, so that the first frame finds a map. Executor is open. */
+int topo_clocks_open(struct spw_topo *topo);
+
+SPW_INLINE bool topo_exec_is_gpu(const struct spw_topo *topo)
+{
+	return topo->conf.exec.kind >= SPW_EXEC_CUDA_PERSISTENT;
+}
+
+#endif

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Wrong input gets one clear line that names what and where, the right exit status, and leaves no files."""
+import os
+import signal
+import subprocess
+
+import spwtest
+from spwtest import Run, check, udp_frame, spwlab
+
+
+def refused(app, status, *words, **kwargs):
+    with Run(app, **kwargs) as run:
+        run.finish(status=status)
+        spwtest.one_line(run, *words)
+
+
+def config(text, status, *words):
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "bad.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        refused(["--config", path], status, "bad.yaml", *words)
+
+
+def test_port_driver():
+    refused(["--port", "warp:null0"], 1, "warp", "ethdev")
+
+
+def test_port_device():
+    refused(["--port", "ethdev:net_nonsense0"], 2, "net_nonsense0")
+
+
+def test_port_key():
+    refused(["--port", "null:sise=64"], 1, "sise")
+
+
+def test_port_missing():
+    refused(["--seconds", "1"], 1, "--port")
+
+
+def test_handler():
+    refused(["--port", "null", "--handler", "nonesuch"], 1, "nonesuch", "crc32c")
+
+
+def test_handler_plugin_missing():
+    refused(["--port", "null", "--handler", "./nonesuch.so"], 1, "nonesuch.so")
+
+
+def test_handler_abi():
+    refused(["--port", "null", "--handler", os.environ["SPW_WRONG_ABI"]], 1, "ABI")
+
+
+def test_option():
+    refused(["--port", "null", "--secnods", "1"], 1, "secnods", "--seconds")
+
+
+def test_option_value():
+    refused(["--port", "null", "--burst", "65"], 1, "--burst", "64")
+
+
+def test_option_unit():
+    refused(["--port", "null", "--seconds", "3 parsecs"], 1, "--seconds", "parsecs")
+
+
+def test_config_key():
+    config("ports:\n  - spec: null\nexecutor:\n  knid: cpu\n", 1, ":4:", "knid")
+
+
+def test_config_unit():
+    config('ports:\n  - spec: "null"\nmemory: { slot-size: 2 KiBi }\n', 1, ":3:", "KiBi")
+
+
+def test_config_type():
+    config("ports:\n  - spec: null\n    queues: many\n", 1, ":3:", "queues")
+
+
+def test_config_syntax():
+    config("ports: [\n", 1, ":2:")
+
+
+def test_config_missing():
+    refused(["--config", "/nonexistent/run.yaml"], 1, "/nonexistent/run.yaml")
+
+
+def test_core_not_in_eal():
+    refused(["--port", "null", "--lcores", "97"], 1, "97")
+
+
+def test_too_few_lcores():
+    place = spwlab.Cores()
+    refused(["--port", "null", "--queues", "2"], 1, "lcore", lcores=f"0@{place.main},1@{place.receive}")
+
+
+def test_pool_larger_than_memory():
+    refused(["--port", "null", "--slots", "16777216", "--slot-size", "64MiB"], 2, "memory")
+
+
+def test_cuda_without_gpu():
+    if os.path.exists("/dev/nvidiactl"):
+        raise spwtest.Skip("there is a GPU here")
+    refused(["--port", "null", "--executor", "cuda-persistent"], 2, "cuda")
+
+
+def test_memory_without_gpu():
+    if os.path.exists("/dev/nvidiactl"):
+        raise spwtest.Skip("there is a GPU here")
+    refused(["--port", "null", "--memory", "cuda-host"], 2, "cuda")
+
+
+def test_capture_cut_short():
+    """The record and the byte where it breaks are named."""
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "cut.pcap")
+        spwtest.write_pcap(path, [udp_frame(b"x" * 100)] * 3)
+        os.truncate(path, os.path.getsize(path) - 50)
+        refused(["--port", f"ethdev:net_pcap0,rx_pcap={path}"], 1, "cut.pcap")
+
+
+def test_capture_missing():
+    refused(["--port", "ethdev:net_pcap0,rx_pcap=/nonexistent/in.pcap"], 1, "/nonexistent/in.pcap")
+
+
+def test_json_unwritable():
+    """Found out before the run: a summary that cannot be written is no reason to measure first."""
+    with Run(["--port", "null", "--frames", "1000", "--executor", "inline", "--json", "/nonexistent/x.json"],
+             json_file=False) as run:
+        run.finish(status=2)
+        spwtest.one_line(run, "/nonexistent/x.json", "No such file or directory")
+        check("memory:" not in run.output(), f"it ran first:\n{run.output()}")
+
+
+def test_eal_argument():
+    with Run(["--port", "null"], eal=["--no-such-eal-argument"]) as run:
+        run.finish(status=1)
+        spwtest.one_line(run, "EAL")
+
+
+def test_eal_core_missing():
+    with Run(["--port", "null"], lcores="0,1023") as run:
+        run.finish(status=1)
+        spwtest.one_line(run, "EAL", "lcores")
+
+
+def test_config_tab():
+    config("run:\n\tburst: 3\n", 1, ":2:1:", "tab")
+
+
+def test_config_folder():
+    refused(["--config", "/tmp"], 1, "/tmp", "folder")
+
+
+def test_memif_folder():
+    refused(["--port", "ethdev:net_memif0,role=server,socket=/nonexistent/m.sock"], 1, "/nonexistent")
+
+
+def test_memif_no_server():
+    with spwlab.scratch() as folder:
+        refused(["--port", spwtest.memif_port(os.path.join(folder, "m.sock"))], 2, "no memif server", folder)
+
+
+def test_iface_missing():
+    refused(["--port", "ethdev:net_af_packet0,iface=nosuch0"], 2, "nosuch0", "ip link")
+
+
+def test_stdout_full():
+    """A text report that did not reach stdout is no good run."""
+    with open("/dev/full", "wb") as full:
+        place = spwlab.Cores()
+        prefix = spwlab.prefix("full")
+        done = subprocess.run([spwtest.SPINWIRE, *spwlab.eal(f"0@{place.main},1@{place.receive}", prefix), "--", "--port", "null", "--frames", "1000",
+                               "--executor", "inline"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    spwlab.forget_prefix(prefix)
+    spwtest.equal(done.returncode, 2, done.stderr)
+    spwtest.check("to stdout" in done.stderr, done.stderr)
+
+
+def test_sighup():
+    """A lost terminal ends the run with its summary, as SIGINT does."""
+    with Run(["--port", "null", "--executor", "inline"]) as run:
+        run.wait_ready()
+        run.signal(signal.SIGHUP)
+        spwtest.balanced(run.finish())
+
+
+def test_capture_path_not_utf8():
+    """No key of the summary is dropped for a path that is not UTF-8."""
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, os.fsdecode(b"a\xff.pcapng"))
+        with Run(["--port", "null", "--executor", "inline", "--frames", "100", "--capture", path]) as run:
+            summary = run.finish()
+        spwtest.check(summary["capture"]["file"].endswith("a\ufffd.pcapng"), summary["capture"]["file"])
+
+
+def test_telemetry_port_names():
+    """A port is listed whatever its name: DPDK takes no '-', '.' or ':' in a key."""
+    with Run(["--port", "ethdev:net_null-a.0", "--executor", "inline"]) as run:
+        run.wait_ready()
+        spwtest.equal(run.telemetry("/spinwire/ports")["0"]["name"], "net_null-a.0", "port name")
+        run.signal(signal.SIGINT)
+        spwtest.balanced(run.finish())
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every command that README and docs show in a fenced block works: it is run here, or a rule states why it is not.
+
+A command is a line of an `sh` block, or of an unmarked block whose first line begins with a known tool. RULES decides by the
+first pattern that matches: a function runs the command, a string is the reason why it is not run. A command that no rule
+knows fails. A `text` block in the same section, after a command that was run, shows what it prints: each shown line must
+have a line of the same shape (numbers aside) in the output.
+"""
+import glob
+import os
+import re
+import shlex
+import subprocess
+import time
+
+import spwtest
+from spwtest import SANITIZED, Skip, check, equal, spwlab
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+TOOLS = ("spinwire", "spinwire-gen", "spinwire-bench", "tools/", "meson", "ninja", "ib_", "ibv_")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
+LIMIT_S = 300
+
+
+class Block:
+    """One fenced block: where it stands, and its commands or the output that it shows."""
+
+    def __init__(self, path, text, match):
+        self.where = f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
+        self.section = text.count("\n#", 0, match.start())
+        self.kind, self.text = match.groups()
+        self.commands = []
+        if self.kind == "sh" or (not self.kind and self.text.startswith(TOOLS)):
+            joined = self.text.replace("\\\n", " ")
+            self.commands = [line.split("  #")[0].strip() for line in joined.splitlines() if line.strip() and line[0] != "#"]
+
+
+def blocks():
+    paths = ["README.md", "CONTRIBUTING.md", *sorted(os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
+    for path in paths:
+        text = spwlab.read(os.path.join(ROOT, path))
+        for match in FENCE.finditer(text):
+            yield Block(path, text, match)
+
+
+def output_of(cmd, folder, status=0):
+    env = {**os.environ, "PATH": f"{ROOT}/tools:{os.environ['PATH']}"}
+    done = subprocess.run(cmd, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=LIMIT_S, check=False)
+    equal(done.returncode, status, f"exit status of {' '.join(cmd)} (in {folder})\n{done.stdout[-4000:]}\n")
+    return done.stdout
+
+
+def run_plain(command, folder):
+    return output_of(shlex.split(command), folder)
+
+
+def run_main_job(command, folder):
+    return output_of([os.path.join(ROOT, command), "--seconds", "2", "--out", folder], folder)
+
+
+def need_softhca():
+    if SANITIZED or not spwlab.has_mlx5():
+        raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
+
+
+def run_program(command, folder):
+    """spinwire or spinwire-gen: this machine's cores instead of the shown ones, two seconds, files in folder."""
+    words = shlex.split(command.replace("FILE", os.path.join(folder, "file")))
+    own = words[words.index("--") + 1:]
+    wanted = words[:words.index("--")]
+    lcores = 3 if "0-2" in wanted else 2
+    allowed = spwlab.cores()
+    cores = ",".join(f"{i}@{allowed[i % len(allowed)]}" for i in range(lcores))
+    for key in ("--json", "--hdr"):
+        if key in own:
+            own[own.index(key) + 1] = os.path.join(folder, own[own.index(key) + 1])
+    under = []
+    if "mlx5:" in command:
+        need_softhca()
+        under = [os.path.join(ROOT, "tools", "with-softhca"), "--devices", "2", "--cable", f"shm:{spwlab.prefix('doc')}"]
+    eal = spwlab.eal(cores, spwlab.prefix("doc"))
+    return output_of([*under, spwlab.program(words[0]), *eal, "--", *own, "--seconds", "2"], folder)
+
+
+def run_softhca(command, folder):
+    need_softhca()
+    tool, *rest = shlex.split(command)
+    if not spwlab.find(rest[-1]):
+        raise Skip(f"{rest[-1]} is not installed")
+    return output_of([os.path.join(ROOT, tool), "--cable", f"shm:{spwlab.prefix('doc')}", *rest], folder)
+
+
+def run_pair(command, folder):
+    """`SERVER & CLIENT`: two programs on one cable."""
+    need_softhca()
+    cable = ["--cable", f"shm:{spwlab.prefix('doc')}"]
+    server, client = (shlex.split(half) for half in command.split("&"))
+    if not spwlab.find(server[1]):
+        raise Skip(f"{server[1]} is not installed")
+    process = spwlab.spawn([os.path.join(ROOT, server[0]), *cable, *server[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(20):
+            done = subprocess.run([os.path.join(ROOT, client[0]), *cable, *client[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            if done.returncode == 0 or "connect" not in done.stdout + done.stderr:
+                break
+            time.sleep(0.5)  # the server does not listen yet
+        equal(done.returncode, 0, f"exit status of {command}\n{done.stdout}{done.stderr}")
+    finally:
+        spwlab.stop(process)
+    return done.stdout
+
+
+# (pattern of the whole command, what runs it or the reason why it is not run)
+RULES = [
+    (r"tools/run", run_main_job),
+    (r"tools/test( --all)?", "it is what runs this test"),
+    (r"tools/with-softhca [^&]*ibv_devinfo", run_softhca),
+    (r"tools/with-softhca [^&]+& +tools/with-softhca [^&]+", run_pair),
+    (r"tools/(run|profile) .*--device .*", "needs an RDMA device"),
+    (r"spinwire .*--port mlx5:\S+mode=rc,listen=10\..*", "needs that address and a peer; mlx5_rc_* run it with theirs"),
+    (r"spinwire .*--port ethdev:[0-9a-f]{4}:.*", "needs a PCI device that DPDK can take"),
+    (r"spinwire .*--config config/memif-sink\.yaml.*", "needs a process that owns the socket; e2e_pcap_config_file and e2e_memif_* have one"),
+    (r"spinwire-gen .*role=client.*", "needs a process that owns the socket; e2e_gen_* have one"),
+    (r"spinwire \.\.\. -- --port fault:.*", run_program),
+    (r"spinwire .*--port mlx5:\S+mode=eth.*", run_program),
+    (r"spinwire-gen .*--port mlx5:.*", run_program),
+    (r"spinwire(-gen|-bench)? --help", run_plain),
+]
+
+
+def rule_for(command):
+    return next((how for pattern, how in RULES if re.fullmatch(pattern, command)), None)
+
+
+def shape(line):
+    """A line with its numbers and the width of its gaps taken out. A percentile may read `lost` or `-`: frames were missing or few."""
+    return re.sub(r"\s+", " ", re.sub(r"(?<= )(lost|-)(?= |$)|[-+]?\d[\d.,]*", "#", line.strip()))
+
+
+def depends_on_machine(line):
+    """A line of a cause: it is there only if frames were slow for it."""
+    return re.match(r"\s+[a-z_]+\s+\d+(?: frames)?, worst ", line)
+
+
+def check_shape(block, output):
+    got = {shape(line) for line in output.splitlines()}
+    for line in filter(str.strip, block.text.splitlines()):
+        want = shape(line.partition("...")[0])
+        found = any(one.startswith(want) for one in got) if "..." in line else want in got
+        check(found or depends_on_machine(line), f"{block.where}: shows {line!r}, but the program printed:\n{output}")
+
+
+def test_known():
+    """Every command has a rule."""
+    found = [(block.where, command) for block in blocks() for command in block.commands]
+    check(len(found) > 8, f"only {len(found)} commands were found")
+    unknown = [f"{where}: {command}" for where, command in found if rule_for(command) is None]
+    check(not unknown, "no rule (RULES in this file) for:\n" + "\n".join(unknown))
+
+
+def test_run():
+    """Those that can be run are; the output shown after them has the shape of what they print."""
+    skipped, printed, last = [], "", None
+    for block in blocks():
+        if block.commands:
+            printed, last = "", (block.where.split(":")[0], block.section)
+        elif block.kind == "text" and printed and last == (block.where.split(":")[0], block.section):
+            check_shape(block, printed)
+        for command in block.commands:
+            how = rule_for(command)
+            if not callable(how):
+                continue
+            try:
+                with spwlab.scratch() as folder:
+                    printed += how(command, folder)
+            except Skip as why:
+                skipped.append(f"{command}: {why}")
+    if skipped:
+        raise Skip("; ".join(skipped))
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

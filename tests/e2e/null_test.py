@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The null port: a source that needs no peer. Exact frame counts, several queues, EAL left as it was named."""
+import glob
+import os
+
+import spwtest
+from spwtest import Run, balanced, check, equal, spwlab
+
+
+def thread_cores(pid, name):
+    """The cores of the process's thread of that name; None as long as there is none."""
+    for task in glob.glob(f"/proc/{pid}/task/*"):
+        with open(f"{task}/comm", encoding="ascii") as file:
+            if file.read().strip() == name:
+                return os.sched_getaffinity(int(os.path.basename(task)))
+    return None
+
+
+def test_frames():
+    """--frames is exact with one queue."""
+    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "1000003"]) as run:
+        summary = run.finish()
+    balanced(summary, 1000003)
+    equal(summary["ledger"]["consumed"], 1000003, "consumed")
+    equal(summary["memory"]["port_copies"], 0, "copies by the port")
+
+
+def test_frames_cpu():
+    with Run(["--port", "null:size=64", "--executor", "cpu", "--frames", "1000003"]) as run:
+        summary = run.finish()
+    balanced(summary, 1000003)
+
+
+def test_executor_core():
+    """The executor's thread runs where the spare lcore was tied to, whatever that lcore's number is."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise spwtest.Skip("needs two cores")
+    with Run(["--port", "null:size=64", "--executor", "cpu", "--seconds", "3"],
+             lcores=f"0@{cores[0]},1@{cores[0]},2@{cores[-1]}") as run:
+        run.wait_ready()
+        equal(thread_cores(run.process.pid, "spw-exec"), {cores[-1]}, "cores of the executor's thread")
+        balanced(run.finish(seconds=3))
+
+
+def test_two_queues():
+    place = spwlab.Cores()
+    with Run(["--port", "null:size=64", "--queues", "2", "--executor", "inline", "--frames", "100000"],
+             lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+        summary = run.finish()
+    balanced(summary)
+    check(summary["ledger"]["received"] >= 100000, f"{summary['ledger']}")
+
+
+def test_two_ports():
+    place = spwlab.Cores()
+    with Run(["--port", "null:size=64", "--port", "null:size=1500", "--executor", "inline", "--seconds", "1"],
+             lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+        summary = run.finish(seconds=1)
+    balanced(summary)
+    equal(len(summary["ports"]), 2, "ports")
+    for port in summary["ports"]:
+        check(port["rx"]["frames"] > 0, f"{port}")
+
+
+def test_no_pci():
+    """No PCI device is touched when none was named: --no-pci is not among the arguments here."""
+    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "1000"], eal=["--log-level=lib.eal:debug"],
+             no_pci=False) as run:
+        balanced(run.finish(), 1000)
+        check("EAL: PCI" not in run.output() and "EAL: Probe PCI" not in run.output(), f"EAL looked:\n{run.output()}")
+
+
+def test_summary_text():
+    """The tables for people hold what the JSON holds."""
+    with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "4096"]) as run:
+        summary = run.finish()
+        text = run.output()
+    for word in ("ledger", "residual", "stage [ns]", "polled_sent", "lcore time", "busy", "leaked",
+                 str(summary["ledger"]["executed"])):
+        check(word in text, f"{word!r} is not in the summary:\n{text}")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tools/profile: the probe of the machine's own jitter, a short sweep, the report in a browser, and what may go wrong."""
+import html.parser
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import zlib
+
+import spwtest
+from spwtest import SANITIZED, Skip, check, equal, spwlab
+import spwfile  # in tools/lib, which spwtest has found
+
+BENCH = os.environ["SPINWIRE_BENCH"]
+PROFILE = os.path.join(spwlab.TOOLS, "profile")
+BROWSERS = ["chromium-headless-shell", "chromium", "google-chrome"]
+SHORT = ["--ethdev", "--seconds", "0.5", "--steps", "2", "--carries", "200000"]
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8") as file:
+        got = json.load(file)
+    equal((got["schema"], got["bench"]), ("spinwire.bench/1", "hiccup"), "schema")
+    return {(row["case"], row["metric"]): row["median"] for row in got["rows"]}
+
+
+def test_hiccup():
+    """A probe that is stopped for 0.3 s sees a gap of at least that, once; counts never grow with the length of the gap."""
+    core = spwlab.cores()[0]
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "hiccup.json")
+        probe = spwlab.spawn([BENCH, "hiccup", "--seconds", "1.5", "--cores", str(core), "--json", path])
+        try:
+            time.sleep(0.5)
+            probe.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            probe.send_signal(signal.SIGCONT)
+            equal(probe.wait(60), 0, "exit status")
+        finally:
+            spwlab.stop(probe)
+        rows = rows_of(path)
+    case = f"core {core}"
+    check(rows[case, "longest gap"] >= 0.29e6, f"longest gap {rows[case, 'longest gap']} us")
+    for what in ("gaps over", "waits over"):
+        over = [value for (_, metric), value in rows.items() if metric.startswith(what)]
+        check(len(over) > 15 and over == sorted(over, reverse=True), f"{what}: {over}")
+    # In 1.5 s a frame comes in the first 0.1 s of those 0.3 s with a probability of 0.1 in 1.5, and there may be other gaps.
+    check(rows[case, "waits over 200000000 ns"] > 0.05e6, f"waits: {rows[case, 'waits over 200000000 ns']} ppm")
+    check(rows[case, "gaps over 200000000 ns"] > 0, "the gap is not among those over 200 ms")
+    check(rows[case, "taken by gaps over 1 us"] > 10, f"taken: {rows[case, 'taken by gaps over 1 us']} %")
+
+
+def profile(folder, args, status=0, env=None):
+    """Runs tools/profile; (its output, its record or None, its report or None)."""
+    cmd = [sys.executable, PROFILE, "--out", folder, *args]
+    done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False,
+                          env={**os.environ, **(env or {})})
+    equal(done.returncode, status, f"exit status of {' '.join(cmd)}\n{done.stdout}\n")
+    paths = [os.path.join(folder, name) for name in ("profile.json", "report.html")]
+    record, page = (spwlab.read(path) if os.path.isfile(path) else None for path in paths)
+    return done.stdout, json.loads(record) if record else None, page
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements nest, and takes the text out."""
+
+    VOID = {"meta", "link", "br", "line", "rect", "path", "polyline", "input"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.words, self.drawings, self.fetched = [], [], 0, []
+        self.feed(text)
+        check(not self.open, f"never closed: {self.open}")
+
+    def handle_starttag(self, tag, attrs):
+        self.drawings += tag == "svg" and ("role", "img") in attrs
+        self.fetched += [value for name, value in attrs if name in ("src", "href") and not value.startswith("data:")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            equal(self.open and self.open.pop(), tag, "closed")
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_sweep():
+    """Two steps: the numbers in the report are those of the programs; it is one file, small, and fetches nothing."""
+    with spwlab.scratch() as folder:
+        out, record, text = profile(folder, SHORT)
+    equal([step["offered_fps"] for step in record["steps"]], [100000, 200000], "loads")
+    check(re.search(r"1/2 +50 % +100 k (.*\n)+.*2/2 +100 % +200 k ", out), f"no progress in:\n{out}")
+    check(len(text) < 2 << 20, f"the report has {len(text)} bytes")
+    page = Page(text)
+    check(page.drawings >= 8 and not page.fetched, f"{page.drawings} drawings, fetches {page.fetched}")
+    words = " ".join(page.words)
+    for step in record["steps"]:
+        equal(step["spinwire"]["ledger"]["residual"], 0, "residual")
+        sent = f"{step['gen']['sent']:,}".replace(",", "\u202f")
+        check(sent in words, f"the ledger of the report has no {sent}")
+    for heading in ("Latency against load", "Where the time goes", "The ledger", "The machine itself", "Settings"):
+        check(heading in words, f"no section {heading!r}")
+
+
+def old_report(folder):
+    for name in ("report.html", "profile.json"):
+        spwfile.write(os.path.join(folder, name), '{"of": "an earlier run"}')
+
+
+def check_old_report(folder):
+    names = sorted(os.listdir(folder))
+    equal(names, ["profile.json", "report.html"], "files")
+    check(all(spwlab.read(os.path.join(folder, name)) == '{"of": "an earlier run"}' for name in names), "an earlier report was replaced")
+
+
+def by_hand(out):
+    """What the printed command prints when it is run."""
+    command = re.search(r"by hand, in a shell here: (.+)", out)
+    check(command, f"no command in\n{out}")
+    done = subprocess.run(["timeout", "60", "sh", "-c", command[1]], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_failing_step():
+    """A sink that cannot start: each step reports the reason, the command by hand shows it too, the report of an earlier run stays."""
+    with spwlab.scratch() as folder:
+        old_report(folder)
+        out, _, _ = profile(folder, [*SHORT, "--handler", "no_such_handler"], status=2)
+        check_old_report(folder)
+    check(all(re.search(rf"{i}/2 .*failed: spinwire left with status 1: .*no_such_handler", out) for i in (1, 2)), out)
+    check("no report: nothing was measured" in out, out)
+    status, text = by_hand(out)
+    check(status == 1 and "no_such_handler" in text, f"{status}: {text}")
+
+
+def failing_job(folder, args=(), env=None):
+    cmd = [sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--ethdev", "--seconds", "1", "--out", folder, *args]
+    done = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False,
+                          env={**os.environ, **(env or {})})
+    equal(done.returncode, 2, f"exit status\n{done.stdout}\n")
+    return done.stdout
+
+
+def test_main_job_fails():
+    """tools/run and a spinwire that dies, or refuses: which signal, which command, and no report of a run that did not happen."""
+    with spwlab.scratch() as bin_folder, spwlab.scratch() as folder:
+        program = os.path.join(bin_folder, "spinwire")
+        with open(program, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nkill -SEGV $$\n")
+        os.chmod(program, 0o755)
+        old_report(folder)
+        out = failing_job(folder, env={"SPINWIRE": program})
+        check("tools/run: spinwire was ended by SIGSEGV (Segmentation fault), and printed nothing" in out, out)
+        check(f"in a shell here: {program} --lcores" in out, out)
+        out = failing_job(folder, ["--handler", "no_such_handler", "--json", os.path.join(bin_folder, "summary.json")])
+        check("tools/run: spinwire left with status 1: " in out and "no report" in out, out)
+        status, text = by_hand(out)
+        check(status == 1 and "no_such_handler" in text, f"{status}: {text}")
+        check_old_report(folder)
+        equal(os.listdir(bin_folder), ["spinwire"], "files")
+        for option in ("--seconds", "--rate"):
+            out = failing_job(folder, [option, "0"])
+            check(f"tools/run: error: argument {option}: 0 is not from" in out, out)
+        out = failing_job(folder, ["--json", os.path.join(bin_folder, "none", "summary.json")])
+        check(out.count("\n") == 1 and f"tools/run: cannot write {bin_folder}/none/summary.json: No such file or directory" in out, out)
+
+
+def test_full_disk():
+    """No room for the report: one line with the path, status 2, and no half file is left."""
+    with spwlab.scratch() as folder:
+        for name in ("report.html", "profile.json"):
+            os.symlink("/dev/full", os.path.join(folder, name))
+        out, _, _ = profile(folder, SHORT, status=2)
+        check(f"cannot write {folder}/report.html: No space left on device" in out, out)
+
+
+def test_main_job():
+    """What tools/run runs: the stage table, the round trip, spinwire's summary, and a report whose path is printed.
+    DPDK's net_memif may end spinwire with SIGSEGV when the source leaves; the run is then repeated."""
+    for _ in range(3):
+        out = main_job(["--ethdev"])
+        if "was ended by SIGSEGV " not in out:
+            break
+    check("net_memif" in out and "residual              0" in out, out)
+
+
+def need_softhca():
+    if SANITIZED or not spwlab.has_mlx5():
+        raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
+
+
+def test_main_job_softhca():
+    """The same on its own path: two software ConnectX and a cable."""
+    need_softhca()
+    out = main_job([])
+    check("software ConnectX" in out and "mlx5_0" in out and "residual              0" in out, out)
+
+
+def test_main_job_device():
+    """Devices by name, as real ones would be: here software ConnectX that are there from outside."""
+    need_softhca()
+    tool = [os.path.join(os.path.dirname(PROFILE), "with-softhca"), "--devices", "2", "--name", "mlx5_0,mlx5_1", "--cable", f"shm:{spwlab.prefix('device')}"]
+    out = main_job(["--device", "mlx5_0", "--peer", "mlx5_1"], tool)
+    check("mlx5 port on mlx5_0, the source on mlx5_1" in out and "residual              0" in out, out)
+
+
+def main_job(args, wrap=()):
+    """Its output; it was stopped when frames had come."""
+    with spwlab.scratch() as folder:
+        summary = os.path.join(folder, "summary.json")
+        job = spwlab.spawn([*wrap, sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--seconds", "100", "--rate", "20000",
+                            "--out", folder, "--json", summary, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            sink = f"spinwire-sink1-{job.pid}"
+            spwlab.wait_for(lambda: job.poll() is not None or (spwlab.telemetry(sink, "/spinwire/ledger") or {}).get("received"), 60, "frames")
+            job.send_signal(signal.SIGINT)
+            out, _ = job.communicate(timeout=60)
+        finally:
+            spwlab.stop(job)
+        if "was ended by SIGSEGV " in out:
+            return out
+        equal(job.returncode, 0, f"exit status\n{out}\n")
+        for part in ("round trip", "polled_sent", f"report: {folder}/report.html"):
+            check(part in out, f"no {part!r} in\n{out}")
+        got, page = json.loads(spwlab.read(summary)), Page(spwlab.read(os.path.join(folder, "report.html")))
+    check(got["ledger"]["received"] > 0 and got["seconds"] < 60, "it did not end early")
+    check("Round trip" in page.words, "no round trip in the report")
+    return out
+
+
+def png_colours(path):
+    """Distinct pixels of an 8-bit PNG without interlacing, and its size: enough to see that something was drawn."""
+    with open(path, "rb") as file:
+        data = file.read()
+    equal(data[:8], b"\x89PNG\r\n\x1a\n", "PNG")
+    width, height, _, kind = struct.unpack_from(">IIBB", data, 16)
+    at, packed = 8, b""
+    while at < len(data):
+        length = struct.unpack_from(">I", data, at)[0]
+        packed += data[at + 8:at + 8 + length] if data[at + 4:at + 8] == b"IDAT" else b""
+        at += 12 + length
+    step, raw = {2: 3, 6: 4}[kind], zlib.decompress(packed)
+    row = width * step + 1
+    return width, height, len({raw[i:i + step] for y in range(0, height, 7) for i in range(y * row + 1, (y + 1) * row, step)})
+
+
+def test_browser():
+    """The report in a headless Chromium, wide and narrow: no message on its console, and it draws."""
+    browser = next(filter(None, map(spwlab.find, BROWSERS)), None)
+    if not browser:
+        raise Skip(f"none of {', '.join(BROWSERS)} is installed (tools/deps all)")
+    with spwlab.scratch() as folder:
+        profile(folder, SHORT)
+        for width, height in ((1100, 4000), (390, 5000)):
+            shot = os.path.join(folder, f"{width}.png")
+            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={folder}/browser",
+                                   f"--window-size={width},{height}", f"--screenshot={shot}", f"file://{folder}/report.html"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+            equal(done.returncode, 0, f"exit status of the browser\n{done.stderr}")
+            said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+            check(not said, f"on the console: {said}")
+            got = png_colours(shot)
+            equal(got[:2], (width, height), "size of the screenshot")
+            check(got[2] > 30, f"only {got[2]} different pixels: nothing was drawn")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The verbs driver's mode=rc under faults of the device and the cable: connections end and come
+ * back by themselves, messages go on, and every slot is where it should be.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "port/verbs/rc/rc.h"
+#include "rc_kit.h"
+
+static const char *const op_name[] = {"send", "write"};
+
+struct pair {
+	struct kit_end server, client, *end[2];
+	char server_keys[128], client_keys[64];
+};
+
+static void pair_open(struct pair *p, const char *op, const char *more)
+{
+	struct kit_end_conf server = {.keys = p->server_keys}, client = {.keys = p->client_keys};
+	uint16_t port = kit_free_port();
+
+	snprintf(p->server_keys, sizeof(p->server_keys),
+		 "peers=127.0.0.1,peer_max=2,timeout=10,op=%s%s", op, more);
+	snprintf(p->client_keys, sizeof(p->client_keys), "timeout=10,op=%s", op);
+	kit_server(&p->server, port, &server);
+	kit_client(&p->client, port, &client);
+	p->end[0] = &p->server;
+	p->end[1] = &p->client;
+	p->client.lossy = true;
+	p->client.bytes_min = sizeof(uint64_t);
+	p->client.window = UINT32_MAX; /* what was lost is never echoed */
+	kit_pump(p->end, 2, 300);
+}
+
+static void pair_close(struct pair *p)
+{
+	kit_close(&p->client);
+	kit_close(&p->server);
+}
+
+static bool up_again(struct kit_end *const *end, uint32_t cnt SPW_UNUSED, const void *arg)
+{
+	const uint32_t *up = arg;
+
+	return end[0]->up >= up[0] && end[1]->up >= up[1];
+}
+
+/* Both ends have lost the connection and found it again, and messages go on. */
+static void check_back(struct pair *p, uint32_t times)
+{
+	const uint32_t up[] = {1 + times, 1 + times};
+
+	kit_until(p->end, 2, true, up_again, up, "the connection");
+	kit_pump(p->end, 2, 300);
+	assert_int_equal(p->client.bad, 0);
+}
+
+/* A reliable connection hides what the cable does to frames. */
+static void frames_in_trouble(void **state SPW_UNUSED)
+{
+	for (int i = 0; i < 2; i++) {
+		struct pair p = {0};
+
+		pair_open(&p, op_name[i], "");
+		p.client.lossy = false;
+		p.client.window = 64;
+		for (uint32_t dev = 0; dev < 2; dev++)
+			kit_control(dev, "fault loss=0.01,dup=0.01,reorder=0.01,corrupt=0.005");
+		kit_pump(p.end, 2, 1000);
+		for (uint32_t dev = 0; dev < 2; dev++)
+			kit_control(dev, "fault loss=0,dup=0,reorder=0,corrupt=0");
+		kit_settle(p.end, 2);
+		assert_int_equal(p.server.down + p.client.down, 0);
+		pair_close(&p);
+	}
+}
+
+static uint32_t qpn_of(const struct kit_end *e)
+{
+	const struct verbs_rc_port *vp = spw_container_of(e->p.port, struct verbs_rc_port, base);
+
+	for (uint32_t i = 0; i < vp->queue[0].peer_cnt; i++)
+		if (spw_peer_state(vp->queue[0].peer[i].rc) == SPW_PEER_UP)
+			return vp->queue[0].peer[i].qp->qp_num;
+	fail_msg("no peer is up");
+	return 0;
+}
+
+/* A QP fails, at either end, on either kind of receive queue. */
+static void a_queue_pair_fails(void **state SPW_UNUSED)
+{
+	for (int i = 0; i < 4; i++) {
+		struct pair p = {0};
+		struct spw_port_stat stat;
+
+		pair_open(&p, op_name[i & 1], i >> 1 ? ",srq=1" : "");
+		for (uint32_t round = 0; round < 4; round++) {
+			const bool at_server = round & 1;
+
+			kit_control(at_server, "qp-error=%u",
+				    qpn_of(at_server ? &p.server : &p.client));
+			check_back(&p, round + 1);
+		}
+		kit_stat(&p.server, &stat);
+		assert_int_equal(stat.err[SPW_PORT_ERR_peer_gone], 4);
+		assert_true(stat.err[SPW_PORT_ERR_queue_reset] >= 4);
+		pair_close(&p);
+	}
+}
+
+static bool client_lost(struct kit_end *const *end, uint32_t cnt SPW_UNUSED,
+			const void *arg SPW_UNUSED)
+{
+	return end[1]->down > 0;
+}
+
+/* The cable is cut for longer than the retries last. */
+static void the_link_goes_down(void **state SPW_UNUSED)
+{
+	for (int i = 0; i < 2; i++) {
+		struct pair p = {0};
+
+		pair_open(&p, op_name[i], "");
+		kit_control(1, "link-down=2s");
+		kit_until(p.end, 2, true, client_lost, NULL, "the retries to end");
+		check_back(&p, 1);
+		pair_close(&p);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_in_trouble),
+		cmocka_unit_test(a_queue_pair_fails),
+		cmocka_unit_test(the_link_goes_down),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""with-softhca refuses what cannot be before it starts COMMAND: one line that names the option, exit status 1."""
+import peers
+
+WRONG = [('--fault', 'lost=1'), ('--fault', 'loss=2'), ('--fault', 'delay=1'), ('--cable', 'shm:'), ('--cable', 'shm:a/b'),
+         ('--cable', 'afpacket:nosuch0'), ('--netdev', 'nosuch0'), ('--clock', 'ppm=9999'), ('--clock', 'what=1'),
+         ('--control', '/nonexistent/c'), ('--trace', '/nonexistent/t')]
+
+
+def main():
+    for option, value in WRONG:
+        text = peers.run(peers.Fabric().argv(['echo', 'started'], option, value), 30, status=1)
+        if 'started' in text or len(text.strip().splitlines()) != 1 or not text.startswith(f'with-softhca: {option}'):
+            raise peers.Failed(f'{option} {value}: {text}')
+
+
+peers.main(main)

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The exchange over a pair of sockets: both real ends, and one real end against bytes made by hand.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../unit_test.h"
+#include "peer/spw_peer_credit.h"
+#include "peer/exchange.h"
+
+#define DEADLINE 1000u
+
+static const struct peer_params send_params = {
+	.qpn = 0x123456,
+	.psn = 0xabcdef,
+	.gid = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1},
+	.mtu = 1024,
+	.op = SPW_PEER_OP_SEND,
+	.credit_cnt = 16,
+	.slot_bytes = 4096,
+};
+static const struct peer_params write_params = {
+	.qpn = 77,
+	.psn = 1,
+	.gid = {1},
+	.mtu = 1024,
+	.op = SPW_PEER_OP_WRITE,
+	.credit_cnt = 16,
+	.slot_bytes = 4096,
+	.slot_stride = 4096,
+	.slot_rkey = 0xdeadbeef,
+	.slot_addr = 0x7f0000001000,
+	.ring_addr = 0x7f0000100000,
+	.ring_rkey = 9,
+	.ring_cnt = 4096,
+};
+
+struct ends {
+	int fd[2];
+	struct peer_secret secret[2];
+	struct peer_exchange client, server;
+};
+
+static void ends_open(struct ends *e, const char *client_secret, const char *server_secret)
+{
+	const char *secret[2] = {client_secret, server_secret};
+
+	memset(e, 0, sizeof(*e));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, e->fd), 0);
+	for (int i = 0; i < 2; i++) {
+		e->secret[i].len = (uint32_t)strlen(secret[i]);
+		memcpy(e->secret[i].byte, secret[i], e->secret[i].len);
+	}
+	peer_exchange_client(&e->client, e->fd[0], &e->secret[0], DEADLINE);
+	peer_exchange_server(&e->server, e->fd[1], &e->secret[1], DEADLINE);
+}
+
+static void ends_close(struct ends *e)
+{
+	close(e->fd[0]);
+	close(e->fd[1]);
+}
+
+/* What peer/turn.c does, without QPs. A side that failed closes. */
+static void act(struct peer_exchange *x, const struct peer_params *ours)
+{
+	enum peer_reject reason;
+	uint32_t value;
+
+	switch (peer_exchange_step(x, 0)) {
+	case PEER_TURN_TO_OFFER:
+		peer_exchange_offer(x, ours);
+		break;
+	case PEER_TURN_TO_READY:
+		peer_exchange_ready(x);
+		break;
+	case PEER_TURN_TO_ACCEPT:
+		reason = peer_exchange_fit(ours, &x->theirs, &value);
+		if (reason)
+			peer_exchange_reject(x, reason, value);
+		else
+			peer_exchange_accept(x, ours);
+		break;
+	case PEER_TURN_FAILED:
+		shutdown(x->fd, SHUT_RDWR);
+		break;
+	default:
+		break;
+	}
+}
+
+static void run(struct ends *e, const struct peer_params *client, const struct peer_params *server)
+{
+	for (int i = 0; i < 12; i++) {
+		act(&e->client, client);
+		act(&e->server, server);
+	}
+}
+
+static void two_sides_agree(void **state SPW_UNUSED)
+{
+	static const char *const secret[] = {"", "a secret of some length"};
+	const struct peer_params *params[] = {&send_params, &write_params};
+	struct ends e;
+
+	for (int i = 0; i < 4; i++) {
+		struct peer_params other = *params[i & 1];
+
+		other.qpn++;
+		ends_open(&e, secret[i >> 1], secret[i >> 1]);
+		run(&e, params[i & 1], &other);
+		assert_int_equal(e.client.turn, PEER_TURN_DONE);
+		assert_int_equal(e.server.turn, PEER_TURN_DONE);
+		assert_memory_equal(&e.client.theirs, &other, sizeof(other));
+		assert_memory_equal(&e.server.theirs, params[i & 1], sizeof(other));
+		ends_close(&e);
+	}
+}
+
+static void a_wrong_secret_hears_nothing(void **state SPW_UNUSED)
+{
+	static const char *const pair[][2] = {
+		{"the wrong secret", "the right secret"},
+		{"", "the right secret"},
+		{"the wrong secret", ""},
+		{"the right secre", "the right secret"},
+	};
+	uint8_t more;
+	struct ends e;
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(pair); i++) {
+		ends_open(&e, pair[i][0], pair[i][1]);
+		run(&e, &send_params, &send_params);
+		assert_int_equal(e.server.turn, PEER_TURN_FAILED);
+		assert_int_equal(e.server.why, PEER_REFUSED_secret);
+		assert_int_equal(e.client.turn, PEER_TURN_FAILED);
+		assert_int_equal(e.client.why, PEER_REFUSED_closed);
+		assert_true(recv(e.fd[0], &more, 1, MSG_DONTWAIT) <=
+			    0); /* the challenge was all it got */
+		ends_close(&e);
+	}
+}
+
+static void what_does_not_fit_is_reported(void **state SPW_UNUSED)
+{
+	struct peer_params server = send_params;
+	struct ends e;
+
+	server.mtu = 4096;
+	ends_open(&e, "", "");
+	run(&e, &send_params, &server);
+	assert_int_equal(e.client.why, PEER_REFUSED_mtu);
+	assert_int_equal(e.client.value, 4096);
+	assert_int_equal(e.server.why, PEER_REFUSED_mtu);
+	ends_close(&e);
+
+	ends_open(&e, "", "");
+	run(&e, &send_params, &write_params);
+	assert_int_equal(e.client.why, PEER_REFUSED_op);
+	ends_close(&e);
+
+	server = write_params;
+	server.credit_cnt = 4096;
+	ends_open(&e, "", "");
+	struct peer_params client = write_params;
+	client.ring_cnt = 1024;
+	run(&e, &client, &server);
+	assert_int_equal(e.client.why, PEER_REFUSED_ring);
+	ends_close(&e);
+}
+
+/* Every reason comes out at the other end as what it was; one that is not known is no reason. */
+static void every_reason_arrives(void **state SPW_UNUSED)
+{
+	static const enum peer_refused why[] = {
+		[PEER_REJECT_MTU] = PEER_REFUSED_mtu,
+		[PEER_REJECT_OP] = PEER_REFUSED_op,
+		[PEER_REJECT_RING] = PEER_REFUSED_ring,
+		[PEER_REJECT_FULL] = PEER_REFUSED_full,
+		[PEER_REJECT_GID] = PEER_REFUSED_gid,
+		[PEER_REJECT_HOST] = PEER_REFUSED_host,
+		[PEER_REJECT_HOST + 1] = PEER_REFUSED_malformed,
+	};
+	struct ends e;
+
+	for (unsigned reason = PEER_REJECT_MTU; reason < SPW_ARRAY_CNT(why); reason++) {
+		ends_open(&e, "", "");
+		for (int i = 0; i < 8; i++) {
+			act(&e.client, &send_params);
+			if (peer_exchange_step(&e.server, 0) == PEER_TURN_TO_ACCEPT)
+				peer_exchange_reject(&e.server, (enum peer_reject)reason, 7);
+		}
+		assert_int_equal(e.client.turn, PEER_TURN_FAILED);
+		assert_int_equal(e.client.why, why[reason]);
+		assert_int_equal(e.client.value, 7);
+		ends_close(&e);
+	}
+}
+
+/* Beside "peer 63 ([address]:port) " in an event of 96 bytes. */
+static void every_reason_is_one_clause(void **state SPW_UNUSED)
+{
+	char text[PEER_REFUSED_TEXT_BYTES];
+	struct peer_exchange x = {.value = 4096};
+
+	for (unsigned why = 0; why < PEER_REFUSED_CNT; why++) {
+		x.why = (enum peer_refused)why;
+		peer_refused_describe(&x, &write_params, text);
+		assert_true(strlen(text) <= 64);
+		assert_null(strstr(text, "system call"));
+	}
+	x.why = PEER_REFUSED_mtu;
+	assert_string_equal(peer_refused_describe(&x, &write_params, text),
+			    "its path MTU is 4096, ours 1024: set mtu= on both sides");
+	assert_int_equal(peer_refused_of(ECONNREFUSED), PEER_REFUSED_nobody);
+	assert_int_equal(peer_refused_of(EHOSTUNREACH), PEER_REFUSED_unreachable);
+	assert_int_equal(peer_refused_of(EMFILE), PEER_REFUSED_system);
+}
+
+static void a_host_that_never_answers_is_unreachable(void **state SPW_UNUSED)
+{
+	struct ends e;
+
+	ends_open(&e, "", "");
+	assert_int_equal(peer_exchange_step(&e.client, DEADLINE), PEER_TURN_FAILED);
+	assert_int_equal(e.client.why, PEER_REFUSED_timeout); /* it was connected */
+	peer_exchange_client(&e.client, -1, &e.secret[0], DEADLINE);
+	assert_int_equal(peer_exchange_step(&e.client, DEADLINE), PEER_TURN_FAILED);
+	assert_int_equal(e.client.why, PEER_REFUSED_unreachable);
+	ends_close(&e);
+}
+
+/* ---- a server against bytes ---- */
+
+static size_t hello(uint8_t *bytes)
+{
+	struct peer_msg msg = {.type = PEER_MSG_HELLO};
+
+	memset(msg.nonce, 7, sizeof(msg.nonce));
+	return peer_hello_encode(&msg, bytes);
+}
+
+static void every_wrong_byte_of_a_hello_is_refused(void **state SPW_UNUSED)
+{
+	uint8_t bytes[PEER_HELLO_MAX_BYTES];
+	const size_t len = hello(bytes);
+	struct ends e;
+
+	for (size_t at = 0; at < PEER_HELLO_HEAD_BYTES; at++) {
+		ends_open(&e, "", "");
+		bytes[at] ^= 0x80;
+		assert_int_equal(send(e.fd[0], bytes, len, 0), (ssize_t)len);
+		bytes[at] ^= 0x80;
+		assert_int_equal(peer_exchange_step(&e.server, 0), PEER_TURN_FAILED);
+		assert_int_equal(e.server.why, at == 4 || at == 5 ? PEER_REFUSED_version
+								  : PEER_REFUSED_malformed);
+		assert_int_equal(recv(e.fd[0], bytes, 1, MSG_DONTWAIT),
+				 -1); /* not a byte in answer */
+		hello(bytes);
+		ends_close(&e);
+	}
+}
+
+static void a_slow_one_is_timed_out(void **state SPW_UNUSED)
+{
+	uint8_t bytes[PEER_HELLO_MAX_BYTES];
+	const size_t len = hello(bytes);
+	struct ends e;
+
+	ends_open(&e, "", "");
+	for (size_t i = 0; i < len;
+	     i++) { /* a byte now and then: the deadline is that of the whole */
+		assert_int_equal(peer_exchange_step(&e.server, i), PEER_TURN_HELLO);
+		assert_int_equal(send(e.fd[0], &bytes[i], 1, 0), 1);
+	}
+	assert_int_equal(peer_exchange_step(&e.server, len), PEER_TURN_OFFER);
+	assert_int_equal(peer_exchange_step(&e.server, DEADLINE - 1), PEER_TURN_OFFER);
+	assert_int_equal(peer_exchange_step(&e.server, DEADLINE), PEER_TURN_FAILED);
+	assert_int_equal(e.server.why, PEER_REFUSED_timeout);
+	ends_close(&e);
+}
+
+static void one_that_leaves_is_closed(void **state SPW_UNUSED)
+{
+	struct ends e;
+
+	ends_open(&e, "", "");
+	shutdown(e.fd[0], SHUT_RDWR);
+	assert_int_equal(peer_exchange_step(&e.server, 0), PEER_TURN_FAILED);
+	assert_int_equal(e.server.why, PEER_REFUSED_closed);
+	ends_close(&e);
+}
+
+/* The bytes of a good exchange, played back to another server: its nonce differs, and so must the
+ * MAC. */
+static void a_played_back_exchange_is_refused(void **state SPW_UNUSED)
+{
+	struct ends e, again;
+	uint8_t replay[2 * PEER_HELLO_MAX_BYTES];
+	const size_t hello_len = peer_hello_bytes(PEER_MSG_HELLO),
+		     offer_len = peer_hello_bytes(PEER_MSG_OFFER);
+
+	ends_open(&e, "a secret of some length", "a secret of some length");
+	run(&e, &send_params, &send_params);
+	assert_int_equal(e.server.turn, PEER_TURN_DONE);
+	memcpy(replay, e.server.transcript, hello_len);
+	memcpy(replay + hello_len,
+	       e.server.transcript + hello_len + peer_hello_bytes(PEER_MSG_CHALLENGE), offer_len);
+	ends_open(&again, "a secret of some length", "a secret of some length");
+	assert_int_equal(send(again.fd[0], replay, hello_len + offer_len, 0),
+			 (ssize_t)(hello_len + offer_len));
+	for (int i = 0; i < 4; i++)
+		act(&again.server, &send_params);
+	assert_int_equal(again.server.turn, PEER_TURN_FAILED);
+	assert_int_equal(again.server.why, PEER_REFUSED_secret);
+	ends_close(&again);
+	ends_close(&e);
+}
+
+/* ---- the format ---- */
+
+static void messages_survive_the_wire(void **state SPW_UNUSED)
+{
+	struct peer_msg in = {.type = PEER_MSG_OFFER, .params = write_params}, out;
+	uint8_t bytes[PEER_HELLO_MAX_BYTES];
+	size_t len;
+
+	memset(in.mac, 0x5a, sizeof(in.mac));
+	len = peer_hello_encode(&in, bytes);
+	assert_int_equal(len, peer_hello_bytes(PEER_MSG_OFFER));
+	assert_int_equal(peer_hello_parse(bytes, len, &out), 0);
+	assert_memory_equal(&in, &out, sizeof(in));
+	for (size_t cut = 0; cut < len; cut++)
+		assert_int_equal(peer_hello_parse(bytes, cut, &out), -EPROTO);
+	in = (struct peer_msg){.type = PEER_MSG_REJECT, .reason = PEER_REJECT_MTU, .value = 4096};
+	len = peer_hello_encode(&in, bytes);
+	assert_int_equal(peer_hello_parse(bytes, len, &out), 0);
+	assert_int_equal(out.reason, PEER_REJECT_MTU);
+	assert_int_equal(out.value, 4096);
+	/* The format is a promise: these bytes stay. */
+	assert_memory_equal(
+		bytes, "SPWR\x00\x02\x05\x00\x00\x34\x00\x00\x00\x01\x00\x00\x00\x00\x10\x00", 20);
+}
+
+static int offer_with(void (*change)(struct peer_params *), const struct peer_params *base)
+{
+	struct peer_msg in = {.type = PEER_MSG_OFFER, .params = *base}, out;
+	uint8_t bytes[PEER_HELLO_MAX_BYTES];
+
+	change(&in.params);
+	return peer_hello_parse(bytes, peer_hello_encode(&in, bytes), &out);
+}
+
+#define BAD(name, base, what)                            \
+	static void name##_change(struct peer_params *p) \
+	{                                                \
+		what;                                    \
+	}                                                \
+	static const struct peer_params *name##_base = base;
+#define BAD_LIST(X)                                                            \
+	X(qpn, &send_params, p->qpn = 1u << 24)                                \
+	X(psn, &send_params, p->psn = 1u << 24)                                \
+	X(mtu_odd, &send_params, p->mtu = 1500)                                \
+	X(mtu_small, &send_params, p->mtu = 128)                               \
+	X(op, &send_params, p->op = 2)                                         \
+	X(reserved, &send_params, p->reserved = 1)                             \
+	X(no_credits, &send_params, p->credit_cnt = 0)                         \
+	X(many_credits, &send_params, p->credit_cnt = SPW_PEER_CREDIT_MAX + 1) \
+	X(no_bytes, &send_params, p->slot_bytes = 0)                           \
+	X(many_bytes, &send_params, p->slot_bytes = 1u << 28)                  \
+	X(write_in_send, &send_params, p->slot_rkey = 1)                       \
+	X(stride, &write_params, p->slot_stride = 4095)                        \
+	X(slots_wrap, &write_params, p->slot_addr = UINT64_MAX - 4096)         \
+	X(ring_odd, &write_params, p->ring_cnt = 1000)                         \
+	X(ring_none, &write_params, p->ring_cnt = 0)                           \
+	X(ring_wraps, &write_params, p->ring_addr = UINT64_MAX - 3)            \
+	X(ring_place, &write_params, p->ring_addr += 2)
+BAD_LIST(BAD)
+
+static void params_out_of_range_are_refused(void **state SPW_UNUSED)
+{
+#define CHECK(name, base, what) assert_int_equal(offer_with(name##_change, name##_base), -EPROTO);
+	BAD_LIST(CHECK)
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_sides_agree),
+		cmocka_unit_test(a_wrong_secret_hears_nothing),
+		cmocka_unit_test(what_does_not_fit_is_reported),
+		cmocka_unit_test(every_reason_arrives),
+		cmocka_unit_test(every_reason_is_one_clause),
+		cmocka_unit_test(a_host_that_never_answers_is_unreachable),
+		cmocka_unit_test(every_wrong_byte_of_a_hello_is_refused),
+		cmocka_unit_test(a_slow_one_is_timed_out),
+		cmocka_unit_test(one_that_leaves_is_closed),
+		cmocka_unit_test(a_played_back_exchange_is_refused),
+		cmocka_unit_test(messages_survive_the_wire),
+		cmocka_unit_test(params_out_of_range_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

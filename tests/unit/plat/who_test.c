@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the kernel counts of this thread, in windows with gaps and without: it sleeps, which is a
+ * voluntary switch each time.
+ */
+#include <sched.h>
+#include <time.h>
+
+#include "plat/spw_who.h"
+#include "unit_test.h"
+
+#define SLEEPS 20
+
+static void sleep_often(void)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+
+	for (int i = 0; i < SLEEPS; i++)
+		nanosleep(&nap, NULL);
+}
+
+static void only_windows_with_gaps_count(void **state SPW_UNUSED)
+{
+	struct spw_who who = {0}, *list[] = {&who};
+	uint64_t gaps = 5, once;
+
+	spw_who_begin(&who, (uint32_t)sched_getcpu());
+	sleep_often();
+	spw_who_read(list, &gaps, 1); /* the first reading is a base only */
+	assert_int_equal(who.windows, 0);
+	assert_int_equal(who.switches[0], 0);
+	sleep_often();
+	spw_who_read(list, &gaps, 1); /* no new gap */
+	assert_int_equal(who.windows, 0);
+	assert_int_equal(who.switches[0], 0);
+	sleep_often();
+	gaps++;
+	spw_who_read(list, &gaps, 1);
+	assert_int_equal(who.windows, 1);
+	assert_true(who.switches[0] >= SLEEPS);
+	once = who.switches[0];
+	sleep_often();
+	spw_who_read(list, &gaps, 1);
+	assert_int_equal(who.windows, 1);
+	assert_int_equal(who.switches[0], once);
+}
+
+static void a_cpu_that_is_not_there_has_no_interrupts(void **state SPW_UNUSED)
+{
+	struct spw_who who = {0}, *list[] = {&who};
+	uint64_t gaps = 0;
+
+	spw_who_begin(&who, 99999);
+	for (; gaps < 3; gaps++)
+		spw_who_read(list, &gaps, 1);
+	assert_int_equal(who.windows, 2);
+	assert_int_equal(who.irq_cnt, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_windows_with_gaps_count),
+		cmocka_unit_test(a_cpu_that_is_not_there_has_no_interrupts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * For the tests of cables: each test has a fresh shm: cable, on which it puts numbered frames.
+ */
+#ifndef SPW_TESTS_CABLE_KIT_H
+#define SPW_TESTS_CABLE_KIT_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "softhca/cable/shm_impl.h"
+#include "unit_test.h"
+
+static char name[64], path[128];
+
+static inline int fresh_name(void **state)
+{
+	static int turn;
+
+	(void)state;
+	snprintf(name, sizeof(name), "unit-%d-%d", (int)getpid(), turn++);
+	snprintf(path, sizeof(path), "/dev/shm/spinwire-%u-%s", (unsigned)getuid(), name);
+	unlink(path);
+	return 0;
+}
+
+static inline struct cable *join(struct cable_id *id)
+{
+	struct cable *c = NULL;
+
+	memset(id, 0, sizeof(*id));
+	assert_int_equal(cable_shm_open(name, id, &c), 0);
+	return c;
+}
+
+static inline bool put(struct cable *c, const uint8_t *dmac, const uint8_t *smac, uint32_t number,
+		       uint32_t len)
+{
+	uint8_t *p = cable_tx_reserve(c, dmac, len);
+
+	if (!p)
+		return false;
+	memcpy(p, dmac, 6);
+	memcpy(p + 6, smac, 6);
+	memset(p + 12, (int)(number & 0xff), len - 12);
+	memcpy(p + 14, &number, 4);
+	cable_tx_commit(c, number & 1);
+	return true;
+}
+
+#endif

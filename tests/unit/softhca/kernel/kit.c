@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ */
+#include "kit.h"
+
+#include "base/spw_err.h"
+
+static int get_context(struct kit *k)
+{
+	const struct ib_uverbs_get_context req = {0};
+	const struct mlx5_ib_alloc_ucontext_req_v2 drv = {.total_num_bfregs = 16,
+							  .max_cqe_version = 1,
+							  .lib_caps = MLX5_LIB_CAP_4K_UAR |
+								      MLX5_LIB_CAP_DYN_UAR};
+	struct ib_uverbs_get_context_resp resp;
+	struct mlx5_ib_alloc_ucontext_resp drv_resp;
+
+	return kit_call(k, IB_USER_VERBS_CMD_GET_CONTEXT, &req, sizeof(req), &resp, sizeof(resp),
+			&drv, sizeof(drv), &drv_resp, sizeof(drv_resp));
+}
+
+void kit_open(struct kit *k)
+{
+	const struct ib_uverbs_alloc_pd req = {0};
+	struct ib_uverbs_alloc_pd_resp resp;
+	char text[64];
+	uint64_t off;
+
+	memset(k, 0, sizeof(*k));
+	snprintf(text, sizeof(text), "cable=shm:ctl-%d", getpid());
+	assert_int_equal(hca_cfg_parse(text, &k->cfg), 0);
+	if (hca_devs_open(&k->cfg, &k->dev))
+		fail_msg("%s", spw_err_text());
+	assert_int_equal(hca_ctx_open(k->dev, &k->ctx), 0);
+	assert_int_equal(get_context(k), 0);
+	hca_lock(k->dev);
+	assert_int_equal(hca_uar_alloc(k->ctx, &k->uar, &off), 0);
+	hca_unlock(k->dev);
+	assert_int_equal(
+		kit_cmd(k, IB_USER_VERBS_CMD_ALLOC_PD, &req, sizeof(req), &resp, sizeof(resp)), 0);
+	k->pd = resp.pd_handle;
+	k->mem = mmap(NULL, KIT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(k->mem != MAP_FAILED);
+}
+
+void kit_close(struct kit *k)
+{
+	int fd = k->ctx->fd;
+
+	hca_ctx_close(k->ctx);
+	close(fd);
+	hca_devs_close(k->dev, 1);
+	munmap(k->mem, KIT_BYTES);
+}
+
+void *kit_ring(struct kit *k, size_t bytes)
+{
+	void *p = k->mem + k->used;
+
+	k->used += SPW_ALIGN_UP(bytes, (size_t)64);
+	assert_true(k->used <= KIT_BYTES);
+	return p;
+}
+
+/* The dispatcher needs zeros after what is sent, and room after the answer. */
+static void *padded(const void *src, size_t bytes)
+{
+	void *p = calloc(1, bytes + UV_PAD_BYTES);
+
+	assert_non_null(p);
+	if (src)
+		memcpy(p, src, bytes);
+	return p;
+}
+
+int kit_call(struct kit *k, uint32_t cmd, const void *in, size_t in_bytes, void *out,
+	     size_t out_bytes, const void *uhw_in, size_t uhw_in_bytes, void *uhw_out,
+	     size_t uhw_out_bytes)
+{
+	void *i = padded(in, in_bytes), *u = padded(uhw_in, uhw_in_bytes);
+	void *o = padded(NULL, out_bytes), *v = padded(NULL, uhw_out_bytes);
+	struct uv_call c = {k->ctx,
+			    i,
+			    o,
+			    u,
+			    v,
+			    (uint32_t)in_bytes,
+			    (uint32_t)out_bytes,
+			    (uint32_t)uhw_in_bytes,
+			    (uint32_t)uhw_out_bytes};
+	int rc = uv_dispatch(cmd, &c);
+
+	if (out)
+		memcpy(out, o, out_bytes);
+	if (uhw_out)
+		memcpy(uhw_out, v, uhw_out_bytes);
+	free(i), free(u), free(o), free(v);
+	return rc;
+}
+
+int kit_cmd(struct kit *k, uint32_t cmd, const void *in, size_t in_bytes, void *out,
+	    size_t out_bytes)
+{
+	return kit_call(k, cmd, in, in_bytes, out, out_bytes, NULL, 0, NULL, 0);
+}
+
+int kit_cq(struct kit *k, int channel, uint32_t *out)
+{
+	const struct ib_uverbs_create_cq req = {
+		.user_handle = 0x1000 + k->used, .cqe = 15, .comp_channel = channel};
+	const struct mlx5_ib_create_cq drv = {.buf_addr = (uintptr_t)kit_ring(k, 16 * 64),
+					      .db_addr = (uintptr_t)kit_ring(k, 8),
+					      .cqe_size = 64,
+					      .flags = MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX,
+					      .uar_page_index = (uint16_t)k->uar->index};
+	struct ib_uverbs_create_cq_resp resp;
+	struct mlx5_ib_create_cq_resp drv_resp;
+	int rc = kit_call(k, IB_USER_VERBS_CMD_CREATE_CQ, &req, sizeof(req), &resp, sizeof(resp),
+			  &drv, sizeof(drv), &drv_resp, sizeof(drv_resp));
+
+	*out = resp.cq_handle;
+	return rc;
+}
+
+int kit_srq(struct kit *k, uint32_t *out)
+{
+	const struct ib_uverbs_create_srq req = {
+		.user_handle = 7, .pd_handle = k->pd, .max_wr = 15, .max_sge = 1};
+	const struct mlx5_ib_create_srq drv = {.buf_addr = (uintptr_t)kit_ring(k, 16 * 32),
+					       .db_addr = (uintptr_t)kit_ring(k, 8)};
+	struct ib_uverbs_create_srq_resp resp;
+	struct mlx5_ib_create_srq_resp drv_resp;
+	int rc = kit_call(k, IB_USER_VERBS_CMD_CREATE_SRQ, &req, sizeof(req), &resp, sizeof(resp),
+			  &drv, sizeof(drv), &drv_resp, sizeof(drv_resp));
+
+	*out = resp.srq_handle;
+	return rc;
+}
+
+int kit_qp(struct kit *k, uint8_t type, uint32_t cq, struct ib_uverbs_create_qp_resp *out)
+{
+	const struct ib_uverbs_create_qp req = {.user_handle = 9,
+						.pd_handle = k->pd,
+						.send_cq_handle = cq,
+						.recv_cq_handle = cq,
+						.max_send_wr = 4,
+						.max_recv_wr = 4,
+						.max_send_sge = 1,
+						.max_recv_sge = 1,
+						.qp_type = type};
+	const struct mlx5_ib_create_qp drv = {.buf_addr = (uintptr_t)kit_ring(k, 4 * 16 + 16 * 64),
+					      .db_addr = (uintptr_t)kit_ring(k, 8),
+					      .sq_wqe_count = 16,
+					      .rq_wqe_count = 4,
+					      .rq_wqe_shift = 4,
+					      .flags = MLX5_QP_FLAG_UAR_PAGE_INDEX,
+					      .bfreg_index = k->uar->index,
+					      .sq_buf_addr = (uintptr_t)kit_ring(k, 16 * 64)};
+	struct mlx5_ib_create_qp_resp drv_resp;
+
+	return kit_call(k, IB_USER_VERBS_CMD_CREATE_QP, &req, sizeof(req), out, sizeof(*out), &drv,
+			sizeof(drv), &drv_resp, sizeof(drv_resp));
+}
+
+int kit_modify(struct kit *k, uint32_t qp, uint32_t mask, uint8_t state)
+{
+	const struct ib_uverbs_qp_dest av = {.dgid = {[10] = 0xff, 0xff, 10, 53, 0, 1},
+					     .sgid_index = 3,
+					     .is_global = 1,
+					     .port_num = 1};
+	const struct ib_uverbs_modify_qp req = {.dest = av,
+						.alt_dest = av,
+						.qp_handle = qp,
+						.attr_mask = mask | QPA_STATE,
+						.qp_state = state,
+						.path_mtu = 3,
+						.port_num = 1,
+						.alt_port_num = 1,
+						.max_rd_atomic = 1,
+						.max_dest_rd_atomic = 1,
+						.retry_cnt = 7,
+						.rnr_retry = 7,
+						.timeout = 14};
+
+	return kit_cmd(k, IB_USER_VERBS_CMD_MODIFY_QP, &req, sizeof(req), NULL, 0);
+}

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the main job and the end-to-end tests share: cores, EAL arguments, and processes that never outlive their parent."""
+import argparse
+import contextlib
+import ctypes
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import typing
+
+from spwtel import runtime_folder, runtime_top, telemetry
+
+TOOLS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(TOOLS, "..", "build", "app")
+TESTPMD = "dpdk-testpmd"
+EXE_FOLDERS = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def program(name):
+    """Path of one of ours: SPINWIRE, SPINWIRE_GEN, SPINWIRE_BENCH name another than the one in build/."""
+    return os.environ.get(name.upper().replace("-", "_"), os.path.normpath(os.path.join(BUILD, name, name)))
+
+
+def softhca_lib():
+    """The software ConnectX of the build that spinwire comes from; SPW_SOFTHCA_LIB names another."""
+    folder = os.path.dirname(program("spinwire"))
+    return os.environ.get("SPW_SOFTHCA_LIB") or os.path.normpath(os.path.join(folder, "..", "..", "lib", "softhca", "libspinwire-softhca.so"))
+
+
+def find(program):
+    """Full path, or None; tools of administrators live outside a user's PATH."""
+    return shutil.which(program, path=EXE_FOLDERS)
+
+
+def _quota_cores():
+    """Whole cores that a container's CPU quota allows; a large number where there is none."""
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        return max(1, int(quota) // int(period)) if quota != "max" else 1 << 16
+    except (OSError, ValueError):
+        return 1 << 16
+
+
+def cores():
+    """Cores that this process may use, fewest first: affinity (taskset, cpusets), cut to the CPU quota."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[:_quota_cores()]
+
+
+class Cores:
+    """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep. nics: the path has two
+    threads that spin as well, the sink's and the source's; they come before an executor of its own."""
+
+    def __init__(self, nics=False):
+        have = cores()
+        own = iter(have[2:])
+        self.generator = have[0]
+        self.receive = have[1 % len(have)]
+        self.nics = ((next(own), next(own)) if len(have) >= 4 else (None, None)) if nics else ()
+        self.executor = next(own, None)
+        self.main = self.source_main = next(own, self.generator)
+        if self.main == self.generator and self.nics and self.nics[0] is not None:
+            self.main, self.source_main = self.nics[1], self.nics[0]  # not beside its own NIC thread, whose clock it reads
+        self.cnt = len(have)
+
+    def spinwire(self):
+        lcores = f"0@{self.main},1@{self.receive}"
+        return lcores + (f",2@{self.executor}" if self.executor is not None else "")
+
+    def source(self):
+        return f"0@{self.source_main},1@{self.generator}"
+
+    def spinning(self):
+        """Cores whose own jitter a frame meets."""
+        return sorted({self.generator, self.receive, *self.nics, self.executor} - {None})
+
+    def few(self):
+        """Whether those that spin share cores: rates and tails then say more about the scheduler."""
+        return self.cnt < 2 + len(self.nics)
+
+    def text(self):
+        third = f"executor {self.executor}" if self.executor is not None else "executor inline (no core to spare)"
+        nics = ""
+        if self.nics:
+            nics = ", two NIC threads " + ("beside them" if self.nics[0] is None else "on {} and {}".format(*self.nics))
+        return f"{self.cnt} cores: generator {self.generator}, receive {self.receive}{nics}, {third}"
+
+
+def prefix(role):
+    return f"spinwire-{role}-{os.getpid()}"
+
+
+def eal(lcores, file_prefix, mem_mb=128, telemetry=False):
+    """EAL without hugepages, PCI or root."""
+    args = ["--lcores", lcores, "--no-huge", "-m", str(mem_mb), "--no-pci", "--no-shconf", "--file-prefix", file_prefix]
+    return args + ([] if telemetry else ["--no-telemetry"])
+
+
+class Path(typing.NamedTuple):
+    """What joins a source and a sink: the port of each end, and what their commands begin with."""
+    name: str
+    text: str
+    source_port: str
+    sink_port: str
+    source_wrap: tuple = ()
+    sink_wrap: tuple = ()
+    source_args: tuple = ()
+    leftovers: tuple = ()  # files of a sink that was killed, in the way of the next
+
+
+def memif_path(folder):
+    """Two processes, one copy each way by DPDK's net_memif, a socket in folder. The sink is the server: it is there first."""
+    sock = os.path.join(folder, "path.sock")
+    port = f"ethdev:net_memif0,role={{}},socket={sock},socket-abstract=no"
+    return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"), leftovers=(sock,))
+
+
+def softhca_path(place):
+    """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many."""
+    tool = os.path.join(TOOLS, "with-softhca")
+    lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
+    sink, source = [("env", lib, tool, "--cable", f"shm:{prefix('run')}") + (() if core is None else ("--nic-cpu", str(core))) for core in place.nics]
+    return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
+                source, sink)
+
+
+def device_mac(device):
+    """Of an RDMA device's network interface; None if there is none."""
+    for path in sorted(glob.glob(f"/sys/class/infiniband/{device}/device/net/*/address")):
+        return read(path).strip()
+    return None
+
+
+def device_path(device, peer):
+    """Real devices: spinwire on one, the source on the other (or on the same one, whose own loopback then joins them)."""
+    macs = [device_mac(name) for name in (peer, device)]
+    extra = ("--src-mac", macs[0], "--dst-mac", macs[1]) if all(macs) else ()
+    return Path("device", f"spinwire's mlx5 port on {device}, the source on {peer}", f"mlx5:{peer},mode=eth", f"mlx5:{device},mode=eth", source_args=extra)
+
+
+def between(low, high, what=float):
+    """For argparse: a number in that range, or a one-line error."""
+    def number(text):
+        value = what(text)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text} is not from {low:g} to {high:g}")
+        return value
+    number.__name__ = "number"
+    return number
+
+
+def add_path_options(parser):
+    """Which path a tool takes; choose_path() reads them."""
+    parser.add_argument("--ethdev", action="store_true", help="join the two by DPDK's net_memif instead of software ConnectX")
+    parser.add_argument("--device", metavar="NAME", help="real RDMA devices: spinwire's, as in mlx5_0 ...")
+    parser.add_argument("--peer", metavar="NAME", help="... and the source's (default: the same one)")
+
+
+def has_mlx5():
+    """Whether spinwire was built with its mlx5 port and the software ConnectX is there."""
+    drivers = subprocess.run([program("spinwire"), "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False).stdout
+    return os.path.exists(softhca_lib()) and "mlx5" in drivers.rpartition("port drivers:")[2].partition("\n")[0]
+
+
+def choose_path(args, folder):
+    """(Path, Cores) by add_path_options; files go to folder."""
+    if args.device:
+        return device_path(args.device, args.peer or args.device), Cores()
+    if args.ethdev or not has_mlx5():
+        return memif_path(folder), Cores()
+    place = Cores(nics=True)
+    return softhca_path(place), place
+
+
+def forget_prefix(file_prefix):
+    """Removes the runtime folder that EAL leaves, and what a program that was killed left in it."""
+    shutil.rmtree(runtime_folder(file_prefix), ignore_errors=True)
+
+
+def wait_for(condition, seconds, what):
+    """Polls condition() until true; its value. TimeoutError names what was waited for."""
+    end = time.monotonic() + seconds
+    while True:
+        got = condition()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {seconds} s for {what}")
+        time.sleep(0.02)
+
+
+def _tie_to_parent():
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background shell has it ignored, and the wrappers' sh cannot change that
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(cmd, **kwargs):
+    """A process in a group of its own that heeds SIGINT and is killed when this one dies."""
+    return subprocess.Popen(cmd, stdin=subprocess.DEVNULL, preexec_fn=_tie_to_parent, **kwargs)
+
+
+def signal_name(number):
+    """SIGSEGV (Segmentation fault), or the number of one without a name."""
+    try:
+        return f"{signal.Signals(number).name} ({signal.strsignal(number)})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def last_words(path):
+    """The last error in a log, or its last line, to append to a sentence."""
+    lines = [line for line in read(path).splitlines() if line.strip()] if os.path.exists(path) else []
+    errors = [line for line in lines if "error:" in line]
+    return f": {(errors or lines)[-1]}" if lines else ", and printed nothing"
+
+
+def left_with(name, status, log):
+    """One sentence on how a program ended."""
+    how = f"was ended by {signal_name(-status)}" if status < 0 else f"left with status {status}"
+    return f"{name} {how}{last_words(log)}"
+
+
+def stop(process, seconds=20):
+    """SIGINT, then a bounded wait, then SIGKILL. Returns the exit status."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return process.returncode
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="spinwire-") as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def testpmd(core, vdev, options, log_path, ready_seconds=30):
+    """The distribution's own dpdk-testpmd, forwarding on one core; yields once it forwards."""
+    program = find(TESTPMD)
+    if not program:
+        raise FileNotFoundError("dpdk-testpmd is not installed (tools/deps run)")
+    role = prefix("peer" + os.path.basename(log_path).split(".")[0])
+    cmd = [program, *eal(f"0@{core},1@{core}", role), "--vdev", vdev, "--", "--stats-period", "1",
+           "--total-num-mbufs=8192", "--no-mlockall", *options]
+    with open(log_path, "wb") as log:
+        process = spawn(cmd, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_for(lambda: process.poll() is not None or "Port statistics" in read(log_path)
+                 or "NIC statistics" in read(log_path), ready_seconds, "testpmd to forward")
+        if process.poll() is not None:
+            raise RuntimeError(f"testpmd left with {process.returncode}:\n{read(log_path)[-2000:]}")
+        yield process
+    finally:
+        stop(process)
+        forget_prefix(role)
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()

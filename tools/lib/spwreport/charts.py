@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The plots of the report. Each function takes a width and returns SVG text, so that a page can hold a wide and a narrow one."""
+from spwreport import data, svg
+from spwreport.svg import esc
+
+SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
+STAGE_CLASS = {"sender": "s0", "wire": "s1", "port": "s1", "poll": "s8", "push": "s2", "wait": "s3", "run": "s4", "reap": "s5", "tx": "s6", "echo": "s7",
+               "beyond": "s9", "whole": "s1", "nic_start": "s7", "nic_sent": "s0"}
+CAUSE_CLASS = {"poll_gap": "s1", "port_late": "s8", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
+               "gpu_sliced": "q6", "relaunched": "s9", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6"}
+STAGE_NAME = {**{key: name for key, name, _ in data.WAY}, "whole": "polled to sent", "nic_start": "NIC to executor",
+              "nic_sent": "NIC to sent"}
+
+
+def _time_ticks(scale):
+    return [(v, svg.time_ns(v)) for v in scale.ticks()]
+
+
+def _names_at_ends(plot, ends, sample=False):
+    """Names beside the ends of lines: [(x, y, name, class)], moved apart where they would touch. Lines that end near one another
+    share a column of names. sample: a piece of the line stands before each name."""
+    columns = []
+    for end in sorted(ends):
+        if columns and end[0] - columns[-1][-1][0] < 70:
+            columns[-1].append(end)
+        else:
+            columns.append([end])
+    for column in columns:
+        x = max(end[0] for end in column) + 10
+        for (_, _, name, cls), y in zip(column, svg.spread([end[1] for end in column], 14, plot.y1 + 4, plot.y0 - 2)):
+            if sample:
+                plot.path([(x, y), (x + 22, y)], cls)
+            plot.text(x + (27 if sample else 0), y + 4, name, "start", f"end {cls}")
+
+
+# ---- the knee curve ----------------------------------------------------------------------------------
+
+def _lost_band(plot, height):
+    """A strip above the scale for percentiles that have no number."""
+    plot.rect(plot.x0, plot.y1, plot.x1 - plot.x0, height, "lostband")
+    plot.text(plot.x0 - 8, plot.y1 + height / 2 + 4, "lost", "end", "tick")
+
+
+def _knee_points(steps, point):
+    return [(step["offered_fps"], data.value(step, point)) for step in steps]
+
+
+def _curve(plot, steps, point, name, band_y):
+    """One percentile over all steps; breaks where there is no number. Returns the last number's (y) or None."""
+    run, last = [], None
+    for fps, ns in _knee_points(steps, point):
+        x = plot.x(fps)
+        if isinstance(ns, (int, float)):
+            last = plot.y(max(ns, 1))
+            run.append((x, last))
+            continue
+        plot.path(run, f"c-{point}")
+        run = []
+        if ns == "lost":
+            plot.mark(x, band_y, "cross", f"c-{point}", f"{name} at {svg.rate(fps)} frames/s: among the lost frames")
+    plot.path(run, f"c-{point}")
+    for fps, ns in _knee_points(steps, point):
+        if isinstance(ns, (int, float)):
+            plot.mark(plot.x(fps), plot.y(max(ns, 1)), SHAPES[point], f"c-{point}",
+                      f"{name} at {svg.rate(fps)} frames/s: {svg.time_ns(ns)}")
+    return last
+
+
+def _floor_lines(plot, floor):
+    """Lines that nearly touch share a text below them."""
+    groups = []
+    for percent, ns in floor.items():
+        y = plot.y(ns)
+        plot.line(plot.x0, y, plot.x1, y, "floor")
+        if groups and abs(groups[-1][0] - y) < 16:
+            groups[-1] = (max(y, groups[-1][0]), f"{groups[-1][1]} and {svg.percentile(percent)}")
+        else:
+            groups.append((y, svg.percentile(percent)))
+    for y, names in groups:
+        plot.text(plot.x0 + 5, y + 13, f"idle machine alone, {names}", "start", "note")
+
+
+def knee(width, steps, knee_step, floor):
+    """Round-trip percentiles against the offered load; floor: {percent: ns} of the idle machine."""
+    steps = [s for s in steps if data.good(s)]
+    narrow = width < 600
+    plot = svg.Plot(width, 300 if narrow else 400, "Round trip against offered load",
+                    "Percentiles of the round trip, from the intended send time, on a logarithmic scale. The table below has the numbers.",
+                    left=64, right=16 if narrow else 74, top=26)
+    values = [v for s in steps for p, _ in data.CURVES for v in [data.value(s, p)] if isinstance(v, (int, float))]
+    band = 4 + 11 * len(data.CURVES)
+    low, high = svg.decades([max(v, 10) for v in values + list(floor.values())] or [1e3, 1e6])
+    plot.x = svg.Linear(0, max(s["offered_fps"] for s in steps) * 1.02, plot.x0, plot.x1)
+    plot.y = svg.Log(low, high, plot.y0, plot.y1 + band + 6)
+    plot.y_ticks(_time_ticks(plot.y), "round trip")
+    plot.x_ticks([(v, svg.rate(v)) for v in plot.x.ticks(4 if narrow else 8)], "offered load, frames/s")
+    _lost_band(plot, band)
+    _floor_lines(plot, floor)
+    if knee_step:
+        x = plot.x(knee_step["offered_fps"])
+        plot.line(x, plot.y0, x, plot.y1, "knee")
+        plot.text(max(x, plot.x0 + 90), plot.y1 - 8, f"knee {svg.rate(knee_step['offered_fps'])}", "middle", "kneetext")
+    ends = []
+    for i, (point, name) in enumerate(data.CURVES):
+        y = plot.y1 + 8 + 11 * (len(data.CURVES) - 1 - i)
+        last = _curve(plot, steps, point, name, y)
+        ends.append((plot.x1, last if last is not None else y, name, f"c-{point}"))
+    if not narrow:
+        _names_at_ends(plot, ends)
+    return plot.svg()
+
+
+# ---- percentile spectra --------------------------------------------------------------------------------
+
+def _spectrum_lines(plot, lines, samples):
+    ends = []
+    for name, cls, points, lost_from, _ in lines:
+        at = [(plot.x(data.rank(p, samples)), plot.y(max(ns, plot.y.low))) for p, ns in points]
+        plot.path(at, cls)
+        for p, ns in points:
+            if p in (50.0, 99.0, 99.9, 99.99, 99.999, 100.0):
+                plot.mark(plot.x(data.rank(p, samples)), plot.y(max(ns, plot.y.low)), "circle", f"{cls} small",
+                          f"{name}, {svg.percentile(p)}: {svg.time_ns(ns)}")
+        if lost_from is not None and at:
+            at.append((plot.x(data.rank(lost_from, samples)), plot.y1 + 6))
+            plot.path(at[-2:], f"{cls} dash")
+            plot.mark(*at[-1], "cross", cls, f"{name}: lost from {svg.percentile(lost_from)} on")
+        if at:
+            ends.append((*at[-1], f"{name}, lost" if lost_from is not None else name, cls))
+    return ends
+
+
+def spectra(width, title, lines):
+    """lines: [(name, class, [(percentile, ns)], lost from or None, samples)]. The x axis is the rank: one frame in so many."""
+    narrow = width < 600
+    plot = svg.Plot(width, 320 if narrow else 380, title, "Time against percentile, both logarithmic; one line a stage or load.",
+                    left=64, right=16 if narrow else 128, top=26, bottom=46)
+    samples = max(line[4] for line in lines)
+    reach = max([data.rank(p, samples) for line in lines for p in (line[2][-1][0], line[3] or 0)])
+    values = [ns for line in lines for p, ns in line[2] if ns > 0 and p > 0]
+    low, high = svg.decades([max(min(values or [10]), 10), max(values or [1000])])
+    plot.x = svg.Log(1, max(reach, 10), plot.x0, plot.x1)
+    plot.y = svg.Log(low, high, plot.y0, plot.y1 + 12)
+    plot.y_ticks(_time_ticks(plot.y), "time")
+    ranks = [(1.0, "0"), (2.0, "50 %"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999"), (1e6, "99.9999"),
+             (1e7, "99.99999"), (1e8, "99.999999")]
+    plot.x_ticks([(r, text) for r, text in ranks if r <= reach], "percentile of frames", grid=True)
+    ends = _spectrum_lines(plot, lines, samples)
+    if not narrow:
+        _names_at_ends(plot, ends)
+    return plot.svg()
+
+
+def stage_lines(step):
+    """The lines of one step: spinwire's stages, the whole, and the round trip if there was one."""
+    lines = []
+    for row in data.stages(step):
+        key = data.STAGES.get(row["stage"], row["stage"])
+        points, lost = data.spectrum(row)
+        lines.append((STAGE_NAME.get(key, key.replace("_", " ")), STAGE_CLASS.get(key, "s9"), points, lost, row["count"]))
+    trip = step["gen"]["round_trip"] if step.get("gen") else None
+    if trip and trip["count"]:
+        points, lost = data.spectrum(trip, data.missing(step["gen"]))
+        lines.append(("round trip", "c-trip", points, lost, trip["count"]))
+    return [line for line in lines if line[2]]
+
+
+def load_lines(steps, most=8):
+    """Round trips of several loads, light to dark."""
+    steps = [s for s in steps if data.good(s) and s["gen"]["round_trip"]["count"]]
+    if len(steps) > most:
+        steps = [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]
+    lines = []
+    for i, step in enumerate(steps):
+        points, lost = data.spectrum(step["gen"]["round_trip"], data.missing(step["gen"]))
+        lines.append((f"{svg.rate(step['offered_fps'])}/s", f"q{round(i * 7 / max(1, len(steps) - 1))}", points, lost,
+                      step["gen"]["round_trip"]["count"]))
+    return [line for line in lines if line[2]]
+
+
+# ---- stacked bars --------------------------------------------------------------------------------------
+
+def part_class(key):
+    """Of a stage or a cause."""
+    return STAGE_CLASS.get(key) or CAUSE_CLASS.get(key, "s9")
+
+
+def part_name(key):
+    return STAGE_NAME.get(key) or key.replace("_", " ")
+
+
+def _bar_end(lengths):
+    """Where the scale ends: a few that are far longer than the rest are cut there."""
+    middle = sorted(lengths)[(len(lengths) - 1) // 2]
+    return max([v for v in lengths if v <= 4 * middle])
+
+
+def worst(width, frames, title):
+    """Where the worst frames spent their time: one bar a frame, one part a stage, all from the same zero."""
+    narrow = width < 600
+    bar, gap, head = 18, 22 if narrow else 8, 8
+    left = 12 if narrow else 210
+    plot = svg.Plot(width, head + len(frames) * (bar + gap) + 62, title, "One bar a frame, longest first; its parts are stages in order.",
+                    left=left, right=74, top=head + (14 if narrow else 0), bottom=54)
+    plot.x = svg.Linear(0, _bar_end([f["whole_ns"] for f in frames]), plot.x0, plot.x1)
+    scale, unit = next((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")) if plot.x.high >= 2 * s or u == "ns")
+    plot.x_ticks([(v, svg.short(v / scale)) for v in plot.x.ticks(4 if narrow else 8)], unit, grid=True)
+    for i, frame in enumerate(frames):
+        y, at = plot.y1 + i * (bar + gap), 0.0
+        label = frame["cause"].replace("_", " ") or "no cause reported"
+        if narrow:
+            plot.text(plot.x0, y - 4, f"{frame['name']}: {label}", "start", "tick")
+        else:
+            plot.text(plot.x0 - 8, y + 8, frame["name"], "end", "tick")
+            plot.text(plot.x0 - 8, y + 20, label, "end", "note")
+        for key, ns in frame["parts"]:
+            x, end = (plot.x(min(v, plot.x.high)) for v in (at, at + ns))
+            plot.rect(x, y, max(end - x - (0.7 if end - x > 2 else 0), 0.4 if ns else 0), bar, f"bar {part_class(key)}",
+                      f"{frame['name']}, {part_name(key)}: {svg.time_ns(ns)}")
+            at += ns
+        more = "» " if at > plot.x.high * 1.001 else ""
+        plot.text(plot.x(min(at, plot.x.high)) + 5, y + bar - 5, more + svg.time_ns(frame["whole_ns"]), "start", "tick")
+    return plot.svg()
+
+
+def shares(width, rows, keys, classes, title, x_label):
+    """Rows of bars that fill 100 %: rows [(name, {key: share})]."""
+    narrow = width < 600
+    bar, gap = 20, 8
+    plot = svg.Plot(width, len(rows) * (bar + gap) + 64, title, "One bar a load; its parts sum to all of the time.", left=72, right=16, top=6,
+                    bottom=54)
+    plot.x = svg.Linear(0, 100, plot.x0, plot.x1)
+    plot.x_ticks([(v, svg.short(v)) for v in (0, 25, 50, 75, 100)], x_label)
+    for i, (name, parts) in enumerate(rows):
+        y, at = plot.y1 + i * (bar + gap), 0.0
+        plot.text(plot.x0 - 8, y + 14, name, "end", "tick")
+        for key in keys:
+            share = 100 * parts.get(key, 0)
+            x, end = plot.x(at), plot.x(at + share)
+            plot.rect(x, y, end - x - (0.7 if end - x > 2 else 0), bar, f"bar {classes[key]}", f"{name}/s, {key.replace('_', ' ')}: {share:.1f} %")
+            if end - x > (46 if narrow else 40) and key != keys[0]:
+                plot.text((x + end) / 2, y + 14, f"{share:.0f} %", "middle", "inbar")
+            at += share
+    return plot.svg()
+
+
+# ---- the machine's own jitter ----------------------------------------------------------------------------
+
+def jitter(width, before, after):
+    """How often a core that only spins is delayed for longer than a given time, before and after."""
+    narrow = width < 600
+    plot = svg.Plot(width, 280 if narrow else 330, "The machine's own jitter", "Gaps per second that are longer than a length, both logarithmic.",
+                    left=64, right=16 if narrow else 150, top=26, bottom=46)
+    sets = [(when, cls, data.gap_rates(got)) for when, cls, got in (("before", "j-before", before), ("after", "j-after", after)) if got]
+    gaps = [longest for _, _, cores in sets for _, longest in cores.values()]
+    rates = [r for _, _, cores in sets for rows, _ in cores.values() for _, r in rows if r > 0]
+    plot.x = svg.Log(100, svg.decades([max(gaps + [1e5])])[1], plot.x0, plot.x1)
+    plot.y = svg.Log(min([0.1] + [r / 1.5 for r in rates]), svg.decades([max(rates + [100])])[1], plot.y0, plot.y1)
+    plot.y_ticks([(v, svg.rate(v)) for v in plot.y.ticks()], "gaps/s longer than that")
+    plot.x_ticks(_time_ticks(plot.x), "length of the gap", grid=True)
+    ends = []
+    for when, cls, cores in sets:
+        for n, (core, (rows, longest)) in enumerate(cores.items()):
+            points = [(plot.x(gap), plot.y(r)) for gap, r in rows if r > 0]
+            if not points:
+                continue
+            points.append((plot.x(longest), points[-1][1]))
+            plot.path(points, f"{cls} {('', 'dash', 'dots')[n % 3]}")
+            plot.mark(*points[-1], "diamond", f"{cls} small", f"{core}, {when}: longest {svg.time_ns(longest)}")
+            ends.append((plot.x1, points[-1][1], f"{core}, {when}", f"{cls} {('', 'dash', 'dots')[n % 3]}"))
+    if not narrow:
+        _names_at_ends(plot, ends, sample=True)
+    return plot.svg()
+
+
+def legend(items):
+    """[(class, name, hint)] as HTML."""
+    return '<ul class="legend">' + "".join(
+        f'<li title="{esc(hint)}"><svg width="14" height="12" aria-hidden="true"><rect x="0" y="1" width="12" height="10" '
+        f'class="bar {cls}"/></svg>{esc(name)}</li>' for cls, name, hint in items) + "</ul>"

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the report derives from what the programs measured. Values stay numbers, "lost", or None for "too few samples"."""
+import math
+import re
+
+POINTS = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p999", 99.9), ("p9999", 99.99)]
+CURVES = [("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("p9999", "p99.99")]
+KNEE_P99 = 3.0       # a knee is no higher than this many times the best p99
+KNEE_MISSING = 0.001  # nor is more of its load missing
+SAME_CLOCK = 1e-3    # tick rates that agree to this are one clock's: both are measured
+
+# The way of a frame, in order: key, name, between which stamps.
+WAY = [("sender", "sender", "intended time to handed to the port"),
+       ("wire", "wire", "handed to the port to the NIC's stamp"),
+       ("port", "wire and port", "handed to the port to the poll that found it: there is no NIC stamp between them"),
+       ("poll", "poll", "NIC's stamp to the poll that found it"),
+       ("push", "push", "polled to handed to the executor"),
+       ("wait", "executor wait", "handed over to taken by the executor"),
+       ("run", "executor run", "handler's start to its end"),
+       ("reap", "reap", "handler's end to reaped by the lcore"),
+       ("tx", "TX", "reaped to handed to the port"),
+       ("echo", "echo", "handed to the port to received by the sender"),
+       ("beyond", "not split", "beyond the sender; spinwire kept no record of this frame's batch")]
+STAGES = {"nic_polled": "poll", "polled_pushed": "push", "pushed_start": "wait", "start_end": "run", "end_reaped": "reap",
+          "reaped_sent": "tx", "polled_sent": "whole", "nic_start": "nic_start", "nic_sent": "nic_sent"}
+
+
+def good(step):
+    return bool(step.get("gen") and step.get("spinwire"))
+
+
+def value(step, point):
+    """A round-trip percentile of a step: ns, "lost", or None."""
+    return step["gen"]["round_trip"].get(f"{point}_ns")
+
+
+def missing(gen):
+    """Share of the intended frames that were not sent or did not come back."""
+    return (gen["unsent"] + gen["lost"]) / gen["intended"] if gen["intended"] else 1.0
+
+
+def echoed_fps(gen):
+    return gen["echoed"] / gen["seconds"] if gen["seconds"] else 0.0
+
+
+# ---- the knee ----------------------------------------------------------------------------------------
+
+def knee(steps):
+    """The good step of the highest load that still holds the best p99 (times KNEE_P99) and its frames; None without one."""
+    ok = [s for s in steps if good(s) and isinstance(value(s, "p99"), (int, float))]
+    if len(ok) < 2:
+        return None
+    best = min(value(s, "p99") for s in ok)
+    held = [s for s in ok if value(s, "p99") <= KNEE_P99 * best and missing(s["gen"]) <= KNEE_MISSING]
+    return max(held, key=lambda s: s["offered_fps"], default=None)
+
+
+# ---- spectra -----------------------------------------------------------------------------------------
+
+def spectrum(row, missing_share=0.0):
+    """([(percentile, ns)], percentile from which on frames are lost or None) of one latency row; a share of frames that are missing
+    count as longer than any."""
+    pairs = row.get("spectrum")
+    if not pairs:
+        pairs = [(p, row.get(f"{name}_ns")) for name, p in POINTS] + [(100.0, row.get("max_ns"))]
+    points = [(p, ns) for p, ns in pairs if isinstance(ns, (int, float))]
+    lost = [p for p, ns in pairs if ns == "lost"]
+    if missing_share and not lost:
+        lost = [100 * (1 - missing_share)]
+    return points, min(lost) if lost else None
+
+
+def rank(percent, samples):
+    """How rare: one in so many. The maximum is one in all."""
+    return max(1.0, min(1 / (1 - percent / 100), samples) if percent < 100 else float(samples))
+
+
+def stages(step):
+    return step["spinwire"].get("latency", []) if step.get("spinwire") else []
+
+
+# ---- the worst frames --------------------------------------------------------------------------------
+
+def one_clock(gen, spinwire):
+    """Whether the stamps of both are ticks of one counter."""
+    try:
+        a, b = gen["tsc_hz"], spinwire["tsc_hz"]
+        return gen["host"]["boot_id"] == spinwire["host"]["boot_id"] and abs(a - b) <= SAME_CLOCK * a
+    except KeyError:
+        return False
+
+
+def _chain(stamps):
+    """[(key, ticks)] of stamps [(key of the stage that it ends, stamp)]; a stamp from the other side that is a little early
+    ends its stage at once."""
+    out, at = [], stamps[0][1]
+    for key, stamp in stamps[1:]:
+        if stamp:
+            out.append((key, max(0, stamp - at)))
+            at = max(at, stamp)
+    return out
+
+
+def _joined(frame, batch):
+    at = batch["stamps"]
+    head = [("", frame["intended_tsc"]), ("sender", frame["sent_tsc"])]
+    nic = at.get("nic_tsc")
+    head += [("wire", nic), ("poll", at["polled_tsc"])] if nic else [("port", at["polled_tsc"])]
+    return _chain(head + [("push", at["pushed_tsc"]), ("wait", at["start_tsc"]), ("run", at["end_tsc"]), ("reap", at["reaped_tsc"]),
+                          ("tx", at["sent_tsc"]), ("echo", frame["echo_tsc"])])
+
+
+def _alone(frame):
+    return _chain([("", frame["intended_tsc"]), ("sender", frame["sent_tsc"]), ("beyond", frame["echo_tsc"])])
+
+
+def _number(gen, flow, seq):
+    """A frame's place in what the sender sent: flows are served in turn."""
+    return seq * len(gen["flows"]) + flow
+
+
+def _batch_of(gen, frame, kept):
+    """spinwire's batch that brought this frame, if it kept it: it knows each batch's oldest frame and how many there were."""
+    at = _number(gen, frame["flow"], frame["seq"])
+    for batch in kept:
+        first = _number(gen, batch["ident"]["flow"], batch["ident"]["seq"])
+        stamps = batch["stamps"]
+        if first <= at < first + batch["cnt"] and stamps["reaped_tsc"] > frame["sent_tsc"] and stamps["reaped_tsc"] < frame["echo_tsc"]:
+            return batch
+    return None
+
+
+def _stalls(rows, most):
+    """One stall delays many: of rows [{"span": (begin, end), "like": others that were not kept, ...}] whose spans overlap, the
+    longest, named with how many are like it; longest first."""
+    out, until = [], None
+    for row in sorted(rows, key=lambda r: r["span"]):
+        if until is None or row["span"][0] > until:
+            out.append([row])
+            until = row["span"][1]
+        else:
+            out[-1].append(row)
+            until = max(until, row["span"][1])
+    best = []
+    for group in out:
+        longest = max(group, key=lambda r: r["whole_ns"])
+        more = len(group) - 1 + sum(row["like"] for row in group)
+        best.append({**longest, "name": longest["name"] + (f" (+{more})" if more else "")})
+    return sorted(best, key=lambda r: -r["whole_ns"])[:most]
+
+
+def worst_frames(step, most=10):
+    """The sender's worst frames: [{"name", "cause", "parts": [(key, ns)], "whole_ns"}], one of each stall, longest first. Those whose
+    batch spinwire kept as well are split into its stages."""
+    gen, spinwire = step["gen"], step["spinwire"]
+    hz, kept, rows = gen.get("tsc_hz"), [], []
+    if one_clock(gen, spinwire) and gen.get("senders", 1) == 1:
+        kept = [b for b in spinwire.get("worst", []) if b.get("ident")]
+    for frame in gen.get("worst", []) if hz else []:
+        if not frame.get("echo_tsc"):
+            continue
+        batch = _batch_of(gen, frame, kept)
+        ticks = _joined(frame, batch) if batch else _alone(frame)
+        if batch and frame.get("cause") != "sender_late":
+            cause = _blamed(batch)
+        else:
+            cause = _wire(step, frame) or frame.get("cause") or ""
+        rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause, "whole_ns": frame["whole_ns"],
+                     "parts": [(key, t / hz * 1e9) for key, t in ticks], "span": (frame["intended_tsc"], frame["echo_tsc"]), "like": frame.get("like", 0)})
+    return _stalls(rows, most)
+
+
+def _longest(row):
+    """The longest of a distribution; None if there is none, or it is lost."""
+    most = row.get("max_ns")
+    return most if isinstance(most, (int, float)) else None
+
+
+def _stamped(step):
+    """spinwire's row from the NIC's stamp to sent, if there is one."""
+    return next((row for row in stages(step) if row["stage"] == "nic_sent" and row["count"]), None)
+
+
+def _wire(step, frame):
+    """"wire, at least 97 % of it": no frame was longer in spinwire than its longest, and no echo waited longer for the sender than
+    its loop ever lost its core; what is left was spent on the wire, there or back. None if that is not most of the round trip."""
+    inside, away = _longest(_stamped(step) or {}), _longest(step["gen"].get("loop_gap", {}))
+    if inside is None or away is None or frame.get("cause") != "beyond_sender" or not frame.get("sent_tsc"):
+        return None
+    late = (frame["sent_tsc"] - frame["intended_tsc"]) / step["gen"]["tsc_hz"] * 1e9
+    left = frame["whole_ns"] - late - inside - away
+    return f"wire, at least {100 * left / frame['whole_ns']:.0f} % of it" if left > frame["whole_ns"] / 2 else None
+
+
+def _blamed(batch):
+    """"tx stall, 97 % of it": what got most of a slow batch's time."""
+    share = batch.get("blame", {}).get(batch["cause"], 0) / batch["whole_ns"] if batch["whole_ns"] else 0
+    return f"{batch['cause']}, {100 * share:.0f} % of it" if share else batch["cause"]
+
+
+def worst_batches(step, most=10):
+    """spinwire's own worst batches in the same form, split by what they waited for; those parts sum to the whole. It begins at the
+    NIC's stamp or, without one, where the poll before ended: the batch may have waited in the port since then, and no longer."""
+    hz, rows = step["spinwire"].get("tsc_hz", 0), []
+    for batch in step["spinwire"].get("worst", []):
+        end = batch["stamps"]["sent_tsc"]
+        rows.append({"name": f"batch {batch['seq']}, {batch['cnt']} frame{'s' if batch['cnt'] != 1 else ''}", "cause": _blamed(batch),
+                     "whole_ns": batch["whole_ns"], "parts": sorted(batch["blame"].items(), key=lambda part: -part[1]),
+                     "span": (end - batch["whole_ns"] * hz / 1e9, end), "like": batch.get("like", 0)})
+    return _stalls(rows, most)
+
+
+# ---- causes ------------------------------------------------------------------------------------------
+
+def on_the_wire(step):
+    """Of the frames that were slow beyond the sender, those that spinwire did not find slow: they spent their time on the wire, there
+    or back. None where that cannot be decided: without NIC stamps (waiting in the port looks the same), or with two thresholds."""
+    gen, spinwire = (step[who].get("causes") or {} for who in ("gen", "spinwire"))
+    if not _stamped(step) or not gen or gen.get("threshold_ns") != spinwire.get("threshold_ns"):
+        return None
+    beyond = sum(row["frames"] for row in gen["by"] if row["cause"] == "beyond_sender")
+    return max(0, beyond - spinwire["frames_above"])
+
+
+def _told(step, who):
+    """[{"cause", "frames", "worst_ns"}] of one side; the sender's "beyond" without what was spent on the wire."""
+    rows = ((step.get(who) or {}).get("causes") or {}).get("by", [])
+    wire = on_the_wire(step) if who == "gen" and step.get("spinwire") else None
+    if not wire:
+        return rows
+    beyond = next(row for row in rows if row["cause"] == "beyond_sender")
+    return [row for row in rows if row is not beyond] + [{**beyond, "frames": beyond["frames"] - wire, "worst_ns": None},
+                                                         {**beyond, "cause": "wire", "frames": wire}]
+
+
+def causes(steps, who):
+    """[(cause, [frames or None by step], worst_ns)], the most frequent first, from one side ("gen" or "spinwire")."""
+    by, worst = {}, {}
+    for i, step in enumerate(steps):
+        for row in _told(step, who):
+            if row["frames"]:
+                by.setdefault(row["cause"], {})[i] = row["frames"]
+                worst[row["cause"]] = max(worst.get(row["cause"], 0), row.get("worst_ns") or 0)
+    rows = [(cause, [at.get(i, 0) for i in range(len(steps))], worst[cause]) for cause, at in by.items()]
+    return sorted(rows, key=lambda row: -sum(row[1]))
+
+
+# ---- the machine's own jitter ------------------------------------------------------------------------
+
+def gap_rates(hiccup):
+    """{core: ([(gap_ns, gaps longer than that per second)], longest_ns)} from rows of spinwire-bench hiccup."""
+    out = {}
+    for row in hiccup["rows"] if hiccup else []:
+        rates, longest = out.setdefault(row["case"], ([], [0.0]))
+        over = re.fullmatch(r"gaps over (\d+) ns", row["metric"])
+        if over:
+            rates.append((float(over.group(1)), row["median"]))
+        elif row["metric"] == "longest gap":
+            longest[0] = row["median"] * 1e3
+    return {core: (sorted(rates), longest[0]) for core, (rates, longest) in out.items()}
+
+
+def hiccup_fact(hiccup, metric):
+    """{core: value}"""
+    return {row["case"]: row["median"] for row in hiccup["rows"] if row["metric"] == metric} if hiccup else {}
+
+
+def _held(hiccups):
+    """[(wait in ns, share of frames that wait longer for one of the probed cores)], means of the probes."""
+    tails = {}
+    for hiccup in hiccups:
+        for row in hiccup["rows"]:
+            over = re.fullmatch(r"waits over (\d+) ns", row["metric"])
+            if over:
+                tails[float(over.group(1))] = tails.get(float(over.group(1)), 0.0) + row["median"] * 1e-6 / len(hiccups)
+    return sorted(tails.items())
+
+
+def host_floor(hiccups, percents):
+    """{percent: ns}: what a frame that meets each probed core once waits at least at these percentiles, on the idle machine.
+    Between two lengths of the probe's table the share is taken as a power law; where it comes to an end, as a parabola."""
+    curve, out = _held([h for h in hiccups if h]), {}
+    for percent in percents:
+        share = 1 - percent / 100
+        for (a, held_a), (b, held_b) in zip(curve, curve[1:]):
+            if held_a > share >= held_b:
+                over = math.log(held_a / share) / math.log(held_a / held_b) if held_b > 0 else 1 - math.sqrt(share / held_a)
+                out[percent] = a * (b / a) ** over if held_b > 0 else a + (b - a) * over
+                break
+    return out

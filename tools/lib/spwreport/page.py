@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One self-contained HTML page from a record: no script, nothing fetched."""
+import os
+
+from spwreport import charts, data, svg
+from spwreport.svg import esc
+
+WIDE, NARROW = 980, 370
+BUSY_PERCENT = 5  # of a core that only spins: above it, a report begins with a warning
+REGIMES = [("idle_poll", "idle"), ("rx", "s8"), ("push", "s2"), ("reap", "s5"), ("tx", "s6"), ("refill", "s3"), ("housekeeping", "s1")]
+
+
+def _css():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.css"), encoding="utf-8") as file:
+        return file.read()
+
+
+# ---- small parts -------------------------------------------------------------------------------------
+
+def figure(draw, legend="", narrow=""):
+    """draw(width) twice: CSS shows the one that fits. narrow: a legend for the one without names at its lines."""
+    return f'<figure><div class="wide">{draw(WIDE)}</div><div class="narrow">{draw(NARROW)}{narrow}</div>{legend}</figure>'
+
+
+def cell(value):
+    if value == "lost":
+        return '<td class="lost">lost</td>'
+    return f"<td>{'&ndash;' if value is None else esc(value)}</td>"
+
+
+def table(head, rows, marked=()):
+    """rows: lists of texts, None or "lost"; marked: indices of rows that stand out."""
+    out = "".join(f"<tr{' class=at' if i in marked else ''}>{''.join(map(cell, row))}</tr>" for i, row in enumerate(rows))
+    return (f'<div class="scroll"><table><thead><tr>{"".join(f"<th scope=col>{esc(h)}</th>" for h in head)}</tr></thead>'
+            f"<tbody>{out}</tbody></table></div>")
+
+
+def folded(title, inner):
+    return f"<details><summary>{esc(title)}</summary>{inner}</details>"
+
+
+def time_or(value):
+    return svg.time_ns(value) if isinstance(value, (int, float)) else value
+
+
+def load_name(step):
+    share = f" ({100 * step['share']:.0f} %)" if step.get("share") else ""
+    return f"{svg.rate(step['offered_fps'])}{share}".replace(" ", "\u00a0")
+
+
+# ---- what stands on top ------------------------------------------------------------------------------
+
+def _tiles(record, good, knee):
+    tiles = []
+    if record["carries"] and record["carries"]["fps"]:
+        tiles.append((svg.rate(record["carries"]["fps"]), "frames/s carried by the path: at most 1 % of them missing"))
+    if knee:
+        tiles.append((svg.rate(knee["offered_fps"]), "frames/s at the knee: p99 within 3 times its best, at most 0.1 % missing"))
+    at = knee or min(good, key=lambda s: data.missing(s["gen"]), default=None)
+    where = "at the knee" if knee else f"at {load_name(at)} frames/s" if at else ""
+    for point, name in data.CURVES if at else []:
+        got = data.value(at, point)
+        tiles.append((time_or(got) if got is not None else "too few", f"{name} of the round trip {where}"))
+    return '<div class="facts">' + "".join(f"<div><b{' class=lost' if big == 'lost' else ''}>{esc(big)}</b><span>{esc(small)}</span></div>"
+                                           for big, small in tiles) + "</div>"
+
+
+def _balance(good):
+    off = [s for s in good if s["spinwire"]["ledger"]["residual"] or s["spinwire"]["pool"]["leaked"]]
+    if off:
+        return f"<b class=lost>The books of {len(off)} of {len(good)} steps do not balance: those are invalid.</b>"
+    frames = sum(s["spinwire"]["ledger"]["received"] for s in good)
+    return f"Of {svg.count(frames)} frames that spinwire received, every one is accounted for (residual 0)."
+
+
+def _late(good):
+    """The sender's own error, in words: what it cannot keep is in every percentile of the round trip."""
+    errors = [(s["gen"]["schedule_error"].get("p999_ns"), s) for s in good]
+    known = [e for e, _ in errors if isinstance(e, (int, float))]
+    if not known:
+        return ""
+    alone = [ns for ns in ((s["gen"].get("core_alone") or {}).get("p999_ns") for s in good) if isinstance(ns, (int, float))]
+    machine = (f" Before each step its core, with nothing to do, lost the core for up to {svg.time_ns(min(alone))} to {svg.time_ns(max(alone))} "
+               "(p99.9, by time): that part is the machine's.") if alone else ""
+    return (f" The sender kept its schedule to {svg.time_ns(min(known))} to {svg.time_ns(max(known))} (p99.9, by step); what it was late is part of "
+            f"every round trip, which counts from the intended time.{machine}")
+
+
+def _floor_text(floor):
+    if not floor:
+        return ""
+    parts = " and ".join(f"{svg.time_ns(ns)} at {svg.percentile(p)}" for p, ns in floor.items())
+    return f" While these cores were idle but for a probe, a frame that meets each of them once would have waited {parts}: that is the machine's."
+
+
+def _faults(record):
+    faults = list(record["faults"])
+    taken = max([share for probe in record["hiccup"].values() for share in data.hiccup_fact(probe, "taken by gaps over 1 us").values()], default=0)
+    if taken > BUSY_PERCENT:
+        faults.append(f"this machine was busy: {taken:.0f} % of a core went elsewhere while nothing but a probe ran on it. Tails here are the machine's")
+    for i, step in enumerate(record["steps"], 1):
+        outcome = "and was measured again" if data.good(step) else "twice: it is not in the plots"
+        if step["faults"]:
+            faults.append(f"step {i} ({load_name(step)} frames/s) failed {outcome}: {step['faults'][-1]}")
+        if step.get("note"):
+            faults.append(f"step {i} ({load_name(step)} frames/s): {step['note']}")
+    return '<ul class="faults">' + "".join(f"<li>{esc(f)}</li>" for f in faults) + "</ul>" if faults else ""
+
+
+# ---- sections ------------------------------------------------------------------------------------------
+
+def _knee_section(good, knee, floor):
+    head = ["load, frames/s", "missing", "p50", "p90", "p99", "p99.9", "p99.99", "max", "sender's error p99.9"]
+    rows = [[load_name(s), f"{100 * data.missing(s['gen']):.4f} %", *(time_or(data.value(s, p)) for p, _ in data.POINTS),
+             time_or(data.value(s, "max")), time_or(s["gen"]["schedule_error"].get("p999_ns"))] for s in good]
+    marked = [good.index(knee)] if knee else []
+    numbers = table(head, rows, marked)
+    if len(good) < 2:
+        return f"<h2>Round trip</h2><p>From the intended send time to the echo. Missing frames count as longer than any.</p>{numbers}"
+    legend = charts.legend([(f"c-{p}", name, "") for p, name in data.CURVES])
+    return (f"<h2>Latency against load</h2><p>Round trip from the <em>intended</em> send time to the echo. Frames that were not sent or did not come "
+            f"back count as longer than any: a percentile that falls among them is <span class=lost>lost</span> and has no number.</p>"
+            + figure(lambda w: charts.knee(w, good, knee, floor), narrow=legend) + folded("The numbers", numbers))
+
+
+def _stage_table(step):
+    rows = [[charts.STAGE_NAME.get(data.STAGES.get(r["stage"]), r["stage"]), r["stage"], svg.count(r["count"]),
+             *(time_or(r.get(f"{p}_ns")) for p, _ in data.POINTS), time_or(r.get("max_ns")), svg.time_ns(r["uncertainty_ns"])]
+            for r in data.stages(step)]
+    return table(["stage", "name in the summary", "frames", "p50", "p90", "p99", "p99.9", "p99.99", "max", "± (clocks)"], rows)
+
+
+def _spectrum_section(good, knee):
+    chosen = [knee] if knee else [good[len(good) // 2]] if len(good) > 1 else list(good)
+    if len(good) > 1 and good[-1] not in chosen:
+        chosen.append(good[-1])
+    out = ["<h2>Where the time goes, by percentile</h2><p>Each line is one stage's own distribution: their percentiles do not add up, since "
+           "it is not the same frames that are slow in each.</p>"]
+    for step in chosen:
+        lines = charts.stage_lines(step)
+        if lines:
+            name = f"Stages at {load_name(step)} frames/s{', the knee' if step is knee else ''}"
+            legend = charts.legend([(cls, label, "") for label, cls, *_ in lines])
+            out.append(f"<h3>{esc(name)}</h3>" + figure(lambda w, n=name, l=lines: charts.spectra(w, n, l), narrow=legend)
+                       + folded("The numbers", _stage_table(step)))
+    lines = charts.load_lines(good)
+    if len(lines) > 1:
+        name = "The round trip at each load"
+        legend = charts.legend([(cls, label, "") for label, cls, *_ in lines])
+        out.append(f"<h3>{name}</h3>" + figure(lambda w: charts.spectra(w, name, lines), narrow=legend))
+    return "".join(out)
+
+
+def _worst_of(step, pick, keys, title):
+    """keys: every part that there may be, in order, with a hint."""
+    frames = pick(step)
+    if not frames:
+        return ""
+    used = [key for key in keys if any(key == k and ns for f in frames for k, ns in f["parts"])]
+    legend = charts.legend([(charts.part_class(key), charts.part_name(key), keys[key]) for key in used])
+    rows = [[f["name"], f["cause"].replace("_", " ") or None, svg.time_ns(f["whole_ns"]), *(time_or(dict(f["parts"]).get(key)) for key in used)]
+            for f in frames]
+    numbers = table(["frame", "cause", "whole", *(charts.part_name(key) for key in used)], rows)
+    return f"<h3>{esc(title)}</h3>" + figure(lambda w: charts.worst(w, frames, title), legend=legend) + folded("The numbers", numbers)
+
+
+def _worst_section(good, knee):
+    steps = [knee] if knee else [good[0]]
+    steps += [good[-1]] if good[-1] not in steps else []
+    ways, waits, out = {key: hint for key, _, hint in data.WAY}, dict.fromkeys(charts.CAUSE_CLASS, ""), ""
+    for step in steps:
+        at = f"at {load_name(step)} frames/s{', the knee' if step is knee else ''}"
+        out += _worst_of(step, data.worst_frames, ways, f"The sender's slowest frames {at}, by stage")
+        out += _worst_of(step, data.worst_batches, waits, f"spinwire's slowest batches {at}, by what they waited for")
+    if not out:
+        return ""
+    return ("<h2>The worst frames</h2><p>Kept whole, with every stamp. A frame that both the sender and spinwire kept is split into all stages; "
+            "one that only the sender kept was slow outside spinwire, or not slow enough there.</p>" + out)
+
+
+def _cause_section(good):
+    out = ""
+    for who, name in (("gen", "As the sender reports them"), ("spinwire", "As spinwire reports them")):
+        rows = data.causes(good, who)
+        limit = next((s[who]["causes"].get("threshold_ns") for s in good if s[who].get("causes")), None)
+        if rows:
+            head = ["cause", *(load_name(s) for s in good), "worst"]
+            out += (f"<h3>{name}{f', above {svg.time_ns(limit)}' if limit else ''}</h3>"
+                    + table(head, [["lost on the way" if cause == "lost" else cause.replace("_", " "), *map(svg.count, by), svg.time_ns(ns) if ns else None] for cause, by, ns in rows]))
+    return f"<h2>Causes of slow frames</h2><p>Frames by load, in frames/s. Each slow frame has one cause.</p>{out}" if out else ""
+
+
+def _regime_section(good):
+    rows = [(svg.rate(s["offered_fps"]), s["spinwire"]["regimes"]) for s in good if any(s["spinwire"].get("regimes", {}).values())]
+    if not rows:
+        return ""
+    legend = charts.legend([(cls, key.replace("_", " "), "") for key, cls in REGIMES])
+    return ("<h2>Where the lcore's time went</h2><p>Every tick of the receiving lcore belongs to one of these. Empty polls are what is left to give."
+            "</p>" + figure(lambda w: charts.shares(w, rows, [k for k, _ in REGIMES], dict(REGIMES), "Time of the lcore by load", "share of time, %"),
+                            legend=legend) + _held_table(good))
+
+
+HELD = [("lost", "lost the core"), ("port", "receive call"), ("push", "push"), ("tx", "transmit call"), ("refill", "refill")]
+
+
+def _held_table(good):
+    """What kept the loop from polling, by step: times, sum and longest."""
+    rows = []
+    for s in good:
+        held = s["spinwire"].get("held")
+        if held:
+            rows.append([load_name(s), *(f"{svg.count(held[k]['times'])}, {svg.time_ns(held[k]['sum_ns'])}, longest {svg.time_ns(held[k]['max_ns'])}"
+                                         if held[k]["times"] else None for k, _ in HELD), held.get("switched_out")])
+    return folded("What held the loop up", table(["load, frames/s", *(name for _, name in HELD), "switched out"], rows)) if rows else ""
+
+
+def _ledger_section(good):
+    names = sorted({name for s in good for name, n in s["spinwire"]["ledger"]["dropped"].items() if n})
+    bad = sorted({name for s in good for name, n in s["spinwire"]["ledger"]["bad"].items() if n})
+    head = ["load, frames/s", "intended", "sent", "received", "executed", "echoed", "came back", "lost",
+            *(f"dropped: {n.replace('_', ' ')}" for n in names), *(f"bad: {n.replace('_', ' ')}" for n in bad), "duplicated", "reordered", "corrupted", "residual"]
+    rows = []
+    for s in good:
+        gen, led = s["gen"], s["spinwire"]["ledger"]
+        rows.append([load_name(s), *(svg.count(v) for v in (gen["intended"], gen["sent"], led["received"], led["executed"], led["echoed"], gen["echoed"],
+                                                            gen["lost"], *(led["dropped"].get(n, 0) for n in names), *(led["bad"].get(n, 0) for n in bad),
+                                                            gen["duplicated"], gen["reordered"], gen["corrupted"], led["residual"]))])
+    return f"<h2>The ledger</h2><p>{_balance(good)} Each column is counted by somebody else.</p>{table(head, rows)}"
+
+
+def _jitter_section(record, good, floor):
+    before, after = record["hiccup"]["before"], record["hiccup"]["after"]
+    out = "<h2>The machine itself</h2>"
+    if before or after:
+        taken = data.hiccup_fact(before or after, "taken by gaps over 1 us")
+        text = "; ".join(f"{core}: {share:.2f} %" for core, share in taken.items())
+        out += ("<p>A thread that only reads the clock, on each core that the run used, before and after it. What delayed it was not spinwire: "
+                f"interrupts, other programs, the hypervisor. Taken by gaps over 1 µs: {esc(text)}.{_floor_text(floor)}</p>"
+                + figure(lambda w: charts.jitter(w, before, after), narrow=charts.legend(
+                    [("j-before", "before", ""), ("j-after", "after", "")])))
+    rows = []
+    for s in good:
+        for core, at in (s.get("machine") or {}).get("cores", {}).items():
+            most = ", ".join(f"{name} {svg.short(r)}/s" for name, r in at["most"])
+            rows.append([load_name(s), core, f"{at['interrupts']:.0f}", f"{100 * at['stolen']:.2f} %", most, " ".join(s["machine"]["load"])])
+    if rows:
+        out += folded("Interrupts and stolen time during the steps", table(
+            ["load, frames/s", "core", "interrupts/s", "stolen", "most of them", "load average"], rows))
+    return out
+
+
+def _settings_section(record, good):
+    host = good[0]["spinwire"]["host"] if good else {}
+    spinwire = [("spinwire", f"{good[0]['spinwire']['version']}, {host.get('dpdk', '?')}"),
+                ("executor", "{kind} ({mode}), {device}".format(**good[0]["spinwire"]["executor"])),
+                ("memory", "{kind}: {why}; {h2d_copies} host-to-device copies".format(**good[0]["spinwire"]["memory"])),
+                ("clock", f"{host.get('tsc_hz', 0) / 1e6:.3f} MHz")] if good else []
+    rows = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{f'<code>{esc(text)}</code>' if name in ('source', 'sink') else esc(text)}</td></tr>"
+                   for name, text in [*spinwire, *record["settings"], *record["machine"]])
+    out = f"<h2>Settings and machine</h2><table><tbody>{rows}</tbody></table>"
+    probes = record["carries"]["probes"] if record["carries"] else []
+    if probes:
+        out += folded("How the carried load was found", table(["offered, frames/s", "came back, frames/s", "missing", "carried"], [
+            [svg.rate(p["offered_fps"]), svg.rate(p["echoed_fps"]), f"{100 * p['missing']:.2f} %", "yes" if p["carried"] else "no"] for p in probes]))
+    return out
+
+
+# ---- the page --------------------------------------------------------------------------------------------
+
+def html(record):
+    """The page as text."""
+    svg.Plot.serial = 0
+    good = [s for s in record["steps"] if data.good(s)]
+    knee = data.knee(good)
+    floor = data.host_floor(record["hiccup"].values(), (99.9, 99.99))
+    frames = dict(record["settings"]).get("frames", "")
+    body = [f"<h1>spinwire: {esc(record['title'].lower())}</h1><p class=sub>{esc(record['begun'])} · {esc(frames)} · "
+            f"{esc(dict(record['machine']).get('processor', ''))}</p>", _faults(record), _tiles(record, good, knee)]
+    if good:
+        body.append(f"<p>{_balance(good)}{_late(good)}{_floor_text(floor)}</p>")
+        body += [_knee_section(good, knee, floor), _spectrum_section(good, knee), _worst_section(good, knee), _cause_section(good),
+                 _regime_section(good), _ledger_section(good)]
+    else:
+        body.append("<p>No step could be measured.</p>")
+    body += [_jitter_section(record, good, floor), _settings_section(record, good)]
+    return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>spinwire: {esc(record['title'].lower())}</title><link rel=icon href=data:,><style>{_css()}</style></head><body>" + "\n".join(body) + "</body></html>\n")
