@@ -107,13 +107,14 @@ static json_t *worst_json(const struct gen_slow *slow)
 		const struct gen_worst *w = &slow->worst[i];
 
 		json_array_append_new(
-			rows,
-			json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:s,s:I}", "flow", (json_int_t)w->flow,
-				  "seq", (json_int_t)w->seq, "whole_ns", (json_int_t)w->whole_ns,
-				  "intended_tsc", (json_int_t)w->intended_tsc, "sent_tsc",
-				  w->sent_tsc ? number(w->sent_tsc) : json_null(), "echo_tsc",
-				  (json_int_t)w->echo_tsc, "cause", gen_cause_name(w->cause),
-				  "like", (json_int_t)w->like));
+			rows, json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:s,s:I}", "flow",
+					(json_int_t)w->flow, "seq", (json_int_t)w->seq, "whole_ns",
+					(json_int_t)w->whole_ns, "intended_tsc",
+					(json_int_t)w->intended_tsc, "sent_tsc",
+					w->sent_tsc ? number(w->sent_tsc) : json_null(), "echo_tsc",
+					(json_int_t)w->echo_tsc, "drained_tsc",
+					(json_int_t)w->drained_tsc, "cause",
+					gen_cause_name(w->cause), "like", (json_int_t)w->like));
 	}
 	return rows;
 }

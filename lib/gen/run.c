@@ -136,10 +136,10 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 				  .whole_ns = ns_at(run, echo_tsc) - due_ns,
 				  .intended_tsc = due_tsc,
 				  .sent_tsc = sent_tsc,
-				  .echo_tsc = echo_tsc};
+				  .echo_tsc = echo_tsc,
+				  .drained_tsc = run->drained_tsc};
 
-	gen_slow_note(&run->slow, &frame,
-		      sent_tsc ? spw_tsc_to_ns(run->tsc, sent_tsc - due_tsc) : 0);
+	gen_slow_note(&run->slow, &frame);
 }
 
 static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, uint64_t at_tsc,
@@ -187,9 +187,12 @@ static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_
 	}
 }
 
-/* Fills the inbox, which is empty. All of it gets this time of arrival, whenever it is checked. */
+/* Fills the inbox, which is empty. All of it gets this time of arrival, whenever it is checked. A
+ * poll that found less than a burst left the port empty: what this one finds came after it. */
 static uint32_t poll(struct gen_run *run)
 {
+	if (run->in_cnt < GEN_RX_BURST)
+		run->drained_tsc = run->in_tsc;
 	run->in_cnt = spw_port_rx_burst(run->queue, run->in, GEN_RX_BURST);
 	run->in_next = 0;
 	run->in_tsc = spw_tsc_now();
@@ -329,6 +332,7 @@ static void start_together(struct gen_run *run)
 		run->start_tsc = spw_tsc_now();
 	while ((int64_t)(spw_tsc_now() - run->start_tsc) < 0)
 		spw_cpu_relax();
+	run->in_tsc = run->start_tsc;
 }
 
 /* Until the plan's end, and a little longer for frames that were due before it and are not sent. */

@@ -90,12 +90,23 @@ static void keep(struct gen_slow *slow, struct gen_worst frame)
 			: SPW_MIN(slow->threshold_ns, slow->worst[least_of(slow)].whole_ns);
 }
 
-void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame, uint64_t late_ns)
+static enum gen_cause cause_of(const struct gen_worst *frame)
+{
+	uint64_t half = (frame->echo_tsc - frame->intended_tsc) / 2;
+	uint64_t out_tsc = SPW_MAX(frame->sent_tsc, frame->intended_tsc);
+	uint64_t since_tsc = SPW_MAX(out_tsc, frame->drained_tsc);
+
+	if (out_tsc - frame->intended_tsc > half)
+		return GEN_CAUSE_sender_late;
+	return frame->echo_tsc - since_tsc > half ? GEN_CAUSE_sender_behind
+						  : GEN_CAUSE_beyond_sender;
+}
+
+void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame)
 {
 	struct gen_worst kept = *frame;
 
-	kept.cause = late_ns > frame->whole_ns / 2 ? GEN_CAUSE_sender_late
-						   : GEN_CAUSE_beyond_sender;
+	kept.cause = cause_of(frame);
 	if (frame->whole_ns > slow->threshold_ns)
 		count(slow, kept.cause, 1, frame->whole_ns);
 	keep(slow, kept);

@@ -86,6 +86,7 @@ struct gen_run {
 	uint32_t line_cnt;
 	struct spw_desc in[GEN_RX_BURST]; /* received and not checked yet: [in_next, in_cnt) */
 	uint64_t in_tsc;
+	uint64_t drained_tsc; /* the last poll before in_tsc that left the port empty */
 	uint32_t in_next, in_cnt;
 	uint32_t owed_cnt; /* steps of receiving before more frames leave */
 	uint32_t poll_cnt;

@@ -5,8 +5,12 @@
  * hold-up, and a cause for each frame above a threshold.
  *
  *   intended ---- late ----> taken by the port ---- path, receiver, way back ----> echo
+ *                                                        |<------- behind ------->|
+ *                                            the sender had last emptied its port
  *
- * The source knows its own lateness; where the rest of the time went is in spinwire's own summary.
+ * The source knows its own part: how late it sent, and since when it had not emptied its port. An
+ * echo that is found after that may have waited for the sender all that time, so what it lost there
+ * is not charged to the path. Where the rest of the time went is in spinwire's own summary.
  * The time of sending is kept for the last 2^20 frames of a sender, by the frame's number.
  */
 #ifndef SPW_GEN_SLOW_H
@@ -21,6 +25,7 @@
 /* The cause of a slow frame is the larger part of its round trip. X(name, meaning) */
 #define GEN_CAUSE_LIST(X)                                                                  \
 	X(sender_late, "sent late: most of the time had passed when the port took it")     \
+	X(sender_behind, "the sender had not emptied its port for most of that time")      \
 	X(beyond_sender, "sent in time; the path, the receiver or the way back took long") \
 	X(lost, "sent, and never came back")                                               \
 	X(unsent, "due, and never taken by the port")
@@ -43,7 +48,8 @@ struct gen_worst {
 	uint64_t seq;
 	uint64_t whole_ns;
 	uint64_t intended_tsc, sent_tsc, echo_tsc; /* sent_tsc 0: no longer recorded */
-	uint64_t like; /* shorter ones that overlap it and are not kept */
+	uint64_t drained_tsc; /* the last poll before the echo that emptied the port */
+	uint64_t like;        /* shorter ones that overlap it and are not kept */
 	enum gen_cause cause;
 };
 
@@ -62,12 +68,14 @@ struct gen_slow {
  */
 void gen_slow_init(struct gen_slow *slow, uint64_t threshold_ns);
 
-/* Purpose: records a frame: its cause, by late_ns (how late it was sent), if it is above the
- *   threshold; and its place among the worst. Of frames whose times from intended to echo overlap,
- *   only the longest is kept, so that one hold-up does not fill the list.
+/* Purpose: records a frame: its cause, if it is above the threshold, and its place among the worst.
+ *   Of frames whose times from intended to echo overlap, only the longest is kept, so that one
+ *   hold-up does not fill the list.
+ * Shape: intended_tsc <= sent_tsc <= echo_tsc, or sent_tsc 0; `cause` and `like` are not read. The
+ *   cause follows from ratios of ticks.
  * Thread: owner.
  */
-void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame, uint64_t late_ns);
+void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame);
 
 /* Purpose: adds `from`; the worst of both are kept.
  * Thread: owner of slow.

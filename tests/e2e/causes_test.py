@@ -182,10 +182,11 @@ def test_sender_stopped():
     balanced(summary)
     not_too_busy(summary)
     by, hit = by_cause(gen), (stood[0] - limit_s) * RATE
-    if sum(by.values()) - by.get("sender_late", 0) > 0.02 * hit:
+    if sum(by.values()) - by.get("sender_late", 0) - by.get("sender_behind", 0) > 0.02 * hit:
         raise Skip(f"too busy a machine: {by}")
     check(0.9 * hit <= by.get("sender_late", 0) <= hit / 0.9, f"{hit:.0f} frames were late by the stop alone: {by}")
-    check(gen["worst"][0]["cause"] == "sender_late" and gen["loop_gap"]["max_ns"] > 0.9e9 * stop_s, f"{gen['worst'][0]}, {gen['loop_gap']['max_ns']}")
+    # The longest is either due just after the stop, or sent just before it and found at its end.
+    check(gen["worst"][0]["cause"] in ("sender_late", "sender_behind") and gen["loop_gap"]["max_ns"] > 0.9e9 * stop_s, f"{gen['worst'][0]}, {gen['loop_gap']['max_ns']}")
 
 
 def test_delayed_on_the_wire():

@@ -104,7 +104,9 @@ def explains_the_slow(gen):
             continue
         late = row["sent_tsc"] - row["intended_tsc"]
         check(0 <= late <= row["echo_tsc"] - row["intended_tsc"], f"order of {row}")
-        equal(row["cause"], "sender_late" if late / hz * 1e9 > row["whole_ns"] / 2 + 1 else "beyond_sender", f"cause of {row}")
+        half = (row["echo_tsc"] - row["intended_tsc"]) // 2
+        behind = row["echo_tsc"] - max(row["sent_tsc"], row["drained_tsc"])
+        equal(row["cause"], "sender_late" if late > half else "sender_behind" if behind > half else "beyond_sender", f"cause of {row}")
 
 
 def through_spinwire(handler, options, extra=(), during=None):

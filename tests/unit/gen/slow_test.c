@@ -13,30 +13,35 @@ static struct gen_slow slow, other;
 
 static uint64_t clock_tsc;
 
-/* Each after the one before. */
-static void note(struct gen_slow *to, uint64_t whole_ns, uint64_t late_ns)
+/* Each after the one before; a tick is a nanosecond. The sender emptied its port behind_ns before
+ * it found the echo. */
+static void note(struct gen_slow *to, uint64_t whole_ns, uint64_t late_ns, uint64_t behind_ns)
 {
 	clock_tsc += 2000000;
-	gen_slow_note(to,
-		      &(struct gen_worst){.whole_ns = whole_ns,
-					  .intended_tsc = clock_tsc - whole_ns,
-					  .echo_tsc = clock_tsc},
-		      late_ns);
+	gen_slow_note(to, &(struct gen_worst){.whole_ns = whole_ns,
+					      .intended_tsc = clock_tsc - whole_ns,
+					      .sent_tsc = clock_tsc - whole_ns + late_ns,
+					      .echo_tsc = clock_tsc,
+					      .drained_tsc = clock_tsc - behind_ns});
 }
 
 static void a_cause_is_the_larger_part(void **state)
 {
 	(void)state;
 	gen_slow_init(&slow, 1000);
-	note(&slow, 1001, 501);
-	note(&slow, 5000, 2500);
-	note(&slow, 1000, 999); /* not above the threshold */
+	note(&slow, 1001, 501, 1);
+	note(&slow, 5000, 2500, 2500);
+	note(&slow, 1000, 999, 1); /* not above the threshold */
+	note(&slow, 3000, 10, 1501);
+	note(&slow, 4000, 2001, 90000); /* an absence before the frame was sent made it late */
 	gen_slow_missing(&slow, GEN_CAUSE_lost, 7);
-	assert_int_equal(slow.by[GEN_CAUSE_sender_late].frames, 1);
-	assert_int_equal(slow.by[GEN_CAUSE_sender_late].worst_ns, 1001);
+	assert_int_equal(slow.by[GEN_CAUSE_sender_late].frames, 2);
+	assert_int_equal(slow.by[GEN_CAUSE_sender_late].worst_ns, 4000);
+	assert_int_equal(slow.by[GEN_CAUSE_sender_behind].frames, 1);
+	assert_int_equal(slow.by[GEN_CAUSE_sender_behind].worst_ns, 3000);
 	assert_int_equal(slow.by[GEN_CAUSE_beyond_sender].frames, 1);
 	assert_int_equal(slow.by[GEN_CAUSE_beyond_sender].worst_ns, 5000);
-	assert_int_equal(gen_slow_above(&slow), 9);
+	assert_int_equal(gen_slow_above(&slow), 11);
 }
 
 static int falling(const void *a, const void *b)
@@ -60,7 +65,7 @@ static void the_worst_are_kept(void **state)
 		for (uint32_t i = 0; i < 20000; i++) {
 			trip[p][i] = all[p * 20000 + (int)i] = (uint64_t)(rand() % 1000000);
 			if (trip[p][i] > part[p]->floor_ns)
-				note(part[p], trip[p][i], 0);
+				note(part[p], trip[p][i], 0, 0);
 		}
 	}
 	gen_slow_merge(&slow, &other);
@@ -76,11 +81,9 @@ static void the_worst_are_kept(void **state)
 
 static void note_span(uint64_t from_tsc, uint64_t to_tsc)
 {
-	gen_slow_note(&slow,
-		      &(struct gen_worst){.whole_ns = to_tsc - from_tsc,
-					  .intended_tsc = from_tsc,
-					  .echo_tsc = to_tsc},
-		      0);
+	gen_slow_note(&slow, &(struct gen_worst){.whole_ns = to_tsc - from_tsc,
+						 .intended_tsc = from_tsc,
+						 .echo_tsc = to_tsc});
 }
 
 static void one_is_kept_of_each_hold_up(void **state)

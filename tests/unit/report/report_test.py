@@ -47,8 +47,9 @@ class Join(unittest.TestCase):
 
     def both(self, boot="b"):
         a = self.AT
-        frame = {"flow": 3, "seq": 7, "whole_ns": 4000, "intended_tsc": a[0], "sent_tsc": a[1], "echo_tsc": a[8], "cause": "beyond_sender"}
-        other = {**frame, "seq": 9, "whole_ns": 3900, "intended_tsc": 21000, "sent_tsc": 21400, "echo_tsc": 28800}
+        frame = {"flow": 3, "seq": 7, "whole_ns": 4000, "intended_tsc": a[0], "sent_tsc": a[1], "echo_tsc": a[8], "drained_tsc": a[8] - 600,
+                 "cause": "beyond_sender"}
+        other = {**frame, "seq": 9, "whole_ns": 3900, "intended_tsc": 21000, "sent_tsc": 21400, "echo_tsc": 28800, "drained_tsc": 28200}
         batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 2, "seq": 7}, "blame": {"handler_slow": 900, "tx_stall": 600},
                  "stamps": {"nic_tsc": None, "polled_tsc": a[2], "pushed_tsc": a[3], "start_tsc": a[4], "end_tsc": a[5], "reaped_tsc": a[6], "sent_tsc": a[7]}}
         return step(1e6, 2000, gen={"worst": [other, frame], "flows": [{}] * 4, "host": {"boot_id": boot}}, spinwire={"worst": [batch]})
@@ -72,7 +73,7 @@ class Join(unittest.TestCase):
         row = {"cause": "beyond_sender", "frames": 300, "worst_ns": 9000}
         late = {"cause": "sender_late", "frames": 20, "worst_ns": 8000}
         got = self.both()
-        got["gen"].update({"causes": {"threshold_ns": 1000, "by": [row, late]}, "loop_gap": {"max_ns": 300}, **gen})
+        got["gen"].update({"causes": {"threshold_ns": 1000, "by": [row, late]}, **gen})
         got["spinwire"].update({"causes": {"threshold_ns": 1000, "by": [], "frames_above": 100}, "worst": [],
                                 "latency": [{"stage": "nic_sent", "count": 5, "max_ns": 500}]})
         return got
@@ -89,7 +90,9 @@ class Join(unittest.TestCase):
         for got in (two_limits, no_stamps):
             self.assertEqual(data.causes([got], "gen")[0][:2], ("beyond_sender", [300]))
         self.assertEqual(data.worst_frames(no_stamps)[0]["cause"], "beyond_sender")
-        away = self.wire(loop_gap={"max_ns": 2000})  # echoes may have waited for the sender
+        away = self.wire()
+        for frame in away["gen"]["worst"]:
+            frame["drained_tsc"] = frame["echo_tsc"] - 4000  # the echo may have waited for the sender
         self.assertEqual(data.worst_frames(away)[0]["cause"], "beyond_sender")
 
     def test_two_boots_are_two_clocks(self):

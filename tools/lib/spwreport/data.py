@@ -161,7 +161,7 @@ def worst_frames(step, most=10):
             continue
         batch = _batch_of(gen, frame, kept)
         ticks = _joined(frame, batch) if batch else _alone(frame)
-        if batch and frame.get("cause") != "sender_late":
+        if batch and frame.get("cause") == "beyond_sender":
             cause = _blamed(batch)
         else:
             cause = _wire(step, frame) or frame.get("cause") or ""
@@ -182,13 +182,14 @@ def _stamped(step):
 
 
 def _wire(step, frame):
-    """"wire, at least 97 % of it": no frame was longer in spinwire than its longest, and no echo waited longer for the sender than
-    its loop ever lost its core; what is left was spent on the wire, there or back. None if that is not most of the round trip."""
-    inside, away = _longest(_stamped(step) or {}), _longest(step["gen"].get("loop_gap", {}))
-    if inside is None or away is None or frame.get("cause") != "beyond_sender" or not frame.get("sent_tsc"):
+    """"wire, at least 97 % of it": no frame was longer in spinwire than its longest, and the echo came after the sender had last
+    emptied its port; what is left was spent on the wire, there or back. None if that is not most of the round trip."""
+    inside = _longest(_stamped(step) or {})
+    if inside is None or frame.get("cause") != "beyond_sender" or not frame.get("sent_tsc"):
         return None
-    late = (frame["sent_tsc"] - frame["intended_tsc"]) / step["gen"]["tsc_hz"] * 1e9
-    left = frame["whole_ns"] - late - inside - away
+    late = frame["sent_tsc"] - frame["intended_tsc"]
+    behind = frame["echo_tsc"] - max(frame["sent_tsc"], frame["drained_tsc"])
+    left = frame["whole_ns"] - inside - (late + behind) / step["gen"]["tsc_hz"] * 1e9
     return f"wire, at least {100 * left / frame['whole_ns']:.0f} % of it" if left > frame["whole_ns"] / 2 else None
 
 
