@@ -176,7 +176,16 @@ def test_stdout_full():
 
 
 def test_sighup():
-    """A lost terminal ends the run with its summary, as SIGINT does."""
+    """A lost terminal ends the run with its summary, as SIGINT does, and not where nohup has had SIGHUP ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # spinwire inherits it
+    with Run(["--port", "null", "--executor", "inline"]) as run:
+        run.wait_ready()
+        run.signal(signal.SIGHUP)
+        frames = run.frames()
+        spwlab.wait_for(lambda: run.frames() > frames, 60, "frames after SIGHUP under nohup")
+        run.signal(signal.SIGINT)
+        spwtest.balanced(run.finish())
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with Run(["--port", "null", "--executor", "inline"]) as run:
         run.wait_ready()
         run.signal(signal.SIGHUP)
