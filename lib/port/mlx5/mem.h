@@ -17,7 +17,7 @@
  *   M3 release  Send WQEs and the bytes of their frames before the send doorbell record.
  *   M4 release  The send doorbell record before the store to the UAR page; then the combined
  *               stores leave the core.
- *   M7 release  The CQ's doorbell record before that of the receive queue. Pairs with the NIC
+ *   M7 release  The CQ's doorbell record before those of the receive queues. Pairs with the NIC
  *               reading the consumer index after it has completed a newly posted WQE.
  *
  * Why M2, which orders stores only, is enough to return a CQE to the NIC: a load is complete before

@@ -69,8 +69,8 @@ SPW_INLINE void srq_refill(struct spw_mlx5_rc_queue *q, const unsigned flags)
 	}
 }
 
-/* Refills, one barrier [M2], then the doorbell records. The consumer index is stored first: a NIC
- * that reads the new WQEs must not find the CQ full. */
+/* Refills, then the doorbell records. The consumer index goes first: a NIC that uses a new WQE must
+ * not find the CQ full. One M7 serves all peers of the queue. */
 SPW_INLINE void refill(struct spw_mlx5_rc_queue *q, const unsigned flags)
 {
 	if (flags & MLX5_RC_SRQ)
@@ -80,6 +80,7 @@ SPW_INLINE void refill(struct spw_mlx5_rc_queue *q, const unsigned flags)
 			rq_refill(q, q->todo[i], flags);
 	spw_dma_to_device(); /* [M2] */
 	spw_dma_store(q->cq_db, spw_cpu_to_be32(q->cq_ci & 0xffffffu));
+	spw_dma_to_device(); /* [M7] */
 	if (flags & MLX5_RC_SRQ)
 		spw_dma_store(q->srq_db, spw_cpu_to_be32(q->srq_pi & 0xffffu));
 	for (uint32_t i = 0; !(flags & MLX5_RC_SRQ) && i < q->todo_cnt; i++)
