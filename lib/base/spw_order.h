@@ -38,7 +38,10 @@
 #endif
 #endif
 
-/* ---- two CPU threads ---- */
+/* ---- two CPU threads ----
+ *
+ * Thread: any; each call orders the calling thread alone, against the partner that its label
+ * names. None of them waits. */
 
 /* Naturally aligned objects of 1, 2, 4 or 8 bytes. */
 #define spw_thr_load_acq(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
@@ -59,22 +62,34 @@
  * read-modify-write instruction. */
 #define spw_thr_count(p, v) spw_thr_store_rlx((p), *(p) + (v))
 
-/* Orders an earlier store before a later load (the one edge that acquire and release do not give).
- * For "publish that I am about to sleep, then check for work once more". */
+/* Purpose: orders an earlier store before a later load, the one edge that acquire and release do
+ *   not give: for "publish that I am about to sleep, then check for work once more".
+ * Order: sequentially consistent; the partner needs the same fence between its own store and load.
+ * Thread: any. aarch64: dmb ish; x86: mfence or a locked instruction.
+ */
 SPW_INLINE void spw_thr_full_fence(void)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Orders earlier reads and writes before every later store: for a mark that must be
- * visible before the stores that it announces (the writer of a seqlock). A release store or an
- * exchange does not do that: later stores may overtake it. aarch64: dmb ish; x86: compiler only. */
+/* Purpose: orders earlier reads and writes before every later store: for a mark that must be
+ *   visible before the stores that it announces (the writer of a seqlock). A release store or an
+ *   exchange does not do that: later stores may overtake it.
+ * Order: release; the partner reads the announced words, then the mark again.
+ * Thread: any. aarch64: dmb ish; x86: compiler only.
+ */
 SPW_INLINE void spw_thr_release_fence(void)
 {
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* ---- CPU and a DMA device ---- */
+/* ---- CPU and a DMA device ----
+ *
+ *   receive   NIC: payload, CQE, owner bit last     CPU: spw_dma_load(owner), from_device, the rest
+ *   send      CPU: payload, WQE, to_device, record  NIC: reads the record, then the WQE
+ *
+ * The device is the partner: PCIe and the SoC's fabric keep its posted writes in order.
+ * Thread: any; in practice the owner of the queue. */
 
 #ifdef SPW_TSAN
 extern uint32_t spw_tsan_word;
@@ -88,8 +103,11 @@ extern uint32_t spw_tsan_word;
 /* Write a word that a device reads (descriptor, doorbell record). No order by itself. */
 #define spw_dma_store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
-/* Between the load of an ownership word that names the CPU and the loads of what the device wrote
- * before that word. */
+/* Purpose: stands between the load of an ownership word that names the CPU and the loads of what
+ *   the device wrote before that word.
+ * Order: later loads stay behind the earlier spw_dma_load (M1); the device writes the word last.
+ * Thread: any (the owner of the queue).
+ */
 SPW_INLINE void spw_dma_from_device(void)
 {
 #if defined(__aarch64__)
@@ -100,8 +118,12 @@ SPW_INLINE void spw_dma_from_device(void)
 	SPW_TSAN_EDGE();
 }
 
-/* Between the stores of descriptors and payload and the store of the doorbell record: a device that
- * reads the new record also reads the descriptors behind it. */
+/* Purpose: stands between the stores of descriptors and payload and the store of the doorbell
+ *   record: a device that reads the new record also reads the descriptors behind it.
+ * Order: earlier stores come before later ones (M2, M3); loads are not ordered. The device reads
+ *   the record first.
+ * Thread: any (the owner of the queue).
+ */
 SPW_INLINE void spw_dma_to_device(void)
 {
 #if defined(__aarch64__)
@@ -112,10 +134,19 @@ SPW_INLINE void spw_dma_to_device(void)
 	SPW_TSAN_EDGE();
 }
 
-/* ---- CPU stores to a device register ---- */
+/* ---- CPU stores to a device register ----
+ *
+ *   doorbell record ─► spw_mmio_wc_start ─► spw_mmio_write64_be ─► spw_mmio_wc_flush
+ *
+ * A register page is mapped write-combining: stores to it wait in a buffer of the core, in no
+ * order with ordinary memory, until they are flushed. The pair start and flush fences them (M4).
+ * Thread: any; two threads that share a register need a lock. */
 
-/* Before the first store of a burst to a write-combining page: memory written earlier is visible to
- * the device before anything that is stored there. */
+/* Purpose: comes before the first store of a burst to a write-combining page: memory written
+ *   earlier is visible to the device before anything that is stored there.
+ * Order: M4; the device reads the register, then the record.
+ * Thread: any (the owner of the queue).
+ */
 SPW_INLINE void spw_mmio_wc_start(void)
 {
 #if defined(__aarch64__)
@@ -128,7 +159,11 @@ SPW_INLINE void spw_mmio_wc_start(void)
 	SPW_TSAN_EDGE();
 }
 
-/* After the last store of a burst: the combining buffer drains now, ahead of the next burst. */
+/* Purpose: comes after the last store of a burst: the combining buffer drains now, ahead of the
+ *   next burst.
+ * Order: M4. aarch64: dsb st completes the stores; x86: sfence.
+ * Thread: any (the owner of the queue).
+ */
 SPW_INLINE void spw_mmio_wc_flush(void)
 {
 #if defined(__aarch64__)
@@ -140,16 +175,23 @@ SPW_INLINE void spw_mmio_wc_flush(void)
 #endif
 }
 
-/* One 8-byte store to a register, not torn. */
+/* Purpose: one 8-byte store to a register, not torn.
+ * Shape: reg is 8-byte aligned and mapped from the device; v is in the device's byte order.
+ * Order: none by itself: between spw_mmio_wc_start and spw_mmio_wc_flush.
+ * Thread: any (the owner of the queue).
+ */
 SPW_INLINE void spw_mmio_write64_be(void *reg, spw_be64 v)
 {
 	__atomic_store_n((uint64_t *)reg, (SPW_FORCE uint64_t)v, __ATOMIC_RELAXED);
 }
 
-/* ---- CPU and a running GPU kernel ---- */
+/* ---- CPU and a running GPU kernel ----
+ *
+ * Host side of words shared with a kernel at system scope; 8-byte aligned host memory that the GPU
+ * maps. acq and rel pair with an ld.acquire.sys or st.release.sys of device code, which each use
+ * names; rlx orders nothing, and is for words whose tag proves by itself that they are new.
+ * Thread: any; the ring's owner, or the CPU executor that stands in for the kernel. */
 
-/* Host side of words shared with a kernel at system scope; 8-byte aligned host memory that the GPU
- * maps. The partner is the .sys load or store in device code, named at each use. */
 SPW_INLINE uint64_t spw_gpu_load_acq64(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
@@ -172,7 +214,9 @@ SPW_INLINE void spw_gpu_store_rlx64(uint64_t *p, uint64_t v)
 
 /* ---- the constant-rate counter ---- */
 
-/* TSC or cntvct_el0. Not serialising: the CPU may read it some tens of instructions early or late.
+/* Purpose: TSC or cntvct_el0. Not serialising: the CPU may read it some tens of instructions early
+ *   or late.
+ * Thread: any.
  */
 SPW_INLINE uint64_t spw_cpu_counter(void)
 {
@@ -188,7 +232,10 @@ SPW_INLINE uint64_t spw_cpu_counter(void)
 #endif
 }
 
-/* The same, read after all earlier loads of this thread have completed and before any later one. */
+/* Purpose: the same, read after all earlier loads of this thread have completed and before any
+ *   later one.
+ * Thread: any.
+ */
 SPW_INLINE uint64_t spw_cpu_counter_ordered(void)
 {
 #if defined(__aarch64__)
@@ -206,7 +253,9 @@ SPW_INLINE uint64_t spw_cpu_counter_ordered(void)
 #endif
 }
 
-/* Its rate in Hz where the architecture defines it (aarch64), else 0. */
+/* Purpose: its rate in Hz where the architecture defines it (aarch64), else 0.
+ * Thread: any.
+ */
 SPW_INLINE uint64_t spw_cpu_counter_hz(void)
 {
 #if defined(__aarch64__)
@@ -221,7 +270,10 @@ SPW_INLINE uint64_t spw_cpu_counter_hz(void)
 
 /* ---- waiting ---- */
 
-/* To be called once in each turn of a spin loop: saves power and the sibling thread's cycles. */
+/* Purpose: to be called once in each turn of a spin loop: saves power and the sibling thread's
+ *   cycles.
+ * Thread: any.
+ */
 SPW_INLINE void spw_cpu_relax(void)
 {
 #if defined(__aarch64__)
@@ -233,12 +285,15 @@ SPW_INLINE void spw_cpu_relax(void)
 #endif
 }
 
-/* Bring a line into this core's cache, for reading or for writing. Any address is allowed. */
+/* Purpose: brings a line into this core's cache, for reading or for writing.
+ * Shape: any address; one that is not mapped has no effect.
+ * Thread: any.
+ */
 SPW_INLINE void spw_prefetch_read(const void *p)
 {
 	__builtin_prefetch(p, 0, 3);
 }
-
+/* Thread: any. As spw_prefetch_read, for a line that will be written. */
 SPW_INLINE void spw_prefetch_write(const void *p)
 {
 	__builtin_prefetch(p, 1, 3);

@@ -43,7 +43,7 @@ SPW_INLINE const char *spw_port_spec_key(const struct spw_port_spec *spec, uint3
 {
 	return spec->store + spec->arg[arg_idx].key;
 }
-
+/* Shape, lifetime: as spw_port_spec_key. Thread: any. */
 SPW_INLINE const char *spw_port_spec_value(const struct spw_port_spec *spec, uint32_t arg_idx)
 {
 	return spec->store + spec->arg[arg_idx].value;

@@ -101,8 +101,10 @@ void spw_conf_init(struct spw_conf *conf_out);
  *          error.
  * Thread:  setup */
 int spw_conf_load(struct spw_conf *conf, const char *path);
-/* The same from memory; name stands where FILE would.
- * Shape:   any bytes, NUL included. */
+/* Purpose: the same from memory; name stands where FILE would.
+ * Shape:   any bytes, NUL included.
+ * Errors:  as spw_conf_load.
+ * Thread:  setup */
 int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text, size_t bytes);
 
 /* Purpose: one option of the command line over what is in conf: ("port", "null:size=64"). The

@@ -400,7 +400,7 @@ SPW_HD SPW_INLINE struct spw_frame spw_frame_of(uint64_t lo, uint64_t hi,
 
 /* Purpose: runs the handler over one batch on this CPU.
  * Shape:   desc[cnt]; the caller has acquired them (G1). tally_out is written whole.
- * Thread:  the executor's unit. */
+ * Thread:  owner (the executor's unit that runs the batch). */
 typedef void spw_handler_batch_fn(const struct spw_gring_desc *desc, uint32_t cnt,
 				  const uint64_t *region_base, struct spw_tally *tally_out);
 

@@ -8,10 +8,12 @@
  *
  *   field              place        writer    reader    order
  *   -----------------  -----------  --------  --------  ------------------------------------------
- *   at[k % 64].w[0,1]  host memory  executor  host      G6: relaxed at system scope, no fence.
- * Begin and end of pause k, each with the tag of k in its top byte as in exec/spw_gring.h; a pair
- * of two tags is skipped cnt                host memory  executor  executor  private: the next k,
- * kept over relaunches
+ *   at[k % 64].w[0,1]  host memory  executor  host      G6: relaxed at system scope, no fence
+ *   cnt                host memory  executor  executor  private: the next k
+ *
+ * w[0] and w[1] are begin and end of pause k, each with the tag of k in its top byte as in
+ * exec/spw_gring.h; a reader skips a pair with two different tags, because it is being written.
+ * cnt is kept when a kernel is launched again.
  *
  * In a resident kernel the first warp of unit 0 writes, as time slices stop all CTAs together. The
  * cpu executor's thread writes its own. Inline, graph and launch executors do not poll, and write
@@ -45,7 +47,8 @@ struct spw_pause {
 	uint64_t begin, end; /* executor clock */
 };
 
-/* One word of pause k: stamp with the tag of k. */
+/* Purpose: one word of pause k: stamp with the tag of k.
+ * Thread:  any; pure. */
 SPW_HD SPW_INLINE uint64_t spw_pause_word(uint64_t k, uint64_t stamp)
 {
 	return ((k + 1) & 0xff) << SPW_GRING_TAG_SHIFT | (stamp & SPW_GRING_VALUE_MASK);
@@ -53,7 +56,7 @@ SPW_HD SPW_INLINE uint64_t spw_pause_word(uint64_t k, uint64_t stamp)
 
 /* Purpose: records a pause, executor clock.
  * Order:   G6.
- * Thread:  the executor's one writer, on the host. */
+ * Thread:  owner (the cpu executor's thread; a kernel's writer is spwd_pause_add). */
 void spw_pause_add(struct spw_pauses *pauses, uint64_t begin, uint64_t end);
 
 /* Purpose: finds the pause that covers the longest part of [from, to], among the newest

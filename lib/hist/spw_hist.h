@@ -40,7 +40,7 @@ struct spw_hist {
 } SPW_ALIGNED(SPW_CACHE_LINE);
 SPW_ASSERT_OFFSET(struct spw_hist, count, 64);
 
-/* Private: log2 of the bucket width of a value below 2^40. */
+/* Private: log2 of the bucket width of a value below 2^40. Thread: any; pure. */
 SPW_INLINE uint32_t spw_hist_exp(uint64_t value)
 {
 	return spw_log2_floor64(value | (1u << SPW_HIST_SUB_LOG2)) - SPW_HIST_SUB_LOG2;

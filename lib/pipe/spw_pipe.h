@@ -203,7 +203,7 @@ void spw_pipe_summary(const struct spw_pipe *pipe, struct spw_pipe_summary *out)
 
 /* Purpose: spw_rec_collect of the pipe's recorder: adds the finished interval to view.
  * Returns: false if no new interval was ready.
- * Thread:  the recorder's one reader. */
+ * Thread:  owner (the recorder's one reader). */
 bool spw_pipe_collect(struct spw_pipe *pipe, struct spw_rec_view *view);
 
 /* Purpose: spw_rec_collect_rest of the pipe's recorder: adds everything not yet collected.

@@ -44,7 +44,7 @@ struct spw_who {
 
 /* Purpose: names the thread and the CPU to observe.
  * Shape:   cpu: the one that the thread is pinned to, as the kernel numbers it.
- * Thread:  the loop's own, before the loop. */
+ * Thread:  owner (the loop's own thread), before the loop. */
 void spw_who_begin(struct spw_who *who, uint32_t cpu);
 
 /* Purpose: ends a window for each of cnt loops: reads the kernel's counts, and adds their

@@ -64,15 +64,18 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
  */
 uint32_t spw_pool_fini(struct spw_pool *pool);
 
-/* Private: the checks of sanitizer builds. */
+/* Private: the checks of sanitizer builds; in other builds they are empty.
+ * Thread: owner. Traps at the first fault. */
 #ifdef SPW_POOL_CHECK
 void spw_pool_check_get(struct spw_pool *pool, uint32_t *slot, uint32_t cnt);
 void spw_pool_check_put(struct spw_pool *pool, const uint32_t *slot, uint32_t cnt);
 #else
+/* Thread: owner. Nothing is checked. */
 SPW_INLINE void spw_pool_check_get(struct spw_pool *pool SPW_UNUSED, uint32_t *slot SPW_UNUSED,
 				   uint32_t cnt SPW_UNUSED)
 {
 }
+/* Thread: owner. Nothing is checked. */
 SPW_INLINE void spw_pool_check_put(struct spw_pool *pool SPW_UNUSED,
 				   const uint32_t *slot SPW_UNUSED, uint32_t cnt SPW_UNUSED)
 {

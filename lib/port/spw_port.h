@@ -93,20 +93,27 @@ struct spw_port_queue {
 	uint16_t (*rx_burst)(void *q, struct spw_desc *desc, uint16_t cnt);
 	/* Purpose: takes lent slots back.
 	 * Shape:   cnt 0 .. SPW_BURST_MAX, in any order. Always takes all.
-	 * Order:   whoever else read the slots has finished, and the caller acquired that: the
-	 * device may write them from now on. Thread:  owner */
+	 * Order:   whoever else read the slots has finished, and the caller has acquired that (G2):
+	 *          the device may write them from now on.
+	 * Thread:  owner */
 	void (*release_burst)(void *q, const uint32_t *slot, uint16_t cnt);
 	/* Purpose: sends lent slots: [desc->offset, desc->offset + desc->len) of each, to one peer
-	 * in order. Shape:   cnt 0 .. SPW_BURST_MAX. On return desc[0 .. n - 1] were taken and
-	 * desc[n ..] stay lent. A driver whose peers fill up one by one moves pointers to keep that
-	 * true; the others leave the array as it was. Owner:   the driver owns what it took, and
-	 * returns it to the pool when it was sent. Order:   the driver issues the to-device barrier
-	 * after its descriptors and before its doorbell. What a GPU wrote was acquired by the
-	 * caller (docs/040, echo chain). Thread:  owner Returns: n, 0 .. cnt. */
+	 *          in order. Never waits.
+	 * Shape:   cnt 0 .. SPW_BURST_MAX. On return desc[0 .. n - 1] were taken and desc[n ..]
+	 *          stay lent. A driver whose peers fill up one by one moves pointers to keep that
+	 *          true; the others leave the array as it was.
+	 * Owner:   the driver owns what it took, and returns it to the pool when it was sent.
+	 * Order:   the driver issues the to-device barrier after its descriptors and before its
+	 *          doorbell (M3). What a GPU wrote was acquired by the caller (docs/040, echo
+	 *          chain).
+	 * Thread:  owner
+	 * Returns: n, 0 .. cnt. */
 	uint16_t (*tx_burst)(void *q, struct spw_desc **desc, uint16_t cnt);
 	/* Purpose: everything that is not a burst: TX completions, error recovery, link. Bounded.
-	 * Call it in housekeeping and when idle. Shape:   cnt 0 ..; event[0 .. returned - 1] are
-	 * written. Thread:  owner Returns: 0 .. cnt. */
+	 *          Call it in housekeeping and when idle.
+	 * Shape:   cnt 0 ..; event[0 .. returned - 1] are written.
+	 * Thread:  owner
+	 * Returns: 0 .. cnt. */
 	uint16_t (*events)(void *q, struct spw_port_event *event, uint16_t cnt);
 	/* Purpose: lends up to cnt EMPTY slots, for a source that fills and sends them. Bytes from
 	 *          caps.slot_headroom on are the caller's, who describes them in a desc of its own.
@@ -204,9 +211,11 @@ int spw_port_region_attach(struct spw_port *port, const struct spw_region *regio
 
 /* Purpose: makes one queue over one pool; fills port->queue[queue].
  * Shape:   queue 0 .. port->queue_cnt - 1. conf->pool: of an attached region, with slots of at
- * least caps.slot_bytes_min, aligned to caps.slot_align, at least caps.slot_cnt_min of them. Owner:
- * the queue owns the pool's slots from now on; conf may go. Thread:  setup Errors:  -ERANGE queue;
- * -EINVAL ring size or pool, the text says what is needed; others of the driver. */
+ *          least caps.slot_bytes_min, aligned to caps.slot_align, at least caps.slot_cnt_min.
+ * Owner:   the queue owns the pool's slots from now on; conf may go.
+ * Thread:  setup
+ * Errors:  -ERANGE queue; -EINVAL ring size or pool, the text says what is needed; others of the
+ *          driver. */
 int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 			 const struct spw_port_queue_conf *conf);
 
@@ -255,7 +264,10 @@ const char *spw_port_err_name(enum spw_port_err err);
  * Thread:  any */
 const char *spw_port_driver_names(void);
 
-/* ---- call-through of the burst functions: contracts as in struct spw_port_queue ---- */
+/* ---- call-through of the burst functions ----
+ *
+ * Shape, owner, order and result are those of the function pointer in struct spw_port_queue; the
+ * queue must have been set up and its port started. Thread: owner. */
 
 SPW_INLINE uint16_t spw_port_rx_burst(struct spw_port_queue *pq, struct spw_desc *desc,
 				      uint16_t cnt)

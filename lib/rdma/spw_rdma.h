@@ -143,7 +143,7 @@ typedef void rdma_dev_object_fn(void *arg, const struct ibv_async_event *event);
 /* Purpose: reads asynchronous events without waiting. Port up, port down and (once) the end of the
  * device become events of the port; events of objects go to on_object.
  * Returns: events written, 0 .. cnt.
- * Thread: one thread only: the control thread (rdma/spw_rdma_ctl.h). */
+ * Thread: control (rdma/spw_rdma_ctl.h), and no other. */
 uint16_t rdma_dev_events_read(struct rdma_dev *dev, rdma_dev_object_fn *on_object, void *arg,
 			      struct spw_port_event *event, uint16_t cnt);
 

@@ -64,8 +64,8 @@ struct rdma_steer {
  * Errors: -EPERM: CAP_NET_RAW is missing; errno of the device with the rule that it refused. */
 int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struct ibv_wq *const *wq,
 		  uint32_t cnt, struct rdma_steer *steer);
-/* Purpose: destroys the rules and RSS. Idempotent; a zeroed struct is fine. Thread: as
- * rdma_steer_up. */
+/* Purpose: destroys the rules and RSS. Idempotent; a zeroed struct is fine.
+ * Thread: as rdma_steer_up. */
 void rdma_steer_down(struct rdma_steer *steer);
 
 #endif

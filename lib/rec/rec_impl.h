@@ -19,8 +19,10 @@ void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_re
 void rec_preempt_begin(struct spw_rec_preempt *preempt);
 void rec_preempt_end(struct spw_rec_preempt *preempt);
 /* Purpose: whether the core was lost since the last check. If so, and always where there is no
- * rseq, ticks_out is the time off the core since the last base. now: ticks. Thread:  owner. One
- * load; two system calls if the core was lost. */
+ *          rseq, ticks_out is the time off the core since the last base.
+ * Shape:   now: ticks.
+ * Cost:    one load; two system calls if the core was lost.
+ * Thread:  owner. */
 bool rec_preempt_check(struct spw_rec_preempt *preempt, uint64_t now, uint64_t *ticks_out);
 
 #endif

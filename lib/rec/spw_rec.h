@@ -253,8 +253,9 @@ SPW_INLINE uint64_t spw_rec_mark(const unsigned int flags, struct spw_rec *rec,
 	return flags & SPW_REC_ON ? spw_rec_mark_at(flags, rec, regime, spw_tsc_now()) : 0;
 }
 
-/* Purpose: marks a poll that returned at `now` with frames. full: it brought as many as it could,
- * so that more may wait in the port. Thread:  owner. */
+/* Purpose: marks a poll that returned at `now` with frames.
+ * Shape:   full: it brought as many as it could, so that more may wait in the port.
+ * Thread:  owner. */
 SPW_INLINE void spw_rec_polled_at(const unsigned int flags, struct spw_rec *rec, bool full,
 				  uint64_t now, struct spw_rec_poll *poll_out)
 {
@@ -349,9 +350,10 @@ void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct
 
 /* Purpose: records the stages that begin at a NIC stamp, for each frame of a batch that has one.
  * Shape:   1 .. 64 descriptors; `at` as spw_rec_batch left it. A stamp later than `polled` counts
- * as `polled`, and as a defect if it is later by more than the uncertainty. Thread:  owner. Three
- * counts per frame (INLINE: two); three per batch if its frames share a stamp, as those of one
- * compressed CQE do. */
+ *          as `polled`, and as a defect if it is later by more than the uncertainty.
+ * Cost:    three counts per frame (INLINE: two); three per batch if its frames share a stamp, as
+ *          those of one compressed CQE do.
+ * Thread:  owner. */
 SPW_INLINE void spw_rec_nic(const unsigned int flags, struct spw_rec *rec,
 			    const struct spw_desc *desc, uint32_t cnt,
 			    const struct spw_rec_stamps *at)
@@ -445,19 +447,19 @@ struct spw_rec_view {
 	uint64_t exec_unc, nic_unc; /* the largest, ticks */
 };
 
-/* Purpose: an empty view. Owner: the caller. Thread: reader. */
+/* Purpose: an empty view. Owner: the caller. Thread: owner (reader). */
 void spw_rec_view_init(struct spw_rec_view *view);
 
 /* Purpose: begins a new interval: clears its histograms and the sums over recorders (regimes,
- * turns) that spw_rec_collect adds to. Call it before collecting from the first recorder. Thread:
- * reader. */
+ *          turns) that spw_rec_collect adds to. Call it before collecting from the first recorder.
+ * Thread:  owner (reader). */
 void spw_rec_view_interval(struct spw_rec_view *view);
 
 /* Purpose: adds the bank that the owner has left to view, clears it, and requests the next one.
  *          Regimes and counters are sampled live.
  * Returns: false if the owner has not changed banks since the last call.
  * Order:   H3 and H4 of hist/spw_hist.h.
- * Thread:  reader; one and the same for a recorder's whole life until the owner has ended. */
+ * Thread:  owner (reader): one and the same for a recorder's whole life, until the lcore ended. */
 bool spw_rec_collect(struct spw_rec *rec, struct spw_rec_view *view);
 
 /* Purpose: the same after the owner has ended: adds both banks.

@@ -94,7 +94,7 @@ SPW_INLINE uint64_t spw_tsc_to_ns(const struct spw_tsc *tsc, uint64_t ticks)
 {
 	return spw_time_scale_apply(tsc->to_ns, ticks);
 }
-
+/* Shape: as spw_tsc_to_ns. Thread: any. */
 SPW_INLINE uint64_t spw_tsc_from_ns(const struct spw_tsc *tsc, uint64_t ns)
 {
 	return spw_time_scale_apply(tsc->from_ns, ns);
