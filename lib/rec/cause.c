@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The judgement of a slow frame: one function per part, each hands out the part's ticks to causes
- * in the order of the table in spw_cause.h. Pure; called by slow.c and by tests with invented
- * facts.
+ * The judgement of a slow frame: one function per part of its time. Each divides the part's ticks
+ * among causes, in the order of the table in spw_cause.h. Pure; called by slow.c, and by tests with
+ * invented facts.
+ *
+ * How a part is divided. give() takes ticks from what is left and adds them to a cause; give_rest()
+ * ends the part:
+ *
+ *   part     |------------------------------ left ------------------------------|
+ *   give     |-- batch_ahead --|---------------------- left ---------------------|
+ *   give     |-- batch_ahead --|- poll_gap -|---------------- left --------------|
+ *   rest     |-- batch_ahead --|- poll_gap -|-------------- exec_late -----------|
+ *
+ * Facts may overlap, since nobody records where inside a part they were. Each give() is limited to
+ * what is left, so the causes sum to the part and the parts to the frame. The order decides who
+ * gets an overlap: what is certain (a lost core, work queued before) comes before what is inferred.
  */
 #include <string.h>
 
@@ -41,6 +53,7 @@ struct share {
 	uint64_t *ticks; /* by cause */
 };
 
+/* Gives up to `ticks` of what is left to a cause. */
 static void give(struct share *s, enum spw_cause cause, uint64_t ticks)
 {
 	uint64_t n = SPW_MIN(ticks, s->left);
@@ -65,6 +78,8 @@ static void give_held(struct share *s, const struct spw_cause_facts *facts, enum
 	give(s, port, s->held[SPW_HOLD_PORT]);
 }
 
+/* nic_polled: the frame lay in the port. The loop did not poll, the port had no buffer, the loop
+ * polled and the port did not return the frame; what remains is queueing. */
 static void split_port(struct share *s, const struct spw_cause_facts *facts)
 {
 	give_held(s, facts, SPW_CAUSE_poll_gap);
@@ -73,6 +88,8 @@ static void split_port(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, SPW_CAUSE_port_backlog);
 }
 
+/* polled_pushed: only the loop works here, so a long push means that it lost its core, unless push
+ * calls a driver that may block. */
 static void split_push(struct share *s, const struct spw_cause_facts *facts)
 {
 	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
@@ -97,6 +114,8 @@ static void split_wait(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, SPW_CAUSE_exec_late);
 }
 
+/* start_end: the handler runs. With the inline executor a lost core of the lcore is a lost core of
+ * the handler. */
 static void split_run(struct share *s, const struct spw_cause_facts *facts)
 {
 	if (facts->run_relaunch)
@@ -117,6 +136,7 @@ static void split_reap(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, SPW_CAUSE_reap_late);
 }
 
+/* reaped_sent: the loop passes the slots to tx_burst or release_burst. */
 static void split_send(struct share *s, const struct spw_cause_facts *facts)
 {
 	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
@@ -124,6 +144,7 @@ static void split_send(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, facts->sent_tx ? SPW_CAUSE_tx_stall : SPW_CAUSE_refill_stall);
 }
 
+/* The cause with the most ticks wins; of equal ones the first in the list. */
 enum spw_cause spw_cause_split(const struct spw_cause_facts *facts,
 			       uint64_t ticks_out[SPW_CAUSE_CNT])
 {

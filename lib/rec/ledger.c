@@ -3,6 +3,21 @@
  *
  * The balance of spw_ledger.h: sums both sides of each edge and takes the differences. Called for
  * the summary after stop, live for telemetry, and by every test that moves frames.
+ *
+ * Who counts what, along a frame's way:
+ *
+ *   wire ──> port ──lent──> pipe ──polled──> executor ──executed──> pipe ──tx──> port ──> sent
+ *             │ missed        │ ring_full                             │ tx_full    │ flushed
+ *             │ dropped       │ stopping, exec_lost                   │ tx_down
+ *             v               v                                       v consumed, bad
+ *
+ * Each arrow is an edge: what the part on its left counted minus what the part on its right
+ * counted. No part reads a counter of its neighbour, so an error of one of them appears as a
+ * difference. The residual sums absolute values: a frame too many here must not hide a frame too
+ * few there.
+ *
+ * While the lcores run, the counters are sampled one after the other, so edges of a live ledger
+ * differ by the frames that were under way; only the balance after stop must be 0.
  */
 #include "rec/spw_ledger.h"
 
@@ -51,6 +66,7 @@ const char *spw_edge_text(enum spw_edge edge)
 	return edge_table[edge].text;
 }
 
+/* Adds one pipe's counters. Relaxed loads: the pipe may be running. */
 void spw_ledger_add_lcore(struct spw_ledger *ledger, const struct spw_ledger_lcore *lcore)
 {
 	struct spw_ledger_lcore *sum = &ledger->pipe;
@@ -86,6 +102,7 @@ static uint64_t reasons_sum(const struct spw_ledger_reasons *reasons)
 	return sum;
 }
 
+/* The pipe's own drops of one side: before the executor (RX) or after it (TX). */
 static uint64_t drops_of(const struct spw_ledger_lcore *pipe, enum side side)
 {
 	uint64_t sum = 0;
@@ -95,6 +112,8 @@ static uint64_t drops_of(const struct spw_ledger_lcore *pipe, enum side side)
 	return sum;
 }
 
+/* Stores one difference and adds its magnitude to the residual; unsigned arithmetic, as counters
+ * may wrap. */
 static void edge_set(struct spw_ledger_sum *sum, enum spw_edge edge, uint64_t left, uint64_t right)
 {
 	int64_t diff = (int64_t)(left - right);
@@ -103,6 +122,8 @@ static void edge_set(struct spw_ledger_sum *sum, enum spw_edge edge, uint64_t le
 	sum->residual += diff < 0 ? 0 - (uint64_t)diff : (uint64_t)diff;
 }
 
+/* tx_flushed is the only TX drop that the port counts itself (flushed_frames): it had taken the
+ * frames. All others were refused by the port and counted by the pipe. */
 void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *sum_out)
 {
 	const struct spw_ledger_lcore *pipe = &ledger->pipe;
@@ -135,6 +156,7 @@ void spw_ledger_balance(const struct spw_ledger *ledger, struct spw_ledger_sum *
 	edge_set(sum_out, SPW_EDGE_sent, pipe->tx_frames, ledger->sent_frames + flushed);
 }
 
+/* One list of reasons for tables and JSON: first the drivers', then the pipe's. */
 const char *spw_ledger_drop(const struct spw_ledger *ledger, uint32_t idx, uint64_t *count_out)
 {
 	const struct spw_ledger_reasons *port = &ledger->port_dropped;

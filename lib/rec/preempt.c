@@ -3,14 +3,16 @@
  *
  * Did this thread lose its core, and for how long? Called by rec.c and slow.c, on the owner.
  *
- * Linux answers the first question without a system call: each
- * thread shares a small struct with the kernel for restartable sequences (rseq(2), registered by
- * glibc 2.35 and later). A thread that is inside such a sequence names it in rseq_cs; when the
- * kernel switches the thread out, or delivers a signal, and finds it outside of the sequence named
- * there, it clears the word. So a word that names a sequence which is never executed is a trap:
- * cleared means that the thread was switched out. An interrupt alone does not clear it, nor does a
- * hypervisor that takes the virtual CPU. Only then is the kernel asked for the thread's CPU time;
- * wall time minus CPU time was spent off the core.
+ * Linux answers the first question without a system call: each thread shares a small struct with
+ * the kernel for restartable sequences (rseq(2), registered by glibc 2.35 and later). A thread that
+ * is inside such a sequence names it in rseq_cs; when the kernel switches the thread out, or
+ * delivers a signal, and finds it outside of the sequence named there, it clears the word. So a
+ * word that names a sequence which is never executed is a trap: cleared means that the thread was
+ * switched out. An interrupt alone does not clear it, nor does a hypervisor that takes the virtual
+ * CPU.
+ *
+ * Only when the trap was sprung is the kernel asked for the thread's CPU time: what wall time has
+ * more since the last question was spent off the core.
  *
  * Source: linux/rseq.h, on rseq_cs: "Can be set to NULL by the kernel ... when [it] detects that it
  * is preempting or delivering a signal outside of the range targeted by the rseq_cs"; its abort
@@ -34,6 +36,7 @@ static const struct rseq_cs trap = {
 	.abort_ip = (uintptr_t)&signature[1],
 };
 
+/* The address of rseq_cs in this thread's struct; NULL if glibc did not register it. */
 static uint64_t *trap_word(void)
 {
 	char *self = (char *)__builtin_thread_pointer() + __rseq_offset;
@@ -81,6 +84,7 @@ static uint64_t off_core(struct spw_rec_preempt *preempt, uint64_t now)
 	return wall_ns ? (uint64_t)((double)ticks * (double)off_ns / (double)wall_ns) : 0;
 }
 
+/* Takes the base from which time off the core counts, then sets the trap. */
 void rec_preempt_begin(struct spw_rec_preempt *preempt)
 {
 	uint64_t *word = trap_word();
@@ -97,6 +101,8 @@ void rec_preempt_end(struct spw_rec_preempt *preempt)
 		spw_thr_store_rlx(preempt->word, 0);
 }
 
+/* Rearms the trap first, then asks for the CPU time: a loss between the two is found by the next
+ * check. Without rseq every call pays the two system calls; the caller calls only after a gap. */
 bool rec_preempt_check(struct spw_rec_preempt *preempt, uint64_t now, uint64_t *ticks_out)
 {
 	if (preempt->word) {

@@ -2,7 +2,16 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The owner's side around the hot calls of spw_rec.h: set-up, clock maps, intervals, and stamps
- * that are out of order. lib/pipe calls it at set-up and in housekeeping.
+ * that are out of order. lib/pipe calls it at set-up and in housekeeping; the records themselves
+ * are inline in spw_rec.h.
+ *
+ *   begin      preemption trap set, first mark taken; "nobody polled before" is gap 0
+ *   turns      spw_rec_mark, spw_rec_batch, spw_rec_nic (inline, no call into this file)
+ *   house      spw_rec_clocks: newest maps of executor and NIC; spw_rec_flip: bank change
+ *   end        trap removed; the reader then takes both banks (view.c)
+ *
+ * All memory is inside struct spw_rec. The owner writes it, other threads sample single words of
+ * it; only a bank changes hands, by the flip of hist/spw_hist.h (H1 to H4).
  */
 #include <string.h>
 
@@ -41,6 +50,8 @@ void spw_rec_init(struct spw_rec *rec)
 	rec->gap_tsc = UINT64_MAX;
 }
 
+/* A step is a gap if it takes an eighth of the threshold: shorter ones cannot make a frame slow by
+ * themselves, and eight of them in a row would. */
 void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc, bool push_calls)
 {
 	rec->slow_tsc = slow_tsc;
@@ -49,6 +60,8 @@ void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_ts
 	rec->push_calls = push_calls;
 }
 
+/* Begins the count. The gap from tick 0 to now stands for the time before the loop: frames that
+ * arrived then waited for it, and are judged like any others. */
 void spw_rec_begin(struct spw_rec *rec)
 {
 	uint64_t now;
@@ -69,6 +82,8 @@ void spw_rec_end(struct spw_rec *rec)
 	rec_preempt_end(&rec->preempt);
 }
 
+/* Takes the newest map from its box. If the feeder overtakes the read, the old map stays: it is
+ * valid, with a larger uncertainty. */
 static void clock_update(struct spw_clock_box *box, struct spw_clock_map *map, uint64_t *unc,
 			 uint64_t now)
 {
@@ -78,6 +93,9 @@ static void clock_update(struct spw_clock_box *box, struct spw_clock_map *map, u
 	spw_thr_store_rlx(unc, spw_clock_map_unc_at(map, now));
 }
 
+/* nic_step_2_32 is the map's slope in 32.32 fixed point: with it spw_rec_nic converts the distance
+ * of two NIC stamps by one multiplication. It is read off the map itself, as the image of 2^32 NIC
+ * ticks. */
 void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
 		    struct spw_clock_box *nic_box)
 {
@@ -100,6 +118,13 @@ void spw_rec_flip(struct spw_rec *rec)
 	rec->bank = &rec->bank_of[spw_hist_flip_obey(&rec->flip)];
 }
 
+/* Puts the executor's stamps between polled and reaped, which the same CPU wrote and which are
+ * therefore in order:
+ *
+ *   polled <= exec_start <= exec_end <= reaped
+ *
+ * Before it clamps, it counts what lies outside by more than the map's uncertainty: a defect of the
+ * measurement, which the report shows beside the stage. */
 void spw_rec_chain_fix(struct spw_rec *rec, struct spw_rec_stamps *at)
 {
 	if (at->exec_end < at->exec_start)

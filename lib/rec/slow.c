@@ -5,8 +5,15 @@
  * owner, off the fast path: spw_rec_mark calls spw_rec_gap_take for a long step, and lib/pipe calls
  * the spw_rec_slow_ functions.
  *
- * What ties the two together: the gaps kept here are laid over the parts of a slow batch when it is
- * described, so the ring of gaps must reach back at least as far as a batch's life.
+ *   loop      ──turn──turn──[ gap: lost its core ]──turn──turn──────────────> time
+ *   gap[]                   from              to    ring of the newest SPW_REC_GAP_CNT
+ *   batch           since ─────── polled ─ pushed ─ start ── end ─ reaped ─ sent
+ *                   └ part 0: nic_polled ┘└ 1 ┘└ 2 ┘└── 3 ──┘└ 4 ┘└── 5 ──┘
+ *
+ * A batch is described when it is sent: each gap that overlaps a part adds its ticks to that part
+ * (held[part][hold]). It is judged at least wait_tsc later, because an executor reports a pause
+ * only after it ends. So the ring of gaps must reach back at least as far as the life of a batch;
+ * pending[] is a ring of described batches, head at the newest, tail at the next to judge.
  */
 #include <string.h>
 
@@ -33,6 +40,7 @@ static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime)
 	}
 }
 
+/* Counters of the report: how often, how long in all, how long at most. */
 static void hold_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t ticks)
 {
 	if (!ticks)
@@ -43,6 +51,9 @@ static void hold_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t tic
 		spw_thr_store_rlx(&held->max_tsc[hold], ticks);
 }
 
+/* Records a step that took longer than gap_tsc. rseq shows how much of it the thread was off its
+ * core (lost); the rest belongs to the call that the step made (hold). backlog_* is for the frames
+ * that queued meanwhile: spw_rec_backlog_since. */
 void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 {
 	struct spw_rec_gap *gap = &rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT];
@@ -73,6 +84,7 @@ uint64_t spw_rec_backlog_since(struct spw_rec *rec, bool full, uint64_t now)
 	return over ? now : since;
 }
 
+/* Ticks that [from, to] and a gap have in common. */
 static uint64_t overlap(uint64_t from, uint64_t to, const struct spw_rec_gap *gap)
 {
 	uint64_t low = SPW_MAX(from, gap->from), high = SPW_MIN(to, gap->to);
@@ -98,6 +110,9 @@ bool spw_rec_slow_full(const struct spw_rec *rec)
 	return rec->pending_head - rec->pending_tail == SPW_REC_PENDING_CNT;
 }
 
+/* Lays the gaps over the parts, newest first, and stops at the first gap that ended before the
+ * batch arrived. A batch may be described although it is not above the threshold: it is then among
+ * the longest so far (floor_raise). */
 struct spw_rec_slow *spw_rec_slow_new(struct spw_rec *rec, const struct spw_rec_stamps *at,
 				      const struct spw_rec_poll *poll)
 {
@@ -138,6 +153,9 @@ struct spw_rec_slow *spw_rec_slow_due(struct spw_rec *rec, uint64_t now, bool al
 
 /* ---- judgement ---- */
 
+/* A binary heap in an array: the parent of i is (i - 1) / 2, and no entry is shorter than its
+ * parent. The shortest of the worst is at [0], so that one comparison decides whether a batch is
+ * kept. */
 void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_rec_slow *one)
 {
 	uint64_t whole = spw_rec_slow_whole(one);

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The reader's side: adds the intervals of one or several recorders up to totals and rows. Called
- * by telemetry while the lcores run, and for the summary after they have ended.
+ * The reader's side: adds up what one or several recorders hold. Called by telemetry while the
+ * lcores run, and for the summary after they have ended.
+ *
+ *   recorder   bank 0 (written)   bank 1 (reader's)       counters (sampled live)
+ *                                    │ collect: merge, then clear    │ read, relaxed
+ *   view                             ├──> total[]  (since start)     ├──> regimes, turns, holds
+ *                                    └──> interval[] (since _interval)
+ *
+ * A bank moves by the flip of hist/spw_hist.h: the reader takes the one that the owner has left,
+ * clears it, and asks for the other. The last two banks are taken after the owner has ended. Each
+ * sample is therefore in exactly one interval, and total is the sum of all intervals.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +23,8 @@ void spw_rec_view_init(struct spw_rec_view *view)
 	memset(view, 0, sizeof(*view));
 }
 
+/* What sums over recorders must start at 0 for each round of spw_rec_collect; totals, causes and
+ * the worst batches stay. */
 void spw_rec_view_interval(struct spw_rec_view *view)
 {
 	memset(view->interval, 0, sizeof(view->interval));
@@ -38,6 +49,8 @@ static void hold_add(const struct spw_rec_held *from, struct spw_rec_held *sum)
 	}
 }
 
+/* Counters run since start and are not cleared: each round of collecting sums them anew over all
+ * recorders. */
 static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
 {
 	for (uint32_t i = 0; i < SPW_REGIME_CNT; i++)
@@ -54,6 +67,7 @@ static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
 	view->nic_unc = SPW_MAX(view->nic_unc, spw_thr_load_rlx(&rec->nic_unc));
 }
 
+/* For qsort. */
 static int longer_first(const void *a, const void *b)
 {
 	uint64_t wa = spw_rec_slow_whole(a), wb = spw_rec_slow_whole(b);
@@ -77,6 +91,8 @@ static void worst_add(struct spw_rec_view *view, const struct spw_rec_bank *bank
 	qsort(view->worst, cnt, sizeof(heap[0]), longer_first);
 }
 
+/* Takes everything out of a bank that the owner does not write, and leaves it empty for the owner.
+ */
 static void bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
 {
 	for (uint32_t i = 0; i < SPW_STAGE_CNT; i++) {
@@ -92,6 +108,8 @@ static void bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
 	memset(bank, 0, sizeof(*bank));
 }
 
+/* Never waits for the owner: if the flip asked for last time has not happened, only the counters
+ * are read. */
 bool spw_rec_collect(struct spw_rec *rec, struct spw_rec_view *view)
 {
 	uint32_t bank;
