@@ -4,6 +4,17 @@
  * What all executors share: names, the choice of a backend, checks of the configuration, the memory
  * of rings, and the calls of spw_exec.h, which go through the backend's spw_exec_ops. Called at
  * set-up and by the control thread; only spw_exec_beat is called by the lcore.
+ *
+ * Life of an executor, and which thread makes each step:
+ *
+ *   setup     open: check ─► backend open (units) ─► memory of each ring      close: the reverse
+ *             start ─► the backend's units poll their rings
+ *   owner     next, push, reap, retire on its ring (gring.c); beat in housekeeping
+ *   control   service, regularly: errors, relaunches; stop: "leave when empty", then "leave now"
+ *
+ * There is one ring per lcore and one set of units per ring, so no two lcores ever share an
+ * executor word. The backend decides where the shared words lie (host memory, or host memory that
+ * CUDA maps); the records (spw_gring_batch) are always plain memory of the owner.
  */
 #include <errno.h>
 #include <numa.h>
@@ -46,6 +57,8 @@ int spw_exec_kind_parse(const char *name, enum spw_exec_kind *kind_out)
 		       name);
 }
 
+/* auto: the GPU if there is one, else a thread of its own if a core is spare, else the lcore
+ * itself. The reason is printed, so that nobody wonders why the GPU is idle. */
 enum spw_exec_kind spw_exec_choose(uint32_t spare_cores, char *why_out, size_t why_bytes)
 {
 	char no_gpu[128] = "this build has no CUDA backends";
@@ -65,6 +78,7 @@ enum spw_exec_kind spw_exec_choose(uint32_t spare_cores, char *why_out, size_t w
 	return SPW_EXEC_INLINE;
 }
 
+/* NULL: this build has no such backend. */
 static const struct spw_exec_ops *ops_of(enum spw_exec_kind kind)
 {
 	switch (kind) {
@@ -85,6 +99,8 @@ static const struct spw_exec_ops *ops_of(enum spw_exec_kind kind)
 
 /* ---- memory of CPU executors ---- */
 
+/* The pages are bound to the node before they are first written, because the first write decides
+ * where a page lies. */
 void *spw_exec_host_alloc(struct spw_exec *exec, size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -129,6 +145,8 @@ static uint64_t tsc_exec_now(struct spw_gring *ring)
 	return spw_tsc_now();
 }
 
+/* desc, done and pauses are shared with the executor and come from the backend; records and
+ * counters belong to the owner. On an error the caller frees what was made (ring_free). */
 static int ring_make(struct spw_exec *exec, struct spw_gring *ring)
 {
 	uint32_t cnt = exec->conf.batch_cnt;
@@ -185,6 +203,8 @@ static int conf_check(const struct spw_exec_conf *conf)
 	return 0;
 }
 
+/* A descriptor names a region and an offset; the executor adds the region's base as it sees it: the
+ * device address on a GPU, the host address on a CPU. */
 static void region_bases(struct spw_exec *exec)
 {
 	bool gpu = exec->conf.kind >= SPW_EXEC_CUDA_PERSISTENT;
@@ -251,6 +271,8 @@ int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out)
 	return 0;
 }
 
+/* If the backend still runs, its memory must not be freed under it: it is left to the end of the
+ * process, which is reported. */
 void spw_exec_close(struct spw_exec *exec)
 {
 	if (!exec)

@@ -4,6 +4,23 @@
  * The owner's side of the executor ring; exec/spw_gring.h has the contract. lib/pipe calls next,
  * push, reap and retire once per batch. A change to a word here needs the same change in run.c, in
  * spwd_kernel.cuh and in SPW_HANDLER_ABI.
+ *
+ * The hand-off of one batch of n frames, in time:
+ *
+ *   owner (lcore)                                executor's unit
+ *   next: record b is free
+ *   rx_burst fills batch[b]
+ *   push: scrub entry; entries n-1 .. 1;
+ *         entry 0 hi, then lo  ── G1 release ──> polls desc[b][0].lo: tag of this lap?
+ *                                                acquire; cnt from hi; entries 1 .. n-1, payload
+ *                                                runs the handler on each frame
+ *   reap: polls done[b].w[0] <── G2 ──────────── w[7] .. w[1], then w[0], all with this lap's tag
+ *         all 8 tags? decode, check
+ *   act on verdicts, record stamps
+ *   retire: record b is free again
+ *
+ * Nothing is ever written back to a descriptor: the tag of the next lap makes it new, so the
+ * owner's stores are the only traffic in that direction.
  */
 #include <string.h>
 
@@ -26,6 +43,9 @@ void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool)
 	ring->slot_bytes = pool->slot_bytes;
 }
 
+/* Entries are written from the last to the first, so that a unit which finds entry 0 finds all
+ * others in place; each store is a release of its own, as units read the others with acquire too.
+ * The scrub rewrites one entry that this batch does not use (spw_gring.h says why). */
 void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
 {
 	uint64_t seq = ring->head_seq, tag = spw_gring_tag(seq, ring->batch_log2);
@@ -64,6 +84,8 @@ static uint64_t every_other_bit(uint64_t v)
 	return (v | v >> 16) & 0x00000000ffffffffull;
 }
 
+/* Gathers one of the two bits of each verdict from the three words: 28 frames in w[0], 28 in w[1],
+ * 8 in w[2]. */
 static uint64_t verdict_bits(const uint64_t *w, uint32_t shift)
 {
 	return every_other_bit((w[0] & SPW_GRING_VALUE_MASK) >> shift) |
@@ -109,6 +131,8 @@ SPW_COLD static void done_reject(struct spw_gring *ring, struct spw_gring_batch 
 	batch->exec_start = batch->exec_end;
 }
 
+/* Stamps carry 56 bits. The missing 8 come from the end of the last batch, which is never more than
+ * 2^55 ticks away (spw_gring_clock). */
 static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, const uint64_t *w)
 {
 	uint64_t frames = w[7] & SPW_GRING_VALUE_MASK;
@@ -132,6 +156,7 @@ static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, c
 		ring->unit_frames[batch->unit] = frames;
 }
 
+/* In order: if the oldest batch is not finished, nothing is taken, even if a later one is. */
 struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring)
 {
 	uint64_t seq = ring->tail_seq, tag = spw_gring_tag(seq, ring->batch_log2), w[8];
@@ -151,6 +176,7 @@ struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring)
 	return batch;
 }
 
+/* The record may be reused by the next push only from here on. */
 void spw_gring_retire(struct spw_gring *ring, struct spw_gring_batch *batch)
 {
 	ring->retired_seq++;

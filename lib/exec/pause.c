@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The host's two ends of the pause list: exec/spw_pause.h has the contract.
+ * The host's two ends of the list of pauses; exec/spw_pause.h has the contract. A cpu executor's
+ * thread adds, the lcore searches while it judges a slow batch.
+ *
+ *   at[k % 64]   w[0] = tag k | begin     w[1] = tag k | end       two stores, no fence
+ *
+ * A reader takes w[0], w[1] and w[0] again. Two different tags, or a changed w[0], mean that the
+ * writer is at this entry: the pair is skipped, and the pause that is being written is found by a
+ * later search.
  */
 #include "exec/spw_pause.h"
 
@@ -15,6 +22,8 @@ void spw_pause_add(struct spw_pauses *pauses, uint64_t begin, uint64_t end)
 	spw_gpu_store_rlx64(&w[1], spw_pause_word(k, end));
 }
 
+/* Stamps are extended to 64 bits by the executor's present time. Of several pauses the one that
+ * covers most of [from, to] counts, once: pauses do not overlap. */
 uint64_t spw_pause_find(struct spw_gring *ring, uint64_t from, uint64_t to,
 			struct spw_pause *pause_out)
 {

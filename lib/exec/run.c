@@ -15,6 +15,8 @@ static void done_write(struct spw_gring_done *done, uint64_t tag, const uint64_t
 	spw_gpu_store_rel64(&done->w[0], tag | (w[0] & SPW_GRING_VALUE_MASK));
 }
 
+/* Polls one word: entry 0's lo of the next batch. The completion is written with w[0] last and
+ * released, since the owner polls w[0] first. */
 bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring,
 		      struct spw_exec_cpu_unit *unit, uint64_t start_tsc)
 {

@@ -7,6 +7,14 @@
  * Before changing the stop: the thread polls the ring once more after it has acquired the stop word
  * (C1), so that everything pushed before the stop is executed. A handler that does not return
  * cannot be ended; then stop returns -EBUSY and nothing may be freed.
+ *
+ * One turn of a thread, and what it learns from it:
+ *
+ *   ──now──[ poll: no batch ]──now──[ poll: batch ─ handler ─ completion ]──now──
+ *          └ longer than SPW_PAUSE_NS between two polls: the thread lost its core; a pause
+ *
+ * The handler's run time is excluded by reading the clock again after it. A thread that is bound to
+ * a core of its own spins; an unbound one yields after IDLE_SPINS empty polls.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,6 +41,7 @@ struct cpu_thread {
 	bool pinned;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
+/* last is the moment at which the thread was certainly running for the last time. */
 static void *cpu_main(void *arg)
 {
 	struct cpu_thread *t = arg;
@@ -153,6 +162,8 @@ static uint32_t cpu_end(struct spw_exec *exec, enum cpu_stop how, uint32_t timeo
 	return left;
 }
 
+/* First "leave when the ring is empty"; what does not end in time is asked to leave after its
+ * present batch. A handler that never returns holds the memory: -EBUSY. */
 static int cpu_stop(struct spw_exec *exec, uint32_t timeout_ms)
 {
 	if (!cpu_end(exec, CPU_STOP_EMPTY, timeout_ms))

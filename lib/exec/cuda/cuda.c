@@ -6,6 +6,17 @@
  * launches the kernel of one batch on the unit's stream. Kernels are launched through the
  * handler (exec/spw_handler.h), so a plug-in uses the CUDA runtime it was linked with; streams and
  * memory are shared, since both runtimes use the device's primary context.
+ *
+ * Clock. The GPU's global timer counts nanoseconds and cannot be read by the host. A one-thread
+ * kernel answers questions through two words of mapped host memory, 64 times, and the narrowest
+ * round trip becomes the pair:
+ *
+ *   host    before ── asked = i ───────────────> kernel: reads its timer
+ *           after  <── answered = i, answer ────        G5
+ *   pair    answer at (before + after) / 2, ± half the round trip, ± one step of the timer
+ *
+ * The first round waits for the kernel to start and is dropped. Resident kernels do not disturb it:
+ * the clock has a stream of its own.
  */
 #include <errno.h>
 #include <numa.h>
@@ -33,6 +44,8 @@ int spw_cuda_err(int rc, const char *what)
 		       cudaGetErrorString((cudaError_t)rc));
 }
 
+/* Also loads the driver. Modules are loaded eagerly: lazy loading takes a lock that waits for
+ * running kernels, and a resident kernel never ends. */
 bool spw_exec_cuda_present(char *why_out, size_t why_bytes)
 {
 	struct cudaDeviceProp prop;
@@ -53,6 +66,8 @@ bool spw_exec_cuda_present(char *why_out, size_t why_bytes)
 
 /* ---- memory shared with the device ---- */
 
+/* Memory that both sides map. It is allocated with the NUMA preference set, because CUDA offers no
+ * way to name a node. */
 void *spw_cuda_host_alloc(struct spw_exec *exec, size_t bytes)
 {
 	bool bind = exec->conf.numa_node >= 0 && numa_available() >= 0 &&
@@ -82,6 +97,8 @@ static void cuda_host_free(struct spw_exec *exec, void *p, size_t bytes)
 
 /* ---- clocks ---- */
 
+/* An estimate of the GPU's timer from the pair taken at open: good enough to extend 56-bit stamps,
+ * without asking the GPU. */
 uint64_t spw_cuda_exec_now(struct spw_gring *ring)
 {
 	struct spw_exec *exec = ring->exec;
@@ -128,6 +145,9 @@ static int cuda_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint
 
 /* ---- open ---- */
 
+/* How many CTAs a ring gets: the configured number, else the default, cut to what the device can
+ * hold at once. All CTAs of a resident kernel must be resident together: one that waits for another
+ * to end would wait forever. */
 static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 {
 	struct spw_cuda_exec *c = exec->backend;
@@ -166,6 +186,8 @@ static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 	return 0;
 }
 
+/* A GPU that drives a display kills kernels that run for seconds. There the resident kernel ends
+ * itself in time and is launched again; nothing is lost, and it is reported once. */
 static int device_open(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = exec->backend;
@@ -234,6 +256,7 @@ static void cuda_stat(struct spw_exec *exec, struct spw_exec_stat *stat)
 	}
 }
 
+/* After stop: no kernel of the ring runs. */
 static void ring_close(struct spw_exec *exec, struct spw_cuda_ring *r)
 {
 	for (uint32_t u = 0; u < SPW_GRING_UNIT_MAX; u++) {

@@ -7,6 +7,18 @@
  * Only the launch and graph backends call the driver from the lcore, in their kick. The resident
  * kernel is controlled through spw_kernel_ctl alone (exec/spw_kernel.h); the control thread finds
  * out that it left by cudaStreamQuery and launches it again.
+ *
+ * Who does what with a resident kernel:
+ *
+ *   setup     start: allocate everything, then launch one kernel per ring
+ *   owner     push writes descriptors; beat: ctl.beat = now, in housekeeping
+ *   kernel    polls descriptors; every 20 µs unit 0 reads ctl (stop, beat), relays it to the others
+ *   control   service: cudaStreamQuery; a unit that left (no beat, end of life) ─► stop = NOW for
+ *             the others ─► stream is done ─► launch again; next_seq of each unit says where
+ *             it continues, so no batch is executed twice and none is skipped
+ *
+ * The memory of the first kernel is complete before it starts, since cudaMalloc waits for running
+ * kernels.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,6 +31,9 @@
 
 /* ---- start: allocates everything before the first resident kernel, which would block it ---- */
 
+/* Unit u begins with batch u and takes every unit_cnt-th. A resident kernel's state is in host
+ * memory, where the host can read it after the kernel has left; the others keep it on the device.
+ */
 static int unit_state_make(struct spw_exec *exec, struct spw_cuda_ring *r)
 {
 	struct spw_kernel_unit first[SPW_GRING_UNIT_MAX];
@@ -41,6 +56,8 @@ static int unit_state_make(struct spw_exec *exec, struct spw_cuda_ring *r)
 	return 0;
 }
 
+/* The launch of a batch as a graph of one kernel node: replaying it costs the driver less than a
+ * launch. The batch number is not a parameter; each unit's next_seq in device memory is. */
 static int graph_make(struct spw_exec *exec, struct spw_cuda_ring *r, uint32_t u)
 {
 	struct spw_cuda_exec *c = exec->backend;
@@ -85,12 +102,15 @@ static int ring_open(struct spw_exec *exec, uint16_t index)
 	return unit_state_make(exec, r);
 }
 
+/* The data path cannot report: the first error is kept for spw_cuda_service. */
 static void kick_failed(struct spw_cuda_exec *c, int rc)
 {
 	if (rc && !c->failed)
 		c->failed = rc;
 }
 
+/* The data path of the launch backend: one driver call per batch, on the stream of the batch's
+ * unit. */
 static void launch_kick(struct spw_gring *ring)
 {
 	struct spw_exec *exec = ring->exec;
@@ -113,6 +133,8 @@ static void graph_kick(struct spw_gring *ring)
 	spw_thr_count(&r->launches, 1);
 }
 
+/* The control words are set before the launch, and the relay in device memory is cleared in stream
+ * order. Called with no kernel of this ring running. */
 static int persistent_launch(struct spw_exec *exec, struct spw_cuda_ring *r,
 			     enum spw_kernel_stop stop)
 {
@@ -236,6 +258,8 @@ int spw_cuda_service(struct spw_exec *exec)
 
 /* ---- stop ---- */
 
+/* Whether a unit has not reached the head: it left before everything that was pushed was executed.
+ */
 static bool work_left(const struct spw_exec *exec, uint16_t index)
 {
 	const struct spw_cuda_exec *c = exec->backend;
@@ -312,6 +336,7 @@ static int stop_wait(struct spw_exec *exec, enum spw_kernel_stop stop, uint32_t 
 	}
 }
 
+/* As cpu_stop: leave when empty, then leave now, then -EBUSY. */
 int spw_cuda_stop(struct spw_exec *exec, uint32_t timeout_ms)
 {
 	struct spw_cuda_exec *c = exec->backend;

@@ -3,6 +3,10 @@
  *
  * The table of built-in handlers, and plug-ins opened by path. A new built-in needs an entry here
  * and in cuda/handlers.cu, in the same order.
+ *
+ * A plug-in is a shared object that exports one struct spw_handler (SPW_HANDLER_SYMBOL). It is
+ * checked before it is used: the ABI number, which covers the words of the executor ring, and the
+ * size of the struct. It is loaded with RTLD_LOCAL, so two plug-ins may use the same names.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,6 +49,8 @@ const struct spw_handler *spw_handler_builtin(uint32_t i)
 	return i < SPW_ARRAY_CNT(builtin) ? &builtin[i] : NULL;
 }
 
+/* Texts name the remedy: most failures are a plug-in that was built against another version of the
+ * header. */
 static int plugin_check(const char *path, const struct spw_handler *h)
 {
 	if (!h)
@@ -89,6 +95,7 @@ static int plugin_open(const char *path, const struct spw_handler **handler_out)
 	return 0;
 }
 
+/* A name with a slash is a path, as in a shell; any other is a built-in handler. */
 int spw_handler_open(const char *name, const struct spw_handler **handler_out)
 {
 	if (strchr(name, '/'))
@@ -104,6 +111,7 @@ int spw_handler_open(const char *name, const struct spw_handler **handler_out)
 		       name, name);
 }
 
+/* Built-in handlers need no closing and are ignored. */
 void spw_handler_close(const struct spw_handler *handler)
 {
 	for (size_t i = 0; handler && i < SPW_ARRAY_CNT(plugin); i++)

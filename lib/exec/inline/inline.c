@@ -4,9 +4,14 @@
  * The inline executor: push runs the batch in the lcore itself, for machines without a spare core.
  * Only the push lies between poll and start, so the poll's clock reading, if the pipe takes one, is
  * the start stamp as well, which saves a reading.
+ *
+ * push ──kick──> spw_exec_run_one ──> handler ──> completion; reap finds it in the same turn. The
+ * ring is kept although one thread plays both parts: the pipe has no special case, and tests of the
+ * ring cover it. There is nothing to keep alive, serve or stop, so those operations are empty.
  */
 #include "exec/exec.h"
 
+/* The batch that was pushed last: head_seq was advanced before the kick. */
 static void inline_kick(struct spw_gring *ring)
 {
 	const struct spw_gring_batch *batch = &ring->batch[(ring->head_seq - 1) & ring->batch_mask];
