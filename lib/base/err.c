@@ -3,6 +3,11 @@
  *
  * The error text of each thread (spw_err.h). A thread-local buffer, so that no caller allocates,
  * frees or locks.
+ *
+ * The rule of the control path (CONTRIBUTING.md): a function that fails returns -errno and leaves
+ * one sentence here, which names what happened, to what, and the remedy. Callers pass the code on,
+ * and may put a context in front (spw_err_ctx). Whoever ends the chain, a program or a test, prints
+ * it.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +22,7 @@ static _Thread_local char err_text[SPW_ERR_TEXT_BYTES];
 uint32_t spw_tsan_word;
 #endif
 
+/* Returns -code, so that a failing function can end with "return spw_err(...)". */
 int spw_err(int code, const char *fmt, ...)
 {
 	va_list ap;
@@ -27,6 +33,8 @@ int spw_err(int code, const char *fmt, ...)
 	return -code;
 }
 
+/* Puts "context: " in front of the text that is there. The old text is copied first, since it may
+ * be an argument. */
 int spw_err_ctx(int rc, const char *fmt, ...)
 {
 	char old[SPW_ERR_TEXT_BYTES];

@@ -45,6 +45,9 @@ static int take_over(const char *path, int fd)
 	return ftruncate(fd, 0) ? refuse(path, errno) : 0;
 }
 
+/* O_EXCL first: a file that did not exist is ours without further checks, mode 0600. Only if it
+ * exists is it opened and examined (take_over). O_NOFOLLOW in both cases: a name in a shared
+ * directory may be a link that somebody else has put there. */
 int spw_file_create(const char *path, int *fd_out)
 {
 	int fd = open(path, FLAGS | O_CREAT | O_EXCL, 0600), rc;

@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * One sink for the log lines of all libraries (spw_log.h); a program installs it (app/common).
+ *
+ * A line is formatted before the lock is taken, so a slow sink delays other lines but not their
+ * formatting. Without a sink lines are dropped. No lcore logs between start and stop: the lock, and
+ * whatever the sink does, may block.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -22,6 +26,8 @@ void spw_log_sink_set(spw_log_sink *sink, void *arg)
 	pthread_mutex_unlock(&log_lock);
 }
 
+/* The sink is called under the lock: calls never overlap, and spw_log_sink_set returns only when
+ * the old sink is no longer running. */
 static void log_va(enum spw_log_level level, const char *fmt, va_list ap)
 {
 	char text[1024];
@@ -44,6 +50,8 @@ void spw_log(enum spw_log_level level, const char *fmt, ...)
 
 /* ---- limits ---- */
 
+/* A second is one of CLOCK_MONOTONIC, not the last 1000 ms: simple, and at most twice the rate at
+ * its boundary. */
 void spw_log_limited(struct spw_log_limit *limit, enum spw_log_level level, const char *fmt, ...)
 {
 	struct timespec now;

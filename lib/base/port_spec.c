@@ -36,6 +36,8 @@ static uint64_t suffix_scale(const char *suffix)
 	return 0;
 }
 
+/* strtoull would accept a sign and leading space, so the first character is checked to be a digit.
+ * Overflow of the number and of number times suffix are the same error as a value out of range. */
 int spw_port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_t dflt,
 		      uint64_t min, uint64_t max, uint64_t *value_out)
 {
@@ -60,6 +62,7 @@ int spw_port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_
 	return 0;
 }
 
+/* A misspelt key would otherwise leave a default in place without a word. */
 int spw_port_spec_check_keys(const struct spw_port_spec *spec, const char *const *known,
 			     size_t known_cnt, const char *usage)
 {

@@ -3,6 +3,16 @@
  *
  * The cold half of the histogram: bucket bounds, the corrected record, sums and differences of
  * whole histograms. The record of the data path is inline in spw_hist.h.
+ *
+ * Bucket numbers. The high bits of a number are the power of two (exp), the low 7 bits the place
+ * within it:
+ *
+ *   value    0..127   128..255   256..511 (width 2)   512..1023 (width 4)
+ *   bucket   0..127   128..255   256..383             384..511
+ *   exp      0        0          1                    2
+ *
+ * Merge and total sample live histograms with relaxed loads; all other functions want one that
+ * nobody writes to.
  */
 #include <string.h>
 
@@ -16,11 +26,16 @@ uint64_t spw_hist_bucket_low(uint32_t bucket)
 	return (uint64_t)(bucket - (exp << SPW_HIST_SUB_LOG2)) << exp;
 }
 
+/* One below the next bucket's low end: buckets have no gaps between them. */
 uint64_t spw_hist_bucket_high(uint32_t bucket)
 {
 	return spw_hist_bucket_low(bucket + 1) - 1;
 }
 
+/* Coordinated omission: a closed loop that measured one long value was silent for the frames due
+ * meanwhile. With a value v and the interval i between frames it adds v - i, v - 2i, ... down to i,
+ * which are the waits of the frames that were not sent. Values that share a bucket are added at
+ * once, so the cost is that of the buckets, not of the values. */
 void spw_hist_record_corrected(struct spw_hist *hist, uint64_t value, uint64_t n, uint64_t interval)
 {
 	uint64_t owed;
@@ -56,6 +71,8 @@ void spw_hist_merge(struct spw_hist *hist, const struct spw_hist *from)
 		hist->count[i] += spw_thr_load_rlx(&from->count[i]);
 }
 
+/* max_value of a difference is not known exactly: the high end of its last bucket, or the newer
+ * maximum if that is smaller. */
 void spw_hist_difference(const struct spw_hist *now, const struct spw_hist *before,
 			 struct spw_hist *diff_out)
 {

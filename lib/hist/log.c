@@ -3,6 +3,20 @@
  *
  * HdrHistogram's interval log (spw_hist_log.h): counts -> zig-zag LEB128 -> zlib -> base64, one
  * line for each interval. The generator and the data plane write their logs with it.
+ *
+ * One line of the log:
+ *
+ *   Tag=stage,start,length,max,  base64( cookie, bytes, zlib( head 40 B, counts ) )
+ *
+ *   head     cookie 4 | bytes 4 | index offset 4 | digits 4 | lowest 8 | highest 8 | ratio 8
+ *   counts   zig-zag LEB128 of each count in order of value; a run of n empty buckets is -n
+ *
+ * All numbers of the head are big-endian. spw_hist's layout is that of an HdrHistogram with 2
+ * digits, so counts are copied without conversion; overflow is added to the last bucket, because
+ * the format has no place for it.
+ *
+ * Source: HdrHistogram's Java sources, AbstractHistogram.encodeIntoByteBuffer and
+ * HistogramLogWriter (V2 cookies, log format 1.3).
  */
 #include <errno.h>
 #include <libdeflate.h>
@@ -18,6 +32,7 @@
 #define COUNT_BYTES_MAX      9u
 #define DEFLATE_LEVEL        6
 
+/* Writes a big-endian number and returns the address behind it. */
 static uint8_t *put_be(uint8_t *at, uint64_t value, uint32_t bytes)
 {
 	for (uint32_t i = 0; i < bytes; i++)
@@ -78,6 +93,7 @@ static size_t encode_plain(uint8_t *out, const struct spw_hist *hist)
 	return (size_t)(end - out);
 }
 
+/* RFC 4648 with padding. NULL without memory. */
 static char *base64(const uint8_t *in, size_t bytes)
 {
 	static const char digit[] =
@@ -99,6 +115,8 @@ static char *base64(const uint8_t *in, size_t bytes)
 	return out;
 }
 
+/* Cookie and length precede the compressed data. Returns a string for free(), NULL without memory.
+ */
 char *spw_hist_log_encode(const struct spw_hist *hist)
 {
 	size_t plain_max = HEAD_BYTES + (size_t)SPW_HIST_BUCKET_CNT * 2 * COUNT_BYTES_MAX,

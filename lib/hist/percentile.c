@@ -6,6 +6,10 @@
  *
  *   rank   1 ............ in_range ......... total - lost_cnt ....... total
  *          bucket counts           overflow                   lost
+ *
+ * A percentile of p ppm asks for the value at rank ceil(total * p / 10^6). It is answered only
+ * where at least one sample lies above it in expectation, total * (1 - p) >= 1: with 1000 samples
+ * p99.9 is the highest that may be printed. The maximum is exact.
  */
 #include "hist/spw_hist.h"
 
@@ -18,6 +22,7 @@ struct cursor {
 	uint64_t below;  /* values in the buckets before it */
 };
 
+/* The high end of the bucket that holds the rank: an estimate never flatters. */
 static uint64_t value_at_rank(struct cursor *cur, uint64_t rank)
 {
 	while (cur->below < rank)
@@ -73,6 +78,7 @@ const char *spw_hist_point_name(enum spw_hist_point point)
 	return point_table[point].name;
 }
 
+/* Each value counts as the middle of its bucket; overflow has no middle and is left out. */
 static double mean_of(const struct spw_hist *hist, uint64_t in_range)
 {
 	double sum = 0;
@@ -99,6 +105,8 @@ void spw_hist_summary(const struct spw_hist *hist, uint64_t lost_cnt,
 	summary_out->mean = mean_of(hist, in_range);
 }
 
+/* The distance to 100 % shrinks by 2^(1/3) per step, which HdrHistogram's plots draw as equal steps
+ * of their axis. Steps that round to the same ppm are skipped; the last row is the maximum. */
 uint32_t spw_hist_spectrum(const struct spw_hist *hist, uint64_t lost_cnt,
 			   struct spw_hist_step step_out[SPW_HIST_SPECTRUM_MAX])
 {

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The only part of the index ring that is not inline: its set-up.
+ * The only part of the index ring that is not inline: its set-up. All users of a queue between two
+ * threads share this ring: port events (pipe to control), requests and answers of rdma/ctl.c,
+ * frames to the capture writer.
+ *
+ * Positions run freely from 0 in 64 bits and are masked on use, so write_pos - read_pos is the fill
+ * level, and full and empty need no spare entry. Each side has the mask on a line of its own,
+ * beside its copy of the other side's position.
  */
 #include <errno.h>
 #include <string.h>

@@ -3,6 +3,15 @@
  *
  * Pairs of clock readings, the map from one clock to another, and the box that hands maps to other
  * threads. lib/rdma pairs the NIC's clock with it, lib/exec the GPU's.
+ *
+ * A reading of another clock takes time, during which ours moves on. Only the bracket is certain:
+ *
+ *   ours    before ─────────── after         the other clock was read somewhere in between
+ *   pair    value = the reading, ref = the middle, unc = half the bracket, rounded up
+ *
+ * Many tries are made and the narrowest bracket is kept: interrupts and cache misses only ever
+ * widen one. The box hands the resulting map to lcores without a lock: two slots in turn, published
+ * by their number (T1 to T4).
  */
 #include <errno.h>
 #include <string.h>
@@ -20,6 +29,7 @@
  * somebody refreshes. */
 #define LIVE_READS 10u
 
+/* A try whose read fails is skipped; its error is returned only if no try succeeds. */
 int spw_clock_pair_take(spw_clock_read *read, void *arg, uint32_t tries,
 			struct spw_clock_pair *pair_out)
 {
@@ -63,6 +73,7 @@ struct step_scan {
 	uint32_t same, quiet;             /* readings without one: in all, in a row */
 };
 
+/* Keeps the pair with the smaller uncertainty: [from, to] is its bracket. */
 static void keep_narrowest(struct spw_clock_pair *best, bool first, uint64_t value, uint64_t from,
 			   uint64_t to)
 {
@@ -88,6 +99,9 @@ static void scan_new(struct step_scan *scan, uint64_t value, uint64_t asked, uin
 	scan->quiet = 0;
 }
 
+/* Reads again and again and feeds scan_new with every change. If every single reading brought a new
+ * value, the clock is a register and each reading is its own bracket; else it is a page. The clock
+ * `ref_now` is a parameter for tests, which replay invented time lines. */
 int time_pair_step(uint64_t (*ref_now)(void *arg), spw_clock_read *read, void *arg, uint32_t tries,
 		   uint32_t reads, struct spw_clock_pair *pair_out)
 {
@@ -146,6 +160,8 @@ int spw_clock_read_posix(void *arg, uint64_t *value_out)
 	return 0;
 }
 
+/* The inverse of scale: other = ref * 2^shift / mult. 64 more bits are kept in the division, so the
+ * result is exact to one tick. */
 uint64_t spw_clock_map_span(const struct spw_clock_map *map, uint64_t ref_ticks)
 {
 	spw_u128 other;
@@ -158,6 +174,8 @@ uint64_t spw_clock_map_span(const struct spw_clock_map *map, uint64_t ref_ticks)
 	return (uint64_t)(other << (map->scale.shift - 64));
 }
 
+/* unc(ref) = unc + drift * |ref - ref_base|: a map is exact where its newest pair was taken and
+ * fades away from there. */
 uint64_t spw_clock_map_unc_at(const struct spw_clock_map *map, uint64_t ref)
 {
 	int64_t offset = (int64_t)(ref - map->ref_base);
@@ -172,11 +190,14 @@ uint64_t spw_clock_map_unc(const struct spw_clock_map *map, uint64_t other)
 	return spw_clock_map_unc_at(map, spw_clock_map_ref(map, other));
 }
 
+/* mult 2^62 and shift 62: a factor of 1 with the usual 62 significant bits. */
 void spw_clock_map_identity(struct spw_clock_map *map_out)
 {
 	*map_out = (struct spw_clock_map){.scale = {.mult = 1ull << 62, .shift = 62}};
 }
 
+/* Writes the slot that seq does not name, so a reader of the newest map is not disturbed. A reader
+ * that a put overtakes fails its second check of seq. */
 void spw_clock_box_put(struct spw_clock_box *box, const struct spw_clock_map *map)
 {
 	const uint64_t word[BOX_WORDS] = {map->other_base,  map->ref_base, map->scale.mult,

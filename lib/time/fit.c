@@ -46,6 +46,7 @@ int spw_clock_fit_init(struct spw_clock_fit *fit, uint64_t other_hz, uint64_t re
 	return 0;
 }
 
+/* Age index 0 is the oldest pair of the window. */
 static const struct spw_clock_pair *pair_at(const struct spw_clock_fit *fit, uint32_t age_idx)
 {
 	return &fit->pair[(fit->first_idx + age_idx) % SPW_CLOCK_FIT_PAIRS];
@@ -64,6 +65,8 @@ static double magnitude(double v)
 	return v < 0 ? -v : v;
 }
 
+/* Uncertainty of a line at a moment: the anchor's bracket plus what the slope may be off, growing
+ * with the distance. */
 static double line_unc(const struct line *line, uint64_t when)
 {
 	return (double)line->c->unc +
@@ -185,6 +188,7 @@ static bool map_update(struct spw_clock_fit *fit)
 	return beyond <= 0;
 }
 
+/* The window is a ring: a full one forgets its oldest pair. */
 static void window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
 {
 	if (fit->cnt == SPW_CLOCK_FIT_PAIRS) {
@@ -195,6 +199,8 @@ static void window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *p
 	fit->valid = true;
 }
 
+/* A pair that the map cannot explain is kept, and counted. Eight in a row mean that the other clock
+ * was set: everything older is forgotten and the fit starts over from the newest pair. */
 bool spw_clock_fit_add(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
 {
 	window_put(fit, pair);
