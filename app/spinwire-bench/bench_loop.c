@@ -22,21 +22,21 @@
 #include "base/spw_err.h"
 #include "bench.h"
 #include "exec/spw_handler.h"
-#include "pipe/spw_pipe.h"
-#include "time/spw_time.h"
+#include "topo/spw_topo.h"
 
-#define SLOTS      8192u
-#define FRAMES     (4u << 20)
-#define ROUNDS     7u
-#define SLOW_TICKS 250000u /* about 100 us, the default threshold */
+#define SLOTS        8192u
+#define SLOT_BYTES   2048u
+#define FRAMES       (4u << 20)
+#define ROUNDS       7u
+#define EXEC_STOP_MS 2000u
+#define SLOW_NS      100000u /* the default threshold */
 
 /* What is recorded; each level includes those before it. */
 enum level { OFF, STAMPS, CAUSES, NIC_OLDEST, NIC_BURST, NIC_FRAME, LEVEL_CNT };
 
 struct loop {
-	struct spw_region region;
-	struct spw_pool pool;
-	struct spw_port *port[LEVEL_CNT];
+	struct spw_tsc tsc;
+	struct spw_port_spec spec[LEVEL_CNT];
 	const struct spw_handler *null, *sum;
 	uint16_t eth;
 	int exec_cpu; /* of the cpu executor; -1: none to spare */
@@ -67,15 +67,37 @@ static double eth_null(struct loop *loop, const struct loop_case *c)
 	return (double)(spw_tsc_now_ordered() - start) / FRAMES;
 }
 
-static double port_alone(struct loop *loop, const struct loop_case *c)
+/* One lane over the null port of the case's level, started. */
+static int case_open(struct loop *loop, const struct loop_case *c, struct spw_topo *topo)
 {
-	struct spw_port_queue *queue = &loop->port[OFF]->queue[0];
+	struct spw_topo_conf conf = {
+		.tsc = loop->tsc,
+		.port[0] = {.spec = &loop->spec[c->level], .queue_cnt = 1, .profile = "latency"},
+		.port_cnt = 1,
+		.lane[0] = {.numa_node = -1},
+		.lane_cnt = 1,
+		.memory = {.kind = SPW_MEM_HOST, .slots = SLOTS, .slot_bytes = SLOT_BYTES},
+		.exec = {.kind = c->kind,
+			 .handler = c->sum ? loop->sum : loop->null,
+			 .cpu = &loop->exec_cpu},
+		.pipe = {.burst = c->burst,
+			 .record = c->level >= STAMPS,
+			 .nic_frames = c->level >= NIC_BURST,
+			 .slow_ns = c->level >= CAUSES ? SLOW_NS : 0},
+	};
+	int rc = spw_topo_open(topo, &conf);
+
+	return rc < 0 ? rc : spw_topo_start(topo);
+}
+
+static double port_turns(struct spw_port_queue *queue, uint16_t burst)
+{
 	struct spw_desc desc[SPW_BURST_MAX];
 	uint32_t slot[SPW_BURST_MAX];
 	uint64_t start = spw_tsc_now_ordered();
 
 	for (uint32_t n = 0; n < FRAMES;) {
-		uint16_t got = spw_port_rx_burst(queue, desc, c->burst);
+		uint16_t got = spw_port_rx_burst(queue, desc, burst);
 
 		for (uint16_t i = 0; i < got; i++)
 			slot[i] = desc[i].slot;
@@ -85,20 +107,35 @@ static double port_alone(struct loop *loop, const struct loop_case *c)
 	return (double)(spw_tsc_now_ordered() - start) / FRAMES;
 }
 
+static double port_alone(struct loop *loop, const struct loop_case *c)
+{
+	struct spw_topo_end end;
+	struct spw_topo topo;
+	double ticks = -1;
+
+	if (case_open(loop, c, &topo) == 0) {
+		ticks = port_turns(&topo.port[0]->queue[0], c->burst);
+		spw_topo_stop(&topo, EXEC_STOP_MS, &end);
+	}
+	spw_topo_close(&topo);
+	return ticks;
+}
+
 /* Turns until enough frames were executed. Frames that found the ring full cost time, but do not
  * count. */
-static double turns(struct spw_pipe *pipe)
+static double pipe_turns(struct spw_pipe *pipe)
 {
-	uint64_t start, done = 0;
+	struct spw_pipe_summary sum = {0};
+	uint64_t start;
 
-	spw_rec_begin(&pipe->rec);
+	spw_pipe_begin(pipe);
 	start = spw_tsc_now_ordered();
-	while (done < FRAMES) {
+	while (sum.ledger.reaped_frames < FRAMES) {
 		for (int i = 0; i < 256; i++)
 			spw_pipe_run_once(pipe);
-		done = pipe->ledger.reaped_frames;
+		spw_pipe_summary(pipe, &sum);
 	}
-	return (double)(spw_tsc_now_ordered() - start) / (double)done;
+	return (double)(spw_tsc_now_ordered() - start) / (double)sum.ledger.reaped_frames;
 }
 
 /* A core for the executor's thread: any allowed one but ours; -1 if there is none. */
@@ -116,49 +153,26 @@ static int other_cpu(void)
 
 static double whole(struct loop *loop, const struct loop_case *c)
 {
-	struct spw_exec_conf ec = {.kind = c->kind,
-				   .handler = c->sum ? loop->sum : loop->null,
-				   .ring_cnt = 1,
-				   .region = &loop->region,
-				   .region_cnt = 1,
-				   .cpu = &loop->exec_cpu,
-				   .numa_node = -1};
-	struct spw_pipe_conf pc = {.queue = &loop->port[c->level]->queue[0],
-				   .pool = &loop->pool,
-				   .burst = c->burst,
-				   .record = c->level >= STAMPS,
-				   .nic_stamps = c->level >= NIC_OLDEST,
-				   .nic_frames = c->level >= NIC_BURST,
-				   .drain_tsc = 1u << 30,
-				   .slow_tsc = c->level >= CAUSES ? SLOW_TICKS : 0,
-				   .slow_wait_tsc = SLOW_TICKS,
-				   .exec_way = c->kind == SPW_EXEC_INLINE ? SPW_CAUSE_EXEC_INLINE
-									  : SPW_CAUSE_EXEC_POLLS};
-	struct spw_pipe *pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*pipe), (size_t)128));
+	struct spw_topo_end end;
+	struct spw_topo topo;
 	double ticks = -1;
-	uint32_t stop = 1;
 
-	if (pipe && spw_exec_open(&ec, &pc.exec) == 0) {
-		pc.ring = spw_exec_ring(pc.exec, 0);
-		if (spw_pipe_init(pipe, &pc) == 0 && spw_exec_start(pc.exec) == 0) {
-			ticks = turns(pipe);
-			spw_pipe_run(pipe, &stop);
-			spw_exec_stop(pc.exec, 2000);
-			spw_pipe_reclaim(pipe);
-		}
-		spw_exec_close(pc.exec);
+	if (case_open(loop, c, &topo) == 0) {
+		ticks = pipe_turns(&topo.lane[0]->pipe);
+		spw_pipe_end(&topo.lane[0]->pipe);
+		spw_topo_stop(&topo, EXEC_STOP_MS, &end);
 	}
-	free(pipe);
+	spw_topo_close(&topo);
 	return ticks;
 }
 
-#define ALONE(text, run_)                                               \
-	{text ", burst 32", run_, 32, SPW_EXEC_AUTO, OFF, false, {0}},  \
-	{                                                               \
-		text ", burst 64", run_, 64, SPW_EXEC_AUTO, OFF, false, \
-		{                                                       \
-			0                                               \
-		}                                                       \
+#define ALONE(text, run_)                                                 \
+	{text ", burst 32", run_, 32, SPW_EXEC_INLINE, OFF, false, {0}},  \
+	{                                                                 \
+		text ", burst 64", run_, 64, SPW_EXEC_INLINE, OFF, false, \
+		{                                                         \
+			0                                                 \
+		}                                                         \
 	}
 #define WHOLE(exec, kind_, sum_, burst_)                                                      \
 	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, sum_, {0}}, \
@@ -232,51 +246,27 @@ static int eth_open(struct loop *loop)
 	return 0;
 }
 
-static int port_open(struct loop *loop, const char *text, uint16_t index,
-		     struct spw_port **port_out)
-{
-	struct spw_port_queue_conf qc = {
-		.pool = &loop->pool, .numa_node = -1, .profile = "latency"};
-	struct spw_port_spec spec;
-	int rc;
-
-	if ((rc = spw_port_spec_parse(text, &spec)) < 0 ||
-	    (rc = spw_port_open(&spec, index, 1, port_out)) < 0 ||
-	    (rc = spw_port_region_attach(*port_out, &loop->region)) < 0 ||
-	    (rc = spw_port_queue_setup(*port_out, 0, &qc)) < 0)
-		return rc;
-	return spw_port_start(*port_out);
-}
-
 static int loop_open(struct loop *loop)
 {
-	struct spw_mem_req req = {
-		.kind = SPW_MEM_HOST, .bytes = (size_t)SLOTS * 2048, .numa_node = -1};
+	static const char *const port[LEVEL_CNT] = {
+		[OFF] = "null:size=64",
+		[STAMPS] = "null:size=64",
+		[CAUSES] = "null:size=64",
+		[NIC_OLDEST] = "null:size=64,stamps=1",
+		[NIC_BURST] = "null:size=64,stamps=1",
+		[NIC_FRAME] = "null:size=64,rate=1G",
+	};
 	int rc;
 
 	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
-	if ((rc = eth_open(loop)) < 0 || (rc = spw_region_alloc(&req, &loop->region)) < 0 ||
-	    (rc = spw_pool_init(&loop->pool, &loop->region, 0, 2048, SLOTS)) < 0 ||
-	    (rc = port_open(loop, "null:size=64", 0, &loop->port[OFF])) < 0 ||
-	    (rc = port_open(loop, "null:size=64,stamps=1", 1, &loop->port[NIC_BURST])) < 0 ||
-	    (rc = port_open(loop, "null:size=64,rate=1G", 2, &loop->port[NIC_FRAME])) < 0)
+	if ((rc = eth_open(loop)) < 0 || (rc = spw_tsc_calibrate(50, &loop->tsc)) < 0)
 		return rc;
-	loop->port[STAMPS] = loop->port[CAUSES] = loop->port[OFF];
-	loop->port[NIC_OLDEST] = loop->port[NIC_BURST];
+	for (int i = 0; i < LEVEL_CNT; i++)
+		if ((rc = spw_port_spec_parse(port[i], &loop->spec[i])) < 0)
+			return rc;
 	if ((rc = spw_handler_open("null", &loop->null)) < 0)
 		return rc;
 	return spw_handler_open("sum", &loop->sum);
-}
-
-static void loop_close(struct loop *loop)
-{
-	const enum level own[] = {OFF, NIC_BURST, NIC_FRAME};
-
-	for (size_t i = 0; i < SPW_ARRAY_CNT(own); i++) {
-		spw_port_stop(loop->port[own[i]]);
-		spw_port_close(loop->port[own[i]]);
-	}
-	spw_region_free(&loop->region);
 }
 
 int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out)
@@ -309,6 +299,5 @@ int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out)
 		if (loop_cases[i].kind != SPW_EXEC_CPU || loop.exec_cpu >= 0)
 			spw_bench_add(out, loop_cases[i].name, "cost", "ticks/frame",
 				      loop_cases[i].value, ROUNDS);
-	loop_close(&loop);
 	return rte_eal_cleanup() ? 2 : 0;
 }

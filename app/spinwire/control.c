@@ -114,12 +114,14 @@ static void read_who(struct app *app)
 {
 	struct spw_who *who[SPW_TOPO_LANE_MAX];
 	uint64_t gaps[SPW_TOPO_LANE_MAX];
-	struct spw_topo_lane_stat stat;
+	struct spw_pipe_summary pipe;
 
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
-		spw_topo_lane_stat(&app->topo, i, &stat);
+		spw_pipe_summary(&app->topo.lane[i]->pipe, &pipe);
 		who[i] = &app->lcore[i].who;
-		gaps[i] = stat.gaps;
+		gaps[i] = 0;
+		for (int h = 0; h < SPW_HOLD_CNT; h++)
+			gaps[i] += pipe.held_cnt[h];
 	}
 	spw_who_read(who, gaps, app->topo.lane_cnt);
 }

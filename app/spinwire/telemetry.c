@@ -148,19 +148,19 @@ static void lcores_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
 		const struct spw_topo_lane *lane = app->topo.lane[i];
 		struct rte_tel_data *lcore = dict_new();
-		struct spw_topo_lane_stat stat;
+		struct spw_pipe_summary pipe;
 		char name[16];
 
 		if (!lcore)
 			return;
-		spw_topo_lane_stat(&app->topo, i, &stat);
+		spw_pipe_summary(&lane->pipe, &pipe);
 		snprintf(name, sizeof(name), "%u", lane->conf.lcore_id);
 		add_text(lcore, "port", lane->port->name);
 		add(lcore, "queue", lane->conf.queue);
-		add(lcore, "frames", stat.polled_frames);
-		add(lcore, "turn_max_ns", spw_tsc_to_ns(&app->tsc, stat.turn_max_tsc));
+		add(lcore, "frames", pipe.ledger.polled_frames);
+		add(lcore, "turn_max_ns", spw_tsc_to_ns(&app->tsc, pipe.turn_max_tsc));
 		for (int r = 0; r < SPW_REGIME_CNT; r++)
-			add(lcore, spw_regime_name((enum spw_regime)r), stat.regime_tsc[r]);
+			add(lcore, spw_regime_name((enum spw_regime)r), pipe.regime_tsc[r]);
 		add_dict(d, name, lcore);
 	}
 }

@@ -383,21 +383,30 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	return 0;
 }
 
-void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop)
+void spw_pipe_begin(struct spw_pipe *pipe)
 {
-	uint64_t drain_start;
-
 	spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
 	spw_rec_begin(&pipe->rec);
-	while (!spw_thr_load_rlx(stop) && pipe->frames_left)
-		pipe->turn(pipe);
-	drain_start = spw_tsc_now();
+}
+
+void spw_pipe_end(struct spw_pipe *pipe)
+{
+	uint64_t drain_start = spw_tsc_now();
+
 	while (pipe->ring->retired_seq != pipe->ring->head_seq &&
 	       spw_tsc_now() - drain_start < pipe->drain_tsc)
 		pipe->drain_turn(pipe);
 	pipe_slow_judge(pipe, true);
 	spw_rec_end(&pipe->rec);
 	spw_thr_store_rel(&pipe->ended, 1); /* [Q3 release, pairs with Q4 in spw_pipe_ended] */
+}
+
+void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop)
+{
+	spw_pipe_begin(pipe);
+	while (!spw_thr_load_rlx(stop) && pipe->frames_left)
+		pipe->turn(pipe);
+	spw_pipe_end(pipe);
 }
 
 uint64_t spw_pipe_reclaim(struct spw_pipe *pipe)

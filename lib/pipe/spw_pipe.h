@@ -142,6 +142,10 @@ struct spw_pipe {
  * Errors:  -EINVAL with a text. */
 int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
 
+/* Purpose: takes the clocks' maps and starts the recorder's clock; before the first turn.
+ * Thread:  owner. */
+void spw_pipe_begin(struct spw_pipe *pipe);
+
 /* Purpose: one turn of the loop.
  * Returns: frames polled, those that were dropped included.
  * Thread:  owner. The data path: no wait, lock, allocation or system call. */
@@ -150,14 +154,19 @@ SPW_INLINE uint16_t spw_pipe_run_once(struct spw_pipe *pipe)
 	return pipe->turn(pipe);
 }
 
-/* Purpose: turns until *stop is not 0 or frames_max frames have come, then drains: polls nothing
- *          more and settles what the executor still has, for at most drain_tsc.
- * Order:   stop is a hint and carries no order (relaxed). At the end `ended` is released [Q3].
+/* Purpose: after the last turn: polls nothing more, settles what the executor still has, for at
+ *          most drain_tsc, judges every slow batch, and ends recording.
+ * Order:   at the end `ended` is released [Q3].
+ * Thread:  owner. */
+void spw_pipe_end(struct spw_pipe *pipe);
+
+/* Purpose: begin, turns until *stop is not 0 or frames_max frames have come, end.
+ * Order:   stop is a hint and carries no order (relaxed).
  * Thread:  owner. */
 void spw_pipe_run(struct spw_pipe *pipe, const uint32_t *stop);
 
-/* Purpose: whether the lcore has left spw_pipe_run.
- * Order:   [Q4 acquire, pairs with Q3 in spw_pipe_run]: once true, all that the owner wrote may be
+/* Purpose: whether the lcore has left spw_pipe_end.
+ * Order:   [Q4 acquire, pairs with Q3 in spw_pipe_end]: once true, all that the owner wrote may be
  *          read.
  * Thread:  any. */
 SPW_INLINE bool spw_pipe_ended(const struct spw_pipe *pipe)

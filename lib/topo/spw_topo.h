@@ -11,7 +11,7 @@
  * The life of a topology. The caller owns the lcores, and so what stands in the row "lanes":
  *
  *   control  open ─ start ─┬─ service, clocks_pair, event, collect ... ─┬─ stop ─ stat ─ close
- *   lanes                  └─ spw_pipe_run or spw_pipe_run_once, ended ─┘
+ *   lanes                  └─ spw_pipe_run, or begin, run_once ..., end ─┘
  *
  * The order is not free: a port states what its slots must look like, so it opens before the
  * memory; a region must be attached to every port before the queues of its pools are set up; the
@@ -45,9 +45,12 @@ extern "C" {
 
 struct spw_topo_port_conf {
 	const struct spw_port_spec *spec; /* outlives the topology */
-	uint16_t queue_cnt;               /* each of them must be the queue of exactly one lane */
-	uint32_t ring_size;               /* entries, a power of 2; 0: the driver's choice */
-	const char *profile;              /* "latency" or "throughput" */
+	/* NULL: spec is opened. Else an open port, with index = its place in the array; the caller
+	 * closes it after the topology. */
+	struct spw_port *open;
+	uint16_t queue_cnt;  /* each of them must be the queue of exactly one lane */
+	uint32_t ring_size;  /* entries, a power of 2; 0: the driver's choice */
+	const char *profile; /* "latency" or "throughput" */
 };
 
 /* Lane i uses executor ring i. */
@@ -193,7 +196,7 @@ void spw_topo_collect_rest(struct spw_topo *topo, struct spw_rec_view *view);
 
 /* ---- numbers ---- */
 
-/* Purpose: whether the first lane_cnt lanes have left spw_pipe_run.
+/* Purpose: whether the first lane_cnt lanes have ended (spw_pipe_ended).
  * Order:   acquires each of them (Q4).
  * Thread:  any. */
 bool spw_topo_ended(const struct spw_topo *topo, uint32_t lane_cnt);
@@ -201,20 +204,6 @@ bool spw_topo_ended(const struct spw_topo *topo, uint32_t lane_cnt);
 /* Purpose: frames polled by all lanes so far.
  * Thread:  any. */
 uint64_t spw_topo_frames(const struct spw_topo *topo);
-
-/* What one lane's pipe counts, sampled. */
-struct spw_topo_lane_stat {
-	uint64_t polled_frames;
-	uint64_t gaps; /* steps of the loop that took long, by whatever cause */
-	uint64_t turn_max_tsc;
-	uint64_t regime_tsc[SPW_REGIME_CNT];
-};
-
-/* Purpose: samples one lane's counters.
- * Shape:   lane < topo->lane_cnt.
- * Thread:  any, between open and close. */
-void spw_topo_lane_stat(const struct spw_topo *topo, uint32_t lane,
-			struct spw_topo_lane_stat *stat_out);
 
 /* Everything that a report needs beside the recorder's view; each number comes from the part that
  * counted it. */

@@ -27,14 +27,14 @@ void spw_topo_collect(struct spw_topo *topo, struct spw_rec_view *view)
 {
 	spw_rec_view_interval(view);
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		spw_rec_collect(&topo->lane[i]->pipe.rec, view);
+		spw_pipe_collect(&topo->lane[i]->pipe, view);
 }
 
 void spw_topo_collect_rest(struct spw_topo *topo, struct spw_rec_view *view)
 {
 	spw_rec_view_interval(view);
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		spw_rec_collect_rest(&topo->lane[i]->pipe.rec, view);
+		spw_pipe_collect_rest(&topo->lane[i]->pipe, view);
 }
 
 bool spw_topo_ended(const struct spw_topo *topo, uint32_t lane_cnt)
@@ -52,20 +52,6 @@ uint64_t spw_topo_frames(const struct spw_topo *topo)
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		frames += spw_thr_load_rlx(&topo->lane[i]->pipe.ledger.polled_frames);
 	return frames;
-}
-
-void spw_topo_lane_stat(const struct spw_topo *topo, uint32_t lane,
-			struct spw_topo_lane_stat *stat_out)
-{
-	const struct spw_pipe *pipe = &topo->lane[lane]->pipe;
-
-	memset(stat_out, 0, sizeof(*stat_out));
-	stat_out->polled_frames = spw_thr_load_rlx(&pipe->ledger.polled_frames);
-	stat_out->turn_max_tsc = spw_thr_load_rlx(&pipe->rec.turn_max_tsc);
-	for (int r = 0; r < SPW_REGIME_CNT; r++)
-		stat_out->regime_tsc[r] = spw_thr_load_rlx(&pipe->rec.regime_tsc[r]);
-	for (int h = 0; h < SPW_HOLD_CNT; h++)
-		stat_out->gaps += spw_thr_load_rlx(&pipe->rec.held.cnt[h]);
 }
 
 /* ---- the ledger ---- */
@@ -97,14 +83,13 @@ static void add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
 static void add_lane(const struct spw_topo_lane *lane, struct spw_ledger *ledger)
 {
 	static const char *name[SPW_BAD_CNT];
-	uint64_t bad[SPW_BAD_CNT];
+	struct spw_pipe_summary pipe;
 
-	for (int r = 0; r < SPW_BAD_CNT; r++) {
+	for (int r = 0; r < SPW_BAD_CNT; r++)
 		name[r] = spw_bad_name((enum spw_bad)r);
-		bad[r] = spw_thr_load_rlx(&lane->pipe.bad[r]);
-	}
-	spw_ledger_add_reasons(&ledger->bad, name, bad, SPW_BAD_CNT);
-	spw_ledger_add_lcore(ledger, &lane->pipe.ledger);
+	spw_pipe_summary(&lane->pipe, &pipe);
+	spw_ledger_add_reasons(&ledger->bad, name, pipe.bad, SPW_BAD_CNT);
+	spw_ledger_add_lcore(ledger, &pipe.ledger);
 	ledger->pool_slots += lane->pool.slot_cnt;
 	ledger->pool_free += spw_thr_load_rlx(&lane->pool.free_cnt);
 }

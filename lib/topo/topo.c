@@ -33,8 +33,11 @@ static int ports_open(struct spw_topo *topo)
 		return spw_err(EINVAL, "%u ports: at most %d", topo->conf.port_cnt, SPW_PORT_MAX);
 	for (uint32_t p = 0; p < topo->conf.port_cnt; p++) {
 		const struct spw_topo_port_conf *pc = &topo->conf.port[p];
-		int rc = spw_port_open(pc->spec, (uint16_t)p, pc->queue_cnt, &topo->port[p]);
+		int rc = 0;
 
+		topo->port[p] = pc->open;
+		if (!pc->open)
+			rc = spw_port_open(pc->spec, (uint16_t)p, pc->queue_cnt, &topo->port[p]);
 		if (rc < 0)
 			return rc;
 		topo->port_cnt++;
@@ -259,7 +262,8 @@ uint32_t spw_topo_close(struct spw_topo *topo)
 
 	spw_exec_close(topo->exec);
 	for (uint32_t p = 0; p < topo->port_cnt; p++)
-		spw_port_close(topo->port[p]);
+		if (!topo->conf.port[p].open)
+			spw_port_close(topo->port[p]);
 	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
 		leaked += spw_pool_fini(&topo->lane[i]->pool);
 		numa_free(topo->lane[i], sizeof(*topo->lane[i]));

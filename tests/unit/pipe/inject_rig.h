@@ -7,8 +7,7 @@
 #ifndef INJECT_RIG_H
 #define INJECT_RIG_H
 
-#include "pipe/spw_pipe.h"
-#include "time/spw_time.h"
+#include "topo/spw_topo.h"
 #include "unit_test.h"
 
 #define RIG_SLOTS   128u
@@ -25,16 +24,12 @@ struct rig_conf {
 };
 
 struct rig {
-	struct spw_region region;
-	struct spw_pool pool;
-	struct spw_port *port;
-	struct spw_exec *exec;
+	struct spw_port_spec spec;
+	struct spw_topo topo;
+	struct spw_pipe *pipe; /* of its one lane */
 	const struct spw_handler *handler, *own;
-	struct spw_pipe *pipe;
 	struct spw_tsc tsc;
-	struct spw_clock_fit fit; /* the GPU's clock */
-	struct spw_clock_box box;
-	uint64_t served_tsc, relaunched;
+	uint64_t served_tsc;
 };
 
 /* Purpose: everything up and started. Returns: false if there is no such executor here; then
@@ -43,7 +38,7 @@ bool rig_open(struct rig *rig, const struct rig_conf *conf);
 void rig_close(struct rig *rig);
 
 /* Purpose: what a program's control thread does every millisecond: a kernel that left is launched
- * again, and the pipe gets a report. */
+ * again, the pipe gets a report, and clocks are paired. */
 void rig_serve(struct rig *rig);
 
 #endif

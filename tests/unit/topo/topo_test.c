@@ -64,7 +64,7 @@ static void open_refuses(struct rig *rig, int rc, const char *text)
 static void runs_and_balances(void **state SPW_UNUSED)
 {
 	const uint32_t stop = 0;
-	struct spw_topo_lane_stat lane;
+	struct spw_pipe_summary lane;
 	struct spw_topo_stat stat;
 	struct spw_topo_end end;
 	struct rig rig;
@@ -76,8 +76,8 @@ static void runs_and_balances(void **state SPW_UNUSED)
 		assert_false(spw_topo_ended(&rig.topo, i + 1));
 		spw_pipe_run(&rig.topo.lane[i]->pipe, &stop);
 		assert_true(spw_topo_ended(&rig.topo, i + 1));
-		spw_topo_lane_stat(&rig.topo, i, &lane);
-		assert_true(lane.polled_frames >= FRAMES);
+		spw_pipe_summary(&rig.topo.lane[i]->pipe, &lane);
+		assert_true(lane.ledger.polled_frames >= FRAMES);
 		assert_true(lane.regime_tsc[SPW_REGIME_rx] > 0);
 	}
 	assert_int_equal(spw_topo_service(&rig.topo), 0);
