@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- *
  * What polling a full completion queue costs per CQE: lib/port/mlx5 beside ibv_poll_cq and
  * ibv_start_poll on the same memory, one lap each in turn (cq_lap.c); then the whole pipe over it.
  * The ring was filled by the NIC once (cq_ring.h); laying it out again is not timed. No poller ever
@@ -14,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spw_err.h"
+#include "base/spw_log.h"
 #include "bench.h"
 #include "cq_count.h"
 #include "cq_lap.h"
@@ -27,11 +28,22 @@ struct cq_opt {
 	bool count;
 };
 
+/* Who polls, and what it needs beside the rings: nothing, a port, or a pipe over a port. */
+enum cq_kind {
+	CQ_VERBS,
+	CQ_PORT,
+	CQ_PORT_COMPRESSED,
+	CQ_PIPE,
+	CQ_PIPE_REC,
+	CQ_PIPE_NIC,
+	CQ_PIPE_FRAMES
+};
+
 struct cq_case {
 	const char *name;
-	double (*lap)(struct cq_bench *b, struct spw_pipe *pipe);
+	double (*lap)(struct cq_bench *b);
 	const char *function; /* what callgrind counts */
-	bool pipe, record, nic_stamps, nic_frames;
+	enum cq_kind kind;
 	double value[ROUNDS];
 };
 
@@ -43,107 +55,75 @@ static int by_value(const void *x, const void *y)
 }
 
 /* Median of LAPS laps, ticks per CQE; 0 when a lap failed. */
-static double median_lap(struct cq_bench *b, const struct cq_case *c, struct spw_pipe *pipe)
+static double median_lap(struct cq_bench *b, const struct cq_case *c)
 {
 	double lap[LAPS];
 
 	for (uint32_t i = 0; i < LAPS; i++)
-		if ((lap[i] = c->lap(b, pipe)) <= 0)
+		if ((lap[i] = c->lap(b)) <= 0)
 			return 0;
 	qsort(lap, LAPS, sizeof(lap[0]), by_value);
 	return lap[LAPS / 2] / b->plain.cnt;
 }
 
-/* The same with a pipe and an inline executor made for it. */
-static double piped_case(struct cq_bench *b, const struct cq_case *c)
+/* One lane over a port over the case's ring, started. Only a pipe posts receive WQEs within a lap.
+ */
+static int case_open(struct cq_bench *b, enum cq_kind kind)
 {
-	struct spw_exec_conf ec = {.kind = SPW_EXEC_INLINE,
-				   .handler = b->handler,
-				   .ring_cnt = 1,
-				   .region = &b->region,
-				   .region_cnt = 1,
-				   .numa_node = -1};
-	struct spw_pipe_conf pc = {.queue = &b->piped.pq,
-				   .pool = &b->piped.pool,
-				   .burst = SPW_BURST_MAX,
-				   .record = c->record,
-				   .nic_stamps = c->nic_stamps,
-				   .nic_frames = c->nic_frames,
-				   .drain_tsc = 1u << 30};
-	struct spw_pipe *pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*pipe), (size_t)128));
+	struct cq_ring *ring = kind == CQ_PORT_COMPRESSED ? &b->mini : &b->plain;
+	struct spw_topo_conf conf = {
+		.tsc = b->tsc,
+		.port[0] = {.open = &b->port.base, .queue_cnt = 1},
+		.port_cnt = 1,
+		.lane[0] = {.numa_node = -1},
+		.lane_cnt = 1,
+		.memory = {.kind = SPW_MEM_HOST, .slots = ring->cnt, .slot_bytes = CQ_SLOT_BYTES},
+		.exec = {.kind = SPW_EXEC_INLINE, .handler = b->handler},
+		.pipe = {.burst = SPW_BURST_MAX,
+			 .record = kind >= CQ_PIPE_REC,
+			 .nic_frames = kind == CQ_PIPE_FRAMES},
+	};
+	int rc;
+
+	cq_port_init(&b->port, ring, ring == &b->mini ? MLX5_F_COMPRESSED : MLX5_F_STAMP,
+		     kind >= CQ_PIPE ? ring->cnt / 16 : ring->cnt,
+		     kind >= CQ_PIPE_NIC ? b->tsc.hz : 0);
+	b->lap = 0;
+	rc = spw_topo_open(&b->topo, &conf);
+	spw_log_sink_set(NULL, NULL); /* the memory of all cases is alike: reported once */
+	if (rc == 0)
+		rc = spw_topo_start(&b->topo);
+	return rc;
+}
+
+static double run_case(struct cq_bench *b, const struct cq_case *c)
+{
+	struct spw_topo_end end;
 	double ticks = 0;
 
-	if (pipe && spw_exec_open(&ec, &pc.exec) == 0) {
-		pc.ring = spw_exec_ring(pc.exec, 0);
-		if (spw_pipe_init(pipe, &pc) == 0 && spw_exec_start(pc.exec) == 0) {
-			spw_rec_begin(&pipe->rec);
-			ticks = median_lap(b, c, pipe);
-			spw_exec_stop(pc.exec, 1000);
-		}
-		spw_exec_close(pc.exec);
+	if (c->kind == CQ_VERBS)
+		return median_lap(b, c);
+	if (case_open(b, c->kind) == 0) {
+		spw_pipe_begin(&b->topo.lane[0]->pipe);
+		ticks = median_lap(b, c);
+		spw_pipe_end(&b->topo.lane[0]->pipe);
+		spw_topo_stop(&b->topo, 1000, &end);
+	} else {
+		fprintf(stderr, "spinwire-bench cq: %s\n", spw_err_text());
 	}
-	free(pipe);
+	spw_topo_close(&b->topo);
 	return ticks;
 }
 
 static struct cq_case cq_cases[] = {
-	{"ibv_poll_cq", cq_lap_verbs, "lap_poll_cq", false, false, false, false, {0}},
-	{"ibv_start_poll, ibv_next_poll",
-	 cq_lap_verbs_ex,
-	 "lap_next_poll",
-	 false,
-	 false,
-	 false,
-	 false,
-	 {0}},
-	{"spinwire, latency profile, stamps",
-	 cq_lap_stamped,
-	 "lap_ours_stamped",
-	 false,
-	 false,
-	 false,
-	 false,
-	 {0}},
-	{"spinwire, compressed",
-	 cq_lap_compressed,
-	 "lap_ours_compressed",
-	 false,
-	 false,
-	 false,
-	 false,
-	 {0}},
-	{"pipe, inline null handler, recorder off",
-	 cq_lap_piped,
-	 "lap_pipe",
-	 true,
-	 false,
-	 false,
-	 false,
-	 {0}},
-	{"pipe, inline null handler, recorder on",
-	 cq_lap_piped,
-	 "lap_pipe",
-	 true,
-	 true,
-	 false,
-	 false,
-	 {0}},
-	{"the same, from the oldest frame's NIC stamp",
-	 cq_lap_piped,
-	 "lap_pipe",
-	 true,
-	 true,
-	 true,
-	 false,
-	 {0}},
-	{"the same, and stages for every NIC stamp",
-	 cq_lap_piped,
-	 "lap_pipe",
-	 true,
-	 true,
-	 true,
-	 true,
-	 {0}},
+	{"ibv_poll_cq", cq_lap_verbs, "lap_poll_cq", CQ_VERBS, {0}},
+	{"ibv_start_poll, ibv_next_poll", cq_lap_verbs_ex, "lap_next_poll", CQ_VERBS, {0}},
+	{"spinwire, latency profile, stamps", cq_lap_stamped, "lap_ours_stamped", CQ_PORT, {0}},
+	{"spinwire, compressed", cq_lap_compressed, "lap_ours_compressed", CQ_PORT_COMPRESSED, {0}},
+	{"pipe, inline null handler, recorder off", cq_lap_piped, "lap_pipe", CQ_PIPE, {0}},
+	{"pipe, inline null handler, recorder on", cq_lap_piped, "lap_pipe", CQ_PIPE_REC, {0}},
+	{"the same, from the oldest frame's NIC stamp", cq_lap_piped, "lap_pipe", CQ_PIPE_NIC, {0}},
+	{"the same, and stages for every NIC stamp", cq_lap_piped, "lap_pipe", CQ_PIPE_FRAMES, {0}},
 };
 
 static int run_rounds(struct cq_bench *b)
@@ -152,7 +132,7 @@ static int run_rounds(struct cq_bench *b)
 		for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases); i++) {
 			struct cq_case *c = &cq_cases[i];
 
-			c->value[round] = c->pipe ? piped_case(b, c) : median_lap(b, c, NULL);
+			c->value[round] = run_case(b, c);
 			if (c->value[round] <= 0) {
 				fprintf(stderr, "spinwire-bench cq: %s: the ring was not drained\n",
 					c->name);
@@ -189,7 +169,7 @@ static int run_one(struct cq_bench *b, const char *function)
 		const struct cq_case *c = &cq_cases[i];
 
 		if (!strcmp(c->function, function))
-			return (c->pipe ? piped_case(b, c) : median_lap(b, c, NULL)) > 0 ? 0 : 3;
+			return run_case(b, c) > 0 ? 0 : 3;
 	}
 	return 1;
 }
@@ -197,7 +177,7 @@ static int run_one(struct cq_bench *b, const char *function)
 /* The pipe's rows share a function, and the first of them is counted: the pipe without recorder. */
 static int add_counts(const struct cq_opt *opt, struct spw_bench_out *out)
 {
-	for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases) && !cq_cases[i].record; i++) {
+	for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases) && cq_cases[i].kind <= CQ_PIPE; i++) {
 		char *argv[] = {(char *)(uintptr_t) "cq",
 				(char *)(uintptr_t)opt->rx,
 				(char *)(uintptr_t)opt->tx,

@@ -20,6 +20,7 @@
 #include <rte_mbuf.h>
 
 #include "base/spw_err.h"
+#include "base/spw_log.h"
 #include "bench.h"
 #include "exec/spw_handler.h"
 #include "topo/spw_topo.h"
@@ -87,6 +88,7 @@ static int case_open(struct loop *loop, const struct loop_case *c, struct spw_to
 	};
 	int rc = spw_topo_open(topo, &conf);
 
+	spw_log_sink_set(NULL, NULL); /* the memory of all cases is alike: reported once */
 	return rc < 0 ? rc : spw_topo_start(topo);
 }
 

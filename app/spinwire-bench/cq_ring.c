@@ -108,10 +108,10 @@ int cq_ring_open(struct cq_ring *r, const char *rx, const char *tx, uint32_t cnt
 	return rc;
 }
 
-void cq_ring_stamps(struct cq_ring *r, uint64_t step)
+void cq_ring_stamps(struct cq_ring *r, uint64_t base, uint64_t step)
 {
 	for (uint32_t i = 0; i < r->cnt; i++)
-		spw_prm_cqe64_set_timestamp(r->kept + (size_t)i * 64, (i + 1) * step);
+		spw_prm_cqe64_set_timestamp(r->kept + (size_t)i * 64, base + (i + 1) * step);
 }
 
 void cq_ring_lay(struct cq_ring *r, uint32_t lap)

@@ -32,9 +32,9 @@ struct cq_ring {
  *          stderr. */
 int cq_ring_open(struct cq_ring *r, const char *rx, const char *tx, uint32_t cnt, bool compressed);
 
-/* Purpose: gives every frame a different stamp, as a card does: step, 2 * step ... cnt * step.
+/* Purpose: gives every frame a different stamp, as a card does: base + step, base + 2 * step ...
  * (The software ConnectX reads its clock once for several frames.) */
-void cq_ring_stamps(struct cq_ring *r, uint64_t step);
+void cq_ring_stamps(struct cq_ring *r, uint64_t base, uint64_t step);
 
 /* Purpose: writes the ring as the NIC would have written it in this lap.
  * Shape:   lap counts up by one from 0. */

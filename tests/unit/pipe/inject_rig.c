@@ -47,6 +47,7 @@ bool rig_open(struct rig *rig, const struct rig_conf *conf)
 	}
 	assert_int_equal(rc, 0);
 	rig->pipe = &rig->topo.lane[0]->pipe;
+	rig->port = rig->topo.port[0];
 	assert_int_equal(spw_topo_start(&rig->topo), 0);
 	spw_pipe_begin(rig->pipe);
 	return true;

@@ -27,6 +27,7 @@ struct rig {
 	struct spw_port_spec spec;
 	struct spw_topo topo;
 	struct spw_pipe *pipe; /* of its one lane */
+	struct spw_port *port;
 	const struct spw_handler *handler, *own;
 	struct spw_tsc tsc;
 	uint64_t served_tsc;

@@ -149,7 +149,7 @@ static void report_relaunch(struct rig *rig)
  * finished waits for the loop. */
 static void busy_when_it_hangs(struct rig *rig)
 {
-	const struct fault_queue *faults = fault_queue_of(rig->topo.port[0], 0);
+	const struct fault_queue *faults = fault_queue_of(rig->port, 0);
 	uint64_t now = spw_tsc_now();
 	static uint64_t busy_for_tsc;
 
@@ -390,8 +390,7 @@ static void prove(const struct inject *in)
 			skip();
 		noise_begin(&noise, in);
 		begin = spw_tsc_now();
-		run(&rig, in, in->trouble ? &own : fault_queue_of(rig.topo.port[0], 0), &noise,
-		    &score);
+		run(&rig, in, in->trouble ? &own : fault_queue_of(rig.port, 0), &noise, &score);
 		quiet_cnt += was_quiet(&score, &noise, spw_tsc_now() - begin);
 		rig_close(&rig);
 		score_print(in, &score);
