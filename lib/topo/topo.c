@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <numa.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/spw_err.h"
@@ -27,6 +28,22 @@
 
 /* ---- ports and lanes ---- */
 
+/* Tables, logs and telemetry name a port by its name alone; two ports of one device, or of the null
+ * driver, have the same. The later one gets its number: null, null#1. */
+static void port_name_distinct(struct spw_topo *topo, uint32_t p)
+{
+	char *name = topo->port[p]->name, number[8];
+
+	for (uint32_t earlier = 0; earlier < p; earlier++) {
+		if (strcmp(topo->port[earlier]->name, name))
+			continue;
+		snprintf(number, sizeof(number), "#%u", p);
+		name[sizeof(topo->port[p]->name) - sizeof(number)] = '\0';
+		strcat(name, number);
+		return;
+	}
+}
+
 static int ports_open(struct spw_topo *topo)
 {
 	if (topo->conf.port_cnt > SPW_PORT_MAX)
@@ -40,6 +57,7 @@ static int ports_open(struct spw_topo *topo)
 			rc = spw_port_open(pc->spec, (uint16_t)p, pc->queue_cnt, &topo->port[p]);
 		if (rc < 0)
 			return rc;
+		port_name_distinct(topo, p);
 		topo->port_cnt++;
 	}
 	return 0;

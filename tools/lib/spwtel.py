@@ -140,8 +140,11 @@ def _rows(answer, *shape):
     """Dictionaries by name: their own, or their key's."""
     if not isinstance(answer, dict):
         raise ValueError(f"{answer!r:.40} where a dictionary is due")
-    checked = ((key, row, counters(row, *shape)) for key, row in answer.items())
-    return {printable(row.get("name", key)): out for key, row, out in checked}
+    checked = [(key, row, counters(row, *shape)) for key, row in answer.items()]
+    rows = {printable(row.get("name", key)): out for key, row, out in checked}
+    if len(rows) != len(checked):
+        raise ValueError(f"two rows of one name among {', '.join(rows)[:TEXT_MAX]}")
+    return rows
 
 
 class Snapshot(typing.NamedTuple):

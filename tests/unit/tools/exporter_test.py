@@ -164,6 +164,12 @@ class Scrapes(unittest.TestCase):
         self.fake("one", ports={"0": {"name": "0000:01:00.0", **next(iter(GOOD["ports"].values()))}})
         self.assertIn('spinwire_port_rx_frames_total{process="one",port="0000:01:00.0"} 10', self.scrape(1, 0))
 
+    def test_two_ports_of_one_name_are_not_merged(self):
+        row = {"name": "null", **next(iter(GOOD["ports"].values()))}
+        self.fake("good")
+        self.fake("one", ports={"0": row, "1": row})
+        self.assertNotIn('process="one"', self.scrape(1, 1))
+
     def test_two_buckets_of_one_limit_are_one_series(self):
         self.fake("one", histogram={"le_100_ns": 1, "le_0100_ns": 1, "le_x_ns": 7, "count": 1, "sum_ns": 5})
         self.scrape(1, 0)

@@ -71,6 +71,8 @@ static void runs_and_balances(void **state SPW_UNUSED)
 
 	rig_init(&rig);
 	assert_int_equal(spw_topo_open(&rig.topo, &rig.conf), 0);
+	assert_string_equal(rig.topo.port[0]->name, "null");
+	assert_string_equal(rig.topo.port[1]->name, "null#1");
 	assert_int_equal(spw_topo_start(&rig.topo), 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_false(spw_topo_ended(&rig.topo, i + 1));
