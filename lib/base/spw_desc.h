@@ -16,9 +16,7 @@ enum spw_desc_flag {
 	SPW_DESC_L4_OK = 1u << 1, /* the port checked the UDP or TCP checksum, and it was right */
 	SPW_DESC_IMM = 1u << 2,   /* meta is the RDMA immediate; else the flow hash, 0 if none */
 	SPW_DESC_MSG = 1u << 3,   /* an RDMA message, all payload; else an Ethernet frame */
-	SPW_DESC_VLAN = 1u << 4,  /* a VLAN tag was stripped; it is in vlan_tci */
-	SPW_DESC_NIC_STAMP = 1u << 5, /* nic_stamp is valid */
-	SPW_DESC_TRUNCATED = 1u << 6, /* the frame was longer on the wire than len */
+	SPW_DESC_NIC_STAMP = 1u << 4, /* nic_stamp is valid */
 };
 #define SPW_DESC_HANDLER_FLAGS 0xfu
 
@@ -32,11 +30,10 @@ struct spw_desc {
 	uint32_t len;       /* bytes, 1 .. SPW_DESC_LEN_MAX; offset + len stays within the slot */
 	uint32_t meta;      /* RSS or flow hash; with SPW_DESC_IMM the immediate, in CPU order */
 	uint32_t peer;      /* RDMA: index of the sending peer on this port; Ethernet: 0 */
-	uint16_t flags;     /* enum spw_desc_flag */
-	uint16_t vlan_tci;
-	uint16_t region;   /* index of the memory region, 0 .. 7 */
-	uint16_t port;     /* index of the port that lent it */
-	uint32_t reserved; /* 0 */
+	uint32_t flags;     /* enum spw_desc_flag */
+	uint16_t region;    /* index of the memory region, 0 .. 7 */
+	uint16_t port;      /* index of the port that lent it */
+	uint32_t reserved;  /* 0 */
 };
 SPW_ASSERT_SIZE(struct spw_desc, 40);
 

@@ -16,12 +16,12 @@
 
 /* ol_flags: a checksum is good when its GOOD bit is set and its BAD bit is not (both: "not
  * checked"). */
-SPW_INLINE uint16_t desc_flags(uint64_t ol)
+SPW_INLINE uint32_t desc_flags(uint64_t ol)
 {
-	uint16_t l3 = (ol & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD
+	uint32_t l3 = (ol & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD
 			      ? SPW_DESC_L3_OK
 			      : 0;
-	uint16_t l4 = (ol & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD
+	uint32_t l4 = (ol & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD
 			      ? SPW_DESC_L4_OK
 			      : 0;
 

@@ -67,8 +67,8 @@ SPW_INLINE void mlx5_word_put(struct spw_desc *desc, unsigned word, uint64_t v)
 	memcpy((char *)desc + word * 8, &v, 8);
 }
 
-/* Writes a descriptor as five words: nic_stamp; slot, offset; len, meta; peer, flags, vlan_tci;
- * region, port, reserved. */
+/* Writes a descriptor as five words: nic_stamp; slot, offset; len, meta; peer, flags;
+ * region, port. */
 SPW_INLINE void mlx5_desc_put(struct spw_desc *desc, uint64_t stamp, uint32_t slot, uint32_t len,
 			      uint32_t meta, uint64_t peer_flags, uint64_t tail)
 {

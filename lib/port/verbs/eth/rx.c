@@ -151,8 +151,8 @@ SPW_INLINE uint16_t rx_body(struct verbs_eth_queue *q, struct spw_desc *desc, ui
 			.region = q->region_id,
 			.port = q->port->base.index,
 			.nic_stamp = one.stamp,
-			.flags = (uint16_t)((one.flags & IBV_WC_IP_CSUM_OK ? q->csum_flags : 0) |
-					    (extended ? SPW_DESC_NIC_STAMP : 0)),
+			.flags = (one.flags & IBV_WC_IP_CSUM_OK ? q->csum_flags : 0) |
+				 (extended ? SPW_DESC_NIC_STAMP : 0),
 		};
 		bytes += one.len;
 	}

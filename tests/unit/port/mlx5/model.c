@@ -19,7 +19,7 @@ static void check_desc(const struct model *m, const struct spw_desc *d, const st
 	assert_int_equal(d->flags, f->flags);
 	assert_int_equal(d->region, 6);
 	assert_int_equal(d->port, 5);
-	assert_int_equal(d->peer | d->vlan_tci | d->reserved, 0);
+	assert_int_equal(d->peer | d->reserved, 0);
 }
 
 /* One burst of at most cnt; returns what it gave. */
