@@ -156,7 +156,9 @@ static int nth_cpu(int n)
 	return cpu;
 }
 
-/* In a separate network namespace, because net_mlx5 requires a network interface for the device. */
+/* In a separate network namespace, because net_mlx5 requires a network interface for the device.
+ * EAL makes a folder in RUNTIME_DIRECTORY that nobody removes; with --no-shconf it does without one
+ * where it cannot make it. */
 static int testpmd(struct child *c, const char *mode, int lcore)
 {
 	char cable[64], script[2048], *argv[] = {"unshare", "-rn", "sh", "-c", script, NULL};
@@ -165,7 +167,8 @@ static int testpmd(struct child *c, const char *mode, int lcore)
 	snprintf(script, sizeof(script),
 		 "ip link add spwb0 type veth peer name spwb1 && ip link set spwb0 up && ip link "
 		 "set spwb1 up && "
-		 "exec %s --cable %s --netdev spwb0 dpdk-testpmd --no-huge -m 256 --no-telemetry "
+		 "RUNTIME_DIRECTORY=/dev/null exec %s --cable %s --netdev spwb0 dpdk-testpmd "
+		 "--no-huge -m 256 --no-telemetry "
 		 "--no-shconf --file-prefix %s%d "
 		 "--lcores 0@%d,1@%d -a 5c00:01:00.0,dv_flow_en=0,rxq_cqe_comp_en=0 -- "
 		 "--forward-mode=%s --txpkts=64 --stats-period=1 "

@@ -13,9 +13,9 @@
 
 #include <jansson.h>
 
+#include "app_eal.h"
 #include "app_json.h"
 #include "base/spw_err.h"
-#include "base/spw_log.h"
 #include "bench.h"
 
 static const struct {
@@ -63,14 +63,6 @@ static int usage(FILE *f, int status)
 	fprintf(f,
 		"\nFigures, with machine and date: docs/benchmarks.md. More: man spinwire-bench\n");
 	return status;
-}
-
-static void log_to_stderr(enum spw_log_level level, const char *text, void *arg)
-{
-	static const char *const tag[] = {"", "warning: ", "error: "};
-
-	(void)arg;
-	fprintf(stderr, "%s%s\n", tag[level], text);
 }
 
 static int by_value(const void *a, const void *b)
@@ -197,12 +189,11 @@ static int take_json(int argc, char **argv, const char **path_out)
 	return n;
 }
 
-int main(int argc, char **argv)
+/* Returns: the exit status. */
+static int command(int argc, char **argv)
 {
 	const char *json_path = NULL;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	spw_log_sink_set(log_to_stderr, NULL);
 	argc = take_json(argc, argv, &json_path);
 	if (argc < 2)
 		return usage(stderr, 1);
@@ -216,4 +207,11 @@ int main(int argc, char **argv)
 	fprintf(stderr, "spinwire-bench: no benchmark is called %s; there are:\n", argv[1]);
 	list(stdout);
 	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	app_log_to_stderr("spinwire-bench");
+	return app_end("spinwire-bench", command(argc, argv));
 }
