@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/spw_order.h"
 #include "prm/spw_prm.h"
+#include "softhca_proc.h"
 
 #define SLOT_BYTES 2048u
 #define FILL_S     30
@@ -68,7 +68,7 @@ static uint32_t filled(struct cq_ring *r)
 
 static int fill(struct cq_ring *r)
 {
-	const time_t until = time(NULL) + FILL_S;
+	const double until = now_s() + FILL_S;
 	struct mlx5dv_obj obj = {.cq = {.in = ibv_cq_ex_to_cq(r->rx.cq), .out = &r->mem}};
 	int rc;
 
@@ -82,7 +82,7 @@ static int fill(struct cq_ring *r)
 	if (!rc)
 		rc = raw_side_send(&r->tx, rx_mac, r->cnt);
 	while (!rc && filled(r) != r->cnt)
-		if (time(NULL) > until)
+		if (now_s() > until)
 			rc = complain(3, "not all frames came: are the two devices on one cable?");
 	if (rc)
 		return rc;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "softhca_proc.h"
 
 #define UP_S 30
 
@@ -128,12 +129,12 @@ static int wait_up(struct rc_end *a, struct rc_end *b)
 {
 	const struct timespec nap = {.tv_nsec = 100000};
 
-	for (time_t until = time(NULL) + UP_S; !a->up || !b->up; nanosleep(&nap, NULL)) {
+	for (double until = now_s() + UP_S; !a->up || !b->up; nanosleep(&nap, NULL)) {
 		port_take(a);
 		port_take(b);
 		port_attend(a);
 		port_attend(b);
-		if (time(NULL) > until)
+		if (now_s() > until)
 			return spw_err(ETIMEDOUT, "the two ports did not connect within %d s",
 				       UP_S);
 	}

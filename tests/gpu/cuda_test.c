@@ -305,15 +305,17 @@ static int suite_memory(void)
 
 static int spin_for_ever(void)
 {
+	struct timespec now;
 	struct rig rig;
-	const time_t until = time(NULL) + 60;
+	time_t until;
 
 	if (suite_memory())
 		return 1;
 	suite.kind = SPW_EXEC_CUDA_PERSISTENT;
 	rig_open(&rig, &suite, "null",
 		 (struct spw_exec_conf){.life_ms = 60000, .cta_per_ring = 64});
-	while (time(NULL) < until)
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (until = now.tv_sec + 60; now.tv_sec < until; clock_gettime(CLOCK_MONOTONIC, &now))
 		rig_turn(&rig);
 	return 0;
 }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "port/mlx5/eth/queue.h"
 #include "raw_side.h"
@@ -100,7 +99,7 @@ static void every_frame_is_found(void **state)
 	mlx5_eth_queue_arm(q);
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		uint32_t cnt = 1 + round * 37 % 128, end = frames + cnt;
-		const time_t until = time(NULL) + KIT_WAIT_MS / 1000;
+		const uint64_t until = kit_now_us() + KIT_WAIT_MS * 1000;
 
 		send_frames(frames, cnt);
 		while (frames < end) {
@@ -114,7 +113,7 @@ static void every_frame_is_found(void **state)
 			}
 			spw_port_release_burst(&pq, slot, n);
 			frames += n;
-			if (time(NULL) > until)
+			if (kit_now_us() > until)
 				fail_msg("frame %u did not come", frames);
 		}
 		ring.dbrec[0] = htobe32(q->cq_ci & 0xffffff);
