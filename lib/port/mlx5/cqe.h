@@ -80,19 +80,21 @@ SPW_INLINE void mlx5_desc_put(struct spw_desc *desc, uint64_t stamp, uint32_t sl
 }
 
 /* Rings for the send WQEs before pi. The record says how many WQEs exist; the store to the register
- * (the first `words` of the last WQE: 1, or with BlueFlame the whole WQE) makes the NIC read it. */
+ * (the first word of the last WQE, or with BlueFlame, `whole`, all of its 64 bytes) makes the NIC
+ * read it. */
 SPW_INLINE void mlx5_doorbell(spw_be32 *db, uint8_t *reg, const uint8_t *wqe, uint32_t pi,
-			      uint32_t words)
+			      bool whole)
 {
+	uint64_t first;
+
+	memcpy(&first, wqe, sizeof(first));
 	spw_dma_to_device(); /* [M3] */
 	spw_dma_store(db, spw_cpu_to_be32(pi & 0xffffu));
 	spw_mmio_wc_start(); /* [M4] */
-	for (uint32_t i = 0; i < words; i++) {
-		uint64_t v;
-
-		memcpy(&v, wqe + i * 8, 8);
-		spw_mmio_write64_be(reg + i * 8, (SPW_FORCE spw_be64)v);
-	}
+	if (whole)
+		spw_mmio_wc_copy64(reg, wqe);
+	else
+		spw_mmio_write64_be(reg, (SPW_FORCE spw_be64)first);
 	spw_mmio_wc_flush();
 }
 

@@ -72,7 +72,7 @@ SPW_INLINE void tx_build(const struct mlx5_eth_queue *q, uint32_t pos, const str
 SPW_INLINE void tx_ring(struct mlx5_eth_queue *q, uint32_t cnt)
 {
 	mlx5_doorbell(q->sq_db, q->bf + q->bf_off, tx_wqe(q, q->sq_pi - 1), q->sq_pi,
-		      cnt == 1 && q->bf_toggle ? SPW_PRM_WQE_BB_BYTES / 8 : 1);
+		      cnt == 1 && q->bf_toggle);
 	q->bf_off ^= q->bf_toggle;
 }
 

@@ -61,8 +61,7 @@ SPW_INLINE void signal_last(struct spw_mlx5_rc_peer *p)
 SPW_INLINE void ring_doorbell(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 {
 	mlx5_doorbell(p->sq_db, p->bf + (q->bf_off & p->bf_toggle), sq_wqe(p, p->sq_pi - 1),
-		      p->sq_pi,
-		      p->sq_pi - p->sq_rung == 1 && p->bf_toggle ? SPW_PRM_WQE_BB_BYTES / 8 : 1);
+		      p->sq_pi, p->sq_pi - p->sq_rung == 1 && p->bf_toggle);
 	q->bf_off ^= p->bf_toggle;
 	p->sq_rung = p->sq_pi;
 }
