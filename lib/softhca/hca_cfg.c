@@ -61,6 +61,7 @@ static void plain_dev(struct hca_cfg *cfg, uint32_t i)
 	d->pci_domain = PCI_DOMAIN;
 	d->pci_bus = (uint8_t)(1 + i / 2);
 	d->pci_func = i & 1;
+	d->port = (uint8_t)i;
 }
 
 static int opt_devices(struct hca_cfg *cfg, const char *opt, const char *val)
@@ -76,22 +77,36 @@ static int opt_devices(struct hca_cfg *cfg, const char *opt, const char *val)
 	return 0;
 }
 
+/* The functions of a card that always has the same ones. */
+static void card_funcs(struct hca_cfg *cfg)
+{
+	for (uint32_t i = 0; i < cfg->card->func_cnt; i++) {
+		const struct hca_card_func *f = &cfg->card->func[i];
+		struct hca_dev_cfg *d = &cfg->dev[i];
+
+		plain_dev(cfg, i);
+		snprintf(d->name, sizeof(d->name), "%s", f->rdma);
+		d->pci_domain = f->pci_domain;
+		d->pci_bus = f->pci_bus;
+		d->pci_func = f->pci_func;
+		d->port = f->port;
+	}
+	if (cfg->card->func_cnt)
+		cfg->dev_cnt = cfg->card->func_cnt;
+}
+
 static int opt_as(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	static const char *const spark[] = {"rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0",
-					    "roceP2p1s0f1"};
+	const struct hca_card *card = hca_card_find(val);
+	char names[128];
 
-	if (strcmp(val, "dgx-spark"))
-		return bad(opt, val, "dgx-spark");
-	cfg->dev_cnt = SPW_ARRAY_CNT(spark);
-	cfg->part_id = 0x1021;
-	cfg->speed_mbps = 200000;
-	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
-		plain_dev(cfg, i);
-		snprintf(cfg->dev[i].name, sizeof(cfg->dev[i].name), "%s", spark[i]);
-		cfg->dev[i].pci_domain = i < 2 ? 0 : 2;
-		cfg->dev[i].pci_bus = 1;
+	if (!card) {
+		hca_card_names(names, sizeof(names));
+		return bad(opt, val, names);
 	}
+	cfg->card = card;
+	cfg->speed_mbps = card->speed_mbps;
+	card_funcs(cfg);
 	return 0;
 }
 
@@ -323,9 +338,9 @@ int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 	int rc = 0;
 
 	memset(cfg_out, 0, sizeof(*cfg_out));
-	cfg_out->speed_mbps = 100000;
+	cfg_out->card = hca_card_default;
+	cfg_out->speed_mbps = hca_card_default->speed_mbps;
 	cfg_out->mtu_bytes = 4200; /* carries the largest IB MTU, 4096, with all headers */
-	cfg_out->part_id = 0x101d;
 	cfg_out->seed = 1;
 	cfg_out->nic_cpu = -1;
 	cfg_out->dev_cnt = 1;

@@ -8,7 +8,7 @@
 #ifndef SPW_SOFTHCA_HCA_CFG_H
 #define SPW_SOFTHCA_HCA_CFG_H
 
-#include "base/spw_types.h"
+#include "softhca/hca_card.h"
 
 #define HCA_DEV_MAX    8u
 #define HCA_GID_CNT    4u /* link-local v1, v2; IPv4-mapped v1, v2 */
@@ -22,9 +22,11 @@ struct hca_dev_cfg {
 	uint8_t pci_bus, pci_dev, pci_func;
 	uint8_t mac[6]; /* all 0: the cable chooses it, see struct cable_id */
 	uint8_t ip[4];  /* likewise */
+	uint8_t port;   /* physical port of the card */
 };
 
 struct hca_cfg {
+	const struct hca_card *card; /* what all devices are; never NULL */
 	struct hca_dev_cfg dev[HCA_DEV_MAX];
 	uint32_t dev_cnt;
 	/* N of the first /dev/infiniband/uverbsN: past the machine's own; set by proc_load. */
@@ -32,7 +34,6 @@ struct hca_cfg {
 	uint32_t speed_mbps; /* 10000 .. 400000; reported, never enforced */
 	/* Largest IP packet, 576 .. 9600. The port reports the largest IB MTU that fits into it. */
 	uint32_t mtu_bytes;
-	uint16_t part_id;             /* PCI device: 0x101d ConnectX-6 Dx, 0x1021 ConnectX-7 */
 	uint64_t seed;                /* of all random faults */
 	char cable[HCA_TEXT_BYTES];   /* shm:NAME | afpacket:IFACE | unix:MINE,PEER */
 	char fault[HCA_TEXT_BYTES];   /* faults to inject (nic/fault.h), "" for none */

@@ -109,7 +109,7 @@ static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device
 		.max_mr_size = UINT64_MAX,
 		.page_size_cap = 0xfffffffffffff000ull,
 		.vendor_id = 0x02c9,
-		.vendor_part_id = dev->cfg->part_id,
+		.vendor_part_id = dev->cfg->card->part_id,
 		.max_qp = 1u << (CAP_QP_LOG2 - 1),
 		.max_qp_wr = CAP_WQE_CNT,
 		.device_cap_flags =

@@ -96,9 +96,9 @@ void hca_devs_leave(struct hca_dev *devs, uint32_t cnt)
 
 uint64_t hca_fw_ver(const struct hca_dev *dev)
 {
-	/* Recent firmware of the emulated card: ConnectX-6 Dx 22.x, ConnectX-7 28.x. */
-	return dev->cfg->part_id == 0x1021 ? 28ull << 32 | 40 << 16 | 1000
-					   : 22ull << 32 | 38 << 16 | 1002;
+	const struct hca_card *card = dev->cfg->card;
+
+	return (uint64_t)card->fw_major << 32 | (uint64_t)card->fw_minor << 16 | card->fw_sub;
 }
 
 static int tbl_grow(struct hca_tbl *t, uint32_t cap)

@@ -72,25 +72,21 @@ void sysfs_pci_path(const struct hca_dev_cfg *id, char *buf, size_t bytes)
 		 id->pci_domain, id->pci_bus, bdf);
 }
 
-static const char *card_name(const struct hca_dev *dev)
-{
-	return dev->cfg->part_id == 0x1021 ? "MT4129" : "MT4125";
-}
-
 /* ---- PCI function ---- */
 
 static void put_pci(struct dir *d, const struct hca_dev *dev)
 {
-	uint32_t id = dev->cfg->part_id;
+	const struct hca_card *card = dev->cfg->card;
 	char bdf[32], cpus[256] = "0";
 
 	bdf_text(&dev->id, bdf, sizeof(bdf));
 	snprintf(cpus, sizeof(cpus), "0-%ld", sysconf(_SC_NPROCESSORS_CONF) - 1);
-	put(d, "modalias", "pci:v000015B3d%08Xsv000015B3sd00000042bc02sc00i00", id);
+	put(d, "modalias", "pci:v000015B3d%08Xsv000015B3sd%08Xbc02sc00i00", card->part_id,
+	    card->subsys_id);
 	put(d, "vendor", "0x15b3");
-	put(d, "device", "0x%04x", id);
+	put(d, "device", "0x%04x", card->part_id);
 	put(d, "subsystem_vendor", "0x15b3");
-	put(d, "subsystem_device", "0x0042");
+	put(d, "subsystem_device", "0x%04x", card->subsys_id);
 	put(d, "class", "0x020000");
 	put(d, "revision", "0x00");
 	put(d, "irq", "0");
@@ -99,18 +95,18 @@ static void put_pci(struct dir *d, const struct hca_dev *dev)
 	put(d, "local_cpus", "%lx",
 	    sysconf(_SC_NPROCESSORS_CONF) >= 64 ? ~0ul
 						: (1ul << sysconf(_SC_NPROCESSORS_CONF)) - 1);
-	put(d, "current_link_speed", "16.0 GT/s PCIe");
-	put(d, "max_link_speed", "16.0 GT/s PCIe");
-	put(d, "current_link_width", "16");
-	put(d, "max_link_width", "16");
+	put(d, "current_link_speed", "%s", card->pcie_speed);
+	put(d, "max_link_speed", "%s", card->pcie_speed);
+	put(d, "current_link_width", "%u", card->pcie_width);
+	put(d, "max_link_width", "%u", card->pcie_width);
 	put(d, "enable", "1");
 	put(d, "max_vfs", "0");
 	put(d, "sriov_numvfs", "0");
 	put(d, "sriov_totalvfs", "0");
 	put(d, "uevent",
-	    "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:%04X\nPCI_SUBSYS_ID=15B3:0042\n"
+	    "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:%04X\nPCI_SUBSYS_ID=15B3:%04X\n"
 	    "PCI_SLOT_NAME=%s",
-	    id, bdf);
+	    card->part_id, card->subsys_id, bdf);
 	put(d, "resource", "%s%s",
 	    "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
 	    "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
@@ -220,8 +216,8 @@ static void put_ibdev(struct dir *d, const struct hca_dev *dev)
 	put(d, "fw_ver", "%u.%02u.%04u", (unsigned int)(fw >> 32),
 	    (unsigned int)(fw >> 16 & 0xffff), (unsigned int)(fw & 0xffff));
 	put(d, "hw_rev", "0");
-	put(d, "board_id", "MT_0000000000");
-	put(d, "hca_type", "%s", card_name(dev));
+	put(d, "board_id", "%s", dev->cfg->card->board_id);
+	put(d, "hca_type", "%s", dev->cfg->card->hca_type);
 	put_link(d, "device", "../..");
 }
 

@@ -54,7 +54,7 @@ static void spark(void **state)
 	assert_int_equal(c.dev_cnt, 4);
 	assert_string_equal(c.dev[2].name, "roceP2p1s0f0");
 	assert_int_equal(c.dev[2].pci_domain, 2);
-	assert_int_equal(c.part_id, 0x1021);
+	assert_int_equal(c.card->part_id, 0x1021);
 }
 
 /* Each is refused, and the text names the option. */
