@@ -16,25 +16,21 @@
 
 #include "softhca/kernel/uverbs.h"
 
-/* The limits of the model: query commands report them, create commands enforce them. */
-#define CAP_QP_LOG2          16u
-#define CAP_CQ_LOG2          16u
-#define CAP_SRQ_LOG2         16u
-#define CAP_WQ_LOG2          16u
-#define CAP_MR_LOG2          20u
-#define CAP_WQE_CNT          32768u
-#define CAP_CQE_CNT          (1u << 22)
-#define CAP_SGE_CNT          30u
-#define CAP_RD_ATOMIC        16u
-#define CAP_MSG_BYTES        0x40000000u
-#define CAP_PKEY_CNT         1u
-#define CAP_IND_TBL_LOG2     9u
-#define CAP_SQ_DESC_BYTES    1024u
-#define CAP_STRIDE_LOG2_MIN  6u
-#define CAP_STRIDE_LOG2_MAX  13u
-#define CAP_STRIDES_LOG2_MIN 3u
-#define CAP_STRIDES_LOG2_MAX 16u
-#define CAP_MINI_CQE_CNT     64u
+/* The limits of the model that no card has narrower; what cards differ in is in hca_card.h. Query
+ * commands report them, create commands enforce them. */
+#define CAP_QP_LOG2       16u
+#define CAP_CQ_LOG2       16u
+#define CAP_SRQ_LOG2      16u
+#define CAP_WQ_LOG2       16u
+#define CAP_MR_LOG2       20u
+#define CAP_WQE_CNT       32768u
+#define CAP_CQE_CNT       (1u << 22)
+#define CAP_SGE_CNT       30u
+#define CAP_RD_ATOMIC     16u
+#define CAP_MSG_BYTES     0x40000000u
+#define CAP_PKEY_CNT      1u
+#define CAP_SQ_DESC_BYTES 1024u
+#define CAP_MINI_CQE_CNT  64u
 
 /* The bits of attr_mask in modify_qp and query_qp (enum ib_qp_attr_mask). */
 enum {
@@ -99,6 +95,12 @@ int cmd_ex_create_rwq_tbl(struct uv_call *c);
 int cmd_ex_destroy_rwq_tbl(struct uv_call *c);
 int cmd_ex_create_flow(struct uv_call *c);
 int cmd_ex_destroy_flow(struct uv_call *c);
+
+/* Returns: the most QPs of a device: the card's, or the model's if that is less. */
+SPW_INLINE uint32_t cap_max_qp(const struct hca_dev *dev)
+{
+	return 1u << SPW_MIN((uint32_t)dev->cfg->card->qp_log2, CAP_QP_LOG2 - 1);
+}
 
 /* Purpose: is this transition legal for the QP type, with these attributes (QPA_*)? Pure.
  * Returns: 0 or -EINVAL. */

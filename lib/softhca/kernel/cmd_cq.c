@@ -18,9 +18,6 @@
 #define FLAGS_KNOWN (IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN)
 #define DRV_FLAGS_KNOWN \
 	(MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD | MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)
-#define FORMATS_KNOWN                                                \
-	(MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM | \
-	 MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX)
 
 int cmd_create_comp_channel(struct uv_call *c)
 {
@@ -39,14 +36,14 @@ struct cq_req {
 	int32_t channel_fd;
 };
 
-static int drv_check(const struct mlx5_ib_create_cq *drv)
+static int drv_check(const struct hca_card *card, const struct mlx5_ib_create_cq *drv)
 {
 	if (drv->flags & ~DRV_FLAGS_KNOWN || drv->reserved0 || drv->reserved1)
 		return -EINVAL;
 	if (drv->cqe_size != 64 && drv->cqe_size != 128)
 		return -EINVAL;
 	if (drv->cqe_comp_en && (drv->cqe_size != 64 || !SPW_IS_POW2(drv->cqe_comp_res_format) ||
-				 drv->cqe_comp_res_format & ~FORMATS_KNOWN))
+				 drv->cqe_comp_res_format & ~card->mini_formats))
 		return -EOPNOTSUPP;
 	if (drv->flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD && drv->cqe_size != 128)
 		return -EOPNOTSUPP;
@@ -95,6 +92,7 @@ static int cq_attach(struct hca_cq *cq, struct hca_uar *uar)
 static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **cq_out)
 {
 	const struct mlx5_ib_create_cq *drv = c->uhw_in;
+	const struct hca_card *card = c->ctx->dev->cfg->card;
 	struct hca_comp_channel *ch = NULL;
 	struct hca_uar *uar = hca_uar_find(c->ctx, drv->uar_page_index);
 	struct hca_cq *cq;
@@ -104,7 +102,9 @@ static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **
 		return -EINVAL;
 	if (req->cqe < 1 || req->cqe >= CAP_CQE_CNT || req->flags & ~(uint32_t)FLAGS_KNOWN)
 		return -EINVAL;
-	rc = drv_check(drv);
+	if (req->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN && !card->cq_ignore_overrun)
+		return -EOPNOTSUPP;
+	rc = drv_check(card, drv);
 	if (rc)
 		return rc;
 	if (!(drv->flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) || !uar)

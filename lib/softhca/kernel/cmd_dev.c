@@ -39,6 +39,7 @@ static int ucontext_check(const struct uv_call *c)
 
 static void ucontext_reply(struct uv_call *c)
 {
+	const struct hca_card *card = c->ctx->dev->cfg->card;
 	const struct mlx5_ib_alloc_ucontext_resp resp = {
 		.qp_tab_size = 1u << CAP_QP_LOG2,
 		.bf_reg_size = 512,
@@ -55,7 +56,8 @@ static void ucontext_reply(struct uv_call *c)
 		.cqe_version = CQE_VERSION,
 		.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE |
 				 MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
-		.eth_min_inline = MLX5_USER_INLINE_MODE_NONE,
+		.eth_min_inline = card->min_inline_bytes ? MLX5_USER_INLINE_MODE_L2
+							 : MLX5_USER_INLINE_MODE_NONE,
 		.clock_info_versions = 1u << MLX5_IB_CLOCK_INFO_V1,
 		.hca_core_clock_offset = 0,
 		.log_uar_size = 12,
@@ -110,12 +112,15 @@ static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device
 		.page_size_cap = 0xfffffffffffff000ull,
 		.vendor_id = 0x02c9,
 		.vendor_part_id = dev->cfg->card->part_id,
-		.max_qp = 1u << (CAP_QP_LOG2 - 1),
+		.max_qp = cap_max_qp(dev),
 		.max_qp_wr = CAP_WQE_CNT,
 		.device_cap_flags =
 			IB_UVERBS_DEVICE_CHANGE_PHY_PORT | IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT |
 			IB_UVERBS_DEVICE_SYS_IMAGE_GUID | IB_UVERBS_DEVICE_RC_RNR_NAK_GEN |
-			IB_UVERBS_DEVICE_CURR_QP_STATE_MOD | IB_UVERBS_DEVICE_RAW_IP_CSUM |
+			IB_UVERBS_DEVICE_CURR_QP_STATE_MOD |
+			(dev->cfg->card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_IP_CSUM
+				 ? IB_UVERBS_DEVICE_RAW_IP_CSUM
+				 : 0) |
 			IB_UVERBS_DEVICE_MANAGED_FLOW_STEERING,
 		.max_sge = CAP_SGE_CNT,
 		.max_sge_rd = CAP_SGE_CNT,
@@ -124,7 +129,7 @@ static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device
 		.max_mr = 1u << (CAP_MR_LOG2 - 1),
 		.max_pd = 1u << 19,
 		.max_qp_rd_atom = CAP_RD_ATOMIC,
-		.max_res_rd_atom = CAP_RD_ATOMIC << (CAP_QP_LOG2 - 1),
+		.max_res_rd_atom = CAP_RD_ATOMIC * cap_max_qp(dev),
 		.max_qp_init_rd_atom = CAP_RD_ATOMIC,
 		.atomic_cap = 1, /* IB_ATOMIC_HCA */
 		.max_mcast_grp = 8192,
@@ -142,27 +147,23 @@ static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device
 
 static void device_uhw_reply(struct uv_call *c)
 {
-	const uint32_t raw = 1u << IB_UVERBS_QPT_RAW_PACKET;
-	const struct mlx5_ib_query_device_resp resp = {
+	const struct hca_card *card = c->ctx->dev->cfg->card;
+	struct mlx5_ib_query_device_resp resp = {
 		.response_length = sizeof(resp),
-		.rss_caps = {.rx_hash_fields_mask =
-				     MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4 |
-				     MLX5_RX_HASH_SRC_IPV6 | MLX5_RX_HASH_DST_IPV6 |
-				     MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_DST_PORT_TCP |
-				     MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP,
-			     .rx_hash_function = MLX5_RX_HASH_FUNC_TOEPLITZ},
-		.cqe_comp_caps = {.max_num = CAP_MINI_CQE_CNT,
-				  .supported_format = MLX5_IB_CQE_RES_FORMAT_HASH |
-						      MLX5_IB_CQE_RES_FORMAT_CSUM |
-						      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX},
+		.rss_caps = {.rx_hash_fields_mask = card->rss_fields,
+			     .rx_hash_function = card->rss_fields ? MLX5_RX_HASH_FUNC_TOEPLITZ : 0},
+		.cqe_comp_caps = {.max_num = card->mini_formats ? CAP_MINI_CQE_CNT : 0,
+				  .supported_format = card->mini_formats},
 		.flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD,
-		.striding_rq_caps = {.min_single_stride_log_num_of_bytes = CAP_STRIDE_LOG2_MIN,
-				     .max_single_stride_log_num_of_bytes = CAP_STRIDE_LOG2_MAX,
-				     .min_single_wqe_log_num_of_strides = CAP_STRIDES_LOG2_MIN,
-				     .max_single_wqe_log_num_of_strides = CAP_STRIDES_LOG2_MAX,
-				     .supported_qpts = raw},
 	};
 
+	if (card->stride_log2_max)
+		resp.striding_rq_caps = (struct mlx5_ib_striding_rq_caps){
+			.min_single_stride_log_num_of_bytes = card->stride_log2_min,
+			.max_single_stride_log_num_of_bytes = card->stride_log2_max,
+			.min_single_wqe_log_num_of_strides = card->strides_log2_min,
+			.max_single_wqe_log_num_of_strides = card->strides_log2_max,
+			.supported_qpts = 1u << IB_UVERBS_QPT_RAW_PACKET};
 	uv_uhw_reply(c, &resp, sizeof(resp));
 }
 
@@ -172,27 +173,37 @@ int cmd_query_device(struct uv_call *c)
 	return 0;
 }
 
+static void fill_raw(const struct hca_card *card, struct ib_uverbs_ex_query_device_resp *r)
+{
+	r->raw_packet_caps = card->raw_caps;
+	if (card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS)
+		r->device_cap_flags_ex |= IB_UVERBS_DEVICE_RAW_SCATTER_FCS;
+	if (!card->rss_fields)
+		return;
+	r->rss_caps = (struct ib_uverbs_rss_caps){.supported_qpts = 1u << IB_UVERBS_QPT_RAW_PACKET,
+						  .max_rwq_indirection_tables = 1u << 12,
+						  .max_rwq_indirection_table_size =
+							  1u << card->rss_table_log2};
+}
+
 int cmd_ex_query_device(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_query_device *req = c->in;
+	const struct hca_card *card = c->ctx->dev->cfg->card;
 	struct ib_uverbs_ex_query_device_resp r = {
 		.response_length = SPW_MIN(c->out_bytes, (uint32_t)sizeof(r)),
-		.timestamp_mask = UINT64_MAX,
-		.hca_core_clock = NIC_CLOCK_KHZ,
-		.device_cap_flags_ex = IB_UVERBS_DEVICE_RAW_SCATTER_FCS,
-		.rss_caps = {.supported_qpts = 1u << IB_UVERBS_QPT_RAW_PACKET,
-			     .max_rwq_indirection_tables = 1u << 12,
-			     .max_rwq_indirection_table_size = 1u << CAP_IND_TBL_LOG2},
 		.max_wq_type_rq = 1u << (CAP_WQ_LOG2 - 1),
-		.raw_packet_caps = IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING |
-				   IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS |
-				   IB_UVERBS_RAW_PACKET_CAP_IP_CSUM,
 		.cq_moderation_caps = {.max_cq_moderation_count = UINT16_MAX,
 				       .max_cq_moderation_period = 0xfff},
 	};
 
 	if (req->comp_mask || req->reserved)
 		return -EINVAL;
+	if (card->stamps != HCA_STAMPS_NONE) {
+		r.timestamp_mask = UINT64_MAX;
+		r.hca_core_clock = card->clock_khz;
+	}
+	fill_raw(card, &r);
 	fill_device(c->ctx->dev, &r.base);
 	r.device_cap_flags_ex |= r.base.device_cap_flags;
 	memcpy(c->out, &r, r.response_length);

@@ -36,7 +36,16 @@
 
 /* ---- what a request refers to ---- */
 
-static int type_check(const struct ib_uverbs_ex_create_qp *req)
+/* Does the card lack what these flags ask for? */
+static bool raw_lacks(const struct hca_card *card, uint32_t flags)
+{
+	return (flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING &&
+		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING)) ||
+	       (flags & IB_UVERBS_QP_CREATE_SCATTER_FCS &&
+		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS));
+}
+
+static int type_check(const struct hca_card *card, const struct ib_uverbs_ex_create_qp *req)
 {
 	switch (req->qp_type) {
 	case IB_UVERBS_QPT_RC:
@@ -44,7 +53,10 @@ static int type_check(const struct ib_uverbs_ex_create_qp *req)
 	case IB_UVERBS_QPT_UD:
 		return req->create_flags ? -EOPNOTSUPP : 0;
 	case IB_UVERBS_QPT_RAW_PACKET:
-		return req->create_flags & ~(uint32_t)CREATE_FLAGS_RAW ? -EOPNOTSUPP : 0;
+		return req->create_flags & ~(uint32_t)CREATE_FLAGS_RAW ||
+				       raw_lacks(card, req->create_flags)
+			       ? -EOPNOTSUPP
+			       : 0;
 	case IB_UVERBS_QPT_XRC_INI:
 	case IB_UVERBS_QPT_XRC_TGT:
 	case IB_UVERBS_QPT_DRIVER: /* DC */
@@ -159,7 +171,7 @@ static int rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
 		return -EINVAL;
 	if (drv->comp_mask || drv->flags & ~(uint32_t)RSS_FLAGS_KNOWN || req->create_flags)
 		return -EOPNOTSUPP;
-	if (f & ~(uint64_t)(RSS_IPV4 | RSS_IPV6 | RSS_TCP | RSS_UDP))
+	if (f & ~c->ctx->dev->cfg->card->rss_fields)
 		return -EOPNOTSUPP;
 	if ((f & RSS_IPV4 && f & RSS_IPV6) || (f & RSS_TCP && f & RSS_UDP))
 		return -EINVAL;
@@ -181,7 +193,9 @@ static int qp_attach(struct hca_qp *qp, struct hca_uar *uar)
 {
 	struct hca_dev *dev = qp->o.ctx->dev;
 	uint32_t slot;
-	int rc = hca_tbl_add(&dev->qps, qp, QPN_FIRST, CAP_QP_LOG2, &slot);
+	int rc = dev->qps.used < cap_max_qp(dev)
+			 ? hca_tbl_add(&dev->qps, qp, QPN_FIRST, CAP_QP_LOG2, &slot)
+			 : -ENOMEM;
 
 	if (rc)
 		return rc;
@@ -231,7 +245,7 @@ static int qp_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
 	const struct mlx5_ib_create_qp *drv = c->uhw_in;
 	bool rss = req->comp_mask & IB_UVERBS_CREATE_QP_MASK_IND_TABLE;
 	struct hca_qp *qp;
-	int rc = type_check(req);
+	int rc = type_check(c->ctx->dev->cfg->card, req);
 
 	if (rc)
 		return rc;

@@ -21,8 +21,18 @@
 	 IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING)
 enum { WQA_STATE = 1, WQA_CUR_STATE = 2, WQA_FLAGS = 4, WQA_ALL = 7 };
 
+/* Does the card lack what these flags ask for? */
+static bool lacks(const struct hca_card *card, uint32_t flags)
+{
+	return (flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING &&
+		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_CVLAN_STRIPPING)) ||
+	       (flags & IB_UVERBS_WQ_FLAGS_SCATTER_FCS &&
+		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS));
+}
+
 static int striding_fill(struct hca_wq *wq, const struct mlx5_ib_create_wq *drv)
 {
+	const struct hca_card *card = wq->o.ctx->dev->cfg->card;
 	uint32_t bytes = drv->single_stride_log_num_of_bytes,
 		 cnt = drv->single_wqe_log_num_of_strides;
 
@@ -30,8 +40,10 @@ static int striding_fill(struct hca_wq *wq, const struct mlx5_ib_create_wq *drv)
 		return -EOPNOTSUPP;
 	if (!(drv->comp_mask & MLX5_IB_CREATE_WQ_STRIDING_RQ))
 		return 0;
-	if (bytes < CAP_STRIDE_LOG2_MIN || bytes > CAP_STRIDE_LOG2_MAX ||
-	    cnt < CAP_STRIDES_LOG2_MIN || cnt > CAP_STRIDES_LOG2_MAX)
+	if (!card->stride_log2_max)
+		return -EOPNOTSUPP;
+	if (bytes < card->stride_log2_min || bytes > card->stride_log2_max ||
+	    cnt < card->strides_log2_min || cnt > card->strides_log2_max)
 		return -EINVAL;
 	wq->striding = true;
 	wq->stride_log2_bytes = (uint8_t)bytes;
@@ -77,7 +89,8 @@ int cmd_ex_create_wq(struct uv_call *c)
 	int rc;
 
 	if (req->comp_mask || req->wq_type != IB_UVERBS_WQT_RQ ||
-	    req->create_flags & ~(uint32_t)FLAGS_KNOWN)
+	    req->create_flags & ~(uint32_t)FLAGS_KNOWN ||
+	    lacks(c->ctx->dev->cfg->card, req->create_flags))
 		return -EOPNOTSUPP;
 	if (!pd || !cq)
 		return -EINVAL;
@@ -135,7 +148,8 @@ int cmd_ex_modify_wq(struct uv_call *c)
 	    (req->attr_mask & WQA_CUR_STATE && req->curr_wq_state != wq->state))
 		return -EINVAL;
 	if (req->attr_mask & WQA_FLAGS &&
-	    req->flags_mask & ~(uint32_t)IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING)
+	    (req->flags_mask & ~(uint32_t)IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING ||
+	     lacks(c->ctx->dev->cfg->card, req->flags_mask)))
 		return -EOPNOTSUPP;
 	from = wq->state;
 	if (req->attr_mask & WQA_STATE && !wq_transition_ok(from, (uint8_t)req->wq_state))
@@ -191,7 +205,7 @@ int cmd_ex_create_rwq_tbl(struct uv_call *c)
 
 	if (req->comp_mask)
 		return -EOPNOTSUPP;
-	if (req->log_ind_tbl_size > CAP_IND_TBL_LOG2)
+	if (req->log_ind_tbl_size > c->ctx->dev->cfg->card->rss_table_log2)
 		return -EINVAL;
 	cnt = 1u << req->log_ind_tbl_size;
 	if (c->in_bytes < sizeof(*req) + cnt * sizeof(req->wq_handles[0]))

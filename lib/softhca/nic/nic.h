@@ -96,11 +96,10 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask);
  *          NIC replaces when it learns the MAC. */
 bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6]);
 
-/* Purpose: the NIC clock now, in its own ticks (1 GHz nominal, with the configured offset and
- *          skew).
+/* Purpose: the NIC clock now, in its own ticks (the card's clock_khz nominal, with the configured
+ *          offset and skew).
  * Thread:  any, without the lock. */
 uint64_t nic_clock(const struct hca_dev *dev);
-#define NIC_CLOCK_KHZ 1000000u
 
 /* Returns: the errno that a command has to fail with by configuration (fault.h, fail=); 0: none,
  *          or command is NULL. */

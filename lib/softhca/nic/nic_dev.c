@@ -36,14 +36,21 @@
 
 /* ---- clock ---- */
 
+static uint64_t ticks_of(const struct nic_dev *nd, uint64_t ns)
+{
+	const uint64_t khz = nd->clock_khz;
+
+	return spw_likely(khz == 1000000) ? ns : ns / 1000000 * khz + ns % 1000000 * khz / 1000000;
+}
+
 static uint64_t clock_at(const struct nic_dev *nd, uint64_t now_ns)
 {
 	const uint64_t run_ns = now_ns - nd->clock_base_ns;
 
 	if (nd->clock_ppm == 0)
-		return now_ns + (uint64_t)nd->clock_offset;
-	return nd->clock_base_ns + (uint64_t)nd->clock_offset + run_ns +
-	       (uint64_t)(int64_t)((double)run_ns * nd->clock_ppm * 1e-6);
+		return ticks_of(nd, now_ns + (uint64_t)nd->clock_offset);
+	return ticks_of(nd, nd->clock_base_ns + (uint64_t)nd->clock_offset + run_ns +
+				    (uint64_t)(int64_t)((double)run_ns * nd->clock_ppm * 1e-6));
 }
 
 uint64_t nic_clock(const struct hca_dev *dev)
@@ -82,8 +89,8 @@ static void clock_info_write(const struct nic_dev *nd, struct mlx5_ib_clock_info
 	spw_thr_store_rlx(&ci->cycles, nd->stamp);
 	spw_thr_store_rlx(&ci->frac, 0);
 	spw_thr_store_rlx(&ci->shift, CLOCK_SHIFT);
-	spw_thr_store_rlx(&ci->mult,
-			  (uint32_t)((double)(1u << CLOCK_SHIFT) / (1 + nd->clock_ppm * 1e-6)));
+	spw_thr_store_rlx(&ci->mult, (uint32_t)((double)(1u << CLOCK_SHIFT) * 1e6 / nd->clock_khz /
+						(1 + nd->clock_ppm * 1e-6)));
 	spw_thr_store_rlx(&ci->mask, UINT64_MAX);
 	spw_thr_store_rlx(&ci->overflow_period, 1000);
 	/* [N8 release, pairs with the reader's first load of sign] */
@@ -377,6 +384,7 @@ int nic_attach(struct hca_dev *dev)
 	nd->attach_ns = nic_now_ns();
 	nd->now_ns = nd->attach_ns;
 	nd->clock_base_ns = nd->attach_ns;
+	nd->clock_khz = cfg->card->clock_khz;
 	nd->clock_offset = cfg->clock_offset;
 	nd->clock_ppm = cfg->clock_ppm;
 	memcpy(id.mac, dev->id.mac, 6);

@@ -59,6 +59,7 @@ struct nic_dev {
 	bool started, icrc_always;
 	uint64_t now_ns; /* nic_now_ns() at the start of the round, refreshed by nic_stamp() */
 	uint64_t stamp;  /* NIC clock for the CQEs being written */
+	uint32_t clock_khz;
 	int64_t clock_offset;
 	double clock_ppm;
 	uint64_t clock_base_ns;
