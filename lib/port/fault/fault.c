@@ -5,7 +5,8 @@
  * and that port, so whatever looks for causes can be shown one whose cause is known; when each
  * trouble really was there is written down.
  *
- *   fault:null,size=64,rate=100k,fault_do=tx_spin,fault_for_us=2000,fault_every_us=50000,fault_log=FILE
+ *   fault:null,size=64,rate=100k,fault_do=tx_spin,fault_for_us=2000,
+ *                   fault_every_us=50000,fault_log=FILE
  *   fault:ethdev:net_memif0,role=client,...,fault_do=rx_hold,...
  */
 #include <errno.h>

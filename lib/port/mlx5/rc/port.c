@@ -18,7 +18,7 @@
 #define SQ_LIMIT_THROUGHPUT 512u
 #define SQ_LIMIT_MIN        64u
 #define SQ_LIMIT_MAX        4096u
-#define SEND_NS             200000000ull /* at stop: what is not acknowledged by then counts as flushed */
+#define SEND_NS             200000000ull /* at stop: what is not acknowledged by then is flushed */
 #define USAGE               "mode=rc, gid=INDEX, " SPW_PEER_USAGE
 
 /* ---- open ---- */
