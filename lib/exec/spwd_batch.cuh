@@ -16,11 +16,11 @@
 #define SPWD_POLL_WARPS   2u
 #define SPWD_BAR_POLL     2u
 #define SPWD_CTL_EVERY_NS 20000u /* how often unit 0 reads stop and beat */
-#define SPWD_PATIENCE     8u /* empty polls before a poll reads no more than the first two entries */
-#define SPWD_WIDTH_MAX    31u   /* entries one poll reads at most; lane 31 is for the relay */
-#define SPWD_TEAM_FRAMES  8u    /* at most so many frames, one of them over .. */
-#define SPWD_TEAM_BYTES   4096u /* .. so many bytes: all workers share each frame */
-#define SPWD_SELF_BYTES   2048u /* one frame up to this: the poller handles it itself */
+#define SPWD_PATIENCE     8u     /* empty polls before a poll reads only the first two entries */
+#define SPWD_WIDTH_MAX    31u    /* entries one poll reads at most; lane 31 is for the relay */
+#define SPWD_TEAM_FRAMES  8u     /* at most so many frames, one of them over .. */
+#define SPWD_TEAM_BYTES   4096u  /* .. so many bytes: all workers share each frame */
+#define SPWD_SELF_BYTES   2048u  /* one frame up to this: the poller handles it itself */
 #define SPWD_FULL         0xffffffffu
 
 struct spwd_slot {
@@ -98,7 +98,7 @@ static __device__ __forceinline__ void spwd_slot_add(struct spwd_slot *slot,
 	atomicAdd(&slot->frames, (uint32_t)t.frames);
 }
 
-/* The completion line (G2), by one whole warp, after it has acquired that the batch is done. */
+/* The completion line [G2], by one whole warp, after it has acquired that the batch is done. */
 template <bool Writes>
 static __device__ __forceinline__ void spwd_done_store(const struct spw_kernel_ring &ring,
 						       struct spwd_cta *cta, uint64_t seq,

@@ -77,7 +77,7 @@ static __device__ __noinline__ void spwd_relay(const struct spw_kernel_ring &rin
 	__syncwarp();
 }
 
-/* The relaying warp records a pause of its own (G6). */
+/* The relaying warp records a pause of its own [G6]. */
 static __device__ __noinline__ void spwd_pause_add(struct spw_pauses *pauses, uint64_t begin,
 						   uint64_t end)
 {
@@ -186,8 +186,7 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 			spwd_relay(ring, watch.stop);
 			relay_at = now;
 		}
-		/* one instruction: entries by the low lanes, the relay by lane 31 (G1, G3: acquire)
-		 */
+		/* one instruction: entries by the low lanes, the relay by lane 31 [G1] [G3] */
 		if ((free && lane < width) || lane == 31)
 			spwd_sys_load_acq2(lane == 31 ? (const void *)ring.relay
 						      : (const void *)(desc + lane),
