@@ -164,7 +164,7 @@ def test_hdr_stages():
         raise spwtest.Skip("libhdrhistogram-java is not installed (tools/deps test)")
     with spwlab.scratch() as folder:
         log, out = os.path.join(folder, "run.hlog"), os.path.join(folder, "out")
-        with spwtest.Run(["--port", "null:size=64,rate=50000,stamps=1", "--handler", "sum", "--executor", "cpu", "--frames", "100000",
+        with spwtest.Run(["--port", "null:size=64,rate=50000,stamps=1", "--handler", "sum", "--executor", "cpu", "--frames", "200000",
                           "--seconds", "60", "--hdr", log]) as run:
             rows = run.finish(seconds=60)["latency"]
         check(len(rows) >= 5, f"stages {[row['stage'] for row in rows]}")
