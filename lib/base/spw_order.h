@@ -22,8 +22,8 @@
  * util/udma_barrier.h (names of the DMA cases); CUDA C++ Programming Guide, "Memory Consistency
  * Model" (a C11 atomic of the host and a cuda::thread_scope_system atomic are one domain).
  *
- * Under ThreadSanitizer stand-alone fences are invisible, so there the dma and mmio barriers are
- * also an acquire-release operation on one shared word that TSan can see.
+ * ThreadSanitizer does not see stand-alone fences (gcc refuses them there): in its builds a fence
+ * between threads is, and a dma or mmio barrier is also, a read-modify-write of one shared word.
  */
 #ifndef SPW_BASE_ORDER_H
 #define SPW_BASE_ORDER_H
@@ -40,6 +40,13 @@
 #if __has_feature(thread_sanitizer)
 #define SPW_TSAN 1
 #endif
+#endif
+
+#ifdef SPW_TSAN
+extern uint32_t spw_tsan_word;
+#define SPW_TSAN_EDGE() ((void)__atomic_fetch_add(&spw_tsan_word, 1u, __ATOMIC_SEQ_CST))
+#else
+#define SPW_TSAN_EDGE() ((void)0)
 #endif
 
 /* ---- two CPU threads ----
@@ -66,16 +73,6 @@
  * read-modify-write instruction. */
 #define spw_thr_count(p, v) spw_thr_store_rlx((p), *(p) + (v))
 
-/* Purpose: orders an earlier store before a later load, the one edge that acquire and release do
- *   not give: for "publish that I am about to sleep, then check for work once more".
- * Order: sequentially consistent; the partner needs the same fence between its own store and load.
- * Thread: any. aarch64: dmb ish; x86: mfence or a locked instruction.
- */
-SPW_INLINE void spw_thr_full_fence(void)
-{
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
 /* Purpose: orders earlier reads and writes before every later store: for a mark that must be
  *   visible before the stores that it announces (the writer of a seqlock). A release store or an
  *   exchange does not do that: later stores may overtake it.
@@ -84,7 +81,11 @@ SPW_INLINE void spw_thr_full_fence(void)
  */
 SPW_INLINE void spw_thr_release_fence(void)
 {
+#ifdef SPW_TSAN
+	SPW_TSAN_EDGE();
+#else
 	__atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
 }
 
 /* ---- CPU and a DMA device ----
@@ -94,13 +95,6 @@ SPW_INLINE void spw_thr_release_fence(void)
  *
  * The device is the partner: PCIe and the SoC's fabric keep its posted writes in order.
  * Thread: any; in practice the owner of the queue. */
-
-#ifdef SPW_TSAN
-extern uint32_t spw_tsan_word;
-#define SPW_TSAN_EDGE() ((void)__atomic_fetch_add(&spw_tsan_word, 1u, __ATOMIC_ACQ_REL))
-#else
-#define SPW_TSAN_EDGE() ((void)0)
-#endif
 
 /* Read an ownership or index word that a device writes. No order by itself. */
 #define spw_dma_load(p) __atomic_load_n((p), __ATOMIC_RELAXED)

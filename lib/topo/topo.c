@@ -32,7 +32,7 @@
  * driver, have the same. The later one gets its number: null, null#1. */
 static void port_name_distinct(struct spw_topo *topo, uint32_t p)
 {
-	char *name = topo->port[p]->name, number[8];
+	char *name = topo->port[p]->name, number[12];
 
 	for (uint32_t earlier = 0; earlier < p; earlier++) {
 		if (strcmp(topo->port[earlier]->name, name))
