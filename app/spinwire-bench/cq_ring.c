@@ -48,9 +48,8 @@ static uint32_t entry_len(const uint8_t *cqe)
 	if (op_own >> 4 == SPW_PRM_CQE_INVALID || op_own & 1)
 		return 0;
 	spw_dma_from_device(); /* owner before the rest; partner: the NIC writes op_own last */
-	return (op_own >> 2 & 3) == SPW_PRM_CQE_FORMAT_COMPRESSED
-		       ? (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe)
-		       : 1;
+	return (op_own >> 2 & 3) == SPW_PRM_CQE_FORMAT_COMPRESSED ? spw_prm_cqe64_get_byte_cnt(cqe)
+								  : 1;
 }
 
 static uint32_t filled(struct cq_ring *r)

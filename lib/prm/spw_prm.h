@@ -58,8 +58,6 @@ extern "C" {
 	F(T, 24, 25, 24, pkt_type) /* UD: 0 GRH, 1 IPv6, 2 IPv4 */                               \
 	F(T, 24, 23, 0, rqpn)      /* UD: source QP */                                           \
 	F(T, 28, 31, 24, hds_ip_ext)                                                             \
-	F(T, 28, 26, 26, l4_ok)                                                                  \
-	F(T, 28, 25, 25, l3_ok)                                                                  \
 	F(T, 28, 26, 25, l4_l3_ok) /* both at once: bit 1 l4_ok, bit 0 l3_ok */                  \
 	F(T, 28, 24, 24, l2_ok)                                                                  \
 	F(T, 28, 23, 16, l4_hdr_type_etc)                                                        \
@@ -170,8 +168,7 @@ extern "C" {
 	F(T, 12, 31, 31, vlan_insert)                                                   \
 	F(T, 12, 30, 30, vlan_s)  /* 88a8, not 8100 */                                  \
 	F(T, 12, 15, 0, vlan_tci) /* with vlan_insert, in place of the inline header */ \
-	F(T, 12, 25, 16, inline_hdr_sz)                                                 \
-	F(T, 12, 15, 0, inline_hdr_start)
+	F(T, 12, 25, 16, inline_hdr_sz)
 
 /* [DV] struct mlx5_wqe_av, 48 bytes with the extended part. */
 #define SPW_PRM_WQE_AV(F, T)                                    \
@@ -428,14 +425,10 @@ enum {
 	SPW_PRM_MINI_ENHANCED_MAX = 7,
 	SPW_PRM_UAR_BF_OFFSET = 0x800, /* BlueFlame registers in a UAR page */
 	SPW_PRM_UAR_CQ_ARM_OFFSET = 0x20,
-	SPW_PRM_L3_NONE = 0,
 	SPW_PRM_L3_IPV6 = 1,
 	SPW_PRM_L3_IPV4 = 2,
-	SPW_PRM_L4_NONE = 0, /* [K] enum cqe_l4_hdr_type */
-	SPW_PRM_L4_TCP_NO_ACK = 1,
+	SPW_PRM_L4_TCP_NO_ACK = 1, /* [K] enum cqe_l4_hdr_type */
 	SPW_PRM_L4_UDP = 2,
-	SPW_PRM_L4_TCP_ACK_NO_DATA = 3,
-	SPW_PRM_L4_TCP_ACK_AND_DATA = 4,
 };
 
 /* ---- tables, names, text (prm_table.c, prm_dump.c) ---- */

@@ -22,7 +22,7 @@ static void patch(struct hca_qp *qp, uint32_t bbs)
 
 		spw_prm_wqe_ctrl_set_wqe_index(wqe, i);
 		spw_prm_wqe_ctrl_set_qpn(wqe, qp->qpn);
-		i += SPW_MAX(1u, ((uint32_t)spw_prm_wqe_ctrl_get_ds(wqe) + 3) / 4);
+		i += SPW_MAX(1u, (spw_prm_wqe_ctrl_get_ds(wqe) + 3u) / 4);
 	}
 }
 

@@ -283,17 +283,17 @@ static void from_mini(struct raw *r, struct raw_done *d)
 	m = r->mini + (r->mini_at++ % 8) * 8;
 	memset(d, 0, sizeof(*d));
 	d->mini = true;
-	d->opcode = (uint8_t)spw_prm_cqe64_get_opcode(r->title);
-	d->hds_ip_ext = (uint8_t)spw_prm_cqe64_get_hds_ip_ext(r->title);
-	d->wqe_id = (uint16_t)spw_prm_cqe64_get_wqe_id(r->title);
-	d->byte_cnt = (uint32_t)spw_prm_mini_hash_get_byte_cnt(m);
+	d->opcode = spw_prm_cqe64_get_opcode(r->title);
+	d->hds_ip_ext = spw_prm_cqe64_get_hds_ip_ext(r->title);
+	d->wqe_id = spw_prm_cqe64_get_wqe_id(r->title);
+	d->byte_cnt = spw_prm_mini_hash_get_byte_cnt(m);
 	if (r->how.comp_format == MLX5DV_CQE_RES_FORMAT_HASH)
-		d->hash = (uint32_t)spw_prm_mini_hash_get_rx_hash_result(m);
+		d->hash = spw_prm_mini_hash_get_rx_hash_result(m);
 	else
-		d->check_sum = (uint16_t)spw_prm_mini_csum_get_checksum(m);
+		d->check_sum = spw_prm_mini_csum_get_checksum(m);
 	d->counter = r->counter;
 	if (r->how.comp_format == MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX)
-		d->counter = (uint16_t)spw_prm_mini_csum_stridx_get_stride_idx(m);
+		d->counter = spw_prm_mini_csum_stridx_get_stride_idx(m);
 	r->counter = (uint16_t)(d->counter + (r->how.striding ? d->byte_cnt >> 16 & 0x7fff : 1));
 	r->minis_taken++;
 	if (!r->how.enhanced) /* or the reader would own the slot a lap later */
@@ -306,7 +306,7 @@ static void open_session(struct raw *r, const uint8_t *cqe)
 	r->mini_at = 0;
 	r->mini_first = r->ci;
 	if (r->how.enhanced) {
-		r->mini_cnt = (uint32_t)spw_prm_cqe64_get_opcode(cqe) + 1;
+		r->mini_cnt = spw_prm_cqe64_get_opcode(cqe) + 1;
 		assert_in_range(r->mini_cnt, 1, 7);
 		assert_in_range(spw_prm_cqe64_get_opcode(r->title), 1,
 				4); /* there was a title before */
@@ -314,25 +314,25 @@ static void open_session(struct raw *r, const uint8_t *cqe)
 		return;
 	}
 	memcpy(r->title, cqe, 64);
-	r->mini_cnt = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	r->mini_cnt = spw_prm_cqe64_get_byte_cnt(cqe);
 	assert_in_range(r->mini_cnt, 2, 64);
-	r->counter = (uint16_t)spw_prm_cqe64_get_wqe_counter(cqe);
+	r->counter = spw_prm_cqe64_get_wqe_counter(cqe);
 	memcpy(r->mini, cqe_at(r, r->ci + 1), 64);
 }
 
 static void from_cqe(struct raw *r, const uint8_t *cqe, struct raw_done *d)
 {
-	*d = (struct raw_done){.opcode = (uint8_t)spw_prm_cqe64_get_opcode(cqe),
-			       .byte_cnt = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe),
-			       .hash = (uint32_t)spw_prm_cqe64_get_rx_hash_result(cqe),
-			       .wqe_id = (uint16_t)spw_prm_cqe64_get_wqe_id(cqe),
-			       .check_sum = (uint16_t)spw_prm_cqe64_get_check_sum(cqe),
-			       .counter = (uint16_t)spw_prm_cqe64_get_wqe_counter(cqe),
-			       .hds_ip_ext = (uint8_t)spw_prm_cqe64_get_hds_ip_ext(cqe),
-			       .vlan = (uint16_t)spw_prm_cqe64_get_vlan_info(cqe),
-			       .l4_hdr_type_etc = (uint8_t)spw_prm_cqe64_get_l4_hdr_type_etc(cqe),
+	*d = (struct raw_done){.opcode = spw_prm_cqe64_get_opcode(cqe),
+			       .byte_cnt = spw_prm_cqe64_get_byte_cnt(cqe),
+			       .hash = spw_prm_cqe64_get_rx_hash_result(cqe),
+			       .wqe_id = spw_prm_cqe64_get_wqe_id(cqe),
+			       .check_sum = spw_prm_cqe64_get_check_sum(cqe),
+			       .counter = spw_prm_cqe64_get_wqe_counter(cqe),
+			       .hds_ip_ext = spw_prm_cqe64_get_hds_ip_ext(cqe),
+			       .vlan = spw_prm_cqe64_get_vlan_info(cqe),
+			       .l4_hdr_type_etc = spw_prm_cqe64_get_l4_hdr_type_etc(cqe),
 			       .drops = (uint8_t)(spw_prm_cqe64_get_sop_drop_qpn(cqe) >> 24),
-			       .syndrome = (uint8_t)spw_prm_cqe_err_get_syndrome(cqe)};
+			       .syndrome = spw_prm_cqe_err_get_syndrome(cqe)};
 	memcpy(r->title, cqe, 64);
 	r->counter = (uint16_t)(d->counter + (r->how.striding ? d->byte_cnt >> 16 & 0x7fff : 1));
 	consumed(r);

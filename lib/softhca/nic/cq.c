@@ -209,7 +209,7 @@ void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t 
 static void cq_arm(struct nic_cq *c, uint32_t word_be)
 {
 	const uint32_t record[2] = {0, word_be};
-	const uint32_t ci = (uint32_t)spw_prm_dbrec_cq_get_arm_ci(record);
+	const uint32_t ci = spw_prm_dbrec_cq_get_arm_ci(record);
 	const bool solicited = spw_prm_dbrec_cq_get_arm_cmd(record);
 	const uint32_t unread = (c->pi - ci) & NIC_CQ_INDEX_MASK, unreported = c->pi - c->event_pi;
 

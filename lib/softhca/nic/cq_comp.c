@@ -78,7 +78,7 @@ static bool fits_title(const struct nic_cq *c, const struct nic_cqe *e)
 {
 	return same_but_mini(c, c->comp->title, e->w) &&
 	       (c->cq->comp_format == MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX ||
-		(uint16_t)spw_prm_cqe64_get_wqe_counter(e) == c->comp->next);
+		spw_prm_cqe64_get_wqe_counter(e) == c->comp->next);
 }
 
 /* How many completions a session that starts at pi may have: a block never wraps. */
@@ -111,7 +111,7 @@ static void put_plain(struct nic_cq *c, const uint64_t *w)
 
 	memcpy(e.w, w, sizeof(e.w));
 	se = spw_prm_cqe64_get_se(&e);
-	opcode = (uint8_t)spw_prm_cqe64_get_opcode(&e);
+	opcode = spw_prm_cqe64_get_opcode(&e);
 	write_slot(c, w, opcode, 0, se);
 	c->pi++;
 	cq_event_check(c, se || opcode >= SPW_PRM_CQE_SIG_ERR);
@@ -131,8 +131,8 @@ static void flush_basic(struct nic_cq *c, uint32_t cnt)
 	spw_prm_cqe64_set_byte_cnt(&title, cnt);
 	for (uint32_t i = 0; i < cnt; i++)
 		spw_dma_store(&cq_slot(c, c->pi + (i < 8 ? 1 : i & ~7u))[i & 7], s->mini[i]);
-	write_slot(c, title.w, (uint8_t)spw_prm_cqe64_get_opcode(&title),
-		   SPW_PRM_CQE_FORMAT_COMPRESSED, spw_prm_cqe64_get_se(&title));
+	write_slot(c, title.w, spw_prm_cqe64_get_opcode(&title), SPW_PRM_CQE_FORMAT_COMPRESSED,
+		   spw_prm_cqe64_get_se(&title));
 	c->pi += cnt;
 	cq_event_check(c, spw_prm_cqe64_get_se(&title));
 }

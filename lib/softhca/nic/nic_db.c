@@ -81,15 +81,15 @@ static void ring_note(struct hca_uar *uar, uint64_t now_ns)
 /* Doorbell values stay as they are in memory: a ctrl segment's first eight bytes, big-endian. */
 static uint32_t value_qpn(uint64_t value)
 {
-	return (uint32_t)spw_prm_wqe_ctrl_get_qpn(&value);
+	return spw_prm_wqe_ctrl_get_qpn(&value);
 }
 
 /* Does the value ring a QP of this page? */
 static bool value_rings(struct nic_dev *nd, const struct hca_uar *uar, uint64_t value)
 {
 	const struct hca_qp *qp = hca_qp_get(nd->dev, value_qpn(value));
-	const uint32_t bbs = ((uint32_t)spw_prm_wqe_ctrl_get_ds(&value) + 3) / 4;
-	const uint16_t idx = (uint16_t)spw_prm_wqe_ctrl_get_wqe_index(&value);
+	const uint32_t bbs = (spw_prm_wqe_ctrl_get_ds(&value) + 3) / 4;
+	const uint16_t idx = spw_prm_wqe_ctrl_get_wqe_index(&value);
 
 	if (spw_unlikely(!qp || qp->uar != uar || !qp->nic || !qp->nic->swr)) {
 		spw_thr_count(&nd->strict.qpn, 1u);

@@ -159,7 +159,7 @@ SPW_INLINE struct nic_seg sq_seg(const struct nic_qp *q, const struct nic_swr *w
 	s.len = (uint32_t)(s.is_inline ? spw_prm_wqe_inline_get_byte_count(raw)
 				       : spw_prm_wqe_data_get_byte_count(raw));
 	s.span = s.is_inline ? SPW_ALIGN_UP(4 + s.len, 16u) : 16;
-	s.lkey = (uint32_t)spw_prm_wqe_data_get_lkey(raw);
+	s.lkey = spw_prm_wqe_data_get_lkey(raw);
 	s.addr = spw_prm_wqe_data_get_addr(raw);
 	return s;
 }

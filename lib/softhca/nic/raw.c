@@ -107,7 +107,7 @@ static void put_tag(uint8_t *frame, const uint8_t *eth)
 {
 	memmove(frame, frame + TAG_BYTES, 12);
 	spw_prm_st16(frame + 12, spw_prm_wqe_eth_get_vlan_s(eth) ? TYPE_SVLAN : TYPE_CVLAN);
-	spw_prm_st16(frame + 14, (uint16_t)spw_prm_wqe_eth_get_vlan_tci(eth));
+	spw_prm_st16(frame + 14, spw_prm_wqe_eth_get_vlan_tci(eth));
 }
 
 /* Returns false if the cable has no room. */
@@ -118,8 +118,7 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 		   l4_csum = spw_prm_wqe_eth_get_l4_csum(eth);
 	const uint32_t tag = spw_prm_wqe_eth_get_vlan_insert(eth) ? TAG_BYTES : 0,
 		       len = w->len + tag;
-	const uint32_t hdr =
-		tag ? 0 : SPW_MIN((uint32_t)spw_prm_wqe_eth_get_inline_hdr_sz(eth), w->len);
+	const uint32_t hdr = tag ? 0 : SPW_MIN(spw_prm_wqe_eth_get_inline_hdr_sz(eth), w->len);
 	const uint32_t bytes = SPW_MAX(len, ETH_MIN);
 	uint8_t dmac[6] = {0}, *frame;
 	struct nic_gather peek = q->g;
@@ -276,7 +275,7 @@ static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cn
 	r->dropped = 0;
 	cq_reuse_check(r->cq, r, (uint16_t)(r->striding ? wqe_id : counter));
 	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_SEND, false,
-	       r->striding ? (uint32_t)spw_prm_cqe64_get_mprq_strides(&e) : 1);
+	       r->striding ? spw_prm_cqe64_get_mprq_strides(&e) : 1);
 }
 
 /* A frame is longer than the receive WQE that it met: an error completion, and the WQE is used up.
@@ -330,7 +329,7 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_by
 	seg = r->rq->buf + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift) + 16;
 	addr = spw_prm_wqe_data_get_addr(seg) + (uint64_t)r->stride_at * r->stride_bytes +
 	       r->two_byte_shift;
-	mr = hca_mr_get(nd->dev, (uint32_t)spw_prm_wqe_data_get_lkey(seg));
+	mr = hca_mr_get(nd->dev, spw_prm_wqe_data_get_lkey(seg));
 	to = mr && (uint64_t)r->stride_at * r->stride_bytes + r->two_byte_shift + len <=
 				     spw_prm_wqe_data_get_byte_count(seg)
 		     ? hca_mr_at(mr, r->pd, addr, len, IB_UVERBS_ACCESS_LOCAL_WRITE)

@@ -51,10 +51,10 @@ static void read_sges(struct nic_rwqe *w, const uint8_t *seg, uint32_t bytes)
 	for (uint32_t off = 0; off + 16 <= bytes && w->sge_cnt < NIC_SGE_MAX; off += 16) {
 		struct nic_sge *s = &w->sge[w->sge_cnt];
 
-		s->lkey = (uint32_t)spw_prm_wqe_data_get_lkey(seg + off);
+		s->lkey = spw_prm_wqe_data_get_lkey(seg + off);
 		if (s->lkey == SPW_PRM_INVALID_LKEY)
 			break;
-		s->len = (uint32_t)spw_prm_wqe_data_get_byte_count(seg + off);
+		s->len = spw_prm_wqe_data_get_byte_count(seg + off);
 		s->addr = spw_prm_wqe_data_get_addr(seg + off);
 		w->sge_cnt++;
 	}
@@ -70,7 +70,7 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 		return RQ_BAD;
 	wqe = srq->buf + ((uint64_t)n->head << srq->wqe_shift);
 	read_sges(w, wqe + 16, (1u << srq->wqe_shift) - 16);
-	n->head = (uint16_t)spw_prm_wqe_srq_next_get_next_wqe_index(wqe);
+	n->head = spw_prm_wqe_srq_next_get_next_wqe_index(wqe);
 	n->taken++;
 	if (spw_unlikely(srq->limit &&
 			 (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(&srq->dbrec[0])) - n->taken) <

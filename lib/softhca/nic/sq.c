@@ -53,9 +53,8 @@ static uint32_t data_offset(struct nic_qp *q, struct nic_swr *w)
 		const uint8_t *eth = sq_bytes(q, w->idx, 16);
 		/* The VLAN tag takes the place of the inline header. */
 		const bool tagged = spw_prm_wqe_eth_get_vlan_insert(eth);
-		const uint32_t hdr = bytes >= 32 && !tagged
-					     ? (uint32_t)spw_prm_wqe_eth_get_inline_hdr_sz(eth)
-					     : 0;
+		const uint32_t hdr = bytes >= 32 && !tagged ? spw_prm_wqe_eth_get_inline_hdr_sz(eth)
+							    : 0;
 
 		off += hdr > 2 ? SPW_ALIGN_UP(14 + hdr, 16u) : 16;
 		w->len = hdr;
@@ -65,7 +64,7 @@ static uint32_t data_offset(struct nic_qp *q, struct nic_swr *w)
 
 		off += 16;
 		w->raddr = spw_prm_wqe_raddr_get_raddr(raddr);
-		w->rkey = (uint32_t)spw_prm_wqe_raddr_get_rkey(raddr);
+		w->rkey = spw_prm_wqe_raddr_get_rkey(raddr);
 		if (w->opcode == SPW_PRM_OP_ATOMIC_CS || w->opcode == SPW_PRM_OP_ATOMIC_FA)
 			off += 16;
 	}
@@ -110,7 +109,7 @@ static uint8_t wqe_parse(struct nic_qp *q, struct nic_swr *w)
 /* Size in WQEBBs by the WQE's own word; at least 1. */
 static uint32_t wqe_bbs(const uint8_t *ctrl)
 {
-	const uint32_t ds = (uint32_t)spw_prm_wqe_ctrl_get_ds(ctrl);
+	const uint32_t ds = spw_prm_wqe_ctrl_get_ds(ctrl);
 
 	return ds ? (ds + 3) / 4 : 1;
 }
@@ -134,12 +133,12 @@ static void fetch_one(struct nic_qp *q)
 	memcpy(ctrl, sq_bytes(q, q->sq_ci, 0), sizeof(ctrl));
 	memset(w, 0, sizeof(*w));
 	w->idx = q->sq_ci;
-	w->opcode = (uint8_t)spw_prm_wqe_ctrl_get_opcode(ctrl);
-	w->ds = (uint8_t)spw_prm_wqe_ctrl_get_ds(ctrl);
+	w->opcode = spw_prm_wqe_ctrl_get_opcode(ctrl);
+	w->ds = spw_prm_wqe_ctrl_get_ds(ctrl);
 	w->signaled = spw_prm_wqe_ctrl_get_ce(ctrl) >= SPW_PRM_CTRL_CE_CQE;
 	w->se = spw_prm_wqe_ctrl_get_se(ctrl);
 	w->fence = spw_prm_wqe_ctrl_get_fm(ctrl) > SPW_PRM_CTRL_FM_SMALL;
-	w->imm = (uint32_t)spw_prm_wqe_ctrl_get_imm(ctrl);
+	w->imm = spw_prm_wqe_ctrl_get_imm(ctrl);
 	if (ctrl_is_bad(q, ctrl, w->ds)) {
 		w->syndrome = SPW_PRM_SYN_LOCAL_QP_OP_ERR;
 		w->ds = 1;
@@ -281,8 +280,8 @@ void sq_flush(struct nic_qp *q)
 		const uint8_t *ctrl = sq_bytes(q, at, 0);
 		const uint32_t bbs = SPW_MIN(wqe_bbs(ctrl), left);
 
-		cq_put_req_err(q, at, (uint8_t)spw_prm_wqe_ctrl_get_opcode(ctrl),
-			       SPW_PRM_SYN_WR_FLUSH_ERR, 0);
+		cq_put_req_err(q, at, spw_prm_wqe_ctrl_get_opcode(ctrl), SPW_PRM_SYN_WR_FLUSH_ERR,
+			       0);
 		at = (uint16_t)(at + bbs);
 		left -= bbs;
 	}

@@ -48,11 +48,11 @@ static void sent(struct nic_qp *q, struct nic_swr *w)
 /* Makes the template for an address vector; most sends use the previous one again. */
 static void ud_template(struct nic_qp *q, const uint8_t *av)
 {
-	struct wire_av a = {.hop_limit = (uint8_t)spw_prm_wqe_av_get_hop_limit(av),
-			    .tclass = (uint8_t)spw_prm_wqe_av_get_tclass(av),
-			    .sport = (uint16_t)spw_prm_wqe_av_get_udp_sport(av),
-			    .flow_label = (uint32_t)spw_prm_wqe_av_get_flow_label(av)};
-	const uint32_t sgid = (uint32_t)spw_prm_wqe_av_get_src_addr_index(av);
+	struct wire_av a = {.hop_limit = spw_prm_wqe_av_get_hop_limit(av),
+			    .tclass = spw_prm_wqe_av_get_tclass(av),
+			    .sport = spw_prm_wqe_av_get_udp_sport(av),
+			    .flow_label = spw_prm_wqe_av_get_flow_label(av)};
+	const uint32_t sgid = spw_prm_wqe_av_get_src_addr_index(av);
 
 	if (memcmp(q->ud_av, av + 8, 40) == 0 && q->dmac_known)
 		return;
@@ -78,8 +78,8 @@ static bool ud_send(struct nic_qp *q, struct nic_swr *w)
 	/* The 48 bytes never wrap: they follow the ctrl segment in the same WQEBB. */
 	memcpy(av, sq_bytes(q, w->idx, 16), sizeof(av));
 	ud_template(q, av);
-	dqpn = (uint32_t)spw_prm_wqe_av_get_dqpn(av);
-	qkey = (uint32_t)spw_prm_wqe_av_get_qkey(av);
+	dqpn = spw_prm_wqe_av_get_dqpn(av);
+	qkey = spw_prm_wqe_av_get_qkey(av);
 	bytes = wire_frame_bytes(&q->tmpl, WIRE_DETH_BYTES + wire_op_ext_bytes[op], w->len);
 	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
 	if (!frame)

@@ -96,7 +96,7 @@ static void test_reports_decode(void **state)
 
 		print_message("%s\n", r->source);
 		decode(r, cqe);
-		syndrome = (unsigned)spw_prm_cqe_err_get_syndrome(cqe);
+		syndrome = spw_prm_cqe_err_get_syndrome(cqe);
 		assert_int_equal(spw_prm_syndrome_wc_status(syndrome), r->wc_status);
 		assert_int_equal(spw_prm_cqe_err_get_opcode(cqe), r->cqe_opcode);
 		check_if_named("vendor syndrome", r->vendor_err,

@@ -60,7 +60,7 @@ static void err_count(struct mlx5_eth_queue *q, uint32_t syndrome)
 
 static uint32_t cqe_syndrome(const uint8_t *cqe)
 {
-	return (uint32_t)spw_prm_cqe_err_get_syndrome(cqe);
+	return spw_prm_cqe_err_get_syndrome(cqe);
 }
 
 static bool cqe_is_error(const uint8_t *cqe)
@@ -172,8 +172,8 @@ static uint32_t rx_cqe_span(const struct mlx5_eth_queue *q, const uint8_t *cqe)
 	if (spw_prm_cqe64_get_format(cqe) != SPW_PRM_CQE_FORMAT_COMPRESSED ||
 	    !(q->flags & MLX5_F_COMPRESSED))
 		return 1;
-	uint32_t cnt = q->flags & MLX5_F_ENHANCED ? (uint32_t)spw_prm_cqe64_get_opcode(cqe) + 1
-						  : (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	uint32_t cnt = q->flags & MLX5_F_ENHANCED ? spw_prm_cqe64_get_opcode(cqe) + 1u
+						  : spw_prm_cqe64_get_byte_cnt(cqe);
 
 	return cnt - 1 > q->cq_mask ? 1 : cnt;
 }

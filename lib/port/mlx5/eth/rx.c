@@ -149,9 +149,8 @@ SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 	for (i = 0; i < n; i++, cqe += MLX5_CQE_BYTES) {
 		uint64_t stamp = flags & MLX5_F_STAMP ? spw_prm_cqe64_get_timestamp(cqe) : 0;
 
-		if (!rx_emit(q, r, (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe),
-			     (uint32_t)spw_prm_cqe64_get_rx_hash_result(cqe), rx_csum(cqe), stamp,
-			     flags))
+		if (!rx_emit(q, r, spw_prm_cqe64_get_byte_cnt(cqe),
+			     spw_prm_cqe64_get_rx_hash_result(cqe), rx_csum(cqe), stamp, flags))
 			break;
 		r->nic_drops += cqe[MLX5_CQE_DROPS];
 	}
@@ -183,7 +182,7 @@ SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const unsigned flags)
 		return false;
 	/* Covers the arrays too: the NIC writes them before op_own of the title. */
 	spw_dma_from_device(); /* [M1] */
-	cnt = flags & MLX5_F_ENHANCED ? (op >> 4) + 1u : (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	cnt = flags & MLX5_F_ENHANCED ? (op >> 4) + 1u : spw_prm_cqe64_get_byte_cnt(cqe);
 	if (spw_unlikely(cnt - 1 >= max)) {
 		mlx5_eth_rx_fault(q, 0);
 		return false;
@@ -224,9 +223,8 @@ SPW_INLINE uint32_t rx_minis(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 		}
 		const uint8_t *mini = &session->mini[idx * 8];
 
-		if (!rx_emit(q, r, (uint32_t)spw_prm_mini_hash_get_byte_cnt(mini),
-			     (uint32_t)spw_prm_mini_hash_get_rx_hash_result(mini), session->csum, 0,
-			     flags))
+		if (!rx_emit(q, r, spw_prm_mini_hash_get_byte_cnt(mini),
+			     spw_prm_mini_hash_get_rx_hash_result(mini), session->csum, 0, flags))
 			break;
 		idx++;
 	}

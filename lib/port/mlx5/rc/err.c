@@ -108,11 +108,11 @@ static void rx_discard(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 static void rx_error(struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_RESP_ERR;
-	uint32_t syndrome = error ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0;
+	uint32_t syndrome = error ? spw_prm_cqe_err_get_syndrome(cqe) : 0;
 	struct spw_mlx5_rc_peer *p = odd_peer(q, cqe);
 
 	odd_count(q, syndrome);
-	rx_discard(q, p, (uint32_t)spw_prm_cqe_err_get_wqe_counter(cqe));
+	rx_discard(q, p, spw_prm_cqe_err_get_wqe_counter(cqe));
 	if (syndrome == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 		mlx5_rc_count_drop(q, SPW_PORT_DROP_too_long, 1);
 	else if (syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
@@ -148,7 +148,7 @@ void spw_mlx5_rc_rx_odd(struct spw_mlx5_rc_queue *q)
 static void tx_error(struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_REQ_ERR;
-	uint32_t syndrome = error ? (uint32_t)spw_prm_cqe_err_get_syndrome(cqe) : 0;
+	uint32_t syndrome = error ? spw_prm_cqe_err_get_syndrome(cqe) : 0;
 	struct spw_mlx5_rc_peer *p = odd_peer(q, cqe);
 	uint32_t done = (uint16_t)(spw_prm_cqe_err_get_wqe_counter(cqe) + 1 - p->sq_ci);
 

@@ -82,7 +82,7 @@ SPW_INLINE uint32_t mlx5_rc_session_cnt(const struct spw_mlx5_rc_queue *q, uint3
 		return 0;
 	spw_dma_from_device(); /* [M1] covers the mini-CQEs: the NIC writes them before the title's
 				  op_own */
-	cnt = (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe);
+	cnt = spw_prm_cqe64_get_byte_cnt(cqe);
 	return cnt <= q->cq_mask + 1 ? cnt : 0;
 }
 

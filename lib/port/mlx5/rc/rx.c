@@ -159,11 +159,11 @@ static void rx_control(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 static SPW_COLD void rx_send_odd(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 				 const uint8_t *cqe, uint32_t slot, uint32_t len)
 {
-	uint32_t op = (uint32_t)spw_prm_cqe64_get_opcode(cqe);
+	uint32_t op = spw_prm_cqe64_get_opcode(cqe);
 
 	rx_unused(q, p, slot);
 	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
-		rx_control(q, p, (uint32_t)spw_prm_cqe64_get_imm_inval_pkey(cqe));
+		rx_control(q, p, spw_prm_cqe64_get_imm_inval_pkey(cqe));
 		return;
 	}
 	if (op == SPW_PRM_CQE_RESP_WR_IMM || len == 0 || !spw_peer_rx_credit_take(&p->rx)) {
@@ -185,8 +185,7 @@ SPW_INLINE void rx_emit(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw
 			(flags & MLX5_RC_STAMP ? SPW_DESC_NIC_STAMP : 0);
 
 	p->out++;
-	mlx5_desc_put(r->desc++, stamp, slot, len,
-		      imm ? (uint32_t)spw_prm_cqe64_get_imm_inval_pkey(cqe) : 0,
+	mlx5_desc_put(r->desc++, stamp, slot, len, imm ? spw_prm_cqe64_get_imm_inval_pkey(cqe) : 0,
 		      p->index | bits << 32, q->desc_tail);
 	r->bytes += len;
 }
@@ -211,7 +210,7 @@ SPW_INLINE void rx_write(struct spw_mlx5_rc_queue *q, struct burst *r, struct sp
 			 const uint8_t *cqe, uint32_t len, const unsigned flags)
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
-	uint32_t imm = (uint32_t)spw_prm_cqe64_get_imm_inval_pkey(cqe), slot = p->slot_first + imm;
+	uint32_t imm = spw_prm_cqe64_get_imm_inval_pkey(cqe), slot = p->slot_first + imm;
 
 	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
 		rx_control(q, p, imm);
@@ -304,8 +303,8 @@ SPW_INLINE uint32_t rx_plain(struct spw_mlx5_rc_queue *q, struct burst *r, uint3
 		return 0;
 	spw_dma_from_device(); /* [M1] */
 	for (uint32_t i = 0; i < n; i++, cqe += MLX5_CQE_BYTES)
-		rx_one(q, r, rx_peer(q, cqe), cqe, (uint32_t)spw_prm_cqe64_get_wqe_counter(cqe),
-		       (uint32_t)spw_prm_cqe64_get_byte_cnt(cqe), flags);
+		rx_one(q, r, rx_peer(q, cqe), cqe, spw_prm_cqe64_get_wqe_counter(cqe),
+		       spw_prm_cqe64_get_byte_cnt(cqe), flags);
 	q->cq_ci += n;
 	return n;
 }
@@ -326,7 +325,7 @@ SPW_INLINE bool session_open(struct spw_mlx5_rc_queue *q)
 	minis_load(q, q->cq_ci + 1);
 	q->session.left = cnt;
 	q->session.idx = 0;
-	q->session.wqe = (uint32_t)spw_prm_cqe64_get_wqe_counter(q->session.title);
+	q->session.wqe = spw_prm_cqe64_get_wqe_counter(q->session.title);
 	return true;
 }
 
@@ -347,7 +346,7 @@ SPW_INLINE uint32_t rx_minis(struct spw_mlx5_rc_queue *q, struct burst *r, uint3
 			idx = 0;
 		}
 		rx_one(q, r, p, s->title, wqe++ & 0xffffu,
-		       (uint32_t)spw_prm_mini_hash_get_byte_cnt(&s->mini[idx++ * 8]), flags);
+		       spw_prm_mini_hash_get_byte_cnt(&s->mini[idx++ * 8]), flags);
 		spw_dma_store(&mlx5_cqe_at(q->cqe, q->cq_mask, ci)[MLX5_CQE_OP_OWN],
 			      (uint8_t)MLX5_OP_INVALID);
 	}

@@ -218,8 +218,7 @@ uint32_t rch_take(struct rch *h, uint32_t peer, uint8_t **addr_out)
 	if (h->conf.flags & MLX5_RC_SRQ) {
 		idx = h->srq_cur;
 		*addr_out = wqe_addr(h->srq + (size_t)idx * 32 + 16);
-		h->srq_cur = (uint32_t)spw_prm_wqe_srq_next_get_next_wqe_index(h->srq +
-									       (size_t)idx * 32);
+		h->srq_cur = spw_prm_wqe_srq_next_get_next_wqe_index(h->srq + (size_t)idx * 32);
 		h->srq_ci++;
 		return idx;
 	}
@@ -353,7 +352,7 @@ static const uint8_t *payload(struct rch_qp *qp, const uint8_t *seg, const uint8
 {
 	if (seg >= end)
 		return NULL;
-	msg->len = (uint32_t)spw_prm_wqe_data_get_byte_count(seg);
+	msg->len = spw_prm_wqe_data_get_byte_count(seg);
 	msg->is_inline = spw_prm_wqe_data_get_inline_seg(seg);
 	qp->violations += msg->is_inline && seg + 4 + msg->len > end;
 	if (msg->is_inline)
@@ -388,9 +387,9 @@ bool rch_send_one(struct rch *h, uint32_t peer, struct rch_msg *msg_out)
 {
 	struct rch_qp *qp = &h->qp[peer];
 	uint8_t *wqe = qp->sq + (size_t)(qp->sq_ci & (h->conf.sq_cnt - 1)) * 64;
-	uint32_t ds = (uint32_t)spw_prm_wqe_ctrl_get_ds(wqe), head = 16, rkey = 0;
-	struct rch_msg msg = {.opcode = (uint32_t)spw_prm_wqe_ctrl_get_opcode(wqe),
-			      .imm = (uint32_t)spw_prm_wqe_ctrl_get_imm(wqe)};
+	uint32_t ds = spw_prm_wqe_ctrl_get_ds(wqe), head = 16, rkey = 0;
+	struct rch_msg msg = {.opcode = spw_prm_wqe_ctrl_get_opcode(wqe),
+			      .imm = spw_prm_wqe_ctrl_get_imm(wqe)};
 	const uint8_t *data;
 
 	if ((uint16_t)qp->sq_ci == (uint16_t)spw_be32_to_cpu(qp->db[1]))
@@ -399,7 +398,7 @@ bool rch_send_one(struct rch *h, uint32_t peer, struct rch_msg *msg_out)
 			  spw_prm_wqe_ctrl_get_qpn(wqe) != qp->qpn;
 	if (msg.opcode == SPW_PRM_OP_RDMA_WRITE || msg.opcode == SPW_PRM_OP_RDMA_WRITE_IMM) {
 		msg.raddr = spw_prm_wqe_raddr_get_raddr(wqe + 16);
-		rkey = (uint32_t)spw_prm_wqe_raddr_get_rkey(wqe + 16);
+		rkey = spw_prm_wqe_raddr_get_rkey(wqe + 16);
 		head = 32;
 	}
 	data = payload(qp, wqe + head, wqe + (size_t)ds * 16, &msg);
