@@ -446,7 +446,7 @@ int main(int argc, char **argv)
 		CASE(test_memory_gone),
 		CASE(test_vlan_insert),
 	};
-	const struct CMUnitTest zipped[] = {
+	const struct CMUnitTest compressed[] = {
 		CASE(test_cyclic_hash),   CASE(test_cyclic_csum),     CASE(test_striding_hash),
 		CASE(test_striding_csum), CASE(test_striding_stridx),
 	};
@@ -456,5 +456,5 @@ int main(int argc, char **argv)
 	if (argc < 2 || strcmp(argv[1], "strides") == 0)
 		return cmocka_run_group_tests(strides, NULL, NULL);
 	enhanced = strcmp(argv[1], "enhanced") == 0;
-	return cmocka_run_group_tests(zipped, NULL, NULL);
+	return cmocka_run_group_tests(compressed, NULL, NULL);
 }

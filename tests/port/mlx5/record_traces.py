@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""record_traces.py [--build BUILD] [CASE...]: makes tests/unit/mlx5/traces anew, from real runs under the software ConnectX.
+"""record_traces.py [--build BUILD] [CASE...]: makes tests/unit/port/mlx5/traces anew, from real runs under the software ConnectX.
 
 CASE.cq is what the receiving NIC wrote into its completion ring, byte by byte. CASE.txt is what must come out of it, and comes
 from elsewhere: frames and their lengths from the trace of the NIC that sent them, what each completion stands for from the
@@ -15,8 +15,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, '..', '..', '..')
-CASES = {'latency': [], 'zip': [], 'zip_enhanced': ['--cqe-layout', 'enhanced'], 'striding_zip': [],
-         'striding_zip_enhanced': ['--cqe-layout', 'enhanced'], 'errors': [], 'errors_zip': [], 'rc': [], 'rc_zip': []}
+CASES = {'latency': [], 'compressed': [], 'compressed_enhanced': ['--cqe-layout', 'enhanced'], 'striding_compressed': [],
+         'striding_compressed_enhanced': ['--cqe-layout', 'enhanced'], 'errors': [], 'errors_compressed': [], 'rc': [], 'rc_compressed': []}
 SEND, SEND_IMM, RESP_ERR = 2, 3, 14
 FLUSHED = 5
 STAMP, STRIDING, RC = 1, 8, 'credits' # of enum mlx5_flag (STAMP: of spw_mlx5_rc_flag as well); a key that only RC's shape has

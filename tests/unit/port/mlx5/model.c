@@ -100,16 +100,16 @@ void model_session(struct model *m, uint32_t cnt)
 /* Random arrivals, bursts and releases until `frames` frames have passed. */
 void model_run(struct model *m, uint64_t frames)
 {
-	bool zip = m->h.conf.flags & MLX5_F_COMPRESSED;
+	bool compressed = m->h.conf.flags & MLX5_F_COMPRESSED;
 	uint32_t first = 1; /* an enhanced block needs a plain CQE before it */
 
 	while (m->frames < frames) {
 		uint64_t r = unit_random(&m->seed);
 
-		if (zip && !first && r & 1)
+		if (compressed && !first && r & 1)
 			model_session(m, 1 + (r >> 8) % 64);
 		else
-			model_plain(m, 1 + (r >> 8) % (zip ? 5 : 70));
+			model_plain(m, 1 + (r >> 8) % (compressed ? 5 : 70));
 		first = 0;
 		if (r >> 20 & 1)
 			model_burst(m, (uint16_t)(1 + (r >> 24) % SPW_BURST_MAX));

@@ -142,7 +142,7 @@ static void test_nonsense_and_back(void **state)
 {
 	(void)state;
 	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
-		bool zip = variants[v] & MLX5_F_COMPRESSED;
+		bool compressed = variants[v] & MLX5_F_COMPRESSED;
 		struct spw_desc desc[SPW_BURST_MAX];
 		struct spw_port_event ev[4];
 		struct hand_frame f[64];
@@ -155,7 +155,7 @@ static void test_nonsense_and_back(void **state)
 		if (variants[v] & MLX5_F_ENHANCED)
 			hand.cq[64 + 63] = 0x9c; /* ten minis in a block of seven */
 		hand_plain(&hand, 60, NULL);
-		if (zip)
+		if (compressed)
 			hand_session(&hand, 7, f);
 		assert_int_equal(burst(desc), 1);
 		spw_port_release_burst(&hand.pq, &desc[0].slot, 1);
@@ -164,7 +164,7 @@ static void test_nonsense_and_back(void **state)
 		assert_int_equal(ev[0].code, 0);
 		if (!(variants[v] & MLX5_F_ENHANCED)) {
 			assert_int_equal(hand.q->stat.dropped[SPW_PORT_DROP_rx_flushed],
-					 zip ? 9 : 2);
+					 compressed ? 9 : 2);
 			assert_int_equal(hand.q->cq_ci, hand.pi);
 			check_alive(0);
 		}

@@ -140,9 +140,11 @@ static void replay(const char *name)
 	}
 }
 
-#define ETH_TRACES(X) \
-	X(latency)    \
-	X(zip) X(zip_enhanced) X(striding_zip) X(striding_zip_enhanced) X(errors) X(errors_zip)
+#define ETH_TRACES(X)                                                                           \
+	X(latency)                                                                              \
+	X(compressed)                                                                           \
+	X(compressed_enhanced) X(striding_compressed) X(striding_compressed_enhanced) X(errors) \
+		X(errors_compressed)
 #define ETH_TEST(name)                        \
 	static void test_##name(void **state) \
 	{                                     \
@@ -252,10 +254,10 @@ static void test_rc(void **state)
 	rc_replay("rc");
 }
 
-static void test_rc_zip(void **state)
+static void test_rc_compressed(void **state)
 {
 	(void)state;
-	rc_replay("rc_zip");
+	rc_replay("rc_compressed");
 }
 
 int main(int argc, char **argv)
@@ -263,7 +265,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define ETH_ENTRY(name) cmocka_unit_test(test_##name),
 		ETH_TRACES(ETH_ENTRY) cmocka_unit_test(test_rc),
-		cmocka_unit_test(test_rc_zip),
+		cmocka_unit_test(test_rc_compressed),
 	};
 
 	folder = argc == 2 ? argv[1] : ".";

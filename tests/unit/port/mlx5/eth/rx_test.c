@@ -14,12 +14,12 @@ static const struct {
 } variants[] = {
 	{"latency", MLX5_F_STAMP},
 	{"cyclic", 0},
-	{"cyclic zip", MLX5_F_COMPRESSED},
-	{"cyclic zip enhanced", MLX5_F_COMPRESSED | MLX5_F_ENHANCED},
+	{"cyclic compressed", MLX5_F_COMPRESSED},
+	{"cyclic compressed enhanced", MLX5_F_COMPRESSED | MLX5_F_ENHANCED},
 	{"striding stamp", MLX5_F_STRIDING | MLX5_F_STAMP},
 	{"striding", MLX5_F_STRIDING},
-	{"striding zip", MLX5_F_STRIDING | MLX5_F_COMPRESSED},
-	{"striding zip enhanced", MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED},
+	{"striding compressed", MLX5_F_STRIDING | MLX5_F_COMPRESSED},
+	{"striding compressed enhanced", MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED},
 };
 
 static void test_laps(void **state)
