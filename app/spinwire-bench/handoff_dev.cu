@@ -72,12 +72,12 @@ static __global__ void __launch_bounds__(1024, 1)
 		spwd_sys_store_rlx(ns_out, spwd_now_ns() - begin);
 }
 
-extern "C" int handoff_read_launch(uint64_t dev_src, uint64_t bytes, uint64_t stride,
-				   uint32_t places, uint32_t ctas, uint32_t rounds,
+extern "C" int handoff_read_launch(const struct handoff_read *read, uint32_t ctas,
 				   uint64_t *dev_ns_out, void *stream)
 {
-	read_kernel<<<ctas, 1024, 0, (cudaStream_t)stream>>>((const uint8_t *)dev_src, bytes,
-							     stride, places, rounds, dev_ns_out);
+	read_kernel<<<ctas, 1024, 0, (cudaStream_t)stream>>>(
+		(const uint8_t *)read->dev_src, read->bytes, read->stride, read->places,
+		read->rounds, dev_ns_out);
 	return (int)cudaGetLastError();
 }
 

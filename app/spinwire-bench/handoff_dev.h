@@ -21,11 +21,19 @@ struct handoff_ping {
  * relaxed store, no fence. */
 int handoff_ping_launch(struct handoff_ping *dev, uint64_t life_ns, void *stream);
 
-/* Purpose: reads bytes with ctas CTAs of 1024 threads, rounds times one after the other, in round r
- * at the device's address dev_src + r % places * stride (each CTA its own share, eight loads of 16
- * bytes in flight per thread). ns_out (mapped memory): ns that CTA 0 took for all. */
-int handoff_read_launch(uint64_t dev_src, uint64_t bytes, uint64_t stride, uint32_t places,
-			uint32_t ctas, uint32_t rounds, uint64_t *dev_ns_out, void *stream);
+/* What handoff_read_launch reads: in round r, bytes from dev_src + r % places * stride on. */
+struct handoff_read {
+	uint64_t dev_src; /* the device's address */
+	uint64_t bytes, stride;
+	uint32_t places, rounds;
+};
+
+/* Purpose: reads it with ctas CTAs of 1024 threads, round after round (each CTA its own share,
+ * eight loads of 16 bytes in flight per thread). dev_ns_out (mapped memory): ns that CTA 0 took for
+ * all.
+ */
+int handoff_read_launch(const struct handoff_read *read, uint32_t ctas, uint64_t *dev_ns_out,
+			void *stream);
 
 /* Purpose: the baseline's kernel: sum of bytes at src to dev_sum_out (mapped; several CTAs add up
  * in dev_scratch). */

@@ -195,20 +195,22 @@ static int copy_slice(struct handoff *h, const struct handoff_case *c, struct ha
 static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_case *c,
 		      double *us_out)
 {
-	const uint32_t rounds = 2 * HANDOFF_PLACES;
+	const struct handoff_read read = {.dev_src = h->region.dev_va,
+					  .bytes = c->frames == 1 ? c->bytes : case_bytes(c),
+					  .stride = case_bytes(c),
+					  .places = HANDOFF_PLACES,
+					  .rounds = 2 * HANDOFF_PLACES};
 	int rc;
 
 	*us_out = 0;
 	if (!c->bytes)
 		return 0;
-	rc = handoff_read_launch(h->region.dev_va, c->frames == 1 ? c->bytes : case_bytes(c),
-				 case_bytes(c), HANDOFF_PLACES, ctas, rounds, &h->dev_words->ns,
-				 h->stream);
+	rc = handoff_read_launch(&read, ctas, &h->dev_words->ns, h->stream);
 	if (!rc)
 		rc = (int)cudaStreamSynchronize(h->stream);
 	if (rc)
 		return handoff_fail("reading the payload", rc);
-	*us_out = (double)h->words->ns / rounds / 1e3;
+	*us_out = (double)h->words->ns / read.rounds / 1e3;
 	return 0;
 }
 

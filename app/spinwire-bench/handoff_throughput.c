@@ -121,14 +121,15 @@ static int exec_throughput(struct handoff *h, const char *handler, uint16_t ring
 /* GB/s that one kernel reads of the whole region. */
 static int read_all(struct handoff *h, uint32_t ctas, double *gbps_out)
 {
+	const struct handoff_read read = {
+		.dev_src = h->region.dev_va, .bytes = h->region.bytes, .places = 1, .rounds = 1};
 	cudaEvent_t a, b;
 	float ms = 0;
 	int rc;
 
 	if ((rc = (int)cudaEventCreate(&a)) || (rc = (int)cudaEventCreate(&b)) ||
 	    (rc = (int)cudaEventRecord(a, h->stream)) ||
-	    (rc = handoff_read_launch(h->region.dev_va, h->region.bytes, 0, 1, ctas, 1,
-				      &h->dev_words->ns, h->stream)) ||
+	    (rc = handoff_read_launch(&read, ctas, &h->dev_words->ns, h->stream)) ||
 	    (rc = (int)cudaEventRecord(b, h->stream)) || (rc = (int)cudaEventSynchronize(b)) ||
 	    (rc = (int)cudaEventElapsedTime(&ms, a, b)))
 		return handoff_fail("reading 1 GiB", rc);

@@ -118,16 +118,23 @@ static __device__ __forceinline__ void spwd_self(const struct spw_kernel_ring &r
 	spwd_done_store<Writes>(ring, cta, seq, 1, now, tally, blockIdx.x);
 }
 
-/* Takes batch k if this warp is the first to claim it. */
+/* A batch that a poll has found: the unit's k-th since launch, seq in the ring. */
+struct spwd_hit {
+	const struct spw_gring_desc *desc; /* its entries */
+	uint64_t k, seq, tag;
+	uint64_t lo, hi; /* of this lane's entry, as far as the poll read it */
+	uint64_t now;    /* ns at which it was found */
+};
+
+/* Takes the batch if this warp is the first to claim it. */
 template <class Body, bool Writes>
 static __device__ __forceinline__ void spwd_take(const struct spw_kernel_ring &ring,
-						 const struct spw_gring_desc *desc,
-						 struct spwd_cta *cta, uint64_t k, uint64_t seq,
-						 uint64_t tag, uint64_t lo, uint64_t hi,
-						 uint64_t now, bool may_self, uint32_t workers)
+						 struct spwd_cta *cta, const struct spwd_hit &hit,
+						 bool may_self, uint32_t workers)
 {
+	const uint64_t k = hit.k;
 	struct spwd_slot *slot = &cta->slot[k % SPWD_SLOT_CNT];
-	uint32_t lane = threadIdx.x & 31, cnt = spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hi, 0));
+	uint32_t lane = threadIdx.x & 31, cnt = spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hit.hi, 0));
 	uint64_t old = 0;
 	bool team;
 
@@ -136,18 +143,18 @@ static __device__ __forceinline__ void spwd_take(const struct spw_kernel_ring &r
 	if (__shfl_sync(SPWD_FULL, old, 0) != k)
 		return;
 	if (may_self && cnt == 1 &&
-	    spw_gring_hi_len(__shfl_sync(SPWD_FULL, hi, 0)) <= SPWD_SELF_BYTES) {
-		spwd_self<Body, Writes>(ring, cta, seq, lo, hi, now);
+	    spw_gring_hi_len(__shfl_sync(SPWD_FULL, hit.hi, 0)) <= SPWD_SELF_BYTES) {
+		spwd_self<Body, Writes>(ring, cta, hit.seq, hit.lo, hit.hi, hit.now);
 		cnt = 0; /* the workers pass an empty batch */
 	}
-	if (!spwd_lay(desc, slot, cnt, tag, lo, hi)) {
+	if (!spwd_lay(hit.desc, slot, cnt, hit.tag, hit.lo, hit.hi)) {
 		spwd_cta_cas(&cta->leaving, SPW_KERNEL_LEFT_NOT, SPW_KERNEL_LEFT_FAULT);
 		cnt = 0;
 	}
 	__syncwarp();
 	team = spwd_wants_team(cnt, lane < cnt ? slot->hi[lane] : 0);
 	if (lane == 0)
-		spwd_slot_start(slot, seq, now, cnt, team, ((uint32_t)k & 7) * workers / 8,
+		spwd_slot_start(slot, hit.seq, hit.now, cnt, team, ((uint32_t)k & 7) * workers / 8,
 				workers);
 	__syncwarp();
 	if (lane == 0) {
@@ -214,7 +221,7 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 			    now > last + SPW_PAUSE_NS) /* a pause between a load and its answer,
 							  where most of the time is spent */
 				spwd_pause_add(ring.pauses, last, now);
-			spwd_take<Body, Writes>(ring, desc, cta, k, seq, tag, lo, hi, now, true,
+			spwd_take<Body, Writes>(ring, cta, {desc, k, seq, tag, lo, hi, now}, true,
 						workers);
 			misses = 0;
 			last = __shfl_sync(SPWD_FULL, spwd_now_ns(),
@@ -326,7 +333,7 @@ static __global__ void __launch_bounds__(1024, 1)
 		}
 		__syncwarp();
 		if (hit)
-			spwd_take<Body, Writes>(ring, desc, &cta, 0, seq, tag, lo, hi, now, false,
+			spwd_take<Body, Writes>(ring, &cta, {desc, 0, seq, tag, lo, hi, now}, false,
 						workers);
 		else if (lane == 0)
 			cta.leaving = SPW_KERNEL_LEFT_FAULT;

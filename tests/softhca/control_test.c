@@ -35,8 +35,7 @@ static void send_one(unsigned seed)
 
 	kit_fill(kit.buf + seed * LEN, LEN, seed);
 	assert_int_equal(kit_recv(&b, to, LEN, kit.mr->lkey), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, kit.buf + seed * LEN, LEN, kit.mr->lkey, 0, 0,
-				  IBV_SEND_SIGNALED),
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, kit.buf + seed * LEN, LEN, kit.mr->lkey, 0, 0),
 			 0);
 }
 
@@ -152,9 +151,7 @@ static void test_srq_events(void **state)
 	}
 	assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(kit_post(&a, IBV_WR_SEND, kit.buf, LEN, kit.mr->lkey, 0, 0,
-					  IBV_SEND_SIGNALED),
-				 0);
+		assert_int_equal(kit_post(&a, IBV_WR_SEND, kit.buf, LEN, kit.mr->lkey, 0, 0), 0);
 		kit_expect(b.cq, IBV_WC_SUCCESS, &wc);
 	}
 	kit_expect_event(&kit, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -296,7 +293,7 @@ static void test_stamps(void **state)
 		uint64_t stamp;
 
 		assert_int_equal(kit_post(&e, IBV_WR_RDMA_WRITE, kit.buf, 8, kit.mr->lkey,
-					  (uintptr_t)kit.buf + 4096, kit.mr->rkey, 0),
+					  (uintptr_t)kit.buf + 4096, kit.mr->rkey),
 				 0);
 		while (ibv_start_poll(cq, &(struct ibv_poll_cq_attr){0}))
 			assert_true(host_ns() + clock_offset() - before < KIT_WAIT_MS * 1000000ull);

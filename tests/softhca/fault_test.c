@@ -80,7 +80,7 @@ static void post_pair(unsigned seed)
 	kit_fill(k.buf, LEN, seed);
 	memset(far, 0, LEN);
 	assert_int_equal(kit_recv(&b, far, LEN, k.mr->lkey), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, LEN, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, LEN, k.mr->lkey, 0, 0), 0);
 }
 
 static void expect_pair(unsigned seed)
@@ -203,16 +203,16 @@ static void test_mr_revoked_for_the_peer(void **state)
 	assert_non_null(mr);
 	kit_fill(k.buf, LEN, 5);
 	memset(far, 0, LEN);
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, LEN, k.mr->lkey, (uintptr_t)far,
-				  mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, LEN, k.mr->lkey, (uintptr_t)far, mr->rkey),
+		0);
 	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
 	assert_true(kit_same(far, LEN, 5));
 	say("mr-revoke=%u", mr->rkey);
 	kit_fill(k.buf, LEN, 6);
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, LEN, k.mr->lkey, (uintptr_t)far,
-				  mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, LEN, k.mr->lkey, (uintptr_t)far, mr->rkey),
+		0);
 	kit_expect(a.cq, IBV_WC_REM_ACCESS_ERR, NULL);
 	assert_true(kit_same(far, LEN, 5));
 	assert_int_equal(kit_state(a.qp), IBV_QPS_ERR);
@@ -228,7 +228,7 @@ static void test_mr_revoked_for_its_owner(void **state)
 	assert_non_null(mr);
 	say("mr-revoke=%u", mr->lkey);
 	assert_int_equal(kit_recv(&b, far, LEN, k.mr->lkey), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, LEN, mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, LEN, mr->lkey, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_LOC_PROT_ERR, NULL);
 	assert_int_equal(kit_state(a.qp), IBV_QPS_ERR);
 	assert_int_equal(ibv_dereg_mr(mr), 0);

@@ -25,7 +25,7 @@ static void expect_gone(bool remote)
 	assert_int_equal(munmap(gone, 4096), 0);
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, remote ? k.buf : gone, 64,
 				  remote ? k.mr->lkey : mr->lkey, (uintptr_t)(remote ? gone : far),
-				  remote ? mr->rkey : k.mr->rkey, 0),
+				  remote ? mr->rkey : k.mr->rkey),
 			 0);
 	assert_int_equal(kit_poll(a.cq, &wc, 1, KIT_WAIT_MS), 1);
 	assert_int_equal(wc.status, remote ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR);
@@ -65,11 +65,11 @@ static void test_memory_gone_beside_others(void **state)
 		assert_non_null(mr);
 		assert_int_equal(munmap(gone, 4096), 0);
 		assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, gone, 64, mr->lkey, (uintptr_t)far,
-					  k.mr->rkey, 0),
+					  k.mr->rkey),
 				 0);
 		for (unsigned i = 0; i < OTHERS; i++)
 			assert_int_equal(kit_post(&others[i], IBV_WR_RDMA_WRITE, k.buf, 64,
-						  k.mr->lkey, (uintptr_t)far, k.mr->rkey, 0),
+						  k.mr->lkey, (uintptr_t)far, k.mr->rkey),
 					 0);
 		for (unsigned i = 0; i < OTHERS; i++)
 			kit_expect(others[i].cq, IBV_WC_SUCCESS, NULL);
@@ -93,7 +93,7 @@ static void expect_read_gone(bool remote)
 	assert_int_equal(munmap(gone, 4096), 0);
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_READ, remote ? k.buf : gone, 64,
 				  remote ? k.mr->lkey : mr->lkey, (uintptr_t)(remote ? gone : far),
-				  remote ? mr->rkey : k.mr->rkey, 0),
+				  remote ? mr->rkey : k.mr->rkey),
 			 0);
 	kit_expect(a.cq, remote ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR, NULL);
 	assert_int_equal(kit_state(a.qp), IBV_QPS_ERR);
@@ -128,7 +128,7 @@ static void test_ring_gone(void **state)
 	assert_int_equal(mprotect(dv.buf, bytes, PROT_NONE), 0);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey,
-					  (uintptr_t)far, k.mr->rkey, 0),
+					  (uintptr_t)far, k.mr->rkey),
 				 0);
 	for (unsigned ms = 0; kit_state(a.qp) != IBV_QPS_ERR; ms++) {
 		assert_true(ms < KIT_WAIT_MS);

@@ -43,9 +43,7 @@ static int close_pair(void **state)
 static void post_write(uint64_t to, uint32_t rkey, unsigned seed)
 {
 	kit_fill(kit.buf, LEN, seed);
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, kit.buf, LEN, kit.mr->lkey, to, rkey,
-				  IBV_SEND_SIGNALED),
-			 0);
+	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, kit.buf, LEN, kit.mr->lkey, to, rkey), 0);
 }
 
 static void reconnect(void)
@@ -76,7 +74,7 @@ static void region_of(int fd, uint8_t *at)
 	assert_true(kit_same(at + OFFSET + 100, LEN, 2));
 	kit_fill(at + OFFSET + BYTES - LEN, LEN, 3);
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_READ, kit.buf, LEN, kit.mr->lkey,
-				  IOVA + BYTES - LEN, mr->rkey, IBV_SEND_SIGNALED),
+				  IOVA + BYTES - LEN, mr->rkey),
 			 0);
 	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
 	assert_true(kit_same(kit.buf, LEN, 3));

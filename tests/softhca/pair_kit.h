@@ -41,7 +41,7 @@ static inline void reopen(const struct kit_how *how)
 static inline void expect_dead(struct kit_end *e)
 {
 	assert_int_equal(kit_state(e->qp), IBV_QPS_ERR);
-	assert_int_equal(kit_post(e, IBV_WR_SEND, k.buf, 8, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(e, IBV_WR_SEND, k.buf, 8, k.mr->lkey, 0, 0), 0);
 	kit_expect(e->cq, IBV_WC_WR_FLUSH_ERR, NULL);
 }
 

@@ -12,7 +12,7 @@ static void test_rnr_retry_exceeded(void **state)
 
 	(void)state;
 	reopen(&how);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
 	assert_int_equal(kit_state(b.qp), IBV_QPS_RTS);
 }
@@ -27,7 +27,7 @@ static void test_rnr_timer(void **state)
 	(void)state;
 	reopen(&how);
 	from = kit_now_us();
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
 	assert_true(kit_now_us() - from >= 2 * 81800);
 }
@@ -37,7 +37,7 @@ static void test_rnr_then_receive(void **state)
 {
 	(void)state;
 	kit_fill(k.buf, 64, 5);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0), 0);
 	kit_expect_nothing(a.cq);
 	assert_int_equal(kit_recv(&b, far, 64, k.mr->lkey), 0);
 	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
@@ -54,9 +54,9 @@ static void test_retry_exceeded(void **state)
 	(void)state;
 	reopen(&how);
 	assert_int_equal(ibv_modify_qp(b.qp, &reset, IBV_QP_STATE), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, (uintptr_t)far,
-				  k.mr->rkey, 0),
-			 0);
+	assert_int_equal(
+		kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, (uintptr_t)far, k.mr->rkey),
+		0);
 	kit_expect(a.cq, IBV_WC_RETRY_EXC_ERR, NULL);
 	expect_dead(&a);
 }

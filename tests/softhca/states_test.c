@@ -178,14 +178,14 @@ static void test_send_queue_drained(void **state)
 	(void)state;
 	kit_pair_open(&k, &a, &b, &(struct kit_how){0});
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 100000, k.mr->lkey,
-				  (uintptr_t)k.buf + (1 << 20), k.mr->rkey, 0),
+				  (uintptr_t)k.buf + (1 << 20), k.mr->rkey),
 			 0);
 	kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
 	assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	kit_expect_event(&k, IBV_EVENT_SQ_DRAINED);
 	assert_int_equal(kit_state(a.qp), IBV_QPS_SQD);
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey,
-				  (uintptr_t)k.buf + (1 << 20), k.mr->rkey, 0),
+				  (uintptr_t)k.buf + (1 << 20), k.mr->rkey),
 			 0);
 	kit_expect_nothing(a.cq);
 	assert_int_equal(to_state(a.qp, IBV_QPS_RTS), 0);
@@ -208,9 +208,7 @@ static void test_communication_established(void **state)
 	assert_int_equal(kit_recv(&b, k.buf + 4096, 64, k.mr->lkey), 0);
 	assert_int_equal(kit_recv(&b, k.buf + 4096, 64, k.mr->lkey), 0);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(
-			kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0, IBV_SEND_SIGNALED),
-			0);
+		assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey, 0, 0), 0);
 		kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
 		kit_expect(b.cq, IBV_WC_SUCCESS, NULL);
 	}
@@ -277,7 +275,7 @@ static void overrun(bool ignore, struct kit_end *a, struct kit_end *b)
 	kit_pair_open(&k, a, b, &how);
 	for (int i = 0; i < 40; i++)
 		assert_int_equal(kit_post(a, IBV_WR_RDMA_WRITE, k.buf, 8, k.mr->lkey,
-					  (uintptr_t)k.buf + 4096, k.mr->rkey, IBV_SEND_SIGNALED),
+					  (uintptr_t)k.buf + 4096, k.mr->rkey),
 				 0);
 }
 
@@ -303,7 +301,7 @@ static void test_cq_overrun_ignored(void **state)
 	overrun(true, &a, &b);
 	kit_fill(k.buf, 64, 77);
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey,
-				  (uintptr_t)k.buf + 8192, k.mr->rkey, 0),
+				  (uintptr_t)k.buf + 8192, k.mr->rkey),
 			 0);
 	kit_expect_bytes(k.buf + 8192, 64, 77);
 	kit_expect_no_event(&k);

@@ -208,20 +208,33 @@ void kit_end_close(struct kit_end *e)
 	assert_int_equal(ibv_destroy_cq(e->cq), 0);
 }
 
+static struct ibv_send_wr request(enum ibv_wr_opcode op, struct ibv_sge *sge)
+{
+	return (struct ibv_send_wr){.wr_id = sge->addr,
+				    .sg_list = sge,
+				    .num_sge = sge->length ? 1 : 0,
+				    .opcode = op,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .imm_data = htobe32(0xfeedf00d)};
+}
+
 int kit_post(struct kit_end *e, enum ibv_wr_opcode op, void *at, uint32_t len, uint32_t lkey,
-	     uint64_t raddr, uint32_t rkey, unsigned flags)
+	     uint64_t raddr, uint32_t rkey)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)at, .length = len, .lkey = lkey};
-	struct ibv_send_wr wr = {.wr_id = (uintptr_t)at,
-				 .sg_list = &sge,
-				 .num_sge = len ? 1 : 0,
-				 .opcode = op,
-				 .send_flags = flags | IBV_SEND_SIGNALED,
-				 .imm_data = htobe32(0xfeedf00d)};
-	struct ibv_send_wr *bad;
+	struct ibv_send_wr wr = request(op, &sge), *bad;
 
 	wr.wr.rdma.remote_addr = raddr;
 	wr.wr.rdma.rkey = rkey;
+	return ibv_post_send(e->qp, &wr, &bad);
+}
+
+int kit_post_inline(struct kit_end *e, void *at, uint32_t len)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)at, .length = len};
+	struct ibv_send_wr wr = request(IBV_WR_SEND, &sge), *bad;
+
+	wr.send_flags |= IBV_SEND_INLINE;
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
@@ -324,7 +337,7 @@ void kit_check_alive(struct kit *k, struct kit_end *a, struct kit_end *b)
 	kit_fill(k->buf, len, 77);
 	memset(to, 0, len);
 	assert_int_equal(kit_recv(b, to, len, k->mr->lkey), 0);
-	assert_int_equal(kit_post(a, IBV_WR_SEND, k->buf, len, k->mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(a, IBV_WR_SEND, k->buf, len, k->mr->lkey, 0, 0), 0);
 	kit_expect(a->cq, IBV_WC_SUCCESS, NULL);
 	kit_expect(b->cq, IBV_WC_SUCCESS, &wc);
 	assert_int_equal(wc.byte_len, len);

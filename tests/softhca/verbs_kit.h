@@ -62,7 +62,9 @@ void kit_end_close(struct kit_end *e);
 
 /* Posts one signalled request with one data segment. raddr, rkey: of one-sided requests. */
 int kit_post(struct kit_end *e, enum ibv_wr_opcode op, void *at, uint32_t len, uint32_t lkey,
-	     uint64_t raddr, uint32_t rkey, unsigned flags);
+	     uint64_t raddr, uint32_t rkey);
+/* Posts one signalled SEND with its bytes inside the WQE. */
+int kit_post_inline(struct kit_end *e, void *at, uint32_t len);
 int kit_recv(struct kit_end *e, void *at, uint32_t len, uint32_t lkey);
 
 /* Polls until `cnt` completions have come or the time is over. Returns: how many came. */

@@ -24,7 +24,7 @@ static void test_good(void **state)
 static void test_bad_lkey(void **state)
 {
 	(void)state;
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey ^ 0x5a00, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey ^ 0x5a00, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_LOC_PROT_ERR, NULL);
 	expect_dead(&a);
 }
@@ -32,8 +32,8 @@ static void test_bad_lkey(void **state)
 static void test_beyond_mr(void **state)
 {
 	(void)state;
-	assert_int_equal(
-		kit_post(&a, IBV_WR_SEND, k.buf + KIT_BUF_BYTES - 8, 16, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf + KIT_BUF_BYTES - 8, 16, k.mr->lkey, 0, 0),
+			 0);
 	kit_expect(a.cq, IBV_WC_LOC_PROT_ERR, NULL);
 }
 
@@ -41,7 +41,7 @@ static void expect_refused_write(uint64_t raddr, uint32_t rkey)
 {
 	memset(far, 0x11, 4096);
 	assert_int_equal(kit_recv(&b, far, 64, k.mr->lkey), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, raddr, rkey, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 64, k.mr->lkey, raddr, rkey), 0);
 	kit_expect(a.cq, IBV_WC_REM_ACCESS_ERR, NULL);
 	expect_dead(&a);
 	kit_expect(b.cq, IBV_WC_WR_FLUSH_ERR, NULL);
@@ -92,7 +92,7 @@ static void test_read_bad_rkey(void **state)
 	(void)state;
 	memset(k.buf, 0x22, 64);
 	assert_int_equal(kit_post(&a, IBV_WR_RDMA_READ, k.buf, 64, k.mr->lkey, (uintptr_t)far,
-				  k.mr->rkey ^ 0x5a00, 0),
+				  k.mr->rkey ^ 0x5a00),
 			 0);
 	kit_expect(a.cq, IBV_WC_REM_ACCESS_ERR, NULL);
 	for (int i = 0; i < 64; i++)
@@ -104,7 +104,7 @@ static void test_receive_too_small(void **state)
 	(void)state;
 	memset(far, 0x33, 4096);
 	assert_int_equal(kit_recv(&b, far, 64, k.mr->lkey), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 128, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 128, k.mr->lkey, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_REM_INV_REQ_ERR, NULL);
 	kit_expect(b.cq, IBV_WC_LOC_LEN_ERR, NULL);
 	for (int i = 64; i < 4096; i++)
@@ -115,7 +115,7 @@ static void test_receive_bad_lkey(void **state)
 {
 	(void)state;
 	assert_int_equal(kit_recv(&b, far, 4096, k.mr->lkey ^ 0x5a00), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 128, k.mr->lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 128, k.mr->lkey, 0, 0), 0);
 	kit_expect(b.cq, IBV_WC_LOC_PROT_ERR, NULL);
 	kit_expect(a.cq, IBV_WC_REM_OP_ERR, NULL);
 }
@@ -127,7 +127,7 @@ static void test_mr_deregistered(void **state)
 
 	(void)state;
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, lkey, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, lkey, 0, 0), 0);
 	kit_expect(a.cq, IBV_WC_LOC_PROT_ERR, NULL);
 }
 
@@ -163,9 +163,9 @@ static void test_flush_order(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(kit_recv(&a, far + 64 * i, 64, k.mr->lkey), 0);
-	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey ^ 0x5a00, 0, 0, 0), 0);
+	assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf, 64, k.mr->lkey ^ 0x5a00, 0, 0), 0);
 	for (int i = 1; i < 5; i++)
-		assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf + i, 64, k.mr->lkey, 0, 0, 0), 0);
+		assert_int_equal(kit_post(&a, IBV_WR_SEND, k.buf + i, 64, k.mr->lkey, 0, 0), 0);
 	assert_int_equal(kit_poll(a.cq, wc, 9, KIT_WAIT_MS), 9);
 	assert_int_equal(wc[0].status, IBV_WC_LOC_PROT_ERR);
 	uint64_t send = (uintptr_t)k.buf, recv = 0;
@@ -185,7 +185,7 @@ static void test_cq_overrun(void **state)
 	reopen(&how);
 	for (uint32_t i = 0; i < 40; i++)
 		assert_int_equal(kit_post(&a, IBV_WR_RDMA_WRITE, k.buf, 8, k.mr->lkey,
-					  (uintptr_t)far, k.mr->rkey, 0),
+					  (uintptr_t)far, k.mr->rkey),
 				 0);
 	kit_expect_event(&k, IBV_EVENT_CQ_ERR);
 }

@@ -124,13 +124,15 @@ static void contexts(void **state)
 	assert_int_equal(hca_ctx_open(k.dev, &k.ctx), 0);
 	assert_int_equal(kit_cmd(&k, IB_USER_VERBS_CMD_ALLOC_PD, &req, sizeof(req), out, 8),
 			 -EINVAL); /* before GET_CONTEXT */
-	assert_int_equal(kit_call(&k, IB_USER_VERBS_CMD_GET_CONTEXT, &req, sizeof(req), &resp,
-				  sizeof(resp), &drv, sizeof(drv), out, 72),
+	assert_int_equal(kit_call(&k, IB_USER_VERBS_CMD_GET_CONTEXT,
+				  (struct kit_part){&req, sizeof(req), &resp, sizeof(resp)},
+				  (struct kit_part){&drv, sizeof(drv), out, 72}),
 			 -EINVAL); /* DEVX */
 	drv.flags = 0;
 	drv.lib_caps = 0;
-	assert_int_equal(kit_call(&k, IB_USER_VERBS_CMD_GET_CONTEXT, &req, sizeof(req), &resp,
-				  sizeof(resp), &drv, sizeof(drv), out, 72),
+	assert_int_equal(kit_call(&k, IB_USER_VERBS_CMD_GET_CONTEXT,
+				  (struct kit_part){&req, sizeof(req), &resp, sizeof(resp)},
+				  (struct kit_part){&drv, sizeof(drv), out, 72}),
 			 -EINVAL); /* no dynamic register pages */
 	fd = k.ctx->fd;
 	hca_ctx_close(k.ctx);

@@ -15,8 +15,9 @@ static int get_context(struct kit *k)
 	struct ib_uverbs_get_context_resp resp;
 	struct mlx5_ib_alloc_ucontext_resp drv_resp;
 
-	return kit_call(k, IB_USER_VERBS_CMD_GET_CONTEXT, &req, sizeof(req), &resp, sizeof(resp),
-			&drv, sizeof(drv), &drv_resp, sizeof(drv_resp));
+	return kit_call(k, IB_USER_VERBS_CMD_GET_CONTEXT,
+			(struct kit_part){&req, sizeof(req), &resp, sizeof(resp)},
+			(struct kit_part){&drv, sizeof(drv), &drv_resp, sizeof(drv_resp)});
 }
 
 void kit_open(struct kit *k)
@@ -73,27 +74,25 @@ static void *padded(const void *src, size_t bytes)
 	return p;
 }
 
-int kit_call(struct kit *k, uint32_t cmd, const void *in, size_t in_bytes, void *out,
-	     size_t out_bytes, const void *uhw_in, size_t uhw_in_bytes, void *uhw_out,
-	     size_t uhw_out_bytes)
+int kit_call(struct kit *k, uint32_t cmd, struct kit_part core, struct kit_part driver)
 {
-	void *i = padded(in, in_bytes), *u = padded(uhw_in, uhw_in_bytes);
-	void *o = padded(NULL, out_bytes), *v = padded(NULL, uhw_out_bytes);
+	void *i = padded(core.in, core.in_bytes), *u = padded(driver.in, driver.in_bytes);
+	void *o = padded(NULL, core.out_bytes), *v = padded(NULL, driver.out_bytes);
 	struct uv_call c = {k->ctx,
 			    i,
 			    o,
 			    u,
 			    v,
-			    (uint32_t)in_bytes,
-			    (uint32_t)out_bytes,
-			    (uint32_t)uhw_in_bytes,
-			    (uint32_t)uhw_out_bytes};
+			    (uint32_t)core.in_bytes,
+			    (uint32_t)core.out_bytes,
+			    (uint32_t)driver.in_bytes,
+			    (uint32_t)driver.out_bytes};
 	int rc = uv_dispatch(cmd, &c);
 
-	if (out)
-		memcpy(out, o, out_bytes);
-	if (uhw_out)
-		memcpy(uhw_out, v, uhw_out_bytes);
+	if (core.out)
+		memcpy(core.out, o, core.out_bytes);
+	if (driver.out)
+		memcpy(driver.out, v, driver.out_bytes);
 	free(i), free(u), free(o), free(v);
 	return rc;
 }
@@ -101,7 +100,8 @@ int kit_call(struct kit *k, uint32_t cmd, const void *in, size_t in_bytes, void 
 int kit_cmd(struct kit *k, uint32_t cmd, const void *in, size_t in_bytes, void *out,
 	    size_t out_bytes)
 {
-	return kit_call(k, cmd, in, in_bytes, out, out_bytes, NULL, 0, NULL, 0);
+	return kit_call(k, cmd, (struct kit_part){in, in_bytes, out, out_bytes},
+			(struct kit_part){0});
 }
 
 int kit_cq(struct kit *k, int channel, uint32_t *out)
@@ -115,8 +115,9 @@ int kit_cq(struct kit *k, int channel, uint32_t *out)
 					      .uar_page_index = (uint16_t)k->uar->index};
 	struct ib_uverbs_create_cq_resp resp;
 	struct mlx5_ib_create_cq_resp drv_resp;
-	int rc = kit_call(k, IB_USER_VERBS_CMD_CREATE_CQ, &req, sizeof(req), &resp, sizeof(resp),
-			  &drv, sizeof(drv), &drv_resp, sizeof(drv_resp));
+	int rc = kit_call(k, IB_USER_VERBS_CMD_CREATE_CQ,
+			  (struct kit_part){&req, sizeof(req), &resp, sizeof(resp)},
+			  (struct kit_part){&drv, sizeof(drv), &drv_resp, sizeof(drv_resp)});
 
 	*out = resp.cq_handle;
 	return rc;
@@ -130,8 +131,9 @@ int kit_srq(struct kit *k, uint32_t *out)
 					       .db_addr = (uintptr_t)kit_ring(k, 8)};
 	struct ib_uverbs_create_srq_resp resp;
 	struct mlx5_ib_create_srq_resp drv_resp;
-	int rc = kit_call(k, IB_USER_VERBS_CMD_CREATE_SRQ, &req, sizeof(req), &resp, sizeof(resp),
-			  &drv, sizeof(drv), &drv_resp, sizeof(drv_resp));
+	int rc = kit_call(k, IB_USER_VERBS_CMD_CREATE_SRQ,
+			  (struct kit_part){&req, sizeof(req), &resp, sizeof(resp)},
+			  (struct kit_part){&drv, sizeof(drv), &drv_resp, sizeof(drv_resp)});
 
 	*out = resp.srq_handle;
 	return rc;
@@ -158,8 +160,9 @@ int kit_qp(struct kit *k, uint8_t type, uint32_t cq, struct ib_uverbs_create_qp_
 					      .sq_buf_addr = (uintptr_t)kit_ring(k, 16 * 64)};
 	struct mlx5_ib_create_qp_resp drv_resp;
 
-	return kit_call(k, IB_USER_VERBS_CMD_CREATE_QP, &req, sizeof(req), out, sizeof(*out), &drv,
-			sizeof(drv), &drv_resp, sizeof(drv_resp));
+	return kit_call(k, IB_USER_VERBS_CMD_CREATE_QP,
+			(struct kit_part){&req, sizeof(req), out, sizeof(*out)},
+			(struct kit_part){&drv, sizeof(drv), &drv_resp, sizeof(drv_resp)});
 }
 
 int kit_modify(struct kit *k, uint32_t qp, uint32_t mask, uint8_t state)

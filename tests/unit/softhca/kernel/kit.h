@@ -38,10 +38,16 @@ void kit_open(struct kit *k);
 void kit_close(struct kit *k);
 void *kit_ring(struct kit *k, size_t bytes); /* 64-byte aligned, zeroed */
 
-/* One command: core and driver parts in and out; sizes are those of the objects. */
-int kit_call(struct kit *k, uint32_t cmd, const void *in, size_t in_bytes, void *out,
-	     size_t out_bytes, const void *uhw_in, size_t uhw_in_bytes, void *uhw_out,
-	     size_t uhw_out_bytes);
+/* One part of a command, in and out; sizes are those of the objects. */
+struct kit_part {
+	const void *in;
+	size_t in_bytes;
+	void *out;
+	size_t out_bytes;
+};
+
+/* One command: its core part, and the driver's. */
+int kit_call(struct kit *k, uint32_t cmd, struct kit_part core, struct kit_part driver);
 /* Without a driver part. */
 int kit_cmd(struct kit *k, uint32_t cmd, const void *in, size_t in_bytes, void *out,
 	    size_t out_bytes);
