@@ -89,7 +89,7 @@ static struct ibv_cq_ex *cq_create(struct mlx5_dev *dev, uint32_t cnt, bool comp
  * only).
  */
 int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, bool compressed, void *context,
-		 struct ibv_cq_ex **cq_out, struct spw_mlx5_cqmem *mem_out)
+		 struct ibv_cq_ex **cq_out, struct mlx5_cqmem *mem_out)
 {
 	bool ignore = !compressed;
 	struct mlx5dv_cq dv;
@@ -113,10 +113,10 @@ int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, bool compressed, void *cont
 		return spw_err(rc, "%s: mlx5dv_init_obj of a completion queue: %s", dev->rdma.name,
 			       strerror(rc));
 	}
-	*mem_out = (struct spw_mlx5_cqmem){.buf = dv.buf,
-					   .dbrec = ignore ? NULL : (spw_be32 *)dv.dbrec,
-					   .cnt = dv.cqe_cnt,
-					   .stride = dv.cqe_size};
+	*mem_out = (struct mlx5_cqmem){.buf = dv.buf,
+				       .dbrec = ignore ? NULL : (spw_be32 *)dv.dbrec,
+				       .cnt = dv.cqe_cnt,
+				       .stride = dv.cqe_size};
 	return 0;
 }
 

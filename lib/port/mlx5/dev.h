@@ -33,7 +33,7 @@ void mlx5_dev_close(struct mlx5_dev *dev);
  * Thread:  any
  * Errors:  -errno with a text. */
 int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, bool compressed, void *context,
-		 struct ibv_cq_ex **cq_out, struct spw_mlx5_cqmem *mem_out);
+		 struct ibv_cq_ex **cq_out, struct mlx5_cqmem *mem_out);
 /* NULL is fine. */
 void mlx5_cq_free(struct ibv_cq_ex *cq);
 

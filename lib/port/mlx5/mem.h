@@ -47,14 +47,14 @@
 
 /* ---- rings and doorbell records ---- */
 
-struct spw_mlx5_cqmem {
+struct mlx5_cqmem {
 	uint8_t *buf;    /* cnt * stride; op_own of every CQE starts as INVALID, validity as 0xff */
 	spw_be32 *dbrec; /* [0] consumer index; NULL: the NIC ignores overrun and never reads it */
 	uint32_t cnt;    /* a power of 2 */
 	uint32_t stride; /* MLX5_CQE_BYTES; others are refused */
 };
 
-struct spw_mlx5_rqmem {
+struct mlx5_rqmem {
 	uint8_t *buf;          /* cnt * stride */
 	spw_be32 *dbrec;       /* RCV_DBR: WQEs posted, mod 2^16 */
 	uint32_t cnt;          /* a power of 2, at most 2^15 */
@@ -64,7 +64,7 @@ struct spw_mlx5_rqmem {
 	uint32_t strides_log2; /* striding: strides of one WQE, each of the pool's slot_bytes */
 };
 
-struct spw_mlx5_sqmem {
+struct mlx5_sqmem {
 	uint8_t *buf;    /* cnt * 64 */
 	spw_be32 *dbrec; /* SND_DBR */
 	uint32_t cnt;    /* a power of 2, at most 2^15; 0: this queue does not send */
@@ -96,7 +96,7 @@ enum mlx5_flag {
 enum mlx5_err_state { MLX5_ERR_NONE, MLX5_ERR_NOTED, MLX5_ERR_REPORTED };
 
 /* One direction (receive or send) that failed. */
-struct spw_mlx5_err {
+struct mlx5_err {
 	enum mlx5_err_state state;
 	uint32_t syndrome; /* of the first error CQE; 0: a malformed CQE, or reported without one */
 	const char *what;  /* static text of the reporter; NULL: a CQE showed it */

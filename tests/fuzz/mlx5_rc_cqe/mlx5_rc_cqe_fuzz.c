@@ -78,12 +78,12 @@ static void step_send(struct run *r, uint8_t which)
 static void step_reset(struct run *r, uint8_t which)
 {
 	uint32_t peer = which % PEERS;
-	struct spw_mlx5_rc_peer *p = rch_peer(&r->h, peer);
+	struct mlx5_rc_peer *p = rch_peer(&r->h, peer);
 
 	if (which & 0x80)
-		spw_mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
+		mlx5_rc_break(r->h.q, p, MLX5_RC_SYN_GONE);
 	if (p->side == SPW_PEER_SIDE_BROKEN) {
-		spw_mlx5_rc_reset(r->h.q, p);
+		mlx5_rc_reset(r->h.q, p);
 		r->h.qp[peer].rq_ci = r->h.qp[peer].sq_ci = 0;
 		r->h.qp[peer].db[0] = r->h.qp[peer].db[1] = spw_cpu_to_be32(0);
 	}

@@ -93,7 +93,7 @@ static const struct rec_case {
 
 static struct kit_run run;
 static const struct rec_case *rc;
-static struct spw_mlx5_cqmem cq;
+static struct mlx5_cqmem cq;
 static uint8_t before[CNT_MAX * CQE], now[CNT_MAX * CQE], written[CNT_MAX * CQE];
 static FILE *out;
 
@@ -252,7 +252,7 @@ static void open_rc(void)
 {
 	struct rc_kit k = {
 		.queues = 1, .peers = 1, .op = "send", .profile = rc->profile, .slots = rc->slots};
-	struct mlx5_rc_queue *rq;
+	struct mlx5_rc_queue_ctl *rq;
 
 	rc_kit_open(&run, &k);
 	rq = &mlx5_rc_of(run.b.port)->queue[0];

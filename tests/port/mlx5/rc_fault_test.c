@@ -52,7 +52,7 @@ static void open_lossy(unsigned mode)
 	run.lossy = true;
 }
 
-static struct mlx5_rc_queue *queue(struct kit_port *p)
+static struct mlx5_rc_queue_ctl *queue(struct kit_port *p)
 {
 	return &mlx5_rc_of(p->port)->queue[0];
 }

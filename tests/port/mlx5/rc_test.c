@@ -69,7 +69,7 @@ static void test_many_peers(void **state)
 }
 
 /* Was a compressed session taken? */
-static bool sessions(const struct spw_mlx5_rc_queue *q)
+static bool sessions(const struct mlx5_rc_queue *q)
 {
 	return (q->session.title[63] >> 2 & 3) == SPW_PRM_CQE_FORMAT_COMPRESSED;
 }
@@ -81,7 +81,7 @@ static void test_compressed(void **state)
 	for (unsigned srq = 0; srq < 2; srq++) {
 		struct rc_kit k = {
 			.queues = 1, .peers = 1, .op = "send", .srq = srq, .profile = "throughput"};
-		const struct spw_mlx5_rc_queue *q;
+		const struct mlx5_rc_queue *q;
 
 		rc_kit_open(&run, &k);
 		run.window = 64;

@@ -19,7 +19,7 @@ CASES = {'latency': [], 'compressed': [], 'compressed_enhanced': ['--cqe-layout'
          'striding_compressed_enhanced': ['--cqe-layout', 'enhanced'], 'errors': [], 'errors_compressed': [], 'rc': [], 'rc_compressed': []}
 SEND, SEND_IMM, RESP_ERR = 2, 3, 14
 FLUSHED = 5
-STAMP, STRIDING, RC = 1, 8, 'credits' # of enum mlx5_flag (STAMP: of spw_mlx5_rc_flag as well); a key that only RC's shape has
+STAMP, STRIDING, RC = 1, 8, 'credits' # of enum mlx5_flag (STAMP: of mlx5_rc_flag as well); a key that only RC's shape has
 
 
 def packets(path):

@@ -25,13 +25,13 @@
 
 #define MLX5_RECOVER_TRIES 100u /* then the device is reported as gone */
 
-static void err_begin(struct spw_mlx5_err *err, uint32_t syndrome, const char *what)
+static void err_begin(struct mlx5_err *err, uint32_t syndrome, const char *what)
 {
 	if (err->state == MLX5_ERR_NONE)
-		*err = (struct spw_mlx5_err){.state = MLX5_ERR_NOTED,
-					     .syndrome = syndrome,
-					     .what = what,
-					     .since_tsc = spw_cpu_counter()};
+		*err = (struct mlx5_err){.state = MLX5_ERR_NOTED,
+					 .syndrome = syndrome,
+					 .what = what,
+					 .since_tsc = spw_cpu_counter()};
 }
 
 void mlx5_eth_rx_failed(struct mlx5_eth_queue *q, const char *what)
@@ -46,7 +46,7 @@ void mlx5_eth_tx_failed(struct mlx5_eth_queue *q, const char *what)
 
 /* Adds the cause to an error that an asynchronous event noted before its CQE was read: ops.rq_ready
  * (sq_ready) acts on it. */
-static void err_name(struct spw_mlx5_err *err, uint32_t syndrome)
+static void err_name(struct mlx5_err *err, uint32_t syndrome)
 {
 	if (!err->syndrome && syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
 		err->syndrome = syndrome;
@@ -297,7 +297,7 @@ void mlx5_eth_queue_drain(struct mlx5_eth_queue *q)
 
 /* ---- events ---- */
 
-static const char *err_text(const struct spw_mlx5_err *err)
+static const char *err_text(const struct mlx5_err *err)
 {
 	if (err->what)
 		return err->what;
@@ -305,7 +305,7 @@ static const char *err_text(const struct spw_mlx5_err *err)
 }
 
 static uint16_t event_put(struct spw_port_event *event, enum spw_port_event_kind kind,
-			  const struct mlx5_eth_queue *q, const struct spw_mlx5_err *err,
+			  const struct mlx5_eth_queue *q, const struct mlx5_err *err,
 			  const char *what)
 {
 	*event = (struct spw_port_event){.kind = kind, .queue = q->index, .code = err->syndrome};
@@ -326,7 +326,7 @@ static uint16_t event_put(struct spw_port_event *event, enum spw_port_event_kind
 }
 
 /* Reports first, recovers next; a recovery that fails is tried again on the next call. */
-static uint16_t err_step(struct mlx5_eth_queue *q, struct spw_mlx5_err *err,
+static uint16_t err_step(struct mlx5_eth_queue *q, struct mlx5_err *err,
 			 int (*recover)(struct mlx5_eth_queue *), const char *what,
 			 struct spw_port_event *event, uint16_t cnt)
 {

@@ -31,8 +31,8 @@ struct mlx5_eth_port;
 struct mlx5_eth_rx_obj {
 	struct ibv_cq_ex *cq;
 	struct ibv_wq *wq;
-	struct spw_mlx5_cqmem cqmem;
-	struct spw_mlx5_rqmem rqmem;
+	struct mlx5_cqmem cqmem;
+	struct mlx5_rqmem rqmem;
 };
 
 struct mlx5_eth_tx_obj {
@@ -42,8 +42,8 @@ struct mlx5_eth_tx_obj {
 	struct ibv_pd *pd; /* parent domain over td; NULL: the device's */
 	struct ibv_cq_ex *cq;
 	struct ibv_qp *qp;
-	struct spw_mlx5_cqmem cqmem;
-	struct spw_mlx5_sqmem sqmem;
+	struct mlx5_cqmem cqmem;
+	struct mlx5_sqmem sqmem;
 };
 
 /* What the queue is made of, from profile, pool and device. */

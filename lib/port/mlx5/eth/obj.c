@@ -56,7 +56,7 @@ static int wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_rx_obj *r
 
 	if (rc)
 		return spw_err(rc, "mlx5dv_init_obj of a receive queue: %s", strerror(rc));
-	rx->rqmem = (struct spw_mlx5_rqmem){
+	rx->rqmem = (struct mlx5_rqmem){
 		.buf = dv.buf,
 		.dbrec = (spw_be32 *)dv.dbrec,
 		.cnt = dv.wqe_cnt,
@@ -128,7 +128,7 @@ static int sq_memory(struct mlx5_eth_tx_obj *tx, uint32_t lkey)
 
 	if (rc)
 		return spw_err(rc, "mlx5dv_init_obj of a send queue: %s", strerror(rc));
-	tx->sqmem = (struct spw_mlx5_sqmem){
+	tx->sqmem = (struct mlx5_sqmem){
 		.buf = dv.sq.buf,
 		.dbrec = (spw_be32 *)&dv.dbrec[MLX5_SND_DBR],
 		.cnt = dv.sq.wqe_cnt,

@@ -75,8 +75,8 @@ static int check_shape(const struct mlx5_eth_queue_conf *conf)
 
 /* ---- set-up ---- */
 
-static void lay_rx(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq,
-		   const struct spw_mlx5_rqmem *rq)
+static void lay_rx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+		   const struct mlx5_rqmem *rq)
 {
 	q->cqe = cq->buf;
 	q->cq_mask = cq->cnt - 1;
@@ -120,8 +120,8 @@ static void init_wqes(struct mlx5_eth_queue *q)
 	}
 }
 
-static void lay_tx(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq,
-		   const struct spw_mlx5_sqmem *sq)
+static void lay_tx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+		   const struct mlx5_sqmem *sq)
 {
 	uint32_t ds = q->flags & MLX5_F_INLINE ? 4 : 3;
 
@@ -139,8 +139,8 @@ static void lay_tx(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq,
 	q->bf_off = 0;
 }
 
-int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq,
-		       const struct spw_mlx5_rqmem *rq, bool cq_new)
+int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+		       const struct mlx5_rqmem *rq, bool cq_new)
 {
 	if (cq->cnt - 1 != q->cq_mask || rq->cnt - 1 != q->rq_mask || cq->stride != MLX5_CQE_BYTES)
 		return spw_err(EINVAL,
@@ -153,8 +153,8 @@ int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq
 	return 0;
 }
 
-int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq,
-		       const struct spw_mlx5_sqmem *sq, bool cq_new)
+int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+		       const struct mlx5_sqmem *sq, bool cq_new)
 {
 	if (cq->cnt - 1 != q->tx_cq_mask || sq->cnt - 1 != q->sq_mask ||
 	    cq->stride != MLX5_CQE_BYTES)

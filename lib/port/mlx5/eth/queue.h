@@ -88,7 +88,7 @@ struct mlx5_eth_queue {
 	/* send: hot */
 	uint32_t tx_cq_ci, sq_ci, sq_pi, bf_off;
 
-	struct spw_mlx5_err rx_err, tx_err;
+	struct mlx5_err rx_err, tx_err;
 	/* written by the owner, sampled by others */
 	uint64_t rx_nic_drops; /* frames that found no WQE, as counted in CQEs */
 	struct port_queue_stat stat;
@@ -106,9 +106,9 @@ struct mlx5_eth_queue {
  */
 
 struct mlx5_eth_queue_conf {
-	struct spw_mlx5_cqmem cq, tx_cq;
-	struct spw_mlx5_rqmem rq;
-	struct spw_mlx5_sqmem sq;
+	struct mlx5_cqmem cq, tx_cq;
+	struct mlx5_rqmem rq;
+	struct mlx5_sqmem sq;
 	struct spw_pool *pool;
 	struct mlx5_eth_ops ops;
 	unsigned flags;
@@ -152,10 +152,10 @@ void mlx5_eth_queue_fini(struct mlx5_eth_queue *q);
  * Shape:   its slots were recycled and its indices are 0. cq_new: the CQ is another one too.
  * Thread:  owner
  * Errors:  -EINVAL the shape differs. */
-int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq,
-		       const struct spw_mlx5_rqmem *rq, bool cq_new);
-int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct spw_mlx5_cqmem *cq,
-		       const struct spw_mlx5_sqmem *sq, bool cq_new);
+int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+		       const struct mlx5_rqmem *rq, bool cq_new);
+int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+		       const struct mlx5_sqmem *sq, bool cq_new);
 
 /* Purpose: notes that a side failed, for a cause other than a CQE (an asynchronous event); the
  *          next events recovers it. Nothing happens if an error is noted already.

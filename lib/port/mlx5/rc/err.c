@@ -10,12 +10,12 @@
  */
 #include "port/mlx5/rc/inline.h"
 
-void spw_mlx5_rc_wait_return(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t max)
+void mlx5_rc_wait_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t max)
 {
 	uint32_t kept = p->wait_ci, cnt;
 
 	for (uint32_t i = p->wait_ci; i != p->wait_pi; i++) {
-		const struct spw_mlx5_rc_wait *w = &p->wait[i & p->wait_mask];
+		const struct mlx5_rc_wait *w = &p->wait[i & p->wait_mask];
 
 		if (w->len - 1 < max)
 			p->wait[kept++ & p->wait_mask] = *w;
@@ -28,22 +28,22 @@ void spw_mlx5_rc_wait_return(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_pee
 	spw_thr_count(&q->stat.tx_flushed, cnt);
 }
 
-void spw_mlx5_rc_break(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t syndrome)
+void mlx5_rc_break(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t syndrome)
 {
 	if (!mlx5_rc_is_live(p))
 		return;
 	p->side = SPW_PEER_SIDE_BROKEN;
 	p->tx.limit = p->tx.used;
 	p->tx.window = 0;
-	p->err = (struct spw_mlx5_err){
+	p->err = (struct mlx5_err){
 		.state = MLX5_ERR_NOTED, .syndrome = syndrome, .since_tsc = spw_cpu_counter()};
 	q->broken_cnt++;
-	spw_mlx5_rc_wait_return(q, p, 0);
+	mlx5_rc_wait_return(q, p, 0);
 }
 
 /* SRQ: true if a completion of the peer is in the CQ and not yet polled. All of them are in the CQ,
  * since the last-WQE event of the QP has arrived. */
-static bool is_unread(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
+static bool is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	uint32_t cnt = q->session.left;
 
@@ -62,7 +62,7 @@ static bool is_unread(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_r
 	return false;
 }
 
-bool spw_mlx5_rc_is_drained(const struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_peer *p)
+bool mlx5_rc_is_drained(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	if (p->out || p->sq_ci != p->sq_pi)
 		return false;
@@ -71,22 +71,22 @@ bool spw_mlx5_rc_is_drained(const struct spw_mlx5_rc_queue *q, const struct spw_
 
 /* ---- CQEs that are not plain ---- */
 
-static void odd_count(struct spw_mlx5_rc_queue *q, uint32_t syndrome)
+static void odd_count(struct mlx5_rc_queue *q, uint32_t syndrome)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 	spw_thr_count(&q->syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
 }
 
 /* The peer of a CQE; the nobody peer if it is of no QP of this queue. */
-static struct spw_mlx5_rc_peer *odd_peer(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+static struct mlx5_rc_peer *odd_peer(const struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
-	struct spw_mlx5_rc_peer *p = mlx5_rc_by_qpn(q, mlx5_rc_cqe_qpn(cqe));
+	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, mlx5_rc_cqe_qpn(cqe));
 
 	return p->qpn == mlx5_rc_cqe_qpn(cqe) ? p : &q->peer[q->peer_cnt];
 }
 
 /* Returns the slot of the receive that the error consumed. It makes no credit. */
-static void rx_discard(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t idx)
+static void rx_discard(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t idx)
 {
 	uint32_t slot;
 
@@ -105,11 +105,11 @@ static void rx_discard(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 }
 
 /* A flush loses nothing; any other error costs the message that it hit. */
-static void rx_error(struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+static void rx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_RESP_ERR;
 	uint32_t syndrome = error ? spw_prm_cqe_err_get_syndrome(cqe) : 0;
-	struct spw_mlx5_rc_peer *p = odd_peer(q, cqe);
+	struct mlx5_rc_peer *p = odd_peer(q, cqe);
 
 	odd_count(q, syndrome);
 	rx_discard(q, p, spw_prm_cqe_err_get_wqe_counter(cqe));
@@ -117,12 +117,12 @@ static void rx_error(struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
 		mlx5_rc_count_drop(q, SPW_PORT_DROP_too_long, 1);
 	else if (syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
 		mlx5_rc_count_drop(q, SPW_PORT_DROP_rx_error, 1);
-	spw_mlx5_rc_break(q, p, syndrome);
+	mlx5_rc_break(q, p, syndrome);
 }
 
 /* True if the CQE is ours and no burst takes it. One load, since a message may arrive between two.
  */
-static bool rx_is_odd(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+static bool rx_is_odd(const struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	uint8_t raw = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]);
 	uint32_t op = (raw & ~MLX5_OP_SE) ^ (q->cq_ci >> q->cq_log2 & 1u);
@@ -132,7 +132,7 @@ static bool rx_is_odd(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
 	return !(q->flags & MLX5_RC_COMPRESSED && mlx5_rc_session_cnt(q, q->cq_ci));
 }
 
-void spw_mlx5_rc_rx_odd(struct spw_mlx5_rc_queue *q)
+void mlx5_rc_rx_odd(struct mlx5_rc_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 
@@ -145,20 +145,20 @@ void spw_mlx5_rc_rx_odd(struct spw_mlx5_rc_queue *q)
 
 /* The message that failed and the unsignaled ones before it are done. Whether they arrived is
  * unknown, so they count as flushed, not as sent. */
-static void tx_error(struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+static void tx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_REQ_ERR;
 	uint32_t syndrome = error ? spw_prm_cqe_err_get_syndrome(cqe) : 0;
-	struct spw_mlx5_rc_peer *p = odd_peer(q, cqe);
+	struct mlx5_rc_peer *p = odd_peer(q, cqe);
 	uint32_t done = (uint16_t)(spw_prm_cqe_err_get_wqe_counter(cqe) + 1 - p->sq_ci);
 
 	odd_count(q, syndrome);
 	if (done - 1 < p->sq_pi - p->sq_ci)
-		spw_mlx5_rc_tx_lost(q, p, p->sq_ci + done);
-	spw_mlx5_rc_break(q, p, syndrome);
+		mlx5_rc_tx_lost(q, p, p->sq_ci + done);
+	mlx5_rc_break(q, p, syndrome);
 }
 
-void spw_mlx5_rc_tx_odd(struct spw_mlx5_rc_queue *q)
+void mlx5_rc_tx_odd(struct mlx5_rc_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
 
@@ -176,10 +176,10 @@ void spw_mlx5_rc_tx_odd(struct spw_mlx5_rc_queue *q)
 
 /* ---- slots ---- */
 
-void spw_mlx5_rc_tx_lost(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t end)
+void mlx5_rc_tx_lost(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t end)
 {
 	for (; p->sq_ci != end; p->sq_ci++) {
-		const struct spw_mlx5_rc_sent *sent = &p->sent[p->sq_ci & p->sq_mask];
+		const struct mlx5_rc_sent *sent = &p->sent[p->sq_ci & p->sq_mask];
 
 		if (sent->slot == MLX5_RC_NO_SLOT)
 			continue;
@@ -189,10 +189,10 @@ void spw_mlx5_rc_tx_lost(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p
 	}
 }
 
-void spw_mlx5_rc_reset(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+void mlx5_rc_reset(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
-	spw_mlx5_rc_wait_return(q, p, 0);
-	spw_mlx5_rc_tx_lost(q, p, p->sq_pi);
+	mlx5_rc_wait_return(q, p, 0);
+	mlx5_rc_tx_lost(q, p, p->sq_pi);
 	for (; p->rq_ci != p->rq_pi; p->rq_ci++)
 		if (!(q->flags & MLX5_RC_WRITE))
 			p->own.slot[p->own.cnt++] = p->slot_of[p->rq_ci & p->rq_mask];

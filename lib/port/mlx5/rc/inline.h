@@ -11,7 +11,7 @@
 #include "port/mlx5/rc/queue.h"
 
 /* The only peer that this QP number can be; the caller compares p->qpn. */
-SPW_INLINE struct spw_mlx5_rc_peer *mlx5_rc_by_qpn(const struct spw_mlx5_rc_queue *q, uint32_t qpn)
+SPW_INLINE struct mlx5_rc_peer *mlx5_rc_by_qpn(const struct mlx5_rc_queue *q, uint32_t qpn)
 {
 	return q->find.peer[(qpn * q->find.mul) >> q->find.shift];
 }
@@ -22,13 +22,13 @@ SPW_INLINE uint32_t mlx5_rc_cqe_qpn(const uint8_t *cqe)
 }
 
 /* POSTED or UP: its receive ring may be refilled. */
-SPW_INLINE bool mlx5_rc_is_live(const struct spw_mlx5_rc_peer *p)
+SPW_INLINE bool mlx5_rc_is_live(const struct mlx5_rc_peer *p)
 {
 	return p->side == SPW_PEER_SIDE_UP || p->side == SPW_PEER_SIDE_POSTED;
 }
 
-/* Puts the peer on the todo list, once: it may need a refill or credits (spw_mlx5_rc_settle). */
-SPW_INLINE void mlx5_rc_enlist(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+/* Puts the peer on the todo list, once: it may need a refill or credits (mlx5_rc_settle). */
+SPW_INLINE void mlx5_rc_enlist(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	if (p->todo)
 		return;
@@ -36,19 +36,19 @@ SPW_INLINE void mlx5_rc_enlist(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_p
 	q->todo[q->todo_cnt++] = p;
 }
 
-SPW_INLINE void mlx5_rc_count_err(struct spw_mlx5_rc_queue *q, enum spw_port_err what, uint64_t n)
+SPW_INLINE void mlx5_rc_count_err(struct mlx5_rc_queue *q, enum spw_port_err what, uint64_t n)
 {
 	spw_thr_count(&q->stat.err[what], n);
 }
 
-SPW_INLINE void mlx5_rc_count_drop(struct spw_mlx5_rc_queue *q, enum spw_port_drop why, uint64_t n)
+SPW_INLINE void mlx5_rc_count_drop(struct mlx5_rc_queue *q, enum spw_port_drop why, uint64_t n)
 {
 	spw_thr_count(&q->stat.dropped[why], n);
 }
 
 /* Returns a slot that was lent or in TX to its peer. SEND: it can be posted again; WRITE: it can be
  * granted again. */
-SPW_INLINE void mlx5_rc_recycle(struct spw_mlx5_rc_queue *q, uint32_t slot, const unsigned flags)
+SPW_INLINE void mlx5_rc_recycle(struct mlx5_rc_queue *q, uint32_t slot, const unsigned flags)
 {
 	uint16_t owner = q->owner[slot];
 
@@ -56,7 +56,7 @@ SPW_INLINE void mlx5_rc_recycle(struct spw_mlx5_rc_queue *q, uint32_t slot, cons
 		spw_pool_put(q->pool, &slot, 1);
 		return;
 	}
-	struct spw_mlx5_rc_peer *p = &q->peer[owner];
+	struct mlx5_rc_peer *p = &q->peer[owner];
 
 	if (flags & MLX5_RC_WRITE) {
 		q->slot_state[slot] = MLX5_RC_FREE;
@@ -72,7 +72,7 @@ SPW_INLINE void mlx5_rc_recycle(struct spw_mlx5_rc_queue *q, uint32_t slot, cons
 
 /* Returns: the completions of the compression session whose title is the CQE at ci; 0: the CQE is
  * not ours, or opens no session. */
-SPW_INLINE uint32_t mlx5_rc_session_cnt(const struct spw_mlx5_rc_queue *q, uint32_t ci)
+SPW_INLINE uint32_t mlx5_rc_session_cnt(const struct mlx5_rc_queue *q, uint32_t ci)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ci);
 	uint32_t op = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]), cnt;
@@ -88,25 +88,25 @@ SPW_INLINE uint32_t mlx5_rc_session_cnt(const struct spw_mlx5_rc_queue *q, uint3
 
 /* ---- the shared receive queue ---- */
 
-SPW_INLINE uint8_t *mlx5_rc_srq_wqe(const struct spw_mlx5_rc_queue *q, uint32_t idx)
+SPW_INLINE uint8_t *mlx5_rc_srq_wqe(const struct mlx5_rc_queue *q, uint32_t idx)
 {
 	return q->srq + ((size_t)idx << q->srq_shift);
 }
 
-SPW_INLINE uint32_t mlx5_rc_srq_posted_cnt(const struct spw_mlx5_rc_queue *q)
+SPW_INLINE uint32_t mlx5_rc_srq_posted_cnt(const struct mlx5_rc_queue *q)
 {
 	return q->srq_mask + 1 - q->srq_free;
 }
 
 /* True if the NIC owns this WQE. */
-SPW_INLINE bool mlx5_rc_srq_is_posted(const struct spw_mlx5_rc_queue *q, uint32_t idx)
+SPW_INLINE bool mlx5_rc_srq_is_posted(const struct mlx5_rc_queue *q, uint32_t idx)
 {
 	return idx <= q->srq_mask && q->srq_slot[idx] != MLX5_RC_NO_SLOT;
 }
 
 /* The NIC has consumed a posted WQE: links it after the last free one. Returns: its slot; WRITE:
  * meaningless. */
-SPW_INLINE uint32_t mlx5_rc_srq_take(struct spw_mlx5_rc_queue *q, uint32_t idx)
+SPW_INLINE uint32_t mlx5_rc_srq_take(struct mlx5_rc_queue *q, uint32_t idx)
 {
 	uint32_t slot = q->srq_slot[idx];
 
@@ -120,7 +120,7 @@ SPW_INLINE uint32_t mlx5_rc_srq_take(struct spw_mlx5_rc_queue *q, uint32_t idx)
 
 /* A grant takes up to three send WQEs: the list, in two parts where its ring wraps, and the
  * message. */
-SPW_INLINE bool mlx5_rc_can_grant(const struct spw_mlx5_rc_peer *p)
+SPW_INLINE bool mlx5_rc_can_grant(const struct mlx5_rc_peer *p)
 {
 	return p->sq_limit - (p->sq_pi - p->sq_ci) >= 3;
 }

@@ -22,7 +22,7 @@ static void check_free(int rc, const char *what)
 
 /* ---- what the peers share ---- */
 
-static int srq_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+static int srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	struct ibv_srq_init_attr attr = {
 		.srq_context = rq,
@@ -41,7 +41,7 @@ static int srq_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 	rc = mlx5dv_init_obj(&dv_obj, MLX5DV_OBJ_SRQ);
 	if (rc)
 		return spw_err(rc, "mlx5dv_init_obj of a shared receive queue: %s", strerror(rc));
-	obj->srqmem = (struct spw_mlx5_rqmem){
+	obj->srqmem = (struct mlx5_rqmem){
 		.buf = dv.buf,
 		.dbrec = (spw_be32 *)dv.dbrec,
 		.cnt = dv.tail + 1,
@@ -54,7 +54,7 @@ static int srq_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 /* The CQs hold a completion for everything that can be posted, so they cannot overrun. From
  * mlx5dv_init_obj on they are ours alone: libmlx5 leaves such a CQ as it is, even when one of its
  * QPs is reset (MLX5_CQ_FLAGS_DV_OWNED in rdma-core's providers/mlx5/cq.c). */
-static int shared_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+static int shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	struct ibv_td_init_attr td_attr = {0};
 	struct mlx5_dev *dev = &rq->port->dev;
@@ -73,7 +73,7 @@ static int shared_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 /* ---- peers ---- */
 
 /* Small messages must not be scattered into the CQE: the executor reads the slot. */
-static struct ibv_qp *qp_create(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj,
+static struct ibv_qp *qp_create(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj,
 				struct spw_peer *peer, struct ibv_pd *pd)
 {
 	struct ibv_qp_init_attr_ex attr = {
@@ -98,7 +98,7 @@ static struct ibv_qp *qp_create(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *ob
 	return mlx5dv_create_qp(rq->port->dev.rdma.ctx, &attr, &dv_attr);
 }
 
-static int qp_memory(const struct mlx5_rc_queue *rq, uint32_t local, struct mlx5_rc_side *side)
+static int qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local, struct mlx5_rc_side *side)
 {
 	const struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
 	struct mlx5dv_qp dv = {0};
@@ -107,7 +107,7 @@ static int qp_memory(const struct mlx5_rc_queue *rq, uint32_t local, struct mlx5
 
 	if (rc)
 		return spw_err(rc, "mlx5dv_init_obj of a queue pair: %s", strerror(rc));
-	side->mem = (struct spw_mlx5_rc_peermem){
+	side->mem = (struct mlx5_rc_peermem){
 		.rq = {.buf = dv.rq.buf,
 		       .dbrec = (spw_be32 *)&dv.dbrec[MLX5_RCV_DBR],
 		       .cnt = dv.rq.wqe_cnt,
@@ -129,7 +129,7 @@ static int qp_memory(const struct mlx5_rc_queue *rq, uint32_t local, struct mlx5
 	return 0;
 }
 
-static int qp_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj, uint32_t local)
+static int qp_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj, uint32_t local)
 {
 	struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
 	struct mlx5_rc_side *side = &obj->side[local];
@@ -149,7 +149,7 @@ static int qp_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj, uint32_t l
 
 /* ---- all of them ---- */
 
-int mlx5_rc_obj_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj **obj_out)
+int mlx5_rc_obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 {
 	struct mlx5_rc_obj *obj = calloc(1, sizeof(*obj));
 	int rc = obj ? shared_make(rq, obj)
@@ -165,7 +165,7 @@ int mlx5_rc_obj_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj **obj_out)
 	return 0;
 }
 
-void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	for (uint32_t i = 0; obj && i < rq->plan.peers; i++) {
 		if (obj->side[i].qp)
@@ -176,7 +176,7 @@ void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 	}
 }
 
-void mlx5_rc_obj_free(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+void mlx5_rc_obj_free(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	mlx5_rc_obj_destroy_qps(rq, obj);
 	if (!obj)
@@ -190,9 +190,9 @@ void mlx5_rc_obj_free(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 	free(obj);
 }
 
-int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
+int mlx5_rc_lay(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
-	struct spw_mlx5_rc_conf qc = {
+	struct mlx5_rc_queue_conf qc = {
 		.cq = obj->cqmem,
 		.tx_cq = obj->tx_cqmem,
 		.srq = obj->srqmem,
@@ -203,13 +203,13 @@ int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 		.index = rq->index,
 		.port = rq->port->base.index,
 	};
-	struct spw_mlx5_rc_queue was = rq->q;
-	int rc = spw_mlx5_rc_init(&rq->q, &qc);
+	struct mlx5_rc_queue was = rq->q;
+	int rc = mlx5_rc_queue_init(&rq->q, &qc);
 
 	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
-		rc = spw_mlx5_rc_attach(&rq->q, i, &obj->side[i].mem);
+		rc = mlx5_rc_attach(&rq->q, i, &obj->side[i].mem);
 	if (rc) {
-		spw_mlx5_rc_fini(&rq->q);
+		mlx5_rc_queue_fini(&rq->q);
 		rq->q = was;
 		return rc;
 	}
@@ -218,7 +218,7 @@ int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj)
 	rq->q.control_rx = was.control_rx;
 	rq->q.control_tx = was.control_tx;
 	rq->q.lent_cnt = was.lent_cnt;
-	spw_mlx5_rc_fini(&was);
+	mlx5_rc_queue_fini(&was);
 	rq->obj = obj;
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
 		mlx5_rc_conn_peer(rq, i)->qp = obj->side[i].qp;

@@ -62,10 +62,10 @@ static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 static int rc_stop(struct spw_port *port);
 
 /* Returns the slots of the peers to the pool. The QPs are destroyed. */
-static void slots_return(struct mlx5_rc_queue *rq)
+static void slots_return(struct mlx5_rc_queue_ctl *rq)
 {
 	if (rq->slots_at == SLOTS_IN_QUEUE)
-		spw_mlx5_rc_return_slots(&rq->q);
+		mlx5_rc_return_slots(&rq->q);
 	else if (rq->slots_at == SLOTS_TAKEN)
 		port_slots_give(rq->pool, rq->plan.peers * rq->plan.share);
 	rq->slots_at = SLOTS_IN_POOL;
@@ -80,7 +80,7 @@ static void rc_close(struct spw_port *port)
 		mlx5_log_syndromes(port->name, i, rp->queue[i].q.syndrome);
 		mlx5_rc_obj_free(&rp->queue[i], rp->queue[i].obj);
 		slots_return(&rp->queue[i]);
-		spw_mlx5_rc_fini(&rp->queue[i].q);
+		mlx5_rc_queue_fini(&rp->queue[i].q);
 	}
 	spw_peer_conn_close(rp->conn);
 	mlx5_dev_close(&rp->dev);
@@ -160,7 +160,7 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 	return 0;
 }
 
-static int peers_setup(struct mlx5_rc_queue *rq)
+static int peers_setup(struct mlx5_rc_queue_ctl *rq)
 {
 	const uint32_t share = rq->plan.share;
 	int rc = port_slots_take(rq->pool, rq->plan.peers * share);
@@ -180,7 +180,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 			  const struct spw_port_queue_conf *conf)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
-	struct mlx5_rc_queue *rq = &rp->queue[queue];
+	struct mlx5_rc_queue_ctl *rq = &rp->queue[queue];
 	struct mlx5_rc_obj *obj = NULL;
 	int rc;
 
@@ -199,7 +199,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 		return rc;
 	}
 	rq->slots_at = SLOTS_IN_QUEUE;
-	spw_mlx5_rc_calls(&rq->q, &port->queue[queue]);
+	mlx5_rc_queue_calls(&rq->q, &port->queue[queue]);
 	port->queue[queue].events = mlx5_rc_events;
 	return 0;
 }
@@ -213,18 +213,18 @@ static int rc_start(struct spw_port *port)
 	rp->started = true; /* even a failed start has to be stopped */
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		if (rp->conf.srq)
-			spw_mlx5_rc_post_shared(&rp->queue[i].q);
+			mlx5_rc_post_shared(&rp->queue[i].q);
 	return spw_peer_conn_start(rp->conn);
 }
 
 /* Waits for the acknowledgements of what was sent. */
-static void send_out(struct mlx5_rc_queue *rq)
+static void send_out(struct mlx5_rc_queue_ctl *rq)
 {
 	const struct timespec nap = {.tv_nsec = 100000};
 	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, SEND_NS);
 
 	while (rq->q.in_tx_cnt && spw_tsc_now() - since < limit) {
-		spw_mlx5_rc_reap(&rq->q);
+		mlx5_rc_reap(&rq->q);
 		nanosleep(&nap, NULL);
 	}
 }
@@ -265,7 +265,7 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 
 static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
-	spw_mlx5_rc_slots(&mlx5_rc_of(port)->queue[queue].q, slots);
+	mlx5_rc_queue_slots(&mlx5_rc_of(port)->queue[queue].q, slots);
 }
 
 static int rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,

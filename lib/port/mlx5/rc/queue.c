@@ -23,7 +23,7 @@ static int check_ring(const char *what, uint32_t cnt, uint32_t min, uint32_t max
 	return 0;
 }
 
-static int check_queue(const struct spw_mlx5_rc_conf *conf)
+static int check_queue(const struct mlx5_rc_queue_conf *conf)
 {
 	int rc = check_ring("receive completion queue", conf->cq.cnt, 1, 1u << 22);
 
@@ -32,7 +32,7 @@ static int check_queue(const struct spw_mlx5_rc_conf *conf)
 	if (!rc && (conf->cq.stride != MLX5_CQE_BYTES || conf->tx_cq.stride != MLX5_CQE_BYTES))
 		rc = spw_err(EINVAL,
 			     "mlx5 rc: completion entries must be 64 bytes; unset MLX5_CQE_SIZE");
-	if (!rc && !spw_mlx5_rc_rx_variant(conf->flags))
+	if (!rc && !mlx5_rc_rx_variant(conf->flags))
 		rc = spw_err(EINVAL, "mlx5 rc: no receive variant has the flags 0x%x", conf->flags);
 	if (!rc && (conf->peer_cnt == 0 || conf->peer_cnt > MLX5_RC_PEER_MAX))
 		rc = spw_err(EINVAL, "mlx5 rc: %u peers on a queue are not 1 .. %u", conf->peer_cnt,
@@ -51,15 +51,15 @@ static int check_queue(const struct spw_mlx5_rc_conf *conf)
 }
 
 /* The rings that peers share must hold everything that all of them may have posted. */
-static int check_sum(const struct spw_mlx5_rc_queue *q, uint32_t local,
-		     const struct spw_mlx5_rc_peermem *mem)
+static int check_sum(const struct mlx5_rc_queue *q, uint32_t local,
+		     const struct mlx5_rc_peermem *mem)
 {
 	bool srq = q->flags & MLX5_RC_SRQ;
 	uint32_t rx = srq ? mem->credits + SPW_PEER_CTRL_RESERVE : mem->rq.cnt, tx = mem->sq_limit;
 	uint32_t room = srq ? q->srq_mask : q->cq_mask + 1;
 
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
-		const struct spw_mlx5_rc_peer *p = &q->peer[i];
+		const struct mlx5_rc_peer *p = &q->peer[i];
 
 		if (i == local || p->qpn == UINT32_MAX)
 			continue;
@@ -79,8 +79,8 @@ static int check_sum(const struct spw_mlx5_rc_queue *q, uint32_t local,
 	return check_ring("send queue", mem->sq.cnt, 64, 1u << 15);
 }
 
-static int check_peer(const struct spw_mlx5_rc_queue *q, uint32_t local,
-		      const struct spw_mlx5_rc_peermem *mem)
+static int check_peer(const struct mlx5_rc_queue *q, uint32_t local,
+		      const struct mlx5_rc_peermem *mem)
 {
 	uint32_t reserve = q->flags & MLX5_RC_WRITE ? 0 : SPW_PEER_CTRL_RESERVE;
 
@@ -107,7 +107,7 @@ static int check_peer(const struct spw_mlx5_rc_queue *q, uint32_t local,
 /* ---- queue ---- */
 
 /* Links the shared ring into one list; its last entry is never posted. */
-static void init_srq(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rqmem *srq)
+static void init_srq(struct mlx5_rc_queue *q, const struct mlx5_rqmem *srq)
 {
 	bool write = q->flags & MLX5_RC_WRITE;
 
@@ -131,19 +131,19 @@ static void init_srq(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rqmem *s
 	}
 }
 
-static int init_tables(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_conf *conf)
+static int init_tables(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf *conf)
 {
 	uint32_t slots = conf->pool->slot_cnt;
 
 	q->peer = aligned_alloc(64, (q->peer_cnt + 1) * sizeof(*q->peer));
-	q->by_index = calloc(q->index_cnt, sizeof(struct spw_mlx5_rc_peer *));
-	q->todo = calloc(q->peer_cnt + 1, sizeof(struct spw_mlx5_rc_peer *));
+	q->by_index = calloc(q->index_cnt, sizeof(struct mlx5_rc_peer *));
+	q->todo = calloc(q->peer_cnt + 1, sizeof(struct mlx5_rc_peer *));
 	q->owner = malloc(slots * sizeof(*q->owner));
 	q->slot_state = calloc(slots, 1);
 	q->stack.slot = calloc(slots, sizeof(*q->stack.slot));
 	q->srq_slot = calloc(conf->srq.cnt + 1, sizeof(*q->srq_slot));
 	q->srq_next = calloc(conf->srq.cnt + 1, sizeof(*q->srq_next));
-	q->find.peer = calloc(2, sizeof(struct spw_mlx5_rc_peer *));
+	q->find.peer = calloc(2, sizeof(struct mlx5_rc_peer *));
 	if (!q->peer || !q->by_index || !q->todo || !q->owner || !q->slot_state || !q->stack.slot ||
 	    !q->srq_slot || !q->srq_next || !q->find.peer)
 		return spw_err(ENOMEM, "mlx5 rc: no memory for the tables of queue %u", q->index);
@@ -160,11 +160,11 @@ static int init_tables(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_con
 	return 0;
 }
 
-int spw_mlx5_rc_init(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_conf *conf)
+int mlx5_rc_queue_init(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf *conf)
 {
 	int rc = check_queue(conf);
 
-	*q = (struct spw_mlx5_rc_queue){.flags = conf->flags, .index = conf->index};
+	*q = (struct mlx5_rc_queue){.flags = conf->flags, .index = conf->index};
 	if (rc)
 		return rc;
 	q->cqe = conf->cq.buf;
@@ -182,7 +182,7 @@ int spw_mlx5_rc_init(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_conf 
 	q->index_cnt = conf->index_cnt;
 	rc = init_tables(q, conf);
 	if (rc)
-		spw_mlx5_rc_fini(q);
+		mlx5_rc_queue_fini(q);
 	else if (q->flags & MLX5_RC_SRQ)
 		init_srq(q, &conf->srq);
 	return rc;
@@ -190,15 +190,15 @@ int spw_mlx5_rc_init(struct spw_mlx5_rc_queue *q, const struct spw_mlx5_rc_conf 
 
 /* ---- peers ---- */
 
-static bool find_fits(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer **table, uint32_t mul,
+static bool find_fits(struct mlx5_rc_queue *q, struct mlx5_rc_peer **table, uint32_t mul,
 		      uint32_t shift)
 {
-	struct spw_mlx5_rc_peer *nobody = &q->peer[q->peer_cnt];
+	struct mlx5_rc_peer *nobody = &q->peer[q->peer_cnt];
 
 	for (uint32_t i = 0; i < 1u << (32 - shift); i++)
 		table[i] = nobody;
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
-		struct spw_mlx5_rc_peer **entry = &table[(q->peer[i].qpn * mul) >> shift];
+		struct mlx5_rc_peer **entry = &table[(q->peer[i].qpn * mul) >> shift];
 
 		if (q->peer[i].qpn == UINT32_MAX)
 			continue;
@@ -211,13 +211,13 @@ static bool find_fits(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer **tab
 
 /* Tries multipliers until no two QP numbers collide. With at least four entries per peer the search
  * is short. */
-static int find_build(struct spw_mlx5_rc_queue *q)
+static int find_build(struct mlx5_rc_queue *q)
 {
 	uint32_t mul = 0x9e3779b1u; /* odd, about 2^32 / golden ratio */
 
 	for (uint32_t bits = spw_log2_floor64(q->peer_cnt) + 3; bits <= 16; bits++) {
-		struct spw_mlx5_rc_peer **table =
-			calloc((size_t)1 << bits, sizeof(struct spw_mlx5_rc_peer *));
+		struct mlx5_rc_peer **table =
+			calloc((size_t)1 << bits, sizeof(struct mlx5_rc_peer *));
 
 		if (!table)
 			break;
@@ -225,7 +225,7 @@ static int find_build(struct spw_mlx5_rc_queue *q)
 			if (!find_fits(q, table, mul | 1u, 32 - bits))
 				continue;
 			free(q->find.peer);
-			q->find = (struct spw_mlx5_rc_find){mul | 1u, 32 - bits, table};
+			q->find = (struct mlx5_rc_find){mul | 1u, 32 - bits, table};
 			return 0;
 		}
 		free(table);
@@ -235,8 +235,7 @@ static int find_build(struct spw_mlx5_rc_queue *q)
 }
 
 /* Sets the constant fields of each receive WQE. WRITE: a WQE has no buffer. */
-static int attach_rq(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
-		     const struct spw_mlx5_rqmem *rq)
+static int attach_rq(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const struct mlx5_rqmem *rq)
 {
 	bool write = q->flags & MLX5_RC_WRITE;
 
@@ -257,7 +256,7 @@ static int attach_rq(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 	return check_ring("receive queue", rq->cnt, 1, 1u << 15);
 }
 
-static void attach_sq(struct spw_mlx5_rc_peer *p, const struct spw_mlx5_sqmem *sq, uint32_t limit)
+static void attach_sq(struct mlx5_rc_peer *p, const struct mlx5_sqmem *sq, uint32_t limit)
 {
 	p->sq = sq->buf;
 	p->sq_db = sq->dbrec;
@@ -269,8 +268,8 @@ static void attach_sq(struct spw_mlx5_rc_peer *p, const struct spw_mlx5_sqmem *s
 	p->sent = calloc(sq->cnt, sizeof(*p->sent));
 }
 
-static int attach_slots(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
-			const struct spw_mlx5_rc_peermem *mem)
+static int attach_slots(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
+			const struct mlx5_rc_peermem *mem)
 {
 	p->slot_first = mem->slot_first;
 	p->slot_cnt = mem->slot_cnt;
@@ -288,14 +287,13 @@ static int attach_slots(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 	return 0;
 }
 
-int spw_mlx5_rc_attach(struct spw_mlx5_rc_queue *q, uint32_t local,
-		       const struct spw_mlx5_rc_peermem *mem)
+int mlx5_rc_attach(struct mlx5_rc_queue *q, uint32_t local, const struct mlx5_rc_peermem *mem)
 {
 	int rc = check_peer(q, local, mem);
 
 	if (rc)
 		return rc;
-	struct spw_mlx5_rc_peer *p = &q->peer[local];
+	struct mlx5_rc_peer *p = &q->peer[local];
 
 	attach_sq(p, &mem->sq, mem->sq_limit);
 	if (!(q->flags & MLX5_RC_SRQ))
@@ -311,13 +309,13 @@ int spw_mlx5_rc_attach(struct spw_mlx5_rc_queue *q, uint32_t local,
 	return find_build(q);
 }
 
-void spw_mlx5_rc_post_shared(struct spw_mlx5_rc_queue *q)
+void mlx5_rc_post_shared(struct mlx5_rc_queue *q)
 {
-	spw_mlx5_rc_settle(q);
+	mlx5_rc_settle(q);
 }
 
 /* Everything that is posted from now on uses these keys. */
-static void set_keys(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t lkey,
+static void set_keys(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey,
 		     uint32_t ring_lkey)
 {
 	p->lkey = lkey;
@@ -331,8 +329,8 @@ static void set_keys(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, ui
 }
 
 /* The first credits are slots 0 .. credits - 1, in this order, at both ends. */
-void spw_mlx5_rc_post(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t lkey,
-		      uint32_t ring_lkey)
+void mlx5_rc_post(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey,
+		  uint32_t ring_lkey)
 {
 	set_keys(q, p, lkey, ring_lkey);
 	spw_peer_rx_credit_start(&p->rx, p->credits);
@@ -340,11 +338,10 @@ void spw_mlx5_rc_post(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, u
 		memset(&q->slot_state[p->slot_first], MLX5_RC_GRANTED, p->slot_cnt);
 	p->side = SPW_PEER_SIDE_POSTED;
 	mlx5_rc_enlist(q, p);
-	spw_mlx5_rc_settle(q);
+	mlx5_rc_settle(q);
 }
 
-int spw_mlx5_rc_up(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
-		   const struct spw_mlx5_rc_remote *remote)
+int mlx5_rc_up(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const struct mlx5_rc_remote *remote)
 {
 	if (remote->credits == 0 || remote->credits > SPW_PEER_CREDIT_MAX)
 		return spw_err(EPROTO, "mlx5 rc: peer %u grants %u credits, not 1 .. %u", p->index,
@@ -365,7 +362,7 @@ int spw_mlx5_rc_up(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 	p->ring_rmask = remote->ring_cnt - 1;
 	p->msg_max = remote->msg_max;
 	spw_peer_tx_credit_start(&p->tx, remote->credits);
-	spw_mlx5_rc_wait_return(q, p, p->msg_max); /* accepted before the limit was known */
+	mlx5_rc_wait_return(q, p, p->msg_max); /* accepted before the limit was known */
 	p->side = SPW_PEER_SIDE_UP;
 	mlx5_rc_enlist(q, p);
 	return 0;
@@ -373,12 +370,12 @@ int spw_mlx5_rc_up(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 
 /* ---- slots ---- */
 
-void spw_mlx5_rc_return_slots(struct spw_mlx5_rc_queue *q)
+void mlx5_rc_return_slots(struct mlx5_rc_queue *q)
 {
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
-		struct spw_mlx5_rc_peer *p = &q->peer[i];
+		struct mlx5_rc_peer *p = &q->peer[i];
 
-		spw_mlx5_rc_reset(q, p);
+		mlx5_rc_reset(q, p);
 		spw_pool_put(q->pool, p->own.slot, p->own.cnt);
 		p->own.cnt = 0;
 		for (uint32_t slot = p->slot_first; slot < p->slot_first + p->slot_cnt; slot++)
@@ -396,7 +393,7 @@ void spw_mlx5_rc_return_slots(struct spw_mlx5_rc_queue *q)
 	q->stack.cnt = q->todo_cnt = 0;
 }
 
-void spw_mlx5_rc_fini(struct spw_mlx5_rc_queue *q)
+void mlx5_rc_queue_fini(struct mlx5_rc_queue *q)
 {
 	for (uint32_t i = 0; q->peer && i < q->peer_cnt; i++) {
 		free(q->peer[i].sent);
@@ -413,17 +410,17 @@ void spw_mlx5_rc_fini(struct spw_mlx5_rc_queue *q)
 	free(q->srq_slot);
 	free(q->srq_next);
 	free(q->find.peer);
-	*q = (struct spw_mlx5_rc_queue){0};
+	*q = (struct mlx5_rc_queue){0};
 }
 
-void spw_mlx5_rc_slots(const struct spw_mlx5_rc_queue *q, struct spw_port_slots *slots_out)
+void mlx5_rc_queue_slots(const struct mlx5_rc_queue *q, struct spw_port_slots *slots_out)
 {
 	uint32_t in_rx = q->stack.cnt;
 
 	if (q->flags & MLX5_RC_SRQ && !(q->flags & MLX5_RC_WRITE))
 		in_rx += mlx5_rc_srq_posted_cnt(q);
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
-		const struct spw_mlx5_rc_peer *p = &q->peer[i];
+		const struct mlx5_rc_peer *p = &q->peer[i];
 
 		in_rx += p->own.cnt;
 		if (!(q->flags & MLX5_RC_WRITE))
@@ -439,7 +436,7 @@ void spw_mlx5_rc_slots(const struct spw_mlx5_rc_queue *q, struct spw_port_slots 
 
 static void release(void *vq, const uint32_t *slot, uint16_t cnt)
 {
-	struct spw_mlx5_rc_queue *q = vq;
+	struct mlx5_rc_queue *q = vq;
 
 	for (uint16_t i = 0; i < cnt; i++)
 		mlx5_rc_recycle(q, slot[i], q->flags);
@@ -448,19 +445,19 @@ static void release(void *vq, const uint32_t *slot, uint16_t cnt)
 
 static uint16_t lend(void *vq, uint32_t *slot, uint16_t cnt)
 {
-	struct spw_mlx5_rc_queue *q = vq;
+	struct mlx5_rc_queue *q = vq;
 	uint32_t n = spw_pool_get(q->pool, slot, cnt);
 
 	q->lent_cnt += n;
 	return (uint16_t)n;
 }
 
-void spw_mlx5_rc_calls(struct spw_mlx5_rc_queue *q, struct spw_port_queue *pq)
+void mlx5_rc_queue_calls(struct mlx5_rc_queue *q, struct spw_port_queue *pq)
 {
 	*pq = (struct spw_port_queue){
-		.rx_burst = spw_mlx5_rc_rx_variant(q->flags),
+		.rx_burst = mlx5_rc_rx_variant(q->flags),
 		.release_burst = release,
-		.tx_burst = spw_mlx5_rc_tx_variant(q->flags),
+		.tx_burst = mlx5_rc_tx_variant(q->flags),
 		.lend_burst = lend,
 		.q = q,
 	};

@@ -20,7 +20,7 @@ struct mlx5_rc_port;
 
 /* Sizes of the objects of a queue. */
 struct mlx5_rc_plan {
-	unsigned flags; /* enum spw_mlx5_rc_flag */
+	unsigned flags; /* enum mlx5_rc_flag */
 	uint32_t peers; /* of this queue: its index, its index + queue_cnt, ... */
 	uint32_t share; /* slots of each */
 	uint32_t recvs; /* of each */
@@ -32,7 +32,7 @@ struct mlx5_rc_side {
 	/* Parent domain of the peer's PD and the queue's doorbell register; NULL: none. */
 	struct ibv_pd *domain;
 	struct ibv_qp *qp;
-	struct spw_mlx5_rc_peermem mem;
+	struct mlx5_rc_peermem mem;
 };
 
 /* All objects of a queue. Replaced as a whole when a CQ or the SRQ fails. */
@@ -40,17 +40,17 @@ struct mlx5_rc_obj {
 	struct ibv_td *td;
 	struct ibv_cq_ex *cq, *tx_cq;
 	struct ibv_srq *srq;
-	struct spw_mlx5_cqmem cqmem, tx_cqmem;
-	struct spw_mlx5_rqmem srqmem;
+	struct mlx5_cqmem cqmem, tx_cqmem;
+	struct mlx5_rqmem srqmem;
 	struct mlx5_rc_side side[MLX5_RC_PEER_MAX]; /* by peer of the queue */
 };
 
 /* Who owns the slots of a queue's peers. */
-enum mlx5_rc_slots { SLOTS_IN_POOL, SLOTS_TAKEN, SLOTS_IN_QUEUE };
+enum mlx5_rc_slots_at { SLOTS_IN_POOL, SLOTS_TAKEN, SLOTS_IN_QUEUE };
 
-struct mlx5_rc_queue {
-	struct spw_mlx5_rc_queue q;
-	enum mlx5_rc_slots slots_at;
+struct mlx5_rc_queue_ctl {
+	struct mlx5_rc_queue q;
+	enum mlx5_rc_slots_at slots_at;
 	struct mlx5_rc_port *port;
 	struct spw_pool *pool;
 	struct mlx5_rc_plan plan;
@@ -72,7 +72,7 @@ struct mlx5_rc_port {
 	struct spw_peer_dev peer_dev;
 	struct spw_peer_conn *conn;
 	bool started;
-	struct mlx5_rc_queue *queue;
+	struct mlx5_rc_queue_ctl *queue;
 };
 
 SPW_INLINE struct mlx5_rc_port *mlx5_rc_of(struct spw_port *port)
@@ -80,7 +80,7 @@ SPW_INLINE struct mlx5_rc_port *mlx5_rc_of(struct spw_port *port)
 	return spw_container_of(port, struct mlx5_rc_port, base);
 }
 
-SPW_INLINE struct spw_peer *mlx5_rc_conn_peer(const struct mlx5_rc_queue *rq, uint32_t local)
+SPW_INLINE struct spw_peer *mlx5_rc_conn_peer(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
 	return spw_peer_conn_peer(rq->port->conn, rq->index + local * rq->port->base.queue_cnt);
 }
@@ -95,17 +95,17 @@ extern const struct spw_port_driver port_mlx5_rc_driver;
  * Owner: the caller, until mlx5_rc_lay or mlx5_rc_obj_free.
  * Thread: setup; owner during recovery.
  * Errors: errno of the device, with a text; nothing is left. */
-int mlx5_rc_obj_make(struct mlx5_rc_queue *rq, struct mlx5_rc_obj **obj_out);
+int mlx5_rc_obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out);
 /* Purpose: destroys the QPs, so that the NIC no longer uses the queue's slots. The rings stay
  * mapped. NULL is fine. Thread: setup; owner during recovery. */
-void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj);
+void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
 /* Purpose: destroys all objects, the rings included. NULL is fine. Thread: as mlx5_rc_obj_make. */
-void mlx5_rc_obj_free(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj);
+void mlx5_rc_obj_free(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
 
 /* Purpose: lays the queue's data path over obj and passes the QPs to lib/peer. Counters and the
  * count of lent slots are kept. Owner: on success obj is the queue's; on failure the queue is as it
  * was, and obj the caller's. Thread: setup; owner during recovery. Errors: -ENOMEM, -EINVAL. */
-int mlx5_rc_lay(struct mlx5_rc_queue *rq, struct mlx5_rc_obj *obj);
+int mlx5_rc_lay(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj);
 
 /* ---- rc/turn.c: the owner's turns in the life of a peer ---- */
 
@@ -118,14 +118,14 @@ uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt);
 void mlx5_rc_async(void *arg, const struct ibv_async_event *event);
 /* Purpose: if a CQ or the SRQ failed, breaks every peer of the queue. Thread: owner.
  * Order: [M6 acquire, pairs with M5]. */
-void mlx5_rc_check_failed(struct mlx5_rc_queue *rq);
+void mlx5_rc_check_failed(struct mlx5_rc_queue_ctl *rq);
 /* Purpose: once all peers are quiet, re-creates all objects of the queue.
  * Returns: events written, 0 .. 1.
  * Thread: owner. */
-uint16_t mlx5_rc_recover(struct mlx5_rc_queue *rq, struct spw_port_event *event);
+uint16_t mlx5_rc_recover(struct mlx5_rc_queue_ctl *rq, struct spw_port_event *event);
 
 /* Purpose: after spw_peer_conn_stop: takes the flush of all QPs, for at most 200 ms, and counts the
  * messages that nobody polled as flushed. Thread: setup. */
-void mlx5_rc_drain(struct mlx5_rc_queue *rq);
+void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq);
 
 #endif

@@ -26,7 +26,7 @@ void mlx5_rc_async(void *arg, const struct ibv_async_event *event)
 	struct mlx5_rc_port *rp = arg;
 
 	for (uint16_t i = 0; i < rp->base.queue_cnt; i++) {
-		struct mlx5_rc_queue *rq = &rp->queue[i];
+		struct mlx5_rc_queue_ctl *rq = &rp->queue[i];
 		const struct mlx5_rc_obj *obj = rq->obj;
 		bool is_cq = obj &&
 			     (cq == ibv_cq_ex_to_cq(obj->cq) || cq == ibv_cq_ex_to_cq(obj->tx_cq));
@@ -39,7 +39,7 @@ void mlx5_rc_async(void *arg, const struct ibv_async_event *event)
 	}
 }
 
-void mlx5_rc_check_failed(struct mlx5_rc_queue *rq)
+void mlx5_rc_check_failed(struct mlx5_rc_queue_ctl *rq)
 {
 	uint32_t failures = spw_thr_load_acq(&rq->failed_cnt); /* [M6 acquire, pairs with M5] */
 
@@ -50,26 +50,26 @@ void mlx5_rc_check_failed(struct mlx5_rc_queue *rq)
 		rq->failed_tsc = spw_tsc_now();
 	rq->failed = true;
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
-		spw_mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_BAD_CQE);
+		mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_BAD_CQE);
 }
 
 /* A peer that control drains: its send completions are lost with the CQ, so the slots of its send
  * ring return without them. Idempotent. */
-static void peer_quiesce(struct mlx5_rc_queue *rq, uint32_t local)
+static void peer_quiesce(struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
-	struct spw_mlx5_rc_peer *p = &rq->q.peer[local];
+	struct mlx5_rc_peer *p = &rq->q.peer[local];
 
 	if (spw_peer_state(mlx5_rc_conn_peer(rq, local)) != SPW_PEER_DRAIN)
 		return;
-	spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
-	spw_mlx5_rc_tx_lost(&rq->q, p, p->sq_pi);
+	mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
+	mlx5_rc_tx_lost(&rq->q, p, p->sq_pi);
 }
 
 /* True if the NIC no longer touches memory of this peer (its QP is in ERR, RESET or INIT) and no
  * slot of it is lent or in TX. */
-static bool peer_is_quiet(const struct mlx5_rc_queue *rq, uint32_t local)
+static bool peer_is_quiet(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
-	const struct spw_mlx5_rc_peer *p = &rq->q.peer[local];
+	const struct mlx5_rc_peer *p = &rq->q.peer[local];
 
 	switch (spw_peer_state(mlx5_rc_conn_peer(rq, local))) {
 	case SPW_PEER_DOWN:
@@ -83,13 +83,13 @@ static bool peer_is_quiet(const struct mlx5_rc_queue *rq, uint32_t local)
 	}
 }
 
-static void quiesce(struct mlx5_rc_queue *rq)
+static void quiesce(struct mlx5_rc_queue_ctl *rq)
 {
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
 		peer_quiesce(rq, i);
 }
 
-static bool is_quiet(const struct mlx5_rc_queue *rq)
+static bool is_quiet(const struct mlx5_rc_queue_ctl *rq)
 {
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
 		if (!peer_is_quiet(rq, i))
@@ -98,7 +98,7 @@ static bool is_quiet(const struct mlx5_rc_queue *rq)
 }
 
 /* Slots that the old objects held return to the peers when the new ones are laid. */
-static int recreate(struct mlx5_rc_queue *rq)
+static int recreate(struct mlx5_rc_queue_ctl *rq)
 {
 	struct mlx5_rc_obj *obj = NULL;
 	int rc = mlx5_rc_obj_make(rq, &obj);
@@ -109,7 +109,7 @@ static int recreate(struct mlx5_rc_queue *rq)
 		return rc;
 	}
 	if (rq->plan.flags & MLX5_RC_SRQ)
-		spw_mlx5_rc_post_shared(&rq->q);
+		mlx5_rc_post_shared(&rq->q);
 	for (uint32_t i = 0; i < rq->plan.peers; i++) {
 		struct spw_peer *peer = mlx5_rc_conn_peer(rq, i);
 
@@ -121,7 +121,7 @@ static int recreate(struct mlx5_rc_queue *rq)
 
 /* The old objects are destroyed after the release: destroying one waits until the control thread
  * has acknowledged its events. */
-static int recreate_locked(struct mlx5_rc_queue *rq)
+static int recreate_locked(struct mlx5_rc_queue_ctl *rq)
 {
 	struct mlx5_rc_obj *was = rq->obj;
 	int rc = -EAGAIN;
@@ -136,7 +136,7 @@ static int recreate_locked(struct mlx5_rc_queue *rq)
 	return rc;
 }
 
-static uint16_t report(struct mlx5_rc_queue *rq, enum spw_port_event_kind kind,
+static uint16_t report(struct mlx5_rc_queue_ctl *rq, enum spw_port_event_kind kind,
 		       struct spw_port_event *event)
 {
 	uint64_t outage = spw_tsc_to_ns(&rq->port->dev.rdma.tsc, spw_tsc_now() - rq->failed_tsc);
@@ -152,7 +152,7 @@ static uint16_t report(struct mlx5_rc_queue *rq, enum spw_port_event_kind kind,
 	return 1;
 }
 
-uint16_t mlx5_rc_recover(struct mlx5_rc_queue *rq, struct spw_port_event *event)
+uint16_t mlx5_rc_recover(struct mlx5_rc_queue_ctl *rq, struct spw_port_event *event)
 {
 	int rc;
 

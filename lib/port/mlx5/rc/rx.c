@@ -30,15 +30,14 @@ struct burst {
 
 /* ---- settling ---- */
 
-SPW_INLINE uint8_t *rq_wqe(const struct spw_mlx5_rc_peer *p, uint32_t pos)
+SPW_INLINE uint8_t *rq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
 {
 	return p->wqe + ((size_t)(pos & p->rq_mask) << p->rq_shift);
 }
 
 /* Only the address of a WQE changes; lkey and byte count were set when it was posted first. The
  * ring has a WQE for each slot. */
-SPW_INLINE void rq_refill(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
-			  const unsigned flags)
+SPW_INLINE void rq_refill(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const unsigned flags)
 {
 	if (flags & MLX5_RC_WRITE) { /* nothing to fill in */
 		p->rq_pi = p->rq_ci + p->rq_mask + 1;
@@ -53,7 +52,7 @@ SPW_INLINE void rq_refill(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *
 	}
 }
 
-SPW_INLINE void srq_refill(struct spw_mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void srq_refill(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	while (q->srq_free > 1 && (flags & MLX5_RC_WRITE || q->stack.cnt)) {
 		uint32_t idx = q->srq_head,
@@ -71,7 +70,7 @@ SPW_INLINE void srq_refill(struct spw_mlx5_rc_queue *q, const unsigned flags)
 
 /* Refills, then the doorbell records. The consumer index goes first: a NIC that uses a new WQE must
  * not find the CQ full. One M7 serves all peers of the queue. */
-SPW_INLINE void refill(struct spw_mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void refill(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	if (flags & MLX5_RC_SRQ)
 		srq_refill(q, flags);
@@ -90,19 +89,19 @@ SPW_INLINE void refill(struct spw_mlx5_rc_queue *q, const unsigned flags)
 }
 
 /* A peer stays on the list only if credits are due and its send ring is full. */
-SPW_INLINE void settle(struct spw_mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void settle(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	uint32_t kept = 0;
 
 	refill(q, flags);
 	for (uint32_t i = 0; i < q->todo_cnt; i++) {
-		struct spw_mlx5_rc_peer *p = q->todo[i];
+		struct mlx5_rc_peer *p = q->todo[i];
 		bool due = p->side == SPW_PEER_SIDE_UP && spw_peer_rx_credit_due(&p->rx);
 
 		if (spw_unlikely(p->wait_ci != p->wait_pi))
-			spw_mlx5_rc_send_waiting(q, p);
+			mlx5_rc_send_waiting(q, p);
 		if (due && mlx5_rc_can_grant(p)) {
-			spw_mlx5_rc_grant(q, p);
+			mlx5_rc_grant(q, p);
 			due = false;
 		}
 		p->todo = due;
@@ -112,7 +111,7 @@ SPW_INLINE void settle(struct spw_mlx5_rc_queue *q, const unsigned flags)
 	q->todo_cnt = kept;
 }
 
-void spw_mlx5_rc_settle(struct spw_mlx5_rc_queue *q)
+void mlx5_rc_settle(struct mlx5_rc_queue *q)
 {
 	settle(q, q->flags);
 }
@@ -120,33 +119,32 @@ void spw_mlx5_rc_settle(struct spw_mlx5_rc_queue *q)
 /* ---- one CQE ---- */
 
 /* SEND: a receive without a message: its slot is posted again, and makes no credit. */
-static void rx_unused(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t slot)
+static void rx_unused(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t slot)
 {
 	if (!(q->flags & MLX5_RC_WRITE))
 		p->stack->slot[p->stack->cnt++] = slot;
 }
 
 /* The peer broke the protocol; its message is dropped. */
-static SPW_COLD void rx_protocol(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+static SPW_COLD void rx_protocol(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_protocol, 1);
-	spw_mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
+	mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
 }
 
 /* Must not happen: a CQE of an unknown QP, or of a receive that was not posted. A shared receive
  * that it consumed is posted again. */
-static SPW_COLD void rx_bad_cqe(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
-				uint32_t idx)
+static SPW_COLD void rx_bad_cqe(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t idx)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 	spw_thr_count(&q->syndrome[0], 1);
 	if (q->flags & MLX5_RC_SRQ && mlx5_rc_srq_is_posted(q, idx))
 		rx_unused(q, &q->peer[q->peer_cnt], mlx5_rc_srq_take(q, idx));
-	spw_mlx5_rc_break(q, p, MLX5_RC_SYN_BAD_CQE);
+	mlx5_rc_break(q, p, MLX5_RC_SYN_BAD_CQE);
 }
 
 /* A grant: the immediate is the count of all credits since the start. */
-static void rx_control(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t count)
+static void rx_control(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t count)
 {
 	spw_thr_count(&q->control_rx, 1);
 	if (spw_unlikely(p->side != SPW_PEER_SIDE_BROKEN &&
@@ -156,7 +154,7 @@ static void rx_control(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, 
 
 /* SEND: a control message, a message without credit, or one that does not fit. The slot is posted
  * again. */
-static SPW_COLD void rx_send_odd(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
+static SPW_COLD void rx_send_odd(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 				 const uint8_t *cqe, uint32_t slot, uint32_t len)
 {
 	uint32_t op = spw_prm_cqe64_get_opcode(cqe);
@@ -175,7 +173,7 @@ static SPW_COLD void rx_send_odd(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc
 }
 
 /* Fills the next descriptor. Only a SEND has an immediate of the user's. */
-SPW_INLINE void rx_emit(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw_mlx5_rc_peer *p,
+SPW_INLINE void rx_emit(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
 			const uint8_t *cqe, uint32_t slot, uint32_t len, const unsigned flags)
 {
 	bool imm = !(flags & MLX5_RC_WRITE) &&
@@ -190,7 +188,7 @@ SPW_INLINE void rx_emit(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw
 	r->bytes += len;
 }
 
-SPW_INLINE void rx_send(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw_mlx5_rc_peer *p,
+SPW_INLINE void rx_send(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
 			const uint8_t *cqe, uint32_t slot, uint32_t len, const unsigned flags)
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
@@ -206,7 +204,7 @@ SPW_INLINE void rx_send(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw
 	rx_emit(q, r, p, cqe, slot, len, flags);
 }
 
-SPW_INLINE void rx_write(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw_mlx5_rc_peer *p,
+SPW_INLINE void rx_write(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
 			 const uint8_t *cqe, uint32_t len, const unsigned flags)
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
@@ -227,15 +225,15 @@ SPW_INLINE void rx_write(struct spw_mlx5_rc_queue *q, struct burst *r, struct sp
 }
 
 /* The peer of a CQE; the nobody peer if it is of no QP of this queue. */
-SPW_INLINE struct spw_mlx5_rc_peer *rx_peer(const struct spw_mlx5_rc_queue *q, const uint8_t *cqe)
+SPW_INLINE struct mlx5_rc_peer *rx_peer(const struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
-	struct spw_mlx5_rc_peer *p = mlx5_rc_by_qpn(q, mlx5_rc_cqe_qpn(cqe));
+	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, mlx5_rc_cqe_qpn(cqe));
 
 	return spw_likely(p->qpn == mlx5_rc_cqe_qpn(cqe)) ? p : &q->peer[q->peer_cnt];
 }
 
 /* One completion of len bytes; idx is the receive WQE, used with an SRQ only. */
-SPW_INLINE void rx_one(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw_mlx5_rc_peer *p,
+SPW_INLINE void rx_one(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
 		       const uint8_t *cqe, uint32_t idx, uint32_t len, const unsigned flags)
 {
 	bool posted = flags & MLX5_RC_SRQ ? mlx5_rc_srq_is_posted(q, idx) && p->qpn != UINT32_MAX
@@ -262,7 +260,7 @@ SPW_INLINE void rx_one(struct spw_mlx5_rc_queue *q, struct burst *r, struct spw_
 
 /* Returns: leading CQEs that are ours and plain: opcode 1, 2 or 3, neither inline nor compressed;
  * up to the end of the ring, where the owner bit flips. */
-SPW_INLINE uint32_t rx_plain_cnt(const struct spw_mlx5_rc_queue *q, uint32_t cnt)
+SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_rc_queue *q, uint32_t cnt)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 	uint32_t end = SPW_MIN(cnt, q->cq_mask + 1 - (q->cq_ci & q->cq_mask));
@@ -278,22 +276,22 @@ SPW_INLINE uint32_t rx_plain_cnt(const struct spw_mlx5_rc_queue *q, uint32_t cnt
 }
 
 /* The CQ is empty, or the next CQE is not plain. Reaps sends and serves peers that wait. */
-SPW_INLINE uint16_t rx_idle(struct spw_mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE uint16_t rx_idle(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 	bool odd = mlx5_cqe_owned(cqe, q->cq_ci >> q->cq_log2, 0);
 
 	if (spw_unlikely(odd))
-		spw_mlx5_rc_rx_odd(q);
+		mlx5_rc_rx_odd(q);
 	if (q->in_tx_cnt)
-		spw_mlx5_rc_reap(q);
+		mlx5_rc_reap(q);
 	if (spw_unlikely(odd || q->todo_cnt))
 		settle(q, flags);
 	return 0;
 }
 
 /* Plain CQEs. Returns: how many were consumed. */
-SPW_INLINE uint32_t rx_plain(struct spw_mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
+SPW_INLINE uint32_t rx_plain(struct mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
 			     const unsigned flags)
 {
 	uint32_t n = rx_plain_cnt(q, cnt);
@@ -309,12 +307,12 @@ SPW_INLINE uint32_t rx_plain(struct spw_mlx5_rc_queue *q, struct burst *r, uint3
 	return n;
 }
 
-SPW_INLINE void minis_load(struct spw_mlx5_rc_queue *q, uint32_t ci)
+SPW_INLINE void minis_load(struct mlx5_rc_queue *q, uint32_t ci)
 {
 	memcpy(q->session.mini, mlx5_cqe_at(q->cqe, q->cq_mask, ci), sizeof(q->session.mini));
 }
 
-SPW_INLINE bool session_open(struct spw_mlx5_rc_queue *q)
+SPW_INLINE bool session_open(struct mlx5_rc_queue *q)
 {
 	uint32_t cnt = mlx5_rc_session_cnt(q, q->cq_ci);
 
@@ -333,11 +331,11 @@ SPW_INLINE bool session_open(struct spw_mlx5_rc_queue *q)
  * title's, and all other fields are the title's (UCX, src/uct/ib/mlx5/ib_mlx5.c, does the same for
  * RC). Each completion uses up one slot of the ring, which is marked invalid: what the NIC left or
  * wrote there could look like ours a lap later. Arrays lie as in eth/rx.c. */
-SPW_INLINE uint32_t rx_minis(struct spw_mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
+SPW_INLINE uint32_t rx_minis(struct mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
 			     const unsigned flags)
 {
-	struct spw_mlx5_rc_session *s = &q->session;
-	struct spw_mlx5_rc_peer *p = rx_peer(q, s->title);
+	struct mlx5_rc_session *s = &q->session;
+	struct mlx5_rc_peer *p = rx_peer(q, s->title);
 	uint32_t n = SPW_MIN(cnt, s->left), ci = q->cq_ci, idx = s->idx, wqe = s->wqe;
 
 	for (uint32_t i = 0; i < n; i++, ci++) {
@@ -357,7 +355,7 @@ SPW_INLINE uint32_t rx_minis(struct spw_mlx5_rc_queue *q, struct burst *r, uint3
 	return n;
 }
 
-SPW_INLINE uint16_t rx_body(struct spw_mlx5_rc_queue *q, struct spw_desc *desc, uint16_t cnt,
+SPW_INLINE uint16_t rx_body(struct mlx5_rc_queue *q, struct spw_desc *desc, uint16_t cnt,
 			    const unsigned flags)
 {
 	uint32_t ci = q->cq_ci, left = cnt, lent;
@@ -404,7 +402,7 @@ SPW_INLINE uint16_t rx_body(struct spw_mlx5_rc_queue *q, struct spw_desc *desc, 
 	}
 RX_VARIANTS(RX_DEFINE)
 
-mlx5_rx_fn *spw_mlx5_rc_rx_variant(unsigned flags)
+mlx5_rx_fn *mlx5_rc_rx_variant(unsigned flags)
 {
 #define RX_PICK(name, f)  \
 	if (flags == (f)) \

@@ -13,10 +13,10 @@
 
 /* ---- turns ---- */
 
-static void turn_up(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+static void turn_up(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
 	const struct spw_peer_remote *r = &peer->remote;
-	const struct spw_mlx5_rc_remote remote = {
+	const struct mlx5_rc_remote remote = {
 		.credits = r->credit_cnt,
 		.msg_max = r->slot_bytes,
 		.slot_addr = r->slot_addr,
@@ -27,15 +27,15 @@ static void turn_up(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_
 		.ring_cnt = r->ring_cnt,
 	};
 
-	if (spw_mlx5_rc_up(&rq->q, p, &remote))
-		spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_PROTOCOL);
+	if (mlx5_rc_up(&rq->q, p, &remote))
+		mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_PROTOCOL);
 	else
-		spw_mlx5_rc_grant(&rq->q,
-				  p); /* the greeting; the send ring is empty, so there is room */
+		mlx5_rc_grant(&rq->q,
+			      p); /* the greeting; the send ring is empty, so there is room */
 }
 
-static void turn_broken(struct mlx5_rc_queue *rq, struct spw_peer *peer,
-			const struct spw_mlx5_rc_peer *p)
+static void turn_broken(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
+			const struct mlx5_rc_peer *p)
 {
 	bool protocol = p->err.syndrome == MLX5_RC_SYN_PROTOCOL;
 
@@ -44,7 +44,7 @@ static void turn_broken(struct mlx5_rc_queue *rq, struct spw_peer *peer,
 }
 
 /* Posts the receives. op=send: after a local protection error the key is replaced first. */
-static void turn_post(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+static void turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
 	uint32_t lkey = peer->op == SPW_PEER_OP_SEND ? rq->lkey : peer->lkey;
 
@@ -52,21 +52,21 @@ static void turn_post(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct sp
 	    !rdma_dev_key_replace(&rq->port->dev.rdma, rq->pool->region->id, p->lkey, &lkey))
 		rq->lkey = lkey;
 	p->err.syndrome = MLX5_RC_SYN_BAD_CQE;
-	spw_mlx5_rc_post(&rq->q, p, lkey, peer->ring_out_lkey);
+	mlx5_rc_post(&rq->q, p, lkey, peer->ring_out_lkey);
 	spw_peer_posted(rq->port->conn, peer);
 }
 
-static void turn_drain(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+static void turn_drain(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
-	spw_mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
-	spw_mlx5_rc_mark(&rq->q, p);
-	if (!spw_mlx5_rc_is_drained(&rq->q, p))
+	mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
+	mlx5_rc_mark(&rq->q, p);
+	if (!mlx5_rc_is_drained(&rq->q, p))
 		return;
-	spw_mlx5_rc_reset(&rq->q, p);
+	mlx5_rc_reset(&rq->q, p);
 	spw_peer_drained(rq->port->conn, peer);
 }
 
-static void turn(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx5_rc_peer *p)
+static void turn(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
 	switch (spw_peer_state(peer)) {
 	case SPW_PEER_POST:
@@ -92,11 +92,11 @@ static void turn(struct mlx5_rc_queue *rq, struct spw_peer *peer, struct spw_mlx
 
 uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 {
-	struct mlx5_rc_queue *rq =
-		spw_container_of((struct spw_mlx5_rc_queue *)vq, struct mlx5_rc_queue, q);
+	struct mlx5_rc_queue_ctl *rq =
+		spw_container_of((struct mlx5_rc_queue *)vq, struct mlx5_rc_queue_ctl, q);
 	uint16_t n = 0;
 
-	spw_mlx5_rc_reap(&rq->q);
+	mlx5_rc_reap(&rq->q);
 	mlx5_rc_check_failed(rq);
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
 		turn(rq, mlx5_rc_conn_peer(rq, i), &rq->q.peer[i]);
@@ -109,7 +109,7 @@ uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 /* ---- stop ---- */
 
 /* Messages that arrived and that nobody will poll: counts them as flushed, not as received. */
-static void discard_messages(struct spw_mlx5_rc_queue *q, const struct spw_port_queue *pq)
+static void discard_messages(struct mlx5_rc_queue *q, const struct spw_port_queue *pq)
 {
 	struct spw_desc desc[SPW_BURST_MAX];
 	uint64_t bytes = 0;
@@ -124,10 +124,10 @@ static void discard_messages(struct spw_mlx5_rc_queue *q, const struct spw_port_
 	spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], n);
 }
 
-static bool is_quiet(const struct spw_mlx5_rc_queue *q)
+static bool is_quiet(const struct mlx5_rc_queue *q)
 {
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
-		const struct spw_mlx5_rc_peer *p = &q->peer[i];
+		const struct mlx5_rc_peer *p = &q->peer[i];
 
 		if (p->side != SPW_PEER_SIDE_DOWN && (p->sq_ci != p->sq_pi || p->rq_ci != p->rq_pi))
 			return false;
@@ -135,19 +135,19 @@ static bool is_quiet(const struct spw_mlx5_rc_queue *q)
 	return true;
 }
 
-void mlx5_rc_drain(struct mlx5_rc_queue *rq)
+void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 {
 	const struct spw_port_queue *pq = &rq->port->base.queue[rq->index];
 	const struct timespec nap = {.tv_nsec = 100000};
 	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, DRAIN_NS);
 
 	for (uint32_t i = 0; i < rq->plan.peers; i++) {
-		spw_mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_GONE);
-		spw_mlx5_rc_mark(&rq->q, &rq->q.peer[i]);
+		mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_GONE);
+		mlx5_rc_mark(&rq->q, &rq->q.peer[i]);
 	}
 	do {
 		discard_messages(&rq->q, pq);
-		spw_mlx5_rc_reap(&rq->q);
+		mlx5_rc_reap(&rq->q);
 		nanosleep(&nap, NULL);
 	} while (!is_quiet(&rq->q) && spw_tsc_now() - since < limit);
 	discard_messages(&rq->q, pq);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * RC send: each message goes to the peer that its descriptor names, as far as that peer has
- * granted. Called through spw_port_queue.tx_burst; spw_mlx5_rc_settle and the events call send what
+ * granted. Called through spw_port_queue.tx_burst; mlx5_rc_settle and the events call send what
  * waited.
  *
  * Every send WQE is one basic block of 64 bytes:
@@ -20,13 +20,13 @@
 #define CTRL_BYTES  16u
 #define RADDR_BYTES 16u
 
-SPW_INLINE uint8_t *sq_wqe(const struct spw_mlx5_rc_peer *p, uint32_t pos)
+SPW_INLINE uint8_t *sq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
 {
 	return p->sq + (size_t)(pos & p->sq_mask) * SPW_PRM_WQE_BB_BYTES;
 }
 
-SPW_INLINE void put_ctrl(uint8_t *wqe, const struct spw_mlx5_rc_peer *p, uint32_t opcode,
-			 uint32_t ds, uint32_t imm)
+SPW_INLINE void put_ctrl(uint8_t *wqe, const struct mlx5_rc_peer *p, uint32_t opcode, uint32_t ds,
+			 uint32_t imm)
 {
 	spw_prm_st32(wqe, (p->sq_pi & 0xffffu) << 8 | opcode);
 	spw_prm_st32(wqe + 4, p->qpn << 8 | ds);
@@ -49,7 +49,7 @@ SPW_INLINE void put_data(uint8_t *seg, const void *addr, uint32_t len, uint32_t 
 }
 
 /* Asks for a completion of the WQE before sq_pi. */
-SPW_INLINE void signal_last(struct spw_mlx5_rc_peer *p)
+SPW_INLINE void signal_last(struct mlx5_rc_peer *p)
 {
 	spw_prm_st32(sq_wqe(p, p->sq_pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
 	p->sq_signal = p->sq_pi;
@@ -58,7 +58,7 @@ SPW_INLINE void signal_last(struct spw_mlx5_rc_peer *p)
 /* The two halves of a BlueFlame register are used in turn; the turn belongs to the register, which
  * the queue's peers share. A peer without it (bf_toggle 0) rings another register and leaves the
  * turn alone. Source: rdma-core qp.c, post_send_db. */
-SPW_INLINE void ring_doorbell(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+SPW_INLINE void ring_doorbell(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	mlx5_doorbell(p->sq_db, p->bf + (q->bf_off & p->bf_toggle), sq_wqe(p, p->sq_pi - 1),
 		      p->sq_pi, p->sq_pi - p->sq_rung == 1 && p->bf_toggle);
@@ -69,14 +69,14 @@ SPW_INLINE void ring_doorbell(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_pe
 /* ---- completions ---- */
 
 /* Returns the slots of the WQEs up to `end`. */
-SPW_INLINE void tx_return(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t end,
+SPW_INLINE void tx_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t end,
 			  const unsigned flags)
 {
 	uint64_t bytes = 0;
 	uint32_t cnt = 0;
 
 	for (; p->sq_ci != end; p->sq_ci++) {
-		const struct spw_mlx5_rc_sent *sent = &p->sent[p->sq_ci & p->sq_mask];
+		const struct mlx5_rc_sent *sent = &p->sent[p->sq_ci & p->sq_mask];
 
 		if (sent->slot == MLX5_RC_NO_SLOT)
 			continue;
@@ -89,16 +89,16 @@ SPW_INLINE void tx_return(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *
 	spw_thr_count(&q->stat.tx_bytes, bytes);
 }
 
-SPW_INLINE void reap_one(struct spw_mlx5_rc_queue *q, const uint8_t *cqe, const unsigned flags)
+SPW_INLINE void reap_one(struct mlx5_rc_queue *q, const uint8_t *cqe, const unsigned flags)
 {
 	uint32_t qpn = mlx5_rc_cqe_qpn(cqe), done;
-	struct spw_mlx5_rc_peer *p = mlx5_rc_by_qpn(q, qpn);
+	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, qpn);
 
 	done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - p->sq_ci);
 	if (spw_unlikely(p->qpn != qpn || !spw_in_range(done, 1, p->sq_pi - p->sq_ci))) {
 		mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 		spw_thr_count(&q->syndrome[0], 1);
-		spw_mlx5_rc_break(q, p->qpn == qpn ? p : &q->peer[q->peer_cnt], 0);
+		mlx5_rc_break(q, p->qpn == qpn ? p : &q->peer[q->peer_cnt], 0);
 		return;
 	}
 	tx_return(q, p, p->sq_ci + done, flags);
@@ -107,7 +107,7 @@ SPW_INLINE void reap_one(struct spw_mlx5_rc_queue *q, const uint8_t *cqe, const 
 }
 
 /* Returns: leading CQEs that are ours and report success; up to the end of the ring. */
-SPW_INLINE uint32_t reap_plain_cnt(const struct spw_mlx5_rc_queue *q)
+SPW_INLINE uint32_t reap_plain_cnt(const struct mlx5_rc_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
 	uint32_t want = mlx5_own_want(q->tx_cq_ci >> q->tx_cq_log2, SPW_PRM_CQE_REQ, 0), n = 0;
@@ -119,7 +119,7 @@ SPW_INLINE uint32_t reap_plain_cnt(const struct spw_mlx5_rc_queue *q)
 	return n;
 }
 
-SPW_INLINE void reap_body(struct spw_mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void reap_body(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	uint32_t n = reap_plain_cnt(q), ci = q->tx_cq_ci;
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ci);
@@ -130,7 +130,7 @@ SPW_INLINE void reap_body(struct spw_mlx5_rc_queue *q, const unsigned flags)
 			reap_one(q, cqe, flags);
 		q->tx_cq_ci += n;
 	} else if (spw_unlikely(mlx5_cqe_owned(cqe, ci >> q->tx_cq_log2, 0))) {
-		spw_mlx5_rc_tx_odd(q);
+		mlx5_rc_tx_odd(q);
 	}
 	if (q->tx_cq_ci == ci)
 		return;
@@ -138,23 +138,23 @@ SPW_INLINE void reap_body(struct spw_mlx5_rc_queue *q, const unsigned flags)
 	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(q->tx_cq_ci & 0xffffffu));
 }
 
-void spw_mlx5_rc_reap(struct spw_mlx5_rc_queue *q)
+void mlx5_rc_reap(struct mlx5_rc_queue *q)
 {
 	reap_body(q, q->flags);
 }
 
 /* ---- messages ---- */
 
-static SPW_COLD bool tx_no_slot(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+static SPW_COLD bool tx_no_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_protocol, 1);
-	spw_mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
+	mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
 	return false;
 }
 
 /* WRITE: the slot that the peer granted next, from the ring that the peer writes. A number out of
  * range is a breach of the protocol. Returns: false: the peer is BROKEN now. */
-SPW_INLINE bool tx_slot(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t *slot_out,
+SPW_INLINE bool tx_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t *slot_out,
 			const unsigned flags)
 {
 	if (!(flags & MLX5_RC_WRITE))
@@ -164,7 +164,7 @@ SPW_INLINE bool tx_slot(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 	return spw_likely(*slot_out < p->tx.window) || tx_no_slot(q, p);
 }
 
-SPW_INLINE void tx_build(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
+SPW_INLINE void tx_build(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 			 const struct spw_desc *desc, uint32_t slot, const unsigned flags)
 {
 	const uint32_t head = CTRL_BYTES + (flags & MLX5_RC_WRITE ? RADDR_BYTES : 0);
@@ -187,45 +187,45 @@ SPW_INLINE void tx_build(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p
 		ds = head / 16 + 1;
 	}
 	put_ctrl(wqe, p, opcode, ds, imm);
-	p->sent[p->sq_pi & p->sq_mask] = (struct spw_mlx5_rc_sent){desc->slot, desc->len};
+	p->sent[p->sq_pi & p->sq_mask] = (struct mlx5_rc_sent){desc->slot, desc->len};
 	p->sq_pi++;
 	p->tx.used++;
 }
 
 /* True if the message can be sent now: a credit is left (never unless UP), nothing waits before it,
  * the send ring has room, and the peer accepts the length. */
-SPW_INLINE bool tx_may(const struct spw_mlx5_rc_peer *p, uint32_t len)
+SPW_INLINE bool tx_may(const struct mlx5_rc_peer *p, uint32_t len)
 {
 	return p->tx.limit != p->tx.used && p->wait_pi == p->wait_ci &&
 	       p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE && len - 1 < p->msg_max;
 }
 
 /* Queues a message that cannot be sent now. Returns: false: it is not accepted. */
-static SPW_COLD bool tx_later(struct spw_mlx5_rc_peer *p, const struct spw_desc *d)
+static SPW_COLD bool tx_later(struct mlx5_rc_peer *p, const struct spw_desc *d)
 {
 	if (!mlx5_rc_is_live(p) || p->wait_pi - p->wait_ci > p->wait_mask ||
 	    (p->side == SPW_PEER_SIDE_UP && !spw_in_range(d->len, 1, p->msg_max)))
 		return false;
 	p->wait[p->wait_pi++ & p->wait_mask] =
-		(struct spw_mlx5_rc_wait){d->slot, d->offset, d->len, d->meta, d->flags};
+		(struct mlx5_rc_wait){d->slot, d->offset, d->len, d->meta, d->flags};
 	return true;
 }
 
-SPW_INLINE struct spw_mlx5_rc_peer *tx_peer(const struct spw_mlx5_rc_queue *q, uint32_t index)
+SPW_INLINE struct mlx5_rc_peer *tx_peer(const struct mlx5_rc_queue *q, uint32_t index)
 {
 	return spw_likely(index < q->index_cnt) ? q->by_index[index] : &q->peer[q->peer_cnt];
 }
 
-SPW_INLINE uint16_t tx_body(struct spw_mlx5_rc_queue *q, struct spw_desc **desc, uint16_t cnt,
+SPW_INLINE uint16_t tx_body(struct mlx5_rc_queue *q, struct spw_desc **desc, uint16_t cnt,
 			    const unsigned flags)
 {
-	struct spw_mlx5_rc_peer *ring[SPW_BURST_MAX];
+	struct mlx5_rc_peer *ring[SPW_BURST_MAX];
 	uint32_t taken = 0, rings = 0;
 
 	reap_body(q, flags);
 	for (uint32_t i = 0; i < cnt; i++) {
 		struct spw_desc *d = desc[i];
-		struct spw_mlx5_rc_peer *p = tx_peer(q, d->peer);
+		struct mlx5_rc_peer *p = tx_peer(q, d->peer);
 		uint32_t slot = 0;
 
 		if (spw_likely(tx_may(p, d->len)) && tx_slot(q, p, &slot, flags)) {
@@ -249,11 +249,11 @@ SPW_INLINE uint16_t tx_body(struct spw_mlx5_rc_queue *q, struct spw_desc **desc,
 	return (uint16_t)taken;
 }
 
-void spw_mlx5_rc_send_waiting(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+void mlx5_rc_send_waiting(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	while (p->wait_ci != p->wait_pi && p->tx.limit != p->tx.used &&
 	       p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE) {
-		const struct spw_mlx5_rc_wait *w = &p->wait[p->wait_ci & p->wait_mask];
+		const struct mlx5_rc_wait *w = &p->wait[p->wait_ci & p->wait_mask];
 		const struct spw_desc d = {.slot = w->slot,
 					   .offset = w->offset,
 					   .len = w->len,
@@ -275,7 +275,7 @@ void spw_mlx5_rc_send_waiting(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_pe
 /* ---- credits ---- */
 
 /* WRITE: copies a contiguous part of the list of granted slots to the peer's ring by RDMA WRITE. */
-static void grant_write(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p, uint32_t first,
+static void grant_write(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t first,
 			uint32_t cnt)
 {
 	spw_be32 *list = &p->ring_out[first & (SPW_PEER_CREDIT_MAX - 1)];
@@ -288,10 +288,10 @@ static void grant_write(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p,
 	put_data(wqe + CTRL_BYTES + RADDR_BYTES, list, cnt * (uint32_t)sizeof(spw_be32),
 		 p->ring_lkey);
 	put_ctrl(wqe, p, SPW_PRM_OP_RDMA_WRITE, 3, 0);
-	p->sent[p->sq_pi++ & p->sq_mask] = (struct spw_mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
+	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
 }
 
-void spw_mlx5_rc_grant(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+void mlx5_rc_grant(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	uint32_t cnt = p->rx.returned - p->rx.advertised,
 		 part = SPW_MIN(cnt, p->ring_rmask + 1 - (p->rx.advertised & p->ring_rmask));
@@ -303,7 +303,7 @@ void spw_mlx5_rc_grant(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 	}
 	p->rx.advertised = p->rx.returned;
 	put_ctrl(sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND_IMM, 1, p->rx.advertised);
-	p->sent[p->sq_pi++ & p->sq_mask] = (struct spw_mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
+	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
 	if (p->sq_pi - p->sq_signal >
 	    p->sq_limit / 4) /* so that WQEs are freed even if only credits are sent */
 		signal_last(p);
@@ -311,12 +311,12 @@ void spw_mlx5_rc_grant(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 	spw_thr_count(&q->control_tx, 1);
 }
 
-void spw_mlx5_rc_mark(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
+void mlx5_rc_mark(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	if (p->sq_ci == p->sq_pi || p->sq_signal == p->sq_pi)
 		return;
 	put_ctrl(sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND, 1, 0);
-	p->sent[p->sq_pi++ & p->sq_mask] = (struct spw_mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
+	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
 	signal_last(p);
 	ring_doorbell(q, p);
 }
@@ -334,7 +334,7 @@ void spw_mlx5_rc_mark(struct spw_mlx5_rc_queue *q, struct spw_mlx5_rc_peer *p)
 	}
 TX_VARIANTS(TX_DEFINE)
 
-mlx5_tx_fn *spw_mlx5_rc_tx_variant(unsigned flags)
+mlx5_tx_fn *mlx5_rc_tx_variant(unsigned flags)
 {
 	flags &= MLX5_RC_WRITE;
 #define TX_PICK(name, f)  \

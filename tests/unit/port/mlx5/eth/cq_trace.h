@@ -11,7 +11,7 @@
  *
  * NAME.txt, a line each: what the frames' sender and the NIC's own trace say; no word of it has
  * been through the code under test. shape KEY=VALUE...                flags (enum mlx5_flag;
- * with credits= enum spw_mlx5_rc_flag), cq, rq: entries, ... batch FRAMES                      how
+ * with credits= enum mlx5_rc_flag), cq, rq: entries, ... batch FRAMES                      how
  * many were sent; what follows, in the order of completions: frame BYTES HASH CHECKSUMS STAMP  a
  * frame; checksums as SPW_DESC_L3_OK | SPW_DESC_L4_OK; no stamp: the queue asked for none filler
  * STRIDES, long STRIDES BYTES  striding: no frame, and one that is longer than a stride error

@@ -96,7 +96,7 @@ static void test_bad_grant(void **state)
 		assert_int_equal(hand.q->stat.err[SPW_PORT_ERR_protocol], 1);
 		assert_true(rch_send_one(&hand, 1, &msg)); /* the one before it */
 		assert_false(rch_send_one(&hand, 1, &msg));
-		spw_mlx5_rc_reap(hand.q);
+		mlx5_rc_reap(hand.q);
 		assert_int_equal(hand.q->stat.tx_flushed, waits);
 		assert_true(rch_balanced(&hand, 0));
 		check_alive(0, 0);
@@ -147,7 +147,7 @@ static void test_bad_cqes(void **state)
 			hand.qp[2].rq_ci--;
 		rch_sent(&hand, 0x123456, 0, 0);
 		rch_sent(&hand, hand.qp[2].qpn, 5, 0); /* nothing was sent */
-		spw_mlx5_rc_reap(hand.q);
+		mlx5_rc_reap(hand.q);
 		assert_int_equal(state_of(2), SPW_PEER_SIDE_BROKEN);
 		rch_cqe(&hand, own_qp, 9, 0, 10,
 			0); /* an opcode that there is not: its receive is not known */
@@ -217,13 +217,13 @@ static void test_remote_lies(void **state)
 
 	(void)state;
 	open_rc(MLX5_RC_WRITE);
-	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 1), MLX5_RC_SYN_GONE);
-	spw_mlx5_rc_reset(hand.q, rch_peer(&hand, 1));
+	mlx5_rc_break(hand.q, rch_peer(&hand, 1), MLX5_RC_SYN_GONE);
+	mlx5_rc_reset(hand.q, rch_peer(&hand, 1));
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(lie); i++) {
-		struct spw_mlx5_rc_remote remote = {
+		struct mlx5_rc_remote remote = {
 			.credits = lie[i].credits, .ring_cnt = lie[i].ring_cnt, .msg_max = 256};
 
-		assert_int_equal(spw_mlx5_rc_up(hand.q, rch_peer(&hand, 1), &remote), -71);
+		assert_int_equal(mlx5_rc_up(hand.q, rch_peer(&hand, 1), &remote), -71);
 		assert_int_equal(state_of(1), SPW_PEER_SIDE_DOWN);
 	}
 	assert_int_equal(rch_close(&hand), 0);

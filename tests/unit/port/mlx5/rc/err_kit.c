@@ -81,19 +81,19 @@ void check_alive(uint32_t peer, uint32_t lent)
 
 void recover(uint32_t peer)
 {
-	struct spw_mlx5_rc_peer *p = rch_peer(&hand, peer);
+	struct mlx5_rc_peer *p = rch_peer(&hand, peer);
 	struct spw_desc desc[SPW_BURST_MAX];
 
 	rch_rx_flush(&hand, peer);
-	spw_mlx5_rc_mark(hand.q, p);
+	mlx5_rc_mark(hand.q, p);
 	rch_tx_flush(&hand, peer);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(burst(desc), 0);
-	spw_mlx5_rc_reap(hand.q);
-	assert_true(spw_mlx5_rc_is_drained(hand.q, p));
+	mlx5_rc_reap(hand.q);
+	assert_true(mlx5_rc_is_drained(hand.q, p));
 	hand.qp[peer].rq_ci = hand.qp[peer].sq_ci = 0; /* what RESET does */
 	hand.qp[peer].db[0] = hand.qp[peer].db[1] = spw_cpu_to_be32(0);
-	spw_mlx5_rc_reset(hand.q, p);
+	mlx5_rc_reset(hand.q, p);
 	assert_int_equal(state_of(peer), SPW_PEER_SIDE_DOWN);
 	rch_up(&hand, peer);
 	assert_int_equal(hand.q->broken_cnt, 0);

@@ -27,7 +27,7 @@ static void test_qp_errors(void **state)
 				rch_sent(&hand, hand.qp[1].qpn, 0,
 					 SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR);
 				hand.qp[1].sq_ci++;
-				spw_mlx5_rc_reap(hand.q);
+				mlx5_rc_reap(hand.q);
 			} else {
 				rch_rx_error(&hand, 1, SPW_PRM_SYN_LOCAL_PROT_ERR);
 				assert_int_equal(burst(desc + 6), 0);
@@ -39,7 +39,7 @@ static void test_qp_errors(void **state)
 					    : SPW_PRM_SYN_LOCAL_PROT_ERR);
 			assert_true(rch_balanced(&hand, 4));
 			check_alive(0, 4);
-			assert_false(spw_mlx5_rc_is_drained(hand.q, rch_peer(&hand, 1)));
+			assert_false(mlx5_rc_is_drained(hand.q, rch_peer(&hand, 1)));
 			ptr[0] = &desc[2];
 			assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1),
 					 0); /* nothing is sent to it */
@@ -58,7 +58,7 @@ static void test_qp_errors(void **state)
 /* The last WQEs were unsignaled and completed before the QP failed: only the marker proves it. */
 static void test_silent_end(void **state)
 {
-	struct spw_mlx5_rc_peer *p;
+	struct mlx5_rc_peer *p;
 	struct spw_desc desc[SPW_BURST_MAX];
 	struct rch_msg msg;
 	uint8_t *addr;
@@ -74,11 +74,11 @@ static void test_silent_end(void **state)
 	while (rch_send_one(&hand, 1, &msg)) /* a grant */
 		;
 	assert_int_equal(hand.tx_pi, hand.conf.start);
-	spw_mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
+	mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
 	rch_rx_flush(&hand, 1);
 	burst(desc);
 	assert_int_equal(p->rq_ci, p->rq_pi);
-	assert_false(spw_mlx5_rc_is_drained(hand.q, p));
+	assert_false(mlx5_rc_is_drained(hand.q, p));
 	recover(1);
 	check_alive(1, 0);
 	assert_int_equal(rch_close(&hand), 0);
@@ -94,7 +94,7 @@ static void test_unread(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(flags); i++) {
-		struct spw_mlx5_rc_peer *p;
+		struct mlx5_rc_peer *p;
 		struct spw_desc desc[SPW_BURST_MAX];
 		uint8_t *addr;
 
@@ -104,16 +104,16 @@ static void test_unread(void **state)
 			assert_true(rch_message(&hand, k < 5, 10, NULL, &addr));
 		if (i == 2)
 			rch_compress(&hand, 7);
-		spw_mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
-		assert_false(spw_mlx5_rc_is_drained(hand.q, p));
+		mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
+		assert_false(mlx5_rc_is_drained(hand.q, p));
 		assert_int_equal(spw_port_rx_burst(&hand.pq, desc, 6), 6);
-		assert_false(spw_mlx5_rc_is_drained(hand.q, p));
+		assert_false(mlx5_rc_is_drained(hand.q, p));
 		release(desc, 6);
-		assert_false(spw_mlx5_rc_is_drained(hand.q, p));
+		assert_false(mlx5_rc_is_drained(hand.q, p));
 		assert_int_equal(burst(desc), 1);
 		release(desc, 1);
 		assert_true(rch_message(&hand, 1, 10, NULL, &addr));
-		assert_true(spw_mlx5_rc_is_drained(hand.q, p));
+		assert_true(mlx5_rc_is_drained(hand.q, p));
 		release(desc, burst(desc));
 		recover(0);
 		check_alive(0, 0);

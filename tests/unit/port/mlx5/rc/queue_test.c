@@ -158,7 +158,7 @@ static void test_wqes(void **state)
 			assert_int_equal(msg.raddr, write ? RCH_SLOT_ADDR : 0);
 			for (uint32_t k = 0; k < SPW_MIN(lens[i], 64u); k++)
 				assert_int_equal(msg.data[k], (uint8_t)(9 + k));
-			spw_mlx5_rc_reap(hand.q);
+			mlx5_rc_reap(hand.q);
 			assert_int_equal(hand.q->stat.tx_frames, 1);
 			assert_int_equal(hand.q->stat.tx_bytes, lens[i]);
 			assert_int_equal(hand.pool.free_cnt, 60);
@@ -185,13 +185,13 @@ static void test_doorbells(void **state)
 	assert_int_equal(spw_be32_to_cpu(hand.qp[0].db[1]), 2);
 	assert_int_equal(spw_be32_to_cpu(hand.qp[1].db[1]), 1);
 	assert_true(rch_send_one(&hand, 0, &msg));
-	spw_mlx5_rc_reap(hand.q);
+	mlx5_rc_reap(hand.q);
 	assert_int_equal(hand.q->in_tx_cnt, 3); /* only the last of a burst has a completion */
 	assert_true(rch_send_one(&hand, 0, &msg));
-	spw_mlx5_rc_reap(hand.q);
+	mlx5_rc_reap(hand.q);
 	assert_int_equal(hand.q->in_tx_cnt, 1);
 	assert_true(rch_send_one(&hand, 1, &msg));
-	spw_mlx5_rc_reap(hand.q);
+	mlx5_rc_reap(hand.q);
 	assert_int_equal(hand.q->in_tx_cnt, 0);
 	assert_int_equal(rch_close(&hand), 0);
 }
@@ -228,16 +228,16 @@ static void test_halves_alternate_by_register(void **state)
 		assert_int_equal(half_rung(), next++ & 1);
 	}
 	for (unsigned i = 0; i < 4; i++) {
-		spw_mlx5_rc_grant(hand.q, &hand.q->peer[i & 1]);
+		mlx5_rc_grant(hand.q, &hand.q->peer[i & 1]);
 		assert_int_equal(half_rung(), next++ & 1);
-		spw_mlx5_rc_mark(hand.q, &hand.q->peer[i & 1]);
+		mlx5_rc_mark(hand.q, &hand.q->peer[i & 1]);
 		assert_int_equal(half_rung(), next++ & 1);
 	}
 	hand.q->peer[1].bf_toggle = 0; /* it got no register of its own */
 	for (unsigned i = 0; i < 2; i++) {
-		spw_mlx5_rc_grant(hand.q, &hand.q->peer[1]);
+		mlx5_rc_grant(hand.q, &hand.q->peer[1]);
 		assert_int_equal(half_rung(), 0);
-		spw_mlx5_rc_grant(hand.q, &hand.q->peer[0]);
+		mlx5_rc_grant(hand.q, &hand.q->peer[0]);
 		assert_int_equal(half_rung(), next++ & 1);
 	}
 	rch_close(&hand);
@@ -279,8 +279,8 @@ static void test_no_credit(void **state)
 	(void)state;
 	open_rc(0, 2, 16);
 	hand.conf.remote_credits = 4;
-	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
-	spw_mlx5_rc_reset(hand.q, rch_peer(&hand, 0));
+	mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
+	mlx5_rc_reset(hand.q, rch_peer(&hand, 0));
 	rch_up(&hand, 0);
 	lend(desc, ptr, 40, 1);
 	lend(desc + 40, ptr + 40, 4, 3);
@@ -307,11 +307,11 @@ static void test_no_credit(void **state)
 		run_nic(0);
 	}
 	assert_int_equal(rch_peer(&hand, 0)->wait_pi - rch_peer(&hand, 0)->wait_ci, 2);
-	spw_mlx5_rc_reap(hand.q);
+	mlx5_rc_reap(hand.q);
 	assert_true(rch_balanced(&hand, 0));
 	assert_int_equal(hand.q->in_tx_cnt, 2);
 	assert_true(rch_clean(&hand));
-	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
+	mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
 	assert_int_equal(hand.q->stat.tx_flushed, 2);
 	assert_int_equal(hand.q->in_tx_cnt, 0);
 	/* who is unknown, who belongs to another queue, and messages that the peer cannot hold, are
@@ -339,12 +339,12 @@ static void test_before_it_is_up(void **state)
 
 	(void)state;
 	open_rc(0, 2, 16);
-	spw_mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
-	spw_mlx5_rc_reset(hand.q, rch_peer(&hand, 0));
+	mlx5_rc_break(hand.q, rch_peer(&hand, 0), MLX5_RC_SYN_GONE);
+	mlx5_rc_reset(hand.q, rch_peer(&hand, 0));
 	qp->rq_ci = 0;
 	lend(desc, ptr, 1, 1);
 	assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 1), 0); /* DOWN */
-	spw_mlx5_rc_post(hand.q, rch_peer(&hand, 0), RCH_LKEY, RCH_RING_LKEY);
+	mlx5_rc_post(hand.q, rch_peer(&hand, 0), RCH_LKEY, RCH_RING_LKEY);
 	spw_peer_tx_credit_start(&qp->tx, 16);
 	assert_true(rch_message(&hand, 0, 10, NULL, &addr));
 	assert_int_equal(burst(desc + 1), 1);
@@ -354,12 +354,12 @@ static void test_before_it_is_up(void **state)
 	assert_int_equal(run_nic(0), 0);
 	assert_true(rch_balanced(&hand, 0));
 
-	struct spw_mlx5_rc_remote remote = {.credits = 20, .msg_max = 256};
+	struct mlx5_rc_remote remote = {.credits = 20, .msg_max = 256};
 
-	assert_int_equal(spw_mlx5_rc_up(hand.q, rch_peer(&hand, 0), &remote), 0);
+	assert_int_equal(mlx5_rc_up(hand.q, rch_peer(&hand, 0), &remote), 0);
 	assert_int_equal(burst(desc + 2), 0);
 	assert_int_equal(run_nic(0), 1);
-	spw_mlx5_rc_reap(hand.q);
+	mlx5_rc_reap(hand.q);
 	assert_int_equal(hand.q->stat.tx_flushed, 1);
 	assert_int_equal(hand.q->stat.tx_frames, 1);
 	assert_int_equal(hand.q->in_tx_cnt, 0);

@@ -33,14 +33,14 @@ static int peer_open(struct rch *h, uint32_t i)
 {
 	const struct rch_conf *c = &h->conf;
 	struct rch_qp *qp = &h->qp[i];
-	struct spw_mlx5_rc_peermem mem;
+	struct mlx5_rc_peermem mem;
 
 	qp->qpn = (c->qpn ? c->qpn : 0xabc000u) + i * 0x1001u;
 	qp->sq = ring_new((size_t)c->sq_cnt * 64);
 	qp->rq = ring_new((size_t)c->rq_cnt * 16);
 	qp->ring_in = (void *)ring_new(SPW_PEER_CREDIT_MAX * 4);
 	qp->ring_out = (void *)ring_new(SPW_PEER_CREDIT_MAX * 4);
-	mem = (struct spw_mlx5_rc_peermem){
+	mem = (struct mlx5_rc_peermem){
 		.rq = {qp->rq, &qp->db[0], c->rq_cnt, 16, RCH_LKEY, 0},
 		.sq = {qp->sq, &qp->db[1], c->sq_cnt, qp->qpn, RCH_LKEY, h->uar + 0x800,
 		       c->bf_bytes},
@@ -52,7 +52,7 @@ static int peer_open(struct rch *h, uint32_t i)
 		.slot_cnt = qp_slots(c),
 		.credits = c->credits,
 	};
-	return spw_mlx5_rc_attach(h->q, i, &mem);
+	return mlx5_rc_attach(h->q, i, &mem);
 }
 
 static void take_slots(struct rch *h)
@@ -71,7 +71,7 @@ static void take_slots(struct rch *h)
 static int queue_open(struct rch *h)
 {
 	const struct rch_conf *c = &h->conf;
-	struct spw_mlx5_rc_conf qc = {
+	struct mlx5_rc_queue_conf qc = {
 		.cq = {h->cq, &h->db[0], c->cq_cnt, 64},
 		.tx_cq = {h->tx_cq, &h->db[1], c->sq_cnt * 8, 64},
 		.srq = {h->srq, &h->db[2], c->srq_cnt, 32, RCH_LKEY, 0},
@@ -83,7 +83,7 @@ static int queue_open(struct rch *h)
 		.port = 5,
 	};
 
-	return spw_mlx5_rc_init(h->q, &qc);
+	return mlx5_rc_queue_init(h->q, &qc);
 }
 
 int rch_open(struct rch *h, const struct rch_conf *conf)
@@ -113,9 +113,9 @@ int rch_open(struct rch *h, const struct rch_conf *conf)
 		return rc;
 	h->q->cq_ci = h->q->tx_cq_ci = conf->start;
 	h->q->srq_pi = h->srq_ci = conf->wqe_start;
-	spw_mlx5_rc_calls(h->q, &h->pq);
+	mlx5_rc_queue_calls(h->q, &h->pq);
 	if (conf->flags & MLX5_RC_SRQ)
-		spw_mlx5_rc_post_shared(h->q);
+		mlx5_rc_post_shared(h->q);
 	for (uint32_t i = 0; i < conf->peer_cnt; i++) {
 		rch_peer(h, i)->rq_ci = rch_peer(h, i)->rq_pi = h->qp[i].rq_ci = conf->wqe_start;
 		rch_peer(h, i)->sq_ci = rch_peer(h, i)->sq_pi = h->qp[i].sq_ci = conf->wqe_start;
@@ -129,8 +129,8 @@ int rch_open(struct rch *h, const struct rch_conf *conf)
 uint32_t rch_close(struct rch *h)
 {
 	if (h->q->pool)
-		spw_mlx5_rc_return_slots(h->q);
-	spw_mlx5_rc_fini(h->q);
+		mlx5_rc_return_slots(h->q);
+	mlx5_rc_queue_fini(h->q);
 	free(h->q);
 	for (uint32_t i = 0; i < h->conf.peer_cnt; i++) {
 		free(h->qp[i].sq);
@@ -152,7 +152,7 @@ bool rch_balanced(const struct rch *h, uint32_t lent)
 {
 	struct spw_port_slots s;
 
-	spw_mlx5_rc_slots(h->q, &s);
+	mlx5_rc_queue_slots(h->q, &s);
 	return s.lent == lent && h->pool.free_cnt + s.in_rx + s.lent + s.in_tx == h->pool.slot_cnt;
 }
 
@@ -164,7 +164,7 @@ bool rch_clean(const struct rch *h)
 	return !h->q->stat.err[SPW_PORT_ERR_cqe_error] && !h->q->stat.err[SPW_PORT_ERR_protocol];
 }
 
-struct spw_mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer)
+struct mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer)
 {
 	return &h->q->peer[peer];
 }
@@ -172,7 +172,7 @@ struct spw_mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer)
 void rch_up(struct rch *h, uint32_t peer)
 {
 	struct rch_qp *qp = &h->qp[peer];
-	struct spw_mlx5_rc_remote remote = {
+	struct mlx5_rc_remote remote = {
 		.credits = h->conf.remote_credits,
 		.msg_max = h->conf.slot_bytes,
 		.slot_addr = RCH_SLOT_ADDR,
@@ -188,8 +188,8 @@ void rch_up(struct rch *h, uint32_t peer)
 	spw_peer_tx_credit_start(&qp->tx, h->conf.credits);
 	qp->told = h->conf.remote_credits;
 	qp->got = 0;
-	spw_mlx5_rc_post(h->q, rch_peer(h, peer), RCH_LKEY, RCH_RING_LKEY);
-	spw_mlx5_rc_up(h->q, rch_peer(h, peer), &remote);
+	mlx5_rc_post(h->q, rch_peer(h, peer), RCH_LKEY, RCH_RING_LKEY);
+	mlx5_rc_up(h->q, rch_peer(h, peer), &remote);
 }
 
 /* ---- receive ---- */

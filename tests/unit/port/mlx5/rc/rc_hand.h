@@ -58,7 +58,7 @@ struct rch {
 	struct rch_conf conf;
 	struct spw_region region;
 	struct spw_pool pool;
-	struct spw_mlx5_rc_queue *q;
+	struct mlx5_rc_queue *q;
 	struct spw_port_queue pq;
 	uint8_t *cq, *tx_cq, *srq, *uar;
 	spw_be32 db[4]; /* CQ consumer, send CQ consumer, SRQ */
@@ -77,7 +77,7 @@ uint32_t rch_close(struct rch *h);
 bool rch_balanced(const struct rch *h, uint32_t lent);
 /* Is every peer UP, and did nobody break a rule or see an error? */
 bool rch_clean(const struct rch *h);
-struct spw_mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer);
+struct mlx5_rc_peer *rch_peer(struct rch *h, uint32_t peer);
 /* Takes peer p through POSTED to UP, from DOWN. */
 void rch_up(struct rch *h, uint32_t peer);
 
