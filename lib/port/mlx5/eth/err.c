@@ -21,7 +21,8 @@
 #include <stdio.h>
 
 #include "base/spw_err.h"
-#include "port/mlx5/eth/inline.h"
+#include "port/mlx5/cqe.h"
+#include "port/mlx5/eth/queue.h"
 
 #define MLX5_RECOVER_TRIES 100u /* then the device is reported as gone */
 

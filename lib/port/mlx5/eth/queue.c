@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "port/mlx5/eth/inline.h"
+#include "port/mlx5/cqe.h"
+#include "port/mlx5/eth/queue.h"
 
 /* ---- shape ---- */
 
@@ -337,23 +338,7 @@ void mlx5_eth_queue_slots(const struct mlx5_eth_queue *q, struct spw_port_slots 
 	slots_out->lent = q->lent_cnt;
 }
 
-/* ---- slots by burst ---- */
-
-void mlx5_eth_release_cyclic(void *vq, const uint32_t *slot, uint16_t cnt)
-{
-	struct mlx5_eth_queue *q = vq;
-
-	spw_pool_put(q->pool, slot, cnt);
-	q->lent_cnt -= cnt;
-}
-
-void mlx5_eth_release_striding(void *vq, const uint32_t *slot, uint16_t cnt)
-{
-	struct mlx5_eth_queue *q = vq;
-
-	mlx5_eth_put(q, slot, cnt, MLX5_F_STRIDING);
-	q->lent_cnt -= cnt;
-}
+/* ---- empty slots ---- */
 
 uint16_t mlx5_eth_lend_cyclic(void *vq, uint32_t *slot, uint16_t cnt)
 {

@@ -210,4 +210,51 @@ void mlx5_eth_tx_reap(struct mlx5_eth_queue *q);
 /* Purpose: posts a receive WQE in every hole for which there are slots, and rings. */
 void mlx5_eth_refill(struct mlx5_eth_queue *q);
 
+/* ---- inline pieces that receive, send and error paths share ----
+ *
+ * A group is the memory of one striding WQE: 2^group_log2 neighbouring slots. group_ref counts its
+ * strides that have not been returned yet (posted, lent or in TX); at 0 the group can be posted
+ * again. */
+
+/* Strides of a group were returned; the last one frees the group. */
+SPW_INLINE void mlx5_eth_group_unref(struct mlx5_eth_queue *q, uint32_t group, uint32_t strides)
+{
+	q->group_ref[group] -= strides;
+	if (q->group_ref[group] == 0)
+		q->group_free[q->group_free_cnt++] = group;
+}
+
+/* The NIC has finished with the next strides of WQE *rq_ci. */
+SPW_INLINE void mlx5_eth_strides_done(const struct mlx5_eth_queue *q, uint32_t *rq_ci,
+				      uint32_t *stride_pos, uint32_t strides)
+{
+	*stride_pos += strides;
+	if (*stride_pos == 1u << q->group_log2) {
+		*stride_pos = 0;
+		++*rq_ci;
+	}
+}
+
+/* Returns slots that the queue owned to the pool or, striding, to their groups. */
+SPW_INLINE void mlx5_eth_put(struct mlx5_eth_queue *q, const uint32_t *slot, uint32_t cnt,
+			     const unsigned flags)
+{
+	if (!(flags & MLX5_F_STRIDING)) {
+		spw_pool_put(q->pool, slot, cnt);
+		return;
+	}
+	for (uint32_t i = 0; i < cnt; i++)
+		mlx5_eth_group_unref(q, slot[i] >> q->group_log2, 1);
+}
+
+SPW_INLINE void mlx5_eth_count_drop(struct mlx5_eth_queue *q, enum spw_port_drop why, uint64_t n)
+{
+	spw_thr_count(&q->stat.dropped[why], n);
+}
+
+SPW_INLINE void mlx5_eth_count_err(struct mlx5_eth_queue *q, enum spw_port_err what, uint64_t n)
+{
+	spw_thr_count(&q->stat.err[what], n);
+}
+
 #endif

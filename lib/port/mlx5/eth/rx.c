@@ -57,7 +57,8 @@
  */
 #include <string.h>
 
-#include "port/mlx5/eth/inline.h"
+#include "port/mlx5/cqe.h"
+#include "port/mlx5/eth/queue.h"
 
 _Static_assert(SPW_DESC_L3_OK == 1 && SPW_DESC_L4_OK == 2,
 	       "rx_csum shifts the CQE's bits into place");
@@ -135,12 +136,27 @@ SPW_INLINE bool rx_emit(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t byt
 	return true;
 }
 
+/* Returns: how many CQEs from ci on are ours and plain: at most cnt, and never past the end of the
+ * ring, where the lap changes. Order: none by itself; M1 follows. */
+SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt,
+				 const unsigned flags)
+{
+	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ci);
+	uint32_t want = mlx5_own_want(ci >> q->cq_log2, SPW_PRM_CQE_RESP_SEND, flags);
+	uint32_t end = SPW_MIN(cnt, q->cq_mask + 1 - (ci & q->cq_mask));
+	uint32_t n = 0;
+
+	while (n < end && mlx5_cqe_plain(cqe + (size_t)n * MLX5_CQE_BYTES, want, flags))
+		n++;
+	return n;
+}
+
 /* Consumes plain CQEs (one per frame). Each is RESP_SEND in format 0; op_own was compared whole by
  * the scan. Returns: how many were consumed. */
 SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t cnt,
 			     const unsigned flags)
 {
-	uint32_t n = mlx5_eth_cqe_plain_cnt(q, q->cq_ci, cnt, flags), i;
+	uint32_t n = rx_plain_cnt(q, q->cq_ci, cnt, flags), i;
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 
 	if (!n)
@@ -234,6 +250,24 @@ SPW_INLINE uint32_t rx_minis(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 	if (!(flags & MLX5_F_ENHANCED))
 		session_invalidate(q, q->cq_ci - i, q->cq_ci);
 	return i;
+}
+
+/* ---- slots on their way back ---- */
+
+void mlx5_eth_release_cyclic(void *vq, const uint32_t *slot, uint16_t cnt)
+{
+	struct mlx5_eth_queue *q = vq;
+
+	spw_pool_put(q->pool, slot, cnt);
+	q->lent_cnt -= cnt;
+}
+
+void mlx5_eth_release_striding(void *vq, const uint32_t *slot, uint16_t cnt)
+{
+	struct mlx5_eth_queue *q = vq;
+
+	mlx5_eth_put(q, slot, cnt, MLX5_F_STRIDING);
+	q->lent_cnt -= cnt;
 }
 
 /* ---- refill ---- */

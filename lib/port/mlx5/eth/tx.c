@@ -22,7 +22,8 @@
  */
 #include <string.h>
 
-#include "port/mlx5/eth/inline.h"
+#include "port/mlx5/cqe.h"
+#include "port/mlx5/eth/queue.h"
 
 #define TX_ETH_OFF       16u
 #define TX_INLINE_OFF    (TX_ETH_OFF + 14u)

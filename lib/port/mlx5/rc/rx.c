@@ -395,10 +395,10 @@ SPW_INLINE uint16_t rx_body(struct mlx5_rc_queue *q, struct spw_desc *desc, uint
 	X(write_srq, MLX5_RC_WRITE | MLX5_RC_SRQ)                \
 	X(write_srq_stamp, MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP)
 
-#define RX_DEFINE(name, f)                                                               \
-	static uint16_t mlx5_rc_rx_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \
-	{                                                                                \
-		return rx_body(vq, desc, cnt, f);                                        \
+#define RX_DEFINE(name, f)                                                             \
+	static uint16_t rx_burst_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \
+	{                                                                              \
+		return rx_body(vq, desc, cnt, f);                                      \
 	}
 RX_VARIANTS(RX_DEFINE)
 
@@ -406,7 +406,7 @@ mlx5_rx_fn *mlx5_rc_rx_variant(unsigned flags)
 {
 #define RX_PICK(name, f)  \
 	if (flags == (f)) \
-		return mlx5_rc_rx_##name;
+		return rx_burst_##name;
 	RX_VARIANTS(RX_PICK)
 	return NULL;
 }

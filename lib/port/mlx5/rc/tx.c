@@ -327,10 +327,10 @@ void mlx5_rc_mark(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 	X(send, 0)     \
 	X(write, MLX5_RC_WRITE)
 
-#define TX_DEFINE(name, f)                                                                \
-	static uint16_t mlx5_rc_tx_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
-	{                                                                                 \
-		return tx_body(vq, desc, cnt, f);                                         \
+#define TX_DEFINE(name, f)                                                              \
+	static uint16_t tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
+	{                                                                               \
+		return tx_body(vq, desc, cnt, f);                                       \
 	}
 TX_VARIANTS(TX_DEFINE)
 
@@ -339,7 +339,7 @@ mlx5_tx_fn *mlx5_rc_tx_variant(unsigned flags)
 	flags &= MLX5_RC_WRITE;
 #define TX_PICK(name, f)  \
 	if (flags == (f)) \
-		return mlx5_rc_tx_##name;
+		return tx_burst_##name;
 	TX_VARIANTS(TX_PICK)
 	return NULL;
 }

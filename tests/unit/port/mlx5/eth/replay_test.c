@@ -140,11 +140,11 @@ static void replay(const char *name)
 	}
 }
 
-#define ETH_TRACES(X)                                                                           \
-	X(latency)                                                                              \
-	X(compressed)                                                                           \
-	X(compressed_enhanced) X(striding_compressed) X(striding_compressed_enhanced) X(errors) \
-		X(errors_compressed)
+#define ETH_TRACES(X)          \
+	X(latency)             \
+	X(compressed)          \
+	X(compressed_enhanced) \
+	X(striding_compressed) X(striding_compressed_enhanced) X(errors) X(errors_compressed)
 #define ETH_TEST(name)                        \
 	static void test_##name(void **state) \
 	{                                     \
