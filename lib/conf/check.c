@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What takes more than one key to see.
+ * Rules that involve more than one key: ports exist and their specifications parse, lcores match
+ * queues, no core has two jobs. spw_conf_check runs before EAL, spw_conf_check_lcores after it,
+ * when the set of lcores is known.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +11,7 @@
 #include "base/spw_err.h"
 #include "conf/conf_impl.h"
 
+/* Puts the place where the value came from in front of the text: file and line, or the option. */
 static int fail_at(const struct spw_conf *conf, const struct spw_conf_where *where, const char *key,
 		   int rc)
 {
@@ -80,6 +83,7 @@ int spw_conf_check(struct spw_conf *conf)
 	return cores_unique(conf, &conf->executor.cores, "executor.cores", used);
 }
 
+/* "1,2,3", for the message. */
 static void lcore_list(const bool *is_lcore, uint32_t cnt, char *out, size_t bytes)
 {
 	size_t used = 0;

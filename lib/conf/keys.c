@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The one table of keys. What it says is what the file, the command line and --help know.
+ * The one table of keys: name, option, type, range, default, help. The file, the command line,
+ * --help and the man page are all made from it, so a new setting is one entry here and one field in
+ * struct spw_conf.
  */
 #include <stdio.h>
 #include <string.h>
@@ -111,6 +113,7 @@ const struct conf_key conf_table[] = {
 };
 const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
 
+/* Defaults are texts and pass through conf_value_set like any other value. */
 static void section_default(void *base, bool ports)
 {
 	for (uint32_t i = 0; i < conf_table_cnt; i++) {
@@ -127,6 +130,7 @@ void spw_conf_init(struct spw_conf *conf_out)
 	section_default(conf_out, false);
 }
 
+/* Used by the file and by --port alike. */
 struct spw_conf_port *conf_port_add(struct spw_conf *conf)
 {
 	struct spw_conf_port *port;

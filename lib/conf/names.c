@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Words for messages: places, lists, and what was probably meant.
+ * Words for messages: places, lists, and the name that was probably meant.
  */
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +60,7 @@ static uint32_t distance(const char *a, const char *b)
 	return row[b_len];
 }
 
+/* A name counts as meant if at most a third of the word, plus one letter, must change. */
 const char *conf_nearest(const char *text, uint32_t cnt,
 			 const char *(*name_of)(uint32_t idx, const void *arg), const void *arg)
 {

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The command line, over whatever the file said.
+ * The command line, laid over what the file gave. Every option is a key of the table (keys.c); only
+ * --config, --help and --version are not.
+ *
+ *   1  words_scan   the shape of every word; finds --config wherever it stands
+ *   2  load         defaults, then the file
+ *   3  options      in order; a --port starts a port, port options belong to the one before them
+ *   4  check        what needs more than one key (check.c)
  */
 #include <errno.h>
 #include <string.h>
@@ -18,6 +24,7 @@ static const char *option_name(uint32_t idx, const void *arg)
 }
 #define OPTION_CNT (conf_table_cnt + 3)
 
+/* NULL: no key has this option. */
 static const struct conf_key *option_find(const char *name)
 {
 	for (uint32_t i = 0; i < conf_table_cnt; i++)
@@ -26,6 +33,7 @@ static const struct conf_key *option_find(const char *name)
 	return NULL;
 }
 
+/* A list of cores given as an option replaces the file's, and remembers where it came from. */
 static int set_at(const struct conf_key *key, void *base, const char *value)
 {
 	struct spw_conf_cores *cores =
@@ -36,6 +44,8 @@ static int set_at(const struct conf_key *key, void *base, const char *value)
 	return conf_value_set(key, base, value);
 }
 
+/* The first --port drops the file's ports: mixing both would leave open which option belongs to
+ * which. */
 static int port_spec_add(struct spw_conf *conf, const struct conf_key *key, const char *value)
 {
 	struct spw_conf_port *port;

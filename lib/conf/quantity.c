@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Copyright (c) 2026 the spinwire authors */
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Numbers with units: "64KiB", "2.5us", "1Mpps", "0x40" to a whole number of the smallest unit. A
+ * fraction is allowed if the result is whole: 2.5us is 2500 ns, 0.5ns is refused. The arithmetic is
+ * in 128 bits, so only a result beyond 64 bits is "too large".
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +39,7 @@ static const struct {
 	[SPW_CONF_RATE_PPS] = {rate_unit, SPW_ARRAY_CNT(rate_unit), "pps, kpps, Mpps, Gpps", "pps"},
 };
 
+/* -1: not a digit of this base. */
 static int digit_value(char c, unsigned int base)
 {
 	if (c >= '0' && c <= '9')
@@ -79,6 +85,8 @@ static int unit_find(const char *text, const char *name, enum spw_conf_unit unit
 		       unit_set[unit].names);
 }
 
+/* value = whole * factor + fraction * factor / 10^digits; the remainder of that division must be 0.
+ */
 int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_unit,
 		      uint64_t *value_out)
 {

@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * One text, one key, one field: the checks that the file and the command line share.
+ *
+ * conf_value_set finds the field by the key's offset in its struct and writes it by type. A refusal
+ * lists what is allowed, from the same table that --help prints; the caller puts the place in
+ * front.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +24,7 @@ static enum spw_conf_unit unit_of(const struct conf_key *key)
 					: SPW_CONF_NONE;
 }
 
-/* The largest unit that divides the value. */
+/* A quantity as a person would write it: with the largest unit that divides it. */
 static void quantity_text(uint64_t value, enum spw_conf_unit unit, char *out, size_t bytes)
 {
 	static const struct {
@@ -96,6 +100,8 @@ static int refuse(const struct conf_key *key, const char *text)
 	return spw_err(EINVAL, "'%.64s' is not allowed; allowed: %s", text, range);
 }
 
+/* "0" needs no unit. What spw_conf_quantity rejects as too large for 64 bits gets the key's own
+ * range as its message. */
 static int number_set(const struct conf_key *key, char *field, const char *text)
 {
 	uint64_t bare = key->type == CONF_TIME    ? key->bare_unit
@@ -176,6 +182,7 @@ static bool core_read(const char **text, uint32_t *core_out)
 	return true;
 }
 
+/* Adds, because a YAML list arrives one item at a time. "4-7" is a range, both ends included. */
 static int cores_add(const struct conf_key *key, char *field, const char *text)
 {
 	struct spw_conf_cores *cores = (struct spw_conf_cores *)(void *)field;

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * YAML by libyaml's document interface, whose nodes keep their line and column. The walk is as deep
- * as the table is (a list of mappings of scalars), so an alias to its own parent ends as a wrong
- * type and not as an endless loop.
+ * From a YAML file to struct spw_conf. libyaml's document interface builds a tree whose nodes keep
+ * line and column; this file walks it along the table of keys (keys.c):
+ *
+ *   root mapping      ports: a list of mappings ──> section_load for each, into spw_conf_port
+ *    └ key_find        executor:, memory:, run: ──> section_load, into spw_conf
+ *       └ section_load   each pair: key_find ──> value_set ──> conf_value_set (value.c)
+ *
+ * Every message begins with FILE:LINE:COLUMN of the node that caused it. The walk is as deep as the
+ * table is (a list of mappings of scalars), so an alias to its own parent ends as a wrong type and
+ * not as an endless loop.
+ *
+ * Untrusted bytes: a file of any content must end in a message. tests/fuzz/conf feeds this file.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +49,7 @@ static const char *kind_name(const yaml_node_t *node)
 	}
 }
 
-/* Every node that is looked at passes here: the right kind, and no tag of its own. */
+/* Every node that is used passes here: it must be of the right kind, and have no tag of its own. */
 static int node_expect(const struct walk *w, const yaml_node_t *node, yaml_node_type_t type,
 		       const char *tag, const char *want)
 {
@@ -58,6 +67,7 @@ static int mapping_expect(const struct walk *w, const yaml_node_t *node)
 	return node_expect(w, node, YAML_MAPPING_NODE, YAML_MAP_TAG, "a mapping (key: value)");
 }
 
+/* Values become C strings, so a NUL byte inside one is refused. */
 static int scalar_expect(const struct walk *w, const yaml_node_t *node, const char *want)
 {
 	int rc = node_expect(w, node, YAML_SCALAR_NODE, YAML_STR_TAG, want);
@@ -72,9 +82,10 @@ static const char *scalar_text(const yaml_node_t *node)
 	return (const char *)node->data.scalar.value;
 }
 
-/* ---- one value
- * ----------------------------------------------------------------------------------- */
+/* ---- one value ---- */
 
+/* A quoted text is taken only where text is wanted: seconds: "10" is more likely a mistake than a
+ * number. */
 static int scalar_set(struct walk *w, const struct conf_key *key, void *base,
 		      const yaml_node_t *node)
 {
@@ -108,6 +119,8 @@ static int list_set(struct walk *w, const struct conf_key *key, void *base, cons
 	return rc;
 }
 
+/* Lists of cores are given as a YAML list or as "2,4-7" and replace what a default had put there.
+ */
 static int value_set(struct walk *w, const struct conf_key *key, void *base,
 		     const yaml_node_t *node)
 {
@@ -129,8 +142,7 @@ static int value_set(struct walk *w, const struct conf_key *key, void *base,
 	return rc ? rc : scalar_set(w, key, base, node);
 }
 
-/* ---- mappings
- * ------------------------------------------------------------------------------------ */
+/* ---- mappings ---- */
 
 static const char *key_name(uint32_t idx, const void *section)
 {
@@ -179,6 +191,7 @@ static int key_find(const struct walk *w, const yaml_node_t *node, const char *i
 				 nearest ? "'" : "", allowed));
 }
 
+/* Loads one mapping; base is the struct that holds the section's fields. */
 static int section_load(struct walk *w, const char *section, void *base, const yaml_node_t *node)
 {
 	const yaml_node_pair_t *pair;
@@ -200,6 +213,7 @@ static int section_load(struct walk *w, const char *section, void *base, const y
 	return 0;
 }
 
+/* The file's ports replace all earlier ones; each starts with the defaults. */
 static int ports_load(struct walk *w, const yaml_node_t *node)
 {
 	const yaml_node_item_t *item = node->data.sequence.items.start;
@@ -221,6 +235,7 @@ static int ports_load(struct walk *w, const yaml_node_t *node)
 	return rc;
 }
 
+/* section_name offers each section once although the table names it once per key. */
 static int root_load(struct walk *w)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(&w->doc);
@@ -252,9 +267,10 @@ static int root_load(struct walk *w)
 	return 0;
 }
 
-/* ---- documents
- * ----------------------------------------------------------------------------------- */
+/* ---- documents ---- */
 
+/* The most common mistake gets a text of its own; libyaml says only "found character that cannot
+ * start any token". */
 static const char *problem_text(const yaml_parser_t *parser)
 {
 	if (parser->buffer.pointer < parser->buffer.last && *parser->buffer.pointer == '\t')
@@ -313,6 +329,8 @@ int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text
 	return rc;
 }
 
+/* Reads one byte more than is allowed, so that a file of exactly the limit passes and a larger one
+ * does not. */
 int spw_conf_load(struct spw_conf *conf, const char *path)
 {
 	FILE *file = fopen(path, "rb");

@@ -49,8 +49,7 @@ struct spwd_cta {
 	unsigned long long frames;
 };
 
-/* ---- one batch
- * ------------------------------------------------------------------------------------------- */
+/* ---- one batch ---- */
 
 template <class Body>
 static __device__ __forceinline__ struct spw_tally spwd_share(const struct spw_kernel_ring &ring,

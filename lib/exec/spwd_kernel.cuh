@@ -32,8 +32,7 @@
 
 #include "exec/spwd_batch.cuh"
 
-/* ---- the pollers
- * ------------------------------------------------------------------------------------------ */
+/* ---- the pollers ---- */
 
 struct spwd_watch {
 	uint64_t stop, beat; /* as read last */
@@ -241,9 +240,7 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 	}
 }
 
-/* ---- kernels
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- kernels ---- */
 
 static __device__ __forceinline__ void spwd_cta_init(struct spwd_cta *cta,
 						     const struct spw_kernel_unit *unit)
@@ -344,8 +341,7 @@ static __global__ void __launch_bounds__(1024, 1)
 	spwd_unit_save(&ring.unit[unit], &cta, ring.unit_cnt);
 }
 
-/* ---- host side: through the CUDA runtime that this file is compiled with
- * ------------------------------------- */
+/* ---- host side: through the CUDA runtime that this file is compiled with ---- */
 
 template <class Body, bool Writes> struct spwd_launch {
 	static int load(uint32_t threads, struct spw_kernel_info *info_out)

@@ -18,8 +18,7 @@
 
 #define SPWD static __device__ __forceinline__
 
-/* ---- bytes of a frame
- * --------------------------------------------------------------------------------- */
+/* ---- bytes of a frame ---- */
 
 SPWD uint32_t spwd_load_u8(const void *p)
 {
@@ -88,8 +87,7 @@ SPWD void spwd_store_u8(void *p, uint32_t v)
 	asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-/* ---- words shared with the host
- * ------------------------------------------------------------------------ */
+/* ---- words shared with the host ---- */
 
 /* Two tagged words; each is whole and each acquires. Partner: spw_gpu_store_rel64 in gring.c (G1).
  */
@@ -124,8 +122,7 @@ SPWD void spwd_sys_fence(void)
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-/* ---- between CTAs, in device memory
- * ---------------------------------------------------------------------- */
+/* ---- between CTAs, in device memory ---- */
 
 SPWD void spwd_gpu_store_rlx(uint64_t *p, uint64_t v)
 {
@@ -137,8 +134,7 @@ SPWD void spwd_gpu_store_rel(uint64_t *p, uint64_t v)
 	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-/* ---- between the warps of a CTA
- * ------------------------------------------------------------------------ */
+/* ---- between the warps of a CTA ---- */
 
 SPWD uint32_t spwd_shared_addr(const void *p)
 {
@@ -230,8 +226,7 @@ SPWD void spwd_bar_sync(uint32_t id, uint32_t threads)
 	asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/* ---- clocks and lanes
- * ----------------------------------------------------------------------------------- */
+/* ---- clocks and lanes ---- */
 
 /* ns, one clock for the whole device; steps of 32 ns on an H100. */
 SPWD uint64_t spwd_now_ns(void)

@@ -234,8 +234,7 @@ static void quantities_are_exact(void **state)
 	}
 }
 
-/* ---- command line
- * ---------------------------------------------------------------------------------- */
+/* ---- command line ---- */
 
 #define ARGS(...) args((char *[]){"spinwire", __VA_ARGS__, NULL})
 

@@ -330,8 +330,7 @@ static void rows_speak_nanoseconds(void **state)
 	assert_int_equal(row.count, 20);
 }
 
-/* ---- an owner and a reader
- * ----------------------------------------------------------------------- */
+/* ---- an owner and a reader ---- */
 
 #define LIVE_TURNS 40000u
 
