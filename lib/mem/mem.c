@@ -3,6 +3,14 @@
  *
  * Regions: choose a kind (mem_choose.c), allocate it (mem_host.c, mem_cuda.c), give it an id. Ids
  * travel in descriptors, so there are only SPW_REGION_MAX of them.
+ *
+ * Allocation of a region, and what each step decides:
+ *
+ *   mem_gpu_probe   what the GPU can do           mem_choose   which kind, and why (logged)
+ *   id_take         0 .. SPW_REGION_MAX - 1       alloc_kind   pages, then the device's address
+ *
+ * host_va is what the CPU uses, dev_va what a GPU kernel uses; for `gpu` memory there is no
+ * host_va. Setup thread only, so ids need no lock.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,6 +58,7 @@ static int id_take(uint16_t *id_out)
 	return spw_err(ENOSPC, "memory: all %d region ids are in use", SPW_REGION_MAX);
 }
 
+/* Without a GPU the device's address is the host's. */
 static int alloc_host(const struct spw_mem_req *req, struct spw_region *region)
 {
 	struct mem_map map;
@@ -65,6 +74,7 @@ static int alloc_host(const struct spw_mem_req *req, struct spw_region *region)
 	return 0;
 }
 
+/* Host pages first, so that they can be hugepages on the right node; CUDA then maps them. */
 static int alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *region)
 {
 	int rc = alloc_host(req, region);
@@ -124,6 +134,7 @@ int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_ou
 	return 0;
 }
 
+/* In reverse: unregister before unmapping. A region that was never allocated has bytes 0. */
 void spw_region_free(struct spw_region *region)
 {
 	if (!region->bytes)

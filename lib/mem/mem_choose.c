@@ -19,6 +19,8 @@
 
 #define WHY_BYTES sizeof(((struct spw_region *)0)->why)
 
+/* Discrete GPUs get cuda-reg where they can: its hugepages serve NIC and GPU alike, while
+ * cudaHostAlloc returns small pages. */
 static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct mem_gpu *gpu,
 				     char *why)
 {
@@ -82,6 +84,7 @@ static int check_cuda(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 	return kind == SPW_MEM_GPU ? check_gpu(req, gpu) : 0;
 }
 
+/* A kernel reads pageable memory only on machines where GPU and CPU share page tables (Grace). */
 static int check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	if (!req->executor_is_gpu || !gpu->usable || gpu->pageable_access)

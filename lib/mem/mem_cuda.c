@@ -45,6 +45,8 @@ static int cuda_err(cudaError_t rc, const char *call)
 		       cudaGetErrorString(rc));
 }
 
+/* The kernel's address of mapped host memory; the same as the host's where addresses are unified.
+ */
 static int map_device(struct spw_region *region)
 {
 	void *dev = NULL;
@@ -85,6 +87,7 @@ int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region)
 	return err;
 }
 
+/* Registers for all contexts (portable), since a plug-in may use a runtime of its own. */
 int mem_cuda_register(struct spw_region *region)
 {
 	cudaError_t rc = cudaHostRegister(region->host_va, region->bytes,
@@ -137,6 +140,8 @@ static int dmabuf_of(void *va, size_t bytes, int *fd_out)
 	return 0;
 }
 
+/* Zeroed, as all regions are. The dma-buf names the whole allocation: bytes is a multiple of the
+ * GPU's page. */
 int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
 {
 	void *va = NULL;

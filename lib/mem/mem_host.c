@@ -6,6 +6,13 @@
  *
  * The size of hugepages and the number of free ones come from /sys/kernel/mm/hugepages and, for a
  * given node, /sys/devices/system/node (Linux Documentation/admin-guide/mm/hugetlbpage.rst).
+ *
+ * Order of the steps, each of which needs the one before it:
+ *
+ *   map ─► prefer the node ─► no fork ─► populate (first write places the page) ─► lock ─► verify
+ *
+ * A page's node is decided when it is first written, so the policy must be set before it is
+ * populated.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -43,6 +50,7 @@ static bool read_u64(const char *path, uint64_t *value_out)
 	return ok;
 }
 
+/* UINT64_MAX where it cannot be read: then the kernel itself decides. */
 static uint64_t meminfo_available(void)
 {
 	char line[128];
@@ -70,6 +78,8 @@ static uint64_t mem_available_bytes(void)
 	return avail;
 }
 
+/* Free hugepages of one size, on the node if one is wanted. Reserved ones are counted as free by
+ * the kernel but belong to somebody else. */
 static uint64_t huge_free(uint64_t page_kib, int numa_node)
 {
 	char path[160];
@@ -160,6 +170,7 @@ static void bind_node(const struct mem_map *map, int numa_node)
 	numa_free_nodemask(mask);
 }
 
+/* Writes every page now, so that the data path never takes a page fault. */
 static int populate(const struct mem_map *map)
 {
 	if (madvise(map->va, map->bytes, MADV_POPULATE_WRITE) == 0)
@@ -190,6 +201,7 @@ static void lock_pages(const struct mem_map *map)
 		 map->bytes >> 20, strerror(errno));
 }
 
+/* The node of the page at va; -1 where the kernel does not say. */
 static int node_of(const void *va)
 {
 	int node = -1;
@@ -200,6 +212,8 @@ static int node_of(const void *va)
 	return node;
 }
 
+/* Asked before anything is mapped: an overcommitted map would end in the OOM killer, not in an
+ * error. */
 int mem_check_room(size_t bytes)
 {
 	uint64_t avail = mem_available_bytes();
@@ -212,6 +226,8 @@ int mem_check_room(size_t bytes)
 		       bytes >> 20, avail >> 20);
 }
 
+/* Hugepages if a fitting size has enough free ones, else plain pages with a warning that names the
+ * remedy. */
 static int map_pages(size_t bytes, int numa_node, struct mem_map *map)
 {
 	size_t page = huge_pick(bytes, numa_node);

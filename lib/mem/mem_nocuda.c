@@ -2,6 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The CUDA calls of a build without CUDA: there is no GPU, and mem_choose refuses what needs one.
+ *
+ * mem_choose has already refused every kind but host with this reason, so the functions below are
+ * not reached; they exist for the linker.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -31,6 +31,8 @@ static void trim(char *text)
 	text[n - skip] = '\0';
 }
 
+/* One value per file is the rule of sysfs; multi-line files are read with a label
+ * (plat_label_text). */
 static bool first_line(char *out, size_t bytes, const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -69,6 +71,7 @@ bool plat_text(char *out, size_t bytes, const char *root, const char *fmt, ...)
 	return fits && first_line(out, bytes, path);
 }
 
+/* Base 0: sysfs shows PCI ids with 0x and the rest in decimal. */
 int64_t plat_number(int64_t dflt, const char *root, const char *fmt, ...)
 {
 	char path[PLAT_PATH_BYTES], text[64], *end;
@@ -125,6 +128,7 @@ static int shown(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
+/* Sorted, so that results do not depend on the order in which a file system lists names. */
 void plat_each(const char *root, const char *path, bool (*fn)(const char *name, void *arg),
 	       void *arg)
 {
@@ -159,6 +163,7 @@ void plat_link_name(char *out, size_t bytes, const char *root, const char *fmt, 
 	plat_copy(out, bytes, slash ? slash + 1 : target);
 }
 
+/* The kernel's list format: "0-3,8". Malformed text ends the list. */
 uint32_t plat_list(const char *text, bool *set, uint32_t cnt)
 {
 	uint32_t found = 0;

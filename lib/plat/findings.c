@@ -3,6 +3,9 @@
  *
  * Findings: what the facts mean for a data plane that spins, and what to do about it. Each has a
  * stable code; docs and scripts refer to it. Texts end without a full stop.
+ *
+ * One function per subject. STOP: spinwire cannot run like this; WARN: it costs performance; NOTE:
+ * good to know. `what` states the figures, `todo` the command.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -44,6 +47,7 @@ static void advise(struct spw_plat_finding *f, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* The numbers of the cores of one kind, as a list. */
 static void kind_list(const struct spw_plat *plat, enum spw_plat_core_kind kind, char *out,
 		      size_t bytes)
 {
@@ -54,6 +58,7 @@ static void kind_list(const struct spw_plat *plat, enum spw_plat_core_kind kind,
 	plat_list_text(set, SPW_PLAT_CORE_MAX, out, bytes);
 }
 
+/* What the set of cores allows: enough of them, and which are fast. */
 static void cores_judge(struct spw_plat *plat)
 {
 	char big[96], little[96];
@@ -111,6 +116,7 @@ static void cores_quiet(struct spw_plat *plat)
 		       "lcores' cores");
 }
 
+/* Hugepages and the limit of locked memory: the two that every RDMA set-up needs. */
 static void memory_judge(struct spw_plat *plat)
 {
 	uint64_t free_bytes = 0;
@@ -129,6 +135,7 @@ static void memory_judge(struct spw_plat *plat)
 		       "ulimit -l unlimited (LimitMEMLOCK=infinity): memory registration needs it");
 }
 
+/* A link that trained narrower than it could is the most common reason for half the rate. */
 static void nic_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	const char *name = nic->netdev[0] ? nic->netdev : nic->pci;
@@ -160,6 +167,7 @@ static void nic_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 		       "set both halves alike");
 }
 
+/* Facts that decide which memory kind and which executor can work. */
 static void gpu_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	if (gpu->attr[SPW_PLAT_GPU_INTEGRATED] == 1 &&

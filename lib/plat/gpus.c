@@ -80,6 +80,8 @@ static int cuda_open(const char *path, struct cuda *cuda)
 	return 0;
 }
 
+/* An attribute that this driver does not know stays -1. The PCI address is put together from three
+ * attributes, as sysfs names it. */
 static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_gpu *gpu)
 {
 	size_t mem = 0;
@@ -105,6 +107,7 @@ static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_g
 	return 0;
 }
 
+/* Opens the library each time; dlopen of a loaded library is cheap. */
 int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out)
 {
 	struct cuda cuda;
@@ -118,7 +121,7 @@ void plat_gpus_read(const struct plat_root *root, struct spw_plat *plat)
 	struct cuda cuda;
 	int cnt = 0;
 
-	plat_copy(plat->cuda_why, sizeof(plat->cuda_why), "not looked for");
+	plat_copy(plat->cuda_why, sizeof(plat->cuda_why), "GPUs were not searched for");
 	if (root->cuda_lib[0] == '\0')
 		return;
 	if (cuda_open(root->cuda_lib, &cuda)) {

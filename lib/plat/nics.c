@@ -7,6 +7,10 @@
  * socket-direct adapters. They are recognised by the adapter (RDMA system image GUID, or switch id)
  * and the name of its port. Source: Linux Documentation/ABI/testing/sysfs-class-net,
  * sysfs-bus-pci.
+ *
+ * Two passes: net_read adds each PCI function with a netdev, rdma_read finds the same function by
+ * its address and adds the RDMA device's name, or adds a function that has no netdev. Sorted by
+ * address, so that function 0 of a port stands before its twin, which half_of then names.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -58,6 +62,7 @@ static void pci_of(const struct plat_root *root, const char *device, char *dir, 
 	}
 }
 
+/* Facts of the PCI function; dir is its folder under sys/devices. */
 static void pci_read(struct spw_plat_nic *nic, const char *dir)
 {
 	char text[64];
@@ -77,6 +82,8 @@ static void pci_read(struct spw_plat_nic *nic, const char *dir)
 	plat_link_name(nic->driver, sizeof(nic->driver), dir, "driver");
 }
 
+/* phys_switch_id and phys_port_name are what devlink calls the port: equal for two halves of one
+ * port. */
 static void netdev_read(const struct plat_root *root, struct spw_plat_nic *nic)
 {
 	const char *dev = nic->netdev;

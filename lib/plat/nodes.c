@@ -38,6 +38,7 @@ struct node_walk {
 	struct spw_plat *plat;
 };
 
+/* name: "node0". Other entries of the folder are skipped. */
 static bool node_read(const char *name, void *arg)
 {
 	struct node_walk *walk = arg;

@@ -2,8 +2,12 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Reads all facts of a machine by calling each reader in turn (plat_impl.h), and then the findings,
- * which need all of them. Called by spinwire at start, by spinwire-doctor, and by tests on recorded
- * trees.
+ * which need all of them. Called by spinwire at start (app/spinwire/machine.c), and by tests on
+ * trees that they write.
+ *
+ * Order: cores first, because a tree without cores is no sysfs tree; nodes, NICs and GPUs next;
+ * findings last. Roots can be replaced, so a machine of which parts of /sys and /proc were copied
+ * is read as if it were this one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +18,7 @@
 #include "base/spw_err.h"
 #include "plat/plat_impl.h"
 
+/* Product name from DMI (x86, Arm servers) or the device tree (embedded boards). */
 static void machine_read(const struct plat_root *root, struct spw_plat *plat)
 {
 	struct utsname uts;

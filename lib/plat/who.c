@@ -6,6 +6,10 @@
  *
  * Sources: proc(5), /proc/self/task/TID/status (voluntary_ctxt_switches,
  * nonvoluntary_ctxt_switches) and /proc/interrupts, whose head line names the CPU of each column.
+ *
+ * The kernel's counts run since boot, so each reading becomes the base of the next window; only in
+ * windows with gaps are the differences added. Interrupts are matched by name, because lines appear
+ * and vanish while the machine runs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +55,7 @@ static int column_of(const char *head, uint32_t cpu)
 	return -1;
 }
 
+/* NULL: the table is full. */
 static struct spw_who_irq *irq_named(struct spw_who *who, const char *name)
 {
 	uint32_t i = 0;
@@ -92,6 +97,8 @@ static void irq_line(struct spw_who *who, const char *line)
 	irq->base = now;
 }
 
+/* One pass over the file serves all loops. A machine with hundreds of cores has lines of several
+ * KiB. */
 static void irqs_read(struct spw_who *const *who, uint32_t cnt)
 {
 	FILE *file = fopen("/proc/interrupts", "r");
@@ -118,6 +125,7 @@ void spw_who_begin(struct spw_who *who, uint32_t cpu)
 	spw_thr_store_rlx(&who->tid, (int)gettid());
 }
 
+/* has_base: the first reading only sets the base. */
 void spw_who_read(struct spw_who *const *who, const uint64_t *gaps, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++) {
