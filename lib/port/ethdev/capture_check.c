@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Walks a capture file's records without reading their bytes. Formats: draft-ietf-opsawg-pcap
- * (24-byte header, then 16-byte record headers) and draft-ietf-opsawg-pcapng (blocks of type,
- * length, body, length).
+ * Checks that a capture file is complete before net_pcap replays it, by walking its records without
+ * reading their bytes. net_pcap ends at a truncated record as if the file ended there, and the run
+ * would look complete.
+ *
+ * Formats: draft-ietf-opsawg-pcap (24-byte header, then 16-byte record headers) and
+ * draft-ietf-opsawg-pcapng (blocks of type, length, body, length).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,9 +41,9 @@ static uint32_t word(const struct capture *c, const uint8_t *p)
 static int cut(const struct capture *c, uint64_t need)
 {
 	return spw_err(EINVAL,
-		       "capture file %s is cut short: record %" PRIu64 " at byte %" PRIu64
+		       "capture file %s is truncated: record %" PRIu64 " at byte %" PRIu64
 		       " needs %" PRIu64 " bytes and %" PRIu64
-		       " are left; make it whole or cut it there (editcap, tcpdump -r)",
+		       " are left; cut it there (editcap, tcpdump -r) or copy it again",
 		       c->path, c->record, c->pos, need, c->bytes - c->pos);
 }
 
@@ -51,6 +54,7 @@ static int damaged(const struct capture *c, const char *what)
 		       c->path, c->record, c->pos, what);
 }
 
+/* Reads n bytes at the present position, which stays. */
 static int read_at(struct capture *c, uint8_t *buf, size_t n)
 {
 	if (c->bytes - c->pos < n)
@@ -76,7 +80,7 @@ static int walk_pcap(struct capture *c)
 			return rc;
 		caplen = word(c, head + 8);
 		if (caplen > CAPLEN_MAX)
-			return damaged(c, "its length is absurd");
+			return damaged(c, "its length is out of range");
 		if (c->bytes - c->pos < sizeof(head) + caplen)
 			return cut(c, sizeof(head) + caplen);
 		c->pos += sizeof(head) + caplen;
@@ -84,6 +88,7 @@ static int walk_pcap(struct capture *c)
 	return 0;
 }
 
+/* Each section header states the byte order of its section. */
 static int walk_pcapng(struct capture *c)
 {
 	uint8_t head[12];
@@ -99,7 +104,7 @@ static int walk_pcapng(struct capture *c)
 			c->swapped = order != PCAPNG_ORDER;
 		len = word(c, head + 4);
 		if (len < sizeof(head) || len % 4)
-			return damaged(c, "its block length is absurd");
+			return damaged(c, "its block length is out of range");
 		if (c->bytes - c->pos < len)
 			return cut(c, len);
 		c->pos += len;
@@ -135,7 +140,7 @@ int ethdev_capture_check(const char *path)
 		return spw_err(errno, "capture file %s: %s", path, strerror(errno));
 	rc = fstat(fileno(c.f), &st) ? spw_err(errno, "capture file %s: %s", path, strerror(errno))
 				     : 0;
-	if (!rc && S_ISREG(st.st_mode)) { /* a pipe cannot be looked at twice */
+	if (!rc && S_ISREG(st.st_mode)) { /* a pipe cannot be read twice */
 		c.bytes = (uint64_t)st.st_size;
 		rc = walk(&c);
 	}

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Finding, making and configuring the ethdev. Virtual devices are made here, after rte_eal_init, so
- * that EAL arguments name none and --no-pci is never in the way.
+ * Finds or creates the ethdev of a port and configures it. Virtual devices are created here, after
+ * rte_eal_init, so that EAL's arguments name none and --no-pci is never in the way; PCI devices
+ * were allowed before (ethdev_dev_allow).
+ *
+ * The port's text and the PMD's keys are one list: own_key[] are ours, every other key goes to the
+ * PMD as a devarg, unchanged.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,10 +22,8 @@
 #include "base/spw_log.h"
 #include "port/ethdev/ethdev.h"
 
-#define MTU_DFLT 1500u
-#define MTU_MAX                                                                                    \
-	9978u /* with its headers it still fits the largest mbuf many times; beyond it NICs differ \
-	       */
+#define MTU_DFLT  1500u
+#define MTU_MAX   9978u /* the largest jumbo frame that common NICs take */
 #define L2_ROOM   26u   /* Ethernet header, two VLAN tags, FCS */
 #define BUF_MIN   2048u /* many NICs take their buffer size in KiB, rounded down */
 #define RING_DFLT 1024u
@@ -36,6 +38,7 @@ static bool is_own_key(const char *key)
 	return false;
 }
 
+/* Whether the device is a PCI address; name then has its full form, 0000:01:00.0. */
 static bool pci_name(const char *device, char *name, size_t bytes)
 {
 	struct rte_pci_addr addr;
@@ -82,10 +85,10 @@ static int probe(const char *bus, const char *name, const char *args)
 
 	if (rc == 0)
 		return 0;
-	/* EAL's codes differ from bus to bus (EFAULT: no such driver); the device is not there is
-	 * what they all mean. */
+	/* EAL's codes differ from bus to bus (EFAULT: no such driver); all mean that there is no
+	 * such device. */
 	return spw_err(
-		ENODEV, "EAL could not make %s device '%s' with '%s': %s; %s", bus, name, args,
+		ENODEV, "EAL cannot create %s device '%s' with '%s': %s; %s", bus, name, args,
 		rte_strerror(-rc),
 		strcmp(bus, "vdev")
 			? "is it bound to vfio-pci or its bifurcated driver, and allowed with -a?"
@@ -118,7 +121,7 @@ int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 		snprintf(args + strlen(args), sizeof(args) - strlen(args), "%s%s",
 			 args[0] ? "," : "", ep->more_args);
 	if (rte_eth_dev_get_port_by_name(name, &ep->port_id) == 0)
-		return 0; /* EAL or the application made it */
+		return 0; /* created by EAL or by the application */
 	rc = probe(is_pci ? "pci" : "vdev", name, args);
 	if (rc)
 		return rc;
@@ -128,8 +131,8 @@ int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 	return 0;
 }
 
-/* One spinwire port per ethdev: ethdev's own notion of ownership says so to every part of the
- * process. */
+/* One spinwire port per ethdev: ethdev's own notion of ownership announces that to every part of
+ * the process. */
 static int own(struct ethdev_port *ep)
 {
 	struct rte_eth_dev_owner owner;
@@ -147,11 +150,13 @@ static int own(struct ethdev_port *ep)
 
 /* ---- configuring ---- */
 
+/* Asks for what costs nothing per frame: checksums, the hash, stamps. Fast free on transmit holds
+ * because every mbuf of a queue comes from one mempool and has one reference. */
 static void choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_cnt, bool stamps,
 			    struct ethdev_port *ep)
 {
-	/* A frame keeps its tags; net_af_packet gets it without one, and says which only if asked.
-	 */
+	/* A frame keeps its tags. net_af_packet receives it without the outer one, and
+	 * reports that tag only with this offload. */
 	uint64_t want = RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_RSS_HASH |
 			(ep->netdev[0] ? RTE_ETH_RX_OFFLOAD_VLAN_STRIP : 0);
 	struct rte_eth_conf *conf = &ep->conf;
@@ -172,6 +177,8 @@ static void choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_
 		       conf->rxmode.mq_mode;
 }
 
+/* A PMD that allocates in the receive call needs few slots; one that posts a ring needs all of it
+ * and a burst to spare. */
 static void fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu, struct ethdev_port *ep)
 {
 	uint32_t buf = (uint32_t)SPW_MAX(SPW_MAX(mtu + L2_ROOM, BUF_MIN), info->min_rx_bufsize);
@@ -209,6 +216,8 @@ static int apply(const struct rte_eth_dev_info *info, uint16_t queue_cnt, struct
 	return 0;
 }
 
+/* An MTU is set only where the user gave one and the PMD has one: many virtual devices refuse any.
+ */
 int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 			 struct ethdev_port *ep)
 {

@@ -19,7 +19,7 @@
 
 #define ETHDEV_MEMPOOL_OPS "spinwire"
 
-/* What is known of a PMD that the ethdev API does not tell. */
+/* What is known of a PMD and the ethdev API does not report. */
 struct ethdev_fact {
 	const char *pmd;   /* rte_eth_dev_info.driver_name */
 	bool missed_known; /* imissed is what the device lost */
@@ -27,7 +27,7 @@ struct ethdev_fact {
 	bool alloc_on_rx;  /* mbufs are taken from the pool in the receive call, none are posted
 			      before */
 	bool forgets;      /* statistics go back to 0 when the peer leaves */
-	bool any_mtu;      /* the PMD has no MTU of its own and refuses to be told one */
+	bool any_mtu;      /* the PMD has no MTU of its own and refuses to set one */
 	const char *source;
 };
 
@@ -85,12 +85,12 @@ struct ethdev_port {
 	uint16_t rx_desc_dflt, tx_desc_dflt;
 	uint64_t region_mapped;                   /* bit by region id: mapped for this device */
 	struct spw_region region[SPW_REGION_MAX]; /* of those, by id */
-	struct rte_eth_stats last;                /* highest values seen */
+	struct rte_eth_stats last;                /* highest values read */
 	/* link; written by EAL's interrupt thread or by events() */
 	uint32_t link_up, gone;
-	uint32_t link_told; /* what events() last reported */
+	uint32_t link_reported; /* by events() */
 	bool link_by_irq;
-	uint64_t link_next_tsc; /* when events() looks again */
+	uint64_t link_next_tsc; /* when events() reads the link again */
 	uint64_t link_down_cnt;
 	struct ethdev_queue *queue;
 };
@@ -137,40 +137,41 @@ void memif_ctl_remove(const struct ethdev_port *ep);
 /* Errors:  -ENOTSUP if net_memif's registrations do not pass here. After start, between enter
  *          and leave. */
 int memif_ctl_check(const struct ethdev_port *ep);
-/* Purpose: takes back what the port's PMD left registered. After rte_eth_dev_stop and before
+/* Purpose: unregisters what the port's PMD left registered. After rte_eth_dev_stop and before
  *          rte_eth_dev_close, between enter and leave. */
 void memif_ctl_stop(struct ethdev_port *ep);
 /* Purpose: waits until EAL's interrupt thread is done with the port. After leave. */
 void memif_ctl_settle(struct ethdev_port *ep);
 
-/* ---- ethdev_fact.c ---- */
+/* ---- fact.c ---- */
 
 /* Never NULL: what is not in the table gets the default of its bus. */
 const struct ethdev_fact *ethdev_fact_find(const char *pmd, bool is_vdev);
 
-/* ---- ethdev_pool.c ---- */
+/* ---- pool.c ---- */
 
 /* Purpose: makes q->mp over conf->pool.
  * Errors:  -ENOMEM and others with a text. */
 int ethdev_pool_make(struct ethdev_queue *q, const struct spw_port_queue_conf *conf);
 void ethdev_pool_free(struct ethdev_queue *q);
 
-/* Purpose: tells EAL and the device of a region.
+/* Purpose: makes a region known to EAL and the device.
  * Errors:  with what to do. */
 int ethdev_region_map(struct rte_device *device, const struct spw_region *region);
 void ethdev_region_unmap(struct rte_device *device, const struct spw_region *region);
 
-/* ---- ethdev_dev.c ---- */
-
 /* ---- vdev_check.c ---- */
 
-/* Purpose: refuses what the PMD would take in silence; fills netdev, more_args, start_hint and
- *          cut_bytes. Before EAL makes it. */
+/* Purpose: refuses what the PMD would accept without an error; fills netdev, more_args, start_hint
+ * and cut_bytes. Before EAL makes it. */
 int ethdev_vdev_check(const struct spw_port_spec *spec, struct ethdev_port *ep);
 bool ethdev_netdev_is_up(const char *name);
-/* Purpose: does the spec name a virtual device of that PMD ("net_memif": net_memif0,
- *          net_memif_x, ...)?. */
+/* Purpose: whether the spec names a virtual device of that PMD ("net_memif": net_memif0,
+ *          net_memif_x, ...). */
 bool ethdev_dev_is(const struct spw_port_spec *spec, const char *pmd);
+
+/* ---- dev.c ---- */
+
 /* Purpose: finds the ethdev of the spec or makes it; fills port_id and probed. */
 int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep);
 /* Purpose: capabilities, configuration, facts. */
@@ -180,7 +181,7 @@ void ethdev_dev_close(struct ethdev_port *ep);
 /* Purpose: "-a" text for a PCI device, "" for others. */
 int ethdev_dev_allow(const struct spw_port_spec *spec, char *text_out, size_t text_bytes);
 
-/* ---- ethdev_rxtx.c ---- */
+/* ---- rxtx.c ---- */
 
 /* Purpose: the burst functions of a queue, the receive variant chosen by what the port
  *          delivers. */
@@ -189,18 +190,18 @@ void ethdev_burst_choose(const struct ethdev_port *ep, struct spw_port_queue *pq
  * Thread:  setup, before the PMD stops */
 void ethdev_rx_flush(struct ethdev_queue *q);
 
-/* ---- ethdev_stat.c ---- */
+/* ---- stat.c ---- */
 
 uint16_t ethdev_events(void *queue, struct spw_port_event *event, uint16_t cnt);
 void ethdev_link_watch(struct ethdev_port *ep);
 void ethdev_link_unwatch(struct ethdev_port *ep);
-/* Purpose: raises ep->last to what the PMD says now. */
+/* Purpose: raises ep->last to what the PMD reports now. */
 void ethdev_stat_read(struct ethdev_port *ep);
 void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat);
 void ethdev_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots);
 int ethdev_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
 		      uint64_t *uncertainty_ns_out);
-/* Purpose: the mbuf field of receive timestamps, told to every queue. Before start. */
+/* Purpose: registers the mbuf field of receive timestamps for every queue. Before start. */
 int ethdev_stamps_open(struct ethdev_port *ep);
 /* Purpose: the rate of the port's clock against the CPU's, 0 if it has none.
  * Shape:   takes 50 ms. */
@@ -208,8 +209,8 @@ uint64_t ethdev_clock_hz(uint16_t port_id);
 
 /* ---- capture_check.c ---- */
 
-/* Purpose: is this pcap or pcapng file whole? libpcap and net_pcap just stop at a cut, and say
- *          nothing.
+/* Purpose: whether this pcap or pcapng file is complete. libpcap and net_pcap just stop at a
+ *          truncated record, without an error.
  * Errors:  -ENOENT and others of open; -EINVAL with the record and the byte where it breaks. */
 int ethdev_capture_check(const char *path);
 

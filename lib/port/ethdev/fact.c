@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A table of facts, each with its source (DPDK v22.11 unless said otherwise, paths under
- * drivers/net/).
+ * What the ethdev API does not report about a PMD: whether it copies, whether its count of missed
+ * frames means anything, when it takes mbufs. The ledger and the report depend on it, so each fact
+ * has its source (DPDK v22.11 unless stated otherwise, paths under drivers/net/).
  */
 #include <string.h>
 
@@ -15,7 +16,7 @@ static const struct ethdev_fact fact_table[] = {
 	 .forgets = true,
 	 .any_mtu = true,
 	 .source = "memif/rte_eth_memif.c: eth_memif_rx copies from the shared buffer; a full ring "
-		   "is seen by the sender "
+		   "is known to the sender "
 		   "only; memif_socket.c: memif_disconnect clears the run-time ring counts that "
 		   "memif_stats_get sums over"},
 	{.pmd = "net_null",
@@ -25,8 +26,8 @@ static const struct ethdev_fact fact_table[] = {
 	{.pmd = "net_ring",
 	 .alloc_on_rx = true,
 	 .any_mtu = true,
-	 .source = "ring/rte_eth_ring.c: hands over the sender's mbufs; a full ring is seen by the "
-		   "sender only"},
+	 .source = "ring/rte_eth_ring.c: hands over the sender's mbufs; a full ring is known to "
+		   "the sender only"},
 	{.pmd = "net_pcap",
 	 .missed_known = true,
 	 .rx_copies = true,
@@ -52,7 +53,7 @@ static const struct ethdev_fact fact_table[] = {
 	 .alloc_on_rx = true,
 	 .forgets = true,
 	 .any_mtu = true,
-	 .source = "vhost/rte_eth_vhost.c: rte_vhost_dequeue_burst copies; a full ring is seen by "
+	 .source = "vhost/rte_eth_vhost.c: rte_vhost_dequeue_burst copies; a full ring is known to "
 		   "the guest only"},
 	{.pmd = "net_virtio_user",
 	 .source = "virtio/virtio_ethdev.c: virtio_update_stats has no imissed"},
@@ -63,10 +64,14 @@ static const struct ethdev_fact fact_table[] = {
 };
 
 static const struct ethdev_fact any_vdev = {
-	.pmd = "", .source = "a virtual device that nobody looked at: nothing is claimed"};
+	.pmd = "", .source = "a virtual device without an entry in this table: nothing is assumed"};
 static const struct ethdev_fact any_nic = {
-	.pmd = "", .missed_known = true, .source = "rte_ethdev.h: imissed, kept by the hardware"};
+	.pmd = "",
+	.missed_known = true,
+	.source = "rte_ethdev.h: imissed, counted by the hardware"};
 
+/* A virtual device without an entry is assumed to know nothing; a NIC is assumed to count imissed
+ * in hardware. */
 const struct ethdev_fact *ethdev_fact_find(const char *pmd, bool is_vdev)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(fact_table); i++)

@@ -15,6 +15,12 @@
  * Locks: ctl is held by whoever runs control code of net_memif (a callback; open, start, stop,
  * close); list guards the list of registrations and is never held across a call to EAL, whose own
  * lock is held when it calls removed().
+ *
+ * Who takes the gate of a queue (P3, P4), and what the owner does meanwhile:
+ *
+ *   owner's lcore      ─[try: open]─ burst ─[open]─ [try: shut ─► returns 0] ─── [try: open]─ burst
+ *   interrupt thread               wait ─► shut all ─► net_memif's callback ─► open all
+ *                                          (rings may be unmapped here)
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -42,7 +48,7 @@ struct watch {
 						  NULL: close the descriptor */
 	const struct rte_intr_handle *handle;
 	struct ethdev_port *port;
-	bool dead;    /* under ctl: taken back, must not run again */
+	bool dead;    /* under ctl: unregistered, must not run again */
 	bool leaving; /* under list: EAL removes it by itself, soon */
 };
 
@@ -60,6 +66,7 @@ static uint32_t alarms; /* that the interrupt thread ran for settle() */
 
 /* ---- registrations ---- */
 
+/* A registration made while a port's control code runs belongs to that port (inside). */
 static struct watch *watch_add(const struct rte_intr_handle *handle, rte_intr_callback_fn fn,
 			       void *arg)
 {
@@ -75,6 +82,7 @@ static struct watch *watch_add(const struct rte_intr_handle *handle, rte_intr_ca
 	return w;
 }
 
+/* EAL calls removed() under its own lock, so this takes the list's lock only for the unlinking. */
 static void watch_free(struct watch *w)
 {
 	pthread_mutex_lock(&list);
@@ -88,6 +96,7 @@ static void watch_free(struct watch *w)
 	free(w);
 }
 
+/* Finds what net_memif registered by what it registered: callback and argument. */
 static struct watch *watch_find(rte_intr_callback_fn fn, void *arg)
 {
 	struct watch *w;
@@ -177,6 +186,8 @@ static int watch_leave(struct watch *w, rte_intr_unregister_callback_fn after)
 
 /* ---- in front of libeal ---- */
 
+/* In front of libeal's symbol of the same name. Callers other than net_memif (inside is NULL) pass
+ * straight through. */
 int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn fn,
 			       void *arg)
 {
@@ -234,6 +245,8 @@ void memif_ctl_leave(struct ethdev_port *ep)
 	pthread_mutex_unlock(&ctl);
 }
 
+/* From here on, the gates of this port's queues are shut for every callback of any memif port: the
+ * PMD shares its sockets between ports. */
 void memif_ctl_add(struct ethdev_port *ep)
 {
 	if (!ep->is_memif)
@@ -246,10 +259,11 @@ int memif_ctl_check(const struct ethdev_port *ep)
 {
 	if (!ep->is_memif || watches)
 		return 0;
-	return spw_err(ENOTSUP, "net_memif's control channel is not under control, and a peer that "
-				"leaves could crash the "
-				"program: name the device in the port, not with --vdev, and link "
-				"DPDK as shared libraries");
+	return spw_err(ENOTSUP,
+		       "net_memif's callbacks do not pass through spinwire, and a peer that "
+		       "leaves could crash the "
+		       "program: name the device in the port, not with --vdev, and link "
+		       "DPDK as shared libraries");
 }
 
 static void on_alarm(void *arg SPW_UNUSED)
@@ -257,7 +271,7 @@ static void on_alarm(void *arg SPW_UNUSED)
 	spw_thr_store_rel(&alarms, alarms + 1); /* [P5 release, pairs with P6] */
 }
 
-/* Until EAL's interrupt thread has ended what it was doing: alarms run there. */
+/* Waits until EAL's interrupt thread has ended its present callback: alarms run in that thread. */
 static void settle(void)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
@@ -300,7 +314,7 @@ void memif_ctl_settle(struct ethdev_port *ep)
 		return;
 	settle();
 	if (watch_of(ep, true))
-		spw_warn("port %s: EAL's interrupt thread does not let go of net_memif's control "
+		spw_warn("port %s: EAL's interrupt thread has not released net_memif's control "
 			 "channel",
 			 ep->base.name);
 }

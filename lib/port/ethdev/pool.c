@@ -2,6 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The mempool that is a view of lib/pool, and the region made known to EAL and the device.
+ *
+ *   slot i     lib/pool: index i of the region           payload, headroom included
+ *   mbuf i     EAL memory: mbuf0 + (i << stride_log2)    header only; buf_addr = slot i, pinned
+ *
+ * The mempool has no list of its own: its operations are spw_pool_get and spw_pool_put, so a slot
+ * that the PMD frees is in the pool at once, and the pool's count is the truth for both. got and
+ * put count what passes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,6 +34,7 @@ static int ops_alloc(struct rte_mempool *mp)
 	return 0;
 }
 
+/* The PMD allocates: all or nothing, as rte_mempool promises. */
 static int ops_dequeue(struct rte_mempool *mp, void **obj, unsigned int n)
 {
 	struct ethdev_queue *q = mp->pool_data;
@@ -49,6 +57,8 @@ static int ops_dequeue(struct rte_mempool *mp, void **obj, unsigned int n)
 	return 0;
 }
 
+/* The PMD frees, in its receive or transmit call or in its clean-up; all of them on the owner's
+ * thread. */
 static int ops_enqueue(struct rte_mempool *mp, void *const *obj, unsigned int n)
 {
 	struct ethdev_queue *q = mp->pool_data;
@@ -115,8 +125,8 @@ static uint32_t elt_bytes(uint32_t *stride_log2_out)
 	return elt;
 }
 
-/* A pinned buffer stays with its mbuf; this runs when a clone of it (rte_pktmbuf_attach by a PMD)
- * outlived the mbuf's own free: only now may the slot be used again. */
+/* Called when the last clone of a pinned buffer (rte_pktmbuf_attach by a PMD) outlived the mbuf's
+ * own free: only now may the slot be used again. */
 static void last_clone_freed(void *addr SPW_UNUSED, void *mbuf)
 {
 	struct rte_mbuf *m = mbuf;
@@ -128,6 +138,7 @@ static void last_clone_freed(void *addr SPW_UNUSED, void *mbuf)
 	rte_mbuf_raw_free(m);
 }
 
+/* What never changes of an mbuf: the buffer it is pinned to, one reference, one segment. */
 static void init_mbuf(struct rte_mempool *mp, void *arg, void *obj, unsigned int idx)
 {
 	struct ethdev_queue *q = arg;
@@ -157,6 +168,7 @@ static void free_chunk(struct rte_mempool_memhdr *chunk, void *arg SPW_UNUSED)
 	rte_free(chunk->addr);
 }
 
+/* The mbufs lie in EAL's memory, the payloads in the region. */
 static int populate(struct ethdev_queue *q, int socket)
 {
 	size_t stride = (size_t)1 << q->stride_log2;
@@ -177,6 +189,7 @@ static int populate(struct ethdev_queue *q, int socket)
 	return spw_err(EIO, "rte_mempool_populate_iova gave %d of %u mbufs", cnt, q->slot_cnt);
 }
 
+/* With physical addresses a slot must not cross into a page that lies elsewhere. */
 static int check_iova(const struct ethdev_queue *q)
 {
 	if (rte_eal_iova_mode() == RTE_IOVA_VA || !q->port->is_dma)
@@ -246,6 +259,7 @@ void ethdev_pool_free(struct ethdev_queue *q)
 static uint32_t
 	extmem_users[SPW_REGION_MAX]; /* devices that use a registered region; setup thread */
 
+/* A table of each page's address, because only the registrar knows them. */
 static int extmem_register(const struct spw_region *region)
 {
 	size_t pages = region->bytes / region->page_bytes;
@@ -268,6 +282,7 @@ static int extmem_register(const struct spw_region *region)
 		  : 0;
 }
 
+/* Registering is per process, mapping per device: the region is registered with its first user. */
 int ethdev_region_map(struct rte_device *device, const struct spw_region *region)
 {
 	rte_iova_t iova = (rte_iova_t)(uintptr_t)region->host_va;

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The ethdev driver's control calls.
+ * The ethdev driver's control calls: any DPDK port as a spinwire port. lib/port/port.c calls them
+ * through the driver's table, all in setup; the data path is rxtx.c.
+ *
+ *   eal_need    "-a" for a PCI device, so that EAL scans only what is used
+ *   open        vdev_check ─► EAL makes or finds the device (dev.c) ─► configure ─► facts (fact.c)
+ *   attach      the region's memory becomes known to EAL and to the device's IOMMU (pool.c)
+ *   queue_setup a mempool over the queue's pool (pool.c) ─► rte_eth_rx/tx_queue_setup
+ *   start, stop device; link watch and clocks (stat.c); net_memif's control channel (memif_ctl.c)
+ *
+ * memif_ctl_enter and memif_ctl_leave enclose every call that runs control code of net_memif; for
+ * other PMDs they do nothing.
  */
 #include <errno.h>
 #include <rte_errno.h>
@@ -21,6 +31,7 @@ static int ethdev_eal_need(const struct spw_port_spec *spec, struct spw_port_eal
 	return rc;
 }
 
+/* Also the way out of a failed open: each step undoes what is there and skips what is not. */
 static void ethdev_close(struct spw_port *port)
 {
 	struct ethdev_port *ep = ethdev_of(port);
@@ -66,6 +77,8 @@ static int ethdev_open(const struct spw_port_spec *spec, uint16_t index, uint16_
 	return 0;
 }
 
+/* A virtual device copies or passes pointers and needs no mapping; a real one gets each region
+ * once. */
 static int ethdev_region_attach(struct spw_port *port, const struct spw_region *region)
 {
 	struct ethdev_port *ep = ethdev_of(port);
@@ -81,7 +94,8 @@ static int ethdev_region_attach(struct spw_port *port, const struct spw_region *
 	return 0;
 }
 
-/* Ring sizes as the device takes them; the pool has to hold more than what lies posted. */
+/* Ring sizes as the device takes them. The pool must fill the receive ring and have a burst to
+ * spare. */
 static int ring_sizes(struct ethdev_port *ep, const struct spw_port_queue_conf *conf,
 		      uint16_t *rx_out, uint16_t *tx_out)
 {
@@ -151,6 +165,7 @@ static int ethdev_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* Warns about what would otherwise be silence: a netdev that is down, promiscuous mode refused. */
 static int ethdev_start(struct spw_port *port)
 {
 	struct ethdev_port *ep = ethdev_of(port);
@@ -182,6 +197,7 @@ static int ethdev_start(struct spw_port *port)
 	return 0;
 }
 
+/* Whether the PMD still holds slots of ours after the device has stopped. */
 static bool slots_out(const struct ethdev_port *ep)
 {
 	struct spw_port_slots slots;
@@ -194,6 +210,8 @@ static bool slots_out(const struct ethdev_port *ep)
 	return false;
 }
 
+/* Frames that arrived and were not polled are taken first, and counted rx_flushed. A PMD that keeps
+ * mbufs in its queues returns them only when it is closed. */
 static int dev_stop(struct ethdev_port *ep)
 {
 	int rc;
@@ -204,7 +222,7 @@ static int dev_stop(struct ethdev_port *ep)
 	rc = rte_eth_dev_stop(ep->port_id);
 	memif_ctl_stop(ep);
 	ethdev_stat_read(ep);
-	if (slots_out(ep)) { /* some PMDs keep mbufs until their queues go */
+	if (slots_out(ep)) { /* some PMDs hold mbufs until their queues are freed */
 		rte_eth_dev_close(ep->port_id);
 		ep->closed = true;
 	}
@@ -228,7 +246,7 @@ static int ethdev_stop(struct spw_port *port)
 
 const struct spw_port_driver port_ethdev_driver = {
 	.name = "ethdev",
-	.usage = "mtu=BYTES, promisc=0|1, stamps=0|1, and whatever the PMD takes",
+	.usage = "mtu=BYTES, promisc=0|1, stamps=0|1, and the keys of the PMD",
 	.eal_need = ethdev_eal_need,
 	.open = ethdev_open,
 	.region_attach = ethdev_region_attach,

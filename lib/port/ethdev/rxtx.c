@@ -4,6 +4,15 @@
  * The bursts. Receiving is the PMD's burst and one pass that turns mbufs into descriptors;
  * releasing touches no mbuf at all, because a lent mbuf is already what the next allocation expects
  * (one segment, one reference).
+ *
+ * mbuf and slot are two views of one buffer, one shift apart, so nothing is looked up:
+ *
+ *   rx_burst      PMD: mbufs ─► slot = (mbuf - mbuf0) >> stride ─► desc (offset = data_off)
+ *   release       slots ─► pool; the mbuf stays as it is: refcnt 1, one segment, pinned buffer
+ *   tx_burst      desc ─► mbuf: data_off, data_len ─► PMD, which frees it when sent ─► pool
+ *
+ * Odd frames leave the fast path by one test each: several segments, foreign buffers, cut frames,
+ * stripped tags.
  */
 #include <string.h>
 
@@ -48,6 +57,8 @@ SPW_INLINE void desc_fill(const struct ethdev_queue *q, const struct rte_mbuf *m
 	}
 }
 
+/* Returns false for the caller to return. Freeing puts the slot back into the pool by way of the
+ * mempool. */
 static bool drop(struct ethdev_queue *q, struct rte_mbuf *m, enum spw_port_drop why)
 {
 	spw_thr_count(&q->dropped[why], 1);
@@ -86,7 +97,7 @@ static SPW_COLD bool rx_odd(struct ethdev_queue *q, struct rte_mbuf **m_p)
 	return true;
 }
 
-/* A tag that the kernel took off goes back in front of the EtherType, into the headroom. */
+/* Puts a tag that the kernel stripped back in front of the EtherType, into the headroom. */
 static SPW_COLD void vlan_put(struct rte_mbuf *m)
 {
 	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
@@ -99,6 +110,8 @@ static SPW_COLD void vlan_put(struct rte_mbuf *m)
 	m->pkt_len += VLAN_BYTES;
 }
 
+/* room bounds the burst for PMDs that allocate while they receive: without it one of them would
+ * drop frames for want of a buffer, uncounted. burst_floor is ~0 for all others. */
 SPW_INLINE uint16_t rx(struct ethdev_queue *q, struct spw_desc *desc, uint16_t cnt, bool offloads,
 		       bool stamps)
 {
@@ -143,7 +156,7 @@ ETHDEV_RX(rx_plain, false, false)
 ETHDEV_RX(rx_offloads, true, false)
 ETHDEV_RX(rx_stamps, true, true)
 
-/* net_memif: nothing while its control code runs. */
+/* net_memif: polls nothing while its control code runs. */
 static uint16_t rx_gated(void *queue, struct spw_desc *desc, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;
@@ -156,6 +169,7 @@ static uint16_t rx_gated(void *queue, struct spw_desc *desc, uint16_t cnt)
 	return n;
 }
 
+/* Bounded: a source that never runs dry must not prevent the stop. */
 void ethdev_rx_flush(struct ethdev_queue *q)
 {
 	struct rte_mbuf *mbuf[SPW_BURST_MAX];
@@ -173,7 +187,7 @@ void ethdev_rx_flush(struct ethdev_queue *q)
 	}
 }
 
-/* ---- giving back, sending ---- */
+/* ---- release, lend, send ---- */
 
 static void release(void *queue, const uint32_t *slot, uint16_t cnt)
 {
@@ -192,6 +206,7 @@ static uint16_t lend(void *queue, uint32_t *slot, uint16_t cnt)
 	return (uint16_t)n;
 }
 
+/* Only what a PMD reads of an mbuf; the rest was written by init_mbuf and never changes. */
 static void mbuf_fill(struct rte_mbuf *m, const struct spw_desc *d)
 {
 	m->data_off = (uint16_t)d->offset;
@@ -201,6 +216,8 @@ static void mbuf_fill(struct rte_mbuf *m, const struct spw_desc *d)
 	m->tx_offload = 0;
 }
 
+/* put_in_tx counts slots that came back during transmit calls: those were sent, not received ones.
+ */
 static uint16_t tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;

@@ -2,6 +2,16 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Counters, slots, events and the port's clock.
+ *
+ * Slots. The mempool sees every slot that the PMD takes or returns (got, put), the bursts see those
+ * that are lent; where each slot is follows from the counts:
+ *
+ *   out of the pool   got + lent_empty - put - released
+ *   lent              rx_frames + lent_empty - released - tx_frames
+ *   in the PMD        the difference; of it in TX: tx_frames - put_in_tx, the rest in RX
+ *
+ * The link is polled ten times a second and also reported by EAL's interrupt thread (P1, P2):
+ * net_memif raises no interrupt when its peer dies.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +30,7 @@
 
 /* ---- counters ---- */
 
+/* Counters of some PMDs go back when a peer leaves or the device restarts; a total must not. */
 static void keep_highest(uint64_t *highest, uint64_t now)
 {
 	if (now > spw_thr_load_rlx(highest))
@@ -60,8 +71,8 @@ void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
 	missed = spw_thr_load_rlx(&ep->last.imissed);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		sum_queue(&ep->queue[i], &raw, stat);
-	/* The PMD's own count is the wire's. One that forgets is replaced by what it handed over.
-	 */
+	/* The PMD's own count is the wire's. For one that resets its counters it is what was handed
+	 * over. */
 	stat->wire_frames =
 		(ep->fact->forgets ? raw : spw_thr_load_rlx(&ep->last.ipackets)) + missed;
 	stat->missed_frames = missed;
@@ -95,7 +106,7 @@ static bool link_is_up(const struct ethdev_port *ep)
 {
 	struct rte_eth_link link;
 
-	if (ep->netdev[0]) /* net_af_packet calls every link up */
+	if (ep->netdev[0]) /* net_af_packet reports every link as up */
 		return ethdev_netdev_is_up(ep->netdev);
 	memset(&link, 0, sizeof(link));
 	return rte_eth_link_get_nowait(ep->port_id, &link) == 0 &&
@@ -132,14 +143,14 @@ void ethdev_link_unwatch(struct ethdev_port *ep)
 	rte_eth_dev_callback_unregister(ep->port_id, RTE_ETH_EVENT_INTR_RMV, on_event, ep);
 }
 
-static void tell(struct spw_port_event *event, enum spw_port_event_kind kind, const char *name,
-		 const char *what)
+static void event_put(struct spw_port_event *event, enum spw_port_event_kind kind, const char *name,
+		      const char *what)
 {
 	*event = (struct spw_port_event){.kind = kind};
 	snprintf(event->text, sizeof(event->text), "%s: %s", name, what);
 }
 
-/* Ten looks a second, also with interrupts: net_memif sends none when its peer dies. */
+/* Reads the link ten times a second, also with interrupts. */
 static void link_poll(struct ethdev_port *ep)
 {
 	uint64_t now = spw_tsc_now();
@@ -156,21 +167,23 @@ static uint16_t link_events(struct ethdev_port *ep, struct spw_port_event *event
 
 	link_poll(ep);
 	up = spw_thr_load_acq(&ep->link_up); /* [P2 acquire, pairs with P1] */
-	if (cnt && up != ep->link_told) {
-		ep->link_told = up;
+	if (cnt && up != ep->link_reported) {
+		ep->link_reported = up;
 		if (!up)
 			spw_thr_count(&ep->link_down_cnt, 1);
-		tell(&event[n++], up ? SPW_PORT_EVENT_LINK_UP : SPW_PORT_EVENT_LINK_DOWN,
-		     ep->base.name, up ? "link is up" : "link is down");
+		event_put(&event[n++], up ? SPW_PORT_EVENT_LINK_UP : SPW_PORT_EVENT_LINK_DOWN,
+			  ep->base.name, up ? "link is up" : "link is down");
 	}
 	if (n < cnt && spw_thr_load_acq(&ep->gone) == 1) {
-		spw_thr_store_rlx(&ep->gone, 2); /* told once */
-		tell(&event[n++], SPW_PORT_EVENT_DEVICE_GONE, ep->base.name,
-		     "the device was removed");
+		spw_thr_store_rlx(&ep->gone, 2); /* reported once */
+		event_put(&event[n++], SPW_PORT_EVENT_DEVICE_GONE, ep->base.name,
+			  "the device was removed");
 	}
 	return (uint16_t)n;
 }
 
+/* Queue 0 reports for the port. Clean-up returns sent slots of PMDs that free them only when asked.
+ */
 uint16_t ethdev_events(void *queue, struct spw_port_event *event, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;
@@ -208,6 +221,7 @@ int ethdev_stamps_open(struct ethdev_port *ep)
 	return 0;
 }
 
+/* The ethdev API has no call for the rate, so it is measured. */
 uint64_t ethdev_clock_hz(uint16_t port_id)
 {
 	struct spw_clock_pair first, last;

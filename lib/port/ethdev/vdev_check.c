@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What a PMD of DPDK lets pass, or passes over in silence: found before EAL makes the device, and
- * said so that one knows what to do. Sources: DPDK v22.11, drivers/net/memif and
+ * Catches what a PMD of DPDK accepts without an error and then does not do: found before EAL
+ * creates the device, and reported with the remedy. Sources: DPDK v22.11, drivers/net/memif and
  * drivers/net/af_packet.
  */
 #include <errno.h>
@@ -22,11 +22,10 @@
 #include "port/ethdev/ethdev.h"
 
 #define AF_PACKET_FRAME 2048u /* the PMD's own choice of framesz */
-#define AF_PACKET_HEAD                                                                         \
-	66u /* TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14: where the kernel puts a frame's first \
-	       byte */
+#define AF_PACKET_HEAD \
+	66u /* TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14: where a frame's first byte lies */
 #define AF_PACKET_L2 \
-	18u /* Ethernet header and a second VLAN tag; the kernel takes the first one off */
+	18u /* Ethernet header and a second VLAN tag; the kernel strips the first one */
 #define AF_PACKET_FRAME_MAX 65536u
 
 static int check_pcap(const struct spw_port_spec *spec)
@@ -41,8 +40,8 @@ static int check_pcap(const struct spw_port_spec *spec)
 
 /* ---- net_memif ---- */
 
-/* A folder that is not there: as an abstract name (the PMD's default) it would be taken all the
- * same, and nobody found. */
+/* Refuses a folder that does not exist: the PMD would take the path as an abstract name (its
+ * default), where no peer finds it. */
 static int check_socket(const char *path)
 {
 	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -61,6 +60,7 @@ static int check_socket(const char *path)
 		       : 0;
 }
 
+/* zero-copy would hand EAL's memory to the peer; the frames of spinwire lie elsewhere. */
 static int check_memif(const struct spw_port_spec *spec, struct ethdev_port *ep)
 {
 	const char *zc = spw_port_spec_find(spec, "zero-copy"),
@@ -86,7 +86,7 @@ static int check_memif(const struct spw_port_spec *spec, struct ethdev_port *ep)
 
 /* ---- net_af_packet ---- */
 
-/* One fact of a network interface, by ioctl: sysfs may show those of another namespace. */
+/* One attribute of a network interface, by ioctl: sysfs may show those of another namespace. */
 static int netdev_ask(const char *name, unsigned long request, struct ifreq *ask_out)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
@@ -107,7 +107,7 @@ bool ethdev_netdev_is_up(const char *name)
 	       (ask.ifr_flags & IFF_RUNNING);
 }
 
-/* Room for the interface's longest frame, and one byte more: a frame that fills it has been cut. */
+/* Chooses frames one byte longer than the interface's longest: one that fills it was truncated. */
 static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev_port *ep)
 {
 	uint32_t need = (uint32_t)mtu + AF_PACKET_L2 + AF_PACKET_HEAD + 1;
@@ -157,13 +157,14 @@ static int check_af_packet(const struct spw_port_spec *spec, struct ethdev_port 
 			       name, strerror(errno));
 	close(fd);
 	snprintf(ep->netdev, sizeof(ep->netdev), "%s", name);
-	spw_info("port %s: the kernel takes an outer VLAN tag off and net_af_packet forgets its "
+	spw_info("port %s: the kernel strips an outer VLAN tag and net_af_packet loses its "
 		 "EtherType (0x88a8 arrives as 0x8100); "
-		 "IPv4 fragments are reassembled first, so that a lone one never arrives",
+		 "IPv4 fragments are reassembled before, so that a single one never arrives",
 		 ep->base.name);
 	return choose_frame(spec, ask.ifr_mtu, ep);
 }
 
+/* PMDs of virtual devices are named by prefix: net_memif0, net_memif_a. */
 bool ethdev_dev_is(const struct spw_port_spec *spec, const char *pmd)
 {
 	return !strncmp(spec->device, pmd, strlen(pmd));

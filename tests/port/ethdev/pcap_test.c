@@ -118,7 +118,7 @@ static void a_file_cut_short_is_named(void **state SPW_UNUSED)
 	assert_int_equal(truncate(path, 24 + 16 + 60 + 16 + 50), 0);
 	assert_int_equal(spw_port_open(&spec, 0, 1, &port), -EINVAL);
 	snprintf(text, sizeof(text),
-		 "capture file %s is cut short: record 2 at byte 100 needs 117 bytes and 66 are "
+		 "capture file %s is truncated: record 2 at byte 100 needs 117 bytes and 66 are "
 		 "left",
 		 path);
 	if (!strstr(spw_err_text(), text))
