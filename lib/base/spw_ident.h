@@ -53,7 +53,7 @@ SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 }
 
 /* Purpose: finds and reads the mark of a frame (UDP over IPv4 without options) or, if message, of
- *   an RDMA message. Addresses are not looked at, so an echo's are as good.
+ *   an RDMA message. Addresses are not compared, so an echo is found too.
  * Shape: bytes of the frame are readable; nothing beyond is read.
  * Returns: false if the frame is not the generator's.
  * Thread: any.

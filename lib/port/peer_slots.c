@@ -3,6 +3,10 @@
  *
  * Slots of a pool as the memory of peers, for mode=rc of mlx5/ and verbs/. A peer owns a fixed
  * range of slots while it is connected, so the whole range leaves the pool at set-up.
+ *
+ * The pool stays the owner of the slots' memory and of the balance (in_rx counts the range); it
+ * only has none of them to hand out. Slots beyond the peers' ranges stay free, for messages that
+ * this side starts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +14,8 @@
 #include "base/spw_err.h"
 #include "port/peer_slots.h"
 
+/* Takes everything and returns what is not wanted, because a pool hands out slots in no particular
+ * order. -EBUSY, with the pool unchanged, if a slot was in use. */
 int port_slots_take(struct spw_pool *pool, uint32_t cnt)
 {
 	uint32_t total = pool->slot_cnt, got, back = 0;

@@ -3,6 +3,11 @@
  *
  * The table of drivers, and the control calls in front of them: what all drivers would check,
  * checked once.
+ *
+ * The program names a driver in the port's text and never sees its type: spw_port_open puts the
+ * driver's table into the port, and the calls below go through it, with the port's name put in
+ * front of an error. The data path does not pass here: queue->rx_burst and its neighbours are the
+ * driver's own functions.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +30,7 @@ static const struct spw_port_driver *const driver_table[] = {
 	&port_fault_driver,
 };
 
+/* NULL: this build has no such driver. */
 const struct spw_port_driver *port_driver_find(const char *name)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(driver_table); i++)
@@ -98,6 +104,8 @@ int spw_port_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 	return rc ? spw_err_ctx(rc, "port '%.200s'", spec->text) : 0;
 }
 
+/* A driver that never touches a frame's bytes says so (caps.gpu_memory); all others need memory
+ * that the CPU can reach. */
 int spw_port_region_attach(struct spw_port *port, const struct spw_region *region)
 {
 	int rc;
@@ -111,6 +119,7 @@ int spw_port_region_attach(struct spw_port *port, const struct spw_region *regio
 	return rc ? spw_err_ctx(rc, "port %s, memory region %u", port->name, region->id) : 0;
 }
 
+/* The driver stated its needs in caps; they are checked here, once for all drivers. */
 static int check_pool(const struct spw_port *port, const struct spw_pool *pool)
 {
 	const struct spw_port_caps *caps = &port->caps;
@@ -184,6 +193,7 @@ int spw_port_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t
 
 /* ---- for the drivers ---- */
 
+/* Aligned to two cache lines: queues of different lcores must share none. */
 static void *zeroed(size_t bytes)
 {
 	const size_t align = 2 * SPW_CACHE_LINE;
@@ -218,6 +228,8 @@ void *port_queues_alloc(uint16_t queue_cnt, size_t bytes)
 	return queue;
 }
 
+/* Adds one queue's counters. Drivers that count in the queue have no count of the wire: what was
+ * lent or dropped is what arrived. */
 void port_stat_add(struct spw_port_stat *stat, const struct port_queue_stat *from)
 {
 	const uint64_t rx = spw_thr_load_rlx(&from->rx_frames);

@@ -7,6 +7,15 @@
  *
  * Before changing it: rx_burst is the data path. What it does for a frame is one copy of at most
  * snap_bytes and one ring entry; nothing in it waits, and the counters are the lcore's own.
+ *
+ * What is interposed, and the two threads:
+ *
+ *   pipe ─rx_burst─► capture_rx ─► real.rx_burst ─► copy ≤ snap_bytes ─► ring (R3) ─► writer thread
+ *   pipe ─other calls─► passed on unchanged                                                │
+ *                                                                           pcapng file ◄──┘
+ *
+ * Order at the end: lcores end (Q4) ─► stop word (CAP1) ─► the writer drains the rings and ends ─►
+ * the port's calls are put back ─► statistics blocks.
  */
 #include <errno.h>
 #include <numa.h>
@@ -21,6 +30,8 @@
 
 /* ---- the lcore's side ---- */
 
+/* Copies the head of a frame into a ring entry. The slot is lent to the caller, so its bytes are
+ * stable. */
 SPW_INLINE void keep(struct capture_queue *cq, const struct spw_desc *desc, uint64_t at,
 		     uint64_t polled_tsc)
 {
@@ -33,6 +44,8 @@ SPW_INLINE void keep(struct capture_queue *cq, const struct spw_desc *desc, uint
 	memcpy(entry->data, spw_pool_slot_addr(cq->pool, desc->slot) + desc->offset, entry->bytes);
 }
 
+/* If the ring has no room, the frame is received all the same and only the copy is missing, counted
+ * ring_full. */
 static uint16_t capture_rx(void *queue, struct spw_desc *desc, uint16_t cnt)
 {
 	struct capture_queue *cq = queue;
@@ -83,6 +96,8 @@ static uint16_t capture_lend(void *queue, uint32_t *slot, uint16_t cnt)
 
 /* ---- open ---- */
 
+/* Opens the file first: a path that cannot be written must end the program before traffic starts.
+ */
 int spw_capture_open(const struct spw_capture_conf *conf, struct spw_capture **capture_out)
 {
 	struct spw_capture *cap = numa_alloc(sizeof(*cap));
@@ -93,7 +108,7 @@ int spw_capture_open(const struct spw_capture_conf *conf, struct spw_capture **c
 		return spw_err(ENOMEM, "no memory for --capture");
 	memset(cap, 0, sizeof(*cap));
 	cap->conf = *conf;
-	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a full disk, not the end */
+	signal(SIGXFSZ, SIG_IGN); /* a file over its size limit is treated as a full disk */
 	rc = spw_pcapng_open(conf->path, &cap->file);
 	if (rc < 0) {
 		numa_free(cap, sizeof(*cap));
@@ -128,6 +143,7 @@ static void interpose(struct capture_queue *cq, struct spw_port_queue *place)
 	place->q = cq;
 }
 
+/* Must come after the driver's queue_setup, which fills the calls that are interposed. */
 int spw_capture_queue(struct spw_capture *cap, const struct spw_capture_queue_conf *conf)
 {
 	uint32_t snap = cap->conf.snap_bytes, entry_bytes = SPW_ALIGN_UP(ENTRY_HEAD + snap, 8u);

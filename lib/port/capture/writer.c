@@ -21,6 +21,7 @@
 
 /* ---- clocks ---- */
 
+/* A pair of wall clock and TSC: all stamps of the next second are translated by it. */
 static void read_wall(struct spw_capture *cap)
 {
 	clockid_t clock = CLOCK_REALTIME;
@@ -53,6 +54,7 @@ static void refresh_clocks(struct spw_capture *cap)
 		read_nics(cap);
 }
 
+/* Before or after the pair; stamps of frames lie on both sides of it. */
 static uint64_t wall_ns(const struct spw_capture *cap, uint64_t tsc)
 {
 	int64_t since = (int64_t)(tsc - cap->wall.ref);
@@ -63,6 +65,8 @@ static uint64_t wall_ns(const struct spw_capture *cap, uint64_t tsc)
 
 /* ---- frames ---- */
 
+/* The limit leaves room for the statistics blocks, so that a capture cut by its limit is still
+ * complete. */
 static void write_entry(struct spw_capture *cap, struct capture_queue *cq, uint32_t iface,
 			const struct capture_entry *entry)
 {
@@ -86,7 +90,7 @@ static void write_entry(struct spw_capture *cap, struct capture_queue *cq, uint3
 								 .wire_bytes = entry->wire_bytes});
 }
 
-/* Writes what queue i has captured. Returns: whether there was anything. */
+/* Writes what queue i has captured. Returns: whether anything was there. */
 static bool drain(struct spw_capture *cap, uint32_t i)
 {
 	struct capture_queue *cq = cap->queue[i];
@@ -108,6 +112,7 @@ static bool drain_all(struct spw_capture *cap)
 	return any;
 }
 
+/* Once; the statistics at the end have the count. */
 static void report_disk(struct spw_capture *cap, int rc)
 {
 	if (spw_pcapng_lost(cap->file) == 0 || cap->disk_reported)
@@ -122,7 +127,7 @@ void *capture_writer_main(void *arg)
 	const struct timespec nap = {.tv_nsec = NAP_NS};
 	struct spw_capture *cap = arg;
 
-	/* [CAP2 acquire, pairs with CAP1 in spw_capture_stop: the drain below sees every frame of
+	/* [CAP2 acquire, pairs with CAP1 in spw_capture_stop: the drain below reads every frame of
 	 * the ended lcores] */
 	while (!spw_thr_load_acq(&cap->stop)) {
 		refresh_clocks(cap);

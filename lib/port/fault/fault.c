@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * fault: any other port, with troubles of its own making on a schedule. It stands between the pipe
- * and that port, so whatever looks for causes can be shown one whose cause is known; when each
- * trouble really was there is written down.
+ * fault: any other port, with faults injected on a schedule. It interposes between the pipe and
+ * that port, so that whatever attributes causes can be tested with a cause that is known. The
+ * moments at which each fault was active are written to a log.
  *
  *   fault:null,size=64,rate=100k,fault_do=tx_spin,fault_for_us=2000,
  *                   fault_every_us=50000,fault_log=FILE
  *   fault:ethdev:net_memif0,role=client,...,fault_do=rx_hold,...
+ *
+ *   due         due + every          due + 2 * every
+ *    ├─ for ─┐    ├─ for ─┐            ├─ for ─┐        _spin: busy within one call
+ *    hold on      hold on              hold on          _hold, _refuse: a state between calls
+ *
+ * Faults of the second kind begin and end when the loop calls; window[] holds when they really did.
+ * Slots that refill_hold keeps are counted as in_rx, so the pool's balance holds.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,6 +51,7 @@ static const char *const kind_name[FAULT_CNT] = {
 
 /* ---- data path ---- */
 
+/* The next fault is due a period after this one was, but not before this one has ended. */
 static void fault_note(struct fault_queue *q, uint64_t from, uint64_t to)
 {
 	if (q->window_cnt < FAULT_WINDOW_MAX)
@@ -52,7 +60,7 @@ static void fault_note(struct fault_queue *q, uint64_t from, uint64_t to)
 	q->left--;
 }
 
-/* Busy for one fault, if one of this kind is due. */
+/* Spins for one fault, if one of this kind is due. */
 static void fault_spin(struct fault_queue *q, enum fault_kind kind)
 {
 	uint64_t from = spw_tsc_now(), now = from;
@@ -64,7 +72,7 @@ static void fault_spin(struct fault_queue *q, enum fault_kind kind)
 	fault_note(q, from, now);
 }
 
-/* Whether a fault of this kind is on. It begins and ends when the loop comes by. */
+/* Whether a fault of this kind is active; begins it, or ends it, if its time has come. */
 static bool fault_on(struct fault_queue *q, enum fault_kind kind)
 {
 	uint64_t now = spw_tsc_now();
@@ -80,6 +88,7 @@ static bool fault_on(struct fault_queue *q, enum fault_kind kind)
 	return q->begin_tsc != 0;
 }
 
+/* Releases what refill_hold has kept, burst by burst. */
 static void fault_give_back(struct fault_queue *q)
 {
 	while (q->kept_cnt) {
@@ -90,6 +99,7 @@ static void fault_give_back(struct fault_queue *q)
 	}
 }
 
+/* The first call of a turn: it also ends a refill_hold whose time is over. */
 static uint16_t fault_rx(void *queue, struct spw_desc *desc, uint16_t cnt)
 {
 	struct fault_queue *q = queue;
@@ -140,8 +150,8 @@ static bool is_own(const char *key)
 	return !strncmp(key, FAULT_KEY, strlen(FAULT_KEY));
 }
 
-/* The port behind: the device is its driver and device, and every key that is not ours is its own.
- */
+/* The specification of the port behind: its driver and device are this port's device, and every key
+ * without our prefix is its own. */
 static int inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *inner_out)
 {
 	char text[sizeof(spec->text)];
@@ -227,6 +237,8 @@ static bool log_line(FILE *file, const struct fault_port *fp, uint16_t queue,
 	return fwrite(line, 1, (size_t)n, file) == (size_t)n;
 }
 
+/* One line per fault: kind, queue, begin and end in ticks. A log that cannot be written is a
+ * warning: the run itself is good. */
 static void fault_log(const struct fault_port *fp)
 {
 	FILE *file = fp->log[0] ? fopen(fp->log, "w") : NULL;
@@ -294,7 +306,7 @@ static int fault_queue_setup(struct spw_port *port, uint16_t queue,
 	free(q->kept);
 	q->kept = calloc(conf->pool->slot_cnt, sizeof(*q->kept));
 	if (!q->kept)
-		return spw_err(ENOMEM, "no memory to keep %u slots", conf->pool->slot_cnt);
+		return spw_err(ENOMEM, "no memory to hold %u slots", conf->pool->slot_cnt);
 	q->inner = &fp->inner->queue[queue];
 	q->kind = fp->kind;
 	q->for_tsc = spw_tsc_from_ns(&fp->tsc, fp->for_us * 1000);

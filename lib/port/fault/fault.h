@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Private to lib/port/fault, and to the tests that compare what was done with what was found.
+ * Private to lib/port/fault, and to the tests that compare injected faults with reported causes.
  */
 #ifndef FAULT_IMPL_H
 #define FAULT_IMPL_H
@@ -9,12 +9,12 @@
 #include "port/port.h"
 
 /* name, meaning */
-#define FAULT_LIST(X)                                                                   \
-	X(rx_hold, "polls bring nothing: frames wait in the port though the loop asks") \
-	X(rx_spin, "one receive burst takes so long")                                   \
-	X(refill_hold, "slots that come back are kept: the port runs out of buffers")   \
-	X(refill_spin, "one release burst takes so long")                               \
-	X(tx_spin, "one transmit burst takes so long")                                  \
+#define FAULT_LIST(X)                                                                     \
+	X(rx_hold, "polls return nothing: frames wait in the port although it is polled") \
+	X(rx_spin, "one receive burst takes so long")                                     \
+	X(refill_hold, "released slots are held back: the port runs out of buffers")      \
+	X(refill_spin, "one release burst takes so long")                                 \
+	X(tx_spin, "one transmit burst takes so long")                                    \
 	X(tx_refuse, "transmit bursts take nothing")
 
 enum fault_kind {
@@ -24,9 +24,9 @@ enum fault_kind {
 		FAULT_CNT
 };
 
-#define FAULT_WINDOW_MAX 4096u /* written down; later ones still happen */
+#define FAULT_WINDOW_MAX 4096u /* recorded; later ones still happen */
 
-/* When a fault really was there, ticks. */
+/* When a fault was active, ticks. */
 struct fault_window {
 	uint64_t from, to;
 };

@@ -3,6 +3,9 @@
  *
  * Frames of the synthetic source. IPv4: RFC 791, UDP: RFC 768 (checksum 0: none), CRC-32C: RFC 3720
  * B.4.
+ *
+ * `bad` spoils exactly one field, the one that a handler must find; everything else stays valid.
+ * The CRC is computed bit by bit, since frames are written at set-up, or when one is to be spoiled.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,6 +57,8 @@ static void write_eth(uint8_t *p, enum null_bad bad)
 	      bad == NULL_BAD_NOT_IP ? 0x88b5 : 0x0800); /* 0x88b5: IEEE 802 local experimental */
 }
 
+/* The header checksum is computed after the field that may be spoiled, so that only that field is
+ * wrong. */
 static void write_ip(uint8_t *p, uint32_t total, enum null_bad bad)
 {
 	static const uint8_t addr[8] = {10, 0, 0, 1, 10, 0, 0, 2};
@@ -73,6 +78,7 @@ static void write_ip(uint8_t *p, uint32_t total, enum null_bad bad)
 	put16(p + 10, ~sum & 0xffff);
 }
 
+/* Source port 1024 + flow: the flow of a frame can be read from its bytes. */
 static void write_udp(uint8_t *p, uint32_t len, uint32_t flow, enum null_bad bad)
 {
 	put16(p, 1024 + flow);
@@ -81,6 +87,8 @@ static void write_udp(uint8_t *p, uint32_t len, uint32_t flow, enum null_bad bad
 	put16(p + 6, 0);
 }
 
+/* Counting bytes, different for each flow; pattern=crc ends with the CRC-32C that handler crc32c
+ * checks. */
 static void write_payload(uint8_t *p, uint32_t len, uint32_t flow, enum null_pattern pattern,
 			  enum null_bad bad)
 {

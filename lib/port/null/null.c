@@ -5,6 +5,15 @@
  * a burst costs only the descriptors: it is what the cost of everything else is measured against,
  * and what makes overload and bad frames at will. With a rate it is open-loop: frames fall due by
  * the clock, wait in a ring of ring_size as a NIC's would, and are missed when that is full.
+ *
+ * The time line of an open-loop source (rate=), in frames:
+ *
+ *   taken = lent + missed          due = rate * time            due <= count
+ *      |<--- waiting, at most ring_size --->|
+ *      what is over the ring's size at a poll is missed, as a NIC without a WQE would
+ *
+ * One body (null_rx) is instantiated per variant with constant flags. All counters are the owner's;
+ * other threads sample them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +52,7 @@ struct null_queue {
 	uint32_t flow_mask;
 	enum null_pattern pattern;
 	enum null_bad bad;
-	bool link_told;
+	bool link_reported;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);
 
 struct null_port {
@@ -93,6 +102,8 @@ static SPW_COLD uint32_t null_bad_frame(struct null_queue *q, uint32_t slot)
 				slot & q->flow_mask, q->pattern, bad);
 }
 
+/* The stamp of a frame is the moment at which it was due, so its wait in the port is part of its
+ * latency. */
 SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_t cnt, bool rated,
 			    bool stamped, bool with_bad)
 {
@@ -142,6 +153,8 @@ NULL_RX(null_rx_stamped_bad, false, true, true)
 NULL_RX(null_rx_rated, true, true, false)
 NULL_RX(null_rx_rated_bad, true, true, true)
 
+/* released and sent slots go straight back to the pool: there is no device that could still own
+ * them. */
 static void null_release(void *queue, const uint32_t *slot, uint16_t cnt)
 {
 	struct null_queue *q = queue;
@@ -150,6 +163,7 @@ static void null_release(void *queue, const uint32_t *slot, uint16_t cnt)
 	spw_thr_count(&q->back_frames, cnt);
 }
 
+/* Sends at once: a sent frame is a returned slot and a count. */
 static uint16_t null_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 {
 	struct null_queue *q = queue;
@@ -175,14 +189,14 @@ static uint16_t null_lend(void *queue, uint32_t *slot, uint16_t cnt)
 	return (uint16_t)n;
 }
 
-/* Its link is up from the start, and that is all that ever happens to it. */
+/* The link is up from the start; no other event ever follows. */
 static uint16_t null_events(void *queue, struct spw_port_event *event, uint16_t cnt)
 {
 	struct null_queue *q = queue;
 
-	if (spw_likely(q->link_told) || !cnt)
+	if (spw_likely(q->link_reported) || !cnt)
 		return 0;
-	q->link_told = true;
+	q->link_reported = true;
 	*event = (struct spw_port_event){.kind = SPW_PORT_EVENT_LINK_UP,
 					 .text = "null: the link is up"};
 	return 1;
@@ -259,6 +273,7 @@ static int null_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 	return 0;
 }
 
+/* Picks the instance of null_rx; the data path then tests no configuration. */
 static void null_choose(struct spw_port_queue *pq, const struct null_port *np)
 {
 	if (np->rate)
@@ -290,6 +305,7 @@ static int null_fill(struct null_queue *q)
 	return 0;
 }
 
+/* The rate is per port and divided among its queues. */
 static int null_rate(struct null_queue *q, const struct null_port *np)
 {
 	uint64_t rate = np->rate / np->base.queue_cnt;

@@ -388,8 +388,8 @@ SPW_INLINE uint16_t rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uin
 	struct rx_run r = {.desc = desc, .rq_ci = q->rq_ci, .stride_pos = q->stride_pos};
 	uint32_t left = cnt, ci = q->cq_ci;
 
-	if (!(flags & MLX5_F_STRIDING)) /* no more than was posted, whatever the ring says; rx_emit
-					   looks where strides count */
+	if (!(flags & MLX5_F_STRIDING)) /* no more than was posted, whatever the ring holds; with
+					   strides rx_emit checks it */
 		left = SPW_MIN(left, q->rq_pi - q->rq_ci);
 	if (!(flags & MLX5_F_COMPRESSED))
 		rx_plain(q, &r, left, flags);
