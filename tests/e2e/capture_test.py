@@ -72,7 +72,7 @@ def test_nic_stamps():
         at = [nanoseconds(time) for iface, time, _ in rows if iface == queue]
         check(len(at) > 1000, f"queue {queue} has {len(at)} frames")
         off = [b - a for a, b in zip(at, at[1:]) if abs((b - a) - round((b - a) / 10000) * 10000) > 200]
-        check(len(off) <= 2, f"queue {queue}: {len(off)} gaps are no multiples of 10 us: {off[:5]}")  # the wall clock is looked at again
+        check(len(off) <= 2, f"queue {queue}: {len(off)} gaps are no multiples of 10 us: {off[:5]}")  # the wall clock is read again
     equal({row[2] for row in rows}, {"64"}, "lengths")
 
 

@@ -261,10 +261,10 @@ def test_discarded_by_the_port():
 
 def joined_names_the_wire(step, delayed):
     """Neither side alone can tell the wire; both together name those that were delayed, and hardly another."""
-    told = {cause: frames for cause, (frames,), _ in data.causes([step], "gen")}
-    if told.get("sender_late", 0) + told.get("beyond_sender", 0) > 0.05 * delayed:
-        raise Skip(f"too busy a machine: {told}")
-    check(0.9 * delayed <= told.get("wire", 0) <= delayed / 0.9, f"{delayed} frames were delayed: {told}")
+    by_name = {cause: frames for cause, (frames,), _ in data.causes([step], "gen")}
+    if by_name.get("sender_late", 0) + by_name.get("beyond_sender", 0) > 0.05 * delayed:
+        raise Skip(f"too busy a machine: {by_name}")
+    check(0.9 * delayed <= by_name.get("wire", 0) <= delayed / 0.9, f"{delayed} frames were delayed: {by_name}")
     inside = next(row["max_ns"] for row in step["spinwire"]["latency"] if row["stage"] == "nic_sent")
     causes = [frame["cause"] for frame in data.worst_frames(step)]
     named = sum(cause.startswith("wire") for cause in causes)

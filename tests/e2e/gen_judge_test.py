@@ -33,9 +33,9 @@ def captured(folder, options):
             judge.wait(60)
         finally:
             spwlab.stop(judge)
-        said = spwlab.read(log.name)
-    counted = re.search(r"received/dropped on interface 'spw1': (\d+)/(\d+)", said)
-    check(counted, f"the judge counted nothing:\n{said}")
+        log_text = spwlab.read(log.name)
+    counted = re.search(r"received/dropped on interface 'spw1': (\d+)/(\d+)", log_text)
+    check(counted, f"the judge counted nothing:\n{log_text}")
     equal((int(counted[1]), int(counted[2])), (gen["sent"], 0), "frames that the judge received and lost")
     fields = [word for field in FIELDS for word in ("-e", field)]
     done = subprocess.run([spwlab.find("tshark"), "-r", path, "-d", "udp.port==5357,data", "-T", "fields", *fields], check=True,

@@ -69,7 +69,7 @@ def test_no_pci():
     with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "1000"], eal=["--log-level=lib.eal:debug"],
              no_pci=False) as run:
         balanced(run.finish(), 1000)
-        check("EAL: PCI" not in run.output() and "EAL: Probe PCI" not in run.output(), f"EAL looked:\n{run.output()}")
+        check("EAL: PCI" not in run.output() and "EAL: Probe PCI" not in run.output(), f"EAL scanned the PCI bus:\n{run.output()}")
 
 
 def test_summary_text():

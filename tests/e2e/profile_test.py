@@ -264,8 +264,8 @@ def test_browser():
                                    f"--window-size={width},{height}", f"--screenshot={shot}", f"file://{folder}/report.html"],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
             equal(done.returncode, 0, f"exit status of the browser\n{done.stderr}")
-            said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-            check(not said, f"on the console: {said}")
+            console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+            check(not console, f"on the console: {console}")
             got = png_colours(shot)
             equal(got[:2], (width, height), "size of the screenshot")
             check(got[2] > 30, f"only {got[2]} different pixels: nothing was drawn")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the threads of a process that does not end are doing: the kernel's view of each, then gdb's stacks.
 
-A thread that waits to run looks like one that sleeps in gdb; its state (R or S) and the time it has waited for a core tell them
+A thread that waits to run appears in gdb like one that sleeps; its state (R or S) and the time it has waited for a core tell them
 apart. A signal that was sent and not yet taken stands in SigPnd or ShdPnd."""
 import os
 import shutil
@@ -39,7 +39,7 @@ def threads(pid):
 
 
 def of(pid, limit_s=60):
-    """Text for a failure's report. gdb comes last: it stops the process while it looks."""
+    """Text for a failure's report. gdb comes last: it stops the process while it reads."""
     text = f"threads of process {pid} ({_read(f'/proc/{pid}/comm').strip()}):\n{threads(pid)}\n"
     if not shutil.which("gdb"):
         return text + "gdb is not installed: no stacks\n"

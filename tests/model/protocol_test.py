@@ -6,7 +6,7 @@ Each protocol is written with its barriers by label. Whole, its bad outcome must
 allowed; a barrier that is spare is listed with the one that covers it, and the model must agree that either may go, but not both.
 
 An acquire is taken as ldapr and an exchange as an exclusive pair: the weakest code that a compiler may make of the C. A branch orders
-nothing here, since C does not promise it, and a barrier for threads (dmb ish) does not count where a device looks."""
+nothing here, since C does not promise it, and a barrier for threads (dmb ish) does not count where a device reads."""
 import sys
 import time
 
@@ -237,7 +237,7 @@ def executor_reap(o):
 # ---- clocks and stop words -----------------------------------------------------------------------------------
 
 def clock_reader(o, t):
-    """How the page must be read. Torn: a field of the write that the second look did not see, or of one that the first missed."""
+    """How the page must be read. Torn: a field of a write that the second check missed, or the first."""
     before = t.load("sign", o.acq("reader's acquire"))
     nsec, cycles = t.load("nsec"), t.load("cycles")
     t.fence(o.fence("reader's barrier", "dmb ishld"))
@@ -291,7 +291,7 @@ def clock_page_libmlx5(o):
 
 
 def clock_map(o):
-    """time/clock.c: the feeder writes the map that is not current, then the number; a reader looks at the number again."""
+    """time/clock.c: the feeder writes the map that is not current, then the number; a reader checks the number again."""
     def feeder(t):
         t.store("number", 1)
         t.store("word", 1, o.rel("T3"))
@@ -307,7 +307,7 @@ def clock_map(o):
 
 
 def capture_stop(o):
-    """capture.c: the writer that has seen the stop word drains once more and finds every frame. Lcore, control thread, writer."""
+    """capture.c: the writer that has read the stop word drains once more and finds every frame. Lcore, control thread, writer."""
     def lcore(t):
         t.store("entry", 1)
         t.store("write_pos", 1, o.rel("R3"))
@@ -339,7 +339,7 @@ BROKEN = [
     ("a clock page as libmlx5 reads it on Arm", clock_page_libmlx5, ()),
     ("a capture whose stop word is relaxed at both ends", capture_stop, ("CAP1", "CAP2")),
     ("a completion entry that is read, and nothing is stored of it", lambda o: m2_read(o, kept=False), ()),
-    ("a barrier for threads where a device looks", lambda o: m2_refill(Narrow()), ()),
+    ("a barrier for threads where a device reads", lambda o: m2_refill(Narrow()), ()),
 ]
 HOLD = [("a clock page that is marked by swpal", clock_page_exchange(amo=True), ())]
 

@@ -122,10 +122,10 @@ def tcpreplay(program):
         replay = peers.Proc(['tcpreplay', '-i', 'spwa1', '--pps', '1000', capture], 'tcpreplay', peers.env())
         replay.wait(deadline)
         rx.wait(deadline)
-        said = re.search(r'frames (\d+) bad (\d+) lost (\d+)', rx.output())
-        if replay.p.returncode or not said or said.group(0) != f'frames {FRAMES} bad 0 lost 0':
+        result = re.search(r'frames (\d+) bad (\d+) lost (\d+)', rx.output())
+        if replay.p.returncode or not result or result.group(0) != f'frames {FRAMES} bad 0 lost 0':
             raise peers.Failed('not what was sent')
-        print(said.group(0))
+        print(result.group(0))
 
 
 def main():

@@ -130,7 +130,8 @@ static void test_moderation(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(ch), 0);
 }
 
-/* The limit is told once and disarmed; a QP that leaves an SRQ says when it takes no more from it.
+/* The limit is reported once and disarmed; a QP that leaves an SRQ reports when it takes no more
+ * from it.
  */
 static void test_srq_events(void **state)
 {

@@ -7,7 +7,7 @@ import re
 import peers
 
 
-def said(*options, program=('ibv_devinfo', '-v')):
+def output(*options, program=('ibv_devinfo', '-v')):
     return peers.run(peers.Fabric(extra=options).argv(list(program)), 60)
 
 
@@ -18,15 +18,15 @@ def listed(text):
 
 def options_show():
     for gbps in (10, 25, 40, 50, 100, 200, 400):
-        text = said('--speed', str(gbps))
+        text = output('--speed', str(gbps))
         width, speed = (re.search(rf'active_{what}:\s*([\d.]+)', text).group(1) for what in ('width', 'speed'))
-        rate = said('--speed', str(gbps), program=['cat', '/sys/class/infiniband/mlx5_0/ports/1/rate'])
+        rate = output('--speed', str(gbps), program=['cat', '/sys/class/infiniband/mlx5_0/ports/1/rate'])
         if int(width) * float(speed) != gbps or not rate.startswith(f'{gbps} Gb/sec'):
             raise peers.Failed(f'--speed {gbps}: width {width}, speed {speed}, rate {rate}')
     for mtu, active in ((600, 512), (1500, 1024), (9000, 4096)):
-        if not re.search(rf'active_mtu:\s*{active} ', said('--mtu', str(mtu))):
+        if not re.search(rf'active_mtu:\s*{active} ', output('--mtu', str(mtu))):
             raise peers.Failed(f'--mtu {mtu}: the active MTU is not {active}')
-    text = said('--name', 'left,right', '--mac', '02:00:00:00:00:0a,02:00:00:00:00:0b', '--ip', '10.1.2.3,10.1.2.4')
+    text = output('--name', 'left,right', '--mac', '02:00:00:00:00:0a,02:00:00:00:00:0b', '--ip', '10.1.2.3,10.1.2.4')
     found = re.findall(r'hca_id:\s*(\w+)(?s:.*?)fe80::ff:fe00:(\w)(?s:.*?)::ffff:([\d.]+), RoCE v2', text)
     if found[:2] != [('left', 'a', '10.1.2.3'), ('right', 'b', '10.1.2.4')]:
         raise peers.Failed(f'--name, --mac, --ip: {found} in\n{text}')

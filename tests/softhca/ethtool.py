@@ -35,13 +35,13 @@ def inside():
         print(name, value)
 
 
-def told(*faults):
+def report(*faults):
     fabric = peers.Fabric(extra=['--netdev', 'lo'], faults=faults)
     return peers.run(fabric.argv([sys.executable, __file__, 'inside']), 60)
 
 
 def main():
-    text = told()
+    text = report()
     print(text)
     for name in ('rx_packets_phy', 'tx_packets_phy', 'rx_bytes_phy', 'tx_bytes_phy', 'rx_discards_phy', 'rx_out_of_buffer'):
         if not re.search(rf'^{name} 0$', text, re.M):

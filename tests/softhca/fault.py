@@ -56,15 +56,15 @@ def frames_log(program, folder, seed):
 
 def same_seed_same_faults(program):
     with tempfile.TemporaryDirectory() as folder:
-        (first, said), (again, _), (other, _) = (frames_log(program, folder, seed) for seed in (7, 7, 8))
+        (first, output), (again, _), (other, _) = (frames_log(program, folder, seed) for seed in (7, 7, 8))
     kinds = {kind: len(re.findall(kind, first)) for kind in ('lost', 'duplicated', 'reordered', 'corrupted', 'delayed')}
-    print(kinds, said)
+    print(kinds, output)
     if first != again or first == other:
         raise peers.Failed('the same seed gave other faults, or another seed the same')
     if any(not 5 <= count <= 70 for count in kinds.values()):
         raise peers.Failed('30 of each kind were to be expected')
     # Each frame is lost, or comes once, or twice; those that a bit fell out of are not whole.
-    got = re.search(r'frames (\d+) bad (\d+)', said)
+    got = re.search(r'frames (\d+) bad (\d+)', output)
     if int(got.group(1)) > 3008 - kinds['lost'] or not int(got.group(2)):
         raise peers.Failed('what came does not fit to what was lost and damaged')
 
@@ -140,7 +140,7 @@ def killed_peer(_):
         if server.p.returncode != -9:
             raise peers.Failed(f'the server ended with {server.p.returncode}')
         if client.p.returncode == 0 or not re.search(r'(?i)retry exceeded|Completion with error', client.output()):
-            raise peers.Failed('the client was not told')
+            raise peers.Failed('the client got no error')
         come_by(deadline)
         if os.path.exists(fabric.shm_path()):
             raise peers.Failed(f'{fabric.shm_path()} is left')

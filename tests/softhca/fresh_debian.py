@@ -17,7 +17,7 @@ LIMIT = 120 # seconds from the clone to the device
 WORKS = r'hca_id:\s*mlx5_0(?s:.*)state:\s*PORT_ACTIVE'
 
 
-def said(*argv):
+def output(*argv):
     return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 
@@ -34,7 +34,7 @@ def enter_namespace():
 
 def mirror():
     """The archive that this machine has Debian 12 from."""
-    for line in said('apt-get', 'indextargets', '--format', '$(CODENAME) $(COMPONENT) $(REPO_URI)', 'Created-By: Packages').splitlines():
+    for line in output('apt-get', 'indextargets', '--format', '$(CODENAME) $(COMPONENT) $(REPO_URI)', 'Created-By: Packages').splitlines():
         codename, component, uri = line.split(' ', 2)
         if (codename, component) == ('bookworm', 'main'):
             return uri.rstrip('/')
@@ -43,7 +43,7 @@ def mirror():
 
 def proxies():
     """apt's, for debootstrap and for the apt inside."""
-    found = {scheme: said('apt-config', 'shell', 'P', f'Acquire::{scheme}::Proxy') for scheme in ('http', 'https')}
+    found = {scheme: output('apt-config', 'shell', 'P', f'Acquire::{scheme}::Proxy') for scheme in ('http', 'https')}
     return {scheme: re.sub(r"^P='(.*)'\s*$", r'\1', text) for scheme, text in found.items() if text}
 
 

@@ -25,7 +25,7 @@ MPRQ = ',mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_num=6'
 
 def enter_namespace():
     if os.geteuid() != 0:
-        peers.skip('needs root: a network namespace with the netdevs that net_mlx5 looks for')
+        peers.skip('needs root: a network namespace with the netdevs that net_mlx5 needs')
     if os.environ.get('SPW_TESTPMD_NETNS') != '1':
         probe = subprocess.run(['unshare', '-n', 'true'], capture_output=True)
         if probe.returncode:

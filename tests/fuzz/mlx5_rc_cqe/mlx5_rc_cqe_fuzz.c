@@ -44,7 +44,7 @@ static void step_good(struct run *r, uint8_t which)
 	if (rch_posted(h, peer) == 0 || rch_posted(h, peer) > 64)
 		return;
 	if (which & 0x80)
-		rch_control(h, peer, h->qp[peer].told + 1 + (which >> 5 & 1));
+		rch_control(h, peer, h->qp[peer].granted + 1 + (which >> 5 & 1));
 	else if (which & 0x40)
 		rch_message(h, peer, 1 + which, &imm, &addr);
 	else
@@ -73,8 +73,8 @@ static void step_send(struct run *r, uint8_t which)
 		spw_port_release_burst(&r->h.pq, &desc.slot, 1);
 }
 
-/* The control path: a broken peer is reset whether or not its flush came; when its slots are home,
- * it comes up again. */
+/* The control path: a broken peer is reset whether or not its flush came; when its slots are
+ * returned, it comes up again. */
 static void step_reset(struct run *r, uint8_t which)
 {
 	uint32_t peer = which % PEERS;

@@ -26,7 +26,7 @@ void inter_eal_init(void);
 /* Opens spec with slot_cnt slots of 2176 B per queue and starts it; fails the test if it cannot. */
 void inter_open(struct inter_port *ip, const char *spec, uint16_t index, uint16_t queue_cnt,
 		uint32_t slot_cnt);
-/* Stops, checks that every slot is home, closes. */
+/* Stops, checks that every slot is in the pool, closes. */
 void inter_close(struct inter_port *ip);
 
 /* free + in port + lent + in TX = slots, for each queue. */

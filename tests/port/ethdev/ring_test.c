@@ -162,7 +162,7 @@ static void several_segments_are_dropped_and_counted(void **state SPW_UNUSED)
 	inter_check_slots(&ip);
 }
 
-/* A clone that outlives the mbuf keeps the slot; it comes home with the clone. */
+/* A clone that outlives the mbuf holds the slot; it is returned with the clone. */
 static void a_clone_keeps_the_slot(void **state SPW_UNUSED)
 {
 	struct rte_mempool *other = rte_pktmbuf_pool_create("clones", 16, 0, 0, 0, SOCKET_ID_ANY);
@@ -179,7 +179,7 @@ static void a_clone_keeps_the_slot(void **state SPW_UNUSED)
 	rte_mempool_free(other);
 }
 
-/* What waits in the ring when the port stops is dropped by name, and its slots come home
+/* What waits in the ring when the port stops is dropped by name, and its slots are returned
  * (inter_close checks that). */
 static void frames_in_flight_come_home_at_stop(void **state SPW_UNUSED)
 {

@@ -145,7 +145,7 @@ def test_device_unknown():
 
 
 def test_device_goes():
-    """A device that cannot be recovered: an ordered stop, exit status 4, every slot at home."""
+    """A device that cannot be recovered: an ordered stop, exit status 4, every slot in the pool."""
     for port in (PORT, "verbs:mlx5_0,mode=eth"):
         cable = Cable()
         with spinwire(cable, "--handler", "null", "--seconds", "100", port=port) as run:

@@ -171,7 +171,7 @@ static uint32_t send_batch(uint32_t cnt, uint32_t odd)
 	return (uint32_t)(run.a.taken - taken);
 }
 
-/* Everything that came is taken, errors are mended, every slot goes home. */
+/* Takes everything that arrived, recovers from errors, returns every slot. */
 static void drain(void)
 {
 	struct spw_port_queue *pq = &run.b.port->queue[0];
@@ -237,7 +237,7 @@ static void open_eth(void)
 	b.spec = spec;
 	kit_open(&run, &a, &b);
 	eq = &mlx5_eth_of(run.b.port)->queue[0];
-	if (rc->enhanced) { /* rdma-core has no verb for it: the device was told by with-softhca */
+	if (rc->enhanced) { /* rdma-core has no verb for it: with-softhca configured the device */
 		eq->q.flags |= MLX5_F_ENHANCED;
 		mlx5_eth_queue_calls(&eq->q, &run.b.port->queue[0]);
 	}

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Memory that the NIC reaches by a dma-buf and the CPU not at all: ports receive into it and send
- * from it, and nothing on the way looks at a byte (the address that stands for it cannot be read).
+ * from it, and nothing on the way reads a byte (the address that stands for it cannot be read).
  * A memfd stands in for the dma-buf, which the software ConnectX maps; where the kernel has
  * udmabuf, a real one as well.
  */
@@ -68,7 +68,7 @@ static void memory_close(struct memory *m)
 	close(m->memfd);
 }
 
-/* What b received lies in the dma-buf, whole; its echoes come from there, and a looks at every byte
+/* What b received lies in the dma-buf, whole; its echoes come from there, and a compares every byte
  * of them. */
 static void echoes(const char *profile, const struct memory *m)
 {
@@ -142,7 +142,7 @@ static void test_key_revoked(void **state)
 	memory_close(&m);
 }
 
-/* What cannot be is said in one line. */
+/* What is not possible is refused with one line. */
 static void test_refusals(void **state)
 {
 	/* libmlx5, too, may copy the head of a frame into a WQE; so do we where the device wants

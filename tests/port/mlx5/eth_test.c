@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Raw Ethernet through the port interface, over rdma-core's own objects and the software ConnectX:
- * send, receive, echo. Every byte is looked at, every slot is counted, both sides of every number
+ * send, receive, echo. Every byte is compared, every slot is counted, both sides of every number
  * are compared.
  */
 #include <errno.h>
@@ -39,7 +39,7 @@ static void check_clean(void)
 	kit_settle(&run);
 	assert_int_equal(run.echoed, run.sent);
 	assert_int_equal(run.bad, 0);
-	/* An echo may arrive before the completion of its sending is looked at. */
+	/* An echo may arrive before the completion of its sending is read. */
 	for (double start = kit_seconds();
 	     stat.tx_frames < run.sent && kit_seconds() - start < KIT_WAIT_S;) {
 		kit_turn(&run, false);
@@ -201,7 +201,7 @@ static void test_missed_frames(void **state)
 		struct spw_port_stat stat = {0};
 
 		open_both(1, profile[i]);
-		while (run.sent < 6000) { /* b does not look */
+		while (run.sent < 6000) { /* b does not poll */
 			struct spw_port_event ev;
 
 			kit_send(&run);
@@ -263,7 +263,7 @@ static uint64_t nic_now(void)
 	uint64_t nic, tsc, unc;
 	int rc = -ETIME;
 
-	/* -ETIME: an idle NIC thread did not renew its clock page in time. */
+	/* -ETIME: an idle NIC thread did not update its clock page in time. */
 	for (double start = kit_seconds(); rc == -ETIME && kit_seconds() - start < KIT_WAIT_S;)
 		rc = spw_port_pair_clock(run.b.port, &nic, &tsc, &unc);
 	assert_int_equal(rc, 0);
@@ -288,7 +288,7 @@ static void test_stamps(void **state)
 	while (nic_now() <
 	       desc.nic_stamp) /* the page may lie behind, the test's time limit says how long */
 		kit_turn(&run, false);
-	run.sent--; /* the one that was looked at was not echoed */
+	run.sent--; /* the one that was read was not echoed */
 	kit_settle(&run);
 	kit_close(&run);
 }

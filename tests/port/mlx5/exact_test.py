@@ -84,7 +84,7 @@ def until_executed(run, source, frames):
 def test_many():
     """A hundred million frames into the cpu executor. The source sends more than the path carries until so many were executed; then
     every frame that reached the NIC, by the NIC's own count, is received or missed; every received one is executed or dropped by a
-    named reason; every CRC is right. What the cable lost (a NIC that got no core for 200 ms) was not on the wire: it is told."""
+    named reason; every CRC is right. What the cable lost (a NIC that got no core for 200 ms) was not on the wire: it is printed."""
     frames = int(sys.argv[2]) if len(sys.argv) > 2 else MANY
     cable = Cable()
     place = spwlab.Cores()

@@ -60,7 +60,7 @@ def peer_dies(cable, run, source):
 
 
 SOURCE = ("--rate", "20kpps", "--seconds", "300s", "--flows", "64", "--size", "imix")
-# what happens, how it is brought about, what spinwire must have said
+# what happens, how it is injected, what spinwire must have logged
 FAULTS = {
     "1 % of frames lost": (frames_in("loss=0.01"), None),
     "1 % duplicated": (frames_in("dup=0.01"), None),
@@ -138,22 +138,22 @@ def one(mode, inject, says):
     balanced(summary)
     outages = [int(n) * (1000 if unit == "ms" else 1) for n, unit in re.findall(r"back after (\d+) (us|ms)", text)]
     errors = summary["ports"][0]["errors"]
-    mended = errors.get("queue_reset", 0) if is_eth else len(re.findall(r"peer 0 .* is back", text))
-    check(not is_eth or len(outages) == mended, f"{errors}, outages {outages}\n{text}")
-    return mended, max(outages, default=None)
+    recovered = errors.get("queue_reset", 0) if is_eth else len(re.findall(r"peer 0 .* is back", text))
+    check(not is_eth or len(outages) == recovered, f"{errors}, outages {outages}\n{text}")
+    return recovered, max(outages, default=None)
 
 
 def cell(mode, how):
     try:
-        mended, outage = one(mode, *how)
+        recovered, outage = one(mode, *how)
     except (AssertionError, TimeoutError, subprocess.TimeoutExpired) as why:
         print(f"{mode}: {why}")
         return "FAILED"
     finally:
         peers.stop_all()
-    if not mended:
+    if not recovered:
         return "good"
-    return f"{mended} recovered" + (f", {outage / 1000:.1f} ms" if outage else "")
+    return f"{recovered} recovered" + (f", {outage / 1000:.1f} ms" if outage else "")
 
 
 def main():

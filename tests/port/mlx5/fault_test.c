@@ -54,7 +54,7 @@ static bool is_back(struct kit_run *r, void *arg)
 	return r->b.events.cnt[SPW_PORT_EVENT_QUEUE_BACK] >= *(uint32_t *)arg;
 }
 
-/* b told of cnt queues that went and came, with this in the text. */
+/* b reported cnt queues that failed and were recovered, with this in the text. */
 static void check_mended(uint32_t cnt, const char *text)
 {
 	struct spw_port_stat stat;
@@ -268,7 +268,8 @@ static bool is_gone(struct kit_run *r, void *arg)
 	return r->b.events.cnt[SPW_PORT_EVENT_DEVICE_GONE] == 1;
 }
 
-/* One that never succeeds is the end of the device, told once; the slots come home all the same. */
+/* One that never succeeds is the end of the device, reported once; the slots are returned all the
+ * same. */
 static void test_mending_never_succeeds(void **state)
 {
 	(void)state;

@@ -29,7 +29,7 @@ struct kit_conf {
 		*region; /* of the test's own, which outlives the port; NULL: one is made */
 };
 
-/* Events of a kind that a port told of. */
+/* Events of a kind that a port reported. */
 struct kit_events {
 	uint32_t cnt[SPW_PORT_EVENT_DEVICE_GONE + 1];
 	uint64_t outage_ns; /* of the last QUEUE_BACK */
@@ -53,7 +53,8 @@ int kit_port_open(struct kit_port *p, uint16_t index, const struct kit_conf *con
 void kit_refused(const struct kit_conf *conf, int rc, const char *const *words);
 /* The last error's text is one line with these words in it. */
 void kit_said(const char *what, const char *const *words);
-/* Purpose: stops and closes; every slot has come home, and what tx_burst took was sent or flushed.
+/* Purpose: stops and closes; every slot has been returned, and what tx_burst took was sent or
+ * flushed.
  */
 void kit_port_close(struct kit_port *p);
 

@@ -5,7 +5,7 @@
  * them: the second device sends frames of changing lengths, the first receives them, and every one
  * must be found, in order, over several laps of the ring. rdma-core has no verb for the enhanced
  * layout, so the port cannot ask for it yet; its path can read it. Arguments: basic | enhanced, as
- * the device was told.
+ * the device was configured.
  */
 #include <endian.h>
 #include <stdio.h>

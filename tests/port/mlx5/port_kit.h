@@ -28,11 +28,11 @@ void kit_send(struct kit_run *run);
 void kit_echo(struct kit_run *run);
 /* One frame from a, as it is. */
 void kit_send_bytes(struct kit_run *run, const uint8_t *frame, uint32_t bytes);
-/* The next frame of any queue of p; its slot goes home at once. Fails after KIT_WAIT_S. */
+/* The next frame of any queue of p; its slot is returned at once. Fails after KIT_WAIT_S. */
 void kit_receive(struct kit_port *p, struct spw_desc *desc_out);
 /* The same; its bytes go to bytes_out, which has room for the longest frame. */
 void kit_receive_bytes(struct kit_port *p, struct spw_desc *desc_out, uint8_t *bytes_out);
-/* One turn of everything: a sends as its window allows, b echoes, a looks at the echoes; events are
+/* One turn of everything: a sends as its window allows, b echoes, a checks the echoes; events are
  * counted. */
 void kit_turn(struct kit_run *run, bool send);
 /* Turns until a has cnt more echoes; frames that were lost are not waited for. Fails after

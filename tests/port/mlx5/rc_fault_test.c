@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Every fault that the software ConnectX knows, while messages flow over RC: trouble of a frame is
- * mended by the transport and nobody notices; trouble of a QP, a CQ, a key or a link is an event.
- * Afterwards messages flow without a restart to every peer, and port_kit counts every slot and both
- * sides of every number.
+ * recovered by the transport and goes unnoticed; trouble of a QP, a CQ, a key or a link is an
+ * event. Afterwards messages flow without a restart to every peer, and port_kit counts every slot
+ * and both sides of every number.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@ struct rc_kit {
 /* Opens both and waits until every peer is up at both ends. */
 void rc_kit_open(struct kit_run *run, const struct rc_kit *k);
 
-/* Turns without messages until each end has told of so many PEER_UP since it was opened. */
+/* Turns without messages until each end has reported so many PEER_UP since it was opened. */
 void rc_kit_wait_up(struct kit_run *run, uint32_t cnt);
 
 /* All that was sent came back whole, and neither end counted an error. */

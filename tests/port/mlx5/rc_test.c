@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * RoCE v2 RC through the port interface, over rdma-core's own objects and the software ConnectX:
- * `a` connects, `b` listens and sends back what it gets. Every byte is looked at, every slot is
+ * `a` connects, `b` listens and sends back what it gets. Every byte is compared, every slot is
  * counted.
  */
 #include <stdlib.h>

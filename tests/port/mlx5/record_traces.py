@@ -75,7 +75,7 @@ def line_of(c, shape):
 def expect(batches, shape, sent, completions):
     """The lines of each batch. Every frame that was sent has a completion of its length or was dropped for want of a receive,
     and which it was is checked against both ends."""
-    lines, at, dropped, told = [], 0, 0, 0
+    lines, at, dropped, counted = [], 0, 0, 0
     completions = list(completions)
     for cnt in batches:
         lines.append(f'batch {cnt}')
@@ -91,12 +91,12 @@ def expect(batches, shape, sent, completions):
                 break
             elif not c.filler:
                 frames = frames[1:]
-                told += c.drops
+                counted += c.drops
             lines.append(line_of(completions.pop(0), shape))
         dropped += 0 if broken else len(frames)
     assert not completions, f'{len(completions)} completions that no frame explains'
-    lines.append(f'missed {told}')
-    assert told <= dropped, (told, dropped)
+    lines.append(f'missed {counted}')
+    assert counted <= dropped, (counted, dropped)
     return lines
 
 
@@ -107,10 +107,10 @@ def run_case(name, extra, build, folder):
     done = subprocess.run(argv, env=dict(os.environ, SPW_TEST_CONTROL=control), stdout=subprocess.PIPE, text=True, timeout=120)
     if done.returncode:
         sys.exit(f'{name}: {done.stdout}')
-    said = [line.split() for line in done.stdout.splitlines()]
-    shape = {k: int(v) for words in said if words[:1] == ['shape'] for k, v in (w.split('=') for w in words[1:])}
-    cqn = next(int(words[1]) for words in said if words[:1] == ['cqn'])
-    batches = [int(words[1]) for words in said if words[:1] == ['batch']]
+    rows = [line.split() for line in done.stdout.splitlines()]
+    shape = {k: int(v) for words in rows if words[:1] == ['shape'] for k, v in (w.split('=') for w in words[1:])}
+    cqn = next(int(words[1]) for words in rows if words[:1] == ['cqn'])
+    batches = [int(words[1]) for words in rows if words[:1] == ['batch']]
     trace = {i: list(packets(glob.glob(os.path.join(folder, f'mlx5_{i}-*.pcapng'))[0])) for i in (0, 1)}
     ours = [Completion(data, shape) for iface, _, data, text in trace[1] if iface == 2 and text.startswith(f'cqn=0x{cqn:x} ')]
     if RC in shape: # what was asked for stands in the sender's WQEs; control messages have no bytes

@@ -75,7 +75,7 @@ def test_bad_input():
 
 
 def test_device_goes():
-    """mlx5: a completion queue fails, and the device makes no other: an ordered stop, exit status 4, every slot at home."""
+    """mlx5: a completion queue fails, and the device makes no other: an ordered stop, exit status 4, every slot in the pool."""
     cable, tcp = Cable(), peers.free_port()
     with spinwire(cable, "--handler", "echo", "--seconds", "100",
                   port=f"mlx5:mlx5_0,mode=rc,listen=127.0.0.1:{tcp},peers=127.0.0.1,peer_max=1") as run:

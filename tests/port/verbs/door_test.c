@@ -179,7 +179,7 @@ static void a_slow_crowd_is_timed_out(void **state SPW_UNUSED)
 	kit_close(&server);
 }
 
-/* More peers than there is room for: told so, after they proved themselves. */
+/* More peers than there is room for: refused with that reason, after they proved themselves. */
 static void a_full_table_says_so(void **state SPW_UNUSED)
 {
 	struct kit_end server, client[3], *end[] = {&server, &client[0], &client[1], &client[2]};
@@ -205,16 +205,16 @@ static void a_full_table_says_so(void **state SPW_UNUSED)
 
 /* ---- no descriptors left ---- */
 
-struct said {
+struct logged {
 	uint32_t fails, again;
 };
 
 static void count_accept(enum spw_log_level level SPW_UNUSED, const char *text, void *arg)
 {
-	struct said *said = arg;
+	struct logged *logged = arg;
 
-	said->fails += strstr(text, "no peer can be accepted") != NULL;
-	said->again += strstr(text, "are accepted again") != NULL;
+	logged->fails += strstr(text, "no peer can be accepted") != NULL;
+	logged->again += strstr(text, "are accepted again") != NULL;
 }
 
 static pid_t control_thread(void)
@@ -266,7 +266,7 @@ static void limit_files(struct rlimit *was)
 static void a_server_without_descriptors_waits(void **state SPW_UNUSED)
 {
 	const struct kit_end_conf conf = {.keys = KEYS};
-	struct said said = {0};
+	struct logged logged = {0};
 	struct kit_end server;
 	struct rlimit was;
 	uint16_t port = kit_free_port();
@@ -274,7 +274,7 @@ static void a_server_without_descriptors_waits(void **state SPW_UNUSED)
 	pid_t tid;
 	int fd;
 
-	spw_log_sink_set(count_accept, &said);
+	spw_log_sink_set(count_accept, &logged);
 	kit_server(&server, port, &conf);
 	tid = control_thread();
 	limit_files(&was);
@@ -284,11 +284,11 @@ static void a_server_without_descriptors_waits(void **state SPW_UNUSED)
 	usleep(600000);
 	cpu = cpu_seconds(tid) - cpu;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
-	assert_int_equal(said.fails, 1);
+	assert_int_equal(logged.fails, 1);
 	assert_true(cpu < 0.05);
 	good_peer_gets_in(&server, port, "op=send");
-	assert_int_equal(said.fails, 1);
-	assert_int_equal(said.again, 1);
+	assert_int_equal(logged.fails, 1);
+	assert_int_equal(logged.again, 1);
 	close(fd);
 	kit_close(&server);
 	spw_log_sink_set(NULL, NULL);

@@ -174,7 +174,7 @@ static void a_key_is_revoked(void **state SPW_UNUSED)
 	}
 }
 
-/* The device's clock, 0 if the port has none; -ETIME: an idle NIC thread did not renew its clock
+/* The device's clock, 0 if the port has none; -ETIME: an idle NIC thread did not update its clock
  * page in time. */
 static uint64_t nic_now(void)
 {

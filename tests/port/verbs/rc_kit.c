@@ -69,7 +69,7 @@ void kit_let_go(struct kit_end *e)
 void kit_close(struct kit_end *e)
 {
 	assert_int_equal(spw_port_stop(e->p.port), 0);
-	kit_let_go(e); /* lent ones come home after the stop, too */
+	kit_let_go(e); /* lent ones are returned after the stop, too */
 	kit_port_close(&e->p);
 }
 

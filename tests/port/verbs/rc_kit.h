@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * RDMA ports of one process that talk by mode=rc: a server that echoes and clients that make
- * messages and look at the echoes. The test's thread is the owner of every queue. Runs under
+ * messages and check the echoes. The test's thread is the owner of every queue. Runs under
  * tools/with-softhca --devices 2. SPW_RC_SERVER and SPW_RC_CLIENT name the drivers ("verbs",
  * "mlx5"; verbs if not set). Every failure of set-up fails the running cmocka test.
  */
@@ -43,7 +43,8 @@ void kit_server(struct kit_end *e, uint16_t tcp_port, const struct kit_end_conf 
 void kit_client(struct kit_end *e, uint16_t tcp_port, const struct kit_end_conf *conf);
 /* What a server held goes back. */
 void kit_let_go(struct kit_end *e);
-/* Purpose: stops and closes; every slot has come home, and what tx_burst took was sent or flushed.
+/* Purpose: stops and closes; every slot has been returned, and what tx_burst took was sent or
+ * flushed.
  */
 void kit_close(struct kit_end *e);
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The executor suite on the backends that need no GPU, on a machine whose wall clock is set back an
- * hour at every look. */
+ * hour at every reading. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -156,7 +156,7 @@ static void counting_ahead_agrees(void **state)
 	for (uint32_t k = 0; k < 4; k++) {
 		struct gen_plan_conf conf = base_conf();
 		struct gen_plan plan;
-		uint64_t told, cnt = 0;
+		uint64_t planned, cnt = 0;
 
 		conf.gaps = kinds[k];
 		conf.burst_cnt = 7;
@@ -165,10 +165,10 @@ static void counting_ahead_agrees(void **state)
 		assert_int_equal(gen_plan_init(&plan, &conf), 0);
 		for (uint32_t i = 0; i < 12345; i++)
 			gen_plan_advance(&plan);
-		told = gen_plan_count(&plan, 200000000);
+		planned = gen_plan_count(&plan, 200000000);
 		for (; NS(gen_plan_peek(&plan)->due_fp) < 2e8; cnt++)
 			gen_plan_advance(&plan);
-		assert_int_equal(told, cnt);
+		assert_int_equal(planned, cnt);
 		assert_true(cnt > 100000);
 		gen_plan_fini(&plan);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The sender's loop against a port that counts: what it does between two looks at its schedule is
+ * The sender's loop against a port that counts: what it does between two checks of its schedule is
  * bounded, whatever comes in. Nothing here is measured in time: a busy machine makes the loop
  * slower and not longer.
  */
@@ -28,7 +28,7 @@ static struct {
 	uint32_t back_cnt, back_max;
 	bool flood;
 	uint64_t call_tsc;       /* when the port was called last */
-	uint64_t steps_too_many; /* frames were looked at although one was due before the port was
+	uint64_t steps_too_many; /* frames were read although one was due before the port was
 				    called before that */
 	uint64_t strangers, most_looked_at;
 	const enum spw_port_event_kind *event; /* that it reports, one a call */
@@ -150,7 +150,7 @@ static void run_at(double rate_fps, uint64_t seconds_ns, uint64_t probe_ns)
 }
 
 /* Twenty frames a millisecond are due while a full burst of strangers lies in the port at every
- * look. */
+ * poll. */
 static void a_due_frame_waits_for_one_step(void **state)
 {
 	(void)state;

@@ -97,7 +97,7 @@ static uint32_t ip_sum(const uint8_t *p, uint32_t len)
 }
 
 /* Whole frames in every slot, each lent within its slot, until count is reached; sent ones are
- * counted and come home. */
+ * counted and returned. */
 static void count_frames_come_and_are_whole(void **state SPW_UNUSED)
 {
 	struct spw_port *port = open_null("null:size=300,count=1001", 2, 0);
@@ -194,7 +194,7 @@ static void a_rate_is_kept(void **state SPW_UNUSED)
 	close_null(port);
 }
 
-/* A pipe that does not look: what the ring cannot hold is missed, not kept for later. */
+/* A pipe that does not poll: what the ring cannot hold is missed, not queued for later. */
 static void what_waits_too_long_is_missed(void **state SPW_UNUSED)
 {
 	struct spw_port *port = open_null("null:rate=1M", 1, 64);

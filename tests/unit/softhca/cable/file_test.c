@@ -199,7 +199,7 @@ static void file_cut_in_the_rings(void **state)
 	cut(SHM_HDR_SPAN);
 }
 
-/* Emptied and grown again before anybody looked: no access fails, and still it is noticed. */
+/* Truncated and grown again before any access: none fails, and still it is detected. */
 static void file_made_anew(void **state)
 {
 	struct cable_id id;

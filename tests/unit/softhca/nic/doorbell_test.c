@@ -148,7 +148,7 @@ static void index_beyond_the_record(void **state)
 	assert_int_equal(b->qp[0]->nic->sq_pi, 1);
 }
 
-/* Posts one on the QP through that half and looks. */
+/* Posts one on the QP through that half and reads the register. */
 static void post(struct bell *b, uint32_t qp, uint32_t half, bool wide)
 {
 	const uint16_t pi = b->qp[qp]->nic->sq_pi;
@@ -202,8 +202,8 @@ static void order_that_is_not_known(void **state)
 	expect_counts(b, 0, 0, 1);
 }
 
-/* A QP that went before anybody looked is no wrong doorbell, and the one that was written over is
- * not lost with it. */
+/* A QP destroyed before the doorbell was read is no wrong doorbell, and the one that was written
+ * over is not lost with it. */
 static void forgotten_with_its_qp(void **state)
 {
 	struct bell *b = *state;

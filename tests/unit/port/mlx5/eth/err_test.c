@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Errors of the receive side: counted by syndrome, told once, mended off the burst path, and not a
- * slot lost.
+ * Errors of the receive side: counted by syndrome, reported once, recovered off the burst path, and
+ * not a slot lost.
  */
 #include <errno.h>
 
@@ -62,7 +62,7 @@ static const unsigned variants[] = {
 	MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED,
 };
 
-/* The NIC writes between the burst's look, which found nothing, and the second look at what it
+/* The NIC writes between the burst's scan, which found nothing, and the second read of what it
  * found: no error. */
 static void test_a_frame_between_two_looks(void **state)
 {
@@ -301,7 +301,7 @@ static void test_too_long_with_wrong_strides(void **state)
 	}
 }
 
-/* A reset that fails is tried again; one that never works ends in DEVICE_GONE, said once. */
+/* A reset that fails is tried again; one that never works ends in DEVICE_GONE, reported once. */
 static void test_reset_fails(void **state)
 {
 	struct spw_desc desc[SPW_BURST_MAX];

@@ -14,7 +14,7 @@
 
 /* One frame as the NIC delivered it, to be compared with the descriptor. */
 struct hand_frame {
-	uint8_t *addr; /* where the WQE said */
+	uint8_t *addr; /* named by the WQE */
 	uint32_t len, hash;
 	uint64_t stamp;
 	uint16_t flags;

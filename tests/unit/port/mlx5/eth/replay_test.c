@@ -80,7 +80,7 @@ static void expect_batch(void)
 	}
 }
 
-/* Bursts of any size until nothing comes; slots go home now and then. */
+/* Bursts of any size until nothing arrives; slots are returned now and then. */
 static void take_batch(void)
 {
 	while (model_burst(&model, (uint16_t)(1 + unit_random(&model.seed) % SPW_BURST_MAX)) ||
@@ -91,7 +91,7 @@ static void take_batch(void)
 	model_burst(&model, 1); /* nothing, but the ring is refilled */
 }
 
-static void mend(uint64_t errors)
+static void recover(uint64_t errors)
 {
 	struct spw_port_event ev[4];
 
@@ -130,7 +130,7 @@ static void replay(const char *name)
 			expect_batch();
 			cq_trace_batch(&trace, model.h.cq);
 			take_batch();
-			mend(errors);
+			recover(errors);
 		}
 		check_counts();
 		assert_true(model.frames > 2 * trace.rq || want.errors);

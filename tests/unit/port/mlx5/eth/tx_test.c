@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The send burst: what lies in the ring, the doorbell record and the register, byte for byte; and
- * slots that come home.
+ * slots that are returned.
  */
 #include "hand.h"
 #include "unit_test.h"
@@ -149,8 +149,8 @@ static void test_short_frames(void **state)
 	}
 }
 
-/* Slots come home by the completion that names the last WQE of their burst; laps and 2^16 wraps of
- * WQEs and CQEs. */
+/* Slots are returned by the completion that names the last WQE of their burst; laps and 2^16 wraps
+ * of WQEs and CQEs. */
 static void test_completions(void **state)
 {
 	(void)state;
@@ -193,7 +193,7 @@ static void test_full_ring(void **state)
 }
 
 /* A completion of what was never posted: no slot moves; the queue asks for its reset, sends nothing
- * until then, and all slots are home after it. */
+ * until then, and all slots are in the pool after it. */
 static void test_completion_lies(void **state)
 {
 	static const uint16_t lie[] = {5, 100, 65535, 32768};

@@ -80,7 +80,7 @@ static void test_bad_grant(void **state)
 			desc[i] = (struct spw_desc){.slot = slot[i], .len = 99, .peer = 3};
 		if (waits)
 			rch_peer(&hand, 1)->tx.limit = 1;
-		hand.qp[1].told = 2; /* of these the second is: */
+		hand.qp[1].granted = 2; /* of these the second is: */
 		hand.qp[1].ring_in[1] = spw_cpu_to_be32(20);
 		assert_int_equal(spw_port_tx_burst(&hand.pq, ptr, 2), waits ? 2 : 1);
 		if (waits) {

@@ -196,7 +196,7 @@ static void test_doorbells(void **state)
 	assert_int_equal(rch_close(&hand), 0);
 }
 
-/* The half of the register that was written since the last look: 0, 1; 2: none or both. */
+/* The half of the register that was written since the last call: 0, 1; 2: none or both. */
 static unsigned half_rung(void)
 {
 	bool rung[2];

@@ -186,7 +186,7 @@ void rch_up(struct rch *h, uint32_t peer)
 	for (uint32_t i = 0; i < h->conf.credits; i++)
 		qp->ring[i] = spw_cpu_to_be32(i);
 	spw_peer_tx_credit_start(&qp->tx, h->conf.credits);
-	qp->told = h->conf.remote_credits;
+	qp->granted = h->conf.remote_credits;
 	qp->got = 0;
 	mlx5_rc_post(h->q, rch_peer(h, peer), RCH_LKEY, RCH_RING_LKEY);
 	mlx5_rc_up(h->q, rch_peer(h, peer), &remote);
@@ -323,11 +323,11 @@ void rch_control(struct rch *h, uint32_t peer, uint32_t count)
 	uint8_t *addr;
 
 	qp->violations += rch_posted(h, peer) == 0;
-	if (count - qp->told <= h->conf.remote_credits)
-		for (uint32_t i = qp->told; i != count; i++)
+	if (count - qp->granted <= h->conf.remote_credits)
+		for (uint32_t i = qp->granted; i != count; i++)
 			qp->ring_in[i & (SPW_PEER_CREDIT_MAX - 1)] =
 				spw_cpu_to_be32(i % h->conf.remote_credits);
-	qp->told = count;
+	qp->granted = count;
 	rch_cqe(h, h->qp[peer].qpn, SPW_PRM_CQE_RESP_SEND_IMM, rch_take(h, peer, &addr), 0, count);
 }
 
@@ -379,7 +379,7 @@ static void peer_sees(struct rch *h, struct rch_qp *qp, const struct rch_msg *ms
 		qp->violations += !spw_peer_tx_credit_take(&qp->tx, msg->imm);
 	} else {
 		qp->got++;
-		qp->violations += qp->got > qp->told;
+		qp->violations += qp->got > qp->granted;
 	}
 }
 

@@ -49,7 +49,7 @@ struct rch_qp {
 	/* the peer's view */
 	struct spw_peer_tx_credit tx;       /* its right to send to us */
 	uint32_t got;                       /* messages it had from us */
-	uint32_t told;                      /* credits it gave us */
+	uint32_t granted;                   /* credits it gave us */
 	spw_be32 ring[SPW_PEER_CREDIT_MAX]; /* what we granted, as we wrote it there */
 	uint32_t violations;                /* things that we did and must not */
 };
@@ -90,7 +90,7 @@ uint32_t rch_take(struct rch *h, uint32_t peer, uint8_t **addr_out);
 /* A receive completion of this WQE. */
 void rch_cqe(struct rch *h, uint32_t qpn, uint32_t opcode, uint32_t wqe, uint32_t len,
 	     uint32_t imm);
-/* Compresses the last cnt receive completions, nobody has looked at them yet: those that agree, as
+/* Compresses the last cnt receive completions, nobody has read them yet: those that agree, as
  * far as they do. What a NIC does not write is as an earlier lap left it. */
 void rch_compress(struct rch *h, uint32_t cnt);
 /* The peer sends a message that it has a credit for. false: it has none. The place of its bytes is

@@ -68,7 +68,7 @@ static void nic_sends(uint64_t *seed)
 				continue;
 			assert_memory_equal(msg.data, &flow[p].back, 4);
 			flow[p].back++;
-			if (unit_random(seed) % 4 == 0 && hand.qp[p].told - hand.qp[p].got < 5)
+			if (unit_random(seed) % 4 == 0 && hand.qp[p].granted - hand.qp[p].got < 5)
 				rch_control(&hand, p, hand.qp[p].got + hand.conf.remote_credits);
 		}
 }
@@ -137,7 +137,7 @@ static void long_run(unsigned flags, uint32_t peers, uint32_t credits, uint32_t 
 		assert_true(rch_balanced(&hand, 0));
 		for (uint32_t p = 0; p < peers;
 		     p++) { /* a peer without credits must have been granted some */
-			if (hand.qp[p].told == hand.qp[p].got &&
+			if (hand.qp[p].granted == hand.qp[p].got &&
 			    hand.pi - hand.q->cq_ci < c.cq_cnt - 8 && rch_posted(&hand, p))
 				rch_control(&hand, p, hand.qp[p].got + c.remote_credits);
 		}
