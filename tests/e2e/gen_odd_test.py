@@ -34,7 +34,7 @@ def an_echo(run, flow, seq, size=64, spoil=False):
     return udp_frame(bytes(payload), flow)
 
 
-def test_echoes_are_told_apart():
+def test_echoes_are_recognised():
     """Own frames, older ones, damaged ones, strangers: each is counted where it belongs."""
     frames = ([an_echo(7, flow, seq) for seq in range(3) for flow in range(5)]  # 15 whole ones
               + [an_echo(7, 0, 0), an_echo(7, 1, 2)]                            # 2 a second time

@@ -142,7 +142,7 @@ def test_imix_crc32c():
     equal(gen["lost"], 0, "lost, with nobody to echo")
 
 
-def test_lost_is_said():
+def test_lost_is_reported():
     """A sink echoes nothing: every percentile of the round trip is among the lost, and none is a number."""
     gen, out, summary = through_spinwire("null", ["--rate", "10kpps", "--seconds", "1s", "--linger", "100ms", "--flows", "3"])
     balanced(summary)

@@ -119,7 +119,7 @@ static void units_that_leave_apart_come_back(void **state)
 	rig_close(&rig);
 }
 
-static void bounded_life_is_renewed(void **state)
+static void bounded_life_is_relaunched(void **state)
 {
 	struct rig rig;
 
@@ -326,7 +326,7 @@ static int run_persistent_only(const char *filter)
 		cmocka_unit_test(plugin_runs_on_the_gpu),
 		cmocka_unit_test(silence_is_survived),
 		cmocka_unit_test(units_that_leave_apart_come_back),
-		cmocka_unit_test(bounded_life_is_renewed),
+		cmocka_unit_test(bounded_life_is_relaunched),
 		cmocka_unit_test(sigstop_is_survived),
 		cmocka_unit_test(time_slices_are_named),
 		cmocka_unit_test(killed_process_leaves_no_kernel),

@@ -62,7 +62,7 @@ static void refuse(const char *text, uint16_t queues, int code, const char *part
 		fail_msg("'%s' gave: %s", text, spw_err_text());
 }
 
-static void what_it_cannot_do_is_said(void **state SPW_UNUSED)
+static void what_it_cannot_do_is_refused(void **state SPW_UNUSED)
 {
 	struct inter_port ip;
 
@@ -143,7 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest test[] = {
 		cmocka_unit_test(queues_have_pools_of_their_own),
-		cmocka_unit_test(what_it_cannot_do_is_said),
+		cmocka_unit_test(what_it_cannot_do_is_refused),
 		cmocka_unit_test(pools_that_do_not_fit_are_refused),
 		cmocka_unit_test(a_region_is_registered_once_and_gone_at_the_end),
 	};

@@ -181,7 +181,7 @@ static void a_clone_keeps_the_slot(void **state SPW_UNUSED)
 
 /* What waits in the ring when the port stops is dropped by name, and its slots are returned
  * (inter_close checks that). */
-static void frames_in_flight_come_home_at_stop(void **state SPW_UNUSED)
+static void frames_in_flight_are_returned_at_stop(void **state SPW_UNUSED)
 {
 	struct spw_port_stat st;
 
@@ -202,7 +202,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(several_segments_are_dropped_and_counted, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_clone_keeps_the_slot, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(frames_in_flight_come_home_at_stop, set_up,
+		cmocka_unit_test_setup_teardown(frames_in_flight_are_returned_at_stop, set_up,
 						tear_down),
 	};
 

@@ -55,7 +55,7 @@ static bool is_back(struct kit_run *r, void *arg)
 }
 
 /* b reported cnt queues that failed and were recovered, with this in the text. */
-static void check_mended(uint32_t cnt, const char *text)
+static void check_recovered(uint32_t cnt, const char *text)
 {
 	struct spw_port_stat stat;
 
@@ -182,7 +182,7 @@ static void test_send_queue_error(void **state)
 		open_both(2, profile[i]);
 		for (uint32_t k = 1; k <= 3; k++) {
 			kit_control(1, "qp-error=%u", queue(&run.b, 1)->tx.qp->qp_num);
-			check_mended(k, "send queue");
+			check_recovered(k, "send queue");
 		}
 		kit_close(&run);
 	}
@@ -194,7 +194,7 @@ static void test_cq_of_send_queue_fails(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		open_both(2, profile[i]);
 		kit_control(1, "cq-overrun=%u", cqn(queue(&run.b, 0)->tx.cq));
-		check_mended(1, "send queue");
+		check_recovered(1, "send queue");
 		kit_close(&run);
 	}
 }
@@ -210,14 +210,14 @@ static void test_cq_of_receive_queue_fails(void **state)
 		other = queue(&run.b, 1)->rx.wq;
 		for (uint32_t k = 1; k <= 3; k++) {
 			kit_control(1, "cq-overrun=%u", cqn(queue(&run.b, 2)->rx.cq));
-			check_mended(k, "receive queue: its completion queue failed");
+			check_recovered(k, "receive queue: its completion queue failed");
 		}
 		assert_ptr_equal(queue(&run.b, 1)->rx.wq, other);
 		kit_close(&run);
 	}
 }
 
-static bool keys_renewed(struct kit_run *r, void *arg)
+static bool keys_replaced(struct kit_run *r, void *arg)
 {
 	uint32_t old = *(uint32_t *)arg;
 
@@ -237,15 +237,15 @@ static void test_memory_key_revoked(void **state)
 			uint32_t old = queue(&run.b, 0)->q.rq_lkey;
 
 			kit_control(1, "mr-revoke=%u", old);
-			kit_pump_until(&run, keys_renewed, &old);
-			check_mended(4 * (k + 1), "queue");
+			kit_pump_until(&run, keys_replaced, &old);
+			check_recovered(4 * (k + 1), "queue");
 		}
 		kit_close(&run);
 	}
 }
 
 /* A reset that fails for a while is tried again; nothing is lost meanwhile. */
-static void test_mending_fails_at_first(void **state)
+static void test_recovery_fails_at_first(void **state)
 {
 	uint32_t one = 1;
 
@@ -258,7 +258,7 @@ static void test_mending_fails_at_first(void **state)
 	assert_int_equal(run.b.events.cnt[SPW_PORT_EVENT_QUEUE_BACK], 0);
 	kit_control(1, "fault fail=none");
 	kit_pump_until(&run, is_back, &one);
-	check_mended(1, "receive queue");
+	check_recovered(1, "receive queue");
 	kit_close(&run);
 }
 
@@ -270,7 +270,7 @@ static bool is_gone(struct kit_run *r, void *arg)
 
 /* One that never succeeds is the end of the device, reported once; the slots are returned all the
  * same. */
-static void test_mending_never_succeeds(void **state)
+static void test_recovery_never_succeeds(void **state)
 {
 	(void)state;
 	open_both(2, "throughput");
@@ -295,8 +295,8 @@ int main(void)
 		cmocka_unit_test(test_cq_of_send_queue_fails),
 		cmocka_unit_test(test_cq_of_receive_queue_fails),
 		cmocka_unit_test(test_memory_key_revoked),
-		cmocka_unit_test(test_mending_fails_at_first),
-		cmocka_unit_test(test_mending_never_succeeds),
+		cmocka_unit_test(test_recovery_fails_at_first),
+		cmocka_unit_test(test_recovery_never_succeeds),
 	};
 
 	return cmocka_run_group_tests_name("mlx5 faults", tests, NULL, NULL);

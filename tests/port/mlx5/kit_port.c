@@ -131,7 +131,7 @@ void kit_port_close(struct kit_port *p)
 	memory_close(p);
 }
 
-void kit_said(const char *what, const char *const *words)
+void kit_refused_with(const char *what, const char *const *words)
 {
 	const char *text = spw_err_text();
 
@@ -149,7 +149,7 @@ void kit_refused(const struct kit_conf *conf, int rc, const char *const *words)
 
 	if (got != rc)
 		fail_msg("%s: got %d, not %d: %s", conf->spec, got, rc, got ? spw_err_text() : "");
-	kit_said(conf->spec, words);
+	kit_refused_with(conf->spec, words);
 }
 
 /* ---- the control socket ---- */

@@ -52,7 +52,7 @@ int kit_port_open(struct kit_port *p, uint16_t index, const struct kit_conf *con
 /* The port does not open; rc, and one line with these words in it (NULL at their end). */
 void kit_refused(const struct kit_conf *conf, int rc, const char *const *words);
 /* The last error's text is one line with these words in it. */
-void kit_said(const char *what, const char *const *words);
+void kit_refused_with(const char *what, const char *const *words);
 /* Purpose: stops and closes; every slot has been returned, and what tx_burst took was sent or
  * flushed.
  */

@@ -94,7 +94,7 @@ static void check_alive(void)
 }
 
 /* At least one peer more went and came. */
-static void check_mended(uint32_t up_before)
+static void check_recovered(uint32_t up_before)
 {
 	kit_pump_until(&run, is_back, &up_before);
 	check_alive();
@@ -180,7 +180,7 @@ static void test_qp_error(void **state)
 			assert_int_equal(stat.err[SPW_PORT_ERR_queue_reset], 1);
 			assert_non_null(strstr(run.b.events.up, "peer 1 ("));
 			assert_non_null(strstr(run.b.events.up, "is back after "));
-			check_mended(up);
+			check_recovered(up);
 		}
 }
 
@@ -200,19 +200,19 @@ static void test_cq_overrun(void **state)
 							  : queue(&run.b)->obj->cq);
 			assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);
 			kit_control(1, "cq-overrun=%u", dv.cqn);
-			check_mended(up + PEERS - 1);
+			check_recovered(up + PEERS - 1);
 		}
 }
 
-static bool said_refused;
+static bool logged_refused;
 
 /* A port's last words: how many error completions it had, by kind. */
 static void hear(enum spw_log_level level, const char *text, void *arg)
 {
 	(void)level;
 	(void)arg;
-	said_refused |= strstr(text, "error completions: ") &&
-			strstr(text, spw_prm_syndrome_text(SPW_PRM_SYN_LOCAL_PROT_ERR));
+	logged_refused |= strstr(text, "error completions: ") &&
+			  strstr(text, spw_prm_syndrome_text(SPW_PRM_SYN_LOCAL_PROT_ERR));
 }
 
 /* Every key of b in turn: whatever it was for, it is registered anew when it is needed. */
@@ -237,7 +237,7 @@ static void test_mr_revoke(void **state)
 			kit_pump(&run, FLOW);
 			check_alive();
 		}
-	assert_true(said_refused);
+	assert_true(logged_refused);
 }
 
 int main(int argc, char **argv)

@@ -80,7 +80,7 @@ static bool is_back(struct kit_run *r, void *arg)
 	return r->b.events.cnt[SPW_PORT_EVENT_QUEUE_BACK] >= *(uint32_t *)arg;
 }
 
-static void check_mended(uint32_t cnt)
+static void check_recovered(uint32_t cnt)
 {
 	struct spw_port_stat stat;
 
@@ -108,7 +108,7 @@ static void a_send_queue_fails(void **state SPW_UNUSED)
 		kit_pump(&run, 2000);
 		for (uint32_t i = 1; i <= 3; i++) {
 			kit_control(1, "qp-error=%u", queue(1)->tx.qp->qp_num);
-			check_mended(i);
+			check_recovered(i);
 		}
 		kit_close(&run);
 	}
@@ -137,7 +137,7 @@ static void completion_queues_fail(void **state SPW_UNUSED)
 			uint64_t before = run.b.rx[1];
 
 			kit_control(1, "cq-overrun=%u", cq_number(cq));
-			check_mended(i + 1);
+			check_recovered(i + 1);
 			assert_true(run.b.rx[1] > before + 3000 / 8);
 			assert_ptr_equal(queue(0)->rx.wq->context, queue(1)->rx.wq->context);
 		}
@@ -147,7 +147,7 @@ static void completion_queues_fail(void **state SPW_UNUSED)
 	}
 }
 
-static bool keys_renewed(struct kit_run *r SPW_UNUSED, void *arg)
+static bool keys_replaced(struct kit_run *r SPW_UNUSED, void *arg)
 {
 	const uint32_t old = *(uint32_t *)arg;
 
@@ -167,8 +167,8 @@ static void a_key_is_revoked(void **state SPW_UNUSED)
 			uint32_t old = queue(0)->rx_lkey;
 
 			kit_control(1, "mr-revoke=%u", old);
-			kit_pump_until(&run, keys_renewed, &old);
-			check_mended(4 * (i + 1));
+			kit_pump_until(&run, keys_replaced, &old);
+			check_recovered(4 * (i + 1));
 		}
 		kit_close(&run);
 	}

@@ -293,7 +293,7 @@ static void without_credits_nothing_is_sent(void **state SPW_UNUSED)
 
 /* ---- what does not fit ---- */
 
-static bool client_told(struct kit_end *const *end, uint32_t cnt, const void *arg)
+static bool client_reported(struct kit_end *const *end, uint32_t cnt, const void *arg)
 {
 	return strstr(end[cnt - 1]->text, arg) != NULL;
 }
@@ -317,7 +317,8 @@ static bool is_refused(struct kit_end *const *end, uint32_t cnt SPW_UNUSED,
 }
 
 /* %s in keys: a folder with two secrets, a and b. */
-static bool client_only_told(struct kit_end *const *end, uint32_t cnt SPW_UNUSED, const void *arg)
+static bool only_client_reported(struct kit_end *const *end, uint32_t cnt SPW_UNUSED,
+				 const void *arg)
 {
 	return strstr(end[0]->text, arg) != NULL;
 }
@@ -335,7 +336,7 @@ static void refused(const char *dir, const char *server_keys, const char *client
 	kit_server(&server, port, &conf);
 	snprintf(keys, sizeof(keys), client_keys, dir);
 	kit_client(&client, port, &conf);
-	kit_until(end, 2, true, client_told, says, says);
+	kit_until(end, 2, true, client_reported, says, says);
 	assert_int_equal(server.up + client.up, 0);
 	kit_until(end, 2, false, is_refused, NULL, "the server to count it");
 	kit_close(&client);
@@ -343,7 +344,7 @@ static void refused(const char *dir, const char *server_keys, const char *client
 }
 
 /* Where nobody listens, and later somebody does. */
-static void who_calls_nobody_is_told_so(void **state SPW_UNUSED)
+static void who_calls_nobody_gets_an_event(void **state SPW_UNUSED)
 {
 	const struct kit_end_conf conf = {.keys = "op=send"};
 	struct kit_end client, *end[] = {&client};
@@ -351,13 +352,14 @@ static void who_calls_nobody_is_told_so(void **state SPW_UNUSED)
 	struct spw_port_stat stat;
 
 	kit_client(&client, port, &conf);
-	kit_until(end, 1, false, client_only_told, "nobody listens there", "an event that says so");
+	kit_until(end, 1, false, only_client_reported, "nobody listens there",
+		  "an event that says so");
 	kit_stat(&client, &stat);
 	assert_int_equal(stat.err[SPW_PORT_ERR_refused], 0); /* nobody refused anything */
 	kit_close(&client);
 }
 
-static void what_does_not_fit_is_told(void **state SPW_UNUSED)
+static void what_does_not_fit_is_reported(void **state SPW_UNUSED)
 {
 	char dir[] = "/tmp/spw-rc-XXXXXX", path[64];
 
@@ -396,8 +398,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_server_comes_back),
 		cmocka_unit_test(a_sink_loses_its_peers),
 		cmocka_unit_test(without_credits_nothing_is_sent),
-		cmocka_unit_test(what_does_not_fit_is_told),
-		cmocka_unit_test(who_calls_nobody_is_told_so),
+		cmocka_unit_test(what_does_not_fit_is_reported),
+		cmocka_unit_test(who_calls_nobody_gets_an_event),
 	};
 
 	const struct CMUnitTest slow[] = {

@@ -100,7 +100,7 @@ static void any_flipped_payload_bit_is_seen(void **state)
 	free(frame);
 }
 
-static void an_older_run_is_told_apart(void **state)
+static void an_older_run_is_recognised(void **state)
 {
 	uint8_t *frame = make(64, 1, 2, 3);
 	struct gen_seen_frame seen;
@@ -180,7 +180,7 @@ int main(void)
 		cmocka_unit_test(headers_are_valid_on_the_wire),
 		cmocka_unit_test(trailer_is_crc32c),
 		cmocka_unit_test(any_flipped_payload_bit_is_seen),
-		cmocka_unit_test(an_older_run_is_told_apart),
+		cmocka_unit_test(an_older_run_is_recognised),
 		cmocka_unit_test(cut_and_lying_frames_are_foreign),
 		cmocka_unit_test(padding_is_no_harm),
 		cmocka_unit_test(a_message_comes_back),

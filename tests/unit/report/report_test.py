@@ -169,7 +169,7 @@ class Drawing(unittest.TestCase):
         frames = [{"name": "n", "cause": "", "whole_ns": ns, "parts": [("run", ns)]} for ns in (5e8, 3e5, 2e5, 2e5)]
         self.assertIn("» 500 ms", charts.worst(900, frames, "t"))
 
-    def test_a_busy_machine_is_said_first(self):
+    def test_a_busy_machine_is_reported_first(self):
         probe = {"rows": [{"case": "core 1", "metric": "taken by gaps over 1 us", "median": 5.1}]}
         self.assertIn("this machine was busy: 5 %", page.html(record([step(1e6, 2000)], probe)))
         self.assertNotIn("was busy", page.html(record([step(1e6, 2000)])))

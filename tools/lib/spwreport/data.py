@@ -223,7 +223,7 @@ def on_the_wire(step):
     return max(0, beyond - spinwire["frames_above"])
 
 
-def _told(step, who):
+def _lines_of(step, who):
     """[{"cause", "frames", "worst_ns"}] of one side; the sender's "beyond" without what was spent on the wire."""
     rows = ((step.get(who) or {}).get("causes") or {}).get("by", [])
     wire = on_the_wire(step) if who == "gen" and step.get("spinwire") else None
@@ -238,7 +238,7 @@ def causes(steps, who):
     """[(cause, [frames or None by step], worst_ns)], the most frequent first, from one side ("gen" or "spinwire")."""
     by, worst = {}, {}
     for i, step in enumerate(steps):
-        for row in _told(step, who):
+        for row in _lines_of(step, who):
             if row["frames"]:
                 by.setdefault(row["cause"], {})[i] = row["frames"]
                 worst[row["cause"]] = max(worst.get(row["cause"], 0), row.get("worst_ns") or 0)

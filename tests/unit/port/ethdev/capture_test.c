@@ -96,7 +96,7 @@ static void pcapng_is_walked(void **state SPW_UNUSED)
 	check_each_cut(whole, SPW_ARRAY_CNT(whole));
 }
 
-static void nonsense_is_said_to_be(void **state SPW_UNUSED)
+static void bad_lengths_are_refused(void **state SPW_UNUSED)
 {
 	memset(file, 0x55, sizeof(file));
 	assert_int_equal(check(200), -EINVAL);
@@ -116,7 +116,7 @@ int main(void)
 	const struct CMUnitTest test[] = {
 		cmocka_unit_test(pcap_is_walked),
 		cmocka_unit_test(pcapng_is_walked),
-		cmocka_unit_test(nonsense_is_said_to_be),
+		cmocka_unit_test(bad_lengths_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("port-capture", test, NULL, NULL);

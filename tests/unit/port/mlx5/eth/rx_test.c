@@ -260,7 +260,7 @@ static void test_fillers_and_long_frames(void **state)
 }
 
 /* A buffer comes back when its last stride does, not before. */
-static void test_last_stride_brings_the_buffer_home(void **state)
+static void test_last_stride_returns_the_buffer(void **state)
 {
 	struct model *m = *state;
 	struct hand_conf c = model_conf(MLX5_F_STRIDING, 0, 0);
@@ -381,7 +381,7 @@ int main(void)
 		cmocka_unit_test(test_starved_and_back),
 		cmocka_unit_test(test_refill_threshold),
 		cmocka_unit_test(test_fillers_and_long_frames),
-		cmocka_unit_test(test_last_stride_brings_the_buffer_home),
+		cmocka_unit_test(test_last_stride_returns_the_buffer),
 		cmocka_unit_test(test_stride_lies),
 		cmocka_unit_test(test_lend_burst),
 		cmocka_unit_test(test_bad_shapes),
