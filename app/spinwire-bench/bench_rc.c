@@ -6,8 +6,8 @@
  * devices.
  *
  *   receive    drains a full queue by 64: completions, slots returned, receives posted again,
- * credits reported; ticks per message. The messages are there before the clock starts. By hand
- *              there are no credits.
+ *              credits reported; ticks per message. All messages have arrived before the clock
+ *              starts. By hand there are no credits.
  *   rate       one thread sends as much as it may, another receives
  *   half trip  one message, and its echo by another thread, as ib_send_lat and ib_write_lat do it
  */

@@ -13,15 +13,18 @@
  * No warp waits for a whole CTA, so reading the next descriptors, payload reads of two batches and
  * the completion of a third overlap.
  *
- *   warp 0, 1 (pollers)   poll ─ take k ─ poll ─────────── take k + 2 ─ ...        slot k %
- * SPWD_SLOT_CNT warp 2 .. n (workers)          └─> frames of k ─ frames of k + 1 ─ ... the last
- * worker of k                        └─> completion of k
+ *   warp 0, 1   poll ─ take k ─ poll ──── take k + 2 ─ ...     pollers, slot k % SPWD_SLOT_CNT
+ *   warp 2 .. n         └─> frames of k ─ frames of k + 1 ─ ...     workers
+ *   last worker of k                  └─> completion of k
  *
- *   slot.gate     opens once the unit's batch k lies in the slot   poller -> workers    release,
- * acquire (D1) slot.ready    k + 1 from then on                               poller -> poller
- * release, acquire slot.arrived  warps whose share of it is done                  worker -> worker
- * acq_rel add (D2) slot.passed   warps that no longer need the slot              worker -> poller
- * acq_rel add (D3)
+ *   slot.gate     opens once the unit's batch k lies in the slot
+ *                   poller -> workers   release, acquire (D1)
+ *   slot.ready    k + 1 from then on
+ *                   poller -> poller    release, acquire
+ *   slot.arrived  warps whose share of it is done
+ *                   worker -> worker    acq_rel add (D2)
+ *   slot.passed   warps that no longer need the slot
+ *                   worker -> poller    acq_rel add (D3)
  *
  * G2 in this code: a warp's payload reads come before __syncwarp and its D2 addition; the
  * completing warp has acquired all additions, so its stores come after every read of the batch. For

@@ -4,10 +4,12 @@
  * ALL ordering and all special loads and stores of device code: the partner of base/spw_order.h.
  * Nothing else in device code uses asm, volatile or fences.
  *
- *   spwd_load_*   bytes of a frame: weak loads that bypass L1 where they can and are never
- * ld.global.nc: asm states the instruction, so that no compiler version may turn it into the
- * non-coherent one spwd_sys_*    words shared with the host: system scope spwd_cta_*    words in
- * shared memory between the warps of a CTA
+ *   spwd_load_*   bytes of a frame: weak loads that bypass L1 where they can
+ *   spwd_sys_*    words shared with the host: system scope
+ *   spwd_cta_*    words in shared memory, between the warps of a CTA
+ *
+ * spwd_load_* is never ld.global.nc: asm states the instruction, so that no version of the compiler
+ * may turn it into the non-coherent one.
  *
  * Sources: PTX ISA, "Memory Consistency Model" and "ld"; CUDA C++ Programming Guide, memory fence
  * functions. */

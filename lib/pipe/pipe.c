@@ -13,8 +13,14 @@
  *                                                            pipe_recycle ─ pipe_record ─ retire
  *               pipe_end_turn
  *
+ * A slot's ways through a turn. The pipe never owns one: it borrows from the port and owes it back.
+ *
+ *   port ─rx_burst─► record ─push─► executor ─reap─┬─ consume, bad ─► release_burst ─► port
+ *                      │ ring full                 └─ echo ─ tx_burst ─┬─ taken ─► port, when sent
+ *                      └─► spill ─► release_burst                      └─ refused ─► release_burst
+ *
  * Before changing it: `flags` is a constant in every instantiation, so `if (flags & ...)` costs
- * nothing and everything here must stay inlined. A slot that pipe_poll borrowed is given back
+ * nothing and everything here must stay inlined. A slot that pipe_poll borrowed is returned
  * exactly once, by pipe_spill, pipe_recycle or an accepted transmit in pipe_echo (or, after run, by
  * spw_pipe_reclaim).
  */

@@ -4,8 +4,9 @@
  * Which frames of raw Ethernet a port receives, and how they spread over its work queues. Plain
  * verbs; used by port/mlx5/eth and port/verbs/eth.
  *
- *   frame -> flow rule (one kind of packet) -> RSS QP of that kind -> indirection table -> work
- * queue no rule matches: the frame stays with the kernel's interface
+ *   frame -> flow rule (one kind of packet) -> RSS QP of that kind -> indirection table -> WQ
+ *
+ * A frame that no rule matches stays with the kernel's interface.
  */
 #ifndef SPW_RDMA_FLOW_H
 #define SPW_RDMA_FLOW_H

@@ -16,8 +16,8 @@
  *   D  DPDK drivers/common/mlx5/mlx5_devx_cmds.c and net/mlx5 mlx5_set_min_inline (18 bytes)
  *   K  Linux drivers/infiniband/hw/mlx5/main.c (what query_device derives from firmware bits)
  *   S  ibstat of a GB10, geerlingguy/sbc-reviews issue 92 (firmware, GUIDs, 200 and 40 Gb/s)
- *   Q  NVIDIA/daqiri, docs/tutorials/system_configuration.md (ports p0 and p1 of the four
- * functions) G  NVIDIA/dgx-spark-playbooks pull 108 (Gen5 x4; the state of 13 Gb/s)
+ *   Q  NVIDIA/daqiri, docs/tutorials/system_configuration.md (ports p0, p1 of the four functions)
+ *   G  NVIDIA/dgx-spark-playbooks pull 108 (Gen5 x4; the state of 13 Gb/s)
  */
 #include "softhca/hca_card.h"
 

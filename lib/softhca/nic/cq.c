@@ -202,9 +202,9 @@ void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t 
  * An event is raised at once if a CQE at or after that index came after the last event. CQEs that
  * an event has reported do not raise another one, read or not. Two applications depend on this:
  *
- *   perftest -e    takes an event, arms, then polls: a second event for the CQEs that the first one
- *                  reported makes ib_send_lat count a completion too many and overrun its send
- * queue mlx5_ib        does not poll after arming: CQEs that came before arming must raise an event
+ *   perftest -e   takes an event, arms, then polls: a second event for the CQEs that the first one
+ *                 reported makes ib_send_lat count a completion too many and overrun its send queue
+ *   mlx5_ib       does not poll after arming: CQEs that came before arming must raise an event
  */
 static void cq_arm(struct nic_cq *c, uint32_t word_be)
 {

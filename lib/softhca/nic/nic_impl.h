@@ -13,8 +13,7 @@
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
  *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
  *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
- *   fault.c                    faults on request        control.c, control_sock.c  the control
- * socket
+ *   fault.c                    faults on request        control.c, control_sock.c  commands
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
 #define SPW_SOFTHCA_NIC_IMPL_H

@@ -12,9 +12,24 @@
  *                      - the scheduler takes little of the core (nic_pace.h)
  *                    else nap 20 us; after DEEP_AFTER_NS without work, NAP_DEEP_NS
  *
- *   who wakes whom: nobody. A doorbell is a store to memory, so the thread finds it after its nap:
- *   up to NAP_DEEP_NS late on a device that was idle. Commands announce themselves in cmd_waiting
- *   and run.waiting, and the thread lets them go first.
+ * Who wakes whom. Between an application that polls and its NIC: nobody. All of the data path is
+ * stores to shared memory, which the other side finds when it polls next:
+ *
+ *   application                NIC thread, process A         NIC thread, process B     application
+ *   WQE, record, doorbell ──►  round: nic_doorbells
+ *     (a store; found after    transmit ─► cable lane ──►    round: receive
+ *      the nap in progress)                                  payload, CQE (N5) ──────► polls its CQ
+ *   polls its CQ ◄──────────── CQE (N5) ◄── ACK, cable ◄──── transmit
+ *
+ * A NIC thread that naps is late by the rest of its nap: up to NAP_DEEP_NS on a device that was
+ * idle. What does wake a thread goes through the kernel, and is off the data path:
+ *
+ *   event channel   an armed CQ, an asynchronous event: the NIC thread writes to a pipe, and the
+ *                   application returns from read or poll (kernel/events.c)
+ *   socket cables   afpacket, unix: not waited for either; each round asks recvmmsg
+ *   control socket  a thread of its own sleeps in poll and takes the device lock (control_sock.c)
+ *   a command       the application's own thread; announces itself in cmd_waiting and run.waiting,
+ *                   and the NIC thread lets it go first
  *
  * Memory that the application unmaps under a region: a card pins its pages, this NIC cannot. A
  * guard (SIGSEGV and SIGBUS handlers) turns a fault of the NIC thread, or of a command under

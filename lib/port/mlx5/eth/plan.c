@@ -4,8 +4,9 @@
  * The shape of a queue, from its profile, its pool and what the device can do.
  *
  *   latency     cyclic ring of 1024 entries, one CQE with hardware timestamp per frame: CQEs and
- * WQEs stay in the second-level cache (80 KiB) throughput  striding ring (one WQE, many slots) and
- * compressed CQEs, each where device and pool allow it; else a cyclic ring of 4096 entries
+ *               WQEs (80 KiB) stay in the second-level cache
+ *   throughput  striding ring (one WQE, many slots) and compressed CQEs, each where device and pool
+ *               allow it; else a cyclic ring of 4096 entries
  *
  * A completion queue has an entry for every frame that the posted WQEs can take, so it cannot
  * overrun.

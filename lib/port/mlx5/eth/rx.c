@@ -42,8 +42,8 @@
  *     frame    0        1                 2 .. 7       8
  *
  * The first array is in the entry after the title, later ones 8 entries apart from n: when an array
- * is used up, cq_ci has come to the next one. Unwritten entries keep old bytes and arrays have
- * mini- CQE bytes where op_own is, so both are marked INVALID before they are returned. In the
+ * is used up, cq_ci has come to the next one. Unwritten entries keep old bytes, and arrays have
+ * bytes of mini-CQEs where op_own is, so both are marked INVALID before they are returned. In the
  * enhanced layout a block stands for itself: one entry holds up to 7 mini-CQEs, opcode + 1 is their
  * number, validity shows the owner, and the last plain CQE is the title. [PRM: CQE Compression; K:
  * en_rx.c, mlx5e_decompress_cqes_start]

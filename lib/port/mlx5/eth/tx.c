@@ -8,12 +8,22 @@
  * last WQE of a burst asks for a CQE. The NIC sends in order, so that CQE covers all WQEs up to it,
  * and their slots are recycled together.
  *
- *     sq_ci                    sq_pi
- *       | burst ... CE | burst ... CE |  build ─► M3 ─► SND_DBR = sq_pi ─► M4 ─► register (UAR
- * page)
+ *     sq_ci                         sq_pi
+ *       | burst ... CE | burst ... CE |      CE: the WQE that asks for a completion
  *
- * Sending takes two doorbells: the record in memory holds the producer index, the store to the
- * register makes the NIC read it. [PRM: Work Queue Structure; DoorBells; UAR]
+ * Sending takes two doorbells. The record in memory holds the producer index; the store to the
+ * register makes the NIC read it, now:
+ *
+ *     software                               memory                         NIC
+ *     build WQEs up to sq_pi             ──► [send ring]
+ *     M3, then SND_DBR = sq_pi           ──► [SQ doorbell record]           (how many WQEs exist)
+ *     M4, then the WQE's first 8 bytes   ──► [register in the UAR page] ──► reads the record, the
+ *     (one WQE alone: all 64, BlueFlame)                                    WQEs, then the slots
+ *     M1, reap                           ◄── [completion ring] ◄─────────── one CQE per burst
+ *
+ * A record without the register would be found only with the next doorbell; a register before the
+ * record could make the NIC fetch a WQE that is not there. [PRM: Work Queue Structure; DoorBells;
+ * UAR]
  *
  * WQE: control segment (16 B), Ethernet segment (16 B, or 32 B with the 18 bytes inline that some
  * devices require), data segment. Sources: mlx5dv.h segment layouts [DV]; rdma-core v44

@@ -10,9 +10,9 @@
  * protocol on a QP is that of peer/spw_peer.h:
  *
  *   SEND    a message lands in the slot of the next receive WQE, of the QP's own ring or of an SRQ
- *           shared by the peers of the queue. One credit is one message, backed by one posted
- * receive. WRITE   the peer writes a message into a slot that it was granted; the immediate is the
- * slot's number. The receives that immediates use up have no scatter entry.
+ *           shared by the peers of the queue. One credit is one message, backed by one receive.
+ *   WRITE   the peer writes a message into a slot that it was granted; the immediate is the slot's
+ *           number. The receives that immediates use up have no scatter entry.
  *
  * Where a slot is. A peer has slots of its own (with an SRQ the peers of a queue share theirs):
  *
