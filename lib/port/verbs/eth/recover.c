@@ -15,6 +15,8 @@
 
 #define RECOVER_TRIES 100u /* then the device is reported as gone */
 
+/* The first error of an outage starts its clock; later ones only add a reason that is still
+ * missing. */
 static void begin(struct verbs_eth_fault *fault, uint32_t status, const char *what)
 {
 	if (!fault->bad)
@@ -56,6 +58,8 @@ static uint16_t report(const struct verbs_eth_queue *q, const struct verbs_eth_f
 	return 1;
 }
 
+/* The reset comes first: from then on the device writes to no slot, so all of them can be returned.
+ */
 static int recover_rx(struct verbs_eth_queue *q)
 {
 	int rc;
@@ -105,6 +109,8 @@ static SPW_COLD uint16_t recover(struct verbs_eth_queue *q, struct verbs_eth_fau
 	return n;
 }
 
+/* What the control thread reported about this direction (rdma/side.c); completed tells an event
+ * that is late from one that is not. */
 static void check_events(struct verbs_eth_fault *fault, uint32_t completed)
 {
 	const char *what = rdma_side_take(&fault->side, completed);

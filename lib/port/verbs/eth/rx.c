@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Receive bursts of mode=eth: polls the CQ, fills descriptors, posts receives. Two variants of one
- * inline body: extended (ibv_start_poll, with timestamps) and plain (ibv_poll_cq). obj.c makes the
- * CQ and the WQ; recover.c resets them.
+ * inline body: extended (ibv_start_poll, with timestamps) and plain (ibv_poll_cq). obj.c creates
+ * the CQ and the WQ; recover.c resets them.
  *
  * An error completion ends this direction of the queue until verbs_eth_events recovers it. The one
  * exception is a frame longer than its WQE: it costs that frame only, and the WQ stays ready
@@ -11,6 +11,12 @@
  *
  * A slot is in a receive as long as posted[slot] is 1; posted[] finds the slots of a WQ that was
  * reset without completions.
+ *
+ *   slot    pool ─ refill: post ─► posted[slot] = 1 ─ completion ─► lent ─ release ─► pool
+ *                                       └ reset without completion: rx_return ─► pool
+ *
+ * wr_id is the slot, so a completion names it and no ring of slots is needed. Every ibv call is one
+ * through the provider's table: this is the driver for devices that lib/port/mlx5 does not know.
  */
 #include "port/verbs/eth/eth.h"
 
@@ -18,6 +24,8 @@
 
 /* ---- receive ---- */
 
+/* Posts a chain in one call. A device that refuses part of it has posted the entries before *bad.
+ */
 static uint32_t post(struct verbs_eth_queue *q, const uint32_t *slot, uint32_t cnt)
 {
 	struct ibv_recv_wr wr[CHAIN], *bad = NULL;
@@ -40,6 +48,8 @@ static uint32_t post(struct verbs_eth_queue *q, const uint32_t *slot, uint32_t c
 	return cnt;
 }
 
+/* Fills the receive queue as far as the pool allows. Stops at the first refusal; the next burst
+ * tries again. */
 void verbs_eth_refill(struct verbs_eth_queue *q)
 {
 	while (q->recv_out < q->ring) {
@@ -77,6 +87,7 @@ SPW_INLINE bool poll_first(struct verbs_eth_queue *q, struct rx_poll *p, int max
 	return extended ? ibv_start_poll(q->rx.ex, &attr) == 0 : p->cnt > 0;
 }
 
+/* ibv_end_poll must follow every successful ibv_start_poll, also when the burst is full. */
 SPW_INLINE bool poll_next(struct verbs_eth_queue *q, struct rx_poll *p, const bool extended)
 {
 	bool more = ++p->at < p->cnt;
@@ -87,6 +98,8 @@ SPW_INLINE bool poll_next(struct verbs_eth_queue *q, struct rx_poll *p, const bo
 	return false;
 }
 
+/* An extended CQ reads fields one by one through functions of the provider; of an error only status
+ * and wr_id are valid. */
 SPW_INLINE struct rx_one poll_read(struct verbs_eth_queue *q, const struct rx_poll *p,
 				   const bool extended)
 {
@@ -106,6 +119,8 @@ SPW_INLINE struct rx_one poll_read(struct verbs_eth_queue *q, const struct rx_po
 			       .stamp = ibv_wc_read_completion_ts(ex)};
 }
 
+/* A flush had no frame; a frame longer than its WQE is the sender's doing; all else was lost by the
+ * device. */
 static void count_bad(struct verbs_eth_queue *q, uint32_t status)
 {
 	if (status != IBV_WC_WR_FLUSH_ERR)
@@ -125,6 +140,7 @@ static SPW_COLD void rx_error(struct verbs_eth_queue *q, const struct rx_one *on
 		verbs_eth_fault(q, &q->rx_fault, one->status);
 }
 
+/* Takes send completions first, because they free slots for the refill at the end. */
 SPW_INLINE uint16_t rx_body(struct verbs_eth_queue *q, struct spw_desc *desc, uint16_t cnt,
 			    const bool extended)
 {

@@ -6,9 +6,15 @@
  *
  * Positions in the send queue run freely; wr_id carries the position, so a completion that a reset
  * has already accounted for is recognised and ignored.
+ *
+ *   sq_ci                 sq_pi
+ *     | burst  S | burst  S |      S: signaled; wr_id is its position
+ *
+ * A completion stands for all positions from sq_ci up to its own.
  */
 #include "port/verbs/eth/eth.h"
 
+/* Returns the slots of all positions before end, and counts them as sent or flushed. */
 static void done(struct verbs_eth_queue *q, uint32_t end, bool sent)
 {
 	while (q->sq_ci != end) {
@@ -45,6 +51,7 @@ void verbs_eth_reap(struct verbs_eth_queue *q)
 	}
 }
 
+/* After a reset: whatever has not completed by now was not sent. */
 void verbs_eth_tx_return(struct verbs_eth_queue *q)
 {
 	done(q, q->sq_pi, false);

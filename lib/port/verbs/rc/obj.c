@@ -3,6 +3,10 @@
  *
  * The objects and tables of a queue of mode=rc: CQs, SRQ, QPs, and one entry per slot and per peer.
  * Called by port.c at set-up, stop and close.
+ *
+ * Sizes. A receive CQ holds the receives of all its peers, a send CQ their send queues, so neither
+ * can overrun. Peer i of queue q is entry q + i * queue_cnt of the port's table, and owns slots [i
+ * * share, (i + 1) * share) of the queue's pool.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +24,7 @@ static int no_memory(uint32_t cnt)
 	return spw_err(ENOMEM, "no memory for the tables of %u peers", cnt);
 }
 
+/* The peers' slots leave the pool for good; what remains serves lend_burst. */
 static int take_slots(struct verbs_rc_queue *q, uint32_t total)
 {
 	int rc = port_slots_take(q->pool, total);
@@ -58,6 +63,7 @@ static int make_srq(struct verbs_rc_queue *q, uint32_t recv_cnt)
 				recv_cnt, strerror(errno));
 }
 
+/* The QP belongs to the peer's protection domain: it reaches that peer's memory and no other. */
 static int make_qp(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	struct ibv_qp_init_attr attr = {
@@ -116,6 +122,7 @@ static int make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share, uint3
 	return p->sq_slot && p->granted ? 0 : no_memory(q->peer_cnt);
 }
 
+/* The sentinel VERBS_NO_PEER marks slots that no peer owns. */
 static int make_tables(struct verbs_rc_queue *q)
 {
 	const uint32_t peers = spw_peer_conn_peer_cnt(q->port->conn),
@@ -165,6 +172,7 @@ int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_co
 	return rc;
 }
 
+/* After stop: nothing is posted any more. Messages that still waited count as flushed. */
 void verbs_rc_queue_unmake(struct verbs_rc_queue *q)
 {
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {

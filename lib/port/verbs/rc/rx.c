@@ -107,6 +107,8 @@ struct again {
 	uint32_t slot[RECV_CHAIN], cnt;
 };
 
+/* A receive that is posted again is a credit that may be advertised again; of a peer that is gone,
+ * only the slot goes back into the SRQ. */
 static void post_again(struct verbs_rc_queue *q, struct again *a)
 {
 	struct verbs_rc_peer *p = a->peer;
@@ -163,6 +165,7 @@ void verbs_rc_recycle(struct verbs_rc_queue *q, const uint32_t *slot, uint32_t c
 		post_again(q, &again);
 }
 
+/* Control messages are sent after all slots are back, once per run of slots of the same peer. */
 void verbs_rc_release(void *vq, const uint32_t *slot, uint16_t cnt)
 {
 	struct verbs_rc_queue *q = vq;
@@ -237,6 +240,8 @@ static SPW_COLD void on_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
 	give_back(q, p, slot);
 }
 
+/* A control message has no payload; its immediate is the peer's cumulative count of credits.
+ * Messages that waited for them leave at once. */
 static void on_control(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const struct ibv_wc *wc,
 		       uint32_t slot)
 {
@@ -248,6 +253,7 @@ static void on_control(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const 
 	verbs_rc_push(q, p);
 }
 
+/* A message of a peer that is no longer trusted: its slot returns, the message is counted. */
 static SPW_COLD bool drop(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
 {
 	spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], 1);
@@ -300,6 +306,8 @@ static bool on_message(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const 
 	return true;
 }
 
+/* A poll that returns fewer than it asked for has emptied the CQ: turn.c counts those to know when
+ * an SRQ holds nothing of a broken peer any more. */
 uint16_t verbs_rc_rx(void *vq, struct spw_desc *desc, uint16_t cnt)
 {
 	struct verbs_rc_queue *q = vq;

@@ -3,11 +3,19 @@
  *
  * The owner's turns in the states of a peer (the table in peer/spw_peer.h): POST, UP and DRAIN.
  * verbs_rc_events runs outside the bursts.
+ *
+ *   control thread   DOWN ─ exchange ─► POST            POSTED ─ QP to RTS ─► UP ... FAIL ─► DRAIN
+ *   owner (here)                         │ on_post ──►    ▲        │ on_up            │ on_drain
+ *                                        └ all receives ──┘        └ greet, credits   └ ──► DRAINED
+ *
+ * One peer after the other, a switch on its state: what is the control thread's turn is skipped.
  */
 #include <string.h>
 
 #include "port/verbs/rc/rc.h"
 
+/* A fresh connection: indices and credits from 0. All receives must be posted before the other side
+ * may send. */
 static void on_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	p->sq_pi = p->sq_ci = p->sq_signaled = 0;
@@ -28,6 +36,7 @@ static void on_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	spw_peer_posted(q->port->conn, p->rc);
 }
 
+/* Greets once; then reports what broke, and sends what waited for credits. */
 static void on_up(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	if (p->side == SPW_PEER_SIDE_POSTED) {
@@ -61,6 +70,8 @@ static void mark_drain(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		p->drain_mark = q->empty_polls + 1;
 }
 
+/* The QP is in ERR. Ends when every receive and send has completed, and every slot of the peer has
+ * been returned: only then may another peer get the entry. */
 static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	p->side = SPW_PEER_SIDE_BROKEN;

@@ -4,6 +4,13 @@
  * RC send: messages as far as the peer has granted credits, the credits that we give, and send
  * completions. A message without a credit waits in a list of its peer (verbs_rc_push sends it
  * later). Some entries are signaled; a completion stands for all entries before it.
+ *
+ *   tx_burst ─► wait list of the peer ─ credit, room ─► send queue ─ completion ─► recycle
+ *                    └ peer is lost: flush ─► recycle, counted tx_flushed
+ *
+ * Everything passes the wait list, even if it can be sent at once: so the order of messages to a
+ * peer is the order of tx_burst. VERBS_CTRL_SQE entries of each send queue are reserved for control
+ * messages, since credits must flow even when messages fill the queue.
  */
 #include <arpa/inet.h>
 
@@ -11,11 +18,13 @@
 
 #define SEND_CHAIN 32u
 
+/* wr_id: the queue's peer in the upper half, the position in the lower. */
 static uint64_t send_id(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p, uint32_t pos)
 {
 	return (uint64_t)(p - q->peer) << 32 | pos;
 }
 
+/* Free entries of the peer's send queue. */
 static uint32_t sq_room(const struct verbs_rc_peer *p)
 {
 	return p->sq_mask + 1 - (p->sq_pi - p->sq_ci);
@@ -49,6 +58,7 @@ static bool target(struct verbs_rc_peer *p, struct ibv_send_wr *wr)
 	return true;
 }
 
+/* One work request for one message; the immediate is the slot's number (WRITE) or the user's. */
 static bool fill(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot,
 		 struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
@@ -67,6 +77,7 @@ static bool fill(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slo
 	return target(p, wr);
 }
 
+/* Unlinks the first message that waits; the list is linked through the slots. */
 static uint32_t take_waiting(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	const uint32_t slot = p->wait_head;
@@ -141,6 +152,7 @@ static uint32_t push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uin
 	return n;
 }
 
+/* Three limits: credits, room in the send queue beyond the reserve, and the length of one chain. */
 void verbs_rc_push(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	while (p->wait_head != VERBS_NONE && p->side == SPW_PEER_SIDE_UP &&
@@ -154,6 +166,7 @@ void verbs_rc_push(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	}
 }
 
+/* The slot changes from lent to TX here: from now on it is the driver's. */
 static void wait_in_line(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
 			 const struct spw_desc *d)
 {
@@ -326,6 +339,7 @@ static void done_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_
 	verbs_rc_recycle(q, slot, n);
 }
 
+/* In steps of a burst, so that the array of slots stays on the stack. */
 static void done(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos, bool sent)
 {
 	while (p->sq_ci != pos + 1)
