@@ -4,6 +4,21 @@
  * The two sides of an exchange as one state machine (exchange.h). Each message is appended to the
  * transcript before its MAC is computed or checked, so both sides sign the same bytes in the same
  * order. The control thread calls peer_exchange_step whenever poll(2) reports the descriptor.
+ *
+ *   client                                server
+ *   CONNECT  ── TCP ──────────────────►   HELLO
+ *            ── HELLO: nonce ─────────►   (sends CHALLENGE) OFFER
+ *   CHALLENGE ◄─ CHALLENGE: nonce ────
+ *   TO_OFFER  (QP in INIT, receives posted)
+ *            ── OFFER: parameters, MAC ►  TO_ACCEPT  (secret proved: bind, QP to RTS)
+ *   ANSWER   ◄─ ACCEPT or REJECT, MAC ─   READY
+ *   TO_READY (QP to RTS)
+ *            ── READY, MAC ───────────►   DONE ─► link up
+ *   DONE ─► link up
+ *
+ * TO_ states are the caller's: it does what needs the QP, then calls peer_exchange_offer, _accept,
+ * _reject or _ready. A MAC covers all bytes of both directions so far, so no message can be
+ * replayed in another exchange or moved within one.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +34,7 @@ static const char *const label[] = {
 	[PEER_MSG_READY] = "spinwire rc ready",
 };
 
+/* The first failure ends the exchange; the caller closes the descriptor. */
 static void fail(struct peer_exchange *x, enum peer_refused why, int error)
 {
 	x->turn = PEER_TURN_FAILED;
@@ -71,6 +87,7 @@ static bool send_msg(struct peer_exchange *x, struct peer_msg *msg)
 	return false;
 }
 
+/* Both sides contribute a nonce: neither can be made to repeat an old transcript. */
 static bool send_nonce(struct peer_exchange *x, enum peer_msg_type type)
 {
 	struct peer_msg msg = {.type = type};
@@ -151,6 +168,7 @@ static bool fill(struct peer_exchange *x, uint32_t len)
 	return true;
 }
 
+/* Compared in constant time (auth.c). */
 static bool is_proved(const struct peer_exchange *x, const struct peer_msg *msg, size_t len)
 {
 	uint8_t mac[PEER_MAC_BYTES];
@@ -203,6 +221,7 @@ static void take_params(struct peer_exchange *x, const struct peer_msg *msg, enu
 	x->turn = next;
 }
 
+/* A non-blocking connect reports its result through SO_ERROR when the socket becomes writable. */
 static void finish_connect(struct peer_exchange *x)
 {
 	struct pollfd p = {.fd = x->fd, .events = POLLOUT};
@@ -233,6 +252,7 @@ static void take_answer(struct peer_exchange *x)
 	}
 }
 
+/* The deadline is one for the whole exchange, so a peer cannot hold it open by sending slowly. */
 enum peer_turn peer_exchange_step(struct peer_exchange *x, uint64_t now_ms)
 {
 	struct peer_msg msg;
@@ -289,6 +309,7 @@ enum peer_reject peer_exchange_fit(const struct peer_params *ours, const struct 
 	return 0;
 }
 
+/* 0: it is the caller's or the owner's turn, and nothing of the socket is awaited. */
 short peer_exchange_poll(const struct peer_exchange *x)
 {
 	switch (x->turn) {

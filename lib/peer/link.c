@@ -4,6 +4,13 @@
  * Control's part of the states of one link (the table in spw_peer.h): connect, go up, notice the
  * end, go down through ERR and RESET. Called by turn.c in the control thread. Each state is stored
  * with release by pass(), after everything that its next reader needs.
+ *
+ *   DOWN ─ start_connect / a client is bound ─► POST ─► POSTED ─ exchange done ─► UP
+ *    ▲                                                   │ abandoned               │ lost, silent
+ *    └── DRAINED ◄─ owner ─ DRAIN ◄── to_drain ◄─────────┴──────── FAIL ◄──────────┘
+ *
+ * A peer that is lost again and again is tried at growing distances, BACKOFF_MIN_MS to
+ * BACKOFF_MAX_MS; one connection that comes up resets the distance.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -41,6 +48,8 @@ static void pass(struct peer_link *link, enum spw_peer_state state)
 	spw_thr_store_rel(&link->peer->state, state);
 }
 
+/* The TCP connection lives as long as the link: its end is how the other side learns that this one
+ * is gone. */
 static void close_fd(struct peer_link *link)
 {
 	if (link->fd >= 0)
@@ -48,6 +57,8 @@ static void close_fd(struct peer_link *link)
 	link->fd = -1;
 }
 
+/* The exchange is complete and the QP in RTS. Reports the credits, and the outage if there was one.
+ */
 void peer_link_up(struct peer_link *link, int fd, uint64_t now_ms)
 {
 	const uint64_t outage_ms = link->down_ms ? now_ms - link->down_ms : 0;
@@ -70,6 +81,8 @@ void peer_link_up(struct peer_link *link, int fd, uint64_t now_ms)
 		peer_link_lose(link, link->lost_why, link->lost_code, now_ms);
 }
 
+/* The exchange failed. If the QP was already prepared, the link takes the way down like a lost one.
+ */
 void peer_link_abandon(struct peer_link *link, uint64_t now_ms)
 {
 	link->half = NULL;
@@ -80,6 +93,7 @@ void peer_link_abandon(struct peer_link *link, uint64_t now_ms)
 
 /* ---- going down ---- */
 
+/* One counter and one event for each reason; the texts are what a user reads. */
 static void count_loss(struct peer_link *link, enum spw_peer_why why, uint32_t code)
 {
 	struct peer_count *count = &link->conn->count;
@@ -122,6 +136,8 @@ static void to_drain(struct peer_link *link, uint64_t now_ms)
 		pass(link, SPW_PEER_DRAIN);
 }
 
+/* The first call reports and moves the QP to ERR. With an SRQ later calls wait for the last-WQE
+ * event, a second at most. */
 static void on_fail(struct peer_link *link, uint64_t now_ms)
 {
 	const struct spw_peer *p = link->peer;
@@ -179,6 +195,8 @@ static void on_posted(struct peer_link *link, uint64_t now_ms)
 	to_drain(link, now_ms);
 }
 
+/* The owner has returned everything: reset the QP, and wipe the slots (op=write) so that the next
+ * peer finds nothing of this one. */
 static void on_drained(struct peer_link *link)
 {
 	if (!link->wiped && peer_qp_reset(link))
@@ -194,6 +212,7 @@ static void on_drained(struct peer_link *link)
 
 /* ---- coming up ---- */
 
+/* A client's half is part of its link; a server's halves are a pool of their own (turn.c). */
 static void start_connect(struct peer_link *link, uint64_t now_ms)
 {
 	struct peer_half *h = &link->client;

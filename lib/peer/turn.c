@@ -8,6 +8,13 @@
  * Strangers are cheap by design: at most PEER_HALF_MAX unfinished exchanges, PEER_HALF_PER_ADDR per
  * host, no entry of the table before a client has proved the secret, and not a byte for an address
  * outside peers=.
+ *
+ * What a server spends on a stranger, in order:
+ *
+ *   TCP accepted    address in peers=? ─► no: closed          a half-open entry, for exchange_ms
+ *   HELLO           a nonce each way                           no table entry, no QP
+ *   OFFER           MAC proves the secret; GID allowed?       no: REJECT
+ *   bind            an entry of the table, host_max per host  QP to INIT, receives posted
  */
 #include <errno.h>
 #include <string.h>
@@ -22,6 +29,7 @@
 
 /* ---- accept ---- */
 
+/* Unfinished exchanges of one host; an IPv6 host is its /64. */
 static uint32_t halves_from(const struct spw_peer_conn *conn, const struct in6_addr *addr)
 {
 	uint32_t cnt = 0;
@@ -98,6 +106,7 @@ static void accept_all(struct spw_peer_conn *conn, uint64_t now_ms)
 
 /* ---- exchanges ---- */
 
+/* The socket stays open: it is the link's now, or was closed by the caller. */
 static void end_half(struct peer_half *h)
 {
 	h->used = false;
@@ -207,6 +216,8 @@ static bool make_posted(struct peer_half *h)
 	return false;
 }
 
+/* The client's QP must have its receives posted before it makes an offer: the server may send as
+ * soon as it is ready. */
 static void do_offer(struct peer_half *h)
 {
 	if (make_posted(h))
@@ -253,6 +264,7 @@ static void do_accept(struct spw_peer_conn *conn, struct peer_half *h)
 		peer_exchange_accept(&h->x, &h->link->ours);
 }
 
+/* Repeats while the state moves, because one read may complete several steps. */
 static void half_step(struct spw_peer_conn *conn, struct peer_half *h, uint64_t now_ms)
 {
 	enum peer_turn was;
@@ -281,6 +293,8 @@ static void half_step(struct spw_peer_conn *conn, struct peer_half *h, uint64_t 
 	}
 }
 
+/* Every link is stepped in every turn: there are at most SPW_PEER_MAX, and a turn happens when
+ * something did. */
 void peer_turn(void *arg, uint64_t now_ms)
 {
 	struct spw_peer_conn *conn = arg;
@@ -360,6 +374,8 @@ static uint32_t want_half(const struct peer_half *h, uint64_t now_ms, struct pol
 	return fd->events ? 1 : 0; /* else: the owner wakes us, or the deadline passes */
 }
 
+/* POLLIN on an idle connection means that it has ended: nothing is sent over it after the exchange.
+ */
 static uint32_t want_link(const struct peer_link *link, uint64_t now_ms, struct pollfd *fd,
 			  int *timeout_ms)
 {
@@ -369,6 +385,7 @@ static uint32_t want_link(const struct peer_link *link, uint64_t now_ms, struct 
 	return 1;
 }
 
+/* Collects what poll(2) is to wait for, and the nearest deadline. */
 uint32_t peer_turn_prepare(void *arg, uint64_t now_ms, struct pollfd *fd,
 			   uint32_t fd_max SPW_UNUSED, int *timeout_ms)
 {

@@ -5,6 +5,14 @@
  * writes in the control thread, rdma_ctl_events reads in the owner; each ring has one of each. The
  * last entries of a ring are reserved: RESERVE_PEER for link and device, RESERVE_LINK of these for
  * the device.
+ *
+ *   owner's lcore       lost peer, QP posted ─► rdma_ctl_wake ─► eventfd ─┐
+ *   kernel              asynchronous event ─► async_fd ───────────────────┼─► poll() returns
+ *   TCP (lib/peer)      a connection, a message, an end ──────────────────┘      │
+ *                       rdma_ctl_events ◄── ring of its queue (R3, R4) ◄── turn, report
+ *
+ * The thread sleeps in poll(2) and is the only one that makes system calls for the port while
+ * traffic runs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -81,6 +89,8 @@ static bool put(struct rdma_ctl *ctl, uint16_t queue, const struct spw_port_even
 	return true;
 }
 
+/* A link event is never dropped: the newest waits for room, because an owner that believed in a
+ * dead link would wait forever. */
 static void put_link(struct rdma_ctl *ctl)
 {
 	if (ctl->link_late)
@@ -110,6 +120,8 @@ uint16_t rdma_ctl_events(struct rdma_ctl *ctl, uint16_t queue, struct spw_port_e
 	return (uint16_t)n;
 }
 
+/* Events of objects go to the client (async), events of the port and the device become port events.
+ */
 static void read_device(struct rdma_ctl *ctl)
 {
 	struct spw_port_event event[8];
@@ -123,6 +135,7 @@ static void read_device(struct rdma_ctl *ctl)
 
 /* ---- the thread ---- */
 
+/* wake_fd and async_fd come first in fd[]; the client adds its own in prepare. */
 static void *run(void *arg)
 {
 	struct rdma_ctl *ctl = arg;
@@ -197,6 +210,8 @@ static void report_up(struct rdma_ctl *ctl)
 	rdma_ctl_report(ctl, 0, &event);
 }
 
+/* All signals are blocked in the thread: they are the program's, and its handlers expect its main
+ * thread. */
 int rdma_ctl_start(struct rdma_ctl *ctl)
 {
 	sigset_t all, was;

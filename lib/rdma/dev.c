@@ -19,6 +19,7 @@
 
 /* ---- by name ---- */
 
+/* The devices that there are, for the message. */
 static void names_text(struct ibv_device **list, char *text, size_t bytes)
 {
 	size_t n = 0;
@@ -98,6 +99,7 @@ static bool read_number(const char *path, const char *format, void *value_out)
 	return ok;
 }
 
+/* -1: unknown, or a device without PCI. */
 static int node_of(const struct ibv_device *device)
 {
 	char path[IBV_SYSFS_PATH_MAX + 32];
@@ -123,6 +125,7 @@ static int read_facts(struct rdma_dev *dev)
 	return spw_tsc_calibrate(TSC_WINDOW_MS, &dev->tsc);
 }
 
+/* Port numbers of RDMA begin at 1. On an error nothing is left open. */
 int rdma_dev_open(const char *name, uint8_t port_num, struct rdma_dev *dev)
 {
 	int rc;
@@ -162,6 +165,7 @@ void rdma_dev_close(struct rdma_dev *dev)
 
 /* ---- port ---- */
 
+/* At open: a program that waits for frames on a port without a link would wait in silence. */
 int rdma_dev_check_link(struct rdma_dev *dev)
 {
 	int rc = ibv_query_port(dev->ctx, dev->port_num, &dev->port);

@@ -7,6 +7,12 @@
  * A rule matches one kind of packet, since a QP hashes one kind: IPv4 or IPv6, with UDP, TCP or
  * neither. A more specific rule has a higher priority, so that "IPv4" does not take the packets
  * that "UDP over IPv4" spreads by ports. What no rule matches stays with the kernel.
+ *
+ *   rule (conf)      l3, l4, port ──► kind: 6 = {IPv4, IPv6} x {UDP, TCP, other}, and "no IP"
+ *   RSS QP, by kind  hashes addresses (and ports) ──► table of WQs, round robin
+ *   verbs flow       specs Ethernet, IP, L4 as masks ──► RSS QP of its kind
+ *
+ *   priority         0  L3 and L4 named        1  one of them any        2  both any
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -68,6 +74,7 @@ static int parse_ip(int family, const char *key, const char *text, void *out)
 				 family == AF_INET ? "IPv4" : "IPv6");
 }
 
+/* The limit is that of the key list: each port is up to two rules. */
 static int rule_add(struct rdma_flow_conf *conf, enum rdma_l3 l3, enum rdma_l4 l4, uint16_t port)
 {
 	if (conf->rule_cnt == RDMA_FLOW_RULE_MAX)
@@ -89,6 +96,8 @@ static int rules_of_l4(struct rdma_flow_conf *conf, enum rdma_l4 l4, uint16_t po
 	return rc;
 }
 
+/* flow=all, and addresses without ports: one rule for each kind of packet, so that each is hashed
+ * as well as it can be. */
 static int rules_without_ports(struct rdma_flow_conf *conf)
 {
 	int rc = rules_of_l4(conf, RDMA_L4_UDP, 0);
@@ -166,6 +175,7 @@ int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *con
 
 /* ---- RSS ---- */
 
+/* Packets of different kinds need different QPs, as a QP hashes one set of fields. */
 static uint32_t kind_of(const struct rdma_rule *rule)
 {
 	return rule->l3 == RDMA_L3_ANY ? KIND_NO_IP : (uint32_t)rule->l3 * 3 + (uint32_t)rule->l4;
@@ -181,6 +191,8 @@ static uint64_t hash_fields(uint32_t kind)
 	return kind == KIND_NO_IP ? 0 : ip[kind / 3] | ports[kind % 3];
 }
 
+/* A power of 2 uses each queue equally. Any other number gets at least eight entries per queue, so
+ * that shares differ little. */
 static int table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, uint32_t cnt,
 		      struct ibv_rwq_ind_table **table_out)
 {
@@ -202,6 +214,8 @@ static int table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, uint32_t c
 				 size, cnt, strerror(errno));
 }
 
+/* Created with the first rule of its kind. Frames without IP cannot be spread: they go to queue 0.
+ */
 static int qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uint32_t kind)
 {
 	struct ibv_qp_init_attr_ex attr = {
@@ -237,6 +251,7 @@ struct flow_request {
 _Static_assert(offsetof(struct flow_request, spec) == sizeof(struct ibv_flow_attr),
 	       "verbs reads the specs behind the attr");
 
+/* verbs reads specs from the memory directly behind the attr, without a gap. */
 static void spec_add(struct flow_request *req, const void *spec, uint16_t bytes)
 {
 	memcpy((uint8_t *)req + req->attr.size, spec, bytes);
@@ -294,6 +309,7 @@ static void add_l4(struct flow_request *req, const struct rdma_rule *rule)
 	spec_add(req, &l4, sizeof(l4));
 }
 
+/* The rule in words, for a device that refuses it. */
 static void rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule, char *text,
 		      size_t bytes)
 {
@@ -340,6 +356,7 @@ static int flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *
 
 /* ---- all of it ---- */
 
+/* Idempotent: a queue that recovers calls it although the rules may still stand. */
 int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struct ibv_wq *const *wq,
 		  uint32_t cnt, struct rdma_steer *steer)
 {

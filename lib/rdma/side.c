@@ -4,6 +4,12 @@
  * Counts of asynchronous events per direction of a queue, and when they are a reason to recover
  * (spw_rdma_side.h). A late event must not reset a queue that has just been recovered: the reset
  * would cost the frames that are under way.
+ *
+ *   control    CQ error, QP or WQ fatal ─► recreate_cnt or reset_cnt + 1          (RD3)
+ *   owner      ... bursts ... rdma_side_take: counts moved? ─► recover            (RD4)
+ *              recovered at t0 ───────── RDMA_SIDE_LATE_MS ─────────┤
+ *              an event in here may belong to the time before t0: it is acted on only if, at the
+ *              end of the window, nothing has completed since
  */
 #include "rdma/spw_rdma_side.h"
 
@@ -40,6 +46,7 @@ void rdma_side_async(void *unused SPW_UNUSED, const struct ibv_async_event *even
 				  side->reset_cnt + 1); /* [RD3 release, pairs with RD4] */
 }
 
+/* Which event arrived since the last call; a failed CQ outweighs an error of its queue. */
 static const char *take_reported(struct rdma_side *side)
 {
 	uint32_t reset = spw_thr_load_acq(&side->reset_cnt); /* [RD4 acquire, pairs with RD3] */
@@ -58,6 +65,7 @@ static const char *take_reported(struct rdma_side *side)
 	return what;
 }
 
+/* Before a reset: what was reported until now is its reason, not a new one. */
 void rdma_side_reset(struct rdma_side *side)
 {
 	take_reported(side);
@@ -74,6 +82,8 @@ static bool is_late(const struct rdma_side *side)
 	return side->recovered_ms && rdma_ctl_now_ms() - side->recovered_ms < RDMA_SIDE_LATE_MS;
 }
 
+/* completed: the queue's count of completions. If it moved during the window, the queue works, and
+ * the event was old. */
 const char *rdma_side_take(struct rdma_side *side, uint32_t completed)
 {
 	const char *what = take_reported(side);
