@@ -3,6 +3,12 @@
  *
  * Writes and classifies the generator's frames (spw_gen_frame.h), without a division and without a
  * pass over the headers: only what differs between frames is computed.
+ *
+ *   template   all headers, with the IPv4 checksum of total_length = 0     once per sender
+ *   frame      copy, lengths, checksum + length (RFC 1624), source port, stamp, zeros, CRC-32C
+ *
+ * The CRC covers stamp and padding, so a bit that flips anywhere in the payload is found; headers
+ * may change on the way (an echo swaps addresses).
  */
 #include <string.h>
 
@@ -17,6 +23,7 @@ static uint32_t crc32c(const uint8_t *at, uint32_t bytes)
 	return ~rte_hash_crc(at, bytes, 0xffffffffu);
 }
 
+/* The CRC is little-endian, as the handlers expect it. */
 static void crc_put(uint8_t *at, uint32_t crc)
 {
 	uint32_t le = rte_cpu_to_le_32(crc);
@@ -113,6 +120,8 @@ static uint32_t payload_bytes(const struct gen_headers *h, uint32_t bytes)
 	return udp_bytes - (uint32_t)sizeof(h->udp);
 }
 
+/* message: the payload starts at byte 0. A CRC that does not match makes it corrupted, even if flow
+ * and number look right. */
 void gen_frame_read(const uint8_t *at, uint32_t bytes, bool message, uint16_t run,
 		    struct gen_seen_frame *seen_out)
 {

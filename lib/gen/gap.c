@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The cold half of the gap record: the probe of an idle core, and sums.
+ *
+ * A gap is a step of the sender's loop that took longer than a step does. The probe runs the same
+ * clock readings on the same core with nothing to do: what it finds is the machine's, not the
+ * program's.
  */
 #include "gen/spw_gen_gap.h"
 
@@ -23,6 +27,7 @@ const char *gen_doing_text(enum gen_doing doing)
 	return doing_table[doing].text;
 }
 
+/* Runs before the plan, for `ns` at most. */
 void gen_gap_probe(struct gen_gap *gap, const struct spw_tsc *tsc, uint64_t ns,
 		   const uint32_t *stop)
 {
@@ -35,6 +40,7 @@ void gen_gap_probe(struct gen_gap *gap, const struct spw_tsc *tsc, uint64_t ns,
 	}
 }
 
+/* Sums of two senders; the longest gap of both. */
 void gen_gap_merge(struct gen_gap *gap, const struct gen_gap *from)
 {
 	spw_hist_merge(&gap->by_time_ns, &from->by_time_ns);

@@ -3,6 +3,15 @@
  *
  * Makes the tables of a plan (spw_gen_plan.h): gaps, sizes and, for a ramp, steps. All randomness
  * is spent here, before the run.
+ *
+ * A plan is three tables that are walked in circles, so that the run itself draws no random number
+ * and divides nothing:
+ *
+ *   gap_fp[]   1 entry (constant), burst_cnt (burst), 65536 (Poisson), one per packet (capture)
+ *   size[]     1 (fixed), 12 (IMIX), 4096 (range), one per packet (capture)
+ *   step[]     a ramp: gap and end of each of 1024 rates
+ *
+ * Times are ns with GEN_FRAC_BITS of fraction; gaps of whole ns would drift away from the rate.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,6 +35,7 @@ static uint64_t rand_next(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
+/* Rounded to the nearest fraction. */
 static uint64_t gap_of_rate(double fps)
 {
 	return (uint64_t)llround(1e9 * (double)(1u << GEN_FRAC_BITS) / fps);
@@ -81,6 +91,7 @@ static int gaps_poisson(struct gen_plan *plan, double fps, uint64_t seed)
 	return 0;
 }
 
+/* A burst is burst_cnt - 1 gaps of 0 and one that holds the whole period. */
 static int gaps_burst(struct gen_plan *plan, double fps, uint32_t burst_cnt)
 {
 	int rc;
@@ -128,6 +139,7 @@ static int sizes_fixed(struct gen_plan *plan, uint16_t bytes)
 	return rc;
 }
 
+/* Uniform; drawn once, then repeated. */
 static int sizes_range(struct gen_plan *plan, uint16_t min, uint16_t max, uint64_t seed)
 {
 	int rc;
@@ -153,6 +165,7 @@ static int sizes_imix(struct gen_plan *plan)
 	return rc;
 }
 
+/* Every limit names what is possible. */
 static int check(const struct gen_plan_conf *conf)
 {
 	if (conf->gaps != GEN_CAPTURE && !(conf->rate_fps >= 0.01 && conf->rate_fps <= 1e9))
@@ -180,6 +193,7 @@ static int check(const struct gen_plan_conf *conf)
 	return 0;
 }
 
+/* A capture may give the gaps, the sizes, or both; what is not used is freed. */
 static int init_capture(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
 	uint64_t *gap_fp;
@@ -236,6 +250,7 @@ static int init_sizes(struct gen_plan *plan, const struct gen_plan_conf *conf)
 	return spw_err(EINVAL, "no such size distribution");
 }
 
+/* For the report. A ramp is named by its last rate. */
 static double mean_fps(const struct gen_plan *plan)
 {
 	double sum = 0;
@@ -277,6 +292,8 @@ void gen_plan_fini(struct gen_plan *plan)
 	memset(plan, 0, sizeof(*plan));
 }
 
+/* Frames of the plan from here to until_ns: whole circles by division, the rest one by one. Used at
+ * the end, for what was due and not sent. */
 uint64_t gen_plan_count(const struct gen_plan *plan, uint64_t until_ns)
 {
 	struct gen_plan look = *plan;

@@ -4,6 +4,14 @@
  * The sender's loop (spw_gen_run.h): gen_run() at the end reads top to bottom. Between two checks
  * of the schedule lies one bounded step: a send, a poll of the port, a check of a few echoes, or
  * housekeeping. Nothing here waits for the port.
+ *
+ *   schedule (plan)   due ──── due ─────── due ── due ───────────> time
+ *   sender            fill_line: the frame is built, with its due time in it, as soon as it is due
+ *                     send_line ─► tx_burst; what the port refuses waits in the line, still due
+ *   echo              round trip = arrival - due, so the wait in the line is part of it
+ *
+ * A late sender (owed_cnt) alternates between sending and receiving, so that its own backlog does
+ * not make echoes wait in the port and look slow.
  */
 #include "gen/spw_gen_run.h"
 
@@ -24,6 +32,8 @@ static uint64_t now_ns(const struct gen_run *run)
 
 /* ---- sending ---- */
 
+/* The frame's number decides flow and sequence; the port and the sink cannot change its due time.
+ */
 static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *made)
 {
 	const struct gen_due *due = gen_plan_peek(&run->plan);
@@ -40,6 +50,7 @@ static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *mad
 	gen_plan_advance(&run->plan);
 }
 
+/* Whether the next frame of the plan is due before until_ns. */
 static bool is_due(const struct gen_run *run, uint64_t until_ns)
 {
 	return gen_plan_peek(&run->plan)->due_fp >> GEN_FRAC_BITS < until_ns;
@@ -58,6 +69,7 @@ static void fill_line(struct gen_run *run, uint64_t until_ns)
 	run->line_cnt = n;
 }
 
+/* late_ns is what the sender itself was late by, before any wire. */
 static void count_sent(struct gen_run *run, const struct gen_made *made, uint64_t sent_tsc,
 		       uint64_t sent_ns)
 {
@@ -83,6 +95,7 @@ static SPW_COLD void close_up(struct gen_run *run, struct spw_desc *const *taken
 	run->count.tx_refused++;
 }
 
+/* One clock reading for the burst, taken when tx_burst has returned. */
 static void send_line(struct gen_run *run)
 {
 	struct spw_desc *desc[GEN_TX_BURST];
@@ -142,6 +155,7 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 	gen_slow_note(&run->slow, &frame);
 }
 
+/* An echo before its due time counts as 0; one of a flow that nobody sends is not ours. */
 static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, uint64_t at_tsc,
 		      uint64_t at_ns)
 {
@@ -162,6 +176,8 @@ static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, ui
 		take_slow(run, seen->flow, seq, seen->due_ns, at_tsc);
 }
 
+/* Classified by what is inside: an echo of this run, one of an older run, a damaged one, or a
+ * stranger's. */
 static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_tsc,
 		       uint64_t at_ns)
 {
@@ -214,6 +230,7 @@ static void check_some(struct gen_run *run)
 	spw_port_release_burst(run->queue, slot, (uint16_t)cnt);
 }
 
+/* Before the end of the plan, so that no frame stays in the inbox uncounted. */
 static void check_all(struct gen_run *run)
 {
 	while (run->in_next < run->in_cnt)
@@ -386,6 +403,8 @@ static void run_plan(struct gen_run *run)
 	run->end_ns = run->ran_ns;
 }
 
+/* probe the core ─► all ready, same tick ─► the plan ─► what is left of the line ─► return slots ─►
+ * wait for the last echoes. */
 void gen_run(struct gen_run *run)
 {
 	gen_gap_probe(&run->alone, run->tsc, run->probe_ns, run->stop);

@@ -2,6 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The worst frames and the causes of slow ones (spw_gen_slow.h). Runs for slow frames only.
+ *
+ * The three moments by which a slow echo is attributed:
+ *
+ *   intended ──── sent ───────────────── drained ──── echo read ──> time
+ *      └ sender_late ┘└─ beyond_sender ─┘└─ sender_behind ─┘
+ *
+ * The part that is more than half of the whole is the cause. drained: the last poll that left the
+ * port empty; an echo cannot have waited there before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +46,7 @@ static void count(struct gen_slow *slow, enum gen_cause cause, uint64_t frames, 
 	slow->by[cause].worst_ns = SPW_MAX(slow->by[cause].worst_ns, worst_ns);
 }
 
+/* A short list: a linear search is enough. */
 static uint32_t least_of(const struct gen_slow *slow)
 {
 	uint32_t least = 0;
@@ -48,6 +57,7 @@ static uint32_t least_of(const struct gen_slow *slow)
 	return least;
 }
 
+/* Frames that were under way at the same time are one incident. */
 static bool overlap(const struct gen_worst *a, const struct gen_worst *b)
 {
 	return a->intended_tsc <= b->echo_tsc && b->intended_tsc <= a->echo_tsc;
@@ -90,6 +100,8 @@ static void keep(struct gen_slow *slow, struct gen_worst frame)
 			: SPW_MIN(slow->threshold_ns, slow->worst[least_of(slow)].whole_ns);
 }
 
+/* Half of the whole, so at most one part can be it; if none is, the time was spent beyond the
+ * sender. */
 static enum gen_cause cause_of(const struct gen_worst *frame)
 {
 	uint64_t half = (frame->echo_tsc - frame->intended_tsc) / 2;
@@ -120,6 +132,7 @@ void gen_slow_merge(struct gen_slow *slow, const struct gen_slow *from)
 		keep(slow, from->worst[i]);
 }
 
+/* Lost and unsent frames are slow without an echo: they count by cause and have no worst time. */
 void gen_slow_missing(struct gen_slow *slow, enum gen_cause cause, uint64_t frames)
 {
 	count(slow, cause, frames, 0);

@@ -25,6 +25,7 @@ static void add_counts(struct gen_count *to, const struct gen_count *from)
 	to->link_downs += from->link_downs;
 }
 
+/* Durations are the longest, counts are sums. */
 static void add_run(struct gen_sum *sum, const struct gen_run *run)
 {
 	add_counts(&sum->count, &run->count);
@@ -37,6 +38,7 @@ static void add_run(struct gen_sum *sum, const struct gen_run *run)
 	gen_gap_merge(&sum->alone, &run->alone);
 }
 
+/* A late echo counts as an echo, although it had left the window. */
 static void add_flow(struct gen_flow_sum *to, const struct gen_flow *from)
 {
 	to->echoed += from->unique + from->late;
@@ -61,6 +63,7 @@ static struct gen_run *receiver_of(struct gen_sum *sum, struct gen_run *const *r
 	return found ? found : run[0];
 }
 
+/* Flow f was sent by sender f % sender_cnt, as its own flow f / sender_cnt. */
 static void sum_flow(struct gen_sum *sum, struct gen_run *const *run, uint32_t sender_cnt,
 		     uint32_t f)
 {
@@ -104,6 +107,7 @@ static int sum_missing(struct gen_sum *sum, struct gen_run *const *run, uint32_t
 	return 0;
 }
 
+/* Lost and unsent frames count in every percentile, as longer than any other. */
 int gen_sum_init(struct gen_sum *sum, struct gen_run *const *run, uint32_t sender_cnt)
 {
 	memset(sum, 0, sizeof(*sum));

@@ -3,6 +3,14 @@
  *
  * The account of echoes by flow (spw_gen_track.h). The common case, the next number in order, is a
  * test and a few adds; everything else is cold.
+ *
+ *   numbers   0 ........ next_seq - WINDOW ....................... next_seq ........>
+ *             leaves: missing if   │ one bit each: echo observed? │  expected next
+ *             its bit is not set   └ reordered if it comes now    ┘
+ *
+ * A number that comes after it has left the window is late: it is taken out of the list of missing
+ * ones at the end (gen_track_settle). The lists have a limit; missing_cut reports that it was
+ * reached, and the counts stay exact.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +19,7 @@
 #include "base/spw_err.h"
 #include "gen/spw_gen_track.h"
 
+/* Bit seq % WINDOW: the window is a ring of bits. */
 static bool window_test(const struct gen_flow *flow, uint64_t seq)
 {
 	return flow->seen[seq % GEN_TRACK_WINDOW / 64] >> (seq % 64) & 1;
@@ -26,6 +35,7 @@ static void window_clear(struct gen_flow *flow, uint64_t seq)
 	flow->seen[seq % GEN_TRACK_WINDOW / 64] &= ~(1ull << (seq % 64));
 }
 
+/* Neighbours of one flow are one range: a burst of losses takes one entry. */
 static SPW_COLD void note_missing(struct gen_track *track, uint32_t flow, uint64_t first,
 				  uint64_t last)
 {
@@ -40,6 +50,7 @@ static SPW_COLD void note_missing(struct gen_track *track, uint32_t flow, uint64
 		track->missing_cut = true;
 }
 
+/* A late echo; it is matched with the missing ranges when the run has ended. */
 static SPW_COLD void note_came(struct gen_track *track, uint32_t flow, uint64_t seq)
 {
 	if (track->came_cnt < GEN_CAME_MAX)
@@ -76,6 +87,8 @@ static SPW_COLD void window_jump(struct gen_track *track, uint32_t idx, uint64_t
 			window_clear(flow, s);
 }
 
+/* In the order of likelihood: the expected number, a jump ahead, too old for the window, within the
+ * window. */
 enum gen_seen gen_track_saw(struct gen_track *track, uint32_t idx, uint64_t seq)
 {
 	struct gen_flow *flow = &track->flow[idx];
@@ -109,6 +122,7 @@ enum gen_seen gen_track_saw(struct gen_track *track, uint32_t idx, uint64_t seq)
 	return GEN_SEEN_REORDERED;
 }
 
+/* What was sent and has no echo is missing. */
 void gen_track_end(struct gen_track *track, uint32_t flow, uint64_t sent)
 {
 	window_leave(track, flow, sent);

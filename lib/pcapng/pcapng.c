@@ -7,6 +7,12 @@
  *
  * A write that fails in the middle is cut off the file again, so that the file always ends with a
  * whole block.
+ *
+ *   block   type 4 | length 4 | body, padded to 4 | length 4        all in the writer's byte order
+ *   file    section header, one interface block per queue, packets, statistics
+ *
+ * Source: draft-ietf-opsawg-pcapng. An error of the disk does not end a capture: the packets in buf
+ * are counted as lost, and the next flush tries again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -53,6 +59,7 @@ static void cut_off(struct spw_pcapng *file, int err)
 		file->err = err;
 }
 
+/* Either the whole buffer reaches the file or none of it: a partial write is removed again. */
 int spw_pcapng_flush(struct spw_pcapng *file)
 {
 	uint32_t at = 0;
@@ -97,6 +104,7 @@ static void put_padded(struct spw_pcapng *file, const void *data, uint32_t bytes
 	file->fill += bytes + pad;
 }
 
+/* Code, length, value, padding. */
 static void put_option(struct spw_pcapng *file, uint16_t code, const void *data, uint32_t bytes)
 {
 	put32(file, code | bytes << 16);
@@ -127,6 +135,7 @@ static void block_end(struct spw_pcapng *file)
 	put32(file, bytes);
 }
 
+/* The section header is written at once, so that a path that cannot be written is found here. */
 int spw_pcapng_open(const char *path, struct spw_pcapng **file_out)
 {
 	struct spw_pcapng *file = calloc(1, sizeof(*file));
@@ -154,6 +163,7 @@ int spw_pcapng_open(const char *path, struct spw_pcapng **file_out)
 	return 0;
 }
 
+/* Interfaces come before all packets that name them. Returns the interface's number. */
 int spw_pcapng_interface(struct spw_pcapng *file, uint16_t link, uint32_t snap_bytes,
 			 const char *name, const char *text)
 {
@@ -172,6 +182,7 @@ int spw_pcapng_interface(struct spw_pcapng *file, uint16_t link, uint32_t snap_b
 	return rc ? spw_err(-rc, "capture file: %s", strerror(-rc)) : (int)file->iface_cnt++;
 }
 
+/* A packet that is longer than SPW_PCAPNG_PACKET_MAX is cut; wire_bytes states its real length. */
 void spw_pcapng_packet(struct spw_pcapng *file, const struct spw_pcapng_packet *packet)
 {
 	const uint32_t bytes = SPW_MIN(packet->bytes, SPW_PCAPNG_PACKET_MAX), flags = packet->way;

@@ -3,6 +3,9 @@
  *
  * CQEs and WQEs as text, and a log's hex dump back as bytes. Pure and cold; softhca's trace, error
  * reports and tests call it.
+ *
+ * One line of "name=0xvalue" for each field that is not 0; a WQE has one line per segment. A text
+ * that does not fit is cut, and the full length is returned, as snprintf does.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -67,6 +70,7 @@ int spw_prm_dump_cqe(const void *cqe, char *text, size_t size)
 	return o.len;
 }
 
+/* "cut" where the WQE ends inside the segment. */
 static void put_segment(struct out *o, const char *name, const uint8_t *p, size_t left)
 {
 	const struct spw_prm_format *fmt = spw_prm_format(name);
@@ -105,6 +109,8 @@ static bool has_raddr(unsigned opcode)
 	       opcode == SPW_PRM_OP_ATOMIC_FA;
 }
 
+/* The ctrl segment names the opcode and the length (ds, in 16 bytes); what follows depends on the
+ * transport: an address vector (UD), an Ethernet segment (raw), a remote address (RDMA). */
 int spw_prm_dump_wqe(const void *wqe, size_t bytes, enum spw_prm_transport transport, char *text,
 		     size_t size)
 {
@@ -172,6 +178,7 @@ static const char *skip_offset(const char *line, const char *end)
 	return p < end && *p == ':' ? p + 1 : line;
 }
 
+/* For bytes from a log: offsets in front of lines are skipped, digits go in pairs. */
 int spw_prm_parse_hex(const char *text, void *out, size_t size)
 {
 	uint8_t *bytes = out;
