@@ -36,6 +36,7 @@ static void help_sections(void)
 	printf("\n");
 }
 
+/* One line per key of the table in lib/conf. */
 static void help_keys(void)
 {
 	struct spw_conf_key_help key;
@@ -79,6 +80,8 @@ static void help(bool all)
 		       "--help-all\n");
 }
 
+/* --help needs neither EAL nor a port, so it comes first. Ends by trying the JSON file: a path that
+ * cannot be written must not be found after an hour's run. */
 int app_args(struct app *app, int argc, char **argv)
 {
 	int rc;

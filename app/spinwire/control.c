@@ -52,6 +52,7 @@ void app_view_unlock(void)
 
 /* ---- start ---- */
 
+/* What an lcore runs from start to stop; everything else happens on other threads. */
 static int lcore_main(void *arg)
 {
 	struct app_lcore *lc = arg;
@@ -61,6 +62,7 @@ static int lcore_main(void *arg)
 	return 0;
 }
 
+/* Ports and executor first, lcores last: they find everything running. */
 static int start(struct app *app)
 {
 	int rc = spw_topo_start(&app->topo);
@@ -100,6 +102,7 @@ static void log_events(struct app *app)
 		spw_log_limit_end(&others);
 }
 
+/* Telemetry reads the view under the lock; without stamps there is none. */
 static void collect(struct app *app)
 {
 	pthread_mutex_lock(&view_lock);
@@ -177,6 +180,7 @@ static bool forced(const struct app *app)
 	return spw_thr_load_rlx(&app->signals) & APP_SIGNAL_AGAIN;
 }
 
+/* An lcore ends by itself unless a handler or a driver does not return. */
 static void name_the_hung(const struct app *app)
 {
 	for (uint32_t i = 0; i < app->launched_cnt; i++) {
@@ -244,6 +248,7 @@ static struct spw_rec_view *view_new(void)
 	return view;
 }
 
+/* A start that fails half-way is stopped like a run: what was started must end in order. */
 int app_run(struct app *app)
 {
 	int status, rc;
@@ -265,6 +270,7 @@ int app_run(struct app *app)
 	return stop(app, status);
 }
 
+/* After the lcores have ended: the last banks are taken, and the view belongs to the caller. */
 struct spw_rec_view *app_view_final(struct app *app)
 {
 	struct spw_rec_view *view = live_view ? live_view : view_new();

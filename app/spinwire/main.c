@@ -16,6 +16,8 @@
 
 #define PROGRAM "spinwire"
 
+/* The summary is printed also after a fault: what was counted until then is what the user needs. A
+ * ledger or pool that does not balance is an exit status of its own. */
 static int report(struct app *app, int status)
 {
 	static struct app_result result;
@@ -37,6 +39,7 @@ static int report(struct app *app, int status)
 	return rc ? app_complain(PROGRAM, rc) : status;
 }
 
+/* The steps of app.h; each may end the run with an exit status. */
 static int run(struct app *app, int argc, char **argv)
 {
 	int rc, status;

@@ -4,6 +4,9 @@
  * The summary for programs: one JSON object, "schema": "spinwire.summary/1". A value that is
  * unknown, or a percentile finer than the samples allow, is null. tests/e2e/summary_schema.py
  * checks it.
+ *
+ * Everything is packed from struct app_result, so no number is computed here. Unsigned counters are
+ * stored as JSON integers of 63 bits; names that may hold any byte pass app_json_text.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +62,7 @@ static json_t *executor_json(const struct app *app, const struct app_result *res
 			 (json_int_t)res->topo.exec.frames);
 }
 
+/* Reasons with a count of 0 are listed too, so that a reader finds every key. */
 static json_t *ledger_json(const struct app_result *res)
 {
 	const struct spw_ledger_sum *sum = &res->topo.sum;
@@ -79,6 +83,7 @@ static json_t *ledger_json(const struct app_result *res)
 			 (json_int_t)sum->residual);
 }
 
+/* The percentile curve of a stage, for tools/lib/spwreport. */
 static json_t *spectrum_json(const struct app *app, const struct app_result *res, int stage)
 {
 	json_t *steps = json_array();
@@ -93,6 +98,7 @@ static json_t *spectrum_json(const struct app *app, const struct app_result *res
 	return steps;
 }
 
+/* Stages without a frame are left out. */
 static json_t *latency_json(const struct app *app, const struct app_result *res)
 {
 	json_t *rows = json_array();

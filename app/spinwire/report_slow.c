@@ -47,6 +47,7 @@ json_t *app_causes_json(const struct app *app, const struct app_result *res)
 			 "frames_above", (json_int_t)frames_above(res), "by", by);
 }
 
+/* Ticks of the CPU's clock, so that they compare with those of other tools on the same machine. */
 static json_t *stamps_json(const struct spw_rec_slow *w)
 {
 	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "nic_tsc",
@@ -57,6 +58,7 @@ static json_t *stamps_json(const struct spw_rec_slow *w)
 			 (json_int_t)w->at.reaped, "sent_tsc", (json_int_t)w->at.sent);
 }
 
+/* How the whole time was divided; the largest part is the cause. */
 static json_t *blame_json(const struct app *app, const struct spw_rec_slow *w)
 {
 	json_t *blame = json_object();
@@ -85,6 +87,8 @@ static json_t *before_json(const struct spw_rec_slow *w)
 	return turns;
 }
 
+/* ident names the frame by flow and number, if the generator made it: both ends can then find the
+ * same frame. */
 static json_t *slow_json(const struct app *app, const struct spw_rec_slow *w)
 {
 	json_t *ident = w->ident_known ? json_pack("{s:I,s:I}", "flow", (json_int_t)w->ident.flow,
@@ -109,6 +113,7 @@ json_t *app_worst_json(const struct app *app, const struct app_result *res)
 	return worst;
 }
 
+/* What delayed the loop, by kind; switched_out is null without rseq. */
 json_t *app_held_json(const struct app *app, const struct app_result *res)
 {
 	json_t *held = json_object();
@@ -163,6 +168,7 @@ static void print_causes(const struct app *app, const struct app_result *res)
 			       spw_cause_text((enum spw_cause)c));
 }
 
+/* The parts in the order of a frame's way: their sum is the whole. */
 static void print_worst(const struct app *app, const struct app_result *res)
 {
 	printf("worst frames [us]   whole   port   push   wait    run   reap   send  cause         "
