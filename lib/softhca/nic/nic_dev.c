@@ -36,6 +36,7 @@
 
 /* ---- clock ---- */
 
+/* In two parts, so that the product does not overflow. */
 static uint64_t ticks_of(const struct nic_dev *nd, uint64_t ns)
 {
 	const uint64_t khz = nd->clock_khz;
@@ -43,6 +44,7 @@ static uint64_t ticks_of(const struct nic_dev *nd, uint64_t ns)
 	return spw_likely(khz == 1000000) ? ns : ns / 1000000 * khz + ns % 1000000 * khz / 1000000;
 }
 
+/* Offset and skew (--clock) move the NIC's clock against the host's, as two crystals would. */
 static uint64_t clock_at(const struct nic_dev *nd, uint64_t now_ns)
 {
 	const uint64_t run_ns = now_ns - nd->clock_base_ns;
@@ -58,6 +60,7 @@ uint64_t nic_clock(const struct hca_dev *dev)
 	return clock_at(dev->nic, nic_now_ns());
 }
 
+/* A stamp for the frames that follow. */
 uint64_t nic_stamp(struct nic_dev *nd)
 {
 	nd->now_ns = nic_now_ns();
@@ -121,6 +124,7 @@ static void clock_publish(struct nic_dev *nd)
 
 /* ---- scheduling ---- */
 
+/* Puts a QP at the end of the list of those with work; once. */
 void nic_activate(struct nic_qp *q)
 {
 	struct nic_dev *nd = q->nd;
@@ -139,6 +143,7 @@ void nic_timer_at(struct nic_dev *nd, uint64_t at_ns)
 		nd->timer_ns = at_ns;
 }
 
+/* SQD: when the last started WQE has completed, the application gets its event. */
 static void drain_check(struct nic_qp *q)
 {
 	struct hca_qp *qp = q->qp;
@@ -150,6 +155,7 @@ static void drain_check(struct nic_qp *q)
 		hca_event_qp(qp, HCA_EVENT_SQ_DRAINED);
 }
 
+/* Responses first: they free the peer's window. True: there is more to send. */
 static bool qp_tx(struct nic_qp *q)
 {
 	const uint8_t state = q->qp->state;
@@ -183,6 +189,7 @@ static bool qp_tx(struct nic_qp *q)
 	return more;
 }
 
+/* Takes the first QP off the list before it works, so that a fault finds the list whole. */
 static struct nic_qp *next_active(struct nic_dev *nd)
 {
 	struct nic_qp *q = nd->act_head;
@@ -214,6 +221,7 @@ static uint32_t transmit(struct nic_dev *nd)
 	return n;
 }
 
+/* A frame that must wait ends the burst: those behind it keep their order. */
 static uint32_t receive(struct nic_dev *nd)
 {
 	struct cable_frame f[CABLE_BURST];
@@ -244,6 +252,7 @@ static void flush_errors(struct nic_dev *nd)
 			rq_flush(nd, &q->rq, q->qp->qpn);
 }
 
+/* Finds the earliest deadline anew while it serves those that have passed. */
 static void timers(struct nic_dev *nd)
 {
 	nd->timer_ns = UINT64_MAX;
@@ -265,6 +274,7 @@ static void carrier_check(struct nic_dev *nd)
 		nic_link_set(nd, carrier);
 }
 
+/* What need not be exact: dead peers, scheduled faults, the carrier, the trace file. */
 static void tick(struct nic_dev *nd)
 {
 	struct fault *f = nd->fault;
@@ -308,6 +318,7 @@ void nic_link_set(struct nic_dev *nd, bool up)
 	hca_event_port(nd->dev, up ? HCA_EVENT_PORT_ACTIVE : HCA_EVENT_PORT_ERR);
 }
 
+/* Returns how much was done; 0 lets the thread nap (nic_thread.c). */
 uint32_t nic_round(struct nic_dev *nd)
 {
 	uint32_t work;
@@ -410,6 +421,7 @@ int nic_attach(struct hca_dev *dev)
 	return 0;
 }
 
+/* In this order: no commands, no rounds, last ACKs, then the cable. */
 void nic_detach(struct hca_dev *dev)
 {
 	struct nic_dev *nd = dev->nic;

@@ -20,6 +20,7 @@
 
 #define QPA_AV (1u << 7) /* enum ib_qp_attr_mask */
 
+/* From now on every round polls the page's registers. */
 int nic_uar_create(struct hca_uar *uar)
 {
 	struct nic_dev *nd = uar->o.ctx->dev->nic;
@@ -39,6 +40,7 @@ void nic_uar_destroy(struct hca_uar *uar)
 			nd->uar[i--] = nd->uar[--nd->uar_cnt];
 }
 
+/* The arm word that is there already is not an arming. */
 int nic_cq_create(struct hca_cq *cq)
 {
 	struct nic_cq *c = calloc(1, sizeof(*c));
@@ -78,6 +80,7 @@ void nic_cq_destroy(struct hca_cq *cq)
 	cq->nic = NULL;
 }
 
+/* The old ring gets a last CQE that names the resize; the new one begins empty. */
 int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe)
 {
 	struct nic_cq *c = cq->nic;
@@ -141,6 +144,7 @@ void nic_wq_destroy(struct hca_wq *wq)
 	wq->nic = NULL;
 }
 
+/* RESET clears the indices, ERR flushes what is posted. */
 void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 {
 	struct nic_rq *r = &wq->nic->rq;
@@ -169,6 +173,7 @@ static uint8_t transport_of(const struct hca_qp *qp)
 	}
 }
 
+/* The table of open WQEs has one entry per WQEBB: no WQE is smaller. */
 int nic_qp_create(struct hca_qp *qp)
 {
 	struct nic_qp *q = calloc(1, sizeof(*q));
@@ -237,6 +242,7 @@ void nic_last_ack(struct nic_qp *q)
 		fault_tick(nd->fault, nd->cable, UINT64_MAX);
 }
 
+/* Doorbells of the QP that were not taken yet are dropped with it. */
 void nic_qp_destroy(struct hca_qp *qp)
 {
 	struct nic_qp *q = qp->nic;
@@ -286,6 +292,8 @@ void nic_qp_reset(struct nic_qp *q)
 	q->mtu = 1u << q->mtu_log2;
 }
 
+/* The headers of every packet to this peer, made once. The UDP source port is mixed from both QP
+ * numbers and the flow label, so that switches spread flows. */
 static void set_path(struct nic_qp *q)
 {
 	const struct hca_qp_attr *a = &q->qp->attr;
@@ -308,6 +316,7 @@ static void set_path(struct nic_qp *q)
 	q->mtu = 1u << q->mtu_log2;
 }
 
+/* State changes of the hardware side; the attributes were stored by the command. */
 void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 {
 	struct nic_qp *q = qp->nic;

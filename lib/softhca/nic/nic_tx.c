@@ -10,6 +10,8 @@
 /* Frames per cable flush within a round: the receiver works on them while the rest are built. */
 #define TX_BATCH 16u
 
+/* NULL: no room; the caller tries again in a later round. dmac chooses the port of a shared-memory
+ * cable. */
 uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 {
 	uint8_t *p;
@@ -22,6 +24,7 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 	return p;
 }
 
+/* The ICRC is computed only where somebody checks it: a cable of shared memory is trusted. */
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload)
 {

@@ -29,6 +29,8 @@
 #define MPRQ_STRIDES 16
 #define CQ_WAIT_NS   1000000000ull /* a CQ that looks full for longer has overrun */
 
+/* RFC 1071: a 16-bit ones' complement sum over big-endian words, folded; an odd last byte counts as
+ * its high half. */
 uint32_t csum_add(uint32_t sum, const uint8_t *p, uint32_t bytes)
 {
 	uint64_t s = sum;
@@ -61,6 +63,8 @@ static uint32_t l4_sum(const struct flow_key *k)
 
 /* ---- sending ---- */
 
+/* What a card computes while it sends: fields are cleared first, because a checksum does not cover
+ * itself. A UDP sum of 0 is sent as 0xffff (RFC 768). */
 static void offload_csums(uint8_t *frame, uint32_t len, bool l3, bool l4)
 {
 	struct flow_key k;
@@ -82,6 +86,7 @@ static void offload_csums(uint8_t *frame, uint32_t len, bool l3, bool l4)
 	spw_prm_st16(frame + at, (uint16_t)(sum || k.l4 == FLOW_L4_TCP ? sum : 0xffff));
 }
 
+/* Header bytes inside a WQE lie in the ring, and wrap with it. */
 static void copy_ring(struct nic_qp *q, uint16_t idx, uint32_t off, uint8_t *out, uint32_t len)
 {
 	while (len) {
@@ -150,6 +155,8 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 	return true;
 }
 
+/* NIC_QP_BUDGET frames, then the next QP has its turn. The WQE is completed only after its frame is
+ * on the cable. */
 bool raw_tx(struct nic_qp *q)
 {
 	for (uint32_t budget = NIC_QP_BUDGET; budget; budget--) {
@@ -196,6 +203,8 @@ struct raw_bytes {
 	uint8_t fcs[4];
 };
 
+/* What hds_ip_ext and l4_hdr_type report. UDP over IPv4 without a checksum counts as correct, as on
+ * a card. */
 static void check_sums(const struct flow_key *k, struct raw_meta *m)
 {
 	const uint8_t l3_type = k->l3 == FLOW_L3_IPV4   ? SPW_PRM_L3_IPV4
@@ -219,6 +228,7 @@ static void check_sums(const struct flow_key *k, struct raw_meta *m)
 		(uint8_t)(l4_type << L4_SHIFT | l3_type << L3_SHIFT | (k->is_frag ? IP_FRAG : 0));
 }
 
+/* A frame is delivered in up to three parts, so that stripping a tag copies nothing. */
 static void add_part(struct raw_bytes *b, const uint8_t *at, uint32_t len)
 {
 	b->part[b->part_cnt].at = at;
@@ -253,6 +263,8 @@ static void bytes_for(const struct nic_rq *r, const struct hca_qp *qp, const str
 	add_part(b, b->fcs, sizeof(b->fcs));
 }
 
+/* The CQE of one frame. r->dropped counts the frames before it that found no WQE; a CQE reports and
+ * clears it. */
 static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cnt, uint32_t wqe_id,
 		    uint32_t counter, uint64_t stamp)
 {
@@ -349,6 +361,7 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_by
 	return true;
 }
 
+/* One WQE per frame. False: no WQE is posted, and the frame is dropped by the caller. */
 static bool plain_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_bytes *b,
 		      const struct raw_meta *m)
 {
@@ -424,6 +437,8 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 	return true;
 }
 
+/* roce: a packet that a QP of this NIC takes; only sniffers get a copy. False: the first receiver's
+ * CQ is full, and the frame must be offered again. */
 bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce)
 {
 	struct flow_dst dst[FLOW_DST_MAX];

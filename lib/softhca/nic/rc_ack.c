@@ -66,6 +66,7 @@ static bool ack_to(struct nic_qp *q, uint32_t psn)
 	return whole;
 }
 
+/* One packet more in the window for each step forward, up to NIC_WINDOW_MAX. */
 static void progressed(struct nic_qp *q)
 {
 	q->implied_nak = false;
@@ -84,6 +85,7 @@ static struct nic_swr *first_rd(struct nic_qp *q)
 	return NULL;
 }
 
+/* A response beyond the expected one: what was skipped is asked for again, once. */
 static void implied_nak(struct nic_qp *q)
 {
 	const struct nic_swr *w = first_rd(q);
@@ -95,6 +97,7 @@ static void implied_nak(struct nic_qp *q)
 	rc_goback(q, (w->psn + w->rd_got) & WIRE_PSN_MASK);
 }
 
+/* In order only. A response also acknowledges everything before its request. */
 static void rx_rd_response(struct nic_qp *q, const struct wire_pkt *k)
 {
 	struct nic_swr *w = first_rd(q);
@@ -147,6 +150,8 @@ static uint64_t rnr_ns(uint8_t code)
 	return us10[code & 31] * 10000ull;
 }
 
+/* The responder had no receive: wait as long as it says, then repeat from that packet. rnr_retry 7
+ * repeats for ever. */
 static void rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
 {
 	ack_to(q, (k->psn - 1) & WIRE_PSN_MASK);
@@ -164,6 +169,7 @@ static void rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
 	nic_timer_at(q->nd, q->deadline_ns);
 }
 
+/* A sequence NAK repeats; any other ends the QP with the NAK's reason. */
 static void rx_nak(struct nic_qp *q, const struct wire_pkt *k)
 {
 	static const uint8_t syndrome[] = {[1] = SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR,
@@ -223,6 +229,7 @@ void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k)
 		nic_activate(q); /* a WQE that was waiting to fail, or for the fence */
 }
 
+/* Expired: go back to the oldest packet that is not acknowledged. */
 void rc_timer(struct nic_qp *q, uint64_t now_ns)
 {
 	if (!q->deadline_ns)

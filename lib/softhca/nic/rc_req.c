@@ -35,6 +35,7 @@ static uint64_t rto_ns(const struct nic_qp *q)
 	return t ? SPW_MAX(4096ull << t, RTO_MIN_NS) << (q->retries ? RTO_LOG2_MAX : 0) : 0;
 }
 
+/* The timer runs while anything is not acknowledged; each progress restarts it. */
 void rc_timer_start(struct nic_qp *q)
 {
 	const uint64_t rto = rto_ns(q);
@@ -46,6 +47,7 @@ void rc_timer_start(struct nic_qp *q)
 	}
 }
 
+/* The next packet is the first of WQE swr_cur. */
 static void cursor_to_start(struct nic_qp *q)
 {
 	const struct nic_swr *w = sq_swr(q, q->swr_cur);
@@ -71,6 +73,7 @@ static void gather_skip(struct nic_qp *q, const struct nic_swr *w, uint64_t byte
 	}
 }
 
+/* Sets the sending position to a PSN: finds its WQE and, within it, the packet and the byte. */
 void rc_seek(struct nic_qp *q, uint32_t psn)
 {
 	q->snd_psn = psn;
@@ -92,6 +95,7 @@ void rc_seek(struct nic_qp *q, uint32_t psn)
 	q->cur_pkt = 0;
 }
 
+/* Half the window, as after any loss; READs that are sent again do not count twice. */
 void rc_goback(struct nic_qp *q, uint32_t psn)
 {
 	rc_seek(q, psn);
@@ -102,6 +106,7 @@ void rc_goback(struct nic_qp *q, uint32_t psn)
 	nic_activate(q);
 }
 
+/* First, middle, last or only: the opcode of a packet by its place in the message. */
 static uint8_t op_of(const struct nic_swr *w, bool first, bool last)
 {
 	switch (w->opcode) {
@@ -157,6 +162,8 @@ static uint8_t *put_ext(struct nic_qp *q, const struct nic_swr *w, uint8_t op, u
 	return p;
 }
 
+/* False: the cable has no room, and the same packet is built again in the next round. transport:
+ * RC, or UC which asks for no ACKs. */
 bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport)
 {
 	const bool rd = w->is_rd;
@@ -213,6 +220,7 @@ static void complete_idle(struct nic_qp *q)
 	}
 }
 
+/* Stops at a fence, at the limit of open READs, and at the window. True: there is more to send. */
 bool rc_req_tx(struct nic_qp *q)
 {
 	if (q->rnr_wait)

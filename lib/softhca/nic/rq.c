@@ -9,6 +9,14 @@
  * deregistered.
  *
  * Source of the formats: rdma-core providers/mlx5/mlx5dv.h, by way of prm/spw_prm.h.
+ *
+ *   taken ........ pi ............ record        posted = record - taken
+ *     | room          | not read yet
+ *
+ * `pi` is the record as read last. It is read again only when all that it covered has been taken,
+ * so the application's cache line is left alone.
+ *
+ *   RQ    a ring: WQE ci & (cnt - 1)               SRQ   a linked list: head, then next_wqe_index
  */
 #include "softhca/nic/nic_impl.h"
 
@@ -27,6 +35,8 @@ uint16_t rq_posted(const struct nic_rq *r)
 	return (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(r->rq->dbrec)) - r->ci);
 }
 
+/* Receives that may be taken now. A record beyond the ring's size is nonsense of the application:
+ * the caller fails the queue. */
 uint16_t rq_room(struct nic_rq *r)
 {
 	uint16_t *pi = r->srq ? &r->srq->nic->pi : &r->pi;
@@ -60,6 +70,8 @@ static void read_sges(struct nic_rwqe *w, const uint8_t *seg, uint32_t bytes)
 	}
 }
 
+/* The link is read before the WQE is used up, since libmlx5 writes it again when the WQE is free. A
+ * limit that is reached raises its event once. */
 static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 {
 	struct nic_srq *n = srq->nic;
@@ -81,6 +93,7 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 	return RQ_OK;
 }
 
+/* Copies the segments out of the ring: from here on the application may write the WQE again. */
 enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 {
 	const uint16_t posted = rq_room(r);
@@ -103,6 +116,7 @@ enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 	return RQ_OK;
 }
 
+/* Continues where the last packet of the message ended. Returns a syndrome; 0: written. */
 uint8_t rq_scatter(struct nic_dev *nd, struct nic_rq *r, struct nic_rwqe *w, const uint8_t *data,
 		   uint32_t len)
 {
@@ -133,6 +147,7 @@ uint8_t rq_scatter(struct nic_dev *nd, struct nic_rq *r, struct nic_rwqe *w, con
 	return 0;
 }
 
+/* All posted receives complete with a flush error, as a QP in ERR reports them. */
 void rq_flush(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn)
 {
 	if (r->srq || !r->rq)

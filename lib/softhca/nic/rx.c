@@ -28,6 +28,7 @@ static void learn(struct nic_dev *nd, const struct wire_pkt *k)
 	neigh_learn(nd, gid, k->l2 + 6);
 }
 
+/* The packet's transport must be the QP's. */
 static bool transport_fits(const struct nic_qp *q, const struct wire_pkt *k)
 {
 	switch (k->opcode & 0xe0) {
@@ -78,6 +79,7 @@ static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
 	nd->cur = NULL;
 }
 
+/* Own address, or a group's. */
 static bool mac_is_mine(const struct nic_dev *nd, const uint8_t *mac)
 {
 	return memcmp(mac, nd->dev->id.mac, 6) == 0 || (mac[0] & 1);
@@ -100,6 +102,7 @@ static void to_group(struct nic_dev *nd, struct wire_pkt *k)
 			to_qp(m->qp->nic, k);
 }
 
+/* The port's counters, as ethtool and sysfs show them; data is in units of 4 bytes (IBTA). */
 static void count_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 {
 	NIC_CNT(nd, port_rcv_packets);
@@ -111,6 +114,7 @@ static void count_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 		NIC_CNT(nd, unicast_rcv_packets);
 }
 
+/* False: the frame cannot be taken yet; it stays on the cable, and so does everything behind it. */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 {
 	struct wire_pkt k;

@@ -13,6 +13,11 @@
  * it is the oldest, so that completions stay in order.
  *
  * Source of the formats: rdma-core providers/mlx5/mlx5dv.h, by way of prm/spw_prm.h.
+ *
+ *   sq_ci        sq_pi (record)         ring: WQEs that were rung
+ *   swr_head     swr_cur      swr_tail  swr[]: WQEs that were fetched
+ *      | sent, open | to send    |
+ *      └ completes in order: sq_complete, sq_fail
  */
 #include "softhca/nic/nic_impl.h"
 
@@ -20,6 +25,7 @@
 /* WQEBBs prefetched ahead of the one at work: they lie in the application's cache. */
 #define WQE_AHEAD 4u
 
+/* Opcodes by transport (IBTA 9.4). */
 static bool op_allowed(const struct nic_qp *q, uint8_t op)
 {
 	switch (op) {
@@ -71,6 +77,8 @@ static uint32_t data_offset(struct nic_qp *q, struct nic_swr *w)
 	return off <= bytes ? off : 0;
 }
 
+/* Checks all segments and adds up the length, before a byte is sent. Returns a syndrome; 0: sound.
+ */
 static uint8_t wqe_parse(struct nic_qp *q, struct nic_swr *w)
 {
 	uint64_t total;
@@ -125,6 +133,7 @@ static bool ctrl_is_bad(const struct nic_qp *q, const uint8_t *ctrl, uint8_t ds)
 	       (ds + 3u) / 4 > rung;
 }
 
+/* PSNs are assigned here, one per packet, so that a READ reserves those of its response. */
 static void fetch_one(struct nic_qp *q)
 {
 	struct nic_swr *w = sq_swr(q, q->swr_tail);
@@ -156,6 +165,7 @@ static void fetch_one(struct nic_qp *q)
 		trace_wqe(q->nd->trace, q, w);
 }
 
+/* False: nothing was rung, or the table of open WQEs is full. */
 bool sq_fetch(struct nic_qp *q)
 {
 	if (q->sq_ci == q->sq_pi || q->swr_tail - q->swr_head > q->swr_mask)
@@ -181,6 +191,8 @@ static void copy_inline(struct nic_qp *q, const struct nic_swr *w, uint32_t off,
 		memcpy(out + n, q->qp->sq_buf, len - n);
 }
 
+/* Copies payload from the segments, from where g stands. A region is looked up for each piece: it
+ * may have been deregistered meanwhile. */
 uint8_t sq_gather(struct nic_qp *q, const struct nic_swr *w, struct nic_gather *g, uint8_t *out,
 		  uint32_t len)
 {
@@ -219,6 +231,7 @@ uint8_t sq_gather(struct nic_qp *q, const struct nic_swr *w, struct nic_gather *
 	return 0;
 }
 
+/* The way back: a READ or atomic response into the local segments. */
 uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, const uint8_t *data,
 		   uint32_t len)
 {
@@ -248,6 +261,7 @@ uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, cons
 	return len ? SPW_PRM_SYN_LOCAL_LENGTH_ERR : 0;
 }
 
+/* Only signaled WQEs have a CQE; it stands for all before it. */
 void sq_complete(struct nic_qp *q, struct nic_swr *w)
 {
 	if (w->signaled)
@@ -301,6 +315,8 @@ void sq_fail(struct nic_qp *q, uint8_t syndrome, uint8_t vendor)
 	sq_flush(q);
 }
 
+/* Both queues are flushed; an RC QP with an SRQ reports by an event that it takes no more from it.
+ */
 void qp_to_err(struct nic_qp *q)
 {
 	if (q->qp->state == HCA_QPS_RESET)

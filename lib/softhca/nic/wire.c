@@ -90,6 +90,7 @@ static uint32_t ld_icrc(const uint8_t *p)
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+/* Pads the payload to 4 bytes, then the ICRC, its lowest byte first. */
 void wire_finish(uint8_t *frame, uint32_t frame_bytes, uint32_t l3_off, bool ipv6, uint32_t payload,
 		 bool icrc)
 {
@@ -150,6 +151,8 @@ static uint32_t find_bth(const uint8_t *f, uint32_t len, struct wire_pkt *k, uin
 	return udp + WIRE_UDP_BYTES;
 }
 
+/* The extended headers that the opcode has, in their order; wire_parse has checked that they are
+ * there. */
 static const uint8_t *read_ext(const uint8_t *p, struct wire_pkt *k)
 {
 	if (k->hdrs & WIRE_H_RETH) {
@@ -181,6 +184,8 @@ static const uint8_t *read_ext(const uint8_t *p, struct wire_pkt *k)
 	return p;
 }
 
+/* Every length is checked before what it covers is read. icrc_valid: the cable vouches for the
+ * frame. */
 enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, struct wire_pkt *k)
 {
 	enum wire_verdict verdict;
@@ -238,6 +243,7 @@ void wire_tmpl_set_dmac(struct wire_tmpl *t, const uint8_t dmac[6])
 	memcpy(t->hdr, dmac, 6);
 }
 
+/* All of the headers that does not change from packet to packet. */
 void wire_tmpl_init(struct wire_tmpl *t, const struct wire_av *av)
 {
 	uint8_t *p = t->hdr + WIRE_ETH_BYTES;
