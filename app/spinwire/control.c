@@ -83,7 +83,7 @@ static int start(struct app *app)
 
 /* ---- the loop ---- */
 
-/* A device in trouble has thousands of events a second: they are rate-limited, but the loss of a
+/* A failing device has thousands of events a second: they are rate-limited, but the loss of a
  * device is always logged. */
 static void log_events(struct app *app)
 {

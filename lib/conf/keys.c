@@ -106,7 +106,7 @@ const struct conf_key conf_table[] = {
 	 .dflt = "", .help = "write what is received to this file, as pcapng"},
 	{RUN_FIELD(capture_limit), .name = "capture-limit", .option = "capture-limit",
 	 .type = CONF_BYTES, .min = 4096, .max = 1ull << 50, .dflt = "1GiB",
-	 .help = "the capture's largest size; what comes then is counted"},
+	 .help = "the capture's largest size; later frames are only counted"},
 	{RUN_FIELD(capture_snap), .name = "capture-snap", .option = "capture-snap",
 	 .type = CONF_BYTES, .min = 16, .max = 65535, .dflt = "256B",
 	 .help = "bytes of a frame that are captured"},

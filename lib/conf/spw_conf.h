@@ -86,7 +86,7 @@ struct spw_conf {
 		bool frame_stamps;      /* stages from each frame's NIC stamp on */
 		uint64_t slow_ns;       /* frames above it get a cause */
 		uint32_t burst;         /* 1 .. SPW_BURST_MAX */
-		char capture[512];      /* pcapng file of what came in, "" none */
+		char capture[512];      /* pcapng file of received frames, "" none */
 		uint64_t capture_limit; /* its largest size */
 		uint64_t capture_snap;  /* bytes kept of a frame */
 	} run;
@@ -121,11 +121,11 @@ enum { SPW_CONF_HELP = 1, SPW_CONF_VERSION = 2 };
  *          wherever it stands, then the other options in order, then spw_conf_check. Takes
  *          "--name value" and "--name=value".
  * Shape:   argv[0] is skipped.
- * Returns: 0, SPW_CONF_HELP, SPW_CONF_VERSION, or -EINVAL and what loading says. Needs no EAL.
+ * Returns: 0, SPW_CONF_HELP, SPW_CONF_VERSION, or the error of loading or an option. Needs no EAL.
  * Thread:  setup */
 int spw_conf_args(struct spw_conf *conf_out, int argc, char **argv);
 
-/* Purpose: what no single key can tell: at least one port, as many lcores as queues, no core
+/* Purpose: checks what spans several keys: at least one port, as many lcores as queues, no core
  *          twice, specs that parse.
  * Errors:  -EINVAL with the place.
  * Thread:  setup */

@@ -93,9 +93,8 @@ struct spw_exec_stat {
 
 /* Purpose: allocates everything (rings, streams; modules are loaded now), starts nothing.
  * Owner:   the caller, until spw_exec_close; conf's pointers as stated there.
- * Errors:  -ENOTSUP no such backend or device here (the text says why and what would do), -ENOMEM,
- *          -EINVAL.
- * Thread:  setup. */
+ * Errors:  -ENOTSUP no such backend or device here (the text has the reason and a kind that would
+ * work), -ENOMEM, -EINVAL. Thread:  setup. */
 int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out);
 
 /* Purpose:  the ring with that index, below ring_cnt.

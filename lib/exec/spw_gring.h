@@ -235,7 +235,10 @@ uint64_t spw_gring_executed(const struct spw_gring *ring);
 /* Purpose: the reason's name as it is printed, "unknown" if there is none. Thread: any. */
 const char *spw_bad_name(enum spw_bad reason);
 
-/* ---- word codec: shared by the owner, the CPU executors, the CUDA kernels and the tests ---- */
+/* ---- word codec ----
+ *
+ * Shared by the owner, the CPU executors, the CUDA kernels and the tests. Pure arithmetic on words:
+ * no memory is read, and nothing is checked. Thread: any. */
 
 #ifdef __CUDACC__
 #define SPW_HD __host__ __device__
@@ -246,25 +249,27 @@ const char *spw_bad_name(enum spw_bad reason);
 #define SPW_GRING_TAG_SHIFT  56
 #define SPW_GRING_VALUE_MASK ((1ull << SPW_GRING_TAG_SHIFT) - 1)
 
-/* The tag of batch seq, in place (top byte), in a ring of 2^batch_log2 batches. */
+/* Purpose: the tag of batch seq, in place (top byte), in a ring of 2^batch_log2 batches. */
 SPW_HD SPW_INLINE uint64_t spw_gring_tag(uint64_t seq, uint32_t batch_log2)
 {
 	return (((seq >> batch_log2) + 1) & 0xff) << SPW_GRING_TAG_SHIFT;
 }
 
-/* Whether word carries tag; the other 56 bits of both do not matter. */
+/* Purpose: whether word carries tag; the other 56 bits of both do not matter. */
 SPW_HD SPW_INLINE bool spw_gring_has_tag(uint64_t word, uint64_t tag)
 {
 	return ((word ^ tag) >> SPW_GRING_TAG_SHIFT) == 0;
 }
 
-/* Builds the lo word. offset: bytes from the region's start, below 2^40. */
+/* Purpose: builds the lo word.
+ * Shape:   offset: bytes from the region's start, below 2^40. */
 SPW_HD SPW_INLINE uint64_t spw_gring_lo(uint64_t tag, uint64_t offset, uint32_t meta)
 {
 	return tag | (uint64_t)(meta & 0xffff) << 40 | offset;
 }
 
-/* Builds the hi word. cnt: the batch size for entry 0, 1 for every other. */
+/* Purpose: builds the hi word.
+ * Shape:   len 1 .. 2^26, region below 8; cnt: the batch size for entry 0, 1 for every other. */
 SPW_HD SPW_INLINE uint64_t spw_gring_hi(uint64_t tag, uint32_t len, uint32_t meta, uint32_t flags,
 					uint32_t region, uint32_t cnt)
 {
@@ -272,7 +277,7 @@ SPW_HD SPW_INLINE uint64_t spw_gring_hi(uint64_t tag, uint32_t len, uint32_t met
 	       (uint64_t)region << 31 | (uint64_t)(flags & SPW_DESC_HANDLER_FLAGS) << 27 | len;
 }
 
-/* The fields of the two words. */
+/* Returns: the fields of the two words, as spw_gring_lo and spw_gring_hi took them. */
 SPW_HD SPW_INLINE uint64_t spw_gring_lo_offset(uint64_t lo)
 {
 	return lo & ((1ull << 40) - 1);

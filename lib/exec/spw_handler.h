@@ -61,7 +61,7 @@ enum spw_handler_flag {
 	SPW_HANDLER_WRITES = 1u << 0,
 };
 
-/* One frame or message, at the address where this executor sees it. */
+/* One frame or message, at the address that this executor uses. */
 struct spw_frame {
 	uint8_t *addr;
 	uint32_t len;   /* bytes, 1 .. SPW_DESC_LEN_MAX */

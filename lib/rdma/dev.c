@@ -165,7 +165,7 @@ void rdma_dev_close(struct rdma_dev *dev)
 
 /* ---- port ---- */
 
-/* At open: a program that waits for frames on a port without a link would wait in silence. */
+/* At open, because a program that polls a port without a link would only show no frames. */
 int rdma_dev_check_link(struct rdma_dev *dev)
 {
 	int rc = ibv_query_port(dev->ctx, dev->port_num, &dev->port);

@@ -119,7 +119,7 @@ struct spw_rec_slow {
 	enum spw_cause cause;
 };
 
-/* The whole time of the batch's oldest frame, ticks. */
+/* Returns: the whole time of the batch's oldest frame, ticks. Thread: any. */
 SPW_INLINE uint64_t spw_rec_slow_whole(const struct spw_rec_slow *slow)
 {
 	return slow->at.sent - slow->at.since;
@@ -219,7 +219,9 @@ void spw_rec_end(struct spw_rec *rec);
 void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
 		    struct spw_clock_box *nic_box);
 
-/* Private to spw_rec_mark and spw_rec_poll. */
+/* Private to spw_rec_mark_at: records a step of the loop that ended at `now` and took longer than
+ * gap_tsc. Private to spw_rec_polled_at: since when frames that were polled now may have waited.
+ * Thread:  owner. */
 void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now) SPW_COLD;
 uint64_t spw_rec_backlog_since(struct spw_rec *rec, bool full, uint64_t now) SPW_COLD;
 
@@ -304,7 +306,8 @@ SPW_INLINE void spw_rec_turn(const unsigned int flags, struct spw_rec *rec)
 }
 
 /* Private to spw_rec_batch: puts executor stamps that lie outside polled .. reaped in order, and
- * counts defects. */
+ * counts defects.
+ * Thread:  owner. */
 void spw_rec_chain_fix(struct spw_rec *rec, struct spw_rec_stamps *at) SPW_COLD;
 
 /* Purpose: records a finished batch of cnt frames.
@@ -344,7 +347,8 @@ SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec,
 #define SPW_REC_APART_LOG2 25u
 #define SPW_REC_APART_MAX  (1ull << (SPW_REC_APART_LOG2 - 1))
 
-/* Private to spw_rec_nic: the slow way for any stamps, frame by frame. */
+/* Private to spw_rec_nic: the slow way for any stamps, frame by frame.
+ * Thread:  owner. */
 void spw_rec_nic_odd(const unsigned int flags, struct spw_rec *rec, const struct spw_desc *desc,
 		     uint32_t cnt, const struct spw_rec_stamps *at) SPW_COLD;
 

@@ -39,7 +39,7 @@ struct null_queue {
 	/* the source; written by the owner, sampled by others */
 	uint64_t due_frames; /* that have arrived on the wire: lent, missed or waiting */
 	uint64_t rx_frames, missed_frames, no_slot;
-	uint64_t back_frames; /* released, sent, or lent empty and given back */
+	uint64_t back_frames; /* released, sent, or lent empty and returned */
 	uint64_t rx_bytes, tx_frames, tx_bytes, lent_empty;
 	uint64_t wait_max; /* ring_size: how many may wait */
 	uint64_t count_max;

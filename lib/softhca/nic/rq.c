@@ -35,7 +35,7 @@ uint16_t rq_posted(const struct nic_rq *r)
 	return (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(r->rq->dbrec)) - r->ci);
 }
 
-/* Receives that may be taken now. A record beyond the ring's size is nonsense of the application:
+/* Receives that may be taken now. A record beyond the ring's size must not happen:
  * the caller fails the queue. */
 uint16_t rq_room(struct nic_rq *r)
 {
