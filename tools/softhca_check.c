@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
@@ -38,28 +40,6 @@ static int check_netdevs(const struct hca_cfg *cfg)
 	return 0;
 }
 
-static int check_cable(const struct hca_cfg *cfg)
-{
-	const char *name = strchr(cfg->cable, ':') + 1;
-	int fd;
-
-	if (strncmp(cfg->cable, "shm:", 4) == 0 &&
-	    (!*name || strlen(name) > 64 || strchr(name, '/')))
-		return spw_err(EINVAL, "--cable %s: the name has 1 to 64 characters and no slash",
-			       cfg->cable);
-	if (strncmp(cfg->cable, "afpacket:", 9))
-		return 0;
-	if (!if_nametoindex(name))
-		return spw_err(ENODEV, "--cable %s: there is no such interface; ip link shows them",
-			       cfg->cable);
-	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return spw_err(errno, "--cable %s: %s%s", cfg->cable, strerror(errno),
-			       errno == EPERM ? "; it needs CAP_NET_RAW" : "");
-	close(fd);
-	return 0;
-}
-
 /* Can a file be created at the path? */
 static int check_path(const char *opt, const char *path)
 {
@@ -74,6 +54,51 @@ static int check_path(const char *opt, const char *path)
 		return 0;
 	return spw_err(errno, "--%s %s: the folder cannot be written: %s", opt, path,
 		       strerror(errno));
+}
+
+/* unix:MINE,PEER. The peer may make its socket, and its folder, later. */
+static int check_unix(const char *cable)
+{
+	const char *mine = cable + strlen("unix:"), *comma = strchr(mine, ',');
+	const size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+	char path[HCA_TEXT_BYTES];
+	struct stat st;
+
+	if (!comma || comma == mine || !comma[1] || (size_t)(comma - mine) > max ||
+	    strlen(comma + 1) > max)
+		return spw_err(
+			EINVAL,
+			"--cable %s: want unix:MINE,PEER, two paths of at most %zu characters",
+			cable, max);
+	snprintf(path, sizeof(path), "%.*s", (int)(comma - mine), mine);
+	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return spw_err(EEXIST, "--cable %s: %s is not a socket; use another name", cable,
+			       path);
+	return check_path("cable", path);
+}
+
+static int check_cable(const struct hca_cfg *cfg)
+{
+	const char *name = strchr(cfg->cable, ':') + 1;
+	int fd;
+
+	if (strncmp(cfg->cable, "shm:", 4) == 0 &&
+	    (!*name || strlen(name) > 64 || strchr(name, '/')))
+		return spw_err(EINVAL, "--cable %s: the name has 1 to 64 characters and no slash",
+			       cfg->cable);
+	if (strncmp(cfg->cable, "unix:", 5) == 0)
+		return check_unix(cfg->cable);
+	if (strncmp(cfg->cable, "afpacket:", 9))
+		return 0;
+	if (!if_nametoindex(name))
+		return spw_err(ENODEV, "--cable %s: there is no such interface; ip link shows them",
+			       cfg->cable);
+	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return spw_err(errno, "--cable %s: %s%s", cfg->cable, strerror(errno),
+			       errno == EPERM ? "; it needs CAP_NET_RAW" : "");
+	close(fd);
+	return 0;
 }
 
 int main(int argc, char **argv)

@@ -4,7 +4,8 @@
  * The commands of the control socket: what each line does and what is answered (nic_control in
  * nic.h has the list). control_sock.c reads the lines; nic_dev.c runs the same commands at the
  * times that fault=at=TIME:COMMAND names. All of it runs with the device lock held, except
- * nic_control, which takes it. A new command is one row of `cmds` and one line in docs/060.
+ * nic_control, which takes it. A new command is one row of FAULT_COMMANDS (fault.h), or of `cmds`
+ * if it only answers, and one line in docs/060.
  */
 #include <errno.h>
 #include <signal.h>
@@ -206,18 +207,10 @@ int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t byte
 		int (*exec)(struct nic_dev *, const char *); /* NULL: only a question */
 		void (*text)(const struct nic_dev *, char *, size_t);
 	} cmds[] = {
-		{"link-down", cmd_link_down, status_text},
-		{"rnr", cmd_rnr, status_text},
-		{"cq-overrun", cmd_cq_overrun, status_text},
-		{"qp-error", cmd_qp_error, status_text},
-		{"mr-revoke", cmd_mr_revoke, status_text},
-		{"kill", cmd_kill, status_text},
-		{"remove", cmd_remove, status_text},
-		{"hold", cmd_hold, status_text},
-		{"release", cmd_release, status_text},
-		{"fault", cmd_fault, status_text},
-		{"trace", cmd_trace, status_text},
-		{"status", NULL, status_text},
+#define X(word, id, arg) {word, cmd_##id, status_text},
+		FAULT_COMMANDS(X)
+#undef X
+			{"status", NULL, status_text},
 		{"objects", NULL, objects_text},
 		{"thread", NULL, thread_text},
 		{"strict", NULL, strict_text},

@@ -66,6 +66,54 @@ static int set_delay(struct fault *f, char *text)
 	return set_prob(&f->delay, "delay", text);
 }
 
+static bool is_number(const char *text)
+{
+	char *end;
+
+	strtoul(text, &end, 0);
+	return isdigit((unsigned char)*text) && !*end;
+}
+
+static bool arg_fits(enum fault_arg kind, const char *arg)
+{
+	switch (kind) {
+	case FAULT_ARG_NONE:
+		return !*arg;
+	case FAULT_ARG_TIME:
+		return fault_time_ns(arg) >= 0;
+	case FAULT_ARG_NUMBER:
+		return is_number(arg);
+	case FAULT_ARG_MAYBE_NUMBER:
+		return !*arg || is_number(arg);
+	default:
+		return true;
+	}
+}
+
+/* A wrong command is refused now: when it is due, nobody reads the answer. */
+static int check_command(const char *what)
+{
+	static const struct {
+		const char *name;
+		enum fault_arg arg;
+	} command[] = {
+#define X(word, id, kind) {word, FAULT_ARG_##kind},
+		FAULT_COMMANDS(X)
+#undef X
+	};
+	const size_t n = strcspn(what, "=");
+
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(command); i++)
+		if (strlen(command[i].name) == n && strncmp(what, command[i].name, n) == 0)
+			return arg_fits(command[i].arg, what + n + (what[n] == '='))
+				       ? 0
+				       : spw_err(EINVAL, "fault at=: \"%s\" is not %s=%s", what,
+						 command[i].name,
+						 command[i].arg == FAULT_ARG_TIME ? "TIME"
+										  : "NUMBER");
+	return spw_err(EINVAL, "fault at=: there is no command \"%s\"; docs/060 lists them", what);
+}
+
 static int set_at(struct fault *f, char *text)
 {
 	char *colon = strchr(text, ':');
@@ -81,6 +129,8 @@ static int set_at(struct fault *f, char *text)
 	if (ns < 0)
 		return spw_err(EINVAL, "fault at=%s: TIME is not a time; use ns, us, ms or s",
 			       text);
+	if (check_command(colon + 1))
+		return -EINVAL;
 	f->at[f->at_cnt].ns = (uint64_t)ns;
 	strcpy(f->at[f->at_cnt].what, colon + 1);
 	f->at_cnt++;

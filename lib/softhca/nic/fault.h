@@ -30,6 +30,28 @@
 #define FAULT_AT_MAX     16u
 #define FAULT_FAIL_MAX   4u
 
+/* Commands of the control socket that change something: name, function in control.c, and what
+ * stands behind their '=' (enum fault_arg). */
+#define FAULT_COMMANDS(X)                   \
+	X("link-down", link_down, TIME)     \
+	X("rnr", rnr, TIME)                 \
+	X("cq-overrun", cq_overrun, NUMBER) \
+	X("qp-error", qp_error, NUMBER)     \
+	X("mr-revoke", mr_revoke, NUMBER)   \
+	X("kill", kill, NONE)               \
+	X("remove", remove, NONE)           \
+	X("hold", hold, NONE)               \
+	X("release", release, MAYBE_NUMBER) \
+	X("fault", fault, TEXT)             \
+	X("trace", trace, TEXT)
+enum fault_arg {
+	FAULT_ARG_NONE,
+	FAULT_ARG_TIME,
+	FAULT_ARG_NUMBER,
+	FAULT_ARG_MAYBE_NUMBER,
+	FAULT_ARG_TEXT
+};
+
 struct fault_queued { /* a delayed or reordered frame */
 	uint64_t due_ns;
 	uint64_t due_frame; /* reordering: the frame number that it lets pass */

@@ -88,10 +88,14 @@ static void shares_are_kept_and_repeat(void **state)
 
 static void wrong_words_are_refused(void **state)
 {
-	static const char *const wrong[] = {
-		"loss",   "loss=",     "loss=2",    "loss=-1",
-		"loss=x", "lost=0.1",  "delay=0.1", "delay=0.1:5parsecs",
-		"at=1s",  "at=x:hold", "loss=nan"};
+	static const char *const wrong[] = {"loss",        "loss=",
+					    "loss=2",      "loss=-1",
+					    "loss=x",      "lost=0.1",
+					    "delay=0.1",   "delay=0.1:5parsecs",
+					    "at=1s",       "at=x:hold",
+					    "loss=nan",    "at=1s:nosuch",
+					    "at=1s:rnr",   "at=1s:qp-error=x",
+					    "at=1s:kill=9"};
 	struct fault f;
 
 	(void)state;
