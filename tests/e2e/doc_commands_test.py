@@ -5,7 +5,7 @@
 A command is a line of an `sh` block, or of an unmarked block whose first line begins with a known tool. RULES decides by the
 first pattern that matches: a function runs the command, a string is the reason why it is not run. A command that no rule
 knows fails. A `text` block in the same section, after a command that was run, shows what it prints: each shown line must
-have a line of the same shape (numbers aside) in the output.
+have a line of the same shape (numbers aside) in the output. Lines that only some machines print are named if they are absent.
 """
 import glob
 import os
@@ -58,6 +58,18 @@ def run_plain(command, folder):
 
 def run_main_job(command, folder):
     return output_of([os.path.join(ROOT, command), "--seconds", "2", "--out", folder], folder)
+
+
+def run_profile(_command, folder):
+    return output_of([os.path.join(ROOT, "tools", "profile"), "--seconds", "0.5", "--steps", "2", "--carries", "20000", "--out", folder], folder)
+
+
+def run_draw(_command, folder):
+    """Of a report that is made here, into a picture beside it."""
+    if not any(map(spwlab.find, ("chromium-headless-shell", "chromium", "google-chrome"))):
+        raise Skip("no headless Chromium is installed (tools/deps all)")
+    run_main_job("tools/run", folder)
+    return output_of([os.path.join(ROOT, "tools", "draw"), "--report", os.path.join(folder, "report.html"), os.path.join(folder, "report.png")], folder)
 
 
 def need_softhca():
@@ -119,6 +131,8 @@ RULES = [
     (r"tools/with-softhca [^&]*ibv_devinfo", run_softhca),
     (r"tools/with-softhca [^&]+& +tools/with-softhca [^&]+", run_pair),
     (r"tools/(run|profile) .*--device .*", "needs an RDMA device"),
+    (r"tools/profile .*", run_profile),
+    (r"tools/draw --report .*", run_draw),
     (r"spinwire .*--port mlx5:\S+mode=rc,listen=10\..*", "needs that address and a peer; mlx5_rc_* run it with theirs"),
     (r"spinwire .*--port ethdev:[0-9a-f]{4}:.*", "needs a PCI device that DPDK can take"),
     (r"spinwire .*--config config/memif-sink\.yaml.*", "needs a process that owns the socket; e2e_pcap_config_file and e2e_memif_* have one"),
@@ -139,9 +153,10 @@ def shape(line):
     return re.sub(r"\s+", " ", re.sub(r"(?<= )(lost|-)(?= |$)|[-+]?\d[\d.,]*", "#", line.strip()))
 
 
-def depends_on_machine(line):
-    """A line of a cause: it is there only if frames were slow for it."""
-    return re.match(r"\s+[a-z_]+\s+\d+(?: frames)?, worst ", line)
+# Causes, gaps and worst frames that this run may not have had; how many cores there are, and what was chosen for them.
+OF_MACHINE = re.compile(r"""\s+[a-z_]+\ +\d+(\ frames)?,\ worst\ | \s+(loop|core\ alone)\ +[\d.]+\ a\ second | \s+\d+\ +[\d.]+\ | \s+worst\ \[
+    | \s+(sender|beyond)_\w+\ +[\d.]+\ +[\d.]+\ | \d+\ cores:\ | few\ cores:\ | (spinwire:\ )?executor\ | held\ up\ | \s+lcore\ \d+,\ in\ """,
+                        re.X)
 
 
 def check_shape(block, output):
@@ -149,7 +164,9 @@ def check_shape(block, output):
     for line in filter(str.strip, block.text.splitlines()):
         want = shape(line.partition("...")[0])
         found = any(one.startswith(want) for one in got) if "..." in line else want in got
-        check(found or depends_on_machine(line), f"{block.where}: shows {line!r}, but the program printed:\n{output}")
+        check(found or OF_MACHINE.match(line), f"{block.where}: shows {line!r}, but the program printed:\n{output}")
+        if not found:
+            print(f"{block.where}: not printed on this machine: {line.strip()}")
 
 
 def test_known():
