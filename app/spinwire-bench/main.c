@@ -22,25 +22,19 @@ static const struct {
 	const char *name, *what;
 	int (*run)(int argc, char **argv, struct spw_bench_out *out);
 } bench_list[] = {
-	{"handoff", "hand-off of batches to a GPU: latency by payload, throughput by frame size",
+	{"handoff", "hand-off to a GPU: latency by payload, throughput by frame size",
 	 spw_bench_handoff},
 #if SPW_HAVE_CUDA
-	{"poll", "what a turn of a GPU warp that polls host memory takes, by how it polls",
-	 spw_bench_poll},
+	{"poll", "how long a GPU warp takes to poll host memory, by how it polls", spw_bench_poll},
 #endif
 	{"hiccup", "what the machine takes from a core that only spins", spw_bench_hiccup},
-	{"loop", "what the pipe costs per frame, beside the null port alone and net_null",
-	 spw_bench_loop},
-	{"port", "what receiving and releasing a frame costs, beside DPDK's own calls",
-	 spw_bench_port},
+	{"loop", "the pipe per frame, beside the null port alone and net_null", spw_bench_loop},
+	{"port", "receiving and releasing a frame, beside DPDK's own calls", spw_bench_port},
 #if SPW_HAVE_MLX5DV
-	{"cq", "what polling a full completion queue costs, beside ibv_poll_cq and ibv_start_poll",
-	 spw_bench_cq},
-	{"rx", "what receiving a frame costs on an mlx5 device, beside DPDK's mlx5 PMD",
-	 spw_bench_rx},
-	{"rc", "what messages over reliable connections cost, beside plain verbs by hand",
-	 spw_bench_rc},
-	{"softhca", "the software ConnectX under perftest, direct verbs and an idle program",
+	{"cq", "polling a full completion queue, beside two calls of libibverbs", spw_bench_cq},
+	{"rx", "receiving a frame on an mlx5 device, beside DPDK's mlx5 PMD", spw_bench_rx},
+	{"rc", "messages over reliable connections, beside plain verbs by hand", spw_bench_rc},
+	{"softhca", "the software ConnectX under perftest and direct verbs, and idle",
 	 spw_bench_softhca},
 #endif
 };
@@ -57,8 +51,7 @@ static int usage(FILE *f, int status)
 	fprintf(f, "Usage: spinwire-bench [--json FILE] NAME [options of NAME]\n"
 		   "  or:  spinwire-bench --list\n"
 		   "  or:  spinwire-bench NAME --help\n\n"
-		   "Measures one part of spinwire beside what else does its work, in the same "
-		   "run.\n\n");
+		   "Measures what one part of spinwire costs, beside what else does its work.\n\n");
 	list(f);
 	fprintf(f,
 		"\nFigures, with machine and date: docs/benchmarks.md. More: man spinwire-bench\n");

@@ -278,7 +278,7 @@ static const struct gen_option {
 	 "file for an HdrHistogram log: round trips and schedule errors, an interval a second"},
 };
 
-#define HELP_COLUMNS 96
+#define HELP_COLUMNS 80
 
 static void help_names(void)
 {
@@ -303,20 +303,17 @@ void gen_conf_help(bool all)
 {
 	printf("Usage: spinwire-gen [EAL arguments] -- --port SPEC [options]\n"
 	       "  or:  spinwire-gen --help | --help-all\n\n"
-	       "Sends frames on a schedule that nothing can slow down, and reports what came back "
-	       "and how late.\n"
-	       "Every worker lcore is a sender with a port queue of its own; one is needed besides "
-	       "the main lcore.\n\n");
+	       "Sends frames on a schedule that nothing can slow down, and reports what came\n"
+	       "back and how late. Every worker lcore is a sender with a port queue of its own;\n"
+	       "one is needed besides the main lcore.\n\n");
 	if (all)
 		help_options();
 	else
 		help_names();
 	printf("\nport drivers: %s\n", spw_port_driver_names());
 	if (!all)
-		printf("example: spinwire-gen -l 0,1 -- --port mlx5:mlx5_1 --rate 1Mpps "
-		       "--schedule poisson\n"
-		       "Every option with its range and default: man spinwire-gen, or "
-		       "spinwire-gen --help-all\n");
+		printf("example: spinwire-gen -l 0,1 -- --port mlx5:mlx5_1 --rate 1Mpps\n"
+		       "Every option and default: man spinwire-gen, or spinwire-gen --help-all\n");
 }
 
 static int option_set(struct gen_conf *conf, const char *name, size_t name_bytes, const char *value)

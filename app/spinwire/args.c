@@ -14,7 +14,7 @@
 #include "app_json.h"
 #include "base/spw_err.h"
 
-#define HELP_COLUMNS 96
+#define HELP_COLUMNS 80
 
 /* One line, or more, of option names for each section of the configuration. */
 static void help_sections(void)
@@ -59,25 +59,20 @@ static void help(bool all)
 	printf("Usage: spinwire [EAL arguments] -- --port SPEC [options]\n"
 	       "  or:  spinwire [EAL arguments] -- --config FILE [options]\n"
 	       "  or:  spinwire --help | --help-all\n\n"
-	       "Receives frames, hands them to an executor without a copy, and accounts for every "
-	       "one of them.\n"
-	       "EAL arguments are those of any DPDK program (-l, --lcores, --no-huge, -a ...): the "
-	       "main lcore\n"
-	       "controls, each other lcore runs one receive queue, and spare ones serve the cpu "
-	       "executor.\n\n");
+	       "Receives frames, hands them to an executor without a copy, accounts for each.\n"
+	       "EAL arguments are those of any DPDK program (-l, --lcores, --no-huge, -a ...).\n"
+	       "The main lcore controls, each other lcore runs one receive queue, and spare ones\n"
+	       "serve the cpu executor.\n\n");
 	if (all)
 		help_keys();
 	else
 		help_sections();
 	printf("\nport drivers: %s\n", spw_port_driver_names());
-	printf("exit status: 0 good, 1 usage or config, 2 the machine cannot do it, 3 ledger or "
-	       "pool\n"
-	       "             did not balance, 4 a fault that could not be recovered\n");
+	printf("exit status: 0 good, 1 usage or config, 2 the machine cannot do it,\n"
+	       "             3 ledger or pool did not balance, 4 an unrecoverable fault\n");
 	if (!all)
-		printf("example: spinwire -l 0,1 --no-huge -m 128 -- --port null:size=64 "
-		       "--handler sum --seconds 10\n"
-		       "Every option with its range and default: man spinwire, or spinwire "
-		       "--help-all\n");
+		printf("example: spinwire -l 0,1 --no-huge -m 128 -- --port null --seconds 10\n"
+		       "Every option, range and default: man spinwire, or spinwire --help-all\n");
 }
 
 /* --help needs neither EAL nor a port, so it comes first. Ends by trying the JSON file: a path that

@@ -66,7 +66,7 @@ PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "with-softhca", "spinw
 
 
 def test_help_and_man():
-    """--help of every program fits a screen of 24 lines and 100 columns and leads to its man page; with help2man the page is installed."""
+    """--help of every program fits a screen of 24 lines and 80 columns and leads to its man page; with help2man the page is installed."""
     with spwlab.scratch() as folder:
         programs = installed(folder)
         pages = os.path.join(programs, "..", "share", "man", "man1")
@@ -74,7 +74,7 @@ def test_help_and_man():
             done = run_bare(os.path.join(programs, name), "--help")
             equal(done.returncode, 0, f"{name} --help\n{done.stderr}")
             lines = done.stdout.splitlines()
-            check(len(lines) <= 24 and max(map(len, lines)) <= 100, f"{name} --help: {len(lines)} lines, {max(map(len, lines))} columns")
+            check(len(lines) <= 24 and max(map(len, lines)) <= 80, f"{name} --help: {len(lines)} lines, {max(map(len, lines))} columns")
             check(re.search(rf"\bman\s+{name}\b", done.stdout), f"{name} --help names no man page")
             if os.path.exists(os.path.join(BUILD, f"{name}.1")):  # built where help2man is
                 page = spwlab.read(os.path.join(pages, f"{name}.1"))
