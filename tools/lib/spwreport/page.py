@@ -68,9 +68,14 @@ def _tiles(record, good, knee):
 def _balance(good):
     off = [s for s in good if s["spinwire"]["ledger"]["residual"] or s["spinwire"]["pool"]["leaked"]]
     if off:
-        return f"<b class=lost>The books of {len(off)} of {len(good)} steps do not balance: those are invalid.</b>"
+        return f"<b class=lost>The ledgers of {len(off)} of {len(good)} steps do not balance: those are invalid.</b>"
     frames = sum(s["spinwire"]["ledger"]["received"] for s in good)
     return f"Of {svg.count(frames)} frames that spinwire received, every one is accounted for (residual 0)."
+
+
+def _span(times_ns):
+    low, high = svg.time_ns(min(times_ns)), svg.time_ns(max(times_ns))
+    return low if low == high else f"{low} to {high}"
 
 
 def _late(good):
@@ -80,10 +85,9 @@ def _late(good):
     if not known:
         return ""
     alone = [ns for ns in ((s["gen"].get("core_alone") or {}).get("p999_ns") for s in good) if isinstance(ns, (int, float))]
-    machine = (f" Before each step its core, with nothing to do, lost the core for up to {svg.time_ns(min(alone))} to {svg.time_ns(max(alone))} "
-               "(p99.9, by time): that part is the machine's.") if alone else ""
-    return (f" The sender kept its schedule to {svg.time_ns(min(known))} to {svg.time_ns(max(known))} (p99.9, by step); what it was late is part of "
-            f"every round trip, which counts from the intended time.{machine}")
+    machine = f" With nothing to do, its core was preempted for {_span(alone)} (p99.9, by time): that part is the machine's." if alone else ""
+    return (f" The sender kept its schedule within {_span(known)} (p99.9 of each step); how late it was is part of every round trip, which counts "
+            f"from the intended time.{machine}")
 
 
 def _floor_text(floor):
