@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""make_gring_corpus.py FOLDER: batches and completions for fuzz_gring (gpu/spw_gring.h has the words)."""
+"""make_gring_corpus.py FOLDER: batches and completions for fuzz_gring (exec/spw_gring.h has the words)."""
 import os
 import struct
 import sys
