@@ -268,6 +268,22 @@ SPW_INLINE uint64_t spw_cpu_counter(void)
 #endif
 }
 
+/* Purpose: the same, not before the loads that decided that it is read: the stamp of an event that
+ *   a load has shown. An earlier reading would be off by as much as the load's cache miss or page
+ *   walk took.
+ * Order: a branch must lie between load and call: on Arm the ISB waits for that branch.
+ * Thread: any.
+ */
+SPW_INLINE uint64_t spw_cpu_counter_after(void)
+{
+#if defined(__aarch64__)
+	__asm__ __volatile__("isb" ::: "memory");
+#else
+	__builtin_ia32_lfence();
+#endif
+	return spw_cpu_counter();
+}
+
 /* Purpose: the same, read after all earlier loads of this thread have completed and before any
  *   later one.
  * Thread: any.
@@ -277,7 +293,8 @@ SPW_INLINE uint64_t spw_cpu_counter_ordered(void)
 #if defined(__aarch64__)
 	uint64_t v;
 
-	__asm__ __volatile__("isb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(v)::"memory");
+	/* An ISB alone does not wait for a load that no branch depends on. */
+	__asm__ __volatile__("dsb ld\n\tisb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(v)::"memory");
 	return v;
 #else
 	uint64_t v;

@@ -273,12 +273,14 @@ SPW_INLINE void spw_rec_polled_at(const unsigned int flags, struct spw_rec *rec,
 	rec->empty_tsc = full ? rec->empty_tsc : now;
 }
 
-/* Purpose: spw_rec_polled_at with a clock reading of its own.
+/* Purpose: spw_rec_polled_at with a clock reading of its own. It is no earlier than the load that
+ *          found the frames: a CPU that reads its counter ahead of that load would poll frames
+ *          before the NIC has stamped them.
  * Thread:  owner. */
 SPW_INLINE void spw_rec_polled(const unsigned int flags, struct spw_rec *rec, bool full,
 			       struct spw_rec_poll *poll_out)
 {
-	spw_rec_polled_at(flags, rec, full, flags & SPW_REC_ON ? spw_tsc_now() : 0, poll_out);
+	spw_rec_polled_at(flags, rec, full, flags & SPW_REC_ON ? spw_tsc_now_after() : 0, poll_out);
 }
 
 /* Purpose: notes an empty poll: whatever a later poll brings arrived after the last mark. Reads no

@@ -36,6 +36,15 @@ SPW_INLINE uint64_t spw_tsc_now(void)
 	return spw_cpu_counter();
 }
 
+/* Purpose: now, not before the loads that a branch has tested: when a poll found what it returned.
+ *   Waits for these loads, so it is for once a batch.
+ * Thread: any.
+ */
+SPW_INLINE uint64_t spw_tsc_now_after(void)
+{
+	return spw_cpu_counter_after();
+}
+
 /* Purpose: now, read after all earlier loads and before all later ones: for clock pairs and short
  *   measurements.
  * Thread: any.
