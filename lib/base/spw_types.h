@@ -104,6 +104,12 @@ SPW_INLINE bool spw_in_range(uint64_t v, uint64_t min, uint64_t max)
 	return v >= min && v <= max;
 }
 
+/* Whether 1 <= v <= max, by one comparison: 0 wraps around to the largest value. For data paths. */
+SPW_INLINE bool spw_in_1_to(uint32_t v, uint32_t max)
+{
+	return v - 1 < max;
+}
+
 /* The base-2 logarithm, rounded down. x > 0. */
 SPW_INLINE uint32_t spw_log2_floor64(uint64_t x)
 {

@@ -126,7 +126,7 @@ SPW_INLINE bool rx_emit(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t byt
 		return rx_strides_odd(q, r, byte_cnt);
 	uint32_t slot = rx_slot(q, r, flags);
 
-	if (spw_unlikely(!spw_in_range(len, 1, q->room_bytes))) {
+	if (spw_unlikely(!spw_in_1_to(len, q->room_bytes))) {
 		rx_refuse(q, slot, flags);
 		return true;
 	}
@@ -199,7 +199,7 @@ SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const unsigned flags)
 	/* Covers the arrays too: the NIC writes them before op_own of the title. */
 	spw_dma_from_device(); /* [M1] */
 	cnt = flags & MLX5_F_ENHANCED ? (op >> 4) + 1u : spw_prm_cqe64_get_byte_cnt(cqe);
-	if (spw_unlikely(!spw_in_range(cnt, 1, max))) {
+	if (spw_unlikely(!spw_in_1_to(cnt, max))) {
 		mlx5_eth_rx_fault(q, 0);
 		return false;
 	}

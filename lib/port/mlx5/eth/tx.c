@@ -115,7 +115,7 @@ SPW_INLINE void tx_reap(struct mlx5_eth_queue *q, const unsigned flags)
 		spw_dma_from_device(); /* [M1] */
 		uint32_t done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - q->sq_ci);
 
-		if (spw_unlikely(!spw_in_range(done, 1, q->sq_pi - q->sq_ci))) {
+		if (spw_unlikely(!spw_in_1_to(done, q->sq_pi - q->sq_ci))) {
 			mlx5_eth_tx_fault(q, NULL);
 			break;
 		}

@@ -193,7 +193,7 @@ SPW_INLINE void rx_send(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
 
-	if (spw_unlikely(op == SPW_PRM_CQE_RESP_WR_IMM || !spw_in_range(len, 1, q->room_bytes) ||
+	if (spw_unlikely(op == SPW_PRM_CQE_RESP_WR_IMM || !spw_in_1_to(len, q->room_bytes) ||
 			 p->rx.received == p->rx.advertised)) {
 		rx_send_odd(q, p, cqe, slot, len);
 		return;
@@ -214,7 +214,7 @@ SPW_INLINE void rx_write(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_r
 		rx_control(q, p, imm);
 		return;
 	}
-	if (spw_unlikely(op != SPW_PRM_CQE_RESP_WR_IMM || !spw_in_range(len, 1, q->room_bytes) ||
+	if (spw_unlikely(op != SPW_PRM_CQE_RESP_WR_IMM || !spw_in_1_to(len, q->room_bytes) ||
 			 imm >= p->slot_cnt || q->slot_state[slot] != MLX5_RC_GRANTED ||
 			 !spw_peer_rx_credit_take(&p->rx))) {
 		rx_protocol(q, p);

@@ -95,7 +95,7 @@ SPW_INLINE void reap_one(struct mlx5_rc_queue *q, const uint8_t *cqe, const unsi
 	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, qpn);
 
 	done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) + 1 - p->sq_ci);
-	if (spw_unlikely(p->qpn != qpn || !spw_in_range(done, 1, p->sq_pi - p->sq_ci))) {
+	if (spw_unlikely(p->qpn != qpn || !spw_in_1_to(done, p->sq_pi - p->sq_ci))) {
 		mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 		spw_thr_count(&q->syndrome[0], 1);
 		mlx5_rc_break(q, p->qpn == qpn ? p : &q->peer[q->peer_cnt], 0);
@@ -204,7 +204,7 @@ SPW_INLINE bool tx_may(const struct mlx5_rc_peer *p, uint32_t len)
 static SPW_COLD bool tx_later(struct mlx5_rc_peer *p, const struct spw_desc *d)
 {
 	if (!mlx5_rc_is_live(p) || p->wait_pi - p->wait_ci > p->wait_mask ||
-	    (p->side == SPW_PEER_SIDE_UP && !spw_in_range(d->len, 1, p->msg_max)))
+	    (p->side == SPW_PEER_SIDE_UP && !spw_in_1_to(d->len, p->msg_max)))
 		return false;
 	p->wait[p->wait_pi++ & p->wait_mask] =
 		(struct mlx5_rc_wait){d->slot, d->offset, d->len, d->meta, d->flags};
