@@ -21,6 +21,7 @@ static bool is_cx4(uint32_t part_id)
 	return part_id >= 0x1013 && part_id <= 0x1016;
 }
 
+/* CQEs of version 1 are what cqe.h describes. */
 static int read_caps(struct mlx5_dev *dev)
 {
 	int rc;
@@ -41,6 +42,7 @@ static int read_caps(struct mlx5_dev *dev)
 	return 0;
 }
 
+/* mlx5 devices have one port each, number 1. */
 int mlx5_dev_open(const char *name, struct mlx5_dev *dev)
 {
 	int rc;
@@ -128,6 +130,7 @@ void mlx5_cq_free(struct ibv_cq_ex *cq)
 		spw_warn("mlx5: a completion queue was not destroyed: %s", strerror(rc));
 }
 
+/* Flushes are not worth a line: every stop causes them. */
 void mlx5_log_syndromes(const char *port, uint16_t queue, const uint64_t *syndrome)
 {
 	for (unsigned i = 0; i < MLX5_SYNDROME_CNT; i++)

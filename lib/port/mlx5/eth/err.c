@@ -53,6 +53,7 @@ static void err_name(struct mlx5_err *err, uint32_t syndrome)
 		err->syndrome = syndrome;
 }
 
+/* Counts by syndrome; unknown ones are counted as 0. */
 static void err_count(struct mlx5_eth_queue *q, uint32_t syndrome)
 {
 	mlx5_eth_count_err(q, SPW_PORT_ERR_cqe_error, 1);
@@ -64,6 +65,7 @@ static uint32_t cqe_syndrome(const uint8_t *cqe)
 	return spw_prm_cqe_err_get_syndrome(cqe);
 }
 
+/* Only these two opcodes carry a syndrome. */
 static bool cqe_is_error(const uint8_t *cqe)
 {
 	uint64_t opcode = spw_prm_cqe64_get_opcode(cqe);
@@ -99,6 +101,7 @@ static void rx_bad(struct mlx5_eth_queue *q, uint32_t syndrome)
 		mlx5_eth_count_drop(q, SPW_PORT_DROP_rx_error, 1);
 }
 
+/* Whether the queue is still in its ready state after this error. */
 static bool rx_survives(uint32_t syndrome)
 {
 	return syndrome != SPW_PRM_SYN_LOCAL_QP_OP_ERR && syndrome != SPW_PRM_SYN_LOCAL_PROT_ERR &&
@@ -142,6 +145,8 @@ static bool rx_skip(struct mlx5_eth_queue *q)
 	return true;
 }
 
+/* Called by a burst that found nothing plain. Between its scan and this read a good CQE may have
+ * arrived: then nothing is wrong. */
 void mlx5_eth_rx_odd(struct mlx5_eth_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
@@ -224,6 +229,8 @@ static void rx_wipe(struct mlx5_eth_queue *q)
 	}
 }
 
+/* In this order: stop the NIC, count what it wrote, make the ring look fresh, return the slots,
+ * start the NIC, post. */
 static int rx_recover(struct mlx5_eth_queue *q)
 {
 	int rc = q->ops.rq_reset(q->ops.obj);
@@ -276,6 +283,7 @@ static void tx_drain(struct mlx5_eth_queue *q)
 	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(q->tx_cq_ci & 0xffffffu));
 }
 
+/* As rx_recover; a send ring needs no wiping, since its CQ has no arrays of mini-CQEs. */
 static int tx_recover(struct mlx5_eth_queue *q)
 {
 	int rc = q->ops.sq_reset(q->ops.obj);
@@ -287,6 +295,7 @@ static int tx_recover(struct mlx5_eth_queue *q)
 	return q->ops.sq_ready(q->ops.obj);
 }
 
+/* At stop, after the reset: the same counting as in a recovery. */
 void mlx5_eth_queue_drain(struct mlx5_eth_queue *q)
 {
 	if (!q->slot_of)
@@ -350,6 +359,7 @@ static uint16_t err_step(struct mlx5_eth_queue *q, struct mlx5_err *err,
 	return n;
 }
 
+/* Each direction recovers by itself; frames are still received while sending recovers. */
 uint16_t mlx5_eth_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 {
 	struct mlx5_eth_queue *q = vq;

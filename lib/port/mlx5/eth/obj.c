@@ -3,6 +3,12 @@
  *
  * Creates the objects of one raw Ethernet queue through rdma-core and reports where their memory
  * is. Called by eth/port.c at set-up and by eth/recover.c; source: mlx5dv_init_obj(3).
+ *
+ *   receive   CQ (mlx5_cq_make) ─► WQ ─► mlx5dv_init_obj: address, doorbell record, entry size
+ *   send      CQ ─► thread domain ─► raw packet QP ─► mlx5dv_init_obj: the same, and the register
+ *
+ * States: WQ RESET ─► RDY; QP RESET ─► INIT ─► RTR ─► RTS. A reset clears the ring's indices on the
+ * NIC's side; eth/err.c clears them on ours.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,12 +17,14 @@
 #include "base/spw_log.h"
 #include "port/mlx5/eth/eth.h"
 
+/* A failure to destroy is logged and leaks: nothing else can be done about it. */
 static void check_free(int rc, const char *what)
 {
 	if (rc)
 		spw_warn("mlx5: %s was not destroyed: %s", what, strerror(rc));
 }
 
+/* errno of a creation that failed; the most common one has a remedy. */
 static int denied(const char *what)
 {
 	if (errno == EPERM)
@@ -48,6 +56,7 @@ static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_eth_plan
 					     : ibv_create_wq(dev->rdma.ctx, &attr);
 }
 
+/* Where rdma-core has put the ring: from here on it is plain memory. */
 static int wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_rx_obj *rx, uint32_t lkey)
 {
 	struct mlx5dv_rwq dv = {0};
@@ -120,6 +129,8 @@ static void own_register(struct mlx5_dev *dev, struct mlx5_eth_tx_obj *tx)
 	tx->td = NULL;
 }
 
+/* The register is shared with other queues unless a thread domain was granted; then BlueFlame is
+ * not used. */
 static int sq_memory(struct mlx5_eth_tx_obj *tx, uint32_t lkey)
 {
 	struct mlx5dv_qp dv = {.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES};
@@ -189,6 +200,7 @@ int mlx5_eth_sq_reset(struct ibv_qp *qp)
 	return sq_state(qp, IBV_QPS_RESET, 0);
 }
 
+/* A raw packet QP goes through all states, although only its send side is used. */
 int mlx5_eth_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp)
 {
 	int rc = sq_state(qp, IBV_QPS_INIT, dev->rdma.port_num);

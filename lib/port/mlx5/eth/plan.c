@@ -25,6 +25,7 @@
 #define GROUPS_MIN      4u /* half of them posted, half with frames under way */
 #define STRIDES_LOG2    9u /* 512 strides a WQE, unless the pool is small */
 
+/* Any other profile, and none, is latency. */
 static bool is_throughput(const struct spw_port_queue_conf *conf)
 {
 	return conf->profile && !strcmp(conf->profile, "throughput");
@@ -86,6 +87,8 @@ static bool plan_striding(const struct mlx5_dev *dev, const struct spw_port_queu
 	return plan->flags & MLX5_F_STRIDING;
 }
 
+/* Compressed CQEs carry no timestamp of each frame, so stamps and compression exclude each other;
+ * latency prefers stamps. */
 int mlx5_eth_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_conf *conf,
 		       struct mlx5_eth_plan *plan)
 {

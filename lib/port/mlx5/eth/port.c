@@ -26,6 +26,7 @@
 
 /* ---- open ---- */
 
+/* The headroom is 0: the NIC writes the frame at the start of its slot. */
 static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
 {
 	const struct ibv_device_attr_ex *attr = &ep->dev.rdma.attr;
@@ -145,6 +146,7 @@ static int eth_region_attach(struct spw_port *port, const struct spw_region *reg
 	return rdma_dev_attach(&mlx5_eth_of(port)->dev.rdma, region);
 }
 
+/* Joins the memory of the objects with the pool and with the operations of recovery. */
 static int queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_port_queue_conf *conf,
 		     uint16_t queue)
 {
@@ -195,6 +197,7 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 
 /* ---- start and stop ---- */
 
+/* In this order: a queue in RESET takes no WQEs. */
 static int queue_start(struct mlx5_eth_queue_ctl *eq)
 {
 	int rc = mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
@@ -220,6 +223,8 @@ static int eth_start(struct spw_port *port)
 		  : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
 }
 
+/* Sent frames must be counted as sent: the NIC gets a moment to finish before its queue is reset.
+ */
 static void tx_drain(struct mlx5_eth_queue_ctl *eq)
 {
 	const struct timespec nap = {.tv_nsec = 100000};

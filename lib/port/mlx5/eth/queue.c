@@ -168,6 +168,8 @@ int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 	return 0;
 }
 
+/* One entry per WQE: its slot, and for sending its length. Striding: one reference count per group.
+ */
 static int init_tables(struct mlx5_eth_queue *q)
 {
 	q->slot_of = calloc(q->rq_mask + 1, sizeof(*q->slot_of));
@@ -243,6 +245,7 @@ void mlx5_eth_queue_arm(struct mlx5_eth_queue *q)
 
 /* ---- slots ---- */
 
+/* Of the WQE in progress only the strides that were not consumed yet. */
 static void recycle_strides(struct mlx5_eth_queue *q)
 {
 	const uint32_t strides = 1u << q->group_log2;
@@ -252,6 +255,7 @@ static void recycle_strides(struct mlx5_eth_queue *q)
 				     strides - q->stride_pos);
 }
 
+/* Positions start at 0 again, as the reset queue does. */
 void mlx5_eth_rx_recycle(struct mlx5_eth_queue *q)
 {
 	if (q->flags & MLX5_F_STRIDING)
@@ -371,6 +375,7 @@ uint16_t mlx5_eth_lend_striding(void *vq, uint32_t *slot, uint16_t cnt)
 	return n;
 }
 
+/* A queue without a send side refuses every frame; the pipe counts them tx_down. */
 static uint16_t tx_none(void *vq, struct spw_desc **desc, uint16_t cnt)
 {
 	(void)vq;
@@ -379,6 +384,7 @@ static uint16_t tx_none(void *vq, struct spw_desc **desc, uint16_t cnt)
 	return 0;
 }
 
+/* The variant is chosen here; a burst then tests no configuration. */
 void mlx5_eth_queue_calls(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 {
 	bool striding = q->flags & MLX5_F_STRIDING;

@@ -14,6 +14,8 @@
 #include "base/spw_err.h"
 #include "port/mlx5/eth/eth.h"
 
+/* Asynchronous events come to the control thread; rdma_side_take moves them to the owner and
+ * filters late ones. */
 static uint16_t eth_async(void *obj, struct spw_port_event *event, uint16_t cnt)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
@@ -65,6 +67,7 @@ static int rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 	return 0;
 }
 
+/* After a local protection error the key itself may be broken: the region is registered again. */
 static int rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
 {
 	uint32_t lkey;
@@ -77,6 +80,7 @@ static int rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
 	return mlx5_eth_rx_attach(&eq->q, &eq->rx.cqmem, &eq->rx.rqmem, false);
 }
 
+/* Under rdma_dev.lock: rules and the indirection table name the WQs of all queues. */
 static int rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
 {
 	struct mlx5_eth_port *ep = eq->port;
@@ -87,6 +91,7 @@ static int rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
 		  : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
 }
 
+/* Key, objects, state, rules, in this order; each may fail, and the whole is repeated then. */
 static int eth_rq_ready(void *obj)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;

@@ -90,6 +90,7 @@ static void turn(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx
 	}
 }
 
+/* A queue whose CQ failed recovers as a whole; its peers' turns wait meanwhile. */
 uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 {
 	struct mlx5_rc_queue_ctl *rq =
