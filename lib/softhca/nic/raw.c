@@ -203,8 +203,8 @@ struct raw_bytes {
 	uint8_t fcs[4];
 };
 
-/* What hds_ip_ext and l4_hdr_type report. UDP over IPv4 without a checksum counts as correct, as on
- * a card. */
+/* What hds_ip_ext and l4_hdr_type report. UDP over IPv4 without a checksum counts as
+ * correct. */
 static void check_sums(const struct flow_key *k, struct raw_meta *m)
 {
 	const uint8_t l3_type = k->l3 == FLOW_L3_IPV4   ? SPW_PRM_L3_IPV4
