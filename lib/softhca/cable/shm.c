@@ -12,6 +12,15 @@
  * What to know before changing it: the other side is a different process, and its ring may hold
  * anything. Lengths and tails are read once, checked against the ring, and then used; what does not
  * add up empties the ring and counts rx_bad.
+ *
+ * A frame's way between two processes, and what each side writes:
+ *
+ *   sender    room? (reserve)   record written in place (commit)   tail (flush, N1)
+ *   receiver  tail (N2)         record lent where it lies          head (release, N3)
+ *   sender    head (N4), read again only when the ring looks full
+ *
+ * Nothing is copied for one receiver, and no side ever waits for the other: a ring that is full is
+ * tried again in the next round.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -108,6 +117,8 @@ static bool tx_waits(struct cable_shm *s, struct shm_tx *t)
 	return s->now_ns - t->full_since_ns < STUCK_NS;
 }
 
+/* NULL: wait. scratch: the frame goes to several ports, or is dropped because its receiver is
+ * stuck. */
 static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -135,6 +146,7 @@ static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t le
 	return s->scratch;
 }
 
+/* The record is complete; the receiver learns of it with the next flush. */
 static void commit_one(struct cable_shm *s, struct shm_tx *t, struct shm_rec *rec, uint32_t flags)
 {
 	rec->len = s->tx_len;
@@ -169,6 +181,7 @@ static void shm_tx_commit(struct cable *c, uint32_t flags)
 	}
 }
 
+/* One release per ring and flush, for all records since the last one. */
 static void shm_tx_flush(struct cable *c)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -213,6 +226,7 @@ static bool rx_next(struct cable_shm *s, struct shm_rx *r, struct cable_frame *f
 	}
 }
 
+/* Starts at another ring each time, so that no sender starves the others. */
 static uint32_t shm_rx_burst(struct cable *c, struct cable_frame *f, uint32_t max)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -253,6 +267,7 @@ static uint32_t shm_rx_burst(struct cable *c, struct cable_frame *f, uint32_t ma
 	return n;
 }
 
+/* Records of one ring are released together: head is the position behind the last of them. */
 static void shm_rx_release(struct cable *c, uint32_t cnt)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -287,6 +302,7 @@ static bool shm_lookup(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6])
 	return false;
 }
 
+/* Ten times a second the locks of the other ports show who died. */
 static void shm_tick(struct cable *c, uint64_t now_ns)
 {
 	struct cable_shm *s = (struct cable_shm *)c;

@@ -19,12 +19,15 @@
 #include "base/spw_err.h"
 #include "softhca/cable/shm_impl.h"
 
+/* The epoch changes with every join and leave: senders drop their cached target, receivers look for
+ * new rings. */
 static void port_set(struct cable_shm *s, uint32_t p, uint32_t live)
 {
 	spw_thr_store_rel(&s->hdr->port[p].live, live);
 	spw_thr_fetch_add(&s->hdr->epoch, 1u);
 }
 
+/* A ring that is known stays known, even if its sender left: what it sent before is still taken. */
 void shm_rx_refresh(struct cable_shm *s, uint32_t epoch)
 {
 	s->rx_epoch = epoch;
@@ -41,6 +44,7 @@ void shm_rx_refresh(struct cable_shm *s, uint32_t epoch)
 	}
 }
 
+/* A lock that can be taken has no owner: its process died without leaving. */
 void shm_reap_dead(struct cable_shm *s)
 {
 	shm_check(s);
@@ -52,6 +56,7 @@ void shm_reap_dead(struct cable_shm *s)
 	}
 }
 
+/* The last one out removes the file; whether it is the last is decided under the table's lock. */
 void shm_leave(struct cable *c)
 {
 	struct cable_shm *s = (struct cable_shm *)c;
@@ -146,6 +151,7 @@ static int take_port(struct cable_shm *s, struct cable_id *id)
 	return 0;
 }
 
+/* MAC and IPv4 default to numbers made from the port, so that NICs without options differ. */
 int cable_shm_open(const char *name, struct cable_id *id, struct cable **cable_out)
 {
 	struct cable_shm *s;

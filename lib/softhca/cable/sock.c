@@ -64,6 +64,8 @@ static bool worth_waiting(struct cable_sock *s)
 	return s->now_ns - s->full_since_ns < STUCK_NS;
 }
 
+/* sendmmsg stops at the first frame that cannot be sent; whether that one waits or is lost is
+ * decided by its error. */
 static void sock_tx_flush(struct cable *c)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
@@ -111,6 +113,7 @@ static bool sock_link_up(struct cable *c)
 	       ifr.ifr_flags & IFF_RUNNING;
 }
 
+/* dmac does not matter: a socket has one other end. */
 static uint8_t *sock_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
 {
 	struct cable_sock *s = (struct cable_sock *)c;
@@ -162,6 +165,7 @@ static uint8_t *retag(struct msghdr *m, uint8_t *frame, uint32_t *len)
 	return frame;
 }
 
+/* Truncated frames are longer than any frame may be, and counted. */
 static void sock_fill(struct cable_sock *s)
 {
 	int n;
@@ -207,6 +211,7 @@ static void sock_rx_release(struct cable *c, uint32_t cnt)
 	s->rx_at += SPW_MIN(cnt, s->rx_cnt - s->rx_at);
 }
 
+/* claim[]: locks that keep other processes off this name or interface, released by closing. */
 static void fds_close(struct cable_sock *s)
 {
 	if (s->fd >= 0)
@@ -273,6 +278,7 @@ static struct cable_sock *sock_alloc(void)
 	return NULL;
 }
 
+/* All slots are laid out once; a burst then changes lengths only. */
 int cable_sock_new(int fd, const struct cable_sock_how *how, struct cable **cable_out)
 {
 	struct cable_sock *s = sock_alloc();

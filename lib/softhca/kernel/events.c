@@ -5,6 +5,12 @@
  * NIC through kernel.h, with the device lock held; opened, withdrawn and closed by commands.
  * Source: struct ib_uverbs_comp_event_desc and ib_uverbs_async_event_desc of
  * <rdma/ib_user_verbs.h>; Linux drivers/infiniband/core/uverbs_main.c (ib_uverbs_event_read).
+ *
+ *   NIC thread   hca_evq_send ─► wr_fd ═══ pipe ═══► app_fd   read(2), poll(2) of the application
+ *   command      hca_evq_purge ◄──────────────────── own_fd   takes back events of a dead object
+ *
+ * Events are smaller than PIPE_BUF, so each is written and read whole. A full pipe loses the event
+ * and counts it: the NIC thread must not wait for an application.
  */
 #include "softhca/kernel/events.h"
 
@@ -49,6 +55,7 @@ int hca_evq_open(struct hca_evq *q, uint32_t event_bytes)
 	return 0;
 }
 
+/* app_fd is the application's to close. */
 void hca_evq_close(struct hca_evq *q)
 {
 	real_close(q->own_fd);
@@ -64,6 +71,8 @@ bool hca_evq_send(struct hca_evq *q, const void *event)
 	return false;
 }
 
+/* Takes out everything and puts back what belongs to other objects: after a destroy no event of the
+ * object may follow. */
 uint32_t hca_evq_purge(struct hca_evq *q, uint64_t element)
 {
 	uint8_t *all = NULL;
@@ -130,6 +139,7 @@ struct hca_comp_channel *hca_channel_get(struct hca_ctx *ctx, int fd)
 	return ch;
 }
 
+/* The last user, the descriptor or a CQ, frees the channel. */
 void hca_channel_put(struct hca_comp_channel *ch)
 {
 	if (--ch->ref_cnt)
@@ -151,6 +161,8 @@ bool hca_channel_fd_closed(struct hca_ctx *ctx, int fd)
 	return false;
 }
 
+/* comp_sent is what a destroyed CQ reports, so that the application can wait until it has read as
+ * many. */
 void hca_event_comp(struct hca_cq *cq)
 {
 	struct ib_uverbs_comp_event_desc ev = {.cq_handle = cq->o.user_handle};

@@ -91,6 +91,7 @@ err_obj:
 	return rc;
 }
 
+/* The page is removed from the NIC's list before it is cleared. */
 void hca_uar_free(struct hca_uar *uar)
 {
 	nic_uar_destroy(uar);

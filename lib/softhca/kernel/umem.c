@@ -2,6 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Access to the application's memory as a kernel has it: a wrong address is -EFAULT, not a crash.
+ *
+ * process_vm_readv(2) on the own process does what copy_from_user does: it fails instead of
+ * faulting. Containers that forbid it get a plain copy, and a wrong address is then a crash, as in
+ * a program without a kernel between.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,6 +105,8 @@ static bool next_vma(struct maps *m, struct vma *v)
 	return true;
 }
 
+/* What pinning would find out: every page is mapped, readable, and writable where that is asked
+ * for. */
 int hca_umem_check(uint64_t addr, uint64_t len, bool write)
 {
 	struct maps m = {.fd = real_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0)};

@@ -7,6 +7,15 @@
  *   call_user            copy in; copy out at the end  only with 0 as the result
  *   uv_dispatch          sizes, device lock, faults on purpose (fail=), memory guard
  *   cmd_*                the command
+ *
+ * The two encodings. Legacy: command structures begin with the address of the response. Extended: a
+ * second header names it, and core and provider (mlx5) parts have lengths of their own:
+ *
+ *   legacy     hdr | core in, response address first | provider in      counts in 4-byte words
+ *   extended   hdr | ex hdr: response, provider words | core in | provider in      8-byte words
+ *
+ * Nothing of the caller's memory is used in place: a second thread could change it between check
+ * and use.
  */
 #include "softhca/kernel/uverbs.h"
 
@@ -117,6 +126,7 @@ static int run_cmd(void *arg)
 	return r->fn(r->call);
 }
 
+/* get_context comes first on every file: without it no other command is valid, as in Linux. */
 int uv_dispatch(uint32_t cmd, struct uv_call *call)
 {
 	const struct cmd_desc *d;
@@ -170,6 +180,8 @@ struct user_bufs {
 	uint64_t in, out, uhw_in, uhw_out;
 };
 
+/* Copies in, runs, copies out. What the command did stays done if the copy out fails, as in Linux.
+ */
 static int call_user(uint32_t cmd, struct uv_call *c, const struct user_bufs *u)
 {
 	void *mem = call_alloc(c);
@@ -192,6 +204,7 @@ static int call_user(uint32_t cmd, struct uv_call *c, const struct user_bufs *u)
 
 /* ---- write() ---- */
 
+/* Lengths are checked as the kernel checks them, with the same errno. */
 static int64_t write_legacy(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, uint64_t buf,
 			    size_t len)
 {
@@ -220,6 +233,7 @@ static int64_t write_legacy(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr 
 	return rc ? rc : (int64_t)len;
 }
 
+/* A response address without room for one, or the reverse, is refused. */
 static int64_t write_ex(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, uint64_t buf,
 			size_t len)
 {
@@ -249,6 +263,7 @@ static int64_t write_ex(struct hca_ctx *ctx, const struct ib_uverbs_cmd_hdr *h, 
 	return rc ? rc : (int64_t)len;
 }
 
+/* The return value is that of write(2): the whole length, or -errno. */
 int64_t uv_write(struct hca_ctx *ctx, const void *buf, size_t len)
 {
 	uint64_t at = (uint64_t)(uintptr_t)buf;

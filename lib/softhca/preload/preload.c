@@ -29,6 +29,7 @@
 #include "softhca/preload/preload.h"
 #include "softhca/preload/proc.h"
 
+/* The next definition of the function in load order; looked up once. */
 void *preload_next(void **slot, const char *name)
 {
 	void *fn = spw_thr_load_rlx(slot);
@@ -58,6 +59,7 @@ static int fail(int code)
 
 /* ---- descriptors ---- */
 
+/* The descriptor's number may be reused at once, so it is forgotten before it is closed. */
 EXPORT int close(int fd)
 {
 	if (proc_fd_marked(fd))
@@ -90,6 +92,7 @@ EXPORT ssize_t pread64(int fd, void *buf, size_t len, off64_t at)
 	return NEXT(pread64, ssize_t, (int, void *, size_t, off64_t))(fd, buf, len, at);
 }
 
+/* A uverbs file takes commands by write; every other descriptor costs one look at its mark. */
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
@@ -102,6 +105,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 	return rc < 0 ? fail((int)-rc) : (ssize_t)rc;
 }
 
+/* RDMA_VERBS_IOCTL on a uverbs file, SIOCETHTOOL for an emulated netdev; all else passes. */
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
 	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
@@ -215,6 +219,7 @@ EXPORT int __openat64_2(int dirfd, const char *path, int flags)
 	return openat64(dirfd, path, flags);
 }
 
+/* libc's own fopen calls an internal open, so it needs an entry of its own. */
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	char buf[VFS_PATH_BYTES];
@@ -304,6 +309,7 @@ EXPORT ssize_t readlinkat(int dirfd, const char *path, char *out, size_t bytes)
 		    (int, const char *, char *, size_t))(dirfd, vfs_map(path, buf), out, bytes);
 }
 
+/* A result that lies in the private folder is reported as the path that the program knows. */
 EXPORT char *realpath(const char *path, char *out)
 {
 	char buf[VFS_PATH_BYTES];
