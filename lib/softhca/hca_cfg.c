@@ -284,6 +284,12 @@ static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
 							      : bad(opt, val, "basic or enhanced");
 }
 
+static int opt_trap(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	cfg->trap_blueflame = strcmp(val, "blueflame") == 0;
+	return cfg->trap_blueflame ? 0 : bad(opt, val, "blueflame");
+}
+
 static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	uint64_t v;
@@ -306,7 +312,7 @@ static const struct {
 	{"fault", opt_fault},     {"seed", opt_seed},
 	{"control", opt_control}, {"trace", opt_trace},
 	{"clock", opt_clock},     {"cqe-layout", opt_cqe_layout},
-	{"nic-cpu", opt_nic_cpu},
+	{"nic-cpu", opt_nic_cpu}, {"trap", opt_trap},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)

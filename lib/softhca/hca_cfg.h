@@ -40,6 +40,7 @@ struct hca_cfg {
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
 	int32_t nic_cpu;      /* CPU of the NIC thread; -1: any of the process's at load time */
+	bool trap_blueflame;  /* compare BlueFlame copies with their WQEs (nic/nic_bf.c) */
 	bool cqe_enhanced;    /* compressed CQEs have the enhanced layout; else the basic one */
 	int64_t clock_offset; /* of the NIC clock, ns */
 	double clock_ppm;     /* -1000 .. 1000 */

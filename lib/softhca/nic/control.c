@@ -195,9 +195,11 @@ static void thread_text(const struct nic_dev *nd, char *answer, size_t bytes)
 static void strict_text(const struct nic_dev *nd, char *answer, size_t bytes)
 {
 	snprintf(answer, bytes,
-		 "ok doorbell-qpn=%llu doorbell-index=%llu blueflame-half=%llu cqe-reuse=%llu\n",
+		 "ok doorbell-qpn=%llu doorbell-index=%llu blueflame-half=%llu blueflame-copy=%llu "
+		 "cqe-reuse=%llu\n",
 		 (unsigned long long)nd->strict.qpn, (unsigned long long)nd->strict.index,
-		 (unsigned long long)nd->strict.half, (unsigned long long)nd->strict.cqe_reuse);
+		 (unsigned long long)nd->strict.half, (unsigned long long)nd->strict.copy,
+		 (unsigned long long)nd->strict.cqe_reuse);
 }
 
 int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t bytes)

@@ -26,6 +26,7 @@
  *          may fetch a WQE that is not there yet; here the record decides.
  *   half   a BlueFlame copy into the same half as the one before: a card may still be reading
  *          that. Counted only where the order is certain, not where both halves were written.
+ *   copy   a BlueFlame copy that differs from its WQE in memory (nic_bf.c, --trap blueflame)
  *
  * Sources: rdma-core providers/mlx5/qp.c (post_send_db), UCX ib_mlx5.inl, DPDK common/mlx5
  * (mlx5_doorbell_ring: eight bytes, one half).
@@ -102,12 +103,14 @@ static bool value_rings(struct nic_dev *nd, const struct hca_uar *uar, uint64_t 
 
 /* Takes what was written to a half; 0: nothing. *wide: more than the first eight bytes were
  * written. A copy that is still being written may look like eight bytes. */
-static uint64_t half_take(uint64_t *half, bool *wide)
+static uint64_t half_take(struct nic_dev *nd, uint64_t *half, bool *wide)
 {
 	uint64_t rest = 0, value;
 
 	if (spw_likely(spw_thr_load_rlx(half) == 0))
 		return 0;
+	if (spw_unlikely(nd->dev->cfg->trap_blueflame))
+		nic_bf_check(nd, half);
 	value = spw_thr_exchange(half, 0ull);
 	for (uint32_t i = 1; i < BF_WORDS; i++)
 		rest |= spw_thr_load_rlx(&half[i]);
@@ -134,12 +137,12 @@ static bool register_take(struct nic_dev *nd, struct hca_uar *uar, uint32_t reg)
 	bool wide[2] = {false, false}, rung = false;
 	uint64_t value[2];
 
-	value[0] = half_take(half, &wide[0]);
-	value[1] = half_take(half + HALF_WORDS, &wide[1]);
+	value[0] = half_take(nd, half, &wide[0]);
+	value[1] = half_take(nd, half + HALF_WORDS, &wide[1]);
 	if (spw_likely(!value[0] && !value[1]))
 		return false;
 	if (!value[0]) /* it may have been written after it was polled and before the second */
-		value[0] = half_take(half, &wide[0]);
+		value[0] = half_take(nd, half, &wide[0]);
 	halves_check(nd, &uar->bf_last[reg], value[0] != 0, value[1] != 0, wide[0] || wide[1]);
 	for (uint32_t i = 0; i < 2; i++)
 		if (value[i])
@@ -178,12 +181,13 @@ void nic_doorbells_report(const struct nic_dev *nd)
 {
 	const struct nic_strict *s = &nd->strict;
 
-	if (s->qpn + s->index + s->half)
-		spw_warn("%s: doorbells that a card would not forgive: %llu named no QP of their "
-			 "register, %llu a WQE beyond the record, "
-			 "%llu BlueFlame copies did not change halves",
-			 nd->dev->id.name, (unsigned long long)s->qpn, (unsigned long long)s->index,
-			 (unsigned long long)s->half);
+	if (s->qpn + s->index + s->half + s->copy)
+		spw_warn(
+			"%s: doorbells that a card would not forgive: %llu named no QP of their "
+			"register, %llu a WQE beyond the record, "
+			"%llu BlueFlame copies did not change halves, %llu differed from their WQE",
+			nd->dev->id.name, (unsigned long long)s->qpn, (unsigned long long)s->index,
+			(unsigned long long)s->half, (unsigned long long)s->copy);
 	if (s->cqe_reuse)
 		spw_warn("%s: %llu completions were written over unread ones of a CQ that ignores "
 			 "overruns: make the CQ as large as its receive queues",

@@ -7,7 +7,7 @@
  *
  *   nic_thread.c, nic_pace.h   the thread: its loop, spin or nap, the memory guard
  *   nic_dev.c                  one round of a device: clock, receive, transmit, timers
- *   nic_db.c                   doorbells                nic_obj.c  create, modify, destroy
+ *   nic_db.c, nic_bf.c         doorbells                nic_obj.c  create, modify, destroy
  *   sq.c, rq.c                 send and receive WQEs    cq.c, cq_comp.c, cq_reuse.c  CQEs
  *   rx.c, nic_tx.c             frames in and out        neigh.c    MACs of GIDs
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
@@ -38,8 +38,8 @@ struct control;
 
 /* What the application did that a card would not forgive. */
 struct nic_strict {
-	uint64_t qpn, index, half; /* doorbells: nic_db.c */
-	uint64_t cqe_reuse;        /* completions over unread ones: cq_reuse.c */
+	uint64_t qpn, index, half, copy; /* doorbells: nic_db.c, nic_bf.c */
+	uint64_t cqe_reuse;              /* completions over unread ones: cq_reuse.c */
 };
 
 /* A GID and its MAC, learnt from ARP or from arriving frames. */
@@ -116,6 +116,8 @@ uint32_t nic_doorbells(struct nic_dev *nd);
 void nic_doorbells_report(const struct nic_dev *nd);
 /* Before a QP is reset or destroyed: drops its doorbells that have not been taken. */
 void nic_doorbells_forget(struct nic_qp *q);
+/* nic_bf.c: compares the BlueFlame copy in a half, if it is one, with its WQE in memory. */
+void nic_bf_check(struct nic_dev *nd, uint64_t *half);
 
 /* ---- frames ---- */
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""under.py PROGRAM [ARGS]: a test program of the mlx5 port under tools/with-softhca, with two devices on a cable of its own and
-their control sockets at $SPW_TEST_CONTROL."""
+"""under.py [--trap] PROGRAM [ARGS]: a test program of the mlx5 port under tools/with-softhca, with two devices on a cable of its
+own and their control sockets at $SPW_TEST_CONTROL. What a card would not forgive fails the test; --trap looks at BlueFlame too."""
 import os
+import re
 import sys
 import tempfile
 
@@ -13,8 +14,13 @@ import peers  # noqa: E402  (found by the line above)
 def main():
     with tempfile.TemporaryDirectory(prefix='spw-') as folder:
         path = os.path.join(folder, 'c')
-        argv = peers.Fabric(extra=['--devices', '2', '--control', path]).argv(sys.argv[1:])
-        print(peers.run(argv, float(os.environ.get('SPW_TEST_SECONDS', 280)), extra_env={'SPW_TEST_CONTROL': path}))
+        trap = sys.argv[1] == '--trap'
+        extra = ['--devices', '2', '--control', path, *(['--trap', 'blueflame'] if trap else [])]
+        argv = peers.Fabric(extra=extra).argv(sys.argv[1 + trap:])
+        text = peers.run(argv, float(os.environ.get('SPW_TEST_SECONDS', 280)), extra_env={'SPW_TEST_CONTROL': path})
+        print(text)
+        if re.search('would not forgive|written over unread', text):
+            raise peers.Failed('a card would not forgive this program')
 
 
 peers.main(main)

@@ -217,6 +217,53 @@ static void forgotten_with_its_qp(void **state)
 	expect_counts(b, 0, 0, 0);
 }
 
+/* A WQE of `ds` segments at index idx, every byte different, and its copy in a half. */
+static void wqe_and_copy(struct bell *b, uint16_t idx, uint32_t ds, uint32_t half, uint32_t bytes)
+{
+	const struct nic_qp *q = b->qp[0]->nic;
+	const uint64_t value = value_of(b->qp[0], idx) - 3 + ds;
+	uint8_t *to = b->k.uar->page + SPW_PRM_UAR_BF_OFFSET + half * 0x100;
+
+	for (uint32_t i = 0; i < ds * 16; i++)
+		*sq_bytes(q, idx, i) = (uint8_t)(i + 1);
+	spw_prm_st64(sq_bytes(q, idx, 0), value);
+	for (uint32_t i = 0; i < bytes; i++)
+		to[i] = *sq_bytes(q, idx, i);
+	record(b->qp[0], (uint16_t)(idx + (ds + 3) / 4));
+}
+
+static void copies_are_compared(void **state)
+{
+	struct bell *b = *state;
+	uint8_t *page = b->k.uar->page + SPW_PRM_UAR_BF_OFFSET;
+	const uint16_t last = (uint16_t)(b->qp[0]->sq_wqebb_cnt - 1);
+
+	b->k.cfg.trap_blueflame = true;
+	wqe_and_copy(b, 0, 4, 0, 64);
+	look(b);
+	wqe_and_copy(b, 1, 3, 1, 48);
+	look(b);
+	wqe_and_copy(b, 2, 4, 0, 8); /* a plain doorbell */
+	look(b);
+	wqe_and_copy(b, last, 8, 1, 128); /* goes round */
+	look(b);
+	assert_int_equal(b->nd->strict.copy, 0);
+	wqe_and_copy(b, 4, 4, 0, 64);
+	page[63] ^= 1;
+	look(b);
+	assert_int_equal(b->nd->strict.copy, 1);
+	wqe_and_copy(b, 5, 4, 1, 32); /* the other half of it never comes */
+	look(b);
+	assert_int_equal(b->nd->strict.copy, 2);
+	wqe_and_copy(b, 6, 8, 0, 64); /* two blocks, and one was copied */
+	look(b);
+	assert_int_equal(b->nd->strict.copy, 3);
+	b->k.cfg.trap_blueflame = false;
+	wqe_and_copy(b, 7, 4, 1, 56);
+	look(b);
+	assert_int_equal(b->nd->strict.copy, 3);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_bell, close_bell)
 
 int main(void)
@@ -226,6 +273,7 @@ int main(void)
 		CASE(wrong_qp_rings_nobody),   CASE(index_beyond_the_record),
 		CASE(copies_alternate),        CASE(plain_ones_may_stay),
 		CASE(order_that_is_not_known), CASE(forgotten_with_its_qp),
+		CASE(copies_are_compared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
