@@ -83,15 +83,17 @@ enum hca_obj_type {
 	HCA_FLOW,
 	HCA_UAR
 };
+#define HCA_OBJ_TYPES (HCA_UAR + 1)
 
 /* First in every object. */
 struct hca_obj {
 	struct hca_ctx *ctx;
-	uint32_t handle;      /* the application's name for it; unique in its context */
-	uint32_t use_cnt;     /* objects that refer to it: destroying it is EBUSY until 0 */
-	uint32_t async_sent;  /* asynchronous events sent about it and not withdrawn */
-	uint8_t type;         /* enum hca_obj_type */
-	uint64_t user_handle; /* names the object in events */
+	uint32_t handle;       /* the application's name for it; unique in its context */
+	uint32_t use_cnt;      /* objects that refer to it: destroying it is EBUSY until 0 */
+	uint32_t async_sent;   /* asynchronous events sent about it and not withdrawn */
+	uint8_t type;          /* enum hca_obj_type */
+	uint64_t pinned_pages; /* of its rings or its range: kernel/limits.c */
+	uint64_t user_handle;  /* names the object in events */
 };
 
 struct hca_pd {
@@ -194,8 +196,8 @@ struct hca_rwq_tbl {
 struct hca_rss {
 	struct hca_rwq_tbl *tbl;
 	uint64_t fields; /* MLX5_RX_HASH_* */
-	uint8_t key[128];
-	uint8_t key_bytes; /* 40 in practice */
+	uint8_t key[40];
+	uint8_t key_bytes; /* 40 */
 };
 
 /* The attributes that modify_qp set, host byte order, the encodings of the IB specification. */
@@ -278,6 +280,7 @@ struct hca_dev {
 	uint32_t mtu_bytes;    /* largest IP packet */
 	uint8_t gid[HCA_GID_CNT][16];
 	struct hca_tbl qps, cqs, srqs, wqs, mrs, uars;
+	uint32_t obj_cnt[HCA_OBJ_TYPES]; /* of all contexts */
 	struct hca_ctx *ctxs;
 	struct hca_mcast *mcast;
 	struct hca_flow *flows; /* by priority; see hca_flow.h */

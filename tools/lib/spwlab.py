@@ -123,10 +123,12 @@ def memif_path(folder):
 
 
 def softhca_path(place):
-    """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many."""
+    """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many. Raw queues and
+    locked memory need rights, as with a card: whoever is not root gets them in a user namespace."""
+    rights = () if os.geteuid() == 0 else ("unshare", "-r")
     tool = os.path.join(TOOLS, "with-softhca")
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
-    sink, source = [("env", lib, tool, "--cable", f"shm:{prefix('run')}") + (() if core is None else ("--nic-cpu", str(core))) for core in place.nics]
+    sink, source = [(*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}") + (() if core is None else ("--nic-cpu", str(core))) for core in place.nics]
     return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
                 source, sink)
 

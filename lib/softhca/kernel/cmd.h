@@ -32,6 +32,13 @@
 #define CAP_SQ_DESC_BYTES 1024u
 #define CAP_MINI_CQE_CNT  64u
 
+#define CAP_PD_CNT        (1u << 19)
+#define CAP_RWQ_TBL_CNT   (1u << 12)
+#define CAP_MCAST_GRP_CNT 8192u
+#define CAP_MCAST_QP_CNT  240u /* of one group */
+#define CAP_VECTOR_CNT    8u   /* completion vectors */
+#define CAP_RSS_KEY_BYTES 40u
+
 /* The bits of attr_mask in modify_qp and query_qp (enum ib_qp_attr_mask). */
 enum {
 	QPA_STATE = 1 << 0,

@@ -34,6 +34,7 @@ struct cq_req {
 	uint64_t user_handle;
 	uint32_t cqe, flags;
 	int32_t channel_fd;
+	uint32_t vector;
 };
 
 static int drv_check(const struct hca_card *card, const struct mlx5_ib_create_cq *drv)
@@ -100,7 +101,8 @@ static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **
 
 	if (c->uhw_in_bytes < offsetof(struct mlx5_ib_create_cq, uar_page_index))
 		return -EINVAL;
-	if (req->cqe < 1 || req->cqe >= CAP_CQE_CNT || req->flags & ~(uint32_t)FLAGS_KNOWN)
+	if (req->cqe < 1 || req->cqe >= CAP_CQE_CNT || req->flags & ~(uint32_t)FLAGS_KNOWN ||
+	    req->vector >= CAP_VECTOR_CNT)
 		return -EINVAL;
 	if (req->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN && !card->cq_ignore_overrun)
 		return -EOPNOTSUPP;
@@ -116,8 +118,10 @@ static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **
 	if (req->channel_fd >= 0 && !(ch = hca_channel_get(c->ctx, req->channel_fd)))
 		return -EINVAL;
 	cq = hca_obj_new(c->ctx, HCA_CQ, sizeof(*cq), req->user_handle);
-	rc = cq ? 0 : -ENOMEM;
-	if (cq) {
+	rc = cq ? hca_obj_pin(&cq->o, drv->buf_addr,
+			      (uint64_t)spw_pow2_ceil32(req->cqe + 1) * drv->cqe_size)
+		: -ENOMEM;
+	if (!rc) {
 		cq_fill(cq, req, drv);
 		cq->channel = ch;
 		rc = cq_attach(cq, uar);
@@ -138,7 +142,8 @@ static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **
 int cmd_create_cq(struct uv_call *c)
 {
 	const struct ib_uverbs_create_cq *req = c->in;
-	const struct cq_req r = {req->user_handle, req->cqe, 0, req->comp_channel};
+	const struct cq_req r = {req->user_handle, req->cqe, 0, req->comp_channel,
+				 req->comp_vector};
 	struct ib_uverbs_create_cq_resp *resp = c->out;
 	struct hca_cq *cq;
 	int rc = cq_make(c, &r, &cq);
@@ -153,7 +158,8 @@ int cmd_create_cq(struct uv_call *c)
 int cmd_ex_create_cq(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_create_cq *req = c->in;
-	const struct cq_req r = {req->user_handle, req->cqe, req->flags, req->comp_channel};
+	const struct cq_req r = {req->user_handle, req->cqe, req->flags, req->comp_channel,
+				 req->comp_vector};
 	struct ib_uverbs_ex_create_cq_resp *resp = c->out;
 	struct hca_cq *cq;
 	int rc;
@@ -207,7 +213,8 @@ int cmd_resize_cq(struct uv_call *c)
 		return 0;
 	if (hca_umem_check(drv->buf_addr, (uint64_t)ncqe * cq->cqe_bytes, true))
 		return -EFAULT;
-	rc = nic_cq_resize(cq, (uint8_t *)(uintptr_t)drv->buf_addr, ncqe);
+	rc = hca_obj_repin(&cq->o, drv->buf_addr, (uint64_t)ncqe * cq->cqe_bytes);
+	rc = rc ? rc : nic_cq_resize(cq, (uint8_t *)(uintptr_t)drv->buf_addr, ncqe);
 	if (rc)
 		return rc;
 	cq->buf = (uint8_t *)(uintptr_t)drv->buf_addr;

@@ -14,7 +14,6 @@
 
 #define UCTX_REQ_V2_MIN_BYTES offsetof(struct mlx5_ib_alloc_ucontext_req_v2, max_cqe_version)
 #define CQE_VERSION           1u /* user indices in CQEs */
-#define COMP_VECTOR_CNT       8u
 
 /* ---- context ---- */
 
@@ -85,7 +84,7 @@ int cmd_get_context(struct uv_call *c)
 	if (rc)
 		return rc;
 	resp->async_fd = (uint32_t)fd;
-	resp->num_comp_vectors = COMP_VECTOR_CNT;
+	resp->num_comp_vectors = CAP_VECTOR_CNT;
 	ucontext_reply(c);
 	return 0;
 }
@@ -127,14 +126,14 @@ static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device
 		.max_cq = 1u << (CAP_CQ_LOG2 - 1),
 		.max_cqe = CAP_CQE_CNT - 1,
 		.max_mr = 1u << (CAP_MR_LOG2 - 1),
-		.max_pd = 1u << 19,
+		.max_pd = CAP_PD_CNT,
 		.max_qp_rd_atom = CAP_RD_ATOMIC,
 		.max_res_rd_atom = CAP_RD_ATOMIC * cap_max_qp(dev),
 		.max_qp_init_rd_atom = CAP_RD_ATOMIC,
 		.atomic_cap = 1, /* IB_ATOMIC_HCA */
-		.max_mcast_grp = 8192,
-		.max_mcast_qp_attach = 240,
-		.max_total_mcast_qp_attach = 8192 * 240,
+		.max_mcast_grp = CAP_MCAST_GRP_CNT,
+		.max_mcast_qp_attach = CAP_MCAST_QP_CNT,
+		.max_total_mcast_qp_attach = CAP_MCAST_GRP_CNT * CAP_MCAST_QP_CNT,
 		.max_ah = INT32_MAX,
 		.max_srq = 1u << (CAP_SRQ_LOG2 - 1),
 		.max_srq_wr = CAP_WQE_CNT - 1,
@@ -181,7 +180,7 @@ static void fill_raw(const struct hca_card *card, struct ib_uverbs_ex_query_devi
 	if (!card->rss_fields)
 		return;
 	r->rss_caps = (struct ib_uverbs_rss_caps){.supported_qpts = 1u << IB_UVERBS_QPT_RAW_PACKET,
-						  .max_rwq_indirection_tables = 1u << 12,
+						  .max_rwq_indirection_tables = CAP_RWQ_TBL_CNT,
 						  .max_rwq_indirection_table_size =
 							  1u << card->rss_table_log2};
 }

@@ -6,6 +6,7 @@
  * drivers/infiniband/core/uverbs_cmd.c (create_flow), ibv_create_flow(3).
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 
 #include "softhca/hca_flow.h"
@@ -147,7 +148,11 @@ int cmd_ex_create_flow(struct uv_call *c)
 	struct hca_flow *f;
 	int rc = attr_check(&req->flow_attr);
 
-	if (req->comp_mask || !qp)
+	if (req->comp_mask)
+		return -EINVAL;
+	if (!hca_capable(CAP_NET_RAW))
+		return -EPERM;
+	if (!qp)
 		return -EINVAL;
 	if (qp->qp_type != IB_UVERBS_QPT_RAW_PACKET)
 		return qp->qp_type == IB_UVERBS_QPT_UD ? -EOPNOTSUPP : -EINVAL;

@@ -122,7 +122,8 @@ int hca_mr_make(struct hca_ctx *ctx, const struct hca_mr_req *req, struct hca_mr
 	rc = map_range(req, mr);
 	if (rc)
 		goto err_obj;
-	rc = hca_tbl_add(&ctx->dev->mrs, mr, MR_FIRST_IDX, CAP_MR_LOG2, &idx);
+	rc = req->fd < 0 ? hca_obj_pin(&mr->o, req->start, req->length) : 0;
+	rc = rc ? rc : hca_tbl_add(&ctx->dev->mrs, mr, MR_FIRST_IDX, CAP_MR_LOG2, &idx);
 	if (rc)
 		goto err_map;
 	new_key(mr, idx);
@@ -201,6 +202,7 @@ int cmd_rereg_mr(struct uv_call *c)
 		return rc;
 	if (req->flags & (REREG_TRANS | REREG_ACCESS)) {
 		rc = map_range(&mrq, &new_range);
+		rc = rc ? rc : hca_obj_repin(&mr->o, mrq.start, mrq.length);
 		if (rc)
 			return rc;
 		unmap_range(mr);

@@ -11,6 +11,7 @@
  * Source: rdma-core providers/mlx5/verbs.c (create_qp), Linux drivers/infiniband/hw/mlx5/qp.c.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,8 @@ static int type_check(const struct hca_card *card, const struct ib_uverbs_ex_cre
 	case IB_UVERBS_QPT_UD:
 		return req->create_flags ? -EOPNOTSUPP : 0;
 	case IB_UVERBS_QPT_RAW_PACKET:
+		if (!hca_capable(CAP_NET_RAW))
+			return -EPERM;
 		return req->create_flags & ~(uint32_t)CREATE_FLAGS_RAW ||
 				       raw_lacks(card, req->create_flags)
 			       ? -EOPNOTSUPP
@@ -118,6 +121,7 @@ static int rings_map(struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 	uint64_t sq_bytes = (uint64_t)drv->sq_wqe_count * WQEBB_BYTES;
 	bool raw = qp->qp_type == IB_UVERBS_QPT_RAW_PACKET;
 	uint64_t sq_at = raw ? drv->sq_buf_addr : drv->buf_addr + rq_bytes;
+	int rc;
 
 	if (drv->db_addr & 7)
 		return -EINVAL;
@@ -125,6 +129,11 @@ static int rings_map(struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 	    (sq_bytes && hca_umem_check(sq_at, sq_bytes, true)) ||
 	    hca_umem_check(drv->db_addr, 8, true))
 		return -EFAULT;
+	/* One buffer, or two for a packet QP. */
+	rc = hca_obj_pin(&qp->o, drv->buf_addr, raw ? rq_bytes : rq_bytes + sq_bytes);
+	rc = rc || !raw ? rc : hca_obj_pin(&qp->o, sq_at, sq_bytes);
+	if (rc)
+		return rc;
 	qp->rq.buf = rq_cnt ? (uint8_t *)(uintptr_t)drv->buf_addr : NULL;
 	qp->rq.dbrec = (spw_be32 *)(uintptr_t)drv->db_addr;
 	qp->rq.wqe_cnt = rq_cnt;
@@ -175,15 +184,15 @@ static int rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
 		return -EOPNOTSUPP;
 	if ((f & RSS_IPV4 && f & RSS_IPV6) || (f & RSS_TCP && f & RSS_UDP))
 		return -EINVAL;
-	if (f && drv->rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ)
+	if (drv->rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ)
 		return -EOPNOTSUPP;
-	if (f && (drv->rx_key_len == 0 || drv->rx_key_len > sizeof(qp->rss.key)))
+	/* Without fields the QP only steers, so its table must have one entry. */
+	if (drv->rx_key_len != CAP_RSS_KEY_BYTES || (!f && qp->rss.tbl->log2_cnt))
 		return -EINVAL;
 	qp->is_rss = true;
 	qp->rss.fields = f;
 	qp->rss.key_bytes = drv->rx_key_len;
-	memcpy(qp->rss.key, drv->rx_hash_key,
-	       SPW_MIN(sizeof(qp->rss.key), (size_t)drv->rx_key_len));
+	memcpy(qp->rss.key, drv->rx_hash_key, CAP_RSS_KEY_BYTES);
 	return 0;
 }
 
@@ -366,6 +375,8 @@ int cmd_attach_mcast(struct uv_call *c)
 	for (m = dev->mcast; m; m = m->next)
 		if (m->qp == qp && memcmp(m->gid, req->gid, sizeof(m->gid)) == 0)
 			return 0;
+	if (hca_mcast_room(dev, req->gid))
+		return -ENOMEM;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;

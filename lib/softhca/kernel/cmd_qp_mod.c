@@ -7,6 +7,7 @@
  * table 91; raw packet QPs: Linux drivers/infiniband/core/verbs.c (qp_state_table).
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 
 #include "softhca/kernel/cmd.h"
@@ -20,6 +21,8 @@ struct transition {
 	uint32_t required[COL_CNT];
 	uint32_t optional[COL_CNT];
 };
+
+#define QKEY_PRIVILEGED 0x80000000u /* as the Q_Keys of management QPs */
 
 #define PATHS  (QPA_ALT_PATH | QPA_PATH_MIG)
 #define RUN_UC (QPA_CUR_STATE | QPA_ACCESS | PATHS)
@@ -185,7 +188,9 @@ static int qp_modify(struct hca_ctx *ctx, const struct ib_uverbs_modify_qp *r, u
 
 	if (!qp)
 		return -EINVAL;
-	if (qp->is_rss) /* has no state */
+	if (r->attr_mask & QPA_QKEY && r->qkey & QKEY_PRIVILEGED && !hca_capable(CAP_NET_RAW))
+		return -EPERM; /* core/uverbs_cmd.c, modify_qp */
+	if (qp->is_rss)        /* has no state */
 		return -ENOSYS;
 	from = qp->state;
 	if (!rc && r->attr_mask & QPA_CUR_STATE && r->cur_qp_state != from)

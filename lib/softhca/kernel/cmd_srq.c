@@ -60,6 +60,8 @@ static int srq_make(struct uv_call *c, const struct srq_req *req)
 	if (!srq)
 		return -ENOMEM;
 	rc = srq_fill(srq, req, drv);
+	rc = rc ? rc
+		: hca_obj_pin(&srq->o, drv->buf_addr, (uint64_t)srq->wqe_cnt << srq->wqe_shift);
 	if (!rc)
 		rc = hca_tbl_add(&c->ctx->dev->srqs, srq, SRQN_FIRST, CAP_SRQ_LOG2, &srq->srqn);
 	if (rc)

@@ -103,6 +103,9 @@ int cmd_ex_create_wq(struct uv_call *c)
 	wq->cq = cq;
 	rc = wq_fill(c, req, wq);
 	if (!rc)
+		rc = hca_obj_pin(&wq->o, (uintptr_t)wq->rq.buf,
+				 (uint64_t)wq->rq.wqe_cnt << wq->rq.wqe_shift);
+	if (!rc)
 		rc = hca_tbl_add(&c->ctx->dev->wqs, wq, WQN_FIRST, CAP_WQ_LOG2, &wq->wqn);
 	if (rc)
 		goto err_obj;

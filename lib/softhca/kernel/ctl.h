@@ -8,6 +8,7 @@
  *   hca_dev.c          devices, numbers     hca_ctx.c   contexts, handles
  *   uar.c              register pages       events.c    completion and asynchronous events
  *   umem.c             checked copies       sysfs*.c, tree.c   the emulated /sys and /dev
+ *   limits.c           rights, locked memory, numbers of objects
  *
  * Calls return 0 or -errno, the value that Linux returns for the same mistake. "Locked" means: call
  * with the device lock held (hca_lock).
@@ -51,7 +52,7 @@ int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out);
 void hca_ctx_close(struct hca_ctx *ctx);
 
 /* Purpose: a zeroed object of `bytes`, which begins with struct hca_obj, under a new handle.
- * Returns: NULL: out of memory. Locked. */
+ * Returns: NULL: out of memory, or beyond the device's limit; -ENOMEM for both. Locked. */
 void *hca_obj_new(struct hca_ctx *ctx, enum hca_obj_type type, size_t bytes, uint64_t user_handle);
 /* Returns: NULL: the context has no object of that type under the handle. Locked. */
 void *hca_obj_find(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle);
@@ -71,6 +72,21 @@ void hca_rwq_tbl_free(struct hca_rwq_tbl *t);
 void hca_qp_free(struct hca_qp *qp);
 void hca_flow_free(struct hca_obj *flow);
 void hca_uar_free(struct hca_uar *uar);
+
+/* ---- what Linux refuses to a process (limits.c) ---- */
+
+/* Returns: whether the calling thread has the capability (CAP_NET_RAW). */
+bool hca_capable(unsigned int capability);
+/* Purpose: counts the pages of a ring or a region as locked memory, until the object is freed.
+ * Errors: -ENOMEM beyond RLIMIT_MEMLOCK, -EPERM with a limit of 0. */
+int hca_obj_pin(struct hca_obj *o, uint64_t addr, uint64_t bytes);
+void hca_obj_unpin(struct hca_obj *o);
+/* Purpose: the same in place of what the object has pinned; both count for a moment. */
+int hca_obj_repin(struct hca_obj *o, uint64_t addr, uint64_t bytes);
+/* Returns: whether the device may have one more. Locked. */
+bool hca_obj_room(const struct hca_dev *dev, enum hca_obj_type type);
+/* Errors: -ENOMEM: no room for one more QP in the group, or one more group. Locked. */
+int hca_mcast_room(const struct hca_dev *dev, const uint8_t gid[16]);
 
 /* ---- register pages (uar.c) ---- */
 

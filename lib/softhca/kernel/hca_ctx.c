@@ -106,7 +106,7 @@ void hca_ctx_close(struct hca_ctx *ctx)
 
 void *hca_obj_new(struct hca_ctx *ctx, enum hca_obj_type type, size_t bytes, uint64_t user_handle)
 {
-	struct hca_obj *o = calloc(1, bytes);
+	struct hca_obj *o = hca_obj_room(ctx->dev, type) ? calloc(1, bytes) : NULL;
 
 	if (!o)
 		return NULL;
@@ -116,6 +116,7 @@ void *hca_obj_new(struct hca_ctx *ctx, enum hca_obj_type type, size_t bytes, uin
 	}
 	o->ctx = ctx;
 	o->type = (uint8_t)type;
+	ctx->dev->obj_cnt[type]++;
 	o->user_handle = user_handle;
 	return o;
 }
@@ -143,5 +144,7 @@ int hca_obj_find_destroy(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t h
 void hca_obj_free(struct hca_obj *o)
 {
 	hca_tbl_del(&o->ctx->objs, o->handle);
+	o->ctx->dev->obj_cnt[o->type]--;
+	hca_obj_unpin(o);
 	free(o);
 }
