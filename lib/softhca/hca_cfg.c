@@ -284,6 +284,19 @@ static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
 							      : bad(opt, val, "basic or enhanced");
 }
 
+static int opt_accept(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	static const char *const name[] = {"own", "multicast", "all"};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(name); i++) {
+		if (strcmp(val, name[i]))
+			continue;
+		cfg->accept = (enum hca_accept)i;
+		return 0;
+	}
+	return bad(opt, val, "own, multicast or all");
+}
+
 static int opt_trap(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	cfg->trap_blueflame = strcmp(val, "blueflame") == 0;
@@ -313,6 +326,7 @@ static const struct {
 	{"control", opt_control}, {"trace", opt_trace},
 	{"clock", opt_clock},     {"cqe-layout", opt_cqe_layout},
 	{"nic-cpu", opt_nic_cpu}, {"trap", opt_trap},
+	{"accept", opt_accept},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)

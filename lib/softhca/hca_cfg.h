@@ -15,6 +15,9 @@
 #define HCA_NAME_BYTES 32u
 #define HCA_TEXT_BYTES 256u
 
+/* What a port lets in beside frames to its own MAC and broadcast (nic/l2.c). */
+enum hca_accept { HCA_ACCEPT_OWN, HCA_ACCEPT_MULTICAST, HCA_ACCEPT_ALL };
+
 struct hca_dev_cfg {
 	char name[HCA_NAME_BYTES];   /* as in /sys/class/infiniband */
 	char netdev[HCA_NAME_BYTES]; /* existing interface that poses as this port's, "" for none */
@@ -39,11 +42,12 @@ struct hca_cfg {
 	char fault[HCA_TEXT_BYTES];   /* faults to inject (nic/fault.h), "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
-	int32_t nic_cpu;      /* CPU of the NIC thread; -1: any of the process's at load time */
-	bool trap_blueflame;  /* compare BlueFlame copies with their WQEs (nic/nic_bf.c) */
-	bool cqe_enhanced;    /* compressed CQEs have the enhanced layout; else the basic one */
-	int64_t clock_offset; /* of the NIC clock, ns */
-	double clock_ppm;     /* -1000 .. 1000 */
+	int32_t nic_cpu;        /* CPU of the NIC thread; -1: any of the process's at load time */
+	enum hca_accept accept; /* what the flags of an interface may widen */
+	bool trap_blueflame;    /* compare BlueFlame copies with their WQEs (nic/nic_bf.c) */
+	bool cqe_enhanced;      /* compressed CQEs have the enhanced layout; else the basic one */
+	int64_t clock_offset;   /* of the NIC clock, ns */
+	double clock_ppm;       /* -1000 .. 1000 */
 };
 
 /* Purpose: parses the options. text NULL or "": the defaults, one device mlx5_0 on shm:default.

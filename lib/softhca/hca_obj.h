@@ -198,6 +198,7 @@ struct hca_rss {
 	uint64_t fields; /* MLX5_RX_HASH_* */
 	uint8_t key[40];
 	uint8_t key_bytes; /* 40 */
+	bool self_lb_mc;   /* its context's own multicast too */
 };
 
 /* The attributes that modify_qp set, host byte order, the encodings of the IB specification. */
@@ -281,6 +282,8 @@ struct hca_dev {
 	uint8_t gid[HCA_GID_CNT][16];
 	struct hca_tbl qps, cqs, srqs, wqs, mrs, uars;
 	uint32_t obj_cnt[HCA_OBJ_TYPES]; /* of all contexts */
+	uint32_t user_cnt;               /* contexts that are ready */
+	uint32_t self_lb_cnt;            /* RSS QPs that want the function's own frames */
 	struct hca_ctx *ctxs;
 	struct hca_mcast *mcast;
 	struct hca_flow *flows; /* by priority; see hca_flow.h */

@@ -78,8 +78,10 @@ int cmd_get_context(struct uv_call *c)
 		return rc;
 	hca_lock(ctx->dev);
 	rc = ctx->ready ? -EINVAL : hca_async_open(ctx, &fd);
-	if (!rc)
+	if (!rc) {
 		ctx->ready = true;
+		ctx->dev->user_cnt++;
+	}
 	hca_unlock(ctx->dev);
 	if (rc)
 		return rc;

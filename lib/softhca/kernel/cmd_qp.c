@@ -92,8 +92,10 @@ static void refs_add(struct hca_qp *qp, uint32_t d)
 		qp->recv_cq->o.use_cnt += d;
 	if (qp->srq)
 		qp->srq->o.use_cnt += d;
-	if (qp->is_rss)
+	if (qp->is_rss) {
 		qp->rss.tbl->o.use_cnt += d;
+		qp->o.ctx->dev->self_lb_cnt += qp->rss.self_lb_mc ? d : 0;
+	}
 }
 
 /* ---- rings ---- */
@@ -191,6 +193,7 @@ static int rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
 		return -EINVAL;
 	qp->is_rss = true;
 	qp->rss.fields = f;
+	qp->rss.self_lb_mc = drv->flags & MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
 	qp->rss.key_bytes = drv->rx_key_len;
 	memcpy(qp->rss.key, drv->rx_hash_key, CAP_RSS_KEY_BYTES);
 	return 0;

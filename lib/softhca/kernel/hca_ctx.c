@@ -95,6 +95,7 @@ void hca_ctx_close(struct hca_ctx *ctx)
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(free_order); i++)
 		destroy_all(ctx, free_order[i]);
 	HCA_UNLINK(dev->ctxs, ctx, next);
+	dev->user_cnt -= ctx->ready;
 	while (ctx->channels)
 		hca_channel_put(ctx->channels);
 	hca_async_close(ctx);

@@ -298,6 +298,7 @@ static void tick(struct nic_dev *nd)
 		nic_link_set(nd, nd->carrier);
 	}
 	carrier_check(nd);
+	l2_refresh(nd);
 	if (spw_unlikely(nd->cable->lost) && nd->dev->link_up) {
 		nic_link_set(nd, false);
 		spw_warn("%s: the file of cable %s was cut while it was in use; the link is down "
@@ -418,6 +419,7 @@ int nic_attach(struct hca_dev *dev)
 	dev->cable_port = id.port;
 	nd->carrier = cable_link_up(nd->cable);
 	dev->link_up = nd->carrier;
+	l2_refresh(nd);
 	return 0;
 }
 

@@ -9,7 +9,7 @@
  *   nic_dev.c                  one round of a device: clock, receive, transmit, timers
  *   nic_db.c, nic_bf.c         doorbells                nic_obj.c  create, modify, destroy
  *   sq.c, rq.c                 send and receive WQEs    cq.c, cq_comp.c, cq_reuse.c  CQEs
- *   rx.c, nic_tx.c             frames in and out        neigh.c    MACs of GIDs
+ *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
  *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
  *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
@@ -75,7 +75,8 @@ struct nic_dev {
 	uint32_t gone_cnt; /* accesses to unmapped rings or records */
 	uint32_t
 		rx_credit; /* hold and release: frames that may be received; UINT32_MAX: no limit */
-	bool carrier;      /* of the cable, as of the last tick */
+	enum hca_accept accept; /* l2.c */
+	bool carrier;           /* of the cable, as of the last tick */
 	struct control *control;
 	struct nic_strict strict;
 	struct nic_neigh neigh[NIC_NEIGH_MAX];
@@ -128,6 +129,15 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 		   bool ipv6, uint32_t payload);
 /* Returns false if the frame must be offered again (raw_rx). */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f);
+
+/* ---- what a port lets in: l2.c ---- */
+
+/* At attach and every tick: reads the flags of the interface. */
+void l2_refresh(struct nic_dev *nd);
+/* Does a frame of these addresses reach the flow rules? */
+bool l2_accepts(const struct nic_dev *nd, const uint8_t *frame);
+/* A raw frame was sent: the function's other contexts may get it too. */
+void l2_loop(struct nic_qp *q, const uint8_t *frame, uint32_t len);
 
 /* ---- neighbours: neigh.c ---- */
 

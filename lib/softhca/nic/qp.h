@@ -216,6 +216,9 @@ void uc_rx(struct nic_qp *q, const struct wire_pkt *k);
 bool raw_tx(struct nic_qp *q);
 /* Returns false if the frame must be offered again: its CQ looks full. */
 bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce);
+/* The same for a frame that context `from` sent: its own QPs do not get it, unless they ask. */
+void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
+		   const struct hca_ctx *from);
 /* A receive WQE is unusable: error CQE, and its queue goes to ERR. */
 void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
 /* Sum of big-endian 16-bit words on top of sum, folded to 16 bits (RFC 1071). */

@@ -151,6 +151,7 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 	memset(frame + len, 0, bytes - len);
 	if (spw_unlikely(l3_csum || l4_csum))
 		offload_csums(frame, len, l3_csum, l4_csum);
+	l2_loop(q, frame, bytes);
 	nic_tx_commit(q->nd, frame, bytes, false, 0, false, 0);
 	return true;
 }
@@ -465,4 +466,24 @@ bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce)
 		if (!deliver(nd, dst[i].qp, &k, dst[i].tag, i == 0 && !roce, &m))
 			return false;
 	return true;
+}
+
+void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
+		   const struct hca_ctx *from)
+{
+	struct flow_dst dst[FLOW_DST_MAX];
+	struct raw_meta m = {0};
+	struct flow_key k;
+	bool dropped;
+	uint32_t n;
+
+	flow_parse(frame, len, &k);
+	n = flow_steer(nd->dev, &k, dst, &dropped);
+	check_sums(&k, &m);
+	for (uint32_t i = 0; i < n; i++) {
+		struct hca_qp *qp = dst[i].qp;
+
+		if (qp->o.ctx != from || (qp->is_rss && qp->rss.self_lb_mc))
+			deliver(nd, qp, &k, dst[i].tag, false, &m);
+	}
 }

@@ -7,7 +7,8 @@
  *   too short, bad lengths         counted port_rcv_errors      } dropped here,
  *   wrong ICRC                     counted rx_icrc_encapsulated } before any QP
  *   RoCE for a MAC of this NIC     its QP by number (0xffffff: the QPs of the group), and sniffers
- *   RoCE for another MAC, others   ARP, then the steering rules (raw_rx); may have to wait
+ *   RoCE for another MAC, others   ARP, then what the port lets in (l2.c) to the steering rules
+ *                                  (raw_rx); may have to wait
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.6.1 (packet validation), 11.6.3 (events).
  */
@@ -138,7 +139,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		break;
 	case WIRE_NOT_ROCE:
 		neigh_arp_rx(nd, f->data, f->len); /* the rules get it too */
-		if (!raw_rx(nd, f->data, f->len, false))
+		if (l2_accepts(nd, f->data) && !raw_rx(nd, f->data, f->len, false))
 			return false;
 		count_rx(nd, f->data, f->len);
 		return true;
@@ -150,7 +151,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		return true;
 	}
 	if (!mac_is_mine(nd, k.l2)) { /* for another NIC: like any frame */
-		if (!raw_rx(nd, f->data, f->len, false))
+		if (l2_accepts(nd, f->data) && !raw_rx(nd, f->data, f->len, false))
 			return false;
 		count_rx(nd, f->data, f->len);
 		return true;

@@ -20,18 +20,12 @@ static int get_context(struct kit *k)
 			(struct kit_part){&drv, sizeof(drv), &drv_resp, sizeof(drv_resp)});
 }
 
-void kit_open(struct kit *k)
+void kit_context(struct kit *k)
 {
 	const struct ib_uverbs_alloc_pd req = {0};
 	struct ib_uverbs_alloc_pd_resp resp;
-	char text[64];
 	uint64_t off;
 
-	memset(k, 0, sizeof(*k));
-	snprintf(text, sizeof(text), "cable=shm:ctl-%d", getpid());
-	assert_int_equal(hca_cfg_parse(text, &k->cfg), 0);
-	if (hca_devs_open(&k->cfg, &k->dev))
-		fail_msg("%s", spw_err_text());
 	assert_int_equal(hca_ctx_open(k->dev, &k->ctx), 0);
 	assert_int_equal(get_context(k), 0);
 	hca_lock(k->dev);
@@ -40,6 +34,18 @@ void kit_open(struct kit *k)
 	assert_int_equal(
 		kit_cmd(k, IB_USER_VERBS_CMD_ALLOC_PD, &req, sizeof(req), &resp, sizeof(resp)), 0);
 	k->pd = resp.pd_handle;
+}
+
+void kit_open(struct kit *k)
+{
+	char text[64];
+
+	memset(k, 0, sizeof(*k));
+	snprintf(text, sizeof(text), "cable=shm:ctl-%d", getpid());
+	assert_int_equal(hca_cfg_parse(text, &k->cfg), 0);
+	if (hca_devs_open(&k->cfg, &k->dev))
+		fail_msg("%s", spw_err_text());
+	kit_context(k);
 	k->mem = mmap(NULL, KIT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(k->mem != MAP_FAILED);
 }

@@ -36,6 +36,8 @@ struct kit {
 
 void kit_open(struct kit *k);
 void kit_close(struct kit *k);
+/* Another context of the same device, in a copy of the kit; its ctx is the caller's to close. */
+void kit_context(struct kit *k);
 void *kit_ring(struct kit *k, size_t bytes); /* 64-byte aligned, zeroed */
 
 /* One part of a command, in and out; sizes are those of the objects. */
