@@ -179,6 +179,36 @@ static int set_fail(struct fault *f, const char *text)
 	return 0;
 }
 
+static int set_wq_fatal(struct fault *f, const char *text)
+{
+	static const char *const name[] = {"plain", "late:", "early:", "none"};
+	uint32_t i = 0;
+	int64_t ns = 0;
+
+	while (i < SPW_ARRAY_CNT(name) && strncmp(text, name[i], strlen(name[i])))
+		i++;
+	if (i == FAULT_WQ_LATE || i == FAULT_WQ_EARLY)
+		ns = fault_time_ns(text + strlen(name[i]));
+	else if (i < SPW_ARRAY_CNT(name) && text[strlen(name[i])])
+		ns = -1;
+	if (i == SPW_ARRAY_CNT(name) || ns < 0)
+		return spw_err(EINVAL,
+			       "fault wq-fatal=%s: use late:TIME, early:TIME, none or plain, as in "
+			       "wq-fatal=late:50ms",
+			       text);
+	f->wq_fatal = (enum fault_wq)i;
+	f->wq_fatal_ns = (uint64_t)ns;
+	return 0;
+}
+
+static int set_flush(struct fault *f, const char *text)
+{
+	f->no_flush = strcmp(text, "none") == 0;
+	if (!f->no_flush && strcmp(text, "plain"))
+		return spw_err(EINVAL, "fault flush=%s: use none or plain", text);
+	return 0;
+}
+
 static int set_log(struct fault *f, const char *path)
 {
 	int rc;
@@ -213,6 +243,10 @@ static int set_word(struct fault *f, char *word)
 		return set_at(f, eq);
 	if (eq && strcmp(word, "fail") == 0)
 		return set_fail(f, eq);
+	if (eq && strcmp(word, "wq-fatal") == 0)
+		return set_wq_fatal(f, eq);
+	if (eq && strcmp(word, "flush") == 0)
+		return set_flush(f, eq);
 	if (eq && strcmp(word, "log") == 0)
 		return set_log(f, eq);
 	if (eq && strcmp(word, "seed") == 0) {
@@ -224,10 +258,11 @@ static int set_word(struct fault *f, char *word)
 		f->icrc = true;
 		return 0;
 	}
-	return spw_err(
-		EINVAL,
-		"fault \"%s\": use loss dup reorder corrupt delay discard at fail log seed icrc",
-		word);
+	return spw_err(EINVAL,
+		       "fault \"%s\": use loss dup reorder corrupt delay discard wq-fatal flush at "
+		       "fail log seed "
+		       "icrc",
+		       word);
 }
 
 int fault_set(struct fault *f, const char *text)

@@ -9,6 +9,10 @@
  *                        the same traffic meets the same faults
  *   discard=P            frames that arrive, dropped as if the bus were congested
  *                        (rx_discards_phy)
+ *   wq-fatal=late:TIME | early:TIME | none | plain
+ *                        a receive WQ that fails: its event comes after its CQEs, before them, or
+ *                        never (late.c)
+ *   flush=none|plain     QPs and WQs that fail complete nothing of what is posted to them
  *   at=TIME:COMMAND      a command of the control socket (control.c), at a time after attach:
  *                        at=2s:link-down=100ms
  *   fail=COMMAND:ERRNO   commands of the application fail until fail=none; COMMAND is open, or a
@@ -59,6 +63,8 @@ struct fault_queued { /* a delayed or reordered frame */
 	uint8_t *data;
 };
 
+enum fault_wq { FAULT_WQ_PLAIN, FAULT_WQ_LATE, FAULT_WQ_EARLY, FAULT_WQ_NONE };
+
 struct fault {
 	bool on; /* a fault may hit a frame that leaves: frames pass through here */
 	bool icrc;
@@ -68,6 +74,9 @@ struct fault {
 	uint64_t rx_frame; /* number of the next one that arrives while discard is set */
 	uint64_t delay_ns;
 	uint64_t link_down_until_ns, rnr_until_ns;
+	enum fault_wq wq_fatal;
+	uint64_t wq_fatal_ns;
+	bool no_flush;
 	struct {
 		uint64_t ns;
 		char what[64];

@@ -9,7 +9,7 @@
  *   receive           a burst from the cable: RoCE to its QP, the rest by the steering rules
  *   transmit          each active QP once, NIC_QP_BUDGET frames at most
  *   timers            retransmission, RNR and moderation, if the earliest is due
- *   flush_errors      every 0.1 ms: receive WQEs posted to QPs in ERR
+ *   flush_errors      every 0.1 ms: receive WQEs posted to QPs in ERR, and what a fault delayed
  *   tick              every 20 ms: peers that died, faults at their time, the trace file
  *   cq_comp_flush_all open compression sessions
  *   cable_tx_flush    now the peer gets the frames
@@ -250,6 +250,8 @@ static void flush_errors(struct nic_dev *nd)
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->rq_flushing && q->qp->state == HCA_QPS_ERR && q->rq.cq)
 			rq_flush(nd, &q->rq, q->qp->qpn);
+	if (spw_unlikely(nd->late_cnt))
+		late_send(nd);
 }
 
 /* Finds the earliest deadline anew while it serves those that have passed. */

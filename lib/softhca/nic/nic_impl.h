@@ -13,7 +13,7 @@
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
  *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
  *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
- *   fault.c                    faults on request        control.c, control_sock.c  commands
+ *   fault.c, late.c            faults on request        control.c, control_sock.c  commands
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
 #define SPW_SOFTHCA_NIC_IMPL_H
@@ -49,6 +49,17 @@ struct nic_neigh {
 	uint64_t asked_ns; /* last ARP request */
 };
 
+/* A completion or an event that a fault delays (late.c). */
+struct nic_late {
+	struct hca_wq *wq;
+	uint64_t due_ns;
+	uint32_t wqe_counter;
+	uint8_t syndrome;
+	bool cqes; /* the error CQE and the flushes; else the event */
+};
+
+#define NIC_LATE_MAX 16u
+
 struct nic_dev {
 	struct hca_dev *dev;
 	struct nic_dev *next; /* devices of the NIC thread */
@@ -79,6 +90,8 @@ struct nic_dev {
 	bool carrier;           /* of the cable, as of the last tick */
 	struct control *control;
 	struct nic_strict strict;
+	struct nic_late late[NIC_LATE_MAX];
+	uint32_t late_cnt;
 	struct nic_neigh neigh[NIC_NEIGH_MAX];
 	uint32_t neigh_cnt;
 	bool conflict_logged; /* another NIC on the cable has an address of this one */
@@ -129,6 +142,15 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 		   bool ipv6, uint32_t payload);
 /* Returns false if the frame must be offered again (raw_rx). */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f);
+
+/* ---- failures that become known late: late.c ---- */
+
+/* A receive WQE of a work queue is unusable: its queue goes to ERR. */
+void late_wq_fails(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
+/* Sends what is due. */
+void late_send(struct nic_dev *nd);
+/* The queue is reset (its CQEs do not come any more) or destroyed. */
+void late_forget(struct nic_dev *nd, const struct hca_wq *wq, bool cqes_only);
 
 /* ---- what a port lets in: l2.c ---- */
 

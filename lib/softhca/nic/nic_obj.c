@@ -138,8 +138,10 @@ int nic_wq_create(struct hca_wq *wq)
 
 void nic_wq_destroy(struct hca_wq *wq)
 {
-	if (wq->nic)
+	if (wq->nic) {
 		cq_reuse_forget(&wq->nic->rq);
+		late_forget(wq->o.ctx->dev->nic, wq, false);
+	}
 	free(wq->nic);
 	wq->nic = NULL;
 }
@@ -151,6 +153,7 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 
 	if (wq->state == HCA_WQS_RESET) {
 		cq_reuse_forget(r);
+		late_forget(wq->o.ctx->dev->nic, wq, true);
 		r->ci = r->pi = 0;
 		r->stride_at = 0;
 		r->dropped = 0;

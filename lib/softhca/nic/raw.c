@@ -306,16 +306,14 @@ void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8
 {
 	struct nic_dev *nd = q->nd;
 
-	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);
 	r->stride_at = 0;
-	if (!r->wq) {
-		qp_to_err(q);
-		hca_event_qp(q->qp, HCA_EVENT_QP_FATAL);
+	if (r->wq) {
+		late_wq_fails(nd, r, wqe_counter, syndrome);
 		return;
 	}
-	r->wq->state = HCA_WQS_ERR;
-	rq_flush(nd, r, 0);
-	hca_event_wq(r->wq, HCA_EVENT_WQ_FATAL);
+	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);
+	qp_to_err(q);
+	hca_event_qp(q->qp, HCA_EVENT_QP_FATAL);
 }
 
 /* Striding: a frame that does not fit into the rest of the WQE leaves that rest as filler. */

@@ -157,6 +157,11 @@ void rq_flush(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn)
 		r->ci = (uint16_t)(r->ci + rq_posted(r));
 		return;
 	}
+	if (spw_unlikely(nd->fault->no_flush)) {
+		r->ci = (uint16_t)(r->ci + rq_posted(r));
+		r->pi = r->ci;
+		return;
+	}
 	while (rq_posted(r) && r->cq && !r->cq->err)
 		cq_put_rq_err(nd, r, qpn, r->ci++, SPW_PRM_SYN_WR_FLUSH_ERR);
 	r->pi = r->ci;

@@ -268,6 +268,12 @@ void sq_complete(struct nic_qp *q, struct nic_swr *w)
 		cq_put_req(q, w);
 }
 
+static void flush_cqe(struct nic_qp *q, uint16_t idx, uint8_t opcode)
+{
+	if (spw_likely(!q->nd->fault->no_flush))
+		cq_put_req_err(q, idx, opcode, SPW_PRM_SYN_WR_FLUSH_ERR, 0);
+}
+
 /* First the WQEs that were fetched, then those that were only rung. */
 void sq_flush(struct nic_qp *q)
 {
@@ -281,7 +287,7 @@ void sq_flush(struct nic_qp *q)
 	while (q->swr_head != q->swr_tail) {
 		const struct nic_swr *w = sq_swr(q, q->swr_head++);
 
-		cq_put_req_err(q, w->idx, w->opcode, SPW_PRM_SYN_WR_FLUSH_ERR, 0);
+		flush_cqe(q, w->idx, w->opcode);
 	}
 	q->swr_cur = q->swr_head;
 	q->cur_pkt = 0;
@@ -294,8 +300,7 @@ void sq_flush(struct nic_qp *q)
 		const uint8_t *ctrl = sq_bytes(q, at, 0);
 		const uint32_t bbs = SPW_MIN(wqe_bbs(ctrl), left);
 
-		cq_put_req_err(q, at, spw_prm_wqe_ctrl_get_opcode(ctrl), SPW_PRM_SYN_WR_FLUSH_ERR,
-			       0);
+		flush_cqe(q, at, spw_prm_wqe_ctrl_get_opcode(ctrl));
 		at = (uint16_t)(at + bbs);
 		left -= bbs;
 	}
@@ -325,7 +330,7 @@ void qp_to_err(struct nic_qp *q)
 	q->ack_pending = false;
 	q->rd_head = q->rd_tail;
 	sq_flush(q);
-	if (q->msg == WIRE_H_SEND && q->rq.cq)
+	if (q->msg == WIRE_H_SEND && q->rq.cq && !q->nd->fault->no_flush)
 		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_WR_FLUSH_ERR);
 	q->msg = 0;
 	if (q->qp->srq) {

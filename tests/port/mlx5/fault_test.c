@@ -244,6 +244,28 @@ static void test_memory_key_revoked(void **state)
 	}
 }
 
+/* The event of a queue that failed comes after its completions, before them, or never; or nothing
+ * is flushed. The queues recover all the same, and take the new key. */
+static void test_failure_becomes_known_late(void **state)
+{
+	static const char *const fault[] = {"wq-fatal=late:20ms", "wq-fatal=late:150ms",
+					    "wq-fatal=early:20ms", "wq-fatal=none", "flush=none"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * SPW_ARRAY_CNT(fault); i++) {
+		uint32_t old;
+
+		open_both(2, profile[i & 1]);
+		old = queue(&run.b, 0)->q.rq_lkey;
+		kit_control(1, "fault %s", fault[i / 2]);
+		kit_control(1, "mr-revoke=%u", old);
+		kit_pump_until(&run, keys_replaced, &old);
+		kit_control(1, "fault wq-fatal=plain,flush=plain");
+		check_recovered(2, "queue");
+		kit_close(&run);
+	}
+}
+
 /* A reset that fails for a while is tried again; nothing is lost meanwhile. */
 static void test_recovery_fails_at_first(void **state)
 {
@@ -284,7 +306,7 @@ static void test_recovery_never_succeeds(void **state)
 	kit_close(&run);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_frames_in_trouble),
@@ -295,9 +317,12 @@ int main(void)
 		cmocka_unit_test(test_cq_of_send_queue_fails),
 		cmocka_unit_test(test_cq_of_receive_queue_fails),
 		cmocka_unit_test(test_memory_key_revoked),
+		cmocka_unit_test(test_failure_becomes_known_late),
 		cmocka_unit_test(test_recovery_fails_at_first),
 		cmocka_unit_test(test_recovery_never_succeeds),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests_name("mlx5 faults", tests, NULL, NULL);
 }

@@ -184,6 +184,24 @@ static void test_qp_error(void **state)
 		}
 }
 
+/* A QP that failed and flushes nothing: after a while its peer is given up all the same, and it is
+ * back. */
+static void test_no_flush(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < SPW_ARRAY_CNT(modes); mode++) {
+		open_lossy(mode);
+		uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
+
+		kit_control(1, "fault flush=none");
+		kit_control(1, "qp-error=%u", queue(&run.b)->q.peer[1].qpn);
+		kit_pump_until(&run, is_back, &up);
+		kit_control(1, "fault flush=plain");
+		assert_non_null(strstr(run.b.events.up, "peer 1 ("));
+		check_recovered(up);
+	}
+}
+
 /* Every completion queue of b in turn. */
 static void test_cq_overrun(void **state)
 {
@@ -247,6 +265,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_no_receive_for_a_while),
 		cmocka_unit_test(test_link_down_and_up),
 		cmocka_unit_test(test_qp_error),
+		cmocka_unit_test(test_no_flush),
 		cmocka_unit_test(test_cq_overrun),
 		cmocka_unit_test(test_mr_revoke),
 	};

@@ -145,6 +145,7 @@ struct mlx5_rc_peer {
 	struct mlx5_rc_wait *wait; /* at least slot_cnt entries, so that every echo fits */
 	uint32_t wait_mask;
 	struct mlx5_err err; /* the first error; valid while BROKEN */
+	uint64_t drain_tsc;  /* since when its QP is drained; 0: it is not */
 } SPW_ALIGNED(64);
 
 /* A perfect hash from QP number to peer: peer[(qpn * mul) >> shift]. No two QPs of the queue share

@@ -56,11 +56,28 @@ static void turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struc
 	spw_peer_posted(rq->port->conn, peer);
 }
 
+/* Has everything completed, or will nothing more? The QP is in ERR, so the device has finished with
+ * the rings; one that writes no flush must not occupy the peer for ever. Slots that are lent, or in
+ * TX to another peer, have no deadline: they return. */
+static bool drain_is_over(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
+{
+	const uint64_t now = spw_tsc_now();
+
+	if (mlx5_rc_is_drained(&rq->q, p))
+		return true;
+	if (!p->drain_tsc)
+		p->drain_tsc = now;
+	if (now - p->drain_tsc < spw_tsc_from_ns(&rq->port->dev.rdma.tsc, DRAIN_NS))
+		return false;
+	mlx5_rc_tx_lost(&rq->q, p, p->sq_pi);
+	return p->out == 0;
+}
+
 static void turn_drain(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
 	mlx5_rc_mark(&rq->q, p);
-	if (!mlx5_rc_is_drained(&rq->q, p))
+	if (!drain_is_over(rq, p))
 		return;
 	mlx5_rc_reset(&rq->q, p);
 	spw_peer_drained(rq->port->conn, peer);
