@@ -27,6 +27,7 @@ enum hca_stamps {
 	HCA_STAMPS_NONE,         /* hca_core_clock and timestamp mask read 0 */
 	HCA_STAMPS_FREE_RUNNING, /* ticks of clock_khz since power on */
 	HCA_STAMPS_BOTH,         /* or real time, if the driver asks (no verbs program can) */
+	HCA_STAMPS_REAL_TIME,    /* real time only (REAL_TIME_CLOCK_ENABLE) */
 };
 
 struct hca_card {

@@ -139,6 +139,7 @@ struct hca_cq {
 	uint8_t comp_format; /* MLX5_IB_CQE_RES_FORMAT_*, one bit */
 	bool comp_enhanced;  /* the layout; else basic */
 	bool ignore_overrun;
+	bool asks_stamps; /* free-running ones, of every queue that completes to it */
 	uint16_t mod_cnt, mod_period_us;
 	struct hca_comp_channel *channel; /* or NULL: arming has no effect */
 	uint32_t comp_sent;               /* completion events sent for it and not withdrawn */

@@ -64,17 +64,19 @@ void mlx5_dev_close(struct mlx5_dev *dev)
 
 /* ---- completion queues ---- */
 
-static struct ibv_cq_ex *cq_create(struct mlx5_dev *dev, uint32_t cnt, bool compressed,
+static struct ibv_cq_ex *cq_create(struct mlx5_dev *dev, uint32_t cnt, unsigned int with,
 				   void *context, bool ignore_overrun)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = cnt - 1, /* rdma-core takes the next power of 2 above */
 		.cq_context = context,
-		.wc_flags = IBV_WC_STANDARD_FLAGS,
+		.wc_flags = IBV_WC_STANDARD_FLAGS |
+			    (with & MLX5_CQ_STAMPS ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0),
 		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 			 (ignore_overrun ? IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN : 0),
 	};
+	const bool compressed = with & MLX5_CQ_COMPRESSED;
 	struct mlx5dv_cq_init_attr dv_attr = {
 		.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE |
 			     (compressed ? MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE : 0),
@@ -90,18 +92,18 @@ static struct ibv_cq_ex *cq_create(struct mlx5_dev *dev, uint32_t cnt, bool comp
  * basic layout (DPDK publishes for its compressed CQs; UCX ignores overrun in the enhanced layout
  * only).
  */
-int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, bool compressed, void *context,
+int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, unsigned int with, void *context,
 		 struct ibv_cq_ex **cq_out, struct mlx5_cqmem *mem_out)
 {
-	bool ignore = !compressed;
+	bool ignore = !(with & MLX5_CQ_COMPRESSED);
 	struct mlx5dv_cq dv;
 	struct mlx5dv_obj obj = {.cq.out = &dv};
 	int rc;
 
-	*cq_out = cq_create(dev, cnt, compressed, context, ignore);
+	*cq_out = cq_create(dev, cnt, with, context, ignore);
 	if (!*cq_out && ignore) { /* an old device or kernel */
 		ignore = false;
-		*cq_out = cq_create(dev, cnt, compressed, context, ignore);
+		*cq_out = cq_create(dev, cnt, with, context, ignore);
 	}
 	if (!*cq_out)
 		return spw_err(errno, "%s: a completion queue of %u entries: %s", dev->rdma.name,

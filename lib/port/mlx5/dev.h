@@ -12,6 +12,8 @@
 #include "port/mlx5/mem.h"
 #include "rdma/spw_rdma.h"
 
+#define MLX5_NO_STAMPS "the device has no free-running timestamps: frames go without stamps"
+
 struct mlx5_dev {
 	struct rdma_dev rdma;
 	struct mlx5dv_context dv;
@@ -25,14 +27,21 @@ struct mlx5_dev {
 int mlx5_dev_open(const char *name, struct mlx5_dev *dev_out);
 void mlx5_dev_close(struct mlx5_dev *dev);
 
+/* What a completion queue is made with. */
+enum mlx5_cq_with {
+	MLX5_CQ_COMPRESSED = 1u << 0, /* mini-CQEs with hash */
+	/* Stamps of the free-running clock. Without it a device chooses what it stamps with; with
+	 * it, creating a queue on the CQ fails with EOPNOTSUPP where there are no such stamps. */
+	MLX5_CQ_STAMPS = 1u << 1,
+};
+
 /* Purpose: creates a completion queue of cnt 64-byte entries and reports its memory.
- * Shape:   cnt a power of 2. compressed: mini-CQEs with hash. context: what its asynchronous events
- *          carry.
+ * Shape:   cnt a power of 2. with: enum mlx5_cq_with. context: what its asynchronous events carry.
  * Owner:   the caller, until mlx5_cq_free. The caller never has more WQEs posted than the CQ has
  *          entries, and publishes its consumer index before it posts.
  * Thread:  any
  * Errors:  -errno with a text. */
-int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, bool compressed, void *context,
+int mlx5_cq_make(struct mlx5_dev *dev, uint32_t cnt, unsigned int with, void *context,
 		 struct ibv_cq_ex **cq_out, struct mlx5_cqmem *mem_out);
 /* NULL is fine. */
 void mlx5_cq_free(struct ibv_cq_ex *cq);

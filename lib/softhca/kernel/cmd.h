@@ -11,6 +11,7 @@
 #ifndef SPW_SOFTHCA_CMD_H
 #define SPW_SOFTHCA_CMD_H
 
+#include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
@@ -115,6 +116,17 @@ int qp_modify_permitted(uint8_t qp_type, uint8_t from, uint8_t to, uint32_t mask
 /* Purpose: the largest IB MTU whose packets fit into an IP packet of mtu_bytes.
  * Returns: 1..5, which stands for 256 << (n - 1) bytes of payload. */
 uint8_t port_ib_mtu(uint32_t mtu_bytes);
+
+/* Can queues that complete to this CQ have the stamps that it asks for? (hw/mlx5/qp.c,
+ * get_ts_format) Returns: 0 or -EOPNOTSUPP. */
+SPW_INLINE int cq_stamps_check(const struct hca_cq *cq)
+{
+	const enum hca_stamps has = cq->o.ctx->dev->cfg->card->stamps;
+
+	return cq->asks_stamps && has != HCA_STAMPS_FREE_RUNNING && has != HCA_STAMPS_BOTH
+		       ? -EOPNOTSUPP
+		       : 0;
+}
 
 /* ---- ioctl attributes ---- */
 

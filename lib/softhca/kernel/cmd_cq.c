@@ -71,6 +71,7 @@ static void cq_fill(struct hca_cq *cq, const struct cq_req *req,
 	cq->comp_format = drv->cqe_comp_res_format;
 	/* The create command has no field for the layout (a card is asked by DEVX): an option. */
 	cq->comp_enhanced = cq->comp_en && cq->o.ctx->dev->cfg->cqe_enhanced;
+	cq->asks_stamps = req->flags & IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
 	cq->ignore_overrun = req->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 }
 

@@ -41,7 +41,7 @@ static void ucontext_reply(struct uv_call *c)
 	const struct hca_card *card = c->ctx->dev->cfg->card;
 	const struct mlx5_ib_alloc_ucontext_resp resp = {
 		.qp_tab_size = 1u << CAP_QP_LOG2,
-		.bf_reg_size = 512,
+		.bf_reg_size = card->write_combines ? 512 : 0,
 		.cache_line_size = SPW_CACHE_LINE,
 		.max_sq_desc_sz = CAP_SQ_DESC_BYTES,
 		.max_rq_desc_sz = 512,

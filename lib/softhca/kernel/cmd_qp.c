@@ -79,6 +79,8 @@ static int refs_find(struct hca_ctx *ctx, const struct ib_uverbs_ex_create_qp *r
 		qp->srq = hca_obj_find(ctx, HCA_SRQ, req->srq_handle);
 	if (!qp->pd || !qp->send_cq || !qp->recv_cq || (req->is_srq && !qp->srq))
 		return -EINVAL;
+	if (cq_stamps_check(qp->send_cq) || cq_stamps_check(qp->recv_cq))
+		return -EOPNOTSUPP;
 	/* Connected and datagram QPs may use an SRQ; a packet QP has its own receive queue. */
 	return qp->srq && qp->qp_type == IB_UVERBS_QPT_RAW_PACKET ? -EINVAL : 0;
 }

@@ -94,6 +94,9 @@ int cmd_ex_create_wq(struct uv_call *c)
 		return -EOPNOTSUPP;
 	if (!pd || !cq)
 		return -EINVAL;
+	rc = cq_stamps_check(cq);
+	if (rc)
+		return rc;
 	wq = hca_obj_new(c->ctx, HCA_WQ, sizeof(*wq), req->user_handle);
 	if (!wq)
 		return -ENOMEM;

@@ -198,6 +198,8 @@ static int do_uar_alloc(struct uv_ioctl *io)
 
 	if (rc)
 		return rc;
+	if (type == MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && !io->ctx->dev->cfg->card->write_combines)
+		return -EOPNOTSUPP; /* hw/mlx5/main.c */
 	rc = hca_uar_alloc(io->ctx, &uar, &off);
 	if (rc)
 		return rc;

@@ -133,6 +133,10 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 		w->syndrome = SPW_PRM_SYN_LOCAL_LENGTH_ERR;
 		return true;
 	}
+	if (!tag && hdr < SPW_MIN((uint32_t)q->nd->dev->cfg->card->min_inline_bytes, w->len)) {
+		w->syndrome = SPW_PRM_SYN_LOCAL_QP_OP_ERR;
+		return true;
+	}
 	if (hdr >= 6)
 		copy_ring(q, w->idx, INLINE_HDR_AT, dmac, 6);
 	else

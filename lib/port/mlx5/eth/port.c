@@ -168,6 +168,21 @@ static int queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_port_queue_
 	return mlx5_eth_queue_init(&eq->q, &qc);
 }
 
+/* A device whose stamps are of another clock refuses the queue: then frames go without. */
+static int rx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint16_t queue)
+{
+	struct mlx5_dev *dev = &eq->port->dev;
+	int rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
+
+	if (rc != -EOPNOTSUPP || !(eq->plan.flags & MLX5_F_STAMP))
+		return rc;
+	eq->plan.flags &= ~(unsigned int)MLX5_F_STAMP;
+	rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
+	if (!rc)
+		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, eq->port->base.name, queue);
+	return rc;
+}
+
 static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 			   const struct spw_port_queue_conf *conf)
 {
@@ -181,7 +196,7 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 	eq->port = ep;
 	rc = rdma_dev_key(&ep->dev.rdma, conf->pool->region->id, &lkey);
 	rc = rc ? rc : mlx5_eth_plan_make(&ep->dev, conf, &eq->plan);
-	rc = rc ? rc : mlx5_eth_rx_make(&ep->dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
+	rc = rc ? rc : rx_make(eq, lkey, queue);
 	rc = rc ? rc : mlx5_eth_tx_make(&ep->dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
 	rc = rc ? rc : queue_lay(eq, conf, queue);
 	if (rc)

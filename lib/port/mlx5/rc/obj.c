@@ -65,9 +65,10 @@ static int shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 		rc = srq_make(rq, obj);
 	rc = rc ? rc
 		: mlx5_cq_make(dev, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt),
-			       rq->plan.flags & MLX5_RC_COMPRESSED, rq, &obj->cq, &obj->cqmem);
-	return rc ? rc
-		  : mlx5_cq_make(dev, rq->plan.tx_cq_cnt, false, rq, &obj->tx_cq, &obj->tx_cqmem);
+			       (rq->plan.flags & MLX5_RC_COMPRESSED ? MLX5_CQ_COMPRESSED : 0) |
+				       (rq->plan.flags & MLX5_RC_STAMP ? MLX5_CQ_STAMPS : 0),
+			       rq, &obj->cq, &obj->cqmem);
+	return rc ? rc : mlx5_cq_make(dev, rq->plan.tx_cq_cnt, 0, rq, &obj->tx_cq, &obj->tx_cqmem);
 }
 
 /* ---- peers ---- */

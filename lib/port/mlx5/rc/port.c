@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_log.h"
 #include "port/mlx5/rc/rc.h"
 #include "port/peer_slots.h"
 
@@ -176,6 +177,20 @@ static int peers_setup(struct mlx5_rc_queue_ctl *rq)
 	return rc;
 }
 
+/* A device whose stamps are of another clock refuses the QPs: then messages go without. */
+static int obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
+{
+	int rc = mlx5_rc_obj_make(rq, obj_out);
+
+	if (rc != -EOPNOTSUPP || !(rq->plan.flags & MLX5_RC_STAMP))
+		return rc;
+	rq->plan.flags &= ~(unsigned int)MLX5_RC_STAMP;
+	rc = mlx5_rc_obj_make(rq, obj_out);
+	if (!rc)
+		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, rq->port->base.name, rq->index);
+	return rc;
+}
+
 static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 			  const struct spw_port_queue_conf *conf)
 {
@@ -192,7 +207,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 	rc = rdma_dev_key(&rp->dev.rdma, conf->pool->region->id, &rq->lkey);
 	rc = rc ? rc : plan_make(rp, conf, queue, &rq->plan);
 	rc = rc ? rc : peers_setup(rq);
-	rc = rc ? rc : mlx5_rc_obj_make(rq, &obj);
+	rc = rc ? rc : obj_make(rq, &obj);
 	rc = rc ? rc : mlx5_rc_lay(rq, obj);
 	if (rc) {
 		mlx5_rc_obj_free(rq, obj);
