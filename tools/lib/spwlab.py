@@ -129,7 +129,7 @@ def softhca_path(place):
     tool = os.path.join(TOOLS, "with-softhca")
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
     # The MACs are those that spinwire-gen sends from and to, unless told otherwise.
-    sink, source = [(*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}", "--mac", mac) + (() if core is None else ("--nic-cpu", str(core))) 
+    sink, source = [(*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}", "--mac", mac) + (() if core is None else ("--nic-cpu", str(core)))
                     for core, mac in zip(place.nics, ("02:00:00:00:00:02", "02:00:00:00:00:01"))]
     return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
                 source, sink)
