@@ -26,7 +26,7 @@
 	66u /* TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14: where a frame's first byte lies */
 #define AF_PACKET_L2 \
 	18u /* Ethernet header and a second VLAN tag; the kernel strips the first one */
-#define AF_PACKET_FRAME_MAX 65536u
+#define AF_PACKET_FRAME_MAX 61440u /* whole pages that an mbuf of 65535 bytes holds */
 
 static int check_pcap(const struct spw_port_spec *spec)
 {
@@ -110,7 +110,8 @@ bool ethdev_netdev_is_up(const char *name)
 /* Chooses frames one byte longer than the interface's longest: one that fills it was truncated. */
 static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev_port *ep)
 {
-	uint32_t need = (uint32_t)mtu + AF_PACKET_L2 + AF_PACKET_HEAD + 1;
+	const uint32_t more = AF_PACKET_L2 + AF_PACKET_HEAD + 1, need = (uint32_t)mtu + more,
+		       mtu_max = AF_PACKET_FRAME_MAX - more;
 	uint64_t frame = AF_PACKET_FRAME;
 	int rc;
 
@@ -125,15 +126,18 @@ static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev
 				 "counted too_long",
 				 ep->base.name, (uint32_t)frame,
 				 (uint32_t)frame - AF_PACKET_HEAD - 1, ep->netdev, mtu);
+	} else if (need > AF_PACKET_FRAME_MAX) {
+		return spw_err(ERANGE,
+			       "%s has an MTU of %d; net_af_packet takes %u: ip link set %s mtu %u",
+			       ep->netdev, mtu, mtu_max, ep->netdev, mtu_max);
 	} else if (need > frame) {
-		frame = SPW_MAX(spw_pow2_ceil32(need), (uint32_t)sysconf(_SC_PAGESIZE));
+		frame = SPW_MIN(spw_pow2_ceil32(need), AF_PACKET_FRAME_MAX);
 		snprintf(ep->more_args, sizeof(ep->more_args), "blocksz=%u,framesz=%u",
-			 (uint32_t)frame, (uint32_t)frame);
+			 SPW_ALIGN_UP((uint32_t)frame, (uint32_t)sysconf(_SC_PAGESIZE)),
+			 (uint32_t)frame);
 	}
 	ep->cut_bytes = (uint32_t)frame - AF_PACKET_HEAD;
-	return frame <= AF_PACKET_FRAME_MAX
-		       ? 0
-		       : spw_err(ERANGE, "%s has an MTU of %d: too large", ep->netdev, mtu);
+	return 0;
 }
 
 static int check_af_packet(const struct spw_port_spec *spec, struct ethdev_port *ep)

@@ -59,26 +59,26 @@ static int tear_down(void **state SPW_UNUSED)
 	return 0;
 }
 
-/* dst, src, [tag], type, seq, filling. Returns the length. */
-static uint32_t make_frame(uint8_t *p, uint32_t len, uint64_t seq, bool tagged)
+/* dst, src, tags, type, filling. Returns the length. */
+static uint32_t make_frame(uint8_t *p, uint32_t len, uint64_t seq, const char *tags,
+			   uint32_t tag_bytes)
 {
 	uint8_t *q = p + 12;
 
 	for (uint32_t i = 0; i < len; i++)
 		p[i] = inter_byte(seq, i);
 	p[0] = p[6] = 0x02; /* local, no multicast */
-	if (tagged) {
-		memcpy(q, "\x81\x00\x60\x05", 4);
-		q += 4;
-	}
-	memcpy(q, "\x88\xb5", 2);
+	memcpy(q, tags, tag_bytes);
+	memcpy(q + tag_bytes, "\x88\xb5", 2);
 	return len;
 }
 
 static bool is_ours(const uint8_t *p, const struct spw_desc *d)
 {
-	return d->len >= 16 && ((p[12] == 0x88 && p[13] == 0xb5) ||
-				(p[12] == 0x81 && p[16] == 0x88 && p[17] == 0xb5));
+	for (uint32_t at = 12; at <= 20 && at + 2 <= d->len; at += 4)
+		if (p[at] == 0x88 && p[at + 1] == 0xb5)
+			return true;
+	return false;
 }
 
 /* The next frame of the test's own type; others (IPv6 neighbour discovery) go back. */
@@ -132,7 +132,7 @@ static uint32_t far_receive(uint8_t *p, uint32_t room, uint16_t *tci)
 			    (aux.tp_status & TP_STATUS_VLAN_VALID))
 				*tci = aux.tp_vlan_tci;
 		}
-		if (p[12] == 0x88 && p[13] == 0xb5)
+		if ((p[12] == 0x88 && p[13] == 0xb5) || (p[16] == 0x88 && p[17] == 0xb5))
 			return (uint32_t)n;
 	}
 }
@@ -144,7 +144,7 @@ static void frames_arrive_and_go_back(void **state SPW_UNUSED)
 	uint16_t tci;
 
 	for (uint64_t seq = 0; seq < 500; seq++) {
-		uint32_t len = make_frame(out, 60 + (uint32_t)(seq * 13 % 1440), seq, false);
+		uint32_t len = make_frame(out, 60 + (uint32_t)(seq * 13 % 1440), seq, "", 0);
 		struct spw_desc d, *list = &d;
 
 		assert_int_equal(send(sock, out, len, 0), len);
@@ -167,7 +167,7 @@ static void frames_arrive_and_go_back(void **state SPW_UNUSED)
 static void a_vlan_tag_stays_in_the_frame(void **state SPW_UNUSED)
 {
 	uint8_t out[256], in[256];
-	uint32_t len = make_frame(out, 200, 9, true);
+	uint32_t len = make_frame(out, 200, 9, "\x81\x00\x60\x05", 4);
 	struct spw_desc d, *list = &d;
 	uint16_t tci;
 
@@ -181,11 +181,31 @@ static void a_vlan_tag_stays_in_the_frame(void **state SPW_UNUSED)
 	assert_memory_equal(in + 12, out + 16, len - 16);
 }
 
+/* The outer tag's EtherType is lost within the PMD; the tag and the one behind it are not. */
+static void an_outer_tag_keeps_its_number(void **state SPW_UNUSED)
+{
+	uint8_t out[256], in[256];
+	uint32_t len = make_frame(out, 200, 9, "\x88\xa8\x60\x07\x81\x00\x60\x05", 8);
+	struct spw_desc d, *list = &d;
+	uint16_t tci;
+
+	assert_int_equal(send(sock, out, len, 0), len);
+	d = next_frame();
+	memcpy(out + 12, "\x81\x00", 2);
+	assert_int_equal(d.len, len);
+	assert_memory_equal(inter_bytes(&ip, 0, &d), out, len);
+	assert_int_equal(spw_port_tx_burst(&ip.port->queue[0], &list, 1), 1);
+	assert_int_equal(far_receive(in, sizeof(in), &tci), len - 4);
+	assert_int_equal(tci, 0x6007);
+	assert_memory_equal(in + 12, out + 16, len - 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest test[] = {
 		cmocka_unit_test_setup_teardown(frames_arrive_and_go_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_vlan_tag_stays_in_the_frame, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_outer_tag_keeps_its_number, set_up, tear_down),
 	};
 
 	if (unshare(CLONE_NEWNET)) {

@@ -35,6 +35,7 @@ void inter_eal_init(void)
 			lcores,
 			NULL};
 
+	setenv("RUNTIME_DIRECTORY", "/dev/null", 1); /* no folder, which --no-shconf does without */
 	snprintf(lcores, sizeof(lcores), "%d", first_cpu());
 	if (rte_eal_init((int)SPW_ARRAY_CNT(argv) - 1, argv) < 0) {
 		fprintf(stderr, "rte_eal_init failed\n");
