@@ -124,8 +124,8 @@ static const char *todo(const char *reason)
 		 "; another program runs with the same --file-prefix: give this one its own"},
 		{"huge", "; reserve hugepages, or run without them: --no-huge"},
 		{"core", "; -l and --lcores name cores that this process may use"},
-		{"runtime",
-		 "; XDG_RUNTIME_DIR (or /var/run as root) must be a folder that can be written"},
+		{"Error creating", /* EAL's folder, which is named */
+		 "; RUNTIME_DIRECTORY, else XDG_RUNTIME_DIR (/var/run as root), must be writable"},
 	};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(hint); i++)

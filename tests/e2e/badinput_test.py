@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Wrong input gets one clear line that names what and where, the right exit status, and leaves no files."""
 import os
+import shutil
 import signal
 import subprocess
 
@@ -140,6 +141,47 @@ def test_eal_core_missing():
     with Run(["--port", "null"], lcores="0,1023") as run:
         run.finish(status=1)
         spwtest.one_line(run, "EAL", "lcores")
+
+
+def eal_refused(file_prefix, *words, env=None, under=()):
+    """Run starts EAL without its shared configuration; here it wants a folder and a lock."""
+    place = spwlab.Cores()
+    cmd = [*under, spwtest.SPINWIRE, "--lcores", f"0@{place.main},1@{place.receive}", "--no-huge", "-m", "64", "--file-prefix", file_prefix,
+           "--", "--port", "null", "--executor", "inline", "--frames", "10"]
+    done = subprocess.run(cmd, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=60)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("spinwire: error: ")]
+    check(done.returncode in (1, 2) and len(lines) == 1, f"status {done.returncode}: {done.stderr}")
+    for word in words:
+        check(word in lines[0], f"{word!r} is not in: {lines[0]}")
+
+
+def test_eal_prefix_twice():
+    prefix, place = spwlab.prefix("twice"), spwlab.Cores()
+    first = subprocess.Popen([spwtest.SPINWIRE, "--lcores", f"0@{place.main},1@{place.receive}", "--no-huge", "-m", "64", "--file-prefix", prefix,
+                              "--", "--port", "null:rate=1k", "--executor", "inline"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        spwlab.wait_for(lambda: spwlab.telemetry(prefix, "/spinwire/ledger"), 60, "the first program")
+        eal_refused(prefix, "EAL did not start", "another program runs with the same --file-prefix")
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.wait(60)
+        shutil.rmtree(spwlab.runtime_folder(prefix), ignore_errors=True)
+    spwtest.equal(first.returncode, 0, "status of the first program")
+
+
+def test_runtime_folder_unusable():
+    eal_refused(spwlab.prefix("runtime"), "EAL did not start", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", env={"RUNTIME_DIRECTORY": "/nonexistent"})
+
+
+def test_xdg_folder_unusable():
+    """root's place is another: the test gives root up."""
+    under = []
+    if os.geteuid() == 0:
+        spwtest.need("setpriv")
+        under = ["setpriv", "--reuid", "65534", "--clear-groups"]
+        if subprocess.run([*under, spwtest.SPINWIRE, "--help"], capture_output=True).returncode:
+            raise spwtest.Skip("another user cannot start the program from this folder")
+    eal_refused(spwlab.prefix("xdg"), "EAL did not start", "XDG_RUNTIME_DIR", under=under, env={"XDG_RUNTIME_DIR": "/nonexistent"})
 
 
 def test_config_tab():

@@ -21,9 +21,9 @@ REGIMES = ("idle_poll", "rx", "push", "reap", "tx", "refill", "housekeeping")
 # ---- who is there --------------------------------------------------------------------------------------
 
 def runtime_top():
-    """Where EAL keeps its folders, one a file prefix: root's place, or the user's."""
-    top = "/var/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
-    return os.path.join(top, "dpdk")
+    """Where EAL keeps its folders, one a file prefix: the service's place, root's, or the user's."""
+    own = "/var/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
+    return os.path.join(os.environ.get("RUNTIME_DIRECTORY", own), "dpdk")
 
 
 def runtime_folder(file_prefix):
