@@ -13,6 +13,7 @@
 #include "app_eal.h"
 #include "app_hdr.h"
 #include "app_json.h"
+#include "app_lcores.h"
 #include "conf.h"
 #include "report.h"
 #include "senders.h"
@@ -86,6 +87,22 @@ static int report(struct gen *gen)
 	return rc;
 }
 
+/* --lcores auto: one sender. */
+static int cores_choose(struct gen *gen)
+{
+	struct spw_plat *plat;
+	int rc;
+
+	if (!app_lcores_are_auto(&gen->eal))
+		return 0;
+	rc = spw_plat_read(&(struct spw_plat_from){.cuda_lib = "", .nvml_lib = ""}, &plat);
+	if (rc < 0)
+		return rc;
+	rc = app_lcores_choose(&gen->eal, plat, 1, gen->conf.port.device);
+	spw_plat_free(plat);
+	return rc;
+}
+
 static int arguments(struct gen *gen, int argc, char **argv)
 {
 	int rc = app_eal_split(&gen->eal, argc, argv);
@@ -96,6 +113,8 @@ static int arguments(struct gen *gen, int argc, char **argv)
 		rc = gen_conf_args(&gen->conf, argc - gen->eal.split, argv + gen->eal.split);
 	if (rc == 0)
 		rc = app_json_try(gen->conf.json);
+	if (rc == 0)
+		rc = cores_choose(gen);
 	return rc ? rc : app_eal_port(&gen->eal, &gen->conf.port);
 }
 

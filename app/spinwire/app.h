@@ -98,6 +98,9 @@ int app_executor_choose(struct app *app);
 /* machine.c: reads what this machine is, before EAL pins this thread to a core; later, when the
  * topology is known, logs those findings that matter for it. */
 void app_machine_read(struct app *app);
+/* Puts cores in place of "--lcores auto".
+ * Errors:  those of app_lcores_choose. */
+int app_machine_choose(struct app *app);
 void app_machine_report(struct app *app);
 
 /* hdr_log.c: opens app->hdr, a log of every stage of view, if --hdr asks for one. view NULL: no

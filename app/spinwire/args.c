@@ -62,7 +62,7 @@ static void help(bool all)
 	       "Receives frames, hands them to an executor without a copy, accounts for each.\n"
 	       "EAL arguments are those of any DPDK program (-l, --lcores, --no-huge, -a ...).\n"
 	       "The main lcore controls, each other lcore runs one receive queue, and spare ones\n"
-	       "serve the cpu executor.\n\n");
+	       "serve the cpu executor; -l auto chooses fast, isolated, near cores.\n\n");
 	if (all)
 		help_keys();
 	else

@@ -5,33 +5,20 @@
  * start and, once the topology is known, reports those that matter for the lcores and devices in
  * use.
  */
+#include <errno.h>
 #include <string.h>
 
-#include <rte_lcore.h>
-
 #include "app.h"
+#include "app_lcores.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
-static bool on_shared_core(const struct app *app, const struct spw_plat *plat)
+static bool matters_here(const struct app *app, const struct spw_plat_finding *finding)
 {
-	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
-		const struct spw_plat_core *core =
-			spw_plat_core_by_cpu(plat, app_lcore_cpu(app->topo.lane[i]->conf.lcore_id));
-
-		if (core && !core->isolated)
-			return true;
-	}
-	return false;
-}
-
-static bool matters_here(const struct app *app, const struct spw_plat *plat,
-			 const struct spw_plat_finding *finding)
-{
-	if (!strcmp(finding->code, "cores-shared") || !strcmp(finding->code, "cores-autogroup"))
-		return on_shared_core(app, plat);
 	if (!strcmp(finding->code, "nic-iommu"))
 		return app->eal.pci;
+	if (!strcmp(finding->code, "cores-autogroup"))
+		return true;
 	if (!strcmp(finding->code, "hugepages-none"))
 		return false; /* lib/mem reports it, with the number of pages that it needs */
 	return finding->severity >= SPW_PLAT_WARN;
@@ -39,8 +26,8 @@ static bool matters_here(const struct app *app, const struct spw_plat *plat,
 
 void app_machine_read(struct app *app)
 {
-	struct spw_plat_from from = {
-		.cuda_lib = ""}; /* the executor reads GPUs itself, if it uses one */
+	/* The executor reads GPUs itself, if it uses one. */
+	struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
 
 	if (spw_plat_read(&from, &app->plat) < 0) {
 		spw_warn("machine: %s", spw_err_text());
@@ -48,12 +35,47 @@ void app_machine_read(struct app *app)
 	}
 }
 
+/* One lcore for each queue and, if an executor may run on cores, one for each of its threads. */
+static uint32_t worker_cnt(const struct app *app)
+{
+	enum spw_exec_kind kind = app->conf.executor.kind;
+	bool spare = (kind == SPW_EXEC_CPU || kind == SPW_EXEC_AUTO) &&
+		     app->conf.executor.cores.cnt == 0;
+	uint32_t queues = 0;
+
+	for (uint32_t p = 0; p < app->conf.port_cnt; p++)
+		queues += app->conf.port[p].queues;
+	return spare && app->plat->allowed_cnt > 2 * queues ? 2 * queues : queues;
+}
+
+int app_machine_choose(struct app *app)
+{
+	if (!app_lcores_are_auto(&app->eal))
+		return 0;
+	if (!app->plat)
+		return spw_err(ENODEV, "--lcores auto: the cores of this machine cannot be read; "
+				       "name them");
+	return app_lcores_choose(&app->eal, app->plat, worker_cnt(app),
+				 app->conf.port_cnt ? app->conf.port[0].spec.device : NULL);
+}
+
+static void lcores_warn(const struct app *app)
+{
+	uint32_t id[SPW_TOPO_LANE_MAX];
+
+	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
+		id[i] = app->topo.lane[i]->conf.lcore_id;
+	app_lcores_warn(app->plat, id, app->topo.lane_cnt);
+}
+
 void app_machine_report(struct app *app)
 {
+	if (app->plat)
+		lcores_warn(app);
 	for (uint32_t i = 0; app->plat && i < app->plat->finding_cnt; i++) {
 		const struct spw_plat_finding *f = &app->plat->finding[i];
 
-		if (!matters_here(app, app->plat, f))
+		if (!matters_here(app, f))
 			continue;
 		if (f->severity >= SPW_PLAT_WARN)
 			spw_warn("machine: %s: %s; %s", f->code, f->what, f->todo);

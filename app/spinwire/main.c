@@ -46,8 +46,10 @@ static int run(struct app *app, int argc, char **argv)
 
 	if ((rc = app_args(app, argc, argv)) > 0)
 		return APP_GOOD;
-	if (rc == 0)
+	if (rc == 0) {
 		app_machine_read(app);
+		rc = app_machine_choose(app);
+	}
 	if (rc < 0 || (rc = app_eal_start(&app->eal)) < 0)
 		return app_complain(PROGRAM, rc);
 	app->eal_up = true;

@@ -4,19 +4,16 @@
  * Cores, their kinds and caches. The core numbers of big.LITTLE machines follow no rule, so kinds
  * are derived from MIDR_EL1 and cpu_capacity, where the kernel exposes them. Source: Linux
  * Documentation/ABI/testing/sysfs-devices-system-cpu.
- *
- * What decides where lcores run: the kind (big or little), the node, the L3 it shares, whether this
- * process may use it, whether the scheduler keeps others away (isolcpus), and the frequency
- * governor.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
 #include "plat/plat_impl.h"
 
-#define CPU "devices/system/cpu/cpu%u/"
+#define CPU "sys/devices/system/cpu/cpu%u/"
 
 /* Implementer and part number of MIDR_EL1. Source: Linux arch/arm64/include/asm/cputype.h */
 static const struct {
@@ -40,7 +37,6 @@ static uint32_t midr_part(uint32_t midr)
 	return (midr >> 4) & 0xfff;
 }
 
-/* The name by MIDR; "" for a model that is not in the table, which changes no decision. */
 static void model_set(struct spw_plat_core *core)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(arm_model); i++)
@@ -67,42 +63,62 @@ static uint32_t lowest_of(const char *list, uint32_t dflt)
 	return end == list ? dflt : (uint32_t)first;
 }
 
-/* The id of an L3 is the lowest core that shares it. */
-static void l3_read(const struct plat_root *root, struct spw_plat_core *core)
+static void l3_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	char text[512];
 
 	core->l3_id = -1;
 	for (uint32_t i = 0; i < 8; i++) {
-		if (plat_number(0, root->sys, CPU "cache/index%u/level", core->cpu, i) != 3)
+		if (plat_number(r, "", 0, CPU "cache/index%u/level", core->cpu, i) != 3)
 			continue;
-		plat_text(text, sizeof(text), root->sys, CPU "cache/index%u/size", core->cpu, i);
+		plat_text(r, "l3_size", text, sizeof(text), CPU "cache/index%u/size", core->cpu, i);
 		core->l3_bytes = cache_bytes(text);
-		plat_text(text, sizeof(text), root->sys, CPU "cache/index%u/shared_cpu_list",
+		plat_text(r, "l3_shared", text, sizeof(text), CPU "cache/index%u/shared_cpu_list",
 			  core->cpu, i);
 		core->l3_id = (int32_t)lowest_of(text, core->cpu);
 	}
 }
 
-/* Fills one core; a file that is missing leaves the "unknown" of spw_plat.h. */
-static void core_read(const struct plat_root *root, struct spw_plat_core *core)
+/* The exit latency of the deepest idle state that is not disabled. */
+static void idle_read(struct plat_read *r, struct spw_plat_core *core)
+{
+	char text[16];
+
+	core->idle_us = -1;
+	for (uint32_t i = 0; i < 10; i++) {
+		int64_t us = plat_number(r, "", -1, CPU "cpuidle/state%u/latency", core->cpu, i);
+
+		if (us < 0)
+			break;
+		if (plat_number(r, "", 0, CPU "cpuidle/state%u/disable", core->cpu, i) == 0)
+			core->idle_us = SPW_MAX(core->idle_us, (int32_t)SPW_MIN(us, 1000000));
+	}
+	snprintf(text, sizeof(text), "%d", core->idle_us);
+	plat_note(r, "idle_latency_us", core->idle_us < 0 ? "" : text,
+		  "/sys/devices/system/cpu/cpu*/cpuidle/state*/{latency,disable}",
+		  core->idle_us < 0 ? "absent" : NULL);
+}
+
+static void core_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	uint32_t cpu = core->cpu;
 	char text[512];
 
+	plat_of(r, "core %u", cpu);
 	core->node = -1;
-	core->capacity = (uint32_t)plat_number(0, root->sys, CPU "cpu_capacity", cpu);
-	core->max_khz = (uint32_t)plat_number(0, root->sys, CPU "cpufreq/cpuinfo_max_freq", cpu);
-	plat_text(core->governor, sizeof(core->governor), root->sys, CPU "cpufreq/scaling_governor",
-		  cpu);
-	core->midr = (uint32_t)plat_number(0, root->sys, CPU "regs/identification/midr_el1", cpu);
+	core->capacity = (uint32_t)plat_number(r, "capacity", 0, CPU "cpu_capacity", cpu);
+	core->max_khz = (uint32_t)plat_number(r, "max_khz", 0, CPU "cpufreq/cpuinfo_max_freq", cpu);
+	plat_text(r, "governor", core->governor, sizeof(core->governor),
+		  CPU "cpufreq/scaling_governor", cpu);
+	core->midr = (uint32_t)plat_number(r, "midr", 0, CPU "regs/identification/midr_el1", cpu);
 	core->package =
-		(int32_t)plat_number(-1, root->sys, CPU "topology/physical_package_id", cpu);
-	core->core_id = (int32_t)plat_number(-1, root->sys, CPU "topology/core_id", cpu);
-	plat_text(text, sizeof(text), root->sys, CPU "topology/thread_siblings_list", cpu);
+		(int32_t)plat_number(r, "package", -1, CPU "topology/physical_package_id", cpu);
+	core->core_id = (int32_t)plat_number(r, "core_id", -1, CPU "topology/core_id", cpu);
+	plat_text(r, "siblings", text, sizeof(text), CPU "topology/thread_siblings_list", cpu);
 	core->sibling = lowest_of(text, cpu);
 	model_set(core);
-	l3_read(root, core);
+	l3_read(r, core);
+	idle_read(r, core);
 }
 
 /* Big cores are those of the fastest core's model or, where models are unknown, those with at least
@@ -127,58 +143,89 @@ static void kinds_set(struct spw_plat *plat)
 		plat->core[i].kind = SPW_PLAT_CORE_ONLY;
 }
 
-struct node_walk {
-	const struct plat_root *root;
-	struct spw_plat *plat;
-};
-
-/* One folder node<N>: its cpulist names the cores. */
 static bool node_cores(const char *name, void *arg)
 {
-	struct node_walk *walk = arg;
+	struct plat_read *r = arg;
 	bool set[SPW_PLAT_CORE_MAX] = {false};
 	char text[1024];
 
 	if (strncmp(name, "node", 4) || name[4] < '0' || name[4] > '9')
 		return true;
-	plat_text(text, sizeof(text), walk->root->sys, "devices/system/node/%s/cpulist", name);
-	plat_list(text, set, SPW_PLAT_CORE_MAX);
-	for (uint32_t i = 0; i < walk->plat->core_cnt; i++)
-		if (set[walk->plat->core[i].cpu])
-			walk->plat->core[i].node = atoi(name + 4);
+	plat_of(r, "node %s", name + 4);
+	plat_text(r, "cores", text, sizeof(text), "sys/devices/system/node/%s/cpulist", name);
+	spw_plat_list_parse(text, set, SPW_PLAT_CORE_MAX);
+	for (uint32_t i = 0; i < r->plat->core_cnt; i++)
+		if (set[r->plat->core[i].cpu])
+			r->plat->core[i].node = atoi(name + 4);
 	return true;
 }
 
-int plat_cores_read(const struct plat_root *root, struct spw_plat *plat)
+/* The value of a parameter of the kernel command line; "" if it is not given. */
+static void command_line(struct plat_read *r, const char *key, char *out, size_t bytes)
 {
-	bool online[SPW_PLAT_CORE_MAX] = {false}, allowed[SPW_PLAT_CORE_MAX] = {false};
-	bool isolated[SPW_PLAT_CORE_MAX] = {false};
-	struct node_walk walk = {root, plat};
+	const char *text, *at;
+	int error = plat_tree_read(r->tree, "proc/cmdline", &text);
+	size_t len = strlen(key);
+
+	out[0] = '\0';
+	for (at = text; error == 0 && *at; at += strspn(at, " \n")) {
+		size_t n = strcspn(at, " \n");
+
+		if (n > len && !strncmp(at, key, len) && at[len] == '=')
+			plat_copy(out, SPW_MIN(bytes, n - len), at + len + 1);
+		at += n;
+	}
+	plat_note(r, key, out, "/proc/cmdline", error ? "absent" : NULL);
+}
+
+/* The cores that a file lists. */
+static void set_read(struct plat_read *r, const char *name, bool *set, const char *path)
+{
 	char text[1024];
 
-	if (!plat_text(text, sizeof(text), root->sys, "devices/system/cpu/online"))
-		return spw_err(ENOENT,
-			       "%s/devices/system/cpu/online cannot be read; is %s a sysfs tree",
-			       root->sys, root->sys);
-	plat->core_cnt = plat_list(text, online, SPW_PLAT_CORE_MAX);
-	plat->core = calloc(SPW_MAX(plat->core_cnt, 1u), sizeof(plat->core[0]));
+	plat_text(r, name, text, sizeof(text), "%s", path);
+	spw_plat_list_parse(text, set, SPW_PLAT_CORE_MAX);
+}
+
+int plat_cores_read(struct plat_read *r)
+{
+	bool online[SPW_PLAT_CORE_MAX] = {false}, allowed[SPW_PLAT_CORE_MAX] = {false};
+	bool isolated[SPW_PLAT_CORE_MAX] = {false}, tickless[SPW_PLAT_CORE_MAX] = {false};
+	bool rcu_free[SPW_PLAT_CORE_MAX] = {false};
+	struct spw_plat *plat = r->plat;
+	char text[1024];
+
+	plat_of(r, "host");
+	set_read(r, "cores_online", online, "sys/devices/system/cpu/online");
+	for (uint32_t cpu = 0; cpu < SPW_PLAT_CORE_MAX; cpu++)
+		plat->core_cnt += online[cpu];
+	if (plat->core_cnt == 0)
+		return spw_err(ENOENT, "sys/devices/system/cpu/online lists no core: this is no "
+				       "machine's sysfs");
+	plat->core = calloc(plat->core_cnt, sizeof(plat->core[0]));
 	if (!plat->core)
 		return spw_err(ENOMEM, "no memory for the facts of %u cores", plat->core_cnt);
-	plat_label_text(text, sizeof(text), root->proc, "self/status", "Cpus_allowed_list:");
-	plat_list(text, allowed, SPW_PLAT_CORE_MAX);
-	plat_text(text, sizeof(text), root->sys, "devices/system/cpu/isolated");
-	plat_list(text, isolated, SPW_PLAT_CORE_MAX);
+	plat_label_text(r, "cores_allowed", text, sizeof(text), "proc/self/status",
+			"Cpus_allowed_list:");
+	spw_plat_list_parse(text, allowed, SPW_PLAT_CORE_MAX);
+	set_read(r, "cores_isolated", isolated, "sys/devices/system/cpu/isolated");
+	set_read(r, "cores_tickless", tickless, "sys/devices/system/cpu/nohz_full");
+	command_line(r, "rcu_nocbs", text, sizeof(text));
+	spw_plat_list_parse(text, rcu_free, SPW_PLAT_CORE_MAX);
+	plat->autogroup =
+		plat_number(r, "autogroup", 0, "proc/sys/kernel/sched_autogroup_enabled") == 1;
 	for (uint32_t cpu = 0, i = 0; cpu < SPW_PLAT_CORE_MAX; cpu++) {
 		if (!online[cpu])
 			continue;
 		plat->core[i].cpu = cpu;
 		plat->core[i].allowed = allowed[cpu];
 		plat->core[i].isolated = isolated[cpu];
+		plat->core[i].tickless = tickless[cpu];
+		plat->core[i].rcu_free = rcu_free[cpu];
 		plat->allowed_cnt += allowed[cpu];
-		core_read(root, &plat->core[i++]);
+		core_read(r, &plat->core[i++]);
 	}
-	plat->autogroup = plat_number(0, root->proc, "sys/kernel/sched_autogroup_enabled") == 1;
 	kinds_set(plat);
-	plat_each(root->sys, "devices/system/node", node_cores, &walk);
+	plat_tree_each(r->tree, "sys/devices/system/node", node_cores, r);
 	return 0;
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Small files of sysfs and procfs below a root that tests may replace (plat_impl.h). A file that is
- * missing or malformed yields a default, never an error: kernels differ in what they show.
+ * Small files of a tree as facts (plat_impl.h). A file that is missing or malformed yields a
+ * default and a reason, never an error: kernels differ in what they show.
  */
-#include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "plat/plat_impl.h"
 
@@ -21,161 +20,232 @@ void plat_copy(char *out, size_t bytes, const char *text)
 	out[n] = '\0';
 }
 
-static void trim(char *text)
+/* ---- facts ---- */
+
+void plat_of(struct plat_read *r, const char *fmt, ...)
 {
-	size_t n = strlen(text), skip = strspn(text, " \t");
-
-	while (n > skip && strchr(" \t\r\n", text[n - 1]))
-		n--;
-	memmove(text, text + skip, n - skip);
-	text[n - skip] = '\0';
-}
-
-/* One value per file is the rule of sysfs; multi-line files are read with a label
- * (plat_label_text). */
-static bool first_line(char *out, size_t bytes, const char *path)
-{
-	FILE *file = fopen(path, "re");
-	bool read;
-
-	out[0] = '\0';
-	if (!file)
-		return false;
-	read = fgets(out, (int)bytes, file) != NULL;
-	fclose(file);
-	trim(out);
-	return read;
-}
-
-/* Returns: false if root/PATH does not fit. */
-static bool path_make(char path[PLAT_PATH_BYTES], const char *root, const char *fmt, va_list ap)
-{
-	int n = snprintf(path, PLAT_PATH_BYTES, "%s/", root);
-
-	if (n < 0 || (size_t)n >= PLAT_PATH_BYTES)
-		return false;
-	return (size_t)vsnprintf(path + n, PLAT_PATH_BYTES - (size_t)n, fmt, ap) <
-	       PLAT_PATH_BYTES - (size_t)n;
-}
-
-bool plat_text(char *out, size_t bytes, const char *root, const char *fmt, ...)
-{
-	char path[PLAT_PATH_BYTES];
 	va_list ap;
-	bool fits;
-
-	out[0] = '\0';
-	va_start(ap, fmt);
-	fits = path_make(path, root, fmt, ap);
-	va_end(ap);
-	return fits && first_line(out, bytes, path);
-}
-
-/* Base 0: sysfs shows PCI ids with 0x and the rest in decimal. */
-int64_t plat_number(int64_t dflt, const char *root, const char *fmt, ...)
-{
-	char path[PLAT_PATH_BYTES], text[64], *end;
-	int64_t value;
-	va_list ap;
-	bool fits;
 
 	va_start(ap, fmt);
-	fits = path_make(path, root, fmt, ap);
+	vsnprintf(r->of, sizeof(r->of), fmt, ap);
 	va_end(ap);
-	if (!fits || !first_line(text, sizeof(text), path))
-		return dflt;
-	value = strtoll(text, &end, 0);
-	return end == text ? dflt : value;
 }
 
-bool plat_label_text(char *out, size_t bytes, const char *root, const char *path, const char *label)
+void plat_note(struct plat_read *r, const char *name, const char *value, const char *source,
+	       const char *why)
 {
-	char full[PLAT_PATH_BYTES], line[512];
-	size_t len = strlen(label);
-	bool found = false;
-	FILE *file;
+	struct spw_plat *plat = r->plat;
+	struct spw_plat_fact *f;
 
-	out[0] = '\0';
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	file = fopen(full, "re");
-	while (file && !found && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, label, len))
-			continue;
-		trim(line);
-		plat_copy(out, bytes, line + SPW_MIN(len, strlen(line)));
-		trim(out);
-		found = true;
+	if (plat->fact_cnt == plat->fact_room) {
+		uint32_t room = plat->fact_room ? 2 * plat->fact_room : 256;
+		struct spw_plat_fact *more = realloc(plat->fact, room * sizeof(*more));
+
+		if (!more)
+			return;
+		plat->fact = more;
+		plat->fact_room = room;
 	}
-	if (file)
-		fclose(file);
-	return found;
+	f = &plat->fact[plat->fact_cnt++];
+	plat_copy(f->of, sizeof(f->of), r->of);
+	plat_copy(f->name, sizeof(f->name), name);
+	plat_copy(f->value, sizeof(f->value), value);
+	plat_copy(f->source, sizeof(f->source), source);
+	plat_copy(f->why, sizeof(f->why), why ? why : "");
 }
 
-int64_t plat_labelled(int64_t dflt, const char *root, const char *path, const char *label)
+/* Sources that are files of the machine are printed with their first slash. */
+static void note(struct plat_read *r, const char *name, const char *value, const char *path,
+		 const char *label, const char *why)
+{
+	char source[192];
+
+	if (name[0] == '\0')
+		return;
+	snprintf(source, sizeof(source), "/%.140s%s%.40s", path, label ? " " : "",
+		 label ? label : "");
+	plat_note(r, name, value, source, why);
+}
+
+static const char *reason(int error)
+{
+	switch (error) {
+	case ENOENT:
+		return "absent";
+	case EBADMSG:
+		return "the recorded line is torn";
+	default:
+		return strerror(error);
+	}
+}
+
+/* ---- reading ---- */
+
+/* Copies the first line, without white space at its ends. */
+static void first_line(char *out, size_t bytes, const char *text)
+{
+	size_t n = strcspn(text, "\n"), skip = strspn(text, " \t");
+
+	skip = SPW_MIN(skip, n);
+	while (n > skip && strchr(" \t\r", text[n - 1]))
+		n--;
+	n = SPW_MIN(n - skip, bytes - 1);
+	memcpy(out, text + skip, n);
+	out[n] = '\0';
+}
+
+/* Returns: false if the path does not fit. */
+static bool path_make(char path[PLAT_TREE_PATH_MAX], const char *fmt, va_list ap)
+{
+	int n = vsnprintf(path, PLAT_TREE_PATH_MAX, fmt, ap);
+
+	return n >= 0 && (size_t)n < PLAT_TREE_PATH_MAX;
+}
+
+static int line_read(struct plat_read *r, const char *path, char *out, size_t bytes)
+{
+	const char *text;
+	int error = plat_tree_read(r->tree, path, &text);
+
+	out[0] = '\0';
+	if (error == 0)
+		first_line(out, bytes, text);
+	return error;
+}
+
+bool plat_text(struct plat_read *r, const char *name, char *out, size_t bytes, const char *fmt, ...)
+{
+	char path[PLAT_TREE_PATH_MAX];
+	int error = ENAMETOOLONG;
+	va_list ap;
+
+	out[0] = '\0';
+	va_start(ap, fmt);
+	if (path_make(path, fmt, ap))
+		error = line_read(r, path, out, bytes);
+	va_end(ap);
+	note(r, name, out, path, NULL, error ? reason(error) : NULL);
+	return error == 0;
+}
+
+static bool number_of(const char *text, int64_t *value_out)
+{
+	char *end;
+
+	errno = 0;
+	*value_out = strtoll(text, &end, 0);
+	return end != text && *end == '\0' && errno == 0;
+}
+
+int64_t plat_number(struct plat_read *r, const char *name, int64_t dflt, const char *fmt, ...)
+{
+	char path[PLAT_TREE_PATH_MAX], text[64];
+	int error = ENAMETOOLONG;
+	int64_t value = dflt;
+	bool good = false;
+	va_list ap;
+
+	text[0] = '\0';
+	va_start(ap, fmt);
+	if (path_make(path, fmt, ap))
+		error = line_read(r, path, text, sizeof(text));
+	va_end(ap);
+	if (error == 0)
+		good = number_of(text, &value);
+	note(r, name, text, path, NULL, error ? reason(error) : good ? NULL : "not a number");
+	return good ? value : dflt;
+}
+
+bool plat_label_text(struct plat_read *r, const char *name, char *out, size_t bytes,
+		     const char *path, const char *label)
+{
+	size_t len = strlen(label);
+	const char *text;
+	int error = plat_tree_read(r->tree, path, &text);
+
+	out[0] = '\0';
+	while (error == 0 && *text && strncmp(text, label, len)) {
+		text += strcspn(text, "\n");
+		text += *text == '\n';
+	}
+	if (error == 0 && *text)
+		first_line(out, bytes, text + len);
+	note(r, name, out, path, label, error ? reason(error) : *text ? NULL : "no such line");
+	return error == 0 && *text;
+}
+
+int64_t plat_labelled(struct plat_read *r, const char *name, int64_t dflt, const char *path,
+		      const char *label)
 {
 	char text[64], *end;
 	int64_t value;
 
-	if (!plat_label_text(text, sizeof(text), root, path, label))
+	if (!plat_label_text(r, name, text, sizeof(text), path, label))
 		return dflt;
 	value = strtoll(text, &end, 0);
 	return end == text ? dflt : value;
 }
 
-/* For scandir(): all names but hidden ones. */
-static int shown(const struct dirent *entry)
+void plat_link_name(struct plat_read *r, const char *name, char *out, size_t bytes, const char *fmt,
+		    ...)
 {
-	return entry->d_name[0] != '.';
-}
-
-/* Sorted, so that results do not depend on the order in which a file system lists names. */
-void plat_each(const char *root, const char *path, bool (*fn)(const char *name, void *arg),
-	       void *arg)
-{
-	char full[PLAT_PATH_BYTES];
-	struct dirent **entry;
-	bool more = true;
-	int cnt;
-
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	cnt = scandir(full, &entry, shown, alphasort);
-	for (int i = 0; i < cnt; i++) {
-		more = more && fn(entry[i]->d_name, arg);
-		free(entry[i]);
-	}
-	if (cnt >= 0)
-		free(entry);
-}
-
-void plat_link_name(char *out, size_t bytes, const char *root, const char *fmt, ...)
-{
-	char path[PLAT_PATH_BYTES], target[PLAT_PATH_BYTES];
+	char path[PLAT_TREE_PATH_MAX], target[PLAT_TREE_PATH_MAX] = "";
 	const char *slash;
 	va_list ap;
-	ssize_t n = -1;
 
 	va_start(ap, fmt);
-	if (path_make(path, root, fmt, ap))
-		n = readlink(path, target, sizeof(target) - 1);
+	if (path_make(path, fmt, ap))
+		plat_tree_real(r->tree, path, target);
 	va_end(ap);
-	target[n < 0 ? 0 : n] = '\0';
 	slash = strrchr(target, '/');
 	plat_copy(out, bytes, slash ? slash + 1 : target);
+	note(r, name, out, path, NULL, target[0] ? NULL : "absent");
 }
 
-/* The kernel's list format: "0-3,8". Malformed text ends the list. */
-uint32_t plat_list(const char *text, bool *set, uint32_t cnt)
+static bool found_one(const char *name, void *arg)
 {
-	uint32_t found = 0;
+	(void)name;
+	*(bool *)arg = true;
+	return false;
+}
+
+bool plat_is_there(struct plat_read *r, const char *fmt, ...)
+{
+	char path[PLAT_TREE_PATH_MAX];
+	const char *text;
+	bool there = false;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (path_make(path, fmt, ap)) {
+		plat_tree_each(r->tree, path, found_one, &there);
+		there = there || plat_tree_read(r->tree, path, &text) != ENOENT;
+	}
+	va_end(ap);
+	return there;
+}
+
+/* ---- lists ---- */
+
+int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt)
+{
+	int found = 0;
 	char *end;
 
 	for (; *text; text = *end ? end + 1 : end) {
 		unsigned long first = strtoul(text, &end, 10), last = first;
 
 		if (end == text)
-			break;
-		if (*end == '-')
-			last = strtoul(end + 1, &end, 10);
+			return -EINVAL;
+		if (*end == '-') {
+			const char *from = end + 1;
+
+			last = strtoul(from, &end, 10);
+			if (end == from)
+				return -EINVAL;
+		}
+		if (*end && *end != ',')
+			return -EINVAL;
 		for (unsigned long i = first; i <= last && i < cnt; i++) {
 			found += !set[i];
 			set[i] = true;

@@ -2,10 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Findings: what the facts mean for a data plane that spins, and what to do about it. Each has a
- * stable code; docs and scripts refer to it. Texts end without a full stop.
- *
- * One function per subject. STOP: spinwire cannot run like this; WARN: it costs performance; NOTE:
- * good to know. `what` states the figures, `todo` the command.
+ * stable code; docs and scripts refer to it. Texts end without a full stop; what to do begins with
+ * the command. An unknown fact is never a finding. This file: cores and memory.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,13 +12,12 @@
 
 #include "plat/plat_impl.h"
 
-#define MEMLOCK_WANTED     (64ull << 20)
-#define COMPUTE_PROHIBITED 2
+#define MEMLOCK_WANTED (64ull << 20)
+#define IDLE_US_MAX    100 /* an exit latency that a microsecond tail would show */
+#define CAP_IPC_LOCK   14
 
-/* Adds a finding; advise() adds what to do. When the table is full, the finding is dropped. */
-SPW_PRINTF(4, 5)
-static struct spw_plat_finding *find(struct spw_plat *plat, enum spw_plat_severity severity,
-				     const char *code, const char *fmt, ...)
+struct spw_plat_finding *plat_find(struct spw_plat *plat, enum spw_plat_severity severity,
+				   const char *code, const char *fmt, ...)
 {
 	static struct spw_plat_finding spill;
 	struct spw_plat_finding *f = &spill;
@@ -37,8 +34,7 @@ static struct spw_plat_finding *find(struct spw_plat *plat, enum spw_plat_severi
 	return f;
 }
 
-SPW_PRINTF(2, 3)
-static void advise(struct spw_plat_finding *f, const char *fmt, ...)
+void plat_advise(struct spw_plat_finding *f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -47,78 +43,111 @@ static void advise(struct spw_plat_finding *f, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The numbers of the cores of one kind, as a list. */
-static void kind_list(const struct spw_plat *plat, enum spw_plat_core_kind kind, char *out,
-		      size_t bytes)
+/* ---- cores ---- */
+
+/* The list of the allowed cores that fit; "" if there is none. */
+static void core_list(const struct spw_plat *plat, bool (*fits)(const struct spw_plat_core *core),
+		      char *out, size_t bytes)
 {
 	bool set[SPW_PLAT_CORE_MAX] = {false};
 
 	for (uint32_t i = 0; i < plat->core_cnt; i++)
-		set[plat->core[i].cpu] = plat->core[i].kind == kind;
+		set[plat->core[i].cpu] = plat->core[i].allowed && fits(&plat->core[i]);
 	plat_list_text(set, SPW_PLAT_CORE_MAX, out, bytes);
 }
 
-/* What the set of cores allows: enough of them, and which are fast. */
-static void cores_judge(struct spw_plat *plat)
+static bool is_fast(const struct spw_plat_core *core)
 {
-	char big[96], little[96];
-
-	if (plat->allowed_cnt < 2)
-		advise(find(plat, SPW_PLAT_WARN, "cores-few", "%u core may be used by this process",
-			    plat->allowed_cnt),
-		       "give it more (taskset, cpuset): with one core everything runs inline and "
-		       "shares it");
-	kind_list(plat, SPW_PLAT_CORE_BIG, big, sizeof(big));
-	kind_list(plat, SPW_PLAT_CORE_LITTLE, little, sizeof(little));
-	if (little[0])
-		advise(find(plat, SPW_PLAT_NOTE, "cores-mixed", "fast cores %s, slower cores %s",
-			    big, little),
-		       "run lcores on the fast ones and the control thread on a slower one");
+	return core->kind != SPW_PLAT_CORE_LITTLE;
 }
 
-/* What slows a spinning core down, or preempts its thread. */
-static void cores_quiet(struct spw_plat *plat)
+static bool is_isolated(const struct spw_plat_core *core)
 {
-	bool saving[SPW_PLAT_CORE_MAX] = {false}, shared[SPW_PLAT_CORE_MAX] = {false};
-	const char *governor = "";
-	char text[96];
+	return core->isolated;
+}
 
-	for (uint32_t i = 0; i < plat->core_cnt; i++) {
-		const struct spw_plat_core *core = &plat->core[i];
+static bool is_data_core(const struct spw_plat_core *core)
+{
+	return core->isolated && is_fast(core);
+}
 
-		shared[core->cpu] = core->allowed && !core->isolated;
-		saving[core->cpu] = core->allowed && core->governor[0] &&
-				    strcmp(core->governor, "performance");
-		if (saving[core->cpu])
-			governor = core->governor;
-	}
-	plat_list_text(saving, SPW_PLAT_CORE_MAX, text, sizeof(text));
-	if (text[0])
-		advise(find(plat, SPW_PLAT_WARN, "cores-governor",
-			    "cores %s run under the frequency governor %s", text, governor),
-		       "cpupower frequency-set -g performance: a core that changes its frequency "
-		       "adds to the "
-		       "tail");
-	plat_list_text(shared, SPW_PLAT_CORE_MAX, text, sizeof(text));
-	if (!text[0])
+static bool saves_power(const struct spw_plat_core *core)
+{
+	return core->governor[0] && strcmp(core->governor, "performance");
+}
+
+static bool is_ticking(const struct spw_plat_core *core)
+{
+	return core->isolated && !(core->tickless && core->rcu_free);
+}
+
+static bool sleeps_deep(const struct spw_plat_core *core)
+{
+	return core->isolated && core->idle_us >= IDLE_US_MAX;
+}
+
+/* Whether any core may be isolated and fast, and which are or could be. */
+static void isolation_judge(struct spw_plat *plat)
+{
+	char isolated[96], data[96], fast[96];
+
+	core_list(plat, is_isolated, isolated, sizeof(isolated));
+	core_list(plat, is_data_core, data, sizeof(data));
+	core_list(plat, is_fast, fast, sizeof(fast));
+	if (data[0])
 		return;
-	advise(find(plat, SPW_PLAT_NOTE, "cores-shared", "cores %s are shared with everything else",
-		    text),
-	       "isolcpus=, nohz_full= and rcu_nocbs= for the lcores keep other threads and most "
-	       "timer "
-	       "interrupts away");
+	if (isolated[0]) {
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-slow",
+				      "the isolated cores %s are of the slower kind; %s are fast",
+				      isolated, fast),
+			    "isolcpus=, nohz_full= and rcu_nocbs= of the kernel command line with "
+			    "some of %s in place of %s",
+			    fast, isolated);
+		return;
+	}
+	plat_advise(plat_find(plat, SPW_PLAT_NOTE, "cores-shared",
+			      "no core is isolated: %s are shared with everything else", fast),
+		    "isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the kernel command line, with "
+		    "the lcores' numbers, keep other threads and most timer interrupts away");
 	if (plat->autogroup)
-		advise(find(plat, SPW_PLAT_NOTE, "cores-autogroup",
-			    "the scheduler groups tasks by session, and on a core that an "
-			    "lcore shares, one session can keep another's threads waiting for "
-			    "seconds (observed on Linux 6.18)"),
-		       "sysctl kernel.sched_autogroup_enabled=0, or no other session on the "
-		       "lcores' cores");
+		plat_advise(
+			plat_find(plat, SPW_PLAT_NOTE, "cores-autogroup",
+				  "the scheduler groups tasks by session, and on a core that an "
+				  "lcore shares, one session can keep another's threads waiting "
+				  "for seconds (observed on Linux 6.18)"),
+			"sysctl kernel.sched_autogroup_enabled=0, or no other session on the "
+			"lcores' cores");
 }
 
-/* Hugepages and the limit of locked memory: the two that every RDMA set-up needs. */
+static bool node_has_isolated(const struct spw_plat *plat, int32_t node)
+{
+	for (uint32_t i = 0; i < plat->core_cnt; i++)
+		if (plat->core[i].allowed && plat->core[i].isolated && plat->core[i].node == node)
+			return true;
+	return false;
+}
+
+static void distance_judge(struct spw_plat *plat)
+{
+	char isolated[96];
+
+	core_list(plat, is_isolated, isolated, sizeof(isolated));
+	for (uint32_t i = 0; i < plat->nic_cnt && isolated[0] && plat->node_cnt > 1; i++)
+		if (plat->nic[i].rdma[0] && plat->nic[i].node >= 0 &&
+		    !node_has_isolated(plat, plat->nic[i].node))
+			plat_advise(
+				plat_find(plat, SPW_PLAT_WARN, "cores-far",
+					  "%s is on NUMA node %d, and none of the isolated cores "
+					  "%s is",
+					  plat->nic[i].rdma, plat->nic[i].node, isolated),
+				"cat /sys/devices/system/node/node%d/cpulist: isolate cores of "
+				"that list instead",
+				plat->nic[i].node);
+}
+
 static void memory_judge(struct spw_plat *plat)
 {
+	bool may_lock = plat->cap_known && plat->cap >> CAP_IPC_LOCK & 1;
 	uint64_t free_bytes = 0;
 
 	for (uint32_t n = 0; n < plat->node_cnt; n++)
@@ -126,83 +155,51 @@ static void memory_judge(struct spw_plat *plat)
 			free_bytes +=
 				plat->node[n].huge[h].free_cnt * plat->node[n].huge[h].page_bytes;
 	if (free_bytes == 0)
-		advise(find(plat, SPW_PLAT_WARN, "hugepages-none", "no free hugepages"),
-		       "echo 512 > /proc/sys/vm/nr_hugepages; plain pages cost TLB misses");
-	if (plat->memlock_bytes < MEMLOCK_WANTED)
-		advise(find(plat, SPW_PLAT_WARN, "memlock-low",
-			    "%" PRIu64 " KiB may be locked by this process",
-			    plat->memlock_bytes >> 10),
-		       "ulimit -l unlimited (LimitMEMLOCK=infinity): memory registration needs it");
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "hugepages-none", "no free hugepages"),
+			    "echo 512 > /proc/sys/vm/nr_hugepages; plain pages cost TLB misses");
+	if (plat->memlock_bytes < MEMLOCK_WANTED && !may_lock)
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "memlock-low",
+				      "this process may lock %" PRIu64
+				      " KiB and has no CAP_IPC_LOCK",
+				      plat->memlock_bytes >> 10),
+			    "ulimit -l unlimited (LimitMEMLOCK=infinity in a unit, --ulimit "
+			    "memlock=-1 for a container): memory registration fails without it");
 }
 
-/* A link that trained narrower than it could is the most common reason for half the rate. */
-static void nic_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+void plat_cores_judge(struct spw_plat *plat)
 {
-	const char *name = nic->netdev[0] ? nic->netdev : nic->pci;
-	const struct spw_plat_nic *twin = nic->half_of >= 0 ? &plat->nic[nic->half_of] : NULL;
+	char text[96];
 
-	if (nic->pcie_width < nic->pcie_width_max || nic->pcie_mtps < nic->pcie_mtps_max)
-		advise(find(plat, SPW_PLAT_WARN, "nic-pcie-narrow",
-			    "%s: PCIe runs at x%u %u.%u GT/s and could at x%u %u.%u", name,
-			    nic->pcie_width, nic->pcie_mtps / 1000, nic->pcie_mtps / 100 % 10,
-			    nic->pcie_width_max, nic->pcie_mtps_max / 1000,
-			    nic->pcie_mtps_max / 100 % 10),
-		       "power the machine off and on; reseat the card; look for a firmware update");
-	if (strncmp(nic->iommu, "DMA", 3) == 0)
-		advise(find(plat, SPW_PLAT_NOTE, "nic-iommu",
-			    "%s: its DMA is translated by the IOMMU (%s)", name, nic->iommu),
-		       "iommu.passthrough=1 (x86: iommu=pt) saves a table walk on each miss");
-	if (nic->carrier == 0)
-		find(plat, SPW_PLAT_NOTE, "nic-no-link", "%s has no link", name);
-	if (!twin)
-		return;
-	advise(find(plat, SPW_PLAT_NOTE, "nic-halves",
-		    "%s and %s are two PCIe halves of one physical port", twin->netdev,
-		    nic->netdev),
-	       "give both to spinwire: one half carries at most half of the port's rate");
-	if (twin->mtu != nic->mtu || twin->carrier != nic->carrier)
-		advise(find(plat, SPW_PLAT_WARN, "nic-halves-differ",
-			    "%s: MTU %u, link %d; %s: MTU %u, link %d", twin->netdev, twin->mtu,
-			    twin->carrier, nic->netdev, nic->mtu, nic->carrier),
-		       "set both halves alike");
-}
-
-/* Facts that decide which memory kind and which executor can work. */
-static void gpu_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
-{
-	if (gpu->attr[SPW_PLAT_GPU_INTEGRATED] == 1 &&
-	    gpu->attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_SUPPORTED] != 1)
-		advise(find(plat, SPW_PLAT_NOTE, "gpu-integrated",
-			    "%s shares the host's memory and has no GPUDirect RDMA", gpu->name),
-		       "memory kind cuda-host: frames are received where the GPU reads them");
-	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)
-		advise(find(plat, SPW_PLAT_WARN, "gpu-time-limit",
-			    "%s has a time limit for kernels (a display is attached)", gpu->name),
-		       "use a GPU without a display: else the resident kernel must be relaunched "
-		       "before "
-		       "each time limit");
-	if (gpu->attr[SPW_PLAT_GPU_COMPUTE_MODE] == COMPUTE_PROHIBITED)
-		advise(find(plat, SPW_PLAT_STOP, "gpu-prohibited", "%s refuses compute contexts",
-			    gpu->name),
-		       "nvidia-smi -c DEFAULT");
-	for (uint32_t i = 0; i < plat->nic_cnt && gpu->node >= 0; i++)
-		if (plat->nic[i].rdma[0] && plat->nic[i].node >= 0 &&
-		    plat->nic[i].node != gpu->node)
-			advise(find(plat, SPW_PLAT_NOTE, "gpu-far",
-				    "%s is on node %d, %s on node %d", gpu->name, gpu->node,
-				    plat->nic[i].rdma, plat->nic[i].node),
-			       "choose a NIC and a GPU of one node, if the machine has them");
-}
-
-void plat_findings_make(struct spw_plat *plat)
-{
-	cores_judge(plat);
-	cores_quiet(plat);
+	if (plat->allowed_cnt < 2)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-few",
+				      "%u core may be used by this process", plat->allowed_cnt),
+			    "taskset, cpuset: give it more; with one core everything runs inline "
+			    "and shares it");
+	core_list(plat, saves_power, text, sizeof(text));
+	if (text[0])
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-governor",
+				      "cores %s run under a frequency governor other than "
+				      "performance",
+				      text),
+			    "cpupower -c %s frequency-set -g performance: a core that changes its "
+			    "frequency adds to the tail",
+			    text);
+	isolation_judge(plat);
+	core_list(plat, is_ticking, text, sizeof(text));
+	if (text[0])
+		plat_advise(
+			plat_find(plat, SPW_PLAT_NOTE, "cores-ticks",
+				  "the isolated cores %s still take timer ticks or RCU callbacks",
+				  text),
+			"nohz_full=%s rcu_nocbs=%s on the kernel command line", text, text);
+	core_list(plat, sleeps_deep, text, sizeof(text));
+	if (text[0])
+		plat_advise(
+			plat_find(plat, SPW_PLAT_NOTE, "cores-idle",
+				  "the isolated cores %s may enter idle states that take %u us or "
+				  "more to leave",
+				  text, IDLE_US_MAX),
+			"cpupower -c %s idle-set -D 50", text);
+	distance_judge(plat);
 	memory_judge(plat);
-	for (uint32_t i = 0; i < plat->nic_cnt; i++)
-		nic_judge(plat, &plat->nic[i]);
-	if (plat->gpu_cnt == 0)
-		find(plat, SPW_PLAT_NOTE, "gpu-none", "no GPU: %.150s", plat->cuda_why);
-	for (uint32_t i = 0; i < plat->gpu_cnt; i++)
-		gpu_judge(plat, &plat->gpu[i]);
 }

@@ -2,83 +2,114 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Reads all facts of a machine by calling each reader in turn (plat_impl.h), and then the findings,
- * which need all of them. Called by spinwire at start (app/spinwire/machine.c), and by tests on
- * trees that they write.
- *
- * Order: cores first, because a tree without cores is no sysfs tree; nodes, NICs and GPUs next;
- * findings last. Roots can be replaced, so a machine of which parts of /sys and /proc were copied
- * is read as if it were this one.
+ * which need all of them. Called by spinwire at start, by spinwire-doctor, and by tests on recorded
+ * trees.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "base/spw_err.h"
 #include "plat/plat_impl.h"
 
-/* Product name from DMI (x86, Arm servers) or the device tree (embedded boards). */
-static void machine_read(const struct plat_root *root, struct spw_plat *plat)
+/* Loads the texts of a recorded machine; without one the tree is live. */
+static int tree_open(const struct spw_plat_from *from, struct plat_tree **tree_out)
 {
-	struct utsname uts;
+	int rc = plat_tree_new(from->text[0] == NULL, tree_out);
 
-	if (!plat_text(plat->machine, sizeof(plat->machine), root->sys,
-		       "class/dmi/id/product_name"))
-		plat_text(plat->machine, sizeof(plat->machine), root->sys,
-			  "firmware/devicetree/base/model");
-	plat_text(plat->kernel, sizeof(plat->kernel), root->proc, "sys/kernel/osrelease");
-	if (!plat_text(plat->arch, sizeof(plat->arch), root->proc, "sys/kernel/arch") &&
-	    uname(&uts) == 0)
-		plat_copy(plat->arch, sizeof(plat->arch), uts.machine);
-	plat->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	for (uint32_t i = 0; rc == 0 && i < SPW_ARRAY_CNT(from->text) && from->text[i]; i++)
+		rc = plat_tree_load(*tree_out, from->name[i] ? from->name[i] : "recorded machine",
+				    from->text[i], from->text_bytes[i]);
+	return rc;
 }
 
-/* "Max locked memory   8388608   8388608   bytes": soft and hard limit, or "unlimited". */
-static void memlock_read(const struct plat_root *root, struct spw_plat *plat)
+/* Asks the libraries and the system for what no file has. */
+static void probe(const struct spw_plat_from *from, struct plat_tree *tree)
 {
-	char text[128], *end;
+	bool live = plat_tree_is_live(tree);
+	const char *cuda = from->cuda_lib ? from->cuda_lib : live ? "libcuda.so.1" : "";
+	const char *nvml = from->nvml_lib ? from->nvml_lib : live ? "libnvidia-ml.so.1" : "";
 
-	plat->memlock_bytes = UINT64_MAX;
-	if (!plat_label_text(text, sizeof(text), root->proc, "self/limits", "Max locked memory"))
-		return;
-	if (strncmp(text, "unlimited", 9) != 0)
-		plat->memlock_bytes = strtoull(text, &end, 10);
+	if (live)
+		plat_probe_process(tree);
+	if (cuda[0])
+		plat_probe_cuda(tree, cuda);
+	if (nvml[0])
+		plat_probe_nvml(tree, nvml);
+}
+
+static void sample_again(struct plat_read *r, uint32_t sample_ms)
+{
+	const struct timespec wait = {.tv_sec = sample_ms / 1000,
+				      .tv_nsec = (long)(sample_ms % 1000) * 1000000};
+	char text[16];
+
+	if (plat_tree_is_live(r->tree) && sample_ms) {
+		snprintf(text, sizeof(text), "%u", sample_ms);
+		plat_tree_put(r->tree, "later/ms", text);
+		nanosleep(&wait, NULL);
+	}
+	plat_of(r, "host");
+	r->plat->sample_ms = (uint32_t)plat_number(r, "sample_ms", 0, "later/ms");
+	if (r->plat->sample_ms)
+		plat_counts_read(r, true);
+}
+
+static int all_read(struct plat_read *r, const struct spw_plat_from *from)
+{
+	int rc;
+
+	probe(from, r->tree);
+	if ((rc = plat_cores_read(r)) < 0)
+		return rc;
+	plat_host_read(r);
+	plat_nodes_read(r);
+	plat_nics_read(r);
+	plat_counts_read(r, false);
+	plat_gpus_read(r);
+	sample_again(r, from->sample_ms);
+	plat_cores_judge(r->plat);
+	plat_host_judge(r->plat);
+	plat_nics_judge(r->plat);
+	plat_rdma_judge(r->plat);
+	plat_counts_judge(r->plat);
+	plat_gpus_judge(r->plat);
+	return 0;
 }
 
 int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out)
 {
-	struct plat_root root = {"/sys", "/proc", "libcuda.so.1"};
-	struct spw_plat *plat = calloc(1, sizeof(*plat));
+	static const struct spw_plat_from running;
+	struct plat_read r = {.plat = calloc(1, sizeof(*r.plat))};
 	int rc;
 
-	if (!plat)
+	if (!r.plat)
 		return spw_err(ENOMEM, "no memory for the facts of this machine");
-	if (from && from->sys)
-		root.sys = from->sys;
-	if (from && from->proc)
-		root.proc = from->proc;
-	if (from && from->cuda_lib)
-		root.cuda_lib = from->cuda_lib;
-	rc = plat_cores_read(&root, plat);
-	if (rc) {
-		spw_plat_free(plat);
-		return rc;
-	}
-	machine_read(&root, plat);
-	memlock_read(&root, plat);
-	plat_nodes_read(&root, plat);
-	plat_nics_read(&root, plat);
-	plat_gpus_read(&root, plat);
-	plat_findings_make(plat);
-	*plat_out = plat;
-	return 0;
+	from = from ? from : &running;
+	rc = tree_open(from, &r.tree);
+	r.plat->tree = r.tree;
+	if (rc == 0)
+		rc = all_read(&r, from);
+	if (rc < 0)
+		spw_plat_free(r.plat);
+	else
+		*plat_out = r.plat;
+	return rc;
+}
+
+int spw_plat_save(const struct spw_plat *plat, FILE *file)
+{
+	return plat_tree_save(plat->tree, file);
 }
 
 void spw_plat_free(struct spw_plat *plat)
 {
-	if (plat)
-		free(plat->core);
+	if (!plat)
+		return;
+	plat_tree_free(plat->tree);
+	free(plat->core);
+	free(plat->fact);
 	free(plat);
 }
 
@@ -100,7 +131,7 @@ const struct spw_plat_node *spw_plat_node_by_id(const struct spw_plat *plat, int
 
 const char *spw_plat_severity_name(enum spw_plat_severity severity)
 {
-	static const char *const name[] = {"note", "warn", "stop"};
+	static const char *const name[] = {"note", "warn", "error"};
 
 	return name[severity];
 }

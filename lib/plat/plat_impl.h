@@ -1,72 +1,113 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Private to lib/plat: small files below a root, and one reader for each kind of fact.
+ * Private to lib/plat: reading a file of the tree as a fact, and one reader for each kind of fact.
+ * A reader first says of what it reads (plat_of), then reads file by file; each call notes the fact
+ * with its source, or why it is unknown.
  */
 #ifndef PLAT_IMPL_H
 #define PLAT_IMPL_H
 
 #include "plat/spw_plat.h"
+#include "plat/tree.h"
 
-#define PLAT_PATH_BYTES 4096u
-
-/* The roots in use, without a slash at the end. */
-struct plat_root {
-	const char *sys, *proc, *cuda_lib;
+/* What every reader works on. */
+struct plat_read {
+	struct plat_tree *tree;
+	struct spw_plat *plat;
+	char of[SPW_PLAT_NAME_MAX];
 };
 
-/* ---- files ---- */
+/* ---- facts ---- */
 
-/* Purpose: the first line of root/PATH, without white space at its ends.
+/* Purpose: names what the next facts are of: "nic enp1s0f0np0". */
+void plat_of(struct plat_read *r, const char *fmt, ...) SPW_PRINTF(2, 3);
+
+/* Purpose: notes a fact. why NULL: it is known. Without memory it is not noted. */
+void plat_note(struct plat_read *r, const char *name, const char *value, const char *source,
+	       const char *why);
+
+/* Purpose: the first line of a file, without white space at its ends, and notes it as a fact.
+ * Shape: name "": no fact is noted.
  * Returns: false, and out is "", if it cannot be read.
  */
-bool plat_text(char *out, size_t bytes, const char *root, const char *fmt, ...) SPW_PRINTF(4, 5);
+bool plat_text(struct plat_read *r, const char *name, char *out, size_t bytes, const char *fmt, ...)
+	SPW_PRINTF(5, 6);
 
-/* Purpose: the number in root/PATH, decimal or, with 0x, hexadecimal.
- * Returns: dflt if there is none.
+/* Purpose: the number in a file, decimal or, with 0x, hexadecimal, and notes it as a fact.
+ * Returns: dflt if the file cannot be read, or holds anything else.
  */
-int64_t plat_number(int64_t dflt, const char *root, const char *fmt, ...) SPW_PRINTF(3, 4);
-
-/* Purpose: the number after `label`, which starts a line of root/path.
- * Returns: dflt if there is none.
- */
-int64_t plat_labelled(int64_t dflt, const char *root, const char *path, const char *label);
-
-/* Purpose: the text after `label` to the end of its line, without white space at its ends.
- * Returns: false, and out is "", if there is no such line.
- */
-bool plat_label_text(char *out, size_t bytes, const char *root, const char *path,
-		     const char *label);
-
-/* Purpose: calls fn for each name in a folder, in alphabetical order, until fn returns false.
- */
-void plat_each(const char *root, const char *path, bool (*fn)(const char *name, void *arg),
-	       void *arg);
-
-/* Purpose: the last component of a link's target; "" if root/PATH is not a link.
- */
-void plat_link_name(char *out, size_t bytes, const char *root, const char *fmt, ...)
+int64_t plat_number(struct plat_read *r, const char *name, int64_t dflt, const char *fmt, ...)
 	SPW_PRINTF(4, 5);
 
-/* Purpose: sets set[n] for each number of a list like "0-3,8"; numbers from cnt on are ignored.
- * Returns: how many were newly set.
+/* Purpose: the text after `label` to the end of its line, without white space at its ends, and
+ *   notes it as a fact.
+ * Returns: false, and out is "", if there is no such line.
  */
-uint32_t plat_list(const char *text, bool *set, uint32_t cnt);
+bool plat_label_text(struct plat_read *r, const char *name, char *out, size_t bytes,
+		     const char *path, const char *label);
 
-/* Purpose: the reverse of plat_list; a text that is too long is cut.
- */
+/* Purpose: as plat_label_text, the number that the text begins with. */
+int64_t plat_labelled(struct plat_read *r, const char *name, int64_t dflt, const char *path,
+		      const char *label);
+
+/* Purpose: the last component of a link's target, and notes it as a fact; "" if it is no link. */
+void plat_link_name(struct plat_read *r, const char *name, char *out, size_t bytes, const char *fmt,
+		    ...) SPW_PRINTF(5, 6);
+
+/* Purpose: whether a file or folder is there. */
+bool plat_is_there(struct plat_read *r, const char *fmt, ...) SPW_PRINTF(2, 3);
+
+/* Purpose: the reverse of spw_plat_list_parse; a text that is too long is cut. */
 void plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes);
 
-/* Purpose: copies text, cut to `bytes` with its terminator.
- */
+/* Purpose: copies text, cut to `bytes` with its terminator. */
 void plat_copy(char *out, size_t bytes, const char *text);
+
+/* ---- probes: put into a live tree what no file has ---- */
+
+/* ethtool/DEV/...: link, pause, driver, stats; addr/DEV: IPv4 addresses. */
+void plat_probe_netdev(struct plat_tree *tree, const char *netdev);
+
+/* sysconf/pagesize, sysconf/uid, env/NAME for the variables that matter, and uname of arch. */
+void plat_probe_process(struct plat_tree *tree);
+
+/* access/dev/infiniband/NAME: whether this process may open it. */
+void plat_probe_access(struct plat_tree *tree, const char *path);
+
+/* cuda/..., nvml/...: lib is the path of the library. */
+void plat_probe_cuda(struct plat_tree *tree, const char *lib);
+void plat_probe_nvml(struct plat_tree *tree, const char *lib);
 
 /* ---- readers: each fills its part of plat ---- */
 
-int plat_cores_read(const struct plat_root *root, struct spw_plat *plat);
-void plat_nodes_read(const struct plat_root *root, struct spw_plat *plat);
-void plat_nics_read(const struct plat_root *root, struct spw_plat *plat);
-void plat_gpus_read(const struct plat_root *root, struct spw_plat *plat);
-void plat_findings_make(struct spw_plat *plat);
+int plat_cores_read(struct plat_read *r);
+void plat_nodes_read(struct plat_read *r);
+void plat_host_read(struct plat_read *r);
+void plat_nics_read(struct plat_read *r);
+void plat_gpus_read(struct plat_read *r);
+
+/* The parts of one function (nics.c): its PCIe function in the folder dir, its network interface,
+ * its RDMA port. */
+void plat_nic_pci_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir);
+void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic);
+void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic);
+
+/* Purpose: reads the counters of all NICs, or, `later`, reads them again. */
+void plat_counts_read(struct plat_read *r, bool later);
+
+/* ---- findings ---- */
+
+/* Purpose: adds a finding; plat_advise adds what to do. When the table is full, it is dropped. */
+struct spw_plat_finding *plat_find(struct spw_plat *plat, enum spw_plat_severity severity,
+				   const char *code, const char *fmt, ...) SPW_PRINTF(4, 5);
+void plat_advise(struct spw_plat_finding *f, const char *fmt, ...) SPW_PRINTF(2, 3);
+
+void plat_cores_judge(struct spw_plat *plat);
+void plat_host_judge(struct spw_plat *plat);
+void plat_nics_judge(struct spw_plat *plat);
+void plat_rdma_judge(struct spw_plat *plat);
+void plat_counts_judge(struct spw_plat *plat);
+void plat_gpus_judge(struct spw_plat *plat);
 
 #endif

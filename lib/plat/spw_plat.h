@@ -5,12 +5,15 @@
  * hugepages, limits, NIC ports and the PCIe functions that share one, GPUs and their abilities. And
  * findings: what will hurt a spinning data plane, by how much, and what to do.
  *
- * Facts, affinity and limits included, come from sysfs and procfs below roots that the caller may
- * replace by recorded trees, and from the CUDA driver library, which is opened at run time. A fact
- * that cannot be read is unknown (-1 or 0, as stated), never an error.
+ * Facts come from sysfs, procfs, ethtool and, opened at run time, the CUDA driver library and NVML.
+ * All that was read can be saved as one text file (spw_plat_save) and read again on another machine
+ * (lib/plat/tree.h has its format). Each fact names its source. One that cannot be read is unknown
+ * (-1 or 0, as stated) with the reason, never an error and never a guess.
  */
 #ifndef SPW_PLAT_H
 #define SPW_PLAT_H
+
+#include <stdio.h>
 
 #include "base/spw_types.h"
 
@@ -24,11 +27,29 @@ extern "C" {
 #define SPW_PLAT_NIC_MAX     32u
 #define SPW_PLAT_GPU_MAX     16u
 #define SPW_PLAT_FINDING_MAX 64u
+#define SPW_PLAT_COUNT_MAX   40u
+#define SPW_PLAT_NAME_MAX    48u
 
-/* Where to read. NULL fields: the running machine ("/sys", "/proc", "libcuda.so.1"). */
+/* Where to read. */
 struct spw_plat_from {
-	const char *sys, *proc;
-	const char *cuda_lib; /* "": skip GPUs */
+	/* A recorded machine, as spw_plat_save writes it; NULL: the running one. Texts are read one
+	 * after the other, so that a later one changes what an earlier one says. */
+	const char *text[4];
+	size_t text_bytes[4];
+	const char *name[4]; /* for error texts */
+	/* NULL: of the running machine "libcuda.so.1" and "libnvidia-ml.so.1", of a recorded one
+	 * what it recorded; "": skip */
+	const char *cuda_lib, *nvml_lib;
+	uint32_t sample_ms; /* counters are read again this long after the first time; 0: not */
+};
+
+/* One fact as text: what was read, from where, or why not. */
+struct spw_plat_fact {
+	char of[SPW_PLAT_NAME_MAX]; /* "core 3", "nic enp1s0f0np0", "host" */
+	char name[SPW_PLAT_NAME_MAX];
+	char value[160];
+	char source[192]; /* a path; of what is not a file, the call that answers */
+	char why[64];     /* "": value is known */
 };
 
 enum spw_plat_core_kind {
@@ -51,6 +72,9 @@ struct spw_plat_core {
 	int32_t l3_id;            /* lowest cpu that shares this L3; -1 unknown */
 	bool allowed;             /* in this process's affinity mask */
 	bool isolated;            /* isolcpus */
+	bool tickless;            /* nohz_full */
+	bool rcu_free;            /* rcu_nocbs of the kernel command line */
+	int32_t idle_us;          /* exit latency of its deepest enabled idle state; -1 unknown */
 	char governor[16];        /* cpufreq: "performance"; "" none or unknown */
 };
 
@@ -64,6 +88,12 @@ struct spw_plat_node {
 	uint64_t mem_bytes, mem_free_bytes; /* 0 unknown */
 	struct spw_plat_huge huge[SPW_PLAT_HUGE_MAX];
 	uint32_t huge_cnt;
+};
+
+/* A counter of a port. Only how it moves is judged: many count since the machine was started. */
+struct spw_plat_count {
+	char name[40];
+	uint64_t first, later; /* later is first where there is no second reading */
 };
 
 /* One Ethernet or RDMA function. */
@@ -83,8 +113,37 @@ struct spw_plat_nic {
 	uint32_t mtu;                        /* 0 unknown */
 	int32_t carrier;                     /* 1 link, 0 none, -1 unknown */
 	int64_t speed_mbit;                  /* -1 unknown */
+	int64_t speed_max_mbit;              /* the fastest mode that it supports; -1 unknown */
 	uint32_t pcie_width, pcie_width_max; /* lanes; 0 unknown */
 	uint32_t pcie_mtps, pcie_mtps_max;   /* 32000 is Gen5; 0 unknown */
+	int32_t relaxed_ordering;            /* enabled in the PCIe function: 1, 0; -1 unknown */
+	int64_t aer_correctable, aer_nonfatal, aer_fatal; /* errors so far; -1 unknown */
+	bool is_vf;
+	char firmware[32];  /* "28.45.1020"; "" unknown */
+	char irq_cpus[128]; /* list of the cores that serve its interrupts; "" unknown */
+	char ipv4[64];      /* addresses with their prefix, "10.0.0.1/24 ..."; "" none or unknown */
+	bool ipv4_known;
+	bool default_route;
+	/* Of the RDMA port; a function without one leaves them unknown. */
+	int32_t port_active; /* 1 ACTIVE, 0 any other state, -1 unknown */
+	bool link_is_ethernet;
+	uint32_t path_mtu;   /* largest RDMA packet that the MTU allows; 0 unknown */
+	int32_t gid_v2_ipv4; /* index of the first RoCE v2 GID over IPv4; -1 none */
+	bool gids_known;
+	char gid_ipv4[16];        /* its address */
+	uint32_t gid_v2_ipv4_cnt; /* how many there are */
+	int32_t gid_routable;     /* index of the first that is not link-local; -1 none */
+	char uverbs[16];          /* "uverbs0"; "" none */
+	int32_t uverbs_error;     /* 0: may be opened; an errno; -1 unknown */
+	struct spw_plat_count count[SPW_PLAT_COUNT_MAX];
+	uint32_t count_cnt;
+};
+
+/* A PCIe network function of NVIDIA (Mellanox), with or without a driver. */
+struct spw_plat_pci {
+	char pci[16];
+	uint16_t device;
+	char driver[24]; /* "" none */
 };
 
 /* The attributes on which the choice of memory and kernels depends. Names and numbers are those of
@@ -125,16 +184,21 @@ struct spw_plat_gpu {
 	char pci[16];
 	int32_t node;                        /* of its PCI function; -1 unknown */
 	int32_t attr[SPW_PLAT_GPU_ATTR_CNT]; /* -1: unknown to the driver */
+	/* By NVML; -1: unknown, or it answers "Not Supported" (GB10 has no memory clock). */
+	int32_t clock_sm_mhz, clock_sm_max_mhz;
+	int64_t throttle; /* bits of nvmlClocksThrottleReasons */
+	int32_t pcie_width, pcie_width_max;
 };
 
-/* STOP: spinwire cannot run like this. WARN: it runs worse than it could. NOTE: to know. */
-enum spw_plat_severity { SPW_PLAT_NOTE, SPW_PLAT_WARN, SPW_PLAT_STOP };
+/* ERROR: RDMA or spinwire cannot run like this. WARN: it runs worse than it could. NOTE: a setting
+ * that a measurement may or may not prove to matter. */
+enum spw_plat_severity { SPW_PLAT_NOTE, SPW_PLAT_WARN, SPW_PLAT_ERROR };
 
 struct spw_plat_finding {
 	enum spw_plat_severity severity;
 	const char *code; /* stable, for scripts: "nic-halves-differ" */
-	char what[192];   /* what was found, with the figures */
-	char todo[192];   /* what to do; "": nothing */
+	char what[256];   /* what was found, with the figures */
+	char todo[320];   /* the command that changes it, and what to know; "": nothing */
 };
 
 struct spw_plat {
@@ -153,20 +217,70 @@ struct spw_plat {
 	uint32_t nic_cnt;
 	struct spw_plat_gpu gpu[SPW_PLAT_GPU_MAX];
 	uint32_t gpu_cnt;
-	int32_t cuda_driver; /* 13000 is 13.0; 0: none */
-	char cuda_why[160];  /* why there is no GPU; "" if there is one */
+	int32_t cuda_driver;                       /* 13000 is 13.0; 0: none */
+	char cuda_why[160];                        /* why there is no GPU; "" if there is one */
+	struct spw_plat_pci pci[SPW_PLAT_NIC_MAX]; /* network functions of vendor 15b3 */
+	uint32_t pci_cnt;
+	bool mlx5_core, mlx5_ib;      /* the modules are there */
+	bool peermem, peermem_wanted; /* nvidia_peermem is loaded; modules-load.d names it */
+	char container[24];           /* "docker", "podman"...; "" none was recognised */
+	uint64_t cap;                 /* effective capabilities, by bit */
+	bool cap_known;
+	uint32_t uid;
+	int32_t nccl_gid, ucx_gid; /* NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX; -1 not set */
+	char set_name[256];        /* names that netplan files set, separated by spaces */
+	uint32_t sample_ms;        /* between the two readings of counters; 0: one only */
 	struct spw_plat_finding finding[SPW_PLAT_FINDING_MAX];
 	uint32_t finding_cnt;
+	struct spw_plat_fact *fact; /* [fact_cnt], in the order in which they were read */
+	uint32_t fact_cnt, fact_room;
+	struct plat_tree *tree; /* all that was read */
 };
 
 /* Purpose: reads all facts, and derives the findings. Opening the CUDA driver can take a second; no
  *   context is created.
- * Shape: from NULL: the running machine.
- * Owner: the caller, until spw_plat_free.
+ * Shape: from NULL: the running machine, counters once.
+ * Owner: the caller, until spw_plat_free. The texts of from are not needed afterwards.
  * Thread: setup.
- * Errors: -ENOENT the root is not a sysfs tree (the text names it); -ENOMEM.
+ * Errors: -ENOENT no core is known, so it is no machine; -EINVAL, -E2BIG a text is not a recorded
+ *   machine (with name and line); -ENOMEM.
  */
 int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out);
+
+/* Purpose: writes all that was read, as a text that spw_plat_read takes.
+ * Thread: setup.
+ * Errors: -EIO.
+ */
+int spw_plat_save(const struct spw_plat *plat, FILE *file);
+
+/* What an lcore wants, for spw_plat_pick. */
+struct spw_plat_pick {
+	uint32_t cnt; /* cores to pick, the main lcore among them */
+	const char
+		*nic; /* "mlx5_0", "enp1s0f0np0" or a PCI address: cores near it first; NULL: any */
+};
+
+/* Purpose: chooses cores for a main lcore and workers. Workers get fast, isolated cores, near the
+ *   NIC and sharing one L3, each on a physical core of its own as far as there are enough; the main
+ *   lcore, which only controls, gets a core that no worker needs.
+ * Shape: cpu_out[pick->cnt], the main lcore first, then the workers, best first.
+ * Thread: setup.
+ * Errors: -ENOENT this process may use fewer cores; the text names both numbers.
+ */
+int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick, uint32_t *cpu_out);
+
+/* Purpose: why a core is not good for an lcore: "it is of the slower kind", "it is not isolated".
+ * Returns: false, and out is "", if it is good.
+ * Thread: any.
+ */
+bool spw_plat_core_blame(const struct spw_plat *plat, uint32_t cpu, char *out, size_t bytes);
+
+/* Purpose: sets set[n] for each number of a list as the kernel writes it, "0-3,8"; numbers from cnt
+ *   on are ignored.
+ * Returns: how many were newly set; -EINVAL, without a text, if it is not a list.
+ * Thread: any.
+ */
+int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt);
 
 /* Purpose: frees the facts. NULL is allowed.
  * Thread: setup.

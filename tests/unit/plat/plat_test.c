@@ -1,90 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The facts of a DGX Spark, read from a recorded tree and a fake CUDA driver, and of this machine.
- * Usage: plat_test SPARK_TREE FAKE_CUDA_LIBRARY
+ * The facts of a DGX Spark, from config/platforms and a fake CUDA driver, and of this machine;
+ * trees that are saved and loaded again; torn and hostile trees. Usage: plat_test PLATFORMS
+ * FAKE_CUDA_LIBRARY
  */
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "plat/plat_impl.h"
 #include "unit_test.h"
 
-static const char *tree_file, *cuda_lib;
-static char root[] = "/tmp/spw-plat-test-XXXXXX", sys_root[64], proc_root[64];
+static const char *platforms, *cuda_lib;
 
-static void folders_make(char *path)
+static char *file_text(const char *name)
 {
-	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
-		*slash = '\0';
-		mkdir(path, 0777);
-		*slash = '/';
-	}
-}
-
-/* "path = content" or "path -> target" */
-static int line_make(char *line)
-{
-	char path[1024], *arrow = strstr(line, " -> "), *equals = strstr(line, " = "),
-			 *end = arrow ? arrow : equals;
+	char path[512], *text = NULL;
+	size_t room = 0;
+	ssize_t bytes;
 	FILE *file;
 
-	if (line[0] == '#' || line[0] == '\n')
-		return 0;
-	line[strcspn(line, "\n")] = '\0';
-	if (!end)
-		return -1;
-	snprintf(path, sizeof(path), "%s/%.*s", root, (int)(end - line), line);
-	folders_make(path);
-	if (arrow)
-		return symlink(arrow + 4, path);
-	file = fopen(path, "w");
-	if (!file)
-		return -1;
-	fprintf(file, "%s\n", equals + 3);
-	return fclose(file);
+	snprintf(path, sizeof(path), "%s/%s.tree", platforms, name);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	bytes = getdelim(&text, &room, '\0', file);
+	assert_true(bytes > 0);
+	fclose(file);
+	return text;
 }
 
-static int tree_make(void **state)
+/* A platform with some lines changed. */
+static int changed(const char *name, const char *changes, const char *cuda, struct spw_plat **plat)
 {
-	FILE *file = fopen(tree_file, "r");
-	char line[1024];
+	char *text = file_text(name);
+	const struct spw_plat_from from = {.text = {text, changes},
+					   .text_bytes = {strlen(text), strlen(changes)},
+					   .name = {name, "changes"},
+					   .cuda_lib = cuda};
+	int rc = spw_plat_read(&from, plat);
 
-	(void)state;
-	if (!file || !mkdtemp(root))
-		return -1;
-	snprintf(sys_root, sizeof(sys_root), "%s/sys", root);
-	snprintf(proc_root, sizeof(proc_root), "%s/proc", root);
-	while (fgets(line, sizeof(line), file))
-		if (line_make(line))
-			return -1;
-	return fclose(file);
-}
-
-static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static int tree_remove(void **state)
-{
-	(void)state;
-	return nftw(root, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
+	free(text);
+	return rc;
 }
 
 static struct spw_plat *spark(void)
 {
-	const struct spw_plat_from from = {sys_root, proc_root, cuda_lib};
+	static const char changes[] =
+		"sys/devices/system/cpu/isolated = 15-19\n"
+		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor = powersave\n"
+		"proc/self/status = Cpus_allowed_list:\\t0-9,15-19\n"
+		"proc/self/limits = Max locked memory  8388608  8388608  bytes\n"
+		"sys/class/net/enP2p1s0f0np0/mtu = 1500\n"
+		"sys/devices/pci0002:00/0002:00:00.0/0002:01:00.1/current_link_width = 2\n"
+		"cuda ! ENOENT\n";
 	struct spw_plat *plat;
 
-	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	assert_int_equal(changed("dgx-spark", changes, cuda_lib, &plat), 0);
 	return plat;
 }
 
@@ -102,6 +75,16 @@ static const struct spw_plat_nic *nic(const struct spw_plat *plat, const char *n
 		if (strcmp(plat->nic[i].netdev, netdev) == 0)
 			return &plat->nic[i];
 	fail_msg("no %s", netdev);
+	return NULL;
+}
+
+static const struct spw_plat_fact *fact(const struct spw_plat *plat, const char *of,
+					const char *name)
+{
+	for (uint32_t i = 0; i < plat->fact_cnt; i++)
+		if (!strcmp(plat->fact[i].of, of) && !strcmp(plat->fact[i].name, name))
+			return &plat->fact[i];
+	fail_msg("no fact %s %s", of, name);
 	return NULL;
 }
 
@@ -128,15 +111,10 @@ static void spark_cores(void **state)
 		assert_int_equal(core->sibling, cpu);
 	}
 	assert_null(spw_plat_core_by_cpu(plat, 20));
-	assert_string_equal(finding(plat, "cores-mixed")->what,
-			    "fast cores 5-9,15-19, slower cores 0-4,10-14");
 	assert_null(finding(plat, "cores-few"));
-	assert_string_equal(finding(plat, "cores-governor")->what,
-			    "cores 0 run under the frequency governor powersave");
-	assert_string_equal(finding(plat, "cores-shared")->what,
-			    "cores 0-9 are shared with everything else");
+	assert_non_null(strstr(finding(plat, "cores-governor")->what, "cores 0 run"));
+	assert_null(finding(plat, "cores-shared"));
 	assert_true(plat->autogroup);
-	assert_non_null(finding(plat, "cores-autogroup"));
 	spw_plat_free(plat);
 }
 
@@ -151,7 +129,7 @@ static void spark_memory_and_names(void **state)
 	assert_string_equal(plat->kernel, "6.11.0-1016-nvidia");
 	assert_int_equal(plat->node_cnt, 1);
 	assert_true(node->mem_bytes == 125516800ull << 10);
-	assert_int_equal(node->huge_cnt, 4);
+	assert_int_equal(node->huge_cnt, 1);
 	for (uint32_t i = 0; i < node->huge_cnt; i++)
 		if (node->huge[i].page_bytes == 2u << 20)
 			assert_int_equal(node->huge[i].free_cnt, 500);
@@ -170,10 +148,10 @@ static void spark_ports_and_their_halves(void **state)
 	const struct spw_plat_nic *narrow = nic(plat, "enP2p1s0f1np1");
 
 	(void)state;
-	/* lo has no device; virtio's PCI function is the folder above its device */
 	assert_int_equal(plat->nic_cnt, 5);
-	assert_string_equal(nic(plat, "eth0")->pci, "0000:00:03.0");
-	assert_int_equal(nic(plat, "eth0")->half_of, -1);
+	assert_string_equal(nic(plat, "enP7s7")->pci, "0007:01:00.0");
+	assert_true(nic(plat, "enP7s7")->default_route);
+	assert_int_equal(nic(plat, "enP7s7")->half_of, -1);
 	assert_string_equal(first->pci, "0000:01:00.0");
 	assert_string_equal(first->rdma, "rocep1s0f0");
 	assert_string_equal(first->driver, "mlx5_core");
@@ -186,14 +164,20 @@ static void spark_ports_and_their_halves(void **state)
 	assert_ptr_equal(&plat->nic[second->half_of], first);
 	assert_ptr_equal(&plat->nic[narrow->half_of], nic(plat, "enp1s0f1np1"));
 	assert_string_equal(
-		finding(plat, "nic-halves")->what,
-		"enp1s0f0np0 and enP2p1s0f0np0 are two PCIe halves of one physical port");
-	assert_non_null(
-		strstr(finding(plat, "nic-halves-differ")->what, "enP2p1s0f0np0: MTU 1500"));
+		finding(plat, "nic-halves-differ")->what,
+		"enp1s0f0np0 and enP2p1s0f0np0 are halves of one port; MTU 9000 and 1500");
+	assert_string_equal(finding(plat, "nic-halves-differ")->todo,
+			    "ip link set enP2p1s0f0np0 mtu 9000");
 	assert_non_null(strstr(finding(plat, "nic-pcie-narrow")->what,
 			       "enP2p1s0f1np1: PCIe runs at x2 32.0"));
 	assert_int_equal(finding(plat, "nic-pcie-narrow")->severity, SPW_PLAT_WARN);
-	assert_non_null(finding(plat, "nic-no-link"));
+	assert_int_equal(first->gid_v2_ipv4, 3);
+	assert_string_equal(first->gid_ipv4, "10.10.0.1");
+	assert_int_equal(first->path_mtu, 4096);
+	assert_int_equal(second->path_mtu, 1024);
+	assert_string_equal(first->uverbs, "uverbs0");
+	assert_string_equal(first->irq_cpus, "0");
+	assert_int_equal(first->relaxed_ordering, -1);
 	spw_plat_free(plat);
 }
 
@@ -215,8 +199,8 @@ static void spark_gpu(void **state)
 	assert_int_equal(gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR], 12);
 	assert_string_equal(spw_plat_gpu_attr_name(SPW_PLAT_GPU_DMA_BUF_SUPPORTED),
 			    "DMA_BUF_SUPPORTED");
-	assert_non_null(strstr(finding(plat, "gpu-integrated")->todo, "cuda-host"));
-	assert_null(finding(plat, "gpu-none"));
+	assert_int_equal(gpu->clock_sm_mhz, 2418);
+	assert_string_equal(fact(plat, "gpu 0", "clock_mem")->value, "Not Supported");
 	spw_plat_free(plat);
 }
 
@@ -226,30 +210,28 @@ static void a_machine_without_cuda_has_no_gpu(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < SPW_ARRAY_CNT(libs); i++) {
-		const struct spw_plat_from from = {sys_root, proc_root, libs[i]};
 		struct spw_plat *plat;
 
-		assert_int_equal(spw_plat_read(&from, &plat), 0);
+		assert_int_equal(changed("dgx-spark", "cuda ! ENOENT\n", libs[i], &plat), 0);
 		assert_int_equal(plat->gpu_cnt, 0);
 		assert_true(strlen(plat->cuda_why) > 0);
-		assert_non_null(strstr(finding(plat, "gpu-none")->what, plat->cuda_why));
+		assert_string_equal(fact(plat, "host", "cuda_driver")->why, "absent");
 		spw_plat_free(plat);
 	}
 }
 
 static void a_bare_tree_is_enough(void **state)
 {
-	struct spw_plat_from from = {"/nonexistent", "/nonexistent", ""};
-	char bare[80], path[128];
+	static const char bare[] = "sys/devices/system/cpu/online = 0\n"
+				   "proc/self/status = Cpus_allowed_list:\\t0\n";
+	struct spw_plat_from from = {.text = {"# nothing\n"}, .text_bytes = {10}};
 	struct spw_plat *plat;
 
 	(void)state;
 	assert_int_equal(spw_plat_read(&from, &plat), -ENOENT);
-	assert_non_null(strstr(spw_err_text(), "/nonexistent"));
-	snprintf(bare, sizeof(bare), "%s/bare", root);
-	snprintf(path, sizeof(path), "bare/devices/system/cpu/online = 0\n");
-	assert_int_equal(line_make(path), 0);
-	from.sys = bare;
+	assert_non_null(strstr(spw_err_text(), "no core"));
+	from.text[0] = bare;
+	from.text_bytes[0] = strlen(bare);
 	assert_int_equal(spw_plat_read(&from, &plat), 0);
 	assert_int_equal(plat->core_cnt, 1);
 	assert_int_equal(plat->core[0].kind, SPW_PLAT_CORE_ONLY);
@@ -258,8 +240,128 @@ static void a_bare_tree_is_enough(void **state)
 	assert_int_equal(plat->node_cnt, 1);
 	assert_non_null(finding(plat, "cores-few"));
 	assert_non_null(finding(plat, "hugepages-none"));
-	assert_null(finding(plat, "cores-mixed"));
 	spw_plat_free(plat);
+}
+
+static void unknown_facts_say_why(void **state)
+{
+	struct spw_plat *plat;
+
+	(void)state;
+	assert_int_equal(changed("dgx-spark",
+				 "sys/class/net/enp1s0f0np0/mtu = 90x\n"
+				 "sys/class/net/enp1s0f0np0/carrier ! EINVAL\n"
+				 "sys/class/net/enp1s0f0np0/speed ! ENOENT\n"
+				 "proc/self/limits = Max open files 1024\n"
+				 "sys/class/net/enp1s0f0np0/phys_port_name = p",
+				 NULL, &plat),
+			 0);
+	assert_string_equal(fact(plat, "nic enp1s0f0np0", "mtu")->why, "not a number");
+	assert_int_equal(nic(plat, "enp1s0f0np0")->mtu, 0);
+	assert_string_equal(fact(plat, "nic enp1s0f0np0", "carrier")->why, "Invalid argument");
+	assert_int_equal(nic(plat, "enp1s0f0np0")->carrier, -1);
+	assert_string_equal(fact(plat, "nic enp1s0f0np0", "speed")->why, "absent");
+	assert_string_equal(fact(plat, "nic enp1s0f0np0", "speed")->source,
+			    "/sys/class/net/enp1s0f0np0/speed");
+	assert_string_equal(fact(plat, "host", "memlock")->why, "no such line");
+	assert_string_equal(fact(plat, "nic enp1s0f0np0", "port_name")->why,
+			    "the recorded line is torn");
+	/* what is unknown is no finding */
+	assert_int_equal(plat->finding_cnt, 0);
+	spw_plat_free(plat);
+}
+
+static void odd_lines_are_refused(void **state)
+{
+	static const char *const line[] = {"nothing\n",   "a b\n",   "a ! ENOTHING\n", "a = \\x0\n",
+					   "a = \\x00\n", "a -> \n", "a{0-3 = 1\n",    "a{x} = 1\n",
+					   "a{3-} = 1\n", " = 1\n"};
+	char many[32 * 80], where[16];
+	struct spw_plat *plat;
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(line); i++)
+		if (changed("bare-vm", line[i], NULL, &plat) != -EINVAL)
+			fail_msg("taken: %s", line[i]);
+	snprintf(where, sizeof(where), "changes:1");
+	assert_non_null(strstr(spw_err_text(), where));
+	many[0] = '\0';
+	for (int i = 0; i < 80; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), "f{0-1023}/%d = {}\n",
+			 i);
+	assert_int_equal(changed("bare-vm", many, NULL, &plat), -E2BIG);
+}
+
+static void same_facts(const struct spw_plat *a, const struct spw_plat *b)
+{
+	assert_int_equal(a->fact_cnt, b->fact_cnt);
+	for (uint32_t i = 0; i < a->fact_cnt; i++)
+		if (strcmp(a->fact[i].name, b->fact[i].name) ||
+		    strcmp(a->fact[i].value, b->fact[i].value) ||
+		    strcmp(a->fact[i].why, b->fact[i].why) ||
+		    strcmp(a->fact[i].source, b->fact[i].source))
+			fail_msg("%s %s: \"%s\" (%s) and \"%s\" (%s)", a->fact[i].of,
+				 a->fact[i].name, a->fact[i].value, a->fact[i].why,
+				 b->fact[i].value, b->fact[i].why);
+	assert_int_equal(a->finding_cnt, b->finding_cnt);
+	for (uint32_t i = 0; i < a->finding_cnt; i++)
+		assert_string_equal(a->finding[i].what, b->finding[i].what);
+}
+
+static void replay_is_the_same(const struct spw_plat *plat)
+{
+	struct spw_plat_from from = {.name = {"saved"}};
+	struct spw_plat *again;
+	char *text;
+	FILE *file = open_memstream(&text, &from.text_bytes[0]);
+
+	assert_int_equal(spw_plat_save(plat, file), 0);
+	fclose(file);
+	from.text[0] = text;
+	assert_int_equal(spw_plat_read(&from, &again), 0);
+	same_facts(plat, again);
+	spw_plat_free(again);
+	free(text);
+}
+
+static void what_is_saved_replays_alike(void **state)
+{
+	static const char *const name[] = {"dgx-spark", "grace-hopper", "x86-connectx5", "bare-vm"};
+	struct spw_plat_from live = {.sample_ms = 10};
+	struct spw_plat *plat;
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(name); i++) {
+		assert_int_equal(changed(name[i], "", NULL, &plat), 0);
+		replay_is_the_same(plat);
+		spw_plat_free(plat);
+	}
+	assert_int_equal(spw_plat_read(&live, &plat), 0);
+	replay_is_the_same(plat);
+	spw_plat_free(plat);
+}
+
+/* A tree that ends anywhere is read or refused, and never yields more findings than a whole line
+ * missing would: no half of a number is believed. */
+static void torn_trees_are_read(void **state)
+{
+	char *text = file_text("bare-vm");
+	struct spw_plat *plat;
+
+	(void)state;
+	for (size_t bytes = 0; bytes < strlen(text); bytes++) {
+		const struct spw_plat_from from = {.text = {text}, .text_bytes = {bytes}};
+		int rc = spw_plat_read(&from, &plat);
+
+		if (rc == 0) {
+			assert_true(plat->core_cnt == 4);
+			assert_null(finding(plat, "link-mtu"));
+			spw_plat_free(plat);
+		} else {
+			assert_int_equal(rc, -ENOENT);
+		}
+	}
+	free(text);
 }
 
 static void this_machine_can_be_read(void **state)
@@ -284,13 +386,13 @@ static void lists_go_both_ways(void **state)
 	for (size_t i = 0; i < SPW_ARRAY_CNT(lists); i++) {
 		bool set[16] = {false};
 
-		plat_list(lists[i], set, 16);
+		spw_plat_list_parse(lists[i], set, 16);
 		plat_list_text(set, 16, text, sizeof(text));
 		assert_string_equal(text, lists[i]);
 	}
 	/* numbers beyond the set are ignored */
-	assert_int_equal(plat_list("14-20", (bool[16]){false}, 16), 2);
-	assert_int_equal(plat_list("x", (bool[16]){false}, 16), 0);
+	assert_int_equal(spw_plat_list_parse("14-20", (bool[16]){false}, 16), 2);
+	assert_int_equal(spw_plat_list_parse("x", (bool[16]){false}, 16), -EINVAL);
 }
 
 int main(int argc, char **argv)
@@ -302,13 +404,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test(spark_gpu),
 		cmocka_unit_test(a_machine_without_cuda_has_no_gpu),
 		cmocka_unit_test(a_bare_tree_is_enough),
+		cmocka_unit_test(unknown_facts_say_why),
+		cmocka_unit_test(odd_lines_are_refused),
+		cmocka_unit_test(what_is_saved_replays_alike),
+		cmocka_unit_test(torn_trees_are_read),
 		cmocka_unit_test(this_machine_can_be_read),
 		cmocka_unit_test(lists_go_both_ways),
 	};
 
 	if (argc != 3)
 		return 1;
-	tree_file = argv[1];
+	platforms = argv[1];
 	cuda_lib = argv[2];
-	return cmocka_run_group_tests(tests, tree_make, tree_remove);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Cores for EAL, chosen (app_lcores.h). EAL's lcores get the numbers of their cores, as -l gives
+ * them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_config.h>
+
+#include "app_lcores.h"
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+
+/* The argument that holds "auto", and where in it. NULL: none. */
+static char **auto_arg(struct app_eal *eal, const char **before)
+{
+	static const char *const joined[] = {"-lauto", "--lcores=auto"};
+
+	for (int i = 1; i < eal->argc; i++) {
+		for (size_t k = 0; k < SPW_ARRAY_CNT(joined); k++)
+			if (!strcmp(eal->argv[i], joined[k])) {
+				*before = k ? "--lcores=" : "-l";
+				return &eal->argv[i];
+			}
+		if (!strcmp(eal->argv[i], "auto") &&
+		    (!strcmp(eal->argv[i - 1], "-l") || !strcmp(eal->argv[i - 1], "--lcores"))) {
+			*before = "";
+			return &eal->argv[i];
+		}
+	}
+	return NULL;
+}
+
+bool app_lcores_are_auto(const struct app_eal *eal)
+{
+	const char *before;
+
+	return auto_arg((struct app_eal *)(uintptr_t)eal, &before) != NULL;
+}
+
+static int list_make(const uint32_t *cpu, uint32_t cnt, const char *before, char *out, size_t bytes)
+{
+	size_t used = (size_t)snprintf(out, bytes, "%s", before);
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (cpu[i] >= RTE_MAX_LCORE)
+			return spw_err(
+				ENOENT,
+				"core %u is chosen, and this DPDK numbers lcores up to %u; name "
+				"cores by --lcores 1@%u",
+				cpu[i], RTE_MAX_LCORE - 1, cpu[i]);
+		used += (size_t)snprintf(out + used, bytes - used, "%s%u", i ? "," : "", cpu[i]);
+	}
+	return 0;
+}
+
+int app_lcores_choose(struct app_eal *eal, const struct spw_plat *plat, uint32_t worker_cnt,
+		      const char *nic)
+{
+	static char list[6 * SPW_PLAT_CORE_MAX + 16], main_lcore[32];
+	const struct spw_plat_pick pick = {.cnt = worker_cnt + 1, .nic = nic};
+	uint32_t cpu[SPW_PLAT_CORE_MAX];
+	const char *before;
+	char **arg = auto_arg(eal, &before);
+	int rc;
+
+	if (!arg)
+		return 0;
+	if (pick.cnt > SPW_PLAT_CORE_MAX || eal->argc >= APP_EAL_ARG_MAX - 1)
+		return spw_err(EINVAL, "too many lcores or EAL arguments");
+	if ((rc = spw_plat_pick(plat, &pick, cpu)) < 0 ||
+	    (rc = list_make(cpu, pick.cnt, before, list, sizeof(list))) < 0)
+		return rc;
+	snprintf(main_lcore, sizeof(main_lcore), "--main-lcore=%u", cpu[0]);
+	*arg = list;
+	eal->argv[eal->argc++] = main_lcore;
+	spw_info("cores: auto stands for -l %s %s", list + strlen(before), main_lcore);
+	return 0;
+}
+
+void app_lcores_warn(const struct spw_plat *plat, const uint32_t *lcore_id, uint32_t cnt)
+{
+	char text[256] = "", one[96];
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < cnt && used < sizeof(text); i++)
+		if (spw_plat_core_blame(plat, app_lcore_cpu(lcore_id[i]), one, sizeof(one)))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? ", " : "", one);
+	if (text[0])
+		spw_warn(
+			"cores: %s: other threads and timer interrupts will stop the loop; isolate "
+			"fast cores (isolcpus=, nohz_full=, rcu_nocbs=), and take them with "
+			"--lcores "
+			"auto",
+			text);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Findings about GPUs and GPUDirect (findings.c has the rules).
+ */
+#include <string.h>
+
+#include "plat/plat_impl.h"
+
+#define COMPUTE_PROHIBITED 2
+
+/* Reasons that lower clocks below what was asked for. Source: nvml.h, nvmlClocksThrottleReasons. */
+#define THROTTLE_HW_SLOWDOWN    0x08
+#define THROTTLE_SW_THERMAL     0x20
+#define THROTTLE_HW_THERMAL     0x40
+#define THROTTLE_HW_POWER_BRAKE 0x80
+#define THROTTLE_HURTS \
+	(THROTTLE_HW_SLOWDOWN | THROTTLE_SW_THERMAL | THROTTLE_HW_THERMAL | THROTTLE_HW_POWER_BRAKE)
+
+static void settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+{
+	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-time-limit",
+				      "%s has a time limit for kernels (a display is attached)",
+				      gpu->name),
+			    "systemctl isolate multi-user.target, or a GPU without a display: else "
+			    "the resident kernel must be relaunched before each time limit");
+	if (gpu->attr[SPW_PLAT_GPU_COMPUTE_MODE] == COMPUTE_PROHIBITED)
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gpu-prohibited",
+				      "%s refuses compute contexts", gpu->name),
+			    "nvidia-smi -i %u -c DEFAULT", gpu->ordinal);
+	if (gpu->throttle > 0 && gpu->throttle & THROTTLE_HURTS)
+		plat_advise(
+			plat_find(plat, SPW_PLAT_WARN, "gpu-throttled",
+				  "%s is slowed down: clock %d of %d MHz, reasons 0x%llx",
+				  gpu->name, gpu->clock_sm_mhz, gpu->clock_sm_max_mhz,
+				  (unsigned long long)gpu->throttle),
+			"nvidia-smi -i %u -q -d PERFORMANCE,TEMPERATURE: cooling and power supply",
+			gpu->ordinal);
+	if (gpu->pcie_width > 0 && gpu->pcie_width < gpu->pcie_width_max)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-pcie-narrow",
+				      "%s: PCIe runs at x%d and could at x%d", gpu->name,
+				      gpu->pcie_width, gpu->pcie_width_max),
+			    "nvidia-smi -i %u -q | grep -A4 'Link Width': reseat the card",
+			    gpu->ordinal);
+}
+
+/* nvidia-peermem lets a NIC reach the memory of a GPU that has its own. An integrated GPU has none,
+ * and the module refuses to load there: "Invalid argument". Where the GPU offers dma-buf, that is
+ * used and the module is not needed. */
+static void peermem_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+{
+	bool direct = gpu->attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_SUPPORTED] == 1;
+
+	if (gpu->attr[SPW_PLAT_GPU_INTEGRATED] == 1 && !direct &&
+	    (plat->peermem || plat->peermem_wanted))
+		plat_advise(
+			plat_find(plat, SPW_PLAT_NOTE, "peermem-useless",
+				  "%s shares the host's memory: nvidia-peermem cannot work here "
+				  "(\"Invalid argument\") and nothing needs it",
+				  gpu->name),
+			"grep -l peermem /etc/modules /etc/modules-load.d/*: remove the line; "
+			"the memory to use is cudaHostAlloc and ibv_reg_mr");
+	if (direct && gpu->attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] != 1 && !plat->peermem)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "peermem-absent",
+				      "%s can do GPUDirect RDMA, but neither dma-buf nor "
+				      "nvidia-peermem is there",
+				      gpu->name),
+			    "modprobe nvidia-peermem, or the open kernel modules of the driver, "
+			    "which offer dma-buf");
+}
+
+static void distance_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+{
+	const struct spw_plat_nic *far = NULL;
+
+	for (uint32_t i = 0; i < plat->nic_cnt && gpu->node >= 0; i++) {
+		if (!plat->nic[i].rdma[0] || plat->nic[i].node < 0)
+			continue;
+		if (plat->nic[i].node == gpu->node)
+			return;
+		far = &plat->nic[i];
+	}
+	if (far)
+		plat_advise(plat_find(plat, SPW_PLAT_NOTE, "gpu-far",
+				      "%s is on NUMA node %d, and no RDMA device is (%s is on %d)",
+				      gpu->name, gpu->node, far->rdma, far->node),
+			    "nvidia-smi topo -m: choose a NIC and a GPU of one node, if there are");
+}
+
+void plat_gpus_judge(struct spw_plat *plat)
+{
+	if (plat->gpu_cnt == 0 && strstr(plat->cuda_why, "does not start"))
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gpu-broken", "%.200s", plat->cuda_why),
+			    "nvidia-smi; dmesg | grep -i nvrm: driver and library must be of one "
+			    "version");
+	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
+		settings_judge(plat, &plat->gpu[i]);
+		peermem_judge(plat, &plat->gpu[i]);
+		distance_judge(plat, &plat->gpu[i]);
+	}
+}

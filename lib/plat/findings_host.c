@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Findings about the machine as a whole: drivers, rights, container, names (findings.c has the
+ * rules).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "plat/plat_impl.h"
+
+#define CAP_NET_RAW 13
+
+static const struct spw_plat_nic *nic_by_pci(const struct spw_plat *plat, const char *pci)
+{
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		if (!strcmp(plat->nic[i].pci, pci))
+			return &plat->nic[i];
+	return NULL;
+}
+
+static bool has_rdma(const struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		if (plat->nic[i].rdma[0])
+			return true;
+	return false;
+}
+
+static void drivers_judge(struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->pci_cnt; i++) {
+		const struct spw_plat_pci *pci = &plat->pci[i];
+		const struct spw_plat_nic *nic = nic_by_pci(plat, pci->pci);
+
+		if (!pci->driver[0])
+			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "modules-absent",
+					      "%s has no driver (mlx5_core is %s)", pci->pci,
+					      plat->mlx5_core ? "loaded" : "not loaded"),
+				    plat->mlx5_core
+					    ? "echo %s > /sys/bus/pci/drivers/mlx5_core/bind"
+					    : "modprobe mlx5_core mlx5_ib; it then takes %s",
+				    pci->pci);
+		else if (!strcmp(pci->driver, "mlx5_core") && !(nic && nic->rdma[0]))
+			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "modules-absent",
+					      "%s has no RDMA device (mlx5_ib is %s)", pci->pci,
+					      plat->mlx5_ib ? "loaded" : "not loaded"),
+				    "modprobe mlx5_ib ib_uverbs");
+	}
+}
+
+/* A DGX Spark removes all four functions while no cable is plugged in. Source: DAQIRI,
+ * docs/tutorials/system_configuration.md. */
+static void spark_judge(struct spw_plat *plat)
+{
+	bool spark = strstr(plat->machine, "DGX_Spark") || strstr(plat->machine, "DGX Spark");
+
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		if (plat->nic[i].vendor == 0x15b3)
+			return;
+	if (spark && plat->pci_cnt == 0)
+		plat_advise(
+			plat_find(plat, SPW_PLAT_ERROR, "nic-gone",
+				  "no ConnectX function is on PCI: on a DGX Spark all four leave "
+				  "when no cable is plugged in"),
+			"plug a QSFP cable in; the service below "
+			"/opt/nvidia/dgx-spark-mlnx-hotplug then brings them back (echo 1 > "
+			"/sys/bus/pci/rescan if it does not)");
+}
+
+static void rights_judge(struct spw_plat *plat)
+{
+	if (has_rdma(plat) && plat->cap_known && !(plat->cap >> CAP_NET_RAW & 1))
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cap-net-raw",
+				      "this process has no CAP_NET_RAW: raw Ethernet queues "
+				      "(mode=eth) are refused, reliable connections work"),
+			    "setcap cap_net_raw,cap_ipc_lock+ep $(command -v spinwire); for a "
+			    "container: --cap-add NET_RAW");
+}
+
+static void uverbs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
+	if (!nic->rdma[0] || nic->uverbs_error <= 0)
+		return;
+	if (nic->uverbs_error != ENOENT)
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "uverbs-rights",
+				      "/dev/infiniband/%s of %s cannot be opened: %s", nic->uverbs,
+				      nic->rdma, strerror(nic->uverbs_error)),
+			    "chmod 0666 /dev/infiniband/%s (rdma-core's udev rules do so at boot)",
+			    nic->uverbs);
+	else if (plat->container[0])
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "container-no-device",
+				      "this is a container (%s) without /dev/infiniband/%s of %s",
+				      plat->container, nic->uverbs, nic->rdma),
+			    "--device /dev/infiniband, or the RDMA device plugin in Kubernetes");
+	else
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "uverbs-absent",
+				      "%s has no /dev/infiniband/%s", nic->rdma, nic->uverbs),
+			    "udevadm trigger --subsystem-match=infiniband_verbs");
+}
+
+/* NCCL's and UCX's variables name one index for all devices. */
+static void gid_variable_judge(struct spw_plat *plat, const char *name, int32_t idx)
+{
+	for (uint32_t i = 0; i < plat->nic_cnt && idx >= 0; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i];
+
+		if (nic->port_active != 1 || nic->gid_v2_ipv4 < 0 || idx == nic->gid_v2_ipv4 ||
+		    idx == nic->gid_routable)
+			continue;
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gid-variable",
+				      "%s=%d, but RoCE v2 over IPv4 (%s) is GID %d of %s", name,
+				      idx, nic->gid_ipv4, nic->gid_v2_ipv4, nic->rdma),
+			    "unset %s: it is found by itself since NCCL 2.21 and in UCX; or set it "
+			    "to %d",
+			    name, nic->gid_v2_ipv4);
+		return;
+	}
+}
+
+static void names_judge(struct spw_plat *plat)
+{
+	char wanted[32];
+
+	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i];
+
+		snprintf(wanted, sizeof(wanted), "%s ", nic->netdev);
+		if (nic->rdma[0] && nic->netdev[0] && strstr(plat->set_name, wanted))
+			plat_advise(plat_find(plat, SPW_PLAT_NOTE, "nic-renamed",
+					      "%s of %s is a name that netplan gives: guides and "
+					      "scripts that use the usual name miss it",
+					      nic->netdev, nic->rdma),
+				    "grep -l 'set-name: *%s' /etc/netplan/*: remove the line, then "
+				    "netplan apply",
+				    nic->netdev);
+	}
+}
+
+void plat_host_judge(struct spw_plat *plat)
+{
+	drivers_judge(plat);
+	spark_judge(plat);
+	rights_judge(plat);
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		uverbs_judge(plat, &plat->nic[i]);
+	gid_variable_judge(plat, "NCCL_IB_GID_INDEX", plat->nccl_gid);
+	gid_variable_judge(plat, "UCX_IB_GID_INDEX", plat->ucx_gid);
+	names_judge(plat);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Findings about NICs: PCIe, link, halves of one port, MTU, GIDs, counters that move (findings.c
+ * has the rules).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plat/plat_impl.h"
+
+#define MTU_WANTED 9000u
+
+static const char *name_of(const struct spw_plat_nic *nic)
+{
+	return nic->netdev[0] ? nic->netdev : nic->rdma[0] ? nic->rdma : nic->pci;
+}
+
+/* ---- PCIe ---- */
+
+static void pcie_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
+	const char *name = name_of(nic);
+
+	if (nic->pcie_width && nic->pcie_mtps &&
+	    (nic->pcie_width < nic->pcie_width_max || nic->pcie_mtps < nic->pcie_mtps_max))
+		plat_advise(
+			plat_find(plat, SPW_PLAT_WARN, "nic-pcie-narrow",
+				  "%s: PCIe runs at x%u %u.%u GT/s and could at x%u %u.%u", name,
+				  nic->pcie_width, nic->pcie_mtps / 1000, nic->pcie_mtps / 100 % 10,
+				  nic->pcie_width_max, nic->pcie_mtps_max / 1000,
+				  nic->pcie_mtps_max / 100 % 10),
+			"lspci -vv -s %s | grep LnkSta: power the machine off and on; reseat the "
+			"card; look for a firmware update",
+			nic->pci);
+	if (strncmp(nic->iommu, "DMA", 3) == 0)
+		plat_advise(
+			plat_find(plat, SPW_PLAT_NOTE, "nic-iommu",
+				  "%s: its DMA is translated by the IOMMU (%s)", name, nic->iommu),
+			"iommu.passthrough=1 (x86: iommu=pt) on the kernel command line saves a "
+			"table walk on each miss");
+	/* On aarch64 it is no loss: relaxed ordering made protection errors on Tegra (DAQIRI). */
+	if (nic->relaxed_ordering == 0 && strcmp(plat->arch, "aarch64"))
+		plat_advise(
+			plat_find(plat, SPW_PLAT_NOTE, "nic-relaxed-ordering",
+				  "%s: relaxed ordering is disabled in the PCIe function: NCCL and "
+				  "UCX ask for it in vain",
+				  name),
+			"setpci -s %s CAP_EXP+8.w=0010:0010", nic->pci);
+	if (nic->aer_nonfatal > 0 || nic->aer_fatal > 0)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-aer",
+				      "%s: %" PRId64 " non-fatal and %" PRId64
+				      " fatal PCIe errors since the machine was started",
+				      name, nic->aer_nonfatal, nic->aer_fatal),
+			    "dmesg | grep -i 'aer.*%s': reseat the card, or replace it", nic->pci);
+}
+
+static void irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
+	bool served[SPW_PLAT_CORE_MAX] = {false};
+	char text[96];
+
+	spw_plat_list_parse(nic->irq_cpus, served, SPW_PLAT_CORE_MAX);
+	for (uint32_t i = 0; i < plat->core_cnt; i++)
+		served[plat->core[i].cpu] &= plat->core[i].isolated;
+	plat_list_text(served, SPW_PLAT_CORE_MAX, text, sizeof(text));
+	if (text[0])
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-irqs",
+				      "%s: the isolated cores %s serve its interrupts",
+				      name_of(nic), text),
+			    "systemctl stop irqbalance; for i in $(ls "
+			    "/sys/bus/pci/devices/%s/msi_irqs); do echo 0 > "
+			    "/proc/irq/$i/smp_affinity_list; done (0: any core without an lcore)",
+			    nic->pci);
+}
+
+/* ---- link and MTU ---- */
+
+static void link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
+	if (nic->carrier == 0 && nic->ipv4[0])
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "link-down",
+				      "%s has the address %s and no link", name_of(nic), nic->ipv4),
+			    "ip link set %s up; ethtool %s: look at the cable and at the other end",
+			    nic->netdev, nic->netdev);
+	if (nic->rdma[0] && nic->carrier == 1 && nic->speed_mbit > 0 &&
+	    nic->speed_mbit < nic->speed_max_mbit)
+		plat_advise(
+			plat_find(plat, SPW_PLAT_WARN, "link-slow",
+				  "%s runs at %" PRId64 " Gb/s and could at %" PRId64, name_of(nic),
+				  nic->speed_mbit / 1000, nic->speed_max_mbit / 1000),
+			"ethtool -s %s autoneg on; ethtool %s: what the cable and the other end "
+			"offer",
+			nic->netdev, nic->netdev);
+	if (nic->rdma[0] && nic->carrier == 1 && nic->mtu && nic->mtu < MTU_WANTED)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "link-mtu",
+				      "%s: MTU %u: RDMA packets carry %u bytes, and could 4096",
+				      name_of(nic), nic->mtu, nic->path_mtu),
+			    "ip link set %s mtu %u (for good: spinwire-doctor plan), at both ends",
+			    nic->netdev, MTU_WANTED);
+}
+
+static void any_link_judge(struct spw_plat *plat)
+{
+	const struct spw_plat_nic *down = NULL;
+
+	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i];
+
+		if (!nic->rdma[0])
+			continue;
+		if (nic->port_active != 0 && nic->carrier != 0)
+			return;
+		down = nic;
+	}
+	if (down)
+		plat_advise(plat_find(plat, SPW_PLAT_ERROR, "link-none",
+				      "no RDMA port has a link (the last one looked at is %s)",
+				      down->rdma),
+			    "ip link set %s up; ethtool %s: look at the cable and at the other end",
+			    name_of(down), name_of(down));
+}
+
+/* ---- halves ---- */
+
+static bool is_usable(const struct spw_plat_nic *nic)
+{
+	return nic->gid_v2_ipv4 >= 0 || nic->ipv4[0];
+}
+
+static void halves_judge(struct spw_plat *plat, const struct spw_plat_nic *twin,
+			 const struct spw_plat_nic *nic)
+{
+	const struct spw_plat_nic *idle = is_usable(twin) ? nic : twin,
+				  *used = idle == nic ? twin : nic;
+
+	if (twin->carrier != nic->carrier && twin->carrier >= 0 && nic->carrier >= 0)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-halves-differ",
+				      "%s and %s are halves of one port; link %d and %d",
+				      name_of(twin), name_of(nic), twin->carrier, nic->carrier),
+			    "ip link set %s up; ip link set %s up", name_of(twin), name_of(nic));
+	else if (twin->mtu != nic->mtu && twin->mtu && nic->mtu)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-halves-differ",
+				      "%s and %s are halves of one port; MTU %u and %u",
+				      name_of(twin), name_of(nic), twin->mtu, nic->mtu),
+			    "ip link set %s mtu %u",
+			    twin->mtu < nic->mtu ? name_of(twin) : name_of(nic),
+			    SPW_MAX(twin->mtu, nic->mtu));
+	if (nic->carrier == 1 && is_usable(used) && !is_usable(idle))
+		plat_advise(
+			plat_find(plat, SPW_PLAT_WARN, "nic-half-idle",
+				  "%s has an address and %s, the other half of the same port, has "
+				  "none: half of the port's rate is lost",
+				  name_of(used), name_of(idle)),
+			"spinwire-doctor plan --peer HOST: give each half an address in a "
+			"subnet of its own");
+}
+
+static void firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
+			   const struct spw_plat_nic *b)
+{
+	if (a->device == b->device && a->firmware[0] && b->firmware[0] &&
+	    strcmp(a->firmware, b->firmware))
+		plat_advise(
+			plat_find(plat, SPW_PLAT_NOTE, "nic-firmware-mixed",
+				  "%s has firmware %s, %s of the same kind has %s", a->rdma,
+				  a->firmware, b->rdma, b->firmware),
+			"mlxfwmanager --online -u (on a DGX Spark: fwupdmgr update), then power "
+			"the machine off and on");
+}
+
+void plat_nics_judge(struct spw_plat *plat)
+{
+	any_link_judge(plat);
+	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i];
+		const struct spw_plat_nic *twin = nic->half_of < 0 ? NULL
+								   : &plat->nic[nic->half_of];
+
+		pcie_judge(plat, nic);
+		irqs_judge(plat, nic);
+		if (!twin || twin->mtu == nic->mtu)
+			link_judge(plat, nic);
+		if (twin)
+			halves_judge(plat, twin, nic);
+		for (uint32_t k = i + 1; k < plat->nic_cnt && nic->rdma[0]; k++)
+			if (plat->nic[k].rdma[0] && strcmp(nic->firmware, plat->nic[k].firmware)) {
+				firmware_judge(plat, nic, &plat->nic[k]);
+				break;
+			}
+	}
+}
+
+/* ---- GIDs ---- */
+
+static bool twin_has_gid(const struct spw_plat *plat, uint32_t i)
+{
+	for (uint32_t k = 0; k < plat->nic_cnt; k++)
+		if ((plat->nic[k].half_of == (int32_t)i || plat->nic[i].half_of == (int32_t)k) &&
+		    is_usable(&plat->nic[k]))
+			return true;
+	return false;
+}
+
+void plat_rdma_judge(struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i];
+
+		if (nic->port_active != 1 || !nic->link_is_ethernet || !nic->gids_known)
+			continue;
+		if (nic->gid_v2_ipv4 < 0 && !twin_has_gid(plat, i))
+			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gid-none",
+					      "%s has no GID of RoCE v2 over IPv4: %s has no IPv4 "
+					      "address",
+					      nic->rdma, name_of(nic)),
+				    "ip addr add 10.10.%u.1/24 dev %s (for good: spinwire-doctor "
+				    "plan)",
+				    i, name_of(nic));
+		if (nic->gid_routable >= 0 && nic->gid_v2_ipv4 != nic->gid_routable)
+			plat_advise(
+				plat_find(plat, SPW_PLAT_WARN, "gid-link-local",
+					  "%s: NCCL and UCX take GID %d, the link-local %s, before "
+					  "GID %d",
+					  nic->rdma, nic->gid_v2_ipv4, nic->gid_ipv4,
+					  nic->gid_routable),
+				"ip addr del %s/16 dev %s (for good: no 'link-local: [ ipv4 ]' "
+				"in netplan)",
+				nic->gid_ipv4, name_of(nic));
+	}
+}
+
+/* ---- counters ---- */
+
+static const struct {
+	const char *code, *todo;
+	const char *counter[8];
+} moving[] = {
+	{"port-pause",
+	 "ethtool -A %s rx off tx off, at both ends of a point-to-point cable: a paused sender "
+	 "shows "
+	 "no drop anywhere",
+	 {"rx_pause_ctrl_phy", "tx_pause_ctrl_phy", "rx_global_pause", "tx_global_pause",
+	  "rx_prio3_pause", "tx_prio3_pause"}},
+	{"port-discards",
+	 "ethtool -S %s | grep -E 'discard|out_of_buffer': more receive queues, larger rings, or "
+	 "less "
+	 "traffic",
+	 {"rx_discards_phy", "tx_discards_phy", "rx_out_of_buffer", "out_of_buffer"}},
+	{"port-ecn",
+	 "ethtool -S %s | grep -E 'ecn|cnp': a switch marks congestion; between two machines on "
+	 "one "
+	 "cable nothing should",
+	 {"rx_ecn_mark", "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"}},
+	{"port-errors",
+	 "ethtool -S %s | grep -E 'err|link_down': clean or replace the cable",
+	 {"rx_symbol_err_phy", "rx_crc_errors_phy", "link_down_events_phy", "packet_seq_err",
+	  "out_of_sequence", "local_ack_timeout_err", "rx_icrc_encapsulated"}},
+};
+
+static void count_judge(struct spw_plat *plat, const struct spw_plat_nic *nic, uint32_t kind)
+{
+	char text[200] = "";
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < nic->count_cnt && used < sizeof(text); i++) {
+		const struct spw_plat_count *c = &nic->count[i];
+
+		for (uint32_t k = 0; k < SPW_ARRAY_CNT(moving[0].counter); k++)
+			if (moving[kind].counter[k] && c->later > c->first &&
+			    !strcmp(moving[kind].counter[k], c->name))
+				used += (size_t)snprintf(text + used, sizeof(text) - used,
+							 "%s%s +%" PRIu64, used ? ", " : "",
+							 c->name, c->later - c->first);
+	}
+	if (text[0]) {
+		struct spw_plat_finding *f = plat_find(plat, SPW_PLAT_WARN, moving[kind].code,
+						       "%s, within %u ms: %s", name_of(nic),
+						       plat->sample_ms, text);
+
+		snprintf(f->todo, sizeof(f->todo), moving[kind].todo, name_of(nic));
+	}
+}
+
+void plat_counts_judge(struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		for (uint32_t kind = 0; kind < SPW_ARRAY_CNT(moving); kind++)
+			count_judge(plat, &plat->nic[i], kind);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * GPUs, as the CUDA driver library reports them, put into a live tree: cuda/N/ATTRIBUTE. It is
+ * opened at run time: no CUDA is needed to build this, and a machine without the library has no
+ * GPU. Only queries are made; no context is created. Source of names and numbers: CUDA driver API,
+ * cuda.h.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "plat/plat_impl.h"
+
+struct cuda {
+	void *lib;
+	int (*init)(unsigned int flags);
+	int (*driver_version)(int *version);
+	int (*device_cnt)(int *cnt);
+	int (*device)(int *device, int ordinal);
+	int (*name)(char *name, int bytes, int device);
+	int (*mem)(size_t *bytes, int device);
+	int (*attr)(int *value, int attr, int device);
+};
+
+static const int attr_id[SPW_PLAT_GPU_ATTR_CNT] = {
+#define X(name, id) id,
+	SPW_PLAT_GPU_ATTR_LIST(X)
+#undef X
+};
+
+static const char *const attr_name[SPW_PLAT_GPU_ATTR_CNT] = {
+#define X(name, id) #name,
+	SPW_PLAT_GPU_ATTR_LIST(X)
+#undef X
+};
+
+const char *spw_plat_gpu_attr_name(enum spw_plat_gpu_attr attr)
+{
+	return attr_name[attr];
+}
+
+/* The library is never closed: unloading a driver that may have started threads is not safe. */
+static int cuda_open(const char *path, struct cuda *cuda)
+{
+	const struct {
+		const char *symbol;
+		void *at;
+	} wanted[] = {
+		{"cuInit", &cuda->init},
+		{"cuDriverGetVersion", &cuda->driver_version},
+		{"cuDeviceGetCount", &cuda->device_cnt},
+		{"cuDeviceGet", &cuda->device},
+		{"cuDeviceGetName", &cuda->name},
+		{"cuDeviceTotalMem_v2", &cuda->mem},
+		{"cuDeviceGetAttribute", &cuda->attr},
+	};
+	int rc;
+
+	cuda->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!cuda->lib)
+		return spw_err(
+			ENODEV,
+			"no CUDA driver library (%s); install the NVIDIA driver to use a GPU",
+			path);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wanted); i++) {
+		void *symbol = dlsym(cuda->lib, wanted[i].symbol);
+
+		if (!symbol)
+			return spw_err(ENODEV, "%s has no %s; it is not a CUDA driver library",
+				       path, wanted[i].symbol);
+		memcpy(wanted[i].at, &symbol, sizeof(symbol));
+	}
+	rc = cuda->init(0);
+	if (rc)
+		return spw_err(ENODEV,
+			       "the CUDA driver does not start (cuInit: error %d); no usable GPU",
+			       rc);
+	return 0;
+}
+
+static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_gpu *gpu)
+{
+	size_t mem = 0;
+	int device;
+
+	memset(gpu, 0, sizeof(*gpu));
+	if (cuda->device(&device, (int)ordinal))
+		return spw_err(ENODEV, "there is no GPU %u", ordinal);
+	gpu->ordinal = ordinal;
+	gpu->node = -1;
+	cuda->name(gpu->name, (int)sizeof(gpu->name), device);
+	cuda->mem(&mem, device);
+	gpu->mem_bytes = mem;
+	for (uint32_t i = 0; i < SPW_PLAT_GPU_ATTR_CNT; i++) {
+		int value = -1;
+
+		gpu->attr[i] = cuda->attr(&value, attr_id[i], device) ? -1 : value;
+	}
+	return 0;
+}
+
+int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out)
+{
+	struct cuda cuda;
+	int rc = cuda_open("libcuda.so.1", &cuda);
+
+	return rc ? rc : gpu_fill(&cuda, ordinal, gpu_out);
+}
+
+static void gpu_put(struct plat_tree *tree, const struct spw_plat_gpu *gpu)
+{
+	char path[96], text[32];
+
+	snprintf(path, sizeof(path), "cuda/%u/name", gpu->ordinal);
+	plat_tree_put(tree, path, gpu->name);
+	snprintf(path, sizeof(path), "cuda/%u/memory", gpu->ordinal);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)gpu->mem_bytes);
+	plat_tree_put(tree, path, text);
+	for (uint32_t i = 0; i < SPW_PLAT_GPU_ATTR_CNT; i++) {
+		if (gpu->attr[i] < 0)
+			continue;
+		snprintf(path, sizeof(path), "cuda/%u/%s", gpu->ordinal, attr_name[i]);
+		snprintf(text, sizeof(text), "%d", gpu->attr[i]);
+		plat_tree_put(tree, path, text);
+	}
+}
+
+void plat_probe_cuda(struct plat_tree *tree, const char *lib)
+{
+	struct spw_plat_gpu gpu;
+	struct cuda cuda;
+	int cnt = 0, version = 0;
+	char text[16];
+
+	if (cuda_open(lib, &cuda)) {
+		plat_tree_put(tree, "cuda/why", spw_err_text());
+		return;
+	}
+	if (cuda.driver_version(&version) == 0) {
+		snprintf(text, sizeof(text), "%d", version);
+		plat_tree_put(tree, "cuda/driver", text);
+	}
+	cuda.device_cnt(&cnt);
+	if (cnt <= 0)
+		plat_tree_put(tree, "cuda/why", "the CUDA driver reports no GPU");
+	for (uint32_t i = 0; i < (uint32_t)SPW_MAX(cnt, 0) && i < SPW_PLAT_GPU_MAX; i++)
+		if (gpu_fill(&cuda, i, &gpu) == 0)
+			gpu_put(tree, &gpu);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What ethtool and getifaddrs answer of a network interface, put into a live tree:
+ *
+ *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1      Mbit/s, -1 unknown
+ *   ethtool/DEV/pause = rx 1 tx 1 autoneg 0
+ *   ethtool/DEV/firmware = 28.45.1020 (MT_0000000884)
+ *   ethtool/DEV/stats = one "NAME VALUE" a line
+ *   addr/DEV = 10.0.0.1/24 192.168.0.1/24
+ *
+ * The ioctl is used, not netlink: it answers on all kernels. Source: Linux
+ * include/uapi/linux/ethtool.h.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "plat/plat_impl.h"
+
+#define MODE_WORDS 127 /* words of link modes that the kernel can ask for */
+
+struct asked {
+	struct plat_tree *tree;
+	const char *dev;
+	int fd;
+};
+
+static int ask(const struct asked *a, void *data)
+{
+	struct ifreq ifr = {.ifr_data = data};
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", a->dev);
+	return a->fd < 0 || ioctl(a->fd, SIOCETHTOOL, &ifr) < 0 ? -errno : 0;
+}
+
+static void answer(const struct asked *a, const char *what, int rc, const char *text)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "ethtool/%.15s/%s", a->dev, what);
+	if (rc < 0)
+		plat_tree_put_error(a->tree, path, -rc);
+	else
+		plat_tree_put(a->tree, path, text);
+}
+
+/* Mbit/s of the link modes, by their bit. Source: enum ethtool_link_mode_bit_indices. */
+static int mode_speed(uint32_t bit)
+{
+	static const struct {
+		uint8_t first, last;
+		int mbit;
+	} mode[] = {{0, 1, 10},       {2, 3, 100},      {4, 5, 1000},     {12, 12, 10000},
+		    {15, 15, 2500},   {17, 20, 10000},  {21, 22, 20000},  {23, 26, 40000},
+		    {27, 30, 56000},  {31, 33, 25000},  {34, 35, 50000},  {36, 39, 100000},
+		    {40, 40, 50000},  {41, 41, 1000},   {42, 46, 10000},  {47, 47, 2500},
+		    {48, 48, 5000},   {52, 56, 50000},  {57, 61, 100000}, {62, 66, 200000},
+		    {69, 73, 400000}, {75, 79, 100000}, {80, 84, 200000}, {85, 89, 400000},
+		    {93, 98, 800000}};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(mode); i++)
+		if (bit >= mode[i].first && bit <= mode[i].last)
+			return mode[i].mbit;
+	return -1;
+}
+
+static void link_probe(const struct asked *a)
+{
+	struct {
+		struct ethtool_link_settings set;
+		uint32_t mode[3 * MODE_WORDS];
+	} q = {.set.cmd = ETHTOOL_GLINKSETTINGS};
+	int rc = ask(a, &q), max = -1;
+	char text[96];
+
+	/* The first call answers with the number of words, negative. */
+	if (rc == 0 && q.set.link_mode_masks_nwords < 0) {
+		q.set = (struct ethtool_link_settings){
+			.cmd = ETHTOOL_GLINKSETTINGS,
+			.link_mode_masks_nwords = (int8_t)-q.set.link_mode_masks_nwords};
+		rc = ask(a, &q);
+	}
+	for (uint32_t bit = 0; rc == 0 && (int)(bit / 32) < q.set.link_mode_masks_nwords; bit++)
+		if (q.mode[bit / 32] >> (bit % 32) & 1)
+			max = SPW_MAX(max, mode_speed(bit));
+	snprintf(text, sizeof(text), "speed %d max %d autoneg %u", (int)q.set.speed, max,
+		 q.set.autoneg);
+	answer(a, "link", rc, text);
+}
+
+static void pause_probe(const struct asked *a)
+{
+	struct ethtool_pauseparam q = {.cmd = ETHTOOL_GPAUSEPARAM};
+	int rc = ask(a, &q);
+	char text[64];
+
+	snprintf(text, sizeof(text), "rx %u tx %u autoneg %u", q.rx_pause, q.tx_pause, q.autoneg);
+	answer(a, "pause", rc, text);
+}
+
+static void firmware_probe(const struct asked *a)
+{
+	struct ethtool_drvinfo q = {.cmd = ETHTOOL_GDRVINFO};
+	int rc = ask(a, &q);
+
+	q.fw_version[sizeof(q.fw_version) - 1] = '\0';
+	answer(a, "firmware", rc, q.fw_version);
+}
+
+static uint32_t stat_cnt(const struct asked *a)
+{
+	struct {
+		struct ethtool_sset_info info;
+		uint32_t cnt;
+	} q = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_STATS}};
+
+	return ask(a, &q) == 0 && q.info.sset_mask ? SPW_MIN(q.cnt, 20000u) : 0;
+}
+
+static void stats_probe(const struct asked *a)
+{
+	uint32_t cnt = stat_cnt(a);
+	struct ethtool_gstrings *name = calloc(1, sizeof(*name) + cnt * (size_t)ETH_GSTRING_LEN);
+	struct ethtool_stats *value = calloc(1, sizeof(*value) + cnt * sizeof(uint64_t));
+	size_t room = cnt * (ETH_GSTRING_LEN + 24ul) + 1, used = 0;
+	char *text = calloc(1, room);
+	int rc = cnt ? 0 : -EOPNOTSUPP;
+
+	if (!name || !value || !text)
+		rc = -ENOMEM;
+	if (rc == 0) {
+		*name = (struct ethtool_gstrings){
+			.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = cnt};
+		*value = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = cnt};
+		rc = ask(a, name);
+	}
+	if (rc == 0)
+		rc = ask(a, value);
+	for (uint32_t i = 0; rc == 0 && i < cnt; i++)
+		used += (size_t)snprintf(text + used, room - used, "%s%.*s %llu", i ? "\n" : "",
+					 ETH_GSTRING_LEN, (char *)name->data + i * ETH_GSTRING_LEN,
+					 (unsigned long long)value->data[i]);
+	answer(a, "stats", rc, rc ? "" : text);
+	free(name);
+	free(value);
+	free(text);
+}
+
+static void addr_probe(const struct asked *a)
+{
+	struct ifaddrs *list = NULL;
+	char path[64], text[256] = "";
+	size_t used = 0;
+
+	snprintf(path, sizeof(path), "addr/%.15s", a->dev);
+	if (getifaddrs(&list)) {
+		plat_tree_put_error(a->tree, path, errno);
+		return;
+	}
+	for (struct ifaddrs *i = list; i && used < sizeof(text); i = i->ifa_next) {
+		char ip[INET_ADDRSTRLEN];
+		struct sockaddr_in addr, mask;
+
+		if (!i->ifa_addr || !i->ifa_netmask || i->ifa_addr->sa_family != AF_INET ||
+		    strcmp(i->ifa_name, a->dev))
+			continue;
+		memcpy(&addr, i->ifa_addr, sizeof(addr));
+		memcpy(&mask, i->ifa_netmask, sizeof(mask));
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s/%d",
+					 used ? " " : "",
+					 inet_ntop(AF_INET, &addr.sin_addr, ip, sizeof(ip)),
+					 __builtin_popcount(mask.sin_addr.s_addr));
+	}
+	freeifaddrs(list);
+	plat_tree_put(a->tree, path, text);
+}
+
+void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
+{
+	const struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+
+	link_probe(&a);
+	pause_probe(&a);
+	firmware_probe(&a);
+	stats_probe(&a);
+	addr_probe(&a);
+	if (a.fd >= 0)
+		close(a.fd);
+}

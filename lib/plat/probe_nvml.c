@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Clocks, throttling and PCIe link of the GPUs by NVML, opened at run time and put into a live tree
+ * as nvml/PCI-ADDRESS/NAME. "Not Supported" is an answer: GB10 has no memory clock of its own.
+ * Source of names and numbers: NVIDIA Management Library, nvml.h.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plat/plat_impl.h"
+
+#define NVML_CLOCK_SM       1
+#define NVML_CLOCK_MEM      2
+#define NVML_TEMPERATURE    0
+#define NVML_NOT_SUPPORTED  3
+#define NVML_PCI_INFO_BYTES 128 /* nvmlPciInfo_t is shorter; its last member is the long bus id */
+
+struct nvml_pci {
+	char bus_id_legacy[16];
+	unsigned int domain, bus, device, pci_device, pci_subsystem;
+	char bus_id[32];
+	char room[NVML_PCI_INFO_BYTES - 68];
+};
+
+struct nvml {
+	void *lib;
+	int (*init)(void);
+	int (*cnt)(unsigned int *cnt);
+	int (*handle)(unsigned int idx, void **device);
+	int (*pci)(void *device, struct nvml_pci *pci);
+	int (*clock)(void *device, int kind, unsigned int *mhz);
+	int (*clock_max)(void *device, int kind, unsigned int *mhz);
+	int (*throttle)(void *device, unsigned long long *bits);
+	int (*temperature)(void *device, int sensor, unsigned int *celsius);
+	int (*power)(void *device, unsigned int *mw);
+	int (*width)(void *device, unsigned int *lanes);
+	int (*width_max)(void *device, unsigned int *lanes);
+	const char *(*error)(int rc);
+};
+
+static bool nvml_open(const char *path, struct nvml *nvml)
+{
+	const struct {
+		const char *symbol;
+		void *at;
+	} wanted[] = {
+		{"nvmlInit_v2", &nvml->init},
+		{"nvmlDeviceGetCount_v2", &nvml->cnt},
+		{"nvmlDeviceGetHandleByIndex_v2", &nvml->handle},
+		{"nvmlDeviceGetPciInfo_v3", &nvml->pci},
+		{"nvmlDeviceGetClockInfo", &nvml->clock},
+		{"nvmlDeviceGetMaxClockInfo", &nvml->clock_max},
+		{"nvmlDeviceGetCurrentClocksThrottleReasons", &nvml->throttle},
+		{"nvmlDeviceGetTemperature", &nvml->temperature},
+		{"nvmlDeviceGetPowerUsage", &nvml->power},
+		{"nvmlDeviceGetCurrPcieLinkWidth", &nvml->width},
+		{"nvmlDeviceGetMaxPcieLinkWidth", &nvml->width_max},
+		{"nvmlErrorString", &nvml->error},
+	};
+
+	nvml->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	for (uint32_t i = 0; nvml->lib && i < SPW_ARRAY_CNT(wanted); i++) {
+		void *symbol = dlsym(nvml->lib, wanted[i].symbol);
+
+		if (!symbol)
+			return false;
+		memcpy(wanted[i].at, &symbol, sizeof(symbol));
+	}
+	return nvml->lib && nvml->init() == 0;
+}
+
+struct gpu_put {
+	struct plat_tree *tree;
+	const struct nvml *nvml;
+	char pci[16];
+};
+
+static void put(const struct gpu_put *p, const char *name, int rc, unsigned long long value)
+{
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "nvml/%s/%s", p->pci, name);
+	if (rc == 0)
+		snprintf(text, sizeof(text), "%llu", value);
+	else if (rc == NVML_NOT_SUPPORTED)
+		snprintf(text, sizeof(text), "Not Supported");
+	else
+		snprintf(text, sizeof(text), "%.60s", p->nvml->error(rc));
+	plat_tree_put(p->tree, path, text);
+}
+
+static void gpu_probe(struct plat_tree *tree, const struct nvml *nvml, void *device)
+{
+	struct gpu_put p = {.tree = tree, .nvml = nvml};
+	struct nvml_pci pci = {.domain = 0};
+	unsigned long long bits = 0;
+	unsigned int value = 0;
+	int rc;
+
+	if (nvml->pci(device, &pci))
+		return;
+	snprintf(p.pci, sizeof(p.pci), "%04x:%02x:%02x.0", pci.domain & 0xffff, pci.bus & 0xff,
+		 pci.device & 0x1f);
+	rc = nvml->clock(device, NVML_CLOCK_SM, &value);
+	put(&p, "clock_sm", rc, value);
+	rc = nvml->clock_max(device, NVML_CLOCK_SM, &value);
+	put(&p, "clock_sm_max", rc, value);
+	rc = nvml->clock(device, NVML_CLOCK_MEM, &value);
+	put(&p, "clock_mem", rc, value);
+	rc = nvml->throttle(device, &bits);
+	put(&p, "throttle", rc, bits);
+	rc = nvml->temperature(device, NVML_TEMPERATURE, &value);
+	put(&p, "temperature", rc, value);
+	rc = nvml->power(device, &value);
+	put(&p, "power_mw", rc, value);
+	rc = nvml->width(device, &value);
+	put(&p, "pcie_width", rc, value);
+	rc = nvml->width_max(device, &value);
+	put(&p, "pcie_width_max", rc, value);
+}
+
+void plat_probe_nvml(struct plat_tree *tree, const char *lib)
+{
+	struct nvml nvml;
+	unsigned int cnt = 0;
+	void *device;
+
+	if (!nvml_open(lib, &nvml) || nvml.cnt(&cnt))
+		return;
+	for (unsigned int i = 0; i < cnt && i < SPW_PLAT_GPU_MAX; i++)
+		if (nvml.handle(i, &device) == 0)
+			gpu_probe(tree, &nvml, device);
+}

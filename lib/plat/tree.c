@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The files of a machine, live or loaded (tree.h): the entries in a search tree, and the format in
+ * which they are saved is tree_text.c. All input may be hostile: entries, paths and expansions are
+ * bounded.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "plat/tree_impl.h"
+
+#define FILE_BYTES_MAX (256u << 10) /* of a file that a live tree reads */
+
+int plat_tree_new(bool live, struct plat_tree **tree_out)
+{
+	struct plat_tree *tree = calloc(1, sizeof(*tree));
+
+	if (!tree)
+		return spw_err(ENOMEM, "no memory for the facts of this machine");
+	tree->live = live;
+	*tree_out = tree;
+	return 0;
+}
+
+static void entry_free(void *entry)
+{
+	struct plat_entry *e = entry;
+
+	free(e->path);
+	free(e->text);
+	free(e);
+}
+
+void plat_tree_free(struct plat_tree *tree)
+{
+	if (tree)
+		tdestroy(tree->root, entry_free);
+	free(tree);
+}
+
+bool plat_tree_is_live(const struct plat_tree *tree)
+{
+	return tree->live;
+}
+
+/* In the order of strcmp, but a folder comes right before what is in it. */
+static int by_path(const void *a, const void *b)
+{
+	const char *x = ((const struct plat_entry *)a)->path,
+		   *y = ((const struct plat_entry *)b)->path;
+
+	while (*x && *x == *y)
+		x++, y++;
+	return (*x == '/' ? 1 : (unsigned char)*x) - (*y == '/' ? 1 : (unsigned char)*y);
+}
+
+const struct plat_entry *tree_find(const struct plat_tree *tree, const char *path)
+{
+	const struct plat_entry key = {.path = (char *)(uintptr_t)path};
+	void *node = tfind(&key, &tree->root, by_path);
+
+	return node ? *(struct plat_entry *const *)node : NULL;
+}
+
+int tree_set(struct plat_tree *tree, const char *path, const char *text, int error, bool link)
+{
+	struct plat_entry *e = (struct plat_entry *)(uintptr_t)tree_find(tree, path);
+	char *copy = strdup(text);
+
+	if (!copy)
+		return -ENOMEM;
+	if (!e && tree->cnt == PLAT_TREE_ENTRY_MAX) {
+		free(copy);
+		return -E2BIG;
+	}
+	if (!e) {
+		e = calloc(1, sizeof(*e));
+		if (!e || !(e->path = strdup(path)) || !tsearch(e, &tree->root, by_path)) {
+			if (e)
+				free(e->path);
+			free(e);
+			free(copy);
+			return -ENOMEM;
+		}
+		tree->cnt++;
+	}
+	free(e->text);
+	e->text = copy;
+	e->error = error;
+	e->link = link;
+	return 0;
+}
+
+struct below {
+	const char *path;
+	size_t bytes;
+	struct plat_entry *found;
+};
+
+static void find_below(const void *node, VISIT visit, void *arg)
+{
+	struct plat_entry *e = *(struct plat_entry *const *)node;
+	struct below *b = arg;
+
+	if ((visit == postorder || visit == leaf) && !b->found &&
+	    !strncmp(e->path, b->path, b->bytes) &&
+	    (e->path[b->bytes] == '/' || e->path[b->bytes] == '\0'))
+		b->found = e;
+}
+
+void tree_remove(struct plat_tree *tree, const char *path)
+{
+	struct below b = {.path = path, .bytes = strlen(path)};
+
+	do {
+		b.found = NULL;
+		twalk_r(tree->root, find_below, &b);
+		if (b.found) {
+			tdelete(b.found, &tree->root, by_path);
+			entry_free(b.found);
+			tree->cnt--;
+		}
+	} while (b.found);
+}
+
+/* ---- the running machine ---- */
+
+static ssize_t read_all(const char *path, char *out, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
+	size_t used = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (used < bytes && (n = read(fd, out + used, bytes - used)) > 0)
+		used += (size_t)n;
+	error = n < 0 ? errno : 0;
+	close(fd);
+	return error ? -error : (ssize_t)used;
+}
+
+/* Bytes that are 0 would end the text: each is written as \x00 (configuration space of PCI). */
+static void zeros_keep(char *out, const char *in, size_t bytes)
+{
+	static const char digit[] = "0123456789abcdef";
+
+	if (!memchr(in, 0, bytes)) {
+		memcpy(out, in, bytes);
+		out[bytes] = '\0';
+		return;
+	}
+	for (size_t i = 0; i < bytes; i++) {
+		*out++ = digit[(uint8_t)in[i] >> 4];
+		*out++ = digit[in[i] & 15];
+	}
+	*out = '\0';
+}
+
+static int live_read(struct plat_tree *tree, const char *path)
+{
+	char full[PLAT_TREE_PATH_MAX + 2];
+	char *raw = malloc(FILE_BYTES_MAX), *text = malloc(2 * FILE_BYTES_MAX + 1);
+	ssize_t n = -ENOMEM;
+
+	snprintf(full, sizeof(full), "/%s", path);
+	if (raw && text)
+		n = read_all(full, raw, FILE_BYTES_MAX);
+	if (n >= 0) {
+		while (n > 0 && raw[n - 1] == '\n')
+			n--;
+		zeros_keep(text, raw, (size_t)n);
+		tree_set(tree, path, text, 0, false);
+	} else if (n != -ENOENT && n != -ENOTDIR) {
+		tree_set(tree, path, "", (int)-n, false);
+	}
+	free(raw);
+	free(text);
+	return n < 0 ? (int)-n : 0;
+}
+
+/* Whether the file system of the running machine has the path; answers of probes are not there. */
+static bool is_file(const char *path)
+{
+	return !strncmp(path, "sys/", 4) || !strncmp(path, "proc/", 5) ||
+	       !strncmp(path, "dev/", 4) || !strncmp(path, "etc/", 4) ||
+	       !strncmp(path, "run/", 4) || !strchr(path, '/');
+}
+
+int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_out)
+{
+	const struct plat_entry *e = tree_find(tree, path);
+	int error;
+
+	*text_out = "";
+	if (!e && tree->live && is_file(path) && (error = live_read(tree, path)) != 0)
+		return error;
+	e = e ? e : tree_find(tree, path);
+	if (!e)
+		return ENOENT;
+	*text_out = e->text;
+	return e->link ? EISDIR : e->error;
+}
+
+void plat_tree_put(struct plat_tree *tree, const char *path, const char *text)
+{
+	tree_set(tree, path, text, 0, false);
+}
+
+void plat_tree_put_error(struct plat_tree *tree, const char *path, int error)
+{
+	tree_set(tree, path, "", error, false);
+}
+
+/* ---- links and folders ---- */
+
+/* Appends the components of path to out, which is a normal path; ".." takes one away. */
+static bool path_append(char out[PLAT_TREE_PATH_MAX], const char *path)
+{
+	size_t used = strlen(out);
+
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n == 2 && !strncmp(path, "..", 2)) {
+			char *slash = strrchr(out, '/');
+
+			used = slash ? (size_t)(slash - out) : 0;
+		} else if (n && !(n == 1 && *path == '.')) {
+			if (used + n + 2 > PLAT_TREE_PATH_MAX)
+				return false;
+			if (used)
+				out[used++] = '/';
+			memcpy(out + used, path, n);
+			used += n;
+		}
+		out[used] = '\0';
+		path += n + (path[n] == '/');
+	}
+	return true;
+}
+
+bool plat_tree_real(struct plat_tree *tree, const char *path, char out[PLAT_TREE_PATH_MAX])
+{
+	const struct plat_entry *e = tree_find(tree, path);
+	char full[PLAT_TREE_PATH_MAX + 2], real[PATH_MAX];
+	bool fits = true;
+
+	out[0] = '\0';
+	if (e && e->link) {
+		if (e->text[0] != '/')
+			fits = path_append(out, path) && path_append(out, "..");
+		fits = fits && path_append(out, e->text);
+	} else if (tree->live && is_file(path)) {
+		snprintf(full, sizeof(full), "/%s", path);
+		fits = realpath(full, real) && path_append(out, real);
+		if (fits)
+			tree_set(tree, path, real, 0, true);
+	} else {
+		fits = false;
+	}
+	if (!fits)
+		out[0] = '\0';
+	return fits;
+}
+
+struct names {
+	char **name;
+	size_t cnt, room;
+	const char *path;
+	size_t bytes;
+};
+
+static void name_add(struct names *names, const char *name, size_t bytes)
+{
+	char *copy;
+
+	if (bytes == 0 || (names->cnt && strlen(names->name[names->cnt - 1]) == bytes &&
+			   !strncmp(names->name[names->cnt - 1], name, bytes)))
+		return;
+	if (names->cnt == names->room) {
+		size_t room = names->room ? 2 * names->room : 64;
+		char **more = realloc(names->name, room * sizeof(*more));
+
+		if (!more)
+			return;
+		names->name = more;
+		names->room = room;
+	}
+	copy = strndup(name, bytes);
+	if (copy)
+		names->name[names->cnt++] = copy;
+}
+
+static void name_below(const void *node, VISIT visit, void *arg)
+{
+	const struct plat_entry *e = *(struct plat_entry *const *)node;
+	struct names *names = arg;
+
+	if ((visit == postorder || visit == leaf) && !strncmp(e->path, names->path, names->bytes) &&
+	    e->path[names->bytes] == '/')
+		name_add(names, e->path + names->bytes + 1,
+			 strcspn(e->path + names->bytes + 1, "/"));
+}
+
+/* A folder that is listed stays in the tree by its names, in the file "FOLDER/". */
+static void live_names(struct plat_tree *tree, const char *path, struct names *names)
+{
+	char full[PLAT_TREE_PATH_MAX + 2], *list;
+	struct dirent **entry;
+	size_t bytes = 1;
+	int cnt;
+
+	snprintf(full, sizeof(full), "/%s", path);
+	cnt = scandir(full, &entry, NULL, alphasort);
+	for (int i = 0; i < cnt; i++) {
+		if (entry[i]->d_name[0] != '.')
+			name_add(names, entry[i]->d_name, strlen(entry[i]->d_name));
+		bytes += strlen(entry[i]->d_name) + 1;
+		free(entry[i]);
+	}
+	if (cnt < 0)
+		return;
+	free(entry);
+	list = calloc(1, bytes);
+	for (size_t i = 0; list && i < names->cnt; i++) {
+		strcat(list, i ? " " : "");
+		strcat(list, names->name[i]);
+	}
+	snprintf(full, sizeof(full), "%s/", path);
+	if (list && names->cnt)
+		plat_tree_put(tree, full, list);
+	free(list);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void loaded_names(struct plat_tree *tree, const char *path, struct names *names)
+{
+	char listed[PLAT_TREE_PATH_MAX + 2];
+	const struct plat_entry *e;
+
+	snprintf(listed, sizeof(listed), "%s/", path);
+	e = tree_find(tree, listed);
+	for (const char *at = e ? e->text : ""; *at; at += at[strcspn(at, " ")] ? 1 : 0) {
+		name_add(names, at, strcspn(at, " "));
+		at += strcspn(at, " ");
+	}
+	twalk_r(tree->root, name_below, names);
+	if (names->cnt)
+		qsort(names->name, names->cnt, sizeof(*names->name), by_name);
+}
+
+void plat_tree_each(struct plat_tree *tree, const char *path,
+		    bool (*fn)(const char *name, void *arg), void *arg)
+{
+	struct names names = {.path = path, .bytes = strlen(path)};
+	bool more = true;
+
+	if (tree->live && is_file(path))
+		live_names(tree, path, &names);
+	else
+		loaded_names(tree, path, &names);
+	for (size_t i = 0; i < names.cnt; i++) {
+		more = more &&
+		       (i && !strcmp(names.name[i], names.name[i - 1]) ? true
+								       : fn(names.name[i], arg));
+		if (i)
+			free(names.name[i - 1]);
+	}
+	if (names.cnt)
+		free(names.name[names.cnt - 1]);
+	free(names.name);
+}

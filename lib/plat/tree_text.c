@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The text in which a tree is saved (tree.h has the format).
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "plat/spw_plat.h"
+#include "plat/tree_impl.h"
+
+/* ---- load ---- */
+
+static int hex_digit(char c)
+{
+	return isdigit((unsigned char)c)    ? c - '0'
+	       : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
+					    : -1;
+}
+
+/* Replaces \n, \t, \\ and \xHH in place. Returns: false if there is another escape, or a byte 0. */
+static bool unescape(char *text)
+{
+	char *out = text;
+
+	for (; *text; text++) {
+		if (*text != '\\') {
+			*out++ = *text;
+		} else if (text[1] && strchr("nt\\", text[1])) {
+			text++;
+			*out++ = *text == 'n' ? '\n' : *text == 't' ? '\t' : '\\';
+		} else if (text[1] == 'x' && hex_digit(text[2]) >= 0 && hex_digit(text[3]) >= 0) {
+			*out = (char)(hex_digit(text[2]) << 4 | hex_digit(text[3]));
+			if (!*out++)
+				return false;
+			text += 3;
+		} else {
+			return false;
+		}
+	}
+	*out = '\0';
+	return true;
+}
+
+struct line {
+	char *path, *text;
+	int error;
+	bool link;
+};
+
+static int error_number(const char *name)
+{
+	for (int error = 1; error < 134; error++)
+		if (strerrorname_np(error) && !strcmp(strerrorname_np(error), name))
+			return error;
+	return 0;
+}
+
+/* Splits "PATH = TEXT", "PATH -> TARGET" or "PATH ! ERRNO". */
+static bool split(char *text, struct line *line)
+{
+	char *at = strchr(text, ' ');
+
+	*line = (struct line){.path = text};
+	if (!at || at == text)
+		return false;
+	*at++ = '\0';
+	if (!strncmp(at, "= ", 2) || !strcmp(at, "="))
+		line->text = at + 1 + (at[1] == ' ');
+	else if (!strncmp(at, "-> ", 3) && at[3])
+		line->text = at + 3, line->link = true;
+	else if (!strncmp(at, "! ", 2) && (line->error = error_number(at + 2)) != 0)
+		line->text = at + strlen(at);
+	return line->text != NULL && strlen(line->path) < PLAT_TREE_PATH_MAX - 8;
+}
+
+static int put(struct plat_tree *tree, const struct line *line, const char *path, const char *text)
+{
+	if (line->error == ENOENT) {
+		tree_remove(tree, path);
+		return 0;
+	}
+	return tree_set(tree, path, text, line->error, line->link);
+}
+
+/* text with number in place of each {}; cut to the buffer. */
+static void fill(char *out, size_t bytes, const char *text, uint32_t number)
+{
+	size_t used = 0;
+
+	while (*text && used + 12 < bytes) {
+		if (!strncmp(text, "{}", 2)) {
+			used += (size_t)snprintf(out + used, bytes - used, "%u", number);
+			text += 2;
+		} else {
+			out[used++] = *text++;
+		}
+	}
+	out[used] = '\0';
+}
+
+static int put_each(struct plat_tree *tree, const struct line *line, const bool *set,
+		    const char *before, const char *after)
+{
+	char path[PLAT_TREE_PATH_MAX], text[1024];
+	int rc = 0;
+
+	for (uint32_t i = 0; i < SPW_PLAT_CORE_MAX && rc == 0; i++) {
+		if (!set[i])
+			continue;
+		snprintf(path, sizeof(path), "%s%u%s", before, i, after);
+		fill(text, sizeof(text), line->text, i);
+		rc = put(tree, line, path, text);
+	}
+	return rc;
+}
+
+static int line_load(struct plat_tree *tree, struct line *line)
+{
+	char *open = strchr(line->path, '{'), *close = open ? strchr(open, '}') : NULL;
+	bool set[SPW_PLAT_CORE_MAX] = {false};
+
+	if (!unescape(line->text))
+		return -EINVAL;
+	if (!open)
+		return unescape(line->path) ? put(tree, line, line->path, line->text) : -EINVAL;
+	if (!close)
+		return -EINVAL;
+	*open = *close = '\0';
+	if (spw_plat_list_parse(open + 1, set, SPW_PLAT_CORE_MAX) < 0)
+		return -EINVAL;
+	return put_each(tree, line, set, line->path, close + 1);
+}
+
+int plat_tree_load(struct plat_tree *tree, const char *name, const char *text, size_t bytes)
+{
+	char *copy = malloc(bytes + 1), *at = copy, *next;
+	uint32_t number = 0;
+	int rc = 0;
+
+	if (!copy)
+		return spw_err(ENOMEM, "%s: no memory", name);
+	memcpy(copy, text, bytes);
+	copy[bytes] = '\0';
+	if (memchr(copy, 0, bytes))
+		rc = spw_err(EINVAL, "%s: holds a byte 0; it is not a recorded tree", name);
+	for (; rc == 0 && *at; at = next) {
+		char *end = strchr(at, '\n');
+		struct line line;
+
+		number++;
+		next = end ? end + 1 : at + strlen(at);
+		if (end)
+			*end = '\0';
+		if (*at == '#' || *at == '\0')
+			continue;
+		if (split(at, &line)) {
+			line.error = end ? line.error : EBADMSG;
+			rc = line_load(tree, &line);
+		} else {
+			rc = end ? -EINVAL : 0; /* torn before its path was complete */
+		}
+		if (rc == -EINVAL && end)
+			spw_err(EINVAL,
+				"%s:%u: no \"PATH = TEXT\", \"PATH -> LINK\" or \"PATH ! ERRNO\"",
+				name, number);
+		else if (rc == -EINVAL)
+			rc = 0;
+		else if (rc)
+			rc = spw_err(-rc, "%s:%u: too many files, the limit is %u", name, number,
+				     PLAT_TREE_ENTRY_MAX);
+	}
+	free(copy);
+	return rc;
+}
+
+/* ---- save ---- */
+
+static void put_text(FILE *file, const char *text)
+{
+	fwrite(text, 1, strlen(text), file);
+}
+
+/* One byte as it is, or as an escape. */
+static void put_byte(FILE *file, unsigned char c, const char *also)
+{
+	char text[8] = {(char)c};
+
+	if (c == '\n')
+		strcpy(text, "\\n");
+	else if (c == '\t')
+		strcpy(text, "\\t");
+	else if (c == '\\')
+		strcpy(text, "\\\\");
+	else if (c < 32 || c >= 127 || strchr(also, c))
+		snprintf(text, sizeof(text), "\\x%02x", c);
+	put_text(file, text);
+}
+
+static void put_escaped(FILE *file, const char *text, const char *also)
+{
+	for (; *text; text++)
+		put_byte(file, (unsigned char)*text, also);
+}
+
+static void entry_save(const void *node, VISIT visit, void *arg)
+{
+	const struct plat_entry *e = *(struct plat_entry *const *)node;
+	FILE *file = arg;
+
+	if (visit != postorder && visit != leaf)
+		return;
+	put_escaped(file, e->path, " {");
+	put_text(file, e->error ? " ! " : e->link ? " -> " : " = ");
+	if (e->error)
+		put_text(file, strerrorname_np(e->error));
+	else
+		put_escaped(file, e->text, "");
+	put_text(file, "\n");
+}
+
+int plat_tree_save(const struct plat_tree *tree, FILE *file)
+{
+	put_text(file, "# spinwire machine 1\n");
+	twalk_r(tree->root, entry_save, file);
+	return ferror(file) ? spw_err(EIO, "the recorded tree could not be written") : 0;
+}
