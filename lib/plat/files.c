@@ -54,7 +54,8 @@ void plat_note(struct plat_read *r, const char *name, const char *value, const c
 	plat_copy(f->why, sizeof(f->why), why ? why : "");
 }
 
-/* Sources that are files of the machine are printed with their first slash. */
+/* Sources that are files of the machine are named with their first slash; those that are answers of
+ * a probe without: "ethtool/eth0/link". */
 static void note(struct plat_read *r, const char *name, const char *value, const char *path,
 		 const char *label, const char *why)
 {
@@ -62,8 +63,8 @@ static void note(struct plat_read *r, const char *name, const char *value, const
 
 	if (name[0] == '\0')
 		return;
-	snprintf(source, sizeof(source), "/%.140s%s%.40s", path, label ? " " : "",
-		 label ? label : "");
+	snprintf(source, sizeof(source), "%s%.140s%s%.40s", plat_tree_is_file(path) ? "/" : "",
+		 path, label ? " " : "", label ? label : "");
 	plat_note(r, name, value, source, why);
 }
 
@@ -137,23 +138,42 @@ static bool number_of(const char *text, int64_t *value_out)
 	return end != text && *end == '\0' && errno == 0;
 }
 
-int64_t plat_number(struct plat_read *r, const char *name, int64_t dflt, const char *fmt, ...)
+static int64_t number_read(struct plat_read *r, const char *name, int64_t dflt, const char *fmt,
+			   va_list ap)
 {
-	char path[PLAT_TREE_PATH_MAX], text[64];
+	char path[PLAT_TREE_PATH_MAX], text[64] = "";
 	int error = ENAMETOOLONG;
 	int64_t value = dflt;
 	bool good = false;
-	va_list ap;
 
-	text[0] = '\0';
-	va_start(ap, fmt);
 	if (path_make(path, fmt, ap))
 		error = line_read(r, path, text, sizeof(text));
-	va_end(ap);
 	if (error == 0)
 		good = number_of(text, &value);
 	note(r, name, text, path, NULL, error ? reason(error) : good ? NULL : "not a number");
 	return good ? value : dflt;
+}
+
+int64_t plat_number(struct plat_read *r, const char *name, int64_t dflt, const char *fmt, ...)
+{
+	int64_t value;
+	va_list ap;
+
+	va_start(ap, fmt);
+	value = number_read(r, name, dflt, fmt, ap);
+	va_end(ap);
+	return value;
+}
+
+uint64_t plat_count(struct plat_read *r, const char *name, const char *fmt, ...)
+{
+	int64_t value;
+	va_list ap;
+
+	va_start(ap, fmt);
+	value = number_read(r, name, 0, fmt, ap);
+	va_end(ap);
+	return value < 0 ? 0 : (uint64_t)value;
 }
 
 bool plat_label_text(struct plat_read *r, const char *name, char *out, size_t bytes,

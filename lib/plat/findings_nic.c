@@ -17,6 +17,12 @@ static const char *name_of(const struct spw_plat_nic *nic)
 	return nic->netdev[0] ? nic->netdev : nic->rdma[0] ? nic->rdma : nic->pci;
 }
 
+/* An interface in another network namespace shows no carrier, but its RDMA port a state. */
+static bool has_link(const struct spw_plat_nic *nic)
+{
+	return nic->carrier == 1 || (nic->carrier < 0 && nic->port_active == 1);
+}
+
 /* ---- PCIe ---- */
 
 static void pcie_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
@@ -93,7 +99,7 @@ static void link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 			"ethtool -s %s autoneg on; ethtool %s: what the cable and the other end "
 			"offer",
 			nic->netdev, nic->netdev);
-	if (nic->rdma[0] && nic->carrier == 1 && nic->mtu && nic->mtu < MTU_WANTED)
+	if (nic->rdma[0] && has_link(nic) && nic->mtu && nic->mtu < MTU_WANTED)
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "link-mtu",
 				      "%s: MTU %u: RDMA packets carry %u bytes, and could 4096",
 				      name_of(nic), nic->mtu, nic->path_mtu),
@@ -147,7 +153,7 @@ static void halves_judge(struct spw_plat *plat, const struct spw_plat_nic *twin,
 			    "ip link set %s mtu %u",
 			    twin->mtu < nic->mtu ? name_of(twin) : name_of(nic),
 			    SPW_MAX(twin->mtu, nic->mtu));
-	if (nic->carrier == 1 && is_usable(used) && !is_usable(idle))
+	if (has_link(nic) && is_usable(used) && !is_usable(idle))
 		plat_advise(
 			plat_find(plat, SPW_PLAT_WARN, "nic-half-idle",
 				  "%s has an address and %s, the other half of the same port, has "

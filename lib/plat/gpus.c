@@ -12,8 +12,7 @@
 static void cuda_read(struct plat_read *r, struct spw_plat_gpu *gpu, const char *number)
 {
 	plat_text(r, "name", gpu->name, sizeof(gpu->name), "cuda/%s/name", number);
-	gpu->mem_bytes =
-		(uint64_t)SPW_MAX(0, plat_number(r, "memory_bytes", 0, "cuda/%s/memory", number));
+	gpu->mem_bytes = plat_count(r, "memory_bytes", "cuda/%s/memory", number);
 	for (uint32_t i = 0; i < SPW_PLAT_GPU_ATTR_CNT; i++) {
 		const char *name = spw_plat_gpu_attr_name((enum spw_plat_gpu_attr)i);
 

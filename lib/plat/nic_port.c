@@ -41,19 +41,17 @@ static bool has_default_route(struct plat_read *r, const char *dev)
 	return false;
 }
 
-void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic)
+void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	const char *dev = nic->netdev;
 	char text[96];
 
-	plat_text(r, "switch_id", nic->switch_id, sizeof(nic->switch_id),
-		  "sys/class/net/%s/phys_switch_id", dev);
-	plat_text(r, "port_name", nic->port_name, sizeof(nic->port_name),
-		  "sys/class/net/%s/phys_port_name", dev);
-	plat_text(r, "mac", nic->mac, sizeof(nic->mac), "sys/class/net/%s/address", dev);
-	nic->mtu = (uint32_t)SPW_MAX(0, plat_number(r, "mtu", 0, "sys/class/net/%s/mtu", dev));
-	nic->carrier = (int32_t)plat_number(r, "carrier", -1, "sys/class/net/%s/carrier", dev);
-	nic->speed_mbit = plat_number(r, "speed", -1, "sys/class/net/%s/speed", dev);
+	plat_text(r, "switch_id", nic->switch_id, sizeof(nic->switch_id), "%s/phys_switch_id", dir);
+	plat_text(r, "port_name", nic->port_name, sizeof(nic->port_name), "%s/phys_port_name", dir);
+	plat_text(r, "mac", nic->mac, sizeof(nic->mac), "%s/address", dir);
+	nic->mtu = (uint32_t)plat_count(r, "mtu", "%s/mtu", dir);
+	nic->carrier = (int32_t)plat_number(r, "carrier", -1, "%s/carrier", dir);
+	nic->speed_mbit = plat_number(r, "speed", -1, "%s/speed", dir);
 	plat_text(r, "link_modes", text, sizeof(text), "ethtool/%s/link", dev);
 	nic->speed_max_mbit = word_number(text, "max ", -1);
 	plat_text(r, "pause", text, sizeof(text), "ethtool/%s/pause", dev);

@@ -8,6 +8,7 @@
  * and the name of its port. Source: Linux Documentation/ABI/testing/sysfs-class-net,
  * sysfs-bus-pci.
  */
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,39 +68,51 @@ static struct spw_plat_nic *nic_add(struct plat_read *r, const char *device, con
 	return nic;
 }
 
-static void netdev_set(struct plat_read *r, struct spw_plat_nic *nic, const char *name)
+static void netdev_set(struct plat_read *r, struct spw_plat_nic *nic, const char *dir,
+		       const char *name)
 {
 	plat_copy(nic->netdev, sizeof(nic->netdev), name);
 	if (plat_tree_is_live(r->tree))
 		plat_probe_netdev(r->tree, name);
-	plat_nic_eth_read(r, nic);
+	plat_nic_eth_read(r, nic, dir);
 }
 
 static bool net_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	struct spw_plat_nic *nic;
-	char device[128];
+	char dir[96], device[128];
 
-	snprintf(device, sizeof(device), "sys/class/net/%.64s/device", name);
+	snprintf(dir, sizeof(dir), "sys/class/net/%.64s", name);
+	snprintf(device, sizeof(device), "%s/device", dir);
 	nic = nic_add(r, device, name);
 	if (nic)
-		netdev_set(r, nic, name);
+		netdev_set(r, nic, dir, name);
 	return true;
 }
 
-struct rdma_walk {
-	struct plat_read *r;
-	struct spw_plat_nic *nic;
-};
-
-/* An interface below the PCI function that class/net does not lead to. */
-static bool netdev_below(const char *name, void *arg)
+static bool name_take(const char *name, void *out)
 {
-	struct rdma_walk *walk = arg;
-
-	netdev_set(walk->r, walk->nic, name);
+	plat_copy(out, IFNAMSIZ, name);
 	return false;
+}
+
+/* An RDMA device whose function class/net does not lead to; its interface, if there is one, is in
+ * another network namespace or hidden, and the function's own folder shows it. */
+static struct spw_plat_nic *rdma_add(struct plat_read *r, const char *device, const char *rdma,
+				     const char *pci_dir)
+{
+	char folder[PLAT_TREE_PATH_MAX + 8], dir[sizeof(folder) + IFNAMSIZ + 2];
+	char netdev[IFNAMSIZ] = "";
+	struct spw_plat_nic *nic;
+
+	snprintf(folder, sizeof(folder), "%s/net", pci_dir);
+	plat_tree_each(r->tree, folder, name_take, netdev);
+	nic = nic_add(r, device, netdev[0] ? netdev : rdma);
+	snprintf(dir, sizeof(dir), "%s/%s", folder, netdev);
+	if (nic && netdev[0])
+		netdev_set(r, nic, dir, netdev);
+	return nic;
 }
 
 static bool rdma_read(const char *name, void *arg)
@@ -115,13 +128,11 @@ static bool rdma_read(const char *name, void *arg)
 		if (pci[0] && strcmp(plat->nic[i].pci, pci) == 0)
 			nic = &plat->nic[i];
 	if (!nic)
-		nic = nic_add(r, device, name);
+		nic = rdma_add(r, device, name, dir);
 	if (!nic)
 		return true;
 	plat_of(r, "nic %.32s", nic->netdev[0] ? nic->netdev : name);
 	plat_copy(nic->rdma, sizeof(nic->rdma), name);
-	if (!nic->netdev[0] && snprintf(device, sizeof(device), "%.100s/net", dir) > 0)
-		plat_tree_each(r->tree, device, netdev_below, &(struct rdma_walk){r, nic});
 	plat_nic_rdma_read(r, nic);
 	return true;
 }

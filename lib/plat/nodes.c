@@ -28,11 +28,9 @@ static bool huge_read(const char *name, void *arg)
 		return true;
 	huge->page_bytes = kb << 10;
 	snprintf(fact, sizeof(fact), "%.30s_total", name);
-	huge->total_cnt = (uint64_t)SPW_MAX(
-		0, plat_number(walk->r, fact, 0, "%s/%s/nr_hugepages", walk->folder, name));
+	huge->total_cnt = plat_count(walk->r, fact, "%s/%s/nr_hugepages", walk->folder, name);
 	snprintf(fact, sizeof(fact), "%.30s_free", name);
-	huge->free_cnt = (uint64_t)SPW_MAX(
-		0, plat_number(walk->r, fact, 0, "%s/%s/free_hugepages", walk->folder, name));
+	huge->free_cnt = plat_count(walk->r, fact, "%s/%s/free_hugepages", walk->folder, name);
 	return ++walk->node->huge_cnt < SPW_PLAT_HUGE_MAX;
 }
 

@@ -40,6 +40,11 @@ bool plat_text(struct plat_read *r, const char *name, char *out, size_t bytes, c
 int64_t plat_number(struct plat_read *r, const char *name, int64_t dflt, const char *fmt, ...)
 	SPW_PRINTF(4, 5);
 
+/* Purpose: as plat_number, of what cannot be negative.
+ * Returns: 0 if the file cannot be read, or holds anything else.
+ */
+uint64_t plat_count(struct plat_read *r, const char *name, const char *fmt, ...) SPW_PRINTF(3, 4);
+
 /* Purpose: the text after `label` to the end of its line, without white space at its ends, and
  *   notes it as a fact.
  * Returns: false, and out is "", if there is no such line.
@@ -87,10 +92,10 @@ void plat_host_read(struct plat_read *r);
 void plat_nics_read(struct plat_read *r);
 void plat_gpus_read(struct plat_read *r);
 
-/* The parts of one function (nics.c): its PCIe function in the folder dir, its network interface,
- * its RDMA port. */
+/* The parts of one function (nics.c): its PCIe function and its network interface, each in the
+ * folder dir, and its RDMA port. */
 void plat_nic_pci_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir);
-void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic);
+void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir);
 void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic);
 
 /* Purpose: reads the counters of all NICs, or, `later`, reads them again. */

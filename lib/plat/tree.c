@@ -187,8 +187,7 @@ static int live_read(struct plat_tree *tree, const char *path)
 	return n < 0 ? (int)-n : 0;
 }
 
-/* Whether the file system of the running machine has the path; answers of probes are not there. */
-static bool is_file(const char *path)
+bool plat_tree_is_file(const char *path)
 {
 	return !strncmp(path, "sys/", 4) || !strncmp(path, "proc/", 5) ||
 	       !strncmp(path, "dev/", 4) || !strncmp(path, "etc/", 4) ||
@@ -201,7 +200,7 @@ int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_o
 	int error;
 
 	*text_out = "";
-	if (!e && tree->live && is_file(path) && (error = live_read(tree, path)) != 0)
+	if (!e && tree->live && plat_tree_is_file(path) && (error = live_read(tree, path)) != 0)
 		return error;
 	e = e ? e : tree_find(tree, path);
 	if (!e)
@@ -259,7 +258,7 @@ bool plat_tree_real(struct plat_tree *tree, const char *path, char out[PLAT_TREE
 		if (e->text[0] != '/')
 			fits = path_append(out, path) && path_append(out, "..");
 		fits = fits && path_append(out, e->text);
-	} else if (tree->live && is_file(path)) {
+	} else if (tree->live && plat_tree_is_file(path)) {
 		snprintf(full, sizeof(full), "/%s", path);
 		fits = realpath(full, real) && path_append(out, real);
 		if (fits)
@@ -368,7 +367,7 @@ void plat_tree_each(struct plat_tree *tree, const char *path,
 	struct names names = {.path = path, .bytes = strlen(path)};
 	bool more = true;
 
-	if (tree->live && is_file(path))
+	if (tree->live && plat_tree_is_file(path))
 		live_names(tree, path, &names);
 	else
 		loaded_names(tree, path, &names);

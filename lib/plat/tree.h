@@ -59,6 +59,11 @@ int plat_tree_save(const struct plat_tree *tree, FILE *file);
  */
 int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_out);
 
+/* Purpose: whether the running machine's file system could have the path; what probes put is not
+ *   there.
+ */
+bool plat_tree_is_file(const char *path);
+
 /* Purpose: puts a file, or the errno of reading it, in place of what was there. Without memory
  *   nothing is put, and the file is not there.
  */

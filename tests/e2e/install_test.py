@@ -62,7 +62,7 @@ def test_live_tools():
             balanced(run.finish())
 
 
-PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "with-softhca", "spinwire-top", "spinwire-exporter"]
+PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "with-softhca", "spinwire-top", "spinwire-exporter"]
 
 
 def test_help_and_man():

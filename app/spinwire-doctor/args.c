@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The command line: a command, its files, and options anywhere.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "doctor.h"
+
+static void help(void)
+{
+	printf("Usage: spinwire-doctor [check] [--facts] [--json FILE] [--receipt FILE]\n"
+	       "  or:  spinwire-doctor record FILE | replay FILE [CHANGES]... | diff A B\n"
+	       "  or:  spinwire-doctor plan --peer HOST|FILE [--apply ROOT]\n\n"
+	       "Reads what this machine is, changes nothing, and says what will hurt RDMA or "
+	       "spinwire, with the\n"
+	       "command that mends it.\n"
+	       "  check           findings of this machine (what is done without a command)\n"
+	       "  record FILE     write all that was read, to be replayed elsewhere\n"
+	       "  replay FILE     findings of a recorded machine, or of one in a receipt\n"
+	       "  diff A B        facts and findings in which two recorded machines differ\n"
+	       "  plan            addresses for every half and cable to a peer, MTU, netplan "
+	       "files, "
+	       "variables\n"
+	       "                  for NCCL, UCX and Open MPI; HOST is asked over ssh\n"
+	       "  --facts         print every fact with its source, or why it is unknown\n"
+	       "  --json FILE     the findings as JSON (-: stdout, and no table)\n"
+	       "  --receipt FILE  facts, findings and the recorded machine as JSON, with a "
+	       "SHA-256\n"
+	       "  --replay FILE   plan: of a recorded machine in place of this one\n"
+	       "  --apply ROOT    plan: write ROOT/etc/netplan/60-spinwire.yaml, whole or not at "
+	       "all\n"
+	       "exit status: 0 no finding is an error (diff: nothing differs), 1 usage, 2 a "
+	       "finding "
+	       "is\n"
+	       "More: man spinwire-doctor, docs/080\n");
+}
+
+static bool is_command(const char *text)
+{
+	static const char *const command[] = {"check", "record", "replay", "diff", "plan"};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(command); i++)
+		if (!strcmp(text, command[i]))
+			return true;
+	return false;
+}
+
+static int file_add(struct doctor_args *args, const char *file)
+{
+	if (args->file_cnt == DOCTOR_FILE_MAX)
+		return spw_err(EINVAL, "%s: more than %u files", file, DOCTOR_FILE_MAX);
+	args->file[args->file_cnt++] = file;
+	return 0;
+}
+
+/* Where the value of an option goes; NULL: there is no such option. */
+static const char **value_of(struct doctor_args *args, const char *option)
+{
+	const struct {
+		const char *name;
+		const char **value;
+	} known[] = {{"--json", &args->json},
+		     {"--receipt", &args->receipt},
+		     {"--peer", &args->peer},
+		     {"--apply", &args->apply}};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
+		if (!strcmp(option, known[i].name))
+			return known[i].value;
+	return NULL;
+}
+
+/* Returns: how many arguments were used. */
+static int option_take(struct doctor_args *args, int argc, char **argv)
+{
+	const char **value = value_of(args, argv[0]);
+
+	if (!strcmp(argv[0], "--facts")) {
+		args->facts = true;
+		return 1;
+	}
+	if (!value && strcmp(argv[0], "--replay"))
+		return spw_err(EINVAL, "%s: no such option; see spinwire-doctor --help", argv[0]);
+	if (argc < 2)
+		return spw_err(EINVAL, "%s wants a value; see spinwire-doctor --help", argv[0]);
+	if (value)
+		*value = argv[1];
+	else if (file_add(args, argv[1]) < 0)
+		return -EINVAL;
+	return 2;
+}
+
+static int check(const struct doctor_args *args)
+{
+	static const struct {
+		const char *command;
+		uint32_t min, max;
+	} files[] = {{"check", 0, 0},
+		     {"record", 1, 1},
+		     {"replay", 1, DOCTOR_FILE_MAX},
+		     {"diff", 2, 2},
+		     {"plan", 0, DOCTOR_FILE_MAX}};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(files); i++)
+		if (!strcmp(args->command, files[i].command) &&
+		    !spw_in_range(args->file_cnt, files[i].min, files[i].max))
+			return spw_err(EINVAL,
+				       "%s takes %u to %u files; see spinwire-doctor --help",
+				       args->command, files[i].min, files[i].max);
+	if (!strcmp(args->command, "plan") != (args->peer != NULL))
+		return spw_err(EINVAL, "plan and --peer belong together: plan --peer HOST|FILE");
+	if (args->apply && !args->peer)
+		return spw_err(EINVAL, "--apply belongs to plan");
+	return 0;
+}
+
+int doctor_args(struct doctor_args *args, int argc, char **argv)
+{
+	int used;
+
+	args->command = "check";
+	for (int i = 1; i < argc; i += used) {
+		used = 1;
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			help();
+			return 1;
+		} else if (!strcmp(argv[i], "--version")) {
+			printf("spinwire-doctor %s\n", SPW_VERSION);
+			return 1;
+		} else if (i == 1 && is_command(argv[i])) {
+			args->command = argv[i];
+		} else if (argv[i][0] == '-' && argv[i][1]) {
+			used = option_take(args, argc - i, argv + i);
+		} else {
+			used = file_add(args, argv[i]) < 0 ? -EINVAL : 1;
+		}
+		if (used < 0)
+			return used;
+	}
+	return check(args);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * In what two machines, or one machine at two times, differ. Facts that never stand still
+ * (counters, free memory, temperatures) are left out.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+
+static bool stands_still(const struct spw_plat_fact *f)
+{
+	static const char *const moving[] = {"/stats",  "hw_counters", "later/",
+					     "MemFree", "/nvml/",      "free_hugepages"};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(moving); i++)
+		if (strstr(f->source, moving[i]))
+			return false;
+	return true;
+}
+
+static const struct spw_plat_fact *fact_like(const struct spw_plat *plat,
+					     const struct spw_plat_fact *like)
+{
+	for (uint32_t i = 0; i < plat->fact_cnt; i++)
+		if (!strcmp(plat->fact[i].name, like->name) && !strcmp(plat->fact[i].of, like->of))
+			return &plat->fact[i];
+	return NULL;
+}
+
+static const char *value_of(const struct spw_plat_fact *f)
+{
+	return !f ? "(not there)" : f->why[0] ? f->why : f->value;
+}
+
+static void line(const struct spw_plat_fact *f, const char *a, const char *b)
+{
+	printf("  ");
+	doctor_put(f->of);
+	printf(" %s: ", f->name);
+	doctor_put(a);
+	printf(" | ");
+	doctor_put(b);
+	printf("\n");
+}
+
+static const struct spw_plat_finding *finding_like(const struct spw_plat *plat,
+						   const struct spw_plat_finding *like)
+{
+	for (uint32_t i = 0; i < plat->finding_cnt; i++)
+		if (!strcmp(plat->finding[i].code, like->code) &&
+		    !strcmp(plat->finding[i].what, like->what))
+			return &plat->finding[i];
+	return NULL;
+}
+
+/* Findings of `plat` that `other` lacks. */
+static uint32_t findings_diff(const struct spw_plat *plat, const struct spw_plat *other, char sign)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < plat->finding_cnt; i++)
+		if (!finding_like(other, &plat->finding[i])) {
+			printf("%c %s: ", sign, plat->finding[i].code);
+			doctor_put(plat->finding[i].what);
+			printf("\n");
+			cnt++;
+		}
+	return cnt;
+}
+
+uint32_t doctor_diff(const struct spw_plat *a, const struct spw_plat *b)
+{
+	uint32_t cnt = findings_diff(a, b, '-') + findings_diff(b, a, '+');
+
+	for (uint32_t i = 0; i < a->fact_cnt; i++) {
+		const struct spw_plat_fact *f = &a->fact[i], *g = fact_like(b, f);
+
+		if (!stands_still(f) || !strcmp(value_of(f), value_of(g)))
+			continue;
+		line(f, value_of(f), value_of(g));
+		cnt++;
+	}
+	for (uint32_t i = 0; i < b->fact_cnt; i++) {
+		if (!stands_still(&b->fact[i]) || fact_like(a, &b->fact[i]))
+			continue;
+		line(&b->fact[i], value_of(NULL), value_of(&b->fact[i]));
+		cnt++;
+	}
+	return cnt;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the files of the program share. A command reads one or two machines (source.c), each from
+ * the running system, a recorded tree or a receipt, and prints.
+ *
+ *   main ── args ── source ──┬── table, receipt      check, record, replay
+ *                            ├── diff
+ *                            └── plan ── plan_print  plan
+ */
+#ifndef DOCTOR_H
+#define DOCTOR_H
+
+#include <jansson.h>
+
+#include "base/spw_types.h"
+#include "plat/spw_plat.h"
+
+#define DOCTOR_FILE_MAX 4u
+
+struct doctor_args {
+	const char *command;               /* "check", "record", "replay", "diff", "plan" */
+	const char *file[DOCTOR_FILE_MAX]; /* what follows the command, or --replay */
+	uint32_t file_cnt;
+	const char *json, *receipt; /* NULL: none; "-": stdout */
+	const char *peer;           /* plan: a host, or a file */
+	const char *apply; /* plan: the root below which the netplan file is written; NULL */
+	bool facts;
+};
+
+/* args.c: reads the command line.
+ * Returns: 0; 1 when --help or --version was answered; or -EINVAL with a text. */
+int doctor_args(struct doctor_args *args, int argc, char **argv);
+
+/* source.c: reads a machine. The running one, with two readings of the counters. */
+int doctor_live(struct spw_plat **plat_out);
+/* A recorded tree or a receipt, and trees that change it.
+ * Errors: -EIO cannot be read; -EPROTO its hash is wrong; those of spw_plat_read. */
+int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **plat_out);
+/* A file, or else a host: runs spinwire-doctor there over ssh. */
+int doctor_peer(const char *peer, struct spw_plat **plat_out);
+
+/* table.c: prints text from outside, which must not move the cursor. */
+void doctor_put(const char *text);
+/* Prints findings, or all facts. */
+void doctor_table(const struct spw_plat *plat);
+void doctor_facts(const struct spw_plat *plat);
+/* Returns: the exit status that the findings mean. */
+int doctor_status(const struct spw_plat *plat);
+
+/* receipt.c: the findings as JSON; with facts, the recorded tree and a hash: a receipt.
+ * Returns: NULL if memory ran out. */
+json_t *doctor_json(const struct spw_plat *plat);
+json_t *doctor_receipt(const struct spw_plat *plat);
+/* The recorded tree of a receipt whose hash is right; valid as long as receipt.
+ * Errors: -EPROTO. */
+int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out);
+
+/* diff.c: prints what differs. Returns: how many lines. */
+uint32_t doctor_diff(const struct spw_plat *a, const struct spw_plat *b);
+
+/* plan.c, plan_print.c: prints the plan for this machine and its peer, and with apply writes this
+ * machine's file.
+ * Errors: -EINVAL no plan can be made of these two machines; -EIO. */
+int doctor_plan(const struct spw_plat *own, const struct spw_plat *peer, const char *apply);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * spinwire-doctor [command] [options]: start here. This file is what each command does (doctor.h
+ * draws the files).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app_eal.h"
+#include "app_json.h"
+#include "base/spw_err.h"
+#include "doctor.h"
+
+#define PROGRAM "spinwire-doctor"
+
+static int machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
+{
+	return args->file_cnt ? doctor_load(args->file, args->file_cnt, plat_out)
+			      : doctor_live(plat_out);
+}
+
+static bool takes_stdout(const char *path)
+{
+	return path && !strcmp(path, "-");
+}
+
+/* check and replay */
+static int examine(const struct doctor_args *args)
+{
+	struct spw_plat *plat;
+	int rc = machine_read(args, &plat), status;
+
+	if (rc < 0)
+		return app_complain(PROGRAM, rc);
+	if (args->facts)
+		doctor_facts(plat);
+	else if (!takes_stdout(args->json) && !takes_stdout(args->receipt))
+		doctor_table(plat);
+	if (args->json)
+		rc = app_json_write(doctor_json(plat), args->json);
+	if (args->receipt && rc == 0)
+		rc = app_json_write(doctor_receipt(plat), args->receipt);
+	status = doctor_status(plat);
+	spw_plat_free(plat);
+	return rc ? app_complain(PROGRAM, rc) : status;
+}
+
+static int record(const struct doctor_args *args)
+{
+	const char *path = args->file[0];
+	struct spw_plat *plat;
+	int rc = doctor_live(&plat);
+	FILE *file;
+
+	if (rc < 0)
+		return app_complain(PROGRAM, rc);
+	file = takes_stdout(path) ? stdout : fopen(path, "we");
+	if (!file)
+		rc = spw_err(EIO, "%s: cannot write: %s", path, strerror(errno));
+	else
+		rc = spw_plat_save(plat, file);
+	if (file && file != stdout && fclose(file) && rc == 0)
+		rc = spw_err(EIO, "%s: cannot write: %s", path, strerror(errno));
+	spw_plat_free(plat);
+	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
+}
+
+static int diff(const struct doctor_args *args)
+{
+	struct spw_plat *a = NULL, *b = NULL;
+	int rc = doctor_load(&args->file[0], 1, &a);
+
+	if (rc == 0)
+		rc = doctor_load(&args->file[1], 1, &b);
+	if (rc == 0)
+		rc = doctor_diff(a, b) ? APP_MACHINE : APP_GOOD;
+	else
+		rc = app_complain(PROGRAM, rc);
+	spw_plat_free(a);
+	spw_plat_free(b);
+	return rc;
+}
+
+static int plan(const struct doctor_args *args)
+{
+	struct spw_plat *own = NULL, *peer = NULL;
+	int rc = machine_read(args, &own);
+
+	if (rc == 0)
+		rc = doctor_peer(args->peer, &peer);
+	if (rc == 0)
+		rc = doctor_plan(own, peer, args->apply);
+	spw_plat_free(own);
+	spw_plat_free(peer);
+	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
+}
+
+int main(int argc, char **argv)
+{
+	static struct doctor_args args;
+	int rc, status = APP_GOOD;
+
+	app_log_to_stderr(PROGRAM);
+	if ((rc = doctor_args(&args, argc, argv)) < 0)
+		status = app_complain(PROGRAM, rc);
+	else if (rc == 0 && !strcmp(args.command, "record"))
+		status = record(&args);
+	else if (rc == 0 && !strcmp(args.command, "diff"))
+		status = diff(&args);
+	else if (rc == 0 && !strcmp(args.command, "plan"))
+		status = plan(&args);
+	else if (rc == 0)
+		status = examine(&args);
+	return app_end(PROGRAM, status);
+}

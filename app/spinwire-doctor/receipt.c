@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Findings as JSON, and the receipt: facts, findings and the recorded machine, with a SHA-256 over
+ * all of it, so that a change or a cut is noticed. The hash is of the receipt without its member
+ * "sha256", in jansson's compact form with sorted keys. It is no signature: whoever changes a
+ * receipt can compute it anew.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <nettle/sha2.h>
+
+#include "app_text.h"
+#include "base/spw_err.h"
+#include "doctor.h"
+
+static json_t *findings_json(const struct spw_plat *plat)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < plat->finding_cnt; i++) {
+		const struct spw_plat_finding *f = &plat->finding[i];
+
+		json_array_append_new(
+			list, json_pack("{s:s,s:s,s:o,s:o}", "id", f->code, "severity",
+					spw_plat_severity_name(f->severity), "evidence",
+					app_json_text(f->what), "mend", app_json_text(f->todo)));
+	}
+	return list;
+}
+
+json_t *doctor_json(const struct spw_plat *plat)
+{
+	return json_pack("{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o}", "schema", "spinwire.doctor/1",
+			 "version", SPW_VERSION, "machine", app_json_text(plat->machine), "kernel",
+			 app_json_text(plat->kernel), "cores", (int)plat->core_cnt,
+			 "network_functions", (int)plat->nic_cnt, "gpus", (int)plat->gpu_cnt,
+			 "findings", findings_json(plat));
+}
+
+static json_t *facts_json(const struct spw_plat *plat)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < plat->fact_cnt; i++) {
+		const struct spw_plat_fact *f = &plat->fact[i];
+
+		json_array_append_new(list,
+				      json_pack("{s:o,s:s,s:o,s:o}", "of", app_json_text(f->of),
+						"name", f->name, f->why[0] ? "unknown" : "value",
+						app_json_text(f->why[0] ? f->why : f->value),
+						"source", app_json_text(f->source)));
+	}
+	return list;
+}
+
+static json_t *tree_json(const struct spw_plat *plat)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *file = open_memstream(&text, &bytes);
+	json_t *tree = NULL;
+	int rc;
+
+	if (!file)
+		return NULL;
+	rc = spw_plat_save(plat, file);
+	if (fclose(file) == 0 && rc == 0)
+		tree = app_json_text(text);
+	free(text);
+	return tree;
+}
+
+/* Returns: false without memory. */
+static bool hash_of(const json_t *receipt, char hex[2 * SHA256_DIGEST_SIZE + 1])
+{
+	json_t *bare = json_copy((json_t *)(uintptr_t)receipt);
+	uint8_t digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx sha;
+	char *text;
+
+	json_object_del(bare, "sha256");
+	text = json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(bare);
+	if (!text)
+		return false;
+	sha256_init(&sha);
+	sha256_update(&sha, strlen(text), (const uint8_t *)text);
+	sha256_digest(&sha, sizeof(digest), digest);
+	for (size_t i = 0; i < sizeof(digest); i++)
+		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+	free(text);
+	return true;
+}
+
+json_t *doctor_receipt(const struct spw_plat *plat)
+{
+	json_t *receipt = doctor_json(plat);
+	char hex[2 * SHA256_DIGEST_SIZE + 1];
+
+	if (!receipt)
+		return NULL;
+	json_object_set_new(receipt, "schema", json_string("spinwire.receipt/1"));
+	json_object_set_new(receipt, "time", json_integer((json_int_t)time(NULL)));
+	json_object_set_new(receipt, "facts", facts_json(plat));
+	json_object_set_new(receipt, "tree", tree_json(plat));
+	if (!hash_of(receipt, hex) || json_object_set_new(receipt, "sha256", json_string(hex))) {
+		json_decref(receipt);
+		return NULL;
+	}
+	return receipt;
+}
+
+int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out)
+{
+	const char *schema = json_string_value(json_object_get(receipt, "schema"));
+	const char *sha = json_string_value(json_object_get(receipt, "sha256"));
+	const char *tree = json_string_value(json_object_get(receipt, "tree"));
+	char hex[2 * SHA256_DIGEST_SIZE + 1];
+
+	if (!schema || strcmp(schema, "spinwire.receipt/1") || !sha || !tree)
+		return spw_err(EPROTO, "%s: is JSON, but not a receipt of spinwire-doctor", name);
+	if (!hash_of(receipt, hex) || strcmp(sha, hex))
+		return spw_err(
+			EPROTO,
+			"%s: was changed since it was written: its SHA-256 is not that of its "
+			"content",
+			name);
+	*tree_out = tree;
+	return 0;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Where a machine comes from: the running system, files, or another host over ssh. All but the
+ * first are untrusted input.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "doctor.h"
+
+#define INPUT_BYTES_MAX (16u << 20)
+#define SAMPLE_MS       250
+
+struct input {
+	char *text;
+	size_t bytes;
+	json_t *receipt; /* owns what tree points to; NULL: text is the tree */
+	const char *tree;
+};
+
+static void input_free(struct input *in)
+{
+	json_decref(in->receipt);
+	free(in->text);
+}
+
+static int input_read(struct input *in, const char *name, FILE *file)
+{
+	size_t room = 0, n = 1;
+
+	while (n) {
+		if (in->bytes == room) {
+			char *more = realloc(in->text, (room = room ? 2 * room : 65536) + 1);
+
+			if (!more)
+				return spw_err(ENOMEM, "%s: no memory", name);
+			in->text = more;
+		}
+		n = fread(in->text + in->bytes, 1, room - in->bytes, file);
+		in->bytes += n;
+		if (in->bytes > INPUT_BYTES_MAX)
+			return spw_err(EINVAL,
+				       "%s: larger than %u MiB; it is not a recorded machine", name,
+				       INPUT_BYTES_MAX >> 20);
+	}
+	return ferror(file) ? spw_err(EIO, "%s: cannot read: %s", name, strerror(errno)) : 0;
+}
+
+/* A receipt is JSON, which begins with a brace; a tree never does. */
+static int input_tree(struct input *in, const char *name)
+{
+	json_error_t error;
+	int rc;
+
+	in->tree = in->text;
+	if (in->bytes == 0)
+		return spw_err(EINVAL, "%s: is empty", name);
+	if (in->text[0] != '{')
+		return 0;
+	in->receipt = json_loadb(in->text, in->bytes, JSON_REJECT_DUPLICATES, &error);
+	if (!in->receipt)
+		return spw_err(EPROTO, "%s:%d: is not a whole receipt: %s", name, error.line,
+			       error.text);
+	if ((rc = doctor_receipt_tree(in->receipt, name, &in->tree)) == 0)
+		in->bytes = strlen(in->tree);
+	return rc;
+}
+
+static int input_open(struct input *in, const char *name)
+{
+	FILE *file = fopen(name, "re");
+	int rc;
+
+	if (!file)
+		return spw_err(EIO, "%s: cannot read: %s", name, strerror(errno));
+	rc = input_read(in, name, file);
+	fclose(file);
+	return rc ? rc : input_tree(in, name);
+}
+
+int doctor_live(struct spw_plat **plat_out)
+{
+	return spw_plat_read(&(struct spw_plat_from){.sample_ms = SAMPLE_MS}, plat_out);
+}
+
+static int inputs_load(struct input *in, const char *const *name, uint32_t cnt,
+		       struct spw_plat **plat_out)
+{
+	struct spw_plat_from from = {.sample_ms = 0};
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		from.text[i] = in[i].tree;
+		from.text_bytes[i] = in[i].bytes;
+		from.name[i] = name[i];
+	}
+	return spw_plat_read(&from, plat_out);
+}
+
+int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **plat_out)
+{
+	struct input in[DOCTOR_FILE_MAX] = {0};
+	int rc = 0;
+
+	for (uint32_t i = 0; i < file_cnt && rc == 0; i++)
+		rc = input_open(&in[i], file[i]);
+	if (rc == 0)
+		rc = inputs_load(in, file, file_cnt, plat_out);
+	for (uint32_t i = 0; i < file_cnt; i++)
+		input_free(&in[i]);
+	return rc;
+}
+
+/* ---- another host ---- */
+
+static bool is_host(const char *peer)
+{
+	for (const char *c = peer; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("@._:-", *c))
+			return false;
+	return isalnum((unsigned char)peer[0]);
+}
+
+static void ssh_run(const char *host, int out)
+{
+	if (dup2(out, STDOUT_FILENO) >= 0)
+		execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host,
+		       "spinwire-doctor", "--receipt", "-", (char *)NULL);
+	_exit(127);
+}
+
+static int ssh_read(struct input *in, const char *host)
+{
+	int pipe_fd[2], status, rc = -EIO;
+	FILE *file;
+	pid_t child;
+
+	if (pipe(pipe_fd))
+		return spw_err(errno, "pipe: %s", strerror(errno));
+	child = fork();
+	if (child == 0)
+		ssh_run(host, pipe_fd[1]);
+	close(pipe_fd[1]);
+	file = fdopen(pipe_fd[0], "r");
+	if (file) {
+		rc = input_read(in, host, file);
+		fclose(file);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return spw_err(EIO, "%s: ssh was not started", host);
+	if (rc == 0 && in->bytes == 0)
+		rc = spw_err(EIO,
+			     "%s: no receipt came over ssh (exit status %d); is spinwire-doctor "
+			     "installed there? Else copy a receipt here: spinwire-doctor --receipt "
+			     "FILE",
+			     host, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+	return rc;
+}
+
+int doctor_peer(const char *peer, struct spw_plat **plat_out)
+{
+	struct input in = {0};
+	int rc;
+
+	if (access(peer, F_OK) == 0)
+		return doctor_load(&peer, 1, plat_out);
+	if (!is_host(peer))
+		return spw_err(EINVAL, "--peer %s: neither a file nor the name of a host", peer);
+	rc = ssh_read(&in, peer);
+	if (rc == 0)
+		rc = input_tree(&in, peer);
+	if (rc == 0)
+		rc = inputs_load(&in, &peer, 1, plat_out);
+	input_free(&in);
+	return rc;
+}

@@ -1,0 +1,371 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spinwire-doctor: statuses, recorded machines and receipts, plans; and its facts against the tools that people use for each."""
+import glob
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+import spwtest
+from spwtest import SANITIZED, Skip, check, equal, spwlab
+
+DOCTOR = os.environ["SPINWIRE_DOCTOR"]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+INSIDE = "SPW_IN_NETNS"
+SPEED_S = 2
+
+
+def platform(name):
+    return os.path.join(ROOT, "config", "platforms", name + ".tree")
+
+
+def doctor(*words, status=0, under=(), **kwargs):
+    done = subprocess.run([*under, DOCTOR, *words], capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL, **kwargs)
+    equal(done.returncode, status, f"status of {words}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def findings(*words, status=0):
+    return {f["id"]: f for f in json.loads(doctor(*words, "--json", "-", status=status).stdout)["findings"]}
+
+
+def facts(*words, **kwargs):
+    """{(of, name): value} of what is known."""
+    receipt = json.loads(doctor(*words, "--receipt", "-", **kwargs).stdout)
+    return {(f["of"], f["name"]): f["value"] for f in receipt["facts"] if "value" in f}
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def second_spark(folder):
+    """The machine at the other end of the cable."""
+    text = spwlab.read(platform("dgx-spark")).replace("4c:bb:47:00:00:0", "4c:bb:47:00:01:0").replace("= 10.10.0.1/24", "= 10.10.0.9/24")
+    return write(folder, "peer.tree", text)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+def test_status():
+    """0 without a finding and with warnings only, 2 with an error finding."""
+    check("no finding" in doctor("replay", platform("dgx-spark")).stdout, "a healthy machine has a finding")
+    with spwlab.scratch() as folder:
+        warn = write(folder, "warn", "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        error = write(folder, "error", "env/NCCL_IB_GID_INDEX = 0\n")
+        done = doctor("replay", platform("dgx-spark"), warn)
+        check("nic-halves-differ" in done.stdout and "mend: ip link set enP2p1s0f0np0 mtu 9000" in done.stdout, done.stdout)
+        doctor("replay", platform("dgx-spark"), error, status=2)
+        lines = doctor("replay", platform("dgx-spark"), warn, error, status=2).stdout.splitlines()
+        check(lines[1].startswith("error") and any(line.startswith("warn") for line in lines[2:]), "the worst is not first")
+
+
+def test_json():
+    with spwlab.scratch() as folder:
+        change = write(folder, "change", "sys/class/net/enp65s0f0np0/speed = 25000\n")
+        got = findings("replay", platform("x86-connectx5"), change)
+        equal(set(got), {"link-slow"}, "findings")
+        equal(got["link-slow"]["severity"], "warn", "severity")
+        check("25" in got["link-slow"]["evidence"] and got["link-slow"]["mend"].startswith("ethtool -s enp65s0f0np0"), got)
+
+
+def test_facts():
+    """Each fact names its source, and an unknown one says why."""
+    for line in doctor("replay", platform("bare-vm"), "--facts").stdout.splitlines():
+        check(re.search(r"\[[^\]]+.*\]$", line), f"no source: {line}")
+    check("unknown: absent" in doctor("replay", platform("bare-vm"), "--facts").stdout, "nothing is unknown")
+
+
+def test_record_and_replay():
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "tree")
+        doctor("record", path)
+        live, again = doctor("record", "-").stdout, spwlab.read(path)
+        check(live.startswith("# spinwire machine 1\n") and again.startswith("# spinwire machine 1\n"), "head of a recorded tree")
+        first = facts("replay", path, status=doctor_status(path))
+        check(first[("host", "cores_online")] == spwlab.read("/sys/devices/system/cpu/online").strip(), first)
+
+
+def doctor_status(path):
+    return subprocess.run([DOCTOR, "replay", path], capture_output=True, check=False).returncode
+
+
+def test_receipt():
+    """It is a machine, to be replayed; its hash is that of its content; a change is noticed."""
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "receipt.json")
+        doctor("replay", platform("dgx-spark"), "--receipt", path)
+        receipt = json.loads(spwlab.read(path))
+        equal(receipt["schema"], "spinwire.receipt/1", "schema")
+        sha = receipt.pop("sha256")
+        text = json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        equal(hashlib.sha256(text.encode()).hexdigest(), sha, "sha256")
+        equal(facts("replay", path), facts("replay", platform("dgx-spark")), "facts of the receipt")
+        changed = write(folder, "changed.json", spwlab.read(path).replace("4 0 0", "").replace("mlx5_core", "mlx5_corf", 1))
+        check("SHA-256" in doctor("replay", changed, status=1).stderr, "a change was not noticed")
+        other = write(folder, "other.json", '{"schema": "spinwire.summary/1"}')
+        check("not a receipt" in doctor("replay", other, status=1).stderr, "another JSON was taken")
+
+
+def test_receipt_torn():
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "receipt.json")
+        doctor("replay", platform("bare-vm"), "--receipt", path)
+        text = spwlab.read(path).rstrip()
+        for bytes_left in range(0, len(text), max(1, len(text) // 60)):
+            done = doctor("replay", write(folder, "torn", text[:bytes_left]), status=1)
+            equal(done.stderr.count("\n"), 1, f"error lines at {bytes_left}: {done.stderr}")
+
+
+def test_diff():
+    with spwlab.scratch() as folder:
+        changed = write(folder, "changed.tree", spwlab.read(platform("dgx-spark")) + "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        equal(doctor("diff", platform("dgx-spark"), platform("dgx-spark")).stdout, "", "diff of a machine and itself")
+        out = doctor("diff", platform("dgx-spark"), changed, status=2).stdout
+        check("+ nic-halves-differ: " in out and "  nic enP2p1s0f0np0 mtu: 9000 | 1500" in out, out)
+
+
+def test_usage():
+    for words in (["--nothing"], ["record"], ["diff", "a"], ["plan"], ["check", "--peer", "x"], ["replay"], ["--json"], ["replay", "/nonexistent"],
+                  ["plan", "--peer", "-oProxyCommand=x"], ["plan", "--peer", "a b"]):
+        done = subprocess.run([DOCTOR, *words], capture_output=True, text=True, check=False)
+        check(done.returncode in (1, 2) and done.stderr.startswith("spinwire-doctor: error: ") and done.stderr.count("\n") == 1, (words, done))
+    equal(doctor("--version").stdout.split()[0], "spinwire-doctor", "--version")
+
+
+def test_speed():
+    start = time.monotonic()
+    done = subprocess.run([DOCTOR], capture_output=True, check=False)
+    took = time.monotonic() - start
+    check(done.returncode in (0, 2), done)
+    check(took <= SPEED_S * (5 if SANITIZED else 1), f"took {took:.2f} s")
+
+
+# ---- plans -----------------------------------------------------------------------------------------
+
+def netplan_of(out, whose):
+    return re.search(rf"# ---- {whose}.*?netplan apply\n((?:#.*\n)*)(network:\n(?: .*\n)+)", out).group(2)
+
+
+def test_plan_two_sparks():
+    """Both halves get an address in a subnet of their own; the interface of the default route is left alone."""
+    with spwlab.scratch() as folder:
+        out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder)).stdout
+        own, peer = netplan_of(out, "this machine"), netplan_of(out, "the peer")
+        for text, last in ((own, 1), (peer, 2)):
+            equal(re.findall(r"^    (\w+):$", text, re.M), ["enp1s0f0np0", "enP2p1s0f0np0"], "interfaces")
+            equal(re.findall(r"- (\S+)", text), [f"10.10.0.{last}/24", f"10.10.1.{last}/24"], "addresses")
+            equal(text.count("mtu: 9000"), 2, "MTU")
+        check("enP7s7 has the default route and is left alone" in out, out)
+        for line in ("export NCCL_IB_HCA==rocep1s0f0:1,roceP2p1s0f0:1", "export UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1",
+                     "OMPI_MCA_btl_tcp_if_include=enp1s0f0np0"):
+            check(line in out, f"{line} is not in\n{out}")
+
+
+def test_plan_is_the_same_from_both_ends():
+    with spwlab.scratch() as folder:
+        peer = second_spark(folder)
+        there = doctor("plan", "--replay", platform("dgx-spark"), "--peer", peer).stdout
+        back = doctor("plan", "--replay", peer, "--peer", platform("dgx-spark")).stdout
+        equal(netplan_of(there, "this machine"), netplan_of(back, "the peer"), "one file")
+        equal(netplan_of(there, "the peer"), netplan_of(back, "this machine"), "the other file")
+
+
+def test_plan_refuses():
+    with spwlab.scratch() as folder:
+        spark = platform("dgx-spark")
+        check("the peer is this machine" in doctor("plan", "--replay", spark, "--peer", spark, status=1).stderr, "two names of one machine")
+        check("no RDMA port" in doctor("plan", "--replay", spark, "--peer", platform("bare-vm"), status=1).stderr, "a peer without ports")
+        check("which cable" in doctor("plan", "--replay", spark, "--peer", platform("x86-connectx5"), status=1).stderr, "one cable and two")
+        odd = write(folder, "odd.tree", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
+        out = doctor("plan", "--replay", spark, "--peer", odd)
+        check("reboot" not in out.stdout, "a name that a shell would run")
+        taken = write(folder, "taken", "addr/enP7s7 = 10.10.7.7/24\n")
+        out = doctor("plan", "--replay", spark, "--replay", taken, "--peer", second_spark(folder)).stdout
+        check("10.11.0." in out and "10.10." not in out, "a subnet that is in use")
+
+
+def test_plan_over_ssh():
+    """HOST is asked by ssh: this one answers for any host, with the doctor itself."""
+    with spwlab.scratch() as folder:
+        peer = second_spark(folder)
+        ssh = write(folder, "ssh", f'#!/bin/sh\necho "$@" > {folder}/asked\nexec {DOCTOR} replay {peer} --receipt -\n')
+        os.chmod(ssh, 0o755)
+        env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", "ada@spark-2", env=env).stdout
+        check("10.10.0.2" in out, out)
+        equal(spwlab.read(os.path.join(folder, "asked")).split()[-4:], ["ada@spark-2", "spinwire-doctor", "--receipt", "-"], "what ssh got")
+        write(folder, "ssh", "#!/bin/sh\nexit 255\n")
+        check("no receipt came" in doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2, env=env).stderr, "no answer")
+
+
+def apply(folder, **kwargs):
+    return subprocess.run([DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder], capture_output=True,
+                          text=True, check=False, **kwargs)
+
+
+def test_plan_apply():
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        done = apply(folder)
+        equal(done.returncode, 0, done.stderr)
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        equal(spwlab.read(path), netplan_of(done.stdout, "this machine"), "what was written")
+        equal(os.stat(path).st_mode & 0o777, 0o600, "mode")
+        equal(os.listdir(os.path.dirname(path)), ["60-spinwire.yaml"], "what else was left")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_plan_apply_killed():
+    """Whatever ends it before the rename leaves the old file as it was."""
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        write(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+        for limit in (0, 1, 100, 200):  # the file size at which the kernel kills it
+
+            def small(limit=limit):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            done = apply(folder, preexec_fn=small)
+            check(done.returncode != 0, "the limit did not stop it")
+            equal(spwlab.read(path), "old\n", f"the file, killed at {limit} bytes")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_netplan_takes_it():
+    spwtest.need("netplan")
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        equal(apply(folder).returncode, 0, "plan --apply")
+        done = subprocess.run(["netplan", "generate", "--root-dir", folder], capture_output=True, text=True, check=False)
+        equal(done.returncode, 0, done.stdout + done.stderr)
+        made = "".join(spwlab.read(path) for path in sorted(glob.glob(os.path.join(folder, "run/systemd/network/*"))))
+        check("Address=10.10.0.1/24" in made and "MTUBytes=9000" in made and "enP2p1s0f0np0" in made, made)
+        check("enP7s7" not in made, "the interface of the default route")
+        shutil.rmtree(os.path.join(folder, "run"))
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+# ---- the same facts by other tools -----------------------------------------------------------------
+
+def said(*words, under=()):
+    spwtest.need(words[0])
+    return subprocess.run([*under, *words], capture_output=True, text=True, check=False).stdout
+
+
+def live_facts(**kwargs):
+    return facts(status=subprocess.run([*kwargs.get("under", ()), DOCTOR], capture_output=True, check=False).returncode, **kwargs)
+
+
+def netdevs(got):
+    names = sorted({of[4:] for of, name in got if of.startswith("nic ") and name == "mac"})
+    if not names:
+        raise Skip("no network interface here is a PCI function")
+    return names
+
+
+def test_agrees_with_ip_and_ethtool():
+    spwtest.need("ip", "ethtool")
+    got = live_facts()
+    for name in netdevs(got):
+        link = json.loads(said("ip", "-j", "addr", "show", name))[0]
+        equal(got["nic " + name, "mac"], link["address"], "MAC address")
+        equal(got["nic " + name, "mtu"], str(link["mtu"]), "MTU")
+        equal(got["nic " + name, "carrier"] == "1", "LOWER_UP" in link["flags"], "carrier")
+        addresses = [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"] if a["family"] == "inet"]
+        equal(got["nic " + name, "ipv4"].split(), addresses, "addresses")
+        default = json.loads(said("ip", "-j", "route", "show", "default"))
+        equal(got["nic " + name, "default_route"] == "1", any(route["dev"] == name for route in default), "default route")
+        speed = re.search(r"Speed: (\d+)Mb/s", said("ethtool", name))
+        equal(got["nic " + name, "link_modes"].split()[1], speed.group(1) if speed else "-1", "speed")
+        firmware = re.search(r"firmware-version: *(.*)", said("ethtool", "-i", name)).group(1)
+        equal(got["nic " + name, "driver_firmware"], firmware.strip(), "firmware")
+        pause = re.search(r"RX:\s+(\w+)\nTX:\s+(\w+)", said("ethtool", "-a", name))
+        equal(("nic " + name, "pause") in got, pause is not None, "whether pause is known")
+
+
+def test_agrees_with_lspci():
+    got = live_facts()
+    for name in netdevs(got):
+        nic = "nic " + name
+        pci = said("lspci", "-n", "-s", got[nic, "pci"]).split()
+        equal(pci[2], f"{int(got[nic, 'vendor'], 16):04x}:{int(got[nic, 'device'], 16):04x}", "vendor and device")
+        driver = re.search(r"Kernel driver in use: (\S+)", said("lspci", "-k", "-s", got[nic, "pci"]))
+        equal(got.get((nic, "driver")), driver.group(1) if driver else None, "driver")
+        status = re.search(r"LnkSta:\s+Speed ([\d.]+)GT/s.*Width x(\d+)", said("lspci", "-vv", "-s", got[nic, "pci"]))
+        if status and (nic, "pcie_width") in got:
+            equal(got[nic, "pcie_width"], status.group(2), "PCIe width")
+        relaxed = re.search(r"RlxdOrd([+-])", said("lspci", "-vv", "-s", got[nic, "pci"]))
+        if relaxed and (nic, "relaxed_ordering") in got:
+            equal(got[nic, "relaxed_ordering"], "1" if relaxed.group(1) == "+" else "0", "relaxed ordering")
+
+
+def test_agrees_with_lstopo():
+    if not spwlab.find("lstopo-no-graphics"):
+        raise Skip("lstopo-no-graphics is not installed (tools/deps test)")
+    got = live_facts()
+    out = said("lstopo-no-graphics", "--of", "console", "--no-io", "--whole-system" if "--whole-system" in said("lstopo-no-graphics", "--help") else "--no-io")
+    threads = re.findall(r"PU L#\d+ \(P#(\d+)\)", out) or re.findall(r"PU L#\d+", out)
+    cores = sorted({of for of, _ in got if of.startswith("core ")})
+    equal(len(cores), len(threads), "threads")
+    physical = {(got.get((of, "package")), got.get((of, "core_id"))) for of in cores}
+    equal(len(physical), len(re.findall(r"\bCore L#", out)), "physical cores")
+    nodes = {of for of, name in got if of.startswith("node ") and name == "mem_total_kb"}
+    equal(len(nodes), len(re.findall(r"NUMANode L#", out)), "NUMA nodes")
+    caches = re.findall(r"L3 L#\d+ \((\d+)(KB|MB)\)", out)
+    if caches and ("core 0", "l3_size") in got:
+        size, unit = caches[0]
+        equal(int(got["core 0", "l3_size"].rstrip("K")), int(size) * (1024 if unit == "MB" else 1), "L3 in KB")
+
+
+def in_namespace():
+    """Starts this test again in a network namespace with an interface of 4200 bytes; returns inside it."""
+    spwtest.need_root()
+    spwtest.need("unshare", "ip")
+    if not os.environ.get(INSIDE):
+        done = subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"}, check=False)
+        sys.exit(done.returncode)
+    if subprocess.run(["ip", "link", "add", "spwdoc0", "type", "veth", "peer", "name", "spwdoc1"], capture_output=True, check=False).returncode:
+        raise Skip("no veth pair here")
+    for words in (("spwdoc0", "mtu", "4200", "up"), ("spwdoc1", "up")):
+        subprocess.run(["ip", "link", "set", *words], check=True)
+
+
+def test_agrees_with_ibv_devinfo():
+    if SANITIZED or not spwlab.has_mlx5() or not shutil.which("ibv_devinfo"):
+        raise Skip("needs ibv_devinfo, and a software ConnectX without sanitizers")
+    in_namespace()
+    under = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}"]
+    got = live_facts(under=under)
+    out = said("ibv_devinfo", "-v", under=under)
+
+    def devinfo(pattern):
+        return re.search(pattern, out).group(1)
+    nic = "nic spwdoc0"
+    equal(got[nic, "rdma_device"], devinfo(r"hca_id:\s+(\S+)"), "device")
+    equal(got[nic, "firmware"], devinfo(r"fw_ver:\s+(\S+)"), "firmware")
+    equal(got[nic, "sys_image_guid"], devinfo(r"sys_image_guid:\s+(\S+)"), "system image GUID")
+    equal(got[nic, "board"], devinfo(r"board_id:\s+(\S+)"), "board")
+    equal(got[nic, "port_state"].split()[1], devinfo(r"state:\s+PORT_(\w+)"), "state")
+    equal(got[nic, "link_layer"], devinfo(r"link_layer:\s+(\w+)"), "link layer")
+    equal(got[nic, "path_mtu"], devinfo(r"active_mtu:\s+(\d+)"), "path MTU")
+    index, address = re.search(r"GID\[\s*(\d+)\]:\s+::ffff:([\d.]+), RoCE v2", out).groups()
+    equal(got[nic, "gid_roce_v2_ipv4"], index, "GID index")
+    equal(got[nic, "gid_address"], address, "GID address")
+    counters = said("ethtool", "-S", "spwdoc0", under=under)
+    for name in ("rx_packets_phy", "rx_discards_phy", "link_down_events_phy"):
+        equal(got[nic, name], re.search(rf"\b{name}: (\d+)", counters).group(1), name)
+    equal(got[nic, "driver_firmware"], re.search(r"firmware-version: (\S+)", said("ethtool", "-i", "spwdoc0", under=under)).group(1), "firmware by ethtool")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
