@@ -101,11 +101,13 @@ json_t *doctor_receipt(const struct spw_plat *plat)
 {
 	json_t *receipt = doctor_json(plat);
 	char hex[2 * SHA256_DIGEST_SIZE + 1];
+	struct timespec now;
 
 	if (!receipt)
 		return NULL;
+	clock_gettime(CLOCK_REALTIME, &now);
 	json_object_set_new(receipt, "schema", json_string("spinwire.receipt/1"));
-	json_object_set_new(receipt, "time", json_integer((json_int_t)time(NULL)));
+	json_object_set_new(receipt, "time", json_integer((json_int_t)now.tv_sec));
 	json_object_set_new(receipt, "facts", facts_json(plat));
 	json_object_set_new(receipt, "tree", tree_json(plat));
 	if (!hash_of(receipt, hex) || json_object_set_new(receipt, "sha256", json_string(hex))) {

@@ -141,6 +141,8 @@ RULES = [
     (r"spinwire .*--port mlx5:\S+mode=eth.*", run_program),
     (r"spinwire-gen .*--port mlx5:.*", run_program),
     (r"spinwire(-gen|-bench)? --help", run_plain),
+    (r"spinwire-doctor plan --peer .*", "needs a peer; e2e_doctor_plan_* have recorded ones"),
+    (r"spinwire-doctor.*", "finds what this machine lacks, which the exit status says; e2e_doctor_* run it on recorded ones"),
 ]
 
 
