@@ -254,7 +254,7 @@ bool plat_tree_real(struct plat_tree *tree, const char *path, char out[PLAT_TREE
 	bool fits = true;
 
 	out[0] = '\0';
-	if (e && e->link) {
+	if (e && e->link && !e->error) {
 		if (e->text[0] != '/')
 			fits = path_append(out, path) && path_append(out, "..");
 		fits = fits && path_append(out, e->text);

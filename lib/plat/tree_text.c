@@ -13,6 +13,8 @@
 #include "plat/spw_plat.h"
 #include "plat/tree_impl.h"
 
+#define PATH_BYTES ((int)PLAT_TREE_PATH_MAX - 8) /* of a loaded path, with its end */
+
 /* ---- load ---- */
 
 static int hex_digit(char c)
@@ -75,7 +77,7 @@ static bool split(char *text, struct line *line)
 		line->text = at + 3, line->link = true;
 	else if (!strncmp(at, "! ", 2) && (line->error = error_number(at + 2)) != 0)
 		line->text = at + strlen(at);
-	return line->text != NULL && strlen(line->path) < PLAT_TREE_PATH_MAX - 8;
+	return line->text != NULL;
 }
 
 static int put(struct plat_tree *tree, const struct line *line, const char *path, const char *text)
@@ -112,7 +114,8 @@ static int put_each(struct plat_tree *tree, const struct line *line, const bool 
 	for (uint32_t i = 0; i < SPW_PLAT_CORE_MAX && rc == 0; i++) {
 		if (!set[i])
 			continue;
-		snprintf(path, sizeof(path), "%s%u%s", before, i, after);
+		if (snprintf(path, sizeof(path), "%s%u%s", before, i, after) >= PATH_BYTES)
+			return -EINVAL;
 		fill(text, sizeof(text), line->text, i);
 		rc = put(tree, line, path, text);
 	}
@@ -126,8 +129,10 @@ static int line_load(struct plat_tree *tree, struct line *line)
 
 	if (!unescape(line->text))
 		return -EINVAL;
+	if (!open && (!unescape(line->path) || strlen(line->path) >= (size_t)PATH_BYTES))
+		return -EINVAL;
 	if (!open)
-		return unescape(line->path) ? put(tree, line, line->path, line->text) : -EINVAL;
+		return put(tree, line, line->path, line->text);
 	if (!close)
 		return -EINVAL;
 	*open = *close = '\0';

@@ -367,5 +367,39 @@ def test_agrees_with_ibv_devinfo():
     equal(got[nic, "driver_firmware"], re.search(r"firmware-version: (\S+)", said("ethtool", "-i", "spwdoc0", under=under)).group(1), "firmware by ethtool")
 
 
+def test_states_of_this_process():
+    """What is taken from a process on the software ConnectX is found, and nothing else is."""
+    if SANITIZED or not spwlab.has_mlx5():
+        raise Skip("needs a software ConnectX without sanitizers")
+    in_namespace()
+    spwtest.need("setpriv", "prlimit")
+    softhca = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}", "--mtu"]
+    no_raw, no_lock = (["setpriv", f"--bounding-set=-{cap}", f"--inh-caps=-{cap}"] for cap in ("net_raw", "ipc_lock"))
+
+    def found(*under, mtu="9000", **env):
+        done = subprocess.run([*softhca, mtu, *under, DOCTOR, "--json", "-"], capture_output=True, text=True, check=False, env={**os.environ, **env})
+        check(done.returncode in (0, 2), done)
+        return {f["id"] for f in json.loads(done.stdout)["findings"]}
+    healthy = found()
+    equal(found(*no_raw) ^ healthy, {"cap-net-raw"}, "without CAP_NET_RAW")
+    equal(found("prlimit", "--memlock=8388608", *no_lock) ^ healthy, {"memlock-low"}, "8 MiB and no CAP_IPC_LOCK")
+    equal(found("prlimit", "--memlock=8388608") ^ healthy, set(), "8 MiB and CAP_IPC_LOCK")
+    equal(found(mtu="1500") ^ healthy, {"link-mtu"}, "MTU 1500")
+    equal(found(NCCL_IB_GID_INDEX="0") ^ healthy, {"gid-variable"}, "NCCL_IB_GID_INDEX of RoCE v1")
+    equal(found(NCCL_IB_GID_INDEX="3") ^ healthy, set(), "NCCL_IB_GID_INDEX of RoCE v2")
+
+
+def test_lcores_auto():
+    """spinwire prints the cores that it stands for, and EAL takes them."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("needs two cores")
+    prefix = spwlab.prefix("auto")
+    cmd = [spwtest.SPINWIRE, *spwlab.eal("auto", prefix), "--", "--port", "null:rate=10000", "--executor", "inline", "--seconds", "1s"]
+    done = subprocess.run(cmd, capture_output=True, text=True, timeout=60, check=False)
+    spwlab.forget_prefix(prefix)
+    equal(done.returncode, 0, done.stderr)
+    check(re.search(r"cores: auto stands for -l \d+,\d+ --main-lcore=\d+", done.stderr), done.stderr)
+
+
 if __name__ == "__main__":
     spwtest.main(spwtest.tests_of(globals()))
