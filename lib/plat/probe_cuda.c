@@ -91,6 +91,8 @@ static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_g
 		return spw_err(ENODEV, "there is no GPU %u", ordinal);
 	gpu->ordinal = ordinal;
 	gpu->node = -1;
+	gpu->clock_sm_mhz = gpu->clock_sm_max_mhz = -1;
+	gpu->throttle = gpu->pcie_width = gpu->pcie_width_max = -1;
 	cuda->name(gpu->name, (int)sizeof(gpu->name), device);
 	cuda->mem(&mem, device);
 	gpu->mem_bytes = mem;

@@ -301,10 +301,9 @@ const struct spw_plat_core *spw_plat_core_by_cpu(const struct spw_plat *plat, ui
  */
 const struct spw_plat_node *spw_plat_node_by_id(const struct spw_plat *plat, int32_t node);
 
-/* Purpose: the facts of one GPU alone, for lib/mem; its NUMA node is not read. Cheap after the
- *   first call in a process.
- * Thread: setup.
- * Errors: -ENODEV with the reason: no driver library, no such device.
+/* Purpose: what CUDA answers of one GPU alone, for lib/mem; its PCI address, NUMA node and what
+ * NVML answers are not read. Cheap after the first call in a process. Thread: setup. Errors:
+ * -ENODEV with the reason: no driver library, no such device.
  */
 int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out);
 

@@ -13,7 +13,7 @@
 #include "plat/plat_impl.h"
 #include "unit_test.h"
 
-static const char *platforms, *cuda_lib;
+static const char *platforms, *cuda_lib, *nvml_lib;
 
 static char *file_text(const char *name)
 {
@@ -202,6 +202,28 @@ static void spark_gpu(void **state)
 	assert_int_equal(gpu->clock_sm_mhz, 2418);
 	assert_string_equal(fact(plat, "gpu 0", "clock_mem")->value, "Not Supported");
 	spw_plat_free(plat);
+}
+
+static void a_hot_gpu_is_found_by_nvml(void **state)
+{
+	char *text = file_text("dgx-spark");
+	const struct spw_plat_from from = {.text = {text, "nvml ! ENOENT\n"},
+					   .text_bytes = {strlen(text), 14},
+					   .nvml_lib = nvml_lib};
+	struct spw_plat *plat;
+
+	(void)state;
+	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	assert_int_equal(plat->gpu[0].clock_sm_mhz, 500);
+	assert_int_equal(plat->gpu[0].clock_sm_max_mhz, 3003);
+	assert_int_equal(plat->gpu[0].pcie_width, -1);
+	assert_string_equal(fact(plat, "gpu 0", "clock_mem")->value, "Not Supported");
+	assert_string_equal(fact(plat, "gpu 0", "power_mw")->value, "Unknown Error");
+	assert_string_equal(fact(plat, "gpu 0", "temperature")->value, "96");
+	assert_non_null(finding(plat, "gpu-throttled"));
+	assert_int_equal(plat->finding_cnt, 1);
+	spw_plat_free(plat);
+	free(text);
 }
 
 static void a_machine_without_cuda_has_no_gpu(void **state)
@@ -402,6 +424,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(spark_memory_and_names),
 		cmocka_unit_test(spark_ports_and_their_halves),
 		cmocka_unit_test(spark_gpu),
+		cmocka_unit_test(a_hot_gpu_is_found_by_nvml),
 		cmocka_unit_test(a_machine_without_cuda_has_no_gpu),
 		cmocka_unit_test(a_bare_tree_is_enough),
 		cmocka_unit_test(unknown_facts_say_why),
@@ -412,9 +435,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(lists_go_both_ways),
 	};
 
-	if (argc != 3)
+	if (argc != 4)
 		return 1;
 	platforms = argv[1];
 	cuda_lib = argv[2];
+	nvml_lib = argv[3];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
