@@ -4,6 +4,10 @@
  * Cores, their kinds and caches. The core numbers of big.LITTLE machines follow no rule, so kinds
  * are derived from MIDR_EL1 and cpu_capacity, where the kernel exposes them. Source: Linux
  * Documentation/ABI/testing/sysfs-devices-system-cpu.
+ *
+ * What decides where lcores run: the kind (big or little), the node, the L3 it shares, whether this
+ * process may use it, whether the scheduler keeps others away (isolcpus), and the frequency
+ * governor.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,6 +41,7 @@ static uint32_t midr_part(uint32_t midr)
 	return (midr >> 4) & 0xfff;
 }
 
+/* The name by MIDR; "" for a model that is not in the table, which changes no decision. */
 static void model_set(struct spw_plat_core *core)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(arm_model); i++)
@@ -63,6 +68,7 @@ static uint32_t lowest_of(const char *list, uint32_t dflt)
 	return end == list ? dflt : (uint32_t)first;
 }
 
+/* The id of an L3 is the lowest core that shares it. */
 static void l3_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	char text[512];
@@ -99,6 +105,7 @@ static void idle_read(struct plat_read *r, struct spw_plat_core *core)
 		  core->idle_us < 0 ? "absent" : NULL);
 }
 
+/* Fills one core; a file that is missing leaves the "unknown" of spw_plat.h. */
 static void core_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	uint32_t cpu = core->cpu;
@@ -143,6 +150,7 @@ static void kinds_set(struct spw_plat *plat)
 		plat->core[i].kind = SPW_PLAT_CORE_ONLY;
 }
 
+/* One folder node<N>: its cpulist names the cores. */
 static bool node_cores(const char *name, void *arg)
 {
 	struct plat_read *r = arg;

@@ -138,6 +138,7 @@ static bool number_of(const char *text, int64_t *value_out)
 	return end != text && *end == '\0' && errno == 0;
 }
 
+/* Base 0: sysfs shows PCI ids with 0x and the rest in decimal. */
 static int64_t number_read(struct plat_read *r, const char *name, int64_t dflt, const char *fmt,
 			   va_list ap)
 {

@@ -68,5 +68,5 @@ void plat_gpus_read(struct plat_read *r)
 	if (plat->gpu_cnt)
 		return;
 	if (!plat_text(r, "cuda", plat->cuda_why, sizeof(plat->cuda_why), "cuda/why"))
-		plat_copy(plat->cuda_why, sizeof(plat->cuda_why), "not looked for");
+		plat_copy(plat->cuda_why, sizeof(plat->cuda_why), "GPUs were not searched for");
 }

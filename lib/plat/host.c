@@ -10,6 +10,7 @@
 
 #include "plat/plat_impl.h"
 
+/* Product name from DMI (x86, Arm servers) or the device tree (embedded boards). */
 static void names_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;

@@ -41,6 +41,8 @@ static bool has_default_route(struct plat_read *r, const char *dev)
 	return false;
 }
 
+/* phys_switch_id and phys_port_name are what devlink calls the port: equal for two halves of one
+ * port. */
 void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	const char *dev = nic->netdev;

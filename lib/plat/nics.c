@@ -7,6 +7,10 @@
  * socket-direct adapters. They are recognised by the adapter (RDMA system image GUID, or switch id)
  * and the name of its port. Source: Linux Documentation/ABI/testing/sysfs-class-net,
  * sysfs-bus-pci.
+ *
+ * Two passes: net_read adds each PCI function with a netdev, rdma_read finds the same function by
+ * its address and adds the RDMA device's name, or adds a function that has no netdev. Sorted by
+ * address, so that function 0 of a port stands before its twin, which half_of then names.
  */
 #include <net/if.h>
 #include <stdio.h>

@@ -2,8 +2,11 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Reads all facts of a machine by calling each reader in turn (plat_impl.h), and then the findings,
- * which need all of them. Called by spinwire at start, by spinwire-doctor, and by tests on recorded
- * trees.
+ * which need all of them. Called by spinwire at start (app/spinwire/machine.c), by spinwire-doctor,
+ * and by tests on recorded machines.
+ *
+ * Order: probes first, because readers find their answers in the tree; cores next, because a tree
+ * without cores is no machine's; counters again last, as late as possible; then the findings.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -81,6 +81,7 @@ static int cuda_open(const char *path, struct cuda *cuda)
 	return 0;
 }
 
+/* An attribute that this driver does not know stays -1. */
 static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_gpu *gpu)
 {
 	size_t mem = 0;
@@ -104,6 +105,7 @@ static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_g
 	return 0;
 }
 
+/* Opens the library each time; dlopen of a loaded library is cheap. */
 int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out)
 {
 	struct cuda cuda;
