@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * softhca-check OPTIONS: checks a configuration of the software ConnectX (hca_cfg.h) and prints
- * what is wrong. tools/with-softhca runs it before COMMAND, in which the library could only report
- * "no devices".
+ * what is wrong. softhca-check --adversary: prints the words that --adversary takes.
+ * tools/with-softhca runs it before COMMAND, in which the library could only report "no devices".
  */
 #include <errno.h>
 #include <net/if.h>
@@ -101,10 +101,21 @@ static int check_cable(const struct hca_cfg *cfg)
 	return 0;
 }
 
+static int print_adversary(void)
+{
+	const char *text, *word;
+
+	for (uint32_t i = 0; (word = hca_adversary_word(i, &text)); i++)
+		printf("  %-12s %s\n", word, text);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct hca_cfg cfg;
 
+	if (argc == 2 && strcmp(argv[1], "--adversary") == 0)
+		return print_adversary();
 	if (argc == 2 && hca_cfg_parse(argv[1], &cfg) == 0 && !check_fault(&cfg) &&
 	    !check_netdevs(&cfg) && !check_cable(&cfg) && !check_path("control", cfg.control) &&
 	    !check_path("trace", cfg.trace))

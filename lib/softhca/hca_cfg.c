@@ -277,6 +277,12 @@ static int opt_clock(struct hca_cfg *cfg, const char *opt, const char *val)
 	return 0;
 }
 
+static int opt_adversary(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	(void)opt;
+	return hca_adversary_parse(val, &cfg->adversary);
+}
+
 static int opt_cqe_layout(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	cfg->cqe_enhanced = strcmp(val, "enhanced") == 0;
@@ -326,7 +332,7 @@ static const struct {
 	{"control", opt_control}, {"trace", opt_trace},
 	{"clock", opt_clock},     {"cqe-layout", opt_cqe_layout},
 	{"nic-cpu", opt_nic_cpu}, {"trap", opt_trap},
-	{"accept", opt_accept},
+	{"accept", opt_accept},   {"adversary", opt_adversary},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)
@@ -352,6 +358,18 @@ static int names_differ(const struct hca_cfg *cfg)
 	return 0;
 }
 
+/* A kernel at the other end (rdma_rxe, or a plain interface) has time-outs and a socket buffer that
+ * a NIC which comes late does not keep to. */
+static int adversary_fits(const struct hca_cfg *cfg)
+{
+	if (cfg->adversary.what && strncmp(cfg->cable, "afpacket:", 9) == 0)
+		return spw_err(EINVAL,
+			       "--adversary: not on --cable %s, whose other end is a kernel that "
+			       "would lose frames to it; use shm:NAME or unix:MINE,PEER",
+			       cfg->cable);
+	return 0;
+}
+
 int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 {
 	char *copy, *save = NULL;
@@ -372,5 +390,6 @@ int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 	for (char *p = strtok_r(copy, ";", &save); p && !rc; p = strtok_r(NULL, ";", &save))
 		rc = set_option(cfg_out, p);
 	free(copy);
-	return rc ? rc : names_differ(cfg_out);
+	rc = rc ? rc : names_differ(cfg_out);
+	return rc ? rc : adversary_fits(cfg_out);
 }

@@ -8,6 +8,7 @@
 #ifndef SPW_SOFTHCA_HCA_CFG_H
 #define SPW_SOFTHCA_HCA_CFG_H
 
+#include "softhca/hca_adversary.h"
 #include "softhca/hca_card.h"
 
 #define HCA_DEV_MAX    8u
@@ -42,6 +43,7 @@ struct hca_cfg {
 	char fault[HCA_TEXT_BYTES];   /* faults to inject (nic/fault.h), "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
+	struct hca_adversary adversary;
 	int32_t nic_cpu;        /* CPU of the NIC thread; -1: any of the process's at load time */
 	enum hca_accept accept; /* what the flags of an interface may widen */
 	bool trap_blueflame;    /* compare BlueFlame copies with their WQEs (nic/nic_bf.c) */

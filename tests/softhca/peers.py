@@ -182,7 +182,8 @@ def together():
 
 
 class Fabric:
-    """One private cable; with_softhca() is the command line that plugs a program into it."""
+    """One private cable; argv() is the command line that plugs a program into it. Every NIC has the adversary of the seed in
+    $SPW_TEST_ADVERSARY, if there is one."""
     count = 0
 
     def __init__(self, faults=(), extra=(), cable=None):
@@ -191,6 +192,8 @@ class Fabric:
         self.cable = cable or f'shm:{self.name}'
         # Promiscuous, so that a test chooses its addresses freely; the test of the filter says otherwise.
         self.faults, self.extra = list(faults), ['--accept', 'all', *extra]
+        if os.environ.get('SPW_TEST_ADVERSARY') and not self.cable.startswith('afpacket:'):
+            self.extra += ['--adversary', os.environ['SPW_TEST_ADVERSARY']]
         if not cable:
             atexit.register(self.clean)
 

@@ -12,6 +12,7 @@
  * Source: [PRM] "Mellanox Adapters Programmer's Reference Manual" rev 0.40, 8.18 (CQE, doorbell
  * record, arming).
  */
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 
 #define ARM_NEVER 0xffffffffu /* arm word until the first arming (hca_obj.h) */
@@ -52,6 +53,7 @@ void cq_overrun(struct nic_cq *c)
 
 	if (c->err)
 		return;
+	adv_settle(c);
 	c->err = true;
 	hca_event_cq(c->cq, HCA_EVENT_CQ_ERR);
 	for (struct nic_qp *q = nd->qps; q; q = q->next) {
@@ -62,10 +64,16 @@ void cq_overrun(struct nic_cq *c)
 	}
 }
 
+/* CQEs that the application can read: all, unless the adversary holds some back. */
+static uint32_t written(const struct nic_cq *c)
+{
+	return c->pi - c->held;
+}
+
 static void event_now(struct nic_cq *c)
 {
 	c->armed = NIC_ARM_NONE;
-	c->event_pi = c->pi;
+	c->event_pi = written(c);
 	c->mod_at_ns = 0;
 	hca_event_comp(c->cq);
 }
@@ -77,7 +85,7 @@ static bool mod_delays(struct nic_cq *c)
 	struct nic_dev *nd = c->nd;
 
 	if (!c->mod_at_ns) {
-		c->mod_pi = c->pi - 1;
+		c->mod_pi = written(c) - 1;
 		c->mod_at_ns = nic_now_ns() + c->cq->mod_period_us * 1000ull;
 		nic_timer_at(nd, c->mod_at_ns);
 		if (!c->mod_listed) {
@@ -86,7 +94,7 @@ static bool mod_delays(struct nic_cq *c)
 			nd->mod_list = c;
 		}
 	}
-	return c->pi - c->mod_pi < c->cq->mod_cnt;
+	return written(c) - c->mod_pi < c->cq->mod_cnt;
 }
 
 void cq_mod_timers(struct nic_dev *nd)
@@ -116,13 +124,20 @@ void cq_event_check(struct nic_cq *c, bool se)
 	event_now(c);
 }
 
-SPW_INLINE void cq_write(struct nic_cq *c, const struct nic_cqe *e, uint8_t op_own)
+SPW_INLINE void publish(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se)
 {
-	const uint64_t last = (SPW_SWAP64(e->w[7]) & ~0xffull) | op_own |
-			      (c->pi & c->cq->ncqe ? 1 : 0);
+	if (spw_unlikely(c->adv != NULL)) {
+		adv_hold(c, w, last, span, se);
+		return;
+	}
+	cq_store(cq_slot(c, c->pi), w, last);
+	c->pi += span;
+	cq_event_check(c, se);
+}
 
-	cq_store(cq_slot(c, c->pi), e->w, last);
-	c->pi++;
+void cq_publish(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se)
+{
+	publish(c, w, last, span, se);
 }
 
 void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32_t step)
@@ -140,14 +155,18 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32
 		cq_comp_put(c, e, step);
 		return;
 	}
-	cq_write(c, e, (uint8_t)(opcode << 4 | (se ? 2 : 0)));
-	cq_event_check(c, se || opcode >= SPW_PRM_CQE_SIG_ERR);
+	publish(c, e->w,
+		(SPW_SWAP64(e->w[7]) & ~0xffull) | (uint8_t)(opcode << 4 | (se ? 2 : 0)) |
+			(c->pi & c->cq->ncqe ? 1 : 0),
+		1, se || opcode >= SPW_PRM_CQE_SIG_ERR);
 }
 
 void cq_put_req(struct nic_qp *q, const struct nic_swr *w)
 {
 	struct nic_cqe e;
 
+	if (spw_unlikely(q->adv != NULL))
+		adv_wqes_done(q, w);
 	cq_start(&e);
 	spw_prm_cqe64_set_uidx(&e, q->qp->uidx);
 	if (w->is_rd)
@@ -211,7 +230,8 @@ static void cq_arm(struct nic_cq *c, uint32_t word_be)
 	const uint32_t record[2] = {0, word_be};
 	const uint32_t ci = spw_prm_dbrec_cq_get_arm_ci(record);
 	const bool solicited = spw_prm_dbrec_cq_get_arm_cmd(record);
-	const uint32_t unread = (c->pi - ci) & NIC_CQ_INDEX_MASK, unreported = c->pi - c->event_pi;
+	const uint32_t unread = (written(c) - ci) & NIC_CQ_INDEX_MASK,
+		       unreported = written(c) - c->event_pi;
 
 	c->arm_word = word_be;
 	if (c->armed != NIC_ARM_ANY)

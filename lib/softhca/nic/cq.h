@@ -33,6 +33,7 @@ enum { NIC_ARM_NONE, NIC_ARM_ANY, NIC_ARM_SOLICITED };
 /* A compression session (cq_comp.c). */
 struct nic_comp {
 	uint32_t cnt;      /* completions in the open session; 0: no session is open */
+	uint32_t max;      /* that the open session may have */
 	uint16_t next;     /* wqe_counter that the next completion needs to join */
 	bool titled;       /* enhanced layout: the last CQE is a title */
 	uint64_t title[8]; /* big-endian words; basic layout: the session's first completion */
@@ -57,6 +58,8 @@ struct nic_cq {
 	struct nic_cq *comp_next;
 	struct nic_comp *comp;  /* NULL: no compression */
 	struct nic_cq_use *use; /* what each slot holds; NULL: overruns are not ignored */
+	struct adv_cq *adv;     /* NULL: no adversary */
+	uint32_t held;          /* the last entries before pi that the adversary holds back */
 };
 
 /* A CQE under construction: eight big-endian words. */
@@ -90,6 +93,9 @@ void cq_start(struct nic_cqe *e);
  * CQE must not be compressed. On a full ring the CQ goes to error (cq_overrun), which may flush the
  * queue that is just being completed: advance its indices before the call. */
 void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32_t step);
+/* The CQE that goes to pi and stands for `span` entries: to memory, with its event. `last` as for
+ * cq_store. se: as for cq_event_check. */
+void cq_publish(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se);
 /* The completion of a send WQE. */
 void cq_put_req(struct nic_qp *q, const struct nic_swr *w);
 /* A send WQE that failed or was flushed; counted by syndrome. */
@@ -120,6 +126,8 @@ bool cq_reuse_init(struct nic_cq *c); /* false: no memory */
 void cq_reuse_fini(struct nic_cq *c);
 /* Before cq_put(): the completion is of receive WQE `wqe` of r; r NULL: of a send WQE. */
 void cq_reuse_check(struct nic_cq *c, struct nic_rq *r, uint16_t wqe);
+/* The completions of two entries that were not written yet change places. */
+void cq_reuse_swap(struct nic_cq *c, uint32_t a, uint32_t b);
 /* The queue is reset or destroyed: its completions do not count any more. */
 void cq_reuse_forget(const struct nic_rq *r);
 

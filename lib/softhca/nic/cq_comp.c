@@ -29,6 +29,7 @@
  * Sources: Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c (reader), DPDK
  * drivers/net/mlx5/mlx5_rxtx_vec_*.h (reader), prm/spw_prm.h (formats).
  */
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 
 #define SESSION_MAX 64u
@@ -82,25 +83,31 @@ static bool fits_title(const struct nic_cq *c, const struct nic_cqe *e)
 }
 
 /* How many completions a session that starts at pi may have: a block never wraps. */
-static uint32_t session_max(const struct nic_cq *c)
+static uint32_t session_max(struct nic_cq *c)
 {
 	const uint32_t max = c->cq->comp_enhanced ? SPW_PRM_MINI_ENHANCED_MAX : SESSION_MAX;
 	const uint32_t to_end = c->cq->ncqe - (c->pi & (c->cq->ncqe - 1));
+	const uint32_t fits = SPW_MIN(max, SPW_MAX(c->cq->ncqe / 2, 1u));
 
-	return SPW_MIN(SPW_MIN(max, SPW_MAX(c->cq->ncqe / 2, 1u)), to_end);
+	if (spw_unlikely(c->adv != NULL))
+		return adv_session_max(c, fits, to_end);
+	return SPW_MIN(fits, to_end);
 }
 
-/* Writes a slot with its mark of ownership: the owner bit, in the enhanced layout the lap as well.
- */
-static void write_slot(struct nic_cq *c, const uint64_t *w, uint8_t opcode, uint8_t format, bool se)
+/* opcode, format and solicited bit as in op_own */
+#define OP_BITS(opcode, format, se) ((uint8_t)((opcode) << 4 | (format) << 2 | ((se) ? 2 : 0)))
+
+/* Writes the slot at pi with its mark of ownership: the owner bit, in the enhanced layout the lap
+ * as well. It stands for `span` completions. event_se: as for cq_event_check. */
+static void write_slot(struct nic_cq *c, const uint64_t *w, uint8_t op_bits, uint32_t span,
+		       bool event_se)
 {
 	const uint32_t lap = c->pi / c->cq->ncqe;
-	uint64_t last = (SPW_SWAP64(w[7]) & ~LAST_OP_OWN) | (uint64_t)opcode << 4 |
-			(uint64_t)format << 2 | (se ? 2 : 0) | (lap & 1);
+	uint64_t last = (SPW_SWAP64(w[7]) & ~LAST_OP_OWN) | op_bits | (lap & 1);
 
 	if (c->cq->comp_enhanced)
 		last = (last & ~LAST_LAP) | (lap & 0xff) << 8;
-	cq_store(cq_slot(c, c->pi), w, last);
+	cq_publish(c, w, last, span, event_se);
 }
 
 static void put_plain(struct nic_cq *c, const uint64_t *w)
@@ -112,9 +119,7 @@ static void put_plain(struct nic_cq *c, const uint64_t *w)
 	memcpy(e.w, w, sizeof(e.w));
 	se = spw_prm_cqe64_get_se(&e);
 	opcode = spw_prm_cqe64_get_opcode(&e);
-	write_slot(c, w, opcode, 0, se);
-	c->pi++;
-	cq_event_check(c, se || opcode >= SPW_PRM_CQE_SIG_ERR);
+	write_slot(c, w, OP_BITS(opcode, 0, se), 1, se || opcode >= SPW_PRM_CQE_SIG_ERR);
 }
 
 /* The minis first, the title last: the reader polls the title. */
@@ -122,19 +127,22 @@ static void flush_basic(struct nic_cq *c, uint32_t cnt)
 {
 	struct nic_comp *s = c->comp;
 	struct nic_cqe title;
+	bool se;
 
 	if (cnt == 1) {
 		put_plain(c, s->title);
 		return;
 	}
 	memcpy(title.w, s->title, sizeof(title.w));
+	se = spw_prm_cqe64_get_se(&title);
+	if (spw_unlikely(c->adv != NULL))
+		adv_holes(c, title.w, cnt);
 	spw_prm_cqe64_set_byte_cnt(&title, cnt);
 	for (uint32_t i = 0; i < cnt; i++)
 		spw_dma_store(&cq_slot(c, c->pi + (i < 8 ? 1 : i & ~7u))[i & 7], s->mini[i]);
-	write_slot(c, title.w, spw_prm_cqe64_get_opcode(&title), SPW_PRM_CQE_FORMAT_COMPRESSED,
-		   spw_prm_cqe64_get_se(&title));
-	c->pi += cnt;
-	cq_event_check(c, spw_prm_cqe64_get_se(&title));
+	write_slot(c, title.w,
+		   OP_BITS(spw_prm_cqe64_get_opcode(&title), SPW_PRM_CQE_FORMAT_COMPRESSED, se),
+		   cnt, se);
 }
 
 static void flush_enhanced(struct nic_cq *c, uint32_t cnt)
@@ -143,16 +151,18 @@ static void flush_enhanced(struct nic_cq *c, uint32_t cnt)
 	struct nic_cqe title;
 	uint64_t w[8] = {0};
 
-	if (cnt == 1) { /* a plain CQE, and the title of the next session */
+	if (cnt == 1 && !(spw_unlikely(c->adv != NULL) && adv_holds_one(c))) {
+		/* a plain CQE, and the title of the next session */
 		memcpy(s->title, s->first, sizeof(s->title));
 		put_plain(c, s->title);
 		return;
 	}
 	memcpy(title.w, s->title, sizeof(title.w));
 	memcpy(w, s->mini, cnt * sizeof(w[0]));
-	write_slot(c, w, (uint8_t)(cnt - 1), SPW_PRM_CQE_FORMAT_COMPRESSED, false);
-	c->pi += cnt;
-	cq_event_check(c, spw_prm_cqe64_get_se(&title));
+	if (spw_unlikely(c->adv != NULL))
+		adv_holes(c, title.w, cnt);
+	write_slot(c, w, OP_BITS(cnt - 1, SPW_PRM_CQE_FORMAT_COMPRESSED, false), cnt,
+		   spw_prm_cqe64_get_se(&title));
 }
 
 void cq_comp_flush(struct nic_cq *c)
@@ -172,8 +182,10 @@ static void add(struct nic_cq *c, const struct nic_cqe *e, uint32_t step)
 {
 	struct nic_comp *s = c->comp;
 
-	if (!s->cnt)
+	if (!s->cnt) {
 		memcpy(c->cq->comp_enhanced ? s->first : s->title, e->w, sizeof(s->title));
+		s->max = session_max(c);
+	}
 	s->mini[s->cnt++] = mini_of(c, e);
 	s->next = (uint16_t)(spw_prm_cqe64_get_wqe_counter(e) + step);
 	if (!c->comp_dirty) {
@@ -199,7 +211,7 @@ void cq_comp_put(struct nic_cq *c, struct nic_cqe *e, uint32_t step)
 	const bool enhanced = c->cq->comp_enhanced;
 	const bool goes_on = step && (enhanced ? s->titled : s->cnt != 0) && fits_title(c, e);
 
-	if (s->cnt && (!goes_on || s->cnt >= session_max(c)))
+	if (s->cnt && (!goes_on || s->cnt >= s->max))
 		cq_comp_flush(c);
 	if (enhanced ? goes_on : step != 0)
 		add(c, e, step);
@@ -220,10 +232,14 @@ void cq_comp_init(struct nic_cq *c)
 
 void cq_comp_flush_all(struct nic_dev *nd)
 {
-	while (nd->comp_list) {
-		struct nic_cq *c = nd->comp_list;
+	for (struct nic_cq **p = &nd->comp_list; *p;) {
+		struct nic_cq *c = *p;
 
-		nd->comp_list = c->comp_next;
+		if (spw_unlikely(c->adv != NULL) && adv_stays_open(c)) {
+			p = &c->comp_next;
+			continue;
+		}
+		*p = c->comp_next;
 		c->comp_dirty = false;
 		cq_comp_flush(c);
 	}

@@ -64,6 +64,18 @@ void cq_reuse_check(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
 	u->wqe = wqe;
 }
 
+void cq_reuse_swap(struct nic_cq *c, uint32_t a, uint32_t b)
+{
+	struct nic_cq_use *u, was;
+
+	if (!c->use)
+		return;
+	u = &c->use[a & (c->cq->ncqe - 1)];
+	was = *u;
+	*u = c->use[b & (c->cq->ncqe - 1)];
+	c->use[b & (c->cq->ncqe - 1)] = was;
+}
+
 void cq_reuse_forget(const struct nic_rq *r)
 {
 	struct nic_cq *c = r->cq;

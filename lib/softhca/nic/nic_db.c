@@ -32,6 +32,7 @@
  * (mlx5_doorbell_ring: eight bytes, one half).
  */
 #include "base/spw_log.h"
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 
 #define HALF_WORDS (0x100u / 8u)
@@ -54,6 +55,8 @@ static void uar_rung(struct hca_uar *uar)
 		if (!q || !q->swr)
 			continue;
 		pi = record(qp);
+		if (spw_unlikely(q->adv != NULL) && adv_rung(q, pi))
+			continue;
 		if (pi != q->sq_pi) {
 			q->sq_pi = pi;
 			if (qp->state >= HCA_QPS_RTS)
@@ -109,6 +112,8 @@ static uint64_t half_take(struct nic_dev *nd, uint64_t *half, bool *wide)
 
 	if (spw_likely(spw_thr_load_rlx(half) == 0))
 		return 0;
+	if (spw_unlikely(nd->adv != NULL) && adv_half_waits(nd, half))
+		return 0;
 	if (spw_unlikely(nd->dev->cfg->trap_blueflame))
 		nic_bf_check(nd, half);
 	value = spw_thr_exchange(half, 0ull);
@@ -143,6 +148,8 @@ static bool register_take(struct nic_dev *nd, struct hca_uar *uar, uint32_t reg)
 		return false;
 	if (!value[0]) /* it may have been written after it was polled and before the second */
 		value[0] = half_take(nd, half, &wide[0]);
+	if (spw_unlikely(nd->adv != NULL))
+		uar->bf_last[reg] = 0; /* halves that wait come in any order */
 	halves_check(nd, &uar->bf_last[reg], value[0] != 0, value[1] != 0, wide[0] || wide[1]);
 	for (uint32_t i = 0; i < 2; i++)
 		if (value[i])

@@ -12,6 +12,7 @@
  *   flush_errors      every 0.1 ms: receive WQEs posted to QPs in ERR, and what a fault delayed
  *   tick              every 20 ms: peers that died, faults at their time, the trace file
  *   cq_comp_flush_all open compression sessions
+ *   adv_round         what the adversary held back and is due now
  *   cable_tx_flush    now the peer gets the frames
  *
  * What to know before changing it: an access to memory that the application unmapped leaves a round
@@ -25,6 +26,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/nic_run.h"
 
@@ -341,6 +343,8 @@ uint32_t nic_round(struct nic_dev *nd)
 		work += fault_tick(nd->fault, nd->cable, nd->now_ns);
 	if (nd->comp_list)
 		cq_comp_flush_all(nd);
+	if (spw_unlikely(nd->adv != NULL))
+		work += adv_round(nd);
 	if (work || nd->cable->pending)
 		cable_tx_flush(nd->cable);
 	return work;
@@ -387,6 +391,11 @@ int nic_attach(struct hca_dev *dev)
 	int rc;
 
 	if (!nd || !(nd->fault = calloc(1, sizeof(*nd->fault)))) {
+		free(nd);
+		return spw_err(ENOMEM, "no memory for a NIC");
+	}
+	if (cfg->adversary.what && !(nd->adv = adv_open(&cfg->adversary, dev->idx))) {
+		free(nd->fault);
 		free(nd);
 		return spw_err(ENOMEM, "no memory for a NIC");
 	}
@@ -447,6 +456,7 @@ void nic_detach(struct hca_dev *dev)
 		spw_pcapng_close(nd->trace);
 	fault_fini(nd->fault);
 	free(nd->fault);
+	adv_close(nd->adv);
 	free(nd);
 	dev->nic = NULL;
 }

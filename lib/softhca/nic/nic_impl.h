@@ -14,6 +14,7 @@
  *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
  *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
  *   fault.c, late.c            faults on request        control.c, control_sock.c  commands
+ *   adversary.c, adversary_cq.c  what a card may do and this NIC does only with --adversary
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
 #define SPW_SOFTHCA_NIC_IMPL_H
@@ -34,6 +35,7 @@
 #define NIC_UAR_MAX   4096u
 #define NIC_NEIGH_MAX 64u
 
+struct adversary;
 struct control;
 
 /* What the application did that a card would not forgive. */
@@ -66,6 +68,7 @@ struct nic_dev {
 	struct cable *cable;
 	struct fault *fault;      /* never NULL */
 	struct spw_pcapng *trace; /* NULL: off */
+	struct adversary *adv;    /* NULL: none */
 	bool started, icrc_always;
 	uint64_t now_ns; /* nic_now_ns() at the start of the round, refreshed by nic_stamp() */
 	uint64_t stamp;  /* NIC clock for the CQEs being written */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/spw_err.h"
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/nic_run.h"
 
@@ -53,7 +54,8 @@ int nic_cq_create(struct hca_cq *cq)
 	}
 	c->cq = cq;
 	c->nd = cq->o.ctx->dev->nic;
-	if (!cq_reuse_init(c)) {
+	if (!cq_reuse_init(c) || !adv_cq_init(c)) {
+		cq_reuse_fini(c);
 		free(c->comp);
 		free(c);
 		return spw_err(ENOMEM, "no memory for a CQ");
@@ -74,6 +76,7 @@ void nic_cq_destroy(struct hca_cq *cq)
 		c->comp->cnt = 0;
 	HCA_UNLINK(c->nd->comp_list, c, comp_next);
 	HCA_UNLINK(c->nd->mod_list, c, mod_next);
+	adv_cq_fini(c);
 	cq_reuse_fini(c);
 	free(c->comp);
 	free(c);
@@ -87,12 +90,14 @@ int nic_cq_resize(struct hca_cq *cq, uint8_t *buf, uint32_t ncqe)
 	struct nic_cqe e;
 
 	cq_comp_flush(c);
+	adv_settle(c);
 	if (((c->pi - (spw_be32_to_cpu(spw_thr_load_acq(&cq->dbrec[0])) & 0xffffff)) & 0xffffff) >=
 	    ncqe)
 		return spw_err(EINVAL, "the CQ holds more CQEs than its new size");
 	/* Marks the end of the old ring; libmlx5 moves the CQEs before the mark. */
 	cq_start(&e);
 	cq_put(c, &e, SPW_PRM_CQE_RESIZE_CQ, false, 0);
+	adv_settle(c);
 	cq_reuse_fini(c); /* a resized CQ is not checked */
 	cq->buf = buf;
 	cq->ncqe = ncqe;
@@ -106,6 +111,7 @@ int nic_srq_create(struct hca_srq *srq)
 	if (!srq->nic)
 		return spw_err(ENOMEM, "no memory for an SRQ");
 	srq->nic->srq = srq;
+	srq->nic->adv = srq->o.ctx->dev->nic->adv != NULL;
 	return 0;
 }
 
@@ -126,12 +132,17 @@ int nic_wq_create(struct hca_wq *wq)
 		.wq = wq,
 		.pd = wq->pd,
 		.cq = wq->cq->nic,
+		.wqes = wq->rq.buf,
 		.uidx = wq->uidx,
 		.striding = wq->striding,
 		.two_byte_shift = wq->two_byte_shift ? 2 : 0,
 		.stride_bytes = wq->striding ? 1u << wq->stride_log2_bytes : 0,
 		.stride_cnt = wq->striding ? 1u << wq->strides_log2_cnt : 0,
 	};
+	if (!adv_rq_init(wq->o.ctx->dev->nic, &n->rq, wq->o.handle)) {
+		free(n);
+		return spw_err(ENOMEM, "no memory for a WQ");
+	}
 	wq->nic = n;
 	return 0;
 }
@@ -139,6 +150,8 @@ int nic_wq_create(struct hca_wq *wq)
 void nic_wq_destroy(struct hca_wq *wq)
 {
 	if (wq->nic) {
+		adv_settle(wq->nic->rq.cq);
+		adv_rq_fini(&wq->nic->rq);
 		cq_reuse_forget(&wq->nic->rq);
 		late_forget(wq->o.ctx->dev->nic, wq, false);
 	}
@@ -152,6 +165,7 @@ void nic_wq_modified(struct hca_wq *wq, uint8_t from)
 	struct nic_rq *r = &wq->nic->rq;
 
 	if (wq->state == HCA_WQS_RESET) {
+		adv_settle(r->cq);
 		cq_reuse_forget(r);
 		late_forget(wq->o.ctx->dev->nic, wq, true);
 		r->ci = r->pi = 0;
@@ -202,8 +216,16 @@ int nic_qp_create(struct hca_qp *qp)
 		.srq = qp->srq,
 		.pd = qp->srq ? qp->srq->pd : qp->pd,
 		.cq = qp->recv_cq ? qp->recv_cq->nic : NULL,
+		.wqes = qp->rq.buf,
 		.uidx = qp->uidx,
 	};
+	if (!adv_sq_init(q) || !adv_rq_init(q->nd, &q->rq, HCA_QPN_SLOT(qp->qpn) | 1u << 16)) {
+		adv_sq_fini(q);
+		free(q->rss_tbl);
+		free(q->swr);
+		free(q);
+		return spw_err(ENOMEM, "no memory for a QP of %u WQEBBs", n);
+	}
 	q->next = q->nd->qps;
 	q->nd->qps = q;
 	qp->nic = q;
@@ -256,6 +278,10 @@ void nic_qp_destroy(struct hca_qp *qp)
 		nic_last_ack(q);
 	cable_tx_flush(q->nd->cable);
 	nic_doorbells_forget(q);
+	adv_settle(q->scq);
+	adv_settle(q->rq.cq);
+	adv_sq_fini(q);
+	adv_rq_fini(&q->rq);
 	deactivate(q);
 	cq_reuse_forget(&q->rq);
 	HCA_UNLINK(q->nd->qps, q, next);
@@ -328,6 +354,9 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 
 	if (to == HCA_QPS_RESET) {
 		nic_doorbells_forget(q);
+		adv_settle(q->scq);
+		adv_settle(q->rq.cq);
+		adv_sq_forget(q);
 		nic_qp_reset(q);
 		return;
 	}

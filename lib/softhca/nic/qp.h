@@ -35,6 +35,8 @@
 #define NIC_RD_MAX     16u /* READ and atomic requests that a responder queues (max_qp_rd_atom) */
 #define NIC_QP_BUDGET  64u /* frames per QP and round */
 
+struct adv_sq;
+
 /* A send WQE that is fetched and not complete. */
 struct nic_swr {
 	uint16_t idx;   /* first WQEBB, as in the CQE */
@@ -121,6 +123,7 @@ struct nic_qp {
 	uint32_t (*rss_tbl)[16];            /* RSS: Toeplitz hash by input nibble */
 	uint64_t cq_full_ns;                /* raw: since when a frame waits for room in the CQ */
 
+	struct adv_sq *adv; /* NULL: the adversary has nothing to do with this SQ */
 	struct nic_rq rq;
 	bool rq_flushing; /* in ERR: each round flushes what is posted from now on */
 };

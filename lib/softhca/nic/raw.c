@@ -21,6 +21,7 @@
  */
 #include <libdeflate.h>
 
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 
 #define ETH_MIN 60u /* shorter frames are padded, as a MAC does */
@@ -286,10 +287,12 @@ static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cn
 	spw_prm_cqe64_set_srqn_uidx(&e, r->uidx);
 	spw_prm_cqe64_set_byte_cnt(&e, byte_cnt);
 	spw_prm_cqe64_set_timestamp(&e, stamp);
-	spw_prm_cqe64_set_send_opcode(&e, r->dropped); /* the low 8 bits count the drops */
+	if (spw_unlikely(r->dropped != 0) && !adv_keeps_drops(r)) {
+		spw_prm_cqe64_set_send_opcode(&e, r->dropped); /* its low 8 bits */
+		r->dropped = 0;
+	}
 	spw_prm_cqe64_set_qpn(&e, m->tag);
 	spw_prm_cqe64_set_wqe_counter(&e, counter);
-	r->dropped = 0;
 	cq_reuse_check(r->cq, r, (uint16_t)(r->striding ? wqe_id : counter));
 	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_SEND, false,
 	       r->striding ? spw_prm_cqe64_get_mprq_strides(&e) : 1);
@@ -341,7 +344,7 @@ static bool stride_put(struct nic_dev *nd, struct nic_rq *r, const struct raw_by
 	}
 	if (rq_room(r) == 0 || rq_room(r) > r->rq->wqe_cnt)
 		return false;
-	seg = r->rq->buf + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift) + 16;
+	seg = r->wqes + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift) + 16;
 	addr = spw_prm_wqe_data_get_addr(seg) + (uint64_t)r->stride_at * r->stride_bytes +
 	       r->two_byte_shift;
 	mr = hca_mr_get(nd->dev, spw_prm_wqe_data_get_lkey(seg));

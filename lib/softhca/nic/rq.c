@@ -18,6 +18,7 @@
  *
  *   RQ    a ring: WQE ci & (cnt - 1)               SRQ   a linked list: head, then next_wqe_index
  */
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 
 /* Receive WQEs prefetched ahead of the one at work: they lie in the application's cache. */
@@ -35,6 +36,19 @@ uint16_t rq_posted(const struct nic_rq *r)
 	return (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(r->rq->dbrec)) - r->ci);
 }
 
+/* WQEs that may be fetched by a fresh read of the record; *pi is where they end. */
+static SPW_COLD uint16_t room_read(struct nic_rq *r, uint16_t *pi, uint16_t taken)
+{
+	uint16_t posted = rq_posted(r);
+
+	if (spw_unlikely(posted > (r->srq ? r->srq->wqe_cnt : r->rq ? r->rq->wqe_cnt : 0)))
+		return posted; /* out of range: not stored, so that it is read again */
+	if (spw_unlikely(r->adv != NULL))
+		posted = adv_fetch(r, taken, posted);
+	*pi = (uint16_t)(taken + posted);
+	return posted;
+}
+
 /* Receives that may be taken now. A record beyond the ring's size must not happen:
  * the caller fails the queue. */
 uint16_t rq_room(struct nic_rq *r)
@@ -42,14 +56,7 @@ uint16_t rq_room(struct nic_rq *r)
 	uint16_t *pi = r->srq ? &r->srq->nic->pi : &r->pi;
 	const uint16_t taken = r->srq ? r->srq->nic->taken : r->ci;
 
-	if (*pi == taken) {
-		const uint16_t posted = rq_posted(r);
-
-		if (spw_unlikely(posted > (r->srq ? r->srq->wqe_cnt : r->rq ? r->rq->wqe_cnt : 0)))
-			return posted; /* out of range: not stored, so that it is read again */
-		*pi = (uint16_t)(taken + posted);
-	}
-	return (uint16_t)(*pi - taken);
+	return *pi == taken ? room_read(r, pi, taken) : (uint16_t)(*pi - taken);
 }
 
 /* Data segments up to the terminator or the end of the WQE. */
@@ -75,7 +82,7 @@ static void read_sges(struct nic_rwqe *w, const uint8_t *seg, uint32_t bytes)
 static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 {
 	struct nic_srq *n = srq->nic;
-	const uint8_t *wqe;
+	uint8_t *wqe;
 
 	w->idx = n->head;
 	if (n->head >= srq->wqe_cnt)
@@ -84,6 +91,8 @@ static enum rq_verdict srq_take(struct hca_srq *srq, struct nic_rwqe *w)
 	read_sges(w, wqe + 16, (1u << srq->wqe_shift) - 16);
 	n->head = spw_prm_wqe_srq_next_get_next_wqe_index(wqe);
 	n->taken++;
+	if (spw_unlikely(n->adv))
+		adv_srq_taken(srq, wqe);
 	if (spw_unlikely(srq->limit &&
 			 (uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(&srq->dbrec[0])) - n->taken) <
 				 srq->limit)) {
@@ -105,11 +114,10 @@ enum rq_verdict rq_take(struct nic_rq *r, struct nic_rwqe *w)
 		return posted > r->srq->wqe_cnt ? RQ_BAD : srq_take(r->srq, w);
 	if (spw_unlikely(posted > r->rq->wqe_cnt))
 		return RQ_BAD;
-	wqe = r->rq->buf + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift);
+	wqe = r->wqes + ((uint64_t)(r->ci & (r->rq->wqe_cnt - 1)) << r->rq->wqe_shift);
 	if (posted > RWQE_AHEAD)
-		spw_prefetch_read(r->rq->buf +
-				  ((uint64_t)((r->ci + RWQE_AHEAD) & (r->rq->wqe_cnt - 1))
-				   << r->rq->wqe_shift));
+		spw_prefetch_read(r->wqes + ((uint64_t)((r->ci + RWQE_AHEAD) & (r->rq->wqe_cnt - 1))
+					     << r->rq->wqe_shift));
 	w->idx = r->ci;
 	r->ci++;
 	read_sges(w, wqe, 1u << r->rq->wqe_shift);

@@ -19,6 +19,7 @@
 
 #define NIC_SGE_MAX 64u /* more than the data segments of a WQE of 1024 bytes */
 
+struct adv_rq;
 struct nic_cq;
 struct nic_dev;
 
@@ -33,6 +34,8 @@ struct nic_rq {
 	struct hca_srq *srq;
 	struct hca_pd *pd;
 	struct nic_cq *cq;
+	const uint8_t *wqes; /* rq->buf, or the adversary's copies of it */
+	struct adv_rq *adv;  /* NULL: no adversary */
 	uint32_t uidx;
 	uint16_t ci, pi; /* WQEs taken, and posted by the record as last read; mod 2^16 */
 	/* Striding queues (WQs only): one WQE takes many frames. */
@@ -55,6 +58,7 @@ struct nic_srq {
 	struct hca_srq *srq;
 	uint16_t taken, pi; /* WQEs consumed, and posted as last read, mod 2^16 */
 	uint16_t head;      /* index of the next WQE: the list is linked, not a ring */
+	bool adv;           /* there is an adversary */
 };
 
 struct nic_wq {

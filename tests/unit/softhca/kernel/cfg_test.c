@@ -79,7 +79,16 @@ static void refusals(void **state)
 					     {"colour=red", "--colour"},
 					     {"devices", "--devices"},
 					     {"name=a,b,c,d,e,f,g,h,i", "--name"},
-					     {"control=", "--control"}};
+					     {"control=", "--control"},
+					     {"adversary=", "--adversary"},
+					     {"adversary=-1", "--adversary"},
+					     {"adversary=x", "--adversary"},
+					     {"adversary=1x", "--adversary"},
+					     {"adversary=1,", "--adversary"},
+					     {"adversary=1,rude", "--adversary"},
+					     {"adversary=99999999999999999999", "--adversary"},
+					     {"adversary=1;cable=afpacket:lo", "--adversary"},
+					     {"cable=afpacket:lo;adversary=1", "--adversary"}};
 
 	(void)state;
 	for (size_t i = 0; i < SPW_ARRAY_CNT(bad); i++) {
@@ -92,10 +101,26 @@ static void refusals(void **state)
 	}
 }
 
+static void adversary(void **state)
+{
+	struct hca_cfg c;
+
+	(void)state;
+	assert_int_equal(hca_cfg_parse("", &c), 0);
+	assert_int_equal(c.adversary.what, 0);
+	assert_int_equal(hca_cfg_parse("adversary=0x10", &c), 0);
+	assert_int_equal(c.adversary.seed, 16);
+	assert_true(c.adversary.what & HCA_ADV_holes && c.adversary.what & HCA_ADV_late_cqe);
+	assert_int_equal(hca_cfg_parse("adversary=7,poison,late-wqe", &c), 0);
+	assert_int_equal(c.adversary.seed, 7);
+	assert_int_equal(c.adversary.what, HCA_ADV_poison | HCA_ADV_late_wqe);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(defaults), cmocka_unit_test(everything),
-					   cmocka_unit_test(spark), cmocka_unit_test(refusals)};
+					   cmocka_unit_test(spark), cmocka_unit_test(refusals),
+					   cmocka_unit_test(adversary)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
