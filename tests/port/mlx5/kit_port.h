@@ -44,6 +44,7 @@ struct kit_port {
 	struct spw_pool pool[KIT_QUEUE_MAX];
 	uint64_t rx[KIT_QUEUE_MAX]; /* frames lent */
 	uint64_t taken;             /* by tx_burst */
+	bool echoes_all; /* an echo that the port refuses is offered again, not dropped */
 	struct kit_events events;
 };
 
