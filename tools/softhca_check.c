@@ -32,7 +32,8 @@ static int check_fault(const struct hca_cfg *cfg)
 static int check_netdevs(const struct hca_cfg *cfg)
 {
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
-		if (cfg->dev[i].netdev[0] && !if_nametoindex(cfg->dev[i].netdev))
+		if (cfg->dev[i].netdev[0] && !cfg->dev[i].netdev_emulated &&
+		    !if_nametoindex(cfg->dev[i].netdev))
 			return spw_err(
 				ENODEV,
 				"--netdev %s: there is no such interface; ip link shows them",

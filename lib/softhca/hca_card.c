@@ -176,8 +176,8 @@ static const struct hca_card cards[] = {
 	{.name = "no-wc", CX6DX, .reports_sqn = true, .write_combines = false},
 	{
 		/* No real card: a ConnectX-4 Lx without all that a driver can do without. RSS over
-		 * two queues by IPv4 addresses alone; no raw capability, striding, compression,
-		 * stamps, SQ numbers or write combining. */
+		 * two queues; no raw capability, striding, compression, stamps, SQ numbers or write
+		 * combining. */
 		.name = "poor",
 		.part_id = 0x1015,
 		.subsys_id = 0x0016,
@@ -188,7 +188,7 @@ static const struct hca_card cards[] = {
 		PCIE("8.0", 4),
 		.qp_log2 = 8,
 		.min_inline_bytes = 18,
-		.rss_fields = MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_DST_IPV4,
+		.rss_fields = RSS_ALL,
 		.rss_table_log2 = 1,
 		CLOCK(HCA_STAMPS_NONE, 156250),
 	},

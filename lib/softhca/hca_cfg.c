@@ -86,6 +86,8 @@ static void card_funcs(struct hca_cfg *cfg)
 
 		plain_dev(cfg, i);
 		snprintf(d->name, sizeof(d->name), "%s", f->rdma);
+		snprintf(d->netdev, sizeof(d->netdev), "%s", f->netdev);
+		d->netdev_emulated = true;
 		d->pci_domain = f->pci_domain;
 		d->pci_bus = f->pci_bus;
 		d->pci_func = f->pci_func;
@@ -141,6 +143,7 @@ static int one_name(struct hca_dev_cfg *d, const char *opt, const char *val)
 
 static int one_netdev(struct hca_dev_cfg *d, const char *opt, const char *val)
 {
+	d->netdev_emulated = false;
 	return get_text(opt, val, d->netdev, sizeof(d->netdev));
 }
 
@@ -206,19 +209,56 @@ static int opt_pci(struct hca_cfg *cfg, const char *opt, const char *val)
 
 /* ---- the port ---- */
 
+bool hca_cfg_speed(const char *text, uint32_t *mbps_out)
+{
+	static const char *const gbps[] = {"10", "25", "40", "50", "100", "200", "400"};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(gbps); i++) {
+		if (strcmp(gbps[i], text))
+			continue;
+		*mbps_out = (uint32_t)atoi(text) * 1000;
+		return true;
+	}
+	return false;
+}
+
 static int opt_speed(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	static const uint32_t gbps[] = {10, 25, 40, 50, 100, 200, 400};
-	uint64_t v;
-	int rc = get_uint(opt, val, 10, 400, &v);
+	return hca_cfg_speed(val, &cfg->speed_mbps) ? 0 : bad(opt, val, HCA_SPEEDS);
+}
 
-	for (uint32_t i = 0; !rc && i < SPW_ARRAY_CNT(gbps); i++) {
-		if (gbps[i] == v) {
-			cfg->speed_mbps = gbps[i] * 1000;
-			return 0;
-		}
-	}
-	return bad(opt, val, "10, 25, 40, 50, 100, 200 or 400 (Gb/s)");
+#define RATES "card, or port=GBPS,pcie=GBPS (or one of them) from 0.001 to 1000"
+
+/* "port=2.5" and the like. Returns: false: it is not of that form. */
+static bool rate_word(struct hca_cfg *cfg, const char *word)
+{
+	const char *eq = strchr(word, '=');
+	const bool port = strncmp(word, "port=", 5) == 0;
+	char *end;
+	double v;
+
+	if (!eq || (!port && strncmp(word, "pcie=", 5)))
+		return false;
+	v = strtod(eq + 1, &end);
+	if (end == eq + 1 || *end || !(v >= 0.001 && v <= 1000))
+		return false;
+	*(port ? &cfg->rate_port_mbps : &cfg->rate_pcie_mbps) = (uint32_t)(v * 1000 + 0.5);
+	return true;
+}
+
+static int opt_rate(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	char copy[VALUE_BYTES], *save = NULL;
+
+	cfg->rate_port_mbps = cfg->rate_pcie_mbps = 0;
+	cfg->rate_card = strcmp(val, "card") == 0;
+	if (cfg->rate_card)
+		return 0;
+	snprintf(copy, sizeof(copy), "%s", val);
+	for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
+		if (!rate_word(cfg, w))
+			return bad(opt, val, RATES);
+	return *val ? 0 : bad(opt, val, RATES);
 }
 
 static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)
@@ -333,6 +373,7 @@ static const struct {
 	{"clock", opt_clock},     {"cqe-layout", opt_cqe_layout},
 	{"nic-cpu", opt_nic_cpu}, {"trap", opt_trap},
 	{"accept", opt_accept},   {"adversary", opt_adversary},
+	{"rate", opt_rate},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)

@@ -20,8 +20,11 @@
 enum hca_accept { HCA_ACCEPT_OWN, HCA_ACCEPT_MULTICAST, HCA_ACCEPT_ALL };
 
 struct hca_dev_cfg {
-	char name[HCA_NAME_BYTES];   /* as in /sys/class/infiniband */
-	char netdev[HCA_NAME_BYTES]; /* existing interface that poses as this port's, "" for none */
+	char name[HCA_NAME_BYTES]; /* as in /sys/class/infiniband */
+	/* Interface that poses as this port's, "" for none: of the machine (--netdev), or one that
+	 * only the emulated /sys and ethtool know, if the card has a fixed layout. */
+	char netdev[HCA_NAME_BYTES];
+	bool netdev_emulated;
 	uint16_t pci_domain;
 	uint8_t pci_bus, pci_dev, pci_func;
 	uint8_t mac[6]; /* all 0: the cable chooses it, see struct cable_id */
@@ -35,7 +38,11 @@ struct hca_cfg {
 	uint32_t dev_cnt;
 	/* N of the first /dev/infiniband/uverbsN: past the machine's own; set by proc_load. */
 	uint32_t uverbs_first;
-	uint32_t speed_mbps; /* 10000 .. 400000; reported, never enforced */
+	uint32_t speed_mbps; /* 10000 .. 400000; reported */
+	/* Enforced on each physical port, and on the PCIe link of each PCI slot. 0: not enforced.
+	 * rate_card: as the port reports and as the card's row says. */
+	bool rate_card;
+	uint32_t rate_port_mbps, rate_pcie_mbps;
 	/* Largest IP packet, 576 .. 9600. The port reports the largest IB MTU that fits into it. */
 	uint32_t mtu_bytes;
 	uint64_t seed;                /* of all random faults */
@@ -51,6 +58,10 @@ struct hca_cfg {
 	int64_t clock_offset;   /* of the NIC clock, ns */
 	double clock_ppm;       /* -1000 .. 1000 */
 };
+
+#define HCA_SPEEDS "10, 25, 40, 50, 100, 200 or 400 (Gb/s)"
+/* Purpose: reads one of HCA_SPEEDS. Returns: false: it is none of them. Thread: any. */
+bool hca_cfg_speed(const char *text, uint32_t *mbps_out);
 
 /* Purpose: parses the options. text NULL or "": the defaults, one device mlx5_0 on shm:default.
  * Shape:   a later option wins over an earlier one; an option for each device takes values

@@ -36,8 +36,12 @@
 	X(rp_cnp_handled) X(rp_cnp_ignored) X(rx_atomic_requests) X(rx_icrc_encapsulated) \
 	X(rx_read_requests) X(rx_write_requests)
 
-/* Of ethtool (en_stats.c): the counters of the physical port that no counter above equals. */
-#define HCA_PHY_CNT(X) X(rx_bytes_phy) X(tx_bytes_phy) X(rx_discards_phy)
+/* Of ethtool (en_stats.c): the counters of the physical port that no counter above equals. Frames
+ * between two functions of one port, *_chip_*, are in the counters above and not in the port's. */
+#define HCA_PHY_CNT(X)                                                   \
+	X(rx_bytes_phy) X(tx_bytes_phy) X(rx_discards_phy)               \
+	X(rx_pause_ctrl_phy) X(tx_pause_ctrl_phy)                        \
+	X(rx_chip_packets) X(tx_chip_packets) X(rx_chip_multicast)
 
 /* clang-format on */
 

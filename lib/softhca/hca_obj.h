@@ -271,11 +271,34 @@ struct hca_ctx {
 	struct mlx5_ib_clock_info *clock_info; /* N refreshes, by its `sign` protocol */
 };
 
+/* What has a rate: a physical port, or a PCIe link. Written by the NIC thread, relaxed: a lost
+ * booking is a frame too many. */
+struct hca_rate {
+	uint64_t mbps;        /* 0: as fast as the machine */
+	uint64_t until_ns[2]; /* HCA_TX, HCA_RX: booked up to this time */
+};
+enum { HCA_TX, HCA_RX };
+
+/* The card under the functions of this process. A function that is half of a port shares it. */
+struct hca_chip {
+	struct {
+		uint32_t speed_mbps; /* N: as negotiated with the other end */
+		uint64_t down_until_ns;
+		struct hca_rate rate;
+	} port[HCA_DEV_MAX];
+	struct hca_rate pcie[HCA_DEV_MAX]; /* by the first function behind the link */
+	uint64_t unplugged_ns;             /* N: time of the control command; 0: never */
+	uint32_t gone;                     /* N: all functions have left the bus */
+};
+
 struct hca_dev {
 	pthread_mutex_t mutex;
 	uint32_t cmd_waiting; /* commands that want the mutex */
 	uint32_t idx;
 	const struct hca_cfg *cfg; /* of the process, fixed */
+	struct hca_chip *chip;     /* of all functions, owned by the first */
+	uint32_t pcie;             /* index of its link in chip->pcie */
+	uint32_t gone;             /* N: it has left the bus */
 	struct hca_dev_cfg id; /* name, PCI address, MAC, IP; final once nic_attach has returned */
 	uint32_t cable_port;   /* N, by nic_attach: this NIC's port of the cable */
 	uint8_t link_up;       /* N: 1 or 0; each change is reported by hca_event_port() */
@@ -291,6 +314,23 @@ struct hca_dev {
 	struct hca_cnt cnt;     /* N */
 	struct nic_dev *nic;
 };
+
+/* The functions of a process lie one after the other, cfg->dev_cnt of them. */
+SPW_INLINE const struct hca_dev *hca_first(const struct hca_dev *dev)
+{
+	return dev - dev->idx;
+}
+
+SPW_INLINE bool hca_is_gone(const struct hca_dev *dev)
+{
+	return spw_thr_load_rlx(&dev->gone) || spw_thr_load_rlx(&dev->chip->gone);
+}
+
+/* Do two functions lead to the same physical port? Also true of one function and itself. */
+SPW_INLINE bool hca_same_port(const struct hca_dev *a, const struct hca_dev *b)
+{
+	return a->id.port == b->id.port;
+}
 
 /* Removes an item from a singly linked list; no-op if it is not in the list. */
 #define HCA_UNLINK(head, item, next)             \

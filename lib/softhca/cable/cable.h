@@ -34,10 +34,13 @@ enum {
 	CABLE_F_ICRC_VALID = 1u << 0,
 };
 
+#define CABLE_FROM_ANY UINT32_MAX
+
 struct cable_frame {
 	const uint8_t *data;
 	uint32_t len;
 	uint32_t flags;
+	uint32_t from; /* the sender's cable_id.port; CABLE_FROM_ANY: the cable does not know */
 };
 
 struct cable_id { /* filled in by open where the caller left 0 */

@@ -221,6 +221,7 @@ static bool rx_next(struct cable_shm *s, struct shm_rx *r, struct cable_frame *f
 		f->data = (const uint8_t *)(rec + 1);
 		f->len = len;
 		f->flags = spw_thr_load_rlx(&rec->flags);
+		f->from = r->from;
 		spw_prefetch_read(&r->ring->data[r->pos & (SHM_RING_BYTES - 1)]);
 		return true;
 	}

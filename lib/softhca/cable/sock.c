@@ -187,7 +187,7 @@ static void sock_fill(struct cable_sock *s)
 		}
 		if (s->vlan_aux)
 			p = retag(&s->rx[i].msg_hdr, p, &len);
-		*f = (struct cable_frame){.data = p, .len = len};
+		*f = (struct cable_frame){.data = p, .len = len, .from = CABLE_FROM_ANY};
 		s->rx_cnt++;
 	}
 }

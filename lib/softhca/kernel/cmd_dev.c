@@ -93,22 +93,10 @@ int cmd_get_context(struct uv_call *c)
 
 /* ---- device ---- */
 
-static uint64_t node_guid_be(const struct hca_dev *dev)
-{
-	const uint8_t *m = dev->id.mac;
-	const uint8_t g[8] = {m[0], m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
-	uint64_t v;
-
-	memcpy(&v, g, sizeof(v));
-	return v;
-}
-
 static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device_resp *r)
 {
 	*r = (struct ib_uverbs_query_device_resp){
 		.fw_ver = hca_fw_ver(dev),
-		.node_guid = node_guid_be(dev),
-		.sys_image_guid = node_guid_be(dev),
 		.max_mr_size = UINT64_MAX,
 		.page_size_cap = 0xfffffffffffff000ull,
 		.vendor_id = 0x02c9,
@@ -144,6 +132,8 @@ static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,
 	};
+	hca_node_guid(dev, (uint8_t *)&r->node_guid);
+	hca_system_guid(dev, (uint8_t *)&r->sys_image_guid);
 }
 
 static void device_uhw_reply(struct uv_call *c)
@@ -257,7 +247,7 @@ int cmd_query_port(struct uv_call *c)
 		.phys_state = dev->link_up ? 5 : 3, /* LinkUp, Disabled */
 		.link_layer = 2,                    /* Ethernet */
 	};
-	hca_port_speed(dev->cfg->speed_mbps, &r->active_width, &r->active_speed);
+	hca_port_speed(hca_speed_mbps(dev), &r->active_width, &r->active_speed);
 	return 0;
 }
 

@@ -39,6 +39,11 @@ void hca_tbl_free(struct hca_tbl *t);
 /* Facts that sysfs and the query commands both report. */
 uint64_t hca_fw_ver(const struct hca_dev *dev); /* major << 32 | minor << 16 | sub */
 uint32_t hca_netdev_ifindex(const struct hca_dev *dev);
+/* In wire order. The functions of a card with a fixed layout have one system image. */
+void hca_node_guid(const struct hca_dev *dev, uint8_t guid_out[8]);
+void hca_system_guid(const struct hca_dev *dev, uint8_t guid_out[8]);
+/* As the port negotiated. */
+uint32_t hca_speed_mbps(const struct hca_dev *dev);
 void hca_port_speed(uint32_t mbps, uint8_t *width_out, uint8_t *speed_out); /* IB encodings */
 
 /* ---- contexts and objects (hca_ctx.c) ---- */

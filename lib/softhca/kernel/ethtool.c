@@ -9,38 +9,62 @@
 
 #include <errno.h>
 #include <linux/ethtool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "softhca/kernel/ctl.h"
 
-/* Bytes are without an FCS, which cables do not carry. Discarded frames count as received by the
- * physical port, as on a card. */
-#define STATS(X)                                                        \
-	X(rx_packets_phy, CNT(port_rcv_packets) + CNT(rx_discards_phy)) \
-	X(tx_packets_phy, CNT(port_xmit_packets))                       \
-	X(rx_bytes_phy, CNT(rx_bytes_phy))                              \
-	X(tx_bytes_phy, CNT(tx_bytes_phy))                              \
-	X(rx_discards_phy, CNT(rx_discards_phy))                        \
-	X(tx_discards_phy, CNT(port_xmit_discards))                     \
-	X(rx_multicast_phy, CNT(multicast_rcv_packets))                 \
-	X(tx_multicast_phy, CNT(multicast_xmit_packets))                \
-	X(rx_out_of_buffer, CNT(out_of_buffer))                         \
+/* First what every function has, then the statistics of the physical port, which all its functions
+ * report alike, and a virtual one not at all. Bytes are without an FCS, which cables do not carry.
+ * Discarded frames count as received by the port, as on a card. */
+#define OWN_STATS(X) X(rx_out_of_buffer, CNT(out_of_buffer))
+#define PHY_STATS(X)                                                                           \
+	X(rx_packets_phy, PHY(port_rcv_packets) + PHY(rx_discards_phy) - PHY(rx_chip_packets)) \
+	X(tx_packets_phy, PHY(port_xmit_packets) - PHY(tx_chip_packets))                       \
+	X(rx_bytes_phy, PHY(rx_bytes_phy))                                                     \
+	X(tx_bytes_phy, PHY(tx_bytes_phy))                                                     \
+	X(rx_discards_phy, PHY(rx_discards_phy))                                               \
+	X(tx_discards_phy, PHY(port_xmit_discards))                                            \
+	X(rx_multicast_phy, PHY(multicast_rcv_packets) - PHY(rx_chip_multicast))               \
+	X(tx_multicast_phy, PHY(multicast_xmit_packets))                                       \
+	X(rx_pause_ctrl_phy, PHY(rx_pause_ctrl_phy))                                           \
+	X(tx_pause_ctrl_phy, PHY(tx_pause_ctrl_phy))                                           \
 	X(link_down_events_phy, CNT(link_downed))
 
 #define CNT(field)         spw_thr_load_rlx(&dev->cnt.field)
+#define PHY(field)         port_sum(dev, offsetof(struct hca_cnt, field))
 #define NAME(name, value)  #name,
 #define VALUE(name, value) value,
 
-static const char names[][ETH_GSTRING_LEN] = {STATS(NAME)};
+static const char names[][ETH_GSTRING_LEN] = {OWN_STATS(NAME) PHY_STATS(NAME)};
 #define STAT_CNT SPW_ARRAY_CNT(names)
+#define OWN_CNT  1u
+
+/* A counter, over all functions of the device's physical port. */
+static uint64_t port_sum(const struct hca_dev *dev, size_t offset)
+{
+	const struct hca_dev *d = hca_first(dev);
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < dev->cfg->dev_cnt; i++)
+		if (hca_same_port(&d[i], dev))
+			sum += spw_thr_load_rlx(
+				(const uint64_t *)((const char *)&d[i].cnt + offset));
+	return sum;
+}
+
+static uint32_t stat_cnt(const struct hca_dev *dev)
+{
+	return dev->cfg->card->is_vf || dev->cfg->card->is_sf ? OWN_CNT : STAT_CNT;
+}
 
 static int drvinfo(const struct hca_dev *dev, struct ethtool_drvinfo *info)
 {
 	const uint64_t fw = hca_fw_ver(dev);
 
 	*info = (struct ethtool_drvinfo){
-		.cmd = ETHTOOL_GDRVINFO, .driver = "mlx5_core", .n_stats = STAT_CNT};
+		.cmd = ETHTOOL_GDRVINFO, .driver = "mlx5_core", .n_stats = stat_cnt(dev)};
 	snprintf(info->fw_version, sizeof(info->fw_version), "%u.%02u.%04u", (unsigned)(fw >> 32),
 		 (unsigned)(fw >> 16 & 0xffff), (unsigned)(fw & 0xffff));
 	snprintf(info->bus_info, sizeof(info->bus_info), "%04x:%02x:%02x.%x", dev->id.pci_domain,
@@ -49,31 +73,31 @@ static int drvinfo(const struct hca_dev *dev, struct ethtool_drvinfo *info)
 }
 
 /* Answers one word for each requested set that exists, in the order of the bits. */
-static int sset_info(struct ethtool_sset_info *info)
+static int sset_info(const struct hca_dev *dev, struct ethtool_sset_info *info)
 {
 	const bool stats = info->sset_mask & 1ull << ETH_SS_STATS;
 
 	info->sset_mask = stats ? 1ull << ETH_SS_STATS : 0;
 	if (stats)
-		info->data[0] = STAT_CNT;
+		info->data[0] = stat_cnt(dev);
 	return 0;
 }
 
-static int strings(struct ethtool_gstrings *s)
+static int strings(const struct hca_dev *dev, struct ethtool_gstrings *s)
 {
 	if (s->string_set != ETH_SS_STATS)
 		return -EOPNOTSUPP;
-	s->len = STAT_CNT;
-	memcpy(s->data, names, sizeof(names));
+	s->len = stat_cnt(dev);
+	memcpy(s->data, names, s->len * sizeof(names[0]));
 	return 0;
 }
 
 static int stats(const struct hca_dev *dev, struct ethtool_stats *s)
 {
-	const uint64_t values[] = {STATS(VALUE)};
+	const uint64_t values[] = {OWN_STATS(VALUE) PHY_STATS(VALUE)};
 
-	s->n_stats = STAT_CNT;
-	memcpy(s->data, values, sizeof(values));
+	s->n_stats = stat_cnt(dev);
+	memcpy(s->data, values, s->n_stats * sizeof(values[0]));
 	return 0;
 }
 
@@ -88,9 +112,9 @@ int hca_ethtool(const struct hca_dev *dev, void *data)
 	case ETHTOOL_GDRVINFO:
 		return drvinfo(dev, data);
 	case ETHTOOL_GSSET_INFO:
-		return sset_info(data);
+		return sset_info(dev, data);
 	case ETHTOOL_GSTRINGS:
-		return strings(data);
+		return strings(dev, data);
 	case ETHTOOL_GSTATS:
 		return stats(dev, data);
 	default:

@@ -37,11 +37,25 @@ static void mutex_init(pthread_mutex_t *mutex)
 	pthread_mutexattr_destroy(&attr);
 }
 
-static int dev_open(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx)
+/* The first function with the same PCI domain and bus: they share one link. */
+static uint32_t pcie_of(const struct hca_cfg *cfg, uint32_t idx)
+{
+	uint32_t i = 0;
+
+	while (cfg->dev[i].pci_domain != cfg->dev[idx].pci_domain ||
+	       cfg->dev[i].pci_bus != cfg->dev[idx].pci_bus)
+		i++;
+	return i;
+}
+
+static int dev_open(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx,
+		    struct hca_chip *chip)
 {
 	int rc;
 
 	dev->idx = idx;
+	dev->chip = chip;
+	dev->pcie = pcie_of(cfg, idx);
 	dev->cfg = cfg;
 	dev->id = cfg->dev[idx];
 	dev->mtu_bytes = cfg->mtu_bytes;
@@ -57,12 +71,16 @@ static int dev_open(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx
 int hca_devs_open(const struct hca_cfg *cfg, struct hca_dev **devs_out)
 {
 	struct hca_dev *devs = calloc(cfg->dev_cnt, sizeof(*devs));
+	struct hca_chip *chip = calloc(1, sizeof(*chip));
 	int rc;
 
-	if (!devs)
+	if (!devs || !chip) {
+		free(devs);
+		free(chip);
 		return spw_err(ENOMEM, "no memory for %u devices", cfg->dev_cnt);
+	}
 	for (uint32_t i = 0; i < cfg->dev_cnt; i++) {
-		rc = dev_open(&devs[i], cfg, i);
+		rc = dev_open(&devs[i], cfg, i, chip);
 		if (rc) {
 			hca_devs_close(devs, i);
 			return rc;
@@ -74,6 +92,8 @@ int hca_devs_open(const struct hca_cfg *cfg, struct hca_dev **devs_out)
 
 void hca_devs_close(struct hca_dev *devs, uint32_t cnt)
 {
+	struct hca_chip *chip = devs[0].chip;
+
 	for (uint32_t i = 0; i < cnt; i++) {
 		struct hca_dev *d = &devs[i];
 		struct hca_tbl *t[] = {&d->qps, &d->cqs, &d->srqs, &d->wqs, &d->mrs, &d->uars};
@@ -86,6 +106,7 @@ void hca_devs_close(struct hca_dev *devs, uint32_t cnt)
 		pthread_mutex_destroy(&d->mutex);
 	}
 	free(devs);
+	free(chip);
 }
 
 void hca_devs_leave(struct hca_dev *devs, uint32_t cnt)
@@ -99,6 +120,24 @@ uint64_t hca_fw_ver(const struct hca_dev *dev)
 	const struct hca_card *card = dev->cfg->card;
 
 	return (uint64_t)card->fw_major << 32 | (uint64_t)card->fw_minor << 16 | card->fw_sub;
+}
+
+void hca_node_guid(const struct hca_dev *dev, uint8_t guid_out[8])
+{
+	const uint8_t *m = dev->id.mac;
+	const uint8_t g[8] = {m[0], m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+
+	memcpy(guid_out, g, sizeof(g));
+}
+
+void hca_system_guid(const struct hca_dev *dev, uint8_t guid_out[8])
+{
+	hca_node_guid(dev->cfg->card->func_cnt ? hca_first(dev) : dev, guid_out);
+}
+
+uint32_t hca_speed_mbps(const struct hca_dev *dev)
+{
+	return spw_thr_load_rlx(&dev->chip->port[dev->id.port].speed_mbps);
 }
 
 static int tbl_grow(struct hca_tbl *t, uint32_t cap)

@@ -5,9 +5,10 @@
  * links into devices/, as on a real machine: UCX and NCCL walk up from there to the PCI function.
  *
  *   sys/devices/pciDDDD:00/<root port>/<function>/      vendor, device, resource, ...
+ *     (of a scalable function: .../<function>/mlx5_core.sf.N/)
  *       infiniband/<name>/ports/1/                      state, gids/, counters/, hw_counters/
  *       infiniband_verbs/uverbsN/                       ibdev, dev, abi_version
- *       net/<interface>/                                with --netdev
+ *       net/<interface>/                                with --netdev, or of the card
  *   sys/class/infiniband/<name>, sys/class/infiniband_verbs/uverbsN, sys/bus/pci/devices/<function>
  *   dev/infiniband/uverbsN
  */
@@ -22,6 +23,9 @@
 #include "softhca/kernel/cmd.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/kernel/tree.h"
+
+#define SF_FIRST     2u  /* N of mlx5_core.sf.N: 0 and 1 are other auxiliary devices */
+#define SF_NUM_FIRST 88u /* as the administrator numbers them */
 
 /* A folder being filled; rc keeps the first error. */
 struct dir {
@@ -72,7 +76,34 @@ void sysfs_pci_path(const struct hca_dev_cfg *id, char *buf, size_t bytes)
 		 id->pci_domain, id->pci_bus, bdf);
 }
 
+/* The folder of the device that the RDMA device belongs to: the PCI function, or an auxiliary
+ * device below it. */
+static void device_path(const struct hca_dev *dev, char *buf, size_t bytes)
+{
+	char pci[128];
+
+	sysfs_pci_path(&dev->id, pci, sizeof(pci));
+	if (dev->cfg->card->is_sf)
+		snprintf(buf, bytes, "%s/mlx5_core.sf.%u", pci, SF_FIRST + dev->idx);
+	else
+		snprintf(buf, bytes, "%s", pci);
+}
+
 /* ---- PCI function ---- */
+
+static void put_modalias(struct dir *d, const struct hca_card *card)
+{
+	put(d, "modalias", "pci:v000015B3d%08Xsv000015B3sd%08Xbc02sc00i00", card->part_id,
+	    card->subsys_id);
+}
+
+/* libibverbs finds the driver of a scalable function by netlink, which is hidden here; so it reads
+ * the modalias of the PCI function. */
+static void put_auxiliary(struct dir *d, const struct hca_dev *dev)
+{
+	put_modalias(d, dev->cfg->card);
+	put(d, "sfnum", "%u", SF_NUM_FIRST + dev->idx);
+}
 
 static void put_pci(struct dir *d, const struct hca_dev *dev)
 {
@@ -81,8 +112,7 @@ static void put_pci(struct dir *d, const struct hca_dev *dev)
 
 	bdf_text(&dev->id, bdf, sizeof(bdf));
 	snprintf(cpus, sizeof(cpus), "0-%ld", sysconf(_SC_NPROCESSORS_CONF) - 1);
-	put(d, "modalias", "pci:v000015B3d%08Xsv000015B3sd%08Xbc02sc00i00", card->part_id,
-	    card->subsys_id);
+	put_modalias(d, card);
 	put(d, "vendor", "0x15b3");
 	put(d, "device", "0x%04x", card->part_id);
 	put(d, "subsystem_vendor", "0x15b3");
@@ -118,17 +148,45 @@ static void put_pci(struct dir *d, const struct hca_dev *dev)
 	put_link(d, "subsystem", "../../../../bus/pci");
 }
 
+/* ---- network interface ---- */
+
+/* As Linux prints a switch id: the bytes of the GUID from the last on (a number in the memory of a
+ * little-endian machine). */
+static void switch_id_text(const struct hca_dev *dev, char text[17])
+{
+	uint8_t guid[8];
+
+	hca_system_guid(dev, guid);
+	for (uint32_t i = 0; i < 8; i++)
+		snprintf(text + 2 * i, 3, "%02x", guid[7 - i]);
+}
+
+static void put_link_state(struct dir *d, const struct hca_dev *dev)
+{
+	put(d, "carrier", "%u", dev->link_up);
+	put(d, "operstate", "%s", dev->link_up ? "up" : "down");
+	put(d, "speed", "%u", hca_speed_mbps(dev));
+}
+
 /* Files, not a link into the real /sys, which may show another network namespace. */
 static void put_netdev(struct dir *d, const struct hca_dev *dev)
 {
+	const uint8_t *m = dev->id.mac;
 	size_t at = strlen(d->path);
+	char id[17];
 
 	snprintf(d->path + at, sizeof(d->path) - at, "/net/%s", dev->id.netdev);
+	switch_id_text(dev, id);
 	put(d, "dev_port", "0");
 	put(d, "dev_id", "0x0");
 	put(d, "type", "1");
 	put(d, "ifindex", "%u", if_nametoindex(dev->id.netdev));
 	put(d, "mtu", "%u", dev->mtu_bytes);
+	put(d, "address", "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+	put(d, "phys_port_name", "p%u", dev->id.port);
+	put(d, "phys_switch_id", "%s", id);
+	put_link_state(d, dev);
+	put_link(d, "device", "../..");
 	d->path[at] = 0;
 }
 
@@ -173,9 +231,9 @@ static void put_counters(struct dir *d, const struct hca_dev *dev, const char *o
 		put(d, "hw_counters/lifespan", "10");
 }
 
-static void put_port(struct dir *d, const struct hca_dev *dev)
+static void put_rate(struct dir *d, const struct hca_dev *dev)
 {
-	uint32_t gbps = dev->cfg->speed_mbps / 1000;
+	const uint32_t gbps = hca_speed_mbps(dev) / 1000;
 	static const struct {
 		uint32_t gbps;
 		const char *text;
@@ -184,12 +242,17 @@ static void put_port(struct dir *d, const struct hca_dev *dev)
 		     {100, "100 Gb/sec (4X EDR)"}, {200, "200 Gb/sec (4X HDR)"},
 		     {400, "400 Gb/sec (4X NDR)"}};
 
-	put_state(d, dev);
-	put_gids(d, dev);
-	put_counters(d, dev, NULL);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(rates); i++)
 		if (rates[i].gbps == gbps)
 			put(d, "rate", "%s", rates[i].text);
+}
+
+static void put_port(struct dir *d, const struct hca_dev *dev)
+{
+	put_state(d, dev);
+	put_rate(d, dev);
+	put_gids(d, dev);
+	put_counters(d, dev, NULL);
 	put(d, "link_layer", "Ethernet");
 	put(d, "pkeys/0", "0xffff");
 	put(d, "lid", "0x0");
@@ -201,17 +264,22 @@ static void put_port(struct dir *d, const struct hca_dev *dev)
 
 /* ---- RDMA device ---- */
 
+static void put_guid(struct dir *d, const char *name, const uint8_t g[8])
+{
+	put(d, name, "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4], g[5],
+	    g[6], g[7]);
+}
+
 static void put_ibdev(struct dir *d, const struct hca_dev *dev)
 {
-	const uint8_t *m = dev->id.mac;
 	uint64_t fw = hca_fw_ver(dev);
-	char guid[32];
+	uint8_t guid[8];
 
-	snprintf(guid, sizeof(guid), "%02x%02x:%02xff:fe%02x:%02x%02x", m[0], m[1], m[2], m[3],
-		 m[4], m[5]);
 	put(d, "node_type", "1: CA");
-	put(d, "node_guid", "%s", guid);
-	put(d, "sys_image_guid", "%s", guid);
+	hca_node_guid(dev, guid);
+	put_guid(d, "node_guid", guid);
+	hca_system_guid(dev, guid);
+	put_guid(d, "sys_image_guid", guid);
 	put(d, "node_desc", "spinwire software HCA");
 	put(d, "fw_ver", "%u.%02u.%04u", (unsigned int)(fw >> 32),
 	    (unsigned int)(fw >> 16 & 0xffff), (unsigned int)(fw & 0xffff));
@@ -229,41 +297,79 @@ static void put_uverbs(struct dir *d, const struct hca_dev *dev)
 	put_link(d, "device", "../..");
 }
 
+/* The entries of a device in the classes and buses, all links into its own folder. */
+static void put_links(struct dir *d, const struct hca_dev *dev)
+{
+	const uint32_t uverbs = sysfs_uverbs(dev->cfg, dev->idx);
+	char at[160], bdf[32], path[300], target[360];
+
+	device_path(dev, at, sizeof(at));
+	snprintf(d->path, sizeof(d->path), "sys/class");
+	snprintf(path, sizeof(path), "infiniband/%s", dev->id.name);
+	snprintf(target, sizeof(target), "../..%s/infiniband/%s", at + strlen("/sys"),
+		 dev->id.name);
+	put_link(d, path, target);
+	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", uverbs);
+	snprintf(target, sizeof(target), "../..%s/infiniband_verbs/uverbs%u", at + strlen("/sys"),
+		 uverbs);
+	put_link(d, path, target);
+	if (dev->id.netdev_emulated) {
+		snprintf(path, sizeof(path), "net/%s", dev->id.netdev);
+		snprintf(target, sizeof(target), "../..%s/net/%s", at + strlen("/sys"),
+			 dev->id.netdev);
+		put_link(d, path, target);
+	}
+	sysfs_pci_path(&dev->id, at, sizeof(at));
+	bdf_text(&dev->id, bdf, sizeof(bdf));
+	snprintf(d->path, sizeof(d->path), "sys/bus/pci/devices");
+	snprintf(target, sizeof(target), "../../..%s", at + strlen("/sys"));
+	put_link(d, bdf, target);
+}
+
 static int build_dev(const struct tree *t, const struct hca_dev *dev)
 {
 	const uint32_t uverbs = sysfs_uverbs(dev->cfg, dev->idx);
 	struct dir d = {.t = t};
-	char pci[128], bdf[32], path[300], target[300];
+	char at[160], path[64];
 
-	sysfs_pci_path(&dev->id, pci, sizeof(pci));
-	bdf_text(&dev->id, bdf, sizeof(bdf));
-	snprintf(d.path, sizeof(d.path), "%s", pci + 1);
+	sysfs_pci_path(&dev->id, at, sizeof(at));
+	snprintf(d.path, sizeof(d.path), "%s", at + 1);
 	put_pci(&d, dev);
+	device_path(dev, at, sizeof(at));
+	snprintf(d.path, sizeof(d.path), "%s", at + 1);
+	if (dev->cfg->card->is_sf)
+		put_auxiliary(&d, dev);
 	if (dev->id.netdev[0])
 		put_netdev(&d, dev);
-	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s", pci + 1, dev->id.name);
+	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s", at + 1, dev->id.name);
 	put_ibdev(&d, dev);
-	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s/ports/1", pci + 1, dev->id.name);
+	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s/ports/1", at + 1, dev->id.name);
 	put_port(&d, dev);
-	snprintf(d.path, sizeof(d.path), "%s/infiniband_verbs/uverbs%u", pci + 1, uverbs);
+	snprintf(d.path, sizeof(d.path), "%s/infiniband_verbs/uverbs%u", at + 1, uverbs);
 	put_uverbs(&d, dev);
-
-	snprintf(d.path, sizeof(d.path), "sys/class");
-	snprintf(path, sizeof(path), "infiniband/%s", dev->id.name);
-	snprintf(target, sizeof(target), "../..%s/infiniband/%s", pci + strlen("/sys"),
-		 dev->id.name);
-	put_link(&d, path, target);
-	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", uverbs);
-	snprintf(target, sizeof(target), "../..%s/infiniband_verbs/uverbs%u", pci + strlen("/sys"),
-		 uverbs);
-	put_link(&d, path, target);
-	snprintf(d.path, sizeof(d.path), "sys/bus/pci/devices");
-	snprintf(target, sizeof(target), "../../..%s", pci + strlen("/sys"));
-	put_link(&d, bdf, target);
+	put_links(&d, dev);
 	snprintf(d.path, sizeof(d.path), "dev/infiniband");
 	snprintf(path, sizeof(path), "uverbs%u", uverbs);
 	put(&d, path, "%s", dev->id.name);
 	return d.rc;
+}
+
+void sysfs_drop(const struct tree *t, const struct hca_dev *dev)
+{
+	const uint32_t uverbs = sysfs_uverbs(dev->cfg, dev->idx);
+	char bdf[32], path[128];
+
+	bdf_text(&dev->id, bdf, sizeof(bdf));
+	snprintf(path, sizeof(path), "sys/class/infiniband/%s", dev->id.name);
+	tree_unlink(t, path);
+	snprintf(path, sizeof(path), "sys/class/infiniband_verbs/uverbs%u", uverbs);
+	tree_unlink(t, path);
+	snprintf(path, sizeof(path), "sys/class/net/%s", dev->id.netdev);
+	tree_unlink(t, path);
+	snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", bdf);
+	tree_unlink(t, path);
+	snprintf(path, sizeof(path), "dev/infiniband/uverbs%u", uverbs);
+	tree_unlink(t, path);
 }
 
 int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
@@ -279,25 +385,36 @@ int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
 	return 0;
 }
 
+static void refresh_dev(const struct tree *t, const struct hca_dev *dev, const char *name)
+{
+	struct dir d = {.t = t};
+	char at[160];
+
+	device_path(dev, at, sizeof(at));
+	snprintf(d.path, sizeof(d.path), "%s/net/%s", at + 1, dev->id.netdev);
+	if (strcmp(name, "carrier") == 0 || strcmp(name, "operstate") == 0 ||
+	    strcmp(name, "speed") == 0) {
+		if (dev->id.netdev[0])
+			put_link_state(&d, dev);
+		return;
+	}
+	snprintf(d.path, sizeof(d.path), "%s/infiniband/%s/ports/1", at + 1, dev->id.name);
+	if (strcmp(name, "state") == 0 || strcmp(name, "phys_state") == 0)
+		put_state(&d, dev);
+	else if (strcmp(name, "rate") == 0)
+		put_rate(&d, dev);
+	else
+		put_counters(&d, dev, name);
+}
+
 void sysfs_refresh(const struct tree *t, const struct hca_dev *devs, uint32_t cnt, const char *name)
 {
-	bool state = strcmp(name, "state") == 0 || strcmp(name, "phys_state") == 0;
-
-	for (uint32_t i = 0; i < cnt; i++) {
-		struct dir d = {.t = t};
-		char pci[128];
-
-		sysfs_pci_path(&devs[i].id, pci, sizeof(pci));
-		snprintf(d.path, sizeof(d.path), "%s/infiniband/%s/ports/1", pci + 1,
-			 devs[i].id.name);
-		if (state)
-			put_state(&d, &devs[i]);
-		else
-			put_counters(&d, &devs[i], name);
-	}
+	for (uint32_t i = 0; i < cnt; i++)
+		refresh_dev(t, &devs[i], name);
 }
 
 uint32_t hca_netdev_ifindex(const struct hca_dev *dev)
 {
-	return if_nametoindex(dev->id.netdev[0] ? dev->id.netdev : "lo");
+	return if_nametoindex(dev->id.netdev[0] && !dev->id.netdev_emulated ? dev->id.netdev
+									    : "lo");
 }

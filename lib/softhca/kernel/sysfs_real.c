@@ -64,6 +64,14 @@ static bool hide_verbs(const struct hca_cfg *cfg, const char *entry)
 	return !name[0] || hide_class(cfg, name); /* no name: the file abi_version */
 }
 
+static bool hide_net(const struct hca_cfg *cfg, const char *entry)
+{
+	for (uint32_t i = 0; i < cfg->dev_cnt; i++)
+		if (strcmp(cfg->dev[i].netdev, entry) == 0)
+			return true;
+	return false;
+}
+
 static bool hide_nothing(const struct hca_cfg *cfg, const char *entry)
 {
 	(void)cfg;
@@ -100,6 +108,8 @@ void sysfs_link_real(const struct tree *t, const struct hca_cfg *cfg)
 	link_folder(t, cfg, "/sys/class/infiniband", hide_class);
 	link_folder(t, cfg, CLASS_VERBS, hide_verbs);
 	link_folder(t, cfg, "/dev/infiniband", hide_nothing);
+	if (cfg->dev[0].netdev_emulated)
+		link_folder(t, cfg, "/sys/class/net", hide_net);
 }
 
 uint32_t sysfs_real_uverbs(void)

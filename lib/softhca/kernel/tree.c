@@ -244,3 +244,11 @@ int tree_dir(const struct tree *t, const char *path)
 		rc = -errno;
 	return rc;
 }
+
+void tree_unlink(const struct tree *t, const char *path)
+{
+	char abs[512];
+
+	if ((size_t)snprintf(abs, sizeof(abs), "%s/%s", t->root, path) < sizeof(abs))
+		unlink(abs);
+}

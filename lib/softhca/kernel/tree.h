@@ -31,6 +31,8 @@ void tree_sweep(const char *base);
 int tree_file(const struct tree *t, const char *path, const char *fmt, ...) SPW_PRINTF(3, 4);
 int tree_link(const struct tree *t, const char *path, const char *target);
 int tree_dir(const struct tree *t, const char *path);
+/* No-op if there is no such file or link. */
+void tree_unlink(const struct tree *t, const char *path);
 
 /* ---- contents (sysfs.c) ---- */
 
@@ -41,6 +43,8 @@ int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt);
  *          before the application reads it. name: the file's name, of all devices. */
 void sysfs_refresh(const struct tree *t, const struct hca_dev *devs, uint32_t cnt,
 		   const char *name);
+/* Purpose: the device has left the bus: its entries in classes, buses and /dev go. Idempotent. */
+void sysfs_drop(const struct tree *t, const struct hca_dev *dev);
 /* Purpose: links to the machine's own RDMA devices and PCI functions, beside the emulated ones.
  *          Hidden are devices that have the name of an emulated one, and PCI functions of this
  *          vendor, which DPDK would probe. */

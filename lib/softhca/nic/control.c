@@ -34,6 +34,7 @@ static int cmd_link_down(struct nic_dev *nd, const char *arg)
 
 	if (rc)
 		return rc;
+	nd->dev->chip->port[nd->dev->id.port].down_until_ns = nd->fault->link_down_until_ns;
 	nd->fault->on = true;
 	nic_link_set(nd, false);
 	return 0;
@@ -81,14 +82,21 @@ static int cmd_kill(struct nic_dev *nd, const char *arg)
 	return raise(SIGKILL);
 }
 
-/* As if the card were pulled: no frame arrives, every command fails with EIO, and the application
- * gets DEVICE_FATAL. */
+/* As if the function were removed: no frame arrives, every command fails with EIO, and the
+ * application gets DEVICE_FATAL. */
 static int cmd_remove(struct nic_dev *nd, const char *arg)
 {
 	(void)arg;
-	nd->rx_credit = 0;
-	nd->fault->removed = true;
-	hca_event_port(nd->dev, HCA_EVENT_DEVICE_FATAL);
+	nic_gone(nd);
+	return 0;
+}
+
+/* As if the cable were pulled from a machine that powers its card down then: every port goes down,
+ * and soon after all functions leave. */
+static int cmd_unplug(struct nic_dev *nd, const char *arg)
+{
+	(void)arg;
+	nd->dev->chip->unplugged_ns = nd->now_ns;
 	return 0;
 }
 
@@ -108,7 +116,13 @@ static int cmd_release(struct nic_dev *nd, const char *arg)
 
 static int cmd_fault(struct nic_dev *nd, const char *arg)
 {
-	return fault_set(nd->fault, arg);
+	const uint32_t link = nd->fault->link_mbps, port = nd->fault->port_mbps;
+	const int rc = fault_set(nd->fault, arg);
+
+	/* Only then: the other half of the port may have set it. */
+	if (nd->fault->link_mbps != link || nd->fault->port_mbps != port)
+		rate_setup(nd);
+	return rc;
 }
 
 static int cmd_trace(struct nic_dev *nd, const char *arg)
@@ -241,6 +255,8 @@ int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t byte
 
 int nic_fault_of(struct hca_dev *dev, const char *command)
 {
+	if (command && hca_is_gone(dev))
+		return EIO;
 	return dev->nic && command ? fault_fail(dev->nic->fault, command) : 0;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_file.h"
+#include "softhca/hca_cfg.h"
 #include "softhca/nic/fault.h"
 
 enum { HIT_LOST, HIT_DUP, HIT_REORDER, HIT_CORRUPT, HIT_DELAY };
@@ -209,6 +210,29 @@ static int set_flush(struct fault *f, const char *text)
 	return 0;
 }
 
+/* Gb/s; "none": 0. */
+static int set_gbps(uint32_t *mbps, const char *word, const char *text)
+{
+	char *end;
+	const double v = strtod(text, &end);
+
+	*mbps = 0;
+	if (strcmp(text, "none") == 0)
+		return 0;
+	if (end == text || *end || !(v >= 0.001 && v <= 1000))
+		return spw_err(EINVAL, "fault %s=%s: Gb/s from 0.001 to 1000, or none", word, text);
+	*mbps = (uint32_t)(v * 1000 + 0.5);
+	return 0;
+}
+
+static int set_speed(uint32_t *mbps, const char *text)
+{
+	*mbps = 0;
+	if (strcmp(text, "none") == 0 || hca_cfg_speed(text, mbps))
+		return 0;
+	return spw_err(EINVAL, "fault link-speed=%s: " HCA_SPEEDS ", or none", text);
+}
+
 static int set_log(struct fault *f, const char *path)
 {
 	int rc;
@@ -225,11 +249,8 @@ static int set_word(struct fault *f, char *word)
 	const struct {
 		const char *name;
 		double *p;
-	} probs[] = {{"loss", &f->loss},
-		     {"dup", &f->dup},
-		     {"reorder", &f->reorder},
-		     {"corrupt", &f->corrupt},
-		     {"discard", &f->discard}};
+	} probs[] = {{"loss", &f->loss},       {"dup", &f->dup}, {"reorder", &f->reorder},
+		     {"corrupt", &f->corrupt}, {"ecn", &f->ecn}, {"discard", &f->discard}};
 	char *eq = strchr(word, '=');
 
 	if (eq)
@@ -247,6 +268,10 @@ static int set_word(struct fault *f, char *word)
 		return set_wq_fatal(f, eq);
 	if (eq && strcmp(word, "flush") == 0)
 		return set_flush(f, eq);
+	if (eq && strcmp(word, "link-speed") == 0)
+		return set_speed(&f->link_mbps, eq);
+	if (eq && strcmp(word, "port-rate") == 0)
+		return set_gbps(&f->port_mbps, word, eq);
 	if (eq && strcmp(word, "log") == 0)
 		return set_log(f, eq);
 	if (eq && strcmp(word, "seed") == 0) {
@@ -259,9 +284,8 @@ static int set_word(struct fault *f, char *word)
 		return 0;
 	}
 	return spw_err(EINVAL,
-		       "fault \"%s\": use loss dup reorder corrupt delay discard wq-fatal flush at "
-		       "fail log seed "
-		       "icrc",
+		       "fault \"%s\": use loss dup reorder corrupt delay discard ecn link-speed "
+		       "port-rate wq-fatal flush at fail log seed icrc",
 		       word);
 }
 
@@ -319,6 +343,11 @@ static double dice(const struct fault *f, uint32_t which)
 bool fault_discards(struct fault *f)
 {
 	return dice_of(f, f->rx_frame++, 7) < f->discard;
+}
+
+bool fault_marks(struct fault *f)
+{
+	return dice_of(f, 1ull << 40 | f->roce_frame++, 7) < f->ecn;
 }
 
 static void hit(struct fault *f, uint32_t which, uint32_t len)

@@ -9,6 +9,9 @@
  *                        the same traffic meets the same faults
  *   discard=P            frames that arrive, dropped as if the bus were congested
  *                        (rx_discards_phy)
+ *   ecn=P                RoCE frames that leave, marked "congestion met" (ECN)
+ *   link-speed=GBPS      what the port negotiated, less than it could; until link-speed=none
+ *   port-rate=GBPS       what the port carries, whatever it reports; until port-rate=none
  *   wq-fatal=late:TIME | early:TIME | none | plain
  *                        a receive WQ that fails: its event comes after its CQEs, before them, or
  *                        never (late.c)
@@ -44,6 +47,7 @@
 	X("mr-revoke", mr_revoke, NUMBER)   \
 	X("kill", kill, NONE)               \
 	X("remove", remove, NONE)           \
+	X("unplug", unplug, NONE)           \
 	X("hold", hold, NONE)               \
 	X("release", release, MAYBE_NUMBER) \
 	X("fault", fault, TEXT)             \
@@ -70,7 +74,10 @@ struct fault {
 	bool icrc;
 	uint64_t seed, frame; /* frame: number of the next one */
 	double loss, dup, reorder, corrupt, delay;
-	double discard;    /* of arriving frames; does not set `on` */
+	double discard; /* of arriving frames; does not set `on` */
+	double ecn;     /* likewise */
+	uint64_t roce_frame;
+	uint32_t link_mbps, port_mbps; /* 0: not set; rate.c applies them */
 	uint64_t rx_frame; /* number of the next one that arrives while discard is set */
 	uint64_t delay_ns;
 	uint64_t link_down_until_ns, rnr_until_ns;
@@ -118,6 +125,9 @@ void fault_leave(struct fault *f, struct cable *c, uint64_t now_ns);
 
 /* Returns: whether the next frame that arrives is discarded. */
 bool fault_discards(struct fault *f);
+
+/* Returns: whether the next RoCE frame that leaves is marked. */
+bool fault_marks(struct fault *f);
 
 /* Returns: the errno that `command` has to fail with, 0 if none. */
 int fault_fail(const struct fault *f, const char *command);

@@ -107,7 +107,7 @@ int nic_fault_of(struct hca_dev *dev, const char *command);
 
 /* Purpose: one line of the control socket (cfg->control):
  *            fault=LIST  link-down=TIME  rnr=TIME  cq-overrun=CQN  qp-error=QPN  mr-revoke=KEY
- *            hold  release[=FRAMES]  trace=PATH  remove  kill
+ *            hold  release[=FRAMES]  trace=PATH  remove  unplug  kill
  *            status  objects  thread  strict     questions: they change nothing
  * Shape:   answer is "ok ...\n" or "error ...\n".
  * Thread:  any, without the lock. */

@@ -31,9 +31,10 @@
 #include "softhca/nic/nic_run.h"
 
 #define TICK_NS     20000000ull
-#define FLUSH_NS    100000ull  /* between polls of the receive queues of QPs in ERR */
-#define CLOCK_NS    1000000ull /* between updates of the clock page while awake */
-#define STAMP_EVERY 16u        /* received frames per read of the clock */
+#define FLUSH_NS    100000ull    /* between polls of the receive queues of QPs in ERR */
+#define CLOCK_NS    1000000ull   /* between updates of the clock page while awake */
+#define LEAVE_NS    100000000ull /* from unplugged to removed */
+#define STAMP_EVERY 16u          /* received frames per read of the clock */
 #define CLOCK_SHIFT 21
 
 /* ---- clock ---- */
@@ -223,6 +224,20 @@ static uint32_t transmit(struct nic_dev *nd)
 	return n;
 }
 
+/* Returns: false: our links are full, the frame stays on the cable and its sender is paused. */
+static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f)
+{
+	const bool on_chip = nd->has_halves && chip_has_cable_port(nd, f->from);
+	const bool room = rate_has_room(nd, HCA_RX, on_chip);
+
+	if (room)
+		rate_book(nd, HCA_RX, on_chip, f->len);
+	else if (!nd->rx_paused)
+		NIC_CNT(nd, tx_pause_ctrl_phy);
+	nd->rx_paused = !room;
+	return room;
+}
+
 /* A frame that must wait ends the burst: those behind it keep their order. */
 static uint32_t receive(struct nic_dev *nd)
 {
@@ -236,6 +251,8 @@ static uint32_t receive(struct nic_dev *nd)
 		if (i % STAMP_EVERY == 0)
 			nic_stamp(nd);
 		nd->rx_at = i;
+		if (spw_unlikely(chip_is_paced(nd)) && !rx_paced(nd, &f[i]))
+			break;
 		if (!rx_frame(nd, &f[i]))
 			break;
 	}
@@ -278,6 +295,35 @@ static void carrier_check(struct nic_dev *nd)
 		nic_link_set(nd, carrier);
 }
 
+/* What happened to the card or to the other half of its port happens to this function too. */
+static void chip_check(struct nic_dev *nd)
+{
+	struct hca_chip *chip = nd->dev->chip;
+	const uint64_t unplugged_ns = chip->unplugged_ns;
+	const uint64_t down_ns = chip->port[nd->dev->id.port].down_until_ns;
+
+	if (down_ns > SPW_MAX(nd->now_ns, nd->fault->link_down_until_ns)) {
+		nd->fault->link_down_until_ns = down_ns;
+		nd->fault->on = true;
+		nic_link_set(nd, false);
+	}
+	if (spw_likely(!unplugged_ns))
+		return;
+	nic_link_set(nd, false);
+	if (nd->now_ns - unplugged_ns > LEAVE_NS && !nd->dev->gone)
+		nic_gone(nd);
+}
+
+void nic_gone(struct nic_dev *nd)
+{
+	nd->rx_credit = 0;
+	nd->fault->removed = true;
+	spw_thr_store_rlx(&nd->dev->gone, 1u);
+	if (nd->dev->chip->unplugged_ns)
+		spw_thr_store_rlx(&nd->dev->chip->gone, 1u);
+	hca_event_port(nd->dev, HCA_EVENT_DEVICE_FATAL);
+}
+
 /* What need not be exact: dead peers, scheduled faults, the carrier, the trace file. */
 static void tick(struct nic_dev *nd)
 {
@@ -303,6 +349,7 @@ static void tick(struct nic_dev *nd)
 	}
 	carrier_check(nd);
 	l2_refresh(nd);
+	chip_check(nd);
 	if (spw_unlikely(nd->cable->lost) && nd->dev->link_up) {
 		nic_link_set(nd, false);
 		spw_warn("%s: the file of cable %s was cut while it was in use; the link is down "
@@ -408,6 +455,7 @@ int nic_attach(struct hca_dev *dev)
 	nd->now_ns = nd->attach_ns;
 	nd->clock_base_ns = nd->attach_ns;
 	nd->clock_khz = cfg->card->clock_khz;
+	nd->has_halves = chip_has_halves(nd);
 	nd->clock_offset = cfg->clock_offset;
 	nd->clock_ppm = cfg->clock_ppm;
 	memcpy(id.mac, dev->id.mac, 6);
@@ -424,6 +472,7 @@ int nic_attach(struct hca_dev *dev)
 		nic_detach(dev);
 		return rc;
 	}
+	rate_setup(nd);
 	nd->icrc_always = nd->fault->icrc || nd->trace;
 	memcpy(dev->id.mac, id.mac, 6);
 	memcpy(dev->id.ip, id.ip, 4);

@@ -13,6 +13,7 @@
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
  *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
  *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
+ *   rate.c                     rates, and the switch inside the card
  *   fault.c, late.c            faults on request        control.c, control_sock.c  commands
  *   adversary.c, adversary_cq.c  what a card may do and this NIC does only with --adversary
  */
@@ -89,8 +90,10 @@ struct nic_dev {
 	uint32_t gone_cnt; /* accesses to unmapped rings or records */
 	uint32_t
 		rx_credit; /* hold and release: frames that may be received; UINT32_MAX: no limit */
-	enum hca_accept accept; /* l2.c */
-	bool carrier;           /* of the cable, as of the last tick */
+	enum hca_accept accept;    /* l2.c */
+	bool carrier;              /* of the cable, as of the last tick */
+	bool has_halves;           /* chip_has_halves() */
+	bool tx_paused, rx_paused; /* waiting for the other end, for our own links */
 	struct control *control;
 	struct nic_strict strict;
 	struct nic_late late[NIC_LATE_MAX];
@@ -163,6 +166,21 @@ void l2_refresh(struct nic_dev *nd);
 bool l2_accepts(const struct nic_dev *nd, const uint8_t *frame);
 /* A raw frame was sent: the function's other contexts may get it too. */
 void l2_loop(struct nic_qp *q, const uint8_t *frame, uint32_t len);
+
+/* ---- rates, and the switch inside the card: rate.c ---- */
+
+/* From configuration and faults: the speed and the rates of this function's port and PCIe link. */
+void rate_setup(struct nic_dev *nd);
+/* May another frame pass now? way: HCA_TX, HCA_RX; on_chip: not over the wire. */
+bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip);
+void rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes);
+/* Is any rate enforced on this function? */
+bool chip_is_paced(const struct nic_dev *nd);
+/* Is its port shared with another function of the card? */
+bool chip_has_halves(const struct nic_dev *nd);
+/* Is this the MAC, or the port of the cable, of another function of the same physical port? */
+bool chip_has_mac(const struct nic_dev *nd, const uint8_t *mac);
+bool chip_has_cable_port(const struct nic_dev *nd, uint32_t from);
 
 /* ---- neighbours: neigh.c ---- */
 

@@ -23,6 +23,8 @@ void nic_thread_stat(struct nic_thread_stat *stat_out);
 /* The thread stops working for this device; with the last device it ends. Call without the device
  * lock, which the thread may need to get there. */
 void nic_run_forget(struct nic_dev *nd);
+/* The function has left the bus: no frame arrives, every command fails, DEVICE_FATAL is raised. */
+void nic_gone(struct nic_dev *nd);
 /* An access met memory that is gone: what was at work fails. With the device lock held. */
 void nic_memory_gone(struct nic_dev *nd);
 /* Before an RC QP goes: sends the ACK that its peer may still wait for. */

@@ -10,18 +10,50 @@
 /* Frames per cable flush within a round: the receiver works on them while the rest are built. */
 #define TX_BATCH 16u
 
+/* One pause frame for each time that the other end stops us. */
+static uint8_t *paused(struct nic_dev *nd)
+{
+	NIC_CNT(nd, port_xmit_wait);
+	if (!nd->tx_paused)
+		NIC_CNT(nd, rx_pause_ctrl_phy);
+	nd->tx_paused = true;
+	return NULL;
+}
+
 /* NULL: no room; the caller tries again in a later round. dmac chooses the port of a shared-memory
  * cable. */
 uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 {
 	uint8_t *p;
 
+	if (spw_unlikely(chip_is_paced(nd)) &&
+	    !rate_has_room(nd, HCA_TX, nd->has_halves && chip_has_mac(nd, dmac)))
+		return NULL;
 	if (spw_unlikely(nd->fault->on))
 		return fault_tx_reserve(nd->fault, len);
 	p = cable_tx_reserve(nd->cable, dmac, len);
 	if (spw_unlikely(!p))
-		NIC_CNT(nd, port_xmit_wait);
+		return paused(nd);
+	nd->tx_paused = false;
 	return p;
+}
+
+static void count_tx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
+{
+	const bool on_chip = nd->has_halves && chip_has_mac(nd, frame);
+
+	NIC_CNT(nd, port_xmit_packets);
+	NIC_CNT_ADD(nd, port_xmit_data, len / 4);
+	if (spw_unlikely(on_chip))
+		NIC_CNT(nd, tx_chip_packets);
+	else
+		NIC_CNT_ADD(nd, tx_bytes_phy, len);
+	if (frame[0] & 1)
+		NIC_CNT(nd, multicast_xmit_packets);
+	else
+		NIC_CNT(nd, unicast_xmit_packets);
+	if (spw_unlikely(chip_is_paced(nd)))
+		rate_book(nd, HCA_TX, on_chip, len);
 }
 
 /* The ICRC is computed only where somebody checks it: a cable of shared memory is trusted. */
@@ -30,15 +62,11 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 {
 	const bool icrc = nd->icrc_always || !nd->cable->trusts || nd->fault->on;
 
+	if (spw_unlikely(nd->fault->ecn > 0) && roce && fault_marks(nd->fault))
+		wire_mark_ce(frame + l3_off, ipv6);
 	if (roce)
 		wire_finish(frame, len, l3_off, ipv6, payload, icrc);
-	NIC_CNT(nd, port_xmit_packets);
-	NIC_CNT_ADD(nd, port_xmit_data, len / 4);
-	NIC_CNT_ADD(nd, tx_bytes_phy, len);
-	if (frame[0] & 1)
-		NIC_CNT(nd, multicast_xmit_packets);
-	else
-		NIC_CNT(nd, unicast_xmit_packets);
+	count_tx(nd, frame, len);
 	if (spw_unlikely(nd->trace != NULL))
 		trace_frame(nd->trace, frame, len, true, nd->stamp);
 	if (spw_unlikely(nd->fault->on)) {

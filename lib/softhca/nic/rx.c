@@ -104,12 +104,20 @@ static void to_group(struct nic_dev *nd, struct wire_pkt *k)
 }
 
 /* The port's counters, as ethtool and sysfs show them; data is in units of 4 bytes (IBTA). */
-static void count_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
+static void count_rx(struct nic_dev *nd, const struct cable_frame *f)
 {
+	const bool on_chip = nd->has_halves && chip_has_cable_port(nd, f->from);
+
 	NIC_CNT(nd, port_rcv_packets);
-	NIC_CNT_ADD(nd, port_rcv_data, len / 4);
-	NIC_CNT_ADD(nd, rx_bytes_phy, len);
-	if (frame[0] & 1)
+	NIC_CNT_ADD(nd, port_rcv_data, f->len / 4);
+	if (spw_unlikely(on_chip)) {
+		NIC_CNT(nd, rx_chip_packets);
+		if (f->data[0] & 1)
+			NIC_CNT(nd, rx_chip_multicast);
+	} else {
+		NIC_CNT_ADD(nd, rx_bytes_phy, f->len);
+	}
+	if (f->data[0] & 1)
 		NIC_CNT(nd, multicast_rcv_packets);
 	else
 		NIC_CNT(nd, unicast_rcv_packets);
@@ -141,7 +149,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		neigh_arp_rx(nd, f->data, f->len); /* the rules get it too */
 		if (l2_accepts(nd, f->data) && !raw_rx(nd, f->data, f->len, false))
 			return false;
-		count_rx(nd, f->data, f->len);
+		count_rx(nd, f);
 		return true;
 	case WIRE_BAD_ICRC:
 		NIC_CNT(nd, rx_icrc_encapsulated);
@@ -153,10 +161,12 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 	if (!mac_is_mine(nd, k.l2)) { /* for another NIC: like any frame */
 		if (l2_accepts(nd, f->data) && !raw_rx(nd, f->data, f->len, false))
 			return false;
-		count_rx(nd, f->data, f->len);
+		count_rx(nd, f);
 		return true;
 	}
-	count_rx(nd, f->data, f->len);
+	count_rx(nd, f);
+	if (spw_unlikely(wire_has_ce(k.l3, k.ipv6)))
+		NIC_CNT(nd, np_ecn_marked_roce_packets);
 	raw_rx(nd, f->data, f->len, true);
 	if (spw_unlikely(k.dqpn == 0xffffff)) {
 		to_group(nd, &k);

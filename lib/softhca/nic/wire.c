@@ -281,3 +281,18 @@ void wire_tmpl_init(struct wire_tmpl *t, const struct wire_av *av)
 	spw_prm_st16(p + 2, WIRE_ROCE_PORT);
 	t->bth_off = (uint8_t)(p + WIRE_UDP_BYTES - t->hdr);
 }
+
+void wire_mark_ce(uint8_t *l3, bool ipv6)
+{
+	uint32_t sum;
+
+	if (ipv6) {
+		l3[1] |= 3 << 4;
+		return;
+	}
+	/* The checksum falls by what the word rises. RFC 1624. */
+	sum = (spw_prm_ld16(l3 + 10) ^ 0xffffu) + (3u - (l3[1] & 3u));
+	l3[1] |= 3;
+	sum = (sum & 0xffff) + (sum >> 16);
+	spw_prm_st16(l3 + 10, (uint16_t)~sum);
+}

@@ -162,6 +162,14 @@ struct wire_av {
 	uint16_t vlan; /* TCI, 0: none */
 };
 
+/* ECN, the low bits of IPv4's TOS and IPv6's traffic class; 3: congestion was met. l3: the IP
+ * header. Neither changes an ICRC, which leaves them out. */
+SPW_INLINE bool wire_has_ce(const uint8_t *l3, bool ipv6)
+{
+	return ipv6 ? (l3[1] >> 4 & 3) == 3 : (l3[1] & 3) == 3;
+}
+void wire_mark_ce(uint8_t *l3, bool ipv6);
+
 /* Purpose: the headers up to the BTH, for wire_start() to copy.
  * Thread:  any. */
 void wire_tmpl_init(struct wire_tmpl *tmpl, const struct wire_av *av);

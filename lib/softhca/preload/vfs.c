@@ -16,6 +16,7 @@
 #define DIR_CLASS "/sys/class/infiniband"
 #define DIR_VERBS "/sys/class/infiniband_verbs"
 #define DIR_PCI   "/sys/bus/pci/devices"
+#define DIR_NET   "/sys/class/net"
 #define DIR_DEVS  "/sys/devices/pci"
 #define DIR_DEV   "/dev/infiniband"
 #define CDEV      DIR_DEV "/uverbs"
@@ -95,11 +96,21 @@ static bool is_emulated(const char *path)
 	if (within(path, DIR_CLASS) || within(path, DIR_VERBS) || is(path, DIR_DEV) ||
 	    is(path, DIR_PCI))
 		return true;
+	if (within(path, DIR_NET))
+		return cfg->dev[0].netdev_emulated;
 	if (starts(path, DIR_DEV))
 		return vfs_cdev(path) >= 0;
 	if (!starts(path, DIR_PCI "/") && !starts(path, DIR_DEVS))
 		return false;
 	return names_our_pci(path, cfg) || above_our_pci(path, cfg);
+}
+
+/* Functions that have left the bus are not listed any more. */
+static void drop_gone(const struct proc *p)
+{
+	for (uint32_t i = 0; i < p->cfg.dev_cnt; i++)
+		if (spw_unlikely(hca_is_gone(&p->devs[i])))
+			sysfs_drop(&p->tree, &p->devs[i]);
 }
 
 const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES])
@@ -111,6 +122,7 @@ const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES])
 	p = proc_get();
 	if (!p)
 		return path;
+	drop_gone(p);
 	if ((size_t)snprintf(buf, VFS_PATH_BYTES, "%s%s", p->tree.root, path) >= VFS_PATH_BYTES)
 		return path;
 	return buf;
@@ -133,7 +145,11 @@ static const char *counter_name(const char *name)
 		HCA_PORT_CNT(NAME) HCA_HW_CNT(NAME)
 #undef NAME
 			"state",
-		"phys_state"};
+		"phys_state",
+		"rate",
+		"carrier",
+		"operstate",
+		"speed"};
 
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(names); i++)
 		if (strcmp(name, names[i]) == 0)
