@@ -191,7 +191,7 @@ int cmd_ex_query_device(struct uv_call *c)
 	if (req->comp_mask || req->reserved)
 		return -EINVAL;
 	if (card->stamps != HCA_STAMPS_NONE) {
-		r.timestamp_mask = UINT64_MAX;
+		r.timestamp_mask = card->clock_mask;
 		r.hca_core_clock = card->clock_khz;
 	}
 	fill_raw(card, &r);

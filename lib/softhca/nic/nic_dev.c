@@ -44,7 +44,9 @@ static uint64_t ticks_of(const struct nic_dev *nd, uint64_t ns)
 {
 	const uint64_t khz = nd->clock_khz;
 
-	return spw_likely(khz == 1000000) ? ns : ns / 1000000 * khz + ns % 1000000 * khz / 1000000;
+	if (spw_unlikely(khz != 1000000))
+		ns = ns / 1000000 * khz + ns % 1000000 * khz / 1000000;
+	return ns & nd->clock_mask;
 }
 
 /* Offset and skew (--clock) move the NIC's clock against the host's, as two crystals would. */
@@ -97,7 +99,7 @@ static void clock_info_write(const struct nic_dev *nd, struct mlx5_ib_clock_info
 	spw_thr_store_rlx(&ci->shift, CLOCK_SHIFT);
 	spw_thr_store_rlx(&ci->mult, (uint32_t)((double)(1u << CLOCK_SHIFT) * 1e6 / nd->clock_khz /
 						(1 + nd->clock_ppm * 1e-6)));
-	spw_thr_store_rlx(&ci->mask, UINT64_MAX);
+	spw_thr_store_rlx(&ci->mask, nd->clock_mask);
 	spw_thr_store_rlx(&ci->overflow_period, 1000);
 	/* [N8 release, pairs with the reader's first load of sign] */
 	spw_thr_store_rel(&ci->sign, sign + 2 * MLX5_IB_CLOCK_INFO_KERNEL_UPDATING);
@@ -455,6 +457,7 @@ int nic_attach(struct hca_dev *dev)
 	nd->now_ns = nd->attach_ns;
 	nd->clock_base_ns = nd->attach_ns;
 	nd->clock_khz = cfg->card->clock_khz;
+	nd->clock_mask = cfg->card->clock_mask;
 	nd->has_halves = chip_has_halves(nd);
 	nd->clock_offset = cfg->clock_offset;
 	nd->clock_ppm = cfg->clock_ppm;

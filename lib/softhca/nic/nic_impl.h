@@ -74,6 +74,7 @@ struct nic_dev {
 	uint64_t now_ns; /* nic_now_ns() at the start of the round, refreshed by nic_stamp() */
 	uint64_t stamp;  /* NIC clock for the CQEs being written */
 	uint32_t clock_khz;
+	uint64_t clock_mask;
 	int64_t clock_offset;
 	double clock_ppm;
 	uint64_t clock_base_ns;
