@@ -214,6 +214,15 @@ class Fabric:
                 *opts, *program]
 
 
+def card(*without):
+    """Options for the card that $SPW_TEST_CARD names, or `without` if it names none. Four fixed functions are mlx5_0 to mlx5_3, and
+    their interfaces have the MTU that the tests' slots hold."""
+    name = os.environ.get('SPW_TEST_CARD')
+    if name == 'dgx-spark':
+        return ['--as', name, '--name', 'mlx5_0,mlx5_1,mlx5_2,mlx5_3', '--mtu', '1500']
+    return [*(['--as', name] if name else []), *without]
+
+
 def env():
     e = dict(os.environ)
     e.pop('LD_PRELOAD', None)

@@ -32,7 +32,7 @@ class Cable:
     """One private cable; each program that is plugged in can have a control socket."""
 
     def __init__(self):
-        self.fabric = peers.Fabric()
+        self.fabric = peers.Fabric(extra=peers.card())
         self.folder = tempfile.TemporaryDirectory(prefix="spw-")
 
     def wrap(self, name="", *options):

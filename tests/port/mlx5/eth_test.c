@@ -10,6 +10,7 @@
 
 #include "base/spw_err.h"
 #include "port/mlx5/eth/eth.h"
+#include "kit_card.h"
 #include "port_kit.h"
 
 static struct kit_run run;
@@ -53,9 +54,30 @@ static void check_clean(void)
 	assert_int_equal(stat.err[SPW_PORT_ERR_cqe_error] + stat.err[SPW_PORT_ERR_queue_reset], 0);
 }
 
+/* What the card adds to every plan. */
+static unsigned card_flags(void)
+{
+	return kit_card()->inlines ? MLX5_F_INLINE : 0;
+}
+
+/* More queues than the device spreads over are refused in a line. */
+static bool too_many(uint16_t queues, const char *profile)
+{
+	static const char *const words[] = {"queues were asked for", "spreads over 2 at most",
+					    NULL};
+	struct kit_conf c = conf("mlx5:mlx5_0", queues, profile);
+
+	if (queues <= kit_card()->queues)
+		return false;
+	kit_refused(&c, -ERANGE, words);
+	return true;
+}
+
 /* Frames to and fro; each queue gets its share, and both ends say the same. */
 static void echoes(uint16_t queues, const char *profile)
 {
+	if (too_many(queues, profile))
+		return;
 	open_both(queues, profile);
 	kit_pump(&run, 20000);
 	check_clean();
@@ -83,15 +105,19 @@ static void test_profiles(void **state)
 {
 	(void)state;
 	open_both(1, "latency");
-	assert_int_equal(queue(&run.b, 0)->plan.flags, MLX5_F_STAMP);
+	assert_int_equal(queue(&run.b, 0)->plan.flags,
+			 card_flags() | (kit_card()->stamps ? MLX5_F_STAMP : 0));
 	assert_int_equal(queue(&run.b, 0)->q.rq_mask, 1023);
 	assert_int_equal(queue(&run.b, 0)->q.cq_mask, 1023);
-	assert_true(queue(&run.b, 0)->tx.td != NULL);
-	assert_true(run.b.port->caps.nic_clock_hz > 0);
+	assert_int_equal(queue(&run.b, 0)->tx.td != NULL, kit_card()->own_registers);
+	assert_int_equal(run.b.port->caps.nic_clock_hz > 0, kit_card()->stamps);
 	kit_close(&run);
 	open_both(1, "throughput");
-	assert_int_equal(queue(&run.b, 0)->plan.flags, MLX5_F_STRIDING | MLX5_F_COMPRESSED);
-	assert_string_equal(queue(&run.b, 0)->plan.why, "");
+	assert_int_equal(queue(&run.b, 0)->plan.flags,
+			 card_flags() | (kit_card()->strides ? MLX5_F_STRIDING : 0) |
+				 (kit_card()->compresses ? MLX5_F_COMPRESSED : 0));
+	assert_string_equal(queue(&run.b, 0)->plan.why,
+			    kit_card()->strides ? "" : "the device has no striding receive queues");
 	kit_close(&run);
 }
 
@@ -115,15 +141,22 @@ static void test_inline_header(void **state)
 	}
 }
 
-/* Every send queue has a register that no other one writes. */
+/* Every send queue has a register that no other one writes; where the machine does not combine
+ * writes, registers take 8-byte doorbells only, and may be shared. */
 static void test_own_registers(void **state)
 {
+	const bool own = kit_card()->own_registers;
+
 	(void)state;
-	open_both(4, "latency");
-	for (uint16_t i = 0; i < 4; i++)
-		for (uint16_t k = 0; k < i; k++)
+	open_both(kit_card()->queues, "latency");
+	for (uint16_t i = 0; i < kit_card()->queues; i++) {
+		assert_int_equal(queue(&run.b, i)->tx.sqmem.bf_bytes > 0, own);
+		for (uint16_t k = 0; k < i && own; k++)
 			assert_ptr_not_equal(queue(&run.b, i)->tx.sqmem.bf,
 					     queue(&run.b, k)->tx.sqmem.bf);
+	}
+	kit_pump(&run, 1000);
+	check_clean();
 	kit_close(&run);
 }
 
@@ -148,14 +181,36 @@ static void test_throughput_falls_back(void **state)
 		b.profile = "throughput";
 		kit_open(&run, &a, &b);
 		run.b.echoes_all = true; /* the rings are small, and send completions may be late */
-		assert_int_equal(queue(&run.b, 0)->plan.flags, MLX5_F_COMPRESSED);
-		if (!strstr(queue(&run.b, 0)->plan.why, cases[i].why))
+		assert_int_equal(queue(&run.b, 0)->plan.flags,
+				 card_flags() | (kit_card()->compresses ? MLX5_F_COMPRESSED : 0));
+		if (!strstr(queue(&run.b, 0)->plan.why,
+			    kit_card()->strides ? cases[i].why : "no striding receive queues"))
 			fail_msg("%s", queue(&run.b, 0)->plan.why);
 		run.window = 128;
 		kit_pump(&run, 3000);
 		check_clean();
 		kit_close(&run);
 	}
+}
+
+/* A card whose WQEs have many strides at least needs many slots for them. */
+static void test_few_slots(void **state)
+{
+	const bool few = kit_card()->strides_min > 8;
+	struct kit_conf a = conf("mlx5:mlx5_0", 1, "throughput"),
+			b = conf("mlx5:mlx5_1", 1, "throughput");
+
+	(void)state;
+	b.slots = 1024;
+	kit_open(&run, &a, &b);
+	assert_string_equal(queue(&run.b, 0)->plan.why,
+			    !kit_card()->strides ? "the device has no striding receive queues"
+			    : few                ? "striding needs at least 2048 slots, not 1024"
+						 : "");
+	run.window = 128;
+	kit_pump(&run, 3000);
+	check_clean();
+	kit_close(&run);
 }
 
 /* Index 2^16 of the WQEs goes round, in rings of several sizes, in both directions. */
@@ -241,7 +296,7 @@ static void test_flow_hash(void **state)
 	};
 
 	(void)state;
-	open_both(4, "latency");
+	open_both(kit_card()->queues, "latency");
 	for (size_t i = 0; i < 2 * SPW_ARRAY_CNT(row); i++) {
 		uint8_t frame[64] = {2, 0, 0,    0, 0, 2,  2, 0, 0, 0, 0, 1,
 				     8, 0, 0x45, 0, 0, 50, 0, 0, 0, 0, 64};
@@ -282,6 +337,15 @@ static void test_stamps(void **state)
 
 	(void)state;
 	open_both(1, "latency");
+	if (!kit_card()->stamps) {
+		kit_send(&run);
+		kit_receive(&run.b, &desc);
+		assert_false(desc.flags & SPW_DESC_NIC_STAMP);
+		assert_int_equal(spw_port_pair_clock(run.b.port, &before, &before, &before),
+				 -ENOTSUP);
+		kit_close(&run);
+		return;
+	}
 	before = nic_now();
 	kit_send(&run);
 	kit_receive(&run.b, &desc);
@@ -304,6 +368,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_inline_header),
 		cmocka_unit_test(test_own_registers),
 		cmocka_unit_test(test_throughput_falls_back),
+		cmocka_unit_test(test_few_slots),
 		cmocka_unit_test(test_stamps),
 		cmocka_unit_test(test_missed_frames),
 		cmocka_unit_test(test_flow_hash),

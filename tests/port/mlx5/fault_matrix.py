@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Every fault of the software ConnectX, while spinwire echoes what spinwire-gen sends: after each, traffic flows again without a
-restart, the ledger's residual is 0 and no slot is missing. Prints the table of docs/faults.md; a word picks the faults that have it in their names."""
+restart, the ledger's residual is 0 and no slot is missing. Prints the table of docs/faults.md; a word picks the faults that have it in their names. $SPW_TEST_CARD: --as of the software ConnectX."""
 import contextlib
 import re
 import signal

@@ -11,6 +11,7 @@
 
 #include "base/spw_err.h"
 #include "port/mlx5/rc/rc.h"
+#include "kit_card.h"
 #include "rc_kit.h"
 
 static struct kit_run run;
@@ -86,10 +87,11 @@ static void test_compressed(void **state)
 		rc_kit_open(&run, &k);
 		run.window = 64;
 		q = &mlx5_rc_of(run.b.port)->queue[0].q;
-		for (unsigned i = 0; i < 20 && !sessions(q); i++)
+		for (unsigned i = 0; i < (kit_card()->compresses ? 20 : 1) && !sessions(q); i++)
 			kit_pump(&run, 5000);
-		assert_true(q->flags & MLX5_RC_COMPRESSED);
-		assert_true(sessions(q));
+		assert_int_equal(q->flags & MLX5_RC_COMPRESSED,
+				 kit_card()->compresses ? MLX5_RC_COMPRESSED : 0);
+		assert_int_equal(sessions(q) > 0, kit_card()->compresses);
 		rc_kit_check_clean(&run);
 		kit_close(&run);
 	}
