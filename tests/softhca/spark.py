@@ -13,7 +13,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='spw-') as folder:
         path = os.path.join(folder, 'c')
         fabric = peers.Fabric(extra=['--as', 'dgx-spark', '--control', path, *options])
-        print(peers.run(fabric.argv([program, path, group]), 100))
+        print(peers.run(fabric.argv([program, path, group]), 200))
 
 
 peers.main(main)

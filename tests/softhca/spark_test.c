@@ -322,11 +322,18 @@ static double carries(const unsigned (*pair)[2], unsigned cnt)
 	return mbps;
 }
 
+#define TRIES 4 /* a busy machine takes the NIC thread's core; no try may exceed the rate */
+
 static void expect_rate(const char *what, const unsigned (*pair)[2], unsigned cnt, double want)
 {
-	const double got = carries(pair, cnt);
+	double got = 0;
 
-	print_message("%s: %.0f Mb/s\n", what, got);
+	for (unsigned i = 0; i < TRIES && got < 0.75 * want; i++) {
+		got = carries(pair, cnt);
+		print_message("%s: %.0f Mb/s\n", what, got);
+		if (got > 1.1 * want)
+			break;
+	}
 	if (got < 0.75 * want || got > 1.1 * want)
 		fail_msg("%s: %.0f Mb/s, not %.0f", what, got, want);
 }

@@ -17,7 +17,7 @@
 #include "softhca/nic/nic_impl.h"
 
 #define AHEAD_NS       20000u
-#define CREDIT_NS      5000000u
+#define CREDIT_NS      20000000u
 #define WIRE_OVERHEAD  24u /* FCS, preamble, gap */
 #define MBIT_NS(bytes) ((uint64_t)(bytes)*8000u)
 
