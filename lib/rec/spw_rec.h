@@ -396,12 +396,14 @@ SPW_INLINE void spw_rec_nic(const unsigned int flags, struct spw_rec *rec,
 			   (uint64_t)most);
 }
 
-/* Purpose: translates a NIC stamp to ticks, at most polled.
+/* Purpose: translates a NIC stamp to the last tick at which the frame can have arrived: the map's
+ *          uncertainty later, at most polled. A frame is slow only by what is certain of its wait;
+ *          the stages (spw_rec_nic) keep the middle, and state the uncertainty.
  * Thread:  owner. */
 SPW_INLINE uint64_t spw_rec_nic_since(const struct spw_rec *rec, uint64_t nic_stamp,
 				      uint64_t polled)
 {
-	uint64_t nic = spw_clock_map_ref(&rec->nic_map, nic_stamp);
+	uint64_t nic = spw_clock_map_ref(&rec->nic_map, nic_stamp) + rec->nic_unc;
 
 	return (int64_t)(polled - nic) < 0 ? polled : nic;
 }

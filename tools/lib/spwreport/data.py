@@ -185,7 +185,7 @@ def _wire(step, frame):
     """"wire, at least 97 % of it": no frame was longer in spinwire than its longest, and the echo came after the sender had last
     emptied its port; what is left was spent on the wire, there or back. None if that is not most of the round trip."""
     inside = _longest(_stamped(step) or {})
-    if inside is None or frame.get("cause") != "beyond_sender" or not frame.get("sent_tsc"):
+    if inside is None or frame.get("cause") != "beyond_sender" or not frame.get("sent_tsc") or not frame.get("drained_tsc"):
         return None
     late = frame["sent_tsc"] - frame["intended_tsc"]
     behind = frame["echo_tsc"] - max(frame["sent_tsc"], frame["drained_tsc"])
