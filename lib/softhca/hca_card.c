@@ -175,6 +175,24 @@ static const struct hca_card cards[] = {
 	/* A machine that does not combine writes: a VM, some arm64. */
 	{.name = "no-wc", CX6DX, .reports_sqn = true, .write_combines = false},
 	{
+		/* A ConnectX-7 whose firmware is set to REAL_TIME_CLOCK_ENABLE. */
+		.name = "real-time",
+		.part_id = 0x1021,
+		.subsys_id = 0x0041,
+		FW(28, 39, 2048),
+		.hca_type = "MT4129",
+		.board_id = "LNV0000000056",
+		.speed_mbps = 200000,
+		PCIE("32.0", 16),
+		.qp_log2 = 18,
+		.raw_caps = RAW_ALL,
+		RSS,
+		STRIDES_FROM(3),
+		CQES(MINI_ALL),
+		CLOCK(HCA_STAMPS_REAL_TIME, 1000000),
+		REGISTERS,
+	},
+	{
 		/* No real card: a ConnectX-4 Lx without all that a driver can do without. RSS over
 		 * two queues; no raw capability, striding, compression, stamps, SQ numbers or write
 		 * combining. */

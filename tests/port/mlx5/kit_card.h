@@ -29,6 +29,7 @@ static inline const struct kit_card *kit_card(void)
 		{"cx4lx", 4, true, true, true, true, true, 512},
 		{"cx5", 4, false, true, true, true, true, 512},
 		{"no-wc", 4, false, true, true, true, false, 8},
+		{"real-time", 4, false, true, true, false, true, 8},
 		{"poor", 2, true, false, false, false, false, 0},
 	};
 	const char *name = getenv("SPW_TEST_CARD");

@@ -177,6 +177,7 @@ static int rx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint16_t queue)
 	if (rc != -EOPNOTSUPP || !(eq->plan.flags & MLX5_F_STAMP))
 		return rc;
 	eq->plan.flags &= ~(unsigned int)MLX5_F_STAMP;
+	eq->port->base.caps.nic_clock_hz = 0;
 	rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
 	if (!rc)
 		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, eq->port->base.name, queue);

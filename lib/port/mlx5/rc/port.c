@@ -185,6 +185,7 @@ static int obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 	if (rc != -EOPNOTSUPP || !(rq->plan.flags & MLX5_RC_STAMP))
 		return rc;
 	rq->plan.flags &= ~(unsigned int)MLX5_RC_STAMP;
+	rq->port->base.caps.nic_clock_hz = 0;
 	rc = mlx5_rc_obj_make(rq, obj_out);
 	if (!rc)
 		spw_info("port %s, queue %u: " MLX5_NO_STAMPS, rq->port->base.name, rq->index);
