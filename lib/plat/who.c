@@ -92,8 +92,9 @@ static void irq_line(struct spw_who *who, const char *line)
 	irq = irq_named(who, name);
 	if (!irq)
 		return;
+	/* An interrupt that its driver freed and requested again counts from 0. */
 	if (who->counted)
-		irq->cnt += now - irq->base;
+		irq->cnt += now < irq->base ? now : now - irq->base;
 	irq->base = now;
 }
 

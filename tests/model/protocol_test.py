@@ -252,7 +252,7 @@ def clock_fields(t):
 
 
 def clock_page(o):
-    """nic_dev.c: the mark, a barrier, the fields, the new sign."""
+    """nic_clock.c: the mark, a barrier, the fields, the new sign."""
     def nic(t):
         t.store("sign", 1)
         t.fence(o.fence("N7", "dmb ish"))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One device: attach and detach, its clock, and one round of work. The NIC thread calls nic_round()
+ * One device: attach and detach, and one round of work. The NIC thread calls nic_round()
  * for each of its devices, with the device lock held:
  *
- *   clock_publish     clock pages, first: they are as exact as they are fresh
+ *   nic_clock_publish clock pages, first: they are as exact as they are fresh
  *   nic_doorbells     WQEs that were posted; QPs with work join the active list
  *   receive           a burst from the cable: RoCE to its QP, the rest by the steering rules
  *   transmit          each active QP once, NIC_QP_BUDGET frames at most
@@ -32,100 +32,8 @@
 
 #define TICK_NS     20000000ull
 #define FLUSH_NS    100000ull    /* between polls of the receive queues of QPs in ERR */
-#define CLOCK_NS    1000000ull   /* between updates of the clock page while awake */
 #define LEAVE_NS    100000000ull /* from unplugged to removed */
 #define STAMP_EVERY 16u          /* received frames per read of the clock */
-#define CLOCK_SHIFT 21
-
-/* ---- clock ---- */
-
-/* In two parts, so that the product does not overflow. */
-static uint64_t ticks_of(const struct nic_dev *nd, uint64_t ns)
-{
-	const uint64_t khz = nd->clock_khz;
-
-	if (spw_unlikely(khz != 1000000))
-		ns = ns / 1000000 * khz + ns % 1000000 * khz / 1000000;
-	return ns & nd->clock_mask;
-}
-
-/* Offset and skew (--clock) move the NIC's clock against the host's, as two crystals would. */
-static uint64_t clock_at(const struct nic_dev *nd, uint64_t now_ns)
-{
-	const uint64_t run_ns = now_ns - nd->clock_base_ns;
-
-	if (nd->clock_ppm == 0)
-		return ticks_of(nd, now_ns + (uint64_t)nd->clock_offset);
-	return ticks_of(nd, nd->clock_base_ns + (uint64_t)nd->clock_offset + run_ns +
-				    (uint64_t)(int64_t)((double)run_ns * nd->clock_ppm * 1e-6));
-}
-
-uint64_t nic_clock(const struct hca_dev *dev)
-{
-	return clock_at(dev->nic, nic_now_ns());
-}
-
-/* A stamp for the frames that follow. */
-uint64_t nic_stamp(struct nic_dev *nd)
-{
-	nd->now_ns = nic_now_ns();
-	return nd->stamp = clock_at(nd, nd->now_ns);
-}
-
-/* The clock conversion page is a seqlock; KERNEL_UPDATING is set in `sign` while it is written.
- *
- *   NIC thread                        reader (libmlx5, mlx5dv_get_clock_info)
- *   sign = old | UPDATING
- *   N7 release fence                  first load of sign, sequentially consistent
- *   fields                            plain loads of the fields
- *   N8 sign = old + 2 * UPDATING      second load of sign; equal to the first, or read again
- *
- * N7 keeps new fields after the mark, as the kernel's smp_store_mb does. N8 keeps them before the
- * new sign: a reader whose first load returns it reads these fields or later ones. The reader's
- * second load does not keep its plain loads before it on aarch64; that half is libmlx5's. On x86
- * both halves hold. */
-static void clock_info_write(const struct nic_dev *nd, struct mlx5_ib_clock_info *ci,
-			     uint64_t real_ns)
-{
-	const uint32_t sign = spw_thr_load_rlx(&ci->sign) &
-			      ~(uint32_t)MLX5_IB_CLOCK_INFO_KERNEL_UPDATING;
-
-	spw_thr_store_rlx(&ci->sign, sign | MLX5_IB_CLOCK_INFO_KERNEL_UPDATING);
-	/* [N7 release fence, pairs with the reader's second load of sign] */
-	spw_thr_release_fence();
-	spw_thr_store_rlx(&ci->nsec, real_ns);
-	spw_thr_store_rlx(&ci->cycles, nd->stamp);
-	spw_thr_store_rlx(&ci->frac, 0);
-	spw_thr_store_rlx(&ci->shift, CLOCK_SHIFT);
-	spw_thr_store_rlx(&ci->mult, (uint32_t)((double)(1u << CLOCK_SHIFT) * 1e6 / nd->clock_khz /
-						(1 + nd->clock_ppm * 1e-6)));
-	spw_thr_store_rlx(&ci->mask, nd->clock_mask);
-	spw_thr_store_rlx(&ci->overflow_period, 1000);
-	/* [N8 release, pairs with the reader's first load of sign] */
-	spw_thr_store_rel(&ci->sign, sign + 2 * MLX5_IB_CLOCK_INFO_KERNEL_UPDATING);
-}
-
-/* Updates the pages that libmlx5 maps: the clock itself each round, the conversion page now and
- * then. The clock is one 64-bit store, because its reader loads high, low, high: with two stores it
- * could get the new high word twice around an old low word. */
-static void clock_publish(struct nic_dev *nd)
-{
-	const bool info = nd->now_ns - nd->clock_ns > CLOCK_NS;
-	struct timespec real = {0};
-
-	if (info) {
-		nd->clock_ns = nd->now_ns;
-		clock_gettime(CLOCK_REALTIME, &real);
-	}
-	for (struct hca_ctx *ctx = nd->dev->ctxs; ctx; ctx = ctx->next) {
-		if (ctx->core_clock)
-			spw_dma_store(ctx->core_clock, spw_cpu_to_be64(nd->stamp));
-		if (ctx->clock_info && info)
-			clock_info_write(nd, ctx->clock_info,
-					 (uint64_t)real.tv_sec * 1000000000ull +
-						 (uint64_t)real.tv_nsec);
-	}
-}
 
 /* ---- scheduling ---- */
 
@@ -377,8 +285,8 @@ uint32_t nic_round(struct nic_dev *nd)
 {
 	uint32_t work;
 
-	nd->stamp = clock_at(nd, nd->now_ns);
-	clock_publish(nd);
+	nic_stamp_set(nd);
+	nic_clock_publish(nd);
 	work = nic_doorbells(nd);
 	work += receive(nd);
 	work += transmit(nd);

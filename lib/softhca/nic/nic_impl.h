@@ -115,8 +115,12 @@ struct nic_dev {
 
 /* The host's raw monotonic clock. */
 uint64_t nic_now_ns(void);
-/* Reads the clock: sets now_ns and stamp, and returns stamp. */
+/* Sets stamp to the NIC's clock at now_ns, and returns it. */
+uint64_t nic_stamp_set(struct nic_dev *nd);
+/* The same, after reading the host's clock into now_ns. */
 uint64_t nic_stamp(struct nic_dev *nd);
+/* Updates the pages of the clock that applications map. */
+void nic_clock_publish(struct nic_dev *nd);
 /* The round at or after at_ns runs all timers. */
 void nic_timer_at(struct nic_dev *nd, uint64_t at_ns);
 

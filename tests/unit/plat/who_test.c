@@ -46,6 +46,24 @@ static void only_windows_with_gaps_count(void **state SPW_UNUSED)
 	assert_int_equal(who.switches[0], once);
 }
 
+static void an_interrupt_that_starts_over_is_not_negative(void **state SPW_UNUSED)
+{
+	struct spw_who who = {0}, *list[] = {&who};
+	const uint64_t before = 1ull << 60; /* what each counted before it was requested again */
+	uint64_t gaps = 0;
+
+	spw_who_begin(&who, (uint32_t)sched_getcpu());
+	spw_who_read(list, &gaps, 1);
+	assert_true(who.irq_cnt > 0);
+	for (uint32_t i = 0; i < who.irq_cnt; i++)
+		who.irq[i].base = before;
+	gaps++;
+	spw_who_read(list, &gaps, 1);
+	for (uint32_t i = 0; i < who.irq_cnt; i++)
+		assert_int_equal(who.irq[i].cnt, who.irq[i].base);
+	assert_true(who.irq[0].base < before);
+}
+
 static void a_cpu_that_is_not_there_has_no_interrupts(void **state SPW_UNUSED)
 {
 	struct spw_who who = {0}, *list[] = {&who};
@@ -62,6 +80,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_windows_with_gaps_count),
+		cmocka_unit_test(an_interrupt_that_starts_over_is_not_negative),
 		cmocka_unit_test(a_cpu_that_is_not_there_has_no_interrupts),
 	};
 
