@@ -30,7 +30,7 @@ struct spw_who_irq {
 
 /* One loop's counts. Fill it from zero. */
 struct spw_who {
-	int tid; /* written by the loop's thread */
+	int tid; /* 0 until spw_who_begin */
 	uint32_t cpu;
 	uint64_t windows;                     /* that had gaps */
 	uint64_t switch_base[2], switches[2]; /* voluntary, involuntary; as base and cnt above */
@@ -44,7 +44,8 @@ struct spw_who {
 
 /* Purpose: names the thread and the CPU to observe.
  * Shape:   cpu: the one that the thread is pinned to, as the kernel numbers it.
- * Thread:  owner (the loop's own thread), before the loop. */
+ * Thread:  owner (the loop's own thread), before the loop.
+ * Order:   release [WHO1]; spw_who_read leaves the loop out until it has acquired that [WHO2]. */
 void spw_who_begin(struct spw_who *who, uint32_t cpu);
 
 /* Purpose: ends a window for each of cnt loops: reads the kernel's counts, and adds their

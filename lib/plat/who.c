@@ -98,8 +98,8 @@ static void irq_line(struct spw_who *who, const char *line)
 	irq->base = now;
 }
 
-/* One pass over the file serves all loops. A machine with hundreds of cores has lines of several
- * KiB. */
+/* One pass over the file serves all loops that have begun. A machine with hundreds of cores has
+ * lines of several KiB. */
 static void irqs_read(struct spw_who *const *who, uint32_t cnt)
 {
 	FILE *file = fopen("/proc/interrupts", "r");
@@ -107,7 +107,7 @@ static void irqs_read(struct spw_who *const *who, uint32_t cnt)
 
 	if (file && line && fgets(line, LINE_BYTES, file)) {
 		for (uint32_t i = 0; i < cnt; i++)
-			who[i]->column = column_of(line, who[i]->cpu);
+			who[i]->column = who[i]->has_base ? column_of(line, who[i]->cpu) : -1;
 		while (fgets(line, LINE_BYTES, file))
 			for (uint32_t i = 0; i < cnt; i++)
 				if (who[i]->column >= 0)
@@ -123,7 +123,7 @@ static void irqs_read(struct spw_who *const *who, uint32_t cnt)
 void spw_who_begin(struct spw_who *who, uint32_t cpu)
 {
 	who->cpu = cpu;
-	spw_thr_store_rlx(&who->tid, (int)gettid());
+	spw_thr_store_rel(&who->tid, (int)gettid()); /* [WHO1 release, pairs with WHO2] */
 }
 
 /* has_base: the first reading only sets the base. */
@@ -133,6 +133,8 @@ void spw_who_read(struct spw_who *const *who, const uint64_t *gaps, uint32_t cnt
 		struct spw_who *w = who[i];
 		uint64_t now[2];
 
+		if (!spw_thr_load_acq(&w->tid)) /* [WHO2 acquire, pairs with WHO1] */
+			continue;
 		w->counted = gaps[i] != w->gaps && w->has_base;
 		switches_read(w, now);
 		for (int s = 0; s < 2; s++) {

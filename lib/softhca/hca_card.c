@@ -141,6 +141,7 @@ static const struct hca_card cards[] = {
 		.hca_type = "MT4126",
 		.board_id = "MT_0000000359", /* believed */
 		.is_vf = true,
+		.shares_port = true,
 		.speed_mbps = 100000,
 		PCIE("16.0", 16),
 		.qp_log2 = 12,
@@ -160,6 +161,7 @@ static const struct hca_card cards[] = {
 		.hca_type = "MT4129",
 		.board_id = "LNV0000000056",
 		.is_sf = true,
+		.shares_port = true,
 		.speed_mbps = 200000,
 		PCIE("32.0", 16),
 		.qp_log2 = 12,
@@ -229,6 +231,7 @@ static const struct hca_card cards[] = {
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_BOTH, 1000000),
 		REGISTERS,
+		.shares_port = true,
 		.func_cnt = 4,
 		.func = {{"rocep1s0f0", "enp1s0f0np0", 0, 1, 0, 0},
 			 {"rocep1s0f1", "enp1s0f1np1", 0, 1, 1, 1},

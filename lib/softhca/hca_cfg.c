@@ -337,7 +337,7 @@ static int opt_accept(struct hca_cfg *cfg, const char *opt, const char *val)
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(name); i++) {
 		if (strcmp(val, name[i]))
 			continue;
-		cfg->accept = (enum hca_accept)i;
+		cfg->accept = (enum hca_accept)(HCA_ACCEPT_OWN + i);
 		return 0;
 	}
 	return bad(opt, val, "own, multicast or all");
@@ -431,6 +431,8 @@ int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 	for (char *p = strtok_r(copy, ";", &save); p && !rc; p = strtok_r(NULL, ";", &save))
 		rc = set_option(cfg_out, p);
 	free(copy);
+	if (cfg_out->accept == HCA_ACCEPT_BY_CARD)
+		cfg_out->accept = cfg_out->card->shares_port ? HCA_ACCEPT_OWN : HCA_ACCEPT_ALL;
 	rc = rc ? rc : names_differ(cfg_out);
 	return rc ? rc : adversary_fits(cfg_out);
 }

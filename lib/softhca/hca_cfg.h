@@ -17,7 +17,7 @@
 #define HCA_TEXT_BYTES 256u
 
 /* What a port lets in beside frames to its own MAC and broadcast (nic/l2.c). */
-enum hca_accept { HCA_ACCEPT_OWN, HCA_ACCEPT_MULTICAST, HCA_ACCEPT_ALL };
+enum hca_accept { HCA_ACCEPT_BY_CARD, HCA_ACCEPT_OWN, HCA_ACCEPT_MULTICAST, HCA_ACCEPT_ALL };
 
 struct hca_dev_cfg {
 	char name[HCA_NAME_BYTES]; /* as in /sys/class/infiniband */
@@ -52,7 +52,7 @@ struct hca_cfg {
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
 	struct hca_adversary adversary;
 	int32_t nic_cpu;        /* CPU of the NIC thread; -1: any of the process's at load time */
-	enum hca_accept accept; /* what the flags of an interface may widen */
+	enum hca_accept accept; /* never BY_CARD; the flags of an interface may widen it */
 	bool trap_blueflame;    /* compare BlueFlame copies with their WQEs (nic/nic_bf.c) */
 	bool cqe_enhanced;      /* compressed CQEs have the enhanced layout; else the basic one */
 	int64_t clock_offset;   /* of the NIC clock, ns */

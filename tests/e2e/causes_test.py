@@ -105,7 +105,9 @@ def test_sigstop():
     not_too_busy({**summary, "held": {"lost": {"sum_ns": summary["held"]["lost"]["sum_ns"] - 1e9}}}, executor=True)
     by = mostly(summary, "poll_gap")
     check(by["poll_gap"] >= 0.9 * 0.8 * RATE, f"a second less 200 ms, at {RATE} frames/s: {by}")
-    check(summary["worst"][0]["blame"]["poll_gap"] > 0.9e9, f"worst: {summary['worst'][0]}")
+    # The longest either waited in the port, or was in the executor, whose thread was stopped as well.
+    blame = summary["worst"][0]["blame"]
+    check(blame.get("poll_gap", 0) + blame.get("exec_late", 0) > 0.9e9, f"worst: {summary['worst'][0]}")
 
 
 def test_slow_handler():

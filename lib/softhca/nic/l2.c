@@ -9,8 +9,12 @@
  *   multicast                              IFF_ALLMULTI or IFF_PROMISC
  *   unicast to another MAC                 IFF_PROMISC
  *
- * The flags are those of the interface of --netdev, read every 20 ms, or what --accept says,
- * whichever is more. Rules cannot ask for more: they stand behind this filter on a card too.
+ * That is the filter of a function that shares its port (a VF, an SF, one half of a port): the
+ * switch in front of it knows its L2 addresses, and the flags of its interface. A physical function
+ * alone on its port gets every frame, and its rules decide: DPDK sets the flags for VFs and SFs
+ * only, and receives promiscuously on the others by rules (drivers/net/mlx5/mlx5_rxmode.c).
+ * --accept overrides the card. The flags are those of the interface of --netdev, read every 20 ms;
+ * they may widen the filter.
  *
  * A function's own multicast frames come back to its other contexts as soon as it has a second
  * context, or an RSS QP that asks for its own frames. A context does not get what it sent itself,

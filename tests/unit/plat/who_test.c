@@ -46,6 +46,26 @@ static void only_windows_with_gaps_count(void **state SPW_UNUSED)
 	assert_int_equal(who.switches[0], once);
 }
 
+/* The control thread may read before the loop's thread has said where it runs: nothing of that is a
+ * base for what follows. */
+static void a_loop_that_has_not_begun_is_left_out(void **state SPW_UNUSED)
+{
+	struct spw_who who = {0}, *list[] = {&who};
+	uint64_t gaps = 0;
+
+	for (; gaps < 3; gaps++)
+		spw_who_read(list, &gaps, 1);
+	assert_int_equal(who.windows, 0);
+	assert_int_equal(who.irq_cnt, 0);
+	spw_who_begin(&who, (uint32_t)sched_getcpu());
+	gaps++;
+	spw_who_read(list, &gaps, 1);
+	assert_int_equal(who.windows, 0);
+	assert_true(who.irq_cnt > 0);
+	for (uint32_t i = 0; i < who.irq_cnt; i++)
+		assert_int_equal(who.irq[i].cnt, 0);
+}
+
 static void an_interrupt_that_starts_over_is_not_negative(void **state SPW_UNUSED)
 {
 	struct spw_who who = {0}, *list[] = {&who};
@@ -80,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_windows_with_gaps_count),
+		cmocka_unit_test(a_loop_that_has_not_begun_is_left_out),
 		cmocka_unit_test(an_interrupt_that_starts_over_is_not_negative),
 		cmocka_unit_test(a_cpu_that_is_not_there_has_no_interrupts),
 	};

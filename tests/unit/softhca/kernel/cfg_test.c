@@ -101,6 +101,27 @@ static void refusals(void **state)
 	}
 }
 
+/* A function alone on its port gets every frame; what is said overrides the card, in any order. */
+static void what_a_port_lets_in(void **state)
+{
+	static const struct {
+		const char *text;
+		enum hca_accept accept;
+	} rows[] = {{"", HCA_ACCEPT_ALL},
+		    {"as=vf", HCA_ACCEPT_OWN},
+		    {"as=dgx-spark", HCA_ACCEPT_OWN},
+		    {"accept=own", HCA_ACCEPT_OWN},
+		    {"accept=all;as=sf", HCA_ACCEPT_ALL},
+		    {"as=sf;accept=multicast", HCA_ACCEPT_MULTICAST}};
+	struct hca_cfg c;
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(rows); i++) {
+		assert_int_equal(hca_cfg_parse(rows[i].text, &c), 0);
+		assert_int_equal(c.accept, rows[i].accept);
+	}
+}
+
 static void adversary(void **state)
 {
 	struct hca_cfg c;
@@ -118,8 +139,11 @@ static void adversary(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(defaults), cmocka_unit_test(everything),
-					   cmocka_unit_test(spark), cmocka_unit_test(refusals),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(defaults),
+					   cmocka_unit_test(everything),
+					   cmocka_unit_test(spark),
+					   cmocka_unit_test(refusals),
+					   cmocka_unit_test(what_a_port_lets_in),
 					   cmocka_unit_test(adversary)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,6 +64,8 @@ static void addresses(void **state)
 	(void)state;
 	kit_open(&k);
 	taker(&k);
+	assert_true(lets_in(&k, other)); /* alone on its port */
+	accept(&k, HCA_ACCEPT_OWN);
 	assert_true(lets_in(&k, k.dev->id.mac));
 	assert_true(lets_in(&k, everyone));
 	seen = k.dev->cnt.port_rcv_packets;
