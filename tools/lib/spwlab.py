@@ -7,6 +7,7 @@ import glob
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -113,6 +114,7 @@ class Path(typing.NamedTuple):
     sink_wrap: tuple = ()
     source_args: tuple = ()
     leftovers: tuple = ()  # files of a sink that was killed, in the way of the next
+    nics: tuple = ()       # control sockets of the source's and the sink's software ConnectX
 
 
 def memif_path(folder):
@@ -122,17 +124,31 @@ def memif_path(folder):
     return Path("memif", "DPDK's net_memif between two processes", port.format("client"), port.format("server"), leftovers=(sock,))
 
 
-def softhca_path(place):
+def softhca_path(place, folder):
     """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many. Raw queues and
     locked memory need rights, as with a card: whoever is not root gets them in a user namespace."""
     rights = () if os.geteuid() == 0 else ("unshare", "-r")
     tool = os.path.join(TOOLS, "with-softhca")
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
+    nics = [os.path.join(folder, f"{name}.nic") for name in ("source", "sink")]
     # The MACs are those that spinwire-gen sends from and to, unless told otherwise.
-    sink, source = [(*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}", "--mac", mac) + (() if core is None else ("--nic-cpu", str(core)))
-                    for core, mac in zip(place.nics, ("02:00:00:00:00:02", "02:00:00:00:00:01"))]
+    sink, source = [(*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic) + (() if core is None else ("--nic-cpu", str(core)))
+                    for core, mac, nic in zip(place.nics, ("02:00:00:00:00:02", "02:00:00:00:00:01"), reversed(nics))]
     return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
-                source, sink)
+                source, sink, nics=tuple(nics))
+
+
+def nic_thread(path):
+    """{"naps": ..., "late_us": ...}: what the thread of a software ConnectX says of itself on its control socket; {} if it does not."""
+    try:
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(2)
+            link.connect(path)
+            link.sendall(b"thread\n")
+            words = link.recv(4096).decode().split()
+        return {name: int(value) for name, _, value in (word.partition("=") for word in words[1:])} if words[:1] == ["ok"] else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def device_mac(device):
@@ -180,7 +196,7 @@ def choose_path(args, folder):
     if args.ethdev or not has_mlx5():
         return memif_path(folder), Cores()
     place = Cores(nics=True)
-    return softhca_path(place), place
+    return softhca_path(place, folder), place
 
 
 def forget_prefix(file_prefix):

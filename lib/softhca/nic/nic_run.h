@@ -17,6 +17,7 @@ struct nic_thread_stat {
 	uint64_t switches; /* involuntary context switches, as last read */
 	uint64_t lost_ns;  /* idle turns that took long: the scheduler took the core */
 	uint64_t other_ns; /* idle turns that took long: a command's lock, or the hypervisor */
+	uint64_t late_ns;  /* the longest that work may have waited for a round, naps included */
 };
 void nic_thread_stat(struct nic_thread_stat *stat_out);
 

@@ -246,6 +246,8 @@ static void loop(void)
 		pthread_mutex_unlock(&run.lock);
 		if (idle_turns && spw_unlikely(now_ns - turn_ns > LOST_NS))
 			lost(&pace, now_ns, now_ns - turn_ns);
+		if (work && spw_unlikely(now_ns - turn_ns > run.stat.late_ns))
+			spw_thr_store_rlx(&run.stat.late_ns, now_ns - turn_ns);
 		turn_ns = now_ns;
 		if (work) {
 			busy_ns = now_ns;
@@ -270,6 +272,7 @@ void nic_thread_stat(struct nic_thread_stat *stat_out)
 		.switches = spw_thr_load_rlx(&s->switches),
 		.lost_ns = spw_thr_load_rlx(&s->lost_ns),
 		.other_ns = spw_thr_load_rlx(&s->other_ns),
+		.late_ns = spw_thr_load_rlx(&s->late_ns),
 	};
 }
 

@@ -95,6 +95,13 @@ class Join(unittest.TestCase):
             frame["drained_tsc"] = frame["echo_tsc"] - 4000  # the echo may have waited for the sender
         self.assertEqual(data.worst_frames(away)[0]["cause"], "beyond_sender")
 
+    def test_the_thread_that_fell_behind_is_first(self):
+        got = self.wire(loop_gap={"max_ns": 300})
+        got["spinwire"]["held"] = {"lost": {"times": 1, "sum_ns": 700, "max_ns": 700}, "tx": {"times": 1, "sum_ns": 40, "max_ns": 40}, "switched_out": 1}
+        got["nics"] = [{"late_us": 9}, {"naps": 4}]
+        self.assertEqual(data.away(got), [("the source's NIC thread", 9000), ("spinwire's loop", 700), ("the source's loop", 300)])
+        self.assertEqual(data.away(self.both()), [])
+
     def test_two_boots_are_two_clocks(self):
         for frame in data.worst_frames(self.both(boot="another")):
             self.assertEqual([key for key, _ in frame["parts"]], ["sender", "beyond"])

@@ -43,6 +43,11 @@ def jitter_line(record):
     return f"the machine itself, nothing but a probe running: {cores} taken by gaps over 1 µs, the longest {svg.time_ns(1e3 * max(max(g.values()) for g in longest))}"
 
 
+def away_line(step):
+    """Which thread fell behind, if one did: the longest that each was away from its work."""
+    return "away from its work at a stretch, at most: " + ", ".join(f"{name} {svg.time_ns(ns)}" for name, ns in data.away(step))
+
+
 # ---- files -------------------------------------------------------------------------------------------
 
 def _write(path, text, say):

@@ -211,6 +211,16 @@ def worst_batches(step, most=10):
     return _stalls(rows, most)
 
 
+def away(step):
+    """[(thread, ns)], the longest first: for how long each thread of the path did not do its work at a stretch, at most. The executor's
+    thread is named by the cause exec_late."""
+    held = [row["max_ns"] for row in (step["spinwire"].get("held") or {}).values() if isinstance(row, dict)]
+    rows = [("the source's loop", _longest(step["gen"].get("loop_gap", {}))), ("spinwire's loop", max(held, default=None))]
+    for name, nic in zip(("the source's NIC thread", "spinwire's NIC thread"), step.get("nics") or ()):
+        rows.append((name, nic["late_us"] * 1e3 if "late_us" in nic else None))
+    return sorted(((name, ns) for name, ns in rows if ns), key=lambda row: -row[1])
+
+
 # ---- causes ------------------------------------------------------------------------------------------
 
 def on_the_wire(step):

@@ -204,6 +204,16 @@ def _regime_section(good):
                             legend=legend) + _held_table(good))
 
 
+def _away_section(good):
+    """The thread that a backlog waited for has the longest time."""
+    names = [name for name, _ in data.away(good[0])]
+    rows = [[load_name(s), *(time_or(dict(data.away(s)).get(name)) for name in names)] for s in good]
+    if not names:
+        return ""
+    return ("<h2>Which thread fell behind</h2><p>The longest that each thread of the path was away from its work at a stretch, at most. A round "
+            "trip that is longer than all of them waited in a queue.</p>" + table(["frames/s", *names], rows))
+
+
 HELD = [("lost", "lost the core"), ("port", "receive call"), ("push", "push"), ("tx", "transmit call"), ("refill", "refill")]
 
 
@@ -283,7 +293,7 @@ def html(record):
     if good:
         body.append(f"<p>{_balance(good)}{_late(good)}{_floor_text(floor)}</p>")
         body += [_knee_section(good, knee, floor), _spectrum_section(good, knee), _worst_section(good, knee), _cause_section(good),
-                 _regime_section(good), _ledger_section(good)]
+                 _away_section(good), _regime_section(good), _ledger_section(good)]
     else:
         body.append("<p>No step could be measured.</p>")
     body += [_jitter_section(record, good, floor), _settings_section(record, good)]

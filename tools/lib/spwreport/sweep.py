@@ -142,12 +142,13 @@ def _measure(bench, step):
         with source(bench, step["offered_fps"], step["seconds"]) as gen:
             step["gen"] = gen
             step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
+            step["nics"] = [spwlab.nic_thread(nic) for nic in bench.path.nics]
             step["spinwire"], step["note"] = end()
 
 
 def step_at(bench, fps, seconds, share=None):
     """One load, measured on a sink of its own. A failed step is repeated once, and reported in any case."""
-    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "faults": [], "note": None,
+    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "nics": [], "faults": [], "note": None,
             "by_hand": ""}
     for _ in range(2):
         try:
