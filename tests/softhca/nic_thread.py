@@ -37,7 +37,7 @@ def naps(path):
         except OSError: # not there yet
             return 0
         sock.sendall(b'thread\n')
-        return int(re.match(r'ok naps=(\d+) switches=\d+ lost_us=\d+ other_us=\d+\n', sock.recv(4096).decode()).group(1))
+        return int(re.match(r'ok naps=(\d+) switches=\d+ lost_us=\d+ other_us=\d+ late_us=\d+\n', sock.recv(4096).decode()).group(1))
 
 
 def idle(cpu):

@@ -201,7 +201,8 @@ static void thread_text(const struct nic_dev *nd, char *answer, size_t bytes)
 
 	(void)nd;
 	nic_thread_stat(&t);
-	snprintf(answer, bytes, "ok naps=%llu switches=%llu lost_us=%llu other_us=%llu late_us=%llu\n",
+	snprintf(answer, bytes,
+		 "ok naps=%llu switches=%llu lost_us=%llu other_us=%llu late_us=%llu\n",
 		 (unsigned long long)t.naps, (unsigned long long)t.switches,
 		 (unsigned long long)t.lost_ns / 1000, (unsigned long long)t.other_ns / 1000,
 		 (unsigned long long)t.late_ns / 1000);
