@@ -111,6 +111,24 @@ static void a_queue_pair_fails(void **state SPW_UNUSED)
 	}
 }
 
+/* A QP that fails and flushes nothing: after a while its peer is given up all the same, and it is
+ * back. */
+static void a_queue_pair_that_flushes_nothing(void **state SPW_UNUSED)
+{
+	for (int i = 0; i < 4; i++) {
+		struct pair p = {0};
+
+		pair_open(&p, op_name[i & 1], i >> 1 ? ",srq=1" : "");
+		for (uint32_t dev = 0; dev < 2; dev++)
+			kit_control(dev, "fault flush=none");
+		kit_control(1, "qp-error=%u", qpn_of(&p.server));
+		check_back(&p, 1);
+		for (uint32_t dev = 0; dev < 2; dev++)
+			kit_control(dev, "fault flush=plain");
+		pair_close(&p);
+	}
+}
+
 static bool client_lost(struct kit_end *const *end, uint32_t cnt SPW_UNUSED,
 			const void *arg SPW_UNUSED)
 {
@@ -136,6 +154,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_in_trouble),
 		cmocka_unit_test(a_queue_pair_fails),
+		cmocka_unit_test(a_queue_pair_that_flushes_nothing),
 		cmocka_unit_test(the_link_goes_down),
 	};
 

@@ -65,6 +65,7 @@ struct verbs_rc_peer {
 	uint32_t code;
 	bool marked;         /* the marker WQE of this drain is posted */
 	uint64_t drain_mark; /* SRQ: q->empty_polls + 1 when the drain began; 0: not draining */
+	uint64_t drain_tsc;  /* since when its QP is drained; 0: it is not */
 };
 
 /* POSTED or UP: receives may be posted, and messages are accepted. */
@@ -131,6 +132,9 @@ void verbs_rc_send_due_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p
 /* Purpose: posts one marker WQE to a QP in ERR; its flush completion proves that all earlier
  * entries have completed. Once per drain. */
 void verbs_rc_mark_end(struct verbs_rc_queue *q, struct verbs_rc_peer *p);
+/* Purpose: gives up what a QP in ERR has not flushed, and never will: its sends count as flushed,
+ * and its receives are no longer posted. */
+void verbs_rc_lost(struct verbs_rc_queue *q, struct verbs_rc_peer *p);
 /* Purpose: takes up to 16 send completions and returns their slots. */
 void verbs_rc_reap(struct verbs_rc_queue *q);
 /* Purpose: returns the slots of all messages that wait for this peer, counted as flushed. */

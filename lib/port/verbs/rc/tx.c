@@ -360,6 +360,16 @@ static SPW_COLD void on_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
 	done(q, p, pos, false);
 }
 
+void verbs_rc_lost(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	if (p->sq_ci != p->sq_pi)
+		done(q, p, p->sq_pi - 1, false);
+	p->recv_out = 0;
+	for (uint32_t i = 0; i < p->cnt && !q->srq; i++)
+		if (q->slot[p->first + i].where == VERBS_POSTED)
+			q->slot[p->first + i].where = VERBS_FREE;
+}
+
 void verbs_rc_reap(struct verbs_rc_queue *q)
 {
 	struct ibv_wc wc[16];
