@@ -287,6 +287,7 @@ struct hca_chip {
 		struct hca_rate rate;
 	} port[HCA_DEV_MAX];
 	struct hca_rate pcie[HCA_DEV_MAX]; /* by the first function behind the link */
+	uint32_t paced;                    /* N: some port or link has a rate */
 	uint64_t unplugged_ns;             /* N: time of the control command; 0: never */
 	uint32_t gone;                     /* N: all functions have left the bus */
 };

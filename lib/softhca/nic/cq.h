@@ -125,7 +125,12 @@ void cq_comp_flush_all(struct nic_dev *nd); /* at the end of each round */
 bool cq_reuse_init(struct nic_cq *c); /* false: no memory */
 void cq_reuse_fini(struct nic_cq *c);
 /* Before cq_put(): the completion is of receive WQE `wqe` of r; r NULL: of a send WQE. */
-void cq_reuse_check(struct nic_cq *c, struct nic_rq *r, uint16_t wqe);
+void cq_reuse_track(struct nic_cq *c, struct nic_rq *r, uint16_t wqe);
+SPW_INLINE void cq_reuse_check(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
+{
+	if (spw_unlikely(c->use != NULL))
+		cq_reuse_track(c, r, wqe);
+}
 /* The completions of two entries that were not written yet change places. */
 void cq_reuse_swap(struct nic_cq *c, uint32_t a, uint32_t b);
 /* The queue is reset or destroyed: its completions do not count any more. */

@@ -50,12 +50,12 @@ static bool laps_are_distinct(const struct nic_cq *c, const struct nic_rq *r)
 	return c->cq->ncqe + r->rq->wqe_cnt <= UINT16_MAX;
 }
 
-void cq_reuse_check(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
+void cq_reuse_track(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
 {
 	const uint32_t open = c->comp ? c->comp->cnt : 0;
 	struct nic_cq_use *u;
 
-	if (spw_likely(!c->use) || c->err)
+	if (c->err)
 		return;
 	u = &c->use[(c->pi + open) & (c->cq->ncqe - 1)];
 	if (u->rq && !is_reposted(u->rq, u->wqe))

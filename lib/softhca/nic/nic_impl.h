@@ -179,8 +179,11 @@ void rate_setup(struct nic_dev *nd);
 /* May another frame pass now? way: HCA_TX, HCA_RX; on_chip: not over the wire. */
 bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip);
 void rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes);
-/* Is any rate enforced on this function? */
-bool chip_is_paced(const struct nic_dev *nd);
+/* Is any rate enforced on the card? Asked for each frame. */
+SPW_INLINE bool chip_is_paced(const struct nic_dev *nd)
+{
+	return spw_thr_load_rlx(&nd->dev->chip->paced);
+}
 /* Is its port shared with another function of the card? */
 bool chip_has_halves(const struct nic_dev *nd);
 /* Is this the MAC, or the port of the cable, of another function of the same physical port? */

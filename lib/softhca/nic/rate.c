@@ -71,6 +71,7 @@ void rate_setup(struct nic_dev *nd)
 	const uint32_t port = nd->dev->id.port;
 	const uint32_t speed = f->link_mbps ? f->link_mbps : cfg->speed_mbps;
 	uint64_t mbps = cfg->rate_card ? speed : cfg->rate_port_mbps;
+	uint32_t paced = 0;
 
 	if (f->port_mbps)
 		mbps = mbps ? SPW_MIN(mbps, (uint64_t)f->port_mbps) : f->port_mbps;
@@ -78,11 +79,9 @@ void rate_setup(struct nic_dev *nd)
 	chip->port[port].rate.mbps = mbps;
 	chip->pcie[nd->dev->pcie].mbps = cfg->rate_card ? cfg->card->pcie_mbps
 							: cfg->rate_pcie_mbps;
-}
-
-bool chip_is_paced(const struct nic_dev *nd)
-{
-	return port_rate(nd)->mbps || pcie_rate(nd)->mbps;
+	for (uint32_t i = 0; i < HCA_DEV_MAX; i++)
+		paced |= chip->port[i].rate.mbps || chip->pcie[i].mbps;
+	spw_thr_store_rlx(&chip->paced, paced);
 }
 
 /* ---- the switch ---- */
