@@ -76,6 +76,7 @@ static int peer(const char *role, const char *path, uint16_t queues)
 	inter_eal_init();
 	spec_of(spec, sizeof(spec), "net_memif9", role, path);
 	inter_open(&ip, spec, 0, queues, SLOTS);
+	raise(SIGSTOP); /* peer_start waits for this */
 	while (!asked_to_end)
 		for (uint16_t q = 0; q < queues; q++)
 			flood(&ip, q);
@@ -83,14 +84,20 @@ static int peer(const char *role, const char *path, uint16_t queues)
 	return 0;
 }
 
+/* Returns when the peer's port is started. A server listens before that, but refuses a client until
+ * then, and the client does not try again. */
 static pid_t peer_start(const char *role, uint16_t queues)
 {
 	char cnt[8], self[] = "/proc/self/exe", word[] = "peer";
 	char *argv[] = {self, word, (char *)(uintptr_t)role, sock, cnt, NULL};
+	int status;
 	pid_t pid;
 
 	snprintf(cnt, sizeof(cnt), "%u", queues);
 	assert_int_equal(posix_spawn(&pid, self, NULL, NULL, argv, environ), 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	kill(pid, SIGCONT);
 	return pid;
 }
 
@@ -181,28 +188,6 @@ static void clients_leave(uint16_t queues)
 	inter_close(&ip);
 }
 
-/* The file is there before the server listens. */
-static bool listens(void)
-{
-	FILE *file = fopen("/proc/net/unix", "re");
-	char line[512];
-	bool found = false;
-
-	while (file && !found && fgets(line, sizeof(line), file))
-		found = strstr(line, sock) && strstr(line, " 00010000 "); /* __SO_ACCEPTCON */
-	if (file)
-		fclose(file);
-	return found;
-}
-
-static void wait_socket(void)
-{
-	uint64_t end = inter_now_ms() + INTER_WAIT_MS;
-
-	while (!listens() && inter_now_ms() < end)
-		usleep(10000);
-}
-
 /* A client never connects again: a port for each peer. */
 static void server_leaves(uint16_t queues, int number)
 {
@@ -211,7 +196,6 @@ static void server_leaves(uint16_t queues, int number)
 	struct inter_port ip;
 	char spec[256];
 
-	wait_socket();
 	spec_of(spec, sizeof(spec), "net_memif1", "client", sock);
 	inter_open(&ip, spec, 0, queues, SLOTS);
 	pollers_start(poller, &ip);
