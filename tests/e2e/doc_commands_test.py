@@ -151,7 +151,11 @@ def rule_for(command):
 
 
 def shape(line):
-    """A line with its numbers and the width of its gaps taken out. A percentile may read `lost` or `-`: frames were missing or few."""
+    """A line with its numbers and the width of its gaps taken out. A percentile may read `lost` or `-`: frames were missing or few. The
+    threads that were away come in any order, the longest first."""
+    if line.startswith("away from its work"):
+        head, colon, threads = line.partition(": ")
+        line = head + colon + ", ".join(sorted(re.sub(r" (ns|µs|ms|s)(?=,|$)", "", threads).split(", ")))
     return re.sub(r"\s+", " ", re.sub(r"(?<= )(lost|-)(?= |$)|[-+]?\d[\d.,]*", "#", line.strip()))
 
 
