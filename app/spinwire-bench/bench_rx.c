@@ -111,7 +111,7 @@ static int own_open(struct receiver *r, const char *device, const char *profile)
 	char text[96];
 	int rc;
 
-	snprintf(text, sizeof(text), "mlx5:%s,mode=eth,flow=all", device);
+	snprintf(text, sizeof(text), "mlx5:%s,mode=eth,flow=all,mtu=1500", device);
 	rc = spw_port_spec_parse(text, &spec);
 	rc = rc ? rc : spw_region_alloc(&req, &r->region);
 	rc = rc ? rc : spw_pool_init(&r->pool, &r->region, 0, SLOT_BYTES, SLOTS);
