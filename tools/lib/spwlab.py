@@ -127,7 +127,8 @@ def memif_path(folder):
 def softhca_path(place, folder):
     """spinwire's own mlx5 ports on two software ConnectX. Each NIC thread has a core of its own, if there are so many. Raw queues and
     locked memory need rights, as with a card: whoever is not root gets them in a user namespace."""
-    rights = () if os.geteuid() == 0 else ("unshare", "-r")
+    # EAL takes the user of that namespace for root, who has another runtime folder.
+    rights = () if os.geteuid() == 0 else ("unshare", "-r", "env", f"RUNTIME_DIRECTORY={os.path.dirname(runtime_top())}")
     tool = os.path.join(TOOLS, "with-softhca")
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
     nics = [os.path.join(folder, f"{name}.nic") for name in ("source", "sink")]
