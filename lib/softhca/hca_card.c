@@ -58,6 +58,12 @@
 	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL),                          \
 	CLOCK(HCA_STAMPS_BOTH, 1000000), .counts_wq_drops = true
 
+/* Part id: P, V. Ids and firmware: V. Type: S. */
+#define CX7(kind)                                                                           \
+	.part_id = 0x1021, .subsys_id = 0x0041, FW(28, 39, 2048), .hca_type = "MT4129",     \
+	.board_id = "LNV0000000056", .speed_mbps = 200000, PCIE("32.0", 16), .qp_log2 = 18, \
+	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL), CLOCK(kind, 1000000), REGISTERS
+
 static const struct hca_card cards[] = {
 	{
 		/* 18 inline bytes: D. Mini-CQEs without stride index, no real-time clock, 2^9
@@ -97,23 +103,7 @@ static const struct hca_card cards[] = {
 		REGISTERS,
 	},
 	{.name = "cx6dx", CX6DX, .reports_sqn = true, .write_combines = true},
-	{
-		.name = "cx7",
-		.part_id = 0x1021, /* P, V */
-		.subsys_id = 0x0041,
-		FW(28, 39, 2048),            /* V */
-		.hca_type = "MT4129",        /* S */
-		.board_id = "LNV0000000056", /* V */
-		.speed_mbps = 200000,
-		PCIE("32.0", 16),
-		.qp_log2 = 18,
-		.raw_caps = RAW_ALL,
-		RSS,
-		STRIDES_FROM(3),
-		CQES(MINI_ALL),
-		CLOCK(HCA_STAMPS_BOTH, 1000000),
-		REGISTERS,
-	},
+	{.name = "cx7", CX7(HCA_STAMPS_BOTH)},
 	{
 		.name = "bf3",
 		.part_id = 0xa2dc,   /* P */
@@ -176,24 +166,8 @@ static const struct hca_card cards[] = {
 	{.name = "no-devx", CX6DX, .reports_sqn = false, .write_combines = true},
 	/* A machine that does not combine writes: a VM, some arm64. */
 	{.name = "no-wc", CX6DX, .reports_sqn = true, .write_combines = false},
-	{
-		/* A ConnectX-7 whose firmware is set to REAL_TIME_CLOCK_ENABLE. */
-		.name = "real-time",
-		.part_id = 0x1021,
-		.subsys_id = 0x0041,
-		FW(28, 39, 2048),
-		.hca_type = "MT4129",
-		.board_id = "LNV0000000056",
-		.speed_mbps = 200000,
-		PCIE("32.0", 16),
-		.qp_log2 = 18,
-		.raw_caps = RAW_ALL,
-		RSS,
-		STRIDES_FROM(3),
-		CQES(MINI_ALL),
-		CLOCK(HCA_STAMPS_REAL_TIME, 1000000),
-		REGISTERS,
-	},
+	/* A ConnectX-7 whose firmware is set to REAL_TIME_CLOCK_ENABLE. */
+	{.name = "real-time", CX7(HCA_STAMPS_REAL_TIME)},
 	{
 		/* No real card: a ConnectX-4 Lx without all that a driver can do without. RSS over
 		 * two queues; no raw capability, striding, compression, stamps, SQ numbers or write
