@@ -169,6 +169,19 @@ static void rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
 	nic_timer_at(q->nd, q->deadline_ns);
 }
 
+/* Nothing came, or something came out of order: repeats everything that is not acknowledged, or
+ * fails the QP when retry_cnt has been used up. */
+static void retry(struct nic_qp *q)
+{
+	if (q->retries++ >= q->qp->attr.retry_cnt) {
+		sq_fail(q, SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR, VENDOR_RETRY_EXC);
+		return;
+	}
+	q->implied_nak = false;
+	rc_goback(q, q->una_psn);
+	rc_timer_start(q);
+}
+
 /* A sequence NAK repeats; any other ends the QP with the NAK's reason. */
 static void rx_nak(struct nic_qp *q, const struct wire_pkt *k)
 {
@@ -182,13 +195,7 @@ static void rx_nak(struct nic_qp *q, const struct wire_pkt *k)
 		return;
 	if (code == NAK_SEQUENCE) {
 		NIC_CNT(q->nd, packet_seq_err);
-		if (q->retries++ >= q->qp->attr.retry_cnt) {
-			sq_fail(q, SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR, VENDOR_RETRY_EXC);
-			return;
-		}
-		q->implied_nak = false;
-		rc_goback(q, q->una_psn);
-		rc_timer_start(q);
+		retry(q);
 	} else if (code < SPW_ARRAY_CNT(syndrome)) {
 		if (code == NAK_ACCESS)
 			NIC_CNT(q->nd, req_remote_access_errors);
@@ -247,11 +254,5 @@ void rc_timer(struct nic_qp *q, uint64_t now_ns)
 	if (q->swr_head == q->swr_tail)
 		return;
 	NIC_CNT(q->nd, local_ack_timeout_err);
-	if (q->retries++ >= q->qp->attr.retry_cnt) {
-		sq_fail(q, SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR, VENDOR_RETRY_EXC);
-		return;
-	}
-	q->implied_nak = false;
-	rc_goback(q, q->una_psn);
-	rc_timer_start(q);
+	retry(q);
 }
