@@ -134,7 +134,7 @@ static void link_stop(struct peer_link *link)
 	link->half = NULL;
 	if (state == SPW_PEER_DOWN || state == SPW_PEER_DRAIN || state == SPW_PEER_DRAINED)
 		return;
-	peer_qp_error(link);
+	peer_qp_error(link->peer->qp);
 	spw_thr_store_rel(&link->peer->state,
 			  SPW_PEER_DRAIN); /* [RC1 release, pairs with spw_peer_state] */
 }

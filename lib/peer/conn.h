@@ -16,6 +16,8 @@
 #include <pthread.h>
 
 #include "peer/spw_peer.h"
+#include "peer/spw_peer_qp.h"
+#include "peer/spw_peer_socket.h"
 #include "peer/exchange.h"
 #include "rdma/spw_rdma_ctl.h"
 
@@ -81,23 +83,10 @@ struct spw_peer_conn {
 	pthread_mutex_t turn; /* held by control during each turn (spw_peer_conn_hold) */
 };
 
-/* ---- socket.c: non-blocking TCP. Returns: a descriptor, or -errno without a text ---- */
-
-int peer_socket_listen(const struct sockaddr_in6 *addr);
-int peer_socket_accept(int listen_fd,
-		       struct sockaddr_in6 *from_out); /* -EAGAIN: no connection waits */
-int peer_socket_connect(const struct sockaddr_in6 *addr);
-/* Returns: true if the other end neither closed nor sent anything. */
-bool peer_socket_is_quiet(int fd);
-
-/* ---- qp.c: states of the QP. Returns: 0 or -errno with a text ---- */
-
-int peer_qp_init(struct peer_link *link);
-int peer_qp_ready(struct peer_link *link, const struct peer_params *theirs); /* INIT to RTS */
-int peer_qp_error(struct peer_link *link);
-int peer_qp_reset(struct peer_link *link);
-
 /* ---- peer.c: memory, keys and parameters ---- */
+
+/* Purpose: what the link's QP needs to know; theirs NULL: as far as INIT. */
+struct peer_qp_path peer_link_path(const struct peer_link *link, const struct peer_params *theirs);
 
 /* Purpose: fills link->ours for an exchange, with a fresh PSN. Errors: -EIO: no random bytes. */
 int peer_link_params(struct peer_link *link);

@@ -129,7 +129,7 @@ static void to_drain(struct peer_link *link, uint64_t now_ms)
 {
 	close_fd(link);
 	link->abandoned = link->doomed = false;
-	peer_qp_error(link);
+	peer_qp_error(link->peer->qp);
 	if (link->peer->qp->srq && !link->last_wqe)
 		link->last_wqe_ms = now_ms + LAST_WQE_MS;
 	else
@@ -199,7 +199,7 @@ static void on_posted(struct peer_link *link, uint64_t now_ms)
  * peer finds nothing of this one. */
 static void on_drained(struct peer_link *link)
 {
-	if (!link->wiped && peer_qp_reset(link))
+	if (!link->wiped && peer_qp_reset(link->peer->qp))
 		return; /* the device is gone: the link stays in DRAINED */
 	if (!peer_link_wipe(link)) {
 		rdma_ctl_wake(link->conn->ctl);

@@ -178,6 +178,32 @@ void peer_link_free(struct peer_link *link)
 	p->pd = NULL;
 }
 
+struct peer_qp_path peer_link_path(const struct peer_link *link, const struct peer_params *theirs)
+{
+	const struct spw_peer_conf *conf = &link->conn->conf;
+	const struct spw_peer_dev *dev = &link->conn->dev;
+	struct peer_qp_path path = {
+		.port_num = dev->rdma->port_num,
+		.gid_index = dev->gid.index,
+		.tclass = conf->tclass,
+		.timeout = conf->timeout,
+		.retry = conf->retry,
+		.rnr_retry = conf->rnr_retry,
+		.min_rnr_timer = conf->min_rnr_timer,
+		.rd_atomic = 1,
+		.access = link->peer->op == SPW_PEER_OP_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0,
+		.sq_psn = link->ours.psn,
+	};
+
+	if (theirs) {
+		path.mtu = theirs->mtu;
+		path.dest_qpn = theirs->qpn;
+		path.rq_psn = theirs->psn;
+		memcpy(path.dgid, theirs->gid, sizeof(path.dgid));
+	}
+	return path;
+}
+
 int peer_link_params(struct peer_link *link)
 {
 	const struct spw_peer *p = link->peer;

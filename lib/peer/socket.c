@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Non-blocking TCP for the exchanges. IPv4 uses AF_INET sockets, so that machines without IPv6
- * work; the rest of lib/peer sees IPv4-mapped addresses only.
+ * Non-blocking TCP for the exchanges of lib/peer and lib/xfer (spw_peer_socket.h).
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -10,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "peer/conn.h"
+#include "peer/spw_peer_socket.h"
 
 #define BACKLOG      16
 #define KEEP_IDLE_S  5 /* a host that died silently is noticed after 5 + 3 * 2 s */

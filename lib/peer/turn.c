@@ -198,6 +198,7 @@ static bool bind_link(struct spw_peer_conn *conn, struct peer_half *h)
 static bool make_posted(struct peer_half *h)
 {
 	struct peer_link *link = h->link;
+	struct peer_qp_path path;
 	int rc;
 
 	if (spw_peer_state(link->peer) == SPW_PEER_POSTED)
@@ -207,7 +208,8 @@ static bool make_posted(struct peer_half *h)
 	rc = link->used ? peer_link_rekey(link) : 0;
 	link->used = true;
 	rc = rc ? rc : peer_link_params(link);
-	rc = rc ? rc : peer_qp_init(link);
+	path = peer_link_path(link, NULL);
+	rc = rc ? rc : peer_qp_init(link->peer->qp, &path);
 	if (rc)
 		fail_half(h);
 	else
@@ -227,8 +229,10 @@ static void do_offer(struct peer_half *h)
 /* Both sides: takes the parameters and makes the QP ready. */
 static bool agree(struct peer_half *h)
 {
+	const struct peer_qp_path path = peer_link_path(h->link, &h->x.theirs);
+
 	peer_link_learn(h->link, &h->x.theirs);
-	if (!peer_qp_ready(h->link, &h->x.theirs))
+	if (!peer_qp_ready(h->link->peer->qp, &path))
 		return true;
 	fail_half(h);
 	return false;

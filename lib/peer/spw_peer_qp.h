@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The states of an RC queue pair (IBTA 10.3.1). RoCE v2 always has a global route.
+ *
+ *   RESET -> INIT          peer_qp_init    before receives are posted
+ *   INIT -> RTR -> RTS     peer_qp_ready   when the other side's parameters are known
+ *   any -> ERR             peer_qp_error   flushes everything that is posted
+ *   ERR -> RESET           peer_qp_reset   when the flush was taken
+ *
+ * Thread of all: control; for lib/xfer the owner.
+ * Errors of all: the device's, with a text.
+ */
+#ifndef SPW_PEER_QP_H
+#define SPW_PEER_QP_H
+
+#include <infiniband/verbs.h>
+
+#include "base/spw_types.h"
+
+/* What both ends of a QP agree on, and what this end wants. */
+struct peer_qp_path {
+	uint8_t port_num, gid_index; /* of this end */
+	uint8_t tclass;              /* traffic class of the RoCE packets */
+	uint8_t timeout;             /* ACK timeout of 4.096 us * 2^timeout */
+	uint8_t retry, rnr_retry;    /* 0 .. 7 */
+	uint8_t min_rnr_timer;       /* code of IBTA table 45 */
+	uint8_t rd_atomic;           /* RDMA READs under way, each way; at least 1 */
+	int access;                  /* set of IBV_ACCESS_REMOTE_* */
+	uint16_t mtu;                /* path MTU in bytes, 256 .. 4096 */
+	uint32_t dest_qpn, rq_psn;   /* of the other end */
+	uint32_t sq_psn;             /* of this end */
+	uint8_t dgid[16];            /* of the other end */
+};
+
+/* Thread: control. */
+int peer_qp_init(struct ibv_qp *qp, const struct peer_qp_path *path);
+int peer_qp_ready(struct ibv_qp *qp, const struct peer_qp_path *path);
+int peer_qp_error(struct ibv_qp *qp);
+int peer_qp_reset(struct ibv_qp *qp);
+
+#endif
