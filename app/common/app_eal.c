@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * EAL's arguments, signals, exit status and the log of a program: what all programs of spinwire do
- * in the same way.
+ * EAL's arguments and start, the same in every program that has lcores.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +16,6 @@
 
 #include "app_eal.h"
 #include "base/spw_err.h"
-#include "base/spw_log.h"
-#include "base/spw_order.h"
 
 static int eal_add(struct app_eal *eal, char *arg)
 {
@@ -159,63 +155,4 @@ uint32_t app_lcore_cpu(uint32_t lcore_id)
 	while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &set))
 		cpu++;
 	return cpu;
-}
-
-int app_complain(const char *program, int rc)
-{
-	fprintf(stderr, "%s: error: %s\n", program, spw_err_text());
-	return rc == -EINVAL || rc == -ENOENT || rc == -ERANGE || rc == -EPROTO ? APP_USAGE
-										: APP_MACHINE;
-}
-
-static void log_line(enum spw_log_level level, const char *text, void *program)
-{
-	static const char *const tag[] = {"", "warning: ", "error: "};
-
-	fprintf(stderr, "%s: %s%s\n", (const char *)program, tag[level], text);
-}
-
-void app_log_to_stderr(const char *program)
-{
-	spw_log_sink_set(log_line, (void *)(uintptr_t)program);
-}
-
-static uint32_t *stop_word; /* all that the signal handler touches */
-
-/* The first signal asks for a stop, the second for one without waiting; the third meets the default
- * action, which ends the process. */
-static void on_signal(int number)
-{
-	bool again = spw_thr_load_rlx(stop_word) != 0;
-
-	spw_thr_store_rlx(stop_word, (uint32_t)number | (again ? APP_SIGNAL_AGAIN : 0));
-	if (again)
-		signal(number, SIG_DFL);
-}
-
-void app_default_signals(void)
-{
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-}
-
-void app_catch_signals(uint32_t *stop)
-{
-	struct sigaction action = {.sa_handler = on_signal}, old;
-
-	stop_word = stop;
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup */
-		sigaction(SIGHUP, &action, NULL);
-}
-
-int app_end(const char *program, int status)
-{
-	bool whole = fflush(stdout) == 0 && !ferror(stdout);
-
-	if (!whole)
-		fprintf(stderr, "%s: error: not all output could be written to stdout\n", program);
-	return whole || status ? status : APP_MACHINE;
 }

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * EAL's half of a program's command line, and what all programs share: exit statuses, error and log
- * lines, signals. The program's own half is parsed first: the ports decide which devices EAL may
- * probe, so that it never takes one that it was not given.
+ * EAL's half of a program's command line. The program's own half is parsed first: the ports decide
+ * which devices EAL may probe, so that it never takes one that it was not given.
  *
  *   program <EAL arguments> -- <program's arguments>
  */
 #ifndef APP_EAL_H
 #define APP_EAL_H
 
+#include "app_program.h"
 #include "base/spw_types.h"
 #include "port/spw_port.h"
 
 #define APP_EAL_ARG_MAX 256
-
-/* Exit statuses, shared by every program of spinwire. */
-enum app_status { APP_GOOD = 0, APP_USAGE = 1, APP_MACHINE = 2, APP_BALANCE = 3, APP_FAULT = 4 };
 
 struct app_eal {
 	char *argv[APP_EAL_ARG_MAX];
@@ -52,39 +49,5 @@ int app_eal_start(struct app_eal *eal);
  * Thread: any, after app_eal_start.
  */
 uint32_t app_lcore_cpu(uint32_t lcore_id);
-
-/* Purpose: prints "PROGRAM: error: text" with this thread's error text.
- * Returns: the exit status: APP_USAGE for errors in what the user wrote, else APP_MACHINE.
- * Thread: any.
- */
-int app_complain(const char *program, int rc);
-
-/* Purpose: sends the log lines of libraries to stderr as "PROGRAM: text".
- * Lifetime: program is static.
- * Thread: setup.
- */
-void app_log_to_stderr(const char *program);
-
-/* Purpose: flushes stdout at the end of a program.
- * Returns: status; APP_MACHINE in place of APP_GOOD if stdout did not take everything.
- * Thread: main.
- */
-int app_end(const char *program, int status);
-
-/* Purpose: gives SIGINT and SIGTERM their default action, also when a shell started the program in
- *   the background with SIGINT ignored. Otherwise a signal before app_catch_signals() would be
- *   lost.
- * Thread: main, before anything else.
- */
-void app_default_signals(void);
-
-#define APP_SIGNAL_AGAIN (1u << 8)
-
-/* Purpose: sets *stop to the signal's number on SIGINT and SIGTERM, and on SIGHUP unless it is
- *   ignored (nohup). From the second signal on, APP_SIGNAL_AGAIN is set too: stop without waiting.
- *   A third signal ends the process.
- * Thread: main; *stop is read with spw_thr_load_rlx.
- */
-void app_catch_signals(uint32_t *stop);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "app_eal.h"
+#include "app_program.h"
 #include "app_json.h"
 #include "base/spw_err.h"
 #include "doctor.h"

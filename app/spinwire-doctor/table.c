@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#include "app_eal.h"
+#include "app_program.h"
 #include "doctor.h"
 
 void doctor_put(const char *text)
