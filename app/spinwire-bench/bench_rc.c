@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app_loop.h"
 #include "base/spw_err.h"
 #include "base/spw_order.h"
 #include "bench.h"
@@ -277,6 +278,20 @@ static void add_rows(struct spw_bench_out *out)
 		spw_bench_add(out, rc_cases[i].name, "half trip", "us", rc_cases[i].trip, RUNS);
 }
 
+/* Once, by the first port that counted: all cases use the same two devices. */
+static void say_loop(void)
+{
+	for (size_t i = 0; i < SPW_ARRAY_CNT(rc_cases); i++) {
+		struct spw_port_stat stat;
+
+		if (!rc_cases[i].a.port)
+			continue;
+		spw_port_stat(rc_cases[i].a.port, &stat);
+		app_loop_print(stderr, "spinwire-bench rc: ", &stat);
+		return;
+	}
+}
+
 static int bench_open(const char *const device[2], struct spw_region *region)
 {
 	struct spw_mem_req req = {.kind = SPW_MEM_HOST,
@@ -316,8 +331,10 @@ int spw_bench_rc(int argc, char **argv, struct spw_bench_out *out)
 	}
 	status = bench_open(device, &region);
 	status = status ? status : run_rounds();
-	if (!status)
+	if (!status) {
 		add_rows(out);
+		say_loop();
+	}
 	for (size_t i = 0; i < SPW_ARRAY_CNT(rc_cases); i++)
 		rc_ends_close(&rc_cases[i].a, &rc_cases[i].b);
 	spw_region_free(&region);

@@ -79,6 +79,7 @@ static int report(struct gen *gen)
 
 	for (uint32_t s = 0; s < gen->senders.cnt; s++)
 		what.rate_fps += gen->senders.run[s]->plan.mean_fps;
+	spw_port_stat(gen->senders.port, &what.stat);
 	if (rc == 0)
 		gen_report_text(&sum, &what);
 	if (rc == 0 && gen->conf.json)

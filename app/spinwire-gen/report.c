@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "app_loop.h"
 #include "report.h"
 
 #define WORST_ROWS 8u
@@ -151,6 +152,7 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		       ", unknown flow or number %" PRIu64 "\n",
 		       sum->count.foreign, sum->count.old_run, sum->count.bad_flow);
 	print_shortfall(sum, what);
+	app_loop_print(stdout, "  ", &what->stat);
 	if (what->warm_up_ns)
 		printf("  percentiles and causes are those of frames due after %.3f s of warm-up\n",
 		       (double)what->warm_up_ns * 1e-9);

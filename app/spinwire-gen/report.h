@@ -6,6 +6,7 @@
 #ifndef SPW_GEN_REPORT_H
 #define SPW_GEN_REPORT_H
 
+#include "base/spw_port_event.h"
 #include "gen/spw_gen_sum.h"
 
 struct gen_report {
@@ -19,6 +20,7 @@ struct gen_report {
 	uint64_t tsc_hz;
 	uint32_t sender_cnt;
 	uint16_t run;
+	struct spw_port_stat stat; /* of the port, after the last frame */
 };
 
 /* Purpose: prints the tables to stdout.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "app_json.h"
+#include "app_loop.h"
 #include "app_text.h"
 #include "report.h"
 
@@ -169,6 +170,7 @@ static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 	json_object_set_new(top, "worst", worst_json(&sum->slow));
 	json_object_set_new(top, "missing", missing_json(sum));
 	json_object_set_new(top, "flows", flows_json(sum));
+	json_object_set_new(top, "physical_port", app_loop_json(&what->stat));
 	return top;
 }
 

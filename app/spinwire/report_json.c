@@ -15,6 +15,7 @@
 
 #include "app.h"
 #include "app_json.h"
+#include "app_loop.h"
 #include "app_text.h"
 #include "report_slow.h"
 
@@ -30,12 +31,13 @@ static json_t *port_json(const struct spw_port *port, const struct spw_port_stat
 	for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
 		json_object_set_new(errors, spw_port_err_name((enum spw_port_err)e),
 				    number(stat->err[e]));
-	return json_pack("{s:o,s:s,s:{s:I,s:I},s:{s:I,s:I},s:o,s:o}", "name",
+	return json_pack("{s:o,s:s,s:{s:I,s:I},s:{s:I,s:I},s:o,s:o,s:o}", "name",
 			 app_json_text(port->name), "driver", port->driver->name, "rx", "frames",
 			 (json_int_t)stat->rx_frames, "bytes", (json_int_t)stat->rx_bytes, "tx",
 			 "frames", (json_int_t)stat->tx_frames, "bytes", (json_int_t)stat->tx_bytes,
 			 "errors", errors, "port_discards",
-			 stat->port_discards_known ? number(stat->port_discards) : json_null());
+			 stat->port_discards_known ? number(stat->port_discards) : json_null(),
+			 "physical_port", app_loop_json(stat));
 }
 
 static json_t *ports_json(const struct app *app, const struct app_result *res)

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "app_loop.h"
 #include "report_slow.h"
 
 static void print_head(const struct app *app, const struct app_result *res)
@@ -48,6 +49,7 @@ static void print_ports(const struct app *app, const struct app_result *res)
 				printf("  %-18s %14" PRIu64 "\n",
 				       spw_port_err_name((enum spw_port_err)e), st->err[e]);
 		print_discards(st);
+		app_loop_print(stdout, "  ", st);
 	}
 }
 

@@ -59,6 +59,10 @@ struct spw_port_stat {
 	 * destination. All functions of the port report the same ones; none is in wire_frames. */
 	uint64_t port_discards;
 	bool port_discards_known; /* false: no such counter, or not readable; printed as unknown */
+	/* Packets that the physical port took from the cable and put on it, of all its functions.
+	 * Frames that turn round inside the NIC are not among them. */
+	uint64_t phy_rx_packets, phy_tx_packets;
+	bool phy_known; /* false: no such counters, or not readable; printed as unknown */
 	/* Taken by tx_burst, then flushed unsent: a send queue failed, or the port stopped. */
 	uint64_t tx_flushed;
 	/* Frames that the driver or PMD copied into the slot itself (memif, af_packet). */

@@ -19,7 +19,6 @@
 
 #include "base/spw_log.h"
 
-#define DISCARDS "rx_discards_phy" /* mlx5; other drivers have none */
 #define MTU_DFLT 1500u
 #define MTU_MIN  68u
 #define MTU_MAX  9978u
@@ -39,53 +38,63 @@ static uint32_t stat_cnt(rdma_ethtool_fn *call, void *arg, const char *netdev)
 	return info.cnt;
 }
 
-/* Returns: index of the statistic; max: there is none. */
-static uint32_t stat_index(rdma_ethtool_fn *call, void *arg, const char *netdev, const char *name,
-			   uint32_t max)
+/* Returns: the names, and their number; NULL: they cannot be read. */
+static struct ethtool_gstrings *names_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
+					   uint32_t max)
 {
 	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + (size_t)max * ETH_GSTRING_LEN);
-	uint32_t i = 0, cnt = 0;
 
 	if (!names)
-		return max;
+		return NULL;
 	*names = (struct ethtool_gstrings){
 		.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = max};
-	if (!call(arg, netdev, names))
-		cnt = SPW_MIN(names->len, max);
-	while (i < cnt && strncmp((const char *)names->data + (size_t)i * ETH_GSTRING_LEN, name,
-				  ETH_GSTRING_LEN))
-		i++;
+	if (!call(arg, netdev, names) && names->len <= max)
+		return names;
 	free(names);
-	return i < cnt ? i : max;
+	return NULL;
 }
 
-static bool stat_value(rdma_ethtool_fn *call, void *arg, const char *netdev, uint32_t index,
-		       uint32_t max, uint64_t *value_out)
+static struct ethtool_stats *values_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
+					 uint32_t max)
 {
 	struct ethtool_stats *stats = calloc(1, sizeof(*stats) + max * sizeof(uint64_t));
-	bool ok;
 
 	if (!stats)
-		return false;
+		return NULL;
 	*stats = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = max};
-	ok = !call(arg, netdev, stats) && index < stats->n_stats;
-	if (ok)
-		memcpy(value_out, &stats->data[index], sizeof(*value_out));
+	if (!call(arg, netdev, stats))
+		return stats;
 	free(stats);
-	return ok;
+	return NULL;
+}
+
+static void stat_find(struct rdma_ethtool_stat *stat, const struct ethtool_gstrings *names,
+		      const struct ethtool_stats *values)
+{
+	for (uint32_t i = 0; i < SPW_MIN(names->len, values->n_stats) && !stat->known; i++) {
+		stat->known = !strncmp((const char *)names->data + (size_t)i * ETH_GSTRING_LEN,
+				       stat->name, ETH_GSTRING_LEN);
+		if (stat->known)
+			memcpy(&stat->value, &values->data[i], sizeof(stat->value));
+	}
 }
 
 /* The kernel writes as many statistics as it has at that moment, whatever room the caller has.
  * Twice the number of a moment ago is safe. */
-bool rdma_ethtool_stat(rdma_ethtool_fn *call, void *arg, const char *netdev, const char *name,
-		       uint64_t *value_out)
+void rdma_ethtool_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
+		       struct rdma_ethtool_stat *stat, uint32_t cnt)
 {
-	uint32_t max = 2 * stat_cnt(call, arg, netdev), index;
+	uint32_t max = 2 * stat_cnt(call, arg, netdev);
+	struct ethtool_gstrings *names = max ? names_read(call, arg, netdev, max) : NULL;
+	struct ethtool_stats *values = names ? values_read(call, arg, netdev, max) : NULL;
 
-	if (!max)
-		return false;
-	index = stat_index(call, arg, netdev, name, max);
-	return index < max && stat_value(call, arg, netdev, index, max, value_out);
+	for (uint32_t i = 0; i < cnt; i++) {
+		stat[i].known = false;
+		if (values)
+			stat_find(&stat[i], names, values);
+	}
+	free(values);
+	free(names);
 }
 
 static int ask_kernel(void *arg, const char *netdev, void *cmd)
@@ -96,14 +105,20 @@ static int ask_kernel(void *arg, const char *netdev, void *cmd)
 	return ioctl(*(int *)arg, SIOCETHTOOL, &request);
 }
 
-static bool read_discards(const char *netdev, uint64_t *value_out)
+static void phy_read(const char *netdev, struct rdma_ethtool_stat stat[RDMA_PHY_CNT])
 {
+	/* mlx5's names; other drivers have none */
+	static const char *const name[] = {[RDMA_PHY_RX] = "rx_packets_phy",
+					   [RDMA_PHY_TX] = "tx_packets_phy",
+					   [RDMA_PHY_DISCARDS] = "rx_discards_phy"};
 	int fd = netdev[0] ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
-	bool ok = fd >= 0 && rdma_ethtool_stat(ask_kernel, &fd, netdev, DISCARDS, value_out);
 
-	if (fd >= 0)
-		close(fd);
-	return ok;
+	for (uint32_t i = 0; i < RDMA_PHY_CNT; i++)
+		stat[i] = (struct rdma_ethtool_stat){.name = name[i]};
+	if (fd < 0)
+		return;
+	rdma_ethtool_read(ask_kernel, &fd, netdev, stat, RDMA_PHY_CNT);
+	close(fd);
 }
 
 /* ---- the interface ---- */
@@ -145,18 +160,34 @@ static uint32_t netdev_mtu(const struct rdma_dev *dev, const char *netdev)
 
 /* ---- for the drivers ---- */
 
-void rdma_discards_start(const struct rdma_dev *dev, struct rdma_discards *discards)
+void rdma_phy_start(const struct rdma_dev *dev, struct rdma_phy *phy)
 {
-	netdev_of(dev, discards->netdev);
-	discards->known = read_discards(discards->netdev, &discards->base);
+	netdev_of(dev, phy->netdev);
+	phy_read(phy->netdev, phy->base);
 }
 
-void rdma_discards_stat(const struct rdma_discards *discards, struct spw_port_stat *stat)
+/* Returns: whether the counter is known at both moments. */
+static bool moved(const struct rdma_ethtool_stat *base, const struct rdma_ethtool_stat *now,
+		  uint64_t *by_out)
 {
-	uint64_t now;
+	bool known = base->known && now->known;
 
-	stat->port_discards_known = discards->known && read_discards(discards->netdev, &now);
-	stat->port_discards = stat->port_discards_known ? now - discards->base : 0;
+	*by_out = known ? now->value - base->value : 0;
+	return known;
+}
+
+void rdma_phy_stat(const struct rdma_phy *phy, struct spw_port_stat *stat)
+{
+	const struct rdma_ethtool_stat *base = phy->base;
+	struct rdma_ethtool_stat now[RDMA_PHY_CNT];
+	bool rx, tx;
+
+	phy_read(phy->netdev, now);
+	rx = moved(&base[RDMA_PHY_RX], &now[RDMA_PHY_RX], &stat->phy_rx_packets);
+	tx = moved(&base[RDMA_PHY_TX], &now[RDMA_PHY_TX], &stat->phy_tx_packets);
+	stat->phy_known = rx && tx;
+	stat->port_discards_known =
+		moved(&base[RDMA_PHY_DISCARDS], &now[RDMA_PHY_DISCARDS], &stat->port_discards);
 }
 
 /* A counter that stays 0 while CQEs report losses does not count receive work queues (firmware

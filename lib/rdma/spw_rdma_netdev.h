@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What only the network interface of an RDMA port knows: frames that the physical port discarded
- * before any queue, and the MTU. Read by ioctl and sysfs, as ethtool and ip do.
+ * What only the network interface of an RDMA port knows: what its physical port counts (packets on
+ * the cable, frames discarded before any queue), and the MTU. Read by ioctl and sysfs, as ethtool
+ * and ip do.
  */
 #ifndef SPW_RDMA_NETDEV_H
 #define SPW_RDMA_NETDEV_H
@@ -15,27 +16,37 @@
  * Returns: 0 or -1. */
 typedef int rdma_ethtool_fn(void *arg, const char *netdev, void *cmd);
 
-/* Purpose: reads the statistic `name` as "ethtool -S" prints it, through call(arg, ...).
- * Returns: false if there is none, or it cannot be read.
- * Thread: any, outside the bursts.
- * Source: linux/ethtool.h. */
-bool rdma_ethtool_stat(rdma_ethtool_fn *call, void *arg, const char *netdev, const char *name,
-		       uint64_t *value_out);
-
-/* Frames that a physical port discarded since start, because of congestion in the NIC or on its
- * bus. All functions of a port report the same number, whichever of them the frames were for;
- * therefore it is shown, and is not part of the ledger. */
-struct rdma_discards {
-	char netdev[IF_NAMESIZE];
-	uint64_t base;
-	bool known;
+/* A statistic as "ethtool -S" prints it. */
+struct rdma_ethtool_stat {
+	const char *name;
+	uint64_t value; /* valid if known */
+	bool known;     /* false: there is none of this name, or it cannot be read */
 };
 
-/* Purpose: records the counter's present value as the base. Thread: setup. */
-void rdma_discards_start(const struct rdma_dev *dev, struct rdma_discards *discards_out);
-/* Purpose: sets stat->port_discards to the discards since start; unknown where the interface has no
- * such counter. Thread: any, outside the bursts. */
-void rdma_discards_stat(const struct rdma_discards *discards, struct spw_port_stat *stat);
+/* Purpose: reads statistics, at one moment, through call(arg, ...).
+ * Shape: names are given; value and known are set.
+ * Thread: any, outside the bursts.
+ * Source: linux/ethtool.h. */
+void rdma_ethtool_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
+		       struct rdma_ethtool_stat *stat, uint32_t cnt);
+
+/* What the physical port of a device counts. All functions of a port report the same numbers,
+ * whichever of them the frames are of; therefore they are shown, and are not part of the ledger.
+ * Frames between functions of one port turn round inside the NIC, and the packet counters stand
+ * still. Source: Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst.
+ */
+enum rdma_phy_stat { RDMA_PHY_RX, RDMA_PHY_TX, RDMA_PHY_DISCARDS, RDMA_PHY_CNT };
+
+struct rdma_phy {
+	char netdev[IF_NAMESIZE]; /* "": none is known */
+	struct rdma_ethtool_stat base[RDMA_PHY_CNT];
+};
+
+/* Purpose: records the counters' present values as the base. Thread: setup. */
+void rdma_phy_start(const struct rdma_dev *dev, struct rdma_phy *phy_out);
+/* Purpose: sets the phy_* and port_discards of stat to what was counted since start; unknown where
+ * the interface has no such counters. Thread: any, outside the bursts. */
+void rdma_phy_stat(const struct rdma_phy *phy, struct spw_port_stat *stat);
 
 /* Purpose: sets stat->missed_frames to the frames that arrived and found no WQE.
  * Shape: counted: the device's counter since start, valid if known; by_cqe: what the queues' CQEs

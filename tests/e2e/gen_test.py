@@ -206,6 +206,23 @@ def test_link_goes():
         check(text in out, f"no {text!r} in\n{out}")
 
 
+def test_no_silent_loop():
+    """Frames to the other half of the same port turn round inside the card, and those to the other port cross the cable: both are said."""
+    if SANITIZED or not spwlab.has_mlx5():
+        raise Skip("needs an mlx5 port and a software ConnectX in front of a program without sanitizers")
+    tool = os.path.join(spwlab.TOOLS, "with-softhca")
+    macs = "02:53:57:aa:00:01,02:53:57:aa:00:02,02:53:57:aa:00:03,02:53:57:aa:00:04"
+    for mac, inside in ((3, True), (2, False)):
+        with spwlab.scratch() as folder:
+            gen, out = generate(["--port", "mlx5:rocep1s0f0,mode=eth", "--seconds", "1s", "--rate", "1kpps", "--echo", "no", "--dst-mac",
+                                 f"02:53:57:aa:00:0{mac}"], folder,
+                                under=[tool, "--as", "dgx-spark", "--mac", macs, "--cable", f"shm:{spwlab.prefix('loop')}"])
+        phy = gen["physical_port"]
+        equal(phy["inside_nic"], inside, f"inside_nic of {phy}")
+        equal(phy["tx_packets"] >= gen["sent"] > 0, not inside, f"{phy}, {gen['sent']} sent")
+        equal(f"NO CABLE: {gen['sent']} frames" in out, inside, out)
+
+
 def bad(options, says):
     with spwlab.scratch() as folder:
         _, out = generate(options, folder, status=1)

@@ -6,6 +6,7 @@ NUMBER = "a number"
 TEXT = "text"
 COUNTS = {"*": COUNT}
 OR_NULL = "a whole number >= 0 or null"
+BOOL_OR_NULL = "true, false or null"
 
 
 class MAYBE:
@@ -21,7 +22,8 @@ SCHEMA = {
              "boot_id": TEXT},
     "tsc_hz": COUNT,
     "ports": [{"name": TEXT, "driver": TEXT, "rx": {"frames": COUNT, "bytes": COUNT},
-               "tx": {"frames": COUNT, "bytes": COUNT}, "errors": COUNTS, "port_discards": OR_NULL}],
+               "tx": {"frames": COUNT, "bytes": COUNT}, "errors": COUNTS, "port_discards": OR_NULL,
+               "physical_port": MAYBE({"rx_packets": COUNT, "tx_packets": COUNT, "inside_nic": BOOL_OR_NULL})}],
     "executor": {"kind": TEXT, "mode": TEXT, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
     "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,
                "consumed": COUNT, "bad": COUNTS, "dropped": COUNTS, "residual": COUNT},
@@ -55,7 +57,7 @@ def _is_count(value):
 
 
 def _leaf(value, shape, where):
-    good = {COUNT: _is_count(value), OR_NULL: value is None or _is_count(value), TEXT: isinstance(value, str) and value,
+    good = {COUNT: _is_count(value), OR_NULL: value is None or _is_count(value), BOOL_OR_NULL: value is None or isinstance(value, bool), TEXT: isinstance(value, str) and value,
             NUMBER: isinstance(value, (int, float)) and not isinstance(value, bool)}.get(shape, value == shape)
     assert good, f"{where} is {value!r}, must be {shape}"
 

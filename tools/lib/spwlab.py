@@ -159,11 +159,29 @@ def device_mac(device):
     return None
 
 
+def port_of(device):
+    """What two functions of one physical port have in common: the adapter and the name of its port; None if that is unknown."""
+    for netdev in sorted(glob.glob(f"/sys/class/infiniband/{device}/device/net/*")):
+        try:
+            return read(f"/sys/class/infiniband/{device}/sys_image_guid").strip(), read(f"{netdev}/phys_port_name").strip()
+        except OSError:
+            continue
+    return None
+
+
+def one_port(device, peer):
+    """Whether two devices are known to be one, or functions of one physical port."""
+    return device == peer or (port_of(device) is not None and port_of(device) == port_of(peer))
+
+
 def device_path(device, peer):
     """Real devices: spinwire on one, the source on the other (or on the same one, whose own loopback then joins them)."""
     macs = [device_mac(name) for name in (peer, device)]
     extra = ("--src-mac", macs[0], "--dst-mac", macs[1]) if all(macs) else ()
-    return Path("device", f"spinwire's mlx5 port on {device}, the source on {peer}", f"mlx5:{peer},mode=eth", f"mlx5:{device},mode=eth", source_args=extra)
+    text = f"spinwire's mlx5 port on {device}, the source on {peer}"
+    if one_port(device, peer):
+        text += ": one physical port, so frames turn round inside the NIC and NO CABLE is tested (--peer names the device at its other end)"
+    return Path("device", text, f"mlx5:{peer},mode=eth", f"mlx5:{device},mode=eth", source_args=extra)
 
 
 def between(low, high, what=float):

@@ -74,7 +74,7 @@ struct mlx5_eth_port {
 	bool started;
 	bool drops_known;    /* the device's out_of_buffer counter can be read */
 	uint64_t drops_base; /* its value at start */
-	struct rdma_discards discards;
+	struct rdma_phy phy;
 	struct mlx5_eth_queue_ctl *queue;
 };
 

@@ -234,7 +234,7 @@ static int eth_start(struct spw_port *port)
 	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++)
 		rc = queue_start(&ep->queue[i]);
 	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
-	rdma_discards_start(&ep->dev.rdma, &ep->discards);
+	rdma_phy_start(&ep->dev.rdma, &ep->phy);
 	return rc ? rc
 		  : rdma_steer_up(&ep->dev.rdma, &ep->flow, ep->wq, port->queue_cnt, &ep->steer);
 }
@@ -301,7 +301,7 @@ static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 	}
 	known = ep->drops_known && rdma_dev_counter(&ep->dev.rdma, MISSED, &counted);
 	rdma_missed_stat(known, counted - ep->drops_base, drops, stat);
-	rdma_discards_stat(&ep->discards, stat);
+	rdma_phy_stat(&ep->phy, stat);
 	stat->err[SPW_PORT_ERR_link_down] += spw_thr_load_rlx(&ep->dev.rdma.link_down_cnt);
 }
 

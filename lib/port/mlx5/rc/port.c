@@ -230,6 +230,7 @@ static int rc_start(struct spw_port *port)
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		if (rp->conf.srq)
 			mlx5_rc_post_shared(&rp->queue[i].q);
+	rdma_phy_start(&rp->dev.rdma, &rp->phy);
 	return spw_peer_conn_start(rp->conn);
 }
 
@@ -277,6 +278,7 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 	stat->err[SPW_PORT_ERR_protocol] =
 		0; /* spw_peer_conn counts each once, when the peer goes down for it */
 	spw_peer_conn_stat(rp->conn, stat);
+	rdma_phy_stat(&rp->phy, stat);
 }
 
 static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)

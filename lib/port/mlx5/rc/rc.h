@@ -15,6 +15,7 @@
 #include "port/mlx5/rc/queue.h"
 #include "port/port.h"
 #include "peer/spw_peer.h"
+#include "rdma/spw_rdma_netdev.h"
 
 struct mlx5_rc_port;
 
@@ -71,6 +72,7 @@ struct mlx5_rc_port {
 	struct spw_peer_conf conf;
 	struct spw_peer_dev peer_dev;
 	struct spw_peer_conn *conn;
+	struct rdma_phy phy;
 	bool started;
 	struct mlx5_rc_queue_ctl *queue;
 };

@@ -67,7 +67,7 @@ struct verbs_eth_port {
 	struct verbs_eth_queue *queue;
 	uint64_t drops_base; /* out_of_buffer at start */
 	bool drops_known, started;
-	struct rdma_discards discards;
+	struct rdma_phy phy;
 	bool extended; /* ibv_start_poll, with the device's timestamps */
 };
 

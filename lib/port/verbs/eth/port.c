@@ -184,7 +184,7 @@ static int eth_start(struct spw_port *port)
 			verbs_eth_refill(&ep->queue[i]);
 	}
 	ep->drops_known = rdma_dev_counter(&ep->dev, MISSED, &ep->drops_base);
-	rdma_discards_start(&ep->dev, &ep->discards);
+	rdma_phy_start(&ep->dev, &ep->phy);
 	return rc ? rc : verbs_eth_steer(ep);
 }
 
@@ -235,7 +235,7 @@ static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 		port_stat_add(stat, &ep->queue[i].stat);
 	known = ep->drops_known && rdma_dev_counter(&ep->dev, MISSED, &missed);
 	rdma_missed_stat(known, missed - ep->drops_base, 0, stat);
-	rdma_discards_stat(&ep->discards, stat);
+	rdma_phy_stat(&ep->phy, stat);
 	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->dev.link_down_cnt);
 }
 

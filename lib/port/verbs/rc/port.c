@@ -168,6 +168,7 @@ static int rc_start(struct spw_port *port)
 	struct verbs_rc_port *vp = verbs_of(port);
 
 	vp->started = true;
+	rdma_phy_start(&vp->dev, &vp->phy);
 	return spw_peer_conn_start(vp->conn);
 }
 
@@ -224,6 +225,7 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 		port_stat_add(stat, &vp->queue[i].stat);
 	stat->missed_known = true; /* a reliable connection misses nothing */
 	spw_peer_conn_stat(vp->conn, stat);
+	rdma_phy_stat(&vp->phy, stat);
 }
 
 static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)

@@ -28,6 +28,7 @@
 #include "port/port.h"
 #include "peer/spw_peer.h"
 #include "peer/spw_peer_side.h"
+#include "rdma/spw_rdma_netdev.h"
 
 #define VERBS_NONE     UINT32_MAX
 #define VERBS_NO_PEER  UINT16_MAX
@@ -100,6 +101,7 @@ struct verbs_rc_port {
 	struct spw_peer_conf conf;
 	struct spw_peer_conn *conn;
 	struct verbs_rc_queue *queue;
+	struct rdma_phy phy;
 	bool started;
 };
 
