@@ -22,8 +22,8 @@
  *
  * The digests of all frames are added up and printed, so that a run can be checked.
  *
- * Lanes. On the device a frame is handled by a warp, or by all worker warps of a CTA when frames
- * are few and large; on the host by one lane. Every lane calls the body with its own idx. Calls
+ * Lanes. On the device a frame is handled by a warp, or by several warps of a CTA when frames are
+ * few and large; on the host by one lane. Every lane calls the body with its own idx. Calls
  * named spw_lanes_* and spw_window_*, and spw_for_each_chunk, are collective: all lanes must reach
  * the same ones in the same order. All lanes return the same result.
  *
@@ -53,7 +53,7 @@ extern "C" {
 #endif
 
 /* Incremented whenever anything below, or a word format of spw_gring.h, changes. */
-#define SPW_HANDLER_ABI    1u
+#define SPW_HANDLER_ABI    2u
 #define SPW_HANDLER_SYMBOL "spw_handler_plugin" /* what a plug-in exports */
 
 enum spw_handler_flag {
@@ -110,14 +110,16 @@ SPW_HD SPW_INLINE struct spw_result spw_bad(enum spw_bad reason)
 /* Which of the lanes that handle this frame calls the body. */
 struct spw_lanes {
 	uint32_t idx, cnt; /* cnt: 1 on the host; 32 or a multiple of it on the device */
-	void *scratch;     /* device, cnt > 32: shared memory for reductions */
+	/* device, cnt > 32: shared memory for reductions, and a barrier of these lanes */
+	void *scratch;
+	uint32_t bar;
 };
 
 /* Purpose: the sum of v over all lanes, returned to every lane. Collective. */
 SPW_HD SPW_INLINE uint64_t spw_lanes_sum(struct spw_lanes lanes, uint64_t v)
 {
 #ifdef __CUDA_ARCH__
-	return spwd_lanes_sum(lanes.idx, lanes.cnt, (uint64_t *)lanes.scratch, v);
+	return spwd_lanes_reduce<0>(lanes.idx, lanes.cnt, lanes.bar, (uint64_t *)lanes.scratch, v);
 #else
 	(void)lanes;
 	return v;
@@ -128,7 +130,8 @@ SPW_HD SPW_INLINE uint64_t spw_lanes_sum(struct spw_lanes lanes, uint64_t v)
 SPW_HD SPW_INLINE uint32_t spw_lanes_xor(struct spw_lanes lanes, uint32_t v)
 {
 #ifdef __CUDA_ARCH__
-	return (uint32_t)spwd_lanes_xor(lanes.idx, lanes.cnt, (uint64_t *)lanes.scratch, v);
+	return (uint32_t)spwd_lanes_reduce<1>(lanes.idx, lanes.cnt, lanes.bar,
+					      (uint64_t *)lanes.scratch, v);
 #else
 	(void)lanes;
 	return v;
@@ -140,7 +143,7 @@ SPW_HD SPW_INLINE uint32_t spw_lanes_xor(struct spw_lanes lanes, uint32_t v)
 SPW_HD SPW_INLINE void spw_lanes_sync(struct spw_lanes lanes)
 {
 #ifdef __CUDA_ARCH__
-	spwd_lanes_sync(lanes.cnt);
+	spwd_lanes_sync(lanes.cnt, lanes.bar);
 #else
 	(void)lanes;
 #endif
@@ -455,7 +458,7 @@ const struct spw_handler *spw_handler_builtin(uint32_t i);
 	static void spw_batch_##name(const struct spw_gring_desc *desc, uint32_t cnt,          \
 				     const uint64_t *region_base, struct spw_tally *tally_out) \
 	{                                                                                      \
-		struct spw_lanes lanes = {0, 1, NULL};                                         \
+		struct spw_lanes lanes = {0, 1, NULL, 0};                                      \
 		struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};                                 \
                                                                                                \
 		for (uint32_t i = 0; i < cnt; i++) {                                           \

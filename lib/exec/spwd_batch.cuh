@@ -14,12 +14,12 @@
 
 #define SPWD_SLOT_CNT     4u
 #define SPWD_POLL_WARPS   2u
-#define SPWD_BAR_POLL     2u
 #define SPWD_CTL_EVERY_NS 20000u /* how often unit 0 reads stop and beat */
 #define SPWD_PATIENCE     8u     /* empty polls before a poll reads only the first two entries */
 #define SPWD_WIDTH_MAX    31u    /* entries one poll reads at most; lane 31 is for the relay */
 #define SPWD_TEAM_FRAMES  8u     /* at most so many frames, one of them over .. */
-#define SPWD_TEAM_BYTES   4096u  /* .. so many bytes: all workers share each frame */
+#define SPWD_TEAM_BYTES   4096u  /* .. so many bytes: the workers form teams, one a frame */
+#define SPWD_TEAM_SPLITS  4u     /* into 1, 2, 4 or 8 teams */
 #define SPWD_SELF_BYTES   2048u  /* one frame up to this: the poller handles it itself */
 #define SPWD_FULL         0xffffffffu
 
@@ -31,7 +31,7 @@ struct spwd_slot {
 	uint64_t start_ns;
 	unsigned long long verdict[3], bad, digest;
 	uint32_t cnt;
-	uint32_t team;       /* all workers share each frame */
+	uint32_t teams;      /* that the workers form; 0: one warp per frame */
 	uint32_t first_warp; /* worker of frame 0: so that remainders go round */
 	uint32_t expect;     /* workers with a share */
 	uint32_t frames;     /* executed, as counted by those who did it */
@@ -41,43 +41,67 @@ struct spwd_slot {
 
 struct spwd_cta {
 	struct spwd_slot slot[SPWD_SLOT_CNT];
-	uint64_t scratch[32];
+	uint64_t scratch[SPWD_TEAM_SPLITS][32];
 	uint64_t first_seq;
-	uint64_t taken;   /* batches taken by this CTA */
-	uint64_t leaving; /* enum spw_kernel_left */
-	uint64_t final;   /* taken, once it will not grow any more */
+	uint64_t taken;      /* batches taken by this CTA */
+	uint64_t leaving;    /* enum spw_kernel_left */
+	uint64_t final;      /* taken, once it will not grow any more */
+	uint32_t polls_left; /* pollers that have left */
 	unsigned long long frames;
 };
 
 /* ---- one batch ---- */
 
-template <class Body>
-static __device__ __forceinline__ struct spw_tally spwd_share(const struct spw_kernel_ring &ring,
-							      struct spwd_cta *cta,
-							      struct spwd_slot *slot, uint32_t warp,
-							      uint32_t workers)
+/* The lanes of the team that a worker belongs to. Workers go from batch to batch each at its own
+ * pace, so teams of two batches can be at work at once: those of one split into teams always have
+ * the same warps, and each team of each split has a barrier and scratch of its own.
+ *
+ *   teams    barriers    warps of 30
+ *   1        1           0..29
+ *   2        2, 3        0..14            15..29
+ *   4        4 .. 7      0..6     7..13   14..20   21..27
+ *   8        8 .. 15     0..2 3..5 ...                21..23 */
+static __device__ __forceinline__ struct spw_lanes spwd_team(struct spwd_cta *cta, uint32_t teams,
+							     uint32_t warp, uint32_t workers)
 {
+	const uint32_t warps = workers / teams, team = warp / warps, lane = threadIdx.x & 31;
+
+	return {(warp - team * warps) * 32 + lane, warps * 32,
+		&cta->scratch[31 - __clz((int)teams)][team * warps], teams + team};
+}
+
+/* A team's share of the batch: every teams-th frame. */
+template <class Body>
+static __device__ __forceinline__ struct spw_tally spwd_share_team(
+	const struct spw_kernel_ring &ring, struct spwd_cta *cta, struct spwd_slot *slot,
+	uint32_t warp, uint32_t workers)
+{
+	const struct spw_lanes lanes = spwd_team(cta, slot->teams, warp, workers);
+	const uint32_t teams = slot->teams;
 	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
-	uint32_t lane = threadIdx.x & 31, cnt = slot->cnt;
-	struct spw_lanes one = {lane, 32, NULL},
-			 all = {warp * 32 + lane, workers * 32, cta->scratch};
 
-	if (slot->team) {
-		for (uint32_t i = 0; i < cnt; i++) {
-			struct spw_frame frame =
-				spw_frame_of(slot->lo[i], slot->hi[i], ring.region_base);
-			struct spw_result r = Body::run(&frame, all);
+	for (uint32_t i = lanes.bar - teams; i < slot->cnt; i += teams) {
+		struct spw_frame frame = spw_frame_of(slot->lo[i], slot->hi[i], ring.region_base);
+		struct spw_result r = Body::run(&frame, lanes);
 
-			if (warp == 0)
-				spw_tally_add(&tally, i, r);
-		}
-		return tally;
+		if (lanes.idx < 32)
+			spw_tally_add(&tally, i, r);
 	}
-	for (uint32_t i = warp + (warp < slot->first_warp ? workers : 0) - slot->first_warp;
-	     i < cnt; i += workers) {
+	return tally;
+}
+
+/* A warp's share of the batch: every workers-th frame. */
+template <class Body>
+static __device__ __forceinline__ struct spw_tally spwd_share_warp(
+	const struct spw_kernel_ring &ring, struct spwd_slot *slot, uint32_t turn, uint32_t workers)
+{
+	const struct spw_lanes lanes = {threadIdx.x & 31, 32, NULL, 0};
+	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
+
+	for (uint32_t i = turn; i < slot->cnt; i += workers) {
 		struct spw_frame frame = spw_frame_of(slot->lo[i], slot->hi[i], ring.region_base);
 
-		spw_tally_add(&tally, i, Body::run(&frame, one));
+		spw_tally_add(&tally, i, Body::run(&frame, lanes));
 	}
 	return tally;
 }
@@ -146,13 +170,18 @@ static __device__ __forceinline__ void spwd_work(const struct spw_kernel_ring &r
 						 struct spwd_cta *cta, struct spwd_slot *slot,
 						 uint32_t unit, uint32_t warp, uint32_t workers)
 {
-	uint32_t lane = threadIdx.x & 31, old = 0;
-	uint32_t turn = warp + (warp < slot->first_warp ? workers : 0) - slot->first_warp;
+	const bool teamed = slot->teams != 0;
+	const uint32_t lane = threadIdx.x & 31,
+		       turn = teamed ? warp
+				     : warp + (warp < slot->first_warp ? workers : 0) -
+					       slot->first_warp;
 	struct spw_tally tally;
+	uint32_t old = 0;
 
-	if (!slot->team && turn >= slot->cnt)
+	if (turn >= slot->expect)
 		return;
-	tally = spwd_share<Body>(ring, cta, slot, warp, workers);
+	tally = teamed ? spwd_share_team<Body>(ring, cta, slot, warp, workers)
+		       : spwd_share_warp<Body>(ring, slot, turn, workers);
 	__syncwarp(); /* this warp's reads and writes of the frames are done */
 	if (lane == 0) {
 		spwd_slot_add(slot, tally);
@@ -202,28 +231,34 @@ static __device__ __forceinline__ bool spwd_lay(const struct spw_gring_desc *des
 }
 
 static __device__ __forceinline__ void spwd_slot_start(struct spwd_slot *slot, uint64_t seq,
-						       uint64_t start_ns, uint32_t cnt, bool team,
-						       uint32_t first_warp, uint32_t workers)
+						       uint64_t start_ns, uint32_t cnt,
+						       uint32_t teams, uint32_t first_warp,
+						       uint32_t workers)
 {
 	slot->seq = seq;
 	slot->start_ns = start_ns;
 	slot->verdict[0] = slot->verdict[1] = slot->verdict[2] = slot->bad = slot->digest = 0;
 	slot->cnt = cnt;
-	slot->team = team;
+	slot->teams = teams;
 	slot->first_warp = first_warp;
-	slot->expect = team ? workers : SPW_MIN(cnt, workers);
+	slot->expect = teams ? SPW_MIN(cnt, teams) * (workers / teams) : SPW_MIN(cnt, workers);
 	slot->frames = 0;
 	slot->arrived = 0;
 	slot->passed = 0;
 }
 
-/* Every lane has its own entry's hi word. */
-static __device__ __forceinline__ bool spwd_wants_team(uint32_t cnt, uint64_t hi)
+/* How many teams the workers form for the batch: a power of 2, as many as there are frames and
+ * workers; 0: none. Every lane has its own entry's hi word. */
+static __device__ __forceinline__ uint32_t spwd_teams(uint32_t cnt, uint64_t hi, uint32_t workers)
 {
-	uint32_t lane = threadIdx.x & 31;
+	uint32_t lane = threadIdx.x & 31, teams = 1;
 	bool large = lane < cnt && spw_gring_hi_len(hi) > SPWD_TEAM_BYTES;
 
-	return cnt <= SPWD_TEAM_FRAMES && __any_sync(SPWD_FULL, large);
+	if (cnt > SPWD_TEAM_FRAMES || !__any_sync(SPWD_FULL, large))
+		return 0;
+	while (teams < cnt && 2 * teams <= workers)
+		teams *= 2;
+	return teams;
 }
 
 #endif

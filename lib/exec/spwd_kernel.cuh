@@ -8,7 +8,7 @@
  * descriptors of the unit's next batch: the one that finds a batch copies it into one of
  * SPWD_SLOT_CNT slots in shared memory, while the other already polls for the next. The worker
  * warps go through the slots in order, each at its own pace: one frame per warp, or, when frames
- * are few and large, all workers on each frame. The warp that finishes last in a batch writes its
+ * are few and large, one per team of warps. The warp that finishes last in a batch writes its
  * completion line, 64 bytes by 8 lanes. A batch of one small frame is handled by the poller itself.
  * No warp waits for a whole CTA, so reading the next descriptors, payload reads of two batches and
  * the completion of a third overlap.
@@ -109,7 +109,7 @@ static __device__ __forceinline__ void spwd_self(const struct spw_kernel_ring &r
 						 struct spwd_cta *cta, uint64_t seq, uint64_t lo,
 						 uint64_t hi, uint64_t now)
 {
-	struct spw_lanes one = {threadIdx.x & 31, 32, NULL};
+	struct spw_lanes one = {threadIdx.x & 31, 32, NULL, 0};
 	struct spw_tally tally = {{0, 0, 0}, 0, 0, 0};
 	struct spw_frame frame;
 
@@ -138,7 +138,7 @@ static __device__ __forceinline__ void spwd_take(const struct spw_kernel_ring &r
 	struct spwd_slot *slot = &cta->slot[k % SPWD_SLOT_CNT];
 	uint32_t lane = threadIdx.x & 31, cnt = spw_gring_hi_cnt(__shfl_sync(SPWD_FULL, hit.hi, 0));
 	uint64_t old = 0;
-	bool team;
+	uint32_t teams;
 
 	if (lane == 0)
 		old = spwd_cta_cas(&cta->taken, k, k + 1);
@@ -154,9 +154,9 @@ static __device__ __forceinline__ void spwd_take(const struct spw_kernel_ring &r
 		cnt = 0;
 	}
 	__syncwarp();
-	team = spwd_wants_team(cnt, lane < cnt ? slot->hi[lane] : 0);
+	teams = spwd_teams(cnt, lane < cnt ? slot->hi[lane] : 0, workers);
 	if (lane == 0)
-		spwd_slot_start(slot, hit.seq, hit.now, cnt, team, ((uint32_t)k & 7) * workers / 8,
+		spwd_slot_start(slot, hit.seq, hit.now, cnt, teams, ((uint32_t)k & 7) * workers / 8,
 				workers);
 	__syncwarp();
 	if (lane == 0) {
@@ -232,12 +232,12 @@ static __device__ __forceinline__ void spwd_poll(const struct spw_kernel_ring &r
 			width = 2;
 		}
 	}
-	spwd_bar_sync(SPWD_BAR_POLL, SPWD_POLL_WARPS * 32);
-	if (threadIdx.x == 0) {
+	/* The last poller to leave knows that no batch will be taken any more. */
+	if (lane == 0 && spwd_cta_add(&cta->polls_left, 1) + 1 == SPWD_POLL_WARPS) {
 		spwd_cta_store_rel(&cta->final, cta->taken);
 		spwd_gate_open(&cta->slot[cta->taken % SPWD_SLOT_CNT]
 					.gate); /* where the workers come next, and see final */
-		if (relays && cta->leaving != SPW_KERNEL_LEFT_STOP)
+		if (blockIdx.x == 0 && cta->leaving != SPW_KERNEL_LEFT_STOP)
 			spwd_gpu_store_rel(&ring.relay->stop,
 					   SPW_KERNEL_STOP_NOW); /* nobody relays any more */
 	}
@@ -257,6 +257,7 @@ static __device__ __forceinline__ void spwd_cta_init(struct spwd_cta *cta,
 		cta->frames = unit->frames;
 		cta->taken = 0;
 		cta->leaving = SPW_KERNEL_LEFT_NOT;
+		cta->polls_left = 0;
 		cta->final = ~0ull;
 	}
 	__syncthreads();

@@ -239,43 +239,42 @@ SPWD uint64_t spwd_now_ns(void)
 	return v;
 }
 
-#define SPWD_BAR_TEAM 1u
-
-SPWD void spwd_lanes_sync(uint32_t cnt)
+/* bar: a hardware barrier of the lanes' own; a single warp needs none. */
+SPWD void spwd_lanes_sync(uint32_t cnt, uint32_t bar)
 {
 	if (cnt <= 32)
 		__syncwarp();
 	else
-		spwd_bar_sync(SPWD_BAR_TEAM, cnt);
+		spwd_bar_sync(bar, cnt);
 }
 
-/* Combines one value a warp over the warps of a team; op: 0 sum, 1 exclusive or. */
+/* Combines the values of a warp's lanes; op: 0 sum, 1 exclusive or. */
+template <int OP> SPWD uint64_t spwd_warp_reduce(uint64_t v)
+{
+	for (uint32_t d = 16; d; d >>= 1) {
+		uint64_t other = __shfl_xor_sync(0xffffffffu, v, d);
+
+		v = OP ? v ^ other : v + other;
+	}
+	return v;
+}
+
+/* Combines the values of all lanes; scratch has a word for each of their warps, 31 at most. */
 template <int OP>
-SPWD uint64_t spwd_team_reduce(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
+SPWD uint64_t spwd_lanes_reduce(uint32_t idx, uint32_t cnt, uint32_t bar, uint64_t *scratch,
+				uint64_t v)
 {
-	uint64_t r = 0;
+	uint32_t lane = idx & 31;
 
-	if ((idx & 31) == 0)
+	v = spwd_warp_reduce<OP>(v);
+	if (cnt <= 32)
+		return v;
+	if (lane == 0)
 		scratch[idx >> 5] = v;
-	spwd_bar_sync(SPWD_BAR_TEAM, cnt);
-	for (uint32_t i = 0; i < cnt >> 5; i++)
-		r = OP ? r ^ scratch[i] : r + scratch[i];
-	spwd_bar_sync(SPWD_BAR_TEAM, cnt); /* scratch is free again */
-	return r;
-}
-
-SPWD uint64_t spwd_lanes_sum(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
-{
-	for (uint32_t d = 16; d; d >>= 1)
-		v += __shfl_xor_sync(0xffffffffu, v, d);
-	return cnt <= 32 ? v : spwd_team_reduce<0>(idx, cnt, scratch, v);
-}
-
-SPWD uint64_t spwd_lanes_xor(uint32_t idx, uint32_t cnt, uint64_t *scratch, uint64_t v)
-{
-	for (uint32_t d = 16; d; d >>= 1)
-		v ^= __shfl_xor_sync(0xffffffffu, v, d);
-	return cnt <= 32 ? v : spwd_team_reduce<1>(idx, cnt, scratch, v);
+	spwd_bar_sync(bar, cnt);
+	v = spwd_warp_reduce<OP>(lane < cnt >> 5 ? scratch[lane] : 0);
+	spwd_bar_sync(bar, cnt); /* scratch is free again */
+	return v;
 }
 
 #endif

@@ -47,7 +47,7 @@ static void refused(const char *name, int rc, const char *text)
 static void wrong_ones_are_refused(void **state)
 {
 	(void)state;
-	refused(path[2], -EINVAL, "ABI 2, this program has 1");
+	refused(path[2], -EINVAL, "ABI 3, this program has 2");
 	refused(path[3], -EINVAL, "exports no spw_handler_plugin");
 	refused("./there_is_none.so", -ENOENT, "there_is_none.so");
 	refused("nul", -ENOENT, "there are null, sum, crc32c and echo");
