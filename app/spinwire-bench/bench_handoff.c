@@ -39,6 +39,13 @@ const struct handoff_case handoff_case[HANDOFF_CASES] = {
 	{"64 x 9000 B", 64, 9000},
 };
 
+const struct handoff_way handoff_way[HANDOFF_RINGS] = {
+	{"persistent", SPW_EXEC_CUDA_PERSISTENT, 0},
+	{"persistent, never shared", SPW_EXEC_CUDA_PERSISTENT, 1u << 31},
+	{"graph", SPW_EXEC_CUDA_GRAPH, 0},
+	{"launch", SPW_EXEC_CUDA_LAUNCH, 0},
+};
+
 const uint16_t handoff_ctas[HANDOFF_CTAS] = {1, 2, 4, 8, 16, 32, 64};
 
 int handoff_fail(const char *what, int rc)
@@ -82,8 +89,6 @@ static void samples_report(struct spw_bench_out *out, const char *name, struct h
 
 static void latency_report(struct handoff *h, struct spw_bench_out *out)
 {
-	static const char *const way[HANDOFF_WAYS] = {"persistent", "graph", "launch",
-						      "copy+launch+sync"};
 	double ping, one, best;
 	char name[72];
 
@@ -99,7 +104,9 @@ static void latency_report(struct handoff *h, struct spw_bench_out *out)
 		for (uint32_t w = 0; w < HANDOFF_WAYS; w++) {
 			size_t at = out->row_cnt;
 
-			snprintf(name, sizeof(name), "%s, %s", way[w], handoff_case[c].name);
+			snprintf(name, sizeof(name), "%s, %s",
+				 w < HANDOFF_RINGS ? handoff_way[w].name : "copy+launch+sync",
+				 handoff_case[c].name);
 			samples_report(out, name, &h->way[w][c]);
 			p50[w] = out->row_cnt > at ? out->row[at].median : 0;
 		}
@@ -117,7 +124,7 @@ static void latency_report(struct handoff *h, struct spw_bench_out *out)
 		spw_bench_add1(out, name, "p50 ratio", "", p50[0] / (ping + best));
 		snprintf(name, sizeof(name), "persistent / copy+launch+sync, %s",
 			 handoff_case[c].name);
-		spw_bench_add1(out, name, "p50 ratio", "", p50[0] / p50[3]);
+		spw_bench_add1(out, name, "p50 ratio", "", p50[0] / p50[HANDOFF_RINGS]);
 	}
 }
 

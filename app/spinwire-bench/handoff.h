@@ -16,7 +16,8 @@
 #include "time/spw_time.h"
 
 #define HANDOFF_CASES        7u
-#define HANDOFF_WAYS         4u /* persistent, graph, launch, copy + launch + sync */
+#define HANDOFF_RINGS        4u                  /* ways through the executor ring */
+#define HANDOFF_WAYS         (HANDOFF_RINGS + 1) /* and copy + launch + sync */
 #define HANDOFF_RUNS         3u
 #define HANDOFF_POINTS       5u
 #define HANDOFF_SLICE_MS     500u    /* one way, one payload, one run */
@@ -31,6 +32,13 @@ struct handoff_case {
 	uint32_t frames, bytes;
 };
 extern const struct handoff_case handoff_case[HANDOFF_CASES];
+
+struct handoff_way {
+	const char *name;
+	enum spw_exec_kind kind;
+	uint32_t share_bytes;
+};
+extern const struct handoff_way handoff_way[HANDOFF_RINGS];
 
 #define HANDOFF_CTAS 7u
 extern const uint16_t handoff_ctas[HANDOFF_CTAS]; /* 1500 B by units of the ring */

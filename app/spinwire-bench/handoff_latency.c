@@ -79,58 +79,76 @@ static size_t case_bytes(const struct handoff_case *c)
 	return (size_t)c->frames * handoff_stride(c->bytes);
 }
 
-static void case_fill(const struct handoff *h, const struct handoff_case *c, uint32_t place,
-		      struct spw_gring_batch *b, uint64_t *sum_out)
+/* Returns: the sum of the bytes of the batch at that place. */
+static uint64_t case_sum(const struct handoff *h, const struct handoff_case *c, uint32_t place)
 {
-	uint32_t stride = handoff_stride(c->bytes), at = (uint32_t)(place * case_bytes(c));
+	const uint8_t *at = h->region.host_va + place * case_bytes(c);
 	uint64_t sum = 0;
 
+	for (uint32_t i = 0; i < c->frames; i++)
+		sum += bytes_sum(at + i * handoff_stride(c->bytes), c->bytes);
+	return sum & SPW_GRING_VALUE_MASK;
+}
+
+static void case_fill(const struct handoff_case *c, uint32_t place, struct spw_gring_batch *b)
+{
+	uint32_t stride = handoff_stride(c->bytes), at = (uint32_t)(place * case_bytes(c));
+
 	b->cnt = c->frames;
-	for (uint32_t i = 0; i < c->frames; i++) {
+	for (uint32_t i = 0; i < c->frames; i++)
 		b->desc[i] =
 			(struct spw_desc){.offset = at + i * stride, .len = SPW_MAX(c->bytes, 64u)};
-		sum += c->bytes ? bytes_sum(h->region.host_va + at + i * stride, c->bytes) : 0;
+}
+
+/* Waits for the batches that one push became. Returns false after PATIENCE_MS. */
+static bool reap_all(struct spw_gring *ring, uint32_t parts, uint64_t patience, uint64_t *sum_out)
+{
+	uint64_t begin = spw_tsc_now();
+	struct spw_gring_batch *b;
+
+	for (*sum_out = 0; parts; parts--) {
+		while (!(b = spw_gring_reap(ring)))
+			if (spw_tsc_now() - begin > patience)
+				return false;
+		*sum_out += b->digest;
+		spw_gring_retire(ring, b);
 	}
-	*sum_out = sum & SPW_GRING_VALUE_MASK;
+	return true;
 }
 
 static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct handoff_case *c,
 		       struct handoff_samples *s)
 {
 	struct spw_gring *ring = spw_exec_ring(exec, 0);
-	uint64_t begin = spw_tsc_now(),
-		 patience = spw_tsc_from_ns(&h->tsc, PATIENCE_MS * 1000000ull);
+	uint64_t begin, patience = spw_tsc_from_ns(&h->tsc, PATIENCE_MS * 1000000ull), sum;
 	uint64_t want[HANDOFF_PLACES];
-	uint32_t warm = 0;
 
-	for (uint32_t i = 0; i < HANDOFF_PLACES;
-	     i++) /* each record once: then a push is all there is to do */
-		case_fill(h, c, i, &ring->batch[i], &want[i]);
+	for (uint32_t i = 0; i < HANDOFF_PLACES; i++)
+		want[i] = case_sum(h, c, i);
 	begin = spw_tsc_now();
-	while (!slice_over(h, s, begin)) {
-		struct spw_gring_batch *b = spw_gring_next(ring), *r;
-		uint64_t t = spw_tsc_now();
+	for (uint32_t round = 0; !slice_over(h, s, begin); round++) {
+		struct spw_gring_batch *b = spw_gring_next(ring);
+		uint64_t t;
 
-		spw_gring_push(ring, b);
-		while (!(r = spw_gring_reap(ring)))
-			if (spw_tsc_now() - t > patience)
-				return handoff_fail("a batch does not return",
-						    cudaErrorLaunchTimeout);
+		case_fill(c, round % HANDOFF_PLACES, b);
+		t = spw_tsc_now();
+		if (!reap_all(ring, spw_gring_push(ring, b), patience, &sum))
+			return handoff_fail("a batch does not return", cudaErrorLaunchTimeout);
 		t = spw_tsc_now() - t;
-		if (r->digest != want[r->seq % HANDOFF_PLACES])
+		if ((sum & SPW_GRING_VALUE_MASK) != want[round % HANDOFF_PLACES])
 			return handoff_fail("the sum of the payload is wrong", cudaErrorUnknown);
-		spw_gring_retire(ring, r);
 		spw_exec_beat(exec, 0);
-		if (++warm > 100)
+		if (round >= 100)
 			sample(s, t);
 	}
 	return 0;
 }
 
-static int exec_slice(struct handoff *h, enum spw_exec_kind kind, uint16_t ctas,
+static int exec_slice(struct handoff *h, const struct handoff_way *way, uint16_t ctas,
 		      const struct handoff_case *c, struct handoff_samples *s)
 {
-	struct spw_exec_conf conf = {.kind = kind,
+	struct spw_exec_conf conf = {.kind = way->kind,
+				     .share_bytes = way->share_bytes,
 				     .ring_cnt = 1,
 				     .region = &h->region,
 				     .region_cnt = 1,
@@ -143,7 +161,7 @@ static int exec_slice(struct handoff *h, enum spw_exec_kind kind, uint16_t ctas,
 
 	if (samples_begin(h, s) || spw_handler_open(c->bytes ? "sum" : "null", &conf.handler) ||
 	    spw_exec_open(&conf, &exec))
-		return handoff_fail(spw_exec_kind_name(kind), 0);
+		return handoff_fail(way->name, 0);
 	rc = spw_exec_start(exec) ? handoff_fail("start", 0) : exec_rounds(h, exec, c, s);
 	if (!rc && spw_exec_service(exec))
 		rc = handoff_fail("service", 0);
@@ -216,20 +234,19 @@ static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_cas
 
 int handoff_latency(struct handoff *h)
 {
-	static const enum spw_exec_kind kind[] = {SPW_EXEC_CUDA_PERSISTENT, SPW_EXEC_CUDA_GRAPH,
-						  SPW_EXEC_CUDA_LAUNCH};
 	int rc = 0;
 
 	for (uint32_t run = 0; !rc && run < HANDOFF_RUNS; run++) {
 		rc = ping_slice(h);
 		for (uint32_t k = 0; !rc && k < HANDOFF_CTAS; k++)
-			rc = exec_slice(h, SPW_EXEC_CUDA_PERSISTENT, handoff_ctas[k],
-					&handoff_case[2], &h->by_ctas[k]);
+			rc = exec_slice(h, &handoff_way[0], handoff_ctas[k], &handoff_case[2],
+					&h->by_ctas[k]);
 		for (uint32_t c = 0; !rc && c < HANDOFF_CASES; c++) {
-			for (uint32_t w = 0; !rc && w < SPW_ARRAY_CNT(kind); w++)
-				rc = exec_slice(h, kind[w], 0, &handoff_case[c], &h->way[w][c]);
+			for (uint32_t w = 0; !rc && w < HANDOFF_RINGS; w++)
+				rc = exec_slice(h, &handoff_way[w], 0, &handoff_case[c],
+						&h->way[w][c]);
 			if (!rc)
-				rc = copy_slice(h, &handoff_case[c], &h->way[3][c]);
+				rc = copy_slice(h, &handoff_case[c], &h->way[HANDOFF_RINGS][c]);
 			if (!rc)
 				rc = read_slice(h, 1, &handoff_case[c], &h->read_us[0][c][run]);
 			if (!rc)

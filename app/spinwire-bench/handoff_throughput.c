@@ -101,6 +101,7 @@ static int exec_throughput(struct handoff *h, const char *handler, uint16_t ring
 				     .region_cnt = 1,
 				     .numa_node = -1,
 				     .cta_per_ring = ctas,
+				     .share_bytes = 1u << 31, /* records are filled once */
 				     .life_ms = HANDOFF_LIFE_MS,
 				     .batch_cnt = 512};
 	struct spw_exec *exec;

@@ -162,6 +162,7 @@ static int ring_make(struct spw_exec *exec, struct spw_gring *ring)
 	ring->batch_log2 = spw_log2_floor64(cnt);
 	ring->unit_cnt = exec->unit_cnt;
 	ring->region_cnt = exec->conf.region_cnt;
+	ring->share_log2 = exec->share_log2;
 	ring->exec_now = tsc_exec_now;
 	ring->exec = exec;
 	return 0;
@@ -195,6 +196,9 @@ static int conf_check(const struct spw_exec_conf *conf)
 				conf->batch_cnt > SPW_GRING_BATCH_MAX))
 		return spw_err(EINVAL, "executor: %u batches per ring; a power of 2 from 2 to %u",
 			       conf->batch_cnt, SPW_GRING_BATCH_MAX);
+	if (conf->share_bytes & (conf->share_bytes - 1))
+		return spw_err(EINVAL, "executor: a share of %u bytes; a power of 2",
+			       conf->share_bytes);
 	if (conf->kind >= SPW_EXEC_CUDA_PERSISTENT && !conf->handler->cuda)
 		return spw_err(ENOTSUP,
 			       "handler %s has no device code: build it with nvcc, or use the cpu "

@@ -16,7 +16,7 @@
 struct spw_exec_ops {
 	const char *device; /* for CPU backends; CUDA fills exec->device */
 	uint32_t batch_cnt; /* default */
-	/* Sets up one unit_cnt for all rings; called before the rings are made. */
+	/* Sets up one unit_cnt and share_log2 for all rings; called before the rings are made. */
 	int (*open)(struct spw_exec *exec);
 	/* Memory of a ring: zeroed, aligned to 4096; NULL with a text. */
 	void *(*alloc)(struct spw_exec *exec, size_t bytes);
@@ -55,6 +55,7 @@ struct spw_exec {
 	struct spw_gring *ring;         /* [ring_cnt], each on lines of its own */
 	struct spw_exec_cpu_unit *unit; /* [ring_cnt], CPU backends */
 	uint32_t unit_cnt;              /* per ring */
+	uint32_t share_log2;            /* spw_gring.share_log2 of each ring */
 	uint64_t clock_hz;
 	char device[128]; /* what spw_exec_stat shows */
 	void *backend;

@@ -22,9 +22,12 @@
  * Nothing is ever written back to a descriptor: the tag of the next lap makes it new, so the
  * owner's stores are the only traffic in that direction.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "exec/spw_gring.h"
+
+#define REAP_AHEAD 2u /* completion lines read ahead of the one at work */
 
 static const char *const bad_name[] = {
 #define X(name, text) #name,
@@ -46,7 +49,7 @@ void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool)
 /* Entries are written from the last to the first, so that a unit which finds entry 0 finds all
  * others in place; each store is a release of its own, as units read the others with acquire too.
  * The scrub rewrites one entry that this batch does not use (spw_gring.h says why). */
-void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
+static void push_one(struct spw_gring *ring, struct spw_gring_batch *batch)
 {
 	uint64_t seq = ring->head_seq, tag = spw_gring_tag(seq, ring->batch_log2);
 	struct spw_gring_desc *entry = &ring->desc[(seq & ring->batch_mask) * SPW_GRING_FRAME_MAX];
@@ -71,6 +74,50 @@ void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
 	spw_thr_store_rlx(&ring->in_exec_frames, ring->in_exec_frames + n);
 	if (ring->kick)
 		ring->kick(ring);
+}
+
+/* How many units shall work on the batch: no more than are idle, have a frame of it, and find a
+ * record. Batch seq goes to unit seq % unit_cnt, so the records behind it belong to the units that
+ * have been idle for longest. */
+static uint32_t sharers(const struct spw_gring *ring, const struct spw_gring_batch *batch)
+{
+	uint64_t busy = ring->head_seq - ring->tail_seq, bytes = 0, most;
+
+	if (!ring->share_log2 || batch->cnt == 1 || busy + 1 >= ring->unit_cnt)
+		return 1;
+	for (uint32_t i = 0; i < batch->cnt; i++)
+		bytes += batch->desc[i].len;
+	most = ring->retired_seq + ring->batch_mask + 1 - ring->head_seq;
+	most = SPW_MIN(most, SPW_MIN(ring->unit_cnt - busy, (uint64_t)batch->cnt));
+	return (uint32_t)SPW_MIN(SPW_MAX(bytes >> ring->share_log2, 1ull), most);
+}
+
+/* Cuts the batch into parts of as many frames each, give or take one; the first stays in its
+ * record. */
+SPW_COLD static void share(struct spw_gring *ring, struct spw_gring_batch *batch, uint32_t parts)
+{
+	uint32_t cnt = batch->cnt;
+
+	for (uint32_t i = 1; i < parts; i++) {
+		struct spw_gring_batch *part = spw_gring_at(ring, ring->head_seq + i);
+		uint32_t from = i * cnt / parts, to = (i + 1) * cnt / parts;
+
+		memcpy(part, batch, offsetof(struct spw_gring_batch, desc));
+		memcpy(part->desc, &batch->desc[from], (to - from) * sizeof(batch->desc[0]));
+		part->cnt = to - from;
+	}
+	batch->cnt = cnt / parts;
+}
+
+uint32_t spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
+{
+	uint32_t parts = sharers(ring, batch);
+
+	if (spw_unlikely(parts > 1))
+		share(ring, batch, parts);
+	for (uint32_t i = 0; i < parts; i++)
+		push_one(ring, spw_gring_next(ring));
+	return parts;
 }
 
 /* Gathers one bit of each 2-bit verdict: bit i of the result is bit 2i of v. */
@@ -171,6 +218,8 @@ struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring)
 		if (!spw_gring_has_tag(w[i], tag))
 			return NULL;
 	}
+	/* Batches of several units end together: their lines come out of memory side by side. */
+	spw_prefetch_read(&ring->done[(seq + REAP_AHEAD) & ring->batch_mask]);
 	done_decode(ring, batch, w);
 	spw_thr_store_rlx(&ring->tail_seq, seq + 1);
 	return batch;

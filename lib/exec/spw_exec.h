@@ -72,7 +72,10 @@ struct spw_exec_conf {
 	/* cpu: the core of each ring's thread, -1 for not bound; NULL: none is bound. Outlives the
 	 * executor. */
 	const int *cpu;
-	uint16_t cta_per_ring;    /* CUDA; 0: measured default */
+	uint16_t cta_per_ring; /* CUDA; 0: measured default */
+	/* persistent: a unit's share of a large batch (spw_gring_push), a power of 2; 0: measured
+	 * default. */
+	uint32_t share_bytes;
 	uint32_t beat_timeout_ms; /* persistent; 0: 1000 */
 	/* persistent: relaunched after so long; 0: only where the device has an execution time
 	 * limit. */

@@ -169,6 +169,8 @@ struct spw_gring {
 	uint32_t batch_log2;
 	uint32_t unit_cnt;
 	uint16_t region_cnt;
+	/* Idle units share a batch of two times 2^share_log2 bytes or more; 0: never. */
+	uint32_t share_log2;
 	uint64_t in_exec_frames; /* pushed - retired */
 	uint64_t *unit_frames;   /* [unit_cnt], latest w[7] of each: the executor's own count */
 	uint64_t fault_cnt;      /* completions that reap refused; sampled by others */
@@ -187,6 +189,12 @@ struct spw_gring {
  * Thread:  setup, before the first push. */
 void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool);
 
+/* Returns: the record of a batch that is not retired, or of the next one. Thread: owner. */
+SPW_INLINE struct spw_gring_batch *spw_gring_at(struct spw_gring *ring, uint64_t seq)
+{
+	return &ring->batch[seq & ring->batch_mask];
+}
+
 /* Purpose:  the record to receive the next burst into.
  * Returns:  NULL if the ring is full: the caller drops and counts.
  * Lifetime: until push, or until the next call if it is not pushed.
@@ -195,14 +203,23 @@ SPW_INLINE struct spw_gring_batch *spw_gring_next(struct spw_gring *ring)
 {
 	if (spw_unlikely(ring->head_seq - ring->retired_seq > ring->batch_mask))
 		return NULL;
-	return &ring->batch[ring->head_seq & ring->batch_mask];
+	return spw_gring_at(ring, ring->head_seq);
 }
 
-/* Purpose: hands the record from spw_gring_next to the executor; never waits.
+/* Purpose: hands the record from spw_gring_next to the executor; never waits. A batch with more
+ *          payload than a unit's share (share_log2) is cut into batches of as many frames each, one
+ *          for each unit that is idle and gets a whole share: one unit cannot read a large payload
+ *          at the link's rate. The first stays in `batch`, the others go into the records behind
+ *          it, with a copy of the fields of the pipe.
+ *
+ *            batch, 64 frames   |1..16|17..32|33..48|49..64|      four of the units are idle
+ *            seq                  n     n + 1  n + 2  n + 3       each is reaped by itself
+ *
  * Shape:   batch->cnt is 1 .. 64, desc[0 .. cnt-1] filled.
+ * Returns: the number of batches that it became, 1 .. unit_cnt.
  * Order:   [G1 release], paired with the pollers of the executor.
  * Thread:  owner. */
-void spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch);
+uint32_t spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch);
 
 /* Purpose:  takes the oldest batch if the executor has finished it, and decodes verdicts, stamps
  *           and reasons into its record. Batches are reaped in the order in which they were pushed.

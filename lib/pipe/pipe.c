@@ -107,20 +107,25 @@ SPW_COLD static void pipe_spill(struct spw_pipe *pipe)
 SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
 			  struct spw_gring_batch *batch)
 {
+	uint32_t parts;
+
 	if (spw_unlikely(batch == &pipe->spill)) {
 		pipe_spill(pipe);
 		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_refill);
 		return;
 	}
-	spw_ledger_add(&pipe->ledger.pushed_batches, 1);
 	spw_ledger_add(&pipe->ledger.pushed_frames, batch->cnt);
 	if (flags & SPW_REC_ON) {
 		batch->ahead = (uint32_t)(pipe->ring->head_seq - pipe->ring->tail_seq);
 		batch->exec_busy = pipe->exec_busy;
 	}
-	spw_gring_push(pipe->ring, batch);
-	if (!(flags & SPW_REC_INLINE))
-		batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
+	parts = spw_gring_push(pipe->ring, batch);
+	spw_ledger_add(&pipe->ledger.pushed_batches, parts);
+	if (flags & SPW_REC_INLINE)
+		return;
+	batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
+	for (uint32_t i = 1; spw_unlikely(i < parts); i++)
+		spw_gring_at(pipe->ring, batch->seq + i)->pushed_tsc = batch->pushed_tsc;
 }
 
 /* Takes the oldest batch that the executor has finished; NULL if there is none. With an inline

@@ -124,7 +124,8 @@ static void bounded_life_is_relaunched(void **state)
 	struct rig rig;
 
 	(void)state;
-	rig_open(&rig, &suite, "sum", (struct spw_exec_conf){.life_ms = 5, .cta_per_ring = 8});
+	rig_open(&rig, &suite, "sum",
+		 (struct spw_exec_conf){.life_ms = 5, .cta_per_ring = 8, .share_bytes = 128});
 	for (uint32_t i = 0; i < 5000 && relaunched(&rig) < 8; i++)
 		suite_laps(&rig, 0, 400, i);
 	printf("    %llu relaunches\n", (unsigned long long)relaunched(&rig));
@@ -132,7 +133,7 @@ static void bounded_life_is_relaunched(void **state)
 	rig_close(&rig);
 }
 
-/* A process that is stopped for 5 s and goes on: residual 0. */
+/* A process that is stopped for 5 s and goes on: residual 0, with batches that units share. */
 static void sigstop_is_survived(void **state)
 {
 	struct rig rig;
@@ -144,7 +145,8 @@ static void sigstop_is_survived(void **state)
 	int status;
 
 	(void)state;
-	rig_open(&rig, &suite, "sum", (struct spw_exec_conf){.beat_timeout_ms = 500});
+	rig_open(&rig, &suite, "sum",
+		 (struct spw_exec_conf){.beat_timeout_ms = 500, .share_bytes = 128});
 	before = relaunched(&rig);
 	snprintf(pid, sizeof(pid), "%d", getpid());
 	clock_gettime(CLOCK_MONOTONIC, &t0);

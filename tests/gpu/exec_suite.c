@@ -45,6 +45,8 @@ void rig_open(struct rig *rig, const struct suite *suite, const char *handler,
 	conf.region = &rig->region;
 	conf.region_cnt = 1;
 	conf.numa_node = -1;
+	if (!conf.share_bytes)
+		conf.share_bytes = 1u << 31; /* a push is one batch, unless a test is about it */
 	if (!conf.ring_cnt)
 		conf.ring_cnt = 1;
 	if (!conf.life_ms)
@@ -134,11 +136,14 @@ uint64_t suite_sum(const uint8_t *p, size_t len)
 void suite_laps(struct rig *rig, uint16_t ring_idx, uint32_t cnt, uint64_t seed)
 {
 	struct spw_gring *ring = spw_exec_ring(rig->exec, ring_idx);
-	uint64_t *want = calloc(ring->batch_mask + 1, sizeof(*want)), frames = 0,
-		 base = spw_gring_executed(ring);
+	struct {
+		uint64_t want;
+		uint32_t parts; /* batches that it became */
+	} *round = calloc(ring->batch_mask + 1, sizeof(*round));
+	uint64_t frames = 0, base = spw_gring_executed(ring);
 	uint32_t pushed = 0, reaped = 0;
 
-	assert_non_null(want);
+	assert_non_null(round);
 	while (reaped < cnt) {
 		struct spw_gring_batch *b = pushed < cnt ? spw_gring_next(ring) : NULL;
 
@@ -159,21 +164,24 @@ void suite_laps(struct rig *rig, uint16_t ring_idx, uint32_t cnt, uint64_t seed)
 				memset(p, (int)(pushed + i), len);
 				sum += suite_sum(p, len);
 			}
-			want[pushed & ring->batch_mask] = sum;
+			round[pushed & ring->batch_mask].want = sum;
 			frames += b->cnt;
-			spw_gring_push(ring, b);
+			round[pushed & ring->batch_mask].parts = spw_gring_push(ring, b);
 			pushed++;
 			if (ring->batch_mask > 15 && suite_random(&seed) % 8)
 				continue;
 		}
-		b = rig_reap(rig, ring_idx);
-		assert_int_equal(b->digest, want[reaped & ring->batch_mask]);
-		spw_gring_retire(ring, b);
+		for (uint32_t i = round[reaped & ring->batch_mask].parts; i; i--) {
+			b = rig_reap(rig, ring_idx);
+			round[reaped & ring->batch_mask].want -= b->digest;
+			spw_gring_retire(ring, b);
+		}
+		assert_int_equal(round[reaped & ring->batch_mask].want, 0);
 		reaped++;
 	}
 	assert_int_equal(spw_gring_executed(ring) - base, frames);
 	assert_int_equal(ring->in_exec_frames, 0);
-	free(want);
+	free(round);
 }
 
 /* Each slot is written anew every lap, so one read from a cache of last lap's bytes gives a wrong
@@ -186,7 +194,7 @@ static void laps_past_the_tag_wrap(void **state)
 	rig_open(&rig, suite, "sum", (struct spw_exec_conf){.batch_cnt = 4, .cta_per_ring = 2});
 	suite_laps(&rig, 0, 4 * 700, 1);
 	rig_close(&rig);
-	rig_open(&rig, suite, "sum", (struct spw_exec_conf){.batch_cnt = 8});
+	rig_open(&rig, suite, "sum", (struct spw_exec_conf){.batch_cnt = 8, .share_bytes = 128});
 	if (spw_exec_ring(rig.exec, 0)->unit_cnt <= 8)
 		suite_laps(&rig, 0, 8 * 300, 2);
 	rig_close(&rig);
@@ -257,6 +265,50 @@ static void rings_do_not_mix(void **state)
 		for (uint16_t r = 0; r < 3; r++)
 			suite_laps(&rig, r, 100 + 10 * r, round * 3 + r);
 	rig_close(&rig);
+}
+
+/* One unit has several batches in work at once, each split into teams of its own. Frames are 64
+ * bytes to 40 KiB of memory that does not change. */
+static void teams_of_several_batches(void **state)
+{
+	static const uint32_t size[] = {64, 1500, 5000, 9000, 40960};
+	uint64_t seed = 5, *before = malloc(((1u << 20) + 1) * sizeof(*before)), want[16];
+	const struct suite *suite = *state;
+	uint32_t pushed = 0, reaped = 0;
+	struct rig rig;
+
+	assert_non_null(before);
+	before[0] = 0;
+	for (uint32_t i = 0; i < 1u << 20; i++) {
+		suite->mem[i] = (uint8_t)suite_random(&seed);
+		before[i + 1] = before[i] + suite->mem[i];
+	}
+	rig_open(&rig, suite, "sum", (struct spw_exec_conf){.batch_cnt = 16, .cta_per_ring = 1});
+	while (reaped < 3000) {
+		struct spw_gring *ring = spw_exec_ring(rig.exec, 0);
+		struct spw_gring_batch *b = pushed < 3000 ? spw_gring_next(ring) : NULL;
+
+		if (b) {
+			uint32_t n = 1 + (uint32_t)suite_random(&seed) % 8;
+
+			for (b->cnt = 0, want[pushed % 16] = 0; b->cnt < n;) {
+				uint32_t off = (uint32_t)suite_random(&seed) % ((1u << 20) - 40960),
+					 len = size[suite_random(&seed) % SPW_ARRAY_CNT(size)];
+
+				rig_add(&rig, b, off, len, 0);
+				want[pushed % 16] += before[off + len] - before[off];
+			}
+			spw_gring_push(ring, b);
+			pushed++;
+			continue;
+		}
+		b = rig_reap(&rig, 0);
+		assert_int_equal(b->digest, want[reaped % 16]);
+		rig_done(&rig, b);
+		reaped++;
+	}
+	rig_close(&rig);
+	free(before);
 }
 
 static void clock_pairs_agree(void **state)
@@ -357,6 +409,7 @@ int suite_run(const struct suite *suite, const char *filter)
 		SUITE_TEST(stop_drains_and_start_goes_on),
 		SUITE_TEST(rings_do_not_mix),
 		SUITE_FRAMES_TEST(message_of_64_mb),
+		SUITE_TEST(teams_of_several_batches),
 		SUITE_TEST(clock_pairs_agree),
 		SUITE_TEST(stamps_lie_between_push_and_reap),
 		SUITE_TEST(bad_conf_is_refused),

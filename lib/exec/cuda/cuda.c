@@ -36,6 +36,7 @@
 #define BATCH_THREADS      512u
 #define PERSISTENT_UNITS   16u          /* CTAs per ring, default */
 #define LAUNCH_UNITS       4u           /* streams per ring */
+#define SHARE_BYTES        4096u        /* a unit's share of a large batch, default */
 #define BOUNDED_LIFE_NS    500000000ull /* below the driver's execution time limit of seconds */
 
 int spw_cuda_err(int rc, const char *what)
@@ -156,6 +157,9 @@ static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 	int rc;
 
 	c->threads = persistent ? PERSISTENT_THREADS : BATCH_THREADS;
+	if (persistent)
+		exec->share_log2 = spw_log2_floor64(exec->conf.share_bytes ? exec->conf.share_bytes
+									   : SHARE_BYTES);
 	exec->unit_cnt = exec->conf.cta_per_ring;
 	if (!exec->unit_cnt)
 		exec->unit_cnt = persistent ? PERSISTENT_UNITS : LAUNCH_UNITS;
