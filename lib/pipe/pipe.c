@@ -30,7 +30,8 @@
 #include "base/spw_err.h"
 #include "pipe/pipe_impl.h"
 
-/* Batches settled per turn at most: one more than a turn can push, so that a backlog shrinks. */
+/* Batches settled per turn at most. A turn pushes one, or one for each idle unit that shares it, so
+ * a backlog shrinks. */
 #define SETTLE_MAX 2
 
 /* A settled batch: the slots to recycle, and the frames to send back. */
