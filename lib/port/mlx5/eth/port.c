@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
@@ -19,10 +18,8 @@
 
 #define MTU_MAX 9978u
 #define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device takes the FCS off */
-/* At stop: frames that the device has not sent by then are counted as tx_flushed. */
-#define DRAIN_NS 200000000ull
-#define MISSED   "hw_counters/out_of_buffer"
-#define USAGE    "mode=eth, mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
+#define MISSED  "hw_counters/out_of_buffer"
+#define USAGE   "mode=eth, mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
 
 /* ---- open ---- */
 
@@ -240,17 +237,14 @@ static int eth_start(struct spw_port *port)
 }
 
 /* Sent frames must be counted as sent: the NIC gets a moment to finish before its queue is reset.
- */
+ * What it has not sent in time is counted as tx_flushed. */
 static void tx_drain(struct mlx5_eth_queue_ctl *eq)
 {
-	const struct timespec nap = {.tv_nsec = 100000};
-	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&eq->port->dev.rdma.tsc, DRAIN_NS);
+	uint64_t since_tsc = 0;
 
 	while (eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE &&
-	       spw_tsc_now() - since < limit) {
+	       rdma_drain_nap(&eq->port->dev.rdma, &since_tsc))
 		mlx5_eth_tx_reap(&eq->q);
-		nanosleep(&nap, NULL);
-	}
 }
 
 /* Counts frames that arrived before the rules were removed and were not polled; returns their

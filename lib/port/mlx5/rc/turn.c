@@ -5,11 +5,7 @@
  * mlx5_rc_events runs outside the bursts: it reaps, checks for a failed CQ, gives each peer its
  * turn, and returns events.
  */
-#include <time.h>
-
 #include "port/mlx5/rc/rc.h"
-
-#define DRAIN_NS 200000000ull /* what the device has not flushed by then is not coming */
 
 /* ---- turns ---- */
 
@@ -61,13 +57,9 @@ static void turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struc
  * TX to another peer, have no deadline: they return. */
 static bool drain_is_over(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
 {
-	const uint64_t now = spw_tsc_now();
-
 	if (mlx5_rc_is_drained(&rq->q, p))
 		return true;
-	if (!p->drain_tsc)
-		p->drain_tsc = now;
-	if (now - p->drain_tsc < spw_tsc_from_ns(&rq->port->dev.rdma.tsc, DRAIN_NS))
+	if (!rdma_drain_is_over(&rq->port->dev.rdma, &p->drain_tsc))
 		return false;
 	mlx5_rc_tx_lost(&rq->q, p, p->sq_pi);
 	return p->out == 0;
@@ -156,8 +148,7 @@ static bool is_quiet(const struct mlx5_rc_queue *q)
 void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 {
 	const struct spw_port_queue *pq = &rq->port->base.queue[rq->index];
-	const struct timespec nap = {.tv_nsec = 100000};
-	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, DRAIN_NS);
+	uint64_t since_tsc = 0;
 
 	for (uint32_t i = 0; i < rq->plan.peers; i++) {
 		mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_GONE);
@@ -166,7 +157,6 @@ void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 	do {
 		discard_messages(&rq->q, pq);
 		mlx5_rc_reap(&rq->q);
-		nanosleep(&nap, NULL);
-	} while (!is_quiet(&rq->q) && spw_tsc_now() - since < limit);
+	} while (!is_quiet(&rq->q) && rdma_drain_nap(&rq->port->dev.rdma, &since_tsc));
 	discard_messages(&rq->q, pq);
 }

@@ -8,17 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/spw_err.h"
 #include "port/port.h"
 #include "port/verbs/eth/eth.h"
 #include "port/verbs/verbs.h"
 
-#define MTU_MAX    9978u
-#define L2_ROOM    22u   /* Ethernet header and two VLAN tags; the device strips the FCS */
-#define STOP_TURNS 2000u /* of 100 us: what is not sent by then counts as flushed */
-#define MISSED     "hw_counters/out_of_buffer"
+#define MTU_MAX 9978u
+#define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device strips the FCS */
+#define MISSED  "hw_counters/out_of_buffer"
 
 static struct verbs_eth_port *eth_of(struct spw_port *port)
 {
@@ -188,16 +186,15 @@ static int eth_start(struct spw_port *port)
 	return rc ? rc : verbs_eth_steer(ep);
 }
 
+/* What the device has not sent in time counts as flushed. */
 static int queue_stop(struct verbs_eth_queue *q)
 {
-	const struct timespec nap = {.tv_nsec = 100000};
+	uint64_t since_tsc = 0;
 	int rc, rc_tx;
 
-	for (uint32_t turn = 0; turn < STOP_TURNS && q->sq_pi != q->sq_ci && !q->tx_fault.bad;
-	     turn++) {
+	while (q->sq_pi != q->sq_ci && !q->tx_fault.bad &&
+	       rdma_drain_nap(&q->port->dev, &since_tsc))
 		verbs_eth_reap(q);
-		nanosleep(&nap, NULL);
-	}
 	rc_tx = verbs_eth_tx_reset(q);
 	verbs_eth_tx_return(q);
 	rc = verbs_eth_rx_reset(q);

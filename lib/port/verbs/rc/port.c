@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
@@ -16,8 +15,7 @@
 #include "port/verbs/verbs.h"
 #include "port/verbs/rc/rc.h"
 
-#define USAGE      "mode=rc, port=N, gid=INDEX, " SPW_PEER_USAGE
-#define STOP_TURNS 2000u /* of 100 us: what is not flushed by then is returned anyway */
+#define USAGE "mode=rc, port=N, gid=INDEX, " SPW_PEER_USAGE
 
 static struct verbs_rc_port *verbs_of(struct spw_port *port)
 {
@@ -181,11 +179,12 @@ static bool is_out(const struct verbs_rc_queue *q)
 	return out != 0;
 }
 
-/* Takes the flush of a queue's QPs; every message that still arrives is dropped and counted. */
+/* Takes the flush of a queue's QPs; every message that still arrives is dropped and counted. What
+ * is not flushed in time is returned anyway. */
 static void drain(struct verbs_rc_queue *q)
 {
-	const struct timespec nap = {.tv_nsec = 100000};
 	struct spw_desc desc[SPW_BURST_MAX];
+	uint64_t since_tsc = 0;
 
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
 		q->peer[i].side = SPW_PEER_SIDE_BROKEN;
@@ -193,10 +192,9 @@ static void drain(struct verbs_rc_queue *q)
 			verbs_rc_mark_end(q, &q->peer[i]);
 		verbs_rc_flush(q, &q->peer[i]);
 	}
-	for (uint32_t turn = 0; turn < STOP_TURNS && is_out(q); turn++) {
+	while (is_out(q) && rdma_drain_nap(&q->port->dev, &since_tsc)) {
 		verbs_rc_rx(q, desc, SPW_BURST_MAX);
 		verbs_rc_reap(q);
-		nanosleep(&nap, NULL);
 	}
 }
 

@@ -14,8 +14,6 @@
 
 #include "port/verbs/rc/rc.h"
 
-#define DRAIN_NS 200000000ull /* what the device has not flushed by then is not coming */
-
 /* A fresh connection: indices and credits from 0. All receives must be posted before the other side
  * may send. */
 static void on_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
@@ -72,17 +70,6 @@ static void mark_drain(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		p->drain_mark = q->empty_polls + 1;
 }
 
-/* A device that writes no flush must not occupy the peer for ever. */
-static void check_deadline(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
-{
-	const uint64_t now = spw_tsc_now();
-
-	if (!p->drain_tsc)
-		p->drain_tsc = now;
-	if (now - p->drain_tsc > spw_tsc_from_ns(&q->port->dev.tsc, DRAIN_NS))
-		verbs_rc_lost(q, p);
-}
-
 /* The QP is in ERR. Ends when every receive and send has completed, and every slot of the peer has
  * been returned: only then may another peer get the entry. */
 static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
@@ -92,7 +79,8 @@ static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		verbs_rc_mark_end(q, p);
 	p->marked = true;
 	verbs_rc_flush(q, p);
-	check_deadline(q, p);
+	if (rdma_drain_is_over(&q->port->dev, &p->drain_tsc))
+		verbs_rc_lost(q, p);
 	mark_drain(q, p);
 	if (!is_quiet(q, p) || p->out || p->tx_to)
 		return;
