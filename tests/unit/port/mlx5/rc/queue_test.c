@@ -11,19 +11,6 @@
 
 static struct rch hand;
 
-static const unsigned variants[] = {
-	0,
-	MLX5_RC_STAMP,
-	MLX5_RC_SRQ,
-	MLX5_RC_SRQ | MLX5_RC_STAMP,
-	MLX5_RC_WRITE,
-	MLX5_RC_WRITE | MLX5_RC_STAMP,
-	MLX5_RC_WRITE | MLX5_RC_SRQ,
-	MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP,
-	MLX5_RC_COMPRESSED,
-	MLX5_RC_COMPRESSED | MLX5_RC_SRQ,
-};
-
 static void open_rc(unsigned flags, uint32_t peers, uint32_t credits)
 {
 	struct rch_conf c = {
@@ -87,12 +74,13 @@ static uint32_t run_nic(uint32_t peer)
 static void test_descriptors(void **state)
 {
 	(void)state;
-	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
-		bool stamp = variants[v] & MLX5_RC_STAMP, write = variants[v] & MLX5_RC_WRITE;
+	for (unsigned v = 0; v < RCH_VARIANT_CNT; v++) {
+		bool stamp = rch_variants[v] & MLX5_RC_STAMP,
+		     write = rch_variants[v] & MLX5_RC_WRITE;
 		struct spw_desc desc[SPW_BURST_MAX];
 		uint32_t imm = 0xfeedc0de;
 
-		open_rc(variants[v], 3, 16);
+		open_rc(rch_variants[v], 3, 16);
 		assert_int_equal(burst(desc), 0);
 		put(0, 100, 1, NULL);
 		put(2, 1, 2, write ? NULL : &imm);
@@ -371,10 +359,10 @@ static void test_before_it_is_up(void **state)
 static void test_credits(void **state)
 {
 	(void)state;
-	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
+	for (unsigned v = 0; v < RCH_VARIANT_CNT; v++) {
 		struct spw_desc desc[SPW_BURST_MAX];
 
-		open_rc(variants[v], 2, 16);
+		open_rc(rch_variants[v], 2, 16);
 		for (int i = 0; i < 16; i++)
 			put(0, 10, 0, NULL);
 		assert_int_equal(burst(desc), 16);

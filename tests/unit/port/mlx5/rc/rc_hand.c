@@ -5,6 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+const unsigned rch_variants[RCH_VARIANT_CNT] = {
+	0,
+	MLX5_RC_STAMP,
+	MLX5_RC_SRQ,
+	MLX5_RC_SRQ | MLX5_RC_STAMP,
+	MLX5_RC_WRITE,
+	MLX5_RC_WRITE | MLX5_RC_STAMP,
+	MLX5_RC_WRITE | MLX5_RC_SRQ,
+	MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP,
+	MLX5_RC_COMPRESSED,
+	MLX5_RC_COMPRESSED | MLX5_RC_SRQ,
+};
+
 /* ---- set-up ---- */
 
 static uint8_t *ring_new(size_t bytes)

@@ -69,6 +69,10 @@ struct rch {
 	struct rch_qp qp[RCH_PEER_MAX];
 };
 
+/* The flags of every variant of a queue, for tests that run each. */
+#define RCH_VARIANT_CNT 10u
+extern const unsigned rch_variants[RCH_VARIANT_CNT];
+
 /* 0, or the errno of the set-up. Every peer is UP. */
 int rch_open(struct rch *h, const struct rch_conf *conf);
 /* Returns: slots that leaked. */

@@ -11,19 +11,6 @@
 
 static struct rch hand;
 
-static const unsigned variants[] = {
-	0,
-	MLX5_RC_STAMP,
-	MLX5_RC_SRQ,
-	MLX5_RC_SRQ | MLX5_RC_STAMP,
-	MLX5_RC_WRITE,
-	MLX5_RC_WRITE | MLX5_RC_STAMP,
-	MLX5_RC_WRITE | MLX5_RC_SRQ,
-	MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP,
-	MLX5_RC_COMPRESSED,
-	MLX5_RC_COMPRESSED | MLX5_RC_SRQ,
-};
-
 static void release(const struct spw_desc *desc, uint16_t cnt)
 {
 	for (uint16_t i = 0; i < cnt; i++)
@@ -158,10 +145,10 @@ static void long_run(unsigned flags, uint32_t peers, uint32_t credits, uint32_t 
 static void test_long_run(void **state)
 {
 	(void)state;
-	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
-		long_run(variants[v], 3, 32, 0, 3000);
-		long_run(variants[v], 1, 1, 0, 2000);
-		long_run(variants[v], 8, 7, 0, 2000);
+	for (unsigned v = 0; v < RCH_VARIANT_CNT; v++) {
+		long_run(rch_variants[v], 3, 32, 0, 3000);
+		long_run(rch_variants[v], 1, 1, 0, 2000);
+		long_run(rch_variants[v], 8, 7, 0, 2000);
 	}
 }
 
@@ -169,9 +156,9 @@ static void test_long_run(void **state)
 static void test_cq_wraps(void **state)
 {
 	(void)state;
-	for (unsigned v = 0; v < SPW_ARRAY_CNT(variants); v++) {
-		long_run(variants[v], 2, 32, (1u << 24) - 512 * 3, 2000);
-		long_run(variants[v], 2, 32, 0u - 512 * 3, 2000);
+	for (unsigned v = 0; v < RCH_VARIANT_CNT; v++) {
+		long_run(rch_variants[v], 2, 32, (1u << 24) - 512 * 3, 2000);
+		long_run(rch_variants[v], 2, 32, 0u - 512 * 3, 2000);
 	}
 }
 
