@@ -128,25 +128,23 @@ def test_echo_cpu():
     echo("cpu")
 
 
-def test_sigint_drains():
-    """Under full load, the interrupt leaves no frame unaccounted for."""
+def drains(executor, ending):
+    """Under full load, the signal leaves no frame unaccounted for."""
     with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, _, _):
-        with Run(["--port", spwtest.memif_port(sock), "--executor", "cpu"]) as run:
+        with Run(["--port", spwtest.memif_port(sock), "--executor", executor]) as run:
             run.wait_ready()
             spwlab.wait_for(lambda: run.frames() > 10000, 60, "frames")
-            run.signal(signal.SIGINT)
+            run.signal(ending)
             summary = run.finish()
     balanced(summary)
+
+
+def test_sigint_drains():
+    drains("cpu", signal.SIGINT)
 
 
 def test_sigterm_drains():
-    with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, _, _):
-        with Run(["--port", spwtest.memif_port(sock), "--executor", "inline"]) as run:
-            run.wait_ready()
-            spwlab.wait_for(lambda: run.frames() > 10000, 60, "frames")
-            run.signal(signal.SIGTERM)
-            summary = run.finish()
-    balanced(summary)
+    drains("inline", signal.SIGTERM)
 
 
 def test_sigstop():
