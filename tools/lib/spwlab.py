@@ -131,12 +131,17 @@ def softhca_path(place, folder):
     rights = () if os.geteuid() == 0 else ("unshare", "-r", "env", f"RUNTIME_DIRECTORY={os.path.dirname(runtime_top())}")
     tool = os.path.join(TOOLS, "with-softhca")
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
-    nics = [os.path.join(folder, f"{name}.nic") for name in ("source", "sink")]
+    nics = tuple(os.path.join(folder, f"{name}.nic") for name in ("source", "sink"))
+
+    def wrap(core, mac, nic):
+        own_core = () if core is None else ("--nic-cpu", str(core))
+        return (*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic, *own_core)
+
+    sink_core, source_core = place.nics
     # The MACs are those that spinwire-gen sends from and to, unless told otherwise.
-    sink, source = [(*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic) + (() if core is None else ("--nic-cpu", str(core)))
-                    for core, mac, nic in zip(place.nics, ("02:00:00:00:00:02", "02:00:00:00:00:01"), reversed(nics))]
+    source, sink = wrap(source_core, "02:00:00:00:00:01", nics[0]), wrap(sink_core, "02:00:00:00:00:02", nics[1])
     return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
-                source, sink, nics=tuple(nics))
+                source, sink, nics=nics)
 
 
 def nic_thread(path):
