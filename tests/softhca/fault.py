@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """fault.py TEST [PROGRAM]: faults on purpose, observed from outside: by programs of the distribution, the fault log and what
 is left in /dev/shm."""
+import contextlib
 import os
 import re
-import socket
 import sys
 import tempfile
 import time
@@ -12,23 +12,6 @@ import time
 import peers
 
 SECONDS = 100
-
-
-class Control:
-    """A control socket from outside."""
-
-    def __init__(self, path, proc, deadline):
-        proc.wait_for(lambda: os.path.exists(path), deadline)
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(max(1, deadline - time.monotonic()))
-        self.socket.connect(path)
-
-    def say(self, line):
-        self.socket.sendall((line + '\n').encode())
-        answer = self.socket.recv(512).decode()
-        if not answer.startswith('ok'):
-            raise peers.Failed(f'{line}: {answer}')
-        return {key: value for key, value in re.findall(r'(\w+)=(\w+)', answer)}
 
 
 def on_request(program):
@@ -89,21 +72,26 @@ def async_events(_):
 
 
 def running_pair(folder, args, server_options=()):
-    """ib_send_bw between two processes, each with a control socket; (server, client, their sockets, deadline)."""
+    """ib_send_bw between two processes, each with a control socket; (fabric, server, client, their sockets, deadline)."""
     fabric, port, deadline = peers.Fabric(), peers.free_port(), time.monotonic() + SECONDS
     program = [*args, '-F', '-x', peers.roce_gid(fabric), '-p', str(port)]
     paths = [os.path.join(folder, name) for name in ('server', 'client')]
     server = peers.Proc(fabric.argv(program, '--control', paths[0], *server_options), 'server', peers.env())
     server.wait_for(lambda: peers.listening(port), deadline)
     client = peers.Proc(fabric.argv([*program, '127.0.0.1'], '--control', paths[1]), 'client', peers.env())
-    sockets = [Control(path, proc, deadline) for path, proc in zip(paths, (server, client))]
-    return fabric, server, client, sockets, deadline
+    for path, proc in zip(paths, (server, client)):
+        proc.wait_for(lambda path=path: os.path.exists(path), deadline)
+    return fabric, server, client, paths, deadline
+
+
+def sent(control):
+    return int(peers.spwlab.nic_pairs(control, 'status')['tx'])
 
 
 def moving(control, deadline, more=1000):
     """Waits until so many more frames have gone out."""
-    start = int(control.say('status')['tx'])
-    while int(control.say('status')['tx']) < start + more:
+    start = sent(control)
+    while sent(control) < start + more:
         if time.monotonic() > deadline:
             raise peers.Failed('nothing moves')
         time.sleep(0.01)
@@ -116,7 +104,7 @@ def while_running(_):
         _, server, client, (at_server, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-D', '6'])
         moving(at_client, deadline)
         for control, fault in ((at_client, 'link-down=100ms'), (at_server, 'link-down=100ms'), (at_server, 'rnr=100ms')):
-            control.say(fault)
+            peers.spwlab.nic_ask(control, fault)
             moving(at_client, deadline)
         peers.both_end(client, server, deadline=deadline)
 
@@ -134,7 +122,8 @@ def killed_peer(_):
         args = ['ib_send_bw', '-s', '4096', '-D', '60', '-u', '10'] # timeout 4 ms
         fabric, server, client, (at_server, at_client), deadline = running_pair(folder, args)
         moving(at_client, deadline)
-        at_server.socket.sendall(b'kill\n')
+        with contextlib.suppress(ValueError, OSError): # nobody is left to answer
+            peers.spwlab.nic_ask(at_server, 'kill')
         server.wait(deadline)
         client.wait(deadline)
         if server.p.returncode != -9:

@@ -4,8 +4,6 @@
 and reports that over the control socket."""
 import glob
 import os
-import re
-import socket
 import tempfile
 import time
 
@@ -30,14 +28,11 @@ def watcher(cpu, *options):
 
 
 def naps(path):
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(SECONDS)
-        try:
-            sock.connect(path)
-        except OSError: # not there yet
-            return 0
-        sock.sendall(b'thread\n')
-        return int(re.match(r'ok naps=(\d+) switches=\d+ lost_us=\d+ other_us=\d+ late_us=\d+\n', sock.recv(4096).decode()).group(1))
+    """0: the socket is not there yet."""
+    words = peers.spwlab.nic_thread(path)
+    if words and list(words) != ['naps', 'switches', 'lost_us', 'other_us', 'late_us']:
+        raise peers.Failed(f'thread: {words}')
+    return words.get('naps', 0)
 
 
 def idle(cpu):

@@ -15,6 +15,9 @@ import tempfile
 import time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
+sys.path.insert(0, os.path.join(ROOT, 'tools', 'lib'))
+import spwlab  # noqa: E402  (found by the line above)
+
 SKIP = 77
 # A line of perftest's table: bytes, iterations, two results. They are no numbers where it could not measure the CPU's clock, which
 # happens on a busy machine ("Correlation coefficient"); with -F it goes on then, without it it fails.

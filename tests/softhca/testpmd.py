@@ -14,8 +14,6 @@ import tempfile
 import time
 
 import peers
-
-sys.path.insert(0, os.path.join(peers.ROOT, 'tools', 'lib'))
 import spwtel
 
 PCI = '5c00:01:00.0'

@@ -144,15 +144,29 @@ def softhca_path(place, folder):
                 source, sink, nics=nics)
 
 
+def nic_ask(path, line, seconds=30):
+    """A command to a software ConnectX on its control socket (--control PATH): its answer, without the "ok". ValueError: it refuses, in
+    its own words; OSError: it is not there."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.settimeout(seconds)
+        link.connect(path)
+        link.sendall(line.encode() + b"\n")
+        with link.makefile() as answers:
+            answer = answers.readline()
+    if not answer.startswith("ok"):
+        raise ValueError(f"{path}: {line}: {answer}")
+    return answer[2:].strip()
+
+
+def nic_pairs(path, line, seconds=30):
+    """As nic_ask, of an answer that is "name=value ...": a dictionary of words."""
+    return dict(word.split("=") for word in nic_ask(path, line, seconds).split())
+
+
 def nic_thread(path):
     """{"naps": ..., "late_us": ...}: what the thread of a software ConnectX says of itself on its control socket; {} if it does not."""
     try:
-        with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(2)
-            link.connect(path)
-            link.sendall(b"thread\n")
-            words = link.recv(4096).decode().split()
-        return {name: int(value) for name, _, value in (word.partition("=") for word in words[1:])} if words[:1] == ["ok"] else {}
+        return {name: int(value) for name, value in nic_pairs(path, "thread", 2).items()}
     except (OSError, ValueError):
         return {}
 

@@ -2,7 +2,6 @@
 """spinwire and its peers on one cable of software ConnectXs: what the tests and the fault matrix share."""
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -44,18 +43,12 @@ class Cable:
 
     def control(self, name, line):
         """A command to a program's NIC; its answer without the "ok"."""
-        with socket.socket(socket.AF_UNIX) as end:
-            end.settimeout(30)
-            end.connect(self.socket(name))
-            end.send((line + "\n").encode())
-            answer = end.recv(8192).decode()
-        check(answer.startswith("ok"), f"{name}: {line}: {answer}")
-        return answer[2:].strip()
+        return spwlab.nic_ask(self.socket(name), line)
 
     def objects(self, name):
         """{"cq": [1, 2], "qp": [...], "mr": [...]}."""
-        pairs = (word.split("=") for word in self.control(name, "objects").split())
-        return {kind: [int(number) for number in numbers.split(",")] for kind, numbers in pairs}
+        return {kind: [int(number) for number in numbers.split(",")]
+                for kind, numbers in spwlab.nic_pairs(self.socket(name), "objects").items()}
 
 
 def spinwire(cable, *app, queues=1, profile="latency", port=PORT):
