@@ -14,6 +14,8 @@
 #ifndef APP_H
 #define APP_H
 
+#include <jansson.h>
+
 #include "app_eal.h"
 #include "app_hdr.h"
 #include "base/spw_types.h"
@@ -25,6 +27,7 @@
 #include "rec/spw_rec.h"
 #include "time/spw_time.h"
 #include "topo/spw_topo.h"
+#include "topo/spw_topo_litmus.h"
 
 /* One worker lcore with the lane that it runs. */
 struct app_lcore {
@@ -42,6 +45,7 @@ struct app {
 
 	struct spw_topo_conf topo_conf;
 	struct spw_topo topo;
+	struct spw_litmus litmus;                  /* its outcome */
 	struct app_lcore lcore[SPW_TOPO_LANE_MAX]; /* by lane */
 	int spare_cpu[SPW_TOPO_LANE_MAX];          /* of worker lcores that run no queue */
 	uint32_t spare_cnt;
@@ -88,6 +92,10 @@ int app_args(struct app *app, int argc, char **argv);
  * at any stage. */
 int app_topology_open(struct app *app);
 void app_topology_close(struct app *app);
+
+/* litmus.c: tests memory, NIC and executor, between open and capture; as JSON. */
+int app_litmus_run(struct app *app);
+json_t *app_litmus_json(const struct app *app);
 
 /* capture.c: does nothing without --capture. Called by topology.c, between open and start. */
 int app_capture_open(struct app *app);

@@ -125,7 +125,8 @@ int app_topology_open(struct app *app)
 		return rc;
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
 		app->lcore[i] = (struct app_lcore){.lane = app->topo.lane[i], .stop = &app->stop};
-	return app_capture_open(app);
+	rc = app_litmus_run(app);
+	return rc ? rc : app_capture_open(app);
 }
 
 void app_topology_close(struct app *app)

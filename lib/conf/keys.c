@@ -30,6 +30,15 @@ static const char *profile_choice(uint32_t idx)
 	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
 }
 
+static const char *litmus_choice(uint32_t idx)
+{
+	static const char *const name[] = {[SPW_CONF_LITMUS_OFF] = "off",
+					   [SPW_CONF_LITMUS_QUICK] = "quick",
+					   [SPW_CONF_LITMUS_LONG] = "long"};
+
+	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
+}
+
 #define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
 #define PORT_FIELD(field)  .section = CONF_PORTS, FIELD(struct spw_conf_port, field)
 #define EXEC_FIELD(field)  .section = "executor", FIELD(struct spw_conf, executor.field)
@@ -102,6 +111,9 @@ const struct conf_key conf_table[] = {
 	{RUN_FIELD(burst), .name = "burst", .option = "burst", .type = CONF_NUMBER, .min = 1,
 	 .max = SPW_BURST_MAX, .dflt = "64",
 	 .help = "most frames of one poll, and so of one batch"},
+	{RUN_FIELD(litmus), .name = "litmus", .option = "litmus", .type = CONF_CHOICE,
+	 .choice = litmus_choice, .dflt = "quick",
+	 .help = "test of memory, NIC and executor before traffic; quick: 0.1 s, long: 10 s"},
 	{RUN_FIELD(capture), .name = "capture", .option = "capture", .type = CONF_TEXT, .max = 511,
 	 .dflt = "", .help = "write what is received to this file, as pcapng"},
 	{RUN_FIELD(capture_limit), .name = "capture-limit", .option = "capture-limit",

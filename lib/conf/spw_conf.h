@@ -47,6 +47,7 @@ struct spw_conf_cores {
 };
 
 enum spw_conf_profile { SPW_CONF_LATENCY, SPW_CONF_THROUGHPUT };
+enum spw_conf_litmus { SPW_CONF_LITMUS_OFF, SPW_CONF_LITMUS_QUICK, SPW_CONF_LITMUS_LONG };
 
 struct spw_conf_port {
 	char spec_text[512];
@@ -78,17 +79,18 @@ struct spw_conf {
 		uint64_t slot_bytes; /* payload room; a multiple of 64 */
 	} memory;
 	struct {
-		uint64_t seconds_ns;    /* 0: until SIGINT or SIGTERM */
-		uint64_t frames;        /* 0: no limit; else stop after so many were received */
-		char json[512];         /* file for the summary, "" none, "-" stdout */
-		char hdr[512];          /* file for an HdrHistogram log of the stages, "" none */
-		bool stamps;            /* stages and regimes on */
-		bool frame_stamps;      /* stages from each frame's NIC stamp on */
-		uint64_t slow_ns;       /* frames above it get a cause */
-		uint32_t burst;         /* 1 .. SPW_BURST_MAX */
-		char capture[512];      /* pcapng file of received frames, "" none */
-		uint64_t capture_limit; /* its largest size */
-		uint64_t capture_snap;  /* bytes kept of a frame */
+		uint64_t seconds_ns; /* 0: until SIGINT or SIGTERM */
+		uint64_t frames;     /* 0: no limit; else stop after so many were received */
+		char json[512];      /* file for the summary, "" none, "-" stdout */
+		char hdr[512];       /* file for an HdrHistogram log of the stages, "" none */
+		bool stamps;         /* stages and regimes on */
+		bool frame_stamps;   /* stages from each frame's NIC stamp on */
+		uint64_t slow_ns;    /* frames above it get a cause */
+		uint32_t burst;      /* 1 .. SPW_BURST_MAX */
+		enum spw_conf_litmus litmus; /* test of the memory before the start */
+		char capture[512];           /* pcapng file of received frames, "" none */
+		uint64_t capture_limit;      /* its largest size */
+		uint64_t capture_snap;       /* bytes kept of a frame */
 	} run;
 };
 

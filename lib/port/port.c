@@ -153,14 +153,30 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 	return rc ? spw_err_ctx(rc, "port %s, queue %u", port->name, queue) : 0;
 }
 
-int spw_port_start(struct spw_port *port)
+static int check_queues(const struct spw_port *port)
 {
-	int rc;
-
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		if (!port->queue[i].q)
 			return spw_err(EINVAL, "port %s: queue %u was not set up", port->name, i);
-	rc = port->driver->start(port);
+	return 0;
+}
+
+int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+{
+	int rc = check_queues(port);
+
+	if (rc)
+		return rc;
+	if (!port->driver->loop)
+		return spw_err(ENOTSUP, "driver %s cannot send to itself", port->driver->name);
+	return port->driver->loop(port, queue, head_out);
+}
+
+int spw_port_start(struct spw_port *port)
+{
+	int rc = check_queues(port);
+
+	rc = rc ? rc : port->driver->start(port);
 	return rc ? spw_err_ctx(rc, "port %s: start", port->name) : 0;
 }
 

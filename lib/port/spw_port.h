@@ -167,6 +167,8 @@ struct spw_port_driver {
 			     const struct spw_region *region); /* NULL: nothing to do */
 	int (*queue_setup)(struct spw_port *port, uint16_t queue,
 			   const struct spw_port_queue_conf *conf);
+	int (*loop)(struct spw_port *port, uint16_t queue,
+		    uint8_t *head_out); /* NULL: it cannot send to itself */
 	int (*start)(struct spw_port *port);
 	int (*stop)(struct spw_port *port);
 	void (*stat)(struct spw_port *port, struct spw_port_stat *stat_out);
@@ -189,6 +191,7 @@ struct spw_port {
 /* The order of calls:
  *
  *   open ─► region_attach* ─► queue_setup (each queue) ─► start ─► [bursts] ─► stop ─► close
+ *                                                 └─► loop (a queue) ─► [bursts] ─┘ to start
  *
  * Those that return int return 0, or -errno with a text that names the port (base/spw_err.h). */
 
@@ -218,6 +221,20 @@ int spw_port_region_attach(struct spw_port *port, const struct spw_region *regio
  *          driver. */
 int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 			 const struct spw_port_queue_conf *conf);
+
+#define SPW_PORT_LOOP_HEAD 14u     /* bytes of an Ethernet header */
+#define SPW_PORT_LOOP_TYPE 0x88b5u /* IEEE 802, local experimental */
+
+/* Purpose: lets one queue receive what it sends to itself, and nothing else from the wire, for the
+ *          litmus. Bursts work from then on. Another queue takes the place of the first.
+ * Shape:   queue 0 .. port->queue_cnt - 1. head_out: SPW_PORT_LOOP_HEAD bytes with which each frame
+ *          must begin.
+ * Order:   after queue_setup of every queue, before start. All slots are back when start is called;
+ *          start ends the loop, and forgets what was counted in it.
+ * Thread:  setup
+ * Errors:  -ENOTSUP the port cannot send to itself (the text is one clause); others of the driver.
+ */
+int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out);
 
 /* Purpose: lets traffic in. After it the owners may run bursts.
  * Order:   after queue_setup of every queue.

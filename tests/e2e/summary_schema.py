@@ -44,6 +44,8 @@ SCHEMA = {
     "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill")},
              "switched_out": OR_NULL},
     "who": [{"lcore": COUNT, "cpu": COUNT, "windows": COUNT, "voluntary": COUNT, "involuntary": COUNT, "interrupts": COUNTS}],
+    "litmus": {"level": TEXT, "result": TEXT, "frames": COUNTS, "round_trips": COUNT, "bytes": COUNT, "seconds": NUMBER,
+               "nics": [{"port": TEXT, "why_not": MAYBE(TEXT)}]},
 }
 CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT, "disk": COUNT}}
 CAUSES = {"poll_gap", "port_late", "port_backlog", "refill_stall", "batch_ahead", "exec_late", "gpu_sliced", "relaunched",

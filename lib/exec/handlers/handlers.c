@@ -16,6 +16,7 @@
 #include "base/spw_err.h"
 #include "exec/handlers/crc32c.h"
 #include "exec/handlers/echo.h"
+#include "exec/handlers/litmus.h"
 #include "exec/handlers/null.h"
 #include "exec/handlers/sum.h"
 
@@ -23,9 +24,10 @@ SPW_HANDLER_BATCH(null)
 SPW_HANDLER_BATCH(sum)
 SPW_HANDLER_BATCH(crc32c)
 SPW_HANDLER_BATCH(echo)
+SPW_HANDLER_BATCH(litmus)
 
 #if SPW_HAVE_CUDA
-extern const struct spw_handler_cuda spw_builtin_cuda[4]; /* handlers.cu, in this order */
+extern const struct spw_handler_cuda spw_builtin_cuda[5]; /* handlers.cu, in this order */
 #define CUDA_OF(i) (&spw_builtin_cuda[i])
 #else
 #define CUDA_OF(i) NULL
@@ -37,6 +39,9 @@ static const struct spw_handler builtin[] = {
 	SPW_HANDLER_INIT(crc32c, "checks a CRC-32C at the end of the payload", 0, CUDA_OF(2)),
 	SPW_HANDLER_INIT(echo, "sends UDP frames back", SPW_HANDLER_WRITES, CUDA_OF(3)),
 };
+
+const struct spw_handler spw_litmus_handler =
+	SPW_HANDLER_INIT(litmus, "checks the frames of the litmus", SPW_HANDLER_WRITES, CUDA_OF(4));
 
 /* Plug-ins that are open. */
 static struct {

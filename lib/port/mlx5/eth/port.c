@@ -5,7 +5,8 @@
  * mlx5_eth_open; lib/port/port.c calls the rest through the driver's table, all in setup.
  *
  * start brings up queues before flow rules, stop takes down flow rules before queues: a frame never
- * reaches a queue that is not ready. stop gives the device 200 ms to send what was posted.
+ * reaches a queue that is not ready. The litmus may have brought up the queues before (eth_loop).
+ * stop gives the device 200 ms to send what was posted.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -221,15 +222,44 @@ static int queue_start(struct mlx5_eth_queue_ctl *eq)
 	return rc;
 }
 
+/* Queues that can take frames, once; no rule leads to them yet. */
+static int queues_start(struct mlx5_eth_port *ep)
+{
+	int rc;
+
+	if (ep->started)
+		return 0;
+	ep->started = true; /* also after a failure: stop undoes what was started */
+	rc = rdma_ctl_start(ep->ctl);
+	for (uint16_t i = 0; i < ep->base.queue_cnt && !rc; i++)
+		rc = queue_start(&ep->queue[i]);
+	return rc;
+}
+
+static int eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+{
+	struct mlx5_eth_port *ep = mlx5_eth_of(port);
+	int rc = queues_start(ep);
+
+	return rc ? rc : mlx5_eth_loop(ep, queue, head_out);
+}
+
+/* What the litmus counted belongs to no run. */
+static void forget(struct mlx5_eth_queue *q)
+{
+	memset(&q->stat, 0, sizeof(q->stat));
+	q->rx_nic_drops = 0;
+}
+
 /* The flow rules come last, when every queue can take frames. */
 static int eth_start(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = rdma_ctl_start(ep->ctl);
+	int rc = queues_start(ep);
 
-	ep->started = true; /* also after a failure: stop undoes what was started */
-	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++)
-		rc = queue_start(&ep->queue[i]);
+	mlx5_eth_loop_end(ep);
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		forget(&ep->queue[i].q);
 	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
 	rdma_phy_start(&ep->dev.rdma, &ep->phy);
 	return rc ? rc
@@ -270,6 +300,7 @@ static int eth_stop(struct spw_port *port)
 		return 0;
 	ep->started = false;
 	rdma_ctl_stop(ep->ctl);
+	mlx5_eth_loop_end(ep);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		int rc_queue = queue_stop(&ep->queue[i]);
@@ -317,6 +348,7 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.open = mlx5_eth_open,
 	.region_attach = eth_region_attach,
 	.queue_setup = eth_queue_setup,
+	.loop = eth_loop,
 	.start = eth_start,
 	.stop = eth_stop,
 	.stat = eth_stat,

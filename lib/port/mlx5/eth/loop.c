@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * mlx5, mode=eth: one queue that receives what it sends, for the litmus (spw_port_loop). Called by
+ * eth/port.c before start.
+ *
+ *   queue i ─► frame from and to our own MAC ─► NIC ─► rule: our MAC, the litmus's type ─► queue i
+ *
+ * The NIC returns a frame to its own function only if the receiving QP asks for it, which plain
+ * verbs cannot do: MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC. A switch that gets such a frame all
+ * the same drops it, because its destination lies where it came from. No other frame matches the
+ * rule, so a busy wire does not disturb.
+ *
+ * The MAC address is that of the port's default GID (Linux drivers/infiniband/core/roce_gid_mgmt.c:
+ * link-local with the interface's EUI-64, whatever addresses the interface has).
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/mlx5/eth/eth.h"
+
+/* A modified EUI-64 (RFC 4291, appendix A): ff:fe in the middle, the universal bit inverted. */
+static bool mac_of_gid(const uint8_t *raw, uint8_t *mac)
+{
+	static const uint8_t link_local[8] = {0xfe, 0x80};
+
+	if (memcmp(raw, link_local, sizeof(link_local)) || raw[11] != 0xff || raw[12] != 0xfe)
+		return false;
+	memcpy(mac, raw + 8, 3);
+	memcpy(mac + 3, raw + 13, 3);
+	mac[0] ^= 2;
+	return true;
+}
+
+static int own_mac(const struct rdma_dev *dev, uint8_t *mac)
+{
+	for (int i = 0; i < dev->port.gid_tbl_len; i++) {
+		union ibv_gid gid;
+
+		if (!ibv_query_gid(dev->ctx, dev->port_num, i, &gid) && mac_of_gid(gid.raw, mac))
+			return 0;
+	}
+	return spw_err(ENOTSUP, "%s has no GID that shows its MAC address", dev->name);
+}
+
+static int qp_make(struct mlx5_eth_port *ep, uint16_t queue)
+{
+	uint8_t key[40] = {0}; /* no field is hashed, and the length is checked all the same */
+	struct ibv_rwq_ind_table_init_attr table = {.ind_tbl = &ep->wq[queue]};
+	struct mlx5dv_qp_init_attr dv = {
+		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
+		.create_flags = MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC,
+	};
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
+			     IBV_QP_INIT_ATTR_RX_HASH,
+		.pd = ep->dev.rdma.pd,
+		.rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+				 .rx_hash_key_len = sizeof(key),
+				 .rx_hash_key = key},
+	};
+
+	ep->loop.table = ibv_create_rwq_ind_table(ep->dev.rdma.ctx, &table);
+	if (!ep->loop.table)
+		return spw_err(ENOTSUP, "%s makes no table of one queue: %s", ep->dev.rdma.name,
+			       strerror(errno));
+	attr.rwq_ind_tbl = ep->loop.table;
+	ep->loop.qp = mlx5dv_create_qp(ep->dev.rdma.ctx, &attr, &dv);
+	return ep->loop.qp ? 0
+			   : spw_err(ENOTSUP, "%s makes no QP that receives its own frames: %s",
+				     ep->dev.rdma.name, strerror(errno));
+}
+
+static int rule_make(struct mlx5_eth_port *ep, const uint8_t *mac)
+{
+	struct request {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_eth eth; /* verbs reads it behind the attr */
+	} req = {
+		.attr = {.type = IBV_FLOW_ATTR_NORMAL,
+			 .size = sizeof(req),
+			 .num_of_specs = 1,
+			 .port = ep->dev.rdma.port_num},
+		.eth = {.type = IBV_FLOW_SPEC_ETH,
+			.size = sizeof(req.eth),
+			.val = {.ether_type = htons(SPW_PORT_LOOP_TYPE)},
+			.mask = {.ether_type = 0xffff}},
+	};
+
+	_Static_assert(offsetof(struct request, eth) == sizeof(req.attr), "no gap");
+	memcpy(req.eth.val.dst_mac, mac, 6);
+	memset(req.eth.mask.dst_mac, 0xff, 6);
+	ep->loop.flow = ibv_create_flow(ep->loop.qp, &req.attr);
+	return ep->loop.flow ? 0
+			     : spw_err(ENOTSUP, "%s takes no rule for its own frames: %s",
+				       ep->dev.rdma.name, strerror(errno));
+}
+
+void mlx5_eth_loop_end(struct mlx5_eth_port *ep)
+{
+	if (ep->loop.flow)
+		ibv_destroy_flow(ep->loop.flow);
+	if (ep->loop.qp)
+		ibv_destroy_qp(ep->loop.qp);
+	if (ep->loop.table)
+		ibv_destroy_rwq_ind_table(ep->loop.table);
+	memset(&ep->loop, 0, sizeof(ep->loop));
+}
+
+int mlx5_eth_loop(struct mlx5_eth_port *ep, uint16_t queue, uint8_t *head_out)
+{
+	uint8_t mac[6];
+	int rc;
+
+	mlx5_eth_loop_end(ep);
+	rc = own_mac(&ep->dev.rdma, mac);
+	rc = rc ? rc : qp_make(ep, queue);
+	rc = rc ? rc : rule_make(ep, mac);
+	if (rc) {
+		mlx5_eth_loop_end(ep);
+		return rc;
+	}
+	memcpy(head_out, mac, 6);
+	memcpy(head_out + 6, mac, 6);
+	head_out[12] = SPW_PORT_LOOP_TYPE >> 8;
+	head_out[13] = SPW_PORT_LOOP_TYPE & 0xff;
+	return 0;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The litmus of a topology (spw_topo_litmus.h): for each lane an executor of its own is opened over
+ * the topology's regions, then litmus_ring.c passes frames between CPU and executor, and
+ * litmus_wire.c sends them through the NIC. Called once by the program, between spw_topo_open and
+ * spw_topo_start.
+ *
+ *   lane 0:  open executor ─ start ─ ring ─ wire ─ stop ─ close      lane 1: the same ...
+ *
+ * What is shared by both parts is here: the frames, the waiting, and the text of a failure. The
+ * topology's own executor is open meanwhile but does not run, so its counters stay 0.
+ */
+#include "litmus.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "topo.h"
+
+#define QUICK_NS   40000000ull   /* each part, over all lanes */
+#define LONG_NS    5000000000ull /* likewise */
+#define STUCK_NS   2000000000ull
+#define SERVICE_NS 1000000ull
+#define IDLE_SPINS 1024u /* turns before the core is yielded: executor or NIC may need it */
+#define BATCHES    16u   /* few, so that a ring's laps, and the slots, come round often */
+
+const char *spw_litmus_pattern_name(enum spw_litmus_pattern pattern)
+{
+	static const char *const name[] = {
+#define X(name, text) #name,
+		SPW_LITMUS_LIST(X)
+#undef X
+	};
+
+	return (unsigned)pattern < SPW_LITMUS_CNT ? name[pattern] : "?";
+}
+
+/* ---- frames ---- */
+
+/* Lengths differ from frame to frame, so that a stale length shows in the number of words. */
+uint32_t litmus_len(uint32_t room, uint32_t seq)
+{
+	uint32_t steps = (room - SPW_LITMUS_BYTES_MIN) / 4 + 1;
+
+	return SPW_LITMUS_BYTES_MIN + (seq & 0xffff) * 29 % steps * 4;
+}
+
+void litmus_fill(uint8_t *frame, uint32_t seq, uint32_t len)
+{
+	for (uint32_t at = SPW_LITMUS_HEAD; at + 4 <= len; at += 4) {
+		uint32_t w = spw_litmus_word(seq, (at - SPW_LITMUS_HEAD) / 4);
+
+		memcpy(frame + at, &w, sizeof(w));
+	}
+}
+
+uint64_t litmus_look(const uint8_t *frame, uint32_t seq, uint32_t len)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t at = SPW_LITMUS_HEAD; at + 4 <= len; at += 4) {
+		uint32_t w;
+
+		memcpy(&w, frame + at, sizeof(w));
+		sum += spw_litmus_judge(w, seq, (at - SPW_LITMUS_HEAD) / 4);
+	}
+	return sum;
+}
+
+uint8_t *litmus_frame(const struct litmus *l, const struct spw_desc *desc)
+{
+	return spw_pool_slot_addr(&l->lane->pool, desc->slot) + desc->offset;
+}
+
+/* ---- the loop ---- */
+
+int litmus_turn(struct litmus *l, bool moved)
+{
+	const struct spw_tsc *tsc = &l->topo->conf.tsc;
+	uint64_t now = spw_tsc_now();
+
+	spw_exec_beat(l->exec, 0);
+	if (now - l->serviced_tsc > spw_tsc_from_ns(tsc, SERVICE_NS)) {
+		l->serviced_tsc = now;
+		if (spw_exec_service(l->exec) < 0)
+			return -EIO;
+	}
+	if (moved) {
+		l->moved_tsc = now;
+		l->idle = 0;
+		return 0;
+	}
+	spw_cpu_relax();
+	if (++l->idle > IDLE_SPINS)
+		sched_yield();
+	if (now - l->moved_tsc < spw_tsc_from_ns(tsc, STUCK_NS))
+		return 0;
+	return spw_err(EIO,
+		       "litmus: nothing came back from executor %s for 2 s: use another "
+		       "--executor, or start without the test (--litmus off)",
+		       spw_exec_kind_name(l->topo->conf.exec.kind));
+}
+
+/* ---- what went wrong ---- */
+
+bool litmus_answered(const struct spw_gring_batch *batch, enum spw_litmus_pattern *pattern_out,
+		     uint32_t *frame_out)
+{
+	uint32_t words = 0;
+
+	for (uint32_t i = 0; i < batch->cnt; i++)
+		words += (batch->desc[i].len - SPW_LITMUS_HEAD) / 4;
+	*frame_out = batch->verdict[1] ? (uint32_t)__builtin_ctzll(batch->verdict[1]) : 0;
+	*pattern_out = batch->bad[SPW_BAD_checksum] ? SPW_LITMUS_publish : SPW_LITMUS_descriptor;
+	return !batch->verdict[1] && spw_litmus_good(batch->digest) == words &&
+	       __builtin_popcountll(batch->verdict[0]) == (int)batch->cnt;
+}
+
+/* What each pattern shows about the machine, and what can be done. */
+static const char *pattern_text(enum spw_litmus_pattern pattern)
+{
+	switch (pattern) {
+	case SPW_LITMUS_publish:
+		return "the executor read a frame before the CPU's last bytes were there";
+	case SPW_LITMUS_descriptor:
+		return "the executor used a descriptor of which a part was of another lap";
+	case SPW_LITMUS_answer:
+		return "the CPU read a frame before the executor's last bytes were there";
+	case SPW_LITMUS_receive:
+		return "a completion came before the last bytes of its frame; turn off relaxed "
+		       "ordering of the NIC";
+	default:
+		return "the NIC read a frame before the last bytes were written";
+	}
+}
+
+int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
+		const struct spw_desc *desc, uint64_t seen)
+{
+	return spw_err(EIO,
+		       "litmus: pattern %s failed on port %s, memory %s, executor %s, after %lu "
+		       "frames: %s. Frame %u of %u bytes in slot %u: %u words right, %u of an "
+		       "earlier frame, %u unknown. Use another --memory or --executor; --litmus "
+		       "off starts without the test",
+		       spw_litmus_pattern_name(pattern), l->lane->port->name,
+		       spw_mem_kind_name(l->topo->region[l->lane->region].kind),
+		       spw_exec_kind_name(l->topo->conf.exec.kind),
+		       (unsigned long)l->out->frames[pattern], pattern_text(pattern),
+		       desc->meta & 0xffff, desc->len, desc->slot, spw_litmus_good(seen),
+		       spw_litmus_old(seen), spw_litmus_bad(seen));
+}
+
+/* ---- one lane ---- */
+
+static int exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *handler)
+{
+	const struct spw_topo_conf *tc = &l->topo->conf;
+	uint32_t ctas = tc->exec.cta_per_ring;
+	struct spw_exec_conf ec = {
+		.kind = tc->exec.kind,
+		.handler = handler,
+		.ring_cnt = 1,
+		.batch_cnt = SPW_MAX(BATCHES, spw_pow2_ceil32(ctas)),
+		.region = l->topo->region,
+		.region_cnt = (uint16_t)l->topo->region_cnt,
+		.cpu = tc->exec.cpu ? &tc->exec.cpu[lane] : NULL,
+		.cta_per_ring = (uint16_t)ctas,
+		.beat_timeout_ms = tc->exec.beat_timeout_ms,
+		.life_ms = tc->exec.life_ms,
+		.numa_node = l->lane->conf.numa_node,
+	};
+	int rc = spw_exec_open(&ec, &l->exec);
+
+	if (rc)
+		return rc;
+	l->ring = spw_exec_ring(l->exec, 0);
+	spw_gring_bind(l->ring, &l->lane->pool);
+	rc = spw_exec_start(l->exec);
+	if (rc)
+		spw_exec_close(l->exec);
+	return rc;
+}
+
+/* An executor that was found wrong may also not end; the first error is the one to report. */
+static int exec_close(struct litmus *l, int rc)
+{
+	char text[SPW_ERR_TEXT_BYTES];
+	int stopped;
+
+	snprintf(text, sizeof(text), "%s", spw_err_text());
+	stopped = spw_exec_stop(l->exec, TOPO_EXEC_STOP_MS);
+	if (stopped == -EBUSY)
+		return stopped;
+	spw_exec_close(l->exec);
+	return rc ? spw_err(-rc, "%s", text) : stopped;
+}
+
+static int lane_test(struct spw_topo *topo, uint32_t i, const struct spw_handler *handler,
+		     struct spw_litmus *out)
+{
+	const uint64_t ns = (out->level == SPW_LITMUS_LONG ? LONG_NS : QUICK_NS) / topo->lane_cnt;
+	struct spw_topo_lane *lane = topo->lane[i];
+	struct litmus l = {
+		.topo = topo,
+		.lane = lane,
+		.queue = &lane->port->queue[lane->conf.queue],
+		.out = out,
+		.run_tsc = spw_tsc_from_ns(&topo->conf.tsc, ns),
+	};
+	uint64_t begin;
+	int rc = exec_open(&l, i, handler);
+
+	if (rc)
+		return spw_err_ctx(rc, "litmus");
+	begin = l.moved_tsc = l.serviced_tsc = spw_tsc_now();
+	rc = litmus_ring(&l);
+	rc = rc ? rc : litmus_wire(&l);
+	out->ns += spw_tsc_to_ns(&topo->conf.tsc, spw_tsc_now() - begin);
+	return exec_close(&l, rc);
+}
+
+/* ---- all lanes ---- */
+
+static void log_outcome(const struct spw_topo *topo, const struct spw_litmus *out)
+{
+	char nic[512] = "";
+	size_t n = 0;
+
+	for (uint32_t p = 0; p < topo->port_cnt && n < sizeof(nic); p++)
+		n += (size_t)snprintf(nic + n, sizeof(nic) - n,
+				      out->nic[p] ? "" : "; NIC of %s not tested: %s",
+				      topo->port[p]->name, out->why_not[p]);
+	spw_info("litmus %s: passed: %lu frames between CPU and executor, %lu through the NIC and "
+		 "back, in %.3f s (%.0f frames/s)%s",
+		 out->level == SPW_LITMUS_LONG ? "long" : "quick",
+		 (unsigned long)out->frames[SPW_LITMUS_answer],
+		 (unsigned long)out->frames[SPW_LITMUS_receive], (double)out->ns * 1e-9,
+		 (double)out->round_trips * 1e9 / (double)SPW_MAX(out->ns, 1u), nic);
+}
+
+int spw_topo_litmus(struct spw_topo *topo, enum spw_litmus_level level,
+		    const struct spw_handler *handler, struct spw_litmus *out)
+{
+	int rc = 0;
+
+	memset(out, 0, sizeof(*out));
+	out->level = level;
+	for (uint32_t i = 0; level != SPW_LITMUS_OFF && i < topo->lane_cnt && !rc; i++)
+		rc = lane_test(topo, i, handler, out);
+	if (!rc && level != SPW_LITMUS_OFF)
+		log_outcome(topo, out);
+	return rc;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The litmus through the NIC: FLIGHT frames go round and round between executor and NIC, from the
+ * port's own MAC address to itself. Called by litmus.c for each lane, after litmus_ring.
+ *
+ *   tx_burst ─► NIC reads slot a ─► NIC writes slot b, CQE ─► rx_burst ─► push ─► executor checks b
+ *      ▲                                                                          in place, writes
+ *      └──────────────────────────── reap ◄──────────────────────────────────────  the next frame
+ *
+ * The CPU writes only the first FLIGHT frames; all later ones are the executor's, sent from the
+ * slot in which they were received. A queue keeps the order, so the r-th frame received is known:
+ * frame r % FLIGHT of lap r / FLIGHT. The CPU looks at its first and last word (M1), the executor
+ * at all.
+ *
+ * Who was late? After a fault the CPU reads the frame again, 2 ms later. If it is right by then,
+ * its bytes came after its completion (receive); if it stays wrong, the NIC sent wrong bytes
+ * (echo).
+ *
+ * A port that cannot send to itself, or whose frames do not come back, is no fault: the outcome
+ * says that its NIC was not tested, and why.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "litmus.h"
+
+#define FLIGHT     32u
+#define POLL_MAX   8u           /* frames of a batch */
+#define FRAMES_MIN 256u         /* also on a machine that needs long for them */
+#define ROOM_MAX   1024u        /* fits every MTU that an interface is likely to have */
+#define BACK_NS    500000000ull /* a frame that is not back by then does not come */
+#define AGAIN_NS   2000000
+#define COLLECT_NS 200000000ull /* a frame that was posted is sent by then */
+
+struct wire_part {
+	struct litmus *l;
+	uint8_t head[SPW_PORT_LOOP_HEAD];
+	uint32_t room;
+	uint32_t flight;   /* frames that go round; fewer at the end */
+	uint64_t received; /* by the CPU */
+	uint64_t settled;  /* by the executor */
+	bool ending;       /* what the executor returns is not sent again */
+};
+
+/* The r-th frame received. */
+static uint32_t seq_of(uint64_t r)
+{
+	return (uint32_t)(r % FLIGHT + r / FLIGHT * SPW_LITMUS_STEP) & 0xffff;
+}
+
+static uint32_t len_of(const struct wire_part *part, uint64_t r)
+{
+	return litmus_len(part->room, (uint32_t)(r % FLIGHT));
+}
+
+/* Returns: 0. */
+static int not_tested(struct wire_part *part, const char *why)
+{
+	struct litmus *l = part->l;
+	uint16_t port = l->lane->conf.port;
+
+	snprintf(l->out->why_not[port], sizeof(l->out->why_not[port]), "%s", why);
+	l->out->nic[port] = false;
+	return 0;
+}
+
+/* ---- send ---- */
+
+/* Waits for room in the send queue, which the frames on their way make. */
+static int send(struct wire_part *part, struct spw_desc **desc, uint16_t cnt)
+{
+	struct litmus *l = part->l;
+	uint16_t sent = 0;
+	int rc = 0;
+
+	while (sent < cnt && !rc) {
+		uint16_t n = spw_port_tx_burst(l->queue, desc + sent, (uint16_t)(cnt - sent));
+
+		sent = (uint16_t)(sent + n);
+		spw_port_events(l->queue, NULL, 0);
+		rc = litmus_turn(l, n);
+	}
+	return rc;
+}
+
+/* One of the first frames, which the CPU writes. */
+static int send_first(struct wire_part *part, uint32_t r)
+{
+	const struct spw_port_caps *caps = &part->l->lane->port->caps;
+	struct spw_desc desc = {
+		.offset = caps->slot_headroom,
+		.len = len_of(part, r),
+		.meta = spw_litmus_meta(seq_of(r)),
+		.region = part->l->lane->pool.region->id,
+	};
+	struct spw_desc *d = &desc;
+	uint8_t *frame;
+
+	if (!spw_port_lend_burst(part->l->queue, &desc.slot, 1))
+		return spw_err(ENOSPC,
+			       "litmus: port %s has no slot for %u frames: use more --slots",
+			       part->l->lane->port->name, FLIGHT);
+	frame = litmus_frame(part->l, d);
+	memset(frame, 0, SPW_LITMUS_HEAD);
+	memcpy(frame, part->head, sizeof(part->head));
+	litmus_fill(frame, seq_of(r), desc.len);
+	part->flight++;
+	return send(part, &d, 1);
+}
+
+/* ---- receive ---- */
+
+/* The frame as it is some time later; returns what the CPU reads then. */
+static uint64_t look_again(const struct litmus *l, const struct spw_desc *d)
+{
+	const struct timespec nap = {.tv_nsec = AGAIN_NS};
+
+	nanosleep(&nap, NULL);
+	spw_dma_from_device(); /* as M1: the loads below are later than the nap */
+	return litmus_look(litmus_frame(l, d), d->meta & 0xffff, d->len);
+}
+
+/* Whether the CPU reads the r-th frame's first and last word where it should be. */
+static bool looks_right(const struct wire_part *part, const struct spw_desc *d, uint64_t r)
+{
+	const uint8_t *frame = litmus_frame(part->l, d);
+	uint32_t seq = seq_of(r), last = (d->len - SPW_LITMUS_HEAD) / 4 - 1, first_word, last_word;
+
+	memcpy(&first_word, frame + SPW_LITMUS_HEAD, 4);
+	memcpy(&last_word, frame + SPW_LITMUS_HEAD + 4 * last, 4);
+	return first_word == spw_litmus_word(seq, 0) && last_word == spw_litmus_word(seq, last);
+}
+
+/* Whether it is one of the frames behind the r-th instead: then frames were lost. */
+static bool is_later(const struct wire_part *part, const struct spw_desc *d, uint64_t r)
+{
+	for (uint64_t later = r + 1; later < r + FLIGHT; later++)
+		if (d->len == len_of(part, later) && looks_right(part, d, later))
+			return true;
+	return false;
+}
+
+/* Returns: 0, -EAGAIN: frames were lost; -EIO with a text. */
+static int check_received(struct wire_part *part, struct spw_desc *d, uint64_t r)
+{
+	uint64_t seen;
+
+	d->meta = spw_litmus_meta(seq_of(r));
+	if (spw_likely(d->len == len_of(part, r) && looks_right(part, d, r)))
+		return 0;
+	if (d->len < SPW_LITMUS_BYTES_MIN || d->len > ROOM_MAX || is_later(part, d, r))
+		return -EAGAIN;
+	seen = litmus_look(litmus_frame(part->l, d), d->meta & 0xffff, d->len);
+	return litmus_fail(part->l,
+			   look_again(part->l, d) < SPW_LITMUS_OLD ? SPW_LITMUS_receive
+								   : SPW_LITMUS_echo,
+			   d, seen);
+}
+
+/* Polls once and publishes what came. Returns: frames, or an error. */
+static int take(struct wire_part *part)
+{
+	struct litmus *l = part->l;
+	struct spw_gring_batch *batch = spw_gring_next(l->ring);
+	uint16_t n = batch ? spw_port_rx_burst(l->queue, batch->desc, POLL_MAX) : 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		int rc = check_received(part, &batch->desc[i], part->received + i);
+
+		if (!rc)
+			continue;
+		for (i = 0; i < n; i++)
+			spw_port_release_burst(l->queue, &batch->desc[i].slot, 1);
+		return rc;
+	}
+	if (!n)
+		return 0;
+	part->received += n;
+	batch->cnt = n;
+	spw_gring_push(l->ring, batch);
+	return n;
+}
+
+/* ---- and back ---- */
+
+static int answered_wrong(const struct litmus *l, const struct spw_gring_batch *batch,
+			  enum spw_litmus_pattern pattern, uint32_t i)
+{
+	const struct spw_desc *d = &batch->desc[i];
+
+	if (pattern == SPW_LITMUS_publish)
+		pattern = look_again(l, d) < SPW_LITMUS_OLD ? SPW_LITMUS_receive : SPW_LITMUS_echo;
+	return litmus_fail(l, pattern, d, batch->digest);
+}
+
+static void count(struct wire_part *part, const struct spw_gring_batch *batch)
+{
+	struct spw_litmus *out = part->l->out;
+	uint64_t before = part->settled, after = before + batch->cnt;
+
+	for (uint32_t i = 0; i < batch->cnt; i++)
+		out->bytes += batch->desc[i].len;
+	out->frames[SPW_LITMUS_receive] += batch->cnt;
+	out->frames[SPW_LITMUS_descriptor] += batch->cnt;
+	out->frames[SPW_LITMUS_echo] += after - SPW_MIN(after, SPW_MAX(before, (uint64_t)FLIGHT));
+	out->round_trips += batch->cnt;
+	part->settled = after;
+}
+
+/* Sends the frames of a batch again, or ends their way. */
+static int onward(struct wire_part *part, struct spw_gring_batch *batch)
+{
+	struct spw_desc *desc[POLL_MAX];
+
+	for (uint32_t i = 0; i < batch->cnt; i++) {
+		desc[i] = &batch->desc[i];
+		if (part->ending)
+			spw_port_release_burst(part->l->queue, &batch->desc[i].slot, 1);
+	}
+	if (!part->ending)
+		return send(part, desc, (uint16_t)batch->cnt);
+	part->flight -= batch->cnt;
+	return 0;
+}
+
+/* Returns: whether a batch came back, or an error. */
+static int settle(struct wire_part *part)
+{
+	struct spw_gring_batch *batch = spw_gring_reap(part->l->ring);
+	enum spw_litmus_pattern pattern;
+	uint32_t i;
+	int rc;
+
+	if (!batch)
+		return 0;
+	if (!litmus_answered(batch, &pattern, &i))
+		return answered_wrong(part->l, batch, pattern, i);
+	count(part, batch);
+	rc = onward(part, batch);
+	spw_gring_retire(part->l->ring, batch);
+	return rc ? rc : 1;
+}
+
+/* ---- the whole way ---- */
+
+static bool ring_is_empty(const struct spw_gring *ring)
+{
+	return ring->retired_seq == ring->head_seq;
+}
+
+/* One turn. Returns: 0, -EAGAIN: a frame is lost; or an error. */
+static int turn(struct wire_part *part)
+{
+	struct litmus *l = part->l;
+	int took = take(part), settled = took < 0 ? took : settle(part);
+
+	if (settled < 0)
+		return settled;
+	if (!took && !settled && ring_is_empty(l->ring) &&
+	    spw_tsc_now() - l->moved_tsc > spw_tsc_from_ns(&l->topo->conf.tsc, BACK_NS))
+		return -EAGAIN;
+	spw_port_events(l->queue, NULL, 0);
+	return litmus_turn(l, took || settled);
+}
+
+/* Does turns until none is on its way. */
+static int come_back(struct wire_part *part)
+{
+	int rc = 0;
+
+	part->ending = true;
+	while (!rc && part->flight)
+		rc = turn(part);
+	return rc;
+}
+
+/* One frame alone shows whether frames come back at all. */
+static int probe(struct wire_part *part)
+{
+	int rc = send_first(part, 0);
+
+	rc = rc ? rc : come_back(part);
+	part->ending = false;
+	part->received = part->settled = 0;
+	return rc;
+}
+
+static int go_round(struct wire_part *part)
+{
+	struct litmus *l = part->l;
+	uint64_t begin = spw_tsc_now();
+	int rc = 0;
+
+	for (uint32_t r = 0; r < FLIGHT && !rc; r++)
+		rc = send_first(part, r);
+	while (!rc && (spw_tsc_now() - begin < l->run_tsc || part->settled < FRAMES_MIN))
+		rc = turn(part);
+	return rc ? rc : come_back(part);
+}
+
+/* Returns every slot to the port: those in the executor, those that were received late, and those
+ * that the NIC has still to send. After a fault too, as far as that goes. */
+static void collect(struct wire_part *part)
+{
+	struct litmus *l = part->l;
+	uint64_t begin = spw_tsc_now(), limit = spw_tsc_from_ns(&l->topo->conf.tsc, COLLECT_NS);
+	struct spw_desc late[POLL_MAX];
+	struct spw_port_slots slots;
+
+	do {
+		struct spw_gring_batch *batch = spw_gring_reap(l->ring);
+		uint16_t n = spw_port_rx_burst(l->queue, late, POLL_MAX);
+
+		for (uint16_t i = 0; i < n; i++)
+			spw_port_release_burst(l->queue, &late[i].slot, 1);
+		for (uint32_t i = 0; batch && i < batch->cnt; i++)
+			spw_port_release_burst(l->queue, &batch->desc[i].slot, 1);
+		if (batch)
+			spw_gring_retire(l->ring, batch);
+		spw_port_events(l->queue, NULL, 0);
+		spw_exec_beat(l->exec, 0);
+		spw_port_slots(l->lane->port, l->lane->conf.queue, &slots);
+	} while ((slots.in_tx || slots.lent) && spw_tsc_now() - begin < limit);
+}
+
+int litmus_wire(struct litmus *l)
+{
+	struct wire_part part = {.l = l};
+	const struct spw_topo_lane *lane = l->lane;
+	int rc;
+
+	if (!lane->pool.region->host_va)
+		return not_tested(&part, "the CPU cannot write the first frames into its memory");
+	part.room = (uint32_t)SPW_MIN(lane->slot_bytes - lane->port->caps.slot_headroom,
+				      (size_t)ROOM_MAX);
+	rc = spw_port_loop(lane->port, lane->conf.queue, part.head);
+	if (rc)
+		return rc == -ENOTSUP ? not_tested(&part, spw_err_text()) : rc;
+	l->out->nic[lane->conf.port] = true;
+	rc = probe(&part);
+	if (rc == -EAGAIN)
+		rc = not_tested(&part, "frames to its own MAC address do not come back");
+	else
+		rc = rc ? rc : go_round(&part);
+	if (rc == -EAGAIN)
+		rc = not_tested(&part, "a frame to its own MAC address was lost");
+	collect(&part);
+	return rc;
+}
