@@ -18,6 +18,7 @@
 
 #include "app_eal.h"
 #include "app_hdr.h"
+#include "base/spw_trail.h"
 #include "base/spw_types.h"
 #include "conf/spw_conf.h"
 #include "exec/spw_handler.h"
@@ -52,7 +53,8 @@ struct app {
 	int exec_cpu[SPW_TOPO_LANE_MAX]; /* of the cpu backend's threads, by lane */
 	char exec_why[160];
 	const struct spw_handler *handler;
-	struct spw_capture *capture; /* NULL: off */
+	struct spw_capture *capture;               /* NULL: off */
+	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */
 	struct app_hdr hdr;
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signals; /* SIGINT or SIGTERM; set by the handler of app_catch_signals */
@@ -99,6 +101,12 @@ json_t *app_litmus_json(const struct app *app);
 
 /* capture.c: does nothing without --capture. Called by topology.c, between open and start. */
 int app_capture_open(struct app *app);
+
+/* trail.c: the rings that the pipes fill, without --trail none; after the run, their file.
+ * Errors:  -ENOMEM; those of spw_trail_write. */
+int app_trail_open(struct app *app);
+int app_trail_write(const struct app *app);
+void app_trail_close(struct app *app);
 
 /* executor.c: which executor and handler, on which cores; fills topo_conf.exec. */
 int app_executor_choose(struct app *app);

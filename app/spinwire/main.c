@@ -32,6 +32,8 @@ static int report(struct app *app, int status)
 		app_report_text(app, &result);
 		if (app->conf.run.json[0])
 			rc = app_report_json(app, &result, app->conf.run.json);
+		if (rc == 0)
+			rc = app_trail_write(app);
 		if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
 			status = APP_BALANCE;
 	}

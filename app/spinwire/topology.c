@@ -120,6 +120,8 @@ int app_topology_open(struct app *app)
 		return rc;
 	conf_ports(app);
 	conf_rest(app);
+	if ((rc = app_trail_open(app)) < 0)
+		return rc;
 	rc = spw_topo_open(&app->topo, &app->topo_conf);
 	if (rc < 0)
 		return rc;
@@ -133,5 +135,6 @@ void app_topology_close(struct app *app)
 {
 	spw_capture_close(app->capture);
 	spw_topo_close(&app->topo);
+	app_trail_close(app);
 	spw_handler_close(app->handler);
 }

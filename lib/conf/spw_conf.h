@@ -79,14 +79,16 @@ struct spw_conf {
 		uint64_t slot_bytes; /* payload room; a multiple of 64 */
 	} memory;
 	struct {
-		uint64_t seconds_ns; /* 0: until SIGINT or SIGTERM */
-		uint64_t frames;     /* 0: no limit; else stop after so many were received */
-		char json[512];      /* file for the summary, "" none, "-" stdout */
-		char hdr[512];       /* file for an HdrHistogram log of the stages, "" none */
-		bool stamps;         /* stages and regimes on */
-		bool frame_stamps;   /* stages from each frame's NIC stamp on */
-		uint64_t slow_ns;    /* frames above it get a cause */
-		uint32_t burst;      /* 1 .. SPW_BURST_MAX */
+		uint64_t seconds_ns;  /* 0: until SIGINT or SIGTERM */
+		uint64_t frames;      /* 0: no limit; else stop after so many were received */
+		char json[512];       /* file for the summary, "" none, "-" stdout */
+		char hdr[512];        /* file for an HdrHistogram log of the stages, "" none */
+		char trail[512];      /* file for the stamps of the generator's frames, "" none */
+		uint32_t trail_every; /* one in so many frames of a flow; a power of 2 */
+		bool stamps;          /* stages and regimes on */
+		bool frame_stamps;    /* stages from each frame's NIC stamp on */
+		uint64_t slow_ns;     /* frames above it get a cause */
+		uint32_t burst;       /* 1 .. SPW_BURST_MAX */
 		enum spw_conf_litmus litmus; /* test of the memory before the start */
 		char capture[512];           /* pcapng file of received frames, "" none */
 		uint64_t capture_limit;      /* its largest size */

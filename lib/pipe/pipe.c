@@ -372,11 +372,14 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc,
 				   conf->exec_way == SPW_CAUSE_EXEC_INLINE ||
 					   conf->exec_way == SPW_CAUSE_EXEC_LAUNCHED);
+	if (conf->record && conf->slow_tsc)
+		spw_rec_trail(&pipe->rec, conf->trail);
 	pipe->rec.exec_map.unc = pipe->rec.exec_unc = conf->exec_unc_tsc;
 	pipe->slow.exec = conf->exec_way;
 	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;
 	pipe->slow.lcore = conf->lcore;
 	pipe->slow.queue = conf->queue_idx;
+	pipe->slow.nic_stamps = conf->nic_stamps;
 	pipe->queue = conf->queue;
 	pipe->ring = conf->ring;
 	spw_gring_bind(pipe->ring, conf->pool);

@@ -18,13 +18,15 @@
  * Thread: owner. */
 void pipe_housekeep(struct spw_pipe *pipe) SPW_COLD;
 
-/* pipe_slow.c. Purpose: reads the generator's header of the batch's oldest frame.
+/* pipe_slow.c. Purpose: reads the generator's header of the batch's oldest frame; with a trail,
+ * notes each frame of it.
  * Lifetime: called while the batch's slots are still lent, so that the bytes are intact.
  * Thread: owner. */
 void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch) SPW_COLD;
 
 /* pipe_slow.c. Purpose: describes a batch that was slow or is among the longest; it is judged
- * later. at: as spw_rec_batch left it. sent_tx: part of the batch was echoed.
+ * later. With a trail, notes any batch. at: as spw_rec_batch left it. sent_tx: part of the batch
+ * was echoed.
  * Thread: owner. */
 void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,

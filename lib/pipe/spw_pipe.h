@@ -23,6 +23,7 @@
 #ifndef SPW_PIPE_H
 #define SPW_PIPE_H
 
+#include "base/spw_trail.h"
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
@@ -60,6 +61,9 @@ struct spw_pipe_conf {
 	/* Delay before a slow batch is judged, ticks: the executor reports a pause only after it.
 	 */
 	uint64_t slow_wait_tsc;
+	/* Where the generator's frames are noted, with `record` and slow_tsc; NULL: nowhere.
+	 * Outlives the pipe. */
+	struct spw_trail *trail;
 	uint16_t lcore, queue_idx; /* numbers for the list of the worst frames */
 	uint64_t frames_max;       /* run ends after that many frames; 0: never */
 	uint64_t drain_tsc;        /* longest wait for the executor at the end, ticks */
@@ -93,6 +97,7 @@ struct spw_pipe_slow {
 	struct spw_ident ident; /* of the oldest frame of batch ident_seq */
 	uint64_t ident_seq;
 	bool ident_known;
+	bool nic_stamps;       /* frames carry NIC stamps, and nic_map translates them */
 	uint64_t no_slot_last; /* last sample of the port's no-slot counter */
 	uint64_t dry_tsc;      /* when that sample was taken */
 	struct spw_pipe_dry dry[SPW_PIPE_DRY_CNT];

@@ -144,9 +144,8 @@ static void split_send(struct share *s, const struct spw_cause_facts *facts)
 	give_rest(s, facts->sent_tx ? SPW_CAUSE_tx_stall : SPW_CAUSE_refill_stall);
 }
 
-/* The cause with the most ticks wins; of equal ones the first in the list. */
-enum spw_cause spw_cause_split(const struct spw_cause_facts *facts,
-			       uint64_t ticks_out[SPW_CAUSE_CNT])
+void spw_cause_split_part(const struct spw_cause_facts *facts, unsigned int part,
+			  uint64_t ticks_out[SPW_CAUSE_CNT])
 {
 	static void (*const split[SPW_STAGE_PART_CNT])(struct share *,
 						       const struct spw_cause_facts *) = {
@@ -154,15 +153,20 @@ enum spw_cause spw_cause_split(const struct spw_cause_facts *facts,
 		[SPW_STAGE_pushed_start] = split_wait, [SPW_STAGE_start_end] = split_run,
 		[SPW_STAGE_end_reaped] = split_reap,   [SPW_STAGE_reaped_sent] = split_send,
 	};
+	struct share s = {.left = facts->part[part], .held = facts->held[part], .ticks = ticks_out};
+
+	split[part](&s, facts);
+}
+
+/* The cause with the most ticks wins; of equal ones the first in the list. */
+enum spw_cause spw_cause_split(const struct spw_cause_facts *facts,
+			       uint64_t ticks_out[SPW_CAUSE_CNT])
+{
 	unsigned int most = 0;
 
 	memset(ticks_out, 0, SPW_CAUSE_CNT * sizeof(*ticks_out));
-	for (unsigned int i = 0; i < SPW_STAGE_PART_CNT; i++) {
-		struct share s = {
-			.left = facts->part[i], .held = facts->held[i], .ticks = ticks_out};
-
-		split[i](&s, facts);
-	}
+	for (unsigned int part = 0; part < SPW_STAGE_PART_CNT; part++)
+		spw_cause_split_part(facts, part, ticks_out);
 	for (unsigned int c = 1; c < SPW_CAUSE_CNT; c++)
 		most = ticks_out[c] > ticks_out[most] ? c : most;
 	return (enum spw_cause)most;

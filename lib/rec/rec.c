@@ -60,6 +60,11 @@ void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_ts
 	rec->push_calls = push_calls;
 }
 
+void spw_rec_trail(struct spw_rec *rec, struct spw_trail *trail)
+{
+	rec->trail = trail;
+}
+
 /* Begins the count. The gap from tick 0 to now stands for the time before the loop: frames that
  * arrived then waited for it, and are judged like any others. */
 void spw_rec_begin(struct spw_rec *rec)
@@ -80,6 +85,8 @@ void spw_rec_begin(struct spw_rec *rec)
 void spw_rec_end(struct spw_rec *rec)
 {
 	rec_preempt_end(&rec->preempt);
+	if (rec->trail)
+		rec->trail->unc = rec->nic_unc;
 }
 
 /* Takes the newest map from its box. If the feeder overtakes the read, the old map stays: it is

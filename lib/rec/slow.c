@@ -51,6 +51,15 @@ static void hold_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t tic
 		spw_thr_store_rlx(&held->max_tsc[hold], ticks);
 }
 
+/* It is not known where in the step the core was lost, so the gap is one record, by its larger
+ * part. */
+static void gap_trail(struct spw_trail *trail, const struct spw_rec_gap *gap)
+{
+	bool lost = 2 * gap->lost > gap->to - gap->from;
+
+	spw_trail_gap(trail, (uint8_t)(lost ? SPW_HOLD_LOST : gap->hold), gap->from, gap->to);
+}
+
 /* Records a step that took longer than gap_tsc. rseq shows how much of it the thread was off its
  * core (lost); the rest belongs to the call that the step made (hold). backlog_* is for the frames
  * that queued meanwhile: spw_rec_backlog_since. */
@@ -64,6 +73,8 @@ void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 				    hold_of(rec, regime)};
 	hold_add(&rec->held, SPW_HOLD_LOST, gap->lost);
 	hold_add(&rec->held, gap->hold, took - gap->lost);
+	if (rec->trail)
+		gap_trail(rec->trail, gap);
 	if (rec->backlog_tsc < rec->empty_tsc)
 		rec->backlog_tsc = gap->from;
 	rec->backlog_len_tsc = now - rec->backlog_tsc;
@@ -183,14 +194,37 @@ void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_re
 }
 
 /* Raises the threshold above which a batch is described at all. It only rises, over all intervals,
- * so a batch below it cannot be among the worst of the run. */
+ * so a batch below it cannot be among the worst of the run. With a trail it stays below an eighth
+ * of the threshold: a round trip may be slow although its batch was not. */
 static void floor_raise(struct spw_rec *rec)
 {
+	const uint64_t most = rec->trail ? rec->slow_tsc / 8 : rec->slow_tsc;
 	struct spw_rec_bank *bank = rec->bank;
 
 	if (bank->worst_cnt == SPW_REC_WORST_CNT)
-		rec->cold_tsc = SPW_MAX(
-			rec->cold_tsc, SPW_MIN(spw_rec_slow_whole(&bank->worst[0]), rec->slow_tsc));
+		rec->keep_tsc =
+			SPW_MAX(rec->keep_tsc, SPW_MIN(spw_rec_slow_whole(&bank->worst[0]), most));
+	rec->cold_tsc = rec->trail ? 0 : rec->keep_tsc;
+}
+
+/* Each part of the batch's time, by cause. */
+static void blame_trail(struct spw_trail *trail, const struct spw_rec_slow *slow)
+{
+	for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++) {
+		uint64_t ticks[SPW_CAUSE_CNT] = {0};
+		struct spw_trail_rec *rec;
+		uint32_t n = 1;
+
+		if (!slow->facts.part[p])
+			continue;
+		spw_cause_split_part(&slow->facts, p, ticks);
+		rec = spw_trail_next(trail, SPW_TRAIL_BLAME, (uint8_t)p, 0, 0);
+		memset(rec->at, 0, sizeof(rec->at));
+		rec->at[0] = slow->seq;
+		for (unsigned int c = 0; c < SPW_CAUSE_CNT && n < SPW_TRAIL_AT_CNT; c++)
+			if (ticks[c])
+				rec->at[n++] = (uint64_t)c << 56 | ticks[c];
+	}
 }
 
 void spw_rec_slow_judge(struct spw_rec *rec, struct spw_rec_slow *slow)
@@ -198,6 +232,8 @@ void spw_rec_slow_judge(struct spw_rec *rec, struct spw_rec_slow *slow)
 	struct spw_rec_causes *causes = &rec->bank->causes;
 
 	slow->cause = spw_cause_split(&slow->facts, slow->blame);
+	if (rec->trail)
+		blame_trail(rec->trail, slow);
 	if (slow->above) {
 		uint64_t whole = spw_rec_slow_whole(slow);
 

@@ -93,6 +93,12 @@ struct spw_cause_facts {
 	enum spw_cause_exec exec;
 };
 
+/* Purpose: divides one part among the causes, adding to ticks_out. Pure.
+ * Shape:   part: below SPW_STAGE_PART_CNT.
+ * Thread:  any. */
+void spw_cause_split_part(const struct spw_cause_facts *facts, unsigned int part,
+			  uint64_t ticks_out[SPW_CAUSE_CNT]);
+
 /* Purpose: divides the whole among the causes. Pure.
  * Shape:   ticks_out[] sums to the sum of facts->part[].
  * Returns: the cause with the most ticks; the first of equals.

@@ -50,6 +50,7 @@
 #include "base/spw_desc.h"
 #include "base/spw_ident.h"
 #include "base/spw_order.h"
+#include "base/spw_trail.h"
 #include "base/spw_types.h"
 #include "hist/spw_hist.h"
 #include "rec/spw_cause.h"
@@ -159,7 +160,7 @@ struct spw_rec {
 	/* owner */
 	uint64_t last_tsc;                 /* end of the regime before */
 	uint64_t gap_tsc;                  /* a step longer than this is a gap */
-	uint64_t cold_tsc;                 /* a batch longer than this is described */
+	uint64_t cold_tsc;                 /* a batch longer than this takes the cold path */
 	struct spw_rec_bank *bank;         /* the one being written */
 	uint64_t turn_regimes;             /* regimes of the current turn, a bit each */
 	uint64_t before;                   /* the same of the eight turns before it, a byte each */
@@ -179,9 +180,11 @@ struct spw_rec {
 	uint64_t exec_unc, nic_unc; /* their uncertainty now, ticks */
 	int64_t nic_step_2_32;      /* ticks to a tick of the NIC's clock, in 2^-32 */
 	/* cold */
-	uint64_t slow_tsc; /* the threshold */
-	uint64_t wait_tsc; /* before a slow batch is judged */
-	bool push_calls;   /* push runs a handler or calls a driver, so it may be long */
+	uint64_t slow_tsc;       /* the threshold */
+	uint64_t keep_tsc;       /* a batch longer than this is described */
+	struct spw_trail *trail; /* NULL: none; else every batch takes the cold path */
+	uint64_t wait_tsc;       /* before a slow batch is judged */
+	bool push_calls;         /* push runs a handler or calls a driver, so it may be long */
 	struct spw_rec_preempt preempt;
 	struct spw_rec_held held;
 	struct spw_rec_gap gap[SPW_REC_GAP_CNT];
@@ -204,6 +207,12 @@ void spw_rec_init(struct spw_rec *rec);
  * Shape:   slow_tsc >= 1. push_calls: push runs a handler or calls a driver.
  * Thread:  setup. */
 void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc, bool push_calls);
+
+/* Purpose: also writes gaps, and the causes of every batch above an eighth of the threshold, to
+ *          trail.
+ * Lifetime: trail outlives the last call of the owner.
+ * Thread:  setup, after spw_rec_slow_above. */
+void spw_rec_trail(struct spw_rec *rec, struct spw_trail *trail);
 
 /* Purpose: starts the clock: every tick from now on is attributed to a regime.
  * Thread:  owner, once, before the loop. */
@@ -315,7 +324,8 @@ void spw_rec_chain_fix(struct spw_rec *rec, struct spw_rec_stamps *at) SPW_COLD;
 /* Purpose: records a finished batch of cnt frames.
  * Shape:   all stamps are set; since <= polled <= pushed <= reaped <= sent. On return the
  *          executor's stamps are ticks and in order.
- * Returns: true if the batch should be described (spw_rec_slow_new).
+ * Returns: true if the batch takes the cold path: it is on the trail, or to be described
+ *          (spw_rec_slow_wants).
  * Thread:  owner. */
 SPW_INLINE bool spw_rec_batch(const unsigned int flags, struct spw_rec *rec,
 			      struct spw_rec_stamps *at, uint32_t cnt)
@@ -409,6 +419,12 @@ SPW_INLINE uint64_t spw_rec_nic_since(const struct spw_rec *rec, uint64_t nic_st
 }
 
 /* ---- slow batches: cold, owner ---- */
+
+/* Returns: whether a batch is to be described: it is slow, or among the longest. Thread: owner. */
+SPW_INLINE bool spw_rec_slow_wants(const struct spw_rec *rec, const struct spw_rec_stamps *at)
+{
+	return at->sent - at->since > rec->keep_tsc;
+}
 
 /* Returns: true if a batch must be judged before another can be described. Thread: owner. */
 bool spw_rec_slow_full(const struct spw_rec *rec);

@@ -88,6 +88,9 @@ struct spw_topo_conf {
 		bool nic_frames;  /* record each frame's stages from its NIC stamp, not only its
 				     batch's oldest */
 		uint64_t slow_ns; /* slower frames get a cause; 0: none does */
+		/* [lane_cnt], outlive the topology: where frames are noted (base/spw_trail.h);
+		 * NULL: nowhere */
+		struct spw_trail *trail;
 		uint64_t slow_wait_ns; /* from a slow batch to its judgement; 0: 1 ms */
 		uint64_t drain_ns;     /* longest wait for the executor at the end; 0: 2 s */
 		uint64_t frames_max;   /* per lane; 0: no limit */

@@ -183,6 +183,7 @@ static int pipe_open(struct spw_topo *topo, uint32_t i)
 		.nic_clock = &nic->box,
 		.slow_tsc = spw_tsc_from_ns(&topo->conf.tsc, topo->conf.pipe.slow_ns),
 		.slow_wait_tsc = ticks_or(topo, topo->conf.pipe.slow_wait_ns, SLOW_WAIT_NS),
+		.trail = topo->conf.pipe.trail ? &topo->conf.pipe.trail[i] : NULL,
 		.exec_unc_tsc = cpu ? spw_tsc_from_ns(&topo->conf.tsc, CPU_STAMP_NS) : 0,
 		.exec_way = exec_way(topo->conf.exec.kind),
 		.lcore = (uint16_t)lane->conf.lcore_id,
