@@ -194,6 +194,15 @@ static int set_slots(void *arg, const char *value)
 	return rc;
 }
 
+static int set_every(void *every_out, const char *value)
+{
+	uint64_t cnt;
+	int rc = number_read(value, 1, 1u << 20, &cnt);
+
+	*(uint32_t *)every_out = (uint32_t)cnt;
+	return rc;
+}
+
 static int set_seed(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
@@ -276,6 +285,10 @@ static const struct gen_option {
 	{"json", set_text, FIELD(json), NULL, "file for the summary, - for stdout"},
 	{"hdr", set_text, FIELD(hdr), NULL,
 	 "file for an HdrHistogram log: round trips and schedule errors, an interval a second"},
+	{"trail", set_text, FIELD(trail), NULL,
+	 "file for the stamps of slow frames, for tools/run to join"},
+	{"trail-every", set_every, FIELD(trail_every), "1",
+	 "of each flow, frames whose number is a multiple of this power of 2 are on the trail"},
 };
 
 #define HELP_COLUMNS 80

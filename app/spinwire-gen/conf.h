@@ -17,7 +17,8 @@ struct gen_conf {
 	uint64_t seconds_ns, warm_up_ns, linger_ns, link_wait_ns, probe_ns, hold_ns, slow_ns;
 	uint32_t slots;
 	bool expect_echo;
-	const char *json, *hdr; /* NULL: none */
+	const char *json, *hdr, *trail; /* NULL: none */
+	uint32_t trail_every;
 	char schedule[192];
 };
 

@@ -134,6 +134,8 @@ static int run_all(struct gen *gen)
 	if (rc)
 		return rc;
 	rc = report(gen);
+	if (rc == 0)
+		rc = gen_senders_trail(&gen->senders, &gen->conf);
 	if (rc)
 		app_complain(PROGRAM, rc);
 	stop_rc = gen_senders_stop(&gen->senders, gen->conf.hold_ns);

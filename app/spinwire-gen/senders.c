@@ -4,6 +4,7 @@
  * Opens a port, a pool and a sender for each worker lcore, runs them, and closes all (senders.h).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -80,9 +81,13 @@ static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 					 .probe_ns = conf->probe_ns,
 					 .slow_ns = conf->slow_ns,
 					 .expect_echo = conf->expect_echo,
+					 .trail = conf->trail ? senders->trail : NULL,
 					 .stop = &senders->stop};
 	struct gen_run *all = aligned_alloc(_Alignof(struct gen_run), senders->cnt * sizeof(*all));
 	int rc = all ? 0 : spw_err(ENOMEM, "no memory for %u senders", senders->cnt);
+
+	for (uint32_t s = 0; rc == 0 && conf->trail && s < senders->cnt; s++)
+		rc = spw_trail_open(&senders->trail[s], conf->trail_every);
 
 	for (uint32_t s = 0; rc == 0 && s < senders->cnt; s++) {
 		senders->run[s] = &all[s];
@@ -161,6 +166,22 @@ int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *
 	return rc;
 }
 
+int gen_senders_trail(const struct gen_senders *senders, const struct gen_conf *conf)
+{
+	const struct spw_trail *trail[GEN_SENDER_MAX];
+	char names[128];
+	size_t n = 0;
+
+	if (!conf->trail)
+		return 0;
+	for (uint32_t s = 0; s < senders->cnt; s++)
+		trail[s] = &senders->trail[s];
+	for (int d = 0; d < GEN_DOING_CNT; d++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
+				      d ? "," : "gap=", gen_doing_name((enum gen_doing)d));
+	return spw_trail_write(trail, senders->cnt, names, conf->trail);
+}
+
 int gen_senders_stop(struct gen_senders *senders, uint64_t hold_ns)
 {
 	for (uint64_t begin = spw_tsc_now();
@@ -180,6 +201,8 @@ uint32_t gen_senders_close(struct gen_senders *senders)
 	spw_region_free(&senders->region);
 	for (uint32_t s = 0; s < senders->cnt && senders->run[s]; s++)
 		gen_run_fini(senders->run[s]);
+	for (uint32_t s = 0; s < senders->cnt; s++)
+		spw_trail_close(&senders->trail[s]);
 	free(senders->run[0]);
 	return leaked;
 }

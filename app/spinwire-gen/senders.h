@@ -17,7 +17,8 @@ struct gen_senders {
 	struct spw_region region; /* of all pools */
 	struct spw_pool pool[GEN_SENDER_MAX];
 	uint32_t lcore_id[GEN_SENDER_MAX];
-	struct gen_run *run[GEN_SENDER_MAX]; /* run[0] points to the memory of all */
+	struct spw_trail trail[GEN_SENDER_MAX]; /* by sender; zeroed: off */
+	struct gen_run *run[GEN_SENDER_MAX];    /* run[0] points to the memory of all */
 	uint32_t cnt;
 	uint32_t link_down[GEN_SENDER_MAX]; /* as logged last */
 	/* Read in every turn; a signal's number ends the plan. */
@@ -38,6 +39,12 @@ int gen_senders_open(struct gen_senders *senders, const struct gen_conf *conf);
  * Errors: those of the port's start; -EBUSY.
  */
 int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *arg);
+
+/* Purpose: writes the trails of all senders, if conf asked for them.
+ * Thread: main lcore, after gen_senders_run.
+ * Errors: those of spw_trail_write.
+ */
+int gen_senders_trail(const struct gen_senders *senders, const struct gen_conf *conf);
 
 /* Purpose: keeps the port open for hold_ns or until a signal, then stops it: all slots are
  *   returned.

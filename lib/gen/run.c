@@ -34,7 +34,8 @@ static uint64_t now_ns(const struct gen_run *run)
 
 /* The frame's number decides flow and sequence; the port and the sink cannot change its due time.
  */
-static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *made)
+static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *made,
+			uint64_t taken_tsc)
 {
 	const struct gen_due *due = gen_plan_peek(&run->plan);
 
@@ -46,6 +47,7 @@ static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *mad
 	run->write(&run->headers, spw_pool_slot_addr(run->pool, slot) + run->headroom, due->bytes,
 		   (uint16_t)(due->flow * run->sender_cnt + run->sender),
 		   run->next_seq[due->flow]++, made->due_ns);
+	gen_sent_taken(&run->sent, made->number, taken_tsc);
 	spw_thr_count(&run->sent.made_cnt, 1);
 	gen_plan_advance(&run->plan);
 }
@@ -59,12 +61,13 @@ static bool is_due(const struct gen_run *run, uint64_t until_ns)
 /* Builds the frames that are due, as far as there are free slots for them. */
 static void fill_line(struct gen_run *run, uint64_t until_ns)
 {
+	const uint64_t taken_tsc = spw_tsc_now();
 	uint32_t n = 0;
 
 	run->empty_cnt += spw_port_lend_burst(run->queue, run->empty + run->empty_cnt,
 					      (uint16_t)(GEN_TX_BURST - run->empty_cnt));
 	while (run->empty_cnt && n < GEN_TX_BURST && is_due(run, until_ns))
-		write_frame(run, run->empty[--run->empty_cnt], &run->line[n++]);
+		write_frame(run, run->empty[--run->empty_cnt], &run->line[n++], taken_tsc);
 	run->count.no_slot += n == 0;
 	run->line_cnt = n;
 }
@@ -135,6 +138,21 @@ static void send_due(struct gen_run *run, uint64_t until_ns)
 
 /* ---- receiving ---- */
 
+/* A time that is no longer recorded is 0. */
+static void trail_slow(struct spw_trail *trail, const struct gen_worst *frame, uint64_t taken_tsc)
+{
+	struct spw_trail_rec *rec;
+
+	if (!spw_trail_wants(trail, (uint32_t)frame->seq))
+		return;
+	rec = spw_trail_next(trail, SPW_TRAIL_SLOW, 0, (uint16_t)frame->flow, (uint32_t)frame->seq);
+	rec->at[0] = frame->intended_tsc;
+	rec->at[1] = frame->sent_tsc ? taken_tsc : 0;
+	rec->at[2] = frame->sent_tsc;
+	rec->at[3] = frame->drained_tsc;
+	rec->at[4] = frame->echo_tsc;
+}
+
 /* Records a slow echo. The sender of the frame has the time of sending. */
 static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq, uint64_t due_ns,
 			       uint64_t echo_tsc)
@@ -153,6 +171,8 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 				  .drained_tsc = run->drained_tsc};
 
 	gen_slow_note(&run->slow, &frame);
+	if (run->trail && frame.whole_ns > run->slow.threshold_ns)
+		trail_slow(run->trail, &frame, gen_sent_taken_find(&sender->sent, number));
 }
 
 /* An echo before its due time counts as 0; one of a flow that nobody sends is not ours. */
@@ -387,6 +407,14 @@ static enum gen_doing one_step(struct gen_run *run, uint64_t now)
 	return GEN_DOING_receive;
 }
 
+static SPW_COLD void trail_gap(struct gen_run *run, enum gen_doing doing, uint64_t from_ns,
+			       uint64_t to_ns)
+{
+	spw_trail_gap(run->trail, (uint8_t)doing,
+		      run->start_tsc + spw_tsc_from_ns(run->tsc, from_ns),
+		      run->start_tsc + spw_tsc_from_ns(run->tsc, to_ns));
+}
+
 static void run_plan(struct gen_run *run)
 {
 	uint64_t now = 0, last; /* the plan's first moment */
@@ -396,8 +424,9 @@ static void run_plan(struct gen_run *run)
 
 		last = now;
 		now = now_ns(run);
-		if (spw_likely(last >= run->warm_up_ns))
-			gen_gap_note(&run->gap, doing, now - last);
+		if (spw_likely(last >= run->warm_up_ns) &&
+		    gen_gap_note(&run->gap, doing, now - last) && run->trail)
+			trail_gap(run, doing, last, now);
 	}
 	run->ran_ns = SPW_MIN(now, run->end_ns);
 	run->end_ns = run->ran_ns;

@@ -59,13 +59,15 @@ static int memory_alloc(struct gen_run *run, uint32_t flow_cnt)
 
 	run->next_seq = calloc(run->plan.flow_cnt, sizeof(*run->next_seq));
 	run->sent.tsc = calloc((size_t)1 << GEN_SENT_LOG2, sizeof(*run->sent.tsc));
-	if (!run->next_seq || !run->sent.tsc)
+	run->sent.taken_tsc = calloc((size_t)1 << GEN_SENT_LOG2, sizeof(*run->sent.taken_tsc));
+	if (!run->next_seq || !run->sent.tsc || !run->sent.taken_tsc)
 		return spw_err(ENOMEM, "no memory for %u flows", flow_cnt);
 	rc = gen_track_init(&run->track, flow_cnt);
 	if (rc)
 		return rc;
 	touch(run->next_seq, run->plan.flow_cnt * sizeof(*run->next_seq));
 	touch(run->sent.tsc, ((size_t)1 << GEN_SENT_LOG2) * sizeof(*run->sent.tsc));
+	touch(run->sent.taken_tsc, ((size_t)1 << GEN_SENT_LOG2) * sizeof(*run->sent.taken_tsc));
 	touch(run->track.flow, flow_cnt * sizeof(*run->track.flow));
 	touch(run->track.missing, GEN_MISSING_MAX * sizeof(*run->track.missing));
 	return 0;
@@ -93,6 +95,7 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	run->run = conf->frame.run;
 	run->expect_echo = conf->expect_echo;
 	run->sender = sender;
+	run->trail = conf->trail ? &conf->trail[sender] : NULL;
 	run->all = all;
 	run->sender_cnt = sender_cnt;
 	gen_frame_template(&conf->frame, &run->headers);
@@ -111,6 +114,8 @@ void gen_run_fini(struct gen_run *run)
 	gen_track_fini(&run->track);
 	free(run->next_seq);
 	free(run->sent.tsc);
+	free(run->sent.taken_tsc);
 	run->next_seq = NULL;
 	run->sent.tsc = NULL;
+	run->sent.taken_tsc = NULL;
 }

@@ -16,6 +16,7 @@
 #ifndef SPW_GEN_RUN_H
 #define SPW_GEN_RUN_H
 
+#include "base/spw_trail.h"
 #include "gen/spw_gen_frame.h"
 #include "gen/spw_gen_gap.h"
 #include "gen/spw_gen_plan.h"
@@ -55,6 +56,8 @@ struct gen_run_conf {
 	uint64_t slow_ns;      /* frames that take longer get a cause each */
 	bool expect_echo;      /* false: a sink is at the other end */
 	const uint32_t *stop;  /* set by a signal: ends the plan now */
+	/* [sender_cnt], outlive the run: where slow frames and gaps are noted; NULL: nowhere */
+	struct spw_trail *trail;
 };
 
 /* A frame that is built and that the port has not taken yet. */
@@ -91,6 +94,7 @@ struct gen_run {
 	uint32_t owed_cnt; /* steps of receiving before more frames leave */
 	uint32_t poll_cnt;
 	struct gen_sent sent;
+	struct spw_trail *trail;    /* NULL: none */
 	struct gen_run *const *all; /* [sender_cnt], this one among them */
 	/* set-up and end */
 	uint64_t linger_ns, link_wait_ns, probe_ns;

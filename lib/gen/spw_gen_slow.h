@@ -11,7 +11,8 @@
  * The source knows its own part: how late it sent, and since when it had not emptied its port. An
  * echo that is found after that may have waited for the sender all that time, so what it lost there
  * is not charged to the path. Where the rest of the time went is in spinwire's own summary.
- * The time of sending is kept for the last 2^20 frames of a sender, by the frame's number.
+ * The times of building and sending are kept for the last 2^20 frames of a sender, by the frame's
+ * number.
  */
 #ifndef SPW_GEN_SLOW_H
 #define SPW_GEN_SLOW_H
@@ -37,10 +38,12 @@ enum gen_cause {
 		GEN_CAUSE_CNT
 };
 
-/* When the port took frame n of a sender, in ticks. Written by the sender, read by any. */
+/* When frame n of a sender was built and when the port took it, in ticks. Written by the sender,
+ * read by any. */
 struct gen_sent {
-	uint64_t *tsc;     /* [1 << GEN_SENT_LOG2] */
-	uint64_t made_cnt; /* frames built so far: numbers below this are in use */
+	uint64_t *tsc;       /* [1 << GEN_SENT_LOG2] */
+	uint64_t *taken_tsc; /* [1 << GEN_SENT_LOG2]: the schedule was checked and it was due */
+	uint64_t made_cnt;   /* frames built so far: numbers below this are in use */
 };
 
 struct gen_worst {
@@ -113,6 +116,22 @@ const char *gen_cause_text(enum gen_cause cause);
 SPW_INLINE void gen_sent_note(struct gen_sent *sent, uint64_t number, uint64_t tsc)
 {
 	spw_thr_store_rlx(&sent->tsc[number & ((1u << GEN_SENT_LOG2) - 1)], tsc);
+}
+
+/* Purpose: records when the loop found that frame `number` was due.
+ * Thread: owner (the sender).
+ */
+SPW_INLINE void gen_sent_taken(struct gen_sent *sent, uint64_t number, uint64_t tsc)
+{
+	spw_thr_store_rlx(&sent->taken_tsc[number & ((1u << GEN_SENT_LOG2) - 1)], tsc);
+}
+
+/* Purpose: when that was, for a frame of which gen_sent_find has found the time of sending.
+ * Thread: any.
+ */
+SPW_INLINE uint64_t gen_sent_taken_find(const struct gen_sent *sent, uint64_t number)
+{
+	return spw_thr_load_rlx(&sent->taken_tsc[number & ((1u << GEN_SENT_LOG2) - 1)]);
 }
 
 /* Purpose: when the frame that was due at due_tsc was sent.
