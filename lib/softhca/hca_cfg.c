@@ -343,6 +343,22 @@ static int opt_accept(struct hca_cfg *cfg, const char *opt, const char *val)
 	return bad(opt, val, "own, multicast or all");
 }
 
+static int opt_trail(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	return get_text(opt, val, cfg->trail, sizeof(cfg->trail));
+}
+
+static int opt_trail_every(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	uint64_t v;
+	int rc = get_uint(opt, val, 1, 1u << 20, &v);
+
+	if (rc || (v & (v - 1)))
+		return rc ? rc : bad(opt, val, "a power of 2");
+	cfg->trail_every = (uint32_t)v;
+	return 0;
+}
+
 static int opt_trap(struct hca_cfg *cfg, const char *opt, const char *val)
 {
 	cfg->trap_blueflame = strcmp(val, "blueflame") == 0;
@@ -363,17 +379,29 @@ static const struct {
 	const char *name;
 	int (*fn)(struct hca_cfg *cfg, const char *opt, const char *val);
 } opts[] = {
-	{"as", opt_as},           {"devices", opt_devices},
-	{"name", opt_name},       {"netdev", opt_netdev},
-	{"mac", opt_mac},         {"ip", opt_ip},
-	{"pci", opt_pci},         {"speed", opt_speed},
-	{"mtu", opt_mtu},         {"cable", opt_cable},
-	{"fault", opt_fault},     {"seed", opt_seed},
-	{"control", opt_control}, {"trace", opt_trace},
-	{"clock", opt_clock},     {"cqe-layout", opt_cqe_layout},
-	{"nic-cpu", opt_nic_cpu}, {"trap", opt_trap},
-	{"accept", opt_accept},   {"adversary", opt_adversary},
+	{"as", opt_as},
+	{"devices", opt_devices},
+	{"name", opt_name},
+	{"netdev", opt_netdev},
+	{"mac", opt_mac},
+	{"ip", opt_ip},
+	{"pci", opt_pci},
+	{"speed", opt_speed},
+	{"mtu", opt_mtu},
+	{"cable", opt_cable},
+	{"fault", opt_fault},
+	{"seed", opt_seed},
+	{"control", opt_control},
+	{"trace", opt_trace},
+	{"clock", opt_clock},
+	{"cqe-layout", opt_cqe_layout},
+	{"nic-cpu", opt_nic_cpu},
+	{"trap", opt_trap},
+	{"accept", opt_accept},
+	{"adversary", opt_adversary},
 	{"rate", opt_rate},
+	{"trail", opt_trail},
+	{"trail-every", opt_trail_every},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)
@@ -418,6 +446,7 @@ int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out)
 
 	memset(cfg_out, 0, sizeof(*cfg_out));
 	cfg_out->card = hca_card_default;
+	cfg_out->trail_every = 1;
 	cfg_out->speed_mbps = hca_card_default->speed_mbps;
 	cfg_out->mtu_bytes = 4200; /* carries the largest IB MTU, 4096, with all headers */
 	cfg_out->seed = 1;

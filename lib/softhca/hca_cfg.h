@@ -50,6 +50,8 @@ struct hca_cfg {
 	char fault[HCA_TEXT_BYTES];   /* faults to inject (nic/fault.h), "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
+	char trail[HCA_TEXT_BYTES];   /* file for stamps of the generator's frames, "" for none */
+	uint32_t trail_every;         /* one in so many frames of a flow; a power of 2 */
 	struct hca_adversary adversary;
 	int32_t nic_cpu;        /* CPU of the NIC thread; -1: any of the process's at load time */
 	enum hca_accept accept; /* never BY_CARD; the flags of an interface may widen it */

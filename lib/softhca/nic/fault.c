@@ -18,6 +18,7 @@
 #include "base/spw_file.h"
 #include "softhca/hca_cfg.h"
 #include "softhca/nic/fault.h"
+#include "softhca/nic/trail.h"
 
 enum { HIT_LOST, HIT_DUP, HIT_REORDER, HIT_CORRUPT, HIT_DELAY };
 static const char *const hit_name[] = {"lost", "duplicated", "reordered", "corrupted", "delayed"};
@@ -443,6 +444,8 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 			continue;
 		}
 		put(c, h->data, h->len);
+		if (trail_on())
+			trail_held(h->data, h->len);
 		free(h->data);
 		memmove(h, h + 1, (f->queued_cnt - i - 1) * sizeof(*h));
 		f->queued_cnt--;

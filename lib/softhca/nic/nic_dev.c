@@ -29,6 +29,7 @@
 #include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/nic_run.h"
+#include "softhca/nic/trail.h"
 
 #define TICK_NS     20000000ull
 #define FLUSH_NS    100000ull    /* between polls of the receive queues of QPs in ERR */
@@ -152,6 +153,7 @@ static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f)
 static uint32_t receive(struct nic_dev *nd)
 {
 	struct cable_frame f[CABLE_BURST];
+	uint64_t taken_tsc = 0;
 	uint32_t n, i;
 
 	n = cable_rx_burst(nd->cable, f, SPW_MIN(CABLE_BURST, nd->rx_credit));
@@ -160,11 +162,15 @@ static uint32_t receive(struct nic_dev *nd)
 	for (i = 0; i < n; i++) {
 		if (i % STAMP_EVERY == 0)
 			nic_stamp(nd);
+		if (trail_on())
+			taken_tsc = spw_cpu_counter();
 		nd->rx_at = i;
 		if (spw_unlikely(chip_is_paced(nd)) && !rx_paced(nd, &f[i]))
 			break;
 		if (!rx_frame(nd, &f[i]))
 			break;
+		if (trail_on())
+			trail_came(f[i].data, f[i].len, taken_tsc);
 	}
 	nd->rx_at = UINT32_MAX;
 	cable_rx_release(nd->cable, i);
@@ -288,6 +294,8 @@ uint32_t nic_round(struct nic_dev *nd)
 	nic_stamp_set(nd);
 	nic_clock_publish(nd);
 	work = nic_doorbells(nd);
+	if (trail_on())
+		nic_trail.round_tsc = spw_cpu_counter();
 	work += receive(nd);
 	work += transmit(nd);
 	if (spw_unlikely(nd->now_ns >= nd->timer_ns))
@@ -302,8 +310,11 @@ uint32_t nic_round(struct nic_dev *nd)
 		cq_comp_flush_all(nd);
 	if (spw_unlikely(nd->adv != NULL))
 		work += adv_round(nd);
-	if (work || nd->cable->pending)
+	if (work || nd->cable->pending) {
 		cable_tx_flush(nd->cable);
+		if (trail_on())
+			trail_flush();
+	}
 	return work;
 }
 

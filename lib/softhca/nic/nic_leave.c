@@ -12,6 +12,7 @@
 
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/nic_run.h"
+#include "softhca/nic/trail.h"
 
 #define LOCK_WAIT_S 1
 
@@ -52,6 +53,7 @@ void nic_leave(struct hca_dev *dev)
 		nic_guarded(dev, send_last, nd);
 		if (nd->trace)
 			(void)spw_pcapng_flush(nd->trace);
+		trail_end();
 	}
 	control_leave(nd);
 	nd->cable->ops->leave(nd->cable);

@@ -52,6 +52,7 @@
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/nic_pace.h"
 #include "softhca/nic/nic_run.h"
+#include "softhca/nic/trail.h"
 
 /* Two processes, each with an application thread and a NIC thread that spin. */
 #define SPIN_CORES    4
@@ -233,6 +234,7 @@ static void loop(void)
 	struct nic_pace pace = {0};
 	uint64_t now_ns = nic_now_ns(), busy_ns = now_ns, turn_ns = now_ns;
 	uint32_t idle_turns = 0;
+	bool napped = false;
 
 	while (!spw_thr_load_acq(&run.stop)) {
 		uint32_t work;
@@ -242,6 +244,10 @@ static void loop(void)
 			continue;
 		}
 		pthread_mutex_lock(&run.lock);
+		if (trail_on())
+			trail_round(napped       ? TRAIL_GAP_nap
+				    : idle_turns ? TRAIL_GAP_lost
+						 : TRAIL_GAP_round);
 		work = all_rounds(&now_ns);
 		pthread_mutex_unlock(&run.lock);
 		if (idle_turns && spw_unlikely(now_ns - turn_ns > LOST_NS))
@@ -249,11 +255,13 @@ static void loop(void)
 		if (work && spw_unlikely(now_ns - turn_ns > run.stat.late_ns))
 			spw_thr_store_rlx(&run.stat.late_ns, now_ns - turn_ns);
 		turn_ns = now_ns;
+		napped = false;
 		if (work) {
 			busy_ns = now_ns;
 			idle_turns = 0;
 		} else if (!spin || now_ns - busy_ns > SPIN_NS || !pace_spins(&pace, now_ns)) {
 			nap(now_ns - busy_ns);
+			napped = true;
 			idle_turns = 0;
 		} else if (++idle_turns % YIELD_EVERY == 0) {
 			sched_yield();
@@ -357,8 +365,10 @@ int nic_start(struct hca_dev *dev)
 		nd->next = run.devs;
 		run.devs = nd;
 	}
-	if (!run.running)
+	if (!run.running) {
+		trail_begin(dev->cfg);
 		rc = thread_start(dev->cfg->nic_cpu);
+	}
 	pthread_mutex_unlock(&run.lock);
 	if (rc)
 		spw_warn("%s", spw_err_text()); /* the application gets only an errno */

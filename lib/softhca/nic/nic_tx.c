@@ -6,6 +6,7 @@
  * fault layer's buffer, which passes them on, delays them or drops them.
  */
 #include "softhca/nic/nic_impl.h"
+#include "softhca/nic/trail.h"
 
 /* Frames per cable flush within a round: the receiver works on them while the rest are built. */
 #define TX_BATCH 16u
@@ -69,6 +70,8 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 	count_tx(nd, frame, len);
 	if (spw_unlikely(nd->trace != NULL))
 		trace_frame(nd->trace, frame, len, true, nd->stamp);
+	if (trail_on())
+		trail_sent(frame, len);
 	if (spw_unlikely(nd->fault->on)) {
 		fault_tx_commit(nd->fault, nd->cable, frame, len, nd->now_ns);
 		return;
@@ -77,5 +80,7 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 	if (++nd->tx_batch >= TX_BATCH) {
 		nd->tx_batch = 0;
 		cable_tx_flush(nd->cable);
+		if (trail_on())
+			trail_flush();
 	}
 }
