@@ -8,14 +8,16 @@ import subprocess
 import tempfile
 import time
 
+import spwjoin
 import spwlab
-from spwreport import data, host
+from spwreport import data, host, where
 
 CARRIED_MISSING = 0.01  # a load is carried when no more than this share of it is missing
 OVERLOAD_FPS = 100e6    # what no path of one queue carries: the first look asks for it
 PROBE_S = 1.0
 WARM_UP_S, WARM_UP_SHARE = 0.3, 0.2  # frames of that time are counted, but are in no percentile
 PROBES_MAX = 8
+TRAIL_FRAMES = 120e3
 START_S, END_S = 60, 60  # limits for a program to come up, and to end
 
 
@@ -34,6 +36,7 @@ class Bench:
         self.folder, self.path, self.place = folder, path, place
         self.sink_args, self.source_args = list(sink_args), list(source_args)
         self.serial = 0
+        self.every = 0  # frames of a flow from one on the trails to the next; 0: no trails
         self.stopped = False  # SIGINT came: the step that ran has ended early, and no other should begin
 
     def file(self, name):
@@ -43,16 +46,24 @@ class Bench:
         """A command for a shell; its files and sockets go where they can still be written when this run is over."""
         return shlex.join(word.replace(self.folder, tempfile.gettempdir()) for word in command)
 
+    def trail(self, name):
+        """Options by which a program, or a software ConnectX, writes the trail of that name."""
+        return ["--trail", self.file(f"{name}.trail"), "--trail-every", str(self.every)] if self.every else []
+
+    def wrap(self, wrap, name):
+        return [*wrap, *(self.trail(name) if self.path.nics else [])]
+
     def sink_command(self, json_path):
         role = spwlab.prefix(f"sink{self.serial}")
-        return role, [*self.path.sink_wrap, spwlab.program("spinwire"), *spwlab.eal(self.place.spinwire(), role, telemetry=True), "--",
-                      "--port", self.path.sink_port, "--json", json_path, *self.sink_args]
+        return role, [*self.wrap(self.path.sink_wrap, "spinwire-nic"), spwlab.program("spinwire"), *spwlab.eal(self.place.spinwire(), role, telemetry=True), "--",
+                      "--port", self.path.sink_port, "--json", json_path, *self.trail("spinwire"), *self.sink_args]
 
     def source_command(self, fps, seconds, json_path):
         role = spwlab.prefix(f"source{self.serial}")
-        return role, [*self.path.source_wrap, spwlab.program("spinwire-gen"), *spwlab.eal(self.place.source(), role), "--",
+        return role, [*self.wrap(self.path.source_wrap, "source-nic"), spwlab.program("spinwire-gen"), *spwlab.eal(self.place.source(), role), "--",
                       "--port", self.path.source_port, "--rate", f"{max(1, round(fps))}pps", "--seconds", f"{round(seconds * 1e3)}ms",
-                      "--warm-up", f"{round(min(WARM_UP_S, WARM_UP_SHARE * seconds) * 1e3)}ms", "--hold", f"{END_S}s", *self.path.source_args, *self.source_args, "--json", json_path]
+                      "--warm-up", f"{round(min(WARM_UP_S, WARM_UP_SHARE * seconds) * 1e3)}ms", "--hold", f"{END_S}s", *self.path.source_args, *self.source_args,
+                      *self.trail("source"), "--json", json_path]
 
 
 def _load(path, name):
@@ -144,11 +155,32 @@ def _measure(bench, step):
             step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
             step["nics"] = [spwlab.nic_thread(nic) for nic in bench.path.nics]
             step["spinwire"], step["note"] = end()
+    step["where"] = _where(bench, step["gen"]) if bench.every else None
 
 
-def step_at(bench, fps, seconds, share=None):
-    """One load, measured on a sink of its own. A failed step is repeated once, and reported in any case."""
-    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "nics": [], "faults": [], "note": None,
+def _where(bench, gen):
+    """Where the slow frames' time went, from the trails of both programs and their NICs; a reason why not."""
+    names = ["source", "spinwire", *(["source-nic", "spinwire-nic"] if bench.path.nics else [])]
+    try:
+        sides = spwjoin.load(*(bench.file(f"{name}.trail") for name in names))
+        return where.summary(spwjoin.join(sides, gen["tsc_hz"]), sides, gen)
+    except (OSError, ValueError) as error:
+        return {"fault": str(error)}
+
+
+def trail_every(fps, seconds):
+    """So that the frames of a run fit the trails' rings, and are joined in seconds."""
+    every = 1
+    while fps * seconds / every > TRAIL_FRAMES:
+        every *= 2
+    return every
+
+
+def step_at(bench, fps, seconds, share=None, trails=True):
+    """One load, measured on a sink of its own. A failed step is repeated once, and reported in any case. trails: its slow frames are
+    joined, end to end."""
+    bench.every = trail_every(fps, seconds) if trails else 0
+    step = {"share": share, "offered_fps": fps, "seconds": seconds, "gen": None, "spinwire": None, "machine": None, "nics": [], "where": None, "faults": [], "note": None,
             "by_hand": ""}
     for _ in range(2):
         try:
@@ -171,7 +203,7 @@ def carried(bench, seconds, say):
     probes, low, high = [], 0.0, None
 
     def probe(fps):
-        step = step_at(bench, fps, seconds)
+        step = step_at(bench, fps, seconds, trails=False)
         if not data.good(step):
             raise StepFailed(step["faults"][-1], step["by_hand"])
         gen = step["gen"]

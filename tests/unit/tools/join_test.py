@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trails with known answers: where a slow frame's time went, and why. The trails are written by hand, in ticks of 1 ns."""
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
+import spwjoin  # noqa: E402  (found by the line above)
+from spwjoin import BATCH, BLAME, CAME, FRAME, GAP, HELD, SENT, SLOW  # noqa: E402
+from spwreport import where  # noqa: E402
+
+HZ = 1_000_000_000
+NAMES = {"source": b"gap=poll,send", "loop": b"gap=lost,port,push,tx,refill;cause=poll_gap,handler_slow,tx_stall,exec_late", "nic": b"gap=nap,lost,round"}
+CAUSES = ["poll_gap", "handler_slow", "tx_stall", "exec_late"]
+
+
+def record(kind, *at, what=0, flow=3, seq=7):
+    return spwjoin.RECORD.pack(kind, what, flow, seq, *at, *[0] * (7 - len(at)))
+
+
+def trail(names, records, every=1, lost=0, unc=0):
+    return spwjoin.HEAD.pack(b"SPWTRAIL", 1, every, len(records) + lost, len(records), unc, NAMES[names]) + b"".join(records)
+
+
+class Way:
+    """One frame's way, each stamp at its time; a test moves what it wants. 1000 us, 100 us of which at each of ten places."""
+    AT = {"due": 0, "taken": 100, "handed": 100, "db": 200, "committed": 200, "flushed": 200, "stamped": 300, "cqe": 300, "polled": 400, "pushed": 400,
+          "start": 500, "end": 600, "reaped": 600, "sent": 700, "back_db": 800, "back_committed": 800, "back_flushed": 800, "home": 900, "home_cqe": 900,
+          "echo": 1000, "drained": 950, "empty": 350}
+
+    def __init__(self, base=1_000_000, flow=3, seq=7, **moved):
+        self.base, self.flow, self.seq = base, flow, seq
+        self.at = {key: base + us * 1000 for key, us in {**self.AT, **moved}.items()}
+
+    def rec(self, kind, *names, **more):
+        return record(kind, *(self.at[n] if isinstance(n, str) else n for n in names), flow=self.flow, seq=self.seq, **more)
+
+    def source(self):
+        return [self.rec(SLOW, "due", "taken", "handed", "drained", "echo")]
+
+    def loop(self, batch=1, nic=True):
+        return [self.rec(FRAME, "stamped" if nic else 0, batch, "empty"),
+                self.rec(BATCH, batch, "polled", "pushed", "start", "end", "reaped", "sent")]
+
+    def peer(self):
+        return [self.rec(SENT, "db", "committed", "flushed"), self.rec(CAME, "home", "home_cqe")]
+
+    def nic(self):
+        return [self.rec(CAME, "stamped", "cqe"), self.rec(SENT, "back_db", "back_committed", "back_flushed")]
+
+    def gap(self, first, last, what=0):
+        return record(GAP, self.base + first * 1000, self.base + last * 1000, what=what)
+
+
+def blame(part, *shares, batch=1):
+    return record(BLAME, batch, *(CAUSES.index(cause) << 56 | ticks for cause, ticks in shares), what=part)
+
+
+class Join(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, name, data):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "wb") as out:
+            out.write(data)
+        return path
+
+    def sides(self, ways, source=(), loop=(), peer=(), nic=(), nics=True, unc=0):
+        rows = {"source": [r for w in ways for r in w.source()], "loop": [r for n, w in enumerate(ways) for r in w.loop(n + 1)],
+                "peer": [r for w in ways for r in w.peer()], "nic": [r for w in ways for r in w.nic()]}
+        files = [self.file("source", trail("source", rows["source"] + list(source))), self.file("loop", trail("loop", rows["loop"] + list(loop), unc=unc))]
+        if nics:
+            files += [self.file("peer", trail("nic", rows["peer"] + list(peer))), self.file("nic", trail("nic", rows["nic"] + list(nic)))]
+        return spwjoin.load(*files)
+
+    def row(self, *args, **kwargs):
+        total = spwjoin.join(self.sides(*args, **kwargs), HZ)
+        self.assertEqual(total.frames, 1)
+        row = total.worst[0]
+        self.assertEqual(sum(end - begin for _, begin, end, _ in row.legs), row.whole)
+        for _, begin, end, shares in row.legs:
+            self.assertAlmostEqual(sum(shares.values()), end - begin)
+        return row
+
+    def legs(self, row):
+        return {key: (round((end - begin) / 1000), {c: round(t / 1000) for c, t in shares.items()}) for key, begin, end, shares in row.legs}
+
+    def test_each_place_and_no_evidence(self):
+        row = self.row([Way()])
+        self.assertTrue(row.whole_known)
+        self.assertEqual(self.legs(row), {
+            "due": (100, {"unknown": 100}), "out": (100, {"unknown": 100}), "wire_out": (100, {"wire": 100}), "nic_polled": (100, {"unknown": 100}),
+            "pushed_start": (100, {"unknown": 100}), "start_end": (100, {"unknown": 100}), "reaped_sent": (100, {"unknown": 100}),
+            "back": (100, {"unknown": 100}), "wire_back": (100, {"wire": 100}), "echo": (100, {"unknown": 100})})
+
+    def test_a_cause_at_each_place(self):
+        """Every thread was away for 80 of the 100 us for which the frame waited for it."""
+        w = Way()
+        row = self.row([w], source=[w.gap(10, 90), w.gap(910, 990)], peer=[w.gap(110, 190, 1), w.gap(810, 890)],
+                       nic=[w.gap(210, 290), w.gap(710, 790, 2)],
+                       loop=[w.gap(310, 390), blame(2, ("exec_late", 40000), ("poll_gap", 60000)), blame(3, ("handler_slow", 100000)), blame(5, ("tx_stall", 50000))])
+        self.assertEqual(self.legs(row), {
+            "due": (100, {"sender_late": 80, "unknown": 20}), "out": (100, {"peer_late": 80, "unknown": 20}), "wire_out": (100, {"nic_late": 80, "wire": 20}),
+            "nic_polled": (100, {"poll_gap": 80, "unknown": 20}), "pushed_start": (100, {"exec_late": 40, "poll_gap": 60}),
+            "start_end": (100, {"handler_slow": 100}), "reaped_sent": (100, {"tx_stall": 100}), "back": (100, {"nic_late": 80, "unknown": 20}),
+            "wire_back": (100, {"peer_late": 80, "wire": 20}), "echo": (100, {"sender_behind": 80, "unknown": 20})})
+
+    def test_held_on_the_wire(self):
+        """A fault held the frame for 60 us: that is the wire's, whoever was away meanwhile."""
+        w = Way(stamped=300, flushed=200)
+        row = self.row([w], peer=[record(HELD, w.base + 260_000)], nic=[w.gap(205, 295)])
+        self.assertEqual(self.legs(row)["held"], (60, {"wire": 60}))
+        self.assertEqual(self.legs(row)["wire_out"], (40, {"nic_late": 35, "wire": 5}))
+
+    def test_queueing_in_the_port(self):
+        self.assertEqual(self.legs(self.row([Way(empty=250)]))["nic_polled"], (100, {"port_backlog": 100}))
+
+    def test_not_emptied_by_the_source(self):
+        self.assertEqual(self.legs(self.row([Way(drained=850)]))["echo"], (100, {"sender_behind": 100}))
+
+    def test_without_trails_of_nics(self):
+        """A card's stamp divides the way there; what lies between the two programs' stamps has no name."""
+        w = Way()
+        row = self.row([w], nics=False, loop=[blame(0, ("poll_gap", 100000))])
+        self.assertEqual(self.legs(row)["wire_out"], (200, {"unknown": 200}))
+        self.assertEqual(self.legs(row)["nic_polled"], (100, {"poll_gap": 100}))
+        self.assertEqual(self.legs(row)["echo"][0], 300)
+
+    def test_a_side_that_has_no_record(self):
+        """spinwire's trail has lost the frame: its time counts with what comes next, and is not attributed."""
+        w = Way()
+        sides = self.sides([w])
+        sides.frames.clear()
+        total = spwjoin.join(sides, HZ)
+        self.assertEqual(total.joined, 0)
+        self.assertEqual(self.legs(total.worst[0])["back"], (500, {"unknown": 500}))
+
+    def test_a_duplicate(self):
+        """The cable doubled the frame: the second copy was received and echoed later, and changes nothing."""
+        w, late = Way(), Way(**{key: at + 5 for key, at in Way.AT.items() if key not in ("due", "taken", "handed", "echo")})
+        row = self.row([w], nic=late.nic(), loop=late.loop(2), peer=[late.peer()[1]])
+        self.assertEqual(self.legs(row), self.legs(self.row([w])))
+
+    def test_numbers_that_come_again(self):
+        """32 bits of a number repeat in a long run: the times tell the frames apart."""
+        first, second = Way(seq=5), Way(base=9_000_000_000, seq=5, start=550)
+        total = spwjoin.join(self.sides([first, second]), HZ)
+        self.assertEqual([row.due for row in total.worst], [first.base, second.base])
+        self.assertEqual([self.legs(row)["pushed_start"][0] for row in total.worst], [100, 150])
+        self.assertEqual((total.joined, total.defects), (2, 0))
+
+    def test_clocks_that_are_uncertain(self):
+        """Two cores' readings may be 250 ns apart, a translated stamp by its own uncertainty more: cut, and no defect until beyond."""
+        for early, unc, defects in ((200, 0, 0), (300, 0, 1), (300, 100, 0), (400, 100, 1)):
+            w = Way()
+            w.at["stamped"] = w.at["cqe"] = w.at["polled"] + early
+            row = self.row([w], unc=unc)
+            self.assertEqual(row.defects, defects, (early, unc))
+            self.assertNotIn("nic_polled", self.legs(row))
+
+    def test_taken_on_before_the_stamp_was_read(self):
+        """The source lost its core between the doorbell and its clock reading: its NIC has sent the frame long before. No defect."""
+        row = self.row([Way(handed=650)])
+        self.assertEqual(row.defects, 0)
+        self.assertEqual(self.legs(row)["send"][0], 100)
+        self.assertNotIn("out", self.legs(row))
+
+    def test_all_slow_frames_together(self):
+        ways = [Way(base=1_000_000 + i * 10_000_000, seq=i, echo=1000 + i) for i in range(40)]
+        sides = self.sides(ways, source=[w.gap(10, 90) for w in ways])
+        total = spwjoin.join(sides, HZ, worst=3)
+        got = where.summary(total, sides, {"causes": {"threshold_ns": 100000}})
+        self.assertEqual((got["frames"], got["joined"], [f["seq"] for f in got["worst"]]), (40, 40, [39, 38, 37]))
+        self.assertAlmostEqual(sum(row["ns"] for row in got["by"]), got["whole_ns"])
+        self.assertAlmostEqual(got["attributed"], (40 * 280) / sum(1000 + i for i in range(40)))
+        self.assertIn("attributed 27.5 % of slow round trips' time (40 frames, 40 with every stamp; ± 250 ns)", where.lines(got)[0])
+
+    def test_who_fell_behind(self):
+        """A hundred frames wait for spinwire's NIC, from 5 ms after the first frame's time on."""
+        ways = [Way()] + [Way(base=6_000_000 + i * 10_000, seq=i, **{key: 3000 + at for key, at in Way.AT.items() if at >= 300 and key != "drained"})
+                          for i in range(100)]
+        sides = self.sides(ways)
+        got = where.summary(spwjoin.join(sides, HZ), sides, {})
+        self.assertEqual(got["behind"][0]["who"], "nic")
+        self.assertAlmostEqual(got["behind"][0]["from_ns"], 5_200_000)
+        self.assertIn("spinwire's NIC thread, from 0.005 s on for 4.59 ms (200 waits of slow frames)", where.lines(got)[-1])
+
+    def test_files_that_are_none(self):
+        whole = trail("nic", Way().nic())
+        for data, text in ((b"x" * 600, "no trail"), (whole[:-1], "within a record"), (whole + b"SPW", "within a head")):
+            with self.assertRaisesRegex(ValueError, text):
+                spwjoin.read(self.file("bad", data))
+        self.assertEqual(spwjoin.read(self.file("empty", b"")), [])
+
+
+class Gaps(unittest.TestCase):
+    def test_covered(self):
+        gaps = spwjoin.Gaps([(30, 40), (10, 20), (18, 25)])
+        for begin, end, covered in ((0, 5, 0), (0, 100, 25), (12, 15, 3), (20, 35, 10), (26, 29, 0), (40, 50, 0), (35, 35, 0)):
+            self.assertEqual(gaps.covered(begin, end), covered, (begin, end))
+        self.assertEqual(spwjoin.Gaps([]).covered(0, 10), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

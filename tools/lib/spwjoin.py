@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Joins the trails of a source, two NICs and spinwire (lib/base/spw_trail.h): where each slow round trip's time went, and why."""
+import bisect
+import gc
+import struct
+
+HEAD = struct.Struct("=8sIIQQQ472s")
+RECORD = struct.Struct("=BBHI7Q")
+KINDS = ("GAP", "SLOW", "SENT", "HELD", "CAME", "FRAME", "BATCH", "BLAME")
+GAP, SLOW, SENT, HELD, CAME, FRAME, BATCH, BLAME = range(len(KINDS))
+CORES_NS = 250  # two cores' readings of the counter are in order to within this
+
+# The way of a frame, in order: key, name, from where to where, who is waited for.
+PLACES = [
+    ("due", "source: not taken", "due to taken by the source", "source"),
+    ("send", "source: sending", "taken by the source to handed to its NIC", "source"),
+    ("out", "source's NIC, out", "handed to the source's NIC to on the wire", "peer"),
+    ("wire_out", "wire, out", "on the wire to stamped by spinwire's NIC", "nic"),
+    ("in", "spinwire's NIC, in", "stamped by spinwire's NIC to its CQE", "nic"),
+    ("nic_polled", "nic_polled", "CQE (or NIC's stamp) to polled", "loop"),
+    ("polled_pushed", "polled_pushed", "polled to pushed to the executor", "loop"),
+    ("pushed_start", "pushed_start", "pushed to executor start", "loop"),
+    ("start_end", "start_end", "executor start to end", "loop"),
+    ("end_reaped", "end_reaped", "executor end to reaped", "loop"),
+    ("reaped_sent", "reaped_sent", "reaped to handed back to spinwire's NIC", "loop"),
+    ("back", "spinwire's NIC, out", "handed back to on the wire", "nic"),
+    ("wire_back", "wire, back", "on the wire to stamped by the source's NIC", "peer"),
+    ("peer_in", "source's NIC, in", "stamped by the source's NIC to its CQE", "peer"),
+    ("echo", "source: not polled", "CQE to polled by the source", "source"),
+]
+INDEX = {key: i for i, (key, *_) in enumerate(PLACES)}
+FIRST_PART = INDEX["nic_polled"]  # part p of a batch's time is place FIRST_PART + p
+PARTS = [key for key, *_ in PLACES[FIRST_PART:FIRST_PART + 6]]
+WHO = {"source": "the source's loop", "peer": "the source's NIC thread", "nic": "spinwire's NIC thread", "loop": "spinwire's loop"}
+UNKNOWN = "unknown"
+# What a long step of spinwire's loop is called by those who wait for it, as in lib/rec/cause.c.
+HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall"}
+TEXTS = {"sender_late": "the source's loop was not there to send", "sender_behind": "the source had not emptied its port",
+         "peer_late": "the source's NIC thread slept, lost its core or was busy", "nic_late": "spinwire's NIC thread slept, lost its core or was busy",
+         "wire": "between the two NICs", UNKNOWN: "no evidence"}
+
+
+# ---- files -------------------------------------------------------------------------------------------
+
+class Trail:
+    """One owner's records, by kind, each as (what, flow, seq, at...)."""
+
+    def __init__(self, every, lost, unc, names):
+        self.every, self.lost, self.unc, self.names = every, lost, unc, names
+        self.of = [[] for _ in KINDS]
+
+
+def _names(text):
+    words = (part.partition("=") for part in text.rstrip(b"\0").decode().split(";") if part)
+    return {key: [word for word in value.split(",") if word] for key, _, value in words}
+
+
+def read(path):
+    """[Trail] of a file; ValueError if it is none. Keys of frames: flow << 32 | number."""
+    with open(path, "rb") as file:
+        data = file.read()
+    out, at = [], 0
+    while at < len(data):
+        if len(data) - at < HEAD.size:
+            raise ValueError(f"{path} ends within a head")
+        magic, version, every, everything, kept, unc, names = HEAD.unpack_from(data, at)
+        if magic != b"SPWTRAIL" or version != 1:
+            raise ValueError(f"{path} is no trail")
+        at += HEAD.size
+        end = at + kept * RECORD.size
+        if end > len(data):
+            raise ValueError(f"{path} ends within a record")
+        trail = Trail(every, everything - kept, unc, _names(names))
+        of = trail.of
+        for rec in RECORD.iter_unpack(data[at:end]):
+            of[rec[0]].append(rec)
+        out.append(trail)
+        at = end
+    return out
+
+
+# ---- gaps of one thread ------------------------------------------------------------------------------
+
+class Gaps:
+    """When a thread did not work; covered() in the time of two look-ups."""
+
+    def __init__(self, gaps):
+        """gaps: [(from, to)] of one thread, in any order; they do not overlap by more than clocks do."""
+        self.begin, self.end, self.before = [], [], []
+        total, until = 0, 0
+        for begin, end in sorted(gaps):
+            begin = max(begin, until)
+            if end <= begin:
+                continue
+            self.begin.append(begin)
+            self.end.append(end)
+            self.before.append(total)
+            total += end - begin
+            until = end
+
+    def _up_to(self, at):
+        i = bisect.bisect_right(self.begin, at) - 1
+        if i < 0:
+            return 0
+        end = self.end[i]
+        return self.before[i] + (at if at < end else end) - self.begin[i]
+
+    def covered(self, begin, end):
+        return self._up_to(end) - self._up_to(begin) if self.begin else 0
+
+
+def _gaps(trails):
+    """{name of the gap: Gaps} and all of them, of the threads in one file."""
+    by = {}
+    for trail in trails:
+        names = trail.names.get("gap", [])
+        for rec in trail.of[GAP]:
+            name = names[rec[1]] if rec[1] < len(names) else str(rec[1])
+            by.setdefault(name, []).append((rec[4], rec[5]))
+    return {name: Gaps(rows) for name, rows in by.items()}, Gaps([row for rows in by.values() for row in rows])
+
+
+# ---- the four sides ----------------------------------------------------------------------------------
+
+def _by_key(trails, kind):
+    out = {}
+    for trail in trails:
+        for rec in trail.of[kind]:
+            out.setdefault(rec[2] << 32 | rec[3], []).append(rec)
+    return out
+
+
+def _pick(rows, at, low, high):
+    """The first record of a frame whose stamp number `at` lies in [low, high]: a frame may come twice, and numbers repeat."""
+    for rec in rows or ():
+        if low <= rec[4 + at] <= high:
+            return rec
+    return None
+
+
+class Sides:
+    """What the files hold, indexed. A NIC's file may be missing: a real card has none."""
+
+    def __init__(self, source, spinwire, source_nic=None, spinwire_nic=None):
+        self.source, self.loop, self.peer, self.nic = source, spinwire, source_nic or [], spinwire_nic or []
+        self.slow = [rec for trail in source for rec in trail.of[SLOW]]
+        self.peer_sent, self.peer_held, self.peer_came = (_by_key(self.peer, kind) for kind in (SENT, HELD, CAME))
+        self.nic_sent, self.nic_held, self.nic_came = (_by_key(self.nic, kind) for kind in (SENT, HELD, CAME))
+        self.frames, self.batch, self.blame = {}, {}, {}
+        for lane, trail in enumerate(spinwire):
+            causes = trail.names.get("cause", [])
+            for rec in trail.of[FRAME]:
+                self.frames.setdefault(rec[2] << 32 | rec[3], []).append((lane, rec))
+            for rec in trail.of[BATCH]:
+                self.batch[lane, rec[4]] = rec
+            for rec in trail.of[BLAME]:
+                self.blame.setdefault((lane, rec[4]), {})[rec[1]] = [(causes[v >> 56], v & (1 << 56) - 1) for v in rec[5:] if v]
+        self.kinds, self.gaps = {}, {}
+        for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic)):
+            self.kinds[who], self.gaps[who] = _gaps(trails)
+        self.unc = max([trail.unc for trail in spinwire], default=0)
+        self.lost = {who: sum(trail.lost for trail in trails) for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic))}
+        self.every = max([trail.every for trail in source], default=1)
+
+
+# ---- one frame ---------------------------------------------------------------------------------------
+
+class Row:
+    """One slow frame: legs [(place, begin, end, {cause: ticks})], in order; they sum to the whole."""
+
+    def __init__(self, flow, seq, due, echo):
+        self.flow, self.seq, self.due, self.echo = flow, seq, due, echo
+        self.legs, self.defects, self.whole_known = [], 0, False
+
+    @property
+    def whole(self):
+        return self.echo - self.due
+
+    def causes(self):
+        out = {}
+        for _, _, _, shares in self.legs:
+            for cause, ticks in shares.items():
+                out[cause] = out.get(cause, 0) + ticks
+        return out
+
+
+def _stamps(sides, frame):
+    """[(place that ends here, stamp, whether it only says "by then")] of one frame, None where a place has no stamp; its batch; the
+    poll before. A stamp "by then" was read after the event: whoever took the frame on may have a stamp before it."""
+    _, _, flow, seq, due, taken, handed, drained, echo, *_ = frame
+    key = flow << 32 | seq
+    sent = _pick(sides.peer_sent.get(key), 1, due, echo)
+    held = _pick(sides.peer_held.get(key), 0, sent[5], echo) if sent and sides.peer_held else None
+    came = _pick(sides.nic_came.get(key), 0, due, echo)
+    lane, found, batch = None, None, None
+    for lane, found in sides.frames.get(key, ()):
+        batch = sides.batch.get((lane, found[5]))
+        if batch and due <= batch[5] <= echo:
+            break
+        batch = None
+    back = _pick(sides.nic_sent.get(key), 1, due, echo)
+    back_held = _pick(sides.nic_held.get(key), 0, back[5], echo) if back and sides.nic_held else None
+    home = _pick(sides.peer_came.get(key), 0, due, echo)
+    nic = came[4] if came else found[4] if batch and found[4] else None
+    stamps = [(None, due, False), ("due", taken or None, False), ("send", handed or None, True),
+              ("out", sent and sent[6 if not held else 5], True), ("held", held and held[4], False), ("wire_out", nic, False),
+              ("in", came and came[5], True)]
+    if batch:
+        _, _, _, _, _, polled, pushed, start, end, reaped, done = batch
+        pushed = min(pushed, start)
+        stamps += [("nic_polled", polled, False), ("polled_pushed", pushed, False), ("pushed_start", start, False),
+                   ("start_end", end, False), ("end_reaped", reaped, False), ("reaped_sent", done, True)]
+    stamps += [("back", back and back[6 if not back_held else 5], True), ("held", back_held and back_held[4], False),
+               ("wire_back", home and home[4], False), ("peer_in", home and home[5], True), ("echo", echo, False)]
+    whole = bool(sent and came and batch and back and home) if sides.peer or sides.nic else bool(batch)
+    return stamps, (lane, found, batch) if batch else None, drained, whole
+
+
+def _in_order(stamps, unc):
+    """Legs [(key, begin, end)] and the number of stamps that have one behind them which is earlier by more than unc. A stamp that is
+    missing leaves its time to the next one."""
+    present = [list(row) for row in stamps if row[1]]
+    for i in range(len(present) - 2, 0, -1):
+        if present[i][2] and present[i][1] > present[i + 1][1]:
+            present[i][1] = present[i + 1][1]
+    legs, early, at = [], set(), present[0][1]
+    last = present[-1][1]
+    for key, stamp, _ in present[1:]:
+        if stamp < at - unc:
+            early.add(at)
+        stamp = min(max(stamp, at), last)
+        legs.append((key, at, stamp))
+        at = stamp
+    return legs, len(early)
+
+
+def _scaled(blame, ticks):
+    total = sum(t for _, t in blame)
+    return {cause: t * ticks / total for cause, t in blame} if total else {}
+
+
+def _polled(sides, begin, end, batch):
+    """nic_polled: the loop's gaps; then queueing, if the loop had not emptied the port since."""
+    lane, frame, rec = batch
+    out, left = {}, end - begin
+    for hold, gaps in sides.kinds["loop"].items():
+        ticks = min(gaps.covered(begin, end), left)
+        if ticks:
+            cause = HOLD_CAUSE.get(hold, UNKNOWN)
+            out[cause] = out.get(cause, 0) + ticks
+            left -= ticks
+    if left and frame[6] < begin:
+        out["port_backlog"] = left
+    return out
+
+
+def _shares(sides, key, begin, end, batch, drained):
+    """{cause: ticks} of one leg, as far as there is evidence."""
+    ticks = end - begin
+    if key == "held":
+        return {"wire": ticks}
+    if key in ("due", "send"):
+        return {"sender_late": sides.gaps["source"].covered(begin, end)}
+    if key in ("out", "peer_in"):
+        return {"peer_late": sides.gaps["peer"].covered(begin, end)}
+    if key in ("in", "back"):
+        return {"nic_late": sides.gaps["nic"].covered(begin, end)}
+    if key in ("wire_out", "wire_back") and sides.peer and sides.nic:
+        who, cause = ("nic", "nic_late") if key == "wire_out" else ("peer", "peer_late")
+        late = sides.gaps[who].covered(begin, end)
+        return {cause: late, "wire": ticks - late}
+    if key == "echo":
+        return {"sender_behind": ticks if drained < begin else sides.gaps["source"].covered(begin, end)}
+    if not batch or key not in PARTS:
+        return {}
+    blame = sides.blame.get((batch[0], batch[2][4]), {}).get(INDEX[key] - FIRST_PART)
+    if key == "nic_polled" and (sides.nic or not blame):
+        return _polled(sides, begin, end, batch)
+    return _scaled(blame, ticks) if blame else {}
+
+
+def frame_row(sides, frame, tick_unc):
+    stamps, batch, drained, whole = _stamps(sides, frame)
+    row = Row(frame[2], frame[3], frame[4], frame[8])
+    legs, row.defects = _in_order(stamps, tick_unc + sides.unc)
+    row.whole_known = whole
+    for key, begin, end in legs:
+        if end <= begin:
+            continue
+        shares = {cause: t for cause, t in _shares(sides, key, begin, end, batch, drained).items() if t > 0}
+        left = end - begin - sum(shares.values())
+        if left > 0.5:
+            shares[UNKNOWN] = left
+        row.legs.append((key, begin, end, shares))
+    return row
+
+
+# ---- all slow frames ---------------------------------------------------------------------------------
+
+class Sum:
+    """Where the time of all slow frames went."""
+
+    def __init__(self, hz):
+        self.hz, self.frames, self.whole, self.joined, self.defects = hz, 0, 0, 0, 0
+        self.by = {}      # (place, cause): ticks
+        self.waits = {}   # who: [(begin, end)] of its waits
+        self.worst = []   # rows, longest first
+
+    def add(self, row, wait_ticks):
+        self.frames += 1
+        self.whole += row.whole
+        self.joined += row.whole_known
+        self.defects += row.defects
+        for key, begin, end, shares in row.legs:
+            for cause, ticks in shares.items():
+                self.by[key, cause] = self.by.get((key, cause), 0) + ticks
+            if key != "held" and end - begin > wait_ticks:
+                self.waits.setdefault(PLACES[INDEX[key]][3], []).append((begin, end))
+
+    def causes(self):
+        """[(cause, ticks)], most first, the unknown last."""
+        out = {}
+        for (_, cause), ticks in self.by.items():
+            out[cause] = out.get(cause, 0) + ticks
+        return sorted(out.items(), key=lambda item: (item[0] == UNKNOWN, -item[1]))
+
+    def attributed(self):
+        return 1 - dict(self.causes()).get(UNKNOWN, 0) / self.whole if self.whole else 1.0
+
+
+def _quiet(work):
+    """Without the collector of cycles, of which there are none here: it doubles the time."""
+    def run(*args, **kwargs):
+        on = gc.isenabled()
+        gc.disable()
+        try:
+            return work(*args, **kwargs)
+        finally:
+            if on:
+                gc.enable()
+    return run
+
+
+@_quiet
+def load(source, spinwire, source_nic=None, spinwire_nic=None):
+    """Sides from files; the NICs' may be None."""
+    return Sides(*(path and read(path) for path in (source, spinwire, source_nic, spinwire_nic)))
+
+
+@_quiet
+def join(sides, hz, worst=16):
+    """The Sum of all slow frames on the source's trail."""
+    total = Sum(hz)
+    tick_unc = round(CORES_NS * hz / 1e9)
+    wait_ticks = 10e-6 * hz
+    rows = []
+    for frame in sides.slow:
+        row = frame_row(sides, frame, tick_unc)
+        total.add(row, wait_ticks)
+        rows.append(row)
+        if len(rows) > 4096:
+            rows = sorted(rows, key=lambda r: -r.whole)[:worst]
+    total.worst = sorted(rows, key=lambda r: -r.whole)[:worst]
+    return total
