@@ -54,19 +54,22 @@ int app_eal_split(struct app_eal *eal, int argc, char **argv)
 	     eal->split++)
 		rc = eal_add(eal, argv[eal->split]);
 	eal->pci = names_device(eal);
+	if (eal->pci || has_option(eal, "--vdev"))
+		eal->caps = SPW_PORT_CAPS_ALL; /* whatever the PMD is */
 	return rc;
 }
 
 int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec)
 {
 	static char allow[] = "-a";
-	struct spw_port_eal_need *need = &eal->need[eal->need_cnt];
-	int rc = spw_port_eal_need(spec, need);
+	struct spw_port_need *need = &eal->need[eal->need_cnt];
+	int rc = spw_port_need(spec, need);
 
 	if (rc < 0)
 		return rc;
 	eal->need_cnt++;
 	eal->pci |= need->pci;
+	eal->caps |= need->caps;
 	if (need->allow[0] && (rc = eal_add(eal, allow)) == 0)
 		rc = eal_add(eal, need->allow);
 	return rc;

@@ -19,9 +19,10 @@ struct app_eal {
 	char *argv[APP_EAL_ARG_MAX];
 	int argc;
 	int split; /* index of "--" in the program's argv; the program's argc if there is none */
-	struct spw_port_eal_need need[SPW_PORT_MAX]; /* argv points into it */
+	struct spw_port_need need[SPW_PORT_MAX]; /* argv points into it */
 	uint32_t need_cnt;
-	bool pci; /* a port or -a wants the PCI bus */
+	bool pci;      /* a port or -a wants the PCI bus */
+	uint64_t caps; /* capabilities that the ports need, as in struct spw_port_need */
 };
 
 /* Purpose: takes the arguments before "--".
@@ -31,9 +32,9 @@ struct app_eal {
  */
 int app_eal_split(struct app_eal *eal, int argc, char **argv);
 
-/* Purpose: adds the EAL arguments that a port needs.
+/* Purpose: adds what a port needs: EAL arguments, capabilities.
  * Thread: setup, before app_eal_start.
- * Errors: those of spw_port_eal_need.
+ * Errors: those of spw_port_need.
  */
 int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec);
 

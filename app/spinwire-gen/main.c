@@ -14,6 +14,7 @@
 #include "app_hdr.h"
 #include "app_json.h"
 #include "app_lcores.h"
+#include "app_rights.h"
 #include "conf.h"
 #include "report.h"
 #include "senders.h"
@@ -152,8 +153,10 @@ static int run(struct gen *gen, int argc, char **argv)
 		gen_conf_help(argc > 1 && !strcmp(argv[1], "--help-all"));
 		return argc > 1 ? APP_GOOD : APP_USAGE;
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		app_rights_reduce(&gen->eal);
 		rc = app_eal_start(&gen->eal);
+	}
 	gen->eal_up = rc == 0;
 	if (rc == 0)
 		rc = run_all(gen);

@@ -4,9 +4,9 @@
  * What the files of the program share: one struct app, and the calls of each file in the order in
  * which main makes them.
  *
- *   main     args ── machine_read ── EAL ── topology_open ── app_run ── report ── topology_close
- *   control                                                  start ─ watch ─ stop
- *   lcores                                                     spw_pipe_run
+ *   main     args ─ machine_read ─ rights ─ EAL ─ topology_open ─ app_run ─ report ─ topology_close
+ *   control                                                       start ─ watch ─ stop
+ *   lcores                                                          spw_pipe_run
  *
  * "Control" is the main thread inside app_run. Telemetry runs in a thread of EAL's and takes a
  * lock.
@@ -108,7 +108,9 @@ int app_trail_open(struct app *app);
 int app_trail_write(const struct app *app);
 void app_trail_close(struct app *app);
 
-/* executor.c: which executor and handler, on which cores; fills topo_conf.exec. */
+/* executor.c: makes the first call to the GPU, before rights are dropped that it may take. */
+void app_executor_wake(const struct app *app);
+/* Which executor and handler, on which cores; fills topo_conf.exec. */
 int app_executor_choose(struct app *app);
 
 /* machine.c: reads what this machine is, before EAL pins this thread to a core; later, when the

@@ -29,6 +29,16 @@ static void place_threads(struct app *app)
 			 app->topo_conf.lane_cnt, SPW_MAX(cores->cnt, app->spare_cnt));
 }
 
+/* CUDA's first call may load the GPU's driver, by a setuid program. */
+void app_executor_wake(const struct app *app)
+{
+	enum spw_exec_kind kind = app->conf.executor.kind;
+	char why[160];
+
+	if (kind != SPW_EXEC_INLINE && kind != SPW_EXEC_CPU)
+		spw_exec_choose(0, why, sizeof(why));
+}
+
 int app_executor_choose(struct app *app)
 {
 	const struct spw_conf_cores *cores = &app->conf.executor.cores;

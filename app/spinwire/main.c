@@ -12,6 +12,7 @@
 #include <rte_eal.h>
 
 #include "app.h"
+#include "app_rights.h"
 #include "base/spw_err.h"
 
 #define PROGRAM "spinwire"
@@ -52,7 +53,12 @@ static int run(struct app *app, int argc, char **argv)
 		app_machine_read(app);
 		rc = app_machine_choose(app);
 	}
-	if (rc < 0 || (rc = app_eal_start(&app->eal)) < 0)
+	if (rc == 0) {
+		app_executor_wake(app);
+		app_rights_reduce(&app->eal);
+		rc = app_eal_start(&app->eal);
+	}
+	if (rc < 0)
 		return app_complain(PROGRAM, rc);
 	app->eal_up = true;
 	if ((rc = spw_tsc_calibrate(100, &app->tsc)) < 0 || (rc = app_topology_open(app)) < 0)

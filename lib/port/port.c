@@ -72,16 +72,16 @@ const char *spw_port_err_name(enum spw_port_err err)
 	return (unsigned)err < SPW_PORT_ERR_CNT ? name[err] : "?";
 }
 
-int spw_port_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need *need_out)
+int spw_port_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	const struct spw_port_driver *driver = port_driver_find(spec->driver);
 
 	int rc;
 
 	memset(need_out, 0, sizeof(*need_out));
-	if (!driver || !driver->eal_need)
+	if (!driver || !driver->need)
 		return 0;
-	rc = driver->eal_need(spec, need_out);
+	rc = driver->need(spec, need_out);
 	return rc ? spw_err_ctx(rc, "port '%.200s'", spec->text) : 0;
 }
 

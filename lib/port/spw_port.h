@@ -60,17 +60,21 @@ extern "C" {
  * Errors:  -EINVAL with the text, the position and the known drivers. */
 int spw_port_spec_parse(const char *text, struct spw_port_spec *spec_out);
 
-/* What EAL needs to know for this port before it starts. */
-struct spw_port_eal_need {
+/* What is settled before EAL starts. */
+#define SPW_PORT_CAPS_ALL UINT64_MAX
+
+struct spw_port_need {
+	uint64_t caps;   /* capabilities(7), bit CAP_x: from open to close, recovery included.
+			    SPW_PORT_CAPS_ALL: what a PMD calls is not known here */
 	bool pci;        /* the PCI bus has to be scanned */
 	char allow[512]; /* argument of "-a": address and the PMD's own keys; "" if none */
 };
-/* Purpose: what EAL's command line needs on behalf of this port.
+/* Purpose: what a port needs of its program: arguments of EAL, capabilities of the process.
  * Shape:   need_out is zero for a driver that needs nothing, or is not known (open reports that).
  * Order:   before rte_eal_init.
  * Thread:  any
  * Errors:  -EINVAL with the port. */
-int spw_port_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need *need_out);
+int spw_port_need(const struct spw_port_spec *spec, struct spw_port_need *need_out);
 
 /* Where a queue's slots are. in_rx: posted to the device or kept by the driver for posting. The
  * three and pool.free_cnt add up to slot_cnt. */
@@ -159,8 +163,8 @@ struct spw_port;
 struct spw_port_driver {
 	const char *name;
 	const char *usage; /* keys it takes, for messages */
-	int (*eal_need)(const struct spw_port_spec *spec,
-			struct spw_port_eal_need *need_out); /* NULL: none */
+	int (*need)(const struct spw_port_spec *spec,
+		    struct spw_port_need *need_out); /* NULL: none */
 	int (*open)(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		    struct spw_port **port_out);
 	int (*region_attach)(struct spw_port *port,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,6 +86,14 @@ static int open_by_name(const char *name, struct ibv_context **ctx_out)
 	rc = open_listed(list, name, ctx_out);
 	ibv_free_device_list(list);
 	return rc;
+}
+
+/* Linux, drivers/infiniband/core/uverbs_cmd.c: create_qp and ib_uverbs_ex_create_flow. */
+uint64_t rdma_caps(const struct spw_port_spec *spec)
+{
+	const char *mode = spw_port_spec_find(spec, "mode");
+
+	return mode && !strcmp(mode, "rc") ? 0 : 1ull << CAP_NET_RAW;
 }
 
 /* ---- what it is ---- */

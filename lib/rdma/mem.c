@@ -31,7 +31,7 @@ static int reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
 		       "%s: %zu KiB cannot be locked for the device (limit of locked memory: %s): "
 		       "ulimit -l unlimited, or "
 		       "\"* - memlock unlimited\" in /etc/security/limits.conf and a new login, or "
-		       "fewer --slots",
+		       "CAP_IPC_LOCK, or fewer --slots",
 		       dev->name, bytes >> 10, have);
 }
 

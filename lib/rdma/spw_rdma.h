@@ -48,6 +48,13 @@ struct rdma_dev {
 
 /* ---- device ---- */
 
+/* Purpose: the capabilities (capabilities(7), bit CAP_x) that a port of this specification needs
+ * for as long as it is open: CAP_NET_RAW for raw queues and flow rules, which a recovery creates
+ * again; none for mode=rc.
+ * Thread: any.
+ */
+uint64_t rdma_caps(const struct spw_port_spec *spec);
+
 /* Purpose: opens the device, allocates a protection domain, reads capabilities and port, and
  * calibrates the tick counter (20 ms). The link may be down; rdma_dev_check_link reports that.
  * Shape: name as ibv_devices prints it; port_num from 1.

@@ -4,7 +4,7 @@
  * The ethdev driver's control calls: any DPDK port as a spinwire port. lib/port/port.c calls them
  * through the driver's table, all in setup; the data path is rxtx.c.
  *
- *   eal_need    "-a" for a PCI device, so that EAL scans only what is used
+ *   need        "-a" for a PCI device, so that EAL scans only what is used; capabilities
  *   open        vdev_check ─► EAL makes or finds the device (dev.c) ─► configure ─► facts (fact.c)
  *   attach      the region's memory becomes known to EAL and to the device's IOMMU (pool.c)
  *   queue_setup a mempool over the queue's pool (pool.c) ─► rte_eth_rx/tx_queue_setup
@@ -14,6 +14,7 @@
  * other PMDs they do nothing.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <rte_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +24,32 @@
 #include "base/spw_log.h"
 #include "port/ethdev/ethdev.h"
 
-static int ethdev_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need *need)
+/* Capabilities by PMD. One that is not named here may use any that it finds. */
+static uint64_t ethdev_caps(const char *device)
+{
+	static const struct {
+		const char *pmd;
+		uint64_t caps;
+	} known[] = {
+		{"net_memif", 0},
+		{"net_null", 0},
+		{"net_ring", 0},
+		{"net_pcap", 1ull << CAP_NET_RAW}, /* rx_iface= */
+		{"net_af_packet", 1ull << CAP_NET_RAW},
+	};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
+		if (!strncmp(device, known[i].pmd, strlen(known[i].pmd)))
+			return known[i].caps;
+	return SPW_PORT_CAPS_ALL;
+}
+
+static int ethdev_need(const struct spw_port_spec *spec, struct spw_port_need *need)
 {
 	int rc = ethdev_dev_allow(spec, need->allow, sizeof(need->allow));
 
 	need->pci = need->allow[0] != '\0';
+	need->caps = ethdev_caps(spec->device);
 	return rc;
 }
 
@@ -247,7 +269,7 @@ static int ethdev_stop(struct spw_port *port)
 const struct spw_port_driver port_ethdev_driver = {
 	.name = "ethdev",
 	.usage = "mtu=BYTES, promisc=0|1, stamps=0|1, and the keys of the PMD",
-	.eal_need = ethdev_eal_need,
+	.need = ethdev_need,
 	.open = ethdev_open,
 	.region_attach = ethdev_region_attach,
 	.queue_setup = ethdev_queue_setup,

@@ -207,12 +207,12 @@ static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 	return rc;
 }
 
-static int fault_eal_need(const struct spw_port_spec *spec, struct spw_port_eal_need *need_out)
+static int fault_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	struct spw_port_spec inner;
 	int rc = inner_spec(spec, &inner);
 
-	return rc ? rc : spw_port_eal_need(&inner, need_out);
+	return rc ? rc : spw_port_need(&inner, need_out);
 }
 
 /* ---- control path ---- */
@@ -367,7 +367,7 @@ static int fault_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint
 const struct spw_port_driver port_fault_driver = {
 	.name = "fault",
 	.usage = FAULT_USAGE,
-	.eal_need = fault_eal_need,
+	.need = fault_need,
 	.open = fault_open,
 	.region_attach = fault_region_attach,
 	.queue_setup = fault_queue_setup,

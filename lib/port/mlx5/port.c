@@ -23,9 +23,16 @@ static int mlx5_open(const struct spw_port_spec *spec, uint16_t index, uint16_t 
 	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
+static int mlx5_need(const struct spw_port_spec *spec, struct spw_port_need *need)
+{
+	need->caps = rdma_caps(spec);
+	return 0;
+}
+
 const struct spw_port_driver port_mlx5_driver = {
 	.name = "mlx5",
 	.usage = "mode=eth|rc; mode=eth: mtu=BYTES, tx_inline=0|18, " RDMA_FLOW_USAGE
 		 "; mode=rc: gid=, listen=, connect=, peers=, op=, secret= and more",
+	.need = mlx5_need,
 	.open = mlx5_open,
 };

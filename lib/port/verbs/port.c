@@ -10,6 +10,7 @@
 #include "base/spw_err.h"
 #include "port/port.h"
 #include "port/verbs/verbs.h"
+#include "rdma/spw_rdma.h"
 
 static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		      struct spw_port **port_out)
@@ -26,9 +27,16 @@ static int verbs_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 	return spw_err(EINVAL, "mode=%s is not known: use mode=eth or mode=rc", mode);
 }
 
+static int verbs_need(const struct spw_port_spec *spec, struct spw_port_need *need)
+{
+	need->caps = rdma_caps(spec);
+	return 0;
+}
+
 const struct spw_port_driver port_verbs_driver = {
 	.name = "verbs",
 	.usage = "mode=eth|rc; mode=eth: port=, mtu=, poll=, flow rules; mode=rc: port=, gid=, "
 		 "listen=, connect=, peers=, op=, secret= and more",
+	.need = verbs_need,
 	.open = verbs_open,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors */
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdio.h>
 
 #include "../unit_test.h"
@@ -126,27 +127,38 @@ static void numbers_have_suffixes_and_limits(void **state SPW_UNUSED)
 	}
 }
 
-static void eal_hears_of_pci_only(void **state SPW_UNUSED)
+static void needs_by_port(void **state SPW_UNUSED)
 {
 	static const struct {
 		const char *text;
 		bool pci;
 		const char *allow;
+		uint64_t caps;
 	} table[] = {
-		{"ethdev:0000:01:00.0", true, "0000:01:00.0"},
+		{"ethdev:0000:01:00.0", true, "0000:01:00.0", SPW_PORT_CAPS_ALL},
 		{"ethdev:01:00.0,mtu=9000,rx_vec_en=0,promisc=0,txq_inline_max=0", true,
-		 "0000:01:00.0,rx_vec_en=0,txq_inline_max=0"},
-		{"ethdev:net_memif0,role=client", false, ""},
-		{"null:size=64", false, ""},
+		 "0000:01:00.0,rx_vec_en=0,txq_inline_max=0", SPW_PORT_CAPS_ALL},
+		{"ethdev:net_tap0", false, "", SPW_PORT_CAPS_ALL},
+		{"ethdev:net_memif0,role=client", false, "", 0},
+		{"ethdev:net_af_packet0,iface=lo", false, "", 1ull << CAP_NET_RAW},
+		{"null:size=64", false, "", 0},
+		{"fault:ethdev:net_af_packet0,iface=lo", false, "", 1ull << CAP_NET_RAW},
+#ifdef SPW_HAVE_RDMA
+		{"verbs:rxe0", false, "", 1ull << CAP_NET_RAW},
+		{"verbs:rxe0,mode=eth", false, "", 1ull << CAP_NET_RAW},
+		{"verbs:rxe0,mode=rc,listen=127.0.0.1:1", false, "", 0},
+		{"fault:verbs:rxe0,mode=rc", false, "", 0},
+#endif
 	};
-	struct spw_port_eal_need need;
+	struct spw_port_need need;
 	struct spw_port_spec spec;
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
 		assert_int_equal(spw_port_spec_parse(table[i].text, &spec), 0);
-		assert_int_equal(spw_port_eal_need(&spec, &need), 0);
+		assert_int_equal(spw_port_need(&spec, &need), 0);
 		assert_int_equal(need.pci, table[i].pci);
 		assert_string_equal(need.allow, table[i].allow);
+		assert_int_equal(need.caps, table[i].caps);
 	}
 }
 
@@ -193,7 +205,7 @@ int main(void)
 		cmocka_unit_test(wrong_specs_name_the_place),
 		cmocka_unit_test(limits_hold),
 		cmocka_unit_test(numbers_have_suffixes_and_limits),
-		cmocka_unit_test(eal_hears_of_pci_only),
+		cmocka_unit_test(needs_by_port),
 		cmocka_unit_test(any_bytes_are_survived),
 		cmocka_unit_test(counters_have_names),
 	};
