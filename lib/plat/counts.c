@@ -6,6 +6,7 @@
  * Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst, rdma-core's and the
  * kernel's hw_counters of mlx5.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,4 +144,21 @@ void plat_counts_read(struct plat_read *r, bool later)
 		if (nic->rdma[0])
 			hw_read(r, nic, later);
 	}
+}
+
+int spw_plat_count_read(const char *netdev, const char *name, uint64_t *value_out)
+{
+	struct plat_tree *fresh;
+	const char *text;
+	char path[64];
+	int rc = plat_tree_new(true, &fresh);
+
+	if (rc < 0)
+		return rc;
+	plat_probe_netdev(fresh, netdev);
+	snprintf(path, sizeof(path), "ethtool/%.15s/stats", netdev);
+	rc = plat_tree_read(fresh, path, &text) == 0 && stat_of(text, name, value_out) ? 0
+										       : -ENOENT;
+	plat_tree_free(fresh);
+	return rc;
 }

@@ -307,6 +307,12 @@ const struct spw_plat_node *spw_plat_node_by_id(const struct spw_plat *plat, int
  */
 int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out);
 
+/* Purpose: one counter of a network interface, now, by the name that ethtool -S prints.
+ * Thread: any. Some 0.1 ms: all counters of the interface are read.
+ * Errors: -ENOENT, without a text: no such interface, or it has no such counter.
+ */
+int spw_plat_count_read(const char *netdev, const char *name, uint64_t *value_out);
+
 /* Purpose: names as they are printed: "note", "big", "INTEGRATED".
  * Shape: a value of the enum.
  * Returns: static text.

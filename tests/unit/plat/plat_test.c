@@ -417,6 +417,15 @@ static void lists_go_both_ways(void **state)
 	assert_int_equal(spw_plat_list_parse("x", (bool[16]){false}, 16), -EINVAL);
 }
 
+static void a_counter_is_read_by_name(void **state)
+{
+	uint64_t value;
+
+	(void)state;
+	assert_int_equal(spw_plat_count_read("no-such-if", "rx_packets", &value), -ENOENT);
+	assert_int_equal(spw_plat_count_read("lo", "no_such_counter", &value), -ENOENT);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +442,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(torn_trees_are_read),
 		cmocka_unit_test(this_machine_can_be_read),
 		cmocka_unit_test(lists_go_both_ways),
+		cmocka_unit_test(a_counter_is_read_by_name),
 	};
 
 	if (argc != 4)
