@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One case as it travels between the ends, and reading the other end's messages: nothing of them is
+ * trusted.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spw_err.h"
+#include "perf.h"
+
+#define BYTES_MAX (16ull << 30)
+#define MS_MAX    60000u
+
+static const char *const op_name[PERF_OP_CNT] = {
+#define X(name, text) [PERF_##name] = text,
+	PERF_OP_LIST(X)
+#undef X
+};
+
+const char *perf_op_name(enum perf_op op)
+{
+	return op_name[op];
+}
+
+int perf_op_parse(const char *name, enum perf_op *op_out)
+{
+	for (uint32_t i = 0; i < PERF_OP_CNT; i++)
+		if (!strcmp(name, op_name[i])) {
+			*op_out = (enum perf_op)i;
+			return 0;
+		}
+	return spw_err(EINVAL, "%s: no such row; there are write, send, read, tcp and bond", name);
+}
+
+const char *perf_valid_name(enum perf_valid valid)
+{
+	static const char *const name[] = {"valid", "unverified", "invalid", "failed"};
+
+	return name[valid];
+}
+
+uint64_t perf_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t perf_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int perf_number(const json_t *json, const char *name, uint64_t max, uint64_t *value_out)
+{
+	const json_t *value = json_object_get(json, name);
+
+	if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+	    (uint64_t)json_integer_value(value) > max)
+		return spw_err(EPROTO, "the other end sent no %s of 0 to %" PRIu64, name, max);
+	*value_out = (uint64_t)json_integer_value(value);
+	return 0;
+}
+
+void perf_text(const json_t *json, const char *name, char *out, size_t bytes)
+{
+	const char *text = json_string_value(json_object_get(json, name));
+
+	snprintf(out, bytes, "%s", text ? text : "");
+	for (; *out; out++)
+		if ((unsigned char)*out < 32 || *out == 127)
+			*out = '?';
+}
+
+json_t *perf_case_json(const struct perf_case *what)
+{
+	return json_pack("{s:s,s:b,s:b,s:b,s:I,s:I,s:I,s:I}", "op", op_name[what->op], "latency",
+			 what->latency, "both", what->both, "gpu", what->gpu, "bytes",
+			 (json_int_t)what->bytes, "rails", (json_int_t)what->rails, "streams",
+			 (json_int_t)what->streams, "ms", (json_int_t)what->ms);
+}
+
+int perf_case_parse(const json_t *json, struct perf_case *what_out)
+{
+	const char *op = json_string_value(json_object_get(json, "op"));
+	uint64_t rails = 0, streams = 0, ms = 0;
+	int rc = op ? perf_op_parse(op, &what_out->op) : spw_err(EPROTO, "a case without op");
+
+	what_out->latency = json_is_true(json_object_get(json, "latency"));
+	what_out->both = json_is_true(json_object_get(json, "both"));
+	what_out->gpu = json_is_true(json_object_get(json, "gpu"));
+	if (rc == 0 && (rc = perf_number(json, "bytes", BYTES_MAX, &what_out->bytes)) == 0 &&
+	    (rc = perf_number(json, "rails", (1u << PERF_RAIL_MAX) - 1, &rails)) == 0 &&
+	    (rc = perf_number(json, "streams", PERF_STREAM_MAX, &streams)) == 0 &&
+	    (rc = perf_number(json, "ms", MS_MAX, &ms)) == 0) {
+		what_out->rails = (uint32_t)rails;
+		what_out->streams = (uint32_t)streams;
+		what_out->ms = (uint32_t)ms;
+	}
+	if (rc == 0 && (what_out->bytes == 0 || streams == 0 || ms == 0))
+		rc = spw_err(EPROTO, "a case of 0 bytes, streams or ms");
+	return rc;
+}
+
+json_t *perf_flow_json(const struct perf_flow *flow)
+{
+	return json_pack("{s:I,s:I,s:I,s:I,s:I}", "messages", (json_int_t)flow->messages, "bytes",
+			 (json_int_t)flow->bytes, "ns", (json_int_t)flow->ns, "total",
+			 (json_int_t)flow->total, "cpu_ns", (json_int_t)flow->cpu_ns);
+}
+
+int perf_flow_parse(const json_t *json, struct perf_flow *flow_out)
+{
+	int rc = perf_number(json, "messages", INT64_MAX, &flow_out->messages);
+
+	if (rc == 0 && (rc = perf_number(json, "bytes", INT64_MAX, &flow_out->bytes)) == 0 &&
+	    (rc = perf_number(json, "ns", INT64_MAX, &flow_out->ns)) == 0 &&
+	    (rc = perf_number(json, "total", INT64_MAX, &flow_out->total)) == 0)
+		rc = perf_number(json, "cpu_ns", INT64_MAX, &flow_out->cpu_ns);
+	return rc;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * TCP beside the RDMA rows: streams, and ping-pong. Each stream goes to the address of a rail where
+ * the kernel has one for it, one rail after the other, else to the address of the control
+ * connection; the row says which.
+ *
+ *   client   {"case"}               ->   server  listens
+ *                                   <-           {"port", "token"}
+ *            connects the streams                accepts them
+ *                                   <-           {"ready"}
+ *            sends, or plays            ...      receives, or echoes; until the streams end
+ *                                   <-           {"flow", "phy"}
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "open_loop.h"
+#include "pattern.h"
+#include "session.h"
+#include "sock.h"
+
+#define ANSWER_MS   30000u
+#define AHEAD_BYTES (64u << 10) /* under way in a ping-pong: less than what sockets buffer */
+#define IDLE_NS     50000
+
+/* ---- ping-pong ---- */
+
+struct ping {
+	int fd;
+	uint64_t bytes, sent, back; /* back: bytes of echoes */
+	uint8_t *buf;               /* sent from; behind it, received into */
+	bool bad;
+};
+
+static int ping_post(void *arg)
+{
+	struct ping *p = arg;
+	ssize_t n;
+
+	if (p->sent &&
+	    (p->sent + 1) * p->bytes - p->back > SPW_MAX((uint64_t)AHEAD_BYTES, p->bytes))
+		return -EAGAIN;
+	n = send(p->fd, p->buf, p->bytes, MSG_NOSIGNAL);
+	if (n != (ssize_t)p->bytes)
+		return spw_err(ECONNRESET, "the TCP connection broke off");
+	p->sent++;
+	return 0;
+}
+
+static int ping_poll(void *arg)
+{
+	struct ping *p = arg;
+	uint64_t at = p->back % p->bytes, before = p->back / p->bytes;
+	ssize_t n = recv(p->fd, p->buf + p->bytes + at, p->bytes - at, MSG_DONTWAIT);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		return spw_err(ECONNRESET, "the TCP connection broke off");
+	p->back += n > 0 ? (uint64_t)n : 0;
+	if (p->back / p->bytes == before)
+		return 0;
+	p->bad |= memcmp(p->buf, p->buf + p->bytes, p->bytes) != 0;
+	return 1;
+}
+
+static void ping_idle(void *arg)
+{
+	struct ping *p = arg;
+	struct pollfd wait = {.fd = p->fd, .events = POLLIN};
+	struct timespec limit = {.tv_nsec = IDLE_NS};
+
+	ppoll(&wait, 1, &limit, NULL);
+}
+
+static int ping(struct perf_session *s, int fd, struct perf_result *result)
+{
+	const struct perf_case *what = &result->what;
+	struct ping p = {.fd = fd, .bytes = what->bytes, .buf = malloc(2 * what->bytes)};
+	struct perf_way way = {ping_post, ping_poll, ping_idle, &p, 2};
+	uint64_t cpu = perf_cpu_ns();
+	int rc = p.buf ? 0 : spw_err(ENOMEM, "no memory for %llu bytes", 2ull * what->bytes);
+
+	if (rc == 0) {
+		perf_pattern_fill(p.buf, p.bytes, s->serial);
+		rc = perf_latency(&way, &s->tsc, what->ms / 3, what->ms - what->ms / 3,
+				  &result->lat);
+	}
+	if (p.bad)
+		perf_mark(result, PERF_INVALID, "an echo carried wrong bytes");
+	result->own = (struct perf_flow){.messages = p.sent,
+					 .bytes = p.sent * p.bytes,
+					 .total = p.sent,
+					 .cpu_ns = perf_cpu_ns() - cpu};
+	shutdown(fd, SHUT_WR);
+	free(p.buf);
+	return rc;
+}
+
+static int pong(int fd, uint64_t bytes, struct perf_flow *flow)
+{
+	uint8_t *buf = malloc(bytes);
+	uint64_t cpu = perf_cpu_ns();
+
+	memset(flow, 0, sizeof(*flow));
+	if (!buf)
+		return spw_err(ENOMEM, "no memory for %llu bytes", (unsigned long long)bytes);
+	while (recv(fd, buf, bytes, MSG_WAITALL) == (ssize_t)bytes &&
+	       send(fd, buf, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
+		flow->total++;
+	flow->messages = flow->total;
+	flow->bytes = flow->total * bytes;
+	flow->cpu_ns = perf_cpu_ns() - cpu;
+	free(buf);
+	return 0;
+}
+
+/* ---- client ---- */
+
+static int token_take(const json_t *answer, uint8_t token[PERF_TOKEN_BYTES])
+{
+	const char *text = json_string_value(json_object_get(answer, "token"));
+
+	if (!text || strlen(text) != 2 * PERF_TOKEN_BYTES)
+		return spw_err(EPROTO, "the other end sent no token");
+	for (uint32_t i = 0; i < PERF_TOKEN_BYTES; i++)
+		if (sscanf(text + 2 * i, "%2hhx", &token[i]) != 1)
+			return spw_err(EPROTO, "the other end sent no token");
+	return 0;
+}
+
+/* Rails whose other end has an address of a network interface: others the kernel does not know. */
+static uint32_t addresses(const struct perf_session *s, const struct perf_result *result,
+			  const char **ip)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < s->rails.cnt; i++)
+		if ((result->what.rails >> i & 1) && s->rails.rail[i].own->netdev[0] &&
+		    s->rails.rail[i].peer->netdev[0])
+			ip[cnt++] = s->rails.rail[i].peer->ip;
+	if (result->what.op == PERF_BOND)
+		for (uint32_t i = 0; i < s->peer.bond_cnt && cnt == 0; i++)
+			ip[cnt++] = s->peer.bond[i].ip;
+	if (cnt == 0)
+		ip[cnt++] = s->ctl.far;
+	return cnt;
+}
+
+static int streams_connect(struct perf_session *s, struct perf_result *result, const json_t *answer,
+			   int *fd)
+{
+	const char *ip[PERF_RAIL_MAX];
+	uint32_t cnt = addresses(s, result, ip), streams = result->what.streams;
+	uint8_t token[PERF_TOKEN_BYTES];
+	uint64_t port;
+	size_t used = 0;
+	int rc = perf_number(answer, "port", UINT16_MAX, &port);
+
+	for (uint32_t i = 0; i < cnt && used < sizeof(result->way); i++)
+		used += (size_t)snprintf(result->way + used, sizeof(result->way) - used, "%s%s",
+					 i ? ", " : "to ", ip[i]);
+	if (rc == 0)
+		rc = token_take(answer, token);
+	for (uint32_t i = 0; i < streams && rc == 0; i++)
+		rc = perf_sock_connect(ip[i % cnt], (uint16_t)port, token, &fd[i], 1);
+	return rc;
+}
+
+static int measure(struct perf_session *s, struct perf_result *result, int *fd)
+{
+	const struct perf_case *what = &result->what;
+	json_t *answer;
+	int rc = perf_ctl_recv(&s->ctl, ANSWER_MS, &answer); /* ready */
+
+	if (rc == 0) {
+		json_decref(answer);
+		rc = what->latency ? ping(s, fd[0], result)
+				   : perf_sock_send(fd, what->streams, what->ms / 5, what->ms,
+						    &result->own);
+	}
+	perf_sock_close(fd, rc ? what->streams : 0);
+	if (rc == 0 && (rc = perf_ctl_recv(&s->ctl, ANSWER_MS, &answer)) == 0) {
+		rc = perf_flow_parse(json_object_get(answer, "flow"), &result->peer);
+		json_decref(answer);
+	}
+	if (rc == 0 && result->peer.total != result->own.total)
+		perf_mark(result, PERF_INVALID, "%llu blocks were sent and %llu received",
+			  (unsigned long long)result->own.total,
+			  (unsigned long long)result->peer.total);
+	return rc;
+}
+
+int perf_tcp_client(struct perf_session *s, struct perf_result *result)
+{
+	int fd[PERF_STREAM_MAX], rc;
+	json_t *answer;
+
+	for (uint32_t i = 0; i < PERF_STREAM_MAX; i++)
+		fd[i] = -1;
+	rc = perf_ask(s, json_pack("{s:o}", "case", perf_case_json(&result->what)), ANSWER_MS,
+		      &answer);
+	if (rc < 0)
+		return rc;
+	rc = streams_connect(s, result, answer, fd);
+	json_decref(answer);
+	if (rc == 0)
+		rc = measure(s, result, fd);
+	perf_sock_close(fd, PERF_STREAM_MAX);
+	if (rc < 0) {
+		char text[PERF_TEXT_BYTES];
+
+		snprintf(text, sizeof(text), "%.300s", spw_err_text());
+		perf_ctl_abort(&s->ctl);
+		return spw_err(-rc, "%s", text);
+	}
+	return 0;
+}
+
+/* ---- server ---- */
+
+static int listen_say(struct perf_session *s, int *listener_out, uint8_t token[PERF_TOKEN_BYTES])
+{
+	uint8_t random[PEER_NONCE_BYTES];
+	char text[2 * PERF_TOKEN_BYTES + 1];
+	uint16_t port;
+	int rc = peer_nonce(random);
+
+	if (rc < 0 || (rc = perf_ctl_listen(s->data_port, &port)) < 0)
+		return rc;
+	*listener_out = rc;
+	memcpy(token, random, PERF_TOKEN_BYTES);
+	for (uint32_t i = 0; i < PERF_TOKEN_BYTES; i++)
+		snprintf(text + 2 * i, 3, "%02x", token[i]);
+	return perf_ctl_send(&s->ctl, json_pack("{s:i,s:s}", "port", (int)port, "token", text));
+}
+
+int perf_tcp_server(struct perf_session *s, const struct perf_case *what,
+		    const json_t *request SPW_UNUSED)
+{
+	uint8_t token[PERF_TOKEN_BYTES];
+	int fd[PERF_STREAM_MAX], listener = -1;
+	struct perf_flow flow;
+	int rc = listen_say(s, &listener, token);
+
+	for (uint32_t i = 0; i < PERF_STREAM_MAX; i++)
+		fd[i] = -1;
+	if (rc == 0)
+		rc = perf_sock_accept(listener, s->ctl.fd, token, fd, what->streams);
+	perf_sock_close(&listener, 1);
+	if (rc == 0 && (rc = perf_ctl_send(&s->ctl, json_pack("{s:b}", "ready", 1))) == 0)
+		rc = what->latency ? pong(fd[0], what->bytes, &flow)
+				   : perf_sock_receive(fd, what->streams, &flow);
+	perf_sock_close(fd, PERF_STREAM_MAX);
+	if (rc == 0)
+		return perf_ctl_send(&s->ctl, json_pack("{s:o}", "flow", perf_flow_json(&flow)));
+	if (rc == -ECANCELED) /* the client gave up, or left; its abort is the next message */
+		return 0;
+	return perf_ctl_send(&s->ctl, json_pack("{s:s}", "error", spw_err_text()));
+}

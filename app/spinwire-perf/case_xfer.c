@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One case over a lane. The client gives orders, one answer each:
+ *
+ *   prepare   fill slots of the source with a pattern, clear the destination
+ *   one       take a message of its own into slot 0 (SEND)
+ *   verify    compare slots with the pattern of the other end
+ *   run       be the other end of the timed part; answered at once
+ *   stop      end of it; answered with the flow and what the PHY counters moved by
+ *   end, abort
+ *
+ * prepare, one, verify │ prepare, run ... stop, verify │ prepare, one, verify, end
+ *   the first message  │           timed               │   the last message
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "echo.h"
+#include "pattern.h"
+#include "phy.h"
+#include "pump.h"
+#include "session.h"
+
+#define ORDER_MS  30000u
+#define FLAG_LOG2 32u
+#define PHY_LEAST 0.98       /* of the payload; headers make it more */
+#define PHY_MIN   (1u << 20) /* less than that drowns in other traffic and in coarse counters */
+
+void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
+{
+	va_list args;
+
+	if (valid <= result->valid)
+		return;
+	result->valid = valid;
+	va_start(args, fmt);
+	vsnprintf(result->why, sizeof(result->why), fmt, args);
+	va_end(args);
+}
+
+int perf_ask(struct perf_session *s, json_t *json, uint32_t timeout_ms, json_t **answer_out)
+{
+	json_t *answer;
+	int rc = perf_ctl_send(&s->ctl, json);
+
+	if (rc == 0)
+		rc = perf_ctl_recv(&s->ctl, timeout_ms, &answer);
+	if (rc == 0 && answer_out)
+		*answer_out = answer;
+	else if (rc == 0)
+		json_decref(answer);
+	return rc;
+}
+
+/* ---- bytes ---- */
+
+/* What an end sends has this seed. */
+static uint64_t seed_of(uint64_t seed, bool of_server)
+{
+	return of_server ? ~seed : seed;
+}
+
+static uint8_t *source(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot)
+{
+	return what->op == PERF_READ ? perf_lane_recv_at(lane, what->bytes, slot)
+				     : perf_lane_send_at(lane, what->bytes, slot);
+}
+
+static uint8_t *destination(const struct perf_lane *lane, const struct perf_case *what,
+			    uint32_t slot)
+{
+	return what->op == PERF_READ ? perf_lane_send_at(lane, what->bytes, slot)
+				     : perf_lane_recv_at(lane, what->bytes, slot);
+}
+
+static void prepare(const struct perf_lane *lane, const struct perf_case *what, uint64_t seed,
+		    uint32_t slots)
+{
+	for (uint32_t i = 0; i < slots; i++) {
+		perf_pattern_fill(source(lane, what, i), what->bytes, seed + i);
+		memset(destination(lane, what, i), 0, what->bytes);
+	}
+}
+
+/* Returns: 0; -EBADMSG with the place. */
+static int verify(const struct perf_lane *lane, const struct perf_case *what, uint64_t seed,
+		  uint32_t slots)
+{
+	for (uint32_t i = 0; i < slots; i++) {
+		uint64_t at = perf_pattern_check(destination(lane, what, i), what->bytes, seed + i);
+
+		if (at != what->bytes)
+			return spw_err(EBADMSG, "byte %llu of a message of %llu is wrong (slot %u)",
+				       (unsigned long long)at, (unsigned long long)what->bytes, i);
+	}
+	return 0;
+}
+
+/* ---- the client's end ---- */
+
+static json_t *order(const char *name, uint64_t seed, uint64_t slots)
+{
+	return json_pack("{s:s,s:I,s:I}", "do", name, "seed", (json_int_t)seed, "slots",
+			 (json_int_t)slots);
+}
+
+/* Whether this end, or the other one, gets messages of this case. */
+static bool arrives_here(const struct perf_case *what)
+{
+	return what->both || what->op == PERF_READ || what->latency;
+}
+
+static bool arrives_there(const struct perf_case *what)
+{
+	return what->both || what->op != PERF_READ;
+}
+
+static int prepare_both(struct perf_session *s, const struct perf_case *what, uint64_t seed,
+			uint32_t slots)
+{
+	prepare(&s->lane, what, seed_of(seed, false), slots);
+	return perf_ask(s, order("prepare", seed, slots), ORDER_MS, NULL);
+}
+
+/* One message outside of the timed part, every byte of it compared. */
+static int single(struct perf_session *s, const struct perf_case *what, uint64_t seed)
+{
+	int rc = prepare_both(s, what, seed, 1);
+
+	if (rc == 0 && what->op == PERF_SEND)
+		rc = perf_ctl_send(&s->ctl, order("one", seed, 1));
+	if (rc == 0)
+		rc = perf_pump_one(&s->lane, what, &s->ctl, false);
+	if (rc == 0 && what->op == PERF_SEND) {
+		json_t *answer;
+
+		rc = perf_ctl_recv(&s->ctl, ORDER_MS, &answer);
+		if (rc == 0)
+			json_decref(answer);
+	}
+	if (rc == 0)
+		rc = what->op == PERF_READ ? verify(&s->lane, what, seed_of(seed, true), 1)
+					   : perf_ask(s, order("verify", seed, 1), ORDER_MS, NULL);
+	return rc;
+}
+
+/* Every slot that the timed part used. */
+static int verify_both(struct perf_session *s, const struct perf_result *result, uint64_t seed)
+{
+	const struct perf_case *what = &result->what;
+	uint64_t slots = perf_lane_slots(&s->lane, what->bytes);
+	uint64_t there = SPW_MIN(slots, result->own.total);
+	uint64_t here =
+		SPW_MIN(slots, what->op == PERF_READ ? result->own.total : result->peer.total);
+	int rc = 0;
+
+	if (arrives_here(what))
+		rc = verify(&s->lane, what, seed_of(seed, true), (uint32_t)here);
+	if (rc == 0 && arrives_there(what)) {
+		there = what->op == PERF_READ ? SPW_MIN(slots, result->peer.total) : there;
+		rc = perf_ask(s, order("verify", seed, there), ORDER_MS, NULL);
+	}
+	return rc;
+}
+
+static void phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
+		      struct perf_result *result)
+{
+	bool read = result->what.op == PERF_READ;
+	uint64_t here = result->own.total * result->what.bytes;
+	uint64_t there = result->what.both || (result->what.latency && !read)
+				 ? result->peer.total * result->what.bytes
+				 : 0;
+	uint64_t out = read ? there : here, in = read ? here : there;
+
+	if (!own->known || !peer->known) {
+		perf_mark(result, PERF_UNVERIFIED, "PHY counters cannot be read: %s",
+			  own->known ? peer->why : own->why);
+		return;
+	}
+	if (out > PHY_MIN && (double)SPW_MIN(own->tx, peer->rx) < PHY_LEAST * (double)out)
+		perf_mark(result, PERF_INVALID,
+			  "%llu bytes were sent, but the PHY counters moved by %llu: they did not "
+			  "cross the wire",
+			  (unsigned long long)out, (unsigned long long)SPW_MIN(own->tx, peer->rx));
+	if (in > PHY_MIN && (double)SPW_MIN(own->rx, peer->tx) < PHY_LEAST * (double)in)
+		perf_mark(result, PERF_INVALID,
+			  "%llu bytes were received, but the PHY counters moved by %llu: they did "
+			  "not cross the wire",
+			  (unsigned long long)in, (unsigned long long)SPW_MIN(own->rx, peer->tx));
+}
+
+static int timed(struct perf_session *s, struct perf_result *result, uint64_t flag)
+{
+	const struct perf_case *what = &result->what;
+
+	if (what->latency)
+		return perf_echo_client(&s->lane, what, &s->tsc, flag, result);
+	return perf_pump(&s->lane, what, true, what->both && what->op == PERF_SEND, &result->own);
+}
+
+static int run(struct perf_session *s, struct perf_result *result)
+{
+	struct perf_phy before, after, own, peer;
+	uint64_t flag = s->serial << FLAG_LOG2;
+	json_t *answer, *moved;
+	int rc;
+
+	perf_phy_read(&s->own, s->lane.rails, &before);
+	rc = perf_ask(s, order("run", flag, 0), ORDER_MS, NULL);
+	if (rc == 0 && (rc = timed(s, result, flag)) == 0)
+		rc = perf_ask(s, order("stop", 0, 0), ORDER_MS, &answer);
+	if (rc < 0)
+		return rc;
+	perf_phy_read(&s->own, s->lane.rails, &after);
+	moved = perf_phy_json(&before, &after);
+	rc = perf_flow_parse(json_object_get(answer, "flow"), &result->peer);
+	if (rc == 0 && (rc = perf_phy_parse(moved, &own)) == 0 &&
+	    (rc = perf_phy_parse(json_object_get(answer, "phy"), &peer)) == 0)
+		phy_judge(&own, &peer, result);
+	json_decref(moved);
+	json_decref(answer);
+	return rc;
+}
+
+/* What is left of a case that failed: the lane. */
+static int abandon(struct perf_session *s, int rc)
+{
+	char text[PERF_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "%.300s", spw_err_text());
+	perf_lane_close(&s->lane);
+	perf_ctl_abort(&s->ctl);
+	return spw_err(-rc, "%s", text);
+}
+
+int perf_xfer_client(struct perf_session *s, struct perf_result *result)
+{
+	const struct perf_case *what = &result->what;
+	uint64_t seed = s->serial << 40;
+	char own[160], theirs[160];
+	uint32_t slots;
+	int rc;
+
+	perf_rails_text(&s->rails, what->rails, what->streams, false, own, sizeof(own));
+	perf_rails_text(&s->rails, what->rails, what->streams, true, theirs, sizeof(theirs));
+	if ((rc = perf_lane_client(&s->lane, &s->ctl, what, own, theirs)) < 0)
+		return rc;
+	slots = perf_lane_slots(&s->lane, what->bytes);
+	if ((rc = single(s, what, seed)) == 0 &&
+	    (rc = prepare_both(s, what, seed + PERF_SLOT_MAX, slots)) == 0 &&
+	    (rc = run(s, result)) == 0 &&
+	    (rc = verify_both(s, result, seed + PERF_SLOT_MAX)) == 0 &&
+	    (rc = single(s, what, seed + 2 * PERF_SLOT_MAX)) == 0)
+		return perf_ask(s, order("end", 0, 0), ORDER_MS, NULL);
+	return abandon(s, rc);
+}
+
+/* ---- the server's end ---- */
+
+struct served {
+	const struct perf_case *what;
+	struct perf_flow flow;
+	struct perf_phy before;
+	bool over;
+};
+
+static int serve_run(struct perf_session *s, struct served *c, uint64_t flag)
+{
+	const struct perf_case *what = c->what;
+	bool sends = what->both, receives = what->op == PERF_SEND;
+	int rc = 0;
+
+	if (what->latency && what->op != PERF_READ)
+		rc = perf_echo_server(&s->lane, what, &s->ctl, flag, &c->flow);
+	else if (!what->latency && (sends || receives))
+		rc = perf_pump(&s->lane, what, sends, receives, &c->flow);
+	return rc ? rc : perf_pump_idle(&s->lane, &s->ctl);
+}
+
+static json_t *stopped(struct perf_session *s, struct served *c)
+{
+	struct perf_phy after;
+
+	perf_phy_read(&s->own, s->lane.rails, &after);
+	return json_pack("{s:o,s:o}", "flow", perf_flow_json(&c->flow), "phy",
+			 perf_phy_json(&c->before, &after));
+}
+
+/* Answers an order. Returns: 0, or the error of the case or the connection. */
+static int obey(struct perf_session *s, struct served *c, const json_t *msg)
+{
+	uint32_t most = perf_lane_slots(&s->lane, c->what->bytes);
+	uint64_t seed, slots;
+	char name[16];
+	int rc = perf_number(msg, "seed", INT64_MAX, &seed);
+
+	perf_text(msg, "do", name, sizeof(name));
+	if (rc == 0 && (rc = perf_number(msg, "slots", most, &slots)) < 0)
+		return rc;
+	if (!strcmp(name, "prepare"))
+		prepare(&s->lane, c->what, seed_of(seed, true), (uint32_t)slots);
+	else if (!strcmp(name, "one"))
+		rc = perf_pump_one(&s->lane, c->what, &s->ctl, true);
+	else if (!strcmp(name, "verify"))
+		rc = verify(&s->lane, c->what, seed_of(seed, false), (uint32_t)slots);
+	else if (!strcmp(name, "stop"))
+		return perf_ctl_send(&s->ctl, stopped(s, c));
+	else if (!strcmp(name, "run")) {
+		perf_phy_read(&s->own, s->lane.rails, &c->before);
+		rc = perf_ctl_send(&s->ctl, json_pack("{s:s}", "did", name));
+		return rc ? rc : serve_run(s, c, seed);
+	} else
+		c->over = true;
+	if (!strcmp(name, "abort"))
+		return perf_ctl_send(&s->ctl, json_pack("{s:b}", "aborted", 1)), -ECANCELED;
+	return rc ? rc : perf_ctl_send(&s->ctl, json_pack("{s:s}", "did", name));
+}
+
+/* An error is the answer to the order that met it; the client then aborts. */
+static int failed(struct perf_session *s, int rc, bool *over)
+{
+	char text[PERF_TEXT_BYTES];
+	json_t *msg = NULL;
+
+	snprintf(text, sizeof(text), "%.300s", spw_err_text());
+	perf_lane_close(&s->lane);
+	*over = true;
+	if (rc == -ECANCELED)
+		return 0;
+	rc = perf_ctl_send(&s->ctl, json_pack("{s:s}", "error", text));
+	while (rc == 0 && (rc = perf_ctl_recv(&s->ctl, ORDER_MS, &msg)) == 0) {
+		const char *name = json_string_value(json_object_get(msg, "do"));
+		bool last = name && !strcmp(name, "abort");
+
+		json_decref(msg);
+		if (last)
+			return perf_ctl_send(&s->ctl, json_pack("{s:b}", "aborted", 1));
+	}
+	return rc;
+}
+
+int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
+{
+	struct served c = {.what = what};
+	int rc = perf_lane_server(&s->lane, &s->ctl, what, request);
+
+	if (rc < 0)
+		return 0; /* the client knows */
+	while (!c.over) {
+		json_t *msg;
+
+		if ((rc = perf_ctl_recv(&s->ctl, 10 * ORDER_MS, &msg)) < 0)
+			return rc;
+		rc = obey(s, &c, msg);
+		json_decref(msg);
+		if (rc < 0)
+			rc = failed(s, rc, &c.over);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The end that was given the other one's address: plans, measures case after case, prints.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app_json.h"
+#include "app_program.h"
+#include "base/spw_err.h"
+#include "table.h"
+
+/* Rails over which no connection came up: the rows that want the same ones fail at once. */
+struct dead {
+	uint32_t rails, streams;
+	char why[PERF_TEXT_BYTES];
+};
+
+static int begin(const struct perf_args *args, const struct peer_secret *secret,
+		 struct perf_session *s)
+{
+	json_t *theirs;
+	int rc = perf_facts_read(&s->own);
+
+	if (rc == 0 && (rc = spw_tsc_calibrate(20, &s->tsc)) == 0 &&
+	    (rc = perf_ctl_connect(args->host, args->port, &s->ctl)) == 0)
+		rc = perf_greet_client(&s->ctl, secret, perf_facts_json(&s->own), &theirs);
+	if (rc < 0)
+		return rc;
+	rc = perf_facts_parse(theirs, &s->peer);
+	json_decref(theirs);
+	if (rc == 0)
+		rc = perf_pair(&s->own, &s->peer, args->rails, &s->rails);
+	s->lane.yield = s->own.cores < 4;
+	s->lane.memory_max = SPW_MIN(s->own.memory_max, s->peer.memory_max);
+	return rc;
+}
+
+static bool is_rdma(const struct perf_case *what)
+{
+	return what->op != PERF_TCP && what->op != PERF_BOND;
+}
+
+static bool one_card(const struct perf_session *s, uint32_t rails)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < s->rails.cnt; i++)
+		any |= (rails >> i & 1) && s->rails.rail[i].one_card;
+	return any;
+}
+
+/* Returns: whether the session goes on. */
+static bool measure(struct perf_session *s, struct perf_result *r, struct dead *dead)
+{
+	int rc;
+
+	s->serial++;
+	if (is_rdma(&r->what) && dead->rails == r->what.rails && dead->streams == r->what.streams) {
+		perf_mark(r, PERF_FAILED, "%s", dead->why);
+		return true;
+	}
+	rc = is_rdma(&r->what) ? perf_xfer_client(s, r) : perf_tcp_client(s, r);
+	if (rc == -EBADMSG || (rc == -EREMOTEIO && strstr(spw_err_text(), "is wrong (slot")))
+		perf_mark(r, PERF_INVALID, "%s", spw_err_text());
+	else if (rc < 0)
+		perf_mark(r, PERF_FAILED, "%s", spw_err_text());
+	if (rc < 0 && is_rdma(&r->what) && !s->lane.conn && r->own.total == 0 && rc != -ENOMEM) {
+		dead->rails = r->what.rails;
+		dead->streams = r->what.streams;
+		snprintf(dead->why, sizeof(dead->why), "%s", r->why);
+	}
+	if (is_rdma(&r->what) && one_card(s, r->what.rails))
+		perf_mark(r, PERF_INVALID, "both ends are functions of one card");
+	return s->ctl.fd >= 0;
+}
+
+static int outputs(const struct perf_args *args, const struct perf_session *s,
+		   const struct perf_rows *rows)
+{
+	char temp[] = "/tmp/spinwire-perf-XXXXXX";
+	int rc = 0, fd = -1;
+
+	if (args->csv)
+		rc = perf_csv(s, rows, args->csv);
+	if (args->json && rc == 0)
+		rc = app_json_write(perf_report(s, rows), args->json);
+	if (!args->html || rc < 0)
+		return rc;
+	fd = mkstemp(temp);
+	if (fd < 0)
+		return spw_err(EIO, "%s: %s", temp, strerror(errno));
+	close(fd);
+	rc = app_json_write(perf_report(s, rows), temp);
+	if (rc == 0)
+		rc = perf_html(temp, args->html);
+	unlink(temp);
+	return rc;
+}
+
+static int status_of(const struct perf_session *s, const struct perf_rows *rows)
+{
+	int status = s->rails.fault_cnt ? APP_FAULT : APP_GOOD;
+	bool invalid = false;
+
+	for (uint32_t i = 0; i < rows->cnt; i++) {
+		invalid |= rows->result[i].valid == PERF_INVALID;
+		if (rows->result[i].valid == PERF_FAILED)
+			status = APP_FAULT;
+	}
+	return invalid ? APP_BALANCE : status;
+}
+
+static void measure_all(struct perf_session *s, const struct perf_plan *plan,
+			struct perf_rows *rows, bool quiet)
+{
+	struct dead dead = {0};
+	bool on = true;
+
+	for (uint32_t i = 0; i < plan->cnt; i++) {
+		rows->result[i].what = plan->what[i];
+		rows->cnt++;
+		if (!quiet && on)
+			perf_table_progress(plan, i);
+		if (on)
+			on = measure(s, &rows->result[i], &dead);
+		else
+			perf_mark(&rows->result[i], PERF_FAILED, "%s left before it", s->ctl.peer);
+		if (!quiet)
+			perf_table_row(s, rows, i);
+	}
+}
+
+int perf_client(const struct perf_args *args, const struct peer_secret *secret)
+{
+	struct perf_session *s = calloc(1, sizeof(*s));
+	struct perf_plan *plan = calloc(1, sizeof(*plan));
+	struct perf_rows rows = {.result = calloc(PERF_CASE_MAX, sizeof(*rows.result))};
+	bool quiet = args->json && !strcmp(args->json, "-");
+	int rc = s && plan && rows.result ? 0 : spw_err(ENOMEM, "no memory");
+
+	if (rc == 0) {
+		s->ctl.fd = -1;
+		rc = app_json_try(args->json);
+	}
+	if (rc == 0 && (rc = begin(args, secret, s)) == 0) {
+		perf_plan(args, s, plan);
+		if (!quiet)
+			perf_table_head(s);
+		measure_all(s, plan, &rows, quiet);
+		if (!quiet)
+			perf_table_end(s, &rows);
+		rc = outputs(args, s, &rows);
+	}
+	rc = rc < 0 ? app_complain(PERF_PROGRAM, rc) : status_of(s, &rows);
+	if (s) {
+		perf_lane_free(&s->lane);
+		perf_ctl_close(&s->ctl);
+	}
+	free(rows.result);
+	free(plan);
+	free(s);
+	return rc;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Facts of an end (facts.h): read through lib/plat, and passed on as JSON.
+ */
+#include "facts.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app_text.h"
+#include "base/spw_err.h"
+
+/* A message needs two buffers at each end, and both ends may be one machine: half of what is
+ * available is never touched, because with unified memory the GPU lives there too. */
+#define MEMORY_SHARE   8u
+#define DFLT_PREFIX    24u
+#define TLP_BYTES      256u
+#define TLP_HEAD_BYTES 24u
+
+static void copy(char *out, size_t bytes, const char *text)
+{
+	snprintf(out, bytes, "%s", text);
+}
+
+static uint64_t memory_available(void)
+{
+	unsigned long long kib = 0;
+	char line[128];
+	FILE *file = fopen("/proc/meminfo", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib << 10;
+}
+
+/* The rate of the RDMA port, where no interface reports a speed: "100 Gb/sec (4X EDR)". */
+static uint32_t rdma_mbps(const struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
+	char of[SPW_PLAT_NAME_MAX];
+	double gbps;
+
+	snprintf(of, sizeof(of), "nic %.32s", nic->netdev[0] ? nic->netdev : nic->rdma);
+	for (uint32_t i = 0; i < plat->fact_cnt; i++)
+		if (!strcmp(plat->fact[i].of, of) && !strcmp(plat->fact[i].name, "rate") &&
+		    sscanf(plat->fact[i].value, "%lf Gb/sec", &gbps) == 1)
+			return (uint32_t)(gbps * 1000);
+	return 0;
+}
+
+/* The prefix of the address that is also the GID: "10.0.0.1/24 10.1.0.1/16". */
+static uint32_t prefix_of(const struct spw_plat_nic *nic)
+{
+	const char *at = nic->gid_ipv4[0] ? strstr(nic->ipv4, nic->gid_ipv4) : NULL;
+	unsigned int bits;
+
+	return at && sscanf(at + strlen(nic->gid_ipv4), "/%u", &bits) == 1 && bits <= 32
+		       ? bits
+		       : DFLT_PREFIX;
+}
+
+static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t i)
+{
+	const struct spw_plat_nic *from = &plat->nic[i];
+	struct perf_nic *nic = &end->nic[end->nic_cnt];
+
+	if (!from->rdma[0] || end->nic_cnt == PERF_NIC_MAX)
+		return;
+	end->nic_cnt++;
+	copy(nic->rdma, sizeof(nic->rdma), from->rdma);
+	copy(nic->netdev, sizeof(nic->netdev), from->netdev);
+	copy(nic->pci, sizeof(nic->pci), from->pci);
+	copy(nic->guid, sizeof(nic->guid), from->serial_guid);
+	copy(nic->ip, sizeof(nic->ip), from->gid_ipv4);
+	nic->prefix = prefix_of(from);
+	nic->port = from->half_of >= 0 ? (uint32_t)from->half_of : i;
+	nic->mtu = from->mtu;
+	nic->link_mbps = from->speed_mbit > 0 ? (uint32_t)from->speed_mbit : rdma_mbps(plat, from);
+	nic->lanes = from->pcie_width;
+	nic->pcie_mtps = from->pcie_mtps;
+	nic->device = from->device;
+	nic->up = from->port_active == 1 && from->link_is_ethernet;
+}
+
+/* Interfaces that have /sys/class/net/NAME/bonding, and an IPv4 address. */
+static void bonds_read(struct perf_end *end)
+{
+	struct ifaddrs *list = NULL;
+	char path[64];
+
+	if (getifaddrs(&list))
+		return;
+	for (struct ifaddrs *i = list; i; i = i->ifa_next) {
+		struct perf_bond *bond = &end->bond[end->bond_cnt];
+		struct sockaddr_in addr, mask;
+
+		snprintf(path, sizeof(path), "/sys/class/net/%.15s/bonding", i->ifa_name);
+		if (!i->ifa_addr || !i->ifa_netmask || i->ifa_addr->sa_family != AF_INET ||
+		    access(path, F_OK) || end->bond_cnt == PERF_BOND_MAX)
+			continue;
+		memcpy(&addr, i->ifa_addr, sizeof(addr));
+		memcpy(&mask, i->ifa_netmask, sizeof(mask));
+		copy(bond->name, sizeof(bond->name), i->ifa_name);
+		inet_ntop(AF_INET, &addr.sin_addr, bond->ip, sizeof(bond->ip));
+		bond->prefix = (uint32_t)__builtin_popcount(mask.sin_addr.s_addr);
+		end->bond_cnt++;
+	}
+	freeifaddrs(list);
+}
+
+/* Only what bears on a network's figures. */
+static void findings_take(struct perf_end *end, const struct spw_plat *plat)
+{
+	static const char *const about[] = {"nic-",    "port-",  "gid-",  "pcie", "mtu",
+					    "memlock", "uverbs", "iommu", "aer"};
+
+	for (uint32_t i = 0; i < plat->finding_cnt; i++) {
+		const struct spw_plat_finding *from = &plat->finding[i];
+		bool wanted = false;
+
+		for (size_t k = 0; k < SPW_ARRAY_CNT(about); k++)
+			wanted |= strstr(from->code, about[k]) != NULL;
+		if (!wanted || end->finding_cnt == PERF_FINDING_MAX)
+			continue;
+		copy(end->finding[end->finding_cnt].code, sizeof(end->finding[0].code), from->code);
+		snprintf(end->finding[end->finding_cnt].what, sizeof(end->finding[0].what),
+			 "%.199s", from->what);
+		snprintf(end->finding[end->finding_cnt].todo, sizeof(end->finding[0].todo),
+			 "%.239s", from->todo);
+		end->finding_cnt++;
+	}
+}
+
+int perf_facts_read(struct perf_end *end_out)
+{
+	struct spw_plat *plat;
+	int rc = spw_plat_read(NULL, &plat);
+
+	memset(end_out, 0, sizeof(*end_out));
+	if (rc < 0)
+		return rc;
+	gethostname(end_out->host, sizeof(end_out->host) - 1);
+	copy(end_out->machine, sizeof(end_out->machine), plat->machine);
+	copy(end_out->kernel, sizeof(end_out->kernel), plat->kernel);
+	copy(end_out->version, sizeof(end_out->version), SPW_VERSION);
+	copy(end_out->gpu, sizeof(end_out->gpu), plat->gpu_cnt ? plat->gpu[0].name : "");
+	end_out->software = getenv("SPW_SOFTHCA") != NULL;
+	end_out->cores = plat->allowed_cnt;
+	end_out->memory_max = memory_available() / MEMORY_SHARE;
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		nic_add(end_out, plat, i);
+	bonds_read(end_out);
+	findings_take(end_out, plat);
+	spw_plat_free(plat);
+	return 0;
+}
+
+/* ---- JSON ---- */
+
+static json_t *nics_json(const struct perf_end *end)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < end->nic_cnt; i++) {
+		const struct perf_nic *nic = &end->nic[i];
+
+		json_array_append_new(
+			list,
+			json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b}", "rdma",
+				  nic->rdma, "netdev", nic->netdev, "pci", nic->pci, "guid",
+				  nic->guid, "ip", nic->ip, "prefix", (int)nic->prefix, "port",
+				  (int)nic->port, "mtu", (int)nic->mtu, "link_mbps",
+				  (int)nic->link_mbps, "lanes", (int)nic->lanes, "pcie_mtps",
+				  (int)nic->pcie_mtps, "device", (int)nic->device, "up", nic->up));
+	}
+	return list;
+}
+
+static json_t *bonds_json(const struct perf_end *end)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < end->bond_cnt; i++)
+		json_array_append_new(list, json_pack("{s:s,s:s,s:i}", "name", end->bond[i].name,
+						      "ip", end->bond[i].ip, "prefix",
+						      (int)end->bond[i].prefix));
+	return list;
+}
+
+static json_t *findings_json(const struct perf_end *end)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < end->finding_cnt; i++)
+		json_array_append_new(list,
+				      json_pack("{s:s,s:o,s:o}", "id", end->finding[i].code,
+						"evidence", app_json_text(end->finding[i].what),
+						"mend", app_json_text(end->finding[i].todo)));
+	return list;
+}
+
+json_t *perf_facts_json(const struct perf_end *end)
+{
+	return json_pack("{s:o,s:o,s:o,s:s,s:o,s:b,s:i,s:I,s:o,s:o,s:o}", "host",
+			 app_json_text(end->host), "machine", app_json_text(end->machine), "kernel",
+			 app_json_text(end->kernel), "version", end->version, "gpu",
+			 app_json_text(end->gpu), "software", end->software, "cores",
+			 (int)end->cores, "memory_max", (json_int_t)end->memory_max, "nics",
+			 nics_json(end), "bonds", bonds_json(end), "findings", findings_json(end));
+}
+
+static int u32_take(const json_t *json, const char *name, uint32_t *out)
+{
+	uint64_t value;
+	int rc = perf_number(json, name, INT32_MAX, &value);
+
+	*out = rc ? 0 : (uint32_t)value;
+	return rc;
+}
+
+static int nic_parse(const json_t *json, struct perf_nic *nic)
+{
+	const struct {
+		const char *name;
+		uint32_t *value;
+	} number[] = {{"prefix", &nic->prefix}, {"port", &nic->port},
+		      {"mtu", &nic->mtu},       {"link_mbps", &nic->link_mbps},
+		      {"lanes", &nic->lanes},   {"pcie_mtps", &nic->pcie_mtps},
+		      {"device", &nic->device}};
+	int rc = 0;
+
+	perf_text(json, "rdma", nic->rdma, sizeof(nic->rdma));
+	perf_text(json, "netdev", nic->netdev, sizeof(nic->netdev));
+	perf_text(json, "pci", nic->pci, sizeof(nic->pci));
+	perf_text(json, "guid", nic->guid, sizeof(nic->guid));
+	perf_text(json, "ip", nic->ip, sizeof(nic->ip));
+	nic->up = json_is_true(json_object_get(json, "up"));
+	for (size_t i = 0; i < SPW_ARRAY_CNT(number) && rc == 0; i++)
+		rc = u32_take(json, number[i].name, number[i].value);
+	return rc ? rc : nic->prefix > 32 ? spw_err(EPROTO, "a prefix above 32") : 0;
+}
+
+static int lists_parse(const json_t *json, struct perf_end *end)
+{
+	const json_t *item;
+	size_t i;
+	int rc = 0;
+
+	json_array_foreach(json_object_get(json, "nics"), i,
+			   item) if (i < PERF_NIC_MAX &&
+				     (rc = nic_parse(item, &end->nic[end->nic_cnt++])) <
+					     0) return rc;
+	json_array_foreach(json_object_get(json, "bonds"), i, item)
+	{
+		struct perf_bond *bond = &end->bond[i];
+
+		if (i == PERF_BOND_MAX)
+			break;
+		perf_text(item, "name", bond->name, sizeof(bond->name));
+		perf_text(item, "ip", bond->ip, sizeof(bond->ip));
+		if ((rc = u32_take(item, "prefix", &bond->prefix)) < 0)
+			return rc;
+		bond->prefix = SPW_MIN(bond->prefix, 32u);
+		end->bond_cnt++;
+	}
+	json_array_foreach(json_object_get(json, "findings"), i, item)
+	{
+		if (i == PERF_FINDING_MAX)
+			break;
+		perf_text(item, "id", end->finding[i].code, sizeof(end->finding[i].code));
+		perf_text(item, "evidence", end->finding[i].what, sizeof(end->finding[i].what));
+		perf_text(item, "mend", end->finding[i].todo, sizeof(end->finding[i].todo));
+		end->finding_cnt++;
+	}
+	return 0;
+}
+
+int perf_facts_parse(const json_t *json, struct perf_end *end_out)
+{
+	int rc;
+
+	memset(end_out, 0, sizeof(*end_out));
+	perf_text(json, "host", end_out->host, sizeof(end_out->host));
+	perf_text(json, "machine", end_out->machine, sizeof(end_out->machine));
+	perf_text(json, "kernel", end_out->kernel, sizeof(end_out->kernel));
+	perf_text(json, "version", end_out->version, sizeof(end_out->version));
+	perf_text(json, "gpu", end_out->gpu, sizeof(end_out->gpu));
+	end_out->software = json_is_true(json_object_get(json, "software"));
+	rc = u32_take(json, "cores", &end_out->cores);
+	if (rc == 0)
+		rc = perf_number(json, "memory_max", INT64_MAX, &end_out->memory_max);
+	return rc ? rc : lists_parse(json, end_out);
+}
+
+/* ---- PCIe ---- */
+
+uint32_t perf_nic_pcie_mbps(const struct perf_nic *nic)
+{
+	uint64_t raw = (uint64_t)nic->lanes * nic->pcie_mtps; /* a transfer is a bit of a lane */
+
+	raw = nic->pcie_mtps > 5000 ? raw * 128 / 130 : raw * 8 / 10;
+	return (uint32_t)SPW_MIN(raw * TLP_BYTES / (TLP_BYTES + TLP_HEAD_BYTES),
+				 (uint64_t)UINT32_MAX);
+}
+
+bool perf_nic_same_link(const struct perf_nic *a, const struct perf_nic *b)
+{
+	size_t len = strcspn(a->pci, ".");
+
+	return a->pci[0] && len == strcspn(b->pci, ".") && !strncmp(a->pci, b->pci, len);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * spinwire-perf: start here. This file decides which end this process is (perf.h draws the files).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "app_program.h"
+#include "args.h"
+#include "base/spw_log.h"
+
+/* "-": a line of stdin, for whoever starts this program by another. */
+static int secret_read(const char *path, struct peer_secret *secret_out)
+{
+	char line[PEER_SECRET_MAX + 2];
+
+	memset(secret_out, 0, sizeof(*secret_out));
+	if (!path)
+		return 0;
+	if (strcmp(path, "-"))
+		return peer_secret_read(path, secret_out);
+	if (!fgets(line, sizeof(line), stdin))
+		return 0;
+	secret_out->len = (uint32_t)SPW_MIN(strcspn(line, "\n"), (size_t)PEER_SECRET_MAX);
+	memcpy(secret_out->byte, line, secret_out->len);
+	return 0;
+}
+
+/* What libraries only note (which memory was chosen, and why) stands in the summary. */
+static void log_line(enum spw_log_level level, const char *text, void *arg SPW_UNUSED)
+{
+	if (level >= SPW_LOG_WARN)
+		fprintf(stderr, PERF_PROGRAM ": %s\n", text);
+}
+
+int main(int argc, char **argv)
+{
+	static struct perf_args args;
+	struct peer_secret secret;
+	int rc, status = APP_GOOD;
+
+	spw_log_sink_set(log_line, NULL);
+	app_default_signals();
+	if ((rc = perf_args(&args, argc, argv)) != 0)
+		return rc < 0 ? app_complain(PERF_PROGRAM, rc) : APP_GOOD;
+	if ((rc = secret_read(args.secret, &secret)) == 0 && args.ssh)
+		rc = perf_ssh(&args, &secret);
+	if (rc == 0 && !args.serve && !args.host)
+		rc = perf_local(&args, argv);
+	if (rc < 0)
+		status = app_complain(PERF_PROGRAM, rc);
+	else
+		status = args.serve ? perf_serve(&args, &secret) : perf_client(&args, &secret);
+	peer_secret_wipe(&secret);
+	return app_end(PERF_PROGRAM, status);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Pairs of functions (pair.h).
+ */
+#include "pair.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+
+static void SPW_PRINTF(2, 3) fault(struct perf_rails *rails, const char *fmt, ...)
+{
+	va_list args;
+
+	if (rails->fault_cnt == SPW_ARRAY_CNT(rails->fault))
+		return;
+	va_start(args, fmt);
+	vsnprintf(rails->fault[rails->fault_cnt++], PERF_TEXT_BYTES, fmt, args);
+	va_end(args);
+}
+
+static uint32_t net_of(const char *ip, uint32_t prefix)
+{
+	struct in_addr addr = {0};
+
+	inet_pton(AF_INET, ip, &addr);
+	return prefix ? ntohl(addr.s_addr) >> (32 - prefix) : 0;
+}
+
+static bool same_net(const struct perf_nic *a, const struct perf_nic *b)
+{
+	return a->ip[0] && b->ip[0] && a->prefix == b->prefix &&
+	       net_of(a->ip, a->prefix) == net_of(b->ip, b->prefix);
+}
+
+static bool is_taken(const struct perf_rails *rails, const struct perf_nic *nic)
+{
+	for (uint32_t i = 0; i < rails->cnt; i++)
+		if (rails->rail[i].own == nic || rails->rail[i].peer == nic)
+			return true;
+	return false;
+}
+
+/* What keeps a function from being a rail; NULL: nothing. */
+static const char *unfit(const struct perf_nic *nic)
+{
+	if (!nic->up)
+		return "its port is not up: is the cable in, and the interface up (ip link)?";
+	if (!nic->ip[0])
+		return "it has no RoCE v2 GID over IPv4: give its interface an address "
+		       "(spinwire-doctor plan)";
+	return NULL;
+}
+
+static void join(struct perf_rails *rails, const struct perf_nic *a, const struct perf_nic *b)
+{
+	if (a->mtu && b->mtu && a->mtu != b->mtu) {
+		fault(rails,
+		      "%s: its MTU is %u, that of %s at the other end %u: set both alike (ip link "
+		      "set %s mtu %u); left out",
+		      a->rdma, a->mtu, b->rdma, b->mtu,
+		      a->mtu < b->mtu && a->netdev[0] ? a->netdev : b->netdev,
+		      SPW_MAX(a->mtu, b->mtu));
+		return;
+	}
+	rails->rail[rails->cnt++] = (struct perf_rail){
+		.own = a, .peer = b, .one_card = a->guid[0] && !strcmp(a->guid, b->guid)};
+}
+
+static const struct perf_nic *facing(const struct perf_rails *rails, const struct perf_end *peer,
+				     const struct perf_nic *nic)
+{
+	for (uint32_t i = 0; i < peer->nic_cnt; i++)
+		if (!unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]) &&
+		    !is_taken(rails, &peer->nic[i]))
+			return &peer->nic[i];
+	return NULL;
+}
+
+static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
+		     const struct perf_nic *nic)
+{
+	const struct perf_nic *other = facing(rails, peer, nic);
+	bool any = false;
+
+	if (other) {
+		join(rails, nic, other);
+		return;
+	}
+	for (uint32_t i = 0; i < peer->nic_cnt; i++)
+		any |= !unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]);
+	if (any)
+		fault(rails,
+		      "%s: %s has fewer rails in the subnet of %s/%u, none is left to face it; "
+		      "left out",
+		      nic->rdma, peer->host, nic->ip, nic->prefix);
+	else
+		fault(rails,
+		      "%s: no rail of %s is in its subnet %s/%u: does its cable lead to another "
+		      "host? addresses: spinwire-doctor plan; left out",
+		      nic->rdma, peer->host, nic->ip, nic->prefix);
+}
+
+static const struct perf_nic *by_name(const struct perf_end *end, const char *name)
+{
+	for (uint32_t i = 0; i < end->nic_cnt; i++)
+		if (!strcmp(end->nic[i].rdma, name))
+			return &end->nic[i];
+	return NULL;
+}
+
+/* One word of --rails: "a" or "a=b". */
+static int pair_named(struct perf_rails *rails, const struct perf_end *own,
+		      const struct perf_end *peer, char *word)
+{
+	char *other = strchr(word, '=');
+	const struct perf_nic *a, *b;
+
+	if (other)
+		*other++ = '\0';
+	a = by_name(own, word);
+	b = other ? by_name(peer, other) : NULL;
+	if (!a || (other && !b))
+		return spw_err(EINVAL, "--rails: %s has no RDMA device %s; ibv_devices lists them",
+			       a ? peer->host : own->host, a ? other : word);
+	if (unfit(a) || (b && unfit(b)))
+		fault(rails, "%s: %s; left out", unfit(a) ? word : other,
+		      unfit(a) ? unfit(a) : unfit(b));
+	else if (b)
+		join(rails, a, b);
+	else
+		pair_one(rails, peer, a);
+	return 0;
+}
+
+static int pair_names(struct perf_rails *rails, const struct perf_end *own,
+		      const struct perf_end *peer, const char *names)
+{
+	char text[256], *rest = NULL;
+	int rc = 0;
+
+	if ((size_t)snprintf(text, sizeof(text), "%s", names) >= sizeof(text))
+		return spw_err(EINVAL, "--rails: longer than 255 characters");
+	for (char *word = strtok_r(text, "+", &rest); word && rc == 0;
+	     word = strtok_r(NULL, "+", &rest))
+		rc = rails->cnt == PERF_RAIL_MAX
+			     ? spw_err(EINVAL, "--rails: more than %u rails", PERF_RAIL_MAX)
+			     : pair_named(rails, own, peer, word);
+	return rc;
+}
+
+int perf_pair(const struct perf_end *own, const struct perf_end *peer, const char *names,
+	      struct perf_rails *rails_out)
+{
+	uint32_t usable = 0;
+
+	memset(rails_out, 0, sizeof(*rails_out));
+	if (names)
+		return pair_names(rails_out, own, peer, names);
+	for (uint32_t i = 0; i < own->nic_cnt && rails_out->cnt < PERF_RAIL_MAX; i++)
+		if (!unfit(&own->nic[i])) {
+			usable++;
+			pair_one(rails_out, peer, &own->nic[i]);
+		}
+	if (own->nic_cnt == 0)
+		fault(rails_out, "%s has no RDMA device: ibv_devices lists none", own->host);
+	else if (usable == 0)
+		fault(rails_out, "%s: %s", own->nic[0].rdma, unfit(&own->nic[0]));
+	return 0;
+}
+
+void perf_rails_text(const struct perf_rails *rails, uint32_t mask, uint32_t qps, bool of_peer,
+		     char *out, size_t bytes)
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (uint32_t i = 0; i < rails->cnt; i++)
+		for (uint32_t q = 0; q < qps && mask >> i & 1 && used < bytes; q++)
+			used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? "+" : "",
+						 of_peer ? rails->rail[i].peer->rdma
+							 : rails->rail[i].own->rdma);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the files of the program share. Two ends: the one that serves, and the one that was given
+ * its address, which plans, asks for one case after the other, judges and prints.
+ *
+ *   main ─┬─ args
+ *         ├─ local     no address: starts both ends on two software devices; --ssh: starts one
+ * there ├─ client ─┬─ control, greet     one TCP connection to the other end; both use it │ ├─
+ * facts, pair        what both machines are; which rails face each other │          ├─ plan the
+ * cases of this run │          ├─ case_xfer, case_tcp, lane, pump, echo, open_loop    one case, at
+ * this end │          ├─ judge, limit, reference, phy                         what the figures mean
+ *         │          └─ table, report      text; JSON, CSV, HTML
+ *         └─ serve ──── control, greet, facts, case_xfer, case_tcp          the same, at that end
+ */
+#ifndef PERF_H
+#define PERF_H
+
+#include <jansson.h>
+
+#include "base/spw_types.h"
+#include "hist/spw_hist.h"
+
+#define PERF_PROGRAM    "spinwire-perf"
+#define PERF_PROTOCOL   1      /* of the control connection; both ends must speak the same */
+#define PERF_PORT       18515u /* control; transfers use the next one, TCP rows the one after */
+#define PERF_RAIL_MAX   4u
+#define PERF_STREAM_MAX 16u
+#define PERF_SIZE_MAX   48u
+#define PERF_CASE_MAX   1024u
+#define PERF_TEXT_BYTES 320u
+
+/* X(name, text, whether the NIC moves the bytes by itself) */
+#define PERF_OP_LIST(X)   \
+	X(WRITE, "write") \
+	X(SEND, "send")   \
+	X(READ, "read")   \
+	X(TCP, "tcp")     \
+	X(BOND, "bond")
+
+enum perf_op {
+#define X(name, text) PERF_##name,
+	PERF_OP_LIST(X)
+#undef X
+		PERF_OP_CNT
+};
+
+/* One row to measure. Travels to the other end as JSON (case.c). */
+struct perf_case {
+	enum perf_op op;
+	bool latency; /* else bandwidth */
+	bool both;    /* both ends send */
+	bool gpu;     /* from and to memory that kernels made and check */
+	uint64_t bytes;
+	uint32_t rails;   /* mask of the rails that carry it */
+	uint32_t streams; /* TCP: connections; else queue pairs a rail */
+	uint32_t ms;      /* how long it is timed */
+};
+
+/* What one end sent, over the time in which it was counted. */
+struct perf_flow {
+	uint64_t messages, bytes, ns;
+	uint64_t total;  /* messages in all, warm-up included */
+	uint64_t cpu_ns; /* of the measuring thread, for all of them */
+};
+
+enum perf_valid { PERF_VALID, PERF_UNVERIFIED, PERF_INVALID, PERF_FAILED };
+
+struct perf_lat {
+	struct spw_hist_summary open;   /* ns, from the intended time */
+	struct spw_hist_summary closed; /* ns, one message at a time */
+	uint64_t intended, lost, gap_ns;
+};
+
+struct perf_result {
+	struct perf_case what;
+	struct perf_flow own, peer;
+	struct perf_lat lat;
+	enum perf_valid valid;
+	char why[PERF_TEXT_BYTES]; /* of all but PERF_VALID */
+	char way[96];              /* the path that it took, where that is a question */
+};
+
+/* case.c: names and JSON of a case. Thread: any. */
+const char *perf_op_name(enum perf_op op);
+int perf_op_parse(const char *name, enum perf_op *op_out);
+const char *perf_valid_name(enum perf_valid valid);
+json_t *perf_case_json(const struct perf_case *what);
+/* Errors: -EPROTO a value is missing or out of range. */
+int perf_case_parse(const json_t *json, struct perf_case *what_out);
+json_t *perf_flow_json(const struct perf_flow *flow);
+int perf_flow_parse(const json_t *json, struct perf_flow *flow_out);
+
+/* A number of a message of the other end. Errors: -EPROTO with its name. */
+int perf_number(const json_t *json, const char *name, uint64_t max, uint64_t *value_out);
+/* A text of a message; "" if there is none. Cut to bytes, control characters replaced. */
+void perf_text(const json_t *json, const char *name, char *out, size_t bytes);
+
+/* Nanoseconds of CLOCK_MONOTONIC, and of this thread's CPU time. Thread: any. */
+uint64_t perf_now_ns(void);
+uint64_t perf_cpu_ns(void);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Counters of the wire (phy.h). Source: Linux
+ * Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst.
+ */
+#include "phy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct perf_nic *named(const struct perf_end *own, const char *word)
+{
+	for (uint32_t i = 0; i < own->nic_cnt; i++)
+		if (!strcmp(own->nic[i].rdma, word))
+			return &own->nic[i];
+	return NULL;
+}
+
+static bool port_add(const struct perf_nic *nic, struct perf_phy *phy)
+{
+	uint64_t tx, rx;
+
+	if (!nic->netdev[0])
+		snprintf(phy->why, sizeof(phy->why), "%s has no network interface to ask",
+			 nic->rdma);
+	else if (spw_plat_count_read(nic->netdev, "tx_bytes_phy", &tx) < 0 ||
+		 spw_plat_count_read(nic->netdev, "rx_bytes_phy", &rx) < 0)
+		snprintf(phy->why, sizeof(phy->why), "%s reports no tx_bytes_phy (ethtool -S)",
+			 nic->netdev);
+	else {
+		phy->tx += tx;
+		phy->rx += rx;
+		return true;
+	}
+	return false;
+}
+
+void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_phy *phy_out)
+{
+	uint64_t ports = 0;
+	char text[160], *rest = NULL;
+
+	memset(phy_out, 0, sizeof(*phy_out));
+	snprintf(text, sizeof(text), "%s", rails);
+	phy_out->known = text[0] != '\0';
+	for (char *word = strtok_r(text, "+", &rest); word && phy_out->known;
+	     word = strtok_r(NULL, "+", &rest)) {
+		const struct perf_nic *nic = named(own, word);
+
+		if (!nic || (ports >> (nic->port & 63) & 1))
+			continue;
+		ports |= 1ull << (nic->port & 63);
+		phy_out->known = port_add(nic, phy_out);
+	}
+}
+
+json_t *perf_phy_json(const struct perf_phy *before, const struct perf_phy *after)
+{
+	const char *why = before->known ? after->why : before->why;
+
+	if (!before->known || !after->known)
+		return json_pack("{s:s}", "unknown", why);
+	return json_pack("{s:I,s:I}", "tx", (json_int_t)(after->tx - before->tx), "rx",
+			 (json_int_t)(after->rx - before->rx));
+}
+
+int perf_phy_parse(const json_t *json, struct perf_phy *phy_out)
+{
+	int rc;
+
+	memset(phy_out, 0, sizeof(*phy_out));
+	perf_text(json, "unknown", phy_out->why, sizeof(phy_out->why));
+	if (phy_out->why[0])
+		return 0;
+	phy_out->known = true;
+	rc = perf_number(json, "tx", INT64_MAX, &phy_out->tx);
+	return rc ? rc : perf_number(json, "rx", INT64_MAX, &phy_out->rx);
+}

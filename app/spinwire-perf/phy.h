@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Counters of the wire itself. A transfer between two functions of one port turns round inside the
+ * card: it prints a good figure, and these counters stand still.
+ */
+#ifndef PERF_PHY_H
+#define PERF_PHY_H
+
+#include "facts.h"
+
+struct perf_phy {
+	bool known;
+	uint64_t tx, rx; /* bytes, over the ports of a set of rails */
+	char why[96];    /* why it is not known */
+};
+
+/* Purpose: reads tx_bytes_phy and rx_bytes_phy of the ports of rails ("a+b", as lib/xfer takes
+ *   them); ports that functions share are counted once. Opens sockets: not while a row is timed. */
+void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_phy *phy_out);
+
+/* Purpose: what moved between two readings, as a message and back. */
+json_t *perf_phy_json(const struct perf_phy *before, const struct perf_phy *after);
+int perf_phy_parse(const json_t *json, struct perf_phy *phy_out);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The cases of a run. By default nine sizes and what owners ask first, in at most three minutes;
+ * --full: every power of two, every rail alone.
+ */
+#include <stdlib.h>
+
+#include "args.h"
+
+#define KIB (1ull << 10)
+#define MIB (1ull << 20)
+
+#define MS_DFLT 250u
+#define MS_FEW  120u /* on few cores, where a row says little anyway */
+#define MS_FULL 1000u
+
+static const uint64_t size_dflt[] = {2,       64,      1 * KIB,  4 * KIB, 64 * KIB,
+				     1 * MIB, 8 * MIB, 32 * MIB, 64 * MIB};
+static const uint64_t size_lat[] = {2, 64, 4 * KIB, 64 * KIB, 1 * MIB};
+static const uint64_t size_few[] = {64 * KIB, 8 * MIB};
+static const uint64_t size_ping[] = {64, 4 * KIB};
+static const uint32_t streams[] = {1, 2, 4, 8, 16};
+
+struct list {
+	const uint64_t *size;
+	uint32_t cnt;
+};
+
+struct planning {
+	const struct perf_args *args;
+	struct perf_plan *plan;
+	uint32_t ms;
+	uint64_t all[PERF_SIZE_MAX]; /* of --full */
+	uint32_t all_cnt;
+};
+
+static void add(struct planning *p, struct perf_case what)
+{
+	if (!(p->args->ops >> what.op & 1) || p->plan->cnt == PERF_CASE_MAX)
+		return;
+	what.ms = p->ms * (what.latency ? 2 : 1);
+	p->plan->what[p->plan->cnt++] = what;
+}
+
+/* What the user asked for comes before the list of a table. */
+static void add_sizes(struct planning *p, struct perf_case what, struct list list)
+{
+	if (p->args->size_cnt)
+		list = (struct list){p->args->size, p->args->size_cnt};
+	else if (p->args->full)
+		list = (struct list){p->all, p->all_cnt};
+	for (uint32_t i = 0; i < list.cnt; i++) {
+		what.bytes = list.size[i];
+		add(p, what);
+	}
+}
+
+#define LIST(a) ((struct list){a, SPW_ARRAY_CNT(a)})
+
+static void rdma(struct planning *p, uint32_t rail_cnt)
+{
+	static const enum perf_op op[] = {PERF_WRITE, PERF_SEND, PERF_READ};
+	uint32_t all = (1u << rail_cnt) - 1;
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(op); i++)
+		add_sizes(p, (struct perf_case){.op = op[i], .rails = all, .streams = 1},
+			  LIST(size_dflt));
+	for (uint32_t i = 0; i < rail_cnt && rail_cnt > 1; i++)
+		add_sizes(p, (struct perf_case){.op = PERF_WRITE, .rails = 1u << i, .streams = 1},
+			  LIST(size_few));
+	for (uint32_t n = 2; n < rail_cnt; n++)
+		add_sizes(
+			p,
+			(struct perf_case){.op = PERF_WRITE, .rails = (1u << n) - 1, .streams = 1},
+			LIST(size_few));
+	if (rail_cnt <= PERF_RAIL_MAX / 2)
+		add_sizes(p,
+			  (struct perf_case){.op = PERF_WRITE,
+					     .rails = all,
+					     .streams = PERF_RAIL_MAX / rail_cnt},
+			  LIST(size_few));
+	add_sizes(p, (struct perf_case){.op = PERF_WRITE, .rails = all, .streams = 1, .both = true},
+		  LIST(size_few));
+	for (size_t i = 0; i < SPW_ARRAY_CNT(op); i++)
+		add_sizes(p,
+			  (struct perf_case){
+				  .op = op[i], .rails = all, .streams = 1, .latency = true},
+			  LIST(size_lat));
+}
+
+static void tcp(struct planning *p, uint32_t rails, bool bond)
+{
+	for (size_t i = 0; i < SPW_ARRAY_CNT(streams); i++)
+		add(p, (struct perf_case){.op = PERF_TCP,
+					  .rails = rails,
+					  .streams = streams[i],
+					  .bytes = 128 * KIB});
+	for (size_t i = 0; i < SPW_ARRAY_CNT(size_ping); i++)
+		add(p, (struct perf_case){.op = PERF_TCP,
+					  .rails = rails,
+					  .streams = 1,
+					  .latency = true,
+					  .bytes = size_ping[i]});
+	for (size_t i = 0; i < SPW_ARRAY_CNT(streams) && bond; i++)
+		add(p,
+		    (struct perf_case){.op = PERF_BOND, .streams = streams[i], .bytes = 128 * KIB});
+}
+
+void perf_plan(const struct perf_args *args, const struct perf_session *s,
+	       struct perf_plan *plan_out)
+{
+	struct planning p = {.args = args, .plan = plan_out};
+
+	plan_out->cnt = 0;
+	p.ms = args->ms                                   ? args->ms
+	       : args->full                               ? MS_FULL
+	       : SPW_MIN(s->own.cores, s->peer.cores) < 4 ? MS_FEW
+							  : MS_DFLT;
+	for (uint64_t size = 2; size <= 64 * MIB; size *= 2)
+		p.all[p.all_cnt++] = size;
+	if (s->rails.cnt)
+		rdma(&p, s->rails.cnt);
+	tcp(&p, (1u << s->rails.cnt) - 1, s->own.bond_cnt && s->peer.bond_cnt);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One session between two ends, as each of them has it, and the calls that measure one case of it.
+ */
+#ifndef PERF_SESSION_H
+#define PERF_SESSION_H
+
+#include "control.h"
+#include "lane.h"
+#include "pair.h"
+#include "time/spw_time.h"
+
+struct perf_session {
+	struct perf_ctl ctl;
+	struct perf_end own, peer;
+	struct perf_rails rails; /* client */
+	struct perf_lane lane;
+	struct spw_tsc tsc;
+	uint64_t serial;    /* of the case */
+	uint16_t data_port; /* server: where TCP rows listen; 0: any */
+};
+
+/* Purpose: measures one case; both ends are at the same one. The client's result has its flows,
+ *   latency and validity; an error is of this case alone, unless ctl failed.
+ * Thread: main.
+ * Errors: -ECONNRESET, -ETIMEDOUT, -EPROTO of the control connection end the session: ctl.fd is
+ * then -1. Others: this case has failed, the next one may do. */
+int perf_xfer_client(struct perf_session *s, struct perf_result *result);
+int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
+int perf_tcp_client(struct perf_session *s, struct perf_result *result);
+int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
+
+/* Purpose: marks a result; the worst mark stays, with its reason. */
+void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
+	SPW_PRINTF(3, 4);
+
+/* Purpose: sends a message and takes its answer. Owner: takes over json; *answer_out, which may be
+ *   NULL, is the caller's. */
+int perf_ask(struct perf_session *s, json_t *json, uint32_t timeout_ms, json_t **answer_out);
+
+#endif

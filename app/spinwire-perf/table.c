@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Tables for people (table.h). Text of the other end was cleaned when it was parsed (perf_text).
+ */
+#include "table.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void perf_size_text(uint64_t bytes, char out[16])
+{
+	static const char *const unit[] = {"B", "KiB", "MiB", "GiB"};
+	uint32_t i = 0;
+
+	for (; i < 3 && bytes >= 1024 && bytes % 1024 == 0; i++)
+		bytes /= 1024;
+	snprintf(out, 16, "%llu %s", (unsigned long long)bytes, unit[i]);
+}
+
+bool perf_same_table(const struct perf_case *a, const struct perf_case *b)
+{
+	bool tcp = a->op == PERF_TCP || a->op == PERF_BOND;
+
+	return a->op == b->op && a->latency == b->latency && a->both == b->both &&
+	       a->gpu == b->gpu && a->rails == b->rails && (tcp || a->streams == b->streams);
+}
+
+void perf_title(const struct perf_case *what, char *out, size_t bytes)
+{
+	size_t used = 0;
+
+	if (what->op == PERF_TCP || what->op == PERF_BOND) {
+		snprintf(out, bytes, "%s%s", perf_op_name(what->op),
+			 what->latency ? " ping-pong, half of a round trip" : "");
+		return;
+	}
+	used = (size_t)snprintf(out, bytes, "%s%s, rail", perf_op_name(what->op),
+				what->latency && what->op == PERF_READ ? " latency"
+				: what->latency ? " latency, half of a round trip"
+				: what->both    ? " both ways"
+						: "");
+	for (uint32_t i = 0; i < PERF_RAIL_MAX && used < bytes; i++)
+		if (what->rails >> i & 1)
+			used += (size_t)snprintf(out + used, bytes - used, "%s%u",
+						 out[used - 1] == 'l' ? " " : "+", i + 1);
+	if (what->streams > 1 && used < bytes)
+		snprintf(out + used, bytes - used, ", %u queue pairs each", what->streams);
+}
+
+/* ---- head ---- */
+
+static void end_print(const char *role, const struct perf_end *end)
+{
+	printf("%-6s %s: %s, %u cores, Linux %s%s%s%s\n", role, end->host,
+	       end->machine[0] ? end->machine : "a machine of unknown make", end->cores,
+	       end->kernel, end->gpu[0] ? ", " : "", end->gpu,
+	       end->software ? ", software ConnectX" : "");
+}
+
+void perf_table_head(const struct perf_session *s)
+{
+	char by[64];
+
+	end_print("here", &s->own);
+	end_print("there", &s->peer);
+	for (uint32_t i = 0; i < s->rails.cnt; i++) {
+		const struct perf_rail *rail = &s->rails.rail[i];
+		double limit =
+			perf_limit_mbps(&s->rails, &s->own, &s->peer, 1u << i, by, sizeof(by));
+
+		printf("rail %u %s (%s) - %s (%s)", i + 1, rail->own->rdma, rail->own->ip,
+		       rail->peer->rdma, rail->peer->ip);
+		if (limit > 0)
+			printf(": at most %.4g Gb/s, by its %s", limit / 1000, by);
+		printf("%s\n", rail->one_card ? "; INVALID: both are functions of one card" : "");
+	}
+	for (uint32_t i = 0; i < s->rails.fault_cnt; i++)
+		fprintf(stderr, PERF_PROGRAM ": error: %s\n", s->rails.fault[i]);
+	if (s->own.software || s->peer.software)
+		printf("note   software devices: the figures are those of these cores and this "
+		       "memory, not of a network\n");
+	fflush(stdout);
+}
+
+/* ---- progress ---- */
+
+void perf_table_clear(void)
+{
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K");
+}
+
+void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
+{
+	char title[128], size[16];
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	perf_title(&plan->what[idx], title, sizeof(title));
+	perf_size_text(plan->what[idx].bytes, size);
+	fprintf(stderr, "\r\033[K%u of %u: %s, %s", idx + 1, plan->cnt, title, size);
+	fflush(stderr);
+}
+
+/* ---- rows ---- */
+
+static void heading(const struct perf_session *s, const struct perf_result *r)
+{
+	struct perf_verdict v;
+	char title[128];
+
+	perf_judge(s, r, &v);
+	perf_title(&r->what, title, sizeof(title));
+	printf("\n%s", title);
+	if (!r->what.latency && v.limit_gbps > 0)
+		printf("; limit %.4g Gb/s: %s", v.limit_gbps, v.by);
+	printf("%s%s\n", r->way[0] ? ", " : "", r->way);
+	if (r->what.latency)
+		printf("%10s %9s | %9s %9s %9s %9s %9s %9s %7s %9s  %s\n", "us", "closed p50",
+		       "due every", "p50", "p90", "p99", "p99.9", "max", "lost", "CPU/msg",
+		       "owners");
+	else
+		printf("%10s %10s %9s %12s %6s %11s %10s  %s\n",
+		       r->what.op == PERF_TCP || r->what.op == PERF_BOND ? "streams" : "size",
+		       "Gb/s", "GB/s", "messages/s", "limit", "CPU ns/msg", "CPU ms/GB", "owners");
+}
+
+static void point_print(const struct spw_hist_summary *sum, enum spw_hist_point point)
+{
+	if (sum->answer[point] == SPW_HIST_VALUE)
+		printf(" %9.2f", (double)sum->value[point] / 1e3);
+	else
+		printf(" %9s", sum->answer[point] == SPW_HIST_LOST ? "lost" : "-");
+}
+
+static void latency_print(const struct perf_result *r, const struct perf_verdict *v)
+{
+	static const enum spw_hist_point point[] = {SPW_HIST_POINT_p50, SPW_HIST_POINT_p90,
+						    SPW_HIST_POINT_p99, SPW_HIST_POINT_p999,
+						    SPW_HIST_POINT_max};
+
+	point_print(&r->lat.closed, SPW_HIST_POINT_p50);
+	printf("  | %9.1f", (double)r->lat.gap_ns / 1e3);
+	for (size_t i = 0; i < SPW_ARRAY_CNT(point); i++)
+		point_print(&r->lat.open, point[i]);
+	printf(" %7llu %9.2f  %s", (unsigned long long)r->lat.lost, v->cpu_ns / 1e3, v->reference);
+}
+
+static void bandwidth_print(const struct perf_verdict *v)
+{
+	printf(" %10.3f %9.3f %12.0f", v->gbps, v->gbps / 8, v->per_second);
+	if (v->efficiency > 0)
+		printf(" %4.0f %%", 100 * v->efficiency);
+	else
+		printf(" %6s", "-");
+	printf(" %11.0f %10.1f  %s", v->cpu_ns, v->cpu_ms_gb, v->reference);
+}
+
+/* A reason is printed once; the end says how many rows it cost. */
+static bool is_repeated(const struct perf_rows *rows, uint32_t idx)
+{
+	const struct perf_result *r = &rows->result[idx];
+
+	for (uint32_t i = 0; i < idx && r->valid == PERF_FAILED; i++)
+		if (rows->result[i].valid == PERF_FAILED && !strcmp(rows->result[i].why, r->why))
+			return true;
+	return false;
+}
+
+static bool begins_table(const struct perf_rows *rows, uint32_t idx)
+{
+	const struct perf_case *what = &rows->result[idx].what;
+
+	while (idx-- > 0 && perf_same_table(&rows->result[idx].what, what))
+		if (!is_repeated(rows, idx))
+			return false;
+	return true;
+}
+
+void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, uint32_t idx)
+{
+	const struct perf_result *r = &rows->result[idx];
+	struct perf_verdict v;
+	char size[16];
+
+	perf_table_clear();
+	if (is_repeated(rows, idx))
+		return;
+	if (begins_table(rows, idx))
+		heading(s, r);
+	perf_judge(s, r, &v);
+	if ((r->what.op == PERF_TCP || r->what.op == PERF_BOND) && !r->what.latency)
+		snprintf(size, sizeof(size), "%u", r->what.streams);
+	else
+		perf_size_text(r->what.bytes, size);
+	printf("%10s", size);
+	if (r->valid == PERF_FAILED)
+		printf("  FAILED: %s", r->why);
+	else if (r->what.latency)
+		latency_print(r, &v);
+	else
+		bandwidth_print(&v);
+	if (r->valid == PERF_INVALID)
+		printf("  INVALID: %s", r->why);
+	printf("\n");
+	fflush(stdout);
+}
+
+/* ---- end ---- */
+
+/* The best row of each bandwidth table, in a word. */
+static bool verdicts(const struct perf_session *s, const struct perf_rows *rows)
+{
+	bool below = false;
+
+	for (uint32_t i = 0; i < rows->cnt;) {
+		const struct perf_case *what = &rows->result[i].what;
+		double best = 0;
+		char title[128];
+
+		for (; i < rows->cnt && perf_same_table(what, &rows->result[i].what); i++) {
+			struct perf_verdict v;
+
+			perf_judge(s, &rows->result[i], &v);
+			if (rows->result[i].valid < PERF_INVALID)
+				best = SPW_MAX(best, v.efficiency);
+		}
+		if (best <= 0)
+			continue;
+		perf_title(what, title, sizeof(title));
+		printf("verdict %s: %.0f %% of its limit: %s\n", title, 100 * best,
+		       perf_word(best));
+		below |= best < 0.8 && what->op != PERF_TCP && what->op != PERF_BOND;
+	}
+	return below;
+}
+
+static void findings(const struct perf_end *end)
+{
+	for (uint32_t i = 0; i < end->finding_cnt; i++) {
+		printf("check  %s: %s: %s\n", end->host, end->finding[i].code,
+		       end->finding[i].what);
+		if (end->finding[i].todo[0])
+			printf("       mend: %s\n", end->finding[i].todo);
+	}
+}
+
+static void unverified(const struct perf_rows *rows)
+{
+	uint32_t cnt = 0;
+	const char *why = "";
+
+	for (uint32_t i = 0; i < rows->cnt; i++)
+		if (rows->result[i].valid == PERF_UNVERIFIED) {
+			why = rows->result[i].why;
+			cnt++;
+		}
+	if (cnt)
+		printf("unverified: that %u of %u rows crossed the wire: %s\n", cnt, rows->cnt,
+		       why);
+}
+
+static void failed(const struct perf_rows *rows)
+{
+	for (uint32_t i = 0; i < rows->cnt; i++) {
+		const struct perf_result *r = &rows->result[i];
+		uint32_t cnt = 0;
+
+		if (r->valid != PERF_FAILED || is_repeated(rows, i))
+			continue;
+		for (uint32_t k = i; k < rows->cnt; k++)
+			cnt += rows->result[k].valid == PERF_FAILED &&
+			       !strcmp(rows->result[k].why, r->why);
+		printf("failed: %u of %u rows: %s\n", cnt, rows->cnt, r->why);
+	}
+}
+
+static void memory(const struct perf_session *s)
+{
+	const struct spw_region *region = &s->lane.region;
+
+	if (region->bytes)
+		printf("memory %s, %llu MiB in pages of %llu KiB\n",
+		       spw_mem_kind_name(region->kind), (unsigned long long)(region->bytes >> 20),
+		       (unsigned long long)(region->page_bytes >> 10));
+}
+
+void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
+{
+	printf("\n");
+	memory(s);
+	if (verdicts(s, rows)) {
+		findings(&s->own);
+		findings(&s->peer);
+		if (s->own.finding_cnt + s->peer.finding_cnt == 0)
+			printf("check  the doctor finds nothing on either machine: look at cable "
+			       "and switch, and at what else uses them\n");
+	}
+	unverified(rows);
+	failed(rows);
+}
