@@ -203,6 +203,21 @@ static void test_halves_stay_off_the_wire(void **state)
 	assert_int_equal(phy(P0_2, "tx_packets_phy") + phy(P0_2, "rx_packets_phy"), before);
 }
 
+/* Nor has it seen what a function sends to itself. */
+static void test_itself_stays_off_the_wire(void **state)
+{
+	const uint64_t before = phy(P1, "tx_packets_phy") + phy(P1, "rx_packets_phy");
+	const uint64_t sent = counter(P1, "counters/port_xmit_packets");
+	struct way w;
+
+	(void)state;
+	way_open(&w, P1, P1);
+	write_once(&w, 100000);
+	way_close(&w);
+	assert_true(counter(P1, "counters/port_xmit_packets") >= sent + 25);
+	assert_int_equal(phy(P1, "tx_packets_phy") + phy(P1, "rx_packets_phy"), before);
+}
+
 /* Two ports talk over the cable, and both halves of a port report its counters. */
 static void test_ports_use_the_wire(void **state)
 {
@@ -411,6 +426,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest card[] = {
 		cmocka_unit_test(test_one_card),
 		cmocka_unit_test(test_halves_stay_off_the_wire),
+		cmocka_unit_test(test_itself_stays_off_the_wire),
 		cmocka_unit_test(test_ports_use_the_wire),
 		cmocka_unit_test(test_link_speed),
 		cmocka_unit_test(test_link_down),

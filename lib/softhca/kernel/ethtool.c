@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * ethtool -i and -S on the network interface of a device (--netdev): the driver, and the port's
- * counters under mlx5's names. Called by preload/proc.c for ioctl(SIOCETHTOOL).
- * Source: <linux/ethtool.h>; Linux drivers/net/ethernet/mellanox/mlx5/core/en_stats.c (names).
+ * ethtool, also -i, -S and -a, on the network interface of a device (--netdev): its link, the
+ * driver, the port's counters under mlx5's names, and that it pauses. Called by preload/proc.c for
+ * ioctl(SIOCETHTOOL). Source: <linux/ethtool.h>; Linux
+ * drivers/net/ethernet/mellanox/mlx5/core/en_stats.c (names).
  */
 #include "softhca/kernel/ethtool.h"
 
@@ -40,6 +41,8 @@
 static const char names[][ETH_GSTRING_LEN] = {OWN_STATS(NAME) PHY_STATS(NAME)};
 #define STAT_CNT SPW_ARRAY_CNT(names)
 #define OWN_CNT  1u
+
+#define MODE_WORDS 3 /* of a mask of link modes: 96 modes */
 
 /* A counter, over all functions of the device's physical port. */
 static uint64_t port_sum(const struct hca_dev *dev, size_t offset)
@@ -101,6 +104,46 @@ static int stats(const struct hca_dev *dev, struct ethtool_stats *s)
 	return 0;
 }
 
+/* ---- the link ---- */
+
+/* A caller asks first for the number of words of a mask, which is answered negative. */
+static int link_settings(const struct hca_dev *dev, struct ethtool_link_settings *s)
+{
+	static const struct {
+		uint32_t mbps, bit;
+	} mode[] = {{10000, ETHTOOL_LINK_MODE_10000baseKR_Full_BIT},
+		    {25000, ETHTOOL_LINK_MODE_25000baseCR_Full_BIT},
+		    {40000, ETHTOOL_LINK_MODE_40000baseCR4_Full_BIT},
+		    {50000, ETHTOOL_LINK_MODE_50000baseCR2_Full_BIT},
+		    {100000, ETHTOOL_LINK_MODE_100000baseCR4_Full_BIT},
+		    {200000, ETHTOOL_LINK_MODE_200000baseCR4_Full_BIT},
+		    {400000, ETHTOOL_LINK_MODE_400000baseCR8_Full_BIT}};
+	const bool whole = s->link_mode_masks_nwords == MODE_WORDS;
+
+	memset(s, 0, sizeof(*s));
+	s->cmd = ETHTOOL_GLINKSETTINGS;
+	s->link_mode_masks_nwords = whole ? MODE_WORDS : -MODE_WORDS;
+	if (!whole)
+		return 0;
+	s->speed = hca_speed_mbps(dev);
+	s->duplex = DUPLEX_FULL;
+	s->autoneg = AUTONEG_ENABLE;
+	s->port = PORT_DA;
+	memset(s->link_mode_masks, 0, 3 * MODE_WORDS * sizeof(uint32_t));
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(mode); i++)
+		for (uint32_t mask = 0; mask < 2 && mode[i].mbps <= dev->cfg->speed_mbps; mask++)
+			s->link_mode_masks[mask * MODE_WORDS + mode[i].bit / 32] |=
+				1u << mode[i].bit % 32;
+	return 0;
+}
+
+static int pause_param(struct ethtool_pauseparam *pause)
+{
+	*pause = (struct ethtool_pauseparam){
+		.cmd = ETHTOOL_GPAUSEPARAM, .rx_pause = 1, .tx_pause = 1};
+	return 0;
+}
+
 int hca_ethtool(const struct hca_dev *dev, void *data)
 {
 	uint32_t cmd;
@@ -117,6 +160,10 @@ int hca_ethtool(const struct hca_dev *dev, void *data)
 		return strings(dev, data);
 	case ETHTOOL_GSTATS:
 		return stats(dev, data);
+	case ETHTOOL_GLINKSETTINGS:
+		return link_settings(dev, data);
+	case ETHTOOL_GPAUSEPARAM:
+		return pause_param(data);
 	default:
 		return -EOPNOTSUPP;
 	}

@@ -84,15 +84,14 @@ void rate_setup(struct nic_dev *nd)
 	spw_thr_store_rlx(&chip->paced, paced);
 }
 
-/* ---- the switch ---- */
+/* ---- the switch: it joins the functions of a port, and each with itself ---- */
 
 bool chip_has_mac(const struct nic_dev *nd, const uint8_t *mac)
 {
 	const struct hca_dev *d = hca_first(nd->dev);
 
 	for (uint32_t i = 0; i < nd->dev->cfg->dev_cnt; i++)
-		if (&d[i] != nd->dev && hca_same_port(&d[i], nd->dev) &&
-		    memcmp(d[i].id.mac, mac, 6) == 0)
+		if (hca_same_port(&d[i], nd->dev) && memcmp(d[i].id.mac, mac, 6) == 0)
 			return true;
 	return false;
 }
@@ -102,8 +101,7 @@ bool chip_has_cable_port(const struct nic_dev *nd, uint32_t from)
 	const struct hca_dev *d = hca_first(nd->dev);
 
 	for (uint32_t i = 0; from != CABLE_FROM_ANY && i < nd->dev->cfg->dev_cnt; i++)
-		if (&d[i] != nd->dev && hca_same_port(&d[i], nd->dev) && d[i].nic &&
-		    d[i].cable_port == from)
+		if (hca_same_port(&d[i], nd->dev) && d[i].nic && d[i].cable_port == from)
 			return true;
 	return false;
 }
