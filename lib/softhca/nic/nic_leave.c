@@ -54,6 +54,7 @@ void nic_leave(struct hca_dev *dev)
 		if (nd->trace)
 			(void)spw_pcapng_flush(nd->trace);
 		trail_end();
+		nic_doorbells_report(nd);
 	}
 	control_leave(nd);
 	nd->cable->ops->leave(nd->cable);
