@@ -8,7 +8,9 @@
  *
  *   slot s holds the completion of WQE w     re-posted:  posted - w > wqe_cnt  (mod 2^16)
  *
- * A completion that goes to slot s before that is counted in struct nic_strict (cqe_reuse). All
+ * A CQ is read in order, so a later completion that was read shows the same of all before it: an
+ * application may keep a few WQEs of an idle queue back while others on the CQ go on. A completion
+ * that goes to slot s before s is known to be read is counted in struct nic_strict (cqe_reuse). All
  * who complete a WQE call cq_reuse_check() before cq_put(). Receive WQEs of rings are tracked, not
  * those of SRQs, nor send WQEs. A compressed block takes as many slots as it has completions, so
  * the slot is known before its session ends.
@@ -50,6 +52,18 @@ static bool laps_are_distinct(const struct nic_cq *c, const struct nic_rq *r)
 	return c->cq->ncqe + r->rq->wqe_cnt <= UINT16_MAX;
 }
 
+/* Does a later completion show that the one in slot `at`, the oldest of the CQ, was read? */
+static SPW_COLD bool is_read(const struct nic_cq *c, uint32_t at)
+{
+	for (uint32_t i = 1; i < c->cq->ncqe; i++) {
+		const struct nic_cq_use *u = &c->use[(at + i) & (c->cq->ncqe - 1)];
+
+		if (u->rq && is_reposted(u->rq, u->wqe))
+			return true;
+	}
+	return false;
+}
+
 void cq_reuse_track(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
 {
 	const uint32_t open = c->comp ? c->comp->cnt : 0;
@@ -58,7 +72,7 @@ void cq_reuse_track(struct nic_cq *c, struct nic_rq *r, uint16_t wqe)
 	if (c->err)
 		return;
 	u = &c->use[(c->pi + open) & (c->cq->ncqe - 1)];
-	if (u->rq && !is_reposted(u->rq, u->wqe))
+	if (u->rq && !is_reposted(u->rq, u->wqe) && !is_read(c, c->pi + open))
 		spw_thr_count(&c->nd->strict.cqe_reuse, 1u);
 	u->rq = r && r->rq && laps_are_distinct(c, r) ? r : NULL;
 	u->wqe = wqe;
