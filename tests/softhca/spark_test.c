@@ -273,18 +273,27 @@ static void test_link_down(void **state)
 	kit_expect_event(&k[P0], IBV_EVENT_PORT_ACTIVE);
 }
 
+/* Who receives marked packets notifies their sender; each notification arrives before the last
+ * acknowledgement. */
 static void test_ecn(void **state)
 {
+	uint64_t marked, sent;
 	struct way w;
 
 	(void)state;
 	control(P0, "fault=ecn=0.5");
 	way_open(&w, P0, P1);
 	write_once(&w, 400000);
-	way_close(&w);
 	control(P0, "fault=ecn=0");
-	assert_in_range(counter(P1, "hw_counters/np_ecn_marked_roce_packets"), 100, 300);
+	marked = counter(P1, "hw_counters/np_ecn_marked_roce_packets");
+	sent = counter(P1, "hw_counters/np_cnp_sent");
+	assert_in_range(marked, 100, 300);
+	assert_in_range(sent, 1, marked);
+	assert_int_equal(counter(P0, "hw_counters/rp_cnp_handled"), sent);
+	assert_int_equal(counter(P0, "hw_counters/rp_cnp_ignored"), 0);
 	assert_int_equal(counter(P0, "hw_counters/np_ecn_marked_roce_packets"), 0);
+	assert_int_equal(counter(P0, "hw_counters/np_cnp_sent"), 0);
+	way_close(&w);
 }
 
 /* ---- rates ---- */

@@ -63,7 +63,8 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 {
 	const bool icrc = nd->icrc_always || !nd->cable->trusts || nd->fault->on;
 
-	if (spw_unlikely(nd->fault->ecn > 0) && roce && fault_marks(nd->fault))
+	if (spw_unlikely(nd->fault->ecn > 0) && roce && !wire_is_cnp(frame + l3_off, ipv6) &&
+	    fault_marks(nd->fault))
 		wire_mark_ce(frame + l3_off, ipv6);
 	if (roce)
 		wire_finish(frame, len, l3_off, ipv6, payload, icrc);

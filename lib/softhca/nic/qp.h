@@ -107,8 +107,9 @@ struct nic_qp {
 	uint32_t msg_len;
 	uint64_t wr_va;
 	uint32_t wr_rkey, wr_left, wr_len;
-	bool comm_est; /* COMM_EST has been raised */
-	bool nak_sent; /* further packets out of sequence are dropped without a NAK */
+	bool comm_est;   /* COMM_EST has been raised */
+	uint64_t cnp_ns; /* when the last CNP was sent */
+	bool nak_sent;   /* further packets out of sequence are dropped without a NAK */
 	bool ack_pending, nak_pending;
 	uint8_t nak_syndrome;
 	uint32_t ack_psn, nak_psn;
@@ -215,6 +216,13 @@ bool ud_tx(struct nic_qp *q);
 void ud_rx(struct nic_qp *q, const struct wire_pkt *k);
 bool uc_tx(struct nic_qp *q);
 void uc_rx(struct nic_qp *q, const struct wire_pkt *k);
+
+/* ---- congestion (cnp.c) ---- */
+
+/* A packet that a switch marked: counts it, and notifies its sender. */
+void cnp_marked(struct nic_dev *nd, const struct wire_pkt *k);
+/* A notification for this QP. */
+void cnp_rx(const struct nic_qp *q);
 
 bool raw_tx(struct nic_qp *q);
 /* Returns false if the frame must be offered again: its CQ looks full. */

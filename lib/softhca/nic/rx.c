@@ -58,8 +58,11 @@ static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
 {
 	struct nic_dev *nd = q->nd;
 
-	if (q->qp->state < HCA_QPS_RTR || q->qp->state == HCA_QPS_ERR || !transport_fits(q, k))
-		return; /* silently dropped, 9.6.1 */
+	if (q->qp->state < HCA_QPS_RTR || q->qp->state == HCA_QPS_ERR || !transport_fits(q, k)) {
+		if (k->opcode == WIRE_CNP)
+			cnp_rx(q);
+		return; /* others are silently dropped, 9.6.1 */
+	}
 	nd->cur = q;
 	nd->cur_rx = true;
 	if (q->transport == SPW_PRM_UD) {
@@ -166,7 +169,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 	}
 	count_rx(nd, f);
 	if (spw_unlikely(wire_has_ce(k.l3, k.ipv6)))
-		NIC_CNT(nd, np_ecn_marked_roce_packets);
+		cnp_marked(nd, &k);
 	raw_rx(nd, f->data, f->len, true);
 	if (spw_unlikely(k.dqpn == 0xffffff)) {
 		to_group(nd, &k);

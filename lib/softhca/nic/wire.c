@@ -205,10 +205,13 @@ enum wire_verdict wire_parse(const uint8_t *f, uint32_t len, bool icrc_valid, st
 	k->ack_req = bth[8] >> 7;
 	k->psn = spw_prm_ld32(bth + 8) & WIRE_PSN_MASK;
 	room = (uint32_t)(k->l3 - f) + l3_bytes - WIRE_ICRC_BYTES - bth_off - WIRE_BTH_BYTES;
-	if (!(k->hdrs & WIRE_H_VALID) || (k->opcode >> 5 == WIRE_RD >> 5) || k->opcode > 0x7f ||
-	    (bth[1] & 0x0f))
+	if (spw_unlikely(k->opcode == WIRE_CNP))
+		k->hdrs = WIRE_H_VALID;
+	else if (k->opcode > 0x7f)
 		return WIRE_BAD;
-	need = wire_op_ext_bytes[k->op];
+	if (!(k->hdrs & WIRE_H_VALID) || (k->opcode >> 5 == WIRE_RD >> 5) || (bth[1] & 0x0f))
+		return WIRE_BAD;
+	need = k->opcode == WIRE_CNP ? WIRE_CNP_BYTES : wire_op_ext_bytes[k->op];
 	p = bth + WIRE_BTH_BYTES;
 	if ((k->opcode & 0xe0) == WIRE_UD) {
 		need += WIRE_DETH_BYTES;

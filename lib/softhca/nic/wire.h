@@ -38,14 +38,16 @@ enum {
 	WIRE_ATOMIC_ACK_BYTES = 8,
 	WIRE_DETH_BYTES = 8,
 	WIRE_IMM_BYTES = 4,
+	WIRE_CNP_BYTES = 16,
 	WIRE_ICRC_BYTES = 4,
 	WIRE_ROCE_PORT = 4791,
 	WIRE_HDR_MAX = 14 + 4 + 40 + 8 + 12 + 28 + 4, /* of any frame, up to its payload */
 	WIRE_PSN_MASK = 0xffffff,
 };
 
-/* BTH opcodes: transport in bits 7..5, operation below. */
-enum { WIRE_RC = 0x00, WIRE_UC = 0x20, WIRE_RD = 0x40, WIRE_UD = 0x60 };
+/* BTH opcodes: transport in bits 7..5, operation below. WIRE_CNP is a whole one: a congestion
+ * notification packet, 16 reserved bytes and no transport. */
+enum { WIRE_RC = 0x00, WIRE_UC = 0x20, WIRE_RD = 0x40, WIRE_UD = 0x60, WIRE_CNP = 0x81 };
 enum {
 	WIRE_SEND_FIRST,
 	WIRE_SEND_MIDDLE,
@@ -167,6 +169,11 @@ struct wire_av {
 SPW_INLINE bool wire_has_ce(const uint8_t *l3, bool ipv6)
 {
 	return ipv6 ? (l3[1] >> 4 & 3) == 3 : (l3[1] & 3) == 3;
+}
+/* Switches leave a CNP unmarked. l3: the IP header of a RoCE packet. */
+SPW_INLINE bool wire_is_cnp(const uint8_t *l3, bool ipv6)
+{
+	return l3[(ipv6 ? WIRE_IP6_BYTES : WIRE_IP4_BYTES) + WIRE_UDP_BYTES] == WIRE_CNP;
 }
 void wire_mark_ce(uint8_t *l3, bool ipv6);
 
