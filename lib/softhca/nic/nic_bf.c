@@ -12,7 +12,9 @@
  *   a word differs, or the others do not come in PART_NS      counted in struct nic_strict (copy)
  *
  * The NIC waits here for the program, so this is a mode for tests. A WQE that was fetched already
- * is not compared: its block may be in use again.
+ * is not compared: its block may be in use again. Nor is a difference counted where the half may
+ * hold two writes, as a copy and the plain doorbell of a later burst over its first words: that
+ * WQE must be the only one on the page that the NIC has not taken yet.
  *
  * Source: rdma-core providers/mlx5/qp.c (mlx5_bf_copy: whole blocks of 64 bytes, which wrap with
  * the ring).
@@ -65,6 +67,21 @@ static enum copy settle(struct nic_dev *nd, const struct nic_qp *q, const uint64
 	return is;
 }
 
+/* Is this WQE of `blocks` all that was posted on the page since the NIC last looked? */
+static bool is_alone(const struct hca_qp *qp, uint32_t blocks)
+{
+	for (const struct hca_qp *p = qp->uar->qps; p; p = p->uar_next) {
+		const uint32_t want = p == qp ? blocks : 0;
+
+		if (!p->nic || !p->sq_dbrec)
+			continue;
+		if ((uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(p->sq_dbrec)) - p->nic->sq_pi) !=
+		    want)
+			return false;
+	}
+	return true;
+}
+
 void nic_bf_check(struct nic_dev *nd, uint64_t *half)
 {
 	const uint64_t value = spw_thr_load_acq(half);
@@ -77,7 +94,7 @@ void nic_bf_check(struct nic_dev *nd, uint64_t *half)
 	if (!value || !qp || !qp->nic || !qp->sq_wqebb_cnt || (int16_t)(qp->nic->sq_ci - idx) > 0)
 		return;
 	is = settle(nd, qp->nic, half, idx, words);
-	if (is == COPY_PART || is == COPY_DIFFERS)
+	if ((is == COPY_PART || is == COPY_DIFFERS) && is_alone(qp, (words + 7) / 8))
 		spw_thr_count(&nd->strict.copy, 1u);
 	for (uint32_t i = 8; i < COPY_WORDS_MAX; i++) /* nic_db.c clears the first eight */
 		spw_thr_store_rlx(&half[i], 0ull);

@@ -217,10 +217,11 @@ static void forgotten_with_its_qp(void **state)
 	expect_counts(b, 0, 0, 0);
 }
 
-/* A WQE of `ds` segments at index idx, every byte different, and its copy in a half. */
+/* A WQE of `ds` segments at index idx, every byte different, and its copy in a half. The NIC has
+ * taken all before it. */
 static void wqe_and_copy(struct bell *b, uint16_t idx, uint32_t ds, uint32_t half, uint32_t bytes)
 {
-	const struct nic_qp *q = b->qp[0]->nic;
+	struct nic_qp *q = b->qp[0]->nic;
 	const uint64_t value = value_of(b->qp[0], idx) - 3 + ds;
 	uint8_t *to = b->k.uar->page + SPW_PRM_UAR_BF_OFFSET + half * 0x100;
 
@@ -229,6 +230,7 @@ static void wqe_and_copy(struct bell *b, uint16_t idx, uint32_t ds, uint32_t hal
 	spw_prm_st64(sq_bytes(q, idx, 0), value);
 	for (uint32_t i = 0; i < bytes; i++)
 		to[i] = *sq_bytes(q, idx, i);
+	q->sq_pi = idx;
 	record(b->qp[0], (uint16_t)(idx + (ds + 3) / 4));
 }
 
@@ -258,8 +260,13 @@ static void copies_are_compared(void **state)
 	wqe_and_copy(b, 6, 8, 0, 64); /* two blocks, and one was copied */
 	look(b);
 	assert_int_equal(b->nd->strict.copy, 3);
+	wqe_and_copy(b, 7, 4, 0, 64);
+	wqe_and_copy(b, 8, 4, 0, 8); /* a plain doorbell over a copy that the NIC has not seen */
+	b->qp[0]->nic->sq_pi = 7;
+	look(b);
+	assert_int_equal(b->nd->strict.copy, 3);
 	b->k.cfg.trap_blueflame = false;
-	wqe_and_copy(b, 7, 4, 1, 56);
+	wqe_and_copy(b, 9, 4, 1, 56);
 	look(b);
 	assert_int_equal(b->nd->strict.copy, 3);
 }
