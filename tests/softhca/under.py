@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""under.py [--fault F]... [--option O=V]... PROGRAM [ARGS]: one program under tools/with-softhca."""
+"""under.py [--fault F]... [--option O=V]... [--says REGEX] PROGRAM [ARGS]: one program under tools/with-softhca. --says: what its
+output must hold."""
 import argparse
+import re
 
 import peers
 
@@ -11,10 +13,14 @@ def main():
     parser.add_argument('--fault', action='append', default=[])
     parser.add_argument('--option', action='append', default=[], help='of with-softhca: NAME=VALUE')
     parser.add_argument('--seconds', type=float, default=280)
+    parser.add_argument('--says', default='')
     parser.add_argument('program', nargs=argparse.REMAINDER)
     opt = parser.parse_args()
     extra = [word for o in opt.option for word in ('--' + o.split('=', 1)[0], o.split('=', 1)[1])]
-    print(peers.run(peers.Fabric(opt.fault, extra).argv(opt.program), opt.seconds))
+    text = peers.run(peers.Fabric(opt.fault, extra).argv(opt.program), opt.seconds)
+    print(text)
+    if not re.search(opt.says, text):
+        raise peers.Failed(f'{opt.says!r} is not in the output')
 
 
 peers.main(main)
