@@ -194,7 +194,7 @@ static void test_sizes(void **state)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_echo),
@@ -203,5 +203,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
