@@ -29,8 +29,10 @@ struct conf_key {
 	const char *dflt, *help;
 	const char *(*choice)(
 		uint32_t idx); /* CONF_CHOICE: name of value idx, NULL after the last */
-	uint64_t min, max;     /* CONF_TEXT: length without NUL */
-	uint64_t bare_unit;    /* CONF_TIME: ns that a bare number counts; 0: a unit is needed */
+	/* CONF_CHOICE: the error of a value that deserves a reason of its own, else 0; or NULL */
+	int (*refused)(const char *text);
+	uint64_t min, max;  /* CONF_TEXT: length without NUL */
+	uint64_t bare_unit; /* CONF_TIME: ns that a bare number counts; 0: a unit is needed */
 	enum conf_type type;
 	unsigned int demands;
 	uint32_t offset,

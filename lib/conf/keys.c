@@ -22,6 +22,14 @@ static const char *mem_choice(uint32_t idx)
 	return idx <= SPW_MEM_GPU ? spw_mem_kind_name((enum spw_mem_kind)idx) : NULL;
 }
 
+/* lib/mem knows why; any other text gets the list of kinds. */
+static int mem_refused(const char *text)
+{
+	enum spw_mem_kind kind;
+
+	return strcmp(text, "managed") ? 0 : spw_mem_kind_parse(text, &kind);
+}
+
 static const char *profile_choice(uint32_t idx)
 {
 	static const char *const name[] = {
@@ -82,7 +90,8 @@ const struct conf_key conf_table[] = {
 	 .help = "cuda-persistent: the kernel leaves when the host is silent for so long"},
 
 	{MEM_FIELD(kind), .name = "kind", .option = "memory", .type = CONF_CHOICE,
-	 .choice = mem_choice, .dflt = "auto", .help = "memory that the frames lie in"},
+	 .choice = mem_choice, .refused = mem_refused, .dflt = "auto",
+	 .help = "memory that the frames lie in"},
 	{MEM_FIELD(slots), .name = "slots", .option = "slots", .type = CONF_NUMBER, .min = 64,
 	 .max = 1u << 24, .dflt = "8192", .help = "slots per queue, one frame each"},
 	{MEM_FIELD(slot_bytes), .name = "slot-size", .option = "slot-size", .type = CONF_BYTES,

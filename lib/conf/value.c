@@ -157,6 +157,7 @@ static int text_set(const struct conf_key *key, char *field, const char *text)
 static int choice_set(const struct conf_key *key, char *field, const char *text)
 {
 	const char *name;
+	int rc;
 
 	for (uint32_t i = 0; (name = key->choice(i)); i++) {
 		if (strcmp(text, name) == 0) {
@@ -164,7 +165,8 @@ static int choice_set(const struct conf_key *key, char *field, const char *text)
 			return 0;
 		}
 	}
-	return refuse(key, text);
+	rc = key->refused ? key->refused(text) : 0;
+	return rc ? rc : refuse(key, text);
 }
 
 /* Decimal core number at *text, which then points behind it. */

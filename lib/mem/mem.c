@@ -41,6 +41,10 @@ int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out)
 			return 0;
 		}
 	}
+	if (!strcmp(name, "managed"))
+		return spw_err(EINVAL,
+			       "memory kind managed: its pages move between CPU and GPU, and a NIC "
+			       "that has registered them writes to where they were: use cuda-host");
 	return spw_err(EINVAL,
 		       "memory kind '%s' is not known: use auto, host, cuda-host, cuda-reg or gpu",
 		       name);
@@ -118,7 +122,7 @@ int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_ou
 	if (req->bytes == 0)
 		return spw_err(EINVAL, "memory: a region of 0 bytes was asked for");
 	mem_gpu_probe(&gpu);
-	rc = mem_choose(req, &gpu, &region.kind, region.why);
+	rc = mem_choose(req, &gpu, &region);
 	if (rc)
 		return rc;
 	rc = id_take(&region.id);

@@ -17,7 +17,29 @@
 #include "base/spw_err.h"
 #include "mem/mem_impl.h"
 
+/* CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER and CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST of the
+ * CUDA driver API, for builds without it. */
+#define ORDERED_FOR_OWNER 100
+#define FLUSH_BY_HOST     1
+
 #define WHY_BYTES sizeof(((struct spw_region *)0)->why)
+
+void mem_gpu_of(const struct spw_plat_gpu *plat, struct mem_gpu *gpu_out)
+{
+	const int32_t *attr = plat->attr;
+	int32_t flush = attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS];
+
+	*gpu_out = (struct mem_gpu){
+		.usable = true,
+		.integrated = attr[SPW_PLAT_GPU_INTEGRATED] > 0,
+		.host_register = attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] > 0,
+		.pageable_access = attr[SPW_PLAT_GPU_PAGEABLE_MEMORY_ACCESS] > 0,
+		.dma_buf = attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] > 0,
+		.ordered = attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_WRITES_ORDERING] >= ORDERED_FOR_OWNER,
+		.can_flush = flush > 0 && flush & FLUSH_BY_HOST,
+	};
+	snprintf(gpu_out->name, sizeof(gpu_out->name), "%.63s", plat->name);
+}
 
 /* Discrete GPUs get cuda-reg where they can: its hugepages serve NIC and GPU alike, while
  * cudaHostAlloc returns small pages. */
@@ -48,7 +70,8 @@ static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct
 	return SPW_MEM_CUDA_REG;
 }
 
-/* The GPU's own memory: the CPU cannot read it, and the NIC must be able to write it in order. */
+/* The GPU's own memory: the CPU cannot read it, and the NIC must be able to write it in order, or
+ * the executor flushes before each batch (spw_region.flush). */
 static int check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	if (!req->executor_is_gpu)
@@ -60,11 +83,11 @@ static int check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 			       "memory: use %s",
 			       gpu->name,
 			       gpu->integrated || !gpu->host_register ? "cuda-host" : "cuda-reg");
-	if (!gpu->ordered)
+	if (!gpu->ordered && !gpu->can_flush)
 		return spw_err(ENOTSUP,
-			       "memory kind gpu: %s has GPU_DIRECT_RDMA_WRITES_ORDERING 0, so a "
-			       "kernel may read a frame before "
-			       "its last bytes are there: use cuda-reg",
+			       "memory kind gpu: %s has GPU_DIRECT_RDMA_WRITES_ORDERING 0 and no "
+			       "flush by the host (FLUSH_WRITES_OPTIONS), so a kernel may read a "
+			       "frame before its last bytes are there: use cuda-reg",
 			       gpu->name);
 	return 0;
 }
@@ -96,16 +119,17 @@ static int check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 		       gpu->host_register && !gpu->integrated ? "cuda-reg" : "cuda-host");
 }
 
-int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu,
-	       enum spw_mem_kind *kind_out, char *why_out)
+int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, struct spw_region *region)
 {
 	if ((unsigned)req->kind > SPW_MEM_GPU)
 		return spw_err(EINVAL, "memory kind %d is not known", (int)req->kind);
 	if (req->kind == SPW_MEM_AUTO) {
-		*kind_out = choose_auto(req, gpu, why_out);
+		region->kind = choose_auto(req, gpu, region->why);
 		return 0;
 	}
-	*kind_out = req->kind;
-	snprintf(why_out, WHY_BYTES, "it was asked for");
+	region->kind = req->kind;
+	region->flush = req->kind == SPW_MEM_GPU && !gpu->ordered && gpu->can_flush;
+	snprintf(region->why, WHY_BYTES, "it was asked for%s",
+		 region->flush ? ", and each batch is flushed" : "");
 	return req->kind == SPW_MEM_HOST ? check_host(req, gpu) : check_cuda(req, gpu);
 }

@@ -20,23 +20,17 @@
 #include "mem/mem_impl.h"
 #include "plat/spw_plat.h"
 
-/* lib/plat reads the attributes; here they become the facts that the choice depends on. */
+/* lib/plat reads the attributes; mem_gpu_of makes of them what the choice depends on. */
 void mem_gpu_probe(struct mem_gpu *gpu_out)
 {
 	struct spw_plat_gpu gpu;
 
-	*gpu_out = (struct mem_gpu){.usable = spw_plat_gpu_read(0, &gpu) == 0};
-	if (!gpu_out->usable) {
-		snprintf(gpu_out->why_not, sizeof(gpu_out->why_not), "%s", spw_err_text());
+	if (spw_plat_gpu_read(0, &gpu) == 0) {
+		mem_gpu_of(&gpu, gpu_out);
 		return;
 	}
-	gpu_out->integrated = gpu.attr[SPW_PLAT_GPU_INTEGRATED] > 0;
-	gpu_out->host_register = gpu.attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] > 0;
-	gpu_out->pageable_access = gpu.attr[SPW_PLAT_GPU_PAGEABLE_MEMORY_ACCESS] > 0;
-	gpu_out->dma_buf = gpu.attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] > 0;
-	gpu_out->ordered = gpu.attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_WRITES_ORDERING] >=
-			   CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
-	snprintf(gpu_out->name, sizeof(gpu_out->name), "%.63s", gpu.name);
+	*gpu_out = (struct mem_gpu){.usable = false};
+	snprintf(gpu_out->why_not, sizeof(gpu_out->why_not), "%s", spw_err_text());
 }
 
 static int cuda_err(cudaError_t rc, const char *call)

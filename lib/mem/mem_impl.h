@@ -8,6 +8,7 @@
 #define SPW_MEM_IMPL_H
 
 #include "mem/spw_mem.h"
+#include "plat/spw_plat.h"
 
 /* What the choice of a kind depends on. */
 struct mem_gpu {
@@ -17,6 +18,7 @@ struct mem_gpu {
 	bool pageable_access; /* the GPU reads any host memory */
 	bool dma_buf;         /* its own memory can be exported to a NIC */
 	bool ordered; /* a kernel that learns of a frame later reads all that the NIC wrote of it */
+	bool can_flush; /* the host can make what the NIC wrote there visible to kernels */
 	char name[64];
 	char why_not[120]; /* !usable: why */
 };
@@ -25,12 +27,15 @@ struct mem_gpu {
  */
 void mem_gpu_probe(struct mem_gpu *gpu_out);
 
+/* Purpose: what the choice needs to know, from the attributes that lib/plat read or replayed. Pure.
+ */
+void mem_gpu_of(const struct spw_plat_gpu *plat, struct mem_gpu *gpu_out);
+
 /* Purpose: turns AUTO into a kind; checks any other kind against the machine. Pure.
- * Shape: why_out has the size of spw_region.why.
+ * Shape: fills kind, why and flush of the region.
  * Errors: -ENOTSUP with the attribute that is missing and a kind that would work; -EINVAL.
  */
-int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu,
-	       enum spw_mem_kind *kind_out, char *why_out);
+int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, struct spw_region *region);
 
 /* ---- host mappings (mem_host.c) ---- */
 

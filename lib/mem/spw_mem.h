@@ -10,6 +10,9 @@
  *   cuda-host   cudaHostAlloc                 mapped              integrated GPUs (GB10)
  *   cuda-reg    hugepages, cudaHostRegister   mapped, over PCIe   discrete GPUs
  *   gpu         the GPU's own                 as its own          discrete GPUs with dma-buf
+ *
+ * Managed memory (cudaMallocManaged) is refused: its pages move between CPU and GPU, and a NIC that
+ * has registered them writes to where they were. No call takes memory that the caller allocated.
  */
 #ifndef SPW_MEM_H
 #define SPW_MEM_H
@@ -46,7 +49,8 @@ struct spw_region {
 	uint16_t id;            /* 0 .. SPW_REGION_MAX - 1, unique in the process */
 	int numa_node;          /* of the pages; -1 unknown */
 	int dmabuf_fd;          /* SPW_MEM_GPU: a dma-buf of all of it; else meaningless */
-	char why[160];          /* why this kind: one clause */
+	bool flush;    /* SPW_MEM_GPU: what a NIC wrote must be flushed before a kernel reads it */
+	char why[160]; /* why this kind: one clause */
 };
 
 /* Purpose: chooses the kind if AUTO, allocates the memory, populates and pins it; logs the choice
@@ -66,7 +70,7 @@ void spw_region_free(struct spw_region *region);
 /* Purpose: the name of a kind ("auto", "host", "cuda-host", "cuda-reg", "gpu") and back.
  * Returns: name: static text, "?" for no kind.
  * Thread: any.
- * Errors: parse: -EINVAL with the list of names.
+ * Errors: parse: -EINVAL with the list of names; "managed": with the reason.
  */
 const char *spw_mem_kind_name(enum spw_mem_kind kind);
 int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out);

@@ -154,6 +154,7 @@ static void errors_name_the_place(void **state)
 		{"executor: { cores: 4-2 }\n", "'4-2' is not allowed"},
 		{"executor: { cores: 4, }\nrun: { burst: x }\n", "f.yaml:2:15"},
 		{"executor: { cores: [[1]] }\n", "a list where a core number"},
+		{"memory: { kind: managed }\n", "its pages move between CPU and GPU"},
 		{"memory: { slot-size: 2KB }\n", "unknown unit 'KB'; allowed: B, KiB, MiB, GiB"},
 		{"memory: { slot-size: 100B }\n", "allowed: 64B .. 64MiB, a multiple of 64"},
 		{"memory: { slot-size: 2048 }\n", "'2048' has no unit"},

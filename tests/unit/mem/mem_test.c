@@ -174,6 +174,11 @@ struct choice {
 	{                                                                                       \
 		.usable = true, .host_register = true, .pageable_access = true, .name = "GH200" \
 	}
+#define FLUSHED                                                                            \
+	{                                                                                  \
+		.usable = true, .host_register = true, .dma_buf = true, .can_flush = true, \
+		.name = "FLUSHED"                                                          \
+	}
 #define OLD                                   \
 	{                                     \
 		.usable = true, .name = "OLD" \
@@ -207,6 +212,7 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 		 "DMA_BUF_SUPPORTED 0, so no NIC reaches its memory: use cuda-host"},
 		{GH200, SPW_MEM_GPU, true, -ENOTSUP, 0, "use cuda-reg"},
 		{LOOSE, SPW_MEM_GPU, true, -ENOTSUP, 0, "WRITES_ORDERING 0"},
+		{FLUSHED, SPW_MEM_GPU, true, 0, SPW_MEM_GPU, "each batch is flushed"},
 		{NONE, SPW_MEM_GPU, true, -ENOTSUP, 0, "no driver): use host"},
 		{H100, (enum spw_mem_kind)9, true, -EINVAL, 0, "not known"},
 	};
@@ -215,16 +221,93 @@ static void every_machine_gets_its_kind(void **state SPW_UNUSED)
 		struct spw_mem_req req = {.kind = table[i].asked,
 					  .bytes = 1,
 					  .executor_is_gpu = table[i].gpu_executor};
-		char why[sizeof(((struct spw_region *)0)->why)] = "";
-		enum spw_mem_kind kind;
-		int rc = mem_choose(&req, &table[i].gpu, &kind, why);
+		struct spw_region r = {0};
+		int rc = mem_choose(&req, &table[i].gpu, &r);
 
 		assert_int_equal(rc, table[i].rc);
 		if (!rc)
-			assert_int_equal(kind, table[i].kind);
-		if (!strstr(rc ? spw_err_text() : why, table[i].says))
-			fail_msg("row %zu: the text is: %s", i, rc ? spw_err_text() : why);
+			assert_int_equal(r.kind, table[i].kind);
+		assert_int_equal(r.flush, !rc && strstr(r.why, "flushed") != NULL);
+		if (!strstr(rc ? spw_err_text() : r.why, table[i].says))
+			fail_msg("row %zu: the text is: %s", i, rc ? spw_err_text() : r.why);
 	}
+}
+
+/* ---- recorded machines, through lib/plat ---- */
+
+static const char *platforms; /* folder of their trees */
+
+/* The first GPU of a recorded machine. */
+static struct mem_gpu recorded(const char *machine)
+{
+	struct mem_gpu gpu = {.why_not = "no GPU"};
+	struct spw_plat *plat;
+	char path[512], *text = NULL;
+	size_t room = 0;
+	ssize_t bytes;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s.tree", platforms, machine);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	bytes = getdelim(&text, &room, '\0', f);
+	fclose(f);
+	assert_true(bytes > 0);
+	assert_int_equal(spw_plat_read(&(struct spw_plat_from){.text = {text},
+							       .text_bytes = {(size_t)bytes},
+							       .name = {machine}},
+				       &plat),
+			 0);
+	free(text);
+	if (plat->gpu_cnt)
+		mem_gpu_of(&plat->gpu[0], &gpu);
+	spw_plat_free(plat);
+	return gpu;
+}
+
+static void recorded_machines_get_their_kind(void **state SPW_UNUSED)
+{
+	static const struct {
+		const char *machine;
+		enum spw_mem_kind asked;
+		int rc;
+		enum spw_mem_kind kind;
+		const char *says;
+	} table[] = {
+		{"dgx-spark", SPW_MEM_AUTO, 0, SPW_MEM_CUDA_HOST, "GB10 is integrated"},
+		{"dgx-spark", SPW_MEM_HOST, 0, SPW_MEM_HOST, "asked for"},
+		{"dgx-spark", SPW_MEM_CUDA_REG, 0, SPW_MEM_CUDA_REG, "asked for"},
+		{"dgx-spark", SPW_MEM_GPU, -ENOTSUP, 0, "DMA_BUF_SUPPORTED 0"},
+		{"grace-hopper", SPW_MEM_AUTO, 0, SPW_MEM_CUDA_REG, "is discrete"},
+		{"grace-hopper", SPW_MEM_HOST, 0, SPW_MEM_HOST, "asked for"},
+		{"grace-hopper", SPW_MEM_GPU, 0, SPW_MEM_GPU, "asked for"},
+		{"x86-connectx5", SPW_MEM_AUTO, 0, SPW_MEM_HOST, "there is no GPU"},
+		{"x86-connectx5", SPW_MEM_CUDA_HOST, -ENOTSUP, 0, "needs a CUDA GPU"},
+		{"bare-vm", SPW_MEM_AUTO, 0, SPW_MEM_HOST, "there is no GPU"},
+		{"bare-vm", SPW_MEM_GPU, -ENOTSUP, 0, "needs a CUDA GPU"},
+	};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(table); i++) {
+		struct spw_mem_req req = {
+			.kind = table[i].asked, .bytes = 1, .executor_is_gpu = true};
+		struct mem_gpu gpu = recorded(table[i].machine);
+		struct spw_region r = {0};
+		int rc = mem_choose(&req, &gpu, &r);
+
+		if (rc != table[i].rc || (!rc && r.kind != table[i].kind) || r.flush ||
+		    !strstr(rc ? spw_err_text() : r.why, table[i].says))
+			fail_msg("row %zu, %s: %d, kind %s, %s", i, table[i].machine, rc,
+				 spw_mem_kind_name(r.kind), rc ? spw_err_text() : r.why);
+	}
+}
+
+static void managed_memory_is_refused(void **state SPW_UNUSED)
+{
+	enum spw_mem_kind kind;
+
+	assert_int_equal(spw_mem_kind_parse("managed", &kind), -EINVAL);
+	assert_non_null(strstr(spw_err_text(), "move between CPU and GPU"));
+	assert_non_null(strstr(spw_err_text(), "use cuda-host"));
 }
 
 /* On this machine, what needs a GPU works or is refused with the reason; a refusal takes no id. */
@@ -271,7 +354,8 @@ static void a_gpu_gives_its_own_memory_or_says_why(void **state SPW_UNUSED)
 		print_message("no dma-buf here: %s\n", spw_err_text());
 		return;
 	}
-	assert_true(gpu.dma_buf && gpu.ordered);
+	assert_true(gpu.dma_buf && (gpu.ordered || gpu.can_flush));
+	assert_int_equal(r.flush, !gpu.ordered);
 	assert_null(r.host_va);
 	assert_int_equal(r.dev_va % r.page_bytes, 0);
 	assert_true(r.bytes >= 1 << 20 && fcntl(r.dmabuf_fd, F_GETFD) >= 0);
@@ -282,7 +366,7 @@ static void a_gpu_gives_its_own_memory_or_says_why(void **state SPW_UNUSED)
 	assert_int_equal(fcntl(rc, F_GETFD), -1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest test[] = {
 		cmocka_unit_test_setup(host_memory_is_there_and_touched, set_up),
@@ -291,9 +375,12 @@ int main(void)
 		cmocka_unit_test_setup(ids_are_unique_and_reused, set_up),
 		cmocka_unit_test_setup(names_go_both_ways, set_up),
 		cmocka_unit_test_setup(every_machine_gets_its_kind, set_up),
+		cmocka_unit_test_setup(recorded_machines_get_their_kind, set_up),
+		cmocka_unit_test_setup(managed_memory_is_refused, set_up),
 		cmocka_unit_test_setup(this_machine_does_it_or_says_why, set_up),
 		cmocka_unit_test_setup(a_gpu_gives_its_own_memory_or_says_why, set_up),
 	};
 
+	platforms = argc > 1 ? argv[1] : "config/platforms";
 	return cmocka_run_group_tests_name("mem", test, NULL, NULL);
 }
