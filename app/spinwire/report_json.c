@@ -143,8 +143,8 @@ static json_t *regimes_json(const struct app_result *res)
 static json_t *summary(const struct app *app, const struct app_result *res)
 {
 	return json_pack(
-		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I},s:o,s:o,s:f,s:I,"
-		"s:o,s:o,s:o,s:o,s:o}",
+		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I,s:I},s:o,s:o,s:f,"
+		"s:I,s:o,s:o,s:o,s:o,s:o}",
 		"schema", "spinwire.summary/1", "version", SPW_VERSION, "host",
 		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports", ports_json(app, res),
 		"executor", executor_json(app, res), "ledger", ledger_json(res), "pool", "slots",
@@ -152,8 +152,9 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 		(json_int_t)res->topo.ledger.pool_free, "leaked", (json_int_t)res->topo.sum.leaked,
 		"memory", "kind", spw_mem_kind_name(app->topo.region[0].kind), "why",
 		app->topo.region[0].why, "h2d_copies", (json_int_t)res->topo.exec.h2d_copies,
-		"port_copies", (json_int_t)res->topo.port_copies, "latency", latency_json(app, res),
-		"regimes", regimes_json(res), "cycles_per_frame", res->cycles_per_frame, "tsc_hz",
+		"port_copies", (json_int_t)res->topo.port_copies, "flushes",
+		(json_int_t)res->topo.exec.flushes, "latency", latency_json(app, res), "regimes",
+		regimes_json(res), "cycles_per_frame", res->cycles_per_frame, "tsc_hz",
 		(json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
 		app_worst_json(app, res), "held", app_held_json(app, res), "who", app_who_json(app),
 		"litmus", app_litmus_json(app));

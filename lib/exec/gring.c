@@ -55,6 +55,8 @@ static void push_one(struct spw_gring *ring, struct spw_gring_batch *batch)
 	struct spw_gring_desc *entry = &ring->desc[(seq & ring->batch_mask) * SPW_GRING_FRAME_MAX];
 	uint32_t n = batch->cnt, scrub = (uint32_t)(seq >> ring->batch_log2) % SPW_GRING_FRAME_MAX;
 
+	if (spw_unlikely(ring->flush))
+		ring->flush(ring);
 	batch->seq = seq;
 	if (scrub >= n) {
 		spw_gpu_store_rlx64(&entry[scrub].lo, tag);

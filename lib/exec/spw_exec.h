@@ -90,6 +90,7 @@ struct spw_exec_stat {
 	uint64_t relaunched;      /* times the resident kernel was launched again */
 	uint64_t kernel_launches; /* driver calls made by kick */
 	uint64_t faults;          /* completions that spw_gring_reap refused */
+	uint64_t flushes;         /* of a NIC's writes into GPU memory, one a push where needed */
 	uint64_t h2d_copies;      /* host-to-device copies, counted where one could be made */
 	char device[128];         /* "NVIDIA H100 80GB HBM3", "CPU thread" or "lcore" */
 };

@@ -44,7 +44,8 @@
  * record is written; then the descriptor words with spw_gpu_store_rel64, entry 0 last, its lo word
  * last of all. Executor: polls entry 0, then reads its other entries, each with acquire at system
  * scope (ld.acquire.sys, ldar), and only then reads payload, never through the non-coherent path
- * (ld.global.nc), which may return the bytes of the last lap.
+ * (ld.global.nc), which may return the bytes of the last lap. Where the payload is in GPU memory
+ * that the device does not order (spw_region.flush), push flushes the NIC's writes first.
  *
  * G2, the completion. Executor: all payload reads of the batch come before a barrier of the warp or
  * CTA that precedes the stores; otherwise the NIC could overwrite a slot that is still being read.
@@ -174,6 +175,9 @@ struct spw_gring {
 	uint64_t in_exec_frames; /* pushed - retired */
 	uint64_t *unit_frames;   /* [unit_cnt], latest w[7] of each: the executor's own count */
 	uint64_t fault_cnt;      /* completions that reap refused; sampled by others */
+	/* Called before push where a NIC's writes into GPU memory must be flushed first; else NULL.
+	 */
+	void (*flush)(struct spw_gring *ring);
 	/* Called after push: inline runs the batch, graph and launch call the driver; else NULL. */
 	void (*kick)(struct spw_gring *ring);
 	uint64_t slot_base, slot_bytes; /* where slots lie in their region, from spw_gring_bind */

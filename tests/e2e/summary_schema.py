@@ -28,7 +28,7 @@ SCHEMA = {
     "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,
                "consumed": COUNT, "bad": COUNTS, "dropped": COUNTS, "residual": COUNT},
     "pool": {"slots": COUNT, "free": COUNT, "leaked": NUMBER},
-    "memory": {"kind": TEXT, "why": TEXT, "h2d_copies": COUNT, "port_copies": COUNT},
+    "memory": {"kind": TEXT, "why": TEXT, "h2d_copies": COUNT, "port_copies": COUNT, "flushes": COUNT},
     "latency": [{"stage": TEXT, "count": COUNT, "min_ns": OR_NULL, "p50_ns": OR_NULL, "p90_ns": OR_NULL,
                  "p99_ns": OR_NULL, "p999_ns": OR_NULL, "p9999_ns": OR_NULL, "max_ns": OR_NULL,
                  "uncertainty_ns": COUNT, "defects": COUNT, "spectrum": [[NUMBER]]}],

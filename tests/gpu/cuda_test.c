@@ -15,6 +15,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "base/spw_err.h"
 #include "exec_suite.h"
 #include "exec/spw_pause.h"
 #include "time/spw_time.h"
@@ -88,6 +89,28 @@ static void silence_is_survived(void **state)
 			 done);
 	assert_true(relaunched(&rig) >= 5);
 	rig_close(&rig);
+}
+
+/* One flush a push where the region asks for it, none elsewhere. No NIC writes into GPU memory
+ * here: that the driver takes the call while a kernel is resident is all that this shows. */
+static void writes_of_a_nic_are_flushed(void **state)
+{
+	struct suite own = suite;
+	struct spw_exec_stat stat;
+	struct rig rig;
+
+	(void)state;
+	for (int flush = 0; flush < 2; flush++) {
+		own.flush = flush;
+		rig_open(&rig, &own, "sum", (struct spw_exec_conf){.batch_cnt = 64});
+		push_some(&rig, 0, 40);
+		reap_some(&rig, 0, 40);
+		spw_exec_stat(rig.exec, &stat);
+		assert_int_equal(stat.flushes, flush ? 40 : 0);
+		if (spw_exec_service(rig.exec))
+			fail_msg("%s", spw_err_text());
+		rig_close(&rig);
+	}
 }
 
 /* Expiry comes while batches flow: beats come so seldom that units leave at different times. */
@@ -326,6 +349,7 @@ static int run_persistent_only(const char *filter)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plugin_runs_on_the_gpu),
+		cmocka_unit_test(writes_of_a_nic_are_flushed),
 		cmocka_unit_test(silence_is_survived),
 		cmocka_unit_test(units_that_leave_apart_come_back),
 		cmocka_unit_test(bounded_life_is_relaunched),

@@ -39,6 +39,7 @@ void rig_open(struct rig *rig, const struct suite *suite, const char *handler,
 	rig->region.host_va = suite->mem;
 	rig->region.dev_va = suite->mem_dev;
 	rig->region.bytes = suite->mem_bytes;
+	rig->region.flush = suite->flush;
 	rig->region.id = 3;
 	conf.kind = suite->kind;
 	conf.handler = rig->handler;

@@ -13,6 +13,7 @@ struct suite {
 	uint8_t *mem; /* region bytes that the executor can read */
 	uint64_t mem_dev;
 	size_t mem_bytes;
+	bool flush; /* as if a NIC wrote the region's bytes into the GPU's memory */
 };
 
 #define SUITE_MEM_BYTES ((64u << 20) + (1u << 20))

@@ -257,6 +257,7 @@ static void cuda_stat(struct spw_exec *exec, struct spw_exec_stat *stat)
 		stat->frames += spw_gring_executed(&exec->ring[i]);
 		stat->batches += spw_thr_load_rlx(&exec->ring[i].tail_seq);
 		stat->kernel_launches += spw_thr_load_rlx(&c->ring[i].launches);
+		stat->flushes += spw_thr_load_rlx(&c->ring[i].flushes);
 	}
 }
 

@@ -21,7 +21,7 @@ struct spw_cuda_ring {
 	cudaGraph_t graph[SPW_GRING_UNIT_MAX];
 	cudaGraphExec_t graph_exec[SPW_GRING_UNIT_MAX];
 	bool running, asked_to_leave;
-	uint64_t launches;
+	uint64_t launches, flushes;
 };
 
 /* The backend's part of an executor (spw_exec.backend). */
@@ -32,7 +32,7 @@ struct spw_cuda_exec {
 	uint64_t pair_exec, pair_tsc; /* one pair of clock readings, to extend stamps */
 	uint64_t relaunched, life_ns;
 	uint32_t threads;
-	int failed; /* first error of a launch on the data path */
+	int failed; /* first error of a launch or flush on the data path */
 };
 
 /* Purpose: error text "CUDA: what: reason". Returns -ENOMEM or -EIO. */

@@ -109,6 +109,28 @@ static void kick_failed(struct spw_cuda_exec *c, int rc)
 		c->failed = rc;
 }
 
+/* Makes what the NIC wrote into the GPU's memory visible to its kernels, for devices that do not
+ * keep such writes in order (CUDA driver API, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING;
+ * a resident kernel belongs to the owner of the memory). The caller has polled the completion. */
+static void flush_writes(struct spw_gring *ring)
+{
+	struct spw_exec *exec = ring->exec;
+	struct spw_cuda_exec *c = exec->backend;
+
+	kick_failed(c, (int)cudaDeviceFlushGPUDirectRDMAWrites(
+			       cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+			       cudaFlushGPUDirectRDMAWritesToOwner));
+	spw_thr_count(&c->ring[spw_exec_ring_index(exec, ring)].flushes, 1);
+}
+
+static bool needs_flush(const struct spw_exec *exec)
+{
+	for (uint16_t i = 0; i < exec->conf.region_cnt; i++)
+		if (exec->conf.region[i].flush)
+			return true;
+	return false;
+}
+
 /* The data path of the launch backend: one driver call per batch, on the stream of the batch's
  * unit. */
 static void launch_kick(struct spw_gring *ring)
@@ -165,6 +187,7 @@ int spw_cuda_start(struct spw_exec *exec)
 	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++) {
 		struct spw_cuda_ring *r = &c->ring[i];
 
+		exec->ring[i].flush = needs_flush(exec) ? flush_writes : NULL;
 		if (exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT) {
 			rc = persistent_launch(exec, r, SPW_KERNEL_RUN);
 			continue;
@@ -231,9 +254,9 @@ int spw_cuda_service(struct spw_exec *exec)
 	struct spw_cuda_exec *c = exec->backend;
 	int rc = 0;
 
+	if (c->failed)
+		return spw_cuda_err(c->failed, "a launch or flush for a batch");
 	if (exec->conf.kind != SPW_EXEC_CUDA_PERSISTENT) {
-		if (c->failed)
-			return spw_cuda_err(c->failed, "a launch for a batch");
 		for (uint16_t i = 0; i < exec->conf.ring_cnt; i++)
 			for (uint32_t u = 0; u < exec->unit_cnt; u++) {
 				rc = (int)cudaStreamQuery(c->ring[i].stream[u]);
