@@ -13,7 +13,7 @@
  * frame r % FLIGHT of lap r / FLIGHT. The CPU looks at its first and last word (M1), the executor
  * at all.
  *
- * Who was late? After a fault the CPU reads the frame again, 2 ms later. If it is right by then,
+ * Who was late? After a fault the CPU reads the frame again, 0.1 s later. If it is right by then,
  * its bytes came after its completion (receive); if it stays wrong, the NIC sent wrong bytes
  * (echo).
  *
@@ -33,7 +33,7 @@
 #define FRAMES_MIN 256u         /* also on a machine that needs long for them */
 #define ROOM_MAX   1024u        /* fits every MTU that an interface is likely to have */
 #define BACK_NS    500000000ull /* a frame that is not back by then does not come */
-#define AGAIN_NS   2000000
+#define AGAIN_NS   100000000    /* far more than any write is on its way */
 #define COLLECT_NS 200000000ull /* a frame that was posted is sent by then */
 
 struct wire_part {
@@ -237,8 +237,12 @@ static int settle(struct wire_part *part)
 
 	if (!batch)
 		return 0;
-	if (!litmus_answered(batch, &pattern, &i))
-		return answered_wrong(part->l, batch, pattern, i);
+	if (!litmus_answered(batch, &pattern, &i)) {
+		rc = answered_wrong(part->l, batch, pattern, i);
+		part->ending = true;
+		onward(part, batch);
+		return rc;
+	}
 	count(part, batch);
 	rc = onward(part, batch);
 	spw_gring_retire(part->l->ring, batch);
