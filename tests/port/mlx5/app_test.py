@@ -6,7 +6,7 @@ import signal
 import time
 
 import app
-from app import PORT, Cable, Source, peers, spinwire, spwtest
+from app import PORT, Cable, Run, Source, peers, spinwire, spwtest
 from spwtest import balanced, check, equal, one_line
 
 MAC = "02:73:70:77:0a:01"
@@ -135,6 +135,35 @@ def test_rules_leave():
     """What no rule names stays out."""
     for keys in ("udp=7,udp=4789,tcp=5357", "ipv4=198.18.0.3", "ipv6=2001:2::1", "mac=02:00:00:00:00:03", "vlan=7"):
         equal(rules(keys, False)[1], 0, keys)
+
+
+def test_litmus_refuses():
+    """A NIC that sends other bytes than it was given: exit status 2 before any traffic."""
+    cable = Cable()
+    with Run(["--port", PORT, "--executor", "inline", "--seconds", "1"],
+             under=cable.wrap("spinwire", "--fault", "corrupt=1", "--seed", "1")) as run:
+        run.finish(2)
+        one_line(run, "pattern echo failed on port mlx5_0, memory host, executor inline", "--litmus off")
+    with Run(["--port", PORT, "--executor", "inline", "--seconds", "1", "--litmus", "off"],
+             under=cable.wrap("spinwire", "--fault", "corrupt=1", "--seed", "1")) as run:
+        equal(run.finish()["litmus"]["result"], "not_run", "result")
+
+
+def test_litmus_beside_traffic():
+    """Frames come before, during and after it: none of them takes part, and no frame of the litmus is counted or goes elsewhere."""
+    cable = Cable()
+    source = Source(cable, "--rate", "20kpps", "--seconds", "3s")
+    with spinwire(cable, "--handler", "echo", "--seconds", "100", queues=2) as run:
+        run.wait_ready()
+        gen = source.finish()
+        run.signal(signal.SIGINT)
+        summary = run.finish()
+    balanced(summary)
+    litmus = summary["litmus"]
+    equal(litmus["nics"], [{"port": "mlx5_0", "why_not": None}], "NICs that took no part")
+    check(min(litmus["frames"].values()) > 256, f"{litmus}")
+    check(summary["ledger"]["wire"] <= gen["sent"], f"{summary['ledger']['wire']} of {gen['sent']} frames")
+    equal([gen[name] for name in ("duplicated", "corrupted", "foreign")], [0] * 3, "strange frames")
 
 
 def test_device_unknown():
