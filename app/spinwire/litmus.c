@@ -52,7 +52,7 @@ json_t *app_litmus_json(const struct app *app)
 		json_object_set_new(frames, spw_litmus_pattern_name((enum spw_litmus_pattern)i),
 				    json_integer((json_int_t)litmus->frames[i]));
 	return json_pack("{s:s,s:s,s:o,s:I,s:I,s:f,s:o}", "level", name[litmus->level], "result",
-			 litmus->level == SPW_LITMUS_OFF ? "not_run" : "passed", "frames", frames,
+			 litmus->round_trips ? "passed" : "not_run", "frames", frames,
 			 "round_trips", (json_int_t)litmus->round_trips, "bytes",
 			 (json_int_t)litmus->bytes, "seconds", (double)litmus->ns * 1e-9, "nics",
 			 nics_json(app));

@@ -235,9 +235,10 @@ static void log_outcome(const struct spw_topo *topo, const struct spw_litmus *ou
 		n += (size_t)snprintf(nic + n, sizeof(nic) - n,
 				      out->nic[p] ? "" : "; NIC of %s not tested: %s",
 				      topo->port[p]->name, out->why_not[p]);
-	spw_info("litmus %s: passed: %lu frames between CPU and executor, %lu through the NIC and "
+	spw_info("litmus %s: %s: %lu frames between CPU and executor, %lu through the NIC and "
 		 "back, in %.3f s (%.0f frames/s)%s",
 		 out->level == SPW_LITMUS_LONG ? "long" : "quick",
+		 out->round_trips ? "passed" : "nothing could be tested",
 		 (unsigned long)out->frames[SPW_LITMUS_answer],
 		 (unsigned long)out->frames[SPW_LITMUS_receive], (double)out->ns * 1e-9,
 		 (double)out->round_trips * 1e9 / (double)SPW_MAX(out->ns, 1u), nic);

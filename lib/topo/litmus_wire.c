@@ -34,7 +34,8 @@
 #define ROOM_MAX   1024u        /* fits every MTU that an interface is likely to have */
 #define BACK_NS    500000000ull /* a frame that is not back by then does not come */
 #define AGAIN_NS   100000000    /* far more than any write is on its way */
-#define COLLECT_NS 200000000ull /* a frame that was posted is sent by then */
+#define QUIET_NS   100000000ull /* frames that do not come for so long are lost */
+#define COLLECT_NS 400000000ull /* a frame that was posted is sent by then */
 
 struct wire_part {
 	struct litmus *l;
@@ -306,29 +307,45 @@ static int go_round(struct wire_part *part)
 	return rc ? rc : come_back(part);
 }
 
+/* Takes what arrived or was executed meanwhile. Returns: frames. */
+static uint32_t collect_some(struct wire_part *part)
+{
+	struct litmus *l = part->l;
+	struct spw_gring_batch *batch = spw_gring_reap(l->ring);
+	struct spw_desc late[POLL_MAX];
+	uint32_t n = spw_port_rx_burst(l->queue, late, POLL_MAX);
+
+	for (uint32_t i = 0; i < n; i++)
+		spw_port_release_burst(l->queue, &late[i].slot, 1);
+	for (uint32_t i = 0; batch && i < batch->cnt; i++, n++)
+		spw_port_release_burst(l->queue, &batch->desc[i].slot, 1);
+	if (batch)
+		spw_gring_retire(l->ring, batch);
+	spw_port_events(l->queue, NULL, 0);
+	spw_exec_beat(l->exec, 0);
+	return n;
+}
+
 /* Returns every slot to the port: those in the executor, those that were received late, and those
- * that the NIC has still to send. After a fault too, as far as that goes. */
+ * that the NIC has still to send. Waits for frames that are on their way, as they would be taken
+ * for traffic; after a fault too, as far as that goes. */
 static void collect(struct wire_part *part)
 {
 	struct litmus *l = part->l;
-	uint64_t begin = spw_tsc_now(), limit = spw_tsc_from_ns(&l->topo->conf.tsc, COLLECT_NS);
-	struct spw_desc late[POLL_MAX];
+	const struct spw_tsc *tsc = &l->topo->conf.tsc;
+	uint64_t begin = spw_tsc_now(), moved = begin, now;
 	struct spw_port_slots slots;
 
 	do {
-		struct spw_gring_batch *batch = spw_gring_reap(l->ring);
-		uint16_t n = spw_port_rx_burst(l->queue, late, POLL_MAX);
+		uint32_t n = collect_some(part);
 
-		for (uint16_t i = 0; i < n; i++)
-			spw_port_release_burst(l->queue, &late[i].slot, 1);
-		for (uint32_t i = 0; batch && i < batch->cnt; i++)
-			spw_port_release_burst(l->queue, &batch->desc[i].slot, 1);
-		if (batch)
-			spw_gring_retire(l->ring, batch);
-		spw_port_events(l->queue, NULL, 0);
-		spw_exec_beat(l->exec, 0);
+		now = spw_tsc_now();
+		moved = n ? now : moved;
+		part->flight -= SPW_MIN(n, part->flight);
 		spw_port_slots(l->lane->port, l->lane->conf.queue, &slots);
-	} while ((slots.in_tx || slots.lent) && spw_tsc_now() - begin < limit);
+	} while ((slots.in_tx || slots.lent ||
+		  (part->flight && now - moved < spw_tsc_from_ns(tsc, QUIET_NS))) &&
+		 now - begin < spw_tsc_from_ns(tsc, COLLECT_NS));
 }
 
 int litmus_wire(struct litmus *l)
