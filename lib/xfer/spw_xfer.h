@@ -241,7 +241,7 @@ int spw_xfer_recv(struct spw_xfer_conn *conn, const struct spw_xfer_part *part, 
 
 /* Purpose: makes what the NIC has written to GPU memory visible to kernels that start afterwards:
  *   a read of the last bytes over a QP of the same device, on every rail. Of host memory it is done
- *   at once.
+ *   at once. Memory of this kind can therefore be read by peers, too.
  * Shape: after the receive is done. [addr, addr + bytes) lies in mem.
  * Returns, Errors: as spw_xfer_send. Thread: owner. */
 int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *addr, uint64_t bytes,

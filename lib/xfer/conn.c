@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * One connection: its memory, its frames and deadlines, and its end. exchange.c has the exchange by
+ * which it begins. Called by the house of the endpoint once a millisecond, and by whatever
+ * finds that the connection cannot go on.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "xfer/xfer.h"
+
+#define FRAMES_MAX 32u /* of one turn */
+
+/* ---- make and free ---- */
+
+static int box_make(struct spw_xfer_conn *conn)
+{
+	const struct spw_xfer *x = conn->x;
+	int rc = 0;
+
+	conn->box = aligned_alloc(4096, SPW_ALIGN_UP(sizeof(*conn->box), 4096u));
+	if (!conn->box)
+		return spw_err(ENOMEM, "no memory for a mailbox");
+	memset(conn->box, 0, sizeof(*conn->box));
+	for (uint32_t i = 0; i < x->dev_cnt && !rc; i++) {
+		const struct rdma_dev *dev = &x->dev[i].rdma;
+
+		rc = rdma_mr_reg_bytes(dev, dev->pd, conn->box, XFER_BOX_IN_BYTES,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+				       &conn->box_in[i]);
+		rc = rc ? rc
+			: rdma_mr_reg_bytes(dev, dev->pd, conn->box->out, sizeof(conn->box->out), 0,
+					    &conn->box_out[i]);
+	}
+	return rc;
+}
+
+int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_conn **conn_out)
+{
+	struct spw_xfer_conn *conn = calloc(1, sizeof(*conn));
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc;
+
+	*conn_out = NULL;
+	if (!conn)
+		return spw_err(ENOMEM, "no memory for a connection");
+	conn->x = x;
+	conn->is_client = is_client;
+	xfer_list_add(&x->conns, &conn->link_all);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(conn->req); i++) {
+		conn->req[i].next_free = conn->free_req;
+		conn->free_req = &conn->req[i];
+	}
+	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
+		conn->tx[i].seq = i - XFER_SLOT_CNT;
+	rc = box_make(conn);
+	if (!rc && epoll_ctl(x->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		rc = spw_err(errno, "epoll_ctl: %s", strerror(errno));
+	if (rc) {
+		conn->link.fd = -1;
+		xfer_conn_free(conn);
+		return rc;
+	}
+	xfer_link_start(&conn->link, fd);
+	*conn_out = conn;
+	return 0;
+}
+
+static void release_requests(struct spw_xfer_conn *conn)
+{
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(conn->req); i++)
+		if (conn->req[i].in_use)
+			xfer_req_give(&conn->req[i]);
+}
+
+void xfer_conn_free(struct spw_xfer_conn *conn)
+{
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		xfer_rail_destroy(conn->rail[i]);
+		free(conn->rail[i]);
+	}
+	if (conn->link.fd >= 0)
+		close(conn->link.fd);
+	release_requests(conn);
+	xfer_window_free(conn);
+	for (uint32_t i = 0; i < conn->x->dev_cnt; i++) {
+		if (conn->box_in[i])
+			ibv_dereg_mr(conn->box_in[i]);
+		if (conn->box_out[i])
+			ibv_dereg_mr(conn->box_out[i]);
+	}
+	free(conn->box);
+	xfer_list_del(&conn->link_all);
+	free(conn);
+}
+
+void spw_xfer_conn_close(struct spw_xfer_conn *conn)
+{
+	if (conn)
+		xfer_conn_free(conn);
+}
+
+/* ---- the end ---- */
+
+/* The QPs go first: no device touches a request's memory after the request has failed. */
+void xfer_conn_fail(struct spw_xfer_conn *conn, int error, const char *fmt, ...)
+{
+	char why[128];
+	size_t n = strlen(conn->text);
+	va_list args;
+
+	if (conn->state == XFER_CONN_FAILED)
+		return;
+	va_start(args, fmt);
+	vsnprintf(why, sizeof(why), fmt, args);
+	va_end(args);
+	snprintf(conn->text + n, sizeof(conn->text) - n, ": %s", why);
+	spw_log_limited(&conn->x->limit, SPW_LOG_WARN, "xfer: %s", conn->text);
+	if (conn->given)
+		conn->x->stat.conns_lost++;
+	else if (!conn->is_client)
+		conn->x->stat.refused++;
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		xfer_rail_destroy(conn->rail[i]);
+		conn->rail[i]->state = XFER_OFF;
+	}
+	if (conn->link.fd >= 0)
+		close(conn->link.fd);
+	conn->link.fd = -1;
+	conn->up = 0;
+	conn->error = -error;
+	conn->state = XFER_CONN_FAILED;
+}
+
+void xfer_conn_breach(struct spw_xfer_conn *conn, const char *what)
+{
+	if (conn->state != XFER_CONN_FAILED)
+		conn->x->stat.protocol++;
+	xfer_conn_fail(conn, EPROTO, "it broke the protocol: %s", what);
+}
+
+int xfer_conn_usable(const struct spw_xfer_conn *conn)
+{
+	return conn->error ? spw_err(-conn->error, "%s", conn->text) : 0;
+}
+
+int spw_xfer_conn_error(const struct spw_xfer_conn *conn)
+{
+	return conn->error;
+}
+
+const char *spw_xfer_conn_text(const struct spw_xfer_conn *conn)
+{
+	return conn->text;
+}
+
+void xfer_conn_say(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
+{
+	if (xfer_link_send(conn, frame))
+		xfer_conn_fail(conn, ECONNRESET, "it closed the connection, or does not read");
+}
+
+/* ---- ready ---- */
+
+/* Why of each rail, for the message of a connection without any. */
+static void no_rail(struct spw_xfer_conn *conn)
+{
+	char list[96] = "";
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < conn->rail_cnt && n < sizeof(list); i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%.12s: %.60s", i ? "; " : "",
+				      conn->rail[i]->stat.device, conn->rail[i]->stat.why);
+	xfer_conn_fail(conn, ENETUNREACH, "no rail leads there (%s)", list);
+}
+
+void xfer_conn_check_ready(struct spw_xfer_conn *conn, uint64_t now_ms)
+{
+	bool tried = true;
+
+	if (conn->state != XFER_CONN_RAILS)
+		return;
+	for (uint32_t i = 0; i < conn->rail_cnt; i++)
+		tried &= conn->rail[i]->tried;
+	if (!tried && now_ms < conn->deadline_ms)
+		return;
+	if (!conn->up) {
+		no_rail(conn);
+		return;
+	}
+	conn->state = XFER_CONN_READY;
+	conn->x->stat.conns_up++;
+}
+
+/* ---- frames ---- */
+
+static bool take_later(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
+{
+	switch (f->type) {
+	case XFER_FRAME_RAIL:
+		if (f->rail.rail >= conn->rail_cnt)
+			return false;
+		xfer_rail_heard(conn->rail[f->rail.rail], f, now_ms);
+		return true;
+	case XFER_FRAME_DOWN:
+		if (f->down.rail >= conn->rail_cnt)
+			return false;
+		xfer_rail_heard_down(conn->rail[f->down.rail], f, now_ms);
+		return true;
+	case XFER_FRAME_WINDOW:
+		xfer_window_heard(conn, f);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Returns: false: no such frame is expected now. */
+static bool take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
+{
+	if (conn->state == XFER_CONN_RAILS || conn->state == XFER_CONN_READY)
+		return take_later(conn, f, now_ms);
+	return xfer_exchange_take(conn, f, now_ms);
+}
+
+/* TCP has ended. What the peer had sent before may still be in the completion queues: one more
+ * turn takes it. */
+static void tcp_ended(struct spw_xfer_conn *conn)
+{
+	if (conn->state != XFER_CONN_READY)
+		xfer_conn_fail(conn, conn->is_client ? EACCES : ECONNRESET,
+			       "it closed during the exchange: are version, secret and handle "
+			       "right?");
+	else if (conn->ended)
+		xfer_conn_fail(conn, ECONNRESET, "the peer closed the connection, or died");
+	conn->ended = true;
+}
+
+static void bad_frame(struct spw_xfer_conn *conn, int rc)
+{
+	if (rc == -ECONNRESET)
+		tcp_ended(conn);
+	else if (rc == -EPROTONOSUPPORT)
+		xfer_conn_fail(conn, EPROTONOSUPPORT, "it speaks another version");
+	else if (rc == -EACCES)
+		xfer_conn_fail(conn, EACCES, "it does not know the secret");
+	else if (conn->state < XFER_CONN_RAILS)
+		xfer_conn_fail(conn, EPROTO, "it does not speak this protocol");
+	else
+		xfer_conn_breach(conn, "a malformed frame");
+}
+
+static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)
+{
+	struct xfer_frame f;
+
+	for (uint32_t i = 0; i < FRAMES_MAX && conn->state != XFER_CONN_FAILED; i++) {
+		const int rc = xfer_link_receive(conn, &f);
+
+		if (rc < 0)
+			bad_frame(conn, rc);
+		if (rc <= 0)
+			return;
+		if (!take(conn, &f, now_ms))
+			xfer_conn_breach(conn, "a frame that has no place here");
+	}
+}
+
+/* A non-blocking connect reports its result when the socket becomes writable. */
+static void finish_connect(struct spw_xfer_conn *conn)
+{
+	struct pollfd p = {.fd = conn->link.fd, .events = POLLOUT};
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (poll(&p, 1, 0) != 1)
+		return;
+	if (getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &error, &len))
+		error = errno;
+	if (error)
+		xfer_conn_fail(conn, error, "%s: does it listen there?", strerror(error));
+	else
+		xfer_exchange_start(conn);
+}
+
+static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
+{
+	if (conn->state < XFER_CONN_RAILS && now_ms >= conn->deadline_ms) {
+		xfer_conn_fail(conn, ETIMEDOUT, "no answer in %u ms", conn->x->conf.exchange_ms);
+		return;
+	}
+	for (uint32_t i = 0; i < conn->rail_cnt && conn->state != XFER_CONN_FAILED; i++)
+		xfer_rail_turn(conn->rail[i], now_ms);
+	xfer_conn_check_ready(conn, now_ms);
+	if (conn->state != XFER_CONN_READY || conn->up) {
+		conn->gone_ms = now_ms + conn->x->conf.gone_ms;
+		return;
+	}
+	if (now_ms >= conn->gone_ms)
+		xfer_conn_fail(conn, ETIMEDOUT, "no rail for %u ms", conn->x->conf.gone_ms);
+}
+
+/* A server's connection that failed before the caller had it is freed here: *conn is gone. */
+void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms)
+{
+	if (conn->state == XFER_CONN_TCP)
+		finish_connect(conn);
+	if (conn->state != XFER_CONN_TCP && conn->state != XFER_CONN_FAILED) {
+		if (xfer_link_flush(conn))
+			tcp_ended(conn);
+		read_frames(conn, now_ms);
+	}
+	if (conn->state != XFER_CONN_FAILED)
+		watch_deadlines(conn, now_ms);
+	if (conn->state == XFER_CONN_FAILED && conn->listener)
+		xfer_conn_free(conn);
+}

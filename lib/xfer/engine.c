@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What goes over which rail, and when. A connection has one list of messages whose chunks are being
+ * posted. Each chunk goes to the rail with the fewest bytes under way, and a rail is given no more
+ * than two chunks ahead; so a rail gets new chunks as fast as it drains them. Towards the end of a
+ * message chunks become smaller, so that rails of unequal speed finish together.
+ *
+ *   send:  WRITE chunk ... WRITE chunk, then on each rail that was used
+ *          WRITE_IMM of 0 bytes (FIN); with one chunk alone, the chunk itself is the WRITE_IMM
+ *   put:   WRITE chunk ..., then on each rail that was used WRITE of its flag word
+ *   get:   READ chunk ...
+ *   recv:  WRITE_IMM of the grant into the sender's mailbox
+ *
+ * One doorbell per rail and turn. RC keeps the order of a QP, so what ends a message on a rail
+ * arrives after its chunks on that rail.
+ */
+#include <string.h>
+
+#include "xfer/xfer.h"
+
+#define SPLIT_BYTES  65536u /* shorter messages go over one rail */
+#define CHUNK_MIN    16384u
+#define SIGNAL_BYTES 16384u /* chunks from here on have completions of their own */
+#define AHEAD_CHUNKS 2u
+#define FLAG_BYTES   8u
+
+/* ---- one WQE ---- */
+
+void xfer_rail_post(struct xfer_rail *rail, const struct xfer_wr *wr, const struct xfer_sent *sent)
+{
+	struct xfer_sent *s = &rail->sent[rail->sq_pi % XFER_SQ_CNT];
+	struct xfer_wr copy = *wr;
+
+	*s = *sent;
+	if (s->kind == XFER_SENT_FLAG || s->kind == XFER_SENT_SIZE) {
+		copy.laddr = (uintptr_t)&s->value;
+		copy.bytes = FLAG_BYTES;
+		copy.in_wqe = true;
+	}
+	rail->ops->post(rail, &copy);
+	rail->sq_pi++;
+	rail->rang = false;
+	if (s->msg)
+		s->msg->open++;
+}
+
+static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t offset, uint32_t len,
+		       const struct xfer_imm *fin)
+{
+	const bool read = msg->kind == XFER_MSG_GET;
+	const struct xfer_wr wr = {
+		.op = read  ? XFER_OP_READ
+		      : fin ? XFER_OP_WRITE_IMM
+			    : XFER_OP_WRITE,
+		.signal = len >= SIGNAL_BYTES,
+		.in_wqe = !read && len && len <= XFER_INLINE_MAX &&
+			  msg->mem->req.kind == SPW_XFER_HOST,
+		.bytes = len,
+		.lkey = len ? msg->mem->mr[rail->dev_idx]->lkey : 0,
+		.rkey = msg->rkey[rail->idx],
+		.imm = fin ? xfer_imm_put(*fin) : 0,
+		.laddr = msg->laddr + offset,
+		.raddr = msg->raddr + offset,
+	};
+	const struct xfer_sent sent = {
+		.msg = msg, .offset = offset, .len = len, .kind = XFER_SENT_CHUNK};
+
+	rail->out_bytes += len;
+	msg->used |= (uint8_t)(1u << rail->idx);
+	xfer_rail_post(rail, &wr, &sent);
+}
+
+/* ---- which rail ---- */
+
+SPW_INLINE bool is_up(const struct xfer_rail *rail)
+{
+	return rail->state == XFER_UP;
+}
+
+/* The rail with the fewest bytes under way that may take a chunk; NULL: none may. */
+static struct xfer_rail *pick(const struct spw_xfer_conn *conn)
+{
+	const bool alone = !(conn->up & (conn->up - 1u));
+	const uint64_t limit = alone ? UINT64_MAX
+				     : (uint64_t)AHEAD_CHUNKS * conn->x->conf.chunk_bytes;
+	struct xfer_rail *best = NULL;
+
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		struct xfer_rail *rail = conn->rail[i];
+
+		if (!is_up(rail) || xfer_rail_room(rail) <= XFER_SQ_RESERVE ||
+		    rail->out_bytes >= limit)
+			continue;
+		if (!best || rail->out_bytes < best->out_bytes ||
+		    (rail->out_bytes == best->out_bytes &&
+		     xfer_rail_room(rail) > xfer_rail_room(best)))
+			best = rail;
+	}
+	return best;
+}
+
+static struct xfer_rail *pick_for_control(const struct spw_xfer_conn *conn)
+{
+	for (uint32_t i = 0; i < conn->rail_cnt; i++)
+		if (is_up(conn->rail[i]) && xfer_rail_room(conn->rail[i]) > 1)
+			return conn->rail[i];
+	return NULL;
+}
+
+/* Bytes of the next chunk of what is left. */
+static uint32_t chunk_of(const struct spw_xfer_conn *conn, const struct xfer_msg *msg)
+{
+	const uint64_t left = msg->bytes - msg->at;
+	const uint32_t rails = (uint32_t)__builtin_popcount(conn->up);
+	uint64_t len = conn->x->conf.chunk_bytes;
+
+	if (rails > 1 && msg->bytes > SPLIT_BYTES)
+		len = SPW_MIN(len, SPW_MAX(SPW_ALIGN_UP(left / (2 * rails), (uint64_t)4096),
+					   (uint64_t)CHUNK_MIN));
+	return (uint32_t)SPW_MIN(left, len);
+}
+
+/* ---- the end of a message ---- */
+
+static struct xfer_imm fin_of(const struct spw_xfer_conn *conn, uint32_t slot, uint8_t rails,
+			      bool one_chunk)
+{
+	const struct xfer_tx_slot *s = &conn->tx[slot];
+	const enum xfer_size size = s->bytes > s->room    ? XFER_SIZE_TOO_LONG
+				    : s->bytes == s->room ? XFER_SIZE_FULL
+				    : one_chunk           ? XFER_SIZE_CHUNK
+							  : XFER_SIZE_RECORD;
+
+	return (struct xfer_imm){.kind = XFER_IMM_FIN,
+				 .slot = (uint8_t)slot,
+				 .rails = rails,
+				 .generation = (uint8_t)conn->tx_generation,
+				 .size = (uint8_t)size,
+				 .lap = xfer_lap_of(s->seq)};
+}
+
+/* Whether each of these rails has room for cnt WQEs. */
+static bool rails_have_room(const struct spw_xfer_conn *conn, uint8_t rails, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < conn->rail_cnt; i++)
+		if (rails >> i & 1u && xfer_rail_room(conn->rail[i]) < cnt)
+			return false;
+	return true;
+}
+
+static void post_size(struct xfer_rail *rail, struct xfer_msg *msg, uint32_t slot)
+{
+	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
+				   .raddr = rail->conn->their_box +
+					    offsetof(struct xfer_box, size) +
+					    slot * sizeof(spw_be64),
+				   .rkey = rail->theirs.rkey};
+	const struct xfer_sent sent = {
+		.msg = msg,
+		.kind = XFER_SENT_SIZE,
+		.value = (SPW_FORCE uint64_t)spw_cpu_to_be64(rail->conn->tx[slot].bytes)};
+
+	xfer_rail_post(rail, &wr, &sent);
+}
+
+/* FINs of a slot on these rails; msg may be done already (NULL). Returns: false: no room yet. */
+static bool post_fins(struct spw_xfer_conn *conn, uint32_t slot, struct xfer_msg *msg,
+		      uint8_t rails)
+{
+	const struct xfer_imm fin = fin_of(conn, slot, rails, false);
+	bool record = fin.size == XFER_SIZE_RECORD;
+
+	if (!rails_have_room(conn, rails, 2))
+		return false;
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		struct xfer_rail *rail = conn->rail[i];
+		const struct xfer_wr wr = {.op = XFER_OP_WRITE_IMM,
+					   .raddr = conn->their_box,
+					   .rkey = rail->theirs.rkey,
+					   .imm = xfer_imm_put(fin)};
+		const struct xfer_sent sent = {
+			.msg = msg, .kind = XFER_SENT_FIN, .slot = (uint8_t)slot};
+
+		if (!(rails >> i & 1u))
+			continue;
+		if (record)
+			post_size(rail, msg, slot);
+		record = false;
+		xfer_rail_post(rail, &wr, &sent);
+	}
+	return true;
+}
+
+static bool post_flags(struct spw_xfer_conn *conn, struct xfer_msg *msg, uint8_t rails)
+{
+	if (!rails_have_room(conn, rails, 1))
+		return false;
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		struct xfer_rail *rail = conn->rail[i];
+		const struct xfer_wr wr = {.op = XFER_OP_WRITE,
+					   .raddr = msg->flag_raddr + i * FLAG_BYTES,
+					   .rkey = msg->rkey[i]};
+		const struct xfer_sent sent = {
+			.msg = msg, .kind = XFER_SENT_FLAG, .value = msg->flag << 4 | rails};
+
+		if (rails >> i & 1u)
+			xfer_rail_post(rail, &wr, &sent);
+	}
+	return true;
+}
+
+/* The rails that carried the message; of one without chunks, or whose rails are gone, any one. */
+static uint8_t end_rails(const struct spw_xfer_conn *conn, const struct xfer_msg *msg)
+{
+	const uint8_t used = msg->used & conn->up;
+
+	return used ? used : (uint8_t)(conn->up & -conn->up);
+}
+
+/* All chunks are posted. Returns: false: the end cannot be posted yet. */
+static bool post_end(struct spw_xfer_conn *conn, struct xfer_msg *msg)
+{
+	if (msg->orphans || msg->lost || !conn->up)
+		return false;
+	switch (msg->kind) {
+	case XFER_MSG_SEND:
+		if (!post_fins(conn, msg->slot, msg, end_rails(conn, msg)))
+			return false;
+		conn->tx[msg->slot].state = XFER_TX_ENDED;
+		break;
+	case XFER_MSG_PUT:
+		if (msg->flag && !post_flags(conn, msg, end_rails(conn, msg)))
+			return false;
+		break;
+	case XFER_MSG_GET:
+		break;
+	}
+	msg->posted = true;
+	msg->end_due = false;
+	return true;
+}
+
+/* ---- chunks ---- */
+
+/* A message that is one chunk, which carries its end. */
+static bool post_whole(struct spw_xfer_conn *conn, struct xfer_msg *msg)
+{
+	struct xfer_rail *rail = pick(conn);
+	struct xfer_imm fin;
+
+	if (!rail)
+		return false;
+	fin = fin_of(conn, msg->slot, (uint8_t)(1u << rail->idx), true);
+	post_chunk(rail, msg, 0, (uint32_t)msg->bytes, &fin);
+	msg->at = msg->bytes;
+	msg->posted = true;
+	conn->tx[msg->slot].state = XFER_TX_ENDED;
+	return true;
+}
+
+/* Returns: true if all of the message is posted. */
+static bool post_msg(struct spw_xfer_conn *conn, struct xfer_msg *msg)
+{
+	struct xfer_rail *rail;
+
+	if (spw_unlikely(msg->landed)) {
+		msg->at = msg->bytes;
+		msg->posted = true;
+		return true;
+	}
+	if (msg->too_long)
+		msg->at = msg->bytes; /* only its end is sent, which says so */
+	else if (msg->kind == XFER_MSG_SEND && !msg->at && msg->bytes &&
+		 chunk_of(conn, msg) == msg->bytes && !msg->lost)
+		return post_whole(conn, msg);
+	while (msg->at < msg->bytes) {
+		const uint32_t len = chunk_of(conn, msg);
+
+		rail = pick(conn);
+		if (!rail)
+			return false;
+		post_chunk(rail, msg, msg->at, len, NULL);
+		msg->at += len;
+	}
+	return post_end(conn, msg);
+}
+
+static void post_active(struct spw_xfer_conn *conn)
+{
+	while (conn->active.first && post_msg(conn, conn->active.first)) {
+		struct xfer_msg *msg = conn->active.first;
+
+		conn->active.first = msg->next;
+		xfer_msg_check(msg); /* a put without bytes and flag */
+	}
+}
+
+/* ---- grants ---- */
+
+static bool post_grant(struct spw_xfer_conn *conn, uint32_t slot)
+{
+	struct xfer_rail *rail = pick_for_control(conn);
+
+	if (!rail)
+		return false;
+	const struct xfer_wr wr = {
+		.op = XFER_OP_WRITE_IMM,
+		.bytes = XFER_GRANT_BYTES,
+		.laddr = (uintptr_t)&conn->box->out[slot],
+		.lkey = conn->box_out[rail->dev_idx]->lkey,
+		.raddr = conn->their_box + offsetof(struct xfer_box, in) + slot * XFER_GRANT_BYTES,
+		.rkey = rail->theirs.rkey,
+		.imm = xfer_imm_put((struct xfer_imm){.kind = XFER_IMM_GRANT,
+						      .slot = (uint8_t)slot,
+						      .lap = xfer_lap_of(conn->rx[slot].seq)}),
+	};
+	const struct xfer_sent sent = {.kind = XFER_SENT_GRANT, .slot = (uint8_t)slot};
+
+	xfer_rail_post(rail, &wr, &sent);
+	return true;
+}
+
+static void post_grants(struct spw_xfer_conn *conn)
+{
+	while (conn->rx_posted != conn->rx_next && post_grant(conn, xfer_slot_of(conn->rx_posted)))
+		conn->rx_posted++;
+}
+
+/* ---- after a rail failed ---- */
+
+static bool post_orphans(struct spw_xfer_conn *conn)
+{
+	while (conn->orphan_ci != conn->orphan_pi) {
+		const struct xfer_orphan *o = &conn->orphan[conn->orphan_ci % XFER_ORPHAN_MAX];
+		struct xfer_rail *rail = pick(conn);
+
+		if (!o->msg->landed && !rail)
+			return false;
+		if (!o->msg->landed)
+			post_chunk(rail, o->msg, o->offset, o->len, NULL);
+		o->msg->orphans--;
+		conn->orphan_ci++;
+		xfer_msg_check(o->msg);
+	}
+	return true;
+}
+
+static bool post_refins(struct spw_xfer_conn *conn)
+{
+	for (uint64_t left = conn->refin; left; left &= left - 1) {
+		const uint32_t slot = (uint32_t)__builtin_ctzll(left);
+
+		if (!post_fins(conn, slot, conn->tx[slot].msg, conn->up))
+			return false;
+		conn->refin &= ~(1ull << slot);
+	}
+	return true;
+}
+
+static bool post_regrants(struct spw_xfer_conn *conn)
+{
+	for (uint64_t left = conn->regrant; left; left &= left - 1) {
+		const uint32_t slot = (uint32_t)__builtin_ctzll(left);
+
+		if (conn->rx[slot].open && !post_grant(conn, slot))
+			return false;
+		conn->regrant &= ~(1ull << slot);
+	}
+	return true;
+}
+
+static bool post_flags_again(struct spw_xfer_conn *conn)
+{
+	for (uint32_t i = 0; i < SPW_XFER_REQ_MAX; i++) {
+		struct xfer_msg *msg = &conn->access[i];
+
+		if (!msg->in_use || !msg->end_due || !msg->posted)
+			continue;
+		if (msg->landed)
+			msg->end_due = false;
+		else if (!post_end(conn, msg))
+			return false;
+		xfer_msg_check(msg);
+	}
+	return true;
+}
+
+/* Repeated until everything that failed rails left is posted. */
+static SPW_COLD void repair(struct spw_xfer_conn *conn)
+{
+	if (conn->waiting)
+		return;
+	conn->repair = !(post_orphans(conn) && post_regrants(conn) && post_refins(conn) &&
+			 post_flags_again(conn));
+}
+
+/* ---- turns ---- */
+
+void xfer_engine_pump(struct spw_xfer_conn *conn)
+{
+	conn->work = false;
+	if (!conn->up)
+		return;
+	if (spw_unlikely(conn->repair))
+		repair(conn);
+	post_grants(conn);
+	post_active(conn);
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		struct xfer_rail *rail = conn->rail[i];
+
+		if (rail->rang || !rail->qp)
+			continue;
+		rail->rang = true;
+		if (spw_unlikely(!rail->ops->ring(rail)))
+			xfer_rail_fail(rail, "the device takes no more requests");
+	}
+}
+
+/* The oldest grant with this tag that has no message. */
+static struct xfer_tx_slot *find_grant(struct spw_xfer_conn *conn, uint32_t tag)
+{
+	while (conn->match_lo != conn->grant_next &&
+	       conn->tx[xfer_slot_of(conn->match_lo)].state != XFER_TX_GRANTED)
+		conn->match_lo++;
+	for (uint32_t seq = conn->match_lo; seq != conn->grant_next; seq++) {
+		struct xfer_tx_slot *s = &conn->tx[xfer_slot_of(seq)];
+
+		if (s->state == XFER_TX_GRANTED && s->seq == seq && s->tag == tag)
+			return s;
+	}
+	return NULL;
+}
+
+static void start_send(struct spw_xfer_conn *conn, struct xfer_msg *msg, struct xfer_tx_slot *s)
+{
+	s->state = XFER_TX_TAKEN;
+	s->msg = msg;
+	s->bytes = msg->bytes;
+	msg->too_long = msg->bytes > s->room;
+	msg->slot = (uint8_t)xfer_slot_of(s->seq);
+	msg->raddr = s->addr;
+	memcpy(msg->rkey, s->rkey, sizeof(msg->rkey));
+	xfer_queue_add(&conn->active, msg);
+	conn->work = true;
+}
+
+static void match_pending(struct spw_xfer_conn *conn)
+{
+	struct xfer_queue left = {0};
+	struct xfer_msg *msg = conn->pending.first, *next;
+
+	for (; msg; msg = next) {
+		struct xfer_tx_slot *s = find_grant(conn, msg->tag);
+
+		next = msg->next;
+		if (s)
+			start_send(conn, msg, s);
+		else
+			xfer_queue_add(&left, msg);
+	}
+	conn->pending = left;
+}
+
+/* Grants arrive over several rails, in any order, and are accepted in the order of their numbers.
+ */
+void xfer_engine_match(struct spw_xfer_conn *conn)
+{
+	for (;; conn->grant_next++) {
+		struct xfer_tx_slot *s = &conn->tx[xfer_slot_of(conn->grant_next)];
+
+		if (s->state != XFER_TX_ARRIVED || s->seq != conn->grant_next ||
+		    (int32_t)(s->generation - conn->tx_generation) > 0)
+			break;
+		s->state = XFER_TX_GRANTED;
+	}
+	if (conn->pending.first)
+		match_pending(conn);
+}
+
+uint32_t xfer_conn_progress(struct spw_xfer_conn *conn)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < conn->rail_cnt; i++)
+		if (conn->rail[i]->qp)
+			n += xfer_rail_take(conn->rail[i]);
+	if (conn->work && conn->state != XFER_CONN_FAILED)
+		xfer_engine_pump(conn);
+	return n;
+}

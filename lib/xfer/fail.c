@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A rail fails, and nothing is lost and nothing arrives twice.
+ *
+ *   side A                                     side B
+ *   an error, or the link is down
+ *   takes its completions, destroys its QP
+ *   DOWN: what A has not received   ───────►   takes its completions, destroys its QP
+ *                                   ◄───────   DOWN: what B has not received
+ *   settled                                    settled
+ *
+ * Each side says DOWN once for each QP, after its QP is gone: what the other side has heard of can
+ * no longer change memory over this rail. Then, as a sender:
+ *
+ *   - Chunks without acknowledgement are orphans: they are written again over other rails. They may
+ *     have landed; the same bytes are written again.
+ *   - A message that the receiver holds for complete is complete; its orphans are dropped, since
+ * its buffer may be in use again.
+ *   - Of every other message the end is written again on all rails that are up, after its orphans.
+ *
+ * As a receiver, saying DOWN begins a new generation: ends of the generation before no longer
+ * count. So a message becomes complete only by ends that were written after the orphans, never by
+ * an old one that overtook them. Grants state the generation; a sender that reads a newer one than
+ * it has heard of leaves the grant until the DOWN frame arrives.
+ *
+ * With one rail left out the others go on meanwhile; they stop for none of this.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_log.h"
+#include "xfer/xfer.h"
+
+/* ---- what the rail leaves ---- */
+
+static void leave_chunk(struct xfer_rail *rail, const struct xfer_sent *s)
+{
+	struct spw_xfer_conn *conn = rail->conn;
+
+	conn->orphan[conn->orphan_pi++ % XFER_ORPHAN_MAX] =
+		(struct xfer_orphan){.msg = s->msg, .offset = s->offset, .len = s->len};
+	s->msg->orphans++;
+	rail->stat.resent_chunks++;
+	conn->x->stat.resent_chunks++;
+}
+
+static void leave(struct xfer_rail *rail, const struct xfer_sent *s)
+{
+	struct spw_xfer_conn *conn = rail->conn;
+
+	if (s->msg)
+		s->msg->open--;
+	switch (s->kind) {
+	case XFER_SENT_CHUNK:
+		leave_chunk(rail, s);
+		if (s->msg->kind == XFER_MSG_PUT && s->msg->posted)
+			s->msg->end_due = true;
+		break;
+	case XFER_SENT_FLAG:
+		s->msg->end_due = true;
+		break;
+	case XFER_SENT_GRANT:
+		conn->regrant |= 1ull << s->slot;
+		break;
+	default: /* ends of sends follow from what the receiver says */
+		break;
+	}
+}
+
+/* Messages that used the rail do not end before the peer has taken it out of service, too. */
+static void lose(struct xfer_msg *msg, uint8_t bit)
+{
+	if (!msg->in_use || !(msg->used & bit))
+		return;
+	msg->used &= (uint8_t)~bit;
+	msg->lost |= bit;
+}
+
+/* ---- down ---- */
+
+/* As a receiver: a new generation, and what is not complete. */
+static void say_down(struct xfer_rail *rail)
+{
+	struct spw_xfer_conn *conn = rail->conn;
+	struct xfer_frame f = {.type = XFER_FRAME_DOWN,
+			       .down = {.rail = rail->idx,
+					.life = rail->life,
+					.generation = ++conn->rx_generation}};
+
+	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++) {
+		f.down.open[i] = conn->rx[i].open ? conn->rx[i].seq : XFER_NO_SEQ;
+		conn->rx[i].got = 0;
+	}
+	rail->said_down = true;
+	xfer_conn_say(conn, &f);
+}
+
+static void report(struct xfer_rail *rail, bool was_up)
+{
+	struct spw_xfer_conn *conn = rail->conn;
+
+	if (was_up) {
+		rail->stat.outages++;
+		conn->x->stat.outages++;
+	}
+	if (was_up || !rail->tried)
+		spw_log_limited(&conn->x->limit, SPW_LOG_WARN, "xfer: %s: rail %u (%s) %s: %s",
+				conn->text, rail->idx, rail->stat.device,
+				was_up ? "failed" : "cannot be used", rail->stat.why);
+}
+
+void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
+{
+	struct spw_xfer_conn *conn = rail->conn;
+	const bool was_up = rail->state == XFER_UP;
+	va_list args;
+
+	if (rail->state == XFER_OFF || rail->state == XFER_DOWN || conn->state == XFER_CONN_FAILED)
+		return;
+	va_start(args, fmt);
+	vsnprintf(rail->stat.why, sizeof(rail->stat.why), fmt, args);
+	va_end(args);
+	report(rail, was_up);
+	rail->state = XFER_DOWN;
+	conn->up &= (uint8_t) ~(1u << rail->idx);
+	if (was_up)
+		rail->down_ns = xfer_now_ns();
+	rail->tried = true;
+	if (rail->qp && !peer_qp_error(rail->qp))
+		while (xfer_rail_take(rail))
+			;
+	xfer_rail_destroy(rail);
+	for (; rail->sq_ci != rail->sq_pi; rail->sq_ci++)
+		leave(rail, &rail->sent[rail->sq_ci % XFER_SQ_CNT]);
+	for (uint32_t i = 0; i < SPW_XFER_REQ_MAX; i++) {
+		lose(&conn->send[i], (uint8_t)(1u << rail->idx));
+		lose(&conn->access[i], (uint8_t)(1u << rail->idx));
+	}
+	rail->out_bytes = 0;
+	conn->waiting++;
+	conn->repair = true;
+	conn->work = true;
+	if (conn->state != XFER_CONN_FAILED)
+		say_down(rail);
+}
+
+/* ---- what the peer says ---- */
+
+void xfer_rail_heard_down(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
+{
+	struct spw_xfer_conn *conn = rail->conn;
+
+	if (frame->down.life != rail->life || rail->heard_down || rail->state == XFER_OFF) {
+		xfer_conn_breach(conn, "a rail is down that was not up");
+		return;
+	}
+	rail->heard_down = true;
+	xfer_rail_fail(rail, "the peer took it out of service");
+	if (conn->state == XFER_CONN_FAILED)
+		return;
+	xfer_conn_learn(conn, frame);
+	rail->state = XFER_OFF;
+	rail->retry_ms = now_ms + SPW_XFER_REJOIN_MS;
+	xfer_rail_settled(rail);
+}
+
+/* A slot of the sender's side, and what the receiver says of it. */
+static void learn_slot(struct spw_xfer_conn *conn, uint32_t slot, uint32_t open)
+{
+	struct xfer_tx_slot *s = &conn->tx[slot];
+
+	if (s->state != XFER_TX_TAKEN && s->state != XFER_TX_ENDED)
+		return;
+	if (open != s->seq) {
+		conn->refin &= ~(1ull << slot);
+		if (s->msg)
+			s->msg->landed = true;
+	} else if (s->state == XFER_TX_ENDED) {
+		conn->refin |= 1ull << slot;
+	}
+}
+
+void xfer_conn_learn(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
+{
+	if (frame->down.generation != conn->tx_generation + 1) {
+		xfer_conn_breach(conn, "a generation was left out");
+		return;
+	}
+	conn->tx_generation = frame->down.generation;
+	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
+		learn_slot(conn, i, frame->down.open[i]);
+}
+
+void xfer_rail_settled(struct xfer_rail *rail)
+{
+	struct spw_xfer_conn *conn = rail->conn;
+	const uint8_t keep = (uint8_t) ~(1u << rail->idx);
+
+	conn->waiting--;
+	conn->work = true;
+	xfer_engine_match(conn);
+	for (uint32_t i = 0; i < SPW_XFER_REQ_MAX; i++) {
+		conn->send[i].lost &= keep;
+		conn->access[i].lost &= keep;
+		xfer_msg_check(&conn->send[i]);
+		xfer_msg_check(&conn->access[i]);
+	}
+}

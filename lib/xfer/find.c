@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The rails of this machine, by the facts of lib/plat: every RDMA function with an active Ethernet
+ * port and an address for RoCE v2, so both halves of a port and both cables of a DGX Spark. What is
+ * left out is kept with its reason, for spw_xfer_rail_stat.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "plat/spw_plat.h"
+#include "xfer/xfer.h"
+
+/* Why a function cannot be a rail; NULL: it can. */
+static const char *blame(const struct spw_plat_nic *nic, uint32_t have)
+{
+	if (!nic->port_active)
+		return "its port is not active: plug in the cable, or bring its interface up";
+	if (!nic->link_is_ethernet)
+		return "its link is not Ethernet";
+	if (nic->gids_known && nic->gid_v2_ipv4 < 0 && nic->gid_routable < 0)
+		return "it has no address for RoCE v2: give its interface an IP address";
+	if (nic->uverbs_error > 0)
+		return "its device file may not be opened: see rails= for the reason";
+	if (have == SPW_XFER_RAIL_MAX)
+		return "four others were found first: name the rails";
+	return NULL;
+}
+
+static void leave_out(struct spw_xfer *x, const struct spw_plat_nic *nic, const char *why)
+{
+	struct spw_xfer_rail_stat *s;
+
+	if (x->left_out_cnt == XFER_LEFT_OUT_MAX)
+		return;
+	s = &x->left_out[x->left_out_cnt++];
+	snprintf(s->device, sizeof(s->device), "%s", nic->rdma);
+	snprintf(s->why, sizeof(s->why), "%s", why);
+	s->mbps = nic->speed_mbit > 0 ? (uint32_t)nic->speed_mbit : 0;
+}
+
+static int nothing(const struct spw_xfer *x)
+{
+	char list[512] = "";
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < x->left_out_cnt && n < sizeof(list); i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "; %s: %s", x->left_out[i].device,
+				      x->left_out[i].why);
+	return spw_err(ENODEV, "no device can be a rail%s",
+		       *list ? list : ": there is no RDMA device (modprobe mlx5_ib)");
+}
+
+/* No GPU is asked for: opening the CUDA driver takes a second. */
+int xfer_find(struct spw_xfer *x, char *rails_out, size_t bytes)
+{
+	const struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
+	struct spw_plat *plat;
+	uint32_t have = 0;
+	size_t n = 0;
+	int rc = spw_plat_read(&from, &plat);
+
+	if (rc)
+		return rc;
+	rails_out[0] = '\0';
+	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i];
+		const char *why = *nic->rdma ? blame(nic, have) : NULL;
+
+		if (!*nic->rdma)
+			continue;
+		if (why)
+			leave_out(x, nic, why);
+		else
+			n += (size_t)snprintf(rails_out + n, bytes - n, "%s%s", have++ ? "+" : "",
+					      nic->rdma);
+	}
+	spw_plat_free(plat);
+	return have ? 0 : nothing(x);
+}

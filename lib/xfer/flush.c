@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Flush of GPU memory. What a NIC has written may still be on its way over PCIe when its completion
+ * is read; a read of the same memory by the same NIC pushes it ahead. Each device has for that a QP
+ * that is connected to itself, made when it is first needed.
+ *
+ * A request remembers how many reads each device had been given; it is done when so many are.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "xfer/xfer.h"
+
+#define READS_MAX 64u
+
+struct xfer_loop {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr; /* of the byte that is read into */
+	uint8_t byte;
+	bool failed;
+	uint32_t posted, done;
+};
+
+static void loop_free(struct xfer_loop *loop)
+{
+	if (loop->qp)
+		ibv_destroy_qp(loop->qp);
+	if (loop->cq)
+		ibv_destroy_cq(loop->cq);
+	if (loop->mr)
+		ibv_dereg_mr(loop->mr);
+	free(loop);
+}
+
+void xfer_loop_close(struct xfer_dev *dev)
+{
+	if (dev->loop)
+		loop_free(dev->loop);
+	dev->loop = NULL;
+}
+
+static int connect_to_itself(const struct spw_xfer *x, const struct xfer_dev *dev,
+			     struct xfer_loop *loop)
+{
+	struct peer_qp_path path = {.port_num = dev->rdma.port_num,
+				    .gid_index = dev->gid.index,
+				    .tclass = x->conf.traffic_class,
+				    .timeout = x->conf.timeout,
+				    .retry = x->conf.retry,
+				    .rnr_retry = 7,
+				    .rd_atomic = 1,
+				    .access = IBV_ACCESS_REMOTE_READ,
+				    .mtu = dev->mtu,
+				    .dest_qpn = loop->qp->qp_num};
+	int rc = peer_qp_init(loop->qp, &path);
+
+	memcpy(path.dgid, dev->gid.gid.raw, sizeof(path.dgid));
+	return rc ? rc : peer_qp_ready(loop->qp, &path);
+}
+
+static int loop_make(const struct spw_xfer *x, struct xfer_dev *dev)
+{
+	struct xfer_loop *loop = calloc(1, sizeof(*loop));
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = READS_MAX,
+			.max_recv_wr = 1,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+	int rc;
+
+	if (!loop)
+		return spw_err(ENOMEM, "no memory to flush with");
+	rc = rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, &loop->byte, 1, IBV_ACCESS_LOCAL_WRITE,
+			       &loop->mr);
+	attr.send_cq = attr.recv_cq = loop->cq =
+		ibv_create_cq(dev->rdma.ctx, READS_MAX, NULL, NULL, 0);
+	loop->qp = loop->cq ? ibv_create_qp(dev->rdma.pd, &attr) : NULL;
+	if (!rc && !loop->qp)
+		rc = spw_err(errno, "%s: a queue pair to flush with: %s", dev->rdma.name,
+			     strerror(errno));
+	rc = rc ? rc : connect_to_itself(x, dev, loop);
+	if (rc)
+		loop_free(loop);
+	else
+		dev->loop = loop;
+	return rc;
+}
+
+static void loop_poll(struct xfer_loop *loop)
+{
+	struct ibv_wc wc[16];
+	const int n = ibv_poll_cq(loop->cq, SPW_ARRAY_CNT(wc), wc);
+
+	for (int i = 0; i < n; i++) {
+		loop->failed |= wc[i].status != IBV_WC_SUCCESS;
+		loop->done++;
+	}
+}
+
+/* The last byte of what was written: nothing was written behind it. */
+static int post(struct xfer_dev *dev, const struct spw_xfer_mem *mem, uint32_t idx, uint64_t addr)
+{
+	struct xfer_loop *loop = dev->loop;
+	struct ibv_sge sge = {.addr = (uintptr_t)&loop->byte, .length = 1, .lkey = loop->mr->lkey};
+	struct ibv_send_wr *bad,
+		wr = {.sg_list = &sge,
+		      .num_sge = 1,
+		      .opcode = IBV_WR_RDMA_READ,
+		      .wr.rdma = {.remote_addr = addr, .rkey = mem->mr[idx]->rkey}};
+	int rc = ibv_post_send(loop->qp, &wr, &bad);
+
+	if (rc)
+		return spw_err(rc, "%s: a read to flush with: %s", dev->rdma.name, strerror(rc));
+	loop->posted++;
+	return 0;
+}
+
+/* A loop that failed is replaced once nothing waits for it. */
+static int prepare(struct spw_xfer *x, struct xfer_dev *dev)
+{
+	if (dev->loop && dev->loop->failed && dev->loop->posted == dev->loop->done)
+		xfer_loop_close(dev);
+	if (dev->loop && dev->loop->posted - dev->loop->done == READS_MAX)
+		loop_poll(dev->loop);
+	if (dev->loop)
+		return dev->loop->posted - dev->loop->done == READS_MAX ? -EAGAIN : 0;
+	return loop_make(x, dev);
+}
+
+int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *addr, uint64_t bytes,
+		   struct spw_xfer_req **req_out)
+{
+	struct spw_xfer_req *req;
+	const bool gpu = mem && mem->req.kind == SPW_XFER_DMABUF && bytes;
+	int rc = xfer_conn_usable(conn);
+
+	*req_out = NULL;
+	rc = rc ? rc : xfer_mem_check(conn->x, mem, (uintptr_t)addr, bytes);
+	for (uint32_t i = 0; gpu && i < conn->rail_cnt && !rc; i++)
+		rc = prepare(conn->x, conn->rail[i]->dev);
+	if (rc)
+		return rc;
+	req = xfer_req_take(conn, XFER_REQ_FLUSH);
+	if (!req)
+		return -EAGAIN;
+	req->part_cnt = 1;
+	req->left = gpu;
+	req->bytes[0] = bytes;
+	req->mem[0] = mem;
+	if (mem)
+		mem->user_cnt++;
+	for (uint32_t i = 0; gpu && i < conn->rail_cnt && !rc; i++) {
+		rc = post(conn->rail[i]->dev, mem, conn->rail[i]->dev_idx,
+			  (uintptr_t)addr + bytes - 1);
+		req->flush_at[i] = conn->rail[i]->dev->loop->posted;
+	}
+	if (rc)
+		xfer_req_give(req);
+	else
+		*req_out = req;
+	return rc;
+}
+
+void xfer_flush_check(struct spw_xfer_req *req)
+{
+	struct spw_xfer_conn *conn = req->conn;
+	bool failed = false;
+
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		struct xfer_loop *loop = conn->rail[i]->dev->loop;
+
+		loop_poll(loop);
+		if ((int32_t)(loop->done - req->flush_at[i]) < 0)
+			return;
+		failed |= loop->failed;
+	}
+	xfer_req_part(req, 0, req->bytes[0], failed ? -EREMOTEIO : 0);
+}

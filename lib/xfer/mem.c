@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Memory of the caller, registered with the device of every rail.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "xfer/xfer.h"
+
+#define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define ACCESS_GPU (ACCESS | IBV_ACCESS_REMOTE_READ) /* a flush reads through its own QP */
+
+static int dmabuf_reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
+		      struct ibv_mr **mr_out)
+{
+	*mr_out = ibv_reg_dmabuf_mr(dev->rdma.pd, req->dmabuf_offset, req->bytes,
+				    (uintptr_t)req->addr, req->dmabuf_fd, ACCESS_GPU);
+	return *mr_out ? 0
+		       : spw_err(errno == ENOMEM || errno == EAGAIN ? errno : ENOTSUP,
+				 "%s: the kernel's driver registers no dma-buf of this memory "
+				 "(%s): Linux 5.12 or later with mlx5_ib can; else use memory of "
+				 "the host",
+				 dev->rdma.name, strerror(errno));
+}
+
+static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
+	       struct ibv_mr **mr_out)
+{
+	if (req->kind == SPW_XFER_DMABUF)
+		return dmabuf_reg(dev, req, mr_out);
+	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, req->addr, req->bytes, ACCESS, mr_out);
+}
+
+int spw_xfer_mem_reg(struct spw_xfer *x, const struct spw_xfer_mem_req *req,
+		     struct spw_xfer_mem **mem_out)
+{
+	struct spw_xfer_mem *mem;
+	int rc = 0;
+
+	*mem_out = NULL;
+	if (!req->bytes || req->kind > SPW_XFER_DMABUF ||
+	    (uintptr_t)req->addr + req->bytes < req->bytes)
+		return spw_err(EINVAL, "memory of %zu bytes cannot be registered", req->bytes);
+	mem = calloc(1, sizeof(*mem));
+	if (!mem)
+		return spw_err(ENOMEM, "no memory for a registration");
+	mem->x = x;
+	mem->req = *req;
+	xfer_list_add(&x->mems, &mem->link);
+	for (uint32_t i = 0; i < x->dev_cnt && !rc; i++)
+		rc = reg(&x->dev[i], req, &mem->mr[i]);
+	if (rc)
+		spw_xfer_mem_dereg(mem);
+	else
+		*mem_out = mem;
+	return rc;
+}
+
+int spw_xfer_mem_dereg(struct spw_xfer_mem *mem)
+{
+	if (!mem)
+		return 0;
+	if (mem->user_cnt)
+		return spw_err(EBUSY,
+			       "%u requests or windows still use this memory: test them "
+			       "until done, or close their connections",
+			       mem->user_cnt);
+	for (uint32_t i = 0; i < mem->x->dev_cnt; i++)
+		if (mem->mr[i])
+			ibv_dereg_mr(mem->mr[i]);
+	xfer_list_del(&mem->link);
+	free(mem);
+	return 0;
+}
+
+int xfer_mem_check(const struct spw_xfer *x, const struct spw_xfer_mem *mem, uint64_t addr,
+		   uint64_t bytes)
+{
+	const uint64_t start = mem ? (uintptr_t)mem->req.addr : 0;
+
+	if (bytes > SPW_XFER_BYTES_MAX)
+		return spw_err(ERANGE, "%llu bytes: at most 2^34 in one message",
+			       (unsigned long long)bytes);
+	if (!mem)
+		return bytes ? spw_err(EINVAL, "bytes without memory") : 0;
+	if (mem->x != x)
+		return spw_err(EINVAL, "this memory was registered with another endpoint");
+	if (addr < start || bytes > mem->req.bytes || addr - start > mem->req.bytes - bytes)
+		return spw_err(ERANGE, "[%#llx, +%llu) is outside of its memory [%#llx, +%zu)",
+			       (unsigned long long)addr, (unsigned long long)bytes,
+			       (unsigned long long)start, mem->req.bytes);
+	return 0;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The life of a rail: a QP is made at both ends, proved by a probe in each direction, and destroyed
+ * when the rail fails (fail.c). The side that connected begins, now and whenever the rail rejoins:
+ *
+ *   client                                       server
+ *   QP in INIT, receives posted
+ *   MAKING    ── RAIL life, QP ──────────────►   QP in RTS, receives posted
+ *   QP in RTS ◄───────────── RAIL life, QP ──    PROBING
+ *   PROBING   ── probe, over the rail ───────►
+ *             ◄────────── probe, over the rail
+ *   UP when its own probe is acknowledged        UP likewise
+ *
+ * Called by conn.c (frames, deadlines) and take.c (probes). System calls of milliseconds.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "xfer/xfer.h"
+
+#define RNR_TIMER 12u /* 0.64 ms */
+#define RNR_RETRY 7u  /* without limit */
+#define PSN_MASK  0xffffffu
+
+static struct peer_qp_path path_of(const struct xfer_rail *rail)
+{
+	const struct spw_xfer_conf *conf = &rail->conn->x->conf;
+	struct peer_qp_path path = {
+		.port_num = rail->dev->rdma.port_num,
+		.gid_index = rail->dev->gid.index,
+		.tclass = conf->traffic_class,
+		.timeout = conf->timeout,
+		.retry = conf->retry,
+		.rnr_retry = RNR_RETRY,
+		.min_rnr_timer = RNR_TIMER,
+		.rd_atomic = rail->dev->read_max,
+		.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+		.mtu = (uint16_t)rail->stat.mtu,
+		.dest_qpn = rail->their_qpn,
+		.rq_psn = rail->their_psn,
+		.sq_psn = rail->psn,
+	};
+
+	memcpy(path.dgid, rail->theirs.gid, sizeof(path.dgid));
+	return path;
+}
+
+void xfer_rail_destroy(struct xfer_rail *rail)
+{
+	if (rail->qp)
+		ibv_destroy_qp(rail->qp);
+	if (rail->cq)
+		ibv_destroy_cq(rail->cq);
+	rail->qp = NULL;
+	rail->cq = NULL;
+}
+
+/* A new QP in INIT with its receives posted: what the peer sends as soon as it is ready is not
+ * refused. */
+static int make(struct xfer_rail *rail, uint64_t now_ms)
+{
+	const struct peer_qp_path path = path_of(rail);
+	uint8_t chance[PEER_NONCE_BYTES];
+	int rc = peer_nonce(chance);
+
+	if (rc)
+		return rc;
+	rail->psn = (chance[0] | (uint32_t)chance[1] << 8 | (uint32_t)chance[2] << 16) & PSN_MASK;
+	rail->sq_pi = rail->sq_ci = 0;
+	rail->out_bytes = 0;
+	rail->rq_used = 0;
+	rail->rang = true;
+	rail->said_down = rail->heard_down = false;
+	rail->probe_ms = now_ms + rail->conn->x->conf.exchange_ms;
+	memset(rail->sent, 0, sizeof(rail->sent));
+	rc = rail->ops->make(rail);
+	rc = rc ? rc : peer_qp_init(rail->qp, &path);
+	if (!rc)
+		rail->ops->refill(rail, XFER_RQ_CNT);
+	return rc;
+}
+
+static int make_ready(struct xfer_rail *rail)
+{
+	const struct peer_qp_path path = path_of(rail);
+
+	return peer_qp_ready(rail->qp, &path);
+}
+
+static void say_rail(struct xfer_rail *rail)
+{
+	const struct xfer_frame f = {.type = XFER_FRAME_RAIL,
+				     .rail = {.rail = rail->idx,
+					      .life = rail->life,
+					      .qpn = rail->qp->qp_num,
+					      .psn = rail->psn}};
+
+	xfer_conn_say(rail->conn, &f);
+}
+
+/* An attempt that the peer has not heard of failed. */
+static void later(struct xfer_rail *rail, uint64_t now_ms)
+{
+	snprintf(rail->stat.why, sizeof(rail->stat.why), "%.127s", spw_err_text());
+	xfer_rail_destroy(rail);
+	rail->state = XFER_OFF;
+	rail->tried = true;
+	rail->retry_ms = now_ms + SPW_XFER_REJOIN_MS;
+}
+
+void xfer_rail_offer(struct xfer_rail *rail, uint64_t now_ms)
+{
+	if (rdma_dev_check_link(&rail->dev->rdma) || make(rail, now_ms)) {
+		later(rail, now_ms);
+		return;
+	}
+	rail->life++;
+	rail->state = XFER_MAKING;
+	say_rail(rail);
+}
+
+static void post_probe(struct xfer_rail *rail)
+{
+	const struct xfer_wr wr = {.op = XFER_OP_WRITE_IMM,
+				   .signal = true,
+				   .raddr = rail->conn->their_box,
+				   .rkey = rail->theirs.rkey,
+				   .imm = xfer_imm_put((struct xfer_imm){.kind = XFER_IMM_PROBE})};
+	const struct xfer_sent sent = {.kind = XFER_SENT_PROBE};
+
+	xfer_rail_post(rail, &wr, &sent);
+	rail->ops->ring(rail);
+	rail->rang = true;
+}
+
+/* Server: the client offers a QP. */
+static void answer(struct xfer_rail *rail, uint64_t now_ms)
+{
+	int rc;
+
+	rail->life++;
+	rail->state = XFER_MAKING;
+	rc = rdma_dev_check_link(&rail->dev->rdma);
+	rc = rc ? rc : make(rail, now_ms);
+	rc = rc ? rc : make_ready(rail);
+	if (rc) {
+		xfer_rail_fail(rail, "%s", spw_err_text());
+		return;
+	}
+	rail->state = XFER_PROBING;
+	say_rail(rail);
+}
+
+void xfer_rail_heard(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
+{
+	const bool client = rail->conn->is_client;
+
+	/* It crossed our DOWN: the peer will hear that, and say DOWN too. */
+	if (client && rail->state == XFER_DOWN && frame->rail.life == rail->life)
+		return;
+	if (rail->state != (client ? XFER_MAKING : XFER_OFF) ||
+	    frame->rail.life != rail->life + !client) {
+		xfer_conn_breach(rail->conn, "a rail that is not being made");
+		return;
+	}
+	rail->their_qpn = frame->rail.qpn;
+	rail->their_psn = frame->rail.psn;
+	if (!client) {
+		answer(rail, now_ms);
+		return;
+	}
+	if (make_ready(rail)) {
+		xfer_rail_fail(rail, "%s", spw_err_text());
+		return;
+	}
+	rail->state = XFER_PROBING;
+	post_probe(rail);
+}
+
+void xfer_rail_probed(struct xfer_rail *rail)
+{
+	if (!rail->conn->is_client && rail->state == XFER_PROBING && !rail->sq_pi)
+		post_probe(rail);
+}
+
+void xfer_rail_proved(struct xfer_rail *rail)
+{
+	const uint64_t now = xfer_now_ns();
+
+	rail->state = XFER_UP;
+	rail->tried = true;
+	rail->conn->up |= (uint8_t)(1u << rail->idx);
+	rail->conn->work = true;
+	if (!rail->down_ns)
+		return;
+	rail->stat.outage_ns += now - rail->down_ns;
+	spw_log_limited(&rail->conn->x->limit, SPW_LOG_INFO,
+			"xfer: %s: rail %u (%s) is back after %llu ms", rail->conn->text, rail->idx,
+			rail->stat.device, (unsigned long long)((now - rail->down_ns) / 1000000));
+	rail->down_ns = 0;
+}
+
+void xfer_rail_turn(struct xfer_rail *rail, uint64_t now_ms)
+{
+	if (rail->state == XFER_OFF && rail->conn->is_client && now_ms >= rail->retry_ms)
+		xfer_rail_offer(rail, now_ms);
+	else if ((rail->state == XFER_MAKING || rail->state == XFER_PROBING) &&
+		 now_ms >= rail->probe_ms)
+		xfer_rail_fail(rail, "its probe was not answered in %u ms",
+			       rail->conn->x->conf.exchange_ms);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A rail in plain verbs: any RDMA device. WQEs wait in an array until the doorbell, and are then
+ * posted as one list.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "xfer/xfer.h"
+
+#define RECV_ID (1ull << 32) /* of receives; sends have their position */
+
+static int verbs_make(struct xfer_rail *rail)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = XFER_SQ_CNT,
+			.max_recv_wr = XFER_RQ_CNT,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = XFER_INLINE_MAX},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	rail->plain.cnt = 0;
+	rail->refused = false;
+	rail->cq = ibv_create_cq(rail->dev->rdma.ctx, XFER_CQ_CNT - 1, NULL, NULL, 0);
+	if (!rail->cq)
+		return spw_err(errno, "%s: a completion queue of %u entries: %s",
+			       rail->dev->rdma.name, XFER_CQ_CNT, strerror(errno));
+	attr.send_cq = attr.recv_cq = rail->cq;
+	rail->qp = ibv_create_qp(rail->dev->domain, &attr);
+	return rail->qp ? 0
+			: spw_err(errno, "%s: a queue pair (%u sends, %u receives): %s",
+				  rail->dev->rdma.name, XFER_SQ_CNT, XFER_RQ_CNT, strerror(errno));
+}
+
+static bool verbs_ring(struct xfer_rail *rail)
+{
+	struct xfer_plain *p = &rail->plain;
+	struct ibv_send_wr *bad;
+
+	if (!p->cnt)
+		return !rail->refused;
+	p->wr[p->cnt - 1].send_flags |= IBV_SEND_SIGNALED;
+	p->wr[p->cnt - 1].next = NULL;
+	rail->refused |= ibv_post_send(rail->qp, p->wr, &bad) != 0;
+	p->cnt = 0;
+	return !rail->refused;
+}
+
+static void verbs_post(struct xfer_rail *rail, const struct xfer_wr *wr)
+{
+	static const enum ibv_wr_opcode opcode[] = {
+		[XFER_OP_WRITE] = IBV_WR_RDMA_WRITE,
+		[XFER_OP_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+		[XFER_OP_READ] = IBV_WR_RDMA_READ,
+	};
+	struct xfer_plain *p = &rail->plain;
+	struct ibv_send_wr *to = &p->wr[p->cnt];
+
+	p->sge[p->cnt] = (struct ibv_sge){.addr = wr->laddr, .length = wr->bytes, .lkey = wr->lkey};
+	*to = (struct ibv_send_wr){
+		.wr_id = (uint16_t)(rail->sq_pi + 1),
+		.next = to + 1,
+		.sg_list = &p->sge[p->cnt],
+		.num_sge = wr->bytes ? 1 : 0,
+		.opcode = opcode[wr->op],
+		.send_flags = (wr->signal ? (unsigned)IBV_SEND_SIGNALED : 0) |
+			      (wr->in_wqe ? (unsigned)IBV_SEND_INLINE : 0),
+		.imm_data = (SPW_FORCE uint32_t)spw_cpu_to_be32(wr->imm),
+		.wr.rdma = {.remote_addr = wr->raddr, .rkey = wr->rkey},
+	};
+	if (++p->cnt == XFER_POLL_MAX)
+		verbs_ring(rail);
+}
+
+static void verbs_refill(struct xfer_rail *rail, uint32_t cnt)
+{
+	struct ibv_recv_wr wr[XFER_RQ_BATCH], *bad;
+
+	for (uint32_t left = cnt, n; left; left -= n) {
+		n = SPW_MIN(left, XFER_RQ_BATCH);
+		for (uint32_t i = 0; i < n; i++)
+			wr[i] = (struct ibv_recv_wr){.wr_id = RECV_ID,
+						     .next = i + 1 < n ? &wr[i + 1] : NULL};
+		(void)ibv_post_recv(rail->qp, wr, &bad);
+	}
+}
+
+static uint32_t verbs_poll(struct xfer_rail *rail, struct xfer_done *done, uint32_t cnt)
+{
+	struct ibv_wc wc[XFER_POLL_MAX];
+	const int n = ibv_poll_cq(rail->cq, (int)cnt, wc);
+
+	for (int i = 0; i < n; i++)
+		done[i] = (struct xfer_done){
+			.ok = wc[i].status == IBV_WC_SUCCESS,
+			.is_send = wc[i].wr_id != RECV_ID,
+			.end = (uint16_t)wc[i].wr_id,
+			.imm = spw_be32_to_cpu((SPW_FORCE spw_be32)wc[i].imm_data),
+			.bytes = wc[i].byte_len,
+			.status = wc[i].status,
+		};
+	return n > 0 ? (uint32_t)n : 0;
+}
+
+const struct xfer_rail_ops xfer_verbs_ops = {
+	.make = verbs_make,
+	.post = verbs_post,
+	.ring = verbs_ring,
+	.refill = verbs_refill,
+	.poll = verbs_poll,
+};

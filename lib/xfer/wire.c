@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Frames and handles as bytes (wire.h has the formats). A cursor walks over the fields of a type,
+ * in one function for each type that serves both directions: `put` tells which, so encoder and
+ * decoder cannot disagree.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "xfer/wire.h"
+
+#define HANDLE_MAGIC "SPWH"
+
+static const uint8_t magic[4] = {'S', 'P', 'W', 'X'};
+
+/* ---- the cursor ---- */
+
+struct cursor {
+	uint8_t *at;
+	bool put; /* write the fields; else read them */
+};
+
+static void bytes(struct cursor *c, void *field, size_t len)
+{
+	if (c->put)
+		memcpy(c->at, field, len);
+	else
+		memcpy(field, c->at, len);
+	c->at += len;
+}
+
+static void u16(struct cursor *c, uint16_t *field)
+{
+	spw_be16 be = spw_cpu_to_be16(*field);
+
+	bytes(c, &be, sizeof(be));
+	*field = spw_be16_to_cpu(be);
+}
+
+static void u32(struct cursor *c, uint32_t *field)
+{
+	spw_be32 be = spw_cpu_to_be32(*field);
+
+	bytes(c, &be, sizeof(be));
+	*field = spw_be32_to_cpu(be);
+}
+
+static void u64(struct cursor *c, uint64_t *field)
+{
+	spw_be64 be = spw_cpu_to_be64(*field);
+
+	bytes(c, &be, sizeof(be));
+	*field = spw_be64_to_cpu(be);
+}
+
+/* ---- the fields of each type ---- */
+
+static void fields(struct cursor *c, struct xfer_frame *f)
+{
+	switch (f->type) {
+	case XFER_FRAME_HELLO:
+	case XFER_FRAME_CHALLENGE:
+		bytes(c, f->nonce, sizeof(f->nonce));
+		break;
+	case XFER_FRAME_OFFER:
+	case XFER_FRAME_ACCEPT:
+		bytes(c, f->offer.key, sizeof(f->offer.key));
+		u64(c, &f->offer.box_addr);
+		u32(c, &f->offer.rail_cnt);
+		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++) {
+			bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
+			u16(c, &f->offer.end[i].mtu);
+			u16(c, &f->offer.end[i].pair);
+			u32(c, &f->offer.end[i].rkey);
+		}
+		break;
+	case XFER_FRAME_REJECT:
+		u32(c, &f->reject.reason);
+		break;
+	case XFER_FRAME_RAIL:
+		u32(c, &f->rail.rail);
+		u32(c, &f->rail.life);
+		u32(c, &f->rail.qpn);
+		u32(c, &f->rail.psn);
+		break;
+	case XFER_FRAME_DOWN:
+		u32(c, &f->down.rail);
+		u32(c, &f->down.life);
+		u32(c, &f->down.generation);
+		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
+			u32(c, &f->down.open[i]);
+		break;
+	case XFER_FRAME_WINDOW:
+		u32(c, &f->window.idx);
+		u64(c, &f->window.addr);
+		u64(c, &f->window.bytes);
+		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
+			u32(c, &f->window.rkey[i]);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Bytes of head and fields; 0: no such type. */
+static size_t plain_bytes(unsigned type)
+{
+	static const uint16_t body[XFER_FRAME_CNT] = {
+		[XFER_FRAME_HELLO] = PEER_NONCE_BYTES,
+		[XFER_FRAME_CHALLENGE] = PEER_NONCE_BYTES,
+		[XFER_FRAME_OFFER] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 24,
+		[XFER_FRAME_ACCEPT] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 24,
+		[XFER_FRAME_REJECT] = 4,
+		[XFER_FRAME_RAIL] = 16,
+		[XFER_FRAME_DOWN] = 12 + XFER_SLOT_CNT * 4,
+		[XFER_FRAME_WINDOW] = 20 + SPW_XFER_RAIL_MAX * 4,
+	};
+
+	return type < XFER_FRAME_CNT && body[type] ? XFER_HEAD_BYTES + body[type] : 0;
+}
+
+size_t xfer_wire_mac_bytes(enum xfer_frame_type type)
+{
+	return type == XFER_FRAME_HELLO || type == XFER_FRAME_CHALLENGE ? 0 : PEER_MAC_BYTES;
+}
+
+/* ---- heads ---- */
+
+int xfer_wire_head(const uint8_t *head, uint16_t *version_out)
+{
+	struct cursor c = {.at = (uint8_t *)(uintptr_t)head + 4};
+	uint16_t version = 0, len = 0;
+	size_t want;
+
+	u16(&c, &version);
+	*version_out = version;
+	if (memcmp(head, magic, sizeof(magic)))
+		return -EPROTO;
+	if (version != XFER_VERSION)
+		return -EPROTONOSUPPORT;
+	c.at += 2;
+	u16(&c, &len);
+	want = plain_bytes(head[6]);
+	if (!want || len != want + xfer_wire_mac_bytes(head[6]))
+		return -EPROTO;
+	return len;
+}
+
+size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
+{
+	const size_t len = plain_bytes(frame->type);
+	uint16_t version = XFER_VERSION, whole = (uint16_t)(len + xfer_wire_mac_bytes(frame->type));
+	struct cursor c = {.at = bytes_out, .put = true};
+	struct xfer_frame copy = *frame;
+
+	memset(bytes_out, 0, len);
+	bytes(&c, (uint8_t *)(uintptr_t)magic, sizeof(magic));
+	u16(&c, &version);
+	*c.at = (uint8_t)frame->type;
+	c.at += 2;
+	u16(&c, &whole);
+	c.at += 2;
+	fields(&c, &copy);
+	return len;
+}
+
+/* ---- ranges ---- */
+
+static bool end_is_sound(const struct xfer_end *end)
+{
+	return SPW_IS_POW2(end->mtu) && spw_in_range(end->mtu, 256, 4096) &&
+	       end->pair < SPW_XFER_RAIL_MAX;
+}
+
+static bool offer_is_sound(const struct xfer_frame *f)
+{
+	if (!spw_in_range(f->offer.rail_cnt, 1, SPW_XFER_RAIL_MAX) || f->offer.box_addr % 64 ||
+	    f->offer.box_addr > UINT64_MAX - (1u << 20))
+		return false;
+	for (uint32_t i = 0; i < f->offer.rail_cnt; i++)
+		if (!end_is_sound(&f->offer.end[i]))
+			return false;
+	return true;
+}
+
+static bool is_sound(const struct xfer_frame *f)
+{
+	switch (f->type) {
+	case XFER_FRAME_OFFER:
+	case XFER_FRAME_ACCEPT:
+		return offer_is_sound(f);
+	case XFER_FRAME_REJECT:
+		return spw_in_range(f->reject.reason, XFER_REJECT_KEY, XFER_REJECT_RAILS);
+	case XFER_FRAME_RAIL:
+		return f->rail.rail < SPW_XFER_RAIL_MAX && f->rail.life && f->rail.qpn < 1u << 24 &&
+		       f->rail.psn < 1u << 24;
+	case XFER_FRAME_DOWN:
+		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
+			if (f->down.open[i] != XFER_NO_SEQ && xfer_slot_of(f->down.open[i]) != i)
+				return false;
+		return f->down.rail < SPW_XFER_RAIL_MAX;
+	case XFER_FRAME_WINDOW:
+		return f->window.idx < SPW_XFER_WINDOW_MAX &&
+		       spw_in_range(f->window.bytes, 1, SPW_XFER_BYTES_MAX) &&
+		       f->window.addr <= UINT64_MAX - f->window.bytes;
+	default:
+		return true;
+	}
+}
+
+int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_out)
+{
+	struct cursor c = {.at = (uint8_t *)(uintptr_t)from + XFER_HEAD_BYTES};
+
+	memset(frame_out, 0, sizeof(*frame_out));
+	if (len < XFER_HEAD_BYTES || len != plain_bytes(from[6]) || from[7] || from[10] || from[11])
+		return -EPROTO;
+	frame_out->type = (enum xfer_frame_type)from[6];
+	fields(&c, frame_out);
+	return is_sound(frame_out) ? 0 : -EPROTO;
+}
+
+/* ---- handles ----
+ *
+ *   0 "SPWH"   4 u16 version   6 u16 port   8 address   24 key   40 zeros */
+
+void xfer_wire_handle_put(const struct xfer_address *at, struct spw_xfer_handle *handle_out)
+{
+	struct cursor c = {.at = handle_out->byte, .put = true};
+	struct xfer_address copy = *at;
+	uint16_t version = XFER_VERSION;
+
+	memset(handle_out, 0, sizeof(*handle_out));
+	bytes(&c, (uint8_t[]){'S', 'P', 'W', 'H'}, 4);
+	u16(&c, &version);
+	bytes(&c, &copy.addr.sin6_port, 2);
+	bytes(&c, &copy.addr.sin6_addr, 16);
+	bytes(&c, copy.key, sizeof(copy.key));
+}
+
+int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_address *at_out)
+{
+	struct spw_xfer_handle copy = *handle;
+	struct cursor c = {.at = copy.byte + 4};
+	uint16_t version = 0;
+
+	memset(at_out, 0, sizeof(*at_out));
+	u16(&c, &version);
+	if (memcmp(copy.byte, HANDLE_MAGIC, 4) || version != XFER_VERSION)
+		return spw_err(EINVAL,
+			       "these %u bytes are no handle of this version: pass on what "
+			       "the listener gave",
+			       SPW_XFER_HANDLE_BYTES);
+	at_out->addr.sin6_family = AF_INET6;
+	bytes(&c, &at_out->addr.sin6_port, 2);
+	bytes(&c, &at_out->addr.sin6_addr, 16);
+	bytes(&c, at_out->key, sizeof(at_out->key));
+	return 0;
+}

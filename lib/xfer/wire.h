@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What two endpoints of lib/xfer send each other: frames over TCP, grants and immediates over the
+ * rails. Pure: bytes in, checked numbers out.
+ *
+ *   client                                      server
+ *   HELLO    nonce                        ->
+ *                                         <-    CHALLENGE  nonce
+ *   OFFER    key of the handle, its rails ->
+ *                                         <-    ACCEPT     the rails, paired; or REJECT reason
+ *   then for each rail, now and whenever it rejoins:
+ *   RAIL     index, life, QP              ->
+ *                                         <-    RAIL       the same of its side
+ *   and at any time, both ways:
+ *   DOWN     a rail is out of service, and the receiver's state (engine.h)
+ *   WINDOW   an exposed region
+ *
+ * The TCP connection stays open; its end is the end of the connection. From OFFER on each frame
+ * ends with a MAC: peer_mac() over both nonces, the side and number of the frame, and its bytes. So
+ * no frame can be replayed, moved or turned back. Without a secret the MAC is zeros.
+ *
+ * Every frame, big-endian:
+ *   0   magic "SPWX"
+ *   4   u16 version            magic and version keep their place in all versions
+ *   6   u8  type
+ *   7   u8  0
+ *   8   u16 length of the whole frame; fixed by the type
+ *   10  u16 0
+ *   12  the fields of struct xfer_frame that the type has, in their order
+ *   ..  the MAC
+ *
+ * An immediate, from bit 31 down:
+ *   kind 4 | slot 6 | 0 2 | rails 4 | generation 4 | size 4 | lap 8
+ *   GRANT: the grant of this slot was written; lap: bits 6 .. 13 of its sequence number.
+ *   FIN:   all that the message in this slot writes over this rail was written before. `rails` are
+ *          those that end it; `generation` counts failures of rails (engine.h).
+ *   PROBE: this rail works; all other fields are 0.
+ */
+#ifndef SPW_XFER_WIRE_H
+#define SPW_XFER_WIRE_H
+
+#include "peer/spw_peer_conf.h"
+#include "xfer/spw_xfer.h"
+
+#define XFER_VERSION     1u
+#define XFER_HEAD_BYTES  12u
+#define XFER_KEY_BYTES   16u
+#define XFER_SLOT_CNT    SPW_XFER_REQ_MAX
+#define XFER_NO_SEQ      UINT32_MAX /* slot without an open message */
+#define XFER_FRAME_MAX   (XFER_HEAD_BYTES + 12u + XFER_SLOT_CNT * 4u + PEER_MAC_BYTES)
+#define XFER_GRANT_BYTES 64u
+
+enum xfer_frame_type {
+	XFER_FRAME_HELLO = 1,
+	XFER_FRAME_CHALLENGE,
+	XFER_FRAME_OFFER,
+	XFER_FRAME_ACCEPT,
+	XFER_FRAME_REJECT,
+	XFER_FRAME_RAIL,
+	XFER_FRAME_DOWN,
+	XFER_FRAME_WINDOW,
+	XFER_FRAME_CNT
+};
+
+enum xfer_reject { XFER_REJECT_KEY = 1, XFER_REJECT_RAILS };
+
+/* One side of a rail, as its owner describes it. */
+struct xfer_end {
+	uint8_t gid[16];
+	uint16_t mtu;  /* 256 .. 4096, a power of 2 */
+	uint16_t pair; /* ACCEPT: which of the client's rails it is paired with */
+	uint32_t rkey; /* of this side's mailbox, over this rail */
+};
+
+struct xfer_frame {
+	enum xfer_frame_type type;
+	union {
+		uint8_t nonce[PEER_NONCE_BYTES]; /* HELLO, CHALLENGE */
+		struct {
+			uint8_t key[XFER_KEY_BYTES]; /* OFFER; zeros: none */
+			uint64_t box_addr;           /* of the mailbox, xfer.h */
+			uint32_t rail_cnt;           /* 1 .. SPW_XFER_RAIL_MAX */
+			struct xfer_end end[SPW_XFER_RAIL_MAX];
+		} offer; /* OFFER, ACCEPT */
+		struct {
+			uint32_t reason;
+		} reject;
+		struct {
+			uint32_t rail, life; /* life: counts the QPs of this rail, from 1 */
+			uint32_t qpn, psn;
+		} rail;
+		struct {
+			uint32_t rail, life;
+			uint32_t generation;
+			uint32_t open[XFER_SLOT_CNT]; /* by slot: the sequence number of the
+						       * message that is not complete */
+		} down;
+		struct {
+			uint32_t idx;
+			uint64_t addr, bytes;
+			uint32_t rkey[SPW_XFER_RAIL_MAX];
+		} window;
+	};
+};
+
+/* Purpose: checks a head of XFER_HEAD_BYTES.
+ * Returns: the length of the frame; -EPROTO: not this protocol; -EPROTONOSUPPORT: another version,
+ * in *version_out. Without an error text. */
+int xfer_wire_head(const uint8_t *head, uint16_t *version_out);
+/* Purpose: decodes a whole frame without its MAC, and checks the range of every value.
+ * Returns: 0 or -EPROTO. Without an error text. */
+int xfer_wire_parse(const uint8_t *bytes, size_t len, struct xfer_frame *frame_out);
+/* Purpose: encodes a frame without its MAC, but with the length that includes it.
+ * Shape: bytes_out holds XFER_FRAME_MAX.
+ * Returns: the length without the MAC. */
+size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out);
+/* Returns: bytes of the MAC of this type: 0 or PEER_MAC_BYTES. */
+size_t xfer_wire_mac_bytes(enum xfer_frame_type type);
+
+/* ---- handles ---- */
+
+struct xfer_address {
+	struct sockaddr_in6 addr;    /* IPv4 is mapped */
+	uint8_t key[XFER_KEY_BYTES]; /* zeros: none */
+};
+
+void xfer_wire_handle_put(const struct xfer_address *at, struct spw_xfer_handle *handle_out);
+/* Returns: 0; -EINVAL, with a text: it is no handle. */
+int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_address *at_out);
+
+/* ---- grants, in memory that the peer's NIC writes ---- */
+
+struct xfer_grant {
+	spw_be64 addr, bytes;
+	spw_be32 rkey[SPW_XFER_RAIL_MAX];
+	spw_be32 tag, seq, generation;
+	uint32_t unused[5];
+};
+SPW_ASSERT_SIZE(struct xfer_grant, XFER_GRANT_BYTES);
+
+/* ---- immediates ---- */
+
+enum xfer_imm_kind { XFER_IMM_GRANT = 1, XFER_IMM_FIN, XFER_IMM_PROBE };
+
+/* How a FIN states the length of its message. */
+enum xfer_size {
+	XFER_SIZE_FULL,     /* as granted */
+	XFER_SIZE_CHUNK,    /* the one WRITE that carries this immediate */
+	XFER_SIZE_RECORD,   /* in the receiver's mailbox */
+	XFER_SIZE_TOO_LONG, /* longer than granted: nothing was written */
+	XFER_SIZE_CNT
+};
+
+struct xfer_imm {
+	uint8_t kind, slot, rails, generation, size, lap;
+};
+
+SPW_INLINE uint32_t xfer_imm_put(struct xfer_imm i)
+{
+	return (uint32_t)i.kind << 28 | (uint32_t)i.slot << 22 | (uint32_t)i.rails << 16 |
+	       (uint32_t)(i.generation & 15u) << 12 | (uint32_t)i.size << 8 | i.lap;
+}
+
+SPW_INLINE struct xfer_imm xfer_imm_get(uint32_t v)
+{
+	return (struct xfer_imm){.kind = (uint8_t)(v >> 28),
+				 .slot = v >> 22 & (XFER_SLOT_CNT - 1),
+				 .rails = v >> 16 & 15u,
+				 .generation = v >> 12 & 15u,
+				 .size = v >> 8 & 15u,
+				 .lap = (uint8_t)v};
+}
+
+SPW_INLINE uint32_t xfer_slot_of(uint32_t seq)
+{
+	return seq & (XFER_SLOT_CNT - 1);
+}
+
+SPW_INLINE uint8_t xfer_lap_of(uint32_t seq)
+{
+	return (uint8_t)(seq / XFER_SLOT_CNT);
+}
+
+#endif
