@@ -94,7 +94,6 @@ static void say_down(struct xfer_rail *rail)
 		f.down.open[i] = conn->rx[i].open ? conn->rx[i].seq : XFER_NO_SEQ;
 		conn->rx[i].got = 0;
 	}
-	rail->said_down = true;
 	xfer_conn_say(conn, &f);
 }
 

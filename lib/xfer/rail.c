@@ -74,7 +74,6 @@ static int make(struct xfer_rail *rail, uint64_t now_ms)
 	rail->out_bytes = 0;
 	rail->rq_used = 0;
 	rail->rang = true;
-	rail->said_down = rail->heard_down = false;
 	rail->probe_ms = now_ms + rail->conn->x->conf.exchange_ms;
 	memset(rail->sent, 0, sizeof(rail->sent));
 	rc = rail->ops->make(rail);
@@ -112,14 +111,21 @@ static void later(struct xfer_rail *rail, uint64_t now_ms)
 	rail->retry_ms = now_ms + SPW_XFER_REJOIN_MS;
 }
 
+/* A new life, which both sides will end by a DOWN of their own. */
+static void begin(struct xfer_rail *rail)
+{
+	rail->life++;
+	rail->state = XFER_MAKING;
+	rail->heard_down = false;
+}
+
 void xfer_rail_offer(struct xfer_rail *rail, uint64_t now_ms)
 {
 	if (rdma_dev_check_link(&rail->dev->rdma) || make(rail, now_ms)) {
 		later(rail, now_ms);
 		return;
 	}
-	rail->life++;
-	rail->state = XFER_MAKING;
+	begin(rail);
 	say_rail(rail);
 }
 
@@ -142,8 +148,7 @@ static void answer(struct xfer_rail *rail, uint64_t now_ms)
 {
 	int rc;
 
-	rail->life++;
-	rail->state = XFER_MAKING;
+	begin(rail);
 	rc = rdma_dev_check_link(&rail->dev->rdma);
 	rc = rc ? rc : make(rail, now_ms);
 	rc = rc ? rc : make_ready(rail);

@@ -182,12 +182,12 @@ struct xfer_rail {
 	/* set up */
 	struct xfer_end theirs;
 	uint32_t their_qpn, their_psn, psn;
-	uint32_t life;              /* QPs so far */
-	bool tried;                 /* the first attempt succeeded or failed */
-	bool said_down, heard_down; /* in this life */
-	uint64_t retry_ms;          /* OFF: when the next attempt is due */
-	uint64_t probe_ms;          /* MAKING, PROBING: until when */
-	uint64_t down_ns;           /* since when it is away; 0: it was never up */
+	uint32_t life;     /* QPs so far */
+	bool tried;        /* the first attempt succeeded or failed */
+	bool heard_down;   /* the peer's DOWN of this life */
+	uint64_t retry_ms; /* OFF: when the next attempt is due */
+	uint64_t probe_ms; /* MAKING, PROBING: until when */
+	uint64_t down_ns;  /* since when it is away; 0: it was never up */
 	struct spw_xfer_rail_stat stat;
 };
 

@@ -54,7 +54,9 @@ void kit_expect_bytes(const uint8_t *at, size_t len, uint64_t seed);
 /* Sends `bytes` from a to b, from the start of the buffers, and checks them. */
 void kit_pass(struct kit *k, uint64_t bytes, uint64_t seed);
 
-/* A line to the control socket of the software ConnectX. */
-void kit_control(const char *fmt, ...) SPW_PRINTF(1, 2);
+/* A line to the control socket of a software ConnectX of this process. answer: NULL, or where its
+ * answer goes. */
+#define KIT_ANSWER 4096u
+void kit_control(const char *dev, char answer[KIT_ANSWER], const char *fmt, ...) SPW_PRINTF(3, 4);
 
 #endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Rails that fail under traffic, and come back: links down, QPs in error, black holes, one rail
+ * after the other and all at once. Arguments: the rails of both ends, two each.
+ */
+#include <stdio.h>
+
+#include "stream.h"
+
+static const char *rails_a = "mlx5_0+mlx5_2", *rails_b = "mlx5_1+mlx5_3";
+static struct kit k;
+static struct stream s;
+
+/* An ACK timeout of 4 ms and 3 retries: a black hole is noticed in some 20 ms. */
+static int open_kit(void **state SPW_UNUSED)
+{
+	const struct spw_xfer_conf conf = {.chunk_bytes = 32u << 10, .timeout = 10, .retry = 3};
+
+	kit_open(&k, rails_a, rails_b, &conf);
+	kit_connect(&k);
+	kit_memory(&k, STREAM_MEMORY);
+	kit_wait_up(&k, 2);
+	stream_open(&s, &k);
+	stream_run(&s, 100);
+	return 0;
+}
+
+static int close_kit(void **state SPW_UNUSED)
+{
+	kit_close(&k);
+	return 0;
+}
+
+static uint64_t outages(const struct spw_xfer_conn *conn, uint32_t rail)
+{
+	struct spw_xfer_rail_stat stat;
+
+	assert_true(spw_xfer_conn_rail_stat(conn, rail, &stat));
+	return stat.outages;
+}
+
+static uint64_t tx_bytes(const struct spw_xfer_conn *conn, uint32_t rail)
+{
+	struct spw_xfer_rail_stat stat;
+
+	assert_true(spw_xfer_conn_rail_stat(conn, rail, &stat));
+	return stat.tx_bytes;
+}
+
+/* Both rails are up again, and both carry. */
+static void expect_recovered(void)
+{
+	uint64_t before[2];
+
+	for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+	     kit_up_cnt(k.ab) != 2 || kit_up_cnt(k.ba) != 2;) {
+		if (kit_now_ms() > end)
+			fail_msg("%u and %u rails are up", kit_up_cnt(k.ab), kit_up_cnt(k.ba));
+		stream_run(&s, 10);
+	}
+	before[0] = tx_bytes(k.ab, 0);
+	before[1] = tx_bytes(k.ab, 1);
+	stream_run(&s, 200);
+	assert_true(tx_bytes(k.ab, 0) > before[0]);
+	assert_true(tx_bytes(k.ab, 1) > before[1]);
+	stream_end(&s);
+}
+
+static void a_link_that_goes_down_comes_back(void **state SPW_UNUSED)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		char dev[16];
+
+		snprintf(dev, sizeof(dev), "mlx5_%u", i);
+		kit_control(dev, NULL, "link-down=150ms");
+		stream_run(&s, 100);
+		assert_int_equal(kit_up_cnt(k.ab), 1);
+		assert_int_equal(kit_up_cnt(k.ba), 1);
+		for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+		     kit_up_cnt(k.ab) + kit_up_cnt(k.ba) != 4 && kit_now_ms() < end;)
+			stream_run(&s, 10);
+	}
+	assert_int_equal(outages(k.ab, 0), 2);
+	assert_int_equal(outages(k.ba, 1), 2);
+	expect_recovered();
+}
+
+/* The QPs of a device, by number, from " qp=1,2". */
+static uint32_t qps_of(const char *dev, uint32_t qpn[64])
+{
+	char answer[KIT_ANSWER];
+	const char *at;
+	uint32_t n = 0;
+
+	kit_control(dev, answer, "objects");
+	at = strstr(answer, " qp=");
+	for (at = at ? at + 4 : ""; n < 64 && *at >= '0' && *at <= '9'; at += *at == ',') {
+		char *end;
+
+		qpn[n++] = (uint32_t)strtoul(at, &end, 0);
+		at = end;
+	}
+	return n;
+}
+
+static void qps_in_error_are_made_again(void **state SPW_UNUSED)
+{
+	uint64_t seed = 5;
+
+	for (uint32_t i = 0; i < 20; i++) {
+		uint32_t qpn[64], n;
+		char dev[16];
+
+		snprintf(dev, sizeof(dev), "mlx5_%u", (unsigned)(unit_random(&seed) % 4));
+		n = qps_of(dev, qpn);
+		for (uint32_t j = 0; j < n; j++)
+			kit_control(dev, NULL, "qp-error=%u", qpn[j]);
+		stream_run(&s, (uint32_t)(unit_random(&seed) % 80));
+	}
+	assert_true(outages(k.ab, 0) + outages(k.ab, 1) >= 4);
+	expect_recovered();
+}
+
+static void a_black_hole_is_left(void **state SPW_UNUSED)
+{
+	kit_control("mlx5_3", NULL, "fault loss=1");
+	stream_run(&s, 1500);
+	assert_int_equal(kit_up_cnt(k.ab), 1);
+	assert_true(outages(k.ab, 1) >= 1);
+	kit_control("mlx5_3", NULL, "fault loss=0");
+	expect_recovered();
+}
+
+static void without_any_rail_messages_wait(void **state SPW_UNUSED)
+{
+	for (uint32_t i = 0; i < 3; i++) {
+		kit_control("mlx5_0", NULL, "link-down=100ms");
+		kit_control("mlx5_3", NULL, "link-down=200ms");
+		stream_run(&s, 700);
+	}
+	expect_recovered();
+}
+
+static void flapping_loses_nothing(void **state SPW_UNUSED)
+{
+	uint64_t seed = 9;
+
+	for (uint32_t i = 0; i < 30; i++) {
+		char dev[16];
+
+		snprintf(dev, sizeof(dev), "mlx5_%u", (unsigned)(unit_random(&seed) % 4));
+		kit_control(dev, NULL, "link-down=%ums", (unsigned)(1 + unit_random(&seed) % 40));
+		stream_run(&s, (uint32_t)(unit_random(&seed) % 150));
+	}
+	expect_recovered();
+}
+
+/* The library waits for a rail no longer than it was asked to. */
+static void without_rails_for_long_a_connection_ends(void **state SPW_UNUSED)
+{
+	const struct spw_xfer_conf conf = {.gone_ms = 300};
+	struct spw_xfer_part part;
+	struct spw_xfer_req *req;
+
+	kit_close(&k);
+	kit_open(&k, rails_a, rails_b, &conf);
+	kit_connect(&k);
+	kit_memory(&k, 1000);
+	part = (struct spw_xfer_part){k.mem_b, k.buf_b, 1000, 0};
+	kit_control("mlx5_0", NULL, "link-down=2s");
+	kit_control("mlx5_2", NULL, "link-down=2s");
+	assert_int_equal(spw_xfer_recv(k.ba, &part, 1, &req), 0);
+	assert_int_not_equal(kit_finish(&k, req, NULL), 0);
+	assert_true(spw_xfer_conn_error(k.ab) == -ETIMEDOUT ||
+		    spw_xfer_conn_error(k.ba) == -ETIMEDOUT); /* the other one: reset */
+	kit_turn_for(&k, 2500);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
+		CASE(a_link_that_goes_down_comes_back),
+		CASE(qps_in_error_are_made_again),
+		CASE(a_black_hole_is_left),
+		CASE(without_any_rail_messages_wait),
+		CASE(flapping_loses_nothing),
+		CASE(without_rails_for_long_a_connection_ends),
+	};
+
+	if (argc == 3) {
+		rails_a = argv[1];
+		rails_b = argv[2];
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
