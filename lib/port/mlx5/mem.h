@@ -33,45 +33,14 @@
 
 #include "base/spw_order.h"
 #include "port/port.h"
-#include "prm/spw_prm.h"
+#include "prm/spw_prm_ring.h"
 
-#define MLX5_CQE_BYTES    64u
-#define MLX5_CQE_OP_OWN   63u /* opcode, format, solicited, owner */
-#define MLX5_CQE_VALIDITY 62u /* enhanced layout: laps of the ring, mod 256 */
 /* Receiver: frames that the NIC dropped for want of a WQE since the last CQE. */
 #define MLX5_CQE_DROPS 56u
 /* Mini-CQEs of one block of the enhanced layout. */
 #define MLX5_MINI_ENHANCED_CNT 7u
 /* MAC addresses, type and VLAN tag: what a device that requires the L2 header inline needs. */
 #define MLX5_TX_INLINE_BYTES 18u
-
-/* ---- rings and doorbell records ---- */
-
-struct mlx5_cqmem {
-	uint8_t *buf;    /* cnt * stride; op_own of every CQE starts as INVALID, validity as 0xff */
-	spw_be32 *dbrec; /* [0] consumer index; NULL: the NIC ignores overrun and never reads it */
-	uint32_t cnt;    /* a power of 2 */
-	uint32_t stride; /* MLX5_CQE_BYTES; others are refused */
-};
-
-struct mlx5_rqmem {
-	uint8_t *buf;          /* cnt * stride */
-	spw_be32 *dbrec;       /* RCV_DBR: WQEs posted, mod 2^16 */
-	uint32_t cnt;          /* a power of 2, at most 2^15 */
-	uint32_t stride;       /* 16: one data segment; 32: a striding WQE, which begins with a next
-				  segment */
-	uint32_t lkey;         /* of the pool's region */
-	uint32_t strides_log2; /* striding: strides of one WQE, each of the pool's slot_bytes */
-};
-
-struct mlx5_sqmem {
-	uint8_t *buf;    /* cnt * 64 */
-	spw_be32 *dbrec; /* SND_DBR */
-	uint32_t cnt;    /* a power of 2, at most 2^15; 0: this queue does not send */
-	uint32_t qpn, lkey;
-	uint8_t *bf;       /* the BlueFlame register in the UAR page */
-	uint32_t bf_bytes; /* of one of its two halves; 0: no BlueFlame, the 8-byte doorbell only */
-};
 
 /* Which variant of the burst functions a queue runs; fixed at set-up, constant in the code. */
 enum mlx5_flag {
@@ -80,7 +49,7 @@ enum mlx5_flag {
 	/* CQE compression. Alone: the basic layout, sessions of a title and mini-CQE arrays. */
 	MLX5_F_COMPRESSED = 1u << 1,
 	/* CQE compression, enhanced layout: self-describing blocks, validity by lap count. */
-	MLX5_F_ENHANCED = 1u << 2,
+	MLX5_F_ENHANCED = MLX5_RING_ENHANCED,
 	/* One WQE of many strides, each stride a slot. */
 	MLX5_F_STRIDING = 1u << 3,
 	/* TX: the device requires MLX5_TX_INLINE_BYTES of each frame inside the WQE. */

@@ -82,7 +82,7 @@ int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 	int rc;
 
 	memset(rx, 0, sizeof(*rx));
-	rc = mlx5_cq_make(dev, plan->cq_cnt,
+	rc = mlx5_cq_make(&dev->rdma, plan->cq_cnt,
 			  (plan->flags & MLX5_F_COMPRESSED ? MLX5_CQ_COMPRESSED : 0) |
 				  (plan->flags & MLX5_F_STAMP ? MLX5_CQ_STAMPS : 0),
 			  side, &rx->cq, &rx->cqmem);
@@ -165,7 +165,7 @@ int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 	int rc;
 
 	memset(tx, 0, sizeof(*tx));
-	rc = mlx5_cq_make(dev, plan->sq_cnt, 0, side, &tx->cq, &tx->cqmem);
+	rc = mlx5_cq_make(&dev->rdma, plan->sq_cnt, 0, side, &tx->cq, &tx->cqmem);
 	if (rc)
 		return rc;
 	own_register(dev, tx);

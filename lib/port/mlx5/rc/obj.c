@@ -64,11 +64,13 @@ static int shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 	if (rq->plan.flags & MLX5_RC_SRQ)
 		rc = srq_make(rq, obj);
 	rc = rc ? rc
-		: mlx5_cq_make(dev, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt),
+		: mlx5_cq_make(&dev->rdma, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt),
 			       (rq->plan.flags & MLX5_RC_COMPRESSED ? MLX5_CQ_COMPRESSED : 0) |
 				       (rq->plan.flags & MLX5_RC_STAMP ? MLX5_CQ_STAMPS : 0),
 			       rq, &obj->cq, &obj->cqmem);
-	return rc ? rc : mlx5_cq_make(dev, rq->plan.tx_cq_cnt, 0, rq, &obj->tx_cq, &obj->tx_cqmem);
+	return rc ? rc
+		  : mlx5_cq_make(&dev->rdma, rq->plan.tx_cq_cnt, 0, rq, &obj->tx_cq,
+				 &obj->tx_cqmem);
 }
 
 /* ---- peers ---- */

@@ -34,20 +34,6 @@ SPW_INLINE void put_ctrl(uint8_t *wqe, const struct mlx5_rc_peer *p, uint32_t op
 	spw_prm_st32(wqe + 12, imm);
 }
 
-SPW_INLINE void put_raddr(uint8_t *seg, uint64_t addr, uint32_t rkey)
-{
-	spw_prm_wqe_raddr_set_raddr(seg, addr);
-	spw_prm_wqe_raddr_set_rkey(seg, rkey);
-	spw_prm_st32(seg + 12, 0);
-}
-
-SPW_INLINE void put_data(uint8_t *seg, const void *addr, uint32_t len, uint32_t lkey)
-{
-	spw_prm_st32(seg, len); /* the whole word: bit 31 means inline */
-	spw_prm_wqe_data_set_lkey(seg, lkey);
-	spw_prm_wqe_data_set_addr(seg, (uintptr_t)addr);
-}
-
 /* Asks for a completion of the WQE before sq_pi. */
 SPW_INLINE void signal_last(struct mlx5_rc_peer *p)
 {
@@ -176,14 +162,14 @@ SPW_INLINE void tx_build(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 	if (flags & MLX5_RC_WRITE) {
 		opcode = SPW_PRM_OP_RDMA_WRITE_IMM;
 		imm = slot;
-		put_raddr(wqe + CTRL_BYTES, p->raddr + slot * p->rstride, p->rkey);
+		mlx5_wqe_raddr_put(wqe + CTRL_BYTES, p->raddr + slot * p->rstride, p->rkey);
 	}
 	if (desc->len <= SPW_PRM_WQE_BB_BYTES - head - 4) {
 		spw_prm_st32(data, 1u << 31 | desc->len);
 		memcpy(data + 4, msg, desc->len);
 		ds = (head + 4 + desc->len + 15) / 16;
 	} else {
-		put_data(data, msg, desc->len, p->lkey);
+		mlx5_wqe_data_put(data, (uintptr_t)msg, desc->len, p->lkey);
 		ds = head / 16 + 1;
 	}
 	put_ctrl(wqe, p, opcode, ds, imm);
@@ -283,10 +269,11 @@ static void grant_write(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_
 
 	for (uint32_t i = 0; i < cnt; i++)
 		q->slot_state[p->slot_first + spw_be32_to_cpu(list[i])] = MLX5_RC_GRANTED;
-	put_raddr(wqe + CTRL_BYTES, p->ring_raddr + (first & p->ring_rmask) * sizeof(spw_be32),
-		  p->ring_rkey);
-	put_data(wqe + CTRL_BYTES + RADDR_BYTES, list, cnt * (uint32_t)sizeof(spw_be32),
-		 p->ring_lkey);
+	mlx5_wqe_raddr_put(wqe + CTRL_BYTES,
+			   p->ring_raddr + (first & p->ring_rmask) * sizeof(spw_be32),
+			   p->ring_rkey);
+	mlx5_wqe_data_put(wqe + CTRL_BYTES + RADDR_BYTES, (uintptr_t)list,
+			  cnt * (uint32_t)sizeof(spw_be32), p->ring_lkey);
 	put_ctrl(wqe, p, SPW_PRM_OP_RDMA_WRITE, 3, 0);
 	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
 }
