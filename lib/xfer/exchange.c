@@ -27,7 +27,7 @@ static int rail_add(struct spw_xfer_conn *conn, uint32_t dev_idx, const struct x
 	rail->idx = (uint8_t)conn->rail_cnt;
 	rail->dev_idx = (uint8_t)dev_idx;
 	rail->dev = &conn->x->dev[dev_idx];
-	rail->ops = &xfer_verbs_ops;
+	rail->ops = rail->dev->direct ? &xfer_direct_ops : &xfer_verbs_ops;
 	rail->theirs = *theirs;
 	rail->stat.direct = rail->dev->direct;
 	rail->stat.mtu = SPW_MIN(rail->dev->mtu, theirs->mtu);
