@@ -134,15 +134,16 @@ static int token_take(const json_t *answer, uint8_t token[PERF_TOKEN_BYTES])
 	return 0;
 }
 
-/* Rails whose other end has an address of a network interface: others the kernel does not know. */
+/* Addresses of the rails that the kernels of both ends know; else that of the control connection.
+ */
 static uint32_t addresses(const struct perf_session *s, const struct perf_result *result,
 			  const char **ip)
 {
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < s->rails.cnt; i++)
-		if ((result->what.rails >> i & 1) && s->rails.rail[i].own->netdev[0] &&
-		    s->rails.rail[i].peer->netdev[0])
+		if ((result->what.rails >> i & 1) && s->rails.rail[i].own->in_kernel &&
+		    s->rails.rail[i].peer->in_kernel)
 			ip[cnt++] = s->rails.rail[i].peer->ip;
 	if (result->what.op == PERF_BOND)
 		for (uint32_t i = 0; i < s->peer.bond_cnt && cnt == 0; i++)
@@ -175,7 +176,7 @@ static int streams_connect(struct perf_session *s, struct perf_result *result, c
 static int measure(struct perf_session *s, struct perf_result *result, int *fd)
 {
 	const struct perf_case *what = &result->what;
-	json_t *answer;
+	json_t *answer = NULL;
 	int rc = perf_ctl_recv(&s->ctl, ANSWER_MS, &answer); /* ready */
 
 	if (rc == 0) {
@@ -199,7 +200,7 @@ static int measure(struct perf_session *s, struct perf_result *result, int *fd)
 int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 {
 	int fd[PERF_STREAM_MAX], rc;
-	json_t *answer;
+	json_t *answer = NULL;
 
 	for (uint32_t i = 0; i < PERF_STREAM_MAX; i++)
 		fd[i] = -1;

@@ -44,7 +44,7 @@ void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fm
 
 int perf_ask(struct perf_session *s, json_t *json, uint32_t timeout_ms, json_t **answer_out)
 {
-	json_t *answer;
+	json_t *answer = NULL;
 	int rc = perf_ctl_send(&s->ctl, json);
 
 	if (rc == 0)
@@ -136,7 +136,7 @@ static int single(struct perf_session *s, const struct perf_case *what, uint64_t
 	if (rc == 0)
 		rc = perf_pump_one(&s->lane, what, &s->ctl, false);
 	if (rc == 0 && what->op == PERF_SEND) {
-		json_t *answer;
+		json_t *answer = NULL;
 
 		rc = perf_ctl_recv(&s->ctl, ORDER_MS, &answer);
 		if (rc == 0)
@@ -207,7 +207,7 @@ static int run(struct perf_session *s, struct perf_result *result)
 {
 	struct perf_phy before, after, own, peer;
 	uint64_t flag = s->serial << FLAG_LOG2;
-	json_t *answer, *moved;
+	json_t *answer = NULL, *moved;
 	int rc;
 
 	perf_phy_read(&s->own, s->lane.rails, &before);

@@ -67,6 +67,13 @@ static uint32_t prefix_of(const struct spw_plat_nic *nic)
 		       : DFLT_PREFIX;
 }
 
+static bool has_address(const struct spw_plat_nic *nic)
+{
+	const char *at = nic->gid_ipv4[0] ? strstr(nic->ipv4, nic->gid_ipv4) : NULL;
+
+	return at && at[strlen(nic->gid_ipv4)] == '/';
+}
+
 static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t i)
 {
 	const struct spw_plat_nic *from = &plat->nic[i];
@@ -88,6 +95,7 @@ static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t 
 	nic->pcie_mtps = from->pcie_mtps;
 	nic->device = from->device;
 	nic->up = from->port_active == 1 && from->link_is_ethernet;
+	nic->in_kernel = has_address(from);
 }
 
 /* Interfaces that have /sys/class/net/NAME/bonding, and an IPv4 address. */
@@ -174,12 +182,13 @@ static json_t *nics_json(const struct perf_end *end)
 
 		json_array_append_new(
 			list,
-			json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b}", "rdma",
-				  nic->rdma, "netdev", nic->netdev, "pci", nic->pci, "guid",
+			json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b}",
+				  "rdma", nic->rdma, "netdev", nic->netdev, "pci", nic->pci, "guid",
 				  nic->guid, "ip", nic->ip, "prefix", (int)nic->prefix, "port",
 				  (int)nic->port, "mtu", (int)nic->mtu, "link_mbps",
 				  (int)nic->link_mbps, "lanes", (int)nic->lanes, "pcie_mtps",
-				  (int)nic->pcie_mtps, "device", (int)nic->device, "up", nic->up));
+				  (int)nic->pcie_mtps, "device", (int)nic->device, "up", nic->up,
+				  "in_kernel", nic->in_kernel));
 	}
 	return list;
 }
@@ -243,6 +252,7 @@ static int nic_parse(const json_t *json, struct perf_nic *nic)
 	perf_text(json, "guid", nic->guid, sizeof(nic->guid));
 	perf_text(json, "ip", nic->ip, sizeof(nic->ip));
 	nic->up = json_is_true(json_object_get(json, "up"));
+	nic->in_kernel = json_is_true(json_object_get(json, "in_kernel"));
 	for (size_t i = 0; i < SPW_ARRAY_CNT(number) && rc == 0; i++)
 		rc = u32_take(json, number[i].name, number[i].value);
 	return rc ? rc : nic->prefix > 32 ? spw_err(EPROTO, "a prefix above 32") : 0;

@@ -26,6 +26,7 @@ struct perf_nic {
 	uint32_t pcie_mtps; /* a lane; 0 unknown */
 	uint32_t device;    /* PCI id */
 	bool up;
+	bool in_kernel; /* ip is an address of netdev: TCP reaches it too */
 };
 
 struct perf_bond {

@@ -279,6 +279,12 @@ def _settings_section(record, good):
     return out
 
 
+def document(title, body):
+    """One file from the parts of its body."""
+    return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{esc(title)}</title><link rel=icon href=data:,><style>{_css()}</style></head><body>" + "\n".join(body) + "</body></html>\n")
+
+
 # ---- the page --------------------------------------------------------------------------------------------
 
 def html(record):
@@ -297,5 +303,4 @@ def html(record):
     else:
         body.append("<p>No step could be measured.</p>")
     body += [_jitter_section(record, good, floor), _settings_section(record, good)]
-    return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>spinwire: {esc(record['title'].lower())}</title><link rel=icon href=data:,><style>{_css()}</style></head><body>" + "\n".join(body) + "</body></html>\n")
+    return document(f"spinwire: {record['title'].lower()}", body)
