@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -127,4 +128,16 @@ int perf_flow_parse(const json_t *json, struct perf_flow *flow_out)
 	    (rc = perf_number(json, "total", INT64_MAX, &flow_out->total)) == 0)
 		rc = perf_number(json, "cpu_ns", INT64_MAX, &flow_out->cpu_ns);
 	return rc;
+}
+
+void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
+{
+	va_list args;
+
+	if (valid <= result->valid)
+		return;
+	result->valid = valid;
+	va_start(args, fmt);
+	vsnprintf(result->why, sizeof(result->why), fmt, args);
+	va_end(args);
 }

@@ -14,7 +14,6 @@
  *   the first message  │           timed               │   the last message
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,20 +26,6 @@
 
 #define ORDER_MS  30000u
 #define FLAG_LOG2 32u
-#define PHY_LEAST 0.98       /* of the payload; headers make it more */
-#define PHY_MIN   (1u << 20) /* less than that drowns in other traffic and in coarse counters */
-
-void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
-{
-	va_list args;
-
-	if (valid <= result->valid)
-		return;
-	result->valid = valid;
-	va_start(args, fmt);
-	vsnprintf(result->why, sizeof(result->why), fmt, args);
-	va_end(args);
-}
 
 int perf_ask(struct perf_session *s, json_t *json, uint32_t timeout_ms, json_t **answer_out)
 {
@@ -167,33 +152,6 @@ static int verify_both(struct perf_session *s, const struct perf_result *result,
 	return rc;
 }
 
-static void phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
-		      struct perf_result *result)
-{
-	bool read = result->what.op == PERF_READ;
-	uint64_t here = result->own.total * result->what.bytes;
-	uint64_t there = result->what.both || (result->what.latency && !read)
-				 ? result->peer.total * result->what.bytes
-				 : 0;
-	uint64_t out = read ? there : here, in = read ? here : there;
-
-	if (!own->known || !peer->known) {
-		perf_mark(result, PERF_UNVERIFIED, "PHY counters cannot be read: %s",
-			  own->known ? peer->why : own->why);
-		return;
-	}
-	if (out > PHY_MIN && (double)SPW_MIN(own->tx, peer->rx) < PHY_LEAST * (double)out)
-		perf_mark(result, PERF_INVALID,
-			  "%llu bytes were sent, but the PHY counters moved by %llu: they did not "
-			  "cross the wire",
-			  (unsigned long long)out, (unsigned long long)SPW_MIN(own->tx, peer->rx));
-	if (in > PHY_MIN && (double)SPW_MIN(own->rx, peer->tx) < PHY_LEAST * (double)in)
-		perf_mark(result, PERF_INVALID,
-			  "%llu bytes were received, but the PHY counters moved by %llu: they did "
-			  "not cross the wire",
-			  (unsigned long long)in, (unsigned long long)SPW_MIN(own->rx, peer->tx));
-}
-
 static int timed(struct perf_session *s, struct perf_result *result, uint64_t flag)
 {
 	const struct perf_case *what = &result->what;
@@ -221,7 +179,7 @@ static int run(struct perf_session *s, struct perf_result *result)
 	rc = perf_flow_parse(json_object_get(answer, "flow"), &result->peer);
 	if (rc == 0 && (rc = perf_phy_parse(moved, &own)) == 0 &&
 	    (rc = perf_phy_parse(json_object_get(answer, "phy"), &peer)) == 0)
-		phy_judge(&own, &peer, result);
+		perf_phy_judge(&own, &peer, result);
 	json_decref(moved);
 	json_decref(answer);
 	return rc;

@@ -147,27 +147,32 @@ static void findings_take(struct perf_end *end, const struct spw_plat *plat)
 	}
 }
 
+void perf_facts_take(const struct spw_plat *plat, struct perf_end *end_out)
+{
+	memset(end_out, 0, sizeof(*end_out));
+	copy(end_out->machine, sizeof(end_out->machine), plat->machine);
+	copy(end_out->kernel, sizeof(end_out->kernel), plat->kernel);
+	copy(end_out->version, sizeof(end_out->version), SPW_VERSION);
+	copy(end_out->gpu, sizeof(end_out->gpu), plat->gpu_cnt ? plat->gpu[0].name : "");
+	end_out->cores = plat->allowed_cnt;
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		nic_add(end_out, plat, i);
+	findings_take(end_out, plat);
+}
+
 int perf_facts_read(struct perf_end *end_out)
 {
 	struct spw_plat *plat;
 	int rc = spw_plat_read(NULL, &plat);
 
-	memset(end_out, 0, sizeof(*end_out));
 	if (rc < 0)
 		return rc;
-	gethostname(end_out->host, sizeof(end_out->host) - 1);
-	copy(end_out->machine, sizeof(end_out->machine), plat->machine);
-	copy(end_out->kernel, sizeof(end_out->kernel), plat->kernel);
-	copy(end_out->version, sizeof(end_out->version), SPW_VERSION);
-	copy(end_out->gpu, sizeof(end_out->gpu), plat->gpu_cnt ? plat->gpu[0].name : "");
-	end_out->software = getenv("SPW_SOFTHCA") != NULL;
-	end_out->cores = plat->allowed_cnt;
-	end_out->memory_max = memory_available() / MEMORY_SHARE;
-	for (uint32_t i = 0; i < plat->nic_cnt; i++)
-		nic_add(end_out, plat, i);
-	bonds_read(end_out);
-	findings_take(end_out, plat);
+	perf_facts_take(plat, end_out);
 	spw_plat_free(plat);
+	gethostname(end_out->host, sizeof(end_out->host) - 1);
+	end_out->software = getenv("SPW_SOFTHCA") != NULL;
+	end_out->memory_max = memory_available() / MEMORY_SHARE;
+	bonds_read(end_out);
 	return 0;
 }
 

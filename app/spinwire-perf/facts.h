@@ -53,6 +53,8 @@ struct perf_end {
 
 /* Purpose: reads this machine. Errors: those of spw_plat_read. */
 int perf_facts_read(struct perf_end *end_out);
+/* Purpose: the facts of a machine that lib/plat has read. */
+void perf_facts_take(const struct spw_plat *plat, struct perf_end *end_out);
 json_t *perf_facts_json(const struct perf_end *end);
 /* Errors: -EPROTO. */
 int perf_facts_parse(const json_t *json, struct perf_end *end_out);

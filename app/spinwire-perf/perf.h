@@ -96,6 +96,10 @@ int perf_number(const json_t *json, const char *name, uint64_t max, uint64_t *va
 /* A text of a message; "" if there is none. Cut to bytes, control characters replaced. */
 void perf_text(const json_t *json, const char *name, char *out, size_t bytes);
 
+/* Purpose: marks a result; the worst mark stays, with its reason. */
+void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
+	SPW_PRINTF(3, 4);
+
 /* Nanoseconds of CLOCK_MONOTONIC, and of this thread's CPU time. Thread: any. */
 uint64_t perf_now_ns(void);
 uint64_t perf_cpu_ns(void);

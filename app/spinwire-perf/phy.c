@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PHY_LEAST 0.98       /* of the payload; headers make it more */
+#define PHY_MIN   (1u << 20) /* less drowns in other traffic and in coarse counters */
+
 static const struct perf_nic *named(const struct perf_end *own, const char *word)
 {
 	for (uint32_t i = 0; i < own->nic_cnt; i++)
@@ -77,4 +80,31 @@ int perf_phy_parse(const json_t *json, struct perf_phy *phy_out)
 	phy_out->known = true;
 	rc = perf_number(json, "tx", INT64_MAX, &phy_out->tx);
 	return rc ? rc : perf_number(json, "rx", INT64_MAX, &phy_out->rx);
+}
+
+void perf_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
+		    struct perf_result *result)
+{
+	bool read = result->what.op == PERF_READ;
+	uint64_t here = result->own.total * result->what.bytes;
+	uint64_t there = result->what.both || (result->what.latency && !read)
+				 ? result->peer.total * result->what.bytes
+				 : 0;
+	uint64_t out = read ? there : here, in = read ? here : there;
+
+	if (!own->known || !peer->known) {
+		perf_mark(result, PERF_UNVERIFIED, "PHY counters cannot be read: %s",
+			  own->known ? peer->why : own->why);
+		return;
+	}
+	if (out > PHY_MIN && (double)SPW_MIN(own->tx, peer->rx) < PHY_LEAST * (double)out)
+		perf_mark(result, PERF_INVALID,
+			  "%llu bytes were sent, but the PHY counters moved by %llu: they did not "
+			  "cross the wire",
+			  (unsigned long long)out, (unsigned long long)SPW_MIN(own->tx, peer->rx));
+	if (in > PHY_MIN && (double)SPW_MIN(own->rx, peer->tx) < PHY_LEAST * (double)in)
+		perf_mark(result, PERF_INVALID,
+			  "%llu bytes were received, but the PHY counters moved by %llu: they did "
+			  "not cross the wire",
+			  (unsigned long long)in, (unsigned long long)SPW_MIN(own->rx, peer->tx));
 }

@@ -23,4 +23,9 @@ void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_ph
 json_t *perf_phy_json(const struct perf_phy *before, const struct perf_phy *after);
 int perf_phy_parse(const json_t *json, struct perf_phy *phy_out);
 
+/* Purpose: marks a result whose bytes did not cross the wire, or of which that is not known.
+ * Shape: own and peer are what moved at either end while the result's messages were sent. */
+void perf_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
+		    struct perf_result *result);
+
 #endif

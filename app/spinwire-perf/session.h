@@ -31,10 +31,6 @@ int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const
 int perf_tcp_client(struct perf_session *s, struct perf_result *result);
 int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
 
-/* Purpose: marks a result; the worst mark stays, with its reason. */
-void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fmt, ...)
-	SPW_PRINTF(3, 4);
-
 /* Purpose: sends a message and takes its answer. Owner: takes over json; *answer_out, which may be
  *   NULL, is the caller's. */
 int perf_ask(struct perf_session *s, json_t *json, uint32_t timeout_ms, json_t **answer_out);

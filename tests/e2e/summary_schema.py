@@ -64,20 +64,21 @@ def _leaf(value, shape, where):
     assert good, f"{where} is {value!r}, must be {shape}"
 
 
-def _walk(value, shape, where):
+def walk(value, shape, where):
+    """AssertionError names the first place where value has not this shape."""
     if isinstance(shape, MAYBE):
         if value is not None:
-            _walk(value, shape.shape, where)
+            walk(value, shape.shape, where)
     elif isinstance(shape, list):
         assert isinstance(value, list), f"{where} must be a list"
         for number, item in enumerate(value):
-            _walk(item, shape[0], f"{where}[{number}]")
+            walk(item, shape[0], f"{where}[{number}]")
     elif isinstance(shape, dict):
         assert isinstance(value, dict), f"{where} must be an object"
         if "*" not in shape:
             assert set(value) == set(shape), f"{where}: keys {sorted(value)}, must be {sorted(shape)}"
         for key, item in value.items():
-            _walk(item, shape.get(key, shape.get("*")), f"{where}.{key}")
+            walk(item, shape.get(key, shape.get("*")), f"{where}.{key}")
     else:
         _leaf(value, shape, where)
 
@@ -105,9 +106,9 @@ def _slow(summary):
 
 def check(summary):
     """AssertionError names what is wrong."""
-    _walk({key: value for key, value in summary.items() if key != "capture"}, SCHEMA, "summary")
+    walk({key: value for key, value in summary.items() if key != "capture"}, SCHEMA, "summary")
     if "capture" in summary:
-        _walk(summary["capture"], CAPTURE, "summary.capture")
+        walk(summary["capture"], CAPTURE, "summary.capture")
     ledger, executor = summary["ledger"], summary["executor"]
     assert (executor["kind"], executor["mode"]) in EXECUTORS, f"executor {executor}"
     if ledger["residual"] == 0:

@@ -1,0 +1,371 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spinwire-perf: its tables on software ConnectX, two namespaces with sshd between them, and what it says of bad input. Figures are judged for
+correctness only: a machine of CI is too busy for more (tools/bench_perf compares with perftest, qperf and iperf3)."""
+import contextlib
+import csv
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import perf_schema
+import spwtest
+from spwtest import Skip, check, equal, spwlab
+
+PERF = os.environ["SPINWIRE_PERF"]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+TOOL = os.path.join(ROOT, "tools", "with-softhca")
+INSIDE = "SPW_IN_NETNS"
+LIMIT_S = 120
+QUICK = ["--time", "40", "--sizes", "64,64K"]
+
+
+def cable():
+    return f"shm:spw-perf-{os.getpid()}"
+
+
+def card(*options, cable_name=None):
+    return [TOOL, "--cable", cable_name or cable(), *options]
+
+
+def perf(*words, under=(), status=0, **kwargs):
+    done = subprocess.run([*under, PERF, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL, **kwargs)
+    equal(done.returncode, status, f"status of {words}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def report(*words, **kwargs):
+    got = json.loads(perf(*words, "--json", "-", **kwargs).stdout)
+    perf_schema.check(got)
+    return got
+
+
+def errors(done):
+    return [line for line in done.stderr.splitlines() if "error: " in line]
+
+
+def one_line(done, *words):
+    lines = errors(done)
+    equal(len(lines), 1, f"error lines in\n{done.stderr}\n")
+    for word in words:
+        check(word in lines[0], f"{word!r} is not in: {lines[0]}")
+
+
+@contextlib.contextmanager
+def server(*words, under=(), log=None, **kwargs):
+    """A spinwire-perf that serves; its port."""
+    with spwlab.scratch() as folder:
+        path = log or os.path.join(folder, "log")
+        with open(path, "wb") as out:
+            process = spwlab.spawn([*under, PERF, "serve", "--port", "0", *words], stdout=out, stderr=out, **kwargs)
+        try:
+            found = spwlab.wait_for(lambda: re.search(r"on port (\d+)", spwlab.read(path)) or process.poll() is not None, 60, "the server")
+            check(found is not True, f"the server left:\n{spwlab.read(path)}")
+            yield f"127.0.0.1:{found.group(1)}", process
+        finally:
+            spwlab.stop(process)
+
+
+def rows_of(got, **want):
+    return [row for row in got["rows"] if all(row["case"][key] == value for key, value in want.items())]
+
+
+# ---- tables ------------------------------------------------------------------------------------------
+
+def test_local():
+    """Without any argument but shorter: both ends on software devices, every kind of row, no row failed."""
+    with spwlab.scratch() as folder:
+        paths = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}
+        done = perf(*QUICK, *[word for kind, path in paths.items() for word in (f"--{kind}", path)])
+        with open(paths["json"], encoding="utf-8") as file:
+            got = json.load(file)
+        perf_schema.check(got)
+        kinds = {(row["case"]["op"], row["case"]["latency"], row["case"]["both"]) for row in got["rows"]}
+        equal(kinds, {("write", False, False), ("write", False, True), ("write", True, False), ("send", False, False), ("send", True, False),
+                      ("read", False, False), ("read", True, False), ("tcp", False, False), ("tcp", True, False)}, "kinds of rows")
+        equal({row["valid"] for row in rows_of(got, op="write")}, {"unverified"}, "a device without an interface has no PHY counters")
+        for row in got["rows"]:
+            check(row["own"]["total"] > 0 and (row["case"]["latency"] or row["gbps"] > 0), f"nothing measured: {row}")
+        with open(paths["csv"], encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        equal([(line["row"], int(line["bytes"])) for line in lines], [(row["case"]["op"], row["case"]["bytes"]) for row in got["rows"]], "rows of the CSV")
+        page = spwlab.read(paths["html"])
+        check("Bandwidth over size" in page and "<script" not in page and page.rstrip().endswith("</html>"), page[:300])
+        check(all(title in done.stdout for title in {row["table"] for row in got["rows"]}), done.stdout)
+
+
+def test_four_rails():
+    """The card of a DGX Spark at both ends: each rail alone, more and more of them, and the bytes on its wires. Its emulated PHY counters verify the
+    rows."""
+    with server(under=card("--as", "dgx-spark")) as (host, _):
+        got = report(host, "--rows", "write,read", "--sizes", "1M", "--time", "40", under=card("--as", "dgx-spark"))
+    equal({row["case"]["rails"] for row in got["rows"]}, {1, 2, 4, 8, 3, 7, 15}, "sets of rails")
+    equal({row["valid"] for row in got["rows"]}, {"valid"}, str([row["why"] for row in got["rows"] if row["why"]]))
+    equal(len(got["rails"]), 4, "rails")
+
+
+# ---- bad input ---------------------------------------------------------------------------------------
+
+def test_usage():
+    for words, text in ((["--rows", "wrote"], "wrote: no such row"), (["--sizes", "1"], "a size is 2 to 16G"), (["--sizes", "64Q"], "64Q"),
+                        (["--time", "5"], "20 to 60000"), (["--nothing"], "no such option"), (["--port"], "wants a value"),
+                        (["serve", "--json", "x"], "belong there"), (["a", "--ssh", "b"], "exclude each other"), (["--ssh", "-oProxyCommand=x"], "no name of a host")):
+        one_line(perf(*words, status=1), text)
+
+
+def test_nobody_there():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        one_line(perf(f"127.0.0.1:{taken.getsockname()[1]}", status=2), "nobody listens", "spinwire-perf serve")
+    one_line(perf("no-such-host.invalid", status=1), "no such host")
+
+
+def test_secret():
+    """Another secret, one at one end only, and the same: the last one measures."""
+    with spwlab.scratch() as folder:
+        names = {}
+        for name in ("right", "wrong"):
+            names[name] = os.path.join(folder, name)
+            with open(names[name], "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(name * 8)
+        with server("--secret", names["right"]) as (host, _):
+            one_line(perf(host, "--secret", names["wrong"], status=2), "the secrets differ")
+            one_line(perf(host, status=2), "wants a secret")
+            perf(host, "--secret", names["right"], "--rows", "tcp", "--time", "20", status=4 if not os.path.exists("/dev/infiniband") else 0)
+    with server() as (host, _), spwlab.scratch() as folder:
+        path = os.path.join(folder, "s")
+        with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write("x" * 20)
+        one_line(perf(host, "--secret", path, status=2), "has no secret")
+
+
+def test_version():
+    """A server of another version is named by both versions."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            with listener.accept()[0] as link:
+                text = json.dumps({"hello": 7, "version": "9.9", "nonce": "00" * 32, "secret": False}).encode()
+                link.sendall(struct.pack(">I", len(text)) + text)
+                link.recv(65536)
+        threading.Thread(target=answer, daemon=True).start()
+        one_line(perf(f"127.0.0.1:{listener.getsockname()[1]}", status=2), "9.9", "protocol 7", "install the same version")
+
+
+def test_strangers():
+    """Noise, a huge length, an empty message, one who says nothing: the server goes on."""
+    with server() as (host, process):
+        address = ("127.0.0.1", int(host.rpartition(":")[2]))
+        for data in (b"GET / HTTP/1.0\r\n\r\n", b"\xff\xff\xff\xff", b"\0\0\0\0", struct.pack(">I", 2) + b"[]",
+                     struct.pack(">I", 60000) + b"[" * 60000, b""):
+            with socket.create_connection(address) as link:
+                link.sendall(data)
+                link.shutdown(socket.SHUT_WR)
+                link.settimeout(30)
+                with contextlib.suppress(ConnectionError):
+                    link.recv(1)
+        check(process.poll() is None, "the server left")
+        one_line(perf(host, "--secret", "/dev/null", status=1), "secret")
+
+
+def test_fewer_rails():
+    with server(under=card("--devices", "1")) as (host, _):
+        done = perf(host, "--rows", "write", *QUICK, under=card("--devices", "2"), status=4)
+    one_line(done, "mlx5_1", "fewer rails")
+    check("write, rail 1" in done.stdout, done.stdout)
+
+
+def test_other_host():
+    """The second rail's cable leads elsewhere: it is left out, the other is measured."""
+    with server(under=card("--devices", "2", "--ip", "10.1.0.1,10.2.0.1")) as (host, _):
+        done = perf(host, "--rows", "write", *QUICK, under=card("--devices", "2", "--ip", "10.1.0.2,10.3.0.2"), status=4)
+    one_line(done, "mlx5_1", "10.3.0.2", "another host")
+    check("write, rail 1" in done.stdout, done.stdout)
+
+
+def test_mtu_differs():
+    with server(under=card("--as", "dgx-spark", "--mtu", "1500")) as (host, _):
+        done = perf(host, "--rows", "write,tcp", "--rails", "rocep1s0f0", *QUICK, under=card("--as", "dgx-spark", "--mtu", "9000"), status=4)
+    one_line(done, "MTU", "9000", "1500", "ip link set")
+    check("tcp" in done.stdout, "other rows go on")
+
+
+def test_rails_named():
+    with server(under=card()) as (host, _):
+        one_line(perf(host, "--rails", "mlx5_7", under=card(), status=1), "mlx5_7", "ibv_devices")
+        one_line(perf(host, "--rails", "mlx5_0=mlx5_9", under=card(), status=1), "mlx5_9")
+
+
+def test_too_large():
+    """16 GiB where less is free: refused before anything is allocated, and the other size is measured."""
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "j")
+        done = perf("--rows", "write", "--sizes", "64,16G", "--time", "40", "--json", path, status=4)
+        with open(path, encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
+    with open("/proc/meminfo", encoding="ascii") as file:
+        free_kib = int(re.search(r"MemAvailable: +(\d+)", file.read()).group(1))
+    if free_kib > 128 << 20:
+        raise Skip("so much memory is free that 16 GiB may be used")
+    equal({row["valid"] for row in rows if row["case"]["bytes"] == 64}, {"unverified"}, "rows of 64 bytes")
+    check(all("17179869184 bytes would need" in row["why"] for row in rows if row["case"]["bytes"] > 64), str(rows))
+    check("failed: " in done.stdout, done.stdout)
+
+
+def test_memlock():
+    """A limit of 64 KiB on locked memory: one line with the remedy, and TCP goes on. Root is exempt: both ends run as nobody."""
+    spwtest.need_root()
+    spwtest.need("setpriv")
+    plain = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+    with spwlab.scratch() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(PERF, folder)
+        lib = shutil.copy(os.environ["SPW_SOFTHCA_LIB"], folder)
+        env = {**os.environ, "LD_PRELOAD": lib, "SPW_SOFTHCA": f"cable=shm:spw-perf-lock-{os.getpid()};", "SPINWIRE_PERF": program}
+        log = open(os.path.join(folder, "log"), "wb")
+        with log:
+            process = subprocess.Popen([*plain, program, "serve", "--once", "--port", "0"], stdin=subprocess.PIPE, stdout=log, stderr=log, env=env,
+                                       preexec_fn=limit)
+        try:
+            port = spwlab.wait_for(lambda: re.search(r"on port (\d+)", spwlab.read(log.name)), 30, "the server").group(1)
+            done = subprocess.run([*plain, program, f"127.0.0.1:{port}", "--rows", "write,tcp", *QUICK], capture_output=True, text=True, timeout=LIMIT_S,
+                                  env=env, preexec_fn=limit, check=False, stdin=subprocess.DEVNULL)
+        finally:
+            process.kill()
+            process.wait()
+    equal(done.returncode, 4, f"status\n{done.stdout}{done.stderr}")
+    check(re.search(r"FAILED: .*(memlock|ulimit -l|locked)", done.stdout), done.stdout + done.stderr)
+    check("tcp ping-pong" in done.stdout, done.stdout)
+
+
+# ---- failures while it runs --------------------------------------------------------------------------
+
+def test_peer_dies():
+    """Killed in a row: that row says so, the others are named, what was measured is kept."""
+    with spwlab.scratch() as folder, server(under=card()) as (host, process):
+        path = os.path.join(folder, "j")
+        client = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--sizes", "64,64K", "--time", "500", "--json", path], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        for line in client.stdout:
+            if line.strip().startswith("64 B"):
+                break
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = client.communicate(timeout=LIMIT_S)
+        equal(client.returncode, 4, f"status\n{out}{err}")
+        with open(path, encoding="utf-8") as file:
+            got = json.load(file)
+    perf_schema.check(got)
+    equal(got["rows"][0]["valid"], "unverified", "the first row")
+    check(all(row["valid"] == "failed" and row["why"] for row in got["rows"][2:]), str(got["rows"]))
+
+
+def test_rdma_blocked():
+    """TCP works, RoCE does not: the ends are on different cables. RDMA rows fail once, TCP rows are measured."""
+    with server(under=card(cable_name=cable() + "a")) as (host, _):
+        done = perf(host, "--rows", "write,send,tcp", *QUICK, under=card("--ip", "10.53.0.2", "--mac", "02:53:57:00:00:02", cable_name=cable() + "b"), status=4)
+    equal(len(re.findall("FAILED", done.stdout)), len(set(re.findall("FAILED: .*", done.stdout))), "each reason once")
+    check("FAILED" in done.stdout and "tcp ping-pong" in done.stdout, done.stdout)
+
+
+# ---- two namespaces ----------------------------------------------------------------------------------
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+class Pair:
+    """Two network namespaces joined by a veth pair: each has its own stack and a software ConnectX on its end of the pair."""
+
+    def __init__(self):
+        self.names = [f"spwperf{side}{os.getpid()}" for side in "ab"]
+
+    def __enter__(self):
+        for name in self.names:
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("link", "add", "spwp0", "netns", self.names[0], "type", "veth", "peer", "name", "spwp1", "netns", self.names[1])
+        for side, name in enumerate(self.names):
+            ip("-n", name, "addr", "add", f"10.77.0.{side + 1}/24", "dev", f"spwp{side}")
+            ip("-n", name, "link", "set", f"spwp{side}", "mtu", "4200", "up")
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+    def under(self, side):
+        return ["ip", "netns", "exec", self.names[side]]
+
+    def card(self, side):
+        return [*self.under(side), TOOL, "--cable", cable(), "--netdev", f"spwp{side}", "--ip", f"10.77.0.{side + 1}"]
+
+
+def need_netns():
+    spwtest.need_root()
+    spwtest.need("ip")
+    if subprocess.run(["ip", "netns", "add", f"spwprobe{os.getpid()}"], capture_output=True, check=False).returncode:
+        raise Skip("network namespaces cannot be made here")
+    subprocess.run(["ip", "netns", "del", f"spwprobe{os.getpid()}"], check=False)
+
+
+def test_ssh():
+    """--ssh starts the other end in another namespace, through its sshd; TCP takes the veth pair, RDMA the cable."""
+    need_netns()
+    spwtest.need("sshd", "ssh-keygen", "ssh")
+    with Pair() as pair, spwlab.scratch() as folder:
+        key, host_key = os.path.join(folder, "key"), os.path.join(folder, "host")
+        for path in (key, host_key):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+        remote = os.path.join(folder, "spinwire-perf")
+        with open(remote, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexec " + " ".join([*pair.card(1)[4:], PERF]) + ' "$@"\n')
+        os.chmod(remote, 0o755)
+        os.makedirs("/run/sshd", exist_ok=True)
+        conf = os.path.join(folder, "conf")
+        with open(conf, "w", encoding="ascii") as file:
+            file.write(f"Port 2222\nListenAddress 10.77.0.2\nHostKey {host_key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\nPermitRootLogin yes\n"
+                       f"UsePAM no\nPidFile none\nSetEnv PATH={folder}:{os.environ['PATH']} SPW_SOFTHCA_LIB={os.environ['SPW_SOFTHCA_LIB']}\n")
+        daemon = spwlab.spawn([*pair.under(1), spwlab.find("sshd"), "-D", "-e", "-f", conf], stderr=open(os.path.join(folder, "sshd.log"), "wb"))
+        wrap = os.path.join(folder, "ssh")
+        with open(wrap, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nexec {spwlab.find("ssh")} -F /dev/null -p 2222 -i {key} -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no '
+                       '-o LogLevel=ERROR "$@"\n')
+        os.chmod(wrap, 0o755)
+        try:
+            spwlab.wait_for(lambda: "listening" in spwlab.read(os.path.join(folder, "sshd.log")), 20, "sshd")
+            got = report("--ssh", "root@10.77.0.2", "--rows", "write,tcp", *QUICK, under=pair.card(0), env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+        finally:
+            spwlab.stop(daemon)
+    tcp = rows_of(got, op="tcp")
+    equal({row["way"] for row in tcp}, {"to 10.77.0.2"}, "where TCP went")
+    check(rows_of(got, op="write") and not got["faults"], str(got["faults"]))
+
+
+def test_tcp_firewalled():
+    """The rail's address takes no TCP while its RDMA works: TCP rows fail with one line, write rows are measured."""
+    need_netns()
+    with Pair() as pair, server(under=pair.card(1)) as (host, _):
+        ip("-n", pair.names[0], "route", "add", "blackhole", "10.77.0.2/32")
+        # The control connection needs another way: a second pair.
+        ip("link", "add", "spwq0", "netns", pair.names[0], "type", "veth", "peer", "name", "spwq1", "netns", pair.names[1])
+        for side in range(2):
+            ip("-n", pair.names[side], "addr", "add", f"10.78.0.{side + 1}/24", "dev", f"spwq{side}")
+            ip("-n", pair.names[side], "link", "set", f"spwq{side}", "up")
+        done = perf(f"10.78.0.2:{host.rpartition(':')[2]}", "--rows", "write,tcp", *QUICK, under=pair.card(0), status=4)
+    check(re.search(r"FAILED: no TCP connection to 10\.77\.0\.2", done.stdout), done.stdout + done.stderr)
+    check(re.search(r"write, rail 1\n.*\n +64 B +[0-9.]+", done.stdout), done.stdout)
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * spinwire-perf without a network: which functions of two recorded machines face each other, what
+ * they can carry, what the PHY counters prove, and messages of the other end that are wrong.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair.h"
+#include "pattern.h"
+#include "phy.h"
+#include "unit_test.h"
+
+static const char *platforms;
+
+static void machine(const char *name, struct perf_end *end)
+{
+	struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
+	struct spw_plat *plat;
+	char path[512], *text = NULL;
+	size_t room = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s.tree", platforms, name);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	from.text_bytes[0] = (size_t)getdelim(&text, &room, '\0', file);
+	from.text[0] = text;
+	from.name[0] = name;
+	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	perf_facts_take(plat, end);
+	snprintf(end->host, sizeof(end->host), "%s", name);
+	spw_plat_free(plat);
+	fclose(file);
+	free(text);
+}
+
+/* The second of two machines: other addresses, another card. */
+static void another(struct perf_end *end)
+{
+	snprintf(end->host, sizeof(end->host), "peer");
+	for (uint32_t i = 0; i < end->nic_cnt; i++) {
+		end->nic[i].guid[0] = 'f';
+		if (end->nic[i].ip[0])
+			end->nic[i].ip[strlen(end->nic[i].ip) - 1] = '9';
+	}
+}
+
+static void sparks(struct perf_end *own, struct perf_end *peer)
+{
+	machine("dgx-spark", own);
+	*peer = *own;
+	another(peer);
+}
+
+static double limit_of(const struct perf_rails *rails, const struct perf_end *own,
+		       const struct perf_end *peer, uint32_t mask, const char *by)
+{
+	char text[64];
+	double mbps = perf_limit_mbps(rails, own, peer, mask, text, sizeof(text));
+
+	if (!strstr(text, by))
+		fail_msg("limit by %s, expected %s", text, by);
+	return mbps;
+}
+
+static void halves_of_one_cable(void **state)
+{
+	static struct perf_end own, peer;
+	struct perf_rails rails;
+	double half;
+
+	(void)state;
+	sparks(&own, &peer);
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(rails.cnt, 2);
+	assert_string_equal(rails.rail[0].own->rdma, rails.rail[0].peer->rdma);
+	half = limit_of(&rails, &own, &peer, 1, "PCIe Gen5 x4");
+	assert_true(half > 114e3 && half < 116e3); /* 126 Gb/s less headers */
+	/* Both halves are PCIe links of their own, but share the port. */
+	assert_true(limit_of(&rails, &own, &peer, 3, "link, 200 Gb/s") == 200e3);
+}
+
+/* Two functions on one PCIe link and on two ports: what one of them could carry, both share. */
+static void functions_of_one_pcie_link(void **state)
+{
+	static struct perf_end own, peer;
+	struct perf_rails rails;
+
+	(void)state;
+	sparks(&own, &peer);
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	snprintf(own.nic[1].pci, sizeof(own.nic[1].pci), "0000:01:00.1");
+	for (uint32_t i = 0; i < own.nic_cnt; i++)
+		own.nic[i].port = peer.nic[i].port = i;
+	for (uint32_t i = 0; i < rails.cnt; i++)
+		snprintf(((struct perf_nic *)(uintptr_t)rails.rail[i].own)->pci, 16,
+			 "0000:01:00.%u", i);
+	assert_true(limit_of(&rails, &own, &peer, 3, "PCIe Gen5 x4 of dgx-spark") ==
+		    limit_of(&rails, &own, &peer, 1, "PCIe"));
+}
+
+static void one_card(void **state)
+{
+	static struct perf_end own, peer;
+	struct perf_rails rails;
+
+	(void)state;
+	sparks(&own, &peer);
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_false(rails.rail[0].one_card);
+	memcpy(peer.nic[0].guid, own.nic[0].guid, sizeof(own.nic[0].guid));
+	for (uint32_t i = 0; i < peer.nic_cnt; i++)
+		memcpy(peer.nic[i].guid, own.nic[i].guid, sizeof(own.nic[i].guid));
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_true(rails.rail[0].one_card);
+}
+
+static void what_cannot_be_paired_says_why(void **state)
+{
+	static struct perf_end own, peer;
+	struct perf_rails rails;
+
+	(void)state;
+	sparks(&own, &peer);
+	for (uint32_t i = 0; i < peer.nic_cnt; i++)
+		peer.nic[i].mtu = 1500;
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_int_equal(rails.cnt, 0);
+	assert_int_equal(rails.fault_cnt, 2);
+	assert_non_null(strstr(rails.fault[0], "MTU"));
+	peer.nic_cnt = 0;
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_non_null(strstr(rails.fault[0], "another host"));
+	assert_int_equal(perf_pair(&own, &peer, "nothing", &rails), -EINVAL);
+	own.nic_cnt = 0;
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_non_null(strstr(rails.fault[0], "no RDMA device"));
+}
+
+static void facts_travel(void **state)
+{
+	static struct perf_end own, back;
+	json_t *json;
+
+	(void)state;
+	machine("x86-connectx5", &own);
+	own.memory_max = 1ull << 40;
+	json = perf_facts_json(&own);
+	assert_non_null(json);
+	assert_int_equal(perf_facts_parse(json, &back), 0);
+	assert_memory_equal(own.nic, back.nic, sizeof(own.nic));
+	assert_int_equal(own.memory_max, back.memory_max);
+	assert_string_equal(own.machine, back.machine);
+	json_object_set_new(json_array_get(json_object_get(json, "nics"), 0), "prefix",
+			    json_integer(33));
+	assert_int_equal(perf_facts_parse(json, &back), -EPROTO);
+	json_object_set_new(json, "memory_max", json_string("much"));
+	assert_int_equal(perf_facts_parse(json, &back), -EPROTO);
+	json_decref(json);
+}
+
+static void cases_are_checked(void **state)
+{
+	const struct perf_case good = {
+		.op = PERF_READ, .bytes = 64, .rails = 3, .streams = 2, .ms = 100};
+	const struct {
+		const char *name;
+		json_t *value;
+	} wrong[] = {{"op", json_string("erase")},  {"bytes", json_integer(0)},
+		     {"bytes", json_real(1.5)},     {"bytes", json_integer(-1)},
+		     {"rails", json_integer(16)},   {"streams", json_integer(17)},
+		     {"ms", json_integer(1 << 30)}, {"streams", json_integer(0)}};
+	struct perf_case back;
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(wrong); i++) {
+		json_t *json = perf_case_json(&good);
+
+		assert_int_equal(perf_case_parse(json, &back), 0);
+		assert_int_equal(back.rails, good.rails);
+		json_object_set_new(json, wrong[i].name, wrong[i].value);
+		assert_true(perf_case_parse(json, &back) < 0);
+		json_decref(json);
+	}
+}
+
+static void bytes_that_did_not_cross_the_wire(void **state)
+{
+	const struct perf_phy all = {.known = true, .tx = 101 << 20, .rx = 101 << 20};
+	const struct perf_phy still = {.known = true};
+	const struct perf_phy unknown = {.why = "no interface"};
+	struct perf_result r = {.what = {.op = PERF_WRITE, .bytes = 1 << 20},
+				.own = {.total = 100}};
+
+	(void)state;
+	perf_phy_judge(&all, &all, &r);
+	assert_int_equal(r.valid, PERF_VALID);
+	perf_phy_judge(&all, &unknown, &r);
+	assert_int_equal(r.valid, PERF_UNVERIFIED);
+	assert_non_null(strstr(r.why, "no interface"));
+	perf_phy_judge(&all, &still, &r);
+	assert_int_equal(r.valid, PERF_INVALID);
+	r = (struct perf_result){.what = {.op = PERF_READ, .bytes = 1 << 20},
+				 .own = {.total = 102}};
+	perf_phy_judge(&all, &all, &r); /* within what counters may lack */
+	assert_int_equal(r.valid, PERF_VALID);
+	r.own.total = 110;
+	perf_phy_judge(&all, &all, &r);
+	assert_int_equal(r.valid, PERF_INVALID);
+}
+
+static void a_wrong_byte_is_found(void **state)
+{
+	uint8_t at[61];
+
+	(void)state;
+	perf_pattern_fill(at, sizeof(at), 5);
+	assert_int_equal(perf_pattern_check(at, sizeof(at), 5), sizeof(at));
+	for (uint64_t i = 0; i < sizeof(at); i++) {
+		at[i] ^= 0x40;
+		assert_int_equal(perf_pattern_check(at, sizeof(at), 5), i);
+		at[i] ^= 0x40;
+	}
+	assert_true(perf_pattern_check(at, sizeof(at), 6) < sizeof(at));
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(halves_of_one_cable),
+		cmocka_unit_test(functions_of_one_pcie_link),
+		cmocka_unit_test(one_card),
+		cmocka_unit_test(what_cannot_be_paired_says_why),
+		cmocka_unit_test(facts_travel),
+		cmocka_unit_test(cases_are_checked),
+		cmocka_unit_test(bytes_that_did_not_cross_the_wire),
+		cmocka_unit_test(a_wrong_byte_is_found),
+	};
+
+	if (argc != 2)
+		return 1;
+	platforms = argv[1];
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
