@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import perf_schema
 import spwtest
@@ -137,10 +136,10 @@ def test_secret():
             names[name] = os.path.join(folder, name)
             with open(names[name], "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(name * 8)
-        with server("--secret", names["right"]) as (host, _):
+        with server("--secret", names["right"], under=card()) as (host, _):
             one_line(perf(host, "--secret", names["wrong"], status=2), "the secrets differ")
             one_line(perf(host, status=2), "wants a secret")
-            perf(host, "--secret", names["right"], "--rows", "tcp", "--time", "20", status=4 if not os.path.exists("/dev/infiniband") else 0)
+            perf(host, "--secret", names["right"], "--rows", "write,tcp", "--time", "20", "--sizes", "64", under=card())
     with server() as (host, _), spwlab.scratch() as folder:
         path = os.path.join(folder, "s")
         with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
