@@ -30,7 +30,7 @@ static void help(void)
 	       "                  those they face (by default: whoever shares a subnet)\n"
 	       "  --time MS       how long each row is timed, 20 to 60000\n"
 	       "  --secret FILE   16 to 256 bytes that both ends must have\n"
-	       "  --port N        TCP port of the server (18515); its data ports: see the manual\n"
+	       "  --port N        TCP port of the server (18515); it takes the next two as well\n"
 	       "  --json FILE     everything as JSON (-: stdout, and no tables)\n"
 	       "  --csv FILE      one line a row\n"
 	       "  --html FILE     tables, and curves over size\n"

@@ -292,7 +292,8 @@ static int server_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const json
 	int rc = perf_number(req, "half", SPW_XFER_BYTES_MAX, &half);
 
 	perf_text(req, "rails", rails, sizeof(rails));
-	snprintf(bind, sizeof(bind), strchr(ctl->local, ':') ? "[%s]:0" : "%s:0", ctl->local);
+	snprintf(bind, sizeof(bind), strchr(ctl->local, ':') ? "[%s]:%u" : "%s:%u", ctl->local,
+		 lane->port);
 	perf_lane_close(lane);
 	if (rc == 0 && (rc = memory_make(lane, half)) == 0 &&
 	    (rc = endpoint_open(lane, rails, bind)) == 0 &&

@@ -34,6 +34,7 @@ struct perf_lane {
 	char rails[160];     /* devices, as lib/xfer takes them */
 	uint64_t flag;       /* of the last put; never the same twice */
 	uint64_t memory_max; /* longest message that this end allocates for; 0: no limit */
+	uint16_t port;       /* server: where transfers are set up; 0: any free one */
 	bool yield;          /* cores are so few that a spinning thread must let the NIC's run */
 };
 

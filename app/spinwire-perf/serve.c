@@ -90,6 +90,7 @@ int perf_serve(const struct perf_args *args, const struct peer_secret *secret)
 		return app_complain(PERF_PROGRAM, listener < 0 ? listener : -ENOTSUP);
 	}
 	app_catch_signals(&stop_word);
+	s->lane.port = args->port ? (uint16_t)(args->port + 1) : 0;
 	s->data_port = args->port ? (uint16_t)(args->port + 2) : 0;
 	printf(PERF_PROGRAM ": serves on port %u\n", port);
 	fflush(stdout);
