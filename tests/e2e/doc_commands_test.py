@@ -124,6 +124,11 @@ def run_pair(command, folder):
     return done.stdout
 
 
+def run_perf(_command, folder):
+    need_softhca()
+    return output_of([spwlab.program("spinwire-perf"), "--time", "40"], folder)
+
+
 # (pattern of the whole command, what runs it or the reason why it is not run)
 RULES = [
     (r"tools/run", run_main_job),
@@ -141,6 +146,9 @@ RULES = [
     (r"spinwire .*--port mlx5:\S+mode=eth.*", run_program),
     (r"spinwire-gen .*--port mlx5:.*", run_program),
     (r"spinwire(-gen|-bench)? --help", run_plain),
+    (r"spinwire-perf", run_perf),
+    (r"spinwire-perf --ssh .*", "needs another machine; e2e_perf_ssh has a namespace with sshd"),
+    (r"git clone .*|tools/deps .*meson setup .*|sudo .*|ssh .*", "changes the machine, or needs another one"),
     (r"spinwire-doctor plan --peer .*", "needs a peer; e2e_doctor_plan_* have recorded ones"),
     (r"spinwire-doctor.*", "finds what this machine lacks, which the exit status says; e2e_doctor_* run it on recorded ones"),
 ]
