@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
@@ -12,7 +13,8 @@
 
 static void help(void)
 {
-	printf("Usage: spinwire-doctor [check] [--facts] [--json FILE] [--receipt FILE]\n"
+	printf("Usage: spinwire-doctor [check] [--facts] [--measure [--peer HOST]] [--json FILE] "
+	       "[--receipt FILE]\n"
 	       "  or:  spinwire-doctor record FILE | replay FILE [CHANGES]... | diff A B\n"
 	       "  or:  spinwire-doctor plan --peer HOST|FILE [--apply ROOT]\n\n"
 	       "Reads what this machine is, changes nothing, and says what will hurt RDMA or\n"
@@ -23,11 +25,17 @@ static void help(void)
 	       "  diff A B        facts and findings in which two recorded machines differ\n"
 	       "  plan            addresses for each half and cable to a peer, netplan files,\n"
 	       "                  variables of NCCL, UCX, Open MPI; HOST is asked over ssh\n"
+	       "  --measure       also what the RDMA ports carry, within this machine and, with\n"
+	       "                  --peer, to another one, and whether it crossed the cable; "
+	       "seconds\n"
+	       "  --expect GBPS   measure: what one function should carry (what port and PCIe "
+	       "promise)\n"
 	       "  --facts         print every fact with its source, or why it is unknown\n"
 	       "  --json FILE     the findings as JSON (-: stdout, and no table)\n"
 	       "  --receipt FILE  facts, findings, recorded machine and a SHA-256, as JSON\n"
 	       "  --replay FILE   plan: of a recorded machine in place of this one\n"
 	       "  --apply ROOT    plan: write ROOT/etc/netplan/60-spinwire.yaml by a rename\n"
+	       "  answer          what --measure --peer starts on HOST\n"
 	       "exit status: 0 no finding is an error (diff: nothing differs), 1 usage,\n"
 	       "             2 a finding is\n"
 	       "More: man spinwire-doctor\n");
@@ -35,7 +43,8 @@ static void help(void)
 
 static bool is_command(const char *text)
 {
-	static const char *const command[] = {"check", "record", "replay", "diff", "plan"};
+	static const char *const command[] = {"check", "record", "replay",
+					      "diff",  "plan",   "answer"};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(command); i++)
 		if (!strcmp(text, command[i]))
@@ -60,7 +69,8 @@ static const char **value_of(struct doctor_args *args, const char *option)
 	} known[] = {{"--json", &args->json},
 		     {"--receipt", &args->receipt},
 		     {"--peer", &args->peer},
-		     {"--apply", &args->apply}};
+		     {"--apply", &args->apply},
+		     {"--expect", &args->expect}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
 		if (!strcmp(option, known[i].name))
@@ -73,8 +83,8 @@ static int option_take(struct doctor_args *args, int argc, char **argv)
 {
 	const char **value = value_of(args, argv[0]);
 
-	if (!strcmp(argv[0], "--facts")) {
-		args->facts = true;
+	if (!strcmp(argv[0], "--facts") || !strcmp(argv[0], "--measure")) {
+		*(argv[0][2] == 'f' ? &args->facts : &args->measure) = true;
 		return 1;
 	}
 	if (!value && strcmp(argv[0], "--replay"))
@@ -88,7 +98,21 @@ static int option_take(struct doctor_args *args, int argc, char **argv)
 	return 2;
 }
 
-static int check(const struct doctor_args *args)
+static int expect_take(struct doctor_args *args)
+{
+	double gbps = 0;
+	char *end;
+
+	if (!args->expect)
+		return 0;
+	gbps = strtod(args->expect, &end);
+	if (end == args->expect || *end || !(gbps >= 0.001 && gbps <= 10000))
+		return spw_err(EINVAL, "--expect %s: Gb/s, 0.001 to 10000", args->expect);
+	args->expect_mbps = (int64_t)(gbps * 1000 + 0.5);
+	return 0;
+}
+
+static int check(struct doctor_args *args)
 {
 	static const struct {
 		const char *command;
@@ -97,7 +121,8 @@ static int check(const struct doctor_args *args)
 		     {"record", 1, 1},
 		     {"replay", 1, DOCTOR_FILE_MAX},
 		     {"diff", 2, 2},
-		     {"plan", 0, DOCTOR_FILE_MAX}};
+		     {"plan", 0, DOCTOR_FILE_MAX},
+		     {"answer", 0, 0}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(files); i++)
 		if (!strcmp(args->command, files[i].command) &&
@@ -105,11 +130,17 @@ static int check(const struct doctor_args *args)
 			return spw_err(EINVAL,
 				       "%s takes %u to %u files; see spinwire-doctor --help",
 				       args->command, files[i].min, files[i].max);
-	if (!strcmp(args->command, "plan") != (args->peer != NULL))
-		return spw_err(EINVAL, "plan and --peer belong together: plan --peer HOST|FILE");
-	if (args->apply && !args->peer)
+	if ((!strcmp(args->command, "plan") || args->measure) < (args->peer != NULL) ||
+	    (!strcmp(args->command, "plan") && !args->peer))
+		return spw_err(EINVAL, "--peer belongs to plan and --measure: plan --peer "
+				       "HOST|FILE, --measure --peer HOST");
+	if (args->apply && strcmp(args->command, "plan"))
 		return spw_err(EINVAL, "--apply belongs to plan");
-	return 0;
+	if (args->measure && strcmp(args->command, "check"))
+		return spw_err(EINVAL, "--measure is of this machine: it goes without a command");
+	if (args->expect && !args->measure)
+		return spw_err(EINVAL, "--expect belongs to --measure");
+	return expect_take(args);
 }
 
 int doctor_args(struct doctor_args *args, int argc, char **argv)

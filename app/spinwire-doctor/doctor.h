@@ -6,6 +6,7 @@
  *
  *   main ── args ── source ──┬── table, receipt      check, record, replay
  *                            ├── diff
+ *                            ├── measure_*           --measure, answer (measure.h)
  *                            └── plan ── plan_print  plan
  */
 #ifndef DOCTOR_H
@@ -19,13 +20,15 @@
 #define DOCTOR_FILE_MAX 4u
 
 struct doctor_args {
-	const char *command;               /* "check", "record", "replay", "diff", "plan" */
+	const char *command; /* "check", "record", "replay", "diff", "plan", "answer" */
 	const char *file[DOCTOR_FILE_MAX]; /* what follows the command, or --replay */
 	uint32_t file_cnt;
 	const char *json, *receipt; /* NULL: none; "-": stdout */
-	const char *peer;           /* plan: a host, or a file */
+	const char *peer;           /* plan: a host, or a file; measure: a host */
 	const char *apply; /* plan: the root below which the netplan file is written; NULL */
-	bool facts;
+	bool facts, measure;
+	const char *expect;
+	int64_t expect_mbps; /* measure: what one function should carry; 0: as its links promise */
 };
 
 /* args.c: reads the command line.
@@ -40,9 +43,15 @@ int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **pl
 /* A file, or else a host: runs spinwire-doctor there over ssh. */
 int doctor_peer(const char *peer, struct spw_plat **plat_out);
 
+/* measure.c: measures, and adds ways and findings to plat.
+ * Errors: -ENODEV nothing can be measured; those of lib/rdma; -EIO, -EPROTO of the peer. */
+int doctor_measure(const struct doctor_args *args, struct spw_plat *plat);
+/* measure_answer.c: the other machine's part, on stdin and stdout; returns when stdin ends. */
+int doctor_answer(void);
+
 /* table.c: prints text from outside, which must not move the cursor. */
 void doctor_put(const char *text);
-/* Prints findings, or all facts. */
+/* Prints what was measured, and findings; or all facts. */
 void doctor_table(const struct spw_plat *plat);
 void doctor_facts(const struct spw_plat *plat);
 /* Returns: the exit status that the findings mean. */

@@ -34,6 +34,10 @@ static int examine(const struct doctor_args *args)
 
 	if (rc < 0)
 		return app_complain(PROGRAM, rc);
+	if (args->measure && (rc = doctor_measure(args, plat)) < 0) {
+		spw_plat_free(plat);
+		return app_complain(PROGRAM, rc);
+	}
 	if (args->facts)
 		doctor_facts(plat);
 	else if (!takes_stdout(args->json) && !takes_stdout(args->receipt))
@@ -111,6 +115,8 @@ int main(int argc, char **argv)
 		status = diff(&args);
 	else if (rc == 0 && !strcmp(args.command, "plan"))
 		status = plan(&args);
+	else if (rc == 0 && !strcmp(args.command, "answer"))
+		status = doctor_answer() ? APP_MACHINE : APP_GOOD;
 	else if (rc == 0)
 		status = examine(&args);
 	return app_end(PROGRAM, status);

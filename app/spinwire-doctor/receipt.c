@@ -33,13 +33,37 @@ static json_t *findings_json(const struct spw_plat *plat)
 	return list;
 }
 
+static json_t *rate_json(int64_t value)
+{
+	return value < 0 ? json_null() : json_integer((json_int_t)value);
+}
+
+static json_t *ways_json(const struct spw_plat *plat)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < plat->way_cnt; i++) {
+		const struct spw_plat_way *way = &plat->way[i];
+
+		json_array_append_new(list, json_pack("{s:o,s:o,s:b,s:o,s:o,s:I,s:o,s:s}", "from",
+						      app_json_text(way->from), "to",
+						      app_json_text(way->to), "cable", way->cable,
+						      "mbps", rate_json(way->mbps), "promised_mbps",
+						      rate_json(way->nominal_mbps), "packets",
+						      (json_int_t)way->packets, "wire_packets",
+						      rate_json(way->wire), "crossed",
+						      spw_plat_wire_name(spw_plat_way_wire(way))));
+	}
+	return list;
+}
+
 json_t *doctor_json(const struct spw_plat *plat)
 {
-	return json_pack("{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o}", "schema", "spinwire.doctor/1",
+	return json_pack("{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o,s:o}", "schema", "spinwire.doctor/1",
 			 "version", SPW_VERSION, "machine", app_json_text(plat->machine), "kernel",
 			 app_json_text(plat->kernel), "cores", (int)plat->core_cnt,
 			 "network_functions", (int)plat->nic_cnt, "gpus", (int)plat->gpu_cnt,
-			 "findings", findings_json(plat));
+			 "measured", ways_json(plat), "findings", findings_json(plat));
 }
 
 static json_t *facts_json(const struct spw_plat *plat)

@@ -4,16 +4,15 @@
  * Where a machine comes from: the running system, files, or another host over ssh. All but the
  * first are untrusted input.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
 #include "doctor.h"
+#include "ssh.h"
 
 #define INPUT_BYTES_MAX (16u << 20)
 #define SAMPLE_MS       250
@@ -119,47 +118,20 @@ int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **pl
 
 /* ---- another host ---- */
 
-static bool is_host(const char *peer)
-{
-	for (const char *c = peer; *c; c++)
-		if (!isalnum((unsigned char)*c) && !strchr("@._:-", *c))
-			return false;
-	return isalnum((unsigned char)peer[0]);
-}
-
-static void ssh_run(const char *host, int out)
-{
-	if (dup2(out, STDOUT_FILENO) >= 0)
-		execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host,
-		       "spinwire-doctor", "--receipt", "-", (char *)NULL);
-	_exit(127);
-}
-
 static int ssh_read(struct input *in, const char *host)
 {
-	int pipe_fd[2], status, rc = -EIO;
-	FILE *file;
-	pid_t child;
+	static const char *const word[] = {"--receipt", "-"};
+	struct doctor_ssh ssh;
+	int rc = doctor_ssh_start(host, word, &ssh), status;
 
-	if (pipe(pipe_fd))
-		return spw_err(errno, "pipe: %s", strerror(errno));
-	child = fork();
-	if (child == 0)
-		ssh_run(host, pipe_fd[1]);
-	close(pipe_fd[1]);
-	file = fdopen(pipe_fd[0], "r");
-	if (file) {
-		rc = input_read(in, host, file);
-		fclose(file);
-	}
-	if (child < 0 || waitpid(child, &status, 0) != child)
-		return spw_err(EIO, "%s: ssh was not started", host);
+	rc = rc ? rc : input_read(in, host, ssh.from);
+	status = doctor_ssh_end(&ssh);
 	if (rc == 0 && in->bytes == 0)
 		rc = spw_err(EIO,
 			     "%s: no receipt came over ssh (exit status %d); is spinwire-doctor "
 			     "installed there? Else copy a receipt here: spinwire-doctor --receipt "
 			     "FILE",
-			     host, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+			     host, status);
 	return rc;
 }
 
@@ -170,8 +142,6 @@ int doctor_peer(const char *peer, struct spw_plat **plat_out)
 
 	if (access(peer, F_OK) == 0)
 		return doctor_load(&peer, 1, plat_out);
-	if (!is_host(peer))
-		return spw_err(EINVAL, "--peer %s: neither a file nor the name of a host", peer);
 	rc = ssh_read(&in, peer);
 	if (rc == 0)
 		rc = input_tree(&in, peer);

@@ -3,8 +3,9 @@
  *
  * Findings and facts for people.
  */
-#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "app_program.h"
 #include "doctor.h"
@@ -42,11 +43,46 @@ static void findings_print(const struct spw_plat *plat, enum spw_plat_severity s
 	}
 }
 
+static void rate_put(int64_t mbps)
+{
+	if (mbps < 0)
+		printf(" %9s", "-");
+	else if (mbps < 10000)
+		printf(" %9.3f", (double)mbps / 1000);
+	else
+		printf(" %9.1f", (double)mbps / 1000);
+}
+
+static void ways_print(const struct spw_plat *plat)
+{
+	int width = 4;
+
+	for (uint32_t i = 0; i < plat->way_cnt; i++)
+		width = SPW_MAX(width,
+				(int)SPW_MAX(strlen(plat->way[i].from), strlen(plat->way[i].to)));
+	if (plat->way_cnt)
+		printf("%-*s  %-*s %9s %9s  %s\n", width, "from", width, "to", "Gb/s", "promised",
+		       "crossed");
+	for (uint32_t i = 0; i < plat->way_cnt; i++) {
+		const struct spw_plat_way *way = &plat->way[i];
+
+		printf("%-*s  %-*s", width, way->from, width, way->to);
+		rate_put(way->mbps);
+		rate_put(way->nominal_mbps);
+		if (way->mbps < 0)
+			printf("  no answer\n");
+		else
+			printf("  %s: %" PRId64 " packets sent, physical port %" PRId64 "\n",
+			       spw_plat_wire_name(spw_plat_way_wire(way)), way->packets, way->wire);
+	}
+}
+
 void doctor_table(const struct spw_plat *plat)
 {
 	doctor_put(plat->machine[0] ? plat->machine : "a machine of unknown make");
 	printf(": cores %u, network functions %u, GPUs %u; facts %u, unknown %u (--facts)\n",
 	       plat->core_cnt, plat->nic_cnt, plat->gpu_cnt, plat->fact_cnt, unknown_cnt(plat));
+	ways_print(plat);
 	for (int severity = SPW_PLAT_ERROR; severity >= SPW_PLAT_NOTE; severity--)
 		findings_print(plat, (enum spw_plat_severity)severity);
 	if (plat->finding_cnt == 0)

@@ -100,11 +100,14 @@ static void link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 			"offer",
 			nic->netdev, nic->netdev);
 	if (nic->rdma[0] && has_link(nic) && nic->mtu && nic->mtu < MTU_WANTED)
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "link-mtu",
-				      "%s: MTU %u: RDMA packets carry %u bytes, and could 4096",
-				      name_of(nic), nic->mtu, nic->path_mtu),
-			    "ip link set %s mtu %u (for good: spinwire-doctor plan), at both ends",
-			    nic->netdev, MTU_WANTED);
+		plat_advise(
+			plat_find(plat, nic->path_mtu < 4096 ? SPW_PLAT_WARN : SPW_PLAT_NOTE,
+				  "link-mtu",
+				  "%s: MTU %u: RDMA packets carry %u bytes (4096 are the most), "
+				  "others could be of 9000",
+				  name_of(nic), nic->mtu, nic->path_mtu),
+			"ip link set %s mtu %u (for good: spinwire-doctor plan), at both ends",
+			nic->netdev, MTU_WANTED);
 }
 
 static void any_link_judge(struct spw_plat *plat)

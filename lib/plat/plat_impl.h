@@ -101,6 +101,9 @@ void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic);
 /* Purpose: reads the counters of all NICs, or, `later`, reads them again. */
 void plat_counts_read(struct plat_read *r, bool later);
 
+/* Purpose: reads what was measured (spw_plat_ways_put). */
+void plat_ways_read(struct plat_read *r);
+
 /* ---- findings ---- */
 
 /* Purpose: adds a finding; plat_advise adds what to do. When the table is full, it is dropped. */
@@ -113,6 +116,7 @@ void plat_host_judge(struct spw_plat *plat);
 void plat_nics_judge(struct spw_plat *plat);
 void plat_rdma_judge(struct spw_plat *plat);
 void plat_counts_judge(struct spw_plat *plat);
+void plat_ways_judge(struct spw_plat *plat);
 void plat_gpus_judge(struct spw_plat *plat);
 
 #endif

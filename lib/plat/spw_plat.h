@@ -29,6 +29,7 @@ extern "C" {
 #define SPW_PLAT_FINDING_MAX 64u
 #define SPW_PLAT_COUNT_MAX   40u
 #define SPW_PLAT_NAME_MAX    48u
+#define SPW_PLAT_WAY_MAX     40u
 
 /* Where to read. */
 struct spw_plat_from {
@@ -190,6 +191,22 @@ struct spw_plat_gpu {
 	int32_t pcie_width, pcie_width_max;
 };
 
+/* What was measured between two RDMA ports. */
+struct spw_plat_way {
+	/* Devices: "rocep1s0f0"; of another machine "HOST/rocep1s0f0"; several at once are joined
+	 * by
+	 * "+". No white space. */
+	char from[80], to[80];
+	bool cable;           /* a cable should lie between them; else they are one function */
+	int64_t mbps;         /* payload carried; -1: no write was acknowledged */
+	int64_t nominal_mbps; /* what ports and PCIe links promise; -1 unknown */
+	int64_t packets;      /* sent; an estimate from bytes and path MTU */
+	int64_t wire;         /* counted by the sender's physical port meanwhile; -1 unknown */
+};
+
+/* Whether the packets of a way crossed a cable, by the counters of the physical port. */
+enum spw_plat_wire { SPW_PLAT_WIRE_UNVERIFIED, SPW_PLAT_WIRE_CABLE, SPW_PLAT_WIRE_INSIDE };
+
 /* ERROR: RDMA or spinwire cannot run like this. WARN: it runs worse than it could. NOTE: a setting
  * that a measurement may or may not prove to matter. */
 enum spw_plat_severity { SPW_PLAT_NOTE, SPW_PLAT_WARN, SPW_PLAT_ERROR };
@@ -230,6 +247,8 @@ struct spw_plat {
 	int32_t nccl_gid, ucx_gid; /* NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX; -1 not set */
 	char set_name[256];        /* names that netplan files set, separated by spaces */
 	uint32_t sample_ms;        /* between the two readings of counters; 0: one only */
+	struct spw_plat_way way[SPW_PLAT_WAY_MAX]; /* what was measured */
+	uint32_t way_cnt;
 	struct spw_plat_finding finding[SPW_PLAT_FINDING_MAX];
 	uint32_t finding_cnt;
 	struct spw_plat_fact *fact; /* [fact_cnt], in the order in which they were read */
@@ -281,6 +300,33 @@ bool spw_plat_core_blame(const struct spw_plat *plat, uint32_t cpu, char *out, s
  * Thread: any.
  */
 int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt);
+
+/* Purpose: the payload that one function should carry: the smaller of its port's speed and what its
+ *   PCIe link leaves after headers.
+ * Returns: Mbit/s; -1 if both are unknown.
+ * Thread: any.
+ */
+int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic);
+
+/* Purpose: adds what was measured to the machine, as facts that spw_plat_save keeps, and the
+ *   findings that follow from it.
+ * Shape: way[cnt], at most SPW_PLAT_WAY_MAX; once for a machine.
+ * Thread: setup.
+ */
+void spw_plat_ways_put(struct spw_plat *plat, const struct spw_plat_way *way, uint32_t cnt);
+
+/* Purpose: whether a way crossed a cable, and that in words: "cable", "inside the NIC",
+ *   "unverified".
+ * Thread: any.
+ */
+enum spw_plat_wire spw_plat_way_wire(const struct spw_plat_way *way);
+const char *spw_plat_wire_name(enum spw_plat_wire wire);
+
+/* Purpose: whether a way carried clearly less (below 60 %) than is promised; false if either is
+ *   unknown.
+ * Thread: any.
+ */
+bool spw_plat_way_is_slow(const struct spw_plat_way *way);
 
 /* Purpose: frees the facts. NULL is allowed.
  * Thread: setup.

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The other machine's part of --measure --peer: one JSON object a line, on stdin and stdout. What
+ * comes in is checked; it names devices of this machine, and QPs and memory of the other one.
+ *
+ *   here                                       there (measure_peer.c)
+ *   {"schema", "ports": [...]}            ->
+ *                                         <-   {"op":"open","slot":0,"device":"rocep1s0f0"}
+ *   {"qpn", "rkey", "mtu", "addr", "gid"} ->
+ *                                         <-   {"op":"join","slot":0,"there":{"qpn"...}}
+ *   {}                                    ->        writes, as it likes
+ *                                         <-   {"op":"run","cnt":1,"ms":400}
+ *   {"mbps", "packets", "wire"}           ->        after it has written itself
+ *                                         <-   {"op":"close"}, or the end of stdin
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "measure.h"
+
+#define LINE_MAX_BYTES 65536
+#define RUN_MS_MAX     5000
+
+struct answer {
+	struct spw_plat *plat;
+	struct measure_end end[MEASURE_ENDS_MAX];
+};
+
+static void send_line(json_t *reply)
+{
+	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+
+	printf("%s\n", text ? text : "{\"error\":\"no memory\"}");
+	fflush(stdout);
+	free(text);
+	json_decref(reply);
+}
+
+static json_t *refuse(void)
+{
+	return json_pack("{s:s}", "error", spw_err_text());
+}
+
+static json_t *hello(const struct spw_plat *plat)
+{
+	json_t *ports = json_array();
+
+	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i];
+
+		if (measure_is_usable(nic))
+			json_array_append_new(
+				ports, json_pack("{s:s,s:I}", "device", nic->rdma, "promised",
+						 (json_int_t)spw_plat_nic_nominal_mbps(nic)));
+	}
+	return json_pack("{s:s,s:o}", "schema", "spinwire.measure/1", "ports", ports);
+}
+
+static void close_all(struct answer *a)
+{
+	for (uint32_t i = 0; i < MEASURE_ENDS_MAX; i++)
+		if (a->end[i].dev.ctx)
+			measure_end_close(&a->end[i]);
+}
+
+static json_t *open_end(struct answer *a, const json_t *ask, uint32_t slot)
+{
+	const char *device = json_string_value(json_object_get(ask, "device"));
+	struct measure_addr addr;
+
+	if (!device)
+		return json_pack("{s:s}", "error", "open names no device");
+	if (a->end[slot].dev.ctx)
+		measure_end_close(&a->end[slot]);
+	if (measure_end_open(device, &a->end[slot]) < 0) {
+		measure_end_close(&a->end[slot]);
+		return refuse();
+	}
+	measure_end_addr(&a->end[slot], &addr);
+	return measure_addr_json(&addr);
+}
+
+static json_t *join_end(struct answer *a, const json_t *ask, uint32_t slot)
+{
+	struct measure_addr there;
+
+	if (!a->end[slot].qp || !measure_addr_parse(json_object_get(ask, "there"), &there))
+		return json_pack("{s:s}", "error", "join names no open end, or no address");
+	return measure_end_join(&a->end[slot], &there) < 0 ? refuse() : json_object();
+}
+
+static json_t *run_ends(struct answer *a, const json_t *ask)
+{
+	json_int_t cnt = json_integer_value(json_object_get(ask, "cnt")),
+		   ms = json_integer_value(json_object_get(ask, "ms"));
+	struct measure_result got;
+
+	if (!spw_in_range(cnt, 1, MEASURE_ENDS_MAX) || !spw_in_range(ms, 1, RUN_MS_MAX))
+		return json_pack("{s:s}", "error", "run is out of range");
+	for (json_int_t i = 0; i < cnt; i++)
+		if (!a->end[i].mtu_bytes) /* not joined */
+			return json_pack("{s:s}", "error", "run before join");
+	measure_run(a->end, (uint32_t)cnt, (uint32_t)ms, &got);
+	return json_pack("{s:I,s:I,s:I}", "mbps", (json_int_t)got.mbps, "packets",
+			 (json_int_t)got.packets, "wire", (json_int_t)got.wire);
+}
+
+static json_t *reply_to(struct answer *a, const json_t *ask)
+{
+	const char *op = json_string_value(json_object_get(ask, "op"));
+	json_int_t slot = json_integer_value(json_object_get(ask, "slot"));
+
+	if (!op || !spw_in_range(slot, 0, (json_int_t)MEASURE_ENDS_MAX - 1))
+		return json_pack("{s:s}", "error", "no such request");
+	if (!strcmp(op, "open"))
+		return open_end(a, ask, (uint32_t)slot);
+	if (!strcmp(op, "join"))
+		return join_end(a, ask, (uint32_t)slot);
+	if (!strcmp(op, "run"))
+		return run_ends(a, ask);
+	if (strcmp(op, "close"))
+		return json_pack("{s:s}", "error", "no such request");
+	close_all(a);
+	return json_object();
+}
+
+int doctor_answer(void)
+{
+	static struct answer answer;
+	static char line[LINE_MAX_BYTES];
+	int rc = spw_plat_read(&(struct spw_plat_from){.cuda_lib = "", .nvml_lib = ""},
+			       &answer.plat);
+
+	if (rc < 0) {
+		send_line(refuse());
+		return rc;
+	}
+	send_line(hello(answer.plat));
+	while (fgets(line, sizeof(line), stdin)) {
+		json_t *ask = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+
+		send_line(reply_to(&answer, ask));
+		json_decref(ask);
+	}
+	close_all(&answer);
+	spw_plat_free(answer.plat);
+	return 0;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Ways to another machine and back, which spinwire-doctor there answers over ssh
+ * (measure_answer.c has the protocol). The usable functions of both are paired in their order; the
+ * halves of a port then run at once too.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "measure.h"
+#include "ssh.h"
+
+#define REPLY_MS 20000
+
+struct link {
+	const struct spw_plat_nic *own;
+	char peer[32];
+	int64_t nominal_mbps;
+};
+
+struct peer {
+	const struct doctor_args *args;
+	struct doctor_ssh ssh;
+	struct link link[SPW_PLAT_NIC_MAX];
+	uint32_t link_cnt;
+	struct measure_end end[MEASURE_ENDS_MAX];
+};
+
+/* ---- requests ---- */
+
+/* Returns: NULL with an error text; an object that is no error. */
+static json_t *reply_read(struct peer *p)
+{
+	struct pollfd wait = {.fd = fileno(p->ssh.from), .events = POLLIN};
+	static char line[65536];
+	const char *error;
+	json_t *reply;
+
+	if (poll(&wait, 1, REPLY_MS) != 1 || !fgets(line, sizeof(line), p->ssh.from)) {
+		spw_err(EIO,
+			"%s: spinwire-doctor does not answer over ssh; is it installed there, "
+			"and of this version?",
+			p->args->peer);
+		return NULL;
+	}
+	reply = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	error = json_string_value(json_object_get(reply, "error"));
+	if (json_is_object(reply) && !error)
+		return reply;
+	spw_err(EPROTO, "%s: %.200s", p->args->peer, error ? error : "answers no JSON object");
+	json_decref(reply);
+	return NULL;
+}
+
+static json_t *ask(struct peer *p, json_t *request)
+{
+	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+
+	json_decref(request);
+	if (!text) {
+		spw_err(ENOMEM, "no memory for a request");
+		return NULL;
+	}
+	fprintf(p->ssh.to, "%s\n", text);
+	fflush(p->ssh.to);
+	free(text);
+	return reply_read(p);
+}
+
+/* ---- links ---- */
+
+static void link_add(struct peer *p, const struct spw_plat_nic *own, const json_t *port)
+{
+	struct link *link = &p->link[p->link_cnt];
+	const char *device = json_string_value(json_object_get(port, "device"));
+	int64_t here = spw_plat_nic_nominal_mbps(own),
+		there = json_integer_value(json_object_get(port, "promised"));
+
+	if (!device || strpbrk(device, " \t\n"))
+		return;
+	link->own = own;
+	snprintf(link->peer, sizeof(link->peer), "%s", device);
+	link->nominal_mbps = here < 0 || there <= 0 ? -1 : SPW_MIN(here, there);
+	if (p->args->expect_mbps)
+		link->nominal_mbps = p->args->expect_mbps;
+	p->link_cnt++;
+}
+
+static int links_make(struct peer *p, const struct spw_plat *plat)
+{
+	json_t *hello = reply_read(p), *ports = json_object_get(hello, "ports");
+	size_t next = 0;
+
+	for (uint32_t i = 0; i < plat->nic_cnt && next < json_array_size(ports); i++)
+		if (measure_is_usable(&plat->nic[i]))
+			link_add(p, &plat->nic[i], json_array_get(ports, next++));
+	if (hello && p->link_cnt == 0)
+		spw_err(ENODEV,
+			"--measure --peer %s: %s has no RDMA port with a link and an IPv4 address",
+			p->args->peer, json_array_size(ports) ? "this machine" : "the peer");
+	json_decref(hello);
+	return p->link_cnt ? 0 : -ENODEV;
+}
+
+/* ---- ways ---- */
+
+static int end_join(struct peer *p, uint32_t slot, const struct link *link)
+{
+	struct measure_addr own, there;
+	int rc = measure_end_open(link->own->rdma, &p->end[slot]);
+	json_t *reply;
+	bool good;
+
+	if (rc < 0)
+		return rc;
+	reply = ask(p, json_pack("{s:s,s:i,s:s}", "op", "open", "slot", (int)slot, "device",
+				 link->peer));
+	if (!reply)
+		return -EIO;
+	good = measure_addr_parse(reply, &there);
+	json_decref(reply);
+	if (!good)
+		return spw_err(EPROTO, "%s: answers no address", p->args->peer);
+	measure_end_addr(&p->end[slot], &own);
+	if ((rc = measure_end_join(&p->end[slot], &there)) < 0)
+		return rc;
+	reply = ask(p, json_pack("{s:s,s:i,s:o}", "op", "join", "slot", (int)slot, "there",
+				 measure_addr_json(&own)));
+	json_decref(reply);
+	return reply ? 0 : -EIO;
+}
+
+/* The other end writes. */
+static int back_run(struct peer *p, uint32_t cnt, struct measure_result *got)
+{
+	json_t *reply = ask(
+		p, json_pack("{s:s,s:i,s:i}", "op", "run", "cnt", (int)cnt, "ms", (int)MEASURE_MS));
+
+	*got = (struct measure_result){
+		.mbps = json_integer_value(json_object_get(reply, "mbps")),
+		.packets = json_integer_value(json_object_get(reply, "packets")),
+		.wire = json_integer_value(json_object_get(reply, "wire"))};
+	json_decref(reply);
+	return reply ? 0 : -EIO;
+}
+
+static int there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_way *there,
+			  struct measure_list *list)
+{
+	struct spw_plat_way way = *there, back = *there;
+	struct measure_result got;
+	bool again = true;
+	int rc = 0;
+
+	for (uint32_t try = 0; again && try < MEASURE_TRIES; try++) {
+		measure_run(p->end, cnt, MEASURE_MS, &got);
+		again = measure_take(&way, &got);
+	}
+	measure_add(list, &way);
+	memcpy(back.from, there->to, sizeof(back.from));
+	memcpy(back.to, there->from, sizeof(back.to));
+	again = way.mbps >= 0;
+	for (uint32_t try = 0; again && !rc && try < MEASURE_TRIES; try++) {
+		rc = back_run(p, cnt, &got);
+		again = rc == 0 && measure_take(&back, &got);
+	}
+	if (rc == 0 && way.mbps >= 0)
+		measure_add(list, &back);
+	return rc;
+}
+
+/* link[cnt] at once: the halves of one port, or one function. */
+static int links_measure(struct peer *p, const struct link *const *link, uint32_t cnt,
+			 struct measure_list *list)
+{
+	struct spw_plat_way way = {.mbps = -1, .cable = true};
+	int64_t port = link[0]->own->speed_mbit;
+	size_t from = 0, to = 0;
+	json_t *reply;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < cnt && !rc; i++) {
+		from += (size_t)snprintf(way.from + from, sizeof(way.from) - from, "%s%s",
+					 i ? "+" : "", link[i]->own->rdma);
+		to += (size_t)snprintf(way.to + to, sizeof(way.to) - to, "%s%.24s/%s", i ? "+" : "",
+				       p->args->peer, link[i]->peer);
+		from = SPW_MIN(from, sizeof(way.from) - 1);
+		to = SPW_MIN(to, sizeof(way.to) - 1);
+		way.nominal_mbps += link[i]->nominal_mbps;
+		rc = end_join(p, i, link[i]);
+	}
+	way.nominal_mbps = port > 0 ? SPW_MIN(way.nominal_mbps, port) : way.nominal_mbps;
+	rc = rc ? rc : there_and_back(p, cnt, &way, list);
+	for (uint32_t i = 0; i < cnt; i++)
+		measure_end_close(&p->end[i]);
+	if (rc)
+		return rc;
+	reply = ask(p, json_pack("{s:s}", "op", "close"));
+	json_decref(reply);
+	return reply ? 0 : -EIO;
+}
+
+static int all_measure(struct peer *p, const struct spw_plat *plat, struct measure_list *list)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < p->link_cnt && !rc; i++)
+		rc = links_measure(p, (const struct link *[]){&p->link[i]}, 1, list);
+	for (uint32_t i = 0; i < p->link_cnt && !rc; i++)
+		for (uint32_t k = 0; k < p->link_cnt && !rc; k++)
+			if (p->link[k].own->half_of >= 0 &&
+			    &plat->nic[p->link[k].own->half_of] == p->link[i].own)
+				rc = links_measure(
+					p, (const struct link *[]){&p->link[i], &p->link[k]}, 2,
+					list);
+	return rc;
+}
+
+int measure_peer(const struct doctor_args *args, const struct spw_plat *plat,
+		 struct measure_list *list)
+{
+	static const char *const word[] = {"answer", NULL};
+	struct peer *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return spw_err(ENOMEM, "no memory to measure");
+	p->args = args;
+	rc = doctor_ssh_start(args->peer, word, &p->ssh);
+	rc = rc ? rc : links_make(p, plat);
+	rc = rc ? rc : all_measure(p, plat, list);
+	doctor_ssh_end(&p->ssh);
+	free(p);
+	return rc;
+}

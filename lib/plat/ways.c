@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Measured ways between RDMA ports: kept in the tree, so that a recorded machine has them too, and
+ * judged by what port and PCIe link promise.
+ *
+ *   measured/way/0 = cable 1 mbps 13100 nominal 98400 packets 160000 wire 160012 from A to B
+ *
+ * -1 stands for what is unknown: no nominal rate, counters that cannot be read; mbps -1: no answer.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plat/plat_impl.h"
+
+/* Of a PCIe link's bits, what is payload at the usual payload sizes. Of 126 Gb/s on Gen5 x4, 96 to
+ * 100 were measured. Source: geerlingguy/sbc-reviews issue 92; PCI Express encodes 128 bits as 130
+ * from 8 GT/s on, 8 as 10 below. */
+#define PCIE_PAYLOAD_PERCENT 79u
+
+#define SLOW_PERCENT 60 /* of the nominal rate: below, a way is slow */
+
+int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic)
+{
+	uint64_t bits = (uint64_t)nic->pcie_mtps * nic->pcie_width;
+	int64_t pcie = (int64_t)(bits * (nic->pcie_mtps >= 8000 ? 128 : 104) / 130 *
+				 PCIE_PAYLOAD_PERCENT / 100);
+
+	if (nic->speed_mbit <= 0)
+		return pcie ? pcie : -1;
+	return pcie ? SPW_MIN(pcie, nic->speed_mbit) : nic->speed_mbit;
+}
+
+enum spw_plat_wire spw_plat_way_wire(const struct spw_plat_way *way)
+{
+	if (way->wire < 0 || way->packets <= 0)
+		return SPW_PLAT_WIRE_UNVERIFIED;
+	return way->wire >= way->packets / 2 ? SPW_PLAT_WIRE_CABLE : SPW_PLAT_WIRE_INSIDE;
+}
+
+const char *spw_plat_wire_name(enum spw_plat_wire wire)
+{
+	static const char *const name[] = {"unverified", "cable", "inside the NIC"};
+
+	return name[wire];
+}
+
+/* ---- the tree ---- */
+
+static bool parse(const char *text, struct spw_plat_way *way)
+{
+	int cable = 0;
+
+	*way = (struct spw_plat_way){.mbps = -1};
+	if (sscanf(text,
+		   "cable %1d mbps %" SCNd64 " nominal %" SCNd64 " packets %" SCNd64
+		   " wire %" SCNd64 " from %79s to %79s",
+		   &cable, &way->mbps, &way->nominal_mbps, &way->packets, &way->wire, way->from,
+		   way->to) != 7)
+		return false;
+	way->cable = cable == 1;
+	return true;
+}
+
+static bool way_read(const char *number, void *arg)
+{
+	struct plat_read *r = arg;
+	struct spw_plat *plat = r->plat;
+	char text[320], name[SPW_PLAT_NAME_MAX];
+
+	snprintf(name, sizeof(name), "way_%.8s", number);
+	if (plat->way_cnt < SPW_PLAT_WAY_MAX &&
+	    plat_text(r, name, text, sizeof(text), "measured/way/%.8s", number) &&
+	    parse(text, &plat->way[plat->way_cnt]))
+		plat->way_cnt++;
+	return plat->way_cnt < SPW_PLAT_WAY_MAX;
+}
+
+void plat_ways_read(struct plat_read *r)
+{
+	plat_of(r, "measured");
+	plat_tree_each(r->tree, "measured/way", way_read, r);
+}
+
+void spw_plat_ways_put(struct spw_plat *plat, const struct spw_plat_way *way, uint32_t cnt)
+{
+	struct plat_read r = {.tree = plat->tree, .plat = plat};
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		char path[32], text[320];
+
+		snprintf(path, sizeof(path), "measured/way/%02u", i);
+		snprintf(text, sizeof(text),
+			 "cable %d mbps %" PRId64 " nominal %" PRId64 " packets %" PRId64
+			 " wire %" PRId64 " from %s to %s",
+			 way[i].cable, way[i].mbps, way[i].nominal_mbps, way[i].packets,
+			 way[i].wire, way[i].from, way[i].to);
+		plat_tree_put(plat->tree, path, text);
+	}
+	plat_ways_read(&r);
+	plat_ways_judge(plat);
+}
+
+/* ---- findings ---- */
+
+bool spw_plat_way_is_slow(const struct spw_plat_way *way)
+{
+	return way->mbps >= 0 && way->nominal_mbps > 0 &&
+	       way->mbps * 100 < way->nominal_mbps * SLOW_PERCENT;
+}
+
+static void inside_judge(struct spw_plat *plat, const struct spw_plat_way *way)
+{
+	plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-inside",
+			      "%s to %s: %" PRId64 " packets were sent, and the physical port "
+			      "counted %" PRId64 ": they did not cross the wire",
+			      way->from, way->to, way->packets, way->wire),
+		    "spinwire-doctor --facts | grep -E 'sys_image_guid|port_name': both ends are "
+		    "functions of one port; name the machine at the other end of the cable");
+}
+
+/* The state in which link and PCIe look right and 13 Gb/s arrive shows in no file. Source: NVIDIA
+ * dgx-spark-playbooks pull request 108. */
+static void slow_judge(struct spw_plat *plat, const struct spw_plat_way *way)
+{
+	plat_advise(
+		plat_find(plat, SPW_PLAT_WARN, way->cable ? "measured-slow" : "measured-pcie",
+			  "%s to %s: %.3g Gb/s, and %s %.3g", way->from, way->to,
+			  (double)way->mbps / 1000,
+			  way->cable ? "link and PCIe promise" : "the PCIe link promises",
+			  (double)way->nominal_mbps / 1000),
+		way->cable
+			? "spinwire-doctor: first what else it finds at both ends (pause, "
+			  "discards, "
+			  "MTU); a ConnectX-7 that carries 13 Gb/s while all looks right: shut "
+			  "both "
+			  "machines down, pull the power cord, start again"
+			: "lspci -vv | grep -E 'ConnectX|LnkSta|MaxPayload': the link's real width "
+			  "and speed; then shut the machine down and pull the power cord");
+}
+
+void plat_ways_judge(struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->way_cnt; i++) {
+		const struct spw_plat_way *way = &plat->way[i];
+
+		if (way->mbps < 0 && way->cable)
+			plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-no-answer",
+					      "%s to %s: no write was acknowledged", way->from,
+					      way->to),
+				    "ping -M do -s 8972 the other end's address: the same MTU at "
+				    "both ends, and which cable leads where");
+		else if (way->mbps >= 0 && way->cable &&
+			 spw_plat_way_wire(way) == SPW_PLAT_WIRE_INSIDE)
+			inside_judge(plat, way);
+		else if (spw_plat_way_is_slow(way))
+			slow_judge(plat, way);
+	}
+}
