@@ -105,7 +105,7 @@ static void refresh(struct plat_read *r, const char *path)
 		char dev[16];
 
 		plat_copy(dev, SPW_MIN(sizeof(dev), strcspn(path + 8, "/") + 1), path + 8);
-		plat_probe_netdev(fresh, dev);
+		plat_probe_stats(fresh, dev);
 	}
 	if (plat_tree_read(fresh, path, &text) == 0)
 		plat_tree_put(r->tree, later, text);
@@ -136,6 +136,8 @@ void plat_counts_read(struct plat_read *r, bool later)
 
 		if (later && plat_tree_is_live(r->tree))
 			nic_refresh(r, nic);
+		else if (nic->netdev[0] && plat_tree_is_live(r->tree))
+			plat_probe_stats(r->tree, nic->netdev);
 		plat_of(r, later ? "later nic %.32s" : "nic %.32s", name);
 		snprintf(path, sizeof(path), "%sethtool/%s/stats", later ? "later/" : "",
 			 nic->netdev);
@@ -155,7 +157,7 @@ int spw_plat_count_read(const char *netdev, const char *name, uint64_t *value_ou
 
 	if (rc < 0)
 		return rc;
-	plat_probe_netdev(fresh, netdev);
+	plat_probe_stats(fresh, netdev);
 	snprintf(path, sizeof(path), "ethtool/%.15s/stats", netdev);
 	rc = plat_tree_read(fresh, path, &text) == 0 && stat_of(text, name, value_out) ? 0
 										       : -ENOENT;

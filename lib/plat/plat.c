@@ -69,7 +69,8 @@ static int all_read(struct plat_read *r, const struct spw_plat_from *from)
 	plat_host_read(r);
 	plat_nodes_read(r);
 	plat_nics_read(r);
-	plat_counts_read(r, false);
+	if (from->sample_ms || !plat_tree_is_live(r->tree))
+		plat_counts_read(r, false);
 	plat_gpus_read(r);
 	sample_again(r, from->sample_ms);
 	plat_cores_judge(r->plat);

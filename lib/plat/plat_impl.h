@@ -71,8 +71,10 @@ void plat_copy(char *out, size_t bytes, const char *text);
 
 /* ---- probes: put into a live tree what no file has ---- */
 
-/* ethtool/DEV/...: link, pause, driver, stats; addr/DEV: IPv4 addresses. */
+/* ethtool/DEV/...: link, pause, driver; addr/DEV: IPv4 addresses. */
 void plat_probe_netdev(struct plat_tree *tree, const char *netdev);
+/* ethtool/DEV/stats; a card is asked for all of them, which may take milliseconds. */
+void plat_probe_stats(struct plat_tree *tree, const char *netdev);
 
 /* sysconf/pagesize, sysconf/uid, env/NAME for the variables that matter, and uname of arch. */
 void plat_probe_process(struct plat_tree *tree);

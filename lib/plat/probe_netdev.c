@@ -192,8 +192,16 @@ void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
 	link_probe(&a);
 	pause_probe(&a);
 	firmware_probe(&a);
-	stats_probe(&a);
 	addr_probe(&a);
+	if (a.fd >= 0)
+		close(a.fd);
+}
+
+void plat_probe_stats(struct plat_tree *tree, const char *netdev)
+{
+	const struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+
+	stats_probe(&a);
 	if (a.fd >= 0)
 		close(a.fd);
 }

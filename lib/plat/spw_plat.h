@@ -41,7 +41,9 @@ struct spw_plat_from {
 	/* NULL: of the running machine "libcuda.so.1" and "libnvidia-ml.so.1", of a recorded one
 	 * what it recorded; "": skip */
 	const char *cuda_lib, *nvml_lib;
-	uint32_t sample_ms; /* counters are read again this long after the first time; 0: not */
+	/* Counters are read, and again this long after the first time; 0: not at all, since only
+	 * how they move says something. Of a recorded machine: as they were recorded. */
+	uint32_t sample_ms;
 };
 
 /* One fact as text: what was read, from where, or why not. */
@@ -258,7 +260,7 @@ struct spw_plat {
 
 /* Purpose: reads all facts, and derives the findings. Opening the CUDA driver can take a second; no
  *   context is created.
- * Shape: from NULL: the running machine, counters once.
+ * Shape: from NULL: the running machine, without counters.
  * Owner: the caller, until spw_plat_free. The texts of from are not needed afterwards.
  * Thread: setup.
  * Errors: -ENOENT no core is known, so it is no machine; -EINVAL, -E2BIG a text is not a recorded
