@@ -191,7 +191,7 @@ bool plat_tree_is_file(const char *path)
 {
 	return !strncmp(path, "sys/", 4) || !strncmp(path, "proc/", 5) ||
 	       !strncmp(path, "dev/", 4) || !strncmp(path, "etc/", 4) ||
-	       !strncmp(path, "run/", 4) || !strchr(path, '/');
+	       !strncmp(path, "run/", 4) || !strcmp(path, ".dockerenv");
 }
 
 int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_out)
