@@ -177,8 +177,10 @@ int doctor_measure(const struct doctor_args *args, struct spw_plat *plat)
 
 	if (!list)
 		return spw_err(ENOMEM, "no memory to measure");
+	if (plat->gpu_cnt)
+		spw_plat_gpus_load(plat, NULL, NULL);
 	rc = args->peer ? measure_peer(args, plat, list) : own_measure(args, plat, list);
-	if (rc == 0 && list->cnt == 0)
+	if (rc == 0 && list->cnt == 0 && plat->gpu_cnt == 0)
 		rc = spw_err(ENODEV, "--measure: no RDMA port with a link and an IPv4 address; "
 				     "look at spinwire-doctor without --measure");
 	if (rc == 0)

@@ -57,13 +57,34 @@ static json_t *ways_json(const struct spw_plat *plat)
 	return list;
 }
 
+static json_t *loads_json(const struct spw_plat *plat)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
+		const struct spw_plat_gpu_load *load = &plat->gpu[i].load;
+
+		if (load->memory_mbs >= 0)
+			json_array_append_new(
+				list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "gpu",
+						app_json_text(plat->gpu[i].name), "memory_mbs",
+						rate_json(load->memory_mbs), "promised_mbs",
+						rate_json(load->promised_mbs), "host_mbs",
+						rate_json(load->host_mbs), "clock_mhz",
+						rate_json(load->clock_mhz), "throttle",
+						rate_json(load->throttle)));
+	}
+	return list;
+}
+
 json_t *doctor_json(const struct spw_plat *plat)
 {
-	return json_pack("{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o,s:o}", "schema", "spinwire.doctor/1",
+	return json_pack("{s:s,s:s,s:o,s:o,s:i,s:i,s:i,s:o,s:o,s:o}", "schema", "spinwire.doctor/1",
 			 "version", SPW_VERSION, "machine", app_json_text(plat->machine), "kernel",
 			 app_json_text(plat->kernel), "cores", (int)plat->core_cnt,
 			 "network_functions", (int)plat->nic_cnt, "gpus", (int)plat->gpu_cnt,
-			 "measured", ways_json(plat), "findings", findings_json(plat));
+			 "measured", ways_json(plat), "measured_gpus", loads_json(plat), "findings",
+			 findings_json(plat));
 }
 
 static json_t *facts_json(const struct spw_plat *plat)

@@ -77,12 +77,32 @@ static void ways_print(const struct spw_plat *plat)
 	}
 }
 
+static void loads_print(const struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
+		const struct spw_plat_gpu *gpu = &plat->gpu[i];
+
+		if (gpu->load.memory_mbs < 0)
+			continue;
+		doctor_put(gpu->name);
+		printf(" under load: memory %.0f GB/s", (double)gpu->load.memory_mbs / 1000);
+		if (gpu->load.promised_mbs > 0)
+			printf(" of %.0f", (double)gpu->load.promised_mbs / 1000);
+		printf(", reads of host memory %.1f GB/s", (double)gpu->load.host_mbs / 1000);
+		if (gpu->load.clock_mhz > 0)
+			printf(", clock %lld of %d MHz", (long long)gpu->load.clock_mhz,
+			       gpu->clock_sm_max_mhz);
+		printf("\n");
+	}
+}
+
 void doctor_table(const struct spw_plat *plat)
 {
 	doctor_put(plat->machine[0] ? plat->machine : "a machine of unknown make");
 	printf(": cores %u, network functions %u, GPUs %u; facts %u, unknown %u (--facts)\n",
 	       plat->core_cnt, plat->nic_cnt, plat->gpu_cnt, plat->fact_cnt, unknown_cnt(plat));
 	ways_print(plat);
+	loads_print(plat);
 	for (int severity = SPW_PLAT_ERROR; severity >= SPW_PLAT_NOTE; severity--)
 		findings_print(plat, (enum spw_plat_severity)severity);
 	if (plat->finding_cnt == 0)

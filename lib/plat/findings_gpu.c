@@ -88,6 +88,35 @@ static void distance_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu
 			    "nvidia-smi topo -m: choose a NIC and a GPU of one node, if there are");
 }
 
+#define LOAD_CLOCK_PERCENT 50 /* of the highest clock */
+#define LOAD_MEMORY_PERCENT \
+	40 /* of what the memory's clock and width give; copies reach 70 to 85 */
+
+/* A GPU that is slow only while it works: "hidden" to whoever looks at it when it is idle. */
+void plat_load_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+{
+	const struct spw_plat_gpu_load *load = &gpu->load;
+	bool throttled = load->throttle > 0 && load->throttle & THROTTLE_HURTS,
+	     clock_low = load->clock_mhz > 0 &&
+			 load->clock_mhz * 100 < gpu->clock_sm_max_mhz * LOAD_CLOCK_PERCENT,
+	     memory_low = load->memory_mbs > 0 && load->promised_mbs > 0 &&
+			  load->memory_mbs * 100 < load->promised_mbs * LOAD_MEMORY_PERCENT;
+
+	if (throttled || clock_low || memory_low)
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-gpu",
+				      "%s under load: clock %lld of %d MHz, reasons 0x%llx; memory "
+				      "%lld of %lld GB/s",
+				      gpu->name, (long long)load->clock_mhz, gpu->clock_sm_max_mhz,
+				      (unsigned long long)SPW_MAX(load->throttle, 0),
+				      (long long)load->memory_mbs / 1000,
+				      (long long)load->promised_mbs / 1000),
+			    "nvidia-smi -i %u -q -d PERFORMANCE,CLOCK,TEMPERATURE: cooling, power "
+			    "supply, "
+			    "clocks that were set (nvidia-smi -rgc); on a DGX Spark pull the power "
+			    "cord",
+			    gpu->ordinal);
+}
+
 void plat_gpus_judge(struct spw_plat *plat)
 {
 	if (plat->gpu_cnt == 0 && strstr(plat->cuda_why, "does not start"))
@@ -98,5 +127,6 @@ void plat_gpus_judge(struct spw_plat *plat)
 		settings_judge(plat, &plat->gpu[i]);
 		peermem_judge(plat, &plat->gpu[i]);
 		distance_judge(plat, &plat->gpu[i]);
+		plat_load_judge(plat, &plat->gpu[i]);
 	}
 }

@@ -3,6 +3,7 @@
  *
  * GPUs: what CUDA (probe_cuda.c) and NVML (probe_nvml.c) answered, from the tree.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,23 @@ static void nvml_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 		(int32_t)plat_number(r, "pcie_width_max", -1, "nvml/%s/pcie_width_max", pci);
 }
 
+/* What a short load showed (probe_load.c); all -1 if there was none. */
+static void load_read(struct plat_read *r, struct spw_plat_gpu *gpu)
+{
+	struct spw_plat_gpu_load *load = &gpu->load;
+	char text[160];
+
+	*load = (struct spw_plat_gpu_load){-1, -1, -1, -1, -1};
+	if (plat_is_there(r, "measured/gpu/%s", gpu->pci) &&
+	    plat_text(r, "load", text, sizeof(text), "measured/gpu/%s", gpu->pci) &&
+	    sscanf(text,
+		   "memory %" SCNd64 " promised %" SCNd64 " host %" SCNd64 " clock %" SCNd64
+		   " throttle %" SCNd64,
+		   &load->memory_mbs, &load->promised_mbs, &load->host_mbs, &load->clock_mhz,
+		   &load->throttle) != 5)
+		*load = (struct spw_plat_gpu_load){-1, -1, -1, -1, -1};
+}
+
 static bool gpu_read(const char *number, void *arg)
 {
 	struct plat_read *r = arg;
@@ -55,7 +73,21 @@ static bool gpu_read(const char *number, void *arg)
 	plat_of(r, "gpu %u", gpu->ordinal);
 	cuda_read(r, gpu, number);
 	nvml_read(r, gpu);
+	load_read(r, gpu);
 	return ++plat->gpu_cnt < SPW_PLAT_GPU_MAX;
+}
+
+void spw_plat_gpus_load(struct spw_plat *plat, const char *cuda_lib, const char *nvml_lib)
+{
+	struct plat_read r = {.tree = plat->tree, .plat = plat};
+
+	plat_probe_load(plat->tree, cuda_lib ? cuda_lib : "libcuda.so.1",
+			nvml_lib ? nvml_lib : "libnvidia-ml.so.1");
+	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
+		plat_of(&r, "gpu %u", plat->gpu[i].ordinal);
+		load_read(&r, &plat->gpu[i]);
+		plat_load_judge(plat, &plat->gpu[i]);
+	}
 }
 
 void plat_gpus_read(struct plat_read *r)

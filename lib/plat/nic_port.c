@@ -82,6 +82,9 @@ struct gid_walk {
 	struct spw_plat_nic *nic;
 };
 
+/* The first entry of RoCE v2 over IPv4, link-local or not, is the one that NCCL takes (2.21 or
+ * later, src/transport/net_ib/connect.cc, ncclUpdateGidIndex) and UCX (src/uct/ib/base/ib_device.c,
+ * uct_ib_device_select_gid). */
 static bool gid_read(const char *number, void *arg)
 {
 	struct gid_walk *walk = arg;

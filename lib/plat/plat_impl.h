@@ -86,6 +86,9 @@ void plat_probe_access(struct plat_tree *tree, const char *path);
 void plat_probe_cuda(struct plat_tree *tree, const char *lib);
 void plat_probe_nvml(struct plat_tree *tree, const char *lib);
 
+/* measured/gpu/...: each GPU under a load of about a second. */
+void plat_probe_load(struct plat_tree *tree, const char *cuda, const char *nvml);
+
 /* ---- readers: each fills its part of plat ---- */
 
 int plat_cores_read(struct plat_read *r);
@@ -120,5 +123,6 @@ void plat_rdma_judge(struct spw_plat *plat);
 void plat_counts_judge(struct spw_plat *plat);
 void plat_ways_judge(struct spw_plat *plat);
 void plat_gpus_judge(struct spw_plat *plat);
+void plat_load_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu);
 
 #endif

@@ -180,6 +180,14 @@ enum spw_plat_gpu_attr {
 		SPW_PLAT_GPU_ATTR_CNT
 };
 
+/* A GPU while it copies; -1 unknown. MB/s. */
+struct spw_plat_gpu_load {
+	int64_t memory_mbs;   /* within its memory, read and written bytes */
+	int64_t promised_mbs; /* memory clock by bus width */
+	int64_t host_mbs;     /* from pinned host memory */
+	int64_t clock_mhz, throttle;
+};
+
 struct spw_plat_gpu {
 	uint32_t ordinal;
 	char name[96];
@@ -191,6 +199,7 @@ struct spw_plat_gpu {
 	int32_t clock_sm_mhz, clock_sm_max_mhz;
 	int64_t throttle; /* bits of nvmlClocksThrottleReasons */
 	int32_t pcie_width, pcie_width_max;
+	struct spw_plat_gpu_load load;
 };
 
 /* What was measured between two RDMA ports. */
@@ -316,6 +325,12 @@ int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic);
  * Thread: setup.
  */
 void spw_plat_ways_put(struct spw_plat *plat, const struct spw_plat_way *way, uint32_t cnt);
+
+/* Purpose: puts each GPU under load for about a second and adds what it did, as facts and findings.
+ * Shape: libraries as in struct spw_plat_from; NULL: those of the running machine.
+ * Thread: setup. It creates a CUDA context and releases it.
+ */
+void spw_plat_gpus_load(struct spw_plat *plat, const char *cuda_lib, const char *nvml_lib);
 
 /* Purpose: whether a way crossed a cable, and that in words: "cable", "inside the NIC",
  *   "unverified".

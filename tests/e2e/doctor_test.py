@@ -69,6 +69,33 @@ def test_status():
         check(lines[1].startswith("error") and any(line.startswith("warn") for line in lines[2:]), "the worst is not first")
 
 
+# What owners of such machines complain of, and the findings that stand for it.
+COMPLAINTS = {
+    "modules absent": ["modules-absent", "uverbs-absent"], "link down": ["link-down", "link-none"], "half a cable in use": ["nic-half-idle"],
+    "speed or PCIe width below nominal": ["link-slow", "nic-pcie-narrow", "gpu-pcie-narrow", "measured-pcie"], "13 Gb/s state": ["measured-slow"],
+    "MTU not 9000": ["link-mtu"], "MTU unequal on the halves": ["nic-halves-differ"], "no RoCE v2 GID": ["gid-none"],
+    "another index than NCCL and UCX would take": ["gid-variable", "gid-link-local"], "pause moving": ["port-pause"], "ECN moving": ["port-ecn"],
+    "discards moving": ["port-discards", "port-errors"], "peermem": ["peermem-useless", "peermem-absent"], "/dev/infiniband rights": ["uverbs-rights"],
+    "memlock": ["memlock-low"], "hugepages": ["hugepages-none"], "governor": ["cores-governor", "cores-idle"],
+    "cores not isolated": ["cores-shared", "cores-ticks"], "IRQs on data cores": ["nic-irqs"], "slow cores": ["cores-slow"],
+    "NUMA": ["cores-far", "gpu-far"], "IOMMU": ["nic-iommu"], "relaxed ordering": ["nic-relaxed-ordering"], "firmware": ["nic-firmware-mixed"],
+    "AER": ["nic-aer"], "GPU slow": ["gpu-throttled", "measured-gpu"], "container without device or capability": ["container-no-device", "cap-net-raw"],
+    "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "did it cross the wire": ["measured-inside", "measured-no-answer"],
+}
+
+
+def test_each_complaint_has_its_finding():
+    """A recorded machine of tests/unit/plat/variants has each; and no finding is without a machine that has it."""
+    variants = spwlab.read(os.path.join(ROOT, "tests/unit/plat/variants"))
+    shown = {word for line in variants.splitlines() if line.startswith("@ ") for word in line.split()[2:]}
+    for complaint, names in COMPLAINTS.items():
+        check(set(names) <= shown, f"{complaint}: no machine shows {set(names) - shown}")
+    sources = "".join(spwlab.read(path) for path in glob.glob(os.path.join(ROOT, "lib/plat/*.c")))
+    coded = set(re.findall(r'"([a-z]+-[a-z-]+)"', sources)) & {name for name in re.findall(r'"([a-z-]+)"', sources)}
+    prefixes = {name.split("-")[0] for name in shown}
+    equal({name for name in coded if name.split("-")[0] in prefixes} - shown, set(), "findings that no machine shows")
+
+
 def test_json():
     with spwlab.scratch() as folder:
         change = write(folder, "change", "sys/class/net/enp65s0f0np0/speed = 25000\n")

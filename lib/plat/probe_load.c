@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A GPU under a short load: copies within its memory and from pinned host memory, by the CUDA
+ * driver library, and the clock and throttle reasons that NVML reports meanwhile. An idle GPU
+ * lowers its clocks, so only under load do they say something. Put into a live tree:
+ *
+ *   measured/gpu/0000:01:00.0 = memory 2600000 promised 3350000 host 55000 clock 1980 throttle 0
+ *
+ * Rates in MB/s (a copy within the memory reads and writes: both count), -1 unknown. Source of
+ * names and numbers: CUDA driver API, cuda.h.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "plat/plat_impl.h"
+
+#define COPY_BYTES  (64ull << 20)
+#define HOST_COPIES 16u
+#define LOAD_MS     300u
+
+#define ATTR_PCI_BUS    33
+#define ATTR_PCI_DEVICE 34
+#define ATTR_MEM_KHZ    36
+#define ATTR_MEM_BITS   37
+#define ATTR_PCI_DOMAIN 50
+
+struct load {
+	int (*init)(unsigned int flags);
+	int (*device_cnt)(int *cnt);
+	int (*device)(int *device, int ordinal);
+	int (*attr)(int *value, int attr, int device);
+	int (*retain)(void **ctx, int device);
+	int (*release)(int device);
+	int (*use)(void *ctx);
+	int (*alloc)(unsigned long long *ptr, size_t bytes);
+	int (*free)(unsigned long long ptr);
+	int (*host_alloc)(void **ptr, size_t bytes, unsigned int flags);
+	int (*host_free)(void *ptr);
+	int (*copy)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
+	int (*wait)(void);
+	const char *nvml;
+};
+
+static bool load_open(const char *path, struct load *l)
+{
+	const struct {
+		const char *symbol;
+		void *at;
+	} wanted[] = {
+		{"cuInit", &l->init},
+		{"cuDeviceGetCount", &l->device_cnt},
+		{"cuDeviceGet", &l->device},
+		{"cuDeviceGetAttribute", &l->attr},
+		{"cuDevicePrimaryCtxRetain", &l->retain},
+		{"cuDevicePrimaryCtxRelease_v2", &l->release},
+		{"cuCtxSetCurrent", &l->use},
+		{"cuMemAlloc_v2", &l->alloc},
+		{"cuMemFree_v2", &l->free},
+		{"cuMemHostAlloc", &l->host_alloc},
+		{"cuMemFreeHost", &l->host_free},
+		{"cuMemcpyAsync", &l->copy},
+		{"cuCtxSynchronize", &l->wait},
+	};
+	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	for (uint32_t i = 0; lib && i < SPW_ARRAY_CNT(wanted); i++) {
+		void *symbol = dlsym(lib, wanted[i].symbol);
+
+		if (!symbol)
+			return false;
+		memcpy(wanted[i].at, &symbol, sizeof(symbol));
+	}
+	return lib && l->init(0) == 0;
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- one GPU ---- */
+
+struct loaded {
+	int device;
+	char pci[16];
+	unsigned long long from, to;
+	void *host;
+	int64_t memory_mbs, promised_mbs, host_mbs, clock_mhz, throttle;
+};
+
+static int attr_of(const struct load *l, const struct loaded *g, int attr)
+{
+	int value = -1;
+
+	return l->attr(&value, attr, g->device) ? -1 : value;
+}
+
+static int copies(const struct load *l, unsigned long long to, unsigned long long from,
+		  uint32_t cnt)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < cnt && !rc; i++)
+		rc = l->copy(to, from, COPY_BYTES, NULL);
+	return rc;
+}
+
+/* Returns: seconds of cnt copies; -1: they failed. */
+static double timed(const struct load *l, unsigned long long to, unsigned long long from,
+		    uint32_t cnt)
+{
+	double start = now_s();
+
+	if (copies(l, to, from, cnt) || l->wait())
+		return -1;
+	return SPW_MAX(now_s() - start, 1e-6);
+}
+
+static int64_t mbs(double seconds, uint32_t cnt)
+{
+	return seconds < 0 ? -1 : (int64_t)((double)COPY_BYTES * cnt / seconds * 1e-6);
+}
+
+static int64_t nvml_number(struct plat_tree *tree, const char *pci, const char *name)
+{
+	char path[64], *end;
+	const char *text;
+	int64_t value;
+
+	snprintf(path, sizeof(path), "nvml/%s/%s", pci, name);
+	if (plat_tree_read(tree, path, &text))
+		return -1;
+	value = strtoll(text, &end, 10);
+	return end == text ? -1 : value;
+}
+
+/* While the copies run. */
+static void clocks_read(const struct load *l, struct loaded *g)
+{
+	struct plat_tree *tree;
+
+	if (!l->nvml[0] || plat_tree_new(true, &tree))
+		return;
+	plat_probe_nvml(tree, l->nvml);
+	g->clock_mhz = nvml_number(tree, g->pci, "clock_sm");
+	g->throttle = nvml_number(tree, g->pci, "throttle");
+	plat_tree_free(tree);
+}
+
+static void gpu_run(const struct load *l, struct loaded *g)
+{
+	unsigned long long host = (uintptr_t)g->host;
+	double one, took;
+	uint32_t cnt;
+
+	timed(l, g->to, host, 1); /* the first copy sets things up */
+	g->host_mbs = mbs(timed(l, g->to, host, HOST_COPIES), HOST_COPIES);
+	one = timed(l, g->to, g->from, 4) / 4;
+	if (one < 0)
+		return;
+	cnt = (uint32_t)SPW_MIN(LOAD_MS * 1e-3 / one + 1, 4000.0);
+	took = now_s();
+	if (copies(l, g->to, g->from, cnt))
+		return;
+	clocks_read(l, g);
+	if (l->wait())
+		return;
+	took = now_s() - took;
+	g->memory_mbs = 2 * SPW_MAX(mbs(took, cnt), mbs(timed(l, g->to, g->from, cnt), cnt));
+}
+
+static bool gpu_open(const struct load *l, struct loaded *g)
+{
+	void *ctx = NULL;
+
+	return l->retain(&ctx, g->device) == 0 && l->use(ctx) == 0 &&
+	       l->alloc(&g->from, COPY_BYTES) == 0 && l->alloc(&g->to, COPY_BYTES) == 0 &&
+	       l->host_alloc(&g->host, COPY_BYTES, 0) == 0;
+}
+
+static void gpu_close(const struct load *l, const struct loaded *g)
+{
+	if (g->host)
+		l->host_free(g->host);
+	if (g->to)
+		l->free(g->to);
+	if (g->from)
+		l->free(g->from);
+	l->use(NULL);
+	l->release(g->device);
+}
+
+static void gpu_load(struct plat_tree *tree, const struct load *l, int ordinal)
+{
+	struct loaded g = {.memory_mbs = -1,
+			   .promised_mbs = -1,
+			   .host_mbs = -1,
+			   .clock_mhz = -1,
+			   .throttle = -1};
+	char path[48], text[160];
+	int64_t khz, bits;
+
+	if (l->device(&g.device, ordinal))
+		return;
+	snprintf(g.pci, sizeof(g.pci), "%04x:%02x:%02x.0",
+		 (unsigned int)attr_of(l, &g, ATTR_PCI_DOMAIN) & 0xffff,
+		 (unsigned int)attr_of(l, &g, ATTR_PCI_BUS) & 0xff,
+		 (unsigned int)attr_of(l, &g, ATTR_PCI_DEVICE) & 0x1f);
+	khz = attr_of(l, &g, ATTR_MEM_KHZ);
+	bits = attr_of(l, &g, ATTR_MEM_BITS);
+	if (khz > 0 && bits > 0)
+		g.promised_mbs = khz * 2 * bits / 8 / 1000; /* double data rate */
+	if (gpu_open(l, &g))
+		gpu_run(l, &g);
+	gpu_close(l, &g);
+	snprintf(path, sizeof(path), "measured/gpu/%s", g.pci);
+	snprintf(text, sizeof(text), "memory %lld promised %lld host %lld clock %lld throttle %lld",
+		 (long long)g.memory_mbs, (long long)g.promised_mbs, (long long)g.host_mbs,
+		 (long long)g.clock_mhz, (long long)g.throttle);
+	plat_tree_put(tree, path, text);
+}
+
+void plat_probe_load(struct plat_tree *tree, const char *cuda, const char *nvml)
+{
+	struct load l = {.nvml = nvml};
+	int cnt = 0;
+
+	if (!load_open(cuda, &l) || l.device_cnt(&cnt))
+		return;
+	for (int i = 0; i < cnt && i < (int)SPW_PLAT_GPU_MAX; i++)
+		gpu_load(tree, &l, i);
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spinwire-doctor on the live software card of a DGX Spark, not on a recorded tree: four functions, two PCI domains, halves, the plan
+between two such cards, the GID that UCX really takes, a cable that is pulled, interfaces with other names."""
+import json
+import os
+import re
+import subprocess
+
+import spwtest
+from spwtest import SANITIZED, Skip, check, equal, spwlab
+
+DOCTOR = os.environ["SPINWIRE_DOCTOR"]
+TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
+FUNCTIONS = {"rocep1s0f0": ("enp1s0f0np0", "0000:01:00.0", "p0"), "rocep1s0f1": ("enp1s0f1np1", "0000:01:00.1", "p1"),
+             "roceP2p1s0f0": ("enP2p1s0f0np0", "0002:01:00.0", "p0"), "roceP2p1s0f1": ("enP2p1s0f1np1", "0002:01:00.1", "p1")}
+OF_THIS_MACHINE = ("cores-", "hugepages-", "memlock-", "cap-", "gpu-")
+
+
+def card(*options):
+    if SANITIZED or not spwlab.has_mlx5():
+        raise Skip("needs a software ConnectX in front of a program without sanitizers")
+    return [TOOL, "--as", "dgx-spark", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('s')}", *options]
+
+
+def run(*words, under=(), env=None):
+    done = subprocess.run([*under, DOCTOR, *words], capture_output=True, text=True, timeout=60, check=False, env=env)
+    check(done.returncode in (0, 2), done)
+    return done.stdout
+
+
+def found(*words, **kwargs):
+    """Findings about the card alone."""
+    return {f["id"] for f in json.loads(run(*words, "--json", "-", **kwargs))["findings"] if not f["id"].startswith(OF_THIS_MACHINE)}
+
+
+def facts(*words, **kwargs):
+    receipt = json.loads(run(*words, "--receipt", "-", **kwargs))
+    return {(f["of"], f["name"]): f["value"] for f in receipt["facts"] if "value" in f}
+
+
+def save(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def test_four_functions():
+    """Each function has its place, name and port, and all are of one adapter; a healthy card has no finding."""
+    got = facts(under=card())
+    for rdma, (netdev, pci, port) in FUNCTIONS.items():
+        nic = "nic " + netdev
+        equal((got[nic, "rdma_device"], got[nic, "pci"], got[nic, "port_name"]), (rdma, pci, port), netdev)
+        equal(got[nic, "link_modes"], "speed 200000 max 200000 autoneg 1", f"link modes of {netdev}")
+        check(got[nic, "pause"].startswith("rx 1 tx 1"), f"pause of {netdev}")
+    equal(len({got["nic " + netdev, "sys_image_guid"] for netdev, _, _ in FUNCTIONS.values()}), 1, "adapters")
+    equal(found(under=card()), set(), "findings of a healthy card")
+
+
+def test_states():
+    """A link that negotiated low, GIDs that programs are told to take, an MTU that is too small."""
+    equal(found(under=card("--fault", "link-speed=40")), {"link-slow"}, "40 Gb/s")
+    equal(found(under=card("--mtu", "1500")), {"link-mtu"}, "MTU 1500")
+    equal(found(under=card(), env={**os.environ, "NCCL_IB_GID_INDEX": "0"}), {"gid-variable"}, "NCCL_IB_GID_INDEX")
+
+
+def test_changed():
+    """The live card, recorded, with one thing changed: halves that differ, half a cable in use, a function that is half gone."""
+    with spwlab.scratch() as folder:
+        tree = save(folder, "tree", run("record", "-", under=card()))
+        for change, wanted in (("sys/class/net/enP2p1s0f0np0/mtu = 1500\n", {"nic-halves-differ"}),
+                               ("sys/class/infiniband/roceP2p1s0f1/ports/1/gids ! ENOENT\n", {"nic-half-idle"}),
+                               ("sys/class/net/enp1s0f1np1/carrier = 0\n", {"nic-halves-differ"}),
+                               ("sys/class/infiniband/rocep1s0f1 ! ENOENT\n", {"modules-absent", "nic-half-idle"}),
+                               ("sys/class/infiniband ! ENOENT\n", {"modules-absent"}),
+                               ("sys/class/net/enp1s0f0np0 ! ENOENT\n", set())):
+            equal(found("replay", tree, save(folder, "change", change)), wanted, change)
+
+
+def test_plan():
+    """Two live cards: both cables, each half in a subnet of its own, the same from both ends."""
+    other = ",".join(f"02:53:57:bb:00:0{n}" for n in range(1, 5))
+    with spwlab.scratch() as folder:
+        own = save(folder, "own.json", run("--receipt", "-", under=card()))
+        peer = save(folder, "peer.json", run("--receipt", "-", under=card("--mac", other)))
+        there, back = (run("plan", "--replay", a, "--peer", b) for a, b in ((own, peer), (peer, own)))
+        same = subprocess.run([DOCTOR, "plan", "--replay", own, "--peer", own], capture_output=True, text=True, timeout=60, check=False)
+    check("# 2 cables, 4 pairs of functions" in there, there)
+    pairs = {tuple(re.findall(r"10\.\d+\.\d+\.\d+", line)) for line in there.splitlines() if line.startswith("# cable ")}
+    equal(len(pairs), 4, "pairs of addresses")
+    equal({pair[::-1] for pair in pairs}, {tuple(re.findall(r"10\.\d+\.\d+\.\d+", line)) for line in back.splitlines() if line.startswith("# cable ")},
+          "from the other end")
+    check("export NCCL_IB_HCA==rocep1s0f0:1,roceP2p1s0f0:1,rocep1s0f1:1,roceP2p1s0f1:1" in there, there)
+    check("the peer is this machine" in same.stderr, same)
+
+
+def test_gid_is_that_of_ucx():
+    """UCX itself is asked which GID it takes."""
+    spwtest.need("ucx_info")
+    got = facts(under=card())
+    done = subprocess.run([*card(), "ucx_info", "-d"], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "UCX_LOG_LEVEL": "debug", "UCX_LOG_FILE": ""})
+    took = dict(re.findall(r"(\w+):1 using gid_index (\d+)", done.stdout + done.stderr))
+    equal(set(took), set(FUNCTIONS), "devices that UCX used")
+    for rdma, index in took.items():
+        equal(got["nic " + FUNCTIONS[rdma][0], "gid_roce_v2_ipv4"], index, f"GID of {rdma}")
+
+
+def test_unplugged():
+    """The cable is pulled while it measures: all four functions leave, which is one line and no crash."""
+    done = subprocess.run([*card("--fault", "at=600ms:unplug"), DOCTOR, "--measure"], capture_output=True, text=True, timeout=60, check=False)
+    equal(done.returncode, 2, done)
+    errors = [line for line in done.stderr.splitlines() if ": error: " in line]
+    equal(len(errors), 1, done.stderr)
+    # and what is left then: a machine of this make without a function
+    with spwlab.scratch() as folder:
+        gone = "".join(f"{path} ! ENOENT\n" for path in ("sys/class/infiniband", *(f"sys/class/net/{netdev}" for netdev, _, _ in FUNCTIONS.values()),
+                                                         *(f"sys/bus/pci/devices/{pci}" for _, pci, _ in FUNCTIONS.values())))
+        tree = save(folder, "tree", run("record", "-", under=card()))
+        change = save(folder, "change", gone + "sys/class/dmi/id/product_name = NVIDIA_DGX_Spark\n")
+        equal(found("replay", tree, change), {"nic-gone"}, "without a cable")
+
+
+def test_renamed():
+    """Functions, interfaces and places with other names are the same card."""
+    got = facts(under=card("--name", "a0,a1,b0,b1", "--pci", "0001:02:00.0,0001:02:00.1,0003:02:00.0,0003:02:00.1"))
+    names = {value for (_, name), value in got.items() if name == "rdma_device"}
+    equal(names, {"a0", "a1", "b0", "b1"}, "RDMA devices")
+    with spwlab.scratch() as folder:
+        tree = save(folder, "tree", run("record", "-", under=card()).replace("etc/netplan ! ENOENT\n", ""))
+        change = save(folder, "change", "etc/netplan/40-cx7.yaml = network:\\n  ethernets:\\n    cable0:\\n      set-name: enp1s0f0np0\\n\n")
+        equal(found("replay", tree, change), {"nic-renamed"}, "a name that netplan gives")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
