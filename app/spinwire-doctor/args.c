@@ -13,8 +13,8 @@
 
 static void help(void)
 {
-	printf("Usage: spinwire-doctor [check] [--facts] [--measure [--peer HOST]] [--json FILE] "
-	       "[--receipt FILE]\n"
+	printf("Usage: spinwire-doctor [check] [--facts] [--json FILE] [--receipt FILE]\n"
+	       "  or:  spinwire-doctor --measure [--peer HOST] [--expect GBPS] [--json FILE]...\n"
 	       "  or:  spinwire-doctor record FILE | replay FILE [CHANGES]... | diff A B\n"
 	       "  or:  spinwire-doctor plan --peer HOST|FILE [--apply ROOT]\n\n"
 	       "Reads what this machine is, changes nothing, and says what will hurt RDMA or\n"
@@ -26,10 +26,8 @@ static void help(void)
 	       "  plan            addresses for each half and cable to a peer, netplan files,\n"
 	       "                  variables of NCCL, UCX, Open MPI; HOST is asked over ssh\n"
 	       "  --measure       also what the RDMA ports carry, within this machine and, with\n"
-	       "                  --peer, to another one, and whether it crossed the cable; "
-	       "seconds\n"
-	       "  --expect GBPS   measure: what one function should carry (what port and PCIe "
-	       "promise)\n"
+	       "                  --peer, to another one, and whether it crossed the cable\n"
+	       "  --expect GBPS   measure: what one function should carry (as its links promise)\n"
 	       "  --facts         print every fact with its source, or why it is unknown\n"
 	       "  --json FILE     the findings as JSON (-: stdout, and no table)\n"
 	       "  --receipt FILE  facts, findings, recorded machine and a SHA-256, as JSON\n"

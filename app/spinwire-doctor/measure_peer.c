@@ -127,6 +127,11 @@ static int end_join(struct peer *p, uint32_t slot, const struct link *link)
 	if (!good)
 		return spw_err(EPROTO, "%s: answers no address", p->args->peer);
 	measure_end_addr(&p->end[slot], &own);
+	if (!memcmp(&own.gid, &there.gid, sizeof(own.gid)))
+		return spw_err(EINVAL,
+			       "%s of this machine and %s of %s have the same address: give one of "
+			       "them another (spinwire-doctor plan --peer %s)",
+			       link->own->rdma, link->peer, p->args->peer, p->args->peer);
 	if ((rc = measure_end_join(&p->end[slot], &there)) < 0)
 		return rc;
 	reply = ask(p, json_pack("{s:s,s:i,s:o}", "op", "join", "slot", (int)slot, "there",

@@ -6,7 +6,9 @@
  * findings: what will hurt a spinning data plane, by how much, and what to do.
  *
  * Facts come from sysfs, procfs, ethtool and, opened at run time, the CUDA driver library and NVML.
- * All that was read can be saved as one text file (spw_plat_save) and read again on another machine
+ * hwloc reads the same sysfs files (a test compares with lstopo), and ethtool's netlink has the
+ * link modes of its ioctl, which answers on older kernels too; so neither is needed. All that was
+ * read can be saved as one text file (spw_plat_save) and read again on another machine
  * (lib/plat/tree.h has its format). Each fact names its source. One that cannot be read is unknown
  * (-1 or 0, as stated) with the reason, never an error and never a guess.
  */

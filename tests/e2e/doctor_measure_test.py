@@ -119,6 +119,16 @@ def test_peer_bad():
             equal(len([line for line in done.stderr.splitlines() if "error" in line]), 1, done.stderr)
 
 
+def test_same_address():
+    """Two machines that both have the address that the other one should have."""
+    with spwlab.scratch() as folder:
+        ips = "10.9.0.1,10.9.1.1,10.9.2.1,10.9.3.1"
+        env = fake_ssh(folder, *card("--ip", ips, name="other"), DOCTOR, "answer")
+        done = subprocess.run([*card("--ip", ips), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True, timeout=BOUND_S, check=False,
+                              env=env)
+    check(done.returncode in (1, 2) and "have the same address" in done.stderr, done)
+
+
 def test_answer_hostile():
     """The answering side refuses what it must not do, and goes on."""
     asks = ["nonsense", "[]", "{}", '{"op":"open"}', '{"op":"open","slot":99,"device":"rocep1s0f0"}', '{"op":"open","slot":0,"device":"../x"}',

@@ -268,6 +268,27 @@ def test_plan_apply_killed():
         shutil.rmtree(os.path.join(folder, "etc"))
 
 
+def test_plan_apply_killed_at_each_step():
+    """SIGKILL at each system call of the writing: the old file is whole, or the new one is; what is left beside it is no file of netplan's."""
+    spwtest.need("strace")
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        for step in ("fsync", "/^rename"):  # which rename it is depends on the machine
+            write(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+            trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e", f"inject={step}:signal=KILL:when=1"]
+            done = subprocess.run([*trace, DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder],
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode != 0 and "killed by SIGKILL" in spwlab.read(os.path.join(folder, "trace")), (step, done))
+            text = spwlab.read(path)
+            check(text == "old\n" or text.startswith("network:\n") and text.endswith("/24\n"), f"killed at {step}: {text}")
+            others = set(os.listdir(os.path.join(folder, "etc/netplan"))) - {"60-spinwire.yaml"}
+            check(not [name for name in others if name.endswith(".yaml")], f"killed at {step}: {others}")
+        equal(apply(folder).returncode, 0, "the next one")
+        equal(spwlab.read(path).splitlines()[0], "network:", "what it wrote")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
 def test_netplan_takes_it():
     spwtest.need("netplan")
     with spwlab.scratch() as folder:
