@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import spwtest
 from spwtest import SANITIZED, Skip, check, equal, spwlab
@@ -120,6 +121,16 @@ def test_unplugged():
         tree = save(folder, "tree", run("record", "-", under=card()))
         change = save(folder, "change", gone + "sys/class/dmi/id/product_name = NVIDIA_DGX_Spark\n")
         equal(found("replay", tree, change), {"nic-gone"}, "without a cable")
+
+
+def test_tools_run_says_so():
+    """tools/run --device A [--peer B] knows before it starts whether the two are one port."""
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import spwlab\n"
+            "for a, b in (x.split('=') for x in sys.argv[2:]): print(a, b, 'NO CABLE' in spwlab.device_path(a, b).text)")
+    pairs = {"rocep1s0f0=rocep1s0f0": True, "rocep1s0f0=roceP2p1s0f0": True, "rocep1s0f0=rocep1s0f1": False, "roceP2p1s0f1=rocep1s0f0": False}
+    done = subprocess.run([*card(), sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib"), *pairs], capture_output=True, text=True, timeout=60,
+                          check=False)
+    equal(done.stdout.splitlines(), [f"{pair.replace('=', ' ')} {same}" for pair, same in pairs.items()], done.stderr)
 
 
 def test_renamed():
