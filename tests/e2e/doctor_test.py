@@ -274,9 +274,10 @@ def test_plan_apply_killed_at_each_step():
     with spwlab.scratch() as folder:
         os.makedirs(os.path.join(folder, "etc/netplan"))
         path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
-        for step in ("fsync", "/^rename"):  # which rename it is depends on the machine
+        # which rename it is depends on the machine; the writes are the file's and stdout's
+        for step, when in [("fsync", 1), ("/^rename", 1), ("write", 1), ("write", 2), ("close", 1)]:
             write(folder, "etc/netplan/60-spinwire.yaml", "old\n")
-            trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e", f"inject={step}:signal=KILL:when=1"]
+            trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e", f"inject={step}:signal=KILL:when={when}+"]
             done = subprocess.run([*trace, DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder],
                                   capture_output=True, text=True, check=False)
             check(done.returncode != 0 and "killed by SIGKILL" in spwlab.read(os.path.join(folder, "trace")), (step, done))
