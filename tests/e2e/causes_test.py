@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames above the threshold get the cause that this test gave them. Thresholds lie far above what a busy machine does."""
+import contextlib
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import spwtest
-from spwreport import data
+import spwjoin
+from spwreport import data, sweep
 from spwtest import Run, Skip, balanced, check, equal, spwlab
 
 RATE = 20000
@@ -191,44 +195,87 @@ def test_sender_stopped():
     check(gen["worst"][0]["cause"] in ("sender_late", "sender_behind") and gen["loop_gap"]["max_ns"] > 0.9e9 * stop_s, f"{gen['worst'][0]}, {gen['loop_gap']['max_ns']}")
 
 
-def test_delayed_on_the_wire():
-    """Two software ConnectX; their cable holds a tenth of the frames for 30 ms. The generator sees it, and the ledger, which counts
-    from the NIC's stamp, does not blame its own stages; its clock fit is good enough that hardly any comes out negative."""
+STALL_MS, HELD_MS, SLOW_MS, JOIN_RATE, JOIN_S = 20, 30, 5, 2000, 4
+
+
+class Stalls(threading.Thread):
+    """Stops the NIC threads of both sides in turn, from when both are there until told to end."""
+
+    def __init__(self, nics):
+        super().__init__(daemon=True)
+        self.nics, self.over = nics, threading.Event()
+
+    def run(self):
+        for turn in itertools.count():
+            if self.over.wait(0.1):
+                return
+            with contextlib.suppress(OSError, ValueError):  # it is not there yet, or no more
+                spwlab.nic_ask(self.nics[turn % 2], f"stall={STALL_MS}ms", 2)
+
+
+def joined(rows, cause, windows, begin):
+    """(frames in whose trip a window fell and that waited most of the threshold for it, those of them that the join blames on
+    `cause`, share of the injected time that it finds)."""
+    hit = right = 0
+    injected = found = 0.0
+    for row in rows:
+        took = sum(max(0, min(to, row.echo) - max(at, begin(row))) for at, to in windows)
+        if took < 0.8 * row.whole:
+            continue
+        causes = row.causes()
+        hit += 1
+        right += max(causes, key=causes.get) == cause
+        injected += took
+        found += min(took, causes.get(cause, 0))
+    return hit, right, found / injected if injected else 0
+
+
+def test_nics_and_wire():
+    """Both NIC threads are stopped for 20 ms ten times a second in turn, and the cable holds a twentieth of the frames for 30 ms: the
+    join of both sides' trails gives nine tenths of that time to nic_late, peer_late and wire, and of the frames that were hit."""
     if spwtest.SANITIZED or not spwlab.has_mlx5():
         raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
-    place = spwlab.Cores()
-    tool = [os.path.join(spwlab.TOOLS, "with-softhca"), "--cable", f"shm:{spwlab.prefix('wire')}"]
-    port = ["--port", "mlx5:mlx5_0,mode=eth"]
-    with spwlab.scratch() as folder, Run([*port, "--executor", "inline", "--handler", "echo", "--slow-threshold", "10ms", "--seconds",
-                                          "100"], under=tool) as run:
-        run.wait_ready()
-        path, prefix = os.path.join(folder, "gen.json"), spwlab.prefix("wiregen")
-        try:
-            done = subprocess.run([*tool, "--fault", f"delay=0.1:30ms,log={folder}/log", os.environ["SPINWIRE_GEN"],
-                                   *spwlab.eal(f"0@{place.main},1@{place.generator}", prefix), "--", *port, "--rate", "2kpps",
-                                   "--seconds", "2s", "--slow-threshold", "10ms", "--json", path],
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
-        finally:
-            spwlab.forget_prefix(prefix)
-        equal(done.returncode, 0, done.stdout + done.stderr)
-        with open(path, encoding="utf-8") as file:
-            gen = json.load(file)
-        delayed = sum(line.split()[1] == "delayed" for line in spwlab.read(os.path.join(folder, "log")).splitlines())
-        run.signal(signal.SIGINT)
-        summary = run.finish()
-    balanced(summary)
-    trips = dict(map(tuple, gen["round_trip"]["spectrum"]))
-    check(max(trips.values()) > 30e6, f"the delay is not in the round trip: {gen['round_trip']}")
-    if summary["ledger"]["executed"] < gen["sent"] // 2:
-        raise Skip(f"too busy a machine: {summary['ledger']['executed']} of {gen['sent']} frames came through")
-    rows = {row["stage"]: row for row in summary["latency"]}
-    equal(rows["nic_sent"]["count"], summary["ledger"]["executed"], "frames with a NIC stamp")
-    defects = {stage: row["defects"] for stage, row in rows.items()}
-    check(sum(defects.values()) <= 0.05 * summary["ledger"]["executed"], f"negative stages (a NIC thread without a core stops its clock): {defects}")
-    check(rows["nic_polled"]["uncertainty_ns"] < 100000, f"clock of the NIC: {rows['nic_polled']}")
-    by = by_cause(summary)  # what a busy machine does to the lcore meanwhile is a gap
-    check(sum(by.values()) - by.get("poll_gap", 0) <= 0.1 * 0.1 * gen["sent"], f"delayed frames were blamed: {by}")
-    joined_names_the_wire({"gen": gen, "spinwire": summary}, delayed)
+    place = spwlab.Cores(nics=True)
+    with spwlab.scratch() as folder:
+        path = spwlab.softhca_path(place, folder)
+        logs = [os.path.join(folder, name) for name in ("source.faults", "spinwire.faults")]
+        path = path._replace(source_wrap=(*path.source_wrap, "--fault", f"delay=0.05:{HELD_MS}ms,log={logs[0]}"),
+                             sink_wrap=(*path.sink_wrap, "--fault", f"log={logs[1]}"))
+        limit = ["--slow-threshold", f"{SLOW_MS}ms"]
+        bench = sweep.Bench(folder, path, place, ["--handler", "echo", *limit], [*limit, "--linger", "300ms"])
+        stalls = Stalls(path.nics)
+        stalls.start()
+        step = sweep.step_at(bench, JOIN_RATE, JOIN_S)
+        stalls.over.set()
+        stalls.join()
+        check(data.good(step), f"{step['faults']}")
+        lines = [[line.split() for line in spwlab.read(log).splitlines()] for log in logs]
+        sides = spwjoin.load(*(bench.file(f"{name}.trail") for name in ("source", "spinwire", "source-nic", "spinwire-nic")))
+        rows = spwjoin.join(sides, step["gen"]["tsc_hz"], worst=1 << 20).worst
+    balanced(step["spinwire"])
+    stages = {row["stage"]: row for row in step["spinwire"]["latency"]}
+    equal(stages["nic_sent"]["count"], step["spinwire"]["ledger"]["executed"], "frames with a NIC stamp")
+    check(stages["nic_polled"]["uncertainty_ns"] < 100000, f"clock of the NIC: {stages['nic_polled']}")
+    got, hz = step["where"], step["gen"]["tsc_hz"]
+    slow = sum(row["frames"] for row in step["gen"]["causes"]["by"] if row["cause"] not in ("lost", "unsent"))
+    equal((got["frames"], got["every"], len(rows)), (slow, 1, slow), "slow frames on the trail")
+    check(got["joined"] >= 0.99 * got["frames"], f"{got['joined']} of {got['frames']} frames have every stamp")
+    check(got["defects"] <= 0.01 * got["frames"], f"{got['defects']} of {got['frames']} frames have stamps out of order")
+    check(got["attributed"] >= 0.95, f"attributed: {got['attributed']}, {got['by']}")
+    peer, nic = ([(int(line[2]), int(line[3])) for line in side if line[1] == "stalled"] for side in lines)
+    held = sum(line[1] == "delayed" for line in lines[0])
+    check(len(peer) > 10 and len(nic) > 10 and held > 100, f"{len(peer)}, {len(nic)} stalls, {held} frames held")
+    for cause, windows in (("peer_late", peer), ("nic_late", nic)):
+        hit, right, share = joined(rows, cause, windows, lambda row: row.due)
+        aim = len(windows) * (STALL_MS - SLOW_MS) * JOIN_RATE / 1e3
+        if hit < 0.3 * aim:
+            raise Skip(f"too busy a machine: {cause} could be seen in {hit} of about {aim:.0f} frames: {got['by']}")
+        check(right >= 0.9 * hit and share >= 0.9, f"{cause}: {right} of {hit} frames, {share:.3f} of the time")
+    wire = [row for row in rows if any(key == "held" for key, *_ in row.legs)]
+    by_wire = sum(row.causes().get("wire", 0) for row in wire)
+    check(by_wire >= 0.9 * len(wire) * HELD_MS * 1e-3 * hz and len(wire) >= 0.8 * held, f"{len(wire)} of {held} held frames, {by_wire / hz:.3f} s")
+    other = sum(row.causes().get("wire", 0) for row in rows if row not in wire)
+    check(other <= 0.1 * by_wire, f"wire: {other / hz:.3f} s of frames that were not held")
 
 
 def test_discarded_by_the_port():
@@ -259,18 +306,6 @@ def test_discarded_by_the_port():
     check(discards is not None and 0.05 * gen["sent"] < discards < 0.2 * gen["sent"], f"{discards} of {gen['sent']} frames were discarded")
     check(gen["lost"] >= discards, f"{discards} frames were discarded, {gen['lost']} were lost")
     equal(summary["ledger"]["wire"] + discards, gen["sent"], "frames that came to the port")
-
-
-def joined_names_the_wire(step, delayed):
-    """Neither side alone can tell the wire; both together name those that were delayed, and hardly another."""
-    by_name = {cause: frames for cause, (frames,), _ in data.causes([step], "gen")}
-    if by_name.get("sender_late", 0) + by_name.get("beyond_sender", 0) > 0.05 * delayed:
-        raise Skip(f"too busy a machine: {by_name}")
-    check(0.9 * delayed <= by_name.get("wire", 0) <= delayed / 0.9, f"{delayed} frames were delayed: {by_name}")
-    inside = next(row["max_ns"] for row in step["spinwire"]["latency"] if row["stage"] == "nic_sent")
-    causes = [frame["cause"] for frame in data.worst_frames(step)]
-    named = sum(cause.startswith("wire") for cause in causes)
-    check(inside + step["gen"]["loop_gap"]["max_ns"] > 10e6 or named >= 0.9 * len(causes) > 0, f"the sender's worst: {causes}")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,11 @@ static int cmd_rnr(struct nic_dev *nd, const char *arg)
 	return cmd_time(arg, nd->now_ns, &nd->fault->rnr_until_ns);
 }
 
+static int cmd_stall(struct nic_dev *nd, const char *arg)
+{
+	return cmd_time(arg, 0, &nd->fault->stall_ns);
+}
+
 static int cmd_cq_overrun(struct nic_dev *nd, const char *arg)
 {
 	struct hca_cq *cq = hca_tbl_get(&nd->dev->cqs, (uint32_t)strtoul(arg, NULL, 0));

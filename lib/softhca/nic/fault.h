@@ -42,6 +42,7 @@
 #define FAULT_COMMANDS(X)                   \
 	X("link-down", link_down, TIME)     \
 	X("rnr", rnr, TIME)                 \
+	X("stall", stall, TIME)             \
 	X("cq-overrun", cq_overrun, NUMBER) \
 	X("qp-error", qp_error, NUMBER)     \
 	X("mr-revoke", mr_revoke, NUMBER)   \
@@ -81,6 +82,7 @@ struct fault {
 	uint64_t rx_frame; /* number of the next one that arrives while discard is set */
 	uint64_t delay_ns;
 	uint64_t link_down_until_ns, rnr_until_ns;
+	uint64_t stall_ns; /* the next round begins so much later; 0: no stall */
 	enum fault_wq wq_fatal;
 	uint64_t wq_fatal_ns;
 	bool no_flush;

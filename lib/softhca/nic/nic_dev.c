@@ -21,6 +21,7 @@
  * cur_rq and cur_rx name who is at work.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -286,11 +287,30 @@ void nic_link_set(struct nic_dev *nd, bool up)
 	hca_event_port(nd->dev, up ? HCA_EVENT_PORT_ACTIVE : HCA_EVENT_PORT_ERR);
 }
 
+/* Does nothing for a while, as if the thread had lost its core. The log has from and to, in ticks
+ * of the CPU's counter. */
+static SPW_COLD void stall(struct fault *f)
+{
+	const struct timespec ts = {(time_t)(f->stall_ns / 1000000000),
+				    (long)(f->stall_ns % 1000000000)};
+	const uint64_t from = spw_cpu_counter();
+
+	f->stall_ns = 0;
+	nanosleep(&ts, NULL);
+	if (f->log_fd >= 0 && dprintf(f->log_fd, "0 stalled %llu %llu\n", (unsigned long long)from,
+				      (unsigned long long)spw_cpu_counter()) < 0)
+		f->log_fd = -1;
+}
+
 /* Returns how much was done; 0 lets the thread nap (nic_thread.c). */
 uint32_t nic_round(struct nic_dev *nd)
 {
 	uint32_t work;
 
+	if (spw_unlikely(nd->fault->stall_ns)) {
+		stall(nd->fault);
+		nd->now_ns = nic_now_ns();
+	}
 	nic_stamp_set(nd);
 	nic_clock_publish(nd);
 	work = nic_doorbells(nd);
