@@ -36,7 +36,7 @@ UNKNOWN = "unknown"
 # What a long step of spinwire's loop is called by those who wait for it, as in lib/rec/cause.c.
 HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall"}
 TEXTS = {"sender_late": "the source's loop was not there to send", "sender_behind": "the source had not emptied its port",
-         "peer_late": "the source's NIC thread slept, lost its core or was busy", "nic_late": "spinwire's NIC thread slept, lost its core or was busy",
+         "peer_late": "the source's NIC thread slept, lost its core, or was in a long round", "nic_late": "spinwire's NIC thread slept, lost its core, or was in a long round",
          "wire": "between the two NICs", UNKNOWN: "no evidence"}
 
 
@@ -158,7 +158,8 @@ class Sides:
         self.kinds, self.gaps = {}, {}
         for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic)):
             self.kinds[who], self.gaps[who] = _gaps(trails)
-        self.unc = max([trail.unc for trail in spinwire], default=0)
+        # A NIC's own trail has the counter's ticks; only without one are its translated stamps used.
+        self.unc = 0 if self.nic else max([trail.unc for trail in spinwire], default=0)
         self.lost = {who: sum(trail.lost for trail in trails) for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic))}
         self.every = max([trail.every for trail in source], default=1)
 
@@ -293,6 +294,22 @@ def frame_row(sides, frame, tick_unc):
             shares[UNKNOWN] = left
         row.legs.append((key, begin, end, shares))
     return row
+
+
+def away(sides, key, begin, end):
+    """{what the thread that is waited for did instead: ticks} within one leg: nap, lost, send..."""
+    if key == "held":
+        return {}
+    kinds = sides.kinds[PLACES[INDEX[key]][3]]
+    return {kind: ticks for kind, ticks in ((kind, gaps.covered(begin, end)) for kind, gaps in kinds.items()) if ticks > 0}
+
+
+def find(sides, flow, seq, hz):
+    """The Row of one slow frame; None if it is on no trail."""
+    for frame in sides.slow:
+        if frame[2] == flow and frame[3] == seq & 0xffffffff:
+            return frame_row(sides, frame, round(CORES_NS * hz / 1e9))
+    return None
 
 
 # ---- all slow frames ---------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 """What the report derives: the knee, joined frames, the idle machine's floor; and scales, ticks and labels."""
 import os
 import random
+import re
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
-from spwreport import charts, data, page, svg  # noqa: E402  (found by the line above)
+from spwreport import charts, data, page, svg, where  # noqa: E402  (found by the line above)
 
 HZ = 2_000_000_000
 
@@ -41,81 +42,58 @@ class Knee(unittest.TestCase):
         self.assertIsNone(data.knee([step(1e6, 2000)]))
 
 
-class Join(unittest.TestCase):
-    # intended, sent, polled, pushed, start, end, reaped, sent back, echo: ticks of 0.5 ns
-    AT = [1000, 1400, 3000, 3100, 3600, 4600, 4800, 5000, 9000]
+def leg(place, ns, **causes):
+    return {"place": place, "from_ns": 0, "ns": ns, "causes": causes}
 
-    def both(self, boot="b"):
-        a = self.AT
-        frame = {"flow": 3, "seq": 7, "whole_ns": 4000, "intended_tsc": a[0], "sent_tsc": a[1], "echo_tsc": a[8], "drained_tsc": a[8] - 600,
-                 "cause": "beyond_sender"}
-        other = {**frame, "seq": 9, "whole_ns": 3900, "intended_tsc": 21000, "sent_tsc": 21400, "echo_tsc": 28800, "drained_tsc": 28200}
+
+class Where(unittest.TestCase):
+    def both(self, **where):
+        """Two slow frames a while apart; spinwire's own worst batch."""
+        frame = {"flow": 3, "seq": 7, "due_tsc": 1000, "whole_ns": 4000, "joined": True,
+                 "legs": [leg("due", 200, sender_late=200), leg("wire_out", 300, wire=100, nic_late=200), leg("held", 500, wire=500), leg("echo", 3000, sender_behind=2900, unknown=100)]}
+        other = {**frame, "seq": 9, "due_tsc": 21000, "whole_ns": 3900, "legs": [leg("start_end", 3900, handler_slow=3900)]}
         batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 2, "seq": 7}, "blame": {"handler_slow": 900, "tx_stall": 600},
-                 "stamps": {"nic_tsc": None, "polled_tsc": a[2], "pushed_tsc": a[3], "start_tsc": a[4], "end_tsc": a[5], "reaped_tsc": a[6], "sent_tsc": a[7]}}
-        return step(1e6, 2000, gen={"worst": [other, frame], "flows": [{}] * 4, "host": {"boot_id": boot}}, spinwire={"worst": [batch]})
+                 "stamps": {"sent_tsc": 5000}}
+        got = {"frames": 2, "joined": 2, "every": 1, "uncertainty_ns": 250, "defects": 0, "whole_ns": 7900, "attributed": 0.987, "worst": [frame, other],
+               "by": [{"place": leg["place"], "cause": cause, "ns": ns} for f in (frame, other) for leg in f["legs"] for cause, ns in leg["causes"].items()],
+               "behind": [{"who": "source", "from_ns": 2e9, "ns": 3000, "waits": 1}], **where}
+        return {**step(1e6, 2000, spinwire={"worst": [batch]}), "where": got}
 
-    def test_parts_are_the_stages_and_sum_to_the_whole(self):
-        joined, alone = data.worst_frames(self.both())
-        self.assertEqual(joined["parts"], [("sender", 200), ("port", 800), ("push", 50), ("wait", 250), ("run", 500), ("reap", 100), ("tx", 100), ("echo", 2000)])
-        self.assertEqual(sum(ns for _, ns in joined["parts"]), joined["whole_ns"])
-        self.assertEqual(joined["cause"], "handler_slow, 60 % of it")
-        self.assertEqual(alone["parts"], [("sender", 200), ("beyond", 3700)])
+    def test_parts_are_places_and_sum_to_the_whole(self):
+        first, second = data.worst_frames(self.both())
+        self.assertEqual(first["parts"], [("due", 200), ("wire_out", 300), ("wire_out", 500), ("echo", 3000)])
+        self.assertEqual(sum(ns for _, ns in first["parts"]), first["whole_ns"])
+        self.assertEqual([f["cause"] for f in (first, second)], ["sender_behind, 72 % of it", "handler_slow, 100 % of it"])
 
     def test_one_of_each_stall(self):
         """Frames that waited at the same time are one row."""
         got = self.both()
-        frame = got["gen"]["worst"][1]
-        got["gen"]["worst"] += [{**frame, "seq": 6, "intended_tsc": 1200, "whole_ns": 3800}, {**frame, "seq": 5, "intended_tsc": 8999, "echo_tsc": 12000, "whole_ns": 1500}]
+        frame = got["where"]["worst"][0]
+        got["where"]["worst"] += [{**frame, "seq": 6, "due_tsc": 1200, "whole_ns": 3800}, {**frame, "seq": 5, "due_tsc": 8799, "whole_ns": 1500}]
         self.assertEqual([f["name"] for f in data.worst_frames(got)], ["flow 3, no. 7 (+2)", "flow 3, no. 9"])
 
-    def wire(self, **gen):
-        """300 frames were slow beyond the sender; spinwire found 100 slow, none for longer than 0.5 us."""
-        row = {"cause": "beyond_sender", "frames": 300, "worst_ns": 9000}
-        late = {"cause": "sender_late", "frames": 20, "worst_ns": 8000}
-        got = self.both()
-        got["gen"].update({"causes": {"threshold_ns": 1000, "by": [row, late]}, **gen})
-        got["spinwire"].update({"causes": {"threshold_ns": 1000, "by": [], "frames_above": 100}, "worst": [],
-                                "latency": [{"stage": "nic_sent", "count": 5, "max_ns": 500}]})
-        return got
+    def test_sums(self):
+        got = self.both()["where"]
+        self.assertEqual([(c, round(s * 7900)) for c, s in where.by_cause(got)],
+                         [("handler_slow", 3900), ("sender_behind", 2900), ("wire", 600), ("sender_late", 200), ("nic_late", 200), ("unknown", 100)])
+        self.assertEqual([(key, round(share * 7900)) for key, _, share, _ in where.by_place(got)], [("due", 200), ("wire_out", 800), ("start_end", 3900), ("echo", 3000)])
 
-    def test_what_neither_side_kept_was_on_the_wire(self):
-        rows = {cause: frames for cause, (frames,), _ in data.causes([self.wire()], "gen")}
-        self.assertEqual(rows, {"wire": 200, "beyond_sender": 100, "sender_late": 20})
-        self.assertEqual([f["cause"] for f in data.worst_frames(self.wire())], ["wire, at least 75 % of it", "wire, at least 74 % of it"])
-
-    def test_the_wire_is_not_guessed(self):
-        two_limits = self.wire(causes={"threshold_ns": 2000, "by": [{"cause": "beyond_sender", "frames": 300, "worst_ns": 9}]})
-        no_stamps = self.wire()
-        no_stamps["spinwire"]["latency"] = []
-        for got in (two_limits, no_stamps):
-            self.assertEqual(data.causes([got], "gen")[0][:2], ("beyond_sender", [300]))
-        self.assertEqual(data.worst_frames(no_stamps)[0]["cause"], "beyond_sender")
-        away = self.wire()
-        for frame in away["gen"]["worst"]:
-            frame["drained_tsc"] = frame["echo_tsc"] - 4000  # the echo may have waited for the sender
-        self.assertEqual(data.worst_frames(away)[0]["cause"], "beyond_sender")
-
-    def test_the_thread_that_fell_behind_is_first(self):
-        got = self.wire(loop_gap={"max_ns": 300})
+    def test_the_thread_that_was_away_for_the_longest_is_first(self):
+        got = step(1e6, 2000, gen={"loop_gap": {"max_ns": 300}})
         got["spinwire"]["held"] = {"lost": {"times": 1, "sum_ns": 700, "max_ns": 700}, "tx": {"times": 1, "sum_ns": 40, "max_ns": 40}, "switched_out": 1}
         got["nics"] = [{"late_us": 9}, {"naps": 4}]
         self.assertEqual(data.away(got), [("the source's NIC thread", 9000), ("spinwire's loop", 700), ("the source's loop", 300)])
-        self.assertEqual(data.away(self.both()), [])
-
-    def test_two_boots_are_two_clocks(self):
-        for frame in data.worst_frames(self.both(boot="another")):
-            self.assertEqual([key for key, _ in frame["parts"]], ["sender", "beyond"])
-
-    def test_a_stamp_that_is_early_by_a_little_is_no_negative_part(self):
-        got = self.both()
-        got["spinwire"]["worst"][0]["stamps"]["polled_tsc"] = 1390  # before the sender says that it has sent
-        parts = dict(data.worst_frames(got)[0]["parts"])
-        self.assertEqual((parts["port"], parts["push"]), (0, 850))
+        self.assertEqual(data.away(step(1e6, 2000)), [])
 
     def test_the_page_has_them(self):
         text = page.html(record([self.both(), self.both()]))
-        for part in ("flow 3, no. 7", "not split", "handler slow", "batch 1, 2 frames"):
+        for part in ("flow 3, no. 7", "sender_behind, 72 % of it", "batch 1, 2 frames", "98.7 %", "source: not polled", "the source&#x27;s loop: 3 µs from 2.00 s on"):
             self.assertIn(part, text)
+
+    def test_what_could_not_be_joined_is_said(self):
+        got = self.both()
+        got["where"] = {"fault": "x.trail is no trail"}
+        self.assertIn("could not be joined: x.trail is no trail", page.html(record([got])))
 
 
 class Floor(unittest.TestCase):
@@ -172,9 +150,11 @@ class Drawing(unittest.TestCase):
         self.assertIn("among the lost frames", text)
         self.assertNotIn("nan", text.lower().replace("nanosecond", ""))
 
-    def test_a_bar_far_longer_than_the_rest_is_cut(self):
-        frames = [{"name": "n", "cause": "", "whole_ns": ns, "parts": [("run", ns)]} for ns in (5e8, 3e5, 2e5, 2e5)]
-        self.assertIn("» 500 ms", charts.worst(900, frames, "t"))
+    def test_bars_have_one_scale(self):
+        """A frame far longer than the rest makes the others short, as they are."""
+        frames = [{"name": "f", "cause": "c", "whole_ns": ns, "parts": [("echo", ns)]} for ns in (500e6, 5e6)]
+        widths = [float(w) for w in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', charts.worst(900, frames, "t"))]
+        self.assertAlmostEqual(widths[0] / widths[1], 100, delta=12)
 
     def test_a_busy_machine_is_reported_first(self):
         probe = {"rows": [{"case": "core 1", "metric": "taken by gaps over 1 us", "median": 5.1}]}

@@ -158,7 +158,7 @@ class Join(unittest.TestCase):
         for early, unc, defects in ((200, 0, 0), (300, 0, 1), (300, 100, 0), (400, 100, 1)):
             w = Way()
             w.at["stamped"] = w.at["cqe"] = w.at["polled"] + early
-            row = self.row([w], unc=unc)
+            row = self.row([w], unc=unc, nics=unc == 0)
             self.assertEqual(row.defects, defects, (early, unc))
             self.assertNotIn("nic_polled", self.legs(row))
 

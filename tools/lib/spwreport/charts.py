@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The plots of the report. Each function takes a width and returns SVG text, so that a page can hold a wide and a narrow one."""
+import spwjoin
 from spwreport import data, svg
 from spwreport.svg import esc
 
 SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
-STAGE_CLASS = {"sender": "s0", "wire": "s1", "port": "s1", "poll": "s8", "push": "s2", "wait": "s3", "run": "s4", "reap": "s5", "tx": "s6", "echo": "s7",
-               "beyond": "s9", "whole": "s1", "nic_start": "s7", "nic_sent": "s0"}
-CAUSE_CLASS = {"poll_gap": "s1", "port_late": "s8", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
-               "gpu_sliced": "q6", "relaunched": "s9", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6"}
-STAGE_NAME = {**{key: name for key, name, _ in data.WAY}, "whole": "polled to sent", "nic_start": "NIC to executor",
-              "nic_sent": "NIC to sent"}
+STAGE_CLASS = {"nic_polled": "s8", "polled_pushed": "s2", "pushed_start": "s3", "start_end": "s4", "end_reaped": "s5", "reaped_sent": "s6",
+               "polled_sent": "s1", "nic_start": "s7", "nic_sent": "s0"}
+PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "wire_out": "s1", "in": "q6", "back": "q6", "wire_back": "s1", "peer_in": "q3", "echo": "s7"}
+CAUSE_CLASS = {"poll_gap": "s8", "port_late": "s5", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
+               "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6",
+               "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "wire": "s1", spwjoin.UNKNOWN: "s9"}
+PLACE_NAME = {key: name for key, name, *_ in spwjoin.PLACES}
 
 
 def _time_ticks(scale):
@@ -80,8 +82,9 @@ def _floor_lines(plot, floor):
         plot.text(plot.x0 + 5, y + 13, f"idle machine alone, {names}", "start", "note")
 
 
-def knee(width, steps, knee_step, floor):
-    """Round-trip percentiles against the offered load; floor: {percent: ns} of the idle machine."""
+def knee(width, steps, knee_step, floor, probes=()):
+    """Round-trip percentiles against the offered load; floor: {percent: ns} of the idle machine; probes: the short runs that searched
+    for what the path carries, as open marks of their p99."""
     steps = [s for s in steps if data.good(s)]
     narrow = width < 600
     plot = svg.Plot(width, 300 if narrow else 400, "Round trip against offered load",
@@ -96,6 +99,11 @@ def knee(width, steps, knee_step, floor):
     plot.x_ticks([(v, svg.rate(v)) for v in plot.x.ticks(4 if narrow else 8)], "offered load, frames/s")
     _lost_band(plot, band)
     _floor_lines(plot, floor)
+    for probe in probes:
+        ns = probe.get("p99_ns")
+        if probe["offered_fps"] <= plot.x.high and ns is not None:
+            y = plot.y1 + 8 + 11 if ns == "lost" else plot.y(max(ns, 1))
+            plot.mark(plot.x(probe["offered_fps"]), y, "cross", "c-p99", f"search, p99 at {svg.rate(probe['offered_fps'])} frames/s: {ns if ns == 'lost' else svg.time_ns(ns)}")
     if knee_step:
         x = plot.x(knee_step["offered_fps"])
         plot.line(x, plot.y0, x, plot.y1, "knee")
@@ -155,9 +163,11 @@ def stage_lines(step):
     """The lines of one step: spinwire's stages, the whole, and the round trip if there was one."""
     lines = []
     for row in data.stages(step):
-        key = data.STAGES.get(row["stage"], row["stage"])
         points, lost = data.spectrum(row)
-        lines.append((STAGE_NAME.get(key, key.replace("_", " ")), STAGE_CLASS.get(key, "s9"), points, lost, row["count"]))
+        lines.append((row["stage"], STAGE_CLASS.get(row["stage"], "s9"), points, lost, row["count"]))
+    late = step["gen"]["schedule_error"] if step.get("gen") else None
+    if late and late.get("spectrum"):
+        lines.append(("due to handed", "q3 dash", data.spectrum(late)[0], None, late["count"]))
     trip = step["gen"]["round_trip"] if step.get("gen") else None
     if trip and trip["count"]:
         points, lost = data.spectrum(trip, data.missing(step["gen"]))
@@ -181,18 +191,12 @@ def load_lines(steps, most=8):
 # ---- stacked bars --------------------------------------------------------------------------------------
 
 def part_class(key):
-    """Of a stage or a cause."""
-    return STAGE_CLASS.get(key) or CAUSE_CLASS.get(key, "s9")
+    """Of a place or a cause."""
+    return PLACE_CLASS.get(key) or CAUSE_CLASS.get(key, "s9")
 
 
 def part_name(key):
-    return STAGE_NAME.get(key) or key.replace("_", " ")
-
-
-def _bar_end(lengths):
-    """Where the scale ends: a few that are far longer than the rest are cut there."""
-    middle = sorted(lengths)[(len(lengths) - 1) // 2]
-    return max([v for v in lengths if v <= 4 * middle])
+    return PLACE_NAME.get(key) or key
 
 
 def worst(width, frames, title):
@@ -202,12 +206,12 @@ def worst(width, frames, title):
     left = 12 if narrow else 210
     plot = svg.Plot(width, head + len(frames) * (bar + gap) + 62, title, "One bar a frame, longest first; its parts are stages in order.",
                     left=left, right=74, top=head + (14 if narrow else 0), bottom=54)
-    plot.x = svg.Linear(0, _bar_end([f["whole_ns"] for f in frames]), plot.x0, plot.x1)
+    plot.x = svg.Linear(0, max(f["whole_ns"] for f in frames), plot.x0, plot.x1)
     scale, unit = next((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")) if plot.x.high >= 2 * s or u == "ns")
     plot.x_ticks([(v, svg.short(v / scale)) for v in plot.x.ticks(4 if narrow else 8)], unit, grid=True)
     for i, frame in enumerate(frames):
         y, at = plot.y1 + i * (bar + gap), 0.0
-        label = frame["cause"].replace("_", " ") or "no cause reported"
+        label = frame["cause"] or "no cause reported"
         if narrow:
             plot.text(plot.x0, y - 4, f"{frame['name']}: {label}", "start", "tick")
         else:
@@ -218,8 +222,7 @@ def worst(width, frames, title):
             plot.rect(x, y, max(end - x - (0.7 if end - x > 2 else 0), 0.4 if ns else 0), bar, f"bar {part_class(key)}",
                       f"{frame['name']}, {part_name(key)}: {svg.time_ns(ns)}")
             at += ns
-        more = "» " if at > plot.x.high * 1.001 else ""
-        plot.text(plot.x(min(at, plot.x.high)) + 5, y + bar - 5, more + svg.time_ns(frame["whole_ns"]), "start", "tick")
+        plot.text(plot.x(min(at, plot.x.high)) + 5, y + bar - 5, svg.time_ns(frame["whole_ns"]), "start", "tick")
     return plot.svg()
 
 

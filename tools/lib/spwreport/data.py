@@ -7,23 +7,6 @@ POINTS = [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p999", 99.9), ("p9999",
 CURVES = [("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("p9999", "p99.99")]
 KNEE_P99 = 3.0       # a knee is no higher than this many times the best p99
 KNEE_MISSING = 0.001  # nor is more of its load missing
-SAME_CLOCK = 1e-3    # tick rates that agree to this are one clock's: both are measured
-
-# The way of a frame, in order: key, name, between which stamps.
-WAY = [("sender", "sender", "intended time to handed to the port"),
-       ("wire", "wire", "handed to the port to the NIC's stamp"),
-       ("port", "wire and port", "handed to the port to the poll that found it: there is no NIC stamp between them"),
-       ("poll", "poll", "NIC's stamp to the poll that found it"),
-       ("push", "push", "polled to handed to the executor"),
-       ("wait", "executor wait", "handed over to taken by the executor"),
-       ("run", "executor run", "handler's start to its end"),
-       ("reap", "reap", "handler's end to reaped by the lcore"),
-       ("tx", "TX", "reaped to handed to the port"),
-       ("echo", "echo", "handed to the port to received by the sender"),
-       ("beyond", "not split", "beyond the sender; spinwire kept no record of this frame's batch")]
-STAGES = {"nic_polled": "poll", "polled_pushed": "push", "pushed_start": "wait", "start_end": "run", "end_reaped": "reap",
-          "reaped_sent": "tx", "polled_sent": "whole", "nic_start": "nic_start", "nic_sent": "nic_sent"}
-
 
 def good(step):
     return bool(step.get("gen") and step.get("spinwire"))
@@ -81,55 +64,6 @@ def stages(step):
 
 # ---- the worst frames --------------------------------------------------------------------------------
 
-def one_clock(gen, spinwire):
-    """Whether the stamps of both are ticks of one counter."""
-    try:
-        a, b = gen["tsc_hz"], spinwire["tsc_hz"]
-        return gen["host"]["boot_id"] == spinwire["host"]["boot_id"] and abs(a - b) <= SAME_CLOCK * a
-    except KeyError:
-        return False
-
-
-def _chain(stamps):
-    """[(key, ticks)] of stamps [(key of the stage that it ends, stamp)]; a stamp from the other side that is a little early
-    ends its stage at once."""
-    out, at = [], stamps[0][1]
-    for key, stamp in stamps[1:]:
-        if stamp:
-            out.append((key, max(0, stamp - at)))
-            at = max(at, stamp)
-    return out
-
-
-def _joined(frame, batch):
-    at = batch["stamps"]
-    head = [("", frame["intended_tsc"]), ("sender", frame["sent_tsc"])]
-    nic = at.get("nic_tsc")
-    head += [("wire", nic), ("poll", at["polled_tsc"])] if nic else [("port", at["polled_tsc"])]
-    return _chain(head + [("push", at["pushed_tsc"]), ("wait", at["start_tsc"]), ("run", at["end_tsc"]), ("reap", at["reaped_tsc"]),
-                          ("tx", at["sent_tsc"]), ("echo", frame["echo_tsc"])])
-
-
-def _alone(frame):
-    return _chain([("", frame["intended_tsc"]), ("sender", frame["sent_tsc"]), ("beyond", frame["echo_tsc"])])
-
-
-def _number(gen, flow, seq):
-    """A frame's place in what the sender sent: flows are served in turn."""
-    return seq * len(gen["flows"]) + flow
-
-
-def _batch_of(gen, frame, kept):
-    """spinwire's batch that brought this frame, if it kept it: it knows each batch's oldest frame and how many there were."""
-    at = _number(gen, frame["flow"], frame["seq"])
-    for batch in kept:
-        first = _number(gen, batch["ident"]["flow"], batch["ident"]["seq"])
-        stamps = batch["stamps"]
-        if first <= at < first + batch["cnt"] and stamps["reaped_tsc"] > frame["sent_tsc"] and stamps["reaped_tsc"] < frame["echo_tsc"]:
-            return batch
-    return None
-
-
 def _stalls(rows, most):
     """One stall delays many: of rows [{"span": (begin, end), "like": others that were not kept, ...}] whose spans overlap, the
     longest, named with how many are like it; longest first."""
@@ -150,47 +84,29 @@ def _stalls(rows, most):
 
 
 def worst_frames(step, most=10):
-    """The sender's worst frames: [{"name", "cause", "parts": [(key, ns)], "whole_ns"}], one of each stall, longest first. Those whose
-    batch spinwire kept as well are split into its stages."""
-    gen, spinwire = step["gen"], step["spinwire"]
-    hz, kept, rows = gen.get("tsc_hz"), [], []
-    if one_clock(gen, spinwire) and gen.get("senders", 1) == 1:
-        kept = [b for b in spinwire.get("worst", []) if b.get("ident")]
-    for frame in gen.get("worst", []) if hz else []:
-        if not frame.get("echo_tsc"):
-            continue
-        batch = _batch_of(gen, frame, kept)
-        ticks = _joined(frame, batch) if batch else _alone(frame)
-        if batch and frame.get("cause") == "beyond_sender":
-            cause = _blamed(batch)
-        else:
-            cause = _wire(step, frame) or frame.get("cause") or ""
-        rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": cause, "whole_ns": frame["whole_ns"],
-                     "parts": [(key, t / hz * 1e9) for key, t in ticks], "span": (frame["intended_tsc"], frame["echo_tsc"]), "like": frame.get("like", 0)})
+    """The longest round trips, joined: [{"name", "cause", "parts": [(place, ns)], "whole_ns"}], one of each stall, longest first."""
+    rows, hz = [], step["gen"].get("tsc_hz")
+    for frame in (step.get("where") or {}).get("worst", []):
+        parts = [("wire_out" if leg["place"] == "held" else leg["place"], leg["ns"]) for leg in frame["legs"]]
+        rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": _main_cause(frame), "whole_ns": frame["whole_ns"], "parts": parts,
+                     "span": (frame["due_tsc"], frame["due_tsc"] + frame["whole_ns"] * hz / 1e9), "like": 0})
     return _stalls(rows, most)
+
+
+def _main_cause(frame):
+    """"nic late, 97 % of it"."""
+    by = {}
+    for leg in frame["legs"]:
+        for cause, ns in leg["causes"].items():
+            by[cause] = by.get(cause, 0) + ns
+    cause, ns = max(by.items(), key=lambda item: item[1], default=("", 0))
+    return f"{cause}, {100 * ns / frame['whole_ns']:.0f} % of it" if cause else ""
 
 
 def _longest(row):
     """The longest of a distribution; None if there is none, or it is lost."""
     most = row.get("max_ns")
     return most if isinstance(most, (int, float)) else None
-
-
-def _stamped(step):
-    """spinwire's row from the NIC's stamp to sent, if there is one."""
-    return next((row for row in stages(step) if row["stage"] == "nic_sent" and row["count"]), None)
-
-
-def _wire(step, frame):
-    """"wire, at least 97 % of it": no frame was longer in spinwire than its longest, and the echo came after the sender had last
-    emptied its port; what is left was spent on the wire, there or back. None if that is not most of the round trip."""
-    inside = _longest(_stamped(step) or {})
-    if inside is None or frame.get("cause") != "beyond_sender" or not frame.get("sent_tsc") or not frame.get("drained_tsc"):
-        return None
-    late = frame["sent_tsc"] - frame["intended_tsc"]
-    behind = frame["echo_tsc"] - max(frame["sent_tsc"], frame["drained_tsc"])
-    left = frame["whole_ns"] - inside - (late + behind) / step["gen"]["tsc_hz"] * 1e9
-    return f"wire, at least {100 * left / frame['whole_ns']:.0f} % of it" if left > frame["whole_ns"] / 2 else None
 
 
 def _blamed(batch):
@@ -223,32 +139,11 @@ def away(step):
 
 # ---- causes ------------------------------------------------------------------------------------------
 
-def on_the_wire(step):
-    """Of the frames that were slow beyond the sender, those that spinwire did not find slow: they spent their time on the wire, there
-    or back. None where that cannot be decided: without NIC stamps (waiting in the port looks the same), or with two thresholds."""
-    gen, spinwire = (step[who].get("causes") or {} for who in ("gen", "spinwire"))
-    if not _stamped(step) or not gen or gen.get("threshold_ns") != spinwire.get("threshold_ns"):
-        return None
-    beyond = sum(row["frames"] for row in gen["by"] if row["cause"] == "beyond_sender")
-    return max(0, beyond - spinwire["frames_above"])
-
-
-def _lines_of(step, who):
-    """[{"cause", "frames", "worst_ns"}] of one side; the sender's "beyond" without what was spent on the wire."""
-    rows = ((step.get(who) or {}).get("causes") or {}).get("by", [])
-    wire = on_the_wire(step) if who == "gen" and step.get("spinwire") else None
-    if not wire:
-        return rows
-    beyond = next(row for row in rows if row["cause"] == "beyond_sender")
-    return [row for row in rows if row is not beyond] + [{**beyond, "frames": beyond["frames"] - wire, "worst_ns": None},
-                                                         {**beyond, "cause": "wire", "frames": wire}]
-
-
 def causes(steps, who):
     """[(cause, [frames or None by step], worst_ns)], the most frequent first, from one side ("gen" or "spinwire")."""
     by, worst = {}, {}
     for i, step in enumerate(steps):
-        for row in _lines_of(step, who):
+        for row in ((step.get(who) or {}).get("causes") or {}).get("by", []):
             if row["frames"]:
                 by.setdefault(row["cause"], {})[i] = row["frames"]
                 worst[row["cause"]] = max(worst.get(row["cause"], 0), row.get("worst_ns") or 0)

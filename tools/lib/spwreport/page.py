@@ -2,7 +2,8 @@
 """One self-contained HTML page from a record: no script, nothing fetched."""
 import os
 
-from spwreport import charts, data, svg
+import spwjoin
+from spwreport import charts, data, svg, where
 from spwreport.svg import esc
 
 WIDE, NARROW = 980, 370
@@ -86,7 +87,7 @@ def _late(good):
         return ""
     alone = [ns for ns in ((s["gen"].get("core_alone") or {}).get("p999_ns") for s in good) if isinstance(ns, (int, float))]
     machine = f" With nothing to do, its core was preempted for {_span(alone)} (p99.9, by time): that part is the machine's." if alone else ""
-    return (f" The sender kept its schedule within {_span(known)} (p99.9 of each step); how late it was is part of every round trip, which counts "
+    return (f" The sender kept its schedule within {_span(known)} (p99.9{' of each step' if len(known) > 1 else ''}); how late it was is part of every round trip, which counts "
             f"from the intended time.{machine}")
 
 
@@ -113,7 +114,7 @@ def _faults(record):
 
 # ---- sections ------------------------------------------------------------------------------------------
 
-def _knee_section(good, knee, floor):
+def _knee_section(good, knee, floor, probes):
     head = ["load, frames/s", "missing", "p50", "p90", "p99", "p99.9", "p99.99", "max", "sender's error p99.9"]
     rows = [[load_name(s), f"{100 * data.missing(s['gen']):.4f} %", *(time_or(data.value(s, p)) for p, _ in data.POINTS),
              time_or(data.value(s, "max")), time_or(s["gen"]["schedule_error"].get("p999_ns"))] for s in good]
@@ -123,15 +124,31 @@ def _knee_section(good, knee, floor):
         return f"<h2>Round trip</h2><p>From the intended send time to the echo. Missing frames count as longer than any.</p>{numbers}"
     legend = charts.legend([(f"c-{p}", name, "") for p, name in data.CURVES])
     return (f"<h2>Latency against load</h2><p>Round trip from the <em>intended</em> send time to the echo. Frames that were not sent or did not come "
-            f"back count as longer than any: a percentile that falls among them is <span class=lost>lost</span> and has no number.</p>"
-            + figure(lambda w: charts.knee(w, good, knee, floor), narrow=legend) + folded("The numbers", numbers))
+            f"back count as longer than any: a percentile that falls among them is <span class=lost>lost</span> and has no number.{' Crosses are the p99 of the short runs that searched for what the path carries.' if probes else ''}</p>"
+            + figure(lambda w: charts.knee(w, good, knee, floor, probes), narrow=legend) + _saturated(good, knee) + folded("The numbers", numbers))
+
+
+def _saturated(good, knee):
+    """Why the knee is where it is: what slow round trips waited for at the next load."""
+    above = [s for s in good if knee and s["offered_fps"] > knee["offered_fps"] and (s.get("where") or {}).get("frames")]
+    if not above:
+        return ""
+    step = min(above, key=lambda s: s["offered_fps"])
+    waits = {}
+    for row in step["where"]["by"]:
+        who = spwjoin.PLACES[spwjoin.INDEX["wire_out" if row["place"] == "held" else row["place"]]][3]
+        waits[who] = waits.get(who, 0) + row["ns"] / step["where"]["whole_ns"]
+    who, share = max(waits.items(), key=lambda item: item[1])
+    cause, part = where.by_cause(step["where"])[0]
+    return (f"<p>Beyond the knee, at {load_name(step)} frames/s, slow round trips spent {100 * share:.0f} % of their time waiting for "
+            f"<b>{esc(spwjoin.WHO[who])}</b>; the largest cause is <b>{esc(cause)}</b>, {100 * part:.0f} %.</p>")
 
 
 def _stage_table(step):
-    rows = [[charts.STAGE_NAME.get(data.STAGES.get(r["stage"]), r["stage"]), r["stage"], svg.count(r["count"]),
+    rows = [[r["stage"], svg.count(r["count"]),
              *(time_or(r.get(f"{p}_ns")) for p, _ in data.POINTS), time_or(r.get("max_ns")), svg.time_ns(r["uncertainty_ns"])]
             for r in data.stages(step)]
-    return table(["stage", "name in the summary", "frames", "p50", "p90", "p99", "p99.9", "p99.99", "max", "± (clocks)"], rows)
+    return table(["stage", "frames", "p50", "p90", "p99", "p99.9", "p99.99", "max", "± (clocks)"], rows)
 
 
 def _spectrum_section(good, knee):
@@ -162,7 +179,7 @@ def _worst_of(step, pick, keys, title):
         return ""
     used = [key for key in keys if any(key == k and ns for f in frames for k, ns in f["parts"])]
     legend = charts.legend([(charts.part_class(key), charts.part_name(key), keys[key]) for key in used])
-    rows = [[f["name"], f["cause"].replace("_", " ") or None, svg.time_ns(f["whole_ns"]), *(time_or(dict(f["parts"]).get(key)) for key in used)]
+    rows = [[f["name"], f["cause"] or None, svg.time_ns(f["whole_ns"]), *(time_or(dict(f["parts"]).get(key)) for key in used)]
             for f in frames]
     numbers = table(["frame", "cause", "whole", *(charts.part_name(key) for key in used)], rows)
     return f"<h3>{esc(title)}</h3>" + figure(lambda w: charts.worst(w, frames, title), legend=legend) + folded("The numbers", numbers)
@@ -171,15 +188,14 @@ def _worst_of(step, pick, keys, title):
 def _worst_section(good, knee):
     steps = [knee] if knee else [good[0]]
     steps += [good[-1]] if good[-1] not in steps else []
-    ways, waits, out = {key: hint for key, _, hint in data.WAY}, dict.fromkeys(charts.CAUSE_CLASS, ""), ""
+    ways, waits, out = {key: hint for key, _, hint, _ in spwjoin.PLACES}, dict.fromkeys(charts.CAUSE_CLASS, ""), ""
     for step in steps:
         at = f"at {load_name(step)} frames/s{', the knee' if step is knee else ''}"
-        out += _worst_of(step, data.worst_frames, ways, f"The sender's slowest frames {at}, by stage")
-        out += _worst_of(step, data.worst_batches, waits, f"spinwire's slowest batches {at}, by what they waited for")
+        out += _worst_of(step, data.worst_frames, ways, f"The slowest round trips {at}, place by place")
+        out += _worst_of(step, data.worst_batches, waits, f"spinwire's slowest batches {at}, by cause")
     if not out:
         return ""
-    return ("<h2>The worst frames</h2><p>Kept whole, with every stamp. A frame that both the sender and spinwire kept is split into all stages; "
-            "one that only the sender kept was slow outside spinwire, or not slow enough there.</p>" + out)
+    return "<h2>The worst frames</h2><p>One time line a frame, from due to back: its parts follow each other. One frame stands for those of its stall.</p>" + out
 
 
 def _cause_section(good):
@@ -190,7 +206,7 @@ def _cause_section(good):
         if rows:
             head = ["cause", *(load_name(s) for s in good), "worst"]
             out += (f"<h3>{name}{f', above {svg.time_ns(limit)}' if limit else ''}</h3>"
-                    + table(head, [["lost on the way" if cause == "lost" else cause.replace("_", " "), *map(svg.count, by), svg.time_ns(ns) if ns else None] for cause, by, ns in rows]))
+                    + table(head, [["lost on the way" if cause == "lost" else cause, *map(svg.count, by), svg.time_ns(ns) if ns else None] for cause, by, ns in rows]))
     return f"<h2>Causes of slow frames</h2><p>Frames by load, in frames/s. Each slow frame has one cause.</p>{out}" if out else ""
 
 
@@ -202,6 +218,32 @@ def _regime_section(good):
     return ("<h2>Where the lcore's time went</h2><p>Every tick of the receiving lcore belongs to one of these. Empty polls are what is left to give."
             "</p>" + figure(lambda w: charts.shares(w, rows, [k for k, _ in REGIMES], dict(REGIMES), "Time of the lcore by load", "share of time, %"),
                             legend=legend) + _held_table(good))
+
+
+def _where_section(good):
+    """Where slow round trips' time went: stacked bars by cause and by place, one a load."""
+    got = [(s, s["where"]) for s in good if (s.get("where") or {}).get("frames")]
+    faults = "".join(f"<p class=lost>{esc(line)}</p>" for s in good if (s.get("where") or {}).get("fault") for line in where.lines(s["where"]))
+    if not got:
+        return f"<h2>Where slow round trips' time went</h2>{faults}" if faults else ""
+    causes = [(svg.rate(s["offered_fps"]), dict(where.by_cause(w))) for s, w in got]
+    places = [(svg.rate(s["offered_fps"]), {key: share for key, _, share, _ in where.by_place(w)}) for s, w in got]
+    keys = [c for c in charts.CAUSE_CLASS if any(row.get(c, 0) >= 0.001 for _, row in causes)]
+    spots = [p for p in charts.PLACE_NAME if any(row.get(p, 0) >= 0.001 for _, row in places)]
+    head = ["load, frames/s", "slow frames", "with every stamp", "attributed", "fell behind for the longest"]
+    rows = [[load_name(s), svg.count(w["frames"]) + (f" (1 in {w['every']})" if w["every"] > 1 else ""), svg.count(w["joined"]),
+             f"{100 * w['attributed']:.1f} %", _behind(w)] for s, w in got]
+    return ("<h2>Where slow round trips' time went</h2><p>All round trips above the threshold, joined from source, NICs and spinwire by flow and number: "
+            "the sum of their time. A place without evidence of a cause is <em>unknown</em>.</p>" + faults
+            + "<h3>By cause, at each load in frames/s</h3>" + figure(lambda w: charts.shares(w, causes, keys, charts.CAUSE_CLASS, "Slow round trips' time by cause", "share of their time, %"),
+                     legend=charts.legend([(charts.CAUSE_CLASS[c], c, spwjoin.TEXTS.get(c, "")) for c in keys]))
+            + "<h3>By place, in the order of the way</h3>" + figure(lambda w: charts.shares(w, places, spots, charts.PLACE_CLASS, "Slow round trips' time by place", "share of their time, %"),
+                     legend=charts.legend([(charts.PLACE_CLASS[p], charts.PLACE_NAME[p], hint) for p, _, hint, _ in spwjoin.PLACES if p in spots]))
+            + table(head, rows))
+
+
+def _behind(got):
+    return f"{spwjoin.WHO[got['behind'][0]['who']]}: {svg.time_ns(got['behind'][0]['ns'])} from {got['behind'][0]['from_ns'] * 1e-9:.2f} s on" if got["behind"] else None
 
 
 def _away_section(good):
@@ -231,15 +273,16 @@ def _held_table(good):
 def _ledger_section(good):
     names = sorted({name for s in good for name, n in s["spinwire"]["ledger"]["dropped"].items() if n})
     bad = sorted({name for s in good for name, n in s["spinwire"]["ledger"]["bad"].items() if n})
-    head = ["load, frames/s", "intended", "sent", "received", "executed", "echoed", "came back", "lost",
-            *(f"dropped: {n.replace('_', ' ')}" for n in names), *(f"bad: {n.replace('_', ' ')}" for n in bad), "duplicated", "reordered", "corrupted", "residual"]
-    rows = []
-    for s in good:
-        gen, led = s["gen"], s["spinwire"]["ledger"]
-        rows.append([load_name(s), *(svg.count(v) for v in (gen["intended"], gen["sent"], led["received"], led["executed"], led["echoed"], gen["echoed"],
-                                                            gen["lost"], *(led["dropped"].get(n, 0) for n in names), *(led["bad"].get(n, 0) for n in bad),
-                                                            gen["duplicated"], gen["reordered"], gen["corrupted"], led["residual"]))])
-    return f"<h2>The ledger</h2><p>{_balance(good)} Each column is counted by somebody else.</p>{table(head, rows)}"
+    sides = [(s["gen"], s["spinwire"]["ledger"]) for s in good]
+    rows = [["residual", *(svg.count(led["residual"]) for _, led in sides)]]
+    rows += [[f"{key}, by the source", *(svg.count(gen[key]) for gen, _ in sides)] for key in ("intended", "sent")]
+    rows += [[f"{key}, by spinwire", *(svg.count(led[key]) for _, led in sides)] for key in ("received", "executed", "echoed")]
+    rows += [["came back, by the source", *(svg.count(gen["echoed"]) for gen, _ in sides)], ["lost", *(svg.count(gen["lost"]) for gen, _ in sides)]]
+    rows += [[f"dropped: {n}", *(svg.count(led["dropped"].get(n, 0)) for _, led in sides)] for n in names]
+    rows += [[f"bad: {n}", *(svg.count(led["bad"].get(n, 0)) for _, led in sides)] for n in bad]
+    rows += [[key, *(svg.count(gen[key]) for gen, _ in sides)] for key in ("duplicated", "reordered", "corrupted")]
+    return (f"<h2>The ledger</h2><p>{_balance(good)} Each row is counted by somebody else.</p>"
+            + table(["frames at a load of, frames/s", *(load_name(s) for s in good)], rows, marked=[0]))
 
 
 def _jitter_section(record, good, floor):
@@ -285,6 +328,19 @@ def document(title, body):
             f"<title>{esc(title)}</title><link rel=icon href=data:,><style>{_css()}</style></head><body>" + "\n".join(body) + "</body></html>\n")
 
 
+def _glossary():
+    """Places and causes in one clause each, as they are called everywhere."""
+    places = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{esc(hint)}; waits for {esc(spwjoin.WHO[who])}</td></tr>" for _, name, hint, who in spwjoin.PLACES)
+    causes = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{esc(text)}</td></tr>" for name, text in spwjoin.TEXTS.items())
+    return "<h2>Words</h2>" + folded("Places and causes", f"<table><tbody>{places}{causes}</tbody></table><p>The other causes, and how each is proven: docs/050.</p>")
+
+
+def _nics(record):
+    """Whose times these are, first of all."""
+    settings = dict(record["settings"])
+    return f"<b>software NICs, {esc(settings.get('cores', '').partition(':')[0])}</b> · " if settings.get("path", "").startswith("softhca") else ""
+
+
 # ---- the page --------------------------------------------------------------------------------------------
 
 def html(record):
@@ -294,13 +350,13 @@ def html(record):
     knee = data.knee(good)
     floor = data.host_floor(record["hiccup"].values(), (99.9, 99.99))
     frames = dict(record["settings"]).get("frames", "")
-    body = [f"<h1>spinwire: {esc(record['title'].lower())}</h1><p class=sub>{esc(record['begun'])} · {esc(frames)} · "
+    body = [f"<h1>spinwire: {esc(record['title'].lower())}</h1><p class=sub>{_nics(record)}{esc(record['begun'])} · {esc(frames)} · "
             f"{esc(dict(record['machine']).get('processor', ''))}</p>", _faults(record), _tiles(record, good, knee)]
     if good:
         body.append(f"<p>{_balance(good)}{_late(good)}{_floor_text(floor)}</p>")
-        body += [_knee_section(good, knee, floor), _spectrum_section(good, knee), _worst_section(good, knee), _cause_section(good),
+        body += [_knee_section(good, knee, floor, (record["carries"] or {}).get("probes", [])), _where_section(good), _spectrum_section(good, knee), _worst_section(good, knee), _cause_section(good),
                  _away_section(good), _regime_section(good), _ledger_section(good)]
     else:
         body.append("<p>No step could be measured.</p>")
-    body += [_jitter_section(record, good, floor), _settings_section(record, good)]
+    body += [_jitter_section(record, good, floor), _settings_section(record, good), _glossary()]
     return document(f"spinwire: {record['title'].lower()}", body)

@@ -160,12 +160,15 @@ def _measure(bench, step):
 
 def _where(bench, gen):
     """Where the slow frames' time went, from the trails of both programs and their NICs; a reason why not."""
-    names = ["source", "spinwire", *(["source-nic", "spinwire-nic"] if bench.path.nics else [])]
     try:
-        sides = spwjoin.load(*(bench.file(f"{name}.trail") for name in names))
+        sides = spwjoin.load(*(bench.file(f"{name}.trail") for name in trail_names(bench.path)))
         return where.summary(spwjoin.join(sides, gen["tsc_hz"]), sides, gen)
     except (OSError, ValueError) as error:
         return {"fault": str(error)}
+
+
+def trail_names(path):
+    return ["source", "spinwire", *(["source-nic", "spinwire-nic"] if path.nics else [])]
 
 
 def trail_every(fps, seconds):
@@ -208,7 +211,8 @@ def carried(bench, seconds, say):
             raise StepFailed(step["faults"][-1], step["by_hand"])
         gen = step["gen"]
         ok = data.missing(gen) <= CARRIED_MISSING
-        probes.append({"offered_fps": fps, "echoed_fps": data.echoed_fps(gen), "missing": data.missing(gen), "carried": ok})
+        probes.append({"offered_fps": fps, "echoed_fps": data.echoed_fps(gen), "missing": data.missing(gen), "carried": ok,
+                       "p99_ns": data.value(step, "p99")})
         say(f"  {fps / 1e6:8.3f} M frames/s offered, {data.echoed_fps(gen) / 1e6:8.3f} came back"
             f"{': carried' if ok else f', {100 * data.missing(gen):.1f} % missing'}")
         return ok

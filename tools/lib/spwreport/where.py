@@ -6,15 +6,17 @@ from spwreport import svg
 EPISODE_NS = 200e3  # waits of one thread that are no further apart are one episode
 
 
-def _leg(row, leg, hz):
+def _leg(sides, row, leg, hz):
     key, begin, end, shares = leg
     return {"place": key, "from_ns": (begin - row.due) / hz * 1e9, "ns": (end - begin) / hz * 1e9,
-            "causes": {cause: ticks / hz * 1e9 for cause, ticks in shares.items()}}
+            "causes": {cause: ticks / hz * 1e9 for cause, ticks in shares.items()},
+            "away": {kind: ticks / hz * 1e9 for kind, ticks in spwjoin.away(sides, key, begin, end).items()}}
 
 
-def _frame(row, hz):
+def frame(sides, row, hz):
+    """One joined frame, JSON-ready."""
     return {"flow": row.flow, "seq": row.seq, "due_tsc": row.due, "whole_ns": row.whole / hz * 1e9, "joined": row.whole_known,
-            "legs": [_leg(row, leg, hz) for leg in row.legs]}
+            "legs": [_leg(sides, row, leg, hz) for leg in row.legs]}
 
 
 def _episodes(total, begin, hz, most=3):
@@ -41,7 +43,7 @@ def summary(total, sides, gen):
             "uncertainty_ns": spwjoin.CORES_NS + sides.unc / hz * 1e9, "defects": total.defects, "overwritten": sum(sides.lost.values()),
             "whole_ns": total.whole / hz * 1e9, "attributed": total.attributed(),
             "by": [{"place": place, "cause": cause, "ns": ticks / hz * 1e9} for (place, cause), ticks in sorted(total.by.items())],
-            "behind": _episodes(total, begin, hz), "worst": [_frame(row, hz) for row in total.worst]}
+            "behind": _episodes(total, begin, hz), "worst": [frame(sides, row, hz) for row in total.worst]}
 
 
 # ---- sums --------------------------------------------------------------------------------------------
@@ -90,3 +92,23 @@ def lines(got):
         out.append(f"  fell behind for the longest: {spwjoin.WHO[row['who']]}, from {row['from_ns'] * 1e-9:.3f} s on for {svg.time_ns(row['ns'])} "
                    f"({row['waits']} waits of slow frames)")
     return out
+
+
+AWAY = {"nap": "it slept", "lost": "it had lost its core", "round": "it was in one long round", "poll": "it had lost its core", "send": "it was sending",
+        "receive": "it was taking echoes", "check": "it was checking echoes", "events": "it served events", "port": "its receive call took long",
+        "push": "it ran the handler", "tx": "its transmit call took long", "refill": "it recycled slots"}
+
+
+def _story_line(leg):
+    name, way, who = (spwjoin.PLACES[spwjoin.INDEX[leg["place"]]][i] for i in (1, 2, 3)) if leg["place"] != "held" else ("wire", "held by a fault", None)
+    why = ", ".join(f"{cause} {svg.time_ns(ns)}" for cause, ns in sorted(leg["causes"].items(), key=lambda item: -item[1]))
+    did = ", ".join(f"{AWAY.get(kind, kind)} for {svg.time_ns(ns)}" for kind, ns in sorted(leg.get("away", {}).items(), key=lambda item: -item[1]))
+    return (f"  {leg['from_ns'] * 1e-3:>11.2f}  {leg['ns'] * 1e-3:>11.2f}  {name:24} {why}"
+            + (f"; {spwjoin.WHO[who]}: {did}" if did else "") + f"  [{way}]")
+
+
+def story(one):
+    """The lines of one frame's way."""
+    known = "every stamp" if one["joined"] else "some stamps are missing"
+    return [f"flow {one['flow']}, number {one['seq']}: {svg.time_ns(one['whole_ns'])} from due to back, {known}",
+            f"  {'from [us]':>11}  {'took [us]':>11}  {'place':24} cause", *map(_story_line, one["legs"]), f"  {one['whole_ns'] * 1e-3:>11.2f}  {'':>11}  back at the source"]
