@@ -90,9 +90,14 @@ def test_top():
 
 
 def test_top_text():
-    """One view as text; nobody there and no terminal are errors in one line."""
-    with Run(PORT) as run:
+    """One view as text, of one instance or of all; nobody there and no terminal are errors in one line."""
+    with Run(PORT) as run, Run(PORT) as two:
         run.wait_ready()
+        two.wait_ready()
+        done = subprocess.run([sys.executable, TOP, "--once"], capture_output=True, text=True, timeout=60, check=False)
+        check(all(f"{r.prefix}  pid" in done.stdout for r in (run, two)), f"not both in\n{done.stdout}{done.stderr}")
+        two.signal(signal.SIGINT)
+        balanced(two.finish())
         done = subprocess.run([sys.executable, TOP, "--once", run.prefix], capture_output=True, text=True, timeout=60, check=False)
         equal(done.returncode, 0, done.stderr)
         check(re.search(r"received [1-9]", done.stdout), f"no rate in\n{done.stdout}")
