@@ -6,8 +6,9 @@
  *
  * The recorder's levels, each including those before it: off; stages; causes; the NIC stamp of each
  * burst's oldest frame; one stamp per burst; one stamp per frame (the null port needs ticks itself
- * to make stamps). The same with a handler that reads the 64 bytes of each frame. All cases take
- * turns, for several rounds of one run.
+ * to make stamps); a trail of every frame (its slot bears the generator's mark). The same with a
+ * handler that reads the 64 bytes of each frame. All cases take turns, for several rounds of one
+ * run.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +21,9 @@
 #include <rte_mbuf.h>
 
 #include "base/spw_err.h"
+#include "base/spw_ident.h"
 #include "base/spw_log.h"
+#include "base/spw_trail.h"
 #include "bench.h"
 #include "exec/spw_handler.h"
 #include "topo/spw_topo.h"
@@ -33,11 +36,12 @@
 #define SLOW_NS      100000u /* the default threshold */
 
 /* What is recorded; each level includes those before it. */
-enum level { OFF, STAMPS, CAUSES, NIC_OLDEST, NIC_BURST, NIC_FRAME, LEVEL_CNT };
+enum level { OFF, STAMPS, CAUSES, NIC_OLDEST, NIC_BURST, NIC_FRAME, TRAIL, LEVEL_CNT };
 
 struct loop {
 	struct spw_tsc tsc;
 	struct spw_port_spec spec[LEVEL_CNT];
+	struct spw_trail trail;
 	const struct spw_handler *null, *sum;
 	uint16_t eth;
 	int exec_cpu; /* of the cpu executor; -1: none to spare */
@@ -84,7 +88,8 @@ static int case_open(struct loop *loop, const struct loop_case *c, struct spw_to
 		.pipe = {.burst = c->burst,
 			 .record = c->level >= STAMPS,
 			 .nic_frames = c->level >= NIC_BURST,
-			 .slow_ns = c->level >= CAUSES ? SLOW_NS : 0},
+			 .slow_ns = c->level >= CAUSES ? SLOW_NS : 0,
+			 .trail = c->level >= TRAIL ? &loop->trail : NULL},
 	};
 	int rc = spw_topo_open(topo, &conf);
 
@@ -153,6 +158,18 @@ static int other_cpu(void)
 	return -1;
 }
 
+/* The null port writes a slot once, so its mark stays. */
+static void slots_mark(const struct spw_topo *topo)
+{
+	const struct spw_pool *pool = &topo->lane[0]->pool;
+	const uint8_t mark[] = {SPW_IDENT_MAGIC >> 8, SPW_IDENT_MAGIC & 0xff, SPW_IDENT_VERSION};
+
+	for (uint32_t slot = 0; slot < SLOTS; slot++)
+		memcpy(spw_pool_slot_addr(pool, slot) + topo->port[0]->caps.slot_headroom +
+			       SPW_IDENT_ETH_OFFSET,
+		       mark, sizeof(mark));
+}
+
 static double whole(struct loop *loop, const struct loop_case *c)
 {
 	struct spw_topo_end end;
@@ -160,6 +177,8 @@ static double whole(struct loop *loop, const struct loop_case *c)
 	double ticks = -1;
 
 	if (case_open(loop, c, &topo) == 0) {
+		if (c->level >= TRAIL)
+			slots_mark(&topo);
 		ticks = pipe_turns(&topo.lane[0]->pipe);
 		spw_pipe_end(&topo.lane[0]->pipe);
 		spw_topo_stop(&topo, EXEC_STOP_MS, &end);
@@ -176,42 +195,48 @@ static double whole(struct loop *loop, const struct loop_case *c)
 			0                                                 \
 		}                                                         \
 	}
-#define WHOLE(exec, kind_, sum_, burst_)                                                      \
-	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, sum_, {0}}, \
-		{"loop, " exec ", stamps on, burst " #burst_,                                 \
-		 whole,                                                                       \
-		 burst_,                                                                      \
-		 kind_,                                                                       \
-		 STAMPS,                                                                      \
-		 sum_,                                                                        \
-		 {0}},                                                                        \
-		{"loop, " exec ", stamps and causes, burst " #burst_,                         \
-		 whole,                                                                       \
-		 burst_,                                                                      \
-		 kind_,                                                                       \
-		 CAUSES,                                                                      \
-		 sum_,                                                                        \
-		 {0}},                                                                        \
-		{"loop, " exec ", and the oldest stamp, burst " #burst_,                      \
-		 whole,                                                                       \
-		 burst_,                                                                      \
-		 kind_,                                                                       \
-		 NIC_OLDEST,                                                                  \
-		 sum_,                                                                        \
-		 {0}},                                                                        \
-		{"loop, " exec ", and a stamp a burst, burst " #burst_,                       \
-		 whole,                                                                       \
-		 burst_,                                                                      \
-		 kind_,                                                                       \
-		 NIC_BURST,                                                                   \
-		 sum_,                                                                        \
-		 {0}},                                                                        \
-	{                                                                                     \
-		"loop, " exec ", and a stamp a frame, burst " #burst_, whole, burst_, kind_,  \
-			NIC_FRAME, sum_,                                                      \
-		{                                                                             \
-			0                                                                     \
-		}                                                                             \
+#define WHOLE(exec, kind_, sum_, burst_)                                                          \
+	{"loop, " exec ", stamps off, burst " #burst_, whole, burst_, kind_, OFF, sum_, {0}},     \
+		{"loop, " exec ", stamps on, burst " #burst_,                                     \
+		 whole,                                                                           \
+		 burst_,                                                                          \
+		 kind_,                                                                           \
+		 STAMPS,                                                                          \
+		 sum_,                                                                            \
+		 {0}},                                                                            \
+		{"loop, " exec ", stamps and causes, burst " #burst_,                             \
+		 whole,                                                                           \
+		 burst_,                                                                          \
+		 kind_,                                                                           \
+		 CAUSES,                                                                          \
+		 sum_,                                                                            \
+		 {0}},                                                                            \
+		{"loop, " exec ", and the oldest stamp, burst " #burst_,                          \
+		 whole,                                                                           \
+		 burst_,                                                                          \
+		 kind_,                                                                           \
+		 NIC_OLDEST,                                                                      \
+		 sum_,                                                                            \
+		 {0}},                                                                            \
+		{"loop, " exec ", and a stamp a burst, burst " #burst_,                           \
+		 whole,                                                                           \
+		 burst_,                                                                          \
+		 kind_,                                                                           \
+		 NIC_BURST,                                                                       \
+		 sum_,                                                                            \
+		 {0}},                                                                            \
+		{"loop, " exec ", and a stamp a frame, burst " #burst_,                           \
+		 whole,                                                                           \
+		 burst_,                                                                          \
+		 kind_,                                                                           \
+		 NIC_FRAME,                                                                       \
+		 sum_,                                                                            \
+		 {0}},                                                                            \
+	{                                                                                         \
+		"loop, " exec ", and a trail, burst " #burst_, whole, burst_, kind_, TRAIL, sum_, \
+		{                                                                                 \
+			0                                                                         \
+		}                                                                                 \
 	}
 
 static struct loop_case loop_cases[] = {
@@ -257,11 +282,13 @@ static int loop_open(struct loop *loop)
 		[NIC_OLDEST] = "null:size=64,stamps=1",
 		[NIC_BURST] = "null:size=64,stamps=1",
 		[NIC_FRAME] = "null:size=64,rate=1G",
+		[TRAIL] = "null:size=64,rate=1G",
 	};
 	int rc;
 
 	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
-	if ((rc = eth_open(loop)) < 0 || (rc = spw_tsc_calibrate(50, &loop->tsc)) < 0)
+	if ((rc = spw_trail_open(&loop->trail, 1)) < 0 || (rc = eth_open(loop)) < 0 ||
+	    (rc = spw_tsc_calibrate(50, &loop->tsc)) < 0)
 		return rc;
 	for (int i = 0; i < LEVEL_CNT; i++)
 		if ((rc = spw_port_spec_parse(port[i], &loop->spec[i])) < 0)
