@@ -171,7 +171,7 @@ class Row:
 
     def __init__(self, flow, seq, due, echo):
         self.flow, self.seq, self.due, self.echo = flow, seq, due, echo
-        self.legs, self.defects, self.whole_known = [], 0, False
+        self.legs, self.defects, self.whole_known, self.like = [], 0, False, 0
 
     @property
     def whole(self):
@@ -366,7 +366,7 @@ def load(source, spinwire, source_nic=None, spinwire_nic=None):
 
 @_quiet
 def join(sides, hz, worst=16):
-    """The Sum of all slow frames on the source's trail."""
+    """The Sum of all slow frames on the source's trail; worst: how many stalls it keeps a frame of, None for every frame."""
     total = Sum(hz)
     tick_unc = round(CORES_NS * hz / 1e9)
     wait_ticks = 10e-6 * hz
@@ -375,7 +375,19 @@ def join(sides, hz, worst=16):
         row = frame_row(sides, frame, tick_unc)
         total.add(row, wait_ticks)
         rows.append(row)
-        if len(rows) > 4096:
-            rows = sorted(rows, key=lambda r: -r.whole)[:worst]
-    total.worst = sorted(rows, key=lambda r: -r.whole)[:worst]
+        if worst and len(rows) > 4096:
+            rows = _one_a_stall(rows, worst)
+    total.worst = _one_a_stall(rows, worst) if worst else sorted(rows, key=lambda r: -r.whole)
     return total
+
+
+def _one_a_stall(rows, most):
+    """The longest of those that were under way at the same time; how many it stands for is its `like`."""
+    kept = []
+    for row in sorted(rows, key=lambda r: -r.whole):
+        same = next((k for k in kept if k.due <= row.echo and row.due <= k.echo), None)
+        if same:
+            same.like += 1 + row.like
+        elif len(kept) < most:
+            kept.append(row)
+    return kept

@@ -49,7 +49,7 @@ def leg(place, ns, **causes):
 class Where(unittest.TestCase):
     def both(self, **where):
         """Two slow frames a while apart; spinwire's own worst batch."""
-        frame = {"flow": 3, "seq": 7, "due_tsc": 1000, "whole_ns": 4000, "joined": True,
+        frame = {"flow": 3, "seq": 7, "due_tsc": 1000, "whole_ns": 4000, "joined": True, "like": 0,
                  "legs": [leg("due", 200, sender_late=200), leg("wire_out", 300, wire=100, nic_late=200), leg("held", 500, wire=500), leg("echo", 3000, sender_behind=2900, unknown=100)]}
         other = {**frame, "seq": 9, "due_tsc": 21000, "whole_ns": 3900, "legs": [leg("start_end", 3900, handler_slow=3900)]}
         batch = {"whole_ns": 1500, "cause": "handler_slow", "seq": 1, "cnt": 2, "ident": {"flow": 2, "seq": 7}, "blame": {"handler_slow": 900, "tx_stall": 600},

@@ -89,7 +89,7 @@ def worst_frames(step, most=10):
     for frame in (step.get("where") or {}).get("worst", []):
         parts = [("wire_out" if leg["place"] == "held" else leg["place"], leg["ns"]) for leg in frame["legs"]]
         rows.append({"name": f"flow {frame['flow']}, no. {frame['seq']}", "cause": _main_cause(frame), "whole_ns": frame["whole_ns"], "parts": parts,
-                     "span": (frame["due_tsc"], frame["due_tsc"] + frame["whole_ns"] * hz / 1e9), "like": 0})
+                     "span": (frame["due_tsc"], frame["due_tsc"] + frame["whole_ns"] * hz / 1e9), "like": frame["like"]})
     return _stalls(rows, most)
 
 

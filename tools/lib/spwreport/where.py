@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the time of slow round trips went, as JSON for the record and as lines of text; the join itself is spwjoin's."""
+import math
+
 import spwjoin
 from spwreport import svg
 
@@ -15,7 +17,7 @@ def _leg(sides, row, leg, hz):
 
 def frame(sides, row, hz):
     """One joined frame, JSON-ready."""
-    return {"flow": row.flow, "seq": row.seq, "due_tsc": row.due, "whole_ns": row.whole / hz * 1e9, "joined": row.whole_known,
+    return {"flow": row.flow, "seq": row.seq, "due_tsc": row.due, "whole_ns": row.whole / hz * 1e9, "joined": row.whole_known, "like": row.like,
             "legs": [_leg(sides, row, leg, hz) for leg in row.legs]}
 
 
@@ -81,7 +83,7 @@ def lines(got):
     if not got["frames"]:
         return ["no round trip was slow"]
     every = f", one frame in {got['every']}" if got["every"] > 1 else ""
-    out = [f"attributed {_share(got['attributed'])} of slow round trips' time ({got['frames']} frames{every}, {got['joined']} with every stamp; ± {got['uncertainty_ns']:.0f} ns)",
+    out = [f"attributed {_share(math.floor(1000 * got['attributed']) / 1000)} of slow round trips' time ({got['frames']} frames{every}, {got['joined']} with every stamp; ± {got['uncertainty_ns']:.0f} ns)",
            "  " + ", ".join(f"{cause} {_share(share)}" for cause, share in by_cause(got) if share >= 0.0005 or cause == spwjoin.UNKNOWN)]
     if got["defects"]:
         out.append(f"  {got['defects']} stamps lie before the one before them by more than the clocks' uncertainty: a defect")
