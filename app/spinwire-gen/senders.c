@@ -179,6 +179,7 @@ int gen_senders_trail(const struct gen_senders *senders, const struct gen_conf *
 	for (int d = 0; d < GEN_DOING_CNT; d++)
 		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
 				      d ? "," : "gap=", gen_doing_name((enum gen_doing)d));
+	snprintf(names + n, sizeof(names) - n, ",refused,behind"); /* GEN_GAP_REFUSED, _BEHIND */
 	return spw_trail_write(trail, senders->cnt, names, conf->trail);
 }
 

@@ -58,6 +58,33 @@ static bool is_due(const struct gen_run *run, uint64_t until_ns)
 	return gen_plan_peek(&run->plan)->due_fp >> GEN_FRAC_BITS < until_ns;
 }
 
+static SPW_COLD void behind_begin(uint64_t *since_tsc)
+{
+	if (!*since_tsc)
+		*since_tsc = spw_tsc_now();
+}
+
+static void behind_trail(struct gen_run *run, uint8_t what, uint64_t *since_tsc, uint64_t now)
+{
+	if (*since_tsc && run->trail)
+		spw_trail_gap(run->trail, what, *since_tsc, now);
+	*since_tsc = 0;
+}
+
+static void behind_over(struct gen_run *run, uint64_t now)
+{
+	behind_trail(run, GEN_GAP_REFUSED, &run->refused_tsc, now);
+	behind_trail(run, GEN_GAP_BEHIND, &run->behind_tsc, now);
+}
+
+/* A line that is not full, with slots left, was all that was due. */
+static SPW_COLD void behind_end(struct gen_run *run, uint64_t now)
+{
+	if (run->line_cnt == GEN_TX_BURST || !run->empty_cnt)
+		return;
+	behind_over(run, now);
+}
+
 /* Builds the frames that are due, as far as there are free slots for them. */
 static void fill_line(struct gen_run *run, uint64_t until_ns)
 {
@@ -68,7 +95,12 @@ static void fill_line(struct gen_run *run, uint64_t until_ns)
 					      (uint16_t)(GEN_TX_BURST - run->empty_cnt));
 	while (run->empty_cnt && n < GEN_TX_BURST && is_due(run, until_ns))
 		write_frame(run, run->empty[--run->empty_cnt], &run->line[n++], taken_tsc);
-	run->count.no_slot += n == 0;
+	if (spw_unlikely(n == 0)) {
+		run->count.no_slot++;
+		behind_begin(&run->refused_tsc);
+	}
+	if (spw_unlikely(n == GEN_TX_BURST))
+		behind_begin(&run->behind_tsc);
 	run->line_cnt = n;
 }
 
@@ -96,6 +128,7 @@ static SPW_COLD void close_up(struct gen_run *run, struct spw_desc *const *taken
 			run->line[n++] = run->line[i];
 	run->line_cnt = n;
 	run->count.tx_refused++;
+	behind_begin(&run->refused_tsc);
 }
 
 /* One clock reading for the burst, taken when tx_burst has returned. */
@@ -114,10 +147,13 @@ static void send_line(struct gen_run *run)
 		count_sent(run, spw_container_of(desc[i], struct gen_made, desc), sent_tsc,
 			   sent_ns);
 	spw_thr_count(&run->count.sent_frames, cnt);
-	if (cnt == run->line_cnt)
-		run->line_cnt = 0;
-	else
+	if (spw_unlikely(cnt != run->line_cnt)) {
 		close_up(run, desc, cnt);
+		return;
+	}
+	if (spw_unlikely(run->refused_tsc | run->behind_tsc))
+		behind_end(run, sent_tsc);
+	run->line_cnt = 0;
 }
 
 /* Each send is followed by a step of receiving and, while there is something to receive, by as many
@@ -442,6 +478,7 @@ void gen_run(struct gen_run *run)
 	check_all(run);
 	if (run->line_cnt)
 		send_line(run);
+	behind_over(run, spw_tsc_now());
 	run->intended_frames =
 		run->count.sent_frames + run->line_cnt + gen_plan_count(&run->plan, run->ran_ns);
 	spw_thr_store_rel(&run->sent_all, 1); /* [J3 release, pairs with J4 in all_back] */

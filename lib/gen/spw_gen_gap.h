@@ -28,6 +28,12 @@
 	X(check, "checking echoes")                                         \
 	X(events, "events of the port")
 
+/* More kinds of gaps on a trail, which overlap the others: from a refusal of the port, or the lack
+ * of a free slot, to when all that was due had been taken; from when more was due than one line
+ * holds to the same moment. */
+#define GEN_GAP_REFUSED GEN_DOING_CNT
+#define GEN_GAP_BEHIND  (GEN_DOING_CNT + 1)
+
 enum gen_doing {
 #define X(name, text) GEN_DOING_##name,
 	GEN_DOING_LIST(X)

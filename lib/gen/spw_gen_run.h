@@ -94,7 +94,10 @@ struct gen_run {
 	uint32_t owed_cnt; /* steps of receiving before more frames leave */
 	uint32_t poll_cnt;
 	struct gen_sent sent;
-	struct spw_trail *trail;    /* NULL: none */
+	struct spw_trail *trail; /* NULL: none */
+	/* since when the port has not taken all that was due, and more was due than a line holds;
+	 * 0: neither */
+	uint64_t refused_tsc, behind_tsc;
 	struct gen_run *const *all; /* [sender_cnt], this one among them */
 	/* set-up and end */
 	uint64_t linger_ns, link_wait_ns, probe_ns;
