@@ -37,7 +37,7 @@ UNKNOWN = "unknown"
 HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall"}
 TEXTS = {"sender_late": "the source's loop was not there to send", "sender_behind": "the source had not emptied its port",
          "peer_late": "the source's NIC thread slept, lost its core, or was in a long round", "nic_late": "spinwire's NIC thread slept, lost its core, or was in a long round",
-         "wire": "between the two NICs", UNKNOWN: "no evidence"}
+         "port_full": "the source's port took no more: the path carries less than the load", "wire": "between the two NICs", UNKNOWN: "no evidence"}
 
 
 # ---- files -------------------------------------------------------------------------------------------
@@ -109,14 +109,15 @@ class Gaps:
         return self._up_to(end) - self._up_to(begin) if self.begin else 0
 
 
-def _gaps(trails):
-    """{name of the gap: Gaps} and all of them, of the threads in one file."""
+def _gaps(trails, but):
+    """{name of the gap: Gaps} and all of them, of the threads in one file, but not those of some names."""
     by = {}
     for trail in trails:
         names = trail.names.get("gap", [])
         for rec in trail.of[GAP]:
             name = names[rec[1]] if rec[1] < len(names) else str(rec[1])
             by.setdefault(name, []).append((rec[4], rec[5]))
+    by = {name: rows for name, rows in by.items() if name not in but}
     return {name: Gaps(rows) for name, rows in by.items()}, Gaps([row for rows in by.values() for row in rows])
 
 
@@ -157,7 +158,8 @@ class Sides:
                 self.blame.setdefault((lane, rec[4]), {})[rec[1]] = [(causes[v >> 56], v & (1 << 56) - 1) for v in rec[5:] if v]
         self.kinds, self.gaps = {}, {}
         for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic)):
-            self.kinds[who], self.gaps[who] = _gaps(trails)
+            self.kinds[who], self.gaps[who] = _gaps(trails, ("refused", "behind"))
+        self.or_refused, self.or_behind = (_gaps(source, but)[1] for but in (("behind",), ()))
         # A NIC's own trail has the counter's ticks; only without one are its translated stamps used.
         self.unc = 0 if self.nic else max([trail.unc for trail in spinwire], default=0)
         self.lost = {who: sum(trail.lost for trail in trails) for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic))}
@@ -240,19 +242,38 @@ def _scaled(blame, ticks):
     return {cause: t * ticks / total for cause, t in blame} if total else {}
 
 
-def _polled(sides, begin, end, batch):
-    """nic_polled: the loop's gaps; then queueing, if the loop had not emptied the port since."""
-    lane, frame, rec = batch
-    out, left = {}, end - begin
+def _loop_gaps(sides, begin, end, most):
+    """{cause: ticks}, at most so many, by what spinwire's loop did instead of polling; and what is left of them."""
+    out, left = {}, most
     for hold, gaps in sides.kinds["loop"].items():
         ticks = min(gaps.covered(begin, end), left)
         if ticks:
             cause = HOLD_CAUSE.get(hold, UNKNOWN)
             out[cause] = out.get(cause, 0) + ticks
             left -= ticks
-    if left and frame[6] < begin:
+    return out, left
+
+
+def _polled(sides, begin, end, batch):
+    """nic_polled: the loop's gaps; then queueing, if the loop had not emptied the port since."""
+    out, left = _loop_gaps(sides, begin, end, end - begin)
+    if left and batch[1][6] < begin:
         out["port_backlog"] = left
     return out
+
+
+def _not_sent(sides, begin, end):
+    """At the source: long steps of its loop; then, while its port refused frames, the gaps of whoever has to empty that port; then the
+    time in which it sent what was due before."""
+    late, or_refused, or_behind = (gaps.covered(begin, end) for gaps in (sides.gaps["source"], sides.or_refused, sides.or_behind))
+    refused, out = or_refused - late, {}
+    if refused and sides.peer:
+        out["peer_late"] = min(sides.gaps["peer"].covered(begin, end), refused)
+    elif refused:
+        out, _ = _loop_gaps(sides, begin, end, refused)
+    if refused:
+        out["port_full"] = refused - sum(out.values())
+    return {**out, "sender_late": late + or_behind - or_refused}
 
 
 def _shares(sides, key, begin, end, batch, drained):
@@ -261,7 +282,7 @@ def _shares(sides, key, begin, end, batch, drained):
     if key == "held":
         return {"wire": ticks}
     if key in ("due", "send"):
-        return {"sender_late": sides.gaps["source"].covered(begin, end)}
+        return _not_sent(sides, begin, end)
     if key in ("out", "peer_in"):
         return {"peer_late": sides.gaps["peer"].covered(begin, end)}
     if key in ("in", "back"):

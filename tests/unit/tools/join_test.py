@@ -12,7 +12,7 @@ from spwjoin import BATCH, BLAME, CAME, FRAME, GAP, HELD, SENT, SLOW  # noqa: E4
 from spwreport import where  # noqa: E402
 
 HZ = 1_000_000_000
-NAMES = {"source": b"gap=poll,send", "loop": b"gap=lost,port,push,tx,refill;cause=poll_gap,handler_slow,tx_stall,exec_late", "nic": b"gap=nap,lost,round"}
+NAMES = {"source": b"gap=poll,send,refused,behind", "loop": b"gap=lost,port,push,tx,refill;cause=poll_gap,handler_slow,tx_stall,exec_late", "nic": b"gap=nap,lost,round"}
 CAUSES = ["poll_gap", "handler_slow", "tx_stall", "exec_late"]
 
 
@@ -115,6 +115,15 @@ class Join(unittest.TestCase):
         row = self.row([w], peer=[record(HELD, w.base + 260_000)], nic=[w.gap(205, 295)])
         self.assertEqual(self.legs(row)["held"], (60, {"wire": 60}))
         self.assertEqual(self.legs(row)["wire_out"], (40, {"nic_late": 35, "wire": 5}))
+
+    def test_the_port_refused(self):
+        """The frame was not taken because those before it were refused: by the NIC that slept, by spinwire's loop, by a full path."""
+        w = Way()
+        refused = [w.gap(10, 90, 2), w.gap(20, 30), w.gap(5, 95, 3)]
+        self.assertEqual(self.legs(self.row([w], source=refused, peer=[w.gap(40, 90)]))["due"],
+                         (100, {"sender_late": 20, "peer_late": 50, "port_full": 20, "unknown": 10}))
+        self.assertEqual(self.legs(self.row([w], source=refused, loop=[w.gap(0, 60)], nics=False))["due"],
+                         (100, {"sender_late": 20, "poll_gap": 60, "port_full": 10, "unknown": 10}))
 
     def test_queueing_in_the_port(self):
         self.assertEqual(self.legs(self.row([Way(empty=250)]))["nic_polled"], (100, {"port_backlog": 100}))
