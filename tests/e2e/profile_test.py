@@ -15,6 +15,7 @@ import zlib
 import spwtest
 from spwtest import SANITIZED, Skip, check, equal, spwlab
 import spwfile  # in tools/lib, which spwtest has found
+import spwjoin
 
 BENCH = os.environ["SPINWIRE_BENCH"]
 PROFILE = os.path.join(spwlab.TOOLS, "profile")
@@ -201,6 +202,30 @@ def test_main_job_softhca():
     need_softhca()
     out = main_job([])
     check("software ConnectX" in out and "mlx5_0" in out and "residual              0" in out, out)
+
+
+def test_main_job_explains():
+    """Slow round trips are joined, and --explain prints one of them from the trails: its parts sum to the whole. Another is refused."""
+    need_softhca()
+    with spwlab.scratch() as folder:
+        def job(*args):
+            done = subprocess.run([sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--out", folder, *args], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
+            return done.returncode, done.stdout
+        status, out = job("--seconds", "1", "--rate", "20000")
+        equal(status, 0, out)
+        if "no round trip was slow" in out:
+            raise Skip("no round trip was slow")
+        check(re.search(r"^attributed \d+\.\d % of slow round trips' time \(\d+ frames, \d+ with every stamp; ± \d+ ns\)$", out, re.M), out)
+        sides = spwjoin.load(*(os.path.join(folder, "trail", f"{name}.trail") for name in ("source", "spinwire", "source-nic", "spinwire-nic")))
+        _, _, flow, seq, due, _, _, _, echo, *_ = sides.slow[-1]
+        status, out = job("--explain", f"{flow}:{seq}")
+        equal(status, 0, out)
+        took = [float(line.split()[1]) for line in out.splitlines()[2:-1]]
+        whole = float(out.splitlines()[-1].split()[0])
+        check(echo > due and len(took) > 5 and abs(sum(took) - whole) < 0.02 * len(took), f"{sum(took)} is not {whole}:\n{out}")
+        status, out = job("--explain", "9999:1")
+        check(status == 2 and "was not slow in the last run" in out, out)
 
 
 def test_main_job_device():
