@@ -136,7 +136,7 @@ static int cmd_trace(struct nic_dev *nd, const char *arg)
 		spw_pcapng_close(nd->trace);
 		nd->trace = NULL;
 	}
-	nd->icrc_always = nd->fault->icrc;
+	nd->icrc_always = nd->fault->icrc || !nd->cable->trusts;
 	if (!*arg || strcmp(arg, "off") == 0)
 		return 0;
 	nd->icrc_always = true;

@@ -392,6 +392,7 @@ int nic_attach(struct hca_dev *dev)
 	nd->timer_ns = UINT64_MAX;
 	nd->rx_credit = UINT32_MAX;
 	nd->rx_at = UINT32_MAX;
+	nd->tx_left = 1;
 	nd->attach_ns = nic_now_ns();
 	nd->now_ns = nd->attach_ns;
 	nd->clock_base_ns = nd->attach_ns;
@@ -415,7 +416,7 @@ int nic_attach(struct hca_dev *dev)
 		return rc;
 	}
 	rate_setup(nd);
-	nd->icrc_always = nd->fault->icrc || nd->trace;
+	nd->icrc_always = nd->fault->icrc || nd->trace || !nd->cable->trusts;
 	memcpy(dev->id.mac, id.mac, 6);
 	memcpy(dev->id.ip, id.ip, 4);
 	dev->cable_port = id.port;

@@ -70,9 +70,10 @@ struct nic_dev {
 	struct fault *fault;      /* never NULL */
 	struct spw_pcapng *trace; /* NULL: off */
 	struct adversary *adv;    /* NULL: none */
-	bool started, icrc_always;
-	uint64_t now_ns; /* nic_now_ns() at the start of the round, refreshed by nic_stamp() */
-	uint64_t stamp;  /* NIC clock for the CQEs being written */
+	bool started;
+	bool icrc_always; /* somebody checks or shows it; else it is made only for faults */
+	uint64_t now_ns;  /* nic_now_ns() at the start of the round, refreshed by nic_stamp() */
+	uint64_t stamp;   /* NIC clock for the CQEs being written */
 	uint32_t clock_khz;
 	uint64_t clock_mask;
 	int64_t clock_offset;
@@ -86,7 +87,7 @@ struct nic_dev {
 	uint64_t timer_ns;                    /* earliest deadline of any QP or delayed event */
 	uint64_t tick_ns, clock_ns, flush_ns; /* last time of each periodic job */
 	uint64_t attach_ns;
-	uint32_t tx_batch; /* frames since the last cable flush within a round */
+	uint32_t tx_left;  /* frames until the next cable flush within a round */
 	uint32_t rx_at;    /* index in the burst of the frame being received; UINT32_MAX: none */
 	uint32_t gone_cnt; /* accesses to unmapped rings or records */
 	uint32_t
@@ -151,7 +152,7 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len);
 /* roce: pad and ICRC are written here; l3_off, ipv6 and payload (bytes) describe the frame. */
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload);
-/* Returns false if the frame must be offered again (raw_rx). */
+/* Returns false if the frame must be offered again (raw_steer). */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f);
 
 /* ---- failures that become known late: late.c ---- */

@@ -39,20 +39,21 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 	return p;
 }
 
-static void count_tx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
+SPW_INLINE void count_tx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 {
 	const bool on_chip = nd->has_halves && chip_has_mac(nd, frame);
+	struct hca_cnt *cnt = &nd->dev->cnt;
 
-	NIC_CNT(nd, port_xmit_packets);
-	NIC_CNT_ADD(nd, port_xmit_data, len / 4);
+	spw_thr_count(&cnt->port_xmit_packets, 1u);
+	spw_thr_count(&cnt->port_xmit_data, len / 4);
+	if (spw_unlikely(frame[0] & 1))
+		spw_thr_count(&cnt->multicast_xmit_packets, 1u);
+	else
+		spw_thr_count(&cnt->unicast_xmit_packets, 1u);
 	if (spw_unlikely(on_chip))
-		NIC_CNT(nd, tx_chip_packets);
+		spw_thr_count(&cnt->tx_chip_packets, 1u);
 	else
-		NIC_CNT_ADD(nd, tx_bytes_phy, len);
-	if (frame[0] & 1)
-		NIC_CNT(nd, multicast_xmit_packets);
-	else
-		NIC_CNT(nd, unicast_xmit_packets);
+		spw_thr_count(&cnt->tx_bytes_phy, len);
 	if (spw_unlikely(chip_is_paced(nd)))
 		rate_book(nd, HCA_TX, on_chip, len);
 }
@@ -61,7 +62,7 @@ static void count_tx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload)
 {
-	const bool icrc = nd->icrc_always || !nd->cable->trusts || nd->fault->on;
+	const bool icrc = nd->icrc_always || nd->fault->on;
 
 	if (spw_unlikely(nd->fault->ecn > 0) && roce && !wire_is_cnp(frame + l3_off, ipv6) &&
 	    fault_marks(nd->fault))
@@ -69,17 +70,19 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 	if (roce)
 		wire_finish(frame, len, l3_off, ipv6, payload, icrc);
 	count_tx(nd, frame, len);
-	if (spw_unlikely(nd->trace != NULL))
-		trace_frame(nd->trace, frame, len, true, nd->stamp);
 	if (trail_on())
 		trail_sent(frame, len);
-	if (spw_unlikely(nd->fault->on)) {
-		fault_tx_commit(nd->fault, nd->cable, frame, len, nd->now_ns);
-		return;
+	if (spw_unlikely(icrc)) { /* a trace shows every ICRC */
+		if (nd->trace)
+			trace_frame(nd->trace, frame, len, true, nd->stamp);
+		if (nd->fault->on) {
+			fault_tx_commit(nd->fault, nd->cable, frame, len, nd->now_ns);
+			return;
+		}
 	}
 	cable_tx_commit(nd->cable, roce && !icrc ? CABLE_F_ICRC_VALID : 0);
-	if (++nd->tx_batch >= TX_BATCH) {
-		nd->tx_batch = 0;
+	if (--nd->tx_left == 0) {
+		nd->tx_left = TX_BATCH;
 		cable_tx_flush(nd->cable);
 		if (trail_on())
 			trail_flush();

@@ -226,7 +226,7 @@ void cnp_rx(const struct nic_qp *q);
 
 bool raw_tx(struct nic_qp *q);
 /* Returns false if the frame must be offered again: its CQ looks full. */
-bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce);
+bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce);
 /* The same for a frame that context `from` sent: its own QPs do not get it, unless they ask. */
 void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 		   const struct hca_ctx *from);

@@ -4,7 +4,8 @@
  * Raw Ethernet: frames from send WQEs onto the cable, and received frames by the steering rules
  * into receive queues.
  *
- *   rx.c -> raw_rx: flow_steer -> for each QP: deliver -> the QP's ring, or rss_pick -> a WQ's ring
+ *   rx.c -> raw_steer: flow_steer -> for each QP: deliver -> the QP's ring, or rss_pick -> a WQ's
+ * ring
  *             -> plain_put (one WQE a frame) or stride_put (many frames a WQE) -> raw_cqe
  *
  * Striding: a WQE is one buffer of stride_cnt strides; a frame takes the next whole strides.
@@ -445,7 +446,7 @@ static bool deliver(struct nic_dev *nd, struct hca_qp *qp, const struct flow_key
 
 /* roce: a packet that a QP of this NIC takes; only sniffers get a copy. False: the first receiver's
  * CQ is full, and the frame must be offered again. */
-bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce)
+bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce)
 {
 	struct flow_dst dst[FLOW_DST_MAX];
 	struct raw_meta m = {0};
@@ -453,8 +454,6 @@ bool raw_rx(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce)
 	bool dropped = false;
 	uint32_t n;
 
-	if (!nd->dev->flows)
-		return true;
 	if (roce) {
 		n = flow_sniff(nd->dev, dst);
 		if (!n)

@@ -8,7 +8,7 @@
  *   wrong ICRC                     counted rx_icrc_encapsulated } before any QP
  *   RoCE for a MAC of this NIC     its QP by number (0xffffff: the QPs of the group), and sniffers
  *   RoCE for another MAC, others   ARP, then what the port lets in (l2.c) to the steering rules
- *                                  (raw_rx); may have to wait
+ *                                  (raw_steer); may have to wait
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.6.1 (packet validation), 11.6.3 (events).
  */
@@ -106,24 +106,28 @@ static void to_group(struct nic_dev *nd, struct wire_pkt *k)
 			to_qp(m->qp->nic, k);
 }
 
+/* By the flow rules, if there are any. False: the frame must be offered again. */
+SPW_INLINE bool to_rules(struct nic_dev *nd, const struct cable_frame *f, bool roce)
+{
+	return spw_likely(!nd->dev->flows) || raw_steer(nd, f->data, f->len, roce);
+}
+
 /* The port's counters, as ethtool and sysfs show them; data is in units of 4 bytes (IBTA). */
-static void count_rx(struct nic_dev *nd, const struct cable_frame *f)
+SPW_INLINE void count_rx(const struct nic_dev *nd, const struct cable_frame *f)
 {
 	const bool on_chip = nd->has_halves && chip_has_cable_port(nd, f->from);
+	const bool group = f->data[0] & 1;
+	struct hca_cnt *cnt = &nd->dev->cnt;
 
-	NIC_CNT(nd, port_rcv_packets);
-	NIC_CNT_ADD(nd, port_rcv_data, f->len / 4);
-	if (spw_unlikely(on_chip)) {
-		NIC_CNT(nd, rx_chip_packets);
-		if (f->data[0] & 1)
-			NIC_CNT(nd, rx_chip_multicast);
-	} else {
-		NIC_CNT_ADD(nd, rx_bytes_phy, f->len);
+	spw_thr_count(&cnt->port_rcv_packets, 1u);
+	spw_thr_count(&cnt->port_rcv_data, f->len / 4);
+	spw_thr_count(group ? &cnt->multicast_rcv_packets : &cnt->unicast_rcv_packets, 1u);
+	if (spw_likely(!on_chip)) {
+		spw_thr_count(&cnt->rx_bytes_phy, f->len);
+		return;
 	}
-	if (f->data[0] & 1)
-		NIC_CNT(nd, multicast_rcv_packets);
-	else
-		NIC_CNT(nd, unicast_rcv_packets);
+	spw_thr_count(&cnt->rx_chip_packets, 1u);
+	spw_thr_count(&cnt->rx_chip_multicast, group);
 }
 
 /* False: the frame cannot be taken yet; it stays on the cable, and so does everything behind it. */
@@ -150,7 +154,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		break;
 	case WIRE_NOT_ROCE:
 		neigh_arp_rx(nd, f->data, f->len); /* the rules get it too */
-		if (l2_accepts(nd, f->data) && !raw_rx(nd, f->data, f->len, false))
+		if (l2_accepts(nd, f->data) && !to_rules(nd, f, false))
 			return false;
 		count_rx(nd, f);
 		return true;
@@ -162,7 +166,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		return true;
 	}
 	if (!mac_is_mine(nd, k.l2)) { /* for another NIC: like any frame */
-		if (l2_accepts(nd, f->data) && !raw_rx(nd, f->data, f->len, false))
+		if (l2_accepts(nd, f->data) && !to_rules(nd, f, false))
 			return false;
 		count_rx(nd, f);
 		return true;
@@ -170,7 +174,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 	count_rx(nd, f);
 	if (spw_unlikely(wire_has_ce(k.l3, k.ipv6)))
 		cnp_marked(nd, &k);
-	raw_rx(nd, f->data, f->len, true);
+	to_rules(nd, f, true);
 	if (spw_unlikely(k.dqpn == 0xffffff)) {
 		to_group(nd, &k);
 		return true;
