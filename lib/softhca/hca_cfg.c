@@ -375,6 +375,16 @@ static int opt_nic_cpu(struct hca_cfg *cfg, const char *opt, const char *val)
 	return rc;
 }
 
+static int opt_nic_threads(struct hca_cfg *cfg, const char *opt, const char *val)
+{
+	uint64_t v;
+	int rc = get_uint(opt, val, 1, HCA_NIC_THREADS_MAX, &v);
+
+	if (!rc)
+		cfg->nic_threads = (uint32_t)v;
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*fn)(struct hca_cfg *cfg, const char *opt, const char *val);
@@ -402,6 +412,7 @@ static const struct {
 	{"rate", opt_rate},
 	{"trail", opt_trail},
 	{"trail-every", opt_trail_every},
+	{"nic-threads", opt_nic_threads},
 };
 
 static int set_option(struct hca_cfg *cfg, char *text)

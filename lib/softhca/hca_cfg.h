@@ -32,6 +32,8 @@ struct hca_dev_cfg {
 	uint8_t port;   /* physical port of the card */
 };
 
+#define HCA_NIC_THREADS_MAX 16u
+
 struct hca_cfg {
 	const struct hca_card *card; /* what all devices are; never NULL */
 	struct hca_dev_cfg dev[HCA_DEV_MAX];
@@ -54,6 +56,7 @@ struct hca_cfg {
 	uint32_t trail_every;         /* one in so many frames of a flow; a power of 2 */
 	struct hca_adversary adversary;
 	int32_t nic_cpu;        /* CPU of the NIC thread; -1: any of the process's at load time */
+	uint32_t nic_threads;   /* 1 .. 16: the NIC thread and its helpers; 0: by the cores */
 	enum hca_accept accept; /* never BY_CARD; the flags of an interface may widen it */
 	bool trap_blueflame;    /* compare BlueFlame copies with their WQEs (nic/nic_bf.c) */
 	bool cqe_enhanced;      /* compressed CQEs have the enhanced layout; else the basic one */

@@ -30,7 +30,7 @@ def watcher(cpu, *options):
 def naps(path):
     """0: the socket is not there yet."""
     words = peers.spwlab.nic_thread(path)
-    if words and list(words) != ['naps', 'switches', 'lost_us', 'other_us', 'late_us']:
+    if words and list(words) != ['naps', 'switches', 'lost_us', 'other_us', 'late_us', 'helped']:
         raise peers.Failed(f'thread: {words}')
     return words.get('naps', 0)
 

@@ -207,10 +207,10 @@ static void thread_text(const struct nic_dev *nd, char *answer, size_t bytes)
 	(void)nd;
 	nic_thread_stat(&t);
 	snprintf(answer, bytes,
-		 "ok naps=%llu switches=%llu lost_us=%llu other_us=%llu late_us=%llu\n",
+		 "ok naps=%llu switches=%llu lost_us=%llu other_us=%llu late_us=%llu helped=%llu\n",
 		 (unsigned long long)t.naps, (unsigned long long)t.switches,
 		 (unsigned long long)t.lost_ns / 1000, (unsigned long long)t.other_ns / 1000,
-		 (unsigned long long)t.late_ns / 1000);
+		 (unsigned long long)t.late_ns / 1000, (unsigned long long)nic_helped());
 }
 
 static void strict_text(const struct nic_dev *nd, char *answer, size_t bytes)
@@ -272,6 +272,6 @@ void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t ans
 	hca_lock(dev);
 	dev->nic->now_ns = nic_now_ns();
 	control_exec(dev->nic, line, answer, answer_bytes);
-	cable_tx_flush(dev->nic->cable);
+	nic_tx_flush(dev->nic);
 	hca_unlock(dev);
 }

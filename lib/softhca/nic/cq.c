@@ -194,6 +194,8 @@ void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t synd
 {
 	struct nic_cqe e;
 
+	if (spw_unlikely(q->nd->copier != NULL))
+		copy_wait(q->nd);
 	err_cqe(&e, q->qp->uidx, (uint32_t)opcode << 24 | q->qp->qpn, idx, syndrome, vendor);
 	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
 		NIC_CNT(q->nd, req_cqe_flush_error);
@@ -207,6 +209,8 @@ void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t 
 {
 	struct nic_cqe e;
 
+	if (spw_unlikely(nd->copier != NULL))
+		copy_wait(nd);
 	err_cqe(&e, r->uidx, qpn, counter, syndrome, 0);
 	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
 		NIC_CNT(nd, resp_cqe_flush_error);

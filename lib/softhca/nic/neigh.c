@@ -165,7 +165,7 @@ bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6]
 	if (now - n->asked_ns > ASK_NS) {
 		n->asked_ns = now;
 		arp_send(nd, 1, broadcast, dgid + 12);
-		cable_tx_flush(nd->cable);
+		nic_tx_flush(nd);
 	}
 	return false;
 }

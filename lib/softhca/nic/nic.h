@@ -57,9 +57,11 @@ void nic_mask_save(void);
  * Thread:  any. */
 bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old_out);
 
-/* Purpose: runs a command under the memory guard of the NIC thread.
+/* Purpose: runs a command, or a part of the NIC's own work, under the memory guard of the NIC
+ *          thread. May be nested.
+ * Shape:   command is in another file, so that the compiler cannot move its accesses out of here.
  * Returns: its result; -EFAULT if it met memory that is gone (a ring that flushes go to).
- * Thread:  any, with the lock held. */
+ * Thread:  any, with the lock held, or for the thread that holds it. */
 int nic_guarded(struct hca_dev *dev, int (*command)(void *arg), void *arg);
 
 /* ---- objects ----

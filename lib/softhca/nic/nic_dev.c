@@ -173,6 +173,8 @@ static uint32_t receive(struct nic_dev *nd)
 		if (trail_on())
 			trail_came(f[i].data, f[i].len, taken_tsc);
 	}
+	if (spw_unlikely(nd->copier != NULL))
+		copy_wait(nd);
 	nd->rx_at = UINT32_MAX;
 	cable_rx_release(nd->cable, i);
 	if (nd->rx_credit != UINT32_MAX)
@@ -302,6 +304,13 @@ static SPW_COLD void stall(struct fault *f)
 		f->log_fd = -1;
 }
 
+static void copies_end(struct nic_dev *nd)
+{
+	copy_wait(nd);
+	if (spw_unlikely(nd->copy_failed))
+		copy_fail_qps(nd);
+}
+
 /* Returns how much was done; 0 lets the thread nap (nic_thread.c). */
 uint32_t nic_round(struct nic_dev *nd)
 {
@@ -317,7 +326,11 @@ uint32_t nic_round(struct nic_dev *nd)
 	if (trail_on())
 		nic_trail.round_tsc = spw_cpu_counter();
 	work += receive(nd);
+	if (spw_unlikely(nd->copy_failed))
+		copy_fail_qps(nd);
 	work += transmit(nd);
+	if (spw_unlikely(nd->copier != NULL))
+		copies_end(nd);
 	if (spw_unlikely(nd->now_ns >= nd->timer_ns))
 		timers(nd);
 	if (spw_unlikely(nd->now_ns - nd->flush_ns > FLUSH_NS))
@@ -331,7 +344,7 @@ uint32_t nic_round(struct nic_dev *nd)
 	if (spw_unlikely(nd->adv != NULL))
 		work += adv_round(nd);
 	if (work || nd->cable->pending) {
-		cable_tx_flush(nd->cable);
+		nic_tx_flush(nd);
 		if (trail_on())
 			trail_flush();
 	}
@@ -441,7 +454,7 @@ void nic_detach(struct hca_dev *dev)
 		for (struct nic_qp *q = nd->qps; q; q = q->next)
 			if (q->transport == SPW_PRM_RC && q->qp->state >= HCA_QPS_RTR)
 				rc_rsp_tx(q);
-		cable_tx_flush(nd->cable);
+		nic_tx_flush(nd);
 		nd->cable->ops->close(nd->cable);
 	}
 	if (nd->trace)

@@ -10,6 +10,7 @@
  *   nic_db.c, nic_bf.c         doorbells                nic_obj.c  create, modify, destroy
  *   sq.c, rq.c                 send and receive WQEs    cq.c, cq_comp.c, cq_reuse.c  CQEs
  *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
+ *   copy.c                     large payloads, copied by several threads
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
  *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
  *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
@@ -23,6 +24,7 @@
 #include <setjmp.h>
 
 #include "softhca/cable/cable.h"
+#include "softhca/nic/copy.h"
 #include "softhca/nic/cq.h"
 #include "softhca/kernel/kernel.h"
 #include "softhca/nic/fault.h"
@@ -70,6 +72,8 @@ struct nic_dev {
 	struct fault *fault;      /* never NULL */
 	struct spw_pcapng *trace; /* NULL: off */
 	struct adversary *adv;    /* NULL: none */
+	struct copier *copier;    /* in this round; NULL: the NIC thread copies all payload */
+	bool copy_failed;         /* of a QP of the device */
 	bool started;
 	bool icrc_always; /* somebody checks or shows it; else it is made only for faults */
 	uint64_t now_ns;  /* nic_now_ns() at the start of the round, refreshed by nic_stamp() */
@@ -152,6 +156,14 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len);
 /* roce: pad and ICRC are written here; l3_off, ipv6 and payload (bytes) describe the frame. */
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload);
+/* Passes what was committed to the cable. */
+void nic_tx_flush(struct nic_dev *nd);
+/* Copies payload, now or by the end of the round (copy.h). */
+SPW_INLINE void nic_copy(struct nic_dev *nd, uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+	if (spw_likely(!nd->copier) || !copy_list(nd->copier, to, from, bytes))
+		memcpy(to, from, bytes);
+}
 /* Returns false if the frame must be offered again (raw_steer). */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f);
 

@@ -39,7 +39,7 @@ static int send_last(void *arg)
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->transport == SPW_PRM_RC && q->qp->state >= HCA_QPS_RTR)
 			nic_last_ack(q);
-	cable_tx_flush(nd->cable);
+	nic_tx_flush(nd);
 	return 0;
 }
 

@@ -276,7 +276,7 @@ void nic_qp_destroy(struct hca_qp *qp)
 		return;
 	if (q->transport == SPW_PRM_RC && qp->state >= HCA_QPS_RTR)
 		nic_last_ack(q);
-	cable_tx_flush(q->nd->cable);
+	nic_tx_flush(q->nd);
 	nic_doorbells_forget(q);
 	adv_settle(q->scq);
 	adv_settle(q->rq.cq);

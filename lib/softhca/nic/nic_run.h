@@ -6,6 +6,8 @@
 #ifndef SPW_SOFTHCA_NIC_RUN_H
 #define SPW_SOFTHCA_NIC_RUN_H
 
+#include <pthread.h>
+
 #include "base/spw_types.h"
 
 struct nic_dev;
@@ -26,6 +28,11 @@ void nic_thread_stat(struct nic_thread_stat *stat_out);
 void nic_run_forget(struct nic_dev *nd);
 /* The function has left the bus: no frame arrives, every command fails, DEVICE_FATAL is raised. */
 void nic_gone(struct nic_dev *nd);
+/* Creates a thread of the NIC: on CPU `cpu`, or -1: on any that the process had. Returns 0 or an
+ * errno. */
+int nic_thread_create(pthread_t *thread_out, void *(*main)(void *arg), void *arg, int32_t cpu);
+/* Copies made by helpers. */
+uint64_t nic_helped(void);
 /* An access met memory that is gone: what was at work fails. With the device lock held. */
 void nic_memory_gone(struct nic_dev *nd);
 /* Before an RC QP goes: sends the ACK that its peer may still wait for. */

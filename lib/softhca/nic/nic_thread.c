@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The NIC thread: one per process, for all of its devices. nic_start() starts it, the last
- * nic_detach() ends it.
+ * nic_detach() ends it. Its helpers only copy payload (copy.c).
  *
  *   loop:  run.lock; for each device: device lock, nic_round(), unlock
  *          work      spin on
@@ -55,12 +55,15 @@
 #include "softhca/nic/trail.h"
 
 /* Two processes, each with an application thread and a NIC thread that spin. */
-#define SPIN_CORES    4
-#define SPIN_NS       1000000ull /* after the last work */
-#define NAP_DEEP_NS   2000000ull /* 500 wake-ups a second cost 1 % of a core */
-#define DEEP_AFTER_NS 50000000ull
-#define YIELD_EVERY   8192u    /* turns; a yield costs microseconds even with nobody to yield to */
-#define LOST_NS       10000ull /* an idle turn takes less, unless the thread lost its core */
+#define SPIN_CORES 4
+/* Threads of the NIC by default: one for so many cores, and at most so many. */
+#define CORES_A_THREAD 4u
+#define THREADS_MAX    6u
+#define SPIN_NS        1000000ull /* after the last work */
+#define NAP_DEEP_NS    2000000ull /* 500 wake-ups a second cost 1 % of a core */
+#define DEEP_AFTER_NS  50000000ull
+#define YIELD_EVERY    8192u    /* turns; a yield costs microseconds even with nobody to yield to */
+#define LOST_NS        10000ull /* an idle turn takes less, unless the thread lost its core */
 
 static struct {
 	pthread_mutex_t lock; /* the list, and the thread's life */
@@ -69,7 +72,8 @@ static struct {
 	bool running, stop, mask_saved;
 	cpu_set_t mask;
 	struct nic_dev *devs;
-	bool own_cpu; /* --nic-cpu: it is pinned to that core */
+	bool own_cpu;          /* --nic-cpu: it is pinned to that core */
+	struct copier *copier; /* NULL: no helpers */
 	struct nic_thread_stat stat;
 	/* 1: on_fault is installed; the program's own handlers are in the next two. */
 	uint32_t guarding;
@@ -143,7 +147,8 @@ bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction 
 
 int nic_guarded(struct hca_dev *dev, int (*command)(void *arg), void *arg)
 {
-	sigjmp_buf env;
+	sigjmp_buf env, *const outer = guard;
+	struct nic_dev *const at_work = guarded;
 	int rc = -EFAULT;
 
 	if (sigsetjmp(env, 0) == 0) {
@@ -151,8 +156,8 @@ int nic_guarded(struct hca_dev *dev, int (*command)(void *arg), void *arg)
 		guarded = dev->nic;
 		rc = command(arg);
 	}
-	guard = NULL;
-	guarded = NULL;
+	guard = outer;
+	guarded = at_work;
 	return rc;
 }
 
@@ -171,7 +176,9 @@ static uint32_t all_rounds(uint64_t *now_ns_out)
 		}
 		guarded = nd;
 		nd->now_ns = *now_ns_out = nic_now_ns();
+		nd->copier = run.copier && copy_allowed(nd) ? run.copier : NULL;
 		work += nic_round(nd);
+		nd->copier = NULL;
 		guarded = NULL;
 		hca_unlock(nd->dev);
 	}
@@ -184,7 +191,10 @@ static void after_fault(void)
 {
 	struct nic_dev *nd = guarded;
 
+	if (nd->copier)
+		copy_wait(nd);
 	nic_memory_gone(nd);
+	nd->copier = NULL;
 	guarded = NULL;
 	hca_unlock(nd->dev);
 	pthread_mutex_unlock(&run.lock);
@@ -200,12 +210,15 @@ static void nap(uint64_t idle_ns)
 	spw_thr_count(&run.stat.naps, 1u);
 }
 
+/* That the process may use. */
+static uint32_t cores(void)
+{
+	return (uint32_t)(run.mask_saved ? CPU_COUNT(&run.mask) : sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 static bool may_spin(void)
 {
-	if (run.own_cpu)
-		return true;
-	return run.mask_saved ? CPU_COUNT(&run.mask) >= SPIN_CORES
-			      : sysconf(_SC_NPROCESSORS_ONLN) >= SPIN_CORES;
+	return run.own_cpu || cores() >= SPIN_CORES;
 }
 
 /* An idle turn took lost_ns. It counts against spinning only if the scheduler gave the core to
@@ -271,6 +284,11 @@ static void loop(void)
 	}
 }
 
+uint64_t nic_helped(void)
+{
+	return copier_helped(run.copier);
+}
+
 void nic_thread_stat(struct nic_thread_stat *stat_out)
 {
 	const struct nic_thread_stat *s = &run.stat;
@@ -310,8 +328,7 @@ static void place(pthread_attr_t *attr, int32_t cpu)
 {
 	cpu_set_t one;
 
-	run.own_cpu = cpu >= 0;
-	if (run.own_cpu) {
+	if (cpu >= 0) {
 		CPU_ZERO(&one);
 		CPU_SET((unsigned)cpu, &one);
 		pthread_attr_setaffinity_np(attr, sizeof(one), &one);
@@ -320,38 +337,62 @@ static void place(pthread_attr_t *attr, int32_t cpu)
 	}
 }
 
-static int thread_start(int32_t cpu)
+int nic_thread_create(pthread_t *thread_out, void *(*main)(void *arg), void *arg, int32_t cpu)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
 	int rc;
 
-	guard_install();
 	pthread_attr_init(&attr);
 	place(&attr, cpu);
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	run.stop = false;
-	rc = pthread_create(&run.thread, &attr, thread_main, NULL);
+	rc = pthread_create(thread_out, &attr, main, arg);
 	/* The container may no longer allow the mask that the process started with. */
-	if (!run.own_cpu && (rc == EINVAL || rc == EPERM)) {
+	if (cpu < 0 && (rc == EINVAL || rc == EPERM)) {
 		pthread_attr_destroy(&attr);
 		pthread_attr_init(&attr);
-		rc = pthread_create(&run.thread, &attr, thread_main, NULL);
+		rc = pthread_create(thread_out, &attr, main, arg);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	if (rc && run.own_cpu)
+	return rc;
+}
+
+/* Helpers: as many as --nic-threads asks for, or by the cores. */
+static uint32_t helper_cnt(const struct hca_cfg *cfg)
+{
+	if (cfg->nic_threads)
+		return cfg->nic_threads - 1;
+	return SPW_MAX(SPW_MIN(cores() / CORES_A_THREAD, THREADS_MAX), 1u) - 1;
+}
+
+static int thread_start(const struct hca_cfg *cfg)
+{
+	const uint32_t helpers = helper_cnt(cfg);
+	int rc;
+
+	guard_install();
+	run.own_cpu = cfg->nic_cpu >= 0;
+	run.stop = false;
+	run.copier = helpers ? copier_open(helpers, may_spin() ? SPIN_NS : 0) : NULL;
+	if (helpers && !run.copier)
+		spw_warn("%s; the NIC thread works alone", spw_err_text());
+	rc = nic_thread_create(&run.thread, thread_main, NULL, cfg->nic_cpu);
+	if (!rc) {
+		run.running = true;
+		return 0;
+	}
+	copier_close(run.copier);
+	run.copier = NULL;
+	if (run.own_cpu)
 		return spw_err(rc,
 			       "the NIC thread cannot run on CPU %d; --nic-cpu wants one that this "
 			       "process may use",
-			       cpu);
-	if (rc)
-		return spw_err(rc, "the NIC thread cannot be started");
-	run.running = true;
-	return 0;
+			       cfg->nic_cpu);
+	return spw_err(rc, "the NIC thread cannot be started");
 }
 
 int nic_start(struct hca_dev *dev)
@@ -367,7 +408,7 @@ int nic_start(struct hca_dev *dev)
 	}
 	if (!run.running) {
 		trail_begin(dev->cfg);
-		rc = thread_start(dev->cfg->nic_cpu);
+		rc = thread_start(dev->cfg);
 	}
 	pthread_mutex_unlock(&run.lock);
 	if (rc)
@@ -388,6 +429,8 @@ void nic_run_forget(struct nic_dev *nd)
 	if (last) {
 		pthread_join(run.thread, NULL);
 		run.running = false;
+		copier_close(run.copier);
+		run.copier = NULL;
 	}
 }
 
@@ -399,5 +442,6 @@ void nic_forked(void)
 	pthread_mutex_init(&run.lock, NULL);
 	run.devs = NULL;
 	run.running = false;
+	run.copier = NULL;
 	run.waiting = 0;
 }

@@ -10,6 +10,8 @@
 
 /* Frames per cable flush within a round: the receiver works on them while the rest are built. */
 #define TX_BATCH 16u
+/* The same with helpers: each flush waits for them. */
+#define TX_BATCH_SHARED 64u
 
 /* One pause frame for each time that the other end stops us. */
 static uint8_t *paused(struct nic_dev *nd)
@@ -82,9 +84,18 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 	}
 	cable_tx_commit(nd->cable, roce && !icrc ? CABLE_F_ICRC_VALID : 0);
 	if (--nd->tx_left == 0) {
-		nd->tx_left = TX_BATCH;
-		cable_tx_flush(nd->cable);
+		nic_tx_flush(nd);
 		if (trail_on())
 			trail_flush();
 	}
+}
+
+void nic_tx_flush(struct nic_dev *nd)
+{
+	nd->tx_left = TX_BATCH;
+	if (spw_unlikely(nd->copier != NULL)) {
+		nd->tx_left = TX_BATCH_SHARED;
+		copy_wait(nd);
+	}
+	cable_tx_flush(nd->cable);
 }

@@ -126,7 +126,9 @@ struct nic_qp {
 
 	struct adv_sq *adv; /* NULL: the adversary has nothing to do with this SQ */
 	struct nic_rq rq;
-	bool rq_flushing; /* in ERR: each round flushes what is posted from now on */
+	bool rq_flushing;    /* in ERR: each round flushes what is posted from now on */
+	uint8_t copy_failed; /* COPY_FAILED_*: memory of its payload is gone, */
+	uint32_t copy_psn;   /* received: from this packet on */
 };
 
 /* ---- send queue: sq.c ---- */

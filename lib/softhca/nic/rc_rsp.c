@@ -167,7 +167,7 @@ uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out)
 
 		if (!to)
 			return false;
-		memcpy(to, k->payload, k->payload_len);
+		nic_copy(q->nd, to, k->payload, k->payload_len);
 	}
 	q->wr_va += k->payload_len;
 	q->wr_left -= k->payload_len;

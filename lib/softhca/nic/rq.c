@@ -143,7 +143,7 @@ uint8_t rq_scatter(struct nic_dev *nd, struct nic_rq *r, struct nic_rwqe *w, con
 		if (n && !to)
 			return SPW_PRM_SYN_LOCAL_PROT_ERR;
 		if (n)
-			memcpy(to, data, n);
+			nic_copy(nd, to, data, n);
 		data += n;
 		len -= n;
 		w->at_off += n;

@@ -77,6 +77,8 @@ static void to_qp(struct nic_qp *q, const struct wire_pkt *k)
 		nd->cur_rx = !(k->hdrs & WIRE_H_RESP);
 		if (k->hdrs & WIRE_H_RESP)
 			rc_req_rx(q, k);
+		else if (spw_unlikely(nd->copier != NULL))
+			copy_rsp_rx(q, k);
 		else
 			rc_rsp_rx(q, k);
 	}

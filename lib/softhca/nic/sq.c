@@ -217,7 +217,7 @@ uint8_t sq_gather(struct nic_qp *q, const struct nic_swr *w, struct nic_gather *
 
 			if (!from)
 				return SPW_PRM_SYN_LOCAL_PROT_ERR;
-			memcpy(out, from, n);
+			nic_copy(q->nd, out, from, n);
 		}
 		out += n;
 		len -= n;
@@ -326,6 +326,8 @@ void qp_to_err(struct nic_qp *q)
 {
 	if (q->qp->state == HCA_QPS_RESET)
 		return;
+	if (spw_unlikely(q->nd->copier != NULL))
+		copy_wait(q->nd); /* the application may use its buffers again */
 	q->qp->state = HCA_QPS_ERR;
 	q->ack_pending = false;
 	q->rd_head = q->rd_tail;

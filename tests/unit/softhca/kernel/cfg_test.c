@@ -25,13 +25,14 @@ static void everything(void **state)
 	struct hca_cfg c;
 
 	(void)state;
-	assert_int_equal(hca_cfg_parse("devices=2;name=a,b;speed=400;mtu=1500;cable=unix:/x,/"
-				       "y;mac=02:00:00:00:00:0a;"
-				       "ip=10.0.0.1,10.0.0.2;seed=0x10;pci=0001:02:03.4;netdev=lo;"
-				       "fault=loss=0.5,dup=0.1;"
-				       "control=/tmp/c;trace=/tmp/t;clock=ppm=3;nic-cpu=2",
-				       &c),
-			 0);
+	assert_int_equal(
+		hca_cfg_parse("devices=2;name=a,b;speed=400;mtu=1500;cable=unix:/x,/"
+			      "y;mac=02:00:00:00:00:0a;"
+			      "ip=10.0.0.1,10.0.0.2;seed=0x10;pci=0001:02:03.4;netdev=lo;"
+			      "fault=loss=0.5,dup=0.1;"
+			      "control=/tmp/c;trace=/tmp/t;clock=ppm=3;nic-cpu=2;nic-threads=3",
+			      &c),
+		0);
 	assert_int_equal(c.dev_cnt, 2);
 	assert_string_equal(c.dev[1].name, "b");
 	assert_int_equal(c.speed_mbps, 400000);
@@ -43,6 +44,7 @@ static void everything(void **state)
 	assert_int_equal(c.dev[0].pci_func, 4);
 	assert_string_equal(c.fault, "loss=0.5,dup=0.1");
 	assert_int_equal(c.nic_cpu, 2);
+	assert_int_equal(c.nic_threads, 3);
 }
 
 static void spark(void **state)
@@ -66,6 +68,8 @@ static void refusals(void **state)
 					     {"speed=33", "--speed"},
 					     {"mtu=9601", "--mtu"},
 					     {"cable=tcp:1", "--cable"},
+					     {"nic-threads=0", "--nic-threads"},
+					     {"nic-threads=17", "--nic-threads"},
 					     {"nic-cpu=-1", "--nic-cpu"},
 					     {"nic-cpu=1024", "--nic-cpu"},
 					     {"as=cray", "--as"},
