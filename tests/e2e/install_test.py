@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `meson install` puts elsewhere works from there: the live tools with their modules, with-softhca with its library, the licence."""
+"""What `meson install` puts elsewhere works from there: the tools with their modules, with-softhca with its library, the licence."""
 import os
 import re
 import shutil
@@ -62,7 +62,23 @@ def test_live_tools():
             balanced(run.finish())
 
 
-PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "with-softhca", "spinwire-top", "spinwire-exporter"]
+def test_main_job():
+    """spinwire-run is tools/run without the tree: it finds the programs beside it, and the software ConnectX."""
+    if SANITIZED:
+        raise Skip("the main job is not for sanitized programs")
+    with spwlab.scratch() as folder:
+        programs, out = installed(os.path.join(folder, "root")), os.path.join(folder, "out")
+        done = run_bare(os.path.join(programs, "spinwire-run"), "--seconds", "1", "--rate", "5000", "--out", out)
+        equal(done.returncode, 0, f"{done.stdout}{done.stderr}")
+        check(f"+ {'with-softhca' if spwlab.has_mlx5() else os.path.join(programs, 'spinwire')}" in re.sub(r"\+ .*?/with-softhca", "+ with-softhca", done.stdout),
+              done.stdout)
+        check(re.search(r"^ +residual +0$", done.stdout, re.M) and os.path.exists(os.path.join(out, "report.html")), done.stdout)
+        bad = run_bare(os.path.join(programs, "spinwire-run"), "--out", "/proc/none")
+        check(bad.returncode == 2 and bad.stderr.startswith("spinwire-run: "), bad)
+
+
+PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "with-softhca", "spinwire-run", "spinwire-profile", "spinwire-top",
+            "spinwire-exporter"]
 
 
 def test_help_and_man():

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import typing
@@ -16,7 +17,11 @@ import typing
 from spwtel import runtime_folder, runtime_top, telemetry
 
 TOOLS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.join(TOOLS, "..", "build", "app")
+INSTALLED = os.path.basename(TOOLS) != "tools"  # PREFIX/share/spinwire, with the programs in PREFIX/bin
+PREFIX = os.path.normpath(os.path.join(TOOLS, "..", ".."))
+WITH_SOFTHCA = os.path.join(PREFIX, "bin", "with-softhca") if INSTALLED else os.path.join(TOOLS, "with-softhca")
+BUILD = os.path.join(TOOLS, "..", "build")
+SOFTHCA = "libspinwire-softhca.so"
 TESTPMD = "dpdk-testpmd"
 EXE_FOLDERS = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 _PR_SET_PDEATHSIG = 1
@@ -24,14 +29,25 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def program(name):
-    """Path of one of ours: SPINWIRE, SPINWIRE_GEN, SPINWIRE_BENCH name another than the one in build/."""
-    return os.environ.get(name.upper().replace("-", "_"), os.path.normpath(os.path.join(BUILD, name, name)))
+    """Path of one of ours: SPINWIRE, SPINWIRE_GEN, SPINWIRE_BENCH name another than the one in build/, or beside the installed tool."""
+    place = os.path.join(PREFIX, "bin", name) if INSTALLED else os.path.join(BUILD, "app", name, name)
+    return os.environ.get(name.upper().replace("-", "_"), os.path.normpath(place))
 
 
 def softhca_lib():
-    """The software ConnectX of the build that spinwire comes from; SPW_SOFTHCA_LIB names another."""
-    folder = os.path.dirname(program("spinwire"))
-    return os.environ.get("SPW_SOFTHCA_LIB") or os.path.normpath(os.path.join(folder, "..", "..", "lib", "softhca", "libspinwire-softhca.so"))
+    """The software ConnectX of the build that spinwire comes from, or the installed one; SPW_SOFTHCA_LIB names another."""
+    if os.environ.get("SPW_SOFTHCA_LIB"):
+        return os.environ["SPW_SOFTHCA_LIB"]
+    if INSTALLED:
+        found = glob.glob(os.path.join(PREFIX, "lib*", "spinwire", SOFTHCA)) + glob.glob(os.path.join(PREFIX, "lib*", "*", "spinwire", SOFTHCA))
+        return found[0] if found else ""
+    return os.path.normpath(os.path.join(os.path.dirname(program("spinwire")), "..", "..", "lib", "softhca", SOFTHCA))
+
+
+def called(name):
+    """What this tool is called: tools/NAME, or spinwire-NAME once it is installed."""
+    own = os.path.basename(sys.argv[0])
+    return own if own.startswith("spinwire-") else f"tools/{name}"
 
 
 def find(program):
@@ -129,13 +145,12 @@ def softhca_path(place, folder):
     locked memory need rights, as with a card: whoever is not root gets them in a user namespace."""
     # EAL takes the user of that namespace for root, who has another runtime folder.
     rights = () if os.geteuid() == 0 else ("unshare", "-r", "env", f"RUNTIME_DIRECTORY={os.path.dirname(runtime_top())}")
-    tool = os.path.join(TOOLS, "with-softhca")
     lib = f"SPW_SOFTHCA_LIB={softhca_lib()}"
     nics = tuple(os.path.join(folder, f"{name}.nic") for name in ("source", "sink"))
 
     def wrap(core, mac, nic):
         own_core = () if core is None else ("--nic-cpu", str(core))
-        return (*rights, "env", lib, tool, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic, *own_core)
+        return (*rights, "env", lib, WITH_SOFTHCA, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic, *own_core)
 
     sink_core, source_core = place.nics
     # The MACs are those that spinwire-gen sends from and to, unless told otherwise.
@@ -216,7 +231,7 @@ def between(low, high, what=float):
 
 def add_path_options(parser):
     """Which path a tool takes; choose_path() reads them."""
-    parser.add_argument("--ethdev", action="store_true", help="join the two by DPDK's net_memif instead of software ConnectX")
+    parser.add_argument("--ethdev", action="store_true", help="by DPDK's net_memif instead of software ConnectX")
     parser.add_argument("--device", metavar="NAME", help="real RDMA devices: spinwire's, as in mlx5_0 ...")
     parser.add_argument("--peer", metavar="NAME", help="... and the source's (default: the same one)")
 
