@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The manifests of config/kubernetes: each document is valid by its schema (Kubernetes' own, or ours in schemas/, which name their
+source) and keeps the rules of docs/090; and each, broken in one place at a time, is refused. None runs: there is no cluster here."""
+import copy
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+PACKAGES = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spinwire", "kubernetes")  # of tools/deps
+SKIP = 77
+MAY_ADD = {"NET_RAW", "IPC_LOCK"}  # docs/010, "Without root"
+
+try:
+    import jsonschema
+    import yaml
+except ImportError as error:
+    print(f"skipped: {error} (tools/deps test)")
+    sys.exit(SKIP)
+
+
+# ---- the judges: for each document, [] or what is wrong ----
+
+def schema(name):
+    with open(os.path.join(HERE, "schemas", f"{name}.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def by_schema(name, value):
+    return [error.message for error in jsonschema.Draft202012Validator(schema(name)).iter_errors(value)]
+
+
+def text_by_schema(name, text):
+    try:
+        return by_schema(name, json.loads(text))
+    except (TypeError, ValueError) as error:
+        return [f"no JSON: {error}"]
+
+
+def by_ours(doc):
+    """Documents of kinds that Kubernetes itself does not have, and JSON inside of documents."""
+    kind, found = doc.get("kind"), []
+    if os.path.exists(os.path.join(HERE, "schemas", f"{kind}.json")):
+        found += by_schema(kind, doc)
+    if kind == "NetworkAttachmentDefinition" and not found:
+        found += text_by_schema("sriov-cni", doc["spec"]["config"])
+    if kind == "ConfigMap":
+        found += text_by_schema("sriov-device-plugin", doc.get("data", {}).get("config.json"))
+    if kind == "SriovNetwork" and not found:
+        whole = {"cniVersion": "0.3.1", "name": "x", "type": "sriov"}
+        for key in {"capabilities", "ipam"} & doc["spec"].keys():
+            found += text_by_schema("sriov-cni", json.dumps({**whole, key: json.loads(doc["spec"][key])}))
+    return found
+
+
+def by_kubernetes(docs):
+    """One run for all of them: the compiler takes seconds to start."""
+    ours = {os.path.basename(path)[:-5] for path in glob.glob(os.path.join(HERE, "schemas", "*.json"))}
+    theirs = [i for i, doc in enumerate(docs) if str(doc.get("kind")) not in ours]
+    done = subprocess.run(["node", os.path.join(HERE, "judge.js"), PACKAGES], input=json.dumps([docs[i] for i in theirs]), capture_output=True, text=True,
+                          timeout=300, check=False)
+    if done.returncode:
+        raise AssertionError(f"judge.js: {done.stderr}")
+    found = [[] for _ in docs]
+    for i, text in zip(theirs, json.loads(done.stdout)):
+        found[i] = [text] if text else []
+    return found
+
+
+def pod_of(doc):
+    return doc.get("spec") if doc.get("kind") == "Pod" else doc.get("spec", {}).get("template", {}).get("spec") if doc.get("kind") == "DaemonSet" else None
+
+
+def container_faults(pod, container):
+    """What docs/090 promises of every container."""
+    rights = {**pod.get("securityContext", {}), **container.get("securityContext", {})}
+    caps, ask = rights.get("capabilities", {}), container.get("resources", {})
+    if rights.get("privileged") or rights.get("allowPrivilegeEscalation") is not False:
+        yield "privileged, or may become so"
+    if rights.get("readOnlyRootFilesystem") is not True:
+        yield "root file system can be written"
+    if caps.get("drop") != ["ALL"] or not set(caps.get("add", ())) <= MAY_ADD:
+        yield f"capabilities {caps}"
+    if rights.get("seccompProfile") != {"type": "RuntimeDefault"}:
+        yield "no seccomp profile"
+    if not rights.get("runAsNonRoot") and rights.get("runAsUser") != 0:
+        yield "user 0 by accident"
+    if "add" in caps and rights.get("runAsUser") != 0:
+        yield "Kubernetes gives added capabilities to user 0 only"
+    if any(name.startswith("spinwire") for name in (container.get("name", ""),)):
+        yield from core_faults(ask)
+
+
+def core_faults(ask):
+    limits = ask.get("limits", {})
+    if ask.get("requests") != limits or not re.fullmatch(r"[1-9]\d*", str(limits.get("cpu"))):
+        yield "no whole cores of its own (Guaranteed, integer CPUs)"
+    if not {"memory", "hugepages-2Mi", "nvidia.com/connectx_vf"} <= limits.keys():
+        yield f"lacks memory, hugepages or a virtual function: {sorted(limits)}"
+
+
+def pod_faults(pod):
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        if pod.get(name):
+            yield name
+    if pod.get("automountServiceAccountToken") is not False:
+        yield "has a token of the cluster"
+    mounts = {volume["name"] for volume in pod.get("volumes", ())}
+    for container in [*pod.get("initContainers", ()), *pod.get("containers", ())]:
+        yield from (f"{container.get('name')}: {fault}" for fault in container_faults(pod, container))
+        lost = {mount.get("name") for mount in container.get("volumeMounts", ())} - mounts
+        if lost:
+            yield f"mounts {lost}, which is no volume"
+
+
+def judge(docs):
+    """A document that is not valid is not read any further."""
+    found = by_kubernetes(docs)
+    for i, doc in enumerate(docs):
+        found[i] = found[i] or by_ours(doc)
+        pod = None if found[i] else pod_of(doc)
+        found[i] += pod_faults(pod) if pod else []
+    return found
+
+
+# ---- what is judged ----
+
+def documents():
+    """[(file, document)]"""
+    for path in sorted(glob.glob(os.path.join(ROOT, "config", "kubernetes", "*.yaml"))):
+        with open(path, encoding="utf-8") as file:
+            for doc in yaml.safe_load_all(file):
+                yield os.path.basename(path), doc
+
+
+def places(value, path=()):
+    """Every key of every mapping in it, as a path; not the free ones of labels and the like."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        if isinstance(value, dict):
+            yield (*path, key)
+        if key not in ("labels", "matchLabels", "annotations", "nodeSelector", "data"):
+            yield from places(inner, (*path, key))
+
+
+def at(doc, path):
+    for key in path:
+        doc = doc[key]
+    return doc
+
+
+def renamed(doc, path):
+    """A misspelt name."""
+    broken = copy.deepcopy(doc)
+    inside = at(broken, path[:-1])
+    inside[f"{path[-1]}x"] = inside.pop(path[-1])
+    return broken
+
+
+def with_value(doc, path, value):
+    broken = copy.deepcopy(doc)
+    at(broken, path[:-1])[path[-1]] = value
+    return broken
+
+
+def free_names(path):
+    """Names of resources and of options are not in Kubernetes' schemas."""
+    return bool({"requests", "limits"} & set(path[:-1])) and "containers" not in path[-2:]
+
+
+def broken(doc):
+    """(how, document): one fault each."""
+    for path in places(doc):
+        where = ".".join(map(str, path))
+        if not free_names(path):
+            yield f"{where} misspelt", renamed(doc, path)
+        wrong = {"not": "a text"} if not isinstance(at(doc, path), dict) else "a text"
+        yield f"{where} of the wrong type", with_value(doc, path, wrong)
+    pod = ("spec",) if doc["kind"] == "Pod" else ("spec", "template", "spec")
+    if pod_of(doc):
+        rights = (*pod, "containers", 0, "securityContext")
+        for how, path, value in (("privileged", (*rights, "privileged"), True), ("all rights", (*rights, "capabilities"), {"add": ["ALL"]}),
+                                 ("one right too many", (*rights, "capabilities"), {"drop": ["ALL"], "add": ["SYS_ADMIN"]}),
+                                 ("writable root", (*rights, "readOnlyRootFilesystem"), False), ("host network", (*pod, "hostNetwork"), True),
+                                 ("no seccomp", (*pod, "securityContext", "seccompProfile"), {"type": "Unconfined"})):
+            yield how, with_value(doc, path, value)
+        if at(doc, (*pod, "containers", 0, "name")).startswith("spinwire"):
+            for how, path, value in (("parts of cores", ("limits", "cpu"), "2500m"), ("not Guaranteed", ("requests", "memory"), "512Mi")):
+                yield how, with_value(doc, (*pod, "containers", 0, "resources", *path), value)
+    for path, text in [(("data", "config.json"), "isRdma"), (("spec", "config"), "spoofchk"), (("spec", "ipam"), "type")]:
+        if path[-1] in doc.get(path[0], {}):
+            yield f"{text} misspelt in {'.'.join(path)}", with_value(doc, path, at(doc, path).replace(f'"{text}"', f'"{text}x"'))
+
+
+def main():
+    if not shutil.which("node") or not os.path.exists(os.path.join(PACKAGES, "node_modules", "typescript")):
+        print(f"skipped: node, and kubernetes-models in {PACKAGES}, are not here (tools/deps test)")
+        return SKIP
+    docs = list(documents())
+    cases = [(file, doc, how, case) for file, doc in docs for how, case in broken(doc)]
+    found = judge([doc for _, doc in docs] + [case for *_, case in cases])
+    faults = [f"{file}: {doc.get('kind')}: {text}" for (file, doc), texts in zip(docs, found) for text in texts]
+    faults += [f"{file}: {doc['kind']}: {how}: not noticed" for (file, doc, how, _), texts in zip(cases, found[len(docs):]) if not texts]
+    print("\n".join(faults))
+    print(f"{len(docs)} documents, {len(cases)} broken ones, {len(faults)} faults")
+    return 1 if faults or len(docs) < 10 else 0
+
+
+sys.exit(main())
