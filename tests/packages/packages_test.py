@@ -16,8 +16,8 @@ import peers  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ["spinwire", "spinwire-tools", "spinwire-softhca", "spinwire-dev"]
-PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "spinwire-run", "spinwire-profile", "spinwire-top", "spinwire-exporter",
-            "with-softhca"]
+PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "spinwire-run", "spinwire-profile", "spinwire-top",
+            "spinwire-exporter", "with-softhca"]
 APT = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "--no-install-recommends"]
 BUILDAH = ["buildah", "--storage-driver", "vfs"]
 
