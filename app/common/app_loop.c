@@ -7,9 +7,8 @@
 
 #include <inttypes.h>
 
-#define FRAMES_MIN                                                                     \
-	64u /* as many as a quiet cable carries of its own accord in a run (LLDP, ARP) \
-	     */
+/* As many as a quiet cable carries of its own accord in a run (LLDP, ARP). */
+#define FRAMES_MIN 64u
 
 /* A message of a reliable connection is one packet or more, and its acknowledgement another: the
  * cable never carries fewer packets than frames. Half allows for counters that the driver refreshes
