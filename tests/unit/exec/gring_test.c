@@ -2,87 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The owner's side of the executor ring against an executor played by hand. */
-#include "unit_test.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "exec/spw_gring.h"
-
-#define BATCHES 4u
-#define UNITS   2u
-
-struct rig {
-	struct spw_gring ring;
-	struct spw_gring_desc desc[BATCHES * SPW_GRING_FRAME_MAX];
-	struct spw_gring_done done[BATCHES];
-	struct spw_gring_batch batch[BATCHES];
-	uint64_t unit_frames[UNITS];
-};
-
-static uint64_t fake_now;
-
-static uint64_t now_is(struct spw_gring *ring)
-{
-	(void)ring;
-	return fake_now;
-}
-
-static struct rig *rig_make(void)
-{
-	struct rig *rig = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*rig), (size_t)128));
-
-	assert_non_null(rig);
-	memset(rig, 0, sizeof(*rig));
-	rig->ring = (struct spw_gring){.desc = rig->desc,
-				       .done = rig->done,
-				       .batch = rig->batch,
-				       .batch_mask = BATCHES - 1,
-				       .batch_log2 = 2,
-				       .unit_cnt = UNITS,
-				       .region_cnt = 1,
-				       .unit_frames = rig->unit_frames,
-				       .exec_now = now_is};
-	fake_now = 1000;
-	return rig;
-}
-
-static struct spw_gring_batch *fill(struct rig *rig, uint32_t cnt)
-{
-	struct spw_gring_batch *b = spw_gring_next(&rig->ring);
-
-	assert_non_null(b);
-	b->cnt = cnt;
-	memset(b->desc, 0, sizeof(b->desc));
-	for (uint32_t i = 0; i < cnt; i++) {
-		b->desc[i].len = 64 + i;
-		b->desc[i].offset = 2048 * i;
-		b->desc[i].meta = 0xabcd0000u + i;
-	}
-	return b;
-}
-
-/* w[2] without a count gets the batch's. */
-static void complete(struct rig *rig, uint64_t seq, const uint64_t *w)
-{
-	struct spw_gring_done *done = &rig->done[seq & (BATCHES - 1)];
-
-	for (int i = 0; i < 8; i++)
-		done->w[i] = spw_gring_tag(seq, 2) | (w[i] & SPW_GRING_VALUE_MASK);
-	if (!(done->w[2] >> 16 & 0x7f))
-		done->w[2] |= (uint64_t)rig->batch[seq & (BATCHES - 1)].cnt << 16;
-}
-
-/* pushes, completes, reaps and retires one batch */
-static void turn(struct rig *rig, uint32_t cnt)
-{
-	struct spw_gring_batch *b = fill(rig, cnt);
-
-	spw_gring_push(&rig->ring, b);
-	complete(rig, b->seq, (uint64_t[8]){0});
-	assert_ptr_equal(spw_gring_reap(&rig->ring), b);
-	spw_gring_retire(&rig->ring, b);
-}
+#include "gring_rig.h"
 
 static void words_carry_every_value(void **state)
 {
@@ -365,101 +285,6 @@ static void a_stamp_may_lead_the_estimate_of_now(void **state)
 	free(rig);
 }
 
-/* Pushes cnt frames and checks the batches that they become: every frame once and in order, the
- * fields of the pipe in each record. Leaves them in the ring. */
-static uint32_t push_shared(struct rig *rig, uint32_t cnt)
-{
-	struct spw_gring_batch *b = fill(rig, cnt);
-	uint64_t first = rig->ring.head_seq;
-	uint32_t parts, frame = 0;
-
-	b->since_tsc = 11 + first;
-	b->ahead = 3;
-	parts = spw_gring_push(&rig->ring, b);
-	assert_int_equal(rig->ring.head_seq, first + parts);
-	for (uint64_t seq = first; seq < first + parts; seq++) {
-		const struct spw_gring_batch *part = spw_gring_at(&rig->ring, seq);
-		const struct spw_gring_desc *d =
-			&rig->desc[(seq & (BATCHES - 1)) * SPW_GRING_FRAME_MAX];
-
-		assert_int_equal(part->seq, seq);
-		assert_int_equal(part->since_tsc, 11 + first);
-		assert_int_equal(part->ahead, 3);
-		assert_int_equal(spw_gring_hi_cnt(d->hi), part->cnt);
-		for (uint32_t i = 0; i < part->cnt; i++, frame++) {
-			assert_int_equal(part->desc[i].len, 64 + frame);
-			assert_int_equal(spw_gring_lo_offset(d[i].lo), 2048 * frame);
-			assert_true(spw_gring_has_tag(d[i].lo, spw_gring_tag(seq, 2)));
-		}
-	}
-	assert_int_equal(frame, cnt);
-	return parts;
-}
-
-static void reap_next(struct rig *rig)
-{
-	struct spw_gring_batch *b;
-
-	complete(rig, rig->ring.tail_seq,
-		 (uint64_t[8]){[2] = rig->ring.tail_seq % rig->ring.unit_cnt << 40});
-	b = spw_gring_reap(&rig->ring);
-	assert_non_null(b);
-	spw_gring_retire(&rig->ring, b);
-}
-
-/* Shares of 256 bytes, frames of 64 and more; at every place of the ring. */
-static void idle_units_share_a_large_batch(void **state)
-{
-	(void)state;
-	for (uint32_t laps = 0; laps < 2 * BATCHES; laps++) {
-		struct rig *rig = rig_make();
-		uint64_t frames[4] = {0};
-
-		rig->ring.unit_cnt = 4;
-		rig->ring.unit_frames = frames;
-		for (uint32_t i = 0; i < laps; i++)
-			turn(rig, 1);
-		rig->ring.share_log2 = 8;
-		assert_int_equal(push_shared(rig, 7), 1); /* 469 bytes: not two shares */
-		reap_next(rig);
-		assert_int_equal(push_shared(rig, 8), 2);  /* 540 */
-		assert_int_equal(push_shared(rig, 64), 2); /* two are busy */
-		assert_int_equal(rig->ring.in_exec_frames, 72);
-		while (rig->ring.in_exec_frames)
-			reap_next(rig);
-		assert_int_equal(push_shared(rig, 1), 1);
-		assert_int_equal(push_shared(rig, 2), 1);
-		reap_next(rig);
-		assert_int_equal(push_shared(rig, 64), 3);
-		assert_null(spw_gring_next(&rig->ring));
-		while (rig->ring.in_exec_frames)
-			reap_next(rig);
-		rig->ring.share_log2 = 6;
-		assert_int_equal(push_shared(rig, 3), 3); /* a frame each */
-		assert_int_equal(rig->ring.fault_cnt, 0);
-		free(rig);
-	}
-}
-
-/* Units have finished, but nobody has retired their batches: the records are still in use. */
-static void a_share_needs_a_record(void **state)
-{
-	struct rig *rig = rig_make();
-	uint64_t frames[8] = {0};
-
-	(void)state;
-	rig->ring.unit_cnt = 8;
-	rig->ring.unit_frames = frames;
-	for (uint32_t i = 0; i < 3; i++) {
-		spw_gring_push(&rig->ring, fill(rig, 1));
-		complete(rig, i, (uint64_t[8]){[2] = (uint64_t)i << 40});
-		assert_non_null(spw_gring_reap(&rig->ring));
-	}
-	rig->ring.share_log2 = 6;
-	assert_int_equal(push_shared(rig, 64), 1);
-	free(rig);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,8 +299,6 @@ int main(void)
 		cmocka_unit_test(an_impossible_completion_is_refused),
 		cmocka_unit_test(stamps_keep_their_top_byte),
 		cmocka_unit_test(a_stamp_may_lead_the_estimate_of_now),
-		cmocka_unit_test(idle_units_share_a_large_batch),
-		cmocka_unit_test(a_share_needs_a_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
