@@ -23,8 +23,9 @@
 #include "base/spw_order.h"
 #include "prm/spw_prm.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-	       "descriptor words are put together for little endian");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "descriptor words are put together for little endian"
+#endif
 
 #define MLX5_CQE_BYTES    64u
 #define MLX5_CQE_OP_OWN   63u /* opcode, format, solicited, owner */
