@@ -15,8 +15,8 @@
  *
  *   - Chunks without acknowledgement are orphans: they are written again over other rails. They may
  *     have landed; the same bytes are written again.
- *   - A message that the receiver holds for complete is complete; its orphans are dropped, since
- * its buffer may be in use again.
+ *   - A message that the receiver holds for complete is complete. Its orphans are dropped: its
+ *     buffer may be in use again.
  *   - Of every other message the end is written again on all rails that are up, after its orphans.
  *
  * As a receiver, saying DOWN begins a new generation: ends of the generation before no longer
