@@ -210,5 +210,6 @@ const struct xfer_rail_ops xfer_direct_ops = {
 	.post = direct_post,
 	.ring = direct_ring,
 	.refill = direct_refill,
+	.refill_min = 1, /* one store to memory */
 	.poll = direct_poll,
 };

@@ -233,7 +233,7 @@ uint32_t xfer_rail_take(struct xfer_rail *rail)
 		if (bad->is_send && is_refusal(bad->status))
 			refused(rail, bad);
 		xfer_rail_fail(rail, "%s", ibv_wc_status_str((enum ibv_wc_status)bad->status));
-	} else if (rail->rq_used >= XFER_RQ_BATCH && rail->state != XFER_DOWN) {
+	} else if (rail->rq_used >= rail->ops->refill_min && rail->state != XFER_DOWN) {
 		rail->ops->refill(rail, rail->rq_used);
 		rail->rq_used = 0;
 	}

@@ -111,5 +111,6 @@ const struct xfer_rail_ops xfer_verbs_ops = {
 	.post = verbs_post,
 	.ring = verbs_ring,
 	.refill = verbs_refill,
+	.refill_min = XFER_RQ_BATCH,
 	.poll = verbs_poll,
 };

@@ -116,8 +116,9 @@ struct xfer_rail_ops {
 	void (*post)(struct xfer_rail *rail, const struct xfer_wr *wr);
 	/* Returns: false: the device did not take them. */
 	bool (*ring)(struct xfer_rail *rail);
-	/* Posts receives until XFER_RQ_CNT are posted. */
+	/* Posts so many receives. */
 	void (*refill)(struct xfer_rail *rail, uint32_t cnt);
+	uint32_t refill_min; /* used receives that are worth a refill */
 	uint32_t (*poll)(struct xfer_rail *rail, struct xfer_done *done, uint32_t cnt);
 };
 extern const struct xfer_rail_ops xfer_verbs_ops, xfer_direct_ops;
