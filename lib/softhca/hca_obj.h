@@ -110,7 +110,7 @@ struct hca_uar {
 	uint8_t *page;                 /* the NIC's own mapping, 4096 bytes */
 	bool fast;                     /* N: the last two doorbells were close together */
 	uint64_t rung_ns;              /* N: time of the last doorbell */
-	uint8_t bf_last[HCA_UAR_REGS]; /* N: the half that was written last; 0: unknown */
+	uint8_t bf_last[HCA_UAR_REGS]; /* N: enum halves of nic_db.c */
 	struct hca_qp *qps;            /* SQs that ring here, by uar_next */
 	struct hca_cq *cqs;            /* CQs that arm here, by uar_next */
 };

@@ -125,13 +125,25 @@ static uint64_t half_take(struct nic_dev *nd, uint64_t *half, bool *wide)
 	return value;
 }
 
+/* What a register's last look found (hca_uar.bf_last). */
+enum halves { HALVES_UNKNOWN, HALVES_FIRST, HALVES_SECOND, HALVES_BOTH };
+
+/* Two halves that are found written say nothing of their order, and while the NIC took one of them
+ * the other may have been written again, before the one that was taken:
+ *
+ *   written    A in 0        B in 1   C in 0   D in 1                       E in 0
+ *   taken            A of 0                           D of 1   then C of 0         E of 0
+ *
+ * So the half that is found alone after both is not compared with the next one. */
 static void halves_check(struct nic_dev *nd, uint8_t *last, bool first, bool second, bool wide)
 {
-	const uint8_t now = first && second ? 0 : first ? 1 : 2;
+	const enum halves now = first && second ? HALVES_BOTH
+				: first         ? HALVES_FIRST
+						: HALVES_SECOND;
 
-	if (spw_unlikely(wide && now && now == *last))
+	if (spw_unlikely(wide && now != HALVES_BOTH && now == *last))
 		spw_thr_count(&nd->strict.half, 1u);
-	*last = now;
+	*last = *last == HALVES_BOTH && now != HALVES_BOTH ? HALVES_UNKNOWN : now;
 }
 
 /* One register: true if it rang a QP. */
@@ -149,7 +161,7 @@ static bool register_take(struct nic_dev *nd, struct hca_uar *uar, uint32_t reg)
 	if (!value[0]) /* it may have been written after it was polled and before the second */
 		value[0] = half_take(nd, half, &wide[0]);
 	if (spw_unlikely(nd->adv != NULL))
-		uar->bf_last[reg] = 0; /* halves that wait come in any order */
+		uar->bf_last[reg] = HALVES_UNKNOWN; /* halves that wait come in any order */
 	halves_check(nd, &uar->bf_last[reg], value[0] != 0, value[1] != 0, wide[0] || wide[1]);
 	for (uint32_t i = 0; i < 2; i++)
 		if (value[i])
@@ -213,7 +225,7 @@ void nic_doorbells_forget(struct nic_qp *q)
 		if (value_qpn(spw_thr_load_rlx(half)) != q->qp->qpn)
 			continue;
 		spw_thr_exchange(half, 0ull);
-		uar->bf_last[i / 2] = 0;
+		uar->bf_last[i / 2] = HALVES_UNKNOWN;
 		found = true;
 	}
 	if (found)
