@@ -35,7 +35,8 @@ static uint64_t ethdev_caps(const char *device)
 		{"net_null", 0},
 		{"net_ring", 0},
 		{"net_pcap", 1ull << CAP_NET_RAW}, /* rx_iface= */
-		{"net_af_packet", 1ull << CAP_NET_RAW},
+		/* its start sets the interface's MAC address and flags anew */
+		{"net_af_packet", 1ull << CAP_NET_RAW | 1ull << CAP_NET_ADMIN},
 	};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
@@ -187,6 +188,16 @@ static int ethdev_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+static int start_failed(const struct ethdev_port *ep, int rc)
+{
+	if (ep->start_hint[0])
+		return spw_err(-rc, "%s", ep->start_hint);
+	return spw_err(-rc, "%s%s", rte_strerror(-rc),
+		       rc == -EPERM ? "; it needs CAP_NET_ADMIN: run as root, or give it that "
+				      "capability (docs/010)"
+				    : "");
+}
+
 /* Warns about what would otherwise be silence: a netdev that is down, promiscuous mode refused. */
 static int ethdev_start(struct spw_port *port)
 {
@@ -199,8 +210,7 @@ static int ethdev_start(struct spw_port *port)
 	memif_ctl_enter(ep);
 	rc = rte_eth_dev_start(ep->port_id);
 	ep->started = rc == 0;
-	rc = rc ? spw_err(-rc, "%s", ep->start_hint[0] ? ep->start_hint : rte_strerror(-rc))
-		: memif_ctl_check(ep);
+	rc = rc ? start_failed(ep, rc) : memif_ctl_check(ep);
 	memif_ctl_leave(ep);
 	if (rc)
 		return rc;

@@ -140,9 +140,11 @@ static void needs_by_port(void **state SPW_UNUSED)
 		 "0000:01:00.0,rx_vec_en=0,txq_inline_max=0", SPW_PORT_CAPS_ALL},
 		{"ethdev:net_tap0", false, "", SPW_PORT_CAPS_ALL},
 		{"ethdev:net_memif0,role=client", false, "", 0},
-		{"ethdev:net_af_packet0,iface=lo", false, "", 1ull << CAP_NET_RAW},
+		{"ethdev:net_af_packet0,iface=lo", false, "",
+		 1ull << CAP_NET_RAW | 1ull << CAP_NET_ADMIN},
 		{"null:size=64", false, "", 0},
-		{"fault:ethdev:net_af_packet0,iface=lo", false, "", 1ull << CAP_NET_RAW},
+		{"fault:ethdev:net_af_packet0,iface=lo", false, "",
+		 1ull << CAP_NET_RAW | 1ull << CAP_NET_ADMIN},
 #ifdef SPW_HAVE_RDMA
 		{"verbs:rxe0", false, "", 1ull << CAP_NET_RAW},
 		{"verbs:rxe0,mode=eth", false, "", 1ull << CAP_NET_RAW},
