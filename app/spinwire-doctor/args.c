@@ -25,9 +25,8 @@ static void help(void)
 	       "  diff A B        facts and findings in which two recorded machines differ\n"
 	       "  plan            addresses for each half and cable to a peer, netplan files,\n"
 	       "                  variables of NCCL, UCX, Open MPI; HOST is asked over ssh\n"
-	       "  --measure       also what the RDMA ports carry, within this machine and, with\n"
-	       "                  --peer, to another one, whether it crossed the cable, and what\n"
-	       "                  each GPU does under load\n"
+	       "  --measure       also what RDMA ports carry (--peer: to another machine), if it\n"
+	       "                  crossed the cable, and what each GPU does under load\n"
 	       "  --expect GBPS   measure: what one function should carry (as its links promise)\n"
 	       "  --facts         print every fact with its source, or why it is unknown\n"
 	       "  --json FILE     the findings as JSON (-: stdout, and no table)\n"
@@ -35,8 +34,7 @@ static void help(void)
 	       "  --replay FILE   plan: of a recorded machine in place of this one\n"
 	       "  --apply ROOT    plan: write ROOT/etc/netplan/60-spinwire.yaml by a rename\n"
 	       "  answer          what --measure --peer starts on HOST\n"
-	       "exit status: 0 no finding is an error (diff: nothing differs), 1 usage,\n"
-	       "             2 a finding is\n"
+	       "exit status: 0 no finding is an error (diff: nothing differs), 1 usage, 2 one is\n"
 	       "More: man spinwire-doctor\n");
 }
 

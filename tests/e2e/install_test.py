@@ -78,7 +78,7 @@ def test_main_job():
 
 
 PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "with-softhca", "spinwire-run", "spinwire-profile", "spinwire-top",
-            "spinwire-exporter"]
+            "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
 
 
 def test_help_and_man():
