@@ -143,8 +143,8 @@ static void *send_stream(void *arg)
 
 	if (block)
 		perf_pattern_fill(block, PERF_BLOCK_BYTES, st->idx);
-	/* A block is always sent whole, so that the last one can be compared. */
-	while (block && (at % PERF_BLOCK_BYTES || !spw_thr_load_rlx(st->stop))) {
+	/* A block is always sent whole, and one at least, so that the last one can be compared. */
+	while (block && (!at || at % PERF_BLOCK_BYTES || !spw_thr_load_rlx(st->stop))) {
 		size_t from = at % PERF_BLOCK_BYTES;
 		ssize_t n = send(st->fd, block + from, PERF_BLOCK_BYTES - from, MSG_NOSIGNAL);
 

@@ -14,6 +14,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 
 import perf_schema
@@ -227,7 +228,7 @@ def test_memlock():
 
     def limit():
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
-    with spwlab.scratch() as folder:
+    with tempfile.TemporaryDirectory(prefix="spinwire-", dir="/var/tmp") as folder:  # TMPDIR may be root's alone
         os.chmod(folder, 0o755)
         program = shutil.copy(PERF, folder)
         lib = shutil.copy(os.environ["SPW_SOFTHCA_LIB"], folder)
