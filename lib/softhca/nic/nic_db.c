@@ -213,11 +213,14 @@ void nic_doorbells_report(const struct nic_dev *nd)
 			 nd->dev->id.name, (unsigned long long)s->cqe_reuse);
 }
 
+/* Whoever used the QP's register may begin with its first half again for the next QP. */
 void nic_doorbells_forget(struct nic_qp *q)
 {
 	struct hca_uar *uar = q->qp->uar;
 	bool found = false;
 
+	for (uint32_t i = 0; uar && i < HCA_UAR_REGS; i++)
+		uar->bf_last[i] = HALVES_UNKNOWN;
 	for (uint32_t i = 0; uar && i < HCA_UAR_REGS * 2; i++) {
 		uint64_t *half =
 			(uint64_t *)(uar->page + SPW_PRM_UAR_BF_OFFSET) + (uint64_t)i * HALF_WORDS;
@@ -225,7 +228,6 @@ void nic_doorbells_forget(struct nic_qp *q)
 		if (value_qpn(spw_thr_load_rlx(half)) != q->qp->qpn)
 			continue;
 		spw_thr_exchange(half, 0ull);
-		uar->bf_last[i / 2] = HALVES_UNKNOWN;
 		found = true;
 	}
 	if (found)

@@ -217,6 +217,10 @@ static void forgotten_with_its_qp(void **state)
 	assert_int_equal(look(b), 0);
 	assert_int_equal(b->qp[1]->nic->sq_pi, 1);
 	expect_counts(b, 0, 0, 0);
+	post(b, 1, 0, WIDE);
+	nic_doorbells_forget(b->qp[0]->nic); /* a new QP's user may begin with this half again */
+	post(b, 1, 0, WIDE);
+	expect_counts(b, 0, 0, 0);
 }
 
 /* A WQE of `ds` segments at index idx, every byte different, and its copy in a half. The NIC has
