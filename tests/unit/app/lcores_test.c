@@ -9,24 +9,18 @@
 #include <stdlib.h>
 
 #include "app_lcores.h"
-#include "unit_test.h"
+#include "unit_file.h"
 
 static const char *platforms;
 
 static struct spw_plat *machine(const char *name, const char *changes)
 {
 	struct spw_plat_from from = {.text = {NULL, changes}, .text_bytes = {0, strlen(changes)}};
-	char path[512], *text = NULL;
+	char *text = unit_file_text("%s/%s.tree", platforms, name);
 	struct spw_plat *plat;
-	size_t room = 0;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/%s.tree", platforms, name);
-	file = fopen(path, "r");
-	assert_non_null(file);
-	from.text_bytes[0] = (size_t)getdelim(&text, &room, '\0', file);
 	from.text[0] = text;
-	fclose(file);
+	from.text_bytes[0] = strlen(text);
 	assert_int_equal(spw_plat_read(&from, &plat), 0);
 	free(text);
 	return plat;

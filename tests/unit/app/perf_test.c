@@ -12,7 +12,7 @@
 #include "pair.h"
 #include "pattern.h"
 #include "phy.h"
-#include "unit_test.h"
+#include "unit_file.h"
 
 static const char *platforms;
 
@@ -20,21 +20,15 @@ static void machine(const char *name, struct perf_end *end)
 {
 	struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
 	struct spw_plat *plat;
-	char path[512], *text = NULL;
-	size_t room = 0;
-	FILE *file;
+	char *text = unit_file_text("%s/%s.tree", platforms, name);
 
-	snprintf(path, sizeof(path), "%s/%s.tree", platforms, name);
-	file = fopen(path, "re");
-	assert_non_null(file);
-	from.text_bytes[0] = (size_t)getdelim(&text, &room, '\0', file);
 	from.text[0] = text;
+	from.text_bytes[0] = strlen(text);
 	from.name[0] = name;
 	assert_int_equal(spw_plat_read(&from, &plat), 0);
 	perf_facts_take(plat, end);
 	snprintf(end->host, sizeof(end->host), "%s", name);
 	spw_plat_free(plat);
-	fclose(file);
 	free(text);
 }
 

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../unit_test.h"
+#include "unit_file.h"
 #include "base/spw_log.h"
 #include "mem/mem_impl.h"
 
@@ -242,19 +242,10 @@ static struct mem_gpu recorded(const char *machine)
 {
 	struct mem_gpu gpu = {.why_not = "no GPU"};
 	struct spw_plat *plat;
-	char path[512], *text = NULL;
-	size_t room = 0;
-	ssize_t bytes;
-	FILE *f;
+	char *text = unit_file_text("%s/%s.tree", platforms, machine);
 
-	snprintf(path, sizeof(path), "%s/%s.tree", platforms, machine);
-	f = fopen(path, "r");
-	assert_non_null(f);
-	bytes = getdelim(&text, &room, '\0', f);
-	fclose(f);
-	assert_true(bytes > 0);
 	assert_int_equal(spw_plat_read(&(struct spw_plat_from){.text = {text},
-							       .text_bytes = {(size_t)bytes},
+							       .text_bytes = {strlen(text)},
 							       .name = {machine}},
 				       &plat),
 			 0);

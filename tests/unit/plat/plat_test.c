@@ -11,30 +11,14 @@
 #include <unistd.h>
 
 #include "plat/plat_impl.h"
-#include "unit_test.h"
+#include "unit_file.h"
 
 static const char *platforms, *cuda_lib, *nvml_lib;
-
-static char *file_text(const char *name)
-{
-	char path[512], *text = NULL;
-	size_t room = 0;
-	ssize_t bytes;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s.tree", platforms, name);
-	file = fopen(path, "r");
-	assert_non_null(file);
-	bytes = getdelim(&text, &room, '\0', file);
-	assert_true(bytes > 0);
-	fclose(file);
-	return text;
-}
 
 /* A platform with some lines changed. */
 static int changed(const char *name, const char *changes, const char *cuda, struct spw_plat **plat)
 {
-	char *text = file_text(name);
+	char *text = unit_file_text("%s/%s.tree", platforms, name);
 	const struct spw_plat_from from = {.text = {text, changes},
 					   .text_bytes = {strlen(text), strlen(changes)},
 					   .name = {name, "changes"},
@@ -206,7 +190,7 @@ static void spark_gpu(void **state)
 
 static void a_hot_gpu_is_found_by_nvml(void **state)
 {
-	char *text = file_text("dgx-spark");
+	char *text = unit_file_text("%s/dgx-spark.tree", platforms);
 	const struct spw_plat_from from = {.text = {text, "nvml ! ENOENT\n"},
 					   .text_bytes = {strlen(text), 14},
 					   .nvml_lib = nvml_lib};
@@ -367,7 +351,7 @@ static void what_is_saved_replays_alike(void **state)
  * missing would: no half of a number is believed. */
 static void torn_trees_are_read(void **state)
 {
-	char *text = file_text("bare-vm");
+	char *text = unit_file_text("%s/bare-vm.tree", platforms);
 	struct spw_plat *plat;
 
 	(void)state;

@@ -9,24 +9,12 @@
 #include <stdlib.h>
 
 #include "plat/spw_plat.h"
-#include "unit_test.h"
+#include "unit_file.h"
 
 #define VARIANTS_MIN 20
 
 static const char *platforms, *variants;
 static uint32_t misconfigured;
-
-SPW_COLD static char *file_text(const char *path)
-{
-	char *text = NULL;
-	size_t room = 0;
-	FILE *file = fopen(path, "r");
-
-	if (!file || getdelim(&text, &room, '\0', file) < 0)
-		fail_msg("%s cannot be read", path);
-	fclose(file);
-	return text;
-}
 
 static bool is_named(const char *list, const char *code)
 {
@@ -73,13 +61,11 @@ static void judge(const struct spw_plat *plat, const char *head)
 
 static void run(char *head, char *changes)
 {
-	char path[512], *text;
+	char *text =
+		unit_file_text("%s/%.*s.tree", platforms, (int)strcspn(head + 2, " \n"), head + 2);
 	struct spw_plat *plat;
 	struct spw_plat_from from = {.name = {"platform", "changes"}};
 
-	snprintf(path, sizeof(path), "%s/%.*s.tree", platforms, (int)strcspn(head + 2, " \n"),
-		 head + 2);
-	text = file_text(path);
 	from.text[0] = text;
 	from.text_bytes[0] = strlen(text);
 	from.text[1] = changes;
@@ -94,7 +80,7 @@ static void run(char *head, char *changes)
 /* Cuts the text where each next variant begins; the newline before it ends the one before. */
 static void each_variant_yields_its_findings(void **state)
 {
-	char *text = file_text(variants), *at = strstr(text, "\n@ ") + 1;
+	char *text = unit_file_text("%s", variants), *at = strstr(text, "\n@ ") + 1;
 
 	(void)state;
 	while (at) {
