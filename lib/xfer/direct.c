@@ -28,11 +28,7 @@ static int qp_create(struct xfer_rail *rail)
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = rail->cq,
 		.recv_cq = rail->cq,
-		.cap = {.max_send_wr = XFER_SQ_CNT,
-			.max_recv_wr = XFER_RQ_CNT,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = XFER_INLINE_MAX},
+		.cap = XFER_QP_CAP,
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = rail->dev->domain,
@@ -43,9 +39,7 @@ static int qp_create(struct xfer_rail *rail)
 	};
 
 	rail->qp = mlx5dv_create_qp(rail->dev->rdma.ctx, &attr, &dv);
-	return rail->qp ? 0
-			: spw_err(errno, "%s: a queue pair (%u sends, %u receives): %s",
-				  rail->dev->rdma.name, XFER_SQ_CNT, XFER_RQ_CNT, strerror(errno));
+	return xfer_rail_qp_check(rail);
 }
 
 /* An empty list of scatter entries. */

@@ -49,6 +49,13 @@ static struct peer_qp_path path_of(const struct xfer_rail *rail)
 	return path;
 }
 
+int xfer_rail_qp_check(const struct xfer_rail *rail)
+{
+	return rail->qp ? 0
+			: spw_err(errno, "%s: a queue pair (%u sends, %u receives): %s",
+				  rail->dev->rdma.name, XFER_SQ_CNT, XFER_RQ_CNT, strerror(errno));
+}
+
 void xfer_rail_destroy(struct xfer_rail *rail)
 {
 	if (rail->qp)

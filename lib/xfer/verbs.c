@@ -14,14 +14,7 @@
 
 static int verbs_make(struct xfer_rail *rail)
 {
-	struct ibv_qp_init_attr attr = {
-		.cap = {.max_send_wr = XFER_SQ_CNT,
-			.max_recv_wr = XFER_RQ_CNT,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = XFER_INLINE_MAX},
-		.qp_type = IBV_QPT_RC,
-	};
+	struct ibv_qp_init_attr attr = {.cap = XFER_QP_CAP, .qp_type = IBV_QPT_RC};
 
 	rail->plain.cnt = 0;
 	rail->refused = false;
@@ -31,9 +24,7 @@ static int verbs_make(struct xfer_rail *rail)
 			       rail->dev->rdma.name, XFER_CQ_CNT, strerror(errno));
 	attr.send_cq = attr.recv_cq = rail->cq;
 	rail->qp = ibv_create_qp(rail->dev->domain, &attr);
-	return rail->qp ? 0
-			: spw_err(errno, "%s: a queue pair (%u sends, %u receives): %s",
-				  rail->dev->rdma.name, XFER_SQ_CNT, XFER_RQ_CNT, strerror(errno));
+	return xfer_rail_qp_check(rail);
 }
 
 static bool verbs_ring(struct xfer_rail *rail)

@@ -33,6 +33,13 @@
 #define XFER_ORPHAN_MAX   (SPW_XFER_RAIL_MAX * XFER_SQ_CNT)
 #define XFER_LEFT_OUT_MAX 32u
 
+/* What a rail's QP is asked for, in direct and in plain verbs. */
+#define XFER_QP_CAP                                                                        \
+	{                                                                                  \
+		.max_send_wr = XFER_SQ_CNT, .max_recv_wr = XFER_RQ_CNT, .max_send_sge = 1, \
+		.max_recv_sge = 1, .max_inline_data = XFER_INLINE_MAX                      \
+	}
+
 struct xfer_rail;
 
 /* ---- endpoint ---- */
@@ -406,6 +413,8 @@ void xfer_rail_proved(struct xfer_rail *rail);
 void xfer_rail_turn(struct xfer_rail *rail, uint64_t now_ms);
 /* Destroys QP and CQ: the NIC no longer touches memory for this rail. */
 void xfer_rail_destroy(struct xfer_rail *rail);
+/* Purpose: whether the device made rail->qp. Called right after it was asked, for errno. */
+int xfer_rail_qp_check(const struct xfer_rail *rail);
 
 /* ---- fail.c ---- */
 
