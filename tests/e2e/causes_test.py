@@ -233,8 +233,7 @@ def joined(rows, cause, windows, begin):
 def test_nics_and_wire():
     """Both NIC threads are stopped for 20 ms ten times a second in turn, and the cable holds a twentieth of the frames for 30 ms: the
     join of both sides' trails gives nine tenths of that time to nic_late, peer_late and wire, and of the frames that were hit."""
-    if spwtest.SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
+    spwtest.need_card()
     place = spwlab.Cores(nics=True)
     with spwlab.scratch() as folder:
         path = spwlab.softhca_path(place, folder)
@@ -281,8 +280,7 @@ def test_nics_and_wire():
 def test_discarded_by_the_port():
     """The receiver's port discards a tenth of the frames, as under congestion: they are lost, spinwire never sees them, and its
     port_discards counts them, so that both sides' figures add up."""
-    if spwtest.SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
+    spwtest.need_card()
     place = spwlab.Cores()
     tool = [os.path.join(spwlab.TOOLS, "with-softhca"), "--cable", f"shm:{spwlab.prefix('discard')}"]
     port = ["--port", "mlx5:mlx5_0,mode=eth"]

@@ -15,7 +15,7 @@ import subprocess
 import time
 
 import spwtest
-from spwtest import SANITIZED, Skip, check, equal, spwlab
+from spwtest import Skip, check, equal, spwlab
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 TOOLS = ("spinwire", "spinwire-gen", "spinwire-bench", "tools/", "meson", "ninja", "ib_", "ibv_")
@@ -73,8 +73,7 @@ def run_draw(_command, folder):
 
 
 def need_softhca():
-    if SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
+    spwtest.need_card()
 
 
 def run_program(command, folder):

@@ -8,7 +8,7 @@ import os
 import subprocess
 
 import spwtest
-from spwtest import SANITIZED, Skip, check, equal, spwlab
+from spwtest import Skip, check, equal, spwlab
 
 DOCTOR = os.environ["SPINWIRE_DOCTOR"]
 TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
@@ -18,8 +18,7 @@ TRIES = 3  # a busy machine carries less than its cable
 
 
 def card(*options, name="m"):
-    if SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs a software ConnectX in front of a program without sanitizers")
+    spwtest.need_card()
     return [TOOL, "--as", "dgx-spark", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix(name)}", "--rate", f"port={PORT},pcie={HALF}", *options]
 
 
@@ -71,8 +70,7 @@ def test_pcie_slow():
 
 def test_unverified():
     """A function without counters of its physical port: the rate counts, the cable is unverified."""
-    if SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs a software ConnectX in front of a program without sanitizers")
+    spwtest.need_card()
     ways = until(set(), [TOOL, "--as", "vf", "--devices", "2", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('u')}", "--rate", "port=0.1,pcie=0.1"])
     equal({way["crossed"] for way in ways.values()}, {"unverified"}, "crossed")
     equal({way["wire_packets"] for way in ways.values()}, {None}, "packets of the physical port")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import spwtest
-from spwtest import SANITIZED, Skip, check, equal, spwlab
+from spwtest import check, equal, spwlab, write_file
 
 DOCTOR = os.environ["SPINWIRE_DOCTOR"]
 TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
@@ -19,8 +19,7 @@ OF_THIS_MACHINE = ("cores-", "hugepages-", "memlock-", "cap-", "gpu-")
 
 
 def card(*options):
-    if SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs a software ConnectX in front of a program without sanitizers")
+    spwtest.need_card()
     return [TOOL, "--as", "dgx-spark", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('s')}", *options]
 
 
@@ -38,13 +37,6 @@ def found(*words, **kwargs):
 def facts(*words, **kwargs):
     receipt = json.loads(run(*words, "--receipt", "-", **kwargs))
     return {(f["of"], f["name"]): f["value"] for f in receipt["facts"] if "value" in f}
-
-
-def save(folder, name, text):
-    path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
 
 
 def test_four_functions():
@@ -69,22 +61,22 @@ def test_states():
 def test_changed():
     """The live card, recorded, with one thing changed: halves that differ, half a cable in use, a function that is half gone."""
     with spwlab.scratch() as folder:
-        tree = save(folder, "tree", run("record", "-", under=card()))
+        tree = write_file(folder, "tree", run("record", "-", under=card()))
         for change, wanted in (("sys/class/net/enP2p1s0f0np0/mtu = 1500\n", {"nic-halves-differ"}),
                                ("sys/class/infiniband/roceP2p1s0f1/ports/1/gids ! ENOENT\n", {"nic-half-idle"}),
                                ("sys/class/net/enp1s0f1np1/carrier = 0\n", {"nic-halves-differ"}),
                                ("sys/class/infiniband/rocep1s0f1 ! ENOENT\n", {"modules-absent", "nic-half-idle"}),
                                ("sys/class/infiniband ! ENOENT\n", {"modules-absent"}),
                                ("sys/class/net/enp1s0f0np0 ! ENOENT\n", set())):
-            equal(found("replay", tree, save(folder, "change", change)), wanted, change)
+            equal(found("replay", tree, write_file(folder, "change", change)), wanted, change)
 
 
 def test_plan():
     """Two live cards: both cables, each half in a subnet of its own, the same from both ends."""
     other = ",".join(f"02:53:57:bb:00:0{n}" for n in range(1, 5))
     with spwlab.scratch() as folder:
-        own = save(folder, "own.json", run("--receipt", "-", under=card()))
-        peer = save(folder, "peer.json", run("--receipt", "-", under=card("--mac", other)))
+        own = write_file(folder, "own.json", run("--receipt", "-", under=card()))
+        peer = write_file(folder, "peer.json", run("--receipt", "-", under=card("--mac", other)))
         there, back = (run("plan", "--replay", a, "--peer", b) for a, b in ((own, peer), (peer, own)))
         same = subprocess.run([DOCTOR, "plan", "--replay", own, "--peer", own], capture_output=True, text=True, timeout=60, check=False)
     check("# 2 cables, 4 pairs of functions" in there, there)
@@ -118,8 +110,8 @@ def test_unplugged():
     with spwlab.scratch() as folder:
         gone = "".join(f"{path} ! ENOENT\n" for path in ("sys/class/infiniband", *(f"sys/class/net/{netdev}" for netdev, _, _ in FUNCTIONS.values()),
                                                          *(f"sys/bus/pci/devices/{pci}" for _, pci, _ in FUNCTIONS.values())))
-        tree = save(folder, "tree", run("record", "-", under=card()))
-        change = save(folder, "change", gone + "sys/class/dmi/id/product_name = NVIDIA_DGX_Spark\n")
+        tree = write_file(folder, "tree", run("record", "-", under=card()))
+        change = write_file(folder, "change", gone + "sys/class/dmi/id/product_name = NVIDIA_DGX_Spark\n")
         equal(found("replay", tree, change), {"nic-gone"}, "without a cable")
 
 
@@ -139,8 +131,8 @@ def test_renamed():
     names = {value for (_, name), value in got.items() if name == "rdma_device"}
     equal(names, {"a0", "a1", "b0", "b1"}, "RDMA devices")
     with spwlab.scratch() as folder:
-        tree = save(folder, "tree", run("record", "-", under=card()).replace("etc/netplan ! ENOENT\n", ""))
-        change = save(folder, "change", "etc/netplan/40-cx7.yaml = network:\\n  ethernets:\\n    cable0:\\n      set-name: enp1s0f0np0\\n\n")
+        tree = write_file(folder, "tree", run("record", "-", under=card()).replace("etc/netplan ! ENOENT\n", ""))
+        change = write_file(folder, "change", "etc/netplan/40-cx7.yaml = network:\\n  ethernets:\\n    cable0:\\n      set-name: enp1s0f0np0\\n\n")
         equal(found("replay", tree, change), {"nic-renamed"}, "a name that netplan gives")
 
 

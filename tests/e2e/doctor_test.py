@@ -13,7 +13,7 @@ import sys
 import time
 
 import spwtest
-from spwtest import SANITIZED, Skip, check, equal, spwlab
+from spwtest import SANITIZED, Skip, check, equal, spwlab, write_file
 
 DOCTOR = os.environ["SPINWIRE_DOCTOR"]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -41,17 +41,10 @@ def facts(*words, **kwargs):
     return {(f["of"], f["name"]): f["value"] for f in receipt["facts"] if "value" in f}
 
 
-def write(folder, name, text):
-    path = os.path.join(folder, name)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
-
-
 def second_spark(folder):
     """The machine at the other end of the cable."""
     text = spwlab.read(platform("dgx-spark")).replace("4c:bb:47:00:00:0", "4c:bb:47:00:01:0").replace("= 10.10.0.1/24", "= 10.10.0.9/24")
-    return write(folder, "peer.tree", text)
+    return write_file(folder, "peer.tree", text)
 
 
 # ---- findings --------------------------------------------------------------------------------------
@@ -60,8 +53,8 @@ def test_status():
     """0 without a finding and with warnings only, 2 with an error finding."""
     check("no finding" in doctor("replay", platform("dgx-spark")).stdout, "a healthy machine has a finding")
     with spwlab.scratch() as folder:
-        warn = write(folder, "warn", "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
-        error = write(folder, "error", "env/NCCL_IB_GID_INDEX = 0\n")
+        warn = write_file(folder, "warn", "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        error = write_file(folder, "error", "env/NCCL_IB_GID_INDEX = 0\n")
         done = doctor("replay", platform("dgx-spark"), warn)
         check("nic-halves-differ" in done.stdout and "mend: ip link set enP2p1s0f0np0 mtu 9000" in done.stdout, done.stdout)
         doctor("replay", platform("dgx-spark"), error, status=2)
@@ -98,7 +91,7 @@ def test_each_complaint_has_its_finding():
 
 def test_json():
     with spwlab.scratch() as folder:
-        change = write(folder, "change", "sys/class/net/enp65s0f0np0/speed = 25000\n")
+        change = write_file(folder, "change", "sys/class/net/enp65s0f0np0/speed = 25000\n")
         got = findings("replay", platform("x86-connectx5"), change)
         equal(set(got), {"link-slow"}, "findings")
         equal(got["link-slow"]["severity"], "warn", "severity")
@@ -137,9 +130,9 @@ def test_receipt():
         text = json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         equal(hashlib.sha256(text.encode()).hexdigest(), sha, "sha256")
         equal(facts("replay", path), facts("replay", platform("dgx-spark")), "facts of the receipt")
-        changed = write(folder, "changed.json", spwlab.read(path).replace("4 0 0", "").replace("mlx5_core", "mlx5_corf", 1))
+        changed = write_file(folder, "changed.json", spwlab.read(path).replace("4 0 0", "").replace("mlx5_core", "mlx5_corf", 1))
         check("SHA-256" in doctor("replay", changed, status=1).stderr, "a change was not noticed")
-        other = write(folder, "other.json", '{"schema": "spinwire.summary/1"}')
+        other = write_file(folder, "other.json", '{"schema": "spinwire.summary/1"}')
         check("not a receipt" in doctor("replay", other, status=1).stderr, "another JSON was taken")
 
 
@@ -149,13 +142,13 @@ def test_receipt_torn():
         doctor("replay", platform("bare-vm"), "--receipt", path)
         text = spwlab.read(path).rstrip()
         for bytes_left in range(0, len(text), max(1, len(text) // 60)):
-            done = doctor("replay", write(folder, "torn", text[:bytes_left]), status=1)
+            done = doctor("replay", write_file(folder, "torn", text[:bytes_left]), status=1)
             equal(done.stderr.count("\n"), 1, f"error lines at {bytes_left}: {done.stderr}")
 
 
 def test_diff():
     with spwlab.scratch() as folder:
-        changed = write(folder, "changed.tree", spwlab.read(platform("dgx-spark")) + "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        changed = write_file(folder, "changed.tree", spwlab.read(platform("dgx-spark")) + "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
         equal(doctor("diff", platform("dgx-spark"), platform("dgx-spark")).stdout, "", "diff of a machine and itself")
         out = doctor("diff", platform("dgx-spark"), changed, status=2).stdout
         check("+ nic-halves-differ: " in out and "  nic enP2p1s0f0np0 mtu: 9000 | 1500" in out, out)
@@ -213,10 +206,10 @@ def test_plan_refuses():
         check("the peer is this machine" in doctor("plan", "--replay", spark, "--peer", spark, status=1).stderr, "two names of one machine")
         check("no RDMA port" in doctor("plan", "--replay", spark, "--peer", platform("bare-vm"), status=1).stderr, "a peer without ports")
         check("which cable" in doctor("plan", "--replay", spark, "--peer", platform("x86-connectx5"), status=1).stderr, "one cable and two")
-        odd = write(folder, "odd.tree", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
+        odd = write_file(folder, "odd.tree", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
         out = doctor("plan", "--replay", spark, "--peer", odd)
         check("reboot" not in out.stdout, "a name that a shell would run")
-        taken = write(folder, "taken", "addr/enP7s7 = 10.10.7.7/24\n")
+        taken = write_file(folder, "taken", "addr/enP7s7 = 10.10.7.7/24\n")
         out = doctor("plan", "--replay", spark, "--replay", taken, "--peer", second_spark(folder)).stdout
         check("10.11.0." in out and "10.10." not in out, "a subnet that is in use")
 
@@ -225,13 +218,13 @@ def test_plan_over_ssh():
     """HOST is asked by ssh: this one answers for any host, with the doctor itself."""
     with spwlab.scratch() as folder:
         peer = second_spark(folder)
-        ssh = write(folder, "ssh", f'#!/bin/sh\necho "$@" > {folder}/asked\nexec {DOCTOR} replay {peer} --receipt -\n')
+        ssh = write_file(folder, "ssh", f'#!/bin/sh\necho "$@" > {folder}/asked\nexec {DOCTOR} replay {peer} --receipt -\n')
         os.chmod(ssh, 0o755)
         env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
         out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", "ada@spark-2", env=env).stdout
         check("10.10.0.2" in out, out)
         equal(spwlab.read(os.path.join(folder, "asked")).split()[-4:], ["ada@spark-2", "spinwire-doctor", "--receipt", "-"], "what ssh got")
-        write(folder, "ssh", "#!/bin/sh\nexit 255\n")
+        write_file(folder, "ssh", "#!/bin/sh\nexit 255\n")
         check("no receipt came" in doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2, env=env).stderr, "no answer")
 
 
@@ -257,7 +250,7 @@ def test_plan_apply_killed():
     with spwlab.scratch() as folder:
         os.makedirs(os.path.join(folder, "etc/netplan"))
         path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
-        write(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+        write_file(folder, "etc/netplan/60-spinwire.yaml", "old\n")
         for limit in (0, 1, 100, 200):  # the file size at which the kernel kills it
 
             def small(limit=limit):
@@ -276,7 +269,7 @@ def test_plan_apply_killed_at_each_step():
         path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
         # which rename it is depends on the machine; the writes are the file's and stdout's
         for step, when in [("fsync", 1), ("/^rename", 1), ("write", 1), ("write", 2), ("close", 1)]:
-            write(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+            write_file(folder, "etc/netplan/60-spinwire.yaml", "old\n")
             trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e", f"inject={step}:signal=KILL:when={when}+"]
             done = subprocess.run([*trace, DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder],
                                   capture_output=True, text=True, check=False)
@@ -390,8 +383,8 @@ def in_namespace():
 
 
 def test_agrees_with_ibv_devinfo():
-    if SANITIZED or not spwlab.has_mlx5() or not shutil.which("ibv_devinfo"):
-        raise Skip("needs ibv_devinfo, and a software ConnectX without sanitizers")
+    spwtest.need_card()
+    spwtest.need("ibv_devinfo")
     in_namespace()
     under = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}"]
     got = live_facts(under=under)
@@ -418,8 +411,7 @@ def test_agrees_with_ibv_devinfo():
 
 def test_states_of_this_process():
     """What is taken from a process on the software ConnectX is found, and nothing else is."""
-    if SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs a software ConnectX without sanitizers")
+    spwtest.need_card()
     in_namespace()
     spwtest.need("setpriv", "prlimit")
     softhca = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}", "--mtu"]

@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 import spwtest
-from spwtest import check, equal, need, read_pcap, swapped, udp_frame, write_pcap, spwlab
+from spwtest import check, equal, need, read_pcap, swapped, udp_frame, write_pcap, spwlab, write_file
 from gen_test import bad, generate
 
 JAR = "/usr/share/java/hdrhistogram.jar"
@@ -82,13 +82,6 @@ def test_capture_sizes():
         gen, _, went = with_captures(folder, [], plan(1, "--schedule", "poisson", "--size", "capture", "--capture", capture))
     check(gen["sent"] > 50, f"sent {gen['sent']}")
     equal([len(frame) for frame in went], [max(64, sizes[i % 5]) for i in range(gen["sent"])], "lengths that went out")
-
-
-def write_file(folder, name, data):
-    path = os.path.join(folder, name)
-    with open(path, "wb") as file:
-        file.write(data)
-    return path
 
 
 def refused_capture(name, data, *says):

@@ -3,7 +3,6 @@
 """What `meson install` puts elsewhere works from there: the tools with their modules, with-softhca with its library, the licence."""
 import os
 import re
-import shutil
 import signal
 import subprocess
 import urllib.request
@@ -104,8 +103,8 @@ def test_licence():
 
 
 def test_with_softhca():
-    if SANITIZED or not spwlab.has_mlx5() or not shutil.which("ibv_devinfo"):
-        raise Skip("needs ibv_devinfo, and a software ConnectX without sanitizers")
+    spwtest.need_card()
+    spwtest.need("ibv_devinfo")
     with spwlab.scratch() as folder:
         done = run_bare(os.path.join(installed(folder), "with-softhca"), "--cable", f"shm:{spwlab.prefix('installed')}", "ibv_devinfo")
         equal(done.returncode, 0, done.stderr)

@@ -13,7 +13,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 
@@ -34,6 +33,7 @@ def cable():
 
 
 def card(*options, cable_name=None):
+    spwtest.need_card()
     return [TOOL, "--cable", cable_name or cable(), *options]
 
 
@@ -83,6 +83,7 @@ def rows_of(got, **want):
 
 def test_local():
     """Without any argument but shorter: both ends on software devices, every kind of row, no row failed."""
+    spwtest.need_card()
     with spwlab.scratch() as folder:
         paths = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}
         done = perf(*QUICK, *[word for kind, path in paths.items() for word in (f"--{kind}", path)])
@@ -206,6 +207,7 @@ def test_rails_named():
 
 def test_too_large():
     """16 GiB where less is free: refused before anything is allocated, and the other size is measured."""
+    spwtest.need_card()
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
         done = perf("--rows", "write", "--sizes", "64,16G", "--time", "40", "--json", path, status=4)
@@ -222,6 +224,7 @@ def test_too_large():
 
 def test_memlock():
     """A limit of 64 KiB on locked memory: one line with the remedy, and TCP goes on. Root is exempt: both ends run as nobody."""
+    spwtest.need_card()
     spwtest.need_root()
     spwtest.need("setpriv")
     plain = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
@@ -308,6 +311,7 @@ class Pair:
         return ["ip", "netns", "exec", self.names[side]]
 
     def card(self, side):
+        spwtest.need_card()
         return [*self.under(side), TOOL, "--cable", cable(), "--netdev", f"spwp{side}", "--ip", f"10.77.0.{side + 1}"]
 
 

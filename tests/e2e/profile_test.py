@@ -13,7 +13,7 @@ import time
 import zlib
 
 import spwtest
-from spwtest import SANITIZED, Skip, check, equal, spwlab
+from spwtest import Skip, check, equal, spwlab
 import spwfile  # in tools/lib, which spwtest has found
 import spwjoin
 
@@ -193,8 +193,7 @@ def test_main_job():
 
 
 def need_softhca():
-    if SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
+    spwtest.need_card()
 
 
 def test_main_job_softhca():

@@ -32,8 +32,7 @@ def need():
 
 def need_softhca():
     need()
-    if SANITIZED or not spwlab.has_mlx5():
-        raise Skip("needs a software ConnectX without sanitizers")
+    spwtest.need_card()
 
 
 def as_user(*caps):

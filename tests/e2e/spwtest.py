@@ -39,6 +39,11 @@ def need_root():
         raise Skip("needs root (a network namespace of its own)")
 
 
+def need_card():
+    if SANITIZED or not spwlab.has_mlx5():
+        raise Skip("needs spinwire's mlx5 port and a software ConnectX in front of a program without sanitizers")
+
+
 def check(condition, text):
     if not condition:
         raise AssertionError(text)
@@ -196,6 +201,14 @@ def trailed(payload):
 def swapped(frame):
     """What echo makes of a good frame: MAC, IP and UDP addresses change places, nothing else does."""
     return frame[6:12] + frame[0:6] + frame[12:26] + frame[30:34] + frame[26:30] + frame[36:38] + frame[34:36] + frame[38:]
+
+
+def write_file(folder, name, data):
+    """data: bytes or text. The path."""
+    path = os.path.join(folder, name)
+    with open(path, "wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+    return path
 
 
 def write_pcap(path, frames):
