@@ -263,39 +263,42 @@ static int nic_parse(const json_t *json, struct perf_nic *nic)
 	return rc ? rc : nic->prefix > 32 ? spw_err(EPROTO, "a prefix above 32") : 0;
 }
 
-static int lists_parse(const json_t *json, struct perf_end *end)
+/* Of each list what there is room for is taken. */
+static int nics_parse(const json_t *list, struct perf_end *end)
 {
-	const json_t *item;
-	size_t i;
 	int rc = 0;
 
-	json_array_foreach(json_object_get(json, "nics"), i,
-			   item) if (i < PERF_NIC_MAX &&
-				     (rc = nic_parse(item, &end->nic[end->nic_cnt++])) <
-					     0) return rc;
-	json_array_foreach(json_object_get(json, "bonds"), i, item)
-	{
-		struct perf_bond *bond = &end->bond[i];
+	for (size_t i = 0; i < json_array_size(list) && i < PERF_NIC_MAX && rc == 0; i++)
+		rc = nic_parse(json_array_get(list, i), &end->nic[end->nic_cnt++]);
+	return rc;
+}
 
-		if (i == PERF_BOND_MAX)
-			break;
+static int bonds_parse(const json_t *list, struct perf_end *end)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < json_array_size(list) && i < PERF_BOND_MAX && rc == 0; i++) {
+		const json_t *item = json_array_get(list, i);
+		struct perf_bond *bond = &end->bond[end->bond_cnt++];
+
 		perf_text(item, "name", bond->name, sizeof(bond->name));
 		perf_text(item, "ip", bond->ip, sizeof(bond->ip));
-		if ((rc = u32_take(item, "prefix", &bond->prefix)) < 0)
-			return rc;
+		rc = u32_take(item, "prefix", &bond->prefix);
 		bond->prefix = SPW_MIN(bond->prefix, 32u);
-		end->bond_cnt++;
 	}
-	json_array_foreach(json_object_get(json, "findings"), i, item)
-	{
-		if (i == PERF_FINDING_MAX)
-			break;
-		perf_text(item, "id", end->finding[i].code, sizeof(end->finding[i].code));
-		perf_text(item, "evidence", end->finding[i].what, sizeof(end->finding[i].what));
-		perf_text(item, "mend", end->finding[i].todo, sizeof(end->finding[i].todo));
-		end->finding_cnt++;
+	return rc;
+}
+
+static void findings_parse(const json_t *list, struct perf_end *end)
+{
+	for (size_t i = 0; i < json_array_size(list) && i < PERF_FINDING_MAX; i++) {
+		const json_t *item = json_array_get(list, i);
+		struct perf_finding *finding = &end->finding[end->finding_cnt++];
+
+		perf_text(item, "id", finding->code, sizeof(finding->code));
+		perf_text(item, "evidence", finding->what, sizeof(finding->what));
+		perf_text(item, "mend", finding->todo, sizeof(finding->todo));
 	}
-	return 0;
 }
 
 int perf_facts_parse(const json_t *json, struct perf_end *end_out)
@@ -312,7 +315,10 @@ int perf_facts_parse(const json_t *json, struct perf_end *end_out)
 	rc = u32_take(json, "cores", &end_out->cores);
 	if (rc == 0)
 		rc = perf_number(json, "memory_max", INT64_MAX, &end_out->memory_max);
-	return rc ? rc : lists_parse(json, end_out);
+	rc = rc ? rc : nics_parse(json_object_get(json, "nics"), end_out);
+	rc = rc ? rc : bonds_parse(json_object_get(json, "bonds"), end_out);
+	findings_parse(json_object_get(json, "findings"), end_out);
+	return rc;
 }
 
 /* ---- PCIe ---- */
