@@ -127,26 +127,30 @@ static uint32_t stat_cnt(const struct asked *a)
 	return ask(a, &q) == 0 && q.info.sset_mask ? SPW_MIN(q.cnt, 20000u) : 0;
 }
 
+/* The kernel writes as many statistics as it has at that moment, whatever room the caller has.
+ * Twice the number of a moment ago is safe (lib/rdma/netdev.c does the same). */
 static void stats_probe(const struct asked *a)
 {
-	uint32_t cnt = stat_cnt(a);
-	struct ethtool_gstrings *name = calloc(1, sizeof(*name) + cnt * (size_t)ETH_GSTRING_LEN);
-	struct ethtool_stats *value = calloc(1, sizeof(*value) + cnt * sizeof(uint64_t));
-	size_t room = cnt * (ETH_GSTRING_LEN + 24ul) + 1, used = 0;
+	uint32_t max = 2 * stat_cnt(a), cnt = 0;
+	struct ethtool_gstrings *name = calloc(1, sizeof(*name) + max * (size_t)ETH_GSTRING_LEN);
+	struct ethtool_stats *value = calloc(1, sizeof(*value) + max * sizeof(uint64_t));
+	size_t room = max * (ETH_GSTRING_LEN + 24ul) + 1, used = 0;
 	char *text = calloc(1, room);
-	int rc = cnt ? 0 : -EOPNOTSUPP;
+	int rc = max ? 0 : -EOPNOTSUPP;
 
 	if (!name || !value || !text)
 		rc = -ENOMEM;
 	if (rc == 0) {
 		*name = (struct ethtool_gstrings){
-			.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = cnt};
-		*value = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = cnt};
+			.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = max};
+		*value = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = max};
 		rc = ask(a, name);
 	}
 	if (rc == 0)
 		rc = ask(a, value);
-	for (uint32_t i = 0; rc == 0 && i < cnt; i++)
+	if (rc == 0)
+		cnt = SPW_MIN(SPW_MIN(name->len, value->n_stats), max);
+	for (uint32_t i = 0; i < cnt; i++)
 		used += (size_t)snprintf(text + used, room - used, "%s%.*s %llu", i ? "\n" : "",
 					 ETH_GSTRING_LEN, (char *)name->data + i * ETH_GSTRING_LEN,
 					 (unsigned long long)value->data[i]);
