@@ -206,7 +206,7 @@ static bool lcores_stop(struct app *app, int status)
 		if (spw_tsc_now() - begin > limit || forced(app))
 			return false;
 		if (status != APP_FAULT)
-			spw_exec_service(app->topo.exec);
+			spw_topo_service(&app->topo);
 		nanosleep(&nap, NULL);
 	}
 	rte_eal_mp_wait_lcore();

@@ -337,15 +337,8 @@ static const struct {
 
 /* ---- set-up and run ---- */
 
-static void pipe_choose(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
+void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags)
 {
-	unsigned int flags = 0;
-
-	if (conf->record)
-		flags = SPW_REC_ON | (conf->exec_has_clock ? SPW_REC_EXEC_CLOCK : 0) |
-			(conf->exec_way == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0) |
-			(conf->nic_stamps ? PIPE_NIC_STAMPS : 0) |
-			(conf->nic_stamps && conf->nic_frames ? PIPE_NIC_FRAMES : 0);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(pipe_variant); i++) {
 		if (pipe_variant[i].flags == flags) {
 			pipe->turn = pipe_variant[i].turn;
@@ -358,8 +351,8 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 {
 	int rc;
 
-	if (!conf->queue || !conf->ring || !conf->pool)
-		return spw_err(EINVAL, "pipe: needs a port queue, its pool and an executor ring");
+	if (!conf->queue || !conf->pool)
+		return spw_err(EINVAL, "pipe: needs a port queue and its pool");
 	if (conf->burst < 1 || conf->burst > SPW_BURST_MAX)
 		return spw_err(EINVAL, "pipe: burst %u is not in 1 .. %u", conf->burst,
 			       SPW_BURST_MAX);
@@ -369,33 +362,26 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 		return rc;
 	spw_rec_init(&pipe->rec);
 	if (conf->record && conf->slow_tsc)
-		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc,
-				   conf->exec_way == SPW_CAUSE_EXEC_INLINE ||
-					   conf->exec_way == SPW_CAUSE_EXEC_LAUNCHED);
+		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc);
 	if (conf->record && conf->slow_tsc)
 		spw_rec_trail(&pipe->rec, conf->trail);
-	pipe->rec.exec_map.unc = pipe->rec.exec_unc = conf->exec_unc_tsc;
-	pipe->slow.exec = conf->exec_way;
 	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;
 	pipe->slow.lcore = conf->lcore;
 	pipe->slow.queue = conf->queue_idx;
 	pipe->slow.nic_stamps = conf->nic_stamps;
 	pipe->queue = conf->queue;
-	pipe->ring = conf->ring;
-	spw_gring_bind(pipe->ring, conf->pool);
-	pipe->exec = conf->exec;
-	pipe->exec_ring = conf->exec_ring;
 	pipe->burst = conf->burst;
 	pipe->frames_left = conf->frames_max ? conf->frames_max : UINT64_MAX;
 	pipe->can_tx = conf->can_tx;
 	pipe->tx_drop = conf->can_tx ? SPW_DROP_tx_full : SPW_DROP_tx_down;
-	pipe->exec_clock = conf->exec_clock;
 	pipe->nic_clock = conf->nic_clock;
 	pipe->drain_tsc = conf->drain_tsc;
 	pipe->house_turns = 1;
 	pipe->house_rng = conf->seed | 1;
-	pipe_choose(pipe, conf);
-	return 0;
+	if (conf->record)
+		pipe->flags = SPW_REC_ON | (conf->nic_stamps ? PIPE_NIC_STAMPS : 0) |
+			      (conf->nic_stamps && conf->nic_frames ? PIPE_NIC_FRAMES : 0);
+	return pipe_ways_init(pipe, conf);
 }
 
 void spw_pipe_begin(struct spw_pipe *pipe)

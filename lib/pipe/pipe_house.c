@@ -60,6 +60,16 @@ static void house_events(struct spw_pipe *pipe)
 	}
 }
 
+/* ---- executors ---- */
+
+/* Those that are not in use stay ready. */
+static void house_beats(struct spw_pipe *pipe)
+{
+	for (uint32_t i = 0; i < pipe->way_cnt; i++)
+		if (pipe->way[i].exec)
+			spw_exec_beat(pipe->way[i].exec, pipe->way[i].exec_ring);
+}
+
 /* ---- the slices ---- */
 
 void pipe_housekeep(struct spw_pipe *pipe)
@@ -69,8 +79,8 @@ void pipe_housekeep(struct spw_pipe *pipe)
 		house_events(pipe);
 		break;
 	case 1:
-		if (pipe->exec)
-			spw_exec_beat(pipe->exec, pipe->exec_ring);
+		house_beats(pipe);
+		pipe_way_obey(pipe);
 		break;
 	default:
 		spw_gring_clock(pipe->ring);

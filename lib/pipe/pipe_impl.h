@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the files of the pipe share: pipe.c (the loop) calls pipe_house.c (housekeeping) and
- * pipe_slow.c (slow batches), always outside the common path.
+ * What the files of the pipe share: pipe.c (the loop) calls pipe_house.c (housekeeping),
+ * pipe_slow.c (slow batches) and pipe_way.c (another executor), always outside the common path.
  */
 #ifndef PIPE_IMPL_H
 #define PIPE_IMPL_H
@@ -36,6 +36,19 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
  * `all` every one, at once.
  * Thread: owner. */
 void pipe_slow_judge(struct spw_pipe *pipe, bool all) SPW_COLD;
+
+/* pipe.c. Purpose: the two turns of the variant with these flags.
+ * Thread: setup, owner. */
+void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags);
+
+/* pipe_way.c. Purpose: takes the ways over from conf, and binds their rings; way 0 is in use then.
+ * Thread: setup.
+ * Errors: -EINVAL with a text. */
+int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
+
+/* pipe_way.c. Purpose: follows what the control thread asked for.
+ * Thread: owner, in housekeeping. */
+void pipe_way_obey(struct spw_pipe *pipe) SPW_COLD;
 
 /* pipe_slow.c. Purpose: samples the port's no-slot counter and notes a stretch in which it grew.
  * Thread: owner. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The run-to-completion core: one lcore, one port queue, one executor ring.
+ * The run-to-completion core: one lcore, one port queue, one executor ring at a time.
  *
  *   poll ─ push ─ (executor) ─ reap ─ sort by verdict ─ echo ─ recycle ─ record
  *
@@ -36,28 +36,37 @@
 extern "C" {
 #endif
 
+#define SPW_PIPE_WAY_MAX 4u
+
+/* A way to hand frames over: an executor ring, and what the loop must know of its executor. */
+struct spw_pipe_way {
+	struct spw_gring *ring;    /* spw_pipe_init binds it to the pool */
+	struct spw_exec *exec;     /* ring's executor; NULL: it needs no heartbeat */
+	uint16_t exec_ring;        /* ring's index in exec */
+	enum spw_cause_exec learns; /* how the executor learns of a batch */
+	/* NULL: its stamps are CPU ticks. Else this box has the map that translates them. */
+	struct spw_clock_box *clock;
+	/* For an executor on the CPU's clock: how early its stamps may appear, ticks, since clock
+	 * readings of two cores are not ordered. */
+	uint64_t unc_tsc;
+};
+
 struct spw_pipe_conf {
 	struct spw_port_queue *queue; /* set up; started before run */
-	struct spw_gring *ring;       /* spw_pipe_init binds it to pool */
 	const struct spw_pool *pool;  /* the queue's pool */
-	struct spw_exec *exec;        /* ring's executor; NULL: it needs no heartbeat */
-	uint16_t exec_ring;           /* ring's index in exec */
-	uint16_t burst;               /* frames per poll at most, 1 .. SPW_BURST_MAX */
+	/* The ways that spw_pipe_ask may choose from; the loop begins with way[0]. */
+	struct spw_pipe_way way[SPW_PIPE_WAY_MAX];
+	uint32_t way_cnt; /* 1 .. SPW_PIPE_WAY_MAX */
+	uint16_t burst;   /* frames per poll at most, 1 .. SPW_BURST_MAX */
 	bool can_tx;                  /* false: every echo is dropped, counted tx_down */
 	/* false: no stamps, stages or regimes; the loop is compiled without them */
 	bool record;
-	enum spw_cause_exec exec_way; /* how the executor learns of a batch */
-	/* The executor's stamps are not CPU ticks: the map in exec_clock translates them. */
-	bool exec_has_clock;
 	/* Frames carry NIC stamps: the map in nic_clock translates them. */
 	bool nic_stamps;
 	/* With nic_stamps: each frame is recorded by its own stamp, not only the batch's oldest. */
 	bool nic_frames;
-	struct spw_clock_box *exec_clock, *nic_clock; /* NULL: the CPU's own clock */
-	/* For an executor on the CPU's clock: how early its stamps may appear, ticks, since clock
-	 * readings of two cores are not ordered. */
-	uint64_t exec_unc_tsc;
-	uint64_t slow_tsc; /* frames above it get a cause; 0: none does */
+	struct spw_clock_box *nic_clock; /* NULL: the CPU's own clock */
+	uint64_t slow_tsc;               /* frames above it get a cause; 0: none does */
 	/* Delay before a slow batch is judged, ticks: the executor reports a pause only after it.
 	 */
 	uint64_t slow_wait_tsc;
@@ -118,12 +127,18 @@ struct spw_pipe {
 	uint32_t house_slice;
 	uint32_t house_rng;
 	uint16_t burst;
-	uint16_t exec_ring;
 	uint32_t tx_drop; /* enum spw_drop under which a refused echo is counted */
 	bool can_tx;
-	struct spw_exec *exec;
 	void (*drain_turn)(struct spw_pipe *pipe);
 	struct spw_clock_box *exec_clock, *nic_clock;
+	/* the ways (pipe_way.c); ring, turn, drain_turn and exec_clock are those of way[way_idx] */
+	struct spw_pipe_way way[SPW_PIPE_WAY_MAX];
+	uint32_t way_cnt;
+	uint32_t way_idx;        /* written by the owner, sampled by others */
+	uint32_t asked;          /* written by the control thread: see spw_pipe_ask */
+	unsigned int flags;      /* of the variant, without those of the way */
+	uint64_t way_change_tsc; /* since when it drains for another way */
+	uint64_t way_changes;    /* ways that were changed, written by the owner */
 	uint64_t drain_tsc;
 	uint64_t exec_busy;     /* executions of all settled batches, summed, executor clock */
 	uint64_t exec_last_end; /* the latest end among them */
@@ -198,6 +213,23 @@ bool spw_pipe_event(struct spw_pipe *pipe, struct spw_port_event *event_out);
  *          latest report is kept.
  * Thread:  control. */
 void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_tsc);
+
+/* Purpose: asks the loop to poll at most `burst` frames at a time, and to use way[way]. The loop
+ *          follows in its housekeeping: the burst counts at once; for another way it polls nothing
+ *          until the executor has finished what it has, for at most drain_tsc (then it goes on as
+ *          before, and tries again when it is asked again).
+ *
+ *   control   ask(way 1)
+ *   owner     way 0: poll, push ... │ settle ... until the ring is empty │ way 1: poll, push ...
+ *   port      frames are taken      │ frames wait in the port            │ frames are taken
+ *
+ * Shape:   way < way_cnt; burst 1 .. SPW_BURST_MAX. The last request counts.
+ * Order:   none: one relaxed store of a word.
+ * Thread:  control. */
+void spw_pipe_ask(struct spw_pipe *pipe, uint32_t way, uint16_t burst);
+
+/* Returns: the way in use, and with which burst. Thread: any. */
+uint32_t spw_pipe_way(const struct spw_pipe *pipe, uint16_t *burst_out);
 
 /* The counters of one pipe, as spw_pipe_summary read them. */
 struct spw_pipe_summary {

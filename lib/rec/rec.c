@@ -52,12 +52,19 @@ void spw_rec_init(struct spw_rec *rec)
 
 /* A step is a gap if it takes an eighth of the threshold: shorter ones cannot make a frame slow by
  * themselves, and eight of them in a row would. */
-void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc, bool push_calls)
+void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc)
 {
 	rec->slow_tsc = slow_tsc;
 	rec->gap_tsc = slow_tsc / 8;
 	rec->wait_tsc = wait_tsc;
+}
+
+void spw_rec_exec(struct spw_rec *rec, bool push_calls, uint64_t unc_tsc)
+{
 	rec->push_calls = push_calls;
+	spw_clock_map_identity(&rec->exec_map);
+	rec->exec_map.unc = unc_tsc;
+	spw_thr_store_rlx(&rec->exec_unc, unc_tsc);
 }
 
 void spw_rec_trail(struct spw_rec *rec, struct spw_trail *trail)

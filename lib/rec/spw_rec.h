@@ -204,9 +204,15 @@ void spw_rec_init(struct spw_rec *rec);
 
 /* Purpose: sets the threshold: frames above slow_tsc ticks get a cause, wait_tsc ticks after they
  *          were recorded; steps of the loop above an eighth of slow_tsc are gaps.
- * Shape:   slow_tsc >= 1. push_calls: push runs a handler or calls a driver.
+ * Shape:   slow_tsc >= 1.
  * Thread:  setup. */
-void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc, bool push_calls);
+void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc);
+
+/* Purpose: says what is known of the executor that the next batch goes to. Its stamps are taken for
+ *          CPU ticks, unc_tsc uncertain, until spw_rec_clocks brings a map.
+ * Shape:   push_calls: push runs a handler or calls a driver.
+ * Thread:  setup; owner, while no batch is under way. */
+void spw_rec_exec(struct spw_rec *rec, bool push_calls, uint64_t unc_tsc);
 
 /* Purpose: also writes gaps, and the causes of every batch above an eighth of the threshold, to
  *          trail.
@@ -478,6 +484,11 @@ void spw_rec_view_init(struct spw_rec_view *view);
  *          turns) that spw_rec_collect adds to. Call it before collecting from the first recorder.
  * Thread:  owner (reader). */
 void spw_rec_view_interval(struct spw_rec_view *view);
+
+/* Purpose: begins another round of collecting in the same interval: clears the sums over recorders,
+ *          but not the histograms.
+ * Thread:  owner (reader). */
+void spw_rec_view_round(struct spw_rec_view *view);
 
 /* Purpose: adds the bank that the owner has left to view, clears it, and requests the next one.
  *          Regimes and counters are sampled live.

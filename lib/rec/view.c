@@ -25,9 +25,8 @@ void spw_rec_view_init(struct spw_rec_view *view)
 
 /* What sums over recorders must start at 0 for each round of spw_rec_collect; totals, causes and
  * the worst batches stay. */
-void spw_rec_view_interval(struct spw_rec_view *view)
+void spw_rec_view_round(struct spw_rec_view *view)
 {
-	memset(view->interval, 0, sizeof(view->interval));
 	memset(view->regime_tsc, 0, sizeof(view->regime_tsc));
 	memset(view->defects, 0, sizeof(view->defects));
 	memset(&view->held, 0, sizeof(view->held));
@@ -38,6 +37,12 @@ void spw_rec_view_interval(struct spw_rec_view *view)
 	view->away_known = true;
 	view->exec_unc = 0;
 	view->nic_unc = 0;
+}
+
+void spw_rec_view_interval(struct spw_rec_view *view)
+{
+	memset(view->interval, 0, sizeof(view->interval));
+	spw_rec_view_round(view);
 }
 
 static void hold_add(const struct spw_rec_held *from, struct spw_rec_held *sum)

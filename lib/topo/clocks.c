@@ -40,13 +40,13 @@ static void pair_add(const struct spw_topo *topo, struct spw_topo_clock *clock, 
 		&clock->fit.map); /* with a wider uncertainty if the line cannot explain the pair */
 }
 
-static int pair_exec(struct spw_topo *topo)
+static int pair_exec(struct spw_topo *topo, struct spw_topo_way *way)
 {
 	uint64_t other, tsc, unc_ns;
-	int rc = spw_exec_pair_clock(topo->exec, &other, &tsc, &unc_ns);
+	int rc = spw_exec_pair_clock(way->exec, &other, &tsc, &unc_ns);
 
 	if (rc == 0)
-		pair_add(topo, &topo->exec_clock, other, tsc, unc_ns);
+		pair_add(topo, &way->clock, other, tsc, unc_ns);
 	return rc;
 }
 
@@ -87,17 +87,26 @@ static int open_port(struct spw_topo *topo, uint32_t p)
 	return 0;
 }
 
+static int open_exec(struct spw_topo *topo, struct spw_topo_way *way)
+{
+	int rc;
+
+	if (!topo_way_is_gpu(way))
+		return 0;
+	rc = spw_clock_fit_init(&way->clock.fit, spw_exec_clock_hz(way->exec), topo->conf.tsc.hz,
+				NOMINAL_PPB, WANDER_PPB);
+	return rc < 0 ? rc : pair_exec(topo, way);
+}
+
 int topo_clocks_open(struct spw_topo *topo)
 {
 	int rc = 0;
 
 	for (uint32_t p = 0; p < topo->port_cnt && rc == 0; p++)
 		rc = open_port(topo, p);
-	if (rc < 0 || !topo_exec_is_gpu(topo))
-		return rc;
-	rc = spw_clock_fit_init(&topo->exec_clock.fit, spw_exec_clock_hz(topo->exec),
-				topo->conf.tsc.hz, NOMINAL_PPB, WANDER_PPB);
-	return rc < 0 ? rc : pair_exec(topo);
+	for (uint32_t w = 0; w < topo->way_cnt && rc == 0; w++)
+		rc = open_exec(topo, &topo->way[w]);
+	return rc;
 }
 
 /* A clock with a full window of pairs is read less often, because a reading costs a bus transaction
@@ -117,6 +126,7 @@ void spw_topo_clocks_pair(struct spw_topo *topo)
 	for (uint32_t p = 0; p < topo->port_cnt; p++)
 		if (topo->nic_clock[p].on && due(&topo->nic_clock[p]))
 			pair_port(topo, p);
-	if (topo_exec_is_gpu(topo) && due(&topo->exec_clock))
-		pair_exec(topo);
+	for (uint32_t w = 0; w < topo->way_cnt; w++)
+		if (topo_way_is_gpu(&topo->way[w]) && due(&topo->way[w].clock))
+			pair_exec(topo, &topo->way[w]);
 }

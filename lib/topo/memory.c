@@ -82,7 +82,7 @@ static int regions_open(struct spw_topo *topo, const struct plan *plan)
 			.kind = topo->conf.memory.kind,
 			.bytes = plan->bytes[r],
 			.numa_node = plan->node[r],
-			.executor_is_gpu = topo_exec_is_gpu(topo),
+			.executor_is_gpu = topo_conf_is_gpu(&topo->conf),
 		};
 		int rc = spw_region_alloc(&req, &topo->region[r]);
 

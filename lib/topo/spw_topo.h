@@ -74,7 +74,12 @@ struct spw_topo_conf {
 		size_t slot_bytes;
 	} memory;
 	struct {
-		enum spw_exec_kind kind;           /* not AUTO */
+		enum spw_exec_kind kind; /* not AUTO */
+		/* Other kinds that a lane may change to (spw_topo_ask), beside `kind`. All of them
+		 * are started, and read the same memory; one that this machine cannot do is left
+		 * out. */
+		enum spw_exec_kind also[SPW_PIPE_WAY_MAX - 1];
+		uint32_t also_cnt;
 		const struct spw_handler *handler; /* outlives the topology */
 		const int *cpu;           /* [lane_cnt], outlives the topology; NULL: none pinned */
 		uint32_t batch_cnt;       /* per ring, a power of 2; 0: the backend's choice */
@@ -105,6 +110,14 @@ struct spw_topo_clock {
 	bool on;                  /* the clock exists and could be read */
 };
 
+/* An executor that the lanes may use: each has a ring in it. */
+struct spw_topo_way {
+	enum spw_exec_kind kind;
+	struct spw_exec *exec;
+	struct spw_topo_clock clock; /* of a GPU */
+	uint64_t relaunched;         /* control: the executor's count at the last service */
+};
+
 /* One port queue with its pool and its pipe; on the lcore's NUMA node, aligned to a page. */
 struct spw_topo_lane {
 	struct spw_pipe pipe; /* run by the owner */
@@ -126,10 +139,9 @@ struct spw_topo {
 	uint32_t region_cnt;
 	struct spw_topo_lane *lane[SPW_TOPO_LANE_MAX];
 	uint32_t lane_cnt;
-	struct spw_exec *exec;
+	struct spw_topo_way way[SPW_PIPE_WAY_MAX]; /* conf.exec.kind, then conf.exec.also */
+	uint32_t way_cnt;
 	struct spw_topo_clock nic_clock[SPW_PORT_MAX]; /* by port */
-	struct spw_topo_clock exec_clock;
-	uint64_t relaunched; /* control: the executor's count at the last service */
 };
 
 /* ---- life ---- */
@@ -183,6 +195,15 @@ int spw_topo_service(struct spw_topo *topo);
  * Thread:  control. */
 void spw_topo_clocks_pair(struct spw_topo *topo);
 
+/* Purpose: asks every lane to poll at most `burst` frames at a time and to use the executor
+ *          way[way]; each follows by itself, without losing a frame (spw_pipe_ask).
+ * Shape:   way < way_cnt; burst 1 .. SPW_BURST_MAX.
+ * Thread:  control. */
+void spw_topo_ask(struct spw_topo *topo, uint32_t way, uint16_t burst);
+
+/* Returns: whether every lane uses that way. Thread: control. */
+bool spw_topo_uses(const struct spw_topo *topo, uint32_t way);
+
 /* Purpose: the next port event of any lane.
  * Returns: false when there is none.
  * Thread:  control, and setup after the lanes have ended. */
@@ -192,6 +213,10 @@ bool spw_topo_event(struct spw_topo *topo, struct spw_topo_lane **lane_out,
 /* Purpose: begins a new interval in view and adds what every lane's recorder has put aside.
  * Thread:  control; one view for the topology's whole life. */
 void spw_topo_collect(struct spw_topo *topo, struct spw_rec_view *view);
+
+/* Purpose: the same without a new interval: what has come since is added to the one before.
+ * Thread:  control. */
+void spw_topo_collect_more(struct spw_topo *topo, struct spw_rec_view *view);
 
 /* Purpose: the same after the lanes have ended: takes all that is left.
  * Thread:  setup. */
@@ -212,7 +237,7 @@ uint64_t spw_topo_frames(const struct spw_topo *topo);
  * counted it. */
 struct spw_topo_stat {
 	struct spw_port_stat port[SPW_PORT_MAX]; /* [port_cnt] */
-	struct spw_exec_stat exec;
+	struct spw_exec_stat exec; /* sums over the ways; device: that of the first */
 	struct spw_ledger ledger;  /* sums over ports, executor, pipes, pools */
 	struct spw_ledger_sum sum; /* its balance; live, its edges differ by frames in flight */
 	uint64_t port_copies;      /* copies of frames made by drivers */

@@ -30,6 +30,13 @@ void spw_topo_collect(struct spw_topo *topo, struct spw_rec_view *view)
 		spw_pipe_collect(&topo->lane[i]->pipe, view);
 }
 
+void spw_topo_collect_more(struct spw_topo *topo, struct spw_rec_view *view)
+{
+	spw_rec_view_round(view);
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
+		spw_pipe_collect(&topo->lane[i]->pipe, view);
+}
+
 void spw_topo_collect_rest(struct spw_topo *topo, struct spw_rec_view *view)
 {
 	spw_rec_view_interval(view);
@@ -94,11 +101,28 @@ static void add_lane(const struct spw_topo_lane *lane, struct spw_ledger *ledger
 	ledger->pool_free += spw_thr_load_rlx(&lane->pool.free_cnt);
 }
 
+void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out)
+{
+	struct spw_exec_stat one;
+
+	spw_exec_stat(topo->way[0].exec, stat_out);
+	for (uint32_t w = 1; w < topo->way_cnt; w++) {
+		spw_exec_stat(topo->way[w].exec, &one);
+		stat_out->batches += one.batches;
+		stat_out->frames += one.frames;
+		stat_out->relaunched += one.relaunched;
+		stat_out->kernel_launches += one.kernel_launches;
+		stat_out->faults += one.faults;
+		stat_out->flushes += one.flushes;
+		stat_out->h2d_copies += one.h2d_copies;
+	}
+}
+
 void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
 {
 	memset(stat_out, 0, sizeof(*stat_out));
 	add_ports(topo, stat_out);
-	spw_exec_stat(topo->exec, &stat_out->exec);
+	topo_exec_stat(topo, &stat_out->exec);
 	stat_out->ledger.executed_frames = stat_out->exec.frames;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		add_lane(topo->lane[i], &stat_out->ledger);

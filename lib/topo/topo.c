@@ -123,10 +123,10 @@ static int queues_open(struct spw_topo *topo)
 
 /* ---- executor and pipes ---- */
 
-static int executor_open(struct spw_topo *topo)
+static int executor_open(struct spw_topo *topo, struct spw_topo_way *way)
 {
 	struct spw_exec_conf ec = {
-		.kind = topo->conf.exec.kind,
+		.kind = way->kind,
 		.handler = topo->conf.exec.handler,
 		.ring_cnt = (uint16_t)topo->lane_cnt,
 		.batch_cnt = topo->conf.exec.batch_cnt,
@@ -139,10 +139,32 @@ static int executor_open(struct spw_topo *topo)
 		.numa_node = topo->lane[0]->conf.numa_node,
 	};
 
-	return spw_exec_open(&ec, &topo->exec);
+	return spw_exec_open(&ec, &way->exec);
 }
 
-static enum spw_cause_exec exec_way(enum spw_exec_kind kind)
+static int executors_open(struct spw_topo *topo)
+{
+	const uint32_t cnt = 1 + topo->conf.exec.also_cnt;
+	int rc = 0;
+
+	if (cnt > SPW_PIPE_WAY_MAX)
+		return spw_err(EINVAL, "%u executors: at most %u", cnt, SPW_PIPE_WAY_MAX);
+	for (uint32_t w = 0; w < cnt && rc == 0; w++) {
+		struct spw_topo_way *way = &topo->way[topo->way_cnt++];
+
+		way->kind = w ? topo->conf.exec.also[w - 1] : topo->conf.exec.kind;
+		rc = executor_open(topo, way);
+		if (rc < 0 && w > 0) { /* one of several: the run can do without it */
+			spw_info("executor %s is left out: %s", spw_exec_kind_name(way->kind),
+				 spw_err_text());
+			topo->way_cnt--;
+			rc = 0;
+		}
+	}
+	return rc;
+}
+
+static enum spw_cause_exec exec_learns(enum spw_exec_kind kind)
 {
 	switch (kind) {
 	case SPW_EXEC_INLINE:
@@ -162,30 +184,38 @@ static uint64_t ticks_or(const struct spw_topo *topo, uint64_t ns, uint64_t defa
 	return spw_tsc_from_ns(&topo->conf.tsc, ns ? ns : default_ns);
 }
 
+static struct spw_pipe_way pipe_way(struct spw_topo *topo, uint32_t w, uint32_t lane)
+{
+	struct spw_topo_way *way = &topo->way[w];
+	const bool cpu = way->kind == SPW_EXEC_CPU;
+
+	return (struct spw_pipe_way){
+		.ring = spw_exec_ring(way->exec, (uint16_t)lane),
+		.exec = way->exec,
+		.exec_ring = (uint16_t)lane,
+		.learns = exec_learns(way->kind),
+		.clock = topo_way_is_gpu(way) ? &way->clock.box : NULL,
+		.unc_tsc = cpu ? spw_tsc_from_ns(&topo->conf.tsc, CPU_STAMP_NS) : 0,
+	};
+}
+
 static int pipe_open(struct spw_topo *topo, uint32_t i)
 {
 	struct spw_topo_lane *lane = topo->lane[i];
 	struct spw_topo_clock *nic = &topo->nic_clock[lane->conf.port];
-	const bool cpu = topo->conf.exec.kind == SPW_EXEC_CPU;
 	struct spw_pipe_conf pc = {
 		.queue = &lane->port->queue[lane->conf.queue],
-		.ring = spw_exec_ring(topo->exec, (uint16_t)i),
 		.pool = &lane->pool,
-		.exec = topo->exec,
-		.exec_ring = (uint16_t)i,
+		.way_cnt = topo->way_cnt,
 		.burst = topo->conf.pipe.burst,
 		.can_tx = lane->port->caps.can_tx,
 		.record = topo->conf.pipe.record,
-		.exec_has_clock = topo_exec_is_gpu(topo),
-		.exec_clock = &topo->exec_clock.box,
 		.nic_stamps = nic->on,
 		.nic_frames = topo->conf.pipe.nic_frames,
 		.nic_clock = &nic->box,
 		.slow_tsc = spw_tsc_from_ns(&topo->conf.tsc, topo->conf.pipe.slow_ns),
 		.slow_wait_tsc = ticks_or(topo, topo->conf.pipe.slow_wait_ns, SLOW_WAIT_NS),
 		.trail = topo->conf.pipe.trail ? &topo->conf.pipe.trail[i] : NULL,
-		.exec_unc_tsc = cpu ? spw_tsc_from_ns(&topo->conf.tsc, CPU_STAMP_NS) : 0,
-		.exec_way = exec_way(topo->conf.exec.kind),
 		.lcore = (uint16_t)lane->conf.lcore_id,
 		.queue_idx = lane->conf.queue,
 		.frames_max = topo->conf.pipe.frames_max,
@@ -193,6 +223,8 @@ static int pipe_open(struct spw_topo *topo, uint32_t i)
 		.seed = i + 1,
 	};
 
+	for (uint32_t w = 0; w < topo->way_cnt; w++)
+		pc.way[w] = pipe_way(topo, w, i);
 	return spw_pipe_init(&lane->pipe, &pc);
 }
 
@@ -202,7 +234,7 @@ static int build(struct spw_topo *topo)
 
 	if ((rc = ports_open(topo)) < 0 || (rc = lanes_open(topo)) < 0 ||
 	    (rc = topo_memory_open(topo)) < 0 || (rc = queues_open(topo)) < 0 ||
-	    (rc = executor_open(topo)) < 0 || (rc = topo_clocks_open(topo)) < 0)
+	    (rc = executors_open(topo)) < 0 || (rc = topo_clocks_open(topo)) < 0)
 		return rc;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		if ((rc = pipe_open(topo, i)) < 0)
@@ -219,30 +251,72 @@ int spw_topo_open(struct spw_topo *topo, const struct spw_topo_conf *conf)
 	return build(topo);
 }
 
+/* Every way is tried, and the first failure is returned. */
+static int executors_stop(struct spw_topo *topo, uint32_t timeout_ms)
+{
+	int rc, first = 0;
+
+	for (uint32_t w = 0; w < topo->way_cnt; w++) {
+		rc = spw_exec_stop(topo->way[w].exec, timeout_ms);
+		if (rc < 0)
+			spw_warn("executor: %s", spw_err_text());
+		first = first ? first : rc;
+	}
+	return first;
+}
+
 int spw_topo_start(struct spw_topo *topo)
 {
-	int rc = spw_exec_start(topo->exec);
+	int rc = 0;
 
+	for (uint32_t w = 0; rc == 0 && w < topo->way_cnt; w++)
+		rc = spw_exec_start(topo->way[w].exec);
 	for (uint32_t p = 0; rc == 0 && p < topo->port_cnt; p++)
 		rc = spw_port_start(topo->port[p]);
 	if (rc < 0)
-		spw_exec_stop(topo->exec, TOPO_EXEC_STOP_MS);
+		for (uint32_t w = 0; w < topo->way_cnt; w++)
+			spw_exec_stop(topo->way[w].exec, TOPO_EXEC_STOP_MS);
+	return rc;
+}
+
+static int way_service(struct spw_topo *topo, struct spw_topo_way *way)
+{
+	uint64_t before = spw_tsc_now(), known = way->relaunched;
+	struct spw_exec_stat stat;
+	int rc = spw_exec_service(way->exec);
+
+	if (way->kind != SPW_EXEC_CUDA_PERSISTENT)
+		return rc;
+	spw_exec_stat(way->exec, &stat);
+	way->relaunched = stat.relaunched;
+	for (uint32_t i = 0; stat.relaunched != known && i < topo->lane_cnt; i++)
+		spw_pipe_relaunched(&topo->lane[i]->pipe, before, spw_tsc_now());
 	return rc;
 }
 
 int spw_topo_service(struct spw_topo *topo)
 {
-	uint64_t before = spw_tsc_now(), known = topo->relaunched;
-	struct spw_exec_stat stat;
-	int rc = spw_exec_service(topo->exec);
+	int rc = 0;
 
-	if (topo->conf.exec.kind != SPW_EXEC_CUDA_PERSISTENT)
-		return rc;
-	spw_exec_stat(topo->exec, &stat);
-	topo->relaunched = stat.relaunched;
-	for (uint32_t i = 0; stat.relaunched != known && i < topo->lane_cnt; i++)
-		spw_pipe_relaunched(&topo->lane[i]->pipe, before, spw_tsc_now());
+	for (uint32_t w = 0; rc == 0 && w < topo->way_cnt; w++)
+		rc = way_service(topo, &topo->way[w]);
 	return rc;
+}
+
+void spw_topo_ask(struct spw_topo *topo, uint32_t way, uint16_t burst)
+{
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
+		spw_pipe_ask(&topo->lane[i]->pipe, way, burst);
+}
+
+bool spw_topo_uses(const struct spw_topo *topo, uint32_t way)
+{
+	uint16_t burst;
+
+	for (uint32_t i = 0; i < topo->lane_cnt; i++)
+		if (spw_pipe_way(&topo->lane[i]->pipe, &burst) != way)
+			return false;
+	return true;
 }
 
 static int ports_stop(struct spw_topo *topo)
@@ -264,10 +338,8 @@ int spw_topo_stop(struct spw_topo *topo, uint32_t exec_timeout_ms, struct spw_to
 	int rc;
 
 	memset(end_out, 0, sizeof(*end_out));
-	end_out->exec_rc = spw_exec_stop(topo->exec, exec_timeout_ms);
-	if (end_out->exec_rc < 0)
-		spw_warn("executor: %s", spw_err_text());
-	spw_exec_stat(topo->exec, &stat);
+	end_out->exec_rc = executors_stop(topo, exec_timeout_ms);
+	topo_exec_stat(topo, &stat);
 	end_out->exec_faults = stat.faults;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		end_out->lost_frames += spw_pipe_reclaim(&topo->lane[i]->pipe);
@@ -279,7 +351,8 @@ uint32_t spw_topo_close(struct spw_topo *topo)
 {
 	uint32_t leaked = 0;
 
-	spw_exec_close(topo->exec);
+	for (uint32_t w = 0; w < topo->way_cnt; w++)
+		spw_exec_close(topo->way[w].exec);
 	for (uint32_t p = 0; p < topo->port_cnt; p++)
 		if (!topo->conf.port[p].open)
 			spw_port_close(topo->port[p]);

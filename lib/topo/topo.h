@@ -17,9 +17,22 @@ int topo_memory_open(struct spw_topo *topo);
 /* First pairs of every foreign clock, so that the first frame finds a map. Executor is open. */
 int topo_clocks_open(struct spw_topo *topo);
 
-SPW_INLINE bool topo_exec_is_gpu(const struct spw_topo *topo)
+/* The sums over all executors (stat.c). */
+void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out);
+
+/* Whether any executor of the configuration is a GPU's: the memory must suit it. */
+SPW_INLINE bool topo_conf_is_gpu(const struct spw_topo_conf *conf)
 {
-	return topo->conf.exec.kind >= SPW_EXEC_CUDA_PERSISTENT;
+	bool gpu = conf->exec.kind >= SPW_EXEC_CUDA_PERSISTENT;
+
+	for (uint32_t i = 0; i < conf->exec.also_cnt && i < SPW_PIPE_WAY_MAX - 1; i++)
+		gpu |= conf->exec.also[i] >= SPW_EXEC_CUDA_PERSISTENT;
+	return gpu;
+}
+
+SPW_INLINE bool topo_way_is_gpu(const struct spw_topo_way *way)
+{
+	return way->kind >= SPW_EXEC_CUDA_PERSISTENT;
 }
 
 #endif

@@ -85,9 +85,10 @@ void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_e
 void rig_pipe(struct rig *rig, struct spw_pipe_conf conf)
 {
 	conf.queue = &rig->queue;
-	conf.ring = spw_exec_ring(rig->exec, 0);
 	conf.pool = &rig->pool;
-	conf.exec = rig->exec;
+	conf.way[0].ring = spw_exec_ring(rig->exec, 0);
+	conf.way[0].exec = rig->exec;
+	conf.way_cnt = SPW_MAX(conf.way_cnt, 1u);
 	conf.burst = conf.burst ? conf.burst : SPW_BURST_MAX;
 	conf.drain_tsc = conf.drain_tsc ? conf.drain_tsc : 20000000000ull;
 	rig->pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*rig->pipe), 128ul));

@@ -230,20 +230,22 @@ static void test_refuses(void **state)
 	struct spw_port_queue queue = {0};
 	struct spw_gring ring = {0};
 	struct spw_pool pool = {0};
+	struct spw_pipe_conf conf = {
+		.queue = &queue, .pool = &pool, .way = {{.ring = &ring}}, .way_cnt = 1};
 
 	(void)state;
 	assert_int_equal(spw_pipe_init(pipe, &(struct spw_pipe_conf){.burst = 1}), -EINVAL);
-	assert_int_equal(spw_pipe_init(pipe, &(struct spw_pipe_conf){.queue = &queue,
-								     .ring = &ring,
-								     .pool = &pool,
-								     .burst = 0}),
-			 -EINVAL);
-	assert_int_equal(spw_pipe_init(pipe, &(struct spw_pipe_conf){.queue = &queue,
-								     .ring = &ring,
-								     .pool = &pool,
-								     .burst = 65}),
-			 -EINVAL);
+	conf.burst = 0;
+	assert_int_equal(spw_pipe_init(pipe, &conf), -EINVAL);
+	conf.burst = 65;
+	assert_int_equal(spw_pipe_init(pipe, &conf), -EINVAL);
 	assert_non_null(strstr(spw_err_text(), "burst"));
+	conf.burst = 1;
+	conf.way_cnt = SPW_PIPE_WAY_MAX + 1;
+	assert_int_equal(spw_pipe_init(pipe, &conf), -EINVAL);
+	conf.way_cnt = 2; /* and the second has no ring */
+	assert_int_equal(spw_pipe_init(pipe, &conf), -EINVAL);
+	assert_non_null(strstr(spw_err_text(), "way 1"));
 	free(pipe);
 }
 

@@ -144,7 +144,7 @@ static int fresh(void **state)
 {
 	(void)state;
 	spw_rec_init(&rec);
-	spw_rec_slow_above(&rec, 8000, 500, false);
+	spw_rec_slow_above(&rec, 8000, 500);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static void a_long_step_is_a_gap(void **state)
 	uint64_t from;
 
 	(void)state;
-	spw_rec_slow_above(&rec, 8000000, 500, false);
+	spw_rec_slow_above(&rec, 8000000, 500);
 	spw_rec_begin(&rec);
 	from = spw_rec_mark(SPW_REC_ON, &rec, SPW_REGIME_idle_poll);
 	spin(3000000);
@@ -226,7 +226,8 @@ static void a_taken_core_is_noticed(void **state)
 	struct spw_rec_gap *gap;
 
 	(void)state;
-	spw_rec_slow_above(&rec, 800000, 500, true);
+	spw_rec_slow_above(&rec, 800000, 500);
+	spw_rec_exec(&rec, true, 0);
 	spw_rec_begin(&rec);
 	if (!rec.preempt.word)
 		skip();

@@ -26,7 +26,7 @@ static int fresh(void **state)
 {
 	(void)state;
 	spw_rec_init(&rec);
-	spw_rec_slow_above(&rec, SLOW, 0, false);
+	spw_rec_slow_above(&rec, SLOW, 0);
 	port.head = port.tail = 0;
 	port.now = rec.last_tsc = rec.empty_tsc = rec.start_tsc = 1000000;
 	return 0;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Another executor for the running loop. The control thread asks (spw_pipe_ask), housekeeping calls
+ * pipe_way_obey(), and the change is made where nothing is under way: the turn is replaced by one
+ * that only settles, until the executor ring is empty. Then ring, clock and variant of the loop are
+ * those of the new way.
+ *
+ *   pipe->turn   variant of way 0 ── pipe_turn_change ── variant of way 1
+ *                                    └ settles, polls nothing
+ *
+ * So the loop has no branch for it. Frames that arrive meanwhile wait in the port, and are as late
+ * as that.
+ */
+#include <errno.h>
+
+#include "base/spw_err.h"
+#include "pipe/pipe_impl.h"
+
+#define ASKED_WAY_SHIFT 16u /* asked: the way above, the burst below */
+
+static void way_use(struct spw_pipe *pipe, uint32_t idx)
+{
+	const struct spw_pipe_way *way = &pipe->way[idx];
+
+	pipe->ring = way->ring;
+	pipe->exec_clock = way->clock;
+	pipe->exec_busy = pipe->exec_last_end = 0; /* they are of the other executor's clock */
+	pipe->slow.exec = way->learns;
+	spw_rec_exec(&pipe->rec,
+		     way->learns == SPW_CAUSE_EXEC_INLINE || way->learns == SPW_CAUSE_EXEC_LAUNCHED,
+		     way->unc_tsc);
+	spw_thr_store_rlx(&pipe->way_idx, idx);
+	if (!(pipe->flags & SPW_REC_ON)) {
+		pipe_variant_choose(pipe, 0);
+		return;
+	}
+	pipe_variant_choose(pipe, pipe->flags | (way->clock ? SPW_REC_EXEC_CLOCK : 0) |
+					  (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE
+										: 0));
+}
+
+int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
+{
+	if (conf->way_cnt < 1 || conf->way_cnt > SPW_PIPE_WAY_MAX)
+		return spw_err(EINVAL, "pipe: %u executor rings: use 1 .. %u", conf->way_cnt,
+			       SPW_PIPE_WAY_MAX);
+	for (uint32_t i = 0; i < conf->way_cnt; i++) {
+		if (!conf->way[i].ring)
+			return spw_err(EINVAL, "pipe: way %u has no executor ring", i);
+		pipe->way[i] = conf->way[i];
+		spw_gring_bind(conf->way[i].ring, conf->pool);
+	}
+	pipe->way_cnt = conf->way_cnt;
+	pipe->asked = conf->burst;
+	way_use(pipe, 0);
+	return 0;
+}
+
+/* Batches that were slow are judged before the change: what judges them asks the ring in use. */
+static void way_change(struct spw_pipe *pipe, uint32_t idx)
+{
+	pipe_slow_judge(pipe, true);
+	way_use(pipe, idx);
+	spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
+	spw_thr_count(&pipe->way_changes, 1);
+}
+
+/* The turn while the loop waits for its ring to be empty. */
+static SPW_COLD uint16_t pipe_turn_change(struct spw_pipe *pipe)
+{
+	const uint32_t asked = spw_thr_load_rlx(&pipe->asked) >> ASKED_WAY_SHIFT;
+
+	if (pipe->ring->retired_seq == pipe->ring->head_seq) {
+		way_change(pipe, asked);
+		return 0;
+	}
+	pipe->drain_turn(pipe);
+	if (spw_tsc_now() - pipe->way_change_tsc > pipe->drain_tsc)
+		way_use(pipe, pipe->way_idx);
+	return 0;
+}
+
+void pipe_way_obey(struct spw_pipe *pipe)
+{
+	const uint32_t asked = spw_thr_load_rlx(&pipe->asked);
+
+	spw_thr_store_rlx(&pipe->burst, (uint16_t)asked);
+	if (asked >> ASKED_WAY_SHIFT == pipe->way_idx || pipe->turn == pipe_turn_change)
+		return;
+	pipe->turn = pipe_turn_change;
+	pipe->way_change_tsc = spw_tsc_now();
+}
+
+void spw_pipe_ask(struct spw_pipe *pipe, uint32_t way, uint16_t burst)
+{
+	spw_thr_store_rlx(&pipe->asked, way << ASKED_WAY_SHIFT | burst);
+}
+
+uint32_t spw_pipe_way(const struct spw_pipe *pipe, uint16_t *burst_out)
+{
+	*burst_out = spw_thr_load_rlx(&pipe->burst);
+	return spw_thr_load_rlx(&pipe->way_idx);
+}
