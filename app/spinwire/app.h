@@ -56,6 +56,7 @@ struct app {
 	struct spw_capture *capture;               /* NULL: off */
 	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */
 	struct app_hdr hdr;
+	struct app_slo *slo;                           /* NULL: no objective */
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signals; /* SIGINT or SIGTERM; set by the handler of app_catch_signals */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
@@ -125,6 +126,18 @@ void app_machine_report(struct app *app);
  * stamps.
  * Errors:  -EIO, -EINVAL. */
 int app_hdr_log_open(struct app *app, const struct spw_rec_view *view);
+
+/* slo.c: the objective of --slo; without one these do nothing. open: once the topology is open;
+ * kinds: which executors the topology opens for it, in topo_conf.exec, where `chosen` is what it
+ * would use without. Errors:  -EINVAL, -ENOMEM. */
+void app_slo_kinds(struct app *app, bool cpu_spare, enum spw_exec_kind chosen);
+int app_slo_open(struct app *app);
+void app_slo_close(struct app *app);
+/* Purpose: measures, and asks for another setting when that is due; app->slo is not NULL.
+ * Thread:  control, every 20 ms, with a view just collected. */
+void app_slo_turn(struct app *app, const struct spw_rec_view *view);
+json_t *app_slo_json(const struct app *app);
+void app_slo_print(const struct app *app);
 
 /* control.c: starts the data path, serves it until a signal, a limit or a fault ends the run, and
  * stops it.

@@ -6,7 +6,7 @@
  * executor.
  *
  *   every ms       executor service, port events
- *   every 20 ms    clock pairs
+ *   every 20 ms    clock pairs; the objective of --slo
  *   every 100 ms   what the kernel counts for each lcore
  *   every second   recorder intervals for telemetry
  *
@@ -32,6 +32,7 @@
 #define CLOCK_TURNS    20            /* clock pairs: 50 a second */
 #define WHO_TURNS      100           /* what the kernel counts for each lcore */
 #define COLLECT_TURNS  1000          /* recorder intervals for telemetry */
+#define SLO_TURNS      20            /* looks at the objective */
 #define LCORES_STOP_NS 5000000000ull /* more than a pipe drains */
 #define EXEC_STOP_MS   2000
 #define EXEC_FORCED_MS 100 /* after a second signal */
@@ -112,6 +113,14 @@ static void collect(struct app *app)
 	app_hdr_tick(&app->hdr);
 }
 
+static void look_at_slo(struct app *app)
+{
+	pthread_mutex_lock(&view_lock);
+	spw_topo_collect_more(&app->topo, live_view);
+	app_slo_turn(app, live_view);
+	pthread_mutex_unlock(&view_lock);
+}
+
 /* What the kernel counts for each lcore, in the tenths of a second in which its loop had gaps. */
 static void read_who(struct app *app)
 {
@@ -164,6 +173,8 @@ static int watch(struct app *app)
 			read_who(app);
 		if (turn % COLLECT_TURNS == 0)
 			collect(app);
+		if (turn % SLO_TURNS == 0 && app->slo && live_view)
+			look_at_slo(app);
 		if (app->fault)
 			return APP_FAULT;
 		if (all_ended(app) || enough_frames(app))

@@ -55,6 +55,7 @@ int app_executor_choose(struct app *app)
 	if (rc < 0)
 		return rc;
 	app->topo_conf.exec.kind = kind;
+	app_slo_kinds(app, spare >= rings, kind);
 	app->topo_conf.exec.handler = app->handler;
 	app->topo_conf.exec.cpu = app->exec_cpu;
 	app->topo_conf.exec.batch_cnt = app->conf.executor.batches;

@@ -144,7 +144,7 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 {
 	return json_pack(
 		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I,s:I},s:o,s:o,s:f,"
-		"s:I,s:o,s:o,s:o,s:o,s:o}",
+		"s:I,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"schema", "spinwire.summary/1", "version", SPW_VERSION, "host",
 		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports", ports_json(app, res),
 		"executor", executor_json(app, res), "ledger", ledger_json(res), "pool", "slots",
@@ -157,7 +157,7 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 		regimes_json(res), "cycles_per_frame", res->cycles_per_frame, "tsc_hz",
 		(json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
 		app_worst_json(app, res), "held", app_held_json(app, res), "who", app_who_json(app),
-		"litmus", app_litmus_json(app));
+		"litmus", app_litmus_json(app), "slo", app_slo_json(app));
 }
 
 static json_t *capture_json(const struct app *app)

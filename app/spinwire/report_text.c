@@ -148,6 +148,7 @@ void app_report_text(const struct app *app, const struct app_result *result)
 	print_ports(app, result);
 	print_ledger(result);
 	print_capture(app);
+	app_slo_print(app);
 	if (!app->conf.run.stamps) {
 		printf("\nstages and lcore time were not measured (--stamps no)\n");
 		return;

@@ -116,10 +116,12 @@ int app_topology_open(struct app *app)
 {
 	int rc;
 
-	if ((rc = lcores_assign(app)) < 0 || (rc = app_executor_choose(app)) < 0)
+	if ((rc = lcores_assign(app)) < 0)
 		return rc;
 	conf_ports(app);
 	conf_rest(app);
+	if ((rc = app_executor_choose(app)) < 0)
+		return rc;
 	if ((rc = app_trail_open(app)) < 0)
 		return rc;
 	rc = spw_topo_open(&app->topo, &app->topo_conf);
@@ -127,6 +129,8 @@ int app_topology_open(struct app *app)
 		return rc;
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
 		app->lcore[i] = (struct app_lcore){.lane = app->topo.lane[i], .stop = &app->stop};
+	if ((rc = app_slo_open(app)) < 0)
+		return rc;
 	rc = app_litmus_run(app);
 	return rc ? rc : app_capture_open(app);
 }
@@ -135,6 +139,7 @@ void app_topology_close(struct app *app)
 {
 	spw_capture_close(app->capture);
 	spw_topo_close(&app->topo);
+	app_slo_close(app);
 	app_trail_close(app);
 	spw_handler_close(app->handler);
 }

@@ -35,9 +35,9 @@ static void way_use(struct spw_pipe *pipe, uint32_t idx)
 		pipe_variant_choose(pipe, 0);
 		return;
 	}
-	pipe_variant_choose(pipe, pipe->flags | (way->clock ? SPW_REC_EXEC_CLOCK : 0) |
-					  (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE
-										: 0));
+	pipe_variant_choose(pipe,
+			    pipe->flags | (way->clock ? SPW_REC_EXEC_CLOCK : 0) |
+				    (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0));
 }
 
 int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)

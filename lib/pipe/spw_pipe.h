@@ -40,9 +40,9 @@ extern "C" {
 
 /* A way to hand frames over: an executor ring, and what the loop must know of its executor. */
 struct spw_pipe_way {
-	struct spw_gring *ring;    /* spw_pipe_init binds it to the pool */
-	struct spw_exec *exec;     /* ring's executor; NULL: it needs no heartbeat */
-	uint16_t exec_ring;        /* ring's index in exec */
+	struct spw_gring *ring;     /* spw_pipe_init binds it to the pool */
+	struct spw_exec *exec;      /* ring's executor; NULL: it needs no heartbeat */
+	uint16_t exec_ring;         /* ring's index in exec */
 	enum spw_cause_exec learns; /* how the executor learns of a batch */
 	/* NULL: its stamps are CPU ticks. Else this box has the map that translates them. */
 	struct spw_clock_box *clock;
@@ -58,7 +58,7 @@ struct spw_pipe_conf {
 	struct spw_pipe_way way[SPW_PIPE_WAY_MAX];
 	uint32_t way_cnt; /* 1 .. SPW_PIPE_WAY_MAX */
 	uint16_t burst;   /* frames per poll at most, 1 .. SPW_BURST_MAX */
-	bool can_tx;                  /* false: every echo is dropped, counted tx_down */
+	bool can_tx;      /* false: every echo is dropped, counted tx_down */
 	/* false: no stamps, stages or regimes; the loop is compiled without them */
 	bool record;
 	/* Frames carry NIC stamps: the map in nic_clock translates them. */

@@ -237,8 +237,8 @@ uint64_t spw_topo_frames(const struct spw_topo *topo);
  * counted it. */
 struct spw_topo_stat {
 	struct spw_port_stat port[SPW_PORT_MAX]; /* [port_cnt] */
-	struct spw_exec_stat exec; /* sums over the ways; device: that of the first */
-	struct spw_ledger ledger;  /* sums over ports, executor, pipes, pools */
+	struct spw_exec_stat exec;               /* sums over the ways; device: that of the first */
+	struct spw_ledger ledger;                /* sums over ports, executor, pipes, pools */
 	struct spw_ledger_sum sum; /* its balance; live, its edges differ by frames in flight */
 	uint64_t port_copies;      /* copies of frames made by drivers */
 };

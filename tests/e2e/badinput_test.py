@@ -60,6 +60,13 @@ def test_option_value():
     refused(["--port", "null", "--burst", "65"], 1, "--burst", "64")
 
 
+def test_slo():
+    for text in ("20us", "@p99", "20us@99", "20us@p100", "20us@p99.9x", "0us@p99"):
+        refused(["--port", "null", "--slo", text], 1, "p99")
+    refused(["--port", "null", "--slo", "20@p99"], 1, "us, ms")
+    refused(["--port", "null", "--slo", "20us@p99", "--stamps", "no"], 1, "--stamps")
+
+
 def test_option_unit():
     refused(["--port", "null", "--seconds", "3 parsecs"], 1, "--seconds", "parsecs")
 

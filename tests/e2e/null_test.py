@@ -44,6 +44,21 @@ def test_executor_core():
         balanced(run.finish(seconds=3))
 
 
+def test_objective():
+    """--slo tries executors and bursts while the run goes on; nothing is lost by a change, and the summary says what each gave."""
+    place = spwlab.Cores()
+    with Run(["--port", "null:size=64,rate=50k", "--handler", "sum", "--slo", "10ms@p50", "--frames", "250000"],
+             lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+        summary = run.finish()
+    balanced(summary)
+    slo = summary["slo"]
+    equal(slo["objective"], "10ms@p50", "objective")
+    equal({(one["executor"], one["burst"]) for one in slo["settings"]}, {(name, burst) for name in ("inline", "cpu") for burst in (64, 16, 4)},
+          "settings")
+    check(slo["tries"] >= 1 and slo["measured"] >= 1, f"{slo}")
+    check(0 <= slo["kept"] <= slo["measured"], f"{slo}")
+
+
 def test_two_queues():
     place = spwlab.Cores()
     with Run(["--port", "null:size=64", "--queues", "2", "--executor", "inline", "--frames", "100000"],

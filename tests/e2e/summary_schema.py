@@ -44,6 +44,8 @@ SCHEMA = {
     "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill")},
              "switched_out": OR_NULL},
     "who": [{"lcore": COUNT, "cpu": COUNT, "windows": COUNT, "voluntary": COUNT, "involuntary": COUNT, "interrupts": COUNTS}],
+    "slo": MAYBE({"objective": TEXT, "measured": COUNT, "kept": COUNT, "tries": COUNT, "changes": COUNT, "last": {"executor": TEXT, "burst": COUNT},
+                  "load_pps": COUNT, "settings": [{"executor": TEXT, "burst": COUNT, "value_ns": OR_NULL, "lost_ppm": COUNT}]}),
     "litmus": {"level": TEXT, "result": TEXT, "frames": COUNTS, "round_trips": COUNT, "bytes": COUNT, "seconds": NUMBER,
                "nics": [{"port": TEXT, "why_not": MAYBE(TEXT)}]},
 }

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * --slo 20us@p99.9: which executors such a run opens, what the log says of each change
+ * (topo/spw_slo.h makes them), and what the summary says at the end.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+#include "app_text.h"
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "topo/spw_slo.h"
+
+#define SAY_AFTER 3u /* measurements in a row that differ from what was said of the objective */
+
+struct app_slo {
+	struct spw_slo_watch watch;
+	char point[16]; /* "p99.9" */
+	uint32_t tries, changes, measured, kept;
+	bool said_kept, said; /* what was said last of the objective, and whether */
+	uint32_t differ;      /* measurements in a row that were not so */
+};
+
+/* ---- the option ---- */
+
+/* "20us@p99.9" */
+static int parse(const char *text, struct spw_slo_conf *conf_out, char *point, size_t point_bytes)
+{
+	const char *at = strchr(text, '@');
+	char limit[32], *end;
+	double percent;
+
+	if (!at || at[1] != 'p' || at == text || (size_t)(at - text) >= sizeof(limit))
+		return spw_err(EINVAL, "--slo %s: a time and a percentile, such as 20us@p99.9",
+			       text);
+	snprintf(limit, sizeof(limit), "%.*s", (int)(at - text), text);
+	percent = strtod(at + 2, &end);
+	if (*end || end == at + 2 || !(percent >= 1 && percent <= 99.999))
+		return spw_err(EINVAL, "--slo %s: %s is not p1 .. p99.999", text, at + 1);
+	snprintf(point, point_bytes, "%s", at + 1);
+	conf_out->ppm = (uint32_t)(percent * 10000 + 0.5);
+	return spw_conf_quantity(limit, SPW_CONF_TIME_NS, 0, &conf_out->limit_ns);
+}
+
+int app_slo_open(struct app *app)
+{
+	struct spw_slo_conf conf = {.way_cnt = app->topo.way_cnt,
+				    .burst = (uint16_t)app->conf.run.burst};
+	struct app_slo *slo;
+	int rc;
+
+	if (!app->conf.run.slo[0])
+		return 0;
+	if (!app->conf.run.stamps)
+		return spw_err(EINVAL, "--slo needs stages: leave out --stamps no");
+	slo = calloc(1, sizeof(*slo));
+	if (!slo)
+		return spw_err(ENOMEM, "--slo: no memory");
+	rc = parse(app->conf.run.slo, &conf, slo->point, sizeof(slo->point));
+	rc = rc ? rc : spw_slo_watch_init(&slo->watch, &conf);
+	if (rc < 0) {
+		free(slo);
+		return rc;
+	}
+	app->slo = slo;
+	return 0;
+}
+
+void app_slo_close(struct app *app)
+{
+	free(app->slo);
+	app->slo = NULL;
+}
+
+/* Which executors a run with an objective may use, cheapest first: those of the CPU need memory
+ * that the CPU reads, and a thread for each queue. */
+void app_slo_kinds(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
+{
+	struct spw_topo_conf *tc = &app->topo_conf;
+	enum spw_exec_kind kind[SPW_PIPE_WAY_MAX];
+	uint32_t cnt = 0;
+
+	if (!app->conf.run.slo[0] || app->conf.executor.kind != SPW_EXEC_AUTO)
+		return;
+	if (tc->memory.kind != SPW_MEM_GPU)
+		kind[cnt++] = SPW_EXEC_INLINE;
+	if (tc->memory.kind != SPW_MEM_GPU && cpu_spare)
+		kind[cnt++] = SPW_EXEC_CPU;
+	if (chosen == SPW_EXEC_CUDA_PERSISTENT) {
+		kind[cnt++] = SPW_EXEC_CUDA_GRAPH;
+		kind[cnt++] = SPW_EXEC_CUDA_PERSISTENT;
+	}
+	tc->exec.kind = kind[0];
+	tc->exec.also_cnt = cnt - 1;
+	memcpy(tc->exec.also, &kind[1], (cnt - 1) * sizeof(kind[0]));
+}
+
+/* ---- saying ---- */
+
+static const char *way_name(const struct app *app, struct spw_slo_setting setting)
+{
+	return spw_exec_kind_name(app->topo.way[setting.way].kind);
+}
+
+static void say_change(const struct app *app, const struct spw_slo_step *step,
+		       const struct spw_slo_seen *seen)
+{
+	static const char *const why[] = {[SPW_SLO_TRY] = "not known at this load",
+					  [SPW_SLO_LOSES] = "it lost frames",
+					  [SPW_SLO_BETTER] = "another was better by a quarter"};
+	char expected[64] = "";
+
+	if (step->expected_ns)
+		snprintf(expected, sizeof(expected), ", which gave %.1f us",
+			 (double)step->expected_ns * 1e-3);
+	spw_info("slo: %.0f frames/s, %s %.1f us, %lu lost with %s, burst %u; now %s, burst %u%s: "
+		 "%s",
+		 (double)seen->frames * 1e9 / (double)seen->took_ns, app->slo->point,
+		 (double)seen->value_ns * 1e-3, (unsigned long)seen->lost,
+		 way_name(app, step->from), step->from.burst, way_name(app, step->to),
+		 step->to.burst, expected, why[step->why]);
+}
+
+/* Tries are not judged: they are there to find out. */
+static void say_kept(struct app_slo *slo, const struct app *app, const struct spw_slo_step *step,
+		     const struct spw_slo_seen *seen)
+{
+	slo->measured++;
+	slo->kept += step->kept;
+	slo->differ = slo->said && slo->said_kept == step->kept ? 0 : slo->differ + 1;
+	if (slo->differ < SAY_AFTER)
+		return;
+	slo->differ = 0;
+	slo->said = true;
+	slo->said_kept = step->kept;
+	spw_info("slo: %s is %s: %s %.1f us, %lu lost at %.0f frames/s with %s, burst %u, the best "
+		 "that was found; cores were away for %.1f ms of %.0f",
+		 app->conf.run.slo, step->kept ? "kept" : "NOT kept", slo->point,
+		 (double)seen->value_ns * 1e-3, (unsigned long)seen->lost,
+		 (double)seen->frames * 1e9 / (double)seen->took_ns, way_name(app, step->from),
+		 step->from.burst, (double)seen->away_ns * 1e-6, (double)seen->took_ns * 1e-6);
+}
+
+/* ---- the control loop's call ---- */
+
+void app_slo_turn(struct app *app, const struct spw_rec_view *view)
+{
+	struct app_slo *slo = app->slo;
+	struct spw_slo_seen seen;
+	struct spw_slo_step step;
+
+	if (!spw_slo_watch_turn(&slo->watch, &app->topo, view, &seen, &step))
+		return;
+	if (step.why == SPW_SLO_STAY) {
+		say_kept(slo, app, &step, &seen);
+		return;
+	}
+	say_change(app, &step, &seen);
+	slo->tries += step.why == SPW_SLO_TRY;
+	slo->changes += step.why != SPW_SLO_TRY;
+}
+
+/* ---- the summary ---- */
+
+static json_t *settings_json(const struct app *app)
+{
+	struct spw_slo_setting setting;
+	struct spw_slo_known known;
+	json_t *rows = json_array();
+
+	for (uint32_t i = 0; spw_slo_known(&app->slo->watch.policy, i, &setting, &known); i++)
+		json_array_append_new(
+			rows, json_pack("{s:s,s:i,s:o,s:i}", "executor", way_name(app, setting),
+					"burst", (int)setting.burst, "value_ns",
+					known.value_ns ? json_integer((json_int_t)known.value_ns)
+						       : json_null(),
+					"lost_ppm", (int)known.lost_ppm));
+	return rows;
+}
+
+json_t *app_slo_json(const struct app *app)
+{
+	const struct app_slo *slo = app->slo;
+	struct spw_slo_setting now;
+
+	if (!slo)
+		return json_null();
+	now = spw_slo_now(&slo->watch.policy);
+	return json_pack("{s:s,s:i,s:i,s:i,s:i,s:{s:s,s:i},s:I,s:o}", "objective",
+			 app->conf.run.slo, "measured", (int)slo->measured, "kept", (int)slo->kept,
+			 "tries", (int)slo->tries, "changes", (int)slo->changes, "last", "executor",
+			 way_name(app, now), "burst", (int)now.burst, "load_pps",
+			 (json_int_t)spw_slo_load(&slo->watch.policy), "settings",
+			 settings_json(app));
+}
+
+void app_slo_print(const struct app *app)
+{
+	const struct app_slo *slo = app->slo;
+	struct spw_slo_setting now;
+
+	if (!slo)
+		return;
+	now = spw_slo_now(&slo->watch.policy);
+	printf("\nobjective  %s kept in %u of %u measurements; %u settings tried, %u changes; last "
+	       "%s, burst %u\n",
+	       app->conf.run.slo, slo->kept, slo->measured, slo->tries, slo->changes,
+	       way_name(app, now), now.burst);
+}

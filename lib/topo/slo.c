@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The policy of spw_slo.h. Pure: a table of what each setting gave at each load, and the rules that
+ * choose from it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "topo/spw_slo.h"
+
+#define NEAR_NUM 5u /* good enough: within 5/4 of the best */
+#define NEAR_DEN 4u
+#define FAR      4u /* not worth a try: so many times slower at the load below */
+#define DOUBTS   2u /* measurements in a row that make a change */
+#define SKIPS    8u /* measurements in a row that may say nothing */
+#define LOST_PPM 1u /* a setting that loses less than this of its frames loses none */
+
+int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf)
+{
+	if (!conf->limit_ns || !conf->ppm || conf->ppm >= 1000000)
+		return spw_err(EINVAL, "objective: a time and a share of frames below all, such as "
+				       "20us@p99.9");
+	if (!conf->way_cnt || conf->way_cnt > SPW_PIPE_WAY_MAX || !conf->burst ||
+	    conf->burst > SPW_BURST_MAX)
+		return spw_err(EINVAL, "objective: %u executors, burst %u", conf->way_cnt,
+			       conf->burst);
+	memset(slo, 0, sizeof(*slo));
+	slo->conf = *conf;
+	for (uint32_t w = 0; w < conf->way_cnt; w++) {
+		uint16_t burst = conf->burst;
+
+		for (uint32_t b = 0; b < SPW_SLO_BURST_CNT && burst; b++, burst /= 4)
+			slo->setting[slo->setting_cnt++] = (struct spw_slo_setting){w, burst};
+	}
+	return 0;
+}
+
+struct spw_slo_setting spw_slo_now(const struct spw_slo *slo)
+{
+	return slo->setting[slo->now];
+}
+
+/* ---- what is known ---- */
+
+/* Frames a second at which a load begins. */
+static double load_begin(uint32_t load)
+{
+	return (double)(1ull << load / 2) * (load & 1 ? 1.41421356 : 1);
+}
+
+/* Near its edge a load stays the one of the measurement before, so that one rate there is not two
+ * loads in turn. */
+static uint32_t load_of(const struct spw_slo *slo, const struct spw_slo_seen *seen)
+{
+	const double pps = (double)seen->frames * 1e9 / (double)seen->took_ns;
+	uint32_t load = 0;
+
+	if (slo->load && pps >= load_begin(slo->load) * 0.9 &&
+	    pps < load_begin(slo->load + 1) * 1.1)
+		return slo->load;
+	while (load + 1 < SPW_SLO_LOAD_CNT && load_begin(load + 1) <= pps)
+		load++;
+	return load;
+}
+
+/* A quarter of what is remembered is the newest measurement; losses count as they come. */
+static void remember(struct spw_slo_known *known, const struct spw_slo_seen *seen)
+{
+	const uint64_t value = SPW_MAX(seen->value_ns, (uint64_t)1);
+
+	known->value_ns = known->value_ns ? (3 * known->value_ns + value) / 4 : value;
+	known->lost_ppm = (uint32_t)(seen->lost * 1000000 / seen->frames);
+}
+
+static bool loses(const struct spw_slo_known *known)
+{
+	return known->lost_ppm >= LOST_PPM;
+}
+
+static bool better(const struct spw_slo_known *a, const struct spw_slo_known *b)
+{
+	if (loses(a) || loses(b))
+		return a->lost_ppm < b->lost_ppm;
+	return a->value_ns < b->value_ns;
+}
+
+/* The best setting of those that were tried at that load; setting_cnt: none was. */
+static uint32_t best_at(const struct spw_slo *slo, uint32_t load)
+{
+	const struct spw_slo_known *known = slo->known[load];
+	uint32_t best = slo->setting_cnt;
+
+	for (uint32_t i = 0; i < slo->setting_cnt; i++)
+		if (known[i].value_ns &&
+		    (best == slo->setting_cnt || better(&known[i], &known[best])))
+			best = i;
+	return best;
+}
+
+/* ---- the rules ---- */
+
+/* Less load can only have made it look better than it will be at this one. */
+static bool hopeless(const struct spw_slo *slo, uint32_t idx)
+{
+	const uint32_t below = slo->load ? slo->load - 1 : 0, best = best_at(slo, below);
+
+	for (uint32_t l = 0; l < slo->load; l++)
+		if (slo->known[l][idx].value_ns && loses(&slo->known[l][idx]))
+			return true;
+	return best < slo->setting_cnt &&
+	       slo->known[below][idx].value_ns > FAR * slo->known[below][best].value_ns;
+}
+
+/* The first setting that is worth a try at this load; setting_cnt: none. */
+static uint32_t untried(const struct spw_slo *slo)
+{
+	for (uint32_t i = 0; i < slo->setting_cnt; i++)
+		if (!slo->known[slo->load][i].value_ns && !hopeless(slo, i))
+			return i;
+	return slo->setting_cnt;
+}
+
+static bool good_enough(const struct spw_slo_known *known, const struct spw_slo_known *best)
+{
+	if (!known->value_ns || loses(known) != loses(best))
+		return false;
+	if (loses(known))
+		return known->lost_ppm <= best->lost_ppm + best->lost_ppm / NEAR_DEN;
+	return known->value_ns * NEAR_DEN <= best->value_ns * NEAR_NUM;
+}
+
+/* The cheapest that is good enough and keeps the objective, else the best. */
+static uint32_t choose(const struct spw_slo *slo)
+{
+	const struct spw_slo_known *known = slo->known[slo->load];
+	const uint32_t best = best_at(slo, slo->load);
+
+	for (uint32_t i = 0; i < slo->setting_cnt; i++)
+		if (good_enough(&known[i], &known[best]) && !loses(&known[i]) &&
+		    known[i].value_ns <= slo->conf.limit_ns)
+			return i;
+	return best;
+}
+
+/* Whether the setting in use has to go now. */
+static bool must_change(struct spw_slo *slo)
+{
+	const struct spw_slo_known *known = slo->known[slo->load], *now = &known[slo->now];
+
+	if (good_enough(now, &known[best_at(slo, slo->load)])) {
+		slo->doubts = 0;
+		return false;
+	}
+	return ++slo->doubts >= DOUBTS || loses(now);
+}
+
+static struct spw_slo_step change_to(struct spw_slo *slo, struct spw_slo_step step, uint32_t to,
+				     enum spw_slo_why why)
+{
+	slo->now = to;
+	slo->doubts = 0;
+	step.why = why;
+	step.to = slo->setting[to];
+	step.expected_ns = slo->known[slo->load][to].value_ns;
+	return step;
+}
+
+/* Lanes were without a core for more than the share of the time that may be slow: the percentile is
+ * the machine's. Where that is always so, every ninth measurement has to do. */
+static bool says_nothing(struct spw_slo *slo, const struct spw_slo_seen *seen)
+{
+	const uint64_t share = 1000000 - slo->conf.ppm;
+
+	if (!seen->frames)
+		return true;
+	if (seen->lost || seen->away_ns < seen->took_ns / 1000000 * share || slo->skipped == SKIPS)
+		slo->skipped = 0;
+	else
+		slo->skipped++;
+	return slo->skipped != 0;
+}
+
+struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen *seen)
+{
+	struct spw_slo_step step = {.from = spw_slo_now(slo), .to = spw_slo_now(slo)};
+	uint32_t to;
+
+	step.kept = seen->frames && seen->value_ns <= slo->conf.limit_ns && !seen->lost;
+	if (says_nothing(slo, seen))
+		return step;
+	slo->load = load_of(slo, seen);
+	remember(&slo->known[slo->load][slo->now], seen);
+	if ((to = untried(slo)) < slo->setting_cnt)
+		return change_to(slo, step, to, SPW_SLO_TRY);
+	if (!must_change(slo))
+		return step;
+	to = choose(slo);
+	return change_to(slo, step, to,
+			 loses(&slo->known[slo->load][slo->now]) ? SPW_SLO_LOSES : SPW_SLO_BETTER);
+}
+
+/* ---- reading ---- */
+
+bool spw_slo_known(const struct spw_slo *slo, uint32_t idx, struct spw_slo_setting *setting_out,
+		   struct spw_slo_known *known_out)
+{
+	if (idx >= slo->setting_cnt)
+		return false;
+	*setting_out = slo->setting[idx];
+	*known_out = slo->known[slo->load][idx];
+	return true;
+}
+
+uint64_t spw_slo_load(const struct spw_slo *slo)
+{
+	return (uint64_t)load_begin(slo->load);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The watch of spw_slo.h: measures what the setting in use gives, hands it to the policy (slo.c),
+ * and asks the lanes for what that chose.
+ */
+#include <string.h>
+
+#include "topo/spw_slo.h"
+
+#define SETTLE_VIEWS 2u
+#define LEAST_NS     200000000ull
+#define MOST_NS      1000000000ull
+#define BEYOND       3u        /* frames beyond the percentile that make a measurement */
+#define AWAY_NS      100000ull /* a lane without a core for longer explains losses */
+
+int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *conf)
+{
+	memset(watch, 0, sizeof(*watch));
+	watch->settle = SETTLE_VIEWS;
+	return spw_slo_init(&watch->policy, conf);
+}
+
+static const struct spw_hist *stage_of(const struct spw_rec_view *view)
+{
+	const struct spw_hist *nic = &view->total[SPW_STAGE_nic_sent];
+
+	return spw_hist_total(nic) ? nic : &view->total[SPW_STAGE_polled_sent];
+}
+
+static uint64_t lost_now(struct spw_topo *topo)
+{
+	struct spw_topo_stat stat;
+	uint64_t lost;
+
+	spw_topo_stat(topo, &stat);
+	lost = stat.ledger.missed_known ? stat.ledger.missed_frames : 0;
+	return lost + stat.ledger.pipe.dropped[SPW_DROP_ring_full];
+}
+
+static void begin(struct spw_slo_watch *watch, struct spw_topo *topo,
+		  const struct spw_rec_view *view)
+{
+	watch->before = *stage_of(view);
+	watch->begin_tsc = spw_tsc_now();
+	watch->lost = lost_now(topo);
+	watch->away_tsc = view->held.sum_tsc[SPW_HOLD_LOST];
+}
+
+/* Returns: true once the measurement is long enough to be judged. */
+static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct spw_rec_view *view,
+		struct spw_slo_seen *seen)
+{
+	const uint64_t share = SPW_HIST_PPM - watch->policy.conf.ppm;
+	const struct spw_tsc *tsc = &topo->conf.tsc;
+	uint64_t settled, lost, value;
+	bool enough;
+
+	spw_hist_difference(stage_of(view), &watch->before, &watch->diff);
+	settled = spw_hist_total(&watch->diff);
+	seen->took_ns = spw_tsc_to_ns(tsc, spw_tsc_now() - watch->begin_tsc);
+	seen->away_ns = spw_tsc_to_ns(tsc, view->held.sum_tsc[SPW_HOLD_LOST] - watch->away_tsc);
+	lost = lost_now(topo) - watch->lost;
+	seen->lost = seen->away_ns > AWAY_NS ? 0 : lost;
+	seen->frames = settled + lost;
+	enough = seen->took_ns >= LEAST_NS && settled * share >= (uint64_t)BEYOND * SPW_HIST_PPM;
+	if (!enough && !seen->lost && seen->took_ns < MOST_NS)
+		return false;
+	if (spw_hist_percentile(&watch->diff, watch->policy.conf.ppm, 0, &value) != SPW_HIST_VALUE)
+		spw_hist_percentile(&watch->diff, SPW_HIST_PPM, 0, &value);
+	seen->value_ns = spw_tsc_to_ns(tsc, value);
+	return true;
+}
+
+bool spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
+			const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
+			struct spw_slo_step *step_out)
+{
+	if (!spw_topo_uses(topo, spw_slo_now(&watch->policy).way))
+		return false;
+	if (watch->settle) {
+		if (--watch->settle == 0)
+			begin(watch, topo, view);
+		return false;
+	}
+	if (!end(watch, topo, view, seen_out))
+		return false;
+	*step_out = spw_slo_next(&watch->policy, seen_out);
+	if (step_out->why == SPW_SLO_STAY) {
+		begin(watch, topo, view);
+		return true;
+	}
+	watch->settle = SETTLE_VIEWS;
+	spw_topo_ask(topo, step_out->to.way, step_out->to.burst);
+	return true;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Keeping a latency objective: which executor and which burst a running topology should use, chosen
+ * from what it measures. Two parts: the policy (spw_slo_next) sees one measurement after the other
+ * and answers with the next setting; the watch (spw_slo_watch_turn) measures, and asks the lanes.
+ *
+ *   ask ─► lanes follow ─► settle ─► measure ─► choose ─► ask ...
+ *
+ *   settle    two views, after which nothing of the setting before is left
+ *   measure   0.2 s and until three frames lie beyond the percentile, at most 1 s; or a loss
+ *
+ * Loads are told apart by half powers of 2 of frames a second, and what a setting gave is
+ * remembered for each. At a load that it does not know yet the policy tries every setting once,
+ * except those that lost frames at a lower load or were four times slower than the best at the load
+ * below. Then:
+ *
+ *   a measurement says nothing if lanes were without a core for more than the share of frames that
+ *     may be late
+ *   settings that lose no frame come before those that do; losses while a lane was without a core
+ *     say nothing of a setting
+ *   a setting is good enough if its percentile is within 1.25 times the best one's
+ *   the setting in use stays while it is good enough (hysteresis: two measurements in a row must
+ *     say otherwise, or one with losses)
+ *   else: of those that are good enough and keep the objective the cheapest, or, if none keeps it,
+ *     the best
+ */
+#ifndef SPW_SLO_H
+#define SPW_SLO_H
+
+#include "base/spw_types.h"
+#include "hist/spw_hist.h"
+#include "topo/spw_topo.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPW_SLO_BURST_CNT   3u
+#define SPW_SLO_SETTING_MAX (SPW_PIPE_WAY_MAX * SPW_SLO_BURST_CNT)
+#define SPW_SLO_LOAD_CNT    64u /* half powers of 2 of frames a second */
+
+struct spw_slo_conf {
+	uint64_t limit_ns; /* the objective: */
+	uint32_t ppm;      /* so many frames of a million take at most limit_ns */
+	uint32_t way_cnt;  /* executors, cheapest first, 1 .. SPW_PIPE_WAY_MAX; 0 is in use */
+	uint16_t burst;    /* the largest, in use at first: 1 .. SPW_BURST_MAX */
+};
+
+/* A choice of executor and burst. */
+struct spw_slo_setting {
+	uint32_t way;
+	uint16_t burst;
+};
+
+/* What one setting gave in one stretch of time. */
+struct spw_slo_seen {
+	uint64_t took_ns;  /* > 0 */
+	uint64_t frames;   /* that came */
+	uint64_t lost;     /* of them: missed by the port, or dropped because a ring was full */
+	uint64_t value_ns; /* the percentile of the others */
+	uint64_t away_ns;  /* time that lanes were without a core, summed */
+};
+
+enum spw_slo_why {
+	SPW_SLO_STAY,   /* no change */
+	SPW_SLO_TRY,    /* the setting is not known at this load */
+	SPW_SLO_LOSES,  /* the one before lost frames */
+	SPW_SLO_BETTER, /* the one before was not good enough */
+};
+
+struct spw_slo_step {
+	enum spw_slo_why why;
+	struct spw_slo_setting from, to;
+	uint64_t expected_ns; /* what `to` gave at this load; 0: not known */
+	bool kept;            /* the measurement keeps the objective */
+};
+
+/* What is remembered of a setting at a load. */
+struct spw_slo_known {
+	uint64_t value_ns; /* 0: nothing yet */
+	uint32_t lost_ppm;
+};
+
+/* Private to slo.c. */
+struct spw_slo {
+	struct spw_slo_conf conf;
+	struct spw_slo_setting setting[SPW_SLO_SETTING_MAX];
+	uint32_t setting_cnt, now; /* now: the setting in use */
+	uint32_t load;             /* of the measurement before */
+	uint32_t doubts;           /* measurements in a row that spoke against the setting in use */
+	uint32_t skipped;          /* measurements in a row that said nothing */
+	struct spw_slo_known known[SPW_SLO_LOAD_CNT][SPW_SLO_SETTING_MAX];
+};
+
+/* Purpose: a policy that knows nothing yet.
+ * Owner:   the caller; about 12 KiB.
+ * Thread:  setup.
+ * Errors:  -EINVAL: a limit of 0, a share that is not 1 .. 999999 ppm, too many ways, or a burst
+ *          out of range. */
+int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf);
+
+/* Returns: the setting in use. Thread: owner. */
+struct spw_slo_setting spw_slo_now(const struct spw_slo *slo);
+
+/* Purpose: takes what the setting in use gave, and chooses the next one, which is in use then.
+ * Shape:   seen->frames of 0 says nothing, and changes nothing.
+ * Thread:  owner. */
+struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen *seen);
+
+/* Purpose: what is known of a setting at the load of the last measurement.
+ * Shape:   idx from 0: executors cheapest first, the largest burst first.
+ * Returns: false: there is no such setting. A value_ns of 0: it was not tried at this load.
+ * Thread:  owner. */
+bool spw_slo_known(const struct spw_slo *slo, uint32_t idx, struct spw_slo_setting *setting_out,
+		   struct spw_slo_known *known_out);
+
+/* Returns: frames a second at which that load begins. Thread: owner. */
+uint64_t spw_slo_load(const struct spw_slo *slo);
+
+/* ---- the watch ---- */
+
+/* Private to slo_watch.c, but for the policy, which may be read. */
+struct spw_slo_watch {
+	struct spw_slo policy;
+	uint32_t settle;              /* views left until the measurement begins */
+	struct spw_hist before, diff; /* of the stage that is measured */
+	uint64_t begin_tsc;
+	uint64_t lost, away_tsc; /* the totals at its begin */
+};
+
+/* Purpose: a watch that has measured nothing yet.
+ * Owner:   the caller; about 70 KiB.
+ * Thread:  setup.
+ * Errors:  as spw_slo_init. */
+int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *conf);
+
+/* Purpose: one look at the running topology; at the end of a measurement chooses, and asks the
+ * lanes for what was chosen. Latency is that from the NIC's stamp where frames have one, else from
+ * the poll. Shape:   view was just collected; every 5 .. 50 ms. Returns: true if a measurement
+ * ended: seen_out and step_out tell of it. Thread:  control. */
+bool spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
+			const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
+			struct spw_slo_step *step_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

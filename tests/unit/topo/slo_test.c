@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The policy of spw_slo.h against a model of three executors: what a setting costs, how much it
+ * carries, and how noisy its measurements are.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "topo/spw_slo.h"
+#include "unit_test.h"
+
+#define INTERVAL_NS 100000000ull
+
+/* An executor: a percentile of base_ns and ns_per_frame for each frame of a burst, up to a rate. */
+struct model {
+	double base_ns, frame_ns, pps_max;
+};
+
+static const struct model three[] = {
+	{2000, 300, 1.5e6}, /* inline: quick, and soon full */
+	{4000, 40, 4e6},    /* a thread of its own */
+	{9000, 10, 50e6},   /* a GPU */
+};
+
+static double noise = 0.05;
+
+static struct spw_slo_seen measure(struct spw_slo_setting s, double pps)
+{
+	const struct model *m = &three[s.way];
+	const double batch = SPW_MIN((double)s.burst, 1 + pps * m->base_ns * 1e-9);
+	const double carried = m->pps_max * s.burst / (s.burst + 4.0);
+	const double jitter = 1 + noise * (2 * drand48() - 1);
+	struct spw_slo_seen seen = {.took_ns = INTERVAL_NS};
+
+	seen.frames = (uint64_t)(pps * INTERVAL_NS * 1e-9);
+	if (pps > carried)
+		seen.lost = (uint64_t)((pps - carried) * INTERVAL_NS * 1e-9);
+	seen.value_ns = (uint64_t)((m->base_ns + batch * m->frame_ns) * jitter);
+	return seen;
+}
+
+static double value(struct spw_slo_setting s, double pps)
+{
+	const double was = noise;
+	double ns;
+
+	noise = 0;
+	ns = measure(s, pps).lost ? 1e12 : (double)measure(s, pps).value_ns;
+	noise = was;
+	return ns;
+}
+
+static double best(double pps)
+{
+	double ns = 1e12;
+
+	for (uint32_t w = 0; w < 3; w++)
+		for (uint16_t b = 64; b >= 4; b /= 4)
+			ns = SPW_MIN(ns, value((struct spw_slo_setting){w, b}, pps));
+	return ns;
+}
+
+static void slo_open(struct spw_slo *slo, uint64_t limit_ns)
+{
+	srand48(1);
+	assert_int_equal(spw_slo_init(slo, &(struct spw_slo_conf){limit_ns, 999000, 3, 64}), 0);
+}
+
+/* Returns: changes made in so many measurements. */
+static uint32_t run(struct spw_slo *slo, double pps, uint32_t intervals)
+{
+	uint32_t changes = 0;
+
+	for (uint32_t i = 0; i < intervals; i++) {
+		struct spw_slo_seen seen = measure(spw_slo_now(slo), pps);
+
+		changes += spw_slo_next(slo, &seen).why != SPW_SLO_STAY;
+	}
+	return changes;
+}
+
+/* At each step of a ramp it ends within 1.25 times the best fixed setting, and stays there. */
+static void follows_a_ramp(void **state SPW_UNUSED)
+{
+	struct spw_slo slo;
+
+	slo_open(&slo, 20000);
+	for (double pps = 1e4; pps < 6e6; pps *= 1.5) {
+		run(&slo, pps, 20);
+		assert_true(value(spw_slo_now(&slo), pps) <= 1.25 * 1.05 * best(pps));
+		assert_int_equal(run(&slo, pps, 100), 0);
+	}
+	for (double pps = 6e6; pps > 1e4; pps /= 1.5) { /* and down again: all is known by now */
+		run(&slo, pps, 10);
+		assert_true(value(spw_slo_now(&slo), pps) <= 1.25 * 1.05 * best(pps));
+	}
+}
+
+/* What lost frames at one load is not tried at a higher one. */
+static void does_not_repeat_losses(void **state SPW_UNUSED)
+{
+	struct spw_slo slo;
+
+	slo_open(&slo, 20000);
+	run(&slo, 2e6, 30);
+	for (uint32_t i = 0; i < 30; i++) {
+		struct spw_slo_seen seen = measure(spw_slo_now(&slo), 8e6);
+
+		spw_slo_next(&slo, &seen);
+		assert_int_not_equal(spw_slo_now(&slo).way, 0);
+	}
+}
+
+/* One bad measurement changes nothing; two do, and losses do at once. */
+static void hysteresis(void **state SPW_UNUSED)
+{
+	struct spw_slo_setting settled;
+	struct spw_slo_seen bad;
+	struct spw_slo slo;
+
+	slo_open(&slo, 20000);
+	run(&slo, 1e5, 30);
+	settled = spw_slo_now(&slo);
+	bad = measure(settled, 1e5);
+	bad.value_ns *= 20;
+	assert_int_equal(spw_slo_next(&slo, &bad).why, SPW_SLO_STAY);
+	assert_int_equal(spw_slo_next(&slo, &bad).why, SPW_SLO_BETTER);
+	assert_false(spw_slo_now(&slo).way == settled.way &&
+		     spw_slo_now(&slo).burst == settled.burst);
+	bad = measure(spw_slo_now(&slo), 1e5);
+	bad.lost = bad.frames / 10;
+	assert_int_equal(spw_slo_next(&slo, &bad).why, SPW_SLO_LOSES);
+}
+
+/* Of settings that differ little the cheapest is used, as long as it keeps the objective. */
+static void cheapest_that_keeps_it(void **state SPW_UNUSED)
+{
+	struct spw_slo_step step;
+	struct spw_slo_seen seen;
+	struct spw_slo slo;
+
+	slo_open(&slo, 2800);
+	run(&slo, 1e4, 30);
+	assert_int_equal(spw_slo_now(&slo).way, 0);
+	seen = measure(spw_slo_now(&slo), 1e4);
+	step = spw_slo_next(&slo, &seen);
+	assert_true(step.kept);
+	slo_open(&slo, 100); /* nobody can */
+	run(&slo, 1e4, 30);
+	seen = measure(spw_slo_now(&slo), 1e4);
+	step = spw_slo_next(&slo, &seen);
+	assert_false(step.kept);
+	assert_int_equal(step.why, SPW_SLO_STAY);
+	assert_true(value(spw_slo_now(&slo), 1e4) <= 1.25 * best(1e4));
+}
+
+/* A measurement in which the lanes had no core for a while does not count, unless all are so. */
+static void without_a_core(void **state SPW_UNUSED)
+{
+	struct spw_slo_setting settled;
+	struct spw_slo_seen away;
+	struct spw_slo slo;
+
+	slo_open(&slo, 20000);
+	run(&slo, 1e5, 30);
+	settled = spw_slo_now(&slo);
+	away = measure(settled, 1e5);
+	away.value_ns *= 20;
+	away.away_ns = INTERVAL_NS / 100;
+	for (uint32_t i = 0; i < 17; i++) {
+		assert_int_equal(spw_slo_next(&slo, &away).why, SPW_SLO_STAY);
+		assert_int_equal(spw_slo_now(&slo).burst, settled.burst);
+	}
+	assert_int_equal(spw_slo_next(&slo, &away).why,
+			 SPW_SLO_BETTER); /* the second that counts */
+}
+
+static void reads_back(void **state SPW_UNUSED)
+{
+	struct spw_slo_setting setting;
+	struct spw_slo_known known;
+	struct spw_slo_seen none = {.took_ns = 1};
+	struct spw_slo slo;
+	uint32_t cnt = 0;
+
+	slo_open(&slo, 20000);
+	assert_int_equal(spw_slo_next(&slo, &none).why, SPW_SLO_STAY);
+	run(&slo, 1e6, 30);
+	while (spw_slo_known(&slo, cnt, &setting, &known))
+		cnt++;
+	assert_int_equal(cnt, 9);
+	assert_in_range(spw_slo_load(&slo), 650000, 1250000);
+	assert_true(spw_slo_known(&slo, 0, &setting, &known));
+	assert_int_equal(setting.burst, 64);
+	assert_true(known.value_ns > 0);
+}
+
+static void refuses(void **state SPW_UNUSED)
+{
+	static const struct spw_slo_conf bad[] = {
+		{0, 999000, 1, 64}, {1, 0, 1, 64},      {1, 1000000, 1, 64},
+		{1, 999000, 0, 64}, {1, 999000, 9, 64}, {1, 999000, 1, 0},
+	};
+	struct spw_slo slo;
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(bad); i++)
+		assert_int_equal(spw_slo_init(&slo, &bad[i]), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(follows_a_ramp), cmocka_unit_test(does_not_repeat_losses),
+		cmocka_unit_test(hysteresis),     cmocka_unit_test(cheapest_that_keeps_it),
+		cmocka_unit_test(without_a_core), cmocka_unit_test(reads_back),
+		cmocka_unit_test(refuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
