@@ -103,16 +103,22 @@ struct hca_pd {
 
 #define HCA_UAR_REGS 2u /* BlueFlame registers of a page, two halves each */
 
+/* What the NIC found when it last looked at a BlueFlame register (nic_db.c). */
+struct hca_bf {
+	uint8_t last;   /* enum halves */
+	uint64_t value; /* the doorbell, if it was in one half */
+};
+
 /* One 4 KB register page. The NIC and the application map the same memory (a memfd). */
 struct hca_uar {
 	struct hca_obj o;
-	uint32_t index;                /* device-wide; what create_qp and create_cq name */
-	uint8_t *page;                 /* the NIC's own mapping, 4096 bytes */
-	bool fast;                     /* N: the last two doorbells were close together */
-	uint64_t rung_ns;              /* N: time of the last doorbell */
-	uint8_t bf_last[HCA_UAR_REGS]; /* N: enum halves of nic_db.c */
-	struct hca_qp *qps;            /* SQs that ring here, by uar_next */
-	struct hca_cq *cqs;            /* CQs that arm here, by uar_next */
+	uint32_t index;                 /* device-wide; what create_qp and create_cq name */
+	uint8_t *page;                  /* the NIC's own mapping, 4096 bytes */
+	bool fast;                      /* N: the last two doorbells were close together */
+	uint64_t rung_ns;               /* N: time of the last doorbell */
+	struct hca_bf bf[HCA_UAR_REGS]; /* N */
+	struct hca_qp *qps;             /* SQs that ring here, by uar_next */
+	struct hca_cq *cqs;             /* CQs that arm here, by uar_next */
 };
 
 struct hca_mr {

@@ -17,20 +17,16 @@ IO_DEMO = ('-q', '-o', 'read,write', '-d', f'64:{OP_MAX}', '-k', '100000')
 
 
 def settings(opt):
-    """UCX's environment: this transport, on these rails. RC connects by UD; io_demo connects by TCP."""
+    """UCX's environment: this transport, on these rails. RC connects by UD; io_demo connects by TCP. What is lost is sent again soon, but
+    without loss a peer whose NIC thread got no core for 60 ms must not count as gone."""
     is_rc, by_tcp = opt.transport.startswith('rc'), opt.program[0] == 'io_demo'
     return {'UCX_TLS': ','.join([opt.transport, *['ud_mlx5:aux'] * is_rc, *['tcp'] * by_tcp]),
             'UCX_NET_DEVICES': ','.join([*[f'mlx5_{n}:1' for n in range(opt.rails)], *['lo'] * by_tcp]),
-            'UCX_MAX_RNDV_RAILS': str(opt.rails), **({'UCX_RC_TIMEOUT': '2ms'} if is_rc else {})}
-
-
-# "0 named no QP of their register, 0 a WQE beyond the record, 1 BlueFlame copies did not change halves, 0 differed from their WQE"
-DOORBELLS = r'would not forgive: (\d+) named .*?, (\d+) a WQE .*?, \d+ BlueFlame copies .*?, (\d+) differed'
+            'UCX_MAX_RNDV_RAILS': str(opt.rails), **({'UCX_RC_TIMEOUT': '2ms'} if is_rc and opt.fault else {})}
 
 
 def check(text):
-    """One copy a process that seems not to change halves, in about one run of ten, is not explained yet (docs/060): shown, no failure."""
-    if any(int(cnt) for found in re.findall(DOORBELLS, text) for cnt in found) or 'written over unread' in text:
+    if 'would not forgive' in text or 'written over unread' in text:
         print(text)
         raise peers.Failed('a card would not forgive UCX')
     if re.search(r'UCX +(ERROR|FATAL|WARN)|corruption|mismatch', text):

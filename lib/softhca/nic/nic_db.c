@@ -25,7 +25,10 @@
  *   index  the WQE is beyond the record: the record was not written before the register. A card
  *          may fetch a WQE that is not there yet; here the record decides.
  *   half   a BlueFlame copy into the same half as the one before: a card may still be reading
- *          that. Counted only where the order is certain, not where both halves were written.
+ *          that. Counted only where the order is certain, not where both halves were written, and
+ *          not for the doorbell that was taken there last: one copy may write its bytes twice.
+ *          UCX copies by memmove(), and glibc's for AVX-512 moves 64 bytes as a first and a last
+ *          block of 64, which are the same.
  *   copy   a BlueFlame copy that differs from its WQE in memory (nic_bf.c, --trap blueflame)
  *
  * Sources: rdma-core providers/mlx5/qp.c (post_send_db), UCX ib_mlx5.inl, DPDK common/mlx5
@@ -125,7 +128,7 @@ static uint64_t half_take(struct nic_dev *nd, uint64_t *half, bool *wide)
 	return value;
 }
 
-/* What a register's last look found (hca_uar.bf_last). */
+/* What a register's last look found (hca_bf.last). */
 enum halves { HALVES_UNKNOWN, HALVES_FIRST, HALVES_SECOND, HALVES_BOTH };
 
 /* Two halves that are found written say nothing of their order, and while the NIC took one of them
@@ -135,15 +138,17 @@ enum halves { HALVES_UNKNOWN, HALVES_FIRST, HALVES_SECOND, HALVES_BOTH };
  *   taken            A of 0                           D of 1   then C of 0         E of 0
  *
  * So the half that is found alone after both is not compared with the next one. */
-static void halves_check(struct nic_dev *nd, uint8_t *last, bool first, bool second, bool wide)
+static void halves_check(struct nic_dev *nd, struct hca_bf *bf, const uint64_t value[2], bool wide)
 {
-	const enum halves now = first && second ? HALVES_BOTH
-				: first         ? HALVES_FIRST
-						: HALVES_SECOND;
+	const enum halves now = value[0] && value[1] ? HALVES_BOTH
+				: value[0]           ? HALVES_FIRST
+						     : HALVES_SECOND;
+	const uint64_t one = value[0] | value[1]; /* unless both are there */
 
-	if (spw_unlikely(wide && now != HALVES_BOTH && now == *last))
+	if (spw_unlikely(wide && now != HALVES_BOTH && now == bf->last && one != bf->value))
 		spw_thr_count(&nd->strict.half, 1u);
-	*last = *last == HALVES_BOTH && now != HALVES_BOTH ? HALVES_UNKNOWN : now;
+	bf->last = bf->last == HALVES_BOTH && now != HALVES_BOTH ? HALVES_UNKNOWN : now;
+	bf->value = one;
 }
 
 /* One register: true if it rang a QP. */
@@ -161,8 +166,8 @@ static bool register_take(struct nic_dev *nd, struct hca_uar *uar, uint32_t reg)
 	if (!value[0]) /* it may have been written after it was polled and before the second */
 		value[0] = half_take(nd, half, &wide[0]);
 	if (spw_unlikely(nd->adv != NULL))
-		uar->bf_last[reg] = HALVES_UNKNOWN; /* halves that wait come in any order */
-	halves_check(nd, &uar->bf_last[reg], value[0] != 0, value[1] != 0, wide[0] || wide[1]);
+		uar->bf[reg].last = HALVES_UNKNOWN; /* halves that wait come in any order */
+	halves_check(nd, &uar->bf[reg], value, wide[0] || wide[1]);
 	for (uint32_t i = 0; i < 2; i++)
 		if (value[i])
 			rung |= value_rings(nd, uar, value[i]);
@@ -220,7 +225,7 @@ void nic_doorbells_forget(struct nic_qp *q)
 	bool found = false;
 
 	for (uint32_t i = 0; uar && i < HCA_UAR_REGS; i++)
-		uar->bf_last[i] = HALVES_UNKNOWN;
+		uar->bf[i].last = HALVES_UNKNOWN;
 	for (uint32_t i = 0; uar && i < HCA_UAR_REGS * 2; i++) {
 		uint64_t *half =
 			(uint64_t *)(uar->page + SPW_PRM_UAR_BF_OFFSET) + (uint64_t)i * HALF_WORDS;
