@@ -15,16 +15,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <inttypes.h>
 #include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/spw_ethtool.h"
 #include "plat/plat_impl.h"
 
 #define MODE_WORDS 127 /* words of link modes that the kernel can ask for */
@@ -35,12 +34,9 @@ struct asked {
 	int fd;
 };
 
-static int ask(const struct asked *a, void *data)
+static int ask(struct asked *a, void *cmd)
 {
-	struct ifreq ifr = {.ifr_data = data};
-
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%.15s", a->dev);
-	return a->fd < 0 || ioctl(a->fd, SIOCETHTOOL, &ifr) < 0 ? -errno : 0;
+	return a->fd < 0 || spw_ethtool_kernel(&a->fd, a->dev, cmd) < 0 ? -errno : 0;
 }
 
 static void answer(const struct asked *a, const char *what, int rc, const char *text)
@@ -74,7 +70,7 @@ static int mode_speed(uint32_t bit)
 	return -1;
 }
 
-static void link_probe(const struct asked *a)
+static void link_probe(struct asked *a)
 {
 	struct {
 		struct ethtool_link_settings set;
@@ -98,7 +94,7 @@ static void link_probe(const struct asked *a)
 	answer(a, "link", rc, text);
 }
 
-static void pause_probe(const struct asked *a)
+static void pause_probe(struct asked *a)
 {
 	struct ethtool_pauseparam q = {.cmd = ETHTOOL_GPAUSEPARAM};
 	int rc = ask(a, &q);
@@ -108,7 +104,7 @@ static void pause_probe(const struct asked *a)
 	answer(a, "pause", rc, text);
 }
 
-static void firmware_probe(const struct asked *a)
+static void firmware_probe(struct asked *a)
 {
 	struct ethtool_drvinfo q = {.cmd = ETHTOOL_GDRVINFO};
 	int rc = ask(a, &q);
@@ -117,50 +113,27 @@ static void firmware_probe(const struct asked *a)
 	answer(a, "firmware", rc, q.fw_version);
 }
 
-static uint32_t stat_cnt(const struct asked *a)
+static void stats_probe(struct asked *a)
 {
-	struct {
-		struct ethtool_sset_info info;
-		uint32_t cnt;
-	} q = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_STATS}};
+	struct spw_ethtool_stats stats;
+	int rc = a->fd < 0 ? -EBADF
+			   : spw_ethtool_stats_read(spw_ethtool_kernel, &a->fd, a->dev, &stats);
+	size_t room = rc ? 1 : stats.cnt * (SPW_ETHTOOL_NAME_MAX + 24ul) + 1, used = 0;
+	char *text = calloc(1, room), name[SPW_ETHTOOL_NAME_MAX];
 
-	return ask(a, &q) == 0 && q.info.sset_mask ? SPW_MIN(q.cnt, 20000u) : 0;
-}
+	for (uint32_t i = 0; text && !rc && i < stats.cnt; i++) {
+		uint64_t value = spw_ethtool_stats_at(&stats, i, name);
 
-/* The kernel writes as many statistics as it has at that moment, whatever room the caller has.
- * Twice the number of a moment ago is safe (lib/rdma/netdev.c does the same). */
-static void stats_probe(const struct asked *a)
-{
-	uint32_t max = 2 * stat_cnt(a), cnt = 0;
-	struct ethtool_gstrings *name = calloc(1, sizeof(*name) + max * (size_t)ETH_GSTRING_LEN);
-	struct ethtool_stats *value = calloc(1, sizeof(*value) + max * sizeof(uint64_t));
-	size_t room = max * (ETH_GSTRING_LEN + 24ul) + 1, used = 0;
-	char *text = calloc(1, room);
-	int rc = max ? 0 : -EOPNOTSUPP;
-
-	if (!name || !value || !text)
-		rc = -ENOMEM;
-	if (rc == 0) {
-		*name = (struct ethtool_gstrings){
-			.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = max};
-		*value = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = max};
-		rc = ask(a, name);
+		used += (size_t)snprintf(text + used, room - used, "%s%s %" PRIu64, i ? "\n" : "",
+					 name, value);
 	}
-	if (rc == 0)
-		rc = ask(a, value);
-	if (rc == 0)
-		cnt = SPW_MIN(SPW_MIN(name->len, value->n_stats), max);
-	for (uint32_t i = 0; i < cnt; i++)
-		used += (size_t)snprintf(text + used, room - used, "%s%.*s %llu", i ? "\n" : "",
-					 ETH_GSTRING_LEN, (char *)name->data + i * ETH_GSTRING_LEN,
-					 (unsigned long long)value->data[i]);
-	answer(a, "stats", rc, rc ? "" : text);
-	free(name);
-	free(value);
+	answer(a, "stats", text ? rc : -ENOMEM, text ? text : "");
+	if (!rc)
+		spw_ethtool_stats_free(&stats);
 	free(text);
 }
 
-static void addr_probe(const struct asked *a)
+static void addr_probe(struct asked *a)
 {
 	struct ifaddrs *list = NULL;
 	char path[64], text[256] = "";
@@ -191,7 +164,7 @@ static void addr_probe(const struct asked *a)
 
 void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
 {
-	const struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+	struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 
 	link_probe(&a);
 	pause_probe(&a);
@@ -203,7 +176,7 @@ void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
 
 void plat_probe_stats(struct plat_tree *tree, const char *netdev)
 {
-	const struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+	struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 
 	stats_probe(&a);
 	if (a.fd >= 0)

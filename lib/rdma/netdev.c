@@ -2,18 +2,14 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Statistics and MTU of the network interface of an RDMA port (spw_rdma_netdev.h), called by the
- * drivers' open, start and stat. The interface is that of the port's first GID; statistics are read
- * by ioctl, as ethtool reads them.
+ * drivers' open, start and stat. The interface is that of the port's first GID; base/spw_ethtool.h
+ * reads its statistics.
  */
 #include "rdma/spw_rdma_netdev.h"
 
-#include <errno.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,103 +18,25 @@
 #define MTU_DFLT 1500u
 #define MTU_MIN  68u
 #define MTU_MAX  9978u
-#define STAT_MAX 65536u /* statistics of one interface */
 
 /* ---- statistics ---- */
 
-static uint32_t stat_cnt(rdma_ethtool_fn *call, void *arg, const char *netdev)
-{
-	struct {
-		struct ethtool_sset_info head;
-		uint32_t cnt;
-	} info = {.head = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_STATS}};
-
-	if (call(arg, netdev, &info) || !info.head.sset_mask || info.cnt > STAT_MAX)
-		return 0;
-	return info.cnt;
-}
-
-/* Returns: the names, and their number; NULL: they cannot be read. */
-static struct ethtool_gstrings *names_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
-					   uint32_t max)
-{
-	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + (size_t)max * ETH_GSTRING_LEN);
-
-	if (!names)
-		return NULL;
-	*names = (struct ethtool_gstrings){
-		.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = max};
-	if (!call(arg, netdev, names) && names->len <= max)
-		return names;
-	free(names);
-	return NULL;
-}
-
-static struct ethtool_stats *values_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
-					 uint32_t max)
-{
-	struct ethtool_stats *stats = calloc(1, sizeof(*stats) + max * sizeof(uint64_t));
-
-	if (!stats)
-		return NULL;
-	*stats = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = max};
-	if (!call(arg, netdev, stats))
-		return stats;
-	free(stats);
-	return NULL;
-}
-
-static void stat_find(struct rdma_ethtool_stat *stat, const struct ethtool_gstrings *names,
-		      const struct ethtool_stats *values)
-{
-	for (uint32_t i = 0; i < SPW_MIN(names->len, values->n_stats) && !stat->known; i++) {
-		stat->known = !strncmp((const char *)names->data + (size_t)i * ETH_GSTRING_LEN,
-				       stat->name, ETH_GSTRING_LEN);
-		if (stat->known)
-			memcpy(&stat->value, &values->data[i], sizeof(stat->value));
-	}
-}
-
-/* The kernel writes as many statistics as it has at that moment, whatever room the caller has.
- * Twice the number of a moment ago is safe. */
-void rdma_ethtool_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
-		       struct rdma_ethtool_stat *stat, uint32_t cnt)
-{
-	uint32_t max = 2 * stat_cnt(call, arg, netdev);
-	struct ethtool_gstrings *names = max ? names_read(call, arg, netdev, max) : NULL;
-	struct ethtool_stats *values = names ? values_read(call, arg, netdev, max) : NULL;
-
-	for (uint32_t i = 0; i < cnt; i++) {
-		stat[i].known = false;
-		if (values)
-			stat_find(&stat[i], names, values);
-	}
-	free(values);
-	free(names);
-}
-
-static int ask_kernel(void *arg, const char *netdev, void *cmd)
-{
-	struct ifreq request = {.ifr_data = cmd};
-
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", netdev);
-	return ioctl(*(int *)arg, SIOCETHTOOL, &request);
-}
-
-static void phy_read(const char *netdev, struct rdma_ethtool_stat stat[RDMA_PHY_CNT])
+static void phy_read(const char *netdev, struct spw_phy_count count_out[SPW_PHY_CNT])
 {
 	/* mlx5's names; other drivers have none */
-	static const char *const name[] = {[RDMA_PHY_RX] = "rx_packets_phy",
-					   [RDMA_PHY_TX] = "tx_packets_phy",
-					   [RDMA_PHY_DISCARDS] = "rx_discards_phy"};
+	static const char *const name[] = {[SPW_PHY_RX] = "rx_packets_phy",
+					   [SPW_PHY_TX] = "tx_packets_phy",
+					   [SPW_PHY_DISCARDS] = "rx_discards_phy"};
 	int fd = netdev[0] ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+	struct spw_ethtool_stats stats = {0};
 
-	for (uint32_t i = 0; i < RDMA_PHY_CNT; i++)
-		stat[i] = (struct rdma_ethtool_stat){.name = name[i]};
-	if (fd < 0)
-		return;
-	rdma_ethtool_read(ask_kernel, &fd, netdev, stat, RDMA_PHY_CNT);
-	close(fd);
+	if (fd >= 0)
+		spw_ethtool_stats_read(spw_ethtool_kernel, &fd, netdev, &stats);
+	for (uint32_t i = 0; i < SPW_PHY_CNT; i++)
+		count_out[i].known = spw_ethtool_stats_find(&stats, name[i], &count_out[i].value);
+	spw_ethtool_stats_free(&stats);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* ---- the interface ---- */
@@ -166,28 +84,12 @@ void rdma_phy_start(const struct rdma_dev *dev, struct rdma_phy *phy)
 	phy_read(phy->netdev, phy->base);
 }
 
-/* Returns: whether the counter is known at both moments. */
-static bool moved(const struct rdma_ethtool_stat *base, const struct rdma_ethtool_stat *now,
-		  uint64_t *by_out)
-{
-	bool known = base->known && now->known;
-
-	*by_out = known ? now->value - base->value : 0;
-	return known;
-}
-
 void rdma_phy_stat(const struct rdma_phy *phy, struct spw_port_stat *stat)
 {
-	const struct rdma_ethtool_stat *base = phy->base;
-	struct rdma_ethtool_stat now[RDMA_PHY_CNT];
-	bool rx, tx;
+	struct spw_phy_count now[SPW_PHY_CNT];
 
 	phy_read(phy->netdev, now);
-	rx = moved(&base[RDMA_PHY_RX], &now[RDMA_PHY_RX], &stat->phy_rx_packets);
-	tx = moved(&base[RDMA_PHY_TX], &now[RDMA_PHY_TX], &stat->phy_tx_packets);
-	stat->phy_known = rx && tx;
-	stat->port_discards_known =
-		moved(&base[RDMA_PHY_DISCARDS], &now[RDMA_PHY_DISCARDS], &stat->port_discards);
+	spw_phy_moved(phy->base, now, stat);
 }
 
 /* A counter that stays 0 while CQEs report losses does not count receive work queues (firmware

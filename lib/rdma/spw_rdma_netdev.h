@@ -10,36 +10,13 @@
 
 #include <net/if.h>
 
+#include "base/spw_ethtool.h"
 #include "rdma/spw_rdma.h"
 
-/* Purpose: one ETHTOOL_* command of a network interface; cmd as SIOCETHTOOL takes it.
- * Returns: 0 or -1. */
-typedef int rdma_ethtool_fn(void *arg, const char *netdev, void *cmd);
-
-/* A statistic as "ethtool -S" prints it. */
-struct rdma_ethtool_stat {
-	const char *name;
-	uint64_t value; /* valid if known */
-	bool known;     /* false: there is none of this name, or it cannot be read */
-};
-
-/* Purpose: reads statistics, at one moment, through call(arg, ...).
- * Shape: names are given; value and known are set.
- * Thread: any, outside the bursts.
- * Source: linux/ethtool.h. */
-void rdma_ethtool_read(rdma_ethtool_fn *call, void *arg, const char *netdev,
-		       struct rdma_ethtool_stat *stat, uint32_t cnt);
-
-/* What the physical port of a device counts. All functions of a port report the same numbers,
- * whichever of them the frames are of; therefore they are shown, and are not part of the ledger.
- * Frames between functions of one port turn round inside the NIC, and the packet counters stand
- * still. Source: Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst.
- */
-enum rdma_phy_stat { RDMA_PHY_RX, RDMA_PHY_TX, RDMA_PHY_DISCARDS, RDMA_PHY_CNT };
-
+/* What the physical port of a device counted before the start (base/spw_ethtool.h). */
 struct rdma_phy {
 	char netdev[IF_NAMESIZE]; /* "": none is known */
-	struct rdma_ethtool_stat base[RDMA_PHY_CNT];
+	struct spw_phy_count base[SPW_PHY_CNT];
 };
 
 /* Purpose: records the counters' present values as the base. Thread: setup. */
