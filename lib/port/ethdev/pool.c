@@ -168,7 +168,8 @@ static void free_chunk(struct rte_mempool_memhdr *chunk, void *arg SPW_UNUSED)
 	rte_free(chunk->addr);
 }
 
-/* The mbufs lie in EAL's memory, the payloads in the region. */
+/* The mbufs lie in EAL's memory, the payloads in the region. With no IO address at all the mempool
+ * would be marked RTE_MEMPOOL_F_NON_IO, and net_mlx5 registers no memory of such a one. */
 static int populate(struct ethdev_queue *q, int socket)
 {
 	size_t stride = (size_t)1 << q->stride_log2;
@@ -181,7 +182,8 @@ static int populate(struct ethdev_queue *q, int socket)
 			ENOMEM,
 			"EAL has no %zu MiB for %u mbufs: give it more memory (-m, --socket-mem)",
 			(bytes >> 20) + 1, q->slot_cnt);
-	cnt = rte_mempool_populate_iova(q->mp, va, RTE_BAD_IOVA, bytes, free_chunk, NULL);
+	cnt = rte_mempool_populate_iova(q->mp, va, rte_malloc_virt2iova(va), bytes, free_chunk,
+					NULL);
 	if (cnt == (int)q->slot_cnt)
 		return 0;
 	if (cnt <= 0)
