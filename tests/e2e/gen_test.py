@@ -13,14 +13,15 @@ GEN = os.environ["SPINWIRE_GEN"]
 COUNTS = ["intended", "sent", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
 
 
-def generate(app, folder, lcores=None, status=0, limit=120, then=None, during=None, under=()):
+def generate(app, folder, lcores=None, status=0, limit=120, then=None, during=None, under=(), no_pci=True):
     """One run of the source: (summary, output). during(process): called once it is started. then: called when the report is written,
     while the source still holds its port (a spinwire on net_memif should end first: the driver unmaps its rings when a peer goes,
     whoever reads them). under: what the command begins with."""
     place = spwlab.Cores()
     path, out_path = os.path.join(folder, "gen.json"), os.path.join(folder, "gen.out")
     prefix = spwlab.prefix("gen")
-    cmd = [*under, GEN, *spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix), "--", *app, "--json", path,
+    own = [arg for arg in spwlab.eal(lcores or f"0@{place.main},1@{place.generator}", prefix) if no_pci or arg != "--no-pci"]
+    cmd = [*under, GEN, *own, "--", *app, "--json", path,
            *(["--hold", f"{limit}s"] if then else [])]
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

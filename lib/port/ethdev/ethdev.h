@@ -15,6 +15,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include "base/spw_ethtool.h"
 #include "port/port.h"
 
 #define ETHDEV_MEMPOOL_OPS "spinwire"
@@ -86,6 +87,8 @@ struct ethdev_port {
 	uint64_t region_mapped;                   /* bit by region id: mapped for this device */
 	struct spw_region region[SPW_REGION_MAX]; /* of those, by id */
 	struct rte_eth_stats last;                /* highest values read */
+	uint64_t phy_id[SPW_PHY_CNT];             /* of the extended statistics */
+	struct spw_phy_count phy_base[SPW_PHY_CNT], phy_last[SPW_PHY_CNT]; /* at start, at stop */
 	/* link; written by EAL's interrupt thread or by events() */
 	uint32_t link_up, gone;
 	uint32_t link_reported; /* by events() */
@@ -206,6 +209,20 @@ int ethdev_stamps_open(struct ethdev_port *ep);
 /* Purpose: the rate of the port's clock against the CPU's, 0 if it has none.
  * Shape:   takes 50 ms. */
 uint64_t ethdev_clock_hz(uint16_t port_id);
+
+/* ---- phy.c ---- */
+
+#define ETHDEV_NO_XSTAT UINT64_MAX
+
+/* Purpose: records the physical port's counters as the base. Thread: setup, after the device
+ *          started. */
+void ethdev_phy_start(struct ethdev_port *ep);
+/* Purpose: records them as the last, for a device that is closed before its report. Thread:
+ *          setup. */
+void ethdev_phy_keep(struct ethdev_port *ep);
+/* Purpose: sets the phy_* and port_discards of stat to what was counted since start. Thread: any,
+ *          outside the bursts. */
+void ethdev_phy_stat(const struct ethdev_port *ep, struct spw_port_stat *stat);
 
 /* ---- capture_check.c ---- */
 

@@ -224,6 +224,7 @@ static int ethdev_start(struct spw_port *port)
 			 port->name);
 	if (ep->stamps)
 		port->caps.nic_clock_hz = ethdev_clock_hz(ep->port_id);
+	ethdev_phy_start(ep);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		ep->queue[i].can_clean = rte_eth_tx_done_cleanup(ep->port_id, i, 0) != -ENOTSUP;
 	return 0;
@@ -254,6 +255,7 @@ static int dev_stop(struct ethdev_port *ep)
 	rc = rte_eth_dev_stop(ep->port_id);
 	memif_ctl_stop(ep);
 	ethdev_stat_read(ep);
+	ethdev_phy_keep(ep);
 	if (slots_out(ep)) { /* some PMDs hold mbufs until their queues are freed */
 		rte_eth_dev_close(ep->port_id);
 		ep->closed = true;

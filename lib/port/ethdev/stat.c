@@ -83,6 +83,7 @@ void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
 			stat->tx_bytes = spw_thr_load_rlx(&ep->last.obytes);
 	}
 	stat->port_copies += ep->fact->rx_copies ? raw : 0;
+	ethdev_phy_stat(ep, stat);
 	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->link_down_cnt);
 }
 

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""DPDK's own PMD for ConnectX (net_mlx5) as a port: ethdev:PCI-ADDRESS over the software ConnectX, in a network namespace of the test's own,
+where each device has the interface that the PMD asks for its MTU, its address and its statistics."""
+import os
+import subprocess
+
+import spwtest
+from gen_test import generate
+from spwtest import Run, Skip, balanced, check, equal, spwlab
+from veth_test import in_namespace, ip
+
+TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
+MACS = [f"02:53:57:aa:00:0{i}" for i in range(1, 5)]
+INTERFACES = [f"spwp{i}" for i in range(4)]
+CABLE = f"shm:{spwlab.prefix('pmd')}"
+PMD = "dv_flow_en=0"  # flow rules by verbs, as the software ConnectX has them
+
+
+def under(*options):
+    """The command in front of a program, in a namespace with four interfaces; the devices share the test's cable."""
+    spwtest.need_card()
+    in_namespace()
+    ip("link", "set", "lo", "up")
+    for near, far in (INTERFACES[:2], INTERFACES[2:]):
+        if subprocess.run([spwlab.find("ip"), "link", "add", near, "type", "veth", "peer", "name", far]).returncode:
+            raise Skip("this kernel has no veth")
+    for name in INTERFACES:
+        ip("link", "set", name, "up")
+    return [TOOL, "--cable", CABLE, *options]
+
+
+def test_echo():
+    """Frames of spinwire's own mlx5 driver, received and echoed through the PMD."""
+    near = under("--netdev", INTERFACES[0])
+    with Run(["--port", f"ethdev:5c00:01:00.0,{PMD}", "--handler", "echo"], no_pci=False, under=near) as run, spwlab.scratch() as folder:
+        run.wait_ready()
+        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "1s", "--rate", "1kpps"], folder, under=[TOOL, "--cable", CABLE])
+        run.end()
+        summary = run.finish()
+    check(gen["echoed"] == gen["sent"] > 0, out)
+    balanced(summary, gen["sent"])
+    equal(summary["ports"][0]["physical_port"]["inside_nic"], False, "inside_nic")
+
+
+def test_no_silent_loop():
+    """By the PMD's own statistics: frames to the other half of a port turn round inside the card, those to the other port cross the cable."""
+    devices = under("--as", "dgx-spark", "--netdev", ",".join(INTERFACES), "--mac", ",".join(MACS))
+    for mac, inside in ((MACS[2], True), (MACS[1], False)):
+        with spwlab.scratch() as folder:
+            gen, out = generate(["--port", f"ethdev:0000:01:00.0,{PMD}", "--seconds", "1s", "--rate", "1kpps", "--echo", "no", "--dst-mac", mac, "--link-wait", "1s", "--linger", "100ms", "--slots", "2048"],
+                                folder, under=devices, no_pci=False)
+        phy = gen["physical_port"]
+        equal(phy["inside_nic"], inside, f"inside_nic of {phy}")
+        equal(phy["tx_packets"] >= gen["sent"] > 0, not inside, f"{phy}, {gen['sent']} sent")
+        equal(f"NO CABLE: {gen['sent']} frames" in out, inside, out)
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
