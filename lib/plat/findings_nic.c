@@ -166,6 +166,52 @@ static void halves_judge(struct spw_plat *plat, const struct spw_plat_nic *twin,
 			"subnet of its own");
 }
 
+/* The next address of a list as the kernel's tools write it, "10.0.0.1/24 ...", in host order.
+ * Returns: the rest of the list; NULL: there is none, or it is no address. */
+static const char *address_next(const char *list, uint32_t *addr_out, uint32_t *mask_out)
+{
+	unsigned int byte[4], prefix;
+	int used = 0;
+
+	if (sscanf(list, " %3u.%3u.%3u.%3u/%2u%n", &byte[0], &byte[1], &byte[2], &byte[3], &prefix,
+		   &used) != 5 ||
+	    prefix > 32 || (byte[0] | byte[1] | byte[2] | byte[3]) > 255)
+		return NULL;
+	*addr_out = byte[0] << 24 | byte[1] << 16 | byte[2] << 8 | byte[3];
+	*mask_out = prefix ? ~0u << (32 - prefix) : 0;
+	return list + used;
+}
+
+/* Whether two lists have addresses of one subnet, the wider mask deciding. */
+static bool share_subnet(const char *a, const char *b)
+{
+	uint32_t x, x_mask, y, y_mask;
+
+	for (const char *i = a; (i = address_next(i, &x, &x_mask));)
+		for (const char *k = b; (k = address_next(k, &y, &y_mask));)
+			if (((x ^ y) & (x_mask & y_mask)) == 0)
+				return true;
+	return false;
+}
+
+/* Two RDMA interfaces in one subnet: the kernel routes all of it through the first, and answers ARP
+ * for the address of either with the MAC address of whichever interface heard the question. Source:
+ * Linux Documentation/networking/ip-sysctl.rst, arp_filter and arp_ignore. */
+static void subnet_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
+			 const struct spw_plat_nic *b)
+{
+	if (a->rdma[0] && b->rdma[0] && has_link(a) && has_link(b) &&
+	    share_subnet(a->ipv4, b->ipv4))
+		plat_advise(
+			plat_find(plat, SPW_PLAT_WARN, "nic-one-subnet",
+				  "%s (%s) and %s (%s) are in one subnet: the kernel sends "
+				  "through one of them and answers ARP for both on either",
+				  name_of(a), a->ipv4, name_of(b), b->ipv4),
+			"spinwire-doctor plan --peer HOST: a subnet for each. To keep one: "
+			"sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, "
+			"and 'ip rule add from ADDRESS' with a routing table for each");
+}
+
 static void firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
 			   const struct spw_plat_nic *b)
 {
@@ -193,6 +239,8 @@ void plat_nics_judge(struct spw_plat *plat)
 			link_judge(plat, nic);
 		if (twin)
 			halves_judge(plat, twin, nic);
+		for (uint32_t k = i + 1; k < plat->nic_cnt; k++)
+			subnet_judge(plat, nic, &plat->nic[k]);
 		for (uint32_t k = i + 1; k < plat->nic_cnt && nic->rdma[0]; k++)
 			if (plat->nic[k].rdma[0] && strcmp(nic->firmware, plat->nic[k].firmware)) {
 				firmware_judge(plat, nic, &plat->nic[k]);
