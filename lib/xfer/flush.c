@@ -21,8 +21,9 @@ struct xfer_loop {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr; /* of the byte that is read into */
 	uint8_t byte;
-	bool failed;
-	uint32_t posted, done;
+	bool failed;           /* its QP takes no more reads */
+	uint32_t posted, done; /* reads so far */
+	uint32_t bad;          /* the last that failed; all that are not tested by then count */
 };
 
 static void loop_free(struct xfer_loop *loop)
@@ -99,8 +100,11 @@ static void loop_poll(struct xfer_loop *loop)
 	const int n = ibv_poll_cq(loop->cq, SPW_ARRAY_CNT(wc), wc);
 
 	for (int i = 0; i < n; i++) {
-		loop->failed |= wc[i].status != IBV_WC_SUCCESS;
 		loop->done++;
+		if (wc[i].status == IBV_WC_SUCCESS)
+			continue;
+		loop->failed = true;
+		loop->bad = loop->done;
 	}
 }
 
@@ -122,16 +126,30 @@ static int post(struct xfer_dev *dev, const struct spw_xfer_mem *mem, uint32_t i
 	return 0;
 }
 
-/* A loop that failed is replaced once nothing waits for it. */
-static int prepare(struct spw_xfer *x, struct xfer_dev *dev)
+/* Once all reads of a QP that failed have been flushed. The numbers of reads go on. */
+static int recover(const struct spw_xfer *x, const struct xfer_dev *dev, struct xfer_loop *loop)
 {
-	if (dev->loop && dev->loop->failed && dev->loop->posted == dev->loop->done)
-		xfer_loop_close(dev);
-	if (dev->loop && dev->loop->posted - dev->loop->done == READS_MAX)
-		loop_poll(dev->loop);
-	if (dev->loop)
-		return dev->loop->posted - dev->loop->done == READS_MAX ? -EAGAIN : 0;
-	return loop_make(x, dev);
+	int rc;
+
+	if (loop->posted != loop->done)
+		return -EAGAIN;
+	rc = peer_qp_reset(loop->qp);
+	rc = rc ? rc : connect_to_itself(x, dev, loop);
+	loop->failed = rc != 0;
+	return rc;
+}
+
+static int prepare(const struct spw_xfer *x, struct xfer_dev *dev)
+{
+	struct xfer_loop *loop = dev->loop;
+
+	if (!loop)
+		return loop_make(x, dev);
+	if (loop->failed || loop->posted - loop->done == READS_MAX)
+		loop_poll(loop);
+	if (loop->failed)
+		return recover(x, dev, loop);
+	return loop->posted - loop->done == READS_MAX ? -EAGAIN : 0;
 }
 
 int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *addr, uint64_t bytes,
@@ -179,7 +197,7 @@ void xfer_flush_check(struct spw_xfer_req *req)
 		loop_poll(loop);
 		if ((int32_t)(loop->done - req->flush_at[i]) < 0)
 			return;
-		failed |= loop->failed;
+		failed |= (int32_t)(loop->bad - req->flush_at[i]) >= 0;
 	}
 	xfer_req_part(req, 0, req->bytes[0], failed ? -EREMOTEIO : 0);
 }

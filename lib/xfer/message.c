@@ -173,6 +173,8 @@ int spw_xfer_recv(struct spw_xfer_conn *conn, const struct spw_xfer_part *part, 
 
 static int finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t *bytes_out)
 {
+	const enum xfer_req_kind kind = req->kind;
+
 	*done_out = true;
 	for (uint32_t i = 0; bytes_out && i < req->part_cnt; i++)
 		bytes_out[i] = req->bytes[i];
@@ -180,7 +182,10 @@ static int finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t 
 	if (error == -EMSGSIZE)
 		return spw_err(EMSGSIZE, "a message is longer than the receive that it went to");
 	if (error == -EREMOTEIO)
-		return spw_err(EREMOTEIO, "the peer's NIC refused access to its window");
+		return spw_err(EREMOTEIO, "%s",
+			       kind == XFER_REQ_FLUSH
+				       ? "a read of this device's own memory failed"
+				       : "the peer's NIC refused access to its window");
 	return error;
 }
 
