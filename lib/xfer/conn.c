@@ -180,7 +180,8 @@ static void no_rail(struct spw_xfer_conn *conn)
 
 	for (uint32_t i = 0; i < conn->rail_cnt && n < sizeof(list); i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%.12s: %.60s", i ? "; " : "",
-				      conn->rail[i]->stat.device, conn->rail[i]->stat.why);
+				      conn->rail[i]->stat.device,
+				      conn->rail[i]->tried ? conn->rail[i]->stat.why : "no answer");
 	xfer_conn_fail(conn, ENETUNREACH, "no rail leads there (%s)", list);
 }
 
@@ -241,6 +242,9 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 		xfer_conn_fail(conn, conn->is_client ? EACCES : ECONNRESET,
 			       "it closed during the exchange: are version, secret and handle "
 			       "right?");
+	else if (conn->ended && (conn->link.error == ETIMEDOUT || conn->link.error == EHOSTUNREACH))
+		xfer_conn_fail(conn, ETIMEDOUT,
+			       "TCP has no answer: its host is down, or a firewall drops it");
 	else if (conn->ended)
 		xfer_conn_fail(conn, ECONNRESET, "the peer closed the connection, or died");
 	conn->ended = true;
@@ -302,12 +306,13 @@ static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
 	for (uint32_t i = 0; i < conn->rail_cnt && conn->state != XFER_CONN_FAILED; i++)
 		xfer_rail_turn(conn->rail[i], now_ms);
 	xfer_conn_check_ready(conn, now_ms);
-	if (conn->state != XFER_CONN_READY || conn->up) {
+	if (conn->state != XFER_CONN_READY || (conn->up && !conn->waiting))
 		conn->gone_ms = now_ms + conn->x->conf.gone_ms;
-		return;
-	}
-	if (now_ms >= conn->gone_ms)
-		xfer_conn_fail(conn, ETIMEDOUT, "no rail for %u ms", conn->x->conf.gone_ms);
+	else if (now_ms >= conn->gone_ms)
+		xfer_conn_fail(conn, ETIMEDOUT, "%s for %u ms",
+			       conn->waiting ? "it has not confirmed over TCP that a rail is down"
+					     : "no rail",
+			       conn->x->conf.gone_ms);
 }
 
 /* A server's connection that failed before the caller had it is freed here: *conn is gone. */

@@ -129,8 +129,10 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 		rail->down_ns = xfer_now_ns();
 	rail->tried = true;
 	if (rail->qp && !peer_qp_error(rail->qp))
-		while (xfer_rail_take(rail))
+		while (conn->state != XFER_CONN_FAILED && xfer_rail_take(rail))
 			;
+	if (conn->state == XFER_CONN_FAILED)
+		return; /* the peer broke the protocol in what was taken */
 	xfer_rail_destroy(rail);
 	for (; rail->sq_ci != rail->sq_pi; rail->sq_ci++)
 		leave(rail, &rail->sent[rail->sq_ci % XFER_SQ_CNT]);
@@ -142,8 +144,7 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 	conn->waiting++;
 	conn->repair = true;
 	conn->work = true;
-	if (conn->state != XFER_CONN_FAILED)
-		say_down(rail);
+	say_down(rail);
 }
 
 /* ---- what the peer says ---- */
@@ -161,6 +162,8 @@ void xfer_rail_heard_down(struct xfer_rail *rail, const struct xfer_frame *frame
 	if (conn->state == XFER_CONN_FAILED)
 		return;
 	xfer_conn_learn(conn, frame);
+	if (conn->state == XFER_CONN_FAILED)
+		return;
 	rail->state = XFER_OFF;
 	rail->retry_ms = now_ms + SPW_XFER_REJOIN_MS;
 	xfer_rail_settled(rail);

@@ -34,6 +34,13 @@ static void mac_of(const struct spw_xfer_conn *conn, bool from_client, uint64_t 
 	peer_mac(&conn->x->secret, LABEL, text, PREFIX_LEN + len, mac_out);
 }
 
+/* The kernel reports an error once, and the end of the stream afterwards. */
+static int ended(struct xfer_link *link, int error)
+{
+	link->error = link->error ? link->error : error;
+	return -ECONNRESET;
+}
+
 int xfer_link_flush(struct spw_xfer_conn *conn)
 {
 	struct xfer_link *link = &conn->link;
@@ -42,8 +49,10 @@ int xfer_link_flush(struct spw_xfer_conn *conn)
 	if (!link->out_len)
 		return 0;
 	n = send(link->fd, link->out, link->out_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -ECONNRESET;
+		return ended(link, errno);
 	link->out_len -= (uint32_t)n;
 	memmove(link->out, link->out + n, link->out_len);
 	return 0;
@@ -77,7 +86,7 @@ static int fill(struct xfer_link *link, uint32_t len)
 		if (n < 0 && errno == EAGAIN)
 			return 0;
 		if (n <= 0)
-			return -ECONNRESET;
+			return ended(link, n ? errno : 0);
 		link->in_len += (uint32_t)n;
 	}
 	return 1;

@@ -83,7 +83,8 @@ struct spw_xfer_conf {
 	const char *gid;    /* index into each rail's GID table; NULL: as rdma_dev_gid chooses */
 	uint32_t chunk_bytes; /* longest chunk, 4 KiB .. 1 GiB, a power of 2; 0: 512 KiB */
 	uint32_t exchange_ms; /* limit of one exchange, 10 .. 60000; 0: 5000 */
-	uint32_t gone_ms;     /* a connection ends after so long without any rail; 0: 10000 */
+	uint32_t gone_ms;     /* a connection ends after so long without any rail, or without the
+			       * peer's word that a rail is down at its end, too; 0: 10000 */
 	uint8_t traffic_class;
 	uint8_t timeout; /* ACK timeout of 4.096 us * 2^timeout, 1 .. 31; 0: 14 (67 ms) */
 	uint8_t retry;   /* 1 .. 7; 0: 7 */
@@ -197,7 +198,8 @@ int spw_xfer_accept(struct spw_xfer_listener *listener, struct spw_xfer_conn **c
 void spw_xfer_conn_close(struct spw_xfer_conn *conn);
 
 /* Returns: 0 while it works, or -errno since when every request fails with it: -ECONNRESET the peer
- *   closed or died; -ETIMEDOUT no rail for conf.gone_ms; -EPROTO the peer broke the protocol.
+ *   closed or died; -ETIMEDOUT no rail for conf.gone_ms, or TCP has no answer (conf.gone_ms if a
+ *   rail failed, else some 11 s); -EPROTO the peer broke the protocol.
  * Thread: owner. */
 int spw_xfer_conn_error(const struct spw_xfer_conn *conn);
 
@@ -258,7 +260,8 @@ int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *a
  *   is done no longer uses its memory.
  * Thread: owner.
  * Errors: that of spw_xfer_conn_error; -EMSGSIZE the message is longer than its receive (at both
- *   sides; nothing was written); -EREMOTEIO the peer's NIC refused the access of a put or get.
+ *   sides; nothing was written); -EREMOTEIO the peer's NIC refused the access of a put or get, or
+ *   this device the read of a flush.
  */
 int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out);
 

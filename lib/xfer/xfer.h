@@ -297,8 +297,7 @@ struct xfer_exposed {
 
 /* Frames over TCP, one after the other, each way. */
 struct xfer_link {
-	int fd;
-	bool hears;                          /* epoll waits for room to write */
+	int fd, error;                       /* error: the first errno of its end; 0: none */
 	uint8_t nonce[2 * PEER_NONCE_BYTES]; /* the client's, the server's */
 	uint64_t in_cnt, out_cnt;            /* frames with a MAC so far */
 	uint32_t in_len, out_len;
