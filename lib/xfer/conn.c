@@ -256,12 +256,13 @@ static void bad_frame(struct spw_xfer_conn *conn, int rc)
 		tcp_ended(conn);
 	else if (rc == -EPROTONOSUPPORT)
 		xfer_conn_fail(conn, EPROTONOSUPPORT, "it speaks another version");
-	else if (rc == -EACCES)
+	else if (rc == -EACCES && conn->state < XFER_CONN_RAILS)
 		xfer_conn_fail(conn, EACCES, "it does not know the secret");
 	else if (conn->state < XFER_CONN_RAILS)
 		xfer_conn_fail(conn, EPROTO, "it does not speak this protocol");
 	else
-		xfer_conn_breach(conn, "a malformed frame");
+		xfer_conn_breach(conn, rc == -EACCES ? "a frame that was changed, or sent before"
+						     : "a malformed frame");
 }
 
 static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)

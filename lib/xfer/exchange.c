@@ -67,21 +67,38 @@ static uint32_t common_bits(const uint8_t a[16], const uint8_t b[16])
 	return 128;
 }
 
+static bool is_v4(const uint8_t gid[16])
+{
+	struct in6_addr ip;
+
+	memcpy(&ip, gid, sizeof(ip));
+	return IN6_IS_ADDR_V4MAPPED(&ip);
+}
+
 /* The free device of ours whose address is nearest to the client's: rails of one subnet belong
- * together. */
+ * together. Both addresses of a QP are IPv4, or both IPv6. */
 static uint32_t nearest(const struct spw_xfer *x, const struct xfer_end *theirs, uint32_t taken)
 {
 	uint32_t best = SPW_XFER_RAIL_MAX, bits = 0;
 
 	for (uint32_t i = 0; i < x->dev_cnt; i++) {
-		const uint32_t n = common_bits(theirs->gid, x->dev[i].gid.gid.raw) + 1;
+		const uint8_t *ours = x->dev[i].gid.gid.raw;
+		const uint32_t n = common_bits(theirs->gid, ours) + 1;
 
-		if (!(taken >> i & 1u) && n > bits) {
+		if (!(taken >> i & 1u) && n > bits && is_v4(ours) == is_v4(theirs->gid)) {
 			best = i;
 			bits = n;
 		}
 	}
 	return best;
+}
+
+static void refuse(struct spw_xfer_conn *conn, enum xfer_reject reason, int error, const char *why)
+{
+	const struct xfer_frame no = {.type = XFER_FRAME_REJECT, .reject.reason = reason};
+
+	xfer_conn_say(conn, &no);
+	xfer_conn_fail(conn, error, "refused: %s", why);
 }
 
 /* Server: pairs rails and answers. */
@@ -95,7 +112,7 @@ static void accept_offer(struct spw_xfer_conn *conn, const struct xfer_frame *th
 		const uint32_t dev = nearest(conn->x, &theirs->offer.end[i], taken);
 
 		if (dev == SPW_XFER_RAIL_MAX)
-			break;
+			continue;
 		taken |= 1u << dev;
 		if (rail_add(conn, dev, &theirs->offer.end[i])) {
 			xfer_conn_fail(conn, ENOMEM, "no memory for its rails");
@@ -103,6 +120,11 @@ static void accept_offer(struct spw_xfer_conn *conn, const struct xfer_frame *th
 		}
 		f.offer.end[f.offer.rail_cnt] = our_end(conn, dev);
 		f.offer.end[f.offer.rail_cnt++].pair = (uint16_t)i;
+	}
+	if (!conn->rail_cnt) {
+		refuse(conn, XFER_REJECT_RAILS, ENETUNREACH,
+		       "one side has IPv4 addresses, the other IPv6: name a gid= of one kind");
+		return;
 	}
 	f.offer.box_addr = (uintptr_t)conn->box;
 	conn->state = XFER_CONN_RAILS;
@@ -121,14 +143,21 @@ static bool has_key(const struct spw_xfer_conn *conn, const struct xfer_frame *f
 
 static void take_offer(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 {
-	const struct xfer_frame no = {.type = XFER_FRAME_REJECT, .reject.reason = XFER_REJECT_KEY};
-
-	if (has_key(conn, f)) {
+	if (has_key(conn, f))
 		accept_offer(conn, f);
-		return;
-	}
-	xfer_conn_say(conn, &no);
-	xfer_conn_fail(conn, EACCES, "refused: it does not hold this listener's handle");
+	else
+		refuse(conn, XFER_REJECT_KEY, EACCES, "it does not hold this listener's handle");
+}
+
+static void take_reject(struct spw_xfer_conn *conn, uint32_t reason)
+{
+	if (reason == XFER_REJECT_KEY)
+		xfer_conn_fail(conn, EACCES,
+			       "it refused: the handle is of another listener, or it wants one");
+	else
+		xfer_conn_fail(conn, ENETUNREACH,
+			       "it refused: one side has IPv4 addresses, the other IPv6: name a "
+			       "gid= of one kind");
 }
 
 static void take_accept(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
@@ -189,9 +218,7 @@ bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, 
 	} else if (conn->state == XFER_CONN_ANSWER && f->type == XFER_FRAME_ACCEPT) {
 		take_accept(conn, f, now_ms);
 	} else if (conn->state == XFER_CONN_ANSWER && f->type == XFER_FRAME_REJECT) {
-		xfer_conn_fail(conn, EACCES,
-			       "it refused: the handle is of another listener, or "
-			       "it wants one");
+		take_reject(conn, f->reject.reason);
 	} else {
 		return false;
 	}
