@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Whatever reaches a listener's port: other protocols, other versions, wrong keys, frames that are
+ * torn, replayed, out of place or out of range, and silence. Each costs one line and nothing else:
+ * a connection that exists carries on, and the next peer can connect. Arguments: the rails of both
+ * ends.
+ */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "peer/spw_peer_socket.h"
+#include "xfer/xfer.h"
+#include "xfer_kit.h"
+
+#define EXCHANGE_MS 300u
+
+static const char *rails_a = "mlx5_0", *rails_b = "mlx5_1";
+static struct kit k;
+static struct spw_xfer_handle handle;
+static struct spw_xfer_listener *listener;
+static struct spw_xfer *rogue_x; /* of a stranger; nothing advances it */
+static char secret[64], other_secret[64];
+static char last[1024]; /* what was logged */
+static uint32_t lines;
+
+static void on_log(enum spw_log_level level, const char *text, void *arg SPW_UNUSED)
+{
+	lines += level != SPW_LOG_INFO;
+	snprintf(last, sizeof(last), "%s", text);
+}
+
+static void write_secret(char path[64], const char *text)
+{
+	int fd;
+
+	snprintf(path, 64, "/tmp/spw-secret-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static int open_kit(void **state SPW_UNUSED)
+{
+	struct spw_xfer_conf conf = {.exchange_ms = EXCHANGE_MS, .secret = secret};
+
+	kit_open(&k, rails_a, rails_b, &conf);
+	kit_connect(&k);
+	kit_memory(&k, 1u << 20);
+	conf.rails = rails_a;
+	assert_int_equal(spw_xfer_open(&conf, &rogue_x), 0);
+	assert_int_equal(spw_xfer_listen(k.b, &handle, &listener), 0);
+	spw_log_sink_set(on_log, NULL);
+	return 0;
+}
+
+static int close_kit(void **state SPW_UNUSED)
+{
+	spw_log_sink_set(NULL, NULL);
+	spw_xfer_close(rogue_x);
+	kit_close(&k);
+	return 0;
+}
+
+/* ---- a stranger ---- */
+
+static int dial(void)
+{
+	struct xfer_address at;
+	int fd;
+
+	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
+	fd = peer_socket_connect(&at.addr);
+	assert_true(fd >= 0);
+	kit_turn_for(&k, 3);
+	lines = 0;
+	last[0] = 0;
+	k.b->limit = (struct spw_log_limit){0};
+	return fd;
+}
+
+/* Until b has refused a peer. */
+static void expect_line(const char *text)
+{
+	const uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+
+	while (!lines && kit_now_ms() < end)
+		kit_turn(&k);
+	kit_turn_for(&k, 5);
+	if (lines != 1 || !strstr(last, text))
+		fail_msg("%u lines, the last is '%s' and not '%s'", lines, last, text);
+	kit_pass(&k, 70000, lines);
+	assert_int_equal(spw_xfer_conn_error(k.ab), 0);
+	assert_int_equal(spw_xfer_conn_error(k.ba), 0);
+}
+
+/* A connection of the stranger's, which speaks the protocol by the library's own means. */
+static struct spw_xfer_conn *stranger(void)
+{
+	struct spw_xfer_conn *c;
+	struct xfer_address at;
+
+	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
+	assert_int_equal(xfer_conn_make(rogue_x, dial(), true, &c), 0);
+	c->peer = at;
+	return c;
+}
+
+static void say(struct spw_xfer_conn *c, const struct xfer_frame *f)
+{
+	assert_int_equal(xfer_link_send(c, f), 0);
+}
+
+static struct xfer_frame hear(struct spw_xfer_conn *c)
+{
+	const uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+	struct xfer_frame f;
+	int rc;
+
+	while (!(rc = xfer_link_receive(c, &f)) && kit_now_ms() < end)
+		kit_turn(&k);
+	assert_int_equal(rc, 1);
+	return f;
+}
+
+/* Both nonces are known afterwards. */
+static void greet(struct spw_xfer_conn *c)
+{
+	const struct xfer_frame hello = {.type = XFER_FRAME_HELLO};
+	struct xfer_frame f;
+
+	say(c, &hello);
+	f = hear(c);
+	assert_int_equal(f.type, XFER_FRAME_CHALLENGE);
+	memcpy(c->link.nonce + PEER_NONCE_BYTES, f.nonce, sizeof(f.nonce));
+}
+
+static struct xfer_frame offer_of(const struct spw_xfer_conn *c)
+{
+	struct xfer_frame f = {.type = XFER_FRAME_OFFER,
+			       .offer = {.box_addr = (uintptr_t)c->box, .rail_cnt = 1}};
+
+	memcpy(f.offer.key, c->peer.key, sizeof(f.offer.key));
+	f.offer.end[0] = (struct xfer_end){.mtu = 1024, .rkey = c->box_in[0]->rkey};
+	memcpy(f.offer.end[0].gid, rogue_x->dev[0].gid.gid.raw, 16);
+	return f;
+}
+
+static struct spw_xfer_conn *accepted(void)
+{
+	struct spw_xfer_conn *c = stranger();
+	struct xfer_frame f;
+
+	greet(c);
+	f = offer_of(c);
+	say(c, &f);
+	assert_int_equal(hear(c).type, XFER_FRAME_ACCEPT);
+	return c;
+}
+
+/* ---- what they do ---- */
+
+static void other_protocols_are_refused(void **state SPW_UNUSED)
+{
+	static const struct {
+		const char *bytes, *line;
+		size_t len;
+	} wrong[] = {
+		{"GET / HTTP/1.1\r\n\r\n", "does not speak this protocol", 18},
+		{"SPWX\0\2\1\0\0\54\0\0", "speaks another version", 12},
+		{"SPWX\0\1\1\0\0\53\0\0", "does not speak this protocol", 12}, /* too short */
+		{"SPWX\0\1\0\0\0\14\0\0", "does not speak this protocol", 12},
+		{"SPWX\0\1\11\0\0\14\0\0", "does not speak this protocol", 12}, /* no such type */
+		{"SPWX\0\1\1\1\0\54\0\0 12345678901234567890123456789012",
+		 "does not speak this protocol", 45},
+	};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wrong); i++) {
+		int fd = dial();
+
+		assert_int_equal(write(fd, wrong[i].bytes, wrong[i].len), wrong[i].len);
+		expect_line(wrong[i].line);
+		close(fd);
+	}
+}
+
+static void silence_ends(void **state SPW_UNUSED)
+{
+	const struct xfer_frame hello = {.type = XFER_FRAME_HELLO};
+	struct spw_xfer_conn *c = stranger();
+
+	expect_line("no answer in 300 ms");
+	spw_xfer_conn_close(c);
+	c = stranger(); /* a part of a frame, then nothing */
+	assert_int_equal(write(c->link.fd, "SPW", 3), 3);
+	expect_line("no answer in 300 ms");
+	spw_xfer_conn_close(c);
+	c = stranger();
+	say(c, &hello);
+	spw_xfer_conn_close(c);
+	expect_line("closed during the exchange");
+	c = accepted(); /* and no rail */
+	expect_line("no rail leads there (mlx5_1: no answer)");
+	spw_xfer_conn_close(c);
+}
+
+static void frames_out_of_place_end_the_exchange(void **state SPW_UNUSED)
+{
+	static const enum xfer_frame_type type[] = {
+		XFER_FRAME_CHALLENGE, XFER_FRAME_OFFER, XFER_FRAME_ACCEPT, XFER_FRAME_REJECT,
+		XFER_FRAME_RAIL,      XFER_FRAME_DOWN,  XFER_FRAME_WINDOW};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(type); i++) {
+		struct spw_xfer_conn *c = stranger();
+		struct xfer_frame f = type[i] <= XFER_FRAME_ACCEPT ? offer_of(c)
+								   : (struct xfer_frame){0};
+
+		f.type = type[i];
+		if (type[i] == XFER_FRAME_REJECT)
+			f.reject.reason = XFER_REJECT_KEY;
+		if (type[i] == XFER_FRAME_RAIL)
+			f.rail.life = 1;
+		if (type[i] == XFER_FRAME_WINDOW)
+			f.window.bytes = 1;
+		for (uint32_t j = 0; j < XFER_SLOT_CNT && type[i] == XFER_FRAME_DOWN; j++)
+			f.down.open[j] = XFER_NO_SEQ;
+		say(c, &f);
+		expect_line("a frame that has no place here");
+		spw_xfer_conn_close(c);
+	}
+}
+
+static void an_offer_out_of_range_is_refused(void **state SPW_UNUSED)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		struct spw_xfer_conn *c = stranger();
+		struct xfer_frame f = offer_of(c);
+
+		greet(c);
+		switch (i) {
+		case 0:
+			f.offer.rail_cnt = 0;
+			break;
+		case 1:
+			f.offer.rail_cnt = SPW_XFER_RAIL_MAX + 1;
+			break;
+		case 2:
+			f.offer.end[0].mtu = 1500;
+			break;
+		case 3:
+			f.offer.end[0].pair = SPW_XFER_RAIL_MAX;
+			break;
+		case 4:
+			f.offer.box_addr += 8;
+			break;
+		default:
+			f.offer.box_addr = UINT64_MAX - 63;
+		}
+		say(c, &f);
+		expect_line("does not speak this protocol");
+		spw_xfer_conn_close(c);
+	}
+}
+
+static void an_address_of_another_kind_is_refused(void **state SPW_UNUSED)
+{
+	struct spw_xfer_conn *c = stranger();
+	struct xfer_frame f = offer_of(c);
+
+	greet(c);
+	inet_pton(AF_INET6, "fd00::7", f.offer.end[0].gid);
+	say(c, &f);
+	expect_line("one side has IPv4 addresses, the other IPv6");
+	assert_int_equal(hear(c).type, XFER_FRAME_REJECT);
+	spw_xfer_conn_close(c);
+}
+
+static void a_wrong_key_or_secret_is_refused(void **state SPW_UNUSED)
+{
+	struct spw_xfer_conf conf = {.rails = rails_a, .secret = other_secret};
+	struct spw_xfer_conn *c = stranger();
+	struct xfer_frame f = offer_of(c);
+	struct spw_xfer *x;
+	int rc;
+
+	f.offer.key[5] ^= 1;
+	greet(c);
+	say(c, &f);
+	expect_line("does not hold this listener's handle");
+	assert_int_equal(hear(c).type, XFER_FRAME_REJECT);
+	spw_xfer_conn_close(c);
+	/* one that follows the protocol, with another secret */
+	c = NULL;
+	lines = 0;
+	assert_int_equal(spw_xfer_open(&conf, &x), 0);
+	while ((rc = spw_xfer_connect(x, &handle, &c)) == -EAGAIN)
+		kit_turn(&k);
+	assert_int_equal(rc, -EACCES);
+	spw_xfer_close(x);
+}
+
+/* What the server took once is refused the second time, and so is what it said itself. */
+static void replayed_frames_are_refused(void **state SPW_UNUSED)
+{
+	struct spw_xfer_conn *c = stranger();
+	struct xfer_frame f = offer_of(c);
+
+	greet(c);
+	say(c, &f);
+	assert_int_equal(hear(c).type, XFER_FRAME_ACCEPT);
+	c->link.out_cnt--; /* its number again */
+	say(c, &f);
+	expect_line("a frame that was changed, or sent before");
+	spw_xfer_conn_close(c);
+	c = stranger();
+	greet(c);
+	f = offer_of(c);
+	c->is_client = false; /* a MAC as the server would make it */
+	say(c, &f);
+	expect_line("does not know the secret");
+	spw_xfer_conn_close(c);
+}
+
+/* Every frame in pieces of one byte. */
+static void torn_frames_are_put_together(void **state SPW_UNUSED)
+{
+	struct spw_xfer_conn *c = stranger();
+	const struct xfer_frame hello = {.type = XFER_FRAME_HELLO};
+	struct xfer_frame f = offer_of(c);
+	uint8_t bytes[XFER_FRAME_MAX];
+	const size_t len = xfer_wire_encode(&hello, bytes);
+
+	for (size_t i = 0; i < len; i++) {
+		assert_int_equal(write(c->link.fd, bytes + i, 1), 1);
+		kit_turn_for(&k, 2);
+	}
+	f = hear(c);
+	assert_int_equal(f.type, XFER_FRAME_CHALLENGE);
+	memcpy(c->link.nonce + PEER_NONCE_BYTES, f.nonce, sizeof(f.nonce));
+	f = offer_of(c);
+	say(c, &f);
+	assert_int_equal(hear(c).type, XFER_FRAME_ACCEPT);
+	spw_xfer_conn_close(c);
+	expect_line("closed during the exchange");
+}
+
+static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
+{
+	struct xfer_frame rail = {.type = XFER_FRAME_RAIL,
+				  .rail = {.life = 1, .qpn = 77, .psn = 88}};
+	struct xfer_frame down = {.type = XFER_FRAME_DOWN, .down = {.life = 1, .generation = 1}};
+	struct xfer_frame window = {.type = XFER_FRAME_WINDOW, .window = {.bytes = 1}};
+	struct spw_xfer_conn *c = accepted();
+
+	memset(down.down.open, 0xff, sizeof(down.down.open));
+	rail.rail.rail = 1;
+	say(c, &rail);
+	expect_line("a frame that has no place here");
+	spw_xfer_conn_close(c);
+	c = accepted();
+	rail.rail.rail = 0;
+	rail.rail.life = 2;
+	say(c, &rail);
+	expect_line("a rail that is not being made");
+	spw_xfer_conn_close(c);
+	c = accepted();
+	say(c, &down);
+	expect_line("a rail is down that was not up");
+	spw_xfer_conn_close(c);
+	c = accepted();
+	say(c, &window);
+	say(c, &window);
+	expect_line("a window that was exposed before");
+	spw_xfer_conn_close(c);
+}
+
+/* No more than the unfinished ones that there may be; afterwards anybody may connect again. */
+static void a_crowd_is_turned_away(void **state SPW_UNUSED)
+{
+	struct spw_xfer_conn *good = NULL, *there = NULL;
+	int fd[100], rc = -EAGAIN;
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(fd); i++) {
+		fd[i] = dial();
+		kit_turn(&k);
+	}
+	kit_pass(&k, 100000, 3);
+	kit_turn_for(&k, EXCHANGE_MS + 50);
+	while (rc == -EAGAIN || !there) {
+		if (rc == -EAGAIN)
+			rc = spw_xfer_connect(k.a, &handle, &good);
+		if (!there)
+			(void)spw_xfer_accept(listener, &there);
+	}
+	assert_int_equal(rc, 0);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(fd); i++)
+		close(fd[i]);
+	kit_pass(&k, 100000, 4);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
+		CASE(other_protocols_are_refused),
+		CASE(silence_ends),
+		CASE(frames_out_of_place_end_the_exchange),
+		CASE(an_offer_out_of_range_is_refused),
+		CASE(an_address_of_another_kind_is_refused),
+		CASE(a_wrong_key_or_secret_is_refused),
+		CASE(replayed_frames_are_refused),
+		CASE(torn_frames_are_put_together),
+		CASE(rails_that_were_not_agreed_are_refused),
+		CASE(a_crowd_is_turned_away),
+	};
+	int failed;
+
+	if (argc == 3) {
+		rails_a = argv[1];
+		rails_b = argv[2];
+	}
+	write_secret(secret, "a secret of some twenty bytes");
+	write_secret(other_secret, "another one, as long as that");
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(secret);
+	unlink(other_secret);
+	return failed;
+}
