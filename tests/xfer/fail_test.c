@@ -86,34 +86,16 @@ static void a_link_that_goes_down_comes_back(void **state SPW_UNUSED)
 	expect_recovered();
 }
 
-/* The QPs of a device, by number, from " qp=1,2". */
-static uint32_t qps_of(const char *dev, uint32_t qpn[64])
-{
-	char answer[KIT_ANSWER];
-	const char *at;
-	uint32_t n = 0;
-
-	kit_control(dev, answer, "objects");
-	at = strstr(answer, " qp=");
-	for (at = at ? at + 4 : ""; n < 64 && *at >= '0' && *at <= '9'; at += *at == ',') {
-		char *end;
-
-		qpn[n++] = (uint32_t)strtoul(at, &end, 0);
-		at = end;
-	}
-	return n;
-}
-
 static void qps_in_error_are_made_again(void **state SPW_UNUSED)
 {
 	uint64_t seed = 5;
 
 	for (uint32_t i = 0; i < 20; i++) {
-		uint32_t qpn[64], n;
+		uint32_t qpn[KIT_QPS], n;
 		char dev[16];
 
 		snprintf(dev, sizeof(dev), "mlx5_%u", (unsigned)(unit_random(&seed) % 4));
-		n = qps_of(dev, qpn);
+		n = kit_qps(dev, qpn);
 		for (uint32_t j = 0; j < n; j++)
 			kit_control(dev, NULL, "qp-error=%u", qpn[j]);
 		stream_run(&s, (uint32_t)(unit_random(&seed) % 80));

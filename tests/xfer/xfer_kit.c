@@ -194,3 +194,20 @@ void kit_control(const char *dev, char answer[KIT_ANSWER], const char *fmt, ...)
 		fail_msg("'%s' was answered: %s", line, answer);
 	close(fd);
 }
+
+uint32_t kit_qps(const char *dev, uint32_t qpn[KIT_QPS])
+{
+	char answer[KIT_ANSWER];
+	const char *at;
+	uint32_t n = 0;
+
+	kit_control(dev, answer, "objects");
+	at = strstr(answer, " qp=");
+	for (at = at ? at + 4 : ""; n < KIT_QPS && *at >= '0' && *at <= '9'; at += *at == ',') {
+		char *end;
+
+		qpn[n++] = (uint32_t)strtoul(at, &end, 0);
+		at = end;
+	}
+	return n;
+}

@@ -59,4 +59,8 @@ void kit_pass(struct kit *k, uint64_t bytes, uint64_t seed);
 #define KIT_ANSWER 4096u
 void kit_control(const char *dev, char answer[KIT_ANSWER], const char *fmt, ...) SPW_PRINTF(3, 4);
 
+/* The QPs of a device, by number, oldest first. Returns: how many. */
+#define KIT_QPS 64u
+uint32_t kit_qps(const char *dev, uint32_t qpn[KIT_QPS]);
+
 #endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Memory as a GPU's: the NIC reaches it by a dma-buf, and the CPU not at all (the address that
+ * stands for it cannot be read). Messages, windows and flushes. A memfd stands in for the dma-buf;
+ * where the kernel has udmabuf, a real one as well. Arguments: the rails of both ends.
+ */
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "xfer_kit.h"
+
+#define BYTES  (4u << 20)
+#define OFFSET 8192u /* of the registered part */
+#define PART   (BYTES - OFFSET)
+
+static const char *rails_a = "mlx5_0", *rails_b = "mlx5_1";
+static struct kit k;
+
+/* a's and b's memory, and the test's own window on it. */
+struct gpu {
+	int memfd, dmabuf;
+	uint8_t *seen, *addr;
+	struct spw_xfer_mem *mem;
+};
+static struct gpu gpu_a, gpu_b;
+
+static int as_udmabuf(int memfd)
+{
+	struct udmabuf_create create = {
+		.memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC, .size = BYTES};
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd = -1;
+
+	if (dev >= 0) {
+		fd = ioctl(dev, UDMABUF_CREATE, &create);
+		close(dev);
+	}
+	return fd;
+}
+
+static bool gpu_open(struct gpu *g, struct spw_xfer *x, bool real)
+{
+	struct spw_xfer_mem_req req = {
+		.kind = SPW_XFER_DMABUF, .bytes = PART, .dmabuf_offset = OFFSET};
+
+	g->memfd = memfd_create("gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(g->memfd, BYTES), 0);
+	assert_int_equal(fcntl(g->memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	g->dmabuf = real ? as_udmabuf(g->memfd) : dup(g->memfd);
+	if (g->dmabuf < 0)
+		return false;
+	g->seen = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, g->memfd, 0);
+	g->addr = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(g->seen != MAP_FAILED && g->addr != MAP_FAILED);
+	g->seen += OFFSET;
+	g->addr += OFFSET;
+	req.addr = g->addr;
+	req.dmabuf_fd = g->dmabuf;
+	if (spw_xfer_mem_reg(x, &req, &g->mem))
+		fail_msg("%s", spw_err_text());
+	return true;
+}
+
+static void gpu_close(struct gpu *g)
+{
+	if (g->seen) {
+		munmap(g->seen - OFFSET, BYTES);
+		munmap(g->addr - OFFSET, BYTES);
+	}
+	close(g->dmabuf);
+	close(g->memfd);
+	*g = (struct gpu){.memfd = -1, .dmabuf = -1};
+}
+
+static bool open_all(bool real)
+{
+	const struct spw_xfer_conf conf = {.chunk_bytes = 64u << 10};
+
+	kit_open(&k, rails_a, rails_b, &conf);
+	kit_connect(&k);
+	return gpu_open(&gpu_a, k.a, real) && gpu_open(&gpu_b, k.b, real);
+}
+
+static int open_kit(void **state SPW_UNUSED)
+{
+	return open_all(false) ? 0 : -1;
+}
+
+static int close_kit(void **state SPW_UNUSED)
+{
+	kit_close(&k);
+	gpu_close(&gpu_a);
+	gpu_close(&gpu_b);
+	return 0;
+}
+
+static int flush(uint64_t bytes)
+{
+	struct spw_xfer_req *req;
+
+	assert_int_equal(spw_xfer_flush(k.ba, gpu_b.mem, gpu_b.addr, bytes, &req), 0);
+	return kit_finish(&k, req, NULL);
+}
+
+static void pass(uint64_t bytes, uint64_t seed)
+{
+	const struct spw_xfer_part part = {gpu_b.mem, gpu_b.addr, bytes, 0};
+	struct spw_xfer_req *send, *recv;
+
+	kit_fill(gpu_a.seen, bytes, seed);
+	memset(gpu_b.seen, 0, bytes);
+	assert_int_equal(spw_xfer_recv(k.ba, &part, 1, &recv), 0);
+	assert_int_equal(spw_xfer_send(k.ab, gpu_a.mem, gpu_a.addr, bytes, 0, &send), 0);
+	kit_done(&k, recv);
+	kit_done(&k, send);
+	assert_int_equal(flush(bytes), 0);
+	kit_expect_bytes(gpu_b.seen, bytes, seed);
+}
+
+static void messages_move_and_are_flushed(void **state SPW_UNUSED)
+{
+	static const uint64_t bytes[] = {0, 1, 28, 4097, 65536, 1000001, PART};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(bytes); i++)
+		pass(bytes[i], i);
+}
+
+static void messages_move_through_a_real_dmabuf(void **state)
+{
+	close_kit(state);
+	if (!open_all(true)) {
+		print_message("no /dev/udmabuf (modprobe udmabuf)\n");
+		skip();
+	}
+	messages_move_and_are_flushed(state);
+}
+
+static void windows_are_put_to_and_got_from(void **state SPW_UNUSED)
+{
+	struct spw_xfer_window *window;
+	struct spw_xfer_access a = {.mem = gpu_a.mem,
+				    .offset = 4096,
+				    .bytes = 2u << 20,
+				    .addr = gpu_a.addr,
+				    .flag_offset = 0,
+				    .flag = 77};
+	struct spw_xfer_req *req;
+	int rc;
+
+	assert_int_equal(spw_xfer_window_expose(k.ba, gpu_b.mem, gpu_b.addr + 4096, PART - 4096),
+			 0);
+	while ((rc = spw_xfer_window_remote(k.ab, 0, &window)) == -EAGAIN)
+		kit_turn(&k);
+	assert_int_equal(rc, 0);
+	a.window = window;
+	kit_fill(gpu_a.seen, a.bytes, 3);
+	assert_int_equal(spw_xfer_put(k.ab, &a, &req), 0);
+	kit_done(&k, req);
+	assert_true(spw_xfer_flag_seen((const uint64_t *)(void *)(gpu_b.seen + 4096), 77));
+	kit_expect_bytes(gpu_b.seen + 8192, a.bytes, 3);
+	memset(gpu_a.seen, 0, a.bytes);
+	a.flag_offset = SPW_XFER_NO_FLAG;
+	assert_int_equal(spw_xfer_get(k.ab, &a, &req), 0);
+	kit_done(&k, req);
+	kit_expect_bytes(gpu_a.seen, a.bytes, 3);
+}
+
+static void many_flushes_are_under_way(void **state SPW_UNUSED)
+{
+	struct spw_xfer_req *req[3 * SPW_XFER_REQ_MAX];
+	uint32_t cnt = 0, more = 0;
+	int rc;
+
+	for (uint32_t lap = 0; lap < 10; lap++) {
+		for (cnt = 0; cnt < SPW_ARRAY_CNT(req); cnt++) {
+			rc = spw_xfer_flush(k.ba, gpu_b.mem, gpu_b.addr, 1 + cnt, &req[cnt]);
+			if (rc == -EAGAIN)
+				break;
+			assert_int_equal(rc, 0);
+		}
+		more += cnt;
+		while (cnt)
+			kit_done(&k, req[--cnt]);
+	}
+	assert_true(more >= 10 * 64);
+}
+
+/* The QP that flushes is the newest one: it is made for the first flush. */
+static void a_flush_that_fails_is_an_error_of_its_own(void **state SPW_UNUSED)
+{
+	const char *dev = strncmp(rails_b, "verbs:", 6) ? rails_b : rails_b + 6;
+	char name[16] = {0};
+	struct spw_xfer_req *tested_late;
+	uint32_t qpn[KIT_QPS], cnt;
+
+	memcpy(name, dev, strcspn(dev, "+"));
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(flush(100), 0);
+		assert_int_equal(spw_xfer_flush(k.ba, gpu_b.mem, gpu_b.addr, 100, &tested_late), 0);
+		kit_turn_for(&k, 2);
+		cnt = kit_qps(name, qpn);
+		assert_true(cnt >= 2);
+		kit_control(name, NULL, "qp-error=%u", qpn[cnt - 1]);
+		kit_turn_for(&k, 2);
+		assert_int_equal(flush(100), -EREMOTEIO);
+		assert_int_equal(flush(100), 0);
+		(void)kit_finish(&k, tested_late, NULL); /* it comes to an end */
+		pass(100000, i);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
+		CASE(messages_move_and_are_flushed),
+		CASE(messages_move_through_a_real_dmabuf),
+		CASE(windows_are_put_to_and_got_from),
+		CASE(many_flushes_are_under_way),
+		CASE(a_flush_that_fails_is_an_error_of_its_own),
+	};
+
+	if (argc == 3) {
+		rails_a = argv[1];
+		rails_b = argv[2];
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
