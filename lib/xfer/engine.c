@@ -286,8 +286,17 @@ static bool post_msg(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 	return post_end(conn, msg);
 }
 
+/* A rail may fail, rejoin and fail again while the peer has not settled another one: no more is
+ * posted than there is room for if all of it becomes an orphan. */
+static bool orphans_have_room(const struct spw_xfer_conn *conn)
+{
+	return conn->orphan_pi - conn->orphan_ci <= XFER_ORPHAN_MAX / 2;
+}
+
 static void post_active(struct spw_xfer_conn *conn)
 {
+	if (spw_unlikely(!orphans_have_room(conn)))
+		return;
 	while (conn->active.first && post_msg(conn, conn->active.first)) {
 		struct xfer_msg *msg = conn->active.first;
 

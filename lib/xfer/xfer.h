@@ -21,16 +21,17 @@
 #include "peer/spw_peer_qp.h"
 #include "xfer/wire.h"
 
-#define XFER_SQ_CNT       128u   /* send WQEs of a rail */
-#define XFER_SQ_RESERVE   16u    /* of them not for chunks: grants, ends of messages */
-#define XFER_RQ_CNT       256u   /* receives for immediates: 64 grants and 64 ends, twice over */
-#define XFER_RQ_BATCH     32u    /* receives are posted again in batches */
-#define XFER_CQ_CNT       512u   /* a power of 2 >= XFER_SQ_CNT + XFER_RQ_CNT */
-#define XFER_POLL_MAX     32u    /* completions of one poll */
-#define XFER_INLINE_MAX   28u    /* bytes of payload that fit a WQE of 64 bytes */
-#define XFER_READ_MAX     16u    /* RDMA READs under way on a QP, if the device can */
-#define XFER_OUT_BYTES    16384u /* frames that TCP has not taken yet */
-#define XFER_ORPHAN_MAX   (SPW_XFER_RAIL_MAX * XFER_SQ_CNT)
+#define XFER_SQ_CNT     128u   /* send WQEs of a rail */
+#define XFER_SQ_RESERVE 16u    /* of them not for chunks: grants, ends of messages */
+#define XFER_RQ_CNT     256u   /* receives for immediates: 64 grants and 64 ends, twice over */
+#define XFER_RQ_BATCH   32u    /* receives are posted again in batches */
+#define XFER_CQ_CNT     512u   /* a power of 2 >= XFER_SQ_CNT + XFER_RQ_CNT */
+#define XFER_POLL_MAX   32u    /* completions of one poll */
+#define XFER_INLINE_MAX 28u    /* bytes of payload that fit a WQE of 64 bytes */
+#define XFER_READ_MAX   16u    /* RDMA READs under way on a QP, if the device can */
+#define XFER_OUT_BYTES  16384u /* frames that TCP has not taken yet */
+/* Twice what all send queues hold: with half of it free chunks may be posted (engine.c). */
+#define XFER_ORPHAN_MAX   (2u * SPW_XFER_RAIL_MAX * XFER_SQ_CNT)
 #define XFER_LEFT_OUT_MAX 32u
 
 /* What a rail's QP is asked for, in direct and in plain verbs. */
