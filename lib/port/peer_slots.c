@@ -15,29 +15,32 @@
 #include "port/peer_slots.h"
 
 /* Takes everything and returns what is not wanted, because a pool hands out slots in no particular
- * order. -EBUSY, with the pool unchanged, if a slot was in use. */
-int port_slots_take(struct spw_pool *pool, uint32_t cnt)
+ * order. -EBUSY, with the pool unchanged, if one of them was in use. */
+int port_slots_take(struct spw_pool *pool, uint32_t first, uint32_t cnt)
 {
-	uint32_t total = pool->slot_cnt, got, back = 0;
-	uint32_t *slot = calloc(total, sizeof(*slot));
+	uint32_t got, back = 0, missing = cnt;
+	uint32_t *slot = calloc(pool->slot_cnt, sizeof(*slot));
 
 	if (!slot)
-		return spw_err(ENOMEM, "no memory for a table of %u slots", total);
-	got = spw_pool_get(pool, slot, total);
+		return spw_err(ENOMEM, "no memory for a table of %u slots", pool->slot_cnt);
+	got = spw_pool_get(pool, slot, pool->slot_cnt);
 	for (uint32_t i = 0; i < got; i++)
-		if (got != total || slot[i] >= cnt)
+		missing -= slot[i] - first < cnt;
+	for (uint32_t i = 0; i < got; i++)
+		if (missing || slot[i] - first >= cnt)
 			slot[back++] = slot[i];
 	spw_pool_put(pool, slot, back);
 	free(slot);
-	return got == total ? 0
-			    : spw_err(EBUSY,
-				      "mode=rc needs its pool for itself, but %u slots are in use",
-				      total - got);
+	return missing ? spw_err(EBUSY,
+				 "mode=rc needs %u slots of the pool for itself, but %u of them "
+				 "are in use",
+				 cnt, missing)
+		       : 0;
 }
 
-void port_slots_give(struct spw_pool *pool, uint32_t cnt)
+void port_slots_give(struct spw_pool *pool, uint32_t first, uint32_t cnt)
 {
-	for (uint32_t slot = 0; slot < cnt; slot++)
+	for (uint32_t slot = first; slot < first + cnt; slot++)
 		spw_pool_put(pool, &slot, 1);
 }
 

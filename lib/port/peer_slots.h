@@ -10,11 +10,12 @@
 #include "pool/spw_pool.h"
 #include "peer/spw_peer.h"
 
-/* Purpose: slots 0 .. cnt - 1 leave the pool, or go back to it: those of all peers of a queue.
- * Errors:  -EBUSY: somebody else has slots of it; -ENOMEM.
+/* Purpose: slots [first, first + cnt) leave the pool, or go back to it: those of all peers of a
+ *          queue.
+ * Errors:  -EBUSY: somebody else has some of them; -ENOMEM.
  * Thread:  setup */
-int port_slots_take(struct spw_pool *pool, uint32_t cnt);
-void port_slots_give(struct spw_pool *pool, uint32_t cnt);
+int port_slots_take(struct spw_pool *pool, uint32_t first, uint32_t cnt);
+void port_slots_give(struct spw_pool *pool, uint32_t first, uint32_t cnt);
 
 /* Purpose: slots [first, first + cnt) of the pool as a peer's memory. lkey: of the pool's region,
  * in the device's PD. */

@@ -120,9 +120,11 @@ int spw_port_region_attach(struct spw_port *port, const struct spw_region *regio
 }
 
 /* The driver stated its needs in caps; they are checked here, once for all drivers. */
-static int check_pool(const struct spw_port *port, const struct spw_pool *pool)
+static int check_pool(const struct spw_port *port, const struct spw_port_queue_conf *conf)
 {
 	const struct spw_port_caps *caps = &port->caps;
+	const struct spw_pool *pool = conf->pool;
+	const uint32_t slots = port_conf_slots(conf);
 
 	if (pool->slot_bytes < caps->slot_bytes_min)
 		return spw_err(EINVAL, "slots of %zu bytes are too small: it needs %u",
@@ -130,9 +132,9 @@ static int check_pool(const struct spw_port *port, const struct spw_pool *pool)
 	if (pool->slot_bytes % caps->slot_align || (uintptr_t)pool->base % caps->slot_align)
 		return spw_err(EINVAL, "slots must start on multiples of %u bytes",
 			       caps->slot_align);
-	if (pool->slot_cnt < caps->slot_cnt_min)
-		return spw_err(EINVAL, "%u slots are too few: it needs %u per queue",
-			       pool->slot_cnt, caps->slot_cnt_min);
+	if (slots < caps->slot_cnt_min)
+		return spw_err(EINVAL, "%u slots are too few: it needs %u per queue", slots,
+			       caps->slot_cnt_min);
 	return 0;
 }
 
@@ -147,7 +149,7 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 	if (conf->ring_size && !SPW_IS_POW2(conf->ring_size))
 		return spw_err(EINVAL, "port %s: ring size %u is no power of 2", port->name,
 			       conf->ring_size);
-	rc = check_pool(port, conf->pool);
+	rc = check_pool(port, conf);
 	if (!rc)
 		rc = port->driver->queue_setup(port, queue, conf);
 	return rc ? spw_err_ctx(rc, "port %s, queue %u", port->name, queue) : 0;

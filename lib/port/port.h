@@ -30,6 +30,13 @@ void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spe
 		 uint16_t index, uint16_t queue_cnt, size_t bytes);
 void *port_queues_alloc(uint16_t queue_cnt, size_t bytes);
 
+/* Purpose: how many slots of the pool are this queue's part.
+ * Thread:  any */
+SPW_INLINE uint32_t port_conf_slots(const struct spw_port_queue_conf *conf)
+{
+	return conf->slot_cnt ? conf->slot_cnt : conf->pool->slot_cnt;
+}
+
 /* What a queue of an RDMA driver counts. Written by the owner, sampled by others. */
 struct port_queue_stat {
 	uint64_t rx_frames, rx_bytes;

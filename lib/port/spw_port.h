@@ -142,7 +142,9 @@ struct spw_port_caps {
 	uint32_t slot_align;     /* slots start on multiples of this, a power of 2 >= 64 */
 	uint32_t slot_bytes_min; /* room for the largest frame it may deliver, with headroom */
 	uint32_t slot_cnt_min;   /* per queue: with fewer the device starves itself */
-	uint64_t nic_clock_hz;   /* 0: no hardware stamps */
+	uint32_t mtu; /* longest IP packet, or path MTU of messages, in bytes; 0: no limit of its
+			 own */
+	uint64_t nic_clock_hz; /* 0: no hardware stamps */
 	bool can_tx;
 	bool gpu_memory; /* the CPU touches no byte of a frame: regions of SPW_MEM_GPU are fine */
 	bool messages;   /* RDMA messages (SPW_DESC_MSG), to and from peers; else Ethernet frames */
@@ -150,10 +152,15 @@ struct spw_port_caps {
 };
 
 struct spw_port_queue_conf {
-	struct spw_pool *pool; /* the queue's own; outlives the port */
-	uint32_t ring_size;    /* RX and TX entries, a power of 2; 0: the driver's choice */
-	int numa_node;         /* of the lcore that will run it */
-	const char *profile;   /* "latency" or "throughput"; drivers without profiles ignore it */
+	/* The queue's own, or shared by queues of one owner; outlives the port. */
+	struct spw_pool *pool;
+	/* Shared: the queue's part of it, slots [slot_first, slot_first + slot_cnt). Memory that it
+	 * reserves, for peers or rings, is no more than that; single slots it gets from, and puts
+	 * into, the whole pool. slot_cnt 0: all of it. */
+	uint32_t slot_first, slot_cnt;
+	uint32_t ring_size;  /* RX and TX entries, a power of 2; 0: the driver's choice */
+	int numa_node;       /* of the lcore that will run it */
+	const char *profile; /* "latency" or "throughput"; drivers without profiles ignore it */
 };
 
 struct spw_port;

@@ -198,6 +198,7 @@ static void fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu, struct 
 		.slot_bytes_min = SPW_ALIGN_UP(RTE_PKTMBUF_HEADROOM + buf, SPW_CACHE_LINE),
 		.slot_cnt_min = ep->fact->alloc_on_rx ? SPW_BURST_MAX
 						      : ep->rx_desc_dflt + 2 * SPW_BURST_MAX,
+		.mtu = (uint32_t)mtu,
 		.can_tx = info->max_tx_queues > 0,
 		.numa_node = rte_eth_dev_socket_id(ep->port_id),
 	};

@@ -122,6 +122,7 @@ static int ethdev_region_attach(struct spw_port *port, const struct spw_region *
 static int ring_sizes(struct ethdev_port *ep, const struct spw_port_queue_conf *conf,
 		      uint16_t *rx_out, uint16_t *tx_out)
 {
+	const uint32_t slots = port_conf_slots(conf);
 	int rc;
 
 	*rx_out = (uint16_t)(conf->ring_size ? SPW_MIN(conf->ring_size, 32768u) : ep->rx_desc_dflt);
@@ -129,12 +130,12 @@ static int ring_sizes(struct ethdev_port *ep, const struct spw_port_queue_conf *
 	rc = rte_eth_dev_adjust_nb_rx_tx_desc(ep->port_id, rx_out, tx_out);
 	if (rc)
 		return spw_err(-rc, "ring of %u entries: %s", conf->ring_size, rte_strerror(-rc));
-	if (!ep->fact->alloc_on_rx && conf->pool->slot_cnt < (uint32_t)*rx_out + SPW_BURST_MAX)
+	if (!ep->fact->alloc_on_rx && slots < (uint32_t)*rx_out + SPW_BURST_MAX)
 		return spw_err(EINVAL,
 			       "%u slots cannot fill a receive ring of %u and leave a burst of %u: "
 			       "use more slots "
 			       "or a smaller ring",
-			       conf->pool->slot_cnt, *rx_out, SPW_BURST_MAX);
+			       slots, *rx_out, SPW_BURST_MAX);
 	return 0;
 }
 

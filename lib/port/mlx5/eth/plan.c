@@ -35,21 +35,19 @@ static bool is_throughput(const struct spw_port_queue_conf *conf)
  * spare. */
 static int ring_size(const struct spw_port_queue_conf *conf, uint32_t dflt, uint32_t *cnt_out)
 {
-	uint32_t room = conf->pool->slot_cnt - SPW_BURST_MAX;
+	const uint32_t slots = port_conf_slots(conf);
 
-	*cnt_out = conf->ring_size
-			   ? conf->ring_size
-			   : SPW_MIN(dflt,
-				     1u << spw_log2_floor64(SPW_MAX(conf->pool->slot_cnt / 2, 2u)));
+	*cnt_out = conf->ring_size ? conf->ring_size
+				   : SPW_MIN(dflt, 1u << spw_log2_floor64(SPW_MAX(slots / 2, 2u)));
 	if (*cnt_out > RING_MAX)
 		return spw_err(EINVAL, "a ring of %u entries: the device takes up to %u", *cnt_out,
 			       RING_MAX);
-	if (conf->pool->slot_cnt < SPW_BURST_MAX + 1u || *cnt_out > room)
+	if (slots < SPW_BURST_MAX + 1u || *cnt_out > slots - SPW_BURST_MAX)
 		return spw_err(EINVAL,
 			       "%u slots cannot fill a receive ring of %u and leave a burst of %u: "
 			       "use more slots or a "
 			       "smaller ring",
-			       conf->pool->slot_cnt, *cnt_out, SPW_BURST_MAX);
+			       slots, *cnt_out, SPW_BURST_MAX);
 	return 0;
 }
 
@@ -80,6 +78,8 @@ static bool plan_striding(const struct mlx5_dev *dev, const struct spw_port_queu
 			 GROUPS_MIN << strides, pool->slot_cnt);
 	else if (conf->ring_size)
 		snprintf(plan->why, sizeof(plan->why), "the ring size was given");
+	else if (port_conf_slots(conf) != pool->slot_cnt)
+		snprintf(plan->why, sizeof(plan->why), "the pool is shared with another queue");
 	else
 		plan->flags |= MLX5_F_STRIDING;
 	plan->strides_log2 = strides;

@@ -35,6 +35,7 @@ static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
+		.mtu = (uint32_t)mtu,
 		.nic_clock_hz = rdma_dev_clock_hz(&ep->dev.rdma),
 		.can_tx = true,
 		.gpu_memory = !ep->dev.wants_inline,

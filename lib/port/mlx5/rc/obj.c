@@ -125,7 +125,7 @@ static int qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local, struct 
 		.ring_out = peer->ring_out,
 		.ring_in = peer->ring_in,
 		.index = peer->index,
-		.slot_first = local * rq->plan.share,
+		.slot_first = rq->slot_first + local * rq->plan.share,
 		.slot_cnt = rq->plan.share,
 		.credits = peer->credit_cnt,
 	};

@@ -68,7 +68,7 @@ static void slots_return(struct mlx5_rc_queue_ctl *rq)
 	if (rq->slots_at == SLOTS_IN_QUEUE)
 		mlx5_rc_return_slots(&rq->q);
 	else if (rq->slots_at == SLOTS_TAKEN)
-		port_slots_give(rq->pool, rq->plan.peers * rq->plan.share);
+		port_slots_give(rq->pool, rq->slot_first, rq->plan.peers * rq->plan.share);
 	rq->slots_at = SLOTS_IN_POOL;
 }
 
@@ -96,6 +96,7 @@ static void fill_caps(struct mlx5_rc_port *rp)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = SPW_CACHE_LINE,
 		.slot_cnt_min = 1, /* spw_peer_conn_share checks the real need */
+		.mtu = rp->peer_dev.mtu,
 		.nic_clock_hz = rdma_dev_clock_hz(&rp->dev.rdma),
 		.can_tx = true,
 		.messages = true,
@@ -143,7 +144,7 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 	uint32_t limit = conf->ring_size ? conf->ring_size
 			 : latency       ? SQ_LIMIT_LATENCY
 					 : SQ_LIMIT_THROUGHPUT;
-	int rc = spw_peer_conn_share(rp->conn, queue, conf->pool->slot_cnt, &plan->share);
+	int rc = spw_peer_conn_share(rp->conn, queue, port_conf_slots(conf), &plan->share);
 
 	if (rc)
 		return rc;
@@ -164,12 +165,12 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 static int peers_setup(struct mlx5_rc_queue_ctl *rq)
 {
 	const uint32_t share = rq->plan.share;
-	int rc = port_slots_take(rq->pool, rq->plan.peers * share);
+	int rc = port_slots_take(rq->pool, rq->slot_first, rq->plan.peers * share);
 
 	rq->slots_at = rc ? SLOTS_IN_POOL : SLOTS_TAKEN;
 	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++) {
 		const struct spw_peer_memory memory =
-			port_slots_memory(rq->pool, i * share, share, rq->lkey);
+			port_slots_memory(rq->pool, rq->slot_first + i * share, share, rq->lkey);
 
 		rc = spw_peer_conn_peer_setup(rq->port->conn, mlx5_rc_conn_peer(rq, i)->index,
 					      &memory);
@@ -205,6 +206,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 	rq->port = rp;
 	rq->index = queue;
 	rq->pool = conf->pool;
+	rq->slot_first = conf->slot_first;
 	rc = rdma_dev_key(&rp->dev.rdma, conf->pool->region->id, &rq->lkey);
 	rc = rc ? rc : plan_make(rp, conf, queue, &rq->plan);
 	rc = rc ? rc : peers_setup(rq);

@@ -54,6 +54,7 @@ struct mlx5_rc_queue_ctl {
 	enum mlx5_rc_slots_at slots_at;
 	struct mlx5_rc_port *port;
 	struct spw_pool *pool;
+	uint32_t slot_first; /* of the pool, for the peers */
 	struct mlx5_rc_plan plan;
 	uint16_t index;
 	uint32_t lkey; /* op=send: of the pool; may change */

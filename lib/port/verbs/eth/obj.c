@@ -115,7 +115,7 @@ static int tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
 int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_conf *conf)
 {
 	const uint32_t max = (uint32_t)q->port->dev.attr.orig_attr.max_qp_wr,
-		       half = conf->pool->slot_cnt / 2;
+		       slots = port_conf_slots(conf), half = slots / 2;
 	int rc;
 
 	q->pool = conf->pool;
@@ -123,12 +123,12 @@ int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_
 		ring_size(conf->ring_size, SPW_MIN(RING_DFLT, spw_pow2_ceil32(half + 1) / 2), max);
 	q->sq_mask = ring_size(conf->ring_size, SQ_DFLT, max) - 1;
 	q->frame_max = (uint32_t)conf->pool->slot_bytes;
-	if (q->ring + SPW_BURST_MAX > conf->pool->slot_cnt)
+	if (q->ring + SPW_BURST_MAX > slots)
 		return spw_err(EINVAL,
 			       "%u slots cannot fill a receive ring of %u and leave a burst of %u: "
 			       "use more slots or a "
 			       "smaller ring",
-			       conf->pool->slot_cnt, q->ring, SPW_BURST_MAX);
+			       slots, q->ring, SPW_BURST_MAX);
 	q->posted = calloc(conf->pool->slot_cnt, 1);
 	q->tx_slot = calloc(q->sq_mask + 1, sizeof(*q->tx_slot));
 	q->tx_len = calloc(q->sq_mask + 1, sizeof(*q->tx_len));

@@ -107,6 +107,7 @@ static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
+		.mtu = (uint32_t)mtu,
 		.nic_clock_hz = ep->extended ? rdma_dev_clock_hz(&ep->dev) : 0,
 		.can_tx = true,
 		.numa_node = ep->dev.numa_node,

@@ -6,7 +6,7 @@
  *
  * Sizes. A receive CQ holds the receives of all its peers, a send CQ their send queues, so neither
  * can overrun. Peer i of queue q is entry q + i * queue_cnt of the port's table, and owns slots [i
- * * share, (i + 1) * share) of the queue's pool.
+ * * share, (i + 1) * share) of the queue's part of its pool.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,10 +27,10 @@ static int no_memory(uint32_t cnt)
 /* The peers' slots leave the pool for good; what remains serves lend_burst. */
 static int take_slots(struct verbs_rc_queue *q, uint32_t total)
 {
-	int rc = port_slots_take(q->pool, total);
+	int rc = port_slots_take(q->pool, q->slot_first, total);
 
 	for (uint32_t i = 0; i < total && !rc; i++)
-		q->slot[i].where = VERBS_FREE;
+		q->slot[q->slot_first + i].where = VERBS_FREE;
 	return rc;
 }
 
@@ -104,11 +104,12 @@ static int make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share, uint3
 {
 	struct verbs_rc_peer *p = &q->peer[i];
 	const uint32_t index = q->index + i * q->port->base.queue_cnt;
-	const struct spw_peer_memory memory = port_slots_memory(q->pool, i * share, share, q->lkey);
+	const uint32_t first = q->slot_first + i * share;
+	const struct spw_peer_memory memory = port_slots_memory(q->pool, first, share, q->lkey);
 	int rc = spw_peer_conn_peer_setup(q->port->conn, index, &memory);
 
 	p->rc = spw_peer_conn_peer(q->port->conn, index);
-	p->first = i * share;
+	p->first = first;
 	p->cnt = share;
 	p->wait_head = p->wait_tail = VERBS_NONE;
 	p->sq_mask = sq_size(q, p->rc->credit_cnt, ring_size) - 1;
@@ -152,9 +153,10 @@ static int fill_srq(struct verbs_rc_queue *q)
 int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_conf *conf)
 {
 	uint32_t share = 0, recv_cnt = 0, send_cnt = 0;
-	int rc = spw_peer_conn_share(q->port->conn, q->index, conf->pool->slot_cnt, &share);
+	int rc = spw_peer_conn_share(q->port->conn, q->index, port_conf_slots(conf), &share);
 
 	q->pool = conf->pool;
+	q->slot_first = conf->slot_first;
 	rc = rc ? rc : make_tables(q);
 	rc = rc ? rc : take_slots(q, share * q->peer_cnt);
 	for (uint32_t i = 0; i < q->peer_cnt && !rc; i++) {

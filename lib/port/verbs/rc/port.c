@@ -115,6 +115,7 @@ int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = SPW_CACHE_LINE,
 		.slot_cnt_min = 1,
+		.mtu = dev.mtu,
 		.can_tx = true,
 		.messages = true,
 		.numa_node = vp->dev.numa_node,
@@ -232,7 +233,8 @@ static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slot
 
 	slots->lent = q->lent_cnt;
 	slots->in_tx = q->tx_cnt;
-	slots->in_rx = q->pool->slot_cnt - q->pool->free_cnt - q->lent_cnt - q->tx_cnt;
+	for (uint32_t i = 0; i < q->pool->slot_cnt; i++)
+		slots->in_rx += q->slot[i].where == VERBS_POSTED || q->slot[i].where == VERBS_FREE;
 }
 
 const struct spw_port_driver verbs_rc_driver = {

@@ -79,8 +79,9 @@ struct verbs_rc_queue {
 	struct verbs_rc_port *port;
 	struct spw_pool *pool;
 	struct ibv_cq *rx_cq, *tx_cq;
-	struct ibv_srq *srq; /* NULL: each QP has its own receive queue */
-	struct verbs_slot *slot;
+	struct ibv_srq *srq;     /* NULL: each QP has its own receive queue */
+	struct verbs_slot *slot; /* [pool->slot_cnt] */
+	uint32_t slot_first;     /* of those that peers own */
 	struct verbs_rc_peer *peer;
 	uint32_t peer_cnt;
 	uint32_t *by_qpn; /* QP number of each peer; used with an SRQ */
