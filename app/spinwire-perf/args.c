@@ -24,10 +24,11 @@ static void help(void)
 	       "rail and all of them, with TCP beside them. Every row is checked: its bytes,\n"
 	       "and that they crossed the wire.\n"
 	       "  --full          all sizes of 2 B to 64 MB, 1 s each\n"
-	       "  --rows LIST     of write,send,read,tcp,bond (all)\n"
+	       "  --rows LIST     of write,send,read,gpu,tcp,bond (all that can be measured)\n"
 	       "  --sizes LIST    2,64,4K,1M... of messages, up to 16G\n"
 	       "  --rails A+B     RDMA devices of this machine, at most 4; A=X+B=Y also names\n"
 	       "                  those they face (by default: whoever shares a subnet)\n"
+	       "  --memory KIND   of GPU rows at this end: auto, cuda-host, cuda-reg or gpu\n"
 	       "  --time MS       how long each row is timed, 20 to 60000\n"
 	       "  --secret FILE   16 to 256 bytes that both ends must have\n"
 	       "  --port N        TCP port of the server (18515); it takes the next two as well\n"
@@ -71,20 +72,34 @@ static int sizes_take(struct perf_args *args, const char *list)
 	return args->size_cnt ? 0 : spw_err(EINVAL, "--sizes: there is no size in it");
 }
 
+static const char *const row_name[PERF_ROW_CNT] = {
+#define X(name, text) [PERF_ROW_##name] = text,
+	PERF_ROW_LIST(X)
+#undef X
+};
+
+static int row_take(struct perf_args *args, const char *word)
+{
+	for (uint32_t i = 0; i < PERF_ROW_CNT; i++)
+		if (!strcmp(word, row_name[i])) {
+			args->rows |= 1u << i;
+			return 0;
+		}
+	return spw_err(EINVAL, "%s: no such row; there are write, send, read, gpu, tcp and bond",
+		       word);
+}
+
 static int rows_take(struct perf_args *args, const char *list)
 {
 	char text[128], *rest = NULL;
 	int rc = 0;
 
-	args->ops = 0;
+	args->rows = 0;
+	args->rows_named = true;
 	snprintf(text, sizeof(text), "%s", list);
 	for (char *word = strtok_r(text, ",", &rest); word && rc == 0;
-	     word = strtok_r(NULL, ",", &rest)) {
-		enum perf_op op = PERF_WRITE;
-
-		rc = perf_op_parse(word, &op);
-		args->ops |= 1u << op;
-	}
+	     word = strtok_r(NULL, ",", &rest))
+		rc = row_take(args, word);
 	return rc;
 }
 
@@ -127,6 +142,8 @@ static int value_take(struct perf_args *args, const char *option, const char *va
 		rc = rows_take(args, value);
 	else if (!strcmp(option, "--sizes"))
 		rc = sizes_take(args, value);
+	else if (!strcmp(option, "--memory"))
+		rc = spw_mem_kind_parse(value, &args->memory);
 	else if (!strcmp(option, "--port")) {
 		rc = number_take(option, value, 0, 65533, &number);
 		args->port = (uint16_t)number;
@@ -139,8 +156,9 @@ static int value_take(struct perf_args *args, const char *option, const char *va
 
 static bool has_value(const char *option)
 {
-	static const char *const name[] = {"--json", "--csv",  "--html",  "--rails", "--ssh",
-					   "--rows", "--port", "--sizes", "--time",  "--secret"};
+	static const char *const name[] = {"--json", "--csv",    "--html",  "--rails",
+					   "--ssh",  "--rows",   "--port",  "--sizes",
+					   "--time", "--secret", "--memory"};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(name); i++)
 		if (!strcmp(option, name[i]))
@@ -175,7 +193,7 @@ static int take(struct perf_args *args, int argc, char **argv)
 int perf_args(struct perf_args *args, int argc, char **argv)
 {
 	args->port = PERF_PORT;
-	args->ops = (1u << PERF_OP_CNT) - 1;
+	args->rows = (1u << PERF_ROW_CNT) - 1;
 	for (int i = 1, used; i < argc; i += used) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
 			help();

@@ -8,6 +8,22 @@
 
 #include "session.h"
 
+/* Groups of rows, as --rows names them. X(name, text) */
+#define PERF_ROW_LIST(X)  \
+	X(WRITE, "write") \
+	X(SEND, "send")   \
+	X(READ, "read")   \
+	X(GPU, "gpu")     \
+	X(TCP, "tcp")     \
+	X(BOND, "bond")
+
+enum perf_row {
+#define X(name, text) PERF_ROW_##name,
+	PERF_ROW_LIST(X)
+#undef X
+		PERF_ROW_CNT
+};
+
 struct perf_args {
 	bool serve;
 	const char *host; /* the other end; NULL: two software devices of this machine, or ssh */
@@ -16,7 +32,9 @@ struct perf_args {
 	bool full, once;
 	const char *json, *csv, *html;
 	const char *rails, *secret;
-	uint32_t ops; /* mask of enum perf_op */
+	uint32_t rows;            /* mask of enum perf_row */
+	bool rows_named;          /* by the user: what cannot be measured is an error */
+	enum spw_mem_kind memory; /* of GPU rows at this end */
 	uint64_t size[PERF_SIZE_MAX];
 	uint32_t size_cnt; /* 0: the default list */
 	uint32_t ms;       /* of one row; 0: by default */

@@ -35,7 +35,7 @@ int perf_op_parse(const char *name, enum perf_op *op_out)
 			*op_out = (enum perf_op)i;
 			return 0;
 		}
-	return spw_err(EINVAL, "%s: no such row; there are write, send, read, tcp and bond", name);
+	return spw_err(EINVAL, "%s: no such operation", name);
 }
 
 const char *perf_valid_name(enum perf_valid valid)

@@ -18,8 +18,8 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "bytes.h"
 #include "echo.h"
-#include "pattern.h"
 #include "phy.h"
 #include "pump.h"
 #include "session.h"
@@ -49,42 +49,6 @@ static uint64_t seed_of(uint64_t seed, bool of_server)
 	return of_server ? ~seed : seed;
 }
 
-static uint8_t *source(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot)
-{
-	return what->op == PERF_READ ? perf_lane_recv_at(lane, what->bytes, slot)
-				     : perf_lane_send_at(lane, what->bytes, slot);
-}
-
-static uint8_t *destination(const struct perf_lane *lane, const struct perf_case *what,
-			    uint32_t slot)
-{
-	return what->op == PERF_READ ? perf_lane_send_at(lane, what->bytes, slot)
-				     : perf_lane_recv_at(lane, what->bytes, slot);
-}
-
-static void prepare(const struct perf_lane *lane, const struct perf_case *what, uint64_t seed,
-		    uint32_t slots)
-{
-	for (uint32_t i = 0; i < slots; i++) {
-		perf_pattern_fill(source(lane, what, i), what->bytes, seed + i);
-		memset(destination(lane, what, i), 0, what->bytes);
-	}
-}
-
-/* Returns: 0; -EBADMSG with the place. */
-static int verify(const struct perf_lane *lane, const struct perf_case *what, uint64_t seed,
-		  uint32_t slots)
-{
-	for (uint32_t i = 0; i < slots; i++) {
-		uint64_t at = perf_pattern_check(destination(lane, what, i), what->bytes, seed + i);
-
-		if (at != what->bytes)
-			return spw_err(EBADMSG, "byte %llu of a message of %llu is wrong (slot %u)",
-				       (unsigned long long)at, (unsigned long long)what->bytes, i);
-	}
-	return 0;
-}
-
 /* ---- the client's end ---- */
 
 static json_t *order(const char *name, uint64_t seed, uint64_t slots)
@@ -107,7 +71,10 @@ static bool arrives_there(const struct perf_case *what)
 static int prepare_both(struct perf_session *s, const struct perf_case *what, uint64_t seed,
 			uint32_t slots)
 {
-	prepare(&s->lane, what, seed_of(seed, false), slots);
+	int rc = perf_bytes_prepare(&s->lane, what, seed_of(seed, false), slots);
+
+	if (rc < 0)
+		return rc;
 	return perf_ask(s, order("prepare", seed, slots), ORDER_MS, NULL);
 }
 
@@ -128,8 +95,9 @@ static int single(struct perf_session *s, const struct perf_case *what, uint64_t
 			json_decref(answer);
 	}
 	if (rc == 0)
-		rc = what->op == PERF_READ ? verify(&s->lane, what, seed_of(seed, true), 1)
-					   : perf_ask(s, order("verify", seed, 1), ORDER_MS, NULL);
+		rc = what->op == PERF_READ
+			     ? perf_bytes_verify(&s->lane, what, seed_of(seed, true), 1)
+			     : perf_ask(s, order("verify", seed, 1), ORDER_MS, NULL);
 	return rc;
 }
 
@@ -144,7 +112,7 @@ static int verify_both(struct perf_session *s, const struct perf_result *result,
 	int rc = 0;
 
 	if (arrives_here(what))
-		rc = verify(&s->lane, what, seed_of(seed, true), (uint32_t)here);
+		rc = perf_bytes_verify(&s->lane, what, seed_of(seed, true), (uint32_t)here);
 	if (rc == 0 && arrives_there(what)) {
 		there = what->op == PERF_READ ? SPW_MIN(slots, result->peer.total) : there;
 		rc = perf_ask(s, order("verify", seed, there), ORDER_MS, NULL);
@@ -208,6 +176,9 @@ int perf_xfer_client(struct perf_session *s, struct perf_result *result)
 	perf_rails_text(&s->rails, what->rails, what->streams, true, theirs, sizeof(theirs));
 	if ((rc = perf_lane_client(&s->lane, &s->ctl, what, own, theirs)) < 0)
 		return rc;
+	if (what->gpu)
+		snprintf(result->way, sizeof(result->way), "%s memory to %s memory",
+			 spw_mem_kind_name(s->lane.region.kind), s->lane.there);
 	slots = perf_lane_slots(&s->lane, what->bytes);
 	if ((rc = single(s, what, seed)) == 0 &&
 	    (rc = prepare_both(s, what, seed + PERF_SLOT_MAX, slots)) == 0 &&
@@ -261,11 +232,11 @@ static int obey(struct perf_session *s, struct served *c, const json_t *msg)
 	if (rc == 0 && (rc = perf_number(msg, "slots", most, &slots)) < 0)
 		return rc;
 	if (!strcmp(name, "prepare"))
-		prepare(&s->lane, c->what, seed_of(seed, true), (uint32_t)slots);
+		rc = perf_bytes_prepare(&s->lane, c->what, seed_of(seed, true), (uint32_t)slots);
 	else if (!strcmp(name, "one"))
 		rc = perf_pump_one(&s->lane, c->what, &s->ctl, true);
 	else if (!strcmp(name, "verify"))
-		rc = verify(&s->lane, c->what, seed_of(seed, false), (uint32_t)slots);
+		rc = perf_bytes_verify(&s->lane, c->what, seed_of(seed, false), (uint32_t)slots);
 	else if (!strcmp(name, "stop"))
 		return perf_ctl_send(&s->ctl, stopped(s, c));
 	else if (!strcmp(name, "run")) {

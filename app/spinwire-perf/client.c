@@ -35,6 +35,7 @@ static int begin(const struct perf_args *args, const struct peer_secret *secret,
 	json_decref(theirs);
 	if (rc == 0)
 		rc = perf_pair(&s->own, &s->peer, args->rails, &s->rails);
+	s->lane.kind = args->memory;
 	s->lane.yield = s->own.cores < 4;
 	s->lane.memory_max = SPW_MIN(s->own.memory_max, s->peer.memory_max);
 	return rc;
@@ -54,11 +55,25 @@ static bool one_card(const struct perf_session *s, uint32_t rails)
 	return any;
 }
 
+/* What a case needs and an end lacks. Returns: whether something is missing; the result says what.
+ */
+static bool lacks(const struct perf_session *s, struct perf_result *r)
+{
+	const struct perf_end *end = s->own.no_gpu[0] ? &s->own : &s->peer;
+
+	if (!r->what.gpu || !end->no_gpu[0])
+		return false;
+	perf_mark(r, PERF_FAILED, "%s has no GPU for these rows: %s", end->host, end->no_gpu);
+	return true;
+}
+
 /* Returns: whether the session goes on. */
 static bool measure(struct perf_session *s, struct perf_result *r, struct dead *dead)
 {
 	int rc;
 
+	if (lacks(s, r))
+		return true;
 	s->serial++;
 	if (is_rdma(&r->what) && dead->rails == r->what.rails && dead->streams == r->what.streams) {
 		perf_mark(r, PERF_FAILED, "%s", dead->why);

@@ -15,6 +15,7 @@
 
 #include "app_text.h"
 #include "base/spw_err.h"
+#include "gpu.h"
 
 /* A message needs two buffers at each end, and both ends may be one machine: half of what is
  * available is never touched, because with unified memory the GPU lives there too. */
@@ -170,6 +171,7 @@ int perf_facts_read(struct perf_end *end_out)
 	perf_facts_take(plat, end_out);
 	spw_plat_free(plat);
 	gethostname(end_out->host, sizeof(end_out->host) - 1);
+	copy(end_out->no_gpu, sizeof(end_out->no_gpu), perf_gpu_missing());
 	end_out->software = getenv("SPW_SOFTHCA") != NULL;
 	end_out->memory_max = memory_available() / MEMORY_SHARE;
 	bonds_read(end_out);
@@ -223,12 +225,13 @@ static json_t *findings_json(const struct perf_end *end)
 
 json_t *perf_facts_json(const struct perf_end *end)
 {
-	return json_pack("{s:o,s:o,s:o,s:s,s:o,s:b,s:i,s:I,s:o,s:o,s:o}", "host",
+	return json_pack("{s:o,s:o,s:o,s:s,s:o,s:s,s:b,s:i,s:I,s:o,s:o,s:o}", "host",
 			 app_json_text(end->host), "machine", app_json_text(end->machine), "kernel",
 			 app_json_text(end->kernel), "version", end->version, "gpu",
-			 app_json_text(end->gpu), "software", end->software, "cores",
-			 (int)end->cores, "memory_max", (json_int_t)end->memory_max, "nics",
-			 nics_json(end), "bonds", bonds_json(end), "findings", findings_json(end));
+			 app_json_text(end->gpu), "no_gpu", end->no_gpu, "software", end->software,
+			 "cores", (int)end->cores, "memory_max", (json_int_t)end->memory_max,
+			 "nics", nics_json(end), "bonds", bonds_json(end), "findings",
+			 findings_json(end));
 }
 
 static int u32_take(const json_t *json, const char *name, uint32_t *out)
@@ -311,6 +314,7 @@ int perf_facts_parse(const json_t *json, struct perf_end *end_out)
 	perf_text(json, "kernel", end_out->kernel, sizeof(end_out->kernel));
 	perf_text(json, "version", end_out->version, sizeof(end_out->version));
 	perf_text(json, "gpu", end_out->gpu, sizeof(end_out->gpu));
+	perf_text(json, "no_gpu", end_out->no_gpu, sizeof(end_out->no_gpu));
 	end_out->software = json_is_true(json_object_get(json, "software"));
 	rc = u32_take(json, "cores", &end_out->cores);
 	if (rc == 0)

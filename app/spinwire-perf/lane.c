@@ -7,9 +7,9 @@
  *   {"case", "rails", "half", "fresh": true}     ->     opens its devices, listens
  *                                                <-     {"handle": hex}
  *   connects; waits for the other's window              accepts; the same
- *                                                <-     {"ready": true}
+ *                                                <-     {"ready": true, "memory"}
  *   {"case", "fresh": false}                     ->     has the lane already
- *                                                <-     {"ready": true}
+ *                                                <-     {"ready": true, "memory"}
  */
 #include "lane.h"
 
@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "gpu.h"
 
 #define OPEN_MS    15000u
 #define ANSWER_MS  30000u
@@ -46,26 +47,56 @@ void perf_lane_free(struct perf_lane *lane)
 	memset(&lane->region, 0, sizeof(lane->region));
 }
 
-static int memory_make(struct perf_lane *lane, uint64_t half)
+/* Whether the region serves messages of that length for CPU or GPU. */
+static bool memory_fits(const struct perf_lane *lane, uint64_t half, bool for_gpu)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_AUTO, .numa_node = -1};
-	int rc;
+	return lane->region.bytes && lane->half >= half && lane->for_gpu == for_gpu;
+}
 
-	half = SPW_ALIGN_UP(SPW_MAX(half, PERF_HALF_LEAST), 4096ull);
-	if (lane->region.bytes && lane->half >= half)
-		return 0;
+static int memory_refused(const struct perf_lane *lane, uint64_t half, bool for_gpu)
+{
 	if (lane->memory_max && half > lane->memory_max)
 		return spw_err(ENOMEM,
 			       "messages of %llu bytes would need %llu MiB of memory, more than a "
 			       "quarter of what is free: take smaller ones (--sizes)",
 			       (unsigned long long)half, (unsigned long long)(half >> 19));
+	if (for_gpu && perf_gpu_missing()[0])
+		return spw_err(ENODEV, "no GPU that CUDA can use: %s", perf_gpu_missing());
+	return 0;
+}
+
+static int memory_make(struct perf_lane *lane, uint64_t half, bool for_gpu)
+{
+	struct spw_mem_req req = {.kind = for_gpu ? lane->kind : SPW_MEM_AUTO,
+				  .numa_node = -1,
+				  .executor_is_gpu = for_gpu};
+	int rc;
+
+	half = SPW_ALIGN_UP(SPW_MAX(half, PERF_HALF_LEAST), 4096ull);
+	if (memory_fits(lane, half, for_gpu))
+		return 0;
+	if ((rc = memory_refused(lane, half, for_gpu)) < 0)
+		return rc;
 	perf_lane_free(lane);
 	req.bytes = 2 * half + PERF_FLAG_BYTES;
 	rc = spw_region_alloc(&req, &lane->region);
 	if (rc < 0)
 		memset(&lane->region, 0, sizeof(lane->region));
 	lane->half = half;
+	lane->for_gpu = for_gpu;
 	return rc;
+}
+
+/* By which transfers name its bytes; of a GPU's own memory there is no other address. */
+static uint8_t *base_of(const struct perf_lane *lane)
+{
+	return lane->region.host_va ? lane->region.host_va
+				    : (uint8_t *)(uintptr_t)lane->region.dev_va;
+}
+
+uint64_t perf_lane_gpu_va(const struct perf_lane *lane, const uint8_t *at)
+{
+	return lane->region.dev_va + (uint64_t)(at - base_of(lane));
 }
 
 uint32_t perf_lane_slots(const struct perf_lane *lane, uint64_t bytes)
@@ -77,7 +108,7 @@ uint32_t perf_lane_slots(const struct perf_lane *lane, uint64_t bytes)
 
 uint8_t *perf_lane_send_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot)
 {
-	return lane->region.host_va + slot % perf_lane_slots(lane, bytes) * bytes;
+	return base_of(lane) + slot % perf_lane_slots(lane, bytes) * bytes;
 }
 
 uint8_t *perf_lane_recv_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot)
@@ -87,7 +118,7 @@ uint8_t *perf_lane_recv_at(const struct perf_lane *lane, uint64_t bytes, uint64_
 
 uint64_t *perf_lane_flag_at(const struct perf_lane *lane, uint64_t slot)
 {
-	return (uint64_t *)(void *)(lane->region.host_va + 2 * lane->half +
+	return (uint64_t *)(void *)(base_of(lane) + 2 * lane->half +
 				    slot % PERF_SLOT_MAX * SPW_XFER_RAIL_MAX * sizeof(uint64_t));
 }
 
@@ -120,7 +151,7 @@ int perf_lane_start(struct perf_lane *lane, const struct perf_case *what, uint64
 		return spw_xfer_get(lane->conn, &access, req_out);
 	if (flagged) {
 		access.flag_offset = (uint64_t)((uint8_t *)perf_lane_flag_at(lane, slot) -
-						(lane->region.host_va + lane->half));
+						(base_of(lane) + lane->half));
 		access.flag = lane->flag + 1;
 	}
 	rc = spw_xfer_put(lane->conn, &access, req_out);
@@ -144,9 +175,11 @@ int perf_lane_receive(struct perf_lane *lane, const struct perf_case *what, uint
 static int endpoint_open(struct perf_lane *lane, const char *rails, const char *bind)
 {
 	struct spw_xfer_conf conf = {.rails = rails, .bind = bind};
-	struct spw_xfer_mem_req req = {.kind = SPW_XFER_HOST,
-				       .addr = lane->region.host_va,
-				       .bytes = 2 * lane->half + PERF_FLAG_BYTES};
+	bool dmabuf = lane->region.kind == SPW_MEM_GPU;
+	struct spw_xfer_mem_req req = {.kind = dmabuf ? SPW_XFER_DMABUF : SPW_XFER_HOST,
+				       .addr = base_of(lane),
+				       .bytes = 2 * lane->half + PERF_FLAG_BYTES,
+				       .dmabuf_fd = lane->region.dmabuf_fd};
 	int rc = spw_xfer_open(&conf, &lane->x);
 
 	if (rc == 0 && (rc = spw_xfer_mem_reg(lane->x, &req, &lane->mem)) == 0)
@@ -156,10 +189,11 @@ static int endpoint_open(struct perf_lane *lane, const char *rails, const char *
 
 static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint64_t deadline_ns)
 {
-	int rc = spw_xfer_window_expose(lane->conn, lane->mem, lane->region.host_va + lane->half,
+	int rc = spw_xfer_window_expose(lane->conn, lane->mem, base_of(lane) + lane->half,
 					lane->half + PERF_FLAG_BYTES);
 
-	memset(perf_lane_flag_at(lane, 0), 0, PERF_FLAG_BYTES);
+	if (lane->region.host_va)
+		memset(perf_lane_flag_at(lane, 0), 0, PERF_FLAG_BYTES);
 	while (rc == 0 && (rc = spw_xfer_window_remote(lane->conn, 0, &lane->remote)) == -EAGAIN) {
 		if (perf_now_ns() > deadline_ns)
 			return spw_err(ETIMEDOUT, "%s: exposed no window in %u s", ctl->peer,
@@ -244,7 +278,7 @@ int perf_lane_client(struct perf_lane *lane, struct perf_ctl *ctl, const struct 
 {
 	bool fresh = !lane->conn || spw_xfer_conn_error(lane->conn) || strcmp(lane->rails, rails);
 	json_t *answer = NULL;
-	int rc = memory_make(lane, what->bytes);
+	int rc = memory_make(lane, what->bytes, what->gpu);
 
 	if (rc < 0)
 		return rc;
@@ -254,9 +288,10 @@ int perf_lane_client(struct perf_lane *lane, struct perf_ctl *ctl, const struct 
 	if (rc == 0)
 		rc = perf_ctl_recv(ctl, ANSWER_MS, &answer);
 	if (rc == 0)
-		json_decref(answer);
+		perf_text(answer, "memory", lane->there, sizeof(lane->there));
 	else
 		perf_lane_close(lane);
+	json_decref(answer);
 	return rc;
 }
 
@@ -284,7 +319,8 @@ static int accept_one(struct perf_lane *lane, struct perf_ctl *ctl)
 	return rc ? rc : windows_swap(lane, ctl, deadline);
 }
 
-static int server_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const json_t *req)
+static int server_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const json_t *req,
+			bool for_gpu)
 {
 	struct spw_xfer_handle handle;
 	char rails[sizeof(lane->rails)], bind[64];
@@ -295,7 +331,7 @@ static int server_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const json
 	snprintf(bind, sizeof(bind), strchr(ctl->local, ':') ? "[%s]:%u" : "%s:%u", ctl->local,
 		 lane->port);
 	perf_lane_close(lane);
-	if (rc == 0 && (rc = memory_make(lane, half)) == 0 &&
+	if (rc == 0 && (rc = memory_make(lane, half, for_gpu)) == 0 &&
 	    (rc = endpoint_open(lane, rails, bind)) == 0 &&
 	    (rc = spw_xfer_listen(lane->x, &handle, &lane->listener)) == 0 &&
 	    (rc = handle_give(ctl, &handle)) == 0)
@@ -310,11 +346,12 @@ int perf_lane_server(struct perf_lane *lane, struct perf_ctl *ctl, const struct 
 	int rc = 0;
 
 	if (fresh)
-		rc = server_fresh(lane, ctl, req);
-	else if (!lane->conn || what->bytes > lane->half)
+		rc = server_fresh(lane, ctl, req, what->gpu);
+	else if (!lane->conn || what->bytes > lane->half || what->gpu != lane->for_gpu)
 		rc = spw_err(EPROTO, "there is no lane for this case");
 	if (rc == 0)
-		return perf_ctl_send(ctl, json_pack("{s:b}", "ready", 1));
+		return perf_ctl_send(ctl, json_pack("{s:b,s:s}", "ready", 1, "memory",
+						    spw_mem_kind_name(lane->region.kind)));
 	perf_ctl_send(ctl, json_pack("{s:s}", "error", spw_err_text()));
 	perf_lane_close(lane);
 	return rc;

@@ -10,6 +10,10 @@
  * A half is used as slots of one message each, up to PERF_SLOT_MAX of them. A message goes from a
  * send half to a receive half; a READ, which must not write what the other end may read at the same
  * time, from a receive half to a send half.
+ *
+ * Of GPU rows the region is memory that kernels reach, of the kind that lib/mem chooses for this
+ * machine; of all others, of the CPU. The CPU does not reach a GPU's own memory: such rows have no
+ * flags.
  */
 #ifndef PERF_LANE_H
 #define PERF_LANE_H
@@ -25,6 +29,9 @@
 
 struct perf_lane {
 	struct spw_region region; /* bytes 0: not allocated */
+	bool for_gpu;             /* it is of GPU rows */
+	enum spw_mem_kind kind;   /* wanted for GPU rows; AUTO: as the machine chooses */
+	char there[16];           /* client: kind of the other end's memory */
 	uint64_t half;
 	struct spw_xfer *x;
 	struct spw_xfer_mem *mem;
@@ -55,6 +62,8 @@ void perf_lane_free(struct perf_lane *lane);
 uint32_t perf_lane_slots(const struct perf_lane *lane, uint64_t bytes);
 uint8_t *perf_lane_send_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot);
 uint8_t *perf_lane_recv_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot);
+/* The address that kernels have for a byte of the region. */
+uint64_t perf_lane_gpu_va(const struct perf_lane *lane, const uint8_t *at);
 /* The four words of a slot's flag. */
 uint64_t *perf_lane_flag_at(const struct perf_lane *lane, uint64_t slot);
 

@@ -144,6 +144,8 @@ int perf_ssh(struct perf_args *args, struct peer_secret *secret_out)
 			port,
 			word("--secret"),
 			word("-"),
+			word("--memory"),
+			word(spw_mem_kind_name(args->memory)),
 			NULL};
 	int in, rc;
 
@@ -194,7 +196,7 @@ static int second_half(char **words, uint32_t cnt, char *host, const char *secre
 	return spw_err(EIO, "%s: %s", words[0], strerror(errno));
 }
 
-int perf_local(const struct perf_args *args SPW_UNUSED, char **argv)
+int perf_local(const struct perf_args *args, char **argv)
 {
 	char tool[PATH_MAX], self[PATH_MAX], cable[48], host[32], secret[SECRET_HEX];
 	char *words[WORD_MAX];
@@ -213,8 +215,9 @@ int perf_local(const struct perf_args *args SPW_UNUSED, char **argv)
 	words[cnt++] = self;
 	memcpy(words + cnt,
 	       (char *[]){word("serve"), word("--once"), word("--port"), word("0"),
-			  word("--secret"), word("-"), NULL},
-	       7 * sizeof(char *));
+			  word("--secret"), word("-"), word("--memory"),
+			  word(spw_mem_kind_name(args->memory)), NULL},
+	       9 * sizeof(char *));
 	rc = other_start(words, "this machine", secret, &in, &port);
 	if (rc < 0)
 		return rc;

@@ -12,7 +12,13 @@
 
 #define PERF_PATTERN_ODD 0x9e3779b97f4a7c15ull
 
-SPW_INLINE uint64_t perf_pattern_word(uint64_t seed, uint64_t idx)
+#ifdef __CUDACC__
+#define PERF_PATTERN_HERE __host__ __device__ static inline /* kernels of GPU rows make it too */
+#else
+#define PERF_PATTERN_HERE SPW_INLINE
+#endif
+
+PERF_PATTERN_HERE uint64_t perf_pattern_word(uint64_t seed, uint64_t idx)
 {
 	uint64_t x = (seed + idx) * PERF_PATTERN_ODD;
 

@@ -19,6 +19,7 @@ static const uint64_t size_dflt[] = {2,       64,      1 * KIB,  4 * KIB, 64 * K
 				     1 * MIB, 8 * MIB, 32 * MIB, 64 * MIB};
 static const uint64_t size_lat[] = {2, 64, 4 * KIB, 64 * KIB, 1 * MIB};
 static const uint64_t size_few[] = {64 * KIB, 8 * MIB};
+static const uint64_t size_gpu[] = {8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB};
 static const uint64_t size_ping[] = {64, 4 * KIB};
 static const uint32_t streams[] = {1, 2, 4, 8, 16};
 
@@ -35,9 +36,20 @@ struct planning {
 	uint32_t all_cnt;
 };
 
+static enum perf_row row_of(const struct perf_case *what)
+{
+	static const enum perf_row row[PERF_OP_CNT] = {[PERF_WRITE] = PERF_ROW_WRITE,
+						       [PERF_SEND] = PERF_ROW_SEND,
+						       [PERF_READ] = PERF_ROW_READ,
+						       [PERF_TCP] = PERF_ROW_TCP,
+						       [PERF_BOND] = PERF_ROW_BOND};
+
+	return what->gpu ? PERF_ROW_GPU : row[what->op];
+}
+
 static void add(struct planning *p, struct perf_case what)
 {
-	if (!(p->args->ops >> what.op & 1) || p->plan->cnt == PERF_CASE_MAX)
+	if (!(p->args->rows >> row_of(&what) & 1) || p->plan->cnt == PERF_CASE_MAX)
 		return;
 	what.ms = p->ms * (what.latency ? 2 : 1);
 	p->plan->what[p->plan->cnt++] = what;
@@ -89,6 +101,21 @@ static void rdma(struct planning *p, uint32_t rail_cnt)
 			  LIST(size_lat));
 }
 
+/* Where neither end has a GPU there is nothing to say, unless the user asked. */
+static void gpu(struct planning *p, const struct perf_session *s)
+{
+	static const enum perf_op op[] = {PERF_WRITE, PERF_SEND, PERF_READ};
+	uint32_t cnt = p->args->full ? SPW_ARRAY_CNT(op) : 1;
+	struct perf_case what = {.gpu = true, .rails = (1u << s->rails.cnt) - 1, .streams = 1};
+
+	if (s->own.no_gpu[0] && s->peer.no_gpu[0] && !p->args->rows_named)
+		return;
+	for (uint32_t i = 0; i < cnt; i++) {
+		what.op = op[i];
+		add_sizes(p, what, LIST(size_gpu));
+	}
+}
+
 static void tcp(struct planning *p, uint32_t rails, bool bond)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(streams); i++)
@@ -119,7 +146,9 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 							  : MS_DFLT;
 	for (uint64_t size = 2; size <= 64 * MIB; size *= 2)
 		p.all[p.all_cnt++] = size;
-	if (s->rails.cnt)
+	if (s->rails.cnt) {
 		rdma(&p, s->rails.cnt);
+		gpu(&p, s);
+	}
 	tcp(&p, (1u << s->rails.cnt) - 1, s->own.bond_cnt && s->peer.bond_cnt);
 }

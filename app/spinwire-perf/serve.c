@@ -41,7 +41,8 @@ static int one_case(struct perf_session *s)
 	return rc;
 }
 
-static int session(struct perf_session *s, const struct peer_secret *secret)
+static int session(struct perf_session *s, const struct perf_args *args,
+		   const struct peer_secret *secret)
 {
 	json_t *theirs;
 	int rc = perf_facts_read(&s->own); /* again for each session: links come and go */
@@ -52,6 +53,7 @@ static int session(struct perf_session *s, const struct peer_secret *secret)
 		return rc;
 	rc = perf_facts_parse(theirs, &s->peer);
 	json_decref(theirs);
+	s->lane.kind = args->memory;
 	s->lane.yield = s->own.cores < 4;
 	s->lane.memory_max = s->own.memory_max;
 	while (rc == 0 && !spw_thr_load_rlx(&stop_word))
@@ -96,7 +98,7 @@ int perf_serve(const struct perf_args *args, const struct peer_secret *secret)
 	fflush(stdout);
 	while (wait_client(listener, args)) {
 		rc = perf_ctl_accept(listener, &s->ctl);
-		if (rc == 0 && (rc = session(s, secret)) < 0)
+		if (rc == 0 && (rc = session(s, args, secret)) < 0)
 			fprintf(stderr, PERF_PROGRAM ": error: %s\n", spw_err_text());
 		perf_ctl_close(&s->ctl);
 		if (args->once)

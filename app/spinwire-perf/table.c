@@ -36,7 +36,8 @@ void perf_title(const struct perf_case *what, char *out, size_t bytes)
 			 what->latency ? " ping-pong, half of a round trip" : "");
 		return;
 	}
-	used = (size_t)snprintf(out, bytes, "%s%s, rail", perf_op_name(what->op),
+	used = (size_t)snprintf(out, bytes, "%s%s%s, rail", what->gpu ? "GPU to GPU, " : "",
+				perf_op_name(what->op),
 				what->latency && what->op == PERF_READ ? " latency"
 				: what->latency ? " latency, half of a round trip"
 				: what->both    ? " both ways"

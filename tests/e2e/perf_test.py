@@ -114,6 +114,32 @@ def test_four_rails():
     equal(len(got["rails"]), 4, "rails")
 
 
+def test_gpu():
+    """GPU rows where both ends have one (their bytes are made and compared by kernels); else one line says who lacks it, the other rows are
+    measured, and the status says so. Unasked, a machine without GPU says nothing of it."""
+    spwtest.need_card()
+    quick = ["--time", "40", "--sizes", "1M"]
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "j")
+        done = subprocess.run([PERF, "--rows", "write,gpu", *quick, "--json", path], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                              stdin=subprocess.DEVNULL)
+        with open(path, encoding="utf-8") as file:
+            got = json.load(file)
+    perf_schema.check(got)
+    rows = rows_of(got, gpu=True)
+    check(rows and rows_of(got, gpu=False), str(got["rows"]))
+    equal({row["valid"] for row in rows_of(got, gpu=False)}, {"unverified"}, "rows of the CPU's memory")
+    if got["here"]["no_gpu"]:
+        equal(done.returncode, 4, f"status\n{done.stdout}{done.stderr}")
+        equal({row["valid"] for row in rows}, {"failed"}, "GPU rows")
+        check(f"FAILED: {got['here']['host']} has no GPU for these rows: {got['here']['no_gpu']}" in done.stdout, done.stdout)
+        equal(rows_of(report("--rows", "write", *quick), gpu=True), [], "GPU rows that nobody asked for")
+    else:
+        equal(done.returncode, 0, f"status\n{done.stdout}{done.stderr}")
+        check(all(row["gbps"] > 0 and "memory to" in row["way"] for row in rows), str(rows))
+    one_line(perf("--rows", "gpu", "--memory", "managed", status=1), "its pages move", "cuda-host")
+
+
 # ---- bad input ---------------------------------------------------------------------------------------
 
 def test_usage():

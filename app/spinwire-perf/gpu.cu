@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Kernels that make and compare the pattern (gpu.h). A thread takes a word of eight bytes at a
+ * time, the words of a grid one after the other. What the NIC wrote is complete before a kernel is
+ * launched (the control connection reported it), so plain loads will do.
+ */
+#include <cuda_runtime.h>
+#include <errno.h>
+
+#include "base/spw_err.h"
+#include "gpu.h"
+#include "pattern.h"
+
+#define THREADS    256
+#define BLOCKS_MAX 1024
+
+typedef unsigned long long word_t; /* what atomicMin takes */
+
+static __device__ word_t wrong;
+
+/* How many bytes word i has; the last one may be short. */
+static __device__ uint32_t word_bytes(uint64_t bytes, uint64_t i)
+{
+	return bytes - 8 * i < 8 ? (uint32_t)(bytes - 8 * i) : 8;
+}
+
+static __global__ void fill(uint8_t *at, uint64_t bytes, uint64_t seed, bool aligned)
+{
+	uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+
+	for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; 8 * i < bytes;
+	     i += step) {
+		uint64_t want = perf_pattern_word(seed, i);
+		uint32_t cnt = word_bytes(bytes, i);
+
+		if (aligned && cnt == 8)
+			reinterpret_cast<uint64_t *>(at)[i] = want;
+		else
+			for (uint32_t k = 0; k < cnt; k++)
+				at[8 * i + k] = (uint8_t)(want >> 8 * k);
+	}
+}
+
+static __global__ void check(const uint8_t *at, uint64_t bytes, uint64_t seed, bool aligned)
+{
+	uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+
+	for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; 8 * i < bytes;
+	     i += step) {
+		uint64_t want = perf_pattern_word(seed, i);
+		uint32_t cnt = word_bytes(bytes, i);
+
+		if (aligned && cnt == 8 && reinterpret_cast<const uint64_t *>(at)[i] == want)
+			continue;
+		for (uint32_t k = 0; k < cnt; k++)
+			if (at[8 * i + k] != (uint8_t)(want >> 8 * k)) {
+				atomicMin(&wrong, (word_t)(8 * i + k));
+				break;
+			}
+	}
+}
+
+static int done(cudaError_t rc, const char *what)
+{
+	if (rc == cudaSuccess)
+		rc = cudaGetLastError(); /* of a launch */
+	if (rc == cudaSuccess)
+		rc = cudaDeviceSynchronize();
+	return rc == cudaSuccess ? 0 : spw_err(EIO, "GPU, %s: %s", what, cudaGetErrorString(rc));
+}
+
+static uint32_t blocks(uint64_t bytes)
+{
+	uint64_t cnt = (bytes / 8 + THREADS) / THREADS;
+
+	return (uint32_t)SPW_MIN(cnt, (uint64_t)BLOCKS_MAX);
+}
+
+static uint8_t *pointer(uint64_t at)
+{
+	return reinterpret_cast<uint8_t *>((uintptr_t)at);
+}
+
+const char *perf_gpu_missing(void)
+{
+	int cnt = 0;
+	cudaError_t rc = cudaGetDeviceCount(&cnt);
+
+	if (rc == cudaErrorInsufficientDriver) /* CUDA's text for a machine without any, too */
+		return "there is no CUDA driver, or one older than this build's CUDA";
+	return rc != cudaSuccess ? cudaGetErrorString(rc) : cnt ? "" : "CUDA reports no device";
+}
+
+int perf_gpu_fill(uint64_t at, uint64_t bytes, uint64_t seed)
+{
+	fill<<<blocks(bytes), THREADS>>>(pointer(at), bytes, seed, at % 8 == 0);
+	return done(cudaSuccess, "filling a message");
+}
+
+int perf_gpu_clear(uint64_t at, uint64_t bytes)
+{
+	return done(cudaMemset(pointer(at), 0, bytes), "clearing a message");
+}
+
+int perf_gpu_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_out)
+{
+	word_t first = bytes;
+	int rc = done(cudaMemcpyToSymbol(wrong, &first, sizeof(first)), "comparing a message");
+
+	if (rc < 0)
+		return rc;
+	check<<<blocks(bytes), THREADS>>>(pointer(at), bytes, seed, at % 8 == 0);
+	rc = done(cudaSuccess, "comparing a message");
+	if (rc == 0)
+		rc = done(cudaMemcpyFromSymbol(&first, wrong, sizeof(first)),
+			  "comparing a message");
+	*wrong_out = first;
+	return rc;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The bytes of GPU rows, made and compared by kernels: they stay in the GPU's view of the memory,
+ * as the bytes of a user's kernels do. gpu.cu, or gpu_none.c in a build without CUDA. The pattern
+ * is that of pattern.h. Each call ends when its kernel has; nothing of it is timed.
+ */
+#ifndef PERF_GPU_H
+#define PERF_GPU_H
+
+#include "base/spw_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Purpose: whether this program can run kernels here.
+ * Returns: ""; else why not, in one clause.
+ * Lifetime: static. Thread: main. */
+const char *perf_gpu_missing(void);
+
+/* Shape of all: at is a device address, as spw_region.dev_va has it; of any alignment.
+ * Thread: main. Errors: -EIO with CUDA's text; -ENOTSUP a build without CUDA. */
+int perf_gpu_fill(uint64_t at, uint64_t bytes, uint64_t seed);
+int perf_gpu_clear(uint64_t at, uint64_t bytes);
+/* Shape: *wrong_out is the first byte that differs; bytes: none does. */
+int perf_gpu_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A build without CUDA has no GPU rows (gpu.h).
+ */
+#include <errno.h>
+
+#include "base/spw_err.h"
+#include "gpu.h"
+
+static const char missing[] = "this build of spinwire-perf has no CUDA";
+
+const char *perf_gpu_missing(void)
+{
+	return missing;
+}
+
+int perf_gpu_fill(uint64_t at SPW_UNUSED, uint64_t bytes SPW_UNUSED, uint64_t seed SPW_UNUSED)
+{
+	return spw_err(ENOTSUP, "%s", missing);
+}
+
+int perf_gpu_clear(uint64_t at SPW_UNUSED, uint64_t bytes SPW_UNUSED)
+{
+	return spw_err(ENOTSUP, "%s", missing);
+}
+
+int perf_gpu_check(uint64_t at SPW_UNUSED, uint64_t bytes SPW_UNUSED, uint64_t seed SPW_UNUSED,
+		   uint64_t *wrong_out SPW_UNUSED)
+{
+	return spw_err(ENOTSUP, "%s", missing);
+}
