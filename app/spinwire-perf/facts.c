@@ -75,6 +75,21 @@ static bool has_address(const struct spw_plat_nic *nic)
 	return at && at[strlen(nic->gid_ipv4)] == '/';
 }
 
+/* A file that only software devices have (with-softhca --rate). */
+static void enforced_read(struct perf_nic *nic)
+{
+	char path[96];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/enforced_mbps", nic->rdma);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fscanf(file, "%u %u", &nic->port_enforced_mbps, &nic->pcie_enforced_mbps) != 2)
+		nic->port_enforced_mbps = nic->pcie_enforced_mbps = 0;
+	fclose(file);
+}
+
 static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t i)
 {
 	const struct spw_plat_nic *from = &plat->nic[i];
@@ -173,6 +188,8 @@ int perf_facts_read(struct perf_end *end_out)
 	gethostname(end_out->host, sizeof(end_out->host) - 1);
 	copy(end_out->no_gpu, sizeof(end_out->no_gpu), perf_gpu_missing());
 	end_out->software = getenv("SPW_SOFTHCA") != NULL;
+	for (uint32_t i = 0; i < end_out->nic_cnt; i++)
+		enforced_read(&end_out->nic[i]);
 	end_out->memory_max = memory_available() / MEMORY_SHARE;
 	bonds_read(end_out);
 	return 0;
@@ -189,13 +206,16 @@ static json_t *nics_json(const struct perf_end *end)
 
 		json_array_append_new(
 			list,
-			json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b}",
-				  "rdma", nic->rdma, "netdev", nic->netdev, "pci", nic->pci, "guid",
-				  nic->guid, "ip", nic->ip, "prefix", (int)nic->prefix, "port",
-				  (int)nic->port, "mtu", (int)nic->mtu, "link_mbps",
-				  (int)nic->link_mbps, "lanes", (int)nic->lanes, "pcie_mtps",
-				  (int)nic->pcie_mtps, "device", (int)nic->device, "up", nic->up,
-				  "in_kernel", nic->in_kernel));
+			json_pack(
+				"{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b}",
+				"rdma", nic->rdma, "netdev", nic->netdev, "pci", nic->pci, "guid",
+				nic->guid, "ip", nic->ip, "prefix", (int)nic->prefix, "port",
+				(int)nic->port, "mtu", (int)nic->mtu, "link_mbps",
+				(int)nic->link_mbps, "lanes", (int)nic->lanes, "pcie_mtps",
+				(int)nic->pcie_mtps, "device", (int)nic->device,
+				"port_enforced_mbps", (int)nic->port_enforced_mbps,
+				"pcie_enforced_mbps", (int)nic->pcie_enforced_mbps, "up", nic->up,
+				"in_kernel", nic->in_kernel));
 	}
 	return list;
 }
@@ -248,10 +268,15 @@ static int nic_parse(const json_t *json, struct perf_nic *nic)
 	const struct {
 		const char *name;
 		uint32_t *value;
-	} number[] = {{"prefix", &nic->prefix}, {"port", &nic->port},
-		      {"mtu", &nic->mtu},       {"link_mbps", &nic->link_mbps},
-		      {"lanes", &nic->lanes},   {"pcie_mtps", &nic->pcie_mtps},
-		      {"device", &nic->device}};
+	} number[] = {{"prefix", &nic->prefix},
+		      {"port", &nic->port},
+		      {"mtu", &nic->mtu},
+		      {"link_mbps", &nic->link_mbps},
+		      {"lanes", &nic->lanes},
+		      {"pcie_mtps", &nic->pcie_mtps},
+		      {"device", &nic->device},
+		      {"port_enforced_mbps", &nic->port_enforced_mbps},
+		      {"pcie_enforced_mbps", &nic->pcie_enforced_mbps}};
 	int rc = 0;
 
 	perf_text(json, "rdma", nic->rdma, sizeof(nic->rdma));

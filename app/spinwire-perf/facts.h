@@ -25,6 +25,8 @@ struct perf_nic {
 	uint32_t lanes;     /* PCIe; 0 unknown */
 	uint32_t pcie_mtps; /* a lane; 0 unknown */
 	uint32_t device;    /* PCI id */
+	/* What a software device enforces at its port and its PCIe link; 0: nothing. */
+	uint32_t port_enforced_mbps, pcie_enforced_mbps;
 	bool up;
 	bool in_kernel; /* ip is an address of netdev: TCP reaches it too */
 };

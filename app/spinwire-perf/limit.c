@@ -19,19 +19,52 @@ static const struct perf_nic *nic_at(const struct perf_rail *rail, enum place pl
 	return place < PEER_PORT ? rail->own : rail->peer;
 }
 
+static bool is_port(enum place place)
+{
+	return place == OWN_PORT || place == PEER_PORT;
+}
+
+static uint32_t enforced(const struct perf_nic *nic, enum place place)
+{
+	return is_port(place) ? nic->port_enforced_mbps : nic->pcie_enforced_mbps;
+}
+
+/* Whether a link carries less than it was negotiated for, by what a software device enforces. */
+static bool is_enforced(const struct perf_nic *nic, enum place place)
+{
+	uint32_t negotiated = is_port(place) ? nic->link_mbps : perf_nic_pcie_mbps(nic);
+	uint32_t mbps = enforced(nic, place);
+
+	return mbps && (!negotiated || mbps < negotiated);
+}
+
 static double capacity(const struct perf_rail *rail, enum place place)
 {
 	const struct perf_nic *nic = nic_at(rail, place);
 
-	return place == OWN_PORT || place == PEER_PORT ? nic->link_mbps : perf_nic_pcie_mbps(nic);
+	return is_enforced(nic, place) ? enforced(nic, place)
+	       : is_port(place)        ? nic->link_mbps
+				       : perf_nic_pcie_mbps(nic);
+}
+
+/* What a software device reports limits nothing, unless it enforces a rate. */
+static bool is_limited(const struct perf_rails *rails, uint32_t mask)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < rails->cnt; i++)
+		for (uint32_t place = 0; place < PLACE_CNT; place++)
+			any |= (mask >> i & 1) &&
+			       enforced(nic_at(&rails->rail[i], (enum place)place),
+					(enum place)place);
+	return any;
 }
 
 static bool same_link(const struct perf_rail *a, const struct perf_rail *b, enum place place)
 {
 	const struct perf_nic *x = nic_at(a, place), *y = nic_at(b, place);
 
-	return x == y || (place == OWN_PORT || place == PEER_PORT ? x->port == y->port
-								  : perf_nic_same_link(x, y));
+	return x == y || (is_port(place) ? x->port == y->port : perf_nic_same_link(x, y));
 }
 
 /* choice: two bits a rail. */
@@ -60,7 +93,12 @@ static void name_cut(const struct perf_rail *rail, enum place place, const char 
 	uint32_t gen = nic->pcie_mtps < 8000 ? nic->pcie_mtps / 2500
 					     : 3 + spw_log2_floor64(nic->pcie_mtps / 8000);
 
-	if (place == OWN_PORT || place == PEER_PORT) {
+	if (is_enforced(nic, place)) {
+		snprintf(out, bytes, "enforced rate, %s of %s",
+			 is_port(place) ? "port" : "PCIe link", host);
+		return;
+	}
+	if (is_port(place)) {
 		snprintf(out, bytes, "link, %.4g Gb/s at %s", nic->link_mbps / 1e3, host);
 		return;
 	}
@@ -74,7 +112,7 @@ double perf_limit_mbps(const struct perf_rails *rails, const struct perf_end *ow
 	double best = 0;
 
 	by_out[0] = '\0';
-	if (own->software || peer->software || mask == 0)
+	if (mask == 0 || ((own->software || peer->software) && !is_limited(rails, mask)))
 		return 0;
 	while (!(mask >> first & 1))
 		first++;

@@ -36,7 +36,8 @@ void perf_rails_text(const struct perf_rails *rails, uint32_t mask, uint32_t qps
 
 /* limit.c: the most that a set of rails can carry one way, in Mbit/s, and what sets it, as text
  * ("PCIe Gen5 x4 of spark-1"). Rails may share a port or a PCIe link, so it is a minimum cut.
- * Returns: 0 where a link is unknown or is software. */
+ * A software device limits by what it enforces, where that is less than it reports.
+ * Returns: 0 where a link is unknown, or software enforces nothing. */
 double perf_limit_mbps(const struct perf_rails *rails, const struct perf_end *own,
 		       const struct perf_end *peer, uint32_t mask, char *by_out, size_t bytes);
 

@@ -290,9 +290,14 @@ static void memory(const struct perf_session *s)
 
 void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
 {
+	bool below;
+
 	printf("\n");
 	memory(s);
-	if (verdicts(s, rows)) {
+	below = verdicts(s, rows);
+	if (below && (s->own.software || s->peer.software)) {
+		printf("check  software devices: do these cores carry the enforced rate?\n");
+	} else if (below) {
 		findings(&s->own);
 		findings(&s->peer);
 		if (s->own.finding_cnt + s->peer.finding_cnt == 0)

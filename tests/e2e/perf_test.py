@@ -140,6 +140,17 @@ def test_gpu():
     one_line(perf("--rows", "gpu", "--memory", "managed", status=1), "its pages move", "cuda-host")
 
 
+def test_enforced_rate():
+    """Of software devices with rates the limit is the lower one of the two ends, and no row is beyond it."""
+    with server(under=card("--rate", "port=1,pcie=100")) as (host, _):
+        got = report(host, "--rows", "write", "--sizes", "64K,1M", "--time", "400", under=card("--rate", "port=4,pcie=0.5"))
+    one_way = [row for row in rows_of(got, latency=False, both=False) if row["case"]["streams"] == 1]
+    for row in one_way:
+        equal((row["limit_gbps"], row["limit_by"].split(" of ")[0]), (0.5, "enforced rate, PCIe link"), "limit")
+        check(0 < row["efficiency"] < 1.1 and row["gbps"] / 0.5 == row["efficiency"], str(row))  # a burst of 20 ms is forgiven (docs/060)
+    equal([row["limit_gbps"] for row in rows_of(got, both=True)], [1.0, 1.0], "limits both ways")
+
+
 # ---- bad input ---------------------------------------------------------------------------------------
 
 def test_usage():

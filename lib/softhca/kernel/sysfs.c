@@ -270,6 +270,15 @@ static void put_guid(struct dir *d, const char *name, const uint8_t g[8])
 	    g[6], g[7]);
 }
 
+/* No card has this file: what --rate enforces, Mbit/s of port and PCIe link; 0: nothing. */
+static void put_enforced(struct dir *d, const struct hca_dev *dev)
+{
+	const struct hca_cfg *cfg = dev->cfg;
+
+	put(d, "enforced_mbps", "%u %u", cfg->rate_card ? hca_speed_mbps(dev) : cfg->rate_port_mbps,
+	    cfg->rate_card ? cfg->card->pcie_mbps : cfg->rate_pcie_mbps);
+}
+
 static void put_ibdev(struct dir *d, const struct hca_dev *dev)
 {
 	uint64_t fw = hca_fw_ver(dev);
@@ -286,6 +295,7 @@ static void put_ibdev(struct dir *d, const struct hca_dev *dev)
 	put(d, "hw_rev", "0");
 	put(d, "board_id", "%s", dev->cfg->card->board_id);
 	put(d, "hca_type", "%s", dev->cfg->card->hca_type);
+	put_enforced(d, dev);
 	put_link(d, "device", "../..");
 }
 

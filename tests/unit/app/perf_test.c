@@ -97,6 +97,31 @@ static void functions_of_one_pcie_link(void **state)
 		    limit_of(&rails, &own, &peer, 1, "PCIe"));
 }
 
+/* What software reports limits nothing; what it enforces does, unless the link carries less. */
+static void software_enforces(void **state)
+{
+	static struct perf_end own, peer;
+	struct perf_rails rails;
+
+	(void)state;
+	sparks(&own, &peer);
+	own.software = peer.software = true;
+	assert_int_equal(perf_pair(&own, &peer, NULL, &rails), 0);
+	assert_true(limit_of(&rails, &own, &peer, 3, "") <= 0);
+	for (uint32_t i = 0; i < own.nic_cnt; i++)
+		own.nic[i].port_enforced_mbps = 13000;
+	assert_true(limit_of(&rails, &own, &peer, 1, "enforced rate, port of dgx-spark") == 13e3);
+	assert_true(limit_of(&rails, &own, &peer, 3, "enforced rate, port of dgx-spark") == 13e3);
+	for (uint32_t i = 0; i < own.nic_cnt; i++) {
+		own.nic[i].port_enforced_mbps = 0;
+		peer.nic[i].pcie_enforced_mbps = 5000;
+	}
+	assert_true(limit_of(&rails, &own, &peer, 3, "enforced rate, PCIe link of peer") == 10e3);
+	for (uint32_t i = 0; i < peer.nic_cnt; i++)
+		peer.nic[i].pcie_enforced_mbps = 400000;
+	assert_true(limit_of(&rails, &own, &peer, 3, "link, 200 Gb/s") == 200e3);
+}
+
 static void one_card(void **state)
 {
 	static struct perf_end own, peer;
@@ -227,6 +252,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(halves_of_one_cable),
 		cmocka_unit_test(functions_of_one_pcie_link),
+		cmocka_unit_test(software_enforces),
 		cmocka_unit_test(one_card),
 		cmocka_unit_test(what_cannot_be_paired_says_why),
 		cmocka_unit_test(facts_travel),
