@@ -5,7 +5,7 @@
  * the kernel has one for it, one rail after the other, else to the address of the control
  * connection; the row says which.
  *
- *   client   {"case"}               ->   server  listens
+ *   client   {"case", "ports"}      ->   server  listens
  *                                   <-           {"port", "token"}
  *            connects the streams                accepts them
  *                                   <-           {"ready"}
@@ -23,6 +23,7 @@
 #include "base/spw_err.h"
 #include "open_loop.h"
 #include "pattern.h"
+#include "phy.h"
 #include "session.h"
 #include "sock.h"
 
@@ -134,46 +135,73 @@ static int token_take(const json_t *answer, uint8_t token[PERF_TOKEN_BYTES])
 	return 0;
 }
 
-/* Addresses of the rails that the kernels of both ends know; else that of the control connection.
- */
-static uint32_t addresses(const struct perf_session *s, const struct perf_result *result,
-			  const char **ip)
+/* Where the streams of a case go, and the ports that they pass at either end ("": not known). */
+struct path {
+	const char *ip[PERF_RAIL_MAX];
+	uint32_t cnt;
+	char own[160], peer[160];
+};
+
+/* The rails that the kernels of both ends know; else the way of the control connection. */
+static void path_find(const struct perf_session *s, const struct perf_case *what, struct path *path)
 {
-	uint32_t cnt = 0;
+	const struct perf_bond *own, *peer;
+	uint32_t rails = 0;
 
 	for (uint32_t i = 0; i < s->rails.cnt; i++)
-		if ((result->what.rails >> i & 1) && s->rails.rail[i].own->in_kernel &&
-		    s->rails.rail[i].peer->in_kernel)
-			ip[cnt++] = s->rails.rail[i].peer->ip;
-	if (result->what.op == PERF_BOND)
-		for (uint32_t i = 0; i < s->peer.bond_cnt && cnt == 0; i++)
-			ip[cnt++] = s->peer.bond[i].ip;
-	if (cnt == 0)
-		ip[cnt++] = s->ctl.far;
-	return cnt;
+		if ((what->rails >> i & 1) && s->rails.rail[i].own->in_kernel &&
+		    s->rails.rail[i].peer->in_kernel) {
+			path->ip[path->cnt++] = s->rails.rail[i].peer->ip;
+			rails |= 1u << i;
+		}
+	perf_rails_text(&s->rails, rails, 1, false, path->own, sizeof(path->own));
+	perf_rails_text(&s->rails, rails, 1, true, path->peer, sizeof(path->peer));
+	if (what->op == PERF_BOND && perf_pair_bonds(&s->own, &s->peer, &own, &peer)) {
+		path->ip[path->cnt++] = peer->ip;
+		snprintf(path->own, sizeof(path->own), "%s", own->slaves);
+		snprintf(path->peer, sizeof(path->peer), "%s", peer->slaves);
+	}
+	if (path->cnt == 0)
+		path->ip[path->cnt++] = s->ctl.far;
 }
 
-static int streams_connect(struct perf_session *s, struct perf_result *result, const json_t *answer,
-			   int *fd)
+/* A software device's counters are not those of the interface that TCP takes. */
+static void phy_judge(const struct perf_session *s, const struct path *path,
+		      const struct perf_phy *own, const struct perf_phy *peer,
+		      struct perf_result *result)
 {
-	const char *ip[PERF_RAIL_MAX];
-	uint32_t cnt = addresses(s, result, ip), streams = result->what.streams;
+	if (path->own[0] == '\0')
+		perf_mark(result, PERF_UNVERIFIED, "TCP goes to %s, which is no rail's address",
+			  path->ip[0]);
+	else if (s->own.software || s->peer.software)
+		perf_mark(result, PERF_UNVERIFIED,
+			  "TCP takes the kernel's interfaces, and software ConnectX count for "
+			  "themselves");
+	else
+		perf_phy_judge(own, peer, result);
+}
+
+static int streams_connect(struct perf_result *result, const struct path *path,
+			   const json_t *answer, int *fd)
+{
+	uint32_t streams = result->what.streams;
 	uint8_t token[PERF_TOKEN_BYTES];
 	uint64_t port;
 	size_t used = 0;
 	int rc = perf_number(answer, "port", UINT16_MAX, &port);
 
-	for (uint32_t i = 0; i < cnt && used < sizeof(result->way); i++)
+	for (uint32_t i = 0; i < path->cnt && used < sizeof(result->way); i++)
 		used += (size_t)snprintf(result->way + used, sizeof(result->way) - used, "%s%s",
-					 i ? ", " : "to ", ip[i]);
+					 i ? ", " : "to ", path->ip[i]);
 	if (rc == 0)
 		rc = token_take(answer, token);
 	for (uint32_t i = 0; i < streams && rc == 0; i++)
-		rc = perf_sock_connect(ip[i % cnt], (uint16_t)port, token, &fd[i], 1);
+		rc = perf_sock_connect(path->ip[i % path->cnt], (uint16_t)port, token, &fd[i], 1);
 	return rc;
 }
 
-static int measure(struct perf_session *s, struct perf_result *result, int *fd)
+static int measure(struct perf_session *s, struct perf_result *result, int *fd,
+		   struct perf_phy *peer_out)
 {
 	const struct perf_case *what = &result->what;
 	json_t *answer = NULL;
@@ -188,6 +216,7 @@ static int measure(struct perf_session *s, struct perf_result *result, int *fd)
 	perf_sock_close(fd, rc ? what->streams : 0);
 	if (rc == 0 && (rc = perf_ctl_recv(&s->ctl, ANSWER_MS, &answer)) == 0) {
 		rc = perf_flow_parse(json_object_get(answer, "flow"), &result->peer);
+		rc = rc ? rc : perf_phy_parse(json_object_get(answer, "phy"), peer_out);
 		json_decref(answer);
 	}
 	if (rc == 0 && result->peer.total != result->own.total)
@@ -197,22 +226,41 @@ static int measure(struct perf_session *s, struct perf_result *result, int *fd)
 	return rc;
 }
 
+/* From the readings before and after to what was moved. */
+static int moved(const struct perf_phy *before, const struct perf_phy *after, struct perf_phy *out)
+{
+	json_t *json = perf_phy_json(before, after);
+	int rc = perf_phy_parse(json, out);
+
+	json_decref(json);
+	return rc;
+}
+
 int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 {
+	struct perf_phy before, after, own, peer;
+	struct path path = {0};
 	int fd[PERF_STREAM_MAX], rc;
 	json_t *answer = NULL;
 
 	for (uint32_t i = 0; i < PERF_STREAM_MAX; i++)
 		fd[i] = -1;
-	rc = perf_ask(s, json_pack("{s:o}", "case", perf_case_json(&result->what)), ANSWER_MS,
-		      &answer);
+	path_find(s, &result->what, &path);
+	perf_phy_read(&s->own, path.own, &before);
+	rc = perf_ask(
+		s,
+		json_pack("{s:o,s:s}", "case", perf_case_json(&result->what), "ports", path.peer),
+		ANSWER_MS, &answer);
 	if (rc < 0)
 		return rc;
-	rc = streams_connect(s, result, answer, fd);
+	rc = streams_connect(result, &path, answer, fd);
 	json_decref(answer);
 	if (rc == 0)
-		rc = measure(s, result, fd);
+		rc = measure(s, result, fd, &peer);
 	perf_sock_close(fd, PERF_STREAM_MAX);
+	perf_phy_read(&s->own, path.own, &after);
+	if (rc == 0 && (rc = moved(&before, &after, &own)) == 0)
+		phy_judge(s, &path, &own, &peer, result);
 	if (rc < 0) {
 		char text[PERF_TEXT_BYTES];
 
@@ -241,13 +289,28 @@ static int listen_say(struct perf_session *s, int *listener_out, uint8_t token[P
 	return perf_ctl_send(&s->ctl, json_pack("{s:i,s:s}", "port", (int)port, "token", text));
 }
 
-int perf_tcp_server(struct perf_session *s, const struct perf_case *what,
-		    const json_t *request SPW_UNUSED)
+static int flow_say(struct perf_session *s, const struct perf_flow *flow, const char *ports,
+		    const struct perf_phy *before)
+{
+	struct perf_phy after;
+
+	perf_phy_read(&s->own, ports, &after);
+	return perf_ctl_send(&s->ctl, json_pack("{s:o,s:o}", "flow", perf_flow_json(flow), "phy",
+						perf_phy_json(before, &after)));
+}
+
+int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
 {
 	uint8_t token[PERF_TOKEN_BYTES];
 	int fd[PERF_STREAM_MAX], listener = -1;
+	struct perf_phy before;
 	struct perf_flow flow;
-	int rc = listen_say(s, &listener, token);
+	char ports[160];
+	int rc;
+
+	perf_text(request, "ports", ports, sizeof(ports));
+	perf_phy_read(&s->own, ports, &before);
+	rc = listen_say(s, &listener, token);
 
 	for (uint32_t i = 0; i < PERF_STREAM_MAX; i++)
 		fd[i] = -1;
@@ -259,8 +322,8 @@ int perf_tcp_server(struct perf_session *s, const struct perf_case *what,
 				   : perf_sock_receive(fd, what->streams, &flow);
 	perf_sock_close(fd, PERF_STREAM_MAX);
 	if (rc == 0)
-		return perf_ctl_send(&s->ctl, json_pack("{s:o}", "flow", perf_flow_json(&flow)));
+		return flow_say(s, &flow, ports, &before);
 	if (rc == -ECANCELED) /* the client gave up, or left; its abort is the next message */
 		return 0;
-	return perf_ctl_send(&s->ctl, json_pack("{s:s}", "error", spw_err_text()));
+	return perf_ctl_error(&s->ctl, rc);
 }

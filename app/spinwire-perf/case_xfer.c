@@ -261,7 +261,8 @@ static int failed(struct perf_session *s, int rc, bool *over)
 	*over = true;
 	if (rc == -ECANCELED)
 		return 0;
-	rc = perf_ctl_send(&s->ctl, json_pack("{s:s}", "error", text));
+	spw_err(-rc, "%s", text);
+	rc = perf_ctl_error(&s->ctl, rc);
 	while (rc == 0 && (rc = perf_ctl_recv(&s->ctl, ORDER_MS, &msg)) == 0) {
 		const char *name = json_string_value(json_object_get(msg, "do"));
 		bool last = name && !strcmp(name, "abort");

@@ -80,7 +80,7 @@ static bool measure(struct perf_session *s, struct perf_result *r, struct dead *
 		return true;
 	}
 	rc = is_rdma(&r->what) ? perf_xfer_client(s, r) : perf_tcp_client(s, r);
-	if (rc == -EBADMSG || (rc == -EREMOTEIO && strstr(spw_err_text(), "is wrong (slot")))
+	if (rc == -EBADMSG)
 		perf_mark(r, PERF_INVALID, "%s", spw_err_text());
 	else if (rc < 0)
 		perf_mark(r, PERF_FAILED, "%s", spw_err_text());

@@ -227,6 +227,7 @@ static int get_all(struct perf_ctl *ctl, void *data, size_t bytes, uint64_t dead
 static int message_of(const struct perf_ctl *ctl, const char *text, size_t bytes, json_t **json_out)
 {
 	char error[PERF_TEXT_BYTES];
+	int rc;
 
 	*json_out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(*json_out)) {
@@ -237,9 +238,16 @@ static int message_of(const struct perf_ctl *ctl, const char *text, size_t bytes
 	perf_text(*json_out, "error", error, sizeof(error));
 	if (!error[0])
 		return 0;
+	rc = json_is_true(json_object_get(*json_out, "wrong")) ? EBADMSG : EREMOTEIO;
 	json_decref(*json_out);
 	*json_out = NULL;
-	return spw_err(EREMOTEIO, "%s: %s", ctl->peer, error);
+	return spw_err(rc, "%s: %s", ctl->peer, error);
+}
+
+int perf_ctl_error(struct perf_ctl *ctl, int rc)
+{
+	return perf_ctl_send(
+		ctl, json_pack("{s:s,s:b}", "error", spw_err_text(), "wrong", rc == -EBADMSG));
 }
 
 int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)

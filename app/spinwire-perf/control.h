@@ -9,7 +9,8 @@
  *                                                 <-   {"hello", "version", "nonce", "secret":
  * bool}
  *   {"mac", "facts"}                              ->
- *                                                 <-   {"mac", "facts"}      or {"error": text}
+ *                                                 <-   {"mac", "facts"}      or {"error": text,
+ *                                                           "wrong": bytes were}
  *   {"case": {...}}                               ->
  *                                                 <-   {"ready": ...}        or {"error": text}
  *   ... as the case has it (case_xfer.c, case_tcp.c) ...
@@ -49,8 +50,10 @@ void perf_ctl_close(struct perf_ctl *ctl);
 
 /* Purpose: sends a message. Owner: takes over json; NULL (no memory) is an error. */
 int perf_ctl_send(struct perf_ctl *ctl, json_t *json);
-/* Purpose: the next message. One with "error" becomes -EREMOTEIO, with its text behind the name of
- * the other end.
+/* Purpose: reports this thread's last error to the other end; rc is its code. */
+int perf_ctl_error(struct perf_ctl *ctl, int rc);
+/* Purpose: the next message. One with "error" becomes -EREMOTEIO, or -EBADMSG if bytes were wrong,
+ * with its text behind the name of the other end.
  * Owner: the caller. */
 int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out);
 /* Returns: whether a message, or the end of the connection, can be read now. */

@@ -114,6 +114,24 @@ static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t 
 	nic->in_kernel = has_address(from);
 }
 
+/* "eth0 eth1" of the kernel becomes "eth0+eth1". */
+static void slaves_read(struct perf_bond *bond)
+{
+	char path[80];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/bonding/slaves", bond->name);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (!fgets(bond->slaves, sizeof(bond->slaves), file))
+		bond->slaves[0] = '\0';
+	fclose(file);
+	bond->slaves[strcspn(bond->slaves, "\n")] = '\0';
+	for (char *c = bond->slaves; *c; c++)
+		*c = *c == ' ' ? '+' : *c;
+}
+
 /* Interfaces that have /sys/class/net/NAME/bonding, and an IPv4 address. */
 static void bonds_read(struct perf_end *end)
 {
@@ -135,6 +153,7 @@ static void bonds_read(struct perf_end *end)
 		copy(bond->name, sizeof(bond->name), i->ifa_name);
 		inet_ntop(AF_INET, &addr.sin_addr, bond->ip, sizeof(bond->ip));
 		bond->prefix = (uint32_t)__builtin_popcount(mask.sin_addr.s_addr);
+		slaves_read(bond);
 		end->bond_cnt++;
 	}
 	freeifaddrs(list);
@@ -225,8 +244,9 @@ static json_t *bonds_json(const struct perf_end *end)
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < end->bond_cnt; i++)
-		json_array_append_new(list, json_pack("{s:s,s:s,s:i}", "name", end->bond[i].name,
-						      "ip", end->bond[i].ip, "prefix",
+		json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:i}", "name",
+						      end->bond[i].name, "ip", end->bond[i].ip,
+						      "slaves", end->bond[i].slaves, "prefix",
 						      (int)end->bond[i].prefix));
 	return list;
 }
@@ -311,6 +331,7 @@ static int bonds_parse(const json_t *list, struct perf_end *end)
 
 		perf_text(item, "name", bond->name, sizeof(bond->name));
 		perf_text(item, "ip", bond->ip, sizeof(bond->ip));
+		perf_text(item, "slaves", bond->slaves, sizeof(bond->slaves));
 		rc = u32_take(item, "prefix", &bond->prefix);
 		bond->prefix = SPW_MIN(bond->prefix, 32u);
 	}

@@ -33,6 +33,7 @@ struct perf_nic {
 
 struct perf_bond {
 	char name[16], ip[16];
+	char slaves[64]; /* "eth0+eth1" */
 	uint32_t prefix;
 };
 

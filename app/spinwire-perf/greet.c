@@ -145,7 +145,7 @@ int perf_greet_server(struct perf_ctl *ctl, const struct peer_secret *secret, js
 	if (rc == 0)
 		rc = proof_take(ctl, &g, "client", theirs_out);
 	if (rc == -EACCES)
-		perf_ctl_send(ctl, json_pack("{s:s}", "error", spw_err_text()));
+		perf_ctl_error(ctl, rc);
 	if (rc < 0) {
 		json_decref(facts);
 		return rc;

@@ -352,7 +352,7 @@ int perf_lane_server(struct perf_lane *lane, struct perf_ctl *ctl, const struct 
 	if (rc == 0)
 		return perf_ctl_send(ctl, json_pack("{s:b,s:s}", "ready", 1, "memory",
 						    spw_mem_kind_name(lane->region.kind)));
-	perf_ctl_send(ctl, json_pack("{s:s}", "error", spw_err_text()));
+	perf_ctl_error(ctl, rc);
 	perf_lane_close(lane);
 	return rc;
 }

@@ -32,10 +32,14 @@ static uint32_t net_of(const char *ip, uint32_t prefix)
 	return prefix ? ntohl(addr.s_addr) >> (32 - prefix) : 0;
 }
 
+static bool same_net_of(const char *a, uint32_t a_prefix, const char *b, uint32_t b_prefix)
+{
+	return a[0] && b[0] && a_prefix == b_prefix && net_of(a, a_prefix) == net_of(b, b_prefix);
+}
+
 static bool same_net(const struct perf_nic *a, const struct perf_nic *b)
 {
-	return a->ip[0] && b->ip[0] && a->prefix == b->prefix &&
-	       net_of(a->ip, a->prefix) == net_of(b->ip, b->prefix);
+	return same_net_of(a->ip, a->prefix, b->ip, b->prefix);
 }
 
 static bool is_taken(const struct perf_rails *rails, const struct perf_nic *nic)
@@ -172,6 +176,22 @@ int perf_pair(const struct perf_end *own, const struct perf_end *peer, const cha
 	else if (usable == 0)
 		fault(rails_out, "%s: %s", own->nic[0].rdma, unfit(&own->nic[0]));
 	return 0;
+}
+
+bool perf_pair_bonds(const struct perf_end *own, const struct perf_end *peer,
+		     const struct perf_bond **own_out, const struct perf_bond **peer_out)
+{
+	for (uint32_t i = 0; i < own->bond_cnt; i++)
+		for (uint32_t k = 0; k < peer->bond_cnt; k++) {
+			const struct perf_bond *a = &own->bond[i], *b = &peer->bond[k];
+
+			if (!same_net_of(a->ip, a->prefix, b->ip, b->prefix))
+				continue;
+			*own_out = a;
+			*peer_out = b;
+			return true;
+		}
+	return false;
 }
 
 void perf_rails_text(const struct perf_rails *rails, uint32_t mask, uint32_t qps, bool of_peer,

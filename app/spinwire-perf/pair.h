@@ -30,6 +30,10 @@ struct perf_rails {
 int perf_pair(const struct perf_end *own, const struct perf_end *peer, const char *names,
 	      struct perf_rails *rails_out);
 
+/* Purpose: two bonds in one subnet; whether there are. Lifetime: they point into own and peer. */
+bool perf_pair_bonds(const struct perf_end *own, const struct perf_end *peer,
+		     const struct perf_bond **own_out, const struct perf_bond **peer_out);
+
 /* Purpose: devices of a set of rails as lib/xfer takes them, "a+b"; each qps times. */
 void perf_rails_text(const struct perf_rails *rails, uint32_t mask, uint32_t qps, bool of_peer,
 		     char *out, size_t bytes);

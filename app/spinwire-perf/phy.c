@@ -16,22 +16,21 @@
 static const struct perf_nic *named(const struct perf_end *own, const char *word)
 {
 	for (uint32_t i = 0; i < own->nic_cnt; i++)
-		if (!strcmp(own->nic[i].rdma, word))
+		if (!strcmp(own->nic[i].rdma, word) || !strcmp(own->nic[i].netdev, word))
 			return &own->nic[i];
 	return NULL;
 }
 
-static bool port_add(const struct perf_nic *nic, struct perf_phy *phy)
+static bool port_add(const char *netdev, const char *word, struct perf_phy *phy)
 {
 	uint64_t tx, rx;
 
-	if (!nic->netdev[0])
-		snprintf(phy->why, sizeof(phy->why), "%s has no network interface to ask",
-			 nic->rdma);
-	else if (spw_plat_count_read(nic->netdev, "tx_bytes_phy", &tx) < 0 ||
-		 spw_plat_count_read(nic->netdev, "rx_bytes_phy", &rx) < 0)
-		snprintf(phy->why, sizeof(phy->why), "%s reports no tx_bytes_phy (ethtool -S)",
-			 nic->netdev);
+	if (!netdev[0])
+		snprintf(phy->why, sizeof(phy->why), "%.32s has no network interface to ask", word);
+	else if (spw_plat_count_read(netdev, "tx_bytes_phy", &tx) < 0 ||
+		 spw_plat_count_read(netdev, "rx_bytes_phy", &rx) < 0)
+		snprintf(phy->why, sizeof(phy->why), "%.32s reports no tx_bytes_phy (ethtool -S)",
+			 netdev);
 	else {
 		phy->tx += tx;
 		phy->rx += rx;
@@ -48,14 +47,16 @@ void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_ph
 	memset(phy_out, 0, sizeof(*phy_out));
 	snprintf(text, sizeof(text), "%s", rails);
 	phy_out->known = text[0] != '\0';
+	if (!phy_out->known)
+		snprintf(phy_out->why, sizeof(phy_out->why), "no port is known");
 	for (char *word = strtok_r(text, "+", &rest); word && phy_out->known;
 	     word = strtok_r(NULL, "+", &rest)) {
 		const struct perf_nic *nic = named(own, word);
 
-		if (!nic || (ports >> (nic->port & 63) & 1))
+		if (nic && (ports >> (nic->port & 63) & 1))
 			continue;
-		ports |= 1ull << (nic->port & 63);
-		phy_out->known = port_add(nic, phy_out);
+		ports |= nic ? 1ull << (nic->port & 63) : 0;
+		phy_out->known = port_add(nic ? nic->netdev : word, word, phy_out);
 	}
 }
 

@@ -15,8 +15,9 @@ struct perf_phy {
 	char why[96];    /* why it is not known */
 };
 
-/* Purpose: reads tx_bytes_phy and rx_bytes_phy of the ports of rails ("a+b", as lib/xfer takes
- *   them); ports that functions share are counted once. Opens sockets: not while a row is timed. */
+/* Purpose: reads tx_bytes_phy and rx_bytes_phy of ports ("a+b": RDMA devices, as lib/xfer takes
+ *   them, or network interfaces); ports that functions share are counted once. Opens sockets: not
+ * while a row is timed. */
 void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_phy *phy_out);
 
 /* Purpose: what moved between two readings, as a message and back. */

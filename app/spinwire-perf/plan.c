@@ -138,6 +138,7 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 	       struct perf_plan *plan_out)
 {
 	struct planning p = {.args = args, .plan = plan_out};
+	const struct perf_bond *own, *peer;
 
 	plan_out->cnt = 0;
 	p.ms = args->ms                                   ? args->ms
@@ -150,5 +151,5 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 		rdma(&p, s->rails.cnt);
 		gpu(&p, s);
 	}
-	tcp(&p, (1u << s->rails.cnt) - 1, s->own.bond_cnt && s->peer.bond_cnt);
+	tcp(&p, (1u << s->rails.cnt) - 1, perf_pair_bonds(&s->own, &s->peer, &own, &peer));
 }

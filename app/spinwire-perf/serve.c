@@ -32,7 +32,7 @@ static int one_case(struct perf_session *s)
 	if (!request) /* what is left of a case that the client gave up */
 		rc = perf_ctl_send(&s->ctl, json_pack("{s:b}", "aborted", 1));
 	else if ((rc = perf_case_parse(request, &what)) < 0)
-		perf_ctl_send(&s->ctl, json_pack("{s:s}", "error", spw_err_text()));
+		perf_ctl_error(&s->ctl, rc);
 	else if (what.op == PERF_TCP || what.op == PERF_BOND)
 		rc = perf_tcp_server(s, &what, msg);
 	else

@@ -130,8 +130,8 @@ struct stream {
 	pthread_t thread;
 	int fd;
 	uint32_t idx, *stop;
-	bool started, bad;
-	uint64_t bytes; /* so far; sampled by the main thread */
+	bool started, bad, wrong; /* bad: it broke off */
+	uint64_t bytes;           /* so far; sampled by the main thread */
 	uint64_t cpu_ns;
 };
 
@@ -173,11 +173,12 @@ static void *receive_stream(void *arg)
 		n = recv(st->fd, block + from, PERF_BLOCK_BYTES - from, 0);
 		at += n > 0 ? (size_t)n : 0;
 		if (n > 0 && at == PERF_BLOCK_BYTES)
-			st->bad |= perf_pattern_check(block, at, st->idx) != at;
+			st->wrong |= perf_pattern_check(block, at, st->idx) != at;
 	}
 	st->bytes = at;
-	st->bad |= !block || n < 0 || at % PERF_BLOCK_BYTES ||
-		   perf_pattern_check(block, PERF_BLOCK_BYTES, st->idx) != PERF_BLOCK_BYTES;
+	st->bad = !block || n < 0 || at % PERF_BLOCK_BYTES;
+	st->wrong |= !st->bad && at &&
+		     perf_pattern_check(block, PERF_BLOCK_BYTES, st->idx) != PERF_BLOCK_BYTES;
 	st->cpu_ns = perf_cpu_ns() - cpu;
 	free(block);
 	return NULL;
@@ -193,19 +194,22 @@ static void start(struct stream *st, const int *fd, uint32_t cnt, uint32_t *stop
 	}
 }
 
-/* Returns: whether every stream was whole. */
-static bool join(struct stream *st, uint32_t cnt, struct perf_flow *flow)
+/* Errors: -ECONNRESET a stream was not whole; -EBADMSG. */
+static int join(struct stream *st, uint32_t cnt, struct perf_flow *flow)
 {
-	bool good = true;
+	bool bad = false, wrong = false;
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (st[i].started)
 			pthread_join(st[i].thread, NULL);
-		good &= !st[i].bad;
+		bad |= st[i].bad;
+		wrong |= st[i].wrong;
 		flow->cpu_ns += st[i].cpu_ns;
 		flow->total += st[i].bytes / PERF_BLOCK_BYTES;
 	}
-	return good;
+	if (wrong)
+		return spw_err(EBADMSG, "a TCP stream carried wrong bytes");
+	return bad ? spw_err(ECONNRESET, "a TCP stream broke off") : 0;
 }
 
 static uint64_t sum(struct stream *st, uint32_t cnt)
@@ -234,18 +238,19 @@ int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed
 	flow_out->ns = perf_now_ns() - since;
 	flow_out->messages = flow_out->bytes / PERF_BLOCK_BYTES;
 	spw_thr_store_rlx(&stop, 1);
-	return join(st, cnt, flow_out) ? 0 : spw_err(ECONNRESET, "a TCP stream broke off");
+	return join(st, cnt, flow_out);
 }
 
 int perf_sock_receive(const int *fd, uint32_t cnt, struct perf_flow *flow_out)
 {
 	struct stream st[PERF_STREAM_MAX];
 	uint64_t since = perf_now_ns();
+	int rc;
 
 	memset(flow_out, 0, sizeof(*flow_out));
 	start(st, fd, cnt, NULL, receive_stream);
-	if (!join(st, cnt, flow_out))
-		return spw_err(EBADMSG, "a TCP stream broke off or carried wrong bytes");
+	if ((rc = join(st, cnt, flow_out)) < 0)
+		return rc;
 	flow_out->messages = flow_out->total;
 	flow_out->bytes = flow_out->total * PERF_BLOCK_BYTES;
 	flow_out->ns = perf_now_ns() - since;

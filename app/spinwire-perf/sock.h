@@ -22,12 +22,13 @@ int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_B
 void perf_sock_close(int *fd, uint32_t cnt);
 
 /* Purpose: sends from one thread a stream until warm + timed ms are over; counts what was taken by
- *   the sockets after the warm-up. Stream i carries the pattern of seed i, block after block. */
+ *   the sockets after the warm-up. Stream i carries the pattern of seed i, block after block.
+ * Errors: -ECONNRESET. */
 int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed_ms,
 		   struct perf_flow *flow_out);
 /* Purpose: receives until every stream has ended, from a thread a stream; first and last block of
  *   each are compared.
- * Errors: -EBADMSG. */
+ * Errors: -EBADMSG, -ECONNRESET. */
 int perf_sock_receive(const int *fd, uint32_t cnt, struct perf_flow *flow_out);
 
 #endif

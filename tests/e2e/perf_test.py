@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""spinwire-perf: its tables on software ConnectX, two namespaces with sshd between them, and what it says of bad input. Figures are judged for
-correctness only: a machine of CI is too busy for more (tools/bench_perf compares with perftest, qperf and iperf3)."""
+"""spinwire-perf: its tables on software ConnectX, and what it says of bad input. Figures are judged for correctness only: a machine of CI is too
+busy for more (tools/bench_perf compares with perftest, UCX, qperf and iperf3)."""
 import contextlib
 import csv
 import json
@@ -18,65 +18,8 @@ import threading
 
 import perf_schema
 import spwtest
+from perf_kit import LIMIT_S, PERF, QUICK, cable, card, one_line, perf, report, rows_of, server
 from spwtest import Skip, check, equal, spwlab
-
-PERF = os.environ["SPINWIRE_PERF"]
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-TOOL = os.path.join(ROOT, "tools", "with-softhca")
-INSIDE = "SPW_IN_NETNS"
-LIMIT_S = 120
-QUICK = ["--time", "40", "--sizes", "64,64K"]
-
-
-def cable():
-    return f"shm:spw-perf-{os.getpid()}"
-
-
-def card(*options, cable_name=None):
-    spwtest.need_card()
-    return [TOOL, "--cable", cable_name or cable(), *options]
-
-
-def perf(*words, under=(), status=0, **kwargs):
-    done = subprocess.run([*under, PERF, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL, **kwargs)
-    equal(done.returncode, status, f"status of {words}\n{done.stdout}{done.stderr}")
-    return done
-
-
-def report(*words, **kwargs):
-    got = json.loads(perf(*words, "--json", "-", **kwargs).stdout)
-    perf_schema.check(got)
-    return got
-
-
-def errors(done):
-    return [line for line in done.stderr.splitlines() if "error: " in line]
-
-
-def one_line(done, *words):
-    lines = errors(done)
-    equal(len(lines), 1, f"error lines in\n{done.stderr}\n")
-    for word in words:
-        check(word in lines[0], f"{word!r} is not in: {lines[0]}")
-
-
-@contextlib.contextmanager
-def server(*words, under=(), log=None, **kwargs):
-    """A spinwire-perf that serves; its port."""
-    with spwlab.scratch() as folder:
-        path = log or os.path.join(folder, "log")
-        with open(path, "wb") as out:
-            process = spwlab.spawn([*under, PERF, "serve", "--port", "0", *words], stdout=out, stderr=out, **kwargs)
-        try:
-            found = spwlab.wait_for(lambda: re.search(r"on port (\d+)", spwlab.read(path)) or process.poll() is not None, 60, "the server")
-            check(found is not True, f"the server left:\n{spwlab.read(path)}")
-            yield f"127.0.0.1:{found.group(1)}", process
-        finally:
-            spwlab.stop(process)
-
-
-def rows_of(got, **want):
-    return [row for row in got["rows"] if all(row["case"][key] == value for key, value in want.items())]
 
 
 # ---- tables ------------------------------------------------------------------------------------------
@@ -316,96 +259,6 @@ def test_rdma_blocked():
         done = perf(host, "--rows", "write,send,tcp", *QUICK, under=card("--ip", "10.53.0.2", "--mac", "02:53:57:00:00:02", cable_name=cable() + "b"), status=4)
     equal(len(re.findall("FAILED", done.stdout)), len(set(re.findall("FAILED: .*", done.stdout))), "each reason once")
     check("FAILED" in done.stdout and "tcp ping-pong" in done.stdout, done.stdout)
-
-
-# ---- two namespaces ----------------------------------------------------------------------------------
-
-def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-
-class Pair:
-    """Two network namespaces joined by a veth pair: each has its own stack and a software ConnectX on its end of the pair."""
-
-    def __init__(self):
-        self.names = [f"spwperf{side}{os.getpid()}" for side in "ab"]
-
-    def __enter__(self):
-        for name in self.names:
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
-        ip("link", "add", "spwp0", "netns", self.names[0], "type", "veth", "peer", "name", "spwp1", "netns", self.names[1])
-        for side, name in enumerate(self.names):
-            ip("-n", name, "addr", "add", f"10.77.0.{side + 1}/24", "dev", f"spwp{side}")
-            ip("-n", name, "link", "set", f"spwp{side}", "mtu", "4200", "up")
-        return self
-
-    def __exit__(self, *_):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], check=False)
-
-    def under(self, side):
-        return ["ip", "netns", "exec", self.names[side]]
-
-    def card(self, side):
-        spwtest.need_card()
-        return [*self.under(side), TOOL, "--cable", cable(), "--netdev", f"spwp{side}", "--ip", f"10.77.0.{side + 1}"]
-
-
-def need_netns():
-    spwtest.need_root()
-    spwtest.need("ip")
-    if subprocess.run(["ip", "netns", "add", f"spwprobe{os.getpid()}"], capture_output=True, check=False).returncode:
-        raise Skip("network namespaces cannot be made here")
-    subprocess.run(["ip", "netns", "del", f"spwprobe{os.getpid()}"], check=False)
-
-
-def test_ssh():
-    """--ssh starts the other end in another namespace, through its sshd; TCP takes the veth pair, RDMA the cable."""
-    need_netns()
-    spwtest.need("sshd", "ssh-keygen", "ssh")
-    with Pair() as pair, spwlab.scratch() as folder:
-        key, host_key = os.path.join(folder, "key"), os.path.join(folder, "host")
-        for path in (key, host_key):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
-        remote = os.path.join(folder, "spinwire-perf")
-        with open(remote, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\nexec " + " ".join([*pair.card(1)[4:], PERF]) + ' "$@"\n')
-        os.chmod(remote, 0o755)
-        os.makedirs("/run/sshd", exist_ok=True)
-        conf = os.path.join(folder, "conf")
-        with open(conf, "w", encoding="ascii") as file:
-            file.write(f"Port 2222\nListenAddress 10.77.0.2\nHostKey {host_key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\nPermitRootLogin yes\n"
-                       f"UsePAM no\nPidFile none\nSetEnv PATH={folder}:{os.environ['PATH']} SPW_SOFTHCA_LIB={os.environ['SPW_SOFTHCA_LIB']}\n")
-        daemon = spwlab.spawn([*pair.under(1), spwlab.find("sshd"), "-D", "-e", "-f", conf], stderr=open(os.path.join(folder, "sshd.log"), "wb"))
-        wrap = os.path.join(folder, "ssh")
-        with open(wrap, "w", encoding="ascii") as file:
-            file.write(f'#!/bin/sh\nexec {spwlab.find("ssh")} -F /dev/null -p 2222 -i {key} -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no '
-                       '-o LogLevel=ERROR "$@"\n')
-        os.chmod(wrap, 0o755)
-        try:
-            spwlab.wait_for(lambda: "listening" in spwlab.read(os.path.join(folder, "sshd.log")), 20, "sshd")
-            got = report("--ssh", "root@10.77.0.2", "--rows", "write,tcp", *QUICK, under=pair.card(0), env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
-        finally:
-            spwlab.stop(daemon)
-    tcp = rows_of(got, op="tcp")
-    equal({row["way"] for row in tcp}, {"to 10.77.0.2"}, "where TCP went")
-    check(rows_of(got, op="write") and not got["faults"], str(got["faults"]))
-
-
-def test_tcp_firewalled():
-    """The rail's address takes no TCP while its RDMA works: TCP rows fail with one line, write rows are measured."""
-    need_netns()
-    with Pair() as pair, server(under=pair.card(1)) as (host, _):
-        ip("-n", pair.names[0], "route", "add", "blackhole", "10.77.0.2/32")
-        # The control connection needs another way: a second pair.
-        ip("link", "add", "spwq0", "netns", pair.names[0], "type", "veth", "peer", "name", "spwq1", "netns", pair.names[1])
-        for side in range(2):
-            ip("-n", pair.names[side], "addr", "add", f"10.78.0.{side + 1}/24", "dev", f"spwq{side}")
-            ip("-n", pair.names[side], "link", "set", f"spwq{side}", "up")
-        done = perf(f"10.78.0.2:{host.rpartition(':')[2]}", "--rows", "write,tcp", *QUICK, under=pair.card(0), status=4)
-    check(re.search(r"FAILED: no TCP connection to 10\.77\.0\.2", done.stdout), done.stdout + done.stderr)
-    check(re.search(r"write, rail 1\n.*\n +64 B +[0-9.]+", done.stdout), done.stdout)
 
 
 if __name__ == "__main__":

@@ -160,6 +160,24 @@ static void what_cannot_be_paired_says_why(void **state)
 	assert_non_null(strstr(rails.fault[0], "no RDMA device"));
 }
 
+static void bonds_of_one_subnet(void **state)
+{
+	static struct perf_end own, peer;
+	const struct perf_bond *a = NULL, *b = NULL;
+
+	(void)state;
+	own.bond_cnt = peer.bond_cnt = 2;
+	own.bond[0] = (struct perf_bond){"bond0", "10.1.0.1", "a+b", 24};
+	own.bond[1] = (struct perf_bond){"bond1", "10.2.0.1", "c+d", 24};
+	peer.bond[0] = (struct perf_bond){"bond0", "10.3.0.2", "a+b", 24};
+	peer.bond[1] = (struct perf_bond){"bond1", "10.2.0.2", "e+f", 16};
+	assert_false(perf_pair_bonds(&own, &peer, &a, &b));
+	peer.bond[1].prefix = 24;
+	assert_true(perf_pair_bonds(&own, &peer, &a, &b));
+	assert_ptr_equal(a, &own.bond[1]);
+	assert_ptr_equal(b, &peer.bond[1]);
+}
+
 static void facts_travel(void **state)
 {
 	static struct perf_end own, back;
@@ -168,10 +186,15 @@ static void facts_travel(void **state)
 	(void)state;
 	machine("x86-connectx5", &own);
 	own.memory_max = 1ull << 40;
+	own.nic[0].port_enforced_mbps = 13000;
+	own.nic[0].pcie_enforced_mbps = 100000;
+	own.bond[0] = (struct perf_bond){"bond0", "10.1.0.1", "eth0+eth1", 24};
+	own.bond_cnt = 1;
 	json = perf_facts_json(&own);
 	assert_non_null(json);
 	assert_int_equal(perf_facts_parse(json, &back), 0);
 	assert_memory_equal(own.nic, back.nic, sizeof(own.nic));
+	assert_memory_equal(own.bond, back.bond, sizeof(own.bond));
 	assert_int_equal(own.memory_max, back.memory_max);
 	assert_string_equal(own.machine, back.machine);
 	json_object_set_new(json_array_get(json_object_get(json, "nics"), 0), "prefix",
@@ -255,6 +278,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(software_enforces),
 		cmocka_unit_test(one_card),
 		cmocka_unit_test(what_cannot_be_paired_says_why),
+		cmocka_unit_test(bonds_of_one_subnet),
 		cmocka_unit_test(facts_travel),
 		cmocka_unit_test(cases_are_checked),
 		cmocka_unit_test(bytes_that_did_not_cross_the_wire),
