@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Contexts: an endpoint for each communicator, the device that NCCL is shown, and what must never
+ * be silent: which rails were taken, which were left out, and why there are none.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "ncclnet/ncclnet.h"
+
+/* Of the process. The lock orders the opening and the end of contexts; it is taken before that of a
+ * context. */
+static struct {
+	pthread_mutex_t lock;
+	struct nnet_ctx *legacy;
+	struct nnet_device device;
+	bool have_device;
+	bool watched; /* forks are */
+	bool forked;  /* this process is a child of the one that called init */
+	bool said_forked;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- fork ---- */
+
+static void in_child(void)
+{
+	process.forked = true;
+}
+
+/* A child has neither the parent's device files nor its registered memory as the NIC sees it. The
+ * lock is not taken: a thread of the parent may have held it. */
+bool nnet_is_forked(void)
+{
+	if (spw_likely(!process.forked))
+		return false;
+	if (!process.said_forked)
+		spw_warn("this process was forked after NCCL had started, and cannot use its "
+			 "connections: start it before, or by fork and exec (Python: "
+			 "multiprocessing's start method spawn)");
+	process.said_forked = true;
+	return true;
+}
+
+/* ---- the device ---- */
+
+static uint64_t read_guid(const char *name)
+{
+	char path[128], text[32] = "";
+	uint64_t guid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/sys_image_guid", name);
+	f = fopen(path, "r");
+	if (!f)
+		return 0;
+	if (fgets(text, sizeof(text), f))
+		for (const char *c = text; *c; c++) {
+			const char digit[2] = {*c, '\0'};
+			char *end;
+			const unsigned long v = strtoul(digit, &end, 16);
+
+			if (*end == '\0' && *c != '\n')
+				guid = guid << 4 | v;
+		}
+	fclose(f);
+	return guid;
+}
+
+static void read_path(const char *name, char *path_out, size_t bytes)
+{
+	char link[128], *real;
+
+	snprintf(link, sizeof(link), "/sys/class/infiniband/%s/device", name);
+	real = realpath(link, NULL);
+	snprintf(path_out, bytes, "%s", real ? real : "");
+	free(real);
+}
+
+/* A driver without dma-buf says so before it looks at the descriptor. */
+static bool can_dmabuf(struct spw_xfer *x)
+{
+	const struct spw_xfer_mem_req req = {
+		.kind = SPW_XFER_DMABUF, .addr = (void *)4096, .bytes = 4096, .dmabuf_fd = -1};
+	struct spw_xfer_mem *mem;
+
+	return spw_xfer_mem_reg(x, &req, &mem) == -EBADF;
+}
+
+static size_t append(char *text, size_t n, size_t bytes, const struct spw_xfer_rail_stat *s)
+{
+	const bool used = s->state == SPW_XFER_RAIL_UP;
+	int len;
+
+	if (used)
+		len = snprintf(text + n, bytes - n, "%s%s (%u Gb/s, %s verbs, MTU %u)",
+			       n ? ", " : "", s->device, s->mbps / 1000,
+			       s->direct ? "direct" : "plain", s->mtu);
+	else
+		len = snprintf(text + n, bytes - n, "; not %s: %s", s->device, s->why);
+	return SPW_MIN(n + (size_t)len, bytes - 1);
+}
+
+static void look(struct spw_xfer *x, struct nnet_device *d)
+{
+	struct spw_xfer_rail_stat s;
+	char text[768] = "";
+	uint32_t rails = 0;
+	size_t n = 0;
+
+	*d = (struct nnet_device){.dmabuf = can_dmabuf(x)};
+	for (uint32_t i = 0; spw_xfer_rail_stat(x, i, &s); i++) {
+		n = append(text, n, sizeof(text), &s);
+		if (s.state != SPW_XFER_RAIL_UP)
+			continue;
+		if (!rails++) {
+			d->guid = read_guid(s.device);
+			read_path(s.device, d->pci_path, sizeof(d->pci_path));
+		}
+		d->mbps += s.mbps;
+	}
+	spw_info("%u rail%s: %s; host memory%s", rails, rails == 1 ? "" : "s", text,
+		 d->dmabuf ? " and dma-buf" : "");
+}
+
+bool nnet_device(struct nnet_device *device_out)
+{
+	bool have;
+
+	pthread_mutex_lock(&process.lock);
+	have = process.have_device;
+	*device_out = process.device;
+	pthread_mutex_unlock(&process.lock);
+	return have;
+}
+
+/* ---- open ---- */
+
+static int open_endpoint(struct nnet_ctx *ctx, const struct nccl_config *config)
+{
+	const struct spw_xfer_conf conf = {
+		.rails = getenv("NCCL_SPINWIRE_RAILS"),
+		.bind = getenv("NCCL_SPINWIRE_BIND"),
+		.exchange_ms = NNET_WAIT_MS,
+		.gone_ms = NNET_GONE_MS,
+		.traffic_class = config && spw_in_range(config->traffic_class, 0, 255)
+					 ? (uint8_t)config->traffic_class
+					 : 0,
+	};
+
+	return spw_xfer_open(&conf, &ctx->x);
+}
+
+static const char *what_then(void)
+{
+	const char *net = getenv("NCCL_NET");
+
+	return net && *net ? "NCCL ends here, as NCCL_NET asks"
+			   : "NCCL goes on with its own network, perhaps slow sockets: set "
+			     "NCCL_NET=spinwire to make this an error";
+}
+
+static int make(uint64_t comm_id, const struct nccl_config *config, struct nnet_ctx **ctx_out)
+{
+	struct nnet_ctx *ctx = calloc(1, sizeof(*ctx));
+	int rc;
+
+	if (!ctx)
+		return spw_err(ENOMEM, "no memory for a context");
+	pthread_mutex_init(&ctx->lock, NULL);
+	ctx->comm_id = comm_id;
+	ctx->user_cnt = 1;
+	rc = open_endpoint(ctx, config);
+	if (rc) {
+		pthread_mutex_destroy(&ctx->lock);
+		free(ctx);
+		return rc;
+	}
+	look(ctx->x, &process.device);
+	process.have_device = true;
+	*ctx_out = ctx;
+	return 0;
+}
+
+static int open_locked(uint64_t comm_id, const struct nccl_config *config, nccl_logger *logger,
+		       struct nnet_ctx **ctx_out)
+{
+	int rc;
+
+	nnet_log_start(logger);
+	if (!process.watched)
+		process.watched = !pthread_atfork(NULL, NULL, in_child);
+	rc = make(comm_id, config, ctx_out);
+	if (!rc)
+		return NCCL_SUCCESS;
+	spw_warn("no rail is usable: %s. %s", spw_err_text(), what_then());
+	return NCCL_SYSTEM_ERROR;
+}
+
+int nnet_ctx_open(uint64_t comm_id, const struct nccl_config *config, nccl_logger *logger,
+		  struct nnet_ctx **ctx_out)
+{
+	int result;
+
+	*ctx_out = NULL;
+	if (nnet_is_forked())
+		return NCCL_INVALID_USAGE;
+	pthread_mutex_lock(&process.lock);
+	result = open_locked(comm_id, config, logger, ctx_out);
+	pthread_mutex_unlock(&process.lock);
+	return result;
+}
+
+int nnet_legacy_open(nccl_logger *logger)
+{
+	int result = NCCL_SUCCESS;
+
+	if (nnet_is_forked())
+		return NCCL_INVALID_USAGE;
+	pthread_mutex_lock(&process.lock);
+	if (!process.legacy)
+		result = open_locked(0, NULL, logger, &process.legacy);
+	pthread_mutex_unlock(&process.lock);
+	return result;
+}
+
+struct nnet_ctx *nnet_legacy(void)
+{
+	struct nnet_ctx *ctx;
+
+	pthread_mutex_lock(&process.lock);
+	ctx = process.legacy;
+	pthread_mutex_unlock(&process.lock);
+	return ctx;
+}
+
+/* ---- end ---- */
+
+void nnet_ctx_get(struct nnet_ctx *ctx)
+{
+	pthread_mutex_lock(&process.lock);
+	ctx->user_cnt++;
+	pthread_mutex_unlock(&process.lock);
+}
+
+static void end(struct nnet_ctx *ctx)
+{
+	while (ctx->pending) {
+		struct nnet_pending *p = ctx->pending;
+
+		ctx->pending = p->next;
+		free(p);
+	}
+	spw_xfer_close(ctx->x); /* connections that were not finished end here */
+	pthread_mutex_destroy(&ctx->lock);
+	free(ctx);
+}
+
+void nnet_ctx_put(struct nnet_ctx *ctx)
+{
+	pthread_mutex_lock(&process.lock);
+	if (!--ctx->user_cnt)
+		end(ctx);
+	pthread_mutex_unlock(&process.lock);
+}
+
+/* Versions 8 .. 10 have no finalize: the plugin is unloaded, or the process exits. */
+__attribute__((destructor)) static void unload(void)
+{
+	if (process.legacy && !process.forked)
+		nnet_ctx_put(process.legacy);
+	process.legacy = NULL;
+}
