@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""net [--json FILE] [--quick] [--only STEP,...] [--apart]: spinwire's net plugin under NCCL, beside NCCL's NET/IB and its sockets,
+over the software ConnectX. Pack it with `tests/gpu/nccl_bundle OUT BUILD`, and run OUT/net on a machine with two GPUs, torch 2.11 and
+NCCL 2.28 or later; it needs no other file, no network and about 6 minutes. Steps:
+
+  two     two devices a rank: six collectives, 1 KB to 128 MB; CPU time of NCCL's threads
+  four    four devices a rank: all_gather and all_reduce
+  rates   enforced rates: one rail beside two
+  faults  a rail cut, slow, and flapping in mid-run: every byte right, and how long a call took at most
+
+The nets take turns within the same two processes (a communicator each), so ratios are of one run. --apart: a run for each net instead,
+if this torch cannot name a communicator's network. Exit status 1: a step failed; the others are printed all the same."""
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+KB, MB = 1 << 10, 1 << 20
+ENV = {'NCCL_P2P_DISABLE': '1', 'NCCL_SHM_DISABLE': '1', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_GID_INDEX': '3', 'NCCL_NVLS_ENABLE': '0',
+       'NCCL_DMABUF_ENABLE': '0', 'NCCL_NET_GDR_LEVEL': 'LOC', 'NCCL_NET_PLUGIN': 'spinwire',
+       'NCCL_DEBUG': 'INFO', 'GLOO_SOCKET_IFNAME': 'lo', 'TORCH_NCCL_ASYNC_ERROR_HANDLING': '1'}
+NETS = [['spinwire', 'spinwire', None], ['IB', 'IB', None], ['Socket', 'Socket', None]]
+rows, failed = [], []
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+class Run:
+    """Two ranks, each a process with software devices on one cable."""
+    count = 0
+
+    def __init__(self, name, devices, todo, options=(), env=None):
+        Run.count += 1
+        self.name, self.folder = name, tempfile.mkdtemp(prefix='spw-net-')
+        port, self.lines, self.control = str(free_port()), [], []
+        self.procs = []
+        for rank in (0, 1):
+            self.control.append(os.path.join(self.folder, f'c{rank}'))
+            words = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:net{os.getpid()}x{Run.count}', '--devices', str(devices),
+                     '--control', self.control[rank], *options, sys.executable, os.path.join(HERE, 'nccl_ranks.py'), str(rank), port,
+                     json.dumps(todo)]
+            path = os.path.join(HERE, 'lib') + ':' + os.environ.get('LD_LIBRARY_PATH', '')
+            log = os.path.join(self.folder, f'nccl{rank}.log')
+            self.procs.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=open(os.path.join(self.folder, f'err{rank}'), 'w'),
+                                               text=True, env={**os.environ, **ENV, 'SPW_SOFTHCA_LIB': os.path.join(HERE, 'new.so'),
+                                                               'LD_LIBRARY_PATH': path, 'NCCL_DEBUG_FILE': log, **(env or {})}))
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        threading.Thread(target=self.procs[1].stdout.read, daemon=True).start()
+
+    def _read(self):
+        for line in self.procs[0].stdout:
+            if line.startswith('{'):
+                self.lines.append(json.loads(line))
+                rows.append({'step': self.name, **{k: v for k, v in self.lines[-1].items() if k != 'rows'}})
+
+    def wait_for(self, kind, seconds):
+        end = time.time() + seconds
+        while time.time() < end and not any(x['kind'] == kind for x in self.lines):
+            if self.procs[0].poll() is not None and not self.reader.is_alive():
+                break
+            time.sleep(0.02)
+        return any(x['kind'] == kind for x in self.lines)
+
+    def tell(self, rank, device, line):
+        """To the control socket of a device of a rank."""
+        path = self.control[rank]
+        if device != 'mlx5_0':
+            found = [x for x in os.listdir(self.folder) if x.startswith(f'c{rank}.{device}.')]
+            path = os.path.join(self.folder, found[0])
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(path)
+            s.sendall((line + '\n').encode())
+            answer = s.recv(4096).decode()
+        if not answer.startswith('ok'):
+            raise RuntimeError(f'{line}: {answer}')
+
+    def end(self, seconds):
+        """Returns: whether both ranks ended well; else their last lines are printed."""
+        good = self.wait_for('end', seconds)
+        for p in self.procs:
+            try:
+                good &= p.wait(20 if good else 1) == 0
+            except subprocess.TimeoutExpired:
+                good = False
+                p.kill()
+        if not good:
+            failed.append(self.name)
+            for rank in (0, 1):
+                print(f'FAILED {self.name}, rank {rank}: exit {self.procs[rank].poll()}')
+                for name in (f'err{rank}', f'nccl{rank}.log'):
+                    path = os.path.join(self.folder, name)
+                    text = open(path, errors='replace').read() if os.path.exists(path) else ''
+                    print(f'--- {name}\n' + '\n'.join(text.splitlines()[-25:]), flush=True)
+        return good
+
+    def used(self):
+        """The networks that NCCL says it used, and what the plugin says of its rails."""
+        log = os.path.join(self.folder, 'nccl0.log')
+        text = open(log, errors='replace').read() if os.path.exists(log) else ''
+        return sorted({line.split('NCCL INFO ')[-1] for line in text.splitlines() if 'Using network' in line or 'NET/spinwire' in line})
+
+
+def launch(name, devices, nets, steps, seconds, apart, **how):
+    """One run with all nets, or one for each."""
+    for some in [[n] for n in nets] if apart else [nets]:
+        env = {'NCCL_NET': some[0][1]} if apart else {}
+        run = Run(name, devices, {'nets': some, 'steps': steps}, env=env, **how)
+        run.end(seconds)
+        for line in run.used():
+            print(f'  {name}: {line}', flush=True)
+
+
+def two(opt):
+    sizes = [KB, 8 * KB, 64 * KB, MB, 8 * MB, 32 * MB, 128 * MB]
+    some = [KB, 64 * KB, MB, 32 * MB]
+    ops = {'all_gather': sizes, 'all_reduce': sizes, 'broadcast': some, 'reduce_scatter': some, 'all_to_all': some, 'sendrecv': some}
+    steps = [{'do': 'pairs', 'ops': ops, 'rounds': 5 if opt.quick else 15},
+             {'do': 'cpu', 'op': 'all_gather', 'bytes': MB, 'calls': 2000}]
+    launch('two', 2, NETS, steps, 170, opt.apart)
+
+
+def four(opt):
+    ops = {'all_gather': [KB, MB, 32 * MB, 128 * MB], 'all_reduce': [KB, MB, 32 * MB]}
+    launch('four', 4, NETS, [{'do': 'pairs', 'ops': ops, 'rounds': 5 if opt.quick else 15}], 90, opt.apart)
+
+
+def rates(opt):
+    nets = [['two rails', 'spinwire', 'mlx5_0+mlx5_1'], ['one rail', 'spinwire', 'mlx5_0']]
+    steps = [{'do': 'pairs', 'ops': {'all_gather': [MB, 8 * MB, 64 * MB]}, 'rounds': 5 if opt.quick else 15}]
+    launch('rates', 2, nets, steps, 90, False, options=['--rate', 'port=8'])
+
+
+FAULTS = [ # name, [(seconds after the start, what the second device of rank 0 is told)]
+    ('cut', [(2.0, 'link-down=1s')]),
+    ('slow', [(5.0, 'fault=port-rate=0.5'), (7.0, 'fault=port-rate=1000')]),
+    ('flapping', [(9.0 + 0.4 * i, 'link-down=100ms') for i in range(5)]),
+]
+
+
+def inject(run):
+    start = next(x for x in run.lines if x['kind'] == 'ready')['at']
+    for name, steps in FAULTS:
+        for after, line in steps:
+            time.sleep(max(0, start + after - time.time()))
+            try:
+                run.tell(0, 'mlx5_1', line)
+            except (OSError, RuntimeError, IndexError) as why:
+                print(f'  {name}: {line}: {why}')
+    return start
+
+
+def faults(opt):
+    report = os.path.join(tempfile.mkdtemp(prefix='spw-net-'), 'report.%p')
+    todo = {'nets': NETS[:1], 'steps': [{'do': 'endure', 'op': 'all_gather', 'bytes': 8 * MB, 'seconds': 13}]}
+    run = Run('faults', 2, todo, env={'NCCL_SPINWIRE_REPORT': report})
+    if not run.wait_for('ready', 60):
+        run.end(1)
+        return
+    start = inject(run)
+    if not run.end(60):
+        return
+    calls = next(x for x in run.lines if x['kind'] == 'endured')['rows']
+    calm = statistics.median(took for _, took in calls)
+    edges = [steps[0][0] for _, steps in FAULTS] + [99]
+    for i, (name, _) in enumerate(FAULTS):
+        within = [took for at, took in calls if edges[i] - 0.5 <= at - start < edges[i + 1] - 0.5]
+        row = {'step': 'faults', 'fault': name, 'calls': len(within), 'calm_us': calm * 1e6, 'longest_us': max(within, default=0) * 1e6,
+               'away_us': sum(t for t in within if t > 5 * calm) * 1e6}
+        rows.append(row)
+        print('  {fault:9} {calls:5} calls, every byte right; median of the run {calm_us:.0f} us; longest {longest_us:.0f} us'.format(**row),
+              flush=True)
+    for name in os.listdir(os.path.dirname(report)):
+        print(f'  report: {os.path.join(os.path.dirname(report), name)}')
+
+
+def table(name):
+    mine = [r for r in rows if r['step'] == name and r.get('kind') in ('pairs', 'ratio', 'cpu')]
+    if not mine:
+        return
+    print(f'\n{name}: medians in us and GB/s of bus bandwidth; ratio: median over the rounds, [least, most]')
+    nets = list(dict.fromkeys(r['net'] for r in mine if r['kind'] == 'pairs'))
+    print(f'{"op":15}{"bytes":>11}' + ''.join(f'{n:>24}' for n in nets) + '   ratio of bus bandwidth')
+    for op, size in dict.fromkeys((r['op'], r['bytes']) for r in mine if r['kind'] == 'pairs'):
+        here = [r for r in mine if r['op'] == op and r['bytes'] == size]
+        cells = ''.join(next((f'{r["us"]:13.1f} us{r["busbw"]:8.3f}' for r in here if r['kind'] == 'pairs' and r['net'] == n), f'{"-":>24}')
+                        for n in nets)
+        ratios = '  '.join(f'{r["net"]}/{r["over"]} {r["busbw_ratio"]:.2f} [{r["least"]:.2f}, {r["most"]:.2f}]'
+                           for r in here if r['kind'] == 'ratio')
+        print(f'{op:15}{size:>11}{cells}   {ratios}')
+    for r in (r for r in mine if r['kind'] == 'cpu'):
+        print(f'  CPU of NCCL\'s threads, {r["net"]}: {r["cores"]:.2f} cores over {r["seconds"]:.1f} s of {r["op"]} of {r["bytes"]} bytes; '
+              + ', '.join(f'{n} {v:.2f}' for n, v in sorted(r['threads'].items(), key=lambda x: -x[1])[:6]))
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--json')
+    parser.add_argument('--quick', action='store_true')
+    parser.add_argument('--apart', action='store_true')
+    parser.add_argument('--only', default='two,four,rates,faults')
+    opt = parser.parse_args()
+    steps = {'two': two, 'four': four, 'rates': rates, 'faults': faults}
+    for name in opt.only.split(','):
+        start = time.time()
+        print(f'== {name}', flush=True)
+        steps[name](opt)
+        table(name)
+        print(f'== {name}: {time.time() - start:.0f} s', flush=True)
+    if opt.json:
+        with open(opt.json, 'w', encoding='utf8') as f:
+            json.dump({'schema': 'spinwire.nccl/1', 'rows': rows, 'failed': failed}, f, indent=1)
+    sys.exit(bool(failed))
+
+
+main()
