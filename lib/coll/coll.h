@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Private to lib/coll.
+ *
+ *   coll.c    open, close           join.c   exchange, connections, windows
+ *   proxy.c   posts become puts     end.c    how a group ends, and who is to blame
+ *   cpu.c     the cpu executor      tcp.c    an exchange over TCP
+ *   cuda/     kernels; nocuda.c in a build without CUDA
+ *
+ * Who writes what: the proxy (its thread, or the owner with SPW_COLL_CALLER) has the endpoint and
+ * all of struct coll_peer after open; the executor has round, call and deadline. They share struct
+ * spw_coll_words only.
+ */
+#ifndef SPW_COLL_COLL_H
+#define SPW_COLL_COLL_H
+
+#include <pthread.h>
+
+#include "coll/spw_coll.h"
+
+#define COLL_NAME_BYTES  64u
+#define COLL_NOTE        SPW_COLL_SLOT_CNT /* number of the window for notes */
+#define COLL_WINDOW_CNT  (SPW_COLL_SLOT_CNT + 1u)
+#define COLL_NOTE_BYTES  (SPW_COLL_FLAG_BYTES + 64u)
+#define COLL_FAREWELL_MS 1000u
+#define COLL_NO_ROUND    UINT64_MAX
+
+/* What a rank writes into the note windows of its peers when the group has ended for it. A cause
+ * that came by a note is passed on as it is, so that every rank learns the first one. */
+struct coll_note {
+	uint64_t session;
+	uint64_t end; /* spw_coll_end_word of the cause; never SPW_COLL_NOTICE */
+	uint64_t by;  /* the rank where the group ended first */
+	uint64_t zero[5];
+};
+SPW_ASSERT_SIZE(struct coll_note, 64);
+
+struct coll_peer {
+	/* proxy */
+	struct spw_xfer_conn *conn;
+	struct spw_xfer_window *window[COLL_WINDOW_CNT]; /* the peer's, for this rank */
+	struct spw_xfer_req *req[COLL_WINDOW_CNT];       /* puts under way */
+	bool gone;                                       /* its connection has ended */
+	/* constant after open */
+	uint8_t *mine[COLL_WINDOW_CNT]; /* this rank's, which the peer writes */
+	char name[COLL_NAME_BYTES];     /* host and process */
+	/* open */
+	struct spw_xfer_listener *listener;
+	struct spw_xfer_handle handle;
+};
+
+struct spw_coll {
+	/* constant after open */
+	uint32_t rank, rank_cnt;
+	uint32_t slot_bytes; /* of data, a multiple of SPW_COLL_CELL */
+	struct spw_coll_conf conf;
+	uint64_t session;
+	uint64_t timeout_ns;
+	struct spw_coll_words *words;
+	uint8_t *stage[SPW_COLL_SLOT_CNT];
+	struct coll_note *note; /* this rank's, as it is put */
+	struct coll_peer peer[SPW_COLL_RANK_MAX];
+	struct spw_xfer *x;
+	struct spw_xfer_mem *mem;
+	uint8_t *base; /* one piece of memory for all of these */
+	size_t base_bytes;
+	struct coll_cuda *cuda;
+	/* proxy */
+	struct {
+		uint64_t next; /* round whose post is awaited */
+		uint64_t acked;
+		bool noted; /* the end was reported to the peers */
+	} proxy SPW_ALIGNED(128);
+	pthread_t thread;
+	bool thread_runs;
+	bool joined; /* all peers are there: the proxy may run */
+	uint32_t stop;
+	/* executor on the CPU, and the owner */
+	struct {
+		uint64_t round; /* last one that was begun */
+		uint64_t deadline_ns;
+		bool busy;
+		struct spw_coll_call call;
+		struct spw_coll_head head;
+	} cpu SPW_ALIGNED(128);
+	char error_text[256];
+	int error;
+};
+
+/* ---- join.c ---- */
+
+/* Exchanges, connects, exposes: all of open that needs the peers. */
+int coll_join(struct spw_coll *c);
+
+/* ---- proxy.c ---- */
+
+/* One turn: takes posts, tests puts, watches peers. Returns what there was to do. */
+uint32_t coll_turn(struct spw_coll *c);
+int coll_thread_start(struct spw_coll *c);
+/* Ends the thread; the caller is the proxy from then on. */
+void coll_thread_stop(struct spw_coll *c);
+/* Puts still under way. */
+bool coll_puts_open(const struct spw_coll *c);
+
+/* ---- end.c ---- */
+
+/* Ends the group for this cause, unless it has ended. Any thread. */
+void coll_end(struct spw_coll *c, uint64_t end_word);
+/* What the peers are to learn about this end. */
+struct coll_note coll_note_of(const struct spw_coll *c, uint64_t end_word);
+/* The word of the end, 0: the group goes on. */
+uint64_t coll_ended(const struct spw_coll *c);
+/* What a call asks for is possible. */
+int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call);
+struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_coll_call *call,
+				  uint64_t round);
+uint64_t coll_now_ns(void);
+
+/* ---- cuda/ ---- */
+
+/* Memory that the GPU maps; zeroed. */
+int coll_cuda_open(struct spw_coll *c, size_t bytes, uint8_t **mem_out);
+/* After the memory was laid out. */
+int coll_cuda_start(struct spw_coll *c);
+/* Waits for kernels of the group, a while. Returns: false: one still runs, and the memory stays. */
+bool coll_cuda_stop(struct spw_coll *c);
+void coll_cuda_close(struct spw_coll *c, uint8_t *mem);
+
+#endif

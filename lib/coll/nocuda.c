@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * In place of cuda/ in a build without CUDA.
+ */
+#include <errno.h>
+
+#include "base/spw_err.h"
+#include "coll/coll.h"
+
+static int none(void)
+{
+	return spw_err(ENOTSUP, "this build has no CUDA: use the cpu executor (SPW_COLL_CPU)");
+}
+
+int coll_cuda_open(struct spw_coll *c SPW_UNUSED, size_t bytes SPW_UNUSED, uint8_t **mem_out)
+{
+	*mem_out = NULL;
+	return none();
+}
+
+int coll_cuda_start(struct spw_coll *c SPW_UNUSED)
+{
+	return none();
+}
+
+bool coll_cuda_stop(struct spw_coll *c SPW_UNUSED)
+{
+	return true;
+}
+
+void coll_cuda_close(struct spw_coll *c SPW_UNUSED, uint8_t *mem SPW_UNUSED) {}
+
+int spw_coll_launch(struct spw_coll *coll SPW_UNUSED, const struct spw_coll_call *call SPW_UNUSED,
+		    void *stream SPW_UNUSED)
+{
+	return none();
+}
+
+int spw_coll_device(const struct spw_coll *coll SPW_UNUSED, struct spw_coll_dev *dev_out SPW_UNUSED)
+{
+	return none();
+}

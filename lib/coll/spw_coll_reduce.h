@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The arithmetic of an all-reduce, written once for the host and the device: every rank gets the
+ * same bits, whatever executes it.
+ *
+ *   acc = contribution of rank 0, as f32
+ *   acc = acc op contribution of rank 1, 2, ... n-1, in this order, each step rounded to f32
+ *   result = acc, rounded once to the type, to nearest, ties to even
+ *
+ * bf16 and f16 become f32 without loss. A NaN among the contributions makes the result the one
+ * quiet NaN of the type, since payloads and signs of NaNs differ between processors. max takes the
+ * earlier rank's of two equal values, so +0 and -0 are decided, too. Integer arithmetic converts;
+ * nothing depends on the compiler's half types. Code that includes this is not compiled with
+ * -ffast-math or nvcc's --use_fast_math.
+ *
+ * Pure, but for the output. Thread: any. */
+#ifndef SPW_COLL_REDUCE_H
+#define SPW_COLL_REDUCE_H
+
+#include "coll/spw_coll_round.h"
+#include "exec/spw_handler.h" /* spw_lanes */
+
+#if defined(__FAST_MATH__) || defined(__USE_FAST_MATH__)
+#error "ranks would get different bits: compile without fast math"
+#endif
+
+SPW_HD SPW_INLINE float spw_coll_f32_of(uint32_t bits)
+{
+#ifdef __CUDA_ARCH__
+	return __uint_as_float(bits);
+#else
+	float v;
+
+	__builtin_memcpy(&v, &bits, sizeof(v));
+	return v;
+#endif
+}
+
+SPW_HD SPW_INLINE uint32_t spw_coll_bits_of(float v)
+{
+#ifdef __CUDA_ARCH__
+	return __float_as_uint(v);
+#else
+	uint32_t bits;
+
+	__builtin_memcpy(&bits, &v, sizeof(bits));
+	return bits;
+#endif
+}
+
+/* ---- conversions ---- */
+
+SPW_HD SPW_INLINE float spw_coll_f32_of_bf16(uint16_t v)
+{
+	return spw_coll_f32_of((uint32_t)v << 16);
+}
+
+/* A NaN becomes 0x7fc0. */
+SPW_HD SPW_INLINE uint16_t spw_coll_bf16_of_f32(float v)
+{
+	const uint32_t bits = spw_coll_bits_of(v);
+
+	if ((bits & 0x7fffffffu) > 0x7f800000u)
+		return 0x7fc0;
+	return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* Numbers below 2^-14 are multiples of 2^-24: an integer of 10 bits, scaled. */
+SPW_HD SPW_INLINE float spw_coll_f32_of_f16(uint16_t v)
+{
+	const uint32_t sign = (uint32_t)(v & 0x8000u) << 16, rest = v & 0x7fffu;
+
+	if (rest >= 0x7c00u)
+		return spw_coll_f32_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+	if (rest >= 0x400u)
+		return spw_coll_f32_of(sign | ((rest << 13) + ((127u - 15u) << 23)));
+	return spw_coll_f32_of(sign | spw_coll_bits_of((float)rest * 0x1p-24f));
+}
+
+/* A NaN becomes 0x7e00. Below 2^-14 the sum with 0.5 rounds to a multiple of 2^-24 and leaves it in
+ * the low bits. */
+SPW_HD SPW_INLINE uint16_t spw_coll_f16_of_f32(float v)
+{
+	const uint32_t bits = spw_coll_bits_of(v), sign = bits >> 16 & 0x8000u,
+		       rest = bits & 0x7fffffffu;
+
+	if (rest > 0x7f800000u)
+		return 0x7e00;
+	if (rest >= 0x47800000u) /* 2^16 and above */
+		return (uint16_t)(sign | 0x7c00u);
+	if (rest < 0x38800000u) /* below 2^-14 */
+		return (uint16_t)(sign | (spw_coll_bits_of(spw_coll_f32_of(rest) + 0.5f) -
+					  spw_coll_bits_of(0.5f)));
+	return (uint16_t)(sign |
+			  ((rest - ((127u - 15u) << 23) + 0xfffu + (rest >> 13 & 1u)) >> 13));
+}
+
+/* ---- one element ---- */
+
+SPW_HD SPW_INLINE float spw_coll_combine(float a, float b, enum spw_coll_op op)
+{
+	if (op == SPW_COLL_MAX)
+		return a != a || b != b ? spw_coll_f32_of(0x7fc00000u) : b > a ? b : a;
+#ifdef __CUDA_ARCH__
+	return __fadd_rn(a, b);
+#else
+	return a + b;
+#endif
+}
+
+/* Element i of a cell of 16 bytes. */
+SPW_HD SPW_INLINE float spw_coll_cell_get(const uint32_t *w, uint32_t i, enum spw_coll_type type)
+{
+	if (type == SPW_COLL_F32)
+		return spw_coll_f32_of(w[i]);
+	const uint16_t half = (uint16_t)(w[i / 2] >> (i % 2 * 16));
+
+	return type == SPW_COLL_BF16 ? spw_coll_f32_of_bf16(half) : spw_coll_f32_of_f16(half);
+}
+
+SPW_HD SPW_INLINE void spw_coll_put(void *out, float v, enum spw_coll_type type)
+{
+	const float number = v != v ? spw_coll_f32_of(0x7fc00000u) : v;
+	const uint16_t half = type == SPW_COLL_BF16 ? spw_coll_bf16_of_f32(v)
+						    : spw_coll_f16_of_f32(v);
+
+#ifdef __CUDA_ARCH__
+	if (type == SPW_COLL_F32)
+		*(float *)out = number;
+	else
+		*(uint16_t *)out = half;
+#else
+	if (type == SPW_COLL_F32) /* the caller's objects have types of their own */
+		__builtin_memcpy(out, &number, sizeof(number));
+	else
+		__builtin_memcpy(out, &half, sizeof(half));
+#endif
+}
+
+/* ---- all of them ---- */
+
+#define SPW_COLL_CELL 16u
+
+/* The contributions of a round by rank. That of this rank lies where the caller has it, aligned to
+ * its elements; all others lie in slots, aligned to cells, with room for whole ones. */
+struct spw_coll_parts {
+	const uint8_t *at[SPW_COLL_RANK_MAX];
+	uint32_t cnt, own;
+	uint64_t count; /* elements of each */
+};
+
+/* The cell at offset `at` of a contribution; `elems` of it are wanted. */
+SPW_HD SPW_INLINE void spw_coll_cell_load(const struct spw_coll_parts *parts, uint32_t rank,
+					  uint64_t at, uint32_t elems, uint32_t bytes, uint32_t *w)
+{
+	const uint8_t *p = parts->at[rank] + at;
+
+#ifdef __CUDA_ARCH__
+	if (rank != parts->own) {
+		spwd_load_16(p, w);
+		return;
+	}
+	w[0] = w[1] = w[2] = w[3] = 0;
+#pragma unroll
+	for (uint32_t i = 0; i < SPW_COLL_CELL / 2; i++)
+		if (bytes == 4 && i < 4 && i < elems)
+			w[i] = ((const uint32_t *)p)[i];
+		else if (bytes == 2 && i < elems)
+			w[i / 2] |= (uint32_t)((const uint16_t *)p)[i] << (i % 2 * 16);
+#else
+	w[0] = w[1] = w[2] = w[3] = 0;
+	__builtin_memcpy(w, p, (size_t)elems * bytes);
+#endif
+}
+
+/* Purpose: reduces the share of one lane: cells first, first + step, ... of all contributions.
+ * Shape: out may be parts->at[own]. type and op are constants where this is compiled.
+ * Order: after the flags of all peers were acquired (X1).
+ * Thread: any. */
+SPW_HD SPW_INLINE void spw_coll_reduce(const struct spw_coll_parts *parts, void *out,
+				       enum spw_coll_type type, enum spw_coll_op op, uint64_t first,
+				       uint64_t step)
+{
+	const uint32_t bytes = type == SPW_COLL_F32 ? 4 : 2, per_cell = SPW_COLL_CELL / bytes;
+
+	for (uint64_t cell = first; cell * per_cell < parts->count; cell += step) {
+		const uint64_t left = parts->count - cell * per_cell;
+		const uint32_t elems = left < per_cell ? (uint32_t)left : per_cell;
+		uint32_t w[4];
+		float acc[SPW_COLL_CELL / 2] = {0};
+
+		spw_coll_cell_load(parts, 0, cell * SPW_COLL_CELL, elems, bytes, w);
+		for (uint32_t i = 0; i < per_cell; i++)
+			acc[i] = spw_coll_cell_get(w, i, type);
+		for (uint32_t rank = 1; rank < parts->cnt; rank++) {
+			spw_coll_cell_load(parts, rank, cell * SPW_COLL_CELL, elems, bytes, w);
+			for (uint32_t i = 0; i < per_cell; i++)
+				acc[i] =
+					spw_coll_combine(acc[i], spw_coll_cell_get(w, i, type), op);
+		}
+		for (uint32_t i = 0; i < elems; i++)
+			spw_coll_put((uint8_t *)out + (cell * per_cell + i) * bytes, acc[i], type);
+	}
+}
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ */
+#include "group.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "coll/spw_coll_reduce.h"
+
+/* ---- an exchange between threads ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t turn;
+	uint32_t here, laps;
+	uint8_t blob[SPW_COLL_RANK_MAX][4096];
+} table = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, {{0}}};
+
+/* All ranks of a test come by the same number of times. */
+static int exchange(void *arg, const void *mine, void *all, size_t bytes)
+{
+	const struct member *m = arg;
+	uint32_t lap;
+
+	pthread_mutex_lock(&table.lock);
+	memcpy(table.blob[m->conf.rank], mine, bytes);
+	lap = table.laps;
+	if (++table.here == m->conf.rank_cnt) {
+		table.here = 0;
+		table.laps++;
+		pthread_cond_broadcast(&table.turn);
+	}
+	while (lap == table.laps)
+		pthread_cond_wait(&table.turn, &table.lock);
+	for (uint32_t i = 0; i < m->conf.rank_cnt; i++)
+		memcpy((uint8_t *)all + i * bytes, table.blob[i], bytes);
+	pthread_mutex_unlock(&table.lock);
+	return 0;
+}
+
+/* ---- members ---- */
+
+void member_wrong(struct member *m, const char *fmt, ...)
+{
+	va_list args;
+
+	if (m->wrong[0])
+		return;
+	va_start(args, fmt);
+	vsnprintf(m->wrong, sizeof(m->wrong), fmt, args);
+	va_end(args);
+}
+
+static void *member_main(void *arg)
+{
+	struct member *m = arg;
+	char rails[64];
+
+	snprintf(rails, sizeof(rails), "mlx5_%u", m->conf.rank);
+	m->conf.exchange = exchange;
+	m->conf.exchange_arg = m;
+	m->conf.timeout_ms = m->g->timeout_ms;
+	m->conf.bytes_max = m->g->bytes_max;
+	m->conf.progress = m->g->progress;
+	m->conf.xfer.rails = m->g->rails ? m->g->rails : rails;
+	m->conf.xfer.bind = "127.0.0.1:0";
+	m->seed = m->conf.rank;
+	if (spw_coll_open(&m->conf, &m->coll)) {
+		member_wrong(m, "open: %s", spw_err_text());
+		return NULL;
+	}
+	m->g->part(m);
+	spw_coll_close(m->coll);
+	return NULL;
+}
+
+void group_run(struct group *g)
+{
+	pthread_t thread[SPW_COLL_RANK_MAX];
+	bool wrong = false;
+
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		g->member[i] =
+			(struct member){.g = g, .conf = {.rank = i, .rank_cnt = g->rank_cnt}};
+		assert_int_equal(pthread_create(&thread[i], NULL, member_main, &g->member[i]), 0);
+	}
+	for (uint32_t i = 0; i < g->rank_cnt; i++) {
+		pthread_join(thread[i], NULL);
+		if (g->member[i].wrong[0])
+			print_error("rank %u of %u: %s\n", i, g->rank_cnt, g->member[i].wrong);
+		wrong |= g->member[i].wrong[0] != 0;
+	}
+	assert_false(wrong);
+}
+
+/* ---- numbers ---- */
+
+void group_fill(void *at, uint64_t count, enum spw_coll_type type, uint32_t rank, uint64_t round)
+{
+	uint64_t seed = round * SPW_COLL_RANK_MAX + rank;
+
+	for (uint64_t i = 0; i < count; i++) {
+		const uint64_t v = unit_random(&seed);
+		/* any bits in one of 16; else a number of modest size, whose sums round */
+		const uint32_t bits = v >> 60 ? 0x3d000000u + (uint32_t)(v & 0x83ffffffu)
+					      : (uint32_t)v;
+		const uint16_t half = type == SPW_COLL_F16
+					      ? spw_coll_f16_of_f32(spw_coll_f32_of(bits))
+					      : (uint16_t)(bits >> 16);
+
+		if (type == SPW_COLL_F32)
+			memcpy((uint8_t *)at + 4 * i, &bits, sizeof(bits));
+		else
+			memcpy((uint8_t *)at + 2 * i, &half, sizeof(half));
+	}
+}
+
+static float get(const uint8_t *at, uint64_t i, enum spw_coll_type type)
+{
+	uint32_t w[4] = {0};
+
+	memcpy(w, at + i * spw_coll_type_bytes(type), spw_coll_type_bytes(type));
+	return spw_coll_cell_get(w, 0, type);
+}
+
+/* In the order of ranks; the arithmetic of one element is judged by tests/unit/coll. */
+static void reference(const struct member *m, const struct spw_coll_call *call, uint64_t round,
+		      uint8_t *out, uint8_t *one)
+{
+	const uint32_t size = spw_coll_type_bytes(call->type);
+	float *acc = calloc(call->count + 1, sizeof(*acc));
+
+	for (uint32_t r = 0; r < m->conf.rank_cnt; r++) {
+		if (call->kind == SPW_COLL_ALL_GATHER) {
+			group_fill(out + r * call->count * size, call->count, call->type, r, round);
+			continue;
+		}
+		group_fill(one, call->count, call->type, r, round);
+		for (uint64_t i = 0; i < call->count; i++) {
+			const float v = get(one, i, call->type);
+
+			acc[i] = r ? spw_coll_combine(acc[i], v, call->op) : v;
+		}
+	}
+	for (uint64_t i = 0; i < call->count && call->kind == SPW_COLL_ALL_REDUCE; i++)
+		spw_coll_put(out + i * size, acc[i], call->type);
+	free(acc);
+}
+
+void member_call(struct member *m, const struct spw_coll_call *call, uint64_t round)
+{
+	const uint32_t size = spw_coll_type_bytes(call->type);
+	const uint64_t bytes = call->count * size,
+		       whole = call->kind == SPW_COLL_ALL_GATHER ? m->conf.rank_cnt * bytes : bytes;
+	/* exactly as long as they must be, so that ASan watches their ends */
+	uint8_t *in = malloc(bytes + !bytes), *out = malloc(whole + !whole),
+		*want = malloc(whole + !whole), *one = malloc(bytes + !bytes);
+	struct spw_coll_call c = *call;
+
+	group_fill(in, c.count, c.type, m->conf.rank, round);
+	memset(out, 0xee, whole);
+	c.in = in;
+	c.out = out;
+	if (round % 3 == 0 && bytes) { /* in place */
+		c.in = out + (c.kind == SPW_COLL_ALL_GATHER ? m->conf.rank * bytes : 0);
+		memcpy((void *)(uintptr_t)c.in, in, bytes);
+	}
+	reference(m, &c, round, want, one);
+	if (spw_coll_run(m->coll, &c))
+		member_wrong(m, "round %llu: %s", (unsigned long long)round, spw_err_text());
+	else if (memcmp(out, want, whole))
+		member_wrong(m, "round %llu: kind %d, type %d, op %d, %llu elements: wrong bits",
+			     (unsigned long long)round, (int)c.kind, (int)c.type, (int)c.op,
+			     (unsigned long long)c.count);
+	free(in);
+	free(out);
+	free(want);
+	free(one);
+}
