@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "base/spw_log.h"
 #include "coll/coll.h"
 #include "coll/spw_coll_reduce.h"
 
@@ -79,11 +78,9 @@ static int memory_open(struct spw_coll *c)
 
 static void memory_close(struct spw_coll *c)
 {
-	if (!c->base)
-		return;
 	if (c->conf.exec == SPW_COLL_CUDA)
-		coll_cuda_close(c, c->base);
-	else
+		coll_cuda_close(c);
+	else if (c->base)
 		munmap(c->base, c->base_bytes);
 }
 
@@ -162,19 +159,14 @@ static void farewell(struct spw_coll *c)
 
 void spw_coll_close(struct spw_coll *coll)
 {
-	bool quiet;
-
 	if (!coll)
 		return;
-	quiet = coll->conf.exec != SPW_COLL_CUDA || coll_cuda_stop(coll);
+	if (coll->conf.exec == SPW_COLL_CUDA)
+		coll_cuda_stop(coll);
 	coll_thread_stop(coll);
 	if (coll->joined)
 		farewell(coll);
 	spw_xfer_close(coll->x);
-	if (quiet)
-		memory_close(coll);
-	else
-		spw_warn("coll: a kernel of this group does not leave: %zu MB stay allocated",
-			 coll->base_bytes >> 20);
+	memory_close(coll);
 	free(coll);
 }

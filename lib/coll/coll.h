@@ -123,8 +123,9 @@ uint64_t coll_now_ns(void);
 int coll_cuda_open(struct spw_coll *c, size_t bytes, uint8_t **mem_out);
 /* After the memory was laid out. */
 int coll_cuda_start(struct spw_coll *c);
-/* Waits for kernels of the group, a while. Returns: false: one still runs, and the memory stays. */
-bool coll_cuda_stop(struct spw_coll *c);
-void coll_cuda_close(struct spw_coll *c, uint8_t *mem);
+/* Waits for the device's kernels. */
+void coll_cuda_stop(struct spw_coll *c);
+/* Frees the memory, too. */
+void coll_cuda_close(struct spw_coll *c);
 
 #endif

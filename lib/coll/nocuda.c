@@ -24,12 +24,9 @@ int coll_cuda_start(struct spw_coll *c SPW_UNUSED)
 	return none();
 }
 
-bool coll_cuda_stop(struct spw_coll *c SPW_UNUSED)
-{
-	return true;
-}
+void coll_cuda_stop(struct spw_coll *c SPW_UNUSED) {}
 
-void coll_cuda_close(struct spw_coll *c SPW_UNUSED, uint8_t *mem SPW_UNUSED) {}
+void coll_cuda_close(struct spw_coll *c SPW_UNUSED) {}
 
 int spw_coll_launch(struct spw_coll *coll SPW_UNUSED, const struct spw_coll_call *call SPW_UNUSED,
 		    void *stream SPW_UNUSED)

@@ -90,8 +90,9 @@ struct spw_coll_conf {
  */
 int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out);
 
-/* Purpose: ends the group on this rank. What was started on the CPU is given up; kernels of the
- *   group have ended, or leave now (up to 1 s). Gives puts that peers still wait for 1 s.
+/* Purpose: ends the group on this rank. What was started on the CPU is given up; with CUDA it waits
+ *   for the device, where no kernel of the group outlives its timeout. Gives puts that peers still
+ *   wait for 1 s.
  * Shape: NULL is fine.
  * Thread: owner. */
 void spw_coll_close(struct spw_coll *coll);

@@ -89,9 +89,11 @@ struct spw_coll_words {
 	uint64_t acked SPW_ALIGNED(128);                   /* a round */
 	uint64_t gone;                    /* a bit for each rank whose connection has ended */
 	uint64_t ended;                   /* 0, or spw_coll_end_word; set once */
+	uint64_t zero;                    /* the kernel loads words in pairs */
 	uint64_t failed SPW_ALIGNED(128); /* 0, or spw_coll_end_word; set once */
 };
 SPW_ASSERT_OFFSET(struct spw_coll_words, acked, 128);
+SPW_ASSERT_OFFSET(struct spw_coll_words, ended, 144);
 SPW_ASSERT_OFFSET(struct spw_coll_words, failed, 256);
 SPW_ASSERT_SIZE(struct spw_coll_words, 384);
 

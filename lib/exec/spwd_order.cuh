@@ -89,6 +89,14 @@ SPWD void spwd_store_u8(void *p, uint32_t v)
 	asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
+/* p is a multiple of 16. */
+SPWD void spwd_store_16(void *p, const uint32_t *w)
+{
+	asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w[0]), "r"(w[1]),
+		     "r"(w[2]), "r"(w[3])
+		     : "memory");
+}
+
 /* ---- words shared with the host ---- */
 
 /* Two tagged words; each is whole and each acquires. Partner: spw_gpu_store_rel64 in gring.c (G1).
@@ -117,6 +125,12 @@ SPWD void spwd_sys_store_rlx(uint64_t *p, uint64_t v)
 	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
+/* Partner: take_post in coll/proxy.c (CO1), coll_ended in coll/end.c (CO4). */
+SPWD void spwd_sys_store_rel(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
 /* Writes of this CTA's warps that this thread has acquired reach host and NIC before its next
  * stores (G2, echo). */
 SPWD void spwd_sys_fence(void)
@@ -134,6 +148,26 @@ SPWD void spwd_gpu_store_rlx(uint64_t *p, uint64_t v)
 SPWD void spwd_gpu_store_rel(uint64_t *p, uint64_t v)
 {
 	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+SPWD uint64_t spwd_gpu_load_acq(const uint64_t *p)
+{
+	uint64_t v;
+
+	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+
+/* Returns the old value; who reads the sum has acquired what each that added did before. */
+SPWD uint64_t spwd_gpu_add(uint64_t *p, uint64_t v)
+{
+	uint64_t old;
+
+	asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(p), "l"(v)
+		     : "memory");
+	return old;
 }
 
 /* ---- between the warps of a CTA ---- */

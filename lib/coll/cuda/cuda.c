@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The CUDA side of a group on the host: memory that both map, what a kernel gets, launches. No call
+ * here waits for a kernel but close; the proxy's thread never calls CUDA, so a kernel that waits
+ * cannot stop it.
+ */
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "base/spw_log.h"
+#include "coll/coll.h"
+#include "coll/cuda/kernels.h"
+
+#define CTA_BYTES 16384u /* of a contribution: one CTA stages and reduces so many */
+#define CTA_MAX   16u
+
+struct coll_cuda {
+	struct spw_coll_dev dev;
+};
+
+static int cuda_err(int rc, const char *call)
+{
+	return spw_err(rc == cudaErrorMemoryAllocation ? ENOMEM : EIO, "%s: %s", call,
+		       cudaGetErrorString((cudaError_t)rc));
+}
+
+/* ---- memory ---- */
+
+int coll_cuda_open(struct spw_coll *c, size_t bytes, uint8_t **mem_out)
+{
+	int device;
+	cudaError_t rc = cudaGetDevice(&device);
+	void *mem = NULL;
+
+	*mem_out = NULL;
+	if (rc != cudaSuccess)
+		return spw_err(ENOTSUP, "no CUDA device: %s; the cpu executor needs none",
+			       cudaGetErrorString(rc));
+	c->cuda = calloc(1, sizeof(*c->cuda));
+	if (!c->cuda)
+		return spw_err(ENOMEM, "no memory for a group");
+	rc = cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+	if (rc != cudaSuccess)
+		return cuda_err(rc, "cudaHostAlloc");
+	memset(mem, 0, bytes);
+	*mem_out = mem;
+	return 0;
+}
+
+static void *device_of(const struct spw_coll *c, const uint8_t *host, const uint8_t *base_dev)
+{
+	return (void *)(uintptr_t)(base_dev + (host - c->base));
+}
+
+static int load(void)
+{
+	int rc = coll_kernels_load();
+
+	return rc ? cuda_err(rc, "loading the kernels of collectives") : 0;
+}
+
+static int state_alloc(struct spw_coll_dev *dev)
+{
+	cudaError_t rc = cudaMalloc((void **)&dev->state, sizeof(*dev->state));
+
+	if (rc == cudaSuccess)
+		rc = cudaMemset(dev->state, 0, sizeof(*dev->state));
+	return rc == cudaSuccess ? 0 : cuda_err(rc, "memory for a group's words");
+}
+
+int coll_cuda_start(struct spw_coll *c)
+{
+	struct spw_coll_dev *dev = &c->cuda->dev;
+	void *base = NULL;
+	cudaError_t rc = cudaHostGetDevicePointer(&base, c->base, 0);
+	int err;
+
+	if (rc != cudaSuccess)
+		return cuda_err(rc, "cudaHostGetDevicePointer");
+	err = state_alloc(dev);
+	err = err ? err : load();
+	if (err)
+		return err;
+	dev->words = device_of(c, (const uint8_t *)c->words, base);
+	for (uint32_t s = 0; s < SPW_COLL_SLOT_CNT; s++) {
+		dev->stage[s] = device_of(c, c->stage[s], base);
+		for (uint32_t i = 0; i < c->rank_cnt; i++)
+			if (i != c->rank)
+				dev->window[i][s] = device_of(c, c->peer[i].mine[s], base);
+	}
+	dev->session = c->session;
+	dev->timeout_ns = c->timeout_ns;
+	dev->rank = c->rank;
+	dev->rank_cnt = c->rank_cnt;
+	dev->bytes_max = c->conf.bytes_max;
+	return 0;
+}
+
+/* Every kernel of a group ends by itself; the proxy still runs, so a round under way completes. */
+void coll_cuda_stop(struct spw_coll *c)
+{
+	cudaError_t rc = c->cuda ? cudaDeviceSynchronize() : cudaSuccess;
+
+	if (rc != cudaSuccess)
+		spw_warn("coll: cudaDeviceSynchronize: %s", cudaGetErrorString(rc));
+}
+
+void coll_cuda_close(struct spw_coll *c)
+{
+	if (!c->cuda)
+		return;
+	if (cudaFree(c->cuda->dev.state) != cudaSuccess || cudaFreeHost(c->base) != cudaSuccess)
+		spw_warn("coll: CUDA did not free the memory of a group");
+	free(c->cuda);
+}
+
+/* ---- calls ---- */
+
+int spw_coll_launch(struct spw_coll *coll, const struct spw_coll_call *call, void *stream)
+{
+	const uint64_t bytes = call->count * spw_coll_type_bytes(call->type);
+	uint32_t cta_cnt;
+	int rc = coll->cuda
+			 ? coll_check_call(coll, call)
+			 : spw_err(EINVAL, "this group is one of the cpu executor: spw_coll_run");
+
+	if (rc)
+		return rc;
+	cta_cnt = (uint32_t)((bytes + CTA_BYTES - 1) / CTA_BYTES);
+	cta_cnt = SPW_MAX(SPW_MIN(cta_cnt, CTA_MAX), 1u);
+	rc = coll_kernel_launch(&coll->cuda->dev, call, cta_cnt, stream);
+	return rc ? cuda_err(rc, "launching a collective") : 0;
+}
+
+int spw_coll_device(const struct spw_coll *coll, struct spw_coll_dev *dev_out)
+{
+	if (!coll->cuda)
+		return spw_err(ENOTSUP, "this group is one of the cpu executor");
+	*dev_out = coll->cuda->dev;
+	return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * spw_coll_launch's kernels: one call of spwd_coll.cuh each, a kernel for each kind, type and op.
+ */
+#include "coll/cuda/kernels.h"
+#include "coll/spwd_coll.cuh"
+
+template <enum spw_coll_type TYPE, enum spw_coll_op OP>
+static __global__ void __launch_bounds__(COLL_CTA_THREADS)
+	coll_all_reduce(const __grid_constant__ struct spw_coll_dev dev, void *out, const void *in,
+			uint64_t count)
+{
+	__shared__ struct spwd_coll coll;
+
+	spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
+	spwd_coll_all_reduce<TYPE, OP>(&coll, dev, out, in, count);
+	spwd_coll_end(&coll, dev);
+}
+
+template <enum spw_coll_type TYPE>
+static __global__ void __launch_bounds__(COLL_CTA_THREADS)
+	coll_all_gather(const __grid_constant__ struct spw_coll_dev dev, void *out, const void *in,
+			uint64_t count)
+{
+	__shared__ struct spwd_coll coll;
+
+	spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
+	spwd_coll_all_gather<TYPE>(&coll, dev, out, in, count);
+	spwd_coll_end(&coll, dev);
+}
+
+typedef void kernel_fn(const struct spw_coll_dev dev, void *out, const void *in, uint64_t count);
+
+/* By type; sum, max, gather. */
+static kernel_fn *const kernel[3][3] = {
+	{coll_all_reduce<SPW_COLL_F32, SPW_COLL_SUM>, coll_all_reduce<SPW_COLL_F32, SPW_COLL_MAX>,
+	 coll_all_gather<SPW_COLL_F32>},
+	{coll_all_reduce<SPW_COLL_BF16, SPW_COLL_SUM>, coll_all_reduce<SPW_COLL_BF16, SPW_COLL_MAX>,
+	 coll_all_gather<SPW_COLL_BF16>},
+	{coll_all_reduce<SPW_COLL_F16, SPW_COLL_SUM>, coll_all_reduce<SPW_COLL_F16, SPW_COLL_MAX>,
+	 coll_all_gather<SPW_COLL_F16>},
+};
+
+int coll_kernels_load(void)
+{
+	struct cudaFuncAttributes attr;
+
+	for (uint32_t type = 0; type < 3; type++)
+		for (uint32_t i = 0; i < 3; i++) {
+			cudaError_t rc =
+				cudaFuncGetAttributes(&attr, (const void *)kernel[type][i]);
+
+			if (rc != cudaSuccess)
+				return (int)rc;
+		}
+	return 0;
+}
+
+int coll_kernel_launch(const struct spw_coll_dev *dev, const struct spw_coll_call *call,
+		       uint32_t cta_cnt, void *stream)
+{
+	const uint32_t what = call->kind == SPW_COLL_ALL_GATHER ? 2 : (uint32_t)call->op;
+
+	kernel[call->type][what]<<<cta_cnt, COLL_CTA_THREADS, 0, (cudaStream_t)stream>>>(
+		*dev, call->out, call->in, call->count);
+	return (int)cudaGetLastError();
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The kernels of lib/coll for cuda.c. Returns are cudaError_t as int.
+ */
+#ifndef SPW_COLL_CUDA_KERNELS_H
+#define SPW_COLL_CUDA_KERNELS_H
+
+#include "coll/spw_coll.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define COLL_CTA_THREADS 512u
+
+/* Loads all kernels onto the current device, so that none is loaded while another one waits. */
+int coll_kernels_load(void);
+/* One kernel of cta_cnt CTAs into a stream. */
+int coll_kernel_launch(const struct spw_coll_dev *dev, const struct spw_coll_call *call,
+		       uint32_t cta_cnt, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Collectives inside a kernel of your own; spw_coll_launch is the same in a kernel of ours. Any
+ * number of calls between begin and end:
+ *
+ *   __global__ void step(const __grid_constant__ struct spw_coll_dev dev, float *x, uint64_t n)
+ *   {
+ *           __shared__ struct spwd_coll coll;
+ *
+ *           spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
+ *           ...                                      x is this rank's contribution
+ *           if (!spwd_coll_all_reduce<SPW_COLL_F32, SPW_COLL_SUM>(&coll, dev, x, x, n))
+ *                   ...                              the group has ended: spw_coll_error
+ *           spwd_coll_end(&coll, dev);
+ *   }
+ *
+ * CTAs 0 .. cta_cnt - 1 take part, all threads of each, in every call alike; 32 or more threads
+ * each. They must be able to run at the same time: up to one for each multiprocessor. A call is no
+ * barrier between CTAs: each returns when its own share of the output is written, and what one CTA
+ * wrote into `in` is the share that this CTA stages (cells of 16 bytes, dealt out in turn); order
+ * the CTAs yourself (cooperative groups) where another CTA produced it. One kernel of a group runs
+ * at a time.
+ *
+ * A round as the CTAs see it:
+ *
+ *   CTA 0    stage ─┐                    ┌ poll flags ─ judge heads ─ relay ─┬ reduce its share
+ *   CTA 1    stage ─┼─ last one: post ──►┤                                   └ reduce its share
+ *   CTA 2    stage ─┘   (to the proxy)   └ wait for the relay ───────────────┘
+ *
+ * Only CTA 0 polls host memory: CTAs that read one address of it wait for each other. Every wait
+ * ends: by the group's deadline, by a word of the host, or by a connection that ended.
+ *
+ * Labels: CO1 to CO4 of docs/040-ordering.md.
+ */
+#ifndef SPWD_COLL_CUH
+#define SPWD_COLL_CUH
+
+#include "coll/spw_coll_reduce.h"
+#include "exec/spwd_order.cuh"
+
+/* A kernel's place in its group, in shared memory. */
+struct spwd_coll {
+	uint64_t round;  /* last one that is complete */
+	uint64_t failed; /* not 0: every call returns false at once */
+	uint32_t cta, cta_cnt;
+};
+
+/* ---- begin and end ---- */
+
+/* Thread: all of the CTA. */
+SPWD void spwd_coll_begin(struct spwd_coll *c, const struct spw_coll_dev &d, uint32_t cta,
+			  uint32_t cta_cnt)
+{
+	if (threadIdx.x == 0) {
+		c->round = spwd_gpu_load_acq(&d.state->round);
+		c->failed = spwd_gpu_load_acq(&d.state->failed);
+		c->cta = cta;
+		c->cta_cnt = cta_cnt;
+	}
+	__syncthreads();
+}
+
+/* The last CTA to end writes the round for the next kernel: none reads the old one any more. */
+SPWD void spwd_coll_end(struct spwd_coll *c, const struct spw_coll_dev &d)
+{
+	__syncthreads();
+	if (threadIdx.x == 0 && spwd_gpu_add(&d.state->left, 1) + 1 == c->cta_cnt) {
+		spwd_gpu_store_rlx(&d.state->left, 0);
+		spwd_gpu_store_rel(&d.state->round, c->round);
+	}
+}
+
+/* ---- stage ---- */
+
+SPWD void spwd_coll_stage(const struct spwd_coll *c, const struct spw_coll_dev &d,
+			  const struct spw_coll_head &head, const void *in, uint32_t elem_bytes)
+{
+	const uint32_t slot = spw_coll_slot(head.round), per_cell = SPW_COLL_CELL / elem_bytes;
+	const uint64_t step = (uint64_t)c->cta_cnt * blockDim.x;
+	struct spw_coll_parts parts;
+	uint32_t w[4];
+
+	parts.at[0] = (const uint8_t *)in;
+	parts.own = 0;
+	for (uint64_t cell = (uint64_t)c->cta * blockDim.x + threadIdx.x;
+	     cell * per_cell < head.count; cell += step) {
+		const uint64_t left = head.count - cell * per_cell;
+
+		spw_coll_cell_load(&parts, 0, cell * SPW_COLL_CELL,
+				   left < per_cell ? (uint32_t)left : per_cell, elem_bytes, w);
+		spwd_store_16(d.stage[slot] + SPW_COLL_HEAD_BYTES + cell * SPW_COLL_CELL, w);
+	}
+	if (c->cta == 0 && threadIdx.x < SPW_COLL_HEAD_BYTES / SPW_COLL_CELL)
+		spwd_store_16(d.stage[slot] + threadIdx.x * SPW_COLL_CELL,
+			      (const uint32_t *)&head + threadIdx.x * 4);
+}
+
+/* The last CTA to come posts the round. Each fences for its own stores, which go to host memory,
+ * before it adds itself. */
+SPWD void spwd_coll_post(const struct spwd_coll *c, const struct spw_coll_dev &d,
+			 const struct spw_coll_head &head, uint32_t elem_bytes)
+{
+	const uint32_t slot = spw_coll_slot(head.round);
+	const uint64_t round = head.round & ((1ull << SPW_COLL_ROUND_BITS) - 1);
+
+	__syncthreads();
+	if (threadIdx.x)
+		return;
+	spwd_sys_fence();
+	if (spwd_gpu_add(&d.state->arrived[slot], 1) + 1 != c->cta_cnt)
+		return;
+	spwd_gpu_store_rlx(&d.state->arrived[slot], 0);
+	/* [CO1 release, pairs with take_post: staged by all CTAs, and the round before was read] */
+	spwd_sys_store_rel(
+		&d.words->post[slot],
+		spw_coll_post_word(round, SPW_COLL_HEAD_BYTES + (uint32_t)head.count * elem_bytes));
+}
+
+/* ---- wait ---- */
+
+/* Lanes 0 .. 7 of a warp look after a peer each, lane 8 after acked and gone, lane 9 after ended.
+ * gone and ended are taken from the turn before: what arrived before them is found in this one.
+ * Returns: 0, or the word of the end; to all lanes. */
+SPWD uint64_t spwd_coll_poll(const struct spw_coll_dev &d, uint64_t round)
+{
+	const uint32_t lane = threadIdx.x & 31, slot = spw_coll_slot(round);
+	const uint64_t flag = spw_coll_flag(d.session, round), begin = spwd_now_ns();
+	const bool is_peer = lane < d.rank_cnt && lane != d.rank;
+	const uint64_t *at = is_peer     ? (const uint64_t *)d.window[lane][slot]
+			     : lane == 8 ? &d.words->acked
+					 : &d.words->ended;
+	uint64_t w[4] = {0, 0, 0, 0}, gone = 0, ended = 0;
+	bool seen = !is_peer;
+
+	for (;;) {
+		/* Flags: acquired from the NIC, as X1 of lib/xfer. [CO2 acquire, pairs with ack]
+		 * [CO3 acquire, pairs with lose] */
+		if ((is_peer && !seen) || lane == 8 || lane == 9)
+			spwd_sys_load_acq2(at, &w[0], &w[1]);
+		if (is_peer && !seen) {
+			spwd_sys_load_acq2(at + 2, &w[2], &w[3]);
+			seen = spw_coll_flag_is(w, flag);
+		}
+		if (lane == 8)
+			seen = w[0] + 1 >= round;
+
+		const uint32_t left = ~__ballot_sync(0xffffffffu, seen);
+		const uint32_t ranks = left & 0xffu;
+
+		if (!left)
+			return 0;
+		if (ranks & (uint32_t)gone)
+			return spw_coll_end_word(round, SPW_COLL_LOST, ranks & (uint32_t)gone);
+		if (ended)
+			return ended;
+		if (__any_sync(0xffffffffu, spwd_now_ns() - begin > d.timeout_ns))
+			return spw_coll_end_word(round, SPW_COLL_TIMEOUT, ranks);
+		gone = __shfl_sync(0xffffffffu, w[1], 8);
+		ended = __shfl_sync(0xffffffffu, w[0], 9);
+	}
+}
+
+/* Each lane judges the head of its peer: one copy, which does not change any more. */
+SPWD uint64_t spwd_coll_judge(const struct spw_coll_dev &d, const struct spw_coll_head &own)
+{
+	const uint32_t lane = threadIdx.x & 31, slot = spw_coll_slot(own.round);
+	enum spw_coll_status status = SPW_COLL_OK;
+	struct spw_coll_head theirs;
+
+	if (lane < d.rank_cnt && lane != d.rank) {
+		const uint8_t *at = d.window[lane][slot] + SPW_COLL_FLAG_BYTES;
+
+		for (uint32_t i = 0; i < SPW_COLL_HEAD_BYTES / SPW_COLL_CELL; i++)
+			spwd_load_16(at + i * SPW_COLL_CELL, (uint32_t *)&theirs + 4 * i);
+		status = spw_coll_head_judge(&own, &theirs, lane);
+	}
+
+	const uint32_t breach = __ballot_sync(0xffffffffu, status == SPW_COLL_BREACH);
+	const uint32_t differs = __ballot_sync(0xffffffffu, status == SPW_COLL_DIFFERS);
+
+	if (breach)
+		return spw_coll_end_word(own.round, SPW_COLL_BREACH, breach & (~breach + 1u));
+	return differs ? spw_coll_end_word(own.round, SPW_COLL_DIFFERS, differs & (~differs + 1u))
+		       : 0;
+}
+
+/* The group has ended: no later kernel waits, the host learns why. */
+SPWD void spwd_coll_fail(const struct spw_coll_dev &d, uint64_t end)
+{
+	spwd_gpu_store_rlx(&d.state->failed, end);
+	/* [CO4 release, pairs with coll_ended: this round wrote no output] */
+	spwd_sys_store_rel(&d.words->failed, end);
+}
+
+/* What CTA 0 relays; gives up after twice the time of a round. */
+SPWD uint64_t spwd_coll_relayed(const struct spw_coll_dev &d, uint64_t round)
+{
+	const uint64_t begin = spwd_now_ns();
+	const uint32_t slot = spw_coll_slot(round);
+
+	for (;;) {
+		const uint64_t word = spwd_gpu_load_acq(&d.state->relay[slot]);
+
+		if (word >> 8 == round)
+			return word & 0xffu ? spw_coll_end_word(round, SPW_COLL_ABORTED, 0) : 0;
+		if (spwd_now_ns() - begin > 2 * d.timeout_ns) {
+			const uint64_t end = spw_coll_end_word(round, SPW_COLL_TIMEOUT, 0);
+
+			spwd_coll_fail(d, end);
+			return end;
+		}
+	}
+}
+
+SPWD void spwd_coll_wait(struct spwd_coll *c, const struct spw_coll_dev &d,
+			 const struct spw_coll_head &own)
+{
+	const uint64_t round = own.round;
+
+	if (c->cta == 0 && threadIdx.x < 32) {
+		uint64_t end = spwd_coll_poll(d, round);
+
+		end = end ? end : spwd_coll_judge(d, own);
+		if (threadIdx.x == 0) {
+			if (end)
+				spwd_coll_fail(d, end);
+			if (c->cta_cnt > 1)
+				spwd_gpu_store_rel(&d.state->relay[spw_coll_slot(round)],
+						   round << 8 | (end != 0));
+			c->failed = end;
+			c->round = round;
+		}
+	} else if (c->cta && threadIdx.x == 0) {
+		c->failed = spwd_coll_relayed(d, round);
+		c->round = round;
+	}
+	__syncthreads();
+}
+
+/* ---- calls ---- */
+
+/* Stages, posts, waits. Returns: false: the group has ended. */
+SPWD bool spwd_coll_round(struct spwd_coll *c, const struct spw_coll_dev &d,
+			  struct spw_coll_head *head, const void *in)
+{
+	const uint32_t elem_bytes = spw_coll_type_bytes(head->type);
+
+	__syncthreads(); /* the call before has read the words that this one writes */
+	if (c->failed)
+		return false;
+	head->session = d.session;
+	head->round = c->round + 1;
+	head->version = SPW_COLL_VERSION;
+	head->rank = (uint8_t)d.rank;
+	spwd_coll_stage(c, d, *head, in, elem_bytes);
+	spwd_coll_post(c, d, *head, elem_bytes);
+	spwd_coll_wait(c, d, *head);
+	return !c->failed;
+}
+
+SPWD struct spw_coll_parts spwd_coll_parts(const struct spw_coll_dev &d, const void *in,
+					   uint64_t count, uint64_t round)
+{
+	struct spw_coll_parts parts;
+
+	parts.cnt = d.rank_cnt;
+	parts.own = d.rank;
+	parts.count = count;
+#pragma unroll
+	for (uint32_t i = 0; i < SPW_COLL_RANK_MAX; i++)
+		parts.at[i] = i == d.rank ? (const uint8_t *)in
+					  : d.window[i][spw_coll_slot(round)] +
+						    SPW_COLL_FLAG_BYTES + SPW_COLL_HEAD_BYTES;
+	return parts;
+}
+
+/* Purpose: spw_coll_call of kind all-reduce.
+ * Shape: count * element <= d.bytes_max, or the call fails; in and out are aligned to elements, and
+ *   equal or apart.
+ * Returns: false: the group has ended, and out is as it was.
+ * Thread: all of every CTA that takes part. */
+template <enum spw_coll_type TYPE, enum spw_coll_op OP>
+SPWD bool spwd_coll_all_reduce(struct spwd_coll *c, const struct spw_coll_dev &d, void *out,
+			       const void *in, uint64_t count)
+{
+	struct spw_coll_head head = {};
+
+	head.kind = SPW_COLL_ALL_REDUCE;
+	head.type = TYPE;
+	head.op = OP;
+	head.count = count;
+	if (count > d.bytes_max / spw_coll_type_bytes(TYPE) || !spwd_coll_round(c, d, &head, in))
+		return false;
+
+	const struct spw_coll_parts parts = spwd_coll_parts(d, in, count, head.round);
+
+	spw_coll_reduce(&parts, out, TYPE, OP, (uint64_t)c->cta * blockDim.x + threadIdx.x,
+			(uint64_t)c->cta_cnt * blockDim.x);
+	return true;
+}
+
+/* Purpose: spw_coll_call of kind all-gather; out has room for rank_cnt * count elements.
+ * Shape, Returns: as spwd_coll_all_reduce; in may be this rank's place in out.
+ * Thread: all of every CTA that takes part. */
+template <enum spw_coll_type TYPE>
+SPWD bool spwd_coll_all_gather(struct spwd_coll *c, const struct spw_coll_dev &d, void *out,
+			       const void *in, uint64_t count)
+{
+	const uint32_t size = TYPE == SPW_COLL_F32 ? 4 : 2, per_cell = SPW_COLL_CELL / size;
+	struct spw_coll_head head = {};
+
+	head.kind = SPW_COLL_ALL_GATHER;
+	head.type = TYPE;
+	head.count = count;
+	if (count > d.bytes_max / size || !spwd_coll_round(c, d, &head, in))
+		return false;
+
+	const struct spw_coll_parts parts = spwd_coll_parts(d, in, count, head.round);
+	const uint64_t cells = (count + per_cell - 1) / per_cell;
+
+	for (uint64_t i = (uint64_t)c->cta * blockDim.x + threadIdx.x; i < cells * d.rank_cnt;
+	     i += (uint64_t)c->cta_cnt * blockDim.x) {
+		const uint32_t rank = (uint32_t)(i / cells);
+		const uint64_t first = (i % cells) * per_cell, left = count - first;
+		uint32_t w[4];
+
+		spw_coll_cell_load(&parts, rank, first * size,
+				   left < per_cell ? (uint32_t)left : per_cell, size, w);
+		for (uint32_t k = 0; k < per_cell && k < left; k++)
+			if (size == 4)
+				((uint32_t *)out)[rank * count + first + k] = w[k];
+			else
+				((uint16_t *)out)[rank * count + first + k] =
+					(uint16_t)(w[k / 2] >> (k % 2 * 16));
+	}
+	return true;
+}
+
+#endif
