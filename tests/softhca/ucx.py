@@ -26,9 +26,6 @@ def settings(opt):
 
 
 def check(text):
-    if 'would not forgive' in text or 'written over unread' in text:
-        print(text)
-        raise peers.Failed('a card would not forgive UCX')
     if re.search(r'UCX +(ERROR|FATAL|WARN)|corruption|mismatch', text):
         raise peers.Failed('UCX complains')
 

@@ -34,7 +34,14 @@
  * Sources: rdma-core providers/mlx5/qp.c (post_send_db), UCX ib_mlx5.inl, DPDK common/mlx5
  * (mlx5_doorbell_ring: eight bytes, one half).
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/spw_log.h"
+#include "softhca/hca_real.h"
 #include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 
@@ -201,21 +208,49 @@ uint32_t nic_doorbells(struct nic_dev *nd)
 	return hits;
 }
 
+/* One write, so that processes may share the file. */
+static void strict_append(const char *path, const char *line)
+{
+	const int fd = real_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+	if (fd < 0 || real_write(fd, line, strlen(line)) < 0)
+		spw_warn("%s: %s", path, strerror(errno));
+	if (fd >= 0)
+		real_close(fd);
+}
+
+SPW_PRINTF(2, 3) static void strict_say(const struct nic_dev *nd, const char *fmt, ...)
+{
+	char text[300], line[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	spw_warn("%s: %s", nd->dev->id.name, text);
+	snprintf(line, sizeof(line), "%s: %s: %s\n", program_invocation_short_name,
+		 nd->dev->id.name, text);
+	if (nd->dev->cfg->strict_log[0])
+		strict_append(nd->dev->cfg->strict_log, line);
+}
+
 void nic_doorbells_report(const struct nic_dev *nd)
 {
 	const struct nic_strict *s = &nd->strict;
 
 	if (s->qpn + s->index + s->half + s->copy)
-		spw_warn(
-			"%s: doorbells that a card would not forgive: %llu named no QP of their "
+		strict_say(
+			nd,
+			"doorbells that a card would not forgive: %llu named no QP of their "
 			"register, %llu a WQE beyond the record, "
 			"%llu BlueFlame copies did not change halves, %llu differed from their WQE",
-			nd->dev->id.name, (unsigned long long)s->qpn, (unsigned long long)s->index,
+			(unsigned long long)s->qpn, (unsigned long long)s->index,
 			(unsigned long long)s->half, (unsigned long long)s->copy);
 	if (s->cqe_reuse)
-		spw_warn("%s: %llu completions were written over unread ones of a CQ that ignores "
-			 "overruns: make the CQ as large as its receive queues",
-			 nd->dev->id.name, (unsigned long long)s->cqe_reuse);
+		strict_say(nd,
+			   "%llu completions were written over unread ones of a CQ that ignores "
+			   "overruns: make the CQ as large as its receive queues",
+			   (unsigned long long)s->cqe_reuse);
 }
 
 /* Whoever used the QP's register may begin with its first half again for the next QP. */

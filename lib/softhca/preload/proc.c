@@ -30,6 +30,7 @@
 #include "softhca/nic/nic.h"
 
 #define ENV_OPTIONS "SPW_SOFTHCA"
+#define ENV_STRICT  "SPW_SOFTHCA_STRICT"
 
 enum { NOT_YET, READY, FAILED };
 
@@ -90,6 +91,7 @@ static void fork_child(void)
 void proc_load(void)
 {
 	const uint32_t real_uverbs = sysfs_real_uverbs(); /* before paths are emulated */
+	const char *strict = getenv(ENV_STRICT);
 
 	nic_mask_save();
 	owner = getpid();
@@ -97,6 +99,7 @@ void proc_load(void)
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 	cfg_state = hca_cfg_parse(getenv(ENV_OPTIONS), &self.cfg) ? FAILED : READY;
 	self.cfg.uverbs_first = real_uverbs;
+	snprintf(self.cfg.strict_log, sizeof(self.cfg.strict_log), "%s", strict ? strict : "");
 	if (cfg_state == FAILED)
 		spw_warn("%s; there are no devices", spw_err_text());
 }

@@ -10,7 +10,7 @@ import sys
 import time
 
 from app import PORT, Cable, Source, check, peers, spinwire, spwlab, stacks
-from spwtest import balanced
+from spwtest import balanced, forgiven
 
 FRAMES = 4000 # before the fault, and after it
 
@@ -146,6 +146,7 @@ def one(mode, inject, says):
 def cell(mode, how):
     try:
         recovered, outage = one(mode, *how)
+        forgiven()
     except (AssertionError, TimeoutError, subprocess.TimeoutExpired) as why:
         print(f"{mode}: {why}")
         return "FAILED"
