@@ -141,6 +141,25 @@ static int wait_up(struct rc_end *a, struct rc_end *b)
 	return 0;
 }
 
+/* One message: it follows the sender's greeting. A port that does not notice a greeting in time
+ * gives the connection up, and nobody attends to these two while the other cases are opened. */
+static int greeted(struct rc_end *from, struct rc_end *to)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	uint32_t sent = 0, got = 0;
+
+	for (double until = now_s() + UP_S; !got; nanosleep(&nap, NULL)) {
+		sent = sent ? sent : port_send(from, 1);
+		port_take(from);
+		got = port_take(to);
+		port_attend(to);
+		if (now_s() > until)
+			return spw_err(ETIMEDOUT, "the first message did not arrive within %d s",
+				       UP_S);
+	}
+	return 0;
+}
+
 static int ports_open(struct rc_end *a, struct rc_end *b, const struct rc_ends_conf *conf)
 {
 	static const char form[] = "%s:%s,mode=rc,op=%s,credits=%u,%s=127.0.0.1:%u%s";
@@ -155,7 +174,9 @@ static int ports_open(struct rc_end *a, struct rc_end *b, const struct rc_ends_c
 	snprintf(text, sizeof(text), form, conf->driver, conf->device[0], op, RC_WINDOW, "connect",
 		 tcp, "");
 	rc = rc ? rc : port_open(a, text, conf, conf->at);
-	return rc ? rc : wait_up(a, b);
+	rc = rc ? rc : wait_up(a, b);
+	rc = rc ? rc : greeted(a, b);
+	return rc ? rc : greeted(b, a);
 }
 
 int rc_ends_open(struct rc_end *a, struct rc_end *b, const struct rc_ends_conf *conf)
