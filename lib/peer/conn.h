@@ -8,7 +8,7 @@
  *   link.c      the states of one link, control's part of the table in spw_peer.h
  *   exchange.c  one exchange over TCP; hello.c its messages; auth.c its MACs
  *   peer.c      memory, keys and parameters of a peer; qp.c the states of its QP
- *   conn.c      set-up and the calls of owners
+ *   conn.c      set-up and the calls of owners; loop.c a peer connected to itself, for the litmus
  */
 #ifndef SPW_PEER_CONN_H
 #define SPW_PEER_CONN_H

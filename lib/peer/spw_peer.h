@@ -202,6 +202,19 @@ void spw_peer_conn_stop(struct spw_peer_conn *conn);
  * Thread: setup. */
 void spw_peer_conn_close(struct spw_peer_conn *conn);
 
+/* ---- the litmus: a peer connected to itself ---- */
+
+/* Purpose: takes the next step to connect a peer's QP to itself, and back to DOWN. Between two
+ * calls the caller runs the owner's turn (the driver's events).
+ * Shape: before spw_peer_conn_start, or if that was never called; peer < spw_peer_conn_peer_cnt,
+ * with its QP. At the end no slot of the peer is lent or in TX, and nothing that was counted
+ * remains.
+ * Thread: setup.
+ * Returns: 0: it is UP, or DOWN; -EAGAIN: call again; -ENOTSUP, in one clause: the device does not
+ * connect a QP to itself. */
+int spw_peer_conn_loop(struct spw_peer_conn *conn, uint32_t peer);
+int spw_peer_conn_loop_end(struct spw_peer_conn *conn, uint32_t peer);
+
 /* ---- the owner's side ---- */
 
 /* Purpose: suspends the control thread, so that an owner may give peers of its queue whose turn is

@@ -239,10 +239,11 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 /* Purpose: lets one queue receive what it sends to itself, and nothing else from the wire, for the
  *          litmus. Bursts work from then on. Another queue takes the place of the first.
  * Shape:   queue 0 .. port->queue_cnt - 1. head_out: SPW_PORT_LOOP_HEAD bytes with which each frame
- *          must begin.
+ *          must begin. Ports of messages send to peer `queue`, which is the queue itself.
  * Order:   after queue_setup of every queue, before start. All slots are back when start is called;
  *          start ends the loop, and forgets what was counted in it.
  * Thread:  setup
+ * Returns: how many frames may be under way at once, 1 ..
  * Errors:  -ENOTSUP the port cannot send to itself (the text is one clause); others of the driver.
  */
 int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out);

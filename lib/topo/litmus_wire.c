@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The litmus through the NIC: FLIGHT frames go round and round between executor and NIC, from the
- * port's own MAC address to itself. Called by litmus.c for each lane, after litmus_ring.
+ * The litmus through the NIC: frames go round and round between executor and NIC, from the port to
+ * itself: to its own MAC address, or over a QP that is connected to itself (spw_port_loop). Called
+ * by litmus.c for each lane, after litmus_ring.
  *
  *   tx_burst ─► NIC reads slot a ─► NIC writes slot b, CQE ─► rx_burst ─► push ─► executor checks b
  *      ▲                                                                          in place, writes
  *      └──────────────────────────── reap ◄──────────────────────────────────────  the next frame
  *
- * The CPU writes only the first FLIGHT frames; all later ones are the executor's, sent from the
- * slot in which they were received. A queue keeps the order, so the r-th frame received is known:
- * frame r % FLIGHT of lap r / FLIGHT. The CPU looks at its first and last word (M1), the executor
- * at all.
+ * The CPU writes only the first frames; all later ones are the executor's, sent from the slot in
+ * which they were received. A queue keeps the order, so the r-th of cnt frames that go round is
+ * known when it is received: frame r % cnt of lap r / cnt. The CPU looks at its first and last word
+ * (M1), the executor at all.
  *
  * Who was late? After a fault the CPU reads the frame again, 0.1 s later. If it is right by then,
  * its bytes came after its completion (receive); if it stays wrong, the NIC sent wrong bytes
@@ -28,7 +29,7 @@
 #include "base/spw_err.h"
 #include "litmus.h"
 
-#define FLIGHT     32u
+#define FLIGHT_MAX 32u
 #define POLL_MAX   8u           /* frames of a batch */
 #define FRAMES_MIN 256u         /* also on a machine that needs long for them */
 #define ROOM_MAX   1024u        /* fits every MTU that an interface is likely to have */
@@ -41,21 +42,22 @@ struct wire_part {
 	struct litmus *l;
 	uint8_t head[SPW_PORT_LOOP_HEAD];
 	uint32_t room;
-	uint32_t flight;   /* frames that go round; fewer at the end */
+	uint32_t cnt;      /* frames that go round */
+	uint32_t flight;   /* of them, those that are under way; fewer at the end */
 	uint64_t received; /* by the CPU */
 	uint64_t settled;  /* by the executor */
 	bool ending;       /* what the executor returns is not sent again */
 };
 
 /* The r-th frame received. */
-static uint32_t seq_of(uint64_t r)
+static uint32_t seq_of(const struct wire_part *part, uint64_t r)
 {
-	return (uint32_t)(r % FLIGHT + r / FLIGHT * SPW_LITMUS_STEP) & 0xffff;
+	return (uint32_t)(r % part->cnt + r / part->cnt * SPW_LITMUS_STEP) & 0xffff;
 }
 
 static uint32_t len_of(const struct wire_part *part, uint64_t r)
 {
-	return litmus_len(part->room, (uint32_t)(r % FLIGHT));
+	return litmus_len(part->room, (uint32_t)(r % part->cnt));
 }
 
 /* Returns: 0. */
@@ -88,6 +90,17 @@ static int send(struct wire_part *part, struct spw_desc **desc, uint16_t cnt)
 	return rc;
 }
 
+/* How many frames have a slot to begin in, at most max. */
+static uint32_t slots_for(const struct wire_part *part, int max)
+{
+	uint32_t slot[FLIGHT_MAX];
+	uint16_t n = spw_port_lend_burst(part->l->queue, slot,
+					 (uint16_t)SPW_MIN((uint32_t)max, FLIGHT_MAX));
+
+	spw_port_release_burst(part->l->queue, slot, n);
+	return n;
+}
+
 /* One of the first frames, which the CPU writes. */
 static int send_first(struct wire_part *part, uint32_t r)
 {
@@ -95,7 +108,8 @@ static int send_first(struct wire_part *part, uint32_t r)
 	struct spw_desc desc = {
 		.offset = caps->slot_headroom,
 		.len = len_of(part, r),
-		.meta = spw_litmus_meta(seq_of(r)),
+		.meta = spw_litmus_meta(seq_of(part, r)),
+		.peer = part->l->lane->conf.queue,
 		.region = part->l->lane->pool.region->id,
 	};
 	struct spw_desc *d = &desc;
@@ -104,11 +118,11 @@ static int send_first(struct wire_part *part, uint32_t r)
 	if (!spw_port_lend_burst(part->l->queue, &desc.slot, 1))
 		return spw_err(ENOSPC,
 			       "litmus: port %s has no slot for %u frames: use more --slots",
-			       part->l->lane->port->name, FLIGHT);
+			       part->l->lane->port->name, part->cnt);
 	frame = litmus_frame(part->l, d);
 	memset(frame, 0, SPW_LITMUS_HEAD);
 	memcpy(frame, part->head, sizeof(part->head));
-	litmus_fill(frame, seq_of(r), desc.len);
+	litmus_fill(frame, seq_of(part, r), desc.len);
 	part->flight++;
 	return send(part, &d, 1);
 }
@@ -129,7 +143,8 @@ static uint64_t look_again(const struct litmus *l, const struct spw_desc *d)
 static bool looks_right(const struct wire_part *part, const struct spw_desc *d, uint64_t r)
 {
 	const uint8_t *frame = litmus_frame(part->l, d);
-	uint32_t seq = seq_of(r), last = (d->len - SPW_LITMUS_HEAD) / 4 - 1, first_word, last_word;
+	uint32_t seq = seq_of(part, r), last = (d->len - SPW_LITMUS_HEAD) / 4 - 1, first_word,
+		 last_word;
 
 	memcpy(&first_word, frame + SPW_LITMUS_HEAD, 4);
 	memcpy(&last_word, frame + SPW_LITMUS_HEAD + 4 * last, 4);
@@ -139,7 +154,7 @@ static bool looks_right(const struct wire_part *part, const struct spw_desc *d, 
 /* Whether it is one of the frames behind the r-th instead: then frames were lost. */
 static bool is_later(const struct wire_part *part, const struct spw_desc *d, uint64_t r)
 {
-	for (uint64_t later = r + 1; later < r + FLIGHT; later++)
+	for (uint64_t later = r + 1; later < r + part->cnt; later++)
 		if (d->len == len_of(part, later) && looks_right(part, d, later))
 			return true;
 	return false;
@@ -150,7 +165,7 @@ static int check_received(struct wire_part *part, struct spw_desc *d, uint64_t r
 {
 	uint64_t seen;
 
-	d->meta = spw_litmus_meta(seq_of(r));
+	d->meta = spw_litmus_meta(seq_of(part, r));
 	if (spw_likely(d->len == len_of(part, r) && looks_right(part, d, r)))
 		return 0;
 	if (d->len < SPW_LITMUS_BYTES_MIN || d->len > ROOM_MAX || is_later(part, d, r))
@@ -207,7 +222,8 @@ static void count(struct wire_part *part, const struct spw_gring_batch *batch)
 		out->bytes += batch->desc[i].len;
 	out->frames[SPW_LITMUS_receive] += batch->cnt;
 	out->frames[SPW_LITMUS_descriptor] += batch->cnt;
-	out->frames[SPW_LITMUS_echo] += after - SPW_MIN(after, SPW_MAX(before, (uint64_t)FLIGHT));
+	out->frames[SPW_LITMUS_echo] +=
+		after - SPW_MIN(after, SPW_MAX(before, (uint64_t)part->cnt));
 	out->round_trips += batch->cnt;
 	part->settled = after;
 }
@@ -300,7 +316,7 @@ static int go_round(struct wire_part *part)
 	uint64_t begin = spw_tsc_now();
 	int rc = 0;
 
-	for (uint32_t r = 0; r < FLIGHT && !rc; r++)
+	for (uint32_t r = 0; r < part->cnt && !rc; r++)
 		rc = send_first(part, r);
 	while (!rc && (spw_tsc_now() - begin < l->run_tsc || part->settled < FRAMES_MIN))
 		rc = turn(part);
@@ -359,16 +375,19 @@ int litmus_wire(struct litmus *l)
 	part.room = (uint32_t)SPW_MIN(lane->slot_bytes - lane->port->caps.slot_headroom,
 				      (size_t)ROOM_MAX);
 	rc = spw_port_loop(lane->port, lane->conf.queue, part.head);
-	if (rc)
+	if (rc < 0)
 		return rc == -ENOTSUP ? not_tested(&part, spw_err_text()) : rc;
+	part.cnt = slots_for(&part, rc);
+	if (!part.cnt)
+		return not_tested(&part, "no slot is left for a frame of its own (--slots)");
 	l->out->nic[lane->conf.port] = true;
 	rc = probe(&part);
 	if (rc == -EAGAIN)
-		rc = not_tested(&part, "frames to its own MAC address do not come back");
+		rc = not_tested(&part, "frames to itself do not come back");
 	else
 		rc = rc ? rc : go_round(&part);
 	if (rc == -EAGAIN)
-		rc = not_tested(&part, "a frame to its own MAC address was lost");
+		rc = not_tested(&part, "a frame to itself was lost");
 	collect(&part);
 	return rc;
 }

@@ -7,7 +7,7 @@
  *
  *   CPU ─publish─► executor ─answer─► CPU                          first, on every port
  *   NIC ─receive─► CPU ─publish─► executor ─(CPU: doorbell)─echo─► NIC     ports that can send to
- *    └────────────────────────── own MAC address ◄─────────────────────┘   themselves
+ *    └─────────────────── own MAC address, or own QP ◄─────────────────┘   themselves
  *
  *   name         what it would show                                       labels under test
  *   ----------   ------------------------------------------------------   -----------------

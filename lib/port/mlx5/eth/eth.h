@@ -20,6 +20,7 @@
 #include "port/port.h"
 #include "rdma/spw_rdma_ctl.h"
 #include "rdma/spw_rdma_flow.h"
+#include "rdma/spw_rdma_loop.h"
 #include "rdma/spw_rdma_netdev.h"
 #include "rdma/spw_rdma_side.h"
 
@@ -64,19 +65,12 @@ struct mlx5_eth_queue_ctl {
 	struct mlx5_eth_tx_obj tx;
 };
 
-/* What lets a queue receive its own frames; all zero: nothing does. */
-struct mlx5_eth_loop {
-	struct ibv_rwq_ind_table *table;
-	struct ibv_qp *qp;
-	struct ibv_flow *flow;
-};
-
 struct mlx5_eth_port {
 	struct spw_port base;
 	struct mlx5_dev dev;
 	struct rdma_flow_conf flow;
 	struct rdma_steer steer;
-	struct mlx5_eth_loop loop;
+	struct rdma_loop loop;
 	struct rdma_ctl *ctl;
 	struct ibv_wq *wq[SPW_PORT_QUEUE_MAX]; /* by queue, for the indirection table */
 	bool started;
@@ -127,17 +121,6 @@ int mlx5_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state);
 /* Purpose: takes a send queue to RESET, or from RESET to ready to send. */
 int mlx5_eth_sq_reset(struct ibv_qp *qp);
 int mlx5_eth_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp);
-
-/* ---- eth/loop.c ---- */
-
-/* Purpose: as spw_port_loop; the queues are ready. A loop that was there moves to this queue.
- * Shape:   head_out: SPW_PORT_LOOP_HEAD bytes.
- * Owner:   the port, until mlx5_eth_loop_end.
- * Thread:  setup
- * Errors:  -ENOTSUP, in one clause. */
-int mlx5_eth_loop(struct mlx5_eth_port *ep, uint16_t queue, uint8_t *head_out);
-/* Idempotent. */
-void mlx5_eth_loop_end(struct mlx5_eth_port *ep);
 
 /* ---- eth/recover.c ---- */
 

@@ -242,7 +242,10 @@ static int eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	int rc = queues_start(ep);
 
-	return rc ? rc : mlx5_eth_loop(ep, queue, head_out);
+	rc = rc ? rc
+		: rdma_loop_make(&ep->dev.rdma, ep->wq[queue], SPW_PORT_LOOP_TYPE, &ep->loop,
+				 head_out);
+	return rc ? rc : SPW_BURST_MAX;
 }
 
 /* What the litmus counted belongs to no run. */
@@ -258,7 +261,7 @@ static int eth_start(struct spw_port *port)
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	int rc = queues_start(ep);
 
-	mlx5_eth_loop_end(ep);
+	rdma_loop_end(&ep->loop);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		forget(&ep->queue[i].q);
 	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
@@ -301,7 +304,7 @@ static int eth_stop(struct spw_port *port)
 		return 0;
 	ep->started = false;
 	rdma_ctl_stop(ep->ctl);
-	mlx5_eth_loop_end(ep);
+	rdma_loop_end(&ep->loop);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		int rc_queue = queue_stop(&ep->queue[i]);

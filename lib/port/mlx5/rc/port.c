@@ -13,6 +13,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/mlx5/rc/rc.h"
+#include "port/peer_loop.h"
 #include "port/peer_slots.h"
 
 #define SQ_LIMIT_LATENCY    128u /* sends under way of one peer, by profile */
@@ -224,14 +225,57 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 
 /* ---- start and stop ---- */
 
+/* Once: the litmus may be the first to ask. */
+static void post_shared(struct mlx5_rc_port *rp)
+{
+	for (uint16_t i = 0; i < rp->base.queue_cnt && rp->conf.srq && !rp->started; i++)
+		mlx5_rc_post_shared(&rp->queue[i].q);
+	rp->started = true; /* even a failed start has to be stopped */
+}
+
+static int loop_end(struct mlx5_rc_port *rp)
+{
+	uint16_t i = rp->loop;
+	int rc;
+
+	if (!i--)
+		return 0;
+	rc = port_peer_loop_end(rp->conn, i, &rp->base.queue[i]);
+	rp->loop = 0;
+	return rc;
+}
+
+static int rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+{
+	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+	int rc = loop_end(rp);
+
+	if (rc)
+		return rc;
+	memset(head_out, 0, SPW_PORT_LOOP_HEAD);
+	post_shared(rp);
+	rp->loop = (uint16_t)(queue + 1);
+	return port_peer_loop(rp->conn, queue, &port->queue[queue]);
+}
+
+/* What the litmus counted belongs to no run. */
+static void forget(struct mlx5_rc_queue *q)
+{
+	memset(&q->stat, 0, sizeof(q->stat));
+	memset(q->syndrome, 0, sizeof(q->syndrome));
+	q->control_rx = q->control_tx = 0;
+}
+
 static int rc_start(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
+	int rc = loop_end(rp);
 
-	rp->started = true; /* even a failed start has to be stopped */
+	if (rc)
+		return rc;
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		if (rp->conf.srq)
-			mlx5_rc_post_shared(&rp->queue[i].q);
+		forget(&rp->queue[i].q);
+	post_shared(rp);
 	rdma_phy_start(&rp->dev.rdma, &rp->phy);
 	return spw_peer_conn_start(rp->conn);
 }
@@ -301,6 +345,7 @@ const struct spw_port_driver port_mlx5_rc_driver = {
 	.open = rc_open,
 	.region_attach = rc_region_attach,
 	.queue_setup = rc_queue_setup,
+	.loop = rc_loop,
 	.start = rc_start,
 	.stop = rc_stop,
 	.stat = rc_stat,

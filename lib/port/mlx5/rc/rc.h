@@ -75,6 +75,7 @@ struct mlx5_rc_port {
 	struct spw_peer_conn *conn;
 	struct rdma_phy phy;
 	bool started;
+	uint16_t loop; /* the litmus's queue + 1; 0: none is connected to itself */
 	struct mlx5_rc_queue_ctl *queue;
 };
 

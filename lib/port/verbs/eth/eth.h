@@ -15,6 +15,7 @@
 #include "port/port.h"
 #include "rdma/spw_rdma_ctl.h"
 #include "rdma/spw_rdma_flow.h"
+#include "rdma/spw_rdma_loop.h"
 #include "rdma/spw_rdma_netdev.h"
 #include "rdma/spw_rdma_side.h"
 
@@ -67,6 +68,7 @@ struct verbs_eth_port {
 	struct verbs_eth_queue *queue;
 	uint64_t drops_base; /* out_of_buffer at start */
 	bool drops_known, started;
+	struct rdma_loop loop; /* the litmus's */
 	struct rdma_phy phy;
 	bool extended; /* ibv_start_poll, with the device's timestamps */
 };

@@ -169,19 +169,45 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
-/* The rules come last, so that receives are posted before the first frame arrives. */
-static int eth_start(struct spw_port *port)
+/* Queues that can take frames, once; no rule leads to them yet. The litmus may be the first to ask.
+ */
+static int queues_start(struct verbs_eth_port *ep)
 {
-	struct verbs_eth_port *ep = eth_of(port);
-	int rc = rdma_ctl_start(ep->ctl);
+	int rc;
 
-	ep->started = true; /* even a failed start has to be stopped */
-	for (uint16_t i = 0; i < port->queue_cnt && !rc; i++) {
+	if (ep->started)
+		return 0;
+	ep->started = true; /* also after a failure: stop undoes what was started */
+	rc = rdma_ctl_start(ep->ctl);
+	for (uint16_t i = 0; i < ep->base.queue_cnt && !rc; i++) {
 		rc = verbs_eth_rx_ready(&ep->queue[i]);
 		rc = rc ? rc : verbs_eth_tx_ready(&ep->queue[i]);
 		if (!rc)
 			verbs_eth_refill(&ep->queue[i]);
 	}
+	return rc;
+}
+
+static int eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	int rc = queues_start(ep);
+
+	rc = rc ? rc
+		: rdma_loop_make(&ep->dev, ep->wq[queue], SPW_PORT_LOOP_TYPE, &ep->loop, head_out);
+	return rc ? rc : SPW_BURST_MAX;
+}
+
+/* The rules come last, so that receives are posted before the first frame arrives. What the litmus
+ * counted belongs to no run. */
+static int eth_start(struct spw_port *port)
+{
+	struct verbs_eth_port *ep = eth_of(port);
+	int rc = queues_start(ep);
+
+	rdma_loop_end(&ep->loop);
+	for (uint16_t i = 0; i < port->queue_cnt; i++)
+		memset(&ep->queue[i].stat, 0, sizeof(ep->queue[i].stat));
 	ep->drops_known = rdma_dev_counter(&ep->dev, MISSED, &ep->drops_base);
 	rdma_phy_start(&ep->dev, &ep->phy);
 	return rc ? rc : verbs_eth_steer(ep);
@@ -212,6 +238,7 @@ static int eth_stop(struct spw_port *port)
 		return 0;
 	ep->started = false;
 	rdma_ctl_stop(ep->ctl);
+	rdma_loop_end(&ep->loop);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		int rc_queue = queue_stop(&ep->queue[i]);
@@ -256,6 +283,7 @@ const struct spw_port_driver verbs_eth_driver = {
 	.name = "verbs",
 	.region_attach = eth_region_attach,
 	.queue_setup = eth_queue_setup,
+	.loop = eth_loop,
 	.start = eth_start,
 	.stop = eth_stop,
 	.stat = eth_stat,

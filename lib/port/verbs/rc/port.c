@@ -11,6 +11,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "port/peer_loop.h"
 #include "port/port.h"
 #include "port/verbs/verbs.h"
 #include "port/verbs/rc/rc.h"
@@ -162,10 +163,43 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+static int loop_end(struct verbs_rc_port *vp)
+{
+	uint16_t i = vp->loop;
+	int rc;
+
+	if (!i--)
+		return 0;
+	rc = port_peer_loop_end(vp->conn, i, &vp->base.queue[i]);
+	vp->loop = 0;
+	return rc;
+}
+
+static int rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+{
+	struct verbs_rc_port *vp = verbs_of(port);
+	int rc = loop_end(vp);
+
+	if (rc)
+		return rc;
+	memset(head_out, 0, SPW_PORT_LOOP_HEAD);
+	vp->started = true;
+	vp->loop = (uint16_t)(queue + 1);
+	return port_peer_loop(vp->conn, queue, &port->queue[queue]);
+}
+
+/* What the litmus counted belongs to no run. */
 static int rc_start(struct spw_port *port)
 {
 	struct verbs_rc_port *vp = verbs_of(port);
+	int rc = loop_end(vp);
 
+	if (rc)
+		return rc;
+	for (uint16_t i = 0; i < port->queue_cnt; i++) {
+		memset(&vp->queue[i].stat, 0, sizeof(vp->queue[i].stat));
+		memset(vp->queue[i].status, 0, sizeof(vp->queue[i].status));
+	}
 	vp->started = true;
 	rdma_phy_start(&vp->dev, &vp->phy);
 	return spw_peer_conn_start(vp->conn);
@@ -241,6 +275,7 @@ const struct spw_port_driver verbs_rc_driver = {
 	.name = "verbs",
 	.region_attach = rc_region_attach,
 	.queue_setup = rc_queue_setup,
+	.loop = rc_loop,
 	.start = rc_start,
 	.stop = rc_stop,
 	.stat = rc_stat,

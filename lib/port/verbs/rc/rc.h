@@ -104,6 +104,7 @@ struct verbs_rc_port {
 	struct verbs_rc_queue *queue;
 	struct rdma_phy phy;
 	bool started;
+	uint16_t loop; /* the litmus's queue + 1; 0: none is connected to itself */
 };
 
 /* ---- rx.c; Thread of all: owner ---- */
