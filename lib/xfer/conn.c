@@ -166,8 +166,8 @@ const char *spw_xfer_conn_text(const struct spw_xfer_conn *conn)
 
 void xfer_conn_say(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 {
-	if (xfer_link_send(conn, frame))
-		xfer_conn_fail(conn, ECONNRESET, "it closed the connection, or does not read");
+	if (xfer_link_send(conn, frame) == -ENOBUFS)
+		xfer_conn_fail(conn, ECONNRESET, "it does not read what it is sent");
 }
 
 /* ---- ready ---- */
@@ -238,7 +238,9 @@ static bool take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_
  * turn takes it. */
 static void tcp_ended(struct spw_xfer_conn *conn)
 {
-	if (conn->state != XFER_CONN_READY)
+	if (conn->state == XFER_CONN_RAILS && conn->is_client)
+		no_rail(conn); /* the server found that out first */
+	else if (conn->state != XFER_CONN_READY)
 		xfer_conn_fail(conn, conn->is_client ? EACCES : ECONNRESET,
 			       "it closed during the exchange: are version, secret and handle "
 			       "right?");
@@ -322,9 +324,8 @@ void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms)
 	if (conn->state == XFER_CONN_TCP)
 		finish_connect(conn);
 	if (conn->state != XFER_CONN_TCP && conn->state != XFER_CONN_FAILED) {
-		if (xfer_link_flush(conn))
-			tcp_ended(conn);
-		read_frames(conn, now_ms);
+		(void)xfer_link_flush(conn);
+		read_frames(conn, now_ms); /* finds the end of TCP, too */
 	}
 	if (conn->state != XFER_CONN_FAILED)
 		watch_deadlines(conn, now_ms);

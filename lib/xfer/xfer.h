@@ -388,7 +388,8 @@ void xfer_conn_breach(struct spw_xfer_conn *conn, const char *what);
 /* Whether it is decided which rails there are: every one is UP or failed. */
 void xfer_conn_check_ready(struct spw_xfer_conn *conn, uint64_t now_ms);
 void xfer_conn_free(struct spw_xfer_conn *conn);
-/* Sends a frame; a peer that does not take it has ended the connection. */
+/* Sends a frame. A peer that reads nothing ends the connection; that it closed shows in the next
+ * turn, after what had arrived before. */
 void xfer_conn_say(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
 
 /* ---- exchange.c ---- */
