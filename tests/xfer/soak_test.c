@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Very many messages of mixed lengths, both ways at once, in pieces; in every piece a rail suffers
+ * something else. Every byte is compared, and in the end the counts of both sides agree. Arguments:
+ * messages in each direction, then the rails of both ends.
+ */
+#include <stdio.h>
+
+#include "xfer_kit.h"
+
+#define DEPTH SPW_XFER_REQ_MAX
+#define ROOM  (64u << 10)
+#define PIECE 20000u
+
+static const char *rails_a = "mlx5_0+mlx5_2", *rails_b = "mlx5_1+mlx5_3";
+static uint64_t messages = 100000;
+static struct kit k;
+
+struct way {
+	struct spw_xfer_conn *from, *to;
+	struct spw_xfer_mem *mem_from, *mem_to;
+	uint8_t *out, *in; /* DEPTH places of ROOM bytes; message n in n % DEPTH */
+	struct spw_xfer_req *send[DEPTH], *recv[DEPTH];
+	uint64_t sent, granted, received, acked, bytes;
+};
+static struct way way[2];
+
+static int open_kit(void **state SPW_UNUSED)
+{
+	const struct spw_xfer_conf conf = {.chunk_bytes = 16u << 10, .timeout = 10, .retry = 7};
+
+	kit_open(&k, rails_a, rails_b, &conf);
+	kit_connect(&k);
+	kit_memory(&k, 2ull * DEPTH * ROOM);
+	kit_wait_up(&k, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		way[i] = (struct way){
+			.from = i ? k.ba : k.ab,
+			.to = i ? k.ab : k.ba,
+			.mem_from = i ? k.mem_b : k.mem_a,
+			.mem_to = i ? k.mem_a : k.mem_b,
+			.out = i ? k.buf_b : k.buf_a,
+			.in = (i ? k.buf_a : k.buf_b) + (size_t)DEPTH * ROOM,
+		};
+	return 0;
+}
+
+static int close_kit(void **state SPW_UNUSED)
+{
+	kit_close(&k);
+	return 0;
+}
+
+/* One in 1024 is long; of the others any number of bits is as likely. */
+static uint64_t length_of(uint64_t n)
+{
+	uint64_t seed = n;
+
+	return n % 1024 ? unit_random_log(&seed, 9) : unit_random(&seed) % (ROOM + 1);
+}
+
+static uint64_t word_of(uint64_t n, uint64_t i)
+{
+	return (n << 20 ^ i) * 0x9e3779b97f4a7c15ull;
+}
+
+static void fill(uint8_t *at, uint64_t len, uint64_t n)
+{
+	for (uint64_t i = 0; i < len; i += 8) {
+		const uint64_t word = word_of(n, i);
+
+		memcpy(at + i, &word, SPW_MIN(len - i, (uint64_t)8));
+	}
+}
+
+static void check(const uint8_t *at, uint64_t got, uint64_t n)
+{
+	if (got != length_of(n))
+		fail_msg("message %llu has %llu bytes", (unsigned long long)n,
+			 (unsigned long long)got);
+	for (uint64_t i = 0; i < got; i += 8) {
+		const uint64_t word = word_of(n, i);
+
+		if (memcmp(at + i, &word, SPW_MIN(got - i, (uint64_t)8)))
+			fail_msg("message %llu of %llu bytes is wrong at %llu",
+				 (unsigned long long)n, (unsigned long long)got,
+				 (unsigned long long)i);
+	}
+}
+
+static bool is_done(struct spw_xfer_req *req, uint64_t *bytes_out)
+{
+	bool done;
+	int rc = spw_xfer_test(req, &done, bytes_out);
+
+	if (rc)
+		fail_msg("%d: %s", rc, spw_err_text());
+	return done;
+}
+
+/* As much as can be done at once. */
+static void turn(struct way *w, uint64_t until)
+{
+	uint64_t got;
+
+	for (; w->granted < until && w->granted - w->received < DEPTH; w->granted++) {
+		const uint32_t i = w->granted % DEPTH;
+		const struct spw_xfer_part part = {w->mem_to, w->in + (size_t)i * ROOM, ROOM, 0};
+
+		assert_int_equal(spw_xfer_recv(w->to, &part, 1, &w->recv[i]), 0);
+	}
+	for (; w->sent < until && w->sent - w->acked < DEPTH; w->sent++) {
+		const uint32_t i = w->sent % DEPTH;
+		uint8_t *at = w->out + (size_t)i * ROOM;
+
+		fill(at, length_of(w->sent), w->sent);
+		if (spw_xfer_send(w->from, w->mem_from, at, length_of(w->sent), 0, &w->send[i]))
+			break;
+	}
+	for (; w->received < w->granted && is_done(w->recv[w->received % DEPTH], &got);
+	     w->received++) {
+		check(w->in + w->received % DEPTH * ROOM, got, w->received);
+		w->bytes += got;
+	}
+	while (w->acked < w->sent && is_done(w->send[w->acked % DEPTH], NULL))
+		w->acked++;
+}
+
+/* What a rail suffers in this piece. */
+static void harm(uint32_t piece)
+{
+	static const char *const what[] = {
+		"fault loss=0.01",    "fault loss=0",         "link-down=20ms",
+		"fault reorder=0.05", "fault reorder=0",      "fault dup=0.01",
+		"fault dup=0",        "link-down=1ms",        "stall=30ms",
+		"fault port-rate=1",  "fault port-rate=none", "qp-error"};
+	const char *one = what[piece % SPW_ARRAY_CNT(what)];
+	const uint32_t dev_idx = piece / SPW_ARRAY_CNT(what) % 4;
+	uint32_t qpn[KIT_QPS];
+	char dev[16];
+
+	snprintf(dev, sizeof(dev), "mlx5_%u", dev_idx);
+	if (strcmp(one, "qp-error"))
+		kit_control(dev, NULL, "%s", one);
+	else if (kit_qps(dev, qpn))
+		kit_control(dev, NULL, "qp-error=%u", qpn[0]);
+}
+
+static void nothing_is_lost_or_comes_twice(void **state SPW_UNUSED)
+{
+	const uint64_t begin = kit_now_ms();
+	struct spw_xfer_stat a, b;
+	uint32_t piece = 0;
+
+	for (uint64_t until = 0; until < messages;) {
+		uint64_t end = kit_now_ms() + 10ull * KIT_WAIT_MS;
+
+		until = SPW_MIN(until + PIECE, messages);
+		harm(piece++);
+		while (way[0].acked < until || way[0].received < until || way[1].acked < until ||
+		       way[1].received < until) {
+			if (kit_now_ms() > end)
+				fail_msg("%llu and %llu of %llu messages have arrived",
+					 (unsigned long long)way[0].received,
+					 (unsigned long long)way[1].received,
+					 (unsigned long long)until);
+			turn(&way[0], until);
+			turn(&way[1], until);
+			kit_turn(&k);
+		}
+	}
+	spw_xfer_stat(k.a, &a);
+	spw_xfer_stat(k.b, &b);
+	print_message("%llu messages each way in %.1f s; %llu bytes, %llu outages, %llu chunks "
+		      "sent again\n",
+		      (unsigned long long)messages, (double)(kit_now_ms() - begin) / 1e3,
+		      (unsigned long long)(way[0].bytes + way[1].bytes),
+		      (unsigned long long)(a.outages + b.outages),
+		      (unsigned long long)(a.resent_chunks + b.resent_chunks));
+	assert_int_equal(a.tx_msgs - b.rx_msgs, 0);
+	assert_int_equal(b.tx_msgs - a.rx_msgs, 0);
+	assert_int_equal(a.tx_bytes, b.rx_bytes);
+	assert_int_equal(b.tx_bytes, a.rx_bytes);
+	assert_int_equal(a.tx_msgs, messages);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
+		nothing_is_lost_or_comes_twice, open_kit, close_kit)};
+
+	if (argc > 1)
+		messages = strtoull(argv[1], NULL, 0);
+	if (argc == 4) {
+		rails_a = argv[2];
+		rails_b = argv[3];
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
