@@ -276,10 +276,17 @@ static int opt_seed(struct hca_cfg *cfg, const char *opt, const char *val)
 	return get_uint(opt, val, 0, UINT64_MAX, &cfg->seed);
 }
 
+/* One for all ports, or one each: A+B. */
 static int opt_cable(struct hca_cfg *cfg, const char *opt, const char *val)
 {
-	if (strncmp(val, "shm:", 4) && strncmp(val, "afpacket:", 9) && strncmp(val, "unix:", 5))
-		return bad(opt, val, "shm:NAME, afpacket:INTERFACE or unix:MINE,PEER");
+	for (const char *at = val; at; at = strchr(at, '+')) {
+		at += *at == '+';
+		if (strncmp(at, "shm:", 4) && strncmp(at, "afpacket:", 9) &&
+		    strncmp(at, "unix:", 5))
+			return bad(opt, val,
+				   "shm:NAME, afpacket:INTERFACE or unix:MINE,PEER, or several of "
+				   "them with + between, one for each port");
+	}
 	return get_text(opt, val, cfg->cable, sizeof(cfg->cable));
 }
 
@@ -442,7 +449,7 @@ static int names_differ(const struct hca_cfg *cfg)
  * a NIC which comes late does not keep to. */
 static int adversary_fits(const struct hca_cfg *cfg)
 {
-	if (cfg->adversary.what && strncmp(cfg->cable, "afpacket:", 9) == 0)
+	if (cfg->adversary.what && strstr(cfg->cable, "afpacket:"))
 		return spw_err(EINVAL,
 			       "--adversary: not on --cable %s, whose other end is a kernel that "
 			       "would lose frames to it; use shm:NAME or unix:MINE,PEER",

@@ -47,8 +47,9 @@ struct hca_cfg {
 	uint32_t rate_port_mbps, rate_pcie_mbps;
 	/* Largest IP packet, 576 .. 9600. The port reports the largest IB MTU that fits into it. */
 	uint32_t mtu_bytes;
-	uint64_t seed;                /* of all random faults */
-	char cable[HCA_TEXT_BYTES];   /* shm:NAME | afpacket:IFACE | unix:MINE,PEER */
+	uint64_t seed; /* of all random faults */
+	/* shm:NAME | afpacket:IFACE | unix:MINE,PEER; several with + between: hca_cfg_cable */
+	char cable[HCA_TEXT_BYTES];
 	char fault[HCA_TEXT_BYTES];   /* faults to inject (nic/fault.h), "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
@@ -76,5 +77,10 @@ bool hca_cfg_speed(const char *text, uint32_t *mbps_out);
  * Errors:  -EINVAL with a text that names the option and what it takes; -ENOMEM.
  * Thread:  any. */
 int hca_cfg_parse(const char *text, struct hca_cfg *cfg_out);
+
+/* Purpose: the cable of a physical port: of N cables, port p is on the one numbered p % N.
+ * Shape:   cable_out: HCA_TEXT_BYTES.
+ * Thread:  any. */
+void hca_cfg_cable(const struct hca_cfg *cfg, uint32_t port, char *cable_out);
 
 #endif

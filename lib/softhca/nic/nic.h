@@ -14,8 +14,8 @@
 
 #include "softhca/hca_obj.h"
 
-/* Purpose: puts the device on its cable (cfg->cable): sets cable_port and link_up, fills in id.mac
- *          and id.ip where they are 0, parses cfg->fault and clock, opens cfg->trace and control.
+/* Purpose: puts the device on its cable (hca_cfg_cable): sets cable_port and link_up, fills in
+ * id.mac and id.ip where they are 0, parses cfg->fault and clock, opens cfg->trace and control.
  *          Starts no thread.
  * Lifetime: until nic_detach.
  * Errors:  -errno with text (no such interface, cable of another version, no free port, bad

@@ -389,6 +389,7 @@ int nic_attach(struct hca_dev *dev)
 	const struct hca_cfg *cfg = dev->cfg;
 	struct nic_dev *nd = calloc(1, sizeof(*nd));
 	struct cable_id id = {0};
+	char cable[HCA_TEXT_BYTES];
 	int rc;
 
 	if (!nd || !(nd->fault = calloc(1, sizeof(*nd->fault)))) {
@@ -417,8 +418,9 @@ int nic_attach(struct hca_dev *dev)
 	memcpy(id.mac, dev->id.mac, 6);
 	memcpy(id.ip, dev->id.ip, 4);
 	rc = fault_init(nd->fault, cfg->fault, cfg->seed + dev->idx);
+	hca_cfg_cable(cfg, cfg->dev[dev->idx].port, cable);
 	if (!rc)
-		rc = cable_open(cfg->cable, &id, &nd->cable);
+		rc = cable_open(cable, &id, &nd->cable);
 	if (!rc && cfg->trace[0])
 		rc = trace_open(cfg->trace, dev->id.name, &nd->trace);
 	dev->nic = nd;

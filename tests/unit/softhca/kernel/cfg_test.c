@@ -47,6 +47,25 @@ static void everything(void **state)
 	assert_int_equal(c.nic_threads, 3);
 }
 
+/* Ports take turns on the cables, and each word of the list is checked. */
+static void a_cable_for_each_port(void **state)
+{
+	char cable[HCA_TEXT_BYTES];
+	struct hca_cfg c;
+
+	(void)state;
+	assert_int_equal(hca_cfg_parse("devices=3;cable=shm:a+unix:/x,/y", &c), 0);
+	hca_cfg_cable(&c, 0, cable);
+	assert_string_equal(cable, "shm:a");
+	hca_cfg_cable(&c, 1, cable);
+	assert_string_equal(cable, "unix:/x,/y");
+	hca_cfg_cable(&c, 2, cable);
+	assert_string_equal(cable, "shm:a");
+	assert_int_equal(hca_cfg_parse("cable=shm:one", &c), 0);
+	hca_cfg_cable(&c, 1, cable);
+	assert_string_equal(cable, "shm:one");
+}
+
 static void spark(void **state)
 {
 	struct hca_cfg c;
@@ -68,6 +87,8 @@ static void refusals(void **state)
 					     {"speed=33", "--speed"},
 					     {"mtu=9601", "--mtu"},
 					     {"cable=tcp:1", "--cable"},
+					     {"cable=shm:a+", "--cable"},
+					     {"cable=shm:a+b", "--cable"},
 					     {"nic-threads=0", "--nic-threads"},
 					     {"nic-threads=17", "--nic-threads"},
 					     {"nic-cpu=-1", "--nic-cpu"},
@@ -145,6 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(defaults),
 					   cmocka_unit_test(everything),
+					   cmocka_unit_test(a_cable_for_each_port),
 					   cmocka_unit_test(spark),
 					   cmocka_unit_test(refusals),
 					   cmocka_unit_test(what_a_port_lets_in),
