@@ -70,8 +70,9 @@ int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec)
 	eal->need_cnt++;
 	eal->pci |= need->pci;
 	eal->caps |= need->caps;
-	if (need->allow[0] && (rc = eal_add(eal, allow)) == 0)
-		rc = eal_add(eal, need->allow);
+	for (uint32_t i = 0; need->allow[i][0] && rc == 0; i++)
+		if ((rc = eal_add(eal, allow)) == 0)
+			rc = eal_add(eal, need->allow[i]);
 	return rc;
 }
 

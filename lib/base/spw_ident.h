@@ -6,35 +6,51 @@
  * same frame. They stand at the start of the UDP payload of an Ethernet frame, or at the start of
  * an RDMA message.
  *
- *   byte   0       2         3     4     6      8      12
- *          magic   version   0     run   flow   seq    due
- *          0x5357  u8        u8    u16   u16    u32    u48, ns since the run began
+ *   byte   0       2         3      4     6      8      12                              18
+ *          magic   version   flags  run   flow   seq    due                             number
+ *          0x5357  u8        u8     u16   u16    u32    u48, ns since the run began     u32
+ *
+ * seq counts the frames of a flow. With bit SPW_IDENT_STREAM of flags, `number` counts the frames
+ * of a stream, which is all flows of one sender; its top four bits are the sender. Without it the
+ * mark ends at 18.
  */
 #ifndef SPW_BASE_IDENT_H
 #define SPW_BASE_IDENT_H
 
+#include <string.h>
+
 #include "base/spw_types.h"
 
-#define SPW_IDENT_MAGIC      0x5357u
-#define SPW_IDENT_VERSION    1u
-#define SPW_IDENT_BYTES      18u
-#define SPW_IDENT_ETH_OFFSET 42u /* Ethernet 14, IPv4 without options 20, UDP 8 */
+#define SPW_IDENT_MAGIC        0x5357u
+#define SPW_IDENT_VERSION      1u
+#define SPW_IDENT_BYTES        18u
+#define SPW_IDENT_ETH_OFFSET   42u /* Ethernet 14, IPv4 without options 20, UDP 8 */
+#define SPW_IDENT_STREAM       1u  /* of flags */
+#define SPW_IDENT_STREAM_BYTES 22u /* of a mark with `number` */
+#define SPW_IDENT_STREAM_CNT   16u /* senders that flags can name */
 
 struct spw_ident {
 	uint16_t run, flow;
 	uint32_t seq;
 };
 
-/* Purpose: a big-endian number of 1 .. 4 bytes, at any alignment.
+/* Purpose: big-endian numbers at any alignment.
  * Thread: any.
  */
-SPW_INLINE uint32_t spw_ident_be(const uint8_t *at, uint32_t bytes)
+SPW_INLINE uint32_t spw_ident_be32(const uint8_t *at)
 {
-	uint32_t v = 0;
+	spw_be32 v;
 
-	for (uint32_t i = 0; i < bytes; i++)
-		v = v << 8 | at[i];
-	return v;
+	memcpy(&v, at, sizeof(v));
+	return spw_be32_to_cpu(v);
+}
+/* Thread: any. */
+SPW_INLINE uint64_t spw_ident_be64(const uint8_t *at)
+{
+	spw_be64 v;
+
+	memcpy(&v, at, sizeof(v));
+	return spw_be64_to_cpu(v);
 }
 
 /* Purpose: reads the mark at `at`.
@@ -44,12 +60,36 @@ SPW_INLINE uint32_t spw_ident_be(const uint8_t *at, uint32_t bytes)
  */
 SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 {
-	if (spw_ident_be(at, 2) != SPW_IDENT_MAGIC || at[2] != SPW_IDENT_VERSION)
+	uint64_t v;
+
+	if (spw_ident_be32(at) >> 8 != (SPW_IDENT_MAGIC << 8 | SPW_IDENT_VERSION))
 		return false;
-	ident_out->run = (uint16_t)spw_ident_be(at + 4, 2);
-	ident_out->flow = (uint16_t)spw_ident_be(at + 6, 2);
-	ident_out->seq = spw_ident_be(at + 8, 4);
+	v = spw_ident_be64(at + 4);
+	ident_out->run = (uint16_t)(v >> 48);
+	ident_out->flow = (uint16_t)(v >> 32);
+	ident_out->seq = (uint32_t)v;
 	return true;
+}
+
+/* Purpose: the stream of a mark, and the frame's number in it.
+ * Shape: spw_ident_read found the mark; SPW_IDENT_STREAM_BYTES readable.
+ * Returns: false if it has none.
+ * Thread: any.
+ */
+SPW_INLINE bool spw_ident_stream(const uint8_t *at, uint32_t *stream_out, uint32_t *number_out)
+{
+	*stream_out = at[3] >> 4;
+	*number_out = spw_ident_be32(at + SPW_IDENT_BYTES);
+	return at[3] & SPW_IDENT_STREAM;
+}
+
+/* Purpose: whether a frame is UDP over IPv4 without options, by its first 24 bytes.
+ * Shape: SPW_IDENT_ETH_OFFSET readable.
+ * Thread: any.
+ */
+SPW_INLINE bool spw_ident_is_udp(const uint8_t *frame)
+{
+	return spw_ident_be32(frame + 12) >> 8 == 0x080045 && frame[23] == 17;
 }
 
 /* Purpose: finds and reads the mark of a frame (UDP over IPv4 without options) or, if message, of
@@ -61,8 +101,7 @@ SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 SPW_INLINE bool spw_ident_find(const uint8_t *frame, uint32_t bytes, bool message,
 			       struct spw_ident *ident_out)
 {
-	bool is_udp = bytes >= SPW_IDENT_ETH_OFFSET + SPW_IDENT_BYTES &&
-		      spw_ident_be(frame + 12, 2) == 0x0800 && frame[14] == 0x45 && frame[23] == 17;
+	bool is_udp = bytes >= SPW_IDENT_ETH_OFFSET + SPW_IDENT_BYTES && spw_ident_is_udp(frame);
 
 	if (is_udp && spw_ident_read(frame + SPW_IDENT_ETH_OFFSET, ident_out))
 		return true;

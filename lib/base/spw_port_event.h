@@ -14,12 +14,14 @@
 
 /* Why frames that reached the driver were not lent; the slot of each is back in the pool.
  * X(name, meaning) */
-#define SPW_PORT_DROP_LIST(X)                                                              \
-	X(too_long, "frame in several segments, or longer than a slot")                    \
-	X(no_slot,                                                                         \
-	  "no free slot to copy a frame into that arrived in a foreign buffer (net_ring)") \
-	X(rx_error, "device delivered the frame marked as damaged")                        \
-	X(rx_flushed, "receive torn down with frames in it, or an error completion without data")
+#define SPW_PORT_DROP_LIST(X)                                                                     \
+	X(too_long, "frame in several segments, or longer than a slot")                           \
+	X(no_slot,                                                                                \
+	  "no free slot to copy a frame into that arrived in a foreign buffer (net_ring)")        \
+	X(rx_error, "device delivered the frame marked as damaged")                               \
+	X(rx_flushed, "receive torn down with frames in it, or an error completion without data") \
+	X(late, "rails: came after its number had been given up")                                 \
+	X(duplicate, "rails: a frame of this number had come before")
 
 enum spw_port_drop {
 #define X(name, text) SPW_PORT_DROP_##name,
@@ -29,15 +31,19 @@ enum spw_port_drop {
 };
 
 /* Errors of the device that are not frames. X(name, meaning) */
-#define SPW_PORT_ERR_LIST(X)                                                            \
-	X(no_slot, "the pool was empty when the driver wanted to refill")               \
-	X(cqe_error, "error completions")                                               \
-	X(queue_reset, "queues or QPs taken through reset to ready")                    \
-	X(link_down, "times the link went down")                                        \
-	X(peer_gone, "RDMA peers lost")                                                 \
-	X(protocol, "peers or frames that broke the protocol")                          \
-	X(refused, "RDMA connections that were refused, or failed before they were up") \
-	X(no_credit, "messages not sent: the peer was down, or had granted no room for them")
+#define SPW_PORT_ERR_LIST(X)                                                                  \
+	X(no_slot, "the pool was empty when the driver wanted to refill")                     \
+	X(cqe_error, "error completions")                                                     \
+	X(queue_reset, "queues or QPs taken through reset to ready")                          \
+	X(link_down, "times the link went down")                                              \
+	X(peer_gone, "RDMA peers lost")                                                       \
+	X(protocol, "peers or frames that broke the protocol")                                \
+	X(refused, "RDMA connections that were refused, or failed before they were up")       \
+	X(no_credit, "messages not sent: the peer was down, or had granted no room for them") \
+	X(gap, "rails: numbers of the source that did not come in time")                      \
+	X(gap_down, "rails: of them, those given up while a rail was down")                   \
+	X(rail_down, "rails: times that a rail went down")                                    \
+	X(rail_moved, "rails: frames sent over another rail because theirs was down")
 
 enum spw_port_err {
 #define X(name, text) SPW_PORT_ERR_##name,
@@ -80,6 +86,8 @@ enum spw_port_event_kind {
 	SPW_PORT_EVENT_QUEUE_BACK,  /* recovered; outage_ns: time without service */
 	SPW_PORT_EVENT_PEER_UP,
 	SPW_PORT_EVENT_PEER_DOWN,
+	SPW_PORT_EVENT_RAIL_UP,     /* rails: one of several, and at least one other was up */
+	SPW_PORT_EVENT_RAIL_DOWN,   /* rails: frames go over the others */
 	SPW_PORT_EVENT_DEVICE_GONE, /* the program stops in order, with exit status 4 */
 };
 

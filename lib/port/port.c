@@ -27,7 +27,7 @@ static const struct spw_port_driver *const driver_table[] = {
 #ifdef SPW_HAVE_RDMA
 	&port_verbs_driver,
 #endif
-	&port_fault_driver,
+	&port_fault_driver,  &port_rails_driver,
 };
 
 /* NULL: this build has no such driver. */
@@ -193,6 +193,11 @@ void spw_port_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 {
 	memset(stat_out, 0, sizeof(*stat_out));
 	port->driver->stat(port, stat_out);
+}
+
+uint32_t spw_port_rails(struct spw_port *port, struct spw_port_rail *rail_out)
+{
+	return port->driver->rails ? port->driver->rails(port, rail_out) : 0;
 }
 
 void spw_port_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out)

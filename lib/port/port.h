@@ -11,6 +11,7 @@
 extern const struct spw_port_driver port_null_driver;
 extern const struct spw_port_driver port_ethdev_driver;
 extern const struct spw_port_driver port_fault_driver;
+extern const struct spw_port_driver port_rails_driver;
 extern const struct spw_port_driver port_mlx5_driver;  /* where the build has rdma-core */
 extern const struct spw_port_driver port_verbs_driver; /* likewise */
 

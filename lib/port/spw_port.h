@@ -47,8 +47,9 @@
 extern "C" {
 #endif
 
-#define SPW_PORT_MAX  8
-#define SPW_BURST_MAX 64 /* the most frames of one burst, and of one executor batch */
+#define SPW_PORT_MAX      8
+#define SPW_PORT_RAIL_MAX 4  /* ports that one port of driver rails may be made of */
+#define SPW_BURST_MAX     64 /* the most frames of one burst, and of one executor batch */
 
 /* ---- specification: read before rte_eal_init ---- */
 
@@ -64,10 +65,11 @@ int spw_port_spec_parse(const char *text, struct spw_port_spec *spec_out);
 #define SPW_PORT_CAPS_ALL UINT64_MAX
 
 struct spw_port_need {
-	uint64_t caps;   /* capabilities(7), bit CAP_x: from open to close, recovery included.
-			    SPW_PORT_CAPS_ALL: what a PMD calls is not known here */
-	bool pci;        /* the PCI bus has to be scanned */
-	char allow[512]; /* argument of "-a": address and the PMD's own keys; "" if none */
+	uint64_t caps; /* capabilities(7), bit CAP_x: from open to close, recovery included.
+			  SPW_PORT_CAPS_ALL: what a PMD calls is not known here */
+	bool pci;      /* the PCI bus has to be scanned */
+	/* arguments of "-a", one for each device: address and the PMD's own keys; "" ends them */
+	char allow[SPW_PORT_RAIL_MAX + 1][512];
 };
 /* Purpose: what a port needs of its program: arguments of EAL, capabilities of the process.
  * Shape:   need_out is zero for a driver that needs nothing, or is not known (open reports that).
@@ -165,6 +167,17 @@ struct spw_port_queue_conf {
 
 struct spw_port;
 
+/* One of the ports that a port is made of. Totals since start; what its rail delivered is
+ * stat.rx_frames = lent + late + duplicate + flushed + what is parked now. */
+struct spw_port_rail {
+	const struct spw_port *port; /* its name and driver; of the same life as the whole */
+	struct spw_port_stat stat;   /* the rail's own */
+	uint64_t late, duplicate;    /* received there, and not lent: dropped for their number */
+	uint64_t flushed;            /* parked when the port stopped */
+	uint64_t moved;              /* sent there because another rail was down */
+	bool up;                     /* its link; messages: one of its peers */
+};
+
 /* A driver. lib/port/port.c calls it, after the checks that all drivers share; contracts are those
  * of the spw_port_* function of the same name below. */
 struct spw_port_driver {
@@ -184,6 +197,8 @@ struct spw_port_driver {
 	int (*stop)(struct spw_port *port);
 	void (*stat)(struct spw_port *port, struct spw_port_stat *stat_out);
 	void (*slots)(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out);
+	uint32_t (*rails)(struct spw_port *port,
+			  struct spw_port_rail *rail_out); /* NULL: it has none */
 	int (*pair_clock)(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
 			  uint64_t *uncertainty_ns_out);
 	void (*close)(struct spw_port *port);
@@ -265,6 +280,14 @@ int spw_port_stop(struct spw_port *port);
  * Order:   none; relaxed loads of what the owners count (docs/040, Counters).
  * Thread:  any, between open and close */
 void spw_port_stat(struct spw_port *port, struct spw_port_stat *stat_out);
+
+/* Purpose: the ports that this one is made of. Their counters and the port's own are read one by
+ *          one: while bursts run they need not agree.
+ * Shape:   rail_out[0 .. SPW_PORT_RAIL_MAX - 1].
+ * Returns: how many; 0 for a port that is one by itself.
+ * Order:   as spw_port_stat.
+ * Thread:  any, between open and close */
+uint32_t spw_port_rails(struct spw_port *port, struct spw_port_rail *rail_out);
 
 /* Purpose: where the slots of a queue are.
  * Shape:   queue 0 .. port->queue_cnt - 1, set up.

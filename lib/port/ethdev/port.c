@@ -47,9 +47,9 @@ static uint64_t ethdev_caps(const char *device)
 
 static int ethdev_need(const struct spw_port_spec *spec, struct spw_port_need *need)
 {
-	int rc = ethdev_dev_allow(spec, need->allow, sizeof(need->allow));
+	int rc = ethdev_dev_allow(spec, need->allow[0], sizeof(need->allow[0]));
 
-	need->pci = need->allow[0] != '\0';
+	need->pci = need->allow[0][0] != '\0';
 	need->caps = ethdev_caps(spec->device);
 	return rc;
 }

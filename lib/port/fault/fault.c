@@ -348,6 +348,11 @@ static void fault_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 	spw_port_stat(fault_of(port)->inner, stat_out);
 }
 
+static uint32_t fault_rails(struct spw_port *port, struct spw_port_rail *rail_out)
+{
+	return spw_port_rails(fault_of(port)->inner, rail_out);
+}
+
 static void fault_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots_out)
 {
 	struct fault_port *fp = fault_of(port);
@@ -375,6 +380,7 @@ const struct spw_port_driver port_fault_driver = {
 	.stop = fault_stop,
 	.stat = fault_stat,
 	.slots = fault_slots,
+	.rails = fault_rails,
 	.pair_clock = fault_pair_clock,
 	.close = fault_close,
 };

@@ -159,7 +159,7 @@ static void needs_by_port(void **state SPW_UNUSED)
 		assert_int_equal(spw_port_spec_parse(table[i].text, &spec), 0);
 		assert_int_equal(spw_port_need(&spec, &need), 0);
 		assert_int_equal(need.pci, table[i].pci);
-		assert_string_equal(need.allow, table[i].allow);
+		assert_string_equal(need.allow[0], table[i].allow);
 		assert_int_equal(need.caps, table[i].caps);
 	}
 }

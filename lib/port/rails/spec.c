@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * "rails:PORT+PORT...": each PORT is a whole specification with its own keys, so a rail may be any
+ * driver, or an interposer in front of one. Keys that begin with rails_ belong to rails itself,
+ * wherever they stand; a rail's specification has no '+' in it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/rails/rails.h"
+
+#define WINDOW_DFLT  512u
+#define WAIT_US_DFLT 1000u
+
+static int own_keys(const struct spw_port_spec *own, struct rails_conf *conf)
+{
+	static const char *const known[] = {"rails_order", "rails_spread", "rails_window",
+					    "rails_wait_us"};
+	const char *order = spw_port_spec_find(own, "rails_order"),
+		   *spread = spw_port_spec_find(own, "rails_spread");
+	int rc = spw_port_spec_check_keys(own, known, SPW_ARRAY_CNT(known), RAILS_USAGE);
+
+	conf->order = !order || !strcmp(order, "flow") ? RAILS_ORDER_FLOW
+		      : !strcmp(order, "stream")       ? RAILS_ORDER_STREAM
+						       : RAILS_ORDER_NONE;
+	if (!rc && order && conf->order == RAILS_ORDER_NONE && strcmp(order, "none"))
+		rc = spw_err(EINVAL, "rails_order=%s: use flow, stream or none", order);
+	conf->by_frame = spread ? !strcmp(spread, "frame") : conf->order == RAILS_ORDER_STREAM;
+	if (!rc && spread && !conf->by_frame && strcmp(spread, "flow"))
+		rc = spw_err(EINVAL, "rails_spread=%s: use flow or frame", spread);
+	rc = rc ? rc
+		: spw_port_spec_u64(own, "rails_window", WINDOW_DFLT, 2, RAILS_WINDOW_MAX,
+				    &conf->window);
+	rc = rc ? rc
+		: spw_port_spec_u64(own, "rails_wait_us", WAIT_US_DFLT, 1, 10000000,
+				    &conf->wait_us);
+	if (!rc && !SPW_IS_POW2(conf->window))
+		rc = spw_err(EINVAL, "rails_window=%u is no power of 2", (unsigned)conf->window);
+	return rc;
+}
+
+/* Appends one item, "key=value" or the beginning of a rail, to the text it belongs to. */
+static void append(char *text, const char *item, size_t len, const char *sep)
+{
+	const size_t n = strlen(text);
+
+	snprintf(text + n, sizeof(((struct spw_port_spec *)0)->text) - n, "%s%.*s",
+		 n && text[n - 1] != ':' ? sep : "", (int)len, item);
+}
+
+/* One rail, text[0 .. len): its own keys to rail_out, those of rails to own. */
+static int parse_rail(const char *text, size_t len, char *own, struct spw_port_spec *rail_out)
+{
+	char rail[sizeof(rail_out->text)] = "";
+
+	for (size_t at = 0, n; at < len; at += n + 1) {
+		n = SPW_MIN(strcspn(text + at, ","), len - at);
+		append(strncmp(text + at, RAILS_KEY, strlen(RAILS_KEY)) ? rail : own, text + at, n,
+		       ",");
+	}
+	if (!rail[0])
+		return spw_err(EINVAL, "a rail is empty; use %s", RAILS_USAGE);
+	if (!strncmp(rail, "rails:", strlen("rails:")))
+		return spw_err(EINVAL, "a rail cannot be made of rails; name all ports in one");
+	return spw_port_spec_parse(rail, rail_out);
+}
+
+static int check_count(uint32_t cnt)
+{
+	if (spw_in_range(cnt, 2, SPW_PORT_RAIL_MAX))
+		return 0;
+	return spw_err(EINVAL, "%u rail%s: use %s", cnt, cnt == 1 ? "" : "s", RAILS_USAGE);
+}
+
+int rails_spec_parse(const struct spw_port_spec *spec, struct rails_conf *conf_out)
+{
+	const char *text = spec->text + strcspn(spec->text, ":,");
+	char own_text[sizeof(spec->text)] = "null:";
+	struct spw_port_spec own;
+	uint32_t cnt = 1;
+	int rc;
+
+	text += *text != '\0';
+	memset(conf_out, 0, sizeof(*conf_out));
+	for (const char *p = text; *p; p++)
+		cnt += *p == '+';
+	rc = check_count(text[0] ? cnt : 0);
+	for (conf_out->rail_cnt = 0; !rc && conf_out->rail_cnt < cnt; conf_out->rail_cnt++) {
+		const size_t len = strcspn(text, "+");
+
+		rc = parse_rail(text, len, own_text, &conf_out->rail[conf_out->rail_cnt]);
+		text += len + (text[len] == '+');
+	}
+	rc = rc ? rc : spw_port_spec_parse(own_text, &own);
+	return rc ? rc : own_keys(&own, conf_out);
+}

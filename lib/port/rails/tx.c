@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Sending and returning slots: each to the rail it belongs to.
+ *
+ *   received there, rail is up      its home: the echo of a frame goes back where it came from
+ *   received there, rail is down    a frame goes over another rail; a message cannot, its slot is
+ *                                   memory of that rail's peer
+ *   lent empty                      by flow, or the next rail in turn
+ *
+ * A flow is the tag's, else what the NIC hashed, in 64 buckets. The rail of each bucket is in a
+ * table by the set of rails that are up: a rail that goes down moves its own buckets and no others.
+ */
+#include "base/spw_ident.h"
+#include "port/rails/rails.h"
+
+/* What each rail gets of one burst. */
+struct split {
+	struct spw_desc *desc[SPW_PORT_RAIL_MAX][SPW_BURST_MAX];
+	uint16_t cnt[SPW_PORT_RAIL_MAX];
+};
+
+/* ---- which rail ---- */
+
+SPW_INLINE uint32_t flow_of(const struct rails_queue *q, const struct spw_desc *desc)
+{
+	const uint8_t *frame = spw_pool_slot_addr(q->pool, desc->slot) + desc->offset;
+	struct spw_ident ident;
+
+	if (q->readable && spw_ident_find(frame, desc->len, q->messages, &ident))
+		return ident.flow;
+	return desc->meta;
+}
+
+/* The rail of a frame that is not bound to one. */
+SPW_INLINE uint32_t rail_free(struct rails_queue *q, const struct spw_desc *desc, uint32_t mask)
+{
+	const struct rails_port *rp = q->port;
+	uint32_t bucket, r;
+
+	if (q->by_frame) {
+		r = rp->rail_after[mask][q->tx_next];
+		q->tx_next = r;
+		return r;
+	}
+	bucket = flow_of(q, desc) % RAILS_BUCKETS;
+	r = rp->rail_of[mask][bucket];
+	if (spw_unlikely(r != rp->rail_of[rp->all][bucket]))
+		spw_thr_count(&q->count[r].moved, 1);
+	return r;
+}
+
+SPW_INLINE bool is_bound(const struct rails_queue *q, const struct spw_desc *desc)
+{
+	return q->messages && q->home[desc->slot] != RAILS_HOME_NO;
+}
+
+SPW_INLINE uint32_t rail_of(struct rails_queue *q, const struct spw_desc *desc)
+{
+	const uint32_t home = q->home[desc->slot], mask = rails_mask(q, desc);
+	uint32_t r;
+
+	if (spw_likely(home != RAILS_HOME_NO) && (q->messages || mask >> home & 1))
+		return home;
+	r = rail_free(q, desc, mask);
+	if (spw_unlikely(home != RAILS_HOME_NO))
+		spw_thr_count(&q->count[r].moved, q->by_frame);
+	return r;
+}
+
+/* ---- bursts ---- */
+
+/* A rail that is full does not stop a stream that is spread frame by frame: what it refused is
+ * offered to the others, once. Returns: how many of left[0 .. cnt - 1] are left, closed up. */
+static SPW_COLD uint16_t offer_again(struct rails_queue *q, struct spw_desc **desc, uint16_t *taken,
+				     struct spw_desc **left, uint16_t cnt)
+{
+	for (uint32_t r = 0; r < q->rail_cnt && cnt; r++) {
+		struct spw_desc *may[SPW_BURST_MAX];
+		uint16_t n = 0, keep = 0, sent;
+
+		for (uint16_t i = 0; i < cnt; i++) {
+			struct spw_desc *d = left[i];
+
+			if (!is_bound(q, d) && rails_mask(q, d) >> r & 1)
+				may[n++] = d;
+			else
+				left[keep++] = d;
+		}
+		sent = n ? spw_port_tx_burst(q->rail[r], may, n) : 0;
+		for (uint16_t i = 0; i < sent; i++)
+			desc[(*taken)++] = may[i];
+		for (uint16_t i = sent; i < n; i++)
+			left[keep++] = may[i];
+		cnt = keep;
+	}
+	return cnt;
+}
+
+/* Taken ones first, rail by rail, then those that stay lent: each rail's in their order. */
+uint16_t rails_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
+{
+	struct rails_queue *q = queue;
+	struct spw_desc *left[SPW_BURST_MAX];
+	uint16_t taken = 0, left_cnt = 0;
+	struct split split;
+
+	memset(split.cnt, 0, sizeof(split.cnt));
+	for (uint16_t i = 0; i < cnt; i++) {
+		const uint32_t r = rail_of(q, desc[i]);
+
+		split.desc[r][split.cnt[r]++] = desc[i];
+	}
+	for (uint32_t r = 0; r < q->rail_cnt; r++) {
+		const uint16_t n = split.cnt[r];
+		const uint16_t sent = n ? spw_port_tx_burst(q->rail[r], split.desc[r], n) : 0;
+
+		for (uint16_t i = 0; i < sent; i++)
+			desc[taken++] = split.desc[r][i];
+		for (uint16_t i = sent; i < n; i++)
+			left[left_cnt++] = split.desc[r][i];
+	}
+	if (spw_unlikely(left_cnt && q->by_frame))
+		left_cnt = offer_again(q, desc, &taken, left, left_cnt);
+	for (uint16_t i = 0; i < left_cnt; i++)
+		desc[taken + i] = left[i];
+	return taken;
+}
+
+void rails_release(void *queue, const uint32_t *slot, uint16_t cnt)
+{
+	struct rails_queue *q = queue;
+	uint32_t of[SPW_PORT_RAIL_MAX][SPW_BURST_MAX], empty[SPW_BURST_MAX];
+	uint16_t n[SPW_PORT_RAIL_MAX] = {0}, empty_cnt = 0;
+
+	for (uint16_t i = 0; i < cnt; i++) {
+		const uint8_t home = q->home[slot[i]];
+
+		if (spw_likely(home != RAILS_HOME_NO))
+			of[home][n[home]++] = slot[i];
+		else
+			empty[empty_cnt++] = slot[i];
+	}
+	for (uint32_t r = 0; r < q->rail_cnt; r++)
+		if (n[r])
+			spw_port_release_burst(q->rail[r], of[r], n[r]);
+	spw_pool_put(q->pool, empty, empty_cnt);
+	q->lent_cnt -= empty_cnt;
+}
+
+uint16_t rails_lend(void *queue, uint32_t *slot, uint16_t cnt)
+{
+	struct rails_queue *q = queue;
+	const uint32_t n = spw_pool_get(q->pool, slot, cnt);
+
+	for (uint32_t i = 0; i < n; i++)
+		q->home[slot[i]] = RAILS_HOME_NO;
+	q->lent_cnt += n;
+	return (uint16_t)n;
+}

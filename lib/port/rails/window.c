@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The reorder window, what is not the number expected next (window.h). Called by rx.c; every loop
+ * here is bounded by the window's length.
+ *
+ *   frame ──► put ─┬─ expected ──► PASS, and what waited for it ──► ready
+ *                  ├─ ahead ─────► parked in its sequence's ring
+ *                  ├─ beyond ────► the lowest numbers are given up, then parked
+ *                  └─ passed ────► late or duplicate
+ *   time ──► expire: the longest wait is given up ───────────────► ready
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "port/rails/window.h"
+
+static uint32_t seq_next(const struct rails_window *w, uint32_t idx)
+{
+	return (uint32_t)w->seq[idx];
+}
+
+static uint16_t seq_run(const struct rails_window *w, uint32_t idx)
+{
+	return (uint16_t)(w->seq[idx] >> 32);
+}
+
+static uint16_t seq_ring(const struct rails_window *w, uint32_t idx)
+{
+	return (uint16_t)(w->seq[idx] >> 48);
+}
+
+static uint32_t *ring_at(struct rails_window *w, uint16_t r, uint32_t seq)
+{
+	return &w->ring_slot[(size_t)r * (w->mask + 1) + (seq & w->mask)];
+}
+
+static void ready_push(struct rails_window *w, uint32_t slot)
+{
+	w->ready[w->ready_in++ & w->ready_mask] = slot;
+}
+
+/* ---- the list of rings that wait ---- */
+
+static void list_remove(struct rails_window *w, uint16_t r)
+{
+	w->ring[w->ring[r].before].after = w->ring[r].after;
+	w->ring[w->ring[r].after].before = w->ring[r].before;
+}
+
+/* The wait begins now, so it is the shortest. */
+static void list_append(struct rails_window *w, uint16_t r)
+{
+	const uint16_t last = w->ring[0].before;
+
+	w->ring[r].since_tsc = w->now_tsc;
+	w->ring[r].before = last;
+	w->ring[r].after = 0;
+	w->ring[last].after = r;
+	w->ring[0].before = r;
+}
+
+static void ring_release(struct rails_window *w, uint16_t r)
+{
+	list_remove(w, r);
+	w->waiting--;
+	w->free[w->free_cnt++] = r;
+	w->seq[w->ring[r].idx] &= RAILS_SEQ(UINT32_MAX, UINT16_MAX, 0);
+}
+
+/* ---- from parked to ready ---- */
+
+/* Numbers first .. last never came. */
+static void give_up(struct rails_window *w, uint32_t idx, uint32_t first, uint32_t last)
+{
+	const uint64_t cnt = (uint64_t)(last - first) + 1;
+
+	w->given[w->given_at++ % RAILS_GIVEN_CNT] =
+		(struct rails_range){idx, first, last, seq_run(w, idx)};
+	spw_thr_count(&w->stat.gap, cnt);
+	if (w->rail_is_down)
+		spw_thr_count(&w->stat.gap_down, cnt);
+}
+
+/* Whether a number that was passed was given up. */
+static bool was_given_up(const struct rails_window *w, const struct rails_tag *tag)
+{
+	for (uint32_t i = 0; i < RAILS_GIVEN_CNT; i++) {
+		const struct rails_range *g = &w->given[i];
+
+		if (i < w->given_at && g->idx == tag->idx && g->run == tag->run &&
+		    tag->seq - g->first <= g->last - g->first)
+			return true;
+	}
+	return false;
+}
+
+/* Moves the expected number up to `to`, if it is not there yet, and on over all that are parked
+ * without a gap. Parked ones that are passed become ready, the others are given up. */
+static void advance(struct rails_window *w, uint32_t idx, uint32_t to)
+{
+	const uint16_t r = seq_ring(w, idx);
+	uint32_t next = seq_next(w, idx), gap = next;
+	struct rails_ring *ring = &w->ring[r];
+
+	while (r && ring->cnt) {
+		uint32_t *slot = ring_at(w, r, next);
+
+		if (*slot == RAILS_NOTHING && (int32_t)(to - next) <= 0)
+			break;
+		if (*slot != RAILS_NOTHING) {
+			if (gap != next)
+				give_up(w, idx, gap, next - 1);
+			gap = next + 1;
+			ready_push(w, *slot);
+			*slot = RAILS_NOTHING;
+			ring->cnt--;
+			w->parked_cnt--;
+		}
+		next++;
+	}
+	if ((int32_t)(to - next) > 0)
+		next = to;
+	if (gap != next)
+		give_up(w, idx, gap, next - 1);
+	w->seq[idx] = RAILS_SEQ(next, seq_run(w, idx), r);
+	if (!r)
+		return;
+	if (ring->cnt) {
+		list_remove(w, r);
+		list_append(w, r);
+	} else {
+		ring_release(w, r);
+	}
+}
+
+/* Gives up what the ring waits for now, up to the first number that is parked. */
+static void ring_skip(struct rails_window *w, uint16_t r)
+{
+	const uint32_t idx = w->ring[r].idx;
+	uint32_t to = seq_next(w, idx);
+
+	while (*ring_at(w, r, to) == RAILS_NOTHING)
+		to++;
+	advance(w, idx, to);
+}
+
+static void ring_flush(struct rails_window *w, uint16_t r)
+{
+	for (uint32_t left = w->ring[r].cnt; left; left = w->ring[r].cnt)
+		ring_skip(w, r);
+}
+
+/* The ring of a sequence, or a new one; the longest wait is given up if all are in use. */
+static uint16_t ring_of(struct rails_window *w, uint32_t idx)
+{
+	uint16_t r = seq_ring(w, idx);
+
+	if (r)
+		return r;
+	if (!w->free_cnt)
+		ring_flush(w, w->ring[0].after);
+	r = w->free[--w->free_cnt];
+	w->ring[r].idx = idx;
+	w->ring[r].cnt = 0;
+	list_append(w, r);
+	w->waiting++;
+	w->seq[idx] |= RAILS_SEQ(0, 0, r);
+	return r;
+}
+
+/* ---- a frame ---- */
+
+/* Delivers at once, or behind what is ready. */
+static enum rails_verdict deliver(struct rails_window *w, const struct spw_desc *desc)
+{
+	if (w->ready_in == w->ready_out)
+		return RAILS_PASS;
+	w->parked[desc->slot] = *desc;
+	ready_push(w, desc->slot);
+	return RAILS_KEPT;
+}
+
+static enum rails_verdict park(struct rails_window *w, const struct rails_tag *tag,
+			       const struct spw_desc *desc)
+{
+	const uint16_t r = ring_of(w, tag->idx);
+	uint32_t *slot = ring_at(w, r, tag->seq);
+
+	if (*slot != RAILS_NOTHING)
+		return RAILS_DUPLICATE;
+	*slot = desc->slot;
+	w->parked[desc->slot] = *desc;
+	w->ring[r].cnt++;
+	spw_thr_count(&w->stat.parked, 1);
+	if (++w->parked_cnt > w->parked_max)
+		ring_skip(w, w->ring[0].after);
+	return RAILS_KEPT;
+}
+
+/* A damaged number must not move the window away from its flow: the frame is delivered as it came,
+ * and only a second one that continues it is believed. */
+static bool is_far(struct rails_window *w, const struct rails_tag *tag)
+{
+	const uint32_t off = tag->seq - seq_next(w, tag->idx);
+	const struct rails_tag *far = &w->far;
+
+	if (off + RAILS_FAR <= 2 * RAILS_FAR)
+		return false;
+	if (far->idx == tag->idx && far->run == tag->run && far->seq + 1 == tag->seq)
+		return false;
+	w->far = *tag;
+	spw_thr_count(&w->stat.far, 1);
+	return true;
+}
+
+/* A source begins with number 0. Whoever joins it later begins where it is. */
+static void begin(struct rails_window *w, const struct rails_tag *tag, uint32_t next)
+{
+	if (seq_ring(w, tag->idx))
+		ring_flush(w, seq_ring(w, tag->idx));
+	w->seq[tag->idx] = RAILS_SEQ(next, tag->run, 0);
+}
+
+enum rails_verdict rails_window_put(struct rails_window *w, const struct rails_tag *tag,
+				    const struct spw_desc *desc)
+{
+	enum rails_verdict verdict;
+	uint32_t off;
+
+	if (!w->seq[tag->idx] || seq_run(w, tag->idx) != tag->run)
+		begin(w, tag, tag->seq <= w->mask ? 0 : tag->seq);
+	else if (is_far(w, tag))
+		return deliver(w, desc);
+	off = tag->seq - seq_next(w, tag->idx);
+	if (off + RAILS_FAR > 2 * RAILS_FAR) { /* believed now */
+		if ((int32_t)off > 0)
+			advance(w, tag->idx, tag->seq);
+		else
+			begin(w, tag, tag->seq);
+		off = 0;
+	}
+	if ((int32_t)off < 0)
+		return was_given_up(w, tag) ? RAILS_LATE : RAILS_DUPLICATE;
+	if (off > w->mask)
+		advance(w, tag->idx, tag->seq - w->mask);
+	if (tag->seq != seq_next(w, tag->idx))
+		return park(w, tag, desc);
+	verdict = deliver(w, desc);
+	w->seq[tag->idx] = RAILS_SEQ(tag->seq + 1, tag->run, seq_ring(w, tag->idx));
+	if (seq_ring(w, tag->idx))
+		advance(w, tag->idx, tag->seq + 1);
+	return verdict;
+}
+
+enum rails_verdict rails_window_untagged(struct rails_window *w, const struct spw_desc *desc)
+{
+	return deliver(w, desc);
+}
+
+void rails_window_expire(struct rails_window *w)
+{
+	while (w->waiting && w->now_tsc - w->ring[w->ring[0].after].since_tsc > w->wait_tsc)
+		ring_skip(w, w->ring[0].after);
+}
+
+void rails_window_flush(struct rails_window *w)
+{
+	while (w->waiting)
+		ring_flush(w, w->ring[0].after);
+}
+
+uint16_t rails_window_take(struct rails_window *w, struct spw_desc *desc, uint16_t cnt)
+{
+	const uint32_t n = SPW_MIN(w->ready_in - w->ready_out, (uint32_t)cnt);
+
+	for (uint32_t i = 0; i < n; i++)
+		desc[i] = w->parked[w->ready[w->ready_out++ & w->ready_mask]];
+	return (uint16_t)n;
+}
+
+/* ---- set-up ---- */
+
+int rails_window_init(struct rails_window *w, const struct rails_window_conf *conf)
+{
+	const uint32_t ready_cnt = spw_pow2_ceil32(conf->slot_cnt);
+	const size_t places = (size_t)(RAILS_RING_CNT + 1) * conf->cnt;
+
+	*w = (struct rails_window){
+		.seq = calloc(conf->seq_cnt, sizeof(*w->seq)),
+		.mask = conf->cnt - 1,
+		.ready_mask = ready_cnt - 1,
+		.wait_tsc = conf->wait_tsc,
+		.parked_max = conf->parked_max,
+		.parked = calloc(conf->slot_cnt, sizeof(*w->parked)),
+		.ready = calloc(ready_cnt, sizeof(*w->ready)),
+		.ring = calloc(RAILS_RING_CNT + 1, sizeof(*w->ring)),
+		.ring_slot = malloc(places * sizeof(*w->ring_slot)),
+		.far = {.idx = UINT32_MAX},
+	};
+	if (!w->seq || !w->parked || !w->ready || !w->ring || !w->ring_slot) {
+		rails_window_fini(w);
+		return spw_err(ENOMEM, "no memory for a reorder window of %u frames", conf->cnt);
+	}
+	memset(w->ring_slot, 0xff, places * sizeof(*w->ring_slot));
+	while (w->free_cnt < RAILS_RING_CNT) {
+		w->free[w->free_cnt] = (uint16_t)(w->free_cnt + 1);
+		w->free_cnt++;
+	}
+	return 0;
+}
+
+void rails_window_fini(struct rails_window *w)
+{
+	free(w->seq);
+	free(w->parked);
+	free(w->ready);
+	free(w->ring);
+	free(w->ring_slot);
+	*w = (struct rails_window){0};
+}
