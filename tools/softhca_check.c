@@ -78,28 +78,39 @@ static int check_unix(const char *cable)
 	return check_path("cable", path);
 }
 
-static int check_cable(const struct hca_cfg *cfg)
+static int check_cable(const char *cable)
 {
-	const char *name = strchr(cfg->cable, ':') + 1;
+	const char *name = strchr(cable, ':') + 1;
 	int fd;
 
-	if (strncmp(cfg->cable, "shm:", 4) == 0 &&
-	    (!*name || strlen(name) > 64 || strchr(name, '/')))
+	if (strncmp(cable, "shm:", 4) == 0 && (!*name || strlen(name) > 64 || strchr(name, '/')))
 		return spw_err(EINVAL, "--cable %s: the name has 1 to 64 characters and no slash",
-			       cfg->cable);
-	if (strncmp(cfg->cable, "unix:", 5) == 0)
-		return check_unix(cfg->cable);
-	if (strncmp(cfg->cable, "afpacket:", 9))
+			       cable);
+	if (strncmp(cable, "unix:", 5) == 0)
+		return check_unix(cable);
+	if (strncmp(cable, "afpacket:", 9))
 		return 0;
 	if (!if_nametoindex(name))
 		return spw_err(ENODEV, "--cable %s: there is no such interface; ip link shows them",
-			       cfg->cable);
+			       cable);
 	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return spw_err(errno, "--cable %s: %s%s", cfg->cable, strerror(errno),
+		return spw_err(errno, "--cable %s: %s%s", cable, strerror(errno),
 			       errno == EPERM ? "; it needs CAP_NET_RAW" : "");
 	close(fd);
 	return 0;
+}
+
+static int check_cables(const struct hca_cfg *cfg)
+{
+	char cable[HCA_TEXT_BYTES];
+	int rc = 0;
+
+	for (uint32_t i = 0; i < cfg->dev_cnt && !rc; i++) {
+		hca_cfg_cable(cfg, cfg->dev[i].port, cable);
+		rc = check_cable(cable);
+	}
+	return rc;
 }
 
 static int print_adversary(void)
@@ -118,7 +129,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--adversary") == 0)
 		return print_adversary();
 	if (argc == 2 && hca_cfg_parse(argv[1], &cfg) == 0 && !check_fault(&cfg) &&
-	    !check_netdevs(&cfg) && !check_cable(&cfg) && !check_path("control", cfg.control) &&
+	    !check_netdevs(&cfg) && !check_cables(&cfg) && !check_path("control", cfg.control) &&
 	    !check_path("trace", cfg.trace))
 		return 0;
 	fprintf(stderr, "with-softhca: %s\n",
