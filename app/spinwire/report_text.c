@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "app_loop.h"
 #include "report_slow.h"
@@ -34,6 +35,43 @@ static void print_discards(const struct spw_port_stat *stat)
 		printf("  %-18s %14s\n", "port_discards", "unknown");
 }
 
+static void print_port(const char *lead, const struct spw_port *port,
+		       const struct spw_port_stat *st)
+{
+	printf("%s%-*s %-8s %14" PRIu64 " %16" PRIu64 " %14" PRIu64 " %16" PRIu64 "\n", lead,
+	       20 - (int)strlen(lead), port->name, port->driver->name, st->rx_frames, st->rx_bytes,
+	       st->tx_frames, st->tx_bytes);
+	for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
+		if (st->err[e])
+			printf("%s  %-18s %14" PRIu64 "\n", lead,
+			       spw_port_err_name((enum spw_port_err)e), st->err[e]);
+}
+
+static void print_if(const char *what, uint64_t cnt)
+{
+	if (cnt)
+		printf("    %-16s %14" PRIu64 "\n", what, cnt);
+}
+
+/* The rails of a port that is made of several, under the line with their sum. */
+static void print_rails(struct spw_port *port)
+{
+	struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
+	const uint32_t cnt = spw_port_rails(port, rail);
+
+	for (uint32_t r = 0; r < cnt; r++) {
+		print_port("  ", rail[r].port, &rail[r].stat);
+		print_if("missed", rail[r].stat.missed_frames);
+		print_if("late", rail[r].late);
+		print_if("duplicate", rail[r].duplicate);
+		print_if("flushed", rail[r].flushed);
+		print_if("moved here", rail[r].moved);
+		print_if("tx_flushed", rail[r].stat.tx_flushed);
+		print_if("residual", rail[r].residual);
+		app_loop_print(stdout, "    ", &rail[r].stat);
+	}
+}
+
 static void print_ports(const struct app *app, const struct app_result *res)
 {
 	printf("\n%-20s %-8s %14s %16s %14s %16s\n", "port", "driver", "rx frames", "rx bytes",
@@ -41,15 +79,10 @@ static void print_ports(const struct app *app, const struct app_result *res)
 	for (uint32_t p = 0; p < app->topo.port_cnt; p++) {
 		const struct spw_port_stat *st = &res->topo.port[p];
 
-		printf("%-20s %-8s %14" PRIu64 " %16" PRIu64 " %14" PRIu64 " %16" PRIu64 "\n",
-		       app->topo.port[p]->name, app->topo.port[p]->driver->name, st->rx_frames,
-		       st->rx_bytes, st->tx_frames, st->tx_bytes);
-		for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
-			if (st->err[e])
-				printf("  %-18s %14" PRIu64 "\n",
-				       spw_port_err_name((enum spw_port_err)e), st->err[e]);
+		print_port("", app->topo.port[p], st);
 		print_discards(st);
 		app_loop_print(stdout, "  ", st);
+		print_rails(app->topo.port[p]);
 	}
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Live numbers on DPDK's telemetry socket: /spinwire/info, /spinwire/ports, /spinwire/ledger,
- * /spinwire/lcores, /spinwire/latency, /spinwire/causes, /spinwire/histogram. Opened and closed by
- * control.c around a run. EAL calls back in its own thread: everything read here is a counter that
- * its owner writes with one store, or a view under its lock. DPDK cannot unregister a command, so
- * `live` is NULL between runs.
+ * Live numbers on DPDK's telemetry socket: /spinwire/info, /spinwire/ports, /spinwire/rails,
+ * /spinwire/ledger, /spinwire/lcores, /spinwire/latency, /spinwire/causes, /spinwire/histogram.
+ * Opened and closed by control.c around a run. EAL calls back in its own thread: everything read
+ * here is a counter that its owner writes with one store, or a view under its lock. DPDK cannot
+ * unregister a command, so `live` is NULL between runs.
  *
  * Source: rte_telemetry.h; names hold letters, digits, '_' and '/' only.
  */
@@ -71,30 +71,62 @@ static void add_as(struct rte_tel_data *d, const char *kind, const char *name, u
 	add(d, key, v);
 }
 
+/* A dictionary with the counters of a port, or of one of its rails; NULL without memory. */
+static struct rte_tel_data *port_new(const struct spw_port *port, const struct spw_port_stat *stat)
+{
+	struct rte_tel_data *dict = dict_new();
+
+	if (!dict)
+		return NULL;
+	add_text(dict, "name", port->name);
+	add_text(dict, "driver", port->driver->name);
+	add(dict, "rx_frames", stat->rx_frames);
+	add(dict, "rx_bytes", stat->rx_bytes);
+	add(dict, "tx_frames", stat->tx_frames);
+	add(dict, "tx_bytes", stat->tx_bytes);
+	for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
+		add_as(dict, "dropped", spw_port_drop_name((enum spw_port_drop)i),
+		       stat->dropped[i]);
+	for (int i = 0; i < SPW_PORT_ERR_CNT; i++)
+		add_as(dict, "error", spw_port_err_name((enum spw_port_err)i), stat->err[i]);
+	return dict;
+}
+
 /* Ports by number: DPDK refuses the characters of a PCI address as a name. */
 static void ports_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
 	for (uint32_t p = 0; p < app->topo.port_cnt; p++) {
-		struct rte_tel_data *port = dict_new();
+		struct rte_tel_data *port;
 		struct spw_port_stat stat;
 		char number[16];
 
-		if (!port)
-			return;
 		spw_port_stat(app->topo.port[p], &stat);
-		add_text(port, "name", app->topo.port[p]->name);
-		add_text(port, "driver", app->topo.port[p]->driver->name);
-		add(port, "rx_frames", stat.rx_frames);
-		add(port, "rx_bytes", stat.rx_bytes);
-		add(port, "tx_frames", stat.tx_frames);
-		add(port, "tx_bytes", stat.tx_bytes);
-		for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
-			add_as(port, "dropped", spw_port_drop_name((enum spw_port_drop)i),
-			       stat.dropped[i]);
-		for (int i = 0; i < SPW_PORT_ERR_CNT; i++)
-			add_as(port, "error", spw_port_err_name((enum spw_port_err)i), stat.err[i]);
+		if (!(port = port_new(app->topo.port[p], &stat)))
+			return;
 		snprintf(number, sizeof(number), "%u", p);
 		add_dict(d, number, port);
+	}
+}
+
+/* Rails by the numbers of port and rail, "0_1"; a port that is not made of rails has none here. */
+static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
+{
+	for (uint32_t p = 0; p < app->topo.port_cnt; p++) {
+		struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
+		const uint32_t cnt = spw_port_rails(app->topo.port[p], rail);
+
+		for (uint32_t r = 0; r < cnt; r++) {
+			struct rte_tel_data *dict = port_new(rail[r].port, &rail[r].stat);
+			char number[24];
+
+			if (!dict)
+				return;
+			add(dict, "late", rail[r].late);
+			add(dict, "duplicate", rail[r].duplicate);
+			add(dict, "moved", rail[r].moved);
+			snprintf(number, sizeof(number), "%u_%u", p, r);
+			add_dict(d, number, dict);
+		}
 	}
 }
 
@@ -233,6 +265,8 @@ static const struct {
 } command[] = {
 	{"/spinwire/info", "What runs here. Takes no parameters.", info_dict},
 	{"/spinwire/ports", "Counters of every port, by number. Takes no parameters.", ports_dict},
+	{"/spinwire/rails", "Counters of the rails of every port. Takes no parameters.",
+	 rails_dict},
 	{"/spinwire/ledger", "Where every frame is. Takes no parameters.", ledger_dict},
 	{"/spinwire/lcores", "Ticks of every lcore by regime. Takes no parameters.", lcores_dict},
 	{"/spinwire/latency", "Stages of the last second, in ns. Takes no parameters.",

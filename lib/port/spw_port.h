@@ -167,15 +167,19 @@ struct spw_port_queue_conf {
 
 struct spw_port;
 
-/* One of the ports that a port is made of. Totals since start; what its rail delivered is
- * stat.rx_frames = lent + late + duplicate + flushed + what is parked now. */
+/* One of the ports that a port is made of. Totals since start. */
 struct spw_port_rail {
 	const struct spw_port *port; /* its name and driver; of the same life as the whole */
 	struct spw_port_stat stat;   /* the rail's own */
-	uint64_t late, duplicate;    /* received there, and not lent: dropped for their number */
-	uint64_t flushed;            /* parked when the port stopped */
-	uint64_t moved;              /* sent there because another rail was down */
-	bool up;                     /* its link; messages: one of its peers */
+	/* What the whole counted of this rail. polled = lent + late + duplicate + flushed + parked
+	 * now, over all rails. */
+	uint64_t polled;
+	uint64_t late, duplicate; /* not lent: dropped for their number */
+	uint64_t flushed;         /* not lent: parked when the port stopped */
+	uint64_t moved;           /* sent there because another rail was down */
+	/* Sum of the differences of: what arrived and what the rail lent, missed or dropped; what
+	 * it lent and polled. 0 after stop. */
+	uint64_t residual;
 };
 
 /* A driver. lib/port/port.c calls it, after the checks that all drivers share; contracts are those

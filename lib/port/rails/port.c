@@ -331,6 +331,22 @@ static void rails_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 			queue_add(&rp->queue[i], stat_out);
 }
 
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static uint64_t residual_of(const struct spw_port_rail *rail)
+{
+	const struct spw_port_stat *stat = &rail->stat;
+	uint64_t received = stat->rx_frames;
+
+	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
+		received += stat->dropped[i];
+	return apart(stat->wire_frames - stat->missed_frames, received) +
+	       apart(stat->rx_frames, rail->polled);
+}
+
 static uint32_t rails_rails(struct spw_port *port, struct spw_port_rail *rail_out)
 {
 	const struct rails_port *rp = rails_of(port);
@@ -343,11 +359,13 @@ static uint32_t rails_rails(struct spw_port *port, struct spw_port_rail *rail_ou
 		for (uint16_t i = 0; i < port->queue_cnt; i++) {
 			const struct rails_count *count = &rp->queue[i].count[r];
 
+			rail->polled += spw_thr_load_rlx(&count->polled);
 			rail->late += spw_thr_load_rlx(&count->late);
 			rail->duplicate += spw_thr_load_rlx(&count->duplicate);
 			rail->flushed += spw_thr_load_rlx(&count->flushed);
 			rail->moved += spw_thr_load_rlx(&count->moved);
 		}
+		rail->residual = residual_of(rail);
 	}
 	return rp->conf.rail_cnt;
 }

@@ -38,6 +38,7 @@ struct rails_conf {
 
 /* What one queue counts of one rail. Written by the owner, sampled by others. */
 struct rails_count {
+	uint64_t polled;
 	uint64_t late, duplicate, flushed; /* received there, and not lent */
 	uint64_t dropped_bytes;
 	uint64_t moved; /* sent there because their own rail was down */
@@ -90,10 +91,10 @@ SPW_INLINE struct rails_port *rails_of(const struct spw_port *port)
 /* The rails over which a frame may go: those that are up, or all if none is. */
 SPW_INLINE uint32_t rails_mask(const struct rails_queue *q, const struct spw_desc *desc)
 {
-	const uint32_t up = !q->messages               ? spw_thr_load_rlx(&q->port->up)
-			    : desc->peer < RAILS_PEERS ? q->peer_up[desc->peer]
-						       : 0;
+	uint32_t up = spw_thr_load_rlx(&q->port->up);
 
+	if (q->messages)
+		up &= desc->peer < RAILS_PEERS ? q->peer_up[desc->peer] : 0;
 	return up ? up : q->port->all;
 }
 

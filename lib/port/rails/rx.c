@@ -137,6 +137,7 @@ SPW_INLINE uint16_t rx_body(struct rails_queue *q, struct spw_desc *desc, uint16
 		const uint16_t n = spw_port_rx_burst(q->rail[r], desc + out, (uint16_t)(cnt - out));
 
 		q->poll_next = r + 1 == q->rail_cnt ? 0 : r + 1;
+		spw_thr_count(&q->count[r].polled, n);
 		out = (uint16_t)(out + (n ? rx_sort(q, r, desc + out, n, flags) : 0));
 	}
 	if (flags & RX_ORDER && spw_unlikely(w->ready_in != w->ready_out))
