@@ -230,14 +230,13 @@ static int set_seconds(void *arg, const char *value)
 	return rc;
 }
 
-static int set_echo(void *arg, const char *value)
+static int set_yes(void *field, const char *value)
 {
-	struct gen_conf *conf = arg;
+	bool *yes = field;
 
-	conf->expect_echo = !strcmp(value, "yes");
-	return conf->expect_echo || !strcmp(value, "no")
-		       ? 0
-		       : spw_err(EINVAL, "'%s' is neither yes nor no", value);
+	*yes = !strcmp(value, "yes");
+	return *yes || !strcmp(value, "no") ? 0
+					    : spw_err(EINVAL, "'%s' is neither yes nor no", value);
 }
 
 #define FIELD(name) offsetof(struct gen_conf, name)
@@ -269,7 +268,10 @@ static const struct gen_option {
 	 "0s: not"},
 	{"hold", set_time, FIELD(hold_ns), "0s",
 	 "how long to keep the port open after the report, for a receiver that should end first"},
-	{"echo", set_echo, 0, "yes", "whether frames are expected back"},
+	{"echo", set_yes, FIELD(expect_echo), "yes", "whether frames are expected back"},
+	{"stream", set_yes, FIELD(frame.stream), "no",
+	 "whether each frame has its number in the stream of its sender, for rails_order=stream "
+	 "(68 bytes and more)"},
 	{"seed", set_seed, 0, "1", "the same seed is the same plan"},
 	{"run", set_run, 0, NULL,
 	 "number of the run in every frame; echoes of others are refused (default: from the "

@@ -39,7 +39,8 @@ static uint32_t crc_get(const uint8_t *at)
 	return rte_le_to_cpu_32(le);
 }
 
-void gen_frame_template(const struct gen_frame_conf *conf, struct gen_headers *headers_out)
+void gen_frame_template(const struct gen_frame_conf *conf, uint32_t sender,
+			struct gen_headers *headers_out)
 {
 	memset(headers_out, 0, sizeof(*headers_out));
 	headers_out->eth.src_addr = conf->src_mac;
@@ -54,6 +55,7 @@ void gen_frame_template(const struct gen_frame_conf *conf, struct gen_headers *h
 	headers_out->udp.dst_port = rte_cpu_to_be_16(GEN_UDP_PORT);
 	headers_out->stamp.magic_be = rte_cpu_to_be_16(GEN_MAGIC);
 	headers_out->stamp.version = GEN_VERSION;
+	headers_out->stamp.flags = conf->stream ? (uint8_t)(SPW_IDENT_STREAM | sender << 4) : 0;
 	headers_out->stamp.run_be = rte_cpu_to_be_16(conf->run);
 	/* ip.total_length is 0 here; checksum_add() adds it for each frame. */
 	headers_out->ip.hdr_checksum = rte_ipv4_cksum(&headers_out->ip);
@@ -67,40 +69,44 @@ static rte_be16_t checksum_add(rte_be16_t checksum, rte_be16_t word)
 	return (rte_be16_t) ~((sum & 0xffff) + (sum >> 16));
 }
 
-/* The stamp, zeros and the CRC: a UDP payload, or a whole message, of `bytes`. */
-static void payload_write(const struct gen_stamp *stamp, uint8_t *at, uint32_t bytes, uint16_t flow,
-			  uint32_t seq, uint64_t due_ns)
+/* The stamp, the stream's number, zeros and the CRC: a UDP payload, or a whole message, of `bytes`.
+ * Without a stream the number is 0, as the bytes there are; in the smallest frame the CRC covers
+ * it. */
+static void payload_write(const struct gen_stamp *stamp, uint8_t *at, uint32_t bytes,
+			  const struct gen_mark *mark)
 {
+	const rte_be32_t number_be = rte_cpu_to_be_32(mark->number);
 	struct gen_stamp *s = (struct gen_stamp *)at;
 	uint8_t *crc_at = at + bytes - GEN_CRC_BYTES;
 
 	*s = *stamp;
-	s->flow_be = rte_cpu_to_be_16(flow);
-	s->seq_be = rte_cpu_to_be_32(seq);
-	s->due_hi_be = rte_cpu_to_be_16((uint16_t)(due_ns >> 32));
-	s->due_lo_be = rte_cpu_to_be_32((uint32_t)due_ns);
+	s->flow_be = rte_cpu_to_be_16(mark->flow);
+	s->seq_be = rte_cpu_to_be_32(mark->seq);
+	s->due_hi_be = rte_cpu_to_be_16((uint16_t)(mark->due_ns >> 32));
+	s->due_lo_be = rte_cpu_to_be_32((uint32_t)mark->due_ns);
 	memset(at + sizeof(*s), 0, (size_t)(crc_at - (at + sizeof(*s))));
+	memcpy(at + sizeof(*s), &number_be, sizeof(number_be));
 	crc_put(crc_at, crc32c(at, (uint32_t)(crc_at - at)));
 }
 
-void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes, uint16_t flow,
-		     uint32_t seq, uint64_t due_ns)
+void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes,
+		     const struct gen_mark *mark)
 {
 	struct gen_headers *h = (struct gen_headers *)at;
 
 	memcpy(h, headers, GEN_PAYLOAD_OFFSET);
 	h->ip.total_length = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth)));
 	h->ip.hdr_checksum = checksum_add(h->ip.hdr_checksum, h->ip.total_length);
-	h->udp.src_port = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + flow));
+	h->udp.src_port = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + mark->flow));
 	h->udp.dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth) - sizeof(h->ip)));
 	payload_write(&headers->stamp, at + GEN_PAYLOAD_OFFSET,
-		      bytes - (uint32_t)GEN_PAYLOAD_OFFSET, flow, seq, due_ns);
+		      bytes - (uint32_t)GEN_PAYLOAD_OFFSET, mark);
 }
 
 void gen_message_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes,
-		       uint16_t flow, uint32_t seq, uint64_t due_ns)
+		       const struct gen_mark *mark)
 {
-	payload_write(&headers->stamp, at, bytes, flow, seq, due_ns);
+	payload_write(&headers->stamp, at, bytes, mark);
 }
 
 /* The length of the UDP payload; 0 if headers or lengths are not those of a frame of ours. Ethernet

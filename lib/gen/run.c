@@ -38,15 +38,20 @@ static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *mad
 			uint64_t taken_tsc)
 {
 	const struct gen_due *due = gen_plan_peek(&run->plan);
+	const struct gen_mark mark = {
+		.flow = (uint16_t)(due->flow * run->sender_cnt + run->sender),
+		.seq = run->next_seq[due->flow]++,
+		.number = (uint32_t)run->sent.made_cnt & run->number_mask,
+		.due_ns = due->due_fp >> GEN_FRAC_BITS,
+	};
 
 	made->number = run->sent.made_cnt;
-	made->due_ns = due->due_fp >> GEN_FRAC_BITS;
+	made->due_ns = mark.due_ns;
 	made->flow = due->flow;
 	made->desc = (struct spw_desc){
 		.slot = slot, .offset = run->headroom, .len = due->bytes, .peer = run->sender};
 	run->write(&run->headers, spw_pool_slot_addr(run->pool, slot) + run->headroom, due->bytes,
-		   (uint16_t)(due->flow * run->sender_cnt + run->sender),
-		   run->next_seq[due->flow]++, made->due_ns);
+		   &mark);
 	gen_sent_taken(&run->sent, made->number, taken_tsc);
 	spw_thr_count(&run->sent.made_cnt, 1);
 	gen_plan_advance(&run->plan);

@@ -45,6 +45,18 @@ static int plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
 	return rc;
 }
 
+/* A message is the payload alone, so that of 64 bytes has room. */
+static int check_stream(const struct gen_run *run)
+{
+	for (uint32_t i = 0; run->number_mask && !run->messages && i < run->plan.size_cnt; i++)
+		if (run->plan.size[i] < GEN_STREAM_SIZE_MIN)
+			return spw_err(EINVAL,
+				       "--stream: frames of %u bytes have no room for the number; "
+				       "give --size %u or more",
+				       run->plan.size[i], GEN_STREAM_SIZE_MIN);
+	return 0;
+}
+
 /* Writes every page of fresh, zeroed memory before the first frame: a page fault in the loop would
  * make a frame late. */
 static void touch(void *at, size_t bytes)
@@ -98,9 +110,11 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	run->trail = conf->trail ? &conf->trail[sender] : NULL;
 	run->all = all;
 	run->sender_cnt = sender_cnt;
-	gen_frame_template(&conf->frame, &run->headers);
+	run->number_mask = conf->frame.stream ? UINT32_MAX : 0;
+	gen_frame_template(&conf->frame, sender, &run->headers);
 	gen_slow_init(&run->slow, conf->slow_ns);
 	rc = plan_share(run, &conf->plan);
+	rc = rc ? rc : check_stream(run);
 	if (rc == 0)
 		rc = memory_alloc(run, conf->plan.flow_cnt);
 	if (rc)

@@ -3,13 +3,16 @@
  *
  * The generator's frame: Ethernet, IPv4, UDP, and a UDP payload that identifies the frame:
  *
- *   payload   0       2         3    4     6      8      12     18 ...    last 4
- *             magic   version   0    run   flow   seq    due    zeros     CRC-32C
- *             be16    u8        u8   be16  be16   be32   be48             little endian
+ *   payload   0       2         3      4     6      8      12     18             last 4
+ *             magic   version   flags  run   flow   seq    due    number, zeros  CRC-32C
+ *             be16    u8        u8     be16  be16   be32   be48   be32           little endian
  *
  * The first 18 bytes are spw_ident (base/spw_ident.h); due is in ns since the start of the run. The
  * CRC-32C covers the payload before it; it is the trailer that the crc32c handler checks
  * (exec/handlers). All of it fits into 64 bytes, so frames of the smallest size are checked too.
+ * `number` counts the frames of a sender, all flows together, for a receiver that restores the
+ * order of the stream; it is there only if flags name the stream, and needs frames of
+ * GEN_STREAM_SIZE_MIN bytes.
  *
  * A flow is a UDP source port (GEN_FLOW_PORT + flow), so RSS spreads flows over queues. An echo has
  * MAC, IP and UDP addresses swapped, and is unchanged from the UDP length on. On a port of RDMA
@@ -25,17 +28,18 @@
 #include "base/spw_ident.h"
 #include "base/spw_types.h"
 
-#define GEN_MAGIC     SPW_IDENT_MAGIC
-#define GEN_VERSION   SPW_IDENT_VERSION
-#define GEN_UDP_PORT  5357u /* of the sink */
-#define GEN_FLOW_PORT 16384u
-#define GEN_FLOW_MAX  32768u
-#define GEN_CRC_BYTES 4u
+#define GEN_MAGIC           SPW_IDENT_MAGIC
+#define GEN_VERSION         SPW_IDENT_VERSION
+#define GEN_UDP_PORT        5357u /* of the sink */
+#define GEN_FLOW_PORT       16384u
+#define GEN_FLOW_MAX        32768u
+#define GEN_CRC_BYTES       4u
+#define GEN_STREAM_SIZE_MIN 68u /* of an Ethernet frame with a stream number */
 
 struct gen_stamp {
 	uint16_t magic_be;
 	uint8_t version;
-	uint8_t zero;
+	uint8_t flags;
 	uint16_t run_be;
 	uint16_t flow_be;
 	uint32_t seq_be;
@@ -59,6 +63,14 @@ struct gen_frame_conf {
 	struct rte_ether_addr src_mac, dst_mac;
 	uint32_t src_ip, dst_ip; /* CPU order */
 	uint16_t run;
+	bool stream; /* frames have a stream number */
+};
+
+/* What differs between two frames of a sender. */
+struct gen_mark {
+	uint16_t flow;
+	uint32_t seq, number; /* in the flow; in the stream, or 0 */
+	uint64_t due_ns;
 };
 
 /* How a received frame is classified. */
@@ -76,17 +88,19 @@ struct gen_seen_frame {
 	uint64_t due_ns;
 };
 
-/* Purpose: fills in what all frames of a run have in common.
+/* Purpose: fills in what all frames of a sender have in common.
+ * Shape: sender below GEN_SENDER_MAX; conf->stream: it is the stream.
  * Thread: setup.
  */
-void gen_frame_template(const struct gen_frame_conf *conf, struct gen_headers *headers_out);
+void gen_frame_template(const struct gen_frame_conf *conf, uint32_t sender,
+			struct gen_headers *headers_out);
 
 /* Purpose: writes one frame (gen_frame_write) or one message (gen_message_write).
  * Shape: `bytes` from 64 to GEN_SIZE_MAX, without FCS, writable at `at`.
  * Thread: owner.
  */
 typedef void gen_frame_write_fn(const struct gen_headers *headers, uint8_t *at, uint16_t bytes,
-				uint16_t flow, uint32_t seq, uint64_t due_ns);
+				const struct gen_mark *mark);
 gen_frame_write_fn gen_frame_write, gen_message_write;
 
 /* Purpose: classifies a received frame, or a message if `message`, and reads its identity.

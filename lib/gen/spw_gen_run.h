@@ -78,6 +78,7 @@ struct gen_run {
 	uint64_t start_tsc, end_ns, warm_up_ns;
 	uint32_t headroom;
 	uint32_t sender, sender_cnt;
+	uint32_t number_mask; /* ~0: frames have a stream number; 0: they have none */
 	uint16_t run;
 	bool expect_echo;
 	struct gen_headers headers;

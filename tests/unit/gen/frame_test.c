@@ -23,8 +23,9 @@ static uint8_t *make(uint16_t bytes, uint16_t flow, uint32_t seq, uint64_t due_n
 	uint8_t *frame = malloc(bytes);
 
 	memset(frame, 0xee, bytes);
-	gen_frame_template(&conf, &headers);
-	gen_frame_write(&headers, frame, bytes, flow, seq, due_ns);
+	gen_frame_template(&conf, 0, &headers);
+	gen_frame_write(&headers, frame, bytes,
+			&(struct gen_mark){.flow = flow, .seq = seq, .due_ns = due_ns});
 	return frame;
 }
 
@@ -144,6 +145,35 @@ static void padding_is_no_harm(void **state)
 	free(frame);
 }
 
+/* The number is where base/spw_ident.h reads it, and the CRC covers it; without a stream there is
+ * none. */
+static void a_stream_has_a_number(void **state)
+{
+	const struct gen_mark mark = {.flow = 3, .seq = 4, .number = 0x89abcdef, .due_ns = 5};
+	struct gen_frame_conf with = conf;
+	struct gen_headers headers;
+	uint32_t stream, number;
+
+	(void)state;
+	with.stream = true;
+	gen_frame_template(&with, 11, &headers);
+	for (uint16_t bytes = GEN_STREAM_SIZE_MIN; bytes <= 80; bytes++) {
+		uint8_t *frame = malloc(bytes);
+
+		gen_frame_write(&headers, frame, bytes, &mark);
+		assert_true(spw_ident_stream(frame + SPW_IDENT_ETH_OFFSET, &stream, &number));
+		assert_int_equal(stream, 11);
+		assert_int_equal(number, 0x89abcdef);
+		assert_int_equal(kind_of(frame, bytes), GEN_KIND_ECHO);
+		frame[SPW_IDENT_ETH_OFFSET + SPW_IDENT_BYTES] ^= 1;
+		assert_int_equal(kind_of(frame, bytes), GEN_KIND_CORRUPTED);
+		free(frame);
+		frame = make(bytes, 3, 4, 5);
+		assert_false(spw_ident_stream(frame + SPW_IDENT_ETH_OFFSET, &stream, &number));
+		free(frame);
+	}
+}
+
 /* A message is the payload alone, and not taken for a frame, nor a frame for a message. */
 static void a_message_comes_back(void **state)
 {
@@ -151,11 +181,12 @@ static void a_message_comes_back(void **state)
 	struct gen_seen_frame seen;
 
 	(void)state;
-	gen_frame_template(&conf, &headers);
+	gen_frame_template(&conf, 0, &headers);
 	for (uint16_t bytes = 64; bytes <= 9600; bytes = (uint16_t)(bytes + 97)) {
 		uint8_t *message = malloc(bytes), *frame = make(bytes, 1, 2, 3);
 
-		gen_message_write(&headers, message, bytes, 40, 41, 42);
+		gen_message_write(&headers, message, bytes,
+				  &(struct gen_mark){.flow = 40, .seq = 41, .due_ns = 42});
 		gen_frame_read(message, bytes, true, conf.run, &seen);
 		assert_int_equal(seen.kind, GEN_KIND_ECHO);
 		assert_int_equal(seen.flow, 40);
@@ -183,6 +214,7 @@ int main(void)
 		cmocka_unit_test(an_older_run_is_recognised),
 		cmocka_unit_test(cut_and_lying_frames_are_foreign),
 		cmocka_unit_test(padding_is_no_harm),
+		cmocka_unit_test(a_stream_has_a_number),
 		cmocka_unit_test(a_message_comes_back),
 	};
 
