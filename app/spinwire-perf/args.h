@@ -9,12 +9,13 @@
 #include "session.h"
 
 /* Groups of rows, as --rows names them. X(name, text) */
-#define PERF_ROW_LIST(X)  \
-	X(WRITE, "write") \
-	X(SEND, "send")   \
-	X(READ, "read")   \
-	X(GPU, "gpu")     \
-	X(TCP, "tcp")     \
+#define PERF_ROW_LIST(X)    \
+	X(WRITE, "write")   \
+	X(SEND, "send")     \
+	X(READ, "read")     \
+	X(GPU, "gpu")       \
+	X(EGRESS, "egress") \
+	X(TCP, "tcp")       \
 	X(BOND, "bond")
 
 enum perf_row {

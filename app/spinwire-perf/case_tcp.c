@@ -226,19 +226,9 @@ static int measure(struct perf_session *s, struct perf_result *result, int *fd,
 	return rc;
 }
 
-/* From the readings before and after to what was moved. */
-static int moved(const struct perf_phy *before, const struct perf_phy *after, struct perf_phy *out)
-{
-	json_t *json = perf_phy_json(before, after);
-	int rc = perf_phy_parse(json, out);
-
-	json_decref(json);
-	return rc;
-}
-
 int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 {
-	struct perf_phy before, after, own, peer;
+	struct perf_phy before, own, peer;
 	struct path path = {0};
 	int fd[PERF_STREAM_MAX], rc;
 	json_t *answer = NULL;
@@ -258,17 +248,10 @@ int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 	if (rc == 0)
 		rc = measure(s, result, fd, &peer);
 	perf_sock_close(fd, PERF_STREAM_MAX);
-	perf_phy_read(&s->own, path.own, &after);
-	if (rc == 0 && (rc = moved(&before, &after, &own)) == 0)
+	perf_phy_since(&s->own, path.own, &before, &own);
+	if (rc == 0)
 		phy_judge(s, &path, &own, &peer, result);
-	if (rc < 0) {
-		char text[PERF_TEXT_BYTES];
-
-		snprintf(text, sizeof(text), "%.300s", spw_err_text());
-		perf_ctl_abort(&s->ctl);
-		return spw_err(-rc, "%s", text);
-	}
-	return 0;
+	return rc ? perf_ctl_give_up(&s->ctl, rc) : 0;
 }
 
 /* ---- server ---- */
@@ -292,11 +275,11 @@ static int listen_say(struct perf_session *s, int *listener_out, uint8_t token[P
 static int flow_say(struct perf_session *s, const struct perf_flow *flow, const char *ports,
 		    const struct perf_phy *before)
 {
-	struct perf_phy after;
+	struct perf_phy moved;
 
-	perf_phy_read(&s->own, ports, &after);
+	perf_phy_since(&s->own, ports, before, &moved);
 	return perf_ctl_send(&s->ctl, json_pack("{s:o,s:o}", "flow", perf_flow_json(flow), "phy",
-						perf_phy_json(before, &after)));
+						perf_phy_json(&moved)));
 }
 
 int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const json_t *request)

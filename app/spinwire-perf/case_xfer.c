@@ -131,9 +131,9 @@ static int timed(struct perf_session *s, struct perf_result *result, uint64_t fl
 
 static int run(struct perf_session *s, struct perf_result *result)
 {
-	struct perf_phy before, after, own, peer;
+	struct perf_phy before, own, peer;
 	uint64_t flag = s->serial << FLAG_LOG2;
-	json_t *answer = NULL, *moved;
+	json_t *answer = NULL;
 	int rc;
 
 	perf_phy_read(&s->own, s->lane.rails, &before);
@@ -142,26 +142,12 @@ static int run(struct perf_session *s, struct perf_result *result)
 		rc = perf_ask(s, order("stop", 0, 0), ORDER_MS, &answer);
 	if (rc < 0)
 		return rc;
-	perf_phy_read(&s->own, s->lane.rails, &after);
-	moved = perf_phy_json(&before, &after);
+	perf_phy_since(&s->own, s->lane.rails, &before, &own);
 	rc = perf_flow_parse(json_object_get(answer, "flow"), &result->peer);
-	if (rc == 0 && (rc = perf_phy_parse(moved, &own)) == 0 &&
-	    (rc = perf_phy_parse(json_object_get(answer, "phy"), &peer)) == 0)
+	if (rc == 0 && (rc = perf_phy_parse(json_object_get(answer, "phy"), &peer)) == 0)
 		perf_phy_judge(&own, &peer, result);
-	json_decref(moved);
 	json_decref(answer);
 	return rc;
-}
-
-/* What is left of a case that failed: the lane. */
-static int abandon(struct perf_session *s, int rc)
-{
-	char text[PERF_TEXT_BYTES];
-
-	snprintf(text, sizeof(text), "%.300s", spw_err_text());
-	perf_lane_close(&s->lane);
-	perf_ctl_abort(&s->ctl);
-	return spw_err(-rc, "%s", text);
 }
 
 int perf_xfer_client(struct perf_session *s, struct perf_result *result)
@@ -186,7 +172,7 @@ int perf_xfer_client(struct perf_session *s, struct perf_result *result)
 	    (rc = verify_both(s, result, seed + PERF_SLOT_MAX)) == 0 &&
 	    (rc = single(s, what, seed + 2 * PERF_SLOT_MAX)) == 0)
 		return perf_ask(s, order("end", 0, 0), ORDER_MS, NULL);
-	return abandon(s, rc);
+	return perf_lane_give_up(&s->lane, &s->ctl, rc);
 }
 
 /* ---- the server's end ---- */
@@ -213,11 +199,11 @@ static int serve_run(struct perf_session *s, struct served *c, uint64_t flag)
 
 static json_t *stopped(struct perf_session *s, struct served *c)
 {
-	struct perf_phy after;
+	struct perf_phy moved;
 
-	perf_phy_read(&s->own, s->lane.rails, &after);
+	perf_phy_since(&s->own, s->lane.rails, &c->before, &moved);
 	return json_pack("{s:o,s:o}", "flow", perf_flow_json(&c->flow), "phy",
-			 perf_phy_json(&c->before, &after));
+			 perf_phy_json(&moved));
 }
 
 /* Answers an order. Returns: 0, or the error of the case or the connection. */

@@ -79,12 +79,15 @@ static bool measure(struct perf_session *s, struct perf_result *r, struct dead *
 		perf_mark(r, PERF_FAILED, "%s", dead->why);
 		return true;
 	}
-	rc = is_rdma(&r->what) ? perf_xfer_client(s, r) : perf_tcp_client(s, r);
+	rc = r->what.op == PERF_EGRESS ? perf_egress_client(s, r)
+	     : is_rdma(&r->what)       ? perf_xfer_client(s, r)
+				       : perf_tcp_client(s, r);
 	if (rc == -EBADMSG)
 		perf_mark(r, PERF_INVALID, "%s", spw_err_text());
 	else if (rc < 0)
 		perf_mark(r, PERF_FAILED, "%s", spw_err_text());
-	if (rc < 0 && is_rdma(&r->what) && !s->lane.conn && r->own.total == 0 && rc != -ENOMEM) {
+	if (rc < 0 && is_rdma(&r->what) && r->what.op != PERF_EGRESS && !s->lane.conn &&
+	    r->own.total == 0 && rc != -ENOMEM) {
 		dead->rails = r->what.rails;
 		dead->streams = r->what.streams;
 		snprintf(dead->why, sizeof(dead->why), "%s", r->why);

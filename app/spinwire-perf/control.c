@@ -280,13 +280,15 @@ bool perf_ctl_pending(const struct perf_ctl *ctl)
 	return poll(&wait, 1, 0) != 0;
 }
 
-void perf_ctl_abort(struct perf_ctl *ctl)
+int perf_ctl_give_up(struct perf_ctl *ctl, int error)
 {
 	bool aborted = false;
-	int rc = perf_ctl_send(ctl,
-			       json_pack("{s:s,s:i,s:i}", "do", "abort", "seed", 0, "slots", 0));
+	char text[PERF_TEXT_BYTES];
+	int rc;
 
-	while ((rc == 0 || rc == -EREMOTEIO) && !aborted) {
+	snprintf(text, sizeof(text), "%.300s", spw_err_text());
+	rc = perf_ctl_send(ctl, json_pack("{s:s,s:i,s:i}", "do", "abort", "seed", 0, "slots", 0));
+	while ((rc == 0 || rc == -EREMOTEIO || rc == -EBADMSG) && !aborted) {
 		json_t *answer;
 
 		rc = perf_ctl_recv(ctl, ABORT_MS, &answer);
@@ -296,4 +298,5 @@ void perf_ctl_abort(struct perf_ctl *ctl)
 	}
 	if (!aborted)
 		perf_ctl_close(ctl);
+	return spw_err(-error, "%s", text);
 }

@@ -59,9 +59,10 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out);
 /* Returns: whether a message, or the end of the connection, can be read now. */
 bool perf_ctl_pending(const struct perf_ctl *ctl);
 
-/* Purpose: ends a case that failed at this end (client): sends an abort and takes answers up to the
- * one to it. The connection is closed if that fails. */
-void perf_ctl_abort(struct perf_ctl *ctl);
+/* Purpose: ends a case that failed (client): sends an abort and takes answers up to the one to it.
+ *   The connection is closed if that fails.
+ * Returns: error, with the text that this thread has. */
+int perf_ctl_give_up(struct perf_ctl *ctl, int error);
 
 /* greet.c: agrees on protocol and secret and exchanges facts. Owner: takes over facts; *theirs_out
  * is the caller's.

@@ -242,14 +242,14 @@ static json_t *request(const struct perf_case *what, const char *theirs, uint64_
 			 (json_int_t)half, "fresh", fresh);
 }
 
-static int give_up(struct perf_lane *lane, struct perf_ctl *ctl, int rc)
+int perf_lane_give_up(struct perf_lane *lane, struct perf_ctl *ctl, int error)
 {
 	char text[PERF_TEXT_BYTES];
 
 	snprintf(text, sizeof(text), "%.300s", spw_err_text());
 	perf_lane_close(lane);
-	perf_ctl_abort(ctl);
-	return spw_err(-rc, "%s", text);
+	spw_err(-error, "%s", text);
+	return perf_ctl_give_up(ctl, error);
 }
 
 static int lane_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const struct perf_case *what,
@@ -270,7 +270,7 @@ static int lane_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const struct
 	json_decref(answer);
 	if (rc == 0)
 		rc = connect_to(lane, ctl, &handle);
-	return rc ? give_up(lane, ctl, rc) : 0;
+	return rc ? perf_lane_give_up(lane, ctl, rc) : 0;
 }
 
 int perf_lane_client(struct perf_lane *lane, struct perf_ctl *ctl, const struct perf_case *what,

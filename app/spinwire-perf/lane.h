@@ -54,6 +54,10 @@ int perf_lane_client(struct perf_lane *lane, struct perf_ctl *ctl, const struct 
 int perf_lane_server(struct perf_lane *lane, struct perf_ctl *ctl, const struct perf_case *what,
 		     const json_t *request);
 
+/* Purpose: as perf_ctl_give_up; the lane is closed first, which is what the other end's timed part
+ *   learns of. */
+int perf_lane_give_up(struct perf_lane *lane, struct perf_ctl *ctl, int error);
+
 /* Purpose: closes the connection and the endpoint; _free: the memory too. */
 void perf_lane_close(struct perf_lane *lane);
 void perf_lane_free(struct perf_lane *lane);

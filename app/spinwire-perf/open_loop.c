@@ -71,7 +71,7 @@ static int closed_loop(struct loop *l, uint32_t ms)
 	return SPW_MIN(rc, 0);
 }
 
-static double exponential(uint64_t *random)
+double perf_exponential(uint64_t *random)
 {
 	*random ^= *random << 13;
 	*random ^= *random >> 7;
@@ -95,7 +95,7 @@ static int open_loop(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *int
 			rc = l->way->post(l->way->arg);
 			if (rc == 0) {
 				l->posted++;
-				at += gap * exponential(&l->random);
+				at += gap * perf_exponential(&l->random);
 			} else if (rc != -EAGAIN) {
 				break;
 			}
@@ -104,7 +104,7 @@ static int open_loop(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *int
 	}
 	*intended_out = l->posted;
 	for (; at < (double)span; (*intended_out)++)
-		at += gap * exponential(&l->random);
+		at += gap * perf_exponential(&l->random);
 	return SPW_MIN(rc, 0);
 }
 

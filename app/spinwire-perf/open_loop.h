@@ -22,6 +22,10 @@ struct perf_way {
 	uint32_t halves; /* 2: a message and its echo, of which half is the latency; 1 */
 };
 
+/* Returns: a random gap between messages that are due independently of each other, in means of it.
+ * Shape: *random is not 0. Thread: any. */
+double perf_exponential(uint64_t *random);
+
 /* Purpose: closed loop for closed_ms, then open loop for open_ms at a mean gap of eight times the
  *   closed loop's median.
  * Thread: main. Errors: those of the way; -ETIMEDOUT nothing came back for 10 s. */

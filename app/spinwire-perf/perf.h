@@ -4,14 +4,15 @@
  * What the files of the program share. Two ends: the one that serves, and the one that was given
  * its address, which plans, asks for one case after the other, judges and prints.
  *
- *   main ─┬─ args
- *         ├─ local     no address: starts both ends on two software devices; --ssh: starts one
- * there ├─ client ─┬─ control, greet     one TCP connection to the other end; both use it │ ├─
- * facts, pair        what both machines are; which rails face each other │          ├─ plan the
- * cases of this run │          ├─ case_xfer, case_tcp, lane, pump, echo, open_loop    one case, at
- * this end │          ├─ judge, limit, reference, phy                         what the figures mean
- *         │          └─ table, report      text; JSON, CSV, HTML
- *         └─ serve ──── control, greet, facts, case_xfer, case_tcp          the same, at that end
+ *   main        args; local: no address: starts both ends on two software devices; --ssh
+ *   client      plan: the cases of a run, one after the other; judge, limit, reference, phy: what
+ *               the figures mean; table, report: text, JSON, CSV, HTML
+ *   serve       the other end of each case
+ *   both        control, greet: one TCP connection between them; facts, pair: what both machines
+ *               are, and which rails face each other
+ *
+ *   a case      case_xfer: lane, pump, echo, queue, bytes, gpu, open_loop
+ *               case_egress: datagram        case_tcp: sock, open_loop
  */
 #ifndef PERF_H
 #define PERF_H
@@ -30,13 +31,14 @@
 #define PERF_CASE_MAX   1024u
 #define PERF_TEXT_BYTES 320u
 
-/* X(name, text, whether the NIC moves the bytes by itself) */
+/* X(name, text) */
 #define PERF_OP_LIST(X)   \
 	X(WRITE, "write") \
 	X(SEND, "send")   \
 	X(READ, "read")   \
 	X(TCP, "tcp")     \
-	X(BOND, "bond")
+	X(BOND, "bond")   \
+	X(EGRESS, "egress")
 
 enum perf_op {
 #define X(name, text) PERF_##name,

@@ -60,14 +60,23 @@ void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_ph
 	}
 }
 
-json_t *perf_phy_json(const struct perf_phy *before, const struct perf_phy *after)
+void perf_phy_since(const struct perf_end *own, const char *ports, const struct perf_phy *before,
+		    struct perf_phy *moved_out)
 {
-	const char *why = before->known ? after->why : before->why;
+	perf_phy_read(own, ports, moved_out);
+	if (!before->known)
+		*moved_out = *before;
+	if (!moved_out->known)
+		return;
+	moved_out->tx -= before->tx;
+	moved_out->rx -= before->rx;
+}
 
-	if (!before->known || !after->known)
-		return json_pack("{s:s}", "unknown", why);
-	return json_pack("{s:I,s:I}", "tx", (json_int_t)(after->tx - before->tx), "rx",
-			 (json_int_t)(after->rx - before->rx));
+json_t *perf_phy_json(const struct perf_phy *moved)
+{
+	if (!moved->known)
+		return json_pack("{s:s}", "unknown", moved->why);
+	return json_pack("{s:I,s:I}", "tx", (json_int_t)moved->tx, "rx", (json_int_t)moved->rx);
 }
 
 int perf_phy_parse(const json_t *json, struct perf_phy *phy_out)
@@ -88,7 +97,8 @@ void perf_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
 {
 	bool read = result->what.op == PERF_READ;
 	uint64_t here = result->own.total * result->what.bytes;
-	uint64_t there = result->what.both || (result->what.latency && !read)
+	uint64_t there = result->what.both || (result->what.latency && !read &&
+					       result->what.op != PERF_EGRESS)
 				 ? result->peer.total * result->what.bytes
 				 : 0;
 	uint64_t out = read ? there : here, in = read ? here : there;

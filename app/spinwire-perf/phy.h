@@ -20,8 +20,12 @@ struct perf_phy {
  * while a row is timed. */
 void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_phy *phy_out);
 
-/* Purpose: what moved between two readings, as a message and back. */
-json_t *perf_phy_json(const struct perf_phy *before, const struct perf_phy *after);
+/* Purpose: reads again, and what moved since before. */
+void perf_phy_since(const struct perf_end *own, const char *ports, const struct perf_phy *before,
+		    struct perf_phy *moved_out);
+
+/* Purpose: what moved, as a message and back. */
+json_t *perf_phy_json(const struct perf_phy *moved);
 int perf_phy_parse(const json_t *json, struct perf_phy *phy_out);
 
 /* Purpose: marks a result whose bytes did not cross the wire, or of which that is not known.

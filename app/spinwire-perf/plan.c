@@ -11,6 +11,8 @@
 #define KIB (1ull << 10)
 #define MIB (1ull << 20)
 
+#define ROCE_HEAD_BYTES 80u /* of IPv6, UDP, BTH, DETH and ICRC, in an interface's MTU */
+
 #define MS_DFLT 250u
 #define MS_FEW  120u /* on few cores, where a row says little anyway */
 #define MS_FULL 1000u
@@ -19,6 +21,7 @@ static const uint64_t size_dflt[] = {2,       64,      1 * KIB,  4 * KIB, 64 * K
 				     1 * MIB, 8 * MIB, 32 * MIB, 64 * MIB};
 static const uint64_t size_lat[] = {2, 64, 4 * KIB, 64 * KIB, 1 * MIB};
 static const uint64_t size_few[] = {64 * KIB, 8 * MIB};
+static const uint64_t size_egress[] = {64, 1 * KIB, 4 * KIB};
 static const uint64_t size_gpu[] = {8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB};
 static const uint64_t size_ping[] = {64, 4 * KIB};
 static const uint32_t streams[] = {1, 2, 4, 8, 16};
@@ -38,11 +41,10 @@ struct planning {
 
 static enum perf_row row_of(const struct perf_case *what)
 {
-	static const enum perf_row row[PERF_OP_CNT] = {[PERF_WRITE] = PERF_ROW_WRITE,
-						       [PERF_SEND] = PERF_ROW_SEND,
-						       [PERF_READ] = PERF_ROW_READ,
-						       [PERF_TCP] = PERF_ROW_TCP,
-						       [PERF_BOND] = PERF_ROW_BOND};
+	static const enum perf_row row[PERF_OP_CNT] = {
+		[PERF_WRITE] = PERF_ROW_WRITE, [PERF_SEND] = PERF_ROW_SEND,
+		[PERF_READ] = PERF_ROW_READ,   [PERF_EGRESS] = PERF_ROW_EGRESS,
+		[PERF_TCP] = PERF_ROW_TCP,     [PERF_BOND] = PERF_ROW_BOND};
 
 	return what->gpu ? PERF_ROW_GPU : row[what->op];
 }
@@ -101,6 +103,35 @@ static void rdma(struct planning *p, uint32_t rail_cnt)
 			  LIST(size_lat));
 }
 
+/* One packet each: what the interfaces' MTU leaves beside the headers, as RoCE rounds it. */
+static uint64_t packet_max(const struct perf_rail *rail)
+{
+	uint32_t mtu = SPW_MIN(rail->own->mtu, rail->peer->mtu);
+	uint64_t bytes = 4 * KIB;
+
+	while (bytes > KIB / 4 && mtu < bytes + ROCE_HEAD_BYTES)
+		bytes /= 2;
+	return mtu ? bytes : KIB;
+}
+
+static void egress(struct planning *p, const struct perf_rails *rails)
+{
+	struct perf_case what = {.op = PERF_EGRESS, .streams = 1, .latency = true};
+
+	for (uint32_t i = 0; i < rails->cnt; i++) {
+		const uint64_t *size = p->args->size_cnt ? p->args->size : size_egress;
+		uint32_t cnt = p->args->size_cnt ? p->args->size_cnt
+						 : (uint32_t)SPW_ARRAY_CNT(size_egress);
+
+		what.rails = 1u << i;
+		for (uint32_t k = 0; k < cnt; k++) {
+			what.bytes = size[k];
+			if (what.bytes <= packet_max(&rails->rail[i]))
+				add(p, what);
+		}
+	}
+}
+
 /* Where neither end has a GPU there is nothing to say, unless the user asked. */
 static void gpu(struct planning *p, const struct perf_session *s)
 {
@@ -149,6 +180,7 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 		p.all[p.all_cnt++] = size;
 	if (s->rails.cnt) {
 		rdma(&p, s->rails.cnt);
+		egress(&p, &s->rails);
 		gpu(&p, s);
 	}
 	tcp(&p, (1u << s->rails.cnt) - 1, perf_pair_bonds(&s->own, &s->peer, &own, &peer));

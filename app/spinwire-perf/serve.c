@@ -35,6 +35,8 @@ static int one_case(struct perf_session *s)
 		perf_ctl_error(&s->ctl, rc);
 	else if (what.op == PERF_TCP || what.op == PERF_BOND)
 		rc = perf_tcp_server(s, &what, msg);
+	else if (what.op == PERF_EGRESS)
+		rc = perf_egress_server(s, &what, msg);
 	else
 		rc = perf_xfer_server(s, &what, msg);
 	json_decref(msg);

@@ -28,6 +28,8 @@ struct perf_session {
  * then -1. Others: this case has failed, the next one may do. */
 int perf_xfer_client(struct perf_session *s, struct perf_result *result);
 int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
+int perf_egress_client(struct perf_session *s, struct perf_result *result);
+int perf_egress_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
 int perf_tcp_client(struct perf_session *s, struct perf_result *result);
 int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
 

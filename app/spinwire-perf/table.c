@@ -36,6 +36,11 @@ void perf_title(const struct perf_case *what, char *out, size_t bytes)
 			 what->latency ? " ping-pong, half of a round trip" : "");
 		return;
 	}
+	if (what->op == PERF_EGRESS) {
+		snprintf(out, bytes, "egress, from due to the NIC's stamp, rail %d",
+			 __builtin_ctz(what->rails) + 1);
+		return;
+	}
 	used = (size_t)snprintf(out, bytes, "%s%s%s, rail", what->gpu ? "GPU to GPU, " : "",
 				perf_op_name(what->op),
 				what->latency && what->op == PERF_READ ? " latency"
@@ -159,15 +164,21 @@ static void bandwidth_print(const struct perf_verdict *v)
 	printf(" %11.0f %10.1f  %s", v->cpu_ns, v->cpu_ms_gb, v->reference);
 }
 
-/* A reason is printed once; the end says how many rows it cost. */
+/* Whether an earlier row has this one's mark and reason. */
 static bool is_repeated(const struct perf_rows *rows, uint32_t idx)
 {
 	const struct perf_result *r = &rows->result[idx];
 
-	for (uint32_t i = 0; i < idx && r->valid == PERF_FAILED; i++)
-		if (rows->result[i].valid == PERF_FAILED && !strcmp(rows->result[i].why, r->why))
+	for (uint32_t i = 0; i < idx; i++)
+		if (rows->result[i].valid == r->valid && !strcmp(rows->result[i].why, r->why))
 			return true;
 	return false;
+}
+
+/* The reason of a failure is printed once; the end says how many rows it cost. */
+static bool is_hidden(const struct perf_rows *rows, uint32_t idx)
+{
+	return rows->result[idx].valid == PERF_FAILED && is_repeated(rows, idx);
 }
 
 static bool begins_table(const struct perf_rows *rows, uint32_t idx)
@@ -175,7 +186,7 @@ static bool begins_table(const struct perf_rows *rows, uint32_t idx)
 	const struct perf_case *what = &rows->result[idx].what;
 
 	while (idx-- > 0 && perf_same_table(&rows->result[idx].what, what))
-		if (!is_repeated(rows, idx))
+		if (!is_hidden(rows, idx))
 			return false;
 	return true;
 }
@@ -187,7 +198,7 @@ void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, 
 	char size[16];
 
 	perf_table_clear();
-	if (is_repeated(rows, idx))
+	if (is_hidden(rows, idx))
 		return;
 	if (begins_table(rows, idx))
 		heading(s, r);
@@ -248,33 +259,19 @@ static void findings(const struct perf_end *end)
 	}
 }
 
-static void unverified(const struct perf_rows *rows)
-{
-	uint32_t cnt = 0;
-	const char *why = "";
-
-	for (uint32_t i = 0; i < rows->cnt; i++)
-		if (rows->result[i].valid == PERF_UNVERIFIED) {
-			why = rows->result[i].why;
-			cnt++;
-		}
-	if (cnt)
-		printf("unverified: that %u of %u rows crossed the wire: %s\n", cnt, rows->cnt,
-		       why);
-}
-
-static void failed(const struct perf_rows *rows)
+/* Each reason for a mark once, with the number of its rows. */
+static void reasons(const struct perf_rows *rows, enum perf_valid valid)
 {
 	for (uint32_t i = 0; i < rows->cnt; i++) {
 		const struct perf_result *r = &rows->result[i];
 		uint32_t cnt = 0;
 
-		if (r->valid != PERF_FAILED || is_repeated(rows, i))
+		if (r->valid != valid || is_repeated(rows, i))
 			continue;
 		for (uint32_t k = i; k < rows->cnt; k++)
-			cnt += rows->result[k].valid == PERF_FAILED &&
+			cnt += rows->result[k].valid == valid &&
 			       !strcmp(rows->result[k].why, r->why);
-		printf("failed: %u of %u rows: %s\n", cnt, rows->cnt, r->why);
+		printf("%s: %u of %u rows: %s\n", perf_valid_name(valid), cnt, rows->cnt, r->why);
 	}
 }
 
@@ -304,6 +301,6 @@ void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
 			printf("check  the doctor finds nothing on either machine: look at cable "
 			       "and switch, and at what else uses them\n");
 	}
-	unverified(rows);
-	failed(rows);
+	reasons(rows, PERF_UNVERIFIED);
+	reasons(rows, PERF_FAILED);
 }

@@ -35,7 +35,7 @@ def test_local():
         perf_schema.check(got)
         kinds = {(row["case"]["op"], row["case"]["latency"], row["case"]["both"]) for row in got["rows"]}
         equal(kinds, {("write", False, False), ("write", False, True), ("write", True, False), ("send", False, False), ("send", True, False),
-                      ("read", False, False), ("read", True, False), ("tcp", False, False), ("tcp", True, False)}, "kinds of rows")
+                      ("read", False, False), ("read", True, False), ("egress", True, False), ("tcp", False, False), ("tcp", True, False)}, "kinds of rows")
         equal({row["valid"] for row in rows_of(got, op="write")}, {"unverified"}, "a device without an interface has no PHY counters")
         for row in got["rows"]:
             check(row["own"]["total"] > 0 and (row["case"]["latency"] or row["gbps"] > 0), f"nothing measured: {row}")
@@ -55,6 +55,19 @@ def test_four_rails():
     equal({row["case"]["rails"] for row in got["rows"]}, {1, 2, 4, 8, 3, 7, 15}, "sets of rails")
     equal({row["valid"] for row in got["rows"]}, {"valid"}, str([row["why"] for row in got["rows"] if row["why"]]))
     equal(len(got["rails"]), 4, "rails")
+
+
+def test_egress():
+    """Single packets over each rail alone: all of them have a stamp, between what was due before and what is read of the clock afterwards, and
+    arrive with their bytes. What no packet carries is left out."""
+    with server(under=card("--as", "dgx-spark")) as (host, _):
+        got = report(host, "--rows", "egress", "--sizes", "64,4K,64K", "--time", "60", under=card("--as", "dgx-spark"))
+    equal([(row["case"]["rails"], row["case"]["bytes"]) for row in got["rows"]], [(1 << rail, size) for rail in range(4) for size in (64, 4096)], "rails and sizes")
+    for row in got["rows"]:
+        latency = row["latency"]
+        equal(latency["open"]["count"] + latency["closed"]["count"], row["own"]["total"], "stamps")
+        check(0 < row["peer"]["total"] <= row["own"]["total"], f"arrived: {row}")
+        check(row["way"].startswith("clocks within ") and row["valid"] in ("valid", "unverified"), f"{row}")
 
 
 def test_gpu():
