@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge.h"
+#include "open_loop.h"
 #include "pair.h"
 #include "pattern.h"
 #include "phy.h"
@@ -160,6 +162,109 @@ static void what_cannot_be_paired_says_why(void **state)
 	assert_non_null(strstr(rails.fault[0], "no RDMA device"));
 }
 
+/* A row of two Sparks, over one half of a cable and over both. */
+static void figures_and_words(void **state)
+{
+	static struct perf_session s;
+	struct perf_result r = {.what = {.op = PERF_WRITE, .bytes = 1 << 20, .rails = 1},
+				.own = {.bytes = 1ull << 34,
+					.messages = 1 << 14,
+					.total = 1 << 15,
+					.ns = 1400000000,
+					.cpu_ns = 1000000000},
+				.peer = {.cpu_ns = 500000000}};
+	struct perf_verdict v;
+
+	(void)state;
+	sparks(&s.own, &s.peer);
+	assert_int_equal(perf_pair(&s.own, &s.peer, NULL, &s.rails), 0);
+	perf_judge(&s, &r, &v);
+	assert_true(v.gbps > 98.1 && v.gbps < 98.2);
+	assert_true(v.efficiency > 0.85 && v.efficiency < 0.86);
+	assert_string_equal(perf_word(v.efficiency), "good");
+	assert_string_equal(v.reference, "96 Gb/s ib_write_bw");
+	assert_true(v.cpu_ns == 1.5e9 / (1 << 15)); /* of both ends, warm-up included */
+	r.what.rails = 3;
+	perf_judge(&s, &r, &v);
+	assert_string_equal(perf_word(v.efficiency), "below");
+	assert_string_equal(v.reference, "192 Gb/s ib_write_bw");
+	r.what.gpu = true;
+	r.what.bytes = 64 << 20;
+	perf_judge(&s, &r, &v);
+	assert_string_equal(v.reference, "22.31 GB/s");
+	s.own.software = true;
+	perf_judge(&s, &r, &v);
+	assert_string_equal(v.reference, "");
+	assert_true(v.limit_gbps <= 0);
+	assert_string_equal(perf_word(0), "");
+	assert_string_equal(perf_word(0.91), "excellent");
+}
+
+/* A way that gives nothing back for a while. */
+struct way {
+	uint64_t posted, back, stall_from_ns, stall_ns;
+};
+
+static int way_post(void *arg)
+{
+	struct way *w = arg;
+
+	w->posted++;
+	return 0;
+}
+
+static int way_poll(void *arg)
+{
+	struct way *w = arg;
+	uint64_t now = perf_now_ns();
+
+	if (now - w->stall_from_ns < w->stall_ns || w->back == w->posted)
+		return 0;
+	w->back++;
+	return 1;
+}
+
+static void way_idle(void *arg)
+{
+	(void)arg;
+}
+
+static void time_counts_from_when_it_was_due(void **state)
+{
+	struct way w = {.stall_ns = 100000000};
+	const struct perf_way way = {way_post, way_poll, way_idle, &w, 1};
+	struct perf_lat lat;
+	struct spw_tsc tsc;
+
+	(void)state;
+	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
+	w.stall_from_ns = perf_now_ns() + 60000000; /* in the open loop, for half of it */
+	assert_int_equal(perf_latency(&way, &tsc, 10, 200, &lat), 0);
+	assert_int_equal(lat.lost, 0);
+	assert_int_equal(lat.intended, lat.open.count);
+	/* Messages were due all the time: half of them waited, 50 ms on average. */
+	assert_int_equal(lat.open.answer[SPW_HIST_POINT_p90], SPW_HIST_VALUE);
+	assert_true(lat.open.value[SPW_HIST_POINT_p90] > 50000000);
+	assert_true(lat.closed.value[SPW_HIST_POINT_p50] < 10000000);
+}
+
+static void what_did_not_come_back_is_lost(void **state)
+{
+	struct way w = {.stall_ns = 600000000};
+	const struct perf_way way = {way_post, way_poll, way_idle, &w, 1};
+	struct perf_lat lat;
+	struct spw_tsc tsc;
+
+	(void)state;
+	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
+	/* Nothing comes back for longer than the open loop and its drain. */
+	w.stall_from_ns = perf_now_ns() + 30000000;
+	assert_int_equal(perf_latency(&way, &tsc, 10, 100, &lat), 0);
+	assert_true(lat.lost > 0);
+	assert_int_equal(lat.intended, lat.open.count + lat.lost);
+	assert_int_equal(lat.open.answer[SPW_HIST_POINT_max], SPW_HIST_LOST);
+}
+
 static void bonds_of_one_subnet(void **state)
 {
 	static struct perf_end own, peer;
@@ -278,6 +383,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(software_enforces),
 		cmocka_unit_test(one_card),
 		cmocka_unit_test(what_cannot_be_paired_says_why),
+		cmocka_unit_test(figures_and_words),
+		cmocka_unit_test(time_counts_from_when_it_was_due),
+		cmocka_unit_test(what_did_not_come_back_is_lost),
 		cmocka_unit_test(bonds_of_one_subnet),
 		cmocka_unit_test(facts_travel),
 		cmocka_unit_test(cases_are_checked),
