@@ -68,6 +68,7 @@ static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t of
 
 	rail->out_bytes += len;
 	msg->used |= (uint8_t)(1u << rail->idx);
+	msg->req->way.rails |= (uint8_t)(1u << rail->idx);
 	xfer_rail_post(rail, &wr, &sent);
 }
 
@@ -238,6 +239,7 @@ static bool post_end(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 	}
 	msg->posted = true;
 	msg->end_due = false;
+	xfer_req_posted(msg->req);
 	return true;
 }
 
@@ -255,6 +257,7 @@ static bool post_whole(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 	post_chunk(rail, msg, 0, (uint32_t)msg->bytes, &fin);
 	msg->at = msg->bytes;
 	msg->posted = true;
+	xfer_req_posted(msg->req);
 	conn->tx[msg->slot].state = XFER_TX_ENDED;
 	return true;
 }
@@ -446,6 +449,7 @@ static void start_send(struct spw_xfer_conn *conn, struct xfer_msg *msg, struct 
 	s->state = XFER_TX_TAKEN;
 	s->msg = msg;
 	s->bytes = msg->bytes;
+	msg->req->way.granted = spw_tsc_now();
 	msg->too_long = msg->bytes > s->room;
 	msg->slot = (uint8_t)xfer_slot_of(s->seq);
 	msg->raddr = s->addr;

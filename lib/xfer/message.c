@@ -22,6 +22,7 @@ struct spw_xfer_req *xfer_req_take(struct spw_xfer_conn *conn, enum xfer_req_kin
 	req->conn = conn;
 	req->kind = kind;
 	req->in_use = true;
+	req->way.started = spw_tsc_now();
 	return req;
 }
 
@@ -63,6 +64,8 @@ void xfer_req_part(struct spw_xfer_req *req, uint32_t part, uint64_t bytes, int 
 {
 	req->bytes[part] = bytes;
 	req->left--;
+	if (!req->left)
+		req->way.done = spw_tsc_now();
 	if (error)
 		req->error = error;
 	if (!req->error)
@@ -171,6 +174,18 @@ int spw_xfer_recv(struct spw_xfer_conn *conn, const struct spw_xfer_part *part, 
 
 /* ---- test ---- */
 
+/* Stamps that this kind of request has not, or that a failed rail's repair left out, are those
+ * before. */
+static struct spw_xfer_way way_of(const struct spw_xfer_req *req)
+{
+	struct spw_xfer_way way = req->way;
+
+	way.done = way.done ? way.done : way.started;
+	way.granted = way.granted ? way.granted : way.started;
+	way.posted = way.posted ? SPW_MIN(way.posted, way.done) : way.granted;
+	return way;
+}
+
 static int finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t *bytes_out)
 {
 	const enum xfer_req_kind kind = req->kind;
@@ -191,6 +206,14 @@ static int finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t 
 
 int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out)
 {
+	struct spw_xfer_way way;
+
+	return spw_xfer_test_way(req, done_out, bytes_out, &way);
+}
+
+int spw_xfer_test_way(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
+		      struct spw_xfer_way *way_out)
+{
 	struct spw_xfer_conn *conn = req->conn;
 
 	*done_out = false;
@@ -201,8 +224,10 @@ int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out)
 		if (spw_unlikely(req->kind == XFER_REQ_FLUSH && !conn->error))
 			xfer_flush_check(req);
 	}
-	if (!req->left)
+	if (!req->left) {
+		*way_out = way_of(req);
 		return finish(req, req->error, done_out, bytes_out);
+	}
 	if (spw_unlikely(conn->error)) {
 		spw_err(-conn->error, "%s", conn->text);
 		return finish(req, conn->error, done_out, bytes_out);

@@ -265,6 +265,21 @@ int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *a
  */
 int spw_xfer_test(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out);
 
+/* The way of a request, in ticks of spw_tsc_now. */
+struct spw_xfer_way {
+	uint64_t started;
+	uint64_t granted; /* send: the peer's buffer was known; else `started` */
+	uint64_t posted;  /* send: its last byte was handed to the NICs; else `granted` */
+	uint64_t done;    /* found complete, by any call that advances the connection */
+	uint8_t rails;    /* bit i: rail i carried some of it; 0 of flushes */
+};
+
+/* Purpose: spw_xfer_test, and which way the request took.
+ * Shape: way_out is written if *done_out, and 0 is returned.
+ * Thread: owner. */
+int spw_xfer_test_way(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_out,
+		      struct spw_xfer_way *way_out);
+
 /* Purpose: advances everything of the endpoint by one turn.
  * Returns: completions taken; 0: nothing happened.
  * Thread: owner. */

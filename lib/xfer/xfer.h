@@ -265,6 +265,7 @@ struct spw_xfer_req {
 	int error;
 	struct spw_xfer_mem *mem[SPW_XFER_PART_MAX];
 	uint64_t bytes[SPW_XFER_PART_MAX];
+	struct spw_xfer_way way;
 	struct xfer_msg *msg;                 /* SEND, ACCESS */
 	uint32_t flush_at[SPW_XFER_RAIL_MAX]; /* FLUSH: reads of each device up to this one */
 };
@@ -468,6 +469,12 @@ void xfer_req_give(struct spw_xfer_req *req);
 struct xfer_msg *xfer_msg_free(struct xfer_msg *msg);
 /* One part of a request is done. */
 void xfer_req_part(struct spw_xfer_req *req, uint32_t part, uint64_t bytes, int error);
+/* All of a message was handed to the NICs, for the first time. */
+SPW_INLINE void xfer_req_posted(struct spw_xfer_req *req)
+{
+	if (!req->way.posted)
+		req->way.posted = spw_tsc_now();
+}
 /* Errors: -ERANGE. */
 int xfer_mem_check(const struct spw_xfer *x, const struct spw_xfer_mem *mem, uint64_t addr,
 		   uint64_t bytes);

@@ -233,6 +233,31 @@ static void a_sender_may_close_when_done(void **state SPW_UNUSED)
 	kit_expect_bytes(k.buf_b, 300000, 7);
 }
 
+/* A sender whose peer was late, and one whose peer was ready. */
+static void the_way_of_a_message_is_known(void **state SPW_UNUSED)
+{
+	struct spw_xfer_part part = {k.mem_b, k.buf_b, 1000, 0};
+	struct spw_xfer_req *recv, *send;
+	struct spw_xfer_way late = {0}, got = {0};
+	bool sent = false, received = false;
+
+	assert_int_equal(spw_xfer_send(k.ab, k.mem_a, k.buf_a, 1000, 0, &send), 0);
+	kit_turn_for(&k, 50);
+	assert_int_equal(spw_xfer_recv(k.ba, &part, 1, &recv), 0);
+	while (!sent || !received) {
+		if (!sent)
+			assert_int_equal(spw_xfer_test_way(send, &sent, NULL, &late), 0);
+		if (!received)
+			assert_int_equal(spw_xfer_test_way(recv, &received, NULL, &got), 0);
+	}
+	assert_true(late.started < late.granted && late.granted <= late.posted &&
+		    late.posted <= late.done);
+	assert_true(late.granted - late.started > late.done - late.granted);
+	assert_int_equal(__builtin_popcount(late.rails), 1); /* too short for two */
+	assert_int_equal(got.rails, late.rails);
+	assert_true(got.started > late.started && got.started <= got.done);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +273,7 @@ int main(int argc, char **argv)
 		CASE(memory_in_use_stays_registered),
 		CASE(a_peer_that_closes_fails_requests),
 		CASE(a_sender_may_close_when_done),
+		CASE(the_way_of_a_message_is_known),
 	};
 
 	if (argc == 3) {
