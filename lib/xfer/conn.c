@@ -19,7 +19,8 @@
 #include "base/spw_log.h"
 #include "xfer/xfer.h"
 
-#define FRAMES_MAX 32u /* of one turn */
+#define FRAMES_MAX 32u  /* of one turn */
+#define LINGER_MS  100u /* for acknowledgements, after TCP has ended */
 
 /* ---- make and free ---- */
 
@@ -234,6 +235,14 @@ static bool take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_
 	return xfer_exchange_take(conn, f, now_ms);
 }
 
+/* Sends or puts are out whose acknowledgements may still be on their way: a receiver closes as soon
+ * as it has everything. */
+static bool lingers(const struct spw_xfer_conn *conn)
+{
+	return (conn->send_cnt || conn->access_cnt) && conn->up &&
+	       xfer_now_ms() - conn->ended_ms < LINGER_MS;
+}
+
 /* TCP has ended. What the peer had sent before may still be in the completion queues: one more
  * turn takes it. */
 static void tcp_ended(struct spw_xfer_conn *conn)
@@ -244,10 +253,12 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 		xfer_conn_fail(conn, conn->is_client ? EACCES : ECONNRESET,
 			       "it closed during the exchange: are version, secret and handle "
 			       "right?");
-	else if (conn->ended && (conn->link.error == ETIMEDOUT || conn->link.error == EHOSTUNREACH))
+	else if (!conn->ended)
+		conn->ended_ms = xfer_now_ms();
+	else if (conn->link.error == ETIMEDOUT || conn->link.error == EHOSTUNREACH)
 		xfer_conn_fail(conn, ETIMEDOUT,
 			       "TCP has no answer: its host is down, or a firewall drops it");
-	else if (conn->ended)
+	else if (!lingers(conn))
 		xfer_conn_fail(conn, ECONNRESET, "the peer closed the connection, or died");
 	conn->ended = true;
 }

@@ -361,7 +361,7 @@ struct spw_xfer_conn {
 	bool ended;            /* TCP has ended; one more turn takes what has arrived */
 	struct spw_xfer_listener *listener; /* server, until given */
 	struct xfer_address peer;
-	uint64_t deadline_ms, gone_ms;
+	uint64_t deadline_ms, gone_ms, ended_ms;
 	char text[192];
 };
 
