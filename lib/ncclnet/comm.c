@@ -11,6 +11,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "ncclnet/ncclnet.h"
+#include "ncclnet/report.h"
 
 _Static_assert(SPW_XFER_HANDLE_BYTES <= NCCL_HANDLE_BYTES, "a handle fits NCCL's");
 
@@ -104,6 +105,7 @@ static struct nnet_comm *comm_make(struct nnet_ctx *ctx, struct spw_xfer_conn *c
 	}
 	comm->next = ctx->comms;
 	ctx->comms = comm;
+	nnet_report_conn(comm);
 	say_rails(comm);
 	return comm;
 }
@@ -115,6 +117,7 @@ int nnet_comm_check(struct nnet_comm *comm)
 
 void nnet_comm_break(struct nnet_comm *comm)
 {
+	nnet_report_conn_end(comm);
 	spw_xfer_conn_close(comm->conn);
 	comm->conn = NULL;
 }

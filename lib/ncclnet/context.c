@@ -8,16 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "ncclnet/ncclnet.h"
+#include "ncclnet/report.h"
 
 /* Of the process. The lock orders the opening and the end of contexts; it is taken before that of a
  * context. */
 static struct {
 	pthread_mutex_t lock;
-	struct nnet_ctx *legacy;
+	struct nnet_ctx *contexts, *legacy;
 	struct nnet_device device;
 	bool have_device;
 	bool watched; /* forks are */
@@ -182,6 +184,9 @@ static int make(uint64_t comm_id, const struct nccl_config *config, struct nnet_
 	}
 	look(ctx->x, &process.device);
 	process.have_device = true;
+	ctx->report = nnet_report_open(ctx);
+	ctx->next = process.contexts;
+	process.contexts = ctx;
 	*ctx_out = ctx;
 	return 0;
 }
@@ -249,6 +254,12 @@ void nnet_ctx_get(struct nnet_ctx *ctx)
 
 static void end(struct nnet_ctx *ctx)
 {
+	struct nnet_ctx **at = &process.contexts;
+
+	while (*at != ctx)
+		at = &(*at)->next;
+	*at = ctx->next;
+	nnet_report_end(ctx);
 	while (ctx->pending) {
 		struct nnet_pending *p = ctx->pending;
 
@@ -268,10 +279,28 @@ void nnet_ctx_put(struct nnet_ctx *ctx)
 	pthread_mutex_unlock(&process.lock);
 }
 
-/* Versions 8 .. 10 have no finalize: the plugin is unloaded, or the process exits. */
+/* A thread of NCCL may still use it: the report is not worth waiting for more than a moment. */
+static void report(struct nnet_ctx *ctx)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec++;
+	if (pthread_mutex_clocklock(&ctx->lock, CLOCK_MONOTONIC, &until))
+		return;
+	nnet_report_end(ctx);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+/* The plugin is unloaded, or the process exits. Versions 8 .. 10 have no finalize; with the others
+ * a program may exit without having ended its communicators. */
 __attribute__((destructor)) static void unload(void)
 {
-	if (process.legacy && !process.forked)
+	if (process.forked)
+		return;
+	if (process.legacy)
 		nnet_ctx_put(process.legacy);
 	process.legacy = NULL;
+	for (struct nnet_ctx *ctx = process.contexts; ctx; ctx = ctx->next)
+		report(ctx);
 }

@@ -6,8 +6,8 @@
  *   tables.c    the five tables that NCCL may load, all over the calls below
  *   context.c   one endpoint of lib/xfer per communicator, and the device that NCCL sees
  *   comm.c      listen, connect, accept, close          memory.c   registrations
- *   request.c   isend, irecv, iflush, test              report.c   NCCL_SPINWIRE_REPORT
- *   log.c       lines to NCCL's logger
+ *   request.c   isend, irecv, iflush, test              log.c      lines to NCCL's logger
+ *   report.c, report_json.c   NCCL_SPINWIRE_REPORT
  *
  * One device. NCCL sees a single device, which stands for all rails: a connection spreads each
  * message over them itself, so neither both halves of a port nor a second cable need a variable.
@@ -38,6 +38,8 @@
 #define NNET_WAIT_MS   60000u /* NCCL's ranks may be this far apart when they connect */
 
 struct nnet_comm;
+struct nnet_report; /* report.h */
+struct nnet_peer;
 
 /* A registration, shared by all that lie within it. */
 struct nnet_mr {
@@ -65,6 +67,8 @@ struct nnet_ctx {
 	struct nnet_pending *pending;
 	uint32_t user_cnt; /* NCCL itself, listeners, connections, registrations; context.c */
 	uint64_t comm_id;
+	struct nnet_report *report; /* NULL: none */
+	struct nnet_ctx *next;      /* of the process */
 };
 
 struct nnet_listen {
@@ -80,6 +84,8 @@ struct nnet_req {
 	uint32_t x_cnt;    /* 1, or of a flush one for each part */
 	struct spw_xfer_req *x[NNET_PART_MAX];
 	struct nnet_mr *mr[NNET_PART_MAX];
+	bool is_flush;
+	uint64_t away_tsc, outages; /* as they were when it started; report.c */
 };
 
 /* A sending or a receiving connection. */
@@ -90,6 +96,8 @@ struct nnet_comm {
 	bool is_send;
 	struct nnet_req *free_req;
 	struct nnet_req req[NNET_REQ_CNT];
+	struct nnet_peer *peer;        /* NULL: not recorded */
+	uint64_t polled_tsc, away_tsc; /* last call; sum of long times without one */
 };
 
 /* ---- log.c ---- */

@@ -10,6 +10,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "ncclnet/ncclnet.h"
+#include "ncclnet/report.h"
 
 /* ---- requests ---- */
 
@@ -22,6 +23,7 @@ static struct nnet_req *req_take(struct nnet_comm *comm)
 	comm->free_req = req->next_free;
 	memset(req, 0, sizeof(*req));
 	req->comm = comm;
+	nnet_report_start(req);
 	return req;
 }
 
@@ -157,6 +159,7 @@ static int flush_locked(struct nnet_comm *comm, int n, void **data, const int *b
 	req = req_take(comm);
 	if (!req)
 		return NCCL_SUCCESS;
+	req->is_flush = true;
 	for (int i = 0; i < n && !rc; i++) {
 		struct nnet_mr *m = mr[i];
 
@@ -195,17 +198,19 @@ int nnet_iflush(void *recv, int n, void **data, int *bytes, void **mr, void **re
 
 static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 {
-	uint64_t bytes[NNET_PART_MAX] = {0};
+	uint64_t bytes[NNET_PART_MAX] = {0}, sum = 0;
+	struct spw_xfer_way way;
 	int rc = 0, result;
 
 	if (!req->comm->conn)
 		return NCCL_REMOTE_ERROR;
+	nnet_report_poll(req->comm);
 	for (uint32_t i = 0; i < req->x_cnt && !rc; i++) {
 		bool done = false;
 
 		if (!req->x[i])
 			continue;
-		rc = spw_xfer_test(req->x[i], &done, bytes);
+		rc = spw_xfer_test_way(req->x[i], &done, bytes, &way);
 		if (!done)
 			continue;
 		req->x[i] = NULL;
@@ -219,8 +224,12 @@ static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 	if (req->left)
 		return NCCL_SUCCESS;
 	*done_out = 1;
-	for (uint32_t i = 0; bytes_out && i < req->part_cnt; i++)
-		bytes_out[i] = (int)bytes[i];
+	for (uint32_t i = 0; i < req->part_cnt; i++) {
+		sum += bytes[i];
+		if (bytes_out)
+			bytes_out[i] = (int)bytes[i];
+	}
+	nnet_report_done(req, &way, sum);
 	req_give(req);
 	return NCCL_SUCCESS;
 }

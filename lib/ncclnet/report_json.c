@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The report's file: "schema": "spinwire.ncclnet/1". Names and units are those of spinwire's other
+ * summaries; docs/110-nccl.md shows one.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_file.h"
+#include "base/spw_log.h"
+#include "ncclnet/report.h"
+
+static json_t *number(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+/* ---- a peer ---- */
+
+static json_t *row(const struct spw_hist *hist, const char *stage, const struct spw_tsc *tsc)
+{
+	struct spw_hist_summary sum;
+	json_t *out;
+
+	spw_hist_summary(hist, 0, &sum);
+	if (!sum.count)
+		return NULL;
+	out = json_pack("{s:s,s:I}", "stage", stage, "count", (json_int_t)sum.count);
+	for (int p = 0; p < SPW_HIST_POINT_CNT; p++) {
+		char key[24];
+
+		snprintf(key, sizeof(key), "%s_ns", spw_hist_point_name((enum spw_hist_point)p));
+		json_object_set_new(out, key,
+				    sum.answer[p] == SPW_HIST_VALUE
+					    ? number(spw_tsc_to_ns(tsc, sum.value[p]))
+					    : json_null());
+	}
+	return out;
+}
+
+static json_t *latency(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
+{
+	json_t *rows = json_array();
+
+	for (int s = 0; s < SPW_WAY_STAGE_CNT; s++) {
+		json_t *one = row(&rec->stage[s], spw_way_stage_name((enum spw_way_stage)s), tsc);
+
+		if (one)
+			json_array_append_new(rows, one);
+	}
+	return rows;
+}
+
+static json_t *causes(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
+{
+	json_t *all = json_object();
+
+	for (int c = 0; c < SPW_WAY_CAUSE_CNT; c++)
+		if (rec->cause_cnt[c])
+			json_object_set_new(
+				all, spw_way_cause_name((enum spw_way_cause)c),
+				json_pack("{s:I,s:I}", "messages", (json_int_t)rec->cause_cnt[c],
+					  "worst_ns",
+					  (json_int_t)spw_tsc_to_ns(tsc, rec->cause_max[c])));
+	return all;
+}
+
+static json_t *worst(const struct spw_way_slow *slow, const struct nnet_report *report)
+{
+	const struct spw_way_send *s = &slow->send;
+	json_t *blame = json_object(), *rails = json_array();
+
+	for (int c = 0; c < SPW_WAY_CAUSE_CNT; c++)
+		if (slow->blame[c])
+			json_object_set_new(blame, spw_way_cause_name((enum spw_way_cause)c),
+					    number(spw_tsc_to_ns(&report->tsc, slow->blame[c])));
+	for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
+		if (s->rails >> i & 1)
+			json_array_append_new(rails, number(i));
+	return json_pack("{s:I,s:I,s:I,s:s,s:o,s:o}", "at_ns",
+			 (json_int_t)spw_tsc_to_ns(&report->tsc, s->started - report->start_tsc),
+			 "bytes", (json_int_t)s->bytes, "whole_ns",
+			 (json_int_t)spw_tsc_to_ns(&report->tsc, s->taken - s->started), "cause",
+			 spw_way_cause_name(slow->cause), "blame_ns", blame, "rails", rails);
+}
+
+static json_t *rails(const struct nnet_peer *peer)
+{
+	json_t *all = json_array();
+
+	for (uint32_t i = 0; i < peer->rail_cnt; i++) {
+		const struct spw_xfer_rail_stat *s = &peer->rail[i];
+
+		json_array_append_new(all, json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s}", "device",
+						     s->device, "tx_bytes", (json_int_t)s->tx_bytes,
+						     "tx_chunks", (json_int_t)s->tx_chunks,
+						     "resent_chunks", (json_int_t)s->resent_chunks,
+						     "outages", (json_int_t)s->outages, "outage_ns",
+						     (json_int_t)s->outage_ns, "why", s->why));
+	}
+	return all;
+}
+
+static json_t *peer_json(const struct nnet_peer *peer, const struct nnet_report *report)
+{
+	const struct spw_way_rec *rec = &peer->rec;
+	json_t *slowest = json_array();
+
+	for (uint32_t i = 0; i < rec->worst_cnt; i++)
+		json_array_append_new(slowest, worst(&rec->worst[i], report));
+	return json_pack("{s:s,s:I,s:{s:I,s:I},s:{s:I,s:I},s:o,s:o,s:o,s:o}", "peer", peer->addr,
+			 "connections", (json_int_t)peer->conn_cnt, "sent", "messages",
+			 (json_int_t)rec->send_cnt, "bytes", (json_int_t)rec->send_bytes,
+			 "received", "messages", (json_int_t)rec->recv_cnt, "bytes",
+			 (json_int_t)rec->recv_bytes, "rails", rails(peer), "latency",
+			 latency(rec, &report->tsc), "causes", causes(rec, &report->tsc), "worst",
+			 slowest);
+}
+
+/* ---- a communicator ---- */
+
+static json_t *communicator(const struct nnet_ctx *ctx)
+{
+	const struct nnet_report *report = ctx->report;
+	json_t *peers = json_array();
+	char id[24];
+
+	for (const struct nnet_peer *p = report->peers; p; p = p->next)
+		json_array_append_new(peers, peer_json(p, report));
+	snprintf(id, sizeof(id), "%#llx", (unsigned long long)ctx->comm_id);
+	return json_pack(
+		"{s:s,s:f,s:I,s:o}", "id", id, "seconds",
+		(double)spw_tsc_to_ns(&report->tsc, spw_tsc_now() - report->start_tsc) / 1e9,
+		"slow_above_ns",
+		(json_int_t)(report->peers
+				     ? spw_tsc_to_ns(&report->tsc, report->peers->rec.slow_tsc)
+				     : 0),
+		"peers", peers);
+}
+
+/* ---- the file ---- */
+
+/* %p is the process, %h the host. */
+static void expand(const char *path, char *out, size_t bytes)
+{
+	char host[64] = "";
+	size_t n = 0;
+
+	gethostname(host, sizeof(host) - 1);
+	for (const char *c = path; *c && n + 1 < bytes; c++) {
+		if (c[0] == '%' && c[1] == 'p')
+			n += (size_t)snprintf(out + n, bytes - n, "%d", (int)getpid());
+		else if (c[0] == '%' && c[1] == 'h')
+			n += (size_t)snprintf(out + n, bytes - n, "%s", host);
+		else {
+			out[n++] = *c;
+			continue;
+		}
+		c++;
+	}
+	out[SPW_MIN(n, bytes - 1)] = '\0';
+}
+
+static void write_file(const json_t *all)
+{
+	char path[512], host[64] = "";
+	json_t *top;
+	int fd, rc;
+
+	expand(getenv("NCCL_SPINWIRE_REPORT"), path, sizeof(path));
+	rc = spw_file_create(path, &fd);
+	if (rc) {
+		spw_warn("report: %s (%%p in the name stands for the process)", spw_err_text());
+		return;
+	}
+	gethostname(host, sizeof(host) - 1);
+	top = json_pack("{s:s,s:s,s:s,s:I,s:O}", "schema", "spinwire.ncclnet/1", "version",
+			SPW_VERSION, "host", host, "pid", (json_int_t)getpid(), "communicators",
+			all);
+	if (!top || json_dumpfd(top, fd, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
+		spw_warn("report: %s is incomplete", path);
+	json_decref(top);
+	close(fd);
+}
+
+void nnet_report_end(struct nnet_ctx *ctx)
+{
+	static json_t *all; /* under the lock of the process */
+	struct nnet_peer *next;
+
+	if (!ctx->report)
+		return;
+	for (struct nnet_comm *comm = ctx->comms; comm; comm = comm->next)
+		nnet_report_conn_end(comm);
+	if (!all)
+		all = json_array();
+	json_array_append_new(all, communicator(ctx));
+	if (getenv("NCCL_SPINWIRE_REPORT"))
+		write_file(all);
+	for (struct nnet_peer *p = ctx->report->peers; p; p = next) {
+		next = p->next;
+		free(p);
+	}
+	free(ctx->report);
+	ctx->report = NULL;
+}

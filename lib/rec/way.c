@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The recorder of messages. Called by lib/ncclnet for each request that is done.
+ */
+#include <string.h>
+
+#include "rec/spw_way.h"
+
+const char *spw_way_stage_name(enum spw_way_stage stage)
+{
+	static const char *const name[SPW_WAY_STAGE_CNT] = {
+#define X(name, text) #name,
+		SPW_WAY_STAGE_LIST(X)
+#undef X
+	};
+
+	return name[stage];
+}
+
+const char *spw_way_cause_name(enum spw_way_cause cause)
+{
+	static const char *const name[SPW_WAY_CAUSE_CNT] = {
+#define X(name, text) #name,
+		SPW_WAY_CAUSE_LIST(X)
+#undef X
+	};
+
+	return name[cause];
+}
+
+/* ---- causes ---- */
+
+/* What is left of the time in which nobody asked. Where it lay is not known: the later parts have
+ * it first, since a thread that is elsewhere delays the end above all. */
+static void give(uint64_t part, enum spw_way_cause cause, uint64_t *not_polled, uint64_t *ticks)
+{
+	const uint64_t away = SPW_MIN(part, *not_polled);
+
+	*not_polled -= away;
+	ticks[SPW_WAY_CAUSE_not_polled] += away;
+	ticks[cause] += part - away;
+}
+
+enum spw_way_cause spw_way_split(const struct spw_way_send *s,
+				 uint64_t ticks_out[SPW_WAY_CAUSE_CNT])
+{
+	uint64_t away = s->not_polled, none = 0;
+	uint64_t *rest = s->rail_failed ? &none : &away;
+	unsigned int most = 0;
+
+	memset(ticks_out, 0, SPW_WAY_CAUSE_CNT * sizeof(*ticks_out));
+	give(s->taken - s->acked, SPW_WAY_CAUSE_not_polled, &away, ticks_out);
+	give(s->acked - s->posted,
+	     s->rail_failed ? SPW_WAY_CAUSE_rail_failed : SPW_WAY_CAUSE_network, rest, ticks_out);
+	give(s->posted - s->granted,
+	     s->rail_failed ? SPW_WAY_CAUSE_rail_failed : SPW_WAY_CAUSE_rails_busy, rest,
+	     ticks_out);
+	give(s->granted - s->started, SPW_WAY_CAUSE_peer_late, &away, ticks_out);
+	for (unsigned int c = 1; c < SPW_WAY_CAUSE_CNT; c++)
+		most = ticks_out[c] > ticks_out[most] ? c : most;
+	return (enum spw_way_cause)most;
+}
+
+/* ---- slow sends ---- */
+
+static uint64_t whole(const struct spw_way_slow *slow)
+{
+	return slow->send.taken - slow->send.started;
+}
+
+/* Sorted by insertion: few are kept, and few come. */
+static void keep(struct spw_way_rec *rec, const struct spw_way_slow *slow)
+{
+	uint32_t at = rec->worst_cnt;
+
+	while (at && whole(&rec->worst[at - 1]) < whole(slow))
+		at--;
+	if (at == SPW_WAY_WORST_CNT)
+		return;
+	rec->worst_cnt = SPW_MIN(rec->worst_cnt + 1, SPW_WAY_WORST_CNT);
+	memmove(&rec->worst[at + 1], &rec->worst[at],
+		(rec->worst_cnt - at - 1) * sizeof(rec->worst[0]));
+	rec->worst[at] = *slow;
+}
+
+static SPW_COLD void judge(struct spw_way_rec *rec, const struct spw_way_send *send)
+{
+	struct spw_way_slow slow = {.send = *send};
+
+	slow.cause = spw_way_split(send, slow.blame);
+	rec->cause_cnt[slow.cause]++;
+	rec->cause_max[slow.cause] = SPW_MAX(rec->cause_max[slow.cause], whole(&slow));
+	keep(rec, &slow);
+}
+
+static bool is_slow(const struct spw_way_rec *rec, const struct spw_way_send *send)
+{
+	const uint64_t took = send->taken - send->started;
+
+	return took > rec->slow_tsc &&
+	       (double)(took - rec->slow_tsc) > 2 * (double)send->bytes * rec->ticks_per_byte;
+}
+
+/* ---- recording ---- */
+
+void spw_way_send(struct spw_way_rec *rec, const struct spw_way_send *s)
+{
+	spw_hist_record(&rec->stage[SPW_WAY_send_granted], s->granted - s->started, 1);
+	spw_hist_record(&rec->stage[SPW_WAY_granted_posted], s->posted - s->granted, 1);
+	spw_hist_record(&rec->stage[SPW_WAY_posted_acked], s->acked - s->posted, 1);
+	spw_hist_record(&rec->stage[SPW_WAY_acked_taken], s->taken - s->acked, 1);
+	spw_hist_record(&rec->stage[SPW_WAY_send_taken], s->taken - s->started, 1);
+	rec->send_cnt++;
+	rec->send_bytes += s->bytes;
+	if (spw_unlikely(is_slow(rec, s)))
+		judge(rec, s);
+}
+
+void spw_way_recv(struct spw_way_rec *rec, uint64_t started, uint64_t arrived, uint64_t taken,
+		  uint64_t bytes)
+{
+	spw_hist_record(&rec->stage[SPW_WAY_recv_arrived], arrived - started, 1);
+	spw_hist_record(&rec->stage[SPW_WAY_arrived_taken], taken - arrived, 1);
+	spw_hist_record(&rec->stage[SPW_WAY_recv_taken], taken - started, 1);
+	rec->recv_cnt++;
+	rec->recv_bytes += bytes;
+}

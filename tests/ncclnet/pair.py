@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""pair.py RANK CASE...: the net plugin between two processes, each with software devices of its own on one cable; RANK is rank.c."""
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'softhca'))
+import peers  # noqa: E402  (found by the line above)
+
+RANK = sys.argv[1]
+SECONDS = 60
+
+
+def check(good, what):
+    if not good:
+        raise peers.Failed(what)
+
+
+class Pair:
+    """A sender and a receiver that have been started."""
+
+    def __init__(self, count, size, devices=2, version=11, env=(), sender_env=(), faults=()):
+        self.folder = tempfile.TemporaryDirectory(prefix='spw-')
+        self.fabric = peers.Fabric(extra=['--devices', str(devices)], faults=faults)
+        self.deadline = time.monotonic() + SECONDS
+        self.ranks = []
+        for side in ('recv', 'send'):
+            more = {**peers.env(), 'NCCL_SPINWIRE_REPORT': f'{self.folder.name}/report.{side}', **dict(env),
+                    **(dict(sender_env) if side == 'send' else {})}
+            more.pop('NCCL_DEBUG', None)
+            argv = self.fabric.argv([RANK, str(version), side, self.folder.name, str(count), str(size)],
+                                    '--control', f'{self.folder.name}/{side}')
+            self.ranks.append(peers.Proc(argv, side, more))
+        self.recv, self.send = self.ranks
+
+    def going(self):
+        for rank in self.ranks:
+            rank.wait_for('going', self.deadline)
+
+    def tell(self, side, device, line):
+        name = side if device == 'mlx5_0' else next(x for x in os.listdir(self.folder.name) if x.startswith(f'{side}.{device}.'))
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(os.path.join(self.folder.name, name))
+            s.sendall((line + '\n').encode())
+            answer = s.recv(4096).decode()
+        check(answer.startswith('ok'), f'{line}: {answer}')
+
+    def end(self):
+        peers.both_end(*self.ranks, deadline=self.deadline)
+        for rank in self.ranks:
+            check('done' in rank.output(), f'{rank.name} did not end its work')
+
+    def report(self, side):
+        with open(f'{self.folder.name}/report.{side}', encoding='utf8') as f:
+            report = json.load(f)
+        check(report['schema'] == 'spinwire.ncclnet/1', report['schema'])
+        check(len(report['communicators']) == 1 and len(report['communicators'][0]['peers']) == 1, 'one communicator, one peer')
+        return report['communicators'][0]['peers'][0]
+
+
+def sums(peer, latency):
+    """Percentiles rise, and a stage counts each message once."""
+    total = peer['sent']['messages'] + peer['received']['messages']
+    check({row['stage'] for row in peer['latency']} == set(latency), f'stages {[row["stage"] for row in peer["latency"]]}')
+    for row in peer['latency']:
+        values = [row[f'{p}_ns'] for p in ('min', 'p50', 'p90', 'p99', 'max') if row[f'{p}_ns'] is not None]
+        check(values == sorted(values) and row['count'] == total, f'row {row}')
+
+
+def case_rails(devices):
+    """Every byte, over one, two and four devices; all rails carry, and the reports of both sides agree."""
+    def run():
+        pair = Pair(40, 1 << 20, devices)
+        pair.end()
+        sent, got = pair.report('send'), pair.report('recv')
+        check(sent['sent'] == {'messages': 40, 'bytes': 40 << 20} == got['received'], f'{sent["sent"]} {got["received"]}')
+        check(len(sent['rails']) == devices, f'{len(sent["rails"])} rails')
+        check(all(rail['tx_bytes'] > 1 << 20 for rail in sent['rails']), f'a rail carried little: {sent["rails"]}')
+        check(sum(rail['tx_bytes'] for rail in sent['rails']) == 40 << 20, f'rails do not sum up: {sent["rails"]}')
+        sums(sent, ['send_granted', 'granted_posted', 'posted_acked', 'acked_taken', 'send_taken'])
+        sums(got, ['recv_arrived', 'arrived_taken', 'recv_taken'])
+    return run
+
+
+def case_versions():
+    """An old NCCL on one side."""
+    for version in (8, 12):
+        Pair(20, 70000, version=version).end()
+
+
+def case_unlike_rails():
+    """A rank with one device and one with two; rails that are named."""
+    pair = Pair(20, 1 << 20, 2, sender_env={'NCCL_SPINWIRE_RAILS': 'mlx5_1'})
+    pair.end()
+    check(len(pair.report('send')['rails']) == 1, 'one rail')
+
+
+def case_no_rail():
+    """Never a silent socket: without NCCL_DEBUG it is on stderr, and it says what NCCL does then."""
+    for env, words in (({}, 'set NCCL_NET=spinwire to make this an error'), ({'NCCL_NET': 'spinwire'}, 'NCCL ends here')):
+        pair = Pair(1, 1, env={'NCCL_SPINWIRE_RAILS': 'mlx5_9', **env})
+        for rank in pair.ranks:
+            check(rank.wait(pair.deadline) == 3, f'exit {rank.p.returncode}')
+            lines = [line for line in rank.output().splitlines() if line.startswith('NET/spinwire')]
+            check(len(lines) == 1 and 'no rail is usable: rail mlx5_9' in lines[0] and words in lines[0], rank.output())
+
+
+def case_killed():
+    """The other side learns it at once: NCCL's ncclRemoteError, and one line."""
+    for victim in (0, 1):
+        pair = Pair(1000000, 100000)
+        pair.going()
+        os.killpg(pair.ranks[victim].p.pid, signal.SIGKILL)
+        start = time.monotonic()
+        other = pair.ranks[1 - victim]
+        check(other.wait(pair.deadline) == 3, f'exit {other.p.returncode}')
+        check(time.monotonic() - start < 10, 'it took longer than 10 s')
+        check('result 6' in other.output(), other.output())
+        lines = [line for line in other.output().splitlines() if line.startswith('NET/spinwire')]
+        check(len(lines) == 1 and 'the peer closed the connection, or died' in lines[0], other.output())
+
+
+def case_stopped():
+    """A rank that is stopped for a second loses nothing; the longest send of the other one says where the time went."""
+    pair = Pair(3000, 20000)
+    pair.going()
+    os.killpg(pair.recv.p.pid, signal.SIGSTOP)
+    time.sleep(1)
+    os.killpg(pair.recv.p.pid, signal.SIGCONT)
+    pair.end()
+    sent = pair.report('send')
+    longest = sent['worst'][0]
+    check(longest['whole_ns'] > 5e8, f'longest {longest}')
+    check(abs(sum(longest['blame_ns'].values()) - longest['whole_ns']) < 10, f'blame {longest}')
+    check(sent['causes'].get(longest['cause'], {}).get('worst_ns', 0) == longest['whole_ns'], f'{sent["causes"]} {longest}')
+
+
+def case_failover():
+    """A rail fails in mid-run and comes back: every byte, and the report says so."""
+    pair = Pair(2000, 200000)
+    pair.going()
+    pair.tell('send', 'mlx5_1', 'link-down=300ms')
+    pair.end()
+    rails = pair.report('send')['rails']
+    check(rails[1]['outages'] >= 1 and rails[1]['why'], f'{rails}')
+    check(rails[0]['outages'] == 0, f'{rails}')
+
+
+CASES = {'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions, 'unlike_rails': case_unlike_rails,
+         'no_rail': case_no_rail, 'killed': case_killed, 'stopped': case_stopped, 'failover': case_failover}
+
+
+def main():
+    for name in sys.argv[2:] or CASES:
+        start = time.monotonic()
+        with peers.together():
+            CASES[name]()
+        print(f'{name}: {time.monotonic() - start:.1f} s')
+
+
+peers.main(main)

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * rank VERSION send|recv FOLDER COUNT BYTES: one of two processes. It moves COUNT messages of BYTES
+ * through the plugin, several under way, and compares every byte. The receiver leaves its handle
+ * in FOLDER. Prints "going" after the first message, and "done" or "result N" at the end.
+ * Exit status 0; 1: wrong bytes; 3: a call failed, as "result N" says.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net_kit.h"
+
+#define FLIGHT 8u
+
+struct rank {
+	struct net net;
+	bool sends;
+	char path[512];
+	size_t bytes;
+	uint32_t cnt;
+	void *listen, *comm, *mr;
+	uint8_t *buf; /* FLIGHT slots */
+	void *req[FLIGHT];
+};
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static void must(int result)
+{
+	if (!result)
+		return;
+	printf("result %d\n", result);
+	exit(3);
+}
+
+static void share_handle(const struct rank *r, const uint8_t *handle)
+{
+	char part[520];
+	FILE *f;
+
+	snprintf(part, sizeof(part), "%s.part", r->path);
+	f = fopen(part, "w");
+	if (!f || fwrite(handle, NCCL_HANDLE_BYTES, 1, f) != 1 || fclose(f) ||
+	    rename(part, r->path))
+		exit(2);
+}
+
+static void learn_handle(const struct rank *r, uint8_t *handle)
+{
+	FILE *f = NULL;
+
+	while (!f) {
+		nap();
+		f = fopen(r->path, "r");
+	}
+	if (fread(handle, NCCL_HANDLE_BYTES, 1, f) != 1)
+		exit(2);
+	fclose(f);
+}
+
+static void join(struct rank *r)
+{
+	uint8_t handle[NCCL_HANDLE_BYTES];
+
+	if (r->sends) {
+		learn_handle(r, handle);
+	} else {
+		must(net_listen(&r->net, 0, handle, &r->listen));
+		share_handle(r, handle);
+	}
+	while (!r->comm) {
+		must(r->sends ? net_connect(&r->net, 0, handle, &r->comm)
+			      : net_accept(&r->net, r->listen, &r->comm));
+		nap();
+	}
+}
+
+static void fill(uint8_t *at, size_t bytes, uint32_t seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = (uint8_t)((i * 2654435761u + seed * 40503u) >> 7);
+}
+
+static bool is_right(const uint8_t *at, size_t bytes, uint32_t seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (at[i] != (uint8_t)((i * 2654435761u + seed * 40503u) >> 7))
+			return false;
+	return true;
+}
+
+/* The call may be put off: again, later. */
+static void start(struct rank *r, uint32_t i)
+{
+	uint8_t *slot = r->buf + i % FLIGHT * r->bytes;
+	struct net_group g = {1, {slot}, {r->bytes}, {0}, {r->mr}};
+
+	if (r->sends) {
+		fill(slot, r->bytes, i);
+		must(net_isend(&r->net, r->comm, slot, r->bytes, 0, r->mr, &r->req[i % FLIGHT]));
+	} else {
+		memset(slot, 0, r->bytes);
+		must(net_irecv(&r->net, r->comm, &g, &r->req[i % FLIGHT]));
+	}
+}
+
+/* Returns: whether message i is complete. */
+static bool finish(struct rank *r, uint32_t i)
+{
+	int done, bytes;
+
+	if (!r->req[i % FLIGHT])
+		return false;
+	must(net_test(&r->net, r->req[i % FLIGHT], &done, &bytes));
+	if (!done)
+		return false;
+	r->req[i % FLIGHT] = NULL;
+	if ((size_t)bytes != r->bytes ||
+	    (!r->sends && !is_right(r->buf + i % FLIGHT * r->bytes, r->bytes, i))) {
+		printf("message %u is wrong\n", i);
+		exit(1);
+	}
+	if (i == 0) {
+		printf("going\n");
+		fflush(stdout);
+	}
+	return true;
+}
+
+static void transfer(struct rank *r)
+{
+	uint32_t started = 0, done = 0;
+
+	while (done < r->cnt) {
+		for (; started < r->cnt && started - done < FLIGHT; started++) {
+			start(r, started);
+			if (!r->req[started % FLIGHT])
+				break;
+		}
+		if (done < started && finish(r, done))
+			done++;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct rank r;
+
+	if (argc != 6 || !net_load(&r.net, atoi(argv[1])))
+		return 2;
+	r.sends = !strcmp(argv[2], "send");
+	snprintf(r.path, sizeof(r.path), "%s/handle", argv[3]);
+	r.cnt = (uint32_t)atoi(argv[4]);
+	r.bytes = (size_t)atoll(argv[5]);
+	r.buf = malloc(FLIGHT * r.bytes + 1);
+	must(net_init(&r.net));
+	join(&r);
+	must(net_reg(&r.net, r.comm, r.buf, FLIGHT * r.bytes, NCCL_PTR_HOST, &r.mr));
+	transfer(&r);
+	must(net_dereg(&r.net, r.comm, r.mr));
+	must(r.sends ? net_close_send(&r.net, r.comm) : net_close_recv(&r.net, r.comm));
+	if (r.listen)
+		must(net_close_listen(&r.net, r.listen));
+	must(net_finalize(&r.net));
+	free(r.buf);
+	printf("done\n");
+	return 0;
+}
