@@ -100,7 +100,7 @@ uint32_t coll_turn(struct spw_coll *c);
 int coll_thread_start(struct spw_coll *c);
 /* Ends the thread; the caller is the proxy from then on. */
 void coll_thread_stop(struct spw_coll *c);
-/* Puts still under way. */
+/* Whether puts are under way to ranks that are not lost. */
 bool coll_puts_open(const struct spw_coll *c);
 
 /* ---- end.c ---- */

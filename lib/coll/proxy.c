@@ -120,9 +120,11 @@ static void ack(struct spw_coll *c)
 
 bool coll_puts_open(const struct spw_coll *c)
 {
+	const uint32_t lost = spw_coll_lost(c);
+
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
 		for (uint32_t w = 0; w < COLL_WINDOW_CNT; w++)
-			if (c->peer[i].req[w])
+			if (c->peer[i].req[w] && !(lost >> i & 1u))
 				return true;
 	return false;
 }
