@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "coll/spw_coll_reduce.h"
+#include "numbers.h"
 
 /* ---- an exchange between threads ---- */
 
@@ -97,59 +97,7 @@ void group_run(struct group *g)
 	assert_false(wrong);
 }
 
-/* ---- numbers ---- */
-
-void group_fill(void *at, uint64_t count, enum spw_coll_type type, uint32_t rank, uint64_t round)
-{
-	uint64_t seed = round * SPW_COLL_RANK_MAX + rank;
-
-	for (uint64_t i = 0; i < count; i++) {
-		const uint64_t v = unit_random(&seed);
-		/* any bits in one of 16; else a number of modest size, whose sums round */
-		const uint32_t bits = v >> 60 ? 0x3d000000u + (uint32_t)(v & 0x83ffffffu)
-					      : (uint32_t)v;
-		const uint16_t half = type == SPW_COLL_F16
-					      ? spw_coll_f16_of_f32(spw_coll_f32_of(bits))
-					      : (uint16_t)(bits >> 16);
-
-		if (type == SPW_COLL_F32)
-			memcpy((uint8_t *)at + 4 * i, &bits, sizeof(bits));
-		else
-			memcpy((uint8_t *)at + 2 * i, &half, sizeof(half));
-	}
-}
-
-static float get(const uint8_t *at, uint64_t i, enum spw_coll_type type)
-{
-	uint32_t w[4] = {0};
-
-	memcpy(w, at + i * spw_coll_type_bytes(type), spw_coll_type_bytes(type));
-	return spw_coll_cell_get(w, 0, type);
-}
-
-/* In the order of ranks; the arithmetic of one element is judged by tests/unit/coll. */
-static void reference(const struct member *m, const struct spw_coll_call *call, uint64_t round,
-		      uint8_t *out, uint8_t *one)
-{
-	const uint32_t size = spw_coll_type_bytes(call->type);
-	float *acc = calloc(call->count + 1, sizeof(*acc));
-
-	for (uint32_t r = 0; r < m->conf.rank_cnt; r++) {
-		if (call->kind == SPW_COLL_ALL_GATHER) {
-			group_fill(out + r * call->count * size, call->count, call->type, r, round);
-			continue;
-		}
-		group_fill(one, call->count, call->type, r, round);
-		for (uint64_t i = 0; i < call->count; i++) {
-			const float v = get(one, i, call->type);
-
-			acc[i] = r ? spw_coll_combine(acc[i], v, call->op) : v;
-		}
-	}
-	for (uint64_t i = 0; i < call->count && call->kind == SPW_COLL_ALL_REDUCE; i++)
-		spw_coll_put(out + i * size, acc[i], call->type);
-	free(acc);
-}
+/* ---- calls ---- */
 
 void member_call(struct member *m, const struct spw_coll_call *call, uint64_t round)
 {
@@ -158,10 +106,10 @@ void member_call(struct member *m, const struct spw_coll_call *call, uint64_t ro
 		       whole = call->kind == SPW_COLL_ALL_GATHER ? m->conf.rank_cnt * bytes : bytes;
 	/* exactly as long as they must be, so that ASan watches their ends */
 	uint8_t *in = malloc(bytes + !bytes), *out = malloc(whole + !whole),
-		*want = malloc(whole + !whole), *one = malloc(bytes + !bytes);
+		*want = malloc(whole + !whole);
 	struct spw_coll_call c = *call;
 
-	group_fill(in, c.count, c.type, m->conf.rank, round);
+	numbers_fill(in, c.count, c.type, m->conf.rank, round);
 	memset(out, 0xee, whole);
 	c.in = in;
 	c.out = out;
@@ -169,7 +117,7 @@ void member_call(struct member *m, const struct spw_coll_call *call, uint64_t ro
 		c.in = out + (c.kind == SPW_COLL_ALL_GATHER ? m->conf.rank * bytes : 0);
 		memcpy((void *)(uintptr_t)c.in, in, bytes);
 	}
-	reference(m, &c, round, want, one);
+	numbers_reference(&c, m->conf.rank_cnt, round, want);
 	if (spw_coll_run(m->coll, &c))
 		member_wrong(m, "round %llu: %s", (unsigned long long)round, spw_err_text());
 	else if (memcmp(out, want, whole))
@@ -179,5 +127,4 @@ void member_call(struct member *m, const struct spw_coll_call *call, uint64_t ro
 	free(in);
 	free(out);
 	free(want);
-	free(one);
 }

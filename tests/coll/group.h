@@ -45,9 +45,6 @@ void member_wrong(struct member *m, const char *fmt, ...) SPW_PRINTF(2, 3);
 				     spw_err_text());                               \
 	} while (0)
 
-/* Fills a contribution of this rank in this round with bits that every rank can compute: numbers,
- * and now and then a NaN, an infinity or a denormal. */
-void group_fill(void *at, uint64_t count, enum spw_coll_type type, uint32_t rank, uint64_t round);
 /* One call of this round with whole check of its result. */
 void member_call(struct member *m, const struct spw_coll_call *call, uint64_t round);
 
