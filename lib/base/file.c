@@ -64,3 +64,20 @@ int spw_file_create(const char *path, int *fd_out)
 	*fd_out = fd;
 	return 0;
 }
+
+bool spw_file_put(int fd, const void *at, size_t bytes)
+{
+	const char *from = at;
+
+	while (bytes) {
+		ssize_t n = write(fd, from, bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		from += n;
+		bytes -= (size_t)n;
+	}
+	return true;
+}

@@ -22,6 +22,12 @@ extern "C" {
  */
 int spw_file_create(const char *path, int *fd_out);
 
+/* Purpose: writes all bytes, however many calls that takes.
+ * Returns: false if it could not; errno says why.
+ * Thread: any.
+ */
+bool spw_file_put(int fd, const void *at, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -41,23 +41,6 @@ void spw_trail_close(struct spw_trail *trail)
 	memset(trail, 0, sizeof(*trail));
 }
 
-static bool put(int fd, const void *at, size_t bytes)
-{
-	const char *from = at;
-
-	while (bytes) {
-		ssize_t n = write(fd, from, bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		from += n;
-		bytes -= (size_t)n;
-	}
-	return true;
-}
-
 /* The ring from its oldest record on: two pieces once it has wrapped. */
 static bool put_trail(int fd, const struct spw_trail *trail, const char *names)
 {
@@ -71,9 +54,9 @@ static bool put_trail(int fd, const struct spw_trail *trail, const char *names)
 	const uint64_t tail = SPW_MIN(head.kept, RING_CNT - first);
 
 	snprintf(head.names, sizeof(head.names), "%s", names);
-	return put(fd, &head, sizeof(head)) &&
-	       put(fd, trail->rec + first, tail * sizeof(*trail->rec)) &&
-	       put(fd, trail->rec, (head.kept - tail) * sizeof(*trail->rec));
+	return spw_file_put(fd, &head, sizeof(head)) &&
+	       spw_file_put(fd, trail->rec + first, tail * sizeof(*trail->rec)) &&
+	       spw_file_put(fd, trail->rec, (head.kept - tail) * sizeof(*trail->rec));
 }
 
 int spw_trail_write(const struct spw_trail *const *trail, uint32_t cnt, const char *names,

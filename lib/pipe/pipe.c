@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "pipe/pipe_flight.h"
 #include "pipe/pipe_impl.h"
 
 /* Batches settled per turn at most. A turn pushes one, or one for each idle unit that shares it, so
@@ -86,6 +87,8 @@ SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe,
 		return 0;
 	}
 	pipe_note_poll(flags, pipe, batch, cnt == want);
+	if (flags & PIPE_FLIGHT)
+		pipe_flight_poll(pipe, batch, cnt == want);
 	pipe->frames_left -= cnt;
 	spw_ledger_add(&pipe->ledger.polled_frames, cnt);
 	return cnt;
@@ -108,11 +111,14 @@ SPW_COLD static void pipe_spill(struct spw_pipe *pipe)
 SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
 			  struct spw_gring_batch *batch)
 {
+	uint64_t spilled;
 	uint32_t parts;
 
 	if (spw_unlikely(batch == &pipe->spill)) {
 		pipe_spill(pipe);
-		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_refill);
+		spilled = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_refill);
+		if (flags & PIPE_FLIGHT)
+			pipe->noted->pushed = spilled;
 		return;
 	}
 	spw_ledger_add(&pipe->ledger.pushed_frames, batch->cnt);
@@ -125,6 +131,8 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
 	if (flags & SPW_REC_INLINE)
 		return;
 	batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
+	if (flags & PIPE_FLIGHT)
+		pipe->noted->pushed = batch->pushed_tsc;
 	for (uint32_t i = 1; spw_unlikely(i < parts); i++)
 		spw_gring_at(pipe->ring, batch->seq + i)->pushed_tsc = batch->pushed_tsc;
 }
@@ -251,6 +259,8 @@ SPW_INLINE void pipe_end_turn(const unsigned int flags, struct spw_pipe *pipe, b
 		pipe_housekeep(pipe);
 		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_housekeeping);
 	}
+	if ((flags & PIPE_FLIGHT) && spw_unlikely(spw_flight_is_ripe(pipe->flight)))
+		pipe_flight_ripe(pipe);
 }
 
 /* ---- turns ---- */
@@ -263,14 +273,17 @@ SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 
 	for (; settled < SETTLE_MAX; settled++) {
 		struct spw_gring_batch *done = pipe_reap(flags, pipe);
-		uint64_t sent_tsc;
+		uint64_t tx_tsc, sent_tsc;
 
 		if (!done)
 			break;
 		pipe_sort(pipe, done, &split);
-		sent_tsc = pipe_echo(flags, pipe, &split);
-		sent_tsc = pipe_recycle(flags, pipe, &split, sent_tsc);
+		tx_tsc = pipe_echo(flags, pipe, &split);
+		sent_tsc = pipe_recycle(flags, pipe, &split, tx_tsc);
 		pipe_record(flags, pipe, done, sent_tsc, split.tx_cnt != 0);
+		if (flags & PIPE_FLIGHT)
+			pipe_flight_done(pipe, done, done->cnt - split.slot_cnt, tx_tsc,
+					 split.slot_cnt ? sent_tsc : 0);
 		spw_gring_retire(pipe->ring, done);
 	}
 	return settled;
@@ -300,18 +313,23 @@ SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 
 /* ---- variants: one body, constant flags, chosen at set-up ---- */
 
+/* A variant, and the same with the flight recorder. */
+#define PIPE_BOTH(X, name, flags) X(name, flags) X(name##_flight, (flags) | PIPE_FLIGHT)
+
 /* name, flags */
-#define PIPE_VARIANT_LIST(X)                                                                  \
-	X(bare, 0)                                                                            \
-	X(rec, SPW_REC_ON)                                                                    \
-	X(rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                                          \
-	X(rec_nic, SPW_REC_ON | PIPE_NIC_STAMPS)                                              \
-	X(rec_frames, SPW_REC_ON | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)                         \
-	X(rec_inline, SPW_REC_ON | SPW_REC_INLINE)                                            \
-	X(rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS)                      \
-	X(rec_inline_frames, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES) \
-	X(rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS)                    \
-	X(rec_exec_frames, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)
+#define PIPE_VARIANT_LIST(X)                                                          \
+	X(bare, 0)                                                                    \
+	PIPE_BOTH(X, rec, SPW_REC_ON)                                                 \
+	PIPE_BOTH(X, rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                       \
+	PIPE_BOTH(X, rec_nic, SPW_REC_ON | PIPE_NIC_STAMPS)                           \
+	PIPE_BOTH(X, rec_frames, SPW_REC_ON | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)      \
+	PIPE_BOTH(X, rec_inline, SPW_REC_ON | SPW_REC_INLINE)                         \
+	PIPE_BOTH(X, rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS)   \
+	PIPE_BOTH(X, rec_inline_frames,                                               \
+		  SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)    \
+	PIPE_BOTH(X, rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS) \
+	PIPE_BOTH(X, rec_exec_frames,                                                 \
+		  SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)
 
 #define X(name, flags)                                          \
 	static uint16_t pipe_turn_##name(struct spw_pipe *pipe) \
@@ -335,6 +353,12 @@ static const struct {
 #undef X
 };
 
+/* One variant for all recordings, since its speed does not matter: its flags are not constant. */
+uint16_t spw_pipe_turn_again(struct spw_pipe *pipe)
+{
+	return pipe_turn(pipe->turn_flags | SPW_REC_REPLAY, pipe);
+}
+
 /* ---- set-up and run ---- */
 
 void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags)
@@ -356,6 +380,8 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	if (conf->burst < 1 || conf->burst > SPW_BURST_MAX)
 		return spw_err(EINVAL, "pipe: burst %u is not in 1 .. %u", conf->burst,
 			       SPW_BURST_MAX);
+	if (conf->flight && !conf->record)
+		return spw_err(EINVAL, "pipe: a recording is made of stamps: turn them on");
 	memset(pipe, 0, offsetof(struct spw_pipe, rec));
 	rc = spw_ring_init(&pipe->events.ring, SPW_PIPE_EVENT_CNT);
 	if (rc)
@@ -369,6 +395,7 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	pipe->slow.lcore = conf->lcore;
 	pipe->slow.queue = conf->queue_idx;
 	pipe->slow.nic_stamps = conf->nic_stamps;
+	pipe->flight = pipe->rec.flight = conf->flight;
 	pipe->queue = conf->queue;
 	pipe->burst = conf->burst;
 	pipe->frames_left = conf->frames_max ? conf->frames_max : UINT64_MAX;
@@ -380,7 +407,8 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	pipe->house_rng = conf->seed | 1;
 	if (conf->record)
 		pipe->flags = SPW_REC_ON | (conf->nic_stamps ? PIPE_NIC_STAMPS : 0) |
-			      (conf->nic_stamps && conf->nic_frames ? PIPE_NIC_FRAMES : 0);
+			      (conf->nic_stamps && conf->nic_frames ? PIPE_NIC_FRAMES : 0) |
+			      (conf->flight ? PIPE_FLIGHT : 0);
 	return pipe_ways_init(pipe, conf);
 }
 
@@ -388,6 +416,7 @@ void spw_pipe_begin(struct spw_pipe *pipe)
 {
 	spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
 	spw_rec_begin(&pipe->rec);
+	pipe_flight_state(pipe, false);
 }
 
 void spw_pipe_end(struct spw_pipe *pipe)
@@ -398,6 +427,7 @@ void spw_pipe_end(struct spw_pipe *pipe)
 	       spw_tsc_now() - drain_start < pipe->drain_tsc)
 		pipe->drain_turn(pipe);
 	pipe_slow_judge(pipe, true);
+	pipe_flight_state(pipe, true);
 	spw_rec_end(&pipe->rec);
 	spw_thr_store_rel(&pipe->ended, 1); /* [Q3 release, pairs with Q4 in spw_pipe_ended] */
 }

@@ -56,6 +56,7 @@ static void house_events(struct spw_pipe *pipe)
 
 	for (uint16_t i = 0; i < cnt; i++) {
 		house_link(pipe, &event[i]);
+		pipe_flight_event(pipe, &event[i]);
 		house_event_put(&pipe->events, &event[i]);
 	}
 }
@@ -88,6 +89,7 @@ void pipe_housekeep(struct spw_pipe *pipe)
 		spw_rec_flip(&pipe->rec);
 		pipe_slow_dry(pipe);
 		pipe_slow_judge(pipe, false);
+		pipe_flight_house(pipe);
 	}
 	pipe->house_turns = HOUSE_TURNS_MIN + house_random(pipe) % HOUSE_TURNS_SPREAD;
 }

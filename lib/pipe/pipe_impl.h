@@ -10,8 +10,9 @@
 #include "pipe/spw_pipe.h"
 
 /* Flags of a variant beside enum spw_rec_flag. */
-#define PIPE_NIC_STAMPS (1u << 8) /* a batch counts from its oldest frame's NIC stamp */
-#define PIPE_NIC_FRAMES (1u << 9) /* and each frame of it is recorded by its own stamp */
+#define PIPE_NIC_STAMPS (1u << 8)  /* a batch counts from its oldest frame's NIC stamp */
+#define PIPE_NIC_FRAMES (1u << 9)  /* and each frame of it is recorded by its own stamp */
+#define PIPE_FLIGHT     (1u << 10) /* bursts and completions go to the flight recorder */
 
 /* pipe_house.c. Purpose: runs the next of three slices (port events; heartbeat; clock maps,
  * intervals and slow batches) and draws the random distance to the next call.
@@ -53,5 +54,19 @@ void pipe_way_obey(struct spw_pipe *pipe) SPW_COLD;
 /* pipe_slow.c. Purpose: samples the port's no-slot counter and notes a stretch in which it grew.
  * Thread: owner. */
 void pipe_slow_dry(struct spw_pipe *pipe) SPW_COLD;
+
+/* pipe_flight.c: records for the flight recorder; nothing without one. house: clock maps that
+ * changed, and the next segment if the control thread asks for the ring. ident: who the oldest
+ * frame of the batch being reaped is. judged: slow has its cause, and still its place among the
+ * described. Thread: owner. */
+void pipe_flight_house(struct spw_pipe *pipe) SPW_COLD;
+void pipe_flight_event(struct spw_pipe *pipe, const struct spw_port_event *event) SPW_COLD;
+void pipe_flight_dry(struct spw_pipe *pipe, uint64_t from, uint64_t to) SPW_COLD;
+void pipe_flight_ident(struct spw_pipe *pipe) SPW_COLD;
+void pipe_flight_judged(struct spw_pipe *pipe, const struct spw_rec_slow *slow) SPW_COLD;
+
+/* pipe_slow.c. Purpose: notes a stretch of time without free slots.
+ * Thread: owner. */
+void pipe_slow_dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to) SPW_COLD;
 
 #endif

@@ -56,8 +56,11 @@ void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 	const struct spw_desc *d = &batch->desc[0];
 	struct spw_pipe_slow *slow = &pipe->slow;
 
+	if (!slow->frames)
+		return;
 	slow->ident_seq = batch->seq;
 	slow->ident_known = ident_of(slow, d, &slow->ident);
+	pipe_flight_ident(pipe);
 	if (pipe->rec.trail)
 		trail_frames(pipe, batch);
 }
@@ -73,7 +76,7 @@ static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_
 
 /* Adds a dry time. One that follows the last stretch by no more than that stretch's length extends
  * it, so that the few entries cover a long shortage. */
-static void dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
+void pipe_slow_dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
 {
 	struct spw_pipe_dry *last = &slow->dry[slow->dry_cnt % SPW_PIPE_DRY_CNT];
 
@@ -96,8 +99,10 @@ void pipe_slow_dry(struct spw_pipe *pipe)
 		return;
 	now = pipe->rec.last_tsc;
 	cnt = *pipe->queue->no_slot;
-	if (cnt != slow->no_slot_last && now > slow->dry_tsc)
-		dry_add(slow, slow->dry_tsc, now);
+	if (cnt != slow->no_slot_last && now > slow->dry_tsc) {
+		pipe_slow_dry_add(slow, slow->dry_tsc, now);
+		pipe_flight_dry(pipe, slow->dry_tsc, now);
+	}
 	slow->no_slot_last = cnt;
 	slow->dry_tsc = now;
 }
@@ -186,10 +191,11 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 
 	if (pipe->rec.trail)
 		trail_batch(pipe->rec.trail, batch, at);
-	if (!spw_rec_slow_wants(&pipe->rec, at))
-		return;
+	/* Judged first, since that may raise the bar: a recording has it in this order too. */
 	if (spw_rec_slow_full(&pipe->rec))
 		slow_judge(pipe, spw_rec_slow_due(&pipe->rec, at->sent, true));
+	if (!spw_rec_slow_wants(&pipe->rec, at))
+		return;
 	slow = spw_rec_slow_new(&pipe->rec, at, &poll);
 	slow->raw_start = batch->exec_start;
 	slow->raw_end = batch->exec_end;
@@ -243,6 +249,7 @@ static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
 	facts->run_relaunch =
 		overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
 	spw_rec_slow_judge(&pipe->rec, slow);
+	pipe_flight_judged(pipe, slow);
 }
 
 void pipe_slow_judge(struct spw_pipe *pipe, bool all)

@@ -22,6 +22,7 @@
 static void way_use(struct spw_pipe *pipe, uint32_t idx)
 {
 	const struct spw_pipe_way *way = &pipe->way[idx];
+	unsigned int flags = pipe->flags;
 
 	pipe->ring = way->ring;
 	pipe->exec_clock = way->clock;
@@ -31,13 +32,11 @@ static void way_use(struct spw_pipe *pipe, uint32_t idx)
 		     way->learns == SPW_CAUSE_EXEC_INLINE || way->learns == SPW_CAUSE_EXEC_LAUNCHED,
 		     way->unc_tsc);
 	spw_thr_store_rlx(&pipe->way_idx, idx);
-	if (!(pipe->flags & SPW_REC_ON)) {
-		pipe_variant_choose(pipe, 0);
-		return;
-	}
-	pipe_variant_choose(pipe,
-			    pipe->flags | (way->clock ? SPW_REC_EXEC_CLOCK : 0) |
-				    (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0));
+	if (flags & SPW_REC_ON)
+		flags |= (way->has_clock ? SPW_REC_EXEC_CLOCK : 0) |
+			 (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0);
+	pipe->turn_flags = flags & ~PIPE_FLIGHT;
+	pipe_variant_choose(pipe, flags);
 }
 
 int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
@@ -45,6 +44,8 @@ int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	if (conf->way_cnt < 1 || conf->way_cnt > SPW_PIPE_WAY_MAX)
 		return spw_err(EINVAL, "pipe: %u executor rings: use 1 .. %u", conf->way_cnt,
 			       SPW_PIPE_WAY_MAX);
+	if (conf->flight && conf->way_cnt > 1)
+		return spw_err(EINVAL, "pipe: a recording is of one executor");
 	for (uint32_t i = 0; i < conf->way_cnt; i++) {
 		if (!conf->way[i].ring)
 			return spw_err(EINVAL, "pipe: way %u has no executor ring", i);

@@ -28,6 +28,7 @@
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
 #include "port/spw_port.h"
+#include "rec/spw_flight.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
 #include "ring/spw_ring.h"
@@ -44,8 +45,9 @@ struct spw_pipe_way {
 	struct spw_exec *exec;      /* ring's executor; NULL: it needs no heartbeat */
 	uint16_t exec_ring;         /* ring's index in exec */
 	enum spw_cause_exec learns; /* how the executor learns of a batch */
-	/* NULL: its stamps are CPU ticks. Else this box has the map that translates them. */
-	struct spw_clock_box *clock;
+	/* Its stamps are not CPU ticks: the map in clock translates them. */
+	bool has_clock;
+	struct spw_clock_box *clock; /* NULL: nobody brings a newer map */
 	/* For an executor on the CPU's clock: how early its stamps may appear, ticks, since clock
 	 * readings of two cores are not ordered. */
 	uint64_t unc_tsc;
@@ -73,6 +75,9 @@ struct spw_pipe_conf {
 	/* Where the generator's frames are noted, with `record` and slow_tsc; NULL: nowhere.
 	 * Outlives the pipe. */
 	struct spw_trail *trail;
+	/* Where what the loop learns is recorded, with `record`; NULL: nowhere. Outlives the pipe.
+	 */
+	struct spw_flight *flight;
 	uint16_t lcore, queue_idx; /* numbers for the list of the worst frames */
 	uint64_t frames_max;       /* run ends after that many frames; 0: never */
 	uint64_t drain_tsc;        /* longest wait for the executor at the end, ticks */
@@ -140,8 +145,11 @@ struct spw_pipe {
 	uint64_t way_change_tsc; /* since when it drains for another way */
 	uint64_t way_changes;    /* ways that were changed, written by the owner */
 	uint64_t drain_tsc;
-	uint64_t exec_busy;     /* executions of all settled batches, summed, executor clock */
-	uint64_t exec_last_end; /* the latest end among them */
+	uint64_t exec_busy;        /* executions of all settled batches, summed, executor clock */
+	uint64_t exec_last_end;    /* the latest end among them */
+	struct spw_flight *flight; /* NULL: none */
+	struct spw_flight_poll *noted; /* the last POLL in it */
+	uint32_t turn_flags;           /* of the loop's variant */
 	/* written by the owner, sampled by others */
 	struct spw_ledger_lcore ledger;
 	/* frames that the executor called bad, by its reason, counted at reap */
@@ -200,7 +208,16 @@ SPW_INLINE bool spw_pipe_ended(const struct spw_pipe *pipe)
  * Thread:  setup. */
 uint64_t spw_pipe_reclaim(struct spw_pipe *pipe);
 
+/* Purpose: runs one turn of any variant, on readings of the clock that rec.script has. The executor
+ *          ring's completions are already written.
+ * Thread:  setup (pipe/spw_pipe_replay.h). */
+uint16_t spw_pipe_turn_again(struct spw_pipe *pipe);
+
 /* ---- for other threads ---- */
+
+/* Purpose: fills in what a recording says of the lane; names and slot_cnt are the caller's.
+ * Thread:  any. */
+void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *lane_out);
 
 /* Purpose: takes the oldest port event.
  * Returns: false if there is none.

@@ -47,6 +47,7 @@ void spw_rec_init(struct spw_rec *rec)
 	rec->nic_step_2_32 = 1ll << 32;
 	rec->bank = &rec->bank_of[0];
 	rec->slow_tsc = UINT64_MAX;
+	rec->keep_most_tsc = UINT64_MAX;
 	rec->gap_tsc = UINT64_MAX;
 }
 
@@ -55,6 +56,7 @@ void spw_rec_init(struct spw_rec *rec)
 void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_tsc)
 {
 	rec->slow_tsc = slow_tsc;
+	rec->keep_most_tsc = slow_tsc;
 	rec->gap_tsc = slow_tsc / 8;
 	rec->wait_tsc = wait_tsc;
 }
@@ -70,6 +72,7 @@ void spw_rec_exec(struct spw_rec *rec, bool push_calls, uint64_t unc_tsc)
 void spw_rec_trail(struct spw_rec *rec, struct spw_trail *trail)
 {
 	rec->trail = trail;
+	rec->keep_most_tsc = trail ? rec->slow_tsc / 8 : rec->keep_most_tsc;
 }
 
 /* Begins the count. The gap from tick 0 to now stands for the time before the loop: frames that

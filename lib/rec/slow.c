@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "rec/rec_impl.h"
+#include "rec/spw_flight.h"
 
 /* ---- gaps ---- */
 
@@ -60,25 +61,46 @@ static void gap_trail(struct spw_trail *trail, const struct spw_rec_gap *gap)
 	spw_trail_gap(trail, (uint8_t)(lost ? SPW_HOLD_LOST : gap->hold), gap->from, gap->to);
 }
 
-/* Records a step that took longer than gap_tsc. rseq shows how much of it the thread was off its
- * core (lost); the rest belongs to the call that the step made (hold). backlog_* is for the frames
- * that queued meanwhile: spw_rec_backlog_since. */
-void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
+static void gap_flight(struct spw_rec *rec, const struct spw_rec_gap *gap)
 {
-	struct spw_rec_gap *gap = &rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT];
-	uint64_t took = now - rec->last_tsc, off = 0;
+	struct spw_flight_gap *note = spw_flight_take(rec->flight, SPW_FLIGHT_GAP, 0,
+						      (uint16_t)(gap->regime << 8 | gap->hold),
+						      sizeof(*note));
 
-	rec_preempt_check(&rec->preempt, now, &off);
-	*gap = (struct spw_rec_gap){rec->last_tsc, now, SPW_MIN(off, took), regime,
-				    hold_of(rec, regime)};
+	note->from = gap->from;
+	note->to = gap->to;
+	note->lost = gap->lost;
+	note->empty = rec->empty_tsc;
+}
+
+/* The counters of the report, the ring of gaps, and what it means for frames that queued
+ * meanwhile: backlog_* is for spw_rec_backlog_since. */
+void spw_rec_gap_add(struct spw_rec *rec, const struct spw_rec_gap *gap)
+{
+	rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT] = *gap;
 	hold_add(&rec->held, SPW_HOLD_LOST, gap->lost);
-	hold_add(&rec->held, gap->hold, took - gap->lost);
-	if (rec->trail)
-		gap_trail(rec->trail, gap);
+	hold_add(&rec->held, gap->hold, gap->to - gap->from - gap->lost);
 	if (rec->backlog_tsc < rec->empty_tsc)
 		rec->backlog_tsc = gap->from;
-	rec->backlog_len_tsc = now - rec->backlog_tsc;
-	rec->backlog_until_tsc = now + rec->backlog_len_tsc / 2;
+	rec->backlog_len_tsc = gap->to - rec->backlog_tsc;
+	rec->backlog_until_tsc = gap->to + rec->backlog_len_tsc / 2;
+}
+
+/* Records a step that took longer than gap_tsc. rseq shows how much of it the thread was off its
+ * core (lost); the rest belongs to the call that the step made (hold). */
+void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
+{
+	uint64_t took = now - rec->last_tsc, off = 0;
+	struct spw_rec_gap gap;
+
+	rec_preempt_check(&rec->preempt, now, &off);
+	gap = (struct spw_rec_gap){rec->last_tsc, now, SPW_MIN(off, took), regime,
+				   hold_of(rec, regime)};
+	if (rec->trail)
+		gap_trail(rec->trail, &gap);
+	if (rec->flight)
+		gap_flight(rec, &gap);
+	spw_rec_gap_add(rec, &gap);
 }
 
 /* Since when frames polled now may have waited. Right after a gap: since the gap began; those
@@ -198,12 +220,11 @@ void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_re
  * of the threshold: a round trip may be slow although its batch was not. */
 static void floor_raise(struct spw_rec *rec)
 {
-	const uint64_t most = rec->trail ? rec->slow_tsc / 8 : rec->slow_tsc;
 	struct spw_rec_bank *bank = rec->bank;
 
 	if (bank->worst_cnt == SPW_REC_WORST_CNT)
-		rec->keep_tsc =
-			SPW_MAX(rec->keep_tsc, SPW_MIN(spw_rec_slow_whole(&bank->worst[0]), most));
+		rec->keep_tsc = SPW_MAX(rec->keep_tsc, SPW_MIN(spw_rec_slow_whole(&bank->worst[0]),
+							       rec->keep_most_tsc));
 	rec->cold_tsc = rec->trail ? 0 : rec->keep_tsc;
 }
 

@@ -68,6 +68,8 @@ enum spw_rec_flag {
 	/* Push runs the batch, from polled to reaped: polled_pushed, pushed_start and end_reaped
 	 * are not recorded, nor nic_start, which would equal nic_polled. */
 	SPW_REC_INLINE = 1u << 2,
+	/* The clock is not read: a recording is run again, and spw_rec.script has the readings. */
+	SPW_REC_REPLAY = 1u << 3,
 };
 
 /* The stamps of one batch, in ticks; those of the executor in its own clock until translated. */
@@ -126,6 +128,8 @@ SPW_INLINE uint64_t spw_rec_slow_whole(const struct spw_rec_slow *slow)
 	return slow->at.sent - slow->at.since;
 }
 
+struct spw_flight; /* rec/spw_flight.h */
+
 #define SPW_REC_WORST_CNT   16u  /* longest batches kept */
 #define SPW_REC_GAP_CNT     32u  /* newest gaps kept; a power of 2 */
 #define SPW_REC_PENDING_CNT 128u /* batches described and not yet judged; a power of 2 */
@@ -180,11 +184,14 @@ struct spw_rec {
 	uint64_t exec_unc, nic_unc; /* their uncertainty now, ticks */
 	int64_t nic_step_2_32;      /* ticks to a tick of the NIC's clock, in 2^-32 */
 	/* cold */
-	uint64_t slow_tsc;       /* the threshold */
-	uint64_t keep_tsc;       /* a batch longer than this is described */
-	struct spw_trail *trail; /* NULL: none; else every batch takes the cold path */
-	uint64_t wait_tsc;       /* before a slow batch is judged */
-	bool push_calls;         /* push runs a handler or calls a driver, so it may be long */
+	uint64_t slow_tsc;         /* the threshold */
+	uint64_t keep_tsc;         /* a batch longer than this is described */
+	struct spw_trail *trail;   /* NULL: none; else every batch takes the cold path */
+	uint64_t keep_most_tsc;    /* keep_tsc does not rise above it */
+	struct spw_flight *flight; /* NULL: none; else gaps are recorded there (spw_flight.h) */
+	const uint64_t *script;    /* the next clock reading, with SPW_REC_REPLAY */
+	uint64_t wait_tsc;         /* before a slow batch is judged */
+	bool push_calls;           /* push runs a handler or calls a driver, so it may be long */
 	struct spw_rec_preempt preempt;
 	struct spw_rec_held held;
 	struct spw_rec_gap gap[SPW_REC_GAP_CNT];
@@ -240,6 +247,10 @@ void spw_rec_clocks(struct spw_rec *rec, struct spw_clock_box *exec_box,
 void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now) SPW_COLD;
 uint64_t spw_rec_backlog_since(struct spw_rec *rec, bool full, uint64_t now) SPW_COLD;
 
+/* Purpose: takes a gap that was measured, or one of a recording.
+ * Thread:  owner. */
+void spw_rec_gap_add(struct spw_rec *rec, const struct spw_rec_gap *gap) SPW_COLD;
+
 /* Purpose: attributes the ticks from the last mark to `now`, a clock reading that the caller has.
  * Shape:   a reading from before the last mark counts as that mark.
  * Returns: now; 0 without SPW_REC_ON.
@@ -261,13 +272,20 @@ SPW_INLINE uint64_t spw_rec_mark_at(const unsigned int flags, struct spw_rec *re
 	return now;
 }
 
+/* Returns: the clock, or the recording's next reading of it. Thread: owner. */
+SPW_INLINE uint64_t spw_rec_now(const unsigned int flags, struct spw_rec *rec)
+{
+	return flags & SPW_REC_REPLAY ? *rec->script++ : spw_tsc_now();
+}
+
 /* Purpose: reads the clock and attributes the ticks since the last mark to regime.
  * Returns: the reading, the batch's stamp; 0 without SPW_REC_ON.
  * Thread:  owner. */
 SPW_INLINE uint64_t spw_rec_mark(const unsigned int flags, struct spw_rec *rec,
 				 enum spw_regime regime)
 {
-	return flags & SPW_REC_ON ? spw_rec_mark_at(flags, rec, regime, spw_tsc_now()) : 0;
+	return flags & SPW_REC_ON ? spw_rec_mark_at(flags, rec, regime, spw_rec_now(flags, rec))
+				  : 0;
 }
 
 /* Purpose: marks a poll that returned at `now` with frames.
@@ -295,7 +313,11 @@ SPW_INLINE void spw_rec_polled_at(const unsigned int flags, struct spw_rec *rec,
 SPW_INLINE void spw_rec_polled(const unsigned int flags, struct spw_rec *rec, bool full,
 			       struct spw_rec_poll *poll_out)
 {
-	spw_rec_polled_at(flags, rec, full, flags & SPW_REC_ON ? spw_tsc_now_after() : 0, poll_out);
+	uint64_t now = 0;
+
+	if (flags & SPW_REC_ON)
+		now = flags & SPW_REC_REPLAY ? *rec->script++ : spw_tsc_now_after();
+	spw_rec_polled_at(flags, rec, full, now, poll_out);
 }
 
 /* Purpose: notes an empty poll: whatever a later poll brings arrived after the last mark. Reads no

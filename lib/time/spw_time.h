@@ -83,7 +83,7 @@ struct spw_tsc {
 	uint32_t err_ppb; /* bound of |true - hz| / hz against CLOCK_MONOTONIC_RAW, in 1e-9 */
 	struct spw_time_scale to_ns;   /* ticks -> ns */
 	struct spw_time_scale from_ns; /* ns -> ticks */
-	const char *source;            /* "cntfrq_el0" or "measured"; static text */
+	const char *source;            /* "cntfrq_el0", "measured" or "given"; static text */
 };
 
 /* Purpose: measures the counter's rate against CLOCK_MONOTONIC_RAW over window_ms. On aarch64 it
@@ -94,6 +94,12 @@ struct spw_tsc {
  *   halves of the window differ by more than 0.1 % beyond their uncertainty).
  */
 int spw_tsc_calibrate(uint32_t window_ms, struct spw_tsc *tsc_out);
+
+/* Purpose: the counter of another machine, or of another day, by its rate.
+ * Thread: any.
+ * Errors: those of spw_time_scale_make.
+ */
+int spw_tsc_from_hz(uint64_t hz, struct spw_tsc *tsc_out);
 
 /* Purpose: ticks as nanoseconds, and back.
  * Shape: tsc is calibrated.

@@ -88,6 +88,14 @@ static int check_steady(const struct spw_clock_pair pair[3])
 	return 0;
 }
 
+static int scales_make(uint64_t hz, struct spw_tsc *tsc_out)
+{
+	int rc = spw_time_scale_make(hz, NS_PER_S, &tsc_out->to_ns);
+
+	tsc_out->hz = hz;
+	return rc ? rc : spw_time_scale_make(NS_PER_S, hz, &tsc_out->from_ns);
+}
+
 /* Apart from spw_tsc_calibrate so that tests can feed it invented pairs. */
 int tsc_from_pairs(const struct spw_clock_pair pair[3], uint64_t arch_hz, struct spw_tsc *tsc_out)
 {
@@ -103,9 +111,14 @@ int tsc_from_pairs(const struct spw_clock_pair pair[3], uint64_t arch_hz, struct
 		hz = arch_hz;
 		tsc_out->source = "cntfrq_el0";
 	}
-	tsc_out->hz = hz;
-	rc = spw_time_scale_make(hz, NS_PER_S, &tsc_out->to_ns);
-	return rc ? rc : spw_time_scale_make(NS_PER_S, hz, &tsc_out->from_ns);
+	return scales_make(hz, tsc_out);
+}
+
+int spw_tsc_from_hz(uint64_t hz, struct spw_tsc *tsc_out)
+{
+	tsc_out->source = "given";
+	tsc_out->err_ppb = 0;
+	return scales_make(hz, tsc_out);
 }
 
 int spw_tsc_calibrate(uint32_t window_ms, struct spw_tsc *tsc_out)

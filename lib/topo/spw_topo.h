@@ -33,6 +33,7 @@
 #include "pipe/spw_pipe.h"
 #include "pool/spw_pool.h"
 #include "port/spw_port.h"
+#include "rec/spw_flight.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
 #include "time/spw_time.h"
@@ -96,6 +97,9 @@ struct spw_topo_conf {
 		/* [lane_cnt], outlive the topology: where frames are noted (base/spw_trail.h);
 		 * NULL: nowhere */
 		struct spw_trail *trail;
+		/* [lane_cnt], outlive the topology: where all that a lane learns is recorded
+		 * (rec/spw_flight.h); NULL: nowhere */
+		struct spw_flight *flight;
 		uint64_t slow_wait_ns; /* from a slow batch to its judgement; 0: 1 ms */
 		uint64_t drain_ns;     /* longest wait for the executor at the end; 0: 2 s */
 		uint64_t frames_max;   /* per lane; 0: no limit */

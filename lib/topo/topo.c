@@ -194,6 +194,7 @@ static struct spw_pipe_way pipe_way(struct spw_topo *topo, uint32_t w, uint32_t 
 		.exec = way->exec,
 		.exec_ring = (uint16_t)lane,
 		.learns = exec_learns(way->kind),
+		.has_clock = topo_way_is_gpu(way),
 		.clock = topo_way_is_gpu(way) ? &way->clock.box : NULL,
 		.unc_tsc = cpu ? spw_tsc_from_ns(&topo->conf.tsc, CPU_STAMP_NS) : 0,
 	};
@@ -216,6 +217,7 @@ static int pipe_open(struct spw_topo *topo, uint32_t i)
 		.slow_tsc = spw_tsc_from_ns(&topo->conf.tsc, topo->conf.pipe.slow_ns),
 		.slow_wait_tsc = ticks_or(topo, topo->conf.pipe.slow_wait_ns, SLOW_WAIT_NS),
 		.trail = topo->conf.pipe.trail ? &topo->conf.pipe.trail[i] : NULL,
+		.flight = topo->conf.pipe.flight ? &topo->conf.pipe.flight[i] : NULL,
 		.lcore = (uint16_t)lane->conf.lcore_id,
 		.queue_idx = lane->conf.queue,
 		.frames_max = topo->conf.pipe.frames_max,

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The cold records of the flight recorder (rec/spw_flight.h): the state between two turns, from
+ * which pipe_replay.c starts, and what housekeeping finds out. Called by the lcore only.
+ */
+#include <string.h>
+
+#include "pipe/pipe_flight.h"
+
+/* ---- frames ---- */
+
+/* The short form has been written already; the wide one replaces it. The POLL is the newest record,
+ * so it may grow. */
+void pipe_flight_wide(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
+{
+	struct spw_flight *flight = pipe->flight;
+	struct spw_flight_poll *poll = pipe->noted;
+	uint32_t bytes = (uint32_t)(sizeof(*poll) + batch->cnt * sizeof(struct spw_desc));
+
+	if ((uint8_t *)poll + poll->rec.bytes != flight->at)
+		return; /* in the spare segment: nobody reads it */
+	flight->at = (uint8_t *)poll + bytes;
+	poll->rec.bytes = bytes;
+	poll->rec.what |= SPW_FLIGHT_WIDE;
+	memcpy(poll + 1, batch->desc, batch->cnt * sizeof(struct spw_desc));
+}
+
+void pipe_flight_snap(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
+{
+	uint32_t most = pipe->flight->snap_bytes, bytes = sizeof(struct spw_flight_rec);
+	struct spw_flight_rec *rec;
+	uint8_t *to;
+
+	if (!pipe->slow.frames)
+		return;
+	for (uint32_t i = 0; i < batch->cnt; i++)
+		bytes += (uint32_t)SPW_ALIGN_UP(SPW_MIN(batch->desc[i].len, most), 8u);
+	rec = spw_flight_take(pipe->flight, SPW_FLIGHT_SNAP, (uint8_t)batch->cnt, 0, bytes);
+	to = (uint8_t *)(rec + 1);
+	for (uint32_t i = 0; i < batch->cnt; i++) {
+		const struct spw_desc *d = &batch->desc[i];
+		uint32_t len = SPW_MIN(d->len, most);
+
+		memcpy(to, spw_pool_slot_addr(pipe->slow.frames, d->slot) + d->offset, len);
+		to += SPW_ALIGN_UP(len, 8u);
+	}
+}
+
+/* ---- state ---- */
+
+static void clock_fill(const struct spw_rec *rec, struct spw_flight_clock *clock)
+{
+	clock->exec_map = rec->exec_map;
+	clock->nic_map = rec->nic_map;
+	clock->exec_unc = rec->exec_unc;
+	clock->nic_unc = rec->nic_unc;
+	clock->nic_step_2_32 = rec->nic_step_2_32;
+}
+
+/* What the clock was when it was last recorded is kept in the ring's own struct, so that only
+ * changes cost space. */
+static void state_rec(struct spw_pipe *pipe, struct spw_flight_state *s)
+{
+	const struct spw_rec *rec = &pipe->rec;
+
+	s->last_tsc = rec->last_tsc;
+	s->empty_tsc = rec->empty_tsc;
+	s->backlog_tsc = rec->backlog_tsc;
+	s->backlog_len_tsc = rec->backlog_len_tsc;
+	s->backlog_until_tsc = rec->backlog_until_tsc;
+	s->keep_tsc = rec->keep_tsc;
+	s->gap_cnt = rec->gap_cnt;
+	memcpy(s->gap, rec->gap, sizeof(s->gap));
+	clock_fill(rec, &pipe->flight->clock);
+	s->clock = pipe->flight->clock;
+}
+
+static void state_ring(const struct spw_gring *ring, struct spw_flight_state *s)
+{
+	uint64_t *frames = (uint64_t *)(s + 1);
+
+	s->head_seq = ring->head_seq;
+	s->tail_seq = ring->tail_seq;
+	s->retired_seq = ring->retired_seq;
+	s->in_exec_frames = ring->in_exec_frames;
+	s->stamp_ref = ring->stamp_ref;
+	s->unit_cnt = ring->unit_cnt;
+	memcpy(frames, ring->unit_frames, ring->unit_cnt * sizeof(*frames));
+}
+
+void pipe_flight_state(struct spw_pipe *pipe, bool ended)
+{
+	_Static_assert(SPW_FLIGHT_DRY_CNT == SPW_PIPE_DRY_CNT, "one entry for each");
+	_Static_assert(SPW_FLIGHT_BAD_CNT == SPW_BAD_CNT, "one counter for each");
+	struct spw_flight_state *s;
+
+	if (!pipe->flight)
+		return;
+	s = spw_flight_take(pipe->flight, SPW_FLIGHT_STATE, 0, (uint16_t)pipe->tx_drop,
+			    (uint32_t)(sizeof(*s) + pipe->ring->unit_cnt * sizeof(uint64_t)));
+	memcpy(s->ledger, &pipe->ledger, sizeof(s->ledger));
+	memcpy(s->bad, pipe->bad, sizeof(s->bad));
+	state_ring(pipe->ring, s);
+	s->exec_busy = pipe->exec_busy;
+	s->exec_last_end = pipe->exec_last_end;
+	state_rec(pipe, s);
+	for (uint32_t i = 0; i < SPW_PIPE_DRY_CNT; i++) {
+		s->dry[i].from = pipe->slow.dry[i].from;
+		s->dry[i].to = pipe->slow.dry[i].to;
+		s->dry[i].dry = pipe->slow.dry[i].dry;
+	}
+	s->dry_cnt = pipe->slow.dry_cnt;
+	s->ended = ended;
+}
+
+static void next(struct spw_pipe *pipe)
+{
+	spw_flight_next(pipe->flight);
+	pipe_flight_state(pipe, false);
+}
+
+void pipe_flight_ripe(struct spw_pipe *pipe)
+{
+	if (pipe->ring->head_seq == pipe->ring->retired_seq || spw_flight_is_full(pipe->flight))
+		next(pipe);
+}
+
+/* ---- housekeeping ---- */
+
+void pipe_flight_house(struct spw_pipe *pipe)
+{
+	struct spw_flight *flight = pipe->flight;
+	const struct spw_rec *rec = &pipe->rec;
+	struct spw_flight_clock *clock;
+
+	if (!flight)
+		return;
+	if (rec->nic_unc != flight->clock.nic_unc || rec->exec_unc != flight->clock.exec_unc ||
+	    memcmp(&rec->nic_map, &flight->clock.nic_map, sizeof(rec->nic_map)) ||
+	    memcmp(&rec->exec_map, &flight->clock.exec_map, sizeof(rec->exec_map))) {
+		clock_fill(rec, &flight->clock);
+		clock = spw_flight_take(flight, SPW_FLIGHT_CLOCK, 0, 0, sizeof(*clock));
+		flight->clock.rec = clock->rec;
+		*clock = flight->clock;
+	}
+	if (spw_flight_is_asked(flight))
+		next(pipe);
+}
+
+void pipe_flight_event(struct spw_pipe *pipe, const struct spw_port_event *event)
+{
+	struct spw_flight_event *note;
+
+	if (!pipe->flight)
+		return;
+	note = spw_flight_take(pipe->flight, SPW_FLIGHT_EVENT, 0, (uint16_t)pipe->tx_drop,
+			       sizeof(*note));
+	note->event = *event;
+}
+
+void pipe_flight_dry(struct spw_pipe *pipe, uint64_t from, uint64_t to)
+{
+	struct spw_flight_dry *note;
+
+	if (!pipe->flight)
+		return;
+	note = spw_flight_take(pipe->flight, SPW_FLIGHT_DRY, 0, 0, sizeof(*note));
+	note->from = from;
+	note->to = to;
+}
+
+/* ---- slow batches ---- */
+
+void pipe_flight_ident(struct spw_pipe *pipe)
+{
+	struct spw_flight_ident *note;
+
+	if (!pipe->flight || !pipe->slow.ident_known)
+		return;
+	note = spw_flight_take(pipe->flight, SPW_FLIGHT_IDENT, 0, 0, sizeof(*note));
+	note->seq = pipe->slow.ident_seq;
+	note->ident = pipe->slow.ident;
+}
+
+void pipe_flight_judged(struct spw_pipe *pipe, const struct spw_rec_slow *slow)
+{
+	const struct spw_cause_facts *facts = &slow->facts;
+	uint64_t whole = spw_rec_slow_whole(slow);
+	struct spw_flight_judged *note;
+
+	if (!pipe->flight)
+		return;
+	note = spw_flight_take(pipe->flight, SPW_FLIGHT_JUDGED, 0,
+			       (uint16_t)(slow->cause |
+					  (facts->wait_relaunch ? SPW_FLIGHT_WAIT_RELAUNCH : 0) |
+					  (facts->run_relaunch ? SPW_FLIGHT_RUN_RELAUNCH : 0)),
+			       sizeof(*note));
+	note->seq = slow->seq;
+	note->whole = whole;
+	note->above = slow->above;
+	note->wait_pause = facts->wait_pause;
+	note->run_pause = facts->run_pause;
+	note->reap_pause = facts->reap_pause;
+	note->keep_tsc = pipe->rec.keep_tsc;
+	if (slow->above && whole > pipe->flight->worst_tsc)
+		spw_thr_store_rlx(&pipe->flight->worst_tsc, whole);
+}
+
+/* ---- for the file ---- */
+
+void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *out)
+{
+	const struct spw_gring *ring = pipe->ring;
+	const struct spw_rec *rec = &pipe->rec;
+
+	out->slow_tsc = rec->slow_tsc == UINT64_MAX ? 0 : rec->slow_tsc;
+	out->wait_tsc = rec->wait_tsc;
+	out->keep_most_tsc = rec->keep_most_tsc;
+	out->slot_base = ring->slot_base;
+	out->slot_bytes = ring->slot_bytes;
+	out->region_cnt = ring->region_cnt;
+	out->batch_log2 = ring->batch_log2;
+	out->unit_cnt = ring->unit_cnt;
+	out->share_log2 = ring->share_log2;
+	out->turn_flags = pipe->turn_flags;
+	out->exec_way = pipe->slow.exec;
+	out->snap_bytes = pipe->flight->snap_bytes;
+	out->burst = pipe->burst;
+	out->lcore = pipe->slow.lcore;
+	out->queue = pipe->slow.queue;
+	out->can_tx = pipe->can_tx;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Runs a recorded lane again (spw_pipe_replay.h). flight_read.c has checked the records; here they
+ * are fed to the pipe one by one:
+ *
+ *   POLL             a turn that polls and pushes      script: polled, pushed
+ *   DONE             a turn that settles one batch     script: reaped, tx, refill
+ *   all others       what housekeeping, clocks and executor did in between
+ *
+ * Idle turns are not recorded: what they left in the recorder stands in the next POLL.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "pipe/pipe_replay.h"
+
+/* ---- turns ---- */
+
+static void script_set(struct spw_pipe_replay *r, const uint64_t *stamp, uint32_t cnt)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < cnt; i++)
+		if (stamp[i])
+			r->script[n++] = stamp[i];
+	for (uint64_t last = n ? r->script[n - 1] : 0; n < SCRIPT_CNT; n++)
+		r->script[n] = last;
+	r->pipe->rec.script = r->script;
+	r->pipe->house_turns = UINT32_MAX;
+}
+
+static bool is_inline(const struct spw_pipe_replay *r)
+{
+	return r->pipe->turn_flags & SPW_REC_INLINE;
+}
+
+static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll)
+{
+	bool spill = poll->rec.what & SPW_FLIGHT_SPILL;
+	const uint64_t stamp[] = {poll->polled, !spill && is_inline(r) ? 0 : poll->pushed};
+	uint64_t seq = r->ring.head_seq;
+	struct spw_pipe *pipe = r->pipe;
+	struct spw_rec *rec = &pipe->rec;
+	const struct spw_gring_batch *batch;
+
+	rec->empty_tsc = poll->empty;
+	rec->before = poll->before;
+	rec->turn_tsc = poll->turn;
+	pipe->frames_left = poll->rec.what & SPW_FLIGHT_FULL ? poll->rec.cnt : UINT64_MAX;
+	script_set(r, stamp, SPW_ARRAY_CNT(stamp));
+	r->poll = poll;
+	spw_pipe_turn_again(pipe);
+	batch = spill ? &pipe->spill : spw_gring_at(&r->ring, seq);
+	r->result.polls++;
+	r->result.frames += poll->rec.cnt;
+	r->result.since_differs += batch->since_tsc != poll->since || (!spill && seq != poll->seq);
+}
+
+/* A batch that was pushed before the recording begins. Its completion says how many frames it has,
+ * which is all that the ledger needs; it is never described. */
+static int unknown_put(struct spw_pipe_replay *r, uint64_t seq, const struct spw_flight_done *done)
+{
+	struct spw_gring_batch *batch = spw_gring_at(&r->ring, seq);
+	uint32_t cnt = (uint32_t)(done->w[2] >> 16) & 0x7f;
+
+	if (cnt < 1 || cnt > SPW_GRING_FRAME_MAX)
+		return spw_err(EPROTO, "batch %" PRIu64 ": a completion of %u frames", seq, cnt);
+	memset(batch, 0, sizeof(*batch));
+	batch->seq = seq;
+	batch->cnt = cnt;
+	batch->polled_tsc = batch->since_tsc = batch->pushed_tsc = r->pipe->rec.last_tsc;
+	r->pipe->rec.keep_tsc = r->pipe->rec.cold_tsc = UINT64_MAX;
+	return 0;
+}
+
+static int turn_done(struct spw_pipe_replay *r, const struct spw_flight_done *done)
+{
+	const uint64_t stamp[] = {is_inline(r) ? 0 : done->reaped, done->tx, done->refill};
+	uint64_t seq = r->ring.retired_seq, keep = r->pipe->rec.keep_tsc;
+	int rc = seq < r->known_seq ? unknown_put(r, seq, done) : 0;
+
+	if (rc)
+		return rc;
+	memcpy(r->ring.done[seq & r->ring.batch_mask].w, done->w, sizeof(done->w));
+	r->sent = done->rec.what;
+	script_set(r, stamp, SPW_ARRAY_CNT(stamp));
+	spw_pipe_turn_again(r->pipe);
+	if (r->ring.retired_seq != seq + 1)
+		return spw_err(EPROTO,
+			       "batch %" PRIu64 ": the completion recorded for it is of "
+			       "another batch",
+			       seq);
+	if (seq < r->known_seq)
+		r->pipe->rec.keep_tsc = r->pipe->rec.cold_tsc = keep;
+	r->result.settled++;
+	return 0;
+}
+
+/* ---- what is not a turn ---- */
+
+void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock)
+{
+	rec->exec_map = clock->exec_map;
+	rec->nic_map = clock->nic_map;
+	rec->exec_unc = clock->exec_unc;
+	rec->nic_unc = clock->nic_unc;
+	rec->nic_step_2_32 = clock->nic_step_2_32;
+}
+
+static void gap_take(struct spw_rec *rec, const struct spw_flight_gap *note)
+{
+	struct spw_rec_gap gap = {note->from, note->to, note->lost,
+				  (enum spw_regime)(note->rec.what >> 8),
+				  (enum spw_hold)(note->rec.what & 0xff)};
+
+	rec->empty_tsc = note->empty;
+	spw_rec_gap_add(rec, &gap);
+}
+
+/* The executor's pauses are given, the cause is found again. A judgement of a batch that was
+ * described before the window has nothing to stand on. */
+static void judged_take(struct spw_pipe_replay *r, const struct spw_flight_judged *note)
+{
+	struct spw_rec *rec = &r->pipe->rec;
+	struct spw_rec_slow *slow = spw_rec_slow_due(rec, 0, true);
+
+	if (!slow || slow->seq > note->seq) {
+		r->result.before++;
+		rec->keep_tsc = rec->cold_tsc = note->keep_tsc;
+		return;
+	}
+	slow->facts.wait_pause = note->wait_pause;
+	slow->facts.run_pause = note->run_pause;
+	slow->facts.reap_pause = note->reap_pause;
+	slow->facts.wait_relaunch = note->rec.what & SPW_FLIGHT_WAIT_RELAUNCH;
+	slow->facts.run_relaunch = note->rec.what & SPW_FLIGHT_RUN_RELAUNCH;
+	spw_rec_slow_judge(rec, slow);
+	r->result.described++;
+	r->result.cause_differs +=
+		slow->seq != note->seq || slow->cause != (note->rec.what & 0xffu) ||
+		spw_rec_slow_whole(slow) != note->whole || slow->above != note->above;
+	rec->keep_tsc = rec->cold_tsc = note->keep_tsc;
+}
+
+static void ident_take(struct spw_pipe *pipe, const struct spw_flight_ident *note)
+{
+	pipe->slow.ident = note->ident;
+	pipe->slow.ident_seq = note->seq;
+	pipe->slow.ident_known = true;
+}
+
+/* The counters at the end of a segment. */
+static void state_check(struct spw_pipe_replay *r, const struct spw_flight_state *s)
+{
+	const struct spw_pipe *pipe = r->pipe;
+
+	r->result.states++;
+	r->result.ledger_differs += memcmp(&pipe->ledger, s->ledger, sizeof(s->ledger)) ||
+				    memcmp(pipe->bad, s->bad, sizeof(s->bad)) ||
+				    r->ring.retired_seq != s->retired_seq ||
+				    r->ring.head_seq != s->head_seq;
+	r->result.to_tsc = s->last_tsc;
+	r->result.ended |= s->ended != 0;
+}
+
+static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
+{
+	const void *any = rec;
+	const struct spw_flight_dry *dry = any;
+
+	switch (rec->kind) {
+	case SPW_FLIGHT_STATE:
+		state_check(r, any);
+		break;
+	case SPW_FLIGHT_POLL:
+		turn_poll(r, any);
+		break;
+	case SPW_FLIGHT_DONE:
+		return turn_done(r, any);
+	case SPW_FLIGHT_GAP:
+		gap_take(&r->pipe->rec, any);
+		break;
+	case SPW_FLIGHT_DRY:
+		pipe_slow_dry_add(&r->pipe->slow, dry->from, dry->to);
+		break;
+	case SPW_FLIGHT_CLOCK:
+		replay_clock(&r->pipe->rec, any);
+		break;
+	case SPW_FLIGHT_IDENT:
+		ident_take(r->pipe, any);
+		break;
+	case SPW_FLIGHT_JUDGED:
+		judged_take(r, any);
+		break;
+	case SPW_FLIGHT_EVENT:
+		r->pipe->tx_drop = rec->what;
+		break;
+	default: /* SNAP: bytes of the frames, which nobody reads here */
+		break;
+	}
+	return 0;
+}
+
+/* ---- run ---- */
+
+/* The STATE with which the window begins is the one that it began with. */
+int spw_pipe_replay_run(struct spw_pipe_replay *r)
+{
+	int rc = 0;
+
+	for (uint32_t i = r->first; rc == 0 && i < r->lane->conf->seg_cnt; i++) {
+		const struct spw_flight_seg *seg = r->lane->seg[i];
+		const struct spw_flight_rec *rec = spw_flight_first(seg);
+
+		if (rec && i == r->first)
+			rec = spw_flight_after(seg, rec);
+		for (; rec && rc == 0; rec = spw_flight_after(seg, rec))
+			rc = feed(r, rec);
+	}
+	r->result.unjudged = r->pipe->rec.pending_head - r->pipe->rec.pending_tail;
+	pipe_slow_judge(r->pipe, true);
+	return rc;
+}
+
+const struct spw_pipe_replay_result *spw_pipe_replay_result(const struct spw_pipe_replay *r)
+{
+	return &r->result;
+}
+
+struct spw_pipe *spw_pipe_replay_pipe(struct spw_pipe_replay *r)
+{
+	return r->pipe;
+}
+
+uint64_t spw_pipe_replay_executed(const struct spw_pipe_replay *r)
+{
+	return spw_gring_executed(&r->ring);
+}

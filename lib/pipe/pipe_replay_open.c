@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The parts of a replay (spw_pipe_replay.h): a port queue, an executor ring and a pipe, as they
+ * were at the beginning of the window; pipe_replay.c then runs it.
+ *
+ * The window begins at the first STATE whose batches in flight are among the POLLs before it; these
+ * are put into the executor ring as they were (the lead-in), and the pipe goes on from there. If an
+ * executor stood still for so long that there is no such STATE, batches without a POLL are counted
+ * by their completions, and their causes are not known.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "exec/spw_pause.h"
+#include "pipe/pipe_replay.h"
+
+/* ---- the port ---- */
+
+static uint32_t poll_fill(const struct spw_flight_poll *poll, struct spw_desc *desc)
+{
+	const struct spw_flight_frame *frame = (const void *)(poll + 1);
+
+	if (poll->rec.what & SPW_FLIGHT_WIDE) {
+		memcpy(desc, poll + 1, poll->rec.cnt * sizeof(*desc));
+		return poll->rec.cnt;
+	}
+	if (poll->rec.what & SPW_FLIGHT_SPILL) {
+		for (uint32_t i = 0; i < poll->rec.cnt; i++)
+			desc[i] = (struct spw_desc){.nic_stamp = poll->nic_base,
+						    .len = 1,
+						    .flags = poll->rec.what & SPW_FLIGHT_STAMP
+								     ? SPW_DESC_NIC_STAMP
+								     : 0};
+		return poll->rec.cnt;
+	}
+	for (uint32_t i = 0; i < poll->rec.cnt; i++)
+		desc[i] = (struct spw_desc){
+			.nic_stamp = poll->nic_base + frame[i].stamp,
+			.slot = frame[i].slot,
+			.offset = poll->offset,
+			.len = frame[i].len_flags & ((1u << 27) - 1),
+			.meta = frame[i].meta,
+			.peer = poll->peer,
+			.flags = frame[i].len_flags >> 27 |
+				 (poll->rec.what & SPW_FLIGHT_STAMP ? SPW_DESC_NIC_STAMP : 0),
+			.region = poll->region,
+			.port = poll->port,
+		};
+	return poll->rec.cnt;
+}
+
+static uint16_t replay_rx(void *q, struct spw_desc *desc, uint16_t cnt)
+{
+	struct spw_pipe_replay *r = q;
+	const struct spw_flight_poll *poll = r->poll;
+
+	r->poll = NULL;
+	return poll && poll->rec.cnt <= cnt ? (uint16_t)poll_fill(poll, desc) : 0;
+}
+
+static uint16_t replay_tx(void *q, struct spw_desc **desc SPW_UNUSED, uint16_t cnt)
+{
+	struct spw_pipe_replay *r = q;
+
+	return (uint16_t)SPW_MIN(r->sent, (uint32_t)cnt);
+}
+
+static void replay_release(void *q SPW_UNUSED, const uint32_t *slot SPW_UNUSED,
+			   uint16_t cnt SPW_UNUSED)
+{
+}
+
+static uint16_t replay_events(void *q SPW_UNUSED, struct spw_port_event *event SPW_UNUSED,
+			      uint16_t cnt SPW_UNUSED)
+{
+	return 0;
+}
+
+static uint16_t replay_lend(void *q SPW_UNUSED, uint32_t *slot SPW_UNUSED, uint16_t cnt SPW_UNUSED)
+{
+	return 0;
+}
+
+/* ---- where the window begins ---- */
+
+static const struct spw_flight_state *state_of(const struct spw_pipe_replay *r, uint32_t seg)
+{
+	return (const void *)spw_flight_first(r->lane->seg[seg]);
+}
+
+/* Puts a batch into the executor ring as it was pushed. */
+static void lead_in_put(struct spw_pipe_replay *r, const struct spw_flight_poll *poll)
+{
+	struct spw_gring_batch *batch = spw_gring_at(&r->ring, poll->seq);
+
+	memset(batch, 0, offsetof(struct spw_gring_batch, desc));
+	batch->seq = poll->seq;
+	batch->cnt = poll_fill(poll, batch->desc);
+	batch->ahead = poll->ahead;
+	batch->exec_busy = poll->exec_busy;
+	batch->polled_tsc = poll->polled;
+	batch->since_tsc = poll->since;
+	batch->empty_tsc = poll->empty;
+	batch->before = poll->before;
+	batch->turn_tsc = poll->turn;
+	batch->pushed_tsc = poll->pushed;
+}
+
+/* Finds the batches [from, to) among the POLLs of segments [at, seg), and puts them into the ring.
+ * A batch that several units shared has several numbers and one POLL: it counts as not found.
+ * Returns: the first from which all were found; `to` if none was. */
+static uint64_t lead_in(struct spw_pipe_replay *r, uint32_t at, uint32_t seg, uint64_t from,
+			uint64_t to)
+{
+	uint64_t known = to, next = to;
+
+	for (; at < seg && from < to; at++) {
+		const struct spw_flight_seg *s = r->lane->seg[at];
+		const struct spw_flight_rec *rec = spw_flight_first(s);
+
+		for (; rec; rec = spw_flight_after(s, rec)) {
+			const struct spw_flight_poll *poll = (const void *)rec;
+
+			if (rec->kind != SPW_FLIGHT_POLL || rec->what & SPW_FLIGHT_SPILL ||
+			    poll->seq < from || poll->seq >= to)
+				continue;
+			lead_in_put(r, poll);
+			known = poll->seq == next ? known : poll->seq;
+			next = poll->seq + 1;
+		}
+	}
+	return next == to ? known : to;
+}
+
+/* whole: only if all batches in flight are known. */
+static bool begin_at(struct spw_pipe_replay *r, uint32_t oldest, uint32_t seg, bool whole)
+{
+	const struct spw_flight_state *s = state_of(r, seg);
+
+	if (!s || s->tail_seq != s->retired_seq)
+		return false;
+	r->first = seg;
+	r->known_seq = lead_in(r, oldest, seg, s->retired_seq, s->head_seq);
+	r->result.lead_in = s->head_seq - s->retired_seq;
+	r->result.unknown = r->known_seq - s->retired_seq;
+	return !whole || !r->result.unknown;
+}
+
+/* The first segment from which the rest is whole and can be run; where there is none, because an
+ * executor stood still for longer than the recording, the first of all. */
+static int begin_find(struct spw_pipe_replay *r)
+{
+	uint32_t cnt = r->lane->conf->seg_cnt, oldest = 0;
+
+	for (uint32_t i = 1; i < cnt; i++)
+		if (r->lane->seg[i]->broken ||
+		    r->lane->seg[i]->number != r->lane->seg[i - 1]->number + 1)
+			oldest = i;
+	for (uint32_t i = oldest; i < cnt; i++)
+		if (begin_at(r, oldest, i, true))
+			return 0;
+	for (uint32_t i = oldest; i < cnt; i++)
+		if (begin_at(r, oldest, i, false))
+			return 0;
+	return spw_err(EPROTO, "lane of lcore %u: nothing is recorded", r->lane->conf->lcore);
+}
+
+/* ---- set-up ---- */
+
+/* No place of the ring may look finished: each gets a tag that its next batch does not have. */
+static void done_clear(struct spw_gring *ring)
+{
+	for (uint64_t i = 0; i <= ring->batch_mask; i++) {
+		uint64_t seq = ring->retired_seq + i;
+		uint64_t *w = ring->done[seq & ring->batch_mask].w;
+
+		w[0] = ~spw_gring_tag(seq, ring->batch_log2);
+	}
+}
+
+static void begin_rec(struct spw_rec *rec, const struct spw_flight_state *s,
+		      const struct spw_flight_lane *lane)
+{
+	rec->last_tsc = rec->start_tsc = rec->turn_start_tsc = s->last_tsc;
+	rec->empty_tsc = s->empty_tsc;
+	rec->backlog_tsc = s->backlog_tsc;
+	rec->backlog_len_tsc = s->backlog_len_tsc;
+	rec->backlog_until_tsc = s->backlog_until_tsc;
+	rec->keep_tsc = rec->cold_tsc = s->keep_tsc;
+	rec->keep_most_tsc = lane->keep_most_tsc;
+	rec->gap_cnt = s->gap_cnt;
+	rec->gap_tsc = UINT64_MAX; /* gaps come from the recording */
+	memcpy(rec->gap, s->gap, sizeof(s->gap));
+	replay_clock(rec, &s->clock);
+}
+
+static void begin(struct spw_pipe_replay *r)
+{
+	const struct spw_flight_state *s = state_of(r, r->first);
+	struct spw_pipe *pipe = r->pipe;
+
+	r->ring.head_seq = s->head_seq;
+	r->ring.tail_seq = s->tail_seq;
+	r->ring.retired_seq = s->retired_seq;
+	r->ring.in_exec_frames = s->in_exec_frames;
+	r->ring.stamp_ref = s->stamp_ref | 1; /* 0 would mean: read the executor's clock */
+	memcpy(r->ring.unit_frames, s + 1, s->unit_cnt * sizeof(uint64_t));
+	done_clear(&r->ring);
+	memcpy(&pipe->ledger, s->ledger, sizeof(s->ledger));
+	memcpy(pipe->bad, s->bad, sizeof(s->bad));
+	pipe->exec_busy = s->exec_busy;
+	pipe->exec_last_end = s->exec_last_end;
+	pipe->tx_drop = s->rec.what;
+	for (uint32_t i = 0; i < SPW_PIPE_DRY_CNT; i++)
+		pipe->slow.dry[i] =
+			(struct spw_pipe_dry){s->dry[i].from, s->dry[i].to, s->dry[i].dry};
+	pipe->slow.dry_cnt = (uint32_t)s->dry_cnt;
+	begin_rec(&pipe->rec, s, r->lane->conf);
+	r->result.skipped = r->first;
+	r->result.from_start = r->lane->seg[r->first]->number == 0;
+	r->result.from_tsc = r->result.to_tsc = s->last_tsc;
+	r->result.ended = s->ended != 0;
+}
+
+static uint64_t no_clock(struct spw_gring *ring)
+{
+	return ring->stamp_ref;
+}
+
+static void *zeroed(size_t bytes)
+{
+	void *at = aligned_alloc(2 * SPW_CACHE_LINE, SPW_ALIGN_UP(bytes, 2ul * SPW_CACHE_LINE));
+
+	return at ? memset(at, 0, bytes) : NULL;
+}
+
+static int ring_open(struct spw_gring *ring, const struct spw_flight_lane *lane)
+{
+	size_t cnt = (size_t)1 << lane->batch_log2;
+
+	*ring = (struct spw_gring){
+		.desc = zeroed(cnt * SPW_GRING_FRAME_MAX * sizeof(*ring->desc)),
+		.done = zeroed(cnt * sizeof(*ring->done)),
+		.pauses = zeroed(sizeof(*ring->pauses)),
+		.batch = zeroed(cnt * sizeof(*ring->batch)),
+		.unit_frames = zeroed(lane->unit_cnt * sizeof(*ring->unit_frames)),
+		.batch_mask = (uint32_t)cnt - 1,
+		.batch_log2 = lane->batch_log2,
+		.unit_cnt = lane->unit_cnt,
+		.region_cnt = 1,
+		.share_log2 = lane->share_log2,
+		.exec_now = no_clock,
+	};
+	return ring->desc && ring->done && ring->pauses && ring->batch && ring->unit_frames
+		       ? 0
+		       : spw_err(ENOMEM, "no memory for a ring of %zu batches", cnt);
+}
+
+static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *lane)
+{
+	struct spw_pipe_conf conf = {
+		.queue = &r->queue,
+		.pool = &r->pool,
+		.burst = lane->burst,
+		.can_tx = lane->can_tx,
+		.record = true,
+		.way[0] = {.ring = &r->ring,
+			   .learns = (enum spw_cause_exec)lane->exec_way,
+			   .has_clock = lane->turn_flags & SPW_REC_EXEC_CLOCK},
+		.way_cnt = 1,
+		.nic_stamps = lane->turn_flags & PIPE_NIC_STAMPS,
+		.nic_frames = lane->turn_flags & PIPE_NIC_FRAMES,
+		.slow_tsc = lane->slow_tsc,
+		.slow_wait_tsc = lane->wait_tsc,
+		.lcore = lane->lcore,
+		.queue_idx = lane->queue,
+	};
+
+	r->pool.region_offset = lane->slot_base;
+	r->pool.slot_bytes = lane->slot_bytes;
+	r->queue = (struct spw_port_queue){.rx_burst = replay_rx,
+					   .release_burst = replay_release,
+					   .tx_burst = replay_tx,
+					   .events = replay_events,
+					   .lend_burst = replay_lend,
+					   .q = r};
+	r->pipe = zeroed(sizeof(*r->pipe));
+	return r->pipe ? spw_pipe_init(r->pipe, &conf) : spw_err(ENOMEM, "no memory for a pipe");
+}
+
+int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
+			 struct spw_pipe_replay **replay_out)
+{
+	struct spw_pipe_replay *r = calloc(1, sizeof(*r));
+	int rc;
+
+	*replay_out = NULL;
+	if (!r)
+		return spw_err(ENOMEM, "no memory for a recorded lane");
+	r->lane = lane;
+	if ((rc = ring_open(&r->ring, lane->conf)) < 0 || (rc = pipe_open(r, lane->conf)) < 0 ||
+	    (rc = begin_find(r)) < 0) {
+		spw_pipe_replay_close(r);
+		return rc;
+	}
+	begin(r);
+	*replay_out = r;
+	return 0;
+}
+
+void spw_pipe_replay_close(struct spw_pipe_replay *r)
+{
+	if (!r)
+		return;
+	free(r->ring.desc);
+	free(r->ring.done);
+	free(r->ring.pauses);
+	free(r->ring.batch);
+	free(r->ring.unit_frames);
+	free(r->pipe);
+	free(r);
+}

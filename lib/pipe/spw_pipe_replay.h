@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Runs a lane again from a recording (rec/spw_flight.h): the loop of pipe.c, the recorder and the
+ * ledger are the ones that ran; port, executor ring and clock give what was recorded.
+ *
+ *   file ── POLL ──► port queue   rx_burst lends the recorded frames
+ *        ── DONE ──► completions  reap decodes the recorded words; tx_burst takes as many
+ *        ── stamps ► spw_rec.script                                        │
+ *        ── GAP, DRY, CLOCK, JUDGED: what the machine did                  ▼
+ *                                                     spw_pipe_turn_again: ledger, causes, worst
+ *
+ * The run checks itself: what it computes is compared with what was recorded beside it.
+ *
+ * Thread: one, any.
+ */
+#ifndef SPW_PIPE_REPLAY_H
+#define SPW_PIPE_REPLAY_H
+
+#include "pipe/spw_pipe.h"
+#include "rec/spw_flight.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What was run, and how often it came out otherwise than recorded. */
+struct spw_pipe_replay_result {
+	uint64_t polls, frames, settled;
+	uint64_t since_differs; /* bursts that would have begun to wait at another time */
+	uint64_t described;     /* batches that were judged */
+	uint64_t cause_differs; /* of them: another cause, length or number of slow frames */
+	uint64_t before;        /* judgements of batches that were described before the window */
+	uint64_t states;        /* segments' ends at which the counters were compared */
+	uint64_t ledger_differs;
+	uint64_t unjudged; /* described, but the recording ends before their judgement */
+	uint64_t lead_in;  /* batches that were in the executor when the window began */
+	uint64_t unknown;  /* of them: pushed before the recording; counted, but not judged */
+	uint64_t skipped;  /* segments before the window, which serve the lead-in */
+	uint64_t from_tsc, to_tsc;
+	bool from_start; /* the window begins with the run */
+	bool ended;      /* the lane had ended */
+};
+
+struct spw_pipe_replay; /* opaque */
+
+/* Purpose: makes the pipe of a recorded lane.
+ * Owner:   the caller, until spw_pipe_replay_close; lane (of a struct spw_flight_read) outlives it.
+ * Errors:  -ENOMEM; -EPROTO: nothing is recorded. With a text.
+ * Thread:  any */
+int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
+			 struct spw_pipe_replay **replay_out);
+
+/* Purpose: runs the whole window.
+ * Errors:  -EPROTO: a completion does not belong to the oldest batch. With a text.
+ * Thread:  any */
+int spw_pipe_replay_run(struct spw_pipe_replay *replay);
+
+/* Returns: what came of it; the pipe, for spw_pipe_summary and spw_pipe_collect_rest; frames by the
+ * executor's own count. Lifetime: until spw_pipe_replay_close. Thread: any */
+const struct spw_pipe_replay_result *spw_pipe_replay_result(const struct spw_pipe_replay *replay);
+struct spw_pipe *spw_pipe_replay_pipe(struct spw_pipe_replay *replay);
+uint64_t spw_pipe_replay_executed(const struct spw_pipe_replay *replay);
+
+/* Purpose: frees it; NULL is allowed. Thread: any */
+void spw_pipe_replay_close(struct spw_pipe_replay *replay);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

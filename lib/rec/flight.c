@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The flight recorder's ring and its file (spw_flight.h); flight_read.c reads the file. The records
+ * themselves are written by the owner through spw_flight_take, from rec.c's neighbours and
+ * lib/pipe.
+ *
+ *   memory   | segment 0 | 1 | ... | SPW_FLIGHT_SEG_CNT - 1 | spare |
+ *
+ * The spare segment takes the records that have no place: while the other half of the ring is
+ * frozen and this half is full. Nothing in it is ever read.
+ */
+#include "rec/spw_flight.h"
+
+#include <errno.h>
+#include <numa.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "base/spw_file.h"
+
+#define HUGE_BYTES ((size_t)2 << 20)
+#define PAGE_BYTES ((size_t)4096)
+/* What one turn may add: a burst, its snaps, two completions, housekeeping; at the end of a run
+ * the judgement of all batches that were described. */
+#define TURN_BYTES ((size_t)24 << 10)
+#define NEW_SUFFIX ".new"
+
+/* ---- memory ---- */
+
+static size_t turn_bytes(uint32_t snap_bytes)
+{
+	return TURN_BYTES + SPW_FLIGHT_FRAME_MAX * (size_t)(snap_bytes + 8);
+}
+
+static void write_on(struct spw_flight *flight, uint8_t *memory)
+{
+	flight->at = memory;
+	flight->hard_end = memory + flight->seg_bytes;
+	flight->end = flight->hard_end - turn_bytes(flight->snap_bytes);
+	flight->ripe = memory + flight->seg_bytes / 2;
+}
+
+int spw_flight_open(struct spw_flight *flight, size_t bytes, uint32_t snap_bytes, int numa_node)
+{
+	size_t seg = SPW_ALIGN_UP(bytes / SPW_FLIGHT_SEG_CNT, PAGE_BYTES);
+	void *at;
+
+	memset(flight, 0, sizeof(*flight));
+	if (snap_bytes > SPW_FLIGHT_SNAP_MAX)
+		return spw_err(EINVAL, "recording: %u bytes of a frame; at most %u", snap_bytes,
+			       SPW_FLIGHT_SNAP_MAX);
+	if (seg < 4 * turn_bytes(snap_bytes))
+		return spw_err(EINVAL, "recording: %zu bytes are too few: give it %zu MiB", bytes,
+			       (4 * turn_bytes(snap_bytes) * SPW_FLIGHT_SEG_CNT >> 20) + 1);
+	flight->bytes = SPW_ALIGN_UP((SPW_FLIGHT_SEG_CNT + 1) * seg, HUGE_BYTES);
+	at = mmap(NULL, flight->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return spw_err(ENOMEM, "recording: no memory for %zu MiB", flight->bytes >> 20);
+	if (numa_node >= 0 && numa_available() >= 0 && numa_node <= numa_max_node())
+		numa_tonode_memory(at, flight->bytes, numa_node);
+	madvise(at, flight->bytes, MADV_HUGEPAGE); /* a wish */
+	memset(at, 0, flight->bytes);
+	flight->memory = at;
+	flight->seg_bytes = seg;
+	flight->snap_bytes = snap_bytes;
+	write_on(flight, flight->memory);
+	return 0;
+}
+
+void spw_flight_close(struct spw_flight *flight)
+{
+	if (flight->memory)
+		munmap(flight->memory, flight->bytes);
+	memset(flight, 0, sizeof(*flight));
+}
+
+static uint8_t *seg_memory(const struct spw_flight *flight, uint64_t number)
+{
+	return flight->memory + number % SPW_FLIGHT_SEG_CNT * flight->seg_bytes;
+}
+
+static struct spw_flight_seg *seg_head(struct spw_flight *flight, uint64_t number)
+{
+	return &flight->head[number % SPW_FLIGHT_SEG_CNT];
+}
+
+/* ---- owner ---- */
+
+/* Must not happen within a turn's room: the record is lost, and the segment says so. */
+void *spw_flight_spare(struct spw_flight *flight)
+{
+	flight->off = true;
+	return flight->memory + SPW_FLIGHT_SEG_CNT * flight->seg_bytes;
+}
+
+/* Whether the place of segment `number` is one that control reads. */
+static bool is_frozen(const struct spw_flight *flight, uint64_t number)
+{
+	uint64_t before = number - SPW_FLIGHT_SEG_CNT;
+
+	return number >= SPW_FLIGHT_SEG_CNT && before >= flight->frozen_from &&
+	       before <= flight->frozen_to &&
+	       spw_thr_load_acq(&flight->done) != flight->granted; /* [F6 acquire, pairs with F5] */
+}
+
+static void leave(struct spw_flight *flight)
+{
+	struct spw_flight_seg *head = seg_head(flight, flight->seg);
+
+	head->number = flight->seg;
+	head->bytes = (uint32_t)(flight->at - seg_memory(flight, flight->seg));
+}
+
+static void freeze(struct spw_flight *flight)
+{
+	uint64_t most = SPW_FLIGHT_SEG_CNT / 2;
+
+	flight->frozen_to = flight->seg;
+	flight->frozen_from = flight->seg + 1 - SPW_MIN(most, flight->seg + 1);
+}
+
+/* While there is no place the segment's number stays: it is the one that comes back, broken. */
+void spw_flight_next(struct spw_flight *flight)
+{
+	uint64_t ask = spw_thr_load_acq(&flight->ask); /* [F2 acquire, pairs with F1] */
+	bool off = flight->off;
+
+	if (!off) {
+		leave(flight);
+		if (ask != flight->granted) {
+			freeze(flight);
+			/* [F3 release, pairs with F4] */
+			spw_thr_store_rel(&flight->granted, ask);
+		}
+		flight->seg++;
+	}
+	flight->off = is_frozen(flight, flight->seg);
+	if (flight->off) {
+		spw_thr_count(&flight->missed_cnt, 1);
+		write_on(flight, flight->memory + SPW_FLIGHT_SEG_CNT * flight->seg_bytes);
+		return;
+	}
+	seg_head(flight, flight->seg)->broken = off;
+	write_on(flight, seg_memory(flight, flight->seg));
+}
+
+/* ---- control ---- */
+
+void spw_flight_ask(struct spw_flight *flight)
+{
+	spw_thr_store_rel(&flight->ask, flight->ask + 1); /* [F1 release, pairs with F2] */
+}
+
+bool spw_flight_is_granted(const struct spw_flight *flight)
+{
+	return spw_thr_load_acq(&flight->granted) == flight->ask; /* [F4 acquire, pairs with F3] */
+}
+
+void spw_flight_return(struct spw_flight *flight)
+{
+	spw_thr_store_rel(&flight->done, flight->ask); /* [F5 release, pairs with F6] */
+}
+
+void spw_flight_freeze(struct spw_flight *flight)
+{
+	if (!flight->off)
+		leave(flight);
+	flight->seg -= flight->off;
+	flight->ask = ++flight->granted;
+	freeze(flight);
+	/* The owner has ended: the older half of the ring may be read too. */
+	flight->frozen_from = flight->seg + 1 - SPW_MIN(SPW_FLIGHT_SEG_CNT, flight->seg + 1);
+}
+
+/* ---- file ---- */
+
+/* When segment `number` began: its first record is a STATE. */
+static uint64_t began(const struct spw_flight *flight, uint64_t number)
+{
+	const struct spw_flight_state *state = (const void *)seg_memory(flight, number);
+
+	return state->rec.kind == SPW_FLIGHT_STATE ? state->last_tsc : 0;
+}
+
+/* The first segment to write: the last of those that began before the window, so that the window
+ * is whole. */
+static uint64_t window_from(const struct spw_flight *flight, uint64_t window_tsc)
+{
+	uint64_t from = flight->frozen_from, end = began(flight, flight->frozen_to);
+
+	while (window_tsc && from + 1 < flight->frozen_to &&
+	       end - began(flight, from + 1) > window_tsc)
+		from++;
+	return from;
+}
+
+static bool put_lane(int fd, struct spw_flight *flight, const struct spw_flight_lane *lane)
+{
+	uint64_t from = flight->frozen_to + 1 - lane->seg_cnt;
+	bool ok = spw_file_put(fd, lane, sizeof(*lane));
+
+	for (; ok && from <= flight->frozen_to; from++) {
+		const struct spw_flight_seg *head = seg_head(flight, from);
+
+		ok = spw_file_put(fd, head, sizeof(*head)) &&
+		     spw_file_put(fd, seg_memory(flight, from), head->bytes);
+	}
+	return ok;
+}
+
+static uint64_t count(struct spw_flight *const *flight, struct spw_flight_lane *lane, uint32_t cnt,
+		      uint64_t window_tsc)
+{
+	uint64_t sum = sizeof(struct spw_flight_file) + cnt * sizeof(*lane);
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint64_t from = window_from(flight[i], window_tsc);
+
+		lane[i].seg_cnt = (uint32_t)(flight[i]->frozen_to + 1 - from);
+		for (; from <= flight[i]->frozen_to; from++)
+			sum += sizeof(struct spw_flight_seg) + seg_head(flight[i], from)->bytes;
+	}
+	return sum;
+}
+
+/* What was written is on the disk before the name is: after a power cut the name must not lead to
+ * an empty file. */
+static int put_file(int fd, struct spw_flight *const *flight, const struct spw_flight_lane *lane,
+		    const struct spw_flight_file *file)
+{
+	bool ok = spw_file_put(fd, file, sizeof(*file));
+
+	for (uint32_t i = 0; ok && i < file->lane_cnt; i++)
+		ok = put_lane(fd, flight[i], &lane[i]);
+	return ok && fsync(fd) == 0 ? 0 : -errno;
+}
+
+int spw_flight_write(struct spw_flight *const *flight, struct spw_flight_lane *lane,
+		     struct spw_flight_file *file, uint64_t window_tsc, const char *path)
+{
+	char name[1024];
+	int fd, rc;
+
+	file->magic = SPW_FLIGHT_MAGIC;
+	file->version = SPW_FLIGHT_VERSION;
+	file->file_bytes = count(flight, lane, file->lane_cnt, window_tsc);
+	if ((size_t)snprintf(name, sizeof(name), "%s" NEW_SUFFIX, path) >= sizeof(name))
+		return spw_err(EINVAL, "recording: %s: the name is too long", path);
+	rc = spw_file_create(name, &fd);
+	if (rc)
+		return rc;
+	rc = put_file(fd, flight, lane, file);
+	close(fd);
+	if (!rc && rename(name, path))
+		rc = -errno;
+	if (rc) {
+		unlink(name);
+		return spw_err(-rc, "%s: cannot write the recording: %s", path, strerror(-rc));
+	}
+	return 0;
+}

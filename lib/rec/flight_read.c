@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Reads the files of flight.c. A file may be torn, or made by somebody else: everything by which a
+ * reader indexes, divides or allocates is checked here, once, before any record is used; the first
+ * fault ends the reading with one line that names its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "rec/spw_flight.h"
+
+#define FILE_MAX ((size_t)64 << 30)
+
+/* Where a check stands: the bytes that are left, and where they are in the file. */
+struct cursor {
+	const uint8_t *at;
+	size_t left, offset;
+};
+
+static const void *take(struct cursor *in, size_t bytes)
+{
+	const void *at = in->at;
+
+	if (bytes > in->left)
+		return NULL;
+	in->at += bytes;
+	in->left -= bytes;
+	in->offset += bytes;
+	return at;
+}
+
+/* ---- records ---- */
+
+/* Bytes of each kind; of POLL, SNAP and STATE the least. */
+static const uint32_t kind_bytes[SPW_FLIGHT_KIND_CNT] = {
+	[SPW_FLIGHT_STATE] = sizeof(struct spw_flight_state),
+	[SPW_FLIGHT_POLL] = sizeof(struct spw_flight_poll),
+	[SPW_FLIGHT_SNAP] = sizeof(struct spw_flight_rec),
+	[SPW_FLIGHT_DONE] = sizeof(struct spw_flight_done),
+	[SPW_FLIGHT_GAP] = sizeof(struct spw_flight_gap),
+	[SPW_FLIGHT_DRY] = sizeof(struct spw_flight_dry),
+	[SPW_FLIGHT_CLOCK] = sizeof(struct spw_flight_clock),
+	[SPW_FLIGHT_IDENT] = sizeof(struct spw_flight_ident),
+	[SPW_FLIGHT_JUDGED] = sizeof(struct spw_flight_judged),
+	[SPW_FLIGHT_EVENT] = sizeof(struct spw_flight_event),
+};
+
+static bool gap_is_sound(const struct spw_rec_gap *gap)
+{
+	return gap->from <= gap->to && gap->lost <= gap->to - gap->from &&
+	       (unsigned)gap->regime < SPW_REGIME_CNT && (unsigned)gap->hold < SPW_HOLD_CNT;
+}
+
+static bool clock_is_sound(const struct spw_flight_clock *clock)
+{
+	return clock->exec_map.scale.shift < 64 && clock->nic_map.scale.shift < 64;
+}
+
+static bool dry_is_sound(uint64_t from, uint64_t to, uint64_t dry)
+{
+	return from <= to && dry <= to - from;
+}
+
+static bool state_is_sound(const struct spw_flight_state *s, const struct spw_flight_lane *lane)
+{
+	bool ok = s->rec.what < SPW_DROP_CNT && s->unit_cnt == lane->unit_cnt &&
+		  s->rec.bytes == sizeof(*s) + s->unit_cnt * sizeof(uint64_t) &&
+		  clock_is_sound(&s->clock) && s->retired_seq <= s->tail_seq &&
+		  s->tail_seq <= s->head_seq &&
+		  s->head_seq - s->retired_seq <= 1ull << lane->batch_log2;
+
+	for (uint32_t i = 0; ok && i < SPW_REC_GAP_CNT; i++)
+		ok = gap_is_sound(&s->gap[i]);
+	for (uint32_t i = 0; ok && i < SPW_FLIGHT_DRY_CNT; i++)
+		ok = dry_is_sound(s->dry[i].from, s->dry[i].to, s->dry[i].dry);
+	return ok;
+}
+
+static bool frames_are_sound(const struct spw_flight_poll *p, const struct spw_flight_lane *lane)
+{
+	const struct spw_flight_frame *frame = (const void *)(p + 1);
+	const struct spw_desc *desc = (const void *)(p + 1);
+	bool ok = true;
+
+	for (uint32_t i = 0; ok && i < p->rec.cnt; i++)
+		ok = (p->rec.what & SPW_FLIGHT_WIDE ? desc[i].slot : frame[i].slot) <
+		     lane->slot_cnt;
+	return ok;
+}
+
+static bool poll_is_sound(const struct spw_flight_poll *p, const struct spw_flight_lane *lane)
+{
+	bool spill = p->rec.what & SPW_FLIGHT_SPILL;
+	size_t each = spill                           ? 0
+		      : p->rec.what & SPW_FLIGHT_WIDE ? sizeof(struct spw_desc)
+						      : sizeof(struct spw_flight_frame);
+
+	return p->rec.cnt >= 1 && p->rec.cnt <= SPW_FLIGHT_FRAME_MAX &&
+	       p->rec.bytes == sizeof(*p) + p->rec.cnt * each &&
+	       (spill || frames_are_sound(p, lane));
+}
+
+static bool judged_is_sound(const struct spw_flight_judged *j)
+{
+	return (j->rec.what & 0xff) < SPW_CAUSE_CNT;
+}
+
+static bool gap_rec_is_sound(const struct spw_flight_gap *g)
+{
+	struct spw_rec_gap gap = {g->from, g->to, g->lost, (enum spw_regime)(g->rec.what >> 8),
+				  (enum spw_hold)(g->rec.what & 0xff)};
+
+	return gap_is_sound(&gap);
+}
+
+static bool is_sound(const struct spw_flight_rec *rec, const struct spw_flight_lane *lane)
+{
+	const struct spw_flight_dry *dry = (const void *)rec;
+
+	switch (rec->kind) {
+	case SPW_FLIGHT_STATE:
+		return state_is_sound((const void *)rec, lane);
+	case SPW_FLIGHT_POLL:
+		return poll_is_sound((const void *)rec, lane);
+	case SPW_FLIGHT_SNAP:
+		return rec->cnt <= SPW_FLIGHT_FRAME_MAX;
+	case SPW_FLIGHT_GAP:
+		return gap_rec_is_sound((const void *)rec);
+	case SPW_FLIGHT_DRY:
+		return dry_is_sound(dry->from, dry->to, 0);
+	case SPW_FLIGHT_CLOCK:
+		return clock_is_sound((const void *)rec);
+	case SPW_FLIGHT_JUDGED:
+		return judged_is_sound((const void *)rec);
+	case SPW_FLIGHT_EVENT:
+		return rec->what < SPW_DROP_CNT;
+	default:
+		return true;
+	}
+}
+
+static bool size_is_sound(const struct spw_flight_rec *rec, size_t left)
+{
+	bool varies = rec->kind == SPW_FLIGHT_STATE || rec->kind == SPW_FLIGHT_POLL ||
+		      rec->kind == SPW_FLIGHT_SNAP;
+
+	return rec->kind > 0 && rec->kind < SPW_FLIGHT_KIND_CNT && rec->bytes % 8 == 0 &&
+	       rec->bytes <= left && rec->bytes >= kind_bytes[rec->kind] &&
+	       (varies || rec->bytes == kind_bytes[rec->kind]);
+}
+
+static int check_records(struct cursor *in, size_t bytes, const struct spw_flight_lane *lane)
+{
+	bool first = true;
+
+	for (size_t end = in->offset + bytes; in->offset < end; first = false) {
+		const struct spw_flight_rec *rec = (const void *)in->at;
+		size_t left = end - in->offset;
+
+		if (left < sizeof(*rec) || !size_is_sound(rec, left) || !is_sound(rec, lane))
+			return spw_err(EPROTO,
+				       "byte %zu is no record of a recording: the file is "
+				       "torn or was changed",
+				       in->offset);
+		if (first && rec->kind != SPW_FLIGHT_STATE)
+			return spw_err(EPROTO, "byte %zu: a segment does not begin with a state",
+				       in->offset);
+		take(in, rec->bytes);
+	}
+	return 0;
+}
+
+/* ---- file ---- */
+
+static bool text_is_sound(const char *text, size_t bytes)
+{
+	return memchr(text, 0, bytes) != NULL;
+}
+
+static bool lane_is_sound(const struct spw_flight_lane *l)
+{
+	return text_is_sound(l->port, sizeof(l->port)) && text_is_sound(l->exec, sizeof(l->exec)) &&
+	       text_is_sound(l->handler, sizeof(l->handler)) && l->batch_log2 >= 1 &&
+	       l->batch_log2 <= 12 && l->unit_cnt >= 1 && l->unit_cnt <= 256 &&
+	       l->share_log2 < 64 && l->burst >= 1 && l->burst <= SPW_FLIGHT_FRAME_MAX &&
+	       l->exec_way <= SPW_CAUSE_EXEC_LAUNCHED && l->slot_cnt >= 1 &&
+	       l->slot_cnt <= 1u << 24 && l->snap_bytes <= SPW_FLIGHT_SNAP_MAX;
+}
+
+static int check_lane(struct cursor *in, struct spw_flight_read_lane *lane)
+{
+	const struct spw_flight_lane *conf = take(in, sizeof(*conf));
+
+	if (!conf || !lane_is_sound(conf) || conf->seg_cnt > SPW_FLIGHT_SEG_CNT)
+		return spw_err(EPROTO,
+			       "byte %zu is no lane of a recording: the file is torn or "
+			       "was changed",
+			       in->offset);
+	lane->conf = conf;
+	for (uint32_t i = 0; i < conf->seg_cnt; i++) {
+		const struct spw_flight_seg *seg = take(in, sizeof(*seg));
+		int rc;
+
+		if (!seg || seg->bytes % 8 || seg->bytes > in->left)
+			return spw_err(EPROTO, "byte %zu: segment %u of %u is cut off", in->offset,
+				       i + 1, conf->seg_cnt);
+		lane->seg[i] = seg;
+		if ((rc = check_records(in, seg->bytes, conf)) < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int check_head(const struct spw_flight_file *file, size_t bytes)
+{
+	if (bytes < sizeof(*file) || file->magic != SPW_FLIGHT_MAGIC)
+		return spw_err(EPROTO, "no recording of spinwire --record, or one of a machine "
+				       "with another byte order");
+	if (file->version != SPW_FLIGHT_VERSION)
+		return spw_err(EPROTO,
+			       "a recording of format %u; this program reads format %u: "
+			       "use the spinwire that wrote it",
+			       file->version, SPW_FLIGHT_VERSION);
+	if (file->file_bytes != bytes)
+		return spw_err(EPROTO,
+			       "the recording has %zu bytes and should have %" PRIu64
+			       ": it is cut off",
+			       bytes, file->file_bytes);
+	if (file->lane_cnt < 1 || file->lane_cnt > SPW_FLIGHT_LANE_MAX || !file->tsc_hz ||
+	    !text_is_sound(file->why, sizeof(file->why)))
+		return spw_err(EPROTO, "the head of the recording was changed");
+	return 0;
+}
+
+int spw_flight_read_memory(const uint8_t *memory, size_t bytes, struct spw_flight_read *read_out)
+{
+	struct cursor in = {memory, bytes, 0};
+	int rc;
+
+	memset(read_out, 0, sizeof(*read_out));
+	read_out->file = (const void *)memory;
+	if ((rc = check_head(read_out->file, bytes)) < 0)
+		return rc;
+	take(&in, sizeof(*read_out->file));
+	for (uint32_t i = 0; i < read_out->file->lane_cnt; i++)
+		if ((rc = check_lane(&in, &read_out->lane[i])) < 0)
+			return rc;
+	return in.left ? spw_err(EPROTO, "%zu bytes follow the last lane", in.left) : 0;
+}
+
+static int read_all(int fd, uint8_t *to, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = read(fd, to, bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		to += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+static int load(int fd, uint8_t **memory_out, size_t *bytes_out)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return spw_err(errno, "%s", strerror(errno));
+	if (!S_ISREG(st.st_mode) || (size_t)st.st_size > FILE_MAX)
+		return spw_err(EPROTO, "no recording of spinwire --record");
+	*bytes_out = (size_t)st.st_size;
+	*memory_out = malloc(*bytes_out + 1);
+	if (!*memory_out)
+		return spw_err(ENOMEM, "no memory for %zu MiB", *bytes_out >> 20);
+	return read_all(fd, *memory_out, *bytes_out) ? spw_err(EIO, "it cannot be read") : 0;
+}
+
+int spw_flight_read_open(const char *path, struct spw_flight_read *read_out)
+{
+	uint8_t *memory = NULL;
+	size_t bytes = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+
+	memset(read_out, 0, sizeof(*read_out));
+	if (fd < 0)
+		return spw_err(errno, "%s: %s", path, strerror(errno));
+	rc = load(fd, &memory, &bytes);
+	close(fd);
+	if (!rc)
+		rc = spw_flight_read_memory(memory, bytes, read_out);
+	if (rc) {
+		free(memory);
+		return spw_err_ctx(rc, "%s", path);
+	}
+	read_out->memory = memory;
+	return 0;
+}
+
+void spw_flight_read_close(struct spw_flight_read *read)
+{
+	free(read->memory);
+	memset(read, 0, sizeof(*read));
+}
+
+const struct spw_flight_rec *spw_flight_first(const struct spw_flight_seg *seg)
+{
+	return seg->bytes ? (const void *)(seg + 1) : NULL;
+}
+
+const struct spw_flight_rec *spw_flight_after(const struct spw_flight_seg *seg,
+					      const struct spw_flight_rec *rec)
+{
+	const uint8_t *next = (const uint8_t *)rec + rec->bytes;
+
+	return next < (const uint8_t *)(seg + 1) + seg->bytes ? (const void *)next : NULL;
+}

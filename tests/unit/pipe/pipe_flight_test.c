@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The flight recorder: what a pipe recorded runs again and comes out the same, whatever the
+ * executor, from the start of a run and out of its middle; the ring wraps; a file is written while
+ * the lane goes on; a file that was cut, changed or made by somebody else is refused with one line.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+#include "pipe/spw_pipe_replay.h"
+#include "pipe_rig.h"
+
+#define SMALL ((size_t)8 << 20)
+
+/* What a run left: its own counters and causes, for comparison. */
+struct outcome {
+	struct spw_ledger_lcore ledger;
+	struct spw_rec_view *view;
+};
+
+static struct spw_flight flight; /* aligned, and too large for a stack under a sanitizer */
+
+static void file_name(char *path, size_t bytes, const char *name)
+{
+	const char *folder = getenv("TMPDIR");
+
+	snprintf(path, bytes, "%s/spw_flight_%d_%s.rec", folder ? folder : "/tmp", (int)getpid(),
+		 name);
+}
+
+static struct spw_pipe_conf recorded(struct spw_pipe_conf conf)
+{
+	conf.record = true;
+	conf.flight = &flight;
+	conf.slow_tsc = 20000;
+	conf.slow_wait_tsc = 10000;
+	conf.way[0].learns = conf.way[0].learns ? conf.way[0].learns : SPW_CAUSE_EXEC_POLLS;
+	return conf;
+}
+
+static void file_write(const struct rig *rig, const char *path)
+{
+	struct spw_flight_file file = {.lane_cnt = 1, .tsc_hz = 1000000000, .why = "test"};
+	struct spw_flight *ring = &flight;
+	struct spw_flight_lane lane = {.port = "null", .exec = "cpu", .handler = "echo"};
+
+	spw_pipe_flight_lane(rig->pipe, &lane);
+	lane.slot_cnt = SLOTS;
+	assert_int_equal(spw_flight_write(&ring, &lane, &file, 0, path), 0);
+}
+
+static struct spw_rec_view *view_of(struct spw_pipe *pipe)
+{
+	struct spw_rec_view *view = aligned_alloc(_Alignof(struct spw_rec_view), sizeof(*view));
+
+	assert_non_null(view);
+	spw_rec_view_init(view);
+	spw_pipe_collect_rest(pipe, view);
+	return view;
+}
+
+static void assert_same_worst(const struct spw_rec_view *a, const struct spw_rec_view *b)
+{
+	assert_int_equal(a->worst_cnt, b->worst_cnt);
+	for (uint32_t i = 0; i < a->worst_cnt; i++) {
+		assert_int_equal(a->worst[i].seq, b->worst[i].seq);
+		assert_int_equal(a->worst[i].cause, b->worst[i].cause);
+		assert_memory_equal(&a->worst[i].at, &b->worst[i].at, sizeof(a->worst[i].at));
+		assert_memory_equal(a->worst[i].blame, b->worst[i].blame,
+				    sizeof(a->worst[i].blame));
+	}
+}
+
+/* Runs the file again; everything that it compares is alike. */
+static struct spw_pipe_replay_result again(const char *path, const struct outcome *out)
+{
+	struct spw_pipe_replay_result result;
+	struct spw_pipe_replay *replay;
+	struct spw_pipe_summary sum;
+	struct spw_flight_read file;
+
+	if (spw_flight_read_open(path, &file))
+		fail_msg("%s", spw_err_text());
+	if (spw_pipe_replay_open(&file.lane[0], &replay))
+		fail_msg("%s", spw_err_text());
+	if (spw_pipe_replay_run(replay))
+		fail_msg("%s", spw_err_text());
+	result = *spw_pipe_replay_result(replay);
+	assert_int_equal(result.ledger_differs, 0);
+	assert_int_equal(result.cause_differs, 0);
+	assert_int_equal(result.since_differs, 0);
+	assert_true(result.frames > 0);
+	if (out) {
+		struct spw_rec_view *view = view_of(spw_pipe_replay_pipe(replay));
+
+		spw_pipe_summary(spw_pipe_replay_pipe(replay), &sum);
+		assert_memory_equal(&sum.ledger, &out->ledger, sizeof(sum.ledger));
+		assert_memory_equal(&view->causes, &out->view->causes, sizeof(view->causes));
+		assert_same_worst(view, out->view);
+		free(view);
+	}
+	spw_pipe_replay_close(replay);
+	spw_flight_read_close(&file);
+	return result;
+}
+
+/* Records a whole run of `frames` and runs it again. */
+static void whole_run(const char *port, const char *handler, enum spw_exec_kind kind,
+		      struct spw_pipe_conf conf, uint16_t tx_room)
+{
+	struct spw_pipe_summary sum;
+	struct spw_ledger ledger;
+	struct outcome out;
+	char path[256];
+	struct rig rig;
+
+	file_name(path, sizeof(path), "whole");
+	assert_int_equal(spw_flight_open(&flight, (size_t)64 << 20, 0, -1), 0);
+	rig_open(&rig, port, handler, kind, 8);
+	rig_pipe(&rig, recorded(conf));
+	rig.tx_room = tx_room;
+	spw_pipe_run(rig.pipe, &rig.stop);
+	spw_flight_freeze(&flight);
+	file_write(&rig, path);
+	spw_pipe_summary(rig.pipe, &sum);
+	out.ledger = sum.ledger;
+	out.view = view_of(rig.pipe);
+	rig_close(&rig, &ledger);
+	assert_true(again(path, &out).from_start);
+	free(out.view);
+	spw_flight_close(&flight);
+	unlink(path);
+}
+
+static void test_runs_again(void **state)
+{
+	(void)state;
+	whole_run("null:size=64", "null", SPW_EXEC_CPU, (struct spw_pipe_conf){.frames_max = 60000},
+		  SPW_BURST_MAX);
+	whole_run("null:size=64", "echo", SPW_EXEC_INLINE,
+		  (struct spw_pipe_conf){.frames_max = 60001,
+					 .can_tx = true,
+					 .way[0].learns = SPW_CAUSE_EXEC_INLINE},
+		  SPW_BURST_MAX);
+	whole_run("null:size=64,stamps=1", "echo", SPW_EXEC_CPU,
+		  (struct spw_pipe_conf){.frames_max = 60000,
+					 .can_tx = true,
+					 .burst = 32,
+					 .nic_stamps = true,
+					 .nic_frames = true},
+		  SPW_BURST_MAX);
+}
+
+/* Every way by which a frame can be lost or refused. */
+static void test_runs_losses_again(void **state)
+{
+	(void)state;
+	whole_run(
+		"null:size=128,bad=checksum,bad_every=7,pattern=crc", "crc32c", SPW_EXEC_INLINE,
+		(struct spw_pipe_conf){.frames_max = 20000, .way[0].learns = SPW_CAUSE_EXEC_INLINE},
+		SPW_BURST_MAX);
+	whole_run("null:size=64", "echo", SPW_EXEC_CPU,
+		  (struct spw_pipe_conf){.frames_max = 20000, .can_tx = true}, 10);
+	whole_run("null:size=64", "echo", SPW_EXEC_CPU, (struct spw_pipe_conf){.frames_max = 20000},
+		  SPW_BURST_MAX);
+}
+
+static void *run_pipe(void *arg)
+{
+	struct rig *rig = arg;
+
+	spw_pipe_run(rig->pipe, &rig->stop);
+	return NULL;
+}
+
+static void polled(const struct rig *rig, uint64_t more)
+{
+	uint64_t until = spw_thr_load_rlx(&rig->pipe->ledger.polled_frames) + more;
+
+	while (spw_thr_load_rlx(&rig->pipe->ledger.polled_frames) < until)
+		usleep(100);
+}
+
+/* Files out of a run that goes on, with a ring that wraps many times: each runs again, and begins
+ * where its ring does. The last one has the end of the run. */
+static void test_windows(void **state)
+{
+	struct spw_pipe_replay_result result;
+	pthread_t thread;
+	char path[256];
+	struct rig rig;
+
+	(void)state;
+	file_name(path, sizeof(path), "window");
+	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
+	rig_open(&rig, "null:size=64,rate=1M", "echo", SPW_EXEC_CPU, 64);
+	rig_pipe(&rig, recorded((struct spw_pipe_conf){.can_tx = true, .burst = 8}));
+	assert_int_equal(pthread_create(&thread, NULL, run_pipe, &rig), 0);
+	for (int i = 0; i < 4; i++) {
+		polled(&rig, 100000);
+		spw_flight_ask(&flight);
+		while (!spw_flight_is_granted(&flight))
+			usleep(100);
+		file_write(&rig, path);
+		spw_flight_return(&flight);
+		result = again(path, NULL);
+		assert_false(result.from_start);
+		assert_false(result.ended);
+	}
+	spw_thr_store_rlx(&rig.stop, 1);
+	pthread_join(thread, NULL);
+	spw_flight_freeze(&flight);
+	file_write(&rig, path);
+	assert_true(again(path, NULL).ended);
+	spw_exec_stop(rig.exec, 2000);
+	spw_pipe_reclaim(rig.pipe);
+	rig_free(&rig); /* the rated source counts what it still had */
+	spw_flight_close(&flight);
+	unlink(path);
+}
+
+/* Nobody gives the frozen half back: the owner fills the other one, then records nothing, and what
+ * comes after is not joined to what was before. */
+static void test_frozen_for_long(void **state)
+{
+	struct spw_ledger ledger;
+	pthread_t thread;
+	char path[256];
+	struct rig rig;
+
+	(void)state;
+	file_name(path, sizeof(path), "frozen");
+	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
+	rig_open(&rig, "null:size=64", "null", SPW_EXEC_INLINE, 64);
+	rig_pipe(&rig, recorded((struct spw_pipe_conf){.burst = 1,
+						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	assert_int_equal(pthread_create(&thread, NULL, run_pipe, &rig), 0);
+	polled(&rig, 100000);
+	spw_flight_ask(&flight);
+	while (!spw_flight_is_granted(&flight))
+		usleep(100);
+	while (!spw_thr_load_rlx(&flight.missed_cnt))
+		usleep(100);
+	file_write(&rig, path);
+	again(path, NULL); /* nobody wrote into it meanwhile */
+	spw_flight_return(&flight);
+	polled(&rig, 100000);
+	spw_thr_store_rlx(&rig.stop, 1);
+	pthread_join(thread, NULL);
+	spw_flight_freeze(&flight);
+	file_write(&rig, path);
+	assert_true(again(path, NULL).ended);
+	rig_close(&rig, &ledger);
+	spw_flight_close(&flight);
+	unlink(path);
+}
+
+/* ---- files ---- */
+
+/* A short recording: its bytes in memory. */
+static uint8_t *short_file(const char *path, size_t *bytes_out)
+{
+	struct spw_ledger ledger;
+	uint8_t *memory;
+	struct stat st;
+	struct rig rig;
+	int fd;
+
+	assert_int_equal(spw_flight_open(&flight, SMALL, 16, -1), 0);
+	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
+	rig_pipe(&rig, recorded((struct spw_pipe_conf){.frames_max = 300,
+						       .can_tx = true,
+						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	spw_pipe_run(rig.pipe, &rig.stop);
+	spw_flight_freeze(&flight);
+	file_write(&rig, path);
+	rig_close(&rig, &ledger);
+	spw_flight_close(&flight);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	*bytes_out = (size_t)st.st_size;
+	memory = malloc(*bytes_out);
+	assert_non_null(memory);
+	assert_int_equal(read(fd, memory, *bytes_out), st.st_size);
+	close(fd);
+	return memory;
+}
+
+/* Cut anywhere, or changed where it matters: one line, and nothing is used. */
+static void test_broken_files(void **state)
+{
+	struct spw_flight_read file;
+	uint8_t *memory;
+	char path[256];
+	size_t bytes;
+
+	(void)state;
+	file_name(path, sizeof(path), "broken");
+	memory = short_file(path, &bytes);
+	assert_int_equal(spw_flight_read_memory(memory, bytes, &file), 0);
+	for (size_t cut = 0; cut < bytes; cut += 8) {
+		assert_int_equal(spw_flight_read_memory(memory, cut, &file), -EPROTO);
+		assert_null(strchr(spw_err_text(), '\n'));
+	}
+	((struct spw_flight_file *)memory)->version++;
+	assert_int_equal(spw_flight_read_memory(memory, bytes, &file), -EPROTO);
+	assert_non_null(strstr(spw_err_text(), "format 2"));
+	((struct spw_flight_file *)memory)->version--;
+	memory[sizeof(struct spw_flight_file) + sizeof(struct spw_flight_lane) +
+	       sizeof(struct spw_flight_seg)] = SPW_FLIGHT_KIND_CNT;
+	assert_int_equal(spw_flight_read_memory(memory, bytes, &file), -EPROTO);
+	free(memory);
+	assert_int_equal(truncate(path, (off_t)bytes - 8), 0);
+	assert_int_equal(spw_flight_read_open(path, &file), -EPROTO);
+	assert_non_null(strstr(spw_err_text(), path));
+	unlink(path);
+	assert_int_equal(spw_flight_read_open(path, &file), -ENOENT);
+}
+
+/* Killed while it writes the next file: the one before is whole. A process that is killed at any
+ * moment stands for a crash. */
+static void test_killed_while_writing(void **state)
+{
+	struct spw_ledger ledger;
+	char path[256], new[300];
+	struct rig rig;
+
+	(void)state;
+	file_name(path, sizeof(path), "killed");
+	snprintf(new, sizeof(new), "%s.new", path);
+	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
+	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
+	rig_pipe(&rig, recorded((struct spw_pipe_conf){.frames_max = 100000,
+						       .burst = 4,
+						       .can_tx = true,
+						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	spw_pipe_run(rig.pipe, &rig.stop);
+	spw_flight_freeze(&flight);
+	file_write(&rig, path);
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child == 0)
+			for (;;)
+				file_write(&rig, path);
+		usleep(500 + 700 * (useconds_t)i);
+		kill(child, SIGKILL);
+		assert_int_equal(waitpid(child, NULL, 0), child);
+		again(path, NULL);
+	}
+	file_write(&rig, path); /* what was left of the last one is no obstacle */
+	again(path, NULL);
+	rig_close(&rig, &ledger);
+	spw_flight_close(&flight);
+	unlink(new);
+	unlink(path);
+}
+
+static void test_too_small(void **state)
+{
+	(void)state;
+	assert_int_equal(spw_flight_open(&flight, 4 << 20, 2048, -1), -EINVAL);
+	assert_non_null(strstr(spw_err_text(), "MiB"));
+	assert_int_equal(spw_flight_open(&flight, 4 << 20, SPW_FLIGHT_SNAP_MAX + 1, -1), -EINVAL);
+	spw_flight_close(&flight);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_runs_again),   cmocka_unit_test(test_runs_losses_again),
+		cmocka_unit_test(test_windows),      cmocka_unit_test(test_frozen_for_long),
+		cmocka_unit_test(test_broken_files), cmocka_unit_test(test_killed_while_writing),
+		cmocka_unit_test(test_too_small),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
