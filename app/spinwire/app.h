@@ -55,6 +55,7 @@ struct app {
 	const struct spw_handler *handler;
 	struct spw_capture *capture;               /* NULL: off */
 	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */
+	struct app_record *record;                 /* record.c; NULL: off */
 	struct app_hdr hdr;
 	struct app_slo *slo;                           /* NULL: no objective */
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
@@ -108,6 +109,18 @@ int app_capture_open(struct app *app);
 int app_trail_open(struct app *app);
 int app_trail_write(const struct app *app);
 void app_trail_close(struct app *app);
+
+/* record.c: the flight recorders of the lanes, without --record none. turn: once a millisecond, by
+ * control. fault: the file is to be written for it. request: likewise; from any thread. end: after
+ * the stop; writes the file if a rule fired that was not served, or none ever.
+ * Errors:  -EINVAL, -ENOMEM; those of spw_flight_write. */
+int app_record_open(struct app *app);
+void app_record_turn(struct app *app);
+void app_record_fault(struct app *app);
+void app_record_request(void);
+int app_record_end(struct app *app, const struct spw_topo_stat *stat);
+void app_record_print(const struct app *app);
+void app_record_close(struct app *app);
 
 /* executor.c: makes the first call to the GPU, before rights are dropped that it may take. */
 void app_executor_wake(const struct app *app);
@@ -164,7 +177,7 @@ struct spw_rec_view *app_view_final(struct app *app);
 void app_report_text(const struct app *app, const struct app_result *result);
 int app_report_json(const struct app *app, const struct app_result *result, const char *path);
 
-/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, causes, histogram. */
+/* telemetry.c: /spinwire/info, ports, ledger, lcores, latency, causes, histogram, record. */
 int app_telemetry_open(struct app *app);
 void app_telemetry_close(void);
 

@@ -98,6 +98,8 @@ static void log_events(struct app *app)
 		spw_log_limited(gone ? &(struct spw_log_limit){0} : &others, SPW_LOG_INFO,
 				"port %s queue %u: %s", lane->port->name, event.queue, event.text);
 		app->fault |= gone;
+		if (gone || event.kind == SPW_PORT_EVENT_QUEUE_ERROR)
+			app_record_fault(app);
 	}
 	if (app->stop)
 		spw_log_limit_end(&others);
@@ -164,9 +166,11 @@ static int watch(struct app *app)
 	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signals) && !time_is_up(app); turn++) {
 		if (spw_topo_service(&app->topo) < 0) {
 			spw_warn("executor: %s", spw_err_text());
+			app_record_fault(app);
 			return APP_FAULT;
 		}
 		log_events(app);
+		app_record_turn(app);
 		if (turn % CLOCK_TURNS == 0)
 			spw_topo_clocks_pair(&app->topo);
 		if (turn % WHO_TURNS == 0 && app->conf.run.stamps)

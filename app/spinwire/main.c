@@ -35,6 +35,9 @@ static int report(struct app *app, int status)
 			rc = app_report_json(app, &result, app->conf.run.json);
 		if (rc == 0)
 			rc = app_trail_write(app);
+		if (rc == 0)
+			rc = app_record_end(app, &result.topo);
+		app_record_print(app);
 		if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
 			status = APP_BALANCE;
 	}

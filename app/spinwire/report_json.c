@@ -99,27 +99,6 @@ static json_t *executor_json(const struct app *app, const struct app_result *res
 			 (json_int_t)res->topo.exec.frames);
 }
 
-/* Reasons with a count of 0 are listed too, so that a reader finds every key. */
-static json_t *ledger_json(const struct app_result *res)
-{
-	const struct spw_ledger_sum *sum = &res->topo.sum;
-	json_t *bad = json_object(), *dropped = json_object();
-	const char *name;
-	uint64_t cnt;
-
-	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
-		json_object_set_new(bad, res->topo.ledger.bad.name[i],
-				    number(res->topo.ledger.bad.count[i]));
-	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
-		json_object_set_new(dropped, name, number(cnt));
-	return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "wire", (json_int_t)sum->wire,
-			 "missed", sum->missed_known ? number(sum->missed) : json_null(),
-			 "received", (json_int_t)sum->received, "executed",
-			 (json_int_t)sum->executed, "echoed", (json_int_t)sum->echoed, "consumed",
-			 (json_int_t)sum->consumed, "bad", bad, "dropped", dropped, "residual",
-			 (json_int_t)sum->residual);
-}
-
 /* The percentile curve of a stage, for tools/lib/spwreport. */
 static json_t *spectrum_json(const struct app *app, const struct app_result *res, int stage)
 {
@@ -182,8 +161,8 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 		"s:I,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"schema", "spinwire.summary/1", "version", SPW_VERSION, "host",
 		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports", ports_json(app, res),
-		"executor", executor_json(app, res), "ledger", ledger_json(res), "pool", "slots",
-		(json_int_t)res->topo.ledger.pool_slots, "free",
+		"executor", executor_json(app, res), "ledger", app_ledger_json(res), "pool",
+		"slots", (json_int_t)res->topo.ledger.pool_slots, "free",
 		(json_int_t)res->topo.ledger.pool_free, "leaked", (json_int_t)res->topo.sum.leaked,
 		"memory", "kind", spw_mem_kind_name(app->topo.region[0].kind), "why",
 		app->topo.region[0].why, "h2d_copies", (json_int_t)res->topo.exec.h2d_copies,

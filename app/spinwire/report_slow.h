@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The parts of both summaries that are about slow frames (report_slow.c).
+ * The parts of both summaries that spinwire-replay prints too: slow frames (report_slow.c), and the
+ * ledger (report_ledger.c).
  */
 #ifndef REPORT_SLOW_H
 #define REPORT_SLOW_H
@@ -18,6 +19,10 @@ json_t *app_worst_json(const struct app *app, const struct app_result *res);
 
 json_t *app_who_json(const struct app *app);
 json_t *app_held_json(const struct app *app, const struct app_result *res);
+/* report_ledger.c */
+json_t *app_ledger_json(const struct app_result *res);
+void app_report_ledger(const struct app_result *res);
+
 void app_report_slow(const struct app *app, const struct app_result *res);
 
 #endif

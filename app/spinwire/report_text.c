@@ -86,45 +86,6 @@ static void print_ports(const struct app *app, const struct app_result *res)
 	}
 }
 
-static void print_reasons(const char *what, const char *name, uint64_t cnt)
-{
-	if (cnt)
-		printf("  %s: %-18s %14" PRIu64 "\n", what, name, cnt);
-}
-
-static void print_ledger(const struct app_result *res)
-{
-	const struct spw_ledger_sum *sum = &res->topo.sum;
-	const char *name;
-	uint64_t cnt;
-
-	printf("\nledger\n  wire     %14" PRIu64 " = received %" PRIu64 " + missed ", sum->wire,
-	       sum->received);
-	if (sum->missed_known)
-		printf("%" PRIu64 "\n", sum->missed);
-	else
-		printf("unknown (the device does not report it)\n");
-	printf("  received %14" PRIu64 " = executed %" PRIu64 " + dropped %" PRIu64 "\n",
-	       sum->received, sum->executed, sum->dropped - sum->tx_dropped);
-	printf("  executed %14" PRIu64 " = consumed %" PRIu64 " + echoed %" PRIu64 " + bad %" PRIu64
-	       " + dropped at TX %" PRIu64 "\n",
-	       sum->executed, sum->consumed, sum->echoed, sum->bad, sum->tx_dropped);
-	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
-		print_reasons("dropped", name, cnt);
-	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
-		print_reasons("bad    ", res->topo.ledger.bad.name[i],
-			      res->topo.ledger.bad.count[i]);
-	printf("  residual %14" PRIu64 "%s\n", sum->residual,
-	       sum->residual ? "   THE RUN IS INVALID" : "");
-	for (int e = 0; e < SPW_EDGE_CNT; e++)
-		if (sum->edge[e])
-			printf("    %s is off by %" PRId64 ": %s\n",
-			       spw_edge_name((enum spw_edge)e), sum->edge[e],
-			       spw_edge_text((enum spw_edge)e));
-	printf("pool       %14" PRIu64 " slots, %" PRIu64 " free, %" PRId64 " leaked\n",
-	       res->topo.ledger.pool_slots, res->topo.ledger.pool_free, sum->leaked);
-}
-
 static void print_stages(const struct app_result *res)
 {
 	printf("\n%-14s %12s", "stage [ns]", "frames");
@@ -179,7 +140,7 @@ void app_report_text(const struct app *app, const struct app_result *result)
 {
 	print_head(app, result);
 	print_ports(app, result);
-	print_ledger(result);
+	app_report_ledger(result);
 	print_capture(app);
 	app_slo_print(app);
 	if (!app->conf.run.stamps) {

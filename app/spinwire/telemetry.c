@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Live numbers on DPDK's telemetry socket: /spinwire/info, /spinwire/ports, /spinwire/rails,
- * /spinwire/ledger, /spinwire/lcores, /spinwire/latency, /spinwire/causes, /spinwire/histogram.
+ * /spinwire/ledger, /spinwire/lcores, /spinwire/latency, /spinwire/causes, /spinwire/histogram,
+ * /spinwire/record.
  * Opened and closed by control.c around a run. EAL calls back in its own thread: everything read
  * here is a counter that its owner writes with one store, or a view under its lock. DPDK cannot
  * unregister a command, so `live` is NULL between runs.
@@ -259,6 +260,15 @@ static void stage_dict(struct app *app, const char *stage, struct rte_tel_data *
 	app_view_unlock();
 }
 
+/* Asks for the recording's file; the control thread writes it. */
+static void record_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
+{
+	if (!app->record)
+		return;
+	app_record_request();
+	add_text(d, "file", app->conf.run.record);
+}
+
 static const struct {
 	const char *name, *help;
 	void (*fill)(struct app *app, const char *params, struct rte_tel_data *d);
@@ -275,6 +285,7 @@ static const struct {
 	 "Slow frames by cause, and what held the loops up. Takes no parameters.", causes_dict},
 	{"/spinwire/histogram", "A stage since start, cumulative. Parameter: the stage's name.",
 	 stage_dict},
+	{"/spinwire/record", "Writes the file of --record now. Takes no parameters.", record_dict},
 };
 
 static int answer(const char *cmd, const char *params, struct rte_tel_data *d)

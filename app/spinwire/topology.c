@@ -120,9 +120,8 @@ int app_topology_open(struct app *app)
 		return rc;
 	conf_ports(app);
 	conf_rest(app);
-	if ((rc = app_executor_choose(app)) < 0)
-		return rc;
-	if ((rc = app_trail_open(app)) < 0)
+	if ((rc = app_executor_choose(app)) < 0 || (rc = app_trail_open(app)) < 0 ||
+	    (rc = app_record_open(app)) < 0)
 		return rc;
 	rc = spw_topo_open(&app->topo, &app->topo_conf);
 	if (rc < 0)
@@ -141,5 +140,6 @@ void app_topology_close(struct app *app)
 	spw_topo_close(&app->topo);
 	app_slo_close(app);
 	app_trail_close(app);
+	app_record_close(app);
 	spw_handler_close(app->handler);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conf/conf_impl.h"
+#include "rec/spw_flight.h"
 
 #define SECOND 1000000000ull
 
@@ -43,6 +44,14 @@ static const char *litmus_choice(uint32_t idx)
 	static const char *const name[] = {[SPW_CONF_LITMUS_OFF] = "off",
 					   [SPW_CONF_LITMUS_QUICK] = "quick",
 					   [SPW_CONF_LITMUS_LONG] = "long"};
+
+	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
+}
+
+static const char *record_choice(uint32_t idx)
+{
+	static const char *const name[] = {
+		[SPW_CONF_RECORD_SLOW] = "slow", [SPW_CONF_RECORD_END] = "end"};
 
 	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
 }
@@ -141,6 +150,22 @@ const struct conf_key conf_table[] = {
 	{RUN_FIELD(capture_snap), .name = "capture-snap", .option = "capture-snap",
 	 .type = CONF_BYTES, .min = 16, .max = 65535, .dflt = "256B",
 	 .help = "bytes of a frame that are captured"},
+	{RUN_FIELD(record), .name = "record", .option = "record", .type = CONF_TEXT, .max = 511,
+	 .dflt = "",
+	 .help = "keep what the loops learn, and write it to this file when a frame is slow, "
+		 "something fails, or on SIGUSR1; tools/replay runs it again"},
+	{RUN_FIELD(record_rule), .name = "record-rule", .option = "record-rule",
+	 .type = CONF_CHOICE, .choice = record_choice, .dflt = "slow",
+	 .help = "slow: each longest slow frame so far is a reason to write; end: the end of the "
+		 "run is"},
+	{RUN_FIELD(record_window_ns), .name = "record-window", .option = "record-window",
+	 .type = CONF_TIME, .max = 3600 * SECOND, .dflt = "0s",
+	 .help = "the file holds so much of the time before; 0: all that was kept"},
+	{RUN_FIELD(record_memory), .name = "record-memory", .option = "record-memory",
+	 .type = CONF_BYTES, .min = 4u << 20, .max = 1ull << 36, .dflt = "64MiB",
+	 .help = "memory for it, of each queue"},
+	{RUN_FIELD(record_snap), .name = "record-snap", .option = "record-snap", .type = CONF_BYTES,
+	 .max = SPW_FLIGHT_SNAP_MAX, .dflt = "0B", .help = "bytes kept of each frame's payload"},
 };
 const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
 

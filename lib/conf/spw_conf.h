@@ -48,6 +48,8 @@ struct spw_conf_cores {
 
 enum spw_conf_profile { SPW_CONF_LATENCY, SPW_CONF_THROUGHPUT };
 enum spw_conf_litmus { SPW_CONF_LITMUS_OFF, SPW_CONF_LITMUS_QUICK, SPW_CONF_LITMUS_LONG };
+/* When a recording is written: for slow frames too, or only for requests, faults and at the end. */
+enum spw_conf_record { SPW_CONF_RECORD_SLOW, SPW_CONF_RECORD_END };
 
 struct spw_conf_port {
 	char spec_text[512];
@@ -94,6 +96,11 @@ struct spw_conf {
 		char capture[512];           /* pcapng file of received frames, "" none */
 		uint64_t capture_limit;      /* its largest size */
 		uint64_t capture_snap;       /* bytes kept of a frame */
+		char record[512];            /* file of the flight recorder, "" none */
+		enum spw_conf_record record_rule;
+		uint64_t record_window_ns; /* of the file; 0: all that the ring holds */
+		uint64_t record_memory;    /* of each lane's ring, bytes */
+		uint64_t record_snap;      /* bytes kept of a frame */
 	} run;
 };
 

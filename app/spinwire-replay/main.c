@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * spinwire-replay FILE: runs a recording of spinwire --record again, with neither NIC nor GPU, and
+ * prints the ledger and the causes that come of it. The loop is lib/pipe's, the judge lib/rec's; a
+ * recording that comes out otherwise than it was recorded is exit status 3.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "app_json.h"
+#include "app_program.h"
+#include "base/spw_err.h"
+#include "replay.h"
+
+#define PROGRAM "spinwire-replay"
+
+static void usage(void)
+{
+	printf("Usage: spinwire-replay FILE [--json FILE] [--explain FLOW:NUMBER]\n\n"
+	       "Runs what spinwire --record kept through the same loop again, without NIC and "
+	       "GPU:\n"
+	       "the same ledger, the same causes, the same worst frames.\n\n"
+	       "  --json FILE             the result as JSON, - for standard output\n"
+	       "  --explain FLOW:NUMBER   where one of the worst frames spent its time\n\n"
+	       "exit status: 0 good, 1 usage or no recording, 2 the machine cannot do it,\n"
+	       "             3 it came out otherwise than it was recorded\n");
+}
+
+static void print_head(const struct replay *replay)
+{
+	const struct spw_flight_file *file = replay->file.file;
+	const struct spw_pipe_replay_result *sum = &replay->sum;
+	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
+
+	printf("recording  written for: %s; %.3f s of %u lane%s: port %s, executor %s, handler "
+	       "%s\n",
+	       file->why, replay->result.seconds, file->lane_cnt, file->lane_cnt == 1 ? "" : "s",
+	       lane->port, lane->exec, lane->handler);
+	printf("window     from %.3f s of the run on; %" PRIu64 " frames in %" PRIu64
+	       " bursts, %" PRIu64 " batches were in the executor when it began\n",
+	       (double)spw_tsc_to_ns(&replay->app.tsc, sum->from_tsc - file->from_tsc) * 1e-9,
+	       sum->frames, sum->polls, sum->lead_in);
+	printf("ran again  counters differ at %" PRIu64 " of %" PRIu64 " places, causes of %" PRIu64
+	       " of %" PRIu64 " batches, arrival of %" PRIu64 " bursts\n",
+	       sum->ledger_differs, sum->states, sum->cause_differs, sum->described,
+	       sum->since_differs);
+	if (sum->before + sum->unjudged)
+		printf("at its ends %" PRIu64 " batches were described before the window, %" PRIu64
+		       " not yet judged at its end\n",
+		       sum->before, sum->unjudged);
+}
+
+static json_t *summary(const struct replay *replay)
+{
+	const struct spw_pipe_replay_result *sum = &replay->sum;
+
+	return json_pack("{s:s,s:s,s:s,s:f,s:b,s:b,s:o,s:o,s:o,s:{s:I,s:I,s:I,s:I,s:I}}", "schema",
+			 "spinwire.replay/1", "version", SPW_VERSION, "why", replay->file.file->why,
+			 "seconds", replay->result.seconds, "from_start", sum->from_start, "ended",
+			 sum->ended, "ledger", app_ledger_json(&replay->result), "causes",
+			 app_causes_json(&replay->app, &replay->result), "worst",
+			 app_worst_json(&replay->app, &replay->result), "differs", "counters",
+			 (json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
+			 "arrivals", (json_int_t)sum->since_differs, "of_states",
+			 (json_int_t)sum->states, "of_batches", (json_int_t)sum->described);
+}
+
+static int report(const struct replay *replay, const char *json, const char *explain)
+{
+	if (json) {
+		int rc = app_json_write(summary(replay), json);
+
+		if (rc)
+			return rc;
+	}
+	if (explain)
+		return replay_explain(replay, explain);
+	print_head(replay);
+	if (!replay_is_whole(replay))
+		printf("\nthe run was on: ports and executor are not part of the ledger");
+	app_report_ledger(&replay->result);
+	app_report_slow(&replay->app, &replay->result);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option option[] = {{"json", required_argument, NULL, 'j'},
+					       {"explain", required_argument, NULL, 'e'},
+					       {"help", no_argument, NULL, 'h'},
+					       {0}};
+	const char *json = NULL, *explain = NULL;
+	static struct replay replay;
+	int c, rc;
+
+	app_log_to_stderr(PROGRAM);
+	while ((c = getopt_long(argc, argv, "h", option, NULL)) != -1) {
+		if (c == 'j')
+			json = optarg;
+		else if (c == 'e')
+			explain = optarg;
+		else {
+			usage();
+			return c == 'h' ? app_end(PROGRAM, APP_GOOD) : APP_USAGE;
+		}
+	}
+	if (optind + 1 != argc)
+		return app_complain(PROGRAM, spw_err(EINVAL, "name one recording; see --help"));
+	rc = replay_open(&replay, argv[optind]);
+	rc = rc ? rc : report(&replay, json, explain);
+	if (rc)
+		rc = app_complain(PROGRAM, rc);
+	else if (replay_differs(&replay) ||
+		 (replay_is_whole(&replay) && replay.result.topo.sum.residual))
+		rc = APP_BALANCE;
+	replay_close(&replay);
+	return app_end(PROGRAM, rc);
+}

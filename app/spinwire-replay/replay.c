@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Runs the lanes of a recording one after the other and adds up what they report: the recorders'
+ * views as spinwire does, the ledger from the pipes that ran again, the executor's words and, of a
+ * run that had ended, the ports' own counters.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "replay.h"
+
+static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_replay_result *one,
+		    bool first)
+{
+	sum->polls += one->polls;
+	sum->frames += one->frames;
+	sum->settled += one->settled;
+	sum->since_differs += one->since_differs;
+	sum->described += one->described;
+	sum->cause_differs += one->cause_differs;
+	sum->before += one->before;
+	sum->states += one->states;
+	sum->ledger_differs += one->ledger_differs;
+	sum->unjudged += one->unjudged;
+	sum->lead_in += one->lead_in;
+	sum->unknown += one->unknown;
+	sum->skipped += one->skipped;
+	sum->from_tsc = first ? one->from_tsc : SPW_MIN(sum->from_tsc, one->from_tsc);
+	sum->to_tsc = SPW_MAX(sum->to_tsc, one->to_tsc);
+	sum->from_start = (first || sum->from_start) && one->from_start;
+	sum->ended = (first || sum->ended) && one->ended;
+}
+
+static int lane_run(struct replay *replay, uint32_t i)
+{
+	static const char *bad_name[SPW_BAD_CNT];
+	struct spw_ledger *ledger = &replay->result.topo.ledger;
+	struct spw_pipe_summary pipe;
+	int rc = spw_pipe_replay_open(&replay->file.lane[i], &replay->lane[i]);
+
+	rc = rc ? rc : spw_pipe_replay_run(replay->lane[i]);
+	if (rc)
+		return rc;
+	for (int r = 0; r < SPW_BAD_CNT; r++)
+		bad_name[r] = spw_bad_name((enum spw_bad)r);
+	sum_add(&replay->sum, spw_pipe_replay_result(replay->lane[i]), i == 0);
+	spw_pipe_summary(spw_pipe_replay_pipe(replay->lane[i]), &pipe);
+	spw_ledger_add_lcore(ledger, &pipe.ledger);
+	spw_ledger_add_reasons(&ledger->bad, bad_name, pipe.bad, SPW_BAD_CNT);
+	ledger->executed_frames += spw_pipe_replay_executed(replay->lane[i]);
+	spw_pipe_collect_rest(spw_pipe_replay_pipe(replay->lane[i]), replay->view);
+	return 0;
+}
+
+/* The ports' side, as they counted it. While a run is on the ports and the executor are ahead of
+ * the pipes, so there is no balance; the pipes' side then stands for the ports' too. */
+static void ports_take(struct replay *replay)
+{
+	static const char *name[SPW_PORT_DROP_CNT];
+	const struct spw_flight_ports *ports = &replay->file.file->ports;
+	struct spw_ledger *ledger = &replay->result.topo.ledger;
+
+	for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
+		name[i] = spw_port_drop_name((enum spw_port_drop)i);
+	ledger->wire_frames = ports->wire;
+	ledger->missed_frames = ports->missed;
+	ledger->missed_known = ports->missed_known;
+	ledger->lent_frames = ports->lent;
+	ledger->sent_frames = ports->sent;
+	ledger->flushed_frames = ports->flushed;
+	ledger->pool_slots = ports->pool_slots;
+	ledger->pool_free = ports->pool_free;
+	spw_ledger_add_reasons(&ledger->port_dropped, name, ports->dropped, SPW_PORT_DROP_CNT);
+	if (!ports->known) {
+		ledger->wire_frames = ledger->lent_frames = ledger->pipe.polled_frames;
+		ledger->sent_frames = ledger->pipe.tx_frames;
+		ledger->missed_known = false;
+	}
+	spw_ledger_balance(ledger, &replay->result.topo.sum);
+}
+
+static void result_fill(struct replay *replay)
+{
+	const struct spw_rec_view *view = replay->view;
+	struct app_result *res = &replay->result;
+
+	ports_take(replay);
+	res->seconds =
+		(double)spw_tsc_to_ns(&replay->app.tsc, replay->sum.to_tsc - replay->sum.from_tsc) *
+		1e-9;
+	res->causes = view->causes;
+	res->worst_cnt = view->worst_cnt;
+	memcpy(res->worst, view->worst, view->worst_cnt * sizeof(view->worst[0]));
+	res->held = view->held;
+}
+
+int replay_open(struct replay *replay, const char *path)
+{
+	int rc = spw_flight_read_open(path, &replay->file);
+
+	if (rc)
+		return rc;
+	replay->app.conf.run.slow_ns = replay->file.file->slow_ns;
+	rc = spw_tsc_from_hz(replay->file.file->tsc_hz, &replay->app.tsc);
+	replay->view = aligned_alloc(_Alignof(struct spw_rec_view), sizeof(*replay->view));
+	if (!rc && !replay->view)
+		rc = spw_err(ENOMEM, "no memory for what the recorders collect");
+	if (!rc)
+		spw_rec_view_init(replay->view);
+	for (uint32_t i = 0; !rc && i < replay->file.file->lane_cnt; i++)
+		rc = lane_run(replay, i);
+	if (rc)
+		return spw_err_ctx(rc, "%s", path);
+	result_fill(replay);
+	return 0;
+}
+
+void replay_close(struct replay *replay)
+{
+	for (uint32_t i = 0; i < SPW_FLIGHT_LANE_MAX; i++)
+		spw_pipe_replay_close(replay->lane[i]);
+	free(replay->view);
+	spw_flight_read_close(&replay->file);
+}
+
+uint64_t replay_differs(const struct replay *replay)
+{
+	return replay->sum.since_differs + replay->sum.cause_differs + replay->sum.ledger_differs;
+}
+
+bool replay_is_whole(const struct replay *replay)
+{
+	return replay->file.file->ports.known && replay->sum.ended;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the files of spinwire-replay share. It prints with the functions of spinwire's own report,
+ * so it fills the parts of struct app and struct app_result that they read.
+ */
+#ifndef REPLAY_H
+#define REPLAY_H
+
+#include "pipe/spw_pipe_replay.h"
+#include "report_slow.h"
+
+struct replay {
+	struct spw_flight_read file;
+	struct spw_pipe_replay *lane[SPW_FLIGHT_LANE_MAX];
+	struct spw_rec_view *view;
+	struct spw_pipe_replay_result
+		sum;    /* over lanes; from_tsc the earliest, to_tsc the latest */
+	struct app app; /* its clock and its threshold */
+	struct app_result result;
+};
+
+/* replay.c: reads the file and runs every lane.
+ * Errors:  those of spw_flight_read_open and spw_pipe_replay_open. */
+int replay_open(struct replay *replay, const char *path);
+void replay_close(struct replay *replay);
+/* Returns: how often something came out otherwise than recorded. */
+uint64_t replay_differs(const struct replay *replay);
+/* Whether the ledger is that of a whole run, so that a balance can be drawn. */
+bool replay_is_whole(const struct replay *replay);
+
+/* explain.c: prints one batch of the worst list, by flow and number of its oldest frame.
+ * Errors:  -ENOENT with those that are there. */
+int replay_explain(const struct replay *replay, const char *frame);
+
+#endif

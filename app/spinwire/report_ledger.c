@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The ledger in both summaries. Called by report_text.c and report_json.c, and by spinwire-replay,
+ * which prints the same of a recording.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "report_slow.h"
+
+/* ---- JSON ---- */
+
+static json_t *number(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+/* Reasons with a count of 0 are listed too, so that a reader finds every key. */
+json_t *app_ledger_json(const struct app_result *res)
+{
+	const struct spw_ledger_sum *sum = &res->topo.sum;
+	json_t *bad = json_object(), *dropped = json_object();
+	const char *name;
+	uint64_t cnt;
+
+	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
+		json_object_set_new(bad, res->topo.ledger.bad.name[i],
+				    number(res->topo.ledger.bad.count[i]));
+	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
+		json_object_set_new(dropped, name, number(cnt));
+	return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "wire", (json_int_t)sum->wire,
+			 "missed", sum->missed_known ? number(sum->missed) : json_null(),
+			 "received", (json_int_t)sum->received, "executed",
+			 (json_int_t)sum->executed, "echoed", (json_int_t)sum->echoed, "consumed",
+			 (json_int_t)sum->consumed, "bad", bad, "dropped", dropped, "residual",
+			 (json_int_t)sum->residual);
+}
+
+/* ---- text ---- */
+
+static void print_reasons(const char *what, const char *name, uint64_t cnt)
+{
+	if (cnt)
+		printf("  %s: %-18s %14" PRIu64 "\n", what, name, cnt);
+}
+
+void app_report_ledger(const struct app_result *res)
+{
+	const struct spw_ledger_sum *sum = &res->topo.sum;
+	const char *name;
+	uint64_t cnt;
+
+	printf("\nledger\n  wire     %14" PRIu64 " = received %" PRIu64 " + missed ", sum->wire,
+	       sum->received);
+	if (sum->missed_known)
+		printf("%" PRIu64 "\n", sum->missed);
+	else
+		printf("unknown (the device does not report it)\n");
+	printf("  received %14" PRIu64 " = executed %" PRIu64 " + dropped %" PRIu64 "\n",
+	       sum->received, sum->executed, sum->dropped - sum->tx_dropped);
+	printf("  executed %14" PRIu64 " = consumed %" PRIu64 " + echoed %" PRIu64 " + bad %" PRIu64
+	       " + dropped at TX %" PRIu64 "\n",
+	       sum->executed, sum->consumed, sum->echoed, sum->bad, sum->tx_dropped);
+	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
+		print_reasons("dropped", name, cnt);
+	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
+		print_reasons("bad    ", res->topo.ledger.bad.name[i],
+			      res->topo.ledger.bad.count[i]);
+	printf("  residual %14" PRIu64 "%s\n", sum->residual,
+	       sum->residual ? "   THE RUN IS INVALID" : "");
+	for (int e = 0; e < SPW_EDGE_CNT; e++)
+		if (sum->edge[e])
+			printf("    %s is off by %" PRId64 ": %s\n",
+			       spw_edge_name((enum spw_edge)e), sum->edge[e],
+			       spw_edge_text((enum spw_edge)e));
+	printf("pool       %14" PRIu64 " slots, %" PRIu64 " free, %" PRId64 " leaked\n",
+	       res->topo.ledger.pool_slots, res->topo.ledger.pool_free, sum->leaked);
+}

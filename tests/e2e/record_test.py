@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""--record: what ran is run again by spinwire-replay, with the same ledger, the same causes and the same worst frames."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import causes_test
+import spwtest
+from spwreport import data, sweep
+from spwtest import Run, balanced, check, equal, spwlab
+
+SOURCE = "null:size=64,rate=20k,stamps=1"
+
+
+def replay(path, *args, status=0):
+    """(its summary, what it printed)."""
+    with spwlab.scratch() as folder:
+        out = os.path.join(folder, "replay.json")
+        done = subprocess.run([os.environ["SPINWIRE_REPLAY"], path, "--json", out, *args], capture_output=True, text=True, timeout=120, check=False)
+        equal(done.returncode, status, f"replay\n{done.stdout}{done.stderr}")
+        return None if status else json.loads(spwlab.read(out)), done.stdout + done.stderr
+
+
+def same(got, summary):
+    for key in ("ledger", "causes", "worst"):
+        equal(got[key], summary[key], key)
+    check(got["from_start"] and got["ended"] and got["differs"]["of_states"] > 1, f"{got['differs']}")
+
+
+def refused(path, words, *args):
+    """One line, and it names what is wrong."""
+    lines = replay(path, *args, status=1)[1].splitlines()
+    check(len(lines) == 1 and lines[0].startswith("spinwire-replay: error: ") and words in lines[0], f"{lines}")
+
+
+def test_softhca():
+    """Over two software ConnectX whose threads are stopped in turn, with a cable that delays frames."""
+    spwtest.need_card()
+    place = spwlab.Cores(nics=True)
+    with spwlab.scratch() as folder:
+        path, file = spwlab.softhca_path(place, folder), os.path.join(folder, "run.rec")
+        limit = ["--slow-threshold", "2ms"]
+        bench = sweep.Bench(folder, path, place, ["--handler", "echo", *limit, "--record", file, "--record-rule", "end"], [*limit, "--linger", "300ms"])
+        stalls = causes_test.Stalls(path.nics)
+        stalls.start()
+        step = sweep.step_at(bench, 5000, 2, trails=False)
+        stalls.over.set()
+        stalls.join()
+        check(data.good(step), f"{step['faults']}")
+        balanced(step["spinwire"])
+        check(step["spinwire"]["causes"]["frames_above"] > 10, f"hardly a slow frame: {step['spinwire']['causes']}")
+        got, _ = replay(file)
+        same(got, step["spinwire"])
+        ident = next(row["ident"] for row in got["worst"] if row["ident"])
+        _, story = replay(file, "--explain", f"{ident['flow']}:{ident['seq']}")
+        check(f"flow {ident['flow']} number {ident['seq']}" in story and "nic_polled" in story, story)
+
+
+def test_causes():
+    """A handler that is too slow, an executor of its own, two queues; payload is kept."""
+    handler = os.environ["SPW_SLOW_HANDLER"]
+    for executor, extra in (("inline", []), ("cpu", ["--batches", "4"])):
+        with spwlab.scratch() as folder:
+            file = os.path.join(folder, "run.rec")
+            with Run(["--port", "null:size=64,rate=100k,stamps=1", "--executor", executor, "--handler", handler, "--slow-threshold", "500us",
+                      "--seconds", "1", "--record", file, "--record-rule", "end", "--record-snap", "64B", *extra], lcores=causes_test.lcores()) as run:
+                summary = run.finish(seconds=1)
+            balanced(summary)
+            got, _ = replay(file)
+            same(got, summary)
+
+
+def test_request():
+    """SIGUSR1 and telemetry each have a file written while the run goes on; a window of 100 ms is little more than that."""
+    with spwlab.scratch() as folder:
+        file = os.path.join(folder, "run.rec")
+        with Run(["--port", SOURCE, "--executor", "inline", "--slow-threshold", "60s", "--seconds", "100", "--record", file,
+                  "--record-window", "100ms", "--record-memory", "8MiB"]) as run:
+            run.wait_ready()
+            spwlab.wait_for(lambda: run.frames() > 10000, 60, "frames")
+            check(not os.path.exists(file), "nobody asked for a file")
+            run.signal(signal.SIGUSR1)
+            spwlab.wait_for(lambda: os.path.exists(file), 60, "the file that a signal asks for")
+            got, _ = replay(file)
+            equal(got["why"], "request", "why")
+            check(not got["ended"], "the run goes on")
+            before = os.stat(file).st_ino
+            equal(run.telemetry("/spinwire/record"), {"file": file}, "telemetry")
+            spwlab.wait_for(lambda: os.stat(file).st_ino != before, 60, "the file that telemetry asks for")
+            replay(file)
+            run.signal(signal.SIGINT)
+            balanced(run.finish())
+
+
+def test_slow_frame():
+    """Stopped for 0.3 s: the frames that waited are the reason, and the file that has them appears by itself."""
+    with spwlab.scratch() as folder:
+        file = os.path.join(folder, "run.rec")
+        with Run(["--port", SOURCE, "--ring", "32768", "--slots", "32768", "--executor", "inline", "--slow-threshold", "200ms", "--seconds", "100",
+                  "--record", file]) as run:
+            run.wait_ready()
+            spwlab.wait_for(lambda: run.frames() > 2000, 60, "frames")
+            run.signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            run.signal(signal.SIGCONT)
+            spwlab.wait_for(lambda: os.path.exists(file), 60, "the file")
+            got, _ = replay(file)
+            equal(got["why"], "slow", "why")
+            check(got["worst"][0]["whole_ns"] > 0.2e9 and got["worst"][0]["cause"] == "poll_gap", f"{got['worst'][0]}")
+            run.signal(signal.SIGINT)
+            balanced(run.finish())
+
+
+def test_bad_input():
+    """One line for a file that is none, is cut, or is not there; and for options that do not fit."""
+    with spwlab.scratch() as folder:
+        file, cut = os.path.join(folder, "run.rec"), os.path.join(folder, "cut.rec")
+        with Run(["--port", SOURCE, "--executor", "inline", "--frames", "1000", "--record", file]) as run:
+            balanced(run.finish())
+        with open(file, "rb") as whole, open(cut, "wb") as part:
+            part.write(whole.read()[:-100])
+        for path, words in ((cut, "cut off"), (__file__, "no recording"), (os.path.join(folder, "none"), "No such file")):
+            refused(path, words)
+        refused(file, "worst", "--explain", "1:1")
+        for extra, words in ((["--stamps", "no"], "--record needs stamps"), (["--record-snap", "2KiB", "--record-memory", "4MiB"], "give it")):
+            run = subprocess.run([os.environ["SPINWIRE"], *spwlab.eal("0,1", spwlab.prefix("record")), "--", "--port", SOURCE, "--record", file, *extra],
+                                 capture_output=True, text=True, timeout=60, check=False)
+            check(run.returncode in (1, 2) and words in run.stderr, run.stderr)
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
