@@ -6,8 +6,9 @@
  *
  * The recorder's levels, each including those before it: off; stages; causes; the NIC stamp of each
  * burst's oldest frame; one stamp per burst; one stamp per frame (the null port needs ticks itself
- * to make stamps); a trail of every frame (its slot bears the generator's mark). The same with a
- * handler that reads the 64 bytes of each frame. All cases take turns, for several rounds of one
+ * to make stamps). The last level twice more: with the flight recorder, and with a trail of every
+ * frame (its slot bears the generator's mark). The same with a handler that reads the 64 bytes of
+ * each frame. All cases take turns, for several rounds of one
  * run.
  */
 #include <errno.h>
@@ -26,22 +27,25 @@
 #include "base/spw_trail.h"
 #include "bench.h"
 #include "exec/spw_handler.h"
+#include "rec/spw_flight.h"
 #include "topo/spw_topo.h"
 
 #define SLOTS        8192u
 #define SLOT_BYTES   2048u
 #define FRAMES       (4u << 20)
 #define ROUNDS       7u
+#define FLIGHT_BYTES (64u << 20) /* the default of --record-memory */
 #define EXEC_STOP_MS 2000u
 #define SLOW_NS      100000u /* the default threshold */
 
 /* What is recorded; each level includes those before it. */
-enum level { OFF, STAMPS, CAUSES, NIC_OLDEST, NIC_BURST, NIC_FRAME, TRAIL, LEVEL_CNT };
+enum level { OFF, STAMPS, CAUSES, NIC_OLDEST, NIC_BURST, NIC_FRAME, FLIGHT, TRAIL, LEVEL_CNT };
 
 struct loop {
 	struct spw_tsc tsc;
 	struct spw_port_spec spec[LEVEL_CNT];
 	struct spw_trail trail;
+	struct spw_flight flight;
 	const struct spw_handler *null, *sum;
 	uint16_t eth;
 	int exec_cpu; /* of the cpu executor; -1: none to spare */
@@ -89,7 +93,8 @@ static int case_open(struct loop *loop, const struct loop_case *c, struct spw_to
 			 .record = c->level >= STAMPS,
 			 .nic_frames = c->level >= NIC_BURST,
 			 .slow_ns = c->level >= CAUSES ? SLOW_NS : 0,
-			 .trail = c->level >= TRAIL ? &loop->trail : NULL},
+			 .flight = c->level == FLIGHT ? &loop->flight : NULL,
+			 .trail = c->level == TRAIL ? &loop->trail : NULL},
 	};
 	int rc = spw_topo_open(topo, &conf);
 
@@ -177,7 +182,7 @@ static double whole(struct loop *loop, const struct loop_case *c)
 	double ticks = -1;
 
 	if (case_open(loop, c, &topo) == 0) {
-		if (c->level >= TRAIL)
+		if (c->level == TRAIL)
 			slots_mark(&topo);
 		ticks = pipe_turns(&topo.lane[0]->pipe);
 		spw_pipe_end(&topo.lane[0]->pipe);
@@ -232,6 +237,13 @@ static double whole(struct loop *loop, const struct loop_case *c)
 		 NIC_FRAME,                                                                       \
 		 sum_,                                                                            \
 		 {0}},                                                                            \
+		{"loop, " exec ", and a flight recorder, burst " #burst_,                         \
+		 whole,                                                                           \
+		 burst_,                                                                          \
+		 kind_,                                                                           \
+		 FLIGHT,                                                                          \
+		 sum_,                                                                            \
+		 {0}},                                                                            \
 	{                                                                                         \
 		"loop, " exec ", and a trail, burst " #burst_, whole, burst_, kind_, TRAIL, sum_, \
 		{                                                                                 \
@@ -282,13 +294,15 @@ static int loop_open(struct loop *loop)
 		[NIC_OLDEST] = "null:size=64,stamps=1",
 		[NIC_BURST] = "null:size=64,stamps=1",
 		[NIC_FRAME] = "null:size=64,rate=1G",
+		[FLIGHT] = "null:size=64,rate=1G",
 		[TRAIL] = "null:size=64,rate=1G",
 	};
 	int rc;
 
 	loop->exec_cpu = other_cpu(); /* before EAL ties this thread to one core */
-	if ((rc = spw_trail_open(&loop->trail, 1)) < 0 || (rc = eth_open(loop)) < 0 ||
-	    (rc = spw_tsc_calibrate(50, &loop->tsc)) < 0)
+	if ((rc = spw_trail_open(&loop->trail, 1)) < 0 ||
+	    (rc = spw_flight_open(&loop->flight, FLIGHT_BYTES, 0, -1)) < 0 ||
+	    (rc = eth_open(loop)) < 0 || (rc = spw_tsc_calibrate(50, &loop->tsc)) < 0)
 		return rc;
 	for (int i = 0; i < LEVEL_CNT; i++)
 		if ((rc = spw_port_spec_parse(port[i], &loop->spec[i])) < 0)
