@@ -14,8 +14,8 @@
 
 #define MESSAGE (1u << 20)
 #define DEPTH   8u
-#define RUNS    5u
-#define RATE    0.1 /* Gb/s of a rail */
+#define RUNS    3u
+#define RATE    0.05 /* Gb/s of a rail */
 
 struct row {
 	const char *name, *rails_a, *rails_b;

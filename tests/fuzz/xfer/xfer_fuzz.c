@@ -8,28 +8,18 @@
  *   input: byte 0: bit 0 the library is the client, bit 1 with a secret, bit 2 without the exchange
  *          before, bits 3..4 rails - 1; then actions: a byte each, and what it takes
  */
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/spw_log.h"
-#include "nic.h"
+#include "world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define BYTES    65536u
 #define REQS     (4u * SPW_XFER_REQ_MAX)
 #define STEP_MAX 400u
 
-static struct spw_xfer x;
-static struct spw_xfer_listener listener;
-static struct spw_xfer_conn *conn; /* NULL: it ended before the caller had it */
-static struct spw_xfer_conn peer;  /* speaks the protocol, and lies */
-static struct spw_xfer_mem *mem;
-static uint8_t buf[BYTES];
 static struct {
 	struct spw_xfer_req *req;
 	uint64_t room[SPW_XFER_PART_MAX];
@@ -57,135 +47,6 @@ static uint64_t number(void)
 	return kind < 200 ? kind : kind < 240 ? take(2) : kind < 250 ? take(4) : UINT64_MAX - kind;
 }
 
-/* ---- the world ---- */
-
-bool nic_may_read(uint64_t addr, uint32_t bytes, uint32_t lkey, bool in_wqe)
-{
-	const uintptr_t out = (uintptr_t)conn->box->out;
-
-	if (addr >= (uintptr_t)buf && addr + bytes <= (uintptr_t)buf + sizeof(buf))
-		return in_wqe || lkey;
-	if (addr >= out && addr + bytes <= out + sizeof(conn->box->out))
-		return lkey;
-	return in_wqe; /* a flag or a size record */
-}
-
-static void world_open(uint32_t rails, bool secret)
-{
-	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff, [12] = 10};
-	struct spw_xfer_mem_req req = {.kind = SPW_XFER_HOST, .addr = buf, .bytes = sizeof(buf)};
-
-	memset(&x, 0, sizeof(x));
-	memset(nic, 0, sizeof(nic));
-	memset(open_req, 0, sizeof(open_req));
-	nic_now_ms = 1000;
-	xfer_list_init(&x.conns);
-	xfer_list_init(&x.listeners);
-	xfer_list_init(&x.mems);
-	x.conf = (struct spw_xfer_conf){.chunk_bytes = 4096,
-					.exchange_ms = 500,
-					.gone_ms = 3000,
-					.retry = 7,
-					.timeout = 14};
-	x.house_tsc = spw_tsc_now() + (1ull << 62);
-	x.epoll_fd = epoll_create1(0);
-	if (secret)
-		x.secret = (struct peer_secret){.len = 16, .byte = "0123456789abcdef"};
-	x.dev_cnt = rails;
-	for (uint32_t i = 0; i < rails; i++) {
-		memcpy(x.dev[i].gid.gid.raw, v4, sizeof(v4));
-		x.dev[i].gid.gid.raw[15] = (uint8_t)i;
-		x.dev[i].mtu = 1024;
-		x.dev[i].direct = i % 2;
-	}
-	listener = (struct spw_xfer_listener){.x = &x, .fd = -1};
-	if (spw_xfer_mem_reg(&x, &req, &mem))
-		abort();
-}
-
-static void join(bool client)
-{
-	int fd[2];
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) ||
-	    xfer_conn_make(&x, fd[0], client, &conn))
-		abort();
-	conn->deadline_ms = nic_now_ms + x.conf.exchange_ms;
-	conn->state = client ? XFER_CONN_CHALLENGE : XFER_CONN_HELLO;
-	conn->listener = client ? NULL : &listener;
-	memset(&peer, 0, sizeof(peer));
-	peer.x = &x;
-	peer.is_client = !client;
-	xfer_link_start(&peer.link, fd[1]);
-	if (client)
-		xfer_exchange_start(conn);
-}
-
-static void drain(void)
-{
-	uint8_t drop[4096];
-
-	while (recv(peer.link.fd, drop, sizeof(drop), MSG_DONTWAIT) > 0)
-		;
-}
-
-static void turn(void)
-{
-	if (!conn)
-		return;
-	xfer_conn_turn(conn, nic_now_ms);
-	if (x.conns.next == &x.conns) {
-		conn = NULL;
-		return;
-	}
-	if (conn->state == XFER_CONN_READY) {
-		conn->listener = NULL;
-		conn->given = true;
-	}
-	drain();
-}
-
-static void say(const struct xfer_frame *f)
-{
-	if (conn)
-		memcpy(peer.link.nonce, conn->link.nonce, sizeof(peer.link.nonce));
-	(void)xfer_link_send(&peer, f);
-	turn();
-}
-
-/* ---- the exchange, as it should be ---- */
-
-static struct xfer_frame rails_frame(enum xfer_frame_type type)
-{
-	struct xfer_frame f = {.type = type, .offer = {.box_addr = 4096, .rail_cnt = x.dev_cnt}};
-
-	for (uint32_t i = 0; i < x.dev_cnt; i++) {
-		f.offer.end[i] = (struct xfer_end){.mtu = 1024, .pair = (uint16_t)i, .rkey = i};
-		memcpy(f.offer.end[i].gid, x.dev[i].gid.gid.raw, 16);
-	}
-	return f;
-}
-
-static void exchange(bool client)
-{
-	struct xfer_frame f = {.type = client ? XFER_FRAME_CHALLENGE : XFER_FRAME_HELLO};
-
-	say(&f);
-	f = rails_frame(client ? XFER_FRAME_ACCEPT : XFER_FRAME_OFFER);
-	say(&f);
-	for (uint32_t i = 0; i < x.dev_cnt; i++) {
-		f = (struct xfer_frame){.type = XFER_FRAME_RAIL, .rail = {i, 1, 9, 9}};
-		say(&f);
-		nic_receive(&nic[i], xfer_imm_put((struct xfer_imm){.kind = XFER_IMM_PROBE}), 0);
-		xfer_conn_progress(conn);
-		nic_ack(&nic[i], 1, 0);
-		xfer_conn_progress(conn);
-	}
-	turn();
-	if (!conn || conn->state != XFER_CONN_READY)
-		abort();
-}
-
 /* ---- what the peer does ---- */
 
 static void any_frame(void)
@@ -195,7 +56,7 @@ static void any_frame(void)
 	switch (f.type) {
 	case XFER_FRAME_OFFER:
 	case XFER_FRAME_ACCEPT:
-		f = rails_frame(f.type);
+		f = world_rails(f.type);
 		f.offer.rail_cnt = take(1) % 6;
 		f.offer.end[0].pair = (uint16_t)take(1);
 		f.offer.end[1].mtu = (uint16_t)(take(1) << 8);
@@ -224,7 +85,7 @@ static void any_frame(void)
 	default:
 		break;
 	}
-	say(&f);
+	world_say(&f);
 }
 
 /* The frame that a peer would send now: it takes a rail down, or offers it again. */
@@ -250,7 +111,7 @@ static void right_frame(void)
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 			f.down.open[i] = keep & 128 ? XFER_NO_SEQ : conn->tx[i].seq;
 	}
-	say(&f);
+	world_say(&f);
 }
 
 static void raw_bytes(void)
@@ -261,7 +122,7 @@ static void raw_bytes(void)
 	for (uint32_t i = 0; i < n; i++)
 		bytes[i] = (uint8_t)take(1);
 	(void)!send(peer.link.fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	turn();
+	world_turn();
 }
 
 static void any_grant(void)
@@ -322,7 +183,7 @@ static void call_send(uint32_t i)
 {
 	const uint64_t bytes = number() * 16;
 
-	(void)spw_xfer_send(conn, mem, buf, bytes, take(1) % 3, &open_req[i].req);
+	(void)spw_xfer_send(conn, mem, world_buf, bytes, take(1) % 3, &open_req[i].req);
 }
 
 static void call_recv(uint32_t i)
@@ -331,7 +192,7 @@ static void call_recv(uint32_t i)
 	const uint32_t cnt = take(1) % (SPW_XFER_PART_MAX + 2);
 
 	for (uint32_t j = 0; j < SPW_XFER_PART_MAX; j++) {
-		part[j] = (struct spw_xfer_part){mem, buf + 100 * j, number(), take(1) % 3};
+		part[j] = (struct spw_xfer_part){mem, world_buf + 100 * j, number(), take(1) % 3};
 		open_req[i].room[j] = part[j].bytes;
 	}
 	open_req[i].parts = cnt;
@@ -343,7 +204,7 @@ static void call_access(uint32_t i)
 	const uint32_t how = take(1);
 	struct spw_xfer_access a = {.window = &conn->window[how % 4],
 				    .mem = mem,
-				    .addr = buf,
+				    .addr = world_buf,
 				    .offset = number(),
 				    .bytes = number() * 16,
 				    .flag = number(),
@@ -393,7 +254,7 @@ static void call(void)
 		call_access(i);
 		break;
 	case 3:
-		(void)spw_xfer_window_expose(conn, mem, buf + take(1), number() + 1);
+		(void)spw_xfer_window_expose(conn, mem, world_buf + take(1), number() + 1);
 		break;
 	default:
 		for (uint32_t j = 0; j < REQS; j++)
@@ -457,7 +318,7 @@ static void step(void)
 		break;
 	case 10:
 		nic_now_ms += number();
-		turn();
+		world_turn();
 		break;
 	default:
 		call();
@@ -465,23 +326,6 @@ static void step(void)
 	if (conn && !(what & 128)) /* else completions wait for the next step */
 		xfer_conn_progress(conn);
 	check();
-}
-
-static void world_close(void)
-{
-	if (conn) {
-		for (uint32_t i = 0; i < REQS; i++)
-			call_test(i);
-		xfer_conn_free(conn);
-	}
-	conn = NULL;
-	close(peer.link.fd);
-	if (spw_xfer_mem_dereg(mem))
-		abort(); /* a request that ended still holds it */
-	close(x.epoll_fd);
-	for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
-		if (nic[i].made)
-			abort();
 }
 
 static void no_log(enum spw_log_level level SPW_UNUSED, const char *text SPW_UNUSED,
@@ -497,12 +341,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	at = data;
 	end = data + size;
 	how = take(1);
+	memset(open_req, 0, sizeof(open_req));
 	world_open(1 + (how >> 3 & 3u), how >> 1 & 1u);
-	join(how & 1u);
+	world_join(how & 1u);
 	if (!(how & 4u))
-		exchange(how & 1u);
+		world_exchange(how & 1u);
 	for (uint32_t i = 0; i < STEP_MAX && at < end; i++)
 		step();
+	for (uint32_t i = 0; conn && i < REQS; i++)
+		call_test(i);
 	world_close();
 	return 0;
 }
