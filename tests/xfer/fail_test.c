@@ -138,6 +138,35 @@ static void flapping_loses_nothing(void **state SPW_UNUSED)
 	expect_recovered();
 }
 
+/* Each harm to either end of a rail, and then to all of both: frames lost, twice, late, in another
+ * order, changed, few, and a NIC that does nothing for a while. */
+static void what_rails_suffer_loses_nothing(void **state SPW_UNUSED)
+{
+	static const char *const harm[] = {"loss=0.01",    "dup=0.05",      "reorder=0.1",
+					   "corrupt=0.01", "delay=0.1:2ms", "port-rate=0.05"};
+	static const char *const calm[] = {"loss=0",    "dup=0",      "reorder=0",
+					   "corrupt=0", "delay=0:0s", "port-rate=none"};
+
+	for (uint32_t i = 0; i < 3 * SPW_ARRAY_CNT(harm); i++) {
+		const uint32_t what = i / 3;
+		const uint32_t first = i % 3 == 2 ? 0 : i % 3, last = i % 3 == 2 ? 3 : i % 3;
+		char dev[16];
+
+		for (uint32_t j = first; j <= last; j++) {
+			snprintf(dev, sizeof(dev), "mlx5_%u", j);
+			kit_control(dev, NULL, "fault %s", harm[what]);
+		}
+		stream_run(&s, 150);
+		kit_control("mlx5_2", NULL, "stall=20ms");
+		stream_run(&s, 100);
+		for (uint32_t j = first; j <= last; j++) {
+			snprintf(dev, sizeof(dev), "mlx5_%u", j);
+			kit_control(dev, NULL, "fault %s", calm[what]);
+		}
+	}
+	expect_recovered();
+}
+
 /* The library waits for a rail no longer than it was asked to. */
 static void without_rails_for_long_a_connection_ends(void **state SPW_UNUSED)
 {
@@ -168,6 +197,7 @@ int main(int argc, char **argv)
 		CASE(a_black_hole_is_left),
 		CASE(without_any_rail_messages_wait),
 		CASE(flapping_loses_nothing),
+		CASE(what_rails_suffer_loses_nothing),
 		CASE(without_rails_for_long_a_connection_ends),
 	};
 
