@@ -227,7 +227,7 @@ static int opt_speed(struct hca_cfg *cfg, const char *opt, const char *val)
 	return hca_cfg_speed(val, &cfg->speed_mbps) ? 0 : bad(opt, val, HCA_SPEEDS);
 }
 
-#define RATES "card, or port=GBPS,pcie=GBPS (or one of them) from 0.001 to 1000"
+#define RATES "card, or port=GBPS,pcie=GBPS (or one of them) from 0.001 to 1000; then pause=off"
 
 /* "port=2.5" and the like. Returns: false: it is not of that form. */
 static bool rate_word(struct hca_cfg *cfg, const char *word)
@@ -237,6 +237,10 @@ static bool rate_word(struct hca_cfg *cfg, const char *word)
 	char *end;
 	double v;
 
+	if (strcmp(word, "card") == 0)
+		return cfg->rate_card = true;
+	if (strcmp(word, "pause=off") == 0)
+		return cfg->rate_no_pause = true;
 	if (!eq || (!port && strncmp(word, "pcie=", 5)))
 		return false;
 	v = strtod(eq + 1, &end);
@@ -251,14 +255,14 @@ static int opt_rate(struct hca_cfg *cfg, const char *opt, const char *val)
 	char copy[VALUE_BYTES], *save = NULL;
 
 	cfg->rate_port_mbps = cfg->rate_pcie_mbps = 0;
-	cfg->rate_card = strcmp(val, "card") == 0;
-	if (cfg->rate_card)
-		return 0;
+	cfg->rate_card = cfg->rate_no_pause = false;
 	snprintf(copy, sizeof(copy), "%s", val);
 	for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
 		if (!rate_word(cfg, w))
 			return bad(opt, val, RATES);
-	return *val ? 0 : bad(opt, val, RATES);
+	if (cfg->rate_card == (cfg->rate_port_mbps || cfg->rate_pcie_mbps))
+		return bad(opt, val, RATES);
+	return 0;
 }
 
 static int opt_mtu(struct hca_cfg *cfg, const char *opt, const char *val)

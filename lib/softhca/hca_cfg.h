@@ -45,6 +45,7 @@ struct hca_cfg {
 	 * rate_card: as the port reports and as the card's row says. */
 	bool rate_card;
 	uint32_t rate_port_mbps, rate_pcie_mbps;
+	bool rate_no_pause; /* what PCIe does not take is lost; its sender is not paused */
 	/* Largest IP packet, 576 .. 9600. The port reports the largest IB MTU that fits into it. */
 	uint32_t mtu_bytes;
 	uint64_t seed; /* of all random faults */

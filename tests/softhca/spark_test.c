@@ -384,6 +384,22 @@ static void test_port_limits(void **state)
 	expect_rate("inside the card", inside, 1, 400);
 }
 
+/* With --rate pcie=0.1,pause=off: two links send to one, whose port discards what it cannot hold.
+ */
+static void test_discards(void **state)
+{
+	static const unsigned both[][2] = {{P0, P1}, {P0_2, P1}};
+	const uint64_t paused = phy(P1, "tx_pause_ctrl_phy");
+	double got;
+
+	(void)state;
+	got = carries(both, 2);
+	print_message("two links into one: %.0f Mb/s\n", got);
+	assert_true(got < 1.1 * 100);
+	assert_true(phy(P1, "rx_discards_phy") > 0);
+	assert_int_equal(phy(P1, "tx_pause_ctrl_phy"), paused);
+}
+
 /* The state in which a port carries a fraction of what all else promises. */
 static void test_slow_port(void **state)
 {
@@ -443,6 +459,7 @@ int main(int argc, char **argv)
 	};
 	const struct CMUnitTest pcie[] = {cmocka_unit_test(test_pcie_limits)};
 	const struct CMUnitTest port[] = {cmocka_unit_test(test_port_limits)};
+	const struct CMUnitTest discard[] = {cmocka_unit_test(test_discards)};
 	const struct CMUnitTest slow[] = {cmocka_unit_test(test_slow_port)};
 	const struct CMUnitTest unplug[] = {cmocka_unit_test(test_unplug)};
 
@@ -453,6 +470,8 @@ int main(int argc, char **argv)
 		return cmocka_run_group_tests(pcie, open_all, close_all);
 	if (!strcmp(argv[2], "port"))
 		return cmocka_run_group_tests(port, open_all, close_all);
+	if (!strcmp(argv[2], "discard"))
+		return cmocka_run_group_tests(discard, open_all, close_all);
 	if (!strcmp(argv[2], "slow"))
 		return cmocka_run_group_tests(slow, open_all, close_all);
 	if (!strcmp(argv[2], "unplug"))

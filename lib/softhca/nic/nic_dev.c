@@ -136,15 +136,15 @@ static uint32_t transmit(struct nic_dev *nd)
 	return n;
 }
 
-/* Returns: false: our links are full, the frame stays on the cable and its sender is paused. */
-static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f)
+/* Returns: false: our links are full, the frame stays on the cable and its sender is paused.
+ * *lost_out: it came from the wire, and there is no room for it behind the port. */
+static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f, bool *lost_out)
 {
 	const bool on_chip = nd->has_halves && chip_has_cable_port(nd, f->from);
 	const bool room = rate_has_room(nd, HCA_RX, on_chip);
 
-	if (room)
-		rate_book(nd, HCA_RX, on_chip, f->len);
-	else if (!nd->rx_paused)
+	*lost_out = room && !rate_book(nd, HCA_RX, on_chip, f->len);
+	if (!room && !nd->rx_paused)
 		NIC_CNT(nd, tx_pause_ctrl_phy);
 	nd->rx_paused = !room;
 	return room;
@@ -155,6 +155,7 @@ static uint32_t receive(struct nic_dev *nd)
 {
 	struct cable_frame f[CABLE_BURST];
 	uint64_t taken_tsc = 0;
+	bool lost = false;
 	uint32_t n, i;
 
 	n = cable_rx_burst(nd->cable, f, SPW_MIN(CABLE_BURST, nd->rx_credit));
@@ -166,9 +167,11 @@ static uint32_t receive(struct nic_dev *nd)
 		if (trail_on())
 			taken_tsc = spw_cpu_counter();
 		nd->rx_at = i;
-		if (spw_unlikely(chip_is_paced(nd)) && !rx_paced(nd, &f[i]))
+		if (spw_unlikely(chip_is_paced(nd)) && !rx_paced(nd, &f[i], &lost))
 			break;
-		if (!rx_frame(nd, &f[i]))
+		if (spw_unlikely(lost))
+			rx_discard(nd, &f[i]);
+		else if (!rx_frame(nd, &f[i]))
 			break;
 		if (trail_on())
 			trail_came(f[i].data, f[i].len, taken_tsc);

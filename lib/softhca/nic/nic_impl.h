@@ -166,6 +166,8 @@ SPW_INLINE void nic_copy(struct nic_dev *nd, uint8_t *to, const uint8_t *from, u
 }
 /* Returns false if the frame must be offered again (raw_steer). */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f);
+/* Counts a frame that reached the port and gets no further. */
+void rx_discard(struct nic_dev *nd, const struct cable_frame *f);
 
 /* ---- failures that become known late: late.c ---- */
 
@@ -191,7 +193,8 @@ void l2_loop(struct nic_qp *q, const uint8_t *frame, uint32_t len);
 void rate_setup(struct nic_dev *nd);
 /* May another frame pass now? way: HCA_TX, HCA_RX; on_chip: not over the wire. */
 bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip);
-void rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes);
+/* Returns: false: it did pass the port, but it is lost there (pause=off). */
+bool rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes);
 /* Is any rate enforced on the card? Asked for each frame. */
 SPW_INLINE bool chip_is_paced(const struct nic_dev *nd)
 {

@@ -12,18 +12,20 @@
  * A link is booked up to a time; a frame may be booked AHEAD_NS into the future, and time that went
  * by unused counts for CREDIT_NS, because the NIC thread naps and is preempted. nic_tx.c asks
  * before it reserves room, nic_dev.c before it takes a frame off the cable: frames that wait there
- * make the sender wait, which both ends count as pause frames.
+ * make the sender wait, which both ends count as pause frames. Without pause frames (pause=off) the
+ * port takes them from the wire, and what then neither PCIe nor the port's buffer takes is lost.
  */
 #include "softhca/nic/nic_impl.h"
 
 #define AHEAD_NS       20000u
 #define CREDIT_NS      20000000u
-#define WIRE_OVERHEAD  24u /* FCS, preamble, gap */
+#define BUFFER_BYTES   262144u /* of a port, for frames from the wire; believed */
+#define WIRE_OVERHEAD  24u     /* FCS, preamble, gap */
 #define MBIT_NS(bytes) ((uint64_t)(bytes)*8000u)
 
-static bool has_room(const struct hca_rate *r, uint32_t way, uint64_t now_ns)
+static bool has_room(const struct hca_rate *r, uint32_t way, uint64_t until_ns)
 {
-	return !r->mbps || spw_thr_load_rlx(&r->until_ns[way]) <= now_ns + AHEAD_NS;
+	return !r->mbps || spw_thr_load_rlx(&r->until_ns[way]) <= until_ns;
 }
 
 static void book(struct hca_rate *r, uint32_t way, uint32_t bytes, uint64_t now_ns)
@@ -46,21 +48,32 @@ static struct hca_rate *pcie_rate(const struct nic_dev *nd)
 	return &nd->dev->chip->pcie[nd->dev->pcie];
 }
 
-bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip)
+/* Frames from the wire, unless its sender is paused. */
+static bool may_discard(const struct nic_dev *nd, uint32_t way, bool on_chip)
 {
-	const uint64_t now_ns = nic_now_ns();
-
-	return has_room(pcie_rate(nd), way, now_ns) &&
-	       (on_chip || has_room(port_rate(nd), way, now_ns));
+	return way == HCA_RX && !on_chip && nd->dev->cfg->rate_no_pause;
 }
 
-void rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes)
+bool rate_has_room(const struct nic_dev *nd, uint32_t way, bool on_chip)
 {
+	const uint64_t until_ns = nic_now_ns() + AHEAD_NS;
+
+	return (may_discard(nd, way, on_chip) || has_room(pcie_rate(nd), way, until_ns)) &&
+	       (on_chip || has_room(port_rate(nd), way, until_ns));
+}
+
+bool rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t bytes)
+{
+	struct hca_rate *pcie = pcie_rate(nd);
 	const uint64_t now_ns = nic_now_ns();
 
-	book(pcie_rate(nd), way, bytes, now_ns);
 	if (!on_chip)
 		book(port_rate(nd), way, bytes + WIRE_OVERHEAD, now_ns);
+	if (may_discard(nd, way, on_chip) && pcie->mbps &&
+	    !has_room(pcie, way, now_ns + MBIT_NS(BUFFER_BYTES) / pcie->mbps))
+		return false;
+	book(pcie, way, bytes, now_ns);
+	return true;
 }
 
 void rate_setup(struct nic_dev *nd)

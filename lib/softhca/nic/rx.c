@@ -132,6 +132,12 @@ SPW_INLINE void count_rx(const struct nic_dev *nd, const struct cable_frame *f)
 	spw_thr_count(&cnt->rx_chip_multicast, group);
 }
 
+void rx_discard(struct nic_dev *nd, const struct cable_frame *f)
+{
+	NIC_CNT(nd, rx_discards_phy);
+	NIC_CNT_ADD(nd, rx_bytes_phy, f->len);
+}
+
 /* False: the frame cannot be taken yet; it stays on the cable, and so does everything behind it. */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 {
@@ -143,8 +149,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		return true;
 	}
 	if (spw_unlikely(nd->fault->discard > 0) && fault_discards(nd->fault)) {
-		NIC_CNT(nd, rx_discards_phy);
-		NIC_CNT_ADD(nd, rx_bytes_phy, f->len);
+		rx_discard(nd, f);
 		return true;
 	}
 	if (spw_unlikely(nd->trace != NULL))
