@@ -24,7 +24,7 @@ static void help(void)
 	       "rail and all of them, with TCP beside them. Every row is checked: its bytes,\n"
 	       "and that they crossed the wire.\n"
 	       "  --full          all sizes of 2 B to 64 MB, 1 s each\n"
-	       "  --rows LIST     of write,send,read,egress,gpu,tcp,bond (all that can be)\n"
+	       "  --rows LIST     of write,send,read,egress,gpu,tcp,bond,coll (all)\n"
 	       "  --sizes LIST    2,64,4K,1M... of messages, up to 16G\n"
 	       "  --rails A+B     RDMA devices of this machine, at most 4; A=X+B=Y also names\n"
 	       "                  those they face (by default: whoever shares a subnet)\n"
@@ -85,9 +85,10 @@ static int row_take(struct perf_args *args, const char *word)
 			args->rows |= 1u << i;
 			return 0;
 		}
-	return spw_err(EINVAL,
-		       "%s: no such row; there are write, send, read, egress, gpu, tcp and bond",
-		       word);
+	return spw_err(
+		EINVAL,
+		"%s: no such row; there are write, send, read, egress, gpu, tcp, bond and coll",
+		word);
 }
 
 static int rows_take(struct perf_args *args, const char *list)

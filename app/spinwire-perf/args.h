@@ -16,7 +16,8 @@
 	X(GPU, "gpu")       \
 	X(EGRESS, "egress") \
 	X(TCP, "tcp")       \
-	X(BOND, "bond")
+	X(BOND, "bond")     \
+	X(COLL, "coll")
 
 enum perf_row {
 #define X(name, text) PERF_ROW_##name,

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
-#include "perf.h"
+#include "coll.h"
 
 #define BYTES_MAX (16ull << 30)
 #define MS_MAX    60000u
@@ -84,8 +84,9 @@ void perf_text(const json_t *json, const char *name, char *out, size_t bytes)
 
 json_t *perf_case_json(const struct perf_case *what)
 {
-	return json_pack("{s:s,s:b,s:b,s:b,s:I,s:I,s:I,s:I}", "op", op_name[what->op], "latency",
-			 what->latency, "both", what->both, "gpu", what->gpu, "bytes",
+	return json_pack("{s:s,s:b,s:b,s:b,s:s,s:s,s:I,s:I,s:I,s:I}", "op", op_name[what->op],
+			 "latency", what->latency, "both", what->both, "gpu", what->gpu, "coll",
+			 perf_coll_name(what->coll), "net", perf_net_name(what->net), "bytes",
 			 (json_int_t)what->bytes, "rails", (json_int_t)what->rails, "streams",
 			 (json_int_t)what->streams, "ms", (json_int_t)what->ms);
 }
@@ -99,6 +100,12 @@ int perf_case_parse(const json_t *json, struct perf_case *what_out)
 	what_out->latency = json_is_true(json_object_get(json, "latency"));
 	what_out->both = json_is_true(json_object_get(json, "both"));
 	what_out->gpu = json_is_true(json_object_get(json, "gpu"));
+	what_out->coll = perf_coll_parse(json_string_value(json_object_get(json, "coll")));
+	if (rc == 0 &&
+	    !perf_net_parse(json_string_value(json_object_get(json, "net")), &what_out->net))
+		rc = spw_err(EPROTO, "a case of an unknown net");
+	if (rc == 0 && (what_out->op == PERF_COLL) != (what_out->coll != PERF_COLL_NONE))
+		rc = spw_err(EPROTO, "a case of an unknown collective");
 	if (rc == 0 && (rc = perf_number(json, "bytes", BYTES_MAX, &what_out->bytes)) == 0 &&
 	    (rc = perf_number(json, "rails", (1u << PERF_RAIL_MAX) - 1, &rails)) == 0 &&
 	    (rc = perf_number(json, "streams", PERF_STREAM_MAX, &streams)) == 0 &&

@@ -231,8 +231,6 @@ static int obey(struct perf_session *s, struct served *c, const json_t *msg)
 		return rc ? rc : serve_run(s, c, seed);
 	} else
 		c->over = true;
-	if (!strcmp(name, "abort"))
-		return perf_ctl_send(&s->ctl, json_pack("{s:b}", "aborted", 1)), -ECANCELED;
 	return rc ? rc : perf_ctl_send(&s->ctl, json_pack("{s:s}", "did", name));
 }
 
@@ -240,24 +238,12 @@ static int obey(struct perf_session *s, struct served *c, const json_t *msg)
 static int failed(struct perf_session *s, int rc, bool *over)
 {
 	char text[PERF_TEXT_BYTES];
-	json_t *msg = NULL;
 
 	snprintf(text, sizeof(text), "%.300s", spw_err_text());
 	perf_lane_close(&s->lane);
 	*over = true;
-	if (rc == -ECANCELED)
-		return 0;
 	spw_err(-rc, "%s", text);
-	rc = perf_ctl_error(&s->ctl, rc);
-	while (rc == 0 && (rc = perf_ctl_recv(&s->ctl, ORDER_MS, &msg)) == 0) {
-		const char *name = json_string_value(json_object_get(msg, "do"));
-		bool last = name && !strcmp(name, "abort");
-
-		json_decref(msg);
-		if (last)
-			return perf_ctl_send(&s->ctl, json_pack("{s:b}", "aborted", 1));
-	}
-	return rc;
+	return perf_ctl_refuse(&s->ctl, rc);
 }
 
 int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
@@ -270,9 +256,10 @@ int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const
 	while (!c.over) {
 		json_t *msg;
 
-		if ((rc = perf_ctl_recv(&s->ctl, 10 * ORDER_MS, &msg)) < 0)
+		rc = perf_ctl_order(&s->ctl, 10 * ORDER_MS, &msg);
+		if (rc < 0 && rc != -ECANCELED)
 			return rc;
-		rc = obey(s, &c, msg);
+		rc = rc ? rc : obey(s, &c, msg);
 		json_decref(msg);
 		if (rc < 0)
 			rc = failed(s, rc, &c.over);

@@ -55,6 +55,21 @@ static bool one_card(const struct perf_session *s, uint32_t rails)
 	return any;
 }
 
+static bool takes_lane(const struct perf_case *what)
+{
+	return is_rdma(what) && what->op != PERF_EGRESS && what->op != PERF_COLL;
+}
+
+static int ask(struct perf_session *s, struct perf_result *r)
+{
+	if (r->what.op == PERF_COLL)
+		return r->what.net == PERF_NET_ONE_SHOT ? perf_oneshot_client(s, r)
+							: perf_nccl_client(s, r);
+	if (r->what.op == PERF_EGRESS)
+		return perf_egress_client(s, r);
+	return is_rdma(&r->what) ? perf_xfer_client(s, r) : perf_tcp_client(s, r);
+}
+
 /* What a case needs and an end lacks. Returns: whether something is missing; the result says what.
  */
 static bool lacks(const struct perf_session *s, struct perf_result *r)
@@ -75,19 +90,17 @@ static bool measure(struct perf_session *s, struct perf_result *r, struct dead *
 	if (lacks(s, r))
 		return true;
 	s->serial++;
-	if (is_rdma(&r->what) && dead->rails == r->what.rails && dead->streams == r->what.streams) {
+	if (takes_lane(&r->what) && dead->rails == r->what.rails &&
+	    dead->streams == r->what.streams) {
 		perf_mark(r, PERF_FAILED, "%s", dead->why);
 		return true;
 	}
-	rc = r->what.op == PERF_EGRESS ? perf_egress_client(s, r)
-	     : is_rdma(&r->what)       ? perf_xfer_client(s, r)
-				       : perf_tcp_client(s, r);
+	rc = ask(s, r);
 	if (rc == -EBADMSG)
 		perf_mark(r, PERF_INVALID, "%s", spw_err_text());
 	else if (rc < 0)
 		perf_mark(r, PERF_FAILED, "%s", spw_err_text());
-	if (rc < 0 && is_rdma(&r->what) && r->what.op != PERF_EGRESS && !s->lane.conn &&
-	    r->own.total == 0 && rc != -ENOMEM) {
+	if (rc < 0 && takes_lane(&r->what) && !s->lane.conn && r->own.total == 0 && rc != -ENOMEM) {
 		dead->rails = r->what.rails;
 		dead->streams = r->what.streams;
 		snprintf(dead->why, sizeof(dead->why), "%s", r->why);
@@ -177,6 +190,7 @@ int perf_client(const struct perf_args *args, const struct peer_secret *secret)
 	rc = rc < 0 ? app_complain(PERF_PROGRAM, rc) : status_of(s, &rows);
 	if (s) {
 		perf_lane_free(&s->lane);
+		perf_nccl_end(s);
 		perf_ctl_close(&s->ctl);
 	}
 	free(rows.result);

@@ -280,6 +280,33 @@ bool perf_ctl_pending(const struct perf_ctl *ctl)
 	return poll(&wait, 1, 0) != 0;
 }
 
+int perf_ctl_order(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
+{
+	int rc = perf_ctl_recv(ctl, timeout_ms, json_out);
+	const char *order = json_string_value(json_object_get(*json_out, "do"));
+
+	if (rc < 0 || !order || strcmp(order, "abort"))
+		return rc;
+	json_decref(*json_out);
+	*json_out = NULL;
+	return spw_err(ECANCELED, "%s: gave up", ctl->peer);
+}
+
+int perf_ctl_refuse(struct perf_ctl *ctl, int rc)
+{
+	json_t *msg = NULL;
+	bool aborted = rc == -ECANCELED;
+
+	rc = aborted ? 0 : perf_ctl_error(ctl, rc);
+	while (rc == 0 && !aborted) {
+		rc = perf_ctl_order(ctl, ABORT_MS, &msg);
+		aborted = rc == -ECANCELED;
+		json_decref(msg);
+		msg = NULL;
+	}
+	return aborted ? perf_ctl_send(ctl, json_pack("{s:b}", "aborted", 1)) : rc;
+}
+
 int perf_ctl_give_up(struct perf_ctl *ctl, int error)
 {
 	bool aborted = false;

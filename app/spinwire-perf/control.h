@@ -56,6 +56,11 @@ int perf_ctl_error(struct perf_ctl *ctl, int rc);
  * with its text behind the name of the other end.
  * Owner: the caller. */
 int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out);
+/* Purpose: as perf_ctl_recv, at the server within a case. Errors: also -ECANCELED: an abort. */
+int perf_ctl_order(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out);
+/* Purpose: ends a case that failed (server; rc is why): reports the error, and answers the abort
+ *   that follows, or that came already if rc is -ECANCELED. */
+int perf_ctl_refuse(struct perf_ctl *ctl, int rc);
 /* Returns: whether a message, or the end of the connection, can be read now. */
 bool perf_ctl_pending(const struct perf_ctl *ctl);
 

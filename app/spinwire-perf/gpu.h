@@ -23,6 +23,8 @@ const char *perf_gpu_missing(void);
  * Thread: main. Errors: -EIO with CUDA's text; -ENOTSUP a build without CUDA. */
 int perf_gpu_fill(uint64_t at, uint64_t bytes, uint64_t seed);
 int perf_gpu_clear(uint64_t at, uint64_t bytes);
+/* Purpose: waits until all kernels have ended. */
+int perf_gpu_wait(void);
 /* Shape: *wrong_out is the first byte that differs; bytes: none does. */
 int perf_gpu_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_out);
 

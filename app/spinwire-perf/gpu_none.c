@@ -25,6 +25,11 @@ int perf_gpu_clear(uint64_t at SPW_UNUSED, uint64_t bytes SPW_UNUSED)
 	return spw_err(ENOTSUP, "%s", missing);
 }
 
+int perf_gpu_wait(void)
+{
+	return spw_err(ENOTSUP, "%s", missing);
+}
+
 int perf_gpu_check(uint64_t at SPW_UNUSED, uint64_t bytes SPW_UNUSED, uint64_t seed SPW_UNUSED,
 		   uint64_t *wrong_out SPW_UNUSED)
 {

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "coll.h"
+
 void perf_judge(const struct perf_session *s, const struct perf_result *result,
 		struct perf_verdict *verdict_out)
 {
@@ -25,8 +27,11 @@ void perf_judge(const struct perf_session *s, const struct perf_result *result,
 		verdict_out->per_second += 1e9 * (double)peer->messages / (double)peer->ns;
 	}
 	if (total > 0) {
+		double bytes = what->op == PERF_COLL ? (double)perf_coll_bus_bytes(what)
+						     : (double)what->bytes;
+
 		verdict_out->cpu_ns = cpu / total;
-		verdict_out->cpu_ms_gb = cpu / 1e6 / (total * (double)what->bytes / 1e9);
+		verdict_out->cpu_ms_gb = cpu / 1e6 / (total * bytes / 1e9);
 	}
 	verdict_out->limit_gbps = perf_limit_mbps(&s->rails, &s->own, &s->peer, what->rails,
 						  verdict_out->by, sizeof(verdict_out->by)) /

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Programs that this one starts: the other end, here or over ssh, and the maker of the HTML page.
+ * The other end, started here or over ssh, and the maker of the HTML page.
  * The other end gets a secret made for this run on its stdin, which stays open while this process
  * lives, and prints its port.
  */
@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 
 #include "args.h"
 #include "base/spw_err.h"
+#include "child.h"
 
 #define START_MS   60000
 #define SECRET_HEX (2 * PEER_NONCE_BYTES + 2)
@@ -27,23 +27,6 @@
 static char *word(const char *text)
 {
 	return (char *)(uintptr_t)text;
-}
-
-/* A program of spinwire: beside this one where it is installed, in tools/ of a source tree, else by
- * PATH. */
-static void find(const char *installed, const char *in_tree, char out[PATH_MAX])
-{
-	char exe[PATH_MAX - 64];
-	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	exe[len > 0 ? len : 0] = '\0';
-	if (strrchr(exe, '/'))
-		*strrchr(exe, '/') = '\0';
-	snprintf(out, PATH_MAX, "%s/%s", exe, installed);
-	if (access(out, X_OK))
-		snprintf(out, PATH_MAX, "%s/../../../tools/%s", exe, in_tree);
-	if (access(out, X_OK))
-		snprintf(out, PATH_MAX, "%s", installed);
 }
 
 static int secret_make(char text[SECRET_HEX], struct peer_secret *secret_out)
@@ -59,41 +42,14 @@ static int secret_make(char text[SECRET_HEX], struct peer_secret *secret_out)
 	return rc;
 }
 
-/* Starts argv with a pipe each to its stdin and from its stdout. */
-static pid_t start(char *const *argv, int *in_out, int *out_out)
-{
-	int in[2], out[2];
-	pid_t child;
-
-	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
-		return -1;
-	child = fork();
-	if (child == 0) {
-		if (dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0)
-			execvp(argv[0], argv);
-		fprintf(stderr, PERF_PROGRAM ": error: %s: %s\n", argv[0], strerror(errno));
-		_exit(127);
-	}
-	close(in[0]);
-	close(out[1]);
-	*in_out = in[1];
-	*out_out = out[0];
-	return child;
-}
-
 /* Reads "... port N" from the other end. */
-static int port_read(int fd, const char *where, uint16_t *port_out)
+static int port_read(const struct perf_child *child, const char *where, uint16_t *port_out)
 {
 	char line[160];
-	size_t len = 0;
 	unsigned int port;
-	struct pollfd wait = {.fd = fd, .events = POLLIN};
 
-	while (len < sizeof(line) - 1 && poll(&wait, 1, START_MS) == 1 &&
-	       read(fd, line + len, 1) == 1 && line[len] != '\n')
-		len++;
-	line[len] = '\0';
-	if (!strstr(line, "serves on port ") ||
+	if (perf_child_line(child, START_MS, line, sizeof(line)) < 0 ||
+	    !strstr(line, "serves on port ") ||
 	    sscanf(strstr(line, "port "), "port %u", &port) != 1 || port > UINT16_MAX)
 		return spw_err(EIO,
 			       "%s: the other end did not start: is spinwire-perf of this version "
@@ -103,18 +59,21 @@ static int port_read(int fd, const char *where, uint16_t *port_out)
 	return 0;
 }
 
+/* Its stdin stays open until this process ends. */
 static int other_start(char *const *argv, const char *where, const char *secret, int *in_out,
 		       uint16_t *port_out)
 {
-	int out = -1;
-	pid_t child = start(argv, in_out, &out);
 	ssize_t len = (ssize_t)strlen(secret);
-	int rc;
+	struct perf_child child;
+	int rc = perf_child_start(argv, &child);
 
-	if (child < 0 || write(*in_out, secret, (size_t)len) != len)
+	if (rc < 0)
+		return rc;
+	*in_out = child.in;
+	if (write(child.in, secret, (size_t)len) != len)
 		return spw_err(EIO, "%s: %s", argv[0], strerror(errno));
-	rc = port_read(out, where, port_out);
-	close(out);
+	rc = port_read(&child, where, port_out);
+	close(child.out);
 	return rc;
 }
 
@@ -209,7 +168,7 @@ int perf_local(const struct perf_args *args, char **argv)
 	if (rc < 0 || len <= 0)
 		return rc ? rc : spw_err(EIO, "/proc/self/exe: %s", strerror(errno));
 	self[len] = '\0';
-	find("with-softhca", "with-softhca", tool);
+	perf_tool_find("with-softhca", "with-softhca", tool);
 	snprintf(cable, sizeof(cable), "shm:" PERF_PROGRAM "-%d", (int)getpid());
 	cnt = wrap(words, tool, cable);
 	words[cnt++] = self;
@@ -234,7 +193,7 @@ int perf_html(const char *json, const char *html)
 	int status;
 	pid_t child;
 
-	find("spinwire-perf-report", "perf-report", tool);
+	perf_tool_find("spinwire-perf-report", "perf-report", tool);
 	child = fork();
 	if (child == 0) {
 		execlp(tool, tool, json, html, (char *)NULL);

@@ -32,13 +32,14 @@
 #define PERF_TEXT_BYTES 320u
 
 /* X(name, text) */
-#define PERF_OP_LIST(X)   \
-	X(WRITE, "write") \
-	X(SEND, "send")   \
-	X(READ, "read")   \
-	X(TCP, "tcp")     \
-	X(BOND, "bond")   \
-	X(EGRESS, "egress")
+#define PERF_OP_LIST(X)     \
+	X(WRITE, "write")   \
+	X(SEND, "send")     \
+	X(READ, "read")     \
+	X(TCP, "tcp")       \
+	X(BOND, "bond")     \
+	X(EGRESS, "egress") \
+	X(COLL, "collective")
 
 enum perf_op {
 #define X(name, text) PERF_##name,
@@ -47,12 +48,43 @@ enum perf_op {
 		PERF_OP_CNT
 };
 
+/* Collectives, and what carries them. X(name, text) */
+#define PERF_COLL_LIST(X)                   \
+	X(NONE, "none")                     \
+	X(ALL_GATHER, "all_gather")         \
+	X(ALL_REDUCE, "all_reduce")         \
+	X(BROADCAST, "broadcast")           \
+	X(REDUCE_SCATTER, "reduce_scatter") \
+	X(SENDRECV, "sendrecv")
+
+enum perf_coll {
+#define X(name, text) PERF_COLL_##name,
+	PERF_COLL_LIST(X)
+#undef X
+		PERF_COLL_CNT
+};
+
+#define PERF_NET_LIST(X)        \
+	X(ONE_SHOT, "one-shot") \
+	X(SPINWIRE, "spinwire") \
+	X(IB, "IB")             \
+	X(SOCKET, "Socket")
+
+enum perf_net {
+#define X(name, text) PERF_NET_##name,
+	PERF_NET_LIST(X)
+#undef X
+		PERF_NET_CNT
+};
+
 /* One row to measure. Travels to the other end as JSON (case.c). */
 struct perf_case {
 	enum perf_op op;
-	bool latency; /* else bandwidth */
-	bool both;    /* both ends send */
-	bool gpu;     /* from and to memory that kernels made and check */
+	bool latency;        /* else bandwidth */
+	bool both;           /* both ends send */
+	bool gpu;            /* from and to memory that kernels made and check */
+	enum perf_coll coll; /* COLL */
+	enum perf_net net;   /* COLL: lib/coll, or NCCL's name for what it uses */
 	uint64_t bytes;
 	uint32_t rails;   /* mask of the rails that carry it */
 	uint32_t streams; /* TCP: connections; else queue pairs a rail */

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coll.h"
+
 #define PHY_LEAST 0.98       /* of the payload; headers make it more */
 #define PHY_MIN   (1u << 20) /* less drowns in other traffic and in coarse counters */
 
@@ -118,4 +120,19 @@ void perf_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
 			  "%llu bytes were received, but the PHY counters moved by %llu: they did "
 			  "not cross the wire",
 			  (unsigned long long)in, (unsigned long long)SPW_MIN(own->rx, peer->tx));
+}
+
+void perf_coll_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
+			 struct perf_result *result)
+{
+	bool one_way = result->what.coll == PERF_COLL_BROADCAST;
+	struct perf_result moved = {.what = {.op = one_way ? PERF_READ : PERF_WRITE,
+					     .both = !one_way,
+					     .bytes = perf_coll_bus_bytes(&result->what)},
+				    .own = result->own,
+				    .peer = result->own};
+
+	perf_phy_judge(own, peer, &moved);
+	if (moved.valid)
+		perf_mark(result, moved.valid, "%s", moved.why);
 }

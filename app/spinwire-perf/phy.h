@@ -33,4 +33,9 @@ int perf_phy_parse(const json_t *json, struct perf_phy *phy_out);
 void perf_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
 		    struct perf_result *result);
 
+/* Purpose: the same of a collective: each end sends and receives its bus bytes; of a broadcast, at
+ *   which rank 0 is the server, the client only receives. */
+void perf_coll_phy_judge(const struct perf_phy *own, const struct perf_phy *peer,
+			 struct perf_result *result);
+
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "args.h"
+#include "coll.h"
+#include "coll/spw_coll.h"
 
 #define KIB (1ull << 10)
 #define MIB (1ull << 20)
@@ -23,6 +25,8 @@ static const uint64_t size_lat[] = {2, 64, 4 * KIB, 64 * KIB, 1 * MIB};
 static const uint64_t size_few[] = {64 * KIB, 8 * MIB};
 static const uint64_t size_egress[] = {64, 1 * KIB, 4 * KIB};
 static const uint64_t size_gpu[] = {8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB};
+static const uint64_t size_oneshot[] = {1 * KIB, 8 * KIB, 64 * KIB, 1 * MIB};
+static const uint64_t size_nccl[] = {1 * KIB, 64 * KIB, 1 * MIB, 32 * MIB};
 static const uint64_t size_ping[] = {64, 4 * KIB};
 static const uint32_t streams[] = {1, 2, 4, 8, 16};
 
@@ -36,7 +40,8 @@ struct planning {
 	struct perf_plan *plan;
 	uint32_t ms;
 	uint64_t all[PERF_SIZE_MAX]; /* of --full */
-	uint32_t all_cnt;
+	uint64_t gib[PERF_SIZE_MAX]; /* of collectives: 1 KiB to 1 GiB */
+	uint32_t all_cnt, gib_cnt;
 };
 
 static enum perf_row row_of(const struct perf_case *what)
@@ -44,7 +49,8 @@ static enum perf_row row_of(const struct perf_case *what)
 	static const enum perf_row row[PERF_OP_CNT] = {
 		[PERF_WRITE] = PERF_ROW_WRITE, [PERF_SEND] = PERF_ROW_SEND,
 		[PERF_READ] = PERF_ROW_READ,   [PERF_EGRESS] = PERF_ROW_EGRESS,
-		[PERF_TCP] = PERF_ROW_TCP,     [PERF_BOND] = PERF_ROW_BOND};
+		[PERF_TCP] = PERF_ROW_TCP,     [PERF_BOND] = PERF_ROW_BOND,
+		[PERF_COLL] = PERF_ROW_COLL};
 
 	return what->gpu ? PERF_ROW_GPU : row[what->op];
 }
@@ -147,6 +153,43 @@ static void gpu(struct planning *p, const struct perf_session *s)
 	}
 }
 
+/* Nets take turns for each size, so that what the machine does hits all of them. NCCL is started
+ * only if the user asks for it: it takes its time, and most of the memory of a GPU. */
+static void collective(struct planning *p, struct perf_case what, struct list list)
+{
+	if (p->args->size_cnt)
+		list = (struct list){p->args->size, p->args->size_cnt};
+	else if (p->args->full)
+		list = (struct list){p->gib, p->gib_cnt};
+	for (uint32_t net = 0; net < PERF_NET_CNT; net++) {
+		bool one_shot = net == PERF_NET_ONE_SHOT;
+
+		what.net = (enum perf_net)net;
+		if (one_shot ? what.coll > PERF_COLL_ALL_REDUCE : !p->args->rows_named)
+			continue;
+		for (uint32_t i = 0; i < list.cnt; i++) {
+			what.bytes = list.size[i];
+			if (what.bytes % (PERF_COLL_RANKS * sizeof(float)))
+				continue; /* whole elements for each rank */
+			if (!one_shot || perf_coll_part_bytes(&what) <= SPW_COLL_BYTES_MAX)
+				add(p, what);
+		}
+	}
+}
+
+static void collectives(struct planning *p, uint32_t rails)
+{
+	struct perf_case what = {.op = PERF_COLL, .rails = rails, .streams = 1};
+
+	for (uint32_t coll = PERF_COLL_NONE + 1; coll < PERF_COLL_CNT; coll++) {
+		what.coll = (enum perf_coll)coll;
+		if (p->args->rows_named)
+			collective(p, what, LIST(size_nccl));
+		else
+			collective(p, what, LIST(size_oneshot));
+	}
+}
+
 static void tcp(struct planning *p, uint32_t rails, bool bond)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(streams); i++)
@@ -178,10 +221,13 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 							  : MS_DFLT;
 	for (uint64_t size = 2; size <= 64 * MIB; size *= 2)
 		p.all[p.all_cnt++] = size;
+	for (uint64_t size = KIB; size <= KIB * MIB; size *= 2)
+		p.gib[p.gib_cnt++] = size;
 	if (s->rails.cnt) {
 		rdma(&p, s->rails.cnt);
 		egress(&p, &s->rails);
 		gpu(&p, s);
+		collectives(&p, (1u << s->rails.cnt) - 1);
 	}
 	tcp(&p, (1u << s->rails.cnt) - 1, perf_pair_bonds(&s->own, &s->peer, &own, &peer));
 }

@@ -36,6 +36,8 @@ static const struct reference table[] = {
 	{SPARK, PERF_WRITE, true, false, 1, 2, 64, "1-2 us ib_write_lat"},
 	{SPARK, PERF_TCP, false, false, 1, 0, UINT64_MAX, "35 Gb/s iperf3"},
 	{SPARK, PERF_TCP, false, false, 2, 0, UINT64_MAX, "70 Gb/s iperf3"},
+	{SPARK, PERF_COLL, false, false, 0, 32 * MIB, 32 * MIB, "16 GB/s NCCL"},
+	{SPARK, PERF_COLL, false, false, 0, 16 * KIB *MIB, 16 * KIB *MIB, "22.16 GB/s NCCL"},
 	{CONNECTX, PERF_SEND, false, false, 1, 64 * KIB, 64 * KIB, "93.3 Gb/s ib_send_bw"},
 };
 
@@ -74,6 +76,9 @@ void perf_reference(const struct perf_session *s, const struct perf_case *what, 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(table) && !out[0]; i++) {
 		const struct reference *r = &table[i];
 
+		if (what->op == PERF_COLL &&
+		    (what->coll != PERF_COLL_ALL_GATHER || what->net == PERF_NET_ONE_SHOT))
+			continue;
 		if (r->op == what->op && r->latency == what->latency && r->gpu == what->gpu &&
 		    !what->both && (!r->rail_cnt || r->rail_cnt == rails) &&
 		    spw_in_range(what->bytes, r->least, r->most) && is_kind(s, r->kind))

@@ -9,6 +9,7 @@
 
 #include "app_text.h"
 #include "base/spw_err.h"
+#include "coll.h"
 #include "table.h"
 
 static json_t *rails_json(const struct perf_session *s)
@@ -131,7 +132,9 @@ static void csv_row(FILE *file, const struct perf_session *s, const struct perf_
 	csv_point(file, r, SPW_HIST_POINT_p99);
 	csv_point(file, r, SPW_HIST_POINT_p999);
 	csv_point(file, r, SPW_HIST_POINT_max);
-	fprintf(file, ",%llu\n", (unsigned long long)r->lat.lost);
+	fprintf(file, ",%llu,%s,%s\n", (unsigned long long)r->lat.lost,
+		perf_coll_name(r->what.coll),
+		r->what.op == PERF_COLL ? perf_net_name(r->what.net) : "");
 }
 
 int perf_csv(const struct perf_session *s, const struct perf_rows *rows, const char *path)
@@ -143,7 +146,7 @@ int perf_csv(const struct perf_session *s, const struct perf_rows *rows, const c
 		return spw_err(EIO, "--csv %s: cannot write: %s", path, strerror(errno));
 	fprintf(file, "row,kind,rails_mask,streams,both,bytes,valid,gbps,messages_per_s,"
 		      "cpu_ns_per_message,cpu_ms_per_gb,efficiency,p50_ns,p90_ns,p99_ns,p999_ns,"
-		      "max_ns,lost\n");
+		      "max_ns,lost,collective,net\n");
 	for (uint32_t i = 0; i < rows->cnt; i++)
 		csv_row(file, s, &rows->result[i]);
 	whole = fflush(file) == 0 && !ferror(file);

@@ -35,6 +35,9 @@ static int one_case(struct perf_session *s)
 		perf_ctl_error(&s->ctl, rc);
 	else if (what.op == PERF_TCP || what.op == PERF_BOND)
 		rc = perf_tcp_server(s, &what, msg);
+	else if (what.op == PERF_COLL)
+		rc = what.net == PERF_NET_ONE_SHOT ? perf_oneshot_server(s, &what, msg)
+						   : perf_nccl_server(s, &what, msg);
 	else if (what.op == PERF_EGRESS)
 		rc = perf_egress_server(s, &what, msg);
 	else
@@ -61,6 +64,7 @@ static int session(struct perf_session *s, const struct perf_args *args,
 	while (rc == 0 && !spw_thr_load_rlx(&stop_word))
 		rc = one_case(s);
 	perf_lane_free(&s->lane);
+	perf_nccl_end(s);
 	return rc == -ECONNRESET ? 0 : rc;
 }
 

@@ -6,6 +6,7 @@
 #ifndef PERF_SESSION_H
 #define PERF_SESSION_H
 
+#include "child.h"
 #include "control.h"
 #include "lane.h"
 #include "pair.h"
@@ -16,6 +17,13 @@ struct perf_session {
 	struct perf_end own, peer;
 	struct perf_rails rails; /* client */
 	struct perf_lane lane;
+	/* NCCL's rank at this end. */
+	struct {
+		struct perf_child child;
+		char missing[160]; /* why there is none */
+		char with[96];     /* versions */
+		uint16_t port;     /* server: where rank 0 listens */
+	} nccl;
 	struct spw_tsc tsc;
 	uint64_t serial;    /* of the case */
 	uint16_t data_port; /* server: where TCP rows listen; 0: any */
@@ -28,6 +36,13 @@ struct perf_session {
  * then -1. Others: this case has failed, the next one may do. */
 int perf_xfer_client(struct perf_session *s, struct perf_result *result);
 int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
+int perf_oneshot_client(struct perf_session *s, struct perf_result *result);
+int perf_oneshot_server(struct perf_session *s, const struct perf_case *what,
+			const json_t *request);
+int perf_nccl_client(struct perf_session *s, struct perf_result *result);
+int perf_nccl_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
+/* Purpose: ends the rank of this end, if there is one. */
+void perf_nccl_end(struct perf_session *s);
 int perf_egress_client(struct perf_session *s, struct perf_result *result);
 int perf_egress_server(struct perf_session *s, const struct perf_case *what, const json_t *request);
 int perf_tcp_client(struct perf_session *s, struct perf_result *result);

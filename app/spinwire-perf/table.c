@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "coll.h"
+
 void perf_size_text(uint64_t bytes, char out[16])
 {
 	static const char *const unit[] = {"B", "KiB", "MiB", "GiB"};
@@ -24,7 +26,8 @@ bool perf_same_table(const struct perf_case *a, const struct perf_case *b)
 	bool tcp = a->op == PERF_TCP || a->op == PERF_BOND;
 
 	return a->op == b->op && a->latency == b->latency && a->both == b->both &&
-	       a->gpu == b->gpu && a->rails == b->rails && (tcp || a->streams == b->streams);
+	       a->gpu == b->gpu && a->coll == b->coll && a->net == b->net && a->rails == b->rails &&
+	       (tcp || a->streams == b->streams);
 }
 
 void perf_title(const struct perf_case *what, char *out, size_t bytes)
@@ -34,6 +37,12 @@ void perf_title(const struct perf_case *what, char *out, size_t bytes)
 	if (what->op == PERF_TCP || what->op == PERF_BOND) {
 		snprintf(out, bytes, "%s%s", perf_op_name(what->op),
 			 what->latency ? " ping-pong, half of a round trip" : "");
+		return;
+	}
+	if (what->op == PERF_COLL) {
+		snprintf(out, bytes, "%s, %s%s: bus bandwidth", perf_coll_name(what->coll),
+			 what->net == PERF_NET_ONE_SHOT ? "" : "NCCL over ",
+			 perf_net_name(what->net));
 		return;
 	}
 	if (what->op == PERF_EGRESS) {
@@ -130,7 +139,8 @@ static void heading(const struct perf_session *s, const struct perf_result *r)
 	else
 		printf("%10s %10s %9s %12s %6s %11s %10s  %s\n",
 		       r->what.op == PERF_TCP || r->what.op == PERF_BOND ? "streams" : "size",
-		       "Gb/s", "GB/s", "messages/s", "limit", "CPU ns/msg", "CPU ms/GB", "owners");
+		       "Gb/s", "GB/s", r->what.op == PERF_COLL ? "us each" : "messages/s", "limit",
+		       "CPU ns/msg", "CPU ms/GB", "owners");
 }
 
 static void point_print(const struct spw_hist_summary *sum, enum spw_hist_point point)
@@ -154,9 +164,12 @@ static void latency_print(const struct perf_result *r, const struct perf_verdict
 	printf(" %7llu %9.2f  %s", (unsigned long long)r->lat.lost, v->cpu_ns / 1e3, v->reference);
 }
 
-static void bandwidth_print(const struct perf_verdict *v)
+static void bandwidth_print(const struct perf_result *r, const struct perf_verdict *v)
 {
-	printf(" %10.3f %9.3f %12.0f", v->gbps, v->gbps / 8, v->per_second);
+	if (r->what.op == PERF_COLL && v->per_second > 0)
+		printf(" %10.3f %9.3f %12.2f", v->gbps, v->gbps / 8, 1e6 / v->per_second);
+	else
+		printf(" %10.3f %9.3f %12.0f", v->gbps, v->gbps / 8, v->per_second);
 	if (v->efficiency > 0)
 		printf(" %4.0f %%", 100 * v->efficiency);
 	else
@@ -213,7 +226,7 @@ void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, 
 	else if (r->what.latency)
 		latency_print(r, &v);
 	else
-		bandwidth_print(&v);
+		bandwidth_print(r, &v);
 	if (r->valid == PERF_INVALID)
 		printf("  INVALID: %s", r->why);
 	printf("\n");

@@ -5,7 +5,7 @@ from summary_schema import BOOL_OR_NULL, COUNT, MAYBE, NUMBER, TEXT, walk
 
 
 FLOW = {"messages": COUNT, "bytes": COUNT, "ns": COUNT, "total": COUNT, "cpu_ns": COUNT}
-CASE = {"op": TEXT, "latency": BOOL_OR_NULL, "both": BOOL_OR_NULL, "gpu": BOOL_OR_NULL, "bytes": COUNT, "rails": COUNT, "streams": COUNT, "ms": COUNT}
+CASE = {"op": TEXT, "latency": BOOL_OR_NULL, "both": BOOL_OR_NULL, "gpu": BOOL_OR_NULL, "coll": TEXT, "net": TEXT, "bytes": COUNT, "rails": COUNT, "streams": COUNT, "ms": COUNT}
 POINTS = [f"{name}_ns" for name in ("min", "p50", "p90", "p99", "p999", "p9999", "max")]
 LATENCY = {"gap_ns": COUNT, "intended": COUNT, "lost": COUNT, "open": {"count": COUNT, "*": None}, "closed": {"count": COUNT, "*": None}}
 ROW = {"table": TEXT, "case": CASE, "own": FLOW, "peer": FLOW, "gbps": NUMBER, "messages_per_s": NUMBER, "cpu_ns_per_message": NUMBER,

@@ -35,7 +35,7 @@ def test_local():
         perf_schema.check(got)
         kinds = {(row["case"]["op"], row["case"]["latency"], row["case"]["both"]) for row in got["rows"]}
         equal(kinds, {("write", False, False), ("write", False, True), ("write", True, False), ("send", False, False), ("send", True, False),
-                      ("read", False, False), ("read", True, False), ("egress", True, False), ("tcp", False, False), ("tcp", True, False)}, "kinds of rows")
+                      ("read", False, False), ("read", True, False), ("egress", True, False), ("collective", False, False), ("tcp", False, False), ("tcp", True, False)}, "kinds of rows")
         equal({row["valid"] for row in rows_of(got, op="write")}, {"unverified"}, "a device without an interface has no PHY counters")
         for row in got["rows"]:
             check(row["own"]["total"] > 0 and (row["case"]["latency"] or row["gbps"] > 0), f"nothing measured: {row}")
@@ -68,6 +68,31 @@ def test_egress():
         equal(latency["open"]["count"] + latency["closed"]["count"], row["own"]["total"], "stamps")
         check(0 < row["peer"]["total"] <= row["own"]["total"], f"arrived: {row}")
         check(row["way"].startswith("clocks within ") and row["valid"] in ("valid", "unverified"), f"{row}")
+
+
+def test_collectives():
+    """One-shot collectives between the two ends, their numbers compared and their bytes on the wires; NCCL's only if they are asked for, and one line
+    where there is no torch for them."""
+    with server(under=card("--as", "dgx-spark")) as (host, _), spwlab.scratch() as folder:
+        path = os.path.join(folder, "j")
+        done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--rows", "coll", "--sizes", "1K,64K,8M", "--time", "40", "--json", path],
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        with open(path, encoding="utf-8") as file:
+            got = json.load(file)
+    perf_schema.check(got)
+    one_shot = rows_of(got, net="one-shot")
+    equal([(row["case"]["coll"], row["case"]["bytes"]) for row in one_shot],
+          [(name, size) for name in ("all_gather", "all_reduce") for size in (1024, 65536)], "one-shot rows: at most 2 MiB a rank")
+    equal({row["valid"] for row in one_shot}, {"valid"}, str([row["why"] for row in one_shot]))
+    for row in one_shot:
+        equal(row["own"]["bytes"], row["own"]["messages"] * row["case"]["bytes"] // (2 if row["case"]["coll"] == "all_gather" else 1), "bus bytes")
+    nccl = [row for row in got["rows"] if row["case"]["net"] != "one-shot"]
+    equal({(row["case"]["coll"], row["case"]["net"]) for row in nccl},
+          {(name, net) for name in ("all_gather", "all_reduce", "broadcast", "reduce_scatter", "sendrecv") for net in ("spinwire", "IB", "Socket")}, "NCCL's")
+    if got["here"]["no_gpu"]:
+        equal(done.returncode, 4, f"status\n{done.stdout}{done.stderr}")
+        equal({row["valid"] for row in nccl}, {"failed"}, "NCCL's rows")
+        equal(len(re.findall("FAILED: .*torch", done.stdout)), 1, f"lines that say why in\n{done.stdout}\n")
 
 
 def test_gpu():

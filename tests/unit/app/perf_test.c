@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coll.h"
 #include "judge.h"
 #include "open_loop.h"
 #include "pair.h"
@@ -335,6 +336,43 @@ static void cases_are_checked(void **state)
 	}
 }
 
+/* As nccl-tests defines them, for two ranks. */
+static void bus_bytes_of_collectives(void **state)
+{
+	const struct {
+		enum perf_coll coll;
+		uint64_t bus, part;
+	} want[] = {{PERF_COLL_ALL_GATHER, 512, 512},
+		    {PERF_COLL_ALL_REDUCE, 1024, 1024},
+		    {PERF_COLL_BROADCAST, 1024, 1024},
+		    {PERF_COLL_REDUCE_SCATTER, 512, 1024},
+		    {PERF_COLL_SENDRECV, 1024, 1024}};
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(want); i++) {
+		const struct perf_case what = {.op = PERF_COLL,
+					       .coll = want[i].coll,
+					       .net = PERF_NET_IB,
+					       .bytes = 1024,
+					       .rails = 1,
+					       .streams = 1,
+					       .ms = 1};
+		json_t *json = perf_case_json(&what);
+		struct perf_case back;
+
+		assert_int_equal(perf_coll_bus_bytes(&what), want[i].bus);
+		assert_int_equal(perf_coll_part_bytes(&what), want[i].part);
+		assert_int_equal(perf_case_parse(json, &back), 0);
+		assert_int_equal(back.coll, what.coll);
+		assert_int_equal(back.net, what.net);
+		json_object_set_new(json, "coll", json_string("none"));
+		assert_int_equal(perf_case_parse(json, &back), -EPROTO);
+		json_object_set_new(json, "net", json_string("smoke"));
+		assert_int_equal(perf_case_parse(json, &back), -EPROTO);
+		json_decref(json);
+	}
+}
+
 static void bytes_that_did_not_cross_the_wire(void **state)
 {
 	const struct perf_phy all = {.known = true, .tx = 101 << 20, .rx = 101 << 20};
@@ -389,6 +427,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(bonds_of_one_subnet),
 		cmocka_unit_test(facts_travel),
 		cmocka_unit_test(cases_are_checked),
+		cmocka_unit_test(bus_bytes_of_collectives),
 		cmocka_unit_test(bytes_that_did_not_cross_the_wire),
 		cmocka_unit_test(a_wrong_byte_is_found),
 	};

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Programs that this one starts (child.h).
+ */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
+
+#define END_TURNS 50
+#define END_NS    20000000
+
+void perf_tool_find(const char *installed, const char *in_tree, char out[PATH_MAX])
+{
+	char exe[PATH_MAX - 64];
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	exe[len > 0 ? len : 0] = '\0';
+	if (strrchr(exe, '/'))
+		*strrchr(exe, '/') = '\0';
+	snprintf(out, PATH_MAX, "%s/%s", exe, installed);
+	if (access(out, X_OK))
+		snprintf(out, PATH_MAX, "%s/../../../tools/%s", exe, in_tree);
+	if (access(out, X_OK))
+		snprintf(out, PATH_MAX, "%s", installed);
+}
+
+int perf_child_start(char *const *argv, struct perf_child *child_out)
+{
+	int in[2], out[2];
+	pid_t pid;
+
+	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || (pid = fork()) < 0)
+		return spw_err(EIO, "%s: %s", argv[0], strerror(errno));
+	if (pid == 0) {
+		if (dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0)
+			execvp(argv[0], argv);
+		fprintf(stderr, PERF_PROGRAM ": error: %s: %s\n", argv[0], strerror(errno));
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	*child_out = (struct perf_child){.pid = pid, .in = in[1], .out = out[0]};
+	return 0;
+}
+
+int perf_child_line(const struct perf_child *child, int timeout_ms, char *line, size_t bytes)
+{
+	struct pollfd wait = {.fd = child->out, .events = POLLIN};
+	uint64_t end = perf_now_ns() + (uint64_t)timeout_ms * 1000000;
+	size_t len = 0;
+
+	for (;;) {
+		int left = (int)((int64_t)(end - perf_now_ns()) / 1000000);
+
+		if (left <= 0 || poll(&wait, 1, left) != 1)
+			return -ETIMEDOUT;
+		if (read(child->out, line + len, 1) != 1)
+			return -ECHILD;
+		if (line[len] == '\n')
+			break;
+		len += len < bytes - 1;
+	}
+	line[len] = '\0';
+	return 0;
+}
+
+void perf_child_end(struct perf_child *child)
+{
+	const struct timespec nap = {.tv_nsec = END_NS};
+	int turns = 0;
+
+	if (child->pid <= 0)
+		return;
+	close(child->in);
+	close(child->out);
+	while (waitpid(child->pid, NULL, WNOHANG) == 0) {
+		if (turns++ == END_TURNS)
+			kill(child->pid, SIGKILL);
+		nanosleep(&nap, NULL);
+	}
+	*child = (struct perf_child){0};
+}
