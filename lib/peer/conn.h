@@ -93,6 +93,9 @@ int peer_link_params(struct peer_link *link);
 /* Purpose: op=write: new keys for a new connection. Those that the last peer knows become invalid,
  * and one that the device has revoked is replaced. Errors: as spw_peer_conn_peer_setup. */
 int peer_link_rekey(struct peer_link *link);
+/* Purpose: before an exchange: new keys if the link was used, parameters, its QP to INIT. Errors:
+ * as those two, or the device's. */
+int peer_link_prepare(struct peer_link *link);
 /* Purpose: op=write: clears the last peer's bytes from the slots, a piece in each call so that no
  * call takes long. The QP is in RESET.
  * Returns: true when all is cleared. */

@@ -25,16 +25,11 @@ static void pass(struct peer_link *link, enum spw_peer_state state)
 
 static int begin(struct peer_link *link)
 {
-	struct peer_qp_path path;
 	int rc;
 
 	if (link->peer->credit_cnt < CREDITS_MIN)
 		return spw_err(ENOTSUP, "a peer with one credit cannot answer itself");
-	rc = link->used ? peer_link_rekey(link) : 0;
-	link->used = true;
-	rc = rc ? rc : peer_link_params(link);
-	path = peer_link_path(link, NULL);
-	rc = rc ? rc : peer_qp_init(link->peer->qp, &path);
+	rc = peer_link_prepare(link);
 	if (rc)
 		return rc;
 	pass(link, SPW_PEER_POST);

@@ -233,6 +233,19 @@ int peer_link_params(struct peer_link *link)
 	return 0;
 }
 
+int peer_link_prepare(struct peer_link *link)
+{
+	struct peer_qp_path path;
+	int rc = link->used ? peer_link_rekey(link) : 0;
+
+	link->used = true;
+	rc = rc ? rc : peer_link_params(link);
+	if (rc)
+		return rc;
+	path = peer_link_path(link, NULL);
+	return peer_qp_init(link->peer->qp, &path);
+}
+
 void peer_link_learn(struct peer_link *link, const struct peer_params *theirs)
 {
 	link->dirty = link->peer->op == SPW_PEER_OP_WRITE;

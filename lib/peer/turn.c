@@ -198,19 +198,12 @@ static bool bind_link(struct spw_peer_conn *conn, struct peer_half *h)
 static bool make_posted(struct peer_half *h)
 {
 	struct peer_link *link = h->link;
-	struct peer_qp_path path;
-	int rc;
 
 	if (spw_peer_state(link->peer) == SPW_PEER_POSTED)
 		return true;
 	if (spw_peer_state(link->peer) != SPW_PEER_DOWN)
 		return false;
-	rc = link->used ? peer_link_rekey(link) : 0;
-	link->used = true;
-	rc = rc ? rc : peer_link_params(link);
-	path = peer_link_path(link, NULL);
-	rc = rc ? rc : peer_qp_init(link->peer->qp, &path);
-	if (rc)
+	if (peer_link_prepare(link))
 		fail_half(h);
 	else
 		spw_thr_store_rel(&link->peer->state,

@@ -189,6 +189,17 @@ static int ethdev_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* The ethdev API has lpbk_mode, but what it means is each PMD's own, and no call keeps the wire's
+ * frames out meanwhile on all of them. */
+static int ethdev_loop(struct spw_port *port, uint16_t queue SPW_UNUSED, uint8_t *head SPW_UNUSED)
+{
+	return spw_err(ENOTSUP, ethdev_of(port)->is_dma
+					? "a DPDK driver is not asked to return its own frames; "
+					  "mlx5: and verbs: test the NIC of a ConnectX"
+					: "it is a software port: no NIC moves its bytes, so there "
+					  "is none to prove");
+}
+
 static int start_failed(const struct ethdev_port *ep, int rc)
 {
 	if (ep->start_hint[0])
@@ -286,6 +297,7 @@ const struct spw_port_driver port_ethdev_driver = {
 	.open = ethdev_open,
 	.region_attach = ethdev_region_attach,
 	.queue_setup = ethdev_queue_setup,
+	.loop = ethdev_loop,
 	.start = ethdev_start,
 	.stop = ethdev_stop,
 	.stat = ethdev_stat,
