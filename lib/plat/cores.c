@@ -85,6 +85,35 @@ static void l3_read(struct plat_read *r, struct spw_plat_core *core)
 	}
 }
 
+/* The word after a name in hwloc's answer: "package 0 core 3 l3 0-7", "l3". Returns: false, and out
+ * is "", if it is unknown. */
+static bool hwloc_word(const char *text, const char *name, char *out, size_t bytes)
+{
+	const char *at = strstr(text, name);
+
+	plat_copy(out, bytes, "");
+	if (!at || at[strlen(name)] != ' ')
+		return false;
+	at += strlen(name) + 1;
+	if (*at != '-')
+		plat_copy(out, SPW_MIN(bytes, strcspn(at, " ") + 1), at);
+	return out[0] != '\0';
+}
+
+/* hwloc's answers take the place of what sysfs did not say. */
+static void hwloc_read(struct plat_read *r, struct spw_plat_core *core)
+{
+	char text[256], word[96];
+
+	plat_text(r, "hwloc", text, sizeof(text), "hwloc/cpu/%u", core->cpu);
+	if (core->package < 0 && hwloc_word(text, "package", word, sizeof(word)))
+		core->package = (int32_t)lowest_of(word, 0);
+	if (core->core_id < 0 && hwloc_word(text, "core", word, sizeof(word)))
+		core->core_id = (int32_t)lowest_of(word, 0);
+	if (core->l3_id < 0 && hwloc_word(text, "l3", word, sizeof(word)))
+		core->l3_id = (int32_t)lowest_of(word, core->cpu);
+}
+
 /* The exit latency of the deepest idle state that is not disabled. */
 static void idle_read(struct plat_read *r, struct spw_plat_core *core)
 {
@@ -125,6 +154,7 @@ static void core_read(struct plat_read *r, struct spw_plat_core *core)
 	core->sibling = lowest_of(text, cpu);
 	model_set(core);
 	l3_read(r, core);
+	hwloc_read(r, core);
 	idle_read(r, core);
 }
 

@@ -129,11 +129,26 @@ static void irqs_read(struct plat_read *r, struct spw_plat_nic *nic, const char 
 		  nic->irq_cpus[0] ? NULL : "no interrupt of this function is listed");
 }
 
+/* hwloc's locality, for a function whose numa_node sysfs does not know. */
+static void locality_read(struct plat_read *r, struct spw_plat_nic *nic)
+{
+	char text[160];
+	int node = -1;
+
+	plat_text(r, "hwloc", text, sizeof(text), "hwloc/pci/%s", nic->pci);
+	if (sscanf(text, "node %d cpus %95s", &node, nic->near_cpus) < 2 ||
+	    nic->near_cpus[0] == '-')
+		nic->near_cpus[0] = '\0';
+	if (nic->node < 0 && node >= 0 && node < (int)SPW_PLAT_NODE_MAX)
+		nic->node = node;
+}
+
 void plat_nic_pci_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	nic->vendor = (uint16_t)plat_number(r, "vendor", 0, "%s/vendor", dir);
 	nic->device = (uint16_t)plat_number(r, "device", 0, "%s/device", dir);
 	nic->node = (int32_t)plat_number(r, "numa_node", -1, "%s/numa_node", dir);
+	locality_read(r, nic);
 	nic->is_vf = plat_is_there(r, "%s/physfn", dir);
 	plat_text(r, "iommu", nic->iommu, sizeof(nic->iommu), "%s/iommu_group/type", dir);
 	plat_link_name(r, "driver", nic->driver, sizeof(nic->driver), "%s/driver", dir);

@@ -41,6 +41,18 @@ static void node_memory(struct plat_read *r, struct spw_plat_node *node, const c
 	node->mem_free_bytes = (uint64_t)plat_labelled(r, "mem_free_kb", 0, path, unused) << 10;
 }
 
+/* sysfs shows a memory-side cache only where the firmware has a table for it; hwloc also finds
+ * those of a processor that it knows. */
+static void memory_cache(struct plat_read *r, struct spw_plat_node *node)
+{
+	char text[160];
+	const char *at;
+
+	plat_text(r, "hwloc", text, sizeof(text), "hwloc/node/%d", node->node);
+	at = strstr(text, "memory_cache ");
+	node->mem_cache_bytes = at ? strtoull(at + strlen("memory_cache "), NULL, 10) : 0;
+}
+
 /* name: "node0". Other entries of the folder are skipped. */
 static bool node_read(const char *name, void *arg)
 {
@@ -58,6 +70,7 @@ static bool node_read(const char *name, void *arg)
 	snprintf(total, sizeof(total), "Node %d MemTotal:", node->node);
 	snprintf(unused, sizeof(unused), "Node %d MemFree:", node->node);
 	node_memory(r, node, path, total, unused);
+	memory_cache(r, node);
 	snprintf(path, sizeof(path), "sys/devices/system/node/%.16s/hugepages", name);
 	plat_tree_each(r->tree, path, huge_read, &huge);
 	return ++plat->node_cnt < SPW_PLAT_NODE_MAX;

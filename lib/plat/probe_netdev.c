@@ -3,14 +3,14 @@
  *
  * What ethtool and getifaddrs answer of a network interface, put into a live tree:
  *
- *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1      Mbit/s, -1 unknown
+ *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1, by ioctl      where probe_link.c failed
  *   ethtool/DEV/pause = rx 1 tx 1 autoneg 0
  *   ethtool/DEV/firmware = 28.45.1020 (MT_0000000884)
  *   ethtool/DEV/stats = one "NAME VALUE" a line
  *   addr/DEV = 10.0.0.1/24 192.168.0.1/24
  *
- * The ioctl is used, not netlink: it answers on all kernels. Source: Linux
- * include/uapi/linux/ethtool.h.
+ * By ioctl, which answers on all kernels; the link by netlink where it can (probe_link.c). Source:
+ * Linux include/uapi/linux/ethtool.h.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -70,6 +70,7 @@ static int mode_speed(uint32_t bit)
 	return -1;
 }
 
+/* For kernels whose ethtool has no netlink, and for devices that answer only the ioctl. */
 static void link_probe(struct asked *a)
 {
 	struct {
@@ -89,7 +90,7 @@ static void link_probe(struct asked *a)
 	for (uint32_t bit = 0; rc == 0 && (int)(bit / 32) < q.set.link_mode_masks_nwords; bit++)
 		if (q.mode[bit / 32] >> (bit % 32) & 1)
 			max = SPW_MAX(max, mode_speed(bit));
-	snprintf(text, sizeof(text), "speed %d max %d autoneg %u", (int)q.set.speed, max,
+	snprintf(text, sizeof(text), "speed %d max %d autoneg %u, by ioctl", (int)q.set.speed, max,
 		 q.set.autoneg);
 	answer(a, "link", rc, text);
 }
@@ -166,7 +167,8 @@ void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
 {
 	struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 
-	link_probe(&a);
+	if (plat_probe_link(tree, netdev))
+		link_probe(&a);
 	pause_probe(&a);
 	firmware_probe(&a);
 	addr_probe(&a);

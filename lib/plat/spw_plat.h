@@ -5,11 +5,10 @@
  * hugepages, limits, NIC ports and the PCIe functions that share one, GPUs and their abilities. And
  * findings: what will hurt a spinning data plane, by how much, and what to do.
  *
- * Facts come from sysfs, procfs, ethtool and, opened at run time, the CUDA driver library and NVML.
- * hwloc reads the same sysfs files (a test compares with lstopo), and ethtool's netlink has the
- * link modes of its ioctl, which answers on older kernels too; so neither is needed. All that was
- * read can be saved as one text file (spw_plat_save) and read again on another machine
- * (lib/plat/tree.h has its format). Each fact names its source. One that cannot be read is unknown
+ * Facts come from sysfs, procfs, ethtool (netlink; the ioctl on older kernels), hwloc for what
+ * sysfs does not say and, opened at run time, the CUDA driver library and NVML. All that was read
+ * can be saved as one text file (spw_plat_save) and read again on another machine (lib/plat/tree.h
+ * has its format). Each fact names its source. One that cannot be read is unknown
  * (-1 or 0, as stated) with the reason, never an error and never a guess.
  */
 #ifndef SPW_PLAT_H
@@ -74,7 +73,8 @@ struct spw_plat_core {
 	int32_t package, core_id; /* -1 unknown */
 	uint32_t sibling;         /* lowest cpu of its physical core, which may be itself */
 	uint32_t l3_bytes;        /* of the L3 it shares; 0 none or unknown */
-	int32_t l3_id;            /* lowest cpu that shares this L3; -1 unknown */
+	int32_t l3_id;            /* lowest cpu that shares this L3, by hwloc where sysfs has none;
+				     -1 unknown */
 	bool allowed;             /* in this process's affinity mask */
 	bool isolated;            /* isolcpus */
 	bool tickless;            /* nohz_full */
@@ -91,6 +91,7 @@ struct spw_plat_huge {
 struct spw_plat_node {
 	int32_t node;
 	uint64_t mem_bytes, mem_free_bytes; /* 0 unknown */
+	uint64_t mem_cache_bytes;           /* of its memory-side cache; 0 none or unknown */
 	struct spw_plat_huge huge[SPW_PLAT_HUGE_MAX];
 	uint32_t huge_cnt;
 };
@@ -107,7 +108,8 @@ struct spw_plat_nic {
 	char netdev[16], rdma[32]; /* "enp1s0f0np0", "mlx5_0"; "" none */
 	char driver[24];           /* "mlx5_core"; "" none */
 	uint16_t vendor, device;   /* 0 unknown */
-	int32_t node;
+	int32_t node;              /* by hwloc where sysfs has -1; -1 unknown */
+	char near_cpus[96];        /* list of the cores next to it, by hwloc; "" unknown */
 	char iommu[16]; /* of its IOMMU group: "DMA", "DMA-FQ", "identity"; "" none or unknown */
 	char switch_id[40], port_name[16]; /* phys_switch_id, phys_port_name; "" unknown */
 	/* RDMA sys_image_guid, the same for all functions of one adapter; "" unknown. */

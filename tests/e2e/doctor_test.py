@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from xml.etree import ElementTree
 
 import spwtest
 from spwtest import SANITIZED, Skip, check, equal, spwlab, write_file
@@ -328,7 +329,11 @@ def test_agrees_with_ip_and_ethtool():
         default = json.loads(said("ip", "-j", "route", "show", "default"))
         equal(got["nic " + name, "default_route"] == "1", any(route["dev"] == name for route in default), "default route")
         speed = re.search(r"Speed: (\d+)Mb/s", said("ethtool", name))
-        equal(got["nic " + name, "link_modes"].split()[1], speed.group(1) if speed else "-1", "speed")
+        words = got["nic " + name, "link_modes"].split()
+        equal(words[1], speed.group(1) if speed else "-1", "speed")
+        equal(words[-1], "netlink", "what answered")
+        modes = re.search(r"Supported link modes:((?:\s+\d+base\S+)+)", said("ethtool", name))
+        equal(int(words[3]), max((int(mode) for mode in re.findall(r"(\d+)base", modes.group(1))), default=-1) if modes else -1, "fastest mode")
         firmware = re.search(r"firmware-version: *(.*)", said("ethtool", "-i", name)).group(1)
         equal(got["nic " + name, "driver_firmware"], firmware.strip(), "firmware")
         pause = re.search(r"RX:\s+(\w+)\nTX:\s+(\w+)", said("ethtool", "-a", name))
@@ -367,6 +372,47 @@ def test_agrees_with_lstopo():
     if caches and ("core 0", "l3_size") in got:
         size, unit = caches[0]
         equal(int(got["core 0", "l3_size"].rstrip("K")), int(size) * (1024 if unit == "MB" else 1), "L3 in KB")
+
+
+def test_agrees_with_lstopo_about_place():
+    """What the doctor asks hwloc: package, core, L3 group and node of each thread, memory-side caches, the place of PCI functions."""
+    if not spwlab.find("lstopo-no-graphics"):
+        raise Skip("lstopo-no-graphics is not installed (tools/deps test)")
+    got = live_facts()
+    above = {}  # of each object those that it is below
+
+    def walk(obj, line):
+        above[obj] = line
+        for child in obj.findall("object"):
+            walk(child, [obj, *line])
+
+    def nearest(obj, kind):
+        return next((o for o in above[obj] if o.get("type") == kind), None)
+
+    for top in ElementTree.fromstring(said("lstopo-no-graphics", "--of", "xml", "--whole-io", "-")).findall("object"):
+        walk(top, [])
+    threads = [obj for obj in above if obj.get("type") == "PU"]
+    equal(len(threads), len([1 for of, name in got if of.startswith("core ") and name == "hwloc"]), "threads")
+    for pu in threads:
+        l3 = nearest(pu, "L3Cache")
+        words = got["core " + pu.get("os_index"), "hwloc"].split()
+        said_of = dict(zip(words[::2], words[1::2]))
+        for word, kind in (("package", "Package"), ("core", "Core")):
+            obj = nearest(pu, kind)
+            equal(said_of[word], obj.get("os_index") if obj is not None else "-1", f"{word} of {words}")
+        if l3 is not None:
+            mask = 0
+            for part in l3.get("cpuset").split(","):
+                mask = mask << 32 | int(part or "0", 16)
+            cpus = {cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1}
+            spans = [[int(end) for end in span.split("-")] for span in said_of["l3"].split(",")]
+            equal({cpu for span in spans for cpu in range(span[0], span[-1] + 1)}, cpus, "L3 group")
+        equal(int(pu.get("nodeset"), 16) >> int(said_of["node"]) & 1, 1, f"node of {words}")
+    for obj in above:
+        if obj.get("type") == "PCIDev" and any(of for of, name in got if name == "pci" and got[of, name] == obj.get("pci_busid")):
+            place = next(o for o in above[obj] if o.get("type") not in ("Bridge", "PCIDev"))
+            of = next(of for of, name in got if name == "pci" and got[of, name] == obj.get("pci_busid"))
+            equal(got[of, "hwloc"].startswith("node -1"), place.get("type") == "Machine", f"place of {of}: {got[of, 'hwloc']}")
 
 
 def in_namespace():

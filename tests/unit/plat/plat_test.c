@@ -11,23 +11,9 @@
 #include <unistd.h>
 
 #include "plat/plat_impl.h"
-#include "unit_file.h"
+#include "plat_kit.h"
 
-static const char *platforms, *cuda_lib, *nvml_lib;
-
-/* A platform with some lines changed. */
-static int changed(const char *name, const char *changes, const char *cuda, struct spw_plat **plat)
-{
-	char *text = unit_file_text("%s/%s.tree", platforms, name);
-	const struct spw_plat_from from = {.text = {text, changes},
-					   .text_bytes = {strlen(text), strlen(changes)},
-					   .name = {name, "changes"},
-					   .cuda_lib = cuda};
-	int rc = spw_plat_read(&from, plat);
-
-	free(text);
-	return rc;
-}
+static const char *cuda_lib, *nvml_lib;
 
 static struct spw_plat *spark(void)
 {
@@ -43,33 +29,6 @@ static struct spw_plat *spark(void)
 
 	assert_int_equal(changed("dgx-spark", changes, cuda_lib, &plat), 0);
 	return plat;
-}
-
-static const struct spw_plat_finding *finding(const struct spw_plat *plat, const char *code)
-{
-	for (uint32_t i = 0; i < plat->finding_cnt; i++)
-		if (strcmp(plat->finding[i].code, code) == 0)
-			return &plat->finding[i];
-	return NULL;
-}
-
-static const struct spw_plat_nic *nic(const struct spw_plat *plat, const char *netdev)
-{
-	for (uint32_t i = 0; i < plat->nic_cnt; i++)
-		if (strcmp(plat->nic[i].netdev, netdev) == 0)
-			return &plat->nic[i];
-	fail_msg("no %s", netdev);
-	return NULL;
-}
-
-static const struct spw_plat_fact *fact(const struct spw_plat *plat, const char *of,
-					const char *name)
-{
-	for (uint32_t i = 0; i < plat->fact_cnt; i++)
-		if (!strcmp(plat->fact[i].of, of) && !strcmp(plat->fact[i].name, name))
-			return &plat->fact[i];
-	fail_msg("no fact %s %s", of, name);
-	return NULL;
 }
 
 static void spark_cores(void **state)
