@@ -2,12 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What goes over which rail, and when. A connection has one list of messages whose chunks are being
- * posted. Each chunk goes to the rail with the fewest bytes under way, and a rail is given no more
- * than two chunks ahead; so a rail gets new chunks as fast as it drains them. Towards the end of a
- * message chunks become smaller, so that rails of unequal speed finish together.
+ * posted; share.c decides which rail gets how much.
  *
  *   send:  WRITE chunk ... WRITE chunk, then on each rail that was used
- *          WRITE_IMM of 0 bytes (FIN); with one chunk alone, the chunk itself is the WRITE_IMM
+ *          WRITE_IMM of 0 bytes (FIN); with one chunk a rail, the chunks are the WRITE_IMMs
  *   put:   WRITE chunk ..., then on each rail that was used WRITE of its flag word
  *   get:   READ chunk ...
  *   recv:  WRITE_IMM of the grant into the sender's mailbox
@@ -19,10 +17,7 @@
 
 #include "xfer/xfer.h"
 
-#define SPLIT_BYTES  65536u /* shorter messages go over one rail */
-#define CHUNK_MIN    16384u
 #define SIGNAL_BYTES 16384u /* chunks from here on have completions of their own */
-#define AHEAD_CHUNKS 2u
 #define FLAG_BYTES   8u
 
 /* ---- one WQE ---- */
@@ -70,56 +65,6 @@ static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t of
 	msg->used |= (uint8_t)(1u << rail->idx);
 	msg->req->way.rails |= (uint8_t)(1u << rail->idx);
 	xfer_rail_post(rail, &wr, &sent);
-}
-
-/* ---- which rail ---- */
-
-SPW_INLINE bool is_up(const struct xfer_rail *rail)
-{
-	return rail->state == XFER_UP;
-}
-
-/* The rail with the fewest bytes under way that may take a chunk; NULL: none may. */
-static struct xfer_rail *pick(const struct spw_xfer_conn *conn)
-{
-	const bool alone = !(conn->up & (conn->up - 1u));
-	const uint64_t limit = alone ? UINT64_MAX
-				     : (uint64_t)AHEAD_CHUNKS * conn->x->conf.chunk_bytes;
-	struct xfer_rail *best = NULL;
-
-	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
-		struct xfer_rail *rail = conn->rail[i];
-
-		if (!is_up(rail) || xfer_rail_room(rail) <= XFER_SQ_RESERVE ||
-		    rail->out_bytes >= limit)
-			continue;
-		if (!best || rail->out_bytes < best->out_bytes ||
-		    (rail->out_bytes == best->out_bytes &&
-		     xfer_rail_room(rail) > xfer_rail_room(best)))
-			best = rail;
-	}
-	return best;
-}
-
-static struct xfer_rail *pick_for_control(const struct spw_xfer_conn *conn)
-{
-	for (uint32_t i = 0; i < conn->rail_cnt; i++)
-		if (is_up(conn->rail[i]) && xfer_rail_room(conn->rail[i]) > 1)
-			return conn->rail[i];
-	return NULL;
-}
-
-/* Bytes of the next chunk of what is left. */
-static uint32_t chunk_of(const struct spw_xfer_conn *conn, const struct xfer_msg *msg)
-{
-	const uint64_t left = msg->bytes - msg->at;
-	const uint32_t rails = (uint32_t)__builtin_popcount(conn->up);
-	uint64_t len = conn->x->conf.chunk_bytes;
-
-	if (rails > 1 && msg->bytes > SPLIT_BYTES)
-		len = SPW_MIN(len, SPW_MAX(SPW_ALIGN_UP(left / (2 * rails), (uint64_t)4096),
-					   (uint64_t)CHUNK_MIN));
-	return (uint32_t)SPW_MIN(left, len);
 }
 
 /* ---- the end of a message ---- */
@@ -245,17 +190,27 @@ static bool post_end(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 
 /* ---- chunks ---- */
 
-/* A message that is one chunk, which carries its end. */
-static bool post_whole(struct spw_xfer_conn *conn, struct xfer_msg *msg)
+/* A message of one chunk a rail, each of which carries the end. */
+static bool post_at_once(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 {
-	struct xfer_rail *rail = pick(conn);
+	uint32_t share[SPW_XFER_RAIL_MAX];
+	const uint8_t rails = xfer_shares(conn, msg->bytes, share);
 	struct xfer_imm fin;
+	bool record;
 
-	if (!rail)
+	if (!rails)
 		return false;
-	fin = fin_of(conn, msg->slot, (uint8_t)(1u << rail->idx), true);
-	post_chunk(rail, msg, 0, (uint32_t)msg->bytes, &fin);
-	msg->at = msg->bytes;
+	fin = fin_of(conn, msg->slot, rails, !(rails & (rails - 1u)));
+	record = fin.size == XFER_SIZE_RECORD;
+	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
+		if (!(rails >> i & 1u))
+			continue;
+		if (record)
+			post_size(conn->rail[i], msg, msg->slot);
+		record = false;
+		post_chunk(conn->rail[i], msg, msg->at, share[i], &fin);
+		msg->at += share[i];
+	}
 	msg->posted = true;
 	xfer_req_posted(msg->req);
 	conn->tx[msg->slot].state = XFER_TX_ENDED;
@@ -274,13 +229,13 @@ static bool post_msg(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 	}
 	if (msg->too_long)
 		msg->at = msg->bytes; /* only its end is sent, which says so */
-	else if (msg->kind == XFER_MSG_SEND && !msg->at && msg->bytes &&
-		 chunk_of(conn, msg) == msg->bytes && !msg->lost)
-		return post_whole(conn, msg);
+	else if (msg->kind == XFER_MSG_SEND && !msg->at && msg->bytes && !msg->lost &&
+		 xfer_goes_at_once(conn, msg->bytes))
+		return post_at_once(conn, msg);
 	while (msg->at < msg->bytes) {
-		const uint32_t len = chunk_of(conn, msg);
+		const uint32_t len = xfer_chunk_bytes(conn, msg);
 
-		rail = pick(conn);
+		rail = xfer_pick(conn);
 		if (!rail)
 			return false;
 		post_chunk(rail, msg, msg->at, len, NULL);
@@ -312,7 +267,7 @@ static void post_active(struct spw_xfer_conn *conn)
 
 static bool post_grant(struct spw_xfer_conn *conn, uint32_t slot)
 {
-	struct xfer_rail *rail = pick_for_control(conn);
+	struct xfer_rail *rail = xfer_pick_for_control(conn);
 
 	if (!rail)
 		return false;
@@ -345,7 +300,7 @@ static bool post_orphans(struct spw_xfer_conn *conn)
 {
 	while (conn->orphan_ci != conn->orphan_pi) {
 		const struct xfer_orphan *o = &conn->orphan[conn->orphan_ci % XFER_ORPHAN_MAX];
-		struct xfer_rail *rail = pick(conn);
+		struct xfer_rail *rail = xfer_pick(conn);
 
 		if (!o->msg->landed && !rail)
 			return false;

@@ -8,7 +8,8 @@
  *   exchange.c  how a connection begins                conn.c  its frames, deadlines and end
  *   rail.c      a QP: made, put out of service, made again
  *   verbs.c, direct.c   post and poll, in plain and in direct verbs
- *   engine.c    what goes over which rail       take.c    completions      fail.c  a rail failed
+ *   engine.c    posts chunks and ends   share.c   which rail gets how much
+ *   take.c      completions             fail.c    a rail failed
  *   message.c   send, recv, test     window.c  put, get      flush.c   stat.c
  *
  * Thread of all functions: the endpoint's owner.
@@ -459,6 +460,20 @@ SPW_INLINE void xfer_queue_add(struct xfer_queue *q, struct xfer_msg *msg)
 		q->first = msg;
 	q->last = msg;
 }
+
+/* ---- share.c ---- */
+
+/* The rail with the fewest bytes under way that may take a chunk; NULL: none may. */
+struct xfer_rail *xfer_pick(const struct spw_xfer_conn *conn);
+/* Any rail with room for a grant; NULL: there is none. */
+struct xfer_rail *xfer_pick_for_control(const struct spw_xfer_conn *conn);
+/* Bytes of the next chunk of what is left. */
+uint32_t xfer_chunk_bytes(const struct spw_xfer_conn *conn, const struct xfer_msg *msg);
+/* Whether so many bytes go out as one chunk a rail. */
+bool xfer_goes_at_once(const struct spw_xfer_conn *conn, uint64_t bytes);
+/* Their shares, by rail. Returns: the rails, as a mask; 0: none may take one. */
+uint8_t xfer_shares(const struct spw_xfer_conn *conn, uint64_t bytes,
+		    uint32_t share_out[SPW_XFER_RAIL_MAX]);
 
 /* ---- message.c ---- */
 
