@@ -4,7 +4,8 @@
 over the software ConnectX. Pack it with `tests/gpu/nccl_bundle OUT BUILD`, and run OUT/net on a machine with two GPUs, torch 2.11 and
 NCCL 2.28 or later; it needs no other file, no network and about 6 minutes. Steps:
 
-  two     two devices a rank: six collectives, 1 KB to 128 MB; CPU time of NCCL's threads
+  two     two devices a rank: six collectives, 1 KB to 128 MB; CPU time of the threads
+  ways    where the time of a message goes, by the plugin's own report: broadcast, then all_gather
   four    four devices a rank: all_gather and all_reduce
   rates   enforced rates: one rail beside two
   faults  a rail cut, slow, and flapping in mid-run: every byte right, and how long a call took at most
@@ -110,7 +111,7 @@ class Run:
         """The networks that NCCL says it used, and what the plugin says of its rails."""
         log = os.path.join(self.folder, 'nccl0.log')
         text = open(log, errors='replace').read() if os.path.exists(log) else ''
-        return sorted({line.split('NCCL INFO ')[-1] for line in text.splitlines() if 'Using network' in line or 'NET/spinwire' in line})
+        return sorted({line.split('NCCL INFO ')[-1] for line in text.splitlines() if 'Using network' in line or 'NET/spinwire:' in line})
 
 
 def launch(name, devices, nets, steps, seconds, apart, **how):
@@ -130,6 +131,30 @@ def two(opt):
     steps = [{'do': 'pairs', 'ops': ops, 'rounds': 5 if opt.quick else 15},
              {'do': 'cpu', 'op': 'all_gather', 'bytes': MB, 'calls': 2000}]
     launch('two', 2, NETS, steps, 170, opt.apart)
+
+
+def stages(folder):
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding='utf8') as f:
+            peers = [p for c in json.load(f)['communicators'] for p in c['peers']]
+        for p in peers:
+            print(f'  {name}: sent {p["sent"]}, received {p["received"]}, slow {p["causes"]}')
+            for r in p['latency']:
+                rows.append({'step': 'stages', 'report': name, **r})
+                print(f'    {r["stage"]:15} {r["count"]:8}  p50 {(r["p50_ns"] or 0) / 1e3:8.1f}  p90 {(r["p90_ns"] or 0) / 1e3:8.1f}'
+                      f'  max {r["max_ns"] / 1e3:8.1f} us')
+    sys.stdout.flush()
+
+
+def ways(_opt):
+    for op in ('broadcast', 'all_gather'):
+        for size in (KB, 512 * KB):
+            folder = tempfile.mkdtemp(prefix='spw-net-')
+            todo = {'nets': NETS[:1], 'steps': [{'do': 'pairs', 'ops': {op: [size]}, 'rounds': 50}]}
+            run = Run(f'{op} {size}', 2, todo, env={'NCCL_SPINWIRE_REPORT': os.path.join(folder, 'report.%p')})
+            if run.end(60):
+                print(f'  {op} of {size} bytes, both ranks:')
+                stages(folder)
 
 
 def four(opt):
@@ -163,7 +188,8 @@ def inject(run):
 
 
 def faults(opt):
-    report = os.path.join(tempfile.mkdtemp(prefix='spw-net-'), 'report.%p')
+    folder = tempfile.mkdtemp(prefix='spw-net-')
+    report = os.path.join(folder, 'report.%p')
     todo = {'nets': NETS[:1], 'steps': [{'do': 'endure', 'op': 'all_gather', 'bytes': 8 * MB, 'seconds': 13}]}
     run = Run('faults', 2, todo, env={'NCCL_SPINWIRE_REPORT': report})
     if not run.wait_for('ready', 60):
@@ -182,8 +208,7 @@ def faults(opt):
         rows.append(row)
         print('  {fault:9} {calls:5} calls, every byte right; median of the run {calm_us:.0f} us; longest {longest_us:.0f} us'.format(**row),
               flush=True)
-    for name in os.listdir(os.path.dirname(report)):
-        print(f'  report: {os.path.join(os.path.dirname(report), name)}')
+    stages(folder)
 
 
 def table(name):
@@ -201,8 +226,8 @@ def table(name):
                            for r in here if r['kind'] == 'ratio')
         print(f'{op:15}{size:>11}{cells}   {ratios}')
     for r in (r for r in mine if r['kind'] == 'cpu'):
-        print(f'  CPU of NCCL\'s threads, {r["net"]}: {r["cores"]:.2f} cores over {r["seconds"]:.1f} s of {r["op"]} of {r["bytes"]} bytes; '
-              + ', '.join(f'{n} {v:.2f}' for n, v in sorted(r['threads'].items(), key=lambda x: -x[1])[:6]))
+        print(f'  cores of each thread, {r["net"]}, {r["seconds"]:.1f} s of {r["op"]} of {r["bytes"]} bytes: '
+              + ', '.join(f'{n} {v:.2f}' for n, v in sorted(r['threads'].items(), key=lambda x: -x[1])[:8]))
     sys.stdout.flush()
 
 
@@ -211,9 +236,9 @@ def main():
     parser.add_argument('--json')
     parser.add_argument('--quick', action='store_true')
     parser.add_argument('--apart', action='store_true')
-    parser.add_argument('--only', default='two,four,rates,faults')
+    parser.add_argument('--only', default='two,ways,four,rates,faults')
     opt = parser.parse_args()
-    steps = {'two': two, 'four': four, 'rates': rates, 'faults': faults}
+    steps = {'two': two, 'ways': ways, 'four': four, 'rates': rates, 'faults': faults}
     for name in opt.only.split(','):
         start = time.time()
         print(f'== {name}', flush=True)

@@ -5,7 +5,7 @@ its own in the same two processes, so that they take turns: `nets` of JSON are [
 
   pairs    {"ops": {op: [bytes...]}, "rounds": N}: medians of each net's times, in turn; all bytes compared first
   endure   {"op", "bytes", "seconds"}: one net back to back, all bytes compared each time; when each took how long
-  cpu      {"op", "bytes", "calls"}: each net back to back; CPU time of NCCL's threads over elapsed time
+  cpu      {"op", "bytes", "calls"}: each net back to back; CPU time of each thread over elapsed time
 
 Rank 0 prints one JSON object a line."""
 import glob
@@ -163,7 +163,7 @@ def thread_cpu():
         except OSError:
             continue
         name, rest = text[text.index('(') + 1:text.rindex(')')], text[text.rindex(')') + 2:].split()
-        total[name] = total.get(name, 0) + (int(rest[11]) + int(rest[12])) / os.sysconf('SC_CLK_TCK')
+        total[f'{name} {path.split("/")[4]}'] = (int(rest[11]) + int(rest[12])) / os.sysconf('SC_CLK_TCK')
     return total
 
 
@@ -178,8 +178,7 @@ def cpu(rank, groups, todo):
         after, took = thread_cpu(), time.perf_counter() - start
         used = {name: after[name] - before.get(name, 0) for name in after if after[name] - before.get(name, 0) > 0.02 * took}
         if rank == 0:
-            say(kind='cpu', net=net, op=op.name, bytes=op.bytes, seconds=took, cores=sum(v for n, v in used.items() if n.startswith('NCCL')) / took,
-                threads={name: value / took for name, value in used.items()})
+            say(kind='cpu', net=net, op=op.name, bytes=op.bytes, seconds=took, threads={name: value / took for name, value in used.items()})
 
 
 def groups_of(nets):
