@@ -15,7 +15,7 @@ import debian_root  # noqa: E402  (found by the line above)
 import peers  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = ["spinwire", "spinwire-tools", "spinwire-softhca", "spinwire-dev"]
+PACKAGES = ["spinwire", "spinwire-tools", "spinwire-softhca", "spinwire-dev", "spinwire-nccl"]
 PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "spinwire-run", "spinwire-profile", "spinwire-top",
             "spinwire-exporter", "with-softhca"]
 APT = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "--no-install-recommends"]
