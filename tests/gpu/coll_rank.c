@@ -81,6 +81,25 @@ struct buffers {
 	uint8_t *host_in, *got, *wanted; /* the host's */
 };
 
+/* Where it differs, and how often. */
+static void compare(const struct buffers *b, const struct spw_coll_call *call, uint64_t round,
+		    uint64_t whole)
+{
+	const uint32_t size = spw_coll_type_bytes(call->type);
+	uint64_t wrong = 0, first = 0;
+
+	for (uint64_t i = 0; i < whole / size; i++)
+		if (memcmp(b->got + i * size, b->wanted + i * size, size) != 0 && !wrong++)
+			first = i;
+	MUST(!wrong,
+	     "round %llu: kind %d, type %d, op %d, %llu elements, %s: %llu are wrong, first %llu: "
+	     "%02x%02x instead of %02x%02x (lowest bytes)",
+	     (unsigned long long)round, (int)call->kind, (int)call->type, (int)call->op,
+	     (unsigned long long)call->count, call->in == call->out ? "in place" : "apart",
+	     (unsigned long long)wrong, (unsigned long long)first, b->got[first * size + 1],
+	     b->got[first * size], b->wanted[first * size + 1], b->wanted[first * size]);
+}
+
 static void one_call(const struct buffers *b, struct spw_coll_call *call, uint64_t round)
 {
 	const uint64_t bytes = call->count * spw_coll_type_bytes(call->type);
@@ -94,14 +113,14 @@ static void one_call(const struct buffers *b, struct spw_coll_call *call, uint64
 	call->out = b->out;
 	MUST(!cudaMemset(b->out, 0xee, whole + 16), "memset");
 	MUST(!cudaMemcpy(in, b->host_in, bytes, cudaMemcpyHostToDevice), "copy");
+	/* A copy from pageable memory may return before it has arrived, and the stream is ordered
+	 * with no other. */
+	MUST(!cudaDeviceSynchronize(), "synchronize");
 	MUST(!spw_coll_launch(coll, call, stream), "launch");
 	MUST(!cudaStreamSynchronize(stream), "synchronize");
 	MUST(!spw_coll_error(coll), "round %llu", (unsigned long long)round);
 	MUST(!cudaMemcpy(b->got, b->out, whole + 16, cudaMemcpyDeviceToHost), "copy");
-	MUST(!memcmp(b->got, b->wanted, whole),
-	     "round %llu: kind %d, type %d, op %d, %llu elements: wrong bits",
-	     (unsigned long long)round, (int)call->kind, (int)call->type, (int)call->op,
-	     (unsigned long long)call->count);
+	compare(b, call, round, whole);
 	for (uint32_t i = 0; i < 16; i++)
 		MUST(b->got[whole + i] == 0xee, "a byte past the end was written");
 }
@@ -191,7 +210,7 @@ static void lazy(void)
 
 	MUST(!cudaMalloc((void **)&x, 16) && !cudaMalloc((void **)&word, 16), "memory");
 	MUST(!cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "stream");
-	MUST(!cudaMemset(x, 0, 16), "memset");
+	MUST(!cudaMemset(x, 0, 16) && !cudaDeviceSynchronize(), "memset");
 	call.in = call.out = x;
 	if (is_last())
 		usleep(LATE_MS * 1000);
