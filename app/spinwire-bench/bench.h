@@ -43,6 +43,7 @@ int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_poll(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_port(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out);
+int spw_bench_rails(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_cq(int argc, char **argv, struct spw_bench_out *out);      /* with rdma-core only */
 int spw_bench_rx(int argc, char **argv, struct spw_bench_out *out);      /* with rdma-core only */
 int spw_bench_rc(int argc, char **argv, struct spw_bench_out *out);      /* with rdma-core only */

@@ -32,6 +32,8 @@ static const struct {
 	{"slo", "choosing executor and burst by measurement, beside every fixed choice",
 	 spw_bench_slo},
 	{"port", "receiving and releasing a frame, beside DPDK's own calls", spw_bench_port},
+	{"rails", "receiving in order over several ports, beside the same ports alone",
+	 spw_bench_rails},
 #if SPW_HAVE_MLX5DV
 	{"cq", "polling a full completion queue, beside two calls of libibverbs", spw_bench_cq},
 	{"rx", "receiving a frame on an mlx5 device, beside DPDK's mlx5 PMD", spw_bench_rx},

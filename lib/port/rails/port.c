@@ -238,7 +238,7 @@ static int rails_queue_setup(struct spw_port *port, uint16_t queue,
 	if (rc)
 		return rc;
 	port->queue[queue] = (struct spw_port_queue){
-		.rx_burst = rails_rx_choose(rp->conf.order, q->messages),
+		.rx_burst = rails_rx_choose(&rp->conf, q->messages),
 		.release_burst = rails_release,
 		.tx_burst = rails_tx,
 		.events = rails_events,

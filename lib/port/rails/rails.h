@@ -112,10 +112,10 @@ int rails_spec_parse(const struct spw_port_spec *spec, struct rails_conf *conf_o
 
 /* ---- rx.c, tx.c, event.c ---- */
 
-/* Purpose: spw_port_queue.rx_burst for an order, for frames or messages.
+/* Purpose: spw_port_queue.rx_burst for an order and a spread, for frames or messages.
  * Thread:  setup; what it returns: owner */
 typedef uint16_t rails_rx_fn(void *q, struct spw_desc *desc, uint16_t cnt);
-rails_rx_fn *rails_rx_choose(enum rails_order order, bool messages);
+rails_rx_fn *rails_rx_choose(const struct rails_conf *conf, bool messages);
 /* Purpose: returns what is parked or ready to its rails, counted as flushed.
  * Thread:  setup, after the owner's last burst */
 void rails_rx_flush(struct rails_queue *q);

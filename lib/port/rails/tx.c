@@ -127,12 +127,27 @@ uint16_t rails_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 	return taken;
 }
 
+/* A batch is often one rail's. */
+static bool one_home(const struct rails_queue *q, const uint32_t *slot, uint16_t cnt)
+{
+	const uint8_t *home = q->home;
+	uint8_t other = 0;
+
+	for (uint16_t i = 1; i < cnt; i++)
+		other |= home[slot[i]] ^ home[slot[0]];
+	return cnt && !other;
+}
+
 void rails_release(void *queue, const uint32_t *slot, uint16_t cnt)
 {
-	struct rails_queue *q = queue;
 	uint32_t of[SPW_PORT_RAIL_MAX][SPW_BURST_MAX], empty[SPW_BURST_MAX];
 	uint16_t n[SPW_PORT_RAIL_MAX] = {0}, empty_cnt = 0;
+	struct rails_queue *q = queue;
 
+	if (one_home(q, slot, cnt) && q->home[slot[0]] != RAILS_HOME_NO) {
+		spw_port_release_burst(q->rail[q->home[slot[0]]], slot, cnt);
+		return;
+	}
 	for (uint16_t i = 0; i < cnt; i++) {
 		const uint8_t home = q->home[slot[i]];
 

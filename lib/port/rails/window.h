@@ -111,15 +111,20 @@ int rails_window_init(struct rails_window *w, const struct rails_window_conf *co
 void rails_window_fini(struct rails_window *w);
 
 /* Purpose: whether this frame is the one that its sequence expects, with none parked behind it and
- *          none ready before it; then it counts as delivered.
+ *          none ready before it.
+ * Thread:  owner */
+SPW_INLINE bool rails_window_expects(const struct rails_window *w, const struct rails_tag *tag)
+{
+	return w->seq[tag->idx] == RAILS_SEQ(tag->seq, tag->run, 0) && w->ready_in == w->ready_out;
+}
+
+/* Purpose: the same; if so, it counts as delivered.
  * Thread:  owner */
 SPW_INLINE bool rails_window_next(struct rails_window *w, const struct rails_tag *tag)
 {
-	uint64_t *seq = &w->seq[tag->idx];
-
-	if (spw_unlikely(*seq != RAILS_SEQ(tag->seq, tag->run, 0) || w->ready_in != w->ready_out))
+	if (spw_unlikely(!rails_window_expects(w, tag)))
 		return false;
-	*seq = RAILS_SEQ(tag->seq + 1, tag->run, 0);
+	w->seq[tag->idx] = RAILS_SEQ(tag->seq + 1, tag->run, 0);
 	return true;
 }
 

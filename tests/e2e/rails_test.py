@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rails: one stream over two and four ports, each with a cable of its own: order, faults of one rail, rails that go and return."""
+import glob
+import os
+import signal
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "port", "mlx5"))
+import app  # noqa: E402  (found by the line above)
+from app import Source, peers, spwlab, spwtest  # noqa: E402
+from spwtest import balanced, check, equal, one_line  # noqa: E402
+
+WAIT = "rails_wait_us=300000,rails_window=4096"  # a starved NIC thread is no gap
+FLOW = f",{WAIT}"
+FRAME = f",rails_spread=frame,{WAIT}"  # each flow over all rails: its order has to be restored
+STREAM = f",rails_order=stream,{WAIT}"
+
+
+class Cables(app.Cable):
+    """One cable for each rail."""
+
+    def __init__(self, rails):
+        super().__init__()
+        names = [f"{self.fabric.name}-{rail}" for rail in range(rails)]
+        self.fabric.cable = "+".join(f"shm:{name}" for name in names)
+        self.fabric.extra += ["--devices", str(rails)]
+
+    def rail(self, name, number, line):
+        """A command to the NIC of one rail; the first rail's socket is the program's."""
+        path = self.socket(name)
+        found = glob.glob(f"{path}.mlx5_{number}.*") if number else [path]
+        equal(len(found), 1, f"sockets of {name}, rail {number}")
+        return spwlab.nic_ask(found[0], line)
+
+
+def eth(rails, own, keys=""):
+    return "rails:" + "+".join(f"mlx5:mlx5_{rail},mode=eth{keys}" for rail in range(rails)) + own
+
+
+def arrived_all(run, frames, seconds=30):
+    """Waits until so many frames were received or dropped, or nothing more comes."""
+    last = [None, time.monotonic()]
+
+    def done():
+        now = run.frames()
+        if now != last[0]:
+            last[:] = [now, time.monotonic()]
+        return now >= frames or time.monotonic() - last[1] > 3
+    spwlab.wait_for(done, seconds, "frames on the rails")
+
+
+def judge(summary, rails):
+    """The ledger is exact, in sum and for each rail."""
+    balanced(summary)
+    port = summary["ports"][0]
+    equal(port["driver"], "rails", "driver")
+    equal(len(port["rails"]), rails, "rails")
+    for rail in port["rails"]:
+        equal(rail["residual"], 0, f"residual of {rail}")
+    dropped = summary["ledger"]["dropped"]
+    for name in ("late", "duplicate"):
+        equal(sum(rail[name] for rail in port["rails"]), dropped[name], name)
+    equal(sum(rail["wire"] for rail in port["rails"]), summary["ledger"]["wire"], "frames on the wire")
+    polled = sum(rail["rx"]["frames"] - rail["late"] - rail["duplicate"] - rail["flushed"] for rail in port["rails"])
+    equal(polled, port["rx"]["frames"], "frames that the rails gave and that were lent")
+    equal(sum(rail["tx"]["frames"] for rail in port["rails"]), port["tx"]["frames"], "frames sent")
+    return port
+
+
+def carried(port):
+    check(all(rail["rx"]["frames"] > 0 and rail["tx"]["frames"] > 0 for rail in port["rails"]), f"every rail carries frames: {port}")
+
+
+def in_order(path, stream=False):
+    """Numbers of each flow, or of the stream, only grow in a capture of what the pipe polled. Returns: frames."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, last, cnt = 0, {}, 0
+    while at + 12 <= len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        frame = data[at + 28:at + size]
+        if kind == 6 and frame[42:45] == b"SW\x01":
+            flow, seq = struct.unpack_from(">HI", frame, 48)
+            key, number = (0, struct.unpack_from(">I", frame, 60)[0]) if stream else (flow, seq)
+            check(number > last.get(key, -1), f"number {number} of {key} after {last.get(key)}, frame {cnt} of the capture")
+            last[key] = number
+            cnt += 1
+        at += size
+    return cnt
+
+
+class Both:
+    """spinwire and spinwire-gen with rails between them; faults(cables) runs once both are up."""
+
+    def __init__(self, rails, own, *gen, handler="echo", spec=None, faults=None, meanwhile=None, status=0):
+        self.cables = Cables(rails)
+        here, there = spec(self.cables) if spec else (eth(rails, own), eth(rails, own))
+        self.folder = self.cables.folder.name
+        capture = os.path.join(self.folder, "rx.pcapng")
+        with app.spinwire(self.cables, "--handler", handler, "--seconds", "100", "--litmus", "off", "--capture", capture, port=here) as run:
+            run.wait_ready()
+            if faults:
+                faults(self.cables)
+            source = Source(self.cables, "--flows", "24", "--linger", "2s", "--link-wait", "30s", *gen, port=there)
+            if meanwhile:
+                meanwhile(self.cables, run)
+            self.gen = source.finish()
+            arrived_all(run, self.gen["sent"])
+            run.signal(signal.SIGINT)
+            self.summary = run.finish(status)
+            self.output = run.output()
+        self.port = judge(self.summary, rails)
+        self.captured = in_order(capture, "order=stream" in own) if self.summary["capture"]["frames"] else 0
+        check(self.gen["sent"] > 0, "nothing was sent")
+        equal([self.gen[name] for name in ("corrupted", "foreign", "old_run")], [0] * 3, "strange frames")
+        equal(self.gen["reordered"], 0, "echoes out of order")
+
+
+LOAD = ("--rate", "10kpps", "--seconds", "1s", "--size", "68-512")
+
+
+def clean(rails, own, *gen):
+    both = Both(rails, own, *LOAD, *gen)
+    carried(both.port)
+    ledger = both.summary["ledger"]
+    equal(both.gen["duplicated"], 0, "duplicates")
+    equal(ledger["wire"], both.gen["sent"], "frames that reached the rails")
+    equal(ledger["dropped"]["late"] + ledger["dropped"]["duplicate"], 0, "late or duplicate")
+    equal(both.captured, both.summary["capture"]["frames"], "frames captured")
+
+
+def test_flow_2():
+    clean(2, FLOW)
+
+
+def test_flow_4():
+    clean(4, FLOW)
+
+
+def test_frame_4():
+    clean(4, FRAME)
+
+
+def test_stream_2():
+    clean(2, STREAM, "--stream", "yes")
+
+
+def test_stream_4():
+    clean(4, STREAM, "--stream", "yes")
+
+
+def late_start(fault):
+    """Faults of the generator's second rail begin once it has its NIC."""
+    def begin(cables, run):
+        spwlab.wait_for(lambda: glob.glob(f"{cables.socket('gen*')}.mlx5_1.*") or run.process.poll() is not None, 30, "the source's NIC")
+        name = os.path.basename(glob.glob(f"{cables.socket('gen*')}.mlx5_1.*")[0]).split(".")[0]
+        cables.rail(name, 1, f"fault {fault}")
+    return begin
+
+
+def test_delay():
+    """Every frame of one rail comes 3 ms late: the others wait for it, in the order of the stream."""
+    both = Both(2, STREAM, *LOAD, "--stream", "yes", meanwhile=late_start("delay=1:3ms"))
+    carried(both.port)
+    equal(both.summary["ledger"]["wire"], both.gen["sent"], "frames that reached the rails")
+
+
+def test_loss():
+    """What one rail loses is a gap, each number counted once; the other loses nothing."""
+    both = Both(2, FRAME, *LOAD, meanwhile=late_start("loss=0.05"))
+    ledger = both.summary["ledger"]
+    lost = both.gen["sent"] - ledger["received"]
+    gap = both.port["errors"]["gap"]
+    check(0 < gap <= lost <= gap + 24, f"{gap} numbers given up, {lost} frames lost (up to one at the end of each flow is no gap)")
+
+
+def test_reorder_and_duplicates():
+    both = Both(2, FRAME, *LOAD, meanwhile=late_start("reorder=0.1,dup=0.1"))
+    ledger = both.summary["ledger"]
+    check(ledger["dropped"]["duplicate"] > 0, f"no duplicates: {ledger}")
+    equal(ledger["wire"] - ledger["missed"] - ledger["dropped"]["duplicate"] - ledger["dropped"]["late"], ledger["executed"], "frames executed once")
+    check(ledger["executed"] <= both.gen["sent"], "a frame was executed twice")
+
+
+def test_late():
+    """A window shorter than the delay: what comes after it is not executed, and counted."""
+    both = Both(2, ",rails_order=stream,rails_wait_us=500,rails_window=64", *LOAD, "--stream", "yes", meanwhile=late_start("delay=0.2:30ms"))
+    ledger = both.summary["ledger"]
+    check(ledger["dropped"]["late"] > 0, f"no late frames: {ledger}")
+    check(ledger["dropped"]["late"] <= both.port["errors"]["gap"], "a late frame was a gap before")
+
+
+def cut(name_of, seconds=0.3):
+    """The second rail's link goes down at both ends for a while, in the middle."""
+    def meanwhile(cables, run):
+        spwlab.wait_for(lambda: run.frames() > 1000 or run.process.poll() is not None, 60, "frames")
+        for name in ("spinwire", name_of()):
+            cables.rail(name, 1, f"link-down={int(seconds * 1000)}ms")
+        time.sleep(seconds)
+    return meanwhile
+
+
+def test_cut():
+    """A cut cable: the other rail carries all, what was on the way is a gap, and the rail returns."""
+    both = Both(2, FRAME, "--rate", "5kpps", "--seconds", "3s", "--size", "128", meanwhile=cut(lambda: f"gen{Source.serial}"))
+    check("rail mlx5_1" in both.output and "link is down" in both.output, both.output)
+    equal(both.port["errors"]["rail_down"], 1, "rails that went down")
+    lost = both.gen["sent"] - both.summary["ledger"]["received"]
+    check(both.port["rails"][0]["rx"]["frames"] > both.port["rails"][1]["rx"]["frames"], "the other rail carried more")
+    check(lost < both.gen["sent"] / 4, f"{lost} of {both.gen['sent']} frames lost")
+
+
+def test_removed():
+    """The device of one rail is taken away: the run goes on over the other, to its end."""
+    def meanwhile(cables, run):
+        spwlab.wait_for(lambda: run.frames() > 1000 or run.process.poll() is not None, 60, "frames")
+        cables.rail("spinwire", 1, "remove")
+    both = Both(2, FLOW, "--rate", "5kpps", "--seconds", "2s", "--size", "128", meanwhile=meanwhile)
+    check("rail mlx5_1" in both.output and "removed" in both.output, both.output)
+    equal(both.port["errors"]["rail_down"], 1, "rails that went down")
+
+
+def rc(driver, op, rails, own):
+    def spec(_):
+        ports = [peers.free_port() for _ in range(rails)]
+        base = [f"{driver}:mlx5_{rail},mode=rc,op={op}" for rail in range(rails)]
+        return ("rails:" + "+".join(f"{b},listen=127.0.0.1:{p},peers=127.0.0.0/8,peer_max=4" for b, p in zip(base, ports)) + own,
+                "rails:" + "+".join(f"{b},connect=127.0.0.1:{p}" for b, p in zip(base, ports)) + own)
+    return spec
+
+
+def messages(driver, op, rails, own, *gen):
+    both = Both(rails, own, *LOAD, *gen, spec=rc(driver, op, rails, own))
+    carried(both.port)
+    equal(both.summary["ledger"]["received"], both.gen["sent"], "messages received")
+    equal(both.gen["lost"], both.summary["ledger"]["received"] - both.summary["ledger"]["echoed"], "messages lost")
+    equal(both.port["errors"]["gap"], 0, "gaps")
+
+
+def test_rc_send_2():
+    messages("mlx5", "send", 2, FLOW)
+
+
+def test_rc_write_4():
+    messages("mlx5", "write", 4, FRAME)
+
+
+def test_rc_stream():
+    messages("mlx5", "send", 2, STREAM, "--stream", "yes")
+
+
+def test_rc_verbs_4():
+    messages("verbs", "write", 4, FRAME)
+
+
+def test_rc_cut():
+    """A rail's connection ends in the middle: messages go over the other; what was under way there is flushed, and counted."""
+    def meanwhile(cables, run):
+        spwlab.wait_for(lambda: run.frames() > 1000 or run.process.poll() is not None, 60, "messages")
+        name = f"gen{Source.serial}"
+        number = cables.rail(name, 1, "objects").split("qp=")[1].split()[0].split(",")[0]
+        cables.rail(name, 1, f"qp-error={number}")
+    both = Both(2, FRAME, "--rate", "5kpps", "--seconds", "3s", "--size", "128", spec=rc("mlx5", "send", 2, FRAME), meanwhile=meanwhile)
+    check(both.port["errors"]["rail_down"] >= 1, f"no rail went down: {both.port}")
+    lost = both.gen["sent"] - both.summary["ledger"]["received"]
+    check(lost < both.gen["sent"] / 4, f"{lost} of {both.gen['sent']} messages lost")
+
+
+def test_raw_ethernet():
+    """perftest's raw_ethernet_bw on both cables: its frames have no number and pass, each one once."""
+    peers.need("raw_ethernet_bw")
+    cables, frames = Cables(2), 5000
+    with app.spinwire(cables, "--handler", "null", "--seconds", "100", "--litmus", "off", port=eth(2, FLOW)) as run:
+        run.wait_ready()
+        for rail in range(2):
+            peers.run(cables.wrap() + ["raw_ethernet_bw", "--client", "-d", f"mlx5_{rail}", "-F", "-B", "02:73:70:77:0a:02", "-E",
+                                       "02:73:70:77:0a:01", "-s", "256", "-n", str(frames)], 90)
+        app.arrived(run, 2 * frames)
+        run.signal(signal.SIGINT)
+        summary = run.finish()
+    port = judge(summary, 2)
+    equal([rail["wire"] for rail in port["rails"]], [frames] * 2, "frames that reached each rail")
+
+
+def test_bad_input():
+    for spec, words in ((eth(2, "").replace("mlx5_1", "mlx5_0"), ["mlx5_0", "twice"]),
+                        ("rails:mlx5:mlx5_0,mtu=1500+mlx5:mlx5_1,mtu=4000", ["MTU", "1500", "4000"]),
+                        ("rails:mlx5:mlx5_0,mode=eth", ["1 rail", "2 to 4"]),
+                        ("rails:" + "+".join(["null"] * 5), ["5 rails", "2 to 4"]),
+                        ("rails:null+rails:null+null", ["a rail cannot be made of rails"]),
+                        ("rails:mlx5:mlx5_0+verbs:mlx5_1,mode=rc,listen=127.0.0.1:1,peers=127.0.0.1", ["frames", "messages", "mode="])):
+        cables = Cables(2)
+        with app.spinwire(cables, "--seconds", "1", port=spec) as run:
+            check(run.process.wait(60) in (1, 2), f"{spec} was accepted:\n{run.output()}")
+            one_line(run, *words)
+    cables = Cables(2)
+    with app.spinwire(cables, "--seconds", "1", queues=2, port=eth(2, STREAM)) as run:
+        check(run.process.wait(60) in (1, 2), "two queues were accepted")
+        one_line(run, "rails_order=stream", "one queue")
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
