@@ -5,11 +5,13 @@ import glob
 import os
 import signal
 import struct
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "port", "mlx5"))
 import app  # noqa: E402  (found by the line above)
+import veth_test  # noqa: E402
 from app import Source, peers, spwlab, spwtest  # noqa: E402
 from spwtest import balanced, check, equal, one_line  # noqa: E402
 
@@ -283,6 +285,39 @@ def test_raw_ethernet():
         summary = run.finish()
     port = judge(summary, 2)
     equal([rail["wire"] for rail in port["rails"]], [frames] * 2, "frames that reached each rail")
+
+
+def test_tcpreplay():
+    """A capture replayed onto both cables by the kernel: AF_PACKET rails on two veth pairs."""
+    veth_test.in_namespace()
+    veth_test.make_veth()
+    veth_test.ip("link", "add", "spw2", "type", "veth", "peer", "name", "spw3")
+    for name in ("spw2", "spw3"):
+        veth_test.ip("link", "set", name, "arp", "off", "multicast", "off", "up")
+    port = "rails:" + "+".join(f"ethdev:net_af_packet{rail},iface={iface},framecnt=4096" for rail, iface in enumerate(("spw1", "spw3")))
+    with spwlab.scratch() as folder:
+        commands = [[word.replace("spw0", iface) for word in veth_test.tcpreplay(folder)] for iface in ("spw0", "spw2")]
+        with spwtest.Run(["--port", port, "--handler", "null", "--executor", "inline", "--litmus", "off"]) as run:
+            run.wait_ready()
+            for process in [spwlab.spawn(command, stdout=subprocess.DEVNULL) for command in commands]:
+                equal(process.wait(60), 0, "tcpreplay")
+            spwlab.wait_for(lambda: run.frames() >= 2 * veth_test.FRAMES, 60, "the frames")
+            run.signal(signal.SIGINT)
+            summary = run.finish()
+    port = judge(summary, 2)
+    equal([rail["rx"]["frames"] for rail in port["rails"]], [veth_test.FRAMES] * 2, "frames of each rail")
+
+
+def test_testpmd():
+    """Two of dpdk-testpmd, each at the end of one memif rail, send as fast as they can: whatever reached a rail is accounted for."""
+    spwtest.need("dpdk-testpmd")
+    with spwlab.scratch() as one, spwlab.scratch() as two:
+        with spwtest.memif_peer(one, ["--forward-mode=txonly"]) as (first, _, _), spwtest.memif_peer(two, ["--forward-mode=txonly"]) as (second, _, _):
+            port = f"rails:{spwtest.memif_port(first)}+{spwtest.memif_port(second).replace('net_memif0', 'net_memif1')}"
+            with spwtest.Run(["--port", port, "--handler", "null", "--executor", "inline", "--litmus", "off", "--seconds", "3"]) as run:
+                summary = run.finish(seconds=3)
+    port = judge(summary, 2)
+    check(all(rail["rx"]["frames"] > 1000 for rail in port["rails"]), f"hardly any frames: {port}")
 
 
 def test_bad_input():
