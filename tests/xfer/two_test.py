@@ -245,6 +245,30 @@ def ipv6(world):
     world.pair()
 
 
+# ---- together with others ----
+
+def beside_ucx(world):
+    """UCX over two rails on the same cable at the same time: each carries all of its own messages."""
+    peers.need('ucx_perftest')
+    server, client = world.pair()
+    port, deadline, begin = peers.free_port(), time.monotonic() + 150, server.messages()
+    env = {**peers.env(), 'UCX_TLS': 'rc_mlx5,ud_mlx5:aux', 'UCX_NET_DEVICES': 'mlx5_0:1,mlx5_1:1', 'UCX_MAX_RNDV_RAILS': '2'}
+    program = ['ucx_perftest', '-p', str(port), '-t', 'tag_bw', '-s', '1000000', '-n', '100', '-w', '20']
+    ends = [peers.Proc(world.fabric.argv(program, '--name', 'mlx5_0,mlx5_1'), 'UCX server', env)]
+    ends[0].wait_for(lambda: peers.listening(port), deadline)
+    ends.append(peers.Proc(world.fabric.argv([*program, '127.0.0.1'], '--name', 'mlx5_0,mlx5_1'), 'UCX client', env))
+    peers.both_end(*ends, deadline=deadline)
+    if not re.search(r'^Final: +100', ends[1].output(), re.M) or 'UCX  ERROR' in ends[1].output():
+        raise peers.Failed('UCX has not sent all of its messages')
+    print(f'{server.messages() - begin} messages beside 100 of UCX')
+    if server.messages() == begin:
+        raise peers.Failed('no message arrived beside UCX')
+    server.wait_messages()
+    client.wait_messages()
+    if server.said('^ended') or client.said('^ended'):
+        raise peers.Failed('the connection ended')
+
+
 # ---- limits ----
 
 def locked_memory(world):
@@ -260,7 +284,7 @@ def locked_memory(world):
 
 
 CASES = {f.__name__: f for f in (client_killed, client_killed_idle, server_killed, killed_while_connecting, killed_while_a_rail_is_down,
-                                 stopped_for_a_moment, stopped_for_long, stopped_before_it_answers, rdma_cut, rdma_cut_before, locked_memory)}
+                                 stopped_for_a_moment, stopped_for_long, stopped_before_it_answers, rdma_cut, rdma_cut_before, beside_ucx, locked_memory)}
 APART = {f.__name__: f for f in (tcp_cut, tcp_cut_and_a_rail_lost, tcp_cut_before, ipv6)}
 
 
