@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Fuzzing recordings (rec/spw_flight.h): any bytes as a file. What the reader accepts runs again
+ * without a fault, on whatever stamps, words and slots it holds; what comes out does not matter.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz_port.h"
+#include "pipe/spw_pipe_replay.h"
+
+static void run(const struct spw_flight_read *file)
+{
+	struct spw_pipe_replay *replay;
+
+	if (spw_pipe_replay_open(&file->lane[0], &replay))
+		return;
+	spw_pipe_replay_run(replay);
+	fuzz_demand(spw_pipe_replay_result(replay)->unknown <=
+		    spw_pipe_replay_result(replay)->lead_in);
+	spw_pipe_replay_close(replay);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct spw_flight_file *head = malloc(size + 1); /* aligned, unlike data */
+	struct spw_flight_read file;
+
+	fuzz_demand(head);
+	if (size)
+		memcpy(head, data, size);
+	if (size >= sizeof(*head))
+		head->file_bytes = size; /* else nearly every mutation is only cut off */
+	if (spw_flight_read_memory((const uint8_t *)head, size, &file) == 0)
+		run(&file);
+	free(head);
+	return 0;
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""make_flight_corpus.py SPINWIRE FOLDER: short recordings for fuzz_flight, made by spinwire itself: each kind of record is in one."""
+import os
+import subprocess
+import sys
+
+CASES = {
+    "inline_echo": ["--port", "null:size=64,rate=20k,stamps=1", "--executor", "inline", "--handler", "echo"],
+    "snap": ["--port", "null:size=64,rate=20k", "--executor", "inline", "--handler", "crc32c", "--record-snap", "16B"],
+    "cpu_sink": ["--port", "null:size=64,rate=20k,stamps=1", "--executor", "cpu", "--handler", "sum", "--batches", "4"],
+}
+
+
+def main():
+    for name, args in CASES.items():
+        path = os.path.join(sys.argv[2], name)
+        subprocess.run([sys.argv[1], "-l", "0,1", "--no-huge", "-m", "64", "--no-pci", "--file-prefix", "corpus", "--", *args, "--frames", "60",
+                        "--slow-threshold", "1us", "--record", path, "--record-rule", "end"], check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()
