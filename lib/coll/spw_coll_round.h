@@ -192,6 +192,7 @@ struct spw_coll_dev {
 	uint64_t timeout_ns;
 	uint32_t rank, rank_cnt;
 	uint32_t bytes_max; /* of a contribution */
+	uint32_t rail_cnt;  /* most rails of a connection: flag words that can be written */
 };
 
 #ifdef __cplusplus

@@ -107,10 +107,12 @@ SPWD void spwd_coll_post(const struct spwd_coll *c, const struct spw_coll_dev &d
 	__syncthreads();
 	if (threadIdx.x)
 		return;
-	spwd_sys_fence();
-	if (spwd_gpu_add(&d.state->arrived[slot], 1) + 1 != c->cta_cnt)
-		return;
-	spwd_gpu_store_rlx(&d.state->arrived[slot], 0);
+	if (c->cta_cnt > 1) { /* else the release alone does it */
+		spwd_sys_fence();
+		if (spwd_gpu_add(&d.state->arrived[slot], 1) + 1 != c->cta_cnt)
+			return;
+		spwd_gpu_store_rlx(&d.state->arrived[slot], 0);
+	}
 	/* [CO1 release, pairs with take_post: staged by all CTAs, and the round before was read] */
 	spwd_sys_store_rel(
 		&d.words->post[slot],
@@ -138,10 +140,10 @@ SPWD uint64_t spwd_coll_poll(const struct spw_coll_dev &d, uint64_t round)
 		 * [CO3 acquire, pairs with lose] */
 		if ((is_peer && !seen) || lane == 8 || lane == 9)
 			spwd_sys_load_acq2(at, &w[0], &w[1]);
-		if (is_peer && !seen) {
+		if (is_peer && !seen && d.rail_cnt > 2) /* another trip to host memory */
 			spwd_sys_load_acq2(at + 2, &w[2], &w[3]);
+		if (is_peer && !seen)
 			seen = spw_coll_flag_is(w, flag);
-		}
 		if (lane == 8)
 			seen = w[0] + 1 >= round;
 

@@ -15,7 +15,7 @@
 #include "coll/coll.h"
 #include "coll/cuda/kernels.h"
 
-#define CTA_BYTES 16384u /* of a contribution: one CTA stages and reduces so many */
+#define CTA_BYTES (COLL_CTA_THREADS * 16u) /* of a contribution: a cell for each thread */
 #define CTA_MAX   16u
 
 struct coll_cuda {
@@ -72,6 +72,18 @@ static int state_alloc(struct spw_coll_dev *dev)
 	return rc == cudaSuccess ? 0 : cuda_err(rc, "memory for a group's words");
 }
 
+static uint32_t rails_of(const struct spw_coll *c)
+{
+	struct spw_xfer_rail_stat stat;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < c->rank_cnt; i++)
+		for (uint32_t rail = 0; rail < SPW_XFER_RAIL_MAX && i != c->rank; rail++)
+			if (spw_xfer_conn_rail_stat(c->peer[i].conn, rail, &stat))
+				most = SPW_MAX(most, rail + 1);
+	return most;
+}
+
 int coll_cuda_start(struct spw_coll *c)
 {
 	struct spw_coll_dev *dev = &c->cuda->dev;
@@ -97,6 +109,7 @@ int coll_cuda_start(struct spw_coll *c)
 	dev->rank = c->rank;
 	dev->rank_cnt = c->rank_cnt;
 	dev->bytes_max = c->conf.bytes_max;
+	dev->rail_cnt = rails_of(c);
 	return 0;
 }
 

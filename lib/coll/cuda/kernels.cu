@@ -7,7 +7,7 @@
 #include "coll/spwd_coll.cuh"
 
 template <enum spw_coll_type TYPE, enum spw_coll_op OP>
-static __global__ void __launch_bounds__(COLL_CTA_THREADS)
+static __global__ void __launch_bounds__(COLL_CTA_THREADS, 1)
 	coll_all_reduce(const __grid_constant__ struct spw_coll_dev dev, void *out, const void *in,
 			uint64_t count)
 {
@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(COLL_CTA_THREADS)
 }
 
 template <enum spw_coll_type TYPE>
-static __global__ void __launch_bounds__(COLL_CTA_THREADS)
+static __global__ void __launch_bounds__(COLL_CTA_THREADS, 1)
 	coll_all_gather(const __grid_constant__ struct spw_coll_dev dev, void *out, const void *in,
 			uint64_t count)
 {

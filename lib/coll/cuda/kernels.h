@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define COLL_CTA_THREADS 512u
+#define COLL_CTA_THREADS 1024u
 
 /* Loads all kernels onto the current device, so that none is loaded while another one waits. */
 int coll_kernels_load(void);

@@ -11,6 +11,7 @@ With torch.distributed already up, from_torch() makes the group. A buffer is a c
 writable buffer of the CPU with dtype='f32', 'bf16' or 'f16'. On CUDA a call returns when its kernel is launched; what went wrong shows in
 check(), and in every later call. libspinwire-coll.so is found beside this file, in $SPW_COLL_LIB, or by the dynamic linker."""
 import ctypes
+import functools
 import os
 
 TYPES = {'f32': (0, 4), 'bf16': (1, 2), 'f16': (2, 2)}
@@ -61,6 +62,11 @@ def _load():
     return lib
 
 
+@functools.lru_cache
+def _torch_type(dtype):
+    return TORCH_TYPES.get(str(dtype))
+
+
 class _Buffer:
     """Address, type and length of a tensor or of a buffer."""
 
@@ -68,7 +74,7 @@ class _Buffer:
         if hasattr(thing, 'data_ptr'):
             if not thing.is_contiguous():
                 raise ValueError('the tensor is not contiguous')
-            self.type, self.cuda, self.at = TORCH_TYPES.get(str(thing.dtype)), thing.is_cuda, thing.data_ptr()
+            self.type, self.cuda, self.at = _torch_type(thing.dtype), thing.is_cuda, thing.data_ptr()
             self.count = thing.numel()
         else:
             view = memoryview(thing).cast('B')
@@ -98,7 +104,7 @@ class Group:
             raise ValueError("device 'cpu' or 'cuda'; root= or exchange=")
         if not exchange:
             self._must(self.lib.spw_coll_tcp_open(root.encode(), rank, ranks, join_ms or 20000, ctypes.byref(tcp)))
-        self.failed = None
+        self.failed = self.torch = None
         function = EXCHANGE(self._exchange_of(exchange)) if exchange else self.lib.spw_coll_tcp_exchange
         conf = _Conf(rank=rank, rank_cnt=ranks, exchange=ctypes.cast(function, ctypes.c_void_p), exchange_arg=tcp, exec=int(device == 'cuda'),
                      progress=int(not progress_thread), bytes_max=bytes_max, timeout_ms=timeout_ms, join_ms=join_ms,
@@ -124,6 +130,12 @@ class Group:
                 return -5
         return call
 
+    def _stream(self):
+        if not self.torch:
+            import torch  # pylint: disable=import-outside-toplevel
+            self.torch = torch
+        return self.torch.cuda.current_stream().cuda_stream
+
     def _must(self, status):
         if status:
             raise Error(self.lib.spw_err_text().decode(errors='replace'), self.lost())
@@ -131,7 +143,8 @@ class Group:
     def _call(self, kind, out, inp, op, dtype, stream):
         if not self.handle:
             raise Error('the group is closed')
-        a, b = _Buffer(inp, dtype, False), _Buffer(out, dtype, True)
+        a = _Buffer(inp, dtype, out is inp)
+        b = a if out is inp else _Buffer(out, dtype, True)
         if a.type != b.type or b.count != a.count * (self.ranks if kind == ALL_GATHER else 1):
             raise ValueError(f'{a.count} elements of {a.type} in, {b.count} of {b.type} out')
         if a.cuda != b.cuda or a.cuda != (self.device == 'cuda'):
@@ -139,8 +152,7 @@ class Group:
         call = _Call(kind, TYPES[a.type][0], OPS[op], a.count, a.at, b.at)
         if self.device == 'cuda':
             if stream is None:
-                import torch  # pylint: disable=import-outside-toplevel
-                stream = torch.cuda.current_stream().cuda_stream
+                stream = self._stream()
             self._must(self.lib.spw_coll_launch(self.handle, ctypes.byref(call), stream))
         else:
             self._must(self.lib.spw_coll_run(self.handle, ctypes.byref(call)))
