@@ -50,9 +50,9 @@ bool net_load(struct net *net, int version)
 	char symbol[32];
 
 	if (!library)
-		library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
-		fprintf(stderr, "SPW_TEST_PLUGIN: %s\n", path ? dlerror() : "not set");
+		fprintf(stderr, "SPW_TEST_PLUGIN: %s\n", dlerror());
 		exit(2);
 	}
 	snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", version);

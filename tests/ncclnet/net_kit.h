@@ -28,7 +28,8 @@ struct net {
 	void *ctx; /* from version 11 on */
 };
 
-/* Loads the plugin at $SPW_TEST_PLUGIN. Returns: false: it has no such table. */
+/* Loads the plugin at $SPW_TEST_PLUGIN; without that, the one linked into this program. Returns:
+ * false: it has no such table. */
 bool net_load(struct net *net, int version);
 /* What the plugin logged since the last call. */
 const char *net_log(void);
