@@ -94,7 +94,8 @@ def pair(folder, root):
     for path in (folder, *glob.glob(f"{folder}/storage"), *glob.glob(f"{folder}/storage/vfs"), *glob.glob(f"{folder}/storage/vfs/dir")):
         os.chmod(path, 0o755)
     os.chown(own, 65532, 65532)
-    shutil.copy(os.path.join(HERE, "two_containers"), own)
+    for name in ("two_containers", "container_config.py"):
+        shutil.copy(os.path.join(HERE, name), own)
     text = peers.run(["setpriv", "--reuid", "65532", "--regid", "65532", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "sh",
                       f"{own}/two_containers", root, own], 300)
     print(text)
@@ -111,7 +112,7 @@ def main():
         debian_root.make_root(base, uri, proxy)
         packages = build(f"{folder}/build", base)
         use(f"{folder}/use", base, packages)
-        peers.need("buildah", "bwrap")
+        peers.need("buildah", "crun")
         pair(folder, image(folder, base, packages))
 
 
