@@ -325,12 +325,101 @@ def capture_stop(o):
     return [lcore, control, writer], lambda r: r["missed"] or r["entry"] == 0
 
 
+# ---- collectives ---------------------------------------------------------------------------------------------
+
+def coll_arrival(o):
+    """A peer's NIC writes the contribution, then its flag; the executor that has seen the flag reads head and data."""
+    @device
+    def nic(t):
+        t.store("data", 1)
+        t.store("flag", 1)
+
+    def executor(t):
+        t.wait(t.load("flag") == 1)
+        t.fence(o.from_device("X1"))
+        t.reg("data", t.load("data"))
+    return [nic, executor], lambda r: r["data"] == 0
+
+
+def coll_post(o):
+    """The executor stages and posts, the proxy rings, the NIC reads what was staged."""
+    def executor(t):
+        t.store("staged", 1)
+        t.store("post", 1, o.rel("CO1 release"))
+
+    def proxy(t):
+        t.wait(t.load("post", o.acq("CO1 acquire")) == 1)
+        t.store("wqe", 1)
+        t.fence(o.to_device("M3"))
+        t.store("sq_db", 1)
+
+    @device
+    def nic(t):
+        t.wait(t.load("sq_db") == 1)
+        t.reg("wqe", t.load("wqe"))
+        t.reg("staged", t.load("staged"))
+    return [executor, proxy, nic], lambda r: r["staged"] == 0 or r["wqe"] == 0
+
+
+def coll_credit(o):
+    """A post says that the round before was read: who gets its flag writes that slot anew."""
+    def executor(t):
+        t.reg("read", t.load("slot"))
+        t.store("post", 1, o.rel("CO1 release"))
+
+    def proxy(t):
+        t.wait(t.load("post", o.acq("CO1 acquire")) == 1)
+        t.store("sq_db", 1)
+
+    @device
+    def nics_and_peer(t):
+        t.wait(t.load("sq_db") == 1)
+        t.store("slot", 2)
+    return [executor, proxy, nics_and_peer], lambda r: r["read"] == 2
+
+
+def coll_acked(o):
+    """Staging is written again only after the NIC has read it for the last time."""
+    @device
+    def nic(t):
+        t.reg("sent", t.load("staged"))
+        t.store("cqe", 1)
+
+    def proxy(t):
+        t.wait(t.load("cqe") == 1)
+        t.fence(o.from_device("X2"))
+        t.store("acked", 1, o.rel("CO2 release"))
+
+    def executor(t):
+        t.wait(t.load("acked", o.acq("CO2 acquire")) == 1)
+        t.store("staged", 2)
+    return [nic, proxy, executor], lambda r: r["sent"] == 2
+
+
+def coll_gone(o):
+    """A rank's flag arrived, then its connection ended: the executor that learns the end finds the flag."""
+    @device
+    def nic(t):
+        t.store("flag", 1)
+        t.store("closed", 1)
+
+    def proxy(t):
+        t.wait(t.load("closed") == 1)
+        t.store("gone", 1, o.rel("CO3 release"))
+
+    def executor(t):
+        t.wait(t.load("gone", o.acq("CO3 acquire")) == 1)
+        t.reg("flag", t.load("flag"))
+    return [nic, proxy, executor], lambda r: r["flag"] == 0
+
+
 # {protocol: {spare: what covers it}}: alone it may go, together with its cover not. A release may be one that C wants and Arm does not
 # need, or one for another reader (each entry of the executor ring is polled by a lane of its own on a GPU).
 PROTOCOLS = {
     m1_receive: {}, m2_refill: {}, m2_invalid: {}, m2_read: {}, m7_records: {"M2": "M7"}, m3_send: {}, m4_doorbell: {"M3": "M4"}, echo_chain: {},
     ring: {}, executor_push: {"G1 hi1": "G1 lo0", "G1 lo1": "G1 lo0", "G1 hi0": "G1 lo0"},
     executor_reap: {"G2 acquire w1": "G2 acquire w0"}, clock_page: {}, clock_map: {},
+    coll_arrival: {}, coll_post: {}, coll_credit: {}, coll_acked: {"X2": "CO2 release", "CO2 release": "X2"}, coll_gone: {},
     capture_stop: {"R3": "Q3", "Q4": "CAP1", "CAP1": "Q4", "R4": "CAP2"},
 }
 # [(what, protocol, barriers that are out)]: these do not hold, and the model must show it.
