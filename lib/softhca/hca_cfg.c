@@ -232,19 +232,16 @@ static int opt_speed(struct hca_cfg *cfg, const char *opt, const char *val)
 /* "port=2.5" and the like. Returns: false: it is not of that form. */
 static bool rate_word(struct hca_cfg *cfg, const char *word)
 {
-	const char *eq = strchr(word, '=');
 	const bool port = strncmp(word, "port=", 5) == 0;
-	char *end;
-	double v;
+	const bool pcie = strncmp(word, "pcie=", 5) == 0;
+	char *end = NULL;
+	const double v = port || pcie ? strtod(word + 5, &end) : 0;
 
 	if (strcmp(word, "card") == 0)
 		return cfg->rate_card = true;
 	if (strcmp(word, "pause=off") == 0)
 		return cfg->rate_no_pause = true;
-	if (!eq || (!port && strncmp(word, "pcie=", 5)))
-		return false;
-	v = strtod(eq + 1, &end);
-	if (end == eq + 1 || *end || !(v >= 0.001 && v <= 1000))
+	if (!(v >= 0.001 && v <= 1000) || *end)
 		return false;
 	*(port ? &cfg->rate_port_mbps : &cfg->rate_pcie_mbps) = (uint32_t)(v * 1000 + 0.5);
 	return true;
