@@ -230,9 +230,9 @@ uint32_t xfer_rail_take(struct xfer_rail *rail)
 	if (!n || conn->state == XFER_CONN_FAILED)
 		return n;
 	conn->work = true;
+	if (spw_unlikely(bad && bad->is_send && is_refusal(bad->status)))
+		refused(rail, bad); /* also if the peer's word that it is down came first */
 	if (spw_unlikely(bad && rail->state != XFER_DOWN)) {
-		if (bad->is_send && is_refusal(bad->status))
-			refused(rail, bad);
 		xfer_rail_fail(rail, "%s", ibv_wc_status_str((enum ibv_wc_status)bad->status));
 	} else if (rail->rq_used >= rail->ops->refill_min && rail->state != XFER_DOWN) {
 		rail->ops->refill(rail, rail->rq_used);
