@@ -59,7 +59,7 @@ static int answer_read(struct perf_session *s, json_t **json_out)
 /* Returns: 0 also if the rank is there already. What is missing once stays so. */
 static int rank_start(struct perf_session *s, const char *rank, const char *host, uint16_t port)
 {
-	char tool[PATH_MAX], text[8], *argv[] = {tool, NULL, NULL, text, NULL};
+	char text[8], *argv[] = {NULL, NULL, NULL, text, NULL};
 	json_t *answer = NULL;
 	int rc;
 
@@ -67,7 +67,7 @@ static int rank_start(struct perf_session *s, const char *rank, const char *host
 		return spw_err(ENOENT, "%s: %s", s->own.host, s->nccl.missing);
 	if (s->nccl.child.pid)
 		return 0;
-	perf_tool_find("spinwire-perf-collectives", "perf-collectives", tool);
+	argv[0] = perf_tool_find("spinwire-perf-collectives", "perf-collectives");
 	argv[1] = (char *)(uintptr_t)rank; /* execvp() does not change them */
 	argv[2] = (char *)(uintptr_t)host;
 	snprintf(text, sizeof(text), "%u", port);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,19 +21,21 @@
 #define END_TURNS 50
 #define END_NS    20000000
 
-void perf_tool_find(const char *installed, const char *in_tree, char out[PATH_MAX])
+char *perf_tool_find(const char *installed, const char *in_tree)
 {
+	static char path[PATH_MAX];
 	char exe[PATH_MAX - 64];
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
 	exe[len > 0 ? len : 0] = '\0';
 	if (strrchr(exe, '/'))
 		*strrchr(exe, '/') = '\0';
-	snprintf(out, PATH_MAX, "%s/%s", exe, installed);
-	if (access(out, X_OK))
-		snprintf(out, PATH_MAX, "%s/../../../tools/%s", exe, in_tree);
-	if (access(out, X_OK))
-		snprintf(out, PATH_MAX, "%s", installed);
+	snprintf(path, sizeof(path), "%s/%s", exe, installed);
+	if (access(path, X_OK))
+		snprintf(path, sizeof(path), "%s/../../../tools/%s", exe, in_tree);
+	if (access(path, X_OK))
+		snprintf(path, sizeof(path), "%s", installed);
+	return path;
 }
 
 int perf_child_start(char *const *argv, struct perf_child *child_out)

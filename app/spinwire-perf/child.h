@@ -8,7 +8,6 @@
 #ifndef PERF_CHILD_H
 #define PERF_CHILD_H
 
-#include <limits.h>
 #include <sys/types.h>
 
 #include "perf.h"
@@ -19,8 +18,8 @@ struct perf_child {
 };
 
 /* Purpose: finds a program of spinwire: beside this one where it is installed, in tools/ of a
- * source tree, else by PATH. */
-void perf_tool_find(const char *installed, const char *in_tree, char out[PATH_MAX]);
+ * source tree, else by PATH. Lifetime: until the next call. */
+char *perf_tool_find(const char *installed, const char *in_tree);
 
 /* Purpose: starts argv. It ends when its stdin does.
  * Errors: -EIO. */

@@ -157,7 +157,8 @@ static int second_half(char **words, uint32_t cnt, char *host, const char *secre
 
 int perf_local(const struct perf_args *args, char **argv)
 {
-	char tool[PATH_MAX], self[PATH_MAX], cable[48], host[32], secret[SECRET_HEX];
+	char *tool = perf_tool_find("with-softhca", "with-softhca");
+	char self[PATH_MAX], cable[48], host[32], secret[SECRET_HEX];
 	char *words[WORD_MAX];
 	struct peer_secret unused;
 	uint32_t cnt;
@@ -168,7 +169,6 @@ int perf_local(const struct perf_args *args, char **argv)
 	if (rc < 0 || len <= 0)
 		return rc ? rc : spw_err(EIO, "/proc/self/exe: %s", strerror(errno));
 	self[len] = '\0';
-	perf_tool_find("with-softhca", "with-softhca", tool);
 	snprintf(cable, sizeof(cable), "shm:" PERF_PROGRAM "-%d", (int)getpid());
 	cnt = wrap(words, tool, cable);
 	words[cnt++] = self;
@@ -189,11 +189,10 @@ int perf_local(const struct perf_args *args, char **argv)
 
 int perf_html(const char *json, const char *html)
 {
-	char tool[PATH_MAX];
+	char *tool = perf_tool_find("spinwire-perf-report", "perf-report");
 	int status;
 	pid_t child;
 
-	perf_tool_find("spinwire-perf-report", "perf-report", tool);
 	child = fork();
 	if (child == 0) {
 		execlp(tool, tool, json, html, (char *)NULL);
