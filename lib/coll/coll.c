@@ -151,10 +151,14 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 /* The peers may still wait for what this rank has put: its QPs live until that is acknowledged. */
 static void farewell(struct spw_coll *c)
 {
-	const uint64_t end = coll_now_ns() + COLL_FAREWELL_MS * 1000000ull;
+	const uint64_t begin = coll_now_ns();
+	const uint32_t lost = spw_coll_lost(c);
+	uint64_t now = begin;
 
-	while (coll_turn(c) || (coll_puts_open(c) && coll_now_ns() < end))
-		;
+	while (coll_turn(c) ||
+	       (coll_puts_open(c, ~lost) && now - begin < COLL_FAREWELL_MS * 1000000ull) ||
+	       (coll_puts_open(c, lost) && now - begin < COLL_LOST_MS * 1000000ull))
+		now = coll_now_ns();
 }
 
 void spw_coll_close(struct spw_coll *coll)

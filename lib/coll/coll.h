@@ -24,6 +24,7 @@
 #define COLL_WINDOW_CNT  (SPW_COLL_SLOT_CNT + 1u)
 #define COLL_NOTE_BYTES  (SPW_COLL_FLAG_BYTES + 64u)
 #define COLL_FAREWELL_MS 1000u
+#define COLL_LOST_MS     50u /* to a rank that is believed lost: it may only be late */
 #define COLL_NO_ROUND    UINT64_MAX
 
 /* What a rank writes into the note windows of its peers when the group has ended for it. A cause
@@ -100,8 +101,8 @@ uint32_t coll_turn(struct spw_coll *c);
 int coll_thread_start(struct spw_coll *c);
 /* Ends the thread; the caller is the proxy from then on. */
 void coll_thread_stop(struct spw_coll *c);
-/* Whether puts are under way to ranks that are not lost. */
-bool coll_puts_open(const struct spw_coll *c);
+/* Whether puts are under way to any of these ranks. */
+bool coll_puts_open(const struct spw_coll *c, uint32_t ranks);
 
 /* ---- end.c ---- */
 

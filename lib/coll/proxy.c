@@ -118,13 +118,11 @@ static void ack(struct spw_coll *c)
 		spw_gpu_store_rel64(&c->words->acked, c->proxy.acked);
 }
 
-bool coll_puts_open(const struct spw_coll *c)
+bool coll_puts_open(const struct spw_coll *c, uint32_t ranks)
 {
-	const uint32_t lost = spw_coll_lost(c);
-
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
 		for (uint32_t w = 0; w < COLL_WINDOW_CNT; w++)
-			if (c->peer[i].req[w] && !(lost >> i & 1u))
+			if (ranks >> i & 1u && c->peer[i].req[w])
 				return true;
 	return false;
 }

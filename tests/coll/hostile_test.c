@@ -32,7 +32,7 @@ struct forgery {
 static void play_fair(struct member *m, uint64_t round)
 {
 	member_call(m, &(struct spw_coll_call){.kind = SPW_COLL_ALL_GATHER, .count = COUNT}, round);
-	while (m->conf.rank == HOSTILE && coll_puts_open(m->coll))
+	while (m->conf.rank == HOSTILE && coll_puts_open(m->coll, ~0u))
 		spw_coll_progress(m->coll);
 }
 
