@@ -3,13 +3,14 @@
 goes, appends to one file what a card would not forgive; a test that imports this fails if something is there at its end."""
 import atexit
 import os
+import shutil
 import tempfile
 
 RULE = 'SPW_SOFTHCA_STRICT'
-_folder = tempfile.TemporaryDirectory(prefix='spw-strict-')
-os.chmod(_folder.name, 0o777)  # some programs run as another user
-_path = os.environ[RULE] = os.path.join(_folder.name, 'said')
-atexit.register(_folder.cleanup)
+_folder = tempfile.mkdtemp(prefix='spw-strict-')
+os.chmod(_folder, 0o777)  # some programs run as another user
+_path = os.environ[RULE] = os.path.join(_folder, 'said')
+atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
 
 def forgive():
@@ -19,7 +20,8 @@ def forgive():
 
 def hand_over(uid, gid):
     """Before this process becomes another user."""
-    os.chown(_folder.name, uid, gid)
+    os.chown(_folder, uid, gid)
+    tempfile.tempdir = None  # that user may not write where this one does
 
 
 def said():
