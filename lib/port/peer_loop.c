@@ -18,6 +18,19 @@
 #define NAP_NS  100000
 #define NAP_MAX 20000u /* 2 s and more */
 
+/* A queue with an SRQ knows that its QP has no more receives by polling them. */
+static void poll_off(struct spw_port_queue *pq)
+{
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint32_t slot[SPW_BURST_MAX];
+	uint16_t cnt = spw_port_rx_burst(pq, desc, SPW_BURST_MAX);
+
+	for (uint16_t i = 0; i < cnt; i++)
+		slot[i] = desc[i].slot;
+	if (cnt)
+		spw_port_release_burst(pq, slot, cnt);
+}
+
 typedef int step_fn(struct spw_peer_conn *conn, uint32_t peer);
 
 static int steps(step_fn *step, struct spw_peer_conn *conn, uint16_t queue,
@@ -28,6 +41,7 @@ static int steps(step_fn *step, struct spw_peer_conn *conn, uint16_t queue,
 
 	for (uint32_t i = 0; rc == -EAGAIN && i < NAP_MAX; i++) {
 		rc = step(conn, queue);
+		poll_off(pq);
 		spw_port_events(pq, NULL, 0);
 		if (i > 2)
 			nanosleep(&nap, NULL);
