@@ -26,7 +26,6 @@
 #define EXEC_STOP_MS 2000u
 #define TURN_NS      1000000
 #define VIEW_TURNS   20
-#define PPM          990000u
 
 struct slo_bench {
 	struct spw_tsc tsc;
@@ -34,6 +33,8 @@ struct slo_bench {
 	enum spw_exec_kind kind[SPW_PIPE_WAY_MAX];
 	uint32_t kind_cnt, rounds;
 	uint64_t limit_ns, fixed_ns, learn_ns;
+	uint32_t ppm; /* of the percentile that is compared */
+	char point[16];
 	int lane_cpu, exec_cpu;
 	struct spw_rec_view *view;
 };
@@ -151,11 +152,11 @@ static int measure(struct slo_bench *b, struct lane *lane, struct spw_slo_watch 
 	rc = serve(b, lane, b->fixed_ns, watch);
 	spw_topo_stat(&lane->topo, &stat);
 	spw_hist_difference(stage, &before, &diff);
-	if (spw_hist_percentile(&diff, PPM, 0, &value) != SPW_HIST_VALUE)
+	if (spw_hist_percentile(&diff, b->ppm, 0, &value) != SPW_HIST_VALUE)
 		return rc < 0 ? rc : spw_err(EIO, "too few frames came for a percentile");
 	*ns_out = (double)spw_tsc_to_ns(&b->tsc, value);
-	*lost_out = (double)(stat.ledger.missed_frames - missed) /
-		    (double)(stat.ledger.wire_frames - wire);
+	wire = stat.ledger.wire_frames - wire;
+	*lost_out = wire ? (double)(stat.ledger.missed_frames - missed) / (double)wire : 0;
 	return rc;
 }
 
@@ -179,7 +180,7 @@ static int run_fixed(struct slo_bench *b, uint64_t pps, uint32_t way, uint16_t b
 static int run_slo(struct slo_bench *b, uint64_t pps, uint32_t round, struct slo_case *c)
 {
 	static struct spw_slo_watch watch;
-	struct spw_slo_conf conf = {b->limit_ns, PPM, 0, SPW_BURST_MAX};
+	struct spw_slo_conf conf = {b->limit_ns, b->ppm, 0, SPW_BURST_MAX};
 	struct spw_slo_setting now;
 	struct lane lane;
 	int rc = lane_open(b, &lane, pps, b->kind, b->kind_cnt, SPW_BURST_MAX);
@@ -232,7 +233,7 @@ static int one_load(struct slo_bench *b, uint64_t pps, struct spw_bench_out *out
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i <= cnt; i++) {
-		spw_bench_add(out, c[i].name, "p99", "ns", c[i].value, b->rounds);
+		spw_bench_add(out, c[i].name, b->point, "ns", c[i].value, b->rounds);
 		spw_bench_add(out, c[i].name, "lost", "", c[i].lost, b->rounds);
 	}
 	best = best_of(c, cnt, b->rounds);
@@ -273,10 +274,12 @@ static void kinds_choose(struct slo_bench *b, int cores)
 
 static int usage(int status)
 {
-	printf("usage: spinwire-bench slo [--handler NAME] [--limit-us N] [--rounds N] [--seconds "
-	       "S]\n"
-	       "  --handler  what is executed (sum)     --limit-us  the objective's time (20)\n"
-	       "  --rounds   of each case, 1 to 9 (3)   --seconds   of a measurement (1)\n");
+	printf("usage: spinwire-bench slo [--handler NAME] [--limit-us N] [--percentile P] "
+	       "[--rounds "
+	       "N] [--seconds S]\n"
+	       "  --handler  what is executed (sum)     --limit-us    the objective's time (20)\n"
+	       "  --rounds   of each case, 1 to 9 (3)   --percentile  the objective's (99)\n"
+	       "  --seconds  of a measurement (1)\n");
 	return status;
 }
 
@@ -297,11 +300,16 @@ static int run(struct slo_bench *b, const char *handler, struct spw_bench_out *o
 
 int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out)
 {
-	static const struct option options[] = {
-		{"handler", 1, NULL, 'h'}, {"limit-us", 1, NULL, 'l'}, {"rounds", 1, NULL, 'r'},
-		{"seconds", 1, NULL, 's'}, {"help", 0, NULL, '?'},     {0}};
+	static const struct option options[] = {{"handler", 1, NULL, 'h'},
+						{"limit-us", 1, NULL, 'l'},
+						{"rounds", 1, NULL, 'r'},
+						{"percentile", 1, NULL, 'p'},
+						{"seconds", 1, NULL, 's'},
+						{"help", 0, NULL, '?'},
+						{0}};
 	struct slo_bench b = {.limit_ns = 20000, .fixed_ns = 1000000000, .rounds = 3};
 	const char *handler = "sum";
+	double percent = 99;
 	int opt, status;
 
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) >= 0) {
@@ -309,6 +317,8 @@ int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out)
 			handler = optarg;
 		else if (opt == 'l')
 			b.limit_ns = strtoull(optarg, NULL, 10) * 1000;
+		else if (opt == 'p')
+			percent = atof(optarg);
 		else if (opt == 'r')
 			b.rounds = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (opt == 's')
@@ -316,8 +326,11 @@ int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out)
 		else
 			return usage(optopt ? 1 : 0);
 	}
-	if (optind < argc || !b.limit_ns || !b.rounds || b.rounds > ROUNDS_MAX || !b.fixed_ns)
+	if (optind < argc || !b.limit_ns || !b.rounds || b.rounds > ROUNDS_MAX || !b.fixed_ns ||
+	    !(percent >= 1 && percent <= 99.99))
 		return usage(1);
+	b.ppm = (uint32_t)(percent * 10000 + 0.5);
+	snprintf(b.point, sizeof(b.point), "p%g", percent);
 	b.view = aligned_alloc(_Alignof(struct spw_rec_view), sizeof(*b.view));
 	if (!b.view)
 		return 2;

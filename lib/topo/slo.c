@@ -161,6 +161,7 @@ static struct spw_slo_step change_to(struct spw_slo *slo, struct spw_slo_step st
 {
 	slo->now = to;
 	slo->doubts = 0;
+	slo->lost = false;
 	step.why = why;
 	step.to = slo->setting[to];
 	step.expected_ns = slo->known[slo->load][to].value_ns;
@@ -191,6 +192,11 @@ struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen 
 	if (says_nothing(slo, seen))
 		return step;
 	slo->load = load_of(slo, seen);
+	if (seen->lost && !slo->lost) { /* a stall of the machine loses frames once */
+		slo->lost = true;
+		return step;
+	}
+	slo->lost = false;
 	remember(&slo->known[slo->load][slo->now], seen);
 	if ((to = untried(slo)) < slo->setting_cnt)
 		return change_to(slo, step, to, SPW_SLO_TRY);

@@ -18,10 +18,10 @@
  *   a measurement says nothing if lanes were without a core for more than the share of frames that
  *     may be late
  *   settings that lose no frame come before those that do; losses while a lane was without a core
- *     say nothing of a setting
+ *     say nothing of a setting, and others count when two measurements in a row have some
  *   a setting is good enough if its percentile is within 1.25 times the best one's
  *   the setting in use stays while it is good enough (hysteresis: two measurements in a row must
- *     say otherwise, or one with losses)
+ *     say otherwise, or two with losses)
  *   else: of those that are good enough and keep the objective the cheapest, or, if none keeps it,
  *     the best
  */
@@ -89,6 +89,7 @@ struct spw_slo {
 	uint32_t setting_cnt, now; /* now: the setting in use */
 	uint32_t load;             /* of the measurement before */
 	uint32_t doubts;           /* measurements in a row that spoke against the setting in use */
+	bool lost;                 /* the measurement before had losses, and this setting's */
 	uint32_t skipped;          /* measurements in a row that said nothing */
 	struct spw_slo_known known[SPW_SLO_LOAD_CNT][SPW_SLO_SETTING_MAX];
 };
