@@ -103,7 +103,7 @@ int litmus_turn(struct litmus *l, bool moved)
 	return spw_err(EIO,
 		       "litmus: nothing came back from executor %s for 2 s: use another "
 		       "--executor, or start without the test (--litmus off)",
-		       spw_exec_kind_name(l->topo->conf.exec.kind));
+		       spw_exec_kind_name(l->way->kind));
 }
 
 /* ---- what went wrong ---- */
@@ -149,10 +149,9 @@ int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 		       "off starts without the test",
 		       spw_litmus_pattern_name(pattern), l->lane->port->name,
 		       spw_mem_kind_name(l->topo->region[l->lane->region].kind),
-		       spw_exec_kind_name(l->topo->conf.exec.kind),
-		       (unsigned long)l->out->frames[pattern], pattern_text(pattern),
-		       desc->meta & 0xffff, desc->len, desc->slot, spw_litmus_good(seen),
-		       spw_litmus_old(seen), spw_litmus_bad(seen));
+		       spw_exec_kind_name(l->way->kind), (unsigned long)l->out->frames[pattern],
+		       pattern_text(pattern), desc->meta & 0xffff, desc->len, desc->slot,
+		       spw_litmus_good(seen), spw_litmus_old(seen), spw_litmus_bad(seen));
 }
 
 /* ---- one lane ---- */
@@ -162,7 +161,7 @@ static int exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *
 	const struct spw_topo_conf *tc = &l->topo->conf;
 	uint32_t ctas = tc->exec.cta_per_ring;
 	struct spw_exec_conf ec = {
-		.kind = tc->exec.kind,
+		.kind = l->way->kind,
 		.handler = handler,
 		.ring_cnt = 1,
 		.batch_cnt = SPW_MAX(BATCHES, spw_pow2_ceil32(ctas)),
@@ -200,14 +199,16 @@ static int exec_close(struct litmus *l, int rc)
 	return rc ? spw_err(-rc, "%s", text) : stopped;
 }
 
-static int lane_test(struct spw_topo *topo, uint32_t i, const struct spw_handler *handler,
-		     struct spw_litmus *out)
+/* One lane with one of the executors that it may use; the NIC takes part with the first. */
+static int lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
+		     const struct spw_handler *handler, struct spw_litmus *out)
 {
 	const uint64_t ns = (out->level == SPW_LITMUS_LONG ? LONG_NS : QUICK_NS) / topo->lane_cnt;
 	struct spw_topo_lane *lane = topo->lane[i];
 	struct litmus l = {
 		.topo = topo,
 		.lane = lane,
+		.way = &topo->way[way],
 		.queue = &lane->port->queue[lane->conf.queue],
 		.out = out,
 		.run_tsc = spw_tsc_from_ns(&topo->conf.tsc, ns),
@@ -219,7 +220,7 @@ static int lane_test(struct spw_topo *topo, uint32_t i, const struct spw_handler
 		return spw_err_ctx(rc, "litmus");
 	begin = l.moved_tsc = l.serviced_tsc = spw_tsc_now();
 	rc = litmus_ring(&l);
-	rc = rc ? rc : litmus_wire(&l);
+	rc = rc || way ? rc : litmus_wire(&l);
 	out->ns += spw_tsc_to_ns(&topo->conf.tsc, spw_tsc_now() - begin);
 	return exec_close(&l, rc);
 }
@@ -252,7 +253,8 @@ int spw_topo_litmus(struct spw_topo *topo, enum spw_litmus_level level,
 	memset(out, 0, sizeof(*out));
 	out->level = level;
 	for (uint32_t i = 0; level != SPW_LITMUS_OFF && i < topo->lane_cnt && !rc; i++)
-		rc = lane_test(topo, i, handler, out);
+		for (uint32_t w = 0; w < topo->way_cnt && !rc; w++)
+			rc = lane_test(topo, i, w, handler, out);
 	if (!rc && level != SPW_LITMUS_OFF)
 		log_outcome(topo, out);
 	return rc;
