@@ -29,8 +29,7 @@ static const struct {
 #endif
 	{"hiccup", "what the machine takes from a core that only spins", spw_bench_hiccup},
 	{"loop", "the pipe per frame, beside the null port alone and net_null", spw_bench_loop},
-	{"slo", "choosing executor and burst by measurement, beside every fixed choice",
-	 spw_bench_slo},
+	{"slo", "--slo: executor and burst chosen, beside every fixed choice", spw_bench_slo},
 	{"port", "receiving and releasing a frame, beside DPDK's own calls", spw_bench_port},
 	{"rails", "receiving in order over several ports, beside the same ports alone",
 	 spw_bench_rails},

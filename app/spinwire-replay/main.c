@@ -20,13 +20,13 @@
 static void usage(void)
 {
 	printf("Usage: spinwire-replay FILE [--json FILE] [--explain FLOW:NUMBER]\n\n"
-	       "Runs what spinwire --record kept through the same loop again, without NIC and "
-	       "GPU:\n"
-	       "the same ledger, the same causes, the same worst frames.\n\n"
+	       "Runs what spinwire --record kept through the same loop again, without NIC and\n"
+	       "GPU: the same ledger, the same causes, the same worst frames.\n\n"
 	       "  --json FILE             the result as JSON, - for standard output\n"
 	       "  --explain FLOW:NUMBER   where one of the worst frames spent its time\n\n"
 	       "exit status: 0 good, 1 usage or no recording, 2 the machine cannot do it,\n"
-	       "             3 it came out otherwise than it was recorded\n");
+	       "             3 it came out otherwise than it was recorded\n"
+	       "More: man spinwire-replay\n");
 }
 
 static void print_head(const struct replay *replay)

@@ -76,8 +76,8 @@ def test_main_job():
         check(bad.returncode == 2 and bad.stderr.startswith("spinwire-run: "), bad)
 
 
-PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "with-softhca", "spinwire-run", "spinwire-profile", "spinwire-top",
-            "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
+PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "spinwire-replay", "with-softhca", "spinwire-run",
+            "spinwire-profile", "spinwire-top", "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
 
 
 def test_help_and_man():
