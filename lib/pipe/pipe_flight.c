@@ -226,7 +226,7 @@ void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *o
 	out->turn_flags = pipe->turn_flags;
 	out->exec_way = pipe->slow.exec;
 	out->snap_bytes = pipe->flight->snap_bytes;
-	out->burst = pipe->burst;
+	out->burst = spw_thr_load_rlx(&pipe->burst);
 	out->lcore = pipe->slow.lcore;
 	out->queue = pipe->slow.queue;
 	out->can_tx = pipe->can_tx;

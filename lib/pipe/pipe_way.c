@@ -86,7 +86,8 @@ void pipe_way_obey(struct spw_pipe *pipe)
 {
 	const uint32_t asked = spw_thr_load_rlx(&pipe->asked);
 
-	spw_thr_store_rlx(&pipe->burst, (uint16_t)asked);
+	if ((uint16_t)asked != pipe->burst)
+		spw_thr_store_rlx(&pipe->burst, (uint16_t)asked);
 	if (asked >> ASKED_WAY_SHIFT == pipe->way_idx || pipe->turn == pipe_turn_change)
 		return;
 	pipe->turn = pipe_turn_change;
