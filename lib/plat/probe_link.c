@@ -65,11 +65,10 @@ static int family_of(const struct nlmsghdr *head, void *arg)
 {
 	const struct nlattr *attr;
 
-	mnl_attr_for_each(
-		attr, head,
-		sizeof(struct genlmsghdr)) if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID &&
-					       mnl_attr_validate(attr, MNL_TYPE_U16) == 0) *
-		(uint16_t *)arg = mnl_attr_get_u16(attr);
+	mnl_attr_for_each (attr, head, sizeof(struct genlmsghdr))
+		if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID &&
+		    mnl_attr_validate(attr, MNL_TYPE_U16) == 0)
+			*(uint16_t *)arg = mnl_attr_get_u16(attr);
 	return MNL_CB_OK;
 }
 
@@ -84,18 +83,20 @@ static void mode_read(const struct nlattr *bit, struct link *link)
 {
 	const struct nlattr *attr;
 
-	mnl_attr_for_each_nested(attr,
-				 bit) if (mnl_attr_get_type(attr) == ETHTOOL_A_BITSET_BIT_NAME &&
-					  mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) == 0)
-		link->max = SPW_MAX(link->max, strtoll(mnl_attr_get_str(attr), NULL, 10));
+	mnl_attr_for_each_nested (attr, bit)
+		if (mnl_attr_get_type(attr) == ETHTOOL_A_BITSET_BIT_NAME &&
+		    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) == 0)
+			link->max = SPW_MAX(link->max, strtoll(mnl_attr_get_str(attr), NULL, 10));
 }
 
 static void modes_read(const struct nlattr *set, struct link *link)
 {
 	const struct nlattr *bits, *bit;
 
-	mnl_attr_for_each_nested(bits, set) if (mnl_attr_get_type(bits) == ETHTOOL_A_BITSET_BITS)
-		mnl_attr_for_each_nested(bit, bits) mode_read(bit, link);
+	mnl_attr_for_each_nested (bits, set)
+		if (mnl_attr_get_type(bits) == ETHTOOL_A_BITSET_BITS)
+			mnl_attr_for_each_nested (bit, bits)
+				mode_read(bit, link);
 	link->max = link->max ? link->max : -1;
 }
 
@@ -104,26 +105,26 @@ static int link_of(const struct nlmsghdr *head, void *arg)
 	struct link *link = arg;
 	const struct nlattr *attr;
 
-	mnl_attr_for_each(attr, head, sizeof(struct genlmsghdr)) switch (mnl_attr_get_type(attr))
-	{
-	case ETHTOOL_A_LINKMODES_OURS:
-		modes_read(attr, link);
-		break;
-	case ETHTOOL_A_LINKMODES_SPEED:
-		if (mnl_attr_validate(attr, MNL_TYPE_U32) == 0)
-			link->speed = (int32_t)mnl_attr_get_u32(attr);
-		break;
-	case ETHTOOL_A_LINKMODES_LANES:
-		if (mnl_attr_validate(attr, MNL_TYPE_U32) == 0)
-			link->lanes = (int32_t)mnl_attr_get_u32(attr);
-		break;
-	case ETHTOOL_A_LINKMODES_AUTONEG:
-		if (mnl_attr_validate(attr, MNL_TYPE_U8) == 0)
-			link->autoneg = mnl_attr_get_u8(attr);
-		break;
-	default:
-		break;
-	}
+	mnl_attr_for_each (attr, head, sizeof(struct genlmsghdr))
+		switch (mnl_attr_get_type(attr)) {
+		case ETHTOOL_A_LINKMODES_OURS:
+			modes_read(attr, link);
+			break;
+		case ETHTOOL_A_LINKMODES_SPEED:
+			if (mnl_attr_validate(attr, MNL_TYPE_U32) == 0)
+				link->speed = (int32_t)mnl_attr_get_u32(attr);
+			break;
+		case ETHTOOL_A_LINKMODES_LANES:
+			if (mnl_attr_validate(attr, MNL_TYPE_U32) == 0)
+				link->lanes = (int32_t)mnl_attr_get_u32(attr);
+			break;
+		case ETHTOOL_A_LINKMODES_AUTONEG:
+			if (mnl_attr_validate(attr, MNL_TYPE_U8) == 0)
+				link->autoneg = mnl_attr_get_u8(attr);
+			break;
+		default:
+			break;
+		}
 	return MNL_CB_OK;
 }
 
