@@ -132,8 +132,8 @@ int doctor_answer(void)
 {
 	static struct answer answer;
 	static char line[LINE_MAX_BYTES];
-	int rc = spw_plat_read(&(struct spw_plat_from){.cuda_lib = "", .nvml_lib = ""},
-			       &answer.plat);
+	const struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = "", .skip_hwloc = true};
+	int rc = spw_plat_read(&from, &answer.plat);
 
 	if (rc < 0) {
 		send_line(refuse());

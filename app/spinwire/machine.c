@@ -26,8 +26,9 @@ static bool matters_here(const struct app *app, const struct spw_plat_finding *f
 
 void app_machine_read(struct app *app)
 {
-	/* The executor reads GPUs itself, if it uses one. */
-	struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
+	/* The executor reads GPUs itself, if it uses one; hwloc serves the choice of cores. */
+	struct spw_plat_from from = {
+		.cuda_lib = "", .nvml_lib = "", .skip_hwloc = !app_lcores_are_auto(&app->eal)};
 
 	if (spw_plat_read(&from, &app->plat) < 0) {
 		spw_warn("machine: %s", spw_err_text());

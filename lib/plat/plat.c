@@ -34,10 +34,10 @@ static void probe(const struct spw_plat_from *from, struct plat_tree *tree)
 	const char *cuda = from->cuda_lib ? from->cuda_lib : live ? "libcuda.so.1" : "";
 	const char *nvml = from->nvml_lib ? from->nvml_lib : live ? "libnvidia-ml.so.1" : "";
 
-	if (live) {
+	if (live)
 		plat_probe_process(tree);
+	if (live && !from->skip_hwloc)
 		plat_probe_hwloc(tree);
-	}
 	if (cuda[0])
 		plat_probe_cuda(tree, cuda);
 	if (nvml[0])

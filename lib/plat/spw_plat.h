@@ -42,6 +42,9 @@ struct spw_plat_from {
 	/* NULL: of the running machine "libcuda.so.1" and "libnvidia-ml.so.1", of a recorded one
 	 * what it recorded; "": skip */
 	const char *cuda_lib, *nvml_lib;
+	/* hwloc is not asked, which takes longer than all the rest: of cores, caches and places of
+	 * PCI functions only what sysfs says is known. spw_plat_pick wants more than that. */
+	bool skip_hwloc;
 	/* Counters are read, and again this long after the first time; 0: not at all, since only
 	 * how they move says something. Of a recorded machine: as they were recorded. */
 	uint32_t sample_ms;

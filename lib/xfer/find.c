@@ -53,10 +53,10 @@ static int nothing(const struct spw_xfer *x)
 		       *list ? list : ": there is no RDMA device (modprobe mlx5_ib)");
 }
 
-/* No GPU is asked for: opening the CUDA driver takes a second. */
+/* No GPU is asked for: opening the CUDA driver takes a second. Nor is where a device sits. */
 int xfer_find(struct spw_xfer *x, char *rails_out, size_t bytes)
 {
-	const struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
+	const struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = "", .skip_hwloc = true};
 	struct spw_plat *plat;
 	uint32_t have = 0;
 	size_t n = 0;
