@@ -37,11 +37,13 @@ def refused(path, words, *args):
 
 
 def test_softhca():
-    """Over two software ConnectX whose threads are stopped in turn, with a cable that delays frames."""
+    """Over two software ConnectX whose threads are stopped in turn; spinwire's transmit is held up for 5 ms in every 50, so that frames
+    wait in its port."""
     spwtest.need_card()
     place = spwlab.Cores(nics=True)
     with spwlab.scratch() as folder:
         path, file = spwlab.softhca_path(place, folder), os.path.join(folder, "run.rec")
+        path = path._replace(sink_port=f"fault:{path.sink_port},fault_do=tx_spin,fault_for_us=5000,fault_every_us=50000")
         limit = ["--slow-threshold", "2ms"]
         bench = sweep.Bench(folder, path, place, ["--handler", "echo", *limit, "--record", file, "--record-rule", "end"], [*limit, "--linger", "300ms"])
         stalls = causes_test.Stalls(path.nics)
