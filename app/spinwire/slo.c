@@ -93,6 +93,8 @@ void app_slo_kinds(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
 		kind[cnt++] = SPW_EXEC_CUDA_GRAPH;
 		kind[cnt++] = SPW_EXEC_CUDA_PERSISTENT;
 	}
+	if (!cnt) /* GPU memory without a GPU: refused when it is allocated */
+		return;
 	tc->exec.kind = kind[0];
 	tc->exec.also_cnt = cnt - 1;
 	memcpy(tc->exec.also, &kind[1], (cnt - 1) * sizeof(kind[0]));

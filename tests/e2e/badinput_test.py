@@ -65,6 +65,7 @@ def test_slo():
         refused(["--port", "null", "--slo", text], 1, "p99")
     refused(["--port", "null", "--slo", "20@p99"], 1, "us, ms")
     refused(["--port", "null", "--slo", "20us@p99", "--stamps", "no"], 1, "--stamps")
+    refused(["--port", "null", "--slo", "20us@p99", "--memory", "gpu"], 2, "gpu")
 
 
 def test_option_unit():
