@@ -28,6 +28,7 @@ static const struct spw_hist *stage_of(const struct spw_rec_view *view)
 	return spw_hist_total(nic) ? nic : &view->total[SPW_STAGE_polled_sent];
 }
 
+/* Costs what the ports' statistics do: system calls, on a card a question to its firmware. */
 static uint64_t lost_now(struct spw_topo *topo)
 {
 	struct spw_topo_stat stat;
@@ -54,17 +55,18 @@ static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct
 	const uint64_t share = SPW_HIST_PPM - watch->policy.conf.ppm;
 	const struct spw_tsc *tsc = &topo->conf.tsc;
 	uint64_t settled, lost, value;
-	bool enough;
 
+	seen->took_ns = spw_tsc_to_ns(tsc, spw_tsc_now() - watch->begin_tsc);
+	if (seen->took_ns < LEAST_NS)
+		return false;
 	spw_hist_difference(stage_of(view), &watch->before, &watch->diff);
 	settled = spw_hist_total(&watch->diff);
-	seen->took_ns = spw_tsc_to_ns(tsc, spw_tsc_now() - watch->begin_tsc);
 	seen->away_ns = spw_tsc_to_ns(tsc, view->held.sum_tsc[SPW_HOLD_LOST] - watch->away_tsc);
 	lost = lost_now(topo) - watch->lost;
 	seen->lost = seen->away_ns > AWAY_NS ? 0 : lost;
 	seen->frames = settled + lost;
-	enough = seen->took_ns >= LEAST_NS && settled * share >= (uint64_t)BEYOND * SPW_HIST_PPM;
-	if (!enough && !seen->lost && seen->took_ns < MOST_NS)
+	if (settled * share < (uint64_t)BEYOND * SPW_HIST_PPM && !seen->lost &&
+	    seen->took_ns < MOST_NS)
 		return false;
 	if (spw_hist_percentile(&watch->diff, watch->policy.conf.ppm, 0, &value) != SPW_HIST_VALUE)
 		spw_hist_percentile(&watch->diff, SPW_HIST_PPM, 0, &value);

@@ -8,7 +8,7 @@
  *   ask ─► lanes follow ─► settle ─► measure ─► choose ─► ask ...
  *
  *   settle    two views, after which nothing of the setting before is left
- *   measure   0.2 s and until three frames lie beyond the percentile, at most 1 s; or a loss
+ *   measure   0.2 s, and on until three frames lie beyond the percentile, or one was lost, or 1 s
  *
  * Loads are told apart by half powers of 2 of frames a second, and what a setting gave is
  * remembered for each. At a load that it does not know yet the policy tries every setting once,
