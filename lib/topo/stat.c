@@ -26,8 +26,7 @@ bool spw_topo_event(struct spw_topo *topo, struct spw_topo_lane **lane_out,
 void spw_topo_collect(struct spw_topo *topo, struct spw_rec_view *view)
 {
 	spw_rec_view_interval(view);
-	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		spw_pipe_collect(&topo->lane[i]->pipe, view);
+	spw_topo_collect_more(topo, view);
 }
 
 void spw_topo_collect_more(struct spw_topo *topo, struct spw_rec_view *view)
