@@ -201,12 +201,12 @@ static int connect_once(const struct addrinfo *list, uint64_t until_ms, int *fd_
 
 		if (fd < 0)
 			continue;
-		if (connect(fd, a->ai_addr, a->ai_addrlen) && errno == EINPROGRESS) {
+		if (connect(fd, a->ai_addr, a->ai_addrlen))
+			error = errno;
+		if (error == EINPROGRESS) {
 			error = -wait_for(fd, POLLOUT, SPW_MIN(until_ms, now_ms() + 2000));
 			if (!error)
 				(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-		} else {
-			error = errno;
 		}
 		if (!error) {
 			*fd_out = fd;
