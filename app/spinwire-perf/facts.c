@@ -57,22 +57,20 @@ static uint32_t rdma_mbps(const struct spw_plat *plat, const struct spw_plat_nic
 	return 0;
 }
 
-/* The prefix of the address that is also the GID: "10.0.0.1/24 10.1.0.1/16". */
-static uint32_t prefix_of(const struct spw_plat_nic *nic)
+/* Of the addresses "10.0.0.1/24 10.1.0.1/16" what follows the one that is also the GID: "/24 ...";
+ * "" if none is. */
+static const char *behind_gid(const struct spw_plat_nic *nic)
 {
 	const char *at = nic->gid_ipv4[0] ? strstr(nic->ipv4, nic->gid_ipv4) : NULL;
-	unsigned int bits;
 
-	return at && sscanf(at + strlen(nic->gid_ipv4), "/%u", &bits) == 1 && bits <= 32
-		       ? bits
-		       : DFLT_PREFIX;
+	return at ? at + strlen(nic->gid_ipv4) : "";
 }
 
-static bool has_address(const struct spw_plat_nic *nic)
+static uint32_t prefix_of(const struct spw_plat_nic *nic)
 {
-	const char *at = nic->gid_ipv4[0] ? strstr(nic->ipv4, nic->gid_ipv4) : NULL;
+	unsigned int bits;
 
-	return at && at[strlen(nic->gid_ipv4)] == '/';
+	return sscanf(behind_gid(nic), "/%u", &bits) == 1 && bits <= 32 ? bits : DFLT_PREFIX;
 }
 
 /* A file that only software devices have (with-softhca --rate). */
@@ -111,7 +109,7 @@ static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t 
 	nic->pcie_mtps = from->pcie_mtps;
 	nic->device = from->device;
 	nic->up = from->port_active == 1 && from->link_is_ethernet;
-	nic->in_kernel = has_address(from);
+	nic->in_kernel = behind_gid(from)[0] == '/';
 }
 
 /* "eth0 eth1" of the kernel becomes "eth0+eth1". */
