@@ -149,6 +149,15 @@ static void rails_close(struct spw_port *port)
 	free(rp);
 }
 
+static int wait_scale(struct rails_port *rp)
+{
+	struct spw_tsc tsc;
+	int rc = spw_tsc_calibrate(20, &tsc);
+
+	rp->wait_tsc = rc ? 0 : spw_tsc_from_ns(&tsc, rp->conf.wait_us * 1000);
+	return rc;
+}
+
 static int rails_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
 		      struct spw_port **port_out)
 {
@@ -162,6 +171,7 @@ static int rails_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 	for (uint32_t r = 0; !rc && r < rp->conf.rail_cnt; r++)
 		rc = spw_port_open(&rp->conf.rail[r], index, queue_cnt, &rp->rail[r]);
 	rc = rc ? rc : check_rails(rp);
+	rc = rc ? rc : wait_scale(rp);
 	if (rc) {
 		rails_close(&rp->base);
 		return rc;
@@ -187,18 +197,14 @@ static int rails_region_attach(struct spw_port *port, const struct spw_region *r
 
 static int window_make(struct rails_queue *q, const struct rails_conf *conf, uint32_t slot_cnt)
 {
-	struct spw_tsc tsc;
-	struct rails_window_conf wc = {
+	const struct rails_window_conf wc = {
 		.cnt = (uint32_t)conf->window,
 		.seq_cnt = conf->order == RAILS_ORDER_STREAM ? SPW_IDENT_STREAM_CNT : FLOW_CNT,
 		.slot_cnt = slot_cnt,
 		.parked_max = slot_cnt / PARKED_SHARE,
+		.wait_tsc = q->port->wait_tsc,
 	};
-	int rc = spw_tsc_calibrate(20, &tsc);
 
-	if (rc)
-		return rc;
-	wc.wait_tsc = spw_tsc_from_ns(&tsc, conf->wait_us * 1000);
 	return rails_window_init(&q->window, &wc);
 }
 

@@ -79,6 +79,7 @@ struct rails_port {
 	uint8_t rail_after[RAILS_MASKS][SPW_PORT_RAIL_MAX];
 	uint32_t all; /* bits of all rails */
 	struct rails_conf conf;
+	uint64_t wait_tsc; /* conf.wait_us in ticks */
 	struct spw_port *rail[SPW_PORT_RAIL_MAX];
 	struct rails_queue *queue;
 };
