@@ -17,8 +17,6 @@
 #ifndef SPW_BASE_IDENT_H
 #define SPW_BASE_IDENT_H
 
-#include <string.h>
-
 #include "base/spw_types.h"
 
 #define SPW_IDENT_MAGIC        0x5357u
@@ -34,25 +32,6 @@ struct spw_ident {
 	uint32_t seq;
 };
 
-/* Purpose: big-endian numbers at any alignment.
- * Thread: any.
- */
-SPW_INLINE uint32_t spw_ident_be32(const uint8_t *at)
-{
-	spw_be32 v;
-
-	memcpy(&v, at, sizeof(v));
-	return spw_be32_to_cpu(v);
-}
-/* Thread: any. */
-SPW_INLINE uint64_t spw_ident_be64(const uint8_t *at)
-{
-	spw_be64 v;
-
-	memcpy(&v, at, sizeof(v));
-	return spw_be64_to_cpu(v);
-}
-
 /* Purpose: reads the mark at `at`.
  * Shape: SPW_IDENT_BYTES readable.
  * Returns: false if there is no mark; ident_out is then unchanged.
@@ -62,9 +41,9 @@ SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 {
 	uint64_t v;
 
-	if (spw_ident_be32(at) >> 8 != (SPW_IDENT_MAGIC << 8 | SPW_IDENT_VERSION))
+	if (spw_be32_load(at) >> 8 != (SPW_IDENT_MAGIC << 8 | SPW_IDENT_VERSION))
 		return false;
-	v = spw_ident_be64(at + 4);
+	v = spw_be64_load(at + 4);
 	ident_out->run = (uint16_t)(v >> 48);
 	ident_out->flow = (uint16_t)(v >> 32);
 	ident_out->seq = (uint32_t)v;
@@ -79,7 +58,7 @@ SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 SPW_INLINE bool spw_ident_stream(const uint8_t *at, uint32_t *stream_out, uint32_t *number_out)
 {
 	*stream_out = at[3] >> 4;
-	*number_out = spw_ident_be32(at + SPW_IDENT_BYTES);
+	*number_out = spw_be32_load(at + SPW_IDENT_BYTES);
 	return at[3] & SPW_IDENT_STREAM;
 }
 
@@ -89,7 +68,7 @@ SPW_INLINE bool spw_ident_stream(const uint8_t *at, uint32_t *stream_out, uint32
  */
 SPW_INLINE bool spw_ident_is_udp(const uint8_t *frame)
 {
-	return spw_ident_be32(frame + 12) >> 8 == 0x080045 && frame[23] == 17;
+	return spw_be32_load(frame + 12) >> 8 == 0x080045 && frame[23] == 17;
 }
 
 /* Purpose: finds and reads the mark of a frame (UDP over IPv4 without options) or, if message, of

@@ -91,6 +91,22 @@ SPW_INLINE spw_be64 spw_cpu_to_be64(uint64_t x)
 	return (SPW_FORCE spw_be64)SPW_SWAP64(x);
 }
 
+/* Big-endian numbers in memory, at any alignment. */
+SPW_INLINE uint32_t spw_be32_load(const void *at)
+{
+	spw_be32 v;
+
+	__builtin_memcpy(&v, at, sizeof(v));
+	return spw_be32_to_cpu(v);
+}
+SPW_INLINE uint64_t spw_be64_load(const void *at)
+{
+	spw_be64 v;
+
+	__builtin_memcpy(&v, at, sizeof(v));
+	return spw_be64_to_cpu(v);
+}
+
 /* The smallest power of 2 that is not below x. x: 0 .. 2^31; 1 for 0. */
 SPW_INLINE uint32_t spw_pow2_ceil32(uint32_t x)
 {

@@ -232,15 +232,11 @@ SPW_INLINE uint16_t spw_prm_ld16(const void *p)
 }
 SPW_INLINE uint32_t spw_prm_ld32(const void *p)
 {
-	uint32_t v;
-	memcpy(&v, p, sizeof(v));
-	return SPW_SWAP32(v);
+	return spw_be32_load(p);
 }
 SPW_INLINE uint64_t spw_prm_ld64(const void *p)
 {
-	uint64_t v;
-	memcpy(&v, p, sizeof(v));
-	return SPW_SWAP64(v);
+	return spw_be64_load(p);
 }
 SPW_INLINE void spw_prm_st8(void *p, uint8_t v)
 {

@@ -11,6 +11,8 @@
  * A flow is the tag's, else what the NIC hashed, in 64 buckets. The rail of each bucket is in a
  * table by the set of rails that are up: a rail that goes down moves its own buckets and no others.
  */
+#include <string.h>
+
 #include "base/spw_ident.h"
 #include "port/rails/rails.h"
 
