@@ -67,7 +67,7 @@ static void *lane_main(void *arg)
 	return NULL;
 }
 
-/* way_cnt 1: that executor alone; else all of them. */
+/* Executors kind[0 .. kind_cnt - 1]; the lane begins with the first. */
 static int lane_open(const struct slo_bench *b, struct lane *lane, uint64_t pps,
 		     const enum spw_exec_kind *kind, uint32_t kind_cnt, uint16_t burst)
 {
