@@ -6,11 +6,10 @@
  * where the kernel has udmabuf, a real one as well. Arguments: the rails of both ends.
  */
 #include <fcntl.h>
-#include <linux/udmabuf.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../unit/unit_udmabuf.h"
 #include "xfer_kit.h"
 
 #define BYTES  (4u << 20)
@@ -28,19 +27,6 @@ struct gpu {
 };
 static struct gpu gpu_a, gpu_b;
 
-static int as_udmabuf(int memfd)
-{
-	struct udmabuf_create create = {
-		.memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC, .size = BYTES};
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd = -1;
-
-	if (dev >= 0) {
-		fd = ioctl(dev, UDMABUF_CREATE, &create);
-		close(dev);
-	}
-	return fd;
-}
-
 static bool gpu_open(struct gpu *g, struct spw_xfer *x, bool real)
 {
 	struct spw_xfer_mem_req req = {
@@ -49,7 +35,7 @@ static bool gpu_open(struct gpu *g, struct spw_xfer *x, bool real)
 	g->memfd = memfd_create("gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(g->memfd, BYTES), 0);
 	assert_int_equal(fcntl(g->memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	g->dmabuf = real ? as_udmabuf(g->memfd) : dup(g->memfd);
+	g->dmabuf = real ? unit_udmabuf(g->memfd, BYTES) : dup(g->memfd);
 	if (g->dmabuf < 0)
 		return false;
 	g->seen = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, g->memfd, 0);

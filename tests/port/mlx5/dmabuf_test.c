@@ -8,15 +8,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/udmabuf.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
 #include "port/mlx5/eth/eth.h"
 #include "port_kit.h"
+#include "../../unit/unit_udmabuf.h"
 
 #define SLOTS 2048u
 #define SLOT  2048u
@@ -31,19 +30,6 @@ struct memory {
 	uint8_t *window;
 };
 
-static int as_udmabuf(int memfd)
-{
-	struct udmabuf_create create = {
-		.memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC, .size = BYTES};
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd = -1;
-
-	if (dev >= 0) {
-		fd = ioctl(dev, UDMABUF_CREATE, &create);
-		close(dev);
-	}
-	return fd;
-}
-
 static bool memory_open(struct memory *m, bool real)
 {
 	m->memfd = memfd_create("frames", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -55,7 +41,7 @@ static bool memory_open(struct memory *m, bool real)
 		.bytes = BYTES, .page_bytes = 4096, .kind = SPW_MEM_GPU, .id = 7, .numa_node = -1};
 	m->region.dev_va =
 		(uintptr_t)mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	m->region.dmabuf_fd = real ? as_udmabuf(m->memfd) : dup(m->memfd);
+	m->region.dmabuf_fd = real ? unit_udmabuf(m->memfd, BYTES) : dup(m->memfd);
 	return m->region.dmabuf_fd >= 0;
 }
 
