@@ -107,29 +107,42 @@ static const char *way_name(const struct app *app, struct spw_slo_setting settin
 	return spw_exec_kind_name(app->topo.way[setting.way].kind);
 }
 
+#define LOST_TEXT_BYTES 64u
+
+static const char *lost_text(const struct spw_slo_seen *seen, char *text)
+{
+	if (seen->lost_away)
+		snprintf(text, LOST_TEXT_BYTES, "%lu lost while a core was away",
+			 (unsigned long)seen->lost_away);
+	else
+		snprintf(text, LOST_TEXT_BYTES, "%lu lost", (unsigned long)seen->lost);
+	return text;
+}
+
 static void say_change(const struct app *app, const struct spw_slo_step *step,
 		       const struct spw_slo_seen *seen)
 {
 	static const char *const why[] = {[SPW_SLO_TRY] = "not known at this load",
 					  [SPW_SLO_LOSES] = "it lost frames",
 					  [SPW_SLO_BETTER] = "another was better by a quarter"};
-	char expected[64] = "";
+	char expected[64] = "", lost[LOST_TEXT_BYTES];
 
 	if (step->expected_ns)
 		snprintf(expected, sizeof(expected), ", which gave %.1f us",
 			 (double)step->expected_ns * 1e-3);
-	spw_info("slo: %.0f frames/s, %s %.1f us, %lu lost with %s, burst %u; now %s, burst %u%s: "
-		 "%s",
+	spw_info("slo: %.0f frames/s, %s %.1f us, %s with %s, burst %u; now %s, burst %u%s: %s",
 		 (double)seen->frames * 1e9 / (double)seen->took_ns, app->slo->point,
-		 (double)seen->value_ns * 1e-3, (unsigned long)seen->lost,
-		 way_name(app, step->from), step->from.burst, way_name(app, step->to),
-		 step->to.burst, expected, why[step->why]);
+		 (double)seen->value_ns * 1e-3, lost_text(seen, lost), way_name(app, step->from),
+		 step->from.burst, way_name(app, step->to), step->to.burst, expected,
+		 why[step->why]);
 }
 
 /* Tries are not judged: they are there to find out. */
 static void say_kept(struct app_slo *slo, const struct app *app, const struct spw_slo_step *step,
 		     const struct spw_slo_seen *seen)
 {
+	char lost[LOST_TEXT_BYTES];
+
 	slo->measured++;
 	slo->kept += step->kept;
 	slo->differ = slo->said && slo->said_kept == step->kept ? 0 : slo->differ + 1;
@@ -138,10 +151,10 @@ static void say_kept(struct app_slo *slo, const struct app *app, const struct sp
 	slo->differ = 0;
 	slo->said = true;
 	slo->said_kept = step->kept;
-	spw_info("slo: %s is %s: %s %.1f us, %lu lost at %.0f frames/s with %s, burst %u, the best "
+	spw_info("slo: %s is %s: %s %.1f us, %s at %.0f frames/s with %s, burst %u, the best "
 		 "that was found; cores were away for %.1f ms of %.0f",
 		 app->conf.run.slo, step->kept ? "kept" : "NOT kept", slo->point,
-		 (double)seen->value_ns * 1e-3, (unsigned long)seen->lost,
+		 (double)seen->value_ns * 1e-3, lost_text(seen, lost),
 		 (double)seen->frames * 1e9 / (double)seen->took_ns, way_name(app, step->from),
 		 step->from.burst, (double)seen->away_ns * 1e-6, (double)seen->took_ns * 1e-6);
 }

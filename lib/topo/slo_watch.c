@@ -64,6 +64,7 @@ static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct
 	seen->away_ns = spw_tsc_to_ns(tsc, view->held.sum_tsc[SPW_HOLD_LOST] - watch->away_tsc);
 	lost = lost_now(topo) - watch->lost;
 	seen->lost = seen->away_ns > AWAY_NS ? 0 : lost;
+	seen->lost_away = lost - seen->lost;
 	seen->frames = settled + lost;
 	if (settled * share < (uint64_t)BEYOND * SPW_HIST_PPM && !seen->lost &&
 	    seen->took_ns < MOST_NS)

@@ -55,9 +55,11 @@ struct spw_slo_setting {
 
 /* What one setting gave in one stretch of time. */
 struct spw_slo_seen {
-	uint64_t took_ns;  /* > 0 */
-	uint64_t frames;   /* that came */
-	uint64_t lost;     /* of them: missed by the port, or dropped because a ring was full */
+	uint64_t took_ns; /* > 0 */
+	uint64_t frames;  /* that came */
+	uint64_t lost;    /* of them: missed by the port, or dropped because a ring was full */
+	uint64_t
+		lost_away; /* lost likewise, but cores were away: no setting's fault, not in lost */
 	uint64_t value_ns; /* the percentile of the others */
 	uint64_t away_ns;  /* time that lanes were without a core, summed */
 };
