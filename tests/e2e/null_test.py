@@ -3,6 +3,8 @@
 """The null port: a source that needs no peer. Exact frame counts, several queues, EAL left as it was named."""
 import glob
 import os
+import re
+import signal
 
 import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
@@ -57,6 +59,19 @@ def test_objective():
           "settings")
     check(slo["tries"] >= 1 and slo["measured"] >= 1, f"{slo}")
     check(0 <= slo["kept"] <= slo["measured"], f"{slo}")
+
+
+def test_objective_on_a_ramp():
+    """The load doubles every second, three times; --slo judges each by itself while the run goes on."""
+    place = spwlab.Cores()
+    with Run(["--port", "null:size=64,rate=5k,rate_to=40k,ramp_s=4", "--handler", "sum", "--slo", "10ms@p50", "--seconds", "100"],
+             lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+        def loads():
+            return [int(rate) for rate in re.findall(r"slo: (?:.* at )?(\d+) frames/s", run.output())]
+        spwlab.wait_for(lambda: max(loads(), default=0) > 28000, 60, "the last load")
+        run.signal(signal.SIGINT)
+        balanced(run.finish())
+        check(min(loads()) < 14000, f"loads that were judged: {loads()}")
 
 
 def test_two_queues():

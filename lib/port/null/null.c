@@ -22,15 +22,15 @@
 
 #include "base/spw_err.h"
 #include "port/null/null.h"
+#include "port/null/rate.h"
 #include "port/port.h"
 #include "time/spw_time.h"
 
-#define NULL_USAGE                                                                             \
-	"size=BYTES (46 .. 65535), rate=FRAMES/S (0: as fast as polled), count=FRAMES (0: no " \
-	"end), "                                                                               \
+#define NULL_USAGE                                                                    \
+	"size=BYTES (46 .. 65535), rate=FRAMES/S (0: as fast as polled), "            \
+	"rate_to=FRAMES/S in ramp_s=SECONDS (1 .. 86400), count=FRAMES (0: no end), " \
 	"pattern=udp|crc, flows=N, bad=REASON, bad_every=N, stamps=0|1"
 #define NULL_RING_DFLT 1024u
-#define NULL_RATE_MIN  1000u /* per queue; the least that spw_time_scale_make takes */
 
 struct null_queue {
 	struct spw_pool *pool;
@@ -43,7 +43,7 @@ struct null_queue {
 	uint64_t rx_bytes, tx_frames, tx_bytes, lent_empty;
 	uint64_t wait_max; /* ring_size: how many may wait */
 	uint64_t count_max;
-	struct spw_time_scale tick_to_frame, frame_to_tick;
+	struct null_rate rate;
 	uint64_t start_tsc;
 	/* bad frames */
 	uint64_t bad_every, bad_in;
@@ -57,7 +57,7 @@ struct null_queue {
 
 struct null_port {
 	struct spw_port base;
-	uint64_t size, rate, count, flows, bad_every, stamps;
+	uint64_t size, rate, rate_to, ramp_s, count, flows, bad_every, stamps;
 	bool stopped; /* what was due and not taken is lost */
 	enum null_pattern pattern;
 	enum null_bad bad;
@@ -75,7 +75,7 @@ SPW_INLINE uint64_t null_waiting(struct null_queue *q, uint64_t now, bool rated)
 
 	if (!rated)
 		return q->count_max - taken;
-	due = SPW_MIN(spw_time_scale_apply(q->tick_to_frame, now - q->start_tsc), q->count_max);
+	due = SPW_MIN(null_rate_due(&q->rate, now - q->start_tsc), q->count_max);
 	wait = due - taken;
 	if (spw_unlikely(wait > q->wait_max)) {
 		spw_thr_count(&q->missed_frames, wait - q->wait_max);
@@ -118,10 +118,7 @@ SPW_INLINE uint16_t null_rx(struct null_queue *q, struct spw_desc *desc, uint16_
 		uint32_t len = with_bad ? null_bad_frame(q, slot[i]) : q->frame_bytes;
 
 		if (rated)
-			now = q->start_tsc +
-			      spw_time_scale_apply(
-				      q->frame_to_tick,
-				      first + i + 1); /* one is due a period after the start */
+			now = q->start_tsc + null_rate_when(&q->rate, first + i + 1);
 		desc[i] = (struct spw_desc){
 			.nic_stamp = now,
 			.slot = slot[i],
@@ -211,20 +208,25 @@ static struct null_port *null_of(struct spw_port *port)
 
 static int null_parse(const struct spw_port_spec *spec, struct null_port *np)
 {
-	static const char *const keys[] = {"size",  "rate", "count",     "pattern",
-					   "flows", "bad",  "bad_every", "stamps"};
+	static const char *const keys[] = {"size",    "rate",  "rate_to", "ramp_s",    "count",
+					   "pattern", "flows", "bad",     "bad_every", "stamps"};
 	const char *pattern = spw_port_spec_find(spec, "pattern");
 	const char *bad = spw_port_spec_find(spec, "bad");
 	int rc = spw_port_spec_check_keys(spec, keys, SPW_ARRAY_CNT(keys), NULL_USAGE);
 
 	rc = rc ? rc : spw_port_spec_u64(spec, "size", 64, NULL_HEADER_BYTES + 4, 65535, &np->size);
 	rc = rc ? rc : spw_port_spec_u64(spec, "rate", 0, 0, 1000000000, &np->rate);
+	rc = rc ? rc : spw_port_spec_u64(spec, "rate_to", np->rate, 0, 1000000000, &np->rate_to);
+	rc = rc ? rc : spw_port_spec_u64(spec, "ramp_s", 0, 1, 86400, &np->ramp_s);
 	rc = rc ? rc : spw_port_spec_u64(spec, "count", 0, 0, UINT64_MAX / 2, &np->count);
 	rc = rc ? rc : spw_port_spec_u64(spec, "flows", 1024, 1, 32768, &np->flows);
 	rc = rc ? rc : spw_port_spec_u64(spec, "bad_every", 100, 1, UINT64_MAX / 2, &np->bad_every);
 	rc = rc ? rc : spw_port_spec_u64(spec, "stamps", 0, 0, 1, &np->stamps);
 	rc = rc || !pattern ? rc : null_pattern_parse(pattern, &np->pattern);
 	rc = rc || !bad ? rc : null_bad_parse(bad, &np->bad);
+	if (!rc && (!np->rate_to != !np->rate || (np->rate_to != np->rate) != (np->ramp_s > 0)))
+		rc = spw_err(EINVAL, "a rate that changes needs rate= (not 0), rate_to= (another "
+				     "one) and ramp_s=");
 	if (!rc && !SPW_IS_POW2(np->flows))
 		rc = spw_err(EINVAL, "flows=%u is no power of 2", (unsigned)np->flows);
 	if (!rc && np->bad == NULL_BAD_CHECKSUM && np->pattern != NULL_PATTERN_CRC)
@@ -306,18 +308,13 @@ static int null_fill(struct null_queue *q)
 }
 
 /* The rate is per port and divided among its queues. */
-static int null_rate(struct null_queue *q, const struct null_port *np)
+static int null_rate_share(struct null_queue *q, const struct null_port *np)
 {
-	uint64_t rate = np->rate / np->base.queue_cnt;
-	int rc;
+	const uint16_t cnt = np->base.queue_cnt;
 
-	if (!np->rate)
-		return 0;
-	if (rate < NULL_RATE_MIN)
-		return spw_err(ERANGE, "rate=%u is too low: at least %u frames/s per queue",
-			       (unsigned)np->rate, NULL_RATE_MIN);
-	rc = spw_time_scale_make(np->tsc.hz, rate, &q->tick_to_frame);
-	return rc ? rc : spw_time_scale_make(rate, np->tsc.hz, &q->frame_to_tick);
+	return np->rate ? null_rate_make(np->tsc.hz, np->rate / cnt, np->rate_to / cnt,
+					 np->ramp_s * np->tsc.hz, &q->rate)
+			: 0;
 }
 
 static int null_queue_setup(struct spw_port *port, uint16_t queue,
@@ -326,7 +323,7 @@ static int null_queue_setup(struct spw_port *port, uint16_t queue,
 	struct null_port *np = null_of(port);
 	struct null_queue *q = &np->queue[queue];
 	uint64_t share = np->count / port->queue_cnt + (queue < np->count % port->queue_cnt);
-	int rc = null_rate(q, np);
+	int rc = null_rate_share(q, np);
 
 	if (rc)
 		return rc;
@@ -363,7 +360,7 @@ static int null_start(struct spw_port *port)
 		struct null_queue *q = &np->queue[i];
 		uint64_t taken = q->rx_frames + q->missed_frames;
 
-		q->start_tsc = now - spw_time_scale_apply(q->frame_to_tick, taken);
+		q->start_tsc = now - null_rate_restart(&q->rate, taken);
 		q->due_frames = taken;
 	}
 	return 0;

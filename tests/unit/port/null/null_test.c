@@ -5,6 +5,7 @@
 
 #include "../unit_test.h"
 #include "port/null/null.h"
+#include "port/null/rate.h"
 #include "port/spw_port.h"
 #include "time/spw_time.h"
 
@@ -194,6 +195,54 @@ static void a_rate_is_kept(void **state SPW_UNUSED)
 	close_null(port);
 }
 
+#define RAMP_HZ 1000000000u /* ticks a second: a tick is a nanosecond */
+
+/* From 1 k to 1 M frames/s in 11 s and back: eleven steps of a second each, the last of which
+ * stays. What is due at the end of each is the sum of the rates so far, and frame n is due when
+ * due() becomes n. */
+static void a_ramp_is_the_sum_of_its_steps(void **state SPW_UNUSED)
+{
+	static const uint64_t rate[2][11] = {
+		{1000, 2000, 4000, 8000, 16000, 32000, 64000, 128000, 256000, 512000, 1000000},
+		{1000000, 500000, 250000, 125000, 62500, 31250, 15625, 7812, 3906, 1953, 1000}};
+
+	for (uint32_t down = 0; down < 2; down++) {
+		const uint64_t first = rate[down][0], last = rate[down][10];
+		struct null_rate r;
+		uint64_t sum = 0;
+
+		assert_int_equal(null_rate_make(RAMP_HZ, first, last, 11ull * RAMP_HZ, &r), 0);
+		assert_int_equal(null_rate_due(&r, 0), 0);
+		for (uint32_t i = 0; i < 14; i++) {
+			sum += rate[down][SPW_MIN(i, 10)];
+			assert_in_range(null_rate_due(&r, (i + 1ull) * RAMP_HZ), sum - i - 1, sum);
+			for (uint64_t n = 1; n <= sum; n += SPW_MAX(1, sum / 997)) {
+				struct null_rate then = r;
+				uint64_t at = null_rate_when(&r, n);
+
+				then.now = 0;
+				assert_in_range(null_rate_due(&then, at + 1), n, n + 1);
+				then.now = 0;
+				assert_in_range(null_rate_due(&then, at - 1), n - 1, n);
+			}
+		}
+	}
+}
+
+static void a_ramp_goes_on_where_it_stopped(void **state SPW_UNUSED)
+{
+	struct null_rate r;
+
+	assert_int_equal(null_rate_make(RAMP_HZ, 1000, 4000, 3ull * RAMP_HZ, &r), 0);
+	for (uint64_t n = 0; n < 20000; n += 37) {
+		uint64_t at = null_rate_restart(&r, n);
+
+		assert_in_range(null_rate_due(&r, at + 1), n, n + 1);
+		assert_true(null_rate_due(&r, at + RAMP_HZ) > n + 999);
+	}
+	assert_int_equal(null_rate_make(RAMP_HZ, 1000, 999, RAMP_HZ, &r), -ERANGE);
+}
+
 /* A pipe that does not poll: what the ring cannot hold is missed, not queued for later. */
 static void what_waits_too_long_is_missed(void **state SPW_UNUSED)
 {
@@ -277,6 +326,12 @@ static void wrong_keys_are_refused(void **state SPW_UNUSED)
 		{"null:flows=3", -EINVAL, "no power of 2"},
 		{"null:rate=ten", -EINVAL, "no number"},
 		{"null:stamps=2", -ERANGE, "0 .. 1"},
+		{"null:rate=1k,rate_to=2k", -EINVAL, "needs rate="},
+		{"null:rate=1k,ramp_s=2", -EINVAL, "needs rate="},
+		{"null:rate=1k,rate_to=0,ramp_s=2", -EINVAL, "needs rate="},
+		{"null:rate_to=1k,ramp_s=2", -EINVAL, "needs rate="},
+		{"null:rate=1k,rate_to=1k,ramp_s=2", -EINVAL, "needs rate="},
+		{"null:rate=1k,rate_to=2k,ramp_s=0", -ERANGE, "1 .. 86400"},
 	};
 	struct spw_port_spec spec;
 	struct spw_port *port;
@@ -313,6 +368,8 @@ int main(void)
 		cmocka_unit_test(count_frames_come_and_are_whole),
 		cmocka_unit_test(a_dry_pool_is_counted),
 		cmocka_unit_test(a_rate_is_kept),
+		cmocka_unit_test(a_ramp_is_the_sum_of_its_steps),
+		cmocka_unit_test(a_ramp_goes_on_where_it_stopped),
 		cmocka_unit_test(what_waits_too_long_is_missed),
 		cmocka_unit_test(bad_frames_come_as_often_as_asked),
 		cmocka_unit_test(the_crc_is_the_published_one),
