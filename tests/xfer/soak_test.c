@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "numbered.h"
 #include "xfer_kit.h"
 
 #define DEPTH SPW_XFER_REQ_MAX
@@ -60,33 +61,14 @@ static uint64_t length_of(uint64_t n)
 	return n % 1024 ? unit_random_log(&seed, 9) : unit_random(&seed) % (ROOM + 1);
 }
 
-static uint64_t word_of(uint64_t n, uint64_t i)
-{
-	return (n << 20 ^ i) * 0x9e3779b97f4a7c15ull;
-}
-
-static void fill(uint8_t *at, uint64_t len, uint64_t n)
-{
-	for (uint64_t i = 0; i < len; i += 8) {
-		const uint64_t word = word_of(n, i);
-
-		memcpy(at + i, &word, SPW_MIN(len - i, (uint64_t)8));
-	}
-}
-
 static void check(const uint8_t *at, uint64_t got, uint64_t n)
 {
-	if (got != length_of(n))
-		fail_msg("message %llu has %llu bytes", (unsigned long long)n,
-			 (unsigned long long)got);
-	for (uint64_t i = 0; i < got; i += 8) {
-		const uint64_t word = word_of(n, i);
+	const uint64_t wrong = numbered_wrong(at, got, n);
 
-		if (memcmp(at + i, &word, SPW_MIN(got - i, (uint64_t)8)))
-			fail_msg("message %llu of %llu bytes is wrong at %llu",
-				 (unsigned long long)n, (unsigned long long)got,
-				 (unsigned long long)i);
-	}
+	if (got != length_of(n) || wrong != got)
+		fail_msg("message %llu of %llu bytes came with %llu, wrong from byte %llu on",
+			 (unsigned long long)n, (unsigned long long)length_of(n),
+			 (unsigned long long)got, (unsigned long long)wrong);
 }
 
 static bool is_done(struct spw_xfer_req *req, uint64_t *bytes_out)
@@ -114,7 +96,7 @@ static void turn(struct way *w, uint64_t until)
 		const uint32_t i = w->sent % DEPTH;
 		uint8_t *at = w->out + (size_t)i * ROOM;
 
-		fill(at, length_of(w->sent), w->sent);
+		numbered_fill(at, length_of(w->sent), w->sent);
 		if (spw_xfer_send(w->from, w->mem_from, at, length_of(w->sent), 0, &w->send[i]))
 			break;
 	}

@@ -3,6 +3,8 @@
  */
 #include "stream.h"
 
+#include "numbered.h"
+
 /* Length and bytes of message number n follow from n. */
 static uint64_t length_of(uint64_t n)
 {
@@ -13,25 +15,13 @@ static uint64_t length_of(uint64_t n)
 	return (chance >> 8) % most[chance % SPW_ARRAY_CNT(most)];
 }
 
-static void fill(uint8_t *at, uint64_t len, uint64_t n)
-{
-	for (uint64_t i = 0; i < len; i += 8) {
-		const uint64_t word = (n << 32 | i) * 0x9e3779b97f4a7c15ull;
-
-		memcpy(at + i, &word, SPW_MIN(len - i, (uint64_t)8));
-	}
-}
-
 static void check(const uint8_t *at, uint64_t len, uint64_t n, const char *what)
 {
-	for (uint64_t i = 0; i < len; i += 8) {
-		const uint64_t word = (n << 32 | i) * 0x9e3779b97f4a7c15ull;
+	const uint64_t wrong = numbered_wrong(at, len, n);
 
-		if (memcmp(at + i, &word, SPW_MIN(len - i, (uint64_t)8)))
-			fail_msg("%s %llu of %llu bytes: wrong from byte %llu on", what,
-				 (unsigned long long)n, (unsigned long long)len,
-				 (unsigned long long)i);
-	}
+	if (wrong != len)
+		fail_msg("%s %llu of %llu bytes: wrong from byte %llu on", what,
+			 (unsigned long long)n, (unsigned long long)len, (unsigned long long)wrong);
 }
 
 static void grant(struct stream_way *w, uint64_t n)
@@ -105,7 +95,7 @@ static void do_send(struct stream *s, struct stream_way *w)
 	*req = NULL;
 	if (s->stop)
 		return;
-	fill(at, len, n);
+	numbered_fill(at, len, n);
 	assert_int_equal(spw_xfer_send(w->from, w->mem_from, at, len, 0, req), 0);
 	w->sent++;
 }
@@ -151,7 +141,7 @@ static void do_put(struct stream *s, struct stream_way *w)
 	}
 	if (s->stop)
 		return;
-	fill(w->put_out, len, w->puts);
+	numbered_fill(w->put_out, len, w->puts);
 	assert_int_equal(spw_xfer_put(w->from, &a, &w->put), 0);
 }
 
