@@ -38,13 +38,27 @@ char *perf_tool_find(const char *installed, const char *in_tree)
 	return path;
 }
 
+/* Of a pipe that was not made both ends are -1. */
+static void close_pipe(const int end[2])
+{
+	for (int i = 0; i < 2 && end[i] >= 0; i++)
+		close(end[i]);
+}
+
 int perf_child_start(char *const *argv, struct perf_child *child_out)
 {
-	int in[2], out[2];
-	pid_t pid;
+	int in[2] = {-1, -1}, out[2] = {-1, -1};
+	pid_t pid = -1;
 
-	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || (pid = fork()) < 0)
-		return spw_err(EIO, "%s: %s", argv[0], strerror(errno));
+	if (!pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC))
+		pid = fork();
+	if (pid < 0) {
+		int rc = spw_err(EIO, "%s: %s", argv[0], strerror(errno));
+
+		close_pipe(in);
+		close_pipe(out);
+		return rc;
+	}
 	if (pid == 0) {
 		if (dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0)
 			execvp(argv[0], argv);
