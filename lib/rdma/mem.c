@@ -42,21 +42,32 @@ int rdma_mr_reg_bytes(const struct rdma_dev *dev, struct ibv_pd *pd, void *addr,
 	return *mr_out ? 0 : reg_failed(dev, bytes, errno ? errno : EIO);
 }
 
+int rdma_mr_reg_dmabuf(const struct rdma_dev *dev, const struct rdma_dmabuf *buf, int access,
+		       struct ibv_mr **mr_out)
+{
+	int code;
+
+	*mr_out = ibv_reg_dmabuf_mr(dev->pd, buf->offset, buf->bytes, buf->addr, buf->fd, access);
+	if (*mr_out)
+		return 0;
+	code = errno ? errno : EIO;
+	if (code == EOPNOTSUPP || code == EPROTONOSUPPORT || code == ENOSYS || code == EINVAL)
+		return spw_err(ENOTSUP,
+			       "%s: the kernel's driver registers no dma-buf of this memory (%s): "
+			       "Linux 5.12 or later with mlx5_ib can; else use memory of the host "
+			       "(spinwire: --memory cuda-reg)",
+			       dev->name, strerror(code));
+	return reg_failed(dev, buf->bytes, code);
+}
+
 /* In a dma-buf of GPU memory the NIC addresses bytes by their device address. */
 static int dmabuf_reg(const struct rdma_dev *dev, const struct spw_region *region,
 		      struct ibv_mr **mr_out)
 {
-	*mr_out = ibv_reg_dmabuf_mr(dev->pd, 0, region->bytes, region->dev_va, region->dmabuf_fd,
-				    IBV_ACCESS_LOCAL_WRITE);
-	if (*mr_out)
-		return 0;
-	if (errno == EOPNOTSUPP || errno == EPROTONOSUPPORT || errno == ENOSYS || errno == EINVAL)
-		return spw_err(ENOTSUP,
-			       "%s: the kernel's driver registers no dma-buf of this memory (%s): "
-			       "Linux 5.12 or later with mlx5_ib "
-			       "can; else use --memory cuda-reg",
-			       dev->name, strerror(errno));
-	return reg_failed(dev, region->bytes, errno ? errno : EIO);
+	const struct rdma_dmabuf buf = {
+		.fd = region->dmabuf_fd, .addr = region->dev_va, .bytes = region->bytes};
+
+	return rdma_mr_reg_dmabuf(dev, &buf, IBV_ACCESS_LOCAL_WRITE, mr_out);
 }
 
 static int region_reg(const struct rdma_dev *dev, const struct spw_region *region,

@@ -140,6 +140,24 @@ int rdma_dev_key_replace(struct rdma_dev *dev, uint16_t region_id, uint32_t bad_
 int rdma_mr_reg_bytes(const struct rdma_dev *dev, struct ibv_pd *pd, void *addr, size_t bytes,
 		      int access, struct ibv_mr **mr_out);
 
+/* A range of a dma-buf, and the address by which work requests name its first byte. */
+struct rdma_dmabuf {
+	int fd;          /* may be closed once it is registered */
+	uint64_t offset; /* in the dma-buf */
+	uint64_t addr;
+	size_t bytes;
+};
+
+/* Purpose: registers a range of a dma-buf in the device's protection domain.
+ * Shape: access is a set of IBV_ACCESS_*.
+ * Owner: as rdma_mr_reg_bytes.
+ * Thread: setup, or the control thread.
+ * Errors: -ENOTSUP: the driver registers no dma-buf, or not this one; -EBADF: fd is not open (a
+ * driver that registers none answers -ENOTSUP before it looks at fd); -ENOMEM, -EAGAIN as
+ * rdma_dev_attach. */
+int rdma_mr_reg_dmabuf(const struct rdma_dev *dev, const struct rdma_dmabuf *buf, int access,
+		       struct ibv_mr **mr_out);
+
 /* ---- clock ---- */
 
 /* Purpose: reads the device's clock and the CPU's as one pair (spw_port_driver.pair_clock).

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/spw_err.h"
 #include "xfer/xfer.h"
@@ -13,24 +12,16 @@
 #define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define ACCESS_GPU (ACCESS | IBV_ACCESS_REMOTE_READ) /* a flush reads through its own QP */
 
-static int dmabuf_reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
-		      struct ibv_mr **mr_out)
-{
-	*mr_out = ibv_reg_dmabuf_mr(dev->rdma.pd, req->dmabuf_offset, req->bytes,
-				    (uintptr_t)req->addr, req->dmabuf_fd, ACCESS_GPU);
-	return *mr_out ? 0
-		       : spw_err(errno == ENOMEM || errno == EAGAIN ? errno : ENOTSUP,
-				 "%s: the kernel's driver registers no dma-buf of this memory "
-				 "(%s): Linux 5.12 or later with mlx5_ib can; else use memory of "
-				 "the host",
-				 dev->rdma.name, strerror(errno));
-}
-
 static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
 	       struct ibv_mr **mr_out)
 {
+	const struct rdma_dmabuf buf = {.fd = req->dmabuf_fd,
+					.offset = req->dmabuf_offset,
+					.addr = (uintptr_t)req->addr,
+					.bytes = req->bytes};
+
 	if (req->kind == SPW_XFER_DMABUF)
-		return dmabuf_reg(dev, req, mr_out);
+		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, ACCESS_GPU, mr_out);
 	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, req->addr, req->bytes, ACCESS, mr_out);
 }
 

@@ -116,7 +116,7 @@ struct spw_xfer_mem_req {
 	enum spw_xfer_mem_kind kind;
 	void *addr; /* also the address by which transfers name its bytes */
 	size_t bytes;
-	int dmabuf_fd;          /* SPW_XFER_DMABUF; may be closed afterwards */
+	int dmabuf_fd; /* SPW_XFER_DMABUF; may be closed once no more window will be exposed */
 	uint64_t dmabuf_offset; /* of addr in the dma-buf */
 };
 
@@ -125,7 +125,8 @@ struct spw_xfer_mem_req {
  * Owner: *mem_out is the caller's, until spw_xfer_mem_dereg; the memory outlives it.
  * Thread: owner; takes microseconds to seconds (pages are pinned).
  * Errors: -ENOMEM, -EAGAIN the limit of locked memory, with the remedy; -ENOTSUP the driver
- *   registers no dma-buf; -EINVAL; others with the device's text.
+ *   registers no dma-buf, or not this one; -EBADF it does, and dmabuf_fd is not open; -EINVAL;
+ *   others with the device's text.
  */
 int spw_xfer_mem_reg(struct spw_xfer *x, const struct spw_xfer_mem_req *req,
 		     struct spw_xfer_mem **mem_out);

@@ -19,16 +19,15 @@
 static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void *addr,
 	       uint64_t bytes, struct ibv_mr **mr_out)
 {
-	const uint64_t offset = (uintptr_t)addr - (uintptr_t)mem->req.addr;
+	const struct rdma_dmabuf buf = {.fd = mem->req.dmabuf_fd,
+					.offset = mem->req.dmabuf_offset + (uintptr_t)addr -
+						  (uintptr_t)mem->req.addr,
+					.addr = (uintptr_t)addr,
+					.bytes = bytes};
 
-	if (mem->req.kind == SPW_XFER_HOST)
-		return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, addr, bytes, WINDOW_ACCESS,
-					 mr_out);
-	*mr_out = ibv_reg_dmabuf_mr(dev->rdma.pd, mem->req.dmabuf_offset + offset, bytes,
-				    (uintptr_t)addr, mem->req.dmabuf_fd, WINDOW_ACCESS);
-	return *mr_out ? 0
-		       : spw_err(errno, "%s: a window of a dma-buf: %s", dev->rdma.name,
-				 strerror(errno));
+	if (mem->req.kind == SPW_XFER_DMABUF)
+		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, WINDOW_ACCESS, mr_out);
+	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, addr, bytes, WINDOW_ACCESS, mr_out);
 }
 
 static void unexpose(struct spw_xfer_conn *conn, struct xfer_exposed *e)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Memory as a GPU's: the NIC reaches it by a dma-buf, and the CPU not at all (the address that
- * stands for it cannot be read). Messages, windows and flushes. A memfd stands in for the dma-buf;
- * where the kernel has udmabuf, a real one as well. Arguments: the rails of both ends.
+ * Memory as a GPU's, which the NIC reaches by a dma-buf: messages, windows and flushes. Where the
+ * kernel has udmabuf, with a real one as well. Arguments: the rails of both ends.
  */
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <errno.h>
+#include <stdio.h>
 
 #include "../unit/unit_udmabuf.h"
 #include "xfer_kit.h"
@@ -19,10 +17,9 @@
 static const char *rails_a = "mlx5_0", *rails_b = "mlx5_1";
 static struct kit k;
 
-/* a's and b's memory, and the test's own window on it. */
 struct gpu {
-	int memfd, dmabuf;
-	uint8_t *seen, *addr;
+	struct unit_gpu of;
+	uint8_t *seen, *addr; /* from OFFSET on */
 	struct spw_xfer_mem *mem;
 };
 static struct gpu gpu_a, gpu_b;
@@ -32,33 +29,16 @@ static bool gpu_open(struct gpu *g, struct spw_xfer *x, bool real)
 	struct spw_xfer_mem_req req = {
 		.kind = SPW_XFER_DMABUF, .bytes = PART, .dmabuf_offset = OFFSET};
 
-	g->memfd = memfd_create("gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	assert_int_equal(ftruncate(g->memfd, BYTES), 0);
-	assert_int_equal(fcntl(g->memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	g->dmabuf = real ? unit_udmabuf(g->memfd, BYTES) : dup(g->memfd);
-	if (g->dmabuf < 0)
+	if (!unit_gpu_open(&g->of, BYTES, real))
 		return false;
-	g->seen = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, g->memfd, 0);
-	g->addr = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(g->seen != MAP_FAILED && g->addr != MAP_FAILED);
-	g->seen += OFFSET;
-	g->addr += OFFSET;
+	assert_true(g->of.seen != MAP_FAILED && g->of.addr != MAP_FAILED);
+	g->seen = g->of.seen + OFFSET;
+	g->addr = g->of.addr + OFFSET;
 	req.addr = g->addr;
-	req.dmabuf_fd = g->dmabuf;
+	req.dmabuf_fd = g->of.dmabuf;
 	if (spw_xfer_mem_reg(x, &req, &g->mem))
 		fail_msg("%s", spw_err_text());
 	return true;
-}
-
-static void gpu_close(struct gpu *g)
-{
-	if (g->seen) {
-		munmap(g->seen - OFFSET, BYTES);
-		munmap(g->addr - OFFSET, BYTES);
-	}
-	close(g->dmabuf);
-	close(g->memfd);
-	*g = (struct gpu){.memfd = -1, .dmabuf = -1};
 }
 
 static bool open_all(bool real)
@@ -78,8 +58,8 @@ static int open_kit(void **state SPW_UNUSED)
 static int close_kit(void **state SPW_UNUSED)
 {
 	kit_close(&k);
-	gpu_close(&gpu_a);
-	gpu_close(&gpu_b);
+	unit_gpu_close(&gpu_a.of);
+	unit_gpu_close(&gpu_b.of);
 	return 0;
 }
 
@@ -174,15 +154,22 @@ static void many_flushes_are_under_way(void **state SPW_UNUSED)
 	assert_true(more >= 10 * 64);
 }
 
+/* "verbs:mlx5_0+..." begins with the device mlx5_0. */
+static void first_device(const char *rails, char name[16])
+{
+	const char *dev = strncmp(rails, "verbs:", 6) ? rails : rails + 6;
+
+	snprintf(name, 16, "%.*s", (int)strcspn(dev, "+"), dev);
+}
+
 /* The QP that flushes is the newest one: it is made for the first flush. */
 static void a_flush_that_fails_is_an_error_of_its_own(void **state SPW_UNUSED)
 {
-	const char *dev = strncmp(rails_b, "verbs:", 6) ? rails_b : rails_b + 6;
-	char name[16] = {0};
+	char name[16];
 	struct spw_xfer_req *tested_late;
 	uint32_t qpn[KIT_QPS], cnt;
 
-	memcpy(name, dev, strcspn(dev, "+"));
+	first_device(rails_b, name);
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_int_equal(flush(100), 0);
 		assert_int_equal(spw_xfer_flush(k.ba, gpu_b.mem, gpu_b.addr, 100, &tested_late), 0);
@@ -198,6 +185,24 @@ static void a_flush_that_fails_is_an_error_of_its_own(void **state SPW_UNUSED)
 	}
 }
 
+/* A descriptor that is not open is an error of the caller; a driver that registers no dma-buf
+ * answers before it looks at it (libibverbs and the kernel's uverbs: EOPNOTSUPP). */
+static void a_bad_descriptor_is_not_a_driver_without_dmabuf(void **state SPW_UNUSED)
+{
+	const struct spw_xfer_mem_req req = {
+		.kind = SPW_XFER_DMABUF, .addr = gpu_a.addr, .bytes = 4096, .dmabuf_fd = -1};
+	char name[16];
+	struct spw_xfer_mem *mem;
+
+	first_device(rails_a, name);
+	assert_int_equal(spw_xfer_mem_reg(k.a, &req, &mem), -EBADF);
+	kit_control(name, NULL, "fault fail=reg_dmabuf_mr:EOPNOTSUPP");
+	assert_int_equal(spw_xfer_mem_reg(k.a, &req, &mem), -ENOTSUP);
+	assert_non_null(strstr(spw_err_text(), "registers no dma-buf"));
+	kit_control(name, NULL, "fault fail=none");
+	assert_int_equal(spw_xfer_mem_reg(k.a, &req, &mem), -EBADF);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +212,7 @@ int main(int argc, char **argv)
 		CASE(windows_are_put_to_and_got_from),
 		CASE(many_flushes_are_under_way),
 		CASE(a_flush_that_fails_is_an_error_of_its_own),
+		CASE(a_bad_descriptor_is_not_a_driver_without_dmabuf),
 	};
 
 	if (argc == 3) {

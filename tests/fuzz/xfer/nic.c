@@ -4,6 +4,7 @@
  * The devices of an endpoint under a fuzzer (nic.h): objects without a NIC behind them, and
  * completions that the input makes. What the library posts is held against what a NIC may do.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +28,11 @@ int rdma_mr_reg_bytes(const struct rdma_dev *dev SPW_UNUSED, struct ibv_pd *pd S
 	return 0;
 }
 
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd SPW_UNUSED, uint64_t offset SPW_UNUSED,
-				 size_t bytes SPW_UNUSED, uint64_t iova SPW_UNUSED,
-				 int fd SPW_UNUSED, int access SPW_UNUSED)
+int rdma_mr_reg_dmabuf(const struct rdma_dev *dev SPW_UNUSED,
+		       const struct rdma_dmabuf *buf SPW_UNUSED, int access SPW_UNUSED,
+		       struct ibv_mr **mr_out SPW_UNUSED)
 {
-	return NULL;
+	return -ENOTSUP;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
