@@ -79,12 +79,16 @@ struct nnet_listen {
 struct nnet_req {
 	struct nnet_req *next_free;
 	struct nnet_comm *comm;
-	uint32_t left;     /* of x[]: not done */
-	uint32_t part_cnt; /* lengths that test reports */
-	uint32_t x_cnt;    /* 1, or of a flush one for each part */
+	uint32_t left;      /* of x[]: not done */
+	uint32_t part_cnt;  /* lengths that test reports */
+	uint32_t x_cnt;     /* 1; of a flush the parts that were started */
+	uint32_t flush_cnt; /* parts of a flush; 0: it is none */
+	struct {
+		void *addr;
+		uint64_t bytes;
+	} flush[NNET_PART_MAX];
 	struct spw_xfer_req *x[NNET_PART_MAX];
 	struct nnet_mr *mr[NNET_PART_MAX];
-	bool is_flush;
 	uint64_t away_tsc, outages; /* as they were when it started; report.c */
 };
 

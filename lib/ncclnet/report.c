@@ -138,7 +138,7 @@ void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_way *way
 	const struct nnet_comm *comm = req->comm;
 	const uint64_t now = spw_tsc_now();
 
-	if (!comm->peer || req->is_flush)
+	if (!comm->peer || req->flush_cnt)
 		return;
 	if (!comm->is_send) {
 		spw_way_recv(&comm->peer->rec, way->started, way->done, now, bytes);

@@ -148,6 +148,21 @@ static bool needs_flush(int n, const int *bytes, void **mr)
 	return false;
 }
 
+/* Starts what is left of a flush; without room, test goes on with it. Returns: 0 or -errno. */
+static int flush_go(struct nnet_req *req)
+{
+	int rc = 0;
+
+	for (; req->x_cnt < req->flush_cnt && !rc; req->x_cnt += !rc, req->left += !rc) {
+		const uint32_t i = req->x_cnt;
+
+		rc = spw_xfer_flush(req->comm->conn, req->mr[i] ? req->mr[i]->mem : NULL,
+				    req->flush[i].addr, req->flush[i].bytes, &req->x[i]);
+	}
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+/* NCCL takes a flush without a request for one that is done, so there must be one. */
 static int flush_locked(struct nnet_comm *comm, int n, void **data, const int *bytes, void **mr,
 			void **req_out)
 {
@@ -157,24 +172,19 @@ static int flush_locked(struct nnet_comm *comm, int n, void **data, const int *b
 	if (rc)
 		return rc;
 	req = req_take(comm);
-	if (!req)
-		return NCCL_SUCCESS;
-	req->is_flush = true;
-	for (int i = 0; i < n && !rc; i++) {
-		struct nnet_mr *m = mr[i];
-
-		req->mr[i] = m;
-		do
-			rc = spw_xfer_flush(comm->conn, m ? m->mem : NULL, data[i],
-					    (uint64_t)bytes[i], &req->x[i]);
-		while (rc == -EAGAIN && spw_xfer_progress(comm->ctx->x));
-		req->x_cnt += !rc;
+	if (!req) {
+		spw_warn("iflush: %u requests of this connection are under way", NNET_REQ_CNT);
+		return NCCL_INTERNAL_ERROR;
 	}
-	req->left = req->x_cnt;
-	/* What was started must end before its request is used again. */
-	if (rc && req->left)
-		rc = 0;
-	return started(comm, req, rc, req_out);
+	req->flush_cnt = (uint32_t)n;
+	for (int i = 0; i < n; i++) {
+		req->flush[i].addr = data[i];
+		req->flush[i].bytes = (uint64_t)bytes[i];
+		req->mr[i] = mr[i];
+	}
+	rc = flush_go(req);
+	/* What was started must end before its request is used again: test meets the error too. */
+	return started(comm, req, req->left ? 0 : rc, req_out);
 }
 
 /* Host memory needs none: *req_out stays NULL, and NCCL goes on. */
@@ -216,12 +226,13 @@ static int test_locked(struct nnet_req *req, int *done_out, int *bytes_out)
 		req->x[i] = NULL;
 		req->left--;
 	}
+	rc = rc ? rc : flush_go(req);
 	if (rc) {
 		req_give(req);
 		result = nnet_comm_check(req->comm);
 		return result ? result : nnet_fail(rc, "test");
 	}
-	if (req->left)
+	if (req->left || req->x_cnt < req->flush_cnt)
 		return NCCL_SUCCESS;
 	*done_out = 1;
 	for (uint32_t i = 0; i < req->part_cnt; i++) {
