@@ -25,6 +25,7 @@
 
 #define OPEN_MS    15000u
 #define ANSWER_MS  30000u
+#define FLAG_LINE  64u
 #define HANDLE_HEX (2 * SPW_XFER_HANDLE_BYTES + 1)
 
 /* ---- memory ---- */
@@ -113,13 +114,15 @@ uint8_t *perf_lane_send_at(const struct perf_lane *lane, uint64_t bytes, uint64_
 
 uint8_t *perf_lane_recv_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot)
 {
+	if (bytes <= SPW_XFER_JOIN_BYTES)
+		return (uint8_t *)perf_lane_flag_at(lane, slot) - bytes;
 	return perf_lane_send_at(lane, bytes, slot) + lane->half;
 }
 
 uint64_t *perf_lane_flag_at(const struct perf_lane *lane, uint64_t slot)
 {
 	return (uint64_t *)(void *)(base_of(lane) + 2 * lane->half +
-				    slot % PERF_SLOT_MAX * SPW_XFER_RAIL_MAX * sizeof(uint64_t));
+				    slot % PERF_SLOT_MAX * FLAG_LINE + FLAG_LINE / 2);
 }
 
 void perf_lane_idle(const struct perf_lane *lane)
@@ -135,14 +138,16 @@ void perf_lane_idle(const struct perf_lane *lane)
 int perf_lane_start(struct perf_lane *lane, const struct perf_case *what, uint64_t slot,
 		    bool flagged, struct spw_xfer_req **req_out)
 {
-	uint64_t bytes = what->bytes, at = slot % perf_lane_slots(lane, bytes) * bytes;
+	uint64_t bytes = what->bytes;
+	uint8_t *window = base_of(lane) + lane->half;
 	uint8_t *addr = perf_lane_send_at(lane, bytes, slot);
-	struct spw_xfer_access access = {.window = lane->remote,
-					 .offset = at,
-					 .mem = lane->mem,
-					 .addr = addr,
-					 .bytes = bytes,
-					 .flag_offset = SPW_XFER_NO_FLAG};
+	struct spw_xfer_access access = {
+		.window = lane->remote,
+		.offset = (uint64_t)(perf_lane_recv_at(lane, bytes, slot) - window),
+		.mem = lane->mem,
+		.addr = addr,
+		.bytes = bytes,
+		.flag_offset = SPW_XFER_NO_FLAG};
 	int rc;
 
 	if (what->op == PERF_SEND)
@@ -150,8 +155,7 @@ int perf_lane_start(struct perf_lane *lane, const struct perf_case *what, uint64
 	if (what->op == PERF_READ) /* out of the other end's receive half, into the send half */
 		return spw_xfer_get(lane->conn, &access, req_out);
 	if (flagged) {
-		access.flag_offset = (uint64_t)((uint8_t *)perf_lane_flag_at(lane, slot) -
-						(base_of(lane) + lane->half));
+		access.flag_offset = (uint64_t)((uint8_t *)perf_lane_flag_at(lane, slot) - window);
 		access.flag = lane->flag + 1;
 	}
 	rc = spw_xfer_put(lane->conn, &access, req_out);
@@ -193,7 +197,7 @@ static int windows_swap(struct perf_lane *lane, const struct perf_ctl *ctl, uint
 					lane->half + PERF_FLAG_BYTES);
 
 	if (lane->region.host_va)
-		memset(perf_lane_flag_at(lane, 0), 0, PERF_FLAG_BYTES);
+		memset(base_of(lane) + 2 * lane->half, 0, PERF_FLAG_BYTES);
 	while (rc == 0 && (rc = spw_xfer_window_remote(lane->conn, 0, &lane->remote)) == -EAGAIN) {
 		if (perf_now_ns() > deadline_ns)
 			return spw_err(ETIMEDOUT, "%s: exposed no window in %u s", ctl->peer,

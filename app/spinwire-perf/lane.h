@@ -9,7 +9,8 @@
  *
  * A half is used as slots of one message each, up to PERF_SLOT_MAX of them. A message goes from a
  * send half to a receive half; a READ, which must not write what the other end may read at the same
- * time, from a receive half to a send half.
+ * time, from a receive half to a send half. Messages that lib/xfer joins with their flag are
+ * received in the flags' lines, where they end at the flag.
  *
  * Of GPU rows the region is memory that kernels reach, of the kind that lib/mem chooses for this
  * machine; of all others, of the CPU. The CPU does not reach a GPU's own memory: such rows have no
@@ -25,7 +26,7 @@
 #define PERF_SLOT_MAX   32u
 #define PERF_HALF_LEAST (8ull << 20)
 #define PERF_LANE_TAG   0x7066u /* of every message */
-#define PERF_FLAG_BYTES 4096u   /* 32 for each slot */
+#define PERF_FLAG_BYTES 4096u   /* a line of 64 for each slot: its flag is the second half */
 
 struct perf_lane {
 	struct spw_region region; /* bytes 0: not allocated */

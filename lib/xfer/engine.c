@@ -6,12 +6,19 @@
  *
  *   send:  WRITE chunk ... WRITE chunk, then on each rail that was used
  *          WRITE_IMM of 0 bytes (FIN); with one chunk a rail, the chunks are the WRITE_IMMs
- *   put:   WRITE chunk ..., then on each rail that was used WRITE of its flag word
+ *   put:   WRITE chunk ..., then on each rail that was used WRITE of its flag word; of a few bytes
+ *          that end where the flag words begin both are one WRITE (joined)
  *   get:   READ chunk ...
  *   recv:  WRITE_IMM of the grant into the sender's mailbox
  *
  * One doorbell per rail and turn. RC keeps the order of a QP, so what ends a message on a rail
  * arrives after its chunks on that rail.
+ *
+ * What a put of 8 bytes waits for, from left to right; a joined one is a single WQE, which
+ * BlueFlame takes to the card with the doorbell:
+ *
+ *   chunk, flag   put │ doorbell │ NIC reads 2 WQEs │ packet ─► bytes │ packet ─► flag │ poll
+ *   joined        put │ WQE in the doorbell │ packet ─► bytes, flag │ poll
  */
 #include <string.h>
 
@@ -40,6 +47,16 @@ void xfer_rail_post(struct xfer_rail *rail, const struct xfer_wr *wr, const stru
 		s->msg->open++;
 }
 
+/* Posts a WQE that carries bytes of a message. */
+static void post_bytes(struct xfer_rail *rail, const struct xfer_wr *wr,
+		       const struct xfer_sent *sent)
+{
+	rail->out_bytes += sent->len;
+	sent->msg->used |= (uint8_t)(1u << rail->idx);
+	sent->msg->req->way.rails |= (uint8_t)(1u << rail->idx);
+	xfer_rail_post(rail, wr, sent);
+}
+
 static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t offset, uint32_t len,
 		       const struct xfer_imm *fin)
 {
@@ -61,10 +78,7 @@ static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t of
 	const struct xfer_sent sent = {
 		.msg = msg, .offset = offset, .len = len, .kind = XFER_SENT_CHUNK};
 
-	rail->out_bytes += len;
-	msg->used |= (uint8_t)(1u << rail->idx);
-	msg->req->way.rails |= (uint8_t)(1u << rail->idx);
-	xfer_rail_post(rail, &wr, &sent);
+	post_bytes(rail, &wr, &sent);
 }
 
 /* ---- the end of a message ---- */
@@ -217,6 +231,29 @@ static bool post_at_once(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 	return true;
 }
 
+/* The bytes of a put and its flag, over the rail whose flag word comes first. If that rail fails
+ * the bytes are a chunk without acknowledgement, and the flag is due: they are written again apart.
+ */
+static void post_joined(struct xfer_rail *rail, struct xfer_msg *msg)
+{
+	const uint32_t len = (uint32_t)msg->bytes;
+	const uint64_t word = msg->flag << 4 | 1u << rail->idx;
+	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
+				   .in_wqe = true,
+				   .bytes = len + FLAG_BYTES,
+				   .rkey = msg->rkey[rail->idx],
+				   .laddr = (uintptr_t)msg->join,
+				   .raddr = msg->raddr};
+	const struct xfer_sent sent = {.msg = msg, .len = len, .kind = XFER_SENT_CHUNK};
+
+	memcpy(msg->join, (const void *)(uintptr_t)msg->laddr, len);
+	memcpy(msg->join + len, &word, sizeof(word));
+	post_bytes(rail, &wr, &sent);
+	msg->at = len;
+	msg->posted = true;
+	xfer_req_posted(msg->req);
+}
+
 /* Returns: true if all of the message is posted. */
 static bool post_msg(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 {
@@ -225,6 +262,10 @@ static bool post_msg(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 	if (spw_unlikely(msg->landed)) {
 		msg->at = msg->bytes;
 		msg->posted = true;
+		return true;
+	}
+	if (msg->joined && xfer_may_take(conn->rail[0])) {
+		post_joined(conn->rail[0], msg);
 		return true;
 	}
 	if (msg->too_long)

@@ -40,6 +40,7 @@ static int rail_add(struct spw_xfer_conn *conn, uint32_t dev_idx, const struct x
 static struct xfer_end our_end(const struct spw_xfer_conn *conn, uint32_t dev_idx)
 {
 	struct xfer_end end = {.mtu = conn->x->dev[dev_idx].mtu,
+			       .in_order = conn->x->dev[dev_idx].in_order,
 			       .rkey = conn->box_in[dev_idx]->rkey};
 
 	memcpy(end.gid, conn->x->dev[dev_idx].gid.gid.raw, sizeof(end.gid));

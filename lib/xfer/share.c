@@ -18,18 +18,17 @@
 #define PAGE         4096u
 #define AT_ONCE_MAX  (64u << 20) /* a rail; four of them in one WQE are within its limit of 2^30 */
 
-/* Whether a rail may take a chunk; `alone`: there is no other. */
-static bool may_take(const struct xfer_rail *rail, bool alone)
+static bool is_alone(const struct spw_xfer_conn *conn)
+{
+	return !(conn->up & (conn->up - 1u));
+}
+
+bool xfer_may_take(const struct xfer_rail *rail)
 {
 	const uint64_t limit = (uint64_t)AHEAD_CHUNKS * rail->conn->x->conf.chunk_bytes;
 
 	return rail->state == XFER_UP && xfer_rail_room(rail) > XFER_SQ_RESERVE &&
-	       (alone || rail->out_bytes < limit);
-}
-
-static bool is_alone(const struct spw_xfer_conn *conn)
-{
-	return !(conn->up & (conn->up - 1u));
+	       (is_alone(rail->conn) || rail->out_bytes < limit);
 }
 
 struct xfer_rail *xfer_pick(const struct spw_xfer_conn *conn)
@@ -39,7 +38,7 @@ struct xfer_rail *xfer_pick(const struct spw_xfer_conn *conn)
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
 		struct xfer_rail *rail = conn->rail[i];
 
-		if (!may_take(rail, is_alone(conn)))
+		if (!xfer_may_take(rail))
 			continue;
 		if (!best || rail->out_bytes < best->out_bytes ||
 		    (rail->out_bytes == best->out_bytes &&
@@ -124,7 +123,7 @@ uint8_t xfer_shares(const struct spw_xfer_conn *conn, uint64_t bytes,
 	uint8_t rails = 0;
 
 	for (uint32_t i = 0; i < conn->rail_cnt; i++)
-		if (may_take(conn->rail[i], is_alone(conn)))
+		if (xfer_may_take(conn->rail[i]))
 			rails |= (uint8_t)(1u << i);
 	if (bytes > SPLIT_BYTES && rails & (rails - 1u))
 		return split(conn, bytes, rails, share_out);

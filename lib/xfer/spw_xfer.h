@@ -323,6 +323,12 @@ struct spw_xfer_access {
 };
 #define SPW_XFER_NO_FLAG UINT64_MAX
 
+/* A put of 1 .. SPW_XFER_JOIN_BYTES bytes out of the CPU's memory goes out with its flag as one
+ * message, which saves the NICs at both ends half of their work, if the bytes end where the flag
+ * words begin, those lie at an address of 64 * n + 32, and the peer's device is one that stores the
+ * bytes of a line in order (ConnectX). Nothing else depends on it. */
+#define SPW_XFER_JOIN_BYTES 20u
+
 /* Purpose: writes to the peer's window. Two puts under way may arrive in any order.
  * Shape: within the window and within mem. If a rail fails the same bytes may be written again
  *   until the request is done; the peer therefore reads them, but does not write there.
@@ -350,7 +356,8 @@ int spw_xfer_get(struct spw_xfer_conn *conn, const struct spw_xfer_access *acces
  *
  * Purpose: whether the put with this flag has arrived.
  * Shape: word is the address of the first of the four words, in memory that this CPU can read.
- * Order: [X1 acquire, pairs with the NIC writing a flag after the data of the same QP].
+ * Order: [X1 acquire, pairs with the NIC writing a flag after the data of the same QP; in a joined
+ *   put after the data of the same write, at lower addresses of the same line].
  * Thread: any. */
 SPW_INLINE bool spw_xfer_flag_seen(const uint64_t *word, uint64_t flag)
 {

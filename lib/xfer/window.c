@@ -11,6 +11,7 @@
 #include "xfer/xfer.h"
 
 #define FLAG_ALIGN    32u /* of the four words */
+#define LINE_BYTES    64u
 #define FLAG_MAX      ((1ull << 60) - 1)
 #define WINDOW_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -152,6 +153,16 @@ static int check(const struct spw_xfer_conn *conn, const struct spw_xfer_access 
 	return put ? check_flag(a) : spw_err(EINVAL, "a get has no flag");
 }
 
+/* Whether the bytes and the first flag word may be one WRITE: the peer's device stores them in this
+ * order, and nothing splits a line of 64 bytes. */
+static bool joins(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a)
+{
+	return a->bytes && a->bytes <= SPW_XFER_JOIN_BYTES &&
+	       a->offset + a->bytes == a->flag_offset &&
+	       (a->window->addr + a->flag_offset) % LINE_BYTES == LINE_BYTES / 2 &&
+	       a->mem->req.kind == SPW_XFER_HOST && conn->rail[0]->theirs.in_order;
+}
+
 static int start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bool put,
 		 struct spw_xfer_req **req_out)
 {
@@ -170,6 +181,7 @@ static int start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bo
 	*msg = (struct xfer_msg){.req = req,
 				 .kind = put ? XFER_MSG_PUT : XFER_MSG_GET,
 				 .in_use = true,
+				 .joined = flagged && joins(conn, a),
 				 .mem = a->mem,
 				 .laddr = (uintptr_t)a->addr,
 				 .raddr = a->window->addr + a->offset,

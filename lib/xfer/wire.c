@@ -73,6 +73,7 @@ static void fields(struct cursor *c, struct xfer_frame *f)
 			bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
 			u16(c, &f->offer.end[i].mtu);
 			u16(c, &f->offer.end[i].pair);
+			u16(c, &f->offer.end[i].in_order);
 			u32(c, &f->offer.end[i].rkey);
 		}
 		break;
@@ -110,8 +111,8 @@ static size_t plain_bytes(unsigned type)
 	static const uint16_t body[XFER_FRAME_CNT] = {
 		[XFER_FRAME_HELLO] = PEER_NONCE_BYTES,
 		[XFER_FRAME_CHALLENGE] = PEER_NONCE_BYTES,
-		[XFER_FRAME_OFFER] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 24,
-		[XFER_FRAME_ACCEPT] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 24,
+		[XFER_FRAME_OFFER] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
+		[XFER_FRAME_ACCEPT] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
 		[XFER_FRAME_REJECT] = 4,
 		[XFER_FRAME_RAIL] = 16,
 		[XFER_FRAME_DOWN] = 12 + XFER_SLOT_CNT * 4,
@@ -171,7 +172,7 @@ size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 static bool end_is_sound(const struct xfer_end *end)
 {
 	return SPW_IS_POW2(end->mtu) && spw_in_range(end->mtu, 256, 4096) &&
-	       end->pair < SPW_XFER_RAIL_MAX;
+	       end->pair < SPW_XFER_RAIL_MAX && end->in_order <= 1;
 }
 
 static bool offer_is_sound(const struct xfer_frame *f)

@@ -43,7 +43,7 @@
 #include "peer/spw_peer_conf.h"
 #include "xfer/spw_xfer.h"
 
-#define XFER_VERSION     1u
+#define XFER_VERSION     2u
 #define XFER_HEAD_BYTES  12u
 #define XFER_KEY_BYTES   16u
 #define XFER_SLOT_CNT    SPW_XFER_REQ_MAX
@@ -68,9 +68,11 @@ enum xfer_reject { XFER_REJECT_KEY = 1, XFER_REJECT_RAILS };
 /* One side of a rail, as its owner describes it. */
 struct xfer_end {
 	uint8_t gid[16];
-	uint16_t mtu;  /* 256 .. 4096, a power of 2 */
-	uint16_t pair; /* ACCEPT: which of the client's rails it is paired with */
-	uint32_t rkey; /* of this side's mailbox, over this rail */
+	uint16_t mtu;      /* 256 .. 4096, a power of 2 */
+	uint16_t pair;     /* ACCEPT: which of the client's rails it is paired with */
+	uint16_t in_order; /* 1: its device stores the bytes of a WRITE within one line of 64
+			    * bytes in the order of their addresses; 0: unknown */
+	uint32_t rkey;     /* of this side's mailbox, over this rail */
 };
 
 struct xfer_frame {

@@ -22,15 +22,16 @@
 #include "peer/spw_peer_qp.h"
 #include "xfer/wire.h"
 
-#define XFER_SQ_CNT     128u   /* send WQEs of a rail */
-#define XFER_SQ_RESERVE 16u    /* of them not for chunks: grants, ends of messages */
-#define XFER_RQ_CNT     256u   /* receives for immediates: 64 grants and 64 ends, twice over */
-#define XFER_RQ_BATCH   32u    /* receives are posted again in batches */
-#define XFER_CQ_CNT     512u   /* a power of 2 >= XFER_SQ_CNT + XFER_RQ_CNT */
-#define XFER_POLL_MAX   32u    /* completions of one poll */
-#define XFER_INLINE_MAX 28u    /* bytes of payload that fit a WQE of 64 bytes */
-#define XFER_READ_MAX   16u    /* RDMA READs under way on a QP, if the device can */
-#define XFER_OUT_BYTES  16384u /* frames that TCP has not taken yet */
+#define XFER_SQ_CNT     128u /* send WQEs of a rail */
+#define XFER_SQ_RESERVE 16u  /* of them not for chunks: grants, ends of messages */
+#define XFER_RQ_CNT     256u /* receives for immediates: 64 grants and 64 ends, twice over */
+#define XFER_RQ_BATCH   32u  /* receives are posted again in batches */
+#define XFER_CQ_CNT     512u /* a power of 2 >= XFER_SQ_CNT + XFER_RQ_CNT */
+#define XFER_POLL_MAX   32u  /* completions of one poll */
+#define XFER_INLINE_MAX 28u  /* bytes of payload that fit a WQE of 64 bytes */
+_Static_assert(SPW_XFER_JOIN_BYTES + 8 <= XFER_INLINE_MAX, "a joined put fits its WQE");
+#define XFER_READ_MAX  16u    /* RDMA READs under way on a QP, if the device can */
+#define XFER_OUT_BYTES 16384u /* frames that TCP has not taken yet */
 /* Twice what all send queues hold: with half of it free chunks may be posted (engine.c). */
 #define XFER_ORPHAN_MAX   (2u * SPW_XFER_RAIL_MAX * XFER_SQ_CNT)
 #define XFER_LEFT_OUT_MAX 32u
@@ -53,6 +54,7 @@ struct xfer_dev {
 	uint16_t mtu; /* path MTU in bytes */
 	uint8_t read_max;
 	bool direct;
+	bool in_order; /* struct xfer_end */
 	bool link_up;
 	struct ibv_td
 		*td; /* direct: one doorbell register for all QPs of the endpoint; NULL: none */
@@ -218,13 +220,15 @@ struct xfer_msg {
 	bool landed;         /* nothing of it is to be posted any more: the receiver has it, or
 			      * refused it */
 	bool too_long;       /* SEND: longer than its receive */
+	bool joined;         /* PUT: its bytes and its flag may be one WRITE */
 	uint32_t open;       /* WQEs not acknowledged */
 	uint32_t orphans;    /* chunks of failed rails, not posted again yet */
 	struct spw_xfer_mem *mem;
 	uint64_t laddr, raddr, bytes, at; /* at: posted up to here */
 	uint32_t rkey[SPW_XFER_RAIL_MAX];
 	uint32_t tag;
-	uint64_t flag, flag_raddr; /* PUT; flag 0: none */
+	uint64_t flag, flag_raddr;     /* PUT; flag 0: none */
+	uint8_t join[XFER_INLINE_MAX]; /* both, until the doorbell */
 };
 
 struct xfer_orphan {
@@ -463,6 +467,8 @@ SPW_INLINE void xfer_queue_add(struct xfer_queue *q, struct xfer_msg *msg)
 
 /* ---- share.c ---- */
 
+/* Whether a rail may take a chunk. */
+bool xfer_may_take(const struct xfer_rail *rail);
 /* The rail with the fewest bytes under way that may take a chunk; NULL: none may. */
 struct xfer_rail *xfer_pick(const struct spw_xfer_conn *conn);
 /* Any rail with room for a grant; NULL: there is none. */

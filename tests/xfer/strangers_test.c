@@ -171,11 +171,11 @@ static void other_protocols_are_refused(void **state SPW_UNUSED)
 		size_t len;
 	} wrong[] = {
 		{"GET / HTTP/1.1\r\n\r\n", "does not speak this protocol", 18},
-		{"SPWX\0\2\1\0\0\54\0\0", "speaks another version", 12},
-		{"SPWX\0\1\1\0\0\53\0\0", "does not speak this protocol", 12}, /* too short */
-		{"SPWX\0\1\0\0\0\14\0\0", "does not speak this protocol", 12},
-		{"SPWX\0\1\11\0\0\14\0\0", "does not speak this protocol", 12}, /* no such type */
-		{"SPWX\0\1\1\1\0\54\0\0 12345678901234567890123456789012",
+		{"SPWX\0\1\1\0\0\54\0\0", "speaks another version", 12},
+		{"SPWX\0\2\1\0\0\53\0\0", "does not speak this protocol", 12}, /* too short */
+		{"SPWX\0\2\0\0\0\14\0\0", "does not speak this protocol", 12},
+		{"SPWX\0\2\11\0\0\14\0\0", "does not speak this protocol", 12}, /* no such type */
+		{"SPWX\0\2\1\1\0\54\0\0 12345678901234567890123456789012",
 		 "does not speak this protocol", 45},
 	};
 
@@ -236,7 +236,7 @@ static void frames_out_of_place_end_the_exchange(void **state SPW_UNUSED)
 
 static void an_offer_out_of_range_is_refused(void **state SPW_UNUSED)
 {
-	for (uint32_t i = 0; i < 6; i++) {
+	for (uint32_t i = 0; i < 7; i++) {
 		struct spw_xfer_conn *c = stranger();
 		struct xfer_frame f = offer_of(c);
 
@@ -256,6 +256,9 @@ static void an_offer_out_of_range_is_refused(void **state SPW_UNUSED)
 			break;
 		case 4:
 			f.offer.box_addr += 8;
+			break;
+		case 5:
+			f.offer.end[0].in_order = 2;
 			break;
 		default:
 			f.offer.box_addr = UINT64_MAX - 63;

@@ -118,23 +118,27 @@ static void do_receive(struct stream *s, struct stream_way *w)
 	grant(w, n + STREAM_DEPTH);
 }
 
-/* One put at a time; the receiver's memory is looked at when its flag is there. */
+/* One put at a time; the receiver's memory is looked at when its flag is there. Every other one is
+ * joined with its flag. */
 static void do_put(struct stream *s, struct stream_way *w)
 {
-	const uint64_t *flags = (const uint64_t *)(void *)w->put_in;
-	const uint64_t len = length_of(w->puts) * 7 / 8;
+	const uint64_t *flags = (const uint64_t *)(void *)(w->put_in + 32);
+	const bool joined = w->puts % 2;
+	const uint64_t len = joined ? 1 + w->puts / 2 % SPW_XFER_JOIN_BYTES
+				    : length_of(w->puts) * 7 / 8;
+	const uint64_t at = joined ? 32 - len : 64;
 	struct spw_xfer_access a = {.window = w->window,
-				    .offset = 64,
+				    .offset = at,
 				    .mem = w->mem_from,
 				    .addr = w->put_out,
 				    .bytes = len,
-				    .flag_offset = 0,
+				    .flag_offset = 32,
 				    .flag = w->puts + 1};
 
 	if (w->put) {
 		if (!spw_xfer_flag_seen(flags, w->puts + 1) || !is_done(w->put, NULL))
 			return;
-		check(w->put_in + 64, len, w->puts, "put");
+		check(w->put_in + at, len, w->puts, "put");
 		w->put = NULL;
 		w->puts++;
 		return;

@@ -4,6 +4,9 @@
  * Windows: put with flags, get, and what is out of bounds, for us and for the peer's NIC.
  * Arguments: the rails of both ends.
  */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "xfer_kit.h"
 
 #define BUF    (8u << 20)
@@ -75,6 +78,51 @@ static void a_put_arrives_before_its_flag(void **state SPW_UNUSED)
 		}
 		kit_expect_bytes(k.buf_b + i * 64, bytes[i], i);
 		kit_done(&k, req);
+	}
+}
+
+/* Requests to write that b's devices have received. */
+static uint64_t writes(void)
+{
+	uint64_t sum = 0, n;
+
+	for (uint32_t i = 1; i < 4; i += 2) {
+		char path[128];
+		FILE *file;
+
+		snprintf(path, sizeof(path),
+			 "/sys/class/infiniband/mlx5_%u/ports/1/hw_counters/rx_write_requests", i);
+		file = fopen(path, "r");
+		assert_non_null(file);
+		assert_int_equal(fscanf(file, "%" SCNu64, &n), 1);
+		fclose(file);
+		sum += n;
+	}
+	return sum;
+}
+
+/* Lengths around those that are joined, which end where their flag words begin: at the second half
+ * of a line, and at a line's beginning. */
+static void a_small_put_and_its_flag_are_one_message(void **state SPW_UNUSED)
+{
+	struct spw_xfer_req *req;
+
+	for (uint64_t i = 0; i < 2 * 24; i++) {
+		const uint64_t bytes = i / 2, at = 4096 + (i % 2 ? 64 : 32);
+		const uint64_t *flags = (const uint64_t *)(void *)(k.buf_b + at);
+		const bool joined = spw_in_range(bytes, 1, SPW_XFER_JOIN_BYTES) && i % 2 == 0;
+		const uint64_t end = kit_now_ms() + KIT_WAIT_MS, before = writes();
+		struct spw_xfer_access a = access_at(at - bytes, bytes);
+
+		a.flag_offset = at;
+		a.flag = 1 + i;
+		kit_fill(k.buf_a, bytes, i);
+		assert_int_equal(spw_xfer_put(k.ab, &a, &req), 0);
+		while (!spw_xfer_flag_seen(flags, a.flag))
+			assert_true(kit_now_ms() < end);
+		kit_expect_bytes(k.buf_b + at - bytes, bytes, i);
+		kit_done(&k, req);
+		assert_int_equal(writes() - before, joined || !bytes ? 1 : 2);
 	}
 }
 
@@ -180,6 +228,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
 		CASE(a_put_arrives_before_its_flag),
+		CASE(a_small_put_and_its_flag_are_one_message),
 		CASE(many_puts_and_gets_are_under_way),
 		CASE(a_get_brings_every_length),
 		CASE(nothing_goes_beyond_a_window),

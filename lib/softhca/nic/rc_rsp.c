@@ -146,6 +146,26 @@ static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 	return true;
 }
 
+/* Stores payload as a card does, in the order of addresses, where programs depend on it: the last
+ * aligned word of a short packet may be a flag of what lies before it (ib_write_lat, joined puts of
+ * lib/xfer). [release, pairs with the acquire of the program that polls the word] */
+static void place(struct nic_dev *nd, uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+	uint64_t last;
+
+	if (nd->copier && copy_list(nd->copier, to, from, bytes))
+		return;
+	if (!spw_in_range(bytes, sizeof(last), SPW_CACHE_LINE) ||
+	    ((uintptr_t)to + bytes) % sizeof(last)) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	bytes -= (uint32_t)sizeof(last);
+	memcpy(to, from, bytes);
+	memcpy(&last, from + bytes, sizeof(last));
+	spw_thr_store_rel((uint64_t *)(void *)(to + bytes), last);
+}
+
 uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out)
 {
 	if (k->hdrs & WIRE_H_FIRST) {
@@ -167,7 +187,7 @@ uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out)
 
 		if (!to)
 			return false;
-		nic_copy(q->nd, to, k->payload, k->payload_len);
+		place(q->nd, to, k->payload, k->payload_len);
 	}
 	q->wr_va += k->payload_len;
 	q->wr_left -= k->payload_len;

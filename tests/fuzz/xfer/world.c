@@ -122,7 +122,8 @@ struct xfer_frame world_rails(enum xfer_frame_type type)
 	struct xfer_frame f = {.type = type, .offer = {.box_addr = 4096, .rail_cnt = x.dev_cnt}};
 
 	for (uint32_t i = 0; i < x.dev_cnt; i++) {
-		f.offer.end[i] = (struct xfer_end){.mtu = 1024, .pair = (uint16_t)i, .rkey = i};
+		f.offer.end[i] = (struct xfer_end){
+			.mtu = 1024, .pair = (uint16_t)i, .in_order = 1, .rkey = i};
 		memcpy(f.offer.end[i].gid, x.dev[i].gid.gid.raw, 16);
 	}
 	return f;

@@ -211,6 +211,8 @@ static void call_access(uint32_t i)
 				    .flag = number(),
 				    .flag_offset = how & 64 ? SPW_XFER_NO_FLAG : number() * 32};
 
+	if (how & 32) /* as a put that is joined with its flag */
+		a.offset = a.flag_offset - a.bytes;
 	if (how & 128)
 		(void)spw_xfer_get(conn, &a, &open_req[i].req);
 	else
