@@ -17,6 +17,7 @@
 #include "base/spw_err.h"
 #include "base/spw_order.h"
 #include "port/port.h"
+#include "port/spw_port_raw.h"
 
 static const struct spw_port_driver *const driver_table[] = {
 	&port_ethdev_driver,
@@ -153,6 +154,13 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 	if (!rc)
 		rc = port->driver->queue_setup(port, queue, conf);
 	return rc ? spw_err_ctx(rc, "port %s, queue %u", port->name, queue) : 0;
+}
+
+int spw_port_raw_keep(struct spw_port *port, uint16_t queue)
+{
+	if (!port->driver->raw_keep)
+		return spw_err(ENOTSUP, "driver %s keeps no raw completions", port->driver->name);
+	return port->driver->raw_keep(port, queue);
 }
 
 static int check_queues(const struct spw_port *port)

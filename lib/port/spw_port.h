@@ -86,6 +86,8 @@ struct spw_port_slots {
 
 /* ---- the data path of one queue ---- */
 
+struct spw_port_raw; /* port/spw_port_raw.h */
+
 /* Flat and read-only after start: a burst reads this one cache line before it is in the driver. */
 struct spw_port_queue {
 	/* Purpose: lends up to cnt received frames. Never waits.
@@ -131,7 +133,7 @@ struct spw_port_queue {
 	void *q;
 	/* How often the pool was empty at a refill; written by the owner. NULL: not counted. */
 	const uint64_t *no_slot;
-	uint64_t reserved;
+	struct spw_port_raw *raw; /* raw completions (port/spw_port_raw.h); NULL: none are kept */
 } SPW_ALIGNED(SPW_CACHE_LINE);
 SPW_ASSERT_SIZE(struct spw_port_queue, 64);
 
@@ -196,7 +198,8 @@ struct spw_port_driver {
 	int (*queue_setup)(struct spw_port *port, uint16_t queue,
 			   const struct spw_port_queue_conf *conf);
 	int (*loop)(struct spw_port *port, uint16_t queue,
-		    uint8_t *head_out); /* NULL: it cannot send to itself */
+		    uint8_t *head_out);                         /* NULL: it cannot send to itself */
+	int (*raw_keep)(struct spw_port *port, uint16_t queue); /* NULL: it keeps none */
 	int (*start)(struct spw_port *port);
 	int (*stop)(struct spw_port *port);
 	void (*stat)(struct spw_port *port, struct spw_port_stat *stat_out);

@@ -25,6 +25,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/fault/fault.h"
+#include "port/spw_port_raw.h"
 #include "time/spw_time.h"
 
 #define FAULT_KEY "fault_"
@@ -104,8 +105,11 @@ static uint16_t fault_rx(void *queue, struct spw_desc *desc, uint16_t cnt)
 {
 	struct fault_queue *q = queue;
 
-	if (fault_on(q, FAULT_rx_hold))
+	if (fault_on(q, FAULT_rx_hold)) {
+		if (q->inner->raw)
+			q->inner->raw->bytes = 0;
 		return 0;
+	}
 	if (!fault_on(q, FAULT_refill_hold))
 		fault_give_back(q);
 	fault_spin(q, FAULT_rx_spin);
@@ -324,6 +328,15 @@ static int fault_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+static int fault_raw_keep(struct spw_port *port, uint16_t queue)
+{
+	struct spw_port *inner = fault_of(port)->inner;
+	int rc = spw_port_raw_keep(inner, queue);
+
+	port->queue[queue].raw = inner->queue[queue].raw;
+	return rc;
+}
+
 static int fault_start(struct spw_port *port)
 {
 	struct fault_port *fp = fault_of(port);
@@ -376,6 +389,7 @@ const struct spw_port_driver port_fault_driver = {
 	.open = fault_open,
 	.region_attach = fault_region_attach,
 	.queue_setup = fault_queue_setup,
+	.raw_keep = fault_raw_keep,
 	.start = fault_start,
 	.stop = fault_stop,
 	.stat = fault_stat,

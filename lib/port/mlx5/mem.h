@@ -54,6 +54,8 @@ enum mlx5_flag {
 	MLX5_F_STRIDING = 1u << 3,
 	/* TX: the device requires MLX5_TX_INLINE_BYTES of each frame inside the WQE. */
 	MLX5_F_INLINE = 1u << 4,
+	/* RX: a burst keeps the CQEs that it reads (port/spw_port_raw.h). */
+	MLX5_F_RAW = 1u << 5,
 };
 
 /* ---- errors ---- */

@@ -22,7 +22,7 @@
 
 #include "base/spw_err.h"
 #include "port/mlx5/cqe.h"
-#include "port/mlx5/eth/queue.h"
+#include "port/mlx5/eth/raw.h"
 
 #define MLX5_RECOVER_TRIES 100u /* then the device is reported as gone */
 
@@ -130,6 +130,15 @@ static bool rx_return(struct mlx5_eth_queue *q, const uint8_t *cqe)
 	return true;
 }
 
+/* Keeps the CQE at the consumer index, which no burst lent a frame for. */
+static void rx_keep_odd(struct mlx5_eth_queue *q)
+{
+	if (!q->raw)
+		return;
+	mlx5_eth_raw_begin(q, SPW_BURST_MAX);
+	mlx5_eth_raw_put(q, q->cq_ci, 1);
+}
+
 /* Consumes the error CQE at the consumer index if the queue survives it. */
 static bool rx_skip(struct mlx5_eth_queue *q)
 {
@@ -140,6 +149,7 @@ static bool rx_skip(struct mlx5_eth_queue *q)
 	spw_dma_from_device(); /* [M1] */
 	if (!cqe_is_error(cqe) || !rx_survives(cqe_syndrome(cqe)) || !rx_return(q, cqe))
 		return false;
+	rx_keep_odd(q);
 	rx_bad(q, cqe_syndrome(cqe));
 	q->cq_ci++;
 	return true;
@@ -157,8 +167,10 @@ void mlx5_eth_rx_odd(struct mlx5_eth_queue *q)
 		return;
 	while (n < SPW_BURST_MAX && rx_skip(q))
 		n++;
-	if (!n)
-		err_begin(&q->rx_err, cqe_is_error(cqe) ? cqe_syndrome(cqe) : 0, NULL);
+	if (n)
+		return;
+	rx_keep_odd(q);
+	err_begin(&q->rx_err, cqe_is_error(cqe) ? cqe_syndrome(cqe) : 0, NULL);
 }
 
 void mlx5_eth_tx_fault(struct mlx5_eth_queue *q, const uint8_t *cqe)

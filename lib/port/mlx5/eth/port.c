@@ -16,6 +16,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/mlx5/eth/eth.h"
+#include "port/mlx5/eth/raw.h"
 
 #define MTU_MAX 9978u
 #define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device takes the FCS off */
@@ -210,6 +211,11 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+static int eth_raw_keep(struct spw_port *port, uint16_t queue)
+{
+	return mlx5_eth_raw_keep(&mlx5_eth_of(port)->queue[queue].q, &port->queue[queue]);
+}
+
 /* ---- start and stop ---- */
 
 /* In this order: a queue in RESET takes no WQEs. */
@@ -353,6 +359,7 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.region_attach = eth_region_attach,
 	.queue_setup = eth_queue_setup,
 	.loop = eth_loop,
+	.raw_keep = eth_raw_keep,
 	.start = eth_start,
 	.stop = eth_stop,
 	.stat = eth_stat,

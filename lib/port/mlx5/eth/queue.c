@@ -317,6 +317,7 @@ void mlx5_eth_queue_fini(struct mlx5_eth_queue *q)
 	free(q->sq_len);
 	free(q->group_ref);
 	free(q->group_free);
+	free(q->raw);
 	*q = (struct mlx5_eth_queue){0};
 }
 

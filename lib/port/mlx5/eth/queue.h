@@ -94,6 +94,7 @@ struct mlx5_eth_queue {
 	struct port_queue_stat stat;
 	uint64_t syndrome[MLX5_SYNDROME_CNT];
 	struct mlx5_eth_ops ops;
+	struct mlx5_eth_raw *raw; /* MLX5_F_RAW (eth/raw.h); else NULL */
 	uint32_t rq_lkey;
 	unsigned flags;
 	spw_be32 db_ignored[2];

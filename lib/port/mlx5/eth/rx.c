@@ -58,7 +58,7 @@
 #include <string.h>
 
 #include "port/mlx5/cqe.h"
-#include "port/mlx5/eth/queue.h"
+#include "port/mlx5/eth/raw.h"
 
 _Static_assert(SPW_DESC_L3_OK == 1 && SPW_DESC_L4_OK == 2,
 	       "rx_csum shifts the CQE's bits into place");
@@ -67,6 +67,7 @@ _Static_assert(SPW_DESC_L3_OK == 1 && SPW_DESC_L4_OK == 2,
 struct rx_run {
 	struct spw_desc *desc; /* next to fill */
 	uint32_t rq_ci, stride_pos;
+	uint32_t want;
 	uint64_t bytes, nic_drops;
 };
 
@@ -151,6 +152,16 @@ SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_eth_queue *q, uint32_t ci, ui
 	return n;
 }
 
+/* Keeps what the burst reads of the ring. */
+SPW_INLINE void rx_keep(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci, uint32_t cnt,
+			const unsigned flags)
+{
+	if (!(flags & MLX5_F_RAW))
+		return;
+	mlx5_eth_raw_begin(q, r->want);
+	mlx5_eth_raw_put(q, ci, cnt);
+}
+
 /* Consumes plain CQEs (one per frame). Each is RESP_SEND in format 0; op_own was compared whole by
  * the scan. Returns: how many were consumed. */
 SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t cnt,
@@ -162,6 +173,7 @@ SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 	if (!n)
 		return 0;
 	spw_dma_from_device(); /* [M1] */
+	rx_keep(q, r, q->cq_ci, n, flags);
 	for (i = 0; i < n; i++, cqe += MLX5_CQE_BYTES) {
 		uint64_t stamp = flags & MLX5_F_STAMP ? spw_prm_cqe64_get_timestamp(cqe) : 0;
 
@@ -177,15 +189,17 @@ SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 	return i;
 }
 
-SPW_INLINE void session_load(struct mlx5_eth_queue *q, uint32_t ci)
+SPW_INLINE void session_load(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci,
+			     const unsigned flags)
 {
+	rx_keep(q, r, ci, 1, flags);
 	memcpy(q->session.mini, mlx5_cqe_at(q->cqe, q->cq_mask, ci), sizeof(q->session.mini));
 	q->session.idx = 0;
 }
 
 /* Opens the session whose title (basic) or block (enhanced) is at cq_ci. op_own: opcode in bits
  * 7..4, format in 3..2, solicited, owner. Returns: false if none begins here. */
-SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const unsigned flags)
+SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const struct rx_run *r, const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 	uint8_t op = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]);
@@ -204,10 +218,11 @@ SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const unsigned flags)
 		return false;
 	}
 	if (!(flags & MLX5_F_ENHANCED)) {
+		rx_keep(q, r, q->cq_ci, 1, flags);
 		q->session.csum = rx_csum(cqe);
 		spw_thr_count(&q->rx_nic_drops, cqe[MLX5_CQE_DROPS]);
 	}
-	session_load(q, flags & MLX5_F_ENHANCED ? q->cq_ci : q->cq_ci + 1);
+	session_load(q, r, flags & MLX5_F_ENHANCED ? q->cq_ci : q->cq_ci + 1, flags);
 	q->session.left = cnt;
 	return true;
 }
@@ -232,9 +247,11 @@ SPW_INLINE uint32_t rx_minis(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 	uint32_t n = SPW_MIN(cnt, session->left), i;
 	uint32_t idx = session->idx;
 
+	if (flags & MLX5_F_RAW)
+		mlx5_eth_raw_begin(q, r->want);
 	for (i = 0; i < n; i++) {
 		if (idx == SPW_PRM_MINI_PER_CQE) {
-			session_load(q, q->cq_ci + i);
+			session_load(q, r, q->cq_ci + i, flags);
 			idx = 0;
 		}
 		const uint8_t *mini = &session->mini[idx * 8];
@@ -385,9 +402,12 @@ SPW_INLINE uint16_t rx_finish(struct mlx5_eth_queue *q, const struct rx_run *r, 
 SPW_INLINE uint16_t rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uint16_t cnt,
 			    const unsigned flags)
 {
-	struct rx_run r = {.desc = desc, .rq_ci = q->rq_ci, .stride_pos = q->stride_pos};
+	struct rx_run r = {
+		.desc = desc, .rq_ci = q->rq_ci, .stride_pos = q->stride_pos, .want = cnt};
 	uint32_t left = cnt, ci = q->cq_ci;
 
+	if (flags & MLX5_F_RAW)
+		q->raw->out.bytes = 0;
 	if (!(flags & MLX5_F_STRIDING)) /* no more than was posted, whatever the ring holds; with
 					   strides rx_emit checks it */
 		left = SPW_MIN(left, q->rq_pi - q->rq_ci);
@@ -397,7 +417,7 @@ SPW_INLINE uint16_t rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uin
 		uint32_t used = q->session.left ? rx_minis(q, &r, left, flags)
 						: rx_plain(q, &r, left, flags);
 
-		if (!used && (q->session.left || !session_open(q, flags)))
+		if (!used && (q->session.left || !session_open(q, &r, flags)))
 			break;
 		left -= used;
 	}
@@ -408,15 +428,19 @@ SPW_INLINE uint16_t rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uin
 
 /* ---- the variants ---- */
 
-#define RX_VARIANTS(X)                                                     \
-	X(latency, MLX5_F_STAMP)                                           \
-	X(cyclic, 0)                                                       \
-	X(cyclic_compressed, MLX5_F_COMPRESSED)                            \
-	X(cyclic_compressed_enhanced, MLX5_F_COMPRESSED | MLX5_F_ENHANCED) \
-	X(striding_stamp, MLX5_F_STRIDING | MLX5_F_STAMP)                  \
-	X(striding, MLX5_F_STRIDING)                                       \
-	X(striding_compressed, MLX5_F_STRIDING | MLX5_F_COMPRESSED)        \
-	X(striding_compressed_enhanced, MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED)
+/* Each again with MLX5_F_RAW. */
+#define RX_BOTH(X, name, f) X(name, f) X(name##_raw, (f) | MLX5_F_RAW)
+
+#define RX_VARIANTS(X)                                                              \
+	RX_BOTH(X, latency, MLX5_F_STAMP)                                           \
+	RX_BOTH(X, cyclic, 0)                                                       \
+	RX_BOTH(X, cyclic_compressed, MLX5_F_COMPRESSED)                            \
+	RX_BOTH(X, cyclic_compressed_enhanced, MLX5_F_COMPRESSED | MLX5_F_ENHANCED) \
+	RX_BOTH(X, striding_stamp, MLX5_F_STRIDING | MLX5_F_STAMP)                  \
+	RX_BOTH(X, striding, MLX5_F_STRIDING)                                       \
+	RX_BOTH(X, striding_compressed, MLX5_F_STRIDING | MLX5_F_COMPRESSED)        \
+	RX_BOTH(X, striding_compressed_enhanced,                                    \
+		MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED)
 
 #define RX_DEFINE(name, f)                                                             \
 	static uint16_t rx_burst_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \
@@ -427,7 +451,7 @@ RX_VARIANTS(RX_DEFINE)
 
 mlx5_rx_fn *mlx5_eth_rx_variant(unsigned flags)
 {
-	flags &= MLX5_F_STAMP | MLX5_F_COMPRESSED | MLX5_F_ENHANCED | MLX5_F_STRIDING;
+	flags &= MLX5_F_STAMP | MLX5_F_COMPRESSED | MLX5_F_ENHANCED | MLX5_F_STRIDING | MLX5_F_RAW;
 #define RX_PICK(name, f)  \
 	if (flags == (f)) \
 		return rx_burst_##name;

@@ -2,11 +2,45 @@
  * Copyright (c) 2026 the spinwire authors */
 #include "model.h"
 
+#include "port/mlx5/eth/raw.h"
+
+bool model_keeps_raw;
+static struct spw_port_raw_reader *reader; /* of the model opened last */
+
+static void raw_open(struct model *m)
+{
+	spw_port_raw_close(reader);
+	reader = NULL;
+	if (!model_keeps_raw)
+		return;
+	assert_int_equal(mlx5_eth_raw_keep(m->h.q, &m->h.pq), 0);
+	assert_int_equal(spw_port_raw_open(&m->h.pq.raw->shape, &reader), 0);
+}
+
+static void raw_check(const struct model *m, const struct spw_desc *desc, uint16_t cnt)
+{
+	const struct spw_port_raw *raw = m->h.pq.raw;
+	struct spw_desc again[SPW_BURST_MAX];
+
+	assert_true(raw->bytes || !cnt);
+	assert_true(raw->bytes <= SPW_PORT_RAW_MAX && raw->bytes % 8 == 0);
+	if (!raw->bytes)
+		return;
+	assert_int_equal(spw_port_raw_run(reader, raw->to, raw->bytes, again), cnt);
+	for (uint16_t i = 0; i < cnt; i++) {
+		assert_int_equal(again[i].len, desc[i].len);
+		assert_int_equal(again[i].meta, desc[i].meta);
+		assert_int_equal(again[i].flags, desc[i].flags);
+		assert_int_equal(again[i].nic_stamp, desc[i].nic_stamp);
+	}
+}
+
 void model_open(struct model *m, const struct hand_conf *conf)
 {
 	memset(m, 0, sizeof(*m));
 	m->seed = 42;
 	assert_int_equal(hand_open(&m->h, conf), 0);
+	raw_open(m);
 	assert_true(hand_balanced(&m->h, 0));
 }
 
@@ -29,6 +63,8 @@ uint32_t model_burst(struct model *m, uint16_t cnt)
 	uint16_t n = spw_port_rx_burst(&m->h.pq, desc, cnt);
 
 	assert_true(n <= cnt);
+	if (model_keeps_raw)
+		raw_check(m, desc, n);
 	for (uint16_t i = 0; i < n; i++) {
 		assert_true(m->head != m->tail);
 		check_desc(m, &desc[i], &m->frame[m->head++ % QUEUE_MAX]);

@@ -20,6 +20,9 @@ struct model {
 	uint64_t seed, frames;
 };
 
+/* Every burst keeps its raw completions, and their reader must come to the same descriptors. */
+extern bool model_keeps_raw;
+
 /* Room for `flags`, near a wrap of the CQ's counters (start) or the WQE counters (rq_start). */
 extern const struct hand_conf model_small;
 struct hand_conf model_conf(unsigned flags, uint32_t start, uint16_t rq_start);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The raw completions of a burst (port/spw_port_raw.h) as eth/rx.c and eth/err.c write them and
+ * eth/raw.c reads them:
+ *
+ *   head | mini-CQEs of the session that was open, if there was one | run | run | ...
+ *   run:   ci, cnt | cnt ring entries of 64 bytes, from consumer index ci on
+ *
+ * A plain CQE is its entry. Of a compression session an entry stands for many frames: its title and
+ * each array of mini-CQEs, when it is read; so a session that goes on in the next burst is there
+ * with what is left of it. A burst that read nothing writes nothing.
+ *
+ * Ordering: the copies are stores of what was loaded from CQEs, and come before M2 like all of them
+ * (mlx5/mem.h).
+ */
+#ifndef SPW_PORT_MLX5_ETH_RAW_H
+#define SPW_PORT_MLX5_ETH_RAW_H
+
+#include <string.h>
+
+#include "port/mlx5/eth/queue.h"
+#include "port/spw_port_raw.h"
+
+/* The queue when the burst began. */
+struct mlx5_eth_raw_head {
+	uint32_t cq_ci;
+	uint32_t stride_pos;
+	uint16_t want;   /* frames that were asked for, 1 .. SPW_BURST_MAX */
+	uint16_t posted; /* receive WQEs, as far as a burst can use them */
+	uint32_t session_left;
+	uint32_t session_idx;
+	uint32_t session_csum;
+};
+SPW_ASSERT_SIZE(struct mlx5_eth_raw_head, 24);
+
+struct mlx5_eth_raw_run {
+	uint32_t ci, cnt;
+};
+SPW_ASSERT_SIZE(struct mlx5_eth_raw_run, 8);
+
+/* All that a burst can write: a title and an array, or a block, for each frame. */
+_Static_assert(sizeof(struct mlx5_eth_raw_head) + SPW_PRM_MINI_PER_CQE * 8 +
+			       2 * SPW_BURST_MAX *
+				       (sizeof(struct mlx5_eth_raw_run) + MLX5_CQE_BYTES) <=
+		       SPW_PORT_RAW_MAX,
+	       "a burst fits");
+
+struct mlx5_eth_raw {
+	struct spw_port_raw out;
+	uint8_t nowhere[SPW_PORT_RAW_MAX]; /* for bursts before the first caller sets out.to */
+};
+
+/* eth/raw.c. Purpose: makes queue and burst function of pq keep raw completions.
+ * Owner:   the queue, until fini.
+ * Thread:  setup
+ * Errors:  -ENOMEM. */
+int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
+
+/* The first thing that a burst keeps; again: nothing. Called before the queue's state changes. */
+SPW_INLINE void mlx5_eth_raw_begin(struct mlx5_eth_queue *q, uint32_t want)
+{
+	struct spw_port_raw *raw = &q->raw->out;
+	struct mlx5_eth_raw_head *head = (void *)raw->to;
+
+	if (raw->bytes)
+		return;
+	*head = (struct mlx5_eth_raw_head){
+		.cq_ci = q->cq_ci,
+		.stride_pos = q->stride_pos,
+		.want = (uint16_t)want,
+		.posted = (uint16_t)SPW_MIN(q->rq_pi - q->rq_ci, (uint32_t)SPW_BURST_MAX),
+		.session_left = q->session.left,
+		.session_idx = q->session.idx,
+		.session_csum = (uint32_t)q->session.csum,
+	};
+	raw->bytes = sizeof(*head);
+	if (!q->session.left)
+		return;
+	memcpy(head + 1, q->session.mini, sizeof(q->session.mini));
+	raw->bytes += (uint32_t)sizeof(q->session.mini);
+}
+
+/* Keeps cnt entries from ci on, which lie in one piece. */
+SPW_INLINE void mlx5_eth_raw_put(struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt)
+{
+	struct spw_port_raw *raw = &q->raw->out;
+	struct mlx5_eth_raw_run *run = (void *)(raw->to + raw->bytes);
+
+	*run = (struct mlx5_eth_raw_run){ci, cnt};
+	memcpy(run + 1, mlx5_cqe_at(q->cqe, q->cq_mask, ci), (size_t)cnt * MLX5_CQE_BYTES);
+	raw->bytes += (uint32_t)sizeof(*run) + cnt * MLX5_CQE_BYTES;
+}
+
+#endif
