@@ -330,13 +330,14 @@ static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
 }
 
 /* A server's connection that failed before the caller had it is freed here: *conn is gone. */
-void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms)
+void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard)
 {
 	if (conn->state == XFER_CONN_TCP)
 		finish_connect(conn);
 	if (conn->state != XFER_CONN_TCP && conn->state != XFER_CONN_FAILED) {
 		(void)xfer_link_flush(conn);
-		read_frames(conn, now_ms); /* finds the end of TCP, too */
+		if (heard)
+			read_frames(conn, now_ms); /* finds the end of TCP, too */
 	}
 	if (conn->state != XFER_CONN_FAILED)
 		watch_deadlines(conn, now_ms);

@@ -292,7 +292,7 @@ void xfer_house(struct spw_xfer *x)
 		xfer_listener_turn(spw_container_of(l, struct spw_xfer_listener, link), now_ms);
 	for (struct xfer_list *l = x->conns.next; l != &x->conns; l = next) {
 		next = l->next;
-		xfer_conn_turn(spw_container_of(l, struct spw_xfer_conn, link_all), now_ms);
+		xfer_conn_turn(spw_container_of(l, struct spw_xfer_conn, link_all), now_ms, n > 0);
 	}
 }
 

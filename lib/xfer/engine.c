@@ -29,22 +29,35 @@
 
 /* ---- one WQE ---- */
 
+SPW_INLINE struct xfer_sent *next_sent(struct xfer_rail *rail)
+{
+	return &rail->sent[rail->sq_pi % XFER_SQ_CNT];
+}
+
 void xfer_rail_post(struct xfer_rail *rail, const struct xfer_wr *wr, const struct xfer_sent *sent)
 {
-	struct xfer_sent *s = &rail->sent[rail->sq_pi % XFER_SQ_CNT];
-	struct xfer_wr copy = *wr;
+	struct xfer_sent *s = next_sent(rail);
 
 	*s = *sent;
-	if (s->kind == XFER_SENT_FLAG || s->kind == XFER_SENT_SIZE) {
-		copy.laddr = (uintptr_t)&s->value;
-		copy.bytes = FLAG_BYTES;
-		copy.in_wqe = true;
-	}
-	rail->ops->post(rail, &copy);
+	rail->ops->post(rail, wr);
 	rail->sq_pi++;
 	rail->rang = false;
 	if (s->msg)
 		s->msg->open++;
+}
+
+/* Posts a WRITE of sent->value, which stays where it is until the doorbell. */
+static void post_value(struct xfer_rail *rail, uint64_t raddr, uint32_t rkey,
+		       const struct xfer_sent *sent)
+{
+	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
+				   .in_wqe = true,
+				   .bytes = FLAG_BYTES,
+				   .rkey = rkey,
+				   .laddr = (uintptr_t)&next_sent(rail)->value,
+				   .raddr = raddr};
+
+	xfer_rail_post(rail, &wr, sent);
 }
 
 /* Posts a WQE that carries bytes of a message. */
@@ -111,17 +124,14 @@ static bool rails_have_room(const struct spw_xfer_conn *conn, uint8_t rails, uin
 
 static void post_size(struct xfer_rail *rail, struct xfer_msg *msg, uint32_t slot)
 {
-	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
-				   .raddr = rail->conn->their_box +
-					    offsetof(struct xfer_box, size) +
-					    slot * sizeof(spw_be64),
-				   .rkey = rail->theirs.rkey};
+	const uint64_t raddr =
+		rail->conn->their_box + offsetof(struct xfer_box, size) + slot * sizeof(spw_be64);
 	const struct xfer_sent sent = {
 		.msg = msg,
 		.kind = XFER_SENT_SIZE,
 		.value = (SPW_FORCE uint64_t)spw_cpu_to_be64(rail->conn->tx[slot].bytes)};
 
-	xfer_rail_post(rail, &wr, &sent);
+	post_value(rail, raddr, rail->theirs.rkey, &sent);
 }
 
 /* FINs of a slot on these rails; msg may be done already (NULL). Returns: false: no room yet. */
@@ -157,15 +167,12 @@ static bool post_flags(struct spw_xfer_conn *conn, struct xfer_msg *msg, uint8_t
 	if (!rails_have_room(conn, rails, 1))
 		return false;
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
-		struct xfer_rail *rail = conn->rail[i];
-		const struct xfer_wr wr = {.op = XFER_OP_WRITE,
-					   .raddr = msg->flag_raddr + i * FLAG_BYTES,
-					   .rkey = msg->rkey[i]};
 		const struct xfer_sent sent = {
 			.msg = msg, .kind = XFER_SENT_FLAG, .value = msg->flag << 4 | rails};
 
 		if (rails >> i & 1u)
-			xfer_rail_post(rail, &wr, &sent);
+			post_value(conn->rail[i], msg->flag_raddr + i * FLAG_BYTES, msg->rkey[i],
+				   &sent);
 	}
 	return true;
 }
@@ -250,8 +257,7 @@ static void post_joined(struct xfer_rail *rail, struct xfer_msg *msg)
 	memcpy(msg->join + len, &word, sizeof(word));
 	post_bytes(rail, &wr, &sent);
 	msg->at = len;
-	msg->posted = true;
-	xfer_req_posted(msg->req);
+	msg->posted = true; /* without a stamp: it was just started */
 }
 
 /* Returns: true if all of the message is posted. */

@@ -59,12 +59,14 @@ struct xfer_rail *xfer_pick_for_control(const struct spw_xfer_conn *conn)
 uint32_t xfer_chunk_bytes(const struct spw_xfer_conn *conn, const struct xfer_msg *msg)
 {
 	const uint64_t left = msg->bytes - msg->at;
-	const uint32_t rails = (uint32_t)__builtin_popcount(conn->up);
 	uint64_t len = conn->x->conf.chunk_bytes;
 
-	if (rails > 1 && msg->bytes > SPLIT_BYTES)
+	if (msg->bytes > SPLIT_BYTES && !is_alone(conn)) {
+		const uint32_t rails = (uint32_t)__builtin_popcount(conn->up);
+
 		len = SPW_MIN(len, SPW_MAX(SPW_ALIGN_UP(left / (2 * rails), (uint64_t)PAGE),
 					   (uint64_t)CHUNK_MIN));
+	}
 	return (uint32_t)SPW_MIN(left, len);
 }
 
@@ -72,7 +74,7 @@ bool xfer_goes_at_once(const struct spw_xfer_conn *conn, uint64_t bytes)
 {
 	const uint32_t most = SPW_MIN(conn->x->conf.chunk_bytes, AT_ONCE_MAX);
 
-	return bytes <= (uint64_t)__builtin_popcount(conn->up) * most;
+	return bytes <= most || bytes <= (uint64_t)__builtin_popcount(conn->up) * most;
 }
 
 /* The bytes under way to which the rails of a mask rise if they share so many more. A rail that has

@@ -385,8 +385,9 @@ int xfer_link_flush(struct spw_xfer_conn *conn);
 
 /* A connection over a TCP socket, which becomes its own. Errors: -ENOMEM, -EMFILE. */
 int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_conn **conn_out);
-/* Reads frames and acts on them; watches deadlines. */
-void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms);
+/* Reads frames and acts on them, if some socket of the endpoint has something to read (heard);
+ * watches deadlines. */
+void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard);
 /* Ends it: rails are destroyed, all requests fail. Idempotent; `error` > 0. */
 void xfer_conn_fail(struct spw_xfer_conn *conn, int error, const char *fmt, ...) SPW_PRINTF(3, 4);
 /* The peer broke the protocol. */

@@ -95,7 +95,7 @@ void world_turn(void)
 {
 	if (!conn)
 		return;
-	xfer_conn_turn(conn, nic_now_ms);
+	xfer_conn_turn(conn, nic_now_ms, true);
 	if (x.conns.next == &x.conns) {
 		conn = NULL;
 		return;
