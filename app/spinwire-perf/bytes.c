@@ -16,15 +16,15 @@
 
 static uint8_t *source(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot)
 {
-	return what->op == PERF_READ ? perf_lane_recv_at(lane, what->bytes, slot)
-				     : perf_lane_send_at(lane, what->bytes, slot);
+	return what->op == PERF_READ ? perf_lane_recv_at(lane, what, slot)
+				     : perf_lane_send_at(lane, what, slot);
 }
 
 static uint8_t *destination(const struct perf_lane *lane, const struct perf_case *what,
 			    uint32_t slot)
 {
-	return what->op == PERF_READ ? perf_lane_send_at(lane, what->bytes, slot)
-				     : perf_lane_recv_at(lane, what->bytes, slot);
+	return what->op == PERF_READ ? perf_lane_send_at(lane, what, slot)
+				     : perf_lane_recv_at(lane, what, slot);
 }
 
 static int fill(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot,

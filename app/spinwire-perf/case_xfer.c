@@ -105,7 +105,7 @@ static int single(struct perf_session *s, const struct perf_case *what, uint64_t
 static int verify_both(struct perf_session *s, const struct perf_result *result, uint64_t seed)
 {
 	const struct perf_case *what = &result->what;
-	uint64_t slots = perf_lane_slots(&s->lane, what->bytes);
+	uint64_t slots = perf_lane_slots(&s->lane, what);
 	uint64_t there = SPW_MIN(slots, result->own.total);
 	uint64_t here =
 		SPW_MIN(slots, what->op == PERF_READ ? result->own.total : result->peer.total);
@@ -165,7 +165,7 @@ int perf_xfer_client(struct perf_session *s, struct perf_result *result)
 	if (what->gpu)
 		snprintf(result->way, sizeof(result->way), "%s memory to %s memory",
 			 spw_mem_kind_name(s->lane.region.kind), s->lane.there);
-	slots = perf_lane_slots(&s->lane, what->bytes);
+	slots = perf_lane_slots(&s->lane, what);
 	if ((rc = single(s, what, seed)) == 0 &&
 	    (rc = prepare_both(s, what, seed + PERF_SLOT_MAX, slots)) == 0 &&
 	    (rc = run(s, result)) == 0 &&
@@ -209,7 +209,7 @@ static json_t *stopped(struct perf_session *s, struct served *c)
 /* Answers an order. Returns: 0, or the error of the case or the connection. */
 static int obey(struct perf_session *s, struct served *c, const json_t *msg)
 {
-	uint32_t most = perf_lane_slots(&s->lane, c->what->bytes);
+	uint32_t most = perf_lane_slots(&s->lane, c->what);
 	uint64_t seed, slots;
 	char name[16];
 	int rc = perf_number(msg, "seed", INT64_MAX, &seed);

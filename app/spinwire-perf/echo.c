@@ -69,7 +69,7 @@ static int way_post(void *arg)
 	uint32_t depth = (uint32_t)(before - e->tx.done) + 1;
 	int rc;
 
-	if (depth > perf_lane_slots(e->lane, e->what->bytes) || depth > PERF_DEPTH_MAX) {
+	if (depth > perf_lane_slots(e->lane, e->what) || depth > PERF_DEPTH_MAX) {
 		/* What a READ brings back is way_poll's to count. */
 		rc = e->what->op == PERF_READ ? 0 : perf_queue_test(&e->tx);
 		return rc < 0 ? rc : -EAGAIN;

@@ -100,23 +100,26 @@ uint64_t perf_lane_gpu_va(const struct perf_lane *lane, const uint8_t *at)
 	return lane->region.dev_va + (uint64_t)(at - base_of(lane));
 }
 
-uint32_t perf_lane_slots(const struct perf_lane *lane, uint64_t bytes)
+uint32_t perf_lane_slots(const struct perf_lane *lane, const struct perf_case *what)
 {
-	uint64_t room = SPW_MAX(lane->half, bytes) / bytes;
+	uint64_t room = what->latency ? lane->half : SPW_MIN(lane->half, PERF_HOT_BYTES);
 
+	room = SPW_MAX(room, what->bytes) / what->bytes;
 	return (uint32_t)SPW_MIN(room, (uint64_t)PERF_SLOT_MAX);
 }
 
-uint8_t *perf_lane_send_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot)
+uint8_t *perf_lane_send_at(const struct perf_lane *lane, const struct perf_case *what,
+			   uint64_t slot)
 {
-	return base_of(lane) + slot % perf_lane_slots(lane, bytes) * bytes;
+	return base_of(lane) + slot % perf_lane_slots(lane, what) * what->bytes;
 }
 
-uint8_t *perf_lane_recv_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot)
+uint8_t *perf_lane_recv_at(const struct perf_lane *lane, const struct perf_case *what,
+			   uint64_t slot)
 {
-	if (bytes <= SPW_XFER_JOIN_BYTES)
-		return (uint8_t *)perf_lane_flag_at(lane, slot) - bytes;
-	return perf_lane_send_at(lane, bytes, slot) + lane->half;
+	if (what->bytes <= SPW_XFER_JOIN_BYTES)
+		return (uint8_t *)perf_lane_flag_at(lane, slot) - what->bytes;
+	return perf_lane_send_at(lane, what, slot) + lane->half;
 }
 
 uint64_t *perf_lane_flag_at(const struct perf_lane *lane, uint64_t slot)
@@ -140,10 +143,10 @@ int perf_lane_start(struct perf_lane *lane, const struct perf_case *what, uint64
 {
 	uint64_t bytes = what->bytes;
 	uint8_t *window = base_of(lane) + lane->half;
-	uint8_t *addr = perf_lane_send_at(lane, bytes, slot);
+	uint8_t *addr = perf_lane_send_at(lane, what, slot);
 	struct spw_xfer_access access = {
 		.window = lane->remote,
-		.offset = (uint64_t)(perf_lane_recv_at(lane, bytes, slot) - window),
+		.offset = (uint64_t)(perf_lane_recv_at(lane, what, slot) - window),
 		.mem = lane->mem,
 		.addr = addr,
 		.bytes = bytes,
@@ -167,7 +170,7 @@ int perf_lane_receive(struct perf_lane *lane, const struct perf_case *what, uint
 		      struct spw_xfer_req **req_out)
 {
 	struct spw_xfer_part part = {.mem = lane->mem,
-				     .addr = perf_lane_recv_at(lane, what->bytes, slot),
+				     .addr = perf_lane_recv_at(lane, what, slot),
 				     .bytes = what->bytes,
 				     .tag = PERF_LANE_TAG};
 

@@ -25,6 +25,7 @@
 
 #define PERF_SLOT_MAX   32u
 #define PERF_HALF_LEAST (8ull << 20)
+#define PERF_HOT_BYTES  (1ull << 20)
 #define PERF_LANE_TAG   0x7066u /* of every message */
 #define PERF_FLAG_BYTES 4096u   /* a line of 64 for each slot: its flag is the second half */
 
@@ -63,10 +64,14 @@ int perf_lane_give_up(struct perf_lane *lane, struct perf_ctl *ctl, int error);
 void perf_lane_close(struct perf_lane *lane);
 void perf_lane_free(struct perf_lane *lane);
 
-/* Returns: how many slots messages of that length have. */
-uint32_t perf_lane_slots(const struct perf_lane *lane, uint64_t bytes);
-uint8_t *perf_lane_send_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot);
-uint8_t *perf_lane_recv_at(const struct perf_lane *lane, uint64_t bytes, uint64_t slot);
+/* Returns: how many slots the messages of a case have. Those of bandwidth rows take PERF_HOT_BYTES
+ * at most, so that longer messages go from one buffer to one other, as those of ib_write_bw: of
+ * software devices a row would else measure whether the slots fit the caches. */
+uint32_t perf_lane_slots(const struct perf_lane *lane, const struct perf_case *what);
+uint8_t *perf_lane_send_at(const struct perf_lane *lane, const struct perf_case *what,
+			   uint64_t slot);
+uint8_t *perf_lane_recv_at(const struct perf_lane *lane, const struct perf_case *what,
+			   uint64_t slot);
 /* The address that kernels have for a byte of the region. */
 uint64_t perf_lane_gpu_va(const struct perf_lane *lane, const uint8_t *at);
 /* The four words of a slot's flag. */
