@@ -37,6 +37,7 @@ static const struct {
 	{"cq", "polling a full completion queue, beside two calls of libibverbs", spw_bench_cq},
 	{"rx", "receiving a frame on an mlx5 device, beside DPDK's mlx5 PMD", spw_bench_rx},
 	{"rc", "messages over reliable connections, beside plain verbs by hand", spw_bench_rc},
+	{"xfer", "messages and puts of lib/xfer, beside WRITEs by plain verbs", spw_bench_xfer},
 	{"softhca", "the software ConnectX under perftest and direct verbs, and idle",
 	 spw_bench_softhca},
 #endif
