@@ -106,39 +106,34 @@ EXPORT int statx(int dirfd, const char *restrict path, int flags, unsigned int m
 	return rc;
 }
 
-/* Called by programs that were built before glibc 2.33. */
-EXPORT int __xstat(int ver, const char *path, struct stat *st)
+/* Called by programs that were built before glibc 2.33, and by a sanitizer's stat, which therefore
+ * must not be called from here. */
+EXPORT int __xstat(int ver SPW_UNUSED, const char *path, struct stat *st)
 {
-	(void)ver;
-	return stat(path, st);
+	PATH_BODY(stat, (const char *, struct stat *), real, st);
 }
 
-EXPORT int __lxstat(int ver, const char *path, struct stat *st)
+EXPORT int __lxstat(int ver SPW_UNUSED, const char *path, struct stat *st)
 {
-	(void)ver;
-	return lstat(path, st);
+	PATH_BODY(lstat, (const char *, struct stat *), real, st);
 }
 
-EXPORT int __fxstat(int ver, int fd, struct stat *st)
+EXPORT int __fxstat(int ver SPW_UNUSED, int fd, struct stat *st)
 {
-	(void)ver;
-	return fstat(fd, st);
+	FD_BODY(fstat, struct stat);
 }
 
-EXPORT int __xstat64(int ver, const char *path, struct stat64 *st)
+EXPORT int __xstat64(int ver SPW_UNUSED, const char *path, struct stat64 *st)
 {
-	(void)ver;
-	return stat64(path, st);
+	PATH_BODY(stat64, (const char *, struct stat64 *), real, st);
 }
 
-EXPORT int __lxstat64(int ver, const char *path, struct stat64 *st)
+EXPORT int __lxstat64(int ver SPW_UNUSED, const char *path, struct stat64 *st)
 {
-	(void)ver;
-	return lstat64(path, st);
+	PATH_BODY(lstat64, (const char *, struct stat64 *), real, st);
 }
 
-EXPORT int __fxstat64(int ver, int fd, struct stat64 *st)
+EXPORT int __fxstat64(int ver SPW_UNUSED, int fd, struct stat64 *st)
 {
-	(void)ver;
-	return fstat64(fd, st);
+	FD_BODY(fstat64, struct stat64);
 }
