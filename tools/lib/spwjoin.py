@@ -160,8 +160,7 @@ class Sides:
         for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic)):
             self.kinds[who], self.gaps[who] = _gaps(trails, ("refused", "behind"))
         self.or_refused, self.or_behind = (_gaps(source, but)[1] for but in (("behind",), ()))
-        # A NIC's own trail has the counter's ticks; only without one are its translated stamps used.
-        self.unc = 0 if self.nic else max([trail.unc for trail in spinwire], default=0)
+        self.unc = max([trail.unc for trail in spinwire], default=0)  # of stamps that were translated
         self.lost = {who: sum(trail.lost for trail in trails) for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic))}
         self.every = max([trail.every for trail in source], default=1)
 
@@ -173,7 +172,7 @@ class Row:
 
     def __init__(self, flow, seq, due, echo):
         self.flow, self.seq, self.due, self.echo = flow, seq, due, echo
-        self.legs, self.defects, self.whole_known, self.like = [], 0, False, 0
+        self.legs, self.defects, self.whole_known, self.like, self.unc = [], 0, False, 0, 0
 
     @property
     def whole(self):
@@ -304,7 +303,9 @@ def _shares(sides, key, begin, end, batch, drained):
 def frame_row(sides, frame, tick_unc):
     stamps, batch, drained, whole = _stamps(sides, frame)
     row = Row(frame[2], frame[3], frame[4], frame[8])
-    legs, row.defects = _in_order(stamps, tick_unc + sides.unc)
+    # The trail of spinwire's NIC has the counter's ticks; only a frame that is not on it has a translated stamp.
+    row.unc = tick_unc + (0 if whole and sides.nic else sides.unc)
+    legs, row.defects = _in_order(stamps, row.unc)
     row.whole_known = whole
     for key, begin, end in legs:
         if end <= begin:
@@ -336,10 +337,10 @@ def find(sides, flow, seq, hz):
 # ---- all slow frames ---------------------------------------------------------------------------------
 
 class Sum:
-    """Where the time of all slow frames went."""
+    """Where the time of all slow frames went; unc: the largest uncertainty of one's stamps."""
 
     def __init__(self, hz):
-        self.hz, self.frames, self.whole, self.joined, self.defects = hz, 0, 0, 0, 0
+        self.hz, self.frames, self.whole, self.joined, self.defects, self.unc = hz, 0, 0, 0, 0, 0
         self.by = {}      # (place, cause): ticks
         self.waits = {}   # who: [(begin, end)] of its waits
         self.worst = []   # rows, longest first
@@ -349,6 +350,7 @@ class Sum:
         self.whole += row.whole
         self.joined += row.whole_known
         self.defects += row.defects
+        self.unc = max(self.unc, row.unc)
         for key, begin, end, shares in row.legs:
             for cause, ticks in shares.items():
                 self.by[key, cause] = self.by.get((key, cause), 0) + ticks

@@ -171,6 +171,16 @@ class Join(unittest.TestCase):
             self.assertEqual(row.defects, defects, (early, unc))
             self.assertNotIn("nic_polled", self.legs(row))
 
+    def test_a_frame_that_its_nic_did_not_note(self):
+        """The NICs have trails, but not of this frame: the translated stamp stands in, with its uncertainty."""
+        for early, defects in ((300, 0), (400, 1)):
+            w = Way()
+            w.at["stamped"] = w.at["polled"] + early
+            sides = self.sides([w], unc=100)
+            sides.nic_came.clear()
+            total = spwjoin.join(sides, HZ)
+            self.assertEqual((total.joined, total.unc, total.defects), (0, 350, defects), early)
+
     def test_taken_on_before_the_stamp_was_read(self):
         """The source lost its core between the doorbell and its clock reading: its NIC has sent the frame long before. No defect."""
         row = self.row([Way(handed=650)])

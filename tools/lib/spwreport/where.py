@@ -42,10 +42,19 @@ def summary(total, sides, gen):
     hz, begin = total.hz, min((rec[4] for rec in sides.slow), default=0)
     above = (gen.get("causes") or {})
     return {"frames": total.frames, "joined": total.joined, "every": sides.every, "threshold_ns": above.get("threshold_ns"),
-            "uncertainty_ns": spwjoin.CORES_NS + sides.unc / hz * 1e9, "defects": total.defects, "overwritten": sum(sides.lost.values()),
+            "uncertainty_ns": total.unc / hz * 1e9, "defects": total.defects, "overwritten": sum(sides.lost.values()),
             "whole_ns": total.whole / hz * 1e9, "attributed": total.attributed(),
             "by": [{"place": place, "cause": cause, "ns": ticks / hz * 1e9} for (place, cause), ticks in sorted(total.by.items())],
             "behind": _episodes(total, begin, hz), "worst": [frame(sides, row, hz) for row in total.worst]}
+
+
+def of_trails(paths, gen):
+    """The summary, from the trails of both programs and their NICs; a reason why not."""
+    try:
+        sides = spwjoin.load(*paths)
+        return summary(spwjoin.join(sides, gen["tsc_hz"]), sides, gen)
+    except (OSError, ValueError) as error:
+        return {"fault": str(error)}
 
 
 # ---- sums --------------------------------------------------------------------------------------------
