@@ -249,7 +249,7 @@ def test_nics_and_wire():
         stalls.join()
         check(data.good(step), f"{step['faults']}")
         lines = [[line.split() for line in spwlab.read(log).splitlines()] for log in logs]
-        sides = spwjoin.load(*(bench.file(f"{name}.trail") for name in ("source", "spinwire", "source-nic", "spinwire-nic")))
+        sides = spwjoin.load(*map(bench.file, sweep.trail_files()))
         rows = spwjoin.join(sides, step["gen"]["tsc_hz"], worst=None).worst
     balanced(step["spinwire"])
     stages = {row["stage"]: row for row in step["spinwire"]["latency"]}

@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 import time
 
-import spwjoin
 import spwlab
 from spwreport import data, host, where
 
@@ -48,7 +47,7 @@ class Bench:
 
     def trail(self, name):
         """Options by which a program, or a software ConnectX, writes the trail of that name."""
-        return ["--trail", self.file(f"{name}.trail"), "--trail-every", str(self.every)] if self.every else []
+        return trail_args(self.file(f"{name}.trail"), self.every) if self.every else []
 
     def wrap(self, wrap, name):
         return [*wrap, *(self.trail(name) if self.path.nics else [])]
@@ -155,20 +154,17 @@ def _measure(bench, step):
             step["machine"] = host.between(before, host.snapshot(), bench.place.spinning(), time.monotonic() - begin)
             step["nics"] = [spwlab.nic_thread(nic) for nic in bench.path.nics]
             step["spinwire"], step["note"] = end()
-    step["where"] = _where(bench, step["gen"]) if bench.every else None
+    step["where"] = where.of_trails(map(bench.file, trail_files(bench.path.nics)), step["gen"]) if bench.every else None
 
 
-def _where(bench, gen):
-    """Where the slow frames' time went, from the trails of both programs and their NICs; a reason why not."""
-    try:
-        sides = spwjoin.load(*(bench.file(f"{name}.trail") for name in trail_names(bench.path)))
-        return where.summary(spwjoin.join(sides, gen["tsc_hz"]), sides, gen)
-    except (OSError, ValueError) as error:
-        return {"fault": str(error)}
+def trail_files(nics=True):
+    """In the order of spwjoin.load."""
+    return [f"{name}.trail" for name in ("source", "spinwire", *(("source-nic", "spinwire-nic") if nics else ()))]
 
 
-def trail_names(path):
-    return ["source", "spinwire", *(["source-nic", "spinwire-nic"] if path.nics else [])]
+def trail_args(path, every):
+    """Options by which a program, or a software ConnectX, writes its trail."""
+    return ["--trail", path, "--trail-every", str(every)]
 
 
 def trail_every(fps, seconds):
