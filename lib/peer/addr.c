@@ -17,6 +17,7 @@
 #define MAPPED_BITS 96u
 #define HOST_BITS   64u /* of an IPv6 address; a host chooses the rest itself */
 
+/* IPv4 becomes ::ffff:a.b.c.d, so one comparison serves both families. */
 static bool ip_parse(const char *text, struct in6_addr *addr_out)
 {
 	struct in_addr v4;
@@ -42,6 +43,8 @@ static bool number(const char *text, unsigned long max, unsigned long *value_out
 	return !*end && !errno && *value_out <= max;
 }
 
+/* The last colon separates the port; an IPv6 address stands in brackets, since its own colons would
+ * make that ambiguous. */
 int peer_addr_parse(const char *text, struct sockaddr_in6 *addr_out)
 {
 	const char *colon = strrchr(text, ':');
@@ -72,6 +75,7 @@ int peer_addr_parse(const char *text, struct sockaddr_in6 *addr_out)
 	return 0;
 }
 
+/* Bits from .. to - 1, counted from the most significant bit of the first byte. */
 static bool bits_same(const struct in6_addr *a, const struct in6_addr *b, unsigned from,
 		      unsigned to)
 {
@@ -81,6 +85,8 @@ static bool bits_same(const struct in6_addr *a, const struct in6_addr *b, unsign
 	return true;
 }
 
+/* Bits beyond the prefix are refused rather than ignored: 10.0.0.1/8 more often is a mistyped /32
+ * than a wish for 10.0.0.0/8. */
 int peer_prefix_parse(const char *text, struct peer_prefix *prefix_out)
 {
 	static const struct in6_addr zero;

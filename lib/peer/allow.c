@@ -13,6 +13,9 @@ bool spw_peer_allowed(const struct spw_peer_conf *conf, const struct in6_addr *a
 	return peer_prefix_has(conf->allow, conf->allow_cnt, addr);
 }
 
+/* A client names the GID that our packets go to, so an unchecked one would make this side send to a
+ * third host. A RoCE v2 GID holds the IP address, so the prefixes of peers= apply to it as they
+ * are. Over loopback the TCP address says nothing about the RoCE one. */
 bool spw_peer_gid_allowed(const struct spw_peer_conf *conf, const struct in6_addr *from,
 			  const uint8_t gid[16])
 {

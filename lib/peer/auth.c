@@ -17,6 +17,9 @@
 #include "base/spw_err.h"
 #include "peer/auth.h"
 
+/* A file that others can read holds no secret, and one that they can write is not the owner's
+ * choice. The checks use fstat(2) on the open descriptor, so the file that is checked is the file
+ * that is read. */
 static int check_file(const char *path, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode))
@@ -30,6 +33,8 @@ static int check_file(const char *path, const struct stat *st)
 	return 0;
 }
 
+/* One newline is dropped: an editor adds it. The buffer of the caller is two bytes longer than the
+ * longest secret, so a file that is too long shows as such. */
 static int take(const char *path, uint8_t *text, ssize_t len, struct peer_secret *secret)
 {
 	if (len > 0 && text[len - 1] == '\n')
@@ -44,6 +49,7 @@ static int take(const char *path, uint8_t *text, ssize_t len, struct peer_secret
 	return 0;
 }
 
+/* O_NONBLOCK: a FIFO in the file's place must not block the start; check_file refuses it. */
 int peer_secret_read(const char *path, struct peer_secret *secret_out)
 {
 	uint8_t text[PEER_SECRET_MAX + 2];
@@ -71,6 +77,8 @@ void peer_secret_wipe(struct peer_secret *secret)
 	explicit_bzero(secret, sizeof(*secret));
 }
 
+/* Without a secret the MAC is all zeros, which only another side without one accepts: the exchange
+ * keeps one format, and peers= is the only barrier (conn.c warns). */
 void peer_mac(const struct peer_secret *secret, const char *label, const uint8_t *transcript,
 	      size_t len, uint8_t mac_out[PEER_MAC_BYTES])
 {

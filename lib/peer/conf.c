@@ -3,6 +3,10 @@
  *
  * Parses the keys of mode=rc (spw_peer_conf.h). Each range stands beside its key; check_roles has
  * the rules that span several keys.
+ *
+ * Order: repeated keys first, because the smallest and the default peer_max depend on how many
+ * connect= there are; then numbers, then rules; the secret last, so that a refused text leaves none
+ * in memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -76,6 +80,7 @@ static int parse_numbers(const struct spw_port_spec *spec, struct spw_peer_conf 
 	return 0;
 }
 
+/* A key that could have no effect is an error: the user expects something of it. */
 static int check_roles(const struct spw_peer_conf *conf)
 {
 	if (!conf->listen && !conf->connect_cnt)

@@ -4,6 +4,15 @@
  * The connections of a port as their users see them: open, start, stop, close for setup, and the
  * calls by which an owner passes the turn back (spw_peer.h has the contracts and the table of
  * states). The work itself is done by turn.c in the control thread.
+ *
+ * Who may touch what, over the life of a conn:
+ *
+ *   open  peer_setup  start ............................. stop  close
+ *   <----- setup ----><- control: links, halves, QPs  ---><- setup ->
+ *                     <- owner: spw_peer_posted, _fail, _drained, _events, _hold ->
+ *
+ * Owners and control share struct spw_peer, by the turns of its state, and the event rings. An
+ * owner that needs more, to re-create QPs, suspends control with spw_peer_conn_hold.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +24,8 @@
 #include "base/spw_log.h"
 #include "peer/conn.h"
 
+/* Entries below connect_cnt are bound to an address of connect= for ever; the others are for
+ * whoever connects, and a client takes the first free one (turn.c). */
 static void link_open(struct spw_peer_conn *conn, uint32_t i)
 {
 	struct spw_peer *p = &conn->peer[i];
@@ -32,6 +43,8 @@ static void link_open(struct spw_peer_conn *conn, uint32_t i)
 		link->addr = conn->conf.connect_addr[i];
 }
 
+/* Nothing is listened on and no thread runs until spw_peer_conn_start, so the litmus can drive the
+ * same states first (loop.c). */
 int spw_peer_conn_open(const struct spw_peer_conf *conf, const struct spw_peer_dev *dev,
 		       uint16_t queue_cnt, struct spw_peer_conn **conn_out)
 {
@@ -121,6 +134,9 @@ int spw_peer_conn_start(struct spw_peer_conn *conn)
 	return rdma_ctl_start(conn->ctl);
 }
 
+/* A QP that was in use goes to ERR, so that its flush appears; the owner's half of the way down,
+ * DRAIN, is left to the driver. The QP of a peer in DRAIN or DRAINED has been moved to ERR
+ * before. */
 static void link_stop(struct peer_link *link)
 {
 	const enum spw_peer_state state = spw_peer_state(link->peer);
@@ -139,6 +155,7 @@ static void link_stop(struct peer_link *link)
 			  SPW_PEER_DRAIN); /* [RC1 release, pairs with spw_peer_state] */
 }
 
+/* One line per reason at the end of a run: a line per attempt would let a stranger fill the log. */
 static void log_refused(const struct spw_peer_conn *conn)
 {
 	for (unsigned i = 0; i < PEER_REFUSED_CNT; i++)
@@ -151,6 +168,8 @@ static void log_refused(const struct spw_peer_conn *conn)
 					 : peer_refused_text((enum peer_refused)i));
 }
 
+/* The thread ends first: after that this function alone owns sockets and links. Idempotent, since
+ * close calls it too. */
 void spw_peer_conn_stop(struct spw_peer_conn *conn)
 {
 	rdma_ctl_stop(conn->ctl);
@@ -193,6 +212,8 @@ void spw_peer_conn_release(struct spw_peer_conn *conn)
 
 /* ---- the owner's side ---- */
 
+/* `heard` is cleared before the state is stored: whatever the peer sends on this connection is then
+ * counted as of this connection. */
 void spw_peer_posted(struct spw_peer_conn *conn, struct spw_peer *peer)
 {
 	spw_thr_store_rlx(&peer->heard, 0);
@@ -202,6 +223,9 @@ void spw_peer_posted(struct spw_peer_conn *conn, struct spw_peer *peer)
 	rdma_ctl_wake(conn->ctl);
 }
 
+/* why and code are the owner's; control keeps its own reason in peer_link.lost_why, so the two
+ * never write the same word. If the compare-and-swap fails, control has ended the connection and
+ * its own reason counts. */
 void spw_peer_fail(struct spw_peer_conn *conn, struct spw_peer *peer, enum spw_peer_why why,
 		   uint32_t code)
 {

@@ -4,6 +4,18 @@
  * Encodes and decodes the messages of the exchange (hello.h has the layout). Everything that the
  * decoder returns has been checked, so the rest of lib/peer uses it as it is;
  * tests/fuzz/rc_exchange feeds it arbitrary bytes.
+ *
+ * Order of the checks, each before anything that relies on it:
+ *
+ *   peer_hello_head    magic, version, then type and length, in the first 12 bytes. A peer of
+ *                      another release is recognized here: magic and version keep their place.
+ *   peer_hello_parse   the whole message: every field in its range, every reserved bit 0
+ *   exchange.c         the MAC. It comes after the parser, which therefore runs on the bytes of
+ *                      strangers and must be safe for any input.
+ *   turn.c             what depends on this side: GID, room, MTU, op, ring (peer_exchange_fit)
+ *
+ * Fields are read byte by byte: the layout of a C struct never travels, and no alignment is
+ * assumed.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,6 +29,7 @@
 
 static const uint8_t magic[4] = {'S', 'P', 'W', 'R'};
 
+/* Big-endian, 1 to 8 bytes. Returns: what follows the field. */
 static const uint8_t *get(const uint8_t *p, unsigned bytes, uint64_t *value_out)
 {
 	*value_out = 0;
@@ -54,6 +67,8 @@ size_t peer_hello_bytes(enum peer_msg_type type)
 	return 0;
 }
 
+/* The version is checked before the length and the reserved bytes: another version may define those
+ * differently, and its user shall read "another version", not "malformed". */
 int peer_hello_head(const uint8_t *head, enum peer_msg_type *type_out, uint16_t *version_out)
 {
 	uint64_t version, type, zero, len, zero2;
@@ -74,6 +89,8 @@ int peer_hello_head(const uint8_t *head, enum peer_msg_type *type_out, uint16_t 
 	return (int)len;
 }
 
+/* The next field of params_get, in the type of its destination. The order of the two functions
+ * below is the format. */
 #define TAKE(field, bytes)                    \
 	do {                                  \
 		p = get(p, bytes, &v);        \
@@ -120,7 +137,10 @@ static uint8_t *params_put(uint8_t *p, const struct peer_params *a)
 	return put(p, 4, a->ring_cnt);
 }
 
-/* The slots and the ring must not wrap around the address space. */
+/* Addresses and keys of the peer's memory are never dereferenced here: its own NIC checks each
+ * WRITE against its MRs. What is checked is what this side computes with: slot_addr + n * stride
+ * and ring_addr + 4 * n must not wrap around, a stride must not overlap slots, and the ring index
+ * is masked with ring_cnt - 1. */
 static bool write_is_sane(const struct peer_params *a)
 {
 	const uint64_t span = (uint64_t)a->credit_cnt * a->slot_stride;
@@ -131,6 +151,8 @@ static bool write_is_sane(const struct peer_params *a)
 	       a->ring_addr % 4 == 0;
 }
 
+/* QP numbers and PSNs have 24 bits (IBTA 9.2). With op=send the memory fields must be 0, so that no
+ * bytes travel that nobody checks. */
 static bool params_are_sane(const struct peer_params *a)
 {
 	const bool no_write = !(a->slot_stride | a->slot_rkey | a->slot_addr | a->ring_addr |
@@ -144,6 +166,8 @@ static bool params_are_sane(const struct peer_params *a)
 		(a->op == SPW_PEER_OP_WRITE && write_is_sane(a)));
 }
 
+/* msg is cleared first: fields that the type does not have read as 0. p[-6] and p[-5] are the
+ * reserved bytes between a REJECT's reason and value. */
 int peer_hello_parse(const uint8_t *bytes, size_t len, struct peer_msg *msg)
 {
 	const uint8_t *p = bytes + PEER_HELLO_HEAD_BYTES;
@@ -173,6 +197,8 @@ int peer_hello_parse(const uint8_t *bytes, size_t len, struct peer_msg *msg)
 	return 0;
 }
 
+/* The bytes of the MAC are copied as they are; exchange.c computes them over the transcript, which
+ * includes the bytes written here, and stores them behind the message. */
 size_t peer_hello_encode(const struct peer_msg *msg, uint8_t *bytes_out)
 {
 	const size_t len = peer_hello_bytes(msg->type);

@@ -11,6 +11,17 @@
  *
  * A peer that is lost again and again is tried at growing distances, BACKOFF_MIN_MS to
  * BACKOFF_MAX_MS; one connection that comes up resets the distance.
+ *
+ * Reasons to go down, and who notices first:
+ *
+ *   error completion             owner    spw_peer_fail stores FAIL, wakes control -> on_fail
+ *   breach of the protocol       owner    the same
+ *   the device refuses a request control  peer_turn_async -> peer_link_lose
+ *   TCP closed, no greeting      control  on_up -> peer_link_lose
+ *   exchange failed half-way     control  peer_link_abandon; on_posted once the owner has posted
+ *
+ * Both ends of UP compete for one compare-and-swap of the state, so a loss is counted and reported
+ * once.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -81,8 +92,9 @@ void peer_link_up(struct peer_link *link, int fd, uint64_t now_ms)
 		peer_link_lose(link, link->lost_why, link->lost_code, now_ms);
 }
 
-/* The exchange failed. If the QP was already prepared, the link takes the way down like a lost one.
- */
+/* A prepared QP is not reset here: between POST and POSTED the owner may be posting receives to it.
+ * `abandoned` makes on_posted take it down as soon as the turn is back. The next
+ * attempt to connect waits for the backoff. */
 void peer_link_abandon(struct peer_link *link, uint64_t now_ms)
 {
 	link->half = NULL;
@@ -187,6 +199,8 @@ static void on_up(struct peer_link *link, uint64_t now_ms)
 		peer_link_lose(link, SPW_PEER_WHY_SILENT, link->conn->conf.exchange_ms, now_ms);
 }
 
+/* The owner has posted the receives of an exchange that failed meanwhile. No owner watches a link
+ * in this state, so control walks through FAIL by itself. Nothing is counted: half_failed did. */
 static void on_posted(struct peer_link *link, uint64_t now_ms)
 {
 	if (!link->abandoned)

@@ -23,6 +23,8 @@ static void pass(struct peer_link *link, enum spw_peer_state state)
 	spw_thr_store_rel(&link->peer->state, state);
 }
 
+/* spw_peer_conn_loop is called again and again until the port is up: each call takes one step and
+ * leaves the owner its turn. */
 static int begin(struct peer_link *link)
 {
 	int rc;
@@ -36,6 +38,8 @@ static int begin(struct peer_link *link)
 	return -EAGAIN;
 }
 
+/* Its own number, GID and PSN stand where another machine's would: the NIC loops the packets back.
+ * A device that cannot is -ENOTSUP, not a failure of the port. */
 static int join(struct peer_link *link)
 {
 	const struct peer_qp_path path = peer_link_path(link, &link->ours);
@@ -77,6 +81,8 @@ static bool flush_is_reported(struct spw_peer_conn *conn, const struct peer_link
 	return !link->peer->qp->srq || link->last_wqe;
 }
 
+/* Control's steps from DRAINED to DOWN, but all slots are wiped in one go: no other peer waits in
+ * set-up. The counts of the litmus belong to no run. */
 static void finish(struct spw_peer_conn *conn, struct peer_link *link)
 {
 	peer_qp_reset(link->peer->qp);
@@ -87,6 +93,8 @@ static void finish(struct spw_peer_conn *conn, struct peer_link *link)
 	pass(link, SPW_PEER_DOWN);
 }
 
+/* ERR may be asked for several times while the last-WQE event is awaited; for a QP in ERR that
+ * changes nothing. */
 int spw_peer_conn_loop_end(struct spw_peer_conn *conn, uint32_t peer)
 {
 	struct peer_link *link = &conn->link[peer];

@@ -5,6 +5,20 @@
  * of its own with four MRs, so that its QP reaches its own slots and ring and nothing of another
  * peer, whatever key it guesses. Called at set-up, and by turn.c and link.c for each new
  * connection.
+ *
+ * Keys of one peer with op=write, and what a peer can do with them:
+ *
+ *   MR        memory               rights            used by
+ *   all       slots and the rest   local             our sends
+ *   slot      its slots            remote write      the peer's messages
+ *   ring_in   4 bytes per grant    remote write      the peer's grants
+ *   ring_out  the same             local             our grants, as source of a WRITE
+ *
+ * An rkey works through the QPs of its own PD only, hence one PD per peer. With op=send the peer
+ * gets no key, and all peers share the device's PD.
+ *
+ * Life of a key: made at set-up; replaced by peer_link_rekey before every connection but the first,
+ * so that a peer that is gone cannot write with a key that it remembers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +33,7 @@
 #define PSN_MASK        0xffffffu
 #define WIPE_BYTES      ((size_t)16 << 20) /* per turn: some milliseconds */
 
+/* Peers are dealt to the queues in turn: peer i belongs to queue i % queue_cnt. */
 static uint32_t peers_of(const struct spw_peer_conn *conn, uint16_t queue)
 {
 	uint32_t cnt = 0;
@@ -28,6 +43,8 @@ static uint32_t peers_of(const struct spw_peer_conn *conn, uint16_t queue)
 	return cnt;
 }
 
+/* With op=send a control message takes a receive and therefore a slot, although it carries no
+ * bytes; with op=write a receive has no slot. */
 int spw_peer_conn_share(const struct spw_peer_conn *conn, uint16_t queue, uint32_t total,
 			uint32_t *slot_cnt_out)
 {
@@ -53,6 +70,8 @@ int spw_peer_conn_share(const struct spw_peer_conn *conn, uint16_t queue, uint32
 	return 0;
 }
 
+/* One mapping for both rings, outside the region of the slots: no message can be placed over a
+ * grant. */
 static int make_rings(struct peer_link *link)
 {
 	const size_t half =
@@ -77,6 +96,8 @@ static int reg(struct peer_link *link, void *addr, size_t bytes, int access, str
 				 IBV_ACCESS_LOCAL_WRITE | access, mr_out);
 }
 
+/* Also called by peer_link_rekey, after free_keys. After an error the MRs made so far stay in link;
+ * the next free_keys or peer_link_free releases them. */
 static int make_keys(struct peer_link *link)
 {
 	struct spw_peer *p = link->peer;
@@ -110,6 +131,7 @@ static int make_write(struct peer_link *link)
 	return rc ? rc : make_keys(link);
 }
 
+/* After an error the caller closes conn, which frees what was made (peer_link_free). */
 int spw_peer_conn_peer_setup(struct spw_peer_conn *conn, uint32_t peer,
 			     const struct spw_peer_memory *memory)
 {
@@ -150,6 +172,9 @@ int peer_link_rekey(struct peer_link *link)
 	return make_keys(link);
 }
 
+/* The piece is bounded because the control thread serves every other peer meanwhile. `dirty` is set
+ * only by a connection that came as far as exchanging keys: without one there is nothing to
+ * clear. */
 bool peer_link_wipe(struct peer_link *link)
 {
 	const struct spw_peer *p = link->peer;
@@ -178,6 +203,8 @@ void peer_link_free(struct peer_link *link)
 	p->pd = NULL;
 }
 
+/* rd_atomic has its least value, since neither op reads. access lets the peer write through this
+ * QP; the MR must allow it as well. */
 struct peer_qp_path peer_link_path(const struct peer_link *link, const struct peer_params *theirs)
 {
 	const struct spw_peer_conf *conf = &link->conn->conf;
@@ -204,6 +231,9 @@ struct peer_qp_path peer_link_path(const struct peer_link *link, const struct pe
 	return path;
 }
 
+/* The PSN is random, so that packets of the last connection that are still in the network are
+ * unlikely to fall into the window of the new one. Longer slots than SPW_DESC_LEN_MAX exist, but no
+ * descriptor can name such a message. */
 int peer_link_params(struct peer_link *link)
 {
 	const struct spw_peer *p = link->peer;
@@ -233,6 +263,8 @@ int peer_link_params(struct peer_link *link)
 	return 0;
 }
 
+/* From here on the QP is in INIT: receives may be posted, and nothing arrives yet. Whoever fails
+ * after this returns the QP to RESET by the way down of link.c. */
 int peer_link_prepare(struct peer_link *link)
 {
 	struct peer_qp_path path;
@@ -246,6 +278,7 @@ int peer_link_prepare(struct peer_link *link)
 	return peer_qp_init(link->peer->qp, &path);
 }
 
+/* Written before the state SPW_PEER_UP is stored with release, and never while the peer is UP. */
 void peer_link_learn(struct peer_link *link, const struct peer_params *theirs)
 {
 	link->dirty = link->peer->op == SPW_PEER_OP_WRITE;

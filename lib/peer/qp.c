@@ -3,6 +3,10 @@
  *
  * Moves an RC queue pair between its states (spw_peer_qp.h). Called by turn.c and link.c, and by
  * lib/xfer.
+ *
+ * Each function sets exactly the attributes that its transition requires of an RC QP
+ * (ibv_modify_qp(3) lists them); ERR and RESET need the state only. A failed transition leaves the
+ * QP in the state that it had: the caller moves it to ERR or RESET.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,6 +16,7 @@
 
 #define HOP_LIMIT 64u
 
+/* The text is a clause: its caller has named the peer that "its" refers to. */
 static int modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
 {
 	int error = ibv_modify_qp(qp, attr, mask | IBV_QP_STATE);
@@ -35,11 +40,14 @@ int peer_qp_init(struct ibv_qp *qp, const struct peer_qp_path *path)
 	return modify(qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 }
 
+/* enum ibv_mtu counts from IBV_MTU_256 in powers of two. */
 static enum ibv_mtu mtu_code(uint32_t bytes)
 {
 	return (enum ibv_mtu)(IBV_MTU_256 + (spw_log2_floor64(bytes) - 8));
 }
 
+/* From here on the QP receives and answers. There is no MAC address in ah_attr: the kernel resolves
+ * it from the GID's route while it serves this call. */
 static int to_rtr(struct ibv_qp *qp, const struct peer_qp_path *path)
 {
 	struct ibv_qp_attr attr = {
@@ -66,6 +74,7 @@ static int to_rtr(struct ibv_qp *qp, const struct peer_qp_path *path)
 		      "RTR");
 }
 
+/* From here on the QP sends. */
 static int to_rts(struct ibv_qp *qp, const struct peer_qp_path *path)
 {
 	struct ibv_qp_attr attr = {
@@ -83,6 +92,8 @@ static int to_rts(struct ibv_qp *qp, const struct peer_qp_path *path)
 		      "RTS");
 }
 
+/* Two transitions in one call, because both sides know everything after the exchange: no message is
+ * awaited between RTR and RTS. */
 int peer_qp_ready(struct ibv_qp *qp, const struct peer_qp_path *path)
 {
 	int rc = to_rtr(qp, path);

@@ -33,6 +33,8 @@ const char *peer_refused_text(enum peer_refused why)
 	return (unsigned)why < PEER_REFUSED_CNT ? text[why] : "?";
 }
 
+/* Errors that tell a user where to look get a reason of their own; the rest keeps its errno
+ * (PEER_REFUSED_system). */
 enum peer_refused peer_refused_of(int error)
 {
 	switch (error) {
@@ -54,6 +56,8 @@ enum peer_refused peer_refused_of(int error)
 	}
 }
 
+/* Decides what counts as `refused` in the port's statistics: what one of the two sides decided, not
+ * a fault of the network or a call that failed on this machine. */
 bool peer_refused_is_theirs(enum peer_refused why)
 {
 	return why != PEER_REFUSED_nobody && why != PEER_REFUSED_unreachable &&
@@ -65,6 +69,8 @@ static const char *op_name(uint32_t op)
 	return op == SPW_PEER_OP_WRITE ? "write" : "send";
 }
 
+/* The user of the client reads both values and the key to change. x->value came from the other
+ * side: the value in its REJECT, or the version of its message. */
 const char *peer_refused_describe(const struct peer_exchange *x, const struct peer_params *ours,
 				  char text_out[PEER_REFUSED_TEXT_BYTES])
 {

@@ -2,6 +2,12 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Non-blocking TCP for the exchanges of lib/peer and lib/xfer (spw_peer_socket.h).
+ *
+ * Addresses are IPv4-mapped IPv6 everywhere above this file (addr.h). Below it an IPv4 address gets
+ * an AF_INET socket, which also works on a host without IPv6; to_any and from_any convert.
+ *
+ * A host that dies silently: lib/peer sends nothing after the exchange, so only TCP keepalive
+ * notices. Its timers are short because a dead peer occupies an entry and its slots.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -47,6 +53,7 @@ static void from_any(const union any_addr *from, struct sockaddr_in6 *to)
 	memcpy(&to->sin6_addr.s6_addr[12], &from->v4.sin_addr, 4);
 }
 
+/* close(2) may change errno: it is saved first. */
 static int give_up(int fd)
 {
 	const int error = errno;
@@ -61,6 +68,7 @@ static void set(int fd, int level, int option, int value)
 			 sizeof(value)); /* an optimization: failure is harmless */
 }
 
+/* The messages of an exchange are small and each waits for an answer: TCP_NODELAY. */
 static void tune(int fd)
 {
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -70,6 +78,8 @@ static void tune(int fd)
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_TRIES);
 }
 
+/* SO_REUSEADDR: a program that is started again may bind while connections of the last run are in
+ * TIME_WAIT. */
 int peer_socket_listen(const struct sockaddr_in6 *addr)
 {
 	union any_addr any;
@@ -118,6 +128,8 @@ int peer_socket_accept(int listen_fd, struct sockaddr_in6 *from_out)
 	return fd;
 }
 
+/* EINPROGRESS is the normal result of a non-blocking connect; poll(2) reports the end (exchange.c,
+ * finish_connect). */
 int peer_socket_connect(const struct sockaddr_in6 *addr)
 {
 	union any_addr any;
@@ -132,6 +144,9 @@ int peer_socket_connect(const struct sockaddr_in6 *addr)
 	return fd;
 }
 
+/* Quiet: nothing to read and not closed. Data is as much a reason to end the link as the end of the
+ * stream, since neither side sends after the exchange. MSG_PEEK leaves the byte, so the answer
+ * stays the same. */
 bool peer_socket_is_quiet(int fd)
 {
 	uint8_t byte;
