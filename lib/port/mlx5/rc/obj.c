@@ -3,6 +3,17 @@
  *
  * The objects of a queue and of its peers, created through rdma-core, and the memory behind them as
  * mlx5dv reports it. port.c creates them at set-up, recover.c after a CQ or the SRQ failed.
+ *
+ * What refers to what; each is destroyed before those that it points to:
+ *
+ *   QP of a peer --> receive CQ, send CQ, SRQ     shared by the peers of the queue
+ *       |
+ *       +--> parent domain --> PD of the peer     which memory it can reach
+ *                  |
+ *                  +---------> thread domain      a doorbell register for this queue alone
+ *
+ * Without a thread domain the QPs may share registers with others of the process, and doorbells are
+ * written without BlueFlame (bf_bytes 0).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +25,8 @@
 
 #define INLINE_MAX 44u /* bytes of a message that fit a send WQE of one basic block */
 
+/* EBUSY would mean that an object was destroyed out of order. The rest is destroyed
+ * nevertheless. */
 static void check_free(int rc, const char *what)
 {
 	if (rc)
@@ -22,6 +35,8 @@ static void check_free(int rc, const char *what)
 
 /* ---- what the peers share ---- */
 
+/* libmlx5's free list runs from head to tail through all WQEs of a new SRQ, so tail + 1 is their
+ * number. */
 static int srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	struct ibv_srq_init_attr attr = {
@@ -101,6 +116,8 @@ static struct ibv_qp *qp_create(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj
 	return mlx5dv_create_qp(rq->port->dev.rdma.ctx, &attr, &dv_attr);
 }
 
+/* From here on the rings are written by queue.c alone; libmlx5 is used for states and destruction
+ * only. */
 static int qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local, struct mlx5_rc_side *side)
 {
 	const struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
@@ -132,6 +149,8 @@ static int qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local, struct 
 	return 0;
 }
 
+/* side is filled as objects are made: after a failure mlx5_rc_obj_free destroys those that
+ * exist. */
 static int qp_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj, uint32_t local)
 {
 	struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
@@ -193,6 +212,9 @@ void mlx5_rc_obj_free(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 	free(obj);
 }
 
+/* The new queue is built beside the old one and replaces it only when complete: a failed recovery
+ * can be tried again. Counters carry over, since they belong to the run. So does lent_cnt: no slot
+ * of a peer is lent at this point (recover.c waits for it), but slots of the pool may be. */
 int mlx5_rc_lay(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	struct mlx5_rc_queue_conf qc = {

@@ -2,7 +2,19 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The mlx5 driver's calls for mode=rc: open, set up, start, stop, counters (port/spw_port.h has the
- * contracts). Slots of peers move pool -> taken -> queue at set-up, and back at stop.
+ * contracts).
+ *
+ * Where the peers' slots are (enum mlx5_rc_slots_at), so that every way out returns them once:
+ *
+ *   pool --peers_setup--> taken --mlx5_rc_lay--> in the queue --slots_return--> pool
+ *
+ * Order at stop, where nothing may be lost without being counted:
+ *
+ *   send_out              what was sent is acknowledged, or SEND_NS pass
+ *   spw_peer_conn_stop    no control thread any more; QPs that were in use are in ERR
+ *   mlx5_rc_drain         the flush is taken; messages that nobody polls are counted
+ *   destroy_qps           the NIC touches no slot from here on
+ *   slots_return          all slots that are not lent go to the pool
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,6 +54,7 @@ static int check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 	return rc;
 }
 
+/* A smaller MTU than the port's is a choice; a larger one cannot work on this link. */
 static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 {
 	uint32_t mtu = rdma_dev_mtu_bytes(&rp->dev.rdma);
@@ -73,6 +86,8 @@ static void slots_return(struct mlx5_rc_queue_ctl *rq)
 	rq->slots_at = SLOTS_IN_POOL;
 }
 
+/* Also the way out of a failed open, so every step accepts what was not made. The objects are freed
+ * before the connections: a QP refers to a peer's PD, which lib/peer owns. */
 static void rc_close(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
@@ -135,6 +150,10 @@ static int rc_region_attach(struct spw_port *port, const struct spw_region *regi
 	return rdma_dev_attach(&mlx5_rc_of(port)->dev.rdma, region);
 }
 
+/* A receive ring is rounded up to a power of 2 by libmlx5, and each of its entries can make a CQE:
+ * the CQ counts the rounded sizes. A mini-CQE has neither the timestamp of the latency profile nor
+ * the immediate of op=write. Stamps and compression that the device lacks are left out, not
+ * refused. */
 static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_conf *conf,
 		     uint16_t queue, struct mlx5_rc_plan *plan)
 {
@@ -163,6 +182,7 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 	return 0;
 }
 
+/* After an error slots_at says what is to be returned; rc_close does it. */
 static int peers_setup(struct mlx5_rc_queue_ctl *rq)
 {
 	const uint32_t share = rq->plan.share;
@@ -194,6 +214,8 @@ static int obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 	return rc;
 }
 
+/* lib/peer registers the peers' memory before the QPs are made, since a QP needs the PD. Until
+ * mlx5_rc_lay the objects are this function's, then the queue's. */
 static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 			  const struct spw_port_queue_conf *conf)
 {
@@ -233,6 +255,8 @@ static void post_shared(struct mlx5_rc_port *rp)
 	rp->started = true; /* even a failed start has to be stopped */
 }
 
+/* The litmus asks for one queue after the other; the last one is taken down by the next call or by
+ * start. */
 static int loop_end(struct mlx5_rc_port *rp)
 {
 	uint16_t i = rp->loop;
@@ -245,6 +269,7 @@ static int loop_end(struct mlx5_rc_port *rp)
 	return rc;
 }
 
+/* Messages of RC have no frame header: head_out is zeros. */
 static int rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
@@ -266,6 +291,7 @@ static void forget(struct mlx5_rc_queue *q)
 	q->control_rx = q->control_tx = 0;
 }
 
+/* Shared receives are posted before anybody can connect: spw_peer_conn_start comes last. */
 static int rc_start(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);

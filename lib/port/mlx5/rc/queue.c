@@ -4,6 +4,24 @@
  * An RC queue and its peers laid over their memory: checks of every size, first contents of the
  * rings, state changes, and where the slots are (queue.h has the contracts). Called at set-up by
  * port.c and obj.c, and by turn.c and recover.c outside the bursts.
+ *
+ * What this file guarantees, and the bursts rely on without looking again:
+ *
+ *   every ring is a power of 2            positions run freely and are masked
+ *   CQ >= all that can be posted to it    a CQ never overruns: no burst looks for that
+ *   SRQ >= receives of all peers + 1      its last free WQE is never posted
+ *   qpn -> peer in one multiplication     find_build; unknown QPs find the nobody peer
+ *   a WQE's constant fields are written   a refill stores the address only
+ *
+ * Life of a peer in this file, between the states of spw_peer_side.h:
+ *
+ *   mlx5_rc_attach   once: its rings, tables, slots          side DOWN
+ *   mlx5_rc_post     keys, credits; receives posted          DOWN -> POSTED
+ *   mlx5_rc_up       the peer's limits, its first grants     POSTED -> UP
+ *   mlx5_rc_reset    (err.c) back to empty rings             any -> DOWN
+ *
+ * The last entry of peer[] is the nobody peer: never UP, without slots or rings. It saves the
+ * bursts a test for "no such peer" at each CQE and each descriptor.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +41,8 @@ static int check_ring(const char *what, uint32_t cnt, uint32_t min, uint32_t max
 	return 0;
 }
 
+/* Sizes come from rdma-core, which the environment can change (MLX5_CQE_SIZE), or from a test:
+ * nothing is taken for granted that would make a burst leave its memory. */
 static int check_queue(const struct mlx5_rc_queue_conf *conf)
 {
 	int rc = check_ring("receive completion queue", conf->cq.cnt, 1, 1u << 22);
@@ -79,6 +99,9 @@ static int check_sum(const struct mlx5_rc_queue *q, uint32_t local,
 	return check_ring("send queue", mem->sq.cnt, 64, 1u << 15);
 }
 
+/* slot_cnt exceeds the credits by SPW_PEER_CTRL_RESERVE with op=send, where a control message takes
+ * a receive and so a slot; with op=write it takes a receive without a slot. The range check is
+ * written so that slot_first + slot_cnt cannot wrap. */
 static int check_peer(const struct mlx5_rc_queue *q, uint32_t local,
 		      const struct mlx5_rc_peermem *mem)
 {
@@ -106,7 +129,9 @@ static int check_peer(const struct mlx5_rc_queue *q, uint32_t local,
 
 /* ---- queue ---- */
 
-/* Links the shared ring into one list; its last entry is never posted. */
+/* An SRQ is a list: the NIC follows the index in each WQE's next segment, so a WQE that was
+ * consumed out of order can be linked in again at the tail. The tail itself stays free, because
+ * linking after it would change a WQE that the NIC owns. WRITE: no WQE has a buffer. */
 static void init_srq(struct mlx5_rc_queue *q, const struct mlx5_rqmem *srq)
 {
 	bool write = q->flags & MLX5_RC_WRITE;
@@ -131,6 +156,9 @@ static void init_srq(struct mlx5_rc_queue *q, const struct mlx5_rqmem *srq)
 	}
 }
 
+/* slot_state and owner are by slot of the whole pool, so that a slot number of a release needs no
+ * translation. Until a peer is attached every QP number and every index finds the nobody peer. A
+ * failed allocation leaves the others to mlx5_rc_queue_fini. */
 static int init_tables(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf *conf)
 {
 	uint32_t slots = conf->pool->slot_cnt;
@@ -160,6 +188,8 @@ static int init_tables(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf 
 	return 0;
 }
 
+/* *q is cleared in any case, so that mlx5_rc_queue_fini may follow a failure. A CQ without a
+ * doorbell record (a test's) stores its index into db_ignored: the bursts have no branch for it. */
 int mlx5_rc_queue_init(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf *conf)
 {
 	int rc = check_queue(conf);
@@ -190,6 +220,7 @@ int mlx5_rc_queue_init(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf 
 
 /* ---- peers ---- */
 
+/* Fills table with one multiplier; false if two QPs fall into one entry. */
 static bool find_fits(struct mlx5_rc_queue *q, struct mlx5_rc_peer **table, uint32_t mul,
 		      uint32_t shift)
 {
@@ -256,6 +287,8 @@ static int attach_rq(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const stru
 	return check_ring("receive queue", rq->cnt, 1, 1u << 15);
 }
 
+/* bf_toggle is 0 unless the register belongs to this queue alone (obj.c): a BlueFlame write by two
+ * threads would mix their WQEs. */
 static void attach_sq(struct mlx5_rc_peer *p, const struct mlx5_sqmem *sq, uint32_t limit)
 {
 	p->sq = sq->buf;
@@ -268,6 +301,8 @@ static void attach_sq(struct mlx5_rc_peer *p, const struct mlx5_sqmem *sq, uint3
 	p->sent = calloc(sq->cnt, sizeof(*p->sent));
 }
 
+/* The slots are pushed from the last to the first, so the first receive takes the first slot.
+ * WRITE: none is pushed, since slots are granted, not posted. */
 static int attach_slots(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 			const struct mlx5_rc_peermem *mem)
 {
@@ -287,6 +322,7 @@ static int attach_slots(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 	return 0;
 }
 
+/* After an error some tables of the peer may exist; mlx5_rc_queue_fini frees them. */
 int mlx5_rc_attach(struct mlx5_rc_queue *q, uint32_t local, const struct mlx5_rc_peermem *mem)
 {
 	int rc = check_peer(q, local, mem);
@@ -309,12 +345,16 @@ int mlx5_rc_attach(struct mlx5_rc_queue *q, uint32_t local, const struct mlx5_rc
 	return find_build(q);
 }
 
+/* The shared receives are posted without a peer: settling refills the SRQ from the stack of all
+ * peers. */
 void mlx5_rc_post_shared(struct mlx5_rc_queue *q)
 {
 	mlx5_rc_settle(q);
 }
 
-/* Everything that is posted from now on uses these keys. */
+/* Both keys may change between two connections (peer_link_rekey, or a revoked key). WQEs hold the
+ * key, so it is stored into every receive WQE here; a refill never does. The peers of an SRQ share
+ * one key. */
 static void set_keys(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey,
 		     uint32_t ring_lkey)
 {
@@ -341,6 +381,10 @@ void mlx5_rc_post(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey
 	mlx5_rc_settle(q);
 }
 
+/* The peer's limits are checked again, although hello.c has: they index our memory. The first W
+ * grants are 0 .. W-1 by definition and are written here by this side. The peer cannot write into
+ * the ring at the same time: it grants again only what we have used, and nothing has been sent
+ * yet. */
 int mlx5_rc_up(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const struct mlx5_rc_remote *remote)
 {
 	if (remote->credits == 0 || remote->credits > SPW_PEER_CREDIT_MAX)
@@ -370,6 +414,9 @@ int mlx5_rc_up(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const struct mlx
 
 /* ---- slots ---- */
 
+/* SEND: reset moves a peer's posted slots to its own stack, and an SRQ's slots are taken out here.
+ * WRITE: slots that are granted are no receive's, so they are found by their state. With slot_cnt 0
+ * and owner NOBODY, a slot that is still lent goes to the pool when it is released. */
 void mlx5_rc_return_slots(struct mlx5_rc_queue *q)
 {
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
@@ -413,6 +460,8 @@ void mlx5_rc_queue_fini(struct mlx5_rc_queue *q)
 	*q = (struct mlx5_rc_queue){0};
 }
 
+/* Free, posted and granted slots all count as in RX: each is the port's, and none is lent. WRITE
+ * counts states, not receives, since a receive has no slot. */
 void mlx5_rc_queue_slots(const struct mlx5_rc_queue *q, struct spw_port_slots *slots_out)
 {
 	uint32_t in_rx = q->stack.cnt;
@@ -434,6 +483,8 @@ void mlx5_rc_queue_slots(const struct mlx5_rc_queue *q, struct spw_port_slots *s
 
 /* ---- slots by burst ---- */
 
+/* A released slot makes a credit or a receive of its peer possible; the next rx_burst settles that.
+ */
 static void release(void *vq, const uint32_t *slot, uint16_t cnt)
 {
 	struct mlx5_rc_queue *q = vq;
@@ -443,6 +494,8 @@ static void release(void *vq, const uint32_t *slot, uint16_t cnt)
 	q->lent_cnt -= cnt;
 }
 
+/* From the pool only: slots of peers are for their messages and never serve a message that this
+ * side starts. */
 static uint16_t lend(void *vq, uint32_t *slot, uint16_t cnt)
 {
 	struct mlx5_rc_queue *q = vq;

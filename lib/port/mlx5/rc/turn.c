@@ -9,6 +9,8 @@
 
 /* ---- turns ---- */
 
+/* A value that mlx5_rc_up refuses breaks the peer; the next branch of turn() reports it as a
+ * breach. */
 static void turn_up(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
 	const struct spw_peer_remote *r = &peer->remote;
@@ -30,6 +32,7 @@ static void turn_up(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct 
 			      p); /* the greeting; the send ring is empty, so there is room */
 }
 
+/* Any other syndrome is reported as it is: SPW_PEER_WHY_QP_ERROR carries it as code. */
 static void turn_broken(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
 			const struct mlx5_rc_peer *p)
 {
@@ -65,6 +68,8 @@ static bool drain_is_over(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
 	return p->out == 0;
 }
 
+/* Called in each events call until the drain is over; break and mark do something the first time
+ * only. */
 static void turn_drain(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
@@ -145,6 +150,8 @@ static bool is_quiet(const struct mlx5_rc_queue *q)
 	return true;
 }
 
+/* The lcores have stopped, so this thread owns the queue. Bursts go on taking CQEs because that is
+ * how slots return. */
 void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 {
 	const struct spw_port_queue *pq = &rq->port->base.queue[rq->index];
