@@ -46,6 +46,7 @@ class Op:
         self.bytes = self.count * 4
         self.factor = {'all_reduce': 2 * (RANKS - 1) / RANKS, 'broadcast': 1, 'sendrecv': 1}.get(name, (RANKS - 1) / RANKS)
         self.peer = 1 - rank
+        self.fence = torch.zeros(1, device='cuda')
 
     def salt(self, salt):
         self.mine = pattern(self.rank, self.mine.numel(), salt)
@@ -95,13 +96,18 @@ def repeats(size):
 
 
 def timed(op, cnt):
-    op.call() # both ranks begin together
+    """The time of the slower rank, from a common start. The root of a broadcast is done when NCCL's buffers hold the bytes, of which the
+    network may have sent nothing: what it leaves behind would count for the network that is measured next."""
+    op.call()
+    dist.all_reduce(op.fence, group=op.group) # done at each rank only when both have come to it
     torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(cnt):
         op.call()
     torch.cuda.synchronize()
-    return (time.perf_counter() - start) / cnt
+    took = torch.tensor((time.perf_counter() - start) / cnt, dtype=torch.float64)
+    dist.all_reduce(took, op=dist.ReduceOp.MAX) # over the default group, which is gloo
+    return took.item()
 
 
 def pairs(rank, groups, todo):
