@@ -29,6 +29,7 @@
 #define SPW_PACKED                   __attribute__((packed))
 #define SPW_INLINE                   static inline __attribute__((always_inline))
 #define SPW_COLD                     __attribute__((cold, noinline))
+#define SPW_NOINLINE                 __attribute__((noinline))
 #define SPW_UNUSED                   __attribute__((unused))
 #define SPW_PRINTF(fmt_idx, arg_idx) __attribute__((format(printf, fmt_idx, arg_idx)))
 #define spw_likely(x)                __builtin_expect(!!(x), 1)

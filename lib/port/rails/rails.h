@@ -21,9 +21,9 @@
 #include "port/rails/window.h"
 
 #define RAILS_KEY     "rails_"
-#define RAILS_HOME_NO 0xffu /* lent empty */
-#define RAILS_BUCKETS 64u   /* of flows, a power of 2 */
-#define RAILS_PEERS   256u  /* peers whose rails are watched; beyond them all rails are tried */
+#define RAILS_HOME_NO SPW_PORT_RAIL_MAX /* lent empty */
+#define RAILS_BUCKETS 64u               /* of flows, a power of 2 */
+#define RAILS_PEERS   256u /* peers whose rails are watched; beyond them all rails are tried */
 #define RAILS_MASKS   (1u << SPW_PORT_RAIL_MAX)
 
 enum rails_order { RAILS_ORDER_NONE, RAILS_ORDER_FLOW, RAILS_ORDER_STREAM };

@@ -8,10 +8,16 @@
  *   desc[]   │ ready ones │ rail 1: 0 1 2 . 4 │ rail 0: ... │ ready ones, as far as there is room
  *
  * A burst that does not fill polls every rail; a full one ends early, and the next burst begins
- * with the rail after it. Where frames are spread frame by frame, neighbours come over different
- * rails: there each rail has a part of the burst, and the bursts are merged before the window sees
- * them. Frames of others have no tag and pass. One body, a variant for each order, with and without
- * the merge, for frames and for messages.
+ * with the rail after it. Frames of others have no tag and pass.
+ *
+ * Where frames are spread frame by frame, neighbours come over different rails: there each rail has
+ * a part of the burst, and the parts are merged before the window sees them. One stream without a
+ * gap needs no merge: a frame's number is its place.
+ *
+ *   rail 0: 10 12 14   rail 1: 11 13 15    desc[number - 10], then the stream expects 16
+ *   rail 0: 10 12 14   rail 1: 11 15       merged 10 11 12, then 15 and 14 are parked
+ *
+ * One body, a variant for each order, with and without the merge, for frames and for messages.
  */
 #include "base/spw_ident.h"
 #include "port/rails/rails.h"
@@ -37,18 +43,19 @@ SPW_INLINE bool tag_read(const uint8_t *frame, uint32_t bytes, struct rails_tag 
 	const uint32_t need =
 		tag_offset(flags) + (flags & RX_STREAM ? SPW_IDENT_STREAM_BYTES : SPW_IDENT_BYTES);
 	struct spw_ident ident;
+	uint32_t seq;
 
 	if (spw_unlikely(bytes < need) || !((flags & RX_MESSAGE) || spw_ident_is_udp(frame)) ||
 	    !spw_ident_read(at, &ident))
 		return false;
 	if (flags & RX_STREAM) {
-		if (!spw_ident_stream(at, &tag->idx, &tag->seq))
+		if (!spw_ident_stream(at, &tag->idx, &seq))
 			return false;
 	} else {
 		tag->idx = ident.flow;
-		tag->seq = ident.seq;
+		seq = ident.seq;
 	}
-	tag->run = ident.run;
+	tag->word = RAILS_WORD(seq, ident.run, 0);
 	return true;
 }
 
@@ -74,7 +81,7 @@ static SPW_COLD bool rx_odd(struct rails_queue *q, uint32_t r, const struct rail
 	if (!q->window.now_tsc)
 		q->window.now_tsc = spw_tsc_now();
 	q->window.rail_is_down = rails_mask(q, desc) != q->port->all;
-	if (tag) {
+	if (tag->idx != q->window.untagged) {
 		verdict = rails_window_put(&q->window, tag, desc);
 	} else {
 		spw_thr_count(&q->untagged, 1);
@@ -85,21 +92,31 @@ static SPW_COLD bool rx_odd(struct rails_queue *q, uint32_t r, const struct rail
 	return verdict == RAILS_PASS;
 }
 
-/* Notes where each frame came from and begins to load its tag. */
+/* Notes where each frame came from, and begins to load its tag. */
 SPW_INLINE void rx_note(struct rails_queue *q, uint32_t r, const struct spw_desc *desc,
-			uint16_t cnt, const uint8_t **frame, const unsigned flags)
+			uint32_t cnt, const uint8_t **frame, const unsigned flags)
 {
 	const uint8_t *base = q->pool->base;
 	const size_t slot_bytes = q->pool->slot_bytes;
 	uint8_t *home = q->home;
 
-	for (uint16_t i = 0; i < cnt; i++) {
-		home[desc[i].slot] = (uint8_t)r;
+	for (uint32_t i = 0; i < cnt; i++) {
+		const uint32_t slot = desc[i].slot, offset = desc[i].offset;
+
+		home[slot] = (uint8_t)r;
 		if (!(flags & RX_ORDER))
 			continue;
-		frame[i] = base + desc[i].slot * slot_bytes + desc[i].offset;
+		frame[i] = base + slot * slot_bytes + offset;
 		spw_prefetch_read(frame[i] + tag_offset(flags));
 	}
+}
+
+/* A frame without a tag has the sequence that expects nothing. */
+SPW_INLINE void rx_tag(const struct rails_queue *q, const uint8_t *frame, uint32_t bytes,
+		       struct rails_tag *tag, const unsigned flags)
+{
+	if (spw_unlikely(!tag_read(frame, bytes, tag, flags)))
+		*tag = (struct rails_tag){.idx = q->window.untagged};
 }
 
 /* Returns: how many of desc[0 .. cnt - 1] are delivered; they have closed up. */
@@ -114,10 +131,10 @@ SPW_INLINE uint16_t rx_sort(struct rails_queue *q, uint32_t r, struct spw_desc *
 		return cnt;
 	for (uint16_t i = 0; i < cnt; i++) {
 		struct rails_tag tag;
-		const bool tagged = tag_read(frame[i], desc[i].len, &tag, flags);
 
-		if (spw_unlikely(!tagged || !rails_window_next(&q->window, &tag)) &&
-		    !rx_odd(q, r, tagged ? &tag : NULL, &desc[i]))
+		rx_tag(q, frame[i], desc[i].len, &tag, flags);
+		if (spw_unlikely(!rails_window_next(&q->window, &tag)) &&
+		    !rx_odd(q, r, &tag, &desc[i]))
 			continue;
 		if (spw_unlikely(out != i))
 			desc[out] = desc[i];
@@ -128,76 +145,117 @@ SPW_INLINE uint16_t rx_sort(struct rails_queue *q, uint32_t r, struct spw_desc *
 
 /* ---- rails that carry one sequence in turn ---- */
 
-/* What one poll of a rail brought and is not sorted yet. */
-struct burst {
-	struct spw_desc desc[SPW_BURST_MAX / 2];
-	const uint8_t *frame[SPW_BURST_MAX / 2];
-	struct rails_tag tag; /* of desc[at] */
-	uint16_t at, cnt;
-	bool tagged;
+/* What one poll of every rail brought, rail by rail; at .. end - 1 of a rail are not sorted yet. */
+struct parts {
+	struct spw_desc desc[SPW_BURST_MAX];
+	const uint8_t *frame[SPW_BURST_MAX];
+	struct rails_tag tag[SPW_BURST_MAX];
+	uint32_t at[SPW_PORT_RAIL_MAX], end[SPW_PORT_RAIL_MAX];
 };
 
-SPW_INLINE void burst_head(struct burst *b, const unsigned flags)
+/* Returns: frames that came. */
+SPW_INLINE uint32_t parts_poll(struct rails_queue *q, struct parts *p, uint16_t cnt,
+			       const unsigned flags)
 {
-	if (b->at < b->cnt)
-		b->tagged = tag_read(b->frame[b->at], b->desc[b->at].len, &b->tag, flags);
+	const uint32_t each = SPW_MAX(cnt / q->rail_cnt, 1u);
+	uint32_t came = 0, r = q->poll_next;
+
+	for (uint32_t k = 0; k < q->rail_cnt; k++) {
+		const uint16_t want = (uint16_t)SPW_MIN(each, cnt - came);
+		const uint16_t n = want ? spw_port_rx_burst(q->rail[r], &p->desc[came], want) : 0;
+
+		spw_thr_count(&q->count[r].polled, n);
+		rx_note(q, r, &p->desc[came], n, &p->frame[came], flags);
+		p->at[r] = came;
+		p->end[r] = came += n;
+		r = r + 1 == q->rail_cnt ? 0 : r + 1;
+	}
+	return came;
 }
 
-/* The rail whose next frame is expected, beginning with r; if none, the first that has one. */
-SPW_INLINE uint32_t burst_choose(const struct rails_queue *q, const struct burst *burst, uint32_t r)
+/* Where all that came is one stream without a gap, a frame's number is its place.
+ * Returns: false if it is not; then what desc[] holds is void. */
+SPW_INLINE bool parts_place(struct rails_queue *q, const struct parts *p, uint32_t cnt,
+			    struct spw_desc *desc, const unsigned flags)
+{
+	struct rails_window *w = &q->window;
+	struct rails_tag first, tag;
+	uint64_t next, place, seen = 0; /* seen: a bit for each place */
+
+	if (spw_unlikely(w->ready_in != w->ready_out ||
+			 !tag_read(p->frame[0], p->desc[0].len, &first, flags)))
+		return false;
+	next = w->seq[first.idx];
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (spw_unlikely(!tag_read(p->frame[i], p->desc[i].len, &tag, flags)))
+			return false;
+		place = tag.word - next;
+		if (spw_unlikely(tag.idx != first.idx || place >= cnt))
+			return false;
+		desc[place] = p->desc[i];
+		seen |= UINT64_C(1) << place;
+	}
+	if (spw_unlikely(seen != UINT64_MAX >> (SPW_BURST_MAX - cnt)))
+		return false;
+	w->seq[first.idx] = rails_word_add(next, cnt);
+	return true;
+}
+
+/* The rail whose next frame is expected, from r on; if none, the first that has one. */
+SPW_INLINE uint32_t parts_choose(const struct rails_queue *q, const struct parts *p, uint32_t r)
 {
 	uint32_t first = q->rail_cnt;
 
 	for (uint32_t k = 0; k < q->rail_cnt; k++) {
-		const struct burst *b = &burst[r];
+		const bool has = p->at[r] < p->end[r];
 
-		if (b->at < b->cnt && b->tagged && rails_window_expects(&q->window, &b->tag))
+		if (has && rails_window_expects(&q->window, &p->tag[p->at[r]]))
 			return r;
-		if (first == q->rail_cnt && b->at < b->cnt)
+		if (has && first == q->rail_cnt)
 			first = r;
 		r = r + 1 == q->rail_cnt ? 0 : r + 1;
 	}
 	return first;
 }
 
-/* Polls every rail for its part of the burst and merges what came, so that frames which left over
- * the rails in turn need not be parked. Returns: frames delivered. */
-SPW_INLINE uint16_t rx_merge(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
-			     const unsigned flags)
+/* Takes the rails in turn as long as each has the number that is expected. Not inlined: parts_place
+ * then has the registers to itself. Returns: frames delivered. */
+static SPW_NOINLINE uint16_t parts_merge(struct rails_queue *q, struct parts *p, uint32_t cnt,
+					 struct spw_desc *desc, unsigned flags)
 {
-	const uint16_t each = (uint16_t)SPW_MAX(cnt / q->rail_cnt, 1u);
-	struct burst burst[SPW_PORT_RAIL_MAX];
-	uint32_t r, left = cnt, todo = 0;
+	uint32_t r = q->poll_next;
 	uint16_t out = 0;
 
-	for (r = 0; r < q->rail_cnt; r++) {
-		struct burst *b = &burst[r];
+	for (uint32_t i = 0; i < cnt; i++)
+		rx_tag(q, p->frame[i], p->desc[i].len, &p->tag[i], flags);
+	for (; cnt; cnt--) {
+		uint32_t i;
 
-		b->at = 0;
-		b->cnt =
-			left ? spw_port_rx_burst(q->rail[r], b->desc, (uint16_t)SPW_MIN(each, left))
-			     : 0;
-		left -= b->cnt;
-		todo += b->cnt;
-		spw_thr_count(&q->count[r].polled, b->cnt);
-		rx_note(q, r, b->desc, b->cnt, b->frame, flags);
-	}
-	for (r = 0; r < q->rail_cnt; r++)
-		burst_head(&burst[r], flags);
-	for (r = q->poll_next; todo; todo--) {
-		struct burst *b;
-
-		r = burst_choose(q, burst, r);
-		b = &burst[r];
-		if (spw_likely(b->tagged && rails_window_next(&q->window, &b->tag)) ||
-		    rx_odd(q, r, b->tagged ? &b->tag : NULL, &b->desc[b->at]))
-			desc[out++] = b->desc[b->at];
-		b->at++;
-		burst_head(b, flags);
+		r = parts_choose(q, p, r);
+		i = p->at[r]++;
+		if (spw_likely(rails_window_next(&q->window, &p->tag[i])) ||
+		    rx_odd(q, r, &p->tag[i], &p->desc[i]))
+			desc[out++] = p->desc[i];
 		r = r + 1 == q->rail_cnt ? 0 : r + 1;
 	}
 	q->poll_next = r;
 	return out;
+}
+
+/* Polls every rail for its part of the burst. Returns: frames delivered. */
+SPW_INLINE uint16_t rx_merge(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
+			     const unsigned flags)
+{
+	struct parts parts;
+	const uint32_t came = parts_poll(q, &parts, cnt, flags);
+
+	if (!came)
+		return 0;
+	if (flags & RX_STREAM && spw_likely(parts_place(q, &parts, came, desc, flags))) {
+		q->poll_next = q->poll_next + 1 == q->rail_cnt ? 0 : q->poll_next + 1;
+		return (uint16_t)came;
+	}
+	return parts_merge(q, &parts, came, desc, flags);
 }
 
 /* Time passes only while numbers are waited for. Returns: descriptors of frames that are ready. */

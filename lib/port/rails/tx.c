@@ -133,36 +133,40 @@ uint16_t rails_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 static bool one_home(const struct rails_queue *q, const uint32_t *slot, uint16_t cnt)
 {
 	const uint8_t *home = q->home;
-	uint8_t other = 0;
 
 	for (uint16_t i = 1; i < cnt; i++)
-		other |= home[slot[i]] ^ home[slot[0]];
-	return cnt && !other;
+		if (home[slot[i]] != home[slot[0]])
+			return false;
+	return cnt && home[slot[0]] != RAILS_HOME_NO;
+}
+
+/* How many have this home: a byte of n for each, so that all counts stay in one register. */
+SPW_INLINE uint8_t cnt_of(uint64_t n, uint32_t home)
+{
+	return (uint8_t)(n >> 8 * home);
 }
 
 void rails_release(void *queue, const uint32_t *slot, uint16_t cnt)
 {
-	uint32_t of[SPW_PORT_RAIL_MAX][SPW_BURST_MAX], empty[SPW_BURST_MAX];
-	uint16_t n[SPW_PORT_RAIL_MAX] = {0}, empty_cnt = 0;
+	uint32_t of[RAILS_HOME_NO + 1][SPW_BURST_MAX];
 	struct rails_queue *q = queue;
+	uint64_t n = 0;
 
-	if (one_home(q, slot, cnt) && q->home[slot[0]] != RAILS_HOME_NO) {
+	if (one_home(q, slot, cnt)) {
 		spw_port_release_burst(q->rail[q->home[slot[0]]], slot, cnt);
 		return;
 	}
 	for (uint16_t i = 0; i < cnt; i++) {
-		const uint8_t home = q->home[slot[i]];
+		const uint32_t home = q->home[slot[i]];
 
-		if (spw_likely(home != RAILS_HOME_NO))
-			of[home][n[home]++] = slot[i];
-		else
-			empty[empty_cnt++] = slot[i];
+		of[home][cnt_of(n, home)] = slot[i];
+		n += UINT64_C(1) << 8 * home;
 	}
 	for (uint32_t r = 0; r < q->rail_cnt; r++)
-		if (n[r])
-			spw_port_release_burst(q->rail[r], of[r], n[r]);
-	spw_pool_put(q->pool, empty, empty_cnt);
-	q->lent_cnt -= empty_cnt;
+		if (cnt_of(n, r))
+			spw_port_release_burst(q->rail[r], of[r], cnt_of(n, r));
+	spw_pool_put(q->pool, of[RAILS_HOME_NO], cnt_of(n, RAILS_HOME_NO));
+	q->lent_cnt -= cnt_of(n, RAILS_HOME_NO);
 }
 
 uint16_t rails_lend(void *queue, uint32_t *slot, uint16_t cnt)

@@ -19,17 +19,17 @@
 
 static uint32_t seq_next(const struct rails_window *w, uint32_t idx)
 {
-	return (uint32_t)w->seq[idx];
+	return RAILS_WORD_SEQ(w->seq[idx]);
 }
 
 static uint16_t seq_run(const struct rails_window *w, uint32_t idx)
 {
-	return (uint16_t)(w->seq[idx] >> 32);
+	return RAILS_WORD_RUN(w->seq[idx]);
 }
 
 static uint16_t seq_ring(const struct rails_window *w, uint32_t idx)
 {
-	return (uint16_t)(w->seq[idx] >> 48);
+	return RAILS_WORD_RING(w->seq[idx]);
 }
 
 static uint32_t *ring_at(struct rails_window *w, uint16_t r, uint32_t seq)
@@ -67,7 +67,7 @@ static void ring_release(struct rails_window *w, uint16_t r)
 	list_remove(w, r);
 	w->waiting--;
 	w->free[w->free_cnt++] = r;
-	w->seq[w->ring[r].idx] &= RAILS_SEQ(UINT32_MAX, UINT16_MAX, 0);
+	w->seq[w->ring[r].idx] &= ~RAILS_WORD(0, 0, UINT16_MAX);
 }
 
 /* ---- from parked to ready ---- */
@@ -87,11 +87,13 @@ static void give_up(struct rails_window *w, uint32_t idx, uint32_t first, uint32
 /* Whether a number that was passed was given up. */
 static bool was_given_up(const struct rails_window *w, const struct rails_tag *tag)
 {
+	const uint32_t seq = RAILS_WORD_SEQ(tag->word);
+
 	for (uint32_t i = 0; i < RAILS_GIVEN_CNT; i++) {
 		const struct rails_range *g = &w->given[i];
 
-		if (i < w->given_at && g->idx == tag->idx && g->run == tag->run &&
-		    tag->seq - g->first <= g->last - g->first)
+		if (i < w->given_at && g->idx == tag->idx && g->run == RAILS_WORD_RUN(tag->word) &&
+		    seq - g->first <= g->last - g->first)
 			return true;
 	}
 	return false;
@@ -125,7 +127,7 @@ static void advance(struct rails_window *w, uint32_t idx, uint32_t to)
 		next = to;
 	if (gap != next)
 		give_up(w, idx, gap, next - 1);
-	w->seq[idx] = RAILS_SEQ(next, seq_run(w, idx), r);
+	w->seq[idx] = RAILS_WORD(next, seq_run(w, idx), r);
 	if (!r)
 		return;
 	if (ring->cnt) {
@@ -167,7 +169,7 @@ static uint16_t ring_of(struct rails_window *w, uint32_t idx)
 	w->ring[r].cnt = 0;
 	list_append(w, r);
 	w->waiting++;
-	w->seq[idx] |= RAILS_SEQ(0, 0, r);
+	w->seq[idx] |= RAILS_WORD(0, 0, r);
 	return r;
 }
 
@@ -187,7 +189,7 @@ static enum rails_verdict park(struct rails_window *w, const struct rails_tag *t
 			       const struct spw_desc *desc)
 {
 	const uint16_t r = ring_of(w, tag->idx);
-	uint32_t *slot = ring_at(w, r, tag->seq);
+	uint32_t *slot = ring_at(w, r, RAILS_WORD_SEQ(tag->word));
 
 	if (*slot != RAILS_NOTHING)
 		return RAILS_DUPLICATE;
@@ -204,12 +206,12 @@ static enum rails_verdict park(struct rails_window *w, const struct rails_tag *t
  * and only a second one that continues it is believed. */
 static bool is_far(struct rails_window *w, const struct rails_tag *tag)
 {
-	const uint32_t off = tag->seq - seq_next(w, tag->idx);
+	const uint32_t off = RAILS_WORD_SEQ(tag->word) - seq_next(w, tag->idx);
 	const struct rails_tag *far = &w->far;
 
 	if (off + RAILS_FAR <= 2 * RAILS_FAR)
 		return false;
-	if (far->idx == tag->idx && far->run == tag->run && far->seq + 1 == tag->seq)
+	if (far->idx == tag->idx && rails_word_add(far->word, 1) == tag->word)
 		return false;
 	w->far = *tag;
 	spw_thr_count(&w->stat.far, 1);
@@ -221,37 +223,39 @@ static void begin(struct rails_window *w, const struct rails_tag *tag, uint32_t 
 {
 	if (seq_ring(w, tag->idx))
 		ring_flush(w, seq_ring(w, tag->idx));
-	w->seq[tag->idx] = RAILS_SEQ(next, tag->run, 0);
+	w->seq[tag->idx] = RAILS_WORD(next, RAILS_WORD_RUN(tag->word), 0);
 }
 
 enum rails_verdict rails_window_put(struct rails_window *w, const struct rails_tag *tag,
 				    const struct spw_desc *desc)
 {
+	const uint32_t seq = RAILS_WORD_SEQ(tag->word);
+	const uint16_t run = RAILS_WORD_RUN(tag->word);
 	enum rails_verdict verdict;
 	uint32_t off;
 
-	if (!w->seq[tag->idx] || seq_run(w, tag->idx) != tag->run)
-		begin(w, tag, tag->seq <= w->mask ? 0 : tag->seq);
+	if (!w->seq[tag->idx] || seq_run(w, tag->idx) != run)
+		begin(w, tag, seq <= w->mask ? 0 : seq);
 	else if (is_far(w, tag))
 		return deliver(w, desc);
-	off = tag->seq - seq_next(w, tag->idx);
+	off = seq - seq_next(w, tag->idx);
 	if (off + RAILS_FAR > 2 * RAILS_FAR) { /* believed now */
 		if ((int32_t)off > 0)
-			advance(w, tag->idx, tag->seq);
+			advance(w, tag->idx, seq);
 		else
-			begin(w, tag, tag->seq);
+			begin(w, tag, seq);
 		off = 0;
 	}
 	if ((int32_t)off < 0)
 		return was_given_up(w, tag) ? RAILS_LATE : RAILS_DUPLICATE;
 	if (off > w->mask)
-		advance(w, tag->idx, tag->seq - w->mask);
-	if (tag->seq != seq_next(w, tag->idx))
+		advance(w, tag->idx, seq - w->mask);
+	if (seq != seq_next(w, tag->idx))
 		return park(w, tag, desc);
 	verdict = deliver(w, desc);
-	w->seq[tag->idx] = RAILS_SEQ(tag->seq + 1, tag->run, seq_ring(w, tag->idx));
+	w->seq[tag->idx] = RAILS_WORD(seq + 1, run, seq_ring(w, tag->idx));
 	if (seq_ring(w, tag->idx))
-		advance(w, tag->idx, tag->seq + 1);
+		advance(w, tag->idx, seq + 1);
 	return verdict;
 }
 
@@ -289,7 +293,8 @@ int rails_window_init(struct rails_window *w, const struct rails_window_conf *co
 	const size_t places = (size_t)(RAILS_RING_CNT + 1) * conf->cnt;
 
 	*w = (struct rails_window){
-		.seq = calloc(conf->seq_cnt, sizeof(*w->seq)),
+		.seq = calloc((size_t)conf->seq_cnt + 1, sizeof(*w->seq)),
+		.untagged = conf->seq_cnt,
 		.mask = conf->cnt - 1,
 		.ready_mask = ready_cnt - 1,
 		.wait_tsc = conf->wait_tsc,
@@ -304,6 +309,7 @@ int rails_window_init(struct rails_window *w, const struct rails_window_conf *co
 		rails_window_fini(w);
 		return spw_err(ENOMEM, "no memory for a reorder window of %u frames", conf->cnt);
 	}
+	w->seq[w->untagged] = RAILS_WORD(0, 0, UINT16_MAX); /* a ring that there is not */
 	memset(w->ring_slot, 0xff, places * sizeof(*w->ring_slot));
 	while (w->free_cnt < RAILS_RING_CNT) {
 		w->free[w->free_cnt] = (uint16_t)(w->free_cnt + 1);

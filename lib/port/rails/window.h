@@ -33,16 +33,25 @@
 #define RAILS_WINDOW_MAX 4096u
 #define RAILS_NOTHING    UINT32_MAX
 
-/* Where a frame stands: number seq of sequence idx, in a run of its source. */
-struct rails_tag {
-	uint32_t idx;
-	uint32_t seq;
-	uint16_t run;
-};
+/* What a sequence expects: a number, in a run of its source, and the ring in which later ones are
+ * parked, or 0. The word 0: not used yet. */
+#define RAILS_WORD(seq, run, ring) \
+	((uint64_t)(uint32_t)(seq) | (uint64_t)(ring) << 32 | (uint64_t)(run) << 48)
+#define RAILS_WORD_SEQ(word)  ((uint32_t)(word))
+#define RAILS_WORD_RING(word) ((uint16_t)((word) >> 32))
+#define RAILS_WORD_RUN(word)  ((uint16_t)((word) >> 48))
 
-/* next | run << 32 | ring << 48; ring 0: nothing is parked. 0: not used yet. */
-#define RAILS_SEQ(next, run, ring) \
-	((uint64_t)(uint32_t)(next) | (uint64_t)(run) << 32 | (uint64_t)(ring) << 48)
+/* cnt numbers on, which may wrap. No ring. */
+SPW_INLINE uint64_t rails_word_add(uint64_t word, uint32_t cnt)
+{
+	return (word + cnt) & ~RAILS_WORD(0, 0, UINT16_MAX);
+}
+
+/* Where a frame stands: the word of sequence idx when this frame is next and none is parked. */
+struct rails_tag {
+	uint64_t word;
+	uint32_t idx;
+};
 
 struct rails_ring {
 	uint64_t since_tsc; /* when the wait for the number expected next began */
@@ -67,8 +76,9 @@ struct rails_window_stat {
 
 struct rails_window {
 	/* read for every frame */
-	uint64_t *seq; /* [seq_cnt] */
-	uint32_t mask; /* entries of a ring - 1 */
+	uint64_t *seq;     /* [seq_cnt + 1]; the last one expects nothing */
+	uint32_t untagged; /* its index */
+	uint32_t mask;     /* entries of a ring - 1 */
 	uint32_t ready_in, ready_out, ready_mask;
 	uint32_t waiting;  /* rings in the list */
 	bool rail_is_down; /* set by the queue: what is given up now is counted in gap_down too */
@@ -115,7 +125,7 @@ void rails_window_fini(struct rails_window *w);
  * Thread:  owner */
 SPW_INLINE bool rails_window_expects(const struct rails_window *w, const struct rails_tag *tag)
 {
-	return w->seq[tag->idx] == RAILS_SEQ(tag->seq, tag->run, 0) && w->ready_in == w->ready_out;
+	return w->seq[tag->idx] == tag->word && w->ready_in == w->ready_out;
 }
 
 /* Purpose: the same; if so, it counts as delivered.
@@ -124,7 +134,7 @@ SPW_INLINE bool rails_window_next(struct rails_window *w, const struct rails_tag
 {
 	if (spw_unlikely(!rails_window_expects(w, tag)))
 		return false;
-	w->seq[tag->idx] = RAILS_SEQ(tag->seq + 1, tag->run, 0);
+	w->seq[tag->idx] = rails_word_add(tag->word, 1);
 	return true;
 }
 

@@ -45,7 +45,7 @@ static void collect(void)
 /* One frame comes, as rx.c takes it. */
 static enum rails_verdict came(uint32_t idx, uint32_t seq, uint16_t run)
 {
-	const struct rails_tag tag = {.idx = idx, .seq = seq, .run = run};
+	const struct rails_tag tag = {RAILS_WORD(seq, run, 0), .idx = idx};
 	const struct spw_desc desc = {.slot = slot_next++ % SLOT_CNT, .len = 64};
 	enum rails_verdict verdict = RAILS_PASS;
 
@@ -74,7 +74,7 @@ static void expect_seqs(const uint32_t *seq, uint32_t cnt)
 	collect();
 	assert_int_equal(out_cnt, cnt);
 	for (uint32_t i = 0; i < cnt; i++)
-		assert_int_equal(out[i].seq, seq[i]);
+		assert_int_equal(RAILS_WORD_SEQ(out[i].word), seq[i]);
 }
 #define EXPECT(...)                                  \
 	expect_seqs((const uint32_t[]){__VA_ARGS__}, \
@@ -134,8 +134,8 @@ static void ready_ones_go_first(void **state SPW_UNUSED)
 	assert_int_equal(came(5, 0, 1), RAILS_KEPT);
 	collect();
 	assert_int_equal(out_cnt, 4);
-	assert_int_equal(out[1].seq, 1);
-	assert_int_equal(out[2].seq, 2);
+	assert_int_equal(RAILS_WORD_SEQ(out[1].word), 1);
+	assert_int_equal(RAILS_WORD_SEQ(out[2].word), 2);
 	assert_int_equal(out[3].idx, 5);
 	assert_int_equal(came(0, 3, 1), RAILS_PASS);
 	end();
@@ -150,7 +150,7 @@ static void numbers_wrap(void **state SPW_UNUSED)
 	collect();
 	assert_int_equal(out_cnt, 33);
 	for (uint32_t i = 1; i < 33; i++)
-		assert_int_equal(out[i].seq - out[i - 1].seq, 1);
+		assert_int_equal(RAILS_WORD_SEQ(out[i].word) - RAILS_WORD_SEQ(out[i - 1].word), 1);
 	end();
 }
 
@@ -252,8 +252,8 @@ static void a_new_run_begins_anew(void **state SPW_UNUSED)
 	assert_int_equal(came(0, 0, 2), RAILS_KEPT); /* behind 2 of the old run, which is flushed */
 	collect();
 	assert_int_equal(out_cnt, 3);
-	assert_int_equal(out[1].run, 1);
-	assert_int_equal(out[2].run, 2);
+	assert_int_equal(RAILS_WORD_RUN(out[1].word), 1);
+	assert_int_equal(RAILS_WORD_RUN(out[2].word), 2);
 	assert_int_equal(came(0, 1, 2), RAILS_PASS);
 	end();
 }
@@ -344,11 +344,11 @@ static void judge(uint32_t came_cnt, uint32_t first_seq, bool complete, uint32_t
 	for (uint32_t i = 0; i < 256; i++)
 		next[i] = first_seq;
 	for (uint32_t i = 0; i < out_cnt; i++) {
-		const uint32_t step = out[i].seq - next[out[i].idx];
+		const uint32_t step = RAILS_WORD_SEQ(out[i].word) - next[out[i].idx];
 
 		assert_true(step < 1u << 16);
 		gap += step;
-		next[out[i].idx] = out[i].seq + 1;
+		next[out[i].idx] = RAILS_WORD_SEQ(out[i].word) + 1;
 	}
 	assert_int_equal(out_cnt + late_cnt + duplicate_cnt, came_cnt);
 	assert_int_equal(window.stat.gap, gap);
