@@ -41,7 +41,7 @@ SPW_INLINE bool spw_ident_read(const uint8_t *at, struct spw_ident *ident_out)
 {
 	uint64_t v;
 
-	if (spw_be32_load(at) >> 8 != (SPW_IDENT_MAGIC << 8 | SPW_IDENT_VERSION))
+	if ((spw_be32_load(at) & 0xffffff00) != (SPW_IDENT_MAGIC << 16 | SPW_IDENT_VERSION << 8))
 		return false;
 	v = spw_be64_load(at + 4);
 	ident_out->run = (uint16_t)(v >> 48);
@@ -68,7 +68,7 @@ SPW_INLINE bool spw_ident_stream(const uint8_t *at, uint32_t *stream_out, uint32
  */
 SPW_INLINE bool spw_ident_is_udp(const uint8_t *frame)
 {
-	return spw_be32_load(frame + 12) >> 8 == 0x080045 && frame[23] == 17;
+	return (spw_be32_load(frame + 12) & 0xffffff00) == 0x08004500 && frame[23] == 17;
 }
 
 /* Purpose: finds and reads the mark of a frame (UDP over IPv4 without options) or, if message, of
