@@ -47,6 +47,10 @@ static void print_head(const struct replay *replay)
 	       " of %" PRIu64 " batches, arrival of %" PRIu64 " bursts\n",
 	       sum->ledger_differs, sum->states, sum->cause_differs, sum->described,
 	       sum->since_differs);
+	if (sum->raw_frames + sum->raw_differs)
+		printf("CQEs       %" PRIu64 " of %" PRIu64 " frames differ%s%s\n",
+		       sum->raw_differs, sum->raw_frames, sum->raw_differs ? "; first: " : "",
+		       sum->raw_first);
 	if (sum->before + sum->unjudged)
 		printf("at its ends %" PRIu64 " batches were described before the window, %" PRIu64
 		       " not yet judged at its end\n",
@@ -57,15 +61,17 @@ static json_t *summary(const struct replay *replay)
 {
 	const struct spw_pipe_replay_result *sum = &replay->sum;
 
-	return json_pack("{s:s,s:s,s:s,s:f,s:b,s:b,s:o,s:o,s:o,s:{s:I,s:I,s:I,s:I,s:I}}", "schema",
-			 "spinwire.replay/1", "version", SPW_VERSION, "why", replay->file.file->why,
-			 "seconds", replay->result.seconds, "from_start", sum->from_start, "ended",
-			 sum->ended, "ledger", app_ledger_json(&replay->result), "causes",
-			 app_causes_json(&replay->app, &replay->result), "worst",
-			 app_worst_json(&replay->app, &replay->result), "differs", "counters",
-			 (json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
-			 "arrivals", (json_int_t)sum->since_differs, "of_states",
-			 (json_int_t)sum->states, "of_batches", (json_int_t)sum->described);
+	return json_pack(
+		"{s:s,s:s,s:s,s:f,s:b,s:b,s:o,s:o,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s}}",
+		"schema", "spinwire.replay/1", "version", SPW_VERSION, "why",
+		replay->file.file->why, "seconds", replay->result.seconds, "from_start",
+		sum->from_start, "ended", sum->ended, "ledger", app_ledger_json(&replay->result),
+		"causes", app_causes_json(&replay->app, &replay->result), "worst",
+		app_worst_json(&replay->app, &replay->result), "differs", "counters",
+		(json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
+		"arrivals", (json_int_t)sum->since_differs, "of_states", (json_int_t)sum->states,
+		"of_batches", (json_int_t)sum->described, "cqes", (json_int_t)sum->raw_differs,
+		"of_cqes", (json_int_t)sum->raw_frames, "first_cqe", sum->raw_first);
 }
 
 static int report(const struct replay *replay, const char *json, const char *explain)

@@ -27,6 +27,10 @@ static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_re
 	sum->unjudged += one->unjudged;
 	sum->lead_in += one->lead_in;
 	sum->unknown += one->unknown;
+	if (!sum->raw_differs)
+		memcpy(sum->raw_first, one->raw_first, sizeof(sum->raw_first));
+	sum->raw_frames += one->raw_frames;
+	sum->raw_differs += one->raw_differs;
 	sum->skipped += one->skipped;
 	sum->from_tsc = first ? one->from_tsc : SPW_MIN(sum->from_tsc, one->from_tsc);
 	sum->to_tsc = SPW_MAX(sum->to_tsc, one->to_tsc);
@@ -128,7 +132,8 @@ void replay_close(struct replay *replay)
 
 uint64_t replay_differs(const struct replay *replay)
 {
-	return replay->sum.since_differs + replay->sum.cause_differs + replay->sum.ledger_differs;
+	return replay->sum.since_differs + replay->sum.cause_differs + replay->sum.ledger_differs +
+	       replay->sum.raw_differs;
 }
 
 bool replay_is_whole(const struct replay *replay)

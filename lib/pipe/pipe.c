@@ -79,8 +79,13 @@ SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe,
 			      struct spw_gring_batch *batch)
 {
 	uint16_t want = (uint16_t)SPW_MIN((uint64_t)pipe->burst, pipe->frames_left);
-	uint16_t cnt = spw_port_rx_burst(pipe->queue, batch->desc, want);
+	uint16_t cnt;
 
+	if (flags & PIPE_FLIGHT)
+		pipe_flight_before(pipe);
+	cnt = spw_port_rx_burst(pipe->queue, batch->desc, want);
+	if (flags & PIPE_FLIGHT)
+		pipe_flight_raw(pipe, cnt);
 	batch->cnt = cnt;
 	if (cnt == 0) {
 		spw_rec_empty(flags, &pipe->rec);

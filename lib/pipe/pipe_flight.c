@@ -211,6 +211,7 @@ void pipe_flight_judged(struct spw_pipe *pipe, const struct spw_rec_slow *slow)
 
 void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *out)
 {
+	_Static_assert(sizeof(out->raw_shape) == sizeof(struct spw_port_raw_shape), "a copy");
 	const struct spw_gring *ring = pipe->ring;
 	const struct spw_rec *rec = &pipe->rec;
 
@@ -230,4 +231,6 @@ void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *o
 	out->lcore = pipe->slow.lcore;
 	out->queue = pipe->slow.queue;
 	out->can_tx = pipe->can_tx;
+	if (pipe->queue->raw)
+		memcpy(out->raw_shape, &pipe->queue->raw->shape, sizeof(out->raw_shape));
 }

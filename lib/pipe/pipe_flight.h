@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the loop writes into the flight recorder (rec/spw_flight.h), in the order of a batch: a POLL
- * with its frames, later a DONE with its completion. Called by pipe.c in the variants with
- * PIPE_FLIGHT. The cold records are in pipe_flight.c.
+ * What the loop writes into the flight recorder (rec/spw_flight.h), in the order of a batch: a RAW
+ * where the port keeps raw completions, a POLL with its frames, later a DONE with its completion.
+ * Called by pipe.c in the variants with PIPE_FLIGHT. The cold records are in pipe_flight.c.
  */
 #ifndef PIPE_FLIGHT_H
 #define PIPE_FLIGHT_H
 
 #include "pipe/pipe_impl.h"
+#include "port/spw_port_raw.h"
 #include "rec/spw_flight.h"
 
 /* pipe_flight.c. Purpose: writes the frames of a POLL as they are, since they differ in more than
@@ -26,6 +27,25 @@ void pipe_flight_ripe(struct spw_pipe *pipe) SPW_COLD;
  * recorder.
  * Thread: owner. */
 void pipe_flight_state(struct spw_pipe *pipe, bool ended) SPW_COLD;
+
+/* Before a burst: the port writes its raw completions where their record will be. */
+SPW_INLINE void pipe_flight_before(struct spw_pipe *pipe)
+{
+	struct spw_port_raw *raw = pipe->queue->raw;
+
+	if (raw)
+		raw->to = pipe->flight->at + sizeof(struct spw_flight_raw);
+}
+
+/* After the burst: they are a record, if there are any. */
+SPW_INLINE void pipe_flight_raw(struct spw_pipe *pipe, uint16_t cnt)
+{
+	const struct spw_port_raw *raw = pipe->queue->raw;
+
+	if (raw && raw->bytes)
+		spw_flight_take(pipe->flight, SPW_FLIGHT_RAW, (uint8_t)cnt, 0,
+				(uint32_t)sizeof(struct spw_flight_raw) + raw->bytes);
+}
 
 /* The frames in 16 bytes each. Returns: whether that was all there is to say of them. */
 SPW_INLINE bool pipe_flight_frames(const struct spw_desc *desc, uint32_t cnt,

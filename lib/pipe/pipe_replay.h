@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the two halves of a replay share: pipe_replay_open.c (its parts, and where the window
- * begins) and pipe_replay.c (the run).
+ * What the files of a replay share: pipe_replay_open.c (its parts, and where the window begins),
+ * pipe_replay.c (the run) and pipe_replay_raw.c (raw completions).
  */
 #ifndef PIPE_REPLAY_H
 #define PIPE_REPLAY_H
@@ -18,13 +18,26 @@ struct spw_pipe_replay {
 	struct spw_port_queue queue;
 	struct spw_pool pool;
 	const struct spw_flight_read_lane *lane;
-	const struct spw_flight_poll *poll; /* what rx_burst lends; NULL: nothing */
-	uint32_t sent;                      /* what tx_burst takes */
+	const struct spw_flight_poll *poll;     /* what rx_burst lends; NULL: nothing */
+	struct spw_port_raw_reader *raw_reader; /* NULL: the port kept no raw completions */
+	const struct spw_flight_raw *raw;       /* of the next POLL; NULL: none */
+	uint32_t sent;                          /* what tx_burst takes */
 	uint64_t script[SCRIPT_CNT];
 	uint32_t first;     /* the window's first segment */
 	uint64_t known_seq; /* batches before it are in flight, and their POLLs are not there */
 	struct spw_pipe_replay_result result;
 };
+
+/* pipe_replay_open.c. Purpose: the recorded frames of a POLL. desc: room for SPW_FLIGHT_FRAME_MAX.
+ * Returns: how many. */
+uint32_t replay_frames(const struct spw_flight_poll *poll, struct spw_desc *desc);
+
+/* pipe_replay_raw.c. Purpose: open makes the reader of the lane's raw completions, if it has some;
+ * take is given each RAW, and poll each POLL.
+ * Errors: those of spw_port_raw_open. */
+int replay_raw_open(struct spw_pipe_replay *r);
+void replay_raw_take(struct spw_pipe_replay *r, const struct spw_flight_raw *raw);
+void replay_raw_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll);
 
 /* pipe_replay.c. Purpose: the clock maps from here on. */
 void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock);

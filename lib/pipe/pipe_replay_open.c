@@ -16,10 +16,11 @@
 #include "base/spw_err.h"
 #include "exec/spw_pause.h"
 #include "pipe/pipe_replay.h"
+#include "port/spw_port_raw.h"
 
 /* ---- the port ---- */
 
-static uint32_t poll_fill(const struct spw_flight_poll *poll, struct spw_desc *desc)
+uint32_t replay_frames(const struct spw_flight_poll *poll, struct spw_desc *desc)
 {
 	const struct spw_flight_frame *frame = (const void *)(poll + 1);
 
@@ -58,7 +59,7 @@ static uint16_t replay_rx(void *q, struct spw_desc *desc, uint16_t cnt)
 	const struct spw_flight_poll *poll = r->poll;
 
 	r->poll = NULL;
-	return poll && poll->rec.cnt <= cnt ? (uint16_t)poll_fill(poll, desc) : 0;
+	return poll && poll->rec.cnt <= cnt ? (uint16_t)replay_frames(poll, desc) : 0;
 }
 
 static uint16_t replay_tx(void *q, struct spw_desc **desc SPW_UNUSED, uint16_t cnt)
@@ -98,7 +99,7 @@ static void lead_in_put(struct spw_pipe_replay *r, const struct spw_flight_poll 
 
 	memset(batch, 0, offsetof(struct spw_gring_batch, desc));
 	batch->seq = poll->seq;
-	batch->cnt = poll_fill(poll, batch->desc);
+	batch->cnt = replay_frames(poll, batch->desc);
 	batch->ahead = poll->ahead;
 	batch->exec_busy = poll->exec_busy;
 	batch->polled_tsc = poll->polled;
@@ -302,7 +303,7 @@ int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
 		return spw_err(ENOMEM, "no memory for a recorded lane");
 	r->lane = lane;
 	if ((rc = ring_open(&r->ring, lane->conf)) < 0 || (rc = pipe_open(r, lane->conf)) < 0 ||
-	    (rc = begin_find(r)) < 0) {
+	    (rc = replay_raw_open(r)) < 0 || (rc = begin_find(r)) < 0) {
 		spw_pipe_replay_close(r);
 		return rc;
 	}
@@ -315,6 +316,7 @@ void spw_pipe_replay_close(struct spw_pipe_replay *r)
 {
 	if (!r)
 		return;
+	spw_port_raw_close(r->raw_reader);
 	free(r->ring.desc);
 	free(r->ring.done);
 	free(r->ring.pauses);

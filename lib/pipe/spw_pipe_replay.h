@@ -4,7 +4,8 @@
  * Runs a lane again from a recording (rec/spw_flight.h): the loop of pipe.c, the recorder and the
  * ledger are the ones that ran; port, executor ring and clock give what was recorded.
  *
- *   file ── POLL ──► port queue   rx_burst lends the recorded frames
+ *   file ── RAW  ──► the port's own burst function, on memory: the same frames as the POLL's?
+ *        ── POLL ──► port queue   rx_burst lends the recorded frames
  *        ── DONE ──► completions  reap decodes the recorded words; tx_burst takes as many
  *        ── stamps ► spw_rec.script                                        │
  *        ── GAP, DRY, CLOCK, JUDGED: what the machine did                  ▼
@@ -33,10 +34,13 @@ struct spw_pipe_replay_result {
 	uint64_t before;        /* judgements of batches that were described before the window */
 	uint64_t states;        /* segments' ends at which the counters were compared */
 	uint64_t ledger_differs;
-	uint64_t unjudged; /* described, but the recording ends before their judgement */
-	uint64_t lead_in;  /* batches that were in the executor when the window began */
-	uint64_t unknown;  /* of them: pushed before the recording; counted, but not judged */
-	uint64_t skipped;  /* segments before the window, which serve the lead-in */
+	uint64_t unjudged;    /* described, but the recording ends before their judgement */
+	uint64_t lead_in;     /* batches that were in the executor when the window began */
+	uint64_t unknown;     /* of them: pushed before the recording; counted, but not judged */
+	uint64_t skipped;     /* segments before the window, which serve the lead-in */
+	uint64_t raw_frames;  /* frames whose raw completions were read again */
+	uint64_t raw_differs; /* of them: other than recorded, or not there, or one too many */
+	char raw_first[128];  /* the first of these; "" if there is none */
 	uint64_t from_tsc, to_tsc;
 	bool from_start; /* the window begins with the run */
 	bool ended;      /* the lane had ended */

@@ -24,9 +24,10 @@
 
 #define HUGE_BYTES ((size_t)2 << 20)
 #define PAGE_BYTES ((size_t)4096)
-/* What one turn may add: a burst, its snaps, two completions, housekeeping; at the end of a run
+/* What one turn may add: a burst with raw completions (a port has room for 10 KiB of them), its
+ * snaps, two completions, housekeeping; at the end of a run
  * the judgement of all batches that were described. */
-#define TURN_BYTES ((size_t)24 << 10)
+#define TURN_BYTES ((size_t)36 << 10)
 #define NEW_SUFFIX ".new"
 
 /* ---- memory ---- */

@@ -39,7 +39,7 @@ static const void *take(struct cursor *in, size_t bytes)
 
 /* ---- records ---- */
 
-/* Bytes of each kind; of POLL, SNAP and STATE the least. */
+/* Bytes of each kind; of POLL, SNAP, STATE and RAW the least. */
 static const uint32_t kind_bytes[SPW_FLIGHT_KIND_CNT] = {
 	[SPW_FLIGHT_STATE] = sizeof(struct spw_flight_state),
 	[SPW_FLIGHT_POLL] = sizeof(struct spw_flight_poll),
@@ -51,6 +51,7 @@ static const uint32_t kind_bytes[SPW_FLIGHT_KIND_CNT] = {
 	[SPW_FLIGHT_IDENT] = sizeof(struct spw_flight_ident),
 	[SPW_FLIGHT_JUDGED] = sizeof(struct spw_flight_judged),
 	[SPW_FLIGHT_EVENT] = sizeof(struct spw_flight_event),
+	[SPW_FLIGHT_RAW] = sizeof(struct spw_flight_raw),
 };
 
 static bool gap_is_sound(const struct spw_rec_gap *gap)
@@ -131,6 +132,7 @@ static bool is_sound(const struct spw_flight_rec *rec, const struct spw_flight_l
 	case SPW_FLIGHT_POLL:
 		return poll_is_sound((const void *)rec, lane);
 	case SPW_FLIGHT_SNAP:
+	case SPW_FLIGHT_RAW:
 		return rec->cnt <= SPW_FLIGHT_FRAME_MAX;
 	case SPW_FLIGHT_GAP:
 		return gap_rec_is_sound((const void *)rec);
@@ -150,7 +152,7 @@ static bool is_sound(const struct spw_flight_rec *rec, const struct spw_flight_l
 static bool size_is_sound(const struct spw_flight_rec *rec, size_t left)
 {
 	bool varies = rec->kind == SPW_FLIGHT_STATE || rec->kind == SPW_FLIGHT_POLL ||
-		      rec->kind == SPW_FLIGHT_SNAP;
+		      rec->kind == SPW_FLIGHT_SNAP || rec->kind == SPW_FLIGHT_RAW;
 
 	return rec->kind > 0 && rec->kind < SPW_FLIGHT_KIND_CNT && rec->bytes % 8 == 0 &&
 	       rec->bytes <= left && rec->bytes >= kind_bytes[rec->kind] &&

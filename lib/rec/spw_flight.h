@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The flight recorder: all that a lane's loop learned from outside (bursts, completions, clock
- * readings, port events), in a ring of its own that keeps the newest. The lane's pipe runs again
- * from such records alone (pipe/spw_pipe_replay.h), without NIC, GPU or executor, and must come to
- * the same ledger and the same causes.
+ * The flight recorder: all that a lane's loop learned from outside (bursts and the raw completions
+ * that they came of, the executor's completions, clock readings, port events), in a ring of its own
+ * that keeps the newest. The lane's pipe runs again from such records alone
+ * (pipe/spw_pipe_replay.h), without NIC, GPU or executor, and must come to the same ledger and the
+ * same causes.
  *
- *   lcore      GAP  POLL  DONE  CLOCK ...    plain stores, no system call, no lock
+ *   lcore      RAW  POLL  DONE  CLOCK ...    plain stores, no system call, no lock
  *                │
  *   ring       │ 3 │ 4 │ 5 ▲ 6 │ 7 │ 8 │     segments; each begins with a STATE of the pipe
  *                └─frozen──┘   └─written on   the newest half is frozen on request
@@ -47,7 +48,7 @@ extern "C" {
 #endif
 
 #define SPW_FLIGHT_MAGIC     0x544847494c465753ull /* "SWFLIGHT" in a little-endian file */
-#define SPW_FLIGHT_VERSION   1u
+#define SPW_FLIGHT_VERSION   2u
 #define SPW_FLIGHT_SEG_CNT   32u /* segments of a ring, a power of 2; half of them may be frozen */
 #define SPW_FLIGHT_LANE_MAX  64u
 #define SPW_FLIGHT_SNAP_MAX  2048u
@@ -67,13 +68,14 @@ enum spw_flight_kind {
 	SPW_FLIGHT_IDENT,     /* the oldest frame of the batch reaped next is the generator's */
 	SPW_FLIGHT_JUDGED,    /* a slow batch got its cause */
 	SPW_FLIGHT_EVENT,     /* of the port */
+	SPW_FLIGHT_RAW,       /* what a burst read of the device's completion ring */
 	SPW_FLIGHT_KIND_CNT
 };
 
 /* What every record begins with. */
 struct spw_flight_rec {
 	uint8_t kind;   /* enum spw_flight_kind */
-	uint8_t cnt;    /* POLL, SNAP: frames; else 0 */
+	uint8_t cnt;    /* POLL, SNAP, RAW: frames; else 0 */
 	uint16_t what;  /* of the kind */
 	uint32_t bytes; /* of the record, this head included */
 };
@@ -108,6 +110,13 @@ struct spw_flight_poll {
 	/* frames follow, but not of a SPILL: rec.cnt is all that is known of it */
 };
 SPW_ASSERT_SIZE(struct spw_flight_poll, 96);
+
+/* Raw completions, in the port's own format, which spw_flight_lane.raw_shape names; see
+ * port/spw_port_raw.h. If the burst brought frames its POLL is the next one. */
+struct spw_flight_raw {
+	struct spw_flight_rec rec;
+	/* the port's bytes follow */
+};
 
 /* Batches are settled in the order of their numbers. what: frames that tx_burst took. */
 struct spw_flight_done {
@@ -201,6 +210,7 @@ struct spw_flight_lane {
 	uint16_t can_tx;
 	uint32_t seg_cnt; /* segments that follow */
 	uint32_t reserved;
+	uint8_t raw_shape[16]; /* struct spw_port_raw_shape; zero: no RAW records */
 };
 
 /* The ports' side of the ledger, which the pipes do not see; of a run that has ended. */

@@ -16,6 +16,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "port/spw_port_raw.h"
 #include "topo.h"
 
 #define DRAIN_NS \
@@ -97,6 +98,14 @@ static int lanes_open(struct spw_topo *topo)
 	return 0;
 }
 
+/* A recording has the raw completions of drivers that keep them. */
+static int raw_keep(const struct spw_topo *topo, const struct spw_topo_lane *lane)
+{
+	int rc = topo->conf.pipe.flight ? spw_port_raw_keep(lane->port, lane->conf.queue) : 0;
+
+	return rc == -ENOTSUP ? 0 : rc;
+}
+
 static int queues_open(struct spw_topo *topo)
 {
 	int rc;
@@ -115,7 +124,8 @@ static int queues_open(struct spw_topo *topo)
 			.profile = pc->profile,
 		};
 
-		if ((rc = spw_port_queue_setup(lane->port, lane->conf.queue, &qc)) < 0)
+		if ((rc = spw_port_queue_setup(lane->port, lane->conf.queue, &qc)) < 0 ||
+		    (rc = raw_keep(topo, lane)) < 0)
 			return rc;
 	}
 	return 0;

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A recording of a lane over the NIC that is moved by hand: its raw CQEs are read again by the
+ * port's burst function and come to the recorded frames, whatever the layout; a byte that was
+ * changed in the file is found, and its frame named. record_test FOLDER writes recordings for the
+ * corpus of fuzz_flight instead (tests/fuzz/make_flight_corpus.py).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exec/spw_exec.h"
+#include "exec/spw_handler.h"
+#include "model.h"
+#include "pipe/spw_pipe_replay.h"
+#include "port/mlx5/eth/raw.h"
+
+#define RING_BYTES ((size_t)8 << 20)
+
+/* A lane: the NIC's queue, an inline executor, a pipe that is recorded. */
+struct lane {
+	struct hand h;
+	const struct spw_handler *handler;
+	struct spw_exec *exec;
+	struct spw_pipe *pipe;
+	struct spw_flight flight;
+	uint64_t seed;
+};
+
+static struct lane lane; /* aligned, and too large for a stack under a sanitizer */
+
+static void lane_open(unsigned flags, uint32_t snap_bytes)
+{
+	struct hand_conf c = model_conf(flags, 0, 0);
+	struct spw_exec_conf ec = {.kind = SPW_EXEC_INLINE,
+				   .ring_cnt = 1,
+				   .region = &lane.h.region,
+				   .region_cnt = 1,
+				   .numa_node = -1};
+	struct spw_pipe_conf pc = {.queue = &lane.h.pq,
+				   .pool = &lane.h.pool,
+				   .way_cnt = 1,
+				   .way[0].learns = SPW_CAUSE_EXEC_INLINE,
+				   .burst = 16,
+				   .record = true,
+				   .flight = &lane.flight,
+				   .drain_tsc = 20000000000ull};
+
+	memset(&lane, 0, sizeof(lane));
+	lane.seed = 7;
+	assert_int_equal(hand_open(&lane.h, &c), 0);
+	assert_int_equal(mlx5_eth_raw_keep(lane.h.q, &lane.h.pq), 0);
+	assert_int_equal(spw_handler_open("sum", &lane.handler), 0);
+	ec.handler = lane.handler;
+	assert_int_equal(spw_exec_open(&ec, &lane.exec), 0);
+	assert_int_equal(spw_exec_start(lane.exec), 0);
+	assert_int_equal(spw_flight_open(&lane.flight, RING_BYTES, snap_bytes, -1), 0);
+	pc.way[0].ring = spw_exec_ring(lane.exec, 0);
+	pc.way[0].exec = lane.exec;
+	lane.pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*lane.pipe), 128ul));
+	assert_non_null(lane.pipe);
+	assert_int_equal(spw_pipe_init(lane.pipe, &pc), 0);
+}
+
+/* Frames arrive in sessions and one by one; an enhanced block needs a plain CQE before it. */
+static void arrive(void)
+{
+	bool compressed = lane.h.conf.flags & MLX5_F_COMPRESSED,
+	     enhanced = lane.h.conf.flags & MLX5_F_ENHANCED;
+	struct hand_frame f[SPW_BURST_MAX];
+	uint64_t r = unit_random(&lane.seed);
+	uint32_t cnt = 2 + (uint32_t)(r >> 8) % (enhanced ? MLX5_MINI_ENHANCED_CNT - 2 : 30);
+
+	if (compressed && lane.h.pi && r & 1) {
+		if (cnt <= hand_room(&lane.h))
+			hand_session(&lane.h, cnt, f);
+		return;
+	}
+	for (uint32_t i = 0; i < cnt && hand_room(&lane.h); i++)
+		hand_plain(&lane.h, 64 + (uint32_t)(unit_random(&lane.seed) % 128), NULL);
+}
+
+static void lane_run(uint64_t frames)
+{
+	spw_pipe_begin(lane.pipe);
+	while (lane.pipe->ledger.polled_frames < frames) {
+		arrive();
+		spw_pipe_run_once(lane.pipe);
+	}
+	spw_pipe_end(lane.pipe);
+	spw_flight_freeze(&lane.flight);
+}
+
+static void lane_close(void)
+{
+	spw_exec_stop(lane.exec, 1000);
+	spw_exec_close(lane.exec);
+	spw_handler_close(lane.handler);
+	spw_flight_close(&lane.flight);
+	free(lane.pipe);
+	assert_int_equal(hand_close(&lane.h), 0);
+}
+
+static void file_write(const char *path)
+{
+	struct spw_flight_file file = {.lane_cnt = 1, .tsc_hz = 1000000000, .why = "test"};
+	struct spw_flight_lane conf = {.port = "mlx5", .exec = "inline", .handler = "sum"};
+	struct spw_flight *ring = &lane.flight;
+
+	spw_pipe_flight_lane(lane.pipe, &conf);
+	conf.slot_cnt = lane.h.conf.slot_cnt;
+	assert_int_equal(spw_flight_write(&ring, &conf, &file, 0, path), 0);
+}
+
+static void record(unsigned flags, uint32_t snap_bytes, uint64_t frames, const char *path)
+{
+	lane_open(flags, snap_bytes);
+	lane_run(frames);
+	file_write(path);
+	lane_close();
+}
+
+/* The file in memory; the caller frees it. */
+static uint8_t *file_read(const char *path, size_t *bytes_out)
+{
+	FILE *file = fopen(path, "rb");
+	struct stat st;
+	uint8_t *at;
+
+	assert_non_null(file);
+	assert_int_equal(fstat(fileno(file), &st), 0);
+	*bytes_out = (size_t)st.st_size;
+	at = malloc(*bytes_out);
+	assert_non_null(at);
+	assert_int_equal(fread(at, 1, *bytes_out, file), *bytes_out);
+	fclose(file);
+	return at;
+}
+
+static struct spw_pipe_replay_result again(const uint8_t *at, size_t bytes)
+{
+	struct spw_pipe_replay_result result;
+	struct spw_pipe_replay *replay;
+	struct spw_flight_read file;
+
+	assert_int_equal(spw_flight_read_memory(at, bytes, &file), 0);
+	assert_int_equal(spw_pipe_replay_open(&file.lane[0], &replay), 0);
+	assert_int_equal(spw_pipe_replay_run(replay), 0);
+	result = *spw_pipe_replay_result(replay);
+	spw_pipe_replay_close(replay);
+	return result;
+}
+
+static void temporary(char *path, size_t bytes)
+{
+	const char *folder = getenv("TMPDIR");
+
+	snprintf(path, bytes, "%s/spw_mlx5_%d.rec", folder ? folder : "/tmp", (int)getpid());
+}
+
+static void test_every_layout(void **state)
+{
+	static const unsigned flags[] = {
+		MLX5_F_STAMP,
+		0,
+		MLX5_F_COMPRESSED,
+		MLX5_F_COMPRESSED | MLX5_F_ENHANCED,
+		MLX5_F_STRIDING | MLX5_F_STAMP,
+		MLX5_F_STRIDING | MLX5_F_COMPRESSED,
+		MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED,
+	};
+	struct spw_pipe_replay_result result;
+	char path[256];
+
+	(void)state;
+	temporary(path, sizeof(path));
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(flags); i++) {
+		size_t bytes;
+		uint8_t *at;
+
+		record(flags[i], 0, 5000, path);
+		at = file_read(path, &bytes);
+		result = again(at, bytes);
+		assert_string_equal(result.raw_first, "");
+		assert_int_equal(result.raw_differs, 0);
+		assert_true(result.raw_frames >= 5000);
+		assert_int_equal(result.raw_frames, result.frames);
+		assert_int_equal(result.ledger_differs, 0);
+		free(at);
+	}
+	unlink(path);
+}
+
+/* The first raw record with more than `frame` frames: its first CQE. */
+static uint8_t *cqe_find(const uint8_t *at, size_t bytes, uint32_t frame)
+{
+	const struct spw_flight_rec *rec;
+	struct spw_flight_read file;
+
+	assert_int_equal(spw_flight_read_memory(at, bytes, &file), 0);
+	for (rec = spw_flight_first(file.lane[0].seg[0]); rec;
+	     rec = spw_flight_after(file.lane[0].seg[0], rec))
+		if (rec->kind == SPW_FLIGHT_RAW && rec->cnt > frame)
+			return (uint8_t *)(uintptr_t)rec + sizeof(struct spw_flight_raw) +
+			       sizeof(struct mlx5_eth_raw_head) + sizeof(struct mlx5_eth_raw_run);
+	fail_msg("no burst of more than %u frames", frame);
+	return NULL;
+}
+
+static void test_changed_byte(void **state)
+{
+	static const struct {
+		uint32_t byte;
+		const char *words;
+	} change[] = {{47, "frame 3: length"},
+		      {15, "frame 3: hash"},
+		      {28, "frame 3: flags"},
+		      {55, "frame 3: NIC stamp"},
+		      {63, "frame 3: frames in the burst: 3"}};
+	struct spw_pipe_replay_result result;
+	char path[256];
+	size_t bytes;
+	uint8_t *at, *cqe;
+
+	(void)state;
+	temporary(path, sizeof(path));
+	record(MLX5_F_STAMP, 0, 300, path);
+	at = file_read(path, &bytes);
+	cqe = cqe_find(at, bytes, 3) + (size_t)3 * MLX5_CQE_BYTES;
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(change); i++) {
+		uint8_t was = cqe[change[i].byte];
+
+		cqe[change[i].byte] ^= change[i].byte == 28 ? 2 : 1;
+		result = again(at, bytes);
+		assert_true(result.raw_differs >= 1);
+		assert_non_null(strstr(result.raw_first, change[i].words));
+		cqe[change[i].byte] = was;
+	}
+	assert_int_equal(again(at, bytes).raw_differs, 0);
+	free(at);
+	unlink(path);
+}
+
+static int corpus(const char *folder)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/mlx5_latency", folder);
+	record(MLX5_F_STAMP, 0, 60, path);
+	snprintf(path, sizeof(path), "%s/mlx5_compressed", folder);
+	record(MLX5_F_COMPRESSED, 128, 60, path);
+	snprintf(path, sizeof(path), "%s/mlx5_striding", folder);
+	record(MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED, 0, 60, path);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_layout),
+		cmocka_unit_test(test_changed_byte),
+	};
+
+	return argc > 1 ? corpus(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
+}
