@@ -10,6 +10,7 @@
 #include "base/spw_log.h"
 #include "softhca/hca_cfg.h"
 #include "softhca/nic/trail.h"
+#include "softhca/nic/wire.h"
 
 /* A shorter turn delays no frame by what matters. */
 #define GAP_TICKS 4096u
@@ -38,10 +39,21 @@ void trail_end(void)
 		spw_warn("--trail: %s", spw_err_text());
 }
 
+/* The mark of a plain frame, or of the message that a RoCE packet begins. */
+static bool ident_of(const uint8_t *frame, uint32_t len, struct spw_ident *ident_out)
+{
+	struct wire_pkt pkt;
+
+	if (spw_ident_find(frame, len, false, ident_out))
+		return true;
+	return wire_parse(frame, len, true, &pkt) == WIRE_OK && pkt.hdrs & WIRE_H_FIRST &&
+	       pkt.hdrs & (WIRE_H_SEND | WIRE_H_WRITE) &&
+	       spw_ident_find(pkt.payload, pkt.payload_len, true, ident_out);
+}
+
 static bool wanted(const uint8_t *frame, uint32_t len, struct spw_ident *ident_out)
 {
-	return spw_ident_find(frame, len, false, ident_out) &&
-	       spw_trail_wants(&nic_trail.ring, ident_out->seq);
+	return ident_of(frame, len, ident_out) && spw_trail_wants(&nic_trail.ring, ident_out->seq);
 }
 
 static struct spw_trail_rec *next(enum spw_trail_kind kind, const struct spw_ident *ident)

@@ -51,9 +51,9 @@ class Cable:
                 for kind, numbers in spwlab.nic_pairs(self.socket(name), "objects").items()}
 
 
-def spinwire(cable, *app, queues=1, profile="latency", port=PORT):
+def spinwire(cable, *app, queues=1, profile="latency", port=PORT, nic=()):
     return Run(["--port", port, "--queues", str(queues), "--profile", profile, "--executor", "inline", *app],
-               lcores=lcores(queues), under=cable.wrap("spinwire"))
+               lcores=lcores(queues), under=cable.wrap("spinwire", *nic))
 
 
 def arrived(run, frames):
