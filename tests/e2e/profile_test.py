@@ -275,6 +275,21 @@ def png_colours(path):
     return width, height, len({raw[i:i + step] for y in range(0, height, 7) for i in range(y * row + 1, (y + 1) * row, step)})
 
 
+# What the browser says of a page: how wide it is, and whether each table ends within its window or scrolls within its own box.
+MEASURE = """<script>document.title = [document.documentElement.scrollWidth, document.documentElement.clientWidth,
+...[...document.querySelectorAll("table")].map(t => t.closest(".scroll, body").getBoundingClientRect().right)].map(Math.round)</script></body>"""
+
+
+def check_widths(browser, folder, width):
+    """At this width nothing but a table's own box scrolls sideways."""
+    page = os.path.join(folder, "measure.html")
+    spwfile.write(page, spwlab.read(os.path.join(folder, "report.html")).replace("<details>", "<details open>").replace("</body>", MEASURE))
+    done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/browser", f"--window-size={width},2000", "--dump-dom",
+                           f"file://{page}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    whole, window, *boxes = map(int, re.search(r"<title>([\d,]+)</title>", done.stdout)[1].split(","))
+    check(whole <= window and len(boxes) > 5 and max(boxes) <= window, f"window of {width}: the page is {whole} wide, {window} are seen; tables end at {boxes}")
+
+
 def test_browser():
     """The report in a headless Chromium, wide and narrow: no message on its console, and it draws."""
     browser = next(filter(None, map(spwlab.find, BROWSERS)), None)
@@ -282,6 +297,8 @@ def test_browser():
         raise Skip(f"none of {', '.join(BROWSERS)} is installed (tools/deps all)")
     with spwlab.scratch() as folder:
         profile(folder, SHORT)
+        for width in (390, 1400, 1920):
+            check_widths(browser, folder, width)
         for width, height in ((1100, 4000), (390, 5000)):
             shot = os.path.join(folder, f"{width}.png")
             done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={folder}/browser",

@@ -8,7 +8,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
-from spwreport import charts, data, page, svg, where  # noqa: E402  (found by the line above)
+import spwjoin  # noqa: E402
+from spwreport import advice, charts, data, page, svg, where  # noqa: E402  (found two lines above)
 
 HZ = 2_000_000_000
 
@@ -90,6 +91,31 @@ class Where(unittest.TestCase):
         for part in ("flow 3, no. 7", "sender_behind, 72 % of it", "batch 1, 2 frames", "98.7 %", "source: not polled", "the source&#x27;s loop: 3 µs from 2.00 s on"):
             self.assertIn(part, text)
 
+    def test_what_to_do(self):
+        """The largest cause at the knee names the remedy; one load alone names the frame to look at."""
+        got, idle = self.both(), self.both(frames=0)
+        self.assertEqual(advice.lines(record([got]), [got], None)[0][:53], "Begin with handler_slow, 49 % of slow round trips' ti")
+        self.assertIn("tools/run --explain 3:7.", advice.lines(record([got]), [got], None)[1])
+        self.assertIn(advice.REMEDY["handler_slow"], advice.lines(record([got, got]), [got, got], got)[1])
+        self.assertIn("No round trip was slow", advice.lines(record([idle]), [idle], None)[0])
+
+    def test_every_cause_has_a_remedy_and_a_meaning(self):
+        names = set()
+        for header, macro in (("rec/spw_cause.h", "SPW_CAUSE_LIST"), ("gen/spw_gen_slow.h", "GEN_CAUSE_LIST")):
+            with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "lib", header), encoding="utf-8") as file:
+                body = re.search(rf"#define {macro}\(X\)(.*?)\n\n", file.read(), re.S)
+            names |= set(re.findall(r"X\((\w+),", body[1]))
+        names -= {"beyond_sender", "lost", "unsent"}  # of the sender alone: the join resolves the first, the others have no round trip
+        self.assertTrue(len(names) > 10 and names <= set(advice.REMEDY), names - set(advice.REMEDY))
+        self.assertEqual(set(spwjoin.TEXTS), set(advice.REMEDY))
+
+    def test_time_beyond_spinwire_is_shaded(self):
+        trip = {"count": 100, "spectrum": [[50.0, 7000], [99.0, 9000], [100.0, 9900]]}
+        row = {"stage": "nic_sent", "count": 100, "spectrum": [[50.0, 1000], [99.0, 2000], [100.0, 3000]]}
+        both = step(1e6, 2000, gen={"round_trip": trip}, spinwire={"latency": [row]})
+        self.assertEqual(charts.spectra(900, "t", charts.stage_lines(both)).count('<polygon class="beyond"'), 1)
+        self.assertNotIn("<polygon", charts.spectra(900, "t", charts.stage_lines(both)[:1]))
+
     def test_what_could_not_be_joined_is_said(self):
         got = self.both()
         got["where"] = {"fault": "x.trail is no trail"}
@@ -158,8 +184,10 @@ class Drawing(unittest.TestCase):
 
     def test_a_busy_machine_is_reported_first(self):
         probe = {"rows": [{"case": "core 1", "metric": "taken by gaps over 1 us", "median": 5.1}]}
-        self.assertIn("this machine was busy: 5 %", page.html(record([step(1e6, 2000)], probe)))
-        self.assertNotIn("was busy", page.html(record([step(1e6, 2000)])))
+        text = page.html(record([step(1e6, 2000)], probe))
+        self.assertIn("this machine was busy: 5 %", text)
+        self.assertIn("<ol><li>Stop what else runs on this machine", text)
+        self.assertNotIn("this machine was busy", page.html(record([step(1e6, 2000)])))
 
     def test_names_from_outside_stay_text(self):
         got = record([step(1e6, 2000)])

@@ -7,10 +7,10 @@ from spwreport.svg import esc
 SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
 STAGE_CLASS = {"nic_polled": "s8", "polled_pushed": "s2", "pushed_start": "s3", "start_end": "s4", "end_reaped": "s5", "reaped_sent": "s6",
                "polled_sent": "s1", "nic_start": "s7", "nic_sent": "s0"}
-PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "wire_out": "s1", "in": "q6", "back": "q6", "wire_back": "s1", "peer_in": "q3", "echo": "s7"}
+PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "wire_out": "sw", "in": "q6", "back": "q6", "wire_back": "sw", "peer_in": "q3", "echo": "s7"}
 CAUSE_CLASS = {"poll_gap": "s8", "port_late": "s5", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
                "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6",
-               "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "port_full": "q1", "wire": "s1", spwjoin.UNKNOWN: "s9"}
+               "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "port_full": "q1", "wire": "sw", spwjoin.UNKNOWN: "s9"}
 PLACE_NAME = {key: name for key, name, *_ in spwjoin.PLACES}
 
 
@@ -103,7 +103,7 @@ def knee(width, steps, knee_step, floor, probes=()):
         ns = probe.get("p99_ns")
         if probe["offered_fps"] <= plot.x.high and ns is not None:
             y = plot.y1 + 8 + 11 if ns == "lost" else plot.y(max(ns, 1))
-            plot.mark(plot.x(probe["offered_fps"]), y, "cross", "c-p99", f"search, p99 at {svg.rate(probe['offered_fps'])} frames/s: {ns if ns == 'lost' else svg.time_ns(ns)}")
+            plot.mark(plot.x(probe["offered_fps"]), y, "ring", "c-p99", f"search, p99 at {svg.rate(probe['offered_fps'])} frames/s: {ns if ns == 'lost' else svg.time_ns(ns)}")
     if knee_step:
         x = plot.x(knee_step["offered_fps"])
         plot.line(x, plot.y0, x, plot.y1, "knee")
@@ -138,6 +138,13 @@ def _spectrum_lines(plot, lines, samples):
     return ends
 
 
+def _beyond(plot, lines, samples):
+    """Shades what lies between spinwire's own whole and the round trip, where there are both."""
+    at = {name: [(plot.x(data.rank(p, samples)), plot.y(max(ns, plot.y.low))) for p, ns in points] for name, _, points, *_ in lines}
+    if "nic_sent" in at and "round trip" in at:
+        plot.area(at["round trip"] + at["nic_sent"][::-1], "beyond")
+
+
 def spectra(width, title, lines):
     """lines: [(name, class, [(percentile, ns)], lost from or None, samples)]. The x axis is the rank: one frame in so many."""
     narrow = width < 600
@@ -153,6 +160,7 @@ def spectra(width, title, lines):
     ranks = [(1.0, "0"), (2.0, "50 %"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999"), (1e6, "99.9999"),
              (1e7, "99.99999"), (1e8, "99.999999")]
     plot.x_ticks([(r, text) for r, text in ranks if r <= reach], "percentile of frames", grid=True)
+    _beyond(plot, lines, samples)
     ends = _spectrum_lines(plot, lines, samples)
     if not narrow:
         _names_at_ends(plot, ends)

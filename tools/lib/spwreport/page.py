@@ -3,11 +3,11 @@
 import os
 
 import spwjoin
-from spwreport import charts, data, svg, where
+from spwreport import advice, charts, data, svg, where
 from spwreport.svg import esc
 
 WIDE, NARROW = 980, 370
-BUSY_PERCENT = 5  # of a core that only spins: above it, a report begins with a warning
+LONG_CELL = 24  # characters: a longer text is broken into lines
 REGIMES = [("idle_poll", "idle"), ("rx", "s8"), ("push", "s2"), ("reap", "s5"), ("tx", "s6"), ("refill", "s3"), ("housekeeping", "s1")]
 
 
@@ -26,7 +26,7 @@ def figure(draw, legend="", narrow=""):
 def cell(value):
     if value == "lost":
         return '<td class="lost">lost</td>'
-    return f"<td>{'&ndash;' if value is None else esc(value)}</td>"
+    return f"<td{' class=long' if len(str(value)) > LONG_CELL else ''}>{'&ndash;' if value is None else esc(value)}</td>"
 
 
 def table(head, rows, marked=()):
@@ -100,8 +100,8 @@ def _floor_text(floor):
 
 def _faults(record):
     faults = list(record["faults"])
-    taken = max([share for probe in record["hiccup"].values() for share in data.hiccup_fact(probe, "taken by gaps over 1 us").values()], default=0)
-    if taken > BUSY_PERCENT:
+    taken = advice.busy(record)
+    if taken:
         faults.append(f"this machine was busy: {taken:.0f} % of a core went elsewhere while nothing but a probe ran on it. Tails here are the machine's")
     for i, step in enumerate(record["steps"], 1):
         outcome = "and was measured again" if data.good(step) else "twice: it is not in the plots"
@@ -110,6 +110,11 @@ def _faults(record):
         if step.get("note"):
             faults.append(f"step {i} ({load_name(step)} frames/s): {step['note']}")
     return '<ul class="faults">' + "".join(f"<li>{esc(f)}</li>" for f in faults) + "</ul>" if faults else ""
+
+
+def _advice(record, good, knee):
+    rows = advice.lines(record, good, knee)
+    return "<h2>What to do</h2><ol>" + "".join(f"<li>{esc(row)}</li>" for row in rows) + "</ol>" if rows else ""
 
 
 # ---- sections ------------------------------------------------------------------------------------------
@@ -124,7 +129,7 @@ def _knee_section(good, knee, floor, probes):
         return f"<h2>Round trip</h2><p>From the intended send time to the echo. Missing frames count as longer than any.</p>{numbers}"
     legend = charts.legend([(f"c-{p}", name, "") for p, name in data.CURVES])
     return (f"<h2>Latency against load</h2><p>Round trip from the <em>intended</em> send time to the echo. Frames that were not sent or did not come "
-            f"back count as longer than any: a percentile that falls among them is <span class=lost>lost</span> and has no number.{' Crosses are the p99 of the short runs that searched for what the path carries.' if probes else ''}</p>"
+            f"back count as longer than any: a percentile that falls among them is <span class=lost>lost</span> and has no number.{' Open circles are the p99 of the short runs that searched for what the path carries.' if probes else ''}</p>"
             + figure(lambda w: charts.knee(w, good, knee, floor, probes), narrow=legend) + _saturated(good, knee) + folded("The numbers", numbers))
 
 
@@ -156,7 +161,8 @@ def _spectrum_section(good, knee):
     if len(good) > 1 and good[-1] not in chosen:
         chosen.append(good[-1])
     out = ["<h2>Where the time goes, by percentile</h2><p>Each line is one stage's own distribution: their percentiles do not add up, since "
-           "it is not the same frames that are slow in each.</p>"]
+           "it is not the same frames that are slow in each. The shaded band between the round trip and spinwire's own <em>nic_sent</em> is time beyond "
+           "spinwire: the source, both NICs and the wire.</p>"]
     for step in chosen:
         lines = charts.stage_lines(step)
         if lines:
@@ -332,7 +338,7 @@ def _glossary():
     """Places and causes in one clause each, as they are called everywhere."""
     places = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{esc(hint)}; waits for {esc(spwjoin.WHO[who])}</td></tr>" for _, name, hint, who in spwjoin.PLACES)
     causes = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{esc(text)}</td></tr>" for name, text in spwjoin.TEXTS.items())
-    return "<h2>Words</h2>" + folded("Places and causes", f"<table><tbody>{places}{causes}</tbody></table><p>The other causes, and how each is proven: docs/050.</p>")
+    return "<h2>Words</h2>" + folded("Places and causes", f"<table><tbody>{places}{causes}</tbody></table><p>How each cause is proven: docs/050.</p>")
 
 
 def _nics(record):
@@ -351,7 +357,7 @@ def html(record):
     floor = data.host_floor(record["hiccup"].values(), (99.9, 99.99))
     frames = dict(record["settings"]).get("frames", "")
     body = [f"<h1>spinwire: {esc(record['title'].lower())}</h1><p class=sub>{_nics(record)}{esc(record['begun'])} · {esc(frames)} · "
-            f"{esc(dict(record['machine']).get('processor', ''))}</p>", _faults(record), _tiles(record, good, knee)]
+            f"{esc(dict(record['machine']).get('processor', ''))}</p>", _faults(record), _tiles(record, good, knee), _advice(record, good, knee)]
     if good:
         body.append(f"<p>{_balance(good)}{_late(good)}{_floor_text(floor)}</p>")
         body += [_knee_section(good, knee, floor, (record["carries"] or {}).get("probes", [])), _where_section(good), _spectrum_section(good, knee), _worst_section(good, knee), _cause_section(good),

@@ -144,12 +144,18 @@ class Plot:
         if len(points) > 1:
             self.add(f'<polyline class="ln {cls}" points="{" ".join(num(x) + "," + num(y) for x, y in points)}"/>')
 
+    def area(self, points, cls):
+        """A filled shape through points in pixels."""
+        if len(points) > 2:
+            self.add(f'<polygon class="{cls}" points="{" ".join(num(x) + "," + num(y) for x, y in points)}"/>')
+
     def mark(self, x, y, shape, cls, title):
         draw = {
             "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "square": "M-3.5-3.5h7v7h-7z",
             "triangle": "M0-4.6L4.4 3.4H-4.4z", "diamond": "M0-5L5 0L0 5L-5 0z", "cross": "M-4-4L4 4M-4 4L4-4",
+            "ring": "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
         }[shape]
-        self.add(f'<path class="mk {cls}{" open" if shape == "cross" else ""}" transform="translate({num(x)} {num(y)})" '
+        self.add(f'<path class="mk {cls}{" open" if shape in ("cross", "ring") else ""}" transform="translate({num(x)} {num(y)})" '
                  f'd="{draw}"><title>{esc(title)}</title></path>')
 
     def x_ticks(self, ticks, label, grid=False):

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a reader should do, from what was measured: a few sentences, the most important first."""
+import spwjoin
+from spwreport import data, svg, where
+
+BUSY_PERCENT = 5  # of a core that only spins
+CORES = "a core of its own: isolate it (isolcpus, nohz_full), or stop what else runs there. spinwire-doctor names what is in the way"
+SOURCE = "the sender, not spinwire: give spinwire-gen a core of its own, or send less"
+REMEDY = {
+    "poll_gap": f"give spinwire's receive lcore {CORES}",
+    "port_late": "look at the NIC and its PCIe link: spinwire-doctor checks both",
+    "port_backlog": "the load is more than the lcore carries: use more queues (--queues), or a lighter handler",
+    "refill_stall": "receive buffers ran out: use more slots (--slots)",
+    "batch_ahead": "the executor is too slow for this load: use a lighter handler, more queues, or another --executor",
+    "exec_late": f"give the executor {CORES}",
+    "gpu_sliced": "stop the other program on the GPU",
+    "relaunched": "see the log for why the resident kernel ended",
+    "handler_slow": "the handler itself took this time: make it lighter, or use another --executor",
+    "reap_late": "the loop was busy elsewhere: use more queues (--queues)",
+    "tx_stall": "the port took long to transmit: look at the link and at flow control (spinwire-doctor)",
+    "sender_late": SOURCE, "sender_behind": SOURCE, "port_full": "the path carries less than this load: send less",
+    "peer_late": "a software NIC's thread, not spinwire: give it a core of its own; a card has no such thread",
+    "nic_late": "a software NIC's thread, not spinwire: give it a core of its own; a card has no such thread",
+    "wire": "the cable or switch between the NICs held the frames",
+    spwjoin.UNKNOWN: "no evidence: the worst frames below show at which place",
+}
+
+
+def busy(record):
+    """Percent of a core that went elsewhere while nothing but a probe ran on it: the worst; 0 if that is little."""
+    taken = max([share for probe in record["hiccup"].values() for share in data.hiccup_fact(probe, "taken by gaps over 1 us").values()], default=0)
+    return taken if taken > BUSY_PERCENT else 0
+
+
+def shared(record):
+    """Whether the threads of the path have too few cores."""
+    return "beside them" in dict(record["settings"]).get("cores", "")
+
+
+def _largest(step):
+    """(cause, share) of its slow round trips' time."""
+    return where.by_cause(step["where"])[0] if (step.get("where") or {}).get("frames") else None
+
+
+def lines(record, good, knee):
+    """[text]"""
+    out = []
+    if busy(record):
+        out.append("Stop what else runs on this machine and measure again: these tails are mostly the machine's.")
+    if shared(record):
+        out.append("Do not take these times for spinwire's: source, loop and two software NICs take turns on too few cores. With a core for each "
+                   "(four) the same command measures the path.")
+    if knee:
+        out.append(f"Load this path with at most {svg.rate(knee['offered_fps'])} frames/s, its knee: beyond it p99 is above three times the best, or frames are missing.")
+    step = knee or (good[0] if good else None)
+    got = _largest(step) if step else None
+    if got:
+        out.append(f"Begin with {got[0]}, {100 * got[1]:.0f} % of slow round trips' time{' at the knee' if knee else ''}: {REMEDY[got[0]]}.")
+    elif step and step.get("where") and not step["where"].get("fault"):
+        out.append("No round trip was slow at this load: raise it (--rate), or lower spinwire-gen's --slow-threshold.")
+    if got and len(good) == 1 and step["where"]["worst"]:
+        one = step["where"]["worst"][0]
+        out.append(f"See where the slowest frame was: tools/run --explain {one['flow']}:{one['seq']}.")
+    return out
