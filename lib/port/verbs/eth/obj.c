@@ -3,6 +3,13 @@
  *
  * The objects of a queue of mode=eth (receive: CQ and WQ; send: CQ and QP), their states, and their
  * replacement after an error. Called by port.c at set-up and by recover.c.
+ *
+ *   receive   WQ   RESET --rx_ready--> RDY --error--> ERR --rx_reset--> RESET
+ *   send      QP   RESET --tx_ready: INIT, RTR, RTS--> RTS --error--> ERR --tx_reset--> RESET
+ *
+ * The directions fail and recover apart from each other. A reset and a new start keep the objects;
+ * a CQ that failed (side.recreate) cannot be reset, so its direction gets new ones. The context of
+ * every object is its rdma_side, by which the control thread finds the direction of an event.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +21,8 @@
 #define RING_DFLT 1024u
 #define SQ_DFLT   512u
 
+/* A size of the user's is lowered silently to what the device has, in steps of 2: rings stay powers
+ * of 2 if they were. */
 static uint32_t ring_size(uint32_t want, uint32_t dflt, uint32_t max)
 {
 	want = want ? want : dflt;
@@ -24,6 +33,7 @@ static uint32_t ring_size(uint32_t want, uint32_t dflt, uint32_t max)
 
 /* ---- receive ---- */
 
+/* Errors of creation are the caller's to report: verbs_eth_can_extend only asks. */
 static struct ibv_cq_ex *cq_extended(const struct rdma_dev *dev, uint32_t cnt,
 				     struct rdma_side *side)
 {
@@ -35,6 +45,7 @@ static struct ibv_cq_ex *cq_extended(const struct rdma_dev *dev, uint32_t cnt,
 	return ibv_create_cq_ex(dev->ctx, &attr);
 }
 
+/* Creating one is the test: a driver may report a clock and still refuse such a CQ. */
 bool verbs_eth_can_extend(struct rdma_dev *dev)
 {
 	struct ibv_cq_ex *cq = rdma_dev_clock_hz(dev) ? cq_extended(dev, 1, NULL) : NULL;
@@ -51,6 +62,7 @@ static void rx_free(struct verbs_eth_rx *rx)
 	*rx = (struct verbs_eth_rx){0};
 }
 
+/* On failure *rx holds what was made; the caller frees it with rx_free, or at close. */
 static int rx_make(struct verbs_eth_queue *q, struct verbs_eth_rx *rx)
 {
 	const struct rdma_dev *dev = &q->port->dev;
@@ -86,6 +98,7 @@ static void tx_free(struct verbs_eth_tx *tx)
 	*tx = (struct verbs_eth_tx){0};
 }
 
+/* The QP has no receives, but ibv_create_qp wants a receive CQ: it gets the one for sends. */
 static int tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
 {
 	const struct rdma_dev *dev = &q->port->dev;
@@ -112,6 +125,8 @@ static int tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
 
 /* ---- both ---- */
 
+/* The default ring is the largest power of 2 within half of the slots: the other half is lent or in
+ * TX while the ring stays full. After an error eth_close frees what was made. */
 int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_conf *conf)
 {
 	const uint32_t max = (uint32_t)q->port->dev.attr.orig_attr.max_qp_wr,
@@ -147,6 +162,7 @@ void verbs_eth_queue_free(struct verbs_eth_queue *q)
 	free(q->tx_len);
 }
 
+/* The WQ has no attribute but its state. */
 static int wq_state(struct verbs_eth_queue *q, enum ibv_wq_state state)
 {
 	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
@@ -178,6 +194,7 @@ static int qp_state(struct verbs_eth_queue *q, enum ibv_qp_state state)
 		     : 0;
 }
 
+/* A raw packet QP has no peer: its transitions need no attribute but the port, at INIT. */
 int verbs_eth_tx_ready(struct verbs_eth_queue *q)
 {
 	int rc = qp_state(q, IBV_QPS_INIT);
@@ -193,6 +210,8 @@ int verbs_eth_tx_reset(struct verbs_eth_queue *q)
 
 /* ---- restart ---- */
 
+/* Flow rules name a table of all WQs, so the port has one set of rules for all queues. The caller
+ * holds dev->lock, or is alone. */
 int verbs_eth_steer(struct verbs_eth_port *ep)
 {
 	return rdma_steer_up(&ep->dev, &ep->flow, ep->wq, ep->base.queue_cnt, &ep->steer);
@@ -219,6 +238,8 @@ static int rx_replace(struct verbs_eth_queue *q)
 	return 0;
 }
 
+/* A local protection error means that the device no longer accepts the key; registering again gives
+ * a new one. Any other error keeps it. */
 static int replace_key(struct verbs_eth_queue *q, const struct verbs_eth_fault *fault,
 		       uint32_t *lkey)
 {
@@ -227,6 +248,9 @@ static int replace_key(struct verbs_eth_queue *q, const struct verbs_eth_fault *
 		       : 0;
 }
 
+/* dev->lock: the table of WQs and the rules belong to all queues, whose owners may recover at the
+ * same time. The rules come last, as at start. A failed attempt is repeated from the reset on
+ * (recover.c). */
 int verbs_eth_rx_restart(struct verbs_eth_queue *q)
 {
 	int rc = replace_key(q, &q->rx_fault, &q->rx_lkey);
@@ -241,6 +265,7 @@ int verbs_eth_rx_restart(struct verbs_eth_queue *q)
 	return rc;
 }
 
+/* Nothing steers to a send QP, so its replacement concerns no other queue. */
 static int tx_replace(struct verbs_eth_queue *q)
 {
 	struct verbs_eth_tx fresh;

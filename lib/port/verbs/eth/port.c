@@ -3,6 +3,12 @@
  *
  * The verbs driver's calls for mode=eth: open, set up, start, stop, counters (port/spw_port.h has
  * the contracts).
+ *
+ *   start   control thread, WQs to RDY and QPs to RTS, receives posted, rules last
+ *   stop    control thread, rules first; sends complete; QPs and WQs to RESET; slots return
+ *
+ * Nothing is steered here before the rules exist or after they are gone, so the counters of a run
+ * cover exactly the frames that the rules led here.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +33,7 @@ static struct verbs_eth_port *eth_of(struct spw_port *port)
 
 static int eth_stop(struct spw_port *port);
 
+/* Also the way out of a failed open. */
 static void eth_close(struct spw_port *port)
 {
 	struct verbs_eth_port *ep = eth_of(port);
@@ -80,6 +87,7 @@ static int choose_poll(const struct spw_port_spec *spec, struct verbs_eth_port *
 	return 0;
 }
 
+/* Text first, as far as it can be checked without the device. */
 static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep, uint64_t *mtu_out)
 {
 	static const char *const known[] = {"mode", "port", "mtu", "poll", RDMA_FLOW_KEYS};
@@ -250,6 +258,8 @@ static int eth_stop(struct spw_port *port)
 
 /* ---- counters ---- */
 
+/* The device counts what arrives without a posted receive (out_of_buffer). Its counter cannot be
+ * reset, so start reads the base. */
 static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct verbs_eth_port *ep = eth_of(port);

@@ -34,6 +34,7 @@ static int take_slots(struct verbs_rc_queue *q, uint32_t total)
 	return rc;
 }
 
+/* Checked against the device here, because ibv_create_cq answers with a bare EINVAL. */
 static int make_cqs(struct verbs_rc_queue *q, uint32_t recv_cnt, uint32_t send_cnt)
 {
 	struct ibv_context *ctx = q->port->dev.ctx;
@@ -100,6 +101,7 @@ static uint32_t sq_size(const struct verbs_rc_queue *q, uint32_t credits, uint32
 	return want;
 }
 
+/* After an error verbs_rc_queue_free releases the tables, and lib/peer what it made. */
 static int make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share, uint32_t ring_size)
 {
 	struct verbs_rc_peer *p = &q->peer[i];
@@ -150,6 +152,8 @@ static int fill_srq(struct verbs_rc_queue *q)
 	return rc ? spw_err(-rc, "its shared receive queue cannot be filled") : 0;
 }
 
+/* The order is that of the references: tables and slots, the peers' memory and PDs, CQs, SRQ, QPs.
+ * The peers come first because their credits decide how long the CQs must be. */
 int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_conf *conf)
 {
 	uint32_t share = 0, recv_cnt = 0, send_cnt = 0;

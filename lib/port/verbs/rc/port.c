@@ -3,6 +3,11 @@
  *
  * The verbs driver's calls for mode=rc: open, set up, start, stop, counters (port/spw_port.h has
  * the contracts).
+ *
+ * Order at stop: spw_peer_conn_stop leaves QPs that were in use in ERR; drain takes their flush, so
+ * that slots return one by one and what arrived is counted; verbs_rc_queue_unmake destroys the QPs,
+ * after which the device touches no slot, and returns the rest. The tables live until close,
+ * because lent slots may be released after stop.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +32,7 @@ static struct verbs_rc_port *verbs_of(struct spw_port *port)
 
 static int rc_stop(struct spw_port *port);
 
+/* Once, at close: an error completion itself only counts. */
 static void log_errors(const struct spw_port *port, const struct verbs_rc_queue *q)
 {
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(q->status); i++)
@@ -36,6 +42,8 @@ static void log_errors(const struct spw_port *port, const struct verbs_rc_queue 
 				 ibv_wc_status_str((enum ibv_wc_status)i));
 }
 
+/* Also the way out of a failed open or set-up. q->port marks queues that were set up. The secret is
+ * wiped in this copy of conf; lib/peer wipes its own. */
 static void rc_close(struct spw_port *port)
 {
 	struct verbs_rc_port *vp = verbs_of(port);
@@ -132,6 +140,7 @@ static int rc_region_attach(struct spw_port *port, const struct spw_region *regi
 	return rdma_dev_attach(&verbs_of(port)->dev, region);
 }
 
+/* After an error q->port stays set: rc_close then frees what was made. */
 static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 			  const struct spw_port_queue_conf *conf)
 {
@@ -163,6 +172,8 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
+/* The litmus asks for one queue after the other; the last one is taken down by the next call or by
+ * start. */
 static int loop_end(struct verbs_rc_port *vp)
 {
 	uint16_t i = vp->loop;
@@ -175,6 +186,7 @@ static int loop_end(struct verbs_rc_port *vp)
 	return rc;
 }
 
+/* Messages of RC have no frame header: head_out is zeros. */
 static int rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct verbs_rc_port *vp = verbs_of(port);
@@ -205,6 +217,8 @@ static int rc_start(struct spw_port *port)
 	return spw_peer_conn_start(vp->conn);
 }
 
+/* With an SRQ recv_out counts nothing, so only sends are waited for: shared receives are not
+ * flushed by a QP in ERR. */
 static bool is_out(const struct verbs_rc_queue *q)
 {
 	uint32_t out = q->sqe_out;
@@ -261,6 +275,7 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 	rdma_phy_stat(&vp->phy, stat);
 }
 
+/* Walks the table of slots. Called outside the bursts. */
 static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
 	const struct verbs_rc_queue *q = &verbs_of(port)->queue[queue];
