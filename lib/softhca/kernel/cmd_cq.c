@@ -4,6 +4,15 @@
  * Commands on completion queues and channels. The ring and the doorbell record are the
  * application's memory; the NIC writes CQEs into it (nic/cq.c) until nic_cq_destroy returns.
  * Source: Linux drivers/infiniband/hw/mlx5/cq.c (checks and errno values).
+ *
+ * What NIC and application share, and who writes it:
+ *
+ *   ring          NIC: CQEs, the byte with the owner bit last    application: reads
+ *   dbrec[0]      application: consumer index                    NIC: reads, to find an overrun
+ *   dbrec[1]      application: arm, with a serial number         NIC: reads; ARM_NEVER until then
+ *
+ * Life: cq_make pins and checks; cq_attach gives it a number, a register page and the NIC's part;
+ * destroy undoes all of it at once, and is EBUSY while a QP or WQ completes to the CQ.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,6 +28,8 @@
 #define DRV_FLAGS_KNOWN \
 	(MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD | MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)
 
+/* The descriptor is the application's; the channel lives until it is closed and no CQ uses it
+ * (events.c). */
 int cmd_create_comp_channel(struct uv_call *c)
 {
 	struct ib_uverbs_create_comp_channel_resp *resp = c->out;
@@ -37,6 +48,8 @@ struct cq_req {
 	uint32_t vector;
 };
 
+/* libmlx5's part of a request. Compression exists for CQEs of 64 bytes only, and in the formats
+ * that the card reports. */
 static int drv_check(const struct hca_card *card, const struct mlx5_ib_create_cq *drv)
 {
 	if (drv->flags & ~DRV_FLAGS_KNOWN || drv->reserved0 || drv->reserved1)
@@ -60,6 +73,8 @@ static int umem_ring(uint64_t buf, uint64_t bytes, uint64_t db)
 	return 0;
 }
 
+/* libmlx5 asks for one entry less than its ring has, and is answered alike; ncqe counts all of the
+ * ring, a power of 2. */
 static void cq_fill(struct hca_cq *cq, const struct cq_req *req,
 		    const struct mlx5_ib_create_cq *drv)
 {
@@ -75,6 +90,8 @@ static void cq_fill(struct hca_cq *cq, const struct cq_req *req,
 	cq->ignore_overrun = req->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 }
 
+/* dbrec[1] begins with a value that libmlx5 never writes, so that the first arming is a change that
+ * the NIC finds. */
 static int cq_attach(struct hca_cq *cq, struct hca_uar *uar)
 {
 	int rc = hca_tbl_add(&cq->o.ctx->dev->cqs, cq, CQN_FIRST, CAP_CQ_LOG2, &cq->cqn);
@@ -91,6 +108,8 @@ static int cq_attach(struct hca_cq *cq, struct hca_uar *uar)
 	return rc;
 }
 
+/* Both create commands end here. The channel gets a reference at its look-up, which the error path
+ * gives back. */
 static int cq_make(struct uv_call *c, const struct cq_req *req, struct hca_cq **cq_out)
 {
 	const struct mlx5_ib_create_cq *drv = c->uhw_in;
@@ -176,6 +195,7 @@ int cmd_ex_create_cq(struct uv_call *c)
 	return 0;
 }
 
+/* Moderation of completion events: stored, for the NIC to apply. */
 int cmd_ex_modify_cq(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_modify_cq *req = c->in;
@@ -192,6 +212,8 @@ int cmd_ex_modify_cq(struct uv_call *c)
 	return 0;
 }
 
+/* libmlx5 allocates the new ring and moves the CQEs itself, up to the mark that nic_cq_resize
+ * writes. If the NIC refuses because the new ring is too short, the old one stays in use. */
 int cmd_resize_cq(struct uv_call *c)
 {
 	const struct ib_uverbs_resize_cq *req = c->in;
@@ -223,6 +245,8 @@ int cmd_resize_cq(struct uv_call *c)
 	return 0;
 }
 
+/* The NIC comes first, so that no CQE and no event follows. Events in the channel name the CQ by
+ * the application's pointer, hence the purge. */
 void hca_cq_free(struct hca_cq *cq)
 {
 	nic_cq_destroy(cq);

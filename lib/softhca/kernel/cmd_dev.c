@@ -3,6 +3,9 @@
  *
  * Commands on contexts, the device, its port, protection domains and address handles.
  * Source: Linux drivers/infiniband/hw/mlx5/main.c (mlx5_ib_alloc_ucontext, query_device).
+ *
+ * What is reported has one source: CAP_* (cmd.h) for limits of the model, the card (hca_card.h) for
+ * what cards differ in, the device for its state. Create commands enforce the same numbers.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,6 +20,7 @@
 
 /* ---- context ---- */
 
+/* The request has grown over the years: its length says which fields exist. */
 static int ucontext_check(const struct uv_call *c)
 {
 	const struct mlx5_ib_alloc_ucontext_req_v2 *req = c->uhw_in;
@@ -36,6 +40,8 @@ static int ucontext_check(const struct uv_call *c)
 	return req->lib_caps & MLX5_LIB_CAP_DYN_UAR ? 0 : -EINVAL;
 }
 
+/* What libmlx5 takes from here decides how it drives the queues: bf_reg_size 0 keeps it from
+ * BlueFlame, cqe_version 1 makes it look for the user index in CQEs. */
 static void ucontext_reply(struct uv_call *c)
 {
 	const struct hca_card *card = c->ctx->dev->cfg->card;
@@ -66,6 +72,8 @@ static void ucontext_reply(struct uv_call *c)
 	uv_uhw_reply(c, &resp, sizeof(resp));
 }
 
+/* nic_start is called without the lock; the thread that it starts finds no object of this context
+ * yet. A second GET_CONTEXT on one descriptor is EINVAL, as in Linux. */
 int cmd_get_context(struct uv_call *c)
 {
 	struct ib_uverbs_get_context_resp *resp = c->out;
@@ -136,6 +144,7 @@ static void fill_device(const struct hca_dev *dev, struct ib_uverbs_query_device
 	hca_system_guid(dev, (uint8_t *)&r->sys_image_guid);
 }
 
+/* A structure of zeros means that the card lacks the feature. */
 static void device_uhw_reply(struct uv_call *c)
 {
 	const struct hca_card *card = c->ctx->dev->cfg->card;
@@ -177,6 +186,7 @@ static void fill_raw(const struct hca_card *card, struct ib_uverbs_ex_query_devi
 							  1u << card->rss_table_log2};
 }
 
+/* response_length lets an old library read the part that it knows. */
 int cmd_ex_query_device(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_query_device *req = c->in;
@@ -228,6 +238,7 @@ void hca_port_speed(uint32_t mbps, uint8_t *width_out, uint8_t *speed_out)
 	*speed_out = t[i].speed;
 }
 
+/* The numbers are IBTA's port states and physical states. */
 int cmd_query_port(struct uv_call *c)
 {
 	const struct ib_uverbs_query_port *req = c->in;
@@ -288,6 +299,8 @@ int cmd_dealloc_pd(struct uv_call *c)
 
 /* ---- address handles: libmlx5 builds them and needs only the MAC of the answer ---- */
 
+/* The MAC may not be known yet: broadcast is the mark that the NIC replaces when it learns the MAC.
+ */
 int cmd_create_ah(struct uv_call *c)
 {
 	const struct ib_uverbs_create_ah *req = c->in;

@@ -4,6 +4,13 @@
  * Commands on flow rules: folds the specs of a request into one value and mask (hca_flow.h). The
  * NIC matches frames against dev->flows, which stays sorted by priority (nic/flow.c). Source: Linux
  * drivers/infiniband/core/uverbs_cmd.c (create_flow), ibv_create_flow(3).
+ *
+ *   request: attr | spec | spec | ...     each spec: type, size, value, mask
+ *      specs_read --> spec_add --> put_filter: one value and one mask per header
+ *   dev->flows --> rule (priority 0, oldest) --> rule --> ...        in this order
+ *
+ * A field that the NIC does not compare is refused, never ignored: a rule that matches more than it
+ * names would take frames from others.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -50,6 +57,8 @@ static int put_filter(void *val, void *mask, const struct ib_uverbs_flow_spec_hd
 	put_filter(&(f)->match.val.member, &(f)->match.mask.member, (h), \
 		   sizeof((f)->match.val.member))
 
+/* One network header per rule. Fields that the NIC does not compare are EOPNOTSUPP unless their
+ * mask is 0. */
 static int spec_l3(struct hca_flow *f, const struct ib_uverbs_flow_spec_hdr *h)
 {
 	int rc;
@@ -96,6 +105,8 @@ static int spec_add(struct hca_flow *f, const struct ib_uverbs_flow_spec_hdr *h)
 	}
 }
 
+/* num_of_specs and the sizes inside must agree with attr->size, and that with what the application
+ * sent (room): all three are the application's numbers. Each spec begins at a multiple of 8. */
 static int specs_read(struct hca_flow *f, const struct ib_uverbs_flow_attr *attr, uint32_t room)
 {
 	const uint8_t *at = (const uint8_t *)(attr + 1);
@@ -130,6 +141,7 @@ static int attr_check(const struct ib_uverbs_flow_attr *a)
 	return a->priority >= PRIORITY_CNT ? -ENOMEM : 0; /* as mlx5, which has no table for it */
 }
 
+/* Behind all rules of the same priority: of two that match, the older one wins. */
 static void rule_insert(struct hca_dev *dev, struct hca_flow *f)
 {
 	struct hca_flow **at = &dev->flows;
@@ -140,6 +152,8 @@ static void rule_insert(struct hca_dev *dev, struct hca_flow *f)
 	*at = f;
 }
 
+/* Steering takes frames from others, so it needs CAP_NET_RAW, as in Linux. The rule is visible to
+ * the NIC as soon as the lock is released. */
 int cmd_ex_create_flow(struct uv_call *c)
 {
 	const struct ib_uverbs_create_flow *req = c->in;

@@ -2,9 +2,20 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Commands that modify and query queue pairs. The attributes are stored here; nic_qp_modified lets
- * the NIC act on the new state.
- * Source: transitions and their attributes: InfiniBand Architecture Specification 1.3, 10.3.1 and
- * table 91; raw packet QPs: Linux drivers/infiniband/core/verbs.c (qp_state_table).
+ * the NIC act on the new state. Source: transitions and their attributes: InfiniBand Architecture
+ * Specification 1.3, 10.3.1 and table 91; raw packet QPs: Linux drivers/infiniband/core/verbs.c
+ * (qp_state_table).
+ *
+ *   RESET --> INIT --> RTR --> RTS <--> SQD         modify; SQD: the send queue drains
+ *     ^         |       |      | ^       |
+ *     |         |       |      v |       |
+ *     |         |       |      SQE       |          the NIC: a send failed, RC excepted;
+ *     |         v       v       v        v                   modify returns to RTS
+ *     +-------- ERR <--+-------+--------+           modify, or the NIC: a fatal error
+ *
+ * Any state but RESET may go to ERR, and any state to RESET, which also forgets all attributes. The
+ * state is written by these commands and by the NIC thread (nic/sq.c, nic/nic_obj.c), each with the
+ * device lock held.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -60,6 +71,7 @@ static const struct transition transitions[] = {
 	{HCA_QPS_SQE, HCA_QPS_RTS, {0}, {0, QPA_CUR_STATE | QPA_ACCESS, RUN_UD, 0}},
 };
 
+/* A raw packet QP has no peer, so its column has the port and the rate only. */
 static int column(uint8_t qp_type)
 {
 	switch (qp_type) {
@@ -74,6 +86,9 @@ static int column(uint8_t qp_type)
 	}
 }
 
+/* Three rules for each pair of states: it is in the table, no required attribute is missing, and
+ * none is given that is neither required nor optional. A table keeps them comparable with the
+ * specification's, line by line. */
 int qp_modify_permitted(uint8_t qp_type, uint8_t from, uint8_t to, uint32_t mask)
 {
 	int col = column(qp_type);
@@ -101,6 +116,8 @@ static bool path_ok(const struct ib_uverbs_qp_dest *av)
 	return av->port_num == 1 && av->is_global && av->sgid_index < HCA_GID_CNT;
 }
 
+/* Ranges only; whether an attribute belongs to the transition is qp_modify_permitted's. The device
+ * has one port, number 1. */
 static int values_check(const struct ib_uverbs_modify_qp *r)
 {
 	uint32_t m = r->attr_mask;
@@ -130,6 +147,8 @@ static int values_check(const struct ib_uverbs_modify_qp *r)
 		       : 0;
 }
 
+/* Only what attr_mask names is stored: the rest of the request is undefined, and attributes of
+ * earlier transitions stay. */
 static void store_path(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *r)
 {
 	uint32_t m = r->attr_mask;
@@ -180,6 +199,8 @@ static void store_rest(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *
 		a->rnr_retry = r->rnr_retry;
 }
 
+/* Checks first; from memset or store_path on nothing fails. sq_draining is set here and cleared by
+ * the NIC when the last send has completed. */
 static int qp_modify(struct hca_ctx *ctx, const struct ib_uverbs_modify_qp *r, uint32_t rate_limit)
 {
 	struct hca_qp *qp = hca_obj_find(ctx, HCA_QP, r->qp_handle);
@@ -215,6 +236,8 @@ static int qp_modify(struct hca_ctx *ctx, const struct ib_uverbs_modify_qp *r, u
 	return 0;
 }
 
+/* The old command knows attributes up to IB_QP_DEST_QPN; the newer ones came with the extended
+ * command below. */
 int cmd_modify_qp(struct uv_call *c)
 {
 	const struct ib_uverbs_modify_qp *req = c->in;

@@ -3,6 +3,20 @@
  *
  * Commands on receive work queues, striding ones included, and on the indirection tables of RSS.
  * Source: Linux drivers/infiniband/hw/mlx5/qp.c (mlx5_ib_create_wq).
+ *
+ *   frame --> RSS QP --hash--> indirection table --> WQ --> CQ
+ *             (cmd_qp.c)       cmd_ex_create_rwq_tbl |
+ *                                                    ring and doorbell record: application memory
+ *
+ * States of a WQ. The application changes them by modify; the NIC changes RDY to ERR by itself,
+ * when a WQE cannot be used (nic/late.c).
+ *
+ *   RESET --modify--> RDY --modify, or the NIC--> ERR
+ *     ^                |                           |
+ *     +----modify------+-----------modify----------+
+ *
+ * A WQ is created in RESET and takes no frame before RDY. Each object counts those that refer to it
+ * (use_cnt): destroying a WQ that a table names is EBUSY.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,6 +44,8 @@ static bool lacks(const struct hca_card *card, uint32_t flags)
 		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS));
 }
 
+/* EOPNOTSUPP is for what the card does not know, EINVAL for a value outside the ranges that
+ * query_device reports. */
 static int striding_fill(struct hca_wq *wq, const struct mlx5_ib_create_wq *drv)
 {
 	const struct hca_card *card = wq->o.ctx->dev->cfg->card;
@@ -52,6 +68,9 @@ static int striding_fill(struct hca_wq *wq, const struct mlx5_ib_create_wq *drv)
 	return 0;
 }
 
+/* Everything that the NIC thread is to read later is checked here, once: the ring and the doorbell
+ * record are addresses of the application. max_sge follows from the WQE's size: a data segment has
+ * 16 bytes. */
 static int wq_fill(struct uv_call *c, const struct ib_uverbs_ex_create_wq *req, struct hca_wq *wq)
 {
 	const struct mlx5_ib_create_wq *drv = c->uhw_in;
@@ -79,6 +98,8 @@ static int wq_fill(struct uv_call *c, const struct ib_uverbs_ex_create_wq *req, 
 	return striding_fill(wq, drv);
 }
 
+/* Order of creation, undone backwards on failure: object, contents, pinned pages, WQ number, the
+ * NIC's own part. References are counted last, when nothing can fail any more. */
 int cmd_ex_create_wq(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_create_wq *req = c->in;
@@ -134,11 +155,13 @@ err_obj:
 
 static bool wq_transition_ok(uint8_t from, uint8_t to)
 {
-	/* RESET -> RDY -> ERR; back to RESET from any state; every state to itself. */
+	/* The diagram above; besides, every state to itself. */
 	return to == HCA_WQS_RESET || to == from || (from == HCA_WQS_RESET && to == HCA_WQS_RDY) ||
 	       (from == HCA_WQS_RDY && to == HCA_WQS_ERR);
 }
 
+/* Nothing changes before all of the request is checked. Only CVLAN stripping can change after
+ * creation. The NIC learns of a new state after it is stored, with the old one as argument. */
 int cmd_ex_modify_wq(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_modify_wq *req = c->in;
@@ -169,6 +192,7 @@ int cmd_ex_modify_wq(struct uv_call *c)
 	return 0;
 }
 
+/* The NIC comes first: from then on it writes into no ring of the WQ. */
 void hca_wq_free(struct hca_wq *wq)
 {
 	nic_wq_destroy(wq);
@@ -179,6 +203,9 @@ void hca_wq_free(struct hca_wq *wq)
 	hca_obj_free(&wq->o);
 }
 
+/* events_reported: libibverbs waits until the application has acknowledged so many asynchronous
+ * events of the WQ. Those that nobody has read are withdrawn first, since nobody can acknowledge
+ * them. */
 int cmd_ex_destroy_wq(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_destroy_wq *req = c->in;
@@ -202,6 +229,8 @@ int cmd_ex_destroy_wq(struct uv_call *c)
 
 /* ---- indirection tables ---- */
 
+/* The handles follow the fixed part of the request; their number is a power of 2 by its form. A
+ * table has no number of its own on the wire, so its handle serves. */
 int cmd_ex_create_rwq_tbl(struct uv_call *c)
 {
 	const struct ib_uverbs_ex_create_rwq_ind_table *req = c->in;

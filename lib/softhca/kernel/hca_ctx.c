@@ -3,6 +3,14 @@
  *
  * Contexts (opens of the device file) and the handles of their objects. Closing a context destroys
  * what it still has, as the kernel does when a process dies.
+ *
+ *   open("/dev/infiniband/uverbsN")   hca_ctx_open: ctx->fd, clock pages; no object yet
+ *   GET_CONTEXT                       cmd_dev.c: ctx->ready, the asynchronous event file
+ *   create, destroy                   hca_obj_new, hca_obj_free: one handle per object
+ *   close                             hca_ctx_close: all objects, by free_order
+ *
+ * A handle is an index into the context's table, so one context cannot name another's objects.
+ * Numbers that travel or stand in CQEs (QPN, CQN, keys) are the device's, in tables of hca_dev.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +21,8 @@
 
 #define HANDLES_LOG2 20u /* objects of one context */
 
+/* The lock is not held while pages are mapped; the context becomes visible to the NIC thread at the
+ * end. */
 int hca_ctx_open(struct hca_dev *dev, struct hca_ctx **ctx_out)
 {
 	struct hca_ctx *ctx = calloc(1, sizeof(*ctx));
@@ -77,6 +87,7 @@ static void obj_destroy(struct hca_obj *o)
 	}
 }
 
+/* The table may be walked while its entries vanish: an index is never used again meanwhile. */
 static void destroy_all(struct hca_ctx *ctx, enum hca_obj_type type)
 {
 	for (uint32_t i = 0; i < ctx->objs.cap; i++) {
@@ -87,6 +98,8 @@ static void destroy_all(struct hca_ctx *ctx, enum hca_obj_type type)
 	}
 }
 
+/* One hold of the lock from the first object to the last: the NIC thread observes all of them or
+ * none. user_cnt counts contexts that came as far as GET_CONTEXT. */
 void hca_ctx_close(struct hca_ctx *ctx)
 {
 	struct hca_dev *dev = ctx->dev;
@@ -105,6 +118,7 @@ void hca_ctx_close(struct hca_ctx *ctx)
 	free(ctx);
 }
 
+/* obj_cnt enforces the limits that query_device reports (limits.c), as a card's firmware does. */
 void *hca_obj_new(struct hca_ctx *ctx, enum hca_obj_type type, size_t bytes, uint64_t user_handle)
 {
 	struct hca_obj *o = hca_obj_room(ctx->dev, type) ? calloc(1, bytes) : NULL;
@@ -122,6 +136,7 @@ void *hca_obj_new(struct hca_ctx *ctx, enum hca_obj_type type, size_t bytes, uin
 	return o;
 }
 
+/* A handle of another type is not found: handles of all types share one table. */
 void *hca_obj_find(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t handle)
 {
 	struct hca_obj *o = hca_tbl_get(&ctx->objs, handle);
@@ -142,6 +157,7 @@ int hca_obj_find_destroy(struct hca_ctx *ctx, enum hca_obj_type type, uint32_t h
 	return 0;
 }
 
+/* The last step of every hca_*_free: what is specific to the type has been undone. */
 void hca_obj_free(struct hca_obj *o)
 {
 	hca_tbl_del(&o->ctx->objs, o->handle);
