@@ -3,6 +3,13 @@
  *
  * Faults on request: parsing the words, and what they do to frames (fault.h has the list).
  *
+ *   config fault=   --+                           at=TIME:COMMAND --> nic_dev.c, when it is due
+ *   control socket  --+--> fault_set: set_word --> struct fault
+ *                                                    |
+ *   NIC: frame --> fault_tx_reserve --> fault_tx_commit --> put --> cable
+ *                                         |      |
+ *                                         lost   queued (delay, reorder) --> fault_tick, when due
+ *
  * Each decision about a frame hashes (seed, frame number, which decision). It depends on nothing
  * that happened before, so a run repeats as long as its frames are numbered alike. softhca-check
  * links this file to check a configuration before a program runs.
@@ -20,9 +27,13 @@
 #include "softhca/nic/fault.h"
 #include "softhca/nic/trail.h"
 
+/* What happened to a frame: counters, and the words of the log. The first that applies decides:
+ * lost, reordered, delayed; a frame that goes on may be corrupted and, besides, duplicated. */
 enum { HIT_LOST, HIT_DUP, HIT_REORDER, HIT_CORRUPT, HIT_DELAY };
 static const char *const hit_name[] = {"lost", "duplicated", "reordered", "corrupted", "delayed"};
 
+/* -1 and no text: each caller has a message of its own. A unit is required, since a bare number
+ * would be seconds to one and nanoseconds to another. */
 int64_t fault_time_ns(const char *text)
 {
 	static const struct {
@@ -40,6 +51,7 @@ int64_t fault_time_ns(const char *text)
 	return -1;
 }
 
+/* The condition is written so that NaN fails it. */
 static int set_prob(double *p, const char *word, const char *text)
 {
 	char *end;
@@ -116,6 +128,7 @@ static int check_command(const char *what)
 	return spw_err(EINVAL, "fault at=: there is no command \"%s\"; docs/060 lists them", what);
 }
 
+/* The command itself runs when it is due (nic_dev.c). */
 static int set_at(struct fault *f, char *text)
 {
 	char *colon = strchr(text, ':');
@@ -163,6 +176,8 @@ int fault_fail(const struct fault *f, const char *command)
 	return e;
 }
 
+/* fail= adds to the list; the errno is resolved at each command again, so that the word is all
+ * there is to store. */
 static int set_fail(struct fault *f, const char *text)
 {
 	char command[32] = "";
@@ -181,6 +196,8 @@ static int set_fail(struct fault *f, const char *text)
 	return 0;
 }
 
+/* The index in name[] is enum fault_wq; "late:" and "early:" are followed by a time, the others by
+ * nothing. */
 static int set_wq_fatal(struct fault *f, const char *text)
 {
 	static const char *const name[] = {"plain", "late:", "early:", "none"};
@@ -245,6 +262,9 @@ static int set_log(struct fault *f, const char *path)
 	return rc ? spw_err_ctx(rc, "fault log") : 0;
 }
 
+/* A word adds to what is set: "fault=" on the control socket changes one thing and leaves the
+ * others. seed= starts the numbers of frames again, so that a test can repeat itself in one
+ * process. */
 static int set_word(struct fault *f, char *word)
 {
 	const struct {
@@ -290,6 +310,8 @@ static int set_word(struct fault *f, char *word)
 		       word);
 }
 
+/* After an error the words before the wrong one are in force. `on` is derived, so that the data
+ * path asks one flag; frames that are still queued keep it set. */
 int fault_set(struct fault *f, const char *text)
 {
 	char copy[512], *save = NULL;
@@ -305,6 +327,7 @@ int fault_set(struct fault *f, const char *text)
 	return rc;
 }
 
+/* fault_fini follows even a failure: it accepts what was not made. */
 int fault_init(struct fault *f, const char *text, uint64_t seed)
 {
 	memset(f, 0, sizeof(*f));
@@ -336,6 +359,8 @@ static double dice_of(const struct fault *f, uint64_t frame, uint32_t which)
 	return (double)(z >> 11) * 0x1p-53;
 }
 
+/* The decisions of one frame are numbered 0 to 7; arriving and RoCE frames have counts of their
+ * own. */
 static double dice(const struct fault *f, uint32_t which)
 {
 	return dice_of(f, f->frame, which);
@@ -351,6 +376,7 @@ bool fault_marks(struct fault *f)
 	return dice_of(f, 1ull << 40 | f->roce_frame++, 7) < f->ecn;
 }
 
+/* A log that cannot be written stops; the counters go on. */
 static void hit(struct fault *f, uint32_t which, uint32_t len)
 {
 	char line[64];
@@ -365,6 +391,7 @@ static void hit(struct fault *f, uint32_t which, uint32_t len)
 		f->log_fd = -1;
 }
 
+/* The frame is built here instead of in the cable: it may be lost, kept or changed first. */
 uint8_t *fault_tx_reserve(struct fault *f, uint32_t len)
 {
 	return len <= CABLE_FRAME_MAX ? f->buf : NULL;
@@ -382,6 +409,7 @@ static void put(struct cable *c, const uint8_t *frame, uint32_t len)
 	cable_tx_commit(c, 0);
 }
 
+/* False if there is no room: the frame then goes on as if the fault had not hit it. */
 static bool queue_frame(struct fault *f, const uint8_t *frame, uint32_t len, uint64_t due_ns,
 			uint64_t due_frame)
 {
@@ -400,6 +428,9 @@ static bool queue_frame(struct fault *f, const uint8_t *frame, uint32_t len, uin
 	return true;
 }
 
+/* A reordered frame waits until 1 to 4 later ones have passed, 1 ms at most, since there may be
+ * none. The number goes up for every frame, lost ones too: the decisions about the next do not
+ * depend on this one's. */
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,
 		     uint64_t now_ns)
 {
@@ -432,6 +463,8 @@ void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uin
 	fault_tick(f, c, now_ns);
 }
 
+/* A frame is due by time or, when reordered, by number, whichever comes first. The order of the
+ * queue is kept, so frames with one delay do not overtake each other. */
 uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 {
 	const uint32_t before = f->queued_cnt;
@@ -453,6 +486,8 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 	return before - f->queued_cnt;
 }
 
+/* Called while the process exits, perhaps from a signal handler: no free(), since the heap may be
+ * locked. */
 void fault_leave(struct fault *f, struct cable *c, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < f->queued_cnt; i++)
