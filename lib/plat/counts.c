@@ -45,6 +45,8 @@ static bool stat_of(const char *text, const char *name, uint64_t *value_out)
 	return false;
 }
 
+/* The second reading only updates what the first one found: a counter that appears between the two
+ * has no difference. */
 static void count_set(struct spw_plat_nic *nic, const char *name, uint64_t value, bool later)
 {
 	for (uint32_t i = 0; i < nic->count_cnt; i++)

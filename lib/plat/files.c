@@ -3,6 +3,13 @@
  *
  * Small files of a tree as facts (plat_impl.h). A file that is missing or malformed yields a
  * default and a reason, never an error: kernels differ in what they show.
+ *
+ *   plat_of "nic eth0"                  r->of
+ *   plat_number "mtu", "sys/class/..."  -> value for the caller
+ *                                       -> fact: of "nic eth0", name "mtu", value, source, why not
+ *
+ * A reader never branches on "could the file be read": it gets the default, and the reason stands
+ * in the list of facts, where a user and --json find it.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -68,6 +75,7 @@ static void note(struct plat_read *r, const char *name, const char *value, const
 	plat_note(r, name, value, source, why);
 }
 
+/* Words for the two that are no errors of the kernel. */
 static const char *reason(int error)
 {
 	switch (error) {
@@ -103,6 +111,8 @@ static bool path_make(char path[PLAT_TREE_PATH_MAX], const char *fmt, va_list ap
 	return n >= 0 && (size_t)n < PLAT_TREE_PATH_MAX;
 }
 
+/* Returns: the errno of the file, 0 if it was read. Callers begin with ENAMETOOLONG, for a path
+ * that does not fit. */
 static int line_read(struct plat_read *r, const char *path, char *out, size_t bytes)
 {
 	const char *text;
@@ -129,6 +139,7 @@ bool plat_text(struct plat_read *r, const char *name, char *out, size_t bytes, c
 	return error == 0;
 }
 
+/* The whole text must be the number: "8.0 GT/s" is none. */
 static bool number_of(const char *text, int64_t *value_out)
 {
 	char *end;
@@ -177,6 +188,7 @@ uint64_t plat_count(struct plat_read *r, const char *name, const char *fmt, ...)
 	return value < 0 ? 0 : (uint64_t)value;
 }
 
+/* For files of many lines, "MemTotal:   16 kB": the first line that begins with the label. */
 bool plat_label_text(struct plat_read *r, const char *name, char *out, size_t bytes,
 		     const char *path, const char *label)
 {
@@ -207,6 +219,7 @@ int64_t plat_labelled(struct plat_read *r, const char *name, int64_t dflt, const
 	return end == text ? dflt : value;
 }
 
+/* What a link points to names a thing in sysfs: the driver, the device, the IOMMU group. */
 void plat_link_name(struct plat_read *r, const char *name, char *out, size_t bytes, const char *fmt,
 		    ...)
 {
@@ -223,6 +236,7 @@ void plat_link_name(struct plat_read *r, const char *name, char *out, size_t byt
 	note(r, name, out, path, NULL, target[0] ? NULL : "absent");
 }
 
+/* One name is enough: false ends the listing. */
 static bool found_one(const char *name, void *arg)
 {
 	(void)name;
@@ -230,6 +244,7 @@ static bool found_one(const char *name, void *arg)
 	return false;
 }
 
+/* A file that exists and cannot be read is there: only ENOENT says otherwise. */
 bool plat_is_there(struct plat_read *r, const char *fmt, ...)
 {
 	char path[PLAT_TREE_PATH_MAX];
@@ -248,6 +263,8 @@ bool plat_is_there(struct plat_read *r, const char *fmt, ...)
 
 /* ---- lists ---- */
 
+/* The kernel's list format, "0-3,8". Numbers from cnt on are ignored, so that a machine with more
+ * cores than the table still has those that fit. */
 int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt)
 {
 	int found = 0;

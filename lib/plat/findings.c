@@ -4,6 +4,9 @@
  * Findings: what the facts mean for a data plane that spins, and what to do about it. Each has a
  * stable code; docs and scripts refer to it. Texts end without a full stop; what to do begins with
  * the command. An unknown fact is never a finding. This file: cores and memory.
+ *
+ * A finding is made by one judge from facts alone, never from the machine: a saved tree gives the
+ * same findings as the machine that it was recorded on.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,6 +19,7 @@
 #define IDLE_US_MAX    100 /* an exit latency that a microsecond tail would show */
 #define CAP_IPC_LOCK   14
 
+/* When the table is full the finding goes into a spill entry, so that no caller has to check. */
 struct spw_plat_finding *plat_find(struct spw_plat *plat, enum spw_plat_severity severity,
 				   const char *code, const char *fmt, ...)
 {
@@ -76,6 +80,7 @@ static bool saves_power(const struct spw_plat_core *core)
 	return core->governor[0] && strcmp(core->governor, "performance");
 }
 
+/* nohz_full without rcu_nocbs, or the reverse, leaves one of the two kinds of interruption. */
 static bool is_ticking(const struct spw_plat_core *core)
 {
 	return core->isolated && !(core->tickless && core->rcu_free);
@@ -119,6 +124,7 @@ static void isolation_judge(struct spw_plat *plat)
 			"lcores' cores");
 }
 
+/* A core that this process may not use does not count. */
 static bool node_has_isolated(const struct spw_plat *plat, int32_t node)
 {
 	for (uint32_t i = 0; i < plat->core_cnt; i++)
@@ -127,6 +133,8 @@ static bool node_has_isolated(const struct spw_plat *plat, int32_t node)
 	return false;
 }
 
+/* Only where there is a choice: several nodes, and somebody has isolated cores. NICs without an
+ * RDMA device are left out. */
 static void distance_judge(struct spw_plat *plat)
 {
 	char isolated[96];
@@ -145,6 +153,8 @@ static void distance_judge(struct spw_plat *plat)
 				plat->nic[i].node);
 }
 
+/* CAP_IPC_LOCK lifts the limit, so a low one is harmless then. If the capabilities are unknown, the
+ * limit decides. */
 static void memory_judge(struct spw_plat *plat)
 {
 	bool may_lock = plat->cap_known && plat->cap >> CAP_IPC_LOCK & 1;

@@ -3,6 +3,13 @@
  *
  * Findings about NICs: PCIe, link, halves of one port, MTU, GIDs, counters that move (findings.c
  * has the rules).
+ *
+ * Unknown is -1 for numbers of which 0 is a value (carrier, port_active, counters of errors), and 0
+ * for the others (width, speed, MTU): no condition here may hold for it.
+ *
+ * Halves: a port of a DGX Spark has two PCIe functions, each with a netdev and an RDMA device.
+ * nic.half_of is the index of the first half, seen from the second; the pair is judged once, with
+ * the second.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +19,7 @@
 
 #define MTU_WANTED 9000u
 
+/* What the user knows it by: the interface, else the RDMA device, else the PCI function. */
 static const char *name_of(const struct spw_plat_nic *nic)
 {
 	return nic->netdev[0] ? nic->netdev : nic->rdma[0] ? nic->rdma : nic->pci;
@@ -62,6 +70,7 @@ static void pcie_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 			    "dmesg | grep -i 'aer.*%s': reseat the card, or replace it", nic->pci);
 }
 
+/* irq_cpus is a list of cores; what remains of it are the isolated ones. */
 static void irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	bool served[SPW_PLAT_CORE_MAX] = {false};
@@ -83,6 +92,8 @@ static void irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 
 /* ---- link and MTU ---- */
 
+/* An interface without an address and without a link is just not cabled: no finding. Speed and MTU
+ * matter for RDMA only here. */
 static void link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	if (nic->carrier == 0 && nic->ipv4[0])
@@ -110,6 +121,7 @@ static void link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 			nic->netdev, MTU_WANTED);
 }
 
+/* One port whose link is up or unknown is enough for silence. */
 static void any_link_judge(struct spw_plat *plat)
 {
 	const struct spw_plat_nic *down = NULL;
@@ -133,11 +145,14 @@ static void any_link_judge(struct spw_plat *plat)
 
 /* ---- halves ---- */
 
+/* It has an address, by which RoCE v2 could reach it. */
 static bool is_usable(const struct spw_plat_nic *nic)
 {
 	return nic->gid_v2_ipv4 >= 0 || nic->ipv4[0];
 }
 
+/* Both halves share a cable, so links that differ mean that one interface is down. A half without
+ * an address carries nothing, and its share of the port's rate is lost. */
 static void halves_judge(struct spw_plat *plat, const struct spw_plat_nic *twin,
 			 const struct spw_plat_nic *nic)
 {
@@ -212,6 +227,7 @@ static void subnet_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
 			"and 'ip rule add from ADDRESS' with a routing table for each");
 }
 
+/* Of one kind of device only: different models have different firmware. */
 static void firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
 			   const struct spw_plat_nic *b)
 {
@@ -225,6 +241,8 @@ static void firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
 			"the machine off and on");
 }
 
+/* A half whose MTU differs from its twin's gets one finding about that, not a second one about its
+ * link. Of NICs with other firmware each is compared with the next that differs. */
 void plat_nics_judge(struct spw_plat *plat)
 {
 	any_link_judge(plat);
@@ -251,6 +269,7 @@ void plat_nics_judge(struct spw_plat *plat)
 
 /* ---- GIDs ---- */
 
+/* The other half has an address: nic-half-idle reports this one, which is no error. */
 static bool twin_has_gid(const struct spw_plat *plat, uint32_t i)
 {
 	for (uint32_t k = 0; k < plat->nic_cnt; k++)
@@ -260,6 +279,8 @@ static bool twin_has_gid(const struct spw_plat *plat, uint32_t i)
 	return false;
 }
 
+/* NCCL and UCX choose the first GID of RoCE v2 over IPv4; a link-local one before the routable one
+ * is taken, and no router forwards it. */
 void plat_rdma_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
@@ -290,6 +311,8 @@ void plat_rdma_judge(struct spw_plat *plat)
 
 /* ---- counters ---- */
 
+/* Counters by what they mean. One that moved while it was watched hurts now; its total may be from
+ * years ago and says nothing. */
 static const struct {
 	const char *code, *todo;
 	const char *counter[8];
@@ -316,6 +339,7 @@ static const struct {
 	  "out_of_sequence", "local_ack_timeout_err", "rx_icrc_encapsulated"}},
 };
 
+/* One finding per NIC and kind, with every counter of the kind that moved. */
 static void count_judge(struct spw_plat *plat, const struct spw_plat_nic *nic, uint32_t kind)
 {
 	char text[200] = "";

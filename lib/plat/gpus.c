@@ -2,6 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * GPUs: what CUDA (probe_cuda.c) and NVML (probe_nvml.c) answered, from the tree.
+ *
+ * GPUs are listed by CUDA's ordinals; NVML and sysfs are joined by PCI address. -1 stands for
+ * unknown.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,6 +12,8 @@
 
 #include "plat/plat_impl.h"
 
+/* Variables that change what NCCL and UCX do on this machine, or say where it runs. No others are
+ * recorded: an environment may hold secrets. */
 static const char *const variable[] = {"NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX",
 				       "KUBERNETES_SERVICE_HOST"};
 
@@ -41,6 +43,8 @@ void plat_probe_process(struct plat_tree *tree)
 	}
 }
 
+/* The path is a file of the machine; the answer is of this process, so it has a place of its own
+ * below access/. */
 void plat_probe_access(struct plat_tree *tree, const char *path)
 {
 	char full[PLAT_TREE_PATH_MAX];

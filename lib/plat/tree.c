@@ -4,6 +4,15 @@
  * The files of a machine, live or loaded (tree.h): the entries in a search tree, and the format in
  * which they are saved is tree_text.c. All input may be hostile: entries, paths and expansions are
  * bounded.
+ *
+ *   plat_tree_read   entry? --yes--> its text, link or errno
+ *                      |no
+ *                    live? --yes--> read the file, keep the result, return it
+ *                      |no
+ *                    ENOENT
+ *
+ * A live tree keeps what it read, errors included, so that a saved tree answers the same questions
+ * alike. Only "not there" is not kept: no entry means that already.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -30,6 +39,7 @@ int plat_tree_new(bool live, struct plat_tree **tree_out)
 	return 0;
 }
 
+/* For tdestroy(), hence void *. */
 static void entry_free(void *entry)
 {
 	struct plat_entry *e = entry;
@@ -51,7 +61,8 @@ bool plat_tree_is_live(const struct plat_tree *tree)
 	return tree->live;
 }
 
-/* In the order of strcmp, but a folder comes right before what is in it. */
+/* In the order of strcmp, but a folder comes right before what is in it, also before "folder-2". So
+ * all that is below a folder lies together, which name_below relies on. */
 static int by_path(const void *a, const void *b)
 {
 	const char *x = ((const struct plat_entry *)a)->path,
@@ -70,6 +81,8 @@ const struct plat_entry *tree_find(const struct plat_tree *tree, const char *pat
 	return node ? *(struct plat_entry *const *)node : NULL;
 }
 
+/* The new text is copied before the old one is freed: text may be the old one. On failure the entry
+ * is as it was. */
 int tree_set(struct plat_tree *tree, const char *path, const char *text, int error, bool link)
 {
 	struct plat_entry *e = (struct plat_entry *)(uintptr_t)tree_find(tree, path);
@@ -105,6 +118,7 @@ struct below {
 	struct plat_entry *found;
 };
 
+/* One match per walk is enough: twalk_r() does not allow the tree to change under it. */
 static void find_below(const void *node, VISIT visit, void *arg)
 {
 	struct plat_entry *e = *(struct plat_entry *const *)node;
@@ -133,6 +147,8 @@ void tree_remove(struct plat_tree *tree, const char *path)
 
 /* ---- the running machine ---- */
 
+/* O_NONBLOCK: a file of /dev or /proc must not block the reader. What exceeds the buffer is cut.
+ * read() is repeated, since it may return less than was asked for. */
 static ssize_t read_all(const char *path, char *out, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
@@ -148,7 +164,8 @@ static ssize_t read_all(const char *path, char *out, size_t bytes)
 	return error ? -error : (ssize_t)used;
 }
 
-/* Bytes that are 0 would end the text: each is written as \x00 (configuration space of PCI). */
+/* A byte 0 would end the text. A file that has one (configuration space of PCI) is kept as
+ * hexadecimal digits, two for each byte. */
 static void zeros_keep(char *out, const char *in, size_t bytes)
 {
 	static const char digit[] = "0123456789abcdef";
@@ -165,6 +182,8 @@ static void zeros_keep(char *out, const char *in, size_t bytes)
 	*out = '\0';
 }
 
+/* Returns: errno, 0 if the file was read. Its last newlines are not kept: nearly every file of
+ * sysfs ends with one. */
 static int live_read(struct plat_tree *tree, const char *path)
 {
 	char full[PLAT_TREE_PATH_MAX + 2];
@@ -187,6 +206,7 @@ static int live_read(struct plat_tree *tree, const char *path)
 	return n < 0 ? (int)-n : 0;
 }
 
+/* Everything else in the tree is an answer that a probe put there, and is never read from disk. */
 bool plat_tree_is_file(const char *path)
 {
 	return !strncmp(path, "sys/", 4) || !strncmp(path, "proc/", 5) ||
@@ -194,6 +214,7 @@ bool plat_tree_is_file(const char *path)
 	       !strncmp(path, "run/", 4) || !strcmp(path, ".dockerenv");
 }
 
+/* A link has no text of its own: reading it is EISDIR, as of a folder. */
 int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_out)
 {
 	const struct plat_entry *e = tree_find(tree, path);
@@ -247,6 +268,9 @@ static bool path_append(char out[PLAT_TREE_PATH_MAX], const char *path)
 	return true;
 }
 
+/* A loaded link is resolved one step: it was recorded with the path that realpath() returned. A
+ * relative target, written by hand, begins in the link's folder. A live link is recorded on the
+ * way. */
 bool plat_tree_real(struct plat_tree *tree, const char *path, char out[PLAT_TREE_PATH_MAX])
 {
 	const struct plat_entry *e = tree_find(tree, path);
@@ -278,6 +302,8 @@ struct names {
 	size_t bytes;
 };
 
+/* The same name often comes several times in a row, once for each file below it; only the last one
+ * is compared. Without memory the name is missing. */
 static void name_add(struct names *names, const char *name, size_t bytes)
 {
 	char *copy;
@@ -299,6 +325,7 @@ static void name_add(struct names *names, const char *name, size_t bytes)
 		names->name[names->cnt++] = copy;
 }
 
+/* Of "FOLDER/name/file" the name, for each entry below the folder. */
 static void name_below(const void *node, VISIT visit, void *arg)
 {
 	const struct plat_entry *e = *(struct plat_entry *const *)node;
@@ -345,6 +372,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Two sources: the list that live_names recorded, and the entries themselves, for trees written by
+ * hand. */
 static void loaded_names(struct plat_tree *tree, const char *path, struct names *names)
 {
 	char listed[PLAT_TREE_PATH_MAX + 2];
@@ -361,6 +390,8 @@ static void loaded_names(struct plat_tree *tree, const char *path, struct names 
 		qsort(names->name, names->cnt, sizeof(*names->name), by_name);
 }
 
+/* All names are collected first: fn usually reads files, which adds entries to the tree. A name is
+ * freed one step late, because the next one is compared with it. */
 void plat_tree_each(struct plat_tree *tree, const char *path,
 		    bool (*fn)(const char *name, void *arg), void *arg)
 {

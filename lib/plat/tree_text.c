@@ -2,6 +2,12 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The text in which a tree is saved (tree.h has the format).
+ *
+ *   line --split--> path, text | link | errno --line_load--> {..}? --put_each--> put, per number
+ *                                                             no --------------> put
+ *
+ * A loaded text may come from anywhere: a machine that failed while it was recorded, a bug report,
+ * a fuzzer (tests/fuzz). Every line is checked, and a wrong one is reported by its number.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -54,6 +60,8 @@ struct line {
 	bool link;
 };
 
+/* Names, not numbers, are recorded: errno numbers differ between architectures. 133 is the last one
+ * of Linux on most of them. */
 static int error_number(const char *name)
 {
 	for (int error = 1; error < 134; error++)
@@ -80,6 +88,8 @@ static bool split(char *text, struct line *line)
 	return line->text != NULL;
 }
 
+/* ENOENT removes the path and what is below it, so that a few lines can describe a machine that
+ * lacks something. */
 static int put(struct plat_tree *tree, const struct line *line, const char *path, const char *text)
 {
 	if (line->error == ENOENT) {
@@ -105,6 +115,7 @@ static void fill(char *out, size_t bytes, const char *text, uint32_t number)
 	out[used] = '\0';
 }
 
+/* The path is checked for each number, since a longer number makes a longer path. */
 static int put_each(struct plat_tree *tree, const struct line *line, const bool *set,
 		    const char *before, const char *after)
 {
@@ -122,6 +133,8 @@ static int put_each(struct plat_tree *tree, const struct line *line, const bool 
 	return rc;
 }
 
+/* A path with {} is written by hand and has no escapes; a saved one has its '{' escaped. The text
+ * is checked in any case. */
 static int line_load(struct plat_tree *tree, struct line *line)
 {
 	char *open = strchr(line->path, '{'), *close = open ? strchr(open, '}') : NULL;
@@ -141,6 +154,9 @@ static int line_load(struct plat_tree *tree, struct line *line)
 	return put_each(tree, line, set, line->path, close + 1);
 }
 
+/* The last line counts as torn if its newline is missing: the recording stopped there. It is no
+ * error, and its file reads as EBADMSG. A wrong line ends the load, as do a lack of memory and a
+ * full tree; what was loaded stays in the tree, which the caller frees. */
 int plat_tree_load(struct plat_tree *tree, const char *name, const char *text, size_t bytes)
 {
 	char *copy = malloc(bytes + 1), *at = copy, *next;
@@ -190,7 +206,8 @@ static void put_text(FILE *file, const char *text)
 	fwrite(text, 1, strlen(text), file);
 }
 
-/* One byte as it is, or as an escape. */
+/* One byte as it is, or as an escape. `also`: characters that must not stand as they are at this
+ * place: a blank ends a path, and '{' opens a list. */
 static void put_byte(FILE *file, unsigned char c, const char *also)
 {
 	char text[8] = {(char)c};
@@ -212,6 +229,7 @@ static void put_escaped(FILE *file, const char *text, const char *also)
 		put_byte(file, (unsigned char)*text, also);
 }
 
+/* twalk_r() visits an inner node three times: postorder is the visit in sorted order. */
 static void entry_save(const void *node, VISIT visit, void *arg)
 {
 	const struct plat_entry *e = *(struct plat_entry *const *)node;
