@@ -4,6 +4,14 @@
  * The one table of keys: name, option, type, range, default, help. The file, the command line,
  * --help and the man page are all made from it, so a new setting is one entry here and one field in
  * struct spw_conf.
+ *
+ *   YAML: run: { burst: 32 } --yaml.c--+
+ *                                      +--> conf_key --> conf_value_set --> field by offset
+ *   --burst 32 ------------- option.c -+        |
+ *   default "64" ------------ below ---+        +--> --help, man page, messages
+ *
+ * Rules that span several keys are in check.c. Where 0 means "the driver's choice" or "no limit",
+ * min is left at 0 and the help says so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +21,7 @@
 
 #define SECOND 1000000000ull
 
+/* The names of a choice, in the order of its enum: the index is the value that is stored. */
 static const char *exec_choice(uint32_t idx)
 {
 	return idx < SPW_EXEC_KIND_CNT ? spw_exec_kind_name((enum spw_exec_kind)idx) : NULL;
@@ -31,6 +40,7 @@ static int mem_refused(const char *text)
 	return strcmp(text, "managed") ? 0 : spw_mem_kind_parse(text, &kind);
 }
 
+/* A NULL ends the list; conf_value_set and conf_range_text walk it from 0. */
 static const char *profile_choice(uint32_t idx)
 {
 	static const char *const name[] = {
@@ -56,6 +66,8 @@ static const char *record_choice(uint32_t idx)
 	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
 }
 
+/* Where a value goes: the section's name is the key's first part in the file, offset and bytes name
+ * the field. A type fixes what is written there (value.c). */
 #define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
 #define PORT_FIELD(field)  .section = CONF_PORTS, FIELD(struct spw_conf_port, field)
 #define EXEC_FIELD(field)  .section = "executor", FIELD(struct spw_conf, executor.field)
@@ -199,6 +211,7 @@ struct spw_conf_port *conf_port_add(struct spw_conf *conf)
 	return port;
 }
 
+/* type_name is by enum conf_type. */
 bool spw_conf_key_help(uint32_t idx, struct spw_conf_key_help *help_out)
 {
 	static const char *const type_name[] = {"number", "size",   "time", "yes/no",
