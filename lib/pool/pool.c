@@ -3,6 +3,14 @@
  *
  * Set-up and tear-down of a pool, and the checks of sanitizer builds. Get and put are inline in
  * spw_pool.h.
+ *
+ * What a sanitizer build adds, per slot:
+ *
+ *              free                         taken
+ *   flag       slot_is_free 1               0          a double put or get traps (ASan, TSan)
+ *   memory     poisoned                     open       any access to a free slot traps (ASan)
+ *
+ * The NIC's writes are not checked: a sanitizer instruments loads and stores of this program only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +27,8 @@
 /* The longest RDMA message, with any driver's headroom. */
 #define SLOT_BYTES_MAX ((64ul << 20) + (64ul << 10))
 
+/* The divisions are written so that nothing overflows: the numbers come from the user's
+ * configuration. */
 static int check_shape(const struct spw_region *region, size_t offset, size_t slot_bytes,
 		       uint32_t slot_cnt)
 {
@@ -51,6 +61,8 @@ static int check_shape(const struct spw_region *region, size_t offset, size_t sl
 #endif
 
 #ifdef SPW_POOL_CHECK
+/* A trap, not a return: the pool's list is wrong already, and the stack of the caller that broke
+ * the rule is what a developer needs. */
 static SPW_COLD void fault(const struct spw_pool *pool, uint32_t slot, const char *what)
 {
 	spw_log(SPW_LOG_ERROR, "pool: slot %u of %u: %s", slot, pool->slot_cnt, what);
@@ -86,6 +98,7 @@ static void check_open(struct spw_pool *pool)
 		slot_poison(pool, i);
 }
 
+/* The region outlives the pool: its memory may be used for another one. */
 static void check_close(struct spw_pool *pool)
 {
 	for (uint32_t i = 0; i < pool->slot_cnt; i++)
@@ -97,6 +110,8 @@ static void check_open(struct spw_pool *pool SPW_UNUSED) {}
 static void check_close(struct spw_pool *pool SPW_UNUSED) {}
 #endif
 
+/* *pool is zeroed in any case, so spw_pool_fini may follow a failure. A region without a host
+ * address (GPU memory) gives slots whose addresses are for the NIC and the device only. */
 int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t offset,
 		  size_t slot_bytes, uint32_t slot_cnt)
 {
@@ -129,6 +144,7 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 	return 0;
 }
 
+/* Slots that are missing are counted, not searched: whoever has them must not use them any more. */
 uint32_t spw_pool_fini(struct spw_pool *pool)
 {
 	uint32_t leaked = pool->slot_cnt - pool->free_cnt;
