@@ -6,6 +6,12 @@
  *
  * One line of "name=0xvalue" for each field that is not 0; a WQE has one line per segment. A text
  * that does not fit is cut, and the full length is returned, as snprintf does.
+ *
+ * The bytes may be anything, a WQE of a program with a bug included: what a length field claims is
+ * bounded by what was given, and a segment that does not fit is printed as "cut".
+ *
+ *   WQE     ctrl | av (UD, 48) or eth + inline headers (raw) or raddr [+ atomic] | data, inline ...
+ *           16 bytes each unless noted; ctrl.ds counts 16-byte units of the whole
  */
 #include <ctype.h>
 #include <errno.h>
@@ -23,6 +29,7 @@ struct out {
 	int len; /* that the whole text needs; beyond size nothing is stored */
 };
 
+/* Once the buffer is full only the length grows. */
 static void SPW_PRINTF(2, 3) put(struct out *o, const char *fmt, ...)
 {
 	const size_t at = (size_t)o->len < o->size ? (size_t)o->len : o->size;
@@ -33,6 +40,7 @@ static void SPW_PRINTF(2, 3) put(struct out *o, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* A field that is 0 is left out: most are, and the layout is fixed. */
 static void put_fields(struct out *o, const struct spw_prm_format *fmt, const void *p)
 {
 	for (unsigned i = 0; i < fmt->field_cnt; i++) {
@@ -54,6 +62,8 @@ int spw_prm_dump(const struct spw_prm_format *fmt, const void *p, char *text, si
 	return o.len;
 }
 
+/* Error CQEs have a layout of their own, and their syndrome is the reason that a user looks for. A
+ * requester's CQE also names the operation that it completes. */
 int spw_prm_dump_cqe(const void *cqe, char *text, size_t size)
 {
 	const unsigned opcode = spw_prm_cqe64_get_opcode(cqe);
@@ -82,7 +92,8 @@ static void put_segment(struct out *o, const char *name, const uint8_t *p, size_
 		put_fields(o, fmt, p);
 }
 
-/* Data and inline segments up to the WQE's end. */
+/* Data and inline segments up to the WQE's end. An inline segment begins with its length, whose top
+ * bit tells it from a data segment, and is rounded up to 16 bytes. */
 static void put_data(struct out *o, const uint8_t *p, size_t left)
 {
 	while (left >= SEG_BYTES) {
@@ -102,6 +113,7 @@ static void put_data(struct out *o, const uint8_t *p, size_t left)
 	}
 }
 
+/* Opcodes whose ctrl segment is followed by a remote address. */
 static bool has_raddr(unsigned opcode)
 {
 	return opcode == SPW_PRM_OP_RDMA_WRITE || opcode == SPW_PRM_OP_RDMA_WRITE_IMM ||

@@ -25,6 +25,7 @@ SPW_PRM_FORMATS(CHECK)
 	 .fields = fmt##_fields},
 static const struct spw_prm_format formats[] = {SPW_PRM_FORMATS(FORMAT)};
 
+/* All formats in turn, until NULL. */
 const struct spw_prm_format *spw_prm_format_at(unsigned idx)
 {
 	return idx < SPW_ARRAY_CNT(formats) ? &formats[idx] : NULL;
@@ -94,6 +95,7 @@ const char *spw_prm_syndrome_name(unsigned syndrome)
 	return "?";
 }
 
+/* The status is enum ibv_wc_status, as libmlx5 translates it; 21 is IBV_WC_GENERAL_ERR. */
 unsigned spw_prm_syndrome_wc_status(unsigned syndrome)
 {
 	switch (syndrome) {
