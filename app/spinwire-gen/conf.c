@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The options of spinwire-gen: one table with name, setter, default and help.
+ * The options of spinwire-gen: one table with name, setter, default and help. The defaults are
+ * texts and pass through the setters before the command line does, so a default is checked like any
+ * value.
+ *
+ *   argv: --rate 2Mpps, --rate=2Mpps
+ *     option_set --> option[] --> set_rate(conf + field, "2Mpps") --> struct gen_conf
+ *
+ * --help, --help-all and the man page print the same table. What spans several options is checked
+ * at the end of gen_conf_args; what needs the port or the lcores, by main.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,6 +38,8 @@ static int set_text(void *text_out, const char *value)
 	return 0;
 }
 
+/* A bare number is seconds, as people write --seconds 10; set_time_ns is for options in which it is
+ * nanoseconds. */
 static int set_time(void *ns_out, const char *value)
 {
 	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, ns_out);
@@ -47,6 +57,7 @@ static int set_mac(void *mac, const char *value)
 		       : 0;
 }
 
+/* %c finds anything behind the address. Kept in host order, as RTE_IPV4 makes it. */
 static int set_ip(void *ip_out, const char *value)
 {
 	unsigned int a, b, c, d;
@@ -114,6 +125,8 @@ static int set_burst(struct gen_conf *conf, const char *value)
 	return rc;
 }
 
+/* burst and ramp need a value and are taken before the loop; "constant", "poisson" and "capture"
+ * stand alone. */
 static int set_schedule(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
@@ -134,6 +147,7 @@ static int set_schedule(void *arg, const char *value)
 		value);
 }
 
+/* Without FCS, which the NIC adds. GEN_SIZE_MIN has room for the generator's own header. */
 static int size_read(const char *text, uint16_t *bytes_out)
 {
 	uint64_t bytes;
@@ -165,6 +179,7 @@ static int set_size(void *arg, const char *value)
 	return rc || !dash ? rc : size_read(dash + 1, &conf->plan.size_max);
 }
 
+/* Ranges are here and not in the table, so that a message can name both ends. */
 static int number_read(const char *text, uint64_t min, uint64_t max, uint64_t *value_out)
 {
 	int rc = spw_conf_quantity(text, SPW_CONF_NONE, 1, value_out);
@@ -194,6 +209,7 @@ static int set_slots(void *arg, const char *value)
 	return rc;
 }
 
+/* That it is a power of 2 is checked where it is used. */
 static int set_every(void *every_out, const char *value)
 {
 	uint64_t cnt;
@@ -331,6 +347,8 @@ void gen_conf_help(bool all)
 		       "Every option and default: man spinwire-gen, or spinwire-gen --help-all\n");
 }
 
+/* name has no terminator: it may be the part of "name=value" before the '='. An option without a
+ * value gets its help as the message. */
 static int option_set(struct gen_conf *conf, const char *name, size_t name_bytes, const char *value)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(option); i++) {
@@ -349,6 +367,7 @@ static int option_set(struct gen_conf *conf, const char *name, size_t name_bytes
 		       (int)name_bytes, name);
 }
 
+/* One line for the reports: what was asked for, in words. */
 static void describe(struct gen_conf *conf)
 {
 	const struct gen_plan_conf *plan = &conf->plan;
@@ -373,6 +392,8 @@ static void describe(struct gen_conf *conf)
 		 plan->flow_cnt);
 }
 
+/* The run's number comes from the clock, so that echoes of an earlier run are told apart without an
+ * option. */
 static int defaults(struct gen_conf *conf)
 {
 	int rc = 0;
@@ -385,6 +406,8 @@ static int defaults(struct gen_conf *conf)
 	return rc;
 }
 
+/* The first error, or --help, ends the loop. The value is behind '=' or the next argument, even if
+ * that begins with a dash. */
 int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv)
 {
 	int rc = defaults(conf_out);
