@@ -2,6 +2,16 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The handoff benchmark's round trips, one at a time: push a batch, wait until it is reaped.
+ *
+ *   ping    host ask --> kernel answer                          the bare link, both directions
+ *   way     push --> take, sum, done --> reap                   each executor of handoff_way
+ *   copy    cudaMemcpyAsync, launch, synchronize                the way without a ring
+ *   read    one kernel reads the payload, timed by the device   the payload's share of the above
+ *
+ * A slice is one of these with one payload for HANDOFF_SLICE_MS, or until the samples are full.
+ * Slices of all ways take turns within a run, so that a drift of the machine's speed meets them
+ * alike. Every sum is compared with the one that the CPU computed before: an executor that reads an
+ * old payload fails instead of being fast.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +36,15 @@ static void sample(struct handoff_samples *s, uint64_t ticks)
 	s->ticks[s->cnt++] = (uint32_t)SPW_MIN(ticks, UINT32_MAX);
 }
 
+/* The room for samples bounds a slice as well: none is dropped or averaged. */
 static bool slice_over(struct handoff *h, const struct handoff_samples *s, uint64_t begin)
 {
 	return s->cnt == HANDOFF_SAMPLES ||
 	       spw_tsc_now() - begin > spw_tsc_from_ns(&h->tsc, HANDOFF_SLICE_MS * 1000000ull);
 }
 
+/* The first 100 rounds warm up. The kernel is told to end by ~0; if it never answers, its own life
+ * ends it (HANDOFF_LIFE_MS). */
 static int ping_slice(struct handoff *h)
 {
 	struct handoff_ping *p = &h->words->ping;
@@ -90,6 +103,7 @@ static uint64_t case_sum(const struct handoff *h, const struct handoff_case *c, 
 	return sum & SPW_GRING_VALUE_MASK;
 }
 
+/* A payload of 0 bytes still has a descriptor; the handler is then "null", which reads nothing. */
 static void case_fill(const struct handoff_case *c, uint32_t place, struct spw_gring_batch *b)
 {
 	uint32_t stride = handoff_stride(c->bytes), at = (uint32_t)(place * case_bytes(c));
@@ -116,6 +130,8 @@ static bool reap_all(struct spw_gring *ring, uint32_t parts, uint64_t patience, 
 	return true;
 }
 
+/* One batch at a time, so t is a latency and no part of a queue. Filling the batch is outside of
+ * t. */
 static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct handoff_case *c,
 		       struct handoff_samples *s)
 {
@@ -144,6 +160,7 @@ static int exec_rounds(struct handoff *h, struct spw_exec *exec, const struct ha
 	return 0;
 }
 
+/* A fresh executor for each slice: nothing of one way is resident while another one is measured. */
 static int exec_slice(struct handoff *h, const struct handoff_way *way, uint16_t ctas,
 		      const struct handoff_case *c, struct handoff_samples *s)
 {
@@ -210,6 +227,8 @@ static int copy_slice(struct handoff *h, const struct handoff_case *c, struct ha
 	return 0;
 }
 
+/* No sample of the host: the device measures all rounds together. A single payload is read without
+ * the padding behind it. */
 static int read_slice(struct handoff *h, uint32_t ctas, const struct handoff_case *c,
 		      double *us_out)
 {

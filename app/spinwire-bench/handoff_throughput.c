@@ -3,6 +3,15 @@
  *
  * The handoff benchmark's throughput: many batches in flight, one host thread per ring that pushes
  * and reaps as fast as it can.
+ *
+ *   feeder 0 --> ring 0 --> CTAs --+
+ *   feeder 1 --> ring 1 --> CTAs --+--> region of 1 GiB     each ring begins elsewhere in it
+ *   ...                            |
+ *   upper bounds: one kernel that reads the region, cudaMemcpy of the region
+ *
+ * Descriptors are filled once, before the feeders start: the loop measures the handoff, not the
+ * filling. Shapes (rings x CTAs) and bounds take turns within a run; the ratios compare the best
+ * shape with the best read of one kernel.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -23,6 +32,7 @@ struct feeder {
 	bool stuck;
 } SPW_ALIGNED(128);
 
+/* The frames of a ring's batches lie one after the other in the region and wrap at its end. */
 static void ring_fill(struct feeder *f)
 {
 	struct spw_gring *ring = spw_exec_ring(f->exec, f->ring);
@@ -37,6 +47,9 @@ static void ring_fill(struct feeder *f)
 	}
 }
 
+/* At most 4 pushes and 4 reaps in turn: neither side can starve the other, and the heartbeat stays
+ * regular. After the slice the ring is drained, and ticks include that. A ring that reaps nothing
+ * for 2 s is stuck. */
 static void *feed(void *arg)
 {
 	struct feeder *f = arg;
@@ -65,6 +78,8 @@ static void *feed(void *arg)
 	return NULL;
 }
 
+/* Rates are per thread, over its own time, and add up. Threads that started are joined even if one
+ * could not start. */
 static int feed_all(struct handoff *h, struct spw_exec *exec, uint16_t rings, uint32_t bytes,
 		    double *frames_per_s_out)
 {
@@ -92,6 +107,7 @@ static int feed_all(struct handoff *h, struct spw_exec *exec, uint16_t rings, ui
 	return 0;
 }
 
+/* A resident kernel per measurement, opened and closed here; life_ms bounds it. */
 static int exec_throughput(struct handoff *h, const char *handler, uint16_t rings, uint16_t ctas,
 			   uint32_t bytes, double *frames_per_s_out)
 {
@@ -140,6 +156,7 @@ static int read_all(struct handoff *h, uint32_t ctas, double *gbps_out)
 	return 0;
 }
 
+/* From pinned host memory to device memory, timed by the host. */
 static int copy_all(struct handoff *h, double *gbps_out)
 {
 	uint64_t t;
@@ -174,6 +191,8 @@ struct result {
 	double read[READS][HANDOFF_RUNS], copy[HANDOFF_RUNS];
 };
 
+/* The bounds come first, then each shape with "null" (the handoff alone) and with "sum" (every byte
+ * is read), by size. */
 static int one_run(struct handoff *h, struct result *r, uint32_t run)
 {
 	int rc = copy_all(h, &r->copy[run]);

@@ -3,6 +3,9 @@
  *
  * A raw packet QP by plain verbs (raw_side.h): open, steer, send, close. Called by cq_ring.c,
  * bench_rx.c and softhca_raw.c, and by a test of lib/port/mlx5.
+ *
+ * Errors follow the benches: a line on stderr and the exit status, 2 if the machine cannot do it, 3
+ * if something failed on the way. raw_side_close destroys what an open that failed has made.
  */
 #include "raw_side.h"
 
@@ -18,6 +21,7 @@ static int complain(int status, const char *what)
 	return status;
 }
 
+/* A device that is not mlx5 is skipped: the CQ is made by mlx5dv. */
 static struct ibv_context *open_named(const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -51,6 +55,7 @@ static int device_open(struct raw_side *s, const char *name, size_t bytes)
 	return s->mr ? 0 : complain(2, "ibv_reg_mr failed: is the memlock limit large enough?");
 }
 
+/* A raw packet QP has no peer: its transitions need no attribute but the port, at INIT. */
 static int to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
@@ -58,6 +63,8 @@ static int to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
 }
 
+/* libmlx5 adds one to cqe and rounds up to a power of 2, so cnt - 1 gives exactly cnt entries. One
+ * CQ serves both directions. */
 static int queues_open(struct raw_side *s, uint32_t cnt, bool compressed)
 {
 	struct ibv_cq_init_attr_ex ca = {.cqe = cnt - 1,
@@ -97,6 +104,7 @@ int raw_side_open(struct raw_side *s, const char *name, size_t bytes, uint32_t c
 	return status ? status : queues_open(s, cnt, compressed);
 }
 
+/* The spec must follow the attributes in memory without a gap (ibv_create_flow(3)). */
 int raw_side_steer(struct raw_side *s, const uint8_t *mac)
 {
 	struct {
@@ -116,6 +124,7 @@ int raw_side_steer(struct raw_side *s, const uint8_t *mac)
 	return s->flow ? 0 : complain(2, "the device takes no flow rule");
 }
 
+/* All WQEs send the same bytes. The list costs one doorbell; only its last entry makes a CQE. */
 int raw_side_send(struct raw_side *s, const uint8_t *dst_mac, uint32_t cnt)
 {
 	struct ibv_sge sge = {(uintptr_t)s->bytes, RAW_FRAME_BYTES, s->mr->lkey};
