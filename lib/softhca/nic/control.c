@@ -18,6 +18,7 @@
 
 /* ---- commands ---- */
 
+/* The end of a time that begins at now_ns; with 0 for that, its length. */
 static int cmd_time(const char *arg, uint64_t now_ns, uint64_t *until_out)
 {
 	const int64_t ns = fault_time_ns(arg);
@@ -60,6 +61,8 @@ static int cmd_cq_overrun(struct nic_dev *nd, const char *arg)
 	return 0;
 }
 
+/* As if the card had found a fault of its own: the queues are flushed, and the event says that no
+ * packet was to blame. */
 static int cmd_qp_error(struct nic_dev *nd, const char *arg)
 {
 	struct hca_qp *qp = hca_qp_get(nd->dev, (uint32_t)strtoul(arg, NULL, 0));
@@ -71,6 +74,8 @@ static int cmd_qp_error(struct nic_dev *nd, const char *arg)
 	return 0;
 }
 
+/* The key stays registered, and every access through it fails, as after a dma-buf's exporter
+ * took it back. */
 static int cmd_mr_revoke(struct nic_dev *nd, const char *arg)
 {
 	struct hca_mr *mr = hca_mr_get(nd->dev, (uint32_t)strtoul(arg, NULL, 0));
@@ -81,6 +86,8 @@ static int cmd_mr_revoke(struct nic_dev *nd, const char *arg)
 	return 0;
 }
 
+/* The end that no handler can soften: tests look at what the other processes and the next start
+ * make of it. */
 static int cmd_kill(struct nic_dev *nd, const char *arg)
 {
 	(void)nd, (void)arg;
@@ -105,6 +112,7 @@ static int cmd_unplug(struct nic_dev *nd, const char *arg)
 	return 0;
 }
 
+/* Frames that arrive wait in the cable until "release". */
 static int cmd_hold(struct nic_dev *nd, const char *arg)
 {
 	(void)arg;
@@ -130,6 +138,8 @@ static int cmd_fault(struct nic_dev *nd, const char *arg)
 	return rc;
 }
 
+/* A new file replaces the old one. While a trace is on, ICRCs are computed for every frame, so that
+ * what is recorded is what a card would send. */
 static int cmd_trace(struct nic_dev *nd, const char *arg)
 {
 	if (nd->trace) {
@@ -143,6 +153,8 @@ static int cmd_trace(struct nic_dev *nd, const char *arg)
 	return trace_open(arg, nd->dev->id.name, &nd->trace);
 }
 
+/* The answer to every command that changes something: so a script observes its effect in the same
+ * line. */
 static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 {
 	const struct fault *f = nd->fault;
@@ -223,6 +235,8 @@ static void strict_text(const struct nic_dev *nd, char *answer, size_t bytes)
 		 (unsigned long long)nd->strict.cqe_reuse);
 }
 
+/* A command gets its argument without the line's end. An unknown command is answered, and changes
+ * nothing. */
 int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t bytes)
 {
 	static const struct {
@@ -260,6 +274,7 @@ int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t byte
 	return -EINVAL;
 }
 
+/* Called before each command of the application. A device that is gone fails all of them. */
 int nic_fault_of(struct hca_dev *dev, const char *command)
 {
 	if (command && hca_is_gone(dev))
@@ -267,6 +282,7 @@ int nic_fault_of(struct hca_dev *dev, const char *command)
 	return dev->nic && command ? fault_fail(dev->nic->fault, command) : 0;
 }
 
+/* Frames that the command released leave at once, not with the next round. */
 void nic_control(struct hca_dev *dev, const char *line, char *answer, size_t answer_bytes)
 {
 	hca_lock(dev);

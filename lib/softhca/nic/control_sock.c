@@ -8,6 +8,14 @@
  * One thread per device, asleep in poll() when nothing is asked. It serves one client at a time and
  * takes the device lock only while a command runs (nic_control), like a command of the application.
  * Closing the write end of stop_fd wakes it out of every poll(); control_close then joins it.
+ *
+ *   control_main:  poll --> accept --> serve: recv --> line --> nic_control --> reply --> recv ...
+ *                   ^                            |
+ *                   +--- client closed, too slow, or a line too long: close ---+
+ *
+ * Names. The first device binds PATH; others, of any process, find it in use and bind
+ * PATH.DEVICE.PID. A socket file outlives a process that was killed: is_stale finds out by
+ * connecting.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,6 +85,8 @@ static int reply(const struct control *c, int fd, const char *text)
 	return 0;
 }
 
+/* Several lines may arrive at once, and one in several pieces. nic_control takes the lock and may
+ * wait for the NIC's round to end. */
 static void serve(struct control *c, int fd)
 {
 	char line[512], answer[4096];
@@ -103,6 +113,7 @@ static void serve(struct control *c, int fd)
 	}
 }
 
+/* ECONNABORTED and the like concern one client: the loop goes on. */
 static void *control_main(void *arg)
 {
 	struct control *c = arg;
@@ -151,6 +162,8 @@ static int folder_lock(const char *path)
 	return fd;
 }
 
+/* Between the test and unlink() no other process may bind the name: all of them hold the folder's
+ * lock here. If the lock cannot be had, binding is tried nevertheless. */
 static int bind_fresh(int fd, const struct sockaddr_un *a)
 {
 	const int lock = folder_lock(a->sun_path);
@@ -166,6 +179,7 @@ static int bind_fresh(int fd, const struct sockaddr_un *a)
 	return rc;
 }
 
+/* c->path is what control_close and control_leave remove: it is emptied if the bind fails. */
 static int bind_at(struct control *c, const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -223,12 +237,14 @@ int control_open(struct nic_dev *nd, const char *path)
 	return 0;
 }
 
+/* At process exit, perhaps in a signal handler: the name goes, the thread is not waited for. */
 void control_leave(struct nic_dev *nd)
 {
 	if (nd->control && nd->control->path[0])
 		unlink(nd->control->path);
 }
 
+/* Works on a control that control_open left half-made. */
 void control_close(struct nic_dev *nd)
 {
 	struct control *c = nd->control;

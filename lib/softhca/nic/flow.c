@@ -10,6 +10,10 @@
  *                    well; a "don't trap" rule gets a copy and takes nothing
  *   default rules    only if no normal rule took the frame
  *   sniffers         always
+ *
+ * Frames are hostile: every offset is checked against the frame's length, and the number of
+ * extension headers that are followed is bounded. A header that is cut or wrong counts as not
+ * there, so rules that ask for it do not match.
  */
 #include "softhca/nic/flow.h"
 
@@ -28,6 +32,7 @@
 
 /* ---- headers ---- */
 
+/* Only the first fragment of a datagram has ports, so a fragment of any kind has none here. */
 static void parse_l4(struct flow_key *k)
 {
 	const uint8_t *p = k->frame + k->l4_off;
@@ -44,6 +49,7 @@ static void parse_l4(struct flow_key *k)
 	k->dst_port = spw_prm_ld16(p + 2);
 }
 
+/* l3_bytes comes from the header, bounded by the frame: short frames are padded by Ethernet. */
 static void parse_ipv4(struct flow_key *k)
 {
 	const uint8_t *p = k->frame + k->l3_off;
@@ -62,6 +68,8 @@ static void parse_ipv4(struct flow_key *k)
 	parse_l4(k);
 }
 
+/* Routing, hop-by-hop and destination options are skipped to the transport header, a fragment
+ * header likewise. */
 static void parse_ipv6(struct flow_key *k)
 {
 	const uint8_t *p = k->frame + k->l3_off;
@@ -90,6 +98,7 @@ static void parse_ipv6(struct flow_key *k)
 	parse_l4(k);
 }
 
+/* The outer VLAN tag is the one that rules compare; inner ones are skipped. */
 void flow_parse(const uint8_t *frame, uint32_t len, struct flow_key *key_out)
 {
 	struct flow_key *k = key_out;
@@ -129,6 +138,7 @@ static bool bytes_match(const uint8_t *frame, const void *value, const void *mas
 	return true;
 }
 
+/* Rules keep the byte order of the request, which is the network's. */
 static bool be16_match(uint16_t x, uint16_t val_be, uint16_t mask_be)
 {
 	return (spw_cpu_to_be16(x) & mask_be) == val_be;
@@ -171,6 +181,7 @@ static bool ipv6_match(const struct flow_match *m, const struct flow_key *k)
 	       ((word >> 20) & w->traffic_class) == v->traffic_class;
 }
 
+/* A fragment matches by protocol, and never by port. */
 static bool l4_match(const struct flow_match *m, const struct flow_key *k)
 {
 	if (k->l4 != m->l4)
@@ -192,6 +203,8 @@ bool flow_match_frame(const struct flow_match *m, const struct flow_key *k)
 	return m->l4 == FLOW_L4_NONE || l4_match(m, k);
 }
 
+/* A drop rule takes the frame and gives it to nobody. Beyond FLOW_DST_MAX receivers the rest gets
+ * no copy. */
 static uint32_t add(struct flow_dst *dst, uint32_t n, const struct hca_flow *f)
 {
 	if (n < FLOW_DST_MAX && !f->drop)
@@ -242,6 +255,7 @@ static uint32_t steer_sniffers(const struct hca_dev *dev, struct flow_dst *dst, 
 	return n;
 }
 
+/* A frame that a drop rule took still reaches the sniffers. */
 uint32_t flow_steer(struct hca_dev *dev, const struct flow_key *key,
 		    struct flow_dst dst_out[FLOW_DST_MAX], bool *dropped_out)
 {

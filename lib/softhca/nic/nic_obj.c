@@ -10,6 +10,10 @@
  *
  * QP states (hardware side; hca_qp.state): RESET -> INIT -> RTR (responder on) -> RTS (requester
  * on). SQD drains, SQE is a failed send queue of UC and UD, ERR flushes both queues.
+ *
+ * The device lock is held throughout, so no round of the NIC thread runs meanwhile. Order of a
+ * destruction: what is on its way is settled or dropped (CQEs, the last ACK), then every list
+ * of the NIC that names the object forgets it, then its memory is freed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,6 +70,7 @@ int nic_cq_create(struct hca_cq *cq)
 	return 0;
 }
 
+/* A compression session that is open is dropped: nobody will read the ring. */
 void nic_cq_destroy(struct hca_cq *cq)
 {
 	struct nic_cq *c = cq->nic;
@@ -121,6 +126,8 @@ void nic_srq_destroy(struct hca_srq *srq)
 	srq->nic = NULL;
 }
 
+/* Striding: one WQE is a buffer of stride_cnt frames; two_byte_shift moves each frame by 2 bytes,
+ * so that its IP header is aligned. */
 int nic_wq_create(struct hca_wq *wq)
 {
 	struct nic_wq *n = calloc(1, sizeof(*n));
@@ -147,6 +154,7 @@ int nic_wq_create(struct hca_wq *wq)
 	return 0;
 }
 
+/* wq->nic is NULL if creation failed half-way. */
 void nic_wq_destroy(struct hca_wq *wq)
 {
 	if (wq->nic) {
@@ -291,6 +299,8 @@ void nic_qp_destroy(struct hca_qp *qp)
 	qp->nic = NULL;
 }
 
+/* Indices and sequence numbers begin at 0, as libmlx5 and the peer expect. The MTU is a guess from
+ * the interface until set_path knows the path's; raw packet and UD QPs keep it. */
 void nic_qp_reset(struct nic_qp *q)
 {
 	deactivate(q);

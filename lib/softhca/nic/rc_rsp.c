@@ -20,6 +20,7 @@
 
 #define READ_MAX (1u << 31) /* bytes of one READ */
 
+/* One NAK is pending at a time: a newer one replaces it, and names the PSN that is expected now. */
 static void nak(struct nic_qp *q, uint8_t syndrome)
 {
 	q->nak_pending = true;
@@ -41,6 +42,8 @@ static void fatal_nak(struct nic_qp *q, uint8_t syndrome)
 	qp_to_err(q);
 }
 
+/* The QP goes although requests still wait for their answers: the NAK names the oldest of them, so
+ * the requester fails what has no answer and nothing before it. nak() is overwritten for that. */
 void rc_rsp_gone(struct nic_qp *q)
 {
 	const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
@@ -51,6 +54,8 @@ void rc_rsp_gone(struct nic_qp *q)
 	q->nak_psn = psn; /* the oldest request without an answer */
 }
 
+/* For SENDs, and for WRITEs with immediate, which use up a receive WQE without touching its
+ * memory. */
 void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm)
 {
 	struct nic_cqe e;
@@ -115,6 +120,9 @@ static void refuse_inval(struct nic_qp *q)
 	qp_to_err(q);
 }
 
+/* A message may have many packets: rwqe and msg_len keep the place between them. The CQE comes with
+ * the last packet, after its payload was stored. An error completes the WQE itself with its reason;
+ * those behind it are flushed. */
 static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 {
 	uint8_t syn;
@@ -166,6 +174,9 @@ static void place(struct nic_dev *nd, uint8_t *to, const uint8_t *from, uint32_t
 	spw_thr_store_rel((uint64_t *)(void *)(to + bytes), last);
 }
 
+/* wr_va, wr_rkey and wr_left are those of the first packet, the only one with a RETH; the region is
+ * looked up again for each packet, since it may have been deregistered. *nak_out is the reason if
+ * the result is false. UC uses it too. */
 uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out)
 {
 	if (k->hdrs & WIRE_H_FIRST) {
@@ -194,6 +205,8 @@ uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out)
 	return true;
 }
 
+/* The receive WQE for an immediate is taken before anything is stored: without one the packet is
+ * refused as a whole and repeated later. */
 static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 {
 	uint8_t why;
@@ -216,11 +229,14 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 	return true;
 }
 
+/* If the ring is full the request is dropped, and the requester repeats it. */
 static struct nic_rd *rd_push(struct nic_qp *q)
 {
 	return q->rd_tail - q->rd_head < NIC_RD_MAX ? &q->rd[q->rd_tail++ % NIC_RD_MAX] : NULL;
 }
 
+/* Both must allow the access: the QP (attr.access) and the region, which also has to be of the QP's
+ * PD. */
 static uint8_t *remote_at(struct nic_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
 			  uint32_t access)
 {
@@ -231,6 +247,8 @@ static uint8_t *remote_at(struct nic_qp *q, uint32_t rkey, uint64_t va, uint64_t
 	return hca_mr_at(mr, q->qp->pd, va, len, access);
 }
 
+/* Only noted here: rc_rsp_tx() reads the memory when it sends. epsn moves by the number of response
+ * packets, because they take PSNs of the request's sequence. */
 static bool rsp_read(struct nic_qp *q, const struct wire_pkt *k, uint32_t *pkts_out)
 {
 	struct nic_rd *rd;
@@ -258,6 +276,8 @@ static bool rsp_read(struct nic_qp *q, const struct wire_pkt *k, uint32_t *pkts_
 	return true;
 }
 
+/* Carried out at once, its result kept in done[]: a duplicate must get the old result again, and
+ * must not be carried out again. */
 static bool rsp_atomic(struct nic_qp *q, const struct wire_pkt *k)
 {
 	struct nic_rd *rd;
@@ -333,6 +353,8 @@ static void rx_duplicate(struct nic_qp *q, const struct wire_pkt *k)
 	nic_activate(q);
 }
 
+/* The table at the top of the file, in this order. nak_sent stops a second NAK for the same gap:
+ * the packets behind a lost one all arrive out of sequence. */
 void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 {
 	const int32_t ahead = wire_psn_diff(k->psn, q->epsn);
@@ -380,6 +402,8 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 
 /* ---- answers ---- */
 
+/* ACK, NAK and the answer to an atomic differ in syndrome and in the 8 bytes behind. False: the
+ * cable is full; the caller stays active and tries again in the next round. */
 static bool send_aeth(struct nic_qp *q, uint8_t op, uint32_t psn, uint8_t syndrome, uint64_t orig)
 {
 	const uint32_t bytes = wire_frame_bytes(&q->tmpl, wire_op_ext_bytes[op], 0);
@@ -435,6 +459,8 @@ static bool send_read_packet(struct nic_qp *q, const struct nic_rd *rd)
 	return true;
 }
 
+/* Returns: true: more to send. The budget keeps one long READ from holding up the other QPs of the
+ * round. */
 bool rc_rsp_tx(struct nic_qp *q)
 {
 	uint32_t budget = NIC_QP_BUDGET;

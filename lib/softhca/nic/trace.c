@@ -55,6 +55,7 @@ int trace_open(const char *path, const char *device, struct spw_pcapng **trace_o
 	return 0;
 }
 
+/* The dump of a WQE or CQE is the packet's comment: Wireshark shows it beside the bytes. */
 static void put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_way way, uint64_t stamp,
 		const void *data, uint32_t bytes, const char *comment)
 {
@@ -73,6 +74,7 @@ void trace_frame(struct spw_pcapng *t, const uint8_t *frame, uint32_t len, bool 
 	    SPW_MIN(len, CABLE_FRAME_MAX), NULL);
 }
 
+/* Copied in pieces of 16 bytes, since the WQE may wrap around the end of the ring. */
 void trace_wqe(struct spw_pcapng *t, const struct nic_qp *q, const struct nic_swr *w)
 {
 	uint8_t wqe[1024];
@@ -88,6 +90,8 @@ void trace_wqe(struct spw_pcapng *t, const struct nic_qp *q, const struct nic_sw
 	put(t, IF_WQE, SPW_PCAPNG_OUT, q->nd->stamp, wqe, bytes, text);
 }
 
+/* The opcode is put into the byte with the owner bit when the CQE is written; here it is added to
+ * the copy. */
 void trace_cqe(struct spw_pcapng *t, uint32_t cqn, const struct nic_cqe *e, uint8_t opcode,
 	       uint64_t stamp)
 {

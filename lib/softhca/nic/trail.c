@@ -4,6 +4,9 @@
  * Writes the trail of the NIC thread (trail.h). Called by the thread's loop and where frames come
  * and go, under trail_on(): it costs a load and a branch while it is off, and about two clock
  * readings a frame while it is on.
+ *
+ * The ring belongs to the NIC thread; trail_begin runs before that starts, trail_end when the
+ * process exits.
  */
 #include "base/spw_err.h"
 #include "base/spw_ident.h"
@@ -51,6 +54,8 @@ static bool ident_of(const uint8_t *frame, uint32_t len, struct spw_ident *ident
 	       spw_ident_find(pkt.payload, pkt.payload_len, true, ident_out);
 }
 
+/* Only what the generator sent carries an identity, and of that one in trail_every is on the
+ * trail. */
 static bool wanted(const uint8_t *frame, uint32_t len, struct spw_ident *ident_out)
 {
 	return ident_of(frame, len, ident_out) && spw_trail_wants(&nic_trail.ring, ident_out->seq);
@@ -61,6 +66,8 @@ static struct spw_trail_rec *next(enum spw_trail_kind kind, const struct spw_ide
 	return spw_trail_next(&nic_trail.ring, kind, 0, ident->flow, ident->seq);
 }
 
+/* A turn's end is the next one's beginning, so no time is missing. Long ones are kept as gaps, with
+ * what the thread did. */
 void trail_round(enum trail_gap turn)
 {
 	const uint64_t now = spw_cpu_counter();
@@ -70,6 +77,8 @@ void trail_round(enum trail_gap turn)
 	nic_trail.turn_tsc = now;
 }
 
+/* at[]: the round that read its doorbell began; it is on the cable; the cable is flushed, which
+ * trail_flush corrects. */
 void trail_sent(const uint8_t *frame, uint32_t len)
 {
 	struct spw_trail_rec *rec;
@@ -82,6 +91,7 @@ void trail_sent(const uint8_t *frame, uint32_t len)
 	rec->at[1] = rec->at[2] = spw_cpu_counter();
 }
 
+/* Frames since the last flush became visible to the other end now. */
 void trail_flush(void)
 {
 	struct spw_trail *ring = &nic_trail.ring;

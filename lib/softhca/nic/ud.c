@@ -39,6 +39,7 @@ static struct nic_swr *next_wqe(struct nic_qp *q)
 	return w;
 }
 
+/* Nothing is awaited from the peer, so a WQE is complete with its last packet. */
 static void sent(struct nic_qp *q, struct nic_swr *w)
 {
 	q->swr_cur = ++q->swr_head;
@@ -69,6 +70,8 @@ static void ud_template(struct nic_qp *q, const uint8_t *av)
 	wire_tmpl_init(&q->tmpl, &a);
 }
 
+/* False: the cable is full, try again; true with w->syndrome: the WQE cannot be sent, and the next
+ * look at it fails the queue. */
 static bool ud_send(struct nic_qp *q, struct nic_swr *w)
 {
 	const uint8_t op = w->opcode == SPW_PRM_OP_SEND_IMM ? WIRE_SEND_ONLY_IMM : WIRE_SEND_ONLY;
@@ -104,6 +107,7 @@ static bool ud_send(struct nic_qp *q, struct nic_swr *w)
 	return true;
 }
 
+/* Returns: true: more to send, as uc_tx below. The budget gives other QPs their turn. */
 bool ud_tx(struct nic_qp *q)
 {
 	for (uint32_t budget = NIC_QP_BUDGET; budget; budget--) {
@@ -149,6 +153,8 @@ static void grh_area(const struct wire_pkt *k, uint8_t grh[40])
 		memcpy(grh + 20, k->l3, 20);
 }
 
+/* The receive buffer begins with 40 bytes for the GRH, over IPv4 too. A datagram that is too long
+ * for its receive fails the QP, as a local length error does. */
 void ud_rx(struct nic_qp *q, const struct wire_pkt *k)
 {
 	struct nic_cqe e;
@@ -195,6 +201,8 @@ void ud_rx(struct nic_qp *q, const struct wire_pkt *k)
 	       k->hdrs & WIRE_H_IMM ? SPW_PRM_CQE_RESP_SEND_IMM : SPW_PRM_CQE_RESP_SEND, k->se, 0);
 }
 
+/* The WQE of a message that was lost half-way serves the next one, from its start: the application
+ * never learns of the loss. */
 static bool uc_take(struct nic_qp *q)
 {
 	if (q->rwqe_reuse) {
