@@ -9,6 +9,12 @@
  *   doorbell record: [0] receive, [1] send
  *
  * Source: rdma-core providers/mlx5/verbs.c (create_qp), Linux drivers/infiniband/hw/mlx5/qp.c.
+ *
+ *   create   object -> references or RSS table -> rings -> QP number -> register page -> NIC
+ *   destroy  NIC first, so that it touches no ring any more; then the same way back
+ *
+ * References (refs_add) are counted last, when nothing can fail any more: a PD, CQ, SRQ or table
+ * that a QP names cannot be destroyed before it.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -46,6 +52,8 @@ static bool raw_lacks(const struct hca_card *card, uint32_t flags)
 		!(card->raw_caps & IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS));
 }
 
+/* EOPNOTSUPP: types and flags that mlx5 has and the model has not; EINVAL: there is no such
+ * type. */
 static int type_check(const struct hca_card *card, const struct ib_uverbs_ex_create_qp *req)
 {
 	switch (req->qp_type) {
@@ -85,6 +93,7 @@ static int refs_find(struct hca_ctx *ctx, const struct ib_uverbs_ex_create_qp *r
 	return qp->srq && qp->qp_type == IB_UVERBS_QPT_RAW_PACKET ? -EINVAL : 0;
 }
 
+/* d is 1, or -1 as an unsigned number. */
 static void refs_add(struct hca_qp *qp, uint32_t d)
 {
 	qp->pd->o.use_cnt += d;
@@ -102,6 +111,8 @@ static void refs_add(struct hca_qp *qp, uint32_t d)
 
 /* ---- rings ---- */
 
+/* libmlx5 has chosen the sizes; a card refuses what is no power of 2, or smaller than what the
+ * application asked for. */
 static int rings_check(const struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 {
 	uint32_t rq = drv->rq_wqe_count;
@@ -118,6 +129,8 @@ static int rings_check(const struct hca_qp *qp, const struct mlx5_ib_create_qp *
 	return drv->rq_wqe_shift < RQ_SHIFT_MIN || drv->rq_wqe_shift > RQ_SHIFT_MAX ? -EINVAL : 0;
 }
 
+/* Addresses of the application, checked here for the NIC thread, which reads them later without a
+ * system call. */
 static int rings_map(struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 {
 	uint32_t rq_cnt = qp->srq ? 0 : drv->rq_wqe_count;
@@ -149,6 +162,8 @@ static int rings_map(struct hca_qp *qp, const struct mlx5_ib_create_qp *drv)
 	return 0;
 }
 
+/* A QP without a register page could ring no doorbell: old libraries that do not send one are
+ * refused. */
 static int rings_fill(struct uv_call *c, struct hca_qp *qp)
 {
 	const struct mlx5_ib_create_qp *drv = c->uhw_in;
@@ -169,6 +184,7 @@ static int rings_fill(struct uv_call *c, struct hca_qp *qp)
 
 /* ---- RSS ---- */
 
+/* An RSS QP is a hash over a table of WQs: it has no rings, no states and no CQ of its own. */
 static int rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req, struct hca_qp *qp)
 {
 	const struct mlx5_ib_create_qp_rss *drv = c->uhw_in;
@@ -203,6 +219,8 @@ static int rss_fill(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
 
 /* ---- create ---- */
 
+/* The upper byte of a QP number is the device's port on the cable, so that all QPs of one cable
+ * differ. */
 static int qp_attach(struct hca_qp *qp, struct hca_uar *uar)
 {
 	struct hca_dev *dev = qp->o.ctx->dev;
@@ -253,6 +271,8 @@ static void qp_reply(struct uv_call *c, const struct hca_qp *qp,
 	uv_uhw_reply(c, &uhw, sizeof(uhw));
 }
 
+/* drv is libmlx5's part for a QP with rings; for RSS the same bytes are another structure, which
+ * rss_fill reads. */
 static int qp_make(struct uv_call *c, const struct ib_uverbs_ex_create_qp *req,
 		   struct ib_uverbs_create_qp_resp *resp)
 {
@@ -313,6 +333,7 @@ int cmd_ex_create_qp(struct uv_call *c)
 
 /* ---- destroy ---- */
 
+/* gid NULL: all groups of the QP. */
 static void mcast_leave(struct hca_qp *qp, const uint8_t *gid, bool *found_out)
 {
 	struct hca_mcast **at = &qp->o.ctx->dev->mcast;
@@ -367,6 +388,7 @@ int cmd_destroy_qp(struct uv_call *c)
 
 /* ---- multicast ---- */
 
+/* Joining a group again is no error and adds no member. */
 int cmd_attach_mcast(struct uv_call *c)
 {
 	const struct ib_uverbs_attach_mcast *req = c->in;

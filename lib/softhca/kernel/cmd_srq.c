@@ -4,6 +4,9 @@
  * Commands on shared receive queues. A WQE is a segment that links to the next WQE, then data
  * segments; the NIC follows the links (nic/rq.c).
  * Source: Linux drivers/infiniband/hw/mlx5/srq.c, rdma-core providers/mlx5/srq.c.
+ *
+ * States: none. A limit that is armed (srq_limit) raises one event when fewer WQEs than that are
+ * left, and is then 0 again (nic/rq.c).
  */
 #include <errno.h>
 
@@ -42,6 +45,7 @@ static int srq_fill(struct hca_srq *srq, const struct srq_req *req,
 	return 0;
 }
 
+/* Both create commands end here. The undo labels are in the reverse order of what was made. */
 static int srq_make(struct uv_call *c, const struct srq_req *req)
 {
 	const struct mlx5_ib_create_srq *drv = c->uhw_in;
@@ -135,6 +139,7 @@ int cmd_query_srq(struct uv_call *c)
 	return 0;
 }
 
+/* QPs that use the SRQ hold a reference, so none is left here. */
 void hca_srq_free(struct hca_srq *srq)
 {
 	nic_srq_destroy(srq);

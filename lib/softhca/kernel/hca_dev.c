@@ -48,6 +48,7 @@ static uint32_t pcie_of(const struct hca_cfg *cfg, uint32_t idx)
 	return i;
 }
 
+/* The cable may settle the identity (MAC, IP) while it attaches, so GIDs are derived after it. */
 static int dev_open(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx,
 		    struct hca_chip *chip)
 {
@@ -68,6 +69,7 @@ static int dev_open(struct hca_dev *dev, const struct hca_cfg *cfg, uint32_t idx
 	return 0;
 }
 
+/* After a failure the devices that were opened are closed again. */
 int hca_devs_open(const struct hca_cfg *cfg, struct hca_dev **devs_out)
 {
 	struct hca_dev *devs = calloc(cfg->dev_cnt, sizeof(*devs));
@@ -90,6 +92,7 @@ int hca_devs_open(const struct hca_cfg *cfg, struct hca_dev **devs_out)
 	return 0;
 }
 
+/* Contexts first: their objects refer to the NIC's part of the device. */
 void hca_devs_close(struct hca_dev *devs, uint32_t cnt)
 {
 	struct hca_chip *chip = devs[0].chip;

@@ -27,7 +27,8 @@ struct uv_ioctl {
 
 /* ---- attributes in and out ---- */
 
-/* A number of 4 or 8 bytes, which are in the attribute itself. */
+/* A number of 4 or 8 bytes, which are in the attribute itself. Beyond max it is EINVAL, so callers
+ * need no check of their own. */
 static int get_num(const struct uv_ioctl *io, uint16_t id, uint64_t max, uint64_t *out)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
@@ -49,6 +50,7 @@ static int get_handle(const struct uv_ioctl *io, uint16_t id, uint32_t *out)
 	return 0;
 }
 
+/* rdma-core looks at this flag to learn whether the kernel wrote the attribute. */
 static int mark_written(const struct uv_ioctl *io, const struct ib_uverbs_attr *a)
 {
 	uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
@@ -71,6 +73,7 @@ static int put_bytes(const struct uv_ioctl *io, uint16_t id, const void *src, si
 	return rc ? rc : mark_written(io, a);
 }
 
+/* A new handle is written into the attribute itself, not where it points. */
 static int put_handle(const struct uv_ioctl *io, uint16_t id, uint64_t handle)
 {
 	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
@@ -88,6 +91,7 @@ static int do_invoke_write(struct uv_ioctl *io)
 	return uv_ioctl_invoke_write(io->ctx, io->attr, io->cnt);
 }
 
+/* Odd entries are RoCE v2, even ones v1, as derive_gids lays them (hca_dev.c). */
 static void gid_entry(const struct hca_dev *dev, uint32_t i, struct ib_uverbs_gid_entry *e)
 {
 	memset(e, 0, sizeof(*e));
@@ -112,6 +116,7 @@ static int do_query_gid_entry(struct uv_ioctl *io)
 	return put_bytes(io, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
 }
 
+/* As many entries as fit; their number is an output of its own. */
 static int do_query_gid_table(struct uv_ioctl *io)
 {
 	const struct ib_uverbs_attr *room =
@@ -133,6 +138,8 @@ static int do_query_gid_table(struct uv_ioctl *io)
 
 /* ---- memory regions ---- */
 
+/* If the answer cannot be written the region is destroyed again: the application would not know its
+ * handle. */
 static int do_reg_dmabuf(struct uv_ioctl *io)
 {
 	struct hca_mr_req req;
@@ -188,6 +195,8 @@ static int do_query_mr(struct uv_ioctl *io)
 
 /* ---- register pages ---- */
 
+/* The application maps the page by the offset that is returned (uar.c); BF pages need a card that
+ * combines writes. */
 static int do_uar_alloc(struct uv_ioctl *io)
 {
 	struct hca_uar *uar;
