@@ -19,14 +19,35 @@
 
 static void usage(void)
 {
-	printf("Usage: spinwire-replay FILE [--json FILE] [--explain FLOW:NUMBER]\n\n"
+	printf("Usage: spinwire-replay FILE [--handler NAME] [--json FILE] [--explain "
+	       "FLOW:NUMBER]\n\n"
 	       "Runs what spinwire --record kept through the same loop again, without NIC and\n"
 	       "GPU: the same ledger, the same causes, the same worst frames.\n\n"
+	       "  --handler NAME          the handler to run on frames that --record-snap kept\n"
+	       "                          whole; a plug-in's path; the recorded one if built in\n"
 	       "  --json FILE             the result as JSON, - for standard output\n"
 	       "  --explain FLOW:NUMBER   where one of the worst frames spent its time\n\n"
 	       "exit status: 0 good, 1 usage or no recording, 2 the machine cannot do it,\n"
 	       "             3 it came out otherwise than it was recorded\n"
 	       "More: man spinwire-replay\n");
+}
+
+static void print_verdicts(const struct replay *replay)
+{
+	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
+	const struct spw_pipe_replay_result *sum = &replay->sum;
+
+	if (!lane->snap_bytes)
+		return;
+	if (!replay->handler) {
+		printf("verdicts   as recorded: give plug-in %s with --handler to run it again\n",
+		       lane->plugin);
+		return;
+	}
+	printf("verdicts   %" PRIu64 " of %" PRIu64 " frames differ, digests of %" PRIu64
+	       " batches; %" PRIu64 " frames, not kept whole, as recorded%s%s\n",
+	       sum->verdict_differs, sum->verdicts, sum->digest_differs, sum->as_recorded,
+	       sum->verdict_first[0] ? "; first: " : "", sum->verdict_first);
 }
 
 static void print_head(const struct replay *replay)
@@ -51,27 +72,37 @@ static void print_head(const struct replay *replay)
 		printf("CQEs       %" PRIu64 " of %" PRIu64 " frames differ%s%s\n",
 		       sum->raw_differs, sum->raw_frames, sum->raw_differs ? "; first: " : "",
 		       sum->raw_first);
+	print_verdicts(replay);
 	if (sum->before + sum->unjudged)
 		printf("at its ends %" PRIu64 " batches were described before the window, %" PRIu64
 		       " not yet judged at its end\n",
 		       sum->before, sum->unjudged);
 }
 
+static json_t *differs_json(const struct spw_pipe_replay_result *sum)
+{
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:s}", "counters",
+			 (json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
+			 "arrivals", (json_int_t)sum->since_differs, "of_states",
+			 (json_int_t)sum->states, "of_batches", (json_int_t)sum->described, "cqes",
+			 (json_int_t)sum->raw_differs, "of_cqes", (json_int_t)sum->raw_frames,
+			 "first_cqe", sum->raw_first, "verdicts", (json_int_t)sum->verdict_differs,
+			 "of_verdicts", (json_int_t)sum->verdicts, "digests",
+			 (json_int_t)sum->digest_differs, "as_recorded",
+			 (json_int_t)sum->as_recorded, "first_verdict", sum->verdict_first);
+}
+
 static json_t *summary(const struct replay *replay)
 {
 	const struct spw_pipe_replay_result *sum = &replay->sum;
 
-	return json_pack(
-		"{s:s,s:s,s:s,s:f,s:b,s:b,s:o,s:o,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s}}",
-		"schema", "spinwire.replay/1", "version", SPW_VERSION, "why",
-		replay->file.file->why, "seconds", replay->result.seconds, "from_start",
-		sum->from_start, "ended", sum->ended, "ledger", app_ledger_json(&replay->result),
-		"causes", app_causes_json(&replay->app, &replay->result), "worst",
-		app_worst_json(&replay->app, &replay->result), "differs", "counters",
-		(json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
-		"arrivals", (json_int_t)sum->since_differs, "of_states", (json_int_t)sum->states,
-		"of_batches", (json_int_t)sum->described, "cqes", (json_int_t)sum->raw_differs,
-		"of_cqes", (json_int_t)sum->raw_frames, "first_cqe", sum->raw_first);
+	return json_pack("{s:s,s:s,s:s,s:f,s:b,s:b,s:o,s:o,s:o,s:o}", "schema", "spinwire.replay/1",
+			 "version", SPW_VERSION, "why", replay->file.file->why, "seconds",
+			 replay->result.seconds, "from_start", sum->from_start, "ended", sum->ended,
+			 "ledger", app_ledger_json(&replay->result), "causes",
+			 app_causes_json(&replay->app, &replay->result), "worst",
+			 app_worst_json(&replay->app, &replay->result), "differs",
+			 differs_json(sum));
 }
 
 static int report(const struct replay *replay, const char *json, const char *explain)
@@ -96,9 +127,10 @@ int main(int argc, char **argv)
 {
 	static const struct option option[] = {{"json", required_argument, NULL, 'j'},
 					       {"explain", required_argument, NULL, 'e'},
+					       {"handler", required_argument, NULL, 'H'},
 					       {"help", no_argument, NULL, 'h'},
 					       {0}};
-	const char *json = NULL, *explain = NULL;
+	const char *json = NULL, *explain = NULL, *handler = NULL;
 	static struct replay replay;
 	int c, rc;
 
@@ -108,6 +140,8 @@ int main(int argc, char **argv)
 			json = optarg;
 		else if (c == 'e')
 			explain = optarg;
+		else if (c == 'H')
+			handler = optarg;
 		else {
 			usage();
 			return c == 'h' ? app_end(PROGRAM, APP_GOOD) : APP_USAGE;
@@ -115,7 +149,7 @@ int main(int argc, char **argv)
 	}
 	if (optind + 1 != argc)
 		return app_complain(PROGRAM, spw_err(EINVAL, "name one recording; see --help"));
-	rc = replay_open(&replay, argv[optind]);
+	rc = replay_open(&replay, argv[optind], handler);
 	rc = rc ? rc : report(&replay, json, explain);
 	if (rc)
 		rc = app_complain(PROGRAM, rc);

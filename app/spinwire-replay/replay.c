@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "exec/spw_handler.h"
 #include "replay.h"
 
 static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_replay_result *one,
@@ -32,6 +33,12 @@ static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_re
 	sum->raw_frames += one->raw_frames;
 	sum->raw_differs += one->raw_differs;
 	sum->skipped += one->skipped;
+	if (!sum->verdict_first[0])
+		memcpy(sum->verdict_first, one->verdict_first, sizeof(sum->verdict_first));
+	sum->verdicts += one->verdicts;
+	sum->verdict_differs += one->verdict_differs;
+	sum->digest_differs += one->digest_differs;
+	sum->as_recorded += one->as_recorded;
 	sum->from_tsc = first ? one->from_tsc : SPW_MIN(sum->from_tsc, one->from_tsc);
 	sum->to_tsc = SPW_MAX(sum->to_tsc, one->to_tsc);
 	sum->from_start = (first || sum->from_start) && one->from_start;
@@ -45,6 +52,8 @@ static int lane_run(struct replay *replay, uint32_t i)
 	struct spw_pipe_summary pipe;
 	int rc = spw_pipe_replay_open(&replay->file.lane[i], &replay->lane[i]);
 
+	if (!rc && replay->handler)
+		rc = spw_pipe_replay_handler(replay->lane[i], replay->handler);
 	rc = rc ? rc : spw_pipe_replay_run(replay->lane[i]);
 	if (rc)
 		return rc;
@@ -101,10 +110,26 @@ static void result_fill(struct replay *replay)
 	res->held = view->held;
 }
 
-int replay_open(struct replay *replay, const char *path)
+/* Without payload in the file there is nothing to run it on. */
+static int handler_open(struct replay *replay, const char *given)
+{
+	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
+
+	if (given && !lane->snap_bytes)
+		return spw_err(EINVAL, "--handler: the recording has no payload: it was made "
+				       "without --record-snap");
+	if (!lane->snap_bytes || (!given && lane->plugin[0]))
+		return 0;
+	return spw_handler_open(given ? given : lane->handler, &replay->handler);
+}
+
+int replay_open(struct replay *replay, const char *path, const char *handler)
 {
 	int rc = spw_flight_read_open(path, &replay->file);
 
+	if (rc)
+		return rc;
+	rc = handler_open(replay, handler);
 	if (rc)
 		return rc;
 	replay->app.conf.run.slow_ns = replay->file.file->slow_ns;
@@ -126,6 +151,7 @@ void replay_close(struct replay *replay)
 {
 	for (uint32_t i = 0; i < SPW_FLIGHT_LANE_MAX; i++)
 		spw_pipe_replay_close(replay->lane[i]);
+	spw_handler_close(replay->handler);
 	free(replay->view);
 	spw_flight_read_close(&replay->file);
 }
@@ -133,7 +159,7 @@ void replay_close(struct replay *replay)
 uint64_t replay_differs(const struct replay *replay)
 {
 	return replay->sum.since_differs + replay->sum.cause_differs + replay->sum.ledger_differs +
-	       replay->sum.raw_differs;
+	       replay->sum.raw_differs + replay->sum.verdict_differs + replay->sum.digest_differs;
 }
 
 bool replay_is_whole(const struct replay *replay)

@@ -101,6 +101,8 @@ static void lane_fill(const struct app *app, uint32_t i, struct spw_flight_lane 
 	snprintf(out->port, sizeof(out->port), "%s", lane->port->name);
 	snprintf(out->exec, sizeof(out->exec), "%s", spw_exec_kind_name(app->topo.conf.exec.kind));
 	snprintf(out->handler, sizeof(out->handler), "%.63s", app->handler->name);
+	if (strchr(app->conf.executor.handler, '/'))
+		snprintf(out->plugin, sizeof(out->plugin), "%s", app->conf.executor.handler);
 	out->slot_cnt = lane->pool.slot_cnt;
 }
 

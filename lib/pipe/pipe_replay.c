@@ -7,6 +7,7 @@
  *   RAW              the burst of the next POLL again, in the port (pipe_replay_raw.c)
  *   POLL             a turn that polls and pushes      script: polled, pushed
  *   DONE             a turn that settles one batch     script: reaped, tx, refill
+ *   SNAP             the bytes on which the handler runs again (pipe_replay_handler.c)
  *   all others       what housekeeping, clocks and executor did in between
  *
  * Idle turns are not recorded: what they left in the recorder stands in the next POLL.
@@ -54,6 +55,7 @@ static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *p
 	script_set(r, stamp, SPW_ARRAY_CNT(stamp));
 	r->poll = poll;
 	spw_pipe_turn_again(pipe);
+	replay_handler_poll(r, poll, seq);
 	batch = spill ? &pipe->spill : spw_gring_at(&r->ring, seq);
 	r->result.polls++;
 	r->result.frames += poll->rec.cnt;
@@ -94,6 +96,7 @@ static int turn_done(struct spw_pipe_replay *r, const struct spw_flight_done *do
 			       "batch %" PRIu64 ": the completion recorded for it is of "
 			       "another batch",
 			       seq);
+	replay_handler_done(r, seq);
 	if (seq < r->known_seq)
 		r->pipe->rec.keep_tsc = r->pipe->rec.cold_tsc = keep;
 	r->result.settled++;
@@ -203,7 +206,10 @@ static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
 	case SPW_FLIGHT_EVENT:
 		r->pipe->tx_drop = rec->what;
 		break;
-	default: /* SNAP: bytes of the frames, which nobody reads here */
+	case SPW_FLIGHT_SNAP:
+		replay_handler_snap(r, rec);
+		break;
+	default:
 		break;
 	}
 	return 0;

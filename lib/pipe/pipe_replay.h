@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the files of a replay share: pipe_replay_open.c (its parts, and where the window begins),
- * pipe_replay.c (the run) and pipe_replay_raw.c (raw completions).
+ * pipe_replay.c (the run), pipe_replay_raw.c (raw completions) and pipe_replay_handler.c
+ * (verdicts).
  */
 #ifndef PIPE_REPLAY_H
 #define PIPE_REPLAY_H
@@ -21,6 +22,7 @@ struct spw_pipe_replay {
 	const struct spw_flight_poll *poll;     /* what rx_burst lends; NULL: nothing */
 	struct spw_port_raw_reader *raw_reader; /* NULL: the port kept no raw completions */
 	const struct spw_flight_raw *raw;       /* of the next POLL; NULL: none */
+	struct replay_handler *handler;         /* NULL: verdicts are taken as recorded */
 	uint32_t sent;                          /* what tx_burst takes */
 	uint64_t script[SCRIPT_CNT];
 	uint32_t first;     /* the window's first segment */
@@ -38,6 +40,15 @@ uint32_t replay_frames(const struct spw_flight_poll *poll, struct spw_desc *desc
 int replay_raw_open(struct spw_pipe_replay *r);
 void replay_raw_take(struct spw_pipe_replay *r, const struct spw_flight_raw *raw);
 void replay_raw_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll);
+
+/* pipe_replay_handler.c. Purpose: poll is given each POLL whose batches [from, head_seq) were
+ * pushed, snap the SNAP after it, done each batch that was settled, whose place in the ring is not
+ * used again yet. Without a handler they do nothing. close: NULL is allowed. */
+void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+			 uint64_t from);
+void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec *snap);
+void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq);
+void replay_handler_close(struct replay_handler *handler);
 
 /* pipe_replay.c. Purpose: the clock maps from here on. */
 void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock);

@@ -317,6 +317,7 @@ void spw_pipe_replay_close(struct spw_pipe_replay *r)
 	if (!r)
 		return;
 	spw_port_raw_close(r->raw_reader);
+	replay_handler_close(r->handler);
 	free(r->ring.desc);
 	free(r->ring.done);
 	free(r->ring.pauses);

@@ -41,12 +41,19 @@ struct spw_pipe_replay_result {
 	uint64_t raw_frames;  /* frames whose raw completions were read again */
 	uint64_t raw_differs; /* of them: other than recorded, or not there, or one too many */
 	char raw_first[128];  /* the first of these; "" if there is none */
+	/* with spw_pipe_replay_handler */
+	uint64_t verdicts;        /* frames that the handler was given again */
+	uint64_t verdict_differs; /* of them: with another verdict */
+	uint64_t digest_differs;  /* batches with the same verdicts, but another digest or reason */
+	uint64_t as_recorded;     /* frames not kept whole: their verdicts are the recorded ones */
+	char verdict_first[128];  /* the first that differs; "" if none does */
 	uint64_t from_tsc, to_tsc;
 	bool from_start; /* the window begins with the run */
 	bool ended;      /* the lane had ended */
 };
 
 struct spw_pipe_replay; /* opaque */
+struct spw_handler;     /* exec/spw_handler.h */
 
 /* Purpose: makes the pipe of a recorded lane.
  * Owner:   the caller, until spw_pipe_replay_close; lane (of a struct spw_flight_read) outlives it.
@@ -54,6 +61,12 @@ struct spw_pipe_replay; /* opaque */
  * Thread:  any */
 int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
 			 struct spw_pipe_replay **replay_out);
+
+/* Purpose: from now on the handler runs again on frames that were kept whole.
+ * Shape:   once, before the run. handler: outlives replay.
+ * Errors:  -ENOMEM.
+ * Thread:  any */
+int spw_pipe_replay_handler(struct spw_pipe_replay *replay, const struct spw_handler *handler);
 
 /* Purpose: runs the whole window.
  * Errors:  -EPROTO: a completion does not belong to the oldest batch. With a text.

@@ -190,7 +190,8 @@ static bool text_is_sound(const char *text, size_t bytes)
 static bool lane_is_sound(const struct spw_flight_lane *l)
 {
 	return text_is_sound(l->port, sizeof(l->port)) && text_is_sound(l->exec, sizeof(l->exec)) &&
-	       text_is_sound(l->handler, sizeof(l->handler)) && l->batch_log2 >= 1 &&
+	       text_is_sound(l->handler, sizeof(l->handler)) &&
+	       text_is_sound(l->plugin, sizeof(l->plugin)) && l->batch_log2 >= 1 &&
 	       l->batch_log2 <= 12 && l->unit_cnt >= 1 && l->unit_cnt <= 256 &&
 	       l->share_log2 < 64 && l->burst >= 1 && l->burst <= SPW_FLIGHT_FRAME_MAX &&
 	       l->exec_way <= SPW_CAUSE_EXEC_LAUNCHED && l->slot_cnt >= 1 &&

@@ -198,6 +198,7 @@ struct spw_flight_state {
 /* What a lane was, as the pipe needs it to run again. */
 struct spw_flight_lane {
 	char port[64], exec[32], handler[64];
+	char plugin[256]; /* the file that the handler came from; "": it is built in */
 	uint64_t slow_tsc, wait_tsc, keep_most_tsc;
 	uint64_t slot_base;
 	uint64_t slot_bytes;

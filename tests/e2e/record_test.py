@@ -92,6 +92,23 @@ def test_causes():
             same(got, summary)
 
 
+def test_verdicts():
+    """Payload is kept whole: the handler runs again and finds the same; a plug-in that was changed in between does not. Cut payload has the
+    recorded verdicts."""
+    with spwlab.scratch() as folder:
+        file, handler = os.path.join(folder, "run.rec"), os.environ["SPW_SLOW_HANDLER"]
+        for snap, again in (("64B", 2000), ("63B", 0)):
+            with Run(["--port", "null:size=64,rate=20k", "--ring", "4096", "--slots", "8192", "--executor", "inline", "--handler", handler,
+                      "--frames", "2000", "--record", file, "--record-rule", "end", "--record-snap", snap]) as run:
+                balanced(run.finish())
+            got, text = replay(file)
+            equal([got["differs"]["of_verdicts"], handler in text], [0, True], "a file does not choose a plug-in by itself")
+            got, _ = replay(file, "--handler", handler)
+            equal([got["differs"][key] for key in ("verdicts", "of_verdicts", "digests", "as_recorded")], [0, again, 0, 2000 - again], f"snap {snap}")
+            got, text = replay(file, "--handler", os.environ["SPW_CHANGED_HANDLER"], status=3 if again else 0)
+            equal([got["differs"]["verdicts"], "batch 0, frame 0: bad, recorded consume" in text], [again, again > 0], f"changed, snap {snap}")
+
+
 def test_request():
     """SIGUSR1 and telemetry each have a file written while the run goes on; a window of 100 ms is little more than that."""
     with spwlab.scratch() as folder:
@@ -144,6 +161,7 @@ def test_bad_input():
         for path, words in ((cut, "cut off"), (__file__, "no recording"), (os.path.join(folder, "none"), "No such file")):
             refused(path, words)
         refused(file, "worst", "--explain", "1:1")
+        refused(file, "has no payload", "--handler", "sum")
         for extra, words in ((["--stamps", "no"], "--record needs stamps"), (["--record-snap", "2KiB", "--record-memory", "4MiB"], "give it")):
             run = subprocess.run([os.environ["SPINWIRE"], *spwlab.eal("0,1", spwlab.prefix("record")), "--", "--port", SOURCE, "--record", file, *extra],
                                  capture_output=True, text=True, timeout=60, check=False)

@@ -2,13 +2,17 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Fuzzing recordings (rec/spw_flight.h): any bytes as a file. What the reader accepts runs again
- * without a fault, on whatever stamps, words and slots it holds; what comes out does not matter.
+ * without a fault, raw completions and handler included, on whatever stamps, words and slots it
+ * holds; what comes out does not matter.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz_port.h"
+#include "exec/spw_handler.h"
 #include "pipe/spw_pipe_replay.h"
+
+#define ECHO 3 /* of the built-in handlers, the one that writes into frames */
 
 static void run(const struct spw_flight_read *file)
 {
@@ -16,6 +20,8 @@ static void run(const struct spw_flight_read *file)
 
 	if (spw_pipe_replay_open(&file->lane[0], &replay))
 		return;
+	if (file->lane[0].conf->snap_bytes)
+		fuzz_demand(spw_pipe_replay_handler(replay, spw_handler_builtin(ECHO)) == 0);
 	spw_pipe_replay_run(replay);
 	fuzz_demand(spw_pipe_replay_result(replay)->unknown <=
 		    spw_pipe_replay_result(replay)->lead_in);

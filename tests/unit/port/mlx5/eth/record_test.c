@@ -139,14 +139,20 @@ static uint8_t *file_read(const char *path, size_t *bytes_out)
 	return at;
 }
 
-static struct spw_pipe_replay_result again(const uint8_t *at, size_t bytes)
+/* handler: runs again; NULL: verdicts are taken as recorded. */
+static struct spw_pipe_replay_result again(const uint8_t *at, size_t bytes, const char *handler)
 {
+	const struct spw_handler *h;
 	struct spw_pipe_replay_result result;
 	struct spw_pipe_replay *replay;
 	struct spw_flight_read file;
 
 	assert_int_equal(spw_flight_read_memory(at, bytes, &file), 0);
 	assert_int_equal(spw_pipe_replay_open(&file.lane[0], &replay), 0);
+	if (handler) {
+		assert_int_equal(spw_handler_open(handler, &h), 0);
+		assert_int_equal(spw_pipe_replay_handler(replay, h), 0);
+	}
 	assert_int_equal(spw_pipe_replay_run(replay), 0);
 	result = *spw_pipe_replay_result(replay);
 	spw_pipe_replay_close(replay);
@@ -182,7 +188,7 @@ static void test_every_layout(void **state)
 
 		record(flags[i], 0, 5000, path);
 		at = file_read(path, &bytes);
-		result = again(at, bytes);
+		result = again(at, bytes, NULL);
 		assert_string_equal(result.raw_first, "");
 		assert_int_equal(result.raw_differs, 0);
 		assert_true(result.raw_frames >= 5000);
@@ -233,12 +239,48 @@ static void test_changed_byte(void **state)
 		uint8_t was = cqe[change[i].byte];
 
 		cqe[change[i].byte] ^= change[i].byte == 28 ? 2 : 1;
-		result = again(at, bytes);
+		result = again(at, bytes, NULL);
 		assert_true(result.raw_differs >= 1);
 		assert_non_null(strstr(result.raw_first, change[i].words));
 		cqe[change[i].byte] = was;
 	}
-	assert_int_equal(again(at, bytes).raw_differs, 0);
+	assert_int_equal(again(at, bytes, NULL).raw_differs, 0);
+	free(at);
+	unlink(path);
+}
+
+/* Frames of 64 to 191 bytes, of which 128 are kept: some are whole, and only they run again. */
+static void test_verdicts(void **state)
+{
+	struct spw_pipe_replay_result result;
+	char path[256];
+	size_t bytes;
+	uint8_t *at;
+
+	(void)state;
+	temporary(path, sizeof(path));
+	record(MLX5_F_STAMP, 128, 2000, path);
+	at = file_read(path, &bytes);
+	result = again(at, bytes, NULL);
+	assert_int_equal(result.verdicts + result.as_recorded, 0);
+	result = again(at, bytes, "sum");
+	assert_true(result.verdicts > 500 && result.as_recorded > 500);
+	assert_int_equal(result.verdicts + result.as_recorded, result.frames);
+	assert_int_equal(result.verdict_differs + result.digest_differs, 0);
+	result = again(at, bytes, "echo"); /* they are no IPv4 */
+	assert_int_equal(result.verdict_differs, result.verdicts);
+	assert_non_null(strstr(result.verdict_first, ": bad, recorded consume"));
+	free(at);
+	record(MLX5_F_STAMP, 192, 2000, path);
+	at = file_read(path, &bytes);
+	result = again(at, bytes, "sum");
+	assert_int_equal(result.as_recorded, 0);
+	assert_int_equal(result.verdicts, result.frames);
+	assert_int_equal(result.digest_differs, 0);
+	result = again(at, bytes, "null"); /* the same verdicts, and no sum */
+	assert_int_equal(result.verdict_differs, 0);
+	assert_true(result.digest_differs > 50);
+	assert_non_null(strstr(result.verdict_first, "batch 0, digest 0, recorded "));
 	free(at);
 	unlink(path);
 }
@@ -261,6 +303,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_layout),
 		cmocka_unit_test(test_changed_byte),
+		cmocka_unit_test(test_verdicts),
 	};
 
 	return argc > 1 ? corpus(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Verdicts of a recorded lane, found again: where a SNAP kept a frame whole, the handler runs on
+ * its bytes once more, in an inline executor, and its verdict is compared with the recorded one.
+ * Frames of which less was kept have the recorded verdict, and are counted so. If all frames of a
+ * batch are whole its reasons and its digest are compared too.
+ *
+ *   POLL, SNAP   which bytes each batch was pushed with       note[seq]
+ *   DONE         the batch's whole frames ► handler ► verdicts ── compared with the DONE's
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/spw_err.h"
+#include "exec/spw_handler.h"
+#include "pipe/pipe_replay.h"
+
+#define LINE_MASK  (SPW_CACHE_LINE - 1u) /* a frame begins as far into a line as it did */
+#define SLOT_BYTES SPW_ALIGN_UP(SPW_FLIGHT_SNAP_MAX + LINE_MASK, SPW_CACHE_LINE)
+
+/* Where the bytes of a batch are. */
+struct note {
+	const struct spw_flight_poll *poll;
+	const struct spw_flight_rec *snap; /* NULL: nothing was kept */
+	uint32_t first;                    /* of the POLL's frames, the batch's first */
+};
+
+struct replay_handler {
+	const struct spw_handler *handler;
+	uint8_t *frames;      /* [SPW_GRING_FRAME_MAX][SLOT_BYTES] */
+	uint64_t pushed_from; /* batches from here on are of the newest POLL */
+	struct note note[];   /* by number of the batch, as in the executor ring */
+};
+
+/* ---- set-up ---- */
+
+int spw_pipe_replay_handler(struct spw_pipe_replay *r, const struct spw_handler *handler)
+{
+	size_t notes = (size_t)1 << r->lane->conf->batch_log2;
+	struct replay_handler *again = calloc(1, sizeof(*again) + notes * sizeof(struct note));
+
+	r->handler = again;
+	if (again)
+		again->frames = aligned_alloc(SPW_CACHE_LINE, SPW_GRING_FRAME_MAX * SLOT_BYTES);
+	if (!again || !again->frames)
+		return spw_err(ENOMEM, "no memory to run the handler again");
+	again->handler = handler;
+	again->pushed_from = UINT64_MAX;
+	return 0;
+}
+
+void replay_handler_close(struct replay_handler *again)
+{
+	if (!again)
+		return;
+	free(again->frames);
+	free(again);
+}
+
+/* ---- notes ---- */
+
+static struct note *note_of(struct spw_pipe_replay *r, uint64_t seq)
+{
+	return &r->handler->note[seq & r->ring.batch_mask];
+}
+
+void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+			 uint64_t from)
+{
+	uint32_t first = 0;
+
+	if (!r->handler)
+		return;
+	r->handler->pushed_from = from;
+	for (; from < r->ring.head_seq; from++) {
+		*note_of(r, from) = (struct note){.poll = poll, .first = first};
+		first += spw_gring_at(&r->ring, from)->cnt;
+	}
+}
+
+void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec *snap)
+{
+	uint64_t seq = r->handler ? r->handler->pushed_from : r->ring.head_seq;
+
+	for (; seq < r->ring.head_seq; seq++)
+		note_of(r, seq)->snap = note_of(r, seq)->poll->rec.cnt == snap->cnt ? snap : NULL;
+}
+
+/* ---- a batch ---- */
+
+/* The bytes of each whole frame of the batch, NULL for the others. Returns: how many are whole. */
+static uint32_t bytes_find(const struct spw_pipe_replay *r, const struct note *note, uint32_t cnt,
+			   const uint8_t **bytes)
+{
+	uint32_t most = r->lane->conf->snap_bytes, whole = 0, at = 0, left;
+	struct spw_desc desc[SPW_FLIGHT_FRAME_MAX];
+
+	left = note->snap->bytes - (uint32_t)sizeof(*note->snap);
+	replay_frames(note->poll, desc);
+	for (uint32_t i = 0; i < note->first + cnt; i++) {
+		uint32_t len = SPW_MIN(desc[i].len, most), room = SPW_ALIGN_UP(len, 8u);
+		bool has = desc[i].len && desc[i].len <= most && room <= left - at;
+
+		if (i >= note->first) {
+			bytes[i - note->first] = has ? (const uint8_t *)(note->snap + 1) + at
+						     : NULL;
+			whole += has;
+		}
+		at += SPW_MIN(room, left - at);
+	}
+	return whole;
+}
+
+/* Runs the whole frames as one batch, in their order, as exec/run.c does. */
+static void batch_run(const struct replay_handler *again, const struct spw_gring_batch *was,
+		      const uint8_t *const *bytes, struct spw_tally *tally)
+{
+	const uint64_t base[SPW_REGION_MAX] = {(uint64_t)(uintptr_t)again->frames};
+	struct spw_gring_desc entry[SPW_GRING_FRAME_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < was->cnt; i++) {
+		const struct spw_desc *d = &was->desc[i];
+		size_t at = n * SLOT_BYTES + (d->offset & LINE_MASK);
+
+		if (!bytes[i])
+			continue;
+		memcpy(again->frames + at, bytes[i], d->len);
+		entry[n].lo = spw_gring_lo(0, at, d->meta);
+		entry[n++].hi = spw_gring_hi(0, d->len, d->meta, d->flags, 0, 1);
+	}
+	again->handler->host(entry, n, base, tally);
+}
+
+static const char *verdict_here(const struct spw_tally *tally, uint32_t i)
+{
+	switch (tally->verdict[i / 28] >> 2 * (i % 28) & 3) {
+	case SPW_VERDICT_ECHO:
+		return "echo";
+	case SPW_VERDICT_BAD:
+		return "bad";
+	default:
+		return "consume";
+	}
+}
+
+static const char *verdict_recorded(const struct spw_gring_batch *was, uint32_t i)
+{
+	if (was->verdict[0] >> i & 1)
+		return "echo";
+	return was->verdict[1] >> i & 1 ? "bad" : "consume";
+}
+
+static void differs(struct spw_pipe_replay *r, uint64_t seq, const char *what, const char *here,
+		    const char *recorded)
+{
+	struct spw_pipe_replay_result *res = &r->result;
+
+	if (!res->verdict_first[0])
+		snprintf(res->verdict_first, sizeof(res->verdict_first),
+			 "lcore %u, batch %" PRIu64 ", %s %s, recorded %s", r->lane->conf->lcore,
+			 seq, what, here, recorded);
+}
+
+/* What a batch as a whole reports of frames whose verdicts agree. */
+static void sums_compare(struct spw_pipe_replay *r, const struct spw_tally *tally,
+			 const struct spw_gring_batch *was)
+{
+	uint64_t digest = tally->digest & SPW_GRING_VALUE_MASK, bad = 0;
+	char here[24], recorded[24];
+
+	for (uint32_t i = 0; i < SPW_GRING_REASON_MAX; i++)
+		bad |= (uint64_t)was->bad[i] << (7 * i);
+	if (digest == was->digest && tally->bad == bad)
+		return;
+	snprintf(here, sizeof(here), "%" PRIx64, digest == was->digest ? tally->bad : digest);
+	snprintf(recorded, sizeof(recorded), "%" PRIx64, digest == was->digest ? bad : was->digest);
+	r->result.digest_differs++;
+	differs(r, was->seq, digest == was->digest ? "reasons" : "digest", here, recorded);
+}
+
+static void verdicts_compare(struct spw_pipe_replay *r, const struct spw_tally *tally,
+			     const struct spw_gring_batch *was, const uint8_t *const *bytes)
+{
+	uint32_t n = 0, differ = 0;
+
+	for (uint32_t i = 0; i < was->cnt; i++) {
+		const char *recorded = verdict_recorded(was, i), *here;
+		char what[24];
+
+		if (!bytes[i])
+			continue;
+		here = verdict_here(tally, n++);
+		if (!strcmp(here, recorded))
+			continue;
+		snprintf(what, sizeof(what), "frame %u:", i);
+		differs(r, was->seq, what, here, recorded);
+		differ++;
+	}
+	r->result.verdict_differs += differ;
+	if (!differ && n == was->cnt)
+		sums_compare(r, tally, was);
+}
+
+/* A batch whose completion was refused has no verdicts of the handler's. */
+void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq)
+{
+	const struct spw_gring_batch *was = spw_gring_at(&r->ring, seq);
+	const uint8_t *bytes[SPW_GRING_FRAME_MAX];
+	struct spw_tally tally;
+	struct note note;
+	uint32_t whole;
+
+	if (!r->handler)
+		return;
+	note = *note_of(r, seq);
+	*note_of(r, seq) = (struct note){0};
+	whole = note.snap && was->bad[SPW_BAD_verdict] == 0 ? bytes_find(r, &note, was->cnt, bytes)
+							    : 0;
+	r->result.as_recorded += was->cnt - whole;
+	if (!whole)
+		return;
+	r->result.verdicts += whole;
+	batch_run(r->handler, was, bytes, &tally);
+	verdicts_compare(r, &tally, was, bytes);
+}
