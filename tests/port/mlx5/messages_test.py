@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """spinwire-gen and spinwire on RDMA messages: reliable connections by verbs and by mlx5's own queues, send and write."""
+import os
 import signal
 
 import app
@@ -52,12 +53,14 @@ def test_mlx5_write():
     echoed("mlx5", "write")
 
 
-def joined(op):
-    """Each message that came back after more than 1 us is on the trails of both programs and both NICs."""
+def joined(op, nics=True):
+    """Each message that came back after more than 1 us is on the trails of both programs and both NICs; cards (nics: False) have no
+    trail. Returns the places at which they spent time."""
     cable, port = Cable(), peers.free_port()
     spec = f"mlx5:mlx5_0,mode=rc,op={op}"
-    trails = [cable.socket(name) for name in sweep.trail_files()]
-    of_source, of_spinwire, of_source_nic, of_nic = (sweep.trail_args(path, 1) for path in trails)
+    trails = [cable.socket(name) for name in sweep.trail_files(nics)]
+    of_source, of_spinwire, *of_nics = (sweep.trail_args(path, 1) for path in trails)
+    of_source_nic, of_nic = of_nics or ((), ())
     with app.spinwire(cable, "--handler", "echo", "--seconds", "100", *of_spinwire, nic=of_nic, port=f"{spec},listen=127.0.0.1:{port},peers=127.0.0.0/8") as run:
         run.wait_ready()
         gen = Source(cable, "--rate", "1kpps", "--seconds", "500ms", "--slow-threshold", "1us", "--link-wait", "30s", *of_source,
@@ -68,6 +71,7 @@ def joined(op):
     slow = sum(row["frames"] for row in gen["causes"]["by"] if row["cause"] not in ("lost", "unsent"))
     check(slow > 0, f"no message came back: {gen}")
     equal((got["frames"], got["joined"]), (slow, slow), "messages above 1 us on the source's trail, and with every stamp")
+    return {row["place"] for row in got["by"]}
 
 
 def test_joined_send():
@@ -76,6 +80,15 @@ def test_joined_send():
 
 def test_joined_write():
     joined("write")
+
+
+def test_joined_card():
+    """Cards in place of NICs with a trail: a free-running stamp divides what is before the poll, translated; a real-time one does not."""
+    for card, stamped in (("dgx-spark", True), ("real-time", False)):
+        os.environ["SPW_TEST_CARD"] = card
+        places = joined("send", nics=False)
+        equal("wire_out" in places, stamped, f"{card}: a place that ends at the NIC's stamp, of {sorted(places)}")
+        check("nic_polled" in places and "echo" in places, f"{card}: {sorted(places)}")
 
 
 def test_crc32c():
