@@ -42,7 +42,9 @@
 #endif
 #endif
 
-#ifdef SPW_TSAN
+/* An edge orders all threads that pass one, and so hides races between them: a build whose devices
+ * are not instrumented defines SPW_TSAN_NO_EDGE. */
+#if defined(SPW_TSAN) && !defined(SPW_TSAN_NO_EDGE)
 extern uint32_t spw_tsan_word;
 #define SPW_TSAN_EDGE() ((void)__atomic_fetch_add(&spw_tsan_word, 1u, __ATOMIC_SEQ_CST))
 #else

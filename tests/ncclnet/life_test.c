@@ -248,12 +248,16 @@ static void *transfer(void *arg)
 	return NULL;
 }
 
-/* The thread of a communicator that registers and connects. */
+/* The thread of a communicator that registers, connects, and transfers in the other half of the
+ * buffers. */
 static void *serve(void *arg)
 {
 	const struct pair *q = arg;
 	struct pair own = *q;
 	void *mr;
+
+	own.in += PAIR_BUF_BYTES / 2;
+	own.out += PAIR_BUF_BYTES / 2;
 
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(
@@ -262,6 +266,8 @@ static void *serve(void *arg)
 	}
 	for (int i = 0; i < 2; i++) {
 		pair_join(&own, &own.a, &own.b);
+		for (int k = 0; k < 30; k++)
+			pair_pass(&own, 32768, 32768);
 		assert_int_equal(net_close_send(&own.a, own.send), 0);
 		assert_int_equal(net_close_recv(&own.b, own.recv), 0);
 		assert_int_equal(net_close_listen(&own.b, own.listen), 0);
