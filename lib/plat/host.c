@@ -26,7 +26,8 @@ static void names_read(struct plat_read *r)
 	plat->uid = (uint32_t)plat_number(r, "uid", 0, "sysconf/uid");
 }
 
-/* "Max locked memory   8388608   8388608   bytes": soft and hard limit, or "unlimited". */
+/* "Max locked memory   8388608   8388608   bytes": soft and hard limit, or "unlimited". A limit
+ * that cannot be read counts as none: an unknown fact is never a finding. */
 static void rights_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
@@ -54,6 +55,7 @@ static bool module_read(struct plat_read *r, const char *name)
 	return there;
 }
 
+/* Always true: every file is read. */
 static bool load_file_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
@@ -84,6 +86,8 @@ static void modules_read(struct plat_read *r)
 		  "/etc/modules-load.d /etc/modules", NULL);
 }
 
+/* Each engine leaves another mark; the first that is found names it. The name is for messages
+ * only. */
 static void container_read(struct plat_read *r)
 {
 	static const struct {
@@ -101,7 +105,8 @@ static void container_read(struct plat_read *r)
 		  "/.dockerenv /run/.containerenv /run/systemd/container", NULL);
 }
 
-/* Adds NAME of each line "set-name: NAME". */
+/* Adds NAME of each line "set-name: NAME". No YAML is parsed: a comment that looks like such a line
+ * adds a name too many. */
 static bool netplan_read(const char *file, void *arg)
 {
 	struct plat_read *r = arg;

@@ -43,6 +43,7 @@ static void link_read(struct plat_read *r, struct spw_plat_nic *nic, const char 
 
 /* ---- configuration space ---- */
 
+/* The tree keeps the configuration space as hexadecimal digits (tree.c, zeros_keep). */
 static uint32_t config_byte(const char *hex, uint32_t at)
 {
 	char two[3] = {hex[2 * at], hex[2 * at + 1], '\0'};

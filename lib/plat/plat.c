@@ -44,6 +44,7 @@ static void probe(const struct spw_plat_from *from, struct plat_tree *tree)
 		plat_probe_nvml(tree, nvml);
 }
 
+/* A recorded machine brings its second reading along, in later/, with the time between the two. */
 static void sample_again(struct plat_read *r, uint32_t sample_ms)
 {
 	const struct timespec wait = {.tv_sec = sample_ms / 1000,
@@ -86,6 +87,7 @@ static int all_read(struct plat_read *r, const struct spw_plat_from *from)
 	return 0;
 }
 
+/* r.tree belongs to plat from the start, so one spw_plat_free undoes everything after an error. */
 int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out)
 {
 	static const struct spw_plat_from running;

@@ -114,6 +114,7 @@ int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out)
 	return rc ? rc : gpu_fill(&cuda, ordinal, gpu_out);
 }
 
+/* What is unknown is not put: reading it back gives -1 again (gpus.c). */
 static void gpu_put(struct plat_tree *tree, const struct spw_plat_gpu *gpu)
 {
 	char path[96], text[32];

@@ -4,6 +4,9 @@
  * Clocks, throttling and PCIe link of the GPUs by NVML, opened at run time and put into a live tree
  * as nvml/PCI-ADDRESS/NAME. "Not Supported" is an answer: GB10 has no memory clock of its own.
  * Source of names and numbers: NVIDIA Management Library, nvml.h.
+ *
+ * Declared here, not included: nvml.h is not on every machine that builds this. A function that is
+ * missing means no NVML at all.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -40,6 +43,8 @@ struct nvml {
 	const char *(*error)(int rc);
 };
 
+/* The library stays loaded, as CUDA's does (probe_cuda.c). memcpy: ISO C has no cast from an object
+ * pointer to a function pointer. */
 static bool nvml_open(const char *path, struct nvml *nvml)
 {
 	const struct {
@@ -77,6 +82,8 @@ struct gpu_put {
 	char pci[16];
 };
 
+/* A query that fails leaves its reason as the text: it reads as "not a number", with the reason as
+ * value. */
 static void put(const struct gpu_put *p, const char *name, int rc, unsigned long long value)
 {
 	char path[64], text[64];
@@ -91,6 +98,7 @@ static void put(const struct gpu_put *p, const char *name, int rc, unsigned long
 	plat_tree_put(p->tree, path, text);
 }
 
+/* The key is the PCI address, since NVML may count GPUs in another order than CUDA. */
 static void gpu_probe(struct plat_tree *tree, const struct nvml *nvml, void *device)
 {
 	struct gpu_put p = {.tree = tree, .nvml = nvml};
