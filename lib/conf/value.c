@@ -92,6 +92,7 @@ void conf_range_text(const struct conf_key *key, char *out, size_t bytes)
 	}
 }
 
+/* The text is cut: it may be long. */
 static int refuse(const struct conf_key *key, const char *text)
 {
 	char range[128];
@@ -144,6 +145,7 @@ static int bool_set(const struct conf_key *key, char *field, const char *text)
 	return refuse(key, text);
 }
 
+/* The field holds max + 1 characters (keys.c has the sizes). */
 static int text_set(const struct conf_key *key, char *field, const char *text)
 {
 	size_t len = strlen(text);
@@ -154,6 +156,8 @@ static int text_set(const struct conf_key *key, char *field, const char *text)
 	return 0;
 }
 
+/* The index in the list of names is the value: enums begin at 0 and have no gaps. A field of a
+ * choice has the size of an enum. */
 static int choice_set(const struct conf_key *key, char *field, const char *text)
 {
 	const char *name;
