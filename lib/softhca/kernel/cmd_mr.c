@@ -4,6 +4,12 @@
  * Commands on memory regions: of the application's memory, and of a dma-buf (any descriptor that
  * can be mapped). Nothing is pinned: memory that the application unmaps under a region becomes an
  * error CQE when the NIC accesses it (nic/nic_thread.c, memory guard).
+ *
+ *   key = index in the device's table << 8 | tag      lkey and rkey are the same
+ *   REG_MR, REREG_MR, dma-buf --> hca_mr_make --> table      the NIC looks up each packet's key
+ *
+ * A region has no part of the NIC's own: from the moment that it leaves the table no packet finds
+ * it.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -62,6 +68,8 @@ static uint64_t fd_bytes(int fd)
 	return end < 0 ? 0 : (uint64_t)end;
 }
 
+/* The mapping is ours, so the application may close its descriptor or unmap its own. Pages are
+ * mapped from the page that start lies in. */
 static int map_dmabuf(const struct hca_mr_req *req, struct hca_mr *mr)
 {
 	uint64_t in_page = req->start & ((uint64_t)sysconf(_SC_PAGESIZE) - 1),
@@ -105,6 +113,8 @@ static void new_key(struct hca_mr *mr, uint32_t idx)
 	mr->key = idx << 8 | ++mr->o.ctx->dev->mrs.tag[idx];
 }
 
+/* Undo labels in the reverse order of what was made; hca_obj_free takes back the count of locked
+ * pages. */
 int hca_mr_make(struct hca_ctx *ctx, const struct hca_mr_req *req, struct hca_mr **mr_out)
 {
 	struct hca_pd *pd = hca_obj_find(ctx, HCA_PD, req->pd_handle);

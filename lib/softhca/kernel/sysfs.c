@@ -27,7 +27,8 @@
 #define SF_FIRST     2u  /* N of mlx5_core.sf.N: 0 and 1 are other auxiliary devices */
 #define SF_NUM_FIRST 88u /* as the administrator numbers them */
 
-/* A folder being filled; rc keeps the first error. */
+/* A folder being filled; rc keeps the first error, so callers write file after file and look once.
+ */
 struct dir {
 	const struct tree *t;
 	char path[256];
@@ -299,6 +300,7 @@ static void put_ibdev(struct dir *d, const struct hca_dev *dev)
 	put_link(d, "device", "../..");
 }
 
+/* dev is what libibverbs compares with the device file that it opens. */
 static void put_uverbs(struct dir *d, const struct hca_dev *dev)
 {
 	put(d, "ibdev", "%s", dev->id.name);
@@ -336,6 +338,7 @@ static void put_links(struct dir *d, const struct hca_dev *dev)
 	put_link(d, bdf, target);
 }
 
+/* The file in dev/infiniband only has to exist: its open() is intercepted (preload/). */
 static int build_dev(const struct tree *t, const struct hca_dev *dev)
 {
 	const uint32_t uverbs = sysfs_uverbs(dev->cfg, dev->idx);
@@ -364,6 +367,8 @@ static int build_dev(const struct tree *t, const struct hca_dev *dev)
 	return d.rc;
 }
 
+/* A device that is removed vanishes from its classes and buses; its own folder stays, since
+ * programs may have files of it open. */
 void sysfs_drop(const struct tree *t, const struct hca_dev *dev)
 {
 	const uint32_t uverbs = sysfs_uverbs(dev->cfg, dev->idx);
@@ -395,6 +400,8 @@ int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
 	return 0;
 }
 
+/* Files that change while programs run are written again when one of them is opened; name is that
+ * file's, and says which part is needed. */
 static void refresh_dev(const struct tree *t, const struct hca_dev *dev, const char *name)
 {
 	struct dir d = {.t = t};
