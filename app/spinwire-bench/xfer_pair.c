@@ -48,16 +48,24 @@ static int join_turn(struct pair_end end[2], struct spw_xfer_listener *listener,
 	return rc;
 }
 
+static time_t now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
 static int join(struct pair_end end[2])
 {
-	const time_t until = time(NULL) + JOIN_S;
+	const time_t until = now_s() + JOIN_S;
 	struct spw_xfer_listener *listener;
 	struct spw_xfer_handle handle;
 	bool connected = false, exposed = false;
 	int rc = spw_xfer_listen(end[1].x, &handle, &listener);
 
 	while (!rc && (rc = join_turn(end, listener, &handle, &connected)) == -EAGAIN) {
-		rc = time(NULL) > until ? spw_err(ETIMEDOUT, "no connection in %d s", JOIN_S) : 0;
+		rc = now_s() > until ? spw_err(ETIMEDOUT, "no connection in %d s", JOIN_S) : 0;
 		for (uint32_t i = 0; connected && end[1].conn && !exposed && i < 2 && !rc; i++)
 			rc = spw_xfer_window_expose(end[i].conn, end[i].mem,
 						    end[i].bytes + PAIR_HALF,
