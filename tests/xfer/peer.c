@@ -6,12 +6,13 @@
  * happens, a line each.
  *
  *   xfer_peer serve RAILS BIND [idle]      prints "handle HEX"; takes one peer after the other
- *   xfer_peer connect RAILS HANDLE [idle]  ends with the connection
+ *   xfer_peer connect RAILS HANDLE [idle]  ends with the connection; HANDLE may be "host:port"
  *
  *   "up N"  connected over N rails     "messages N"  arrived so far, five times a second
  *   "ended ERRNO TEXT"  a connection or an attempt ended        "wrong ..."  a byte differs
  *
- * $SPW_TEST_GONE_MS, $SPW_TEST_EXCHANGE_MS: of spw_xfer_conf.
+ * $SPW_TEST_GONE_MS, $SPW_TEST_EXCHANGE_MS: of spw_xfer_conf. $SPW_TEST_OPEN=1: who knows the
+ * address may connect, and there is no handle.
  */
 #include <errno.h>
 #include <sched.h>
@@ -151,12 +152,13 @@ static int serve(void)
 {
 	struct spw_xfer_listener *listener;
 	struct spw_xfer_handle handle;
+	const bool open = env("SPW_TEST_OPEN");
 	struct spw_xfer_conn *conn;
 
-	if (spw_xfer_listen(x, &handle, &listener))
+	if (spw_xfer_listen(x, open ? NULL : &handle, &listener))
 		return die("listen");
 	printf("listens on %s\nhandle ", spw_xfer_listener_text(listener));
-	for (uint32_t i = 0; i < sizeof(handle); i++)
+	for (uint32_t i = 0; i < sizeof(handle) && !open; i++)
 		printf("%02x", handle.byte[i]);
 	printf("\n");
 	for (;;) {
@@ -173,7 +175,9 @@ static int join(const char *hex)
 	struct spw_xfer_conn *conn = NULL;
 	int rc;
 
-	for (uint32_t i = 0; i < sizeof(handle) && hex[2 * i]; i++)
+	if (strchr(hex, ':') && spw_xfer_handle_parse(hex, &handle))
+		return die("handle");
+	for (uint32_t i = 0; i < sizeof(handle) && hex[2 * i] && !strchr(hex, ':'); i++)
 		sscanf(hex + 2 * i, "%2hhx", &handle.byte[i]);
 	while ((rc = spw_xfer_connect(x, &handle, &conn)) == -EAGAIN)
 		sched_yield();
