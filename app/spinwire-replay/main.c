@@ -19,8 +19,8 @@
 
 static void usage(void)
 {
-	printf("Usage: spinwire-replay FILE [--handler NAME] [--json FILE] [--explain "
-	       "FLOW:NUMBER]\n\n"
+	printf("Usage: spinwire-replay FILE [--handler NAME] [--json FILE]\n"
+	       "                       [--explain FLOW:NUMBER]\n\n"
 	       "Runs what spinwire --record kept through the same loop again, without NIC and\n"
 	       "GPU: the same ledger, the same causes, the same worst frames.\n\n"
 	       "  --handler NAME          the handler to run on frames that --record-snap kept\n"
