@@ -36,7 +36,11 @@ enum cq_kind {
 	CQ_PIPE,
 	CQ_PIPE_REC,
 	CQ_PIPE_NIC,
-	CQ_PIPE_FRAMES
+	CQ_PIPE_FRAMES,
+	CQ_SUM, /* from here on with a handler that reads the frames */
+	CQ_SUM_FRAMES,
+	CQ_SUM_FLIGHT,
+	CQ_SUM_RAW
 };
 
 struct cq_case {
@@ -71,6 +75,7 @@ static double median_lap(struct cq_bench *b, const struct cq_case *c)
 static int case_open(struct cq_bench *b, enum cq_kind kind)
 {
 	struct cq_ring *ring = kind == CQ_PORT_COMPRESSED ? &b->mini : &b->plain;
+	bool frames = kind == CQ_PIPE_FRAMES || kind >= CQ_SUM_FRAMES;
 	struct spw_topo_conf conf = {
 		.tsc = b->tsc,
 		.port[0] = {.open = &b->port.base, .queue_cnt = 1},
@@ -78,10 +83,12 @@ static int case_open(struct cq_bench *b, enum cq_kind kind)
 		.lane[0] = {.numa_node = -1},
 		.lane_cnt = 1,
 		.memory = {.kind = SPW_MEM_HOST, .slots = ring->cnt, .slot_bytes = CQ_SLOT_BYTES},
-		.exec = {.kind = SPW_EXEC_INLINE, .handler = b->handler},
+		.exec = {.kind = SPW_EXEC_INLINE, .handler = kind >= CQ_SUM ? b->sum : b->null},
 		.pipe = {.burst = SPW_BURST_MAX,
-			 .record = kind >= CQ_PIPE_REC,
-			 .nic_frames = kind == CQ_PIPE_FRAMES},
+			 .record = kind >= CQ_PIPE_REC && kind != CQ_SUM,
+			 .nic_frames = frames,
+			 .flight = kind >= CQ_SUM_FLIGHT ? &b->flight : NULL,
+			 .flight_raw = kind == CQ_SUM_RAW},
 	};
 	int rc;
 
@@ -124,6 +131,10 @@ static struct cq_case cq_cases[] = {
 	{"pipe, inline null handler, recorder on", cq_lap_piped, "lap_pipe", CQ_PIPE_REC, {0}},
 	{"the same, from the oldest frame's NIC stamp", cq_lap_piped, "lap_pipe", CQ_PIPE_NIC, {0}},
 	{"the same, and stages for every NIC stamp", cq_lap_piped, "lap_pipe", CQ_PIPE_FRAMES, {0}},
+	{"pipe, inline sum handler, recorder off", cq_lap_piped, "lap_pipe", CQ_SUM, {0}},
+	{"sum, stages for every NIC stamp", cq_lap_piped, "lap_pipe", CQ_SUM_FRAMES, {0}},
+	{"sum, and a flight recorder without CQEs", cq_lap_piped, "lap_pipe", CQ_SUM_FLIGHT, {0}},
+	{"sum, and a flight recorder", cq_lap_piped, "lap_pipe", CQ_SUM_RAW, {0}},
 };
 
 static int run_rounds(struct cq_bench *b)
@@ -144,15 +155,17 @@ static int run_rounds(struct cq_bench *b)
 
 static void add_rows(struct cq_bench *b, struct spw_bench_out *out)
 {
-	double verbs[ROUNDS], compressed[ROUNDS], rate[ROUNDS];
+	double verbs[ROUNDS], compressed[ROUNDS], rate[ROUNDS], flight[ROUNDS];
 
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		verbs[i] = cq_cases[2].value[i] / cq_cases[0].value[i];
 		compressed[i] = cq_cases[3].value[i] / cq_cases[0].value[i];
 		rate[i] = (double)b->tsc.hz * 1e-6 / cq_cases[5].value[i];
+		flight[i] = cq_cases[11].value[i] / cq_cases[9].value[i];
 	}
 	spw_bench_add(out, "spinwire / ibv_poll_cq", "ratio", "", verbs, ROUNDS);
 	spw_bench_add(out, "spinwire compressed / ibv_poll_cq", "ratio", "", compressed, ROUNDS);
+	spw_bench_add(out, "sum, with and without a flight recorder", "ratio", "", flight, ROUNDS);
 	spw_bench_add(out, "pipe, inline null handler, recorder on", "throughput", "Mframes/s",
 		      rate, ROUNDS);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases); i++)
@@ -163,26 +176,25 @@ static void add_rows(struct cq_bench *b, struct spw_bench_out *out)
 }
 
 /* Runs one case alone, under callgrind. */
-static int run_one(struct cq_bench *b, const char *function)
+static int run_one(struct cq_bench *b, const char *name)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases); i++) {
 		const struct cq_case *c = &cq_cases[i];
 
-		if (!strcmp(c->function, function))
+		if (!strcmp(c->name, name))
 			return run_case(b, c) > 0 ? 0 : 3;
 	}
 	return 1;
 }
 
-/* The pipe's rows share a function, and the first of them is counted: the pipe without recorder. */
 static int add_counts(const struct cq_opt *opt, struct spw_bench_out *out)
 {
-	for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases) && cq_cases[i].kind <= CQ_PIPE; i++) {
+	for (size_t i = 0; i < SPW_ARRAY_CNT(cq_cases); i++) {
 		char *argv[] = {(char *)(uintptr_t) "cq",
 				(char *)(uintptr_t)opt->rx,
 				(char *)(uintptr_t)opt->tx,
 				(char *)(uintptr_t) "--only",
-				(char *)(uintptr_t)cq_cases[i].function,
+				(char *)(uintptr_t)cq_cases[i].name,
 				NULL};
 		uint64_t total;
 

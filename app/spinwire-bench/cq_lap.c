@@ -12,7 +12,8 @@
 #include "exec/spw_handler.h"
 
 /* Ticks between two stamps: 260 M frames/s at 2.6 GHz, so many frames share a bucket. */
-#define STAMP_STEP 10u
+#define STAMP_STEP   10u
+#define FLIGHT_BYTES ((size_t)64 << 20) /* the default of --record-memory */
 
 /* ---- the timed loops ---- */
 
@@ -121,7 +122,11 @@ int cq_lap_open(struct cq_bench *b, const char *rx, const char *tx, uint32_t cnt
 	cq_ring_stamps(&b->plain, 0, STAMP_STEP);
 	rc = spw_tsc_calibrate(50, &b->tsc);
 	if (!rc)
-		rc = spw_handler_open("null", &b->handler);
+		rc = spw_handler_open("null", &b->null);
+	if (!rc)
+		rc = spw_handler_open("sum", &b->sum);
+	if (!rc)
+		rc = spw_flight_open(&b->flight, FLIGHT_BYTES, 0, -1);
 	if (rc)
 		fprintf(stderr, "spinwire-bench cq: %s\n", spw_err_text());
 	return rc ? 2 : 0;
@@ -131,6 +136,7 @@ void cq_lap_close(struct cq_bench *b)
 {
 	cq_ring_close(&b->plain);
 	cq_ring_close(&b->mini);
+	spw_flight_close(&b->flight);
 	free(b);
 }
 

@@ -13,7 +13,8 @@
 struct cq_bench {
 	struct cq_ring plain, mini; /* CQEs alone; titles with mini-CQE arrays */
 	struct spw_tsc tsc;
-	const struct spw_handler *handler;
+	const struct spw_handler *null, *sum;
+	struct spw_flight flight;
 	/* of the case that runs */
 	struct cq_port port;
 	struct spw_topo topo;

@@ -40,6 +40,11 @@ static int queue_setup(struct spw_port *port, uint16_t queue SPW_UNUSED,
 	return rc;
 }
 
+static int raw_keep(struct spw_port *port, uint16_t queue)
+{
+	return mlx5_eth_raw_keep(&port_of(port)->queue, &port->queue[queue]);
+}
+
 static int start(struct spw_port *port)
 {
 	mlx5_eth_queue_arm(&port_of(port)->queue);
@@ -72,6 +77,7 @@ void cq_port_init(struct cq_port *port, struct cq_ring *ring, unsigned flags, ui
 	static const struct spw_port_driver driver = {
 		.name = "cq",
 		.queue_setup = queue_setup,
+		.raw_keep = raw_keep,
 		.start = start,
 		.stop = stop,
 		.pair_clock = pair_clock,

@@ -78,6 +78,7 @@ int app_record_open(struct app *app)
 		rc = spw_flight_open(&app->record->flight[i], app->conf.run.record_memory,
 				     (uint32_t)app->conf.run.record_snap, tc->lane[i].numa_node);
 	app->topo_conf.pipe.flight = app->record->flight;
+	app->topo_conf.pipe.flight_raw = app->conf.run.record_cqes;
 	sigaction(SIGUSR1, &action, NULL);
 	return rc < 0 ? spw_err_ctx(rc, "--record-memory") : 0;
 }

@@ -176,6 +176,8 @@ const struct conf_key conf_table[] = {
 	{RUN_FIELD(record_memory), .name = "record-memory", .option = "record-memory",
 	 .type = CONF_BYTES, .min = 4u << 20, .max = 1ull << 36, .dflt = "64MiB",
 	 .help = "memory for it, of each queue"},
+	{RUN_FIELD(record_cqes), .name = "record-cqes", .option = "record-cqes", .type = CONF_BOOL,
+	 .dflt = "yes", .help = "keep the CQEs, where the port can; no: cheaper, a longer window"},
 	{RUN_FIELD(record_snap), .name = "record-snap", .option = "record-snap", .type = CONF_BYTES,
 	 .max = SPW_FLIGHT_SNAP_MAX, .dflt = "0B", .help = "bytes kept of each frame's payload"},
 };

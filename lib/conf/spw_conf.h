@@ -100,6 +100,7 @@ struct spw_conf {
 		enum spw_conf_record record_rule;
 		uint64_t record_window_ns; /* of the file; 0: all that the ring holds */
 		uint64_t record_memory;    /* of each lane's ring, bytes */
+		bool record_cqes;          /* what the ports read of their completion rings */
 		uint64_t record_snap;      /* bytes kept of a frame */
 	} run;
 };

@@ -100,6 +100,7 @@ struct spw_topo_conf {
 		/* [lane_cnt], outlive the topology: where all that a lane learns is recorded
 		 * (rec/spw_flight.h); NULL: nowhere */
 		struct spw_flight *flight;
+		bool flight_raw;       /* and raw completions, of ports that keep them */
 		uint64_t slow_wait_ns; /* from a slow batch to its judgement; 0: 1 ms */
 		uint64_t drain_ns;     /* longest wait for the executor at the end; 0: 2 s */
 		uint64_t frames_max;   /* per lane; 0: no limit */

@@ -101,7 +101,7 @@ static int lanes_open(struct spw_topo *topo)
 /* A recording has the raw completions of drivers that keep them. */
 static int raw_keep(const struct spw_topo *topo, const struct spw_topo_lane *lane)
 {
-	int rc = topo->conf.pipe.flight ? spw_port_raw_keep(lane->port, lane->conf.queue) : 0;
+	int rc = topo->conf.pipe.flight_raw ? spw_port_raw_keep(lane->port, lane->conf.queue) : 0;
 
 	return rc == -ENOTSUP ? 0 : rc;
 }

@@ -16,7 +16,6 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/mlx5/eth/eth.h"
-#include "port/mlx5/eth/raw.h"
 
 #define MTU_MAX 9978u
 #define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device takes the FCS off */

@@ -180,6 +180,13 @@ void mlx5_eth_queue_slots(const struct mlx5_eth_queue *q, struct spw_port_slots 
  * Thread:  setup */
 void mlx5_eth_queue_calls(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
 
+/* Purpose: makes queue and burst function of pq keep raw completions (eth/raw.c).
+ * Order:   once, after calls.
+ * Owner:   the queue, until fini.
+ * Thread:  setup
+ * Errors:  -ENOMEM. */
+int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
+
 /* ---- between the files; all by the owner ---- */
 
 /* The burst function of a variant; NULL: no variant has these flags. */

@@ -51,12 +51,6 @@ struct mlx5_eth_raw {
 	uint8_t nowhere[SPW_PORT_RAW_MAX]; /* for bursts before the first caller sets out.to */
 };
 
-/* eth/raw.c. Purpose: makes queue and burst function of pq keep raw completions.
- * Owner:   the queue, until fini.
- * Thread:  setup
- * Errors:  -ENOMEM. */
-int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
-
 /* The first thing that a burst keeps; again: nothing. Called before the queue's state changes. */
 SPW_INLINE void mlx5_eth_raw_begin(struct mlx5_eth_queue *q, uint32_t want)
 {
