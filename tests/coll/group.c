@@ -21,22 +21,22 @@ static struct {
 } table = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, {{0}}};
 
 /* All ranks of a test come by the same number of times. */
-static int exchange(void *arg, const void *mine, void *all, size_t bytes)
+int group_exchange(void *arg, const void *mine, void *all, size_t bytes)
 {
 	const struct member *m = arg;
 	uint32_t lap;
 
 	pthread_mutex_lock(&table.lock);
-	memcpy(table.blob[m->conf.rank], mine, bytes);
+	memcpy(table.blob[m - m->g->member], mine, bytes);
 	lap = table.laps;
-	if (++table.here == m->conf.rank_cnt) {
+	if (++table.here == m->g->rank_cnt) {
 		table.here = 0;
 		table.laps++;
 		pthread_cond_broadcast(&table.turn);
 	}
 	while (lap == table.laps)
 		pthread_cond_wait(&table.turn, &table.lock);
-	for (uint32_t i = 0; i < m->conf.rank_cnt; i++)
+	for (uint32_t i = 0; i < m->g->rank_cnt; i++)
 		memcpy((uint8_t *)all + i * bytes, table.blob[i], bytes);
 	pthread_mutex_unlock(&table.lock);
 	return 0;
@@ -61,7 +61,7 @@ static void *member_main(void *arg)
 	char rails[64];
 
 	snprintf(rails, sizeof(rails), "mlx5_%u", m->conf.rank);
-	m->conf.exchange = exchange;
+	m->conf.exchange = group_exchange;
 	m->conf.exchange_arg = m;
 	m->conf.timeout_ms = m->g->timeout_ms;
 	m->conf.bytes_max = m->g->bytes_max;
@@ -69,11 +69,13 @@ static void *member_main(void *arg)
 	m->conf.xfer.rails = m->g->rails ? m->g->rails : rails;
 	m->conf.xfer.bind = "127.0.0.1:0";
 	m->seed = m->conf.rank;
-	if (spw_coll_open(&m->conf, &m->coll)) {
+	if (m->g->tune)
+		m->g->tune(m);
+	m->opened = spw_coll_open(&m->conf, &m->coll);
+	if (m->opened && !m->g->refused)
 		member_wrong(m, "open: %s", spw_err_text());
-		return NULL;
-	}
-	m->g->part(m);
+	else
+		m->g->part(m);
 	spw_coll_close(m->coll);
 	return NULL;
 }

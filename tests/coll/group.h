@@ -16,24 +16,31 @@ struct group;
 struct member {
 	struct group *g;
 	struct spw_coll_conf conf;
-	struct spw_coll *coll;
+	struct spw_coll *coll; /* NULL: it was refused */
+	int opened;            /* what spw_coll_open returned */
 	uint64_t seed;
 	char wrong[512]; /* the first thing that was; "" none */
 };
 
 /* What a rank does; in a thread of its own, when the group is open. */
 typedef void part_fn(struct member *m);
+/* Changes m->conf before the group opens. */
+typedef void tune_fn(struct member *m);
 
 struct group {
 	uint32_t rank_cnt;
 	uint32_t timeout_ms, bytes_max;
 	enum spw_coll_progress progress;
 	const char *rails; /* "%u" is the rank; NULL: mlx5_%u */
+	tune_fn *tune;     /* NULL: none */
 	part_fn *part;
+	bool refused; /* the part is played without a group, too */
 	void *arg;
 	struct member member[SPW_COLL_RANK_MAX];
 };
 
+/* The members' exchange, between threads; arg is the member. */
+int group_exchange(void *arg, const void *mine, void *all, size_t bytes);
 /* Opens the group, plays the parts, closes it; fails the test if one went wrong. */
 void group_run(struct group *g);
 /* The part of one rank went wrong. */
