@@ -22,18 +22,18 @@ def check(good, what):
 
 
 class Pair:
-    """A sender and a receiver that have been started."""
+    """A sender and a receiver that have been started; version: the plugin API of the receiver and of the sender."""
 
-    def __init__(self, count, size, devices=2, version=11, env=(), sender_env=(), faults=()):
+    def __init__(self, count, size, devices=2, version=(11, 11), env=(), sender_env=(), faults=()):
         self.folder = tempfile.TemporaryDirectory(prefix='spw-')
         self.fabric = peers.Fabric(extra=['--devices', str(devices)], faults=faults)
         self.deadline = time.monotonic() + SECONDS
         self.ranks = []
-        for side in ('recv', 'send'):
+        for side, api in zip(('recv', 'send'), version):
             more = {**peers.env(), 'NCCL_SPINWIRE_REPORT': f'{self.folder.name}/report.{side}', **dict(env),
                     **(dict(sender_env) if side == 'send' else {})}
             more.pop('NCCL_DEBUG', None)
-            argv = self.fabric.argv([RANK, str(version), side, self.folder.name, str(count), str(size)],
+            argv = self.fabric.argv([RANK, str(api), side, self.folder.name, str(count), str(size)],
                                     '--control', f'{self.folder.name}/{side}')
             self.ranks.append(peers.Proc(argv, side, more))
         self.recv, self.send = self.ranks
@@ -88,8 +88,8 @@ def case_rails(devices):
 
 
 def case_versions():
-    """An old NCCL on one side."""
-    for version in (8, 12):
+    """An old NCCL on one side, by turns: what travels does not depend on the tables."""
+    for version in ((8, 12), (12, 8)):
         Pair(20, 70000, version=version).end()
 
 

@@ -129,6 +129,20 @@ static void refuses_what_does_not_fit(void **state)
 	assert_non_null(strstr(net_log(), "longer than the receive"));
 }
 
+/* NCCL counts bytes in an int. */
+static void refuses_what_no_int_counts(void **state)
+{
+	void *req = &req;
+
+	(void)state;
+	net_log();
+	assert_int_equal(net_isend(&p.a, p.send, p.out, (1u << 30) + 1, 0, p.mr_out, &req),
+			 NCCL_INVALID_ARGUMENT);
+	assert_null(req);
+	assert_non_null(strstr(net_log(), "1073741825 bytes: at most 2^30 in one message"));
+	pair_pass(&p, 1000, 1000);
+}
+
 static void host_memory_needs_no_flush(void **state)
 {
 	void *data = p.in, *req = &req;
@@ -211,6 +225,7 @@ int main(int argc, char **argv)
 		WITH_PAIR(has_room_for_nccls_requests),
 		WITH_PAIR(receives_groups),
 		WITH_PAIR(refuses_what_does_not_fit),
+		WITH_PAIR(refuses_what_no_int_counts),
 		WITH_PAIR(host_memory_needs_no_flush),
 		WITH_PAIR(registers_any_address),
 		WITH_PAIR(refuses_memory_that_it_cannot_have),
