@@ -58,6 +58,7 @@ static json_t *rail_json(const struct spw_port_rail *rail)
 	json_object_set_new(out, "duplicate", number(rail->duplicate));
 	json_object_set_new(out, "flushed", number(rail->flushed));
 	json_object_set_new(out, "moved", number(rail->moved));
+	json_object_set_new(out, "outages", number(rail->outages));
 	json_object_set_new(out, "tx_flushed", number(stat->tx_flushed));
 	json_object_set_new(out, "residual", number(rail->residual));
 	return out;

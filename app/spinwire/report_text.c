@@ -66,6 +66,7 @@ static void print_rails(struct spw_port *port)
 		print_if("duplicate", rail[r].duplicate);
 		print_if("flushed", rail[r].flushed);
 		print_if("moved here", rail[r].moved);
+		print_if("outages", rail[r].outages);
 		print_if("tx_flushed", rail[r].stat.tx_flushed);
 		print_if("residual", rail[r].residual);
 		app_loop_print(stdout, "    ", &rail[r].stat);

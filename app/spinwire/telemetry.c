@@ -122,9 +122,12 @@ static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 
 			if (!dict)
 				return;
+			add(dict, "wire", rail[r].stat.wire_frames);
 			add(dict, "late", rail[r].late);
 			add(dict, "duplicate", rail[r].duplicate);
 			add(dict, "moved", rail[r].moved);
+			add(dict, "outages", rail[r].outages);
+			add(dict, "tx_flushed", rail[r].stat.tx_flushed);
 			snprintf(number, sizeof(number), "%u_%u", p, r);
 			add_dict(d, number, dict);
 		}

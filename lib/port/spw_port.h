@@ -179,6 +179,7 @@ struct spw_port_rail {
 	uint64_t late, duplicate; /* not lent: dropped for their number */
 	uint64_t flushed;         /* not lent: parked when the port stopped */
 	uint64_t moved;           /* sent there because another rail was down */
+	uint64_t outages;         /* times that its link, its device or a peer's connection ended */
 	/* Sum of the differences of: what arrived and what the rail lent, missed or dropped; what
 	 * it lent and polled. 0 after stop. */
 	uint64_t residual;

@@ -25,7 +25,7 @@ SCHEMA = {
              "boot_id": TEXT},
     "tsc_hz": COUNT,
     "ports": [{**PORT, "rails": [{**PORT, "wire": COUNT, "missed": OR_NULL, "late": COUNT, "duplicate": COUNT, "flushed": COUNT,
-                                  "moved": COUNT, "tx_flushed": COUNT, "residual": COUNT}]}],
+                                  "moved": COUNT, "outages": COUNT, "tx_flushed": COUNT, "residual": COUNT}]}],
     "executor": {"kind": TEXT, "mode": TEXT, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
     "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,
                "consumed": COUNT, "bad": COUNTS, "dropped": COUNTS, "residual": COUNT},

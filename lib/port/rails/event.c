@@ -47,7 +47,7 @@ static void link_event(struct rails_queue *q, uint32_t r, struct spw_port_event 
 		rp->gone |= bit;
 	spw_thr_store_rlx(&rp->up, is_up(event->kind) ? was | bit : was & ~bit);
 	if (!is_up(event->kind) && was & bit)
-		spw_thr_count(&rp->down_cnt, 1);
+		spw_thr_count(&q->count[r].outages, 1);
 	if (event->kind == SPW_PORT_EVENT_DEVICE_GONE && rp->gone != rp->all)
 		event->kind = rp->up ? SPW_PORT_EVENT_RAIL_DOWN : SPW_PORT_EVENT_LINK_DOWN;
 	else
@@ -67,7 +67,7 @@ static void peer_event(struct rails_queue *q, uint32_t r, struct spw_port_event 
 	was_up = q->peer_was_up[peer];
 	q->peer_up[peer] = (uint8_t)(is_up(event->kind) ? was | 1u << r : was & ~(1u << r));
 	if (!is_up(event->kind) && was >> r & 1)
-		spw_thr_count(&q->port->down_cnt, 1);
+		spw_thr_count(&q->count[r].outages, 1);
 	event->kind = kind_of(event->kind, was, q->peer_up[peer], &was_up, q->port->all);
 	q->peer_was_up[peer] = was_up;
 }

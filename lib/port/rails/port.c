@@ -314,6 +314,7 @@ static void queue_add(const struct rails_queue *q, struct spw_port_stat *sum)
 		sum->dropped[SPW_PORT_DROP_duplicate] += spw_thr_load_rlx(&count->duplicate);
 		sum->dropped[SPW_PORT_DROP_rx_flushed] += spw_thr_load_rlx(&count->flushed);
 		sum->err[SPW_PORT_ERR_rail_moved] += spw_thr_load_rlx(&count->moved);
+		sum->err[SPW_PORT_ERR_rail_down] += spw_thr_load_rlx(&count->outages);
 	}
 }
 
@@ -331,7 +332,6 @@ static void rails_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 		spw_port_stat(rp->rail[r], &rail);
 		rail_add(stat_out, &rail);
 	}
-	stat_out->err[SPW_PORT_ERR_rail_down] = spw_thr_load_rlx(&rp->down_cnt);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		if (rp->queue[i].port)
 			queue_add(&rp->queue[i], stat_out);
@@ -370,6 +370,7 @@ static uint32_t rails_rails(struct spw_port *port, struct spw_port_rail *rail_ou
 			rail->duplicate += spw_thr_load_rlx(&count->duplicate);
 			rail->flushed += spw_thr_load_rlx(&count->flushed);
 			rail->moved += spw_thr_load_rlx(&count->moved);
+			rail->outages += spw_thr_load_rlx(&count->outages);
 		}
 		rail->residual = residual_of(rail);
 	}

@@ -41,7 +41,8 @@ struct rails_count {
 	uint64_t polled;
 	uint64_t late, duplicate, flushed; /* received there, and not lent */
 	uint64_t dropped_bytes;
-	uint64_t moved; /* sent there because their own rail was down */
+	uint64_t moved;   /* sent there because their own rail was down */
+	uint64_t outages; /* times that its link, its device or a peer's connection ended */
 };
 
 struct rails_port;
@@ -73,7 +74,6 @@ struct rails_port {
 	 * events by every owner alike; read by all owners. */
 	uint32_t up SPW_ALIGNED(SPW_CACHE_LINE);
 	uint32_t was_up, gone; /* owner of queue 0: all have been up; devices that left */
-	uint64_t down_cnt;
 	/* constant after open, read in every burst */
 	uint8_t rail_of[RAILS_MASKS][RAILS_BUCKETS] SPW_ALIGNED(SPW_CACHE_LINE);
 	uint8_t rail_after[RAILS_MASKS][SPW_PORT_RAIL_MAX];
