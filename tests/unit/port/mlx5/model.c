@@ -5,27 +5,19 @@
 #include "port/mlx5/eth/raw.h"
 
 bool model_keeps_raw;
-static struct spw_port_raw_reader *reader; /* of the model opened last */
 
-static void raw_open(struct model *m)
-{
-	spw_port_raw_close(reader);
-	reader = NULL;
-	if (!model_keeps_raw)
-		return;
-	assert_int_equal(mlx5_eth_raw_keep(m->h.q, &m->h.pq), 0);
-	assert_int_equal(spw_port_raw_open(&m->h.pq.raw->shape, &reader), 0);
-}
-
+/* Each burst has a reader of its own: what it kept stands alone. */
 static void raw_check(const struct model *m, const struct spw_desc *desc, uint16_t cnt)
 {
 	const struct spw_port_raw *raw = m->h.pq.raw;
+	struct spw_port_raw_reader *reader;
 	struct spw_desc again[SPW_BURST_MAX];
 
 	assert_true(raw->bytes || !cnt);
 	assert_true(raw->bytes <= SPW_PORT_RAW_MAX && raw->bytes % 8 == 0);
 	if (!raw->bytes)
 		return;
+	assert_int_equal(spw_port_raw_open(&raw->shape, &reader), 0);
 	assert_int_equal(spw_port_raw_run(reader, raw->to, raw->bytes, again), cnt);
 	for (uint16_t i = 0; i < cnt; i++) {
 		assert_int_equal(again[i].len, desc[i].len);
@@ -33,6 +25,7 @@ static void raw_check(const struct model *m, const struct spw_desc *desc, uint16
 		assert_int_equal(again[i].flags, desc[i].flags);
 		assert_int_equal(again[i].nic_stamp, desc[i].nic_stamp);
 	}
+	spw_port_raw_close(reader);
 }
 
 void model_open(struct model *m, const struct hand_conf *conf)
@@ -40,7 +33,8 @@ void model_open(struct model *m, const struct hand_conf *conf)
 	memset(m, 0, sizeof(*m));
 	m->seed = 42;
 	assert_int_equal(hand_open(&m->h, conf), 0);
-	raw_open(m);
+	if (model_keeps_raw)
+		assert_int_equal(mlx5_eth_raw_keep(m->h.q, &m->h.pq), 0);
 	assert_true(hand_balanced(&m->h, 0));
 }
 
