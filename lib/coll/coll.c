@@ -22,6 +22,31 @@
 #define TIMEOUT_MAX_MS 600000u
 #define JOIN_MS        20000u
 
+/* ---- fork ---- */
+
+static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
+static uint32_t forks; /* that led to this process since its first group was opened */
+
+static void in_child(void)
+{
+	forks++;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+}
+
+int coll_check_process(const struct spw_coll *c)
+{
+	return c->forks == forks
+		       ? 0
+		       : spw_err(ECHILD,
+				 "this process was forked after its group was opened, and cannot "
+				 "use it: open one here, or start it by fork and exec (Python: "
+				 "multiprocessing's start method spawn)");
+}
+
 /* ---- memory ---- */
 
 /* Takes the next piece, on pages of its own: a window shares none with another's. */
@@ -137,6 +162,8 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 	if (!c)
 		return spw_err(ENOMEM, "no memory for a group");
 	memset(c, 0, sizeof(*c));
+	pthread_once(&forks_watched, watch_forks);
+	c->forks = forks;
 	rc = open_all(c, conf);
 	if (rc) {
 		spw_coll_close(c);
@@ -163,7 +190,7 @@ static void farewell(struct spw_coll *c)
 
 void spw_coll_close(struct spw_coll *coll)
 {
-	if (!coll)
+	if (!coll || coll_check_process(coll)) /* a child has neither its thread nor its NIC */
 		return;
 	if (coll->conf.exec == SPW_COLL_CUDA)
 		coll_cuda_stop(coll);

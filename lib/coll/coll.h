@@ -56,6 +56,7 @@ struct spw_coll {
 	uint32_t rank, rank_cnt;
 	uint32_t slot_bytes; /* of data, a multiple of SPW_COLL_CELL */
 	struct spw_coll_conf conf;
+	uint32_t forks; /* coll.c */
 	uint64_t session;
 	uint64_t timeout_ns;
 	struct spw_coll_words *words;
@@ -88,6 +89,11 @@ struct spw_coll {
 	char error_text[256];
 	int error;
 };
+
+/* ---- coll.c ---- */
+
+/* Returns: -ECHILD: this process was forked from the one that opened the group. */
+int coll_check_process(const struct spw_coll *c);
 
 /* ---- join.c ---- */
 

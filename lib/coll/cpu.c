@@ -53,8 +53,9 @@ static int check_memory(const struct spw_coll *c, const struct spw_coll_call *ca
 int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call)
 {
 	const uint32_t size = spw_coll_type_bytes(call->type);
-	int rc = spw_coll_error(c);
+	int rc = coll_check_process(c);
 
+	rc = rc ? rc : spw_coll_error(c);
 	if (rc)
 		return rc;
 	if (!size || (uint32_t)call->kind > SPW_COLL_ALL_GATHER ||
@@ -221,10 +222,11 @@ static void finish(struct spw_coll *c)
 int spw_coll_test(struct spw_coll *coll, bool *done_out)
 {
 	uint64_t end;
+	int rc = coll_check_process(coll);
 
-	*done_out = !coll->cpu.busy;
-	if (!coll->cpu.busy)
-		return 0;
+	*done_out = !rc && !coll->cpu.busy;
+	if (rc || !coll->cpu.busy)
+		return rc;
 	spw_coll_progress(coll);
 	if (look(coll, &end))
 		end = judge(coll);

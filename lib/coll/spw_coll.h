@@ -92,7 +92,7 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out);
 
 /* Purpose: ends the group on this rank. What was started on the CPU is given up; with CUDA it waits
  *   for the device, where no kernel of the group outlives its timeout. Gives puts that peers still
- *   wait for 1 s.
+ *   wait for 1 s. In a forked child it does nothing.
  * Shape: NULL is fine.
  * Thread: owner. */
 void spw_coll_close(struct spw_coll *coll);
@@ -113,14 +113,14 @@ struct spw_coll_call {
 /* Purpose: starts a call on the cpu executor. One at a time.
  * Owner: in and out are the library's until the call is done.
  * Thread: owner.
- * Errors: -EINVAL; -EMSGSIZE more than bytes_max; -EBUSY one is under way; those of
- *   spw_coll_error. */
+ * Errors: -EINVAL; -EMSGSIZE more than bytes_max; -EBUSY one is under way; -ECHILD this process
+ *   was forked from the one that opened the group; those of spw_coll_error. */
 int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call);
 
 /* Purpose: advances the call that was started. Never waits.
  * Returns: 0, *done_out says; -errno: it failed, out is as it was, and *done_out is true.
  * Thread: owner.
- * Errors: those of spw_coll_error. */
+ * Errors: -ECHILD; those of spw_coll_error. */
 int spw_coll_test(struct spw_coll *coll, bool *done_out);
 
 /* Purpose: starts a call and waits for its end, timeout_ms at most.

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Groups that cannot be: every rank that is there gets one line in bounded time, which names what
- * is wrong and, where it is one, the rank.
+ * Groups that cannot be, and processes that cannot use one: every rank that is there gets one line
+ * in bounded time, which names what is wrong and, where it is one, the rank.
  */
 #include "group.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "coll/coll.h"
 
@@ -139,9 +141,49 @@ static void groups_that_cannot_be(void **state SPW_UNUSED)
 	}
 }
 
+/* ---- fork ---- */
+
+/* Returns: whether each call refused, in words, and close did nothing. */
+static bool child_is_refused(struct member *m)
+{
+	uint32_t word = 0;
+	bool done;
+	const struct spw_coll_call call = {.count = 1, .in = &word, .out = &word};
+	bool ok = spw_coll_run(m->coll, &call) == -ECHILD && strstr(spw_err_text(), "was forked");
+
+	ok = ok && spw_coll_test(m->coll, &done) == -ECHILD && !done;
+	spw_coll_close(m->coll);
+	return ok;
+}
+
+static void one_forks(struct member *m)
+{
+	int status = -1;
+	pid_t pid;
+
+	member_call(m, &(struct spw_coll_call){.count = 100}, 1);
+	if (m->conf.rank == 0) {
+		pid = fork();
+		if (!pid)
+			_exit(!child_is_refused(m));
+		MEMBER_EXPECT(m, waitpid(pid, &status, 0) == pid && !status);
+	}
+	member_call(m, &(struct spw_coll_call){.count = 100}, 2);
+}
+
+static void a_forked_child_is_refused(void **state SPW_UNUSED)
+{
+	struct group g = {.rank_cnt = 2, .part = one_forks, .timeout_ms = 10000};
+
+	group_run(&g);
+	g.progress = SPW_COLL_CALLER;
+	group_run(&g);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(groups_that_cannot_be)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(groups_that_cannot_be),
+					   cmocka_unit_test(a_forked_child_is_refused)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
