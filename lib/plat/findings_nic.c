@@ -110,6 +110,10 @@ static void link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 			"ethtool -s %s autoneg on; ethtool %s: what the cable and the other end "
 			"offer",
 			nic->netdev, nic->netdev);
+}
+
+static void mtu_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
 	if (nic->rdma[0] && has_link(nic) && nic->mtu && nic->mtu < MTU_WANTED)
 		plat_advise(
 			plat_find(plat, nic->path_mtu < 4096 ? SPW_PLAT_WARN : SPW_PLAT_NOTE,
@@ -242,7 +246,7 @@ static void firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
 }
 
 /* A half whose MTU differs from its twin's gets one finding about that, not a second one about its
- * link. Of NICs with other firmware each is compared with the next that differs. */
+ * own. Of NICs with other firmware each is compared with the next that differs. */
 void plat_nics_judge(struct spw_plat *plat)
 {
 	any_link_judge(plat);
@@ -253,8 +257,9 @@ void plat_nics_judge(struct spw_plat *plat)
 
 		pcie_judge(plat, nic);
 		irqs_judge(plat, nic);
+		link_judge(plat, nic);
 		if (!twin || twin->mtu == nic->mtu)
-			link_judge(plat, nic);
+			mtu_judge(plat, nic);
 		if (twin)
 			halves_judge(plat, twin, nic);
 		for (uint32_t k = i + 1; k < plat->nic_cnt; k++)
