@@ -237,9 +237,13 @@ int cmd_resize_cq(struct uv_call *c)
 	if (hca_umem_check(drv->buf_addr, (uint64_t)ncqe * cq->cqe_bytes, true))
 		return -EFAULT;
 	rc = hca_obj_repin(&cq->o, drv->buf_addr, (uint64_t)ncqe * cq->cqe_bytes);
-	rc = rc ? rc : nic_cq_resize(cq, (uint8_t *)(uintptr_t)drv->buf_addr, ncqe);
 	if (rc)
 		return rc;
+	rc = nic_cq_resize(cq, (uint8_t *)(uintptr_t)drv->buf_addr, ncqe);
+	if (rc) { /* the old ring stays */
+		hca_obj_repin(&cq->o, (uintptr_t)cq->buf, (uint64_t)cq->ncqe * cq->cqe_bytes);
+		return rc;
+	}
 	cq->buf = (uint8_t *)(uintptr_t)drv->buf_addr;
 	cq->ncqe = ncqe;
 	return 0;

@@ -179,7 +179,7 @@ static int bind_fresh(int fd, const struct sockaddr_un *a)
 	return rc;
 }
 
-/* c->path is what control_close and control_leave remove: it is emptied if the bind fails. */
+/* c->path is what control_close and control_leave remove: only what was bound. */
 static int bind_at(struct control *c, const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -188,14 +188,13 @@ static int bind_at(struct control *c, const char *path)
 		return spw_err(EINVAL, "control socket %s: longer than %zu characters", path,
 			       sizeof(a.sun_path) - 1);
 	strcpy(a.sun_path, path);
-	strcpy(c->path, path);
 	c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (c->fd < 0)
 		return spw_err(errno, "control socket %s: %s", path, strerror(errno));
-	if (bind_fresh(c->fd, &a) == 0)
-		return 0;
-	c->path[0] = '\0';
-	return spw_err(errno, "control socket %s: %s", path, strerror(errno));
+	if (bind_fresh(c->fd, &a))
+		return spw_err(errno, "control socket %s: %s", path, strerror(errno));
+	strcpy(c->path, path);
+	return 0;
 }
 
 /* PATH for the first device of the first process, PATH.DEVICE.PID for others. */
@@ -230,6 +229,7 @@ int control_open(struct nic_dev *nd, const char *path)
 	rc = pthread_create(&c->thread, NULL, control_main, c);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc) {
+		close(c->stop_fd[0]);
 		close(c->stop_fd[1]);
 		c->stop_fd[1] = -1;
 		return spw_err(rc, "control socket %s: no thread", path);
