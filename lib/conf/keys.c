@@ -218,10 +218,11 @@ bool spw_conf_key_help(uint32_t idx, struct spw_conf_key_help *help_out)
 {
 	static const char *const type_name[] = {"number", "size",   "time", "yes/no",
 						"text",   "one of", "cores"};
-	const struct conf_key *key = &conf_table[idx];
+	const struct conf_key *key;
 
 	if (idx >= conf_table_cnt)
 		return false;
+	key = &conf_table[idx];
 	snprintf(help_out->key, sizeof(help_out->key), "%s%s.%s", key->section,
 		 strcmp(key->section, CONF_PORTS) ? "" : "[]", key->name);
 	help_out->option = key->option;
