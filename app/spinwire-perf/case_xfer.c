@@ -129,6 +129,23 @@ static int timed(struct perf_session *s, struct perf_result *result, uint64_t fl
 	return perf_pump(&s->lane, what, true, what->both && what->op == PERF_SEND, &result->own);
 }
 
+/* Adds what the rails have done since the connection began; sign -1: takes it away again. */
+static void carried_add(const struct spw_xfer_conn *conn, struct perf_result *result, int sign)
+{
+	struct spw_xfer_rail_stat stat;
+	uint32_t i = 0;
+
+	for (; i < PERF_RAIL_MAX && spw_xfer_conn_rail_stat(conn, i, &stat); i++) {
+		struct perf_carried *c = &result->carried[i];
+
+		memcpy(c->device, stat.device, sizeof(c->device));
+		c->bytes += (uint64_t)sign * stat.tx_bytes;
+		c->resent_chunks += (uint64_t)sign * stat.resent_chunks;
+		c->outages += (uint64_t)sign * stat.outages;
+	}
+	result->carried_cnt = i;
+}
+
 static int run(struct perf_session *s, struct perf_result *result)
 {
 	struct perf_phy before, own, peer;
@@ -137,8 +154,12 @@ static int run(struct perf_session *s, struct perf_result *result)
 	int rc;
 
 	perf_phy_read(&s->own, s->lane.rails, &before);
+	carried_add(s->lane.conn, result, -1);
 	rc = perf_ask(s, order("run", flag, 0), ORDER_MS, NULL);
-	if (rc == 0 && (rc = timed(s, result, flag)) == 0)
+	if (rc == 0)
+		rc = timed(s, result, flag);
+	carried_add(s->lane.conn, result, 1);
+	if (rc == 0)
 		rc = perf_ask(s, order("stop", 0, 0), ORDER_MS, &answer);
 	if (rc < 0)
 		return rc;

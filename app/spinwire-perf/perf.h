@@ -106,6 +106,12 @@ struct perf_lat {
 	uint64_t intended, lost, gap_ns;
 };
 
+/* What one rail of this end did in the timed part of a row. */
+struct perf_carried {
+	char device[64];
+	uint64_t bytes, resent_chunks, outages;
+};
+
 struct perf_result {
 	struct perf_case what;
 	struct perf_flow own, peer;
@@ -113,6 +119,8 @@ struct perf_result {
 	enum perf_valid valid;
 	char why[PERF_TEXT_BYTES]; /* of all but PERF_VALID */
 	char way[96];              /* the path that it took, where that is a question */
+	struct perf_carried carried[PERF_RAIL_MAX];
+	uint32_t carried_cnt; /* 0 in rows without lib/xfer */
 };
 
 /* case.c: names and JSON of a case. Thread: any. */

@@ -64,6 +64,19 @@ static json_t *latency_json(const struct perf_lat *lat)
 			 summary_json(&lat->open), "closed", summary_json(&lat->closed));
 }
 
+static json_t *carried_json(const struct perf_result *r)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < r->carried_cnt; i++)
+		json_array_append_new(
+			list, json_pack("{s:s,s:I,s:I,s:I}", "device", r->carried[i].device,
+					"bytes", (json_int_t)r->carried[i].bytes, "resent_chunks",
+					(json_int_t)r->carried[i].resent_chunks, "outages",
+					(json_int_t)r->carried[i].outages));
+	return list;
+}
+
 static json_t *row_json(const struct perf_session *s, const struct perf_result *r)
 {
 	struct perf_verdict v;
@@ -72,13 +85,14 @@ static json_t *row_json(const struct perf_session *s, const struct perf_result *
 
 	perf_judge(s, r, &v);
 	perf_title(&r->what, title, sizeof(title));
-	row = json_pack("{s:s,s:o,s:s,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:s,s:s,s:s}", "table",
-			title, "case", perf_case_json(&r->what), "valid", perf_valid_name(r->valid),
-			"why", app_json_text(r->why), "own", perf_flow_json(&r->own), "peer",
-			perf_flow_json(&r->peer), "gbps", v.gbps, "messages_per_s", v.per_second,
-			"cpu_ns_per_message", v.cpu_ns, "cpu_ms_per_gb", v.cpu_ms_gb, "limit_gbps",
-			v.limit_gbps, "efficiency", v.efficiency, "limit_by", v.by, "owners",
-			v.reference, "way", r->way);
+	row = json_pack("{s:s,s:o,s:s,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:s,s:s,s:s,s:o}",
+			"table", title, "case", perf_case_json(&r->what), "valid",
+			perf_valid_name(r->valid), "why", app_json_text(r->why), "own",
+			perf_flow_json(&r->own), "peer", perf_flow_json(&r->peer), "gbps", v.gbps,
+			"messages_per_s", v.per_second, "cpu_ns_per_message", v.cpu_ns,
+			"cpu_ms_per_gb", v.cpu_ms_gb, "limit_gbps", v.limit_gbps, "efficiency",
+			v.efficiency, "limit_by", v.by, "owners", v.reference, "way", r->way,
+			"carried", carried_json(r));
 	if (row && r->what.latency)
 		json_object_set_new(row, "latency", latency_json(&r->lat));
 	return row;

@@ -9,7 +9,8 @@ CASE = {"op": TEXT, "latency": BOOL_OR_NULL, "both": BOOL_OR_NULL, "gpu": BOOL_O
 POINTS = [f"{name}_ns" for name in ("min", "p50", "p90", "p99", "p999", "p9999", "max")]
 LATENCY = {"gap_ns": COUNT, "intended": COUNT, "lost": COUNT, "open": {"count": COUNT, "*": None}, "closed": {"count": COUNT, "*": None}}
 ROW = {"table": TEXT, "case": CASE, "own": FLOW, "peer": FLOW, "gbps": NUMBER, "messages_per_s": NUMBER, "cpu_ns_per_message": NUMBER,
-       "cpu_ms_per_gb": NUMBER, "limit_gbps": NUMBER, "efficiency": NUMBER}
+       "cpu_ms_per_gb": NUMBER, "limit_gbps": NUMBER, "efficiency": NUMBER,
+       "carried": [{"device": TEXT, "bytes": COUNT, "resent_chunks": COUNT, "outages": COUNT}]}
 MAY_BE_EMPTY = ("why", "limit_by", "owners", "way")
 RAIL = {"own": TEXT, "own_address": TEXT, "peer": TEXT, "peer_address": TEXT, "limit_gbps": NUMBER, "one_card": BOOL_OR_NULL}
 TOP = {"schema": "spinwire.perf/1", "version": TEXT, "faults": [TEXT],

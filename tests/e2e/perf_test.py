@@ -55,6 +55,11 @@ def test_four_rails():
     equal({row["case"]["rails"] for row in got["rows"]}, {1, 2, 4, 8, 3, 7, 15}, "sets of rails")
     equal({row["valid"] for row in got["rows"]}, {"valid"}, str([row["why"] for row in got["rows"] if row["why"]]))
     equal(len(got["rails"]), 4, "rails")
+    for row in got["rows"]:
+        used = [rail["bytes"] for rail in row["carried"]]
+        equal((len(used), min(used) > 0), (row["case"]["rails"].bit_count(), True), f"rails that carried: {row}")
+        if not row["case"]["latency"]:
+            equal(sum(used), row["own"]["total"] * row["case"]["bytes"], f"bytes of all rails: {row}")
 
 
 def test_egress():
