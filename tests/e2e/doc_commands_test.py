@@ -166,9 +166,11 @@ def shape(line):
     return re.sub(r"\s+", " ", re.sub(r"(?<= )(lost|-)(?= |$)|[-+]?\d[\d.,]*", "#", line.strip()))
 
 
-# Causes, gaps and worst frames that this run may not have had; how many cores there are, and what was chosen for them.
+# Causes, places, gaps and worst frames that this run may not have had; how many cores there are, and what was chosen for them.
 OF_MACHINE = re.compile(r"""\s+[a-z_]+\ +\d+(\ frames)?,\ worst\ | \s+(loop|core\ alone)\ +[\d.]+\ a\ second | \s+\d+\ +[\d.]+\ | \s+worst\ \[
-    | \s+(sender|beyond)_\w+\ +[\d.]+\ +[\d.]+\ | \d+\ cores:\ | few\ cores:\ | (spinwire:\ )?executor\ | held\ up\ | \s+lcore\ \d+,\ in\ """,
+    | \s+(sender|beyond)_\w+\ +[\d.]+\ +[\d.]+\ | \d+\ cores:\ | few\ cores:
+    | \s+[a-z_]+\ [\d.]+\ %,\ | \s+\S.*\ [\d.]+\ %\ \ [a-z_]+\ [\d.]+\ % | \s+fell\ behind
+    | (spinwire:\ )?executor\ | held\ up\ | \s+lcore\ \d+,\ in\ """,
                         re.X)
 
 
