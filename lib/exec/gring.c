@@ -142,16 +142,23 @@ static uint64_t verdict_bits(const uint64_t *w, uint32_t shift)
 	       every_other_bit((w[2] & 0xffff) >> shift) << 56;
 }
 
-/* Decodes w[5]. Returns the number of frames that the reasons account for. */
-static uint32_t reasons_decode(struct spw_gring_batch *batch, uint64_t w)
+SPW_INLINE uint32_t results_decode(struct spw_gring_batch *batch, const uint64_t *w)
 {
+	const uint64_t reasons = w[5] & SPW_GRING_VALUE_MASK;
 	uint32_t sum = 0;
 
+	batch->verdict[0] = verdict_bits(w, 0);
+	batch->verdict[1] = verdict_bits(w, 1);
+	batch->digest = w[6] & SPW_GRING_VALUE_MASK;
 	memset(batch->bad, 0, sizeof(batch->bad));
-	for (uint32_t i = 0; spw_unlikely(w & SPW_GRING_VALUE_MASK) && i < SPW_GRING_REASON_MAX;
-	     i++)
-		sum += batch->bad[i] = (uint8_t)(w >> (7 * i) & 0x7f);
+	for (uint32_t i = 0; spw_unlikely(reasons) && i < SPW_GRING_REASON_MAX; i++)
+		sum += batch->bad[i] = (uint8_t)(reasons >> (7 * i) & 0x7f);
 	return sum;
+}
+
+uint32_t spw_gring_results(struct spw_gring_batch *batch, const uint64_t *w)
+{
+	return results_decode(batch, w);
 }
 
 /* Whether the completion fits the batch. What is decoded from it indexes arrays and moves slots, so
@@ -185,17 +192,14 @@ SPW_COLD static void done_reject(struct spw_gring *ring, struct spw_gring_batch 
 static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, const uint64_t *w)
 {
 	uint64_t frames = w[7] & SPW_GRING_VALUE_MASK;
-	uint32_t reasons = reasons_decode(batch, w[5]);
+	uint32_t reasons = results_decode(batch, w);
 
 	if (spw_unlikely(!ring->stamp_ref))
 		spw_gring_clock(ring);
-	batch->verdict[0] = verdict_bits(w, 0);
-	batch->verdict[1] = verdict_bits(w, 1);
 	batch->unit = (uint16_t)(w[2] >> 40);
 	batch->exec_start = spw_gring_stamp(w[3] & SPW_GRING_VALUE_MASK, ring->stamp_ref);
 	batch->exec_end = ring->stamp_ref =
 		spw_gring_stamp(w[4] & SPW_GRING_VALUE_MASK, ring->stamp_ref);
-	batch->digest = w[6] & SPW_GRING_VALUE_MASK;
 	if (spw_unlikely(!done_is_sound(ring, batch, (uint32_t)(w[2] >> 16) & 0x7f, reasons))) {
 		done_reject(ring, batch);
 		return;

@@ -236,6 +236,11 @@ uint32_t spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch);
  * Thread:   owner. */
 struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring);
 
+/* Purpose: decodes what the handler found of a batch (w[0..2], w[5], w[6]) into verdict[], bad[]
+ * and digest. Nothing is checked, and tags are not looked at. reap does this by itself. Shape:
+ * w[0..7] of a completion. Returns: the frames that the reasons account for. Thread:  any. */
+uint32_t spw_gring_results(struct spw_gring_batch *batch, const uint64_t *w);
+
 /* Purpose: updates the time from which 56-bit stamps are extended. Each batch does so too; this
  *          call is for rings that idle for months.
  * Shape:   at least every 2^54 ticks of the executor's clock.

@@ -117,10 +117,11 @@ static uint32_t bytes_find(const struct spw_pipe_replay *r, const struct note *n
 
 /* Runs the whole frames as one batch, in their order, as exec/run.c does. */
 static void batch_run(const struct replay_handler *again, const struct spw_gring_batch *was,
-		      const uint8_t *const *bytes, struct spw_tally *tally)
+		      const uint8_t *const *bytes, struct spw_gring_batch *here_out)
 {
 	const uint64_t base[SPW_REGION_MAX] = {(uint64_t)(uintptr_t)again->frames};
 	struct spw_gring_desc entry[SPW_GRING_FRAME_MAX];
+	struct spw_tally tally;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < was->cnt; i++) {
@@ -133,26 +134,27 @@ static void batch_run(const struct replay_handler *again, const struct spw_gring
 		entry[n].lo = spw_gring_lo(0, at, d->meta);
 		entry[n++].hi = spw_gring_hi(0, d->len, d->meta, d->flags, 0, 1);
 	}
-	again->handler->host(entry, n, base, tally);
+	again->handler->host(entry, n, base, &tally);
+	const uint64_t w[8] = {tally.verdict[0], tally.verdict[1],
+			       tally.verdict[2], [5] = tally.bad, [6] = tally.digest};
+	spw_gring_results(here_out, w);
 }
 
-static const char *verdict_here(const struct spw_tally *tally, uint32_t i)
+static const char *verdict_of(const struct spw_gring_batch *batch, uint32_t i)
 {
-	switch (tally->verdict[i / 28] >> 2 * (i % 28) & 3) {
-	case SPW_VERDICT_ECHO:
+	if (batch->verdict[0] >> i & 1)
 		return "echo";
-	case SPW_VERDICT_BAD:
-		return "bad";
-	default:
-		return "consume";
-	}
+	return batch->verdict[1] >> i & 1 ? "bad" : "consume";
 }
 
-static const char *verdict_recorded(const struct spw_gring_batch *was, uint32_t i)
+/* As a completion has them. */
+static uint64_t reasons_of(const struct spw_gring_batch *batch)
 {
-	if (was->verdict[0] >> i & 1)
-		return "echo";
-	return was->verdict[1] >> i & 1 ? "bad" : "consume";
+	uint64_t w = 0;
+
+	for (uint32_t i = 0; i < SPW_GRING_REASON_MAX; i++)
+		w |= (uint64_t)batch->bad[i] << (7 * i);
+	return w;
 }
 
 static void differs(struct spw_pipe_replay *r, uint64_t seq, const char *what, const char *here,
@@ -167,34 +169,32 @@ static void differs(struct spw_pipe_replay *r, uint64_t seq, const char *what, c
 }
 
 /* What a batch as a whole reports of frames whose verdicts agree. */
-static void sums_compare(struct spw_pipe_replay *r, const struct spw_tally *tally,
+static void sums_compare(struct spw_pipe_replay *r, const struct spw_gring_batch *now,
 			 const struct spw_gring_batch *was)
 {
-	uint64_t digest = tally->digest & SPW_GRING_VALUE_MASK, bad = 0;
+	const bool same = now->digest == was->digest;
 	char here[24], recorded[24];
 
-	for (uint32_t i = 0; i < SPW_GRING_REASON_MAX; i++)
-		bad |= (uint64_t)was->bad[i] << (7 * i);
-	if (digest == was->digest && tally->bad == bad)
+	if (same && reasons_of(now) == reasons_of(was))
 		return;
-	snprintf(here, sizeof(here), "%" PRIx64, digest == was->digest ? tally->bad : digest);
-	snprintf(recorded, sizeof(recorded), "%" PRIx64, digest == was->digest ? bad : was->digest);
+	snprintf(here, sizeof(here), "%" PRIx64, same ? reasons_of(now) : now->digest);
+	snprintf(recorded, sizeof(recorded), "%" PRIx64, same ? reasons_of(was) : was->digest);
 	r->result.digest_differs++;
-	differs(r, was->seq, digest == was->digest ? "reasons" : "digest", here, recorded);
+	differs(r, was->seq, same ? "reasons" : "digest", here, recorded);
 }
 
-static void verdicts_compare(struct spw_pipe_replay *r, const struct spw_tally *tally,
+static void verdicts_compare(struct spw_pipe_replay *r, const struct spw_gring_batch *now,
 			     const struct spw_gring_batch *was, const uint8_t *const *bytes)
 {
 	uint32_t n = 0, differ = 0;
 
 	for (uint32_t i = 0; i < was->cnt; i++) {
-		const char *recorded = verdict_recorded(was, i), *here;
+		const char *recorded = verdict_of(was, i), *here;
 		char what[24];
 
 		if (!bytes[i])
 			continue;
-		here = verdict_here(tally, n++);
+		here = verdict_of(now, n++);
 		if (!strcmp(here, recorded))
 			continue;
 		snprintf(what, sizeof(what), "frame %u:", i);
@@ -203,7 +203,7 @@ static void verdicts_compare(struct spw_pipe_replay *r, const struct spw_tally *
 	}
 	r->result.verdict_differs += differ;
 	if (!differ && n == was->cnt)
-		sums_compare(r, tally, was);
+		sums_compare(r, now, was);
 }
 
 /* A batch whose completion was refused has no verdicts of the handler's. */
@@ -211,7 +211,7 @@ void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq)
 {
 	const struct spw_gring_batch *was = spw_gring_at(&r->ring, seq);
 	const uint8_t *bytes[SPW_GRING_FRAME_MAX];
-	struct spw_tally tally;
+	struct spw_gring_batch now;
 	struct note note;
 	uint32_t whole;
 
@@ -225,6 +225,6 @@ void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq)
 	if (!whole)
 		return;
 	r->result.verdicts += whole;
-	batch_run(r->handler, was, bytes, &tally);
-	verdicts_compare(r, &tally, was, bytes);
+	batch_run(r->handler, was, bytes, &now);
+	verdicts_compare(r, &now, was, bytes);
 }
