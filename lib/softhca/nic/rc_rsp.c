@@ -161,15 +161,13 @@ static void place(struct nic_dev *nd, uint8_t *to, const uint8_t *from, uint32_t
 {
 	uint64_t last;
 
-	if (nd->copier && copy_list(nd->copier, to, from, bytes))
-		return;
 	if (!spw_in_range(bytes, sizeof(last), SPW_CACHE_LINE) ||
 	    ((uintptr_t)to + bytes) % sizeof(last)) {
-		memcpy(to, from, bytes);
+		nic_copy(nd, to, from, bytes);
 		return;
 	}
 	bytes -= (uint32_t)sizeof(last);
-	memcpy(to, from, bytes);
+	nic_copy(nd, to, from, bytes);
 	memcpy(&last, from + bytes, sizeof(last));
 	spw_thr_store_rel((uint64_t *)(void *)(to + bytes), last);
 }
