@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_fork.h"
 #include "coll/coll.h"
 #include "coll/spw_coll_reduce.h"
 
@@ -24,22 +25,9 @@
 
 /* ---- fork ---- */
 
-static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
-static uint32_t forks; /* that led to this process since its first group was opened */
-
-static void in_child(void)
-{
-	forks++;
-}
-
-static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, in_child);
-}
-
 int coll_check_process(const struct spw_coll *c)
 {
-	return c->forks == forks
+	return c->forks == spw_fork_cnt
 		       ? 0
 		       : spw_err(ECHILD,
 				 "this process was forked after its group was opened, and cannot "
@@ -162,8 +150,8 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 	if (!c)
 		return spw_err(ENOMEM, "no memory for a group");
 	memset(c, 0, sizeof(*c));
-	pthread_once(&forks_watched, watch_forks);
-	c->forks = forks;
+	spw_fork_watch();
+	c->forks = spw_fork_cnt;
 	rc = open_all(c, conf);
 	if (rc) {
 		spw_coll_close(c);

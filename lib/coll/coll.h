@@ -56,7 +56,7 @@ struct spw_coll {
 	uint32_t rank, rank_cnt;
 	uint32_t slot_bytes; /* of data, a multiple of SPW_COLL_CELL */
 	struct spw_coll_conf conf;
-	uint32_t forks; /* coll.c */
+	uint32_t forks; /* base/spw_fork.h */
 	uint64_t session;
 	uint64_t timeout_ns;
 	struct spw_coll_words *words;

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_fork.h"
 #include "base/spw_log.h"
 #include "ncclnet/ncclnet.h"
 #include "ncclnet/report.h"
@@ -22,23 +23,16 @@ static struct {
 	struct nnet_ctx *contexts, *legacy;
 	struct nnet_device device;
 	bool have_device;
-	bool watched; /* forks are */
-	bool forked;  /* this process is a child of the one that called init */
 	bool said_forked;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- fork ---- */
 
-static void in_child(void)
-{
-	process.forked = true;
-}
-
 /* A child has neither the parent's device files nor its registered memory as the NIC sees it. The
  * lock is not taken: a thread of the parent may have held it. */
 bool nnet_is_forked(void)
 {
-	if (spw_likely(!process.forked))
+	if (spw_likely(!spw_fork_cnt)) /* since the first init of this process */
 		return false;
 	if (!process.said_forked)
 		spw_warn("this process was forked after NCCL had started, and cannot use its "
@@ -197,8 +191,7 @@ static int open_locked(uint64_t comm_id, const struct nccl_config *config, nccl_
 	int rc;
 
 	nnet_log_start(logger);
-	if (!process.watched)
-		process.watched = !pthread_atfork(NULL, NULL, in_child);
+	spw_fork_watch();
 	rc = make(comm_id, config, ctx_out);
 	if (!rc)
 		return NCCL_SUCCESS;
@@ -296,7 +289,7 @@ static void report(struct nnet_ctx *ctx)
  * a program may exit without having ended its communicators. */
 __attribute__((destructor)) static void unload(void)
 {
-	if (process.forked)
+	if (spw_fork_cnt)
 		return;
 	if (process.legacy)
 		nnet_ctx_put(process.legacy);
