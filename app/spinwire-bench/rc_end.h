@@ -7,7 +7,7 @@
 #ifndef SPW_BENCH_RC_END_H
 #define SPW_BENCH_RC_END_H
 
-#include "rdma/spw_rdma.h"
+#include "hand_qp.h"
 #include "port/spw_port.h"
 
 #define RC_BYTES      64u /* of a message */
@@ -39,13 +39,8 @@ struct rc_end {
 	struct spw_pool pool;
 	uint32_t up;
 	/* by hand */
-	struct rdma_dev dev;
-	struct ibv_mr *mr;
-	struct ibv_cq *rx_cq, *tx_cq;
-	struct ibv_qp *qp;
+	struct hand_qp hand;
 	uint64_t sent, done;
-	uint64_t there; /* op=write: the other end's memory */
-	uint32_t there_rkey;
 	bool write;
 };
 

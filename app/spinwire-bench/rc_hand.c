@@ -25,20 +25,21 @@ static int post_receives(struct rc_end *end, const uint64_t *slot, uint32_t cnt)
 	struct ibv_sge sge[SPW_BURST_MAX];
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		sge[i] = (struct ibv_sge){slot_addr(end, slot[i]), RC_SLOT_BYTES, end->mr->lkey};
+		sge[i] = (struct ibv_sge){slot_addr(end, slot[i]), RC_SLOT_BYTES,
+					  end->hand.mr->lkey};
 		wr[i] = (struct ibv_recv_wr){.wr_id = slot[i],
 					     .next = i + 1 < cnt ? &wr[i + 1] : NULL,
 					     .sg_list = &sge[i],
 					     .num_sge = !end->write};
 	}
-	return cnt ? ibv_post_recv(end->qp, wr, &bad) : 0;
+	return cnt ? ibv_post_recv(end->hand.qp, wr, &bad) : 0;
 }
 
 static uint32_t hand_take(struct rc_end *end)
 {
 	struct ibv_wc wc[SPW_BURST_MAX];
 	uint64_t slot[SPW_BURST_MAX];
-	int n = ibv_poll_cq(end->rx_cq, SPW_BURST_MAX, wc);
+	int n = ibv_poll_cq(end->hand.rx_cq, SPW_BURST_MAX, wc);
 
 	if (n <= 0)
 		return 0;
@@ -50,7 +51,7 @@ static uint32_t hand_take(struct rc_end *end)
 static void hand_attend(struct rc_end *end)
 {
 	struct ibv_wc wc[SPW_BURST_MAX];
-	int n = ibv_poll_cq(end->tx_cq, SPW_BURST_MAX, wc);
+	int n = ibv_poll_cq(end->hand.tx_cq, SPW_BURST_MAX, wc);
 
 	for (int i = 0; i < n; i++)
 		end->done += wc[i].status == IBV_WC_SUCCESS ? wc[i].wr_id : 0;
@@ -67,7 +68,8 @@ static uint32_t hand_send(struct rc_end *end, uint32_t cnt)
 	for (uint32_t i = 0; i < n; i++) {
 		bool last = i + 1 == n;
 
-		sge[i] = (struct ibv_sge){slot_addr(end, end->sent + i), RC_BYTES, end->mr->lkey};
+		sge[i] = (struct ibv_sge){slot_addr(end, end->sent + i), RC_BYTES,
+					  end->hand.mr->lkey};
 		wr[i] = (struct ibv_send_wr){.wr_id = n,
 					     .next = last ? NULL : &wr[i + 1],
 					     .sg_list = &sge[i],
@@ -75,10 +77,11 @@ static uint32_t hand_send(struct rc_end *end, uint32_t cnt)
 					     .opcode = end->write ? IBV_WR_RDMA_WRITE_WITH_IMM
 								  : IBV_WR_SEND,
 					     .send_flags = last ? IBV_SEND_SIGNALED : 0};
-		wr[i].wr.rdma.remote_addr = end->there + (end->sent + i) % RC_SLOTS * RC_SLOT_BYTES;
-		wr[i].wr.rdma.rkey = end->there_rkey;
+		wr[i].wr.rdma.remote_addr =
+			end->hand.there + (end->sent + i) % RC_SLOTS * RC_SLOT_BYTES;
+		wr[i].wr.rdma.rkey = end->hand.there_rkey;
 	}
-	if (!n || ibv_post_send(end->qp, wr, &bad))
+	if (!n || ibv_post_send(end->hand.qp, wr, &bad))
 		return 0;
 	end->sent += n;
 	return n;
@@ -106,98 +109,29 @@ static const struct rc_calls hand_calls = {hand_send, hand_take, hand_echo, hand
 
 /* ---- set-up ---- */
 
-static int make_qp(struct rc_end *end)
-{
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = RC_SLOTS,
-			.max_recv_wr = RC_SLOTS,
-			.max_send_sge = 1,
-			.max_recv_sge = 1},
-	};
-
-	attr.recv_cq = end->rx_cq = ibv_create_cq(end->dev.ctx, (int)RC_SLOTS, NULL, NULL, 0);
-	attr.send_cq = end->tx_cq = ibv_create_cq(end->dev.ctx, (int)RC_SLOTS, NULL, NULL, 0);
-	if (end->rx_cq && end->tx_cq)
-		end->qp = ibv_create_qp(end->dev.pd, &attr);
-	return end->qp ? 0 : spw_err(errno, "a queue pair by hand: %s", strerror(errno));
-}
-
 int rc_hand_open(struct rc_end *end, const char *device, const struct rc_ends_conf *conf)
 {
-	int rc = rdma_dev_open(device, 1, &end->dev);
+	static const struct ibv_qp_cap cap = {.max_send_wr = RC_SLOTS,
+					      .max_recv_wr = RC_SLOTS,
+					      .max_send_sge = 1,
+					      .max_recv_sge = 1};
 
 	end->calls = &hand_calls;
 	end->write = conf->write;
-	rc = rc ? rc
-		: rdma_mr_reg_bytes(&end->dev, end->dev.pd, end->bytes, RC_END_BYTES,
-				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &end->mr);
-	return rc ? rc : make_qp(end);
-}
-
-static int to_rtr(struct rc_end *end, const struct rc_end *other, const struct rdma_gid *mine,
-		  const struct rdma_gid *theirs)
-{
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = end->dev.port.active_mtu,
-		.dest_qp_num = other->qp->qp_num,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = theirs->gid,
-				    .sgid_index = mine->index,
-				    .hop_limit = 64}},
-	};
-	int rc =
-		ibv_modify_qp(end->qp, &init,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	return rc ? rc
-		  : ibv_modify_qp(end->qp, &rtr,
-				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					  IBV_QP_MIN_RNR_TIMER);
+	return hand_qp_open(&end->hand, device, end->bytes, RC_END_BYTES, &cap);
 }
 
 int rc_hand_join(struct rc_end *end, const struct rc_end *other)
 {
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .timeout = 14,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .max_rd_atomic = 1};
-	struct rdma_gid mine, theirs;
-	int rc = rdma_dev_gid(&end->dev, NULL, &mine);
+	int rc = hand_qp_join(&end->hand, &other->hand);
 
-	rc = rc ? rc : rdma_dev_gid(&other->dev, NULL, &theirs);
-	if (rc)
-		return rc;
-	end->there = (uintptr_t)other->bytes;
-	end->there_rkey = other->mr->rkey;
-	rc = to_rtr(end, other, &mine, &theirs);
 	for (uint64_t slot = 0; slot < RC_WINDOW && !rc; slot++)
-		rc = post_receives(end, &slot, 1);
-	rc = rc ? rc
-		: ibv_modify_qp(end->qp, &rts,
-				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	return rc ? spw_err(rc, "connecting a queue pair by hand: %s", strerror(rc)) : 0;
+		if (post_receives(end, &slot, 1))
+			rc = spw_err(EIO, "posting receives by hand");
+	return rc;
 }
 
 void rc_hand_close(struct rc_end *end)
 {
-	if (end->qp)
-		ibv_destroy_qp(end->qp);
-	if (end->rx_cq)
-		ibv_destroy_cq(end->rx_cq);
-	if (end->tx_cq)
-		ibv_destroy_cq(end->tx_cq);
-	if (end->mr)
-		ibv_dereg_mr(end->mr);
-	rdma_dev_close(&end->dev);
+	hand_qp_close(&end->hand);
 }

@@ -10,11 +10,9 @@
 #include <time.h>
 
 #include "base/spw_err.h"
-#include "peer/spw_peer_qp.h"
 
 #define INLINE_BYTES 28u
 #define JOIN_S       10
-#define ACCESS       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 /* ---- lib/xfer ---- */
 
@@ -79,70 +77,33 @@ static int join(struct pair_end end[2])
 
 static int hand_open(struct pair_end *end, const char *device)
 {
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 2 * PAIR_DEPTH,
-			.max_recv_wr = 1,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = INLINE_BYTES},
-	};
-	int rc = rdma_dev_open(device, 1, &end->dev);
+	static const struct ibv_qp_cap cap = {.max_send_wr = 2 * PAIR_DEPTH,
+					      .max_recv_wr = 1,
+					      .max_send_sge = 1,
+					      .max_recv_sge = 1,
+					      .max_inline_data = INLINE_BYTES};
 
-	rc = rc ? rc
-		: rdma_mr_reg_bytes(&end->dev, end->dev.pd, end->bytes, PAIR_BYTES, ACCESS,
-				    &end->mr);
-	if (rc)
-		return rc;
-	attr.send_cq = attr.recv_cq = end->cq =
-		ibv_create_cq(end->dev.ctx, (int)(4 * PAIR_DEPTH), NULL, NULL, 0);
-	if (end->cq)
-		end->qp = ibv_create_qp(end->dev.pd, &attr);
-	return end->qp ? 0 : spw_err(errno, "a queue pair by hand: %s", strerror(errno));
-}
-
-static int hand_join(struct pair_end *end, const struct pair_end *other)
-{
-	struct peer_qp_path path = {.port_num = 1,
-				    .timeout = 14,
-				    .retry = 7,
-				    .rnr_retry = 7,
-				    .rd_atomic = 1,
-				    .access = IBV_ACCESS_REMOTE_WRITE,
-				    .mtu = (uint16_t)rdma_dev_mtu_bytes(&end->dev),
-				    .dest_qpn = other->qp->qp_num};
-	struct rdma_gid mine, theirs;
-	int rc = rdma_dev_gid(&end->dev, NULL, &mine);
-
-	rc = rc ? rc : rdma_dev_gid(&other->dev, NULL, &theirs);
-	if (rc)
-		return rc;
-	path.gid_index = (uint8_t)mine.index;
-	memcpy(path.dgid, theirs.gid.raw, sizeof(path.dgid));
-	end->there_addr = (uintptr_t)other->bytes;
-	end->there_rkey = other->mr->rkey;
-	rc = peer_qp_init(end->qp, &path);
-	return rc ? rc : peer_qp_ready(end->qp, &path);
+	return hand_qp_open(&end->hand, device, end->bytes, PAIR_BYTES, &cap);
 }
 
 bool pair_write(struct pair_end *end, const uint8_t *from, uint64_t to_offset, uint32_t len)
 {
-	struct ibv_sge sge = {(uintptr_t)from, len, end->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)from, len, end->hand.mr->lkey};
 	struct ibv_send_wr *bad,
 		wr = {.sg_list = &sge,
 		      .num_sge = 1,
 		      .opcode = IBV_WR_RDMA_WRITE,
 		      .send_flags = len <= INLINE_BYTES ? IBV_SEND_SIGNALED | IBV_SEND_INLINE
 							: IBV_SEND_SIGNALED,
-		      .wr.rdma = {end->there_addr + to_offset, end->there_rkey}};
+		      .wr.rdma = {end->hand.there + to_offset, end->hand.there_rkey}};
 
-	return !ibv_post_send(end->qp, &wr, &bad);
+	return !ibv_post_send(end->hand.qp, &wr, &bad);
 }
 
 int pair_written(struct pair_end *end)
 {
 	struct ibv_wc wc[PAIR_DEPTH];
-	const int n = ibv_poll_cq(end->cq, (int)PAIR_DEPTH, wc);
+	const int n = ibv_poll_cq(end->hand.tx_cq, (int)PAIR_DEPTH, wc);
 
 	for (int i = 0; i < n; i++)
 		if (wc[i].status != IBV_WC_SUCCESS)
@@ -162,7 +123,7 @@ int pair_open(struct pair_end end[2], const char *const device[2])
 	}
 	rc = rc ? rc : join(end);
 	for (uint32_t i = 0; i < 2 && !rc; i++)
-		rc = hand_join(&end[i], &end[!i]);
+		rc = hand_qp_join(&end[i].hand, &end[!i].hand);
 	return rc;
 }
 
@@ -170,13 +131,6 @@ void pair_close(struct pair_end end[2])
 {
 	for (uint32_t i = 0; i < 2; i++) {
 		spw_xfer_close(end[i].x);
-		if (end[i].qp)
-			ibv_destroy_qp(end[i].qp);
-		if (end[i].cq)
-			ibv_destroy_cq(end[i].cq);
-		if (end[i].mr)
-			ibv_dereg_mr(end[i].mr);
-		if (end[i].dev.ctx)
-			rdma_dev_close(&end[i].dev);
+		hand_qp_close(&end[i].hand);
 	}
 }

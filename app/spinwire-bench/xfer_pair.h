@@ -10,7 +10,7 @@
 #ifndef SPW_BENCH_XFER_PAIR_H
 #define SPW_BENCH_XFER_PAIR_H
 
-#include "rdma/spw_rdma.h"
+#include "hand_qp.h"
 #include "xfer/spw_xfer.h"
 
 #define PAIR_HALF  ((size_t)8 << 20)
@@ -26,12 +26,7 @@ struct pair_end {
 	struct spw_xfer_conn *conn;
 	struct spw_xfer_window *there;
 	/* by hand */
-	struct rdma_dev dev;
-	struct ibv_mr *mr;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	uint64_t there_addr; /* of the other end's bytes */
-	uint32_t there_rkey;
+	struct hand_qp hand;
 };
 
 /* Purpose: opens both ends and joins them. end[].bytes are set, everything else is zero.
