@@ -202,16 +202,19 @@ SPW_INLINE void session_load(struct mlx5_eth_queue *q, const struct rx_run *r, u
 SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const struct rx_run *r, const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
-	uint8_t op = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]);
 	uint32_t cnt, max = flags & MLX5_F_ENHANCED ? MLX5_MINI_ENHANCED_CNT : q->cq_mask + 1;
+	uint8_t op;
 
-	if (!mlx5_cqe_owned(cqe, q->cq_ci >> q->cq_log2, flags) ||
-	    (op >> 2 & 3u) != SPW_PRM_CQE_FORMAT_COMPRESSED)
+	if (!mlx5_cqe_owned(cqe, q->cq_ci >> q->cq_log2, flags))
+		return false;
+	/* Covers the arrays, which the NIC writes before op_own of the title, and op_own itself,
+	 * which is beside the validity byte: read before it, it could be that of the last lap. */
+	spw_dma_from_device(); /* [M1] */
+	op = cqe[MLX5_CQE_OP_OWN];
+	if ((op >> 2 & 3u) != SPW_PRM_CQE_FORMAT_COMPRESSED)
 		return false;
 	if (!(flags & MLX5_F_ENHANCED) && op >> 4 != SPW_PRM_CQE_RESP_SEND)
 		return false;
-	/* Covers the arrays too: the NIC writes them before op_own of the title. */
-	spw_dma_from_device(); /* [M1] */
 	cnt = flags & MLX5_F_ENHANCED ? (op >> 4) + 1u : spw_prm_cqe64_get_byte_cnt(cqe);
 	if (spw_unlikely(!spw_in_1_to(cnt, max))) {
 		mlx5_eth_rx_fault(q, 0);
