@@ -17,6 +17,7 @@ static struct kit_end a, b;
 static struct mlx5dv_qp dv;
 static unsigned pi;        /* WQEBBs written so far */
 static unsigned bf_offset; /* of the BlueFlame half to be written next */
+static bool poison;        /* under --adversary SEED,poison */
 
 static int open_pair(void **state)
 {
@@ -84,6 +85,18 @@ static void ring_qp(const uint8_t *wqe, uint32_t qpn)
 static void ring(const uint8_t *wqe)
 {
 	ring_qp(wqe, a.qp->qp_num);
+}
+
+/* The software NIC clears the half that it takes a doorbell from. */
+static void wait_taken(void)
+{
+	const uint64_t *half =
+		(const uint64_t *)((const uint8_t *)dv.bf.reg + (bf_offset ^ dv.bf.size));
+
+	for (unsigned ms = 0; spw_dma_load(half); ms++) {
+		assert_true(ms < KIT_WAIT_MS);
+		usleep(1000);
+	}
 }
 
 static void prepare(unsigned seed)
@@ -159,6 +172,37 @@ static void test_register_of_another_qp(void **state)
 	kit_expect_nothing(b.cq);
 	ring(wqe);
 	expect_delivered(4);
+}
+
+/* The NIC may come to a WQE before its doorbell, when the other QP of the page is rung. The one who
+ * posted it still copies it to the register then, so it stays as it is until a later one has been
+ * posted; after that the adversary overwrites it. */
+static void test_wqe_is_kept_for_its_doorbell(void **state)
+{
+	uint8_t *wqe, *next, as_written[64];
+	const uint64_t poisoned = 0xa5a5a5a5a5a5a5a5ull;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		prepare(6);
+		wqe = write_send();
+		memcpy(as_written, wqe, sizeof(as_written));
+		write_record(pi);
+		ring_qp(wqe, b.qp->qp_num);
+		expect_delivered(6);
+		kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
+		assert_memory_equal(wqe, as_written, sizeof(as_written));
+		ring(wqe);
+		wait_taken();
+
+		prepare(7);
+		next = write_send();
+		write_record(pi);
+		ring(next);
+		expect_delivered(7);
+		kit_expect(a.cq, IBV_WC_SUCCESS, NULL);
+		assert_int_equal(memcmp(next, &poisoned, sizeof(poisoned)) == 0, poison);
+	}
 }
 
 /* One register write may announce many WQEs. */
@@ -281,6 +325,7 @@ int main(int argc, char **argv)
 		CASE(test_record_without_register),
 		CASE(test_register_without_record),
 		CASE(test_register_of_another_qp),
+		CASE(test_wqe_is_kept_for_its_doorbell),
 		CASE(test_one_register_many_wqes),
 		CASE(test_wrong_qpn),
 		CASE(test_wrong_index),
@@ -293,5 +338,6 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
+	poison = argc > 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

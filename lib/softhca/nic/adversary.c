@@ -8,6 +8,13 @@
  *   RQ   the record is read: 1 .. all posted WQEs are copied to r->wqes, a ring of the NIC's own;
  *        their addresses in the application's ring and their buffers are overwritten
  *
+ * The last WQE of a burst is overwritten only after its doorbell was taken. The records alone send
+ * the NIC to a WQE, when another QP of the page was rung, and its owner may still be copying it to
+ * the register:
+ *
+ *   application   WQE   record                     copy to the register: reads the WQE
+ *   NIC                   other QP rung: fetched, sent, completed
+ *
  * Buffers belong to the NIC from posting to completion, so a card may write anything there. WQEs
  * belong to it until they are fetched; an application has to write of a receive WQE at least the
  * addresses again (libmlx5, UCX and DPDK leave lkey, length and SRQ links as they were), and all of
@@ -28,7 +35,8 @@ struct adv_sq {
 	uint64_t rng, due;
 	uint16_t pi; /* the record as it was when the QP was rung last */
 	bool rung;
-	uint16_t poisoned; /* WQEBBs before this one have been overwritten */
+	uint16_t poisoned; /* WQEBBs before this one have been overwritten, or never will be */
+	uint16_t taken;    /* the doorbell taken last named the WQE that ends before this WQEBB */
 };
 
 struct adv_rq {
@@ -104,7 +112,7 @@ void adv_sq_forget(struct nic_qp *q)
 	if (!q->adv)
 		return;
 	q->adv->rung = false;
-	q->adv->poisoned = 0;
+	q->adv->poisoned = q->adv->taken = 0;
 }
 
 static uint32_t rung_round(struct nic_qp *q, uint64_t round)
@@ -122,15 +130,24 @@ static uint32_t rung_round(struct nic_qp *q, uint64_t round)
 	return 1;
 }
 
+void adv_doorbell(struct nic_qp *q, uint16_t end)
+{
+	if (q->adv)
+		q->adv->taken = end;
+}
+
 void adv_wqes_done(struct nic_qp *q, const struct nic_swr *w)
 {
 	const uint16_t end = (uint16_t)(w->idx + (w->ds + 3u) / 4);
 	struct adv_sq *s = q->adv;
+	bool copied;
 
 	if (!(q->nd->adv->what & HCA_ADV_poison))
 		return;
-	for (; s->poisoned != end; s->poisoned++)
+	copied = s->taken == end || nic_sq_record(q->qp) != end; /* a later post */
+	for (; s->poisoned != (copied ? end : w->idx); s->poisoned++)
 		memset(sq_bytes(q, s->poisoned, 0), POISON, SPW_PRM_WQE_BB_BYTES);
+	s->poisoned = end;
 }
 
 /* Of a half that waits the later pieces may have arrived: a doorbell that comes after its data. */

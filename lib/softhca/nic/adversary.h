@@ -14,6 +14,7 @@
  *              cq_comp_flush_all  adv_stays_open sessions
  *   nic_db.c   uar_rung        adv_rung          late-wqe
  *              half_take       adv_half_waits    pieces
+ *              value_rings     adv_doorbell      poison
  *   rq.c       rq_room         adv_fetch         prefetch poison
  *              srq_take        adv_srq_taken     poison
  *   cq.c       cq_put_req      adv_wqes_done     poison
@@ -86,6 +87,8 @@ bool adv_half_waits(struct nic_dev *nd, uint64_t *half);
 /* `posted` WQEs from taken on may be fetched. Returns how many were; r->wqes has them. */
 uint16_t adv_fetch(struct nic_rq *r, uint16_t taken, uint16_t posted);
 void adv_srq_taken(struct hca_srq *srq, uint8_t *wqe);
+/* A doorbell was taken; the WQE that it names ends before WQEBB `end`. */
+void adv_doorbell(struct nic_qp *q, uint16_t end);
 /* A WQE is about to be reported as completed, and all before it with it. */
 void adv_wqes_done(struct nic_qp *q, const struct nic_swr *w);
 bool adv_keeps_drops(struct nic_rq *r);

@@ -50,7 +50,7 @@
 
 /* [N6 acquire of the record, pairs with the application's barriers between WQE, record and
  * register] */
-static uint16_t record(const struct hca_qp *qp)
+uint16_t nic_sq_record(const struct hca_qp *qp)
 {
 	return (uint16_t)spw_be32_to_cpu(spw_thr_load_acq(qp->sq_dbrec));
 }
@@ -64,7 +64,7 @@ static void uar_rung(struct hca_uar *uar)
 
 		if (!q || !q->swr)
 			continue;
-		pi = record(qp);
+		pi = nic_sq_record(qp);
 		if (spw_unlikely(q->adv != NULL) && adv_rung(q, pi))
 			continue;
 		if (pi != q->sq_pi) {
@@ -109,8 +109,10 @@ static bool value_rings(struct nic_dev *nd, const struct hca_uar *uar, uint64_t 
 		spw_thr_count(&nd->strict.qpn, 1u);
 		return false;
 	}
-	if (spw_unlikely((uint16_t)(record(qp) - idx - bbs) > qp->sq_wqebb_cnt))
+	if (spw_unlikely((uint16_t)(nic_sq_record(qp) - idx - bbs) > qp->sq_wqebb_cnt))
 		spw_thr_count(&nd->strict.index, 1u);
+	if (spw_unlikely(nd->adv != NULL))
+		adv_doorbell(qp->nic, (uint16_t)(idx + bbs));
 	return true;
 }
 

@@ -142,6 +142,8 @@ void nic_link_set(struct nic_dev *nd, bool up);
 
 /* Takes what was written to the register pages. Returns how many pages were rung. */
 uint32_t nic_doorbells(struct nic_dev *nd);
+/* The producer index in the SQ's doorbell record. [N6] */
+uint16_t nic_sq_record(const struct hca_qp *qp);
 /* At detach: logs one line if any doorbell was wrong. */
 void nic_doorbells_report(const struct nic_dev *nd);
 /* Before a QP is reset or destroyed: drops its doorbells that have not been taken. */
