@@ -39,6 +39,8 @@ static bool is_inline(const struct spw_pipe_replay *r)
 	return r->pipe->turn_flags & SPW_REC_INLINE;
 }
 
+/* The run's burst may have changed from poll to poll, so whether one was full is recorded with it:
+ * a full one is given no more room than it took, any other more. */
 static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll)
 {
 	bool spill = poll->rec.what & SPW_FLIGHT_SPILL;

@@ -265,7 +265,7 @@ static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *la
 	struct spw_pipe_conf conf = {
 		.queue = &r->queue,
 		.pool = &r->pool,
-		.burst = lane->burst,
+		.burst = SPW_BURST_MAX, /* never narrower than a POLL's frames; turn_poll */
 		.can_tx = lane->can_tx,
 		.record = true,
 		.way[0] = {.ring = &r->ring,

@@ -174,6 +174,37 @@ static void test_runs_losses_again(void **state)
 		  SPW_BURST_MAX);
 }
 
+/* The control thread narrows and widens the burst while the lane runs: polls of every size are in
+ * one recording, full and not. */
+static void test_changed_burst(void **state)
+{
+	static const uint16_t burst[] = {64, 4, 32, 1, 64, 8};
+	struct spw_ledger ledger;
+	char path[256];
+	struct rig rig;
+
+	(void)state;
+	file_name(path, sizeof(path), "burst");
+	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
+	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
+	rig_pipe(&rig, recorded((struct spw_pipe_conf){.can_tx = true,
+						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	spw_pipe_begin(rig.pipe);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(burst); i++) {
+		spw_pipe_ask(rig.pipe, 0, burst[i]);
+		for (uint32_t turn = 0; turn < 1000; turn++)
+			spw_pipe_run_once(rig.pipe);
+		assert_int_equal(rig.pipe->burst, burst[i]);
+	}
+	spw_pipe_end(rig.pipe);
+	spw_flight_freeze(&flight);
+	file_write(&rig, path);
+	assert_true(again(path, NULL).ended);
+	rig_close(&rig, &ledger);
+	spw_flight_close(&flight);
+	unlink(path);
+}
+
 static void *run_pipe(void *arg)
 {
 	struct rig *rig = arg;
@@ -379,9 +410,13 @@ static void test_too_small(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runs_again),   cmocka_unit_test(test_runs_losses_again),
-		cmocka_unit_test(test_windows),      cmocka_unit_test(test_frozen_for_long),
-		cmocka_unit_test(test_broken_files), cmocka_unit_test(test_killed_while_writing),
+		cmocka_unit_test(test_runs_again),
+		cmocka_unit_test(test_runs_losses_again),
+		cmocka_unit_test(test_changed_burst),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_frozen_for_long),
+		cmocka_unit_test(test_broken_files),
+		cmocka_unit_test(test_killed_while_writing),
 		cmocka_unit_test(test_too_small),
 	};
 
