@@ -11,6 +11,7 @@
 
 #include "base/spw_err.h"
 #include "exec/spw_handler.h"
+#include "port/spw_port_raw.h"
 #include "replay.h"
 
 static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_replay_result *one,
@@ -160,6 +161,18 @@ uint64_t replay_differs(const struct replay *replay)
 {
 	return replay->sum.since_differs + replay->sum.cause_differs + replay->sum.ledger_differs +
 	       replay->sum.raw_differs + replay->sum.verdict_differs + replay->sum.digest_differs;
+}
+
+bool replay_has_cqes(const struct replay *replay)
+{
+	struct spw_port_raw_shape shape;
+	bool has = false;
+
+	for (uint32_t i = 0; i < replay->file.file->lane_cnt; i++) {
+		memcpy(&shape, replay->file.lane[i].conf->raw_shape, sizeof(shape));
+		has |= shape.kind != SPW_PORT_RAW_NONE;
+	}
+	return has;
 }
 
 bool replay_is_whole(const struct replay *replay)

@@ -28,6 +28,8 @@ int replay_open(struct replay *replay, const char *path, const char *handler);
 void replay_close(struct replay *replay);
 /* Returns: how often something came out otherwise than recorded. */
 uint64_t replay_differs(const struct replay *replay);
+/* Whether a lane of the recording has raw completions. */
+bool replay_has_cqes(const struct replay *replay);
 /* Whether the ledger is that of a whole run, so that a balance can be drawn. */
 bool replay_is_whole(const struct replay *replay);
 

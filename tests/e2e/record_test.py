@@ -37,16 +37,23 @@ def refused(path, words, *args):
     check(len(lines) == 1 and lines[0].startswith("spinwire-replay: error: ") and words in lines[0], f"{lines}")
 
 
-def longer_by_a_bit(path):
-    """Changes one bit of the first CQE in a recording that the replay has to read: of byte_cnt. A raw record (lib/rec/spw_flight.h) is found
-    by its head: 11, frames, 0, bytes; then come 24 bytes of the port's and 8 of the run."""
-    with open(path, "r+b") as file:
+def raws(path):
+    """(offset of its first CQE, CQEs) of each raw record in a recording that brought frames. A raw record (lib/rec/spw_flight.h) is found by
+    its head: 11, frames, 0, bytes; then come 24 bytes of the port's and 8 of the run."""
+    with open(path, "rb") as file:
         whole = file.read()
-        heads = (at for at in range(0, len(whole), 8) if whole[at] == 11 and whole[at + 1] > 0 and
-                 whole[at + 2:at + 8] == struct.pack("<HI", 0, 8 + 24 + 8 + 64 * whole[at + 1]))
-        at = next(heads) + 8 + 24 + 8 + 47
+    return [(at + 8 + 24 + 8, whole[at + 1]) for at in range(0, len(whole), 8) if whole[at] == 11 and whole[at + 1] > 0 and
+            whole[at + 2:at + 8] == struct.pack("<HI", 0, 8 + 24 + 8 + 64 * whole[at + 1])]
+
+
+def longer_by_a_bit(path):
+    """Changes one bit of the first CQE in a recording that the replay has to read: of byte_cnt."""
+    at = raws(path)[0][0] + 47
+    with open(path, "r+b") as file:
         file.seek(at)
-        file.write(bytes([whole[at] ^ 1]))
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
 
 
 def test_softhca():
@@ -76,6 +83,26 @@ def test_softhca():
         longer_by_a_bit(file)
         got, text = replay(file, status=3)
         check("frame 0: length" in text and got["differs"]["cqes"] == 1, f"{got['differs']}\n{text}")
+
+
+def test_cqes():
+    """One load with and without the CQEs in the recording: without them the file has none, runs again just as well, and the replay says that
+    none were read."""
+    spwtest.need_card()
+    place = spwlab.Cores(nics=True)
+    for cqes in ("yes", "no"):
+        with spwlab.scratch() as folder:
+            file = os.path.join(folder, "run.rec")
+            bench = sweep.Bench(folder, spwlab.softhca_path(place, folder), place,
+                                ["--handler", "echo", "--record", file, "--record-rule", "end", "--record-cqes", cqes])
+            step = sweep.step_at(bench, 5000, 1, trails=False)
+            check(data.good(step), f"{step['faults']}")
+            got, text = replay(file)
+            same(got, step["spinwire"])
+            frames = got["ledger"]["received"] if cqes == "yes" else 0
+            check(got["ledger"]["received"] > 1000, f"{got['ledger']}")
+            equal([sum(cnt for _, cnt in raws(file)), got["differs"]["of_cqes"], got["differs"]["cqes"]], [frames, frames, 0], f"CQEs, {cqes}")
+            equal("CQEs       none in the recording" in text, cqes == "no", text)
 
 
 def test_causes():
