@@ -19,10 +19,24 @@
 
 #define ASKED_WAY_SHIFT 16u /* asked: the way above, the burst below */
 
+/* The loop's variant for the way in use: pipe->flags and what the executor adds. */
+static void variant_set(struct spw_pipe *pipe)
+{
+	const struct spw_pipe_way *way = &pipe->way[pipe->way_idx];
+	unsigned int flags = pipe->flags;
+
+	if (flags & SPW_REC_ON)
+		flags |= (way->has_clock ? SPW_REC_EXEC_CLOCK : 0) |
+			 (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0);
+	pipe->turn_flags = flags & ~PIPE_FLIGHT;
+	pipe_variant_choose(pipe, flags);
+}
+
+/* Only while no batch is under way: those that were pushed have exec_busy as it was then, and
+ * stamps of the clock that is in use. */
 static void way_use(struct spw_pipe *pipe, uint32_t idx)
 {
 	const struct spw_pipe_way *way = &pipe->way[idx];
-	unsigned int flags = pipe->flags;
 
 	pipe->ring = way->ring;
 	pipe->exec_clock = way->clock;
@@ -32,11 +46,7 @@ static void way_use(struct spw_pipe *pipe, uint32_t idx)
 		     way->learns == SPW_CAUSE_EXEC_INLINE || way->learns == SPW_CAUSE_EXEC_LAUNCHED,
 		     way->unc_tsc);
 	spw_thr_store_rlx(&pipe->way_idx, idx);
-	if (flags & SPW_REC_ON)
-		flags |= (way->has_clock ? SPW_REC_EXEC_CLOCK : 0) |
-			 (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0);
-	pipe->turn_flags = flags & ~PIPE_FLIGHT;
-	pipe_variant_choose(pipe, flags);
+	variant_set(pipe);
 }
 
 int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
@@ -78,7 +88,7 @@ static SPW_COLD uint16_t pipe_turn_change(struct spw_pipe *pipe)
 	}
 	pipe->drain_turn(pipe);
 	if (spw_tsc_now() - pipe->way_change_tsc > pipe->drain_tsc)
-		way_use(pipe, pipe->way_idx);
+		variant_set(pipe); /* the way stays, and all that is known of its batches */
 	return 0;
 }
 

@@ -48,16 +48,26 @@ static uint16_t rig_events(void *arg, struct spw_port_event *event, uint16_t cnt
 	return 1;
 }
 
-void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_exec_kind kind,
-	      uint32_t batches)
+static struct spw_exec *exec_new(const struct rig *rig, enum spw_exec_kind kind, uint32_t batches)
 {
-	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = SLOTS * 2048, .numa_node = -1};
 	struct spw_exec_conf ec = {.kind = kind,
+				   .handler = rig->handler,
 				   .ring_cnt = 1,
 				   .batch_cnt = batches,
 				   .region = &rig->region,
 				   .region_cnt = 1,
 				   .numa_node = -1};
+	struct spw_exec *exec;
+
+	assert_int_equal(spw_exec_open(&ec, &exec), 0);
+	assert_int_equal(spw_exec_start(exec), 0);
+	return exec;
+}
+
+void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_exec_kind kind,
+	      uint32_t batches)
+{
+	struct spw_mem_req req = {.kind = SPW_MEM_HOST, .bytes = SLOTS * 2048, .numa_node = -1};
 	struct spw_port_queue_conf qc = {.pool = &rig->pool, .numa_node = -1, .profile = "latency"};
 	struct spw_port_spec spec;
 
@@ -70,9 +80,7 @@ void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_e
 	assert_int_equal(spw_port_region_attach(rig->port, &rig->region), 0);
 	assert_int_equal(spw_port_queue_setup(rig->port, 0, &qc), 0);
 	assert_int_equal(spw_handler_open(handler, &rig->handler), 0);
-	ec.handler = rig->handler;
-	assert_int_equal(spw_exec_open(&ec, &rig->exec), 0);
-	assert_int_equal(spw_exec_start(rig->exec), 0);
+	rig->exec = exec_new(rig, kind, batches);
 	assert_int_equal(spw_port_start(rig->port), 0);
 	rig->real = rig->port->queue[0];
 	rig->queue = (struct spw_port_queue){.rx_burst = rig_rx,
@@ -82,13 +90,23 @@ void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_e
 					     .q = rig};
 }
 
+void rig_also(struct rig *rig, enum spw_exec_kind kind, uint32_t batches)
+{
+	rig->also = exec_new(rig, kind, batches);
+}
+
 void rig_pipe(struct rig *rig, struct spw_pipe_conf conf)
 {
 	conf.queue = &rig->queue;
 	conf.pool = &rig->pool;
 	conf.way[0].ring = spw_exec_ring(rig->exec, 0);
 	conf.way[0].exec = rig->exec;
-	conf.way_cnt = SPW_MAX(conf.way_cnt, 1u);
+	conf.way_cnt = 1;
+	if (rig->also) {
+		conf.way[1].ring = spw_exec_ring(rig->also, 0);
+		conf.way[1].exec = rig->also;
+		conf.way_cnt = 2;
+	}
 	conf.burst = conf.burst ? conf.burst : SPW_BURST_MAX;
 	conf.drain_tsc = conf.drain_tsc ? conf.drain_tsc : 20000000000ull;
 	rig->pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*rig->pipe), 128ul));
@@ -108,6 +126,8 @@ void rig_report(struct rig *rig, enum spw_port_event_kind kind)
 static void rig_fini(struct rig *rig)
 {
 	spw_exec_close(rig->exec);
+	if (rig->also)
+		spw_exec_close(rig->also);
 	spw_port_close(rig->port);
 	assert_int_equal(spw_pool_fini(&rig->pool), 0);
 	spw_region_free(&rig->region);
@@ -132,17 +152,23 @@ void rig_close(struct rig *rig, struct spw_ledger *ledger_out)
 	struct spw_pipe_summary pipe;
 
 	spw_exec_stop(rig->exec, 2000);
+	if (rig->also)
+		spw_exec_stop(rig->also, 2000);
 	spw_pipe_reclaim(rig->pipe);
 	assert_int_equal(spw_port_stop(rig->port), 0);
 	spw_port_stat(rig->port, &port);
-	spw_exec_stat(rig->exec, &exec);
 	memset(ledger_out, 0, sizeof(*ledger_out));
 	ledger_out->wire_frames = port.wire_frames;
 	ledger_out->missed_frames = port.missed_frames;
 	ledger_out->missed_known = true;
 	ledger_out->lent_frames = port.rx_frames;
 	ledger_out->sent_frames = port.tx_frames;
+	spw_exec_stat(rig->exec, &exec);
 	ledger_out->executed_frames = exec.frames;
+	if (rig->also) {
+		spw_exec_stat(rig->also, &exec);
+		ledger_out->executed_frames += exec.frames;
+	}
 	for (int i = 0; i < SPW_BAD_CNT; i++)
 		bad_name[i] = spw_bad_name((enum spw_bad)i);
 	spw_pipe_summary(rig->pipe, &pipe);

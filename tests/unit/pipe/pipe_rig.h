@@ -20,6 +20,7 @@ struct rig {
 	struct spw_pool pool;
 	struct spw_port *port;
 	struct spw_exec *exec;
+	struct spw_exec *also; /* a second way of the pipe; NULL: there is none */
 	const struct spw_handler *handler;
 	struct spw_pipe *pipe;
 	/* between the pipe and the port */
@@ -36,6 +37,8 @@ struct rig {
 /* Purpose: opens and starts port and executor. batches: of the executor ring. */
 void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_exec_kind kind,
 	      uint32_t batches);
+/* Purpose: opens and starts a second executor, before rig_pipe. */
+void rig_also(struct rig *rig, enum spw_exec_kind kind, uint32_t batches);
 /* Purpose: makes the pipe; conf's queue, ring, pool and exec are the rig's, 0 in burst and
  * drain_tsc stands for a default. */
 void rig_pipe(struct rig *rig, struct spw_pipe_conf conf);
