@@ -77,16 +77,6 @@ static void read_path(const char *name, char *path_out, size_t bytes)
 	free(real);
 }
 
-/* A driver without dma-buf says so before it looks at the descriptor. */
-static bool can_dmabuf(struct spw_xfer *x)
-{
-	const struct spw_xfer_mem_req req = {
-		.kind = SPW_XFER_DMABUF, .addr = (void *)4096, .bytes = 4096, .dmabuf_fd = -1};
-	struct spw_xfer_mem *mem;
-
-	return spw_xfer_mem_reg(x, &req, &mem) == -EBADF;
-}
-
 static size_t append(char *text, size_t n, size_t bytes, const struct spw_xfer_rail_stat *s)
 {
 	const bool used = s->state == SPW_XFER_RAIL_UP;
@@ -108,7 +98,7 @@ static void look(struct spw_xfer *x, struct nnet_device *d)
 	uint32_t rails = 0;
 	size_t n = 0;
 
-	*d = (struct nnet_device){.dmabuf = can_dmabuf(x)};
+	*d = (struct nnet_device){.dmabuf = spw_xfer_dmabuf_check(x) == 0};
 	for (uint32_t i = 0; spw_xfer_rail_stat(x, i, &s); i++) {
 		n = append(text, n, sizeof(text), &s);
 		if (s.state != SPW_XFER_RAIL_UP)
@@ -119,8 +109,8 @@ static void look(struct spw_xfer *x, struct nnet_device *d)
 		}
 		d->mbps += s.mbps;
 	}
-	spw_info("%u rail%s: %s; host memory%s", rails, rails == 1 ? "" : "s", text,
-		 d->dmabuf ? " and dma-buf" : "");
+	spw_info("%u rail%s: %s; host memory%s%s", rails, rails == 1 ? "" : "s", text,
+		 d->dmabuf ? " and dma-buf" : ", no dma-buf: ", d->dmabuf ? "" : spw_err_text());
 }
 
 bool nnet_device(struct nnet_device *device_out)

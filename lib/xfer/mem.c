@@ -12,6 +12,10 @@
 #define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define ACCESS_GPU (ACCESS | IBV_ACCESS_REMOTE_READ) /* a flush reads through its own QP */
 
+#define PROBE_BYTES                                                                  \
+	4096u /* of the memory that spw_xfer_dmabuf_check names; it is never touched \
+	       */
+
 static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
 	       struct ibv_mr **mr_out)
 {
@@ -48,6 +52,27 @@ int spw_xfer_mem_reg(struct spw_xfer *x, const struct spw_xfer_mem_req *req,
 	else
 		*mem_out = mem;
 	return rc;
+}
+
+/* No dma-buf is needed to ask: a driver without them answers before it looks at the descriptor
+ * (Linux ib_uverbs: EOPNOTSUPP), one that has them complains of descriptor -1. */
+int spw_xfer_dmabuf_check(const struct spw_xfer *x)
+{
+	const struct spw_xfer_mem_req req = {.kind = SPW_XFER_DMABUF,
+					     .addr = (void *)PROBE_BYTES,
+					     .bytes = PROBE_BYTES,
+					     .dmabuf_fd = -1};
+
+	for (uint32_t i = 0; i < x->dev_cnt; i++) {
+		struct ibv_mr *mr = NULL;
+		int rc = reg(&x->dev[i], &req, &mr);
+
+		if (mr)
+			ibv_dereg_mr(mr);
+		if (rc && rc != -EBADF)
+			return rc;
+	}
+	return 0;
 }
 
 int spw_xfer_mem_dereg(struct spw_xfer_mem *mem)

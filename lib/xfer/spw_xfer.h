@@ -131,6 +131,15 @@ struct spw_xfer_mem_req {
 int spw_xfer_mem_reg(struct spw_xfer *x, const struct spw_xfer_mem_req *req,
 		     struct spw_xfer_mem **mem_out);
 
+/* Purpose: whether spw_xfer_mem_reg can take dma-bufs: the device of every rail must, because a
+ *   message may go over any of them.
+ * Returns: 0: all do.
+ * Thread: owner; takes microseconds.
+ * Errors: -ENOTSUP the driver of a device, which the text names, registers none; others as of
+ *   spw_xfer_mem_reg.
+ */
+int spw_xfer_dmabuf_check(const struct spw_xfer *x);
+
 /* Purpose: ends a registration. Keys that a peer holds become invalid.
  * Shape: NULL is fine.
  * Thread: owner.

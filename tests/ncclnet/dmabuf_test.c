@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "../unit/unit_control.h"
 #include "../unit/unit_udmabuf.h"
 #include "net_pair.h"
 
@@ -66,6 +67,30 @@ static void is_offered_where_the_driver_has_it(void **state)
 	assert_int_equal(net_properties(&net, 0, &d), 0);
 	assert_int_equal(d.ptr_support, NCCL_PTR_HOST | (driver_has_it() ? NCCL_PTR_DMABUF : 0));
 	assert_int_equal(net_finalize(&net), 0);
+}
+
+/* The software ConnectX of the first context stay, so that what one of them lacks can be changed
+ * before the second context asks. Only tables with contexts ask again. */
+static void is_not_offered_where_one_rail_lacks_it(void **state)
+{
+	const char *last = strrchr(pair_rails_a(), '+');
+	char answer[UNIT_ANSWER_BYTES];
+	struct nccl_props_v12 d;
+	struct net first, net;
+
+	(void)state;
+	if (!last || pair_version() < 11)
+		skip();
+	pair_init(&first, pair_rails_a());
+	unit_control(last + 1, "fault fail=reg_dmabuf_mr:EOPNOTSUPP", answer);
+	net_log();
+	pair_init(&net, pair_rails_a());
+	unit_control(last + 1, "fault fail=none", answer);
+	assert_non_null(strstr(net_log(), "no dma-buf"));
+	assert_int_equal(net_properties(&net, 0, &d), 0);
+	assert_int_equal(d.ptr_support, NCCL_PTR_HOST);
+	assert_int_equal(net_finalize(&net), 0);
+	assert_int_equal(net_finalize(&first), 0);
 }
 
 /* ---- transfers ---- */
@@ -176,6 +201,7 @@ int main(int argc, char **argv)
 #define WITH_GPUS(F) cmocka_unit_test_setup_teardown(F, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_offered_where_the_driver_has_it),
+		cmocka_unit_test(is_not_offered_where_one_rail_lacks_it),
 		WITH_GPUS(messages_move_and_are_flushed),
 		WITH_GPUS(messages_move_through_a_real_dmabuf),
 		WITH_GPUS(each_flush_has_a_request),

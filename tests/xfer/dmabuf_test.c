@@ -203,6 +203,25 @@ static void a_bad_descriptor_is_not_a_driver_without_dmabuf(void **state SPW_UNU
 	assert_int_equal(spw_xfer_mem_reg(k.a, &req, &mem), -EBADF);
 }
 
+/* A message may take any rail, so one device without dma-buf is enough to refuse. */
+static void all_devices_are_asked(void **state SPW_UNUSED)
+{
+	char rails[64], *rest = rails, *name;
+	struct spw_xfer *x = k.a;
+
+	assert_int_equal(spw_xfer_dmabuf_check(x), 0);
+	snprintf(rails, sizeof(rails), "%s", rails_a);
+	while ((name = strsep(&rest, "+"))) {
+		const char *dev = strchr(name, ':') ? strchr(name, ':') + 1 : name;
+
+		kit_control(dev, NULL, "fault fail=reg_dmabuf_mr:EOPNOTSUPP");
+		assert_int_equal(spw_xfer_dmabuf_check(x), -ENOTSUP);
+		assert_non_null(strstr(spw_err_text(), dev));
+		kit_control(dev, NULL, "fault fail=none");
+		assert_int_equal(spw_xfer_dmabuf_check(x), 0);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +232,7 @@ int main(int argc, char **argv)
 		CASE(many_flushes_are_under_way),
 		CASE(a_flush_that_fails_is_an_error_of_its_own),
 		CASE(a_bad_descriptor_is_not_a_driver_without_dmabuf),
+		CASE(all_devices_are_asked),
 	};
 
 	if (argc == 3) {

@@ -7,10 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 uint64_t kit_now_ms(void)
 {
@@ -171,28 +168,13 @@ void kit_pass(struct kit *k, uint64_t bytes, uint64_t seed)
 
 void kit_control(const char *dev, char answer[KIT_ANSWER], const char *fmt, ...)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	char line[256], own[KIT_ANSWER];
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	va_list args;
 
-	answer = answer ? answer : own;
-	memset(answer, 0, KIT_ANSWER);
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	snprintf(at.sun_path, sizeof(at.sun_path), "%s", getenv("SPW_TEST_CONTROL"));
-	if (strcmp(dev, "mlx5_0"))
-		snprintf(at.sun_path, sizeof(at.sun_path), "%s.%s.%d", getenv("SPW_TEST_CONTROL"),
-			 dev, getpid());
-	if (connect(fd, (struct sockaddr *)&at, sizeof(at)))
-		fail_msg("%s: %s", at.sun_path, strerror(errno));
-	assert_int_equal(write(fd, line, strlen(line)), strlen(line));
-	assert_int_equal(write(fd, "\n", 1), 1);
-	assert_true(read(fd, answer, KIT_ANSWER - 1) > 0);
-	if (strncmp(answer, "ok", 2))
-		fail_msg("'%s' was answered: %s", line, answer);
-	close(fd);
+	unit_control(dev, line, answer ? answer : own);
 }
 
 uint32_t kit_qps(const char *dev, uint32_t qpn[KIT_QPS])

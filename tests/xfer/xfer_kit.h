@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/unit_test.h"
+#include "../unit/unit_control.h"
 #include "base/spw_err.h"
 #include "xfer/spw_xfer.h"
 
@@ -56,7 +56,7 @@ void kit_pass(struct kit *k, uint64_t bytes, uint64_t seed);
 
 /* A line to the control socket of a software ConnectX of this process. answer: NULL, or where its
  * answer goes. */
-#define KIT_ANSWER 4096u
+#define KIT_ANSWER UNIT_ANSWER_BYTES
 void kit_control(const char *dev, char answer[KIT_ANSWER], const char *fmt, ...) SPW_PRINTF(3, 4);
 
 /* The QPs of a device, by number, oldest first. Returns: how many. */

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../unit/unit_control.h"
 #include "base/spw_err.h"
 
 #define SLOTS      4096u
@@ -156,28 +156,14 @@ void kit_refused(const struct kit_conf *conf, int rc, const char *const *words)
 
 const char *kit_control(uint32_t device, const char *fmt, ...)
 {
-	static char answer[4096];
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	const char *path = getenv("SPW_TEST_CONTROL");
-	char line[256];
+	static char answer[UNIT_ANSWER_BYTES];
+	char line[256], name[16];
 	va_list ap;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	ssize_t n;
 
-	assert_non_null(path);
-	snprintf(addr.sun_path, sizeof(addr.sun_path), device ? "%.64s.mlx5_%u.%d" : "%.64s", path,
-		 device, (int)getpid());
+	snprintf(name, sizeof(name), "mlx5_%u", device);
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line) - 1, fmt, ap);
+	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	strcat(line, "\n");
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
-		fail_msg("no control socket %s", addr.sun_path);
-	assert_int_equal(send(fd, line, strlen(line), MSG_NOSIGNAL), strlen(line));
-	n = recv(fd, answer, sizeof(answer) - 1, 0);
-	close(fd);
-	answer[n > 0 ? n : 0] = '\0';
-	if (strncmp(answer, "ok", 2))
-		fail_msg("control %s: %s", line, answer);
+	unit_control(name, line, answer);
 	return answer;
 }
