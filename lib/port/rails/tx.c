@@ -38,18 +38,10 @@ SPW_INLINE uint32_t flow_of(const struct rails_queue *q, const struct spw_desc *
 SPW_INLINE uint32_t rail_free(struct rails_queue *q, const struct spw_desc *desc, uint32_t mask)
 {
 	const struct rails_port *rp = q->port;
-	uint32_t bucket, r;
 
-	if (q->by_frame) {
-		r = rp->rail_after[mask][q->tx_next];
-		q->tx_next = r;
-		return r;
-	}
-	bucket = flow_of(q, desc) % RAILS_BUCKETS;
-	r = rp->rail_of[mask][bucket];
-	if (spw_unlikely(r != rp->rail_of[rp->all][bucket]))
-		spw_thr_count(&q->count[r].moved, 1);
-	return r;
+	if (q->by_frame)
+		return q->tx_next = rp->rail_after[mask][q->tx_next];
+	return rp->rail_of[mask][flow_of(q, desc) % RAILS_BUCKETS];
 }
 
 SPW_INLINE bool is_bound(const struct rails_queue *q, const struct spw_desc *desc)
@@ -57,20 +49,55 @@ SPW_INLINE bool is_bound(const struct rails_queue *q, const struct spw_desc *des
 	return q->messages && q->home[desc->slot] != RAILS_HOME_NO;
 }
 
-SPW_INLINE uint32_t rail_of(struct rails_queue *q, const struct spw_desc *desc)
+/* mask: the rails over which it may go. */
+SPW_INLINE uint32_t rail_of(struct rails_queue *q, const struct spw_desc *desc, uint32_t mask)
 {
-	const uint32_t home = q->home[desc->slot], mask = rails_mask(q, desc);
-	uint32_t r;
+	const uint32_t home = q->home[desc->slot];
 
 	if (spw_likely(home != RAILS_HOME_NO) && (q->messages || mask >> home & 1))
 		return home;
-	r = rail_free(q, desc, mask);
-	if (spw_unlikely(home != RAILS_HOME_NO))
-		spw_thr_count(&q->count[r].moved, q->by_frame);
-	return r;
+	return rail_free(q, desc, mask);
 }
 
 /* ---- bursts ---- */
+
+/* How many have a rail of their own that is down: an echo where it came from, a flow that of its
+ * bucket. Frames that are spread one by one have none. */
+static SPW_COLD uint16_t count_away(const struct rails_queue *q, struct spw_desc *const *desc,
+				    uint16_t cnt)
+{
+	uint16_t away = 0;
+
+	for (uint16_t i = 0; i < cnt; i++) {
+		uint32_t own = q->home[desc[i]->slot];
+
+		if (is_bound(q, desc[i]) || (own == RAILS_HOME_NO && q->by_frame))
+			continue;
+		if (own == RAILS_HOME_NO)
+			own = q->port->rail_of[q->port->all][flow_of(q, desc[i]) % RAILS_BUCKETS];
+		away += !(rails_mask(q, desc[i]) >> own & 1);
+	}
+	return away;
+}
+
+/* Returns: how many rail r took; desc is ordered as by any tx_burst. With a rail down, those taken
+ * in its place are counted: what is refused may yet go over a third. Slots that were taken are the
+ * rail's, and are not looked at again. */
+SPW_INLINE uint16_t rail_tx(struct rails_queue *q, uint32_t r, struct spw_desc **desc, uint16_t cnt,
+			    bool is_down)
+{
+	uint16_t away, sent;
+
+	if (!cnt)
+		return 0;
+	if (spw_likely(!is_down))
+		return spw_port_tx_burst(q->rail[r], desc, cnt);
+	away = count_away(q, desc, cnt);
+	sent = spw_port_tx_burst(q->rail[r], desc, cnt);
+	away = (uint16_t)(away - count_away(q, desc + sent, (uint16_t)(cnt - sent)));
+	spw_thr_count(&q->count[r].moved, away);
+	return sent;
+}
 
 /* A rail that is full does not stop a stream that is spread frame by frame: what it refused is
  * offered to the others, once. Returns: how many of left[0 .. cnt - 1] are left, closed up. */
@@ -89,7 +116,7 @@ static SPW_COLD uint16_t offer_again(struct rails_queue *q, struct spw_desc **de
 			else
 				left[keep++] = d;
 		}
-		sent = n ? spw_port_tx_burst(q->rail[r], may, n) : 0;
+		sent = rail_tx(q, r, may, n, true);
 		for (uint16_t i = 0; i < sent; i++)
 			desc[(*taken)++] = may[i];
 		for (uint16_t i = sent; i < n; i++)
@@ -105,17 +132,19 @@ uint16_t rails_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 	struct rails_queue *q = queue;
 	struct spw_desc *left[SPW_BURST_MAX];
 	uint16_t taken = 0, left_cnt = 0;
+	uint32_t down = 0;
 	struct split split;
 
 	memset(split.cnt, 0, sizeof(split.cnt));
 	for (uint16_t i = 0; i < cnt; i++) {
-		const uint32_t r = rail_of(q, desc[i]);
+		const uint32_t mask = rails_mask(q, desc[i]), r = rail_of(q, desc[i], mask);
 
 		split.desc[r][split.cnt[r]++] = desc[i];
+		down |= mask ^ q->port->all;
 	}
 	for (uint32_t r = 0; r < q->rail_cnt; r++) {
 		const uint16_t n = split.cnt[r];
-		const uint16_t sent = n ? spw_port_tx_burst(q->rail[r], split.desc[r], n) : 0;
+		const uint16_t sent = rail_tx(q, r, split.desc[r], n, down);
 
 		for (uint16_t i = 0; i < sent; i++)
 			desc[taken++] = split.desc[r][i];

@@ -131,6 +131,42 @@ static void echoes_go_back(void **state SPW_UNUSED)
 	close_rails(port);
 }
 
+static struct spw_port_queue full; /* a rail that has room for FULL_ROOM frames of each burst */
+#define FULL_ROOM 5u
+
+static uint16_t full_tx(void *q, struct spw_desc **desc, uint16_t cnt)
+{
+	return full.tx_burst(q, desc, (uint16_t)SPW_MIN(cnt, FULL_ROOM));
+}
+
+/* Whichever rail is down, the other takes its echoes, and only those that it took have moved. */
+static void taken_echoes_have_moved(void **state SPW_UNUSED)
+{
+	struct spw_port *port = open_rails("rails:null:size=64+null:size=64");
+	struct spw_port_queue *pq = &port->queue[0];
+	struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
+	struct spw_desc desc[16], *tx[16];
+
+	for (uint32_t home = 0; home < 2; home++) {
+		assert_int_equal(spw_port_rx_burst(pq, desc, 16), 16);
+		rails_of(port)->up = 2 >> home;
+		if (home) {
+			full = *((struct rails_queue *)pq->q)->rail[0];
+			((struct rails_queue *)pq->q)->rail[0]->tx_burst = full_tx;
+		}
+		for (uint32_t i = 0; i < 16; i++)
+			tx[i] = &desc[i];
+		assert_int_equal(spw_port_tx_burst(pq, tx, 16), home ? FULL_ROOM : 16);
+		for (uint32_t i = FULL_ROOM; home && i < 16; i++)
+			spw_port_release_burst(pq, &tx[i]->slot, 1);
+		check_slots(port, 0);
+	}
+	assert_int_equal(spw_port_rails(port, rail), 2);
+	assert_int_equal(rail[1].moved, 16);
+	assert_int_equal(rail[0].moved, FULL_ROOM);
+	close_rails(port);
+}
+
 /* Frames of a flow that wait are in the port; at stop they are dropped and counted. */
 static void parked_slots_are_in_the_port(void **state SPW_UNUSED)
 {
@@ -211,6 +247,7 @@ int main(void)
 		cmocka_unit_test(flows_are_spread),
 		cmocka_unit_test(frames_take_turns),
 		cmocka_unit_test(echoes_go_back),
+		cmocka_unit_test(taken_echoes_have_moved),
 		cmocka_unit_test(parked_slots_are_in_the_port),
 		cmocka_unit_test(links_come_and_go),
 		cmocka_unit_test(bad_specifications),
