@@ -68,6 +68,7 @@ static int report(struct gen *gen)
 {
 	struct gen_report what = {.schedule = gen->conf.schedule,
 				  .port = gen->conf.port.text,
+				  .opened = gen->senders.port,
 				  .distribution = gen_gaps_name(gen->conf.plan.gaps),
 				  .seed = gen->conf.plan.seed,
 				  .link_wait_ns = gen->conf.link_wait_ns,

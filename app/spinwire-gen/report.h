@@ -6,14 +6,15 @@
 #ifndef SPW_GEN_REPORT_H
 #define SPW_GEN_REPORT_H
 
-#include "base/spw_port_event.h"
 #include "gen/spw_gen_sum.h"
+#include "port/spw_port.h"
 
 struct gen_report {
-	const char *schedule; /* "poisson, 1000000 frames/s, 64 bytes, 16 flows", static until
-				 printed */
-	const char *port;     /* as the user named it */
-	double rate_fps;      /* of the plan */
+	const char *schedule;    /* "poisson, 1000000 frames/s, 64 bytes, 16 flows", static until
+				    printed */
+	const char *port;        /* as the user named it */
+	struct spw_port *opened; /* that port, until it is closed */
+	double rate_fps;         /* of the plan */
 	const char *distribution;
 	uint64_t seed;
 	uint64_t link_wait_ns, warm_up_ns;

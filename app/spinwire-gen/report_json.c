@@ -7,6 +7,7 @@
 
 #include "app_json.h"
 #include "app_loop.h"
+#include "app_port.h"
 #include "app_text.h"
 #include "report.h"
 
@@ -171,6 +172,8 @@ static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 	json_object_set_new(top, "missing", missing_json(sum));
 	json_object_set_new(top, "flows", flows_json(sum));
 	json_object_set_new(top, "physical_port", app_loop_json(&what->stat));
+	json_object_set_new(top, "ports",
+			    json_pack("[o]", app_port_json(what->opened, &what->stat)));
 	return top;
 }
 

@@ -15,7 +15,7 @@
 
 #include "app.h"
 #include "app_json.h"
-#include "app_loop.h"
+#include "app_port.h"
 #include "app_text.h"
 #include "report_slow.h"
 
@@ -24,64 +24,12 @@ static json_t *number(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-static json_t *errors_json(const struct spw_port_stat *stat)
-{
-	json_t *errors = json_object();
-
-	for (int e = 0; e < SPW_PORT_ERR_CNT; e++)
-		json_object_set_new(errors, spw_port_err_name((enum spw_port_err)e),
-				    number(stat->err[e]));
-	return errors;
-}
-
-/* What a port and a rail have in common. */
-static json_t *one_json(const struct spw_port *port, const struct spw_port_stat *stat)
-{
-	return json_pack("{s:o,s:s,s:{s:I,s:I},s:{s:I,s:I},s:o,s:o,s:o}", "name",
-			 app_json_text(port->name), "driver", port->driver->name, "rx", "frames",
-			 (json_int_t)stat->rx_frames, "bytes", (json_int_t)stat->rx_bytes, "tx",
-			 "frames", (json_int_t)stat->tx_frames, "bytes", (json_int_t)stat->tx_bytes,
-			 "errors", errors_json(stat), "port_discards",
-			 stat->port_discards_known ? number(stat->port_discards) : json_null(),
-			 "physical_port", app_loop_json(stat));
-}
-
-static json_t *rail_json(const struct spw_port_rail *rail)
-{
-	const struct spw_port_stat *stat = &rail->stat;
-	json_t *out = one_json(rail->port, stat);
-
-	json_object_set_new(out, "wire", number(stat->wire_frames));
-	json_object_set_new(out, "missed",
-			    stat->missed_known ? number(stat->missed_frames) : json_null());
-	json_object_set_new(out, "late", number(rail->late));
-	json_object_set_new(out, "duplicate", number(rail->duplicate));
-	json_object_set_new(out, "flushed", number(rail->flushed));
-	json_object_set_new(out, "moved", number(rail->moved));
-	json_object_set_new(out, "outages", number(rail->outages));
-	json_object_set_new(out, "tx_flushed", number(stat->tx_flushed));
-	json_object_set_new(out, "residual", number(rail->residual));
-	return out;
-}
-
-static json_t *port_json(struct spw_port *port, const struct spw_port_stat *stat)
-{
-	struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
-	const uint32_t cnt = spw_port_rails(port, rail);
-	json_t *out = one_json(port, stat), *rails = json_array();
-
-	for (uint32_t r = 0; r < cnt; r++)
-		json_array_append_new(rails, rail_json(&rail[r]));
-	json_object_set_new(out, "rails", rails);
-	return out;
-}
-
 static json_t *ports_json(const struct app *app, const struct app_result *res)
 {
 	json_t *ports = json_array();
 
 	for (uint32_t p = 0; p < app->topo.port_cnt; p++)
-		json_array_append_new(ports, port_json(app->topo.port[p], &res->topo.port[p]));
+		json_array_append_new(ports, app_port_json(app->topo.port[p], &res->topo.port[p]));
 	return ports;
 }
 

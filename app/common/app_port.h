@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * JSON summaries: what a port counted, and each of its rails.
+ */
+#ifndef APP_PORT_H
+#define APP_PORT_H
+
+#include <jansson.h>
+
+#include "port/spw_port.h"
+
+/* Purpose: a row of "ports": name, driver, frames and bytes of both directions, errors, and
+ * "rails", one row for each port that this one is made of. Numbers that the device does not count
+ * are null. Shape: stat: the port's, as read by the caller; the rails' are read here. Owner: the
+ * caller. Returns: NULL if memory ran out. Thread: main, while the port is open.
+ */
+json_t *app_port_json(struct spw_port *port, const struct spw_port_stat *stat);
+
+#endif
