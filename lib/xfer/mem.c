@@ -12,9 +12,8 @@
 #define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define ACCESS_GPU (ACCESS | IBV_ACCESS_REMOTE_READ) /* a flush reads through its own QP */
 
-#define PROBE_BYTES                                                                  \
-	4096u /* of the memory that spw_xfer_dmabuf_check names; it is never touched \
-	       */
+/* Of the memory that spw_xfer_dmabuf_check names; it is never touched. */
+#define PROBE_BYTES 4096u
 
 static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
 	       struct ibv_mr **mr_out)
