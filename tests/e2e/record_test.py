@@ -85,26 +85,6 @@ def test_softhca():
         check("frame 0: length" in text and got["differs"]["cqes"] == 1, f"{got['differs']}\n{text}")
 
 
-def test_cqes():
-    """One load with and without the CQEs in the recording: without them the file has none, runs again just as well, and the replay says that
-    none were read."""
-    spwtest.need_card()
-    place = spwlab.Cores(nics=True)
-    for cqes in ("yes", "no"):
-        with spwlab.scratch() as folder:
-            file = os.path.join(folder, "run.rec")
-            bench = sweep.Bench(folder, spwlab.softhca_path(place, folder), place,
-                                ["--handler", "echo", "--record", file, "--record-rule", "end", "--record-cqes", cqes])
-            step = sweep.step_at(bench, 5000, 1, trails=False)
-            check(data.good(step), f"{step['faults']}")
-            got, text = replay(file)
-            same(got, step["spinwire"])
-            frames = got["ledger"]["received"] if cqes == "yes" else 0
-            check(got["ledger"]["received"] > 1000, f"{got['ledger']}")
-            equal([sum(cnt for _, cnt in raws(file)), got["differs"]["of_cqes"], got["differs"]["cqes"]], [frames, frames, 0], f"CQEs, {cqes}")
-            equal("CQEs       none in the recording" in text, cqes == "no", text)
-
-
 def test_causes():
     """A handler that is too slow, an executor of its own, two queues; payload is kept."""
     handler = os.environ["SPW_SLOW_HANDLER"]
