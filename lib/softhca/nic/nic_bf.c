@@ -75,8 +75,7 @@ static bool is_alone(const struct hca_qp *qp, uint32_t blocks)
 
 		if (!p->nic || !p->sq_dbrec)
 			continue;
-		if ((uint16_t)(spw_be32_to_cpu(spw_thr_load_acq(p->sq_dbrec)) - p->nic->sq_pi) !=
-		    want)
+		if ((uint16_t)(nic_sq_record(p) - p->nic->sq_pi) != want)
 			return false;
 	}
 	return true;
