@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "peer/spw_peer_qp.h"
 
 static int make_qp(struct hand_qp *h, const struct ibv_qp_cap *cap)
 {
@@ -32,55 +33,30 @@ int hand_qp_open(struct hand_qp *h, const char *device, void *bytes, size_t len,
 	return rc ? rc : make_qp(h, cap);
 }
 
-static int to_rtr(struct hand_qp *h, const struct hand_qp *other, const struct rdma_gid *mine,
-		  const struct rdma_gid *theirs)
-{
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = h->dev.port.active_mtu,
-		.dest_qp_num = other->qp->qp_num,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = theirs->gid,
-				    .sgid_index = mine->index,
-				    .hop_limit = 64}},
-	};
-	int rc = ibv_modify_qp(
-		h->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	return rc ? rc
-		  : ibv_modify_qp(h->qp, &rtr,
-				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					  IBV_QP_MIN_RNR_TIMER);
-}
-
 int hand_qp_join(struct hand_qp *h, const struct hand_qp *other)
 {
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .timeout = 14,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .max_rd_atomic = 1};
+	struct peer_qp_path path = {.port_num = 1,
+				    .timeout = 14,
+				    .retry = 7,
+				    .rnr_retry = 7,
+				    .min_rnr_timer = 12,
+				    .rd_atomic = 1,
+				    .access = IBV_ACCESS_REMOTE_WRITE,
+				    .mtu = (uint16_t)rdma_dev_mtu_bytes(&h->dev),
+				    .dest_qpn = other->qp->qp_num};
 	struct rdma_gid mine, theirs;
 	int rc = rdma_dev_gid(&h->dev, NULL, &mine);
 
 	rc = rc ? rc : rdma_dev_gid(&other->dev, NULL, &theirs);
 	if (rc)
 		return rc;
+	path.gid_index = (uint8_t)mine.index;
+	memcpy(path.dgid, theirs.gid.raw, sizeof(path.dgid));
 	h->there = (uintptr_t)other->mr->addr;
 	h->there_rkey = other->mr->rkey;
-	rc = to_rtr(h, other, &mine, &theirs);
-	rc = rc ? rc
-		: ibv_modify_qp(h->qp, &rts,
-				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	return rc ? spw_err(rc, "connecting a queue pair by hand: %s", strerror(rc)) : 0;
+	rc = peer_qp_init(h->qp, &path);
+	rc = rc ? rc : peer_qp_ready(h->qp, &path);
+	return rc ? spw_err(-rc, "connecting a queue pair by hand: %s", spw_err_text()) : 0;
 }
 
 void hand_qp_close(struct hand_qp *h)
