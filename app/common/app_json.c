@@ -77,6 +77,11 @@ static int replace(const json_t *top, const char *path)
 	return error;
 }
 
+json_t *app_json_number(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
 int app_json_try(const char *path)
 {
 	char temp[PATH_MAX];

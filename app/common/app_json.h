@@ -17,6 +17,13 @@
  */
 json_t *app_json_host(uint64_t tsc_hz);
 
+/* Purpose: a counter, as an integer of 63 bits: JSON's have a sign.
+ * Owner: the caller.
+ * Returns: NULL if memory ran out.
+ * Thread: any.
+ */
+json_t *app_json_number(uint64_t v);
+
 /* Purpose: checks, before a run, that app_json_write will be able to write to path. Leaves nothing
  *   there. NULL and "" mean no summary.
  * Thread: any.

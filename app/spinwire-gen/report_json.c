@@ -13,11 +13,6 @@
 
 #define FLOW_ROWS_MAX 1024u /* more flows are summed only */
 
-static json_t *number(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
 static json_t *points_json(const struct spw_hist_summary *sum, const struct spw_hist *hist,
 			   uint64_t lost_cnt)
 {
@@ -30,7 +25,7 @@ static json_t *points_json(const struct spw_hist_summary *sum, const struct spw_
 
 		snprintf(key, sizeof(key), "%s_ns", spw_hist_point_name((enum spw_hist_point)p));
 		if (sum->answer[p] == SPW_HIST_VALUE)
-			json_object_set_new(out, key, number(sum->value[p]));
+			json_object_set_new(out, key, app_json_number(sum->value[p]));
 		else
 			json_object_set_new(out, key,
 					    sum->answer[p] == SPW_HIST_LOST ? json_string("lost")
@@ -95,8 +90,9 @@ static json_t *causes_json(const struct gen_slow *slow)
 				by, json_pack("{s:s,s:I,s:o}", "cause",
 					      gen_cause_name((enum gen_cause)c), "frames",
 					      (json_int_t)slow->by[c].frames, "worst_ns",
-					      slow->by[c].worst_ns ? number(slow->by[c].worst_ns)
-								   : json_null()));
+					      slow->by[c].worst_ns
+						      ? app_json_number(slow->by[c].worst_ns)
+						      : json_null()));
 	return json_pack("{s:I,s:I,s:o}", "threshold_ns", (json_int_t)slow->threshold_ns,
 			 "frames_above", (json_int_t)gen_slow_above(slow), "by", by);
 }
@@ -113,8 +109,8 @@ static json_t *worst_json(const struct gen_slow *slow)
 					(json_int_t)w->flow, "seq", (json_int_t)w->seq, "whole_ns",
 					(json_int_t)w->whole_ns, "intended_tsc",
 					(json_int_t)w->intended_tsc, "sent_tsc",
-					w->sent_tsc ? number(w->sent_tsc) : json_null(), "echo_tsc",
-					(json_int_t)w->echo_tsc, "drained_tsc",
+					w->sent_tsc ? app_json_number(w->sent_tsc) : json_null(),
+					"echo_tsc", (json_int_t)w->echo_tsc, "drained_tsc",
 					(json_int_t)w->drained_tsc, "cause",
 					gen_cause_name(w->cause), "like", (json_int_t)w->like));
 	}
@@ -143,7 +139,7 @@ static void counts_set(json_t *top, const struct gen_sum *sum)
 	};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(row); i++)
-		json_object_set_new(top, row[i].name, number(row[i].value));
+		json_object_set_new(top, row[i].name, app_json_number(row[i].value));
 }
 
 static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)

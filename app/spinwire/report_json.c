@@ -19,11 +19,6 @@
 #include "app_text.h"
 #include "report_slow.h"
 
-static json_t *number(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
 static json_t *ports_json(const struct app *app, const struct app_result *res)
 {
 	json_t *ports = json_array();
@@ -82,11 +77,11 @@ static json_t *latency_json(const struct app *app, const struct app_result *res)
 				 spw_hist_point_name((enum spw_hist_point)p));
 			json_object_set_new(out, key,
 					    row->answer[p] == SPW_HIST_VALUE
-						    ? number(row->value_ns[p])
+						    ? app_json_number(row->value_ns[p])
 						    : json_null());
 		}
-		json_object_set_new(out, "uncertainty_ns", number(row->uncertainty_ns));
-		json_object_set_new(out, "defects", number(row->defects));
+		json_object_set_new(out, "uncertainty_ns", app_json_number(row->uncertainty_ns));
+		json_object_set_new(out, "defects", app_json_number(row->defects));
 		json_object_set_new(out, "spectrum", spectrum_json(app, res, s));
 		json_array_append_new(rows, out);
 	}

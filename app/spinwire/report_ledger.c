@@ -7,14 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "app_json.h"
 #include "report_slow.h"
 
 /* ---- JSON ---- */
-
-static json_t *number(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
 
 /* Reasons with a count of 0 are listed too, so that a reader finds every key. */
 json_t *app_ledger_json(const struct app_result *res)
@@ -26,11 +22,11 @@ json_t *app_ledger_json(const struct app_result *res)
 
 	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
 		json_object_set_new(bad, res->topo.ledger.bad.name[i],
-				    number(res->topo.ledger.bad.count[i]));
+				    app_json_number(res->topo.ledger.bad.count[i]));
 	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
-		json_object_set_new(dropped, name, number(cnt));
+		json_object_set_new(dropped, name, app_json_number(cnt));
 	return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "wire", (json_int_t)sum->wire,
-			 "missed", sum->missed_known ? number(sum->missed) : json_null(),
+			 "missed", sum->missed_known ? app_json_number(sum->missed) : json_null(),
 			 "received", (json_int_t)sum->received, "executed",
 			 (json_int_t)sum->executed, "echoed", (json_int_t)sum->echoed, "consumed",
 			 (json_int_t)sum->consumed, "bad", bad, "dropped", dropped, "residual",
