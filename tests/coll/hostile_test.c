@@ -19,6 +19,8 @@
 #define ROUND   3u /* in which it begins */
 #define COUNT   100u
 #define WAIT_NS 20000000000ull
+/* For a flag that never comes; a machine that stands still for less is not taken for the culprit. */
+#define SHORT_NS 2000000000ull
 
 /* One forged put to every other rank. */
 struct forgery {
@@ -120,6 +122,8 @@ static void one_forgery(struct member *m)
 		play_fair(m, ROUND);
 		return;
 	}
+	if (f->error == -ETIMEDOUT)
+		m->coll->timeout_ns = SHORT_NS;
 	memset(out, 0xee, sizeof(out));
 	rc = spw_coll_run(m->coll, &call);
 	MEMBER_EXPECT(m, rc == f->error || rc == -ECONNABORTED);
@@ -137,7 +141,7 @@ static void forged_heads_and_flags(void **state SPW_UNUSED)
 				  .arg = &f,
 				  .progress = SPW_COLL_CALLER,
 				  .bytes_max = 4096,
-				  .timeout_ms = f.error == -ETIMEDOUT ? 300 : 20000};
+				  .timeout_ms = 20000};
 
 		print_message("%s\n", f.name);
 		group_run(&g);
