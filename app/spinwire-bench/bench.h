@@ -41,6 +41,7 @@ int spw_bench_hiccup(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_poll(int argc, char **argv, struct spw_bench_out *out);
+int spw_bench_beside(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_port(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_rails(int argc, char **argv, struct spw_bench_out *out);

@@ -26,6 +26,8 @@ static const struct {
 	 spw_bench_handoff},
 #if SPW_HAVE_CUDA
 	{"poll", "how long a GPU warp takes to poll host memory, by how it polls", spw_bench_poll},
+	{"beside", "what the resident kernel takes from a GEMM beside it, and in watts",
+	 spw_bench_beside},
 #endif
 	{"hiccup", "what the machine takes from a core that only spins", spw_bench_hiccup},
 	{"loop", "the pipe per frame, beside the null port alone and net_null", spw_bench_loop},

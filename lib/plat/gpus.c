@@ -41,7 +41,7 @@ static void nvml_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 	plat_text(r, "clock_mem", text, sizeof(text), "nvml/%s/clock_mem", pci);
 	gpu->throttle = plat_number(r, "throttle", -1, "nvml/%s/throttle", pci);
 	plat_text(r, "temperature", text, sizeof(text), "nvml/%s/temperature", pci);
-	plat_text(r, "power_mw", text, sizeof(text), "nvml/%s/power_mw", pci);
+	gpu->power_mw = (int32_t)plat_number(r, "power_mw", -1, "nvml/%s/power_mw", pci);
 	gpu->pcie_width = (int32_t)plat_number(r, "pcie_width", -1, "nvml/%s/pcie_width", pci);
 	gpu->pcie_width_max =
 		(int32_t)plat_number(r, "pcie_width_max", -1, "nvml/%s/pcie_width_max", pci);

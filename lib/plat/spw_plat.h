@@ -204,6 +204,7 @@ struct spw_plat_gpu {
 	int32_t attr[SPW_PLAT_GPU_ATTR_CNT]; /* -1: unknown to the driver */
 	/* By NVML; -1: unknown, or it answers "Not Supported" (GB10 has no memory clock). */
 	int32_t clock_sm_mhz, clock_sm_max_mhz;
+	int32_t power_mw; /* drawn by the board; NVML's mean of the last second on most */
 	int64_t throttle; /* bits of nvmlClocksThrottleReasons */
 	int32_t pcie_width, pcie_width_max;
 	struct spw_plat_gpu_load load;

@@ -19,7 +19,7 @@
 #define ROUND   3u /* in which it begins */
 #define COUNT   100u
 #define WAIT_NS 20000000000ull
-/* For a flag that never comes; a machine that stands still for less is not taken for the culprit. */
+/* For a flag that never comes; a machine that stands still for less is not the culprit. */
 #define SHORT_NS 2000000000ull
 
 /* One forged put to every other rank. */
