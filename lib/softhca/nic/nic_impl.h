@@ -15,7 +15,7 @@
  *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
  *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
  *   rate.c                     rates, and the switch inside the card
- *   fault.c, late.c            faults on request        control.c, control_sock.c  commands
+ *   fault.c, fault_frame.c, late.c  faults on request   control.c, control_sock.c  commands
  *   adversary.c, adversary_cq.c  what a card may do and this NIC does only with --adversary
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
