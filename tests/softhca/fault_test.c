@@ -108,6 +108,19 @@ static void test_link_down_and_up(void **state)
 	kit_check_alive(&k, &a, &b);
 }
 
+/* Another fault that is set or taken back meanwhile lets no frame pass. */
+static void test_link_down_while_faults_change(void **state)
+{
+	(void)state;
+	say("link-down=60s", 0);
+	say("fault=dup=0", 0);
+	post_pair(7);
+	kit_expect_nothing(b.cq);
+	say("link-down=0s", 0);
+	expect_pair(7);
+	kit_check_alive(&k, &a, &b);
+}
+
 /* The link is down for longer than the retries last: only the sender gets an error. */
 static void test_link_down_for_too_long(void **state)
 {
@@ -334,6 +347,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_link_down_and_up, pair_open, pair_close),
+		cmocka_unit_test_setup_teardown(test_link_down_while_faults_change, pair_open,
+						pair_close),
 		cmocka_unit_test(test_link_down_for_too_long),
 		cmocka_unit_test_setup_teardown(test_rnr_storm_is_waited_out, pair_open,
 						pair_close),

@@ -31,12 +31,13 @@ static int cmd_time(const char *arg, uint64_t now_ns, uint64_t *until_out)
 
 static int cmd_link_down(struct nic_dev *nd, const char *arg)
 {
-	const int rc = cmd_time(arg, nd->now_ns, &nd->fault->link_down_until_ns);
+	uint64_t until_ns = 0;
+	const int rc = cmd_time(arg, nd->now_ns, &until_ns);
 
 	if (rc)
 		return rc;
-	nd->dev->chip->port[nd->dev->id.port].down_until_ns = nd->fault->link_down_until_ns;
-	nd->fault->on = true;
+	nd->dev->chip->port[nd->dev->id.port].down_until_ns = until_ns;
+	fault_link_set(nd->fault, until_ns);
 	nic_link_set(nd, false);
 	return 0;
 }

@@ -299,8 +299,20 @@ static int set_word(struct fault *f, char *word)
 		       word);
 }
 
-/* After an error the words before the wrong one are in force. `on` is derived, so that the data
- * path asks one flag; frames that are still queued keep it set. */
+/* Derived, so that the data path asks one flag. Frames that are still queued keep it set. */
+static void on_derive(struct fault *f)
+{
+	f->on = f->loss > 0 || f->dup > 0 || f->reorder > 0 || f->corrupt > 0 || f->delay > 0 ||
+		f->queued_cnt > 0 || f->link_down_until_ns > 0;
+}
+
+void fault_link_set(struct fault *f, uint64_t down_until_ns)
+{
+	f->link_down_until_ns = down_until_ns;
+	on_derive(f);
+}
+
+/* After an error the words before the wrong one are in force. */
 int fault_set(struct fault *f, const char *text)
 {
 	char copy[512], *save = NULL;
@@ -311,8 +323,7 @@ int fault_set(struct fault *f, const char *text)
 	strcpy(copy, text);
 	for (char *w = strtok_r(copy, ",", &save); w && !rc; w = strtok_r(NULL, ",", &save))
 		rc = set_word(f, w);
-	f->on = f->loss > 0 || f->dup > 0 || f->reorder > 0 || f->corrupt > 0 || f->delay > 0 ||
-		f->queued_cnt > 0;
+	on_derive(f);
 	return rc;
 }
 

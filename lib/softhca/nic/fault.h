@@ -81,7 +81,8 @@ struct fault {
 	uint32_t link_mbps, port_mbps; /* 0: not set; rate.c applies them */
 	uint64_t rx_frame; /* number of the next one that arrives while discard is set */
 	uint64_t delay_ns;
-	uint64_t link_down_until_ns, rnr_until_ns;
+	uint64_t link_down_until_ns; /* written by fault_link_set(); 0: up */
+	uint64_t rnr_until_ns;
 	uint64_t stall_ns; /* the next round begins so much later; 0: no stall */
 	enum fault_wq wq_fatal;
 	uint64_t wq_fatal_ns;
@@ -104,6 +105,9 @@ struct fault {
 /* Purpose: parses a list of the words above and adds it to what is set.
  * Errors:  -EINVAL with a text that names the word. */
 int fault_set(struct fault *f, const char *text);
+
+/* Purpose: frames that leave are lost until this time; 0: no longer. No word above ends it. */
+void fault_link_set(struct fault *f, uint64_t down_until_ns);
 
 /* Purpose: sets up f with a list of words.
  * Lifetime: until fault_fini, which is called after a failure too.

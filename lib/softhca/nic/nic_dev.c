@@ -225,12 +225,12 @@ static void chip_check(struct nic_dev *nd)
 	const uint64_t down_ns = chip->port[nd->dev->id.port].down_until_ns;
 
 	if (down_ns > SPW_MAX(nd->now_ns, nd->fault->link_down_until_ns)) {
-		nd->fault->link_down_until_ns = down_ns;
-		nd->fault->on = true;
+		fault_link_set(nd->fault, down_ns);
 		nic_link_set(nd, false);
 	}
 	if (spw_likely(!unplugged_ns))
 		return;
+	fault_link_set(nd->fault, UINT64_MAX);
 	nic_link_set(nd, false);
 	if (nd->now_ns - unplugged_ns > LEAVE_NS && !nd->dev->gone)
 		nic_gone(nd);
@@ -265,8 +265,7 @@ static void tick(struct nic_dev *nd)
 		i--;
 	}
 	if (f->link_down_until_ns && nd->now_ns >= f->link_down_until_ns) {
-		f->link_down_until_ns = 0;
-		fault_set(f, "");
+		fault_link_set(f, 0);
 		nic_link_set(nd, nd->carrier);
 	}
 	carrier_check(nd);
