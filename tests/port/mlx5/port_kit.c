@@ -86,7 +86,7 @@ static bool is_whole(const uint8_t *f, uint32_t bytes)
 
 /* ---- one turn ---- */
 
-static void take_events(struct kit_port *p)
+void kit_events(struct kit_port *p)
 {
 	for (uint16_t q = 0; q < p->port->queue_cnt; q++) {
 		struct spw_port_event ev[4];
@@ -206,7 +206,7 @@ void kit_echo(struct kit_run *run)
 {
 	for (uint16_t q = 0; q < run->b.port->queue_cnt; q++)
 		echo_some(&run->b, q);
-	take_events(&run->b);
+	kit_events(&run->b);
 }
 
 void kit_turn(struct kit_run *run, bool send)
@@ -215,9 +215,14 @@ void kit_turn(struct kit_run *run, bool send)
 			    (int64_t)run->window) /* a frame given up for lost may come late */
 		kit_send(run);
 	kit_echo(run);
+	kit_turn_a(run);
+}
+
+void kit_turn_a(struct kit_run *run)
+{
 	for (uint16_t q = 0; q < run->a.port->queue_cnt; q++)
 		take_echoes(run, q);
-	take_events(&run->a);
+	kit_events(&run->a);
 }
 
 /* ---- many turns ---- */

@@ -35,6 +35,9 @@ void kit_receive_bytes(struct kit_port *p, struct spw_desc *desc_out, uint8_t *b
 /* One turn of everything: a sends as its window allows, b echoes, a checks the echoes; events are
  * counted. */
 void kit_turn(struct kit_run *run, bool send);
+/* Its halves: a takes its echoes and events; a port takes its events alone. */
+void kit_turn_a(struct kit_run *run);
+void kit_events(struct kit_port *p);
 /* Turns until a has cnt more echoes; frames that were lost are not waited for. Fails after
  * KIT_WAIT_S. */
 void kit_pump(struct kit_run *run, uint64_t cnt);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/spw_log.h"
 #include "port/mlx5/rc/rc.h"
@@ -202,6 +203,38 @@ static void test_no_flush(void **state)
 	}
 }
 
+/* b gives its peers their turns, and polls nothing. */
+static void turns_without_polling(double seconds)
+{
+	for (double start = kit_seconds(); kit_seconds() - start < seconds; usleep(1000)) {
+		kit_turn_a(&run);
+		kit_events(&run.b);
+	}
+}
+
+/* An lcore that does not poll for longer than a device may take to flush: the flush waits in the
+ * CQ, and the QP is not reset before it is read. (With an SRQ receives are not flushed.) */
+static void test_flush_is_read_late(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < 2; mode++) {
+		struct mlx5_rc_queue *q;
+		struct spw_port_stat stat;
+
+		open_lossy(mode);
+		uint32_t up = run.b.events.cnt[SPW_PORT_EVENT_PEER_UP];
+
+		q = &queue(&run.b)->q;
+		kit_control(1, "qp-error=%u", q->peer[1].qpn);
+		for (double start = kit_seconds(); !mlx5_rc_has_unread(q, &q->peer[1]);)
+			assert_true(kit_seconds() - start < KIT_WAIT_S);
+		turns_without_polling(0.5);
+		spw_port_stat(run.b.port, &stat);
+		assert_int_equal(stat.err[SPW_PORT_ERR_queue_reset], 0);
+		check_recovered(up);
+	}
+}
+
 /* Every completion queue of b in turn. */
 static void test_cq_overrun(void **state)
 {
@@ -266,6 +299,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_link_down_and_up),
 		cmocka_unit_test(test_qp_error),
 		cmocka_unit_test(test_no_flush),
+		cmocka_unit_test(test_flush_is_read_late),
 		cmocka_unit_test(test_cq_overrun),
 		cmocka_unit_test(test_mr_revoke),
 	};

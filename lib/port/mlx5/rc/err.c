@@ -41,9 +41,8 @@ void mlx5_rc_break(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t syn
 	mlx5_rc_wait_return(q, p, 0);
 }
 
-/* SRQ: true if a completion of the peer is in the CQ and not yet polled. All of them are in the CQ,
- * since the last-WQE event of the QP has arrived. */
-static bool is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
+/* A completion of the peer is in the receive CQ, or in the open session, and not yet polled. */
+static bool rx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	uint32_t cnt = q->session.left;
 
@@ -62,11 +61,31 @@ static bool is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *
 	return false;
 }
 
+static bool tx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
+{
+	for (uint32_t ci = q->tx_cq_ci; ci - q->tx_cq_ci <= q->tx_cq_mask; ci++) {
+		const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ci);
+
+		if (!mlx5_cqe_owned(cqe, ci >> q->tx_cq_log2, 0))
+			return false;
+		spw_dma_from_device(); /* [M1] */
+		if (mlx5_rc_cqe_qpn(cqe) == p->qpn)
+			return true;
+	}
+	return false;
+}
+
+bool mlx5_rc_has_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
+{
+	return rx_is_unread(q, p) || tx_is_unread(q, p);
+}
+
+/* SRQ: all completions are in the CQ, since the last-WQE event of the QP has arrived. */
 bool mlx5_rc_is_drained(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	if (p->out || p->sq_ci != p->sq_pi)
 		return false;
-	return q->flags & MLX5_RC_SRQ ? !is_unread(q, p) : p->rq_ci == p->rq_pi;
+	return q->flags & MLX5_RC_SRQ ? !rx_is_unread(q, p) : p->rq_ci == p->rq_pi;
 }
 
 /* ---- CQEs that are not plain ---- */

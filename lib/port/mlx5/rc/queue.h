@@ -267,6 +267,10 @@ void mlx5_rc_break(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t syn
  * Thread: owner. */
 bool mlx5_rc_is_drained(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p);
 
+/* Returns: true if a completion of the peer's QP is in a CQ and not yet polled.
+ * Thread: owner. */
+bool mlx5_rc_has_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p);
+
 /* Purpose: posts one marker WQE to a QP in ERR; its flush CQE proves that all earlier WQEs have
  * completed. Without it, unsignaled WQEs at the end of the send ring that completed before the
  * error would never be reported. Idempotent. Thread: owner. */

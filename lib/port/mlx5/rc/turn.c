@@ -42,6 +42,14 @@ static void turn_broken(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
 		      protocol ? SPW_PEER_WHY_PROTOCOL : SPW_PEER_WHY_QP_ERROR, p->err.syndrome);
 }
 
+/* Completions that the device wrote late, after drain_is_over() had given them up, were written
+ * before the QP went to RESET. They must be read (and dropped) first: those of the new connection
+ * have the same QP number and would be taken for them, and the CQ has room for one lap of each. */
+static bool may_post(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
+{
+	return p->side == SPW_PEER_SIDE_DOWN && p->out == 0 && !mlx5_rc_has_unread(q, p);
+}
+
 /* Posts the receives. op=send: after a local protection error the key is replaced first. */
 static void turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
 {
@@ -56,12 +64,17 @@ static void turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struc
 }
 
 /* Has everything completed, or will nothing more? The QP is in ERR, so the device has finished with
- * the rings; one that writes no flush must not occupy the peer for ever. Slots that are lent, or in
- * TX to another peer, have no deadline: they return. */
+ * the rings; one that writes no flush must not occupy the peer for ever. Its time does not run
+ * while completions wait to be read: then this lcore is late, not the device. Slots that are lent,
+ * or in TX to another peer, have no deadline: they return. */
 static bool drain_is_over(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
 {
 	if (mlx5_rc_is_drained(&rq->q, p))
 		return true;
+	if (mlx5_rc_has_unread(&rq->q, p)) {
+		p->drain_tsc = 0;
+		return false;
+	}
 	if (!rdma_drain_is_over(&rq->port->dev.rdma, &p->drain_tsc))
 		return false;
 	mlx5_rc_tx_lost(&rq->q, p, p->sq_pi);
@@ -84,7 +97,7 @@ static void turn(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx
 {
 	switch (spw_peer_state(peer)) {
 	case SPW_PEER_POST:
-		if (p->side == SPW_PEER_SIDE_DOWN && !rq->failed)
+		if (may_post(&rq->q, p) && !rq->failed)
 			turn_post(rq, peer, p);
 		break;
 	case SPW_PEER_UP:

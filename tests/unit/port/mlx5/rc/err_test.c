@@ -75,11 +75,20 @@ static void test_silent_end(void **state)
 		;
 	assert_int_equal(hand.tx_pi, hand.conf.start);
 	mlx5_rc_break(hand.q, p, MLX5_RC_SYN_GONE);
+	assert_false(mlx5_rc_has_unread(hand.q, p));
 	rch_rx_flush(&hand, 1);
+	assert_true(mlx5_rc_has_unread(hand.q, p));
+	assert_false(mlx5_rc_has_unread(hand.q, rch_peer(&hand, 0)));
 	burst(desc);
 	assert_int_equal(p->rq_ci, p->rq_pi);
+	assert_false(mlx5_rc_has_unread(hand.q, p));
 	assert_false(mlx5_rc_is_drained(hand.q, p));
+	mlx5_rc_mark(hand.q, p);
+	rch_tx_flush(&hand, 1);
+	assert_true(mlx5_rc_has_unread(hand.q, p));
+	assert_false(mlx5_rc_has_unread(hand.q, rch_peer(&hand, 0)));
 	recover(1);
+	assert_false(mlx5_rc_has_unread(hand.q, p));
 	check_alive(1, 0);
 	assert_int_equal(rch_close(&hand), 0);
 }
