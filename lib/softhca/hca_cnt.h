@@ -6,6 +6,10 @@
  * errors) stay 0, as on a quiet card.
  * Source: Linux drivers/infiniband/core/sysfs.c (counters), drivers/infiniband/hw/mlx5/counters.c
  * (hw_counters). port_*_data count words of 4 bytes, as InfiniBand defines them.
+ * rnr_nak_retry_err, packet_seq_err and local_ack_timeout_err count what was repeated: the failure
+ * that exceeds a QP's retries is in req_*_retries_exceeded. Source: NVIDIA, "Understanding mlx5
+ * Linux Counters and Status Parameters" ("The QP retry limit was not exceeded"); Linux commit
+ * b339e0a39dc3, since 6.11.
  */
 #ifndef SPW_SOFTHCA_HCA_CNT_H
 #define SPW_SOFTHCA_HCA_CNT_H
@@ -29,7 +33,8 @@
 	X(duplicate_request) X(implied_nak_seq_err) X(local_ack_timeout_err)              \
 	X(np_cnp_sent) X(np_ecn_marked_roce_packets) X(out_of_buffer) X(out_of_sequence)  \
 	X(packet_seq_err) X(req_cqe_error) X(req_cqe_flush_error)                         \
-	X(req_remote_access_errors) X(req_remote_invalid_request) X(resp_cqe_error)       \
+	X(req_remote_access_errors) X(req_remote_invalid_request)                         \
+	X(req_rnr_retries_exceeded) X(req_transport_retries_exceeded) X(resp_cqe_error)   \
 	X(resp_cqe_flush_error) X(resp_local_length_error) X(resp_remote_access_errors)   \
 	X(rnr_nak_retry_err) X(roce_adp_retrans) X(roce_adp_retrans_to)                   \
 	X(roce_slow_restart) X(roce_slow_restart_cnps) X(roce_slow_restart_trans)         \

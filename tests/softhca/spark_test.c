@@ -76,11 +76,7 @@ static void sysfs(const char *fmt, const char *name, char text[64])
 
 static uint64_t counter(unsigned f, const char *name)
 {
-	char fmt[128], text[64];
-
-	snprintf(fmt, sizeof(fmt), "/sys/class/infiniband/%%s/ports/1/%s", name);
-	sysfs(fmt, rdma[f], text);
-	return strtoull(text, NULL, 10);
+	return kit_counter(&k[f], name);
 }
 
 static void control(unsigned f, const char *line)

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +15,21 @@
 #define ALL_RIGHTS                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
+
+uint64_t kit_counter(const struct kit *k, const char *name)
+{
+	char path[256];
+	uint64_t value = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/%s",
+		 ibv_get_device_name(k->ctx->device), name);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%" SCNu64, &value) != 1)
+		fail_msg("%s: %s", path, strerror(errno));
+	fclose(f);
+	return value;
+}
 
 uint64_t kit_now_us(void)
 {

@@ -83,6 +83,8 @@ void kit_expect_bytes(const uint8_t *at, size_t len, unsigned seed);
 /* The pair still works: a SEND from a to b, its bytes checked. */
 void kit_check_alive(struct kit *k, struct kit_end *a, struct kit_end *b);
 
+/* A counter of the port, such as "hw_counters/out_of_sequence". */
+uint64_t kit_counter(const struct kit *k, const char *name);
 /* Monotonic. */
 uint64_t kit_now_us(void);
 void kit_fill(uint8_t *at, size_t len, unsigned seed);

@@ -158,10 +158,11 @@ static void rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
 	if (q->rnr_wait || q->swr_head == q->swr_tail)
 		return;
 	if (q->qp->attr.rnr_retry != 7 && q->rnr_retries++ >= q->qp->attr.rnr_retry) {
-		NIC_CNT(q->nd, rnr_nak_retry_err);
+		NIC_CNT(q->nd, req_rnr_retries_exceeded);
 		sq_fail(q, SPW_PRM_SYN_RNR_RETRY_EXC_ERR, 0);
 		return;
 	}
+	NIC_CNT(q->nd, rnr_nak_retry_err);
 	q->retries = 0;
 	rc_goback(q, k->psn);
 	q->rnr_wait = true;
@@ -170,13 +171,15 @@ static void rx_rnr(struct nic_qp *q, const struct wire_pkt *k)
 }
 
 /* Nothing came, or something came out of order: repeats everything that is not acknowledged, or
- * fails the QP when retry_cnt has been used up. */
-static void retry(struct nic_qp *q)
+ * fails the QP when retry_cnt has been used up. *cause counts what was repeated. */
+static void retry(struct nic_qp *q, uint64_t *cause)
 {
 	if (q->retries++ >= q->qp->attr.retry_cnt) {
+		NIC_CNT(q->nd, req_transport_retries_exceeded);
 		sq_fail(q, SPW_PRM_SYN_TRANSPORT_RETRY_EXC_ERR, VENDOR_RETRY_EXC);
 		return;
 	}
+	spw_thr_count(cause, 1u);
 	q->implied_nak = false;
 	rc_goback(q, q->una_psn);
 	rc_timer_start(q);
@@ -194,8 +197,7 @@ static void rx_nak(struct nic_qp *q, const struct wire_pkt *k)
 	if (q->swr_head == q->swr_tail)
 		return;
 	if (code == NAK_SEQUENCE) {
-		NIC_CNT(q->nd, packet_seq_err);
-		retry(q);
+		retry(q, &q->nd->dev->cnt.packet_seq_err);
 	} else if (code < SPW_ARRAY_CNT(syndrome)) {
 		if (code == NAK_ACCESS)
 			NIC_CNT(q->nd, req_remote_access_errors);
@@ -253,6 +255,5 @@ void rc_timer(struct nic_qp *q, uint64_t now_ns)
 	}
 	if (q->swr_head == q->swr_tail)
 		return;
-	NIC_CNT(q->nd, local_ack_timeout_err);
-	retry(q);
+	retry(q, &q->nd->dev->cnt.local_ack_timeout_err);
 }
