@@ -71,10 +71,13 @@ static void print_head(const struct replay *replay)
 	const struct spw_pipe_replay_result *sum = &replay->sum;
 	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
 
-	printf("recording  written for: %s; %.3f s of %u lane%s: port %s, executor %s, handler "
-	       "%s\n",
-	       file->why, replay->result.seconds, file->lane_cnt, file->lane_cnt == 1 ? "" : "s",
-	       lane->port, lane->exec, lane->handler);
+	printf("recording  written for: %s; %.3f s of %u lane%s: port %s, executor", file->why,
+	       replay->result.seconds, file->lane_cnt, file->lane_cnt == 1 ? "" : "s", lane->port);
+	for (uint32_t w = 0; w < lane->way_cnt; w++)
+		printf("%s %s", w ? " or" : "", lane->way[w].exec);
+	if (lane->way_cnt > 1)
+		printf(" (%" PRIu64 " changes)", sum->way_changes);
+	printf(", handler %s\n", lane->handler);
 	printf("window     from %.3f s of the run on; %" PRIu64 " frames in %" PRIu64
 	       " bursts, %" PRIu64 " batches were in the executor when it began\n",
 	       (double)spw_tsc_to_ns(&replay->app.tsc, sum->from_tsc - file->from_tsc) * 1e-9,
@@ -108,10 +111,11 @@ static json_t *summary(const struct replay *replay)
 {
 	const struct spw_pipe_replay_result *sum = &replay->sum;
 
-	return json_pack("{s:s,s:s,s:s,s:f,s:b,s:b,s:o,s:o,s:o,s:o}", "schema", "spinwire.replay/1",
-			 "version", SPW_VERSION, "why", replay->file.file->why, "seconds",
-			 replay->result.seconds, "from_start", sum->from_start, "ended", sum->ended,
-			 "ledger", app_ledger_json(&replay->result), "causes",
+	return json_pack("{s:s,s:s,s:s,s:f,s:b,s:b,s:I,s:o,s:o,s:o,s:o}", "schema",
+			 "spinwire.replay/1", "version", SPW_VERSION, "why", replay->file.file->why,
+			 "seconds", replay->result.seconds, "from_start", sum->from_start, "ended",
+			 sum->ended, "executor_changes", (json_int_t)sum->way_changes, "ledger",
+			 app_ledger_json(&replay->result), "causes",
 			 app_causes_json(&replay->app, &replay->result), "worst",
 			 app_worst_json(&replay->app, &replay->result), "differs",
 			 differs_json(sum));

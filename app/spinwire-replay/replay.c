@@ -26,6 +26,7 @@ static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_re
 	sum->before += one->before;
 	sum->states += one->states;
 	sum->ledger_differs += one->ledger_differs;
+	sum->way_changes += one->way_changes;
 	sum->unjudged += one->unjudged;
 	sum->lead_in += one->lead_in;
 	sum->unknown += one->unknown;

@@ -66,9 +66,6 @@ int app_record_open(struct app *app)
 		return 0;
 	if (!app->conf.run.stamps)
 		return spw_err(EINVAL, "--record needs stamps: leave out --stamps no");
-	if (tc->exec.also_cnt)
-		return spw_err(EINVAL, "--record is of one executor: name it with --executor, or "
-				       "leave out --slo");
 	app->record = aligned_alloc(2 * SPW_CACHE_LINE,
 				    SPW_ALIGN_UP(sizeof(*app->record), 2 * (size_t)SPW_CACHE_LINE));
 	if (!app->record)
@@ -100,7 +97,9 @@ static void lane_fill(const struct app *app, uint32_t i, struct spw_flight_lane 
 	memset(out, 0, sizeof(*out));
 	spw_pipe_flight_lane(&lane->pipe, out);
 	snprintf(out->port, sizeof(out->port), "%s", lane->port->name);
-	snprintf(out->exec, sizeof(out->exec), "%s", spw_exec_kind_name(app->topo.conf.exec.kind));
+	for (uint32_t w = 0; w < app->topo.way_cnt; w++)
+		snprintf(out->way[w].exec, sizeof(out->way[w].exec), "%s",
+			 spw_exec_kind_name(app->topo.way[w].kind));
 	snprintf(out->handler, sizeof(out->handler), "%.63s", app->handler->name);
 	if (strchr(app->conf.executor.handler, '/'))
 		snprintf(out->plugin, sizeof(out->plugin), "%s", app->conf.executor.handler);

@@ -76,10 +76,15 @@ static void state_rec(struct spw_pipe *pipe, struct spw_flight_state *s)
 	s->clock = pipe->flight->clock;
 }
 
-static void state_ring(const struct spw_gring *ring, struct spw_flight_state *s)
+static void state_way(const struct spw_pipe *pipe, struct spw_flight_state *s)
 {
+	const struct spw_gring *ring = pipe->ring;
 	uint64_t *frames = (uint64_t *)(s + 1);
 
+	s->way = pipe->way_idx;
+	s->executed_frames = 0;
+	for (uint32_t i = 0; i < pipe->way_cnt; i++)
+		s->executed_frames += spw_gring_executed(pipe->way[i].ring);
 	s->head_seq = ring->head_seq;
 	s->tail_seq = ring->tail_seq;
 	s->retired_seq = ring->retired_seq;
@@ -101,7 +106,7 @@ void pipe_flight_state(struct spw_pipe *pipe, bool ended)
 			    (uint32_t)(sizeof(*s) + pipe->ring->unit_cnt * sizeof(uint64_t)));
 	memcpy(s->ledger, &pipe->ledger, sizeof(s->ledger));
 	memcpy(s->bad, pipe->bad, sizeof(s->bad));
-	state_ring(pipe->ring, s);
+	state_way(pipe, s);
 	s->exec_busy = pipe->exec_busy;
 	s->exec_last_end = pipe->exec_last_end;
 	state_rec(pipe, s);
@@ -112,6 +117,7 @@ void pipe_flight_state(struct spw_pipe *pipe, bool ended)
 	}
 	s->dry_cnt = pipe->slow.dry_cnt;
 	s->ended = ended;
+	s->reserved = 0;
 }
 
 static void next(struct spw_pipe *pipe)
@@ -209,10 +215,22 @@ void pipe_flight_judged(struct spw_pipe *pipe, const struct spw_rec_slow *slow)
 
 /* ---- for the file ---- */
 
+static void way_fill(const struct spw_pipe_way *way, struct spw_flight_way *out)
+{
+	out->batch_log2 = way->ring->batch_log2;
+	out->unit_cnt = way->ring->unit_cnt;
+	out->share_log2 = way->ring->share_log2;
+	out->learns = way->learns;
+	out->has_clock = way->has_clock;
+}
+
+/* Called while the lane runs, so it reads only what is constant since spw_pipe_init: which way is
+ * in use, and all that comes with it, stands in the STATEs. */
 void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *out)
 {
 	_Static_assert(sizeof(out->raw_shape) == sizeof(struct spw_port_raw_shape), "a copy");
-	const struct spw_gring *ring = pipe->ring;
+	_Static_assert(SPW_FLIGHT_WAY_MAX == SPW_PIPE_WAY_MAX, "one entry for each");
+	const struct spw_gring *ring = pipe->way[0].ring; /* slots and regions are of all ways */
 	const struct spw_rec *rec = &pipe->rec;
 
 	out->slow_tsc = rec->slow_tsc == UINT64_MAX ? 0 : rec->slow_tsc;
@@ -221,13 +239,11 @@ void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *o
 	out->slot_base = ring->slot_base;
 	out->slot_bytes = ring->slot_bytes;
 	out->region_cnt = ring->region_cnt;
-	out->batch_log2 = ring->batch_log2;
-	out->unit_cnt = ring->unit_cnt;
-	out->share_log2 = ring->share_log2;
-	out->turn_flags = pipe->turn_flags;
-	out->exec_way = pipe->slow.exec;
+	out->way_cnt = pipe->way_cnt;
+	for (uint32_t i = 0; i < pipe->way_cnt; i++)
+		way_fill(&pipe->way[i], &out->way[i]);
+	out->turn_flags = pipe->flags & ~PIPE_FLIGHT;
 	out->snap_bytes = pipe->flight->snap_bytes;
-	out->burst = spw_thr_load_rlx(&pipe->burst);
 	out->lcore = pipe->slow.lcore;
 	out->queue = pipe->slow.queue;
 	out->can_tx = pipe->can_tx;

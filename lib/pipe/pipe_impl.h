@@ -47,6 +47,11 @@ void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags);
  * Errors: -EINVAL with a text. */
 int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
 
+/* pipe_way.c. Purpose: from now on ring, clock and variant of the loop are those of way[idx].
+ * Shape: no batch is under way.
+ * Thread: setup; owner. */
+void pipe_way_use(struct spw_pipe *pipe, uint32_t idx);
+
 /* pipe_way.c. Purpose: follows what the control thread asked for.
  * Thread: owner, in housekeeping. */
 void pipe_way_obey(struct spw_pipe *pipe) SPW_COLD;

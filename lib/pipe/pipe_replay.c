@@ -45,7 +45,7 @@ static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *p
 {
 	bool spill = poll->rec.what & SPW_FLIGHT_SPILL;
 	const uint64_t stamp[] = {poll->polled, !spill && is_inline(r) ? 0 : poll->pushed};
-	uint64_t seq = r->ring.head_seq;
+	uint64_t seq = r->pipe->ring->head_seq;
 	struct spw_pipe *pipe = r->pipe;
 	struct spw_rec *rec = &pipe->rec;
 	const struct spw_gring_batch *batch;
@@ -58,7 +58,7 @@ static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *p
 	r->poll = poll;
 	spw_pipe_turn_again(pipe);
 	replay_handler_poll(r, poll, seq);
-	batch = spill ? &pipe->spill : spw_gring_at(&r->ring, seq);
+	batch = spill ? &pipe->spill : spw_gring_at(r->pipe->ring, seq);
 	r->result.polls++;
 	r->result.frames += poll->rec.cnt;
 	r->result.since_differs += batch->since_tsc != poll->since || (!spill && seq != poll->seq);
@@ -68,7 +68,7 @@ static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *p
  * which is all that the ledger needs; it is never described. */
 static int unknown_put(struct spw_pipe_replay *r, uint64_t seq, const struct spw_flight_done *done)
 {
-	struct spw_gring_batch *batch = spw_gring_at(&r->ring, seq);
+	struct spw_gring_batch *batch = spw_gring_at(r->pipe->ring, seq);
 	uint32_t cnt = (uint32_t)(done->w[2] >> 16) & 0x7f;
 
 	if (cnt < 1 || cnt > SPW_GRING_FRAME_MAX)
@@ -84,16 +84,16 @@ static int unknown_put(struct spw_pipe_replay *r, uint64_t seq, const struct spw
 static int turn_done(struct spw_pipe_replay *r, const struct spw_flight_done *done)
 {
 	const uint64_t stamp[] = {is_inline(r) ? 0 : done->reaped, done->tx, done->refill};
-	uint64_t seq = r->ring.retired_seq, keep = r->pipe->rec.keep_tsc;
+	uint64_t seq = r->pipe->ring->retired_seq, keep = r->pipe->rec.keep_tsc;
 	int rc = seq < r->known_seq ? unknown_put(r, seq, done) : 0;
 
 	if (rc)
 		return rc;
-	memcpy(r->ring.done[seq & r->ring.batch_mask].w, done->w, sizeof(done->w));
+	memcpy(r->pipe->ring->done[seq & r->pipe->ring->batch_mask].w, done->w, sizeof(done->w));
 	r->sent = done->rec.what;
 	script_set(r, stamp, SPW_ARRAY_CNT(stamp));
 	spw_pipe_turn_again(r->pipe);
-	if (r->ring.retired_seq != seq + 1)
+	if (r->pipe->ring->retired_seq != seq + 1)
 		return spw_err(EPROTO,
 			       "batch %" PRIu64 ": the completion recorded for it is of "
 			       "another batch",
@@ -158,18 +158,37 @@ static void ident_take(struct spw_pipe *pipe, const struct spw_flight_ident *not
 	pipe->slow.ident_known = true;
 }
 
-/* The counters at the end of a segment. */
-static void state_check(struct spw_pipe_replay *r, const struct spw_flight_state *s)
+/* A file that says otherwise must not get as far as the rings: a place of the new one that has no
+ * batch would be read as one. */
+static int way_take(struct spw_pipe_replay *r, const struct spw_flight_state *s)
+{
+	const struct spw_gring *ring = r->pipe->ring;
+
+	if (ring->retired_seq != ring->head_seq || s->retired_seq != s->head_seq)
+		return spw_err(EPROTO,
+			       "batch %" PRIu64 ": the executor was changed while it was in flight",
+			       ring->retired_seq);
+	replay_way(r, s);
+	r->known_seq = 0;
+	r->result.way_changes++;
+	return 0;
+}
+
+/* The counters at the end of a segment, or where the way changes. */
+static int state_take(struct spw_pipe_replay *r, const struct spw_flight_state *s)
 {
 	const struct spw_pipe *pipe = r->pipe;
+	const bool same = s->way == pipe->way_idx;
 
 	r->result.states++;
 	r->result.ledger_differs += memcmp(&pipe->ledger, s->ledger, sizeof(s->ledger)) ||
 				    memcmp(pipe->bad, s->bad, sizeof(s->bad)) ||
-				    r->ring.retired_seq != s->retired_seq ||
-				    r->ring.head_seq != s->head_seq;
+				    spw_pipe_replay_executed(r) != s->executed_frames ||
+				    (same && (pipe->ring->retired_seq != s->retired_seq ||
+					      pipe->ring->head_seq != s->head_seq));
 	r->result.to_tsc = s->last_tsc;
 	r->result.ended |= s->ended != 0;
+	return same ? 0 : way_take(r, s);
 }
 
 static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
@@ -179,8 +198,7 @@ static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
 
 	switch (rec->kind) {
 	case SPW_FLIGHT_STATE:
-		state_check(r, any);
-		break;
+		return state_take(r, any);
 	case SPW_FLIGHT_RAW:
 		replay_raw_take(r, any);
 		break;
@@ -250,5 +268,5 @@ struct spw_pipe *spw_pipe_replay_pipe(struct spw_pipe_replay *r)
 
 uint64_t spw_pipe_replay_executed(const struct spw_pipe_replay *r)
 {
-	return spw_gring_executed(&r->ring);
+	return spw_gring_executed(r->pipe->ring) + r->elsewhere_frames;
 }

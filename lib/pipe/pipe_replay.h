@@ -15,7 +15,8 @@
 
 struct spw_pipe_replay {
 	struct spw_pipe *pipe;
-	struct spw_gring ring;
+	struct spw_gring ring[SPW_PIPE_WAY_MAX]; /* by way; the one in use is pipe->ring */
+	uint64_t elsewhere_frames;               /* counted by the executors not in use */
 	struct spw_port_queue queue;
 	struct spw_pool pool;
 	const struct spw_flight_read_lane *lane;
@@ -26,7 +27,8 @@ struct spw_pipe_replay {
 	uint32_t sent;                          /* what tx_burst takes */
 	uint64_t script[SCRIPT_CNT];
 	uint32_t first;     /* the window's first segment */
-	uint64_t known_seq; /* batches before it are in flight, and their POLLs are not there */
+	uint64_t known_seq; /* batches of the window's first way before it are in flight, and their
+			       POLLs are not there; 0 once that way was left */
 	struct spw_pipe_replay_result result;
 };
 
@@ -49,6 +51,9 @@ void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll
 void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec *snap);
 void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq);
 void replay_handler_close(struct replay_handler *handler);
+
+/* pipe_replay_open.c. Purpose: from a STATE on, the way that it names, its ring and its clock. */
+void replay_way(struct spw_pipe_replay *r, const struct spw_flight_state *s);
 
 /* pipe_replay.c. Purpose: the clock maps from here on. */
 void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock);

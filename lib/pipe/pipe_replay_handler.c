@@ -31,25 +31,29 @@ struct note {
 
 struct replay_handler {
 	const struct spw_handler *handler;
-	uint8_t *frames;      /* [SPW_GRING_FRAME_MAX][SLOT_BYTES] */
-	uint64_t pushed_from; /* batches from here on are of the newest POLL */
-	struct note note[];   /* by number of the batch, as in the executor ring */
+	uint8_t *frames;    /* [SPW_GRING_FRAME_MAX][SLOT_BYTES] */
+	uint64_t from, to;  /* batches [from, to) are of the newest POLL */
+	struct note note[]; /* by number of the batch, as in the executor ring */
 };
 
 /* ---- set-up ---- */
 
 int spw_pipe_replay_handler(struct spw_pipe_replay *r, const struct spw_handler *handler)
 {
-	size_t notes = (size_t)1 << r->lane->conf->batch_log2;
-	struct replay_handler *again = calloc(1, sizeof(*again) + notes * sizeof(struct note));
+	const struct spw_flight_lane *lane = r->lane->conf;
+	struct replay_handler *again;
+	uint32_t log2 = 0;
 
+	/* As many notes as the largest ring has places: the ways take turns, one at a time. */
+	for (uint32_t i = 0; i < lane->way_cnt; i++)
+		log2 = SPW_MAX(log2, lane->way[i].batch_log2);
+	again = calloc(1, sizeof(*again) + ((size_t)1 << log2) * sizeof(struct note));
 	r->handler = again;
 	if (again)
 		again->frames = aligned_alloc(SPW_CACHE_LINE, SPW_GRING_FRAME_MAX * SLOT_BYTES);
 	if (!again || !again->frames)
 		return spw_err(ENOMEM, "no memory to run the handler again");
 	again->handler = handler;
-	again->pushed_from = UINT64_MAX;
 	return 0;
 }
 
@@ -65,7 +69,7 @@ void replay_handler_close(struct replay_handler *again)
 
 static struct note *note_of(struct spw_pipe_replay *r, uint64_t seq)
 {
-	return &r->handler->note[seq & r->ring.batch_mask];
+	return &r->handler->note[seq & r->pipe->ring->batch_mask];
 }
 
 void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
@@ -75,19 +79,23 @@ void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll
 
 	if (!r->handler)
 		return;
-	r->handler->pushed_from = from;
-	for (; from < r->ring.head_seq; from++) {
+	r->handler->from = from;
+	r->handler->to = r->pipe->ring->head_seq;
+	for (; from < r->handler->to; from++) {
 		*note_of(r, from) = (struct note){.poll = poll, .first = first};
-		first += spw_gring_at(&r->ring, from)->cnt;
+		first += spw_gring_at(r->pipe->ring, from)->cnt;
 	}
 }
 
 void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec *snap)
 {
-	uint64_t seq = r->handler ? r->handler->pushed_from : r->ring.head_seq;
+	if (!r->handler)
+		return;
+	for (uint64_t seq = r->handler->from; seq < r->handler->to; seq++) {
+		struct note *note = note_of(r, seq);
 
-	for (; seq < r->ring.head_seq; seq++)
-		note_of(r, seq)->snap = note_of(r, seq)->poll->rec.cnt == snap->cnt ? snap : NULL;
+		note->snap = note->poll && note->poll->rec.cnt == snap->cnt ? snap : NULL;
+	}
 }
 
 /* ---- a batch ---- */
@@ -209,7 +217,7 @@ static void verdicts_compare(struct spw_pipe_replay *r, const struct spw_gring_b
 /* A batch whose completion was refused has no verdicts of the handler's. */
 void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq)
 {
-	const struct spw_gring_batch *was = spw_gring_at(&r->ring, seq);
+	const struct spw_gring_batch *was = spw_gring_at(r->pipe->ring, seq);
 	const uint8_t *bytes[SPW_GRING_FRAME_MAX];
 	struct spw_gring_batch now;
 	struct note note;

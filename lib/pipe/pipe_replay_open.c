@@ -93,9 +93,9 @@ static const struct spw_flight_state *state_of(const struct spw_pipe_replay *r, 
 }
 
 /* Puts a batch into the executor ring as it was pushed. */
-static void lead_in_put(struct spw_pipe_replay *r, const struct spw_flight_poll *poll)
+static void lead_in_put(struct spw_gring *ring, const struct spw_flight_poll *poll)
 {
-	struct spw_gring_batch *batch = spw_gring_at(&r->ring, poll->seq);
+	struct spw_gring_batch *batch = spw_gring_at(ring, poll->seq);
 
 	memset(batch, 0, offsetof(struct spw_gring_batch, desc));
 	batch->seq = poll->seq;
@@ -110,25 +110,28 @@ static void lead_in_put(struct spw_pipe_replay *r, const struct spw_flight_poll 
 	batch->pushed_tsc = poll->pushed;
 }
 
-/* Finds the batches [from, to) among the POLLs of segments [at, seg), and puts them into the ring.
- * A batch that several units shared has several numbers and one POLL: it counts as not found.
- * Returns: the first from which all were found; `to` if none was. */
-static uint64_t lead_in(struct spw_pipe_replay *r, uint32_t at, uint32_t seg, uint64_t from,
-			uint64_t to)
+/* Finds the batches that are in flight at the STATE s of segment seg among the POLLs of segments
+ * [at, seg), and puts them into their ring. Another way's batches with the same numbers are older,
+ * since it was left before these were pushed: the later POLL replaces them. A batch that several
+ * units shared has several numbers and one POLL: it counts as not found.
+ * Returns: the first from which all were found; head_seq if none was. */
+static uint64_t lead_in(struct spw_pipe_replay *r, uint32_t at, uint32_t seg,
+			const struct spw_flight_state *s)
 {
+	const uint64_t from = s->retired_seq, to = s->head_seq;
 	uint64_t known = to, next = to;
 
 	for (; at < seg && from < to; at++) {
-		const struct spw_flight_seg *s = r->lane->seg[at];
-		const struct spw_flight_rec *rec = spw_flight_first(s);
+		const struct spw_flight_seg *in = r->lane->seg[at];
+		const struct spw_flight_rec *rec = spw_flight_first(in);
 
-		for (; rec; rec = spw_flight_after(s, rec)) {
+		for (; rec; rec = spw_flight_after(in, rec)) {
 			const struct spw_flight_poll *poll = (const void *)rec;
 
 			if (rec->kind != SPW_FLIGHT_POLL || rec->what & SPW_FLIGHT_SPILL ||
 			    poll->seq < from || poll->seq >= to)
 				continue;
-			lead_in_put(r, poll);
+			lead_in_put(&r->ring[s->way], poll);
 			known = poll->seq == next ? known : poll->seq;
 			next = poll->seq + 1;
 		}
@@ -144,7 +147,7 @@ static bool begin_at(struct spw_pipe_replay *r, uint32_t oldest, uint32_t seg, b
 	if (!s || s->tail_seq != s->retired_seq)
 		return false;
 	r->first = seg;
-	r->known_seq = lead_in(r, oldest, seg, s->retired_seq, s->head_seq);
+	r->known_seq = lead_in(r, oldest, seg, s);
 	r->result.lead_in = s->head_seq - s->retired_seq;
 	r->result.unknown = r->known_seq - s->retired_seq;
 	return !whole || !r->result.unknown;
@@ -195,7 +198,25 @@ static void begin_rec(struct spw_rec *rec, const struct spw_flight_state *s,
 	rec->gap_cnt = s->gap_cnt;
 	rec->gap_tsc = UINT64_MAX; /* gaps come from the recording */
 	memcpy(rec->gap, s->gap, sizeof(s->gap));
-	replay_clock(rec, &s->clock);
+}
+
+static void begin_ring(struct spw_gring *ring, const struct spw_flight_state *s)
+{
+	ring->head_seq = s->head_seq;
+	ring->tail_seq = s->tail_seq;
+	ring->retired_seq = s->retired_seq;
+	ring->in_exec_frames = s->in_exec_frames;
+	ring->stamp_ref = s->stamp_ref | 1; /* 0 would mean: read the executor's clock */
+	memcpy(ring->unit_frames, s + 1, s->unit_cnt * sizeof(uint64_t));
+	done_clear(ring);
+}
+
+void replay_way(struct spw_pipe_replay *r, const struct spw_flight_state *s)
+{
+	pipe_way_use(r->pipe, s->way);
+	begin_ring(r->pipe->ring, s);
+	replay_clock(&r->pipe->rec, &s->clock);
+	r->elsewhere_frames = s->executed_frames - spw_gring_executed(r->pipe->ring);
 }
 
 static void begin(struct spw_pipe_replay *r)
@@ -203,13 +224,7 @@ static void begin(struct spw_pipe_replay *r)
 	const struct spw_flight_state *s = state_of(r, r->first);
 	struct spw_pipe *pipe = r->pipe;
 
-	r->ring.head_seq = s->head_seq;
-	r->ring.tail_seq = s->tail_seq;
-	r->ring.retired_seq = s->retired_seq;
-	r->ring.in_exec_frames = s->in_exec_frames;
-	r->ring.stamp_ref = s->stamp_ref | 1; /* 0 would mean: read the executor's clock */
-	memcpy(r->ring.unit_frames, s + 1, s->unit_cnt * sizeof(uint64_t));
-	done_clear(&r->ring);
+	replay_way(r, s);
 	memcpy(&pipe->ledger, s->ledger, sizeof(s->ledger));
 	memcpy(pipe->bad, s->bad, sizeof(s->bad));
 	pipe->exec_busy = s->exec_busy;
@@ -238,26 +253,44 @@ static void *zeroed(size_t bytes)
 	return at ? memset(at, 0, bytes) : NULL;
 }
 
-static int ring_open(struct spw_gring *ring, const struct spw_flight_lane *lane)
+static int ring_open(struct spw_gring *ring, const struct spw_flight_way *way)
 {
-	size_t cnt = (size_t)1 << lane->batch_log2;
+	size_t cnt = (size_t)1 << way->batch_log2;
 
 	*ring = (struct spw_gring){
 		.desc = zeroed(cnt * SPW_GRING_FRAME_MAX * sizeof(*ring->desc)),
 		.done = zeroed(cnt * sizeof(*ring->done)),
 		.pauses = zeroed(sizeof(*ring->pauses)),
 		.batch = zeroed(cnt * sizeof(*ring->batch)),
-		.unit_frames = zeroed(lane->unit_cnt * sizeof(*ring->unit_frames)),
+		.unit_frames = zeroed(way->unit_cnt * sizeof(*ring->unit_frames)),
 		.batch_mask = (uint32_t)cnt - 1,
-		.batch_log2 = lane->batch_log2,
-		.unit_cnt = lane->unit_cnt,
+		.batch_log2 = way->batch_log2,
+		.unit_cnt = way->unit_cnt,
 		.region_cnt = 1,
-		.share_log2 = lane->share_log2,
+		.share_log2 = way->share_log2,
 		.exec_now = no_clock,
 	};
 	return ring->desc && ring->done && ring->pauses && ring->batch && ring->unit_frames
 		       ? 0
 		       : spw_err(ENOMEM, "no memory for a ring of %zu batches", cnt);
+}
+
+static int rings_open(struct spw_pipe_replay *r, const struct spw_flight_lane *lane)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < lane->way_cnt && rc == 0; i++)
+		rc = ring_open(&r->ring[i], &lane->way[i]);
+	return rc;
+}
+
+static void ring_close(struct spw_gring *ring)
+{
+	free(ring->desc);
+	free(ring->done);
+	free(ring->pauses);
+	free(ring->batch);
+	free(ring->unit_frames);
 }
 
 static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *lane)
@@ -268,10 +301,7 @@ static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *la
 		.burst = SPW_BURST_MAX, /* never narrower than a POLL's frames; turn_poll */
 		.can_tx = lane->can_tx,
 		.record = true,
-		.way[0] = {.ring = &r->ring,
-			   .learns = (enum spw_cause_exec)lane->exec_way,
-			   .has_clock = lane->turn_flags & SPW_REC_EXEC_CLOCK},
-		.way_cnt = 1,
+		.way_cnt = lane->way_cnt,
 		.nic_stamps = lane->turn_flags & PIPE_NIC_STAMPS,
 		.nic_frames = lane->turn_flags & PIPE_NIC_FRAMES,
 		.slow_tsc = lane->slow_tsc,
@@ -280,6 +310,12 @@ static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *la
 		.queue_idx = lane->queue,
 	};
 
+	for (uint32_t i = 0; i < lane->way_cnt; i++)
+		conf.way[i] = (struct spw_pipe_way){
+			.ring = &r->ring[i],
+			.learns = (enum spw_cause_exec)lane->way[i].learns,
+			.has_clock = lane->way[i].has_clock,
+		};
 	r->pool.region_offset = lane->slot_base;
 	r->pool.slot_bytes = lane->slot_bytes;
 	r->queue = (struct spw_port_queue){.rx_burst = replay_rx,
@@ -302,7 +338,7 @@ int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
 	if (!r)
 		return spw_err(ENOMEM, "no memory for a recorded lane");
 	r->lane = lane;
-	if ((rc = ring_open(&r->ring, lane->conf)) < 0 || (rc = pipe_open(r, lane->conf)) < 0 ||
+	if ((rc = rings_open(r, lane->conf)) < 0 || (rc = pipe_open(r, lane->conf)) < 0 ||
 	    (rc = replay_raw_open(r)) < 0 || (rc = begin_find(r)) < 0) {
 		spw_pipe_replay_close(r);
 		return rc;
@@ -318,11 +354,8 @@ void spw_pipe_replay_close(struct spw_pipe_replay *r)
 		return;
 	spw_port_raw_close(r->raw_reader);
 	replay_handler_close(r->handler);
-	free(r->ring.desc);
-	free(r->ring.done);
-	free(r->ring.pauses);
-	free(r->ring.batch);
-	free(r->ring.unit_frames);
+	for (uint32_t i = 0; i < SPW_PIPE_WAY_MAX; i++)
+		ring_close(&r->ring[i]);
 	free(r->pipe);
 	free(r);
 }

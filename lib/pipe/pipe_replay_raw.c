@@ -30,7 +30,8 @@ static void differs(struct spw_pipe_replay *r, uint32_t frame, const char *what,
 	if (res->raw_differs++ == 0)
 		snprintf(res->raw_first, sizeof(res->raw_first),
 			 "lcore %u, batch %" PRIu64 ", frame %u: %s %" PRIu64 ", recorded %" PRIu64,
-			 r->lane->conf->lcore, r->ring.head_seq, frame, what, here, recorded);
+			 r->lane->conf->lcore, r->pipe->ring->head_seq, frame, what, here,
+			 recorded);
 }
 
 /* Slots are the queue's own matter and in no completion. */

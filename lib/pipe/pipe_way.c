@@ -15,7 +15,7 @@
 #include <errno.h>
 
 #include "base/spw_err.h"
-#include "pipe/pipe_impl.h"
+#include "pipe/pipe_flight.h"
 
 #define ASKED_WAY_SHIFT 16u /* asked: the way above, the burst below */
 
@@ -32,9 +32,9 @@ static void variant_set(struct spw_pipe *pipe)
 	pipe_variant_choose(pipe, flags);
 }
 
-/* Only while no batch is under way: those that were pushed have exec_busy as it was then, and
- * stamps of the clock that is in use. */
-static void way_use(struct spw_pipe *pipe, uint32_t idx)
+/* Batches that were pushed have exec_busy as it was then, and stamps of the clock in use: with one
+ * of them under way neither may change. */
+void pipe_way_use(struct spw_pipe *pipe, uint32_t idx)
 {
 	const struct spw_pipe_way *way = &pipe->way[idx];
 
@@ -54,8 +54,6 @@ int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	if (conf->way_cnt < 1 || conf->way_cnt > SPW_PIPE_WAY_MAX)
 		return spw_err(EINVAL, "pipe: %u executor rings: use 1 .. %u", conf->way_cnt,
 			       SPW_PIPE_WAY_MAX);
-	if (conf->flight && conf->way_cnt > 1)
-		return spw_err(EINVAL, "pipe: a recording is of one executor");
 	for (uint32_t i = 0; i < conf->way_cnt; i++) {
 		if (!conf->way[i].ring)
 			return spw_err(EINVAL, "pipe: way %u has no executor ring", i);
@@ -64,16 +62,18 @@ int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	}
 	pipe->way_cnt = conf->way_cnt;
 	pipe->asked = conf->burst;
-	way_use(pipe, 0);
+	pipe_way_use(pipe, 0);
 	return 0;
 }
 
-/* Batches that were slow are judged before the change: what judges them asks the ring in use. */
+/* Batches that were slow are judged before the change: what judges them asks the ring in use. The
+ * recording's STATE comes last, since it holds the clock maps of the new way. */
 static void way_change(struct spw_pipe *pipe, uint32_t idx)
 {
 	pipe_slow_judge(pipe, true);
-	way_use(pipe, idx);
+	pipe_way_use(pipe, idx);
 	spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
+	pipe_flight_state(pipe, false);
 	spw_thr_count(&pipe->way_changes, 1);
 }
 

@@ -48,17 +48,18 @@ extern "C" {
 #endif
 
 #define SPW_FLIGHT_MAGIC     0x544847494c465753ull /* "SWFLIGHT" in a little-endian file */
-#define SPW_FLIGHT_VERSION   2u
+#define SPW_FLIGHT_VERSION   3u
 #define SPW_FLIGHT_SEG_CNT   32u /* segments of a ring, a power of 2; half of them may be frozen */
 #define SPW_FLIGHT_LANE_MAX  64u
 #define SPW_FLIGHT_SNAP_MAX  2048u
 #define SPW_FLIGHT_FRAME_MAX 64u
 #define SPW_FLIGHT_BAD_CNT   8u
+#define SPW_FLIGHT_WAY_MAX   4u /* executors of a lane */
 
 /* ---- records ---- */
 
 enum spw_flight_kind {
-	SPW_FLIGHT_STATE = 1, /* the pipe between two turns */
+	SPW_FLIGHT_STATE = 1, /* the pipe between two turns; first of a segment, and of a way */
 	SPW_FLIGHT_POLL,      /* a burst, and what became of it up to the push */
 	SPW_FLIGHT_SNAP,      /* the first bytes of each frame of the POLL before it */
 	SPW_FLIGHT_DONE,      /* a batch was reaped and settled */
@@ -171,12 +172,21 @@ struct spw_flight_event {
 
 #define SPW_FLIGHT_DRY_CNT 8u
 
-/* The pipe between two turns; unit_cnt counters of the executor's units follow. */
+/* The pipe between two turns; unit_cnt counters of the executor's units follow.
+ *
+ * A lane with several executors uses one at a time and changes it only while none has a batch. The
+ * first record after a change is a STATE whose `way` is the new one, so every other record is of
+ * the way of the last STATE before it:
+ *
+ *   STATE way 0 │ POLL DONE POLL DONE │ STATE way 1 │ POLL POLL DONE DONE │ STATE way 0 │ POLL ...
+ *
+ * Each executor ring numbers its batches by itself: a number names a batch within its way. */
 struct spw_flight_state {
 	struct spw_flight_rec rec;                            /* what: enum spw_drop, as in EVENT */
 	uint64_t ledger[sizeof(struct spw_ledger_lcore) / 8]; /* its bytes: records lie on 8 */
 	uint64_t bad[SPW_FLIGHT_BAD_CNT];
-	uint64_t head_seq, tail_seq, retired_seq, in_exec_frames; /* of the executor ring */
+	uint64_t head_seq, tail_seq, retired_seq, in_exec_frames; /* of the way's executor ring */
+	uint64_t executed_frames; /* counted by the executors of all ways */
 	uint64_t exec_busy, exec_last_end, stamp_ref;
 	uint64_t last_tsc, empty_tsc;
 	uint64_t backlog_tsc, backlog_len_tsc, backlog_until_tsc;
@@ -188,29 +198,40 @@ struct spw_flight_state {
 	} dry[SPW_FLIGHT_DRY_CNT];
 	uint64_t dry_cnt;
 	struct spw_flight_clock clock;
-	uint32_t ended; /* the last record of a lane that has ended */
-	uint32_t unit_cnt;
+	uint32_t ended;    /* the last record of a lane that has ended */
+	uint32_t way;      /* the one in use from here on */
+	uint32_t unit_cnt; /* of the way */
+	uint32_t reserved;
 	/* uint64_t unit_frames[unit_cnt] follow */
 };
 
 /* ---- file ---- */
 
+/* One executor of a lane, and the shape of its ring. */
+struct spw_flight_way {
+	char exec[32];
+	uint32_t batch_log2, unit_cnt, share_log2;
+	uint32_t learns;    /* enum spw_cause_exec */
+	uint32_t has_clock; /* its stamps are not CPU ticks; the maps are in CLOCK and STATE */
+	uint32_t reserved;
+};
+
 /* What a lane was, as the pipe needs it to run again. */
 struct spw_flight_lane {
-	char port[64], exec[32], handler[64];
+	char port[64], handler[64];
 	char plugin[256]; /* the file that the handler came from; "": it is built in */
 	uint64_t slow_tsc, wait_tsc, keep_most_tsc;
 	uint64_t slot_base;
 	uint64_t slot_bytes;
 	uint32_t slot_cnt, region_cnt;
-	uint32_t batch_log2, unit_cnt, share_log2;
-	uint32_t turn_flags; /* of the loop's variant */
-	uint32_t exec_way;   /* enum spw_cause_exec */
+	struct spw_flight_way way[SPW_FLIGHT_WAY_MAX];
+	uint32_t way_cnt;
+	uint32_t turn_flags; /* of the loop's variant, without those of a way */
 	uint32_t snap_bytes;
-	uint16_t burst, lcore, queue;
-	uint16_t can_tx;
 	uint32_t seg_cnt; /* segments that follow */
-	uint32_t reserved;
+	uint16_t lcore, queue;
+	uint16_t can_tx;
+	uint16_t reserved;
 	uint8_t raw_shape[16]; /* struct spw_port_raw_shape; zero: no RAW records */
 };
 

@@ -16,126 +16,29 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "pipe/spw_pipe_replay.h"
-#include "pipe_rig.h"
-
-#define SMALL ((size_t)8 << 20)
-
-/* What a run left: its own counters and causes, for comparison. */
-struct outcome {
-	struct spw_ledger_lcore ledger;
-	struct spw_rec_view *view;
-};
-
-static struct spw_flight flight; /* aligned, and too large for a stack under a sanitizer */
-
-static void file_name(char *path, size_t bytes, const char *name)
-{
-	const char *folder = getenv("TMPDIR");
-
-	snprintf(path, bytes, "%s/spw_flight_%d_%s.rec", folder ? folder : "/tmp", (int)getpid(),
-		 name);
-}
-
-static struct spw_pipe_conf recorded(struct spw_pipe_conf conf)
-{
-	conf.record = true;
-	conf.flight = &flight;
-	conf.slow_tsc = 20000;
-	conf.slow_wait_tsc = 10000;
-	conf.way[0].learns = conf.way[0].learns ? conf.way[0].learns : SPW_CAUSE_EXEC_POLLS;
-	return conf;
-}
-
-static void file_write(const struct rig *rig, const char *path)
-{
-	struct spw_flight_file file = {.lane_cnt = 1, .tsc_hz = 1000000000, .why = "test"};
-	struct spw_flight *ring = &flight;
-	struct spw_flight_lane lane = {.port = "null", .exec = "cpu", .handler = "echo"};
-
-	spw_pipe_flight_lane(rig->pipe, &lane);
-	lane.slot_cnt = SLOTS;
-	assert_int_equal(spw_flight_write(&ring, &lane, &file, 0, path), 0);
-}
-
-static struct spw_rec_view *view_of(struct spw_pipe *pipe)
-{
-	struct spw_rec_view *view = aligned_alloc(_Alignof(struct spw_rec_view), sizeof(*view));
-
-	assert_non_null(view);
-	spw_rec_view_init(view);
-	spw_pipe_collect_rest(pipe, view);
-	return view;
-}
-
-static void assert_same_worst(const struct spw_rec_view *a, const struct spw_rec_view *b)
-{
-	assert_int_equal(a->worst_cnt, b->worst_cnt);
-	for (uint32_t i = 0; i < a->worst_cnt; i++) {
-		assert_int_equal(a->worst[i].seq, b->worst[i].seq);
-		assert_int_equal(a->worst[i].cause, b->worst[i].cause);
-		assert_memory_equal(&a->worst[i].at, &b->worst[i].at, sizeof(a->worst[i].at));
-		assert_memory_equal(a->worst[i].blame, b->worst[i].blame,
-				    sizeof(a->worst[i].blame));
-	}
-}
-
-/* Runs the file again; everything that it compares is alike. */
-static struct spw_pipe_replay_result again(const char *path, const struct outcome *out)
-{
-	struct spw_pipe_replay_result result;
-	struct spw_pipe_replay *replay;
-	struct spw_pipe_summary sum;
-	struct spw_flight_read file;
-
-	if (spw_flight_read_open(path, &file))
-		fail_msg("%s", spw_err_text());
-	if (spw_pipe_replay_open(&file.lane[0], &replay))
-		fail_msg("%s", spw_err_text());
-	if (spw_pipe_replay_run(replay))
-		fail_msg("%s", spw_err_text());
-	result = *spw_pipe_replay_result(replay);
-	assert_int_equal(result.ledger_differs, 0);
-	assert_int_equal(result.cause_differs, 0);
-	assert_int_equal(result.since_differs, 0);
-	assert_true(result.frames > 0);
-	if (out) {
-		struct spw_rec_view *view = view_of(spw_pipe_replay_pipe(replay));
-
-		spw_pipe_summary(spw_pipe_replay_pipe(replay), &sum);
-		assert_memory_equal(&sum.ledger, &out->ledger, sizeof(sum.ledger));
-		assert_memory_equal(&view->causes, &out->view->causes, sizeof(view->causes));
-		assert_same_worst(view, out->view);
-		free(view);
-	}
-	spw_pipe_replay_close(replay);
-	spw_flight_read_close(&file);
-	return result;
-}
+#include "exec/spw_handler.h"
+#include "flight_kit.h"
 
 /* Records a whole run of `frames` and runs it again. */
 static void whole_run(const char *port, const char *handler, enum spw_exec_kind kind,
 		      struct spw_pipe_conf conf, uint16_t tx_room)
 {
-	struct spw_pipe_summary sum;
 	struct spw_ledger ledger;
 	struct outcome out;
 	char path[256];
 	struct rig rig;
 
-	file_name(path, sizeof(path), "whole");
+	flight_file_name(path, sizeof(path), "whole");
 	assert_int_equal(spw_flight_open(&flight, (size_t)64 << 20, 0, -1), 0);
 	rig_open(&rig, port, handler, kind, 8);
-	rig_pipe(&rig, recorded(conf));
+	rig_pipe(&rig, flight_conf(conf));
 	rig.tx_room = tx_room;
 	spw_pipe_run(rig.pipe, &rig.stop);
 	spw_flight_freeze(&flight);
-	file_write(&rig, path);
-	spw_pipe_summary(rig.pipe, &sum);
-	out.ledger = sum.ledger;
-	out.view = view_of(rig.pipe);
+	flight_file_write(&rig, path);
+	out = outcome_of(&rig);
 	rig_close(&rig, &ledger);
-	assert_true(again(path, &out).from_start);
+	assert_true(flight_again(path, &out).from_start);
 	free(out.view);
 	spw_flight_close(&flight);
 	unlink(path);
@@ -184,11 +87,11 @@ static void test_changed_burst(void **state)
 	struct rig rig;
 
 	(void)state;
-	file_name(path, sizeof(path), "burst");
+	flight_file_name(path, sizeof(path), "burst");
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
-	rig_pipe(&rig, recorded((struct spw_pipe_conf){.can_tx = true,
-						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.can_tx = true,
+							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	spw_pipe_begin(rig.pipe);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(burst); i++) {
 		spw_pipe_ask(rig.pipe, 0, burst[i]);
@@ -198,8 +101,8 @@ static void test_changed_burst(void **state)
 	}
 	spw_pipe_end(rig.pipe);
 	spw_flight_freeze(&flight);
-	file_write(&rig, path);
-	assert_true(again(path, NULL).ended);
+	flight_file_write(&rig, path);
+	assert_true(flight_again(path, NULL).ended);
 	rig_close(&rig, &ledger);
 	spw_flight_close(&flight);
 	unlink(path);
@@ -226,32 +129,36 @@ static void polled(const struct rig *rig, uint64_t more)
 static void test_windows(void **state)
 {
 	struct spw_pipe_replay_result result;
+	uint64_t frames = 0;
 	pthread_t thread;
 	char path[256];
 	struct rig rig;
 
 	(void)state;
-	file_name(path, sizeof(path), "window");
+	flight_file_name(path, sizeof(path), "window");
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(&rig, "null:size=64,rate=1M", "echo", SPW_EXEC_CPU, 64);
-	rig_pipe(&rig, recorded((struct spw_pipe_conf){.can_tx = true, .burst = 8}));
+	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.can_tx = true, .burst = 8}));
 	assert_int_equal(pthread_create(&thread, NULL, run_pipe, &rig), 0);
 	for (int i = 0; i < 4 || !flight.frozen_from; i++) { /* until it has wrapped */
 		polled(&rig, 100000);
 		spw_flight_ask(&flight);
 		while (!spw_flight_is_granted(&flight))
 			usleep(100);
-		file_write(&rig, path);
+		flight_file_write(&rig, path);
 		spw_flight_return(&flight);
-		result = again(path, NULL);
+		result = flight_again(path, NULL);
 		assert_true(!flight.frozen_from || !result.from_start);
 		assert_false(result.ended);
+		frames += result.frames;
 	}
+	assert_true(frames > 0);
+	polled(&rig, 100000); /* it may have filled its half: until it records again */
 	spw_thr_store_rlx(&rig.stop, 1);
 	pthread_join(thread, NULL);
 	spw_flight_freeze(&flight);
-	file_write(&rig, path);
-	assert_true(again(path, NULL).ended);
+	flight_file_write(&rig, path);
+	assert_true(flight_again(path, NULL).ended);
 	spw_exec_stop(rig.exec, 2000);
 	spw_pipe_reclaim(rig.pipe);
 	rig_free(&rig); /* the rated source counts what it still had */
@@ -269,11 +176,11 @@ static void test_frozen_for_long(void **state)
 	struct rig rig;
 
 	(void)state;
-	file_name(path, sizeof(path), "frozen");
+	flight_file_name(path, sizeof(path), "frozen");
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(&rig, "null:size=64", "null", SPW_EXEC_INLINE, 64);
-	rig_pipe(&rig, recorded((struct spw_pipe_conf){.burst = 1,
-						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.burst = 1,
+							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	assert_int_equal(pthread_create(&thread, NULL, run_pipe, &rig), 0);
 	polled(&rig, 100000);
 	spw_flight_ask(&flight);
@@ -281,15 +188,15 @@ static void test_frozen_for_long(void **state)
 		usleep(100);
 	while (!spw_thr_load_rlx(&flight.missed_cnt))
 		usleep(100);
-	file_write(&rig, path);
-	again(path, NULL); /* nobody wrote into it meanwhile */
+	flight_file_write(&rig, path);
+	flight_again(path, NULL); /* nobody wrote into it meanwhile */
 	spw_flight_return(&flight);
 	polled(&rig, 100000);
 	spw_thr_store_rlx(&rig.stop, 1);
 	pthread_join(thread, NULL);
 	spw_flight_freeze(&flight);
-	file_write(&rig, path);
-	assert_true(again(path, NULL).ended);
+	flight_file_write(&rig, path);
+	assert_true(flight_again(path, NULL).ended);
 	rig_close(&rig, &ledger);
 	spw_flight_close(&flight);
 	unlink(path);
@@ -308,12 +215,12 @@ static uint8_t *short_file(const char *path, size_t *bytes_out)
 
 	assert_int_equal(spw_flight_open(&flight, SMALL, 16, -1), 0);
 	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
-	rig_pipe(&rig, recorded((struct spw_pipe_conf){.frames_max = 300,
-						       .can_tx = true,
-						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.frames_max = 300,
+							  .can_tx = true,
+							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	spw_pipe_run(rig.pipe, &rig.stop);
 	spw_flight_freeze(&flight);
-	file_write(&rig, path);
+	flight_file_write(&rig, path);
 	rig_close(&rig, &ledger);
 	spw_flight_close(&flight);
 	fd = open(path, O_RDONLY);
@@ -336,7 +243,7 @@ static void test_broken_files(void **state)
 	size_t bytes;
 
 	(void)state;
-	file_name(path, sizeof(path), "broken");
+	flight_file_name(path, sizeof(path), "broken");
 	memory = short_file(path, &bytes);
 	assert_int_equal(spw_flight_read_memory(memory, bytes, &file), 0);
 	for (size_t cut = 0; cut < bytes; cut += 8) {
@@ -358,6 +265,51 @@ static void test_broken_files(void **state)
 	assert_int_equal(spw_flight_read_open(path, &file), -ENOENT);
 }
 
+/* Moves the first SNAP behind the DONE after it: the bytes come when their batch is no more. */
+static void snap_late(const struct spw_flight_seg *seg)
+{
+	const struct spw_flight_rec *snap = spw_flight_first(seg), *done;
+	uint8_t bytes[2048], *at, *next;
+	size_t between;
+
+	while (snap->kind != SPW_FLIGHT_SNAP)
+		snap = spw_flight_after(seg, snap);
+	for (done = snap; done->kind != SPW_FLIGHT_DONE;)
+		done = spw_flight_after(seg, done);
+	assert_in_range(snap->bytes, 1, sizeof(bytes));
+	memcpy(bytes, snap, snap->bytes);
+	at = (uint8_t *)(uintptr_t)snap;
+	next = at + snap->bytes;
+	between = (size_t)((const uint8_t *)done + done->bytes - next);
+	memmove(at, next, between);
+	memcpy(at + between, bytes, (size_t)(next - at));
+}
+
+static void test_late_snap(void **state)
+{
+	const struct spw_handler *handler;
+	struct spw_pipe_replay *replay;
+	struct spw_flight_read file;
+	uint8_t *memory;
+	char path[256];
+	size_t bytes;
+
+	(void)state;
+	flight_file_name(path, sizeof(path), "snap");
+	memory = short_file(path, &bytes);
+	assert_int_equal(spw_flight_read_memory(memory, bytes, &file), 0);
+	snap_late(file.lane[0].seg[0]);
+	assert_int_equal(spw_handler_open("echo", &handler), 0);
+	assert_int_equal(spw_pipe_replay_open(&file.lane[0], &replay), 0);
+	assert_int_equal(spw_pipe_replay_handler(replay, handler), 0);
+	assert_int_equal(spw_pipe_replay_run(replay), 0);
+	assert_int_equal(spw_pipe_replay_result(replay)->as_recorded, 300);
+	spw_pipe_replay_close(replay);
+	spw_handler_close(handler);
+	free(memory);
+	unlink(path);
+}
+
 /* Killed while it writes the next file: the one before is whole. A process that is killed at any
  * moment stands for a crash. */
 static void test_killed_while_writing(void **state)
@@ -367,31 +319,31 @@ static void test_killed_while_writing(void **state)
 	struct rig rig;
 
 	(void)state;
-	file_name(path, sizeof(path), "killed");
+	flight_file_name(path, sizeof(path), "killed");
 	snprintf(new, sizeof(new), "%s.new", path);
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(&rig, "null:size=64", "echo", SPW_EXEC_INLINE, 8);
-	rig_pipe(&rig, recorded((struct spw_pipe_conf){.frames_max = 100000,
-						       .burst = 4,
-						       .can_tx = true,
-						       .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
+	rig_pipe(&rig, flight_conf((struct spw_pipe_conf){.frames_max = 100000,
+							  .burst = 4,
+							  .can_tx = true,
+							  .way[0].learns = SPW_CAUSE_EXEC_INLINE}));
 	spw_pipe_run(rig.pipe, &rig.stop);
 	spw_flight_freeze(&flight);
-	file_write(&rig, path);
+	flight_file_write(&rig, path);
 	for (int i = 0; i < 20; i++) {
 		pid_t child = fork();
 
 		assert_true(child >= 0);
 		if (child == 0)
 			for (;;)
-				file_write(&rig, path);
+				flight_file_write(&rig, path);
 		usleep(500 + 700 * (useconds_t)i);
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, NULL, 0), child);
-		again(path, NULL);
+		flight_again(path, NULL);
 	}
-	file_write(&rig, path); /* what was left of the last one is no obstacle */
-	again(path, NULL);
+	flight_file_write(&rig, path); /* what was left of the last one is no obstacle */
+	flight_again(path, NULL);
 	rig_close(&rig, &ledger);
 	spw_flight_close(&flight);
 	unlink(new);
@@ -410,13 +362,10 @@ static void test_too_small(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runs_again),
-		cmocka_unit_test(test_runs_losses_again),
-		cmocka_unit_test(test_changed_burst),
-		cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_frozen_for_long),
-		cmocka_unit_test(test_broken_files),
-		cmocka_unit_test(test_killed_while_writing),
+		cmocka_unit_test(test_runs_again),      cmocka_unit_test(test_runs_losses_again),
+		cmocka_unit_test(test_changed_burst),   cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_frozen_for_long), cmocka_unit_test(test_broken_files),
+		cmocka_unit_test(test_late_snap),       cmocka_unit_test(test_killed_while_writing),
 		cmocka_unit_test(test_too_small),
 	};
 

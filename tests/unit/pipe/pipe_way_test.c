@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A pipe with two executors: a change that is given up leaves everything as it was.
+ * A pipe with two executors: a change that is given up leaves everything as it was; a recording
+ * says which executor had each batch, so that a run with changes comes out the same again, whole or
+ * from its middle, where the window begins with batches under way. pipe_way_test FOLDER writes a
+ * recording for the corpus of fuzz_flight instead (tests/fuzz/make_flight_corpus.py).
  */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/spw_err.h"
 #include "exec/spw_exec.h"
-#include "pipe_rig.h"
+#include "flight_kit.h"
+
+/* Batches that the late executor leaves in its ring. */
+#define LATE 3u
 
 /* The executor's thread has ended, so what is pushed stays in its ring, and the loop waits in vain
  * for the ring to be empty. */
@@ -44,11 +57,270 @@ static void test_given_up(void **state)
 	assert_true(ledger.pipe.dropped[SPW_DROP_exec_lost] > 0);
 }
 
-int main(void)
+/* ---- recorded ---- */
+
+static void (*kick_now)(struct spw_gring *ring);
+
+/* An inline executor that is always LATE batches behind, so that batches are under way at every end
+ * of a segment, whatever the machine does. */
+static void kick_late(struct spw_gring *ring)
+{
+	if (ring->head_seq - ring->tail_seq > LATE)
+		kick_now(ring);
+}
+
+/* What way 1 is. CLOCK: its stamps are of another clock, so that each change needs its map. */
+enum also { INLINE, BEHIND, CLOCK, ALSO_CNT };
+
+static struct spw_clock_box box;
+
+static void box_fill(void)
+{
+	struct spw_clock_map map;
+
+	memset(&box, 0, sizeof(box));
+	spw_clock_map_identity(&map);
+	map.ref_base += 500;
+	map.unc = 1000;
+	spw_clock_box_put(&box, &map);
+}
+
+/* Way 0 is late. Rings of different sizes, each numbering from 0. */
+static void ways_open(struct rig *rig, enum also also)
+{
+	struct spw_pipe_conf conf = {.can_tx = true};
+
+	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
+	rig_open(rig, "null:size=64", "echo", SPW_EXEC_INLINE, 16);
+	rig_also(rig, SPW_EXEC_INLINE, 8);
+	kick_now = spw_exec_ring(rig->exec, 0)->kick;
+	spw_exec_ring(rig->exec, 0)->kick = kick_late;
+	if (also == INLINE)
+		conf.way[1].learns = SPW_CAUSE_EXEC_INLINE;
+	else
+		spw_exec_ring(rig->also, 0)->kick = kick_late;
+	box_fill();
+	conf.way[1].has_clock = also == CLOCK;
+	conf.way[1].clock = also == CLOCK ? &box : NULL;
+	conf = flight_conf(conf);
+	conf.slow_tsc = 8; /* every batch is slow: each is described, judged and compared */
+	rig_pipe(rig, conf);
+	spw_pipe_begin(rig->pipe);
+}
+
+/* A turn that ends with housekeeping, so that what is asked for comes within a few turns. */
+static uint16_t turn(struct rig *rig)
+{
+	rig->pipe->house_turns = 1;
+	return spw_pipe_run_once(rig->pipe);
+}
+
+/* The other way, and some turns with it: more than LATE, so that LATE batches are under way. */
+static void change(struct rig *rig, uint32_t turns)
+{
+	uint32_t way = !rig->pipe->way_idx;
+
+	spw_pipe_ask(rig->pipe, way, (uint16_t)(8 << way));
+	while (rig->pipe->way_idx != way)
+		if (!turn(rig))
+			kick_now(rig->pipe->ring);
+	while (turns--)
+		turn(rig);
+}
+
+static void freeze(struct rig *rig)
+{
+	spw_flight_ask(&flight);
+	while (!spw_flight_is_granted(&flight))
+		turn(rig);
+}
+
+static void ways_end(struct rig *rig)
+{
+	for (uint32_t i = 0; i < LATE; i++)
+		kick_now(rig->pipe->ring);
+	spw_pipe_end(rig->pipe);
+	spw_flight_freeze(&flight);
+}
+
+static void ways_close(struct rig *rig)
+{
+	struct spw_ledger ledger;
+
+	rig_close(rig, &ledger);
+	spw_flight_close(&flight);
+}
+
+static void test_recorded(void **state)
+{
+	struct spw_pipe_replay_result result;
+	struct outcome out;
+	char path[256];
+	struct rig rig;
+
+	(void)state;
+	flight_file_name(path, sizeof(path), "ways");
+	for (int also = 0; also < ALSO_CNT; also++) {
+		ways_open(&rig, (enum also)also);
+		for (int i = 0; i < 20; i++)
+			change(&rig, 100);
+		ways_end(&rig);
+		flight_file_write(&rig, path);
+		out = outcome_of(&rig);
+		result = flight_again(path, &out);
+		assert_true(result.from_start && result.ended);
+		assert_int_equal(result.way_changes, 20);
+		assert_int_equal(rig.pipe->way_changes, 20);
+		free(out.view);
+		ways_close(&rig);
+	}
+	unlink(path);
+}
+
+/* Files out of a run that goes on. Only requests end segments here, so once the ring has wrapped
+ * each file holds as many as may be frozen, and the first of them serves the lead-in: the window
+ * begins with LATE batches of one way, then of the other. */
+static void test_windows(void **state)
+{
+	const uint32_t held = SPW_FLIGHT_SEG_CNT / 2;
+	struct spw_pipe_replay_result result;
+	struct outcome out;
+	char path[256];
+	struct rig rig;
+
+	(void)state;
+	flight_file_name(path, sizeof(path), "way_windows");
+	ways_open(&rig, BEHIND);
+	for (uint32_t i = 1; i < held + 4; i++) {
+		change(&rig, 20);
+		freeze(&rig);
+		flight_file_write(&rig, path);
+		spw_flight_return(&flight);
+		result = flight_again(path, NULL);
+		assert_int_equal(result.unknown, 0);
+		assert_int_equal(result.from_start, i <= held);
+		assert_int_equal(result.lead_in, i <= held ? 0 : LATE);
+		assert_int_equal(result.way_changes, i <= held ? i : held - 1);
+	}
+	ways_end(&rig);
+	flight_file_write(&rig, path);
+	out = outcome_of(&rig);
+	free(out.view);
+	out.view = NULL; /* of the whole run, not of the window; the counters are */
+	flight_again(path, &out);
+	ways_close(&rig);
+	unlink(path);
+}
+
+/* ---- files ---- */
+
+#define TURNS 10u
+
+/* A file whose second segment begins with LATE batches of way 0 under way. It then has TURNS
+ * batches of way 1, which are all judged, since the way is left again. */
+static void two_segments(const char *path)
+{
+	struct rig rig;
+
+	ways_open(&rig, BEHIND);
+	for (uint32_t i = 0; i < 2 * TURNS; i++)
+		turn(&rig);
+	freeze(&rig);
+	spw_flight_return(&flight);
+	change(&rig, TURNS);
+	change(&rig, 0);
+	ways_end(&rig);
+	flight_file_write(&rig, path);
+	ways_close(&rig);
+}
+
+/* Batches whose POLLs are not in the file, as behind an executor that stood still for longer than
+ * the recording: they are counted, and the other way's with the same numbers are judged. */
+static void test_unknown(void **state)
+{
+	struct spw_pipe_replay_result result;
+	struct spw_flight_read_lane lane;
+	struct spw_pipe_replay *replay;
+	struct spw_flight_lane conf;
+	struct spw_flight_read file;
+	char path[256];
+
+	(void)state;
+	flight_file_name(path, sizeof(path), "way_unknown");
+	two_segments(path);
+	assert_int_equal(spw_flight_read_open(path, &file), 0);
+	conf = *file.lane[0].conf;
+	conf.seg_cnt = 1;
+	lane = (struct spw_flight_read_lane){.conf = &conf, .seg[0] = file.lane[0].seg[1]};
+	assert_int_equal(spw_pipe_replay_open(&lane, &replay), 0);
+	assert_int_equal(spw_pipe_replay_run(replay), 0);
+	result = *spw_pipe_replay_result(replay);
+	assert_int_equal(result.unknown, LATE);
+	assert_int_equal(result.way_changes, 2);
+	assert_true(result.described >= TURNS);
+	assert_int_equal(result.ledger_differs + result.cause_differs + result.since_differs, 0);
+	spw_pipe_replay_close(replay);
+	spw_flight_read_close(&file);
+	unlink(path);
+}
+
+static int read_again(const struct spw_flight_read *file)
+{
+	struct spw_flight_read again;
+
+	return spw_flight_read_memory(file->memory, file->file->file_bytes, &again);
+}
+
+/* A way that the lane does not have is refused by the reader; a change while a batch is in flight
+ * by the replay, since nothing in the record itself is wrong. */
+static void test_broken_files(void **state)
+{
+	struct spw_pipe_replay *replay;
+	struct spw_flight_read file;
+	struct spw_flight_lane *conf;
+	struct spw_flight_state *s;
+	char path[256];
+
+	(void)state;
+	flight_file_name(path, sizeof(path), "way_broken");
+	two_segments(path);
+	assert_int_equal(spw_flight_read_open(path, &file), 0);
+	conf = (struct spw_flight_lane *)(uintptr_t)file.lane[0].conf;
+	s = (struct spw_flight_state *)(uintptr_t)spw_flight_first(file.lane[0].seg[1]);
+	assert_int_equal(s->way, 0);
+	s->way = 1;
+	assert_int_equal(spw_pipe_replay_open(&file.lane[0], &replay), 0);
+	assert_int_equal(spw_pipe_replay_run(replay), -EPROTO);
+	assert_non_null(strstr(spw_err_text(), "while it was in flight"));
+	spw_pipe_replay_close(replay);
+	s->way = 2;
+	assert_int_equal(read_again(&file), -EPROTO);
+	s->way = 0;
+	for (uint32_t ways = 0; ways <= SPW_FLIGHT_WAY_MAX + 1; ways++) {
+		conf->way_cnt = ways;
+		assert_int_equal(read_again(&file), ways == 2 ? 0 : -EPROTO);
+	}
+	conf->way_cnt = 2;
+	conf->way[1].unit_cnt = 0;
+	assert_int_equal(read_again(&file), -EPROTO);
+	spw_flight_read_close(&file);
+	unlink(path);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_given_up),
+		cmocka_unit_test(test_given_up),     cmocka_unit_test(test_recorded),
+		cmocka_unit_test(test_windows),      cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_broken_files),
 	};
 
+	if (argc == 2) {
+		char path[1024];
+
+		snprintf(path, sizeof(path), "%s/two_ways", argv[1]);
+		two_segments(path);
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ static void lane_close(void)
 static void file_write(const char *path)
 {
 	struct spw_flight_file file = {.lane_cnt = 1, .tsc_hz = 1000000000, .why = "test"};
-	struct spw_flight_lane conf = {.port = "mlx5", .exec = "inline", .handler = "sum"};
+	struct spw_flight_lane conf = {.port = "mlx5", .handler = "sum"};
 	struct spw_flight *ring = &lane.flight;
 
 	spw_pipe_flight_lane(lane.pipe, &conf);
