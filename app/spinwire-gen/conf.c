@@ -276,7 +276,7 @@ static const struct gen_option {
 	{"warm-up", set_time, FIELD(warm_up_ns), "0s",
 	 "frames due in that time are sent and counted, but not in percentiles"},
 	{"linger", set_time, FIELD(linger_ns), "1s",
-	 "how long to wait for the last echo, or for a sink to empty the path"},
+	 "how long to wait for the last echo, or for a sink to empty the path; a signal ends it"},
 	{"link-wait", set_time, FIELD(link_wait_ns), "10s",
 	 "how long to wait for the port's link before the plan starts"},
 	{"probe", set_time, FIELD(probe_ns), "100ms",

@@ -348,13 +348,16 @@ static void housekeeping(struct gen_run *run)
 	}
 }
 
-/* After the plan: receives until every frame has come back, or none of ours has for linger_ns. A
- * sink has that time to drain the path: net_memif drops what is in a ring when its writer exits. */
+/* After the plan: receives until every frame has come back, none of ours has for linger_ns, or a
+ * signal comes: the next one, if the plan was ended by one. A sink has that time to drain the path:
+ * net_memif drops what is in a ring when its writer exits. */
 static void linger(struct gen_run *run)
 {
+	const uint32_t stop = spw_thr_load_rlx(run->stop);
 	uint64_t last_ns = now_ns(run), echoed = run->count.echoed_frames;
 
-	while (!(run->expect_echo && all_back(run)) && now_ns(run) - last_ns < run->linger_ns) {
+	while (!(run->expect_echo && all_back(run)) && now_ns(run) - last_ns < run->linger_ns &&
+	       spw_thr_load_rlx(run->stop) == stop) {
 		if (!receive(run))
 			housekeeping(run);
 		if (run->count.echoed_frames != echoed) {

@@ -55,7 +55,7 @@ struct gen_run_conf {
 	uint64_t probe_ns;     /* how long to measure the idle core before the plan starts */
 	uint64_t slow_ns;      /* frames that take longer get a cause each */
 	bool expect_echo;      /* false: a sink is at the other end */
-	const uint32_t *stop;  /* set by a signal: ends the plan now */
+	const uint32_t *stop; /* set by a signal: ends the plan now, and the next change the wait */
 	/* [sender_cnt], outlive the run: where slow frames and gaps are noted; NULL: nowhere */
 	struct spw_trail *trail;
 };

@@ -13,6 +13,7 @@
 
 #define SLOTS      2048u
 #define SLOT_BYTES 2048u
+#define WAITS      1000u
 
 static struct {
 	struct spw_region region;
@@ -27,6 +28,8 @@ static struct {
 	struct spw_desc back[SLOTS];
 	uint32_t back_cnt, back_max;
 	bool flood;
+	bool deaf, stopped;      /* nothing comes back; a signal comes with the first frame */
+	uint32_t waits, signals; /* polls after the plan; at WAITS of them a signal comes */
 	uint64_t call_tsc;       /* when the port was called last */
 	uint64_t steps_too_many; /* frames were read although one was due before the port was
 				    called before that */
@@ -57,6 +60,8 @@ static uint16_t rx(void *q, struct spw_desc *desc, uint16_t cnt)
 
 	(void)q;
 	t.call_tsc = spw_tsc_now();
+	if (t.run.sent_all && ++t.waits == WAITS)
+		t.stop = ++t.signals;
 	memcpy(desc, t.back, n * sizeof(*desc));
 	t.back_cnt -= n;
 	memmove(t.back, t.back + n, t.back_cnt * sizeof(*t.back));
@@ -84,8 +89,13 @@ static void release(void *q, const uint32_t *slot, uint16_t cnt)
 static uint16_t tx(void *q, struct spw_desc **desc, uint16_t cnt)
 {
 	(void)q;
+	if (t.stopped && t.signals == 0)
+		t.stop = ++t.signals;
 	for (uint16_t i = 0; i < cnt; i++)
-		t.back[t.back_cnt++] = *desc[i];
+		if (t.deaf)
+			spw_pool_put(&t.pool, &desc[i]->slot, 1);
+		else
+			t.back[t.back_cnt++] = *desc[i];
 	t.back_max = SPW_MAX(t.back_max, t.back_cnt);
 	t.call_tsc = spw_tsc_now();
 	return cnt;
@@ -140,7 +150,7 @@ static void run_at(double rate_fps, uint64_t seconds_ns, uint64_t probe_ns)
 				    .tsc = &t.tsc,
 				    .seconds_ns = seconds_ns,
 				    .probe_ns = probe_ns,
-				    .linger_ns = 1000000000,
+				    .linger_ns = t.deaf ? UINT64_MAX : 1000000000,
 				    .slow_ns = 100000,
 				    .expect_echo = true,
 				    .stop = &t.stop};
@@ -171,6 +181,31 @@ static void who_is_behind_does_not_starve_the_echoes(void **state)
 	assert_true(t.run.count.sent_frames < t.run.intended_frames);
 	assert_in_range(t.back_max, 1, GEN_TX_BURST + GEN_RX_BURST);
 	assert_int_equal(t.run.count.echoed_frames, t.run.count.sent_frames);
+}
+
+/* Echoes that never come are awaited until the next signal. */
+static void deaf_until_signal(uint32_t signals)
+{
+	t.deaf = true;
+	run_at(20e3, 10000000, 0);
+	assert_true(t.run.count.sent_frames > 0);
+	assert_int_equal(t.run.count.echoed_frames, 0);
+	assert_int_equal(t.signals, signals);
+	assert_true(t.waits >= WAITS);
+}
+
+static void a_signal_ends_the_wait(void **state)
+{
+	(void)state;
+	deaf_until_signal(1);
+}
+
+/* The first one has ended the plan. */
+static void a_second_signal_ends_the_wait(void **state)
+{
+	(void)state;
+	t.stopped = true;
+	deaf_until_signal(2);
 }
 
 /* A link that goes is counted when it goes, not each time that somebody says so. */
@@ -252,6 +287,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_is_behind_does_not_starve_the_echoes, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(gaps_add_up_to_the_run, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_signal_ends_the_wait, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_second_signal_ends_the_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_link_that_goes_is_counted, set_up, tear_down),
 		cmocka_unit_test(a_gap_weighs_what_it_lasts),
 	};
