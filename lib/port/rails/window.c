@@ -50,16 +50,20 @@ static void list_remove(struct rails_window *w, uint16_t r)
 	w->ring[w->ring[r].after].before = w->ring[r].before;
 }
 
-/* The wait begins now, so it is the shortest. */
-static void list_append(struct rails_window *w, uint16_t r)
+/* A wait that begins now is the shortest; one that began while another number was expected is not.
+ */
+static void list_insert(struct rails_window *w, uint16_t r, uint64_t since_tsc)
 {
-	const uint16_t last = w->ring[0].before;
+	uint16_t before = w->ring[0].before, after;
 
-	w->ring[r].since_tsc = w->now_tsc;
-	w->ring[r].before = last;
-	w->ring[r].after = 0;
-	w->ring[last].after = r;
-	w->ring[0].before = r;
+	while (before && (int64_t)(w->ring[before].since_tsc - since_tsc) > 0)
+		before = w->ring[before].before;
+	after = w->ring[before].after;
+	w->ring[r].since_tsc = since_tsc;
+	w->ring[r].before = before;
+	w->ring[r].after = after;
+	w->ring[before].after = r;
+	w->ring[after].before = r;
 }
 
 static void ring_release(struct rails_window *w, uint16_t r)
@@ -99,6 +103,17 @@ static bool was_given_up(const struct rails_window *w, const struct rails_tag *t
 	return false;
 }
 
+/* What is expected now has been waited for since the frame behind it came. */
+static void wait_on(struct rails_window *w, uint16_t r)
+{
+	uint32_t seq = seq_next(w, w->ring[r].idx);
+
+	while (*ring_at(w, r, seq) == RAILS_NOTHING)
+		seq++;
+	list_remove(w, r);
+	list_insert(w, r, w->parked_tsc[*ring_at(w, r, seq)]);
+}
+
 /* Moves the expected number up to `to`, if it is not there yet, and on over all that are parked
  * without a gap. Parked ones that are passed become ready, the others are given up. */
 static void advance(struct rails_window *w, uint32_t idx, uint32_t to)
@@ -106,6 +121,7 @@ static void advance(struct rails_window *w, uint32_t idx, uint32_t to)
 	const uint16_t r = seq_ring(w, idx);
 	uint32_t next = seq_next(w, idx), gap = next;
 	struct rails_ring *ring = &w->ring[r];
+	const uint32_t parked = ring->cnt;
 
 	while (r && ring->cnt) {
 		uint32_t *slot = ring_at(w, r, next);
@@ -130,12 +146,10 @@ static void advance(struct rails_window *w, uint32_t idx, uint32_t to)
 	w->seq[idx] = RAILS_WORD(next, seq_run(w, idx), r);
 	if (!r)
 		return;
-	if (ring->cnt) {
-		list_remove(w, r);
-		list_append(w, r);
-	} else {
+	if (!ring->cnt)
 		ring_release(w, r);
-	}
+	else if (ring->cnt != parked)
+		wait_on(w, r);
 }
 
 /* Gives up what the ring waits for now, up to the first number that is parked. */
@@ -167,7 +181,7 @@ static uint16_t ring_of(struct rails_window *w, uint32_t idx)
 	r = w->free[--w->free_cnt];
 	w->ring[r].idx = idx;
 	w->ring[r].cnt = 0;
-	list_append(w, r);
+	list_insert(w, r, w->now_tsc);
 	w->waiting++;
 	w->seq[idx] |= RAILS_WORD(0, 0, r);
 	return r;
@@ -195,6 +209,7 @@ static enum rails_verdict park(struct rails_window *w, const struct rails_tag *t
 		return RAILS_DUPLICATE;
 	*slot = desc->slot;
 	w->parked[desc->slot] = *desc;
+	w->parked_tsc[desc->slot] = w->now_tsc;
 	w->ring[r].cnt++;
 	spw_thr_count(&w->stat.parked, 1);
 	if (++w->parked_cnt > w->parked_max)
@@ -300,12 +315,13 @@ int rails_window_init(struct rails_window *w, const struct rails_window_conf *co
 		.wait_tsc = conf->wait_tsc,
 		.parked_max = conf->parked_max,
 		.parked = calloc(conf->slot_cnt, sizeof(*w->parked)),
+		.parked_tsc = calloc(conf->slot_cnt, sizeof(*w->parked_tsc)),
 		.ready = calloc(ready_cnt, sizeof(*w->ready)),
 		.ring = calloc(RAILS_RING_CNT + 1, sizeof(*w->ring)),
 		.ring_slot = malloc(places * sizeof(*w->ring_slot)),
 		.far = {.idx = UINT32_MAX},
 	};
-	if (!w->seq || !w->parked || !w->ready || !w->ring || !w->ring_slot) {
+	if (!w->seq || !w->parked || !w->parked_tsc || !w->ready || !w->ring || !w->ring_slot) {
 		rails_window_fini(w);
 		return spw_err(ENOMEM, "no memory for a reorder window of %u frames", conf->cnt);
 	}
@@ -322,6 +338,7 @@ void rails_window_fini(struct rails_window *w)
 {
 	free(w->seq);
 	free(w->parked);
+	free(w->parked_tsc);
 	free(w->ready);
 	free(w->ring);
 	free(w->ring_slot);

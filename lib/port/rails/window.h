@@ -54,7 +54,8 @@ struct rails_tag {
 };
 
 struct rails_ring {
-	uint64_t since_tsc; /* when the wait for the number expected next began */
+	uint64_t since_tsc; /* when a frame came that showed the number expected next to be missing
+			     */
 	uint32_t idx;       /* of the sequence */
 	uint32_t cnt;       /* parked */
 	uint16_t before,
@@ -87,6 +88,7 @@ struct rails_window {
 	uint64_t wait_tsc; /* the longest wait for a number */
 	uint32_t parked_cnt, parked_max;
 	struct spw_desc *parked; /* [slot_cnt], by slot */
+	uint64_t *parked_tsc;    /* [slot_cnt], when it came */
 	uint32_t *ready;         /* [ready_mask + 1], slots */
 	struct rails_ring *ring; /* [RAILS_RING_CNT + 1]; 0 is the head of the list */
 	uint32_t *ring_slot;     /* [RAILS_RING_CNT + 1][mask + 1], by number; RAILS_NOTHING */
