@@ -116,8 +116,8 @@ def check(summary):
     ledger, executor = summary["ledger"], summary["executor"]
     assert (executor["kind"], executor["mode"]) in EXECUTORS, f"executor {executor}"
     if ledger["residual"] == 0:
-        missed = ledger["missed"] or 0
-        assert ledger["wire"] == missed + ledger["received"], f"wire: {ledger}"
+        missed = ledger["wire"] - ledger["received"] # where one port does not know what it missed, others may have
+        assert missed >= 0 and ledger["missed"] in (missed, None), f"wire: {ledger}"
         tx_drops = sum(ledger["dropped"].get(key, 0) for key in ("tx_full", "tx_down", "tx_flushed"))
         rx_drops = sum(ledger["dropped"].values()) - tx_drops
         assert ledger["received"] == ledger["executed"] + rx_drops, f"received: {ledger}"
