@@ -123,6 +123,8 @@ static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 			if (!dict)
 				return;
 			add(dict, "wire", rail[r].stat.wire_frames);
+			if (rail[r].stat.missed_known)
+				add(dict, "missed", rail[r].stat.missed_frames);
 			add(dict, "late", rail[r].late);
 			add(dict, "duplicate", rail[r].duplicate);
 			add(dict, "moved", rail[r].moved);
