@@ -10,19 +10,20 @@ import sys
 import time
 
 from app import PORT, Cable, Source, check, peers, spinwire, spwlab, stacks
+import rails_test  # app has said where
 from spwtest import balanced, forgiven
 
 FRAMES = 4000 # before the fault, and after it
 
 
-def frames_in(text):
+def frames_in(text, over=None):
     """A fault of frames on both NICs, then none."""
     def inject(cable, run, source):
         for name in ("spinwire", source.name):
             cable.control(name, f"fault {text}")
         flow(run, FRAMES)
         for name in ("spinwire", source.name):
-            cable.control(name, f"fault {re.sub('=[^:]*', '=0', text)}")
+            cable.control(name, f"fault {over or re.sub('=[^:]*', '=0', text)}")
     return inject
 
 
@@ -67,6 +68,7 @@ FAULTS = {
     "1 % reordered": (frames_in("reorder=0.01"), None),
     "0.1 % corrupted": (frames_in("corrupt=0.001"), None),
     "5 % delayed by 200 us": (frames_in("delay=0.05:200us"), None),
+    "port carries 20 Mb/s for a while": (frames_in("port-rate=0.02", "port-rate=none"), None),
     "link down for 100 ms": (at_spinwire("link-down=100ms"), "link is down.*link is up"),
     "NIC stands still for 100 ms": (stand_still, None),
     "no receive is ready for 100 ms (RNR)": (at_spinwire("rnr=100ms"), None),
@@ -79,19 +81,31 @@ FAULTS = {
 
 
 def eth(profile, sink=PORT):
-    return lambda _: (sink, PORT, profile, 2)
+    return lambda: (sink, PORT, profile, 2)
 
 
 def rc(op):
-    def ports(_):
+    def ports():
         tcp = peers.free_port()
         both = f"mlx5:mlx5_0,mode=rc,op={op}"
         return f"{both},listen=127.0.0.1:{tcp},peers=127.0.0.0/8,peer_max=4", f"{both},connect=127.0.0.1:{tcp}", "latency", 1
     return ports
 
 
+RAILS, SPREAD = 2, ",rails_spread=frame"  # a fault hits the first rail
+
+
+def eth_rails():
+    both = rails_test.eth(RAILS, SPREAD)
+    return both, both, "latency", 1
+
+
+def rc_rails():
+    return *rails_test.rc("mlx5", "write", RAILS, SPREAD)(None), "latency", 1
+
+
 MODES = {"eth latency": eth("latency"), "eth throughput": eth("throughput"), "eth verbs": eth("latency", "verbs:mlx5_0,mode=eth"),
-         "rc send": rc("send"), "rc write": rc("write")}
+         "rc send": rc("send"), "rc write": rc("write"), "eth rails": eth_rails, "rc rails": rc_rails}
 
 
 def flow(run, more):
@@ -115,10 +129,10 @@ def time_outs_show(*processes):
 
 def one(mode, inject, says):
     """(queues that recovered or peers that reconnected, longest outage in us or None)."""
-    cable = Cable()
+    is_eth, is_rails = mode.startswith("eth"), mode.endswith("rails")
+    cable = rails_test.Cables(RAILS) if is_rails else Cable()
     cable.later = None
-    sink, source_port, profile, queues = MODES[mode](cable)
-    is_eth = mode.startswith("eth")
+    sink, source_port, profile, queues = MODES[mode]()
     with spinwire(cable, "--handler", "echo", "--seconds", "300", queues=queues, profile=profile, port=sink) as run:
         run.wait_ready()
         source = Source(cable, *SOURCE, port=source_port)
@@ -136,6 +150,8 @@ def one(mode, inject, says):
         summary = run.finish()
         text = run.output()
     balanced(summary)
+    if is_rails:
+        rails_test.judge(summary, RAILS)
     outages = [int(n) * (1000 if unit == "ms" else 1) for n, unit in re.findall(r"back after (\d+) (us|ms)", text)]
     errors = summary["ports"][0]["errors"]
     recovered = errors.get("queue_reset", 0) if is_eth else len(re.findall(r"peer 0 .* is back", text))
