@@ -2,10 +2,14 @@
 """What the threads of a process that does not end are doing: the kernel's view of each, then gdb's stacks.
 
 A thread that waits to run appears in gdb like one that sleeps; its state (R or S) and the time it has waited for a core tell them
-apart. A signal that was sent and not yet taken stands in SigPnd or ShdPnd."""
+apart. One that is in state R at both looks, and ran no longer in between, had no core: the program does not hang. A signal that was sent
+and not yet taken stands in SigPnd or ShdPnd."""
 import os
 import shutil
 import subprocess
+import time
+
+LATER_S = 2  # between two looks
 
 
 def _read(path):
@@ -41,11 +45,13 @@ def threads(pid):
 def of(pid, limit_s=60):
     """Text for a failure's report. gdb comes last: it stops the process while it reads."""
     text = f"threads of process {pid} ({_read(f'/proc/{pid}/comm').strip()}):\n{threads(pid)}\n"
+    time.sleep(LATER_S)
+    text += f"{LATER_S} s later:\n{threads(pid) or 'it has ended'}\n"
     if not shutil.which("gdb"):
         return text + "gdb is not installed: no stacks\n"
     try:
         run = subprocess.run(["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set pagination off", "-ex", "thread apply all bt"],
                              stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=limit_s, check=False)
-        return text + run.stdout
+        return text + run.stdout + ("" if run.stdout.strip() else run.stderr)
     except subprocess.TimeoutExpired:
         return text + f"gdb did not answer in {limit_s} s\n"
