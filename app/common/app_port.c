@@ -21,13 +21,19 @@ static json_t *errors_json(const struct spw_port_stat *stat)
 /* What a port and a rail have in common. */
 static json_t *one_json(const struct spw_port *port, const struct spw_port_stat *stat)
 {
-	return json_pack(
+	json_t *out = json_pack(
 		"{s:o,s:s,s:{s:I,s:I},s:{s:I,s:I},s:o,s:o,s:o}", "name", app_json_text(port->name),
 		"driver", port->driver->name, "rx", "frames", (json_int_t)stat->rx_frames, "bytes",
 		(json_int_t)stat->rx_bytes, "tx", "frames", (json_int_t)stat->tx_frames, "bytes",
 		(json_int_t)stat->tx_bytes, "errors", errors_json(stat), "port_discards",
 		stat->port_discards_known ? app_json_number(stat->port_discards) : json_null(),
 		"physical_port", app_loop_json(stat));
+
+	json_object_set_new(out, "wire", app_json_number(stat->wire_frames));
+	json_object_set_new(out, "missed",
+			    stat->missed_known ? app_json_number(stat->missed_frames)
+					       : json_null());
+	return out;
 }
 
 static json_t *rail_json(const struct spw_port_rail *rail)
@@ -35,10 +41,6 @@ static json_t *rail_json(const struct spw_port_rail *rail)
 	const struct spw_port_stat *stat = &rail->stat;
 	json_t *out = one_json(rail->port, stat);
 
-	json_object_set_new(out, "wire", app_json_number(stat->wire_frames));
-	json_object_set_new(out, "missed",
-			    stat->missed_known ? app_json_number(stat->missed_frames)
-					       : json_null());
 	json_object_set_new(out, "late", app_json_number(rail->late));
 	json_object_set_new(out, "duplicate", app_json_number(rail->duplicate));
 	json_object_set_new(out, "flushed", app_json_number(rail->flushed));

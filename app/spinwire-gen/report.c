@@ -151,6 +151,10 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		printf("  not of this run: foreign %" PRIu64 ", older run %" PRIu64
 		       ", unknown flow or number %" PRIu64 "\n",
 		       sum->count.foreign, sum->count.old_run, sum->count.bad_flow);
+	if (what->stat.missed_known && what->stat.missed_frames)
+		printf("  %" PRIu64 " of the frames that came to this port found no free slot: the "
+		       "sender's core was away for longer than --slots last\n",
+		       what->stat.missed_frames);
 	print_shortfall(sum, what);
 	app_loop_print(stdout, "  ", &what->stat);
 	if (what->warm_up_ns)

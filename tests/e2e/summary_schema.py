@@ -17,14 +17,14 @@ class MAYBE:
 
 
 PORT = {"name": TEXT, "driver": TEXT, "rx": {"frames": COUNT, "bytes": COUNT}, "tx": {"frames": COUNT, "bytes": COUNT},
-        "errors": COUNTS, "port_discards": OR_NULL,
+        "errors": COUNTS, "port_discards": OR_NULL, "wire": COUNT, "missed": OR_NULL,
         "physical_port": MAYBE({"rx_packets": COUNT, "tx_packets": COUNT, "inside_nic": BOOL_OR_NULL})}
 SCHEMA = {
     "schema": "spinwire.summary/1", "version": TEXT, "seconds": NUMBER,
     "host": {"cpu": TEXT, "arch": TEXT, "kernel": TEXT, "cores": COUNT, "tsc_hz": COUNT, "dpdk": TEXT,
              "boot_id": TEXT},
     "tsc_hz": COUNT,
-    "ports": [{**PORT, "rails": [{**PORT, "wire": COUNT, "missed": OR_NULL, "late": COUNT, "duplicate": COUNT, "flushed": COUNT,
+    "ports": [{**PORT, "rails": [{**PORT, "late": COUNT, "duplicate": COUNT, "flushed": COUNT,
                                   "moved": COUNT, "outages": COUNT, "tx_flushed": COUNT, "residual": COUNT}]}],
     "executor": {"kind": TEXT, "mode": TEXT, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
     "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,

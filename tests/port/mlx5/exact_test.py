@@ -45,8 +45,11 @@ def test_loss():
     balanced(summary)
     lost = lost_by_log(log)
     check(len(lost) > gen["sent"] / 200, f"{len(lost)} frames of {gen['sent']} were lost on purpose")
+    missed = summary["ledger"]["missed"], gen["ports"][0]["missed"]
+    equal(gen["lost"], len(lost) + sum(missed) + sum(summary["ledger"]["dropped"].values()), f"lost; missed by the NICs: {missed}")
+    if any(missed):
+        raise spwtest.Skip(f"too busy a machine: {missed} frames found no slot for half a second")
     equal(numbers(gen), {(n % FLOWS, n // FLOWS) for n in lost}, "frames that did not come back, and those that the fault log names")
-    equal(gen["lost"], len(lost), "lost")
     equal(summary["ledger"]["wire"], gen["sent"] - len(lost), "frames that reached spinwire's port")
     equal(summary["ledger"]["echoed"], gen["echoed"], "echoes")
     print(f"{len(lost)} of {gen['sent']} frames were lost; all are named, and no other")
