@@ -116,7 +116,9 @@ static void test_link_down_while_faults_change(void **state)
 	say("fault=dup=0", 0);
 	post_pair(7);
 	kit_expect_nothing(b.cq);
+	kit_expect_event(&k, IBV_EVENT_PORT_ERR);
 	say("link-down=0s", 0);
+	kit_expect_event(&k, IBV_EVENT_PORT_ACTIVE);
 	expect_pair(7);
 	kit_check_alive(&k, &a, &b);
 }
@@ -136,6 +138,36 @@ static void test_link_down_for_too_long(void **state)
 	kit_expect_event(&k, IBV_EVENT_PORT_ACTIVE);
 	kit_end_close(&a);
 	kit_end_close(&b);
+}
+
+static void wait_for_port(enum ibv_port_state state)
+{
+	const uint64_t from = kit_now_us();
+	struct ibv_port_attr port = {0};
+
+	do
+		assert_int_equal(ibv_query_port(k.ctx, 1, &port), 0);
+	while (port.state != state && kit_now_us() - from < KIT_WAIT_MS * 1000ull);
+	assert_int_equal(port.state, state);
+}
+
+/* A bad cable: each way down is an event and is counted, and messages get over it. */
+static void test_flapping_link(void **state)
+{
+	const uint64_t before = kit_counter(&k, "counters/link_downed");
+
+	(void)state;
+	say("fault=flap=60ms:120ms", 0);
+	for (unsigned i = 0; i < 3; i++) {
+		kit_expect_event(&k, IBV_EVENT_PORT_ERR);
+		post_pair(8 + i);
+		kit_expect_event(&k, IBV_EVENT_PORT_ACTIVE);
+		expect_pair(8 + i);
+	}
+	say("fault=flap=none", 0);
+	wait_for_port(IBV_PORT_ACTIVE);
+	assert_true(kit_counter(&k, "counters/link_downed") >= before + 3);
+	kit_check_alive(&k, &a, &b);
 }
 
 /* ---- receivers that are not ready ---- */
@@ -320,6 +352,8 @@ static void test_bad_commands_are_refused(void **state)
 	refused("mr-revoke=99999\n", "no region");
 	refused("fault loss=2\n", "0 to 1");
 	refused("fault delay=0.1\n", "SHARE:TIME");
+	refused("fault flap=1s\n", "DOWN:UP");
+	refused("fault flap=10ms:1s\n", "50ms at least");
 	say("status", 0);
 }
 
@@ -350,6 +384,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_link_down_while_faults_change, pair_open,
 						pair_close),
 		cmocka_unit_test(test_link_down_for_too_long),
+		cmocka_unit_test_setup_teardown(test_flapping_link, pair_open, pair_close),
 		cmocka_unit_test_setup_teardown(test_rnr_storm_is_waited_out, pair_open,
 						pair_close),
 		cmocka_unit_test(test_rnr_storm_without_retries),

@@ -36,9 +36,7 @@ static int cmd_link_down(struct nic_dev *nd, const char *arg)
 
 	if (rc)
 		return rc;
-	nd->dev->chip->port[nd->dev->id.port].down_until_ns = until_ns;
-	fault_link_set(nd->fault, until_ns);
-	nic_link_set(nd, false);
+	nic_link_fail(nd, until_ns);
 	return 0;
 }
 

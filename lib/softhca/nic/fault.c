@@ -69,6 +69,31 @@ static int set_delay(struct fault *f, char *text)
 	return set_prob(&f->delay, "delay", text);
 }
 
+/* The port's state is looked at every 20 ms (nic_link.c), and a link takes longer to train. */
+#define FLAP_MIN_NS 50000000
+
+static int set_flap(struct fault *f, const char *text)
+{
+	char down[32] = "", up[32] = "";
+	int64_t down_ns, up_ns;
+
+	f->flap_down_ns = f->flap_up_ns = f->flap_at_ns = 0;
+	if (strcmp(text, "none") == 0)
+		return 0;
+	if (sscanf(text, "%31[^:]:%31s", down, up) != 2)
+		return spw_err(EINVAL,
+			       "fault flap=%s: use flap=DOWN:UP, as in flap=100ms:2s, or none",
+			       text);
+	down_ns = fault_time_ns(down);
+	up_ns = fault_time_ns(up);
+	if (down_ns < FLAP_MIN_NS || up_ns < FLAP_MIN_NS)
+		return spw_err(EINVAL, "fault flap=%s: two times of 50ms at least; use ms or s",
+			       text);
+	f->flap_down_ns = (uint64_t)down_ns;
+	f->flap_up_ns = (uint64_t)up_ns;
+	return 0;
+}
+
 static bool is_number(const char *text)
 {
 	char *end;
@@ -270,6 +295,8 @@ static int set_word(struct fault *f, char *word)
 			return set_prob(probs[i].p, word, eq);
 	if (eq && strcmp(word, "delay") == 0)
 		return set_delay(f, eq);
+	if (eq && strcmp(word, "flap") == 0)
+		return set_flap(f, eq);
 	if (eq && strcmp(word, "at") == 0)
 		return set_at(f, eq);
 	if (eq && strcmp(word, "fail") == 0)
@@ -295,7 +322,7 @@ static int set_word(struct fault *f, char *word)
 	}
 	return spw_err(EINVAL,
 		       "fault \"%s\": use loss dup reorder corrupt delay discard ecn link-speed "
-		       "port-rate wq-fatal flush at fail log seed icrc",
+		       "port-rate flap wq-fatal flush at fail log seed icrc",
 		       word);
 }
 

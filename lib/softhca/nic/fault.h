@@ -12,6 +12,8 @@
  *   ecn=P                RoCE frames that leave, marked "congestion met" (ECN)
  *   link-speed=GBPS      what the port negotiated, less than it could; until link-speed=none
  *   port-rate=GBPS       what the port carries, whatever it reports; until port-rate=none
+ *   flap=DOWN:UP         a bad cable: the link is up for UP, then down for DOWN, and so on, until
+ *                        flap=none; both times are 50 ms at least
  *   wq-fatal=late:TIME | early:TIME | none | plain
  *                        a receive WQ that fails: its event comes after its CQEs, before them, or
  *                        never (late.c)
@@ -81,7 +83,9 @@ struct fault {
 	uint32_t link_mbps, port_mbps; /* 0: not set; rate.c applies them */
 	uint64_t rx_frame; /* number of the next one that arrives while discard is set */
 	uint64_t delay_ns;
-	uint64_t link_down_until_ns; /* written by fault_link_set(); 0: up */
+	uint64_t link_down_until_ns;       /* written by fault_link_set(); 0: up */
+	uint64_t flap_down_ns, flap_up_ns; /* 0: the link does not flap */
+	uint64_t flap_at_ns;               /* it goes down next; 0: not known yet */
 	uint64_t rnr_until_ns;
 	uint64_t stall_ns; /* the next round begins so much later; 0: no stall */
 	enum fault_wq wq_fatal;

@@ -205,18 +205,6 @@ static void timers(struct nic_dev *nd)
 	cq_mod_timers(nd);
 }
 
-/* The port follows its cable, but a fault that took the link down keeps it down for its time. */
-static void carrier_check(struct nic_dev *nd)
-{
-	const bool carrier = cable_link_up(nd->cable);
-
-	if (spw_likely(carrier == nd->carrier))
-		return;
-	nd->carrier = carrier;
-	if (!nd->fault->link_down_until_ns)
-		nic_link_set(nd, carrier);
-}
-
 /* What happened to the card or to the other half of its port happens to this function too. */
 static void chip_check(struct nic_dev *nd)
 {
@@ -264,11 +252,7 @@ static void tick(struct nic_dev *nd)
 		f->at[i] = f->at[--f->at_cnt];
 		i--;
 	}
-	if (f->link_down_until_ns && nd->now_ns >= f->link_down_until_ns) {
-		fault_link_set(f, 0);
-		nic_link_set(nd, nd->carrier);
-	}
-	carrier_check(nd);
+	nic_link_tick(nd);
 	l2_refresh(nd);
 	chip_check(nd);
 	if (spw_unlikely(nd->cable->lost) && nd->dev->link_up) {
@@ -279,16 +263,6 @@ static void tick(struct nic_dev *nd)
 	}
 	if (nd->trace)
 		(void)spw_pcapng_flush(nd->trace);
-}
-
-void nic_link_set(struct nic_dev *nd, bool up)
-{
-	if (nd->dev->link_up == up)
-		return;
-	nd->dev->link_up = up;
-	if (!up)
-		NIC_CNT(nd, link_downed);
-	hca_event_port(nd->dev, up ? HCA_EVENT_PORT_ACTIVE : HCA_EVENT_PORT_ERR);
 }
 
 /* Does nothing for a while, as if the thread had lost its core. The log has from and to, in ticks

@@ -7,6 +7,7 @@
  *
  *   nic_thread.c, nic_pace.h   the thread: its loop, spin or nap, the memory guard
  *   nic_dev.c                  one round of a device: clock, receive, transmit, timers
+ *   nic_link.c                 the state of the port's link
  *   nic_db.c, nic_bf.c         doorbells                nic_obj.c  create, modify, destroy
  *   sq.c, rq.c                 send and receive WQEs    cq.c, cq_comp.c, cq_reuse.c  CQEs
  *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
@@ -135,8 +136,15 @@ void nic_timer_at(struct nic_dev *nd, uint64_t at_ns);
 uint32_t nic_round(struct nic_dev *nd);
 /* Puts the QP at the end of the list of QPs with work to send. Idempotent. */
 void nic_activate(struct nic_qp *q);
+
+/* ---- the link: nic_link.c ---- */
+
 /* Changes the link state and raises the port event, if it is a change. */
 void nic_link_set(struct nic_dev *nd, bool up);
+/* Takes the port down until then, for all functions that share it. */
+void nic_link_fail(struct nic_dev *nd, uint64_t until_ns);
+/* What became due: the end of a time down, the next flap, a change of the cable's carrier. */
+void nic_link_tick(struct nic_dev *nd);
 
 /* ---- doorbells: nic_db.c ---- */
 
