@@ -123,6 +123,7 @@ void pipe_flight_state(struct spw_pipe *pipe, bool ended)
 static void next(struct spw_pipe *pipe)
 {
 	spw_flight_next(pipe->flight);
+	pipe->noted_clock = NULL;
 	pipe_flight_state(pipe, false);
 }
 
@@ -134,22 +135,32 @@ void pipe_flight_ripe(struct spw_pipe *pipe)
 
 /* ---- housekeeping ---- */
 
-void pipe_flight_house(struct spw_pipe *pipe)
+/* Uncertainties grow all the time, but only frames need them: while nothing else is recorded the
+ * newest CLOCK takes the place of the one before it, or an idle lane would fill its ring. */
+static void clock_note(struct spw_pipe *pipe)
 {
 	struct spw_flight *flight = pipe->flight;
+	struct spw_flight_clock *clock = pipe->noted_clock;
+
+	if (!clock || (uint8_t *)clock + sizeof(*clock) != flight->at)
+		clock = spw_flight_take(flight, SPW_FLIGHT_CLOCK, 0, 0, sizeof(*clock));
+	pipe->noted_clock = clock;
+	clock_fill(&pipe->rec, &flight->clock);
+	flight->clock.rec = clock->rec;
+	*clock = flight->clock;
+}
+
+void pipe_flight_house(struct spw_pipe *pipe)
+{
+	const struct spw_flight *flight = pipe->flight;
 	const struct spw_rec *rec = &pipe->rec;
-	struct spw_flight_clock *clock;
 
 	if (!flight)
 		return;
 	if (rec->nic_unc != flight->clock.nic_unc || rec->exec_unc != flight->clock.exec_unc ||
 	    memcmp(&rec->nic_map, &flight->clock.nic_map, sizeof(rec->nic_map)) ||
-	    memcmp(&rec->exec_map, &flight->clock.exec_map, sizeof(rec->exec_map))) {
-		clock_fill(rec, &flight->clock);
-		clock = spw_flight_take(flight, SPW_FLIGHT_CLOCK, 0, 0, sizeof(*clock));
-		flight->clock.rec = clock->rec;
-		*clock = flight->clock;
-	}
+	    memcmp(&rec->exec_map, &flight->clock.exec_map, sizeof(rec->exec_map)))
+		clock_note(pipe);
 	if (spw_flight_is_asked(flight))
 		next(pipe);
 }

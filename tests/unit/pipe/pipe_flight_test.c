@@ -166,6 +166,61 @@ static void test_windows(void **state)
 	unlink(path);
 }
 
+/* A clock whose uncertainty grows all the time fills no ring while no frame comes: one CLOCK holds
+ * the newest. Frames were stamped long before they are polled, so that since when they have waited
+ * hangs on the uncertainty at that moment. */
+static void test_idle_clock(void **state)
+{
+	static struct spw_clock_box box;
+	struct spw_pipe_conf conf = {.can_tx = true,
+				     .nic_stamps = true,
+				     .nic_clock = &box,
+				     .way[0].learns = SPW_CAUSE_EXEC_INLINE};
+	struct spw_clock_map map;
+	struct outcome out;
+	struct spw_ledger ledger;
+	char path[256];
+	uint8_t *idle;
+	struct rig rig;
+
+	(void)state;
+	flight_file_name(path, sizeof(path), "idle");
+	spw_clock_map_identity(&map);
+	map.other_base = spw_tsc_now();
+	map.ref_base = map.other_base - (1u << 30);
+	map.drift_2_32 = 1u << 20;
+	spw_clock_box_put(&box, &map);
+	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
+	rig_open(&rig, "null:size=64,stamps=1", "echo", SPW_EXEC_INLINE, 8);
+	conf = flight_conf(conf);
+	conf.slow_tsc = 1ull << 60; /* nothing else is recorded: no step of the loop is a gap */
+	rig_pipe(&rig, conf);
+	spw_pipe_begin(rig.pipe);
+	for (int part = 0; part < 3; part++) {
+		rig.dry = true;
+		while (rig.pipe->rec.pending_head != rig.pipe->rec.pending_tail)
+			spw_pipe_run_once(rig.pipe);
+		idle = flight.at;
+		for (int i = 0; i < 3000; i++) {
+			rig.pipe->house_turns = 1;
+			spw_pipe_run_once(rig.pipe);
+		}
+		assert_in_range(flight.at - idle, 0, sizeof(struct spw_flight_clock));
+		rig.dry = false;
+		for (int i = 0; i < 100; i++)
+			spw_pipe_run_once(rig.pipe);
+	}
+	spw_pipe_end(rig.pipe);
+	spw_flight_freeze(&flight);
+	flight_file_write(&rig, path);
+	out = outcome_of(&rig);
+	assert_true(flight_again(path, &out).from_start);
+	free(out.view);
+	rig_close(&rig, &ledger);
+	spw_flight_close(&flight);
+	unlink(path);
+}
+
 /* Nobody gives the frozen half back: the owner fills the other one, then records nothing, and what
  * comes after is not joined to what was before. */
 static void test_frozen_for_long(void **state)
@@ -362,10 +417,15 @@ static void test_too_small(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runs_again),      cmocka_unit_test(test_runs_losses_again),
-		cmocka_unit_test(test_changed_burst),   cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_frozen_for_long), cmocka_unit_test(test_broken_files),
-		cmocka_unit_test(test_late_snap),       cmocka_unit_test(test_killed_while_writing),
+		cmocka_unit_test(test_runs_again),
+		cmocka_unit_test(test_runs_losses_again),
+		cmocka_unit_test(test_changed_burst),
+		cmocka_unit_test(test_idle_clock),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_frozen_for_long),
+		cmocka_unit_test(test_broken_files),
+		cmocka_unit_test(test_late_snap),
+		cmocka_unit_test(test_killed_while_writing),
 		cmocka_unit_test(test_too_small),
 	};
 
