@@ -23,6 +23,14 @@ static void open_both(const char *a_spec, const char *b_spec, uint16_t queues)
 	kit_open(&run, &a, &b);
 }
 
+/* For check_clean(), which wants every echo: send completions may come later than the next window,
+ * and an echo that finds no room is offered again. */
+static void open_clean(const char *a_spec, const char *b_spec, uint16_t queues)
+{
+	open_both(a_spec, b_spec, queues);
+	run.b.echoes_all = true;
+}
+
 static bool is_reaped(struct kit_run *r, void *arg SPW_UNUSED)
 {
 	struct spw_port_stat stat;
@@ -52,7 +60,7 @@ static void echoes(void **state SPW_UNUSED)
 	static const uint16_t queues[] = {1, 2, 4};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(queues); i++) {
-		open_both("verbs:mlx5_0,poll=plain", "verbs:mlx5_1,mode=eth", queues[i]);
+		open_clean("verbs:mlx5_0,poll=plain", "verbs:mlx5_1,mode=eth", queues[i]);
 		assert_non_null(
 			spw_container_of(run.b.port, struct verbs_eth_port, base)->queue[0].rx.ex);
 		kit_pump(&run, 10000);
@@ -65,11 +73,11 @@ static void echoes(void **state SPW_UNUSED)
 
 static void echoes_of_the_other_driver(void **state SPW_UNUSED)
 {
-	open_both("mlx5:mlx5_0", "verbs:mlx5_1", 2);
+	open_clean("mlx5:mlx5_0", "verbs:mlx5_1", 2);
 	kit_pump(&run, 5000);
 	check_clean();
 	kit_close(&run);
-	open_both("verbs:mlx5_0", "mlx5:mlx5_1", 2);
+	open_clean("verbs:mlx5_0", "mlx5:mlx5_1", 2);
 	kit_pump(&run, 5000);
 	check_clean();
 	kit_close(&run);
