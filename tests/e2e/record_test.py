@@ -85,6 +85,39 @@ def test_softhca():
         check("frame 0: length" in text and got["differs"]["cqes"] == 1, f"{got['differs']}\n{text}")
 
 
+def test_cqes_left_out():
+    """--record-cqes no: however many frames come, the file has no CQE of them, and the replay says that none were read. test_softhca has the
+    same path with CQEs."""
+    spwtest.need_card()
+    place = spwlab.Cores(nics=True)
+    with spwlab.scratch() as folder:
+        file = os.path.join(folder, "run.rec")
+        bench = sweep.Bench(folder, spwlab.softhca_path(place, folder), place,
+                            ["--handler", "echo", "--record", file, "--record-rule", "end", "--record-cqes", "no"])
+        step = sweep.step_at(bench, 1000, 1, trails=False)
+        check(data.good(step), f"{step['faults']}")
+        check(step["spinwire"]["ledger"]["received"] > 0, f"{step['spinwire']['ledger']}")
+        got, text = replay(file)
+        equal([raws(file), got["differs"]["of_cqes"], got["differs"]["cqes"]], [[], 0, 0], "CQEs")
+        check("CQEs       none in the recording" in text, text)
+
+
+def test_objective():
+    """--slo with two executors: the run ends when something was measured with the second, and comes out the same again."""
+    place = spwlab.Cores()
+    with spwlab.scratch() as folder:
+        file = os.path.join(folder, "run.rec")
+        with Run(["--port", "null:size=64,rate=2k,stamps=1", "--handler", "sum", "--slo", "10ms@p50", "--seconds", "150", "--record", file,
+                  "--record-rule", "end"], lcores=f"0@{place.main},1@{place.receive},2@{place.generator}") as run:
+            spwlab.wait_for(lambda: "with cpu, burst" in run.output(), 120, "a measurement with the second executor")
+            run.signal(signal.SIGINT)
+            summary = run.finish()
+        balanced(summary)
+        got, text = replay(file)
+        same(got, summary)
+        check("executor inline or cpu (" in text and got["executor_changes"] >= 1, f"{got['executor_changes']}\n{text}")
+
+
 def test_causes():
     """A handler that is too slow, an executor of its own, two queues; payload is kept."""
     handler = os.environ["SPW_SLOW_HANDLER"]
