@@ -101,6 +101,25 @@ int cable_unix_open(const char *paths, struct cable_id *id, struct cable **cable
  * Thread:  any; async-signal-safe. */
 bool cable_shm_repair(const void *addr);
 
+/* How long a receiver's queue has been full, in time in which its reader could have run. */
+struct cable_full {
+	uint64_t looked_ns, for_ns; /* both 0: it is not full */
+};
+
+#define CABLE_STUCK_NS 200000000ull /* full for longer: frames are dropped, not held back */
+#define CABLE_LOOK_NS  40000000ull  /* two ticks; of a longer step the sender itself had no core */
+
+/* Purpose: notes that the queue is full. A sender that stood still, perhaps with the whole machine,
+ *          knows nothing of a receiver that did the same: such a step counts as two ticks.
+ * Returns: whether to wait on. */
+SPW_INLINE bool cable_waits(struct cable_full *full, uint64_t now_ns)
+{
+	if (full->looked_ns)
+		full->for_ns += SPW_MIN(now_ns - full->looked_ns, CABLE_LOOK_NS);
+	full->looked_ns = now_ns;
+	return full->for_ns < CABLE_STUCK_NS;
+}
+
 SPW_INLINE uint8_t *cable_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
 {
 	return c->ops->tx_reserve(c, dmac, len);

@@ -30,9 +30,8 @@
 
 #include "softhca/cable/shm_impl.h"
 
-#define AHEAD       6u           /* records whose headers are prefetched */
-#define AHEAD_BYTES 1024u        /* shorter ones are few lines from one another */
-#define STUCK_NS    200000000ull /* a ring that was full for longer: drop, do not wait */
+#define AHEAD       6u    /* records whose headers are prefetched */
+#define AHEAD_BYTES 1024u /* shorter ones are few lines from one another */
 
 static uint64_t mac64(const uint8_t *mac)
 {
@@ -107,16 +106,8 @@ static struct shm_rec *tx_room(struct cable_shm *s, struct shm_tx *t, uint32_t n
 		s->dirty |= 1u << (t - s->tx);
 		at = 0;
 	}
-	t->full_since_ns = 0;
+	t->full = (struct cable_full){0};
 	return (struct shm_rec *)&t->ring->data[at];
-}
-
-/* Should the sender wait for this receiver? If not, its frames are dropped. */
-static bool tx_waits(struct cable_shm *s, struct shm_tx *t)
-{
-	if (!t->full_since_ns)
-		t->full_since_ns = s->now_ns;
-	return s->now_ns - t->full_since_ns < STUCK_NS;
 }
 
 /* NULL: wait. scratch: the frame goes to several ports, or is dropped because its receiver is
@@ -136,7 +127,7 @@ static uint8_t *shm_tx_reserve(struct cable *c, const uint8_t *dmac, uint32_t le
 			s->tx_to = to;
 			return (uint8_t *)(s->tx_rec + 1);
 		}
-		if (tx_waits(s, &s->tx[p])) {
+		if (cable_waits(&s->tx[p].full, s->now_ns)) {
 			c->stat.tx_wait++;
 			return NULL;
 		}

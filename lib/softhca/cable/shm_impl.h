@@ -19,7 +19,7 @@
 struct shm_tx {                /* this port to another */
 	struct shm_ring *ring; /* NULL until first used */
 	uint64_t tail, head;   /* tail is ahead of the published one; head as last read */
-	uint64_t full_since_ns;
+	struct cable_full full;
 	bool refused; /* /dev/shm had no memory for the ring */
 };
 

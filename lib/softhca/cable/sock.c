@@ -10,7 +10,7 @@
  *
  * A flush that ends early moves the unsent slots to the front, so the order stays. recvmmsg() runs
  * only when all received slots are consumed. A receiver whose queue is full is waited for (pending)
- * up to STUCK_NS; then its frames are dropped and counted, as on Ethernet.
+ * up to CABLE_STUCK_NS; then its frames are dropped and counted, as on Ethernet.
  */
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -28,7 +28,6 @@
 
 #define TAG_ROOM   4u /* before a received frame, for its VLAN tag */
 #define TYPE_CVLAN 0x8100u
-#define STUCK_NS   200000000ull
 #define FRAME_ROOM (CABLE_FRAME_MAX + 64u)
 
 struct cable_sock {
@@ -42,7 +41,8 @@ struct cable_sock {
 	char iface[IFNAMSIZ]; /* "": no interface, the link is always up */
 	/* sending: slots [0, tx_cnt) are committed */
 	uint32_t tx_cnt, tx_len;
-	uint64_t now_ns, full_since_ns;
+	uint64_t now_ns;
+	struct cable_full full;
 	struct mmsghdr tx[CABLE_BURST];
 	struct iovec tx_iov[CABLE_BURST];
 	/* receiving: [rx_at, rx_cnt) lent or waiting */
@@ -54,14 +54,10 @@ struct cable_sock {
 	uint8_t *tx_mem, *rx_mem;
 };
 
-/* After a failed send: is the receiver's queue full, and has it been so for less than STUCK_NS? */
+/* After a failed send: is the receiver's queue full, and not for too long? */
 static bool worth_waiting(struct cable_sock *s)
 {
-	if (errno != EAGAIN && errno != ENOBUFS)
-		return false;
-	if (!s->full_since_ns)
-		s->full_since_ns = s->now_ns;
-	return s->now_ns - s->full_since_ns < STUCK_NS;
+	return (errno == EAGAIN || errno == ENOBUFS) && cable_waits(&s->full, s->now_ns);
 }
 
 /* sendmmsg stops at the first frame that cannot be sent; whether that one waits or is lost is
@@ -77,7 +73,7 @@ static void sock_tx_flush(struct cable *c)
 
 		if (n > 0) {
 			at += (uint32_t)n;
-			s->full_since_ns = 0;
+			s->full = (struct cable_full){0};
 		} else if (worth_waiting(s)) {
 			break;
 		} else {

@@ -94,16 +94,20 @@ static void full_ring_waits_then_drops(void **state)
 {
 	struct cable_id a_id, b_id;
 	struct cable *a = join(&a_id), *b = join(&b_id);
-	uint32_t n = 0;
+	uint64_t now_ns = 1000000000ull;
+	uint32_t n = 0, ticks = 0;
 
 	(void)state;
-	a->ops->tick(a, 1000000000ull);
+	a->ops->tick(a, now_ns);
 	while (put(a, b_id.mac, a_id.mac, n, 1000))
 		n++;
 	assert_in_range(n, 900, 1100);
+	a->ops->tick(a, now_ns += 2000000000ull); /* the sender itself stood still */
+	assert_false(put(a, b_id.mac, a_id.mac, n, 1000));
 	assert_int_equal(a->stat.tx_dropped, 0);
-	a->ops->tick(a, 3000000000ull); /* nobody drains for 2 s */
-	assert_true(put(a, b_id.mac, a_id.mac, n, 1000));
+	for (; !put(a, b_id.mac, a_id.mac, n, 1000); ticks++) /* nobody drains */
+		a->ops->tick(a, now_ns += 20000000);
+	assert_int_equal(ticks, (CABLE_STUCK_NS - CABLE_LOOK_NS) / 20000000);
 	assert_int_equal(a->stat.tx_dropped, 1);
 	a->ops->close(a);
 	b->ops->close(b);
