@@ -11,6 +11,7 @@ import time
 import peers
 
 MESSAGES, BYTES, SECONDS = 1000, 1024, 90
+PATIENT = '20'  # 4.096 us * 2^20 until an unacknowledged request is repeated: a busy machine repeats none
 NAMES = ['counters/port_xmit_packets', 'counters/port_rcv_packets', 'counters/unicast_xmit_packets', 'hw_counters/rx_write_requests',
          'hw_counters/out_of_sequence', 'hw_counters/local_ack_timeout_err']
 WRITE_ONLY, ACKNOWLEDGE = '10', '17' # BTH opcodes
@@ -52,7 +53,7 @@ def main():
         trace = os.path.join(folder, 'trace.pcapng')
         fabric = peers.Fabric()
         program = ['ib_write_bw', '-F', '-x', peers.roce_gid(fabric), '-s', str(BYTES), '-m', str(BYTES), '-n', str(MESSAGES),
-                   f'--report-counters={",".join(NAMES)}']
+                   '-u', PATIENT, f'--report-counters={",".join(NAMES)}']
         server, client = map(reported, peers.pair(fabric, program, time.monotonic() + SECONDS))
         acks = client[1]
         must_be('client', client, [MESSAGES, acks, MESSAGES, 0, 0, 0])
