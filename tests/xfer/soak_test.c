@@ -2,8 +2,11 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Very many messages of mixed lengths, both ways at once, in pieces; in every piece a rail suffers
- * something else. Every byte is compared, and in the end the counts of both sides agree. Arguments:
- * messages in each direction, then the rails of both ends.
+ * something else. Every byte is compared, and in the end the counts of both sides agree.
+ *
+ *   soak_test [MESSAGES [RAILS_A RAILS_B [LONGEST PIECE SECONDS]]]
+ *
+ * MESSAGES in each direction; LONGEST in bytes; PIECE in messages; after SECONDS no piece begins.
  */
 #include <stdio.h>
 
@@ -12,10 +15,9 @@
 
 #define DEPTH SPW_XFER_REQ_MAX
 #define ROOM  (64u << 10)
-#define PIECE 20000u
 
 static const char *rails_a = "mlx5_0+mlx5_2", *rails_b = "mlx5_1+mlx5_3";
-static uint64_t messages = 100000;
+static uint64_t messages = 100000, longest = ROOM, piece = 20000, seconds = UINT32_MAX;
 static struct kit k;
 
 struct way {
@@ -58,7 +60,7 @@ static uint64_t length_of(uint64_t n)
 {
 	uint64_t seed = n;
 
-	return n % 1024 ? unit_random_log(&seed, 9) : unit_random(&seed) % (ROOM + 1);
+	return n % 1024 ? unit_random_log(&seed, 9) : unit_random(&seed) % (longest + 1);
 }
 
 static void check(const uint8_t *at, uint64_t got, uint64_t n)
@@ -110,15 +112,15 @@ static void turn(struct way *w, uint64_t until)
 }
 
 /* What a rail suffers in this piece. */
-static void harm(uint32_t piece)
+static void harm(uint32_t turn)
 {
 	static const char *const what[] = {
 		"fault loss=0.01",    "fault loss=0",         "link-down=20ms",
 		"fault reorder=0.05", "fault reorder=0",      "fault dup=0.01",
 		"fault dup=0",        "link-down=1ms",        "stall=30ms",
 		"fault port-rate=1",  "fault port-rate=none", "qp-error"};
-	const char *one = what[piece % SPW_ARRAY_CNT(what)];
-	const uint32_t dev_idx = piece / SPW_ARRAY_CNT(what) % 4;
+	const char *one = what[turn % SPW_ARRAY_CNT(what)];
+	const uint32_t dev_idx = turn / SPW_ARRAY_CNT(what) % 4;
 	uint32_t qpn[KIT_QPS];
 	char dev[16];
 
@@ -133,13 +135,13 @@ static void nothing_is_lost_or_comes_twice(void **state SPW_UNUSED)
 {
 	const uint64_t begin = kit_now_ms();
 	struct spw_xfer_stat a, b;
-	uint32_t piece = 0;
+	uint64_t until = 0;
 
-	for (uint64_t until = 0; until < messages;) {
+	for (uint32_t n = 0; until < messages && kit_now_ms() - begin < 1000 * seconds; n++) {
 		uint64_t end = kit_now_ms() + 10ull * KIT_WAIT_MS;
 
-		until = SPW_MIN(until + PIECE, messages);
-		harm(piece++);
+		until = SPW_MIN(until + piece, messages);
+		harm(n);
 		while (way[0].acked < until || way[0].received < until || way[1].acked < until ||
 		       way[1].received < until) {
 			if (kit_now_ms() > end)
@@ -156,7 +158,7 @@ static void nothing_is_lost_or_comes_twice(void **state SPW_UNUSED)
 	spw_xfer_stat(k.b, &b);
 	print_message("%llu messages each way in %.1f s; %llu bytes, %llu outages, %llu chunks "
 		      "sent again\n",
-		      (unsigned long long)messages, (double)(kit_now_ms() - begin) / 1e3,
+		      (unsigned long long)until, (double)(kit_now_ms() - begin) / 1e3,
 		      (unsigned long long)(way[0].bytes + way[1].bytes),
 		      (unsigned long long)(a.outages + b.outages),
 		      (unsigned long long)(a.resent_chunks + b.resent_chunks));
@@ -164,7 +166,7 @@ static void nothing_is_lost_or_comes_twice(void **state SPW_UNUSED)
 	assert_int_equal(b.tx_msgs - a.rx_msgs, 0);
 	assert_int_equal(a.tx_bytes, b.rx_bytes);
 	assert_int_equal(b.tx_bytes, a.rx_bytes);
-	assert_int_equal(a.tx_msgs, messages);
+	assert_int_equal(a.tx_msgs, until);
 }
 
 int main(int argc, char **argv)
@@ -174,9 +176,14 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		messages = strtoull(argv[1], NULL, 0);
-	if (argc == 4) {
+	if (argc > 3) {
 		rails_a = argv[2];
 		rails_b = argv[3];
+	}
+	if (argc == 7) {
+		longest = SPW_MIN(strtoull(argv[4], NULL, 0), (unsigned long long)ROOM);
+		piece = strtoull(argv[5], NULL, 0);
+		seconds = strtoull(argv[6], NULL, 0);
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

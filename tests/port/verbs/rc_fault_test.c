@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "port/verbs/rc/rc.h"
 #include "rc_kit.h"
@@ -129,6 +130,42 @@ static void a_queue_pair_that_flushes_nothing(void **state SPW_UNUSED)
 	}
 }
 
+/* The server's lcore polls nothing for longer than a device may take to flush. */
+static void server_does_not_poll(struct pair *p, double seconds, bool send)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (double end = kit_seconds() + seconds; kit_seconds() < end;) {
+		kit_turn(&p->end[1], 1, send);
+		kit_end_events(&p->server, 0);
+		nanosleep(&nap, NULL);
+	}
+}
+
+/* Messages and their flush wait in the CQ meanwhile: they are read and counted before the QP is
+ * reset, which would take them out of the CQ. */
+static void what_arrived_is_read_late(void **state SPW_UNUSED)
+{
+	for (int i = 0; i < 4; i++) {
+		struct spw_port_stat before, after;
+		struct pair p = {0};
+		uint32_t qpn;
+
+		pair_open(&p, op_name[i & 1], i >> 1 ? ",srq=1" : "");
+		kit_settle(p.end, 2);
+		kit_stat(&p.server, &before);
+		qpn = qpn_of(&p.server);
+		server_does_not_poll(&p, 0.05, true);
+		kit_control(1, "qp-error=%u", qpn);
+		server_does_not_poll(&p, 0.5, false);
+		check_back(&p, 1);
+		kit_stat(&p.server, &after);
+		assert_true(after.dropped[SPW_PORT_DROP_rx_flushed] >
+			    before.dropped[SPW_PORT_DROP_rx_flushed]);
+		pair_close(&p);
+	}
+}
+
 static bool client_lost(struct kit_end *const *end, uint32_t cnt SPW_UNUSED,
 			const void *arg SPW_UNUSED)
 {
@@ -155,6 +192,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(frames_in_trouble),
 		cmocka_unit_test(a_queue_pair_fails),
 		cmocka_unit_test(a_queue_pair_that_flushes_nothing),
+		cmocka_unit_test(what_arrived_is_read_late),
 		cmocka_unit_test(the_link_goes_down),
 	};
 

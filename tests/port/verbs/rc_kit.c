@@ -179,7 +179,7 @@ static void end_rx(struct kit_end *e, uint16_t queue)
 		spw_port_release_burst(pq, &line[i]->slot, 1);
 }
 
-static void end_events(struct kit_end *e, uint16_t queue)
+void kit_end_events(struct kit_end *e, uint16_t queue)
 {
 	struct spw_port_event ev[4];
 	uint16_t n = spw_port_events(&e->p.port->queue[queue], ev, 4);
@@ -199,7 +199,7 @@ void kit_turn(struct kit_end *const *end, uint32_t cnt, bool send)
 			client_send(end[i]);
 		for (uint16_t q = 0; q < end[i]->p.port->queue_cnt; q++) {
 			end_rx(end[i], q);
-			end_events(end[i], q);
+			kit_end_events(end[i], q);
 		}
 	}
 }

@@ -50,6 +50,8 @@ void kit_close(struct kit_end *e);
 
 /* One turn of every end: clients send as far as their window goes if send is set. */
 void kit_turn(struct kit_end *const *end, uint32_t cnt, bool send);
+/* The half of a turn in which nothing is received. */
+void kit_end_events(struct kit_end *e, uint16_t queue);
 /* Turns until the condition holds, or fails after KIT_WAIT_S. */
 typedef bool kit_done(struct kit_end *const *end, uint32_t cnt, const void *arg);
 void kit_until(struct kit_end *const *end, uint32_t cnt, bool send, kit_done *done, const void *arg,

@@ -66,6 +66,7 @@ struct verbs_rc_peer {
 	uint32_t code;
 	bool marked;         /* the marker WQE of this drain is posted */
 	uint64_t drain_mark; /* SRQ: q->empty_polls + 1 when the drain began; 0: not draining */
+	uint64_t late_mark;  /* the same when the device's time to flush had passed */
 	uint64_t drain_tsc;  /* since when its QP is drained; 0: it is not */
 };
 

@@ -70,6 +70,17 @@ static void mark_drain(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		p->drain_mark = q->empty_polls + 1;
 }
 
+/* Whether the device will flush no more. Its time may have passed while this lcore stood still, so
+ * what it wrote is read first: a poll that begins afterwards finds the CQ empty. */
+static bool gives_up(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	if (!rdma_drain_is_over(&q->port->dev, &p->drain_tsc))
+		return false;
+	if (!p->late_mark)
+		p->late_mark = q->empty_polls + 1;
+	return q->empty_polls >= p->late_mark;
+}
+
 /* The QP is in ERR. Ends when every receive and send has completed, and every slot of the peer has
  * been returned: only then may another peer get the entry. */
 static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
@@ -79,7 +90,7 @@ static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		verbs_rc_mark_end(q, p);
 	p->marked = true;
 	verbs_rc_flush(q, p);
-	if (rdma_drain_is_over(&q->port->dev, &p->drain_tsc))
+	if (gives_up(q, p))
 		verbs_rc_lost(q, p);
 	mark_drain(q, p);
 	if (!is_quiet(q, p) || p->out || p->tx_to)
@@ -90,7 +101,7 @@ static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		q->slot[p->first + i].where = VERBS_FREE;
 	p->side = SPW_PEER_SIDE_DOWN;
 	p->marked = false;
-	p->drain_mark = 0;
+	p->drain_mark = p->late_mark = 0;
 	p->drain_tsc = 0;
 	spw_peer_drained(q->port->conn, p->rc);
 }
