@@ -33,6 +33,9 @@ static json_t *one_json(const struct spw_port *port, const struct spw_port_stat 
 	json_object_set_new(out, "missed",
 			    stat->missed_known ? app_json_number(stat->missed_frames)
 					       : json_null());
+	json_object_set_new(out, "retransmits",
+			    stat->retransmits_known ? app_json_number(stat->retransmits)
+						    : json_null());
 	return out;
 }
 

@@ -45,6 +45,9 @@ static void print_port(const char *lead, const struct spw_port *port,
 		if (st->err[e])
 			printf("%s  %-18s %14" PRIu64 "\n", lead,
 			       spw_port_err_name((enum spw_port_err)e), st->err[e]);
+	if (st->retransmits)
+		printf("%s  %-18s %14" PRIu64 " by the whole device\n", lead, "retransmits",
+		       st->retransmits);
 }
 
 static void print_if(const char *what, uint64_t cnt)

@@ -85,6 +85,8 @@ static struct rte_tel_data *port_new(const struct spw_port *port, const struct s
 	add(dict, "rx_bytes", stat->rx_bytes);
 	add(dict, "tx_frames", stat->tx_frames);
 	add(dict, "tx_bytes", stat->tx_bytes);
+	if (stat->retransmits_known)
+		add(dict, "retransmits", stat->retransmits);
 	for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
 		add_as(dict, "dropped", spw_port_drop_name((enum spw_port_drop)i),
 		       stat->dropped[i]);

@@ -69,6 +69,10 @@ struct spw_port_stat {
 	 * Frames that turn round inside the NIC are not among them. */
 	uint64_t phy_rx_packets, phy_tx_packets;
 	bool phy_known; /* false: no such counters, or not readable; printed as unknown */
+	/* Requests that RC QPs of the device sent again: after a NAK, an RNR NAK or a timeout.
+	 * Those of all programs that use the device; exceeded retries are not among them. */
+	uint64_t retransmits;
+	bool retransmits_known; /* false: no RC, or no such counters; printed as unknown */
 	/* Taken by tx_burst, then flushed unsent: a send queue failed, or the port stopped. */
 	uint64_t tx_flushed;
 	/* Frames that the driver or PMD copied into the slot itself (memif, af_packet). */

@@ -294,6 +294,19 @@ def test_rc_verbs_4():
     messages("verbs", "write", 4, FRAME)
 
 
+def test_rc_loss():
+    """One rail loses 2 % both ways: no message is lost, and that rail's row says how often its device had to repeat."""
+    def lossy(cables):
+        cables.rail("spinwire", 1, "fault loss=0.02")
+    both = Both(2, FRAME, *LOAD, spec=rc("mlx5", "send", 2, FRAME), faults=lossy)
+    equal([both.gen["lost"], both.summary["ledger"]["received"]], [0, both.gen["sent"]], "messages lost, received")
+    lost = both.nics[1]["lost"]
+    check(lost > 0, f"the NIC lost nothing: {both.nics}")
+    repeated = [end["rails"][1]["retransmits"] for end in (both.port, both.gen["ports"][0])]
+    check(sum(repeated) > 0, f"{repeated} retransmits at both ends, for {lost} lost packets")
+    equal(both.port["retransmits"], sum(rail["retransmits"] for rail in both.port["rails"]), "the port's row")
+
+
 def test_rc_cut():
     """A rail's connection ends in the middle: messages go over the other; what was under way there is flushed, and counted."""
     def meanwhile(cables, run):

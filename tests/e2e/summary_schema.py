@@ -17,7 +17,7 @@ class MAYBE:
 
 
 PORT = {"name": TEXT, "driver": TEXT, "rx": {"frames": COUNT, "bytes": COUNT}, "tx": {"frames": COUNT, "bytes": COUNT},
-        "errors": COUNTS, "port_discards": OR_NULL, "wire": COUNT, "missed": OR_NULL,
+        "errors": COUNTS, "port_discards": OR_NULL, "wire": COUNT, "missed": OR_NULL, "retransmits": OR_NULL,
         "physical_port": MAYBE({"rx_packets": COUNT, "tx_packets": COUNT, "inside_nic": BOOL_OR_NULL})}
 SCHEMA = {
     "schema": "spinwire.summary/1", "version": TEXT, "seconds": NUMBER,

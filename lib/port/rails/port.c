@@ -288,6 +288,8 @@ static void rail_add(struct spw_port_stat *sum, const struct spw_port_stat *rail
 	sum->wire_frames += rail->wire_frames;
 	sum->missed_frames += rail->missed_frames;
 	sum->missed_known &= rail->missed_known;
+	sum->retransmits += rail->retransmits;
+	sum->retransmits_known &= rail->retransmits_known;
 	sum->rx_bytes += rail->rx_bytes;
 	sum->tx_frames += rail->tx_frames;
 	sum->tx_bytes += rail->tx_bytes;
@@ -326,6 +328,7 @@ static void rails_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 	const struct rails_port *rp = rails_of(port);
 
 	stat_out->missed_known = true;
+	stat_out->retransmits_known = true;
 	for (uint32_t r = 0; r < rp->conf.rail_cnt; r++) {
 		struct spw_port_stat rail;
 

@@ -16,6 +16,7 @@
 #include "port/port.h"
 #include "peer/spw_peer.h"
 #include "rdma/spw_rdma_netdev.h"
+#include "rdma/spw_rdma_retransmit.h"
 
 struct mlx5_rc_port;
 
@@ -74,6 +75,7 @@ struct mlx5_rc_port {
 	struct spw_peer_dev peer_dev;
 	struct spw_peer_conn *conn;
 	struct rdma_phy phy;
+	struct rdma_retransmits retransmits;
 	bool started;
 	uint16_t loop; /* the litmus's queue + 1; 0: none is connected to itself */
 	struct mlx5_rc_queue_ctl *queue;

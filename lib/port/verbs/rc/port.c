@@ -214,6 +214,7 @@ static int rc_start(struct spw_port *port)
 	}
 	vp->started = true;
 	rdma_phy_start(&vp->dev, &vp->phy);
+	rdma_retransmits_start(&vp->dev, &vp->retransmits);
 	return spw_peer_conn_start(vp->conn);
 }
 
@@ -273,6 +274,7 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 	stat->missed_known = true; /* a reliable connection misses nothing */
 	spw_peer_conn_stat(vp->conn, stat);
 	rdma_phy_stat(&vp->phy, stat);
+	rdma_retransmits_stat(&vp->retransmits, stat);
 }
 
 /* Walks the table of slots. Called outside the bursts. */

@@ -29,6 +29,7 @@
 #include "peer/spw_peer.h"
 #include "peer/spw_peer_side.h"
 #include "rdma/spw_rdma_netdev.h"
+#include "rdma/spw_rdma_retransmit.h"
 
 #define VERBS_NONE     UINT32_MAX
 #define VERBS_NO_PEER  UINT16_MAX
@@ -104,6 +105,7 @@ struct verbs_rc_port {
 	struct spw_peer_conn *conn;
 	struct verbs_rc_queue *queue;
 	struct rdma_phy phy;
+	struct rdma_retransmits retransmits;
 	bool started;
 	uint16_t loop; /* the litmus's queue + 1; 0: none is connected to itself */
 };
