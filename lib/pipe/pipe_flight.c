@@ -76,11 +76,15 @@ static void state_rec(struct spw_pipe *pipe, struct spw_flight_state *s)
 	s->clock = pipe->flight->clock;
 }
 
+/* A ring reads its executor's clock at the first completion, from which stamps are extended to 64
+ * bits; the replay cannot, so it is read here at the latest. */
 static void state_way(const struct spw_pipe *pipe, struct spw_flight_state *s)
 {
-	const struct spw_gring *ring = pipe->ring;
+	struct spw_gring *ring = pipe->ring;
 	uint64_t *frames = (uint64_t *)(s + 1);
 
+	if (!ring->stamp_ref)
+		spw_gring_clock(ring);
 	s->way = pipe->way_idx;
 	s->executed_frames = 0;
 	for (uint32_t i = 0; i < pipe->way_cnt; i++)

@@ -206,7 +206,7 @@ static void begin_ring(struct spw_gring *ring, const struct spw_flight_state *s)
 	ring->tail_seq = s->tail_seq;
 	ring->retired_seq = s->retired_seq;
 	ring->in_exec_frames = s->in_exec_frames;
-	ring->stamp_ref = s->stamp_ref | 1; /* 0 would mean: read the executor's clock */
+	ring->stamp_ref = s->stamp_ref;
 	memcpy(ring->unit_frames, s + 1, s->unit_cnt * sizeof(uint64_t));
 	done_clear(ring);
 }

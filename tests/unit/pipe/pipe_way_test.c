@@ -69,10 +69,18 @@ static void kick_late(struct spw_gring *ring)
 		kick_now(ring);
 }
 
-/* What way 1 is. CLOCK: its stamps are of another clock, so that each change needs its map. */
+/* What way 1 is. CLOCK: its stamps are of another clock, so that each change needs its map. Like a
+ * GPU's, in ns since 1970, that clock has more than the 56 bits that stamps carry. */
 enum also { INLINE, BEHIND, CLOCK, ALSO_CNT };
 
+#define FAR ((uint64_t)24 << 56)
+
 static struct spw_clock_box box;
+
+static uint64_t far_now(struct spw_gring *ring SPW_UNUSED)
+{
+	return FAR + spw_tsc_now();
+}
 
 static void box_fill(void)
 {
@@ -80,6 +88,7 @@ static void box_fill(void)
 
 	memset(&box, 0, sizeof(box));
 	spw_clock_map_identity(&map);
+	map.other_base += FAR;
 	map.ref_base += 500;
 	map.unc = 1000;
 	spw_clock_box_put(&box, &map);
@@ -99,6 +108,8 @@ static void ways_open(struct rig *rig, enum also also)
 		conf.way[1].learns = SPW_CAUSE_EXEC_INLINE;
 	else
 		spw_exec_ring(rig->also, 0)->kick = kick_late;
+	if (also == CLOCK)
+		spw_exec_ring(rig->also, 0)->exec_now = far_now;
 	box_fill();
 	conf.way[1].has_clock = also == CLOCK;
 	conf.way[1].clock = also == CLOCK ? &box : NULL;
