@@ -72,9 +72,16 @@ void rdma_side_reset(struct rdma_side *side)
 	side->late = NULL;
 }
 
-void rdma_side_recovered(struct rdma_side *side)
+void rdma_side_recovered(struct rdma_side *side, bool known)
 {
 	side->recovered_ms = rdma_ctl_now_ms();
+	side->blind = !known;
+	side->blind_at = side->completed;
+}
+
+bool rdma_side_is_stuck(const struct rdma_side *side)
+{
+	return side->blind && side->blind_at == side->completed;
 }
 
 static bool is_late(const struct rdma_side *side)
@@ -88,6 +95,7 @@ const char *rdma_side_take(struct rdma_side *side, uint32_t completed)
 {
 	const char *what = take_reported(side);
 
+	side->completed = completed;
 	if (what && (side->recreate || !is_late(side)))
 		return what;
 	if (what && !side->late) {

@@ -26,6 +26,9 @@ struct rdma_side {
 	uint64_t recovered_ms; /* time of the last recovery; 0: none */
 	const char *late;      /* an event that may be from before that recovery; NULL: none */
 	uint32_t late_at;      /* completions when it arrived */
+	uint32_t completed;    /* as of the last rdma_side_take */
+	bool blind;            /* the last recovery did not know what it recovered from */
+	uint32_t blind_at;     /* completions then */
 };
 
 /* Purpose: counts an error of a CQ, QP or WQ whose context is a side (rdma_ctl_client.async). A
@@ -40,8 +43,15 @@ void rdma_side_async(void *unused, const struct ibv_async_event *event);
  * Order: [RD4 acquire, pairs with RD3]. */
 void rdma_side_reset(struct rdma_side *side);
 
-/* Purpose: records that the side works again. Thread: owner. */
-void rdma_side_recovered(struct rdma_side *side);
+/* Purpose: records that the side works again. known: a completion named the cause, or the CQ's
+ * error did. Thread: owner. */
+void rdma_side_recovered(struct rdma_side *side, bool known);
+
+/* Returns: true if the last recovery did not know its cause, and nothing has completed since: then
+ * the same is likely to be wrong still. Where the event comes before the error completion, each
+ * reset takes that completion away, and what it would have named is never mended.
+ * Thread: owner, after rdma_side_take. */
+bool rdma_side_is_stuck(const struct rdma_side *side);
 
 /* An event within this time after a recovery may stem from the queue as it was before. */
 #define RDMA_SIDE_LATE_MS 100u

@@ -24,6 +24,7 @@
 #include "softhca/hca_real.h"
 
 #define PREFIX "spw-softhca-"
+#define LOCK   ".lock"
 #define TRIES  8
 
 static const char *base_dir(void)
@@ -49,7 +50,8 @@ struct entry {
 	char name[];
 };
 
-/* Deletes the files of a folder. Returns: true: it contains a folder, name_out is its name. */
+/* Deletes the files of a folder but the lock. Returns: true: it contains a folder, name_out is its
+ * name. */
 static bool remove_files(int fd, char name_out[NAME_MAX + 1])
 {
 	static char buf[4096] SPW_ALIGNED(8); /* static: a signal stack may be small */
@@ -60,7 +62,8 @@ static bool remove_files(int fd, char name_out[NAME_MAX + 1])
 	while ((n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
 		for (const struct entry *e = (void *)buf; (char *)e < buf + n;
 		     e = (void *)((char *)e + e->bytes)) {
-			if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0)
+			if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0 ||
+			    strcmp(e->name, LOCK) == 0)
 				continue;
 			if (unlinkat(fd, e->name, 0) && (errno == EISDIR || errno == EPERM) &&
 			    !found) {
@@ -87,6 +90,14 @@ static void empty_dir(int fd, uint32_t depth)
 	}
 }
 
+/* The lock goes last: by it another process finds the folder if this one is killed meanwhile. */
+static void remove_root(int at, const char *name, int fd)
+{
+	empty_dir(fd, 0);
+	unlinkat(fd, LOCK, 0);
+	unlinkat(at, name, AT_REMOVEDIR);
+}
+
 /* The folder is private to this user: nobody else can have changed what is in it. */
 static bool is_own(int fd)
 {
@@ -98,7 +109,7 @@ static bool is_own(int fd)
 /* No process holds the lock of the folder: its owner is gone. */
 static bool is_dead(int fd, int *lock_out)
 {
-	*lock_out = real_openat(fd, ".lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	*lock_out = real_openat(fd, LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	return *lock_out >= 0 && flock(*lock_out, LOCK_EX | LOCK_NB) == 0;
 }
 
@@ -107,10 +118,8 @@ static void sweep_one(int base_fd, const char *name)
 	const int fd = open_dir(base_fd, name);
 	int lock = -1;
 
-	if (fd >= 0 && is_own(fd) && is_dead(fd, &lock)) {
-		empty_dir(fd, 0);
-		unlinkat(base_fd, name, AT_REMOVEDIR);
-	}
+	if (fd >= 0 && is_own(fd) && is_dead(fd, &lock))
+		remove_root(base_fd, name, fd);
 	real_close(lock);
 	real_close(fd);
 }
@@ -142,7 +151,7 @@ static int make_locked(struct tree *t, const char *base)
 	snprintf(t->root, sizeof(t->root), "%s/%s%d-XXXXXX", base, prefix, (int)getpid());
 	if (!mkdtemp(t->root))
 		return -errno;
-	snprintf(lock, sizeof(lock), "%s/.lock", t->root);
+	snprintf(lock, sizeof(lock), "%s/" LOCK, t->root);
 	t->lock_fd = real_open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (t->lock_fd < 0)
 		return -errno;
@@ -174,10 +183,8 @@ void tree_remove(struct tree *t)
 	if (!t->root[0])
 		return;
 	fd = open_dir(AT_FDCWD, t->root);
-	if (fd >= 0 && is_own(fd)) {
-		empty_dir(fd, 0);
-		unlinkat(AT_FDCWD, t->root, AT_REMOVEDIR);
-	}
+	if (fd >= 0 && is_own(fd))
+		remove_root(AT_FDCWD, t->root, fd);
 	real_close(fd);
 	real_close(t->lock_fd);
 	t->root[0] = 0;

@@ -50,7 +50,7 @@ static void test_late_event(void **state)
 
 	(void)state;
 	rdma_side_reset(&side);
-	rdma_side_recovered(&side);
+	rdma_side_recovered(&side, true);
 	inject(&side, IBV_EVENT_WQ_FATAL);
 	assert_null(rdma_side_take(&side, 7));
 	assert_null(rdma_side_take(&side, 8));
@@ -68,16 +68,33 @@ static void test_silent_failure(void **state)
 	struct rdma_side side = {0};
 
 	(void)state;
-	rdma_side_recovered(&side);
+	rdma_side_recovered(&side, true);
 	inject(&side, IBV_EVENT_WQ_FATAL);
 	assert_null(rdma_side_take(&side, 7));
 	nap(RDMA_SIDE_LATE_MS + 5);
 	assert_non_null(rdma_side_take(&side, 7));
 	assert_null(rdma_side_take(&side, 7));
-	rdma_side_recovered(&side);
+	rdma_side_recovered(&side, true);
 	inject(&side, IBV_EVENT_CQ_ERR);
 	assert_non_null(rdma_side_take(&side, 7));
 	assert_true(side.recreate);
+}
+
+/* Twice for no known reason, and nothing in between. */
+static void test_stuck(void **state)
+{
+	struct rdma_side side = {0};
+
+	(void)state;
+	assert_false(rdma_side_is_stuck(&side));
+	rdma_side_take(&side, 7);
+	rdma_side_recovered(&side, false);
+	rdma_side_take(&side, 7);
+	assert_true(rdma_side_is_stuck(&side));
+	rdma_side_take(&side, 8);
+	assert_false(rdma_side_is_stuck(&side));
+	rdma_side_recovered(&side, true);
+	assert_false(rdma_side_is_stuck(&side));
 }
 
 int main(void)
@@ -86,6 +103,7 @@ int main(void)
 		cmocka_unit_test(test_first_event),
 		cmocka_unit_test(test_late_event),
 		cmocka_unit_test(test_silent_failure),
+		cmocka_unit_test(test_stuck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,20 @@ static int rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 	return 0;
 }
 
+/* Whether it is known what made the direction fail: a CQE names it, or the CQ itself failed. */
+static bool is_known(const struct rdma_side *side, const struct mlx5_err *err)
+{
+	return err->syndrome || side->recreate;
+}
+
+/* Whether the device no longer takes the key; where nothing says what is wrong, it is suspected. A
+ * new key costs all queues a reset, since the old one ends for them, too. */
+static bool is_dead_key(const struct rdma_side *side, const struct mlx5_err *err)
+{
+	return err->syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR ||
+	       (!is_known(side, err) && rdma_side_is_stuck(side));
+}
+
 /* After a local protection error the key itself may be broken: the region is registered again. */
 static int rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
 {
@@ -95,7 +109,8 @@ static int rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
 static int eth_rq_ready(void *obj)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
-	int rc = eq->q.rx_err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR ? rx_recreate_key(eq) : 0;
+	const bool known = is_known(&eq->rx_side, &eq->q.rx_err);
+	int rc = is_dead_key(&eq->rx_side, &eq->q.rx_err) ? rx_recreate_key(eq) : 0;
 
 	if (rc)
 		return rc;
@@ -103,7 +118,7 @@ static int eth_rq_ready(void *obj)
 	rc = rx_recreate_shared(eq);
 	pthread_mutex_unlock(&eq->port->dev.rdma.lock);
 	if (!rc)
-		rdma_side_recovered(&eq->rx_side);
+		rdma_side_recovered(&eq->rx_side, known);
 	return rc;
 }
 
@@ -139,16 +154,17 @@ static int tx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 static int eth_sq_ready(void *obj)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
+	const bool known = is_known(&eq->tx_side, &eq->q.tx_err);
 	int rc = 0;
 
-	if (eq->q.tx_err.syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR)
+	if (is_dead_key(&eq->tx_side, &eq->q.tx_err))
 		rc = rdma_dev_key_replace(&eq->port->dev.rdma, eq->q.pool->region->id,
 					  eq->q.sq_lkey, &eq->q.sq_lkey);
 	if (!rc && eq->tx_side.recreate)
 		rc = tx_recreate_objects(eq);
 	rc = rc ? rc : mlx5_eth_sq_ready(&eq->port->dev, eq->tx.qp);
 	if (!rc)
-		rdma_side_recovered(&eq->tx_side);
+		rdma_side_recovered(&eq->tx_side, known);
 	return rc;
 }
 

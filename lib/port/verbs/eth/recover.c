@@ -90,6 +90,7 @@ static SPW_COLD uint16_t recover(struct verbs_eth_queue *q, struct verbs_eth_fau
 				 struct spw_port_event *event, uint16_t cnt)
 {
 	uint16_t n = 0;
+	bool known;
 
 	if (!fault->reported && cnt) {
 		n = report(q, fault, way, SPW_PORT_EVENT_QUEUE_ERROR, event);
@@ -97,13 +98,14 @@ static SPW_COLD uint16_t recover(struct verbs_eth_queue *q, struct verbs_eth_fau
 	}
 	if (n == cnt || fault->tries > RECOVER_TRIES)
 		return n;
+	known = fault->status || fault->side.recreate;
 	if (restart(q)) {
 		if (++fault->tries > RECOVER_TRIES)
 			n += report(q, fault, way, SPW_PORT_EVENT_DEVICE_GONE, &event[n]);
 		return n;
 	}
 	spw_thr_count(&q->stat.err[SPW_PORT_ERR_queue_reset], 1);
-	rdma_side_recovered(&fault->side);
+	rdma_side_recovered(&fault->side, known);
 	n += report(q, fault, way, SPW_PORT_EVENT_QUEUE_BACK, &event[n]);
 	fault->bad = false;
 	return n;
