@@ -91,8 +91,10 @@ def rights(pid):
     """{field: the values that the threads of the process have} of /proc/PID/task/*/status."""
     found = {}
     for thread in os.listdir(f"/proc/{pid}/task"):
-        for name, value in re.findall(r"^(Cap\w+|NoNewPrivs):\s+(\w+)$", spwlab.read(f"/proc/{pid}/task/{thread}/status"), re.M):
-            found.setdefault(name, set()).add(int(value, 16))
+        with contextlib.suppress(FileNotFoundError):  # it has ended since it was listed
+            status = spwlab.read(f"/proc/{pid}/task/{thread}/status")
+            for name, value in re.findall(r"^(Cap\w+|NoNewPrivs):\s+(\w+)$", status, re.M):
+                found.setdefault(name, set()).add(int(value, 16))
     return found
 
 
