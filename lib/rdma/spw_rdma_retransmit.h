@@ -18,7 +18,6 @@
 
 /* The counters of a device's port before the start. */
 struct rdma_retransmits {
-	char folder[IBV_SYSFS_PATH_MAX + 32];
 	uint64_t base;
 	bool known;
 };
@@ -27,6 +26,7 @@ struct rdma_retransmits {
 void rdma_retransmits_start(const struct rdma_dev *dev, struct rdma_retransmits *start_out);
 /* Purpose: sets the retransmits of stat to what was counted since start; unknown where one of the
  * counters cannot be read. Thread: any, outside the bursts. */
-void rdma_retransmits_stat(const struct rdma_retransmits *start, struct spw_port_stat *stat);
+void rdma_retransmits_stat(const struct rdma_dev *dev, const struct rdma_retransmits *start,
+			   struct spw_port_stat *stat);
 
 #endif

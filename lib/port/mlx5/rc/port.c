@@ -353,7 +353,7 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 		0; /* spw_peer_conn counts each once, when the peer goes down for it */
 	spw_peer_conn_stat(rp->conn, stat);
 	rdma_phy_stat(&rp->phy, stat);
-	rdma_retransmits_stat(&rp->retransmits, stat);
+	rdma_retransmits_stat(&rp->dev.rdma, &rp->retransmits, stat);
 }
 
 static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)

@@ -274,7 +274,7 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 	stat->missed_known = true; /* a reliable connection misses nothing */
 	spw_peer_conn_stat(vp->conn, stat);
 	rdma_phy_stat(&vp->phy, stat);
-	rdma_retransmits_stat(&vp->retransmits, stat);
+	rdma_retransmits_stat(&vp->dev, &vp->retransmits, stat);
 }
 
 /* Walks the table of slots. Called outside the bursts. */
