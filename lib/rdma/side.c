@@ -81,7 +81,7 @@ void rdma_side_recovered(struct rdma_side *side, bool known)
 
 bool rdma_side_is_stuck(const struct rdma_side *side)
 {
-	return side->blind && side->blind_at == side->completed;
+	return side->blind && !side->recreate && side->blind_at == side->completed;
 }
 
 static bool is_late(const struct rdma_side *side)

@@ -78,7 +78,7 @@ static bool is_known(const struct rdma_side *side, const struct mlx5_err *err)
 static bool is_dead_key(const struct rdma_side *side, const struct mlx5_err *err)
 {
 	return err->syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR ||
-	       (!is_known(side, err) && rdma_side_is_stuck(side));
+	       (!err->syndrome && rdma_side_is_stuck(side));
 }
 
 /* After a local protection error the key itself may be broken: the region is registered again. */

@@ -243,8 +243,8 @@ static int rx_replace(struct verbs_eth_queue *q)
 static int replace_key(struct verbs_eth_queue *q, const struct verbs_eth_fault *fault,
 		       uint32_t *lkey)
 {
-	return fault->status == IBV_WC_LOC_PROT_ERR || (!fault->status && !fault->side.recreate &&
-							rdma_side_is_stuck(&fault->side))
+	return fault->status == IBV_WC_LOC_PROT_ERR ||
+			       (!fault->status && rdma_side_is_stuck(&fault->side))
 		       ? rdma_dev_key_replace(&q->port->dev, q->region_id, *lkey, lkey)
 		       : 0;
 }
