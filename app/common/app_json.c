@@ -82,6 +82,11 @@ json_t *app_json_number(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
+json_t *app_json_known(bool known, uint64_t v)
+{
+	return known ? app_json_number(v) : json_null();
+}
+
 int app_json_try(const char *path)
 {
 	char temp[PATH_MAX];

@@ -7,7 +7,8 @@
 #define APP_JSON_H
 
 #include <jansson.h>
-#include <stdint.h>
+
+#include "base/spw_types.h"
 
 /* Purpose: the "host" of a summary: machine, system, DPDK, the tick counter's rate, and boot_id. A
  *   boot has one tick counter: stamps of files with the same boot_id are of the same clock.
@@ -23,6 +24,10 @@ json_t *app_json_host(uint64_t tsc_hz);
  * Thread: any.
  */
 json_t *app_json_number(uint64_t v);
+
+/* Purpose: as app_json_number; null where the value is not known.
+ */
+json_t *app_json_known(bool known, uint64_t v);
 
 /* Purpose: checks, before a run, that app_json_write will be able to write to path. Leaves nothing
  *   there. NULL and "" mean no summary.

@@ -26,16 +26,13 @@ static json_t *one_json(const struct spw_port *port, const struct spw_port_stat 
 		"driver", port->driver->name, "rx", "frames", (json_int_t)stat->rx_frames, "bytes",
 		(json_int_t)stat->rx_bytes, "tx", "frames", (json_int_t)stat->tx_frames, "bytes",
 		(json_int_t)stat->tx_bytes, "errors", errors_json(stat), "port_discards",
-		stat->port_discards_known ? app_json_number(stat->port_discards) : json_null(),
-		"physical_port", app_loop_json(stat));
+		app_json_known(stat->port_discards_known, stat->port_discards), "physical_port",
+		app_loop_json(stat));
 
 	json_object_set_new(out, "wire", app_json_number(stat->wire_frames));
-	json_object_set_new(out, "missed",
-			    stat->missed_known ? app_json_number(stat->missed_frames)
-					       : json_null());
+	json_object_set_new(out, "missed", app_json_known(stat->missed_known, stat->missed_frames));
 	json_object_set_new(out, "retransmits",
-			    stat->retransmits_known ? app_json_number(stat->retransmits)
-						    : json_null());
+			    app_json_known(stat->retransmits_known, stat->retransmits));
 	return out;
 }
 

@@ -109,8 +109,8 @@ static json_t *worst_json(const struct gen_slow *slow)
 					(json_int_t)w->flow, "seq", (json_int_t)w->seq, "whole_ns",
 					(json_int_t)w->whole_ns, "intended_tsc",
 					(json_int_t)w->intended_tsc, "sent_tsc",
-					w->sent_tsc ? app_json_number(w->sent_tsc) : json_null(),
-					"echo_tsc", (json_int_t)w->echo_tsc, "drained_tsc",
+					app_json_known(w->sent_tsc, w->sent_tsc), "echo_tsc",
+					(json_int_t)w->echo_tsc, "drained_tsc",
 					(json_int_t)w->drained_tsc, "cause",
 					gen_cause_name(w->cause), "like", (json_int_t)w->like));
 	}

@@ -26,11 +26,10 @@ json_t *app_ledger_json(const struct app_result *res)
 	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
 		json_object_set_new(dropped, name, app_json_number(cnt));
 	return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:o,s:o,s:I}", "wire", (json_int_t)sum->wire,
-			 "missed", sum->missed_known ? app_json_number(sum->missed) : json_null(),
-			 "received", (json_int_t)sum->received, "executed",
-			 (json_int_t)sum->executed, "echoed", (json_int_t)sum->echoed, "consumed",
-			 (json_int_t)sum->consumed, "bad", bad, "dropped", dropped, "residual",
-			 (json_int_t)sum->residual);
+			 "missed", app_json_known(sum->missed_known, sum->missed), "received",
+			 (json_int_t)sum->received, "executed", (json_int_t)sum->executed, "echoed",
+			 (json_int_t)sum->echoed, "consumed", (json_int_t)sum->consumed, "bad", bad,
+			 "dropped", dropped, "residual", (json_int_t)sum->residual);
 }
 
 /* ---- text ---- */
