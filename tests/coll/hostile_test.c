@@ -30,12 +30,23 @@ struct forgery {
 	int error; /* what the others must find, or -ECONNABORTED from a note; 0: none */
 };
 
-/* Staging is free when it returns. */
-static void play_fair(struct member *m, uint64_t round)
+static void gather(struct member *m, uint64_t round)
 {
 	member_call(m, &(struct spw_coll_call){.kind = SPW_COLL_ALL_GATHER, .count = COUNT}, round);
-	while (m->conf.rank == HOSTILE && coll_puts_open(m->coll, ~0u))
+}
+
+/* Rounds 1 .. rounds. When it returns, staging is free and every rank has all of them: that one
+ * rank has got everything says nothing of the others, and forgery that overtakes an honest put
+ * would end their fair round. */
+static void play_fair(struct member *m, uint64_t rounds)
+{
+	uint32_t here[RANKS];
+
+	for (uint64_t round = 1; round <= rounds; round++)
+		gather(m, round);
+	while (coll_puts_open(m->coll, ~0u))
 		spw_coll_progress(m->coll);
+	(void)group_exchange(m, &m->conf.rank, here, sizeof(here[0]));
 }
 
 static void put_to_all(struct member *m, uint32_t window, uint64_t offset, uint64_t bytes,
@@ -109,8 +120,7 @@ static void one_forgery(struct member *m)
 	const uint64_t end = coll_now_ns() + WAIT_NS;
 	int rc;
 
-	play_fair(m, 1);
-	play_fair(m, 2);
+	play_fair(m, ROUND - 1);
 	if (m->conf.rank == HOSTILE) {
 		forge(m, f);
 		/* stays until the others have seen it */
@@ -119,7 +129,7 @@ static void one_forgery(struct member *m)
 		return;
 	}
 	if (!f->error) {
-		play_fair(m, ROUND);
+		gather(m, ROUND);
 		return;
 	}
 	if (f->error == -ETIMEDOUT)
