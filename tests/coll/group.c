@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "coll/coll.h"
 #include "numbers.h"
 
 /* ---- an exchange between threads ---- */
@@ -129,4 +130,13 @@ void member_call(struct member *m, const struct spw_coll_call *call, uint64_t ro
 	free(in);
 	free(out);
 	free(want);
+}
+
+void member_meet(struct member *m)
+{
+	uint32_t here[SPW_COLL_RANK_MAX];
+
+	while (m->conf.progress == SPW_COLL_CALLER && coll_puts_open(m->coll, ~0u))
+		spw_coll_progress(m->coll);
+	(void)group_exchange(m, &m->conf.rank, here, sizeof(here[0]));
 }

@@ -54,5 +54,8 @@ void member_wrong(struct member *m, const char *fmt, ...) SPW_PRINTF(2, 3);
 
 /* One call of this round with whole check of its result. */
 void member_call(struct member *m, const struct spw_coll_call *call, uint64_t round);
+/* Returns when all ranks have called it, after calls of which each rank then has everything. That
+ * one rank has it says nothing of the others, whose rounds end with the group. */
+void member_meet(struct member *m);
 
 #endif

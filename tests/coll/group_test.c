@@ -12,6 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "coll/coll.h"
+
+#define SILENT_NS 2000000000ull /* a machine that stands still for less is not the silent rank */
+
 static uint32_t first_cnt = 2, last_cnt = 4;
 
 static void for_each_size(part_fn *part, enum spw_coll_progress progress)
@@ -114,6 +118,7 @@ static void calls_differ(struct member *m)
 
 	MEMBER_EXPECT(m, !run(m, SPW_COLL_F32, 8));
 	MEMBER_EXPECT(m, !run(m, SPW_COLL_F16, 9));
+	member_meet(m);
 	rc = run(m, odd ? SPW_COLL_BF16 : SPW_COLL_F32, 10);
 	MEMBER_EXPECT(m, rc == -EBADMSG || rc == -ECONNABORTED);
 	strcpy(text, spw_err_text());
@@ -138,6 +143,8 @@ static void one_is_silent(struct member *m)
 	int rc;
 
 	MEMBER_EXPECT(m, !run(m, SPW_COLL_F32, 8));
+	member_meet(m);
+	m->coll->timeout_ns = SILENT_NS;
 	if (m->conf.rank == silent) {
 		while (!spw_coll_error(m->coll))
 			usleep(1000);
@@ -152,13 +159,13 @@ static void one_is_silent(struct member *m)
 	snprintf(name, sizeof(name), "rank %u (", silent);
 	MEMBER_EXPECT(m, (rc == -ETIMEDOUT || rc == -ECONNABORTED) && strstr(spw_err_text(), name));
 	MEMBER_EXPECT(m, spw_coll_lost(m->coll) == 1u << silent);
-	MEMBER_EXPECT(m, end.tv_sec - begin.tv_sec < 5);
+	MEMBER_EXPECT(m, end.tv_sec - begin.tv_sec < 10);
 }
 
 static void a_silent_rank_is_named(void **state SPW_UNUSED)
 {
-	struct group two = {.rank_cnt = 2, .part = one_is_silent, .timeout_ms = 300};
-	struct group more = {.rank_cnt = last_cnt, .part = one_is_silent, .timeout_ms = 300};
+	struct group two = {.rank_cnt = 2, .part = one_is_silent, .timeout_ms = 20000};
+	struct group more = {.rank_cnt = last_cnt, .part = one_is_silent, .timeout_ms = 20000};
 
 	group_run(&two);
 	group_run(&more);
@@ -170,6 +177,7 @@ static void one_leaves(struct member *m)
 	const uint32_t last = m->conf.rank_cnt - 1;
 
 	MEMBER_EXPECT(m, !run(m, SPW_COLL_F32, 8));
+	member_meet(m);
 	if (m->conf.rank == last)
 		return;
 	MEMBER_EXPECT(m, run(m, SPW_COLL_F32, 8) < 0);
@@ -185,6 +193,7 @@ static void a_rank_that_left_is_named(void **state SPW_UNUSED)
 static void one_aborts(struct member *m)
 {
 	MEMBER_EXPECT(m, !run(m, SPW_COLL_F32, 8));
+	member_meet(m);
 	if (m->conf.rank == 0) {
 		spw_coll_abort(m->coll);
 		MEMBER_EXPECT(m, run(m, SPW_COLL_F32, 8) == -ECANCELED);
