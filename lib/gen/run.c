@@ -349,8 +349,10 @@ static void housekeeping(struct gen_run *run)
 }
 
 /* After the plan: receives until every frame has come back, none of ours has for linger_ns, or a
- * signal comes: the next one, if the plan was ended by one. A sink has that time to drain the path:
- * net_memif drops what is in a ring when its writer exits. */
+ * signal comes: the next one, if the plan was ended by one. Each echo that prolongs the wait brings
+ * the count nearer to the frames sent, so the wait ends. A sink has linger_ns in all to drain the
+ * path (net_memif drops what is in a ring when its writer exits): it owes no echo, so frames that
+ * circle in the path must not prolong its wait. */
 static void linger(struct gen_run *run)
 {
 	const uint32_t stop = spw_thr_load_rlx(run->stop);
@@ -360,7 +362,7 @@ static void linger(struct gen_run *run)
 	       spw_thr_load_rlx(run->stop) == stop) {
 		if (!receive(run))
 			housekeeping(run);
-		if (run->count.echoed_frames != echoed) {
+		if (run->expect_echo && run->count.echoed_frames != echoed) {
 			echoed = run->count.echoed_frames;
 			last_ns = now_ns(run);
 		}
@@ -411,7 +413,7 @@ static void start_together(struct gen_run *run)
 	while (run->start_tsc == 0 && !spw_thr_load_rlx(run->stop));
 	if (run->start_tsc == 0)
 		run->start_tsc = spw_tsc_now();
-	while ((int64_t)(spw_tsc_now() - run->start_tsc) < 0)
+	while ((int64_t)(spw_tsc_now() - run->start_tsc) < 0 && !spw_thr_load_rlx(run->stop))
 		spw_cpu_relax();
 	run->in_tsc = run->start_tsc;
 }
