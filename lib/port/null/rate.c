@@ -55,11 +55,16 @@ int null_rate_make(uint64_t tick_hz, uint64_t first, uint64_t last, uint64_t ram
 	return rc;
 }
 
+/* Frame n is due at the latest one tick after null_rate_when(), which rounds down. */
 uint64_t null_rate_restart(struct null_rate *r, uint64_t n)
 {
+	uint64_t at;
+
 	if (!r->step_cnt)
 		return 0;
 	for (r->now = 0; r->now + 1 < r->step_cnt && n >= r->step[r->now + 1].before; r->now++)
 		;
-	return null_rate_when(r, n);
+	at = null_rate_when(r, n);
+	r->ticks = at + 1;
+	return at;
 }

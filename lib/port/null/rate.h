@@ -30,7 +30,8 @@ struct null_step {
 };
 
 struct null_rate {
-	uint32_t now; /* the step of the latest null_rate_due() */
+	uint64_t ticks; /* the most of any null_rate_due() */
+	uint32_t now;   /* their step */
 	uint32_t step_cnt;
 	struct null_step step[NULL_STEPS_MAX];
 };
@@ -42,14 +43,18 @@ struct null_rate {
 int null_rate_make(uint64_t tick_hz, uint64_t first, uint64_t last, uint64_t ramp_ticks,
 		   struct null_rate *r);
 
-/* Purpose: how many frames are due.
- * Shape: ticks never less than in an earlier call, but after null_rate_restart().
+/* Purpose: how many frames are due; never fewer than in an earlier call.
+ * Shape: ticks that are less than in an earlier call, negative ones too, are taken for those of
+ *   that call: the start was read on another core, whose counter may be ahead.
  * Thread: owner.
  */
 SPW_INLINE uint64_t null_rate_due(struct null_rate *r, uint64_t ticks)
 {
 	const struct null_step *s = &r->step[r->now];
 
+	if (spw_unlikely((int64_t)(ticks - r->ticks) < 0))
+		ticks = r->ticks;
+	r->ticks = ticks;
 	while (spw_unlikely(ticks >= s->end))
 		s = &r->step[++r->now];
 	return s->before + spw_time_scale_apply(s->tick_to_frame, ticks - s->begin);

@@ -221,8 +221,10 @@ static void a_ramp_is_the_sum_of_its_steps(void **state SPW_UNUSED)
 				uint64_t at = null_rate_when(&r, n);
 
 				then.now = 0;
+				then.ticks = 0;
 				assert_in_range(null_rate_due(&then, at + 1), n, n + 1);
 				then.now = 0;
+				then.ticks = 0;
 				assert_in_range(null_rate_due(&then, at - 1), n - 1, n);
 			}
 		}
@@ -241,6 +243,24 @@ static void a_ramp_goes_on_where_it_stopped(void **state SPW_UNUSED)
 		assert_true(null_rate_due(&r, at + RAMP_HZ) > n + 999);
 	}
 	assert_int_equal(null_rate_make(RAMP_HZ, 1000, 999, RAMP_HZ, &r), -ERANGE);
+}
+
+/* The lcore's counter is behind the one that read the start, or behind itself after a move to
+ * another core: nothing falls due, and nothing that was due is taken back. */
+static void a_counter_that_is_behind_makes_nothing_due(void **state SPW_UNUSED)
+{
+	struct null_rate r;
+	uint64_t at;
+
+	assert_int_equal(null_rate_make(RAMP_HZ, 1000, 4000, 3ull * RAMP_HZ, &r), 0);
+	assert_int_equal(null_rate_due(&r, (uint64_t)-RAMP_HZ), 0);
+	assert_in_range(null_rate_due(&r, 2 * RAMP_HZ), 2999, 3000);
+	assert_in_range(null_rate_due(&r, RAMP_HZ / 2), 2999, 3000);
+	for (uint64_t n = 0; n < 20000; n += 37) {
+		at = null_rate_restart(&r, n);
+		assert_in_range(null_rate_due(&r, at - RAMP_HZ), n, n + 1);
+		assert_in_range(null_rate_due(&r, (uint64_t)-1), n, n + 1);
+	}
 }
 
 /* A pipe that does not poll: what the ring cannot hold is missed, not queued for later. */
@@ -370,6 +390,7 @@ int main(void)
 		cmocka_unit_test(a_rate_is_kept),
 		cmocka_unit_test(a_ramp_is_the_sum_of_its_steps),
 		cmocka_unit_test(a_ramp_goes_on_where_it_stopped),
+		cmocka_unit_test(a_counter_that_is_behind_makes_nothing_due),
 		cmocka_unit_test(what_waits_too_long_is_missed),
 		cmocka_unit_test(bad_frames_come_as_often_as_asked),
 		cmocka_unit_test(the_crc_is_the_published_one),
