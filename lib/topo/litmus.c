@@ -25,6 +25,7 @@
 #define QUICK_NS   40000000ull   /* each part, over all lanes */
 #define LONG_NS    5000000000ull /* likewise */
 #define STUCK_NS   2000000000ull
+#define PAUSE_NS   10000000ull   /* what a pause of this thread counts at most */
 #define SERVICE_NS 1000000ull
 #define IDLE_SPINS 1024u /* turns before the core is yielded: executor or NIC may need it */
 #define BATCHES    16u   /* few, so that a ring's laps, and the slots, come round often */
@@ -79,10 +80,18 @@ uint8_t *litmus_frame(const struct litmus *l, const struct spw_desc *desc)
 
 /* ---- the loop ---- */
 
+uint64_t litmus_ran(struct litmus *l)
+{
+	uint64_t now = spw_tsc_now(), ran = now - l->turn_tsc;
+
+	l->turn_tsc = now;
+	return SPW_MIN(ran, spw_tsc_from_ns(&l->topo->conf.tsc, PAUSE_NS));
+}
+
 int litmus_turn(struct litmus *l, bool moved)
 {
 	const struct spw_tsc *tsc = &l->topo->conf.tsc;
-	uint64_t now = spw_tsc_now();
+	uint64_t ran = litmus_ran(l), now = l->turn_tsc;
 
 	spw_exec_beat(l->exec, 0);
 	if (now - l->serviced_tsc > spw_tsc_from_ns(tsc, SERVICE_NS)) {
@@ -91,14 +100,15 @@ int litmus_turn(struct litmus *l, bool moved)
 			return -EIO;
 	}
 	if (moved) {
-		l->moved_tsc = now;
+		l->waited_tsc = 0;
 		l->idle = 0;
 		return 0;
 	}
 	spw_cpu_relax();
 	if (++l->idle > IDLE_SPINS)
 		sched_yield();
-	if (now - l->moved_tsc < spw_tsc_from_ns(tsc, STUCK_NS))
+	l->waited_tsc += ran;
+	if (l->waited_tsc < spw_tsc_from_ns(tsc, STUCK_NS))
 		return 0;
 	return spw_err(EIO,
 		       "litmus: nothing came back from executor %s for 2 s: use another "
@@ -218,7 +228,7 @@ static int lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
 
 	if (rc)
 		return spw_err_ctx(rc, "litmus");
-	begin = l.moved_tsc = l.serviced_tsc = spw_tsc_now();
+	begin = l.turn_tsc = l.serviced_tsc = spw_tsc_now();
 	rc = litmus_ring(&l);
 	rc = rc || way ? rc : litmus_wire(&l);
 	out->ns += spw_tsc_to_ns(&topo->conf.tsc, spw_tsc_now() - begin);

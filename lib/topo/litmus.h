@@ -22,8 +22,9 @@ struct litmus {
 	struct spw_litmus *out;
 	uint64_t run_tsc; /* how long each part lasts */
 	uint64_t serviced_tsc;
-	uint64_t moved_tsc; /* when something last moved */
-	uint32_t idle;      /* turns since then */
+	uint64_t turn_tsc;   /* when this thread was last known to run: litmus_ran() */
+	uint64_t waited_tsc; /* time that it ran for since something moved */
+	uint32_t idle;       /* turns since then */
 };
 
 /* The two parts; 0 or -errno with a text. */
@@ -39,9 +40,14 @@ uint64_t litmus_look(const uint8_t *frame, uint32_t seq, uint32_t len);
 /* Returns: the address of the frame that desc names. */
 uint8_t *litmus_frame(const struct litmus *l, const struct spw_desc *desc);
 
+/* Purpose: the clock of all deadlines of the litmus: ticks since the last call, but a pause of this
+ *          thread counts 10 ms at most. Executor and NIC may have been stopped with it, so time
+ *          in which it did not run is no time in which they should have answered. */
+uint64_t litmus_ran(struct litmus *l);
+
 /* Purpose: one turn of the loop that waits for executor and NIC: heartbeat, service, and after many
  *          idle turns a yield.
- * Errors:  -EIO: nothing moved for 2 s, or the executor cannot go on. */
+ * Errors:  -EIO: nothing moved for 2 s of litmus_ran(), or the executor cannot go on. */
 int litmus_turn(struct litmus *l, bool moved);
 
 /* Purpose: what the executor answered about a whole batch.

@@ -17,10 +17,11 @@
 #include "topo/spw_topo_litmus.h"
 #include "unit_test.h"
 
-#define SLOTS   256u
-#define FAULTY  20u /* the call that meets the fault; a slow machine makes as many */
-#define LATE_NS 20000000
-#define OTHER   0x1234u /* a seq of which no frame is near */
+#define SLOTS     256u
+#define FAULTY    20u /* the call that meets the fault; a slow machine makes as many */
+#define LATE_NAPS 3u
+#define STILL_MS  2500    /* longer than the litmus waits */
+#define OTHER     0x1234u /* a seq of which no frame is near */
 
 static const char *port_text = "null:size=64";
 static enum spw_exec_kind executor;
@@ -34,47 +35,50 @@ static struct {
 
 static uint32_t calls; /* of the faulty handler or queue */
 
-/* ---- a store that comes late ---- */
-
-static struct {
-	uint8_t *at;
-	uint32_t word;
-	uint32_t set; /* 1: to be written; 2: end */
-} late;
+static pthread_t cpu_thread; /* the one that runs the litmus */
 
 static void nap_ns(long ns)
 {
 	nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-static void *late_main(void *arg)
-{
-	uint32_t set;
+/* ---- a store that comes late ---- */
 
-	while ((set = spw_thr_load_acq(&late.set)) != 2) {
-		nap_ns(set ? LATE_NS : 20000);
-		if (!set)
-			continue;
-		memcpy(late.at, &late.word, 4);
-		spw_thr_store_rel(&late.set, 0);
-	}
-	return arg;
-}
+static struct {
+	uint8_t *at;
+	uint32_t word;
+	uint32_t naps; /* of the CPU since then */
+	uint32_t set;  /* 1: to be written */
+} late;
 
-/* Puts an old word at `at`, and what stands there now back LATE_NS later. */
+/* Puts an old word at `at`. What stands there now comes back while the CPU naps for the LATE_NAPS-th
+ * time: after its first looks, however long the machine pauses between any two steps. */
 static void hold_back(uint8_t *at, uint32_t old)
 {
 	late.at = at;
+	late.naps = 0;
 	memcpy(&late.word, at, 4);
 	memcpy(at, &old, 4);
 	spw_thr_store_rel(&late.set, 1);
 }
 
+int __real_nanosleep(const struct timespec *ns, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *ns, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *ns, struct timespec *left)
+{
+	if (pthread_equal(pthread_self(), cpu_thread) && spw_thr_load_acq(&late.set) &&
+	    ++late.naps == LATE_NAPS) {
+		memcpy(late.at, &late.word, 4);
+		spw_thr_store_rel(&late.set, 0);
+	}
+	return __real_nanosleep(ns, left);
+}
+
 /* Before the memory goes away. */
 static void close_topo(void)
 {
-	while (spw_thr_load_acq(&late.set))
-		nap_ns(1000000);
+	spw_thr_store_rel(&late.set, 0);
 	assert_int_equal(spw_topo_close(&rig.topo), 0);
 }
 
@@ -153,11 +157,51 @@ static void reads_less(const struct spw_gring_desc *desc, uint32_t cnt, const ui
 		tally_out->digest -= SPW_LITMUS_GOOD;
 }
 
-static void sleeps(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
-		   struct spw_tally *tally_out)
+/* ---- waiting ---- */
+
+static uint32_t given_up; /* 1: the litmus stops its executor */
+static uint32_t still;    /* 1: the CPU is to stand still; 2: it did */
+
+int __real_spw_exec_stop(struct spw_exec *exec, uint32_t timeout_ms);
+int __wrap_spw_exec_stop(struct spw_exec *exec, uint32_t timeout_ms);
+int __real_spw_exec_service(struct spw_exec *exec);
+int __wrap_spw_exec_service(struct spw_exec *exec);
+
+int __wrap_spw_exec_stop(struct spw_exec *exec, uint32_t timeout_ms)
 {
-	if (++calls == FAULTY)
-		nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 900000000}, NULL);
+	spw_thr_store_rel(&given_up, 1);
+	return __real_spw_exec_stop(exec, timeout_ms);
+}
+
+int __wrap_spw_exec_service(struct spw_exec *exec)
+{
+	if (spw_thr_load_acq(&still) == 1) {
+		for (int ms = 0; ms < STILL_MS; ms += 500)
+			nap_ns(500000000);
+		spw_thr_store_rel(&still, 2);
+	}
+	return __real_spw_exec_service(exec);
+}
+
+static void hangs(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
+		  struct spw_tally *tally_out)
+{
+	while (calls == FAULTY && !spw_thr_load_acq(&given_up))
+		nap_ns(1000000);
+	calls++;
+	spw_litmus_handler.host(desc, cnt, base, tally_out);
+}
+
+/* The machine stops, with CPU and executor, and the executor needs a while to get its core back. */
+static void stands_still(const struct spw_gring_desc *desc, uint32_t cnt, const uint64_t *base,
+			 struct spw_tally *tally_out)
+{
+	if (++calls == FAULTY) {
+		spw_thr_store_rel(&still, 1);
+		while (spw_thr_load_acq(&still) == 1)
+			nap_ns(1000000);
+		nap_ns(50000000);
+	}
 	spw_litmus_handler.host(desc, cnt, base, tally_out);
 }
 
@@ -240,7 +284,7 @@ static void rig_open(void)
 		.pipe = {.burst = 32, .record = true},
 	};
 
-	calls = 0;
+	calls = given_up = still = 0;
 	assert_int_equal(spw_tsc_calibrate(10, &conf.tsc), 0);
 	assert_int_equal(spw_port_spec_parse(port_text, &rig.spec), 0);
 	assert_int_equal(spw_handler_open("null", &conf.exec.handler), 0);
@@ -283,7 +327,19 @@ static void an_executor_that_hangs_is_named(void **state SPW_UNUSED)
 {
 	if (executor == SPW_EXEC_INLINE)
 		skip();
-	finds(sleeps, "nothing came back from executor cpu for 2 s");
+	finds(hangs, "nothing came back from executor cpu for 2 s");
+}
+
+static void a_machine_that_stands_still_is_no_fault(void **state SPW_UNUSED)
+{
+	if (executor == SPW_EXEC_INLINE || has_nic) /* it is about the executor alone */
+		skip();
+	rig_open();
+	if (litmus(stands_still))
+		fail_msg("%s", spw_err_text());
+	assert_int_equal(still, 2);
+	assert_true(rig.out.frames[SPW_LITMUS_answer] >= 256);
+	close_topo();
 }
 
 static void nothing_remains(void **state SPW_UNUSED)
@@ -377,10 +433,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(off_does_nothing),
 		cmocka_unit_test(executor_faults_are_named),
 		cmocka_unit_test(an_executor_that_hangs_is_named),
+		cmocka_unit_test(a_machine_that_stands_still_is_no_fault),
 		cmocka_unit_test(nic_faults_are_named),
 	};
-	pthread_t thread;
-	int rc;
 
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: the faults made here use slots out of turn, which a sanitized pool "
@@ -392,10 +447,6 @@ int main(int argc, char **argv)
 		return 2;
 	has_nic = argc > 2;
 	port_text = has_nic ? argv[2] : port_text;
-	if (pthread_create(&thread, NULL, late_main, NULL))
-		return 2;
-	rc = cmocka_run_group_tests_name("litmus", test, NULL, NULL);
-	spw_thr_store_rel(&late.set, 2);
-	pthread_join(thread, NULL);
-	return rc;
+	cpu_thread = pthread_self();
+	return cmocka_run_group_tests_name("litmus", test, NULL, NULL);
 }
