@@ -164,6 +164,13 @@ class Scrapes(unittest.TestCase):
         self.fake("one", ports={"0": {"name": "0000:01:00.0", **next(iter(GOOD["ports"].values()))}})
         self.assertIn('spinwire_port_rx_frames_total{process="one",port="0000:01:00.0"} 10', self.scrape(1, 0))
 
+    def test_retransmits_are_there_where_they_are_known(self):
+        row = next(iter(GOOD["ports"].values()))
+        self.fake("one", ports={"0": {"name": "mlx5_0", **row, "retransmits": 7}, "1": {"name": "mlx5_1", **row, "retransmits": 0}, "2": {"name": "null", **row}})
+        text = self.scrape(1, 0)
+        self.assertEqual([line for line in text.splitlines() if line.startswith("spinwire_port_retransmits_total")],
+                         [f'spinwire_port_retransmits_total{{process="one",port="{port}"}} {cnt}' for port, cnt in (("mlx5_0", 7), ("mlx5_1", 0))])
+
     def test_two_ports_of_one_name_are_not_merged(self):
         row = {"name": "null", **next(iter(GOOD["ports"].values()))}
         self.fake("good")
