@@ -35,6 +35,27 @@ static int denied(const char *what)
 
 /* ---- receive ---- */
 
+/* mlx5dv_create_wq() leaves out what the inline ibv_create_wq() adds to every provider's WQ: the
+ * context, by which events name the queue, and the lock of the count of events. */
+static struct ibv_wq *wq_create_striding(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan,
+					 struct ibv_wq_init_attr *attr)
+{
+	struct mlx5dv_wq_init_attr dv_attr = {
+		.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ,
+		.striding_rq_attrs = {.single_stride_log_num_of_bytes = plan->stride_log2,
+				      .single_wqe_log_num_of_strides = plan->strides_log2},
+	};
+	struct ibv_wq *wq = mlx5dv_create_wq(dev->rdma.ctx, attr, &dv_attr);
+
+	if (!wq)
+		return NULL;
+	wq->wq_context = attr->wq_context;
+	wq->events_completed = 0;
+	pthread_mutex_init(&wq->mutex, NULL);
+	pthread_cond_init(&wq->cond, NULL);
+	return wq;
+}
+
 static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan,
 				struct rdma_side *side, struct ibv_cq_ex *cq)
 {
@@ -46,13 +67,8 @@ static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_eth_plan
 		.pd = dev->rdma.pd,
 		.cq = ibv_cq_ex_to_cq(cq),
 	};
-	struct mlx5dv_wq_init_attr dv_attr = {
-		.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ,
-		.striding_rq_attrs = {.single_stride_log_num_of_bytes = plan->stride_log2,
-				      .single_wqe_log_num_of_strides = plan->strides_log2},
-	};
 
-	return plan->flags & MLX5_F_STRIDING ? mlx5dv_create_wq(dev->rdma.ctx, &attr, &dv_attr)
+	return plan->flags & MLX5_F_STRIDING ? wq_create_striding(dev, plan, &attr)
 					     : ibv_create_wq(dev->rdma.ctx, &attr);
 }
 
