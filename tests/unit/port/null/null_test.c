@@ -253,7 +253,7 @@ static void a_counter_that_is_behind_makes_nothing_due(void **state SPW_UNUSED)
 	uint64_t at;
 
 	assert_int_equal(null_rate_make(RAMP_HZ, 1000, 4000, 3ull * RAMP_HZ, &r), 0);
-	assert_int_equal(null_rate_due(&r, (uint64_t)-RAMP_HZ), 0);
+	assert_int_equal(null_rate_due(&r, 0 - (uint64_t)RAMP_HZ), 0);
 	assert_in_range(null_rate_due(&r, 2 * RAMP_HZ), 2999, 3000);
 	assert_in_range(null_rate_due(&r, RAMP_HZ / 2), 2999, 3000);
 	for (uint64_t n = 0; n < 20000; n += 37) {
