@@ -25,7 +25,7 @@
 #define QUICK_NS   40000000ull   /* each part, over all lanes */
 #define LONG_NS    5000000000ull /* likewise */
 #define STUCK_NS   2000000000ull
-#define PAUSE_NS   10000000ull   /* what a pause of this thread counts at most */
+#define PAUSE_NS   10000000ull /* what a pause of this thread counts at most */
 #define SERVICE_NS 1000000ull
 #define IDLE_SPINS 1024u /* turns before the core is yielded: executor or NIC may need it */
 #define BATCHES    16u   /* few, so that a ring's laps, and the slots, come round often */

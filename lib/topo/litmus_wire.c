@@ -177,9 +177,8 @@ static int check_received(struct wire_part *part, struct spw_desc *d, uint64_t r
 	if (d->len < SPW_LITMUS_BYTES_MIN || d->len > ROOM_MAX || is_later(part, d, r))
 		return -EAGAIN;
 	seen = litmus_look(litmus_frame(part->l, d), d->meta & 0xffff, d->len);
-	return litmus_fail(part->l,
-			   becomes_right(part->l, d) ? SPW_LITMUS_receive : SPW_LITMUS_echo,
-			   d, seen);
+	return litmus_fail(
+		part->l, becomes_right(part->l, d) ? SPW_LITMUS_receive : SPW_LITMUS_echo, d, seen);
 }
 
 /* Polls once and publishes what came. Returns: frames, or an error. */

@@ -51,8 +51,9 @@ static struct {
 	uint32_t set;  /* 1: to be written */
 } late;
 
-/* Puts an old word at `at`. What stands there now comes back while the CPU naps for the LATE_NAPS-th
- * time: after its first looks, however long the machine pauses between any two steps. */
+/* Puts an old word at `at`. What stands there now comes back while the CPU naps for the
+ * LATE_NAPS-th time: after its first looks, however long the machine pauses between any two steps.
+ */
 static void hold_back(uint8_t *at, uint32_t old)
 {
 	late.at = at;
