@@ -48,7 +48,7 @@ extern "C" {
 #endif
 
 #define SPW_FLIGHT_MAGIC     0x544847494c465753ull /* "SWFLIGHT" in a little-endian file */
-#define SPW_FLIGHT_VERSION   3u
+#define SPW_FLIGHT_VERSION   4u
 #define SPW_FLIGHT_SEG_CNT   32u /* segments of a ring, a power of 2; half of them may be frozen */
 #define SPW_FLIGHT_LANE_MAX  64u
 #define SPW_FLIGHT_SNAP_MAX  2048u

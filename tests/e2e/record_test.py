@@ -39,16 +39,16 @@ def refused(path, words, *args):
 
 def raws(path):
     """(offset of its first CQE, CQEs) of each raw record in a recording that brought frames. A raw record (lib/rec/spw_flight.h) is found by
-    its head: 11, frames, 0, bytes; then come 24 bytes of the port's and 8 of the run."""
+    its head: 11, frames, 0, bytes; then come 24 bytes of the port's, 8 of the run, and 20 of each CQE, rounded up to 8."""
     with open(path, "rb") as file:
         whole = file.read()
     return [(at + 8 + 24 + 8, whole[at + 1]) for at in range(0, len(whole), 8) if whole[at] == 11 and whole[at + 1] > 0 and
-            whole[at + 2:at + 8] == struct.pack("<HI", 0, 8 + 24 + 8 + 64 * whole[at + 1])]
+            whole[at + 2:at + 8] == struct.pack("<HI", 0, 8 + 24 + 8 + (20 * whole[at + 1] + 7) // 8 * 8)]
 
 
 def longer_by_a_bit(path):
     """Changes one bit of the first CQE in a recording that the replay has to read: of byte_cnt."""
-    at = raws(path)[0][0] + 47
+    at = raws(path)[0][0] + 8 + 4 + 3
     with open(path, "r+b") as file:
         file.seek(at)
         byte = file.read(1)[0]

@@ -136,7 +136,7 @@ static void rx_keep_odd(struct mlx5_eth_queue *q)
 	if (!q->raw)
 		return;
 	mlx5_eth_raw_begin(q, SPW_BURST_MAX);
-	mlx5_eth_raw_put(q, q->cq_ci, 1);
+	mlx5_eth_raw_put(q, q->cq_ci);
 }
 
 /* Consumes the error CQE at the consumer index if the queue survives it. */

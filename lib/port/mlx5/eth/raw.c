@@ -196,6 +196,29 @@ static void queue_set(struct spw_port_raw_reader *r, const struct mlx5_eth_raw_h
 		memcpy(q->session.mini, h + 1, sizeof(q->session.mini));
 }
 
+/* An entry as the burst read it. Of a plain CQE all else is zero: a burst that read it would come
+ * to other frames than are recorded. */
+static void entry_put(uint8_t *cqe, const uint8_t *at, uint32_t entry_bytes)
+{
+	const struct mlx5_eth_raw_plain *plain = (const void *)at;
+
+	if (entry_bytes == MLX5_CQE_BYTES) {
+		memcpy(cqe, at, MLX5_CQE_BYTES);
+		return;
+	}
+	memset(cqe, 0, MLX5_CQE_BYTES);
+#define X(name, from, bytes) memcpy(cqe + (from), plain->name, bytes);
+	MLX5_ETH_RAW_PLAIN_LIST(X)
+#undef X
+}
+
+static bool run_is_sound(const struct mlx5_eth_raw_run *run, uint32_t from)
+{
+	return run->ci - from < REACH && spw_in_1_to(run->cnt, REACH - (run->ci - from)) &&
+	       (run->entry_bytes == MLX5_CQE_BYTES ||
+		run->entry_bytes == sizeof(struct mlx5_eth_raw_plain));
+}
+
 /* Puts the entries where the burst read them. Returns: false if one lies where none can be. */
 static bool ring_fill(struct spw_port_raw_reader *r, uint32_t from, const uint8_t *at, size_t left)
 {
@@ -203,15 +226,16 @@ static bool ring_fill(struct spw_port_raw_reader *r, uint32_t from, const uint8_
 		const struct mlx5_eth_raw_run *run = (const void *)at;
 		size_t bytes;
 
-		if (left < sizeof(*run) || run->ci - from >= REACH ||
-		    !spw_in_1_to(run->cnt, REACH - (run->ci - from)))
+		if (left < sizeof(*run) || !run_is_sound(run, from))
 			return false;
-		bytes = sizeof(*run) + (size_t)run->cnt * MLX5_CQE_BYTES;
+		bytes = sizeof(*run) + SPW_ALIGN_UP((size_t)run->cnt * run->entry_bytes, 8);
 		if (bytes > left)
 			return false;
 		for (uint32_t i = 0; i < run->cnt; i++)
-			memcpy(mlx5_cqe_at(r->q.cqe, r->q.cq_mask, r->q.cq_ci + run->ci - from + i),
-			       at + sizeof(*run) + (size_t)i * MLX5_CQE_BYTES, MLX5_CQE_BYTES);
+			entry_put(mlx5_cqe_at(r->q.cqe, r->q.cq_mask,
+					      r->q.cq_ci + run->ci - from + i),
+				  at + sizeof(*run) + (size_t)i * run->entry_bytes,
+				  run->entry_bytes);
 		at += bytes;
 		left -= bytes;
 	}

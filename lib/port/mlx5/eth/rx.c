@@ -152,14 +152,23 @@ SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_eth_queue *q, uint32_t ci, ui
 	return n;
 }
 
-/* Keeps what the burst reads of the ring. */
-SPW_INLINE void rx_keep(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci, uint32_t cnt,
+/* Keeps an entry of a session. */
+SPW_INLINE void rx_keep(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci,
 			const unsigned flags)
 {
 	if (!(flags & MLX5_F_RAW))
 		return;
 	mlx5_eth_raw_begin(q, r->want);
-	mlx5_eth_raw_put(q, ci, cnt);
+	mlx5_eth_raw_put(q, ci);
+}
+
+SPW_INLINE void rx_keep_plain(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t cnt,
+			      const unsigned flags)
+{
+	if (!(flags & MLX5_F_RAW))
+		return;
+	mlx5_eth_raw_begin(q, r->want);
+	mlx5_eth_raw_put_plain(q, q->cq_ci, cnt);
 }
 
 /* Consumes plain CQEs (one per frame). Each is RESP_SEND in format 0; op_own was compared whole by
@@ -173,7 +182,7 @@ SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 	if (!n)
 		return 0;
 	spw_dma_from_device(); /* [M1] */
-	rx_keep(q, r, q->cq_ci, n, flags);
+	rx_keep_plain(q, r, n, flags);
 	for (i = 0; i < n; i++, cqe += MLX5_CQE_BYTES) {
 		uint64_t stamp = flags & MLX5_F_STAMP ? spw_prm_cqe64_get_timestamp(cqe) : 0;
 
@@ -192,7 +201,7 @@ SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 SPW_INLINE void session_load(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci,
 			     const unsigned flags)
 {
-	rx_keep(q, r, ci, 1, flags);
+	rx_keep(q, r, ci, flags);
 	memcpy(q->session.mini, mlx5_cqe_at(q->cqe, q->cq_mask, ci), sizeof(q->session.mini));
 	q->session.idx = 0;
 }
@@ -221,7 +230,7 @@ SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const struct rx_run *r, c
 		return false;
 	}
 	if (!(flags & MLX5_F_ENHANCED)) {
-		rx_keep(q, r, q->cq_ci, 1, flags);
+		rx_keep(q, r, q->cq_ci, flags);
 		q->session.csum = rx_csum(cqe);
 		spw_thr_count(&q->rx_nic_drops, cqe[MLX5_CQE_DROPS]);
 	}

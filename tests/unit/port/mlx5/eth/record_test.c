@@ -199,8 +199,8 @@ static void test_every_layout(void **state)
 	unlink(path);
 }
 
-/* The first raw record with more than `frame` frames: its first CQE. */
-static uint8_t *cqe_find(const uint8_t *at, size_t bytes, uint32_t frame)
+/* The first raw record with more than `frame` frames: what it has of the first one's CQE. */
+static struct mlx5_eth_raw_plain *plain_find(const uint8_t *at, size_t bytes, uint32_t frame)
 {
 	const struct spw_flight_rec *rec;
 	struct spw_flight_read file;
@@ -209,22 +209,29 @@ static uint8_t *cqe_find(const uint8_t *at, size_t bytes, uint32_t frame)
 	for (rec = spw_flight_first(file.lane[0].seg[0]); rec;
 	     rec = spw_flight_after(file.lane[0].seg[0], rec))
 		if (rec->kind == SPW_FLIGHT_RAW && rec->cnt > frame)
-			return (uint8_t *)(uintptr_t)rec + sizeof(struct spw_flight_raw) +
-			       sizeof(struct mlx5_eth_raw_head) + sizeof(struct mlx5_eth_raw_run);
+			return (void *)((uint8_t *)(uintptr_t)rec + sizeof(struct spw_flight_raw) +
+					sizeof(struct mlx5_eth_raw_head) +
+					sizeof(struct mlx5_eth_raw_run));
 	fail_msg("no burst of more than %u frames", frame);
 	return NULL;
 }
+
+/* The least significant byte of a field. */
+#define PLAIN(field)                                            \
+	(uint32_t)(offsetof(struct mlx5_eth_raw_plain, field) + \
+		   sizeof(((struct mlx5_eth_raw_plain *)0)->field) - 1)
 
 static void test_changed_byte(void **state)
 {
 	static const struct {
 		uint32_t byte;
+		uint8_t bit;
 		const char *words;
-	} change[] = {{47, "frame 3: length"},
-		      {15, "frame 3: hash"},
-		      {28, "frame 3: flags"},
-		      {55, "frame 3: NIC stamp"},
-		      {63, "frame 3: frames in the burst: 3"}};
+	} change[] = {{PLAIN(byte_cnt), 1, "frame 3: length"},
+		      {PLAIN(rx_hash_result), 1, "frame 3: hash"},
+		      {PLAIN(hds_ip_ext), 2, "frame 3: flags"},
+		      {PLAIN(timestamp), 1, "frame 3: NIC stamp"},
+		      {PLAIN(owner), 1, "frame 3: frames in the burst: 3"}};
 	struct spw_pipe_replay_result result;
 	char path[256];
 	size_t bytes;
@@ -234,17 +241,37 @@ static void test_changed_byte(void **state)
 	temporary(path, sizeof(path));
 	record(MLX5_F_STAMP, 0, 300, path);
 	at = file_read(path, &bytes);
-	cqe = cqe_find(at, bytes, 3) + (size_t)3 * MLX5_CQE_BYTES;
+	cqe = (uint8_t *)(plain_find(at, bytes, 3) + 3);
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(change); i++) {
-		uint8_t was = cqe[change[i].byte];
-
-		cqe[change[i].byte] ^= change[i].byte == 28 ? 2 : 1;
+		cqe[change[i].byte] ^= change[i].bit;
 		result = again(at, bytes, NULL);
 		assert_true(result.raw_differs >= 1);
 		assert_non_null(strstr(result.raw_first, change[i].words));
-		cqe[change[i].byte] = was;
+		cqe[change[i].byte] ^= change[i].bit;
 	}
 	assert_int_equal(again(at, bytes, NULL).raw_differs, 0);
+	free(at);
+	unlink(path);
+}
+
+/* Entries of a run that no burst writes are refused, and come to no frame. */
+static void test_entry_bytes(void **state)
+{
+	static const uint16_t entry_bytes[] = {0, 19, 21, 65, UINT16_MAX};
+	struct mlx5_eth_raw_run *run;
+	char path[256];
+	size_t bytes;
+	uint8_t *at;
+
+	(void)state;
+	temporary(path, sizeof(path));
+	record(MLX5_F_STAMP, 0, 300, path);
+	at = file_read(path, &bytes);
+	run = (struct mlx5_eth_raw_run *)plain_find(at, bytes, 3) - 1;
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(entry_bytes); i++) {
+		run->entry_bytes = entry_bytes[i];
+		assert_int_equal(again(at, bytes, NULL).raw_differs, run->cnt);
+	}
 	free(at);
 	unlink(path);
 }
@@ -303,6 +330,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_layout),
 		cmocka_unit_test(test_changed_byte),
+		cmocka_unit_test(test_entry_bytes),
 		cmocka_unit_test(test_verdicts),
 	};
 
