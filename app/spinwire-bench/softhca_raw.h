@@ -11,9 +11,9 @@
 #include "base/spw_types.h"
 
 struct softhca_raw_opt {
-	uint64_t frames;      /* to send; rx ends after as many, or after idle_ms without a frame */
+	uint64_t frames;      /* to send; rx ends after as many */
 	uint32_t frame_bytes; /* 60 .. 1514, without FCS */
-	uint32_t idle_ms;
+	uint32_t idle_ms;     /* rx ends after so long without a frame, but waits for the first */
 };
 
 struct softhca_raw_result {
