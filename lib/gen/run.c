@@ -453,12 +453,15 @@ static enum gen_doing one_step(struct gen_run *run, uint64_t now)
 	return GEN_DOING_receive;
 }
 
+/* On the trail is also the gap in which the warm-up ended: it made frames late that were due after
+ * it. */
 static SPW_COLD void trail_gap(struct gen_run *run, enum gen_doing doing, uint64_t from_ns,
 			       uint64_t to_ns)
 {
-	spw_trail_gap(run->trail, (uint8_t)doing,
-		      run->start_tsc + spw_tsc_from_ns(run->tsc, from_ns),
-		      run->start_tsc + spw_tsc_from_ns(run->tsc, to_ns));
+	if (run->trail && to_ns >= run->warm_up_ns)
+		spw_trail_gap(run->trail, (uint8_t)doing,
+			      run->start_tsc + spw_tsc_from_ns(run->tsc, from_ns),
+			      run->start_tsc + spw_tsc_from_ns(run->tsc, to_ns));
 }
 
 static void run_plan(struct gen_run *run)
@@ -470,8 +473,9 @@ static void run_plan(struct gen_run *run)
 
 		last = now;
 		now = now_ns(run);
-		if (spw_likely(last >= run->warm_up_ns) &&
-		    gen_gap_note(&run->gap, doing, now - last) && run->trail)
+		if (spw_likely(last >= run->warm_up_ns))
+			gen_gap_note(&run->gap, doing, now - last);
+		if (spw_unlikely(now - last > GEN_GAP_LONG_NS))
 			trail_gap(run, doing, last, now);
 	}
 	run->ran_ns = SPW_MIN(now, run->end_ns);

@@ -51,17 +51,15 @@ struct gen_gap {
 };
 
 /* Purpose: records one gap of ns, and the step of work in it.
- * Returns: whether it was longer than GEN_GAP_LONG_NS.
  * Thread: owner.
  */
-SPW_INLINE bool gen_gap_note(struct gen_gap *gap, enum gen_doing doing, uint64_t ns)
+SPW_INLINE void gen_gap_note(struct gen_gap *gap, enum gen_doing doing, uint64_t ns)
 {
 	spw_hist_record(&gap->by_time_ns, ns, ns);
 	if (spw_likely(ns <= GEN_GAP_LONG_NS))
-		return false;
+		return;
 	gap->longer[doing].cnt++;
 	gap->longer[doing].worst_ns = SPW_MAX(gap->longer[doing].worst_ns, ns);
-	return true;
 }
 
 /* Purpose: spins for ns, or until *stop, and records the gaps that the machine causes on this core.

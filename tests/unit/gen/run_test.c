@@ -5,6 +5,8 @@
  * bounded, whatever comes in. Nothing here is measured in time: a busy machine makes the loop
  * slower and not longer.
  */
+#include <time.h>
+
 #include "unit_test.h"
 
 #include "gen/spw_gen_sum.h"
@@ -36,6 +38,9 @@ static struct {
 	uint64_t steps_too_many; /* frames were read although one was due before the port was
 				    called before that */
 	uint64_t strangers, most_looked_at;
+	uint64_t warm_up_ns;
+	struct spw_trail trail;
+	bool naps;                             /* the first poll takes longer than the warm-up */
 	const enum spw_port_event_kind *event; /* that it reports, one a call */
 	uint32_t event_cnt;
 } t;
@@ -79,6 +84,9 @@ static uint16_t rx(void *q, struct spw_desc *desc, uint16_t cnt)
 	t.call_tsc = spw_tsc_now();
 	if (t.run.sent_all && ++t.waits == (t.circles ? CIRCLES : WAITS))
 		t.stop = ++t.signals;
+	if (t.naps)
+		nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+	t.naps = false;
 	if (t.circles)
 		return t.run.sent_all ? old_frame(desc) : 0;
 	memcpy(desc, t.back, n * sizeof(*desc));
@@ -153,6 +161,7 @@ static int tear_down(void **state)
 {
 	(void)state;
 	gen_run_fini(&t.run);
+	spw_trail_close(&t.trail);
 	assert_int_equal(spw_pool_fini(&t.pool), 0);
 	spw_region_free(&t.region);
 	return 0;
@@ -169,6 +178,8 @@ static void run_at(double rate_fps, uint64_t seconds_ns, uint64_t probe_ns)
 				    .tsc = &t.tsc,
 				    .seconds_ns = seconds_ns,
 				    .probe_ns = probe_ns,
+				    .warm_up_ns = t.warm_up_ns,
+				    .trail = t.trail.rec ? &t.trail : NULL,
 				    .linger_ns = t.circles ? 200000000
 						 : t.deaf  ? UINT64_MAX
 							   : 1000000000,
@@ -289,6 +300,26 @@ static void gaps_add_up_to_the_run(void **state)
 	gen_sum_fini(&sum);
 }
 
+/* It is in no percentile, but made frames late that are: the trail has to say so. */
+static void the_trail_has_the_gap_that_outlasts_the_warm_up(void **state)
+{
+	uint64_t end_tsc, found = 0;
+
+	(void)state;
+	t.naps = true;
+	t.warm_up_ns = 20000000;
+	assert_int_equal(spw_trail_open(&t.trail, 1), 0);
+	run_at(1e3, 50000000, 0);
+	end_tsc = t.run.start_tsc + spw_tsc_from_ns(&t.tsc, t.warm_up_ns);
+	for (uint64_t i = 0; i < t.trail.cnt; i++) {
+		const struct spw_trail_rec *rec = &t.trail.rec[i];
+
+		found += rec->kind == SPW_TRAIL_GAP && rec->at[0] < end_tsc &&
+			 rec->at[1] >= end_tsc;
+	}
+	assert_int_equal(found, 1);
+}
+
 /* A gap of 5 us counts for 5000 moments, and what the loop did in it is remembered. */
 static void a_gap_weighs_what_it_lasts(void **state)
 {
@@ -324,6 +355,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(frames_that_circle_do_not_prolong_the_wait, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_link_that_goes_is_counted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_trail_has_the_gap_that_outlasts_the_warm_up,
+						set_up, tear_down),
 		cmocka_unit_test(a_gap_weighs_what_it_lasts),
 	};
 
