@@ -213,6 +213,11 @@ class Stalls(threading.Thread):
                 spwlab.nic_ask(self.nics[turn % 2], f"stall={STALL_MS}ms", 2)
 
 
+def had_loops(sides, rows):
+    """Those in whose trip neither loop stood still for most of the time: else the machine, which took its core, was what they waited for."""
+    return [row for row in rows if all(sides.gaps[who].covered(row.due, row.echo) <= 0.5 * row.whole for who in ("source", "loop"))]
+
+
 def joined(rows, cause, windows, begin):
     """(frames in whose trip a window fell and that waited most of the threshold for it, those of them that the join blames on
     `cause`, share of the injected time that it finds)."""
@@ -262,19 +267,20 @@ def test_nics_and_wire():
     check(got["joined"] >= 0.99 * got["frames"], f"{got['joined']} of {got['frames']} frames have every stamp")
     check(got["defects"] <= 0.01 * got["frames"], f"{got['defects']} of {got['frames']} frames have stamps out of order")
     check(got["attributed"] >= 0.95, f"attributed: {got['attributed']}, {got['by']}")
+    ran = had_loops(sides, rows)
     peer, nic = ([(int(line[2]), int(line[3])) for line in side if line[1] == "stalled"] for side in lines)
     held = sum(line[1] == "delayed" for line in lines[0])
     check(len(peer) > 10 and len(nic) > 10 and held > 100, f"{len(peer)}, {len(nic)} stalls, {held} frames held")
     for cause, windows in (("peer_late", peer), ("nic_late", nic)):
-        hit, right, share = joined(rows, cause, windows, lambda row: row.due)
+        hit, right, share = joined(ran, cause, windows, lambda row: row.due)
         aim = len(windows) * (STALL_MS - SLOW_MS) * JOIN_RATE / 1e3
-        if hit < 0.3 * aim:
+        if hit < 0.05 * aim:
             raise Skip(f"too busy a machine: {cause} could be seen in {hit} of about {aim:.0f} frames: {got['by']}")
         check(right >= 0.9 * hit and share >= 0.9, f"{cause}: {right} of {hit} frames, {share:.3f} of the time")
     wire = [row for row in rows if any(key == "held" for key, *_ in row.legs)]
     by_wire = sum(row.causes().get("wire", 0) for row in wire)
     check(by_wire >= 0.9 * len(wire) * HELD_MS * 1e-3 * hz and len(wire) >= 0.8 * held, f"{len(wire)} of {held} held frames, {by_wire / hz:.3f} s")
-    other = sum(row.causes().get("wire", 0) for row in rows if row not in wire)
+    other = sum(row.causes().get("wire", 0) for row in ran if row not in wire)
     check(other <= 0.1 * by_wire, f"wire: {other / hz:.3f} s of frames that were not held")
 
 
