@@ -190,6 +190,8 @@ void perf_facts_take(const struct spw_plat *plat, struct perf_end *end_out)
 	end_out->cores = plat->allowed_cnt;
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		nic_add(end_out, plat, i);
+	memcpy(end_out->other, plat->rdma, sizeof(end_out->other));
+	end_out->other_cnt = plat->rdma_cnt;
 	findings_take(end_out, plat);
 }
 
@@ -210,6 +212,18 @@ int perf_facts_read(struct perf_end *end_out)
 	end_out->memory_max = memory_available() / MEMORY_SHARE;
 	bonds_read(end_out);
 	return 0;
+}
+
+void perf_other_text(const struct spw_plat_rdma *dev, char *out, size_t bytes)
+{
+	const char *why = dev->software
+				  ? "is software of the kernel, whose figures are those of the "
+				    "CPU and of no card"
+				  : "is no PCI function, so nothing is known of its link";
+
+	snprintf(out, bytes, "%s (%s%s%s) %s; not taken", dev->rdma,
+		 dev->desc[0] ? dev->desc : "of unknown make", dev->netdev[0] ? " over " : "",
+		 dev->netdev, why);
 }
 
 /* ---- JSON ---- */
@@ -234,6 +248,19 @@ static json_t *nics_json(const struct perf_end *end)
 				"pcie_enforced_mbps", (int)nic->pcie_enforced_mbps, "up", nic->up,
 				"in_kernel", nic->in_kernel));
 	}
+	return list;
+}
+
+static json_t *others_json(const struct perf_end *end)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < end->other_cnt; i++)
+		json_array_append_new(list, json_pack("{s:o,s:o,s:o,s:b}", "rdma",
+						      app_json_text(end->other[i].rdma), "desc",
+						      app_json_text(end->other[i].desc), "netdev",
+						      app_json_text(end->other[i].netdev),
+						      "software", end->other[i].software));
 	return list;
 }
 
@@ -263,13 +290,13 @@ static json_t *findings_json(const struct perf_end *end)
 
 json_t *perf_facts_json(const struct perf_end *end)
 {
-	return json_pack("{s:o,s:o,s:o,s:s,s:o,s:s,s:b,s:i,s:I,s:o,s:o,s:o}", "host",
+	return json_pack("{s:o,s:o,s:o,s:s,s:o,s:s,s:b,s:i,s:I,s:o,s:o,s:o,s:o}", "host",
 			 app_json_text(end->host), "machine", app_json_text(end->machine), "kernel",
 			 app_json_text(end->kernel), "version", end->version, "gpu",
 			 app_json_text(end->gpu), "no_gpu", end->no_gpu, "software", end->software,
 			 "cores", (int)end->cores, "memory_max", (json_int_t)end->memory_max,
-			 "nics", nics_json(end), "bonds", bonds_json(end), "findings",
-			 findings_json(end));
+			 "nics", nics_json(end), "other_rdma", others_json(end), "bonds",
+			 bonds_json(end), "findings", findings_json(end));
 }
 
 static int u32_take(const json_t *json, const char *name, uint32_t *out)
@@ -319,6 +346,19 @@ static int nics_parse(const json_t *list, struct perf_end *end)
 	return rc;
 }
 
+static void others_parse(const json_t *list, struct perf_end *end)
+{
+	for (size_t i = 0; i < json_array_size(list) && i < SPW_PLAT_RDMA_MAX; i++) {
+		const json_t *item = json_array_get(list, i);
+		struct spw_plat_rdma *dev = &end->other[end->other_cnt++];
+
+		perf_text(item, "rdma", dev->rdma, sizeof(dev->rdma));
+		perf_text(item, "desc", dev->desc, sizeof(dev->desc));
+		perf_text(item, "netdev", dev->netdev, sizeof(dev->netdev));
+		dev->software = json_is_true(json_object_get(item, "software"));
+	}
+}
+
 static int bonds_parse(const json_t *list, struct perf_end *end)
 {
 	int rc = 0;
@@ -365,6 +405,7 @@ int perf_facts_parse(const json_t *json, struct perf_end *end_out)
 		rc = perf_number(json, "memory_max", INT64_MAX, &end_out->memory_max);
 	rc = rc ? rc : nics_parse(json_object_get(json, "nics"), end_out);
 	rc = rc ? rc : bonds_parse(json_object_get(json, "bonds"), end_out);
+	others_parse(json_object_get(json, "other_rdma"), end_out);
 	findings_parse(json_object_get(json, "findings"), end_out);
 	return rc;
 }

@@ -49,6 +49,8 @@ struct perf_end {
 	uint64_t memory_max; /* longest message for which it will allocate */
 	struct perf_nic nic[PERF_NIC_MAX];
 	uint32_t nic_cnt;
+	struct spw_plat_rdma other[SPW_PLAT_RDMA_MAX]; /* RDMA devices that are no NIC */
+	uint32_t other_cnt;
 	struct perf_bond bond[PERF_BOND_MAX];
 	uint32_t bond_cnt;
 	struct perf_finding finding[PERF_FINDING_MAX]; /* of the doctor, about the network */
@@ -62,6 +64,9 @@ void perf_facts_take(const struct spw_plat *plat, struct perf_end *end_out);
 json_t *perf_facts_json(const struct perf_end *end);
 /* Errors: -EPROTO. */
 int perf_facts_parse(const json_t *json, struct perf_end *end_out);
+
+/* Purpose: what an RDMA device of perf_end.other is, and why it is not taken. */
+void perf_other_text(const struct spw_plat_rdma *dev, char *out, size_t bytes);
 
 /* Returns: payload that its PCIe link can carry, in Mbit/s; 0 unknown: raw bits less the line code
  * (PCIe 1 and 2: 8b/10b, later ones: 128b/130b) and 24 bytes of header, framing and LCRC for each

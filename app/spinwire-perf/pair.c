@@ -118,6 +118,19 @@ static const struct perf_nic *by_name(const struct perf_end *end, const char *na
 	return NULL;
 }
 
+static int no_such_device(const struct perf_end *end, const char *name)
+{
+	char text[PERF_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < end->other_cnt; i++)
+		if (!strcmp(end->other[i].rdma, name)) {
+			perf_other_text(&end->other[i], text, sizeof(text));
+			return spw_err(EINVAL, "--rails: %s: %s", end->host, text);
+		}
+	return spw_err(EINVAL, "--rails: %s has no RDMA device %s; ibv_devices lists them",
+		       end->host, name);
+}
+
 /* One word of --rails: "a" or "a=b". */
 static int pair_named(struct perf_rails *rails, const struct perf_end *own,
 		      const struct perf_end *peer, char *word)
@@ -130,8 +143,7 @@ static int pair_named(struct perf_rails *rails, const struct perf_end *own,
 	a = by_name(own, word);
 	b = other ? by_name(peer, other) : NULL;
 	if (!a || (other && !b))
-		return spw_err(EINVAL, "--rails: %s has no RDMA device %s; ibv_devices lists them",
-			       a ? peer->host : own->host, a ? other : word);
+		return no_such_device(a ? peer : own, a ? other : word);
 	if (unfit(a) || (b && unfit(b)))
 		fault(rails, "%s: %s; left out", unfit(a) ? word : other,
 		      unfit(a) ? unfit(a) : unfit(b));
@@ -172,7 +184,8 @@ int perf_pair(const struct perf_end *own, const struct perf_end *peer, const cha
 			pair_one(rails_out, peer, &own->nic[i]);
 		}
 	if (own->nic_cnt == 0)
-		fault(rails_out, "%s has no RDMA device: ibv_devices lists none", own->host);
+		fault(rails_out, "%s has no RDMA device%s", own->host,
+		      own->other_cnt ? " that is a NIC" : ": ibv_devices lists none");
 	else if (usable == 0)
 		fault(rails_out, "%s: %s", own->nic[0].rdma, unfit(&own->nic[0]));
 	return 0;

@@ -74,6 +74,17 @@ static void end_print(const char *role, const struct perf_end *end)
 	       end->software ? ", software ConnectX" : "");
 }
 
+/* Named, so that nobody looks for them among the rails. */
+static void others_print(const struct perf_end *end)
+{
+	char text[PERF_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < end->other_cnt; i++) {
+		perf_other_text(&end->other[i], text, sizeof(text));
+		printf("note   %s: %s\n", end->host, text);
+	}
+}
+
 void perf_table_head(const struct perf_session *s)
 {
 	char by[64];
@@ -93,6 +104,8 @@ void perf_table_head(const struct perf_session *s)
 	}
 	for (uint32_t i = 0; i < s->rails.fault_cnt; i++)
 		fprintf(stderr, PERF_PROGRAM ": error: %s\n", s->rails.fault[i]);
+	others_print(&s->own);
+	others_print(&s->peer);
 	if (s->own.software || s->peer.software)
 		printf("note   software devices: the figures are those of these cores and this "
 		       "memory, not of a network\n");

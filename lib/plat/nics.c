@@ -10,7 +10,8 @@
  *
  * Two passes: net_read adds each PCI function with a netdev, rdma_read finds the same function by
  * its address and adds the RDMA device's name, or adds a function that has no netdev. Sorted by
- * address, so that function 0 of a port stands before its twin, which half_of then names.
+ * address, so that function 0 of a port stands before its twin, which half_of then names. RDMA
+ * devices that are no PCI function, software of the kernel above all, are a list of their own.
  */
 #include <net/if.h>
 #include <stdio.h>
@@ -119,17 +120,49 @@ static struct spw_plat_nic *rdma_add(struct plat_read *r, const char *device, co
 	return nic;
 }
 
+/* Kernels up to 5.10 link software to the PCI function whose interface it uses, so its description
+ * decides. Source: Linux drivers/infiniband/sw/rxe/rxe_verbs.c, include/uapi/rdma/siw-abi.h. */
+static bool is_software(const char *desc)
+{
+	return !strcmp(desc, "rxe") || !strcmp(desc, "Software iWARP stack");
+}
+
+/* An RDMA device that is no NIC. dev has its name and its description. */
+static void other_add(struct plat_read *r, struct spw_plat_rdma *dev)
+{
+	struct spw_plat *plat = r->plat;
+
+	plat_of(r, "rdma %.32s", dev->rdma);
+	plat_note(r, "description", dev->desc, "/sys/class/infiniband/*/node_desc",
+		  dev->desc[0] ? NULL : "absent");
+	if (!plat_text(r, "netdev", dev->netdev, sizeof(dev->netdev),
+		       "sys/class/infiniband/%s/parent", dev->rdma))
+		plat_text(r, "netdev", dev->netdev, sizeof(dev->netdev),
+			  "sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", dev->rdma);
+	dev->software = is_software(dev->desc);
+	if (plat->rdma_cnt < SPW_PLAT_RDMA_MAX)
+		plat->rdma[plat->rdma_cnt++] = *dev;
+}
+
 static bool rdma_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	struct spw_plat *plat = r->plat;
 	struct spw_plat_nic *nic = NULL;
+	struct spw_plat_rdma other = {0};
 	char device[128], dir[PLAT_TREE_PATH_MAX], pci[sizeof(nic->pci)];
 
 	snprintf(device, sizeof(device), "sys/class/infiniband/%.64s/device", name);
 	pci_of(r, device, dir, pci, sizeof(pci));
+	plat_copy(other.rdma, sizeof(other.rdma), name);
+	plat_text(r, "", other.desc, sizeof(other.desc), "sys/class/infiniband/%s/node_desc",
+		  other.rdma);
+	if (!pci[0] || is_software(other.desc)) {
+		other_add(r, &other);
+		return true;
+	}
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
-		if (pci[0] && strcmp(plat->nic[i].pci, pci) == 0)
+		if (strcmp(plat->nic[i].pci, pci) == 0)
 			nic = &plat->nic[i];
 	if (!nic)
 		nic = rdma_add(r, device, name, dir);

@@ -26,6 +26,7 @@ extern "C" {
 #define SPW_PLAT_NODE_MAX    64u
 #define SPW_PLAT_HUGE_MAX    8u
 #define SPW_PLAT_NIC_MAX     32u
+#define SPW_PLAT_RDMA_MAX    8u
 #define SPW_PLAT_GPU_MAX     16u
 #define SPW_PLAT_FINDING_MAX 64u
 #define SPW_PLAT_COUNT_MAX   40u
@@ -149,6 +150,14 @@ struct spw_plat_nic {
 	uint32_t count_cnt;
 };
 
+/* An RDMA device that is no NIC: software of the kernel (rxe, siw), or of a bus other than PCI. */
+struct spw_plat_rdma {
+	char rdma[32];   /* "rxe0" */
+	char desc[64];   /* its node_desc: "rxe", "Software iWARP stack"; "" unknown */
+	char netdev[16]; /* that carries its frames; "" unknown */
+	bool software;
+};
+
 /* A PCIe network function of NVIDIA (Mellanox), with or without a driver. */
 struct spw_plat_pci {
 	char pci[16];
@@ -251,6 +260,8 @@ struct spw_plat {
 	uint64_t memlock_bytes; /* RLIMIT_MEMLOCK, soft; UINT64_MAX unlimited */
 	struct spw_plat_nic nic[SPW_PLAT_NIC_MAX];
 	uint32_t nic_cnt;
+	struct spw_plat_rdma rdma[SPW_PLAT_RDMA_MAX]; /* those that are not in nic */
+	uint32_t rdma_cnt;
 	struct spw_plat_gpu gpu[SPW_PLAT_GPU_MAX];
 	uint32_t gpu_cnt;
 	int32_t cuda_driver;                       /* 13000 is 13.0; 0: none */

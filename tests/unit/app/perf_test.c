@@ -12,39 +12,9 @@
 #include "coll.h"
 #include "judge.h"
 #include "open_loop.h"
-#include "pair.h"
 #include "pattern.h"
+#include "perf_kit.h"
 #include "phy.h"
-#include "unit_file.h"
-
-static const char *platforms;
-
-static void machine(const char *name, struct perf_end *end)
-{
-	struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = ""};
-	struct spw_plat *plat;
-	char *text = unit_file_text("%s/%s.tree", platforms, name);
-
-	from.text[0] = text;
-	from.text_bytes[0] = strlen(text);
-	from.name[0] = name;
-	assert_int_equal(spw_plat_read(&from, &plat), 0);
-	perf_facts_take(plat, end);
-	snprintf(end->host, sizeof(end->host), "%s", name);
-	spw_plat_free(plat);
-	free(text);
-}
-
-/* The second of two machines: other addresses, another card. */
-static void another(struct perf_end *end)
-{
-	snprintf(end->host, sizeof(end->host), "peer");
-	for (uint32_t i = 0; i < end->nic_cnt; i++) {
-		end->nic[i].guid[0] = 'f';
-		if (end->nic[i].ip[0])
-			end->nic[i].ip[strlen(end->nic[i].ip) - 1] = '9';
-	}
-}
 
 static void sparks(struct perf_end *own, struct perf_end *peer)
 {
@@ -296,11 +266,15 @@ static void facts_travel(void **state)
 	own.nic[0].pcie_enforced_mbps = 100000;
 	own.bond[0] = (struct perf_bond){"bond0", "10.1.0.1", "eth0+eth1", 24};
 	own.bond_cnt = 1;
+	own.other[0] = (struct spw_plat_rdma){"rxe0", "rxe", "eth0", true};
+	own.other_cnt = 1;
 	json = perf_facts_json(&own);
 	assert_non_null(json);
 	assert_int_equal(perf_facts_parse(json, &back), 0);
 	assert_memory_equal(own.nic, back.nic, sizeof(own.nic));
 	assert_memory_equal(own.bond, back.bond, sizeof(own.bond));
+	assert_int_equal(own.other_cnt, back.other_cnt);
+	assert_memory_equal(own.other, back.other, sizeof(own.other));
 	assert_int_equal(own.memory_max, back.memory_max);
 	assert_string_equal(own.machine, back.machine);
 	json_object_set_new(json_array_get(json_object_get(json, "nics"), 0), "prefix",
