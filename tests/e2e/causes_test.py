@@ -259,8 +259,11 @@ def test_nics_and_wire():
     balanced(step["spinwire"])
     stages = {row["stage"]: row for row in step["spinwire"]["latency"]}
     equal(stages["nic_sent"]["count"], step["spinwire"]["ledger"]["executed"], "frames with a NIC stamp")
-    # Small beside the threshold by which frames are judged; a NIC thread that shares its core publishes its clock less often.
-    check(0 < stages["nic_polled"]["uncertainty_ns"] < SLOW_MS * 1e6 / 20, f"clock of the NIC: {stages['nic_polled']}")
+    # Small beside the threshold by which frames are judged. A NIC thread publishes its clock only while it has a core.
+    clock = stages["nic_polled"]
+    if clock["uncertainty_ns"] >= SLOW_MS * 1e6 / 20:
+        not_too_busy(step["spinwire"])
+    check(0 < clock["uncertainty_ns"] < SLOW_MS * 1e6 / 20, f"clock of the NIC: {clock}")
     got, hz = step["where"], step["gen"]["tsc_hz"]
     slow = sum(row["frames"] for row in step["gen"]["causes"]["by"] if row["cause"] not in ("lost", "unsent"))
     equal((got["frames"], got["every"], len(rows)), (slow, 1, slow), "slow frames on the trail")
