@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tools/test: tools/run is its last step and counts in the closing line; what killed programs leave with EAL is swept."""
 import contextlib
+import functools
 import importlib.machinery
 import importlib.util
 import io
@@ -51,6 +52,16 @@ class LastStep(unittest.TestCase):
     def test_a_part_is_a_part(self):
         _, out, commands = self.whole(0, ["--variant", "plain"])
         self.assertEqual((out.splitlines()[-1], commands), ("1 passed, 0 failed, 1 skipped", []))
+
+
+class Limit(unittest.TestCase):
+    def test_a_grandchild_that_keeps_the_pipe_is_not_waited_for(self):
+        """It has a session of its own, so that the kill of the group misses it; it ends when this end of the other pipe is closed."""
+        other, ours = os.pipe()
+        with os.fdopen(other, "rb") as kept, os.fdopen(ours, "wb"):
+            script = f"echo words; setsid sh -c 'read nothing <&{kept.fileno()}' & wait"
+            with mock.patch.object(run_tests, "END_S", 0.5), mock.patch.object(subprocess, "Popen", functools.partial(subprocess.Popen, pass_fds=[kept.fileno()])):
+                self.assertEqual(run_tests.run(["sh", "-c", script], 1), (124, "words\n"))
 
 
 class Sweep(unittest.TestCase):
