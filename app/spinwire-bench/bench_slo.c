@@ -127,8 +127,9 @@ static int serve(struct slo_bench *b, struct lane *lane, uint64_t ns, struct spw
 		if (turn % VIEW_TURNS == 0) {
 			spw_topo_clocks_pair(&lane->topo);
 			spw_topo_collect_more(&lane->topo, b->view);
-			if (watch)
-				spw_slo_watch_turn(watch, &lane->topo, b->view, &seen, &step);
+			if (watch &&
+			    spw_slo_watch_turn(watch, &lane->topo, b->view, &seen, &step) < 0)
+				return -EIO;
 		}
 		nanosleep(&nap, NULL);
 	}

@@ -148,7 +148,7 @@ int app_slo_open(struct app *app);
 void app_slo_close(struct app *app);
 /* Purpose: measures, and asks for another setting when that is due; app->slo is not NULL.
  * Thread:  control, every 20 ms, with a view just collected. */
-void app_slo_turn(struct app *app, const struct spw_rec_view *view);
+int app_slo_turn(struct app *app, const struct spw_rec_view *view);
 json_t *app_slo_json(const struct app *app);
 void app_slo_print(const struct app *app);
 

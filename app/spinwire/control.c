@@ -115,12 +115,25 @@ static void collect(struct app *app)
 	app_hdr_tick(&app->hdr);
 }
 
-static void look_at_slo(struct app *app)
+static int look_at_slo(struct app *app)
 {
+	int rc;
+
 	pthread_mutex_lock(&view_lock);
 	spw_topo_collect_more(&app->topo, live_view);
-	app_slo_turn(app, live_view);
+	rc = app_slo_turn(app, live_view);
 	pthread_mutex_unlock(&view_lock);
+	return rc;
+}
+
+/* The executors' turn, and that of the objective. */
+static int look_at_executors(struct app *app, uint64_t turn)
+{
+	int rc = spw_topo_service(&app->topo);
+
+	if (rc == 0 && turn % SLO_TURNS == 0 && app->slo && live_view)
+		rc = look_at_slo(app);
+	return rc;
 }
 
 /* What the kernel counts for each lcore, in the tenths of a second in which its loop had gaps. */
@@ -164,7 +177,7 @@ static int watch(struct app *app)
 	const struct timespec nap = {.tv_nsec = TURN_NS};
 
 	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signals) && !time_is_up(app); turn++) {
-		if (spw_topo_service(&app->topo) < 0) {
+		if (look_at_executors(app, turn) < 0) {
 			spw_warn("executor: %s", spw_err_text());
 			app_record_fault(app);
 			return APP_FAULT;
@@ -177,8 +190,6 @@ static int watch(struct app *app)
 			read_who(app);
 		if (turn % COLLECT_TURNS == 0)
 			collect(app);
-		if (turn % SLO_TURNS == 0 && app->slo && live_view)
-			look_at_slo(app);
 		if (app->fault)
 			return APP_FAULT;
 		if (all_ended(app) || enough_frames(app))

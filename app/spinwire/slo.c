@@ -161,21 +161,23 @@ static void say_kept(struct app_slo *slo, const struct app *app, const struct sp
 
 /* ---- the control loop's call ---- */
 
-void app_slo_turn(struct app *app, const struct spw_rec_view *view)
+int app_slo_turn(struct app *app, const struct spw_rec_view *view)
 {
 	struct app_slo *slo = app->slo;
 	struct spw_slo_seen seen;
 	struct spw_slo_step step;
+	int rc = spw_slo_watch_turn(&slo->watch, &app->topo, view, &seen, &step);
 
-	if (!spw_slo_watch_turn(&slo->watch, &app->topo, view, &seen, &step))
-		return;
+	if (rc <= 0)
+		return rc;
 	if (step.why == SPW_SLO_STAY) {
 		say_kept(slo, app, &step, &seen);
-		return;
+		return 0;
 	}
 	say_change(app, &step, &seen);
 	slo->tries += step.why == SPW_SLO_TRY;
 	slo->changes += step.why != SPW_SLO_TRY;
+	return 0;
 }
 
 /* ---- the summary ---- */

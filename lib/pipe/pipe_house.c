@@ -63,7 +63,7 @@ static void house_events(struct spw_pipe *pipe)
 
 /* ---- executors ---- */
 
-/* Those that are not in use stay ready. */
+/* Of the executors that are not in use, too: they may have been started for a change. */
 static void house_beats(struct spw_pipe *pipe)
 {
 	for (uint32_t i = 0; i < pipe->way_cnt; i++)

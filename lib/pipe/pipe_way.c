@@ -45,7 +45,8 @@ void pipe_way_use(struct spw_pipe *pipe, uint32_t idx)
 	spw_rec_exec(&pipe->rec,
 		     way->learns == SPW_CAUSE_EXEC_INLINE || way->learns == SPW_CAUSE_EXEC_LAUNCHED,
 		     way->unc_tsc);
-	spw_thr_store_rlx(&pipe->way_idx, idx);
+	/* [Q5 release, pairs with spw_pipe_way: the ring before is not touched any more] */
+	spw_thr_store_rel(&pipe->way_idx, idx);
 	variant_set(pipe);
 }
 
@@ -80,7 +81,8 @@ static void way_change(struct spw_pipe *pipe, uint32_t idx)
 /* The turn while the loop waits for its ring to be empty. */
 static SPW_COLD uint16_t pipe_turn_change(struct spw_pipe *pipe)
 {
-	const uint32_t asked = spw_thr_load_rlx(&pipe->asked) >> ASKED_WAY_SHIFT;
+	/* [Q2 acquire, pairs with spw_pipe_ask] */
+	const uint32_t asked = spw_thr_load_acq(&pipe->asked) >> ASKED_WAY_SHIFT;
 
 	if (pipe->ring->retired_seq == pipe->ring->head_seq) {
 		way_change(pipe, asked);
@@ -94,7 +96,8 @@ static SPW_COLD uint16_t pipe_turn_change(struct spw_pipe *pipe)
 
 void pipe_way_obey(struct spw_pipe *pipe)
 {
-	const uint32_t asked = spw_thr_load_rlx(&pipe->asked);
+	/* [Q2 acquire, pairs with spw_pipe_ask] */
+	const uint32_t asked = spw_thr_load_acq(&pipe->asked);
 
 	if ((uint16_t)asked != pipe->burst)
 		spw_thr_store_rlx(&pipe->burst, (uint16_t)asked);
@@ -106,11 +109,13 @@ void pipe_way_obey(struct spw_pipe *pipe)
 
 void spw_pipe_ask(struct spw_pipe *pipe, uint32_t way, uint16_t burst)
 {
-	spw_thr_store_rlx(&pipe->asked, way << ASKED_WAY_SHIFT | burst);
+	/* [Q1 release, pairs with pipe_way_obey: that way's executor has been started] */
+	spw_thr_store_rel(&pipe->asked, way << ASKED_WAY_SHIFT | burst);
 }
 
 uint32_t spw_pipe_way(const struct spw_pipe *pipe, uint16_t *burst_out)
 {
 	*burst_out = spw_thr_load_rlx(&pipe->burst);
-	return spw_thr_load_rlx(&pipe->way_idx);
+	/* [Q6 acquire, pairs with pipe_way_use] */
+	return spw_thr_load_acq(&pipe->way_idx);
 }

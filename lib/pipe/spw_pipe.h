@@ -242,11 +242,15 @@ void spw_pipe_relaunched(struct spw_pipe *pipe, uint64_t from_tsc, uint64_t to_t
  *   port      frames are taken      │ frames wait in the port            │ frames are taken
  *
  * Shape:   way < way_cnt; burst 1 .. SPW_BURST_MAX. The last request counts.
- * Order:   none: one relaxed store of a word.
+ * Order:   Q1, Q2: what the caller did before (starting that way's executor) comes before the
+ *          loop's first use of it.
  * Thread:  control. */
 void spw_pipe_ask(struct spw_pipe *pipe, uint32_t way, uint16_t burst);
 
-/* Returns: the way in use, and with which burst. Thread: any. */
+/* Returns: the way in use, and with which burst.
+ * Order:   Q5, Q6: the loop touches the ring of the way before no more, so its executor may be
+ *          stopped.
+ * Thread:  any. */
 uint32_t spw_pipe_way(const struct spw_pipe *pipe, uint16_t *burst_out);
 
 /* The counters of one pipe, as spw_pipe_summary read them. */

@@ -4,6 +4,7 @@
  * The watch of spw_slo.h: measures what the setting in use gives, hands it to the policy (slo.c),
  * and asks the lanes for what that chose.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "topo/spw_slo.h"
@@ -18,6 +19,7 @@ int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *c
 {
 	memset(watch, 0, sizeof(*watch));
 	watch->settle = SETTLE_VIEWS;
+	watch->change = SPW_SLO_ASKED;
 	return spw_slo_init(&watch->policy, conf);
 }
 
@@ -75,25 +77,50 @@ static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct
 	return true;
 }
 
-bool spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
-			const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
-			struct spw_slo_step *step_out)
+/* Wakes the executor in one turn and asks the lanes in the next: no frame waits for its start.
+ * Returns: 1 once the lanes were asked. */
+static int change(struct spw_slo_watch *watch, struct spw_topo *topo)
 {
-	if (!spw_topo_uses(topo, spw_slo_now(&watch->policy).way))
-		return false;
+	const struct spw_slo_setting to = spw_slo_now(&watch->policy);
+	int rc;
+
+	if (watch->change == SPW_SLO_WAKE) {
+		rc = spw_topo_wake(topo, to.way);
+		if (rc == 0)
+			watch->change = SPW_SLO_ASK;
+		return rc == -EBUSY ? 0 : rc;
+	}
+	if (watch->change == SPW_SLO_ASK) {
+		spw_topo_ask(topo, to.way, to.burst);
+		watch->change = SPW_SLO_ASKED;
+	}
+	return spw_topo_uses(topo, to.way);
+}
+
+int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
+		       const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
+		       struct spw_slo_step *step_out)
+{
+	int rc = change(watch, topo);
+
+	if (rc <= 0)
+		return rc;
 	if (watch->settle) {
-		if (--watch->settle == 0)
+		if (--watch->settle == 0) {
+			spw_topo_rest(topo, spw_slo_now(&watch->policy).way);
 			begin(watch, topo, view);
-		return false;
+		}
+		return 0;
 	}
 	if (!end(watch, topo, view, seen_out))
-		return false;
+		return 0;
 	*step_out = spw_slo_next(&watch->policy, seen_out);
 	if (step_out->why == SPW_SLO_STAY) {
 		begin(watch, topo, view);
-		return true;
+		return 1;
 	}
 	watch->settle = SETTLE_VIEWS;
-	spw_topo_ask(topo, step_out->to.way, step_out->to.burst);
-	return true;
+	watch->change = SPW_SLO_WAKE;
+	rc = change(watch, topo);
+	return rc < 0 ? rc : 1;
 }

@@ -5,8 +5,10 @@
  * from what it measures. Two parts: the policy (spw_slo_next) sees one measurement after the other
  * and answers with the next setting; the watch (spw_slo_watch_turn) measures, and asks the lanes.
  *
- *   ask ─► lanes follow ─► settle ─► measure ─► choose ─► ask ...
+ *   wake ─► ask ─► lanes follow ─► settle ─► rest the others ─► measure ─► choose ─► wake ...
  *
+ *   wake      the executor that was chosen is started; one view later the lanes are asked
+ *   rest      the others are stopped: nothing polls that is not in use
  *   settle    two views, after which nothing of the setting before is left
  *   measure   0.2 s, and on until three frames lie beyond the percentile, or one was lost, or 1 s
  *
@@ -126,6 +128,11 @@ uint64_t spw_slo_load(const struct spw_slo *slo);
 /* Private to slo_watch.c, but for the policy, which may be read. */
 struct spw_slo_watch {
 	struct spw_slo policy;
+	enum {
+		SPW_SLO_WAKE, /* the executor of the setting in use may be at rest */
+		SPW_SLO_ASK,  /* it is started: the lanes are to be asked for it */
+		SPW_SLO_ASKED,
+	} change;
 	uint32_t settle;              /* views left until the measurement begins */
 	struct spw_hist before, diff; /* of the stage that is measured */
 	uint64_t begin_tsc;
@@ -138,13 +145,16 @@ struct spw_slo_watch {
  * Errors:  as spw_slo_init. */
 int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *conf);
 
-/* Purpose: one look at the running topology; at the end of a measurement chooses, and asks the
- * lanes for what was chosen. Latency is that from the NIC's stamp where frames have one, else from
- * the poll. Shape:   view was just collected; every 5 .. 50 ms. Returns: true if a measurement
- * ended: seen_out and step_out tell of it. Thread:  control. */
-bool spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
-			const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
-			struct spw_slo_step *step_out);
+/* Purpose: one look at the running topology; at the end of a measurement chooses, wakes the
+ * executor that was chosen, asks the lanes for it, and lets the others rest. Latency is that from
+ *          the NIC's stamp where frames have one, else from the poll.
+ * Shape:   view was just collected; every 5 .. 50 ms.
+ * Returns: 1: a measurement ended, seen_out and step_out tell of it; 0: none did.
+ * Thread:  control.
+ * Errors:  those of spw_topo_wake: the lanes use what they used before. */
+int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
+		       const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
+		       struct spw_slo_step *step_out);
 
 #ifdef __cplusplus
 }

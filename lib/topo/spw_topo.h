@@ -121,6 +121,7 @@ struct spw_topo_way {
 	struct spw_exec *exec;
 	struct spw_topo_clock clock; /* of a GPU */
 	uint64_t relaunched;         /* control: the executor's count at the last service */
+	bool rests;                  /* control: by spw_topo_rest */
 };
 
 /* One port queue with its pool and its pipe; on the lcore's NUMA node, aligned to a page. */
@@ -202,12 +203,26 @@ void spw_topo_clocks_pair(struct spw_topo *topo);
 
 /* Purpose: asks every lane to poll at most `burst` frames at a time and to use the executor
  *          way[way]; each follows by itself, without losing a frame (spw_pipe_ask).
- * Shape:   way < way_cnt; burst 1 .. SPW_BURST_MAX.
+ * Shape:   way < way_cnt, and not at rest; burst 1 .. SPW_BURST_MAX.
  * Thread:  control. */
 void spw_topo_ask(struct spw_topo *topo, uint32_t way, uint16_t burst);
 
 /* Returns: whether every lane uses that way. Thread: control. */
 bool spw_topo_uses(const struct spw_topo *topo, uint32_t way);
+
+/* Purpose: stops the executors that no lane uses: their threads end, their kernels leave the GPU,
+ *          and no core or SM polls for nothing. One that gets no core to end on ends later, with a
+ *          warning now.
+ * Shape:   every lane uses `way`, and was asked for no other since.
+ * Order:   Q6: the lanes have left the rings of the others.
+ * Thread:  control. */
+void spw_topo_rest(struct spw_topo *topo, uint32_t way);
+
+/* Purpose: starts the executor of a way that rests, before lanes are asked to use it. Nothing to do
+ *          for one that does not. A kernel polls some 10 us later.
+ * Errors:  -EBUSY: it has not ended yet, try again; those of spw_exec_start. It rests on.
+ * Thread:  control. */
+int spw_topo_wake(struct spw_topo *topo, uint32_t way);
 
 /* Purpose: the next port event of any lane.
  * Returns: false when there is none.

@@ -22,6 +22,7 @@
 #define DRAIN_NS \
 	2000000000ull /* an executor that has not finished its batches after this is abandoned */
 #define SLOW_WAIT_NS 1000000ull /* the executor reports a pause only after it ends */
+#define REST_MS      200u /* an executor without work ends in far less, unless it gets no core */
 
 /* How early a CPU executor may stamp: its thread may read the counter before the cache line that
  * carries the batch has arrived. */
@@ -311,7 +312,7 @@ int spw_topo_service(struct spw_topo *topo)
 	int rc = 0;
 
 	for (uint32_t w = 0; rc == 0 && w < topo->way_cnt; w++)
-		rc = way_service(topo, &topo->way[w]);
+		rc = topo->way[w].rests ? 0 : way_service(topo, &topo->way[w]);
 	return rc;
 }
 
@@ -329,6 +330,36 @@ bool spw_topo_uses(const struct spw_topo *topo, uint32_t way)
 		if (spw_pipe_way(&topo->lane[i]->pipe, &burst) != way)
 			return false;
 	return true;
+}
+
+void spw_topo_rest(struct spw_topo *topo, uint32_t way)
+{
+	for (uint32_t w = 0; w < topo->way_cnt; w++) {
+		struct spw_topo_way *other = &topo->way[w];
+
+		if (w == way || other->rests)
+			continue;
+		other->rests = true;
+		if (spw_exec_stop(other->exec, REST_MS) < 0)
+			spw_warn("executor %s, which is not in use, does not rest yet: %s",
+				 spw_exec_kind_name(other->kind), spw_err_text());
+	}
+}
+
+/* Stops it first, in case that it had not ended when it was sent to rest. */
+int spw_topo_wake(struct spw_topo *topo, uint32_t way)
+{
+	struct spw_topo_way *w = &topo->way[way];
+	int rc;
+
+	if (!w->rests)
+		return 0;
+	rc = spw_exec_stop(w->exec, REST_MS);
+	rc = rc < 0 && rc != -ETIME ? rc : spw_exec_start(w->exec);
+	if (rc < 0)
+		return spw_err_ctx(rc, "executor %s", spw_exec_kind_name(w->kind));
+	w->rests = false;
+	return 0;
 }
 
 static int ports_stop(struct spw_topo *topo)

@@ -2,9 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * A running lane is asked for another executor again and again: each frame is executed once, by one
- * of them, each slot returns, and the verdicts are right. One frame in seven is malformed.
+ * of them, each slot returns, and the verdicts are right. One frame in seven is malformed. The
+ * executor that is not in use may be at rest meanwhile.
  */
+#include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -18,6 +22,7 @@
 struct rig {
 	struct spw_port_spec spec;
 	struct spw_topo topo;
+	bool rests; /* what is not in use */
 	uint32_t stop;
 };
 
@@ -60,13 +65,52 @@ static void nap(void)
 	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
+/* Threads of the cpu executor that this process has. */
+static uint32_t exec_threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	uint32_t cnt = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		char path[300], name[16] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		cnt += fgets(name, sizeof(name), file) && !strcmp(name, "spw-exec\n");
+		fclose(file);
+	}
+	closedir(dir);
+	return cnt;
+}
+
+/* The thread of way 1 is there only while that way is in use. */
+static void rest(struct rig *rig, uint32_t way)
+{
+	uint32_t naps = 0;
+
+	spw_topo_rest(&rig->topo, way);
+	while (exec_threads() != way && naps++ < NAPS_MAX)
+		nap();
+	assert_int_equal(exec_threads(), way);
+	assert_int_equal(spw_topo_service(&rig->topo), 0);
+}
+
 /* Until the lane uses that way, and has polled some frames since. */
 static void follow(struct rig *rig, uint32_t way, uint16_t burst)
 {
 	uint32_t naps = 0;
 	uint64_t frames;
 	uint16_t now;
+	int rc;
 
+	while ((rc = spw_topo_wake(&rig->topo, way)) == -EBUSY && naps++ < NAPS_MAX)
+		nap();
+	assert_int_equal(rc, 0);
 	spw_topo_ask(&rig->topo, way, burst);
 	while (!spw_topo_uses(&rig->topo, way) && naps++ < NAPS_MAX)
 		nap();
@@ -76,9 +120,11 @@ static void follow(struct rig *rig, uint32_t way, uint16_t burst)
 	assert_true(spw_topo_uses(&rig->topo, way));
 	spw_pipe_way(&rig->topo.lane[0]->pipe, &now);
 	assert_int_equal(now, burst);
+	if (rig->rests)
+		rest(rig, way);
 }
 
-static void changes(bool record)
+static void changes(bool record, bool rests)
 {
 	struct spw_exec_stat inlined, cpu;
 	struct spw_topo_stat stat;
@@ -88,6 +134,7 @@ static void changes(bool record)
 	struct rig rig;
 
 	rig_open(&rig, record);
+	rig.rests = rests;
 	assert_int_equal(pthread_create(&thread, NULL, lane_main, &rig), 0);
 	for (uint32_t i = 1; i <= CHANGES; i++)
 		follow(&rig, i & 1, (uint16_t)(1 + i % SPW_BURST_MAX));
@@ -112,18 +159,24 @@ static void changes(bool record)
 
 static void recorded(void **state SPW_UNUSED)
 {
-	changes(true);
+	changes(true, false);
 }
 
 static void not_recorded(void **state SPW_UNUSED)
 {
-	changes(false);
+	changes(false, false);
+}
+
+static void what_is_not_in_use_rests(void **state SPW_UNUSED)
+{
+	changes(true, true);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(recorded),
-					   cmocka_unit_test(not_recorded)};
+					   cmocka_unit_test(not_recorded),
+					   cmocka_unit_test(what_is_not_in_use_rests)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
