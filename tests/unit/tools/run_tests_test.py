@@ -61,7 +61,7 @@ class Limit(unittest.TestCase):
         with os.fdopen(other, "rb") as kept, os.fdopen(ours, "wb"):
             script = f"echo words; setsid sh -c 'read nothing <&{kept.fileno()}' & wait"
             with mock.patch.object(run_tests, "END_S", 0.5), mock.patch.object(subprocess, "Popen", functools.partial(subprocess.Popen, pass_fds=[kept.fileno()])):
-                self.assertEqual(run_tests.run(["sh", "-c", script], 1), (124, "words\n"))
+                self.assertEqual(run_tests.run(["sh", "-c", script], 3), (124, "words\n"))
 
 
 class Sweep(unittest.TestCase):

@@ -73,7 +73,7 @@ static void test_changed_bytes(void **state)
 	uint8_t raw[SPW_PORT_RAW_MAX] SPW_ALIGNED(8);
 	struct spw_desc was[SPW_BURST_MAX], is[SPW_BURST_MAX];
 	struct spw_port_raw_reader *reader;
-	uint8_t *cqe5;
+	struct mlx5_eth_raw_plain *cqe5;
 	uint32_t bytes;
 
 	(void)state;
@@ -84,19 +84,20 @@ static void test_changed_bytes(void **state)
 	assert_int_equal(spw_port_rx_burst(&model.h.pq, was, 64), 9);
 	bytes = model.h.pq.raw->bytes;
 	memcpy(raw, model.h.pq.raw->to, bytes);
-	cqe5 = raw + sizeof(struct mlx5_eth_raw_head) + sizeof(struct mlx5_eth_raw_run) + 5 * 64;
-	cqe5[47] ^= 1; /* of byte_cnt */
+	cqe5 = (void *)(raw + sizeof(struct mlx5_eth_raw_head) + sizeof(struct mlx5_eth_raw_run));
+	cqe5 += 5;
+	cqe5->byte_cnt[3] ^= 1;
 	assert_int_equal(spw_port_raw_run(reader, raw, bytes, is), 9);
 	for (int i = 0; i < 9; i++)
 		assert_int_equal(is[i].len, i == 5 ? was[i].len ^ 1u : was[i].len);
-	cqe5[47] ^= 1;
-	cqe5[55] ^= 1; /* of the timestamp */
+	cqe5->byte_cnt[3] ^= 1;
+	cqe5->timestamp[7] ^= 1;
 	assert_int_equal(spw_port_raw_run(reader, raw, bytes, is), 9);
 	assert_int_not_equal(is[5].nic_stamp, was[5].nic_stamp);
-	cqe5[55] ^= 1;
-	cqe5[63] ^= 1; /* the owner bit */
+	cqe5->timestamp[7] ^= 1;
+	cqe5->owner[1] ^= 1;
 	assert_int_equal(spw_port_raw_run(reader, raw, bytes, is), 5);
-	cqe5[63] ^= 1;
+	cqe5->owner[1] ^= 1;
 	assert_int_equal(spw_port_raw_run(reader, raw, bytes, is), 9);
 	for (uint32_t cut = 0; cut < bytes; cut += 8)
 		assert_true(spw_port_raw_run(reader, raw, cut, is) < 9);
