@@ -8,8 +8,9 @@
  *   control    CQ error, QP or WQ fatal ─► recreate_cnt or reset_cnt + 1          (RD3)
  *   owner      ... bursts ... rdma_side_take: counts moved? ─► recover            (RD4)
  *              recovered at t0 ───────── RDMA_SIDE_LATE_MS ─────────┤
- *              an event in here may belong to the time before t0: it is acted on only if, at the
- *              end of the window, nothing has completed since
+ *              an event in here may belong to the time before t0: it is acted on only if nothing
+ *              has completed since. The first call after the window does not judge: if the owner
+ *              was preempted, what completed is still unread. Bursts lie before the next call
  */
 #include "rdma/spw_rdma_side.h"
 
@@ -94,16 +95,22 @@ static bool is_late(const struct rdma_side *side)
 const char *rdma_side_take(struct rdma_side *side, uint32_t completed)
 {
 	const char *what = take_reported(side);
+	const bool late = is_late(side);
 
 	side->completed = completed;
-	if (what && (side->recreate || !is_late(side)))
+	if (what && (side->recreate || !late))
 		return what;
 	if (what && !side->late) {
 		side->late = what;
 		side->late_at = completed;
+		side->late_due = false;
 	}
-	if (!side->late || is_late(side))
+	if (!side->late || late)
 		return NULL;
+	if (!side->late_due) {
+		side->late_due = true;
+		return NULL;
+	}
 	what = side->late_at == completed ? side->late : NULL;
 	side->late = NULL;
 	return what;

@@ -26,6 +26,7 @@ struct rdma_side {
 	uint64_t recovered_ms; /* time of the last recovery; 0: none */
 	const char *late;      /* an event that may be from before that recovery; NULL: none */
 	uint32_t late_at;      /* completions when it arrived */
+	bool late_due;         /* its window is over: the next call judges */
 	uint32_t completed;    /* as of the last rdma_side_take */
 	bool blind;            /* the last recovery did not know what it recovered from */
 	uint32_t blind_at;     /* completions then */
@@ -58,8 +59,9 @@ bool rdma_side_is_stuck(const struct rdma_side *side);
 
 /* Purpose: the reason to recover, if there is one. An event within RDMA_SIDE_LATE_MS after a
  * recovery waits until that time is over, and counts only if the queue has completed nothing since:
- * a queue that really failed again flushes its WQEs, and error completions count at once. An error
- * of a CQ is never late, since the events of an old CQ end when it is destroyed.
+ * a queue that really failed again flushes its WQEs, and error completions count at once. Whatever
+ * completed must have been read: between two calls the owner polls. An error of a CQ is never late,
+ * since the events of an old CQ end when it is destroyed.
  * Shape: completed: completions that the owner has taken, free running.
  * Returns: static text; NULL: nothing to recover from.
  * Thread: owner.

@@ -6,6 +6,7 @@
  */
 #include <time.h>
 
+#include "rdma/spw_rdma_ctl.h"
 #include "rdma/spw_rdma_side.h"
 #include "unit_test.h"
 
@@ -29,6 +30,21 @@ static void nap(uint32_t ms)
 	nanosleep(&ts, NULL);
 }
 
+/* An event within the window after a recovery is observed at 7 completions, and waits. Once more if
+ * this thread stood still until the window was over. */
+static void recovered_and_late(struct rdma_side *side)
+{
+	const char *what;
+
+	do {
+		*side = (struct rdma_side){0};
+		rdma_side_recovered(side, true);
+		inject(side, IBV_EVENT_WQ_FATAL);
+		what = rdma_side_take(side, 7);
+	} while (what && rdma_ctl_now_ms() - side->recovered_ms >= RDMA_SIDE_LATE_MS);
+	assert_null(what);
+}
+
 static void test_first_event(void **state)
 {
 	struct rdma_side side = {0};
@@ -46,13 +62,10 @@ static void test_first_event(void **state)
 /* The event comes when the queue works again, and the queue goes on receiving: nothing. */
 static void test_late_event(void **state)
 {
-	struct rdma_side side = {0};
+	struct rdma_side side;
 
 	(void)state;
-	rdma_side_reset(&side);
-	rdma_side_recovered(&side, true);
-	inject(&side, IBV_EVENT_WQ_FATAL);
-	assert_null(rdma_side_take(&side, 7));
+	recovered_and_late(&side);
 	assert_null(rdma_side_take(&side, 8));
 	nap(RDMA_SIDE_LATE_MS + 5);
 	assert_null(rdma_side_take(&side, 9));
@@ -61,17 +74,30 @@ static void test_late_event(void **state)
 	assert_non_null(rdma_side_take(&side, 9));
 }
 
+/* The owner is preempted from the event to the end of the window. What the queue has completed
+ * meanwhile is read by the burst after that call. */
+static void test_late_event_and_late_owner(void **state)
+{
+	struct rdma_side side;
+
+	(void)state;
+	recovered_and_late(&side);
+	nap(RDMA_SIDE_LATE_MS + 5);
+	assert_null(rdma_side_take(&side, 7));
+	assert_null(rdma_side_take(&side, 8));
+	assert_null(rdma_side_take(&side, 8));
+}
+
 /* The queue completes nothing after it: it did fail again, without a flush. A completion
  * queue's error never waits. */
 static void test_silent_failure(void **state)
 {
-	struct rdma_side side = {0};
+	struct rdma_side side;
 
 	(void)state;
-	rdma_side_recovered(&side, true);
-	inject(&side, IBV_EVENT_WQ_FATAL);
-	assert_null(rdma_side_take(&side, 7));
+	recovered_and_late(&side);
 	nap(RDMA_SIDE_LATE_MS + 5);
+	assert_null(rdma_side_take(&side, 7));
 	assert_non_null(rdma_side_take(&side, 7));
 	assert_null(rdma_side_take(&side, 7));
 	rdma_side_recovered(&side, true);
@@ -102,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_event),
 		cmocka_unit_test(test_late_event),
+		cmocka_unit_test(test_late_event_and_late_owner),
 		cmocka_unit_test(test_silent_failure),
 		cmocka_unit_test(test_stuck),
 	};
