@@ -84,18 +84,6 @@ uint32_t rdma_dev_mtu_bytes(const struct rdma_dev *dev);
  * Thread: any, outside the bursts (it opens a file). */
 bool rdma_dev_counter(const struct rdma_dev *dev, const char *path, uint64_t *value_out);
 
-/* ---- draining ---- */
-
-/* Purpose: whether the device has had its time, 200 ms, to complete or flush what was posted. What
- * has not completed by then never will.
- * Shape: *since_tsc is 0 before the first call, which starts the time.
- * Thread: the owner of *since_tsc. */
-bool rdma_drain_is_over(const struct rdma_dev *dev, uint64_t *since_tsc);
-/* Purpose: as rdma_drain_is_over, for a thread that has nothing else to do: sleeps for 100 us.
- * Returns: false, without a nap, if the time is over.
- * Thread: setup. */
-bool rdma_drain_nap(const struct rdma_dev *dev, uint64_t *since_tsc);
-
 /* ---- addresses ---- */
 
 /* An entry of the port's GID table. */

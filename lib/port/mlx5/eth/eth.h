@@ -19,6 +19,7 @@
 #include "port/mlx5/eth/queue.h"
 #include "port/port.h"
 #include "rdma/spw_rdma_ctl.h"
+#include "rdma/spw_rdma_drain.h"
 #include "rdma/spw_rdma_flow.h"
 #include "rdma/spw_rdma_loop.h"
 #include "rdma/spw_rdma_netdev.h"

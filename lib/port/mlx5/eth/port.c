@@ -279,11 +279,13 @@ static int eth_start(struct spw_port *port)
  * What it has not sent in time is counted as tx_flushed. */
 static void tx_drain(struct mlx5_eth_queue_ctl *eq)
 {
-	uint64_t since_tsc = 0;
+	struct rdma_drain drain = {0};
+	bool more = true;
 
-	while (eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE &&
-	       rdma_drain_nap(&eq->port->dev.rdma, &since_tsc))
+	while (more && eq->q.sq_ci != eq->q.sq_pi && eq->q.tx_err.state == MLX5_ERR_NONE) {
+		more = rdma_drain_nap(&eq->port->dev.rdma, &drain);
 		mlx5_eth_tx_reap(&eq->q);
+	}
 }
 
 /* Counts frames that arrived before the rules were removed and were not polled; returns their

@@ -218,7 +218,7 @@ void mlx5_rc_reset(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 	p->rq_ci = p->rq_pi = 0;
 	p->sq_pi = p->sq_ci = p->sq_rung = p->sq_signal = 0;
 	p->tx = (struct spw_peer_tx_credit){0};
-	p->drain_tsc = 0;
+	p->drain = (struct rdma_drain){0};
 	q->broken_cnt -= p->side == SPW_PEER_SIDE_BROKEN;
 	p->side = SPW_PEER_SIDE_DOWN;
 }

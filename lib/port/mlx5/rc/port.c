@@ -10,7 +10,7 @@
  *
  * Order at stop, where nothing may be lost without being counted:
  *
- *   send_out              what was sent is acknowledged, or SEND_NS pass
+ *   send_out              what was sent is acknowledged, or its time is over
  *   spw_peer_conn_stop    no control thread any more; QPs that were in use are in ERR
  *   mlx5_rc_drain         the flush is taken; messages that nobody polls are counted
  *   destroy_qps           the NIC touches no slot from here on
@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
@@ -32,7 +31,6 @@
 #define SQ_LIMIT_THROUGHPUT 512u
 #define SQ_LIMIT_MIN        64u
 #define SQ_LIMIT_MAX        4096u
-#define SEND_NS             200000000ull /* at stop: what is not acknowledged by then is flushed */
 #define USAGE               "mode=rc, gid=INDEX, " SPW_PEER_USAGE
 
 /* ---- open ---- */
@@ -308,15 +306,15 @@ static int rc_start(struct spw_port *port)
 	return spw_peer_conn_start(rp->conn);
 }
 
-/* Waits for the acknowledgements of what was sent. */
+/* Waits for the acknowledgements of what was sent; what has none in time is flushed. */
 static void send_out(struct mlx5_rc_queue_ctl *rq)
 {
-	const struct timespec nap = {.tv_nsec = 100000};
-	uint64_t since = spw_tsc_now(), limit = spw_tsc_from_ns(&rq->port->dev.rdma.tsc, SEND_NS);
+	struct rdma_drain drain = {0};
+	bool more = true;
 
-	while (rq->q.in_tx_cnt && spw_tsc_now() - since < limit) {
+	while (more && rq->q.in_tx_cnt) {
+		more = rdma_drain_nap(&rq->port->dev.rdma, &drain);
 		mlx5_rc_reap(&rq->q);
-		nanosleep(&nap, NULL);
 	}
 }
 

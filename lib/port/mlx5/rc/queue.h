@@ -46,6 +46,7 @@
 #include "port/mlx5/mem.h"
 #include "peer/spw_peer_credit.h"
 #include "peer/spw_peer_side.h"
+#include "rdma/spw_rdma_drain.h"
 
 #define MLX5_RC_PEER_MAX   64u /* of one queue */
 #define MLX5_RC_SQ_RESERVE 8u  /* send WQEs that only control messages may use */
@@ -144,8 +145,8 @@ struct mlx5_rc_peer {
 	uint32_t slot_first, slot_cnt, credits;
 	struct mlx5_rc_wait *wait; /* at least slot_cnt entries, so that every echo fits */
 	uint32_t wait_mask;
-	struct mlx5_err err; /* the first error; valid while BROKEN */
-	uint64_t drain_tsc;  /* since when its QP is drained; 0: it is not */
+	struct mlx5_err err;     /* the first error; valid while BROKEN */
+	struct rdma_drain drain; /* its QP is drained; all zero: it is not */
 } SPW_ALIGNED(64);
 
 /* A perfect hash from QP number to peer: peer[(qpn * mul) >> shift]. No two QPs of the queue share

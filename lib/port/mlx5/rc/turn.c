@@ -72,10 +72,10 @@ static bool drain_is_over(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
 	if (mlx5_rc_is_drained(&rq->q, p))
 		return true;
 	if (mlx5_rc_has_unread(&rq->q, p)) {
-		p->drain_tsc = 0;
+		p->drain = (struct rdma_drain){0};
 		return false;
 	}
-	if (!rdma_drain_is_over(&rq->port->dev.rdma, &p->drain_tsc))
+	if (!rdma_drain_is_over(&rq->port->dev.rdma, &p->drain))
 		return false;
 	mlx5_rc_tx_lost(&rq->q, p, p->sq_pi);
 	return p->out == 0;
@@ -168,15 +168,17 @@ static bool is_quiet(const struct mlx5_rc_queue *q)
 void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 {
 	const struct spw_port_queue *pq = &rq->port->base.queue[rq->index];
-	uint64_t since_tsc = 0;
+	struct rdma_drain drain = {0};
+	bool more;
 
 	for (uint32_t i = 0; i < rq->plan.peers; i++) {
 		mlx5_rc_break(&rq->q, &rq->q.peer[i], MLX5_RC_SYN_GONE);
 		mlx5_rc_mark(&rq->q, &rq->q.peer[i]);
 	}
 	do {
+		more = rdma_drain_nap(&rq->port->dev.rdma, &drain);
 		discard_messages(&rq->q, pq);
 		mlx5_rc_reap(&rq->q);
-	} while (!is_quiet(&rq->q) && rdma_drain_nap(&rq->port->dev.rdma, &since_tsc));
+	} while (more && !is_quiet(&rq->q));
 	discard_messages(&rq->q, pq);
 }

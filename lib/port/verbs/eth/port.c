@@ -224,12 +224,14 @@ static int eth_start(struct spw_port *port)
 /* What the device has not sent in time counts as flushed. */
 static int queue_stop(struct verbs_eth_queue *q)
 {
-	uint64_t since_tsc = 0;
+	struct rdma_drain drain = {0};
+	bool more = true;
 	int rc, rc_tx;
 
-	while (q->sq_pi != q->sq_ci && !q->tx_fault.bad &&
-	       rdma_drain_nap(&q->port->dev, &since_tsc))
+	while (more && q->sq_pi != q->sq_ci && !q->tx_fault.bad) {
+		more = rdma_drain_nap(&q->port->dev, &drain);
 		verbs_eth_reap(q);
+	}
 	rc_tx = verbs_eth_tx_reset(q);
 	verbs_eth_tx_return(q);
 	rc = verbs_eth_rx_reset(q);

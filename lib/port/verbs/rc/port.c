@@ -234,7 +234,8 @@ static bool is_out(const struct verbs_rc_queue *q)
 static void drain(struct verbs_rc_queue *q)
 {
 	struct spw_desc desc[SPW_BURST_MAX];
-	uint64_t since_tsc = 0;
+	struct rdma_drain end = {0};
+	bool more = true;
 
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
 		q->peer[i].side = SPW_PEER_SIDE_BROKEN;
@@ -242,7 +243,8 @@ static void drain(struct verbs_rc_queue *q)
 			verbs_rc_mark_end(q, &q->peer[i]);
 		verbs_rc_flush(q, &q->peer[i]);
 	}
-	while (is_out(q) && rdma_drain_nap(&q->port->dev, &since_tsc)) {
+	while (more && is_out(q)) {
+		more = rdma_drain_nap(&q->port->dev, &end);
 		verbs_rc_rx(q, desc, SPW_BURST_MAX);
 		verbs_rc_reap(q);
 	}

@@ -28,6 +28,7 @@
 #include "port/port.h"
 #include "peer/spw_peer.h"
 #include "peer/spw_peer_side.h"
+#include "rdma/spw_rdma_drain.h"
 #include "rdma/spw_rdma_netdev.h"
 #include "rdma/spw_rdma_retransmit.h"
 
@@ -65,10 +66,10 @@ struct verbs_rc_peer {
 	uint32_t side;     /* enum spw_peer_side */
 	enum spw_peer_why why; /* BROKEN: the first error */
 	uint32_t code;
-	bool marked;         /* the marker WQE of this drain is posted */
-	uint64_t drain_mark; /* SRQ: q->empty_polls + 1 when the drain began; 0: not draining */
-	uint64_t late_mark;  /* the same when the device's time to flush had passed */
-	uint64_t drain_tsc;  /* since when its QP is drained; 0: it is not */
+	bool marked;             /* the marker WQE of this drain is posted */
+	uint64_t drain_mark;     /* SRQ: q->empty_polls + 1 when the drain began; 0: not draining */
+	uint64_t late_mark;      /* the same when the device's time to flush had passed */
+	struct rdma_drain drain; /* its QP is drained; all zero: it is not */
 };
 
 /* POSTED or UP: receives may be posted, and messages are accepted. */

@@ -74,7 +74,7 @@ static void mark_drain(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
  * what it wrote is read first: a poll that begins afterwards finds the CQ empty. */
 static bool gives_up(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
-	if (!rdma_drain_is_over(&q->port->dev, &p->drain_tsc))
+	if (!rdma_drain_is_over(&q->port->dev, &p->drain))
 		return false;
 	if (!p->late_mark)
 		p->late_mark = q->empty_polls + 1;
@@ -102,7 +102,7 @@ static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	p->side = SPW_PEER_SIDE_DOWN;
 	p->marked = false;
 	p->drain_mark = p->late_mark = 0;
-	p->drain_tsc = 0;
+	p->drain = (struct rdma_drain){0};
 	spw_peer_drained(q->port->conn, p->rc);
 }
 
