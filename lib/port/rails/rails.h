@@ -52,6 +52,8 @@ struct rails_queue {
 	struct spw_port_queue *rail[SPW_PORT_RAIL_MAX];
 	uint32_t rail_cnt;
 	uint32_t poll_next, tx_next; /* the rail that is polled, or sent to, next */
+	uint32_t full_cnt; /* full bursts, while numbers are waited for, since one gave up late ones
+			    */
 	struct spw_pool *pool;
 	uint8_t *home; /* [slot_cnt]: RAILS_HOME_NO or the rail */
 	struct rails_port *port;

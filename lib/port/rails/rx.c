@@ -262,7 +262,18 @@ SPW_INLINE uint16_t rx_merge(struct rails_queue *q, struct spw_desc *desc, uint1
 static SPW_COLD uint16_t rx_waiting(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt)
 {
 	q->window.now_tsc = spw_tsc_now();
-	rails_window_expire(&q->window);
+	return rails_window_take(&q->window, desc, cnt);
+}
+
+/* Gives up what was waited for too long, by the clock as it was before the rails were polled: a
+ * lcore that was preempted finds late what lies in another rail's queue. A full burst has not
+ * polled every rail; as many as there are rails have. cnt: room in the burst. */
+static SPW_COLD uint16_t rx_overdue(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt)
+{
+	if (cnt || ++q->full_cnt > q->rail_cnt) {
+		q->full_cnt = 0;
+		rails_window_expire(&q->window);
+	}
 	return rails_window_take(&q->window, desc, cnt);
 }
 
@@ -301,8 +312,8 @@ SPW_INLINE uint16_t rx_body(struct rails_queue *q, struct spw_desc *desc, uint16
 	} else {
 		out = (uint16_t)(out + rx_rails(q, desc + out, (uint16_t)(cnt - out), flags));
 	}
-	if (flags & RX_ORDER && spw_unlikely(w->ready_in != w->ready_out))
-		out = (uint16_t)(out + rails_window_take(w, desc + out, (uint16_t)(cnt - out)));
+	if (flags & RX_ORDER && spw_unlikely(w->waiting || w->ready_in != w->ready_out))
+		out = (uint16_t)(out + rx_overdue(q, desc + out, (uint16_t)(cnt - out)));
 	spw_thr_count(&q->rx_frames, out);
 	return out;
 }

@@ -4,6 +4,9 @@
  * One stream over null ports in turn, each with a script of numbers: what is lent, and in which
  * order.
  */
+#include <stdio.h>
+#include <time.h>
+
 #include "rails_kit.h"
 
 #define NO_MARK   0xffffffffu /* a frame of others */
@@ -53,7 +56,7 @@ static void scripted_release(void *arg, const uint32_t *slot, uint16_t cnt)
 	s->null.release_burst(s->null.q, slot, cnt);
 }
 
-static struct spw_port *open_scripted(uint32_t rails)
+static struct spw_port *open_waiting(uint32_t rails, uint32_t wait_us)
 {
 	char text[160] = "rails:null:size=128";
 	struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
@@ -61,7 +64,8 @@ static struct spw_port *open_scripted(uint32_t rails)
 
 	for (uint32_t r = 1; r < rails; r++)
 		strcat(text, "+null:size=128");
-	strcat(text, ",rails_order=stream,rails_window=128,rails_wait_us=10000000");
+	snprintf(text + strlen(text), sizeof(text) - strlen(text),
+		 ",rails_order=stream,rails_window=128,rails_wait_us=%u", wait_us);
 	port = open_rails(text);
 	assert_int_equal(spw_port_rails(port, rail), rails);
 	for (uint32_t r = 0; r < rails; r++) {
@@ -74,6 +78,11 @@ static struct spw_port *open_scripted(uint32_t rails)
 		pq->q = &scripted[r];
 	}
 	return port;
+}
+
+static struct spw_port *open_scripted(uint32_t rails)
+{
+	return open_waiting(rails, 10000000);
 }
 
 static void comes(uint32_t rail, uint32_t what)
@@ -90,31 +99,37 @@ static bool all_came(void)
 	return true;
 }
 
+/* One burst. Returns: frames, in their order. */
+static uint32_t burst_lent(struct spw_port *port, uint32_t burst, uint32_t *what_out)
+{
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint32_t slot[SPW_BURST_MAX];
+	const uint16_t n = spw_port_rx_burst(&port->queue[0], desc, (uint16_t)burst);
+
+	for (uint16_t i = 0; i < n; i++) {
+		const uint8_t *at = spw_pool_slot_addr(&pool, desc[i].slot) + desc[i].offset +
+				    SPW_IDENT_ETH_OFFSET;
+		struct spw_ident ident;
+		uint32_t stream, number;
+
+		slot[i] = desc[i].slot;
+		what_out[i] = NO_MARK;
+		if (spw_ident_read(at, &ident) && spw_ident_stream(at, &stream, &number))
+			what_out[i] = stream << STREAM_OF | number;
+	}
+	spw_port_release_burst(&port->queue[0], slot, n);
+	return n;
+}
+
 /* Polls until all came and nothing more is lent. Returns: frames, in their order. */
 static uint32_t all_lent(struct spw_port *port, uint32_t burst, uint32_t *what_out)
 {
-	struct spw_desc desc[SPW_BURST_MAX];
-	uint32_t slot[SPW_BURST_MAX], cnt = 0;
-	bool more = true;
+	uint32_t cnt = 0, n;
 
-	while (more) {
-		const uint16_t n = spw_port_rx_burst(&port->queue[0], desc, (uint16_t)burst);
-
-		for (uint16_t i = 0; i < n; i++) {
-			const uint8_t *at = spw_pool_slot_addr(&pool, desc[i].slot) +
-					    desc[i].offset + SPW_IDENT_ETH_OFFSET;
-			struct spw_ident ident;
-			uint32_t stream, number;
-
-			slot[i] = desc[i].slot;
-			what_out[cnt] = NO_MARK;
-			if (spw_ident_read(at, &ident) && spw_ident_stream(at, &stream, &number))
-				what_out[cnt] = stream << STREAM_OF | number;
-			cnt++;
-		}
-		spw_port_release_burst(&port->queue[0], slot, n);
-		more = n || !all_came();
-	}
+	do {
+		n = burst_lent(port, burst, what_out + cnt);
+		cnt += n;
+	} while (n || !all_came());
 	return cnt;
 }
 
@@ -123,6 +138,14 @@ static void lends(struct spw_port *port, const uint32_t *what, uint32_t cnt)
 	uint32_t lent[SCRIPT];
 
 	assert_int_equal(all_lent(port, SPW_BURST_MAX, lent), cnt);
+	assert_memory_equal(lent, what, cnt * sizeof(*what));
+}
+
+static void lends_at_once(struct spw_port *port, const uint32_t *what, uint32_t cnt)
+{
+	uint32_t lent[SPW_BURST_MAX];
+
+	assert_int_equal(burst_lent(port, SPW_BURST_MAX, lent), cnt);
 	assert_memory_equal(lent, what, cnt * sizeof(*what));
 }
 
@@ -165,6 +188,32 @@ static void numbers_say_the_order(void **state SPW_UNUSED)
 	close_rails(port);
 }
 
+/* The lcore stands still for longer than it waits for a number, which comes meanwhile; a number
+ * that does not come is given up by the same burst. */
+static void a_late_lcore_polls_before_it_gives_up(void **state SPW_UNUSED)
+{
+	const struct timespec late = {.tv_nsec = 5000000};
+	struct spw_port *port = open_waiting(2, 1000);
+	struct spw_port_stat stat;
+
+	comes(0, 0);
+	comes(0, 2);
+	lends_at_once(port, (uint32_t[]){0}, 1);
+	comes(1, 1);
+	nanosleep(&late, NULL);
+	lends_at_once(port, (uint32_t[]){1, 2}, 2);
+	spw_port_stat(port, &stat);
+	assert_int_equal(stat.err[SPW_PORT_ERR_gap], 0);
+
+	comes(0, 4);
+	lends_at_once(port, NULL, 0);
+	nanosleep(&late, NULL);
+	lends_at_once(port, (uint32_t[]){4}, 1);
+	spw_port_stat(port, &stat);
+	assert_int_equal(stat.err[SPW_PORT_ERR_gap], 1);
+	close_rails(port);
+}
+
 /* Rails, bursts and streams by chance, each rail in order: all is lent, each stream in order. */
 static void any_split_is_merged(void **state SPW_UNUSED)
 {
@@ -200,6 +249,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_say_the_order),
+		cmocka_unit_test(a_late_lcore_polls_before_it_gives_up),
 		cmocka_unit_test(any_split_is_merged),
 	};
 
