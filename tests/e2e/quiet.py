@@ -9,6 +9,7 @@ had a turn between two looks at all counters, so a frame that is on its way anyw
 """
 import contextlib
 import os
+import threading
 import time
 
 from spwtest import spwlab
@@ -40,6 +41,35 @@ class End:
             if self.process.poll() is None and os.path.exists(self.socket):
                 raise
             return {}
+
+
+class Pulse(threading.Thread):
+    """A thread that naps, and so knows when the machine stood still: pauses are [(begin, end)] by time.monotonic() in which it got no
+    core for PAUSE_S. Whatever was measured across one says nothing about the programs."""
+    NAP_S, PAUSE_S = 0.005, 0.025
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.pauses, self._over = [], threading.Event()
+
+    def run(self):
+        begin = time.monotonic()
+        while not self._over.wait(self.NAP_S):
+            end = time.monotonic()
+            if end - begin > self.PAUSE_S:
+                self.pauses.append((begin, end))
+            begin = end
+
+    def met(self, begin, end):
+        return any(at < end and begin < to for at, to in self.pauses)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self.join()
 
 
 def _each_grows(read, by, what):
