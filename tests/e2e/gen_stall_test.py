@@ -17,6 +17,7 @@ from gen_test import generate, written
 from veth_test import in_namespace, make_veth
 
 STALL_S = 0.1
+LONG_STALL_S = 0.25  # half of it is more than a busy scheduler keeps a thread waiting
 SECONDS = 2
 RATE = 20000
 
@@ -193,7 +194,7 @@ def closed_loop(run, enough=5000):
     loop, stood = ClosedLoop("spw0"), []
     for _ in range(enough // 2):
         loop.one()
-    thread = threading.Thread(target=lambda: stood.append(stand_still(run, STALL_S)))
+    thread = threading.Thread(target=lambda: stood.append(stand_still(run, LONG_STALL_S)))
     thread.start()
     while thread.is_alive() or len(loop.trips) < enough:
         loop.one()
@@ -202,13 +203,13 @@ def closed_loop(run, enough=5000):
 
 
 def held_by_veth(run, folder):
-    with in_the_middle(run, lambda: stand_still(run, STALL_S), run.frames()) as stood:
+    with in_the_middle(run, lambda: stand_still(run, LONG_STALL_S), run.frames()) as stood:
         gen, _ = generate(["--port", veth_port("spw0", 8192), *plan()], folder)
     return gen, stood
 
 
 def test_closed_loop_misses_it():
-    """The same path, the same 100 ms: the open-loop p99.9 shows them; a closed loop has one slow sample, far above its p99.9."""
+    """The same path, the same 250 ms: the open-loop p99.9 shows them; a closed loop has one slow sample, far above its p99.9."""
     in_namespace()
     make_veth()
     with spwlab.scratch() as folder, echo_run(veth_port("spw1", 8192)) as run:
