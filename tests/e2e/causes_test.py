@@ -214,8 +214,8 @@ class Stalls(threading.Thread):
 
 
 def had_loops(sides, rows):
-    """Those in whose trip neither loop stood still for most of the time: else the machine, which took its core, was what they waited for."""
-    return [row for row in rows if all(sides.gaps[who].covered(row.due, row.echo) <= 0.5 * row.whole for who in ("source", "loop"))]
+    """Those in whose trip neither loop stood still for more than three quarters of the time: else the machine, which took its core, was what they waited for."""
+    return [row for row in rows if all(sides.gaps[who].covered(row.due, row.echo) <= 0.75 * row.whole for who in ("source", "loop"))]
 
 
 def joined(rows, cause, windows, begin):
