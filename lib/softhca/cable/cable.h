@@ -50,7 +50,7 @@ struct cable_id { /* filled in by open where the caller left 0 */
 };
 
 struct cable_stat {          /* written by the NIC thread */
-	uint64_t tx_dropped; /* receiver gone or stuck, or the link is down */
+	uint64_t tx_dropped; /* receiver gone or stuck */
 	uint64_t rx_bad;     /* malformed records or datagrams */
 	uint64_t tx_wait;    /* reserve returned NULL */
 };

@@ -110,14 +110,8 @@ struct fault {
  * Errors:  -EINVAL with a text that names the word. */
 int fault_set(struct fault *f, const char *text);
 
-/* Purpose: the link is down until this time: what leaves and what arrives is lost; 0: no longer.
- *          No word above ends it. */
+/* Purpose: frames that leave are lost until this time; 0: no longer. No word above ends it. */
 void fault_link_set(struct fault *f, uint64_t down_until_ns);
-
-SPW_INLINE bool fault_link_is_down(const struct fault *f, uint64_t now_ns)
-{
-	return f->on && now_ns < f->link_down_until_ns;
-}
 
 /* Purpose: sets up f with a list of words.
  * Lifetime: until fault_fini, which is called after a failure too.

@@ -109,10 +109,9 @@ static bool queue_frame(struct fault *f, const uint8_t *frame, uint32_t len, uin
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,
 		     uint64_t now_ns)
 {
-	if (fault_link_is_down(f, now_ns)) {
-		hit(f, HIT_LOST, len);
-		c->stat.tx_dropped++;
-	} else if (dice(f, 0) < f->loss) {
+	const bool down = now_ns < f->link_down_until_ns;
+
+	if (down || dice(f, 0) < f->loss) {
 		hit(f, HIT_LOST, len);
 	} else if (dice(f, 1) < f->reorder &&
 		   queue_frame(f, frame, len, now_ns + 1000000,

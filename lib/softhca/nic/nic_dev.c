@@ -150,17 +150,7 @@ static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f, bool *lost
 	return room;
 }
 
-/* Returns: n. */
-static uint32_t received(struct nic_dev *nd, uint32_t n)
-{
-	cable_rx_release(nd->cable, n);
-	if (nd->rx_credit != UINT32_MAX)
-		nd->rx_credit -= n;
-	return n;
-}
-
-/* A frame that must wait ends the burst: those behind it keep their order. Frames for a link that
- * is down never reach the port: nothing counts them. */
+/* A frame that must wait ends the burst: those behind it keep their order. */
 static uint32_t receive(struct nic_dev *nd)
 {
 	struct cable_frame f[CABLE_BURST];
@@ -171,8 +161,6 @@ static uint32_t receive(struct nic_dev *nd)
 	n = cable_rx_burst(nd->cable, f, SPW_MIN(CABLE_BURST, nd->rx_credit));
 	if (!n)
 		return 0;
-	if (spw_unlikely(fault_link_is_down(nd->fault, nd->now_ns)))
-		return received(nd, n);
 	for (i = 0; i < n; i++) {
 		if (i % STAMP_EVERY == 0)
 			nic_stamp(nd);
@@ -191,7 +179,10 @@ static uint32_t receive(struct nic_dev *nd)
 	if (spw_unlikely(nd->copier != NULL))
 		copy_wait(nd);
 	nd->rx_at = UINT32_MAX;
-	return received(nd, i);
+	cable_rx_release(nd->cable, i);
+	if (nd->rx_credit != UINT32_MAX)
+		nd->rx_credit -= i;
+	return i;
 }
 
 static void flush_errors(struct nic_dev *nd)

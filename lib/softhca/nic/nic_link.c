@@ -5,8 +5,7 @@
  * of the control socket.
  *
  *   the cable has no carrier       down as long as that
- *   link-down=TIME                 down for TIME: frames that leave (fault_frame.c) and that
- *                                  arrive (nic_dev.c) are lost
+ *   link-down=TIME                 down for TIME: frames are lost (fault_frame.c)
  *   flap=DOWN:UP                   the same, again and again
  *   the other half's link-down     the same (chip_check in nic_dev.c)
  */
