@@ -16,6 +16,7 @@
 #define SLOTS      2048u
 #define SLOT_BYTES 2048u
 #define WAITS      1000u
+#define STILL_NS   200000000
 #define CIRCLES    20000000u /* far more polls than the wait of a sink has room for */
 
 static struct {
@@ -32,6 +33,8 @@ static struct {
 	uint32_t back_cnt, back_max;
 	bool flood;
 	bool deaf, stopped;      /* nothing comes back; a signal comes with the first frame */
+	bool still;              /* nothing comes back before the first poll after the plan, which
+				    takes longer than the wait */
 	bool circles;            /* after the plan an old frame comes with each poll, for a sink */
 	uint32_t waits, signals; /* polls after the plan; at WAITS of them a signal comes */
 	uint64_t call_tsc;       /* when the port was called last */
@@ -89,6 +92,11 @@ static uint16_t rx(void *q, struct spw_desc *desc, uint16_t cnt)
 	t.naps = false;
 	if (t.circles)
 		return t.run.sent_all ? old_frame(desc) : 0;
+	if (t.still && t.waits < 2) {
+		if (t.waits)
+			nanosleep(&(struct timespec){.tv_nsec = STILL_NS}, NULL);
+		return 0;
+	}
 	memcpy(desc, t.back, n * sizeof(*desc));
 	t.back_cnt -= n;
 	memmove(t.back, t.back + n, t.back_cnt * sizeof(*t.back));
@@ -182,6 +190,7 @@ static void run_at(double rate_fps, uint64_t seconds_ns, uint64_t probe_ns)
 				    .trail = t.trail.rec ? &t.trail : NULL,
 				    .linger_ns = t.circles ? 200000000
 						 : t.deaf  ? UINT64_MAX
+						 : t.still ? STILL_NS / 2
 							   : 1000000000,
 				    .slow_ns = 100000,
 				    .expect_echo = !t.circles,
@@ -238,6 +247,16 @@ static void a_second_signal_ends_the_wait(void **state)
 	(void)state;
 	t.stopped = true;
 	deaf_until_signal(2);
+}
+
+/* The lcore stands still for longer than it would wait: what came back meanwhile is not lost. */
+static void what_came_during_a_pause_is_read(void **state)
+{
+	(void)state;
+	t.still = true;
+	run_at(2e3, 50000000, 0);
+	assert_true(t.run.count.sent_frames > 0);
+	assert_int_equal(t.run.count.echoed_frames, t.run.count.sent_frames);
 }
 
 /* The path has a loop in it: what circles there is no reason for a sink to wait longer. */
@@ -352,6 +371,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gaps_add_up_to_the_run, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_signal_ends_the_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_second_signal_ends_the_wait, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_came_during_a_pause_is_read, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(frames_that_circle_do_not_prolong_the_wait, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_link_that_goes_is_counted, set_up, tear_down),
