@@ -30,16 +30,18 @@ def test_tiny_ring():
     check(summary["ledger"]["executed"] > 0, f"nothing executed: {summary['ledger']}")
 
 
-def test_tiny_pool():
+def least_pool():
     """The smallest pool that the port accepts, found by asking for less."""
     with spwlab.scratch() as folder, spwtest.memif_peer(folder, ["--forward-mode=txonly"]) as (sock, _, _):
         with Run(["--port", spwtest.memif_port(sock), "--slots", "64", "--seconds", "1"]) as run:
             run.process.wait(60)
-            least = int(run.output().split("at least ")[1].split()[0]) if "at least " in run.output() else 64
-        with Run(["--port", spwtest.memif_port(sock), "--slots", str(least), "--executor", "cpu", "--handler",
-                  os.environ["SPW_SLOW_HANDLER"], "--seconds", str(SECONDS)]) as run:
-            summary = run.finish(seconds=SECONDS)
-    balanced(summary)
+            return int(run.output().split("at least ")[1].split()[0]) if "at least " in run.output() else 64
+
+
+def test_tiny_pool():
+    """Its peer is a new one: DPDK's net_memif may end testpmd with SIGSEGV when a client leaves while it sends."""
+    least = least_pool()
+    summary = under_load(["--slots", str(least), "--executor", "cpu", "--handler", os.environ["SPW_SLOW_HANDLER"]])
     equal(summary["pool"]["slots"], least, "slots")
     check(summary["ledger"]["executed"] > 0, f"nothing executed: {summary['ledger']}")
 
