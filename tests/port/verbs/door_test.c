@@ -5,17 +5,16 @@
  * them.
  */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../unit/unit_thread.h"
 #include "base/spw_log.h"
 #include "peer/exchange.h"
 #include "rdma/spw_rdma.h"
@@ -236,24 +235,9 @@ static void count_accept(enum spw_log_level level SPW_UNUSED, const char *text, 
 
 static pid_t control_thread(void)
 {
-	DIR *dir = opendir("/proc/self/task");
-	struct dirent *e;
-	pid_t tid = 0;
+	pid_t tid;
 
-	assert_non_null(dir);
-	while ((e = readdir(dir))) {
-		char path[300], name[32] = "";
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
-		f = fopen(path, "r");
-		if (f && fgets(name, sizeof(name), f) && !strcmp(name, "spw-rdma-ctl\n"))
-			tid = atoi(e->d_name);
-		if (f)
-			fclose(f);
-	}
-	closedir(dir);
-	assert_int_not_equal(tid, 0);
+	assert_true(unit_threads("spw-rdma-ctl", &tid) > 0);
 	return tid;
 }
 

@@ -9,10 +9,7 @@
  * also met a loss of this test's own core, or of the executor's thread, by the test's own measure,
  * are left out.
  */
-#include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +17,7 @@
 #include "exec/spw_handler.h"
 #include "inject_rig.h"
 #include "port/fault/fault.h"
+#include "unit_thread.h"
 
 #define FAULTS   5u
 #define TRIES    3 /* a busy machine may spoil a run; what fails in two quiet ones is wrong */
@@ -107,25 +105,11 @@ static void on_signal(int number)
 	note_nap();
 }
 
-static int exec_tid(void)
+static pid_t exec_tid(void)
 {
-	DIR *tasks = opendir("/proc/self/task");
-	struct dirent *task;
-	int tid = 0;
+	pid_t tid;
 
-	assert_non_null(tasks);
-	while ((task = readdir(tasks))) {
-		char path[300], name[32] = "";
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
-		file = fopen(path, "r");
-		if (file && fgets(name, sizeof(name), file) && !strcmp(name, "spw-exec\n"))
-			tid = atoi(task->d_name);
-		if (file)
-			fclose(file);
-	}
-	closedir(tasks);
+	unit_threads("spw-exec", &tid);
 	return tid;
 }
 

@@ -5,16 +5,14 @@
  * of them, each slot returns, and the verdicts are right. One frame in seven is malformed. The
  * executor that is not in use may be at rest meanwhile.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "exec/spw_handler.h"
 #include "topo/spw_topo.h"
-#include "unit_test.h"
+#include "unit_thread.h"
 
 #define CHANGES  200u
 #define NAPS_MAX 200000u /* of 0.1 ms */
@@ -65,38 +63,15 @@ static void nap(void)
 	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-/* Threads of the cpu executor that this process has. */
-static uint32_t exec_threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	struct dirent *entry;
-	uint32_t cnt = 0;
-
-	assert_non_null(dir);
-	while ((entry = readdir(dir))) {
-		char path[300], name[16] = "";
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		cnt += fgets(name, sizeof(name), file) && !strcmp(name, "spw-exec\n");
-		fclose(file);
-	}
-	closedir(dir);
-	return cnt;
-}
-
 /* The thread of way 1 is there only while that way is in use. */
 static void rest(struct rig *rig, uint32_t way)
 {
 	uint32_t naps = 0;
 
 	spw_topo_rest(&rig->topo, way);
-	while (exec_threads() != way && naps++ < NAPS_MAX)
+	while (unit_threads("spw-exec", NULL) != way && naps++ < NAPS_MAX)
 		nap();
-	assert_int_equal(exec_threads(), way);
+	assert_int_equal(unit_threads("spw-exec", NULL), way);
 	assert_int_equal(spw_topo_service(&rig->topo), 0);
 }
 
