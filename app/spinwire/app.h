@@ -147,7 +147,8 @@ void app_slo_kinds(struct app *app, bool cpu_spare, enum spw_exec_kind chosen);
 int app_slo_open(struct app *app);
 void app_slo_close(struct app *app);
 /* Purpose: measures, and asks for another setting when that is due; app->slo is not NULL.
- * Thread:  control, every 20 ms, with a view just collected. */
+ * Thread:  control, every 20 ms, with a view just collected.
+ * Errors:  those of spw_topo_wake: the executor that was chosen does not start. */
 int app_slo_turn(struct app *app, const struct spw_rec_view *view);
 json_t *app_slo_json(const struct app *app);
 void app_slo_print(const struct app *app);

@@ -19,8 +19,6 @@
 #define CATCH_UP_LOG2 8u
 /* From "all are ready" to the start of the plan: enough for go_tsc to reach every core. */
 #define START_IN_NS 20000u
-/* The most that one turn of the wait for the last echoes counts. */
-#define PAUSE_NS 10000000u
 
 static uint64_t ns_at(const struct gen_run *run, uint64_t tsc)
 {
@@ -354,24 +352,22 @@ static void housekeeping(struct gen_run *run)
  * signal comes: the next one, if the plan was ended by one. Each echo that prolongs the wait brings
  * the count nearer to the frames sent, so the wait ends. A sink has linger_ns in all to drain the
  * path (net_memif drops what is in a ring when its writer exits): it owes no echo, so frames that
- * circle in the path must not prolong its wait. A turn in which this lcore stood still counts as
- * PAUSE_NS: what came back meanwhile is read by the turns after it. */
+ * circle in the path must not prolong its wait. Time is that of spw_tsc_ran: what came back while
+ * this lcore stood still is read before the wait ends. */
 static void linger(struct gen_run *run)
 {
 	const uint32_t stop = spw_thr_load_rlx(run->stop);
-	uint64_t last_ns = now_ns(run), waited_ns = 0, echoed = run->count.echoed_frames;
+	uint64_t last_tsc = spw_tsc_now(), waited_tsc = 0, echoed = run->count.echoed_frames;
 
-	while (!(run->expect_echo && all_back(run)) && waited_ns < run->linger_ns &&
+	while (!(run->expect_echo && all_back(run)) &&
+	       spw_tsc_to_ns(run->tsc, waited_tsc) < run->linger_ns &&
 	       spw_thr_load_rlx(run->stop) == stop) {
-		uint64_t begin_ns = last_ns;
-
 		if (!receive(run))
 			housekeeping(run);
-		last_ns = now_ns(run);
-		waited_ns += SPW_MIN(last_ns - begin_ns, PAUSE_NS);
+		waited_tsc += spw_tsc_ran(run->tsc, &last_tsc);
 		if (run->expect_echo && run->count.echoed_frames != echoed) {
 			echoed = run->count.echoed_frames;
-			waited_ns = 0;
+			waited_tsc = 0;
 		}
 	}
 }

@@ -4,9 +4,7 @@
  * The deadline of a device that does not complete what was posted. A card flushes a queue in ERR
  * within microseconds; one that is broken or was removed never does, and must neither occupy a
  * peer nor hold up a stop for ever. The owner may be preempted at any line, and everything may have
- * completed when it goes on: a long step counts as a short one, so that polls lie between.
- *
- *   poll ─ clock ── preempted for 300 ms ── clock: 10 ms more ─ poll ─ clock: 10 ms more ─ poll ...
+ * completed when it goes on: so the time is that of spw_tsc_ran, and polls lie between.
  */
 #include <time.h>
 
@@ -14,17 +12,14 @@
 #include "rdma/spw_rdma_drain.h"
 
 #define DRAIN_NS 200000000ull
-#define STEP_NS  (DRAIN_NS / 20) /* so many polls at least, on the busiest machine */
 #define NAP_NS   100000
 
 bool rdma_drain_is_over(const struct rdma_dev *dev, struct rdma_drain *drain)
 {
-	const uint64_t now = spw_tsc_now();
-
 	if (drain->last_tsc)
-		drain->spent_tsc +=
-			SPW_MIN(now - drain->last_tsc, spw_tsc_from_ns(&dev->tsc, STEP_NS));
-	drain->last_tsc = now;
+		drain->spent_tsc += spw_tsc_ran(&dev->tsc, &drain->last_tsc);
+	else
+		drain->last_tsc = spw_tsc_now();
 	return drain->spent_tsc >= spw_tsc_from_ns(&dev->tsc, DRAIN_NS);
 }
 

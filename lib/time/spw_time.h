@@ -115,6 +115,25 @@ SPW_INLINE uint64_t spw_tsc_from_ns(const struct spw_tsc *tsc, uint64_t ns)
 	return spw_time_scale_apply(tsc->from_ns, ns);
 }
 
+/* The most that spw_tsc_ran counts for one step. */
+#define SPW_TSC_STEP_NS 10000000ull
+
+/* Purpose: the clock of a wait for somebody who may be stopped together with this thread: ticks
+ *   since *last_tsc, at most SPW_TSC_STEP_NS of them. *last_tsc becomes now. A thread that was
+ *   preempted looks many times more before its wait is over.
+ *
+ *     look ─ +10 us ─ look ── preempted for 300 ms ── +10 ms ─ look ─ +10 us ─ look ...
+ *
+ * Thread: owner (of *last_tsc).
+ */
+SPW_INLINE uint64_t spw_tsc_ran(const struct spw_tsc *tsc, uint64_t *last_tsc)
+{
+	const uint64_t now = spw_tsc_now(), ran = now - *last_tsc;
+
+	*last_tsc = now;
+	return SPW_MIN(ran, spw_tsc_from_ns(tsc, SPW_TSC_STEP_NS));
+}
+
 /* What reading the counter costs, in ticks; medians of many. */
 struct spw_tsc_cost {
 	double read_ticks; /* one spw_tsc_now in a row of them */

@@ -25,7 +25,6 @@
 #define QUICK_NS   40000000ull   /* each part, over all lanes */
 #define LONG_NS    5000000000ull /* likewise */
 #define STUCK_NS   2000000000ull
-#define PAUSE_NS   10000000ull /* what a pause of this thread counts at most */
 #define SERVICE_NS 1000000ull
 #define IDLE_SPINS 1024u /* turns before the core is yielded: executor or NIC may need it */
 #define BATCHES    16u   /* few, so that a ring's laps, and the slots, come round often */
@@ -82,10 +81,7 @@ uint8_t *litmus_frame(const struct litmus *l, const struct spw_desc *desc)
 
 uint64_t litmus_ran(struct litmus *l)
 {
-	uint64_t now = spw_tsc_now(), ran = now - l->turn_tsc;
-
-	l->turn_tsc = now;
-	return SPW_MIN(ran, spw_tsc_from_ns(&l->topo->conf.tsc, PAUSE_NS));
+	return spw_tsc_ran(&l->topo->conf.tsc, &l->turn_tsc);
 }
 
 int litmus_turn(struct litmus *l, bool moved)

@@ -145,8 +145,8 @@ struct spw_slo_watch {
  * Errors:  as spw_slo_init. */
 int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *conf);
 
-/* Purpose: one look at the running topology; at the end of a measurement chooses, wakes the
- * executor that was chosen, asks the lanes for it, and lets the others rest. Latency is that from
+/* Purpose: one look at the running topology; at the end of a measurement chooses, wakes what was
+ *          chosen, asks the lanes for it, and lets the other executors rest. Latency is that from
  *          the NIC's stamp where frames have one, else from the poll.
  * Shape:   view was just collected; every 5 .. 50 ms.
  * Returns: 1: a measurement ended, seen_out and step_out tell of it; 0: none did.

@@ -219,7 +219,7 @@ bool spw_topo_uses(const struct spw_topo *topo, uint32_t way);
 void spw_topo_rest(struct spw_topo *topo, uint32_t way);
 
 /* Purpose: starts the executor of a way that rests, before lanes are asked to use it. Nothing to do
- *          for one that does not. A kernel polls some 10 us later.
+ *          for one that does not. A kernel polls only once the GPU has launched it.
  * Errors:  -EBUSY: it has not ended yet, try again; those of spw_exec_start. It rests on.
  * Thread:  control. */
 int spw_topo_wake(struct spw_topo *topo, uint32_t way);
