@@ -7,7 +7,8 @@
  *
  * Life of an executor, and which thread makes each step:
  *
- *   setup     open: check ─► backend open (units) ─► memory of each ring      close: the reverse
+ *   setup     open: check ─► backend open (units) ─► memory of each ring ─► backend prepare
+ *             close: the reverse
  *             start ─► the backend's units poll their rings
  *   owner     next, push, reap, retire on its ring (gring.c); beat in housekeeping
  *   control   service, regularly: errors, relaunches; stop: "leave when empty", then "leave now"
@@ -240,7 +241,7 @@ static int exec_make(struct spw_exec *exec)
 	rc = exec->ops->open(exec);
 	for (uint16_t r = 0; !rc && r < n; r++)
 		rc = ring_make(exec, &exec->ring[r]);
-	return rc;
+	return rc || !exec->ops->prepare ? rc : exec->ops->prepare(exec);
 }
 
 int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out)

@@ -18,6 +18,8 @@ struct spw_exec_ops {
 	uint32_t batch_cnt; /* default */
 	/* Sets up one unit_cnt and share_log2 for all rings; called before the rings are made. */
 	int (*open)(struct spw_exec *exec);
+	/* Makes all else that start needs, once the rings are there; NULL: nothing. */
+	int (*prepare)(struct spw_exec *exec);
 	/* Memory of a ring: zeroed, aligned to 4096; NULL with a text. */
 	void *(*alloc)(struct spw_exec *exec, size_t bytes);
 	void (*free)(struct spw_exec *exec, void *p, size_t bytes);

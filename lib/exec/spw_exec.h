@@ -73,6 +73,8 @@ struct spw_exec_conf {
 	 * executor. */
 	const int *cpu;
 	uint16_t cta_per_ring; /* CUDA; 0: measured default */
+	/* persistent: CTAs of other resident kernels of this process, which need a place beside. */
+	uint32_t cta_beside;
 	/* persistent: a unit's share of a large batch (spw_gring_push), a power of 2; 0: measured
 	 * default. */
 	uint32_t share_bytes;
@@ -96,6 +98,7 @@ struct spw_exec_stat {
 };
 
 /* Purpose: allocates everything (rings, streams; modules are loaded now), starts nothing.
+ * Shape:   no executor of the process runs a resident kernel: allocation would wait for its end.
  * Owner:   the caller, until spw_exec_close; conf's pointers as stated there.
  * Errors:  -ENOTSUP no such backend or device here (the text has the reason and a kind that would
  * work), -ENOMEM, -EINVAL. Thread:  setup. */

@@ -172,6 +172,7 @@ static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 			exec->conf.handler->cuda->error_text(rc));
 	if (info.threads_max < c->threads)
 		c->threads = info.threads_max & ~31u;
+	info.cta_max -= SPW_MIN(info.cta_max, exec->conf.cta_beside);
 	if (persistent && !exec->conf.cta_per_ring)
 		exec->unit_cnt =
 			SPW_MIN(exec->unit_cnt, SPW_MAX(1u, info.cta_max / exec->conf.ring_cnt));
@@ -299,6 +300,7 @@ const struct spw_exec_ops spw_exec_cuda_ops = {
 	.device = "GPU",
 	.batch_cnt = 256,
 	.open = cuda_open,
+	.prepare = spw_cuda_prepare,
 	.alloc = spw_cuda_host_alloc,
 	.free = cuda_host_free,
 	.start = spw_cuda_start,

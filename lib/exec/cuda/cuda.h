@@ -39,6 +39,7 @@ struct spw_cuda_exec {
 int spw_cuda_err(int rc, const char *what);
 void *spw_cuda_host_alloc(struct spw_exec *exec, size_t bytes);
 uint64_t spw_cuda_exec_now(struct spw_gring *ring);
+int spw_cuda_prepare(struct spw_exec *exec);
 int spw_cuda_start(struct spw_exec *exec);
 void spw_cuda_beat(struct spw_exec *exec, uint16_t ring);
 int spw_cuda_service(struct spw_exec *exec);

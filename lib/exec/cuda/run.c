@@ -10,15 +10,16 @@
  *
  * Who does what with a resident kernel:
  *
- *   setup     start: allocate everything, then launch one kernel per ring
+ *   setup     open (prepare): allocates everything; start: launches one kernel per ring
  *   owner     push writes descriptors; beat: ctl.beat = now, in housekeeping
  *   kernel    polls descriptors; every 20 µs unit 0 reads ctl (stop, beat), relays it to the others
  *   control   service: cudaStreamQuery; a unit that left (no beat, end of life) ─► stop = NOW for
  *             the others ─► stream is done ─► launch again; next_seq of each unit says where
  *             it continues, so no batch is executed twice and none is skipped
  *
- * The memory of the first kernel is complete before it starts, since cudaMalloc waits for running
- * kernels.
+ * cudaMalloc waits for running kernels, and a resident one does not end: so nothing is allocated
+ * after open, and an executor can be started while the kernel of another is resident. All executors
+ * of a process are opened before the first is started.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,7 +30,7 @@
 
 #define BEAT_TIMEOUT_MS 1000u
 
-/* ---- start: allocates everything before the first resident kernel, which would block it ---- */
+/* ---- prepare ---- */
 
 /* Unit u begins with batch u and takes every unit_cnt-th. A resident kernel's state is in host
  * memory, where the host can read it after the kernel has left; the others keep it on the device.
@@ -155,6 +156,25 @@ static void graph_kick(struct spw_gring *ring)
 	spw_thr_count(&r->launches, 1);
 }
 
+int spw_cuda_prepare(struct spw_exec *exec)
+{
+	struct spw_cuda_exec *c = exec->backend;
+	const bool graph = exec->conf.kind == SPW_EXEC_CUDA_GRAPH;
+	int rc = 0;
+
+	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++) {
+		exec->ring[i].flush = needs_flush(exec) ? flush_writes : NULL;
+		if (exec->conf.kind != SPW_EXEC_CUDA_PERSISTENT)
+			exec->ring[i].kick = graph ? graph_kick : launch_kick;
+		rc = ring_open(exec, i);
+		for (uint32_t u = 0; graph && !rc && u < exec->unit_cnt; u++)
+			rc = graph_make(exec, &c->ring[i], u);
+	}
+	return rc;
+}
+
+/* ---- start ---- */
+
 /* The control words are set before the launch, and the relay in device memory is cleared in stream
  * order. Called with no kernel of this ring running. */
 static int persistent_launch(struct spw_exec *exec, struct spw_cuda_ring *r,
@@ -181,23 +201,9 @@ int spw_cuda_start(struct spw_exec *exec)
 	struct spw_cuda_exec *c = exec->backend;
 	int rc = 0;
 
-	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++)
-		if (!c->ring[i].ctl)
-			rc = ring_open(exec, i);
-	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++) {
-		struct spw_cuda_ring *r = &c->ring[i];
-
-		exec->ring[i].flush = needs_flush(exec) ? flush_writes : NULL;
-		if (exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT) {
-			rc = persistent_launch(exec, r, SPW_KERNEL_RUN);
-			continue;
-		}
-		for (uint32_t u = 0;
-		     exec->conf.kind == SPW_EXEC_CUDA_GRAPH && !rc && u < exec->unit_cnt; u++)
-			rc = r->graph[u] ? 0 : graph_make(exec, r, u);
-		exec->ring[i].kick = exec->conf.kind == SPW_EXEC_CUDA_GRAPH ? graph_kick
-									    : launch_kick;
-	}
+	if (exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT)
+		for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++)
+			rc = persistent_launch(exec, &c->ring[i], SPW_KERNEL_RUN);
 	return rc;
 }
 
