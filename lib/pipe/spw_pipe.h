@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-#define SPW_PIPE_WAY_MAX 4u
+#define SPW_PIPE_WAY_MAX 5u
 
 /* A way to hand frames over: an executor ring, and what the loop must know of its executor. */
 struct spw_pipe_way {

@@ -25,10 +25,10 @@
  * While segments are frozen the owner has the other half of the ring. If it fills that too it
  * records nothing until the file is written; what follows is marked `broken`.
  *
- * File: struct spw_flight_file; for each lane a struct spw_flight_lane, its segments, oldest first,
- * each a struct spw_flight_seg and its records. All is in the byte order of the machine; a reader
- * with another one finds a wrong magic. Every record begins with a struct spw_flight_rec and is a
- * multiple of 8 bytes.
+ * File, of format SPW_FLIGHT_VERSION and read by that alone: struct spw_flight_file; for each
+ * lane a struct spw_flight_lane, its segments, oldest first, each a struct spw_flight_seg and
+ * its records. All is in the byte order of the machine; a reader with another one finds a wrong
+ * magic. Every record begins with a struct spw_flight_rec and is a multiple of 8 bytes.
  *
  * Threads: "owner" is the lcore; "control" the program's one control thread; "setup" before the
  * lcore starts and after it has ended.
@@ -48,13 +48,13 @@ extern "C" {
 #endif
 
 #define SPW_FLIGHT_MAGIC     0x544847494c465753ull /* "SWFLIGHT" in a little-endian file */
-#define SPW_FLIGHT_VERSION   4u
+#define SPW_FLIGHT_VERSION   5u
 #define SPW_FLIGHT_SEG_CNT   32u /* segments of a ring, a power of 2; half of them may be frozen */
 #define SPW_FLIGHT_LANE_MAX  64u
 #define SPW_FLIGHT_SNAP_MAX  2048u
 #define SPW_FLIGHT_FRAME_MAX 64u
 #define SPW_FLIGHT_BAD_CNT   8u
-#define SPW_FLIGHT_WAY_MAX   4u /* executors of a lane */
+#define SPW_FLIGHT_WAY_MAX   5u /* executors of a lane */
 
 /* ---- records ---- */
 
@@ -209,7 +209,7 @@ struct spw_flight_state {
 
 /* One executor of a lane, and the shape of its ring. */
 struct spw_flight_way {
-	char exec[32];
+	char exec[32]; /* "inline", "cuda-persistent, 1 CTA" */
 	uint32_t batch_log2, unit_cnt, share_log2;
 	uint32_t learns;    /* enum spw_cause_exec */
 	uint32_t has_clock; /* its stamps are not CPU ticks; the maps are in CLOCK and STATE */

@@ -59,17 +59,11 @@ static struct spw_rec_view *view_of(struct spw_pipe *pipe)
 struct outcome outcome_of(const struct rig *rig)
 {
 	struct spw_pipe_summary sum;
-	struct spw_exec_stat exec;
 	struct outcome out = {.view = view_of(rig->pipe)};
 
 	spw_pipe_summary(rig->pipe, &sum);
 	out.ledger = sum.ledger;
-	spw_exec_stat(rig->exec, &exec);
-	out.executed = exec.frames;
-	if (rig->also) {
-		spw_exec_stat(rig->also, &exec);
-		out.executed += exec.frames;
-	}
+	out.executed = rig_executed(rig);
 	return out;
 }
 

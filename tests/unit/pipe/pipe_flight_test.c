@@ -293,8 +293,8 @@ static uint8_t *short_file(const char *path, size_t *bytes_out)
 static void test_broken_files(void **state)
 {
 	struct spw_flight_read file;
+	char path[256], text[64];
 	uint8_t *memory;
-	char path[256];
 	size_t bytes;
 
 	(void)state;
@@ -305,9 +305,13 @@ static void test_broken_files(void **state)
 		assert_int_equal(spw_flight_read_memory(memory, cut, &file), -EPROTO);
 		assert_null(strchr(spw_err_text(), '\n'));
 	}
-	((struct spw_flight_file *)memory)->version = 1; /* without raw completions */
-	assert_int_equal(spw_flight_read_memory(memory, bytes, &file), -EPROTO);
-	assert_non_null(strstr(spw_err_text(), "a recording of format 1; this program reads"));
+	for (uint32_t version = 0; version < SPW_FLIGHT_VERSION; version++) {
+		((struct spw_flight_file *)memory)->version = version;
+		snprintf(text, sizeof(text), "a recording of format %u; this program reads format",
+			 version);
+		assert_int_equal(spw_flight_read_memory(memory, bytes, &file), -EPROTO);
+		assert_non_null(strstr(spw_err_text(), text));
+	}
 	((struct spw_flight_file *)memory)->version = SPW_FLIGHT_VERSION;
 	memory[sizeof(struct spw_flight_file) + sizeof(struct spw_flight_lane) +
 	       sizeof(struct spw_flight_seg)] = SPW_FLIGHT_KIND_CNT;

@@ -92,7 +92,8 @@ void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_e
 
 void rig_also(struct rig *rig, enum spw_exec_kind kind, uint32_t batches)
 {
-	rig->also = exec_new(rig, kind, batches);
+	assert_true(rig->also_cnt < SPW_ARRAY_CNT(rig->also));
+	rig->also[rig->also_cnt++] = exec_new(rig, kind, batches);
 }
 
 void rig_pipe(struct rig *rig, struct spw_pipe_conf conf)
@@ -101,11 +102,10 @@ void rig_pipe(struct rig *rig, struct spw_pipe_conf conf)
 	conf.pool = &rig->pool;
 	conf.way[0].ring = spw_exec_ring(rig->exec, 0);
 	conf.way[0].exec = rig->exec;
-	conf.way_cnt = 1;
-	if (rig->also) {
-		conf.way[1].ring = spw_exec_ring(rig->also, 0);
-		conf.way[1].exec = rig->also;
-		conf.way_cnt = 2;
+	conf.way_cnt = 1 + rig->also_cnt;
+	for (uint32_t i = 0; i < rig->also_cnt; i++) {
+		conf.way[1 + i].ring = spw_exec_ring(rig->also[i], 0);
+		conf.way[1 + i].exec = rig->also[i];
 	}
 	conf.burst = conf.burst ? conf.burst : SPW_BURST_MAX;
 	conf.drain_tsc = conf.drain_tsc ? conf.drain_tsc : 20000000000ull;
@@ -126,8 +126,8 @@ void rig_report(struct rig *rig, enum spw_port_event_kind kind)
 static void rig_fini(struct rig *rig)
 {
 	spw_exec_close(rig->exec);
-	if (rig->also)
-		spw_exec_close(rig->also);
+	for (uint32_t i = 0; i < rig->also_cnt; i++)
+		spw_exec_close(rig->also[i]);
 	spw_port_close(rig->port);
 	assert_int_equal(spw_pool_fini(&rig->pool), 0);
 	spw_region_free(&rig->region);
@@ -142,18 +142,31 @@ void rig_free(struct rig *rig)
 	rig_fini(rig);
 }
 
+uint64_t rig_executed(const struct rig *rig)
+{
+	struct spw_exec_stat exec;
+	uint64_t frames;
+
+	spw_exec_stat(rig->exec, &exec);
+	frames = exec.frames;
+	for (uint32_t i = 0; i < rig->also_cnt; i++) {
+		spw_exec_stat(rig->also[i], &exec);
+		frames += exec.frames;
+	}
+	return frames;
+}
+
 /* Each side of the balance comes from whoever counted it. */
 void rig_close(struct rig *rig, struct spw_ledger *ledger_out)
 {
 	static const char *bad_name[SPW_BAD_CNT];
 	struct spw_ledger_sum sum;
 	struct spw_port_stat port;
-	struct spw_exec_stat exec;
 	struct spw_pipe_summary pipe;
 
 	spw_exec_stop(rig->exec, 2000);
-	if (rig->also)
-		spw_exec_stop(rig->also, 2000);
+	for (uint32_t i = 0; i < rig->also_cnt; i++)
+		spw_exec_stop(rig->also[i], 2000);
 	spw_pipe_reclaim(rig->pipe);
 	assert_int_equal(spw_port_stop(rig->port), 0);
 	spw_port_stat(rig->port, &port);
@@ -163,12 +176,7 @@ void rig_close(struct rig *rig, struct spw_ledger *ledger_out)
 	ledger_out->missed_known = true;
 	ledger_out->lent_frames = port.rx_frames;
 	ledger_out->sent_frames = port.tx_frames;
-	spw_exec_stat(rig->exec, &exec);
-	ledger_out->executed_frames = exec.frames;
-	if (rig->also) {
-		spw_exec_stat(rig->also, &exec);
-		ledger_out->executed_frames += exec.frames;
-	}
+	ledger_out->executed_frames = rig_executed(rig);
 	for (int i = 0; i < SPW_BAD_CNT; i++)
 		bad_name[i] = spw_bad_name((enum spw_bad)i);
 	spw_pipe_summary(rig->pipe, &pipe);

@@ -20,7 +20,8 @@ struct rig {
 	struct spw_pool pool;
 	struct spw_port *port;
 	struct spw_exec *exec;
-	struct spw_exec *also; /* a second way of the pipe; NULL: there is none */
+	struct spw_exec *also[SPW_PIPE_WAY_MAX - 1]; /* the other ways of the pipe */
+	uint32_t also_cnt;
 	const struct spw_handler *handler;
 	struct spw_pipe *pipe;
 	/* between the pipe and the port */
@@ -37,7 +38,7 @@ struct rig {
 /* Purpose: opens and starts port and executor. batches: of the executor ring. */
 void rig_open(struct rig *rig, const char *port, const char *handler, enum spw_exec_kind kind,
 	      uint32_t batches);
-/* Purpose: opens and starts a second executor, before rig_pipe. */
+/* Purpose: opens and starts one more executor, before rig_pipe. */
 void rig_also(struct rig *rig, enum spw_exec_kind kind, uint32_t batches);
 /* Purpose: makes the pipe; conf's queue, ring, pool and exec are the rig's, 0 in burst and
  * drain_tsc stands for a default. */
@@ -47,6 +48,8 @@ void rig_report(struct rig *rig, enum spw_port_event_kind kind);
 /* Purpose: stops everything and draws the balance; fails unless it is even and no slot is missing.
  */
 void rig_close(struct rig *rig, struct spw_ledger *ledger_out);
+/* Purpose: frames that all executors executed. */
+uint64_t rig_executed(const struct rig *rig);
 /* Purpose: stops everything, whatever the counters are. */
 void rig_free(struct rig *rig);
 

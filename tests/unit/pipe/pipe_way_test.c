@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A pipe with two executors: a change that is given up leaves everything as it was; a recording
+ * A pipe with several executors: a change that is given up leaves everything as it was; a recording
  * says which executor had each batch, so that a run with changes comes out the same again, whole or
  * from its middle, where the window begins with batches under way. pipe_way_test FOLDER writes a
  * recording for the corpus of fuzz_flight instead (tests/fuzz/make_flight_corpus.py).
@@ -69,9 +69,10 @@ static void kick_late(struct spw_gring *ring)
 		kick_now(ring);
 }
 
-/* What way 1 is. CLOCK: its stamps are of another clock, so that each change needs its map. Like a
- * GPU's, in ns since 1970, that clock has more than the 56 bits that stamps carry. */
-enum also { INLINE, BEHIND, CLOCK, ALSO_CNT };
+/* What another way than the first is. CLOCK: its stamps are of another clock, so that each change
+ * needs its map. Like a GPU's, in ns since 1970, that clock has more than the 56 bits that stamps
+ * carry. */
+enum also { NONE, INLINE, BEHIND, CLOCK };
 
 #define FAR ((uint64_t)24 << 56)
 
@@ -94,25 +95,35 @@ static void box_fill(void)
 	spw_clock_box_put(&box, &map);
 }
 
-/* Way 0 is late. Rings of different sizes, each numbering from 0. */
-static void ways_open(struct rig *rig, enum also also)
+static struct spw_pipe_way way_open(struct rig *rig, enum also also, uint32_t batches)
+{
+	struct spw_pipe_way way = {.has_clock = also == CLOCK,
+				   .clock = also == CLOCK ? &box : NULL};
+	struct spw_gring *ring;
+
+	rig_also(rig, SPW_EXEC_INLINE, batches);
+	ring = spw_exec_ring(rig->also[rig->also_cnt - 1], 0);
+	if (also == INLINE)
+		way.learns = SPW_CAUSE_EXEC_INLINE;
+	else
+		ring->kick = kick_late;
+	if (also == CLOCK)
+		ring->exec_now = far_now;
+	return way;
+}
+
+/* Way 0 is late; the others are as stated. Rings of different sizes, each numbering from 0. */
+static void ways_open(struct rig *rig, const enum also also[SPW_PIPE_WAY_MAX - 1])
 {
 	struct spw_pipe_conf conf = {.can_tx = true};
 
 	assert_int_equal(spw_flight_open(&flight, SMALL, 0, -1), 0);
 	rig_open(rig, "null:size=64", "echo", SPW_EXEC_INLINE, 16);
-	rig_also(rig, SPW_EXEC_INLINE, 8);
 	kick_now = spw_exec_ring(rig->exec, 0)->kick;
 	spw_exec_ring(rig->exec, 0)->kick = kick_late;
-	if (also == INLINE)
-		conf.way[1].learns = SPW_CAUSE_EXEC_INLINE;
-	else
-		spw_exec_ring(rig->also, 0)->kick = kick_late;
-	if (also == CLOCK)
-		spw_exec_ring(rig->also, 0)->exec_now = far_now;
 	box_fill();
-	conf.way[1].has_clock = also == CLOCK;
-	conf.way[1].clock = also == CLOCK ? &box : NULL;
+	for (uint32_t i = 0; i < SPW_PIPE_WAY_MAX - 1 && also[i]; i++)
+		conf.way[1 + i] = way_open(rig, also[i], 8u << i);
 	conf = flight_conf(conf);
 	conf.slow_tsc = 8; /* every batch is slow: each is described, judged and compared */
 	rig_pipe(rig, conf);
@@ -126,12 +137,12 @@ static uint16_t turn(struct rig *rig)
 	return spw_pipe_run_once(rig->pipe);
 }
 
-/* The other way, and some turns with it: more than LATE, so that LATE batches are under way. */
+/* The next way, and some turns with it: more than LATE, so that LATE batches are under way. */
 static void change(struct rig *rig, uint32_t turns)
 {
-	uint32_t way = !rig->pipe->way_idx;
+	uint32_t way = (rig->pipe->way_idx + 1) % rig->pipe->way_cnt;
 
-	spw_pipe_ask(rig->pipe, way, (uint16_t)(8 << way));
+	spw_pipe_ask(rig->pipe, way, (uint16_t)(4 << way));
 	while (rig->pipe->way_idx != way)
 		if (!turn(rig))
 			kick_now(rig->pipe->ring);
@@ -162,30 +173,46 @@ static void ways_close(struct rig *rig)
 	spw_flight_close(&flight);
 }
 
-static void test_recorded(void **state)
+static void recorded(const enum also also[SPW_PIPE_WAY_MAX - 1], uint32_t way_cnt)
 {
 	struct spw_pipe_replay_result result;
 	struct outcome out;
 	char path[256];
 	struct rig rig;
 
-	(void)state;
 	flight_file_name(path, sizeof(path), "ways");
-	for (int also = 0; also < ALSO_CNT; also++) {
-		ways_open(&rig, (enum also)also);
-		for (int i = 0; i < 20; i++)
-			change(&rig, 100);
-		ways_end(&rig);
-		flight_file_write(&rig, path);
-		out = outcome_of(&rig);
-		result = flight_again(path, &out);
-		assert_true(result.from_start && result.ended);
-		assert_int_equal(result.way_changes, 20);
-		assert_int_equal(rig.pipe->way_changes, 20);
-		free(out.view);
-		ways_close(&rig);
-	}
+	ways_open(&rig, also);
+	assert_int_equal(rig.pipe->way_cnt, way_cnt);
+	for (int i = 0; i < 20; i++)
+		change(&rig, 100);
+	ways_end(&rig);
+	flight_file_write(&rig, path);
+	out = outcome_of(&rig);
+	result = flight_again(path, &out);
+	assert_true(result.from_start && result.ended);
+	assert_int_equal(result.way_changes, 20);
+	assert_int_equal(rig.pipe->way_changes, 20);
+	free(out.view);
+	ways_close(&rig);
 	unlink(path);
+}
+
+static const enum also late_too[SPW_PIPE_WAY_MAX - 1] = {BEHIND};
+
+static void test_recorded(void **state)
+{
+	(void)state;
+	recorded((const enum also[SPW_PIPE_WAY_MAX - 1]){INLINE}, 2);
+	recorded(late_too, 2);
+	recorded((const enum also[SPW_PIPE_WAY_MAX - 1]){CLOCK}, 2);
+}
+
+/* As many as there can be, in turn. */
+static void test_recorded_five(void **state)
+{
+	(void)state;
+	recorded((const enum also[SPW_PIPE_WAY_MAX - 1]){INLINE, BEHIND, CLOCK, CLOCK},
+		 SPW_PIPE_WAY_MAX);
 }
 
 /* Files out of a run that goes on. Only requests end segments here, so once the ring has wrapped
@@ -201,7 +228,7 @@ static void test_windows(void **state)
 
 	(void)state;
 	flight_file_name(path, sizeof(path), "way_windows");
-	ways_open(&rig, BEHIND);
+	ways_open(&rig, late_too);
 	for (uint32_t i = 1; i < held + 4; i++) {
 		change(&rig, 20);
 		freeze(&rig);
@@ -233,7 +260,7 @@ static void two_segments(const char *path)
 {
 	struct rig rig;
 
-	ways_open(&rig, BEHIND);
+	ways_open(&rig, late_too);
 	for (uint32_t i = 0; i < 2 * TURNS; i++)
 		turn(&rig);
 	freeze(&rig);
@@ -321,9 +348,9 @@ static void test_broken_files(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_given_up),     cmocka_unit_test(test_recorded),
-		cmocka_unit_test(test_windows),      cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_broken_files),
+		cmocka_unit_test(test_given_up),      cmocka_unit_test(test_recorded),
+		cmocka_unit_test(test_recorded_five), cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_unknown),       cmocka_unit_test(test_broken_files),
 	};
 
 	if (argc == 2) {
