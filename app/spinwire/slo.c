@@ -124,7 +124,8 @@ static void say_change(const struct app *app, const struct spw_slo_step *step,
 {
 	static const char *const why[] = {[SPW_SLO_TRY] = "not known at this load",
 					  [SPW_SLO_LOSES] = "it lost frames",
-					  [SPW_SLO_BETTER] = "another was better by a quarter"};
+					  [SPW_SLO_BETTER] = "another was better by a quarter",
+					  [SPW_SLO_CHEAPER] = "that is cheaper and good enough"};
 	char expected[64] = "", lost[LOST_TEXT_BYTES];
 
 	if (step->expected_ns)

@@ -14,6 +14,7 @@
 #define NEAR_DEN 4u
 #define FAR      4u /* not worth a try: so many times slower at the load below */
 #define DOUBTS   2u /* measurements in a row that make a change */
+#define NO_LOAD  SPW_SLO_LOAD_CNT
 #define SKIPS    8u /* measurements in a row that may say nothing */
 #define LOST_PPM 1u /* a setting that loses less than this of its frames loses none */
 
@@ -156,6 +157,13 @@ static bool must_change(struct spw_slo *slo)
 	return ++slo->doubts >= DOUBTS || loses(now);
 }
 
+/* Whether the setting in use was chosen for another load than this, or is but a try. */
+static bool has_arrived(struct spw_slo *slo)
+{
+	slo->elsewhere = slo->load == slo->chosen_load ? 0 : slo->elsewhere + 1;
+	return slo->elsewhere >= DOUBTS;
+}
+
 static struct spw_slo_step change_to(struct spw_slo *slo, struct spw_slo_step step, uint32_t to,
 				     enum spw_slo_why why)
 {
@@ -166,6 +174,16 @@ static struct spw_slo_step change_to(struct spw_slo *slo, struct spw_slo_step st
 	step.to = slo->setting[to];
 	step.expected_ns = slo->known[slo->load][to].value_ns;
 	return step;
+}
+
+static enum spw_slo_why why_leave(const struct spw_slo *slo)
+{
+	const struct spw_slo_known *known = slo->known[slo->load];
+
+	if (loses(&known[slo->now]))
+		return SPW_SLO_LOSES;
+	return good_enough(&known[slo->now], &known[best_at(slo, slo->load)]) ? SPW_SLO_CHEAPER
+									      : SPW_SLO_BETTER;
 }
 
 /* Lanes were without a core for more than the share of the time that may be slow: the percentile is
@@ -186,6 +204,7 @@ static bool says_nothing(struct spw_slo *slo, const struct spw_slo_seen *seen)
 struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen *seen)
 {
 	struct spw_slo_step step = {.from = spw_slo_now(slo), .to = spw_slo_now(slo)};
+	bool must, arrived;
 	uint32_t to;
 
 	step.kept = seen->frames && seen->value_ns <= slo->conf.limit_ns && !seen->lost;
@@ -198,13 +217,18 @@ struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen 
 	}
 	slo->lost = false;
 	remember(&slo->known[slo->load][slo->now], seen);
-	if ((to = untried(slo)) < slo->setting_cnt)
+	if ((to = untried(slo)) < slo->setting_cnt) {
+		slo->chosen_load = NO_LOAD;
+		slo->elsewhere = DOUBTS;
 		return change_to(slo, step, to, SPW_SLO_TRY);
-	if (!must_change(slo))
+	}
+	must = must_change(slo);
+	arrived = has_arrived(slo);
+	if (!must && !arrived)
 		return step;
+	slo->chosen_load = slo->load;
 	to = choose(slo);
-	return change_to(slo, step, to,
-			 loses(&slo->known[slo->load][slo->now]) ? SPW_SLO_LOSES : SPW_SLO_BETTER);
+	return to == slo->now ? step : change_to(slo, step, to, why_leave(slo));
 }
 
 /* ---- reading ---- */

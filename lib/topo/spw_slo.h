@@ -15,17 +15,17 @@
  * Loads are told apart by half powers of 2 of frames a second, and what a setting gave is
  * remembered for each. At a load that it does not know yet the policy tries every setting once,
  * except those that lost frames at a lower load or were four times slower than the best at the load
- * below. Then:
+ * below. Then, and at a load that it knows after two measurements in a row, it chooses:
  *
  *   a measurement says nothing if lanes were without a core for more than the share of frames that
  *     may be late
  *   settings that lose no frame come before those that do; losses while a lane was without a core
  *     say nothing of a setting, and others count when two measurements in a row have some
  *   a setting is good enough if its percentile is within 1.25 times the best one's
- *   the setting in use stays while it is good enough (hysteresis: two measurements in a row must
- *     say otherwise, or two with losses)
- *   else: of those that are good enough and keep the objective the cheapest, or, if none keeps it,
- *     the best
+ *   of those that are good enough and keep the objective the cheapest is chosen, or, if none keeps
+ *     it, the best
+ *   at that load it stays while it is good enough (hysteresis: two measurements in a row must say
+ *     otherwise, or two with losses)
  */
 #ifndef SPW_SLO_H
 #define SPW_SLO_H
@@ -67,10 +67,11 @@ struct spw_slo_seen {
 };
 
 enum spw_slo_why {
-	SPW_SLO_STAY,   /* no change */
-	SPW_SLO_TRY,    /* the setting is not known at this load */
-	SPW_SLO_LOSES,  /* the one before lost frames */
-	SPW_SLO_BETTER, /* the one before was not good enough */
+	SPW_SLO_STAY,    /* no change */
+	SPW_SLO_TRY,     /* the setting is not known at this load */
+	SPW_SLO_LOSES,   /* the one before lost frames */
+	SPW_SLO_BETTER,  /* the one before was not good enough */
+	SPW_SLO_CHEAPER, /* the one before was, and so is a cheaper one */
 };
 
 struct spw_slo_step {
@@ -92,6 +93,8 @@ struct spw_slo {
 	struct spw_slo_setting setting[SPW_SLO_SETTING_MAX];
 	uint32_t setting_cnt, now; /* now: the setting in use */
 	uint32_t load;             /* of the measurement before */
+	uint32_t chosen_load;      /* for which the setting in use was chosen */
+	uint32_t elsewhere;        /* measurements in a row at other loads than that */
 	uint32_t doubts;           /* measurements in a row that spoke against the setting in use */
 	bool lost;                 /* the measurement before had losses, and this setting's */
 	uint32_t skipped;          /* measurements in a row that said nothing */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The policy of spw_slo.h against a model of three executors: what a setting costs, how much it
- * carries, and how noisy its measurements are.
+ * The policy of spw_slo.h against models of executors: what a setting costs, how much it carries,
+ * and how noisy its measurements are.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,12 +22,19 @@ static const struct model three[] = {
 	{4000, 40, 4e6},    /* a thread of its own */
 	{9000, 10, 50e6},   /* a GPU */
 };
+static const struct model five[] = {
+	{2000, 300, 1.5e6}, {4000, 40, 4e6}, {12000, 40, 3e6}, /* a graph of the GPU */
+	{9500, 30, 8e6},                                       /* a resident CTA */
+	{9000, 10, 50e6},                                      /* sixteen of them */
+};
 
+static const struct model *model = three;
+static uint32_t model_cnt = SPW_ARRAY_CNT(three);
 static double noise = 0.05;
 
 static struct spw_slo_seen measure(struct spw_slo_setting s, double pps)
 {
-	const struct model *m = &three[s.way];
+	const struct model *m = &model[s.way];
 	const double batch = SPW_MIN((double)s.burst, 1 + pps * m->base_ns * 1e-9);
 	const double carried = m->pps_max * s.burst / (s.burst + 4.0);
 	const double jitter = 1 + noise * (2 * drand48() - 1);
@@ -55,7 +62,7 @@ static double best(double pps)
 {
 	double ns = 1e12;
 
-	for (uint32_t w = 0; w < 3; w++)
+	for (uint32_t w = 0; w < model_cnt; w++)
 		for (uint16_t b = 64; b >= 4; b /= 4)
 			ns = SPW_MIN(ns, value((struct spw_slo_setting){w, b}, pps));
 	return ns;
@@ -64,7 +71,30 @@ static double best(double pps)
 static void slo_open(struct spw_slo *slo, uint64_t limit_ns)
 {
 	srand48(1);
-	assert_int_equal(spw_slo_init(slo, &(struct spw_slo_conf){limit_ns, 999000, 3, 64}), 0);
+	assert_int_equal(spw_slo_init(slo, &(struct spw_slo_conf){limit_ns, 999000, model_cnt, 64}),
+			 0);
+}
+
+static int use_three(void **state SPW_UNUSED)
+{
+	model = three;
+	model_cnt = SPW_ARRAY_CNT(three);
+	return 0;
+}
+
+static int use_five(void **state SPW_UNUSED)
+{
+	model = five;
+	model_cnt = SPW_ARRAY_CNT(five);
+	return 0;
+}
+
+/* Those of the GPU, as where the CPU cannot read the frames. */
+static int use_gpu(void **state SPW_UNUSED)
+{
+	model = &five[2];
+	model_cnt = 3;
+	return 0;
 }
 
 /* Returns: changes made in so many measurements. */
@@ -87,12 +117,12 @@ static void follows_a_ramp(void **state SPW_UNUSED)
 
 	slo_open(&slo, 20000);
 	for (double pps = 1e4; pps < 6e6; pps *= 1.5) {
-		run(&slo, pps, 20);
+		run(&slo, pps, 25);
 		assert_true(value(spw_slo_now(&slo), pps) <= 1.25 * 1.05 * best(pps));
 		assert_int_equal(run(&slo, pps, 100), 0);
 	}
-	for (double pps = 6e6; pps > 1e4; pps /= 1.5) { /* and down again: all is known by now */
-		run(&slo, pps, 10);
+	for (double pps = 6e6; pps > 1e4; pps /= 1.5) { /* and down again */
+		run(&slo, pps, 25);
 		assert_true(value(spw_slo_now(&slo), pps) <= 1.25 * 1.05 * best(pps));
 	}
 }
@@ -156,6 +186,38 @@ static void cheapest_that_keeps_it(void **state SPW_UNUSED)
 	assert_true(value(spw_slo_now(&slo), 1e4) <= 1.25 * best(1e4));
 }
 
+/* One CTA where it does as well as sixteen, sixteen where only they carry the load, and one again
+ * when the load falls. */
+static void as_few_ctas_as_keep_it(void **state SPW_UNUSED)
+{
+	const uint32_t one = 1, sixteen = 2;
+	struct spw_slo slo;
+
+	slo_open(&slo, 20000);
+	run(&slo, 1e5, 20);
+	assert_int_equal(spw_slo_now(&slo).way, one);
+	run(&slo, 2e7, 20);
+	assert_int_equal(spw_slo_now(&slo).way, sixteen);
+	assert_int_equal(run(&slo, 1e5, 1), 0); /* not at once */
+	run(&slo, 1e5, 1);
+	assert_int_equal(spw_slo_now(&slo).way, one);
+	assert_int_equal(run(&slo, 1e5, 100), 0);
+}
+
+/* Loads in turn, one measurement each: it stays with what carries both. */
+static void loads_in_turn(void **state SPW_UNUSED)
+{
+	uint32_t changes = 0;
+	struct spw_slo slo;
+
+	slo_open(&slo, 20000);
+	run(&slo, 1e5, 20);
+	run(&slo, 2e7, 20);
+	for (uint32_t i = 0; i < 100; i++)
+		changes += run(&slo, i & 1 ? 2e7 : 1e5, 1);
+	assert_int_equal(changes, 0);
+}
+
 /* A measurement in which the lanes had no core for a while does not count, unless all are so. */
 static void without_a_core(void **state SPW_UNUSED)
 {
@@ -190,7 +252,7 @@ static void reads_back(void **state SPW_UNUSED)
 	run(&slo, 1e6, 30);
 	while (spw_slo_known(&slo, cnt, &setting, &known))
 		cnt++;
-	assert_int_equal(cnt, 9);
+	assert_int_equal(cnt, SPW_SLO_BURST_CNT * model_cnt);
 	assert_in_range(spw_slo_load(&slo), 650000, 1250000);
 	assert_true(spw_slo_known(&slo, 0, &setting, &known));
 	assert_int_equal(setting.burst, 64);
@@ -212,9 +274,17 @@ static void refuses(void **state SPW_UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(follows_a_ramp), cmocka_unit_test(does_not_repeat_losses),
-		cmocka_unit_test(hysteresis),     cmocka_unit_test(cheapest_that_keeps_it),
-		cmocka_unit_test(without_a_core), cmocka_unit_test(reads_back),
+		cmocka_unit_test_setup(follows_a_ramp, use_three),
+		cmocka_unit_test_setup(follows_a_ramp, use_five),
+		cmocka_unit_test_setup(follows_a_ramp, use_gpu),
+		cmocka_unit_test_setup(does_not_repeat_losses, use_three),
+		cmocka_unit_test_setup(hysteresis, use_three),
+		cmocka_unit_test_setup(cheapest_that_keeps_it, use_three),
+		cmocka_unit_test_setup(as_few_ctas_as_keep_it, use_gpu),
+		cmocka_unit_test_setup(loads_in_turn, use_gpu),
+		cmocka_unit_test_setup(without_a_core, use_three),
+		cmocka_unit_test_setup(reads_back, use_three),
+		cmocka_unit_test_setup(reads_back, use_five),
 		cmocka_unit_test(refuses),
 	};
 
