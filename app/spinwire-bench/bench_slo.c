@@ -30,8 +30,8 @@
 struct slo_bench {
 	struct spw_tsc tsc;
 	const struct spw_handler *handler;
-	enum spw_exec_kind kind[SPW_PIPE_WAY_MAX];
-	uint32_t kind_cnt, rounds;
+	struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
+	uint32_t way_cnt, rounds;
 	uint64_t limit_ns, fixed_ns, learn_ns;
 	uint32_t ppm; /* of the percentile that is compared */
 	char point[16];
@@ -67,9 +67,9 @@ static void *lane_main(void *arg)
 	return NULL;
 }
 
-/* Executors kind[0 .. kind_cnt - 1]; the lane begins with the first. */
+/* Executors way[0 .. way_cnt - 1]; the lane begins with the first. */
 static int lane_open(const struct slo_bench *b, struct lane *lane, uint64_t pps,
-		     const enum spw_exec_kind *kind, uint32_t kind_cnt, uint16_t burst)
+		     const struct spw_topo_exec *way, uint32_t way_cnt, uint16_t burst)
 {
 	struct spw_topo_conf conf = {
 		.tsc = b->tsc,
@@ -78,17 +78,14 @@ static int lane_open(const struct slo_bench *b, struct lane *lane, uint64_t pps,
 		.lane[0] = {.numa_node = -1},
 		.lane_cnt = 1,
 		.memory = {.kind = SPW_MEM_AUTO, .slots = 8192, .slot_bytes = 2048},
-		.exec = {.kind = kind[0],
-			 .also_cnt = kind_cnt - 1,
-			 .handler = b->handler,
-			 .cpu = &b->exec_cpu},
+		.exec = {.way_cnt = way_cnt, .handler = b->handler, .cpu = &b->exec_cpu},
 		.pipe = {.burst = burst, .record = true, .nic_frames = true},
 	};
 	char spec[64];
 	int rc;
 
 	memset(lane, 0, sizeof(*lane));
-	memcpy(conf.exec.also, &kind[1], (kind_cnt - 1) * sizeof(kind[0]));
+	memcpy(conf.exec.way, way, way_cnt * sizeof(*way));
 	lane->cpu = b->lane_cpu;
 	snprintf(spec, sizeof(spec), "null:size=64,rate=%lu", (unsigned long)pps);
 	rc = spw_port_spec_parse(spec, &lane->spec);
@@ -167,12 +164,12 @@ static int run_fixed(struct slo_bench *b, uint64_t pps, uint32_t way, uint16_t b
 		     uint32_t round, struct slo_case *c)
 {
 	struct lane lane;
-	int rc = lane_open(b, &lane, pps, &b->kind[way], 1, burst);
+	int rc = lane_open(b, &lane, pps, &b->way[way], 1, burst);
 
 	if (rc < 0)
 		return rc;
 	snprintf(c->name, sizeof(c->name), "%lu/s, %s, burst %u", (unsigned long)pps,
-		 spw_exec_kind_name(b->kind[way]), burst);
+		 lane.topo.way[0].name, burst);
 	rc = serve(b, &lane, b->fixed_ns / 4, NULL);
 	rc = rc < 0 ? rc : measure(b, &lane, NULL, &c->value[round], &c->lost[round]);
 	return lane_close(&lane) < 0 ? -EIO : rc;
@@ -184,7 +181,7 @@ static int run_slo(struct slo_bench *b, uint64_t pps, uint32_t round, struct slo
 	struct spw_slo_conf conf = {b->limit_ns, b->ppm, 0, SPW_BURST_MAX};
 	struct spw_slo_setting now;
 	struct lane lane;
-	int rc = lane_open(b, &lane, pps, b->kind, b->kind_cnt, SPW_BURST_MAX);
+	int rc = lane_open(b, &lane, pps, b->way, b->way_cnt, SPW_BURST_MAX);
 
 	if (rc < 0)
 		return rc;
@@ -194,7 +191,7 @@ static int run_slo(struct slo_bench *b, uint64_t pps, uint32_t round, struct slo
 	rc = rc < 0 ? rc : measure(b, &lane, &watch, &c->value[round], &c->lost[round]);
 	now = spw_slo_now(&watch.policy);
 	fprintf(stderr, "%lu/s: chose %s, burst %u\n", (unsigned long)pps,
-		spw_exec_kind_name(lane.topo.way[now.way].kind), now.burst);
+		lane.topo.way[now.way].name, now.burst);
 	snprintf(c->name, sizeof(c->name), "%lu/s, --slo", (unsigned long)pps);
 	return lane_close(&lane) < 0 ? -EIO : rc;
 }
@@ -226,7 +223,7 @@ static int one_load(struct slo_bench *b, uint64_t pps, struct spw_bench_out *out
 
 	for (uint32_t r = 0; r < b->rounds && rc == 0; r++) {
 		cnt = 0;
-		for (uint32_t w = 0; w < b->kind_cnt; w++)
+		for (uint32_t w = 0; w < b->way_cnt; w++)
 			for (uint16_t burst = SPW_BURST_MAX; burst >= 4 && rc == 0; burst /= 4)
 				rc = run_fixed(b, pps, w, burst, r, &c[cnt++]);
 		rc = rc < 0 ? rc : run_slo(b, pps, r, &c[cnt]);
@@ -260,17 +257,16 @@ static int cores_choose(struct slo_bench *b)
 	return cnt;
 }
 
-static void kinds_choose(struct slo_bench *b, int cores)
+static void ways_choose(struct slo_bench *b, int cores)
 {
 	char why[160];
+	const struct spw_slo_machine machine = {
+		.cpu_reads = true,
+		.cpu_spare = cores > 1,
+		.gpu = spw_exec_choose(0, why, sizeof(why)) == SPW_EXEC_CUDA_PERSISTENT,
+	};
 
-	b->kind[b->kind_cnt++] = SPW_EXEC_INLINE;
-	if (cores > 1)
-		b->kind[b->kind_cnt++] = SPW_EXEC_CPU;
-	if (spw_exec_choose(0, why, sizeof(why)) == SPW_EXEC_CUDA_PERSISTENT) {
-		b->kind[b->kind_cnt++] = SPW_EXEC_CUDA_GRAPH;
-		b->kind[b->kind_cnt++] = SPW_EXEC_CUDA_PERSISTENT;
-	}
+	b->way_cnt = spw_slo_ways(&machine, b->way);
 }
 
 static int usage(int status)
@@ -289,7 +285,7 @@ static int run(struct slo_bench *b, const char *handler, struct spw_bench_out *o
 	static const uint64_t loads[] = {10000, 100000, 1000000, 5000000};
 	int rc = spw_tsc_calibrate(100, &b->tsc);
 
-	b->learn_ns = (uint64_t)SPW_SLO_BURST_CNT * b->kind_cnt * 400000000 + 2 * b->fixed_ns;
+	b->learn_ns = (uint64_t)SPW_SLO_BURST_CNT * b->way_cnt * 400000000 + 2 * b->fixed_ns;
 	rc = rc < 0 ? rc : spw_handler_open(handler, &b->handler);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(loads) && rc == 0; i++)
 		rc = one_load(b, loads[i], out);
@@ -337,7 +333,7 @@ int spw_bench_slo(int argc, char **argv, struct spw_bench_out *out)
 		return 2;
 	spw_rec_view_init(b.view);
 	spw_log_sink_set(NULL, NULL); /* each case would report its memory again */
-	kinds_choose(&b, cores_choose(&b));
+	ways_choose(&b, cores_choose(&b));
 	status = run(&b, handler, out);
 	free(b.view);
 	return status;

@@ -17,8 +17,8 @@ static void print_head(const struct app *app, const struct app_result *res)
 	       res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
 	       (double)res->topo.ledger.pipe.polled_frames / res->seconds * 1e-6);
 	printf("executor  %s (%s), handler %s, %" PRIu64 " frames in %" PRIu64 " batches; %s\n",
-	       spw_exec_kind_name(app->topo.conf.exec.kind), res->topo.exec.device,
-	       app->handler->name, res->topo.exec.frames, res->topo.exec.batches, app->exec_why);
+	       app->topo.way[0].name, res->topo.exec.device, app->handler->name,
+	       res->topo.exec.frames, res->topo.exec.batches, app->exec_why);
 	printf("memory    %s (%s); %" PRIu64 " host-to-device copies, %" PRIu64
 	       " copies by the port\n",
 	       spw_mem_kind_name(app->topo.region[0].kind), app->topo.region[0].why,

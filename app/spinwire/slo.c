@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "app_json.h"
 #include "app_text.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
@@ -75,36 +76,36 @@ void app_slo_close(struct app *app)
 	app->slo = NULL;
 }
 
-/* Which executors a run with an objective may use, cheapest first: those of the CPU need memory
- * that the CPU reads, and a thread for each queue. */
-void app_slo_kinds(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
+/* Of a resident kernel that was asked for the number of CTAs is chosen, of other executors nothing.
+ * GPU memory without a GPU leaves none: it is refused when it is allocated. */
+void app_slo_ways(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
 {
 	struct spw_topo_conf *tc = &app->topo_conf;
-	enum spw_exec_kind kind[SPW_PIPE_WAY_MAX];
-	uint32_t cnt = 0;
+	const struct spw_slo_machine machine = {
+		.kind = app->conf.executor.kind,
+		.cpu_reads = tc->memory.kind != SPW_MEM_GPU,
+		.cpu_spare = cpu_spare,
+		.gpu = chosen == SPW_EXEC_CUDA_PERSISTENT,
+		.ctas = (uint16_t)app->conf.executor.ctas,
+	};
+	struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
+	uint32_t cnt;
 
-	if (!app->conf.run.slo[0] || app->conf.executor.kind != SPW_EXEC_AUTO)
+	if (!app->conf.run.slo[0] ||
+	    (machine.kind != SPW_EXEC_AUTO && machine.kind != SPW_EXEC_CUDA_PERSISTENT))
 		return;
-	if (tc->memory.kind != SPW_MEM_GPU)
-		kind[cnt++] = SPW_EXEC_INLINE;
-	if (tc->memory.kind != SPW_MEM_GPU && cpu_spare)
-		kind[cnt++] = SPW_EXEC_CPU;
-	if (chosen == SPW_EXEC_CUDA_PERSISTENT) {
-		kind[cnt++] = SPW_EXEC_CUDA_GRAPH;
-		kind[cnt++] = SPW_EXEC_CUDA_PERSISTENT;
-	}
-	if (!cnt) /* GPU memory without a GPU: refused when it is allocated */
+	cnt = spw_slo_ways(&machine, way);
+	if (!cnt)
 		return;
-	tc->exec.kind = kind[0];
-	tc->exec.also_cnt = cnt - 1;
-	memcpy(tc->exec.also, &kind[1], (cnt - 1) * sizeof(kind[0]));
+	memcpy(tc->exec.way, way, cnt * sizeof(way[0]));
+	tc->exec.way_cnt = cnt;
 }
 
 /* ---- saying ---- */
 
 static const char *way_name(const struct app *app, struct spw_slo_setting setting)
 {
-	return spw_exec_kind_name(app->topo.way[setting.way].kind);
+	return app->topo.way[setting.way].name;
 }
 
 #define LOST_TEXT_BYTES 64u
@@ -183,34 +184,42 @@ int app_slo_turn(struct app *app, const struct spw_rec_view *view)
 
 /* ---- the summary ---- */
 
+/* The part that names a setting: two executors of one kind differ in their CTAs. */
+static json_t *setting_json(const struct app *app, struct spw_slo_setting setting)
+{
+	const struct spw_topo_way *way = &app->topo.way[setting.way];
+
+	return json_pack("{s:s,s:o,s:i}", "executor", spw_exec_kind_name(way->kind), "ctas",
+			 app_json_known(way->ctas, way->ctas), "burst", (int)setting.burst);
+}
+
 static json_t *settings_json(const struct app *app)
 {
 	struct spw_slo_setting setting;
 	struct spw_slo_known known;
 	json_t *rows = json_array();
 
-	for (uint32_t i = 0; spw_slo_known(&app->slo->watch.policy, i, &setting, &known); i++)
-		json_array_append_new(
-			rows, json_pack("{s:s,s:i,s:o,s:i}", "executor", way_name(app, setting),
-					"burst", (int)setting.burst, "value_ns",
-					known.value_ns ? json_integer((json_int_t)known.value_ns)
-						       : json_null(),
-					"lost_ppm", (int)known.lost_ppm));
+	for (uint32_t i = 0; spw_slo_known(&app->slo->watch.policy, i, &setting, &known); i++) {
+		json_t *row = setting_json(app, setting);
+
+		json_object_set_new(row, "value_ns",
+				    app_json_known(known.value_ns, known.value_ns));
+		json_object_set_new(row, "lost_ppm", app_json_number(known.lost_ppm));
+		json_array_append_new(rows, row);
+	}
 	return rows;
 }
 
 json_t *app_slo_json(const struct app *app)
 {
 	const struct app_slo *slo = app->slo;
-	struct spw_slo_setting now;
 
 	if (!slo)
 		return json_null();
-	now = spw_slo_now(&slo->watch.policy);
-	return json_pack("{s:s,s:i,s:i,s:i,s:i,s:{s:s,s:i},s:I,s:o}", "objective",
-			 app->conf.run.slo, "measured", (int)slo->measured, "kept", (int)slo->kept,
-			 "tries", (int)slo->tries, "changes", (int)slo->changes, "last", "executor",
-			 way_name(app, now), "burst", (int)now.burst, "load_pps",
+	return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o,s:I,s:o}", "objective", app->conf.run.slo,
+			 "measured", (int)slo->measured, "kept", (int)slo->kept, "tries",
+			 (int)slo->tries, "changes", (int)slo->changes, "last",
+			 setting_json(app, spw_slo_now(&slo->watch.policy)), "load_pps",
 			 (json_int_t)spw_slo_load(&slo->watch.policy), "settings",
 			 settings_json(app));
 }

@@ -221,10 +221,14 @@ static void causes_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	app_view_unlock();
 }
 
+/* With --slo the executor is the one in use now; all lanes are asked for the same. */
 static void info_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
 {
+	uint16_t burst;
+	const uint32_t way = spw_pipe_way(&app->topo.lane[0]->pipe, &burst);
+
 	add_text(d, "version", SPW_VERSION);
-	add_text(d, "executor", spw_exec_kind_name(app->topo.conf.exec.kind));
+	add_text(d, "executor", app->topo.way[way].name);
 	add_text(d, "handler", app->handler->name);
 	add(d, "running_ms", spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) / 1000000);
 	add(d, "tsc_hz", app->tsc.hz);

@@ -148,9 +148,8 @@ const struct conf_key conf_table[] = {
 	 .max = SPW_BURST_MAX, .dflt = "64",
 	 .help = "most frames of one poll, and so of one batch"},
 	{RUN_FIELD(slo), .name = "slo", .option = "slo", .type = CONF_TEXT, .max = 63, .dflt = "",
-	 .help = "objective, such as 20us@p99.9: executor (if auto) and burst are chosen by what "
-		 "is "
-		 "measured"},
+	 .help = "objective, such as 20us@p99.9: executor (if auto), its CTAs (if 0) and burst are "
+		 "chosen by what is measured"},
 	{RUN_FIELD(litmus), .name = "litmus", .option = "litmus", .type = CONF_CHOICE,
 	 .choice = litmus_choice, .dflt = "quick",
 	 .help = "test of memory, NIC and executor before traffic; quick: 0.1 s, long: 10 s"},

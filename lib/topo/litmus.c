@@ -109,7 +109,7 @@ int litmus_turn(struct litmus *l, bool moved)
 	return spw_err(EIO,
 		       "litmus: nothing came back from executor %s for 2 s: use another "
 		       "--executor, or start without the test (--litmus off)",
-		       spw_exec_kind_name(l->way->kind));
+		       l->way->name);
 }
 
 /* ---- what went wrong ---- */
@@ -154,10 +154,10 @@ int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 		       "earlier frame, %u unknown. Use another --memory or --executor; --litmus "
 		       "off starts without the test",
 		       spw_litmus_pattern_name(pattern), l->lane->port->name,
-		       spw_mem_kind_name(l->topo->region[l->lane->region].kind),
-		       spw_exec_kind_name(l->way->kind), (unsigned long)l->out->frames[pattern],
-		       pattern_text(pattern), desc->meta & 0xffff, desc->len, desc->slot,
-		       spw_litmus_good(seen), spw_litmus_old(seen), spw_litmus_bad(seen));
+		       spw_mem_kind_name(l->topo->region[l->lane->region].kind), l->way->name,
+		       (unsigned long)l->out->frames[pattern], pattern_text(pattern),
+		       desc->meta & 0xffff, desc->len, desc->slot, spw_litmus_good(seen),
+		       spw_litmus_old(seen), spw_litmus_bad(seen));
 }
 
 /* ---- one lane ---- */
@@ -165,7 +165,7 @@ int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 static int exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *handler)
 {
 	const struct spw_topo_conf *tc = &l->topo->conf;
-	uint32_t ctas = tc->exec.cta_per_ring;
+	uint32_t ctas = l->way->ctas;
 	struct spw_exec_conf ec = {
 		.kind = l->way->kind,
 		.handler = handler,

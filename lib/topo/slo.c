@@ -38,6 +38,25 @@ int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf)
 	return 0;
 }
 
+uint32_t spw_slo_ways(const struct spw_slo_machine *machine, struct spw_topo_exec *way)
+{
+	const bool resident_only = machine->kind == SPW_EXEC_CUDA_PERSISTENT;
+	const bool cpu = machine->cpu_reads && !resident_only;
+	uint32_t cnt = 0;
+
+	if (cpu)
+		way[cnt++] = (struct spw_topo_exec){.kind = SPW_EXEC_INLINE};
+	if (cpu && machine->cpu_spare)
+		way[cnt++] = (struct spw_topo_exec){.kind = SPW_EXEC_CPU};
+	if (machine->gpu && !resident_only)
+		way[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_GRAPH, machine->ctas};
+	if (machine->gpu && !machine->ctas)
+		way[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_PERSISTENT, 1};
+	if (machine->gpu)
+		way[cnt++] = (struct spw_topo_exec){SPW_EXEC_CUDA_PERSISTENT, machine->ctas};
+	return cnt;
+}
+
 struct spw_slo_setting spw_slo_now(const struct spw_slo *slo)
 {
 	return slo->setting[slo->now];

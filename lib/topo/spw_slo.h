@@ -49,6 +49,22 @@ struct spw_slo_conf {
 	uint16_t burst;    /* the largest, in use at first: 1 .. SPW_BURST_MAX */
 };
 
+/* What a run may choose from. */
+struct spw_slo_machine {
+	enum spw_exec_kind kind; /* AUTO, or CUDA_PERSISTENT: no other kind */
+	bool cpu_reads;          /* the CPU can read the frames' memory */
+	bool cpu_spare;          /* there is a core for the thread of each lane */
+	bool gpu;                /* and handlers for it */
+	uint16_t ctas;           /* of each lane, as asked for; 0: one, or the measured default */
+};
+
+/* Purpose: the executors of a run with an objective, cheapest first: what takes more cores, and
+ *          then what takes more of the GPU, comes later.
+ * Shape:   way_out: room for SPW_PIPE_WAY_MAX.
+ * Returns: how many; 0: nothing can run here.
+ * Thread:  any. */
+uint32_t spw_slo_ways(const struct spw_slo_machine *machine, struct spw_topo_exec *way_out);
+
 /* A choice of executor and burst. */
 struct spw_slo_setting {
 	uint32_t way;
@@ -102,7 +118,7 @@ struct spw_slo {
 };
 
 /* Purpose: a policy that knows nothing yet.
- * Owner:   the caller; about 12 KiB.
+ * Owner:   the caller; about 16 KiB.
  * Thread:  setup.
  * Errors:  -EINVAL: a limit of 0, a share that is not 1 .. 999999 ppm, too many ways, or a burst
  *          out of range. */
@@ -143,7 +159,7 @@ struct spw_slo_watch {
 };
 
 /* Purpose: a watch that has measured nothing yet.
- * Owner:   the caller; about 70 KiB.
+ * Owner:   the caller; about 84 KiB.
  * Thread:  setup.
  * Errors:  as spw_slo_init. */
 int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *conf);

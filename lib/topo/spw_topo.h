@@ -42,7 +42,8 @@
 extern "C" {
 #endif
 
-#define SPW_TOPO_LANE_MAX 64u
+#define SPW_TOPO_LANE_MAX       64u
+#define SPW_TOPO_WAY_NAME_BYTES 32u
 
 struct spw_topo_port_conf {
 	const struct spw_port_spec *spec; /* outlives the topology */
@@ -61,6 +62,11 @@ struct spw_topo_lane_conf {
 	int numa_node;     /* of that lcore; -1: any */
 };
 
+struct spw_topo_exec {
+	enum spw_exec_kind kind; /* not AUTO */
+	uint16_t ctas;           /* of each lane, CUDA; 0: measured default */
+};
+
 /* Fill it from zero. Times are in ns. */
 struct spw_topo_conf {
 	struct spw_tsc tsc; /* calibrated */
@@ -75,16 +81,16 @@ struct spw_topo_conf {
 		size_t slot_bytes;
 	} memory;
 	struct {
-		enum spw_exec_kind kind; /* not AUTO */
-		/* Other kinds that a lane may change to (spw_topo_ask), beside `kind`. All of them
-		 * are started, and read the same memory; one that this machine cannot do is left
-		 * out. */
-		enum spw_exec_kind also[SPW_PIPE_WAY_MAX - 1];
-		uint32_t also_cnt;
+		/* The lanes begin with the first, and may change to the others (spw_topo_ask),
+		 * which may be of one kind with different numbers of CTAs. All of them are started,
+		 * and read the same memory; one of the others that this machine cannot do is left
+		 * out.
+		 */
+		struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
+		uint32_t way_cnt;                  /* 1 .. SPW_PIPE_WAY_MAX */
 		const struct spw_handler *handler; /* outlives the topology */
 		const int *cpu;           /* [lane_cnt], outlives the topology; NULL: none pinned */
 		uint32_t batch_cnt;       /* per ring, a power of 2; 0: the backend's choice */
-		uint16_t cta_per_ring;    /* CUDA; 0: measured default */
 		uint32_t beat_timeout_ms; /* resident kernel; 0: 1000 */
 		uint32_t life_ms;         /* resident kernel; 0: see struct spw_exec_conf */
 	} exec;
@@ -118,6 +124,8 @@ struct spw_topo_clock {
 /* An executor that the lanes may use: each has a ring in it. */
 struct spw_topo_way {
 	enum spw_exec_kind kind;
+	uint32_t ctas;                      /* of each lane, CUDA; 0: it has none */
+	char name[SPW_TOPO_WAY_NAME_BYTES]; /* "inline", "cuda-persistent, 1 CTA": for messages */
 	struct spw_exec *exec;
 	struct spw_topo_clock clock; /* of a GPU */
 	uint64_t relaunched;         /* control: the executor's count at the last service */
@@ -145,7 +153,7 @@ struct spw_topo {
 	uint32_t region_cnt;
 	struct spw_topo_lane *lane[SPW_TOPO_LANE_MAX];
 	uint32_t lane_cnt;
-	struct spw_topo_way way[SPW_PIPE_WAY_MAX]; /* conf.exec.kind, then conf.exec.also */
+	struct spw_topo_way way[SPW_PIPE_WAY_MAX]; /* conf.exec.way, less what was left out */
 	uint32_t way_cnt;
 	struct spw_topo_clock nic_clock[SPW_PORT_MAX]; /* by port */
 };

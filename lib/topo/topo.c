@@ -134,6 +134,29 @@ static int queues_open(struct spw_topo *topo)
 
 /* ---- executor and pipes ---- */
 
+static void way_name(struct spw_topo_way *way)
+{
+	const char *kind = spw_exec_kind_name(way->kind);
+
+	if (way->ctas)
+		snprintf(way->name, sizeof(way->name), "%s, %u CTA%s", kind, way->ctas,
+			 way->ctas == 1 ? "" : "s");
+	else
+		snprintf(way->name, sizeof(way->name), "%s", kind);
+}
+
+/* CTAs of the resident kernels that were opened before. */
+static uint32_t ctas_beside(const struct spw_topo *topo, const struct spw_topo_way *way)
+{
+	uint32_t ctas = 0;
+
+	for (const struct spw_topo_way *other = topo->way; other < way; other++)
+		if (other->kind == SPW_EXEC_CUDA_PERSISTENT)
+			ctas += other->ctas * topo->lane_cnt;
+	return ctas;
+}
+
+/* How many CTAs it has is known once it is open. */
 static int executor_open(struct spw_topo *topo, struct spw_topo_way *way)
 {
 	struct spw_exec_conf ec = {
@@ -144,30 +167,36 @@ static int executor_open(struct spw_topo *topo, struct spw_topo_way *way)
 		.region = topo->region,
 		.region_cnt = (uint16_t)topo->region_cnt,
 		.cpu = topo->conf.exec.cpu,
-		.cta_per_ring = topo->conf.exec.cta_per_ring,
+		.cta_per_ring = (uint16_t)way->ctas,
+		.cta_beside = ctas_beside(topo, way),
 		.beat_timeout_ms = topo->conf.exec.beat_timeout_ms,
 		.life_ms = topo->conf.exec.life_ms,
 		.numa_node = topo->lane[0]->conf.numa_node,
 	};
 
-	return spw_exec_open(&ec, &way->exec);
+	int rc = spw_exec_open(&ec, &way->exec);
+
+	if (rc == 0 && topo_way_is_gpu(way))
+		way->ctas = spw_exec_ring(way->exec, 0)->unit_cnt;
+	way_name(way);
+	return rc;
 }
 
 static int executors_open(struct spw_topo *topo)
 {
-	const uint32_t cnt = 1 + topo->conf.exec.also_cnt;
+	const uint32_t cnt = topo->conf.exec.way_cnt;
 	int rc = 0;
 
-	if (cnt > SPW_PIPE_WAY_MAX)
-		return spw_err(EINVAL, "%u executors: at most %u", cnt, SPW_PIPE_WAY_MAX);
+	if (cnt < 1 || cnt > SPW_PIPE_WAY_MAX)
+		return spw_err(EINVAL, "%u executors: use 1 .. %u", cnt, SPW_PIPE_WAY_MAX);
 	for (uint32_t w = 0; w < cnt && rc == 0; w++) {
 		struct spw_topo_way *way = &topo->way[topo->way_cnt++];
 
-		way->kind = w ? topo->conf.exec.also[w - 1] : topo->conf.exec.kind;
+		way->kind = topo->conf.exec.way[w].kind;
+		way->ctas = topo->conf.exec.way[w].ctas;
 		rc = executor_open(topo, way);
 		if (rc < 0 && w > 0) { /* one of several: the run can do without it */
-			spw_info("executor %s is left out: %s", spw_exec_kind_name(way->kind),
-				 spw_err_text());
+			spw_info("executor %s is left out: %s", way->name, spw_err_text());
 			topo->way_cnt--;
 			rc = 0;
 		}
@@ -342,7 +371,7 @@ void spw_topo_rest(struct spw_topo *topo, uint32_t way)
 		other->rests = true;
 		if (spw_exec_stop(other->exec, REST_MS) < 0)
 			spw_warn("executor %s, which is not in use, does not rest yet: %s",
-				 spw_exec_kind_name(other->kind), spw_err_text());
+				 other->name, spw_err_text());
 	}
 }
 
@@ -357,7 +386,7 @@ int spw_topo_wake(struct spw_topo *topo, uint32_t way)
 	rc = spw_exec_stop(w->exec, REST_MS);
 	rc = rc < 0 && rc != -ETIME ? rc : spw_exec_start(w->exec);
 	if (rc < 0)
-		return spw_err_ctx(rc, "executor %s", spw_exec_kind_name(w->kind));
+		return spw_err_ctx(rc, "executor %s", w->name);
 	w->rests = false;
 	return 0;
 }

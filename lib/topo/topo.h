@@ -23,10 +23,10 @@ void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out);
 /* Whether any executor of the configuration is a GPU's: the memory must suit it. */
 SPW_INLINE bool topo_conf_is_gpu(const struct spw_topo_conf *conf)
 {
-	bool gpu = conf->exec.kind >= SPW_EXEC_CUDA_PERSISTENT;
+	bool gpu = false;
 
-	for (uint32_t i = 0; i < conf->exec.also_cnt && i < SPW_PIPE_WAY_MAX - 1; i++)
-		gpu |= conf->exec.also[i] >= SPW_EXEC_CUDA_PERSISTENT;
+	for (uint32_t w = 0; w < conf->exec.way_cnt && w < SPW_PIPE_WAY_MAX; w++)
+		gpu |= conf->exec.way[w].kind >= SPW_EXEC_CUDA_PERSISTENT;
 	return gpu;
 }
 

@@ -55,7 +55,8 @@ def test_objective():
     balanced(summary)
     slo = summary["slo"]
     equal(slo["objective"], "10ms@p50", "objective")
-    equal({(one["executor"], one["burst"]) for one in slo["settings"]}, {(name, burst) for name in ("inline", "cpu") for burst in (64, 16, 4)},
+    equal({(one["executor"], one["ctas"], one["burst"]) for one in slo["settings"]},
+          {(name, None, burst) for name in ("inline", "cpu") for burst in (64, 16, 4)},
           "settings")
     check(slo["tries"] >= 1 and slo["measured"] >= 1, f"{slo}")
     check(0 <= slo["kept"] <= slo["measured"], f"{slo}")

@@ -50,7 +50,10 @@ static int open_topology(enum spw_mem_kind memory, enum spw_exec_kind kind)
 		.lane = {{.numa_node = -1}},
 		.lane_cnt = 1,
 		.memory = {.kind = memory, .slots = 256, .slot_bytes = SPW_LITMUS_BYTES_MAX},
-		.exec = {.kind = kind, .handler = &spw_litmus_handler, .life_ms = LIFE_MS},
+		.exec = {.way[0].kind = kind,
+			 .way_cnt = 1,
+			 .handler = &spw_litmus_handler,
+			 .life_ms = LIFE_MS},
 		.pipe = {.burst = 32},
 	};
 	int rc = spw_tsc_calibrate(20, &conf.tsc);

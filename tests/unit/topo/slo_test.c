@@ -5,7 +5,9 @@
  * and how noisy its measurements are.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "topo/spw_slo.h"
 #include "unit_test.h"
@@ -218,6 +220,39 @@ static void loads_in_turn(void **state SPW_UNUSED)
 	assert_int_equal(changes, 0);
 }
 
+static void ways_are_named(const struct spw_slo_machine *machine, const char *want)
+{
+	struct spw_topo_exec way[SPW_PIPE_WAY_MAX];
+	const uint32_t cnt = spw_slo_ways(machine, way);
+	char got[160] = "";
+
+	for (uint32_t w = 0; w < cnt; w++)
+		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s %u, ",
+			 spw_exec_kind_name(way[w].kind), way[w].ctas);
+	assert_string_equal(got, want);
+}
+
+static void cheapest_first(void **state SPW_UNUSED)
+{
+	struct spw_slo_machine machine = {.cpu_reads = true};
+
+	ways_are_named(&machine, "inline 0, ");
+	machine.cpu_spare = true;
+	ways_are_named(&machine, "inline 0, cpu 0, ");
+	machine.gpu = true;
+	ways_are_named(&machine, "inline 0, cpu 0, cuda-graph 0, cuda-persistent 1, "
+				 "cuda-persistent 0, ");
+	machine.kind = SPW_EXEC_CUDA_PERSISTENT;
+	ways_are_named(&machine, "cuda-persistent 1, cuda-persistent 0, ");
+	machine.kind = SPW_EXEC_AUTO;
+	machine.ctas = 8; /* as asked for, and no other */
+	ways_are_named(&machine, "inline 0, cpu 0, cuda-graph 8, cuda-persistent 8, ");
+	machine.cpu_reads = false;
+	ways_are_named(&machine, "cuda-graph 8, cuda-persistent 8, ");
+	machine.gpu = false;
+	ways_are_named(&machine, "");
+}
+
 /* A measurement in which the lanes had no core for a while does not count, unless all are so. */
 static void without_a_core(void **state SPW_UNUSED)
 {
@@ -285,6 +320,7 @@ int main(void)
 		cmocka_unit_test_setup(without_a_core, use_three),
 		cmocka_unit_test_setup(reads_back, use_three),
 		cmocka_unit_test_setup(reads_back, use_five),
+		cmocka_unit_test(cheapest_first),
 		cmocka_unit_test(refuses),
 	};
 

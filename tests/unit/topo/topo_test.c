@@ -5,8 +5,11 @@
  * what spw_topo_open refuses, after which close must still free what was open.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/spw_err.h"
+#include "base/spw_log.h"
 #include "exec/spw_handler.h"
 #include "topo/spw_topo.h"
 #include "unit_test.h"
@@ -40,7 +43,8 @@ static void rig_init(struct rig *rig)
 	tc->memory.kind = SPW_MEM_HOST;
 	tc->memory.slots = SLOTS;
 	tc->memory.slot_bytes = 2000;
-	tc->exec.kind = SPW_EXEC_INLINE;
+	tc->exec.way[0].kind = SPW_EXEC_INLINE;
+	tc->exec.way_cnt = 1;
 	assert_int_equal(spw_handler_open("null", &tc->exec.handler), 0);
 	tc->pipe.burst = 32;
 	tc->pipe.record = true;
@@ -172,6 +176,49 @@ static void bad_parts(void **state SPW_UNUSED)
 	open_refuses(&rig, -EINVAL, "burst 0");
 }
 
+static char last_log[SPW_ERR_TEXT_BYTES];
+
+static void log_keep(enum spw_log_level level SPW_UNUSED, const char *line, void *arg SPW_UNUSED)
+{
+	if (strstr(line, "left out"))
+		snprintf(last_log, sizeof(last_log), "%s", line);
+}
+
+/* What this machine cannot do is left out, unless it is the first. */
+static void ways(void **state SPW_UNUSED)
+{
+	const struct spw_handler *handler;
+	struct spw_handler no_gpu;
+	struct rig rig;
+
+	rig_init(&rig);
+	rig.conf.exec.way_cnt = 0;
+	open_refuses(&rig, -EINVAL, "0 executors: use 1 .. 5");
+	rig_init(&rig);
+	rig.conf.exec.way_cnt = SPW_PIPE_WAY_MAX + 1;
+	open_refuses(&rig, -EINVAL, "6 executors: use 1 .. 5");
+	rig_init(&rig);
+	handler = rig.conf.exec.handler;
+	no_gpu = *handler;
+	no_gpu.cuda = NULL;
+	rig.conf.exec.handler = &no_gpu;
+	rig.conf.exec.way[1] = (struct spw_topo_exec){SPW_EXEC_CUDA_PERSISTENT, 1};
+	rig.conf.exec.way[2].kind = SPW_EXEC_INLINE;
+	rig.conf.exec.way_cnt = 3;
+	spw_log_sink_set(log_keep, NULL);
+	assert_int_equal(spw_topo_open(&rig.topo, &rig.conf), 0);
+	spw_log_sink_set(NULL, NULL);
+	assert_non_null(strstr(last_log, "executor cuda-persistent, 1 CTA is left out: "));
+	assert_int_equal(rig.topo.way_cnt, 2);
+	assert_string_equal(rig.topo.way[1].name, "inline");
+	assert_int_equal(rig.topo.way[1].ctas, 0);
+	assert_int_equal(spw_topo_close(&rig.topo), 0);
+	rig.conf.exec.way[0] = rig.conf.exec.way[1];
+	assert_int_equal(spw_topo_open(&rig.topo, &rig.conf), -ENOTSUP);
+	assert_int_equal(spw_topo_close(&rig.topo), 0);
+	spw_handler_close(handler);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +227,7 @@ int main(void)
 		cmocka_unit_test(lanes_share_a_region),
 		cmocka_unit_test(bad_lanes),
 		cmocka_unit_test(bad_parts),
+		cmocka_unit_test(ways),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,10 +312,16 @@ def _jitter_section(record, good, floor):
     return out
 
 
+def _executor(of):
+    ctas = of.get("ctas")
+    cta_text = f", {ctas} CTA{'' if ctas == 1 else 's'}" if ctas else ""
+    return f"{of['kind']} ({of['mode']}{cta_text}), {of['device']}"
+
+
 def _settings_section(record, good):
     host = good[0]["spinwire"]["host"] if good else {}
     spinwire = [("spinwire", f"{good[0]['spinwire']['version']}, {host.get('dpdk', '?')}"),
-                ("executor", "{kind} ({mode}), {device}".format(**good[0]["spinwire"]["executor"])),
+                ("executor", _executor(good[0]["spinwire"]["executor"])),
                 ("memory", "{kind}: {why}; {h2d_copies} host-to-device copies".format(**good[0]["spinwire"]["memory"])),
                 ("clock", f"{host.get('tsc_hz', 0) / 1e6:.3f} MHz")] if good else []
     rows = "".join(f"<tr><td>{esc(name)}</td><td class=wrap>{f'<code>{esc(text)}</code>' if name in ('source', 'sink') else esc(text)}</td></tr>"
