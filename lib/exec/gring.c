@@ -94,31 +94,36 @@ static uint32_t sharers(const struct spw_gring *ring, const struct spw_gring_bat
 	return (uint32_t)SPW_MIN(SPW_MAX(bytes >> ring->share_log2, 1ull), most);
 }
 
-/* Cuts the batch into parts of as many frames each, give or take one; the first stays in its
- * record. */
-SPW_COLD static void share(struct spw_gring *ring, struct spw_gring_batch *batch, uint32_t parts)
+/* Cuts the batch into parts of as many frames each, give or take one, and pushes each as soon as it
+ * is cut: the first unit reads while the last part is not there yet. The first part stays in the
+ * batch's record. */
+SPW_COLD static void push_shared(struct spw_gring *ring, struct spw_gring_batch *batch,
+				 uint32_t parts)
 {
-	uint32_t cnt = batch->cnt;
+	const uint32_t cnt = batch->cnt;
 
-	for (uint32_t i = 1; i < parts; i++) {
-		struct spw_gring_batch *part = spw_gring_at(ring, ring->head_seq + i);
-		uint32_t from = i * cnt / parts, to = (i + 1) * cnt / parts;
+	for (uint32_t i = 0; i < parts; i++) {
+		struct spw_gring_batch *part = spw_gring_next(ring);
+		const uint32_t from = i * cnt / parts, to = (i + 1) * cnt / parts;
 
-		memcpy(part, batch, offsetof(struct spw_gring_batch, desc));
-		memcpy(part->desc, &batch->desc[from], (to - from) * sizeof(batch->desc[0]));
+		if (i > 0) {
+			memcpy(part, batch, offsetof(struct spw_gring_batch, desc));
+			memcpy(part->desc, &batch->desc[from],
+			       (to - from) * sizeof(batch->desc[0]));
+		}
 		part->cnt = to - from;
+		push_one(ring, part);
 	}
-	batch->cnt = cnt / parts;
 }
 
 uint32_t spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
 {
-	uint32_t parts = sharers(ring, batch);
+	const uint32_t parts = sharers(ring, batch);
 
-	if (spw_unlikely(parts > 1))
-		share(ring, batch, parts);
-	for (uint32_t i = 0; i < parts; i++)
-		push_one(ring, spw_gring_next(ring));
+	if (spw_likely(parts == 1))
+		push_one(ring, batch);
+	else
+		push_shared(ring, batch, parts);
 	return parts;
 }
 
