@@ -196,8 +196,8 @@ SPW_COLD static void done_reject(struct spw_gring *ring, struct spw_gring_batch 
  * 2^55 ticks away (spw_gring_clock). */
 static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, const uint64_t *w)
 {
-	uint64_t frames = w[7] & SPW_GRING_VALUE_MASK;
 	uint32_t reasons = results_decode(batch, w);
+	int32_t more;
 
 	if (spw_unlikely(!ring->stamp_ref))
 		spw_gring_clock(ring);
@@ -209,9 +209,9 @@ static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, c
 		done_reject(ring, batch);
 		return;
 	}
-	/* A unit may finish its batches out of order; its count only grows. */
-	if (frames > ring->unit_frames[batch->unit])
-		ring->unit_frames[batch->unit] = frames;
+	more = (int32_t)((uint32_t)w[7] - (uint32_t)ring->unit_frames[batch->unit]);
+	if (more > 0) /* a unit may finish its batches out of order; its count only grows */
+		ring->unit_frames[batch->unit] += (uint32_t)more;
 }
 
 /* In order: if the oldest batch is not finished, nothing is taken, even if a later one is. */

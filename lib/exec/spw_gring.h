@@ -70,7 +70,8 @@
  *   w[4] | tag 8 | end, low 56 bits |
  *   w[5] | tag 8 | frames called bad, by reason, 8 x 7 bits, reason 0 lowest |
  *   w[6] | tag 8 | digest: 56-bit sum of what the handler returned for each frame |
- *   w[7] | tag 8 | frames that this unit has executed since it was first started, these included |
+ *   w[7] | tag 8 | frames that this unit has executed since it was first started, these included,
+ *                  modulo 2^32 (bits above those do not matter) |
  *     unit    the CTA or thread that executed the batch; batch seq goes to unit seq % unit_cnt
  *
  * Threads: one owner (the lcore) calls next, push, reap and retire; the executor's units poll.
@@ -173,7 +174,7 @@ struct spw_gring {
 	/* Idle units share a batch of two times 2^share_log2 bytes or more; 0: never. */
 	uint32_t share_log2;
 	uint64_t in_exec_frames; /* pushed - retired */
-	uint64_t *unit_frames;   /* [unit_cnt], latest w[7] of each: the executor's own count */
+	uint64_t *unit_frames;   /* [unit_cnt], by w[7] of each: the executor's own count */
 	uint64_t fault_cnt;      /* completions that reap refused; sampled by others */
 	/* Called before push where a NIC's writes into GPU memory must be flushed first; else NULL.
 	 */

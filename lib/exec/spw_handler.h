@@ -246,8 +246,12 @@ SPW_HD SPW_INLINE uint32_t spw_window_be16(struct spw_window win, uint32_t off)
  * The loop must not be left by break. The device loads whole cells, since memory transfers 32 bytes
  * at least, and clears bytes outside the frame before the body gets them; slots are multiples of 64
  * bytes, so a cell never leaves its slot. The host touches the frame's bytes only. */
-#define SPW_WALK_DEPTH 4
-#define SPW_WALK_LINE  128u
+#ifdef __CUDACC__
+#define SPW_WALK_DEPTH 5
+#else
+#define SPW_WALK_DEPTH 4 /* a CPU keeps its loads in flight by itself; a fifth chunk costs time */
+#endif
+#define SPW_WALK_LINE 128u
 
 struct spw_chunk {
 	uint32_t w[4];

@@ -29,6 +29,11 @@
 #include "exec/spw_pause.h"
 #include "mem/spw_mem.h"
 
+/* Threads of a CTA of the resident kernel, at most: 28 warps, 26 of them workers. With
+ * SPW_WALK_DEPTH loads a lane they have 65 KiB in flight, so a frame of 64 KiB is read in one turn;
+ * 72 registers a thread are enough for that. */
+#define SPW_KERNEL_THREADS 896u
+
 /* Values of spw_kernel_ctl.stop. */
 enum spw_kernel_stop {
 	SPW_KERNEL_RUN = 0,
@@ -54,7 +59,7 @@ enum spw_kernel_left {
 /* One executing unit: where it continues. */
 struct spw_kernel_unit {
 	uint64_t next_seq; /* first batch that it has not finished */
-	uint64_t frames;   /* executed since the executor started */
+	uint64_t frames;   /* executed since the executor started, modulo 2^32 */
 	uint64_t left;     /* enum spw_kernel_left */
 	uint64_t reserved;
 } SPW_ALIGNED(32);

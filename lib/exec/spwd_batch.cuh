@@ -47,7 +47,7 @@ struct spwd_cta {
 	uint64_t leaving;    /* enum spw_kernel_left */
 	uint64_t final;      /* taken, once it will not grow any more */
 	uint32_t polls_left; /* pollers that have left */
-	unsigned long long frames;
+	uint32_t frames;     /* executed by the unit, modulo 2^32: a 64-bit sum is a loop here */
 };
 
 /* ---- one batch ---- */
@@ -129,11 +129,12 @@ static __device__ __forceinline__ void spwd_done_store(const struct spw_kernel_r
 						       struct spw_tally t, uint32_t unit)
 {
 	uint32_t lane = threadIdx.x & 31;
-	uint64_t v = 0, total = 0;
+	uint32_t total = 0;
+	uint64_t v = 0;
 	struct spw_gring_done *done = &ring.done[seq & ((1u << ring.batch_log2) - 1)];
 
 	if (lane == 0)
-		total = atomicAdd(&cta->frames, (unsigned long long)t.frames) + t.frames;
+		total = atomicAdd(&cta->frames, (uint32_t)t.frames) + (uint32_t)t.frames;
 	total = __shfl_sync(SPWD_FULL, total, 0);
 	if (lane >= 8)
 		return;
@@ -182,7 +183,14 @@ static __device__ __forceinline__ void spwd_work(const struct spw_kernel_ring &r
 		return;
 	tally = teamed ? spwd_share_team<Body>(ring, cta, slot, warp, workers)
 		       : spwd_share_warp<Body>(ring, slot, turn, workers);
-	__syncwarp(); /* this warp's reads and writes of the frames are done */
+	__syncwarp();                   /* this warp's reads and writes of the frames are done */
+	if (teamed && slot->cnt == 1) { /* one team has it all: its barrier does for D2 */
+		spwd_bar_sync(slot->teams, slot->expect * 32);
+		if (turn == 0)
+			spwd_done_store<Writes>(ring, cta, slot->seq, 1, slot->start_ns, tally,
+						unit);
+		return;
+	}
 	if (lane == 0) {
 		spwd_slot_add(slot, tally);
 		old = spwd_cta_add(
@@ -247,16 +255,26 @@ static __device__ __forceinline__ void spwd_slot_start(struct spwd_slot *slot, u
 	slot->passed = 0;
 }
 
-/* How many teams the workers form for the batch: a power of 2, as many as there are frames and
- * workers; 0: none. Every lane has its own entry's hi word. */
+/* Bytes of any frame that a team of so many warps reads in one turn, wherever the frame begins. */
+static __device__ __forceinline__ uint32_t spwd_turn_bytes(uint32_t warps)
+{
+	return warps * 32 * 16 * SPW_WALK_DEPTH - SPW_WALK_LINE;
+}
+
+/* How many teams the workers form for the batch: a power of 2; 0: none. At least one a frame, and
+ * more, so that teams are smaller, as long as one turn of a team still reads the longest frame: a
+ * warp with nothing to read takes as much of the SM's time as the others. Teams without a frame
+ * have no share. Every lane has its own entry's hi word. */
 static __device__ __forceinline__ uint32_t spwd_teams(uint32_t cnt, uint64_t hi, uint32_t workers)
 {
-	uint32_t lane = threadIdx.x & 31, teams = 1;
-	bool large = lane < cnt && spw_gring_hi_len(hi) > SPWD_TEAM_BYTES;
+	const uint32_t lane = threadIdx.x & 31;
+	const uint32_t most = __reduce_max_sync(SPWD_FULL, lane < cnt ? spw_gring_hi_len(hi) : 0);
+	uint32_t teams = 1;
 
-	if (cnt > SPWD_TEAM_FRAMES || !__any_sync(SPWD_FULL, large))
+	if (cnt > SPWD_TEAM_FRAMES || most <= SPWD_TEAM_BYTES)
 		return 0;
-	while (teams < cnt && 2 * teams <= workers)
+	while (teams < SPWD_TEAM_FRAMES && 2 * teams <= workers &&
+	       (teams < cnt || most <= spwd_turn_bytes(workers / (2 * teams))))
 		teams *= 2;
 	return teams;
 }

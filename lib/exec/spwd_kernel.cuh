@@ -22,7 +22,7 @@
  *   slot.ready    k + 1 from then on
  *                   poller -> poller    release, acquire
  *   slot.arrived  warps whose share of it is done
- *                   worker -> worker    acq_rel add (D2)
+ *                   worker -> worker    acq_rel add (D2); within one team its barrier
  *   slot.passed   warps that no longer need the slot
  *                   worker -> poller    acq_rel add (D3)
  *
@@ -254,7 +254,7 @@ static __device__ __forceinline__ void spwd_cta_init(struct spwd_cta *cta,
 	}
 	if (threadIdx.x == 0) {
 		cta->first_seq = unit->next_seq;
-		cta->frames = unit->frames;
+		cta->frames = (uint32_t)unit->frames;
 		cta->taken = 0;
 		cta->leaving = SPW_KERNEL_LEFT_NOT;
 		cta->polls_left = 0;
@@ -278,7 +278,7 @@ static __device__ __forceinline__ void spwd_unit_save(struct spw_kernel_unit *un
 
 /* The resident kernel: one CTA per unit, until ctl makes it leave. */
 template <class Body, bool Writes>
-static __global__ void __launch_bounds__(1024, 1)
+static __global__ void __launch_bounds__(SPW_KERNEL_THREADS, 1)
 	spwd_persistent(const __grid_constant__ struct spw_kernel_ring ring)
 {
 	__shared__ struct spwd_cta cta;
@@ -310,7 +310,7 @@ static __global__ void __launch_bounds__(1024, 1)
 
 /* One CTA for one batch, the unit's next, which has been pushed. */
 template <class Body, bool Writes>
-static __global__ void __launch_bounds__(1024, 1)
+static __global__ void __launch_bounds__(SPW_KERNEL_THREADS, 1)
 	spwd_batch(const __grid_constant__ struct spw_kernel_ring ring, uint32_t unit)
 {
 	__shared__ struct spwd_cta cta;

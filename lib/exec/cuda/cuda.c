@@ -32,12 +32,11 @@
 #include "exec/exec.h"
 #include "exec/spw_kernel.h"
 
-#define PERSISTENT_THREADS 1024u
-#define BATCH_THREADS      512u
-#define PERSISTENT_UNITS   16u          /* CTAs per ring, default */
-#define LAUNCH_UNITS       4u           /* streams per ring */
-#define SHARE_BYTES        4096u        /* a unit's share of a large batch, default */
-#define BOUNDED_LIFE_NS    500000000ull /* below the driver's execution time limit of seconds */
+#define BATCH_THREADS    512u
+#define PERSISTENT_UNITS 16u          /* CTAs per ring, default */
+#define LAUNCH_UNITS     4u           /* streams per ring */
+#define SHARE_BYTES      4096u        /* a unit's share of a large batch, default */
+#define BOUNDED_LIFE_NS  500000000ull /* below the driver's execution time limit of seconds */
 
 int spw_cuda_err(int rc, const char *what)
 {
@@ -156,7 +155,7 @@ static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 	bool persistent = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT;
 	int rc;
 
-	c->threads = persistent ? PERSISTENT_THREADS : BATCH_THREADS;
+	c->threads = persistent ? SPW_KERNEL_THREADS : BATCH_THREADS;
 	if (persistent)
 		exec->share_log2 = spw_log2_floor64(exec->conf.share_bytes ? exec->conf.share_bytes
 									   : SHARE_BYTES);

@@ -250,6 +250,28 @@ static void an_impossible_completion_is_refused(void **state)
 	}
 }
 
+/* The unit's count has 32 bits, the ring's 64; a unit may finish its batches out of order. */
+static void counts_go_on_past_32_bits(void **state)
+{
+	struct rig *rig = rig_make();
+
+	(void)state;
+	rig->unit_frames[0] = 0x7fffffff0ull;
+	for (uint32_t i = 0; i < 3; i++)
+		spw_gring_push(&rig->ring, fill(rig, 10));
+	complete(rig, 0, (uint64_t[8]){[2] = 10ull << 16, [7] = 0xfffffffau});
+	complete(rig, 1, (uint64_t[8]){[2] = 10ull << 16, [7] = 0x0000000eu});
+	complete(rig, 2, (uint64_t[8]){[2] = 10ull << 16, [7] = 0x00000004u});
+	for (uint32_t i = 0; i < 3; i++) {
+		static const uint64_t want[] = {0x7fffffffaull, 0x80000000eull, 0x80000000eull};
+
+		spw_gring_retire(&rig->ring, spw_gring_reap(&rig->ring));
+		assert_int_equal(spw_gring_executed(&rig->ring), want[i]);
+	}
+	assert_int_equal(rig->ring.fault_cnt, 0);
+	free(rig);
+}
+
 static void stamps_keep_their_top_byte(void **state)
 {
 	static const uint64_t at[] = {5,          1ull << 55,       (1ull << 56) - 1,
@@ -297,6 +319,7 @@ int main(void)
 		cmocka_unit_test(line_with_a_word_missing_is_not_done),
 		cmocka_unit_test(verdicts_reasons_and_digest_decode),
 		cmocka_unit_test(an_impossible_completion_is_refused),
+		cmocka_unit_test(counts_go_on_past_32_bits),
 		cmocka_unit_test(stamps_keep_their_top_byte),
 		cmocka_unit_test(a_stamp_may_lead_the_estimate_of_now),
 	};
