@@ -288,8 +288,8 @@ enum { HCA_TX, HCA_RX };
 /* The card under the functions of this process. A function that is half of a port shares it. */
 struct hca_chip {
 	struct {
-		uint32_t speed_mbps; /* N: as negotiated with the other end */
-		uint64_t down_until_ns;
+		uint32_t speed_mbps;    /* N: as negotiated with the other end */
+		uint64_t down_until_ns; /* N: fault link-down=; 0: never */
 		struct hca_rate rate;
 	} port[HCA_DEV_MAX];
 	struct hca_rate pcie[HCA_DEV_MAX]; /* by the first function behind the link */

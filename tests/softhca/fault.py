@@ -21,6 +21,14 @@ def on_request(program):
         print(peers.run(peers.Fabric([], ['--control', path]).argv([program, path]), SECONDS))
 
 
+def link(program):
+    """The C test whose first device goes down: at one end of a cable, and beside two others at a switch."""
+    for devices, what in (('2', 'cable'), ('3', 'switch')):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, 'control')
+            print(peers.run(peers.Fabric([], ['--control', path, '--devices', devices]).argv([program, path, what]), SECONDS))
+
+
 def frames_log(program, folder, seed):
     """The fault log of 3000 frames sent one way by PROGRAM (raw_dv)."""
     fabric = peers.Fabric()
@@ -153,6 +161,6 @@ def stale_files_go(_):
             raise peers.Failed(f'{live.shm_path()} was in use and is gone')
 
 
-TESTS = {test.__name__: test for test in (on_request, same_seed_same_faults, delay, async_events, while_running, killed_peer,
+TESTS = {test.__name__: test for test in (on_request, link, same_seed_same_faults, delay, async_events, while_running, killed_peer,
                                           stale_files_go)}
 peers.main(lambda: TESTS[sys.argv[1]](*(sys.argv[2:] or [None])))

@@ -13,6 +13,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix='spw-') as folder:
         path = os.path.join(folder, 'c')
         fabric = peers.Fabric(extra=['--as', 'dgx-spark', '--control', path, *options])
+        if group == 'apart':
+            fabric.cable += f'+{fabric.cable}-1'
         print(peers.run(fabric.argv([program, path, group]), 200))
 
 

@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/spw_types.h"
 #include "verbs_kit.h"
 
 enum { P0, P1, P0_2, P1_2, FUNCS };
@@ -254,17 +255,35 @@ static void test_link_speed(void **state)
 	assert_int_equal(attr.active_speed, 64);
 }
 
-/* A port that goes down goes down for both of its halves. */
-static void test_link_down(void **state)
+static void expect_port(unsigned f, enum ibv_port_state state)
 {
 	struct ibv_port_attr attr;
 
-	(void)state;
+	assert_int_equal(ibv_query_port(k[f].ctx, 1, &attr), 0);
+	assert_int_equal(attr.state, state);
+}
+
+/* A port that goes down goes down for both of its halves. The cable goes from one port of this card
+ * to the other, which loses the carrier, both halves too; either half brings all of it back. */
+static void test_link_down(void **state SPW_UNUSED)
+{
+	control(P0_2, "link-down=3600s");
+	for (unsigned f = 0; f < FUNCS; f++) {
+		kit_expect_event(&k[f], IBV_EVENT_PORT_ERR);
+		expect_port(f, IBV_PORT_DOWN);
+	}
+	control(P0, "link-down=0s");
+	for (unsigned f = 0; f < FUNCS; f++)
+		kit_expect_event(&k[f], IBV_EVENT_PORT_ACTIVE);
+}
+
+/* Each port has a cable of its own, and nobody at the other end. */
+static void test_link_down_of_one_port(void **state SPW_UNUSED)
+{
 	control(P0_2, "link-down=300ms");
 	kit_expect_event(&k[P0_2], IBV_EVENT_PORT_ERR);
 	kit_expect_event(&k[P0], IBV_EVENT_PORT_ERR);
-	assert_int_equal(ibv_query_port(k[P1].ctx, 1, &attr), 0);
-	assert_int_equal(attr.state, IBV_PORT_ACTIVE);
+	expect_port(P1_2, IBV_PORT_ACTIVE);
 	kit_expect_event(&k[P0_2], IBV_EVENT_PORT_ACTIVE);
 	kit_expect_event(&k[P0], IBV_EVENT_PORT_ACTIVE);
 }
@@ -453,24 +472,24 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_link_down),
 		cmocka_unit_test(test_ecn),
 	};
-	const struct CMUnitTest pcie[] = {cmocka_unit_test(test_pcie_limits)};
-	const struct CMUnitTest port[] = {cmocka_unit_test(test_port_limits)};
-	const struct CMUnitTest discard[] = {cmocka_unit_test(test_discards)};
-	const struct CMUnitTest slow[] = {cmocka_unit_test(test_slow_port)};
-	const struct CMUnitTest unplug[] = {cmocka_unit_test(test_unplug)};
+	const struct {
+		const char *name;
+		struct CMUnitTest test[1];
+		int (*close)(void **state);
+	} single[] = {
+		{"pcie", {cmocka_unit_test(test_pcie_limits)}, close_all},
+		{"port", {cmocka_unit_test(test_port_limits)}, close_all},
+		{"discard", {cmocka_unit_test(test_discards)}, close_all},
+		{"slow", {cmocka_unit_test(test_slow_port)}, close_all},
+		{"apart", {cmocka_unit_test(test_link_down_of_one_port)}, close_all},
+		{"unplug", {cmocka_unit_test(test_unplug)}, NULL},
+	};
 
 	if (argc < 3)
 		return 2;
 	control_path = argv[1];
-	if (!strcmp(argv[2], "pcie"))
-		return cmocka_run_group_tests(pcie, open_all, close_all);
-	if (!strcmp(argv[2], "port"))
-		return cmocka_run_group_tests(port, open_all, close_all);
-	if (!strcmp(argv[2], "discard"))
-		return cmocka_run_group_tests(discard, open_all, close_all);
-	if (!strcmp(argv[2], "slow"))
-		return cmocka_run_group_tests(slow, open_all, close_all);
-	if (!strcmp(argv[2], "unplug"))
-		return cmocka_run_group_tests(unplug, open_all, NULL);
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(single); i++)
+		if (!strcmp(argv[2], single[i].name))
+			return cmocka_run_group_tests(single[i].test, open_all, single[i].close);
 	return cmocka_run_group_tests(card, open_all, close_all);
 }

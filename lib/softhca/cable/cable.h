@@ -50,7 +50,7 @@ struct cable_id { /* filled in by open where the caller left 0 */
 };
 
 struct cable_stat {          /* written by the NIC thread */
-	uint64_t tx_dropped; /* receiver gone or stuck */
+	uint64_t tx_dropped; /* receiver gone or stuck, or the link is down */
 	uint64_t rx_bad;     /* malformed records or datagrams */
 	uint64_t tx_wait;    /* reserve returned NULL */
 };
@@ -72,8 +72,11 @@ struct cable_ops {
 	void (*close)(struct cable *c);
 	/* In a forked child: closes descriptors; the end stays the parent's. */
 	void (*forked)(struct cable *c);
-	/* Is there a carrier? One system call; asked in each tick. NULL: always. */
-	bool (*link_up)(struct cable *c);
+	/* Is there a carrier? One system call at most; asked in each tick and when `changed` is
+	 * set. `own`: the ends that are halves of the asking port, as bits. NULL: always. */
+	bool (*link_up)(struct cable *c, uint32_t own);
+	/* Shows the other ends whether this one is up. NULL: they cannot see it. */
+	void (*link_set)(struct cable *c, bool up);
 };
 
 struct cable {
@@ -81,6 +84,7 @@ struct cable {
 	bool trusts;  /* every end is a NIC model: CABLE_F_ICRC_VALID may be set and is believed */
 	bool pending; /* flushed frames still wait for room: flush again soon */
 	bool lost;    /* its file was truncated: no frame comes or goes any more */
+	bool changed; /* an end came, left, went up or down: ask for the carrier, and clear this */
 	struct cable_stat stat;
 };
 
@@ -136,9 +140,14 @@ SPW_INLINE uint32_t cable_rx_burst(struct cable *c, struct cable_frame *f, uint3
 {
 	return c->ops->rx_burst(c, f, max);
 }
-SPW_INLINE bool cable_link_up(struct cable *c)
+SPW_INLINE bool cable_link_up(struct cable *c, uint32_t own)
 {
-	return !c->ops->link_up || c->ops->link_up(c);
+	return !c->ops->link_up || c->ops->link_up(c, own);
+}
+SPW_INLINE void cable_link_set(struct cable *c, bool up)
+{
+	if (c->ops->link_set)
+		c->ops->link_set(c, up);
 }
 SPW_INLINE void cable_rx_release(struct cable *c, uint32_t cnt)
 {

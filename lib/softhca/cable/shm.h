@@ -54,14 +54,14 @@ struct shm_port {
 	uint32_t pid;  /* for messages */
 	uint64_t mac;  /* 6 bytes, first byte least significant */
 	uint32_t ip;   /* 4 bytes in wire order */
-	uint32_t rsvd;
+	uint32_t down; /* 1: its owner set its link down */
 } SPW_ALIGNED(64);
 
 struct shm_hdr {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t hdr_bytes, port_cnt, ring_bytes;
-	uint32_t epoch; /* incremented whenever a port changes */
+	uint32_t epoch; /* incremented whenever a port changes, its link too */
 	struct shm_port port[SHM_PORTS];
 };
 #define SHM_HDR_SPAN        4096u

@@ -63,6 +63,10 @@ void shm_leave(struct cable *c);
 void shm_close(struct cable *c);
 /* After a change of the port table: adds the rings of new ports to those that are polled. */
 void shm_rx_refresh(struct cable_shm *s, uint32_t epoch);
+/* After a change of this end's link: shows it to the other ends. */
+void shm_link_set(struct cable *c, bool up);
+/* Has one other end its link up, or is there none? */
+bool shm_link_up(struct cable *c, uint32_t own);
 /* Marks the ports whose owner died as free. */
 void shm_reap_dead(struct cable_shm *s);
 

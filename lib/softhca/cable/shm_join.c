@@ -27,10 +27,41 @@ static void port_set(struct cable_shm *s, uint32_t p, uint32_t live)
 	spw_thr_fetch_add(&s->hdr->epoch, 1u);
 }
 
+void shm_link_set(struct cable *c, bool up)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+	struct shm_port *port = &s->hdr->port[s->id.port];
+
+	if (spw_thr_load_rlx(&port->down) == !up)
+		return;
+	spw_thr_store_rlx(&port->down, up ? 0u : 1u);
+	spw_thr_fetch_add(&s->hdr->epoch, 1u);
+}
+
+/* Two NICs are at the two ends of one cable: either one takes it down for both. With more there is
+ * a switch between them, which keeps the carrier of each while it has somebody to talk to. */
+bool shm_link_up(struct cable *c, uint32_t own)
+{
+	const struct cable_shm *s = (struct cable_shm *)c;
+	bool alone = true;
+
+	for (uint32_t p = 0; p < SHM_PORTS; p++) {
+		const struct shm_port *port = &s->hdr->port[p];
+
+		if (p == s->id.port || own >> p & 1 || !spw_thr_load_rlx(&port->live))
+			continue;
+		if (!spw_thr_load_rlx(&port->down))
+			return true;
+		alone = false;
+	}
+	return alone;
+}
+
 /* A ring that is known stays known, even if its sender left: what it sent before is still taken. */
 void shm_rx_refresh(struct cable_shm *s, uint32_t epoch)
 {
 	s->rx_epoch = epoch;
+	s->c.changed = true;
 	for (uint32_t p = 0; p < SHM_PORTS; p++) {
 		struct shm_rx *r;
 
@@ -146,6 +177,7 @@ static int take_port(struct cable_shm *s, struct cable_id *id)
 	s->hdr->port[p].pid = (uint32_t)getpid();
 	spw_thr_store_rlx(&s->hdr->port[p].mac, mac);
 	memcpy(&s->hdr->port[p].ip, id->ip, 4);
+	spw_thr_store_rlx(&s->hdr->port[p].down, 0u);
 	s->id = *id;
 	port_set(s, p, 1);
 	return 0;

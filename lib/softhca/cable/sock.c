@@ -97,11 +97,12 @@ static void sock_tick(struct cable *c, uint64_t now_ns)
 }
 
 /* An interface that is down or has no carrier. One that was deleted or renamed is down as well. */
-static bool sock_link_up(struct cable *c)
+static bool sock_link_up(struct cable *c, uint32_t own)
 {
 	const struct cable_sock *s = (struct cable_sock *)c;
 	struct ifreq ifr = {0};
 
+	(void)own;
 	if (!s->iface[0])
 		return true;
 	memcpy(ifr.ifr_name, s->iface, sizeof(s->iface));

@@ -163,12 +163,16 @@ static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 		snprintf(credit, sizeof(credit), "%u", nd->rx_credit);
 	snprintf(answer, bytes,
 		 "ok credit=%s link=%u rx=%llu tx=%llu lost=%llu dup=%llu reordered=%llu "
-		 "corrupted=%llu delayed=%llu\n",
+		 "corrupted=%llu delayed=%llu tx_down=%llu rx_down=%llu\n",
 		 credit, nd->dev->link_up, (unsigned long long)nd->dev->cnt.port_rcv_packets,
 		 (unsigned long long)nd->dev->cnt.port_xmit_packets,
-		 (unsigned long long)f->hit_cnt[0], (unsigned long long)f->hit_cnt[1],
-		 (unsigned long long)f->hit_cnt[2], (unsigned long long)f->hit_cnt[3],
-		 (unsigned long long)f->hit_cnt[4]);
+		 (unsigned long long)f->hit_cnt[FAULT_HIT_LOST],
+		 (unsigned long long)f->hit_cnt[FAULT_HIT_DUP],
+		 (unsigned long long)f->hit_cnt[FAULT_HIT_REORDER],
+		 (unsigned long long)f->hit_cnt[FAULT_HIT_CORRUPT],
+		 (unsigned long long)f->hit_cnt[FAULT_HIT_DELAY],
+		 (unsigned long long)f->hit_cnt[FAULT_HIT_DOWN],
+		 (unsigned long long)f->rx_down_cnt);
 }
 
 /* Numbers of all objects of one table: " cq=1,2". */

@@ -330,12 +330,12 @@ static int set_word(struct fault *f, char *word)
 static void on_derive(struct fault *f)
 {
 	f->on = f->loss > 0 || f->dup > 0 || f->reorder > 0 || f->corrupt > 0 || f->delay > 0 ||
-		f->queued_cnt > 0 || f->link_down_until_ns > 0;
+		f->queued_cnt > 0 || f->link_down;
 }
 
-void fault_link_set(struct fault *f, uint64_t down_until_ns)
+void fault_link_set(struct fault *f, bool up)
 {
-	f->link_down_until_ns = down_until_ns;
+	f->link_down = !up;
 	on_derive(f);
 }
 

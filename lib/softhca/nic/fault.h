@@ -63,6 +63,18 @@ enum fault_arg {
 	FAULT_ARG_TEXT
 };
 
+/* What happened to a frame that leaves: counters, and the words of the log. */
+#define FAULT_HITS(X)           \
+	X(LOST, "lost")         \
+	X(DUP, "duplicated")    \
+	X(REORDER, "reordered") \
+	X(CORRUPT, "corrupted") \
+	X(DELAY, "delayed")     \
+	X(DOWN, "link-is-down")
+#define X(id, word) FAULT_HIT_##id,
+enum fault_hit { FAULT_HITS(X) FAULT_HIT_CNT };
+#undef X
+
 struct fault_queued { /* a delayed or reordered frame */
 	uint64_t due_ns;
 	uint64_t due_frame; /* reordering: the frame number that it lets pass */
@@ -83,7 +95,8 @@ struct fault {
 	uint32_t link_mbps, port_mbps; /* 0: not set; rate.c applies them */
 	uint64_t rx_frame; /* number of the next one that arrives while discard is set */
 	uint64_t delay_ns;
-	uint64_t link_down_until_ns;       /* written by fault_link_set(); 0: up */
+	bool link_down;                    /* written by fault_link_set() */
+	uint64_t rx_down_cnt;              /* frames that arrived meanwhile, and were lost */
 	uint64_t flap_down_ns, flap_up_ns; /* 0: the link does not flap */
 	uint64_t flap_at_ns;               /* it goes down next; 0: not known yet */
 	uint64_t rnr_until_ns;
@@ -101,17 +114,18 @@ struct fault {
 	bool removed; /* the device is gone: every command fails */
 	struct fault_queued queued[FAULT_QUEUED_MAX];
 	uint32_t queued_cnt;
-	uint64_t hit_cnt[5]; /* lost, duplicated, reordered, corrupted, delayed */
-	int log_fd;          /* -1: none */
-	uint8_t *buf;        /* the frame being written */
+	uint64_t hit_cnt[FAULT_HIT_CNT];
+	int log_fd;   /* -1: none */
+	uint8_t *buf; /* the frame being written */
 };
 
 /* Purpose: parses a list of the words above and adds it to what is set.
  * Errors:  -EINVAL with a text that names the word. */
 int fault_set(struct fault *f, const char *text);
 
-/* Purpose: frames that leave are lost until this time; 0: no longer. No word above ends it. */
-void fault_link_set(struct fault *f, uint64_t down_until_ns);
+/* Purpose: while the link is down, frames that leave are lost, and the caller loses those that
+ *          arrive. No word above ends it. */
+void fault_link_set(struct fault *f, bool up);
 
 /* Purpose: sets up f with a list of words.
  * Lifetime: until fault_fini, which is called after a failure too.
@@ -131,7 +145,7 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns);
 
 /* Purpose: before process exit, sends the queued frames; from then on frames pass unless the link
  *          is down. Neither allocates nor frees. */
-void fault_leave(struct fault *f, struct cable *c, uint64_t now_ns);
+void fault_leave(struct fault *f, struct cable *c);
 
 /* Returns: whether the next frame that arrives is discarded. */
 bool fault_discards(struct fault *f);

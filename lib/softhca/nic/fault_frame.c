@@ -18,10 +18,11 @@
 #include "softhca/nic/fault.h"
 #include "softhca/nic/trail.h"
 
-/* What happened to a frame: counters, and the words of the log. The first that applies decides:
- * lost, reordered, delayed; a frame that goes on may be corrupted and, besides, duplicated. */
-enum { HIT_LOST, HIT_DUP, HIT_REORDER, HIT_CORRUPT, HIT_DELAY };
-static const char *const hit_name[] = {"lost", "duplicated", "reordered", "corrupted", "delayed"};
+/* The first that applies decides: the link is down, lost, reordered, delayed; a frame that goes on
+ * may be corrupted and, besides, duplicated. */
+#define X(id, word) [FAULT_HIT_##id] = word,
+static const char *const hit_name[] = {FAULT_HITS(X)};
+#undef X
 
 /* A number in [0,1): splitmix64 of (seed, frame, which decision). */
 static double dice_of(const struct fault *f, uint64_t frame, uint32_t which)
@@ -52,7 +53,7 @@ bool fault_marks(struct fault *f)
 }
 
 /* A log that cannot be written stops; the counters go on. */
-static void hit(struct fault *f, uint32_t which, uint32_t len)
+static void hit(struct fault *f, enum fault_hit which, uint32_t len)
 {
 	char line[64];
 	int n;
@@ -109,28 +110,29 @@ static bool queue_frame(struct fault *f, const uint8_t *frame, uint32_t len, uin
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,
 		     uint64_t now_ns)
 {
-	const bool down = now_ns < f->link_down_until_ns;
-
-	if (down || dice(f, 0) < f->loss) {
-		hit(f, HIT_LOST, len);
+	if (f->link_down) {
+		hit(f, FAULT_HIT_DOWN, len);
+		c->stat.tx_dropped++;
+	} else if (dice(f, 0) < f->loss) {
+		hit(f, FAULT_HIT_LOST, len);
 	} else if (dice(f, 1) < f->reorder &&
 		   queue_frame(f, frame, len, now_ns + 1000000,
 			       f->frame + 1 + (uint64_t)(dice(f, 2) * 4))) {
-		hit(f, HIT_REORDER, len);
+		hit(f, FAULT_HIT_REORDER, len);
 	} else if (dice(f, 3) < f->delay &&
 		   queue_frame(f, frame, len, now_ns + f->delay_ns, UINT64_MAX)) {
-		hit(f, HIT_DELAY, len);
+		hit(f, FAULT_HIT_DELAY, len);
 	} else {
 		if (dice(f, 4) < f->corrupt) {
 			const uint32_t bit = (uint32_t)(dice(f, 5) * (len * 8 - 14 * 8));
 
 			/* Not in the addresses: a switch would lose the frame. */
 			f->buf[14 + bit / 8] ^= (uint8_t)(1u << bit % 8);
-			hit(f, HIT_CORRUPT, len);
+			hit(f, FAULT_HIT_CORRUPT, len);
 		}
 		put(c, frame, len);
 		if (dice(f, 6) < f->dup) {
-			hit(f, HIT_DUP, len);
+			hit(f, FAULT_HIT_DUP, len);
 			put(c, frame, len);
 		}
 	}
@@ -163,11 +165,11 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 
 /* Called while the process exits, perhaps from a signal handler: no free(), since the heap may be
  * locked. */
-void fault_leave(struct fault *f, struct cable *c, uint64_t now_ns)
+void fault_leave(struct fault *f, struct cable *c)
 {
 	for (uint32_t i = 0; i < f->queued_cnt; i++)
 		put(c, f->queued[i].data, f->queued[i].len);
 	f->queued_cnt = 0;
 	f->loss = f->dup = f->reorder = f->corrupt = f->delay = 0;
-	f->on = now_ns < f->link_down_until_ns;
+	f->on = f->link_down;
 }

@@ -26,7 +26,6 @@
 #include <time.h>
 
 #include "base/spw_err.h"
-#include "base/spw_log.h"
 #include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/nic_run.h"
@@ -150,7 +149,17 @@ static bool rx_paced(struct nic_dev *nd, const struct cable_frame *f, bool *lost
 	return room;
 }
 
-/* A frame that must wait ends the burst: those behind it keep their order. */
+/* Returns: n. */
+static uint32_t received(struct nic_dev *nd, uint32_t n)
+{
+	cable_rx_release(nd->cable, n);
+	if (nd->rx_credit != UINT32_MAX)
+		nd->rx_credit -= n;
+	return n;
+}
+
+/* A frame that must wait ends the burst: those behind it keep their order. Frames for a link that
+ * is down never reach the port: none of its counters has them. */
 static uint32_t receive(struct nic_dev *nd)
 {
 	struct cable_frame f[CABLE_BURST];
@@ -159,8 +168,14 @@ static uint32_t receive(struct nic_dev *nd)
 	uint32_t n, i;
 
 	n = cable_rx_burst(nd->cable, f, SPW_MIN(CABLE_BURST, nd->rx_credit));
+	if (spw_unlikely(nd->cable->changed))
+		nic_link_tick(nd);
 	if (!n)
 		return 0;
+	if (spw_unlikely(nd->fault->link_down)) {
+		nd->fault->rx_down_cnt += n;
+		return received(nd, n);
+	}
 	for (i = 0; i < n; i++) {
 		if (i % STAMP_EVERY == 0)
 			nic_stamp(nd);
@@ -179,10 +194,7 @@ static uint32_t receive(struct nic_dev *nd)
 	if (spw_unlikely(nd->copier != NULL))
 		copy_wait(nd);
 	nd->rx_at = UINT32_MAX;
-	cable_rx_release(nd->cable, i);
-	if (nd->rx_credit != UINT32_MAX)
-		nd->rx_credit -= i;
-	return i;
+	return received(nd, i);
 }
 
 static void flush_errors(struct nic_dev *nd)
@@ -205,22 +217,12 @@ static void timers(struct nic_dev *nd)
 	cq_mod_timers(nd);
 }
 
-/* What happened to the card or to the other half of its port happens to this function too. */
+/* What happened to the card happens to this function too. */
 static void chip_check(struct nic_dev *nd)
 {
-	struct hca_chip *chip = nd->dev->chip;
-	const uint64_t unplugged_ns = chip->unplugged_ns;
-	const uint64_t down_ns = chip->port[nd->dev->id.port].down_until_ns;
+	const uint64_t unplugged_ns = nd->dev->chip->unplugged_ns;
 
-	if (down_ns > SPW_MAX(nd->now_ns, nd->fault->link_down_until_ns)) {
-		fault_link_set(nd->fault, down_ns);
-		nic_link_set(nd, false);
-	}
-	if (spw_likely(!unplugged_ns))
-		return;
-	fault_link_set(nd->fault, UINT64_MAX);
-	nic_link_set(nd, false);
-	if (nd->now_ns - unplugged_ns > LEAVE_NS && !nd->dev->gone)
+	if (spw_unlikely(unplugged_ns) && nd->now_ns - unplugged_ns > LEAVE_NS && !nd->dev->gone)
 		nic_gone(nd);
 }
 
@@ -255,12 +257,6 @@ static void tick(struct nic_dev *nd)
 	nic_link_tick(nd);
 	l2_refresh(nd);
 	chip_check(nd);
-	if (spw_unlikely(nd->cable->lost) && nd->dev->link_up) {
-		nic_link_set(nd, false);
-		spw_warn("%s: the file of cable %s was cut while it was in use; the link is down "
-			 "for good",
-			 nd->dev->id.name, nd->dev->cfg->cable);
-	}
 	if (nd->trace)
 		(void)spw_pcapng_flush(nd->trace);
 }
@@ -411,8 +407,7 @@ int nic_attach(struct hca_dev *dev)
 	memcpy(dev->id.mac, id.mac, 6);
 	memcpy(dev->id.ip, id.ip, 4);
 	dev->cable_port = id.port;
-	nd->carrier = cable_link_up(nd->cable);
-	dev->link_up = nd->carrier;
+	nic_link_begin(nd);
 	l2_refresh(nd);
 	return 0;
 }

@@ -98,7 +98,6 @@ struct nic_dev {
 	uint32_t
 		rx_credit; /* hold and release: frames that may be received; UINT32_MAX: no limit */
 	enum hca_accept accept;    /* l2.c */
-	bool carrier;              /* of the cable, as of the last tick */
 	bool has_halves;           /* chip_has_halves() */
 	bool tx_paused, rx_paused; /* waiting for the other end, for our own links */
 	struct control *control;
@@ -139,8 +138,8 @@ void nic_activate(struct nic_qp *q);
 
 /* ---- the link: nic_link.c ---- */
 
-/* Changes the link state and raises the port event, if it is a change. */
-void nic_link_set(struct nic_dev *nd, bool up);
+/* The state in which a port comes to its cable: no event. */
+void nic_link_begin(struct nic_dev *nd);
 /* Takes the port down until then, for all functions that share it. */
 void nic_link_fail(struct nic_dev *nd, uint64_t until_ns);
 /* What became due: the end of a time down, the next flap, a change of the cable's carrier. */

@@ -35,7 +35,7 @@ static int send_last(void *arg)
 {
 	struct nic_dev *nd = arg;
 
-	fault_leave(nd->fault, nd->cable, nd->now_ns);
+	fault_leave(nd->fault, nd->cable);
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->transport == SPW_PRM_RC && q->qp->state >= HCA_QPS_RTR)
 			nic_last_ack(q);

@@ -71,7 +71,8 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 		wire_mark_ce(frame + l3_off, ipv6);
 	if (roce)
 		wire_finish(frame, len, l3_off, ipv6, payload, icrc);
-	count_tx(nd, frame, len);
+	if (spw_likely(!nd->fault->link_down))
+		count_tx(nd, frame, len);
 	if (trail_on())
 		trail_sent(frame, len);
 	if (spw_unlikely(icrc)) { /* a trace shows every ICRC */

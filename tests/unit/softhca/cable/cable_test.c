@@ -113,6 +113,65 @@ static void full_ring_waits_then_drops(void **state)
 	b->ops->close(b);
 }
 
+/* Each end learns of a change with its next burst. */
+static void expect_carrier(struct cable *c, uint32_t own, bool want)
+{
+	struct cable_frame f;
+
+	c->changed = false;
+	(void)cable_rx_burst(c, &f, 1);
+	assert_true(c->changed);
+	assert_int_equal(cable_link_up(c, own), want);
+}
+
+static void either_end_takes_the_cable_down(void **state)
+{
+	struct cable_id a_id, b_id;
+	struct cable *a = join(&a_id), *b;
+
+	(void)state;
+	assert_true(cable_link_up(a, 0)); /* alone */
+	b = join(&b_id);
+	expect_carrier(a, 0, true);
+	cable_link_set(a, false);
+	expect_carrier(b, 0, false);
+	assert_true(cable_link_up(a, 0)); /* what a itself knows is not shown to it */
+	cable_link_set(b, false);
+	expect_carrier(a, 0, false);
+	cable_link_set(a, true);
+	expect_carrier(b, 0, true);
+	a->ops->close(a);
+	expect_carrier(b, 0, true); /* alone again */
+	a = join(&a_id);
+	assert_false(cable_link_up(a, 0)); /* b is down */
+	cable_link_set(a, false);
+	expect_carrier(b, 0, false);
+	a->ops->close(a);
+	expect_carrier(b, 0, true); /* an end that left down */
+	a = join(&a_id);
+	expect_carrier(b, 0, true); /* whoever takes its place is up */
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
+/* Three ends: a switch. Two that are halves of one port are one end. */
+static void a_switch_keeps_the_carrier(void **state)
+{
+	struct cable_id id[3];
+	struct cable *end[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		end[i] = join(&id[i]);
+	cable_link_set(end[0], false);
+	expect_carrier(end[1], 0, true);
+	assert_false(cable_link_up(end[1], 1u << id[1].port | 1u << id[2].port));
+	cable_link_set(end[2], false);
+	expect_carrier(end[1], 0, false);
+	for (unsigned i = 0; i < 3; i++)
+		end[i]->ops->close(end[i]);
+}
+
 static void killed_peer_frees_its_port(void **state)
 {
 	struct cable_id a_id, b_id, c_id;
@@ -297,6 +356,8 @@ int main(void)
 		cmocka_unit_test_setup(order_and_content_over_laps, fresh_name),
 		cmocka_unit_test_setup(groups_reach_all_others, fresh_name),
 		cmocka_unit_test_setup(full_ring_waits_then_drops, fresh_name),
+		cmocka_unit_test_setup(either_end_takes_the_cable_down, fresh_name),
+		cmocka_unit_test_setup(a_switch_keeps_the_carrier, fresh_name),
 		cmocka_unit_test_setup(killed_peer_frees_its_port, fresh_name),
 		cmocka_unit_test_setup(hostile_ring_is_survived, fresh_name),
 		cmocka_unit_test_setup(other_version_is_refused, fresh_name),

@@ -42,7 +42,7 @@ static void sink_commit(struct cable *c, uint32_t flags)
 
 static const struct cable_ops sink_ops = {.tx_reserve = sink_reserve, .tx_commit = sink_commit};
 
-static void run(const char *text, struct sink *s, uint64_t hits[5])
+static void run(const char *text, struct sink *s, uint64_t hits[FAULT_HIT_CNT])
 {
 	struct fault f;
 
@@ -66,18 +66,18 @@ static void run(const char *text, struct sink *s, uint64_t hits[5])
 static void shares_are_kept_and_repeat(void **state)
 {
 	static struct sink a, b;
-	uint64_t hits[5], again[5];
+	uint64_t hits[FAULT_HIT_CNT], again[FAULT_HIT_CNT];
 
 	(void)state;
 	run("loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", &a, hits);
-	assert_in_range(hits[0], 850, 1150);
-	assert_in_range(hits[1], 1700, 2300);
-	assert_in_range(hits[2], 2600, 3400);
-	assert_in_range(hits[3], 400, 600);
-	assert_in_range(hits[4], 800, 1200);
-	assert_int_equal(a.cnt, 100000 - hits[0] + hits[1]);
-	assert_true(a.bad >= hits[3] &&
-		    a.bad <= hits[3] + 20); /* a corrupted one may be sent twice */
+	assert_in_range(hits[FAULT_HIT_LOST], 850, 1150);
+	assert_in_range(hits[FAULT_HIT_DUP], 1700, 2300);
+	assert_in_range(hits[FAULT_HIT_REORDER], 2600, 3400);
+	assert_in_range(hits[FAULT_HIT_CORRUPT], 400, 600);
+	assert_in_range(hits[FAULT_HIT_DELAY], 800, 1200);
+	assert_int_equal(a.cnt, 100000 - hits[FAULT_HIT_LOST] + hits[FAULT_HIT_DUP]);
+	assert_true(a.bad >= hits[FAULT_HIT_CORRUPT] &&
+		    a.bad <= hits[FAULT_HIT_CORRUPT] + 20); /* a corrupted one may be sent twice */
 	assert_in_range(a.late, 2000, 6000);
 	run("loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", &b, again);
 	assert_memory_equal(hits, again, sizeof(hits));
