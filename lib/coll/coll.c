@@ -166,14 +166,17 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 /* The peers may still wait for what this rank has put: its QPs live until that is acknowledged. */
 static void farewell(struct spw_coll *c)
 {
-	const uint64_t begin = coll_now_ns();
+	const uint64_t begin_ns = coll_now_ns();
+	struct coll_wait all = coll_wait_of(begin_ns, COLL_FAREWELL_MS * 1000000ull);
+	struct coll_wait late = coll_wait_of(begin_ns, COLL_LOST_MS * 1000000ull);
 	const uint32_t lost = spw_coll_lost(c);
-	uint64_t now = begin;
+	bool all_over = false, late_over = false;
 
-	while (coll_turn(c) ||
-	       (coll_puts_open(c, ~lost) && now - begin < COLL_FAREWELL_MS * 1000000ull) ||
-	       (coll_puts_open(c, lost) && now - begin < COLL_LOST_MS * 1000000ull))
-		now = coll_now_ns();
+	while (coll_turn(c) || (coll_puts_open(c, ~lost) && !all_over) ||
+	       (coll_puts_open(c, lost) && !late_over)) {
+		all_over = coll_wait_is_over(&all, coll_now_ns());
+		late_over = coll_wait_is_over(&late, coll_now_ns());
+	}
 }
 
 void spw_coll_close(struct spw_coll *coll)

@@ -9,7 +9,7 @@
  *   cuda/     kernels; nocuda.c in a build without CUDA
  *
  * Who writes what: the proxy (its thread, or the owner with SPW_COLL_CALLER) has the endpoint and
- * all of struct coll_peer after open; the executor has round, call and deadline. They share struct
+ * all of struct coll_peer after open; the executor has round, call and wait. They share struct
  * spw_coll_words only.
  */
 #ifndef SPW_COLL_COLL_H
@@ -18,6 +18,7 @@
 #include <pthread.h>
 
 #include "coll/spw_coll.h"
+#include "coll/wait.h"
 
 #define COLL_NAME_BYTES  64u
 #define COLL_NOTE        SPW_COLL_SLOT_CNT /* number of the window for notes */
@@ -80,8 +81,8 @@ struct spw_coll {
 	uint32_t stop;
 	/* executor on the CPU, and the owner */
 	struct {
-		uint64_t round; /* last one that was begun */
-		uint64_t deadline_ns;
+		uint64_t round;        /* last one that was begun */
+		struct coll_wait wait; /* for the others' contributions */
 		bool busy;
 		struct spw_coll_call call;
 		struct spw_coll_head head;

@@ -103,7 +103,7 @@ int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call)
 	coll->cpu.head = coll_head_of(coll, call, round);
 	coll->cpu.round = round;
 	coll->cpu.busy = true;
-	coll->cpu.deadline_ns = coll_now_ns() + coll->timeout_ns;
+	coll->cpu.wait = coll_wait_of(coll_now_ns(), coll->timeout_ns);
 	memcpy(stage, &coll->cpu.head, SPW_COLL_HEAD_BYTES);
 	if (bytes)
 		memcpy(stage + SPW_COLL_HEAD_BYTES, call->in, bytes);
@@ -151,9 +151,9 @@ static uint64_t judge(const struct spw_coll *c)
 	return 0;
 }
 
-/* Whether the round is complete. *end_out: 0, or why it never will be. gone is read before the
- * flags: what a rank sent before its end is found. */
-static bool look(const struct spw_coll *c, uint64_t *end_out)
+/* Whether the round is complete. late: nobody is waited for any longer. *end_out: 0, or why it
+ * never will be. gone is read before the flags: what a rank sent before its end is found. */
+static bool look(const struct spw_coll *c, bool late, uint64_t *end_out)
 {
 	/* [CO3 acquire, pairs with lose] */
 	const uint32_t gone = (uint32_t)spw_gpu_load_acq64(&c->words->gone);
@@ -169,7 +169,7 @@ static bool look(const struct spw_coll *c, uint64_t *end_out)
 		*end_out = spw_coll_end_word(c->cpu.round, SPW_COLL_LOST, left & gone);
 	else if (ended)
 		*end_out = ended;
-	else if (coll_now_ns() > c->cpu.deadline_ns)
+	else if (late)
 		*end_out = spw_coll_end_word(c->cpu.round, SPW_COLL_TIMEOUT, left);
 	return false;
 }
@@ -223,12 +223,14 @@ int spw_coll_test(struct spw_coll *coll, bool *done_out)
 {
 	uint64_t end;
 	int rc = coll_check_process(coll);
+	bool late;
 
 	*done_out = !rc && !coll->cpu.busy;
 	if (rc || !coll->cpu.busy)
 		return rc;
+	late = coll_wait_is_over(&coll->cpu.wait, coll_now_ns());
 	spw_coll_progress(coll);
-	if (look(coll, &end))
+	if (look(coll, late, &end))
 		end = judge(coll);
 	else if (!end)
 		return 0;

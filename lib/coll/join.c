@@ -169,11 +169,11 @@ int coll_join(struct spw_coll *c)
 	bool exposed[SPW_COLL_RANK_MAX] = {false};
 	uint32_t left = ((1u << c->rank_cnt) - 1u) & ~(1u << c->rank), rank;
 	int rc = exchange(c);
-	uint64_t end;
+	struct coll_wait wait;
 
 	if (rc)
 		return rc;
-	end = coll_now_ns() + c->conf.join_ms * 1000000ull;
+	wait = coll_wait_of(coll_now_ns(), c->conf.join_ms * 1000000ull);
 	while (left) {
 		spw_xfer_progress(c->x);
 		for (uint32_t todo = left; todo; todo &= todo - 1) {
@@ -183,7 +183,7 @@ int coll_join(struct spw_coll *c)
 				return spw_err_ctx(rc, "rank %u (%s)", rank, c->peer[rank].name);
 			left &= rc ? left : ~(1u << rank);
 		}
-		if (left && coll_now_ns() > end) {
+		if (left && coll_wait_is_over(&wait, coll_now_ns())) {
 			rank = (uint32_t)__builtin_ctz(left);
 			return spw_err(ETIMEDOUT, "rank %u (%s) did not join within %u ms", rank,
 				       c->peer[rank].name, c->conf.join_ms);

@@ -24,9 +24,10 @@
 #include "base/spw_err.h"
 #include "coll/coll.h"
 
-#define MAGIC    0x58435753u /* "SWCX" */
-#define HELLO_MS 500u
-#define RETRY_NS 20000000u
+#define MAGIC      0x58435753u /* "SWCX" */
+#define HELLO_MS   500u
+#define CONNECT_MS 2000u
+#define RETRY_NS   20000000u
 
 struct head {
 	uint32_t magic, rank, rank_cnt, bytes;
@@ -37,24 +38,28 @@ struct spw_coll_tcp {
 	int fd[SPW_COLL_RANK_MAX]; /* rank 0: of each rank; others: fd[0]; -1: none */
 };
 
-static uint64_t now_ms(void)
+static struct coll_wait wait_of_ms(uint64_t ms)
 {
-	return coll_now_ns() / 1000000u;
+	return coll_wait_of(coll_now_ns(), ms * 1000000u);
 }
 
 /* ---- bytes ---- */
 
 /* Errors: -ETIMEDOUT, -ECONNRESET, others of poll(2) and recv(2); without a text. */
-static int wait_for(int fd, short what, uint64_t until_ms)
+static int wait_for(int fd, short what, struct coll_wait *wait)
 {
-	const uint64_t now = now_ms();
 	struct pollfd p = {.fd = fd, .events = what};
-	int rc = now < until_ms ? poll(&p, 1, (int)(until_ms - now)) : 0;
+	bool over = false;
+	int rc = 0;
 
+	while (!rc && !over) {
+		over = coll_wait_is_over(wait, coll_now_ns());
+		rc = poll(&p, 1, (int)((coll_wait_sleep_ns(wait) + 999999) / 1000000));
+	}
 	return rc > 0 ? 0 : rc == 0 ? -ETIMEDOUT : errno == EINTR ? 0 : -errno;
 }
 
-static int move(int fd, void *bytes, size_t len, bool send_it, uint64_t until_ms)
+static int move(int fd, void *bytes, size_t len, bool send_it, struct coll_wait *wait)
 {
 	uint8_t *at = bytes;
 
@@ -72,7 +77,7 @@ static int move(int fd, void *bytes, size_t len, bool send_it, uint64_t until_ms
 		}
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
-		rc = wait_for(fd, send_it ? POLLOUT : POLLIN, until_ms);
+		rc = wait_for(fd, send_it ? POLLOUT : POLLIN, wait);
 		if (rc)
 			return rc;
 	}
@@ -138,10 +143,11 @@ static int listen_on(const char *root, int *fd_out)
 /* One connection: a rank, or a stranger. Errors: only what ends the whole attempt. */
 static int welcome(struct spw_coll_tcp *t, int fd)
 {
+	struct coll_wait wait = wait_of_ms(HELLO_MS);
 	struct head h;
 
 	no_delay(fd);
-	if (move(fd, &h, sizeof(h), false, now_ms() + HELLO_MS) || h.magic != MAGIC) {
+	if (move(fd, &h, sizeof(h), false, &wait) || h.magic != MAGIC) {
 		close(fd);
 		return 0;
 	}
@@ -168,7 +174,7 @@ static uint32_t absent(const struct spw_coll_tcp *t)
 
 static int gather(struct spw_coll_tcp *t, const char *root)
 {
-	const uint64_t until_ms = now_ms() + t->timeout_ms;
+	struct coll_wait wait = wait_of_ms(t->timeout_ms);
 	int listen_fd, rc = listen_on(root, &listen_fd);
 
 	if (rc)
@@ -176,7 +182,7 @@ static int gather(struct spw_coll_tcp *t, const char *root)
 	while (!rc && absent(t) < t->rank_cnt) {
 		int fd;
 
-		rc = wait_for(listen_fd, POLLIN, until_ms);
+		rc = wait_for(listen_fd, POLLIN, &wait);
 		if (rc) {
 			rc = spw_err(-rc, "rank %u did not come to %s within %u ms", absent(t),
 				     root, t->timeout_ms);
@@ -192,11 +198,12 @@ static int gather(struct spw_coll_tcp *t, const char *root)
 /* ---- the others ---- */
 
 /* Connects once. Returns: 0; -EAGAIN: rank 0 may not listen yet. */
-static int connect_once(const struct addrinfo *list, uint64_t until_ms, int *fd_out)
+static int connect_once(const struct addrinfo *list, uint64_t left_ms, int *fd_out)
 {
 	for (const struct addrinfo *a = list; a; a = a->ai_next) {
 		int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		socklen_t len = sizeof(int);
+		struct coll_wait wait = wait_of_ms(SPW_MIN(left_ms, CONNECT_MS));
 		int error = 0;
 
 		if (fd < 0)
@@ -204,7 +211,7 @@ static int connect_once(const struct addrinfo *list, uint64_t until_ms, int *fd_
 		if (connect(fd, a->ai_addr, a->ai_addrlen))
 			error = errno;
 		if (error == EINPROGRESS) {
-			error = -wait_for(fd, POLLOUT, SPW_MIN(until_ms, now_ms() + 2000));
+			error = -wait_for(fd, POLLOUT, &wait);
 			if (!error)
 				(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
 		}
@@ -220,21 +227,22 @@ static int connect_once(const struct addrinfo *list, uint64_t until_ms, int *fd_
 static int reach(struct spw_coll_tcp *t, const char *root)
 {
 	const struct timespec nap = {.tv_nsec = RETRY_NS};
-	const uint64_t until_ms = now_ms() + t->timeout_ms;
+	struct coll_wait wait = wait_of_ms(t->timeout_ms);
 	struct head h = {.magic = MAGIC, .rank = t->rank, .rank_cnt = t->rank_cnt};
 	struct addrinfo *list;
 	int rc = resolve(root, false, &list);
 
 	if (rc)
 		return rc;
-	while ((rc = connect_once(list, until_ms, &t->fd[0])) == -EAGAIN && now_ms() < until_ms)
+	while ((rc = connect_once(list, wait.left_ns / 1000000, &t->fd[0])) == -EAGAIN &&
+	       !coll_wait_is_over(&wait, coll_now_ns()))
 		nanosleep(&nap, NULL);
 	freeaddrinfo(list);
 	if (rc)
 		return spw_err(ETIMEDOUT, "rank 0 does not listen on %s after %u ms", root,
 			       t->timeout_ms);
 	no_delay(t->fd[0]);
-	rc = move(t->fd[0], &h, sizeof(h), true, until_ms);
+	rc = move(t->fd[0], &h, sizeof(h), true, &wait);
 	return rc ? spw_err(-rc, "%s: %s", root, strerror(-rc)) : 0;
 }
 
@@ -265,7 +273,7 @@ int spw_coll_tcp_open(const char *root, uint32_t rank, uint32_t rank_cnt, uint32
 	return 0;
 }
 
-static int collect(struct spw_coll_tcp *t, void *all, size_t bytes, uint64_t until_ms)
+static int collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct coll_wait *wait)
 {
 	uint32_t rank = 1;
 	int rc = 0;
@@ -273,40 +281,39 @@ static int collect(struct spw_coll_tcp *t, void *all, size_t bytes, uint64_t unt
 	for (; rank < t->rank_cnt && !rc; rank++) {
 		struct head h;
 
-		rc = move(t->fd[rank], &h, sizeof(h), false, until_ms);
+		rc = move(t->fd[rank], &h, sizeof(h), false, wait);
 		if (!rc && (h.magic != MAGIC || h.bytes != bytes))
 			rc = -EPROTO;
-		rc = rc ? rc
-			: move(t->fd[rank], (uint8_t *)all + rank * bytes, bytes, false, until_ms);
+		rc = rc ? rc : move(t->fd[rank], (uint8_t *)all + rank * bytes, bytes, false, wait);
 	}
 	if (rc)
 		return spw_err(-rc, "from rank %u: %s", rank - 1, strerror(-rc));
 	for (rank = 1; rank < t->rank_cnt && !rc; rank++)
-		rc = move(t->fd[rank], all, t->rank_cnt * bytes, true, until_ms);
+		rc = move(t->fd[rank], all, t->rank_cnt * bytes, true, wait);
 	return rc ? spw_err(-rc, "to rank %u: %s", rank - 1, strerror(-rc)) : 0;
 }
 
 static int hand_in(struct spw_coll_tcp *t, const void *mine, void *all, size_t bytes,
-		   uint64_t until_ms)
+		   struct coll_wait *wait)
 {
 	struct head h = {
 		.magic = MAGIC, .rank = t->rank, .rank_cnt = t->rank_cnt, .bytes = (uint32_t)bytes};
-	int rc = move(t->fd[0], &h, sizeof(h), true, until_ms);
+	int rc = move(t->fd[0], &h, sizeof(h), true, wait);
 
-	rc = rc ? rc : move(t->fd[0], (void *)(uintptr_t)mine, bytes, true, until_ms);
-	rc = rc ? rc : move(t->fd[0], all, t->rank_cnt * bytes, false, until_ms);
+	rc = rc ? rc : move(t->fd[0], (void *)(uintptr_t)mine, bytes, true, wait);
+	rc = rc ? rc : move(t->fd[0], all, t->rank_cnt * bytes, false, wait);
 	return rc ? spw_err(-rc, "with rank 0: %s", strerror(-rc)) : 0;
 }
 
 int spw_coll_tcp_exchange(void *arg, const void *mine, void *all, size_t bytes)
 {
 	struct spw_coll_tcp *t = arg;
-	const uint64_t until_ms = now_ms() + t->timeout_ms;
+	struct coll_wait wait = wait_of_ms(t->timeout_ms);
 
 	if (t->rank)
-		return hand_in(t, mine, all, bytes, until_ms);
+		return hand_in(t, mine, all, bytes, &wait);
 	memcpy(all, mine, bytes);
-	return collect(t, all, bytes, until_ms);
+	return collect(t, all, bytes, &wait);
 }
 
 void spw_coll_tcp_close(struct spw_coll_tcp *tcp)

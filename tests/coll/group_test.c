@@ -171,6 +171,35 @@ static void a_silent_rank_is_named(void **state SPW_UNUSED)
 	group_run(&more);
 }
 
+/* Rank 0 does not look at its round for longer than it would wait for the others, who cannot have
+ * sent anything before it looks again: as if the whole machine had been stopped. It is nobody's
+ * fault. */
+static void one_stands_still(struct member *m)
+{
+	uint32_t data[8] = {0};
+	const struct spw_coll_call call = {.count = 8, .in = data, .out = data};
+	bool done = false;
+
+	MEMBER_EXPECT(m, !run(m, SPW_COLL_F32, 8));
+	if (m->conf.rank == 0) {
+		m->coll->timeout_ns = SILENT_NS;
+		MEMBER_EXPECT(m, !spw_coll_start(m->coll, &call));
+		usleep(SILENT_NS / 1000 + 300000);
+	}
+	member_meet(m);
+	if (m->conf.rank)
+		MEMBER_EXPECT(m, !spw_coll_start(m->coll, &call));
+	while (!done && !m->wrong[0])
+		MEMBER_EXPECT(m, !spw_coll_test(m->coll, &done));
+}
+
+static void who_stood_still_names_nobody(void **state SPW_UNUSED)
+{
+	struct group g = {.rank_cnt = 2, .part = one_stands_still, .timeout_ms = 20000};
+
+	group_run(&g);
+}
+
 /* The last rank ends after a round that the others follow by another. */
 static void one_leaves(struct member *m)
 {
@@ -253,6 +282,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(some_ranks_come_late),
 		cmocka_unit_test(calls_that_differ_are_named),
 		cmocka_unit_test(a_silent_rank_is_named),
+		cmocka_unit_test(who_stood_still_names_nobody),
 		cmocka_unit_test(a_rank_that_left_is_named),
 		cmocka_unit_test(an_abort_reaches_all),
 		cmocka_unit_test(bad_calls_are_refused),
