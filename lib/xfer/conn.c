@@ -19,8 +19,8 @@
 #include "base/spw_log.h"
 #include "xfer/xfer.h"
 
-#define FRAMES_MAX 32u  /* of one turn */
-#define LINGER_MS  100u /* for acknowledgements, after TCP has ended */
+#define FRAMES_MAX   32u  /* of one turn */
+#define LINGER_TURNS 100u /* of the house: for acknowledgements, after TCP has ended */
 
 /* ---- make and free ---- */
 
@@ -237,10 +237,10 @@ static bool take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_
 
 /* Sends or puts are out whose acknowledgements may still be on their way: a receiver closes as soon
  * as it has everything. */
-static bool lingers(const struct spw_xfer_conn *conn)
+static bool lingers(struct spw_xfer_conn *conn)
 {
 	return (conn->send_cnt || conn->access_cnt) && conn->up &&
-	       xfer_now_ms() - conn->ended_ms < LINGER_MS;
+	       ++conn->linger_turns < LINGER_TURNS;
 }
 
 /* TCP has ended. What the peer had sent before may still be in the completion queues: one more
@@ -253,12 +253,10 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 		xfer_conn_fail(conn, conn->is_client ? EACCES : ECONNRESET,
 			       "it closed during the exchange: are version, secret and handle "
 			       "right?");
-	else if (!conn->ended)
-		conn->ended_ms = xfer_now_ms();
-	else if (conn->link.error == ETIMEDOUT || conn->link.error == EHOSTUNREACH)
+	else if (conn->ended && (conn->link.error == ETIMEDOUT || conn->link.error == EHOSTUNREACH))
 		xfer_conn_fail(conn, ETIMEDOUT,
 			       "TCP has no answer: its host is down, or a firewall drops it");
-	else if (!lingers(conn))
+	else if (conn->ended && !lingers(conn))
 		xfer_conn_fail(conn, ECONNRESET, "the peer closed the connection, or died");
 	conn->ended = true;
 }

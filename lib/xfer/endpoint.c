@@ -20,6 +20,7 @@
 
 #define RAILS_TEXT_MAX 256u
 #define EVENTS_MAX     16u
+#define WAIT_LOOKS     8u /* turns of a wait at least */
 
 uint64_t xfer_now_ns(void)
 {
@@ -29,9 +30,21 @@ uint64_t xfer_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint64_t xfer_now_ms(void)
+/* A thread that stood still (SIGSTOP, a frozen container, a paused machine) gives up nobody for it:
+ * of a pause between two turns the clock counts an eighth of the shortest wait. What it showed
+ * before is what waits are judged by: since then sockets and completion queues have been read.
+ *
+ *   turn ── turn ── stopped for long ── turn ───────── turn ── turn
+ *           +1 ms                       +1/8, judged   +1 ms, judged with the eighth
+ *                                       without it
+ */
+uint64_t xfer_clock_turn(struct spw_xfer *x)
 {
-	return xfer_now_ns() / 1000000u;
+	const uint64_t was_ms = x->clock_ms, now_ms = xfer_now_ns() / 1000000u;
+
+	x->clock_ms += SPW_MIN(now_ms - x->looked_ms, x->step_ms);
+	x->looked_ms = now_ms;
+	return was_ms;
 }
 
 /* ---- configuration ---- */
@@ -192,6 +205,7 @@ int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out)
 		spw_xfer_close(x);
 		return rc;
 	}
+	x->step_ms = SPW_MAX(SPW_MIN(x->conf.exchange_ms, x->conf.gone_ms) / WAIT_LOOKS, 1u);
 	x->house_every_tsc = spw_tsc_from_ns(&x->dev[0].rdma.tsc, SPW_XFER_HOUSE_US * 1000ull);
 	*x_out = x;
 	return 0;
@@ -281,8 +295,8 @@ static void dev_turn(struct spw_xfer *x, uint32_t idx)
 void xfer_house(struct spw_xfer *x)
 {
 	struct epoll_event ev[EVENTS_MAX];
+	const uint64_t now_ms = xfer_clock_turn(x);
 	const int n = epoll_wait(x->epoll_fd, ev, EVENTS_MAX, 0);
-	const uint64_t now_ms = xfer_now_ms();
 	struct xfer_list *next;
 
 	x->house_tsc = spw_tsc_now() + x->house_every_tsc;

@@ -261,7 +261,8 @@ static int connect_start(struct spw_xfer *x, const struct spw_xfer_handle *handl
 		return rc;
 	}
 	(*conn)->peer = at;
-	(*conn)->deadline_ms = xfer_now_ms() + x->conf.exchange_ms;
+	(void)xfer_clock_turn(x);
+	(*conn)->deadline_ms = x->clock_ms + x->conf.exchange_ms;
 	snprintf((*conn)->text, sizeof((*conn)->text), "%s", peer_addr_text(&at.addr, text));
 	return -EAGAIN;
 }

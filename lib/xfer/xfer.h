@@ -79,6 +79,8 @@ struct spw_xfer {
 	struct xfer_list conns, listeners, mems;
 	int epoll_fd;
 	uint64_t house_tsc, house_every_tsc; /* next turn of the house; between two turns */
+	uint64_t clock_ms;                   /* of all waits: xfer_clock_turn */
+	uint64_t looked_ms, step_ms;         /* when it was last moved; how far it moves at most */
 	struct spw_xfer_stat stat;
 	struct spw_log_limit limit;
 };
@@ -366,7 +368,8 @@ struct spw_xfer_conn {
 	bool ended;            /* TCP has ended; one more turn takes what has arrived */
 	struct spw_xfer_listener *listener; /* server, until given */
 	struct xfer_address peer;
-	uint64_t deadline_ms, gone_ms, ended_ms;
+	uint64_t deadline_ms, gone_ms; /* of xfer.clock_ms */
+	uint32_t linger_turns;         /* since TCP has ended */
 	char text[192];
 };
 
@@ -514,7 +517,8 @@ void xfer_loop_close(struct xfer_dev *dev);
 int xfer_find(struct spw_xfer *x, char *rails_out, size_t bytes);
 /* endpoint.c: sockets, device events and deadlines. */
 void xfer_house(struct spw_xfer *x);
-uint64_t xfer_now_ms(void);
+/* Moves the clock of all waits up to now. Returns: what it showed before. */
+uint64_t xfer_clock_turn(struct spw_xfer *x);
 uint64_t xfer_now_ns(void);
 /* window.c */
 void xfer_window_heard(struct spw_xfer_conn *conn, const struct xfer_frame *frame);

@@ -5,6 +5,7 @@
  * after the other and all at once. Arguments: the rails of both ends, two each.
  */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "stream.h"
 
@@ -188,6 +189,45 @@ static void without_rails_for_long_a_connection_ends(void **state SPW_UNUSED)
 	kit_turn_for(&k, 2500);
 }
 
+#define STILL_MS 2000u
+
+/* As if the process were stopped: nobody looks for longer than anybody is waited for. */
+static void stand_still(void)
+{
+	usleep((STILL_MS + 500) * 1000);
+}
+
+/* In the middle of the exchange, and while no rail is up. */
+static void who_stood_still_gives_up_nobody(void **state SPW_UNUSED)
+{
+	const struct spw_xfer_conf conf = {.gone_ms = STILL_MS, .exchange_ms = STILL_MS};
+	struct spw_xfer_handle handle;
+	int rc_a = -EAGAIN, rc_b = -EAGAIN;
+
+	kit_close(&k);
+	kit_open(&k, rails_a, rails_b, &conf);
+	assert_int_equal(spw_xfer_listen(k.b, &handle, &k.listener), 0);
+	assert_int_equal(spw_xfer_connect(k.a, &handle, &k.ab), -EAGAIN);
+	stand_still();
+	for (uint64_t end = kit_now_ms() + KIT_WAIT_MS; (rc_a || rc_b) && kit_now_ms() < end;) {
+		if (rc_a != -EAGAIN && rc_a)
+			fail_msg("connect: %s", spw_err_text());
+		rc_a = rc_a ? spw_xfer_connect(k.a, &handle, &k.ab) : 0;
+		rc_b = rc_b ? spw_xfer_accept(k.listener, &k.ba) : 0;
+	}
+	assert_int_equal(rc_a | rc_b, 0);
+	kit_memory(&k, 1000);
+	kit_wait_up(&k, 2);
+	kit_control("mlx5_0", NULL, "link-down=50ms");
+	kit_control("mlx5_2", NULL, "link-down=50ms");
+	for (uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+	     (kit_up_cnt(k.ab) || kit_up_cnt(k.ba)) && kit_now_ms() < end;)
+		kit_turn(&k);
+	stand_still();
+	kit_wait_up(&k, 2);
+	kit_pass(&k, 1000, 1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +239,7 @@ int main(int argc, char **argv)
 		CASE(flapping_loses_nothing),
 		CASE(what_rails_suffer_loses_nothing),
 		CASE(without_rails_for_long_a_connection_ends),
+		CASE(who_stood_still_gives_up_nobody),
 	};
 
 	if (argc == 3) {

@@ -88,11 +88,6 @@ int peer_qp_error(struct ibv_qp *qp SPW_UNUSED)
 
 void xfer_house(struct spw_xfer *x SPW_UNUSED) {}
 
-uint64_t xfer_now_ms(void)
-{
-	return nic_now_ms;
-}
-
 uint64_t xfer_now_ns(void)
 {
 	return nic_now_ms * 1000000u;
