@@ -336,13 +336,13 @@ void peer_turn_async(void *arg, const struct ibv_async_event *event)
 		link = link_of(conn, event->element.qp);
 		if (link)
 			peer_link_lose(link, SPW_PEER_WHY_PROTOCOL, event->event_type,
-				       rdma_ctl_now_ms());
+				       rdma_ctl_clock_ms(conn->ctl));
 		break;
 	case IBV_EVENT_QP_FATAL:
 		link = link_of(conn, event->element.qp);
 		if (link)
 			peer_link_lose(link, SPW_PEER_WHY_QP_ERROR, event->event_type,
-				       rdma_ctl_now_ms());
+				       rdma_ctl_clock_ms(conn->ctl));
 		break;
 	default:
 		if (conn->dev.async)

@@ -32,6 +32,7 @@
 
 #define IDLE_MS      1000 /* the longest sleep */
 #define RETRY_MS     10   /* pause before another try */
+#define LATE_MS      10u  /* what counts of a turn, or of a sleep beyond its time */
 #define RESERVE_PEER 8u   /* entries that events of peers leave for link and device */
 #define RESERVE_LINK 1u   /* entries that events of the link leave for the end of the device */
 
@@ -49,7 +50,8 @@ struct rdma_ctl {
 	struct spw_port_event
 		link; /* the newest link event, while link_late: it waits for room in queue 0 */
 	bool link_late;
-	uint64_t lost; /* events of peers that found no room */
+	uint64_t lost;                /* events of peers that found no room */
+	uint64_t clock_ms, looked_ms; /* the client's clock, and when it was last moved */
 	uint16_t queue_cnt;
 	int wake_fd;
 	bool running;
@@ -135,6 +137,22 @@ static void read_device(struct rdma_ctl *ctl)
 
 /* ---- the thread ---- */
 
+uint64_t rdma_ctl_clock_ms(const struct rdma_ctl *ctl)
+{
+	return ctl->clock_ms;
+}
+
+/* A thread that was stopped, perhaps with the whole machine, has not looked: what its client waits
+ * for may have come meanwhile. So only the time for which it meant to sleep counts, and LATE_MS. */
+static uint64_t clock_turn(struct rdma_ctl *ctl, int slept_ms)
+{
+	const uint64_t now_ms = rdma_ctl_now_ms();
+
+	ctl->clock_ms += SPW_MIN(now_ms - ctl->looked_ms, (uint64_t)slept_ms + LATE_MS);
+	ctl->looked_ms = now_ms;
+	return ctl->clock_ms;
+}
+
 /* wake_fd and async_fd come first in fd[]; the client adds its own in prepare. */
 static void *run(void *arg)
 {
@@ -152,20 +170,21 @@ static void *run(void *arg)
 		fd[1] = (struct pollfd){.fd = ctl->dev->gone ? -1 : ctl->dev->ctx->async_fd,
 					.events = POLLIN};
 		if (ctl->client.prepare)
-			n += ctl->client.prepare(ctl->client.arg, rdma_ctl_now_ms(), fd + 2,
+			n += ctl->client.prepare(ctl->client.arg, clock_turn(ctl, 0), fd + 2,
 						 RDMA_CTL_FD_MAX - 2, &timeout_ms);
 		if (poll(fd, n, timeout_ms) < 0) {
 			if (errno != EINTR) /* the kernel has no memory just now */
 				nanosleep(&nap, NULL);
 			continue;
 		}
+		(void)clock_turn(ctl, timeout_ms);
 		put_link(ctl);
 		if (fd[0].revents && read(ctl->wake_fd, &drop, sizeof(drop)) < 0)
 			continue; /* must not happen: poll reported it readable */
 		if (fd[1].revents)
 			read_device(ctl);
 		if (ctl->client.turn)
-			ctl->client.turn(ctl->client.arg, rdma_ctl_now_ms());
+			ctl->client.turn(ctl->client.arg, clock_turn(ctl, 0));
 	}
 	return NULL;
 }
@@ -217,6 +236,7 @@ int rdma_ctl_start(struct rdma_ctl *ctl)
 	sigset_t all, was;
 	int rc;
 
+	ctl->clock_ms = ctl->looked_ms = rdma_ctl_now_ms();
 	if (ctl->dev->port.state == IBV_PORT_ACTIVE)
 		report_up(ctl);
 	sigfillset(&all);

@@ -21,7 +21,7 @@
 #define RDMA_CTL_EVENT_CNT 256u /* entries of the ring of a queue */
 
 /* Work of the control thread besides the device's events; any of these may be NULL. All are called
- * in that thread. */
+ * in that thread. now_ms is rdma_ctl_clock_ms. */
 struct rdma_ctl_client {
 	void *arg;
 	/* Purpose: lists descriptors to poll, and lowers *timeout_ms to the next deadline.
@@ -77,6 +77,12 @@ void rdma_ctl_report(struct rdma_ctl *ctl, uint16_t queue, const struct spw_port
  * Order: R4 of spw_ring.h. */
 uint16_t rdma_ctl_events(struct rdma_ctl *ctl, uint16_t queue, struct spw_port_event *event,
 			 uint16_t cnt);
+
+/* Returns: the clock of a client's waits in milliseconds: time for which the thread slept as it
+ *   meant to, or ran. A pause beyond that (SIGSTOP, a paused machine) does not count, so a client
+ *   gives up nobody for it.
+ * Thread: control. */
+uint64_t rdma_ctl_clock_ms(const struct rdma_ctl *ctl);
 
 /* Returns: CLOCK_MONOTONIC in milliseconds. Thread: any. */
 uint64_t rdma_ctl_now_ms(void);

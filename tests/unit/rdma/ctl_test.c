@@ -118,11 +118,64 @@ static void events_that_are_taken_arrive(void **state SPW_UNUSED)
 	rig_close(&rig);
 }
 
+#define PAUSE_MS 300u
+#define SLEEP_MS 20
+
+struct sleeper {
+	uint64_t now_ms[3], real_ms[3]; /* at the turns */
+	uint32_t turns;
+};
+
+static uint32_t sleep_shortly(void *arg SPW_UNUSED, uint64_t now_ms SPW_UNUSED,
+			      struct pollfd *fd SPW_UNUSED, uint32_t fd_max SPW_UNUSED,
+			      int *timeout_ms)
+{
+	*timeout_ms = SLEEP_MS;
+	return 0;
+}
+
+/* Stands still in the first turn, as if the process were stopped there. */
+static void stand_still(void *arg, uint64_t now_ms)
+{
+	struct sleeper *s = arg;
+	const uint32_t turn = s->turns;
+
+	if (turn == SPW_ARRAY_CNT(s->now_ms))
+		return;
+	s->now_ms[turn] = now_ms;
+	s->real_ms[turn] = rdma_ctl_now_ms();
+	if (!turn)
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
+	spw_thr_store_rel(&s->turns, turn + 1); /* [T2 release, pairs with a_pause] */
+}
+
+/* Nobody's deadline passes while this thread does not look: of each step its sleep counts, and a
+ * little. */
+static void a_pause_does_not_count(void **state SPW_UNUSED)
+{
+	struct sleeper s = {.turns = 0};
+	const struct rdma_ctl_client client = {
+		.arg = &s, .prepare = sleep_shortly, .turn = stand_still};
+	struct rig rig = {.ctx.async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+
+	rig.dev.ctx = &rig.ctx;
+	assert_int_equal(rdma_ctl_open(&rig.dev, 1, &client, &rig.ctl), 0);
+	assert_int_equal(rdma_ctl_start(rig.ctl), 0);
+	/* [T2 acquire, pairs with stand_still] */
+	while (spw_thr_load_acq(&s.turns) < SPW_ARRAY_CNT(s.now_ms))
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	rig_close(&rig);
+	assert_true(s.real_ms[1] - s.real_ms[0] >= PAUSE_MS);
+	for (uint32_t i = 1; i < SPW_ARRAY_CNT(s.now_ms); i++)
+		assert_in_range(s.now_ms[i] - s.now_ms[i - 1], SLEEP_MS, SLEEP_MS + 30);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(urgent_events_are_not_lost),
 		cmocka_unit_test(events_that_are_taken_arrive),
+		cmocka_unit_test(a_pause_does_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
