@@ -19,6 +19,7 @@
 #define BUF_BYTES     (DEPTH * MESSAGE_BYTES)
 #define WARM_MS       100u
 #define ANSWER_MS     1000u /* a far end that is there answers within one retransmission */
+#define STEP_MS       10u   /* what counts of one: who stood still has not looked */
 #define ACK_TIMEOUT   17    /* 4.096 us << 17 = 0.54 s: a slow way is no lost packet */
 
 static uint64_t now_ms(void)
@@ -217,15 +218,16 @@ static bool is_idle(const struct measure_end *end, uint32_t cnt)
 /* Writes until `until`, or, without more, until all is acknowledged. */
 static int keep_going(struct measure_end *end, uint32_t cnt, uint64_t until, bool more)
 {
-	uint64_t last = now_ms(), now = last;
+	uint64_t now = now_ms(), silent = 0;
 
 	while (more ? now < until : !is_idle(end, cnt)) {
+		const uint64_t last = now;
 		int n = turn(end, cnt, more);
 
 		now = now_ms();
-		if (n < 0 || (n == 0 && now - last > ANSWER_MS))
+		silent = n ? 0 : silent + SPW_MIN(now - last, STEP_MS);
+		if (n < 0 || silent > ANSWER_MS)
 			return -ETIMEDOUT;
-		last = n ? now : last;
 	}
 	return 0;
 }

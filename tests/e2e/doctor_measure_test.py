@@ -5,7 +5,9 @@ inside the card, by the card's own counters; and a card that carries less yields
 what one core can play."""
 import json
 import os
+import signal
 import subprocess
+import time
 
 import spwtest
 from spwtest import Skip, check, equal, spwlab
@@ -115,6 +117,22 @@ def test_peer_bad():
             done = subprocess.run([*card(), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True, timeout=BOUND_S, check=False, env=env)
             check(done.returncode in (1, 2) and says in done.stderr, f"{answer}: {done}")
             equal(len([line for line in done.stderr.splitlines() if "error" in line]), 1, done.stderr)
+
+
+def test_stopped():
+    """A doctor that is stopped again and again, each time for longer than it waits for an answer, blames no port for it."""
+    spwtest.need_card()
+    tool = [TOOL, "--as", "vf", "--devices", "2", "--mtu", "9000", "--cable", f"shm:{spwlab.prefix('s')}", "--rate", "port=0.1,pcie=0.1"]
+    process = spwlab.spawn([*tool, DOCTOR, "--measure", "--json", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None:
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.15)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.4)  # less than one measurement takes
+    out, err = process.communicate()
+    check(process.returncode in (0, 2), err)
+    ways = json.loads(out)["measured"]
+    check(ways and all(way["mbps"] for way in ways), ways)
 
 
 def test_same_address():
