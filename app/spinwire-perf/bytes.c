@@ -55,13 +55,13 @@ int perf_bytes_prepare(const struct perf_lane *lane, const struct perf_case *wha
 /* What a NIC wrote to a GPU's own memory becomes visible to the kernels that start afterwards. */
 static int flush(const struct perf_lane *lane, uint8_t *at, uint64_t bytes)
 {
-	uint64_t start = perf_now_ns();
+	uint64_t last_ns = perf_now_ns(), spent_ns = 0;
 	struct spw_xfer_req *req;
 	bool over = false;
 	int rc = spw_xfer_flush(lane->conn, lane->mem, at, bytes, &req);
 
 	while (rc == 0 && !over && (rc = spw_xfer_test(req, &over, NULL)) == 0)
-		if (perf_now_ns() - start > FLUSH_NS)
+		if ((spent_ns += perf_ran_ns(&last_ns)) > FLUSH_NS)
 			return spw_err(ETIMEDOUT, "a flush of GPU memory did not end in 1 s");
 	return rc;
 }

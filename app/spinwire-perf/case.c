@@ -13,6 +13,7 @@
 
 #include "base/spw_err.h"
 #include "coll.h"
+#include "time/spw_time.h"
 
 #define BYTES_MAX (16ull << 30)
 #define MS_MAX    60000u
@@ -51,6 +52,14 @@ uint64_t perf_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t perf_ran_ns(uint64_t *last_ns)
+{
+	const uint64_t now_ns = perf_now_ns(), ran_ns = now_ns - *last_ns;
+
+	*last_ns = now_ns;
+	return SPW_MIN(ran_ns, SPW_TSC_STEP_NS);
 }
 
 uint64_t perf_cpu_ns(void)

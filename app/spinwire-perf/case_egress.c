@@ -75,12 +75,13 @@ static int post_due(struct egress *e, uint64_t due)
 
 static int settle(struct egress *e)
 {
-	uint64_t start = perf_now_ns();
+	uint64_t last_ns = perf_now_ns(), spent_ns = 0;
 	int rc = 0;
 
 	while (rc >= 0 && e->stamped != e->posted) {
 		rc = stamps_take(e);
-		if (rc == 0 && perf_now_ns() - start > STUCK_NS)
+		spent_ns += perf_ran_ns(&last_ns);
+		if (rc == 0 && spent_ns > STUCK_NS)
 			rc = spw_err(ETIMEDOUT, "%s: a datagram was not sent in 5 s",
 				     e->d.dev.name);
 	}
@@ -260,7 +261,7 @@ int perf_egress_client(struct perf_session *s, struct perf_result *result)
 /* Until the client has something to say, and then until nothing more comes. */
 static int take_all(struct perf_session *s, struct perf_datagram *d, uint64_t seed)
 {
-	uint64_t quiet = 0;
+	uint64_t last_ns = 0, quiet_ns = 0;
 	uint32_t turn = 0;
 	int rc = 0;
 
@@ -271,9 +272,10 @@ static int take_all(struct perf_session *s, struct perf_datagram *d, uint64_t se
 		perf_lane_idle(&s->lane);
 		if ((++turn & LOOK_MASK) || !perf_ctl_pending(&s->ctl))
 			continue;
-		if (!quiet)
-			quiet = perf_now_ns();
-		if (perf_now_ns() - quiet > QUIET_NS)
+		if (!last_ns)
+			last_ns = perf_now_ns();
+		quiet_ns += perf_ran_ns(&last_ns);
+		if (quiet_ns > QUIET_NS)
 			break;
 	}
 	return SPW_MIN(rc, 0);

@@ -80,7 +80,7 @@ int perf_child_line(const struct perf_child *child, int timeout_ms, char *line, 
 	for (;;) {
 		int left = (int)((int64_t)(end - perf_now_ns()) / 1000000);
 
-		if (left <= 0 || poll(&wait, 1, left) != 1)
+		if (poll(&wait, 1, SPW_MAX(left, 0)) != 1)
 			return -ETIMEDOUT;
 		if (read(child->out, line + len, 1) != 1)
 			return -ECHILD;

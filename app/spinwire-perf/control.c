@@ -211,10 +211,10 @@ static int get_all(struct perf_ctl *ctl, void *data, size_t bytes, uint64_t dead
 	for (size_t at = 0; at < bytes;) {
 		struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};
 		uint64_t now = perf_now_ns();
+		int left_ms = now < deadline_ns ? (int)((deadline_ns - now) / 1000000 + 1) : 0;
 		ssize_t n;
 
-		if (now >= deadline_ns ||
-		    poll(&wait, 1, (int)((deadline_ns - now) / 1000000 + 1)) == 0)
+		if (poll(&wait, 1, left_ms) == 0)
 			return spw_err(ETIMEDOUT, "%s: the other end is silent", ctl->peer);
 		n = recv(ctl->fd, (char *)data + at, bytes - at, 0);
 		if (n == 0 || (n < 0 && errno != EINTR))

@@ -144,6 +144,8 @@ void perf_mark(struct perf_result *result, enum perf_valid valid, const char *fm
 
 /* Nanoseconds of CLOCK_MONOTONIC, and of this thread's CPU time. Thread: any. */
 uint64_t perf_now_ns(void);
+/* Time since *last_ns, at most 10 ms: who stood still for longer has not looked (spw_tsc_ran). */
+uint64_t perf_ran_ns(uint64_t *last_ns);
 uint64_t perf_cpu_ns(void);
 
 #endif
