@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])
 def files(suffixes, folders=("lib", "app", "examples", "tests", "tools")):
     """Paths under ROOT, sorted, that git tracks or would track; a source tree without git is walked."""
     cmd = ["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "--", *folders]
-    got = subprocess.run(cmd, capture_output=True, text=True)
+    got = subprocess.run(cmd, capture_output=True, text=True, timeout=120)
     if got.returncode == 0:
         names = got.stdout.split("\n")
     else:
