@@ -199,8 +199,27 @@ def test_link_goes():
     spwtest.need_card()
     tool = os.path.join(spwlab.TOOLS, "with-softhca")
     with spwlab.scratch() as folder:
-        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "3s", "--rate", "1kpps", "--linger", "100ms"], folder,
-                            under=[tool, "--cable", f"shm:{spwlab.prefix('link')}", "--fault", "at=2s:link-down=300ms"])
+        control = os.path.join(folder, "control")
+
+        def sent():
+            try:
+                return int(spwlab.nic_pairs(control, "status")["tx"])
+            except OSError:
+                return 0
+
+        def says(process, text):
+            spwlab.wait_for(lambda: process.poll() is not None or text in spwlab.read(os.path.join(folder, "gen.out")), 60, text)
+
+        def meanwhile(process):
+            spwlab.wait_for(lambda: process.poll() is not None or sent() > 100, 60, "frames that leave")
+            spwlab.nic_ask(control, "link-down=600s")
+            says(process, "the link")
+            spwlab.nic_ask(control, "link-down=0s")
+            says(process, "up again")
+            process.send_signal(signal.SIGINT)
+
+        gen, out = generate(["--port", "mlx5:mlx5_0,mode=eth", "--seconds", "600s", "--rate", "1kpps", "--linger", "100ms"], folder, during=meanwhile,
+                            under=[tool, "--cable", f"shm:{spwlab.prefix('link')}", "--control", control])
     equal(gen["link_downs"], 1, "link_downs")
     equal(gen["echoed"], 0, "echoes of nobody")
     for text in ("warning: port mlx5_0: the link", "went down 1 time during the run", "up again", "no echo came back at all"):
