@@ -11,6 +11,10 @@
 
 #include "softhca/hca_flow.h"
 
+#define TAG_BYTES  4u /* a VLAN tag, by its type */
+#define TYPE_CVLAN 0x8100u
+#define TYPE_SVLAN 0x88a8u
+
 /* The headers of a frame; used by the rules, by RSS and by the CQE's checksum flags. */
 struct flow_key {
 	const uint8_t *frame;

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Which frames a port lets in before any flow rule sees them, and which of its own frames come
- * back. rx.c asks l2_accepts() for each frame that is not RoCE for this NIC; raw.c calls l2_loop()
- * for each raw frame it sends.
+ * back. rx.c asks l2_accepts() for each frame that is not RoCE for this NIC; raw_tx.c calls
+ * l2_loop() for each raw frame it sends.
  *
  *   unicast to the port's MAC, broadcast   always
  *   multicast                              IFF_ALLMULTI or IFF_PROMISC

@@ -315,11 +315,8 @@ uint32_t nic_round(struct nic_dev *nd)
 		cq_comp_flush_all(nd);
 	if (spw_unlikely(nd->adv != NULL))
 		work += adv_round(nd);
-	if (work || nd->cable->pending) {
-		nic_tx_flush(nd);
-		if (trail_on())
-			trail_flush();
-	}
+	if (work || nd->cable->pending || nd->sent_list)
+		nic_tx_publish(nd);
 	return work;
 }
 
@@ -342,6 +339,10 @@ void nic_memory_gone(struct nic_dev *nd)
 		if (++nd->gone_cnt > 8)
 			nd->uar_cnt = 0;
 		return;
+	}
+	if (q->sent_listed) {
+		nic_activate(q); /* if the memory of a CQE is gone too, q fails in the next round */
+		sq_settle(q);
 	}
 	if (r) /* a striding queue has not advanced ci yet */
 		raw_rq_fail(q, r, r->striding ? r->ci++ : (uint16_t)(r->ci - 1),

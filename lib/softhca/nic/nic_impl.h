@@ -13,8 +13,8 @@
  *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
  *   copy.c                     large payloads, copied by several threads
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
- *   ud.c                       UD and UC                raw.c, rss.c, flow.c  raw Ethernet
- *   wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
+ *   ud.c                       UD and UC                raw.c, raw_tx.c, rss.c, flow.c  raw
+ * Ethernet wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
  *   rate.c                     rates, and the switch inside the card
  *   fault.c, fault_frame.c, late.c  faults on request   control.c, control_sock.c  commands
  *   adversary.c, adversary_cq.c  what a card may do and this NIC does only with --adversary
@@ -86,10 +86,11 @@ struct nic_dev {
 	uint64_t clock_base_ns;
 	struct hca_uar *uar[NIC_UAR_MAX];
 	uint32_t uar_cnt;
-	struct nic_qp *qps;                   /* all, by next */
-	struct nic_qp *act_head, **act_tail;  /* QPs with work to send, by act_next */
-	struct nic_cq *comp_list, *mod_list;  /* CQs with an open session; with a delayed event */
-	uint64_t timer_ns;                    /* earliest deadline of any QP or delayed event */
+	struct nic_qp *qps;                  /* all, by next */
+	struct nic_qp *act_head, **act_tail; /* QPs with work to send, by act_next */
+	struct nic_qp *sent_list;            /* raw QPs with frames not flushed yet, by sent_next */
+	struct nic_cq *comp_list, *mod_list; /* CQs with an open session; with a delayed event */
+	uint64_t timer_ns;                   /* earliest deadline of any QP or delayed event */
 	uint64_t tick_ns, clock_ns, flush_ns; /* last time of each periodic job */
 	uint64_t attach_ns;
 	uint32_t tx_left;  /* frames until the next cable flush within a round */
@@ -167,6 +168,11 @@ void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, 
 		   bool ipv6, uint32_t payload);
 /* Passes what was committed to the cable. */
 void nic_tx_flush(struct nic_dev *nd);
+/* The same; then the raw WQEs whose frames these were complete, stamped now. */
+void nic_tx_publish(struct nic_dev *nd);
+/* Raw: the frame of swr_cur is about to be committed, or it has none; the WQE completes with the
+ * next nic_tx_publish(). */
+void nic_tx_sent(struct nic_qp *q);
 /* Copies payload, now or by the end of the round (copy.h). */
 SPW_INLINE void nic_copy(struct nic_dev *nd, uint8_t *to, const uint8_t *from, uint32_t bytes)
 {

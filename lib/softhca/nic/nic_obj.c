@@ -285,6 +285,7 @@ void nic_qp_destroy(struct hca_qp *qp)
 	if (q->transport == SPW_PRM_RC && qp->state >= HCA_QPS_RTR)
 		nic_last_ack(q);
 	nic_tx_flush(q->nd);
+	sq_settle(q);
 	nic_doorbells_forget(q);
 	adv_settle(q->scq);
 	adv_settle(q->rq.cq);
@@ -363,6 +364,7 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 	const bool connected = q->transport == SPW_PRM_RC || q->transport == SPW_PRM_UC;
 
 	if (to == HCA_QPS_RESET) {
+		sq_settle(q);
 		nic_doorbells_forget(q);
 		adv_settle(q->scq);
 		adv_settle(q->rq.cq);

@@ -11,8 +11,9 @@
  *   swr[]  done   | sent, not acknowledged | being sent | fetched, not sent |
  *                  ^swr_head                ^swr_cur                          ^swr_tail
  *
- * UC, UD and raw complete a WQE as soon as it is sent, so swr_head follows swr_cur. RC completes it
- * when the peer acknowledges it. RC's packet sequence numbers (PSN, 24 bits):
+ * UC and UD complete a WQE as soon as it is sent, so swr_head follows swr_cur. Raw completes it
+ * when the cable has been flushed (nic_tx_publish), RC when the peer acknowledges it. RC's packet
+ * sequence numbers (PSN, 24 bits):
  *
  *   requester   una_psn <= snd_psn <= max_psn        responder   epsn: the PSN expected next
  *               oldest     next to   highest                     msn: messages completed
@@ -75,7 +76,9 @@ struct nic_qp {
 	struct nic_dev *nd;
 	struct nic_qp *next; /* all QPs of the device */
 	struct nic_qp *act_next;
-	bool active;       /* in the list of QPs with work to send */
+	bool active; /* in the list of QPs with work to send */
+	struct nic_qp *sent_next;
+	bool sent_listed;  /* raw: in nd->sent_list */
 	uint8_t transport; /* enum spw_prm_transport */
 	uint32_t mtu, mtu_log2;
 	struct wire_tmpl tmpl;
@@ -181,7 +184,9 @@ uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, cons
 		   uint32_t len);
 /* Writes the CQE if the WQE asked for one. Advance swr_head first (cq_put says why). */
 void sq_complete(struct nic_qp *q, struct nic_swr *w);
-/* Completes every WQE, fetched or only rung, with WR_FLUSH_ERR. */
+/* Raw: the WQEs whose frames are committed complete now. */
+void sq_settle(struct nic_qp *q);
+/* Completes every WQE, fetched or only rung, with WR_FLUSH_ERR; but first those that are sent. */
 void sq_flush(struct nic_qp *q);
 /* The oldest WQE fails: error CQE, QP to ERR (SQE for UC, UD and raw), the rest is flushed. */
 void sq_fail(struct nic_qp *q, uint8_t syndrome, uint8_t vendor);
@@ -236,6 +241,8 @@ void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
 void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
 /* Sum of big-endian 16-bit words on top of sum, folded to 16 bits (RFC 1071). */
 uint32_t csum_add(uint32_t sum, const uint8_t *p, uint32_t bytes);
+/* Sum over the pseudo-header and the L4 bytes; 0xffff if the checksum is correct. */
+uint32_t csum_l4(const struct flow_key *k);
 
 bool rss_init(struct nic_qp *q);
 /* The WQ for a frame, its hash and the CQE's rx_hash_type. Returns NULL if that WQ is not ready. */

@@ -268,6 +268,12 @@ void sq_complete(struct nic_qp *q, struct nic_swr *w)
 		cq_put_req(q, w);
 }
 
+void sq_settle(struct nic_qp *q)
+{
+	if (spw_unlikely(q->sent_listed))
+		nic_tx_publish(q->nd);
+}
+
 static void flush_cqe(struct nic_qp *q, uint16_t idx, uint8_t opcode)
 {
 	if (spw_likely(!q->nd->fault->no_flush))
@@ -282,6 +288,7 @@ void sq_flush(struct nic_qp *q)
 
 	if (!q->swr)
 		return;
+	sq_settle(q);
 	/* swr_head advances before the CQE is written: the CQE may overrun the CQ, and that flushes
 	 * this queue from within. */
 	while (q->swr_head != q->swr_tail) {
