@@ -18,6 +18,7 @@
 #include "base/spw_order.h"
 #include "port/port.h"
 #include "port/spw_port_raw.h"
+#include "port/spw_port_sent.h"
 
 static const struct spw_port_driver *const driver_table[] = {
 	&port_ethdev_driver,
@@ -161,6 +162,14 @@ int spw_port_raw_keep(struct spw_port *port, uint16_t queue)
 	if (!port->driver->raw_keep)
 		return spw_err(ENOTSUP, "driver %s keeps no raw completions", port->driver->name);
 	return port->driver->raw_keep(port, queue);
+}
+
+int spw_port_sent_keep(struct spw_port *port, uint16_t queue, const struct spw_port_sent **sent_out)
+{
+	*sent_out = NULL;
+	if (!port->driver->sent_keep)
+		return spw_err(ENOTSUP, "driver %s keeps no send completions", port->driver->name);
+	return port->driver->sent_keep(port, queue, sent_out);
 }
 
 static int check_queues(const struct spw_port *port)

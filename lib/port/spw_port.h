@@ -86,7 +86,8 @@ struct spw_port_slots {
 
 /* ---- the data path of one queue ---- */
 
-struct spw_port_raw; /* port/spw_port_raw.h */
+struct spw_port_raw;  /* port/spw_port_raw.h */
+struct spw_port_sent; /* port/spw_port_sent.h */
 
 /* Flat and read-only after start: a burst reads this one cache line before it is in the driver. */
 struct spw_port_queue {
@@ -201,6 +202,8 @@ struct spw_port_driver {
 	int (*loop)(struct spw_port *port, uint16_t queue,
 		    uint8_t *head_out);                         /* NULL: it cannot send to itself */
 	int (*raw_keep)(struct spw_port *port, uint16_t queue); /* NULL: it keeps none */
+	int (*sent_keep)(struct spw_port *port, uint16_t queue,
+			 const struct spw_port_sent **sent_out); /* NULL: it keeps none */
 	int (*start)(struct spw_port *port);
 	int (*stop)(struct spw_port *port);
 	void (*stat)(struct spw_port *port, struct spw_port_stat *stat_out);

@@ -26,6 +26,7 @@
 #include "base/spw_log.h"
 #include "port/fault/fault.h"
 #include "port/spw_port_raw.h"
+#include "port/spw_port_sent.h"
 #include "time/spw_time.h"
 
 #define FAULT_KEY "fault_"
@@ -337,6 +338,12 @@ static int fault_raw_keep(struct spw_port *port, uint16_t queue)
 	return rc;
 }
 
+static int fault_sent_keep(struct spw_port *port, uint16_t queue,
+			   const struct spw_port_sent **sent_out)
+{
+	return spw_port_sent_keep(fault_of(port)->inner, queue, sent_out);
+}
+
 static int fault_start(struct spw_port *port)
 {
 	struct fault_port *fp = fault_of(port);
@@ -390,6 +397,7 @@ const struct spw_port_driver port_fault_driver = {
 	.region_attach = fault_region_attach,
 	.queue_setup = fault_queue_setup,
 	.raw_keep = fault_raw_keep,
+	.sent_keep = fault_sent_keep,
 	.start = fault_start,
 	.stop = fault_stop,
 	.stat = fault_stat,

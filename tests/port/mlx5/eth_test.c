@@ -338,14 +338,14 @@ static void test_flow_hash(void **state)
 	kit_close(&run);
 }
 
-static uint64_t nic_now(void)
+static uint64_t nic_now(struct kit_port *p)
 {
 	uint64_t nic, tsc, unc;
 	int rc = -ETIME;
 
 	/* -ETIME: an idle NIC thread did not update its clock page in time. */
 	for (double start = kit_seconds(); rc == -ETIME && kit_seconds() - start < KIT_WAIT_S;)
-		rc = spw_port_pair_clock(run.b.port, &nic, &tsc, &unc);
+		rc = spw_port_pair_clock(p->port, &nic, &tsc, &unc);
 	assert_int_equal(rc, 0);
 	assert_true(unc > 0);
 	return nic;
@@ -368,18 +368,70 @@ static void test_stamps(void **state)
 		kit_close(&run);
 		return;
 	}
-	before = nic_now();
+	before = nic_now(&run.b);
 	kit_send(&run);
 	kit_receive(&run.b, &desc);
 	assert_true(desc.flags & SPW_DESC_NIC_STAMP);
 	assert_true(desc.flags & SPW_DESC_L3_OK && desc.flags & SPW_DESC_L4_OK);
 	assert_true(desc.nic_stamp > before);
-	while (nic_now() <
+	while (nic_now(&run.b) <
 	       desc.nic_stamp) /* the page may lie behind, the test's time limit says how long */
 		kit_turn(&run, false);
 	run.sent--; /* the one that was read was not echoed */
 	kit_settle(&run);
 	kit_close(&run);
+}
+
+/* Sends from a, and waits for the completion of what it sent. */
+static void send_and_wait(const struct spw_port_sent *sent)
+{
+	const struct spw_port_done *done;
+	double start = kit_seconds();
+
+	kit_send(&run);
+	do {
+		assert_true(kit_seconds() - start < KIT_WAIT_S);
+		kit_turn(&run, false);
+		done = &sent->done[(sent->cnt - 1) & sent->mask];
+	} while (!sent->cnt || done->number < run.a.taken);
+	assert_int_equal(done->number, run.a.taken);
+}
+
+/* Send completions are kept, through a decorator too, by the same clock, with the number of the
+ * last frame of each: also where compression takes the stamps of received frames. */
+static void sent_stamps(const char *profile)
+{
+	struct kit_conf
+		a = conf("fault:mlx5:mlx5_0,fault_do=tx_spin,fault_for_us=1,fault_every_us=1000", 1,
+			 profile),
+		b = conf("mlx5:mlx5_1,mode=eth", 1, profile);
+	const struct spw_port_sent *sent;
+
+	a.keep_sent = true;
+	open_ends(&a, &b);
+	sent = run.a.sent[0];
+	assert_int_equal(sent != NULL, kit_card()->stamps);
+	for (int i = 0; sent && i < 5; i++) {
+		const uint64_t before = nic_now(&run.a), cnt = sent->cnt;
+
+		send_and_wait(sent);
+		for (uint64_t k = cnt; k < sent->cnt; k++) {
+			const struct spw_port_done *d = &sent->done[k & sent->mask];
+
+			assert_true(d->stamp >= before);
+			while (nic_now(&run.a) < d->stamp)
+				kit_turn(&run, false);
+		}
+	}
+	kit_settle(&run);
+	kit_close(&run);
+}
+
+static void test_sent_stamps(void **state)
+{
+	(void)state;
+	sent_stamps("latency");
+	sent_stamps("throughput");
 }
 
 int main(int argc, char **argv)
@@ -393,6 +445,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_throughput_falls_back),
 		cmocka_unit_test(test_few_slots),
 		cmocka_unit_test(test_stamps),
+		cmocka_unit_test(test_sent_stamps),
 		cmocka_unit_test(test_missed_frames),
 		cmocka_unit_test(test_flow_hash),
 		cmocka_unit_test(test_laps),

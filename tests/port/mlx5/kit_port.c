@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the spinwire authors */
 #include "kit_port.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,13 @@ static void memory_close(struct kit_port *p)
 		spw_region_free(&p->region);
 }
 
+static int sent_keep(struct kit_port *p, uint16_t queue)
+{
+	int rc = spw_port_sent_keep(p->port, queue, &p->sent[queue]);
+
+	return rc == -ENOTSUP ? 0 : rc;
+}
+
 static int queues_open(struct kit_port *p, const struct kit_conf *conf)
 {
 	int rc = spw_port_region_attach(p->port, &p->region);
@@ -78,6 +86,8 @@ static int queues_open(struct kit_port *p, const struct kit_conf *conf)
 						 .profile = conf->profile};
 
 		rc = spw_port_queue_setup(p->port, q, &qc);
+		if (!rc && conf->keep_sent)
+			rc = sent_keep(p, q);
 	}
 	return rc ? rc : spw_port_start(p->port);
 }

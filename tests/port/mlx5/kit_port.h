@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "port/spw_port.h"
+#include "port/spw_port_sent.h"
 
 #define KIT_QUEUE_MAX 4u
 #define KIT_WAIT_S    90u /* for what must happen, on a slow and busy machine */
@@ -27,6 +27,7 @@ struct kit_conf {
 	uint32_t ring;
 	const struct spw_region
 		*region; /* of the test's own, which outlives the port; NULL: one is made */
+	bool keep_sent;  /* every queue keeps its send completions */
 };
 
 /* Events of a kind that a port reported. */
@@ -45,6 +46,7 @@ struct kit_port {
 	uint64_t rx[KIT_QUEUE_MAX]; /* frames lent */
 	uint64_t taken;             /* by tx_burst */
 	bool echoes_all; /* an echo that the port refuses is offered again, not dropped */
+	const struct spw_port_sent *sent[KIT_QUEUE_MAX]; /* keep_sent; NULL: it keeps none */
 	struct kit_events events;
 };
 

@@ -269,7 +269,7 @@ static void tx_settle(struct mlx5_eth_queue *q, const uint8_t *cqe)
 				   (cqe_is_error(cqe) ? 0 : 1) - q->sq_ci);
 
 	if (done <= q->sq_pi - q->sq_ci)
-		mlx5_eth_tx_sent(q, q->sq_ci + done);
+		mlx5_eth_tx_sent(q, q->sq_ci + done, cqe);
 }
 
 /* After the first error CQE only flushes follow. */

@@ -53,7 +53,9 @@ struct mlx5_eth_plan {
 	unsigned flags; /* enum mlx5_flag */
 	uint32_t rq_cnt, cq_cnt, sq_cnt, strides_log2, stride_log2;
 	uint32_t refill_min;
-	char why[160]; /* reason for the fallback; empty if the profile was met */
+	bool tx_stamps; /* CQEs of sent frames are stamped by the clock that frames are stamped by
+			 */
+	char why[160];  /* reason for the fallback; empty if the profile was met */
 };
 
 /* A queue with its objects. q is first: what the data path reads. */

@@ -181,7 +181,8 @@ int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 	int rc;
 
 	memset(tx, 0, sizeof(*tx));
-	rc = mlx5_cq_make(&dev->rdma, plan->sq_cnt, 0, side, &tx->cq, &tx->cqmem);
+	rc = mlx5_cq_make(&dev->rdma, plan->sq_cnt, plan->tx_stamps ? MLX5_CQ_STAMPS : 0, side,
+			  &tx->cq, &tx->cqmem);
 	if (rc)
 		return rc;
 	own_register(dev, tx);

@@ -96,7 +96,8 @@ int mlx5_eth_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_c
 	     can_compress = dev->dv.cqe_comp_caps.supported_format & MLX5DV_CQE_RES_FORMAT_HASH;
 	int rc;
 
-	*plan = (struct mlx5_eth_plan){.flags = dev->wants_inline ? MLX5_F_INLINE : 0};
+	*plan = (struct mlx5_eth_plan){.flags = dev->wants_inline ? MLX5_F_INLINE : 0,
+				       .tx_stamps = rdma_dev_clock_hz(&dev->rdma) != 0};
 	if (throughput && can_compress)
 		plan->flags |= MLX5_F_COMPRESSED;
 	if (!(plan->flags & MLX5_F_COMPRESSED) && rdma_dev_clock_hz(&dev->rdma))

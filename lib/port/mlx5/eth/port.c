@@ -183,6 +183,21 @@ static int rx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint16_t queue)
 	return rc;
 }
 
+/* As rx_make: without stamps no send completions are kept. */
+static int tx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey)
+{
+	struct mlx5_dev *dev = &eq->port->dev;
+	int rc;
+
+	if (!eq->port->base.caps.nic_clock_hz)
+		eq->plan.tx_stamps = false;
+	rc = mlx5_eth_tx_make(dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
+	if (rc != -EOPNOTSUPP || !eq->plan.tx_stamps)
+		return rc;
+	eq->plan.tx_stamps = false;
+	return mlx5_eth_tx_make(dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
+}
+
 static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 			   const struct spw_port_queue_conf *conf)
 {
@@ -197,7 +212,7 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 	rc = rdma_dev_key(&ep->dev.rdma, conf->pool->region->id, &lkey);
 	rc = rc ? rc : mlx5_eth_plan_make(&ep->dev, conf, &eq->plan);
 	rc = rc ? rc : rx_make(eq, lkey, queue);
-	rc = rc ? rc : mlx5_eth_tx_make(&ep->dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
+	rc = rc ? rc : tx_make(eq, lkey);
 	rc = rc ? rc : queue_lay(eq, conf, queue);
 	if (rc)
 		return rc;
@@ -213,6 +228,21 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 static int eth_raw_keep(struct spw_port *port, uint16_t queue)
 {
 	return mlx5_eth_raw_keep(&mlx5_eth_of(port)->queue[queue].q, &port->queue[queue]);
+}
+
+static int eth_sent_keep(struct spw_port *port, uint16_t queue,
+			 const struct spw_port_sent **sent_out)
+{
+	struct mlx5_eth_queue_ctl *eq = &mlx5_eth_of(port)->queue[queue];
+	int rc;
+
+	if (!eq->plan.tx_stamps)
+		return spw_err(ENOTSUP, "port %s: the device does not stamp what it has sent",
+			       port->name);
+	rc = mlx5_eth_sent_keep(&eq->q, &port->queue[queue]);
+	if (!rc)
+		*sent_out = &eq->q.sent;
+	return rc;
 }
 
 /* ---- start and stop ---- */
@@ -258,6 +288,7 @@ static void forget(struct mlx5_eth_queue *q)
 {
 	memset(&q->stat, 0, sizeof(q->stat));
 	q->rx_nic_drops = 0;
+	q->sent.cnt = 0;
 }
 
 /* The flow rules come last, when every queue can take frames. */
@@ -361,6 +392,7 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.queue_setup = eth_queue_setup,
 	.loop = eth_loop,
 	.raw_keep = eth_raw_keep,
+	.sent_keep = eth_sent_keep,
 	.start = eth_start,
 	.stop = eth_stop,
 	.stat = eth_stat,

@@ -268,7 +268,11 @@ void mlx5_eth_rx_recycle(struct mlx5_eth_queue *q)
 
 void mlx5_eth_tx_recycle(struct mlx5_eth_queue *q)
 {
-	spw_thr_count(&q->stat.tx_flushed, q->sq_pi - q->sq_ci);
+	const uint32_t flushed = q->sq_pi - q->sq_ci;
+
+	spw_thr_count(&q->stat.tx_flushed, flushed);
+	if (flushed && q->flags & MLX5_F_SENT)
+		mlx5_eth_sent_put(q, 0);
 	for (; q->sq_ci != q->sq_pi; q->sq_ci++)
 		mlx5_eth_put(q, &q->sq_slot[q->sq_ci & q->sq_mask], 1, q->flags);
 	q->sq_ci = q->sq_pi = 0;
@@ -318,6 +322,7 @@ void mlx5_eth_queue_fini(struct mlx5_eth_queue *q)
 	free(q->group_ref);
 	free(q->group_free);
 	free(q->raw);
+	free(q->sent.done);
 	*q = (struct mlx5_eth_queue){0};
 }
 

@@ -19,6 +19,7 @@
 #define SPW_PORT_MLX5_ETH_QUEUE_H
 
 #include "port/mlx5/mem.h"
+#include "port/spw_port_sent.h"
 
 /* ---- one queue ---- */
 
@@ -94,7 +95,8 @@ struct mlx5_eth_queue {
 	struct port_queue_stat stat;
 	uint64_t syndrome[MLX5_SYNDROME_CNT];
 	struct mlx5_eth_ops ops;
-	struct mlx5_eth_raw *raw; /* MLX5_F_RAW (eth/raw.h); else NULL */
+	struct mlx5_eth_raw *raw;  /* MLX5_F_RAW (eth/raw.h); else NULL */
+	struct spw_port_sent sent; /* MLX5_F_SENT; else zero */
 	uint32_t rq_lkey;
 	unsigned flags;
 	spw_be32 db_ignored[2];
@@ -187,6 +189,14 @@ void mlx5_eth_queue_calls(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
  * Errors:  -ENOMEM. */
 int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
 
+/* Purpose: makes queue and burst function of pq keep send completions (port/spw_port_sent.h). Their
+ *          CQ has stamps.
+ * Order:   once, after calls.
+ * Owner:   the queue, until fini.
+ * Thread:  setup
+ * Errors:  -ENOMEM. */
+int mlx5_eth_sent_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
+
 /* ---- between the files; all by the owner ---- */
 
 /* The burst function of a variant; NULL: no variant has these flags. */
@@ -209,8 +219,9 @@ void mlx5_eth_tx_fault(struct mlx5_eth_queue *q, const uint8_t *cqe);
 /* Purpose: notes an error for events. syndrome 0: a malformed CQE. */
 void mlx5_eth_rx_fault(struct mlx5_eth_queue *q, uint32_t syndrome);
 
-/* Purpose: the frames of the send WQEs before end were sent: recycles their slots, counts them. */
-void mlx5_eth_tx_sent(struct mlx5_eth_queue *q, uint32_t end);
+/* Purpose: the frames of the send WQEs before end were sent, and cqe says so: recycles their slots,
+ *          counts them. */
+void mlx5_eth_tx_sent(struct mlx5_eth_queue *q, uint32_t end, const uint8_t *cqe);
 
 /* Purpose: polls for send completions and recycles the slots of the frames they cover. */
 void mlx5_eth_tx_reap(struct mlx5_eth_queue *q);
@@ -253,6 +264,16 @@ SPW_INLINE void mlx5_eth_put(struct mlx5_eth_queue *q, const uint32_t *slot, uin
 	}
 	for (uint32_t i = 0; i < cnt; i++)
 		mlx5_eth_group_unref(q, slot[i] >> q->group_log2, 1);
+}
+
+/* Keeps that the frames which are settled by now had left at `stamp`; 0: nobody knows when the last
+ * ones did. Numbers are made of the counters, so the bursts count nothing for it. */
+SPW_INLINE void mlx5_eth_sent_put(struct mlx5_eth_queue *q, uint64_t stamp)
+{
+	struct spw_port_sent *sent = &q->sent;
+
+	sent->done[sent->cnt++ & sent->mask] = (struct spw_port_done){
+		.number = q->stat.tx_frames + q->stat.tx_flushed, .stamp = stamp};
 }
 
 SPW_INLINE void mlx5_eth_count_drop(struct mlx5_eth_queue *q, enum spw_port_drop why, uint64_t n)

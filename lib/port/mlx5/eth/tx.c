@@ -30,8 +30,11 @@
  * providers/mlx5/qp.c: order of doorbell record and register, the two halves of a BlueFlame
  * register used in turn, a copy of the whole WQE only when it is the only one.
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/spw_err.h"
 #include "port/mlx5/cqe.h"
 #include "port/mlx5/eth/queue.h"
 
@@ -120,6 +123,8 @@ SPW_INLINE void tx_reap(struct mlx5_eth_queue *q, const unsigned flags)
 			break;
 		}
 		tx_recycle(q, q->sq_ci + done, flags);
+		if (flags & MLX5_F_SENT)
+			mlx5_eth_sent_put(q, spw_prm_cqe64_get_timestamp(cqe));
 		cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ++ci);
 	}
 	if (ci == q->tx_cq_ci) {
@@ -155,9 +160,15 @@ SPW_INLINE uint16_t tx_body(struct mlx5_eth_queue *q, struct spw_desc **desc, ui
 	return (uint16_t)n;
 }
 
-void mlx5_eth_tx_sent(struct mlx5_eth_queue *q, uint32_t end)
+void mlx5_eth_tx_sent(struct mlx5_eth_queue *q, uint32_t end, const uint8_t *cqe)
 {
+	bool stamped = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_REQ;
+
+	if (end == q->sq_ci)
+		return;
 	tx_recycle(q, end, q->flags);
+	if (q->flags & MLX5_F_SENT)
+		mlx5_eth_sent_put(q, stamped ? spw_prm_cqe64_get_timestamp(cqe) : 0);
 }
 
 void mlx5_eth_tx_reap(struct mlx5_eth_queue *q)
@@ -165,11 +176,12 @@ void mlx5_eth_tx_reap(struct mlx5_eth_queue *q)
 	tx_reap(q, q->flags);
 }
 
-#define TX_VARIANTS(X)                  \
-	X(cyclic, 0)                    \
-	X(cyclic_inline, MLX5_F_INLINE) \
-	X(striding, MLX5_F_STRIDING)    \
-	X(striding_inline, MLX5_F_STRIDING | MLX5_F_INLINE)
+#define TX_BOTH(X, name, f) X(name, f) X(name##_sent, (f) | MLX5_F_SENT)
+#define TX_VARIANTS(X)                           \
+	TX_BOTH(X, cyclic, 0)                    \
+	TX_BOTH(X, cyclic_inline, MLX5_F_INLINE) \
+	TX_BOTH(X, striding, MLX5_F_STRIDING)    \
+	TX_BOTH(X, striding_inline, MLX5_F_STRIDING | MLX5_F_INLINE)
 
 #define TX_DEFINE(name, f)                                                              \
 	static uint16_t tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
@@ -180,10 +192,21 @@ TX_VARIANTS(TX_DEFINE)
 
 mlx5_tx_fn *mlx5_eth_tx_variant(unsigned flags)
 {
-	flags &= MLX5_F_STRIDING | MLX5_F_INLINE;
+	flags &= MLX5_F_STRIDING | MLX5_F_INLINE | MLX5_F_SENT;
 #define TX_PICK(name, f)  \
 	if (flags == (f)) \
 		return tx_burst_##name;
 	TX_VARIANTS(TX_PICK)
 	return NULL;
+}
+
+int mlx5_eth_sent_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
+{
+	q->sent.done = calloc(q->sq_mask + 1, sizeof(*q->sent.done));
+	if (!q->sent.done)
+		return spw_err(ENOMEM, "no memory for send completions");
+	q->sent.mask = q->sq_mask;
+	q->flags |= MLX5_F_SENT;
+	pq->tx_burst = mlx5_eth_tx_variant(q->flags);
+	return 0;
 }

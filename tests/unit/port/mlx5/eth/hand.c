@@ -330,6 +330,8 @@ void hand_sent(struct hand *h, uint16_t wqe_counter, uint32_t syndrome)
 	spw_prm_cqe64_set_wqe_counter(cqe, wqe_counter);
 	if (syndrome)
 		spw_prm_cqe_err_set_syndrome(cqe, syndrome);
+	else
+		spw_prm_cqe64_set_timestamp(cqe, ++h->clock);
 	spw_dma_store(&cqe[63], (uint8_t)((syndrome ? SPW_PRM_CQE_REQ_ERR : SPW_PRM_CQE_REQ) << 4 |
 					  (tx_lap & 1)));
 	h->tx_pi++;

@@ -77,7 +77,7 @@ void hand_bad_frame(struct hand *h, uint32_t syndrome, uint32_t strides);
 /* All posted WQEs are flushed. */
 void hand_flush(struct hand *h);
 
-/* A completion (or error, syndrome != 0) of the send queue. */
+/* A completion (or error, syndrome != 0) of the send queue, stamped by the next of h->clock. */
 void hand_sent(struct hand *h, uint16_t wqe_counter, uint32_t syndrome);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The send burst: what lies in the ring, the doorbell record and the register, byte for byte; and
- * slots that are returned.
+ * The send burst: what lies in the ring, the doorbell record and the register, byte for byte; slots
+ * that are returned; and completions that are kept.
  */
 #include "hand.h"
 #include "unit_test.h"
@@ -254,6 +254,116 @@ static void test_send_error(void **state)
 	assert_int_equal(hand_close(&hand), 0);
 }
 
+/* ---- completions that are kept ---- */
+
+static void expect_done(uint64_t i, uint64_t number, uint64_t stamp)
+{
+	const struct spw_port_done *d = &hand.q->sent.done[i & hand.q->sent.mask];
+
+	assert_int_equal(d->number, number);
+	assert_int_equal(d->stamp, stamp);
+}
+
+static void reap(void)
+{
+	spw_port_events(&hand.pq, NULL, 0);
+}
+
+/* The newest are kept, each with its stamp and the frames up to it, whichever call reaped them. */
+static void test_sent_are_kept(void **state)
+{
+	(void)state;
+	for (unsigned f = 0; f < 4; f++) {
+		uint64_t seed = f, number[SQ_CNT], stamp[SQ_CNT], frames = 0, cnt = 0;
+		uint16_t pos = 65500;
+
+		open_tx((f & 1 ? MLX5_F_STRIDING : 0) | (f & 2 ? MLX5_F_INLINE : 0), pos, 256);
+		assert_int_equal(mlx5_eth_sent_keep(hand.q, &hand.pq), 0);
+		for (int i = 0; i < 3000; i++) {
+			const unsigned bursts = 1 + (unsigned)(unit_random(&seed) % 3);
+
+			for (unsigned b = 0; b < bursts; b++, cnt++) {
+				uint16_t n = (uint16_t)(1 + unit_random(&seed) % 16);
+
+				assert_int_equal(send(n, 100), n);
+				frames += n;
+				pos = (uint16_t)(pos + n);
+				number[cnt % SQ_CNT] = frames;
+				stamp[cnt % SQ_CNT] = hand.clock + 1;
+				hand_sent(&hand, (uint16_t)(pos - 1), 0);
+			}
+			reap();
+			assert_int_equal(hand.q->sent.cnt, cnt);
+			for (uint64_t k = cnt - SPW_MIN(cnt, SQ_CNT); k < cnt; k++)
+				expect_done(k, number[k % SQ_CNT], stamp[k % SQ_CNT]);
+		}
+		assert_int_equal(hand_close(&hand), 0);
+	}
+}
+
+/* One call can add as many as the ring has entries. */
+static void test_sent_of_a_full_ring(void **state)
+{
+	uint64_t clock;
+
+	(void)state;
+	open_tx(0, 0, 256);
+	clock = hand.clock;
+	assert_int_equal(mlx5_eth_sent_keep(hand.q, &hand.pq), 0);
+	for (uint16_t i = 0; i < SQ_CNT; i++)
+		assert_int_equal(send(1, 64), 1);
+	for (uint16_t i = 0; i < SQ_CNT; i++)
+		hand_sent(&hand, i, 0);
+	reap();
+	assert_int_equal(hand.q->sent.cnt, SQ_CNT);
+	for (uint32_t i = 0; i < SQ_CNT; i++)
+		expect_done(i, i + 1, clock + i + 1);
+	assert_int_equal(hand_close(&hand), 0);
+}
+
+/* The queue fails in the middle: two frames were sent in time, two before the error with no stamp
+ * that anybody knows, the rest flushed. Numbers go on behind them. */
+static void test_sent_across_a_reset(void **state)
+{
+	struct spw_port_event ev[4];
+	uint64_t clock;
+
+	(void)state;
+	open_tx(0, 0, 256);
+	clock = hand.clock;
+	assert_int_equal(mlx5_eth_sent_keep(hand.q, &hand.pq), 0);
+	send(2, 64);
+	send(6, 64);
+	hand_sent(&hand, 1, 0);
+	hand_sent(&hand, 4, SPW_PRM_SYN_LOCAL_PROT_ERR); /* 2 and 3 were sent */
+	hand_sent(&hand, 5, SPW_PRM_SYN_WR_FLUSH_ERR);
+	spw_port_events(&hand.pq, ev, 4);
+	spw_port_events(&hand.pq, ev, 4);
+	assert_int_equal(hand.sq_readies, 1);
+	assert_int_equal(hand.q->sent.cnt, 3);
+	expect_done(0, 2, clock + 1);
+	expect_done(1, 4, 0);
+	expect_done(2, 8, 0);
+	assert_int_equal(send(3, 64), 3);
+	hand_sent(&hand, 2, 0);
+	reap();
+	assert_int_equal(hand.q->sent.cnt, 4);
+	expect_done(3, 11, clock + 2);
+	assert_int_equal(hand_close(&hand), 0);
+}
+
+static void test_sent_unless_asked(void **state)
+{
+	(void)state;
+	open_tx(0, 0, 256);
+	send(2, 64);
+	hand_sent(&hand, 1, 0);
+	reap();
+	assert_int_equal(hand.q->sent.cnt, 0);
+	assert_null(hand.q->sent.done);
+	assert_int_equal(hand_close(&hand), 0);
+}
+
 static void test_no_send_queue(void **state)
 {
 	struct hand_conf c = {
@@ -271,10 +381,18 @@ static void test_no_send_queue(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wqes),         cmocka_unit_test(test_doorbells),
-		cmocka_unit_test(test_short_frames), cmocka_unit_test(test_completions),
-		cmocka_unit_test(test_full_ring),    cmocka_unit_test(test_completion_lies),
-		cmocka_unit_test(test_send_error),   cmocka_unit_test(test_no_send_queue),
+		cmocka_unit_test(test_wqes),
+		cmocka_unit_test(test_doorbells),
+		cmocka_unit_test(test_short_frames),
+		cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_full_ring),
+		cmocka_unit_test(test_completion_lies),
+		cmocka_unit_test(test_send_error),
+		cmocka_unit_test(test_no_send_queue),
+		cmocka_unit_test(test_sent_are_kept),
+		cmocka_unit_test(test_sent_of_a_full_ring),
+		cmocka_unit_test(test_sent_across_a_reset),
+		cmocka_unit_test(test_sent_unless_asked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * When a NIC had sent what it was handed: the stamps of a queue's send completions. A queue keeps
+ * them only when asked, by the program whose lanes keep a trail (base/spw_trail.h); others pay
+ * nothing for it.
+ *
+ *   tx_burst    1 2 3 4 | 5 | 6 7 8 | 9 ...             frames are numbered as they are taken
+ *   completion          4   5       8                   one for several frames
+ *   kept                4,t 5,t     8,t                 frames up to 8 had left at t, at the latest
+ *
+ * A completion covers all frames since the one before it, so its stamp is an upper bound of when
+ * each of them left, and close to the last one's.
+ */
+#ifndef SPW_PORT_SENT_H
+#define SPW_PORT_SENT_H
+
+#include "port/spw_port.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spw_port_done {
+	uint64_t number; /* frames that tx_burst has taken since start, up to the last it covers */
+	/* NIC ticks, as of received frames; 0: nobody knows. They were flushed, or sent shortly
+	 * before the queue failed. */
+	uint64_t stamp;
+};
+
+/* The newest; done[i & mask] is the i-th since start. As many as the send ring has entries, which
+ * is how many one burst or call of events can add. Owner only, but for done, mask: constant. */
+struct spw_port_sent {
+	struct spw_port_done *done;
+	uint32_t mask;
+	uint64_t cnt; /* since start */
+};
+
+/* Purpose: from now on a queue keeps its send completions.
+ * Shape:   queue 0 .. port->queue_cnt - 1, set up.
+ * Owner:   the port, until close; written by tx_burst and events, on the queue's lcore.
+ * Order:   before start, once.
+ * Thread:  setup
+ * Errors:  -ENOTSUP the driver keeps none, or the device does not stamp them; -ENOMEM. */
+int spw_port_sent_keep(struct spw_port *port, uint16_t queue,
+		       const struct spw_port_sent **sent_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
