@@ -9,7 +9,7 @@
 
 #include "app.h"
 
-#define NAMES_BYTES 472
+#define NAMES_BYTES 480
 
 int app_trail_open(struct app *app)
 {

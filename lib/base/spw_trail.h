@@ -9,6 +9,7 @@
  *   SLOW      SENT                CAME     FRAME    SENT            CAME       SLOW
  *   GAP       GAP                 GAP      BATCH    GAP             GAP        GAP
  *                                          BLAME, GAP
+ *                                          DONE: the card reports what it has sent
  *
  * The owner writes records of one cache line into a ring of its own, which keeps the newest; the
  * ring is written to a file when the owner has ended. All times are ticks of spw_cpu_counter(),
@@ -27,19 +28,22 @@
 extern "C" {
 #endif
 
-#define SPW_TRAIL_VERSION 1u
+#define SPW_TRAIL_VERSION 2u
 #define SPW_TRAIL_LOG2    19u /* records kept: 32 MiB */
 
 /* What at[] holds. The text is the reader's key: name, at[0] at[1] ... */
-#define SPW_TRAIL_LIST(X)                                                                         \
-	X(GAP, "from to: the owner did not work; what: why, by the names in the file's head")     \
-	X(SLOW, "due taken handed drained echo: source; drained: the port was last empty")        \
-	X(SENT, "taken committed flushed: NIC; its doorbell was read, on the cable, published")   \
-	X(HELD, "put: NIC; a fault had held the frame that was committed before")                 \
-	X(CAME, "stamped completed: NIC; taken from the cable, its CQE written")                  \
-	X(FRAME, "nic batch empty: pipe; NIC stamp or 0, batch number, last poll that left none") \
-	X(BATCH, "batch polled pushed start end reaped sent: pipe")                               \
-	X(BLAME, "batch, then (cause << 56 | ticks) each: pipe; what: the part, 0: nic_polled")
+#define SPW_TRAIL_LIST(X)                                                                          \
+	X(GAP, "from to: the owner did not work; what: why, by the names in the file's head")      \
+	X(SLOW, "due taken handed drained echo: source; drained: the port was last empty")         \
+	X(SENT, "taken committed flushed: NIC; its doorbell was read, on the cable, published")    \
+	X(HELD, "put: NIC; a fault had held the frame that was committed before")                  \
+	X(CAME, "stamped completed: NIC; taken from the cable, its CQE written")                   \
+	X(FRAME, "nic batch empty number unc: pipe; NIC stamp or 0, batch number, last poll that " \
+		 "left none, number among the frames that its lane sent or 0, uncertainty of nic") \
+	X(BATCH, "batch polled pushed start end reaped sent: pipe")                                \
+	X(BLAME, "batch, then (cause << 56 | ticks) each: pipe; what: the part, 0: nic_polled")    \
+	X(DONE, "number stamp unc: pipe; its NIC had sent the lane's frames up to number by "      \
+		"stamp, 0: not known when; uncertainty")
 
 enum spw_trail_kind {
 #define X(name, text) SPW_TRAIL_##name,
@@ -62,15 +66,13 @@ struct spw_trail_head {
 	char magic[8]; /* "SPWTRAIL" */
 	uint32_t version, every;
 	uint64_t all, kept; /* records written in all, and those that follow */
-	uint64_t unc;       /* of NIC stamps that were translated, ticks */
-	char names[472];    /* what GAP and BLAME count: "gap=lost,port;cause=poll_gap,..." */
+	char names[480];    /* what GAP and BLAME count: "gap=lost,port;cause=poll_gap,..." */
 };
 SPW_ASSERT_SIZE(struct spw_trail_head, 512);
 
 struct spw_trail {
 	struct spw_trail_rec *rec; /* [1 << SPW_TRAIL_LOG2] */
 	uint64_t cnt;              /* written so far */
-	uint64_t unc;              /* of NIC stamps, ticks; the owner's, as of the end */
 	uint32_t every;            /* a power of 2 */
 };
 

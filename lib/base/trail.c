@@ -48,8 +48,7 @@ static bool put_trail(int fd, const struct spw_trail *trail, const char *names)
 				      .version = SPW_TRAIL_VERSION,
 				      .every = trail->every,
 				      .all = trail->cnt,
-				      .kept = SPW_MIN(trail->cnt, (uint64_t)RING_CNT),
-				      .unc = trail->unc};
+				      .kept = SPW_MIN(trail->cnt, (uint64_t)RING_CNT)};
 	const uint64_t first = (trail->cnt - head.kept) & (RING_CNT - 1);
 	const uint64_t tail = SPW_MIN(head.kept, RING_CNT - first);
 

@@ -54,6 +54,7 @@ static void house_events(struct spw_pipe *pipe)
 	struct spw_port_event event[4];
 	uint16_t cnt = spw_port_events(pipe->queue, event, SPW_ARRAY_CNT(event));
 
+	pipe_trail_done(pipe);
 	for (uint16_t i = 0; i < cnt; i++) {
 		house_link(pipe, &event[i]);
 		pipe_flight_event(pipe, &event[i]);

@@ -25,6 +25,21 @@ void pipe_housekeep(struct spw_pipe *pipe) SPW_COLD;
  * Thread: owner. */
 void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch) SPW_COLD;
 
+/* pipe_slow.c. Purpose: reads the generator's header of a frame whose slot is still lent.
+ * Returns: false: it has none, or the host cannot read it.
+ * Thread: owner. */
+bool pipe_slow_ident_of(const struct spw_pipe_slow *slow, const struct spw_desc *d,
+			struct spw_ident *ident_out) SPW_COLD;
+
+/* pipe_trail.c. Purpose: notes the frames of a batch that was reaped; the batch, after its echoes
+ * were handed to the port; completions of sent frames since the last call (nothing if the port
+ * keeps none). All but the last: with a trail only.
+ * Thread: owner. */
+void pipe_trail_frames(struct spw_pipe *pipe, const struct spw_gring_batch *batch) SPW_COLD;
+void pipe_trail_batch(struct spw_pipe *pipe, const struct spw_gring_batch *batch,
+		      const struct spw_rec_stamps *at) SPW_COLD;
+void pipe_trail_done(struct spw_pipe *pipe) SPW_COLD;
+
 /* pipe_slow.c. Purpose: describes a batch that was slow or is among the longest; it is judged
  * later. With a trail, notes any batch. at: as spw_rec_batch left it. sent_tx: part of the batch
  * was echoed.

@@ -13,8 +13,6 @@
  *
  * Everything here is off the fast path: it may divide and loop, but not wait.
  */
-#include <string.h>
-
 #include "exec/spw_pause.h"
 #include "pipe/pipe_impl.h"
 
@@ -23,32 +21,11 @@
 
 /* ---- identity ---- */
 
-static bool ident_of(const struct spw_pipe_slow *slow, const struct spw_desc *d,
-		     struct spw_ident *ident_out)
+bool pipe_slow_ident_of(const struct spw_pipe_slow *slow, const struct spw_desc *d,
+			struct spw_ident *ident_out)
 {
 	return slow->frames && spw_ident_find(spw_pool_slot_addr(slow->frames, d->slot) + d->offset,
 					      d->len, d->flags & SPW_DESC_MSG, ident_out);
-}
-
-/* The frames whose numbers the trail keeps, each with its NIC stamp and its batch. */
-static void trail_frames(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
-{
-	struct spw_trail *trail = pipe->rec.trail;
-	struct spw_ident ident;
-
-	for (uint32_t i = 0; i < batch->cnt; i++) {
-		const struct spw_desc *d = &batch->desc[i];
-		struct spw_trail_rec *rec;
-
-		if (!ident_of(&pipe->slow, d, &ident) || !spw_trail_wants(trail, ident.seq))
-			continue;
-		rec = spw_trail_next(trail, SPW_TRAIL_FRAME, 0, ident.flow, ident.seq);
-		rec->at[0] = pipe->slow.nic_stamps && d->flags & SPW_DESC_NIC_STAMP
-				     ? spw_clock_map_ref(&pipe->rec.nic_map, d->nic_stamp)
-				     : 0;
-		rec->at[1] = batch->seq;
-		rec->at[2] = batch->empty_tsc;
-	}
 }
 
 void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
@@ -59,10 +36,10 @@ void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 	if (!slow->frames)
 		return;
 	slow->ident_seq = batch->seq;
-	slow->ident_known = ident_of(slow, d, &slow->ident);
+	slow->ident_known = pipe_slow_ident_of(slow, d, &slow->ident);
 	pipe_flight_ident(pipe);
 	if (pipe->rec.trail)
-		trail_frames(pipe, batch);
+		pipe_trail_frames(pipe, batch);
 }
 
 /* ---- facts from the port ---- */
@@ -169,17 +146,6 @@ static uint32_t above(const struct spw_rec *rec, const struct spw_gring_batch *b
 
 static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow);
 
-static void trail_batch(struct spw_trail *trail, const struct spw_gring_batch *batch,
-			const struct spw_rec_stamps *at)
-{
-	struct spw_trail_rec *rec = spw_trail_next(trail, SPW_TRAIL_BATCH, 0, 0, batch->cnt);
-	const uint64_t stamp[SPW_TRAIL_AT_CNT] = {batch->seq,     at->polled,   at->pushed,
-						  at->exec_start, at->exec_end, at->reaped,
-						  at->sent};
-
-	memcpy(rec->at, stamp, sizeof(rec->at));
-}
-
 void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
 		    bool sent_tx)
@@ -190,7 +156,7 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 	struct spw_rec_slow *slow;
 
 	if (pipe->rec.trail)
-		trail_batch(pipe->rec.trail, batch, at);
+		pipe_trail_batch(pipe, batch, at);
 	/* Judged first, since that may raise the bar: a recording has it in this order too. */
 	if (spw_rec_slow_full(&pipe->rec))
 		slow_judge(pipe, spw_rec_slow_due(&pipe->rec, at->sent, true));

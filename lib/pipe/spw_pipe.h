@@ -27,7 +27,7 @@
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
-#include "port/spw_port.h"
+#include "port/spw_port_sent.h"
 #include "rec/spw_flight.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
@@ -75,6 +75,9 @@ struct spw_pipe_conf {
 	/* Where the generator's frames are noted, with `record` and slow_tsc; NULL: nowhere.
 	 * Outlives the pipe. */
 	struct spw_trail *trail;
+	/* With a trail and nic_stamps: the queue's send completions, which go there too; NULL: it
+	 * keeps none. */
+	const struct spw_port_sent *sent;
 	/* Where what the loop learns is recorded, with `record`; NULL: nowhere. Outlives the pipe.
 	 */
 	struct spw_flight *flight;
@@ -120,6 +123,16 @@ struct spw_pipe_slow {
 	uint64_t relaunch_tsc[2];
 };
 
+/* What the pipe keeps for its trail (pipe_trail.c). Numbers count the frames that the port took. */
+struct spw_pipe_trail {
+	const struct spw_port_sent *sent; /* NULL: no completions are noted */
+	uint64_t seen;                    /* of sent->cnt */
+	uint64_t done;                    /* number of the last completion seen */
+	uint64_t noted;                   /* highest number of a frame on the trail */
+	uint64_t taken;                   /* frames that the port had taken before this batch */
+	uint64_t frames_at;               /* the trail's count before this batch's frames */
+};
+
 /* One pipe. Readers outside the lcore use spw_pipe_summary, spw_pipe_collect and spw_pipe_event,
  * not the fields. */
 struct spw_pipe {
@@ -158,6 +171,7 @@ struct spw_pipe {
 	uint32_t ended;
 	struct spw_pipe_events events;
 	struct spw_pipe_slow slow;
+	struct spw_pipe_trail trail;
 	struct spw_gring_batch spill; /* receives the frames of a poll when the ring is full */
 	struct spw_rec rec;
 } SPW_ALIGNED(2 * SPW_CACHE_LINE);

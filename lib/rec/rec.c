@@ -95,8 +95,6 @@ void spw_rec_begin(struct spw_rec *rec)
 void spw_rec_end(struct spw_rec *rec)
 {
 	rec_preempt_end(&rec->preempt);
-	if (rec->trail)
-		rec->trail->unc = rec->nic_unc;
 }
 
 /* Takes the newest map from its box. If the feeder overtakes the read, the old map stays: it is

@@ -137,6 +137,7 @@ struct spw_topo_lane {
 	struct spw_pipe pipe; /* run by the owner */
 	struct spw_pool pool;
 	struct spw_port *port;
+	const struct spw_port_sent *sent; /* with a trail: what the port keeps; NULL: nothing */
 	struct spw_topo_lane_conf conf;
 	size_t slot_bytes; /* with headroom and alignment */
 	uint32_t region;   /* index into spw_topo.region */

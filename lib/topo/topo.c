@@ -17,6 +17,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/spw_port_raw.h"
+#include "port/spw_port_sent.h"
 #include "topo.h"
 
 #define DRAIN_NS \
@@ -107,6 +108,16 @@ static int raw_keep(const struct spw_topo *topo, const struct spw_topo_lane *lan
 	return rc == -ENOTSUP ? 0 : rc;
 }
 
+/* A trail has the send completions of drivers that keep them. */
+static int sent_keep(const struct spw_topo *topo, struct spw_topo_lane *lane)
+{
+	int rc = topo->conf.pipe.trail
+			 ? spw_port_sent_keep(lane->port, lane->conf.queue, &lane->sent)
+			 : 0;
+
+	return rc == -ENOTSUP ? 0 : rc;
+}
+
 static int queues_open(struct spw_topo *topo)
 {
 	int rc;
@@ -126,7 +137,7 @@ static int queues_open(struct spw_topo *topo)
 		};
 
 		if ((rc = spw_port_queue_setup(lane->port, lane->conf.queue, &qc)) < 0 ||
-		    (rc = raw_keep(topo, lane)) < 0)
+		    (rc = raw_keep(topo, lane)) < 0 || (rc = sent_keep(topo, lane)) < 0)
 			return rc;
 	}
 	return 0;
@@ -257,6 +268,7 @@ static int pipe_open(struct spw_topo *topo, uint32_t i)
 		.slow_tsc = spw_tsc_from_ns(&topo->conf.tsc, topo->conf.pipe.slow_ns),
 		.slow_wait_tsc = ticks_or(topo, topo->conf.pipe.slow_wait_ns, SLOW_WAIT_NS),
 		.trail = topo->conf.pipe.trail ? &topo->conf.pipe.trail[i] : NULL,
+		.sent = lane->sent,
 		.flight = topo->conf.pipe.flight ? &topo->conf.pipe.flight[i] : NULL,
 		.lcore = (uint16_t)lane->conf.lcore_id,
 		.queue_idx = lane->conf.queue,

@@ -4,10 +4,11 @@ import bisect
 import gc
 import struct
 
-HEAD = struct.Struct("=8sIIQQQ472s")
+HEAD = struct.Struct("=8sIIQQ480s")
 RECORD = struct.Struct("=BBHI7Q")
-KINDS = ("GAP", "SLOW", "SENT", "HELD", "CAME", "FRAME", "BATCH", "BLAME")
-GAP, SLOW, SENT, HELD, CAME, FRAME, BATCH, BLAME = range(len(KINDS))
+VERSION = 2
+KINDS = ("GAP", "SLOW", "SENT", "HELD", "CAME", "FRAME", "BATCH", "BLAME", "DONE")
+GAP, SLOW, SENT, HELD, CAME, FRAME, BATCH, BLAME, DONE = range(len(KINDS))
 CORES_NS = 250  # two cores' readings of the counter are in order to within this
 
 # The way of a frame, in order: key, name, from where to where, who is waited for.
@@ -24,14 +25,17 @@ PLACES = [
     ("end_reaped", "end_reaped", "executor end to reaped", "loop"),
     ("reaped_sent", "reaped_sent", "reaped to handed back to spinwire's NIC", "loop"),
     ("back", "spinwire's NIC, out", "handed back to on the wire", "nic"),
+    ("sent_by", "spinwire's NIC, sent by", "handed back to its send completion, which is on the wire or later", "nic"),
     ("wire_back", "wire, back", "on the wire to stamped by the source's NIC", "peer"),
     ("peer_in", "source's NIC, in", "stamped by the source's NIC to its CQE", "peer"),
     ("echo", "source: not polled", "CQE to polled by the source", "source"),
+    ("beyond", "beyond spinwire's NIC", "its send completion to polled by the source: wire, source's NIC, source", "beyond"),
 ]
 INDEX = {key: i for i, (key, *_) in enumerate(PLACES)}
 FIRST_PART = INDEX["nic_polled"]  # part p of a batch's time is place FIRST_PART + p
 PARTS = [key for key, *_ in PLACES[FIRST_PART:FIRST_PART + 6]]
-WHO = {"source": "the source's loop", "peer": "the source's NIC thread", "nic": "spinwire's NIC thread", "loop": "spinwire's loop"}
+WHO = {"source": "the source's loop", "peer": "the source's NIC thread", "nic": "spinwire's NIC thread", "loop": "spinwire's loop",
+       "beyond": "the wire, the source's NIC or its loop"}
 UNKNOWN = "unknown"
 # What a long step of spinwire's loop is called by those who wait for it, as in lib/rec/cause.c.
 HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall"}
@@ -50,8 +54,8 @@ TEXTS = {"poll_gap": "spinwire's loop did not run: it lost its core, or a receiv
 class Trail:
     """One owner's records, by kind, each as (what, flow, seq, at...)."""
 
-    def __init__(self, every, lost, unc, names):
-        self.every, self.lost, self.unc, self.names = every, lost, unc, names
+    def __init__(self, every, lost, names):
+        self.every, self.lost, self.names = every, lost, names
         self.of = [[] for _ in KINDS]
 
 
@@ -68,14 +72,14 @@ def read(path):
     while at < len(data):
         if len(data) - at < HEAD.size:
             raise ValueError(f"{path} ends within a head")
-        magic, version, every, everything, kept, unc, names = HEAD.unpack_from(data, at)
-        if magic != b"SPWTRAIL" or version != 1:
-            raise ValueError(f"{path} is no trail")
+        magic, version, every, everything, kept, names = HEAD.unpack_from(data, at)
+        if magic != b"SPWTRAIL" or version != VERSION:
+            raise ValueError(f"{path} is no trail of version {VERSION}")
         at += HEAD.size
         end = at + kept * RECORD.size
         if end > len(data):
             raise ValueError(f"{path} ends within a record")
-        trail = Trail(every, everything - kept, unc, _names(names))
+        trail = Trail(every, everything - kept, _names(names))
         of = trail.of
         for rec in RECORD.iter_unpack(data[at:end]):
             of[rec[0]].append(rec)
@@ -153,6 +157,7 @@ class Sides:
         self.peer_sent, self.peer_held, self.peer_came = (_by_key(self.peer, kind) for kind in (SENT, HELD, CAME))
         self.nic_sent, self.nic_held, self.nic_came = (_by_key(self.nic, kind) for kind in (SENT, HELD, CAME))
         self.frames, self.batch, self.blame = {}, {}, {}
+        self.done = [([rec[4] for rec in trail.of[DONE]], trail.of[DONE]) for trail in spinwire]
         for lane, trail in enumerate(spinwire):
             causes = trail.names.get("cause", [])
             for rec in trail.of[FRAME]:
@@ -165,9 +170,15 @@ class Sides:
         for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic)):
             self.kinds[who], self.gaps[who] = _gaps(trails, ("refused", "behind"))
         self.or_refused, self.or_behind = (_gaps(source, but)[1] for but in (("behind",), ()))
-        self.unc = max([trail.unc for trail in spinwire], default=0)  # of stamps that were translated
         self.lost = {who: sum(trail.lost for trail in trails) for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic))}
         self.every = max([trail.every for trail in source], default=1)
+
+    def sent_by(self, lane, number):
+        """(stamp of the send completion that covers a lane's frame of this number, its uncertainty): it had left by then. None if nobody
+        knows."""
+        numbers, rows = self.done[lane]
+        i = bisect.bisect_left(numbers, number) if number else len(numbers)
+        return (rows[i][5], rows[i][6]) if i < len(numbers) and rows[i][5] else None
 
 
 # ---- one frame ---------------------------------------------------------------------------------------
@@ -178,6 +189,7 @@ class Row:
     def __init__(self, flow, seq, due, echo):
         self.flow, self.seq, self.due, self.echo = flow, seq, due, echo
         self.legs, self.defects, self.whole_known, self.like, self.unc = [], 0, False, 0, 0
+        self.sent_by = None  # ticks from hand-over to send completion, where nothing closer is known
 
     @property
     def whole(self):
@@ -193,7 +205,7 @@ class Row:
 
 def _stamps(sides, frame):
     """[(place that ends here, stamp, whether it only says "by then")] of one frame, None where a place has no stamp; its batch; the
-    poll before. A stamp "by then" was read after the event: whoever took the frame on may have a stamp before it."""
+    poll before; whether nothing is missing; the uncertainty of the stamps that were translated from a card's clock. A stamp "by then" was read after the event: whoever took the frame on may have a stamp before it."""
     _, _, flow, seq, due, taken, handed, drained, echo, *_ = frame
     key = flow << 32 | seq
     sent = _pick(sides.peer_sent.get(key), 1, due, echo)
@@ -209,6 +221,8 @@ def _stamps(sides, frame):
     back_held = _pick(sides.nic_held.get(key), 0, back[5], echo) if back and sides.nic_held else None
     home = _pick(sides.peer_came.get(key), 0, due, echo)
     nic = came[4] if came else found[4] if batch and found[4] else None
+    sent_by, unc = batch and not back and sides.sent_by(lane, found[7]) or (None, 0)
+    unc = max(unc, found[8] if batch and not came and found[4] else 0)
     stamps = [(None, due, False), ("due", taken or None, False), ("send", handed or None, True),
               ("out", sent and sent[6 if not held else 5], True), ("held", held and held[4], False), ("wire_out", nic, False),
               ("in", came and came[5], True)]
@@ -217,10 +231,10 @@ def _stamps(sides, frame):
         pushed = min(pushed, start)
         stamps += [("nic_polled", polled, False), ("polled_pushed", pushed, False), ("pushed_start", start, False),
                    ("start_end", end, False), ("end_reaped", reaped, False), ("reaped_sent", done, True)]
-    stamps += [("back", back and back[6 if not back_held else 5], True), ("held", back_held and back_held[4], False),
-               ("wire_back", home and home[4], False), ("peer_in", home and home[5], True), ("echo", echo, False)]
+    stamps += [("back", back and back[6 if not back_held else 5], True), ("held", back_held and back_held[4], False), ("sent_by", sent_by, True),
+               ("wire_back", home and home[4], False), ("peer_in", home and home[5], True), ("beyond" if sent_by and not home else "echo", echo, False)]
     whole = bool(sent and came and batch and back and home) if sides.peer or sides.nic else bool(batch)
-    return stamps, (lane, found, batch) if batch else None, drained, whole
+    return stamps, (lane, found, batch) if batch else None, drained, whole, unc
 
 
 def _in_order(stamps, unc):
@@ -289,13 +303,13 @@ def _shares(sides, key, begin, end, batch, drained):
         return _not_sent(sides, begin, end)
     if key in ("out", "peer_in"):
         return {"peer_late": sides.gaps["peer"].covered(begin, end)}
-    if key in ("in", "back"):
+    if key in ("in", "back", "sent_by"):
         return {"nic_late": sides.gaps["nic"].covered(begin, end)}
     if key in ("wire_out", "wire_back") and sides.peer and sides.nic:
         who, cause = ("nic", "nic_late") if key == "wire_out" else ("peer", "peer_late")
         late = sides.gaps[who].covered(begin, end)
         return {cause: late, "wire": ticks - late}
-    if key == "echo":
+    if key in ("echo", "beyond"):
         return {"sender_behind": ticks if drained < begin else sides.gaps["source"].covered(begin, end)}
     if not batch or key not in PARTS:
         return {}
@@ -306,13 +320,14 @@ def _shares(sides, key, begin, end, batch, drained):
 
 
 def frame_row(sides, frame, tick_unc):
-    stamps, batch, drained, whole = _stamps(sides, frame)
+    stamps, batch, drained, whole, unc = _stamps(sides, frame)
     row = Row(frame[2], frame[3], frame[4], frame[8])
-    # The trail of spinwire's NIC has the counter's ticks; only a frame that is not on it has a translated stamp.
-    row.unc = tick_unc + (0 if whole and sides.nic else sides.unc)
+    row.unc = tick_unc + unc
     legs, row.defects = _in_order(stamps, row.unc)
     row.whole_known = whole
     for key, begin, end in legs:
+        if key == "sent_by":
+            row.sent_by = end - begin
         if end <= begin:
             continue
         shares = {cause: t for cause, t in _shares(sides, key, begin, end, batch, drained).items() if t > 0}
@@ -327,7 +342,7 @@ def away(sides, key, begin, end):
     """{what the thread that is waited for did instead: ticks} within one leg: nap, lost, send..."""
     if key == "held":
         return {}
-    kinds = sides.kinds[PLACES[INDEX[key]][3]]
+    kinds = sides.kinds.get(PLACES[INDEX[key]][3], {})
     return {kind: ticks for kind, ticks in ((kind, gaps.covered(begin, end)) for kind, gaps in kinds.items()) if ticks > 0}
 
 
@@ -349,6 +364,7 @@ class Sum:
         self.by = {}      # (place, cause): ticks
         self.waits = {}   # who: [(begin, end)] of its waits
         self.worst = []   # rows, longest first
+        self.bounded = self.cleared = 0  # frames with a send completion only; of those: it came within an eighth of their time
 
     def add(self, row, wait_ticks):
         self.frames += 1
@@ -356,10 +372,12 @@ class Sum:
         self.joined += row.whole_known
         self.defects += row.defects
         self.unc = max(self.unc, row.unc)
+        self.bounded += row.sent_by is not None
+        self.cleared += row.sent_by is not None and row.sent_by <= row.whole / 8
         for key, begin, end, shares in row.legs:
             for cause, ticks in shares.items():
                 self.by[key, cause] = self.by.get((key, cause), 0) + ticks
-            if key != "held" and end - begin > wait_ticks:
+            if key not in ("held", "sent_by", "beyond") and end - begin > wait_ticks:
                 self.waits.setdefault(PLACES[INDEX[key]][3], []).append((begin, end))
 
     def causes(self):

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "lib"))
 import spwjoin  # noqa: E402  (found by the line above)
-from spwjoin import BATCH, BLAME, CAME, FRAME, GAP, HELD, SENT, SLOW  # noqa: E402
+from spwjoin import BATCH, BLAME, CAME, DONE, FRAME, GAP, HELD, SENT, SLOW  # noqa: E402
 from spwreport import where  # noqa: E402
 
 HZ = 1_000_000_000
@@ -20,8 +20,8 @@ def record(kind, *at, what=0, flow=3, seq=7):
     return spwjoin.RECORD.pack(kind, what, flow, seq, *at, *[0] * (7 - len(at)))
 
 
-def trail(names, records, every=1, lost=0, unc=0):
-    return spwjoin.HEAD.pack(b"SPWTRAIL", 1, every, len(records) + lost, len(records), unc, NAMES[names]) + b"".join(records)
+def trail(names, records, every=1, lost=0):
+    return spwjoin.HEAD.pack(b"SPWTRAIL", spwjoin.VERSION, every, len(records) + lost, len(records), NAMES[names]) + b"".join(records)
 
 
 class Way:
@@ -40,8 +40,8 @@ class Way:
     def source(self):
         return [self.rec(SLOW, "due", "taken", "handed", "drained", "echo")]
 
-    def loop(self, batch=1, nic=True):
-        return [self.rec(FRAME, "stamped" if nic else 0, batch, "empty"),
+    def loop(self, batch=1, nic=True, unc=0):
+        return [self.rec(FRAME, "stamped" if nic else 0, batch, "empty", batch, unc),
                 self.rec(BATCH, batch, "polled", "pushed", "start", "end", "reaped", "sent")]
 
     def peer(self):
@@ -49,6 +49,9 @@ class Way:
 
     def nic(self):
         return [self.rec(CAME, "stamped", "cqe"), self.rec(SENT, "back_db", "back_committed", "back_flushed")]
+
+    def done(self, us, number=1, unc=0):
+        return record(DONE, number, self.base + round(us * 1000) if us else 0, unc)
 
     def gap(self, first, last, what=0):
         return record(GAP, self.base + first * 1000, self.base + last * 1000, what=what)
@@ -69,12 +72,12 @@ class Join(unittest.TestCase):
             out.write(data)
         return path
 
-    def sides(self, ways, source=(), loop=(), peer=(), nic=(), nics=True, unc=0):
-        rows = {"source": [r for w in ways for r in w.source()], "loop": [r for n, w in enumerate(ways) for r in w.loop(n + 1)],
+    def sides(self, ways, source=(), loop=(), peer=(), nic=(), nics=True, unc=0, card=False):
+        rows = {"source": [r for w in ways for r in w.source()], "loop": [r for n, w in enumerate(ways) for r in w.loop(n + 1, unc=unc)],
                 "peer": [r for w in ways for r in w.peer()], "nic": [r for w in ways for r in w.nic()]}
-        files = [self.file("source", trail("source", rows["source"] + list(source))), self.file("loop", trail("loop", rows["loop"] + list(loop), unc=unc))]
+        files = [self.file("source", trail("source", rows["source"] + list(source))), self.file("loop", trail("loop", rows["loop"] + list(loop)))]
         if nics:
-            files += [self.file("peer", trail("nic", rows["peer"] + list(peer))), self.file("nic", trail("nic", rows["nic"] + list(nic)))]
+            files += [self.file("peer", trail("nic", rows["peer"] + list(peer))), None if card else self.file("nic", trail("nic", rows["nic"] + list(nic)))]
         return spwjoin.load(*files)
 
     def row(self, *args, **kwargs):
@@ -138,6 +141,51 @@ class Join(unittest.TestCase):
         self.assertEqual(self.legs(row)["wire_out"], (200, {"unknown": 200}))
         self.assertEqual(self.legs(row)["nic_polled"], (100, {"poll_gap": 100}))
         self.assertEqual(self.legs(row)["echo"][0], 300)
+
+    def test_a_card_that_reports_what_it_sent(self):
+        """No trail of spinwire's NIC: its send completion divides the way back, and is no cause. Nor is a NIC that had sent at once."""
+        w = Way()
+        row = self.row([w], nics=False, loop=[w.done(790)])
+        self.assertEqual(self.legs(row)["sent_by"], (90, {"unknown": 90}))
+        self.assertEqual(self.legs(row)["beyond"], (210, {"unknown": 210}))
+        self.assertEqual(row.sent_by, 90_000)
+        for us, cleared in ((790, 1), (825, 1), (826, 0)):
+            total = spwjoin.join(self.sides([w], nics=False, loop=[w.done(us)]), HZ)
+            self.assertEqual((total.bounded, total.cleared), (1, cleared), us)
+        self.assertEqual(self.legs(self.row([Way(drained=750)], nics=False, loop=[w.done(760)]))["beyond"], (240, {"sender_behind": 240}))
+
+    def test_a_card_beside_a_nic_with_a_trail(self):
+        """The source's NIC has a trail: beyond the completion lie wire and source as ever."""
+        w = Way()
+        legs = self.legs(self.row([w], card=True, loop=[w.done(790)]))
+        self.assertEqual([(key, took) for key, (took, _) in legs.items()][-4:], [("reaped_sent", 100), ("sent_by", 90), ("wire_back", 110), ("echo", 100)])
+
+    def test_the_completion_that_covers_a_frame(self):
+        """The first whose number is not below the frame's; a flush says nothing; one behind the way home is no more than a bound."""
+        w = Way()
+        for done, sent_by in (([w.done(750, 1)], 50), ([w.done(750, 4)], 50), ([w.done(740, 0), w.done(760, 2), w.done(770, 3)], 60), ([w.done(0, 1), w.done(770, 2)], None),
+                              ([w.done(740, 0)], None), ([], None), ([w.done(1200, 1)], 300), ([w.done(650, 1)], 0)):
+            row = self.row([w], nics=False, loop=done)
+            self.assertEqual((row.sent_by, row.defects), (sent_by if sent_by is None else sent_by * 1000, 0), done)
+        legs = self.legs(self.row([w], nics=False, loop=[w.done(650, 1)]))
+        self.assertEqual((legs["reaped_sent"][0], legs["beyond"][0]), (50, 350))  # the stamp of the hand-over was read late
+        self.assertEqual(self.legs(self.row([w], loop=[w.done(790)])), self.legs(self.row([w])))  # a trail knows better
+
+    def test_a_frame_that_was_refused(self):
+        """It was not among those that the port took: no completion is its own."""
+        w = Way()
+        sides = self.sides([w], nics=False, loop=[w.done(750)])
+        key = w.flow << 32 | w.seq
+        lane, rec = sides.frames[key][0]
+        sides.frames[key] = [(lane, (*rec[:7], 0, *rec[8:]))]
+        self.assertIsNone(spwjoin.join(sides, HZ).worst[0].sent_by)
+
+    def test_a_completion_before_its_time(self):
+        """It lies before the frame was reaped: within the clock's uncertainty that is cut, beyond it a defect."""
+        for early, unc, defects in ((200, 0, 0), (300, 0, 1), (300, 100, 0), (400, 100, 1)):
+            w = Way()
+            row = self.row([w], nics=False, loop=[w.done(600 - early / 1000, unc=unc)])
+            self.assertEqual(row.defects, defects, (early, unc))
 
     def test_a_side_that_has_no_record(self):
         """spinwire's trail has lost the frame: its time counts with what comes next, and is not attributed."""

@@ -45,7 +45,7 @@ def summary(total, sides, gen):
             "uncertainty_ns": total.unc / hz * 1e9, "defects": total.defects, "overwritten": sum(sides.lost.values()),
             "whole_ns": total.whole / hz * 1e9, "attributed": total.attributed(),
             "by": [{"place": place, "cause": cause, "ns": ticks / hz * 1e9} for (place, cause), ticks in sorted(total.by.items())],
-            "behind": _episodes(total, begin, hz), "worst": [frame(sides, row, hz) for row in total.worst]}
+            "bounded": total.bounded, "cleared": total.cleared, "behind": _episodes(total, begin, hz), "worst": [frame(sides, row, hz) for row in total.worst]}
 
 
 def of_trails(paths, gen):
@@ -99,6 +99,8 @@ def lines(got):
     for _, name, share, causes in by_place(got):
         if share >= 0.0005:
             out.append(f"  {name:24} {_share(share):>7}  {', '.join(f'{cause} {_share(s)}' for cause, s in causes if s >= 0.0005)}")
+    if got.get("bounded"):
+        out.append(f"  spinwire's NIC had sent {got['cleared']} of {got['bounded']} within an eighth of their time, by its completions: what those waited for lies elsewhere")
     for row in got["behind"][:1]:
         out.append(f"  fell behind for the longest: {spwjoin.WHO[row['who']]}, from {row['from_ns'] * 1e-9:.3f} s on for {svg.time_ns(row['ns'])} "
                    f"({row['waits']} waits of slow frames)")
