@@ -9,7 +9,7 @@
  *   SLOW      SENT                CAME     FRAME    SENT            CAME       SLOW
  *   GAP       GAP                 GAP      BATCH    GAP             GAP        GAP
  *                                          BLAME, GAP
- *                                          DONE: the card reports what it has sent
+ *                                          DONE: its NIC's send completions
  *
  * The owner writes records of one cache line into a ring of its own, which keeps the newest; the
  * ring is written to a file when the owner has ended. All times are ticks of spw_cpu_counter(),
@@ -42,8 +42,8 @@ extern "C" {
 		 "left none, number among the frames that its lane sent or 0, uncertainty of nic") \
 	X(BATCH, "batch polled pushed start end reaped sent: pipe")                                \
 	X(BLAME, "batch, then (cause << 56 | ticks) each: pipe; what: the part, 0: nic_polled")    \
-	X(DONE, "number stamp unc: pipe; its NIC had sent the lane's frames up to number by "      \
-		"stamp, 0: not known when; uncertainty")
+	X(DONE, "number stamp unc: pipe; by stamp (0: not known when) its NIC had done with the "  \
+		"lane's frames up to number; uncertainty")
 
 enum spw_trail_kind {
 #define X(name, text) SPW_TRAIL_##name,

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The lane's trail (base/spw_trail.h): what it notes of the generator's frames, of their batches,
- * and of when the NIC had sent them. pipe_slow.c and pipe_house.c call it where a trail is kept;
- * then every batch takes the cold path.
+ * and of when the NIC had done with them. pipe_slow.c and pipe_house.c call it where a trail is
+ * kept; then every batch takes the cold path.
  *
  *   reap            pipe_trail_frames   FRAME each, while their bytes are intact
  *   echo, record    pipe_trail_batch    their numbers among the sent frames; BATCH; DONE
@@ -11,7 +11,7 @@
  *
  * The lane alone sends on its queue, so the number of a frame among those that the port took is the
  * number by which the port counts (port/spw_port_sent.h): the first DONE whose number is at least a
- * frame's own says by when that frame had left.
+ * frame's own says by when the NIC had done with that frame.
  */
 #include <string.h>
 

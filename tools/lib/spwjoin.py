@@ -25,7 +25,7 @@ PLACES = [
     ("end_reaped", "end_reaped", "executor end to reaped", "loop"),
     ("reaped_sent", "reaped_sent", "reaped to handed back to spinwire's NIC", "loop"),
     ("back", "spinwire's NIC, out", "handed back to on the wire", "nic"),
-    ("sent_by", "spinwire's NIC, sent by", "handed back to its send completion, which is on the wire or later", "nic"),
+    ("sent_by", "spinwire's NIC, sent by", "handed back to the stamp of the send completion that covers it", "nic"),
     ("wire_back", "wire, back", "on the wire to stamped by the source's NIC", "peer"),
     ("peer_in", "source's NIC, in", "stamped by the source's NIC to its CQE", "peer"),
     ("echo", "source: not polled", "CQE to polled by the source", "source"),
@@ -174,8 +174,7 @@ class Sides:
         self.every = max([trail.every for trail in source], default=1)
 
     def sent_by(self, lane, number):
-        """(stamp of the send completion that covers a lane's frame of this number, its uncertainty): it had left by then. None if nobody
-        knows."""
+        """(stamp of the send completion that covers a lane's frame of this number, its uncertainty). None if nobody knows."""
         numbers, rows = self.done[lane]
         i = bisect.bisect_left(numbers, number) if number else len(numbers)
         return (rows[i][5], rows[i][6]) if i < len(numbers) and rows[i][5] else None

@@ -5,8 +5,9 @@
  * Faults, the trace and the counters take effect at commit. With faults on, frames are built in the
  * fault layer's buffer, which passes them on, delays them or drops them.
  *
- * A card reports a raw frame as sent when it has left, and stamps its CQE then. So here: raw WQEs
- * whose frames are committed wait in nd->sent_list until the cable is flushed.
+ * A card completes a raw frame when it has done with it, and stamps the CQE then: about when the
+ * frame leaves (port/spw_port_sent.h has what is known). Here raw WQEs whose frames are committed
+ * wait in nd->sent_list until the cable is flushed, so a stamp is never earlier than that.
  *
  *   commit .. commit .. cable flush .. stamp .. CQEs          (trail: flushed, before the stamp)
  */

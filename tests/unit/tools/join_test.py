@@ -150,8 +150,11 @@ class Join(unittest.TestCase):
         self.assertEqual(self.legs(row)["beyond"], (210, {"unknown": 210}))
         self.assertEqual(row.sent_by, 90_000)
         for us, cleared in ((790, 1), (825, 1), (826, 0)):
-            total = spwjoin.join(self.sides([w], nics=False, loop=[w.done(us)]), HZ)
+            sides = self.sides([w], nics=False, loop=[w.done(us)])
+            total = spwjoin.join(sides, HZ)
             self.assertEqual((total.bounded, total.cleared), (1, cleared), us)
+            self.assertIn(f"  spinwire's NIC completed {cleared} of 1 within an eighth of their time: what those waited for was not its send queue",
+                          where.lines(where.summary(total, sides, {})))
         self.assertEqual(self.legs(self.row([Way(drained=750)], nics=False, loop=[w.done(760)]))["beyond"], (240, {"sender_behind": 240}))
 
     def test_a_card_beside_a_nic_with_a_trail(self):

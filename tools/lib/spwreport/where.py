@@ -100,7 +100,7 @@ def lines(got):
         if share >= 0.0005:
             out.append(f"  {name:24} {_share(share):>7}  {', '.join(f'{cause} {_share(s)}' for cause, s in causes if s >= 0.0005)}")
     if got.get("bounded"):
-        out.append(f"  spinwire's NIC had sent {got['cleared']} of {got['bounded']} within an eighth of their time, by its completions: what those waited for lies elsewhere")
+        out.append(f"  spinwire's NIC completed {got['cleared']} of {got['bounded']} within an eighth of their time: what those waited for was not its send queue")
     for row in got["behind"][:1]:
         out.append(f"  fell behind for the longest: {spwjoin.WHO[row['who']]}, from {row['from_ns'] * 1e-9:.3f} s on for {svg.time_ns(row['ns'])} "
                    f"({row['waits']} waits of slow frames)")
