@@ -13,8 +13,9 @@
  *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
  *   copy.c                     large payloads, copied by several threads
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
- *   ud.c                       UD and UC                raw.c, raw_tx.c, rss.c, flow.c  raw
- * Ethernet wire.c                     RoCE v2 frames           trace.c    what happened, as pcapng
+ *   ud.c                       UD and UC                raw.c, raw_tx.c  raw Ethernet
+ *   rss.c, flow.c              which queue              wire.c     RoCE v2 frames
+ *   trace.c                    what happened, as pcapng
  *   rate.c                     rates, and the switch inside the card
  *   fault.c, fault_frame.c, late.c  faults on request   control.c, control_sock.c  commands
  *   adversary.c, adversary_cq.c  what a card may do and this NIC does only with --adversary
