@@ -112,11 +112,12 @@ static const char *way_name(const struct app *app, struct spw_slo_setting settin
 
 static const char *lost_text(const struct spw_slo_seen *seen, char *text)
 {
+	int n = snprintf(text, LOST_TEXT_BYTES, "%lu lost",
+			 (unsigned long)(seen->lost + seen->lost_away));
+
 	if (seen->lost_away)
-		snprintf(text, LOST_TEXT_BYTES, "%lu lost while a core was away",
+		snprintf(text + n, LOST_TEXT_BYTES - (size_t)n, ", %lu while a core was away",
 			 (unsigned long)seen->lost_away);
-	else
-		snprintf(text, LOST_TEXT_BYTES, "%lu lost", (unsigned long)seen->lost);
 	return text;
 }
 

@@ -62,6 +62,14 @@ struct spw_slo_setting spw_slo_now(const struct spw_slo *slo)
 	return slo->setting[slo->now];
 }
 
+void spw_slo_lost(struct spw_slo_seen *seen, uint64_t lost)
+{
+	const double came = (double)seen->frames * (double)seen->away_ns / (double)seen->took_ns;
+
+	seen->lost_away = SPW_MIN(lost, (uint64_t)(2 * came));
+	seen->lost = lost - seen->lost_away;
+}
+
 /* ---- what is known ---- */
 
 /* Frames a second at which a load begins. */

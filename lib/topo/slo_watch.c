@@ -12,8 +12,7 @@
 #define SETTLE_VIEWS 2u
 #define LEAST_NS     200000000ull
 #define MOST_NS      1000000000ull
-#define BEYOND       3u        /* frames beyond the percentile that make a measurement */
-#define AWAY_NS      100000ull /* a lane without a core for longer explains losses */
+#define BEYOND       3u /* frames beyond the percentile that make a measurement */
 
 int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *conf)
 {
@@ -65,9 +64,8 @@ static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct
 	settled = spw_hist_total(&watch->diff);
 	seen->away_ns = spw_tsc_to_ns(tsc, view->held.sum_tsc[SPW_HOLD_LOST] - watch->away_tsc);
 	lost = lost_now(topo) - watch->lost;
-	seen->lost = seen->away_ns > AWAY_NS ? 0 : lost;
-	seen->lost_away = lost - seen->lost;
 	seen->frames = settled + lost;
+	spw_slo_lost(seen, lost);
 	if (settled * share < (uint64_t)BEYOND * SPW_HIST_PPM && !seen->lost &&
 	    seen->took_ns < MOST_NS)
 		return false;

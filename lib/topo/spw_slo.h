@@ -19,8 +19,9 @@
  *
  *   a measurement says nothing if lanes were without a core for more than the share of frames that
  *     may be late
- *   settings that lose no frame come before those that do; losses while a lane was without a core
- *     say nothing of a setting, and others count when two measurements in a row have some
+ *   settings that lose no frame come before those that do; losses that a lane without a core
+ *     explains say nothing of a setting, and others count when two measurements in a row have
+ *     some
  *   a setting is good enough if its percentile is within 1.25 times the best one's
  *   of those that are good enough and keep the objective the cheapest is chosen, or, if none keeps
  *     it, the best
@@ -77,7 +78,7 @@ struct spw_slo_seen {
 	uint64_t frames;  /* that came */
 	uint64_t lost;    /* of them: missed by the port, or dropped because a ring was full */
 	uint64_t
-		lost_away; /* lost likewise, but cores were away: no setting's fault, not in lost */
+		lost_away; /* likewise, but explained by away_ns: no setting's fault, not in lost */
 	uint64_t value_ns; /* the percentile of the others */
 	uint64_t away_ns;  /* time that lanes were without a core, summed */
 };
@@ -123,6 +124,12 @@ struct spw_slo {
  * Errors:  -EINVAL: a limit of 0, a share that is not 1 .. 999999 ppm, too many ways, or a burst
  *          out of range. */
 int spw_slo_init(struct spw_slo *slo, const struct spw_slo_conf *conf);
+
+/* Purpose: divides losses into those that cores which were away explain, as many as came meanwhile
+ *          and as many again while the lanes caught up, and the setting's own.
+ * Shape:   took_ns, frames and away_ns of seen are set.
+ * Thread:  any. */
+void spw_slo_lost(struct spw_slo_seen *seen, uint64_t lost);
 
 /* Returns: the setting in use. Thread: owner. */
 struct spw_slo_setting spw_slo_now(const struct spw_slo *slo);

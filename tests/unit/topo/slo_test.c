@@ -274,6 +274,23 @@ static void without_a_core(void **state SPW_UNUSED)
 			 SPW_SLO_BETTER); /* the second that counts */
 }
 
+/* 1 M frames/s for 0.2 s; 3 ms without a core explain what came in twice that, and no more. */
+static void losses_are_divided(void **state SPW_UNUSED)
+{
+	struct spw_slo_seen seen = {.took_ns = 200000000, .frames = 200000, .away_ns = 3000000};
+
+	spw_slo_lost(&seen, 6000);
+	assert_int_equal(seen.lost, 0);
+	assert_int_equal(seen.lost_away, 6000);
+	spw_slo_lost(&seen, 100000);
+	assert_int_equal(seen.lost, 94000);
+	assert_int_equal(seen.lost_away, 6000);
+	seen.away_ns = 0;
+	spw_slo_lost(&seen, 1);
+	assert_int_equal(seen.lost, 1);
+	assert_int_equal(seen.lost_away, 0);
+}
+
 static void reads_back(void **state SPW_UNUSED)
 {
 	struct spw_slo_setting setting;
@@ -318,6 +335,7 @@ int main(void)
 		cmocka_unit_test_setup(as_few_ctas_as_keep_it, use_gpu),
 		cmocka_unit_test_setup(loads_in_turn, use_gpu),
 		cmocka_unit_test_setup(without_a_core, use_three),
+		cmocka_unit_test(losses_are_divided),
 		cmocka_unit_test_setup(reads_back, use_three),
 		cmocka_unit_test_setup(reads_back, use_five),
 		cmocka_unit_test(cheapest_first),
