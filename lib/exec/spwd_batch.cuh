@@ -56,11 +56,11 @@ struct spwd_cta {
  * pace, so teams of two batches can be at work at once: those of one split into teams always have
  * the same warps, and each team of each split has a barrier and scratch of its own.
  *
- *   teams    barriers    warps of 30
- *   1        1           0..29
- *   2        2, 3        0..14            15..29
- *   4        4 .. 7      0..6     7..13   14..20   21..27
- *   8        8 .. 15     0..2 3..5 ...                21..23 */
+ *   teams    barriers    warps of 26
+ *   1        1           0..25
+ *   2        2, 3        0..12          13..25
+ *   4        4 .. 7      0..5   6..11   12..17   18..23
+ *   8        8 .. 15     0..2 3..5 ...           21..23 */
 static __device__ __forceinline__ struct spw_lanes spwd_team(struct spwd_cta *cta, uint32_t teams,
 							     uint32_t warp, uint32_t workers)
 {
