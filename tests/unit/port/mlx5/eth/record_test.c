@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "exec/spw_exec.h"
 #include "exec/spw_handler.h"
+#include "hand_pipe.h"
 #include "model.h"
 #include "pipe/spw_pipe_replay.h"
 #include "port/mlx5/eth/raw.h"
@@ -34,34 +34,16 @@ static struct lane lane; /* aligned, and too large for a stack under a sanitizer
 static void lane_open(unsigned flags, uint32_t snap_bytes)
 {
 	struct hand_conf c = model_conf(flags, 0, 0);
-	struct spw_exec_conf ec = {.kind = SPW_EXEC_INLINE,
-				   .ring_cnt = 1,
-				   .region = &lane.h.region,
-				   .region_cnt = 1,
-				   .numa_node = -1};
-	struct spw_pipe_conf pc = {.queue = &lane.h.pq,
-				   .pool = &lane.h.pool,
-				   .way_cnt = 1,
-				   .way[0].learns = SPW_CAUSE_EXEC_INLINE,
-				   .burst = 16,
-				   .record = true,
-				   .flight = &lane.flight,
-				   .drain_tsc = 20000000000ull};
+	const struct spw_pipe_conf pc = {.burst = 16, .record = true, .flight = &lane.flight};
 
 	memset(&lane, 0, sizeof(lane));
 	lane.seed = 7;
 	assert_int_equal(hand_open(&lane.h, &c), 0);
 	assert_int_equal(mlx5_eth_raw_keep(lane.h.q, &lane.h.pq), 0);
 	assert_int_equal(spw_handler_open("sum", &lane.handler), 0);
-	ec.handler = lane.handler;
-	assert_int_equal(spw_exec_open(&ec, &lane.exec), 0);
-	assert_int_equal(spw_exec_start(lane.exec), 0);
+	lane.exec = hand_exec(&lane.h, lane.handler);
 	assert_int_equal(spw_flight_open(&lane.flight, RING_BYTES, snap_bytes, -1), 0);
-	pc.way[0].ring = spw_exec_ring(lane.exec, 0);
-	pc.way[0].exec = lane.exec;
-	lane.pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*lane.pipe), 128ul));
-	assert_non_null(lane.pipe);
-	assert_int_equal(spw_pipe_init(lane.pipe, &pc), 0);
+	lane.pipe = hand_pipe(&lane.h, lane.exec, pc);
 }
 
 /* Frames arrive in sessions and one by one; an enhanced block needs a plain CQE before it. */

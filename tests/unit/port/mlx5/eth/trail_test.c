@@ -6,11 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "exec/spw_exec.h"
 #include "exec/spw_handler.h"
-#include "hand.h"
-#include "pipe/spw_pipe.h"
-#include "unit_test.h"
+#include "hand_pipe.h"
 
 #define FRAME_LEN 80u
 #define SQ_CNT    64u
@@ -51,41 +48,27 @@ static void lane_open(bool keep)
 		.slot_cnt = 512,
 		.refill_min = 1,
 	};
-	struct spw_exec_conf ec = {.kind = SPW_EXEC_INLINE,
-				   .handler = &even,
-				   .ring_cnt = 1,
-				   .region = &lane.h.region,
-				   .region_cnt = 1,
-				   .numa_node = -1};
-	struct spw_pipe_conf pc = {.queue = &lane.h.pq,
-				   .pool = &lane.h.pool,
-				   .way_cnt = 1,
-				   .way[0].learns = SPW_CAUSE_EXEC_INLINE,
-				   .burst = 64,
-				   .can_tx = true,
-				   .record = true,
-				   .nic_stamps = true,
-				   .nic_clock = &lane.clock,
-				   .slow_tsc = 1u << 20,
-				   .trail = &lane.trail,
-				   .drain_tsc = 20000000000ull};
+	struct spw_pipe_conf pc = {
+		.burst = 64,
+		.can_tx = true,
+		.record = true,
+		.nic_stamps = true,
+		.nic_clock = &lane.clock,
+		.slow_tsc = 1u << 20,
+		.trail = &lane.trail,
+	};
 
 	memset(&lane, 0, sizeof(lane));
 	assert_int_equal(hand_open(&lane.h, &c), 0);
 	if (keep)
 		assert_int_equal(mlx5_eth_sent_keep(lane.h.q, &lane.h.pq), 0);
 	pc.sent = keep ? &lane.h.q->sent : NULL;
-	assert_int_equal(spw_exec_open(&ec, &lane.exec), 0);
-	assert_int_equal(spw_exec_start(lane.exec), 0);
+	lane.exec = hand_exec(&lane.h, &even);
 	assert_int_equal(spw_trail_open(&lane.trail, 2), 0);
 	spw_clock_map_identity(&lane.map);
 	lane.map.ref_base += 1000000; /* so that a stamp of 0 is a moment too */
 	spw_clock_box_put(&lane.clock, &lane.map);
-	pc.way[0].ring = spw_exec_ring(lane.exec, 0);
-	pc.way[0].exec = lane.exec;
-	lane.pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*lane.pipe), 128ul));
-	assert_non_null(lane.pipe);
-	assert_int_equal(spw_pipe_init(lane.pipe, &pc), 0);
+	lane.pipe = hand_pipe(&lane.h, lane.exec, pc);
 	spw_pipe_begin(lane.pipe);
 }
 
