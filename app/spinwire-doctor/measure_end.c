@@ -13,14 +13,15 @@
 
 #include "base/spw_err.h"
 #include "measure.h"
+#include "time/spw_time.h"
 
 #define MESSAGE_BYTES 65536u
 #define DEPTH         8u
 #define BUF_BYTES     (DEPTH * MESSAGE_BYTES)
 #define WARM_MS       100u
 #define ANSWER_MS     1000u /* a far end that is there answers within one retransmission */
-#define STEP_MS       10u   /* what counts of one: who stood still has not looked */
-#define ACK_TIMEOUT   17    /* 4.096 us << 17 = 0.54 s: a slow way is no lost packet */
+#define STEP_MS       (SPW_TSC_STEP_NS / 1000000) /* what counts of a turn (spw_tsc_ran) */
+#define ACK_TIMEOUT   17 /* 4.096 us << 17 = 0.54 s: a slow way is no lost packet */
 
 static uint64_t now_ms(void)
 {
