@@ -7,8 +7,9 @@
  *            ^settled              ^taken              ^posted              ^listed
  *
  * The NIC thread lists, and posts TAKE copies at a time, so that their cache line moves less often
- * than the bytes do. Whoever has time takes the next TAKE. A helper that lost its core before it
- * took any is not waited for: the NIC thread takes them itself.
+ * than the bytes do; the first only when there are HELP_MIN, so that two share what they make.
+ * Whoever has time takes the next TAKE. A helper that lost its core before it took any is not
+ * waited for: the NIC thread takes them itself.
  *
  * Helpers spin for a while after their last copy and then sleep. A helper may fall asleep just when
  * copies are posted; the next post wakes it, and until then the NIC thread does its work.
@@ -24,8 +25,9 @@
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/nic_run.h"
 
-#define SLOTS       256u  /* power of 2 */
-#define TAKE        4u    /* copies that a thread takes at a time */
+#define SLOTS       256u /* power of 2 */
+#define TAKE        4u   /* copies that a thread takes at a time */
+#define HELP_MIN    8u   /* copies for which helpers are asked: one alone would take all of fewer */
 #define BYTES_MIN   1024u /* less is copied sooner than listed */
 #define CLOCK_EVERY 64u   /* turns of a spinning helper */
 #define YIELD_EVERY 1024u
@@ -262,7 +264,7 @@ bool copy_list(struct copier *c, uint8_t *to, const uint8_t *from, uint32_t byte
 						   .after = c->barrier};
 	if (c->last)
 		c->barrier = c->listed;
-	if (c->listed - c->posted == TAKE) {
+	if (c->listed - c->posted >= TAKE && c->listed - c->settled >= HELP_MIN) {
 		post(c);
 		if (spw_unlikely(spw_thr_load_rlx(&c->asleep)))
 			wake(c);
