@@ -119,23 +119,12 @@ SPW_HD SPW_INLINE float spw_coll_cell_get(const uint32_t *w, uint32_t i, enum sp
 	return type == SPW_COLL_BF16 ? spw_coll_f32_of_bf16(half) : spw_coll_f32_of_f16(half);
 }
 
-SPW_HD SPW_INLINE void spw_coll_put(void *out, float v, enum spw_coll_type type)
+/* An element as it is stored, in the low bits. */
+SPW_HD SPW_INLINE uint32_t spw_coll_elem_of(float v, enum spw_coll_type type)
 {
-	const float number = v != v ? spw_coll_f32_of(0x7fc00000u) : v;
-	const uint16_t half = type == SPW_COLL_BF16 ? spw_coll_bf16_of_f32(v)
-						    : spw_coll_f16_of_f32(v);
-
-#ifdef __CUDA_ARCH__
 	if (type == SPW_COLL_F32)
-		*(float *)out = number;
-	else
-		*(uint16_t *)out = half;
-#else
-	if (type == SPW_COLL_F32) /* the caller's objects have types of their own */
-		__builtin_memcpy(out, &number, sizeof(number));
-	else
-		__builtin_memcpy(out, &half, sizeof(half));
-#endif
+		return spw_coll_bits_of(v != v ? spw_coll_f32_of(0x7fc00000u) : v);
+	return type == SPW_COLL_BF16 ? spw_coll_bf16_of_f32(v) : spw_coll_f16_of_f32(v);
 }
 
 /* ---- all of them ---- */
@@ -150,19 +139,38 @@ struct spw_coll_parts {
 	uint64_t count; /* elements of each */
 };
 
-/* The cell at offset `at` of a contribution; `elems` of it are wanted. */
-SPW_HD SPW_INLINE void spw_coll_cell_load(const struct spw_coll_parts *parts, uint32_t rank,
-					  uint64_t at, uint32_t elems, uint32_t bytes, uint32_t *w)
+/* Elements of a cell, 0 for one behind the last. */
+SPW_HD SPW_INLINE uint32_t spw_coll_cell_elems(const struct spw_coll_parts *parts, uint64_t cell,
+					       uint32_t per_cell)
 {
-	const uint8_t *p = parts->at[rank] + at;
+	const uint64_t first = cell * per_cell;
+
+	return first >= parts->count             ? 0
+	       : parts->count - first < per_cell ? (uint32_t)(parts->count - first)
+						 : per_cell;
+}
 
 #ifdef __CUDA_ARCH__
-	if (rank != parts->own) {
+#define SPW_COLL_UNROLL _Pragma("unroll") /* arrays whose indices are constants are registers */
+#else
+#define SPW_COLL_UNROLL
+#endif
+
+/* A cell of a contribution; `elems` of it are wanted. */
+SPW_HD SPW_INLINE void spw_coll_cell_load(const struct spw_coll_parts *parts, uint32_t rank,
+					  uint64_t cell, uint32_t elems, uint32_t bytes,
+					  uint32_t *w)
+{
+	const uint8_t *p = parts->at[rank] + cell * SPW_COLL_CELL;
+
+#ifdef __CUDA_ARCH__
+	if (rank != parts->own ||
+	    (elems * bytes == SPW_COLL_CELL && (uintptr_t)p % SPW_COLL_CELL == 0)) {
 		spwd_load_16(p, w);
 		return;
 	}
 	w[0] = w[1] = w[2] = w[3] = 0;
-#pragma unroll
+	SPW_COLL_UNROLL
 	for (uint32_t i = 0; i < SPW_COLL_CELL / 2; i++)
 		if (bytes == 4 && i < 4 && i < elems)
 			w[i] = ((const uint32_t *)p)[i];
@@ -174,6 +182,77 @@ SPW_HD SPW_INLINE void spw_coll_cell_load(const struct spw_coll_parts *parts, ui
 #endif
 }
 
+/* Purpose: reduces one cell of all contributions into acc, which has room for a cell of the
+ *   shortest type. A cell behind the last is none: acc is left as it is.
+ * Shape: type and op are constants where this is compiled.
+ * Order: after the flags of all peers were acquired (X1). Of two ranks both cells are on their way
+ *   at the same time, of more always the next one.
+ * Thread: any. */
+SPW_HD SPW_INLINE void spw_coll_cell_reduce(const struct spw_coll_parts *parts, uint64_t cell,
+					    enum spw_coll_type type, enum spw_coll_op op,
+					    float *acc)
+{
+	const uint32_t bytes = type == SPW_COLL_F32 ? 4 : 2, per_cell = SPW_COLL_CELL / bytes;
+	const uint32_t elems = spw_coll_cell_elems(parts, cell, per_cell);
+	uint32_t w[2][4];
+
+	if (!elems)
+		return;
+	spw_coll_cell_load(parts, 0, cell, elems, bytes, w[0]);
+	SPW_COLL_UNROLL
+	for (uint32_t rank = 0; rank < SPW_COLL_RANK_MAX; rank++) {
+		if (rank >= parts->cnt)
+			break;
+		if (rank + 1 < parts->cnt)
+			spw_coll_cell_load(parts, (rank + 1) % SPW_COLL_RANK_MAX, cell, elems,
+					   bytes, w[(rank + 1) % 2]);
+		SPW_COLL_UNROLL
+		for (uint32_t i = 0; i < per_cell; i++) {
+			const float v = spw_coll_cell_get(w[rank % 2], i, type);
+
+			acc[i] = rank ? spw_coll_combine(acc[i], v, op) : v;
+		}
+	}
+}
+
+/* Writes the first `elems` elements of a cell to p, which is aligned to elements. */
+SPW_HD SPW_INLINE void spw_coll_cell_write(uint8_t *p, uint32_t elems, uint32_t bytes,
+					   const uint32_t *w)
+{
+#ifdef __CUDA_ARCH__
+	if (elems * bytes == SPW_COLL_CELL && (uintptr_t)p % SPW_COLL_CELL == 0) {
+		spwd_store_16(p, w);
+		return;
+	}
+	SPW_COLL_UNROLL
+	for (uint32_t i = 0; i < SPW_COLL_CELL / 2; i++)
+		if (bytes == 4 && i < 4 && i < elems)
+			((uint32_t *)p)[i] = w[i];
+		else if (bytes == 2 && i < elems)
+			((uint16_t *)p)[i] = (uint16_t)(w[i / 2] >> (i % 2 * 16));
+#else
+	if (elems * bytes == SPW_COLL_CELL) /* one store, where the length is known */
+		__builtin_memcpy(p, w, SPW_COLL_CELL);
+	else
+		__builtin_memcpy(p, w, (size_t)elems * bytes);
+#endif
+}
+
+/* Purpose: writes what spw_coll_cell_reduce made of a cell, at its place in out.
+ * Thread: any. */
+SPW_HD SPW_INLINE void spw_coll_cell_store(const struct spw_coll_parts *parts, void *out,
+					   uint64_t cell, enum spw_coll_type type, const float *acc)
+{
+	const uint32_t bytes = type == SPW_COLL_F32 ? 4 : 2, per_cell = SPW_COLL_CELL / bytes;
+	const uint32_t elems = spw_coll_cell_elems(parts, cell, per_cell);
+	uint32_t w[4] = {0, 0, 0, 0};
+
+	SPW_COLL_UNROLL
+	for (uint32_t i = 0; i < per_cell; i++)
+		w[i * bytes / 4] |= spw_coll_elem_of(acc[i], type) << (i * bytes % 4 * 8);
+	spw_coll_cell_write((uint8_t *)out + cell * SPW_COLL_CELL, elems, bytes, w);
+}
+
 /* Purpose: reduces the share of one lane: cells first, first + step, ... of all contributions.
  * Shape: out may be parts->at[own]. type and op are constants where this is compiled.
  * Order: after the flags of all peers were acquired (X1).
@@ -182,25 +261,12 @@ SPW_HD SPW_INLINE void spw_coll_reduce(const struct spw_coll_parts *parts, void 
 				       enum spw_coll_type type, enum spw_coll_op op, uint64_t first,
 				       uint64_t step)
 {
-	const uint32_t bytes = type == SPW_COLL_F32 ? 4 : 2, per_cell = SPW_COLL_CELL / bytes;
+	const uint32_t per_cell = SPW_COLL_CELL / (type == SPW_COLL_F32 ? 4 : 2);
+	float acc[SPW_COLL_CELL / 2] = {0};
 
 	for (uint64_t cell = first; cell * per_cell < parts->count; cell += step) {
-		const uint64_t left = parts->count - cell * per_cell;
-		const uint32_t elems = left < per_cell ? (uint32_t)left : per_cell;
-		uint32_t w[4];
-		float acc[SPW_COLL_CELL / 2] = {0};
-
-		spw_coll_cell_load(parts, 0, cell * SPW_COLL_CELL, elems, bytes, w);
-		for (uint32_t i = 0; i < per_cell; i++)
-			acc[i] = spw_coll_cell_get(w, i, type);
-		for (uint32_t rank = 1; rank < parts->cnt; rank++) {
-			spw_coll_cell_load(parts, rank, cell * SPW_COLL_CELL, elems, bytes, w);
-			for (uint32_t i = 0; i < per_cell; i++)
-				acc[i] =
-					spw_coll_combine(acc[i], spw_coll_cell_get(w, i, type), op);
-		}
-		for (uint32_t i = 0; i < elems; i++)
-			spw_coll_put((uint8_t *)out + (cell * per_cell + i) * bytes, acc[i], type);
+		spw_coll_cell_reduce(parts, cell, type, op, acc);
+		spw_coll_cell_store(parts, out, cell, type, acc);
 	}
 }
 

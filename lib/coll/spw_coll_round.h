@@ -172,13 +172,16 @@ SPW_HD SPW_INLINE uint32_t spw_coll_type_bytes(uint32_t type)
 
 /* ---- what a kernel gets ---- */
 
+/* How far a round has come, as CTA 0 found. */
+enum spw_coll_step { SPW_COLL_ARRIVED = 1, SPW_COLL_JUDGED, SPW_COLL_ENDED };
+
 /* Words between the CTAs of a kernel, and from one kernel to the next; device memory, zero at
  * first. */
 struct spw_coll_state {
 	uint64_t round;                      /* last one; written when a kernel ends */
 	uint64_t failed;                     /* set once: every later call returns at once */
 	uint64_t arrived[SPW_COLL_SLOT_CNT]; /* CTAs whose share is staged */
-	uint64_t relay[SPW_COLL_SLOT_CNT];   /* round << 8 | status, by CTA 0 */
+	uint64_t relay[SPW_COLL_SLOT_CNT];   /* round << 8 | enum spw_coll_step, by CTA 0 */
 	uint64_t left;                       /* CTAs that have ended */
 };
 

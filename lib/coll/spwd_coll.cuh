@@ -24,12 +24,14 @@
  *
  * A round as the CTAs see it:
  *
- *   CTA 0    stage ─┐                    ┌ poll flags ─ judge heads ─ relay ─┬ reduce its share
- *   CTA 1    stage ─┼─ last one: post ──►┤                                   └ reduce its share
- *   CTA 2    stage ─┘   (to the proxy)   └ wait for the relay ───────────────┘
+ *   CTA 0    stage ─┐                   ┌ poll flags ─┬ read heads, a cell ─ judge ─┬ write, rest
+ *   CTA 1    stage ─┼─ last one: post ─►│  (relay)    ├ read a cell         (relay) ├ write, rest
+ *   CTA 2    stage ─┘   (to the proxy)  └ wait        └ read a cell           wait  └ write, rest
  *
- * Only CTA 0 polls host memory: CTAs that read one address of it wait for each other. Every wait
- * ends: by the group's deadline, by a word of the host, or by a connection that ended.
+ * Only CTA 0 polls host memory: CTAs that read one address of it wait for each other. Each thread
+ * has the sum of its first cell when the heads have been judged, which is a trip over PCIe less;
+ * nothing is written before that. Every wait ends: by the group's deadline, by a word of the host,
+ * or by a connection that ended.
  *
  * Labels: CO1 to CO4 of docs/040-ordering.md.
  */
@@ -38,6 +40,8 @@
 
 #include "coll/spw_coll_reduce.h"
 #include "exec/spwd_order.cuh"
+
+#define SPW_COLL_HEAD_CELLS (SPW_COLL_HEAD_BYTES / SPW_COLL_CELL)
 
 /* A kernel's place in its group, in shared memory. */
 struct spwd_coll {
@@ -78,22 +82,23 @@ SPWD void spwd_coll_stage(const struct spwd_coll *c, const struct spw_coll_dev &
 {
 	const uint32_t slot = spw_coll_slot(head.round), per_cell = SPW_COLL_CELL / elem_bytes;
 	const uint64_t step = (uint64_t)c->cta_cnt * blockDim.x;
-	struct spw_coll_parts parts;
+	struct spw_coll_parts own;
 	uint32_t w[4];
 
-	parts.at[0] = (const uint8_t *)in;
-	parts.own = 0;
+	own.at[0] = (const uint8_t *)in;
+	own.own = 0;
+	own.count = head.count;
 	for (uint64_t cell = (uint64_t)c->cta * blockDim.x + threadIdx.x;
 	     cell * per_cell < head.count; cell += step) {
-		const uint64_t left = head.count - cell * per_cell;
-
-		spw_coll_cell_load(&parts, 0, cell * SPW_COLL_CELL,
-				   left < per_cell ? (uint32_t)left : per_cell, elem_bytes, w);
+		spw_coll_cell_load(&own, 0, cell, spw_coll_cell_elems(&own, cell, per_cell),
+				   elem_bytes, w);
 		spwd_store_16(d.stage[slot] + SPW_COLL_HEAD_BYTES + cell * SPW_COLL_CELL, w);
 	}
-	if (c->cta == 0 && threadIdx.x < SPW_COLL_HEAD_BYTES / SPW_COLL_CELL)
-		spwd_store_16(d.stage[slot] + threadIdx.x * SPW_COLL_CELL,
-			      (const uint32_t *)&head + threadIdx.x * 4);
+	if (c->cta == 0 && threadIdx.x == 0)
+#pragma unroll
+		for (uint32_t i = 0; i < SPW_COLL_HEAD_CELLS; i++)
+			spwd_store_16(d.stage[slot] + i * SPW_COLL_CELL,
+				      (const uint32_t *)&head + i * 4);
 }
 
 /* The last CTA to come posts the round. Each fences for its own stores, which go to host memory,
@@ -163,28 +168,46 @@ SPWD uint64_t spwd_coll_poll(const struct spw_coll_dev &d, uint64_t round)
 	}
 }
 
-/* Each lane judges the head of its peer: one copy, which does not change any more. */
-SPWD uint64_t spwd_coll_judge(const struct spw_coll_dev &d, const struct spw_coll_head &own)
+/* The peers' heads: a cell a lane, SPW_COLL_HEAD_CELLS lanes a rank. */
+SPWD void spwd_coll_heads_load(const struct spw_coll_dev &d, uint64_t round, uint32_t *w)
 {
-	const uint32_t lane = threadIdx.x & 31, slot = spw_coll_slot(own.round);
+	const uint32_t lane = threadIdx.x & 31, rank = lane / SPW_COLL_HEAD_CELLS;
+
+	static_assert(SPW_COLL_RANK_MAX * SPW_COLL_HEAD_CELLS <= 32, "a warp loads all heads");
+	if (rank < d.rank_cnt && rank != d.rank)
+		spwd_load_16(d.window[rank][spw_coll_slot(round)] + SPW_COLL_FLAG_BYTES +
+				     lane % SPW_COLL_HEAD_CELLS * SPW_COLL_CELL,
+			     w);
+}
+
+/* The first lane of each rank judges its head, of which all that counts is in two cells: one copy,
+ * which does not change any more. Returns: 0, or the word of the end; to all lanes of the warp. */
+SPWD uint64_t spwd_coll_judge(const struct spw_coll_dev &d, const struct spw_coll_head &own,
+			      const uint32_t *cell)
+{
+	const uint32_t lane = threadIdx.x & 31, rank = lane / SPW_COLL_HEAD_CELLS;
 	enum spw_coll_status status = SPW_COLL_OK;
-	struct spw_coll_head theirs;
+	struct spw_coll_head theirs = {};
+	uint32_t w[8];
 
-	if (lane < d.rank_cnt && lane != d.rank) {
-		const uint8_t *at = d.window[lane][slot] + SPW_COLL_FLAG_BYTES;
-
-		for (uint32_t i = 0; i < SPW_COLL_HEAD_BYTES / SPW_COLL_CELL; i++)
-			spwd_load_16(at + i * SPW_COLL_CELL, (uint32_t *)&theirs + 4 * i);
-		status = spw_coll_head_judge(&own, &theirs, lane);
+	static_assert(offsetof(struct spw_coll_head, reserved) == sizeof(w), "two cells of a head");
+#pragma unroll
+	for (uint32_t i = 0; i < 4; i++) {
+		w[i] = cell[i];
+		w[4 + i] = __shfl_down_sync(0xffffffffu, cell[i], 1);
 	}
+	memcpy(&theirs, w, sizeof(w));
+	if (lane % SPW_COLL_HEAD_CELLS == 0 && rank < d.rank_cnt && rank != d.rank)
+		status = spw_coll_head_judge(&own, &theirs, rank);
 
 	const uint32_t breach = __ballot_sync(0xffffffffu, status == SPW_COLL_BREACH);
 	const uint32_t differs = __ballot_sync(0xffffffffu, status == SPW_COLL_DIFFERS);
+	const uint32_t bad = breach ? breach : differs;
 
-	if (breach)
-		return spw_coll_end_word(own.round, SPW_COLL_BREACH, breach & (~breach + 1u));
-	return differs ? spw_coll_end_word(own.round, SPW_COLL_DIFFERS, differs & (~differs + 1u))
-		       : 0;
+	if (!bad)
+		return 0;
+	return spw_coll_end_word(own.round, breach ? SPW_COLL_BREACH : SPW_COLL_DIFFERS,
+				 1u << (uint32_t)(__ffs((int)bad) - 1) / SPW_COLL_HEAD_CELLS);
 }
 
 /* The group has ended: no later kernel waits, the host learns why. */
@@ -195,56 +218,83 @@ SPWD void spwd_coll_fail(const struct spw_coll_dev &d, uint64_t end)
 	spwd_sys_store_rel(&d.words->failed, end);
 }
 
-/* What CTA 0 relays; gives up after twice the time of a round. */
-SPWD uint64_t spwd_coll_relayed(const struct spw_coll_dev &d, uint64_t round)
+/* CTA 0's thread 0 has found that the round has come to this step, or its end. */
+SPWD void spwd_coll_relay(struct spwd_coll *c, const struct spw_coll_dev &d, uint64_t round,
+			  enum spw_coll_step step, uint64_t end)
 {
-	const uint64_t begin = spwd_now_ns();
-	const uint32_t slot = spw_coll_slot(round);
-
-	for (;;) {
-		const uint64_t word = spwd_gpu_load_acq(&d.state->relay[slot]);
-
-		if (word >> 8 == round)
-			return word & 0xffu ? spw_coll_end_word(round, SPW_COLL_ABORTED, 0) : 0;
-		if (spwd_now_ns() - begin > 2 * d.timeout_ns) {
-			const uint64_t end = spw_coll_end_word(round, SPW_COLL_TIMEOUT, 0);
-
-			spwd_coll_fail(d, end);
-			return end;
-		}
-	}
+	if (end)
+		spwd_coll_fail(d, end);
+	if (c->cta_cnt > 1)
+		spwd_gpu_store_rel(&d.state->relay[spw_coll_slot(round)],
+				   round << 8 | (end ? SPW_COLL_ENDED : step));
+	c->failed = end;
 }
 
-SPWD void spwd_coll_wait(struct spwd_coll *c, const struct spw_coll_dev &d,
-			 const struct spw_coll_head &own)
+/* Waits for what CTA 0 relays; gives up after twice the time of a round. Returns: 0, or the word of
+ * the end. */
+SPWD uint64_t spwd_coll_relayed(struct spwd_coll *c, const struct spw_coll_dev &d, uint64_t round,
+				enum spw_coll_step step)
 {
-	const uint64_t round = own.round;
+	const uint64_t begin = spwd_now_ns();
+	uint64_t end = 0;
+
+	while (!end) {
+		const uint64_t word = spwd_gpu_load_acq(&d.state->relay[spw_coll_slot(round)]);
+
+		const uint32_t at = word >> 8 == round ? (uint32_t)word & 0xffu : 0;
+
+		if (at == SPW_COLL_ENDED)
+			end = spw_coll_end_word(round, SPW_COLL_ABORTED, 0);
+		else if (at >= step)
+			break;
+		else if (spwd_now_ns() - begin > 2 * d.timeout_ns) {
+			end = spw_coll_end_word(round, SPW_COLL_TIMEOUT, 0);
+			spwd_coll_fail(d, end);
+		}
+	}
+	c->failed = end;
+	return end;
+}
+
+/* All contributions are there. Returns: false: the group has ended. */
+SPWD bool spwd_coll_arrived(struct spwd_coll *c, const struct spw_coll_dev &d, uint64_t round)
+{
+	uint64_t end = 0;
 
 	if (c->cta == 0 && threadIdx.x < 32) {
-		uint64_t end = spwd_coll_poll(d, round);
-
-		end = end ? end : spwd_coll_judge(d, own);
-		if (threadIdx.x == 0) {
-			if (end)
-				spwd_coll_fail(d, end);
-			if (c->cta_cnt > 1)
-				spwd_gpu_store_rel(&d.state->relay[spw_coll_slot(round)],
-						   round << 8 | (end != 0));
-			c->failed = end;
-			c->round = round;
-		}
+		end = spwd_coll_poll(d, round);
+		if (threadIdx.x == 0)
+			spwd_coll_relay(c, d, round, SPW_COLL_ARRIVED, end);
 	} else if (c->cta && threadIdx.x == 0) {
-		c->failed = spwd_coll_relayed(d, round);
-		c->round = round;
+		end = spwd_coll_relayed(c, d, round, SPW_COLL_ARRIVED);
 	}
-	__syncthreads();
+	if (threadIdx.x == 0)
+		c->round = round;
+	return !__syncthreads_or(end != 0);
+}
+
+/* They are what this rank asks for, too. heads: spwd_coll_heads_load, in CTA 0's first warp.
+ * Returns: false: the group has ended, and nothing may be written. */
+SPWD bool spwd_coll_judged(struct spwd_coll *c, const struct spw_coll_dev &d,
+			   const struct spw_coll_head &own, const uint32_t *heads)
+{
+	uint64_t end = 0;
+
+	if (c->cta == 0 && threadIdx.x < 32) {
+		end = spwd_coll_judge(d, own, heads);
+		if (threadIdx.x == 0)
+			spwd_coll_relay(c, d, own.round, SPW_COLL_JUDGED, end);
+	} else if (c->cta && threadIdx.x == 0) {
+		end = spwd_coll_relayed(c, d, own.round, SPW_COLL_JUDGED);
+	}
+	return !__syncthreads_or(end != 0);
 }
 
 /* ---- calls ---- */
 
-/* Stages, posts, waits. Returns: false: the group has ended. */
+/* Stages, posts, waits, and begins to read the heads. Returns: false: the group has ended. */
 SPWD bool spwd_coll_round(struct spwd_coll *c, const struct spw_coll_dev &d,
-			  struct spw_coll_head *head, const void *in)
+			  struct spw_coll_head *head, const void *in, uint32_t *heads_out)
 {
 	const uint32_t elem_bytes = spw_coll_type_bytes(head->type);
 
@@ -257,8 +307,11 @@ SPWD bool spwd_coll_round(struct spwd_coll *c, const struct spw_coll_dev &d,
 	head->rank = (uint8_t)d.rank;
 	spwd_coll_stage(c, d, *head, in, elem_bytes);
 	spwd_coll_post(c, d, *head, elem_bytes);
-	spwd_coll_wait(c, d, *head);
-	return !c->failed;
+	if (!spwd_coll_arrived(c, d, head->round))
+		return false;
+	if (c->cta == 0 && threadIdx.x < 32)
+		spwd_coll_heads_load(d, head->round, heads_out);
+	return true;
 }
 
 SPWD struct spw_coll_parts spwd_coll_parts(const struct spw_coll_dev &d, const void *in,
@@ -287,18 +340,26 @@ SPWD bool spwd_coll_all_reduce(struct spwd_coll *c, const struct spw_coll_dev &d
 			       const void *in, uint64_t count)
 {
 	struct spw_coll_head head = {};
+	float acc[SPW_COLL_CELL / 2] = {0};
+	uint32_t heads[4] = {0, 0, 0, 0};
 
 	head.kind = SPW_COLL_ALL_REDUCE;
 	head.type = TYPE;
 	head.op = OP;
 	head.count = count;
-	if (count > d.bytes_max / spw_coll_type_bytes(TYPE) || !spwd_coll_round(c, d, &head, in))
+	if (count > d.bytes_max / spw_coll_type_bytes(TYPE) ||
+	    !spwd_coll_round(c, d, &head, in, heads))
 		return false;
 
 	const struct spw_coll_parts parts = spwd_coll_parts(d, in, count, head.round);
+	const uint64_t first = (uint64_t)c->cta * blockDim.x + threadIdx.x;
+	const uint64_t step = (uint64_t)c->cta_cnt * blockDim.x;
 
-	spw_coll_reduce(&parts, out, TYPE, OP, (uint64_t)c->cta * blockDim.x + threadIdx.x,
-			(uint64_t)c->cta_cnt * blockDim.x);
+	spw_coll_cell_reduce(&parts, first, TYPE, OP, acc);
+	if (!spwd_coll_judged(c, d, head, heads))
+		return false;
+	spw_coll_cell_store(&parts, out, first, TYPE, acc);
+	spw_coll_reduce(&parts, out, TYPE, OP, first + step, step);
 	return true;
 }
 
@@ -311,31 +372,30 @@ SPWD bool spwd_coll_all_gather(struct spwd_coll *c, const struct spw_coll_dev &d
 {
 	const uint32_t size = TYPE == SPW_COLL_F32 ? 4 : 2, per_cell = SPW_COLL_CELL / size;
 	struct spw_coll_head head = {};
+	uint32_t heads[4] = {0, 0, 0, 0};
 
 	head.kind = SPW_COLL_ALL_GATHER;
 	head.type = TYPE;
 	head.count = count;
-	if (count > d.bytes_max / size || !spwd_coll_round(c, d, &head, in))
+	if (count > d.bytes_max / size || !spwd_coll_round(c, d, &head, in, heads) ||
+	    !spwd_coll_judged(c, d, head, heads))
 		return false;
 
 	const struct spw_coll_parts parts = spwd_coll_parts(d, in, count, head.round);
 	const uint64_t cells = (count + per_cell - 1) / per_cell;
 
-	for (uint64_t i = (uint64_t)c->cta * blockDim.x + threadIdx.x; i < cells * d.rank_cnt;
-	     i += (uint64_t)c->cta_cnt * blockDim.x) {
-		const uint32_t rank = (uint32_t)(i / cells);
-		const uint64_t first = (i % cells) * per_cell, left = count - first;
-		uint32_t w[4];
+#pragma unroll
+	for (uint32_t rank = 0; rank < SPW_COLL_RANK_MAX; rank++)
+		for (uint64_t cell = (uint64_t)c->cta * blockDim.x + threadIdx.x;
+		     rank < d.rank_cnt && cell < cells; cell += (uint64_t)c->cta_cnt * blockDim.x) {
+			const uint32_t elems = spw_coll_cell_elems(&parts, cell, per_cell);
+			uint32_t w[4];
 
-		spw_coll_cell_load(&parts, rank, first * size,
-				   left < per_cell ? (uint32_t)left : per_cell, size, w);
-		for (uint32_t k = 0; k < per_cell && k < left; k++)
-			if (size == 4)
-				((uint32_t *)out)[rank * count + first + k] = w[k];
-			else
-				((uint16_t *)out)[rank * count + first + k] =
-					(uint16_t)(w[k / 2] >> (k % 2 * 16));
-	}
+			spw_coll_cell_load(&parts, rank, cell, elems, size, w);
+			spw_coll_cell_write((uint8_t *)out +
+						    (rank * count + cell * per_cell) * size,
+					    elems, size, w);
+		}
 	return true;
 }
 

@@ -262,6 +262,21 @@ SPWD void spwd_bar_sync(uint32_t id, uint32_t threads)
 	asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/* ---- from one kernel of a stream to the next ---- */
+
+/* A kernel that was brought to the GPU early goes on when those before it have ended and their
+ * writes are visible to it. Returns at once in one that was not. */
+SPWD void spwd_grid_wait(void)
+{
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+/* The next kernel of the stream may be brought to the GPU, when every CTA has said so or ended. */
+SPWD void spwd_grid_let_next(void)
+{
+	asm volatile("griddepcontrol.launch_dependents;");
+}
+
 /* ---- clocks and lanes ---- */
 
 /* ns, one clock for the whole device; steps of 32 ns on an H100. */

@@ -58,8 +58,11 @@ void numbers_reference(const struct spw_coll_call *call, uint32_t rank_cnt, uint
 			acc[i] = r ? spw_coll_combine(acc[i], v, call->op) : v;
 		}
 	}
-	for (uint64_t i = 0; i < call->count && call->kind == SPW_COLL_ALL_REDUCE; i++)
-		spw_coll_put(out + i * size, acc[i], call->type);
+	for (uint64_t i = 0; i < call->count && call->kind == SPW_COLL_ALL_REDUCE; i++) {
+		const uint32_t word = spw_coll_elem_of(acc[i], call->type);
+
+		memcpy(out + i * size, &word, size);
+	}
 	free(acc);
 	free(one);
 }

@@ -2,6 +2,16 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * spw_coll_launch's kernels: one call of spwd_coll.cuh each, a kernel for each kind, type and op.
+ *
+ * Launches overlap. A kernel that follows another of these in a stream is brought to the GPU while
+ * that one runs, and waits there until it has ended:
+ *
+ *   call n      wait ─ next may come ─ round n ─ end
+ *   call n+1              launch ─── wait ───────┴ next may come ─ round n+1 ...
+ *
+ * A kernel of somebody else in between is waited for as ever: only what is launched with the
+ * attribute comes early, and only after a kernel that lets it.
+ * Source: CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization".
  */
 #include "coll/cuda/kernels.h"
 #include "coll/spwd_coll.cuh"
@@ -13,6 +23,8 @@ static __global__ void __launch_bounds__(COLL_CTA_THREADS, 1)
 {
 	__shared__ struct spwd_coll coll;
 
+	spwd_grid_wait();
+	spwd_grid_let_next();
 	spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
 	spwd_coll_all_reduce<TYPE, OP>(&coll, dev, out, in, count);
 	spwd_coll_end(&coll, dev);
@@ -25,6 +37,8 @@ static __global__ void __launch_bounds__(COLL_CTA_THREADS, 1)
 {
 	__shared__ struct spwd_coll coll;
 
+	spwd_grid_wait();
+	spwd_grid_let_next();
 	spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
 	spwd_coll_all_gather<TYPE>(&coll, dev, out, in, count);
 	spwd_coll_end(&coll, dev);
@@ -62,7 +76,16 @@ int coll_kernel_launch(const struct spw_coll_dev *dev, const struct spw_coll_cal
 {
 	const uint32_t what = call->kind == SPW_COLL_ALL_GATHER ? 2 : (uint32_t)call->op;
 
-	kernel[call->type][what]<<<cta_cnt, COLL_CTA_THREADS, 0, (cudaStream_t)stream>>>(
-		*dev, call->out, call->in, call->count);
-	return (int)cudaGetLastError();
+	cudaLaunchAttribute early = {};
+	cudaLaunchConfig_t conf = {};
+
+	early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	early.val.programmaticStreamSerializationAllowed = 1;
+	conf.gridDim = cta_cnt;
+	conf.blockDim = COLL_CTA_THREADS;
+	conf.stream = (cudaStream_t)stream;
+	conf.attrs = &early;
+	conf.numAttrs = 1;
+	return (int)cudaLaunchKernelEx(&conf, kernel[call->type][what], *dev, call->out,
+				       (const void *)call->in, call->count);
 }
