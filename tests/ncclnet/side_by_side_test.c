@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Three neighbours on the same devices, in one process, since a software ConnectX belongs to one:
- *
- *   NCCL's plugin, both rails     this thread    messages in both ends' registered memory
- *   UCX, both rails               its own        tagged messages (tests/xfer/ucx_side.h)
- *   a raw Ethernet port at each   this thread    frames there and echoes back, over the first rail
- *   end of the first cable
- *
- * All that was sent arrives whole and once at whom it was for: the raw ports count none of the
- * RoCE packets that the other two send to the same MAC addresses, whatever their flow rules are.
+ * NCCL's plugin and its neighbours on the same devices, in one process: messages of the plugin over
+ * both rails, in both ends' registered memory, from this thread; UCX and a raw Ethernet port as
+ * neighbours.h has them. All that was sent arrives whole and once at whom it was for.
  */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 
-#include "../port/mlx5/port_kit.h"
-#include "../xfer/ucx_side.h"
+#include "neighbours.h"
 #include "net_pair.h"
 
 #define MESSAGES   400u /* of the plugin, and of UCX */
@@ -98,62 +91,38 @@ static uint32_t plugin_turn(bool more)
 
 /* ---- all three ---- */
 
-static uint64_t wire_frames(const struct kit_port *port)
+static void side_by_side(const char *rule)
 {
-	struct spw_port_stat stat;
-
-	spw_port_stat(port->port, &stat);
-	return stat.wire_frames;
-}
-
-static void neighbours(const char *rule)
-{
-	struct kit_conf a = {.queues = 1, .profile = "latency"}, b = a;
-	struct ucx_side *ucx = ucx_side_start("mlx5_0:1,mlx5_2:1", "mlx5_1:1,mlx5_3:1");
 	const uint64_t end = pair_now_ms() + LIMIT_MS, before = passed;
 	struct ucx_side_stat its;
-	char spec[2][48];
-	struct kit_run run;
+	struct neighbours n;
 
-	snprintf(spec[0], sizeof(spec[0]), "mlx5:mlx5_0,mode=eth,%s", rule);
-	snprintf(spec[1], sizeof(spec[1]), "mlx5:mlx5_1,mode=eth,%s", rule);
-	a.spec = spec[0];
-	b.spec = spec[1];
-	kit_open(&run, &a, &b);
-	run.b.echoes_all = true;
-	while (passed - before < MESSAGES || run.echoed < FRAMES ||
-	       ucx_side_received(ucx) < MESSAGES) {
-		kit_turn(&run, true);
+	neighbours_start(&n, rule);
+	while (passed - before < MESSAGES || n.run.echoed < FRAMES ||
+	       ucx_side_received(n.ucx) < MESSAGES) {
+		neighbours_turn(&n);
 		plugin_turn(true);
 		if (pair_now_ms() > end)
 			fail_msg("plugin %" PRIu64 " messages, UCX %" PRIu64 ", %" PRIu64 " frames",
-				 passed - before, ucx_side_received(ucx), run.echoed);
+				 passed - before, ucx_side_received(n.ucx), n.run.echoed);
 		sched_yield(); /* the NIC's threads want the core too */
 	}
 	while (plugin_turn(false))
 		assert_true(pair_now_ms() < end);
-	kit_settle(&run);
-	ucx_side_stop(ucx, &its);
+	neighbours_stop(&n, &its);
 	print_message("%s: %" PRIu64 " messages of the plugin, %" PRIu64 " of UCX, %" PRIu64
 		      " frames and echoes\n",
-		      rule, passed - before, its.received, run.echoed);
-	assert_int_equal(run.echoed, run.sent);
-	assert_int_equal(run.bad, 0);
-	assert_int_equal(wire_frames(&run.b), run.sent);
-	assert_int_equal(wire_frames(&run.a), run.sent);
-	assert_int_equal(its.sent, its.received);
-	assert_int_equal(its.sent_bytes, its.received_bytes);
-	kit_close(&run); /* checks the ledger of both ports */
+		      rule, passed - before, its.received, n.run.echoed);
 }
 
 static void a_port_for_one_udp_port(void **state SPW_UNUSED)
 {
-	neighbours("udp=9");
+	side_by_side("udp=9");
 }
 
 static void a_port_for_all_frames(void **state SPW_UNUSED)
 {
-	neighbours("flow=all");
+	side_by_side("flow=all");
 }
 
 static int open_pair(void **state SPW_UNUSED)

@@ -48,7 +48,9 @@ uint64_t copier_helped(const struct copier *c);
 
 /* May the copies of this device be listed in this round? */
 bool copy_allowed(const struct nic_dev *nd);
-/* Copies that follow fill a frame of q, and may be listed. q NULL: copies are made at once. */
+/* Copies that follow fill a frame of q, and may be listed. q NULL: copies are made at once, as
+ * those of everything but RC must be: a raw frame for several ports, or with a checksum, is read at
+ * once. */
 void copy_owner(struct copier *c, struct nic_qp *q, uint8_t *frame);
 /* Copies that follow are of a received packet of q. last: after all that is listed, and before all
  * that will be. */

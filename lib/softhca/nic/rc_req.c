@@ -190,9 +190,13 @@ bool rc_send_packet(struct nic_qp *q, struct nic_swr *w, uint8_t transport)
 					 .psn = psn});
 	p = put_ext(q, w, op, p);
 	if (payload) {
-		if (spw_unlikely(q->nd->copier != NULL) && transport == WIRE_RC)
+		const bool shared = spw_unlikely(q->nd->copier != NULL) && transport == WIRE_RC;
+
+		if (shared)
 			copy_owner(q->nd->copier, q, frame);
 		w->syndrome = sq_gather(q, w, &q->g, p, payload);
+		if (shared)
+			copy_owner(q->nd->copier, NULL, NULL);
 		if (spw_unlikely(w->syndrome))
 			return true;
 	}
