@@ -9,6 +9,8 @@ NCCL 2.28 or later; it needs no other file, no network and about 6 minutes. Step
   four    four devices a rank: all_gather and all_reduce
   rates   enforced rates: one rail beside two
   faults  a rail cut, slow, and flapping in mid-run: every byte right, and how long a call took at most
+  beside  four devices a rank: the plugin and NET/IB at the same time, and on rank 0's devices also UCX and a raw Ethernet port, with
+          either flow rule: every byte right, both ledgers exact
 
 The nets take turns within the same two processes (a communicator each), so ratios are of one run. --apart: a run for each net instead,
 if this torch cannot name a communicator's network. Exit status 1: a step failed; the others are printed all the same."""
@@ -211,6 +213,21 @@ def faults(opt):
     stages(folder)
 
 
+def beside(_opt):
+    for rule in ('udp=9', 'flow=all'):
+        todo = {'nets': NETS[:2], 'steps': [{'do': 'endure', 'op': 'all_gather', 'bytes': MB, 'seconds': 6, 'neighbours': rule,
+                                            'library': os.path.join(HERE, 'spw_neighbours.so')}]}
+        run = Run(f'beside {rule}', 4, todo)
+        if not run.end(60):
+            continue
+        said = {x['kind']: x for x in run.lines}
+        calls, passed = said['endured'], said['neighbours']
+        print(f'  {rule}: {calls["calls"]} all_gathers of 1 MB by each of {" and ".join(calls["nets"])}, {passed["messages"]} messages of UCX '
+              f'({passed["message_bytes"] / 1e6:.0f} MB), {passed["frames"]} frames and echoes of the raw ports: all right', flush=True)
+        for line in run.used():
+            print(f'  {run.name}: {line}', flush=True)
+
+
 def table(name):
     mine = [r for r in rows if r['step'] == name and r.get('kind') in ('pairs', 'ratio', 'cpu')]
     if not mine:
@@ -236,9 +253,9 @@ def main():
     parser.add_argument('--json')
     parser.add_argument('--quick', action='store_true')
     parser.add_argument('--apart', action='store_true')
-    parser.add_argument('--only', default='two,ways,four,rates,faults')
+    parser.add_argument('--only', default='two,ways,four,rates,faults,beside')
     opt = parser.parse_args()
-    steps = {'two': two, 'ways': ways, 'four': four, 'rates': rates, 'faults': faults}
+    steps = {'two': two, 'ways': ways, 'four': four, 'rates': rates, 'faults': faults, 'beside': beside}
     for name in opt.only.split(','):
         start = time.time()
         print(f'== {name}', flush=True)

@@ -4,10 +4,12 @@
 its own in the same two processes, so that they take turns: `nets` of JSON are [NAME, NCCL's name of the network, rails or null].
 
   pairs    {"ops": {op: [bytes...]}, "rounds": N}: medians of each net's times, in turn; all bytes compared first
-  endure   {"op", "bytes", "seconds"}: one net back to back, all bytes compared each time; when each took how long
+  endure   {"op", "bytes", "seconds"}: all nets at the same time, back to back, all bytes compared each time; when each took how long.
+           "neighbours": RULE, and the library's PATH in "library": UCX and a raw port with that flow rule on rank 0's devices meanwhile
   cpu      {"op", "bytes", "calls"}: each net back to back; CPU time of each thread over elapsed time
 
 Rank 0 prints one JSON object a line."""
+import ctypes
 import glob
 import json
 import os
@@ -134,30 +136,57 @@ def pairs(rank, groups, todo):
                         least=min(ratio), most=max(ratio))
 
 
+class Neighbours:
+    """UCX and two raw Ethernet ports in a thread of this process (tests/ncclnet/neighbours_thread.c)."""
+    def __init__(self, todo):
+        self.lib, self.rule = ctypes.CDLL(todo['library']), todo['neighbours'].encode()
+        if self.lib.neighbours_thread_start(self.rule):
+            raise SystemExit('no thread for the neighbours')
+
+    def stop(self):
+        passed = (ctypes.c_uint64 * 3)()
+        if self.lib.neighbours_thread_stop(passed):
+            raise SystemExit(f'neighbours, {self.rule.decode()}: what they sent and what arrived differ')
+        say(kind='neighbours', rule=self.rule.decode(), frames=passed[0], messages=passed[1], message_bytes=passed[2])
+
+
+def together(ops, streams):
+    """A call of each net, all under way at the same time."""
+    for op, stream in zip(ops, streams):
+        with torch.cuda.stream(stream):
+            op.call()
+    torch.cuda.synchronize()
+
+
 def endure(rank, groups, todo):
-    net, group = next(iter(groups.items()))
-    op = Op(todo['op'], todo['bytes'], rank, group)
-    op.prove()
+    ops = [Op(todo['op'], todo['bytes'], rank, group) for group in groups.values()]
+    streams = [torch.cuda.Stream() for _ in ops]
+    for op in ops:
+        op.prove()
+    neighbours = Neighbours(todo) if rank == 0 and 'neighbours' in todo else None
     if rank == 0:
         say(kind='ready', at=time.time())
     rows, salt, go = [], 0, torch.ones(1, dtype=torch.int32, device='cuda')
     end = time.time() + todo['seconds']
     while True:
-        salt += 1
-        op.salt(salt)
-        op.before()
+        for op in ops:
+            salt += 1
+            op.salt(salt)
+            op.before()
         torch.cuda.synchronize()
         at, start = time.time(), time.perf_counter()
-        op.call()
-        torch.cuda.synchronize()
+        together(ops, streams)
         rows.append((at, time.perf_counter() - start))
-        op.check(salt)
+        for i, op in enumerate(ops):
+            op.check(salt + 1 - len(ops) + i)
         go.fill_(int(time.time() < end)) # rank 0 decides for both
-        dist.broadcast(go, 0, group=group)
+        dist.broadcast(go, 0, group=ops[0].group)
         if not go.item():
             break
     if rank == 0:
-        say(kind='endured', net=net, op=op.name, bytes=op.bytes, calls=len(rows), rows=rows)
+        say(kind='endured', nets=list(groups), op=ops[0].name, bytes=ops[0].bytes, calls=len(rows), rows=rows)
+    if neighbours:
+        neighbours.stop()
 
 
 def thread_cpu():
