@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""run [--cpu] [--tests | --times] [--runs N] [--out DIR]: one-shot collectives between two GPUs of this machine, each rank a process with a
-software ConnectX of its own.
+"""run [--cpu] [--one] [--tests | --times] [--runs N] [--out DIR]: one-shot collectives between two GPUs of this machine, each rank a process
+with a software ConnectX of its own.
 
   tests   coll_rank: every bit of all types, operations and sizes, calls inside a kernel, a module that is loaded while a kernel
           waits, a rank that leaves, a rank that is silent; with CUDA_MODULE_LOADING=LAZY and EAGER
   times   all_reduce of bf16, 1 KB to 2 MB: one-shot, NCCL over NET/IB on the same device, and ib_write_lat (a write, and a poll of
           memory: what the software ConnectX itself costs), in turn; LAZY and EAGER
 
-Every step has a time limit, after which its processes are killed. --cpu: times of the cpu executor, without GPU, torch and NCCL."""
+Every step has a time limit, after which its processes are killed. --cpu: times of the cpu executor, without GPU, torch and NCCL. --one: a
+single GPU is enough: two ranks of one process (coll_one.py) with times, but not NCCL's, which needs a GPU a rank; then the tests, whose two
+processes get the GPU in turn."""
 import argparse
 import json
 import os
@@ -24,14 +26,14 @@ RANKS = 2
 NCCL_ENV = {'NCCL_P2P_DISABLE': '1', 'NCCL_SHM_DISABLE': '1', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_HCA': 'mlx5_0', 'NCCL_IB_GID_INDEX': '3',
             'NCCL_NVLS_ENABLE': '0', 'NCCL_DMABUF_ENABLE': '0', 'NCCL_NET_GDR_LEVEL': 'LOC', 'NCCL_NET': 'IB'}
 WRITE_SIZES = [1 << 10, 8 << 10, 64 << 10, 1 << 20]
-step = 0
+step, gpus = 0, RANKS
 failed = []
 
 
-def start(command, rank, env, log):
-    argv = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:coll{os.getpid()}x{step}', '--devices', '1', *command]
+def start(command, rank, env, log, devices=1):
+    argv = [os.path.join(HERE, 'with-softhca'), '--cable', f'shm:coll{os.getpid()}x{step}', '--devices', str(devices), *command]
     path = os.path.join(HERE, 'lib') + ':' + os.environ.get('LD_LIBRARY_PATH', '')
-    env = {**os.environ, 'SPW_SOFTHCA_LIB': os.path.join(HERE, 'softhca.so'), 'LD_LIBRARY_PATH': path, 'CUDA_VISIBLE_DEVICES': str(rank), **env}
+    env = {**os.environ, 'SPW_SOFTHCA_LIB': os.path.join(HERE, 'softhca.so'), 'LD_LIBRARY_PATH': path, 'CUDA_VISIBLE_DEVICES': str(rank % gpus), **env}
     return subprocess.Popen(argv, env=env, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
@@ -44,7 +46,7 @@ def kill(processes):
         process.wait()
 
 
-def together(name, commands, env, seconds, out, gap_s=0.0):
+def together(name, commands, env, seconds, out, gap_s=0.0, devices=1):
     """Outputs of processes that run at the same time; all are killed after `seconds`, or soon after one has failed."""
     global step
     step += 1
@@ -53,7 +55,7 @@ def together(name, commands, env, seconds, out, gap_s=0.0):
     processes, end = [], time.monotonic() + seconds
     try:
         for rank, command in enumerate(commands):
-            processes.append(start(command, rank, env, logs[rank]))
+            processes.append(start(command, rank, env, logs[rank], devices))
             time.sleep(gap_s)
         while time.monotonic() < end and any(process.poll() is None for process in processes):
             if any(process.poll() for process in processes):
@@ -123,9 +125,18 @@ def show(measured, writes):
               f' {write:5.1f} | {b[0] / a[0]:17.2f} {b[2] / a[2]:5.2f}')
 
 
+def one(out, runs):
+    for i in range(runs):
+        command = [sys.executable, os.path.join(HERE, 'coll_one.py'), str(27000 + 10 * i)]
+        texts = together(f'one_{i}', [command], {'CUDA_MODULE_LOADING': 'EAGER'}, 60, out, devices=2)
+        print(f'== two ranks on one GPU, run {i + 1}', *(line for line in texts[0].splitlines() if ' call' in line or line.startswith('rank ')), sep='\n', flush=True)
+
+
 def main():
+    global gpus
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--cpu', action='store_true')
+    parser.add_argument('--one', action='store_true')
     parser.add_argument('--tests', action='store_true')
     parser.add_argument('--times', action='store_true')
     parser.add_argument('--runs', type=int, default=3)
@@ -133,9 +144,12 @@ def main():
     opt = parser.parse_args()
     os.makedirs(opt.out, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if opt.one:
+        gpus = 1
+        one(opt.out, opt.runs)
     if not opt.cpu and not opt.times:
         tests(opt.out)
-    if opt.cpu or not opt.tests:
+    if opt.cpu or not (opt.tests or opt.one):
         measured, writes = times(opt.out, opt.runs, 'cpu' if opt.cpu else 'cuda')
         with open(os.path.join(opt.out, 'times.json'), 'w') as f:
             json.dump([{'bytes': k[0], 'loading': k[1], 'way': k[2], 'metric': k[3], 'us': v} for k, v in sorted(measured.items())]
