@@ -28,7 +28,7 @@ int app_capture_open(struct app *app)
 	rc = spw_capture_open(&conf, &app->capture);
 	for (uint32_t i = 0; rc == 0 && i < app->topo.lane_cnt; i++) {
 		struct spw_topo_lane *lane = app->topo.lane[i];
-		struct spw_topo_clock *nic = &app->topo.nic_clock[lane->conf.port];
+		struct spw_clock_feed *nic = &app->topo.nic_clock[lane->conf.port];
 		struct spw_capture_queue_conf qc = {
 			.port = lane->port,
 			.queue = lane->conf.queue,

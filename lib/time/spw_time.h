@@ -301,6 +301,39 @@ void spw_clock_box_put(struct spw_clock_box *box, const struct spw_clock_map *ma
  */
 bool spw_clock_box_get(struct spw_clock_box *box, struct spw_clock_map *map_out);
 
+/* A foreign clock, paired again and again by a control thread:
+ *
+ *   control   read both clocks ── fit ── box put     every turn of 20 ms; 100 ms once the window is
+ *   owners                               box get     full
+ *
+ * All zero: not opened. */
+struct spw_clock_feed {
+	struct spw_clock_fit fit; /* control */
+	struct spw_clock_box box; /* written by control, read by owners */
+	uint32_t rest;            /* turns left until the clock is read again */
+	bool on;                  /* the clock exists and could be read */
+};
+
+/* Purpose: starts an empty feed of a clock in this machine.
+ * Shape: both rates 1 kHz .. 1 THz, the other one within 0.1 % of what is stated.
+ * Thread: setup.
+ * Errors: -ERANGE.
+ */
+int spw_clock_feed_open(struct spw_clock_feed *feed, uint64_t other_hz, uint64_t ref_hz);
+
+/* Purpose: adds a pair and publishes the new map: with a wider uncertainty if its line cannot
+ *   explain the pair.
+ * Shape: as spw_clock_fit_add.
+ * Thread: control.
+ */
+void spw_clock_feed_add(struct spw_clock_feed *feed, const struct spw_clock_pair *pair);
+
+/* Purpose: once a turn: whether the clock is to be read in this one. With a full window it is read
+ *   less often, because a reading costs a bus transaction or another core.
+ * Thread: control.
+ */
+bool spw_clock_feed_due(struct spw_clock_feed *feed);
+
 #ifdef __cplusplus
 }
 #endif

@@ -113,21 +113,13 @@ struct spw_topo_conf {
 	} pipe;
 };
 
-/* A foreign clock in terms of the CPU's. */
-struct spw_topo_clock {
-	struct spw_clock_fit fit; /* control */
-	struct spw_clock_box box; /* written by control, read by owners */
-	uint32_t rest;            /* turns left until the clock is read again */
-	bool on;                  /* the clock exists and could be read */
-};
-
 /* An executor that the lanes may use: each has a ring in it. */
 struct spw_topo_way {
 	enum spw_exec_kind kind;
 	uint32_t ctas;                      /* of each lane, CUDA; 0: it has none */
 	char name[SPW_TOPO_WAY_NAME_BYTES]; /* "inline", "cuda-persistent, 1 CTA": for messages */
 	struct spw_exec *exec;
-	struct spw_topo_clock clock; /* of a GPU */
+	struct spw_clock_feed clock; /* of a GPU */
 	uint64_t relaunched;         /* control: the executor's count at the last service */
 	bool rests;                  /* control: by spw_topo_rest */
 };
@@ -156,7 +148,7 @@ struct spw_topo {
 	uint32_t lane_cnt;
 	struct spw_topo_way way[SPW_PIPE_WAY_MAX]; /* conf.exec.way, less what was left out */
 	uint32_t way_cnt;
-	struct spw_topo_clock nic_clock[SPW_PORT_MAX]; /* by port */
+	struct spw_clock_feed nic_clock[SPW_PORT_MAX]; /* by port */
 };
 
 /* ---- life ---- */

@@ -254,7 +254,7 @@ static struct spw_pipe_way pipe_way(struct spw_topo *topo, uint32_t w, uint32_t 
 static int pipe_open(struct spw_topo *topo, uint32_t i)
 {
 	struct spw_topo_lane *lane = topo->lane[i];
-	struct spw_topo_clock *nic = &topo->nic_clock[lane->conf.port];
+	struct spw_clock_feed *nic = &topo->nic_clock[lane->conf.port];
 	struct spw_pipe_conf pc = {
 		.queue = &lane->port->queue[lane->conf.queue],
 		.pool = &lane->pool,
