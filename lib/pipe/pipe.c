@@ -397,7 +397,7 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	if (conf->record && conf->slow_tsc)
 		spw_rec_trail(&pipe->rec, conf->trail);
 	if (pipe->rec.trail && conf->nic_stamps)
-		pipe->trail.sent = conf->sent;
+		pipe->trail.port.sent = conf->sent;
 	pipe->slow.frames = conf->pool->region && conf->pool->region->host_va ? conf->pool : NULL;
 	pipe->slow.lcore = conf->lcore;
 	pipe->slow.queue = conf->queue_idx;

@@ -40,14 +40,12 @@ void pipe_trail_frames(struct spw_pipe *pipe, const struct spw_gring_batch *batc
 		if (!pipe_slow_ident_of(&pipe->slow, d, &ident) ||
 		    !spw_trail_wants(trail, ident.seq))
 			continue;
-		rec = spw_trail_next(trail, SPW_TRAIL_FRAME, 0, ident.flow, ident.seq);
-		rec->at[0] = pipe->slow.nic_stamps && d->flags & SPW_DESC_NIC_STAMP
-				     ? spw_clock_map_ref(&pipe->rec.nic_map, d->nic_stamp)
-				     : 0;
+		rec = spw_port_trail_frame(trail, ident.flow, ident.seq,
+					   pipe->slow.nic_stamps ? &pipe->rec.nic_map : NULL,
+					   d->flags & SPW_DESC_NIC_STAMP, d->nic_stamp);
 		rec->at[1] = batch->seq;
 		rec->at[2] = batch->empty_tsc;
 		rec->at[3] = echo_place(batch, i);
-		rec->at[4] = pipe->rec.nic_unc;
 	}
 }
 
@@ -85,25 +83,10 @@ void pipe_trail_batch(struct spw_pipe *pipe, const struct spw_gring_batch *batch
 /* Completions that no frame on the trail waits for are left out. */
 void pipe_trail_done(struct spw_pipe *pipe)
 {
-	const struct spw_port_sent *sent = pipe->trail.sent;
-	struct spw_pipe_trail *pt = &pipe->trail;
+	struct spw_port_done done;
+	uint64_t above;
 
-	if (!sent)
-		return;
-	if (sent->cnt - pt->seen > sent->mask)
-		pt->seen = sent->cnt - sent->mask - 1;
-	for (; pt->seen != sent->cnt; pt->seen++) {
-		const struct spw_port_done *done = &sent->done[pt->seen & sent->mask];
-		struct spw_trail_rec *rec;
-
-		if (pt->done < pt->noted) {
-			rec = spw_trail_next(pipe->rec.trail, SPW_TRAIL_DONE, 0, 0, 0);
-			rec->at[0] = done->number;
-			rec->at[1] = done->stamp
-					     ? spw_clock_map_ref(&pipe->rec.nic_map, done->stamp)
-					     : 0;
-			rec->at[2] = pipe->rec.nic_unc;
-		}
-		pt->done = done->number;
-	}
+	while (spw_port_trail_next(&pipe->trail.port, &done, &above))
+		if (above < pipe->trail.noted)
+			spw_port_trail_done(pipe->rec.trail, &done, &pipe->rec.nic_map);
 }

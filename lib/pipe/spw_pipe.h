@@ -27,7 +27,7 @@
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
-#include "port/spw_port_sent.h"
+#include "port/spw_port_trail.h"
 #include "rec/spw_flight.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
@@ -125,12 +125,10 @@ struct spw_pipe_slow {
 
 /* What the pipe keeps for its trail (pipe_trail.c). Numbers count the frames that the port took. */
 struct spw_pipe_trail {
-	const struct spw_port_sent *sent; /* NULL: no completions are noted */
-	uint64_t seen;                    /* of sent->cnt */
-	uint64_t done;                    /* number of the last completion seen */
-	uint64_t noted;                   /* highest number of a frame on the trail */
-	uint64_t taken;                   /* frames that the port had taken before this batch */
-	uint64_t frames_at;               /* the trail's count before this batch's frames */
+	struct spw_port_trail port; /* the queue's send completions */
+	uint64_t noted;             /* highest number of a frame on the trail */
+	uint64_t taken;             /* frames that the port had taken before this batch */
+	uint64_t frames_at;         /* the trail's count before this batch's frames */
 };
 
 /* One pipe. Readers outside the lcore use spw_pipe_summary, spw_pipe_collect and spw_pipe_event,

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The NIC's stamps on a loop's trail (spw_port_trail.h). All of it runs on the cold path that loops
+ * take while they keep a trail.
+ */
+#include "port/spw_port_trail.h"
+
+struct spw_trail_rec *spw_port_trail_frame(struct spw_trail *trail, uint16_t flow, uint32_t seq,
+					   const struct spw_clock_map *map, bool stamped,
+					   uint64_t stamp)
+{
+	struct spw_trail_rec *rec = spw_trail_next(trail, SPW_TRAIL_FRAME, 0, flow, seq);
+
+	stamped = stamped && map;
+	rec->at[0] = stamped ? spw_clock_map_ref(map, stamp) : 0;
+	rec->at[4] = stamped ? spw_clock_map_unc(map, stamp) : 0;
+	return rec;
+}
+
+bool spw_port_trail_next(struct spw_port_trail *pt, struct spw_port_done *done_out,
+			 uint64_t *above_out)
+{
+	const struct spw_port_sent *sent = pt->sent;
+
+	if (!sent || pt->seen == sent->cnt)
+		return false;
+	if (sent->cnt - pt->seen > sent->mask)
+		pt->seen = sent->cnt - sent->mask - 1;
+	*done_out = sent->done[pt->seen++ & sent->mask];
+	*above_out = pt->covered;
+	pt->covered = done_out->number;
+	return true;
+}
+
+void spw_port_trail_done(struct spw_trail *trail, const struct spw_port_done *done,
+			 const struct spw_clock_map *map)
+{
+	struct spw_trail_rec *rec = spw_trail_next(trail, SPW_TRAIL_DONE, 0, 0, 0);
+
+	rec->at[0] = done->number;
+	rec->at[1] = done->stamp ? spw_clock_map_ref(map, done->stamp) : 0;
+	rec->at[2] = done->stamp ? spw_clock_map_unc(map, done->stamp) : 0;
+}
