@@ -15,7 +15,8 @@
 #include "base/spw_log.h"
 #include "senders.h"
 
-#define TICK_US 2000
+#define TICK_US     2000
+#define CLOCK_TICKS 10u /* clock pairs: 50 a second at most */
 
 static int find_lcores(struct gen_senders *senders)
 {
@@ -53,7 +54,16 @@ static int memory_open(struct gen_senders *senders, uint32_t slots)
 	return rc;
 }
 
-static int queues_open(struct gen_senders *senders)
+/* A trail has the send completions of drivers that keep them. */
+static int sent_keep(struct gen_senders *senders, uint16_t s)
+{
+	int rc = spw_port_sent_keep(senders->port, s, &senders->sent[s]);
+
+	return rc == -ENOTSUP ? 0 : rc;
+}
+
+/* With a trail, also its clock is opened: a port may lose it in queue_setup. */
+static int queues_open(struct gen_senders *senders, bool trail)
 {
 	int rc = spw_port_region_attach(senders->port, &senders->region);
 
@@ -64,25 +74,32 @@ static int queues_open(struct gen_senders *senders)
 				.pool = &senders->pool[s],
 				.profile = "latency",
 				.numa_node = (int)rte_lcore_to_socket_id(senders->lcore_id[s])});
-	return rc;
+	for (uint16_t s = 0; rc == 0 && trail && s < senders->cnt; s++)
+		rc = sent_keep(senders, s);
+	return rc || !trail
+		       ? rc
+		       : spw_port_clock_open(&senders->nic_clock, senders->port, &senders->tsc);
 }
 
 static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 {
-	const struct gen_run_conf run = {.headroom = senders->port->caps.slot_headroom,
-					 .messages = senders->port->caps.messages,
-					 .frame = conf->frame,
-					 .plan = conf->plan,
-					 .tsc = &senders->tsc,
-					 .seconds_ns = conf->seconds_ns,
-					 .warm_up_ns = conf->warm_up_ns,
-					 .linger_ns = conf->linger_ns,
-					 .link_wait_ns = conf->link_wait_ns,
-					 .probe_ns = conf->probe_ns,
-					 .slow_ns = conf->slow_ns,
-					 .expect_echo = conf->expect_echo,
-					 .trail = conf->trail ? senders->trail : NULL,
-					 .stop = &senders->stop};
+	const struct gen_run_conf run = {
+		.headroom = senders->port->caps.slot_headroom,
+		.messages = senders->port->caps.messages,
+		.frame = conf->frame,
+		.plan = conf->plan,
+		.tsc = &senders->tsc,
+		.seconds_ns = conf->seconds_ns,
+		.warm_up_ns = conf->warm_up_ns,
+		.linger_ns = conf->linger_ns,
+		.link_wait_ns = conf->link_wait_ns,
+		.probe_ns = conf->probe_ns,
+		.slow_ns = conf->slow_ns,
+		.expect_echo = conf->expect_echo,
+		.trail = conf->trail ? senders->trail : NULL,
+		.nic_clock = senders->nic_clock.on ? &senders->nic_clock.box : NULL,
+		.sent = senders->sent,
+		.stop = &senders->stop};
 	struct gen_run *all = aligned_alloc(_Alignof(struct gen_run), senders->cnt * sizeof(*all));
 	int rc = all ? 0 : spw_err(ENOMEM, "no memory for %u senders", senders->cnt);
 
@@ -109,7 +126,8 @@ int gen_senders_open(struct gen_senders *senders, const struct gen_conf *conf)
 	if (conf->slots < senders->port->caps.slot_cnt_min)
 		return spw_err(ERANGE, "--slots %u: port %s needs at least %u", conf->slots,
 			       senders->port->name, senders->port->caps.slot_cnt_min);
-	if ((rc = memory_open(senders, conf->slots)) < 0 || (rc = queues_open(senders)) < 0)
+	if ((rc = memory_open(senders, conf->slots)) < 0 ||
+	    (rc = queues_open(senders, conf->trail)) < 0)
 		return rc;
 	return runs_init(senders, conf);
 }
@@ -146,6 +164,13 @@ static void log_link(struct gen_senders *senders)
 	}
 }
 
+static void pair_clock(struct gen_senders *senders, uint32_t turn)
+{
+	if (senders->nic_clock.on && turn % CLOCK_TICKS == 0 &&
+	    spw_clock_feed_due(&senders->nic_clock))
+		spw_port_clock_pair(&senders->nic_clock, senders->port, &senders->tsc);
+}
+
 int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *arg)
 {
 	int rc = spw_port_start(senders->port);
@@ -157,8 +182,9 @@ int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *
 			rc = spw_err(EBUSY, "lcore %u cannot be launched", senders->lcore_id[s]);
 	if (rc)
 		spw_thr_store_rlx(&senders->stop, 1);
-	while (any_runs(senders)) {
+	for (uint32_t turn = 0; any_runs(senders); turn++) {
 		usleep(TICK_US);
+		pair_clock(senders, turn);
 		log_link(senders);
 		tick(arg);
 	}

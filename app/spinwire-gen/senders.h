@@ -10,6 +10,8 @@
 #include "gen/spw_gen_run.h"
 #include "mem/spw_mem.h"
 #include "pool/spw_pool.h"
+#include "port/spw_port_clock.h"
+#include "port/spw_port_sent.h"
 
 struct gen_senders {
 	struct spw_tsc tsc;
@@ -18,7 +20,10 @@ struct gen_senders {
 	struct spw_pool pool[GEN_SENDER_MAX];
 	uint32_t lcore_id[GEN_SENDER_MAX];
 	struct spw_trail trail[GEN_SENDER_MAX]; /* by sender; zeroed: off */
-	struct gen_run *run[GEN_SENDER_MAX];    /* run[0] points to the memory of all */
+	/* With trails: of each sender's queue, NULL: the port keeps none; and its NIC's clock. */
+	const struct spw_port_sent *sent[GEN_SENDER_MAX];
+	struct spw_clock_feed nic_clock;
+	struct gen_run *run[GEN_SENDER_MAX]; /* run[0] points to the memory of all */
 	uint32_t cnt;
 	uint32_t link_down[GEN_SENDER_MAX]; /* as logged last */
 	/* Read in every turn; a signal's number ends the plan. */

@@ -8,8 +8,8 @@
  *   source ── its NIC ── cable ── NIC ──── lcore ── NIC ── cable ── its NIC ── source
  *   SLOW      SENT                CAME     FRAME    SENT            CAME       SLOW
  *   GAP       GAP                 GAP      BATCH    GAP             GAP        GAP
- *                                          BLAME, GAP
- *                                          DONE: its NIC's send completions
+ *                                          BLAME, GAP                          FRAME
+ *   DONE: its NIC's send completions       DONE: its NIC's send completions
  *
  * The owner writes records of one cache line into a ring of its own, which keeps the newest; the
  * ring is written to a file when the owner has ended. All times are ticks of spw_cpu_counter(),
@@ -39,11 +39,13 @@ extern "C" {
 	X(HELD, "put: NIC; a fault had held the frame that was committed before")                  \
 	X(CAME, "stamped completed: NIC; taken from the cable, its CQE written")                   \
 	X(FRAME, "nic batch empty number unc: pipe; NIC stamp or 0, batch number, last poll that " \
-		 "left none, number among the frames that its lane sent or 0, uncertainty of nic") \
+		 "left none, number among the frames that its lane sent or 0, uncertainty of "     \
+		 "nic. Source: of the SLOW with this echo as batch; number: among those that "     \
+		 "sender what (a trail of the file, from 0) sent")                                 \
 	X(BATCH, "batch polled pushed start end reaped sent: pipe")                                \
 	X(BLAME, "batch, then (cause << 56 | ticks) each: pipe; what: the part, 0: nic_polled")    \
-	X(DONE, "number stamp unc: pipe; by stamp (0: not known when) its NIC had done with the "  \
-		"lane's frames up to number; uncertainty")
+	X(DONE, "number stamp unc: pipe, source; by stamp (0: not known when) its NIC had done "   \
+		"with the lane's or sender's frames up to number; uncertainty")
 
 enum spw_trail_kind {
 #define X(name, text) SPW_TRAIL_##name,

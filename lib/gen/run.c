@@ -71,8 +71,8 @@ static SPW_COLD void behind_begin(uint64_t *since_tsc)
 
 static void behind_trail(struct gen_run *run, uint8_t what, uint64_t *since_tsc, uint64_t now)
 {
-	if (*since_tsc && run->trail)
-		spw_trail_gap(run->trail, what, *since_tsc, now);
+	if (*since_tsc && run->trail.to)
+		spw_trail_gap(run->trail.to, what, *since_tsc, now);
 	*since_tsc = 0;
 }
 
@@ -179,25 +179,11 @@ static void send_due(struct gen_run *run, uint64_t until_ns)
 
 /* ---- receiving ---- */
 
-/* A time that is no longer recorded is 0. */
-static void trail_slow(struct spw_trail *trail, const struct gen_worst *frame, uint64_t taken_tsc)
-{
-	struct spw_trail_rec *rec;
-
-	if (!spw_trail_wants(trail, (uint32_t)frame->seq))
-		return;
-	rec = spw_trail_next(trail, SPW_TRAIL_SLOW, 0, (uint16_t)frame->flow, (uint32_t)frame->seq);
-	rec->at[0] = frame->intended_tsc;
-	rec->at[1] = frame->sent_tsc ? taken_tsc : 0;
-	rec->at[2] = frame->sent_tsc;
-	rec->at[3] = frame->drained_tsc;
-	rec->at[4] = frame->echo_tsc;
-}
-
 /* Records a slow echo. The sender of the frame has the time of sending. */
 static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq, uint64_t due_ns,
-			       uint64_t echo_tsc)
+			       const struct spw_desc *desc)
 {
+	const uint64_t echo_tsc = run->in_tsc;
 	const struct gen_run *sender = run->all[flow % run->sender_cnt];
 	uint64_t due_tsc = run->start_tsc + spw_tsc_from_ns(run->tsc, due_ns);
 	uint64_t number = seq * sender->plan.flow_cnt + flow / run->sender_cnt;
@@ -212,13 +198,14 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 				  .drained_tsc = run->drained_tsc};
 
 	gen_slow_note(&run->slow, &frame);
-	if (run->trail && frame.whole_ns > run->slow.threshold_ns)
-		trail_slow(run->trail, &frame, gen_sent_taken_find(&sender->sent, number));
+	if (run->trail.to && frame.whole_ns > run->slow.threshold_ns)
+		gen_trail_slow(&run->trail, &frame, gen_sent_taken_find(&sender->sent, number),
+			       desc, sender->sender, number);
 }
 
 /* An echo before its due time counts as 0; one of a flow that nobody sends is not ours. */
-static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, uint64_t at_tsc,
-		      uint64_t at_ns)
+static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen,
+		      const struct spw_desc *desc, uint64_t at_ns)
 {
 	uint64_t seq, trip_ns = at_ns > seen->due_ns ? at_ns - seen->due_ns : 0;
 
@@ -234,13 +221,12 @@ static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen, ui
 		return;
 	spw_hist_record(&run->round_trip_ns, trip_ns, 1);
 	if (spw_unlikely(trip_ns > run->slow.floor_ns))
-		take_slow(run, seen->flow, seq, seen->due_ns, at_tsc);
+		take_slow(run, seen->flow, seq, seen->due_ns, desc);
 }
 
 /* Classified by what is inside: an echo of this run, one of an older run, a damaged one, or a
  * stranger's. */
-static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_tsc,
-		       uint64_t at_ns)
+static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_ns)
 {
 	struct gen_seen_frame seen;
 
@@ -248,7 +234,7 @@ static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_
 		       desc->flags & SPW_DESC_MSG, run->run, &seen);
 	switch (seen.kind) {
 	case GEN_KIND_ECHO:
-		take_echo(run, &seen, at_tsc, at_ns);
+		take_echo(run, &seen, desc, at_ns);
 		break;
 	case GEN_KIND_CORRUPTED:
 		run->count.corrupted++;
@@ -285,7 +271,7 @@ static void check_some(struct gen_run *run)
 	for (uint32_t i = 0; i < cnt; i++) {
 		const struct spw_desc *desc = &run->in[run->in_next++];
 
-		take_frame(run, desc, run->in_tsc, at_ns);
+		take_frame(run, desc, at_ns);
 		slot[i] = desc->slot;
 	}
 	spw_port_release_burst(run->queue, slot, (uint16_t)cnt);
@@ -323,13 +309,16 @@ static bool all_back(const struct gen_run *run)
 	return echoed >= sent;
 }
 
-/* Collects TX completions and events of the port; the control thread logs link changes (senders.c
- * of spinwire-gen). */
+/* Collects TX completions, for the trail too, and events of the port; the control thread logs link
+ * changes (senders.c of spinwire-gen). */
 static void housekeeping(struct gen_run *run)
 {
 	struct spw_port_event event;
+	const bool any = spw_port_events(run->queue, &event, 1);
 
-	if (!spw_port_events(run->queue, &event, 1))
+	if (spw_unlikely(run->trail.clock != NULL))
+		gen_trail_house(&run->trail);
+	if (!any)
 		return;
 	switch (event.kind) {
 	case SPW_PORT_EVENT_LINK_DOWN:
@@ -461,8 +450,8 @@ static enum gen_doing one_step(struct gen_run *run, uint64_t now)
 static SPW_COLD void trail_gap(struct gen_run *run, enum gen_doing doing, uint64_t from_ns,
 			       uint64_t to_ns)
 {
-	if (run->trail && to_ns >= run->warm_up_ns)
-		spw_trail_gap(run->trail, (uint8_t)doing,
+	if (run->trail.to && to_ns >= run->warm_up_ns)
+		spw_trail_gap(run->trail.to, (uint8_t)doing,
 			      run->start_tsc + spw_tsc_from_ns(run->tsc, from_ns),
 			      run->start_tsc + spw_tsc_from_ns(run->tsc, to_ns));
 }
@@ -501,6 +490,7 @@ void gen_run(struct gen_run *run)
 	spw_thr_store_rel(&run->sent_all, 1); /* [J3 release, pairs with J4 in all_back] */
 	give_back(run);
 	linger(run);
+	housekeeping(run); /* the completions of the last frames */
 }
 
 uint64_t gen_run_flow_sent(const struct gen_run *run, uint32_t own)

@@ -85,6 +85,20 @@ static int memory_alloc(struct gen_run *run, uint32_t flow_cnt)
 	return 0;
 }
 
+static void trail_init(struct gen_run *run, const struct gen_run_conf *conf)
+{
+	if (!conf->trail)
+		return;
+	run->trail = (struct gen_trail){
+		.to = &conf->trail[run->sender],
+		.clock = conf->nic_clock,
+		.port.sent = conf->sent ? conf->sent[run->sender] : NULL,
+		.flow_cnt = run->plan.flow_cnt,
+	};
+	if (conf->nic_clock)
+		spw_clock_box_get(conf->nic_clock, &run->trail.map);
+}
+
 int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct spw_port_queue *queue,
 		 const struct spw_pool *pool, uint32_t sender, struct gen_run *const *all,
 		 uint32_t sender_cnt)
@@ -107,7 +121,6 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	run->run = conf->frame.run;
 	run->expect_echo = conf->expect_echo;
 	run->sender = sender;
-	run->trail = conf->trail ? &conf->trail[sender] : NULL;
 	run->all = all;
 	run->sender_cnt = sender_cnt;
 	run->number_mask = conf->frame.stream ? UINT32_MAX : 0;
@@ -117,6 +130,7 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	rc = rc ? rc : check_stream(run);
 	if (rc == 0)
 		rc = memory_alloc(run, conf->plan.flow_cnt);
+	trail_init(run, conf);
 	if (rc)
 		gen_run_fini(run);
 	return rc;

@@ -16,12 +16,12 @@
 #ifndef SPW_GEN_RUN_H
 #define SPW_GEN_RUN_H
 
-#include "base/spw_trail.h"
 #include "gen/spw_gen_frame.h"
 #include "gen/spw_gen_gap.h"
 #include "gen/spw_gen_plan.h"
 #include "gen/spw_gen_slow.h"
 #include "gen/spw_gen_track.h"
+#include "gen/spw_gen_trail.h"
 #include "hist/spw_hist.h"
 #include "port/spw_port.h"
 #include "time/spw_time.h"
@@ -58,6 +58,10 @@ struct gen_run_conf {
 	const uint32_t *stop; /* set by a signal: ends the plan now, and the next change the wait */
 	/* [sender_cnt], outlive the run: where slow frames and gaps are noted; NULL: nowhere */
 	struct spw_trail *trail;
+	/* With a trail: the NIC's clock, NULL: it stamps nothing; and [sender_cnt] the completions
+	 * of each sender's queue, NULL: the port keeps none */
+	struct spw_clock_box *nic_clock;
+	const struct spw_port_sent *const *sent;
 };
 
 /* A frame that is built and that the port has not taken yet. */
@@ -95,7 +99,7 @@ struct gen_run {
 	uint32_t owed_cnt; /* steps of receiving before more frames leave */
 	uint32_t poll_cnt;
 	struct gen_sent sent;
-	struct spw_trail *trail; /* NULL: none */
+	struct gen_trail trail;
 	/* since when the port has not taken all that was due, and more was due than a line holds;
 	 * 0: neither */
 	uint64_t refused_tsc, behind_tsc;
