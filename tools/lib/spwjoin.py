@@ -16,6 +16,7 @@ PLACES = [
     ("due", "source: not taken", "due to taken by the source", "source"),
     ("send", "source: sending", "taken by the source to handed to its NIC", "source"),
     ("out", "source's NIC, out", "handed to the source's NIC to on the wire", "peer"),
+    ("sent_out", "source's NIC, sent by", "handed to the source's NIC to the stamp of the send completion that covers it", "peer"),
     ("wire_out", "wire, out", "on the wire to stamped by spinwire's NIC", "nic"),
     ("in", "spinwire's NIC, in", "stamped by spinwire's NIC to its CQE", "nic"),
     ("nic_polled", "nic_polled", "CQE (or NIC's stamp) to polled", "loop"),
@@ -28,6 +29,7 @@ PLACES = [
     ("sent_by", "spinwire's NIC, sent by", "handed back to the stamp of the send completion that covers it", "nic"),
     ("wire_back", "wire, back", "on the wire to stamped by the source's NIC", "peer"),
     ("peer_in", "source's NIC, in", "stamped by the source's NIC to its CQE", "peer"),
+    ("peer_polled", "source's NIC, in", "stamped by the source's NIC, a card, to polled by the source", "source"),
     ("echo", "source: not polled", "CQE to polled by the source", "source"),
     ("beyond", "beyond spinwire's NIC", "its send completion to polled by the source: wire, source's NIC, source", "beyond"),
 ]
@@ -36,6 +38,7 @@ FIRST_PART = INDEX["nic_polled"]  # part p of a batch's time is place FIRST_PART
 PARTS = [key for key, *_ in PLACES[FIRST_PART:FIRST_PART + 6]]
 WHO = {"source": "the source's loop", "peer": "the source's NIC thread", "nic": "spinwire's NIC thread", "loop": "spinwire's loop",
        "beyond": "the wire, the source's NIC or its loop"}
+SENT_BY = {"sent_out": "peer", "sent_by": "nic"}  # places that end by a send completion, which is an upper bound
 UNKNOWN = "unknown"
 # What a long step of spinwire's loop is called by those who wait for it, as in lib/rec/cause.c.
 HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall"}
@@ -148,6 +151,13 @@ def _pick(rows, at, low, high):
     return None
 
 
+def _covers(done, number):
+    """(stamp, uncertainty) of the first of these completions that has the frame of this number; None if nobody knows."""
+    numbers, rows = done
+    i = bisect.bisect_left(numbers, number) if number else len(numbers)
+    return (rows[i][5], rows[i][6]) if i < len(numbers) and rows[i][5] else None
+
+
 class Sides:
     """What the files hold, indexed. A NIC's file may be missing: a real card has none."""
 
@@ -157,7 +167,8 @@ class Sides:
         self.peer_sent, self.peer_held, self.peer_came = (_by_key(self.peer, kind) for kind in (SENT, HELD, CAME))
         self.nic_sent, self.nic_held, self.nic_came = (_by_key(self.nic, kind) for kind in (SENT, HELD, CAME))
         self.frames, self.batch, self.blame = {}, {}, {}
-        self.done = [([rec[4] for rec in trail.of[DONE]], trail.of[DONE]) for trail in spinwire]
+        self.echoes = {(rec[2] << 32 | rec[3], rec[5]): rec for trail in source for rec in trail.of[FRAME]}
+        self.done, self.source_done = ([([rec[4] for rec in trail.of[DONE]], trail.of[DONE]) for trail in trails] for trails in (spinwire, source))
         for lane, trail in enumerate(spinwire):
             causes = trail.names.get("cause", [])
             for rec in trail.of[FRAME]:
@@ -167,17 +178,24 @@ class Sides:
             for rec in trail.of[BLAME]:
                 self.blame.setdefault((lane, rec[4]), {})[rec[1]] = [(causes[v >> 56], v & (1 << 56) - 1) for v in rec[5:] if v]
         self.kinds, self.gaps = {}, {}
-        for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic)):
+        self.trails = {"source": source, "loop": spinwire, "peer": self.peer, "nic": self.nic}
+        for who, trails in self.trails.items():
             self.kinds[who], self.gaps[who] = _gaps(trails, ("refused", "behind"))
         self.or_refused, self.or_behind = (_gaps(source, but)[1] for but in (("behind",), ()))
-        self.lost = {who: sum(trail.lost for trail in trails) for who, trails in (("source", source), ("loop", spinwire), ("peer", self.peer), ("nic", self.nic))}
+        self.lost = {who: sum(trail.lost for trail in trails) for who, trails in self.trails.items()}
         self.every = max([trail.every for trail in source], default=1)
 
     def sent_by(self, lane, number):
         """(stamp of the send completion that covers a lane's frame of this number, its uncertainty). None if nobody knows."""
-        numbers, rows = self.done[lane]
-        i = bisect.bisect_left(numbers, number) if number else len(numbers)
-        return (rows[i][5], rows[i][6]) if i < len(numbers) and rows[i][5] else None
+        return _covers(self.done[lane], number)
+
+    def card(self, key, echo):
+        """What the source's NIC says of a slow frame, if it has no trail of its own: (the stamp of its send completion, its uncertainty)
+        or None, and the same of its echo."""
+        rec = None if self.peer else self.echoes.get((key, echo))
+        if not rec:
+            return None, None
+        return _covers(self.source_done[rec[1]], rec[7]) if rec[1] < len(self.source_done) else None, (rec[4], rec[8]) if rec[4] else None
 
 
 # ---- one frame ---------------------------------------------------------------------------------------
@@ -188,7 +206,7 @@ class Row:
     def __init__(self, flow, seq, due, echo):
         self.flow, self.seq, self.due, self.echo = flow, seq, due, echo
         self.legs, self.defects, self.whole_known, self.like, self.unc = [], 0, False, 0, 0
-        self.sent_by = None  # ticks from hand-over to send completion, where nothing closer is known
+        self.sent_by = {}  # "peer", "nic": ticks from hand-over to its send completion, where nothing closer is known
 
     @property
     def whole(self):
@@ -221,9 +239,11 @@ def _stamps(sides, frame):
     home = _pick(sides.peer_came.get(key), 0, due, echo)
     nic = came[4] if came else found[4] if batch and found[4] else None
     sent_by, unc = batch and not back and sides.sent_by(lane, found[7]) or (None, 0)
-    unc = max(unc, found[8] if batch and not came and found[4] else 0)
+    sent_out, arrived = (got or (None, 0) for got in sides.card(key, echo))
+    unc = max(unc, found[8] if batch and not came and found[4] else 0, sent_out[1], arrived[1])
     stamps = [(None, due, False), ("due", taken or None, False), ("send", handed or None, True),
-              ("out", sent and sent[6 if not held else 5], True), ("held", held and held[4], False), ("wire_out", nic, False),
+              ("out", sent and sent[6 if not held else 5], True), ("held", held and held[4], False), ("sent_out", sent_out[0], True),
+              ("wire_out", nic, False),
               ("in", came and came[5], True)]
     if batch:
         _, _, _, _, _, polled, pushed, start, end, reaped, done = batch
@@ -231,7 +251,8 @@ def _stamps(sides, frame):
         stamps += [("nic_polled", polled, False), ("polled_pushed", pushed, False), ("pushed_start", start, False),
                    ("start_end", end, False), ("end_reaped", reaped, False), ("reaped_sent", done, True)]
     stamps += [("back", back and back[6 if not back_held else 5], True), ("held", back_held and back_held[4], False), ("sent_by", sent_by, True),
-               ("wire_back", home and home[4], False), ("peer_in", home and home[5], True), ("beyond" if sent_by and not home else "echo", echo, False)]
+               ("wire_back", home[4] if home else arrived[0], False), ("peer_in", home and home[5], True),
+               ("peer_polled" if arrived[0] else "beyond" if sent_by and not home else "echo", echo, False)]
     whole = bool(sent and came and batch and back and home) if sides.peer or sides.nic else bool(batch)
     return stamps, (lane, found, batch) if batch else None, drained, whole, unc
 
@@ -244,10 +265,11 @@ def _in_order(stamps, unc):
         if present[i][2] and present[i][1] > present[i + 1][1]:
             present[i][1] = present[i + 1][1]
     legs, early, at = [], set(), present[0][1]
-    last = present[-1][1]
+    highest, last = at, present[-1][1]
     for key, stamp, _ in present[1:]:
-        if stamp < at - unc:
-            early.add(at)
+        if stamp < highest - unc:
+            early.add(highest)
+        highest = max(stamp, highest)
         stamp = min(max(stamp, at), last)
         legs.append((key, at, stamp))
         at = stamp
@@ -300,7 +322,7 @@ def _shares(sides, key, begin, end, batch, drained):
         return {"wire": ticks}
     if key in ("due", "send"):
         return _not_sent(sides, begin, end)
-    if key in ("out", "peer_in"):
+    if key in ("out", "sent_out", "peer_in"):
         return {"peer_late": sides.gaps["peer"].covered(begin, end)}
     if key in ("in", "back", "sent_by"):
         return {"nic_late": sides.gaps["nic"].covered(begin, end)}
@@ -308,7 +330,7 @@ def _shares(sides, key, begin, end, batch, drained):
         who, cause = ("nic", "nic_late") if key == "wire_out" else ("peer", "peer_late")
         late = sides.gaps[who].covered(begin, end)
         return {cause: late, "wire": ticks - late}
-    if key in ("echo", "beyond"):
+    if key in ("echo", "peer_polled", "beyond"):
         return {"sender_behind": ticks if drained < begin else sides.gaps["source"].covered(begin, end)}
     if not batch or key not in PARTS:
         return {}
@@ -325,8 +347,8 @@ def frame_row(sides, frame, tick_unc):
     legs, row.defects = _in_order(stamps, row.unc)
     row.whole_known = whole
     for key, begin, end in legs:
-        if key == "sent_by":
-            row.sent_by = end - begin
+        if key in SENT_BY:
+            row.sent_by[SENT_BY[key]] = end - begin
         if end <= begin:
             continue
         shares = {cause: t for cause, t in _shares(sides, key, begin, end, batch, drained).items() if t > 0}
@@ -356,14 +378,16 @@ def find(sides, flow, seq, hz):
 # ---- all slow frames ---------------------------------------------------------------------------------
 
 class Sum:
-    """Where the time of all slow frames went; unc: the largest uncertainty of one's stamps."""
+    """Where the time of all slow frames went; unc: the largest uncertainty of one's stamps. heard: who has a trail: of nobody else it
+    is known that frames waited for it."""
 
-    def __init__(self, hz):
+    def __init__(self, hz, heard):
+        self.heard = heard
         self.hz, self.frames, self.whole, self.joined, self.defects, self.unc = hz, 0, 0, 0, 0, 0
         self.by = {}      # (place, cause): ticks
         self.waits = {}   # who: [(begin, end)] of its waits
         self.worst = []   # rows, longest first
-        self.bounded = self.cleared = 0  # frames with a send completion only; of those: it came within an eighth of their time
+        self.bounded = {who: [0, 0] for who in SENT_BY.values()}  # frames with a send completion only; of those: it came within an eighth of their time
 
     def add(self, row, wait_ticks):
         self.frames += 1
@@ -371,13 +395,15 @@ class Sum:
         self.joined += row.whole_known
         self.defects += row.defects
         self.unc = max(self.unc, row.unc)
-        self.bounded += row.sent_by is not None
-        self.cleared += row.sent_by is not None and row.sent_by <= row.whole / 8
+        for who, ticks in row.sent_by.items():
+            self.bounded[who][0] += 1
+            self.bounded[who][1] += ticks <= row.whole / 8
         for key, begin, end, shares in row.legs:
             for cause, ticks in shares.items():
                 self.by[key, cause] = self.by.get((key, cause), 0) + ticks
-            if key not in ("held", "sent_by", "beyond") and end - begin > wait_ticks:
-                self.waits.setdefault(PLACES[INDEX[key]][3], []).append((begin, end))
+            who = PLACES[INDEX[key]][3] if key != "held" else None
+            if who in self.heard and end - begin > wait_ticks:
+                self.waits.setdefault(who, []).append((begin, end))
 
     def causes(self):
         """[(cause, ticks)], most first, the unknown last."""
@@ -412,7 +438,7 @@ def load(source, spinwire, source_nic=None, spinwire_nic=None):
 @_quiet
 def join(sides, hz, worst=16):
     """The Sum of all slow frames on the source's trail; worst: how many stalls it keeps a frame of, None for every frame."""
-    total = Sum(hz)
+    total = Sum(hz, {who for who, trails in sides.trails.items() if trails})
     tick_unc = round(CORES_NS * hz / 1e9)
     wait_ticks = 10e-6 * hz
     rows = []

@@ -44,6 +44,10 @@ class Way:
         return [self.rec(FRAME, "stamped" if nic else 0, batch, "empty", batch, unc),
                 self.rec(BATCH, batch, "polled", "pushed", "start", "end", "reaped", "sent")]
 
+    def card(self, number=1, nic=True, unc=0, sender=0):
+        """What the source notes of its card: the stamp of the echo, and which of a sender's frames it was."""
+        return [self.rec(FRAME, "home" if nic else 0, "echo", "drained", number, unc, what=sender)]
+
     def peer(self):
         return [self.rec(SENT, "db", "committed", "flushed"), self.rec(CAME, "home", "home_cqe")]
 
@@ -148,11 +152,11 @@ class Join(unittest.TestCase):
         row = self.row([w], nics=False, loop=[w.done(790)])
         self.assertEqual(self.legs(row)["sent_by"], (90, {"unknown": 90}))
         self.assertEqual(self.legs(row)["beyond"], (210, {"unknown": 210}))
-        self.assertEqual(row.sent_by, 90_000)
+        self.assertEqual(row.sent_by, {"nic": 90_000})
         for us, cleared in ((790, 1), (825, 1), (826, 0)):
             sides = self.sides([w], nics=False, loop=[w.done(us)])
             total = spwjoin.join(sides, HZ)
-            self.assertEqual((total.bounded, total.cleared), (1, cleared), us)
+            self.assertEqual(total.bounded, {"peer": [0, 0], "nic": [1, cleared]}, us)
             self.assertIn(f"  spinwire's NIC completed {cleared} of 1 within an eighth of their time: what those waited for was not its send queue",
                           where.lines(where.summary(total, sides, {})))
         self.assertEqual(self.legs(self.row([Way(drained=750)], nics=False, loop=[w.done(760)]))["beyond"], (240, {"sender_behind": 240}))
@@ -169,7 +173,7 @@ class Join(unittest.TestCase):
         for done, sent_by in (([w.done(750, 1)], 50), ([w.done(750, 4)], 50), ([w.done(740, 0), w.done(760, 2), w.done(770, 3)], 60), ([w.done(0, 1), w.done(770, 2)], None),
                               ([w.done(740, 0)], None), ([], None), ([w.done(1200, 1)], 300), ([w.done(650, 1)], 0)):
             row = self.row([w], nics=False, loop=done)
-            self.assertEqual((row.sent_by, row.defects), (sent_by if sent_by is None else sent_by * 1000, 0), done)
+            self.assertEqual((row.sent_by, row.defects), ({} if sent_by is None else {"nic": sent_by * 1000}, 0), done)
         legs = self.legs(self.row([w], nics=False, loop=[w.done(650, 1)]))
         self.assertEqual((legs["reaped_sent"][0], legs["beyond"][0]), (50, 350))  # the stamp of the hand-over was read late
         self.assertEqual(self.legs(self.row([w], loop=[w.done(790)])), self.legs(self.row([w])))  # a trail knows better
@@ -181,7 +185,7 @@ class Join(unittest.TestCase):
         key = w.flow << 32 | w.seq
         lane, rec = sides.frames[key][0]
         sides.frames[key] = [(lane, (*rec[:7], 0, *rec[8:]))]
-        self.assertIsNone(spwjoin.join(sides, HZ).worst[0].sent_by)
+        self.assertEqual(spwjoin.join(sides, HZ).worst[0].sent_by, {})
 
     def test_a_completion_before_its_time(self):
         """It lies before the frame was reaped: within the clock's uncertainty that is cut, beyond it a defect."""
@@ -189,6 +193,81 @@ class Join(unittest.TestCase):
             w = Way()
             row = self.row([w], nics=False, loop=[w.done(600 - early / 1000, unc=unc)])
             self.assertEqual(row.defects, defects, (early, unc))
+
+    def test_the_sources_card(self):
+        """The source's NIC has no trail, but a clock: its send completion divides the way there and is no cause, its stamp of the echo
+        the way back, and what follows that is the source's loop's."""
+        w = Way()
+        row = self.row([w], nics=False, source=[w.done(190), *w.card()], loop=[w.done(790)])
+        self.assertEqual(self.legs(row), {
+            "due": (100, {"unknown": 100}), "sent_out": (90, {"unknown": 90}), "wire_out": (110, {"unknown": 110}), "nic_polled": (100, {"unknown": 100}),
+            "pushed_start": (100, {"unknown": 100}), "start_end": (100, {"unknown": 100}), "reaped_sent": (100, {"unknown": 100}),
+            "sent_by": (90, {"unknown": 90}), "wire_back": (110, {"unknown": 110}), "peer_polled": (100, {"unknown": 100})})
+        self.assertEqual((row.sent_by, row.defects, row.whole_known), ({"peer": 90_000, "nic": 90_000}, 0, True))
+        gaps = [w.gap(910, 990)]
+        self.assertEqual(self.legs(self.row([w], nics=False, source=[*gaps, *w.card()]))["peer_polled"], (100, {"sender_behind": 80, "unknown": 20}))
+        self.assertEqual(self.legs(self.row([Way(drained=850)], nics=False, source=w.card()))["peer_polled"], (100, {"sender_behind": 100}))
+
+    def test_what_the_sources_card_clears(self):
+        w = Way()
+        for us, cleared in ((190, 1), (225, 1), (226, 0)):
+            sides = self.sides([w], nics=False, source=[w.done(us), *w.card()])
+            total = spwjoin.join(sides, HZ)
+            self.assertEqual(total.bounded, {"peer": [1, cleared], "nic": [0, 0]}, us)
+            self.assertIn(f"  the source's NIC completed {cleared} of 1 within an eighth of their time: what those waited for was not its send queue",
+                          where.lines(where.summary(total, sides, {})))
+            self.assertEqual({row["who"] for row in where.summary(total, sides, {})["behind"]} & {"peer"}, set())  # a bound is no wait for it
+
+    def test_the_sources_card_beside_trails_of_nics(self):
+        """A NIC's own trail knows better: nothing changes."""
+        w = Way()
+        extra = [w.done(150), *w.card(unc=5000)]
+        for card in (False, True):
+            self.assertEqual(self.legs(self.row([w], source=extra, card=card)), self.legs(self.row([w], card=card)))
+        self.assertEqual(self.row([w], source=extra).unc, 250)
+
+    def test_the_sources_card_and_a_sink_without_stamps(self):
+        """spinwire's port stamps nothing: the time from the source's completion to spinwire's poll has no name of its own."""
+        w = Way()
+        sides = self.sides([w], nics=False, source=[w.done(190), *w.card()])
+        key = w.flow << 32 | w.seq
+        lane, rec = sides.frames[key][0]
+        sides.frames[key] = [(lane, (*rec[:4], 0, *rec[5:]))]
+        legs = self.legs(spwjoin.join(sides, HZ).worst[0])
+        self.assertEqual([(key, took) for key, (took, _) in legs.items()][:3], [("due", 100), ("sent_out", 90), ("nic_polled", 210)])
+        self.assertEqual(legs["wire_back"], (200, {"unknown": 200}))
+
+    def test_the_sources_completion_that_covers_a_frame(self):
+        """As of spinwire's NIC; the sender's own completions count, and a bound that lies behind the next stamp ends there."""
+        w = Way()
+        for done, sent_by in (([w.done(150, 1)], 50), ([w.done(150, 4)], 50), ([w.done(140, 0), w.done(160, 2), w.done(170, 3)], 60), ([w.done(0, 1), w.done(170, 2)], None),
+                              ([w.done(140, 0)], None), ([], None), ([w.done(1200, 1)], 200), ([w.done(100, 1)], 0)):
+            row = self.row([w], nics=False, source=[*done, *w.card()])
+            self.assertEqual((row.sent_by, row.defects), ({} if sent_by is None else {"peer": sent_by * 1000}, 0), done)
+        both = self.file("two", trail("source", w.source() + w.card(sender=1) + [w.done(110)]) + trail("source", [w.done(150)]))
+        sides = spwjoin.load(both, self.file("loop", trail("loop", w.loop())))
+        self.assertEqual(spwjoin.join(sides, HZ).worst[0].sent_by, {"peer": 50_000})
+
+    def test_the_sources_stamp_of_an_echo(self):
+        """Behind the poll that returned it, or before the frame was handed back: cut within the uncertainty, beyond it a defect."""
+        for moved, unc, defects in (({"home": 1000.2}, 0, 0), ({"home": 1000.3}, 0, 1), ({"home": 1000.3}, 100, 0), ({"home": 1000.4}, 100, 1),
+                                    ({"home": 599.8}, 0, 0), ({"home": 599.7}, 0, 1), ({"home": 599.7}, 100, 0), ({"home": 599.6}, 100, 1)):
+            w = Way()
+            w.at["home"] = w.base + round(moved["home"] * 1000)
+            row = self.row([w], nics=False, source=w.card(unc=unc))
+            self.assertEqual((row.defects, row.unc), (defects, 250 + unc), (moved, unc))
+        row = self.row([Way()], nics=False, source=Way().card(nic=False))
+        self.assertNotIn("peer_polled", self.legs(row))
+        self.assertEqual(self.legs(row)["echo"][0], 300)
+
+    def test_a_card_stamps_before_the_wire(self):
+        """Its completion may lie before the frame is out, even before the source read the clock after the hand-over: 0, and no defect.
+        Before the frame was taken it cannot lie."""
+        for us, defects in ((100, 0), (80, 0), (59.8, 0), (59.7, 1)):
+            w = Way(taken=60)
+            row = self.row([w], nics=False, source=[w.done(us), *w.card()])
+            self.assertEqual((row.defects, row.sent_by["peer"]), (defects, 0), us)
+            self.assertEqual(self.legs(row)["wire_out"][0], 300 - max(60, round(us)))
 
     def test_a_side_that_has_no_record(self):
         """spinwire's trail has lost the frame: its time counts with what comes next, and is not attributed."""

@@ -7,7 +7,8 @@ from spwreport.svg import esc
 SHAPES = {"p50": "circle", "p99": "square", "p999": "triangle", "p9999": "diamond"}
 STAGE_CLASS = {"nic_polled": "s8", "polled_pushed": "s2", "pushed_start": "s3", "start_end": "s4", "end_reaped": "s5", "reaped_sent": "s6",
                "polled_sent": "s1", "nic_start": "s7", "nic_sent": "s0"}
-PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "wire_out": "sw", "in": "q6", "back": "q6", "sent_by": "q6", "beyond": "s9", "wire_back": "sw", "peer_in": "q3", "echo": "s7"}
+PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "sent_out": "q3", "wire_out": "sw", "in": "q6", "back": "q6", "sent_by": "q6", "beyond": "s9",
+               "wire_back": "sw", "peer_in": "q3", "peer_polled": "s7", "echo": "s7"}
 CAUSE_CLASS = {"poll_gap": "s8", "port_late": "s5", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
                "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6",
                "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "port_full": "q1", "wire": "sw", spwjoin.UNKNOWN: "s9"}

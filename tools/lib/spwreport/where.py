@@ -5,6 +5,7 @@ import math
 import spwjoin
 from spwreport import svg
 
+CARDS = {"peer": "the source's NIC", "nic": "spinwire's NIC"}
 EPISODE_NS = 200e3  # waits of one thread that are no further apart are one episode
 
 
@@ -45,7 +46,7 @@ def summary(total, sides, gen):
             "uncertainty_ns": total.unc / hz * 1e9, "defects": total.defects, "overwritten": sum(sides.lost.values()),
             "whole_ns": total.whole / hz * 1e9, "attributed": total.attributed(),
             "by": [{"place": place, "cause": cause, "ns": ticks / hz * 1e9} for (place, cause), ticks in sorted(total.by.items())],
-            "bounded": total.bounded, "cleared": total.cleared, "behind": _episodes(total, begin, hz), "worst": [frame(sides, row, hz) for row in total.worst]}
+            "bounded": total.bounded, "behind": _episodes(total, begin, hz), "worst": [frame(sides, row, hz) for row in total.worst]}
 
 
 def of_trails(paths, gen):
@@ -99,8 +100,9 @@ def lines(got):
     for _, name, share, causes in by_place(got):
         if share >= 0.0005:
             out.append(f"  {name:24} {_share(share):>7}  {', '.join(f'{cause} {_share(s)}' for cause, s in causes if s >= 0.0005)}")
-    if got.get("bounded"):
-        out.append(f"  spinwire's NIC completed {got['cleared']} of {got['bounded']} within an eighth of their time: what those waited for was not its send queue")
+    for who, (bounded, cleared) in got.get("bounded", {}).items():
+        if bounded:
+            out.append(f"  {CARDS[who]} completed {cleared} of {bounded} within an eighth of their time: what those waited for was not its send queue")
     for row in got["behind"][:1]:
         out.append(f"  fell behind for the longest: {spwjoin.WHO[row['who']]}, from {row['from_ns'] * 1e-9:.3f} s on for {svg.time_ns(row['ns'])} "
                    f"({row['waits']} waits of slow frames)")
