@@ -15,8 +15,9 @@
  * A bracket may be wrong (spw_time.h), so each line is checked against the other pairs of the
  * window, and its uncertainty is widened by what it cannot explain of them. A quarter of the pairs
  * may be too late for the line: those may be the wrong ones. None may be too early. A line that
- * ends in a wrong pair contradicts all good pairs and loses. Nothing is averaged, so nothing is
- * assumed about the distribution of delays.
+ * ends in a wrong pair contradicts all good pairs and loses, unless their brackets are so wide that
+ * nothing contradicts it: so a line is no more certain than one pair that it does not go through
+ * shows. Nothing is averaged, so nothing is assumed about the distribution of delays.
  */
 #include <errno.h>
 #include <float.h>
@@ -73,13 +74,19 @@ static double line_unc(const struct line *line, uint64_t when)
 	       magnitude((double)(int64_t)(when - line->c->ref)) * line->drift;
 }
 
+/* How much later p was observed than the line gives for its value. */
+static double line_off(const struct line *line, const struct spw_clock_pair *p)
+{
+	return (double)(int64_t)(p->ref - line->c->ref) -
+	       (double)(int64_t)(p->other - line->c->other) * line->rate;
+}
+
 /* How far p lies beyond both uncertainties. late_out: p was observed after the time that the line
  * gives for its value; else before it. */
 static double line_misses(const struct spw_clock_fit *fit, const struct line *line,
 			  const struct spw_clock_pair *p, bool *late_out)
 {
-	double dist = (double)(int64_t)(p->ref - line->c->ref);
-	double off = dist - (double)(int64_t)(p->other - line->c->other) * line->rate;
+	double dist = (double)(int64_t)(p->ref - line->c->ref), off = line_off(line, p);
 
 	*late_out = off > 0;
 	return magnitude(off) - line_unc(line, p->ref) - magnitude(dist) * fit->wander_ppb / PPB -
@@ -95,6 +102,24 @@ static void keep_largest(double largest[FORGIVEN_MAX + 1], double v)
 		largest[i] = SPW_MAX(v, largest[i]);
 		v = least;
 	}
+}
+
+/* How much the line must be widened to be no more certain than another pair shows. If p is right,
+ * the line is off at p by at most what takes it out of p's bracket, and at c by what it may drift
+ * from there. 0 if there is no other pair. */
+static double line_unproven(const struct spw_clock_fit *fit, const struct line *line)
+{
+	double least = DBL_MAX;
+
+	for (uint32_t i = 0; i < fit->cnt; i++) {
+		const struct spw_clock_pair *p = pair_at(fit, i);
+
+		if (p != line->c && p != line->a)
+			least = SPW_MIN(least, magnitude(line_off(line, p)) + (double)p->unc +
+						       line_unc(line, p->ref) -
+						       2 * (double)line->c->unc);
+	}
+	return least == DBL_MAX || least < 0 ? 0 : least;
 }
 
 /* How much the line must be widened for the pairs that it cannot explain: for all but the newest,
@@ -120,13 +145,16 @@ static double line_widening(const struct spw_clock_fit *fit, const struct line *
 static void line_compete(const struct spw_clock_fit *fit, struct line line, uint64_t when,
 			 struct line *best)
 {
-	double unc = line_unc(&line, when),
+	double unc = line_unc(&line, when), unproven,
 	       least = best->c ? line_unc(best, when) + best->wide : DBL_MAX;
 
 	if (unc >= least)
 		return;
-	line.wide = line_widening(fit, &line);
-	if (unc + line.wide < least)
+	unproven = line_unproven(fit, &line);
+	line.wide = SPW_MAX(line_widening(fit, &line), unproven);
+	if (line.a) /* what moves one end of it moves its slope */
+		line.drift += unproven / (double)(line.c->ref - line.a->ref);
+	if (line_unc(&line, when) + line.wide < least)
 		*best = line;
 }
 

@@ -246,7 +246,8 @@ void spw_clock_map_identity(struct spw_clock_map *map_out);
  * bracket may nevertheless be wrong: a thread writes the clock's page, loses its core in between,
  * and the value is old when it appears. So a line's uncertainty is widened by what the line cannot
  * explain: by how far the newest pair, and each other pair but a quarter of them, lies beyond both
- * uncertainties. The map is the line that is least uncertain in the near future.
+ * uncertainties. And it is no more certain than the bracket of a further pair, one that the line
+ * does not go through, shows. The map is the line that is least uncertain in the near future.
  *
  * Owner: one thread feeds it. Others get copies of the map through struct spw_clock_box. */
 #define SPW_CLOCK_FIT_PAIRS 32u
