@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * By when a NIC had done with what it was handed: the stamps of a queue's send completions. A queue
- * keeps them only when asked, by the program whose lanes keep a trail (base/spw_trail.h); others
+ * keeps them only when asked, by a program whose loops keep a trail (port/spw_port_trail.h); others
  * pay nothing for it.
  *
  *   tx_burst    1 2 3 4 | 5 | 6 7 8 | 9 ...             frames are numbered as they are taken
