@@ -43,8 +43,8 @@ static void print_cqes(const struct replay *replay)
 		       "was no\n");
 		return;
 	}
-	printf("CQEs       %" PRIu64 " of %" PRIu64 " frames differ%s%s\n", sum->raw_differs,
-	       sum->raw_frames, sum->raw_differs ? "; first: " : "", sum->raw_first);
+	printf("CQEs       %" PRIu64 " of %" PRIu64 " bursts differ%s%s\n", sum->raw_differs,
+	       sum->raw_bursts, sum->raw_differs ? "; first: " : "", sum->raw_first);
 }
 
 static void print_verdicts(const struct replay *replay)
@@ -100,7 +100,7 @@ static json_t *differs_json(const struct spw_pipe_replay_result *sum)
 			 (json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
 			 "arrivals", (json_int_t)sum->since_differs, "of_states",
 			 (json_int_t)sum->states, "of_batches", (json_int_t)sum->described, "cqes",
-			 (json_int_t)sum->raw_differs, "of_cqes", (json_int_t)sum->raw_frames,
+			 (json_int_t)sum->raw_differs, "of_cqes", (json_int_t)sum->raw_bursts,
 			 "first_cqe", sum->raw_first, "verdicts", (json_int_t)sum->verdict_differs,
 			 "of_verdicts", (json_int_t)sum->verdicts, "digests",
 			 (json_int_t)sum->digest_differs, "as_recorded",

@@ -32,7 +32,7 @@ static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_re
 	sum->unknown += one->unknown;
 	if (!sum->raw_differs)
 		memcpy(sum->raw_first, one->raw_first, sizeof(sum->raw_first));
-	sum->raw_frames += one->raw_frames;
+	sum->raw_bursts += one->raw_bursts;
 	sum->raw_differs += one->raw_differs;
 	sum->skipped += one->skipped;
 	if (!sum->verdict_first[0])

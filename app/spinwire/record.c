@@ -102,7 +102,6 @@ static void lane_fill(const struct app *app, uint32_t i, struct spw_flight_lane 
 	snprintf(out->handler, sizeof(out->handler), "%.63s", app->handler->name);
 	if (strchr(app->conf.executor.handler, '/'))
 		snprintf(out->plugin, sizeof(out->plugin), "%s", app->conf.executor.handler);
-	out->slot_cnt = lane->pool.slot_cnt;
 }
 
 static void ports_fill(struct spw_flight_ports *out, const struct spw_topo_stat *stat)

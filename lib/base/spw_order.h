@@ -340,6 +340,18 @@ SPW_INLINE void spw_cpu_relax(void)
 #endif
 }
 
+/* Purpose: a load of its own, which the compiler does not join with others to a longer one; it may
+ * still leave it out. Orders nothing.
+ * Thread: owner.
+ */
+SPW_INLINE uint64_t spw_load_alone64(const uint64_t *p)
+{
+	uint64_t v = *p;
+
+	__asm__("" : "+r"(v));
+	return v;
+}
+
 /* Purpose: brings a line into this core's cache, for reading or for writing.
  * Shape: any address; one that is not mapped has no effect.
  * Thread: any.

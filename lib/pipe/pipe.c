@@ -84,11 +84,11 @@ SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe,
 	if (flags & PIPE_FLIGHT)
 		pipe_flight_before(pipe);
 	cnt = spw_port_rx_burst(pipe->queue, batch->desc, want);
-	if (flags & PIPE_FLIGHT)
-		pipe_flight_raw(pipe, cnt);
 	batch->cnt = cnt;
 	if (cnt == 0) {
 		spw_rec_empty(flags, &pipe->rec);
+		if (flags & PIPE_FLIGHT)
+			pipe_flight_empty(pipe);
 		return 0;
 	}
 	pipe_note_poll(flags, pipe, batch, cnt == want);

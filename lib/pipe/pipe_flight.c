@@ -10,20 +10,84 @@
 
 /* ---- frames ---- */
 
-/* The short form has been written already; the wide one replaces it. The POLL is the newest record,
- * so it may grow. */
-void pipe_flight_wide(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
+void pipe_flight_raw(struct spw_pipe *pipe)
 {
-	struct spw_flight *flight = pipe->flight;
-	struct spw_flight_poll *poll = pipe->noted;
-	uint32_t bytes = (uint32_t)(sizeof(*poll) + batch->cnt * sizeof(struct spw_desc));
+	const struct spw_port_raw *raw = pipe->queue->raw;
+	struct spw_flight_raw *to =
+		spw_flight_take(pipe->flight, SPW_FLIGHT_RAW, 0, 0,
+				(uint32_t)sizeof(struct spw_flight_raw) + raw->bytes);
 
-	if ((uint8_t *)poll + poll->rec.bytes != flight->at)
-		return; /* in the spare segment: nobody reads it */
-	flight->at = (uint8_t *)poll + bytes;
-	poll->rec.bytes = bytes;
-	poll->rec.what |= SPW_FLIGHT_WIDE;
-	memcpy(poll + 1, batch->desc, batch->cnt * sizeof(struct spw_desc));
+	memmove(to + 1, raw->to, raw->bytes);
+}
+
+_Static_assert(SPW_DESC_NIC_STAMP < 1u << SPW_FLIGHT_FLAG_BITS, "the flags fit into a row");
+_Static_assert(SPW_DESC_LEN_MAX < 1ull << (32 - SPW_FLIGHT_FLAG_BITS), "and so does the length");
+
+void pipe_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight_sums *sums_out)
+{
+	struct spw_flight_sums sums = {0};
+
+	for (uint32_t i = 0; i < cnt; i += SPW_FLIGHT_SUM_STEP) {
+		sums.stamps += desc[i].nic_stamp;
+		sums.lens += desc[i].len;
+		sums.metas += desc[i].meta;
+		sums.flags += desc[i].flags;
+	}
+	*sums_out = sums;
+}
+
+/* The head, which comes behind its frames, since their bytes are known only then. */
+static struct spw_flight_poll *poll_head(struct spw_pipe *pipe, const struct spw_gring_batch *batch,
+					 uint32_t what, uint32_t bytes)
+{
+	bool spill = batch == &pipe->spill;
+	struct spw_flight_poll *poll;
+
+	what |= spill ? SPW_FLIGHT_SPILL : 0;
+	poll = spw_flight_take(pipe->flight, SPW_FLIGHT_POLL, (uint8_t)batch->cnt, (uint16_t)what,
+			       (uint32_t)sizeof(*poll) + bytes);
+	poll->seq = spill ? 0 : pipe->ring->head_seq;
+	poll->polled = batch->polled_tsc;
+	poll->pushed = 0;
+	poll->since = batch->since_tsc;
+	poll->empty = batch->empty_tsc;
+	poll->before = batch->before;
+	poll->turn = batch->turn_tsc;
+	poll->exec_busy = pipe->exec_busy;
+	poll->ahead = (uint32_t)(pipe->ring->head_seq - pipe->ring->tail_seq);
+	poll->reserved = 0;
+	return poll;
+}
+
+/* The poll itself may have been a gap, whose record comes first and lies where the POLL would have
+ * begun; the raw completions behind it are whole. */
+_Static_assert(sizeof(struct spw_flight_gap) <=
+		       sizeof(struct spw_flight_poll) + sizeof(struct spw_flight_sums),
+	       "a gap has room before them");
+
+void pipe_flight_poll(struct spw_pipe *pipe, const struct spw_gring_batch *batch, bool full)
+{
+	const struct spw_port_raw *raw = pipe->queue->raw;
+	uint8_t *at = pipe->flight->at + sizeof(struct spw_flight_poll);
+	uint32_t what = full ? SPW_FLIGHT_FULL : 0, bytes;
+
+	if (raw && raw->bytes) {
+		what |= SPW_FLIGHT_CQES;
+		bytes = (uint32_t)sizeof(struct spw_flight_sums) + raw->bytes;
+		if (spw_unlikely(raw->to != at + sizeof(struct spw_flight_sums)))
+			memmove(at + sizeof(struct spw_flight_sums), raw->to, raw->bytes);
+		pipe_flight_sum(batch->desc, batch->cnt, (void *)at);
+	} else {
+		uint32_t widths = spw_columns_put(spw_flight_row, batch->desc,
+						  sizeof(struct spw_desc) / 8, batch->cnt,
+						  (void *)at);
+
+		what |= widths << SPW_FLIGHT_WIDTHS_SHIFT;
+		bytes = spw_columns_bytes(widths, batch->cnt);
+	}
+	pipe->noted = poll_head(pipe, batch, what, bytes);
+	if (spw_unlikely(pipe->flight->snap_bytes) && batch != &pipe->spill)
+		pipe_flight_snap(pipe, batch);
 }
 
 void pipe_flight_snap(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
@@ -245,15 +309,11 @@ void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *o
 {
 	_Static_assert(sizeof(out->raw_shape) == sizeof(struct spw_port_raw_shape), "a copy");
 	_Static_assert(SPW_FLIGHT_WAY_MAX == SPW_PIPE_WAY_MAX, "one entry for each");
-	const struct spw_gring *ring = pipe->way[0].ring; /* slots and regions are of all ways */
 	const struct spw_rec *rec = &pipe->rec;
 
 	out->slow_tsc = rec->slow_tsc == UINT64_MAX ? 0 : rec->slow_tsc;
 	out->wait_tsc = rec->wait_tsc;
 	out->keep_most_tsc = rec->keep_most_tsc;
-	out->slot_base = ring->slot_base;
-	out->slot_bytes = ring->slot_bytes;
-	out->region_cnt = ring->region_cnt;
 	out->way_cnt = pipe->way_cnt;
 	for (uint32_t i = 0; i < pipe->way_cnt; i++)
 		way_fill(&pipe->way[i], &out->way[i]);

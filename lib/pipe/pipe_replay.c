@@ -4,7 +4,7 @@
  * Runs a recorded lane again (spw_pipe_replay.h). flight_read.c has checked the records; here they
  * are fed to the pipe one by one:
  *
- *   RAW              the burst of the next POLL again, in the port (pipe_replay_raw.c)
+ *   RAW              a burst without frames again, in the port (pipe_replay_raw.c)
  *   POLL             a turn that polls and pushes      script: polled, pushed
  *   DONE             a turn that settles one batch     script: reaped, tx, refill
  *   SNAP             the bytes on which the handler runs again (pipe_replay_handler.c)
@@ -203,7 +203,6 @@ static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
 		replay_raw_take(r, any);
 		break;
 	case SPW_FLIGHT_POLL:
-		replay_raw_poll(r, any);
 		turn_poll(r, any);
 		break;
 	case SPW_FLIGHT_DONE:

@@ -22,7 +22,6 @@ struct spw_pipe_replay {
 	const struct spw_flight_read_lane *lane;
 	const struct spw_flight_poll *poll;     /* what rx_burst lends; NULL: nothing */
 	struct spw_port_raw_reader *raw_reader; /* NULL: the port kept no raw completions */
-	const struct spw_flight_raw *raw;       /* of the next POLL; NULL: none */
 	struct replay_handler *handler;         /* NULL: verdicts are taken as recorded */
 	uint32_t sent;                          /* what tx_burst takes */
 	uint64_t script[SCRIPT_CNT];
@@ -32,16 +31,21 @@ struct spw_pipe_replay {
 	struct spw_pipe_replay_result result;
 };
 
-/* pipe_replay_open.c. Purpose: the recorded frames of a POLL. desc: room for SPW_FLIGHT_FRAME_MAX.
- * Returns: how many. */
-uint32_t replay_frames(const struct spw_flight_poll *poll, struct spw_desc *desc);
+/* pipe_replay_open.c. Purpose: the frames of a POLL, as many as it says. check: counts it if its
+ * raw completions come to others. desc: room for SPW_FLIGHT_FRAME_MAX. Returns: how many. */
+uint32_t replay_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll, bool check,
+		       struct spw_desc *desc);
 
 /* pipe_replay_raw.c. Purpose: open makes the reader of the lane's raw completions, if it has some;
- * take is given each RAW, and poll each POLL.
+ * frames reads those of a POLL with SPW_FLIGHT_CQES, and returns how many frames they have; check
+ * compares these with what is recorded of them; take is given each RAW.
  * Errors: those of spw_port_raw_open. */
 int replay_raw_open(struct spw_pipe_replay *r);
+uint32_t replay_raw_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+			   struct spw_desc *desc);
+void replay_raw_check(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+		      const struct spw_desc *desc, uint32_t got);
 void replay_raw_take(struct spw_pipe_replay *r, const struct spw_flight_raw *raw);
-void replay_raw_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll);
 
 /* pipe_replay_handler.c. Purpose: poll is given each POLL whose batches [from, head_seq) were
  * pushed, snap the SNAP after it, done each batch that was settled, whose place in the ring is not

@@ -101,19 +101,20 @@ void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec 
 /* ---- a batch ---- */
 
 /* The bytes of each whole frame of the batch, NULL for the others. Returns: how many are whole. */
-static uint32_t bytes_find(const struct spw_pipe_replay *r, const struct note *note, uint32_t cnt,
-			   const uint8_t **bytes)
+static uint32_t bytes_find(struct spw_pipe_replay *r, const struct note *note,
+			   const struct spw_gring_batch *was, const uint8_t **bytes)
 {
 	uint32_t most = r->lane->conf->snap_bytes, whole = 0, at = 0, left;
 	struct spw_desc desc[SPW_FLIGHT_FRAME_MAX];
 
 	left = note->snap->bytes - (uint32_t)sizeof(*note->snap);
-	replay_frames(note->poll, desc);
-	for (uint32_t i = 0; i < note->first + cnt; i++) {
+	replay_frames(r, note->poll, false, desc);
+	for (uint32_t i = 0; i < note->first + was->cnt; i++) {
 		uint32_t len = SPW_MIN(desc[i].len, most), room = SPW_ALIGN_UP(len, 8u);
 		bool has = desc[i].len && desc[i].len <= most && room <= left - at;
 
 		if (i >= note->first) {
+			has = has && desc[i].len == was->desc[i - note->first].len;
 			bytes[i - note->first] = has ? (const uint8_t *)(note->snap + 1) + at
 						     : NULL;
 			whole += has;
@@ -227,8 +228,7 @@ void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq)
 		return;
 	note = *note_of(r, seq);
 	*note_of(r, seq) = (struct note){0};
-	whole = note.snap && was->bad[SPW_BAD_verdict] == 0 ? bytes_find(r, &note, was->cnt, bytes)
-							    : 0;
+	whole = note.snap && was->bad[SPW_BAD_verdict] == 0 ? bytes_find(r, &note, was, bytes) : 0;
 	r->result.as_recorded += was->cnt - whole;
 	if (!whole)
 		return;

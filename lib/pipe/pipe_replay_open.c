@@ -20,36 +20,29 @@
 
 /* ---- the port ---- */
 
-uint32_t replay_frames(const struct spw_flight_poll *poll, struct spw_desc *desc)
+static void frame_of(const struct spw_flight_poll *poll, uint32_t i, struct spw_desc *desc_out)
 {
-	const struct spw_flight_frame *frame = (const void *)(poll + 1);
+	uint64_t value[SPW_COLUMN_CNT];
 
-	if (poll->rec.what & SPW_FLIGHT_WIDE) {
-		memcpy(desc, poll + 1, poll->rec.cnt * sizeof(*desc));
-		return poll->rec.cnt;
-	}
-	if (poll->rec.what & SPW_FLIGHT_SPILL) {
-		for (uint32_t i = 0; i < poll->rec.cnt; i++)
-			desc[i] = (struct spw_desc){.nic_stamp = poll->nic_base,
-						    .len = 1,
-						    .flags = poll->rec.what & SPW_FLIGHT_STAMP
-								     ? SPW_DESC_NIC_STAMP
-								     : 0};
-		return poll->rec.cnt;
-	}
-	for (uint32_t i = 0; i < poll->rec.cnt; i++)
-		desc[i] = (struct spw_desc){
-			.nic_stamp = poll->nic_base + frame[i].stamp,
-			.slot = frame[i].slot,
-			.offset = poll->offset,
-			.len = frame[i].len_flags & ((1u << 27) - 1),
-			.meta = frame[i].meta,
-			.peer = poll->peer,
-			.flags = frame[i].len_flags >> 27 |
-				 (poll->rec.what & SPW_FLIGHT_STAMP ? SPW_DESC_NIC_STAMP : 0),
-			.region = poll->region,
-			.port = poll->port,
-		};
+	spw_columns_get((const void *)(poll + 1), poll->rec.what >> SPW_FLIGHT_WIDTHS_SHIFT,
+			poll->rec.cnt, i, value);
+	spw_flight_unrow(value, desc_out);
+}
+
+/* Raw completions that were changed may come to fewer frames: the burst had them nevertheless. */
+uint32_t replay_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll, bool check,
+		       struct spw_desc *desc)
+{
+	const bool raw = poll->rec.what & SPW_FLIGHT_CQES;
+	uint32_t got = raw ? replay_raw_frames(r, poll, desc) : 0;
+
+	if (raw && check)
+		replay_raw_check(r, poll, desc, got);
+	for (uint32_t i = got; i < poll->rec.cnt; i++)
+		if (raw)
+			desc[i] = (struct spw_desc){.len = 1};
+		else
+			frame_of(poll, i, &desc[i]);
 	return poll->rec.cnt;
 }
 
@@ -59,7 +52,7 @@ static uint16_t replay_rx(void *q, struct spw_desc *desc, uint16_t cnt)
 	const struct spw_flight_poll *poll = r->poll;
 
 	r->poll = NULL;
-	return poll && poll->rec.cnt <= cnt ? (uint16_t)replay_frames(poll, desc) : 0;
+	return poll && poll->rec.cnt <= cnt ? (uint16_t)replay_frames(r, poll, true, desc) : 0;
 }
 
 static uint16_t replay_tx(void *q, struct spw_desc **desc SPW_UNUSED, uint16_t cnt)
@@ -93,13 +86,13 @@ static const struct spw_flight_state *state_of(const struct spw_pipe_replay *r, 
 }
 
 /* Puts a batch into the executor ring as it was pushed. */
-static void lead_in_put(struct spw_gring *ring, const struct spw_flight_poll *poll)
+static void lead_in_put(struct spw_pipe_replay *r, uint32_t way, const struct spw_flight_poll *poll)
 {
-	struct spw_gring_batch *batch = spw_gring_at(ring, poll->seq);
+	struct spw_gring_batch *batch = spw_gring_at(&r->ring[way], poll->seq);
 
 	memset(batch, 0, offsetof(struct spw_gring_batch, desc));
 	batch->seq = poll->seq;
-	batch->cnt = replay_frames(poll, batch->desc);
+	batch->cnt = replay_frames(r, poll, false, batch->desc);
 	batch->ahead = poll->ahead;
 	batch->exec_busy = poll->exec_busy;
 	batch->polled_tsc = poll->polled;
@@ -131,7 +124,7 @@ static uint64_t lead_in(struct spw_pipe_replay *r, uint32_t at, uint32_t seg,
 			if (rec->kind != SPW_FLIGHT_POLL || rec->what & SPW_FLIGHT_SPILL ||
 			    poll->seq < from || poll->seq >= to)
 				continue;
-			lead_in_put(&r->ring[s->way], poll);
+			lead_in_put(r, s->way, poll);
 			known = poll->seq == next ? known : poll->seq;
 			next = poll->seq + 1;
 		}
@@ -316,8 +309,6 @@ static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *la
 			.learns = (enum spw_cause_exec)lane->way[i].learns,
 			.has_clock = lane->way[i].has_clock,
 		};
-	r->pool.region_offset = lane->slot_base;
-	r->pool.slot_bytes = lane->slot_bytes;
 	r->queue = (struct spw_port_queue){.rx_burst = replay_rx,
 					   .release_burst = replay_release,
 					   .tx_burst = replay_tx,

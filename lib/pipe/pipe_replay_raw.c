@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Raw completions of a recorded lane: each burst's go through the burst function that read them in
- * the run (port/spw_port_raw.h), and what comes out is compared with the frames recorded beside
- * them. A RAW precedes the POLL of its burst; without frames it has none.
+ * the run (port/spw_port_raw.h). What comes out are the frames of the POLL that has them; their
+ * number and the sums of their fields are compared with the recorded ones. A RAW is of a burst
+ * without frames.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "pipe/pipe_flight.h"
 #include "pipe/pipe_replay.h"
 #include "port/spw_port_raw.h"
 
@@ -22,67 +24,60 @@ int replay_raw_open(struct spw_pipe_replay *r)
 	return shape.kind == SPW_PORT_RAW_NONE ? 0 : spw_port_raw_open(&shape, &r->raw_reader);
 }
 
-static void differs(struct spw_pipe_replay *r, uint32_t frame, const char *what, uint64_t here,
-		    uint64_t recorded)
+static void differs(struct spw_pipe_replay *r, const char *what, uint64_t here, uint64_t recorded)
 {
 	struct spw_pipe_replay_result *res = &r->result;
 
 	if (res->raw_differs++ == 0)
 		snprintf(res->raw_first, sizeof(res->raw_first),
-			 "lcore %u, batch %" PRIu64 ", frame %u: %s %" PRIu64 ", recorded %" PRIu64,
-			 r->lane->conf->lcore, r->pipe->ring->head_seq, frame, what, here,
-			 recorded);
+			 "lcore %u, batch %" PRIu64 ": %s %" PRIu64 ", recorded %" PRIu64,
+			 r->lane->conf->lcore, r->pipe->ring->head_seq, what, here, recorded);
+}
+
+/* Returns: frames; bytes that no burst writes have none. */
+static uint32_t run(struct spw_pipe_replay *r, const void *raw, uint32_t bytes,
+		    struct spw_desc *desc)
+{
+	int n = r->raw_reader ? spw_port_raw_run(r->raw_reader, raw, bytes, desc) : 0;
+
+	return n < 0 ? 0 : (uint32_t)n;
+}
+
+uint32_t replay_raw_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+			   struct spw_desc *desc)
+{
+	const struct spw_flight_sums *sums = (const void *)(poll + 1);
+
+	return run(r, sums + 1, poll->rec.bytes - (uint32_t)(sizeof(*poll) + sizeof(*sums)), desc);
 }
 
 /* Slots are the queue's own matter and in no completion. */
-static void frame_check(struct spw_pipe_replay *r, uint32_t i, const struct spw_desc *here,
-			const struct spw_desc *was)
+void replay_raw_check(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+		      const struct spw_desc *desc, uint32_t got)
 {
-	if (here->len != was->len)
-		differs(r, i, "length", here->len, was->len);
-	else if (here->meta != was->meta)
-		differs(r, i, "hash", here->meta, was->meta);
-	else if (here->flags != was->flags)
-		differs(r, i, "flags", here->flags, was->flags);
-	else if (here->flags & SPW_DESC_NIC_STAMP && here->nic_stamp != was->nic_stamp)
-		differs(r, i, "NIC stamp", here->nic_stamp, was->nic_stamp);
-}
+	const struct spw_flight_sums *was = (const void *)(poll + 1);
+	struct spw_flight_sums here;
 
-/* poll: with frames that are recorded one by one, or NULL: only their number is. */
-static void burst_check(struct spw_pipe_replay *r, const struct spw_flight_raw *raw,
-			const struct spw_flight_poll *poll, uint32_t cnt)
-{
-	struct spw_desc here[SPW_BURST_MAX], was[SPW_FLIGHT_FRAME_MAX];
-	int n = spw_port_raw_run(r->raw_reader, (const uint8_t *)(raw + 1),
-				 raw->rec.bytes - (uint32_t)sizeof(*raw), here);
-	uint32_t got = n < 0 ? 0 : (uint32_t)n;
-
-	r->result.raw_frames += cnt;
-	if (poll)
-		replay_frames(poll, was);
-	for (uint32_t i = 0; poll && i < SPW_MIN(got, cnt); i++)
-		frame_check(r, i, &here[i], &was[i]);
-	for (uint32_t i = SPW_MIN(got, cnt); i < SPW_MAX(got, cnt); i++)
-		differs(r, i, "frames in the burst:", got, cnt);
-	if (n < 0 && !cnt)
-		differs(r, 0, "bytes that no burst writes; frames:", 0, 0);
+	r->result.raw_bursts++;
+	pipe_flight_sum(desc, got, &here);
+	if (got != poll->rec.cnt)
+		differs(r, "frames in the burst:", got, poll->rec.cnt);
+	else if (here.lens != was->lens)
+		differs(r, "sum of lengths", here.lens, was->lens);
+	else if (here.metas != was->metas)
+		differs(r, "sum of hashes", here.metas, was->metas);
+	else if (here.flags != was->flags)
+		differs(r, "sum of flags", here.flags, was->flags);
+	else if (here.stamps != was->stamps)
+		differs(r, "sum of NIC stamps", here.stamps, was->stamps);
 }
 
 void replay_raw_take(struct spw_pipe_replay *r, const struct spw_flight_raw *raw)
 {
-	if (!r->raw_reader)
-		return;
-	if (raw->rec.cnt)
-		r->raw = raw;
-	else
-		burst_check(r, raw, NULL, 0);
-}
+	struct spw_desc desc[SPW_BURST_MAX];
+	uint32_t got = run(r, raw + 1, raw->rec.bytes - (uint32_t)sizeof(*raw), desc);
 
-void replay_raw_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll)
-{
-	bool spill = poll->rec.what & SPW_FLIGHT_SPILL;
-
-	if (r->raw)
-		burst_check(r, r->raw, spill ? NULL : poll, poll->rec.cnt);
-	r->raw = NULL;
+	r->result.raw_bursts++;
+	if (got)
+		differs(r, "frames in the burst:", got, 0);
 }

@@ -228,7 +228,7 @@ uint16_t spw_pipe_turn_again(struct spw_pipe *pipe);
 
 /* ---- for other threads ---- */
 
-/* Purpose: fills in what a recording says of the lane; names and slot_cnt are the caller's.
+/* Purpose: fills in what a recording says of the lane; names are the caller's.
  * Thread:  any. */
 void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *lane_out);
 

@@ -40,8 +40,8 @@ struct spw_pipe_replay_result {
 	uint64_t lead_in;     /* batches that were in the executor when the window began */
 	uint64_t unknown;     /* of them: pushed before the recording; counted, but not judged */
 	uint64_t skipped;     /* segments before the window, which serve the lead-in */
-	uint64_t raw_frames;  /* frames whose raw completions were read again */
-	uint64_t raw_differs; /* of them: other than recorded, or not there, or one too many */
+	uint64_t raw_bursts;  /* bursts whose raw completions were read again */
+	uint64_t raw_differs; /* of them: with other frames than recorded */
 	char raw_first[128];  /* the first of these; "" if there is none */
 	/* with spw_pipe_replay_handler */
 	uint64_t verdicts;        /* frames that the handler was given again */

@@ -39,7 +39,7 @@ static size_t turn_bytes(uint32_t snap_bytes)
 
 static void write_on(struct spw_flight *flight, uint8_t *memory)
 {
-	flight->at = memory;
+	flight->at = flight->fetched = memory;
 	flight->hard_end = memory + flight->seg_bytes;
 	flight->end = flight->hard_end - turn_bytes(flight->snap_bytes);
 	flight->ripe = memory + flight->seg_bytes / 2;

@@ -86,28 +86,14 @@ static bool state_is_sound(const struct spw_flight_state *s, const struct spw_fl
 	return ok;
 }
 
-static bool frames_are_sound(const struct spw_flight_poll *p, const struct spw_flight_lane *lane)
+static bool poll_is_sound(const struct spw_flight_poll *p)
 {
-	const struct spw_flight_frame *frame = (const void *)(p + 1);
-	const struct spw_desc *desc = (const void *)(p + 1);
-	bool ok = true;
-
-	for (uint32_t i = 0; ok && i < p->rec.cnt; i++)
-		ok = (p->rec.what & SPW_FLIGHT_WIDE ? desc[i].slot : frame[i].slot) <
-		     lane->slot_cnt;
-	return ok;
-}
-
-static bool poll_is_sound(const struct spw_flight_poll *p, const struct spw_flight_lane *lane)
-{
-	bool spill = p->rec.what & SPW_FLIGHT_SPILL;
-	size_t each = spill                           ? 0
-		      : p->rec.what & SPW_FLIGHT_WIDE ? sizeof(struct spw_desc)
-						      : sizeof(struct spw_flight_frame);
+	const uint32_t bytes = p->rec.bytes - (uint32_t)sizeof(*p);
+	const uint32_t widths = p->rec.what >> SPW_FLIGHT_WIDTHS_SHIFT;
 
 	return p->rec.cnt >= 1 && p->rec.cnt <= SPW_FLIGHT_FRAME_MAX &&
-	       p->rec.bytes == sizeof(*p) + p->rec.cnt * each &&
-	       (spill || frames_are_sound(p, lane));
+	       (p->rec.what & SPW_FLIGHT_CQES ? bytes >= sizeof(struct spw_flight_sums)
+					      : bytes == spw_columns_bytes(widths, p->rec.cnt));
 }
 
 static bool judged_is_sound(const struct spw_flight_judged *j)
@@ -131,9 +117,8 @@ static bool is_sound(const struct spw_flight_rec *rec, const struct spw_flight_l
 	case SPW_FLIGHT_STATE:
 		return state_is_sound((const void *)rec, lane);
 	case SPW_FLIGHT_POLL:
-		return poll_is_sound((const void *)rec, lane);
+		return poll_is_sound((const void *)rec);
 	case SPW_FLIGHT_SNAP:
-	case SPW_FLIGHT_RAW:
 		return rec->cnt <= SPW_FLIGHT_FRAME_MAX;
 	case SPW_FLIGHT_GAP:
 		return gap_rec_is_sound((const void *)rec);
@@ -200,8 +185,7 @@ static bool lane_is_sound(const struct spw_flight_lane *l)
 	bool ok = text_is_sound(l->port, sizeof(l->port)) &&
 		  text_is_sound(l->handler, sizeof(l->handler)) &&
 		  text_is_sound(l->plugin, sizeof(l->plugin)) && l->way_cnt >= 1 &&
-		  l->way_cnt <= SPW_FLIGHT_WAY_MAX && l->slot_cnt >= 1 && l->slot_cnt <= 1u << 24 &&
-		  l->snap_bytes <= SPW_FLIGHT_SNAP_MAX;
+		  l->way_cnt <= SPW_FLIGHT_WAY_MAX && l->snap_bytes <= SPW_FLIGHT_SNAP_MAX;
 
 	for (uint32_t w = 0; ok && w < l->way_cnt; w++)
 		ok = way_is_sound(&l->way[w]);

@@ -7,7 +7,7 @@
  * (pipe/spw_pipe_replay.h), without NIC, GPU or executor, and must come to the same ledger and the
  * same causes.
  *
- *   lcore      RAW  POLL  DONE  CLOCK ...    plain stores, no system call, no lock
+ *   lcore      POLL  DONE  CLOCK ...         plain stores, no system call, no lock
  *                │
  *   ring       │ 3 │ 4 │ 5 ▲ 6 │ 7 │ 8 │     segments; each begins with a STATE of the pipe
  *                └─frozen──┘   └─written on   the newest half is frozen on request
@@ -36,6 +36,7 @@
 #ifndef SPW_FLIGHT_H
 #define SPW_FLIGHT_H
 
+#include "base/spw_column.h"
 #include "base/spw_desc.h"
 #include "base/spw_order.h"
 #include "base/spw_port_event.h"
@@ -48,13 +49,14 @@ extern "C" {
 #endif
 
 #define SPW_FLIGHT_MAGIC     0x544847494c465753ull /* "SWFLIGHT" in a little-endian file */
-#define SPW_FLIGHT_VERSION   5u
+#define SPW_FLIGHT_VERSION   6u
 #define SPW_FLIGHT_SEG_CNT   32u /* segments of a ring, a power of 2; half of them may be frozen */
 #define SPW_FLIGHT_LANE_MAX  64u
 #define SPW_FLIGHT_SNAP_MAX  2048u
 #define SPW_FLIGHT_FRAME_MAX 64u
 #define SPW_FLIGHT_BAD_CNT   8u
-#define SPW_FLIGHT_WAY_MAX   5u /* executors of a lane */
+#define SPW_FLIGHT_FETCH     512u /* bytes prefetched ahead of the next record */
+#define SPW_FLIGHT_WAY_MAX   5u   /* executors of a lane */
 
 /* ---- records ---- */
 
@@ -69,51 +71,80 @@ enum spw_flight_kind {
 	SPW_FLIGHT_IDENT,     /* the oldest frame of the batch reaped next is the generator's */
 	SPW_FLIGHT_JUDGED,    /* a slow batch got its cause */
 	SPW_FLIGHT_EVENT,     /* of the port */
-	SPW_FLIGHT_RAW,       /* what a burst read of the device's completion ring */
+	SPW_FLIGHT_RAW,       /* what a burst without frames read of the completion ring */
 	SPW_FLIGHT_KIND_CNT
 };
 
 /* What every record begins with. */
 struct spw_flight_rec {
 	uint8_t kind;   /* enum spw_flight_kind */
-	uint8_t cnt;    /* POLL, SNAP, RAW: frames; else 0 */
+	uint8_t cnt;    /* POLL, SNAP: frames; else 0 */
 	uint16_t what;  /* of the kind */
 	uint32_t bytes; /* of the record, this head included */
 };
 SPW_ASSERT_SIZE(struct spw_flight_rec, 8);
 
-/* Of a POLL, in `what`. */
-#define SPW_FLIGHT_FULL (1u << 0) /* the burst brought as many frames as it could */
-#define SPW_FLIGHT_SPILL                                                                          \
-	(1u << 1)                  /* the executor ring was full; pushed: the slots were returned \
-				    */
-#define SPW_FLIGHT_WIDE  (1u << 2) /* followed by struct spw_desc, else by spw_flight_frame */
-#define SPW_FLIGHT_STAMP (1u << 3) /* not wide: every frame has a NIC stamp; else none has */
-
-/* A frame whose offset, peer, region and port are those of the POLL. */
-struct spw_flight_frame {
-	uint32_t stamp; /* NIC stamp - spw_flight_poll.nic_base */
-	uint32_t slot;
-	uint32_t len_flags; /* len | SPW_DESC_HANDLER_FLAGS << 27 */
-	uint32_t meta;
-};
-SPW_ASSERT_SIZE(struct spw_flight_frame, 16);
+/* Of a POLL, in `what`. FULL: the burst brought as many frames as it could. SPILL: the executor
+ * ring was full; `pushed` is when the slots were returned. CQES: struct spw_flight_sums and raw
+ * completions follow; without it struct spw_columns of spw_flight_row, whose widths are in the high
+ * byte of `what`. */
+#define SPW_FLIGHT_FULL         (1u << 0)
+#define SPW_FLIGHT_SPILL        (1u << 1)
+#define SPW_FLIGHT_CQES         (1u << 2)
+#define SPW_FLIGHT_WIDTHS_SHIFT 8
 
 struct spw_flight_poll {
 	struct spw_flight_rec rec;
 	uint64_t seq; /* of the batch; SPILL: 0 */
 	uint64_t polled, pushed, since, empty, before,
 		turn; /* as struct spw_gring_batch has them */
-	uint64_t exec_busy, nic_base;
-	uint32_t ahead, offset;
-	uint32_t peer;
-	uint16_t region, port;
-	/* frames follow, but not of a SPILL: rec.cnt is all that is known of it */
+	uint64_t exec_busy;
+	uint32_t ahead;
+	uint32_t reserved;
 };
-SPW_ASSERT_SIZE(struct spw_flight_poll, 96);
+SPW_ASSERT_SIZE(struct spw_flight_poll, 80);
 
-/* Raw completions, in the port's own format, which spw_flight_lane.raw_shape names; see
- * port/spw_port_raw.h. If the burst brought frames its POLL is the next one. */
+#define SPW_FLIGHT_FLAG_BITS 5u /* of spw_desc.flags; its length has the other 27 */
+
+/* The frames of a POLL as columns (base/spw_column.h), and back. Slots are not kept: the pipe only
+ * borrows and returns them, and nothing that it counts depends on their numbers. Thread: any. */
+SPW_INLINE void spw_flight_row(const void *descs, uint32_t i, uint64_t value_out[SPW_COLUMN_CNT])
+{
+	const struct spw_desc *d = (const struct spw_desc *)descs + i;
+
+	value_out[0] = d->nic_stamp;
+	value_out[1] = d->flags | d->len << SPW_FLIGHT_FLAG_BITS | (uint64_t)d->offset << 32;
+	value_out[2] = d->meta | (uint64_t)d->region << 32 | (uint64_t)d->port << 48;
+	value_out[3] = d->peer;
+}
+
+/* Thread: any. */
+SPW_INLINE void spw_flight_unrow(const uint64_t value[SPW_COLUMN_CNT], struct spw_desc *desc_out)
+{
+	memset(desc_out, 0, sizeof(*desc_out));
+	desc_out->nic_stamp = value[0];
+	desc_out->flags = (uint32_t)value[1] & ((1u << SPW_FLIGHT_FLAG_BITS) - 1);
+	desc_out->len = (uint32_t)value[1] >> SPW_FLIGHT_FLAG_BITS;
+	desc_out->offset = (uint32_t)(value[1] >> 32);
+	desc_out->meta = (uint32_t)value[2];
+	desc_out->region = (uint16_t)(value[2] >> 32);
+	desc_out->port = (uint16_t)(value[2] >> 48);
+	desc_out->peer = (uint32_t)value[3];
+}
+
+/* What follows a POLL with SPW_FLIGHT_CQES: raw completions, in the port's own format, which
+ * spw_flight_lane.raw_shape names; see port/spw_port_raw.h. The frames come out of them again. All
+ * that is recorded beside them are sums over frames 0, 8, 16 ...: the replay compares these. */
+#define SPW_FLIGHT_SUM_STEP 8u
+struct spw_flight_sums {
+	uint64_t stamps;
+	uint32_t lens, metas, flags;
+	uint32_t reserved;
+	/* the port's bytes follow */
+};
+SPW_ASSERT_SIZE(struct spw_flight_sums, 24);
+
+/* The bytes of a burst that read completions but brought no frames, as in a POLL. */
 struct spw_flight_raw {
 	struct spw_flight_rec rec;
 	/* the port's bytes follow */
@@ -221,9 +252,6 @@ struct spw_flight_lane {
 	char port[64], handler[64];
 	char plugin[256]; /* the file that the handler came from; "": it is built in */
 	uint64_t slow_tsc, wait_tsc, keep_most_tsc;
-	uint64_t slot_base;
-	uint64_t slot_bytes;
-	uint32_t slot_cnt, region_cnt;
 	struct spw_flight_way way[SPW_FLIGHT_WAY_MAX];
 	uint32_t way_cnt;
 	uint32_t turn_flags; /* of the loop's variant, without those of a way */
@@ -232,7 +260,7 @@ struct spw_flight_lane {
 	uint16_t lcore, queue;
 	uint16_t can_tx;
 	uint16_t reserved;
-	uint8_t raw_shape[16]; /* struct spw_port_raw_shape; zero: no RAW records */
+	uint8_t raw_shape[16]; /* struct spw_port_raw_shape; zero: no raw completions */
 };
 
 /* The ports' side of the ledger, which the pipes do not see; of a run that has ended. */
@@ -266,6 +294,7 @@ struct spw_flight {
 	/* owner: what a record needs */
 	uint8_t *at, *end;   /* of the segment; end leaves room for what one turn may add */
 	uint8_t *hard_end;   /* its true end */
+	uint8_t *fetched;    /* up to here its lines were prefetched */
 	uint8_t *ripe;       /* from here on a moment without batches in flight ends it */
 	uint32_t snap_bytes; /* of each frame; 0: none */
 	uint32_t ended;      /* the owner has written its last STATE */
@@ -310,7 +339,8 @@ SPW_INLINE void *spw_flight_take(struct spw_flight *flight, enum spw_flight_kind
 		rec = (struct spw_flight_rec *)spw_flight_spare(flight);
 	else
 		flight->at += bytes;
-	spw_prefetch_write(flight->at + 256);
+	for (; flight->fetched < flight->at + SPW_FLIGHT_FETCH; flight->fetched += SPW_CACHE_LINE)
+		spw_prefetch_write(flight->fetched);
 	*rec = (struct spw_flight_rec){(uint8_t)kind, cnt, what, bytes};
 	return rec;
 }

@@ -42,7 +42,6 @@ void flight_file_write(const struct rig *rig, const char *path)
 	struct spw_flight_lane lane = {.port = "null", .handler = "echo"};
 
 	spw_pipe_flight_lane(rig->pipe, &lane);
-	lane.slot_cnt = SLOTS;
 	assert_int_equal(spw_flight_write(&ring, &lane, &file, 0, path), 0);
 }
 

@@ -62,6 +62,17 @@ int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 	return 0;
 }
 
+void mlx5_eth_raw_put_plain(struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt)
+{
+	struct spw_port_raw *raw = &q->raw->out;
+	struct mlx5_eth_raw_run *run = (void *)(raw->to + raw->bytes);
+	uint32_t widths = spw_columns_put(mlx5_eth_raw_row, mlx5_cqe_at(q->cqe, q->cq_mask, ci),
+					  MLX5_CQE_BYTES / 8, cnt, (void *)(run + 1));
+
+	*run = (struct mlx5_eth_raw_run){ci, (uint16_t)cnt, true, (uint8_t)widths};
+	raw->bytes += (uint32_t)sizeof(*run) + spw_columns_bytes(widths, cnt);
+}
+
 /* ---- a reader ---- */
 
 static bool shape_is_sound(const struct spw_port_raw_shape *s)
@@ -196,27 +207,33 @@ static void queue_set(struct spw_port_raw_reader *r, const struct mlx5_eth_raw_h
 		memcpy(q->session.mini, h + 1, sizeof(q->session.mini));
 }
 
-/* An entry as the burst read it. Of a plain CQE all else is zero: a burst that read it would come
- * to other frames than are recorded. */
-static void entry_put(uint8_t *cqe, const uint8_t *at, uint32_t entry_bytes)
+static size_t run_bytes(const struct mlx5_eth_raw_run *run)
 {
-	const struct mlx5_eth_raw_plain *plain = (const void *)at;
+	return sizeof(*run) + (run->is_plain ? spw_columns_bytes(run->widths, run->cnt)
+					     : run->cnt * MLX5_CQE_BYTES);
+}
 
-	if (entry_bytes == MLX5_CQE_BYTES) {
-		memcpy(cqe, at, MLX5_CQE_BYTES);
+/* Entry i as the burst read it. Of a plain CQE all else is zero: a burst that read it would come to
+ * other frames than are recorded. */
+static void entry_put(uint8_t *cqe, const struct mlx5_eth_raw_run *run, uint32_t i)
+{
+	const uint8_t *whole = (const uint8_t *)(run + 1) + (size_t)i * MLX5_CQE_BYTES;
+	uint64_t value[SPW_COLUMN_CNT];
+
+	if (!run->is_plain) {
+		memcpy(cqe, whole, MLX5_CQE_BYTES);
 		return;
 	}
 	memset(cqe, 0, MLX5_CQE_BYTES);
-#define X(name, from, bytes) memcpy(cqe + (from), plain->name, bytes);
-	MLX5_ETH_RAW_PLAIN_LIST(X)
-#undef X
+	spw_columns_get((const void *)(run + 1), run->widths, run->cnt, i, value);
+	mlx5_eth_raw_unrow(value, cqe);
 }
 
-static bool run_is_sound(const struct mlx5_eth_raw_run *run, uint32_t from)
+static bool run_is_sound(const struct mlx5_eth_raw_run *run, uint32_t from, size_t left)
 {
-	return run->ci - from < REACH && spw_in_1_to(run->cnt, REACH - (run->ci - from)) &&
-	       (run->entry_bytes == MLX5_CQE_BYTES ||
-		run->entry_bytes == sizeof(struct mlx5_eth_raw_plain));
+	return left >= sizeof(*run) && run->ci - from < REACH &&
+	       spw_in_1_to(run->cnt, REACH - (run->ci - from)) && run->is_plain <= 1 &&
+	       left >= run_bytes(run);
 }
 
 /* Puts the entries where the burst read them. Returns: false if one lies where none can be. */
@@ -224,30 +241,27 @@ static bool ring_fill(struct spw_port_raw_reader *r, uint32_t from, const uint8_
 {
 	while (left) {
 		const struct mlx5_eth_raw_run *run = (const void *)at;
-		size_t bytes;
 
-		if (left < sizeof(*run) || !run_is_sound(run, from))
-			return false;
-		bytes = sizeof(*run) + SPW_ALIGN_UP((size_t)run->cnt * run->entry_bytes, 8);
-		if (bytes > left)
+		if (!run_is_sound(run, from, left))
 			return false;
 		for (uint32_t i = 0; i < run->cnt; i++)
 			entry_put(mlx5_cqe_at(r->q.cqe, r->q.cq_mask,
 					      r->q.cq_ci + run->ci - from + i),
-				  at + sizeof(*run) + (size_t)i * run->entry_bytes,
-				  run->entry_bytes);
-		at += bytes;
-		left -= bytes;
+				  run, i);
+		at += run_bytes(run);
+		left -= run_bytes(run);
 	}
 	return true;
 }
 
-/* As before the NIC writes: of no lap that a burst could take for its own. */
+/* As before the NIC writes: of no lap that a burst could take for its own. All else is zero, so
+ * that the same bytes always come to the same frames, those of a session without its arrays too. */
 static void ring_wipe(struct spw_port_raw_reader *r)
 {
 	for (uint32_t i = 0, ci = r->q.cq_ci; i < REACH; i++) {
 		uint8_t *cqe = mlx5_cqe_at(r->q.cqe, r->q.cq_mask, ci + i);
 
+		memset(cqe, 0, MLX5_CQE_BYTES);
 		cqe[MLX5_CQE_OP_OWN] = MLX5_OP_INVALID;
 		cqe[MLX5_CQE_VALIDITY] = (uint8_t)(((ci + i) >> r->ring_log2) - 1);
 	}

@@ -5,11 +5,12 @@
  * eth/raw.c reads them:
  *
  *   head | mini-CQEs of the session that was open, if there was one | run | run | ...
- *   run:   ci, cnt, entry_bytes | cnt ring entries, from consumer index ci on, padded to 8 bytes
+ *   run:   ci, cnt, is_plain, widths | cnt ring entries from consumer index ci on
  *
- * Of a plain CQE only what a burst reads is kept, 20 of its 64 bytes: at one for each frame the
- * memory that they are written to is what keeping costs (docs/benchmarks.md). A field that a burst
- * begins to read must be added to MLX5_ETH_RAW_PLAIN_LIST; without it the replay differs.
+ * Of a plain CQE only what a burst reads is kept, and of a run of them only where they differ, in
+ * columns (base/spw_column.h): at one for each frame the memory that they are written to is what
+ * keeping costs (docs/benchmarks.md). A field that a burst begins to read must be added to
+ * mlx5_eth_raw_row; without it the replay differs.
  * Of a compression session an entry stands for many frames, and is kept whole: its title and each
  * array of mini-CQEs, when it is read; so a session that goes on in the next burst is there with
  * what is left of it. A CQE that is not a frame is kept whole too. A burst that read nothing writes
@@ -23,6 +24,7 @@
 
 #include <string.h>
 
+#include "base/spw_column.h"
 #include "port/mlx5/eth/queue.h"
 #include "port/spw_port_raw.h"
 
@@ -40,25 +42,35 @@ SPW_ASSERT_SIZE(struct mlx5_eth_raw_head, 24);
 
 struct mlx5_eth_raw_run {
 	uint32_t ci;
-	uint16_t cnt, entry_bytes; /* MLX5_CQE_BYTES, or those of the next struct */
+	uint16_t cnt;
+	uint8_t is_plain; /* struct spw_columns of mlx5_eth_raw_row; else whole entries */
+	uint8_t widths;   /* of the columns */
 };
 SPW_ASSERT_SIZE(struct mlx5_eth_raw_run, 8);
 
-/* What is kept of a plain CQE: name, first byte in it, bytes. */
-#define MLX5_ETH_RAW_PLAIN_LIST(X)  \
-	X(timestamp, 48, 8)         \
-	X(rx_hash_result, 12, 4)    \
-	X(byte_cnt, 44, 4)          \
-	X(drops, MLX5_CQE_DROPS, 1) \
-	X(hds_ip_ext, 28, 1)        \
-	X(owner, MLX5_CQE_VALIDITY, 2)
+/* What is kept of plain CQEs, and back. */
+SPW_INLINE void mlx5_eth_raw_row(const void *cqes, uint32_t i, uint64_t value_out[SPW_COLUMN_CNT])
+{
+	const uint8_t *cqe = (const uint8_t *)cqes + (size_t)i * MLX5_CQE_BYTES;
 
-struct mlx5_eth_raw_plain {
-#define X(name, from, bytes) uint8_t name[bytes];
-	MLX5_ETH_RAW_PLAIN_LIST(X)
-#undef X
-};
-SPW_ASSERT_SIZE(struct mlx5_eth_raw_plain, 20);
+	value_out[0] = spw_prm_cqe64_get_timestamp(cqe);
+	value_out[1] = spw_prm_cqe64_get_rx_hash_result(cqe);
+	value_out[2] = spw_prm_cqe64_get_byte_cnt(cqe);
+	value_out[3] = cqe[MLX5_CQE_DROPS] | spw_prm_cqe64_get_hds_ip_ext(cqe) << 8 |
+		       (uint32_t)cqe[MLX5_CQE_VALIDITY] << 16 |
+		       (uint32_t)cqe[MLX5_CQE_OP_OWN] << 24;
+}
+
+SPW_INLINE void mlx5_eth_raw_unrow(const uint64_t value[SPW_COLUMN_CNT], uint8_t *cqe_out)
+{
+	spw_prm_cqe64_set_timestamp(cqe_out, value[0]);
+	spw_prm_cqe64_set_rx_hash_result(cqe_out, (uint32_t)value[1]);
+	spw_prm_cqe64_set_byte_cnt(cqe_out, (uint32_t)value[2]);
+	cqe_out[MLX5_CQE_DROPS] = (uint8_t)value[3];
+	spw_prm_cqe64_set_hds_ip_ext(cqe_out, value[3] >> 8 & 0xff);
+	cqe_out[MLX5_CQE_VALIDITY] = (uint8_t)(value[3] >> 16);
+	cqe_out[MLX5_CQE_OP_OWN] = (uint8_t)(value[3] >> 24);
+}
 
 /* All that a burst can write: a title and an array, or a block, for each frame. */
 _Static_assert(sizeof(struct mlx5_eth_raw_head) + SPW_PRM_MINI_PER_CQE * 8 +
@@ -96,36 +108,19 @@ SPW_INLINE void mlx5_eth_raw_begin(struct mlx5_eth_queue *q, uint32_t want)
 	raw->bytes += (uint32_t)sizeof(q->session.mini);
 }
 
-/* The head of a run, and the room of its entries. Returns: where they go. */
-SPW_INLINE void *mlx5_eth_raw_run(struct spw_port_raw *raw, uint32_t ci, uint32_t cnt,
-				  uint32_t entry_bytes)
-{
-	struct mlx5_eth_raw_run *run = (void *)(raw->to + raw->bytes);
-
-	*run = (struct mlx5_eth_raw_run){ci, (uint16_t)cnt, (uint16_t)entry_bytes};
-	raw->bytes += (uint32_t)sizeof(*run) + SPW_ALIGN_UP(cnt * entry_bytes, 8u);
-	return run + 1;
-}
-
 /* Keeps the entry at ci whole. */
 SPW_INLINE void mlx5_eth_raw_put(struct mlx5_eth_queue *q, uint32_t ci)
 {
-	memcpy(mlx5_eth_raw_run(&q->raw->out, ci, 1, MLX5_CQE_BYTES),
-	       mlx5_cqe_at(q->cqe, q->cq_mask, ci), MLX5_CQE_BYTES);
+	struct spw_port_raw *raw = &q->raw->out;
+	struct mlx5_eth_raw_run *run = (void *)(raw->to + raw->bytes);
+
+	*run = (struct mlx5_eth_raw_run){.ci = ci, .cnt = 1};
+	memcpy(run + 1, mlx5_cqe_at(q->cqe, q->cq_mask, ci), MLX5_CQE_BYTES);
+	raw->bytes += (uint32_t)(sizeof(*run) + MLX5_CQE_BYTES);
 }
 
-/* Keeps what a burst reads of cnt plain CQEs from ci on, which lie in one piece. */
-SPW_INLINE void mlx5_eth_raw_put_plain(struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt)
-{
-	struct mlx5_eth_raw_plain *to =
-		mlx5_eth_raw_run(&q->raw->out, ci, cnt, (uint32_t)sizeof(*to));
-	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ci);
-
-	for (uint32_t i = 0; i < cnt; i++, cqe += MLX5_CQE_BYTES, to++) {
-#define X(name, from, bytes) memcpy(to->name, cqe + (from), bytes);
-		MLX5_ETH_RAW_PLAIN_LIST(X)
-#undef X
-	}
-}
+/* raw.c. Purpose: keeps what a burst reads of cnt plain CQEs from ci on, which lie in one piece.
+ * Thread: owner. */
+void mlx5_eth_raw_put_plain(struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt);
 
 #endif

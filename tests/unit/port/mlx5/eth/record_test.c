@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * A recording of a lane over the NIC that is moved by hand: its raw CQEs are read again by the
- * port's burst function and come to the recorded frames, whatever the layout; a byte that was
- * changed in the file is found, and its frame named. record_test FOLDER writes recordings for the
+ * port's burst function and come to the recorded frames, whatever the layout; what was changed in
+ * the file is found, and its batch named. record_test FOLDER writes recordings for the
  * corpus of fuzz_flight instead (tests/fuzz/make_flight_corpus.py).
  */
 #include <stdio.h>
@@ -27,6 +27,7 @@ struct lane {
 	struct spw_pipe *pipe;
 	struct spw_flight flight;
 	uint64_t seed;
+	bool bad; /* frames arrive that the NIC could not deliver */
 };
 
 static struct lane lane; /* aligned, and too large for a stack under a sanitizer */
@@ -34,7 +35,12 @@ static struct lane lane; /* aligned, and too large for a stack under a sanitizer
 static void lane_open(unsigned flags, uint32_t snap_bytes)
 {
 	struct hand_conf c = model_conf(flags, 0, 0);
-	const struct spw_pipe_conf pc = {.burst = 16, .record = true, .flight = &lane.flight};
+	/* so low a threshold makes a gap of many a poll, whose record comes before the burst's */
+	const struct spw_pipe_conf pc = {.burst = 16,
+					 .record = true,
+					 .flight = &lane.flight,
+					 .slow_tsc = 2000,
+					 .slow_wait_tsc = 1000};
 
 	memset(&lane, 0, sizeof(lane));
 	lane.seed = 7;
@@ -60,6 +66,8 @@ static void arrive(void)
 			hand_session(&lane.h, cnt, f);
 		return;
 	}
+	if (lane.bad && hand_room(&lane.h))
+		hand_bad_frame(&lane.h, SPW_PRM_SYN_LOCAL_LENGTH_ERR, 1);
 	for (uint32_t i = 0; i < cnt && hand_room(&lane.h); i++)
 		hand_plain(&lane.h, 64 + (uint32_t)(unit_random(&lane.seed) % 128), NULL);
 }
@@ -92,13 +100,21 @@ static void file_write(const char *path)
 	struct spw_flight *ring = &lane.flight;
 
 	spw_pipe_flight_lane(lane.pipe, &conf);
-	conf.slot_cnt = lane.h.conf.slot_cnt;
 	assert_int_equal(spw_flight_write(&ring, &conf, &file, 0, path), 0);
 }
 
 static void record(unsigned flags, uint32_t snap_bytes, uint64_t frames, const char *path)
 {
 	lane_open(flags, snap_bytes);
+	lane_run(frames);
+	file_write(path);
+	lane_close();
+}
+
+static void record_bad(uint64_t frames, const char *path)
+{
+	lane_open(MLX5_F_STAMP, 0);
+	lane.bad = true;
 	lane_run(frames);
 	file_write(path);
 	lane_close();
@@ -173,16 +189,45 @@ static void test_every_layout(void **state)
 		result = again(at, bytes, NULL);
 		assert_string_equal(result.raw_first, "");
 		assert_int_equal(result.raw_differs, 0);
-		assert_true(result.raw_frames >= 5000);
-		assert_int_equal(result.raw_frames, result.frames);
+		assert_true(result.frames >= 5000);
+		assert_in_range(result.raw_bursts, result.polls, 2 * result.polls);
 		assert_int_equal(result.ledger_differs, 0);
 		free(at);
 	}
 	unlink(path);
 }
 
-/* The first raw record with more than `frame` frames: what it has of the first one's CQE. */
-static struct mlx5_eth_raw_plain *plain_find(const uint8_t *at, size_t bytes, uint32_t frame)
+/* A CQE of a frame that was lost ends a burst, or is all that one reads: a record without frames.
+ */
+static void test_without_frames(void **state)
+{
+	struct spw_pipe_replay_result result;
+	const struct spw_flight_rec *rec;
+	struct spw_flight_read file;
+	uint32_t raws = 0;
+	char path[256];
+	size_t bytes;
+	uint8_t *at;
+
+	(void)state;
+	temporary(path, sizeof(path));
+	record_bad(500, path);
+	at = file_read(path, &bytes);
+	assert_int_equal(spw_flight_read_memory(at, bytes, &file), 0);
+	for (rec = spw_flight_first(file.lane[0].seg[0]); rec;
+	     rec = spw_flight_after(file.lane[0].seg[0], rec))
+		raws += rec->kind == SPW_FLIGHT_RAW;
+	assert_true(raws >= 10);
+	result = again(at, bytes, NULL);
+	assert_int_equal(result.raw_differs, 0);
+	assert_int_equal(result.raw_bursts, result.polls + raws);
+	assert_int_equal(result.ledger_differs, 0);
+	free(at);
+	unlink(path);
+}
+
+/* The run of plain CQEs in the first POLL with more than `frames` frames. */
+static struct mlx5_eth_raw_run *run_find(const uint8_t *at, size_t bytes, uint32_t frames)
 {
 	const struct spw_flight_rec *rec;
 	struct spw_flight_read file;
@@ -190,56 +235,61 @@ static struct mlx5_eth_raw_plain *plain_find(const uint8_t *at, size_t bytes, ui
 	assert_int_equal(spw_flight_read_memory(at, bytes, &file), 0);
 	for (rec = spw_flight_first(file.lane[0].seg[0]); rec;
 	     rec = spw_flight_after(file.lane[0].seg[0], rec))
-		if (rec->kind == SPW_FLIGHT_RAW && rec->cnt > frame)
-			return (void *)((uint8_t *)(uintptr_t)rec + sizeof(struct spw_flight_raw) +
-					sizeof(struct mlx5_eth_raw_head) +
-					sizeof(struct mlx5_eth_raw_run));
-	fail_msg("no burst of more than %u frames", frame);
-	return NULL;
+		if (rec->kind == SPW_FLIGHT_POLL && rec->cnt > frames)
+			break;
+	assert_non_null(rec);
+	assert_true(rec->what & SPW_FLIGHT_CQES);
+	return (void *)((uint8_t *)(uintptr_t)rec + sizeof(struct spw_flight_poll) +
+			sizeof(struct spw_flight_sums) + sizeof(struct mlx5_eth_raw_head));
 }
 
-/* The least significant byte of a field. */
-#define PLAIN(field)                                            \
-	(uint32_t)(offsetof(struct mlx5_eth_raw_plain, field) + \
-		   sizeof(((struct mlx5_eth_raw_plain *)0)->field) - 1)
-
+/* The first value of a column is in all of its values. */
 static void test_changed_byte(void **state)
 {
 	static const struct {
-		uint32_t byte;
-		uint8_t bit;
+		uint32_t column;
+		uint64_t bit;
 		const char *words;
-	} change[] = {{PLAIN(byte_cnt), 1, "frame 3: length"},
-		      {PLAIN(rx_hash_result), 1, "frame 3: hash"},
-		      {PLAIN(hds_ip_ext), 2, "frame 3: flags"},
-		      {PLAIN(timestamp), 1, "frame 3: NIC stamp"},
-		      {PLAIN(owner), 1, "frame 3: frames in the burst: 3"}};
+	} change[] = {{2, 1, "sum of lengths"},
+		      {1, 1, "sum of hashes"},
+		      {3, SPW_DESC_L3_OK << 9, "sum of flags"},
+		      {0, 1, "sum of NIC stamps"},
+		      {3, 1u << 24, "frames in the burst: 0, recorded"}};
 	struct spw_pipe_replay_result result;
+	struct spw_columns *columns;
 	char path[256];
 	size_t bytes;
-	uint8_t *at, *cqe;
+	uint8_t *at;
 
 	(void)state;
 	temporary(path, sizeof(path));
 	record(MLX5_F_STAMP, 0, 300, path);
 	at = file_read(path, &bytes);
-	cqe = (uint8_t *)(plain_find(at, bytes, 3) + 3);
+	columns = (void *)(run_find(at, bytes, 3) + 1);
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(change); i++) {
-		cqe[change[i].byte] ^= change[i].bit;
+		columns->first[change[i].column] ^= change[i].bit;
 		result = again(at, bytes, NULL);
-		assert_true(result.raw_differs >= 1);
+		assert_int_equal(result.raw_differs, 1);
 		assert_non_null(strstr(result.raw_first, change[i].words));
-		cqe[change[i].byte] ^= change[i].bit;
+		columns->first[change[i].column] ^= change[i].bit;
 	}
 	assert_int_equal(again(at, bytes, NULL).raw_differs, 0);
 	free(at);
 	unlink(path);
 }
 
-/* Entries of a run that no burst writes are refused, and come to no frame. */
-static void test_entry_bytes(void **state)
+/* Runs that no burst writes, or that reach beyond their record, come to no frame. */
+static void test_bad_runs(void **state)
 {
-	static const uint16_t entry_bytes[] = {0, 19, 21, 65, UINT16_MAX};
+	static const struct mlx5_eth_raw_run bad[] = {
+		{0, 0, 1, 0},
+		{0, SPW_BURST_MAX + 2, 1, 0},
+		{0, UINT16_MAX, 1, 0xff},
+		{0, 4, 2, 0},
+		{0, 4, UINT8_MAX, 0},
+		{0, SPW_BURST_MAX, 1, 0xff},
+		{0, SPW_BURST_MAX, 0, 0},
+	};
 	struct mlx5_eth_raw_run *run;
 	char path[256];
 	size_t bytes;
@@ -249,11 +299,16 @@ static void test_entry_bytes(void **state)
 	temporary(path, sizeof(path));
 	record(MLX5_F_STAMP, 0, 300, path);
 	at = file_read(path, &bytes);
-	run = (struct mlx5_eth_raw_run *)plain_find(at, bytes, 3) - 1;
-	for (unsigned i = 0; i < SPW_ARRAY_CNT(entry_bytes); i++) {
-		run->entry_bytes = entry_bytes[i];
-		assert_int_equal(again(at, bytes, NULL).raw_differs, run->cnt);
+	run = run_find(at, bytes, 3);
+	for (unsigned i = 0; i < SPW_ARRAY_CNT(bad); i++) {
+		const struct mlx5_eth_raw_run good = *run;
+
+		*run = bad[i];
+		run->ci = good.ci;
+		assert_int_equal(again(at, bytes, NULL).raw_differs, 1);
+		*run = good;
 	}
+	assert_int_equal(again(at, bytes, NULL).raw_differs, 0);
 	free(at);
 	unlink(path);
 }
@@ -304,15 +359,16 @@ static int corpus(const char *folder)
 	record(MLX5_F_COMPRESSED, 128, 60, path);
 	snprintf(path, sizeof(path), "%s/mlx5_striding", folder);
 	record(MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED, 0, 60, path);
+	snprintf(path, sizeof(path), "%s/mlx5_errors", folder);
+	record_bad(60, path);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_layout),
-		cmocka_unit_test(test_changed_byte),
-		cmocka_unit_test(test_entry_bytes),
+		cmocka_unit_test(test_every_layout), cmocka_unit_test(test_without_frames),
+		cmocka_unit_test(test_changed_byte), cmocka_unit_test(test_bad_runs),
 		cmocka_unit_test(test_verdicts),
 	};
 
