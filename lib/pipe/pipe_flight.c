@@ -27,7 +27,7 @@ void pipe_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_fligh
 {
 	struct spw_flight_sums sums = {0};
 
-	for (uint32_t i = 0; i < cnt; i += SPW_FLIGHT_SUM_STEP) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		sums.stamps += desc[i].nic_stamp;
 		sums.lens += desc[i].len;
 		sums.metas += desc[i].meta;

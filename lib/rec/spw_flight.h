@@ -134,8 +134,7 @@ SPW_INLINE void spw_flight_unrow(const uint64_t value[SPW_COLUMN_CNT], struct sp
 
 /* What follows a POLL with SPW_FLIGHT_CQES: raw completions, in the port's own format, which
  * spw_flight_lane.raw_shape names; see port/spw_port_raw.h. The frames come out of them again. All
- * that is recorded beside them are sums over frames 0, 8, 16 ...: the replay compares these. */
-#define SPW_FLIGHT_SUM_STEP 8u
+ * that is recorded beside them are sums over the frames: the replay compares these. */
 struct spw_flight_sums {
 	uint64_t stamps;
 	uint32_t lens, metas, flags;

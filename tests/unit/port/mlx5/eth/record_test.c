@@ -256,16 +256,19 @@ static void test_changed_byte(void **state)
 		      {0, 1, "sum of NIC stamps"},
 		      {3, 1u << 24, "frames in the burst: 0, recorded"}};
 	struct spw_pipe_replay_result result;
+	struct mlx5_eth_raw_run *run;
 	struct spw_columns *columns;
+	uint8_t *at, *stamp;
 	char path[256];
 	size_t bytes;
-	uint8_t *at;
 
 	(void)state;
 	temporary(path, sizeof(path));
 	record(MLX5_F_STAMP, 0, 300, path);
 	at = file_read(path, &bytes);
-	columns = (void *)(run_find(at, bytes, 3) + 1);
+	run = run_find(at, bytes, 3);
+	columns = (void *)(run + 1);
+	assert_true(spw_column_width(run->widths, 0) > 0);
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(change); i++) {
 		columns->first[change[i].column] ^= change[i].bit;
 		result = again(at, bytes, NULL);
@@ -273,6 +276,13 @@ static void test_changed_byte(void **state)
 		assert_non_null(strstr(result.raw_first, change[i].words));
 		columns->first[change[i].column] ^= change[i].bit;
 	}
+	/* the stamp of frame 3 alone */
+	stamp = (uint8_t *)(columns + 1) + (size_t)3 * spw_column_width(run->widths, 0);
+	*stamp ^= 1;
+	result = again(at, bytes, NULL);
+	assert_int_equal(result.raw_differs, 1);
+	assert_non_null(strstr(result.raw_first, "sum of NIC stamps"));
+	*stamp ^= 1;
 	assert_int_equal(again(at, bytes, NULL).raw_differs, 0);
 	free(at);
 	unlink(path);
