@@ -83,12 +83,13 @@ def test_joined_write():
 
 
 def test_joined_card():
-    """Cards in place of NICs with a trail: a free-running stamp divides what is before the poll, translated; a real-time one does not."""
+    """Cards in place of NICs with a trail: free-running stamps divide what is before the polls of both programs, translated; those of a
+    real-time clock do not."""
     for card, stamped in (("dgx-spark", True), ("real-time", False)):
         os.environ["SPW_TEST_CARD"] = card
         places = joined("send", nics=False)
-        equal("wire_out" in places, stamped, f"{card}: a place that ends at the NIC's stamp, of {sorted(places)}")
-        check("nic_polled" in places and "echo" in places, f"{card}: {sorted(places)}")
+        equal(["wire_out" in places, "wire_back" in places], [stamped] * 2, f"{card}: places that end at a NIC's stamp, of {sorted(places)}")
+        check("nic_polled" in places and ("peer_polled" if stamped else "echo") in places, f"{card}: {sorted(places)}")
 
 
 def test_crc32c():
