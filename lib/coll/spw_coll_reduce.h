@@ -231,10 +231,8 @@ SPW_HD SPW_INLINE void spw_coll_cell_write(uint8_t *p, uint32_t elems, uint32_t 
 		else if (bytes == 2 && i < elems)
 			((uint16_t *)p)[i] = (uint16_t)(w[i / 2] >> (i % 2 * 16));
 #else
-	if (elems * bytes == SPW_COLL_CELL) /* one store, where the length is known */
-		__builtin_memcpy(p, w, SPW_COLL_CELL);
-	else
-		__builtin_memcpy(p, w, (size_t)elems * bytes);
+	for (uint32_t i = 0; i < elems; i++)
+		__builtin_memcpy(p + i * bytes, (const uint8_t *)w + i * bytes, bytes);
 #endif
 }
 
