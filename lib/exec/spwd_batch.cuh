@@ -268,7 +268,7 @@ static __device__ __forceinline__ uint32_t spwd_turn_bytes(uint32_t warps)
 static __device__ __forceinline__ uint32_t spwd_teams(uint32_t cnt, uint64_t hi, uint32_t workers)
 {
 	const uint32_t lane = threadIdx.x & 31;
-	const uint32_t most = __reduce_max_sync(SPWD_FULL, lane < cnt ? spw_gring_hi_len(hi) : 0);
+	const uint32_t most = spwd_warp_max(lane < cnt ? spw_gring_hi_len(hi) : 0);
 	uint32_t teams = 1;
 
 	if (cnt > SPWD_TEAM_FRAMES || most <= SPWD_TEAM_BYTES)

@@ -11,6 +11,15 @@
  * spwd_load_* is never ld.global.nc: asm states the instruction, so that no version of the compiler
  * may turn it into the non-coherent one.
  *
+ * What it needs, by PTX ISA's notes at each instruction (.target, version):
+ *
+ *   sm_70, 6.0   ld.acquire, ld.relaxed, st.release, st.relaxed, fence, atom.acq_rel with a scope
+ *   sm_70, 7.4   ld.global.L1::no_allocate; nanosleep (6.3)
+ *   sm_80, 7.0   redux.sync; below, lanes exchange values
+ *   sm_90, 7.8   mbarrier.try_wait, griddepcontrol; below, warps poll, and kernels do not overlap
+ *
+ * So it compiles for sm_75 and later, with nvcc 12.0 (PTX 8.0) and later.
+ *
  * Sources: PTX ISA, "Memory Consistency Model" and "ld"; CUDA C++ Programming Guide, memory fence
  * functions. */
 #ifndef SPWD_ORDER_CUH
@@ -19,6 +28,16 @@
 #include <stdint.h>
 
 #define SPWD static __device__ __forceinline__
+
+/* Whether a CTA's warps can be suspended until a gate opens, and a kernel be brought to the GPU
+ * before the one that it follows has ended: from sm_90. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define SPWD_HOPPER 1
+#else
+#define SPWD_HOPPER 0
+#endif
+
+#define SPWD_NAP_NS 100u /* between two polls of a gate; the hardware takes up to twice as long */
 
 /* ---- bytes of a frame ---- */
 
@@ -229,18 +248,29 @@ SPWD uint64_t spwd_cta_cas(uint64_t *p, uint64_t expected, uint64_t desired)
 }
 
 /* A word that warps wait for without taking the others' time: spinning workers would slow the one
- * warp that has work. One arrival completes a phase; parity is that of the phase waited for, 0
- * first. Arrival releases, waiting acquires. */
+ * warp that has work. One opening completes a phase; parity is that of the phase waited for, 0
+ * first. Opening releases, waiting acquires.
+ *
+ *   sm_90   an mbarrier for one arrival, which suspends who waits
+ *   below   the number of completed phases, polled with naps */
 SPWD void spwd_gate_init(uint64_t *gate)
 {
+#if SPWD_HOPPER
 	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(spwd_shared_addr(gate)) : "memory");
+#else
+	*(uint32_t *)gate = 0;
+#endif
 }
 
 SPWD void spwd_gate_open(uint64_t *gate)
 {
+#if SPWD_HOPPER
 	asm volatile("{\n .reg .b64 t;\n mbarrier.arrive.shared.b64 t, [%0];\n}" ::"r"(
 			     spwd_shared_addr(gate))
 		     : "memory");
+#else
+	spwd_cta_add((uint32_t *)gate, 1);
+#endif
 }
 
 /* Returns whether the phase is complete; waits for it a while. */
@@ -248,11 +278,17 @@ SPWD bool spwd_gate_try(uint64_t *gate, uint32_t parity)
 {
 	uint32_t ok;
 
+#if SPWD_HOPPER
 	asm volatile("{\n .reg .pred p;\n mbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n "
 		     "selp.u32 %0, 1, 0, p;\n}"
 		     : "=r"(ok)
 		     : "r"(spwd_shared_addr(gate)), "r"(parity)
 		     : "memory");
+#else
+	ok = (spwd_cta_load_acq32((const uint32_t *)gate) & 1) != parity;
+	if (!ok)
+		asm volatile("nanosleep.u32 %0;" ::"n"(SPWD_NAP_NS));
+#endif
 	return ok != 0;
 }
 
@@ -265,21 +301,25 @@ SPWD void spwd_bar_sync(uint32_t id, uint32_t threads)
 /* ---- from one kernel of a stream to the next ---- */
 
 /* A kernel that was brought to the GPU early goes on when those before it have ended and their
- * writes are visible to it. Returns at once in one that was not. */
+ * writes are visible to it. Returns at once in one that was not: below sm_90 none may be. */
 SPWD void spwd_grid_wait(void)
 {
+#if SPWD_HOPPER
 	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 /* The next kernel of the stream may be brought to the GPU, when every CTA has said so or ended. */
 SPWD void spwd_grid_let_next(void)
 {
+#if SPWD_HOPPER
 	asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
 
 /* ---- clocks and lanes ---- */
 
-/* ns, one clock for the whole device; steps of 32 ns on an H100. */
+/* ns, one clock for the whole device; its steps differ by GPU (32 ns on an H100). */
 SPWD uint64_t spwd_now_ns(void)
 {
 	uint64_t v;
@@ -295,6 +335,21 @@ SPWD void spwd_lanes_sync(uint32_t cnt, uint32_t bar)
 		__syncwarp();
 	else
 		spwd_bar_sync(bar, cnt);
+}
+
+/* The greatest of the values of a warp's lanes. */
+SPWD uint32_t spwd_warp_max(uint32_t v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+	return __reduce_max_sync(0xffffffffu, v);
+#else
+	for (uint32_t d = 16; d; d >>= 1) {
+		uint32_t other = __shfl_xor_sync(0xffffffffu, v, d);
+
+		v = other > v ? other : v;
+	}
+	return v;
+#endif
 }
 
 /* Combines the values of a warp's lanes; op: 0 sum, 1 exclusive or. */

@@ -20,6 +20,7 @@
 
 struct coll_cuda {
 	struct spw_coll_dev dev;
+	bool early; /* kernels may overlap: see kernels.cu */
 };
 
 static int cuda_err(int rc, const char *call)
@@ -56,9 +57,9 @@ static void *device_of(const struct spw_coll *c, const uint8_t *host, const uint
 	return (void *)(uintptr_t)(base_dev + (host - c->base));
 }
 
-static int load(void)
+static int load(bool *early_out)
 {
-	int rc = coll_kernels_load();
+	int rc = coll_kernels_load(early_out);
 
 	return rc ? cuda_err(rc, "loading the kernels of collectives") : 0;
 }
@@ -94,7 +95,7 @@ int coll_cuda_start(struct spw_coll *c)
 	if (rc != cudaSuccess)
 		return cuda_err(rc, "cudaHostGetDevicePointer");
 	err = state_alloc(dev);
-	err = err ? err : load();
+	err = err ? err : load(&c->cuda->early);
 	if (err)
 		return err;
 	dev->words = device_of(c, (const uint8_t *)c->words, base);
@@ -145,7 +146,7 @@ int spw_coll_launch(struct spw_coll *coll, const struct spw_coll_call *call, voi
 		return rc;
 	cta_cnt = (uint32_t)((bytes + CTA_BYTES - 1) / CTA_BYTES);
 	cta_cnt = SPW_MAX(SPW_MIN(cta_cnt, CTA_MAX), 1u);
-	rc = coll_kernel_launch(&coll->cuda->dev, call, cta_cnt, stream);
+	rc = coll_kernel_launch(&coll->cuda->dev, call, cta_cnt, coll->cuda->early, stream);
 	return rc ? cuda_err(rc, "launching a collective") : 0;
 }
 

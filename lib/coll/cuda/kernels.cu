@@ -10,8 +10,9 @@
  *   call n+1              launch ─── wait ───────┴ next may come ─ round n+1 ...
  *
  * A kernel of somebody else in between is waited for as ever: only what is launched with the
- * attribute comes early, and only after a kernel that lets it.
- * Source: CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization".
+ * attribute comes early, and only after a kernel that lets it. Code for less than sm_90 cannot
+ * wait, so it is launched without the attribute, on a newer device too, and launches do not
+ * overlap. Source: CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization".
  */
 #include "coll/cuda/kernels.h"
 #include "coll/spwd_coll.cuh"
@@ -56,10 +57,12 @@ static kernel_fn *const kernel[3][3] = {
 	 coll_all_gather<SPW_COLL_F16>},
 };
 
-int coll_kernels_load(void)
+/* ptxVersion is the architecture that the code in use was compiled for (__CUDA_ARCH__ / 10). */
+int coll_kernels_load(bool *early_out)
 {
 	struct cudaFuncAttributes attr;
 
+	*early_out = true;
 	for (uint32_t type = 0; type < 3; type++)
 		for (uint32_t i = 0; i < 3; i++) {
 			cudaError_t rc =
@@ -67,25 +70,26 @@ int coll_kernels_load(void)
 
 			if (rc != cudaSuccess)
 				return (int)rc;
+			*early_out = *early_out && attr.ptxVersion >= 90;
 		}
 	return 0;
 }
 
 int coll_kernel_launch(const struct spw_coll_dev *dev, const struct spw_coll_call *call,
-		       uint32_t cta_cnt, void *stream)
+		       uint32_t cta_cnt, bool early, void *stream)
 {
 	const uint32_t what = call->kind == SPW_COLL_ALL_GATHER ? 2 : (uint32_t)call->op;
 
-	cudaLaunchAttribute early = {};
+	cudaLaunchAttribute attr = {};
 	cudaLaunchConfig_t conf = {};
 
-	early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-	early.val.programmaticStreamSerializationAllowed = 1;
+	attr.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	attr.val.programmaticStreamSerializationAllowed = 1;
 	conf.gridDim = cta_cnt;
 	conf.blockDim = COLL_CTA_THREADS;
 	conf.stream = (cudaStream_t)stream;
-	conf.attrs = &early;
-	conf.numAttrs = 1;
+	conf.attrs = &attr;
+	conf.numAttrs = early;
 	return (int)cudaLaunchKernelEx(&conf, kernel[call->type][what], *dev, call->out,
 				       (const void *)call->in, call->count);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A little of all device code, which tests/gpu/check_arch compiles for every GPU: a handler's
+ * kernels and one of a collective, which may overlap the one before it.
+ */
+#include "coll/spwd_coll.cuh"
+#include "exec/handlers/null.h"
+
+SPWD_HANDLER_FUNCTOR(null)
+
+extern "C" {
+extern const struct spw_handler_cuda arch_handler;
+}
+
+const struct spw_handler_cuda arch_handler = SPWD_HANDLER_LAUNCH_TABLE(null, 0);
+
+__global__ void arch_coll(const __grid_constant__ struct spw_coll_dev dev, void *out,
+			  const void *in, uint64_t count)
+{
+	__shared__ struct spwd_coll coll;
+
+	spwd_grid_wait();
+	spwd_grid_let_next();
+	spwd_coll_begin(&coll, dev, blockIdx.x, gridDim.x);
+	spwd_coll_all_gather<SPW_COLL_F32>(&coll, dev, out, in, count);
+	spwd_coll_end(&coll, dev);
+}
