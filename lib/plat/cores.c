@@ -6,8 +6,8 @@
  * Documentation/ABI/testing/sysfs-devices-system-cpu.
  *
  * What decides where lcores run: the kind (big or little), the node, the L3 it shares, whether this
- * process may use it, whether the scheduler keeps others away (isolcpus), and the frequency
- * governor.
+ * process may use it (allowed_read), whether the scheduler keeps others away (isolcpus), and the
+ * frequency governor.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@
 #include "base/spw_err.h"
 #include "plat/plat_impl.h"
 
-#define CPU "sys/devices/system/cpu/cpu%u/"
+#define CPU        "sys/devices/system/cpu/cpu%u/"
+#define LIST_BYTES (6 * SPW_PLAT_CORE_MAX) /* every number and its comma */
 
 /* Implementer and part number of MIDR_EL1. Source: Linux arch/arm64/include/asm/cputype.h */
 static const struct {
@@ -180,18 +181,28 @@ static void kinds_set(struct spw_plat *plat)
 		plat->core[i].kind = SPW_PLAT_CORE_ONLY;
 }
 
+/* The cores that a file lists. Returns: false if it cannot be read. */
+static bool set_read(struct plat_read *r, const char *name, bool *set, const char *path)
+{
+	char text[LIST_BYTES];
+	bool there = plat_text(r, name, text, sizeof(text), "%s", path);
+
+	spw_plat_list_parse(text, set, SPW_PLAT_CORE_MAX);
+	return there;
+}
+
 /* One folder node<N>: its cpulist names the cores. */
 static bool node_cores(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	bool set[SPW_PLAT_CORE_MAX] = {false};
-	char text[1024];
+	char path[64];
 
 	if (strncmp(name, "node", 4) || name[4] < '0' || name[4] > '9')
 		return true;
 	plat_of(r, "node %s", name + 4);
-	plat_text(r, "cores", text, sizeof(text), "sys/devices/system/node/%s/cpulist", name);
-	spw_plat_list_parse(text, set, SPW_PLAT_CORE_MAX);
+	snprintf(path, sizeof(path), "sys/devices/system/node/%.16s/cpulist", name);
+	set_read(r, "cores", set, path);
 	for (uint32_t i = 0; i < r->plat->core_cnt; i++)
 		if (set[r->plat->core[i].cpu])
 			r->plat->core[i].node = atoi(name + 4);
@@ -216,24 +227,38 @@ static void command_line(struct plat_read *r, const char *key, char *out, size_t
 	plat_note(r, key, out, "/proc/cmdline", error ? "absent" : NULL);
 }
 
-/* The cores that a file lists. */
-static void set_read(struct plat_read *r, const char *name, bool *set, const char *path)
+/* The cores that this process may use.
+ *
+ * isolcpus= takes the isolated cores out of the affinity mask of every process, and any process may
+ * put them back: a mask that is the cpuset without them is the one that booting gave, and nobody
+ * chose it. Every other mask was chosen (taskset, CPUAffinity= of a unit) and counts. The cpuset
+ * is what the control group lists and sched_setaffinity(2) accepts. */
+static void allowed_read(struct plat_read *r, const bool *isolated, bool *allowed)
 {
-	char text[1024];
+	bool group[SPW_PLAT_CORE_MAX] = {false}, accepted[SPW_PLAT_CORE_MAX] = {false};
+	bool has_group = plat_cgroup_cores(r, group);
+	bool is_told = set_read(r, "cores_accepted", accepted, "sysconf/cores");
+	bool as_booted = has_group || is_told;
+	char text[LIST_BYTES];
 
-	plat_text(r, name, text, sizeof(text), "%s", path);
-	spw_plat_list_parse(text, set, SPW_PLAT_CORE_MAX);
+	plat_label_text(r, "cores_affinity", text, sizeof(text), "proc/self/status",
+			"Cpus_allowed_list:");
+	spw_plat_list_parse(text, allowed, SPW_PLAT_CORE_MAX);
+	for (uint32_t i = 0; i < r->plat->core_cnt; i++) {
+		uint32_t cpu = r->plat->core[i].cpu;
+
+		group[cpu] = (group[cpu] || !has_group) && (accepted[cpu] || !is_told);
+		as_booted = as_booted && allowed[cpu] == (group[cpu] && !isolated[cpu]);
+	}
+	for (uint32_t i = 0; i < r->plat->core_cnt && as_booted; i++)
+		allowed[r->plat->core[i].cpu] = group[r->plat->core[i].cpu];
 }
 
-int plat_cores_read(struct plat_read *r)
+static int cores_find(struct plat_read *r)
 {
-	bool online[SPW_PLAT_CORE_MAX] = {false}, allowed[SPW_PLAT_CORE_MAX] = {false};
-	bool isolated[SPW_PLAT_CORE_MAX] = {false}, tickless[SPW_PLAT_CORE_MAX] = {false};
-	bool rcu_free[SPW_PLAT_CORE_MAX] = {false};
+	bool online[SPW_PLAT_CORE_MAX] = {false};
 	struct spw_plat *plat = r->plat;
-	char text[1024];
 
-	plat_of(r, "host");
 	set_read(r, "cores_online", online, "sys/devices/system/cpu/online");
 	for (uint32_t cpu = 0; cpu < SPW_PLAT_CORE_MAX; cpu++)
 		plat->core_cnt += online[cpu];
@@ -243,25 +268,39 @@ int plat_cores_read(struct plat_read *r)
 	plat->core = calloc(plat->core_cnt, sizeof(plat->core[0]));
 	if (!plat->core)
 		return spw_err(ENOMEM, "no memory for the facts of %u cores", plat->core_cnt);
-	plat_label_text(r, "cores_allowed", text, sizeof(text), "proc/self/status",
-			"Cpus_allowed_list:");
-	spw_plat_list_parse(text, allowed, SPW_PLAT_CORE_MAX);
+	for (uint32_t cpu = 0, i = 0; cpu < SPW_PLAT_CORE_MAX; cpu++)
+		if (online[cpu])
+			plat->core[i++].cpu = cpu;
+	return 0;
+}
+
+int plat_cores_read(struct plat_read *r)
+{
+	bool allowed[SPW_PLAT_CORE_MAX] = {false}, isolated[SPW_PLAT_CORE_MAX] = {false};
+	bool tickless[SPW_PLAT_CORE_MAX] = {false}, rcu_free[SPW_PLAT_CORE_MAX] = {false};
+	struct spw_plat *plat = r->plat;
+	char text[LIST_BYTES];
+	int rc;
+
+	plat_of(r, "host");
+	if ((rc = cores_find(r)) < 0)
+		return rc;
 	set_read(r, "cores_isolated", isolated, "sys/devices/system/cpu/isolated");
 	set_read(r, "cores_tickless", tickless, "sys/devices/system/cpu/nohz_full");
 	command_line(r, "rcu_nocbs", text, sizeof(text));
 	spw_plat_list_parse(text, rcu_free, SPW_PLAT_CORE_MAX);
+	allowed_read(r, isolated, allowed);
 	plat->autogroup =
 		plat_number(r, "autogroup", 0, "proc/sys/kernel/sched_autogroup_enabled") == 1;
-	for (uint32_t cpu = 0, i = 0; cpu < SPW_PLAT_CORE_MAX; cpu++) {
-		if (!online[cpu])
-			continue;
-		plat->core[i].cpu = cpu;
-		plat->core[i].allowed = allowed[cpu];
-		plat->core[i].isolated = isolated[cpu];
-		plat->core[i].tickless = tickless[cpu];
-		plat->core[i].rcu_free = rcu_free[cpu];
-		plat->allowed_cnt += allowed[cpu];
-		core_read(r, &plat->core[i++]);
+	for (uint32_t i = 0; i < plat->core_cnt; i++) {
+		struct spw_plat_core *core = &plat->core[i];
+
+		core->allowed = allowed[core->cpu];
+		core->isolated = isolated[core->cpu];
+		core->tickless = tickless[core->cpu];
+		core->rcu_free = rcu_free[core->cpu];
+		plat->allowed_cnt += core->allowed;
+		core_read(r, core);
 	}
 	kinds_set(plat);
 	plat_tree_each(r->tree, "sys/devices/system/node", node_cores, r);

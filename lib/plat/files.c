@@ -294,21 +294,25 @@ int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt)
 
 void plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes)
 {
+	char one[32];
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (uint32_t i = 0; i < cnt && used < bytes; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		uint32_t first = i;
+		size_t n;
 
 		if (!set[i])
 			continue;
 		while (i + 1 < cnt && set[i + 1])
 			i++;
-		if (i == first)
-			used += (size_t)snprintf(out + used, bytes - used, "%s%u", used ? "," : "",
-						 i);
-		else
-			used += (size_t)snprintf(out + used, bytes - used, "%s%u-%u",
-						 used ? "," : "", first, i);
+		n = (size_t)snprintf(one, sizeof(one), i == first ? "%s%u" : "%s%u-%u",
+				     used ? "," : "", first, i);
+		if (used + n + sizeof(",...") > bytes) {
+			snprintf(out + used, bytes - used, "%s...", used ? "," : "");
+			return;
+		}
+		memcpy(out + used, one, n + 1);
+		used += n;
 	}
 }

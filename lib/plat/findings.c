@@ -49,15 +49,26 @@ void plat_advise(struct spw_plat_finding *f, const char *fmt, ...)
 
 /* ---- cores ---- */
 
-/* The list of the allowed cores that fit; "" if there is none. */
-static void core_list(const struct spw_plat *plat, bool (*fits)(const struct spw_plat_core *core),
-		      char *out, size_t bytes)
+static void set_list(const struct spw_plat *plat, bool (*fits)(const struct spw_plat_core *core),
+		     bool all, char *out, size_t bytes)
 {
 	bool set[SPW_PLAT_CORE_MAX] = {false};
 
 	for (uint32_t i = 0; i < plat->core_cnt; i++)
-		set[plat->core[i].cpu] = plat->core[i].allowed && fits(&plat->core[i]);
+		set[plat->core[i].cpu] = (all || plat->core[i].allowed) && fits(&plat->core[i]);
 	plat_list_text(set, SPW_PLAT_CORE_MAX, out, bytes);
+}
+
+/* The list of the allowed cores that fit; "" if there is none. */
+static void core_list(const struct spw_plat *plat, bool (*fits)(const struct spw_plat_core *core),
+		      char *out, size_t bytes)
+{
+	set_list(plat, fits, false, out, bytes);
+}
+
+static bool is_any(const struct spw_plat_core *core)
+{
+	return core != NULL;
 }
 
 static bool is_fast(const struct spw_plat_core *core)
@@ -91,25 +102,27 @@ static bool sleeps_deep(const struct spw_plat_core *core)
 	return core->isolated && core->idle_us >= IDLE_US_MAX;
 }
 
-/* Whether any core may be isolated and fast, and which are or could be. */
-static void isolation_judge(struct spw_plat *plat)
+/* The best cores of the machine are out of this process's reach. what: what it may use is lacking.
+ */
+static void reach_find(struct spw_plat *plat, const char *code, const char *what)
 {
-	char isolated[96], data[96], fast[96];
+	char own[64], best[64];
 
-	core_list(plat, is_isolated, isolated, sizeof(isolated));
-	core_list(plat, is_data_core, data, sizeof(data));
-	core_list(plat, is_fast, fast, sizeof(fast));
-	if (data[0])
-		return;
-	if (isolated[0]) {
-		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-slow",
-				      "the isolated cores %s are of the slower kind; %s are fast",
-				      isolated, fast),
-			    "isolcpus=, nohz_full= and rcu_nocbs= of the kernel command line with "
-			    "some of %s in place of %s",
-			    fast, isolated);
-		return;
-	}
+	core_list(plat, is_any, own, sizeof(own));
+	set_list(plat, is_data_core, true, best, sizeof(best));
+	if (!best[0])
+		set_list(plat, is_fast, true, best, sizeof(best));
+	plat_advise(plat_find(plat, SPW_PLAT_WARN, code,
+			      "this process may use the cores %s, %s; better ones are %s", own,
+			      what, best),
+		    "taskset -c %s COMMAND, if it was started under a mask; else its cpuset: "
+		    "cpuset.cpus of its control group, --cpuset-cpus of a container, AllowedCPUs= "
+		    "of a unit",
+		    best);
+}
+
+static void shared_find(struct spw_plat *plat, const char *fast)
+{
 	plat_advise(plat_find(plat, SPW_PLAT_NOTE, "cores-shared",
 			      "no core is isolated: %s are shared with everything else", fast),
 		    "isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the kernel command line, with "
@@ -122,6 +135,32 @@ static void isolation_judge(struct spw_plat *plat)
 				  "for seconds (observed on Linux 6.18)"),
 			"sysctl kernel.sched_autogroup_enabled=0, or no other session on the "
 			"lcores' cores");
+}
+
+/* Whether any core may be isolated and fast, and which are or could be. */
+static void isolation_judge(struct spw_plat *plat)
+{
+	char isolated[96], data[96], fast[96], elsewhere[96];
+
+	core_list(plat, is_isolated, isolated, sizeof(isolated));
+	core_list(plat, is_data_core, data, sizeof(data));
+	core_list(plat, is_fast, fast, sizeof(fast));
+	set_list(plat, is_data_core, true, elsewhere, sizeof(elsewhere));
+	if (data[0] || !plat->allowed_cnt)
+		return;
+	if (!fast[0])
+		reach_find(plat, "cores-slow", "all of the slower kind");
+	else if (elsewhere[0])
+		reach_find(plat, "cores-outside", "none of which is fast and isolated");
+	else if (isolated[0])
+		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-slow",
+				      "the isolated cores %s are of the slower kind; %s are fast",
+				      isolated, fast),
+			    "isolcpus=, nohz_full= and rcu_nocbs= of the kernel command line with "
+			    "some of %s in place of %s",
+			    fast, isolated);
+	else
+		shared_find(plat, fast);
 }
 
 /* A core that this process may not use does not count. */
@@ -182,7 +221,9 @@ void plat_cores_judge(struct spw_plat *plat)
 
 	if (plat->allowed_cnt < 2)
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-few",
-				      "%u core may be used by this process", plat->allowed_cnt),
+				      plat->allowed_cnt
+					      ? "one core may be used by this process"
+					      : "no online core may be used by this process"),
 			    "taskset, cpuset: give it more; with one core everything runs inline "
 			    "and shares it");
 	core_list(plat, saves_power, text, sizeof(text));

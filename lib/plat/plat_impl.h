@@ -63,7 +63,8 @@ void plat_link_name(struct plat_read *r, const char *name, char *out, size_t byt
 /* Purpose: whether a file or folder is there. */
 bool plat_is_there(struct plat_read *r, const char *fmt, ...) SPW_PRINTF(2, 3);
 
-/* Purpose: the reverse of spw_plat_list_parse; a text that is too long is cut. */
+/* Purpose: the reverse of spw_plat_list_parse; a text that is too long ends with "..." in place of
+ *   what does not fit. Shape: bytes at least 8. */
 void plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes);
 
 /* Purpose: copies text, cut to `bytes` with its terminator. */
@@ -81,7 +82,8 @@ void plat_probe_netdev(struct plat_tree *tree, const char *netdev);
 /* ethtool/DEV/stats; a card is asked for all of them, which may take milliseconds. */
 void plat_probe_stats(struct plat_tree *tree, const char *netdev);
 
-/* sysconf/pagesize, sysconf/uid, env/NAME for the variables that matter, and uname of arch. */
+/* sysconf/pagesize, sysconf/uid, sysconf/cores (spw_plat_cores_accepted), env/NAME for the
+ * variables that matter, and uname of arch. */
 void plat_probe_process(struct plat_tree *tree);
 
 /* access/dev/infiniband/NAME: whether this process may open it. */
@@ -97,6 +99,11 @@ void plat_probe_load(struct plat_tree *tree, const char *cuda, const char *nvml)
 /* ---- readers: each fills its part of plat ---- */
 
 int plat_cores_read(struct plat_read *r);
+
+/* Purpose: sets set[n] for each core of this process's cpuset, as its control group says.
+ * Returns: false if it does not say.
+ */
+bool plat_cgroup_cores(struct plat_read *r, bool *set);
 void plat_nodes_read(struct plat_read *r);
 void plat_host_read(struct plat_read *r);
 void plat_nics_read(struct plat_read *r);

@@ -5,8 +5,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -25,6 +28,47 @@ static void put_number(struct plat_tree *tree, const char *path, long number)
 	plat_tree_put(tree, path, text);
 }
 
+/* The kernel cuts a mask to the cpuset, so what is left of a mask of all cores is the cpuset. */
+static void *cores_ask(void *arg)
+{
+	size_t bytes = CPU_ALLOC_SIZE(SPW_PLAT_CORE_MAX);
+	cpu_set_t *mask = CPU_ALLOC(SPW_PLAT_CORE_MAX);
+	bool *set = arg;
+
+	if (!mask)
+		return NULL;
+	memset(mask, 0xff, bytes);
+	if (sched_setaffinity(0, bytes, mask) == 0 && sched_getaffinity(0, bytes, mask) == 0)
+		for (uint32_t i = 0; i < SPW_PLAT_CORE_MAX; i++)
+			set[i] = CPU_ISSET_S(i, bytes, mask);
+	CPU_FREE(mask);
+	return NULL;
+}
+
+uint32_t spw_plat_cores_accepted(bool *set)
+{
+	uint32_t cnt = 0;
+	pthread_t thread;
+
+	memset(set, 0, SPW_PLAT_CORE_MAX * sizeof(*set));
+	if (pthread_create(&thread, NULL, cores_ask, set) == 0)
+		pthread_join(thread, NULL);
+	for (uint32_t i = 0; i < SPW_PLAT_CORE_MAX; i++)
+		cnt += set[i];
+	return cnt;
+}
+
+static void put_cores(struct plat_tree *tree)
+{
+	bool set[SPW_PLAT_CORE_MAX];
+	char text[4096];
+
+	if (spw_plat_cores_accepted(set)) {
+		plat_list_text(set, SPW_PLAT_CORE_MAX, text, sizeof(text));
+		plat_tree_put(tree, "sysconf/cores", text);
+	}
+}
+
 void plat_probe_process(struct plat_tree *tree)
 {
 	struct utsname uts;
@@ -34,6 +78,7 @@ void plat_probe_process(struct plat_tree *tree)
 		plat_tree_put(tree, "sysconf/arch", uts.machine);
 	put_number(tree, "sysconf/pagesize", sysconf(_SC_PAGESIZE));
 	put_number(tree, "sysconf/uid", (long)geteuid());
+	put_cores(tree);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(variable); i++) {
 		const char *value = getenv(variable[i]);
 

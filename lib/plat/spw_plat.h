@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define SPW_PLAT_CORE_MAX    1024u /* cores with higher numbers are ignored */
+#define SPW_PLAT_CORE_MAX    8192u /* the most that Linux can be built for (NR_CPUS) */
 #define SPW_PLAT_NODE_MAX    64u
 #define SPW_PLAT_HUGE_MAX    8u
 #define SPW_PLAT_NIC_MAX     32u
@@ -79,7 +79,7 @@ struct spw_plat_core {
 	uint32_t l3_bytes;        /* of the L3 it shares; 0 none or unknown */
 	int32_t l3_id;            /* lowest cpu that shares this L3, by hwloc where sysfs has none;
 				     -1 unknown */
-	bool allowed;             /* in this process's affinity mask */
+	bool allowed;             /* this process may use it (cores.c) */
 	bool isolated;            /* isolcpus */
 	bool tickless;            /* nohz_full */
 	bool rcu_free;            /* rcu_nocbs of the kernel command line */
@@ -252,7 +252,7 @@ struct spw_plat {
 	char arch[16];
 	struct spw_plat_core *core; /* [core_cnt], online ones, by number */
 	uint32_t core_cnt;
-	uint32_t allowed_cnt; /* of them, in the affinity mask */
+	uint32_t allowed_cnt; /* of them, those that this process may use */
 	bool autogroup;       /* the scheduler groups tasks by session (sched_autogroup_enabled) */
 	struct spw_plat_node node[SPW_PLAT_NODE_MAX];
 	uint32_t node_cnt;
@@ -330,6 +330,14 @@ bool spw_plat_core_blame(const struct spw_plat *plat, uint32_t cpu, char *out, s
  * Thread: any.
  */
 int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt);
+
+/* Purpose: sets set[n] for each core on which the kernel lets this process's threads run: those of
+ *   its cpuset, whatever its affinity mask is.
+ * Shape: set[SPW_PLAT_CORE_MAX].
+ * Returns: how many; 0 if the kernel does not say.
+ * Thread: setup. A thread of its own asks, so the caller's affinity does not change.
+ */
+uint32_t spw_plat_cores_accepted(bool *set);
 
 /* Purpose: the payload that one function should carry: the smaller of its port's speed and what its
  *   PCIe link leaves after headers.

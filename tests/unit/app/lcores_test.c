@@ -44,17 +44,45 @@ static void picks(const char *name, const char *changes, const char *nic, uint32
 	spw_plat_free(plat);
 }
 
+/* What Linux shows for a mask that booting or taskset gave. */
+#define MASK(list) "proc/self/status = Cpus_allowed_list:\\t" list "\n"
+#define ISOLATED   "sys/devices/system/cpu/isolated = "
+
 static void workers_get_fast_isolated_cores(void **state)
 {
 	(void)state;
 	picks("dgx-spark", "", "rocep1s0f0", 3, "0:16,17");
 	picks("dgx-spark", "", "rocep1s0f0", 6, "0:16,17,18,19,15");
 	/* nothing is isolated: fast ones, in the cluster with the larger cache */
-	picks("dgx-spark", "sys/devices/system/cpu/isolated =\n", NULL, 4, "0:15,16,17");
+	picks("dgx-spark", ISOLATED "\n" MASK("0-19"), NULL, 4, "0:15,16,17");
 	/* slow cores are taken last, isolated or not */
-	picks("dgx-spark", "sys/devices/system/cpu/isolated = 0-4\n", NULL, 3, "10:15,16");
+	picks("dgx-spark", ISOLATED "0-4\n" MASK("5-19"), NULL, 3, "10:15,16");
 	picks("bare-vm", "", "ens3", 3, "0:2,3");
 	picks("bare-vm", "", NULL, 1, "0:");
+}
+
+/* isolcpus= takes cores out of the mask of every process; the cpuset still has them. */
+static void isolated_cores_are_used_unless_the_mask_was_chosen(void **state)
+{
+	static const char v1[] = "sys/fs/cgroup/cpuset.cpus.effective ! ENOENT\n"
+				 "sysconf/cores ! ENOENT\n"
+				 "proc/self/cgroup = 3:cpu,cpuset:/job\\n1:name=systemd:/\\n0::/\n"
+				 "sys/fs/cgroup/cpuset/job/cpuset.effective_cpus = 0-3,16-17\n"
+				 "sys/fs/cgroup/cpuset/cpuset.effective_cpus = 0-19\n" MASK("0-3");
+	static const char container[] =
+		"proc/self/cgroup = 0::/system.slice/docker-7.scope\n" /* on the host */
+		"sys/fs/cgroup/cpuset.cpus.effective = 0-1,18\n"
+		"sysconf/cores = 0-1,18\n" MASK("0-1");
+
+	(void)state;
+	picks("dgx-spark", MASK("0-3"), NULL, 3, "0:1,2");
+	picks("dgx-spark", MASK("0,18-19"), NULL, 3, "0:18,19");
+	picks("dgx-spark", v1, NULL, 3, "0:16,17");
+	picks("dgx-spark", container, NULL, 2, "0:18");
+	/* either source is enough; Linux lists cores that could be plugged in, too */
+	picks("dgx-spark", "sysconf/cores ! ENOENT\n" MASK("0-15,20-63"), NULL, 2, "0:16");
+	picks("dgx-spark", "sys/fs/cgroup ! ENOENT\n", NULL, 2, "0:16");
+	picks("dgx-spark", "sys/fs/cgroup ! ENOENT\nsysconf/cores ! ENOENT\n", NULL, 2, "0:15");
 }
 
 static void workers_are_near_their_nic(void **state)
@@ -73,14 +101,13 @@ static void workers_are_near_their_nic(void **state)
 
 static void physical_cores_come_first(void **state)
 {
-	static const char all[] = "sys/devices/system/cpu/isolated = 2-15\n";
+	static const char all[] = ISOLATED "2-15\n" MASK("0-1");
 
 	(void)state;
 	picks("x86-connectx5", all, NULL, 7, "0:2,3,4,5,6,7");
 	/* and a thread beside a worker's is the last choice for the main lcore */
 	picks("x86-connectx5", "", NULL, 3, "0:2,3");
-	picks("x86-connectx5", "proc/self/status = Cpus_allowed_list:\\t2,3,10\n", NULL, 3,
-	      "10:2,3");
+	picks("x86-connectx5", MASK("2,3,10"), NULL, 3, "10:2,3");
 }
 
 static void too_few_cores_are_refused(void **state)
@@ -125,7 +152,7 @@ static void every_way_to_say_auto(void **state)
 
 static void blame_names_slow_and_shared_cores(void **state)
 {
-	struct spw_plat *plat = machine("dgx-spark", "sys/devices/system/cpu/isolated = 0,16\n");
+	struct spw_plat *plat = machine("dgx-spark", ISOLATED "0,16\n" MASK("1-15,17-19"));
 	char text[96];
 
 	(void)state;
@@ -144,6 +171,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(workers_get_fast_isolated_cores),
+		cmocka_unit_test(isolated_cores_are_used_unless_the_mask_was_chosen),
 		cmocka_unit_test(workers_are_near_their_nic),
 		cmocka_unit_test(physical_cores_come_first),
 		cmocka_unit_test(too_few_cores_are_refused),

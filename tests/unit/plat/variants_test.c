@@ -35,6 +35,13 @@ static bool is_found(const struct spw_plat *plat, const char *code, size_t len)
 	return false;
 }
 
+/* An empty list leaves two spaces, or a space before a comma. */
+static bool has_hole(const char *text)
+{
+	return strstr(text, "  ") || strstr(text, " ,") || strstr(text, " ;") ||
+	       strstr(text, " :") || text[strlen(text) - 1] == ' ';
+}
+
 /* head: "@ PLATFORM FINDING...", one line. */
 static void judge(const struct spw_plat *plat, const char *head)
 {
@@ -48,6 +55,8 @@ static void judge(const struct spw_plat *plat, const char *head)
 		if (!f->todo[0] || strlen(f->todo) == sizeof(f->todo) - 1 ||
 		    strlen(f->what) == sizeof(f->what) - 1)
 			fail_msg("%s: %s says nothing to do, or is cut", head, f->code);
+		if (has_hole(f->what) || has_hole(f->todo))
+			fail_msg("%s: %s has a hole: %s; %s", head, f->code, f->what, f->todo);
 	}
 	misconfigured += *at == ' ';
 	while (*at == ' ') {

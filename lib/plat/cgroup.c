@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The control group of this process: which cores it may use. A file is looked for from the
+ * process's own group up to the top of what is mounted: the group may not have the controller. A
+ * container often sees its group's path as the host names it, below a mount that begins at that
+ * group: folders that are not there are passed over.
+ *
+ *   proc/self/cgroup     4:memory:/a/b              version 1, a hierarchy for each controller
+ *                        0::/a/b                    version 2, one for all
+ *   sys/fs/cgroup/memory/a/b, .../a, ...            the folders of /a/b, version 1
+ *   sys/fs/cgroup/a/b, sys/fs/cgroup/a, ...         version 2
+ *
+ * Source: Linux Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst; cgroups(7).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plat/plat_impl.h"
+
+#define MOUNT "sys/fs/cgroup"
+
+/* A way from a group to the top of its hierarchy. */
+struct climb {
+	char folder[PLAT_TREE_PATH_MAX];
+	size_t top_bytes; /* the mount's part of folder; 0: there is no such hierarchy */
+	bool v2;
+};
+
+/* Whether a comma-separated list has the word. */
+static bool list_has(const char *list, size_t bytes, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i + n <= bytes; i += strcspn(list + i, ",") + 1)
+		if (!strncmp(list + i, word, n) && (i + n == bytes || list[i + n] == ','))
+			return true;
+	return false;
+}
+
+/* The folder of the process's group for a controller: "cpu", "cpuset", "memory". Version 1 wins,
+ * because a controller that it has is not in version 2. */
+static void climb_begin(struct plat_read *r, const char *controller, struct climb *c)
+{
+	const char *line;
+
+	c->top_bytes = 0;
+	if (plat_tree_read(r->tree, "proc/self/cgroup", &line))
+		return;
+	while (*line) {
+		const char *list = line + strcspn(line, ":\n"), *path = list;
+		size_t bytes = strcspn(line, "\n");
+
+		list += *list == ':';
+		path = list + strcspn(list, ":\n");
+		path += *path == ':';
+		if (list_has(list, strcspn(list, ":\n"), controller) ||
+		    (!c->top_bytes && !strncmp(line, "0::", 3))) {
+			c->v2 = !strncmp(line, "0::", 3);
+			c->top_bytes = (size_t)snprintf(c->folder, sizeof(c->folder), MOUNT "%s%s",
+							c->v2 ? "" : "/", c->v2 ? "" : controller);
+			snprintf(c->folder + c->top_bytes, sizeof(c->folder) - c->top_bytes, "%.*s",
+				 (int)SPW_MIN(line + bytes - path, 256), path);
+			if (!strcmp(c->folder + c->top_bytes, "/"))
+				c->folder[c->top_bytes] = '\0';
+		}
+		line += bytes + (line[bytes] == '\n');
+	}
+}
+
+/* Goes to the folder above. Returns: false if that is not in the hierarchy. */
+static bool climb_up(struct climb *c)
+{
+	char *slash = strrchr(c->folder, '/');
+
+	if (!c->top_bytes || strlen(c->folder) <= c->top_bytes)
+		return false;
+	*(slash >= c->folder + c->top_bytes ? slash : c->folder + c->top_bytes) = '\0';
+	return true;
+}
+
+/* The text of a file in the climb's folder. Returns: false if it cannot be read. */
+static bool climb_text(struct plat_read *r, const struct climb *c, const char *file,
+		       const char **text_out)
+{
+	char path[PLAT_TREE_PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/%s", c->folder, file);
+	return c->top_bytes && plat_tree_read(r->tree, path, text_out) == 0;
+}
+
+/* Version 2 says what the group's cores are after all limits above it; in version 1 a group's list
+ * is part of its parent's. */
+bool plat_cgroup_cores(struct plat_read *r, bool *set)
+{
+	char path[PLAT_TREE_PATH_MAX + 64];
+	const char *text;
+	struct climb c;
+
+	climb_begin(r, "cpuset", &c);
+	do {
+		const char *file = c.v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus";
+
+		if (!climb_text(r, &c, file, &text))
+			continue;
+		snprintf(path, sizeof(path), "/%s/%s", c.folder, file);
+		plat_note(r, "cores_cgroup", text, path, NULL);
+		return spw_plat_list_parse(text, set, SPW_PLAT_CORE_MAX) > 0;
+	} while (climb_up(&c));
+	plat_note(r, "cores_cgroup", "", "/" MOUNT, "absent");
+	return false;
+}
