@@ -6,6 +6,8 @@
  *   arguments -> EAL -> port, pools, senders (senders.c) -> run: lib/gen/run.c, one lcore a sender
  *             -> report (report.c, report_json.c) -> stop the port -> all slots are back?
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include <rte_eal.h>
@@ -15,6 +17,7 @@
 #include "app_json.h"
 #include "app_lcores.h"
 #include "app_rights.h"
+#include "base/spw_err.h"
 #include "conf.h"
 #include "report.h"
 #include "senders.h"
@@ -64,11 +67,29 @@ static void tick(void *hdr)
 
 /* ---- the run ---- */
 
+/* Frames that the port took and did not send make the run fail, unless an outage, which the report
+ * names, explains them. */
+static int judge_sent(const struct gen_sum *sum, const struct gen_report *what)
+{
+	const uint64_t unsent = gen_report_flushed(sum, what), *err = what->stat.err;
+
+	if (!unsent || sum->count.link_downs || err[SPW_PORT_ERR_link_down] ||
+	    err[SPW_PORT_ERR_peer_gone] || err[SPW_PORT_ERR_rail_down])
+		return 0;
+	return spw_err(EIO,
+		       "port %s did not send %" PRIu64 " of the %" PRIu64
+		       " frames that it took, and neither its link nor a peer went down: the NIC "
+		       "or the kernel refused them (%" PRIu64 " error completions)",
+		       what->opened->name, unsent, sum->count.sent_frames,
+		       err[SPW_PORT_ERR_cqe_error]);
+}
+
 static int report(struct gen *gen)
 {
 	struct gen_report what = {.schedule = gen->conf.schedule,
 				  .port = gen->conf.port.text,
 				  .opened = gen->senders.port,
+				  .stat = gen->senders.stat,
 				  .distribution = gen_gaps_name(gen->conf.plan.gaps),
 				  .seed = gen->conf.plan.seed,
 				  .link_wait_ns = gen->conf.link_wait_ns,
@@ -81,11 +102,12 @@ static int report(struct gen *gen)
 
 	for (uint32_t s = 0; s < gen->senders.cnt; s++)
 		what.rate_fps += gen->senders.run[s]->plan.mean_fps;
-	spw_port_stat(gen->senders.port, &what.stat);
 	if (rc == 0)
 		gen_report_text(&sum, &what);
 	if (rc == 0 && gen->conf.json)
 		rc = gen_report_json(&sum, &what, gen->conf.json);
+	if (rc == 0)
+		rc = judge_sent(&sum, &what);
 	gen_sum_fini(&sum);
 	return rc;
 }

@@ -33,11 +33,21 @@ static void print_head(void)
 	putchar('\n');
 }
 
+uint64_t gen_report_flushed(const struct gen_sum *sum, const struct gen_report *what)
+{
+	return sum->count.sent_frames - SPW_MIN(what->stat.tx_frames, sum->count.sent_frames);
+}
+
 /* States in words why the plan was not carried out, or nothing came back. */
 static void print_shortfall(const struct gen_sum *sum, const struct gen_report *what)
 {
 	double seconds = (double)sum->ran_ns * 1e-9;
+	uint64_t flushed = gen_report_flushed(sum, what);
 
+	if (flushed)
+		printf("  %" PRIu64 " of the frames sent were taken by the port and never left it: "
+		       "%" PRIu64 " flushed, %" PRIu64 " error completions\n",
+		       flushed, what->stat.tx_flushed, what->stat.err[SPW_PORT_ERR_cqe_error]);
 	if (what->link_wait_ns && !sum->link_seen)
 		printf("  the link did not come up within %.1f s; the plan ran nevertheless\n",
 		       (double)what->link_wait_ns * 1e-9);

@@ -24,6 +24,11 @@ struct gen_report {
 	struct spw_port_stat stat; /* of the port, after the last frame */
 };
 
+/* Purpose: of the frames that the port took, those that it did not send, by its own count.
+ * Thread: main.
+ */
+uint64_t gen_report_flushed(const struct gen_sum *sum, const struct gen_report *what);
+
 /* Purpose: prints the tables to stdout.
  * Thread: main.
  */

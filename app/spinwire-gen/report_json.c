@@ -117,7 +117,7 @@ static json_t *worst_json(const struct gen_slow *slow)
 	return rows;
 }
 
-static void counts_set(json_t *top, const struct gen_sum *sum)
+static void counts_set(json_t *top, const struct gen_sum *sum, const struct gen_report *what)
 {
 	const struct {
 		const char *name;
@@ -125,6 +125,7 @@ static void counts_set(json_t *top, const struct gen_sum *sum)
 	} row[] = {
 		{"intended", sum->intended},
 		{"sent", sum->count.sent_frames},
+		{"flushed", gen_report_flushed(sum, what)},
 		{"unsent", sum->unsent},
 		{"echoed", sum->count.echoed_frames},
 		{"lost", sum->lost},
@@ -155,7 +156,7 @@ static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 
 	if (!top)
 		return NULL;
-	counts_set(top, sum);
+	counts_set(top, sum, what);
 	json_object_set_new(top, "round_trip",
 			    points_json(&sum->round_trip, &sum->round_trip_ns,
 					sum->expect_echo ? sum->unsent + sum->lost : 0));

@@ -17,6 +17,7 @@
 
 #define TICK_US     2000
 #define CLOCK_TICKS 10u /* clock pairs: 50 a second at most */
+#define DRAIN_NS    500000000u
 
 static int find_lcores(struct gen_senders *senders)
 {
@@ -86,6 +87,7 @@ static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 	const struct gen_run_conf run = {
 		.headroom = senders->port->caps.slot_headroom,
 		.messages = senders->port->caps.messages,
+		.mtu = senders->port->caps.mtu,
 		.frame = conf->frame,
 		.plan = conf->plan,
 		.tsc = &senders->tsc,
@@ -171,6 +173,28 @@ static void pair_clock(struct gen_senders *senders, uint32_t turn)
 		spw_port_clock_pair(&senders->nic_clock, senders->port, &senders->tsc);
 }
 
+/* Completions that are still under way when the last sender ends are waited for, as long as a NIC
+ * may take to flush its queue; a PMD that counts late is asked again as well. */
+static void drain(struct gen_senders *senders)
+{
+	const uint64_t begin = spw_tsc_now();
+	uint64_t taken = 0;
+
+	for (uint32_t s = 0; s < senders->cnt; s++)
+		taken += senders->run[s]->count.sent_frames;
+	for (;;) {
+		struct spw_port_event event[4];
+
+		spw_port_stat(senders->port, &senders->stat);
+		if (senders->stat.tx_frames + senders->stat.tx_flushed >= taken ||
+		    spw_tsc_to_ns(&senders->tsc, spw_tsc_now() - begin) > DRAIN_NS)
+			break;
+		for (uint32_t s = 0; s < senders->cnt; s++)
+			spw_port_events(&senders->port->queue[s], event, SPW_ARRAY_CNT(event));
+		usleep(TICK_US);
+	}
+}
+
 int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *arg)
 {
 	int rc = spw_port_start(senders->port);
@@ -189,6 +213,7 @@ int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *
 		tick(arg);
 	}
 	rte_eal_mp_wait_lcore();
+	drain(senders);
 	return rc;
 }
 

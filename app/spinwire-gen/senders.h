@@ -26,6 +26,7 @@ struct gen_senders {
 	struct gen_run *run[GEN_SENDER_MAX]; /* run[0] points to the memory of all */
 	uint32_t cnt;
 	uint32_t link_down[GEN_SENDER_MAX]; /* as logged last */
+	struct spw_port_stat stat;          /* of the port, after the last completion */
 	/* Read in every turn; a signal's number ends the plan. */
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE);
 };

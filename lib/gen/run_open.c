@@ -45,6 +45,26 @@ static int plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
 	return rc;
 }
 
+/* A NIC that is asked to send a frame beyond its MTU refuses it and puts its send queue in error.
+ */
+static int check_mtu(const struct gen_run *run, const struct gen_run_conf *conf)
+{
+	const uint32_t max = conf->mtu + RTE_ETHER_HDR_LEN;
+
+	for (uint32_t i = 0; conf->mtu && !run->messages && i < run->plan.size_cnt; i++)
+		if (run->plan.size[i] > max)
+			return spw_err(
+				ERANGE,
+				"--size: the plan has frames of %u bytes, and the port's MTU "
+				"of %u lets %u pass: give smaller ones, or raise the MTU of "
+				"this interface and its peer (ip link set NAME mtu %u; of a "
+				"DPDK port: mtu=%u)",
+				run->plan.size[i], conf->mtu, max,
+				run->plan.size[i] - RTE_ETHER_HDR_LEN,
+				run->plan.size[i] - RTE_ETHER_HDR_LEN);
+	return 0;
+}
+
 /* A message is the payload alone, so that of 64 bytes has room. */
 static int check_stream(const struct gen_run *run)
 {
@@ -128,6 +148,7 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	gen_slow_init(&run->slow, conf->slow_ns);
 	rc = plan_share(run, &conf->plan);
 	rc = rc ? rc : check_stream(run);
+	rc = rc ? rc : check_mtu(run, conf);
 	if (rc == 0)
 		rc = memory_alloc(run, conf->plan.flow_cnt);
 	trail_init(run, conf);

@@ -45,6 +45,7 @@ struct gen_count {
 struct gen_run_conf {
 	uint32_t headroom; /* spw_port_caps.slot_headroom */
 	bool messages;     /* the port carries RDMA messages, not Ethernet frames */
+	uint32_t mtu;      /* spw_port_caps.mtu */
 	struct gen_frame_conf frame;
 	struct gen_plan_conf plan; /* of all senders together */
 	const struct spw_tsc *tsc;
@@ -131,7 +132,8 @@ struct gen_run {
  *   before the first gen_run.
  * Owner: the caller, until gen_run_fini.
  * Thread: setup.
- * Errors: those of gen_plan_init; -EINVAL; -ENOMEM.
+ * Errors: those of gen_plan_init; -EINVAL; -ERANGE a frame of the plan is longer than the port's
+ *   MTU; -ENOMEM.
  */
 int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct spw_port_queue *queue,
 		 const struct spw_pool *pool, uint32_t sender, struct gen_run *const *all,

@@ -3,7 +3,7 @@
  *
  * The result of a run over all senders: counts that add up.
  *
- *   intended = sent + unsent
+ *   intended = sent + unsent       (sent: the port took it; whether it left, the port counts)
  *   sent     = echoed + lost
  *   received = echoed + duplicated + corrupted + not ours
  *

@@ -147,8 +147,9 @@ struct spw_port_caps {
 	uint32_t slot_align;     /* slots start on multiples of this, a power of 2 >= 64 */
 	uint32_t slot_bytes_min; /* room for the largest frame it may deliver, with headroom */
 	uint32_t slot_cnt_min;   /* per queue: with fewer the device starves itself */
-	uint32_t mtu; /* longest IP packet, or path MTU of messages, in bytes; 0: no limit of its
-			 own */
+	/* Bytes: the longest IP packet that it sends, or the path MTU of messages; 0: no limit of
+	 * its own, or an unknown one. */
+	uint32_t mtu;
 	uint64_t nic_clock_hz; /* 0: no hardware stamps */
 	bool can_tx;
 	bool gpu_memory; /* the CPU touches no byte of a frame: regions of SPW_MEM_GPU are fine */

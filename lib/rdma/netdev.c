@@ -66,6 +66,8 @@ static uint32_t netdev_mtu(const struct rdma_dev *dev, const char *netdev)
 {
 	char path[IBV_SYSFS_PATH_MAX + 64], word[IF_NAMESIZE];
 
+	if (!netdev[0])
+		return 0;
 	snprintf(path, sizeof(path), "%s/device/net/%s/mtu", dev->ctx->device->ibdev_path, netdev);
 	if (!read_word(path, word)) {
 		snprintf(path, sizeof(path), "/sys/class/net/%s/mtu",
@@ -108,7 +110,7 @@ uint32_t rdma_eth_mtu(const struct rdma_dev *dev, uint64_t asked)
 	uint32_t has;
 
 	netdev_of(dev, netdev);
-	has = netdev[0] ? netdev_mtu(dev, netdev) : 0;
+	has = netdev_mtu(dev, netdev);
 	if (!asked)
 		return has ? SPW_MIN(SPW_MAX(has, MTU_MIN), MTU_MAX) : MTU_DFLT;
 	if (asked < has)
@@ -117,4 +119,14 @@ uint32_t rdma_eth_mtu(const struct rdma_dev *dev, uint64_t asked)
 			 "too_long; leave mtu= out, or ip link set %s mtu %u",
 			 dev->name, (unsigned)asked, netdev, has, netdev, (unsigned)asked);
 	return (uint32_t)asked;
+}
+
+uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu)
+{
+	char netdev[IF_NAMESIZE];
+	uint32_t has;
+
+	netdev_of(dev, netdev);
+	has = netdev_mtu(dev, netdev);
+	return has ? SPW_MIN(has, slot_mtu) : slot_mtu;
 }

@@ -35,5 +35,9 @@ void rdma_missed_stat(bool known, uint64_t counted, uint64_t by_cqe, struct spw_
  * MTU; if that is unknown 1500. Warns if the interface accepts longer packets than asked.
  * Thread: setup. */
 uint32_t rdma_eth_mtu(const struct rdma_dev *dev, uint64_t asked);
+/* Returns: bytes of the longest IP packet that the device sends: slot_mtu (of rdma_eth_mtu), or the
+ * interface's MTU if that is less. A longer frame ends the send queue with a length error.
+ * Thread: setup. */
+uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu);
 
 #endif

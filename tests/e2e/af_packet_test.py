@@ -8,6 +8,7 @@ import socket
 import time
 
 import spwtest
+from gen_test import generate
 from spwtest import Run, balanced, check, equal, spwlab
 from veth_test import in_namespace, ip, make_veth
 
@@ -113,6 +114,17 @@ def test_frame_beyond_an_mbuf():
     with Run(port(",framesz=65536,blocksz=65536")) as run:
         run.finish(status=1)
         spwtest.one_line(run, "framesz=65536", "61440")
+
+
+def test_source_beyond_mtu():
+    """A source's plan is held against the interface's MTU: the PMD makes the kernel drop longer frames without an error."""
+    veth(1400)
+    source = ["--port", "ethdev:net_af_packet0,iface=spw0", "--echo", "no", "--linger", "0s", "--rate", "1kpps", "--seconds", "200ms", "--size"]
+    with spwlab.scratch() as folder:
+        _, log = generate([*source, "1415"], folder, status=1)
+        check("1415 bytes" in log and "1400 lets 1414 pass" in log, log)
+        gen, _ = generate([*source, "1414"], folder)
+    equal(gen["flushed"], 0, "frames that the port took and did not send")
 
 
 def test_no_right():

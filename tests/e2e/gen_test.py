@@ -10,7 +10,7 @@ import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
 
 GEN = os.environ["SPINWIRE_GEN"]
-COUNTS = ["intended", "sent", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
+COUNTS = ["intended", "sent", "flushed", "unsent", "echoed", "lost", "duplicated", "reordered", "corrupted", "foreign", "old_run"]
 
 
 def generate(app, folder, lcores=None, status=0, limit=120, then=None, during=None, under=(), no_pci=True):
@@ -202,10 +202,7 @@ def test_link_goes():
         control = os.path.join(folder, "control")
 
         def sent():
-            try:
-                return int(spwlab.nic_pairs(control, "status")["tx"])
-            except OSError:
-                return 0
+            return int(nic_status(control).get("tx", 0))
 
         def says(process, text):
             spwlab.wait_for(lambda: process.poll() is not None or text in spwlab.read(os.path.join(folder, "gen.out")), 60, text)
@@ -242,9 +239,49 @@ def test_no_silent_loop():
         equal(f"NO CABLE: {gen['sent']} frames" in out, inside, out)
 
 
-def bad(options, says):
+def test_beyond_mtu():
+    """A plan with a frame that the port's MTU does not let pass is refused, with both numbers; one that just fits is sent whole."""
+    spwtest.need_card()
+    under = [os.path.join(spwlab.TOOLS, "with-softhca"), "--mtu", "1500", "--cable", f"shm:{spwlab.prefix('mtu')}"]
+    for driver in ("mlx5", "verbs"):
+        port = ["--port", f"{driver}:mlx5_0,mode=eth", "--rate", "1kpps", "--seconds", "100ms", "--linger", "0s", "--echo", "no"]
+        for size in ("1515", "64-9000"):
+            bad([*port, "--size", size], ["1500", "1514", "--size"], under)
+        with spwlab.scratch() as folder:
+            gen, _ = generate([*port, "--size", "1514"], folder, under=under)
+        equal((gen["sent"], gen["flushed"], gen["ports"][0]["tx"]["frames"]), (100, 0, 100), "sent, flushed, completed")
+    bad(["--port", "ethdev:net_null0", "--size", "9000"], ["1500", "9000", "mtu=8986"])
+
+
+def test_not_completed():
+    """A send queue that fails without an outage: what the NIC took and did not send is named, and the run has failed."""
+    spwtest.need_card()
+    for driver in ("mlx5", "verbs"):
+        with spwlab.scratch() as folder:
+            control = os.path.join(folder, "control")
+
+            def fail(_process):
+                spwlab.wait_for(lambda: int(nic_status(control).get("tx", 0)) > 100, 60, "frames that leave")
+                for qpn in spwlab.nic_pairs(control, "objects")["qp"].split(","):
+                    spwlab.nic_ask(control, f"qp-error={qpn}")
+
+            gen, out = generate(["--port", f"{driver}:mlx5_0,mode=eth", "--seconds", "3s", "--rate", "100kpps", "--echo", "no", "--linger", "0s"], folder,
+                                during=fail, status=2,
+                                under=[os.path.join(spwlab.TOOLS, "with-softhca"), "--cable", f"shm:{spwlab.prefix('qp')}", "--control", control])
+        equal(gen["flushed"], gen["sent"] - gen["ports"][0]["tx"]["frames"], "flushed = sent - completed")
+        check(gen["flushed"] > 0 and f"did not send {gen['flushed']} of the {gen['sent']} frames" in out, out)
+
+
+def nic_status(control):
+    try:
+        return spwlab.nic_pairs(control, "status")
+    except OSError:
+        return {}
+
+
+def bad(options, says, under=()):
     with spwlab.scratch() as folder:
-        _, out = generate(options, folder, status=1)
+        _, out = generate(options, folder, status=1, under=under)
     lines = [line for line in out.splitlines() if "error" in line]
     check(len(lines) == 1 and all(word in lines[0] for word in says), f"{says} not in one line:\n{out}")
 

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <net/if.h>
 #include <rte_bus.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -177,6 +178,21 @@ static void choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_
 		       conf->rxmode.mq_mode;
 }
 
+/* What the PMD sends at most. A kernel interface below it decides, unless the user's mtu= was set
+ * there; net_af_packet has none to set. 0: a PMD without an MTU. */
+static uint32_t mtu_sent(const struct rte_eth_dev_info *info, bool mtu_is_set, uint64_t mtu,
+			 const struct ethdev_port *ep)
+{
+	char name[IF_NAMESIZE];
+	uint32_t has = info->if_index && if_indextoname(info->if_index, name)
+			       ? ethdev_netdev_mtu(name)
+			       : 0;
+
+	if (has && (ep->netdev[0] || !mtu_is_set))
+		return has;
+	return ep->fact->any_mtu ? 0 : (uint32_t)mtu;
+}
+
 /* A PMD that allocates in the receive call needs few slots; one that posts a ring needs all of it
  * and a burst to spare. */
 static void fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu, struct ethdev_port *ep)
@@ -198,7 +214,6 @@ static void fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu, struct 
 		.slot_bytes_min = SPW_ALIGN_UP(RTE_PKTMBUF_HEADROOM + buf, SPW_CACHE_LINE),
 		.slot_cnt_min = ep->fact->alloc_on_rx ? SPW_BURST_MAX
 						      : ep->rx_desc_dflt + 2 * SPW_BURST_MAX,
-		.mtu = (uint32_t)mtu,
 		.can_tx = info->max_tx_queues > 0,
 		.numa_node = rte_eth_dev_socket_id(ep->port_id),
 	};
@@ -239,6 +254,7 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	ep->is_dma = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
 	ep->fact = ethdev_fact_find(info.driver_name, !ep->is_dma);
 	fill_caps(&info, mtu, ep);
+	ep->base.caps.mtu = mtu_sent(&info, spw_port_spec_find(spec, "mtu"), mtu, ep);
 	if (queue_cnt > ep->base.caps.queue_max)
 		return spw_err(ERANGE, "%u queues were asked for, and %s has %u", queue_cnt,
 			       info.driver_name, ep->base.caps.queue_max);

@@ -169,6 +169,9 @@ void ethdev_region_unmap(struct rte_device *device, const struct spw_region *reg
  * and cut_bytes. Before EAL makes it. */
 int ethdev_vdev_check(const struct spw_port_spec *spec, struct ethdev_port *ep);
 bool ethdev_netdev_is_up(const char *name);
+/* Purpose: the MTU of a network interface.
+ * Returns: 0 unknown. */
+uint32_t ethdev_netdev_mtu(const char *name);
 /* Purpose: whether the spec names a virtual device of that PMD ("net_memif": net_memif0,
  *          net_memif_x, ...). */
 bool ethdev_dev_is(const struct spw_port_spec *spec, const char *pmd);

@@ -107,6 +107,13 @@ bool ethdev_netdev_is_up(const char *name)
 	       (ask.ifr_flags & IFF_RUNNING);
 }
 
+uint32_t ethdev_netdev_mtu(const char *name)
+{
+	struct ifreq ask;
+
+	return netdev_ask(name, SIOCGIFMTU, &ask) ? 0 : (uint32_t)ask.ifr_mtu;
+}
+
 /* Chooses frames one byte longer than the interface's longest: one that fills it was truncated. */
 static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev_port *ep)
 {

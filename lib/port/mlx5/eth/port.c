@@ -25,7 +25,7 @@
 /* ---- open ---- */
 
 /* The headroom is 0: the NIC writes the frame at the start of its slot. */
-static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
+static void fill_caps(struct mlx5_eth_port *ep, uint32_t mtu)
 {
 	const struct ibv_device_attr_ex *attr = &ep->dev.rdma.attr;
 	uint32_t table = attr->rss_caps.max_rwq_indirection_table_size;
@@ -35,7 +35,7 @@ static void fill_caps(struct mlx5_eth_port *ep, uint64_t mtu)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
-		.mtu = (uint32_t)mtu,
+		.mtu = rdma_eth_mtu_sent(&ep->dev.rdma, mtu),
 		.nic_clock_hz = rdma_dev_clock_hz(&ep->dev.rdma),
 		.can_tx = true,
 		.gpu_memory = !ep->dev.wants_inline,

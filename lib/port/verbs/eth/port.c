@@ -107,7 +107,7 @@ static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep,
 	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, &client, &ep->ctl);
 }
 
-static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
+static void fill_caps(struct verbs_eth_port *ep, uint32_t mtu)
 {
 	ep->base.caps = (struct spw_port_caps){
 		.queue_max = (uint16_t)SPW_MIN(ep->dev.attr.rss_caps.max_rwq_indirection_table_size,
@@ -115,7 +115,7 @@ static void fill_caps(struct verbs_eth_port *ep, uint64_t mtu)
 		.slot_align = SPW_CACHE_LINE,
 		.slot_bytes_min = (uint32_t)SPW_ALIGN_UP(mtu + L2_ROOM, SPW_CACHE_LINE),
 		.slot_cnt_min = 2 * SPW_BURST_MAX,
-		.mtu = (uint32_t)mtu,
+		.mtu = rdma_eth_mtu_sent(&ep->dev, mtu),
 		.nic_clock_hz = ep->extended ? rdma_dev_clock_hz(&ep->dev) : 0,
 		.can_tx = true,
 		.numa_node = ep->dev.numa_node,
