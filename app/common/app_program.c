@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "app_print.h"
 #include "app_program.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
@@ -26,8 +27,9 @@ static void log_line(enum spw_log_level level, const char *text, void *program)
 	fprintf(stderr, "%s: %s%s\n", (const char *)program, tag[level], text);
 }
 
-void app_log_to_stderr(const char *program)
+void app_program_start(const char *program)
 {
+	app_print_start();
 	spw_log_sink_set(log_line, (void *)(uintptr_t)program);
 }
 

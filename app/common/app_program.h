@@ -17,11 +17,12 @@ enum app_status { APP_GOOD = 0, APP_USAGE = 1, APP_MACHINE = 2, APP_BALANCE = 3,
  */
 int app_complain(const char *program, int rc);
 
-/* Purpose: sends the log lines of libraries to stderr as "PROGRAM: text".
+/* Purpose: the first call of every program. stdout and stderr become streams that a terminal may
+ *   have (app_print.h), and the log lines of libraries go to stderr as "PROGRAM: text".
  * Lifetime: program is static.
- * Thread: setup.
+ * Thread: main, before anything is printed.
  */
-void app_log_to_stderr(const char *program);
+void app_program_start(const char *program);
 
 /* Purpose: flushes stdout at the end of a program.
  * Returns: status; APP_MACHINE in place of APP_GOOD if stdout did not take everything.

@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Text of any bytes as a JSON string; jansson decides what is valid UTF-8.
+ * Text of any bytes as a JSON string.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app_text.h"
+#include "base/spw_text.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-
-/* Length of the UTF-8 character at text; 0 if the bytes there are not one. */
-static size_t char_bytes(const char *text)
-{
-	size_t left = strlen(text);
-
-	for (size_t n = 1; n <= 4 && n <= left; n++) {
-		json_t *one = json_stringn(text, n);
-
-		json_decref(one);
-		if (one)
-			return n;
-	}
-	return 0;
-}
 
 json_t *app_json_text(const char *text)
 {
@@ -35,12 +21,15 @@ json_t *app_json_text(const char *text)
 	at = clean = malloc(strlen(text) * strlen(REPLACEMENT) + 1);
 	if (!clean)
 		return NULL;
-	while (*text) {
-		size_t n = char_bytes(text);
+	for (size_t left = strlen(text); left;) {
+		const int found = spw_text_char(text, left);
+		const size_t took = found > 0 ? (size_t)found : 1,
+			     n = found > 0 ? took : strlen(REPLACEMENT);
 
-		memcpy(at, n ? text : REPLACEMENT, n ? n : strlen(REPLACEMENT));
-		at += n ? n : strlen(REPLACEMENT);
-		text += n ? n : 1;
+		memcpy(at, found > 0 ? text : REPLACEMENT, n);
+		at += n;
+		text += took;
+		left -= took;
 	}
 	out = json_stringn(clean, (size_t)(at - clean));
 	free(clean);

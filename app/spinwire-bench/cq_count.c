@@ -6,6 +6,7 @@
  */
 #include "cq_count.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,11 +33,12 @@ static void exec_valgrind(const char *function, const char *file, char *const *a
 {
 	char toggle[96], out[64], self[4096], *args[16] = {0};
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	static char name[] = "valgrind", tool[] = "--tool=callgrind", fair[] = "--fair-sched=yes",
 		    quiet[] = "-q";
 	int n = 0;
 
-	if (len <= 0 || !freopen("/dev/null", "w", stdout))
+	if (len <= 0 || null < 0 || dup2(null, STDOUT_FILENO) < 0)
 		_exit(127);
 	self[len] = '\0';
 	snprintf(toggle, sizeof(toggle), "--toggle-collect=%s", function);

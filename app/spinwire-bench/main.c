@@ -210,7 +210,7 @@ static int command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	app_program_start("spinwire-bench");
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	app_log_to_stderr("spinwire-bench");
 	return app_end("spinwire-bench", command(argc, argv));
 }

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	static struct doctor_args args;
 	int rc, status = APP_GOOD;
 
-	app_log_to_stderr(PROGRAM);
+	app_program_start(PROGRAM);
 	if ((rc = doctor_args(&args, argc, argv)) < 0)
 		status = app_complain(PROGRAM, rc);
 	else if (rc == 0 && !strcmp(args.command, "record"))

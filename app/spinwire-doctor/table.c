@@ -8,12 +8,20 @@
 #include <string.h>
 
 #include "app_program.h"
+#include "base/spw_text.h"
 #include "doctor.h"
 
 void doctor_put(const char *text)
 {
-	for (; *text; text++)
-		putchar((unsigned char)*text < 32 || *text == 127 ? '?' : *text);
+	char shown[SPW_TEXT_SHOWN_BYTES];
+
+	for (size_t left = strlen(text); left;) {
+		const uint32_t n = spw_text_next(text, left, shown);
+
+		fputs(shown, stdout);
+		text += n;
+		left -= n;
+	}
 }
 
 static uint32_t unknown_cnt(const struct spw_plat *plat)

@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 	int status;
 
 	app_default_signals();
-	app_log_to_stderr(PROGRAM);
+	app_program_start(PROGRAM);
 	status = run(&gen, argc, argv);
 	leaked = gen_senders_close(&gen.senders);
 	if (gen.eal_up)

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/spw_err.h"
+#include "base/spw_text.h"
 #include "coll.h"
 #include "time/spw_time.h"
 
@@ -85,10 +86,7 @@ void perf_text(const json_t *json, const char *name, char *out, size_t bytes)
 {
 	const char *text = json_string_value(json_object_get(json, name));
 
-	snprintf(out, bytes, "%s", text ? text : "");
-	for (; *out; out++)
-		if ((unsigned char)*out < 32 || *out == 127)
-			*out = '?';
+	spw_text_show(text ? text : "", out, bytes);
 }
 
 json_t *perf_case_json(const struct perf_case *what)

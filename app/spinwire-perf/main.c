@@ -40,6 +40,7 @@ int main(int argc, char **argv)
 	struct peer_secret secret;
 	int rc, status = APP_GOOD;
 
+	app_program_start(PERF_PROGRAM);
 	spw_log_sink_set(log_line, NULL);
 	app_default_signals();
 	if ((rc = perf_args(&args, argc, argv)) != 0)

@@ -135,7 +135,8 @@ int perf_flow_parse(const json_t *json, struct perf_flow *flow_out);
 
 /* A number of a message of the other end. Errors: -EPROTO with its name. */
 int perf_number(const json_t *json, const char *name, uint64_t max, uint64_t *value_out);
-/* A text of a message; "" if there is none. Cut to bytes, control characters replaced. */
+/* A text of a message, as one line that a terminal may have (base/spw_text.h), cut to bytes; "" if
+ * there is none. */
 void perf_text(const json_t *json, const char *name, char *out, size_t bytes);
 
 /* Purpose: marks a result; the worst mark stays, with its reason. */

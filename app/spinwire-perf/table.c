@@ -117,7 +117,7 @@ void perf_table_head(const struct perf_session *s)
 void perf_table_clear(void)
 {
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K");
+		dprintf(STDERR_FILENO, "\r\033[K");
 }
 
 void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
@@ -128,8 +128,8 @@ void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
 		return;
 	perf_title(&plan->what[idx], title, sizeof(title));
 	perf_size_text(plan->what[idx].bytes, size);
-	fprintf(stderr, "\r\033[K%u of %u: %s, %s", idx + 1, plan->cnt, title, size);
-	fflush(stderr);
+	perf_table_clear();
+	fprintf(stderr, "%u of %u: %s, %s", idx + 1, plan->cnt, title, size);
 }
 
 /* ---- rows ---- */

@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 	static struct replay replay;
 	int c, rc;
 
-	app_log_to_stderr(PROGRAM);
+	app_program_start(PROGRAM);
 	while ((c = getopt_long(argc, argv, "h", option, NULL)) != -1) {
 		if (c == 'j')
 			json = optarg;

@@ -79,8 +79,8 @@ int main(int argc, char **argv)
 	int status;
 
 	app_default_signals();
+	app_program_start(PROGRAM);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	app_log_to_stderr(PROGRAM);
 	status = run(&app, argc, argv);
 	if (app.hung) { /* its thread or kernel may touch all that would be freed now, and no exit
 			   handler may wait for it */

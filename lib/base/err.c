@@ -15,6 +15,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_order.h"
+#include "base/spw_text.h"
 
 static _Thread_local char err_text[SPW_ERR_TEXT_BYTES];
 
@@ -22,31 +23,33 @@ static _Thread_local char err_text[SPW_ERR_TEXT_BYTES];
 uint32_t spw_tsan_word;
 #endif
 
-/* Returns -code, so that a failing function can end with "return spw_err(...)". */
+/* Returns -code, so that a failing function can end with "return spw_err(...)". The text may be an
+ * argument, so the new one is made beside it. */
 int spw_err(int code, const char *fmt, ...)
 {
+	char text[SPW_ERR_TEXT_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(err_text, sizeof(err_text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	spw_text_show(text, err_text, sizeof(err_text));
 	return -code;
 }
 
-/* Puts "context: " in front of the text that is there. The old text is copied first, since it may
- * be an argument. */
+/* Puts "context: " in front of the text that is there. */
 int spw_err_ctx(int rc, const char *fmt, ...)
 {
-	char old[SPW_ERR_TEXT_BYTES];
+	char text[2 * SPW_ERR_TEXT_BYTES];
 	va_list ap;
 	size_t n;
 
-	memcpy(old, err_text, sizeof(old));
 	va_start(ap, fmt);
-	vsnprintf(err_text, sizeof(err_text), fmt, ap);
+	vsnprintf(text, SPW_ERR_TEXT_BYTES, fmt, ap);
 	va_end(ap);
-	n = strlen(err_text);
-	snprintf(err_text + n, sizeof(err_text) - n, "%s%s", old[0] ? ": " : "", old);
+	n = strlen(text);
+	snprintf(text + n, sizeof(text) - n, "%s%s", err_text[0] ? ": " : "", err_text);
+	spw_text_show(text, err_text, sizeof(err_text));
 	return rc;
 }
 

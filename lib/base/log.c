@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/spw_log.h"
+#include "base/spw_text.h"
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static spw_log_sink *log_sink;
@@ -30,9 +31,10 @@ void spw_log_sink_set(spw_log_sink *sink, void *arg)
  * the old sink is no longer running. */
 static void log_va(enum spw_log_level level, const char *fmt, va_list ap)
 {
-	char text[1024];
+	char raw[1024], text[1024];
 
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(raw, sizeof(raw), fmt, ap);
+	spw_text_show(raw, text, sizeof(text));
 	pthread_mutex_lock(&log_lock);
 	if (log_sink)
 		log_sink(level, text, log_arg);

@@ -22,7 +22,8 @@ extern "C" {
 
 #define SPW_ERR_TEXT_BYTES 1024 /* a longer text is cut */
 
-/* Purpose: starts a new error text and returns the code, for use in a return statement.
+/* Purpose: starts a new error text and returns the code, for use in a return statement. The text is
+ *   one line that a terminal may have (spw_text.h), whatever names are in it.
  * Shape: code > 0, an errno value. The message has neither newline nor full stop.
  * Returns: -code.
  * Thread: any (the text is per thread).

@@ -15,8 +15,8 @@ extern "C" {
 
 enum spw_log_level { SPW_LOG_INFO, SPW_LOG_WARN, SPW_LOG_ERROR };
 
-/* Receives each line. text has no newline and is valid during the call only. Any thread may call
- * it; calls never overlap. */
+/* Receives each line. text is one line that a terminal may have (spw_text.h), and valid during the
+ * call only. Any thread may call it; calls never overlap. */
 typedef void spw_log_sink(enum spw_log_level level, const char *text, void *arg);
 
 /* Purpose: sets where lines go. NULL, the default, drops them.

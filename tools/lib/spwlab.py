@@ -238,7 +238,7 @@ def add_path_options(parser):
 
 def has_mlx5():
     """Whether spinwire was built with its mlx5 port and the software ConnectX is there."""
-    drivers = subprocess.run([program("spinwire"), "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False).stdout
+    drivers = subprocess.run([program("spinwire"), "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60, check=False).stdout
     return os.path.exists(softhca_lib()) and "mlx5" in drivers.rpartition("port drivers:")[2].partition("\n")[0]
 
 

@@ -11,6 +11,8 @@ import struct
 import time
 import typing
 
+import spwtext
+
 ANSWER_BYTES = 1 << 18  # DPDK's own limit is 16 KiB
 TEXT_MAX = 200
 PORT_COUNTERS = ("rx_frames", "rx_bytes", "tx_frames", "tx_bytes")
@@ -110,10 +112,10 @@ def running():
 # ---- its answers ---------------------------------------------------------------------------------------
 
 def printable(text):
-    """Text that is safe on a terminal and in UTF-8: anything else is written as an escape."""
+    """Text that a terminal may have, and UTF-8."""
     if not isinstance(text, str):
         raise ValueError(f"{text!r:.40} where a text is due")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:TEXT_MAX])
+    return spwtext.shown(text[:TEXT_MAX])
 
 
 def number(value):

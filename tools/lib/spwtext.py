@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a tool prints, made safe: text from files, peers and other programs must not steer the terminal, and no terminal, locale or reader that
+leaves may end a tool with a traceback. lib/base/spw_text.h is the same filter for the programs in C, and has its rules."""
+import contextlib
+import io
+import os
+import re
+import sys
+
+# C0, DEL, C1, surrogates, separators of lines, and Bidi_Control of Unicode's PropList.
+_CONTROL = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_LINE = re.compile(f"[{_CONTROL}]")
+_STREAM = re.compile(f"(?![\n\t])[{_CONTROL}]")
+
+
+def _escape(match):
+    code = ord(match.group())
+    return f"\\x{code & 0xff:02x}" if 0xdc80 <= code <= 0xdcff else f"\\u{code:04x}"  # the first: a byte that was no UTF-8
+
+
+def shown(text):
+    """Text as one line that a terminal may have. Bytes are read as UTF-8."""
+    return _LINE.sub(_escape, text.decode(errors="surrogateescape") if isinstance(text, bytes) else text)
+
+
+class _Shown(io.TextIOWrapper):
+    """A stream that lets no control character through but newline and tab, and that goes on when its reader has left."""
+
+    def _without_reader(self, act, *args):
+        try:
+            return act(*args)
+        except BrokenPipeError:
+            with open(os.devnull, "wb") as null:
+                os.dup2(null.fileno(), self.fileno())
+            return None
+
+    def write(self, text):
+        self._without_reader(super().write, _STREAM.sub(_escape, text))
+        return len(text)
+
+    def flush(self):
+        self._without_reader(super().flush)
+
+
+def start():
+    """The first call of every tool: replaces stdout and stderr. A character that the terminal's encoding lacks is shown by its number."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or isinstance(stream, _Shown):
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+        line = stream.line_buffering or name == "stderr"
+        setattr(sys, name, _Shown(stream.detach(), encoding=stream.encoding, errors="backslashreplace", line_buffering=line))
