@@ -350,7 +350,7 @@ void nic_memory_gone(struct nic_dev *nd)
 	else if (!nd->cur_rx && q->swr_head != q->swr_tail && q->qp->state == HCA_QPS_RTS)
 		sq_fail(q, SPW_PRM_SYN_LOCAL_PROT_ERR, 0);
 	else if (nd->cur_rx && q->transport == SPW_PRM_RC)
-		rc_rsp_gone(q);
+		rc_rsp_gone(q, WIRE_NAK_OP);
 	else
 		qp_to_err(q);
 }

@@ -12,7 +12,7 @@
  *   sq.c, rq.c                 send and receive WQEs    cq.c, cq_comp.c, cq_reuse.c  CQEs
  *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
  *   copy.c                     large payloads, copied by several threads
- *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c   RC responder
+ *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c, rc_rd.c  RC responder
  *   ud.c                       UD and UC                raw.c, raw_tx.c  raw Ethernet
  *   rss.c, flow.c              which queue              wire.c     RoCE v2 frames
  *   trace.c                    what happened, as pcapng

@@ -65,6 +65,7 @@ enum { NIC_RD_READ, NIC_RD_ATOMIC };
 /* A READ or atomic request at the responder. */
 struct nic_rd {
 	uint8_t kind;
+	bool again; /* it has been answered in full before */
 	uint32_t psn, pkts;
 	uint64_t va;
 	uint32_t rkey, len;
@@ -103,7 +104,7 @@ struct nic_qp {
 	bool implied_nak;     /* one go-back for the response that is missing has been done */
 	uint64_t deadline_ns; /* 0: no timer */
 
-	/* RC and UC responder (rc_rsp.c, ud.c) */
+	/* RC and UC responder (rc_rsp.c, rc_rd.c, ud.c) */
 	uint32_t epsn, msn;
 	uint16_t msg;         /* WIRE_H_SEND or WIRE_H_WRITE while a message is open, else 0 */
 	struct nic_rwqe rwqe; /* of an open SEND */
@@ -116,7 +117,7 @@ struct nic_qp {
 	bool ack_pending, nak_pending;
 	uint8_t nak_syndrome;
 	uint32_t ack_psn, nak_psn;
-	struct nic_rd rd[NIC_RD_MAX]; /* ring; [rd_head, rd_tail) wait for their answer */
+	struct nic_rd rd[NIC_RD_MAX]; /* ring; [rd_head, rd_tail) wait for their answer (rc_rd.c) */
 	uint32_t rd_head, rd_tail;
 	uint32_t rd_sent;               /* response packets of rd[rd_head] already sent */
 	struct nic_rd done[NIC_RD_MAX]; /* recent atomics, whose answer a duplicate gets again */
@@ -212,8 +213,20 @@ void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k);
 
 bool rc_rsp_tx(struct nic_qp *q);
 void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k);
-/* The memory that a request of the peer needs has been unmapped: NAK, and QP to ERR. */
-void rc_rsp_gone(struct nic_qp *q);
+/* A request cannot be carried out: NAK (WIRE_NAK_*), QP to ERR. A local fault is for the caller to
+ * report, in the receive CQE. */
+void rc_rsp_fail(struct nic_qp *q, uint8_t syndrome);
+/* The memory that a request of the peer needs is gone: the same. */
+void rc_rsp_gone(struct nic_qp *q, uint8_t syndrome);
+/* Sends an ACK, a NAK or, with the value before it, the answer to an atomic. Returns false if the
+ * cable has no room. */
+bool rc_rsp_aeth(struct nic_qp *q, uint8_t op, uint32_t psn, uint8_t syndrome, uint64_t orig);
+/* A READ or atomic whose turn it is. Returns false if it is refused; else how many PSNs it takes.
+ */
+bool rc_rd_rx(struct nic_qp *q, const struct wire_pkt *k, uint32_t *pkts_out);
+/* A READ or atomic that was carried out before. */
+void rc_rd_repeat(struct nic_qp *q, const struct wire_pkt *k);
+bool rc_rd_tx(struct nic_qp *q);
 /* The receive completion of a SEND or a WRITE with immediate; shared with UC. */
 void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm);
 /* Writes the payload of a WRITE to memory; shared with UC. Returns false and the NAK if refused. */

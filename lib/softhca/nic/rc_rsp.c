@@ -6,19 +6,17 @@
  *   PSN of the request   what rc_rsp_rx() does
  *   = epsn               carry it out; epsn moves by one, for a READ by the packets of its response
  *   > epsn               one NAK "PSN sequence error"; the requester goes back to epsn
- *   < epsn               duplicate: the ACK again, the READ again, or the atomic's remembered value
+ *   < epsn               duplicate: the ACK again, or the answer to a READ or atomic (rc_rd.c)
  *
  *   no receive WQE       RNR NAK; epsn stays, the requester repeats after min_rnr_timer
  *   refused              NAK (invalid request, access, operation), QP to ERR
  *
  * ACKs are collected: rc_rsp_tx() sends one per burst, for the last request that asked. Answers to
- * READs and atomics wait in rd[] and go out first, in order, so an ACK never overtakes them.
+ * READs and atomics go out first (rc_rd.c), so an ACK never overtakes them.
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.7.4 (validation), 9.7.5 (responses).
  */
 #include "softhca/nic/nic_impl.h"
-
-#define READ_MAX (1u << 31) /* bytes of one READ */
 
 /* One NAK is pending at a time: a newer one replaces it, and names the PSN that is expected now. */
 static void nak(struct nic_qp *q, uint8_t syndrome)
@@ -30,7 +28,7 @@ static void nak(struct nic_qp *q, uint8_t syndrome)
 }
 
 /* The request cannot be carried out: NAK, QP to ERR. The receive CQE reports a local fault. */
-static void fatal_nak(struct nic_qp *q, uint8_t syndrome)
+void rc_rsp_fail(struct nic_qp *q, uint8_t syndrome)
 {
 	nak(q, syndrome);
 	if (syndrome == WIRE_NAK_ACCESS) {
@@ -44,13 +42,13 @@ static void fatal_nak(struct nic_qp *q, uint8_t syndrome)
 
 /* The QP goes although requests still wait for their answers: the NAK names the oldest of them, so
  * the requester fails what has no answer and nothing before it. nak() is overwritten for that. */
-void rc_rsp_gone(struct nic_qp *q)
+void rc_rsp_gone(struct nic_qp *q, uint8_t syndrome)
 {
 	const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
 	const bool reads = q->rd_head != q->rd_tail;
 	const uint32_t psn = reads ? (rd->psn + q->rd_sent) & WIRE_PSN_MASK : q->epsn;
 
-	fatal_nak(q, WIRE_NAK_OP);
+	rc_rsp_fail(q, syndrome);
 	q->nak_psn = psn; /* the oldest request without an answer */
 }
 
@@ -105,7 +103,7 @@ static bool take_rwqe(struct nic_qp *q)
 		nak(q, WIRE_SYN_RNR | (q->qp->attr.min_rnr_timer & WIRE_SYN_VALUE));
 		return false;
 	default:
-		fatal_nak(q, WIRE_NAK_OP);
+		rc_rsp_fail(q, WIRE_NAK_OP);
 		return false;
 	}
 }
@@ -139,7 +137,8 @@ static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 			NIC_CNT(q->nd, resp_local_length_error);
 		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
 		q->msg = 0;
-		fatal_nak(q, syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR ? WIRE_NAK_INV_REQ : WIRE_NAK_OP);
+		rc_rsp_fail(q,
+			    syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR ? WIRE_NAK_INV_REQ : WIRE_NAK_OP);
 		return false;
 	}
 	q->msg_len += k->payload_len;
@@ -218,7 +217,7 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 		if (k->hdrs & WIRE_H_IMM)
 			cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx,
 				      SPW_PRM_SYN_WR_FLUSH_ERR);
-		fatal_nak(q, why);
+		rc_rsp_fail(q, why);
 		return false;
 	}
 	q->msg = k->hdrs & WIRE_H_LAST ? 0 : WIRE_H_WRITE;
@@ -227,126 +226,15 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 	return true;
 }
 
-/* If the ring is full the request is dropped, and the requester repeats it. */
-static struct nic_rd *rd_push(struct nic_qp *q)
-{
-	return q->rd_tail - q->rd_head < NIC_RD_MAX ? &q->rd[q->rd_tail++ % NIC_RD_MAX] : NULL;
-}
-
-/* Both must allow the access: the QP (attr.access) and the region, which also has to be of the QP's
- * PD. */
-static uint8_t *remote_at(struct nic_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
-			  uint32_t access)
-{
-	const struct hca_mr *mr = hca_mr_get(q->nd->dev, rkey);
-
-	if (!mr || (q->qp->attr.access & access) != access)
-		return NULL;
-	return hca_mr_at(mr, q->qp->pd, va, len, access);
-}
-
-/* Only noted here: rc_rsp_tx() reads the memory when it sends. epsn moves by the number of response
- * packets, because they take PSNs of the request's sequence. */
-static bool rsp_read(struct nic_qp *q, const struct wire_pkt *k, uint32_t *pkts_out)
-{
-	struct nic_rd *rd;
-
-	if (k->dma_len > READ_MAX ||
-	    q->rd_tail - q->rd_head >= SPW_MAX(q->qp->attr.max_dest_rd_atomic, 1)) {
-		fatal_nak(q, WIRE_NAK_INV_REQ);
-		return false;
-	}
-	if (k->dma_len && !remote_at(q, k->rkey, k->va, k->dma_len, IB_UVERBS_ACCESS_REMOTE_READ)) {
-		fatal_nak(q, WIRE_NAK_ACCESS);
-		return false;
-	}
-	rd = rd_push(q);
-	if (!rd)
-		return false;
-	*pkts_out = k->dma_len ? (k->dma_len + q->mtu - 1) >> q->mtu_log2 : 1;
-	*rd = (struct nic_rd){.kind = NIC_RD_READ,
-			      .psn = k->psn,
-			      .pkts = *pkts_out,
-			      .va = k->va,
-			      .rkey = k->rkey,
-			      .len = k->dma_len};
-	NIC_CNT(q->nd, rx_read_requests);
-	return true;
-}
-
-/* Carried out at once, its result kept in done[]: a duplicate must get the old result again, and
- * must not be carried out again. */
-static bool rsp_atomic(struct nic_qp *q, const struct wire_pkt *k)
-{
-	struct nic_rd *rd;
-	uint64_t *at;
-
-	if ((k->va & 7) || q->rd_tail - q->rd_head >= SPW_MAX(q->qp->attr.max_dest_rd_atomic, 1)) {
-		fatal_nak(q, WIRE_NAK_INV_REQ);
-		return false;
-	}
-	at = (uint64_t *)remote_at(q, k->rkey, k->va, 8, IB_UVERBS_ACCESS_REMOTE_ATOMIC);
-	if (!at || ((uintptr_t)at & 7)) {
-		fatal_nak(q, WIRE_NAK_ACCESS);
-		return false;
-	}
-	rd = rd_push(q);
-	if (!rd)
-		return false;
-	*rd = (struct nic_rd){.kind = NIC_RD_ATOMIC, .psn = k->psn, .pkts = 1};
-	if (k->op == WIRE_FETCH_ADD) {
-		rd->orig = spw_thr_fetch_add(at, k->swap_add);
-	} else {
-		rd->orig = k->compare;
-		spw_thr_cas(at, &rd->orig, k->swap_add);
-	}
-	q->done[q->done_cnt++ % NIC_RD_MAX] = *rd;
-	NIC_CNT(q->nd, rx_atomic_requests);
-	return true;
-}
-
 /* A request that was carried out before gets its ACK or its answer again. */
 static void rx_duplicate(struct nic_qp *q, const struct wire_pkt *k)
 {
-	struct nic_rd *rd;
-
 	NIC_CNT(q->nd, duplicate_request);
 	if (k->hdrs & (WIRE_H_SEND | WIRE_H_WRITE)) {
 		q->ack_pending = true;
 		q->ack_psn = (q->epsn - 1) & WIRE_PSN_MASK;
-		nic_activate(q);
-		return;
-	}
-	/* The requester repeats everything from this PSN on: drop the answers that still wait. */
-	while (q->rd_tail != q->rd_head &&
-	       wire_psn_diff(q->rd[(q->rd_tail - 1) % NIC_RD_MAX].psn, k->psn) >= 0)
-		q->rd_tail--;
-	if (q->rd_tail == q->rd_head)
-		q->rd_sent = 0;
-	q->ack_pending = false;
-	if (k->op == WIRE_READ_REQ) {
-		if (k->dma_len > READ_MAX ||
-		    (k->dma_len &&
-		     !remote_at(q, k->rkey, k->va, k->dma_len, IB_UVERBS_ACCESS_REMOTE_READ)))
-			return;
-		rd = rd_push(q);
-		if (rd)
-			*rd = (struct nic_rd){
-				.kind = NIC_RD_READ,
-				.psn = k->psn,
-				.va = k->va,
-				.rkey = k->rkey,
-				.len = k->dma_len,
-				.pkts = k->dma_len ? (k->dma_len + q->mtu - 1) >> q->mtu_log2 : 1};
 	} else {
-		for (uint32_t i = 0; i < SPW_MIN(q->done_cnt, NIC_RD_MAX); i++) {
-			if (q->done[i].psn != k->psn)
-				continue;
-			rd = rd_push(q);
-			if (rd)
-				*rd = q->done[i];
-			break;
-		}
+		rc_rd_repeat(q, k);
 	}
 	nic_activate(q);
 }
@@ -373,17 +261,15 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 	}
 	q->nak_sent = false;
 	if (spw_unlikely(!sequence_ok(q, k))) {
-		fatal_nak(q, WIRE_NAK_INV_REQ);
+		rc_rsp_fail(q, WIRE_NAK_INV_REQ);
 		return;
 	}
 	if (k->hdrs & WIRE_H_SEND)
 		ok = rsp_send(q, k);
 	else if (k->hdrs & WIRE_H_WRITE)
 		ok = rsp_write(q, k);
-	else if (k->op == WIRE_READ_REQ)
-		ok = rsp_read(q, k, &pkts);
 	else
-		ok = rsp_atomic(q, k);
+		ok = rc_rd_rx(q, k, &pkts);
 	if (spw_unlikely(!ok))
 		return;
 	q->epsn = (q->epsn + pkts) & WIRE_PSN_MASK;
@@ -402,7 +288,7 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 
 /* ACK, NAK and the answer to an atomic differ in syndrome and in the 8 bytes behind. False: the
  * cable is full; the caller stays active and tries again in the next round. */
-static bool send_aeth(struct nic_qp *q, uint8_t op, uint32_t psn, uint8_t syndrome, uint64_t orig)
+bool rc_rsp_aeth(struct nic_qp *q, uint8_t op, uint32_t psn, uint8_t syndrome, uint64_t orig)
 {
 	const uint32_t bytes = wire_frame_bytes(&q->tmpl, wire_op_ext_bytes[op], 0);
 	uint8_t *frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
@@ -420,75 +306,18 @@ static bool send_aeth(struct nic_qp *q, uint8_t op, uint32_t psn, uint8_t syndro
 	return true;
 }
 
-/* Sends one response packet; false: no room. The region is looked up for each packet: it may have
- * been deregistered. */
-static bool send_read_packet(struct nic_qp *q, const struct nic_rd *rd)
-{
-	const uint32_t at = q->rd_sent << q->mtu_log2, n = SPW_MIN(rd->len - at, q->mtu);
-	const bool first = q->rd_sent == 0, last = q->rd_sent + 1 == rd->pkts;
-	const uint8_t op = first  ? (last ? WIRE_READ_ONLY : WIRE_READ_FIRST)
-			   : last ? WIRE_READ_LAST
-				  : WIRE_READ_MIDDLE;
-	const uint32_t bytes = wire_frame_bytes(&q->tmpl, wire_op_ext_bytes[op], n);
-	const uint8_t *from =
-		n ? remote_at(q, rd->rkey, rd->va + at, n, IB_UVERBS_ACCESS_REMOTE_READ) : NULL;
-	uint8_t *frame, *p;
-
-	if (n && !from) {
-		q->nak_psn = (rd->psn + q->rd_sent) & WIRE_PSN_MASK;
-		fatal_nak(q, WIRE_NAK_ACCESS);
-		return true;
-	}
-	frame = nic_tx_reserve(q->nd, q->tmpl.hdr, bytes);
-	if (!frame)
-		return false;
-	p = wire_start(&q->tmpl, frame, bytes, n,
-		       (struct wire_bth){.opcode = WIRE_RC | op,
-					 .dqpn = q->qp->attr.dest_qpn,
-					 .psn = rd->psn + q->rd_sent});
-	if (first || last) {
-		spw_prm_st32(p, (uint32_t)WIRE_ACK_NO_CREDIT << 24 | q->msn);
-		p += WIRE_AETH_BYTES;
-	}
-	if (n)
-		memcpy(p, from, n);
-	nic_tx_commit(q->nd, frame, bytes, true, q->tmpl.l3_off, q->tmpl.ipv6, n);
-	q->rd_sent++;
-	return true;
-}
-
-/* Returns: true: more to send. The budget keeps one long READ from holding up the other QPs of the
- * round. */
+/* Returns: true: more to send. */
 bool rc_rsp_tx(struct nic_qp *q)
 {
-	uint32_t budget = NIC_QP_BUDGET;
-
-	while (q->rd_head != q->rd_tail) {
-		const struct nic_rd *rd = &q->rd[q->rd_head % NIC_RD_MAX];
-
-		if (budget-- == 0)
-			return true;
-		if (rd->kind == NIC_RD_ATOMIC) {
-			if (!send_aeth(q, WIRE_ATOMIC_ACK, rd->psn, WIRE_ACK_NO_CREDIT, rd->orig))
-				return true;
-			q->rd_sent = 1;
-		} else if (!send_read_packet(q, rd)) {
-			return true;
-		}
-		if (q->rd_head == q->rd_tail)
-			break; /* the READ failed, which emptied the ring */
-		if (q->rd_sent == rd->pkts) {
-			q->rd_head++;
-			q->rd_sent = 0;
-		}
-	}
+	if (q->rd_head != q->rd_tail && rc_rd_tx(q))
+		return true;
 	if (q->ack_pending) {
-		if (!send_aeth(q, WIRE_ACK, q->ack_psn, WIRE_ACK_NO_CREDIT, 0))
+		if (!rc_rsp_aeth(q, WIRE_ACK, q->ack_psn, WIRE_ACK_NO_CREDIT, 0))
 			return true;
 		q->ack_pending = false;
 	}
 	if (q->nak_pending) {
-		if (!send_aeth(q, WIRE_ACK, q->nak_psn, q->nak_syndrome, 0))
+		if (!rc_rsp_aeth(q, WIRE_ACK, q->nak_psn, q->nak_syndrome, 0))
 			return true;
 		q->nak_pending = false;
 	}
