@@ -115,8 +115,9 @@ struct fault {
 	struct fault_queued queued[FAULT_QUEUED_MAX];
 	uint32_t queued_cnt;
 	uint64_t hit_cnt[FAULT_HIT_CNT];
-	int log_fd;   /* -1: none */
-	uint8_t *buf; /* the frame being written */
+	int log_fd;    /* -1: none */
+	uint8_t *buf;  /* the frame being written */
+	uint8_t *room; /* reserved for it on the cable */
 };
 
 /* Purpose: parses a list of the words above and adds it to what is set.
@@ -133,14 +134,16 @@ void fault_link_set(struct fault *f, bool up);
 int fault_init(struct fault *f, const char *text, uint64_t seed);
 void fault_fini(struct fault *f);
 
-/* Purpose: a buffer for one frame of len bytes. Returns NULL if len exceeds CABLE_FRAME_MAX. */
-uint8_t *fault_tx_reserve(struct fault *f, uint32_t len);
+/* Purpose: a buffer for one frame of len bytes. Returns NULL if the cable has no room now, or none
+ *          for frames of this length. */
+uint8_t *fault_tx_reserve(struct fault *f, struct cable *c, const uint8_t *dmac, uint32_t len);
 
 /* Purpose: rolls the dice for the frame in that buffer, and sends, queues or drops it. */
 void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uint32_t len,
 		     uint64_t now_ns);
 
-/* Purpose: sends the queued frames that are due; the caller flushes the cable. Returns how many. */
+/* Purpose: sends the queued frames that are due, as far as the cable has room; the caller flushes
+ *          it. Returns how many. */
 uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns);
 
 /* Purpose: before process exit, sends the queued frames; from then on frames pass unless the link

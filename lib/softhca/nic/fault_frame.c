@@ -67,22 +67,28 @@ static void hit(struct fault *f, enum fault_hit which, uint32_t len)
 		f->log_fd = -1;
 }
 
-/* The frame is built here instead of in the cable: it may be lost, kept or changed first. */
-uint8_t *fault_tx_reserve(struct fault *f, uint32_t len)
+/* The frame is built in buf, since it may be lost, kept or changed first. Room on the cable is
+ * waited for as without faults, so that nothing is lost but what was asked for. */
+uint8_t *fault_tx_reserve(struct fault *f, struct cable *c, const uint8_t *dmac, uint32_t len)
 {
-	return len <= CABLE_FRAME_MAX ? f->buf : NULL;
+	if (len > CABLE_FRAME_MAX)
+		return NULL;
+	if (f->link_down)
+		return f->buf;
+	f->room = cable_tx_reserve(c, dmac, len);
+	return f->room ? f->buf : NULL;
 }
 
-static void put(struct cable *c, const uint8_t *frame, uint32_t len)
+/* Returns: false: no room. */
+static bool put(struct cable *c, const uint8_t *frame, uint32_t len)
 {
 	uint8_t *p = cable_tx_reserve(c, frame, len);
 
-	if (!p) {
-		c->stat.tx_dropped++; /* under faults a full ring loses frames too */
-		return;
-	}
+	if (!p)
+		return false;
 	memcpy(p, frame, len);
 	cable_tx_commit(c, 0);
+	return true;
 }
 
 /* False if there is no room: the frame then goes on as if the fault had not hit it. */
@@ -130,10 +136,11 @@ void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uin
 			f->buf[14 + bit / 8] ^= (uint8_t)(1u << bit % 8);
 			hit(f, FAULT_HIT_CORRUPT, len);
 		}
-		put(c, frame, len);
+		memcpy(f->room, frame, len);
+		cable_tx_commit(c, 0);
 		if (dice(f, 6) < f->dup) {
 			hit(f, FAULT_HIT_DUP, len);
-			put(c, frame, len);
+			c->stat.tx_dropped += !put(c, frame, len);
 		}
 	}
 	f->frame++;
@@ -141,7 +148,7 @@ void fault_tx_commit(struct fault *f, struct cable *c, const uint8_t *frame, uin
 }
 
 /* A frame is due by time or, when reordered, by number, whichever comes first. The order of the
- * queue is kept, so frames with one delay do not overtake each other. */
+ * queue is kept, so frames with one delay do not overtake each other; without room all wait. */
 uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 {
 	const uint32_t before = f->queued_cnt;
@@ -153,7 +160,8 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 			i++;
 			continue;
 		}
-		put(c, h->data, h->len);
+		if (!put(c, h->data, h->len))
+			break;
 		if (trail_on())
 			trail_held(h->data, h->len);
 		free(h->data);
@@ -168,7 +176,7 @@ uint32_t fault_tick(struct fault *f, struct cable *c, uint64_t now_ns)
 void fault_leave(struct fault *f, struct cable *c)
 {
 	for (uint32_t i = 0; i < f->queued_cnt; i++)
-		put(c, f->queued[i].data, f->queued[i].len);
+		c->stat.tx_dropped += !put(c, f->queued[i].data, f->queued[i].len);
 	f->queued_cnt = 0;
 	f->loss = f->dup = f->reorder = f->corrupt = f->delay = 0;
 	f->on = f->link_down;

@@ -38,9 +38,8 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 	if (spw_unlikely(chip_is_paced(nd)) &&
 	    !rate_has_room(nd, HCA_TX, nd->has_halves && chip_has_mac(nd, dmac)))
 		return NULL;
-	if (spw_unlikely(nd->fault->on))
-		return fault_tx_reserve(nd->fault, len);
-	p = cable_tx_reserve(nd->cable, dmac, len);
+	p = spw_unlikely(nd->fault->on) ? fault_tx_reserve(nd->fault, nd->cable, dmac, len)
+					: cable_tx_reserve(nd->cable, dmac, len);
 	if (spw_unlikely(!p))
 		return paused(nd);
 	nd->tx_paused = false;

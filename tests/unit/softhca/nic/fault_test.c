@@ -15,13 +15,17 @@ struct sink {
 	struct cable c;
 	uint32_t cnt, bad, late, highest;
 	uint64_t digest;
+	uint32_t every; /* 0, or it has room for one of so many requests only */
+	uint32_t asked;
 	uint8_t buf[CABLE_FRAME_MAX];
 };
 
 static uint8_t *sink_reserve(struct cable *c, const uint8_t *dmac, uint32_t len)
 {
+	struct sink *s = (struct sink *)c;
+
 	(void)dmac, (void)len;
-	return ((struct sink *)c)->buf;
+	return !s->every || ++s->asked % s->every == 0 ? s->buf : NULL;
 }
 
 static void sink_commit(struct cable *c, uint32_t flags)
@@ -42,23 +46,27 @@ static void sink_commit(struct cable *c, uint32_t flags)
 
 static const struct cable_ops sink_ops = {.tx_reserve = sink_reserve, .tx_commit = sink_commit};
 
-static void run(const char *text, struct sink *s, uint64_t hits[FAULT_HIT_CNT])
+static void run(const char *text, uint32_t every, struct sink *s, uint64_t hits[FAULT_HIT_CNT])
 {
 	struct fault f;
 
 	memset(s, 0, sizeof(*s));
+	s->every = every;
 	s->c.ops = &sink_ops;
 	assert_int_equal(fault_init(&f, text, 42), 0);
 	for (uint32_t i = 0; i < 100000; i++) {
-		uint8_t *p = fault_tx_reserve(&f, 22);
+		uint8_t *p;
 
+		do
+			p = fault_tx_reserve(&f, &s->c, NULL, 22);
+		while (!p);
 		memset(p, 0, 22);
 		memcpy(p + 14, &i, 4);
 		memcpy(p + 18, &i, 4);
 		fault_tx_commit(&f, &s->c, p, 22, i * 1000ull);
 	}
-	while (fault_tick(&f, &s->c, UINT64_MAX))
-		;
+	while (f.queued_cnt)
+		fault_tick(&f, &s->c, UINT64_MAX);
 	memcpy(hits, f.hit_cnt, sizeof(f.hit_cnt));
 	fault_fini(&f);
 }
@@ -69,7 +77,7 @@ static void shares_are_kept_and_repeat(void **state)
 	uint64_t hits[FAULT_HIT_CNT], again[FAULT_HIT_CNT];
 
 	(void)state;
-	run("loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", &a, hits);
+	run("loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", 0, &a, hits);
 	assert_in_range(hits[FAULT_HIT_LOST], 850, 1150);
 	assert_in_range(hits[FAULT_HIT_DUP], 1700, 2300);
 	assert_in_range(hits[FAULT_HIT_REORDER], 2600, 3400);
@@ -79,11 +87,24 @@ static void shares_are_kept_and_repeat(void **state)
 	assert_true(a.bad >= hits[FAULT_HIT_CORRUPT] &&
 		    a.bad <= hits[FAULT_HIT_CORRUPT] + 20); /* a corrupted one may be sent twice */
 	assert_in_range(a.late, 2000, 6000);
-	run("loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", &b, again);
+	run("loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", 0, &b, again);
 	assert_memory_equal(hits, again, sizeof(hits));
 	assert_int_equal(a.digest, b.digest);
-	run("seed=43,loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", &b, again);
+	run("seed=43,loss=0.01,dup=0.02,reorder=0.03,corrupt=0.005,delay=0.01:50us", 0, &b, again);
 	assert_int_not_equal(a.digest, b.digest);
+}
+
+/* A cable that is often full loses nothing but second copies. */
+static void full_cable_is_waited_for(void **state)
+{
+	static struct sink s;
+	uint64_t hits[FAULT_HIT_CNT];
+
+	(void)state;
+	run("loss=0.01,dup=0.02,reorder=0.03,delay=0.01:50us", 3, &s, hits);
+	assert_int_equal(s.cnt + s.c.stat.tx_dropped,
+			 100000 - hits[FAULT_HIT_LOST] + hits[FAULT_HIT_DUP]);
+	assert_true(s.c.stat.tx_dropped <= hits[FAULT_HIT_DUP]);
 }
 
 static void wrong_words_are_refused(void **state)
@@ -162,6 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(discards_a_share),
 		cmocka_unit_test(shares_are_kept_and_repeat),
+		cmocka_unit_test(full_cable_is_waited_for),
 		cmocka_unit_test(wrong_words_are_refused),
 		cmocka_unit_test(rss_matches_the_published_hashes),
 	};
