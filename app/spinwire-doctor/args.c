@@ -16,22 +16,23 @@ static void help(void)
 	printf("Usage: spinwire-doctor [check] [--facts] [--json FILE] [--receipt FILE]\n"
 	       "  or:  spinwire-doctor --measure [--peer HOST] [--expect GBPS] [--json FILE]...\n"
 	       "  or:  spinwire-doctor record FILE | replay FILE [CHANGES]... | diff A B\n"
-	       "  or:  spinwire-doctor plan --peer HOST|FILE [--apply ROOT]\n\n"
-	       "Reads what this machine is, changes nothing, and says what will hurt RDMA or\n"
-	       "spinwire, with the command that mends it.\n"
+	       "  or:  spinwire-doctor plan --peer HOST|FILE [--apply ROOT]\n"
+	       "  or:  spinwire-doctor cores N [--near NIC]\n"
+	       "Says what on this machine hurts RDMA or spinwire, and a mend; changes nothing.\n"
 	       "  check           findings of this machine (also without a command)\n"
 	       "  record FILE     write all that was read, to be replayed elsewhere\n"
 	       "  replay FILE     findings of a recorded machine, or of one in a receipt\n"
 	       "  diff A B        facts and findings in which two recorded machines differ\n"
 	       "  plan            addresses for each half and cable to a peer, netplan files,\n"
 	       "                  variables of NCCL, UCX, Open MPI; HOST is asked over ssh\n"
+	       "  cores N         what --lcores auto takes for N lcores, the main one first\n"
 	       "  --measure       also what RDMA ports carry (--peer: to another machine), if it\n"
 	       "                  crossed the cable, and what each GPU does under load\n"
 	       "  --expect GBPS   measure: what one function should carry (as its links promise)\n"
 	       "  --facts         print every fact with its source, or why it is unknown\n"
 	       "  --json FILE     the findings as JSON (-: stdout, and no table)\n"
 	       "  --receipt FILE  facts, findings, recorded machine and a SHA-256, as JSON\n"
-	       "  --replay FILE   plan: of a recorded machine in place of this one\n"
+	       "  --replay FILE   plan, cores: of a recorded machine in place of this one\n"
 	       "  --apply ROOT    plan: write ROOT/etc/netplan/60-spinwire.yaml by a rename\n"
 	       "  answer          what --measure --peer starts on HOST\n"
 	       "exit status: 0 no finding is an error (diff: nothing differs), 1 usage, 2 one is\n"
@@ -40,8 +41,8 @@ static void help(void)
 
 static bool is_command(const char *text)
 {
-	static const char *const command[] = {"check", "record", "replay",
-					      "diff",  "plan",   "answer"};
+	static const char *const command[] = {"check", "record", "replay", "diff",
+					      "plan",  "answer", "cores"};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(command); i++)
 		if (!strcmp(text, command[i]))
@@ -63,11 +64,9 @@ static const char **value_of(struct doctor_args *args, const char *option)
 	const struct {
 		const char *name;
 		const char **value;
-	} known[] = {{"--json", &args->json},
-		     {"--receipt", &args->receipt},
-		     {"--peer", &args->peer},
-		     {"--apply", &args->apply},
-		     {"--expect", &args->expect}};
+	} known[] = {{"--json", &args->json},     {"--receipt", &args->receipt},
+		     {"--peer", &args->peer},     {"--apply", &args->apply},
+		     {"--expect", &args->expect}, {"--near", &args->near}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
 		if (!strcmp(option, known[i].name))
@@ -109,6 +108,21 @@ static int expect_take(struct doctor_args *args)
 	return 0;
 }
 
+static int cores_take(struct doctor_args *args)
+{
+	bool wanted = !strcmp(args->command, "cores");
+	char *end = "";
+
+	if (wanted)
+		args->core_cnt = strtoul(args->cores ? args->cores : "", &end, 10);
+	if (wanted && (*end || !spw_in_range(args->core_cnt, 1, SPW_PLAT_CORE_MAX)))
+		return spw_err(EINVAL, "cores %s: how many lcores, 1 to %u",
+			       args->cores ? args->cores : "", SPW_PLAT_CORE_MAX);
+	if (args->near && !wanted)
+		return spw_err(EINVAL, "--near belongs to cores");
+	return 0;
+}
+
 static int check(struct doctor_args *args)
 {
 	static const struct {
@@ -119,7 +133,8 @@ static int check(struct doctor_args *args)
 		     {"replay", 1, DOCTOR_FILE_MAX},
 		     {"diff", 2, 2},
 		     {"plan", 0, DOCTOR_FILE_MAX},
-		     {"answer", 0, 0}};
+		     {"answer", 0, 0},
+		     {"cores", 0, DOCTOR_FILE_MAX}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(files); i++)
 		if (!strcmp(args->command, files[i].command) &&
@@ -137,7 +152,7 @@ static int check(struct doctor_args *args)
 		return spw_err(EINVAL, "--measure is of this machine: it goes without a command");
 	if (args->expect && !args->measure)
 		return spw_err(EINVAL, "--expect belongs to --measure");
-	return expect_take(args);
+	return cores_take(args) < 0 ? -EINVAL : expect_take(args);
 }
 
 int doctor_args(struct doctor_args *args, int argc, char **argv)
@@ -155,6 +170,8 @@ int doctor_args(struct doctor_args *args, int argc, char **argv)
 			return 1;
 		} else if (i == 1 && is_command(argv[i])) {
 			args->command = argv[i];
+		} else if (!strcmp(args->command, "cores") && !args->cores && argv[i][0] != '-') {
+			args->cores = argv[i];
 		} else if (argv[i][0] == '-' && argv[i][1]) {
 			used = option_take(args, argc - i, argv + i);
 		} else {

@@ -5,7 +5,7 @@
  * the running system, a recorded tree or a receipt, and prints.
  *
  *   main ── args ── source ──┬── table, receipt      check, record, replay
- *                            ├── diff
+ *                            ├── diff, cores
  *                            ├── measure_*           --measure, answer (measure.h)
  *                            └── plan ── plan_print  plan
  */
@@ -20,12 +20,14 @@
 #define DOCTOR_FILE_MAX 4u
 
 struct doctor_args {
-	const char *command; /* "check", "record", "replay", "diff", "plan", "answer" */
+	const char *command; /* "check", "record", "replay", "diff", "plan", "answer", "cores" */
 	const char *file[DOCTOR_FILE_MAX]; /* what follows the command, or --replay */
 	uint32_t file_cnt;
 	const char *json, *receipt; /* NULL: none; "-": stdout */
 	const char *peer;           /* plan: a host, or a file; measure: a host */
-	const char *apply; /* plan: the root below which the netplan file is written; NULL */
+	const char *apply;        /* plan: the root below which the netplan file is written; NULL */
+	const char *cores, *near; /* cores: how many, near which NIC; NULL: any */
+	uint64_t core_cnt;
 	bool facts, measure;
 	const char *expect;
 	int64_t expect_mbps; /* measure: what one function should carry; 0: as its links promise */
@@ -48,6 +50,9 @@ int doctor_peer(const char *peer, struct spw_plat **plat_out);
 int doctor_measure(const struct doctor_args *args, struct spw_plat *plat);
 /* measure_answer.c: the other machine's part, on stdin and stdout; returns when stdin ends. */
 int doctor_answer(void);
+
+/* cores.c: prints the cores that lib/plat picks, on one line. Opens no CUDA. */
+int doctor_cores(const struct doctor_args *args);
 
 /* table.c: prints text from outside, which must not move the cursor. */
 void doctor_put(const char *text);

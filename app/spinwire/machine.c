@@ -46,7 +46,7 @@ static uint32_t worker_cnt(const struct app *app)
 
 	for (uint32_t p = 0; p < app->conf.port_cnt; p++)
 		queues += app->conf.port[p].queues;
-	return spare && app->plat->allowed_cnt > 2 * queues ? 2 * queues : queues;
+	return spare && spw_plat_core_cnt(app->plat) > 2 * queues ? 2 * queues : queues;
 }
 
 int app_machine_choose(struct app *app)

@@ -11,15 +11,18 @@
  *   sys/fs/cgroup/memory/a/b, .../a, ...            the folders of /a/b, version 1
  *   sys/fs/cgroup/a/b, sys/fs/cgroup/a, ...         version 2
  *
- * Source: Linux Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst; cgroups(7).
+ * Source: Linux Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst,
+ * cgroup-v1/memory.rst, scheduler/sched-bwc.rst; cgroups(7).
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plat/plat_impl.h"
 
-#define MOUNT "sys/fs/cgroup"
+#define MOUNT    "sys/fs/cgroup"
+#define NO_LIMIT (INT64_MAX / 2) /* of memory, in version 1 */
 
 /* A way from a group to the top of its hierarchy. */
 struct climb {
@@ -110,4 +113,89 @@ bool plat_cgroup_cores(struct plat_read *r, bool *set)
 	} while (climb_up(&c));
 	plat_note(r, "cores_cgroup", "", "/" MOUNT, "absent");
 	return false;
+}
+
+/* A number in one of the climb's files, version 1's or version 2's. Returns: -1 for "max", for the
+ * -1 that is version 1's "max", and for a file that is not there. */
+static int64_t climb_number(struct plat_read *r, const struct climb *c, const char *v1,
+			    const char *v2)
+{
+	const char *text;
+
+	if (!climb_text(r, c, c->v2 ? v2 : v1, &text) || text[0] < '0' || text[0] > '9')
+		return -1;
+	return strtoll(text, NULL, 10);
+}
+
+/* Version 2: "200000 100000", quota and period in one file. */
+static int64_t period_us(struct plat_read *r, const struct climb *c)
+{
+	const char *text;
+
+	if (!c->v2)
+		return climb_number(r, c, "cpu.cfs_period_us", "");
+	if (!climb_text(r, c, "cpu.max", &text) || !(text = strchr(text, ' ')))
+		return -1;
+	return strtoll(text, NULL, 10);
+}
+
+static void quota_read(struct plat_read *r)
+{
+	struct spw_plat *plat = r->plat;
+	struct climb c;
+	char text[64] = "none";
+
+	climb_begin(r, "cpu", &c);
+	do {
+		int64_t quota = climb_number(r, &c, "cpu.cfs_quota_us", "cpu.max");
+		int64_t period = period_us(r, &c);
+
+		if (!spw_in_range(quota, 1, UINT32_MAX) || !spw_in_range(period, 1, UINT32_MAX) ||
+		    (plat->quota_us && (uint64_t)quota * plat->period_us >=
+					       (uint64_t)plat->quota_us * (uint64_t)period))
+			continue;
+		plat->quota_us = (uint32_t)quota;
+		plat->period_us = (uint32_t)period;
+		snprintf(plat->quota_stat, sizeof(plat->quota_stat), "/%.200s/cpu.stat", c.folder);
+		snprintf(text, sizeof(text), "%u us of each %u us", plat->quota_us,
+			 plat->period_us);
+	} while (climb_up(&c));
+	plat_note(r, "cpu_quota", text,
+		  plat->quota_us ? plat->quota_stat : "/" MOUNT " cpu.max, cpu.cfs_quota_us", NULL);
+	if (!plat->quota_us)
+		return;
+	plat->quota_period_cnt =
+		(uint64_t)plat_labelled(r, "cpu_periods", 0, plat->quota_stat + 1, "nr_periods");
+	plat->quota_throttled_cnt = (uint64_t)plat_labelled(r, "cpu_throttled", 0,
+							    plat->quota_stat + 1, "nr_throttled");
+}
+
+/* What the tightest group leaves: its limit less what it uses, of which the kernel could take its
+ * caches back. Version 1 writes "no limit" as a number near 2^63. */
+static void memory_read(struct plat_read *r)
+{
+	struct spw_plat *plat = r->plat;
+	char text[64] = "none", source[224] = "/" MOUNT " memory.max, memory.limit_in_bytes";
+	struct climb c;
+
+	plat->mem_limit_bytes = UINT64_MAX;
+	climb_begin(r, "memory", &c);
+	do {
+		int64_t limit = climb_number(r, &c, "memory.limit_in_bytes", "memory.max");
+
+		if (limit < 0 || limit >= NO_LIMIT || (uint64_t)limit >= plat->mem_limit_bytes)
+			continue;
+		plat->mem_limit_bytes = (uint64_t)limit;
+		snprintf(text, sizeof(text), "%" PRId64, limit);
+		snprintf(source, sizeof(source), "/%.180s/%s", c.folder,
+			 c.v2 ? "memory.max" : "memory.limit_in_bytes");
+	} while (climb_up(&c));
+	plat_note(r, "memory_limit", text, source, NULL);
+}
+
+void plat_cgroup_read(struct plat_read *r)
+{
+	plat_of(r, "host");
+	quota_read(r);
+	memory_read(r);
 }

@@ -5,6 +5,7 @@
  * rules).
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "plat/plat_impl.h"
@@ -137,8 +138,28 @@ static void names_judge(struct spw_plat *plat)
 	}
 }
 
+/* A quota that all usable cores together cannot exceed stops nobody. */
+static void quota_judge(struct spw_plat *plat)
+{
+	if (!plat->quota_us || plat->quota_us >= (uint64_t)plat->allowed_cnt * plat->period_us)
+		return;
+	plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-quota",
+			      "the control group may take %u.%u ms of CPU time in each %u.%u ms "
+			      "(%u.%02u of %u cores), then all of its threads stop until the next; "
+			      "so far %" PRIu64 " of %" PRIu64 " periods",
+			      plat->quota_us / 1000, plat->quota_us / 100 % 10,
+			      plat->period_us / 1000, plat->period_us / 100 % 10,
+			      plat->quota_us / plat->period_us,
+			      (uint32_t)((uint64_t)plat->quota_us * 100 / plat->period_us % 100),
+			      plat->allowed_cnt, plat->quota_throttled_cnt, plat->quota_period_cnt),
+		    "no --cpus for a container, no limits.cpu in Kubernetes (whole cores by its "
+		    "static CPU manager), CPUQuota= of a unit, cpu.max: a thread that spins takes "
+		    "a whole core; cores by cpuset limit it without stops");
+}
+
 void plat_host_judge(struct spw_plat *plat)
 {
+	quota_judge(plat);
 	drivers_judge(plat);
 	spark_judge(plat);
 	rights_judge(plat);

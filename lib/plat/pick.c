@@ -136,6 +136,13 @@ int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick,
 	return 0;
 }
 
+uint32_t spw_plat_core_cnt(const struct spw_plat *plat)
+{
+	uint32_t paid = plat->quota_us ? plat->quota_us / plat->period_us : UINT32_MAX;
+
+	return SPW_MIN(plat->allowed_cnt, SPW_MAX(paid, 1u));
+}
+
 bool spw_plat_core_blame(const struct spw_plat *plat, uint32_t cpu, char *out, size_t bytes)
 {
 	const struct spw_plat_core *core = spw_plat_core_by_cpu(plat, cpu);

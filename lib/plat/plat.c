@@ -69,6 +69,7 @@ static int all_read(struct plat_read *r, const struct spw_plat_from *from)
 	probe(from, r->tree);
 	if ((rc = plat_cores_read(r)) < 0)
 		return rc;
+	plat_cgroup_read(r);
 	plat_host_read(r);
 	plat_nodes_read(r);
 	plat_nics_read(r);

@@ -104,6 +104,8 @@ int plat_cores_read(struct plat_read *r);
  * Returns: false if it does not say.
  */
 bool plat_cgroup_cores(struct plat_read *r, bool *set);
+/* Limits of CPU time and of memory. */
+void plat_cgroup_read(struct plat_read *r);
 void plat_nodes_read(struct plat_read *r);
 void plat_host_read(struct plat_read *r);
 void plat_nics_read(struct plat_read *r);

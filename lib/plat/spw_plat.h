@@ -253,7 +253,14 @@ struct spw_plat {
 	struct spw_plat_core *core; /* [core_cnt], online ones, by number */
 	uint32_t core_cnt;
 	uint32_t allowed_cnt; /* of them, those that this process may use */
-	bool autogroup;       /* the scheduler groups tasks by session (sched_autogroup_enabled) */
+	/* CPU time that the tightest control group may take in each period (CFS quota); 0: no
+	 * limit. How many periods there were, in how many it was stopped, and the file that says
+	 * so. */
+	uint32_t quota_us, period_us;
+	uint64_t quota_period_cnt, quota_throttled_cnt;
+	char quota_stat[224];
+	uint64_t mem_limit_bytes; /* of the tightest control group; UINT64_MAX none */
+	bool autogroup; /* the scheduler groups tasks by session (sched_autogroup_enabled) */
 	struct spw_plat_node node[SPW_PLAT_NODE_MAX];
 	uint32_t node_cnt;
 	uint64_t page_bytes;    /* base page size of the running kernel */
@@ -317,6 +324,12 @@ struct spw_plat_pick {
  * Errors: -ENOENT this process may use fewer cores; the text names both numbers.
  */
 int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick, uint32_t *cpu_out);
+
+/* Purpose: how many cores this process may use all the time: those that it may use, cut to what the
+ *   CPU quota of its control group is worth, at least 1.
+ * Thread: any.
+ */
+uint32_t spw_plat_core_cnt(const struct spw_plat *plat);
 
 /* Purpose: why a core is not good for an lcore: "it is of the slower kind", "it is not isolated".
  * Returns: false, and out is "", if it is good.

@@ -12,6 +12,7 @@ import spwtest
 from spwtest import check, equal, spwlab, write_file
 
 DOCTOR = os.environ["SPINWIRE_DOCTOR"]
+SPARK = os.path.join(spwlab.TOOLS, "..", "config", "platforms", "dgx-spark.tree")
 TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
 FUNCTIONS = {"rocep1s0f0": ("enp1s0f0np0", "0000:01:00.0", "p0"), "rocep1s0f1": ("enp1s0f1np1", "0000:01:00.1", "p1"),
              "roceP2p1s0f0": ("enP2p1s0f0np0", "0002:01:00.0", "p0"), "roceP2p1s0f1": ("enP2p1s0f1np1", "0002:01:00.1", "p1")}
@@ -123,6 +124,26 @@ def test_tools_run_says_so():
     done = subprocess.run([*card(), sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib"), *pairs], capture_output=True, text=True, timeout=60,
                           check=False)
     equal(done.stdout.splitlines(), [f"{pair.replace('=', ' ')} {same}" for pair, same in pairs.items()], done.stderr)
+
+
+def test_tools_run_takes_fast_cores():
+    """tools/run on a Spark: the fast, isolated cores for those that spin, core 0 for those that sleep; and a mask or a CPU quota counts."""
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import spwlab\n"
+            "place = spwlab.Cores(nics=True, near='rocep1s0f0')\n"
+            "print(place.receive, place.generator, *place.nics, place.executor, place.main, place.source_main, place.cnt, place.few())")
+    places = {"": "16 17 18 19 15 0 0 20 False",
+              "sys/devices/system/cpu/isolated =\nproc/self/status = Cpus_allowed_list:\\t0-19\n": "15 16 17 18 19 0 0 20 False",
+              "proc/self/status = Cpus_allowed_list:\\t0-4\n": "1 2 3 4 0 4 3 5 False",
+              "sys/fs/cgroup/cpu.max = 350000 100000\n": "16 17 None None 0 17 17 3 True"}
+    with spwlab.scratch() as folder:
+        for change, wanted in places.items():
+            write_file(folder, "change", change)
+            replay = f"--replay {SPARK}" + (f" --replay {folder}/change" if change else "")
+            doctor = write_file(folder, "doctor", f'#!/bin/sh\nexec {DOCTOR} "$@" {replay}\n')
+            os.chmod(doctor, 0o755)
+            done = subprocess.run([sys.executable, "-c", code, os.path.join(spwlab.TOOLS, "lib")], env={**os.environ, "SPINWIRE_DOCTOR": doctor},
+                                  capture_output=True, text=True, timeout=60, check=False)
+            equal(done.stdout.strip(), wanted, change + done.stderr)
 
 
 def test_renamed():

@@ -72,6 +72,7 @@ COMPLAINTS = {
     "discards moving": ["port-discards", "port-errors"], "peermem": ["peermem-useless", "peermem-absent"], "/dev/infiniband rights": ["uverbs-rights"],
     "memlock": ["memlock-low"], "hugepages": ["hugepages-none"], "governor": ["cores-governor", "cores-idle"],
     "cores not isolated": ["cores-shared", "cores-ticks"], "IRQs on data cores": ["nic-irqs"], "slow cores": ["cores-slow"],
+    "container with too few cores or too little time": ["cores-few", "cores-outside", "cores-quota"],
     "NUMA": ["cores-far", "gpu-far"], "IOMMU": ["nic-iommu"], "relaxed ordering": ["nic-relaxed-ordering"], "firmware": ["nic-firmware-mixed"],
     "AER": ["nic-aer"], "GPU slow": ["gpu-throttled", "measured-gpu"], "container without device or capability": ["container-no-device", "cap-net-raw"],
     "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "did it cross the wire": ["measured-inside", "measured-no-answer"],

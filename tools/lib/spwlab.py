@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import ctypes
+import functools
 import glob
 import os
 import shutil
@@ -55,37 +56,51 @@ def find(program):
     return shutil.which(program, path=EXE_FOLDERS)
 
 
-def _quota_cores():
-    """Whole cores that a container's CPU quota allows; a large number where there is none."""
+def _doctor():
+    """spinwire-doctor of the build that spinwire comes from, or the installed one; SPINWIRE_DOCTOR names another."""
+    name = "spinwire-doctor"
+    beside = os.path.join(os.path.dirname(program("spinwire")), *([] if INSTALLED else ["..", name]), name)
+    return os.environ.get("SPINWIRE_DOCTOR", os.path.normpath(beside))
+
+
+@functools.cache
+def pick(near=None):
+    """[main, worker, worker...]: the cores that this process may use, in the order in which lib/plat picks them: those near a NIC, fast,
+    isolated come first among the workers, and the main lcore's is the one that serves a worker worst. Cut to the CPU quota."""
+    command = [_doctor(), "cores", "8192", *(["--near", near] if near else [])]
     try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        return max(1, int(quota) // int(period)) if quota != "max" else 1 << 16
-    except (OSError, ValueError):
-        return 1 << 16
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:  # a build without it (-Dmlx5dv=disabled)
+        return sorted(os.sched_getaffinity(0))
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}")
+    return [int(word) for word in done.stdout.split()]
 
 
 def cores():
-    """Cores that this process may use, fewest first: affinity (taskset, cpusets), cut to the CPU quota."""
-    allowed = sorted(os.sched_getaffinity(0))
-    return allowed[:_quota_cores()]
+    """Cores that this process may use, the best for a thread that spins first."""
+    main, *workers = pick()
+    return [*workers, main]
 
 
 class Cores:
-    """Who spins where: the generator, the receive lcore and the executor spin, the two main lcores sleep. nics: the path has two
-    threads that spin as well, the sink's and the source's; they come before an executor of its own."""
+    """Who spins where: the receive lcore, the generator and the executor spin, the two main lcores sleep. nics: the path has two
+    threads that spin as well, the sink's and the source's; they come before an executor of its own. near: a NIC."""
 
-    def __init__(self, nics=False):
-        have = cores()
+    def __init__(self, nics=False, near=None):
+        spare, *have = pick(near)
+        if len(have) < (5 if nics else 3):  # no core is left for those that sleep
+            have.append(spare)
+            spare = None
         own = iter(have[2:])
-        self.generator = have[0]
-        self.receive = have[1 % len(have)]
+        self.receive = have[0]
+        self.generator = have[1 % len(have)]
         self.nics = ((next(own), next(own)) if len(have) >= 4 else (None, None)) if nics else ()
         self.executor = next(own, None)
-        self.main = self.source_main = next(own, self.generator)
+        self.main = self.source_main = self.generator if spare is None else spare
         if self.main == self.generator and self.nics and self.nics[0] is not None:
             self.main, self.source_main = self.nics[1], self.nics[0]  # not beside its own NIC thread, whose clock it reads
-        self.cnt = len(have)
+        self.cnt = len(have) + (spare is not None)
 
     def spinwire(self):
         lcores = f"0@{self.main},1@{self.receive}"
@@ -245,7 +260,7 @@ def has_mlx5():
 def choose_path(args, folder):
     """(Path, Cores) by add_path_options; files go to folder."""
     if args.device:
-        return device_path(args.device, args.peer or args.device), Cores()
+        return device_path(args.device, args.peer or args.device), Cores(near=args.device)
     if args.ethdev or not has_mlx5():
         return memif_path(folder), Cores()
     place = Cores(nics=True)

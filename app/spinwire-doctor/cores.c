@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * "spinwire-doctor cores N": the picker of lib/plat for those who are no C program (tools/lib). The
+ * answer is one line of numbers.
+ */
+#include <stdio.h>
+
+#include "doctor.h"
+
+static int machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
+{
+	return args->file_cnt
+		       ? doctor_load(args->file, args->file_cnt, plat_out)
+		       : spw_plat_read(&(struct spw_plat_from){.cuda_lib = "", .nvml_lib = ""},
+				       plat_out);
+}
+
+int doctor_cores(const struct doctor_args *args)
+{
+	static uint32_t cpu[SPW_PLAT_CORE_MAX];
+	struct spw_plat_pick pick = {.nic = args->near};
+	struct spw_plat *plat;
+	int rc = machine_read(args, &plat);
+
+	if (rc < 0)
+		return rc;
+	pick.cnt = SPW_MIN((uint32_t)args->core_cnt, spw_plat_core_cnt(plat));
+	rc = spw_plat_pick(plat, &pick, cpu);
+	for (uint32_t i = 0; i < pick.cnt && rc == 0; i++)
+		printf("%u%c", cpu[i], i + 1 < pick.cnt ? ' ' : '\n');
+	spw_plat_free(plat);
+	return rc;
+}
