@@ -6,7 +6,6 @@
  * halves of a port then run at once too.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,27 +32,52 @@ struct peer {
 
 /* ---- requests ---- */
 
-/* Returns: NULL with an error text; an object that is no error. */
-static json_t *reply_read(struct peer *p)
+/* The next line as JSON, NULL if it is none.
+ * Errors: those of doctor_ssh_line. */
+static int line_read(struct peer *p, uint64_t until, json_t **json_out)
 {
-	struct pollfd wait = {.fd = fileno(p->ssh.from), .events = POLLIN};
 	static char line[65536];
-	const char *error;
-	json_t *reply;
+	int rc = doctor_ssh_line(&p->ssh, until, line, sizeof(line));
 
-	if (poll(&wait, 1, REPLY_MS) != 1 || !fgets(line, sizeof(line), p->ssh.from)) {
+	*json_out = rc ? NULL : json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	if (rc)
 		spw_err(EIO,
-			"%s: spinwire-doctor does not answer over ssh; is it installed there, "
+			"%s: spinwire-doctor does not answer over ssh (%s); is it installed there, "
 			"and of this version?",
-			p->args->peer);
-		return NULL;
-	}
-	reply = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-	error = json_string_value(json_object_get(reply, "error"));
+			p->args->peer, strerror(-rc));
+	return rc;
+}
+
+/* Returns: NULL with an error text; an object that is no error. */
+static json_t *reply_checked(struct peer *p, json_t *reply)
+{
+	const char *error = json_string_value(json_object_get(reply, "error"));
+
 	if (json_is_object(reply) && !error)
 		return reply;
 	spw_err(EPROTO, "%s: %.200s", p->args->peer, error ? error : "answers no JSON object");
 	json_decref(reply);
+	return NULL;
+}
+
+static json_t *reply_read(struct peer *p)
+{
+	json_t *reply;
+
+	return line_read(p, doctor_ssh_until(REPLY_MS), &reply) ? NULL : reply_checked(p, reply);
+}
+
+/* The first answer, after what a shell may print when it starts. */
+static json_t *hello_read(struct peer *p)
+{
+	uint64_t until = doctor_ssh_until(REPLY_MS);
+	json_t *reply;
+
+	while (line_read(p, until, &reply) == 0) {
+		if (json_object_get(reply, "schema") || json_object_get(reply, "error"))
+			return reply_checked(p, reply);
+		json_decref(reply);
+	}
 	return NULL;
 }
 
@@ -66,8 +90,7 @@ static json_t *ask(struct peer *p, json_t *request)
 		spw_err(ENOMEM, "no memory for a request");
 		return NULL;
 	}
-	fprintf(p->ssh.to, "%s\n", text);
-	fflush(p->ssh.to);
+	dprintf(p->ssh.to, "%s\n", text); /* a failure shows as no reply */
 	free(text);
 	return reply_read(p);
 }
@@ -93,7 +116,7 @@ static void link_add(struct peer *p, const struct spw_plat_nic *own, const json_
 
 static int links_make(struct peer *p, const struct spw_plat *plat)
 {
-	json_t *hello = reply_read(p), *ports = json_object_get(hello, "ports");
+	json_t *hello = hello_read(p), *ports = json_object_get(hello, "ports");
 	size_t next = 0;
 
 	for (uint32_t i = 0; i < plat->nic_cnt && next < json_array_size(ports); i++)

@@ -16,10 +16,11 @@
 
 #define INPUT_BYTES_MAX (16u << 20)
 #define SAMPLE_MS       250
+#define RECEIPT_MS      60000u /* for a receipt over ssh: to log in, to read a machine */
 
 struct input {
 	char *text;
-	size_t bytes;
+	size_t bytes, room;
 	json_t *receipt; /* owns what tree points to; NULL: text is the tree */
 	const char *tree;
 };
@@ -30,24 +31,34 @@ static void input_free(struct input *in)
 	free(in->text);
 }
 
-static int input_read(struct input *in, const char *name, FILE *file)
+/* Makes room for more, and for an end. */
+static int input_room(struct input *in, const char *name)
 {
-	size_t room = 0, n = 1;
+	char *more;
+
+	if (in->bytes < in->room)
+		return 0;
+	if (in->bytes >= INPUT_BYTES_MAX)
+		return spw_err(EINVAL, "%s: larger than %u MiB; it is not a recorded machine", name,
+			       INPUT_BYTES_MAX >> 20);
+	in->room = in->room ? 2 * in->room : 65536;
+	more = realloc(in->text, in->room + 1);
+	if (!more)
+		return spw_err(ENOMEM, "%s: no memory", name);
+	in->text = more;
+	return 0;
+}
+
+static int input_file(struct input *in, const char *name, FILE *file)
+{
+	size_t n = 1;
+	int rc;
 
 	while (n) {
-		if (in->bytes == room) {
-			char *more = realloc(in->text, (room = room ? 2 * room : 65536) + 1);
-
-			if (!more)
-				return spw_err(ENOMEM, "%s: no memory", name);
-			in->text = more;
-		}
-		n = fread(in->text + in->bytes, 1, room - in->bytes, file);
+		if ((rc = input_room(in, name)) < 0)
+			return rc;
+		n = fread(in->text + in->bytes, 1, in->room - in->bytes, file);
 		in->bytes += n;
-		if (in->bytes > INPUT_BYTES_MAX)
-			return spw_err(EINVAL,
-				       "%s: larger than %u MiB; it is not a recorded machine", name,
-				       INPUT_BYTES_MAX >> 20);
 	}
 	return ferror(file) ? spw_err(EIO, "%s: cannot read: %s", name, strerror(errno)) : 0;
 }
@@ -79,7 +90,7 @@ static int input_open(struct input *in, const char *name)
 
 	if (!file)
 		return spw_err(EIO, "%s: cannot read: %s", name, strerror(errno));
-	rc = input_read(in, name, file);
+	rc = input_file(in, name, file);
 	fclose(file);
 	return rc ? rc : input_tree(in, name);
 }
@@ -118,14 +129,48 @@ int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **pl
 
 /* ---- another host ---- */
 
+static int ssh_input(struct input *in, const char *host, const struct doctor_ssh *ssh)
+{
+	uint64_t until = doctor_ssh_until(RECEIPT_MS);
+	ssize_t n = 1;
+	int rc;
+
+	while (n) {
+		if ((rc = input_room(in, host)) < 0)
+			return rc;
+		n = doctor_ssh_read(ssh, until, in->text + in->bytes, in->room - in->bytes);
+		if (n < 0)
+			return spw_err((int)-n, "%s: no whole receipt came over ssh in %u s: %s",
+				       host, RECEIPT_MS / 1000, strerror((int)-n));
+		in->bytes += (size_t)n;
+	}
+	return 0;
+}
+
+/* A receipt's first line is a brace alone; what a shell printed before it is passed over. */
+static void banner_skip(struct input *in)
+{
+	const char *at = in->text, *end = at + in->bytes;
+
+	while (at < end && (end - at < 2 || memcmp(at, "{\n", 2))) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+
+		at = newline ? newline + 1 : end;
+	}
+	in->bytes = (size_t)(end - at);
+	memmove(in->text, at, in->bytes);
+}
+
 static int ssh_read(struct input *in, const char *host)
 {
 	static const char *const word[] = {"--receipt", "-"};
 	struct doctor_ssh ssh;
 	int rc = doctor_ssh_start(host, word, &ssh), status;
 
-	rc = rc ? rc : input_read(in, host, ssh.from);
+	rc = rc ? rc : ssh_input(in, host, &ssh);
 	status = doctor_ssh_end(&ssh);
+	if (rc == 0)
+		banner_skip(in);
 	if (rc == 0 && in->bytes == 0)
 		rc = spw_err(EIO,
 			     "%s: no receipt came over ssh (exit status %d); is spinwire-doctor "

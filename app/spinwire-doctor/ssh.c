@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * spinwire-doctor on another host, over ssh: its stdin and stdout are two pipes here.
+ * spinwire-doctor on another host, over ssh: its stdin and stdout are two pipes here. The other
+ * host may send anything, or nothing more: every wait has an end.
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
 #include "ssh.h"
+
+#define END_MS 1000u /* for ssh to end after its files are closed */
 
 static bool is_host(const char *peer)
 {
@@ -29,25 +35,19 @@ static void child_run(const char *host, const char *const word[2], int in, int o
 	_exit(127);
 }
 
-/* pipe2's close-on-exec: what the child does not dup2 is closed there. */
-static int files_open(struct doctor_ssh *ssh, int fd[4])
-{
-	if (pipe2(&fd[0], O_CLOEXEC) || pipe2(&fd[2], O_CLOEXEC))
-		return spw_err(errno, "pipe: %s", strerror(errno));
-	ssh->to = fdopen(fd[1], "we");
-	ssh->from = fdopen(fd[2], "re");
-	return ssh->to && ssh->from ? 0 : spw_err(ENOMEM, "no memory for a pipe");
-}
-
 int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_ssh *ssh)
 {
-	int fd[4] = {-1, -1, -1, -1}, rc;
+	int fd[4] = {-1, -1, -1, -1}, rc = 0;
 
-	*ssh = (struct doctor_ssh){.pid = -1};
+	*ssh = (struct doctor_ssh){.pid = -1, .to = -1, .from = -1};
 	if (!is_host(host))
 		return spw_err(EINVAL, "--peer %s: neither a file nor the name of a host", host);
 	signal(SIGPIPE, SIG_IGN); /* a host that goes shows as an error of the write */
-	rc = files_open(ssh, fd);
+	/* close-on-exec: what the child does not dup2 is closed there. */
+	if (pipe2(&fd[0], O_CLOEXEC) || pipe2(&fd[2], O_CLOEXEC))
+		rc = spw_err(errno, "pipe: %s", strerror(errno));
+	ssh->to = fd[1];
+	ssh->from = fd[2];
 	if (rc == 0 && (ssh->pid = fork()) == 0)
 		child_run(host, word, fd[0], fd[3]);
 	if (rc == 0 && ssh->pid < 0)
@@ -58,16 +58,65 @@ int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_
 	return rc;
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t doctor_ssh_until(uint32_t ms)
+{
+	return now_ms() + ms;
+}
+
+ssize_t doctor_ssh_read(const struct doctor_ssh *ssh, uint64_t until, void *out, size_t bytes)
+{
+	struct pollfd wait = {.fd = ssh->from, .events = POLLIN};
+	uint64_t now = now_ms();
+	ssize_t n;
+
+	if (now >= until || poll(&wait, 1, (int)(until - now)) != 1)
+		return -ETIMEDOUT;
+	n = read(ssh->from, out, bytes);
+	return n < 0 ? -errno : n;
+}
+
+/* Byte by byte, so that nothing of the next line is taken: lines are short and few. */
+int doctor_ssh_line(const struct doctor_ssh *ssh, uint64_t until, char *line, size_t room)
+{
+	for (size_t used = 0; used < room; used++) {
+		ssize_t n = doctor_ssh_read(ssh, until, line + used, 1);
+
+		if (n != 1)
+			return n < 0 ? (int)n : -ECONNRESET;
+		if (line[used] == '\n') {
+			line[used] = '\0';
+			return 0;
+		}
+	}
+	return -EMSGSIZE;
+}
+
+/* ssh waits for a program over there that goes on after its stdin has ended. */
 int doctor_ssh_end(struct doctor_ssh *ssh)
 {
+	const struct timespec nap = {.tv_nsec = 5000000};
+	uint64_t until = doctor_ssh_until(END_MS);
 	int status = -1;
+	pid_t got = 0;
 
-	if (ssh->to)
-		fclose(ssh->to);
-	if (ssh->from)
-		fclose(ssh->from);
-	if (ssh->pid > 0 && waitpid(ssh->pid, &status, 0) != ssh->pid)
-		status = -1;
-	*ssh = (struct doctor_ssh){.pid = -1};
-	return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	if (ssh->to >= 0)
+		close(ssh->to);
+	if (ssh->from >= 0)
+		close(ssh->from);
+	while (ssh->pid > 0 && (got = waitpid(ssh->pid, &status, WNOHANG)) == 0) {
+		if (now_ms() >= until)
+			kill(ssh->pid, SIGKILL);
+		nanosleep(&nap, NULL);
+	}
+	status = got == ssh->pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	*ssh = (struct doctor_ssh){.pid = -1, .to = -1, .from = -1};
+	return status;
 }

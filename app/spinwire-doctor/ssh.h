@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * spinwire-doctor on another host, over ssh.
+ * spinwire-doctor on another host, over ssh. A shell that starts there may print a banner first:
+ * whoever reads passes over what is not the doctor's.
  */
 #ifndef DOCTOR_SSH_H
 #define DOCTOR_SSH_H
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/types.h>
+
+#include "base/spw_types.h"
 
 struct doctor_ssh {
 	pid_t pid;
-	FILE *to, *from; /* its stdin and stdout */
+	int to, from; /* its stdin and stdout */
 };
 
 /* Starts "spinwire-doctor WORD WORD" there; word[1] may be NULL. End it after an error too.
- * Errors: -EINVAL host is no name of a host; -EIO, -ENOMEM. */
+ * Errors: -EINVAL host is no name of a host; -EIO; -errno of pipe2(). */
 int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_ssh *ssh);
 
-/* Closes both files and waits. Returns: the exit status there, 255 if ssh failed; -1 unknown. */
+/* Returns: the time by which something has to come, ms from now; for the calls below. */
+uint64_t doctor_ssh_until(uint32_t ms);
+
+/* What has come. Returns: bytes, 0 at its end; -ETIMEDOUT, -errno of read(); no text. */
+ssize_t doctor_ssh_read(const struct doctor_ssh *ssh, uint64_t until, void *out, size_t bytes);
+
+/* A whole line, without its end. Errors: those of doctor_ssh_read; -ECONNRESET the end of the file;
+ * -EMSGSIZE no line of less than room bytes; no text. */
+int doctor_ssh_line(const struct doctor_ssh *ssh, uint64_t until, char *line, size_t room);
+
+/* Closes both files and waits; ssh is killed if it goes on. Returns: the exit status there, 255 if
+ * ssh failed; -1 unknown. */
 int doctor_ssh_end(struct doctor_ssh *ssh);
 
 #endif

@@ -42,15 +42,18 @@ static int secret_make(char text[SECRET_HEX], struct peer_secret *secret_out)
 	return rc;
 }
 
-/* Reads "... port N" from the other end. */
+/* Reads "spinwire-perf: serves on port N" from the other end. A shell that starts over there may
+ * print lines of its own before it. */
 static int port_read(const struct perf_child *child, const char *where, uint16_t *port_out)
 {
+	const uint64_t end = perf_now_ns() + START_MS * 1000000ull;
+	unsigned int port = 0;
 	char line[160];
-	unsigned int port;
 
-	if (perf_child_line(child, START_MS, line, sizeof(line)) < 0 ||
-	    !strstr(line, "serves on port ") ||
-	    sscanf(strstr(line, "port "), "port %u", &port) != 1 || port > UINT16_MAX)
+	while (perf_now_ns() < end && perf_child_line(child, START_MS, line, sizeof(line)) == 0)
+		if (sscanf(line, PERF_PROGRAM ": serves on port %u", &port) == 1)
+			break;
+	if (!spw_in_range(port, 1, UINT16_MAX))
 		return spw_err(EIO,
 			       "%s: the other end did not start: is spinwire-perf of this version "
 			       "installed there, and in its PATH?",

@@ -88,9 +88,11 @@ def fake_ssh(folder, *command):
 
 
 def test_peer():
-    """Another card answers over ssh: there and back, one half after the other and both at once."""
+    """Another card answers over ssh, behind a shell with a banner: there and back, one half after the other and both at once."""
     with spwlab.scratch() as folder:
-        env = fake_ssh(folder, *card(), DOCTOR, "answer")
+        banner = spwtest.write_file(folder, "banner", "#!/bin/sh\necho Welcome to spark-2; echo '{\"motd\": 1}'; exec \"$@\"\n")
+        os.chmod(banner, 0o755)
+        env = fake_ssh(folder, banner, *card(), DOCTOR, "answer")
         ways = until(set(), card(), "--peer", "ada@spark-2", env=env)
         equal(spwlab.read(os.path.join(folder, "asked")).split()[-3:], ["ada@spark-2", "spinwire-doctor", "answer"], "what ssh got")
     equal(len(ways), 12, "ways")
@@ -109,14 +111,23 @@ def test_peer_thirteen():
 def test_peer_bad():
     """What is no peer is one line; nothing hangs."""
     with spwlab.scratch() as folder:
-        hello = '{"schema":"spinwire.measure/1","ports":[{"device":"mlx5_9","promised":100}]}'
-        for answer, says in (("true", "does not answer"), ("echo nonsense", "no JSON object"), ("echo '{}'", "no RDMA port"),
+        none = '{"schema":"spinwire.measure/1","ports":[]}'
+        hello = none.replace("[]", '[{"device":"mlx5_9","promised":100}]')
+        for answer, says in (("true", "does not answer"), ("echo nonsense", "does not answer"), (f"echo '{none}'", "no RDMA port"),
                              (f"echo '{hello}'", "does not answer"), (f"printf '%s\\n' '{hello}' '{{}}'", "answers no address"),
                              (f"printf '%s\\n' '{hello}' '{{\"error\":\"spark-2 is busy\"}}'", "spark-2 is busy")):
             env = fake_ssh(folder, "sh", "-c", '"' + answer.replace('"', '\\"') + '"')
             done = subprocess.run([*card(), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True, timeout=BOUND_S, check=False, env=env)
             check(done.returncode in (1, 2) and says in done.stderr, f"{answer}: {done}")
             equal(len([line for line in done.stderr.splitlines() if "error" in line]), 1, done.stderr)
+
+
+def test_peer_silent():
+    """Half a line, and then nothing, from a peer that does not end by itself: an error, in the time that an answer may take."""
+    with spwlab.scratch() as folder:
+        env = fake_ssh(folder, "sh", "-c", '"printf \'{\'; exec sleep 300"')
+        done = subprocess.run([*card(), DOCTOR, "--measure", "--peer", "spark-2"], capture_output=True, text=True, timeout=BOUND_S, check=False, env=env)
+    check(done.returncode == 2 and "does not answer" in done.stderr, done)
 
 
 def test_stopped():

@@ -220,7 +220,7 @@ def test_plan_over_ssh():
     """HOST is asked by ssh: this one answers for any host, with the doctor itself."""
     with spwlab.scratch() as folder:
         peer = second_spark(folder)
-        ssh = write_file(folder, "ssh", f'#!/bin/sh\necho "$@" > {folder}/asked\nexec {DOCTOR} replay {peer} --receipt -\n')
+        ssh = write_file(folder, "ssh", f'#!/bin/sh\necho "$@" > {folder}/asked\necho Welcome "{{"; exec {DOCTOR} replay {peer} --receipt -\n')
         os.chmod(ssh, 0o755)
         env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
         out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", "ada@spark-2", env=env).stdout

@@ -141,7 +141,7 @@ def test_ssh():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
         remote = os.path.join(folder, "spinwire-perf")
         with open(remote, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\nexec " + " ".join([*pair.card(1)[4:], PERF]) + ' "$@"\n')
+            file.write("#!/bin/sh\necho Welcome; echo the port is 1; exec " + " ".join([*pair.card(1)[4:], PERF]) + ' "$@"\n')
         os.chmod(remote, 0o755)
         os.makedirs("/run/sshd", exist_ok=True)
         conf = os.path.join(folder, "conf")
