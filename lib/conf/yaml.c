@@ -23,7 +23,9 @@
 #include "base/spw_err.h"
 #include "conf/conf_impl.h"
 
-#define FILE_BYTES_MAX (1u << 20)
+/* libyaml compares each anchor and each tag directive with all earlier ones: a file is short. */
+#define FILE_BYTES_MAX (64u << 10)
+#define DEPTH_MAX      8 /* the table of keys needs 4 */
 
 struct walk {
 	struct spw_conf *conf;
@@ -306,6 +308,46 @@ static int end_expect(struct walk *w, yaml_parser_t *parser)
 	return rc;
 }
 
+static int parser_open(yaml_parser_t *parser, const char *name, const char *text, size_t bytes)
+{
+	if (!yaml_parser_initialize(parser))
+		return spw_err(ENOMEM, "%s: not enough memory to read it", name);
+	yaml_parser_set_input_string(parser, (const unsigned char *)text, bytes);
+	return 0;
+}
+
+/* What libyaml does for a token grows with the depth at it, so a file of brackets alone would take
+ * minutes. Depth is judged event by event, before a document is made of them. */
+static int depth_check(const struct walk *w, const char *text, size_t bytes)
+{
+	yaml_parser_t parser;
+	bool more = true;
+	int depth = 0, rc = parser_open(&parser, w->conf->file, text, bytes);
+
+	if (rc)
+		return rc;
+	while (rc == 0 && more) {
+		yaml_event_t event;
+
+		if (!yaml_parser_parse(&parser, &event))
+			break; /* parsing the document meets it again, and reports it */
+		depth += event.type == YAML_SEQUENCE_START_EVENT ||
+			 event.type == YAML_MAPPING_START_EVENT;
+		depth -= event.type == YAML_SEQUENCE_END_EVENT ||
+			 event.type == YAML_MAPPING_END_EVENT;
+		if (depth > DEPTH_MAX)
+			rc = fail_mark(w, &event.start_mark,
+				       spw_err(EINVAL,
+					       "lists and mappings inside each other, "
+					       "deeper than %d",
+					       DEPTH_MAX));
+		more = event.type != YAML_STREAM_END_EVENT;
+		yaml_event_delete(&event);
+	}
+	yaml_parser_delete(&parser);
+	return rc;
+}
+
 int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text, size_t bytes)
 {
 	struct walk w = {.conf = conf};
@@ -313,9 +355,13 @@ int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text
 	int rc;
 
 	snprintf(conf->file, sizeof(conf->file), "%s", name);
-	if (!yaml_parser_initialize(&parser))
-		return spw_err(ENOMEM, "%s: not enough memory to read it", name);
-	yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
+	if (bytes > FILE_BYTES_MAX)
+		return spw_err(EFBIG, "%s: larger than %u KiB", name, FILE_BYTES_MAX >> 10);
+	rc = depth_check(&w, text, bytes);
+	if (rc == 0)
+		rc = parser_open(&parser, name, text, bytes);
+	if (rc)
+		return rc;
 	if (!yaml_parser_load(&parser, &w.doc)) {
 		rc = parser_fail(&w, &parser);
 		yaml_parser_delete(&parser);
@@ -348,8 +394,6 @@ int spw_conf_load(struct spw_conf *conf, const char *path)
 		rc = errno == EISDIR
 			     ? spw_err(EINVAL, "config %s: is a folder; name the file in it", path)
 			     : spw_err(errno, "config %s: %s", path, strerror(errno));
-	else if (got > FILE_BYTES_MAX)
-		rc = spw_err(EFBIG, "config %s: larger than 1 MiB", path);
 	else
 		rc = spw_conf_load_text(conf, path, text, got);
 	free(text);

@@ -62,7 +62,12 @@ bool plat_tree_is_live(const struct plat_tree *tree)
 }
 
 /* In the order of strcmp, but a folder comes right before what is in it, also before "folder-2". So
- * all that is below a folder lies together, which name_below relies on. */
+ * all that is below a folder lies together, which name_below and by_folder rely on. */
+static int rank(char c)
+{
+	return !c ? 0 : c == '/' ? 1 : (unsigned char)c + 1;
+}
+
 static int by_path(const void *a, const void *b)
 {
 	const char *x = ((const struct plat_entry *)a)->path,
@@ -70,7 +75,18 @@ static int by_path(const void *a, const void *b)
 
 	while (*x && *x == *y)
 		x++, y++;
-	return (*x == '/' ? 1 : (unsigned char)*x) - (*y == '/' ? 1 : (unsigned char)*y);
+	return rank(*x) - rank(*y);
+}
+
+/* by_path, but the key is alike to all that is below it. */
+static int by_folder(const void *key, const void *entry)
+{
+	const char *x = ((const struct plat_entry *)key)->path,
+		   *y = ((const struct plat_entry *)entry)->path;
+
+	while (*x && *x == *y)
+		x++, y++;
+	return !*x && *y == '/' ? 0 : rank(*x) - rank(*y);
 }
 
 const struct plat_entry *tree_find(const struct plat_tree *tree, const char *path)
@@ -112,37 +128,18 @@ int tree_set(struct plat_tree *tree, const char *path, const char *text, int err
 	return 0;
 }
 
-struct below {
-	const char *path;
-	size_t bytes;
-	struct plat_entry *found;
-};
-
-/* One match per walk is enough: twalk_r() does not allow the tree to change under it. */
-static void find_below(const void *node, VISIT visit, void *arg)
-{
-	struct plat_entry *e = *(struct plat_entry *const *)node;
-	struct below *b = arg;
-
-	if ((visit == postorder || visit == leaf) && !b->found &&
-	    !strncmp(e->path, b->path, b->bytes) &&
-	    (e->path[b->bytes] == '/' || e->path[b->bytes] == '\0'))
-		b->found = e;
-}
-
 void tree_remove(struct plat_tree *tree, const char *path)
 {
-	struct below b = {.path = path, .bytes = strlen(path)};
+	const struct plat_entry key = {.path = (char *)(uintptr_t)path};
+	void *node;
 
-	do {
-		b.found = NULL;
-		twalk_r(tree->root, find_below, &b);
-		if (b.found) {
-			tdelete(b.found, &tree->root, by_path);
-			entry_free(b.found);
-			tree->cnt--;
-		}
-	} while (b.found);
+	while ((node = tfind(&key, &tree->root, by_folder)) != NULL) {
+		struct plat_entry *e = *(struct plat_entry *const *)node;
+
+		tdelete(e, &tree->root, by_path);
+		entry_free(e);
+		tree->cnt--;
+	}
 }
 
 /* ---- the running machine ---- */

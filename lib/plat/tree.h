@@ -25,6 +25,7 @@
 #include "base/spw_types.h"
 
 #define PLAT_TREE_ENTRY_MAX 65536u
+#define PLAT_TREE_LOAD_MAX  (8u * PLAT_TREE_ENTRY_MAX) /* that loaded lines put or remove */
 #define PLAT_TREE_PATH_MAX  512u
 
 struct plat_entry {
@@ -45,7 +46,8 @@ void plat_tree_free(struct plat_tree *tree);
 bool plat_tree_is_live(const struct plat_tree *tree);
 
 /* Purpose: adds the lines of a saved tree. name is for error texts.
- * Errors: -EINVAL with name and line; -E2BIG more than PLAT_TREE_ENTRY_MAX files; -ENOMEM.
+ * Errors: -EINVAL with name and line; -E2BIG more than PLAT_TREE_ENTRY_MAX files, or
+ *   PLAT_TREE_LOAD_MAX changes of files; -ENOMEM.
  */
 int plat_tree_load(struct plat_tree *tree, const char *name, const char *text, size_t bytes);
 

@@ -12,6 +12,7 @@ struct plat_tree {
 	bool live;
 	void *root; /* of tsearch(), struct plat_entry */
 	uint32_t cnt;
+	uint32_t loaded; /* entries that were put or removed by loaded lines */
 };
 
 /* Purpose: an entry by its path; NULL if the tree does not hold it. */

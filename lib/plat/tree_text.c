@@ -92,6 +92,9 @@ static bool split(char *text, struct line *line)
  * lacks something. */
 static int put(struct plat_tree *tree, const struct line *line, const char *path, const char *text)
 {
+	if (tree->loaded == PLAT_TREE_LOAD_MAX)
+		return -E2BIG;
+	tree->loaded++;
 	if (line->error == ENOENT) {
 		tree_remove(tree, path);
 		return 0;
@@ -192,8 +195,10 @@ int plat_tree_load(struct plat_tree *tree, const char *name, const char *text, s
 		else if (rc == -EINVAL)
 			rc = 0;
 		else if (rc)
-			rc = spw_err(-rc, "%s:%u: too many files, the limit is %u", name, number,
-				     PLAT_TREE_ENTRY_MAX);
+			rc = spw_err(-rc,
+				     "%s:%u: too many files or changes of files, the limits are %u "
+				     "and %u",
+				     name, number, PLAT_TREE_ENTRY_MAX, PLAT_TREE_LOAD_MAX);
 	}
 	free(copy);
 	return rc;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conf/conf_impl.h"
@@ -107,6 +108,35 @@ static void anchors_and_aliases_work(void **state)
 	assert_int_equal(conf.port_cnt, 2);
 	assert_int_equal(conf.port[1].queues, 2);
 	assert_int_equal(conf.run.burst, 2);
+}
+
+/* A file of brackets, dashes, anchors or directives: each made libyaml's time grow with the square,
+ * to minutes for 1 MiB. */
+static void hostile_files_end_soon(void **state)
+{
+	static const char *const piece[] = {"[", "- ", "? ", "{a: ", "- &a1 x\n", "%TAG !a! b\n"};
+	enum { BYTES = 64 << 10 };
+	char *text = malloc(BYTES + 16);
+	clock_t begin = clock();
+
+	(void)state;
+	assert_non_null(text);
+	for (size_t i = 0; i < SPW_ARRAY_CNT(piece); i++) {
+		size_t bytes = strlen(piece[i]), used = 0;
+
+		while (used + bytes <= BYTES) {
+			memcpy(text + used, piece[i], bytes);
+			used += bytes;
+		}
+		assert_int_equal(spw_conf_load_text(&conf, "f.yaml", text, used), -EINVAL);
+	}
+	assert_non_null(strstr(spw_err_text(), "f.yaml:"));
+	assert_true((clock() - begin) / CLOCKS_PER_SEC < 10);
+	assert_int_equal(spw_conf_load_text(&conf, "f.yaml", text, BYTES + 1), -EFBIG);
+	free(text);
+	assert_int_equal(load("run: [[[[[[[[[[1]]]]]]]]]]\n"), -EINVAL);
+	assert_non_null(
+		strstr(spw_err_text(), "f.yaml:1:13: lists and mappings inside each other"));
 }
 
 /* Each with the place and what is allowed. */
@@ -389,6 +419,7 @@ int main(void)
 		cmocka_unit_test(every_default_passes_its_own_check),
 		cmocka_unit_test(a_whole_file_is_read),
 		cmocka_unit_test(anchors_and_aliases_work),
+		cmocka_unit_test(hostile_files_end_soon),
 		cmocka_unit_test(errors_name_the_place),
 		cmocka_unit_test(quantities_are_exact),
 		cmocka_unit_test(options_override_the_file),
