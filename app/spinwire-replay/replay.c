@@ -120,9 +120,17 @@ static int handler_open(struct replay *replay, const char *given)
 	if (given && !lane->snap_bytes)
 		return spw_err(EINVAL, "--handler: the recording has no payload: it was made "
 				       "without --record-snap");
-	if (!lane->snap_bytes || (!given && lane->plugin[0]))
+	if (given)
+		return spw_handler_open(given, &replay->handler);
+	if (!lane->snap_bytes || lane->plugin[0])
 		return 0;
-	return spw_handler_open(given ? given : lane->handler, &replay->handler);
+	replay->handler = spw_handler_find(lane->handler);
+	return replay->handler
+		       ? 0
+		       : spw_err(ENOENT,
+				 "handler %s of the recording is not built in: name the one "
+				 "to run with --handler",
+				 lane->handler);
 }
 
 int replay_open(struct replay *replay, const char *path, const char *handler)

@@ -444,6 +444,12 @@ struct spw_handler {
  * Thread:   setup. */
 int spw_handler_open(const char *name, const struct spw_handler **handler_out);
 
+/* Purpose: the built-in handler of this name, for names that the user did not write: it opens no
+ *          file.
+ * Returns: NULL if there is none.
+ * Thread:  any. */
+const struct spw_handler *spw_handler_find(const char *name);
+
 /* Purpose: closes a plug-in; NULL and built-ins are allowed and ignored. No executor uses it any
  *          more.
  * Thread:  setup. */

@@ -153,6 +153,22 @@ def test_verdicts():
             equal([got["differs"]["verdicts"], "batch 0, frame 0: bad, recorded consume" in text], [again, again > 0], f"changed, snap {snap}")
 
 
+def test_handler_is_no_path():
+    """A recording whose built-in handler was replaced by the path of a plug-in: nothing is loaded, since its code would run."""
+    with spwlab.scratch() as folder:
+        file, plugin = os.path.join(folder, "run.rec"), os.path.join(folder, "p.so")
+        os.symlink(os.environ["SPW_CHANGED_HANDLER"], plugin)
+        with Run(["--port", "null:size=64,rate=20k", "--executor", "inline", "--handler", "sum", "--frames", "1000", "--record", file,
+                  "--record-rule", "end", "--record-snap", "64B"]) as run:
+            balanced(run.finish())
+        with open(file, "r+b") as rec:
+            whole = rec.read()
+            at = whole.index(b"sum".ljust(64, b"\0"))
+            rec.seek(at)
+            rec.write(plugin.encode().ljust(64, b"\0"))
+        refused(file, "is not built in")
+
+
 def test_request():
     """SIGUSR1 and telemetry each have a file written while the run goes on; a window of 100 ms is little more than that."""
     with spwlab.scratch() as folder:

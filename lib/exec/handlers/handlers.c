@@ -100,16 +100,22 @@ static int plugin_open(const char *path, const struct spw_handler **handler_out)
 	return 0;
 }
 
+const struct spw_handler *spw_handler_find(const char *name)
+{
+	for (size_t i = 0; i < SPW_ARRAY_CNT(builtin); i++)
+		if (!strcmp(name, builtin[i].name))
+			return &builtin[i];
+	return NULL;
+}
+
 /* A name with a slash is a path, as in a shell; any other is a built-in handler. */
 int spw_handler_open(const char *name, const struct spw_handler **handler_out)
 {
 	if (strchr(name, '/'))
 		return plugin_open(name, handler_out);
-	for (size_t i = 0; i < SPW_ARRAY_CNT(builtin); i++)
-		if (!strcmp(name, builtin[i].name)) {
-			*handler_out = &builtin[i];
-			return 0;
-		}
+	*handler_out = spw_handler_find(name);
+	if (*handler_out)
+		return 0;
 	return spw_err(ENOENT,
 		       "handler %s: there are null, sum, crc32c and echo; a plug-in is named by "
 		       "its path (./%s.so)",

@@ -11,9 +11,10 @@
 #include "plat/tree_impl.h"
 #include "unit_test.h"
 
-#define FILES   32000u
-#define LIMIT_S 10 /* of CPU time; each of these loads took minutes where it grew with the square \
-		    */
+#define FILES 32000u
+#define LIMIT_S                                                                           \
+	10 /* of CPU time; each of these loads took minutes where it grew with the square \
+	    */
 
 static struct plat_tree *tree;
 
