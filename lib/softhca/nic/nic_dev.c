@@ -115,8 +115,9 @@ static struct nic_qp *next_active(struct nic_dev *nd)
 	return q;
 }
 
-/* Each QP that has work, once. The others stay in the list meanwhile: the memory guard may leave
- * from here by longjmp. */
+/* Each QP that has work, once; up to one that finds no room, so that the next round begins behind
+ * it and no QP waits for all that those before it have to send. The others stay in the list
+ * meanwhile: the memory guard may leave from here by longjmp. */
 static uint32_t transmit(struct nic_dev *nd)
 {
 	struct nic_qp **const end = nd->act_tail, *q;
@@ -124,6 +125,7 @@ static uint32_t transmit(struct nic_dev *nd)
 
 	if (!nd->act_head)
 		return 0;
+	nd->tx_no_room = false;
 	do {
 		q = next_active(nd);
 		nd->cur = q;
@@ -131,7 +133,7 @@ static uint32_t transmit(struct nic_dev *nd)
 			nic_activate(q);
 		nd->cur = NULL;
 		n++;
-	} while (&q->act_next != end);
+	} while (&q->act_next != end && !nd->tx_no_room);
 	return n;
 }
 

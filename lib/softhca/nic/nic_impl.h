@@ -102,6 +102,7 @@ struct nic_dev {
 	enum hca_accept accept;    /* l2.c */
 	bool has_halves;           /* chip_has_halves() */
 	bool tx_paused, rx_paused; /* waiting for the other end, for our own links */
+	bool tx_no_room;           /* a frame of this round has to wait */
 	struct control *control;
 	struct nic_strict strict;
 	struct nic_late late[NIC_LATE_MAX];

@@ -25,7 +25,7 @@ static uint8_t *paused(struct nic_dev *nd)
 	NIC_CNT(nd, port_xmit_wait);
 	if (!nd->tx_paused)
 		NIC_CNT(nd, rx_pause_ctrl_phy);
-	nd->tx_paused = true;
+	nd->tx_paused = nd->tx_no_room = true;
 	return NULL;
 }
 
@@ -36,8 +36,10 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 	uint8_t *p;
 
 	if (spw_unlikely(chip_is_paced(nd)) &&
-	    !rate_has_room(nd, HCA_TX, nd->has_halves && chip_has_mac(nd, dmac)))
+	    !rate_has_room(nd, HCA_TX, nd->has_halves && chip_has_mac(nd, dmac))) {
+		nd->tx_no_room = true;
 		return NULL;
+	}
 	p = spw_unlikely(nd->fault->on) ? fault_tx_reserve(nd->fault, nd->cable, dmac, len)
 					: cable_tx_reserve(nd->cable, dmac, len);
 	if (spw_unlikely(!p))

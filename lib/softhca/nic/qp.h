@@ -34,7 +34,8 @@
 #define NIC_WINDOW_MAX 512u /* RC packets in flight per QP */
 #define NIC_WINDOW_MIN 8u
 #define NIC_RD_MAX     16u /* READ and atomic requests that a responder queues (max_qp_rd_atom) */
-#define NIC_QP_BUDGET  64u /* frames per QP and round */
+#define NIC_QP_BUDGET  64u /* frames per QP and round; */
+#define NIC_RD_SHARE   8u  /* of answers to READs, if other QPs wait: all share a cable's ring */
 
 struct adv_sq;
 

@@ -238,10 +238,12 @@ static bool send_atomic(struct nic_qp *q, const struct nic_rd *rd)
 	return true;
 }
 
-/* The budget keeps one long READ from holding up the other QPs of the round. */
+/* The budget keeps long READs from holding up the other QPs, whose peers wait for progress. */
 bool rc_rd_tx(struct nic_qp *q)
 {
-	for (uint32_t budget = NIC_QP_BUDGET; budget && q->rd_head != q->rd_tail; budget--) {
+	uint32_t budget = q->nd->act_head ? NIC_RD_SHARE : NIC_QP_BUDGET;
+
+	for (; budget && q->rd_head != q->rd_tail; budget--) {
 		const struct nic_rd *rd = rd_at(q, q->rd_head);
 
 		if (!(rd->kind == NIC_RD_ATOMIC ? send_atomic(q, rd) : send_read_packet(q, rd)))
