@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "plat/spw_plat.h"
+
 static int complain(int status, const char *what)
 {
 	fprintf(stderr, "spinwire-bench: %s\n", what);
@@ -38,6 +40,8 @@ static struct ibv_context *open_named(const char *name)
 
 static int device_open(struct raw_side *s, const char *name, size_t bytes)
 {
+	char why[SPW_PLAT_PIN_BYTES];
+
 	s->ctx = open_named(name);
 	if (!s->ctx) {
 		fprintf(stderr,
@@ -52,7 +56,12 @@ static int device_open(struct raw_side *s, const char *name, size_t bytes)
 		return complain(2, "no memory for the frames");
 	memset(s->bytes, 0, bytes);
 	s->mr = ibv_reg_mr(s->pd, s->bytes, bytes, IBV_ACCESS_LOCAL_WRITE);
-	return s->mr ? 0 : complain(2, "ibv_reg_mr failed: is the memlock limit large enough?");
+	if (s->mr)
+		return 0;
+	spw_plat_pin_blame(NULL, bytes, why, sizeof(why));
+	fprintf(stderr, "spinwire-bench: %zu bytes cannot be locked for the device: %s\n", bytes,
+		why);
+	return 2;
 }
 
 /* A raw packet QP has no peer: its transitions need no attribute but the port, at INIT. */

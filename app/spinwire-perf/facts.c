@@ -160,8 +160,8 @@ static void bonds_read(struct perf_end *end)
 /* Only what bears on a network's figures. */
 static void findings_take(struct perf_end *end, const struct spw_plat *plat)
 {
-	static const char *const about[] = {"nic-",    "port-",  "gid-",  "pcie", "mtu",
-					    "memlock", "uverbs", "iommu", "aer"};
+	static const char *const about[] = {"nic-",   "port-", "gid-", "pcie", "mtu",  "memlock",
+					    "uverbs", "iommu", "aer",  "cma",  "quota"};
 
 	for (uint32_t i = 0; i < plat->finding_cnt; i++) {
 		const struct spw_plat_finding *from = &plat->finding[i];

@@ -213,6 +213,16 @@ static void memory_judge(struct spw_plat *plat)
 				      plat->memlock_bytes >> 10),
 			    "ulimit -l unlimited (LimitMEMLOCK=infinity in a unit, --ulimit "
 			    "memlock=-1 for a container): memory registration fails without it");
+	if (plat_cma_is_lost(plat))
+		plat_advise(
+			plat_find(plat, SPW_PLAT_WARN, "cma-lost",
+				  "CmaFree (%" PRIu64 " KiB) is above CmaTotal (%" PRIu64
+				  " KiB): registering memory with a device fails with ENOMEM, "
+				  "whatever the limits are (known of kexec handover, KHO, on "
+				  "DGX Sparks)",
+				  plat->cma_free_bytes >> 10, plat->cma_total_bytes >> 10),
+			"kho=off on the kernel command line, if /sys/kernel/kexec_crash_size is "
+			"0 (no crash kernel is loaded), and a reboot");
 }
 
 void plat_cores_judge(struct spw_plat *plat)

@@ -28,6 +28,35 @@ static bool has_rdma(const struct spw_plat *plat)
 	return false;
 }
 
+/* RoCE LAG: mlx5 makes one RDMA device for the ports of a bond, on the first one's function.
+ * Returns: that function; NULL: the function's interface is in no such bond. Source: Linux
+ * drivers/infiniband/hw/mlx5/main.c, "mlx5_bond_%d". */
+static const struct spw_plat_nic *lag_of(const struct spw_plat *plat,
+					 const struct spw_plat_nic *nic)
+{
+	for (uint32_t i = 0; nic && nic->bond[0] && i < plat->nic_cnt; i++)
+		if (plat->nic[i].rdma[0] && !strcmp(plat->nic[i].bond, nic->bond))
+			return &plat->nic[i];
+	return NULL;
+}
+
+static void lag_judge(struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
+		const struct spw_plat_nic *nic = &plat->nic[i], *lag = lag_of(plat, nic);
+
+		if (!lag || nic->rdma[0])
+			continue;
+		plat_advise(plat_find(plat, SPW_PLAT_NOTE, "nic-lag",
+				      "%s is one RDMA device for the ports %s and %s of %s (RoCE "
+				      "LAG): a QP takes one of them",
+				      lag->rdma, lag->netdev, nic->netdev, nic->bond),
+			    "use several QPs; or, for a rail on each port: ip link set %s nomaster "
+			    "&& ip link set %s nomaster, and a subnet for each",
+			    lag->netdev, nic->netdev);
+	}
+}
+
 static void drivers_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->pci_cnt; i++) {
@@ -42,7 +71,8 @@ static void drivers_judge(struct spw_plat *plat)
 					    ? "echo %s > /sys/bus/pci/drivers/mlx5_core/bind"
 					    : "modprobe mlx5_core mlx5_ib; it then takes %s",
 				    pci->pci);
-		else if (!strcmp(pci->driver, "mlx5_core") && !(nic && nic->rdma[0]))
+		else if (!strcmp(pci->driver, "mlx5_core") && !(nic && nic->rdma[0]) &&
+			 !lag_of(plat, nic))
 			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "modules-absent",
 					      "%s has no RDMA device (mlx5_ib is %s)", pci->pci,
 					      plat->mlx5_ib ? "loaded" : "not loaded"),
@@ -50,22 +80,37 @@ static void drivers_judge(struct spw_plat *plat)
 	}
 }
 
-/* A DGX Spark removes all four functions while no cable is plugged in. Source: DAQIRI,
- * docs/tutorials/system_configuration.md. */
-static void spark_judge(struct spw_plat *plat)
+/* Every maker's machine with a GB10 has another name, but the GPU and the cores are those of a DGX
+ * Spark: no other processor that runs Linux servers has both kinds. */
+static bool is_gb10(const struct spw_plat *plat)
 {
-	bool spark = strstr(plat->machine, "DGX_Spark") || strstr(plat->machine, "DGX Spark");
+	bool x925 = false, a725 = false;
 
+	for (uint32_t i = 0; i < plat->gpu_cnt; i++)
+		if (strstr(plat->gpu[i].name, "GB10"))
+			return true;
+	for (uint32_t i = 0; i < plat->core_cnt; i++) {
+		x925 = x925 || !strcmp(plat->core[i].model, "Cortex-X925");
+		a725 = a725 || !strcmp(plat->core[i].model, "Cortex-A725");
+	}
+	return strstr(plat->machine, "DGX_Spark") || strstr(plat->machine, "DGX Spark") ||
+	       (x925 && a725);
+}
+
+/* A GB10 removes all four functions while no cable is plugged in. Source: DAQIRI,
+ * docs/tutorials/system_configuration.md. */
+static void gb10_judge(struct spw_plat *plat)
+{
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		if (plat->nic[i].vendor == 0x15b3)
 			return;
-	if (spark && plat->pci_cnt == 0)
+	if (plat->pci_cnt == 0 && is_gb10(plat))
 		plat_advise(
 			plat_find(plat, SPW_PLAT_ERROR, "nic-gone",
-				  "no ConnectX function is on PCI: on a DGX Spark all four leave "
-				  "when no cable is plugged in"),
-			"plug a QSFP cable in; the service below "
-			"/opt/nvidia/dgx-spark-mlnx-hotplug then brings them back (echo 1 > "
+				  "no ConnectX function is on PCI: on a GB10 (DGX Spark and its "
+				  "like) all four leave when no cable is plugged in"),
+			"plug a QSFP cable in; a service (on a DGX Spark below "
+			"/opt/nvidia/dgx-spark-mlnx-hotplug) then brings them back (echo 1 > "
 			"/sys/bus/pci/rescan if it does not)");
 }
 
@@ -161,7 +206,8 @@ void plat_host_judge(struct spw_plat *plat)
 {
 	quota_judge(plat);
 	drivers_judge(plat);
-	spark_judge(plat);
+	lag_judge(plat);
+	gb10_judge(plat);
 	rights_judge(plat);
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		uverbs_judge(plat, &plat->nic[i]);

@@ -125,6 +125,32 @@ static void mtu_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 			nic->netdev, MTU_WANTED);
 }
 
+static bool has_ethernet(const struct spw_plat *plat)
+{
+	for (uint32_t i = 0; i < plat->nic_cnt; i++)
+		if (plat->nic[i].rdma[0] && plat->nic[i].link_is_ethernet)
+			return true;
+	return false;
+}
+
+/* A card that can do both (VPI) comes with its ports in either mode. An error only if no other port
+ * is left. mlxconfig counts ports from 1; a port's name, else its function, from 0. */
+static void mode_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+{
+	const char *digit = nic->port_name[0] ? strpbrk(nic->port_name, "0123456789")
+					      : strrchr(nic->pci, '.') + 1;
+
+	if (nic->link_is_infiniband)
+		plat_advise(plat_find(plat, has_ethernet(plat) ? SPW_PLAT_WARN : SPW_PLAT_ERROR,
+				      "link-infiniband",
+				      "%s: its port is in InfiniBand mode, in which neither raw "
+				      "Ethernet nor RoCE works",
+				      nic->rdma),
+			    "mlxconfig -d %s set LINK_TYPE_P%d=2, then power the machine off and "
+			    "on (it needs an Ethernet cable, and Ethernet at the other end)",
+			    nic->pci, digit && *digit == '1' ? 2 : 1);
+}
+
 /* One port whose link is up or unknown is enough for silence. */
 static void any_link_judge(struct spw_plat *plat)
 {
@@ -258,6 +284,7 @@ void plat_nics_judge(struct spw_plat *plat)
 		pcie_judge(plat, nic);
 		irqs_judge(plat, nic);
 		link_judge(plat, nic);
+		mode_judge(plat, nic);
 		if (!twin || twin->mtu == nic->mtu)
 			mtu_judge(plat, nic);
 		if (twin)

@@ -41,6 +41,23 @@ static void rights_read(struct plat_read *r)
 	plat->cap_known = plat_label_text(r, "capabilities", text, sizeof(text), "proc/self/status",
 					  "CapEff:");
 	plat->cap = strtoull(text, NULL, 16);
+	plat->pinned_bytes =
+		(uint64_t)plat_labelled(r, "pinned_kb", 0, "proc/self/status", "VmPin:") << 10;
+	plat->user_namespace = plat_text(r, "uid_map", text, sizeof(text), "proc/self/uid_map") &&
+			       !strstr(text, "4294967295");
+}
+
+/* A machine that does not say how much is left has enough: an unknown fact is never a finding. */
+static void memory_read(struct plat_read *r)
+{
+	static const char file[] = "proc/meminfo";
+	struct spw_plat *plat = r->plat;
+	int64_t left = plat_labelled(r, "mem_available_kb", -1, file, "MemAvailable:");
+
+	plat->available_bytes = left < 0 ? UINT64_MAX : (uint64_t)left << 10;
+	plat->cma_total_bytes = (uint64_t)plat_labelled(r, "cma_total_kb", 0, file, "CmaTotal:")
+				<< 10;
+	plat->cma_free_bytes = (uint64_t)plat_labelled(r, "cma_free_kb", 0, file, "CmaFree:") << 10;
 }
 
 /* A module is loaded or built in; sysfs has a folder for it as soon as it has a parameter. */
@@ -146,6 +163,7 @@ void plat_host_read(struct plat_read *r)
 	plat_of(r, "host");
 	names_read(r);
 	rights_read(r);
+	memory_read(r);
 	modules_read(r);
 	container_read(r);
 	plat_tree_each(r->tree, "etc/netplan", netplan_read, r);

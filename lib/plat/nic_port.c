@@ -59,6 +59,7 @@ void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char
 	plat_text(r, "pause", text, sizeof(text), "ethtool/%s/pause", dev);
 	plat_text(r, "driver_firmware", text, sizeof(text), "ethtool/%s/firmware", dev);
 	nic->ipv4_known = plat_text(r, "ipv4", nic->ipv4, sizeof(nic->ipv4), "addr/%s", dev);
+	plat_link_name(r, "bond", nic->bond, sizeof(nic->bond), "%s/master", dir);
 	nic->default_route = has_default_route(r, dev);
 	plat_note(r, "default_route", nic->default_route ? "1" : "0", "/proc/net/route", NULL);
 }
@@ -171,6 +172,7 @@ void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic)
 		nic->port_active = !strncmp(text, "4:", 2);
 	plat_text(r, "link_layer", text, sizeof(text), PORT "link_layer", nic->rdma);
 	nic->link_is_ethernet = !strcmp(text, "Ethernet");
+	nic->link_is_infiniband = !strcmp(text, "InfiniBand");
 	plat_text(r, "rate", text, sizeof(text), PORT "rate", nic->rdma);
 	gids_read(r, nic);
 	nic->path_mtu = nic->link_is_ethernet ? path_mtu(nic->mtu) : 0;

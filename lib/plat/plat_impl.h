@@ -125,6 +125,9 @@ void plat_ways_read(struct plat_read *r);
 
 /* ---- findings ---- */
 
+/* Purpose: whether more of the kernel's contiguous memory is free than there is (pin.c). */
+bool plat_cma_is_lost(const struct spw_plat *plat);
+
 /* Purpose: adds a finding; plat_advise adds what to do. When the table is full, it is dropped. */
 struct spw_plat_finding *plat_find(struct spw_plat *plat, enum spw_plat_severity severity,
 				   const char *code, const char *fmt, ...) SPW_PRINTF(4, 5);

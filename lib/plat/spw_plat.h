@@ -135,9 +135,10 @@ struct spw_plat_nic {
 	char ipv4[64];      /* addresses with their prefix, "10.0.0.1/24 ..."; "" none or unknown */
 	bool ipv4_known;
 	bool default_route;
+	char bond[16]; /* the bond, or another interface, that it belongs to; "" none */
 	/* Of the RDMA port; a function without one leaves them unknown. */
-	int32_t port_active; /* 1 ACTIVE, 0 any other state, -1 unknown */
-	bool link_is_ethernet;
+	int32_t port_active;                       /* 1 ACTIVE, 0 any other state, -1 unknown */
+	bool link_is_ethernet, link_is_infiniband; /* neither: unknown */
 	uint32_t path_mtu;   /* largest RDMA packet that the MTU allows; 0 unknown */
 	int32_t gid_v2_ipv4; /* index of the first RoCE v2 GID over IPv4; -1 none */
 	bool gids_known;
@@ -263,8 +264,11 @@ struct spw_plat {
 	bool autogroup; /* the scheduler groups tasks by session (sched_autogroup_enabled) */
 	struct spw_plat_node node[SPW_PLAT_NODE_MAX];
 	uint32_t node_cnt;
-	uint64_t page_bytes;    /* base page size of the running kernel */
-	uint64_t memlock_bytes; /* RLIMIT_MEMLOCK, soft; UINT64_MAX unlimited */
+	uint64_t page_bytes;                      /* base page size of the running kernel */
+	uint64_t memlock_bytes;                   /* RLIMIT_MEMLOCK, soft; UINT64_MAX unlimited */
+	uint64_t pinned_bytes;                    /* of this process, by drivers (VmPin) */
+	uint64_t available_bytes;                 /* MemAvailable; UINT64_MAX unknown */
+	uint64_t cma_total_bytes, cma_free_bytes; /* of areas that must be contiguous; 0: none */
 	struct spw_plat_nic nic[SPW_PLAT_NIC_MAX];
 	uint32_t nic_cnt;
 	struct spw_plat_rdma rdma[SPW_PLAT_RDMA_MAX]; /* those that are not in nic */
@@ -280,6 +284,7 @@ struct spw_plat {
 	char container[24];           /* "docker", "podman"...; "" none was recognised */
 	uint64_t cap;                 /* effective capabilities, by bit */
 	bool cap_known;
+	bool user_namespace; /* not the first one, where alone drivers honour capabilities */
 	uint32_t uid;
 	int32_t nccl_gid, ucx_gid; /* NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX; -1 not set */
 	char set_name[256];        /* names that netplan files set, separated by spaces */
@@ -330,6 +335,17 @@ int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick,
  * Thread: any.
  */
 uint32_t spw_plat_core_cnt(const struct spw_plat *plat);
+
+/* Purpose: why wanted_bytes of memory could not be pinned for a device (a registration failed with
+ *   ENOMEM), by what the kernel shows: the limit of locked memory, contiguous areas that the kernel
+ *   lost count of, memory that is left. A clause with the figures and the remedy.
+ * Shape: plat as it is after the failure, NULL: this machine now; out of SPW_PLAT_PIN_BYTES holds
+ *   every answer.
+ * Thread: any; it may take milliseconds.
+ */
+#define SPW_PLAT_PIN_BYTES 512u
+void spw_plat_pin_blame(const struct spw_plat *plat, uint64_t wanted_bytes, char *out,
+			size_t bytes);
 
 /* Purpose: why a core is not good for an lcore: "it is of the slower kind", "it is not isolated".
  * Returns: false, and out is "", if it is good.

@@ -8,15 +8,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/spw_err.h"
+#include "plat/spw_plat.h"
 #include "rdma/spw_rdma.h"
 
 static int reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
 {
-	struct rlimit limit;
-	char have[48] = "unlimited";
+	char why[SPW_PLAT_PIN_BYTES];
 
 	if (code != ENOMEM && code != EAGAIN)
 		return spw_err(code, "%s: registering %zu KiB: %s%s", dev->name, bytes >> 10,
@@ -25,14 +24,9 @@ static int reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
 				       ? "; the device cannot reach this kind of memory: use "
 					 "another --memory"
 				       : "");
-	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
-		snprintf(have, sizeof(have), "%llu KiB", (unsigned long long)limit.rlim_cur >> 10);
-	return spw_err(code,
-		       "%s: %zu KiB cannot be locked for the device (limit of locked memory: %s): "
-		       "ulimit -l unlimited, or "
-		       "\"* - memlock unlimited\" in /etc/security/limits.conf and a new login, or "
-		       "CAP_IPC_LOCK, or fewer --slots",
-		       dev->name, bytes >> 10, have);
+	spw_plat_pin_blame(NULL, bytes, why, sizeof(why));
+	return spw_err(code, "%s: %zu KiB cannot be locked for the device: %s", dev->name,
+		       bytes >> 10, why);
 }
 
 int rdma_mr_reg_bytes(const struct rdma_dev *dev, struct ibv_pd *pd, void *addr, size_t bytes,

@@ -70,12 +70,12 @@ COMPLAINTS = {
     "MTU not 9000": ["link-mtu"], "MTU unequal on the halves": ["nic-halves-differ"], "no RoCE v2 GID": ["gid-none"],
     "another index than NCCL and UCX would take": ["gid-variable", "gid-link-local"], "pause moving": ["port-pause"], "ECN moving": ["port-ecn"],
     "discards moving": ["port-discards", "port-errors"], "peermem": ["peermem-useless", "peermem-absent"], "/dev/infiniband rights": ["uverbs-rights"],
-    "memlock": ["memlock-low"], "hugepages": ["hugepages-none"], "governor": ["cores-governor", "cores-idle"],
+    "memlock": ["memlock-low"], "ENOMEM of ibv_reg_mr": ["cma-lost"], "hugepages": ["hugepages-none"], "governor": ["cores-governor", "cores-idle"],
     "cores not isolated": ["cores-shared", "cores-ticks"], "IRQs on data cores": ["nic-irqs"], "slow cores": ["cores-slow"],
     "container with too few cores or too little time": ["cores-few", "cores-outside", "cores-quota"],
     "NUMA": ["cores-far", "gpu-far"], "IOMMU": ["nic-iommu"], "relaxed ordering": ["nic-relaxed-ordering"], "firmware": ["nic-firmware-mixed"],
     "AER": ["nic-aer"], "GPU slow": ["gpu-throttled", "measured-gpu"], "container without device or capability": ["container-no-device", "cap-net-raw"],
-    "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "did it cross the wire": ["measured-inside", "measured-no-answer"],
+    "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "InfiniBand mode": ["link-infiniband"], "RoCE LAG": ["nic-lag"], "did it cross the wire": ["measured-inside", "measured-no-answer"],
 }
 
 

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "plat/spw_plat.h"
 #include "port/ethdev/ethdev.h"
 
 #define MEMPOOL_FLAGS (RTE_MEMPOOL_F_NO_SPREAD | RTE_MEMPOOL_F_SP_PUT | RTE_MEMPOOL_F_SC_GET)
@@ -284,6 +285,16 @@ static int extmem_register(const struct spw_region *region)
 		  : 0;
 }
 
+static int map_failed(const struct spw_region *region, int code)
+{
+	char why[SPW_PLAT_PIN_BYTES] = "";
+
+	if (code == ENOMEM)
+		spw_plat_pin_blame(NULL, region->bytes, why, sizeof(why));
+	return spw_err(code, "rte_dev_dma_map of %zu MiB: %s%s%s", region->bytes >> 20,
+		       rte_strerror(code), why[0] ? ": " : "", why);
+}
+
 /* Registering is per process, mapping per device: the region is registered with its first user. */
 int ethdev_region_map(struct rte_device *device, const struct spw_region *region)
 {
@@ -298,8 +309,7 @@ int ethdev_region_map(struct rte_device *device, const struct spw_region *region
 	if (rte_dev_dma_map(device, region->host_va, iova, region->bytes) == 0 ||
 	    rte_errno == ENOTSUP)
 		return 0; /* ENOTSUP: the bus has no mapping of its own */
-	rc = spw_err(rte_errno, "rte_dev_dma_map of %zu MiB: %s; is the memlock limit high enough?",
-		     region->bytes >> 20, rte_strerror(rte_errno));
+	rc = map_failed(region, rte_errno);
 	if (--extmem_users[region->id] == 0)
 		rte_extmem_unregister(region->host_va, region->bytes);
 	return rc;

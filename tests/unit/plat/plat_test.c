@@ -360,6 +360,42 @@ static void lists_go_both_ways(void **state)
 	assert_int_equal(spw_plat_list_parse("x", (bool[16]){false}, 16), -EINVAL);
 }
 
+/* One cause each, on a Spark whose memory is asked for 1 MiB. */
+static void what_cannot_be_pinned_names_its_cause(void **state)
+{
+#define MEMINFO(rest) "proc/meminfo = MemTotal: 9 kB\\nMemAvailable: " rest "\n"
+#define LIMIT         "proc/self/limits = Max locked memory  524288  524288  bytes\n"
+#define NO_CAP        "proc/self/status = CapEff:\\t00\\nCpus_allowed_list:\\t0\\nVmPin:\\t64 kB\n"
+#define CMA           MEMINFO("9999 kB\\nCmaTotal: 128 kB\\nCmaFree: 4096 kB")
+	static const struct {
+		const char *changes, *words[3];
+	} cases[] = {
+		{LIMIT NO_CAP, {"memory: 512 KiB, 64 KiB are pinned: ulimit -l", "--slots"}},
+		{LIMIT "proc/self/uid_map = 0 1000 1\n", {"memory: 512 KiB, 0 KiB", "ulimit -l"}},
+		{LIMIT, {"512 KiB, lifted by CAP_IPC_LOCK", "dmesg"}},
+		{CMA, {"CmaFree (4096 KiB)", "CmaTotal (128 KiB)", "kho=off"}},
+		{MEMINFO("512 kB"),
+		 {"512 KiB of memory are left", "limit of locked memory: unlimited"}},
+		{"sys/fs/cgroup/memory.max = 262144\n", {"256 KiB of memory are left"}},
+		{MEMINFO("2048 kB\\nCmaTotal: 128 kB\\nCmaFree: 128 kB"),
+		 {"neither", "unlimited", "2048 KiB"}},
+	};
+	char text[512];
+
+	(void)state;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(cases); i++) {
+		struct spw_plat *plat;
+
+		assert_int_equal(changed("dgx-spark", cases[i].changes, NULL, &plat), 0);
+		spw_plat_pin_blame(plat, 1 << 20, text, sizeof(text));
+		for (size_t k = 0; k < 3 && cases[i].words[k]; k++)
+			if (!strstr(text, cases[i].words[k]))
+				fail_msg("case %zu, no \"%s\": %s", i, cases[i].words[k], text);
+		assert_in_range(strlen(text), 1, sizeof(text) - 2);
+		spw_plat_free(plat);
+	}
+}
+
 static void a_counter_is_read_by_name(void **state)
 {
 	uint64_t value;
@@ -385,6 +421,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(torn_trees_are_read),
 		cmocka_unit_test(this_machine_can_be_read),
 		cmocka_unit_test(lists_go_both_ways),
+		cmocka_unit_test(what_cannot_be_pinned_names_its_cause),
 		cmocka_unit_test(a_counter_is_read_by_name),
 	};
 
