@@ -5,6 +5,7 @@ is left in /dev/shm."""
 import contextlib
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -117,6 +118,20 @@ def while_running(_):
         peers.both_end(client, server, deadline=deadline)
 
 
+def no_core(_):
+    """A peer whose NIC thread is away for longer than all retries take (-u 9: 2 + 7 * 8.4 ms) is not one that does not answer."""
+    peers.need('ib_send_bw')
+    with tempfile.TemporaryDirectory() as folder, peers.together():
+        _, server, client, (_, at_client), deadline = running_pair(folder, ['ib_send_bw', '-s', '4096', '-u', '9', '-D', '5'])
+        moving(at_client, deadline)
+        for _ in range(5):
+            os.killpg(server.p.pid, signal.SIGSTOP)
+            time.sleep(0.12)
+            os.killpg(server.p.pid, signal.SIGCONT)
+            moving(at_client, deadline)
+        peers.both_end(client, server, deadline=deadline)
+
+
 def come_by(deadline):
     """Some other process on some other cable: it sweeps."""
     other = peers.Proc(peers.Fabric().argv(['ibv_devinfo']), 'other', peers.env())
@@ -161,6 +176,6 @@ def stale_files_go(_):
             raise peers.Failed(f'{live.shm_path()} was in use and is gone')
 
 
-TESTS = {test.__name__: test for test in (on_request, link, same_seed_same_faults, delay, async_events, while_running, killed_peer,
+TESTS = {test.__name__: test for test in (on_request, link, same_seed_same_faults, delay, async_events, while_running, no_core, killed_peer,
                                           stale_files_go)}
 peers.main(lambda: TESTS[sys.argv[1]](*(sys.argv[2:] or [None])))

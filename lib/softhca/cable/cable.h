@@ -66,6 +66,11 @@ struct cable_ops {
 	void (*tick)(struct cable *c, uint64_t now_ns);
 	/* The MAC of an IPv4 address, if the cable itself knows it. */
 	bool (*lookup)(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6]);
+	/* How many turns the NIC of this MAC has begun, each of which looks for frames and sends
+	 * what it has to; 0: it cannot be known, or it has taken none for CABLE_STUCK_NS. */
+	uint64_t (*turns)(struct cable *c, const uint8_t *dmac);
+	/* This end stops taking turns on purpose: nobody is to wait for them. */
+	void (*stalls)(struct cable *c);
 	/* Removes what others see of this end. Async-signal-safe. */
 	void (*leave)(struct cable *c);
 	/* Leaves, if that was not done, and frees. */
@@ -148,6 +153,15 @@ SPW_INLINE void cable_link_set(struct cable *c, bool up)
 {
 	if (c->ops->link_set)
 		c->ops->link_set(c, up);
+}
+SPW_INLINE uint64_t cable_turns(struct cable *c, const uint8_t *dmac)
+{
+	return c->ops->turns ? c->ops->turns(c, dmac) : 0;
+}
+SPW_INLINE void cable_stalls(struct cable *c)
+{
+	if (c->ops->stalls)
+		c->ops->stalls(c);
 }
 SPW_INLINE void cable_rx_release(struct cable *c, uint32_t cnt)
 {

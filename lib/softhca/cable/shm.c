@@ -245,6 +245,8 @@ static uint32_t shm_rx_burst(struct cable *c, struct cable_frame *f, uint32_t ma
 
 	if (spw_unlikely(epoch != s->rx_epoch))
 		shm_rx_refresh(s, epoch);
+	/* [N15 release, pairs with N16] */
+	spw_thr_store_rel(&s->hdr->port[s->id.port].turns, ++s->turns);
 	s->lent_cnt = 0;
 	for (uint32_t i = 0; i < s->rx_cnt && n < max; i++) {
 		struct shm_rx *r = &s->rx[(s->rx_turn + i) % s->rx_cnt];
@@ -312,6 +314,31 @@ static bool shm_lookup(struct cable *c, const uint8_t ip[4], uint8_t mac_out[6])
 	return false;
 }
 
+static uint64_t shm_turns(struct cable *c, const uint8_t *dmac)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+	const uint32_t to = targets(s, dmac);
+	struct shm_tx *t;
+	uint64_t turns;
+
+	if (!to || (to & (to - 1)))
+		return 0;
+	t = &s->tx[__builtin_ctz(to)];
+	/* [N16 acquire, pairs with N15] */
+	turns = spw_thr_load_acq(&s->hdr->port[__builtin_ctz(to)].turns);
+	if (turns != t->turns_seen)
+		t->away = (struct cable_full){0};
+	t->turns_seen = turns;
+	return cable_waits(&t->away, s->now_ns) ? turns : 0;
+}
+
+static void shm_stalls(struct cable *c)
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	spw_thr_store_rlx(&s->hdr->port[s->id.port].turns, 0ull);
+}
+
 /* Ten times a second the locks of the other ports show who died. */
 static void shm_tick(struct cable *c, uint64_t now_ns)
 {
@@ -341,6 +368,8 @@ const struct cable_ops shm_ops = {
 	.rx_release = shm_rx_release,
 	.tick = shm_tick,
 	.lookup = shm_lookup,
+	.turns = shm_turns,
+	.stalls = shm_stalls,
 	.link_up = shm_link_up,
 	.link_set = shm_link_set,
 	.leave = shm_leave,

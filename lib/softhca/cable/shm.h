@@ -29,7 +29,7 @@
 #include "base/spw_types.h"
 
 #define SHM_MAGIC      0x656c626163777073ull /* "spwcable" */
-#define SHM_VERSION    1u
+#define SHM_VERSION    2u
 #define SHM_PORTS      16u
 #define SHM_RING_BYTES (1u << 20)
 #define SHM_SKIP       0xffffffffu
@@ -55,6 +55,9 @@ struct shm_port {
 	uint64_t mac;  /* 6 bytes, first byte least significant */
 	uint32_t ip;   /* 4 bytes in wire order */
 	uint32_t down; /* 1: its owner set its link down */
+	/* Turns that its owner has begun; 0: it takes none for a while, on purpose. Written with
+	 * release [N15, pairs with N16]: what the turns before sent is in the rings. */
+	uint64_t turns SPW_ALIGNED(64);
 } SPW_ALIGNED(64);
 
 struct shm_hdr {

@@ -20,6 +20,8 @@ struct shm_tx {                /* this port to another */
 	struct shm_ring *ring; /* NULL until first used */
 	uint64_t tail, head;   /* tail is ahead of the published one; head as last read */
 	struct cable_full full;
+	struct cable_full away; /* it has taken no turn since turns_seen */
+	uint64_t turns_seen;
 	bool refused; /* /dev/shm had no memory for the ring */
 };
 
@@ -54,7 +56,7 @@ struct cable_shm {
 		struct shm_rx *rx;
 		uint64_t pos;
 	} lent[CABLE_BURST];
-	uint64_t now_ns, reaped_ns;
+	uint64_t now_ns, reaped_ns, turns;
 	uint8_t scratch[CABLE_FRAME_MAX] SPW_ALIGNED(64);
 };
 

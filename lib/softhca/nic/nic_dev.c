@@ -170,6 +170,7 @@ static uint32_t receive(struct nic_dev *nd)
 	uint32_t n, i;
 
 	n = cable_rx_burst(nd->cable, f, SPW_MIN(CABLE_BURST, nd->rx_credit));
+	nd->rx_more = n == CABLE_BURST;
 	if (spw_unlikely(nd->cable->changed))
 		nic_link_tick(nd);
 	if (!n)
@@ -265,13 +266,14 @@ static void tick(struct nic_dev *nd)
 
 /* Does nothing for a while, as if the thread had lost its core. The log has from and to, in ticks
  * of the CPU's counter. */
-static SPW_COLD void stall(struct fault *f)
+static SPW_COLD void stall(struct fault *f, struct cable *c)
 {
 	const struct timespec ts = {(time_t)(f->stall_ns / 1000000000),
 				    (long)(f->stall_ns % 1000000000)};
 	const uint64_t from = spw_cpu_counter();
 
 	f->stall_ns = 0;
+	cable_stalls(c);
 	nanosleep(&ts, NULL);
 	if (f->log_fd >= 0 && dprintf(f->log_fd, "0 stalled %llu %llu\n", (unsigned long long)from,
 				      (unsigned long long)spw_cpu_counter()) < 0)
@@ -291,7 +293,7 @@ uint32_t nic_round(struct nic_dev *nd)
 	uint32_t work;
 
 	if (spw_unlikely(nd->fault->stall_ns)) {
-		stall(nd->fault);
+		stall(nd->fault, nd->cable);
 		nd->now_ns = nic_now_ns();
 	}
 	nic_stamp_set(nd);

@@ -103,6 +103,7 @@ struct nic_dev {
 	bool has_halves;           /* chip_has_halves() */
 	bool tx_paused, rx_paused; /* waiting for the other end, for our own links */
 	bool tx_no_room;           /* a frame of this round has to wait */
+	bool rx_more;              /* the last burst was full */
 	struct control *control;
 	struct nic_strict strict;
 	struct nic_late late[NIC_LATE_MAX];

@@ -62,6 +62,9 @@ struct nic_gather {
 	uint32_t at;     /* payload bytes before this position */
 };
 
+/* An expired timer waits for a turn of the peer's thread, then for one of this. */
+enum { NIC_LATE_NOT, NIC_LATE_PEER, NIC_LATE_LOOK };
+
 enum { NIC_RD_READ, NIC_RD_ATOMIC };
 /* A READ or atomic request at the responder. */
 struct nic_rd {
@@ -104,6 +107,8 @@ struct nic_qp {
 	bool rnr_wait;        /* after an RNR NAK nothing is sent until deadline_ns */
 	bool implied_nak;     /* one go-back for the response that is missing has been done */
 	uint64_t deadline_ns; /* 0: no timer */
+	uint8_t late;         /* NIC_LATE_*: the timer has expired */
+	uint64_t late_turns;  /* the peer's, then */
 
 	/* RC and UC responder (rc_rsp.c, rc_rd.c, ud.c) */
 	uint32_t epsn, msn;

@@ -13,7 +13,8 @@
  *   NAK p, sequence   WQEs before p complete, go back; counts against retry_cnt
  *   NAK p, other      the oldest open WQE fails with the NAK's syndrome, QP to ERR
  *   RNR NAK p         wait as long as the code says, then repeat from p; counts against rnr_retry
- *   (nothing)         the timer expires: go back to una_psn; counts against retry_cnt
+ *   (nothing)         the timer expires: go back to una_psn; counts against retry_cnt. First both
+ *                     NIC threads must have run since (answer_may_come)
  *
  * Progress resets both counts. An implied NAK goes back once (the flag implied_nak) until progress,
  * a NAK or the timer clears it.
@@ -238,6 +239,27 @@ void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k)
 		nic_activate(q); /* a WQE that was waiting to fail, or for the fence */
 }
 
+/* A card answers at once, a NIC thread that lost its core does not. So a time-out takes effect only
+ * when the peer's thread has taken a whole turn since, and this one has then read all that had
+ * come. */
+static bool answer_may_come(struct nic_qp *q)
+{
+	const uint64_t turns = cable_turns(q->nd->cable, q->tmpl.hdr);
+
+	switch (q->late) {
+	case NIC_LATE_NOT:
+		q->late_turns = turns;
+		q->late = NIC_LATE_PEER;
+		return true;
+	case NIC_LATE_PEER:
+		if (!turns || turns - q->late_turns >= 2)
+			q->late = NIC_LATE_LOOK;
+		return true;
+	default:
+		return q->nd->rx_more;
+	}
+}
+
 /* Expired: go back to the oldest packet that is not acknowledged. */
 void rc_timer(struct nic_qp *q, uint64_t now_ns)
 {
@@ -255,5 +277,10 @@ void rc_timer(struct nic_qp *q, uint64_t now_ns)
 	}
 	if (q->swr_head == q->swr_tail)
 		return;
+	if (answer_may_come(q)) {
+		q->deadline_ns = now_ns;
+		nic_timer_at(q->nd, now_ns);
+		return;
+	}
 	retry(q, &q->nd->dev->cnt.local_ack_timeout_err);
 }

@@ -40,6 +40,7 @@ void rc_timer_start(struct nic_qp *q)
 {
 	const uint64_t rto = rto_ns(q);
 
+	q->late = NIC_LATE_NOT;
 	q->deadline_ns = 0;
 	if (rto && q->una_psn != q->max_psn) {
 		q->deadline_ns = q->nd->now_ns + rto;

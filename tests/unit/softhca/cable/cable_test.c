@@ -113,6 +113,35 @@ static void full_ring_waits_then_drops(void **state)
 	b->ops->close(b);
 }
 
+/* Each burst is a turn; of an end that takes none for long, or stalls, nobody knows. */
+static void turns_are_shown(void **state)
+{
+	struct cable_id a_id, b_id;
+	struct cable *a = join(&a_id), *b = join(&b_id);
+	uint64_t now_ns = 1000000000ull, turns;
+	struct cable_frame f;
+
+	(void)state;
+	(void)cable_rx_burst(b, &f, 1);
+	turns = cable_turns(a, b_id.mac);
+	assert_int_not_equal(turns, 0);
+	(void)cable_rx_burst(b, &f, 1);
+	assert_int_equal(cable_turns(a, b_id.mac), turns + 1);
+	cable_stalls(b);
+	assert_int_equal(cable_turns(a, b_id.mac), 0);
+	(void)cable_rx_burst(b, &f, 1);
+	assert_int_equal(cable_turns(a, b_id.mac), turns + 2);
+	for (uint64_t ns = 0; ns <= CABLE_STUCK_NS; ns += 20000000) {
+		a->ops->tick(a, now_ns += 20000000);
+		turns = cable_turns(a, b_id.mac);
+	}
+	assert_int_equal(turns, 0);
+	(void)cable_rx_burst(b, &f, 1);
+	assert_int_not_equal(cable_turns(a, b_id.mac), 0);
+	a->ops->close(a);
+	b->ops->close(b);
+}
+
 /* Each end learns of a change with its next burst. */
 static void expect_carrier(struct cable *c, uint32_t own, bool want)
 {
@@ -356,6 +385,7 @@ int main(void)
 		cmocka_unit_test_setup(order_and_content_over_laps, fresh_name),
 		cmocka_unit_test_setup(groups_reach_all_others, fresh_name),
 		cmocka_unit_test_setup(full_ring_waits_then_drops, fresh_name),
+		cmocka_unit_test_setup(turns_are_shown, fresh_name),
 		cmocka_unit_test_setup(either_end_takes_the_cable_down, fresh_name),
 		cmocka_unit_test_setup(a_switch_keeps_the_carrier, fresh_name),
 		cmocka_unit_test_setup(killed_peer_frees_its_port, fresh_name),
