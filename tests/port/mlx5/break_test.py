@@ -32,7 +32,7 @@ BREAKS = [
     Break("the halves of a register take turns", "lib/port/mlx5/eth/tx.c",
           "q->bf_off ^= q->bf_toggle;", "", SINGLE, UNFORGIVEN),
     Break("the turn is the register's, not the peer's", "lib/port/mlx5/rc/tx.c",
-          "q->bf_off ^= p->bf_toggle;", "q->bf_off ^= p == q->peer ? p->bf_toggle : 0;", "rc test_echo", UNFORGIVEN),
+          "q->bf_off ^= p->bf_toggle;", "q->bf_off ^= p == q->peer ? p->bf_toggle : 0;", "rc test_one_at_a_time", UNFORGIVEN),
     Break("a BlueFlame copy equals its WQE", "lib/prm/spw_prm_ring.h",
           "\t\tspw_mmio_wc_copy64(reg, wqe);", "\t{\n\t\tuint8_t SPW_ALIGNED(64) other[64];\n\n\t\tmemcpy(other, wqe, 64);\n"
           "\t\tother[40] ^= 1;\n\t\tspw_mmio_wc_copy64(reg, other);\n\t}", SINGLE, UNFORGIVEN, trap=True),
