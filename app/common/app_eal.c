@@ -3,7 +3,11 @@
  *
  * EAL's arguments and start, the same in every program that has lcores.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +20,7 @@
 
 #include "app_eal.h"
 #include "base/spw_err.h"
+#include "base/spw_log.h"
 
 static int eal_add(struct app_eal *eal, char *arg)
 {
@@ -78,9 +83,25 @@ int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec)
 
 static char runtime_dir[512]; /* for at_exit only */
 
-/* EAL leaves its runtime folder behind; it is removed unless it has files of other programs. */
+/* EAL leaves its runtime folder with a few megabytes of state for processes that may attach; it is
+ * removed unless one is attached, which has a socket there, or it has files of other programs.
+ * `config` comes last: the lock on it keeps a successor with the same prefix out. */
 static void at_exit(void)
 {
+	DIR *dir = runtime_dir[0] ? opendir(runtime_dir) : NULL;
+	bool attached = false;
+
+	for (struct dirent *e; dir && (e = readdir(dir));)
+		attached |= !strncmp(e->d_name, "mp_socket_", 10);
+	if (dir)
+		rewinddir(dir);
+	for (struct dirent *e; dir && !attached && (e = readdir(dir));)
+		if (!strncmp(e->d_name, "fbarray_", 8))
+			unlinkat(dirfd(dir), e->d_name, 0);
+	if (dir && !attached)
+		unlinkat(dirfd(dir), "config", 0);
+	if (dir)
+		closedir(dir);
 	if (runtime_dir[0])
 		rmdir(runtime_dir);
 }
@@ -109,7 +130,7 @@ static int eal_init(struct app_eal *eal)
 	rte_openlog_stream(NULL);
 	if (log)
 		fclose(log);
-	if (rte_eal_get_runtime_dir())
+	if (rte_eal_get_runtime_dir() && rte_eal_process_type() == RTE_PROC_PRIMARY)
 		snprintf(runtime_dir, sizeof(runtime_dir), "%s", rte_eal_get_runtime_dir());
 	return rc;
 }
@@ -134,13 +155,56 @@ static const char *todo(const char *reason)
 	return "; EAL's arguments come before \"--\", the program's own after it";
 }
 
+static bool any_free(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	uint64_t cnt = 0;
+	bool any = f && fscanf(f, "%" SCNu64, &cnt) == 1 && cnt;
+
+	if (f)
+		fclose(f);
+	return any;
+}
+
+static bool any_hugepage(void)
+{
+	glob_t found;
+	bool any = false;
+
+	if (glob("/sys/kernel/mm/hugepages/hugepages-*/free_hugepages", 0, NULL, &found) == 0) {
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			any |= any_free(found.gl_pathv[i]);
+		globfree(&found);
+	}
+	return any;
+}
+
+/* EAL ends without a hugepage. What it has in them is mbuf headers and rings; slots are elsewhere,
+ * and lib/mem says what plain pages cost. Whoever names hugepages gets EAL's error. */
+static int memory_add(struct app_eal *eal)
+{
+	static char no_huge[] = "--no-huge", m[] = "-m", mib[] = "256";
+	int rc;
+
+	if (has_option(eal, "--no-huge") || has_option(eal, "--huge-dir") ||
+	    has_option(eal, "--huge-unlink") || has_option(eal, "--socket-mem") || any_hugepage())
+		return 0;
+	spw_info("no hugepage is free: EAL runs with --no-huge");
+	rc = eal_add(eal, no_huge);
+	for (int i = 1; i < eal->argc; i++)
+		if (!strncmp(eal->argv[i], m, 2))
+			return rc;
+	rc = rc ? rc : eal_add(eal, m);
+	return rc ? rc : eal_add(eal, mib);
+}
+
 int app_eal_start(struct app_eal *eal)
 {
 	static char no_pci[] = "--no-pci", quiet[] = "--log-level=lib.eal:warning",
 		    mute[] = "--log-level=lib.telemetry:error";
-	int rc = 0;
+	int rc = memory_add(eal);
 
-	if (!eal->pci && !has_option(eal, "--no-pci"))
+	if (rc == 0 && !eal->pci && !has_option(eal, "--no-pci"))
 		rc = eal_add(eal, no_pci);
 	if (rc == 0 && !has_option(eal, "--log-level") && (rc = eal_add(eal, quiet)) == 0)
 		rc = eal_add(eal, mute);

@@ -38,8 +38,9 @@ int app_eal_split(struct app_eal *eal, int argc, char **argv);
  */
 int app_eal_port(struct app_eal *eal, const struct spw_port_spec *spec);
 
-/* Purpose: rte_eal_init, with --no-pci unless a port or -a names a PCI device, and with EAL's log
- *   quiet unless a level is given.
+/* Purpose: rte_eal_init, with --no-pci unless a port or -a names a PCI device, with --no-huge if no
+ *   hugepage is free, and with EAL's log quiet unless a level is given. EAL's runtime folder is
+ *   removed when the process ends.
  * Thread: setup, once.
  * Errors: EAL's error, with what usually helps.
  */

@@ -5,6 +5,7 @@ import glob
 import os
 import re
 import signal
+import subprocess
 
 import spwtest
 from spwtest import Run, balanced, check, equal, spwlab
@@ -101,6 +102,20 @@ def test_no_pci():
              no_pci=False) as run:
         balanced(run.finish(), 1000)
         check("EAL: PCI" not in run.output() and "EAL: Probe PCI" not in run.output(), f"EAL scanned the PCI bus:\n{run.output()}")
+
+
+def test_eal_by_default():
+    """Nothing but cores: EAL does without hugepages where none is free, which is said, and nothing remains in its runtime folder."""
+    prefix = spwlab.prefix("plain")
+    place = spwlab.Cores()
+    for name, own in (("spinwire", ["--port", "null:size=64", "--executor", "inline", "--frames", "1000"]),
+                      ("spinwire-gen", ["--port", "ethdev:net_null0", "--echo", "no", "--seconds", "100ms"])):
+        cmd = [spwlab.program(name), "--lcores", f"0@{place.main},1@{place.receive}", "--file-prefix", prefix, "--", *own]
+        done = subprocess.run(cmd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        equal(done.returncode, 0, f"exit status of {' '.join(cmd)}\n{done.stderr}\n")
+        free = any(int(spwlab.read(path)) for path in glob.glob("/sys/kernel/mm/hugepages/*/free_hugepages"))
+        check(free or "no hugepage is free: EAL runs with --no-huge" in done.stderr, done.stderr)
+        check(not os.path.exists(spwlab.runtime_folder(prefix)), f"{spwlab.runtime_folder(prefix)} remains")
 
 
 def test_summary_text():
