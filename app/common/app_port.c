@@ -3,6 +3,9 @@
  *
  * The row of a port (app_port.h), for the summaries of spinwire and of spinwire-gen.
  */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "app_port.h"
 #include "app_json.h"
 #include "app_loop.h"
@@ -34,6 +37,25 @@ static json_t *one_json(const struct spw_port *port, const struct spw_port_stat 
 	json_object_set_new(out, "retransmits",
 			    app_json_known(stat->retransmits_known, stat->retransmits));
 	return out;
+}
+
+/* As many as a quiet cable carries of its own accord (LLDP, ARP). */
+#define STRAYS_MIN 64u
+
+void app_port_strays_print(const char *indent, const struct spw_port *port,
+			   const struct spw_port_stat *stat)
+{
+	const uint64_t known = stat->wire_frames + stat->port_discards;
+	const uint8_t *mac = port->caps.mac;
+
+	if (!stat->phy_known || port->caps.messages || stat->phy_rx_packets < known + STRAYS_MIN)
+		return;
+	printf("%s%" PRIu64
+	       " packets came to the physical port and to no queue of this port: not to "
+	       "this MAC (%02x:%02x:%02x:%02x:%02x:%02x), to another function or the kernel, or no "
+	       "flow rule matched\n",
+	       indent, stat->phy_rx_packets - known, mac[0], mac[1], mac[2], mac[3], mac[4],
+	       mac[5]);
 }
 
 static json_t *rail_json(const struct spw_port_rail *rail)

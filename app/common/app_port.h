@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * JSON summaries: what a port counted, and each of its rails.
+ * What a port counted, and each of its rails, in the JSON summaries; and frames that came to its
+ * NIC and not to it.
  */
 #ifndef APP_PORT_H
 #define APP_PORT_H
@@ -16,5 +17,11 @@
  * caller. Returns: NULL if memory ran out. Thread: main, while the port is open.
  */
 json_t *app_port_json(struct spw_port *port, const struct spw_port_stat *stat);
+
+/* Purpose: prints one line if the physical port received frames that no queue of this port got,
+ * with the address that a frame must have. Shape: indent goes before it. Thread: main.
+ */
+void app_port_strays_print(const char *indent, const struct spw_port *port,
+			   const struct spw_port_stat *stat);
 
 #endif

@@ -293,8 +293,9 @@ static const struct gen_option {
 	 "number of the run in every frame; echoes of others are refused (default: from the "
 	 "clock)"},
 	{"slots", set_slots, 0, "8192", "frames that a sender may have under way"},
-	{"src-mac", set_mac, FIELD(frame.src_mac), "02:00:00:00:00:01", "of the frames"},
-	{"dst-mac", set_mac, FIELD(frame.dst_mac), "02:00:00:00:00:02", "of the frames"},
+	{"src-mac", set_mac, FIELD(frame.src_mac), NULL, "of the frames (default: the port's own)"},
+	{"dst-mac", set_mac, FIELD(frame.dst_mac), NULL,
+	 "of the frames (default: the kernel's neighbour with --dst-ip, else 02:00:00:00:00:02)"},
 	{"src-ip", set_ip, FIELD(frame.src_ip), "198.18.0.1",
 	 "of the frames (RFC 2544 benchmarking addresses)"},
 	{"dst-ip", set_ip, FIELD(frame.dst_ip), "198.18.0.2", "of the frames"},

@@ -98,7 +98,10 @@ static int report(struct gen *gen)
 				  .sender_cnt = gen->senders.cnt,
 				  .run = gen->conf.frame.run};
 	static struct gen_sum sum;
-	int rc = gen_sum_init(&sum, gen->senders.run, gen->senders.cnt);
+	int rc;
+
+	rte_ether_format_addr(what.dst_mac, sizeof(what.dst_mac), &gen->conf.frame.dst_mac);
+	rc = gen_sum_init(&sum, gen->senders.run, gen->senders.cnt);
 
 	for (uint32_t s = 0; s < gen->senders.cnt; s++)
 		what.rate_fps += gen->senders.run[s]->plan.mean_fps;

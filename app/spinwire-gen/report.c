@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "app_loop.h"
+#include "app_port.h"
 #include "report.h"
 
 #define WORST_ROWS 8u
@@ -56,8 +57,11 @@ static void print_shortfall(const struct gen_sum *sum, const struct gen_report *
 		       " time%s during the run\n",
 		       sum->count.link_downs, sum->count.link_downs == 1 ? "" : "s");
 	if (sum->expect_echo && sum->count.sent_frames && !sum->count.echoed_frames)
-		printf("  no echo came back at all: does the other end receive (see its counters), "
-		       "and does it echo? For a sink use --echo no\n");
+		printf("  no echo came back at all: is %s, where the frames went, the other end's "
+		       "MAC "
+		       "(--dst-mac), does it receive (see its counters), and does it echo? For a "
+		       "sink use --echo no\n",
+		       what->dst_mac);
 	if (sum->unsent == 0)
 		return;
 	printf("  the path did not carry the plan: %.0f of %.0f frames/s were sent; refused by the "
@@ -167,6 +171,7 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		       what->stat.missed_frames);
 	print_shortfall(sum, what);
 	app_loop_print(stdout, "  ", &what->stat);
+	app_port_strays_print("  ", what->opened, &what->stat);
 	if (what->warm_up_ns)
 		printf("  percentiles and causes are those of frames due after %.3f s of warm-up\n",
 		       (double)what->warm_up_ns * 1e-9);

@@ -14,7 +14,8 @@ struct gen_report {
 				    printed */
 	const char *port;        /* as the user named it */
 	struct spw_port *opened; /* that port, until it is closed */
-	double rate_fps;         /* of the plan */
+	char dst_mac[RTE_ETHER_ADDR_FMT_SIZE];
+	double rate_fps; /* of the plan */
 	const char *distribution;
 	uint64_t seed;
 	uint64_t link_wait_ns, warm_up_ns;

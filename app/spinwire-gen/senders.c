@@ -11,6 +11,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
+#include "address.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "senders.h"
@@ -116,7 +117,7 @@ static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 	return rc;
 }
 
-int gen_senders_open(struct gen_senders *senders, const struct gen_conf *conf)
+int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 {
 	int rc;
 
@@ -131,6 +132,7 @@ int gen_senders_open(struct gen_senders *senders, const struct gen_conf *conf)
 	if ((rc = memory_open(senders, conf->slots)) < 0 ||
 	    (rc = queues_open(senders, conf->trail)) < 0)
 		return rc;
+	gen_address_fill(&conf->frame, senders->port);
 	return runs_init(senders, conf);
 }
 

@@ -31,13 +31,13 @@ struct gen_senders {
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE);
 };
 
-/* Purpose: opens the port, makes pools and senders.
+/* Purpose: opens the port, fills in the addresses that conf leaves out, makes pools and senders.
  * Owner: the caller, until gen_senders_close, which is called after an error too.
  * Thread: main lcore.
  * Errors: those of port, memory and plan; -EINVAL without a worker lcore, or with more than
  *   GEN_SENDER_MAX.
  */
-int gen_senders_open(struct gen_senders *senders, const struct gen_conf *conf);
+int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf);
 
 /* Purpose: starts the port and all senders, and returns when the last sender has finished; the
  *   port is still open. Calls tick(arg) every few ms meanwhile.

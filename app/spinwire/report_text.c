@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app_loop.h"
+#include "app_port.h"
 #include "report_slow.h"
 
 static void print_head(const struct app *app, const struct app_result *res)
@@ -73,6 +74,7 @@ static void print_rails(struct spw_port *port)
 		print_if("tx_flushed", rail[r].stat.tx_flushed);
 		print_if("residual", rail[r].residual);
 		app_loop_print(stdout, "    ", &rail[r].stat);
+		app_port_strays_print("    ", rail[r].port, &rail[r].stat);
 	}
 }
 
@@ -86,6 +88,7 @@ static void print_ports(const struct app *app, const struct app_result *res)
 		print_port("", app->topo.port[p], st);
 		print_discards(st);
 		app_loop_print(stdout, "  ", st);
+		app_port_strays_print("  ", app->topo.port[p], st);
 		print_rails(app->topo.port[p]);
 	}
 }

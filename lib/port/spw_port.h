@@ -155,6 +155,7 @@ struct spw_port_caps {
 	bool gpu_memory; /* the CPU touches no byte of a frame: regions of SPW_MEM_GPU are fine */
 	bool messages;   /* RDMA messages (SPW_DESC_MSG), to and from peers; else Ethernet frames */
 	int numa_node;   /* -1 unknown */
+	uint8_t mac[6];  /* its own Ethernet address; all 0: it has none, or it is unknown */
 };
 
 struct spw_port_queue_conf {

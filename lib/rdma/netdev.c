@@ -41,41 +41,53 @@ static void phy_read(const char *netdev, struct spw_phy_count count_out[SPW_PHY_
 
 /* ---- the interface ---- */
 
-static bool read_word(const char *path, char *word_out)
+/* The first line of a file. */
+static bool read_line(const char *path, char *line_out, int bytes)
 {
 	FILE *f = fopen(path, "re");
-	bool ok = f && fscanf(f, "%15s", word_out) == 1;
+	bool ok = f && fgets(line_out, bytes, f);
 
 	if (f)
 		fclose(f);
+	if (ok)
+		line_out[strcspn(line_out, "\n")] = '\0';
 	return ok;
 }
 
-static void netdev_of(const struct rdma_dev *dev, char *netdev_out)
+static void netdev_of(const struct rdma_dev *dev, char netdev_out[IF_NAMESIZE])
 {
 	char path[IBV_SYSFS_PATH_MAX + 64];
 
 	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/ndevs/0", dev->ctx->device->ibdev_path,
 		 dev->port_num);
-	if (!read_word(path, netdev_out))
+	if (!read_line(path, netdev_out, IF_NAMESIZE))
 		netdev_out[0] = '\0';
+}
+
+/* An attribute of the interface in sysfs. A bond is not below one device. */
+static bool netdev_attr(const struct rdma_dev *dev, const char *netdev, const char *attr,
+			char *line_out, int bytes)
+{
+	char path[IBV_SYSFS_PATH_MAX + 64];
+
+	if (!netdev[0])
+		return false;
+	snprintf(path, sizeof(path), "%s/device/net/%s/%s", dev->ctx->device->ibdev_path, netdev,
+		 attr);
+	if (read_line(path, line_out, bytes))
+		return true;
+	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", netdev, attr);
+	return strcmp(netdev, "lo") && read_line(path, line_out, bytes);
 }
 
 /* Returns: 0 unknown. */
 static uint32_t netdev_mtu(const struct rdma_dev *dev, const char *netdev)
 {
-	char path[IBV_SYSFS_PATH_MAX + 64], word[IF_NAMESIZE];
+	char line[16];
 
-	if (!netdev[0])
-		return 0;
-	snprintf(path, sizeof(path), "%s/device/net/%s/mtu", dev->ctx->device->ibdev_path, netdev);
-	if (!read_word(path, word)) {
-		snprintf(path, sizeof(path), "/sys/class/net/%s/mtu",
-			 netdev); /* a bond is not below one device */
-		if (!strcmp(netdev, "lo") || !read_word(path, word))
-			return 0;
-	}
-	return (uint32_t)strtoul(word, NULL, 10);
+	return netdev_attr(dev, netdev, "mtu", line, sizeof(line))
+		       ? (uint32_t)strtoul(line, NULL, 10)
+		       : 0;
 }
 
 /* ---- for the drivers ---- */
@@ -129,4 +141,16 @@ uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu)
 	netdev_of(dev, netdev);
 	has = netdev_mtu(dev, netdev);
 	return has ? SPW_MIN(has, slot_mtu) : slot_mtu;
+}
+
+void rdma_eth_mac(const struct rdma_dev *dev, uint8_t mac_out[6])
+{
+	char netdev[IF_NAMESIZE], line[32];
+	uint8_t *m = mac_out;
+
+	netdev_of(dev, netdev);
+	if (!netdev_attr(dev, netdev, "address", line, sizeof(line)) ||
+	    sscanf(line, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &m[0], &m[1], &m[2], &m[3], &m[4],
+		   &m[5]) != 6)
+		memset(mac_out, 0, 6);
 }

@@ -40,4 +40,8 @@ uint32_t rdma_eth_mtu(const struct rdma_dev *dev, uint64_t asked);
  * Thread: setup. */
 uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu);
 
+/* Purpose: the Ethernet address of the device's interface; all 0 if it is unknown.
+ * Thread: setup. */
+void rdma_eth_mac(const struct rdma_dev *dev, uint8_t mac_out[6]);
+
 #endif

@@ -8,6 +8,7 @@ knows fails. A `text` block in the same section, after a command that was run, s
 have a line of the same shape (numbers aside) in the output. Lines that only some machines print are named if they are absent.
 """
 import glob
+import json
 import os
 import re
 import shlex
@@ -21,6 +22,8 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 TOOLS = ("spinwire", "spinwire-gen", "spinwire-bench", "tools/", "meson", "ninja", "ib_", "ibv_")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 LIMIT_S = 300
+CARDS = ((), ("--as", "dgx-spark"), ("--as", "cx5"))
+SINK_MAC = "02:53:57:dd:00:01"
 
 
 class Block:
@@ -76,23 +79,36 @@ def need_softhca():
     spwtest.need_card()
 
 
-def run_program(command, folder):
-    """spinwire or spinwire-gen: this machine's cores instead of the shown ones, two seconds, files in folder."""
-    words = shlex.split(command.replace("FILE", os.path.join(folder, "file")))
-    own = words[words.index("--") + 1:]
-    wanted = words[:words.index("--")]
-    lcores = 3 if "0-2" in wanted else 2
+def as_shown(command, folder):
+    """Words of a command of spinwire or spinwire-gen: as shown, but for this machine's cores, a file prefix, two seconds, and files in folder."""
+    words = shlex.split(command.replace("FILE", os.path.join(folder, "file")).replace("MAC", SINK_MAC))
+    at = words.index("--")
+    eal, own = [word for word in words[1:at] if word != "..."], words[at + 1:]
+    for name in ("-l", "--lcores"):
+        if name in eal:
+            del eal[eal.index(name):eal.index(name) + 2]
     allowed = spwlab.cores()
-    cores = ",".join(f"{i}@{allowed[i % len(allowed)]}" for i in range(lcores))
+    lcores = ",".join(f"{i}@{allowed[i % len(allowed)]}" for i in range(3 if "0-2" in words[:at] else 2))
     for key in ("--json", "--hdr"):
         if key in own:
             own[own.index(key) + 1] = os.path.join(folder, own[own.index(key) + 1])
-    under = []
-    if "mlx5:" in command:
-        need_softhca()
-        under = [os.path.join(ROOT, "tools", "with-softhca"), "--devices", "2", "--cable", f"shm:{spwlab.prefix('doc')}"]
-    eal = spwlab.eal(cores, spwlab.prefix("doc"))
-    return output_of([*under, spwlab.program(words[0]), *eal, "--", *own, "--seconds", "2"], folder)
+    return [spwlab.program(words[0]), "--lcores", lcores, *eal, "--file-prefix", spwlab.prefix(f"doc-{words[0]}"), "--", *own, "--seconds", "2"]
+
+
+def on_card(card, macs=None):
+    """In front of a command with mlx5_0 and mlx5_1. Functions of a card with names of its own get these."""
+    names = ("--name", "mlx5_0,mlx5_1,mlx5_2,mlx5_3") if "dgx-spark" in card else ("--devices", "2")
+    own = ("--mac", ",".join(macs[:4 if "dgx-spark" in card else 2])) if macs else ()
+    return [os.path.join(ROOT, "tools", "with-softhca"), *card, *names, *own, "--cable", f"shm:{spwlab.prefix('doc')}"]
+
+
+def run_program(command, folder):
+    """spinwire or spinwire-gen; on each card, if it uses one."""
+    words = as_shown(command, folder)
+    if "mlx5:" not in command:
+        return output_of(words, folder)
+    need_softhca()
+    return "".join(output_of([*on_card(card), *words], folder) for card in CARDS)
 
 
 def run_softhca(command, folder):
@@ -100,13 +116,17 @@ def run_softhca(command, folder):
     tool, *rest = shlex.split(command)
     if not spwlab.find(rest[-1]):
         raise Skip(f"{rest[-1]} is not installed")
-    return output_of([os.path.join(ROOT, tool), "--cable", f"shm:{spwlab.prefix('doc')}", *rest], folder)
+    return "".join(output_of([os.path.join(ROOT, tool), *card, "--cable", f"shm:{spwlab.prefix('doc')}", *rest], folder) for card in CARDS)
 
 
 def run_pair(command, folder):
-    """`SERVER & CLIENT`: two programs on one cable."""
+    """`SERVER & CLIENT`: two programs on one cable, of each card."""
     need_softhca()
-    cable = ["--cable", f"shm:{spwlab.prefix('doc')}"]
+    return "".join(run_pair_on(card, command) for card in CARDS)
+
+
+def run_pair_on(card, command):
+    cable = [*card, "--cable", f"shm:{spwlab.prefix('doc')}"]
     server, client = (shlex.split(half) for half in command.split("&"))
     if not spwlab.find(server[1]):
         raise Skip(f"{server[1]} is not installed")
@@ -190,6 +210,28 @@ def test_known():
     check(len(found) > 8, f"only {len(found)} commands were found")
     unknown = [f"{where}: {command}" for where, command in found if rule_for(command) is None]
     check(not unknown, "no rule (RULES in this file) for:\n" + "\n".join(unknown))
+
+
+def test_source_and_sink():
+    """README's echo and its source are two ends of one cable, on each card: what the one sends, the other receives and returns."""
+    need_softhca()
+    shown = [command for block in blocks() if block.where.startswith("README") for command in block.commands]
+    sink, source = (next(command for command in shown if re.fullmatch(pattern, command))
+                    for pattern in (r"spinwire .*mode=eth.*--handler echo", r"spinwire-gen .*--port mlx5:.*"))
+    macs = [SINK_MAC[:-1] + str(i) for i in range(1, 5)]
+    for card in CARDS:
+        with spwlab.scratch() as folder:
+            gen_json = os.path.join(folder, "gen.json")
+            with open(os.path.join(folder, "sink.out"), "wb") as out:
+                process = spwlab.spawn([*on_card(card, macs), *as_shown(sink, folder), "--seconds", "100"], stdout=out, stderr=out)
+            try:
+                spwlab.wait_for(lambda: process.poll() is not None or spwlab.telemetry(spwlab.prefix("doc-spinwire"), "/spinwire/ledger"), 60, "spinwire")
+                printed = output_of([*on_card(card), *as_shown(source, folder), "--rate", "5kpps", "--linger", "3s", "--json", gen_json], folder)
+            finally:
+                spwlab.stop(process)
+            with open(gen_json, encoding="utf-8") as file:
+                gen = json.load(file)
+            check(gen["echoed"] > gen["sent"] * 0.9, f"{card}: {gen['echoed']} echoes of {gen['sent']}\n{printed}\n{spwlab.read(out.name)}")
 
 
 def test_run():

@@ -239,6 +239,25 @@ def test_no_silent_loop():
         equal(f"NO CABLE: {gen['sent']} frames" in out, inside, out)
 
 
+def test_shared_port():
+    """Half of a port receives its own address alone. Frames to another: both ends say where they went. Frames to it come back to the source's
+    own address, without an option for that."""
+    spwtest.need_card()
+    nic = [os.path.join(spwlab.TOOLS, "with-softhca"), "--as", "dgx-spark", "--cable", f"shm:{spwlab.prefix('half')}"]
+    port, own = ["--port", "mlx5:rocep1s0f0,mode=eth"], "02:53:57:bb:00:01"
+    macs = ["--mac", ",".join(f"02:53:57:bb:00:0{i}" for i in range(1, 5))]
+    for more, reached in ((["--dst-mac", own], True), ([], False)):
+        with spwlab.scratch() as folder, Run([*port, "--handler", "echo", "--executor", "inline"], under=[*nic, *macs]) as run:
+            run.wait_ready()
+            gen, out = generate([*port, "--rate", "1kpps", "--seconds", "500ms", "--linger", "2s", *more], folder, under=nic)
+            run.end()
+            summary, sink = run.finish(), run.output()
+        balanced(summary, gen["sent"] if reached else 0)
+        equal(gen["echoed"], gen["sent"] if reached else 0, "echoed")
+        equal(f"{gen['sent']} packets came to the physical port and to no queue of this port: not to this MAC ({own})" in sink, not reached, sink)
+        equal("is 02:00:00:00:00:02, where the frames went, the other end's MAC (--dst-mac)" in out, not reached, out)
+
+
 def test_beyond_mtu():
     """A plan with a frame that the port's MTU does not let pass is refused, with both numbers; one that just fits is sent whole."""
     spwtest.need_card()

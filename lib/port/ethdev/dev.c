@@ -254,6 +254,7 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	ep->is_dma = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
 	ep->fact = ethdev_fact_find(info.driver_name, !ep->is_dma);
 	fill_caps(&info, mtu, ep);
+	rte_eth_macaddr_get(ep->port_id, (struct rte_ether_addr *)ep->base.caps.mac);
 	ep->base.caps.mtu = mtu_sent(&info, spw_port_spec_find(spec, "mtu"), mtu, ep);
 	if (queue_cnt > ep->base.caps.queue_max)
 		return spw_err(ERANGE, "%u queues were asked for, and %s has %u", queue_cnt,

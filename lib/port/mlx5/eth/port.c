@@ -41,6 +41,7 @@ static void fill_caps(struct mlx5_eth_port *ep, uint32_t mtu)
 		.gpu_memory = !ep->dev.wants_inline,
 		.numa_node = ep->dev.rdma.numa_node,
 	};
+	rdma_eth_mac(&ep->dev.rdma, ep->base.caps.mac);
 }
 
 /* dev.c knows which cards require inline headers. An embedded switch may require them of any card

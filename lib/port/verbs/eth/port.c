@@ -120,6 +120,7 @@ static void fill_caps(struct verbs_eth_port *ep, uint32_t mtu)
 		.can_tx = true,
 		.numa_node = ep->dev.numa_node,
 	};
+	rdma_eth_mac(&ep->dev, ep->base.caps.mac);
 }
 
 int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Where the frames come from and go to.
+ */
+#ifndef SPW_GEN_ADDRESS_H
+#define SPW_GEN_ADDRESS_H
+
+#include <stdio.h>
+
+#include "gen/spw_gen_frame.h"
+#include "port/spw_port.h"
+
+/* Purpose: sets the MAC addresses that are 0: src_mac to the port's own; dst_mac to that of the
+ *   kernel's neighbour with dst_ip, else to 02:00:00:00:00:02, which is logged.
+ * Thread: setup, between open and start of the port.
+ */
+void gen_address_fill(struct gen_frame_conf *frame, const struct spw_port *port);
+
+/* Purpose: looks an IPv4 address up in a table of the form of /proc/net/arp.
+ * Shape: ip in CPU order; an incomplete entry is none.
+ * Returns: whether mac_out was set.
+ * Thread: setup.
+ */
+bool gen_address_neighbour(FILE *arp, uint32_t ip, struct rte_ether_addr *mac_out);
+
+#endif
