@@ -302,8 +302,9 @@ void xfer_house(struct spw_xfer *x)
 	x->house_tsc = spw_tsc_now() + x->house_every_tsc;
 	for (uint32_t i = 0; n > 0 && i < x->dev_cnt; i++)
 		dev_turn(x, i);
-	for (struct xfer_list *l = x->listeners.next; n > 0 && l != &x->listeners; l = l->next)
-		xfer_listener_turn(spw_container_of(l, struct spw_xfer_listener, link), now_ms);
+	for (struct xfer_list *l = x->listeners.next; l != &x->listeners; l = l->next)
+		xfer_listener_turn(spw_container_of(l, struct spw_xfer_listener, link), now_ms,
+				   n > 0);
 	for (struct xfer_list *l = x->conns.next; l != &x->conns; l = next) {
 		next = l->next;
 		xfer_conn_turn(spw_container_of(l, struct spw_xfer_conn, link_all), now_ms, n > 0);

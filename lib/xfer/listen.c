@@ -2,12 +2,13 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Listeners, handles, and the first and last step of a connection: a TCP socket, and handing it to
- * the caller. Strangers are cheap: at most HALF_MAX unfinished exchanges, and no QP before a client
- * has proved secret and key (conn.c).
+ * the caller. Strangers are cheap: at most HALF_MAX unfinished exchanges, of which the oldest makes
+ * room, and no QP before a client has proved secret and key (conn.c).
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@
 #include "xfer/xfer.h"
 
 #define HALF_MAX   64u
-#define ACCEPT_MAX 16u /* of one turn */
+#define ACCEPT_MAX 16u  /* of one turn */
+#define PAUSE_MS   100u /* after accept(2) failed */
 
 /* ---- where to listen ---- */
 
@@ -97,9 +99,17 @@ static void learn_port(int fd, struct sockaddr_in6 *addr)
 
 /* ---- listeners ---- */
 
+static int watch(const struct spw_xfer_listener *l, int op, uint32_t events)
+{
+	struct epoll_event ev = {.events = events};
+
+	return epoll_ctl(l->x->epoll_fd, op, l->fd, &ev)
+		       ? spw_err(errno, "epoll_ctl: %s", strerror(errno))
+		       : 0;
+}
+
 static int listener_open(struct spw_xfer_listener *l, bool keyed)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
 	uint8_t chance[PEER_NONCE_BYTES];
 	char text[64];
 
@@ -111,8 +121,8 @@ static int listener_open(struct spw_xfer_listener *l, bool keyed)
 			       strerror(-l->fd));
 	learn_port(l->fd, &l->at.addr);
 	peer_addr_text(&l->at.addr, l->text);
-	if (epoll_ctl(l->x->epoll_fd, EPOLL_CTL_ADD, l->fd, &ev))
-		return spw_err(errno, "epoll_ctl: %s", strerror(errno));
+	if (watch(l, EPOLL_CTL_ADD, EPOLLIN))
+		return -EIO;
 	if (keyed && peer_nonce(chance))
 		return -EIO;
 	if (keyed)
@@ -169,26 +179,44 @@ void spw_xfer_listener_close(struct spw_xfer_listener *l)
 	free(l);
 }
 
-static uint32_t half_cnt(const struct spw_xfer_listener *l)
+/* Unfinished connections, and the oldest of those that have proved nothing; NULL: there is none. */
+static uint32_t half_cnt(const struct spw_xfer_listener *l, struct spw_xfer_conn **stranger_out)
 {
 	uint32_t n = 0;
 
-	for (struct xfer_list *i = l->x->conns.next; i != &l->x->conns; i = i->next)
-		n += spw_container_of(i, struct spw_xfer_conn, link_all)->listener == l;
+	*stranger_out = NULL;
+	for (struct xfer_list *i = l->x->conns.next; i != &l->x->conns; i = i->next) {
+		struct spw_xfer_conn *c = spw_container_of(i, struct spw_xfer_conn, link_all);
+
+		n += c->listener == l;
+		if (c->listener == l && c->state < XFER_CONN_RAILS && !*stranger_out)
+			*stranger_out = c;
+	}
 	return n;
 }
 
+static void turn_away(struct spw_xfer *x, const char *whom, const char *why)
+{
+	spw_log_limited(&x->limit, SPW_LOG_WARN, "xfer: %s was turned away: %s", whom, why);
+}
+
+/* An honest client proves itself within a few round trips: with too many unfinished connections the
+ * one that has had the longest time for it makes room. */
 static void admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6 *from,
 		  uint64_t now_ms)
 {
-	struct spw_xfer_conn *conn;
+	struct spw_xfer_conn *conn, *stranger;
+	const bool full = half_cnt(l, &stranger) >= HALF_MAX;
 	char text[64];
 
-	if (half_cnt(l) >= HALF_MAX || xfer_conn_make(l->x, fd, false, &conn)) {
-		spw_log_limited(&l->x->limit, SPW_LOG_WARN,
-				"xfer: %s was turned away: too many unfinished connections, or "
-				"no memory",
-				peer_addr_text(from, text));
+	peer_addr_text(from, text);
+	if (full && stranger) {
+		turn_away(l->x, stranger->text, "it proved nothing, and others wait");
+		xfer_conn_free(stranger);
+	}
+	if ((full && !stranger) || xfer_conn_make(l->x, fd, false, &conn)) {
+		turn_away(l->x, text,
+			  full ? "connections wait for spw_xfer_accept" : spw_err_text());
 		close(fd);
 		return;
 	}
@@ -196,16 +224,39 @@ static void admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6
 	conn->peer.addr = *from;
 	conn->state = XFER_CONN_HELLO;
 	conn->deadline_ms = now_ms + l->x->conf.exchange_ms;
-	snprintf(conn->text, sizeof(conn->text), "%s", peer_addr_text(from, text));
+	snprintf(conn->text, sizeof(conn->text), "%s", text);
 }
 
-void xfer_listener_turn(struct spw_xfer_listener *l, uint64_t now_ms)
+/* Whoever waits would be reported in each turn. Without a free descriptor accept(2) fails even if
+ * nobody waits. */
+static void pause_for(struct spw_xfer_listener *l, int error, uint64_t now_ms)
+{
+	struct pollfd p = {.fd = l->fd, .events = POLLIN};
+
+	if (poll(&p, 1, 0) != 1)
+		return;
+	spw_log_limited(&l->x->limit, SPW_LOG_WARN,
+			"xfer: a connection to %s cannot be accepted: %s%s; tried again every %u "
+			"ms",
+			l->text, strerror(error),
+			error == EMFILE ? " (of this process: raise ulimit -n)" : "", PAUSE_MS);
+	l->pause_until_ms = now_ms + PAUSE_MS;
+	(void)watch(l, EPOLL_CTL_MOD, 0); /* cannot fail for a descriptor that it has */
+}
+
+void xfer_listener_turn(struct spw_xfer_listener *l, uint64_t now_ms, bool heard)
 {
 	struct sockaddr_in6 from;
 
-	for (uint32_t i = 0; i < ACCEPT_MAX; i++) {
+	if (l->pause_until_ms && now_ms >= l->pause_until_ms) {
+		l->pause_until_ms = 0;
+		(void)watch(l, EPOLL_CTL_MOD, EPOLLIN);
+	}
+	for (uint32_t i = 0; i < ACCEPT_MAX && heard && !l->pause_until_ms; i++) {
 		int fd = peer_socket_accept(l->fd, &from);
 
+		if (fd < 0 && fd != -EAGAIN)
+			pause_for(l, -fd, now_ms);
 		if (fd < 0)
 			return;
 		admit(l, fd, &from, now_ms);

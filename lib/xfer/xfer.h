@@ -99,6 +99,7 @@ struct spw_xfer_listener {
 	int fd;
 	struct xfer_address at;
 	bool keyed;
+	uint64_t pause_until_ms; /* 0: it accepts */
 	char text[64];
 };
 
@@ -523,8 +524,8 @@ uint64_t xfer_now_ns(void);
 /* window.c */
 void xfer_window_heard(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
 void xfer_window_free(struct spw_xfer_conn *conn);
-/* listen.c: TCP connections that wait. */
-void xfer_listener_turn(struct spw_xfer_listener *listener, uint64_t now_ms);
+/* listen.c: TCP connections that wait; heard: there may be some. */
+void xfer_listener_turn(struct spw_xfer_listener *listener, uint64_t now_ms, bool heard);
 
 /* Lists. */
 SPW_INLINE void xfer_list_init(struct xfer_list *l)

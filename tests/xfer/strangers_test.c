@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -393,27 +394,47 @@ static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
 	spw_xfer_conn_close(c);
 }
 
-/* No more than the unfinished ones that there may be; afterwards anybody may connect again. */
-static void a_crowd_is_turned_away(void **state SPW_UNUSED)
+/* The honest one comes while all of them are there and silent, long before their time is over. */
+static void a_crowd_is_in_nobodys_way(void **state SPW_UNUSED)
 {
-	struct spw_xfer_conn *good = NULL, *there = NULL;
-	int fd[100], rc = -EAGAIN;
+	struct spw_xfer_conn *good, *there;
+	int fd[100];
 
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(fd); i++) {
 		fd[i] = dial();
 		kit_turn(&k);
 	}
 	kit_pass(&k, 100000, 3);
-	kit_turn_for(&k, EXCHANGE_MS + 50);
-	while (rc == -EAGAIN || !there) {
-		if (rc == -EAGAIN)
-			rc = spw_xfer_connect(k.a, &handle, &good);
-		if (!there)
-			(void)spw_xfer_accept(listener, &there);
-	}
-	assert_int_equal(rc, 0);
+	kit_join(&k, &handle, listener, &good, &there);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(fd); i++)
 		close(fd[i]);
+	kit_pass(&k, 100000, 4);
+}
+
+/* It is said, not in each turn, and passes. */
+static void no_descriptor_for_a_connection(void **state SPW_UNUSED)
+{
+	struct rlimit before, none;
+	struct spw_xfer_conn *good, *there;
+	struct xfer_address at;
+	int fd, free_fd;
+
+	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	fd = peer_socket_connect(&at.addr);
+	free_fd = dup(fd);
+	assert_true(free_fd >= 0);
+	close(free_fd);
+	none = before;
+	none.rlim_cur = (rlim_t)free_fd;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	lines = 0;
+	kit_turn_for(&k, 450);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	if (!spw_in_range(lines, 1, 6) || !strstr(last, "raise ulimit -n"))
+		fail_msg("%u lines, the last is '%s'", lines, last);
+	close(fd);
+	kit_join(&k, &handle, listener, &good, &there);
 	kit_pass(&k, 100000, 4);
 }
 
@@ -431,7 +452,8 @@ int main(int argc, char **argv)
 		CASE(replayed_frames_are_refused),
 		CASE(torn_frames_are_put_together),
 		CASE(rails_that_were_not_agreed_are_refused),
-		HASTY(a_crowd_is_turned_away),
+		CASE(a_crowd_is_in_nobodys_way),
+		CASE(no_descriptor_for_a_connection),
 	};
 	int failed;
 

@@ -36,22 +36,31 @@ void kit_open(struct kit *k, const char *rails_a, const char *rails_b,
 	must(spw_xfer_open(&c, &k->b), "open b");
 }
 
-void kit_connect(struct kit *k)
+void kit_join(struct kit *k, const struct spw_xfer_handle *handle,
+	      struct spw_xfer_listener *listener, struct spw_xfer_conn **ab,
+	      struct spw_xfer_conn **ba)
 {
 	const uint64_t end = kit_now_ms() + KIT_WAIT_MS;
-	struct spw_xfer_handle handle;
 	int rc_a = -EAGAIN, rc_b = -EAGAIN;
 
-	must(spw_xfer_listen(k->b, &handle, &k->listener), "listen");
+	*ab = NULL;
 	while ((rc_a == -EAGAIN || rc_b == -EAGAIN) && kit_now_ms() < end) {
 		if (rc_a == -EAGAIN)
-			rc_a = spw_xfer_connect(k->a, &handle, &k->ab);
+			rc_a = spw_xfer_connect(k->a, handle, ab);
 		if (rc_b == -EAGAIN)
-			rc_b = spw_xfer_accept(k->listener, &k->ba);
+			rc_b = spw_xfer_accept(listener, ba);
 		kit_turn(k);
 	}
 	must(rc_a, "connect");
 	must(rc_b, "accept");
+}
+
+void kit_connect(struct kit *k)
+{
+	struct spw_xfer_handle handle;
+
+	must(spw_xfer_listen(k->b, &handle, &k->listener), "listen");
+	kit_join(k, &handle, k->listener, &k->ab, &k->ba);
 }
 
 void kit_memory(struct kit *k, size_t bytes)

@@ -32,6 +32,10 @@ void kit_open(struct kit *k, const char *rails_a, const char *rails_b,
 	      const struct spw_xfer_conf *conf);
 /* b listens, a connects. */
 void kit_connect(struct kit *k);
+/* Another connection, of a to a listener of b. */
+void kit_join(struct kit *k, const struct spw_xfer_handle *handle,
+	      struct spw_xfer_listener *listener, struct spw_xfer_conn **ab,
+	      struct spw_xfer_conn **ba);
 /* Buffers of so many bytes at both ends, registered. */
 void kit_memory(struct kit *k, size_t bytes);
 void kit_close(struct kit *k);
