@@ -126,11 +126,20 @@ bool nnet_device(struct nnet_device *device_out)
 
 /* ---- open ---- */
 
+/* An empty variable is none. */
+static const char *setting(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
 static int open_endpoint(struct nnet_ctx *ctx, const struct nccl_config *config)
 {
 	const struct spw_xfer_conf conf = {
-		.rails = getenv("NCCL_SPINWIRE_RAILS"),
-		.bind = getenv("NCCL_SPINWIRE_BIND"),
+		.rails = setting("NCCL_SPINWIRE_RAILS"),
+		.bind = setting("NCCL_SPINWIRE_BIND"),
+		.secret = setting("NCCL_SPINWIRE_SECRET"),
 		.exchange_ms = NNET_WAIT_MS,
 		.gone_ms = NNET_GONE_MS,
 		.traffic_class = config && spw_in_range(config->traffic_class, 0, 255)

@@ -110,6 +110,21 @@ def case_no_rail():
             check(len(lines) == 1 and 'no rail is usable: rail mlx5_9' in lines[0] and words in lines[0], rank.output())
 
 
+def case_secret():
+    """One secret at both ends; then another one, and one end without: no connection is made."""
+    with tempfile.TemporaryDirectory(prefix='spw-') as folder:
+        secrets = [os.path.join(folder, name) for name in ('a', 'b')]
+        for path in secrets:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), 'w', encoding='ascii') as f:
+                f.write(f'a secret, which is {path}')
+        env = {'NCCL_SPINWIRE_SECRET': secrets[0]}
+        Pair(20, 70000, env=env).end()
+        for other in (secrets[1], ''):
+            pair = Pair(1, 1, env=env, sender_env={'NCCL_SPINWIRE_SECRET': other})
+            check(pair.send.wait(pair.deadline) == 3, f'exit {pair.send.p.returncode}')
+            check('secret' in pair.send.output(), pair.send.output())
+
+
 def case_killed():
     """The other side learns it at once: NCCL's ncclRemoteError, and one line."""
     for victim in (0, 1):
@@ -152,7 +167,7 @@ def case_failover():
 
 
 CASES = {'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions, 'unlike_rails': case_unlike_rails,
-         'no_rail': case_no_rail, 'killed': case_killed, 'stopped': case_stopped, 'failover': case_failover}
+         'no_rail': case_no_rail, 'secret': case_secret, 'killed': case_killed, 'stopped': case_stopped, 'failover': case_failover}
 
 
 def main():
