@@ -5,7 +5,7 @@
  *
  *   coll.c    open, close           join.c   exchange, connections, windows
  *   proxy.c   posts become puts     end.c    how a group ends, and who is to blame
- *   cpu.c     the cpu executor      tcp.c    an exchange over TCP
+ *   cpu.c     the cpu executor      tcp.c    an exchange over TCP; door.c lets its ranks in
  *   cuda/     kernels; nocuda.c in a build without CUDA
  *
  * Who writes what: the proxy (its thread, or the owner with SPW_COLL_CALLER) has the endpoint and
@@ -123,7 +123,6 @@ uint64_t coll_ended(const struct spw_coll *c);
 int coll_check_call(struct spw_coll *c, const struct spw_coll_call *call);
 struct spw_coll_head coll_head_of(const struct spw_coll *c, const struct spw_coll_call *call,
 				  uint64_t round);
-uint64_t coll_now_ns(void);
 
 /* ---- cuda/ ---- */
 

@@ -16,14 +16,6 @@
 
 #define IDLE_SPINS 256u
 
-uint64_t coll_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ---- begin ---- */
 
 static bool apart(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)

@@ -31,8 +31,10 @@
  * There is no kernel while nothing is reduced, and kernels are loaded by spw_coll_open: lazy
  * loading of other modules, cudaFree and device resets never wait for this library between calls.
  *
- * Trust. Ranks trust the exchange. A peer can put false numbers into its contribution, as in any
- * all-reduce; it cannot change that of another rank, nor make a rank use a length or an address.
+ * Trust. Ranks trust the exchange; conf.xfer.secret keeps strangers out of the connections, the
+ * secret of spw_coll_tcp_open out of the exchange. A peer can put false numbers into its
+ * contribution, as in any all-reduce; it cannot change that of another rank, nor make a rank use a
+ * length or an address.
  *
  * Thread: a group is used by one thread at a time ("owner" below). Groups share nothing.
  */
@@ -172,17 +174,28 @@ void spw_coll_abort(struct spw_coll *coll);
 
 struct spw_coll_tcp;
 
-/* Purpose: an exchange for programs that have none: rank 0 listens, the others connect.
- * Shape: root "host:port" of rank 0, "[addr]:port"; rank_cnt as in the group.
+struct spw_coll_tcp_conf {
+	const char *root;        /* "host:port" of rank 0, "[addr]:port" */
+	uint32_t rank, rank_cnt; /* as in the group */
+	uint32_t timeout_ms;     /* until all ranks are there, and of an exchange; 0: 20000 */
+	const char *secret;      /* file, as in struct spw_xfer_conf; NULL: none */
+};
+
+/* Purpose: an exchange for programs that have none: rank 0 listens, the others connect. With a
+ *   secret only who knows it is a rank, and nobody else can change what is exchanged. Without one
+ *   whoever comes first with a rank's number has its place; the log warns, beyond loopback.
+ *   Strangers, wrong ones and broken connections are turned away, and the others are waited for.
  * Owner: the caller, until spw_coll_tcp_close; not needed any more once the group is open.
  * Thread: setup; blocks until all ranks are there, timeout_ms at most.
- * Errors: -ETIMEDOUT with the ranks that are missing; -EINVAL root; -EADDRINUSE; -EPROTO ranks that
- *   differ in rank_cnt, or of one number. */
-int spw_coll_tcp_open(const char *root, uint32_t rank, uint32_t rank_cnt, uint32_t timeout_ms,
-		      struct spw_coll_tcp **tcp_out);
+ * Errors: -ETIMEDOUT at rank 0, with the rank that is missing and why the last one was turned away,
+ *   at others if nobody listens; -EINVAL root; -EADDRINUSE; -EPROTO, at the rank that is wrong, for
+ *   another rank_cnt or a number that was taken; -EACCES another secret; those of secret=
+ * (mode=rc).
+ */
+int spw_coll_tcp_open(const struct spw_coll_tcp_conf *conf, struct spw_coll_tcp **tcp_out);
 /* Purpose: a spw_coll_exchange_fn; arg is a struct spw_coll_tcp.
  * Thread: setup.
- * Errors: -ETIMEDOUT, -ECONNRESET with the rank. */
+ * Errors: -ETIMEDOUT, -ECONNRESET, -EACCES with the rank. */
 int spw_coll_tcp_exchange(void *arg, const void *mine, void *all, size_t bytes);
 /* Shape: NULL is fine. Thread: setup. */
 void spw_coll_tcp_close(struct spw_coll_tcp *tcp);

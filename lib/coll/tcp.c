@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * An exchange over TCP, for programs without a store: a star around rank 0. Each message is a head
- * and the blob; rank 0 collects one from every rank and returns all of them.
+ * An exchange over TCP, for programs without a store: a star around rank 0. Every message is one of
+ * peer/spw_peer_channel.h, so with a secret only those who know it are ranks.
  *
- *   rank i   head (magic, i, n, bytes), blob ──►  rank 0
- *            all blobs, in the order of ranks ◄──
+ *   rank i   join: its number, count of ranks   ──►  rank 0
+ *            empty: welcome; else why not       ◄──
+ *            its blob                           ──►
+ *            all blobs, in the order of ranks   ◄──
  *
- * A connection that does not begin with such a head is closed: a stranger costs HELLO_MS at most.
+ * door.c lets ranks in. A rank that was not welcomed tries again until its own limit: strangers may
+ * have been in its way.
  * Set-up code: it waits in poll(2), never longer than the limit that the caller gave.
  */
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,30 +24,14 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "coll/coll.h"
+#include "coll/tcp.h"
 
-#define MAGIC      0x58435753u /* "SWCX" */
-#define HELLO_MS   500u
 #define CONNECT_MS 2000u
-#define RETRY_NS   20000000u
+#define TIMEOUT_MS 20000u
 
-struct head {
-	uint32_t magic, rank, rank_cnt, bytes;
-};
+/* ---- waiting ---- */
 
-struct spw_coll_tcp {
-	uint32_t rank, rank_cnt, timeout_ms;
-	int fd[SPW_COLL_RANK_MAX]; /* rank 0: of each rank; others: fd[0]; -1: none */
-};
-
-static struct coll_wait wait_of_ms(uint64_t ms)
-{
-	return coll_wait_of(coll_now_ns(), ms * 1000000u);
-}
-
-/* ---- bytes ---- */
-
-/* Errors: -ETIMEDOUT, -ECONNRESET, others of poll(2) and recv(2); without a text. */
+/* Waits once. Errors: -ETIMEDOUT, of poll(2); without a text. */
 static int wait_for(int fd, short what, struct coll_wait *wait)
 {
 	struct pollfd p = {.fd = fd, .events = what};
@@ -59,34 +45,59 @@ static int wait_for(int fd, short what, struct coll_wait *wait)
 	return rc > 0 ? 0 : rc == 0 ? -ETIMEDOUT : errno == EINTR ? 0 : -errno;
 }
 
-static int move(int fd, void *bytes, size_t len, bool send_it, struct coll_wait *wait)
+static int greet(struct peer_channel *ch, struct coll_wait *wait)
 {
-	uint8_t *at = bytes;
+	int rc;
 
-	while (len) {
-		ssize_t n = send_it ? send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT)
-				    : recv(fd, at, len, MSG_DONTWAIT);
-		int rc;
+	while ((rc = peer_channel_greet(ch)) == -EAGAIN && !(rc = wait_for(ch->fd, POLLIN, wait)))
+		;
+	return rc;
+}
 
-		if (n == 0)
-			return -ECONNRESET;
-		if (n > 0) {
-			at += n;
-			len -= (size_t)n;
-			continue;
-		}
-		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-			return -errno;
-		rc = wait_for(fd, send_it ? POLLOUT : POLLIN, wait);
-		if (rc)
-			return rc;
-	}
-	return 0;
+int coll_tcp_say(struct peer_channel *ch, const void *bytes, size_t len, struct coll_wait *wait)
+{
+	int rc;
+
+	while ((rc = peer_channel_send(ch, bytes, (uint32_t)len)) == -EAGAIN &&
+	       !(rc = wait_for(ch->fd, POLLOUT, wait)))
+		;
+	return rc;
+}
+
+static int hear(struct peer_channel *ch, void *bytes, size_t max, uint32_t *len_out,
+		struct coll_wait *wait)
+{
+	int rc;
+
+	while ((rc = peer_channel_receive(ch, bytes, (uint32_t)max, len_out)) == -EAGAIN &&
+	       !(rc = wait_for(ch->fd, POLLIN, wait)))
+		;
+	return rc;
+}
+
+static int hear_all(struct peer_channel *ch, void *bytes, size_t len, struct coll_wait *wait)
+{
+	uint32_t got;
+	int rc = hear(ch, bytes, len, &got, wait);
+
+	return rc ? rc : got == len ? 0 : -EPROTO;
+}
+
+void coll_tcp_shut(struct peer_channel *ch)
+{
+	if (ch->fd >= 0)
+		close(ch->fd);
+	ch->fd = -1;
+}
+
+const char *coll_tcp_reason(int rc)
+{
+	return rc == -EACCES ? "it has another secret, or none" : strerror(-rc);
 }
 
 /* ---- addresses ---- */
 
-static int resolve(const char *root, bool passive, struct addrinfo **list_out)
+int coll_tcp_resolve(const char *root, bool passive, struct addrinfo **list_out)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 				       .ai_flags = passive ? AI_PASSIVE : 0};
@@ -106,116 +117,53 @@ static int resolve(const char *root, bool passive, struct addrinfo **list_out)
 	return rc ? spw_err(EINVAL, "%s: %s", root, gai_strerror(rc)) : 0;
 }
 
-static void no_delay(int fd)
+/* IPv4 as IPv4-mapped IPv6, as in peer/. */
+bool coll_tcp_address(const struct addrinfo *a, struct sockaddr_in6 *to)
 {
-	const int on = 1;
+	const void *from = a->ai_addr;
 
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* an optimization */
-}
+	*to = (struct sockaddr_in6){.sin6_family = AF_INET6};
+	if (a->ai_family == AF_INET6) {
+		*to = *(const struct sockaddr_in6 *)from;
+	} else if (a->ai_family == AF_INET) {
+		const struct sockaddr_in *v4 = from;
 
-/* ---- rank 0 ---- */
-
-static int listen_on(const char *root, int *fd_out)
-{
-	const int on = 1;
-	struct addrinfo *list, *a;
-	int rc = resolve(root, true, &list), error = 0;
-
-	if (rc)
-		return rc;
-	for (a = list, *fd_out = -1; a && *fd_out < 0; a = a->ai_next) {
-		int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		if (fd >= 0 && !bind(fd, a->ai_addr, a->ai_addrlen) &&
-		    !listen(fd, SPW_COLL_RANK_MAX)) {
-			*fd_out = fd;
-			break;
-		}
-		error = errno;
-		if (fd >= 0)
-			close(fd);
+		to->sin6_port = v4->sin_port;
+		to->sin6_addr = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+		memcpy(&to->sin6_addr.s6_addr[12], &v4->sin_addr, 4);
 	}
-	freeaddrinfo(list);
-	return *fd_out >= 0 ? 0 : spw_err(error, "%s: %s", root, strerror(error));
-}
-
-/* One connection: a rank, or a stranger. Errors: only what ends the whole attempt. */
-static int welcome(struct spw_coll_tcp *t, int fd)
-{
-	struct coll_wait wait = wait_of_ms(HELLO_MS);
-	struct head h;
-
-	no_delay(fd);
-	if (move(fd, &h, sizeof(h), false, &wait) || h.magic != MAGIC) {
-		close(fd);
-		return 0;
-	}
-	if (h.rank_cnt == t->rank_cnt && spw_in_range(h.rank, 1, t->rank_cnt - 1) &&
-	    t->fd[h.rank] < 0) {
-		t->fd[h.rank] = fd;
-		return 0;
-	}
-	close(fd);
-	if (h.rank_cnt != t->rank_cnt)
-		return spw_err(EPROTO, "rank %u counts %u ranks, rank 0 counts %u", h.rank,
-			       h.rank_cnt, t->rank_cnt);
-	return spw_err(EPROTO, "two ranks have the number %u", h.rank);
-}
-
-static uint32_t absent(const struct spw_coll_tcp *t)
-{
-	uint32_t rank = 1;
-
-	while (rank < t->rank_cnt && t->fd[rank] >= 0)
-		rank++;
-	return rank;
-}
-
-static int gather(struct spw_coll_tcp *t, const char *root)
-{
-	struct coll_wait wait = wait_of_ms(t->timeout_ms);
-	int listen_fd, rc = listen_on(root, &listen_fd);
-
-	if (rc)
-		return rc;
-	while (!rc && absent(t) < t->rank_cnt) {
-		int fd;
-
-		rc = wait_for(listen_fd, POLLIN, &wait);
-		if (rc) {
-			rc = spw_err(-rc, "rank %u did not come to %s within %u ms", absent(t),
-				     root, t->timeout_ms);
-			break;
-		}
-		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-		rc = fd >= 0 ? welcome(t, fd) : 0;
-	}
-	close(listen_fd);
-	return rc;
+	return a->ai_family == AF_INET6 || a->ai_family == AF_INET;
 }
 
 /* ---- the others ---- */
 
+/* While nobody listens on a port that the kernel also gives to clients, TCP may connect a socket to
+ * itself. */
+static bool is_itself(int fd)
+{
+	struct sockaddr_storage own = {0}, far = {0};
+	socklen_t own_len = sizeof(own), far_len = sizeof(far);
+
+	return !getsockname(fd, (struct sockaddr *)&own, &own_len) &&
+	       !getpeername(fd, (struct sockaddr *)&far, &far_len) &&
+	       !memcmp(&own, &far, sizeof(own));
+}
+
 /* Connects once. Returns: 0; -EAGAIN: rank 0 may not listen yet. */
-static int connect_once(const struct addrinfo *list, uint64_t left_ms, int *fd_out)
+static int connect_once(const struct addrinfo *list, struct coll_wait *whole, int *fd_out)
 {
 	for (const struct addrinfo *a = list; a; a = a->ai_next) {
-		int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		struct coll_wait wait =
+			coll_tcp_wait(SPW_MIN(whole->left_ns / 1000000, CONNECT_MS));
 		socklen_t len = sizeof(int);
-		struct coll_wait wait = wait_of_ms(SPW_MIN(left_ms, CONNECT_MS));
-		int error = 0;
+		struct sockaddr_in6 at;
+		int error, fd = coll_tcp_address(a, &at) ? peer_socket_connect(&at) : -1;
 
 		if (fd < 0)
 			continue;
-		if (connect(fd, a->ai_addr, a->ai_addrlen))
-			error = errno;
-		if (error == EINPROGRESS) {
-			error = -wait_for(fd, POLLOUT, &wait);
-			if (!error)
-				(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-		}
-		if (!error) {
+		error = -wait_for(fd, POLLOUT, &wait);
+		if (!error && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) && !error &&
+		    !is_itself(fd)) {
 			*fd_out = fd;
 			return 0;
 		}
@@ -224,47 +172,87 @@ static int connect_once(const struct addrinfo *list, uint64_t left_ms, int *fd_o
 	return -EAGAIN;
 }
 
+/* What a refusal says is another program's text. */
+static int refused_by(const char *root, char *why, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++)
+		why[i] = why[i] < ' ' || why[i] > '~' ? '?' : why[i];
+	return spw_err(EPROTO, "rank 0 at %s: %.*s", root, (int)len, why);
+}
+
+/* Returns: 0: this rank has its place; -EAGAIN: it may have been turned away for others' sake;
+ * other errors have a text. */
+static int join_once(struct spw_coll_tcp *t, const char *root, int fd, struct coll_wait *wait)
+{
+	const struct coll_join_msg join = {spw_cpu_to_be32(t->rank), spw_cpu_to_be32(t->rank_cnt)};
+	struct peer_channel *ch = &t->rank_ch[0];
+	char why[COLL_WHY_BYTES];
+	uint32_t len = 0;
+	int rc = peer_channel_begin(ch, fd, true, &t->secret);
+
+	rc = rc ? rc : greet(ch, wait);
+	rc = rc ? rc : coll_tcp_say(ch, &join, sizeof(join), wait);
+	rc = rc ? rc : hear(ch, why, sizeof(why), &len, wait);
+	if (!rc && !len)
+		return 0;
+	coll_tcp_shut(ch);
+	if (!rc)
+		return refused_by(root, why, len);
+	if (rc == -EACCES || rc == -EPROTO || rc == -EMSGSIZE)
+		return spw_err(-rc, "%s: %s", root,
+			       rc == -EACCES ? coll_tcp_reason(rc)
+					     : "is no rank 0 of this version");
+	return -EAGAIN;
+}
+
 static int reach(struct spw_coll_tcp *t, const char *root)
 {
-	const struct timespec nap = {.tv_nsec = RETRY_NS};
-	struct coll_wait wait = wait_of_ms(t->timeout_ms);
-	struct head h = {.magic = MAGIC, .rank = t->rank, .rank_cnt = t->rank_cnt};
+	const struct timespec nap = {.tv_nsec = COLL_RETRY_NS};
+	struct coll_wait wait = coll_tcp_wait(t->timeout_ms);
 	struct addrinfo *list;
-	int rc = resolve(root, false, &list);
+	bool met = false, over = false;
+	int fd, rc = coll_tcp_resolve(root, false, &list);
 
 	if (rc)
 		return rc;
-	while ((rc = connect_once(list, wait.left_ns / 1000000, &t->fd[0])) == -EAGAIN &&
-	       !coll_wait_is_over(&wait, coll_now_ns()))
-		nanosleep(&nap, NULL);
+	do {
+		rc = connect_once(list, &wait, &fd);
+		met |= !rc;
+		rc = rc ? rc : join_once(t, root, fd, &wait);
+		over = coll_wait_is_over(&wait, coll_now_ns());
+	} while (rc == -EAGAIN && !over && !nanosleep(&nap, NULL));
 	freeaddrinfo(list);
-	if (rc)
-		return spw_err(ETIMEDOUT, "rank 0 does not listen on %s after %u ms", root,
-			       t->timeout_ms);
-	no_delay(t->fd[0]);
-	rc = move(t->fd[0], &h, sizeof(h), true, &wait);
-	return rc ? spw_err(-rc, "%s: %s", root, strerror(-rc)) : 0;
+	if (rc != -EAGAIN)
+		return rc;
+	return met ? spw_err(EACCES,
+			     "who listens on %s gave no place within %u ms: is it rank 0, with the "
+			     "same secret?",
+			     root, t->timeout_ms)
+		   : spw_err(ETIMEDOUT, "rank 0 does not listen on %s after %u ms", root,
+			     t->timeout_ms);
 }
 
 /* ---- calls ---- */
 
-int spw_coll_tcp_open(const char *root, uint32_t rank, uint32_t rank_cnt, uint32_t timeout_ms,
-		      struct spw_coll_tcp **tcp_out)
+int spw_coll_tcp_open(const struct spw_coll_tcp_conf *conf, struct spw_coll_tcp **tcp_out)
 {
 	struct spw_coll_tcp *t;
 	int rc;
 
 	*tcp_out = NULL;
-	if (!spw_in_range(rank_cnt, 2, SPW_COLL_RANK_MAX) || rank >= rank_cnt)
-		return spw_err(EINVAL, "rank %u of %u: 2 .. %u ranks, numbered from 0", rank,
-			       rank_cnt, SPW_COLL_RANK_MAX);
+	if (!spw_in_range(conf->rank_cnt, 2, SPW_COLL_RANK_MAX) || conf->rank >= conf->rank_cnt)
+		return spw_err(EINVAL, "rank %u of %u: 2 .. %u ranks, numbered from 0", conf->rank,
+			       conf->rank_cnt, SPW_COLL_RANK_MAX);
 	t = malloc(sizeof(*t));
 	if (!t)
 		return spw_err(ENOMEM, "no memory for an exchange");
-	*t = (struct spw_coll_tcp){.rank = rank, .rank_cnt = rank_cnt, .timeout_ms = timeout_ms};
+	*t = (struct spw_coll_tcp){.rank = conf->rank,
+				   .rank_cnt = conf->rank_cnt,
+				   .timeout_ms = conf->timeout_ms ? conf->timeout_ms : TIMEOUT_MS};
 	for (uint32_t i = 0; i < SPW_COLL_RANK_MAX; i++)
-		t->fd[i] = -1;
-	rc = rank ? reach(t, root) : gather(t, root);
+		t->rank_ch[i].fd = -1;
+	rc = conf->secret ? peer_secret_read(conf->secret, &t->secret) : 0;
+	rc = rc ? rc : t->rank ? reach(t, conf->root) : coll_door_gather(t, conf->root);
 	if (rc) {
 		spw_coll_tcp_close(t);
 		return rc;
@@ -278,37 +266,28 @@ static int collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct coll_
 	uint32_t rank = 1;
 	int rc = 0;
 
-	for (; rank < t->rank_cnt && !rc; rank++) {
-		struct head h;
-
-		rc = move(t->fd[rank], &h, sizeof(h), false, wait);
-		if (!rc && (h.magic != MAGIC || h.bytes != bytes))
-			rc = -EPROTO;
-		rc = rc ? rc : move(t->fd[rank], (uint8_t *)all + rank * bytes, bytes, false, wait);
-	}
+	for (; rank < t->rank_cnt && !rc; rank++)
+		rc = hear_all(&t->rank_ch[rank], (uint8_t *)all + rank * bytes, bytes, wait);
 	if (rc)
-		return spw_err(-rc, "from rank %u: %s", rank - 1, strerror(-rc));
+		return spw_err(-rc, "from rank %u: %s", rank - 1, coll_tcp_reason(rc));
 	for (rank = 1; rank < t->rank_cnt && !rc; rank++)
-		rc = move(t->fd[rank], all, t->rank_cnt * bytes, true, wait);
-	return rc ? spw_err(-rc, "to rank %u: %s", rank - 1, strerror(-rc)) : 0;
+		rc = coll_tcp_say(&t->rank_ch[rank], all, t->rank_cnt * bytes, wait);
+	return rc ? spw_err(-rc, "to rank %u: %s", rank - 1, coll_tcp_reason(rc)) : 0;
 }
 
 static int hand_in(struct spw_coll_tcp *t, const void *mine, void *all, size_t bytes,
 		   struct coll_wait *wait)
 {
-	struct head h = {
-		.magic = MAGIC, .rank = t->rank, .rank_cnt = t->rank_cnt, .bytes = (uint32_t)bytes};
-	int rc = move(t->fd[0], &h, sizeof(h), true, wait);
+	int rc = coll_tcp_say(&t->rank_ch[0], mine, bytes, wait);
 
-	rc = rc ? rc : move(t->fd[0], (void *)(uintptr_t)mine, bytes, true, wait);
-	rc = rc ? rc : move(t->fd[0], all, t->rank_cnt * bytes, false, wait);
-	return rc ? spw_err(-rc, "with rank 0: %s", strerror(-rc)) : 0;
+	rc = rc ? rc : hear_all(&t->rank_ch[0], all, t->rank_cnt * bytes, wait);
+	return rc ? spw_err(-rc, "with rank 0: %s", coll_tcp_reason(rc)) : 0;
 }
 
 int spw_coll_tcp_exchange(void *arg, const void *mine, void *all, size_t bytes)
 {
 	struct spw_coll_tcp *t = arg;
-	struct coll_wait wait = wait_of_ms(t->timeout_ms);
+	struct coll_wait wait = coll_tcp_wait(t->timeout_ms);
 
 	if (t->rank)
 		return hand_in(t, mine, all, bytes, &wait);
@@ -321,7 +300,7 @@ void spw_coll_tcp_close(struct spw_coll_tcp *tcp)
 	if (!tcp)
 		return;
 	for (uint32_t i = 0; i < SPW_COLL_RANK_MAX; i++)
-		if (tcp->fd[i] >= 0)
-			close(tcp->fd[i]);
+		coll_tcp_shut(&tcp->rank_ch[i]);
+	peer_secret_wipe(&tcp->secret);
 	free(tcp);
 }

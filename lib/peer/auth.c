@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -33,28 +34,43 @@ static int check_file(const char *path, const struct stat *st)
 	return 0;
 }
 
-/* One newline is dropped: an editor adds it. The buffer of the caller is two bytes longer than the
- * longest secret, so a file that is too long shows as such. */
-static int take(const char *path, uint8_t *text, ssize_t len, struct peer_secret *secret)
+/* One newline is dropped: an editor adds it. */
+int peer_secret_take(const char *what, const uint8_t *text, size_t len,
+		     struct peer_secret *secret_out)
 {
+	secret_out->len = 0;
 	if (len > 0 && text[len - 1] == '\n')
 		len--;
-	if (len < (ssize_t)PEER_SECRET_MIN || len > (ssize_t)PEER_SECRET_MAX)
+	if (len < PEER_SECRET_MIN || len > PEER_SECRET_MAX)
 		return spw_err(EINVAL,
-			       "secret=%s holds %zd bytes: use %u to %u (head -c 32 /dev/urandom | "
+			       "%s holds %zu bytes: use %u to %u (head -c 32 /dev/urandom | "
 			       "base64)",
-			       path, len, PEER_SECRET_MIN, PEER_SECRET_MAX);
-	memcpy(secret->byte, text, (size_t)len);
-	secret->len = (uint32_t)len;
+			       what, len, PEER_SECRET_MIN, PEER_SECRET_MAX);
+	memcpy(secret_out->byte, text, len);
+	secret_out->len = (uint32_t)len;
 	return 0;
+}
+
+/* The buffer is two bytes longer than the longest secret, so a file that is too long shows as such.
+ */
+static int take_from(const char *path, int fd, struct peer_secret *secret)
+{
+	uint8_t text[PEER_SECRET_MAX + 2];
+	char what[512];
+	ssize_t len = read(fd, text, sizeof(text));
+	int rc;
+
+	snprintf(what, sizeof(what), "secret=%s", path);
+	rc = len < 0 ? spw_err(errno, "%s: %s", what, strerror(errno))
+		     : peer_secret_take(what, text, (size_t)len, secret);
+	explicit_bzero(text, sizeof(text));
+	return rc;
 }
 
 /* O_NONBLOCK: a FIFO in the file's place must not block the start; check_file refuses it. */
 int peer_secret_read(const char *path, struct peer_secret *secret_out)
 {
-	uint8_t text[PEER_SECRET_MAX + 2];
 	struct stat st;
-	ssize_t len;
 	int rc, fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
 	secret_out->len = 0;
@@ -62,12 +78,7 @@ int peer_secret_read(const char *path, struct peer_secret *secret_out)
 		return spw_err(errno, "secret=%s: %s", path, strerror(errno));
 	rc = fstat(fd, &st) ? spw_err(errno, "secret=%s: %s", path, strerror(errno))
 			    : check_file(path, &st);
-	if (!rc) {
-		len = read(fd, text, sizeof(text));
-		rc = len < 0 ? spw_err(errno, "secret=%s: %s", path, strerror(errno))
-			     : take(path, text, len, secret_out);
-		explicit_bzero(text, sizeof(text));
-	}
+	rc = rc ? rc : take_from(path, fd, secret_out);
 	close(fd);
 	return rc;
 }
@@ -79,8 +90,8 @@ void peer_secret_wipe(struct peer_secret *secret)
 
 /* Without a secret the MAC is all zeros, which only another side without one accepts: the exchange
  * keeps one format, and peers= is the only barrier (conn.c warns). */
-void peer_mac(const struct peer_secret *secret, const char *label, const uint8_t *transcript,
-	      size_t len, uint8_t mac_out[PEER_MAC_BYTES])
+void peer_mac_parts(const struct peer_secret *secret, const char *label, const struct iovec *part,
+		    size_t cnt, uint8_t mac_out[PEER_MAC_BYTES])
 {
 	struct hmac_sha256_ctx ctx;
 
@@ -90,9 +101,18 @@ void peer_mac(const struct peer_secret *secret, const char *label, const uint8_t
 		return;
 	hmac_sha256_set_key(&ctx, secret->len, secret->byte);
 	hmac_sha256_update(&ctx, strlen(label) + 1, (const uint8_t *)label);
-	hmac_sha256_update(&ctx, len, transcript);
+	for (size_t i = 0; i < cnt; i++)
+		hmac_sha256_update(&ctx, part[i].iov_len, part[i].iov_base);
 	hmac_sha256_digest(&ctx, PEER_MAC_BYTES, mac_out);
 	explicit_bzero(&ctx, sizeof(ctx));
+}
+
+void peer_mac(const struct peer_secret *secret, const char *label, const uint8_t *transcript,
+	      size_t len, uint8_t mac_out[PEER_MAC_BYTES])
+{
+	const struct iovec all = {(void *)(uintptr_t)transcript, len};
+
+	peer_mac_parts(secret, label, &all, 1, mac_out);
 }
 
 bool peer_mac_same(const uint8_t a[PEER_MAC_BYTES], const uint8_t b[PEER_MAC_BYTES])

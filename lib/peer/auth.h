@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The shared secret of mode=rc: read from a file, and the key of an HMAC-SHA-256 (RFC 2104, FIPS
- * 180-4; by nettle) over the transcript of an exchange (peer/hello.h).
+ * The shared secret of two sides: read from a file, and the key of an HMAC-SHA-256 (RFC 2104, FIPS
+ * 180-4; by nettle) over the transcript of an exchange (peer/hello.h) or over one message
+ * (peer/spw_peer_channel.h).
  */
 #ifndef SPW_PEER_AUTH_H
 #define SPW_PEER_AUTH_H
+
+#include <sys/uio.h>
 
 #include "base/spw_types.h"
 
@@ -18,6 +21,12 @@ struct peer_secret {
 	uint32_t len; /* 0: none */
 	uint8_t byte[PEER_SECRET_MAX];
 };
+
+/* Purpose: takes len bytes of text as a secret; one newline at the end is not part of it. what
+ * names their source in the error. Thread: setup. Errors: -EINVAL: fewer than PEER_SECRET_MIN
+ * bytes, or more than PEER_SECRET_MAX. */
+int peer_secret_take(const char *what, const uint8_t *text, size_t len,
+		     struct peer_secret *secret_out);
 
 /* Purpose: reads a secret of PEER_SECRET_MIN .. PEER_SECRET_MAX bytes; one newline at the end is
  * not part of it.
@@ -34,6 +43,10 @@ void peer_secret_wipe(struct peer_secret *secret);
  * a secret. Thread: any. */
 void peer_mac(const struct peer_secret *secret, const char *label, const uint8_t *transcript,
 	      size_t len, uint8_t mac_out[PEER_MAC_BYTES]);
+
+/* Purpose: peer_mac over the bytes of cnt parts, in order. Thread: any. */
+void peer_mac_parts(const struct peer_secret *secret, const char *label, const struct iovec *part,
+		    size_t cnt, uint8_t mac_out[PEER_MAC_BYTES]);
 
 /* Returns: true if both are equal; in constant time. Thread: any. */
 bool peer_mac_same(const uint8_t a[PEER_MAC_BYTES], const uint8_t b[PEER_MAC_BYTES]);

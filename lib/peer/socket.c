@@ -17,8 +17,8 @@
 
 #include "peer/spw_peer_socket.h"
 
-#define BACKLOG      16
-#define KEEP_IDLE_S  5 /* a host that died silently is noticed after 5 + 3 * 2 s */
+#define BACKLOG      128 /* beyond it the kernel drops, and an honest peer waits for a second */
+#define KEEP_IDLE_S  5   /* a host that died silently is noticed after 5 + 3 * 2 s */
 #define KEEP_EVERY_S 2
 #define KEEP_TRIES   3
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rank.py RANK RANKS DEVICE PORT PORT_AGAIN: a rank that reduces until its group ends, says how, and opens another with the ranks that
+"""rank.py RANK RANKS DEVICE PORT PORT_AGAIN SECRET: a rank that reduces until its group ends, says how, and opens another with the ranks that
 are left. Every bit of every sum is compared. ranks_test.py does harm to some of them."""
 import array
 import ctypes
@@ -40,14 +40,14 @@ def turns(group, count, said=lambda turn: None):
         said(turn)
 
 
-def open_group(rank, ranks, device, port):
-    return spinwire_coll.Group(rank, ranks, root=f'127.0.0.1:{port}', rails=device, bind='127.0.0.1:0', timeout_ms=1500, join_ms=20000,
-                               bytes_max=65536)
+def open_group(rank, ranks, device, port, secret):
+    return spinwire_coll.Group(rank, ranks, root=f'127.0.0.1:{port}', rails=device, bind='127.0.0.1:0', secret=secret, timeout_ms=1500,
+                               join_ms=20000, bytes_max=65536)
 
 
 def main():
     rank, ranks = map(int, sys.argv[1:3])
-    device, port, again = sys.argv[3:6]
+    device, port, again, secret = sys.argv[3:7]
     last = [time.monotonic()]
 
     def said(turn):
@@ -56,13 +56,13 @@ def main():
             print('under way', flush=True)
 
     try:
-        with open_group(rank, ranks, device, port) as group:
+        with open_group(rank, ranks, device, port, secret) as group:
             turns(group, -1, said)
     except spinwire_coll.Error as why:
         print(f'ended after {time.monotonic() - last[0]:.2f} s, lost {why.lost}: {why}', flush=True)
         left = [r for r in range(ranks) if r not in why.lost]
         if rank in left and why.lost:
-            with open_group(left.index(rank), len(left), device, again) as group:
+            with open_group(left.index(rank), len(left), device, again, secret) as group:
                 turns(group, AGAIN)
             print('again', flush=True)
 

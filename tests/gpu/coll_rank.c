@@ -61,9 +61,11 @@ static void open_group(void)
 				     .exec = SPW_COLL_CUDA,
 				     .timeout_ms = TIMEOUT_MS,
 				     .xfer = {.rails = rails, .bind = "127.0.0.1:0"}};
+	const struct spw_coll_tcp_conf tcp_conf = {
+		.root = root, .rank = rank, .rank_cnt = rank_cnt};
 	struct spw_coll_tcp *tcp;
 
-	MUST(!spw_coll_tcp_open(root, rank, rank_cnt, 20000, &tcp), "exchange");
+	MUST(!spw_coll_tcp_open(&tcp_conf, &tcp), "exchange");
 	conf.exchange_arg = tcp;
 	MUST(!spw_coll_open(&conf, &coll), "open");
 	spw_coll_tcp_close(tcp);

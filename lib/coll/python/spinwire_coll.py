@@ -2,7 +2,7 @@
 """One-shot collectives between 2 to 8 ranks (coll/spw_coll.h), by ctypes: torch is used where a tensor is given, and not needed.
 
     import spinwire_coll
-    group = spinwire_coll.Group(rank, ranks, root='10.0.0.1:29600', device='cuda')
+    group = spinwire_coll.Group(rank, ranks, root='10.0.0.1:29600', secret='/etc/spinwire.secret', device='cuda')
     group.all_reduce(tensor)                       # in place, in the current stream
     group.all_gather(whole, tensor)
     group.check(); group.close()                   # after a synchronize: how it went
@@ -13,6 +13,7 @@ check(), and in every later call. libspinwire-coll.so is found beside this file,
 import ctypes
 import functools
 import os
+import warnings
 
 TYPES = {'f32': (0, 4), 'bf16': (1, 2), 'f16': (2, 2)}
 TORCH_TYPES = {'torch.float32': 'f32', 'torch.bfloat16': 'bf16', 'torch.float16': 'f16'}
@@ -41,6 +42,11 @@ class _Conf(ctypes.Structure):  # struct spw_coll_conf
                 ('join_ms', ctypes.c_uint32), ('xfer', _XferConf)]
 
 
+class _TcpConf(ctypes.Structure):  # struct spw_coll_tcp_conf
+    _fields_ = [('root', ctypes.c_char_p), ('rank', ctypes.c_uint32), ('rank_cnt', ctypes.c_uint32), ('timeout_ms', ctypes.c_uint32),
+                ('secret', ctypes.c_char_p)]
+
+
 class _Call(ctypes.Structure):  # struct spw_coll_call
     _fields_ = [('kind', ctypes.c_int), ('type', ctypes.c_int), ('op', ctypes.c_int), ('count', ctypes.c_uint64), ('in_', ctypes.c_void_p),
                 ('out', ctypes.c_void_p)]
@@ -52,7 +58,7 @@ def _load():
     lib = ctypes.CDLL(name)
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     for call, args in {'open': [pointer, pointer], 'run': [pointer, pointer], 'launch': [pointer, pointer, pointer], 'error': [pointer],
-                       'tcp_open': [ctypes.c_char_p, u32, u32, u32, pointer], 'tcp_exchange': [pointer, pointer, pointer, ctypes.c_size_t]}.items():
+                       'tcp_open': [pointer, pointer], 'tcp_exchange': [pointer, pointer, pointer, ctypes.c_size_t]}.items():
         getattr(lib, 'spw_coll_' + call).argtypes = args
     for call in ('close', 'abort', 'tcp_close'):
         function = getattr(lib, 'spw_coll_' + call)
@@ -94,21 +100,25 @@ class _Buffer:
 
 class Group:
     """rank of ranks; they find each other by root ('host:port' of rank 0), or by exchange: a function that gets this rank's bytes and
-    returns the list of all ranks' bytes. rails: 'mlx5_0+mlx5_1'; None: found by itself."""
+    returns the list of all ranks' bytes. secret: a file of 16 to 256 bytes that all ranks have (mode 600): nobody else can join, or change
+    what root= brings together. rails: 'mlx5_0+mlx5_1'; None: found by itself."""
 
-    def __init__(self, rank, ranks, root=None, exchange=None, device='cpu', rails=None, bind=None, bytes_max=0, timeout_ms=0, join_ms=0,
-                 progress_thread=True):
+    def __init__(self, rank, ranks, root=None, exchange=None, device='cpu', rails=None, bind=None, secret=None, bytes_max=0, timeout_ms=0,
+                 join_ms=0, progress_thread=True):
         self.lib, self.rank, self.ranks, self.device, self.handle = _load(), rank, ranks, device, ctypes.c_void_p()
         tcp = ctypes.c_void_p()
         if device not in ('cpu', 'cuda') or not (root or exchange):
             raise ValueError("device 'cpu' or 'cuda'; root= or exchange=")
         if not exchange:
-            self._must(self.lib.spw_coll_tcp_open(root.encode(), rank, ranks, join_ms or 20000, ctypes.byref(tcp)))
+            if not (secret or rank or root.startswith(('127.', '[::1]', 'localhost:'))):
+                warnings.warn(f'rank 0 listens on {root} without secret=: whoever reaches that port first may take a rank\'s place')
+            tcp_conf = _TcpConf(root=root.encode(), rank=rank, rank_cnt=ranks, timeout_ms=join_ms, secret=secret and os.fsencode(secret))
+            self._must(self.lib.spw_coll_tcp_open(ctypes.byref(tcp_conf), ctypes.byref(tcp)))
         self.failed = self.torch = None
         function = EXCHANGE(self._exchange_of(exchange)) if exchange else self.lib.spw_coll_tcp_exchange
         conf = _Conf(rank=rank, rank_cnt=ranks, exchange=ctypes.cast(function, ctypes.c_void_p), exchange_arg=tcp, exec=int(device == 'cuda'),
                      progress=int(not progress_thread), bytes_max=bytes_max, timeout_ms=timeout_ms, join_ms=join_ms,
-                     xfer=_XferConf(rails=rails and rails.encode(), bind=bind and bind.encode()))
+                     xfer=_XferConf(rails=rails and rails.encode(), bind=bind and bind.encode(), secret=secret and os.fsencode(secret)))
         try:
             status = self.lib.spw_coll_open(ctypes.byref(conf), ctypes.byref(self.handle))
             if self.failed:

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Private to tcp.c and door.c: the exchange over TCP, and how rank 0 lets ranks in.
+ */
+#ifndef COLL_TCP_H
+#define COLL_TCP_H
+
+#include <netdb.h>
+
+#include "coll/coll.h"
+#include "peer/spw_peer_channel.h"
+#include "peer/spw_peer_conf.h"
+#include "peer/spw_peer_socket.h"
+
+#define COLL_WHY_BYTES 160u
+#define COLL_RETRY_NS  20000000u
+
+/* The first message of a rank. */
+struct coll_join_msg {
+	spw_be32 rank, rank_cnt;
+};
+
+struct spw_coll_tcp {
+	uint32_t rank, rank_cnt, timeout_ms;
+	struct peer_secret secret;
+	/* rank 0: of each rank; others: [0]; fd -1: none */
+	struct peer_channel rank_ch[SPW_COLL_RANK_MAX];
+};
+
+SPW_INLINE struct coll_wait coll_tcp_wait(uint64_t ms)
+{
+	return coll_wait_of(coll_now_ns(), ms * 1000000u);
+}
+
+/* ---- tcp.c ---- */
+
+/* Purpose: peer_channel_send, with waiting. Returns: also -ETIMEDOUT. */
+int coll_tcp_say(struct peer_channel *ch, const void *bytes, size_t len, struct coll_wait *wait);
+/* Purpose: closes the socket, if there is one. */
+void coll_tcp_shut(struct peer_channel *ch);
+/* Returns: an error of lib/peer's channel in words. */
+const char *coll_tcp_reason(int rc);
+/* Purpose: the addresses of "host:port". Owner: the caller. Errors: -EINVAL, with a text. */
+int coll_tcp_resolve(const char *root, bool passive, struct addrinfo **list_out);
+/* Purpose: an address as lib/peer takes it. Returns: whether it is one of IP. */
+bool coll_tcp_address(const struct addrinfo *a, struct sockaddr_in6 *to);
+
+/* ---- door.c ---- */
+
+/* Purpose: rank 0: waits until all other ranks have their place. Errors: with a text. */
+int coll_door_gather(struct spw_coll_tcp *t, const char *root);
+
+#endif

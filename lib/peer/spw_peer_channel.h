@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Messages over TCP that only who knows the secret can send: each carries a MAC over the nonces of
+ * both sides, its direction, its number and its bytes, so none can be forged, replayed, left out or
+ * turned back. The bytes are not encrypted. Without a secret the MAC is zeros, which only a side
+ * without one accepts.
+ *
+ *   both at once   magic "SPWC", u32 version, nonce[32]
+ *   then each      u32 bytes, the bytes, MAC[32]           numbers are big-endian
+ *
+ * A stranger costs no memory: a message is read into the caller's buffer, and one that is longer
+ * ends the channel before its bytes are read. Nothing waits: a call that returns -EAGAIN is made
+ * again, with the same arguments, when poll(2) reports the descriptor.
+ *
+ * MAC = HMAC-SHA-256(secret, label of the direction, both nonces, u64 number, u32 bytes, the bytes)
+ * (auth.h). Thread of all: any, one at a time for each channel.
+ */
+#ifndef SPW_PEER_CHANNEL_H
+#define SPW_PEER_CHANNEL_H
+
+#include "peer/auth.h"
+
+struct peer_channel {
+	int fd; /* the caller's; -1: none */
+	bool is_client;
+	bool greeted;                        /* the other side's nonce is known */
+	const struct peer_secret *secret;    /* outlives the channel; len 0: none */
+	uint8_t nonce[2 * PEER_NONCE_BYTES]; /* the client's, the server's */
+	uint64_t sent_cnt, received_cnt;
+	size_t out_at, in_at; /* bytes of the message under way that were moved */
+	uint8_t head[8 + PEER_NONCE_BYTES];
+	uint8_t out_mac[PEER_MAC_BYTES], in_mac[PEER_MAC_BYTES];
+};
+
+/* Purpose: begins on a connected socket, and sends this side's nonce.
+ * Shape: both sides call it, one with is_client.
+ * Thread: any.
+ * Errors: -EIO no random bytes; of send(2). */
+int peer_channel_begin(struct peer_channel *ch, int fd, bool is_client,
+		       const struct peer_secret *secret);
+
+/* Purpose: waits for the other side's nonce, without which nothing can be sent.
+ * Thread: any.
+ * Returns: 0; -EAGAIN; -EPROTO the other side speaks another protocol or version; -ECONNRESET. No
+ *   text. */
+int peer_channel_greet(struct peer_channel *ch);
+
+/* Purpose: sends one message. After peer_channel_greet, or a message that was received.
+ * Thread: any.
+ * Returns: 0; -EAGAIN; -ECONNRESET; of send(2). No text. */
+int peer_channel_send(struct peer_channel *ch, const void *bytes, uint32_t len);
+
+/* Purpose: receives one message of at most max bytes; greets first.
+ * Shape: *len_out is set with 0 only; the buffer's content is undefined before.
+ * Thread: any.
+ * Returns: 0; -EAGAIN; -EACCES its MAC is wrong: the other side has another secret, or is a
+ *   stranger; -EMSGSIZE longer than max; -EPROTO; -ECONNRESET. No text. */
+int peer_channel_receive(struct peer_channel *ch, void *bytes, uint32_t max, uint32_t *len_out);
+
+/* Returns: true if the other side has closed, and all that it sent was received. Thread: any. */
+bool peer_channel_is_closed(const struct peer_channel *ch);
+
+#endif

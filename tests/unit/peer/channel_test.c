@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A channel between two ends through a man in the middle, who has every byte and no secret: what he
+ * changes, repeats, leaves out, turns back or makes up is refused, and nothing longer than the
+ * reader's buffer is read.
+ */
+#include "../unit_test.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "peer/spw_peer_channel.h"
+
+#define HELLO_BYTES      40u
+#define FRAME_BYTES(len) (4u + (len) + PEER_MAC_BYTES)
+
+/* client ── own[0] | far[0] ── the test ── far[1] | own[1] ── server */
+struct middle {
+	struct peer_secret secret[2];
+	struct peer_channel ch[2];
+	int far[2];
+};
+
+static void secret_set(struct peer_secret *secret, const char *text)
+{
+	assert_int_equal(peer_secret_take("test", (const uint8_t *)text, strlen(text), secret), 0);
+}
+
+static void meet(struct middle *m)
+{
+	for (int i = 0; i < 2; i++) {
+		int fd[2];
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+		m->far[i] = fd[1];
+		assert_int_equal(peer_channel_begin(&m->ch[i], fd[0], i == 0, &m->secret[i]), 0);
+	}
+}
+
+static void part(struct middle *m)
+{
+	for (int i = 0; i < 2; i++) {
+		close(m->ch[i].fd);
+		close(m->far[i]);
+	}
+}
+
+static size_t take(struct middle *m, int from, uint8_t *bytes, size_t len)
+{
+	ssize_t n = recv(m->far[from], bytes, len, MSG_WAITALL);
+
+	assert_int_equal(n, len);
+	return len;
+}
+
+static void give(struct middle *m, int to, const void *bytes, size_t len)
+{
+	assert_int_equal(send(m->far[to], bytes, len, 0), len);
+}
+
+static void pass(struct middle *m, int from, size_t len)
+{
+	uint8_t bytes[1024];
+
+	give(m, !from, bytes, take(m, from, bytes, len));
+}
+
+static void open_middle(struct middle *m, const char *client, const char *server)
+{
+	memset(m, 0, sizeof(*m));
+	if (client)
+		secret_set(&m->secret[0], client);
+	if (server)
+		secret_set(&m->secret[1], server);
+	meet(m);
+	pass(m, 0, HELLO_BYTES);
+	pass(m, 1, HELLO_BYTES);
+	assert_int_equal(peer_channel_greet(&m->ch[0]), 0);
+}
+
+static int hear(struct middle *m, int at, uint32_t max, char *text)
+{
+	uint32_t len = 0;
+	int rc = peer_channel_receive(&m->ch[at], text, max, &len);
+
+	if (!rc)
+		text[len] = '\0';
+	return rc;
+}
+
+static const char *const secret_a = "the secret of all ranks", *const secret_b =
+								       "another secret !!";
+
+static void both_ways(void **state SPW_UNUSED)
+{
+	const char *secrets[] = {secret_a, NULL};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(secrets); i++) {
+		struct middle m;
+		char text[64];
+
+		open_middle(&m, secrets[i], secrets[i]);
+		for (int turn = 0; turn < 3; turn++) {
+			assert_int_equal(hear(&m, 1, 63, text), -EAGAIN);
+			assert_int_equal(peer_channel_send(&m.ch[0], "ping", 4), 0);
+			pass(&m, 0, FRAME_BYTES(4));
+			assert_int_equal(hear(&m, 1, 63, text), 0);
+			assert_string_equal(text, "ping");
+			assert_int_equal(peer_channel_send(&m.ch[1], "", 0), 0);
+			pass(&m, 1, FRAME_BYTES(0));
+			assert_int_equal(hear(&m, 0, 63, text), 0);
+			assert_string_equal(text, "");
+		}
+		assert_false(peer_channel_is_closed(&m.ch[1]));
+		shutdown(m.far[1], SHUT_WR);
+		assert_true(peer_channel_is_closed(&m.ch[1]));
+		assert_int_equal(hear(&m, 1, 63, text), -ECONNRESET);
+		part(&m);
+	}
+}
+
+static void byte_by_byte(void **state SPW_UNUSED)
+{
+	struct middle m;
+	char text[64];
+
+	open_middle(&m, secret_a, secret_a);
+	assert_int_equal(peer_channel_send(&m.ch[0], "slowly", 6), 0);
+	for (size_t i = 1; i < FRAME_BYTES(6); i++) {
+		pass(&m, 0, 1);
+		assert_int_equal(hear(&m, 1, 63, text), -EAGAIN);
+	}
+	pass(&m, 0, 1);
+	assert_int_equal(hear(&m, 1, 63, text), 0);
+	assert_string_equal(text, "slowly");
+	part(&m);
+}
+
+static void every_changed_byte(void **state SPW_UNUSED)
+{
+	for (size_t i = 4; i < FRAME_BYTES(6); i++) {
+		struct middle m;
+		uint8_t frame[FRAME_BYTES(6)];
+		char text[64];
+
+		open_middle(&m, secret_a, secret_a);
+		assert_int_equal(peer_channel_send(&m.ch[0], "honest", 6), 0);
+		take(&m, 0, frame, sizeof(frame));
+		frame[i] ^= 1;
+		give(&m, 1, frame, sizeof(frame));
+		assert_int_equal(hear(&m, 1, 63, text), -EACCES);
+		part(&m);
+	}
+}
+
+static void repeated_left_out_and_turned_back(void **state SPW_UNUSED)
+{
+	uint8_t first[FRAME_BYTES(3)], second[FRAME_BYTES(3)];
+
+	for (int how = 0; how < 3; how++) {
+		struct middle m;
+		char text[64];
+
+		open_middle(&m, secret_a, secret_a);
+		assert_int_equal(peer_channel_send(&m.ch[0], "one", 3), 0);
+		assert_int_equal(peer_channel_send(&m.ch[0], "two", 3), 0);
+		take(&m, 0, first, sizeof(first));
+		take(&m, 0, second, sizeof(second));
+		if (how == 0) {
+			give(&m, 1, first, sizeof(first));
+			assert_int_equal(hear(&m, 1, 63, text), 0);
+		}
+		give(&m, how == 2 ? 0 : 1, how == 1 ? second : first, sizeof(first));
+		assert_int_equal(hear(&m, how == 2 ? 0 : 1, 63, text), -EACCES);
+		part(&m);
+	}
+}
+
+/* A frame of one conversation in another, which begins alike. */
+static void of_another_conversation(void **state SPW_UNUSED)
+{
+	struct middle m;
+	uint8_t frame[FRAME_BYTES(3)];
+	char text[64];
+
+	open_middle(&m, secret_a, secret_a);
+	assert_int_equal(peer_channel_send(&m.ch[0], "one", 3), 0);
+	take(&m, 0, frame, sizeof(frame));
+	part(&m);
+	open_middle(&m, secret_a, secret_a);
+	give(&m, 1, frame, sizeof(frame));
+	assert_int_equal(hear(&m, 1, 63, text), -EACCES);
+	part(&m);
+}
+
+static void other_secrets(void **state SPW_UNUSED)
+{
+	const char *secrets[][2] = {{secret_b, secret_a}, {NULL, secret_a}, {secret_a, NULL}};
+
+	for (size_t i = 0; i < SPW_ARRAY_CNT(secrets); i++) {
+		struct middle m;
+		char text[64];
+
+		open_middle(&m, secrets[i][0], secrets[i][1]);
+		assert_int_equal(peer_channel_send(&m.ch[0], "one", 3), 0);
+		pass(&m, 0, FRAME_BYTES(3));
+		assert_int_equal(hear(&m, 1, 63, text), -EACCES);
+		part(&m);
+	}
+}
+
+static void too_long_and_other_protocols(void **state SPW_UNUSED)
+{
+	static const uint8_t huge[] = {0xff, 0xff, 0xff, 0xff},
+			     noise[HELLO_BYTES] = "GET / HTTP/1.1";
+	struct middle m;
+	char text[64];
+
+	open_middle(&m, secret_a, secret_a);
+	give(&m, 1, huge, sizeof(huge));
+	assert_int_equal(hear(&m, 1, 63, text), -EMSGSIZE);
+	part(&m);
+	memset(&m, 0, sizeof(m));
+	meet(&m);
+	give(&m, 1, noise, sizeof(noise));
+	assert_int_equal(hear(&m, 1, 63, text), -EPROTO);
+	part(&m);
+}
+
+/* More than the socket takes at once. */
+static void resumed(void **state SPW_UNUSED)
+{
+	static uint8_t sent[1u << 20], got[sizeof(sent)];
+	struct peer_secret secret;
+	struct peer_channel ch[2];
+	uint32_t len;
+	int fd[2], out, in, waits = 0;
+
+	secret_set(&secret, secret_a);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+	assert_int_equal(peer_channel_begin(&ch[0], fd[0], true, &secret), 0);
+	assert_int_equal(peer_channel_begin(&ch[1], fd[1], false, &secret), 0);
+	assert_int_equal(peer_channel_greet(&ch[0]), 0);
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = (uint8_t)(i * 7 + i / 253);
+	do {
+		out = peer_channel_send(&ch[0], sent, sizeof(sent));
+		in = peer_channel_receive(&ch[1], got, sizeof(got), &len);
+		waits += out == -EAGAIN;
+	} while (out == -EAGAIN);
+	assert_int_equal(out, 0);
+	assert_int_equal(in, 0);
+	assert_true(waits > 0);
+	assert_memory_equal(got, sent, sizeof(sent));
+	close(fd[0]);
+	close(fd[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_ways),
+		cmocka_unit_test(byte_by_byte),
+		cmocka_unit_test(every_changed_byte),
+		cmocka_unit_test(repeated_left_out_and_turned_back),
+		cmocka_unit_test(of_another_conversation),
+		cmocka_unit_test(other_secrets),
+		cmocka_unit_test(too_long_and_other_protocols),
+		cmocka_unit_test(resumed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
