@@ -170,6 +170,7 @@ int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *con
 			       flow);
 	if (flow && (named || conf->rule_cnt))
 		return spw_err(EINVAL, "flow=all takes every frame; leave it out to name some");
+	conf->by_default = !flow && !named && !conf->rule_cnt;
 	return conf->rule_cnt ? 0 : rules_without_ports(conf);
 }
 

@@ -7,13 +7,16 @@
  */
 #include "rdma/spw_rdma_netdev.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "base/spw_netdev.h"
 
 #define MTU_DFLT 1500u
 #define MTU_MIN  68u
@@ -153,4 +156,19 @@ void rdma_eth_mac(const struct rdma_dev *dev, uint8_t mac_out[6])
 	    sscanf(line, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &m[0], &m[1], &m[2], &m[3], &m[4],
 		   &m[5]) != 6)
 		memset(mac_out, 0, 6);
+}
+
+int rdma_eth_check_use(const struct rdma_dev *dev, const struct rdma_flow_conf *flow)
+{
+	char netdev[IF_NAMESIZE], why[80];
+
+	netdev_of(dev, netdev);
+	if (!flow->by_default || !netdev[0] || !spw_netdev_in_use(netdev, why, sizeof(why)))
+		return 0;
+	return spw_err(
+		EBUSY,
+		"%s: %s, and without a key this port takes every frame from the kernel: name "
+		"those that it should get (udp=, tcp=, ipv4=, ipv6=, mac=, vlan=), or write "
+		"flow=all",
+		dev->name, why);
 }

@@ -39,6 +39,7 @@ struct rdma_flow_conf {
 	uint8_t ipv4[4], ipv6[16]; /* in network byte order */
 	struct rdma_rule rule[RDMA_FLOW_RULE_MAX];
 	uint32_t rule_cnt;
+	bool by_default; /* all frames because there was no key */
 };
 
 /* Purpose: parses mac=, vlan=, ipv4=, ipv6=, udp=, tcp= (the last two may be repeated) and

@@ -12,6 +12,7 @@
 
 #include "base/spw_ethtool.h"
 #include "rdma/spw_rdma.h"
+#include "rdma/spw_rdma_flow.h"
 
 /* What the physical port of a device counted before the start (base/spw_ethtool.h). */
 struct rdma_phy {
@@ -39,6 +40,12 @@ uint32_t rdma_eth_mtu(const struct rdma_dev *dev, uint64_t asked);
  * interface's MTU if that is less. A longer frame ends the send queue with a length error.
  * Thread: setup. */
 uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu);
+
+/* Purpose: refuses to take every frame of an interface that the kernel uses, unless flow=all says
+ * so.
+ * Thread: setup.
+ * Errors: -EBUSY with what it is used for, and the keys. */
+int rdma_eth_check_use(const struct rdma_dev *dev, const struct rdma_flow_conf *flow);
 
 /* Purpose: the Ethernet address of the device's interface; all 0 if it is unknown.
  * Thread: setup. */

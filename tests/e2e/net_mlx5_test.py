@@ -7,7 +7,7 @@ import subprocess
 
 import spwtest
 from gen_test import generate
-from spwtest import Run, Skip, balanced, check, equal, spwlab
+from spwtest import Run, Skip, balanced, check, equal, one_line, spwlab
 from veth_test import in_namespace, ip
 
 TOOL = os.path.join(spwlab.TOOLS, "with-softhca")
@@ -54,6 +54,28 @@ def test_no_silent_loop():
         equal(phy["inside_nic"], inside, f"inside_nic of {phy}")
         equal(phy["tx_packets"] >= gen["sent"] > 0, not inside, f"{phy}, {gen['sent']} sent")
         equal(f"NO CABLE: {gen['sent']} frames" in out, inside, out)
+
+
+def test_interface_in_use():
+    """An interface that the kernel uses is not taken from it whole, unless the port says so; frames that are named are."""
+    near = under("--netdev", INTERFACES[0])
+    ports = ("mlx5:mlx5_0,mode=eth", "verbs:mlx5_0,mode=eth", f"ethdev:5c00:01:00.0,{PMD}")
+
+    def opens(port, status=0, *says):
+        with Run(["--port", port, "--executor", "inline", "--seconds", "0.1", "--litmus", "off"], no_pci=False, under=near) as run:
+            run.finish(status=status)
+            if status:
+                one_line(run, *says)
+
+    opens(ports[0])
+    ip("route", "add", "default", "dev", INTERFACES[0])
+    opens(ports[0], 2, f"{INTERFACES[0]} has the default route", "flow=all")
+    ip("route", "del", "default")
+    ip("addr", "add", "10.77.0.1/24", "dev", INTERFACES[0])
+    for port in ports:
+        opens(port, 2, f"{INTERFACES[0]} has the address 10.77.0.1", "flow=all")
+        opens(f"{port},flow=all")
+    opens(f"{ports[0]},udp=5357")
 
 
 if __name__ == "__main__":

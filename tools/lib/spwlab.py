@@ -230,7 +230,8 @@ def device_path(device, peer):
     text = f"spinwire's mlx5 port on {device}, the source on {peer}"
     if one_port(device, peer):
         text += ": one physical port, so frames turn round inside the NIC and NO CABLE is tested (--peer names the device at its other end)"
-    return Path("device", text, f"mlx5:{peer},mode=eth", f"mlx5:{device},mode=eth", source_args=extra)
+    # The rest stays with the kernel: the source's addresses and port are spinwire-gen's own.
+    return Path("device", text, f"mlx5:{peer},mode=eth,ipv4=198.18.0.1", f"mlx5:{device},mode=eth,udp=5357", source_args=extra)
 
 
 def between(low, high, what=float):

@@ -21,6 +21,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "base/spw_netdev.h"
 #include "port/ethdev/ethdev.h"
 
 #define MTU_DFLT  1500u
@@ -29,7 +30,7 @@
 #define BUF_MIN   2048u /* many NICs take their buffer size in KiB, rounded down */
 #define RING_DFLT 1024u
 
-static const char *const own_key[] = {"mtu", "promisc", "stamps"};
+static const char *const own_key[] = {"flow", "mtu", "promisc", "stamps"};
 
 static bool is_own_key(const char *key)
 {
@@ -232,6 +233,24 @@ static int apply(const struct rte_eth_dev_info *info, uint16_t queue_cnt, struct
 	return 0;
 }
 
+/* A PMD beside the kernel's driver, net_mlx5 above all, takes every frame of the interface from it;
+ * net_af_packet copies them, and an echo answers strangers. */
+static int check_use(const struct spw_port_spec *spec, const struct rte_eth_dev_info *info)
+{
+	const char *flow = spw_port_spec_find(spec, "flow");
+	char name[IF_NAMESIZE], why[80];
+
+	if (flow)
+		return strcmp(flow, "all")
+			       ? spw_err(EINVAL, "flow=%s: only flow=all is known", flow)
+			       : 0;
+	if (!info->if_index || !if_indextoname(info->if_index, name) ||
+	    !spw_netdev_in_use(name, why, sizeof(why)))
+		return 0;
+	return spw_err(EBUSY, "%s, and this port gets every frame: write flow=all if that is meant",
+		       why);
+}
+
 /* An MTU is set only where the user gave one and the PMD has one: many virtual devices refuse any.
  */
 int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
@@ -247,6 +266,7 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	rc = spw_port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, &mtu);
 	rc = rc ? rc : spw_port_spec_u64(spec, "stamps", 1, 0, 1, &stamps);
 	rc = rc ? rc : spw_port_spec_u64(spec, "promisc", 1, 0, 1, &promisc);
+	rc = rc ? rc : check_use(spec, &info);
 	rc = rc ? rc : own(ep);
 	if (rc)
 		return rc;

@@ -292,7 +292,7 @@ static int ethdev_stop(struct spw_port *port)
 
 const struct spw_port_driver port_ethdev_driver = {
 	.name = "ethdev",
-	.usage = "mtu=BYTES, promisc=0|1, stamps=0|1, and the keys of the PMD",
+	.usage = "flow=all, mtu=BYTES, promisc=0|1, stamps=0|1, and the keys of the PMD",
 	.need = ethdev_need,
 	.open = ethdev_open,
 	.region_attach = ethdev_region_attach,

@@ -122,6 +122,7 @@ int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 	rc = ep->queue ? check_spec(spec, ep, &mtu) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
+	rc = rc ? rc : rdma_eth_check_use(&ep->dev.rdma, &ep->flow);
 	rc = rc ? rc : control_open(ep);
 	if (!rc) {
 		choose_inline(spec, &ep->dev);

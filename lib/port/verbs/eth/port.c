@@ -102,6 +102,7 @@ static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep,
 	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
 	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &ep->dev);
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev);
+	rc = rc ? rc : rdma_eth_check_use(&ep->dev, &ep->flow);
 	rc = rc ? rc : check_device(ep);
 	rc = rc ? rc : choose_poll(spec, ep);
 	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, &client, &ep->ctl);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Whether the kernel uses a network interface (spw_netdev.h): the default route, addresses, and the
+ * interfaces on top of it. All is read from the network namespace of the caller, but for the last,
+ * which sysfs shows of the namespace that mounted it.
+ */
+#include "base/spw_netdev.h"
+
+#include <arpa/inet.h>
+#include <glob.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#define UPPER "/upper_"
+
+/* proc_net_route: interface, destination, gateway, flags, three counts, mask. */
+static bool is_default4(const char *line, char name_out[IF_NAMESIZE])
+{
+	unsigned int to, mask;
+
+	return sscanf(line, "%15s %x %*x %*x %*d %*d %*d %x", name_out, &to, &mask) == 3 && !to &&
+	       !mask;
+}
+
+/* ipv6_route: destination, its length, five fields more, metric, flags ... interface. */
+static bool is_default6(const char *line, char name_out[IF_NAMESIZE])
+{
+	unsigned int bits;
+
+	return sscanf(line, "%*32s %x %*s %*s %*s %*s %*s %*s %*s %15s", &bits, name_out) == 2 &&
+	       !bits;
+}
+
+static bool routes_through(const char *path, bool (*is_default)(const char *line, char *name_out),
+			   const char *name)
+{
+	char line[256], found[IF_NAMESIZE];
+	FILE *f = fopen(path, "re");
+	bool yes = false;
+
+	while (f && !yes && fgets(line, sizeof(line), f))
+		yes = is_default(line, found) && !strcmp(found, name);
+	if (f)
+		fclose(f);
+	return yes;
+}
+
+/* The text of an address that others may use; an IPv6 link-local one is on every interface. */
+static bool addr_text(const struct sockaddr *addr, char *text_out, socklen_t bytes)
+{
+	const struct sockaddr_in6 *six = (const void *)addr;
+
+	if (addr->sa_family == AF_INET)
+		return inet_ntop(AF_INET,
+				 &((const struct sockaddr_in *)(const void *)addr)->sin_addr,
+				 text_out, bytes);
+	return addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr) &&
+	       inet_ntop(AF_INET6, &six->sin6_addr, text_out, bytes);
+}
+
+static bool has_address(const char *name, char *text_out, socklen_t bytes)
+{
+	struct ifaddrs *all = NULL;
+	bool found = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (struct ifaddrs *a = all; a && !found; a = a->ifa_next)
+		found = !strcmp(a->ifa_name, name) && a->ifa_addr &&
+			addr_text(a->ifa_addr, text_out, bytes);
+	freeifaddrs(all);
+	return found;
+}
+
+static bool own_use(const char *name, char *why_out, size_t bytes)
+{
+	char addr[INET6_ADDRSTRLEN];
+
+	if (routes_through("/proc/net/route", is_default4, name) ||
+	    routes_through("/proc/net/ipv6_route", is_default6, name)) {
+		snprintf(why_out, bytes, "%s has the default route", name);
+		return true;
+	}
+	if (!has_address(name, addr, sizeof(addr)))
+		return false;
+	snprintf(why_out, bytes, "%s has the address %s", name, addr);
+	return true;
+}
+
+bool spw_netdev_in_use(const char *name, char *why_out, size_t bytes)
+{
+	char pattern[64];
+	glob_t upper;
+	bool used = own_use(name, why_out, bytes);
+
+	snprintf(pattern, sizeof(pattern), "/sys/class/net/%.15s" UPPER "*", name);
+	if (used || glob(pattern, 0, NULL, &upper))
+		return used;
+	for (size_t i = 0; i < upper.gl_pathc && !used; i++)
+		used = own_use(strstr(upper.gl_pathv[i], UPPER) + strlen(UPPER), why_out, bytes);
+	globfree(&upper);
+	return used;
+}
