@@ -46,9 +46,9 @@ static enum ibv_mtu mtu_code(uint32_t bytes)
 	return (enum ibv_mtu)(IBV_MTU_256 + (spw_log2_floor64(bytes) - 8));
 }
 
-/* From here on the QP receives and answers. There is no MAC address in ah_attr: the kernel resolves
+/* From here on the QP receives. There is no MAC address in ah_attr: the kernel resolves
  * it from the GID's route while it serves this call. */
-static int to_rtr(struct ibv_qp *qp, const struct peer_qp_path *path)
+int peer_qp_rtr(struct ibv_qp *qp, const struct peer_qp_path *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -74,11 +74,12 @@ static int to_rtr(struct ibv_qp *qp, const struct peer_qp_path *path)
 		      "RTR");
 }
 
-/* From here on the QP sends. */
-static int to_rts(struct ibv_qp *qp, const struct peer_qp_path *path)
+/* From here on the QP sends. The rights may have been given with INIT before. */
+int peer_qp_rts(struct ibv_qp *qp, const struct peer_qp_path *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
+		.qp_access_flags = (unsigned int)path->access,
 		.timeout = path->timeout,
 		.retry_cnt = path->retry,
 		.rnr_retry = path->rnr_retry,
@@ -88,7 +89,7 @@ static int to_rts(struct ibv_qp *qp, const struct peer_qp_path *path)
 
 	return modify(qp, &attr,
 		      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			      IBV_QP_MAX_QP_RD_ATOMIC,
+			      IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS,
 		      "RTS");
 }
 
@@ -96,9 +97,9 @@ static int to_rts(struct ibv_qp *qp, const struct peer_qp_path *path)
  * awaited between RTR and RTS. */
 int peer_qp_ready(struct ibv_qp *qp, const struct peer_qp_path *path)
 {
-	int rc = to_rtr(qp, path);
+	int rc = peer_qp_rtr(qp, path);
 
-	return rc ? rc : to_rts(qp, path);
+	return rc ? rc : peer_qp_rts(qp, path);
 }
 
 int peer_qp_error(struct ibv_qp *qp)

@@ -4,12 +4,18 @@
  * The states of an RC queue pair (IBTA 10.3.1). RoCE v2 always has a global route.
  *
  *   RESET -> INIT          peer_qp_init    before receives are posted
- *   INIT -> RTR -> RTS     peer_qp_ready   when the other side's parameters are known
+ *   INIT -> RTR            peer_qp_rtr     when the other side's parameters are known
+ *   RTR -> RTS             peer_qp_rts     gives the other side its rights of access, too
+ *   INIT -> RTR -> RTS     peer_qp_ready   both
  *   any -> ERR             peer_qp_error   flushes everything that is posted
  *   ERR -> RESET           peer_qp_reset   when the flush was taken
  *
- * Thread of all: control; for lib/xfer the owner.
- * Errors of all: the device's, with a text.
+ * peer_qp_rtr and with it peer_qp_ready wait for the kernel, which looks up the MAC of the other
+ * side's GID: up to a second for a neighbour that does not answer (-ETIMEDOUT then). So they are
+ * not for a thread that moves data.
+ *
+ * Thread of all: control; for lib/xfer the owner, and for peer_qp_rtr a thread that has the QP
+ * alone. Errors of all: the device's, with a text.
  */
 #ifndef SPW_PEER_QP_H
 #define SPW_PEER_QP_H
@@ -33,8 +39,14 @@ struct peer_qp_path {
 	uint8_t dgid[16];            /* of the other end */
 };
 
-/* Thread: control. */
+/* Thread: control, or the owner of lib/xfer. path->access: the rights from now on; 0: none yet. */
 int peer_qp_init(struct ibv_qp *qp, const struct peer_qp_path *path);
+/* Thread: control, or one that has the QP alone. Errors: -ETIMEDOUT no neighbour answers for the
+ * GID; -ENETUNREACH no route; others of the device. */
+int peer_qp_rtr(struct ibv_qp *qp, const struct peer_qp_path *path);
+/* Thread: control, or the owner of lib/xfer. */
+int peer_qp_rts(struct ibv_qp *qp, const struct peer_qp_path *path);
+/* Thread: control. */
 int peer_qp_ready(struct ibv_qp *qp, const struct peer_qp_path *path);
 int peer_qp_error(struct ibv_qp *qp);
 int peer_qp_reset(struct ibv_qp *qp);

@@ -6,7 +6,6 @@
  * finds that the connection cannot go on.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,8 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "xfer/reach.h"
+#include "xfer/round.h"
 #include "xfer/xfer.h"
 
 #define FRAMES_MAX   32u  /* of one turn */
@@ -46,10 +47,19 @@ static int box_make(struct spw_xfer_conn *conn)
 	return rc;
 }
 
+int xfer_conn_attach(struct spw_xfer_conn *conn, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (epoll_ctl(conn->x->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		return spw_err(errno, "epoll_ctl: %s", strerror(errno));
+	xfer_link_start(&conn->link, fd);
+	return 0;
+}
+
 int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_conn **conn_out)
 {
 	struct spw_xfer_conn *conn = calloc(1, sizeof(*conn));
-	struct epoll_event ev = {.events = EPOLLIN};
 	int rc;
 
 	*conn_out = NULL;
@@ -64,15 +74,14 @@ int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_c
 	}
 	for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 		conn->tx[i].seq = i - XFER_SLOT_CNT;
+	conn->link.fd = -1;
 	rc = box_make(conn);
-	if (!rc && epoll_ctl(x->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
-		rc = spw_err(errno, "epoll_ctl: %s", strerror(errno));
+	if (!rc && fd >= 0)
+		rc = xfer_conn_attach(conn, fd);
 	if (rc) {
-		conn->link.fd = -1;
 		xfer_conn_free(conn);
 		return rc;
 	}
-	xfer_link_start(&conn->link, fd);
 	*conn_out = conn;
 	return 0;
 }
@@ -92,6 +101,7 @@ void xfer_conn_free(struct spw_xfer_conn *conn)
 	}
 	if (conn->link.fd >= 0)
 		close(conn->link.fd);
+	xfer_dial_end(&conn->dial);
 	release_requests(conn);
 	xfer_window_free(conn);
 	for (uint32_t i = 0; i < conn->x->dev_cnt; i++) {
@@ -182,19 +192,18 @@ static void no_rail(struct spw_xfer_conn *conn)
 	for (uint32_t i = 0; i < conn->rail_cnt && n < sizeof(list); i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%.12s: %.60s", i ? "; " : "",
 				      conn->rail[i]->stat.device,
-				      conn->rail[i]->tried ? conn->rail[i]->stat.why : "no answer");
-	xfer_conn_fail(conn, ENETUNREACH, "no rail leads there (%s)", list);
+				      *conn->rail[i]->stat.why ? conn->rail[i]->stat.why
+							       : "no answer");
+	xfer_conn_fail(conn, ENETUNREACH, "no rail leads there (%s)", n ? list : "no answer");
 }
 
+/* Without any rail a server waits for what else its client tries. */
 void xfer_conn_check_ready(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
-	bool tried = true;
-
 	if (conn->state != XFER_CONN_RAILS)
 		return;
-	for (uint32_t i = 0; i < conn->rail_cnt; i++)
-		tried &= conn->rail[i]->tried;
-	if (!tried && now_ms < conn->deadline_ms)
+	if (now_ms < conn->deadline_ms &&
+	    (!xfer_round_is_settled(conn) || (!conn->up && !conn->is_client)))
 		return;
 	if (!conn->up) {
 		no_rail(conn);
@@ -202,6 +211,7 @@ void xfer_conn_check_ready(struct spw_xfer_conn *conn, uint64_t now_ms)
 	}
 	conn->state = XFER_CONN_READY;
 	conn->x->stat.conns_up++;
+	xfer_round_report(conn);
 }
 
 /* ---- frames ---- */
@@ -210,7 +220,7 @@ static bool take_later(struct spw_xfer_conn *conn, const struct xfer_frame *f, u
 {
 	switch (f->type) {
 	case XFER_FRAME_RAIL:
-		if (f->rail.rail >= conn->rail_cnt)
+		if (!xfer_round_heard(conn, f))
 			return false;
 		xfer_rail_heard(conn->rail[f->rail.rail], f, now_ms);
 		return true;
@@ -247,8 +257,8 @@ static bool lingers(struct spw_xfer_conn *conn)
  * turn takes it. */
 static void tcp_ended(struct spw_xfer_conn *conn)
 {
-	if (conn->state == XFER_CONN_RAILS && conn->is_client)
-		no_rail(conn); /* the server found that out first */
+	if (conn->state == XFER_CONN_RAILS && conn->rail_cnt)
+		no_rail(conn); /* the other end found that out first */
 	else if (conn->state != XFER_CONN_READY)
 		xfer_conn_fail(conn, conn->is_client ? EACCES : ECONNRESET,
 			       "it closed during the exchange: are version, secret and handle "
@@ -261,12 +271,21 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 	conn->ended = true;
 }
 
+static void bad_version(struct spw_xfer_conn *conn)
+{
+	xfer_exchange_decline(conn);
+	xfer_conn_fail(conn, EPROTONOSUPPORT,
+		       "it speaks version %u of the exchange, this end %u: install the same "
+		       "spinwire at both",
+		       conn->link.version, XFER_VERSION);
+}
+
 static void bad_frame(struct spw_xfer_conn *conn, int rc)
 {
 	if (rc == -ECONNRESET)
 		tcp_ended(conn);
 	else if (rc == -EPROTONOSUPPORT)
-		xfer_conn_fail(conn, EPROTONOSUPPORT, "it speaks another version");
+		bad_version(conn);
 	else if (rc == -EACCES && conn->state < XFER_CONN_RAILS)
 		xfer_conn_fail(conn, EACCES, "it does not know the secret");
 	else if (conn->state < XFER_CONN_RAILS)
@@ -292,21 +311,20 @@ static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)
 	}
 }
 
-/* A non-blocking connect reports its result when the socket becomes writable. */
-static void finish_connect(struct spw_xfer_conn *conn)
+static void finish_connect(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
-	struct pollfd p = {.fd = conn->link.fd, .events = POLLOUT};
-	socklen_t len = sizeof(int);
-	int error = 0;
+	const int fd = xfer_dial_turn(conn, now_ms);
 
-	if (poll(&p, 1, 0) != 1)
+	if (fd == -EAGAIN)
 		return;
-	if (getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &error, &len))
-		error = errno;
-	if (error)
-		xfer_conn_fail(conn, error, "%s: does it listen there?", strerror(error));
-	else
+	if (fd < 0) {
+		xfer_conn_fail(conn, -fd, "%s: does it listen there?", strerror(-fd));
+	} else if (xfer_conn_attach(conn, fd)) {
+		close(fd);
+		xfer_conn_fail(conn, EMFILE, "%s", spw_err_text());
+	} else {
 		xfer_exchange_start(conn);
+	}
 }
 
 static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
@@ -315,6 +333,7 @@ static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
 		xfer_conn_fail(conn, ETIMEDOUT, "no answer in %u ms", conn->x->conf.exchange_ms);
 		return;
 	}
+	xfer_round_turn(conn, now_ms);
 	for (uint32_t i = 0; i < conn->rail_cnt && conn->state != XFER_CONN_FAILED; i++)
 		xfer_rail_turn(conn->rail[i], now_ms);
 	xfer_conn_check_ready(conn, now_ms);
@@ -331,7 +350,7 @@ static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
 void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard)
 {
 	if (conn->state == XFER_CONN_TCP)
-		finish_connect(conn);
+		finish_connect(conn, now_ms);
 	if (conn->state != XFER_CONN_TCP && conn->state != XFER_CONN_FAILED) {
 		(void)xfer_link_flush(conn);
 		if (heard)

@@ -16,6 +16,8 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "xfer/reach.h"
+#include "xfer/round.h"
 #include "xfer/xfer.h"
 
 #define RAILS_TEXT_MAX 256u
@@ -128,6 +130,7 @@ static int dev_open(const char *name, const char *gid, struct xfer_dev *dev)
 		rdma_dev_close(&dev->rdma);
 		return rc;
 	}
+	dev->prefix = xfer_gid_prefix(dev->gid.gid.raw, xfer_local_prefix(dev->gid.gid.raw));
 	dev->mtu = (uint16_t)rdma_dev_mtu_bytes(&dev->rdma);
 	dev->read_max = (uint8_t)SPW_MAX(
 		1, SPW_MIN(dev->rdma.attr.orig_attr.max_qp_rd_atom, (int)XFER_READ_MAX));
@@ -193,6 +196,7 @@ int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out)
 	xfer_list_init(&x->conns);
 	xfer_list_init(&x->listeners);
 	xfer_list_init(&x->mems);
+	xfer_list_init(&x->resolves);
 	x->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	rc = x->epoll_fd < 0 ? spw_err(errno, "epoll_create1: %s", strerror(errno))
 			     : take_conf(x, conf);
@@ -221,6 +225,7 @@ void spw_xfer_close(struct spw_xfer *x)
 	while (x->listeners.next != &x->listeners)
 		spw_xfer_listener_close(
 			spw_container_of(x->listeners.next, struct spw_xfer_listener, link));
+	xfer_resolve_reap(x, true);
 	while (x->mems.next != &x->mems)
 		spw_xfer_mem_dereg(spw_container_of(x->mems.next, struct spw_xfer_mem, link));
 	for (uint32_t i = 0; i < x->dev_cnt; i++)
@@ -243,6 +248,12 @@ static void on_rail(struct spw_xfer *x, uint32_t dev_idx, const struct ibv_qp *q
 			if (conn->rail[i]->dev_idx == dev_idx && (!qp || conn->rail[i]->qp == qp))
 				xfer_rail_fail(conn->rail[i], "%s", what);
 	}
+}
+
+static void on_link_up(struct spw_xfer *x, uint32_t dev_idx)
+{
+	for (struct xfer_list *l = x->conns.next; l != &x->conns; l = l->next)
+		xfer_round_link_up(spw_container_of(l, struct spw_xfer_conn, link_all), dev_idx);
 }
 
 /* QPs that an event named. They are destroyed only after the events were acknowledged:
@@ -285,7 +296,9 @@ static void dev_turn(struct spw_xfer *x, uint32_t idx)
 		on_rail(x, idx, named.entry[i].qp, named.entry[i].what);
 	for (uint16_t i = 0; i < n; i++) {
 		x->dev[idx].link_up = event[i].kind == SPW_PORT_EVENT_LINK_UP;
-		if (!x->dev[idx].link_up)
+		if (x->dev[idx].link_up)
+			on_link_up(x, idx);
+		else
 			on_rail(x, idx, NULL, event[i].text);
 	}
 }
@@ -300,6 +313,7 @@ void xfer_house(struct spw_xfer *x)
 	struct xfer_list *next;
 
 	x->house_tsc = spw_tsc_now() + x->house_every_tsc;
+	xfer_resolve_reap(x, false);
 	for (uint32_t i = 0; n > 0 && i < x->dev_cnt; i++)
 		dev_turn(x, i);
 	for (struct xfer_list *l = x->listeners.next; l != &x->listeners; l = l->next)

@@ -83,7 +83,7 @@ static void post_chunk(struct xfer_rail *rail, struct xfer_msg *msg, uint64_t of
 			  msg->mem->req.kind == SPW_XFER_HOST,
 		.bytes = len,
 		.lkey = len ? msg->mem->mr[rail->dev_idx]->lkey : 0,
-		.rkey = msg->rkey[rail->idx],
+		.rkey = msg->rkey[rail->peer_idx],
 		.imm = fin ? xfer_imm_put(*fin) : 0,
 		.laddr = msg->laddr + offset,
 		.raddr = msg->raddr + offset,
@@ -171,8 +171,8 @@ static bool post_flags(struct spw_xfer_conn *conn, struct xfer_msg *msg, uint8_t
 			.msg = msg, .kind = XFER_SENT_FLAG, .value = msg->flag << 4 | rails};
 
 		if (rails >> i & 1u)
-			post_value(conn->rail[i], msg->flag_raddr + i * FLAG_BYTES, msg->rkey[i],
-				   &sent);
+			post_value(conn->rail[i], msg->flag_raddr + i * FLAG_BYTES,
+				   msg->rkey[conn->rail[i]->peer_idx], &sent);
 	}
 	return true;
 }
@@ -248,7 +248,7 @@ static void post_joined(struct xfer_rail *rail, struct xfer_msg *msg)
 	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
 				   .in_wqe = true,
 				   .bytes = len + FLAG_BYTES,
-				   .rkey = msg->rkey[rail->idx],
+				   .rkey = msg->rkey[rail->peer_idx],
 				   .laddr = (uintptr_t)msg->join,
 				   .raddr = msg->raddr};
 	const struct xfer_sent sent = {.msg = msg, .len = len, .kind = XFER_SENT_CHUNK};

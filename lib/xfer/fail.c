@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "base/spw_log.h"
+#include "xfer/round.h"
 #include "xfer/xfer.h"
 
 /* ---- what the rail leaves ---- */
@@ -97,18 +98,19 @@ static void say_down(struct xfer_rail *rail)
 	xfer_conn_say(conn, &f);
 }
 
+/* An attempt that failed is reported by xfer_round_report, once all have been made. */
 static void report(struct xfer_rail *rail, bool was_up)
 {
 	struct spw_xfer_conn *conn = rail->conn;
 
-	if (was_up) {
-		rail->stat.outages++;
-		conn->x->stat.outages++;
+	if (!was_up) {
+		xfer_pairs_failed(&conn->pairs, rail->dev_idx, rail->peer_idx);
+		return;
 	}
-	if (was_up || !rail->tried)
-		spw_log_limited(&conn->x->limit, SPW_LOG_WARN, "xfer: %s: rail %u (%s) %s: %s",
-				conn->text, rail->idx, rail->stat.device,
-				was_up ? "failed" : "cannot be used", rail->stat.why);
+	rail->stat.outages++;
+	conn->x->stat.outages++;
+	spw_log_limited(&conn->x->limit, SPW_LOG_WARN, "xfer: %s: rail %u (%s) failed: %s",
+			conn->text, rail->idx, rail->stat.device, rail->stat.why);
 }
 
 void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
@@ -128,7 +130,7 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 	if (was_up)
 		rail->down_ns = xfer_now_ns();
 	rail->tried = true;
-	if (rail->qp && !peer_qp_error(rail->qp))
+	if (rail->qp && !rail->resolve && !peer_qp_error(rail->qp))
 		while (conn->state != XFER_CONN_FAILED && xfer_rail_take(rail))
 			;
 	if (conn->state == XFER_CONN_FAILED)
@@ -165,7 +167,7 @@ void xfer_rail_heard_down(struct xfer_rail *rail, const struct xfer_frame *frame
 	if (conn->state == XFER_CONN_FAILED)
 		return;
 	rail->state = XFER_OFF;
-	rail->retry_ms = now_ms + SPW_XFER_REJOIN_MS;
+	xfer_round_ended(rail, true, now_ms);
 	xfer_rail_settled(rail);
 }
 

@@ -103,6 +103,7 @@ int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 	if (rc <= 0)
 		return rc;
 	len = xfer_wire_head(link->in, &version);
+	link->version = version;
 	if (len < 0)
 		return len;
 	rc = fill(link, (uint32_t)len);

@@ -19,6 +19,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "peer/spw_peer_socket.h"
+#include "xfer/reach.h"
 #include "xfer/xfer.h"
 
 #define HALF_MAX   64u
@@ -27,61 +28,12 @@
 
 /* ---- where to listen ---- */
 
-static int listen_at(const struct in6_addr *ip, struct sockaddr_in6 *addr)
+static bool has_address(const struct spw_xfer_listener *l, const struct in6_addr *ip)
 {
-	*addr = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = *ip};
-	return peer_socket_listen(addr);
-}
-
-static void map_v4(uint32_t be, struct in6_addr *ip)
-{
-	*ip = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-	memcpy(&ip->s6_addr[12], &be, 4);
-}
-
-/* An address of an interface that is not loopback; IPv4 first, and no link-local ones. */
-static int listen_on_interface(struct sockaddr_in6 *addr)
-{
-	struct ifaddrs *list, *i;
-	struct in6_addr ip;
-	int fd = -EADDRNOTAVAIL;
-
-	if (getifaddrs(&list))
-		return -errno;
-	for (i = list; i && fd < 0; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
-			continue;
-		map_v4(((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr.s_addr, &ip);
-		if (!peer_is_loopback(&ip))
-			fd = listen_at(&ip, addr);
-	}
-	for (i = list; i && fd < 0; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET6)
-			continue;
-		ip = ((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr;
-		if (!IN6_IS_ADDR_LOOPBACK(&ip) && !IN6_IS_ADDR_LINKLOCAL(&ip))
-			fd = listen_at(&ip, addr);
-	}
-	freeifaddrs(list);
-	return fd;
-}
-
-static int listen_anywhere(const struct spw_xfer *x, struct sockaddr_in6 *addr)
-{
-	struct in6_addr ip;
-	int fd = -1;
-
-	for (uint32_t i = 0; i < x->dev_cnt && fd < 0; i++) {
-		memcpy(&ip, x->dev[i].gid.gid.raw, sizeof(ip));
-		if (!IN6_IS_ADDR_LINKLOCAL(&ip))
-			fd = listen_at(&ip, addr);
-	}
-	if (fd < 0)
-		fd = listen_on_interface(addr);
-	if (fd >= 0)
-		return fd;
-	map_v4(htonl(INADDR_LOOPBACK), &ip);
-	return listen_at(&ip, addr);
+	for (uint32_t i = 0; i < l->at.addr_cnt; i++)
+		if (IN6_ARE_ADDR_EQUAL(&l->at.addr[i].sin6_addr, ip))
+			return true;
+	return false;
 }
 
 /* The port that the kernel chose. */
@@ -97,37 +49,101 @@ static void learn_port(int fd, struct sockaddr_in6 *addr)
 				  : ((struct sockaddr_in6 *)(void *)&any)->sin6_port;
 }
 
-/* ---- listeners ---- */
-
-static int watch(const struct spw_xfer_listener *l, int op, uint32_t events)
+static int watch(const struct spw_xfer_listener *l, int fd, int op, uint32_t events)
 {
 	struct epoll_event ev = {.events = events};
 
-	return epoll_ctl(l->x->epoll_fd, op, l->fd, &ev)
-		       ? spw_err(errno, "epoll_ctl: %s", strerror(errno))
-		       : 0;
+	return epoll_ctl(l->x->epoll_fd, op, fd, &ev) ? -errno : 0;
 }
 
-static int listener_open(struct spw_xfer_listener *l, bool keyed)
+/* One more address. Errors: those of the socket, without a text. */
+static int listen_at(struct spw_xfer_listener *l, const struct sockaddr_in6 *addr)
+{
+	const uint32_t n = l->at.addr_cnt;
+	const int fd = peer_socket_listen(addr);
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	rc = watch(l, fd, EPOLL_CTL_ADD, EPOLLIN);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	l->fd[n] = fd;
+	l->at.addr[n] = *addr;
+	learn_port(fd, &l->at.addr[n]);
+	l->at.addr_cnt++;
+	return 0;
+}
+
+static int listen_at_ip(struct spw_xfer_listener *l, const struct in6_addr *ip)
+{
+	const struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_addr = *ip};
+
+	return listen_at(l, &addr);
+}
+
+/* One address of an interface that is not loopback and not listened on yet; IPv4 first, and no
+ * link-local ones. */
+static int listen_on_interface(struct spw_xfer_listener *l)
+{
+	struct ifaddrs *list;
+	struct in6_addr ip;
+	uint32_t prefix;
+	int rc = -EADDRNOTAVAIL;
+
+	if (getifaddrs(&list))
+		return -errno;
+	for (uint32_t v4 = 2; v4-- && rc;)
+		for (const struct ifaddrs *i = list; i && rc; i = i->ifa_next)
+			if (xfer_interface_read(i, &ip, &prefix) &&
+			    IN6_IS_ADDR_V4MAPPED(&ip) == v4 && !peer_is_loopback(&ip) &&
+			    !xfer_gid_is_local(ip.s6_addr) && !has_address(l, &ip))
+				rc = listen_at_ip(l, &ip);
+	freeifaddrs(list);
+	return rc;
+}
+
+/* With a handle: on the address of each rail, because a peer may reach one of them only, and on one
+ * other, of the network that all machines share. Without: on the first that is possible. A
+ * link-local IPv6 address is no use without the name of an interface. */
+static int listen_anywhere(struct spw_xfer_listener *l)
+{
+	const uint32_t max = l->keyed ? XFER_ADDRESS_MAX : 1;
+	struct in6_addr ip;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < l->x->dev_cnt && l->at.addr_cnt < max; i++) {
+		memcpy(&ip, l->x->dev[i].gid.gid.raw, sizeof(ip));
+		if (!IN6_IS_ADDR_LINKLOCAL(&ip) && !has_address(l, &ip))
+			(void)listen_at_ip(l, &ip); /* none of this host's in a container */
+	}
+	if (l->at.addr_cnt < max)
+		(void)listen_on_interface(l);
+	if (!l->at.addr_cnt) {
+		ip = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff, 127, [15] = 1}};
+		rc = listen_at_ip(l, &ip);
+	}
+	return rc;
+}
+
+/* ---- listeners ---- */
+
+static int listener_open(struct spw_xfer_listener *l)
 {
 	uint8_t chance[PEER_NONCE_BYTES];
 	char text[64];
+	int rc = l->x->bind_given ? listen_at(l, &l->x->bind) : listen_anywhere(l);
 
-	l->at.addr = l->x->bind;
-	l->fd = l->x->bind_given ? peer_socket_listen(&l->at.addr)
-				 : listen_anywhere(l->x, &l->at.addr);
-	if (l->fd < 0)
-		return spw_err(-l->fd, "cannot listen on %s: %s", peer_addr_text(&l->at.addr, text),
-			       strerror(-l->fd));
-	learn_port(l->fd, &l->at.addr);
-	peer_addr_text(&l->at.addr, l->text);
-	if (watch(l, EPOLL_CTL_ADD, EPOLLIN))
+	if (rc)
+		return spw_err(-rc, "cannot listen on %s: %s", peer_addr_text(&l->x->bind, text),
+			       strerror(-rc));
+	peer_addr_text(&l->at.addr[0], l->text);
+	if (l->keyed && peer_nonce(chance))
 		return -EIO;
-	if (keyed && peer_nonce(chance))
-		return -EIO;
-	if (keyed)
+	if (l->keyed)
 		memcpy(l->at.key, chance, sizeof(l->at.key));
-	l->keyed = keyed;
 	return 0;
 }
 
@@ -141,9 +157,9 @@ int spw_xfer_listen(struct spw_xfer *x, struct spw_xfer_handle *handle_out,
 	if (!l)
 		return spw_err(ENOMEM, "no memory for a listener");
 	l->x = x;
-	l->fd = -1;
+	l->keyed = handle_out != NULL;
 	xfer_list_add(&x->listeners, &l->link);
-	rc = listener_open(l, handle_out != NULL);
+	rc = listener_open(l);
 	if (rc) {
 		spw_xfer_listener_close(l);
 		return rc;
@@ -173,8 +189,8 @@ void spw_xfer_listener_close(struct spw_xfer_listener *l)
 		if (conn->listener == l)
 			xfer_conn_free(conn);
 	}
-	if (l->fd >= 0)
-		close(l->fd);
+	for (uint32_t i = 0; i < l->at.addr_cnt; i++)
+		close(l->fd[i]);
 	xfer_list_del(&l->link);
 	free(l);
 }
@@ -221,17 +237,23 @@ static void admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6
 		return;
 	}
 	conn->listener = l;
-	conn->peer.addr = *from;
+	conn->peer.addr[0] = *from;
 	conn->state = XFER_CONN_HELLO;
 	conn->deadline_ms = now_ms + l->x->conf.exchange_ms;
 	snprintf(conn->text, sizeof(conn->text), "%s", text);
 }
 
+static void watch_all(const struct spw_xfer_listener *l, uint32_t events)
+{
+	for (uint32_t i = 0; i < l->at.addr_cnt; i++)
+		(void)watch(l, l->fd[i], EPOLL_CTL_MOD, events); /* cannot fail: it has them */
+}
+
 /* Whoever waits would be reported in each turn. Without a free descriptor accept(2) fails even if
  * nobody waits. */
-static void pause_for(struct spw_xfer_listener *l, int error, uint64_t now_ms)
+static void pause_for(struct spw_xfer_listener *l, int listen_fd, int error, uint64_t now_ms)
 {
-	struct pollfd p = {.fd = l->fd, .events = POLLIN};
+	struct pollfd p = {.fd = listen_fd, .events = POLLIN};
 
 	if (poll(&p, 1, 0) != 1)
 		return;
@@ -241,26 +263,32 @@ static void pause_for(struct spw_xfer_listener *l, int error, uint64_t now_ms)
 			l->text, strerror(error),
 			error == EMFILE ? " (of this process: raise ulimit -n)" : "", PAUSE_MS);
 	l->pause_until_ms = now_ms + PAUSE_MS;
-	(void)watch(l, EPOLL_CTL_MOD, 0); /* cannot fail for a descriptor that it has */
+	watch_all(l, 0);
 }
 
-void xfer_listener_turn(struct spw_xfer_listener *l, uint64_t now_ms, bool heard)
+static void accept_at(struct spw_xfer_listener *l, int listen_fd, uint64_t now_ms)
 {
 	struct sockaddr_in6 from;
 
-	if (l->pause_until_ms && now_ms >= l->pause_until_ms) {
-		l->pause_until_ms = 0;
-		(void)watch(l, EPOLL_CTL_MOD, EPOLLIN);
-	}
-	for (uint32_t i = 0; i < ACCEPT_MAX && heard && !l->pause_until_ms; i++) {
-		int fd = peer_socket_accept(l->fd, &from);
+	for (uint32_t i = 0; i < ACCEPT_MAX; i++) {
+		int fd = peer_socket_accept(listen_fd, &from);
 
 		if (fd < 0 && fd != -EAGAIN)
-			pause_for(l, -fd, now_ms);
+			pause_for(l, listen_fd, -fd, now_ms);
 		if (fd < 0)
 			return;
 		admit(l, fd, &from, now_ms);
 	}
+}
+
+void xfer_listener_turn(struct spw_xfer_listener *l, uint64_t now_ms, bool heard)
+{
+	if (l->pause_until_ms && now_ms >= l->pause_until_ms) {
+		l->pause_until_ms = 0;
+		watch_all(l, EPOLLIN);
+	}
+	for (uint32_t i = 0; i < l->at.addr_cnt && heard && !l->pause_until_ms; i++)
+		accept_at(l, l->fd[i], now_ms);
 }
 
 /* ---- the caller's side ---- */
@@ -286,8 +314,8 @@ int spw_xfer_accept(struct spw_xfer_listener *listener, struct spw_xfer_conn **c
 
 int spw_xfer_handle_parse(const char *text, struct spw_xfer_handle *handle_out)
 {
-	struct xfer_address at = {0};
-	int rc = peer_addr_parse(text, &at.addr);
+	struct xfer_address at = {.addr_cnt = 1};
+	int rc = peer_addr_parse(text, &at.addr[0]);
 
 	if (!rc)
 		xfer_wire_handle_put(&at, handle_out);
@@ -298,23 +326,15 @@ static int connect_start(struct spw_xfer *x, const struct spw_xfer_handle *handl
 			 struct spw_xfer_conn **conn)
 {
 	struct xfer_address at;
-	char text[64];
-	int fd, rc = xfer_wire_handle_get(handle, &at);
+	int rc = xfer_wire_handle_get(handle, &at);
 
+	rc = rc ? rc : xfer_conn_make(x, -1, true, conn);
 	if (rc)
 		return rc;
-	fd = peer_socket_connect(&at.addr);
-	if (fd < 0)
-		return spw_err(-fd, "%s: %s", peer_addr_text(&at.addr, text), strerror(-fd));
-	rc = xfer_conn_make(x, fd, true, conn);
-	if (rc) {
-		close(fd);
-		return rc;
-	}
 	(*conn)->peer = at;
 	(void)xfer_clock_turn(x);
 	(*conn)->deadline_ms = x->clock_ms + x->conf.exchange_ms;
-	snprintf((*conn)->text, sizeof((*conn)->text), "%s", peer_addr_text(&at.addr, text));
+	xfer_dial_start(*conn, x->clock_ms);
 	return -EAGAIN;
 }
 

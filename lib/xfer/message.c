@@ -141,8 +141,8 @@ static void grant(struct spw_xfer_conn *conn, struct spw_xfer_req *req, uint32_t
 				 .tag = spw_cpu_to_be32(p->tag),
 				 .seq = spw_cpu_to_be32(seq),
 				 .generation = spw_cpu_to_be32(conn->rx_generation)};
-	for (uint32_t i = 0; p->mem && i < conn->rail_cnt; i++)
-		g->rkey[i] = spw_cpu_to_be32(p->mem->mr[conn->rail[i]->dev_idx]->rkey);
+	for (uint32_t i = 0; p->mem && i < conn->x->dev_cnt; i++)
+		g->rkey[i] = spw_cpu_to_be32(p->mem->mr[i]->rkey);
 	req->mem[part] = p->mem;
 	if (p->mem)
 		p->mem->user_cnt++;

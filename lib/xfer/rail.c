@@ -6,20 +6,25 @@
  *
  *   client                                       server
  *   QP in INIT, receives posted
- *   MAKING    ── RAIL life, QP ──────────────►   QP in RTS, receives posted
- *   QP in RTS ◄───────────── RAIL life, QP ──    PROBING
+ *   MAKING    ── RAIL life, pair, QP ────────►   QP in INIT, receives posted
+ *                                                RESOLVING: RTR, in another thread (resolve.c)
+ *   RESOLVING ◄─────── RAIL life, pair, QP ──    QP in RTS: PROBING
  *   PROBING   ── probe, over the rail ───────►
  *             ◄────────── probe, over the rail
  *   UP when its own probe is acknowledged        UP likewise
  *
- * Called by conn.c (frames, deadlines) and take.c (probes). System calls of milliseconds.
+ * Which pair of devices a rail joins is decided in round.c. Called by conn.c (frames, deadlines)
+ * and take.c (probes). System calls of milliseconds.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "xfer/reach.h"
+#include "xfer/round.h"
 #include "xfer/xfer.h"
 
 #define RNR_TIMER 12u /* 0.64 ms */
@@ -58,6 +63,8 @@ int xfer_rail_qp_check(const struct xfer_rail *rail)
 
 void xfer_rail_destroy(struct xfer_rail *rail)
 {
+	if (rail->resolve)
+		xfer_resolve_give_up(rail);
 	if (rail->qp)
 		ibv_destroy_qp(rail->qp);
 	if (rail->cq)
@@ -70,7 +77,7 @@ void xfer_rail_destroy(struct xfer_rail *rail)
  * refused. */
 static int make(struct xfer_rail *rail, uint64_t now_ms)
 {
-	const struct peer_qp_path path = path_of(rail);
+	struct peer_qp_path path = path_of(rail);
 	uint8_t chance[PEER_NONCE_BYTES];
 	int rc = peer_nonce(chance);
 
@@ -83,6 +90,7 @@ static int make(struct xfer_rail *rail, uint64_t now_ms)
 	rail->rang = true;
 	rail->probe_ms = now_ms + rail->conn->x->conf.exchange_ms;
 	memset(rail->sent, 0, sizeof(rail->sent));
+	path.access = 0; /* the peer's rights begin with RTS: resolve.c */
 	rc = rail->ops->make(rail);
 	rc = rc ? rc : peer_qp_init(rail->qp, &path);
 	if (!rc)
@@ -90,20 +98,17 @@ static int make(struct xfer_rail *rail, uint64_t now_ms)
 	return rc;
 }
 
-static int make_ready(struct xfer_rail *rail)
-{
-	const struct peer_qp_path path = path_of(rail);
-
-	return peer_qp_ready(rail->qp, &path);
-}
-
 static void say_rail(struct xfer_rail *rail)
 {
+	const bool client = rail->conn->is_client;
 	const struct xfer_frame f = {.type = XFER_FRAME_RAIL,
 				     .rail = {.rail = rail->idx,
 					      .life = rail->life,
 					      .qpn = rail->qp->qp_num,
-					      .psn = rail->psn}};
+					      .psn = rail->psn,
+					      .rail_cnt = rail->conn->rail_cnt,
+					      .client_dev = client ? rail->dev_idx : rail->peer_idx,
+					      .peer_dev = client ? rail->peer_idx : rail->dev_idx}};
 
 	xfer_conn_say(rail->conn, &f);
 }
@@ -115,7 +120,41 @@ static void later(struct xfer_rail *rail, uint64_t now_ms)
 	xfer_rail_destroy(rail);
 	rail->state = XFER_OFF;
 	rail->tried = true;
-	rail->retry_ms = now_ms + SPW_XFER_REJOIN_MS;
+	rail->hold_ms = now_ms + SPW_XFER_REJOIN_MS;
+	xfer_round_ended(rail, false, now_ms);
+}
+
+void xfer_rail_join(struct xfer_rail *rail, uint32_t dev_idx, uint32_t peer_idx)
+{
+	struct xfer_dev *dev = &rail->conn->x->dev[dev_idx];
+
+	rail->dev_idx = (uint8_t)dev_idx;
+	rail->peer_idx = (uint8_t)peer_idx;
+	rail->dev = dev;
+	rail->ops = dev->direct ? &xfer_direct_ops : &xfer_verbs_ops;
+	rail->theirs = rail->conn->pairs.theirs[peer_idx];
+	rail->proven = rail->tried = false;
+	rail->ended_ms = rail->hold_ms = 0;
+	rail->stat.direct = dev->direct;
+	rail->stat.mtu = SPW_MIN(dev->mtu, rail->theirs.mtu);
+	rail->stat.mbps = rdma_dev_speed_mbps(&dev->rdma);
+	snprintf(rail->stat.device, sizeof(rail->stat.device), "%s", dev->rdma.name);
+}
+
+int xfer_rail_add(struct spw_xfer_conn *conn)
+{
+	struct xfer_rail *rail =
+		aligned_alloc(SPW_CACHE_LINE, SPW_ALIGN_UP(sizeof(*rail), (size_t)SPW_CACHE_LINE));
+
+	if (!rail)
+		return spw_err(ENOMEM, "no memory for a rail");
+	memset(rail, 0, sizeof(*rail));
+	rail->conn = conn;
+	rail->idx = (uint8_t)conn->rail_cnt;
+	xfer_rail_join(rail, SPW_MIN(conn->rail_cnt, conn->pairs.mine_cnt - 1),
+		       SPW_MIN(conn->rail_cnt, conn->pairs.theirs_cnt - 1));
+	conn->rail[conn->rail_cnt++] = rail;
+	return 0;
 }
 
 /* A new life, which both sides will end by a DOWN of their own. */
@@ -150,6 +189,16 @@ static void post_probe(struct xfer_rail *rail)
 	rail->rang = true;
 }
 
+/* The peer's QP is known. */
+static void resolve(struct xfer_rail *rail)
+{
+	const struct peer_qp_path path = path_of(rail);
+
+	rail->state = XFER_RESOLVING;
+	if (xfer_resolve_start(rail, &path))
+		xfer_rail_fail(rail, "%s", spw_err_text());
+}
+
 /* Server: the client offers a QP. */
 static void answer(struct xfer_rail *rail, uint64_t now_ms)
 {
@@ -158,13 +207,30 @@ static void answer(struct xfer_rail *rail, uint64_t now_ms)
 	begin(rail);
 	rc = rdma_dev_check_link(&rail->dev->rdma);
 	rc = rc ? rc : make(rail, now_ms);
-	rc = rc ? rc : make_ready(rail);
+	if (rc)
+		xfer_rail_fail(rail, "%s", spw_err_text());
+	else
+		resolve(rail);
+}
+
+/* The answer of the kernel, once it is there. */
+static void resolved(struct xfer_rail *rail)
+{
+	const struct peer_qp_path path = path_of(rail);
+	int rc = xfer_resolve_result(rail);
+
+	if (rc == -EINPROGRESS)
+		return;
+	rc = rc ? rc : peer_qp_rts(rail->qp, &path);
 	if (rc) {
 		xfer_rail_fail(rail, "%s", spw_err_text());
 		return;
 	}
 	rail->state = XFER_PROBING;
-	say_rail(rail);
+	if (rail->conn->is_client)
+		post_probe(rail);
+	else
+		say_rail(rail);
 }
 
 void xfer_rail_heard(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms)
@@ -181,16 +247,10 @@ void xfer_rail_heard(struct xfer_rail *rail, const struct xfer_frame *frame, uin
 	}
 	rail->their_qpn = frame->rail.qpn;
 	rail->their_psn = frame->rail.psn;
-	if (!client) {
+	if (client)
+		resolve(rail);
+	else
 		answer(rail, now_ms);
-		return;
-	}
-	if (make_ready(rail)) {
-		xfer_rail_fail(rail, "%s", spw_err_text());
-		return;
-	}
-	rail->state = XFER_PROBING;
-	post_probe(rail);
 }
 
 void xfer_rail_probed(struct xfer_rail *rail)
@@ -204,7 +264,8 @@ void xfer_rail_proved(struct xfer_rail *rail)
 	const uint64_t now = xfer_now_ns();
 
 	rail->state = XFER_UP;
-	rail->tried = true;
+	rail->tried = rail->proven = true;
+	rail->conn->pairs.failed[rail->dev_idx][rail->peer_idx] = 0;
 	rail->conn->up |= (uint8_t)(1u << rail->idx);
 	rail->conn->work = true;
 	if (!rail->down_ns)
@@ -218,9 +279,11 @@ void xfer_rail_proved(struct xfer_rail *rail)
 
 void xfer_rail_turn(struct xfer_rail *rail, uint64_t now_ms)
 {
-	if (rail->state == XFER_OFF && rail->conn->is_client && now_ms >= rail->retry_ms)
+	if (rail->state == XFER_RESOLVING)
+		resolved(rail);
+	if (rail->state == XFER_OFF && rail->conn->is_client && xfer_round_is_due(rail, now_ms))
 		xfer_rail_offer(rail, now_ms);
-	else if ((rail->state == XFER_MAKING || rail->state == XFER_PROBING) &&
+	else if (rail->state >= XFER_MAKING && rail->state <= XFER_PROBING &&
 		 now_ms >= rail->probe_ms)
 		xfer_rail_fail(rail, "its probe was not answered in %u ms",
 			       rail->conn->x->conf.exchange_ms);

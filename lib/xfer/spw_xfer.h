@@ -19,15 +19,24 @@
  *
  * Progress happens in spw_xfer_test and spw_xfer_progress: memory only while all is well, plus one
  * epoll_wait(2) every SPW_XFER_HOUSE_US. Setting up a connection, and taking a failed rail down and
- * up again, are system calls of microseconds to milliseconds in the same calls; there is no other
- * thread.
+ * up again, are system calls of microseconds to milliseconds in the same calls. What may take a
+ * second is not: while a QP learns the peer's MAC, a thread of the library waits for it (none is
+ * there otherwise), and the others carry on.
  *
  * A message is cut into chunks, which go to the rails by what each has drained, so unequal rails
  * finish together. When a rail fails, both sides first take their QP of it out of service and say
  * so over TCP; only then are its unacknowledged chunks written again over the others. Hence nothing
- * can still arrive over the failed rail when a message is done. A rail rejoins by itself: every
- * SPW_XFER_REJOIN_MS the side that connected makes its QP anew, and the rail carries messages again
- * once a probe was acknowledged over it. With all rails down messages wait, for conf.gone_ms.
+ * can still arrive over the failed rail when a message is done. A rail rejoins by itself: after
+ * SPW_XFER_REJOIN_MS, and then twice as long each time, up to a minute (a second while no rail is
+ * up), the side that connected makes its QP anew, at once if its link comes up; the rail carries
+ * messages again once a probe was acknowledged over it. With all rails down messages wait, for
+ * conf.gone_ms.
+ *
+ * Which device of one end is joined to which of the other: those whose addresses are of one subnet,
+ * as many as possible. Link-local addresses do not tell, so pairs of them are tried until probes
+ * arrive; addresses of different subnets are tried where nothing else is left. The connection is
+ * made when all pairs are up or were tried; one line of log says which devices are left out, and
+ * why.
  *
  * Trust. A peer that was granted a buffer, or to which a window was exposed, may write to it until
  * the connection ends; a grant reaches as far as the registered memory around it, because that is
@@ -58,7 +67,7 @@ extern "C" {
 #define SPW_XFER_BYTES_MAX    (16ull << 30) /* of a message, put or get */
 #define SPW_XFER_HANDLE_BYTES 128u
 #define SPW_XFER_HOUSE_US     1000u /* between two looks at sockets and device events */
-#define SPW_XFER_REJOIN_MS    200u  /* between two attempts to bring a rail back */
+#define SPW_XFER_REJOIN_MS    200u  /* before the first attempt to bring a rail back */
 
 struct spw_xfer; /* an endpoint: devices, registered memory, connections */
 struct spw_xfer_listener;
@@ -75,9 +84,10 @@ struct spw_xfer_conf {
 	 * takes plain verbs where direct verbs would do. NULL: every device of this machine whose
 	 * port is up and has an address for RoCE v2, up to 4 (lib/plat). */
 	const char *rails;
-	/* "10.0.0.1:7000", "[fd00::1]:0": where listeners bind; port 0: any free one. NULL: an
-	 * address of the first rail if it is one of this host's, else of another interface, else
-	 * 127.0.0.1; any free port. */
+	/* "10.0.0.1:7000", "[fd00::1]:0": where listeners bind; port 0: any free one. NULL: any
+	 * free port of the addresses of all rails that are this host's, and of one more interface,
+	 * because a peer may reach only one of them. A listener without a handle binds to the first
+	 * of these only. 127.0.0.1 if there is none. */
 	const char *bind;
 	const char *secret; /* file of 16 .. 256 bytes, as the key secret= of mode=rc; NULL: none */
 	const char *gid;    /* index into each rail's GID table; NULL: as rdma_dev_gid chooses */
@@ -99,7 +109,8 @@ struct spw_xfer_conf {
  */
 int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out);
 
-/* Purpose: closes every connection and listener, deregisters every memory, closes the devices.
+/* Purpose: closes every connection and listener, deregisters every memory, closes the devices. A QP
+ *   that looks for its peer's MAC is waited for, a second at most.
  * Shape: NULL is fine.
  * Thread: owner.
  */
@@ -149,8 +160,9 @@ int spw_xfer_mem_dereg(struct spw_xfer_mem *mem);
 
 /* ---- connections ---- */
 
-/* What a peer needs to connect: addresses, and a key that only this listener accepts. Plain bytes,
- * to be passed on as they are. */
+/* What a peer needs to connect: up to 5 addresses, and a key that only this listener accepts. Plain
+ * bytes, to be passed on as they are. The peer tries addresses in a subnet of its own first, and
+ * another one whenever one has failed or not answered in 250 ms. */
 struct spw_xfer_handle {
 	uint8_t byte[SPW_XFER_HANDLE_BYTES];
 };
@@ -185,7 +197,8 @@ int spw_xfer_handle_parse(const char *text, struct spw_xfer_handle *handle_out);
  * Returns: 0: at least one rail was proved by a probe; -EAGAIN: not yet.
  * Thread: owner.
  * Errors: *conn is NULL again. -EINVAL no handle; -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH TCP;
- *   -EACCES the other side refused (secret, handle); -EPROTONOSUPPORT another version; -EPROTO it
+ *   -EACCES the other side refused (secret, handle); -EPROTONOSUPPORT another version of the
+ *   exchange, which the text names; -EPROTO it
  *   does not speak this protocol; -ENETUNREACH no rail leads there: the text says why of each.
  */
 int spw_xfer_connect(struct spw_xfer *x, const struct spw_xfer_handle *handle,
@@ -201,7 +214,8 @@ int spw_xfer_connect(struct spw_xfer *x, const struct spw_xfer_handle *handle,
 int spw_xfer_accept(struct spw_xfer_listener *listener, struct spw_xfer_conn **conn_out);
 
 /* Purpose: ends a connection at once: its QPs are destroyed, so no device touches memory for it any
- *   more. Its requests and windows end with it and must not be used again. The peer's requests
+ *   more (one that is looking for its peer's MAC has no rights yet, and is destroyed when it has
+ *   found it). Its requests and windows end with it and must not be used again. The peer's requests
  *   fail with -ECONNRESET.
  * Shape: NULL is fine. A sender whose last requests tested done may close: they have arrived.
  * Thread: owner. */

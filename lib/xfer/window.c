@@ -33,7 +33,7 @@ static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void 
 
 static void unexpose(struct spw_xfer_conn *conn, struct xfer_exposed *e)
 {
-	for (uint32_t i = 0; i < conn->rail_cnt; i++)
+	for (uint32_t i = 0; i < conn->x->dev_cnt; i++)
 		if (e->mr[i])
 			ibv_dereg_mr(e->mr[i]);
 	e->mem->user_cnt--;
@@ -60,8 +60,8 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
 	e = &conn->exposed[conn->exposed_cnt];
 	e->mem = mem;
 	mem->user_cnt++;
-	for (uint32_t i = 0; i < conn->rail_cnt && !rc; i++) {
-		rc = reg(conn->rail[i]->dev, mem, addr, bytes, &e->mr[i]);
+	for (uint32_t i = 0; i < conn->x->dev_cnt && !rc; i++) {
+		rc = reg(&conn->x->dev[i], mem, addr, bytes, &e->mr[i]);
 		f.window.rkey[i] = rc ? 0 : e->mr[i]->rkey;
 	}
 	if (rc) {

@@ -68,11 +68,11 @@ static void fields(struct cursor *c, struct xfer_frame *f)
 	case XFER_FRAME_ACCEPT:
 		bytes(c, f->offer.key, sizeof(f->offer.key));
 		u64(c, &f->offer.box_addr);
-		u32(c, &f->offer.rail_cnt);
+		u32(c, &f->offer.dev_cnt);
 		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++) {
 			bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
 			u16(c, &f->offer.end[i].mtu);
-			u16(c, &f->offer.end[i].pair);
+			u16(c, &f->offer.end[i].prefix);
 			u16(c, &f->offer.end[i].in_order);
 			u32(c, &f->offer.end[i].rkey);
 		}
@@ -85,6 +85,9 @@ static void fields(struct cursor *c, struct xfer_frame *f)
 		u32(c, &f->rail.life);
 		u32(c, &f->rail.qpn);
 		u32(c, &f->rail.psn);
+		u32(c, &f->rail.rail_cnt);
+		u32(c, &f->rail.client_dev);
+		u32(c, &f->rail.peer_dev);
 		break;
 	case XFER_FRAME_DOWN:
 		u32(c, &f->down.rail);
@@ -114,7 +117,7 @@ static size_t plain_bytes(unsigned type)
 		[XFER_FRAME_OFFER] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
 		[XFER_FRAME_ACCEPT] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
 		[XFER_FRAME_REJECT] = 4,
-		[XFER_FRAME_RAIL] = 16,
+		[XFER_FRAME_RAIL] = 28,
 		[XFER_FRAME_DOWN] = 12 + XFER_SLOT_CNT * 4,
 		[XFER_FRAME_WINDOW] = 20 + SPW_XFER_RAIL_MAX * 4,
 	};
@@ -171,16 +174,16 @@ size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 
 static bool end_is_sound(const struct xfer_end *end)
 {
-	return SPW_IS_POW2(end->mtu) && spw_in_range(end->mtu, 256, 4096) &&
-	       end->pair < SPW_XFER_RAIL_MAX && end->in_order <= 1;
+	return SPW_IS_POW2(end->mtu) && spw_in_range(end->mtu, 256, 4096) && end->prefix <= 128 &&
+	       end->in_order <= 1;
 }
 
 static bool offer_is_sound(const struct xfer_frame *f)
 {
-	if (!spw_in_range(f->offer.rail_cnt, 1, SPW_XFER_RAIL_MAX) || f->offer.box_addr % 64 ||
+	if (!spw_in_range(f->offer.dev_cnt, 1, SPW_XFER_RAIL_MAX) || f->offer.box_addr % 64 ||
 	    f->offer.box_addr > UINT64_MAX - (1u << 20))
 		return false;
-	for (uint32_t i = 0; i < f->offer.rail_cnt; i++)
+	for (uint32_t i = 0; i < f->offer.dev_cnt; i++)
 		if (!end_is_sound(&f->offer.end[i]))
 			return false;
 	return true;
@@ -195,8 +198,10 @@ static bool is_sound(const struct xfer_frame *f)
 	case XFER_FRAME_REJECT:
 		return spw_in_range(f->reject.reason, XFER_REJECT_KEY, XFER_REJECT_RAILS);
 	case XFER_FRAME_RAIL:
-		return f->rail.rail < SPW_XFER_RAIL_MAX && f->rail.life && f->rail.qpn < 1u << 24 &&
-		       f->rail.psn < 1u << 24;
+		return f->rail.rail < f->rail.rail_cnt && f->rail.rail_cnt <= SPW_XFER_RAIL_MAX &&
+		       f->rail.client_dev < SPW_XFER_RAIL_MAX &&
+		       f->rail.peer_dev < SPW_XFER_RAIL_MAX && f->rail.life &&
+		       f->rail.qpn < 1u << 24 && f->rail.psn < 1u << 24;
 	case XFER_FRAME_DOWN:
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
 			if (f->down.open[i] != XFER_NO_SEQ && xfer_slot_of(f->down.open[i]) != i)
@@ -225,38 +230,56 @@ int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_ou
 
 /* ---- handles ----
  *
- *   0 "SPWH"   4 u16 version   6 u16 port   8 address   24 key   40 zeros */
+ *   0 "SPWH"   4 u16 version   6 u16 addresses   8 key   24 for each: u16 port, address   .. zeros
+ */
+
+static void handle_fields(struct cursor *c, struct xfer_address *at)
+{
+	bytes(c, at->key, sizeof(at->key));
+	for (uint32_t i = 0; i < at->addr_cnt; i++) {
+		bytes(c, &at->addr[i].sin6_port, 2);
+		bytes(c, &at->addr[i].sin6_addr, 16);
+	}
+}
+_Static_assert(8 + XFER_KEY_BYTES + XFER_ADDRESS_MAX * 18 <= SPW_XFER_HANDLE_BYTES, "it fits");
 
 void xfer_wire_handle_put(const struct xfer_address *at, struct spw_xfer_handle *handle_out)
 {
 	struct cursor c = {.at = handle_out->byte, .put = true};
 	struct xfer_address copy = *at;
-	uint16_t version = XFER_VERSION;
+	uint16_t version = XFER_VERSION, cnt = (uint16_t)at->addr_cnt;
 
 	memset(handle_out, 0, sizeof(*handle_out));
 	bytes(&c, (uint8_t[]){'S', 'P', 'W', 'H'}, 4);
 	u16(&c, &version);
-	bytes(&c, &copy.addr.sin6_port, 2);
-	bytes(&c, &copy.addr.sin6_addr, 16);
-	bytes(&c, copy.key, sizeof(copy.key));
+	u16(&c, &cnt);
+	handle_fields(&c, &copy);
 }
 
 int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_address *at_out)
 {
 	struct spw_xfer_handle copy = *handle;
 	struct cursor c = {.at = copy.byte + 4};
-	uint16_t version = 0;
+	uint16_t version = 0, cnt = 0;
 
 	memset(at_out, 0, sizeof(*at_out));
 	u16(&c, &version);
-	if (memcmp(copy.byte, HANDLE_MAGIC, 4) || version != XFER_VERSION)
+	u16(&c, &cnt);
+	if (memcmp(copy.byte, HANDLE_MAGIC, 4))
 		return spw_err(EINVAL,
-			       "these %u bytes are no handle of this version: pass on what "
-			       "the listener gave",
+			       "these %u bytes are no handle: pass on what the listener gave",
 			       SPW_XFER_HANDLE_BYTES);
-	at_out->addr.sin6_family = AF_INET6;
-	bytes(&c, &at_out->addr.sin6_port, 2);
-	bytes(&c, &at_out->addr.sin6_addr, 16);
-	bytes(&c, at_out->key, sizeof(at_out->key));
+	if (version != XFER_VERSION)
+		return spw_err(EINVAL,
+			       "a handle of version %u of the exchange, and this end speaks %u: "
+			       "install the same spinwire at both ends",
+			       version, XFER_VERSION);
+	if (!spw_in_range(cnt, 1, XFER_ADDRESS_MAX))
+		return spw_err(EINVAL, "a handle with %u addresses: 1 .. %u", cnt,
+			       XFER_ADDRESS_MAX);
+	at_out->addr_cnt = cnt;
+	handle_fields(&c, at_out);
+	for (uint32_t i = 0; i < cnt; i++)
+		at_out->addr[i].sin6_family = AF_INET6;
 	return 0;
 }

@@ -7,14 +7,21 @@
  *   client                                      server
  *   HELLO    nonce                        ->
  *                                         <-    CHALLENGE  nonce
- *   OFFER    key of the handle, its rails ->
- *                                         <-    ACCEPT     the rails, paired; or REJECT reason
+ *   OFFER    key of the handle, its devices ->
+ *                                         <-    ACCEPT     its devices; or REJECT reason
  *   then for each rail, now and whenever it rejoins:
- *   RAIL     index, life, QP              ->
+ *   RAIL     index, life, pair, QP        ->
  *                                         <-    RAIL       the same of its side
  *   and at any time, both ways:
  *   DOWN     a rail is out of service, and the receiver's state (engine.h)
  *   WINDOW   an exposed region
+ *
+ * A device's number is its place in OFFER or ACCEPT, the same for all connections of an endpoint;
+ * grants and windows name keys by it. Which two devices make a rail is the client's choice
+ * (round.c): it may name another pair in each life of the rail.
+ *
+ * A server that hears another version answers with a CHALLENGE before it closes, so that the other
+ * end, too, can name both versions.
  *
  * The TCP connection stays open; its end is the end of the connection. From OFFER on each frame
  * ends with a MAC: peer_mac() over both nonces, the side and number of the frame, and its bytes. So
@@ -43,7 +50,7 @@
 #include "peer/spw_peer_conf.h"
 #include "xfer/spw_xfer.h"
 
-#define XFER_VERSION     2u
+#define XFER_VERSION     3u
 #define XFER_HEAD_BYTES  12u
 #define XFER_KEY_BYTES   16u
 #define XFER_SLOT_CNT    SPW_XFER_REQ_MAX
@@ -65,14 +72,15 @@ enum xfer_frame_type {
 
 enum xfer_reject { XFER_REJECT_KEY = 1, XFER_REJECT_RAILS };
 
-/* One side of a rail, as its owner describes it. */
+/* One device, as its owner describes it. */
 struct xfer_end {
 	uint8_t gid[16];
 	uint16_t mtu;      /* 256 .. 4096, a power of 2 */
-	uint16_t pair;     /* ACCEPT: which of the client's rails it is paired with */
+	uint16_t prefix;   /* bits of gid that its subnet shares, 1 .. 128; 0: the address is
+			    * link-local, so it does not tell which cable leads to it */
 	uint16_t in_order; /* 1: its device stores the bytes of a WRITE within one line of 64
 			    * bytes in the order of their addresses; 0: unknown */
-	uint32_t rkey;     /* of this side's mailbox, over this rail */
+	uint32_t rkey;     /* of this side's mailbox, over this device */
 };
 
 struct xfer_frame {
@@ -82,7 +90,7 @@ struct xfer_frame {
 		struct {
 			uint8_t key[XFER_KEY_BYTES]; /* OFFER; zeros: none */
 			uint64_t box_addr;           /* of the mailbox, xfer.h */
-			uint32_t rail_cnt;           /* 1 .. SPW_XFER_RAIL_MAX */
+			uint32_t dev_cnt;            /* 1 .. SPW_XFER_RAIL_MAX */
 			struct xfer_end end[SPW_XFER_RAIL_MAX];
 		} offer; /* OFFER, ACCEPT */
 		struct {
@@ -91,6 +99,8 @@ struct xfer_frame {
 		struct {
 			uint32_t rail, life; /* life: counts the QPs of this rail, from 1 */
 			uint32_t qpn, psn;
+			uint32_t rail_cnt;             /* of the connection so far */
+			uint32_t client_dev, peer_dev; /* the pair: numbers of devices */
 		} rail;
 		struct {
 			uint32_t rail, life;
@@ -101,7 +111,7 @@ struct xfer_frame {
 		struct {
 			uint32_t idx;
 			uint64_t addr, bytes;
-			uint32_t rkey[SPW_XFER_RAIL_MAX];
+			uint32_t rkey[SPW_XFER_RAIL_MAX]; /* by device of its owner */
 		} window;
 	};
 };
@@ -122,9 +132,13 @@ size_t xfer_wire_mac_bytes(enum xfer_frame_type type);
 
 /* ---- handles ---- */
 
+#define XFER_ADDRESS_MAX 5u
+
+/* Where a listener can be reached: the client tries one address after the other (dial.c). */
 struct xfer_address {
-	struct sockaddr_in6 addr;    /* IPv4 is mapped */
-	uint8_t key[XFER_KEY_BYTES]; /* zeros: none */
+	struct sockaddr_in6 addr[XFER_ADDRESS_MAX]; /* IPv4 is mapped */
+	uint32_t addr_cnt;                          /* 1 .. XFER_ADDRESS_MAX */
+	uint8_t key[XFER_KEY_BYTES];                /* zeros: none */
 };
 
 void xfer_wire_handle_put(const struct xfer_address *at, struct spw_xfer_handle *handle_out);
@@ -135,7 +149,7 @@ int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_addre
 
 struct xfer_grant {
 	spw_be64 addr, bytes;
-	spw_be32 rkey[SPW_XFER_RAIL_MAX];
+	spw_be32 rkey[SPW_XFER_RAIL_MAX]; /* by device of the receiver */
 	spw_be32 tag, seq, generation;
 	uint32_t unused[5];
 };

@@ -4,15 +4,18 @@
  * Private to lib/xfer: an endpoint, its connections and their rails.
  *
  *   endpoint.c  open, close          find.c    rails of this machine    mem.c   registration
- *   listen.c    listen, connect, accept         link.c   frames over TCP
- *   exchange.c  how a connection begins                conn.c  its frames, deadlines and end
+ *   listen.c    listen, accept                 dial.c    connect by one of several addresses
+ *   local.c     subnets of this machine         link.c   frames over TCP
+ *   exchange.c  how a connection begins         conn.c   its frames, deadlines and end
+ *   pair.c      which devices make a rail       round.c  and when another pair is tried
  *   rail.c      a QP: made, put out of service, made again
+ *   resolve.c   its RTR, in a thread of its own
  *   verbs.c, direct.c   post and poll, in plain and in direct verbs
  *   engine.c    posts chunks and ends   share.c   which rail gets how much
  *   take.c      completions             fail.c    a rail failed
  *   message.c   send, recv, test     window.c  put, get      flush.c   stat.c
  *
- * Thread of all functions: the endpoint's owner.
+ * Thread of all functions: the endpoint's owner. resolve.c starts threads that touch nothing else.
  */
 #ifndef SPW_XFER_XFER_H
 #define SPW_XFER_XFER_H
@@ -20,6 +23,8 @@
 #include "base/spw_log.h"
 #include "rdma/spw_rdma.h"
 #include "peer/spw_peer_qp.h"
+#include "xfer/list.h"
+#include "xfer/pair.h"
 #include "xfer/wire.h"
 
 #define XFER_SQ_CNT     128u /* send WQEs of a rail */
@@ -44,6 +49,7 @@ _Static_assert(SPW_XFER_JOIN_BYTES + 8 <= XFER_INLINE_MAX, "a joined put fits it
 	}
 
 struct xfer_rail;
+struct xfer_resolve;
 
 /* ---- endpoint ---- */
 
@@ -51,7 +57,8 @@ struct xfer_rail;
 struct xfer_dev {
 	struct rdma_dev rdma;
 	struct rdma_gid gid;
-	uint16_t mtu; /* path MTU in bytes */
+	uint16_t prefix; /* struct xfer_end */
+	uint16_t mtu;    /* path MTU in bytes */
 	uint8_t read_max;
 	bool direct;
 	bool in_order; /* struct xfer_end */
@@ -61,10 +68,6 @@ struct xfer_dev {
 	struct ibv_pd *domain;  /* rdma.pd with td; or rdma.pd itself */
 	uint32_t bf_off;        /* which half of the BlueFlame register is next */
 	struct xfer_loop *loop; /* flush.c; NULL: not needed so far */
-};
-
-struct xfer_list {
-	struct xfer_list *next, *prev;
 };
 
 struct spw_xfer {
@@ -77,6 +80,7 @@ struct spw_xfer {
 	struct spw_xfer_rail_stat left_out[XFER_LEFT_OUT_MAX];
 	uint32_t left_out_cnt;
 	struct xfer_list conns, listeners, mems;
+	struct xfer_list resolves; /* of rails that were given up meanwhile */
 	int epoll_fd;
 	uint64_t house_tsc, house_every_tsc; /* next turn of the house; between two turns */
 	uint64_t clock_ms;                   /* of all waits: xfer_clock_turn */
@@ -96,7 +100,7 @@ struct spw_xfer_mem {
 struct spw_xfer_listener {
 	struct xfer_list link;
 	struct spw_xfer *x;
-	int fd;
+	int fd[XFER_ADDRESS_MAX]; /* one for each of at.addr */
 	struct xfer_address at;
 	bool keyed;
 	uint64_t pause_until_ms; /* 0: it accepts */
@@ -155,10 +159,10 @@ struct xfer_sent {
 	uint8_t kind, slot;
 };
 
-/*   OFF ──both know it──► MAKING ─RTS─► PROBING ─probe acknowledged─► UP
- *    ▲                       └──────────────┴───────── error ─────────┤
- *    └── both sides said DOWN ◄── DOWN: out of service, orphans set aside ◄┘ */
-enum xfer_rail_state { XFER_OFF, XFER_MAKING, XFER_PROBING, XFER_UP, XFER_DOWN };
+/*   OFF ─► MAKING ─both know it─► RESOLVING ─RTS─► PROBING ─probe acknowledged─► UP
+ *    ▲        └───────────────────────┴───────────────┴───────── error ─────────┤
+ *    └──── both sides said DOWN ◄── DOWN: out of service, orphans set aside ◄───┘ */
+enum xfer_rail_state { XFER_OFF, XFER_MAKING, XFER_RESOLVING, XFER_PROBING, XFER_UP, XFER_DOWN };
 
 /* A rail as direct verbs see it. */
 struct xfer_direct {
@@ -180,8 +184,9 @@ struct xfer_rail {
 	struct xfer_dev *dev;
 	const struct xfer_rail_ops *ops;
 	enum xfer_rail_state state;
-	uint8_t idx;     /* in the connection: bit of masks */
-	uint8_t dev_idx; /* in the endpoint: index of keys */
+	uint8_t idx;      /* in the connection: bit of masks */
+	uint8_t dev_idx;  /* in the endpoint: index of our keys */
+	uint8_t peer_idx; /* of the peer's device: index of its keys */
 	uint32_t sq_pi, sq_ci;
 	uint64_t out_bytes; /* of chunks that are not acknowledged */
 	uint32_t rq_used;   /* receives consumed since the last refill */
@@ -196,12 +201,16 @@ struct xfer_rail {
 	};
 	/* set up */
 	struct xfer_end theirs;
+	struct xfer_resolve *resolve; /* RESOLVING; it owns qp and cq */
 	uint32_t their_qpn, their_psn, psn;
 	uint32_t life;     /* QPs so far */
-	bool tried;        /* the first attempt succeeded or failed */
+	bool paired;       /* client: which devices it joins is decided */
+	bool proven;       /* they have been joined before */
+	bool tried;        /* the first attempt with them succeeded or failed */
 	bool heard_down;   /* the peer's DOWN of this life */
-	uint64_t retry_ms; /* OFF: when the next attempt is due */
-	uint64_t probe_ms; /* MAKING, PROBING: until when */
+	uint64_t ended_ms; /* OFF: when the last attempt ended */
+	uint64_t hold_ms;  /* OFF: no attempt before, because the link was down */
+	uint64_t probe_ms; /* MAKING .. PROBING: until when */
 	uint64_t down_ns;  /* since when it is away; 0: it was never up */
 	struct spw_xfer_rail_stat stat;
 };
@@ -228,7 +237,7 @@ struct xfer_msg {
 	uint32_t orphans;    /* chunks of failed rails, not posted again yet */
 	struct spw_xfer_mem *mem;
 	uint64_t laddr, raddr, bytes, at; /* at: posted up to here */
-	uint32_t rkey[SPW_XFER_RAIL_MAX];
+	uint32_t rkey[SPW_XFER_RAIL_MAX]; /* by device of the peer, as all keys of it */
 	uint32_t tag;
 	uint64_t flag, flag_raddr;     /* PUT; flag 0: none */
 	uint8_t join[XFER_INLINE_MAX]; /* both, until the doorbell */
@@ -300,7 +309,7 @@ struct spw_xfer_window {
 /* A region that we expose. */
 struct xfer_exposed {
 	struct spw_xfer_mem *mem;
-	struct ibv_mr *mr[SPW_XFER_RAIL_MAX]; /* by rail of the connection */
+	struct ibv_mr *mr[SPW_XFER_RAIL_MAX]; /* by device */
 };
 
 /* ---- connections ---- */
@@ -308,6 +317,7 @@ struct xfer_exposed {
 /* Frames over TCP, one after the other, each way. */
 struct xfer_link {
 	int fd, error;                       /* error: the first errno of its end; 0: none */
+	uint16_t version;                    /* of the peer's last frame */
 	uint8_t nonce[2 * PEER_NONCE_BYTES]; /* the client's, the server's */
 	uint64_t in_cnt, out_cnt;            /* frames with a MAC so far */
 	uint32_t in_len, out_len;
@@ -326,6 +336,15 @@ enum xfer_conn_state {
 	XFER_CONN_RAILS,
 	XFER_CONN_READY,
 	XFER_CONN_FAILED,
+};
+
+/* A client's TCP connections that are being made; the first that stands becomes the link's. */
+struct xfer_dial {
+	int fd[XFER_ADDRESS_MAX];
+	uint32_t cnt;  /* begun so far, in the order of addresses */
+	uint32_t open; /* of them, those that neither failed nor stand */
+	uint64_t next_ms;
+	int error; /* the first */
 };
 
 struct spw_xfer_conn {
@@ -369,6 +388,9 @@ struct spw_xfer_conn {
 	bool ended;            /* TCP has ended; one more turn takes what has arrived */
 	struct spw_xfer_listener *listener; /* server, until given */
 	struct xfer_address peer;
+	struct xfer_dial dial;
+	struct xfer_pairs pairs;
+	bool rechoose;                 /* client: rails want another pair */
 	uint64_t deadline_ms, gone_ms; /* of xfer.clock_ms */
 	uint32_t linger_turns;         /* since TCP has ended */
 	char text[192];
@@ -387,8 +409,11 @@ int xfer_link_flush(struct spw_xfer_conn *conn);
 
 /* ---- conn.c ---- */
 
-/* A connection over a TCP socket, which becomes its own. Errors: -ENOMEM, -EMFILE. */
+/* A connection over a TCP socket, which becomes its own; -1: it has none yet (dial.c). Errors:
+ * -ENOMEM, -EMFILE. */
 int xfer_conn_make(struct spw_xfer *x, int fd, bool is_client, struct spw_xfer_conn **conn_out);
+/* Gives it the socket. Errors: those of epoll_ctl. */
+int xfer_conn_attach(struct spw_xfer_conn *conn, int fd);
 /* Reads frames and acts on them, if some socket of the endpoint has something to read (heard);
  * watches deadlines. */
 void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard);
@@ -410,10 +435,17 @@ void xfer_exchange_start(struct spw_xfer_conn *conn);
 /* Returns: false: the frame has no place here. */
 bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms);
 
+/* Server: the peer speaks another version. */
+void xfer_exchange_decline(struct spw_xfer_conn *conn);
+
 /* ---- rail.c ---- */
 
 /* Client: offers a new QP of this rail to the peer. */
 void xfer_rail_offer(struct xfer_rail *rail, uint64_t now_ms);
+/* Which devices it joins; it is OFF. */
+void xfer_rail_join(struct xfer_rail *rail, uint32_t dev_idx, uint32_t peer_idx);
+/* One more rail of the connection. Errors: -ENOMEM. */
+int xfer_rail_add(struct spw_xfer_conn *conn);
 /* The peer's RAIL frame. */
 void xfer_rail_heard(struct xfer_rail *rail, const struct xfer_frame *frame, uint64_t now_ms);
 /* The peer's DOWN frame. */
@@ -526,24 +558,5 @@ void xfer_window_heard(struct spw_xfer_conn *conn, const struct xfer_frame *fram
 void xfer_window_free(struct spw_xfer_conn *conn);
 /* listen.c: TCP connections that wait; heard: there may be some. */
 void xfer_listener_turn(struct spw_xfer_listener *listener, uint64_t now_ms, bool heard);
-
-/* Lists. */
-SPW_INLINE void xfer_list_init(struct xfer_list *l)
-{
-	l->next = l->prev = l;
-}
-SPW_INLINE void xfer_list_add(struct xfer_list *head, struct xfer_list *l)
-{
-	l->prev = head->prev;
-	l->next = head;
-	head->prev->next = l;
-	head->prev = l;
-}
-SPW_INLINE void xfer_list_del(struct xfer_list *l)
-{
-	l->prev->next = l->next;
-	l->next->prev = l->prev;
-	xfer_list_init(l);
-}
 
 #endif

@@ -87,7 +87,7 @@ static int dial(void)
 	int fd;
 
 	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
-	fd = peer_socket_connect(&at.addr);
+	fd = peer_socket_connect(&at.addr[0]);
 	assert_true(fd >= 0);
 	kit_turn_for(&k, 3);
 	lines = 0;
@@ -155,7 +155,7 @@ static void greet(struct spw_xfer_conn *c)
 static struct xfer_frame offer_of(const struct spw_xfer_conn *c)
 {
 	struct xfer_frame f = {.type = XFER_FRAME_OFFER,
-			       .offer = {.box_addr = (uintptr_t)c->box, .rail_cnt = 1}};
+			       .offer = {.box_addr = (uintptr_t)c->box, .dev_cnt = 1}};
 
 	memcpy(f.offer.key, c->peer.key, sizeof(f.offer.key));
 	f.offer.end[0] = (struct xfer_end){.mtu = 1024, .rkey = c->box_in[0]->rkey};
@@ -184,11 +184,11 @@ static void other_protocols_are_refused(void **state SPW_UNUSED)
 		size_t len;
 	} wrong[] = {
 		{"GET / HTTP/1.1\r\n\r\n", "does not speak this protocol", 18},
-		{"SPWX\0\1\1\0\0\54\0\0", "speaks another version", 12},
-		{"SPWX\0\2\1\0\0\53\0\0", "does not speak this protocol", 12}, /* too short */
-		{"SPWX\0\2\0\0\0\14\0\0", "does not speak this protocol", 12},
-		{"SPWX\0\2\11\0\0\14\0\0", "does not speak this protocol", 12}, /* no such type */
-		{"SPWX\0\2\1\1\0\54\0\0 12345678901234567890123456789012",
+		{"SPWX\0\1\1\0\0\54\0\0", "it speaks version 1 of the exchange, this end 3", 12},
+		{"SPWX\0\3\1\0\0\53\0\0", "does not speak this protocol", 12}, /* too short */
+		{"SPWX\0\3\0\0\0\14\0\0", "does not speak this protocol", 12},
+		{"SPWX\0\3\11\0\0\14\0\0", "does not speak this protocol", 12}, /* no such type */
+		{"SPWX\0\3\1\1\0\54\0\0 12345678901234567890123456789012",
 		 "does not speak this protocol", 45},
 	};
 
@@ -217,7 +217,7 @@ static void silence_ends(void **state SPW_UNUSED)
 	spw_xfer_conn_close(c);
 	expect_line("closed during the exchange");
 	c = accepted(); /* and no rail */
-	expect_line("no rail leads there (mlx5_1: no answer)");
+	expect_line("no rail leads there (no answer)");
 	spw_xfer_conn_close(c);
 }
 
@@ -236,7 +236,7 @@ static void frames_out_of_place_end_the_exchange(void **state SPW_UNUSED)
 		if (type[i] == XFER_FRAME_REJECT)
 			f.reject.reason = XFER_REJECT_KEY;
 		if (type[i] == XFER_FRAME_RAIL)
-			f.rail.life = 1;
+			f.rail.life = f.rail.rail_cnt = 1;
 		if (type[i] == XFER_FRAME_WINDOW)
 			f.window.bytes = 1;
 		for (uint32_t j = 0; j < XFER_SLOT_CNT && type[i] == XFER_FRAME_DOWN; j++)
@@ -256,16 +256,16 @@ static void an_offer_out_of_range_is_refused(void **state SPW_UNUSED)
 		greet(c);
 		switch (i) {
 		case 0:
-			f.offer.rail_cnt = 0;
+			f.offer.dev_cnt = 0;
 			break;
 		case 1:
-			f.offer.rail_cnt = SPW_XFER_RAIL_MAX + 1;
+			f.offer.dev_cnt = SPW_XFER_RAIL_MAX + 1;
 			break;
 		case 2:
 			f.offer.end[0].mtu = 1500;
 			break;
 		case 3:
-			f.offer.end[0].pair = SPW_XFER_RAIL_MAX;
+			f.offer.end[0].prefix = 129;
 			break;
 		case 4:
 			f.offer.box_addr += 8;
@@ -367,12 +367,29 @@ static void torn_frames_are_put_together(void **state SPW_UNUSED)
 static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
 {
 	struct xfer_frame rail = {.type = XFER_FRAME_RAIL,
-				  .rail = {.life = 1, .qpn = 77, .psn = 88}};
+				  .rail = {.life = 1, .qpn = 77, .psn = 88, .rail_cnt = 1}};
 	struct xfer_frame down = {.type = XFER_FRAME_DOWN, .down = {.life = 1, .generation = 1}};
 	struct xfer_frame window = {.type = XFER_FRAME_WINDOW, .window = {.bytes = 1}};
 	struct spw_xfer_conn *c = accepted();
 
 	memset(down.down.open, 0xff, sizeof(down.down.open));
+	rail.rail.rail = 1;
+	say(c, &rail);
+	expect_line("a malformed frame");
+	spw_xfer_conn_close(c);
+	rail.rail.rail = 0;
+	for (uint32_t i = 0; i < 2; i++) { /* a device that neither side has listed */
+		c = accepted();
+		rail.rail.client_dev = i ? 0 : 1;
+		rail.rail.peer_dev = i ? 2 : 0;
+		say(c, &rail);
+		expect_line("a frame that has no place here");
+		spw_xfer_conn_close(c);
+	}
+	c = accepted(); /* the device of a rail that is being made */
+	rail.rail.peer_dev = 0;
+	rail.rail.rail_cnt = 2;
+	say(c, &rail);
 	rail.rail.rail = 1;
 	say(c, &rail);
 	expect_line("a frame that has no place here");
@@ -385,7 +402,7 @@ static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
 	spw_xfer_conn_close(c);
 	c = accepted();
 	say(c, &down);
-	expect_line("a rail is down that was not up");
+	expect_line("a frame that has no place here");
 	spw_xfer_conn_close(c);
 	c = accepted();
 	say(c, &window);

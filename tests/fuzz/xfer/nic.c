@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "nic.h"
+#include "xfer/reach.h"
 
 struct nic nic[SPW_XFER_RAIL_MAX];
 uint64_t nic_now_ms;
@@ -74,7 +75,7 @@ int peer_qp_init(struct ibv_qp *qp SPW_UNUSED, const struct peer_qp_path *path S
 	return 0;
 }
 
-int peer_qp_ready(struct ibv_qp *qp SPW_UNUSED, const struct peer_qp_path *path SPW_UNUSED)
+int peer_qp_rts(struct ibv_qp *qp SPW_UNUSED, const struct peer_qp_path *path SPW_UNUSED)
 {
 	return 0;
 }
@@ -85,6 +86,26 @@ int peer_qp_error(struct ibv_qp *qp SPW_UNUSED)
 }
 
 /* ---- parts of lib/xfer that need a device ---- */
+
+int xfer_resolve_start(struct xfer_rail *rail SPW_UNUSED,
+		       const struct peer_qp_path *path SPW_UNUSED)
+{
+	return 0;
+}
+
+int xfer_resolve_result(struct xfer_rail *rail SPW_UNUSED)
+{
+	return 0;
+}
+
+void xfer_resolve_give_up(struct xfer_rail *rail SPW_UNUSED) {}
+
+int xfer_dial_turn(struct spw_xfer_conn *c SPW_UNUSED, uint64_t now_ms SPW_UNUSED)
+{
+	return -EAGAIN;
+}
+
+void xfer_dial_end(struct xfer_dial *dial SPW_UNUSED) {}
 
 void xfer_house(struct spw_xfer *x SPW_UNUSED) {}
 

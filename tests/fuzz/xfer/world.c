@@ -44,6 +44,7 @@ void world_open(uint32_t rails, bool secret)
 	xfer_list_init(&x.conns);
 	xfer_list_init(&x.listeners);
 	xfer_list_init(&x.mems);
+	xfer_list_init(&x.resolves);
 	x.conf = (struct spw_xfer_conf){.chunk_bytes = 4096,
 					.exchange_ms = 500,
 					.gone_ms = 3000,
@@ -58,9 +59,11 @@ void world_open(uint32_t rails, bool secret)
 		memcpy(x.dev[i].gid.gid.raw, v4, sizeof(v4));
 		x.dev[i].gid.gid.raw[15] = (uint8_t)i;
 		x.dev[i].mtu = 1024;
+		x.dev[i].prefix = 120;
+		x.dev[i].link_up = true;
 		x.dev[i].direct = i % 2;
 	}
-	listener = (struct spw_xfer_listener){.x = &x, .fd = -1};
+	listener = (struct spw_xfer_listener){.x = &x};
 	if (spw_xfer_mem_reg(&x, &req, &mem))
 		abort();
 }
@@ -119,11 +122,11 @@ void world_say(const struct xfer_frame *f)
 
 struct xfer_frame world_rails(enum xfer_frame_type type)
 {
-	struct xfer_frame f = {.type = type, .offer = {.box_addr = 4096, .rail_cnt = x.dev_cnt}};
+	struct xfer_frame f = {.type = type, .offer = {.box_addr = 4096, .dev_cnt = x.dev_cnt}};
 
 	for (uint32_t i = 0; i < x.dev_cnt; i++) {
-		f.offer.end[i] = (struct xfer_end){
-			.mtu = 1024, .pair = (uint16_t)i, .in_order = 1, .rkey = i};
+		f.offer.end[i] =
+			(struct xfer_end){.mtu = 1024, .prefix = 120, .in_order = 1, .rkey = i};
 		memcpy(f.offer.end[i].gid, x.dev[i].gid.gid.raw, 16);
 	}
 	return f;
@@ -137,8 +140,10 @@ void world_exchange(bool client)
 	f = world_rails(client ? XFER_FRAME_ACCEPT : XFER_FRAME_OFFER);
 	world_say(&f);
 	for (uint32_t i = 0; i < x.dev_cnt; i++) {
-		f = (struct xfer_frame){.type = XFER_FRAME_RAIL, .rail = {i, 1, 9, 9}};
+		f = (struct xfer_frame){.type = XFER_FRAME_RAIL,
+					.rail = {i, 1, 9, 9, x.dev_cnt, i, i}};
 		world_say(&f);
+		world_turn();
 		nic_receive(&nic[i], xfer_imm_put((struct xfer_imm){.kind = XFER_IMM_PROBE}), 0);
 		xfer_conn_progress(conn);
 		nic_ack(&nic[i], 1, 0);

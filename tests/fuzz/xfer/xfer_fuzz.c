@@ -58,8 +58,8 @@ static void any_frame(void)
 	case XFER_FRAME_OFFER:
 	case XFER_FRAME_ACCEPT:
 		f = world_rails(f.type);
-		f.offer.rail_cnt = take(1) % 6;
-		f.offer.end[0].pair = (uint16_t)take(1);
+		f.offer.dev_cnt = take(1) % 6;
+		f.offer.end[0].prefix = (uint16_t)take(1);
 		f.offer.end[1].mtu = (uint16_t)(take(1) << 8);
 		f.offer.key[0] = (uint8_t)take(1);
 		break;
@@ -70,6 +70,9 @@ static void any_frame(void)
 		f.rail.rail = take(1) % 5;
 		f.rail.life = (uint32_t)number();
 		f.rail.qpn = take(1);
+		f.rail.rail_cnt = 1 + f.rail.rail % 4;
+		f.rail.client_dev = f.rail.qpn >> 2 & 3u;
+		f.rail.peer_dev = f.rail.qpn >> 4 & 3u;
 		break;
 	case XFER_FRAME_DOWN:
 		f.down.rail = take(1) % 5;
@@ -104,6 +107,9 @@ static void right_frame(void)
 		f.rail.rail = rail->idx;
 		f.rail.life = rail->life + !conn->is_client;
 		f.rail.qpn = 9;
+		f.rail.rail_cnt = conn->rail_cnt;
+		f.rail.client_dev = conn->is_client ? rail->dev_idx : rail->peer_idx;
+		f.rail.peer_dev = conn->is_client ? rail->peer_idx : rail->dev_idx;
 	} else {
 		f.type = XFER_FRAME_DOWN;
 		f.down.rail = rail->idx;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * A client's TCP connection to a listener that has several addresses, of which perhaps only one
+ * leads there: that of the cable between the two machines. Addresses in a subnet of this machine
+ * come first. The next one is tried when the last has failed, or after NEXT_MS (RFC 8305, happy
+ * eyeballs, with its delay); the first that stands is taken.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "peer/spw_peer_socket.h"
+#include "xfer/reach.h"
+#include "xfer/xfer.h"
+
+#define NEXT_MS 250u
+
+/* A stable sort in two groups. */
+static void order(struct xfer_address *at)
+{
+	const struct xfer_address was = *at;
+	uint32_t n = 0;
+
+	for (uint32_t near = 2; near--;)
+		for (uint32_t i = 0; i < was.addr_cnt; i++)
+			if (xfer_local_reaches(&was.addr[i].sin6_addr) == near)
+				at->addr[n++] = was.addr[i];
+}
+
+static void note(struct xfer_dial *d, int error)
+{
+	d->error = d->error ? d->error : error;
+}
+
+/* Its name in messages: the address that it has, or that was begun last. */
+static void name(struct spw_xfer_conn *conn, uint32_t addr)
+{
+	char text[64];
+
+	snprintf(conn->text, sizeof(conn->text), "%s",
+		 peer_addr_text(&conn->peer.addr[addr], text));
+}
+
+static void begin_next(struct spw_xfer_conn *conn, uint64_t now_ms)
+{
+	struct xfer_dial *d = &conn->dial;
+	const int fd = peer_socket_connect(&conn->peer.addr[d->cnt]);
+
+	name(conn, d->cnt);
+	d->fd[d->cnt++] = fd;
+	d->next_ms = now_ms + NEXT_MS;
+	if (fd < 0)
+		note(d, -fd);
+	else
+		d->open++;
+}
+
+void xfer_dial_start(struct spw_xfer_conn *conn, uint64_t now_ms)
+{
+	if (conn->peer.addr_cnt > 1)
+		order(&conn->peer);
+	begin_next(conn, now_ms);
+}
+
+/* A connect that does not block reports its result when the socket becomes writable. Returns: the
+ * socket; -EAGAIN; its error. */
+static int look(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (poll(&p, 1, 0) != 1)
+		return -EAGAIN;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len))
+		error = errno;
+	return error ? -error : fd;
+}
+
+int xfer_dial_turn(struct spw_xfer_conn *conn, uint64_t now_ms)
+{
+	struct xfer_dial *d = &conn->dial;
+
+	for (uint32_t i = 0; i < d->cnt; i++) {
+		const int rc = d->fd[i] < 0 ? -EAGAIN : look(d->fd[i]);
+
+		if (rc == -EAGAIN)
+			continue;
+		d->open--;
+		if (rc < 0) {
+			note(d, -rc);
+			close(d->fd[i]);
+		}
+		d->fd[i] = -1;
+		if (rc >= 0) {
+			name(conn, i);
+			xfer_dial_end(d);
+			return rc;
+		}
+	}
+	if (d->cnt < conn->peer.addr_cnt && (!d->open || now_ms >= d->next_ms))
+		begin_next(conn, now_ms);
+	return d->open || d->cnt < conn->peer.addr_cnt ? -EAGAIN : -d->error;
+}
+
+void xfer_dial_end(struct xfer_dial *d)
+{
+	for (uint32_t i = 0; i < d->cnt; i++)
+		if (d->fd[i] >= 0)
+			close(d->fd[i]);
+	d->cnt = d->open = 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What the interfaces of this machine say of an address: the prefix of its subnet, and whether it
+ * is on a link of ours. IPv4 is mapped (RFC 4291 2.5.5.2), and so are prefixes: 10.0.0.1/24 has 120
+ * bits.
+ */
+#include <ifaddrs.h>
+#include <string.h>
+
+#include "xfer/reach.h"
+#include "xfer/xfer.h"
+
+#define MAPPED_BITS 96u
+
+static uint32_t ones(const uint8_t *mask, size_t bytes)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		n += (uint32_t)__builtin_popcount(mask[i]);
+	return n;
+}
+
+bool xfer_interface_read(const struct ifaddrs *i, struct in6_addr *ip_out, uint32_t *prefix_out)
+{
+	if (!i->ifa_addr || !i->ifa_netmask)
+		return false;
+	if (i->ifa_addr->sa_family == AF_INET) {
+		const struct sockaddr_in *a = (const void *)i->ifa_addr;
+		const struct sockaddr_in *m = (const void *)i->ifa_netmask;
+
+		*ip_out = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+		memcpy(&ip_out->s6_addr[12], &a->sin_addr, 4);
+		*prefix_out = MAPPED_BITS + ones((const uint8_t *)&m->sin_addr, 4);
+		return true;
+	}
+	if (i->ifa_addr->sa_family != AF_INET6)
+		return false;
+	*ip_out = ((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr;
+	*prefix_out = ones(
+		((const struct sockaddr_in6 *)(const void *)i->ifa_netmask)->sin6_addr.s6_addr, 16);
+	return true;
+}
+
+/* The longest prefix of an interface whose address this is (exact), or in whose subnet it is. */
+static uint32_t longest(const uint8_t gid[16], bool exact)
+{
+	struct xfer_end want = {.prefix = 128}, end;
+	struct ifaddrs *list;
+	struct in6_addr ip;
+	uint32_t prefix, best = 0;
+
+	memcpy(want.gid, gid, sizeof(want.gid));
+	if (getifaddrs(&list))
+		return 0;
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+		if (!xfer_interface_read(i, &ip, &prefix) || !prefix)
+			continue;
+		end.prefix = (uint16_t)(exact ? 128 : prefix);
+		want.prefix = end.prefix;
+		memcpy(end.gid, &ip, sizeof(end.gid));
+		if (xfer_pair_kind(&want, &end) == XFER_PAIR_SUBNET)
+			best = SPW_MAX(best, prefix);
+	}
+	freeifaddrs(list);
+	return best;
+}
+
+uint32_t xfer_local_prefix(const uint8_t gid[16])
+{
+	return longest(gid, true);
+}
+
+bool xfer_local_reaches(const struct in6_addr *ip)
+{
+	return longest(ip->s6_addr, false) > 0;
+}
