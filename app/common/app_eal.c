@@ -19,6 +19,7 @@
 #include <rte_log.h>
 
 #include "app_eal.h"
+#include "app_limits.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
@@ -208,6 +209,8 @@ int app_eal_start(struct app_eal *eal)
 		rc = eal_add(eal, no_pci);
 	if (rc == 0 && !has_option(eal, "--log-level") && (rc = eal_add(eal, quiet)) == 0)
 		rc = eal_add(eal, mute);
+	if (rc == 0)
+		rc = app_limits_check(eal);
 	if (rc < 0 || eal_init(eal) >= 0)
 		return rc;
 	rc = rte_errno ? rte_errno : EIO;

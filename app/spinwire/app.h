@@ -43,6 +43,8 @@ struct app {
 	struct spw_conf conf;
 	struct spw_tsc tsc;
 	struct spw_plat *plat; /* NULL once app_machine_report has logged it */
+	char quota_stat[sizeof(((struct spw_plat *)0)->quota_stat)];
+	struct spw_plat_quota quota; /* what it said at the start */
 
 	struct spw_topo_conf topo_conf;
 	struct spw_topo topo;
@@ -85,6 +87,8 @@ struct app_result {
 	struct spw_rec_held held;
 	uint64_t away_cnt;
 	bool away_known;
+	struct spw_plat_quota quota; /* since the start */
+	bool has_quota;
 };
 
 /* args.c: reads the command line into eal and conf.

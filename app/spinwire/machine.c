@@ -6,10 +6,12 @@
  * use.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "app.h"
 #include "app_lcores.h"
+#include "app_limits.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
@@ -33,7 +35,10 @@ void app_machine_read(struct app *app)
 	if (spw_plat_read(&from, &app->plat) < 0) {
 		spw_warn("machine: %s", spw_err_text());
 		app->plat = NULL;
+		return;
 	}
+	snprintf(app->quota_stat, sizeof(app->quota_stat), "%s", app->plat->quota_stat);
+	spw_plat_quota_read(app->quota_stat, &app->quota);
 }
 
 /* One lcore for each queue and, if an executor may run on cores, one for each of its threads. */
@@ -51,6 +56,10 @@ static uint32_t worker_cnt(const struct app *app)
 
 int app_machine_choose(struct app *app)
 {
+	const struct spw_conf_cores *cores = &app->conf.executor.cores;
+
+	if (app_limits_cores(cores->core, cores->cnt, "--executor-cores") < 0)
+		return -ENOENT;
 	if (!app_lcores_are_auto(&app->eal))
 		return 0;
 	if (!app->plat)

@@ -113,6 +113,16 @@ json_t *app_worst_json(const struct app *app, const struct app_result *res)
 	return worst;
 }
 
+/* Null without a CPU quota. */
+static json_t *quota_json(const struct app_result *res)
+{
+	if (!res->has_quota)
+		return json_null();
+	return json_pack("{s:I,s:I,s:I}", "periods", (json_int_t)res->quota.periods, "throttled",
+			 (json_int_t)res->quota.throttled, "stopped_ns",
+			 (json_int_t)res->quota.stopped_ns);
+}
+
 /* What delayed the loop, by kind; switched_out is null without rseq. */
 json_t *app_held_json(const struct app *app, const struct app_result *res)
 {
@@ -127,6 +137,7 @@ json_t *app_held_json(const struct app *app, const struct app_result *res)
 	json_object_set_new(held, "switched_out",
 			    res->away_known ? json_integer((json_int_t)res->away_cnt)
 					    : json_null());
+	json_object_set_new(held, "quota", quota_json(res));
 	return held;
 }
 
@@ -205,6 +216,17 @@ static void print_held(const struct app *app, const struct app_result *res)
 	printf("\n");
 }
 
+/* A quota stops all threads of the control group at once, and rseq shows only that they stopped. */
+static void print_quota(const struct app_result *res)
+{
+	if (res->has_quota && res->quota.throttled)
+		printf("cpu quota   stopped all threads in %" PRIu64 " of %" PRIu64
+		       " periods, %.1f ms in all: that part of the lost core is the "
+		       "quota's (cores-quota)\n",
+		       res->quota.throttled, res->quota.periods,
+		       (double)res->quota.stopped_ns * 1e-6);
+}
+
 static const struct spw_who_irq *most(const struct spw_who *who, uint64_t below)
 {
 	const struct spw_who_irq *best = NULL;
@@ -238,6 +260,7 @@ static void print_who(const struct app *app)
 void app_report_slow(const struct app *app, const struct app_result *res)
 {
 	print_held(app, res);
+	print_quota(res);
 	print_who(app);
 	print_causes(app, res);
 	print_worst(app, res);

@@ -32,6 +32,16 @@ static void gather_times(struct app *app, const struct spw_rec_view *view, struc
 	res->turn_max_ns = spw_tsc_to_ns(&app->tsc, view->turn_max_tsc);
 }
 
+static void gather_quota(const struct app *app, struct app_result *res)
+{
+	const struct spw_plat_quota *start = &app->quota;
+
+	res->has_quota = spw_plat_quota_read(app->quota_stat, &res->quota);
+	res->quota.periods -= SPW_MIN(start->periods, res->quota.periods);
+	res->quota.throttled -= SPW_MIN(start->throttled, res->quota.throttled);
+	res->quota.stopped_ns -= SPW_MIN(start->stopped_ns, res->quota.stopped_ns);
+}
+
 void app_result_gather(struct app *app, const struct spw_rec_view *view,
 		       struct app_result *result_out)
 {
@@ -40,6 +50,7 @@ void app_result_gather(struct app *app, const struct spw_rec_view *view,
 	memset(result_out, 0, sizeof(*result_out));
 	result_out->seconds = (double)spw_tsc_to_ns(&app->tsc, end - app->start_tsc) * 1e-9;
 	spw_topo_stat(&app->topo, &result_out->topo);
+	gather_quota(app, result_out);
 	if (view)
 		gather_times(app, view, result_out);
 }

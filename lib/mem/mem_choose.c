@@ -32,7 +32,8 @@ void mem_gpu_of(const struct spw_plat_gpu *plat, struct mem_gpu *gpu_out)
 	*gpu_out = (struct mem_gpu){
 		.usable = true,
 		.integrated = attr[SPW_PLAT_GPU_INTEGRATED] > 0,
-		.host_register = attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] > 0,
+		/* where it is unknown, cudaHostRegister decides */
+		.host_register = attr[SPW_PLAT_GPU_HOST_REGISTER_SUPPORTED] != 0,
 		.pageable_access = attr[SPW_PLAT_GPU_PAGEABLE_MEMORY_ACCESS] > 0,
 		.dma_buf = attr[SPW_PLAT_GPU_DMA_BUF_SUPPORTED] > 0,
 		.ordered = attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_WRITES_ORDERING] >= ORDERED_FOR_OWNER,

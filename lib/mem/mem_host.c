@@ -30,6 +30,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "mem/mem_impl.h"
+#include "plat/spw_plat.h"
 
 #define MAP_HUGE_SHIFT_BITS 26 /* MAP_HUGE_SHIFT of <linux/mman.h> */
 /* The alignment that lets plain pages become transparent hugepages. */
@@ -170,9 +171,25 @@ static void bind_node(const struct mem_map *map, int numa_node)
 	numa_free_nodemask(mask);
 }
 
+/* A page above the limit of the control group ends the program (SIGKILL) in place of an error. */
+static int limit_check(const struct mem_map *map)
+{
+	uint64_t limit, left = map->huge ? UINT64_MAX : spw_plat_memory_left(&limit);
+
+	if (map->bytes <= left)
+		return 0;
+	return spw_err(ENOMEM,
+		       "%zu MiB are needed, and the control group leaves %" PRIu64
+		       " of its %" PRIu64 " MiB: raise memory.max (docker --memory, Kubernetes "
+		       "limits.memory, MemoryMax= of a unit), or fewer --slots",
+		       map->bytes >> 20, left >> 20, limit >> 20);
+}
+
 /* Writes every page now, so that the data path never takes a page fault. */
 static int populate(const struct mem_map *map)
 {
+	if (limit_check(map) < 0)
+		return -ENOMEM;
 	if (madvise(map->va, map->bytes, MADV_POPULATE_WRITE) == 0)
 		return 0;
 	if (errno != EINVAL) /* EINVAL: a kernel before 5.14 */

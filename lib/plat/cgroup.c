@@ -170,20 +170,44 @@ static void quota_read(struct plat_read *r)
 							    plat->quota_stat + 1, "nr_throttled");
 }
 
-/* What the tightest group leaves: its limit less what it uses, of which the kernel could take its
- * caches back. Version 1 writes "no limit" as a number near 2^63. */
+/* A line of memory.stat; 0 if there is none. */
+static uint64_t memory_stat(struct plat_read *r, const struct climb *c, const char *label)
+{
+	char path[PLAT_TREE_PATH_MAX + 64], line[64];
+
+	snprintf(path, sizeof(path), "%s/memory.stat", c->folder);
+	snprintf(line, sizeof(line), "%s%s ", c->v2 ? "" : "total_", label);
+	return (uint64_t)plat_labelled(r, "", 0, path, line);
+}
+
+/* The limit less what is used; the kernel drops cached files before it kills anybody. */
+static uint64_t memory_left(struct plat_read *r, const struct climb *c, uint64_t limit)
+{
+	int64_t used = climb_number(r, c, "memory.usage_in_bytes", "memory.current");
+	uint64_t cached = memory_stat(r, c, "inactive_file") + memory_stat(r, c, "active_file");
+	uint64_t held = used > 0 && (uint64_t)used > cached ? (uint64_t)used - cached : 0;
+
+	return limit > held ? limit - held : 0;
+}
+
+/* The tightest limit, and what the group leaves that leaves least. Version 1 writes "no limit" as a
+ * number near 2^63. */
 static void memory_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
 	char text[64] = "none", source[224] = "/" MOUNT " memory.max, memory.limit_in_bytes";
 	struct climb c;
 
-	plat->mem_limit_bytes = UINT64_MAX;
+	plat->mem_limit_bytes = plat->mem_left_bytes = UINT64_MAX;
 	climb_begin(r, "memory", &c);
 	do {
 		int64_t limit = climb_number(r, &c, "memory.limit_in_bytes", "memory.max");
 
-		if (limit < 0 || limit >= NO_LIMIT || (uint64_t)limit >= plat->mem_limit_bytes)
+		if (limit < 0 || limit >= NO_LIMIT)
+			continue;
+		plat->mem_left_bytes =
+			SPW_MIN(plat->mem_left_bytes, memory_left(r, &c, (uint64_t)limit));
+		if ((uint64_t)limit >= plat->mem_limit_bytes)
 			continue;
 		plat->mem_limit_bytes = (uint64_t)limit;
 		snprintf(text, sizeof(text), "%" PRId64, limit);
@@ -198,4 +222,46 @@ void plat_cgroup_read(struct plat_read *r)
 	plat_of(r, "host");
 	quota_read(r);
 	memory_read(r);
+}
+
+uint64_t spw_plat_memory_left(uint64_t *limit_out)
+{
+	struct plat_read r = {.plat = calloc(1, sizeof(*r.plat))};
+	uint64_t left = UINT64_MAX;
+
+	*limit_out = UINT64_MAX;
+	if (r.plat && plat_tree_new(true, &r.tree) == 0) {
+		r.plat->tree = r.tree;
+		memory_read(&r);
+		left = r.plat->mem_left_bytes;
+		*limit_out = r.plat->mem_limit_bytes;
+	}
+	spw_plat_free(r.plat);
+	return left;
+}
+
+/* The number after a name of cpu.stat; 0 if it is not there. */
+static uint64_t stat_number(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+bool spw_plat_quota_read(const char *stat, struct spw_plat_quota *quota_out)
+{
+	char text[1024];
+	FILE *file = stat[0] ? fopen(stat, "re") : NULL;
+	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+
+	if (file)
+		fclose(file);
+	text[n] = '\0';
+	*quota_out = (struct spw_plat_quota){
+		.periods = stat_number(text, "nr_periods "),
+		.throttled = stat_number(text, "nr_throttled "),
+		.stopped_ns = stat_number(text, "throttled_usec ") * 1000 +
+			      stat_number(text, "throttled_time "),
+	};
+	return n > 0;
 }

@@ -292,7 +292,7 @@ int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt)
 	return found;
 }
 
-void plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes)
+void spw_plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes)
 {
 	char one[32];
 	size_t used = 0;

@@ -56,7 +56,7 @@ static void set_list(const struct spw_plat *plat, bool (*fits)(const struct spw_
 
 	for (uint32_t i = 0; i < plat->core_cnt; i++)
 		set[plat->core[i].cpu] = (all || plat->core[i].allowed) && fits(&plat->core[i]);
-	plat_list_text(set, SPW_PLAT_CORE_MAX, out, bytes);
+	spw_plat_list_text(set, SPW_PLAT_CORE_MAX, out, bytes);
 }
 
 /* The list of the allowed cores that fit; "" if there is none. */

@@ -79,7 +79,7 @@ static void irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 	spw_plat_list_parse(nic->irq_cpus, served, SPW_PLAT_CORE_MAX);
 	for (uint32_t i = 0; i < plat->core_cnt; i++)
 		served[plat->core[i].cpu] &= plat->core[i].isolated;
-	plat_list_text(served, SPW_PLAT_CORE_MAX, text, sizeof(text));
+	spw_plat_list_text(served, SPW_PLAT_CORE_MAX, text, sizeof(text));
 	if (text[0])
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-irqs",
 				      "%s: the isolated cores %s serve its interrupts",

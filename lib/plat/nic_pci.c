@@ -125,7 +125,7 @@ static void irqs_read(struct plat_read *r, struct spw_plat_nic *nic, const char 
 
 	snprintf(path, sizeof(path), "%s/msi_irqs", dir);
 	plat_tree_each(r->tree, path, irq_read, &walk);
-	plat_list_text(walk.cpu, SPW_PLAT_CORE_MAX, nic->irq_cpus, sizeof(nic->irq_cpus));
+	spw_plat_list_text(walk.cpu, SPW_PLAT_CORE_MAX, nic->irq_cpus, sizeof(nic->irq_cpus));
 	plat_note(r, "irq_cores", nic->irq_cpus, "/proc/irq/*/effective_affinity_list",
 		  nic->irq_cpus[0] ? NULL : "no interrupt of this function is listed");
 }

@@ -41,7 +41,7 @@ static bool limit_text(const struct spw_plat *plat, char *out, size_t bytes)
 
 static void pin_judge(const struct spw_plat *plat, uint64_t wanted_bytes, char *out, size_t bytes)
 {
-	uint64_t left = SPW_MIN(plat->available_bytes, plat->mem_limit_bytes);
+	uint64_t left = SPW_MIN(plat->available_bytes, plat->mem_left_bytes);
 	char limit[64];
 	bool limited = limit_text(plat, limit, sizeof(limit));
 	bool beyond = limited && wanted_bytes + plat->pinned_bytes > plat->memlock_bytes;

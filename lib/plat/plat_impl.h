@@ -63,10 +63,6 @@ void plat_link_name(struct plat_read *r, const char *name, char *out, size_t byt
 /* Purpose: whether a file or folder is there. */
 bool plat_is_there(struct plat_read *r, const char *fmt, ...) SPW_PRINTF(2, 3);
 
-/* Purpose: the reverse of spw_plat_list_parse; a text that is too long ends with "..." in place of
- *   what does not fit. Shape: bytes at least 8. */
-void plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes);
-
 /* Purpose: copies text, cut to `bytes` with its terminator. */
 void plat_copy(char *out, size_t bytes, const char *text);
 

@@ -64,7 +64,7 @@ static void put_cores(struct plat_tree *tree)
 	char text[4096];
 
 	if (spw_plat_cores_accepted(set)) {
-		plat_list_text(set, SPW_PLAT_CORE_MAX, text, sizeof(text));
+		spw_plat_list_text(set, SPW_PLAT_CORE_MAX, text, sizeof(text));
 		plat_tree_put(tree, "sysconf/cores", text);
 	}
 }

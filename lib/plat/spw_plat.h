@@ -261,6 +261,7 @@ struct spw_plat {
 	uint64_t quota_period_cnt, quota_throttled_cnt;
 	char quota_stat[224];
 	uint64_t mem_limit_bytes; /* of the tightest control group; UINT64_MAX none */
+	uint64_t mem_left_bytes;  /* below the limits of all groups; UINT64_MAX no limit */
 	bool autogroup; /* the scheduler groups tasks by session (sched_autogroup_enabled) */
 	struct spw_plat_node node[SPW_PLAT_NODE_MAX];
 	uint32_t node_cnt;
@@ -336,6 +337,25 @@ int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick,
  */
 uint32_t spw_plat_core_cnt(const struct spw_plat *plat);
 
+/* Purpose: how much memory the control groups of this process leave it, now; beyond that it is
+ *   killed. limit_out: the tightest limit.
+ * Returns: bytes; UINT64_MAX if there is no limit.
+ * Thread: any; some files are read.
+ */
+uint64_t spw_plat_memory_left(uint64_t *limit_out);
+
+/* How often a CPU quota stopped this process's control group, since the group was made. */
+struct spw_plat_quota {
+	uint64_t periods, throttled; /* all; those in which it was stopped */
+	uint64_t stopped_ns;         /* in all, summed over cores */
+};
+
+/* Purpose: reads the file that spw_plat.quota_stat names. "": there is no quota.
+ * Returns: false, and zeros, if there is none or it cannot be read.
+ * Thread: any.
+ */
+bool spw_plat_quota_read(const char *stat, struct spw_plat_quota *quota_out);
+
 /* Purpose: why wanted_bytes of memory could not be pinned for a device (a registration failed with
  *   ENOMEM), by what the kernel shows: the limit of locked memory, contiguous areas that the kernel
  *   lost count of, memory that is left. A clause with the figures and the remedy.
@@ -359,6 +379,13 @@ bool spw_plat_core_blame(const struct spw_plat *plat, uint32_t cpu, char *out, s
  * Thread: any.
  */
 int spw_plat_list_parse(const char *text, bool *set, uint32_t cnt);
+
+/* Purpose: the reverse of spw_plat_list_parse; a text that is too long ends with "..." in place of
+ *   what does not fit.
+ * Shape: bytes at least 8.
+ * Thread: any.
+ */
+void spw_plat_list_text(const bool *set, uint32_t cnt, char *out, size_t bytes);
 
 /* Purpose: sets set[n] for each core on which the kernel lets this process's threads run: those of
  *   its cpuset, whatever its affinity mask is.

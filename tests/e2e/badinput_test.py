@@ -148,7 +148,7 @@ def test_eal_argument():
 def test_eal_core_missing():
     with Run(["--port", "null"], lcores="0,1023") as run:
         run.finish(status=1)
-        spwtest.one_line(run, "EAL", "lcores")
+        spwtest.one_line(run, "core 1023", "lcores")
 
 
 def eal_refused(file_prefix, *words, env=None, under=()):

@@ -44,7 +44,7 @@ SCHEMA = {
                           "end_tsc": COUNT, "reaped_tsc": COUNT, "sent_tsc": COUNT},
                "blame": COUNTS, "ident": MAYBE({"flow": COUNT, "seq": COUNT})}],
     "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill")},
-             "switched_out": OR_NULL},
+             "switched_out": OR_NULL, "quota": MAYBE({"periods": COUNT, "throttled": COUNT, "stopped_ns": COUNT})},
     "who": [{"lcore": COUNT, "cpu": COUNT, "windows": COUNT, "voluntary": COUNT, "involuntary": COUNT, "interrupts": COUNTS}],
     "slo": MAYBE({"objective": TEXT, "measured": COUNT, "kept": COUNT, "tries": COUNT, "changes": COUNT, "last": {"executor": TEXT, "ctas": OR_NULL, "burst": COUNT},
                   "load_pps": COUNT, "settings": [{"executor": TEXT, "ctas": OR_NULL, "burst": COUNT, "value_ns": OR_NULL, "lost_ppm": COUNT}]}),

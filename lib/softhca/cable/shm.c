@@ -28,8 +28,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/spw_log.h"
 #include "softhca/cable/shm_impl.h"
 
+#define RETRY_NS    1000000000ull
 #define AHEAD       6u    /* records whose headers are prefetched */
 #define AHEAD_BYTES 1024u /* shorter ones are few lines from one another */
 
@@ -69,6 +71,23 @@ static struct shm_ring *ring_at(struct cable_shm *s, uint32_t rx, uint32_t tx)
 	return (struct shm_ring *)(s->base + SHM_RING_AT(rx, tx));
 }
 
+/* Asks for the ring's memory, once a second while there is none. Returns: whether there is. */
+static bool ring_alloc(struct cable_shm *s, struct shm_tx *t, uint32_t p)
+{
+	int error;
+
+	if (t->refused && s->now_ns - t->refused_ns < RETRY_NS)
+		return false;
+	error = posix_fallocate(s->fd, (off_t)SHM_RING_AT(p, s->id.port), (off_t)SHM_RING_SPAN);
+	if (error && !t->refused)
+		spw_warn("cable %s: no memory for frames to port %u: %s; they are lost until "
+			 "/dev/shm has %u KiB more (docker: --shm-size)",
+			 s->path, p, strerror(error), (uint32_t)(SHM_RING_SPAN >> 10) + 1);
+	t->refused = error != 0;
+	t->refused_ns = s->now_ns;
+	return !error;
+}
+
 /* Allocates the ring at first use, so that a full /dev/shm is an error here, not a SIGBUS later. */
 static bool tx_ready(struct cable_shm *s, uint32_t p)
 {
@@ -76,11 +95,8 @@ static bool tx_ready(struct cable_shm *s, uint32_t p)
 
 	if (spw_likely(t->ring))
 		return true;
-	if (t->refused ||
-	    posix_fallocate(s->fd, (off_t)SHM_RING_AT(p, s->id.port), (off_t)SHM_RING_SPAN)) {
-		t->refused = true;
+	if (!ring_alloc(s, t, p))
 		return false;
-	}
 	t->ring = ring_at(s, p, s->id.port);
 	t->tail = spw_thr_load_acq(&t->ring->tail) & ~15ull;
 	t->head = spw_thr_load_acq(&t->ring->head);

@@ -22,7 +22,8 @@ struct shm_tx {                /* this port to another */
 	struct cable_full full;
 	struct cable_full away; /* it has taken no turn since turns_seen */
 	uint64_t turns_seen;
-	bool refused; /* /dev/shm had no memory for the ring */
+	bool refused;        /* /dev/shm had no memory for the ring ... */
+	uint64_t refused_ns; /* ... when it was asked last */
 };
 
 struct shm_rx { /* another port to this one */

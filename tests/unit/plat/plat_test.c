@@ -352,7 +352,7 @@ static void lists_go_both_ways(void **state)
 		bool set[16] = {false};
 
 		spw_plat_list_parse(lists[i], set, 16);
-		plat_list_text(set, 16, text, sizeof(text));
+		spw_plat_list_text(set, 16, text, sizeof(text));
 		assert_string_equal(text, lists[i]);
 	}
 	/* numbers beyond the set are ignored */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * What EAL answers with a panic, or with advice that does not help: cores outside the cpuset, too
+ * few file descriptors. Looked at before EAL starts.
+ */
+#ifndef APP_LIMITS_H
+#define APP_LIMITS_H
+
+#include "app_eal.h"
+
+/* Purpose: raises the soft limit of open files if it is low, and compares the cores of -l, --lcores
+ *   and -c with those on which the kernel lets this process run. What is not of EAL's syntax is
+ * left to EAL. Thread: setup, before app_eal_start's rte_eal_init. Errors: -ENOENT a core is out of
+ * reach; -EMFILE the hard limit of open files is too low.
+ */
+int app_limits_check(const struct app_eal *eal);
+
+/* Purpose: the same for cores that another option names.
+ * Shape: core[cnt]; option: for the error text.
+ * Thread: setup.
+ * Errors: -ENOENT.
+ */
+int app_limits_cores(const uint32_t *core, uint32_t cnt, const char *option);
+
+#endif
