@@ -11,6 +11,7 @@
 #include <glob.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/route.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,13 +26,15 @@ static bool is_default4(const char *line, char name_out[IF_NAMESIZE])
 	       !mask;
 }
 
-/* ipv6_route: destination, its length, five fields more, metric, flags ... interface. */
+/* ipv6_route: destination, its length, five fields more, metric, flags ... interface. Every table
+ * ends with a default route through lo that rejects (RTF_REJECT, linux/ipv6_route.h). */
 static bool is_default6(const char *line, char name_out[IF_NAMESIZE])
 {
-	unsigned int bits;
+	unsigned int bits, flags;
 
-	return sscanf(line, "%*32s %x %*s %*s %*s %*s %*s %*s %*s %15s", &bits, name_out) == 2 &&
-	       !bits;
+	return sscanf(line, "%*32s %x %*s %*s %*s %*s %*s %*s %x %15s", &bits, &flags, name_out) ==
+		       3 &&
+	       !bits && !(flags & RTF_REJECT);
 }
 
 static bool routes_through(const char *path, bool (*is_default)(const char *line, char *name_out),

@@ -163,6 +163,8 @@ int rdma_eth_check_use(const struct rdma_dev *dev, const struct rdma_flow_conf *
 	char netdev[IF_NAMESIZE], why[80];
 
 	netdev_of(dev, netdev);
+	if (!strcmp(netdev, "lo")) /* a software ConnectX without an interface */
+		netdev[0] = '\0';
 	if (!flow->by_default || !netdev[0] || !spw_netdev_in_use(netdev, why, sizeof(why)))
 		return 0;
 	return spw_err(
