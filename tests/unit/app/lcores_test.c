@@ -150,6 +150,28 @@ static void every_way_to_say_auto(void **state)
 	assert_false(app_lcores_are_auto(&none));
 }
 
+/* Cores above RTE_MAX_LCORE are named by "@". */
+static void high_cores_get_low_lcores(void **state)
+{
+	static char prog[] = "spinwire", l[] = "-l", value[] = "auto", joined[] = "-lauto";
+	static const char high[] = "sys/devices/system/cpu/online = 0-1,900-901\n"
+				   "sys/devices/system/cpu/isolated = 900-901\n"
+				   "sys/fs/cgroup/cpuset.cpus.effective = 0-1,900-901\n"
+				   "sysconf/cores = 0-1,900-901\n";
+	struct app_eal two = {.argv = {prog, l, value}, .argc = 3};
+	struct app_eal one = {.argv = {prog, joined}, .argc = 2};
+	struct spw_plat *plat = machine("bare-vm", high);
+
+	(void)state;
+	assert_int_equal(app_lcores_choose(&two, plat, 2, NULL), 0);
+	assert_string_equal(two.argv[1], "--lcores");
+	assert_string_equal(two.argv[2], "0@0,1@900,2@901");
+	assert_string_equal(two.argv[3], "--main-lcore=0");
+	assert_int_equal(app_lcores_choose(&one, plat, 1, NULL), 0);
+	assert_string_equal(one.argv[1], "--lcores=0@0,1@900");
+	spw_plat_free(plat);
+}
+
 static void blame_names_slow_and_shared_cores(void **state)
 {
 	struct spw_plat *plat = machine("dgx-spark", ISOLATED "0,16\n" MASK("1-15,17-19"));
@@ -176,6 +198,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(physical_cores_come_first),
 		cmocka_unit_test(too_few_cores_are_refused),
 		cmocka_unit_test(every_way_to_say_auto),
+		cmocka_unit_test(high_cores_get_low_lcores),
 		cmocka_unit_test(blame_names_slow_and_shared_cores),
 	};
 
