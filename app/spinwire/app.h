@@ -45,6 +45,7 @@ struct app {
 	struct spw_plat *plat; /* NULL once app_machine_report has logged it */
 	char quota_stat[sizeof(((struct spw_plat *)0)->quota_stat)];
 	struct spw_plat_quota quota; /* what it said at the start */
+	int quota_fd;                /* the same file, open until the end; 0: no quota */
 
 	struct spw_topo_conf topo_conf;
 	struct spw_topo topo;

@@ -6,6 +6,7 @@
  * use.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,10 @@ void app_machine_read(struct app *app)
 	}
 	snprintf(app->quota_stat, sizeof(app->quota_stat), "%s", app->plat->quota_stat);
 	spw_plat_quota_read(app->quota_stat, &app->quota);
+	if (app->quota_stat[0])
+		app->quota_fd = open(app->quota_stat, O_RDONLY | O_CLOEXEC);
+	if (app->quota_fd < 0)
+		app->quota_fd = 0;
 }
 
 /* One lcore for each queue and, if an executor may run on cores, one for each of its threads. */

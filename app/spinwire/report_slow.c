@@ -137,7 +137,7 @@ json_t *app_held_json(const struct app *app, const struct app_result *res)
 	json_object_set_new(held, "switched_out",
 			    res->away_known ? json_integer((json_int_t)res->away_cnt)
 					    : json_null());
-	json_object_set_new(held, "quota", quota_json(res));
+	json_object_set_new(held, "group", quota_json(res));
 	return held;
 }
 
@@ -221,8 +221,7 @@ static void print_quota(const struct app_result *res)
 {
 	if (res->has_quota && res->quota.throttled)
 		printf("cpu quota   stopped all threads in %" PRIu64 " of %" PRIu64
-		       " periods, %.1f ms in all: that part of the lost core is the "
-		       "quota's (cores-quota)\n",
+		       " periods, %.1f ms in all (cores-quota)\n",
 		       res->quota.throttled, res->quota.periods,
 		       (double)res->quota.stopped_ns * 1e-6);
 }

@@ -109,6 +109,7 @@ static void conf_rest(struct app *app)
 	tc->pipe.record = app->conf.run.stamps;
 	tc->pipe.nic_frames = app->conf.run.frame_stamps;
 	tc->pipe.slow_ns = app->conf.run.slow_ns;
+	tc->pipe.quota_fd = app->quota_fd;
 	tc->pipe.frames_max = app->conf.run.frames;
 }
 

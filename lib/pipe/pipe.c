@@ -395,6 +395,8 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	if (conf->record && conf->slow_tsc)
 		spw_rec_slow_above(&pipe->rec, conf->slow_tsc, conf->slow_wait_tsc);
 	if (conf->record && conf->slow_tsc)
+		spw_rec_quota(&pipe->rec, conf->quota_fd);
+	if (conf->record && conf->slow_tsc)
 		spw_rec_trail(&pipe->rec, conf->trail);
 	if (pipe->rec.trail && conf->nic_stamps)
 		pipe->trail.port.sent = conf->sent;

@@ -72,6 +72,7 @@ struct spw_pipe_conf {
 	/* Delay before a slow batch is judged, ticks: the executor reports a pause only after it.
 	 */
 	uint64_t slow_wait_tsc;
+	int quota_fd; /* spw_rec_quota; 0: none */
 	/* Where the generator's frames are noted, with `record` and slow_tsc; NULL: nowhere.
 	 * Outlives the pipe. */
 	struct spw_trail *trail;

@@ -41,7 +41,8 @@ const char *spw_cause_text(enum spw_cause cause)
 
 const char *spw_hold_name(enum spw_hold hold)
 {
-	static const char *const name[SPW_HOLD_CNT] = {"lost", "port", "push", "tx", "refill"};
+	static const char *const name[SPW_HOLD_CNT] = {"lost", "port",   "push",
+						       "tx",   "refill", "quota"};
 
 	return name[hold];
 }
@@ -67,10 +68,17 @@ static void give_rest(struct share *s, enum spw_cause cause)
 	give(s, cause, s->left);
 }
 
+/* The loop had no core. */
+static void give_lost(struct share *s)
+{
+	give(s, SPW_CAUSE_cpu_quota, s->held[SPW_HOLD_QUOTA]);
+	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+}
+
 /* A frame that waits for the loop is delayed by whatever the loop did in a long step. */
 static void give_held(struct share *s, const struct spw_cause_facts *facts, enum spw_cause port)
 {
-	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give_lost(s);
 	give(s, SPW_CAUSE_tx_stall, s->held[SPW_HOLD_TX]);
 	give(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
 	give(s, facts->exec == SPW_CAUSE_EXEC_INLINE ? SPW_CAUSE_batch_ahead : SPW_CAUSE_exec_late,
@@ -92,7 +100,7 @@ static void split_port(struct share *s, const struct spw_cause_facts *facts)
  * calls a driver that may block. */
 static void split_push(struct share *s, const struct spw_cause_facts *facts)
 {
-	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give_lost(s);
 	give_rest(s, facts->exec == SPW_CAUSE_EXEC_LAUNCHED ? SPW_CAUSE_exec_late
 							    : SPW_CAUSE_poll_gap);
 }
@@ -109,7 +117,7 @@ static void split_wait(struct share *s, const struct spw_cause_facts *facts)
 	give(s, SPW_CAUSE_batch_ahead, facts->ahead);
 	if (facts->wait_relaunch)
 		give_rest(s, SPW_CAUSE_relaunched);
-	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give_lost(s);
 	give(s, pause_cause(facts), facts->wait_pause);
 	give_rest(s, SPW_CAUSE_exec_late);
 }
@@ -121,7 +129,7 @@ static void split_run(struct share *s, const struct spw_cause_facts *facts)
 	if (facts->run_relaunch)
 		give_rest(s, SPW_CAUSE_relaunched);
 	if (facts->exec == SPW_CAUSE_EXEC_INLINE)
-		give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+		give_lost(s);
 	give(s, pause_cause(facts), facts->run_pause);
 	give_rest(s, SPW_CAUSE_handler_slow);
 }
@@ -130,7 +138,7 @@ static void split_run(struct share *s, const struct spw_cause_facts *facts)
 static void split_reap(struct share *s, const struct spw_cause_facts *facts)
 {
 	give(s, SPW_CAUSE_batch_ahead, facts->reap_ahead);
-	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give_lost(s);
 	give(s, pause_cause(facts), facts->reap_pause);
 	give_held(s, facts, SPW_CAUSE_reap_late);
 	give_rest(s, SPW_CAUSE_reap_late);
@@ -139,7 +147,7 @@ static void split_reap(struct share *s, const struct spw_cause_facts *facts)
 /* reaped_sent: the loop passes the slots to tx_burst or release_burst. */
 static void split_send(struct share *s, const struct spw_cause_facts *facts)
 {
-	give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	give_lost(s);
 	give(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
 	give_rest(s, facts->sent_tx ? SPW_CAUSE_tx_stall : SPW_CAUSE_refill_stall);
 }

@@ -18,7 +18,10 @@
  * is preempting or delivering a signal outside of the range targeted by the rseq_cs"; its abort
  * address must follow RSEQ_SIG.
  */
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "rec/rec_impl.h"
 
@@ -113,4 +116,21 @@ bool rec_preempt_check(struct spw_rec_preempt *preempt, uint64_t now, uint64_t *
 	}
 	*ticks_out = off_core(preempt, now);
 	return true;
+}
+
+/* The kernel counts a period before it lets the threads go on (Linux kernel/sched/fair.c,
+ * do_sched_cfs_period_timer), so a thread that was stopped finds itself counted. */
+bool rec_preempt_throttled(struct spw_rec_preempt *preempt)
+{
+	const uint64_t before = preempt->throttled;
+	char text[512];
+	ssize_t n = preempt->quota_fd == 0 ? 0
+					   : pread(preempt->quota_fd, text, sizeof(text) - 1, 0);
+	const char *at;
+
+	text[SPW_MAX(n, 0)] = '\0';
+	at = strstr(text, "nr_throttled ");
+	if (at)
+		preempt->throttled = strtoull(at + strlen("nr_throttled "), NULL, 10);
+	return preempt->throttled > before;
 }

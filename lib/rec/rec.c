@@ -61,6 +61,12 @@ void spw_rec_slow_above(struct spw_rec *rec, uint64_t slow_tsc, uint64_t wait_ts
 	rec->wait_tsc = wait_tsc;
 }
 
+void spw_rec_quota(struct spw_rec *rec, int fd)
+{
+	rec->preempt.quota_fd = fd;
+	rec_preempt_throttled(&rec->preempt);
+}
+
 void spw_rec_exec(struct spw_rec *rec, bool push_calls, uint64_t unc_tsc)
 {
 	rec->push_calls = push_calls;

@@ -25,4 +25,8 @@ void rec_preempt_end(struct spw_rec_preempt *preempt);
  * Thread:  owner. */
 bool rec_preempt_check(struct spw_rec_preempt *preempt, uint64_t now, uint64_t *ticks_out);
 
+/* Whether the CPU quota stopped the control group since the last call. A system call, where there
+ * is a quota. */
+bool rec_preempt_throttled(struct spw_rec_preempt *preempt);
+
 #endif

@@ -87,15 +87,22 @@ void spw_rec_gap_add(struct spw_rec *rec, const struct spw_rec_gap *gap)
 }
 
 /* Records a step that took longer than gap_tsc. rseq shows how much of it the thread was off its
- * core (lost); the rest belongs to the call that the step made (hold). */
+ * core (lost); the rest belongs to the call that the step made (hold). A step most of which the
+ * quota took is the quota's. */
 void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 {
 	uint64_t took = now - rec->last_tsc, off = 0;
+	bool by_quota = false;
 	struct spw_rec_gap gap;
 
-	rec_preempt_check(&rec->preempt, now, &off);
+	if (rec_preempt_check(&rec->preempt, now, &off))
+		by_quota = rec_preempt_throttled(&rec->preempt) && 2 * off > took;
 	gap = (struct spw_rec_gap){rec->last_tsc, now, SPW_MIN(off, took), regime,
 				   hold_of(rec, regime)};
+	if (by_quota) {
+		gap.lost = 0;
+		gap.hold = SPW_HOLD_QUOTA;
+	}
 	if (rec->trail)
 		gap_trail(rec->trail, &gap);
 	if (rec->flight)

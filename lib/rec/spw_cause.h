@@ -40,7 +40,8 @@ extern "C" {
 	X(relaunched, "the resident kernel had ended and was launched again")                     \
 	X(handler_slow, "the handler itself took long")                                           \
 	X(reap_late, "finished, but the loop was busy elsewhere")                                 \
-	X(tx_stall, "the port took long to transmit")
+	X(tx_stall, "the port took long to transmit")                                             \
+	X(cpu_quota, "the control group had used its CPU quota: the kernel stopped its threads")
 
 enum spw_cause {
 #define X(name, text) SPW_CAUSE_##name,
@@ -61,6 +62,7 @@ enum spw_hold {
 	SPW_HOLD_PUSH,   /* push: the inline handler, or the driver call of a launching executor */
 	SPW_HOLD_TX,     /* tx_burst */
 	SPW_HOLD_REFILL, /* release_burst */
+	SPW_HOLD_QUOTA, /* its core, while the CPU quota of the control group stopped its threads */
 	SPW_HOLD_CNT
 };
 

@@ -158,6 +158,8 @@ struct spw_rec_preempt {
 	uint64_t *word; /* the kernel clears it when it preempts the thread; NULL: no rseq here */
 	uint64_t cnt;   /* how often it was found cleared */
 	uint64_t base_tsc, base_wall_ns, base_cpu_ns;
+	int quota_fd;       /* cpu.stat of the control group; 0: it has no CPU quota */
+	uint64_t throttled; /* nr_throttled there, as last read */
 };
 
 struct spw_rec {
@@ -226,6 +228,13 @@ void spw_rec_exec(struct spw_rec *rec, bool push_calls, uint64_t unc_tsc);
  * Lifetime: trail outlives the last call of the owner.
  * Thread:  setup, after spw_rec_slow_above. */
 void spw_rec_trail(struct spw_rec *rec, struct spw_trail *trail);
+
+/* Purpose: a lost core of the owner has the cause cpu_quota while the control group's count of
+ *          throttled periods rises.
+ * Shape:   fd: its cpu.stat, open for reading; 0: it has no CPU quota.
+ * Lifetime: fd outlives the last call of the owner.
+ * Thread:  setup. */
+void spw_rec_quota(struct spw_rec *rec, int fd);
 
 /* Purpose: starts the clock: every tick from now on is attributed to a regime.
  * Thread:  owner, once, before the loop. */

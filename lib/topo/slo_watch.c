@@ -40,13 +40,18 @@ static uint64_t lost_now(struct spw_topo *topo)
 	return lost + stat.ledger.pipe.dropped[SPW_DROP_ring_full];
 }
 
+static uint64_t away_now(const struct spw_rec_view *view)
+{
+	return view->held.sum_tsc[SPW_HOLD_LOST] + view->held.sum_tsc[SPW_HOLD_QUOTA];
+}
+
 static void begin(struct spw_slo_watch *watch, struct spw_topo *topo,
 		  const struct spw_rec_view *view)
 {
 	watch->before = *stage_of(view);
 	watch->begin_tsc = spw_tsc_now();
 	watch->lost = lost_now(topo);
-	watch->away_tsc = view->held.sum_tsc[SPW_HOLD_LOST];
+	watch->away_tsc = away_now(view);
 }
 
 /* Returns: true once the measurement is long enough to be judged. */
@@ -62,7 +67,7 @@ static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct
 		return false;
 	spw_hist_difference(stage_of(view), &watch->before, &watch->diff);
 	settled = spw_hist_total(&watch->diff);
-	seen->away_ns = spw_tsc_to_ns(tsc, view->held.sum_tsc[SPW_HOLD_LOST] - watch->away_tsc);
+	seen->away_ns = spw_tsc_to_ns(tsc, away_now(view) - watch->away_tsc);
 	lost = lost_now(topo) - watch->lost;
 	seen->frames = settled + lost;
 	spw_slo_lost(seen, lost);

@@ -108,6 +108,7 @@ struct spw_topo_conf {
 		struct spw_flight *flight;
 		bool flight_raw;       /* and raw completions, of ports that keep them */
 		uint64_t slow_wait_ns; /* from a slow batch to its judgement; 0: 1 ms */
+		int quota_fd;          /* cpu.stat of a control group with a CPU quota; 0: none */
 		uint64_t drain_ns;     /* longest wait for the executor at the end; 0: 2 s */
 		uint64_t frames_max;   /* per lane; 0: no limit */
 	} pipe;

@@ -267,6 +267,7 @@ static int pipe_open(struct spw_topo *topo, uint32_t i)
 		.nic_clock = &nic->box,
 		.slow_tsc = spw_tsc_from_ns(&topo->conf.tsc, topo->conf.pipe.slow_ns),
 		.slow_wait_tsc = ticks_or(topo, topo->conf.pipe.slow_wait_ns, SLOW_WAIT_NS),
+		.quota_fd = topo->conf.pipe.quota_fd,
 		.trail = topo->conf.pipe.trail ? &topo->conf.pipe.trail[i] : NULL,
 		.sent = lane->sent,
 		.flight = topo->conf.pipe.flight ? &topo->conf.pipe.flight[i] : NULL,

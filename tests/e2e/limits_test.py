@@ -88,12 +88,16 @@ def test_quota():
     args = ["--port", "null:rate=10k", "--executor", "inline", "--seconds", "2"]
     with group("cpu", {"cpu.cfs_quota_us": "10000"}, {"cpu.max": "10000 100000"}) as under:
         with Run(args, under=under) as run:
-            quota, text = run.finish(seconds=30)["held"]["quota"], run.output()
+            summary, text = run.finish(seconds=30), run.output()
+    quota, by = summary["held"]["group"], {row["cause"]: row["frames"] for row in summary["causes"]["by"]}
+    check(by.get("cpu_quota", 0) > 0.5 * summary["causes"]["frames_above"] > 0, f"{by}")  # the rest: what else took the core
+    check("cpu_quota" in {frame["cause"] for frame in summary["worst"][:4]}, str(summary["worst"]))
     check(10 <= quota["throttled"] <= quota["periods"] and quota["stopped_ns"] > 0, str(quota))
     check(re.search(rf"^cpu quota +stopped all threads in {quota['throttled']} of {quota['periods']} periods", text, re.M), text)
     check("cores-quota: the control group may take 10.0 ms" in text, text)
     with Run([*args[:-1], "0.2"]) as run:
-        equal(run.finish()["held"]["quota"], None, "without a quota")
+        summary = run.finish()
+    equal((summary["held"]["group"], summary["held"]["quota"]["times"]), (None, 0), "without a quota")
 
 
 def test_open_files():

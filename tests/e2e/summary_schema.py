@@ -43,8 +43,8 @@ SCHEMA = {
                "stamps": {"nic_tsc": OR_NULL, "polled_tsc": COUNT, "pushed_tsc": COUNT, "start_tsc": COUNT,
                           "end_tsc": COUNT, "reaped_tsc": COUNT, "sent_tsc": COUNT},
                "blame": COUNTS, "ident": MAYBE({"flow": COUNT, "seq": COUNT})}],
-    "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill")},
-             "switched_out": OR_NULL, "quota": MAYBE({"periods": COUNT, "throttled": COUNT, "stopped_ns": COUNT})},
+    "held": {**{name: {"times": COUNT, "sum_ns": COUNT, "max_ns": COUNT} for name in ("lost", "port", "push", "tx", "refill", "quota")},
+             "switched_out": OR_NULL, "group": MAYBE({"periods": COUNT, "throttled": COUNT, "stopped_ns": COUNT})},
     "who": [{"lcore": COUNT, "cpu": COUNT, "windows": COUNT, "voluntary": COUNT, "involuntary": COUNT, "interrupts": COUNTS}],
     "slo": MAYBE({"objective": TEXT, "measured": COUNT, "kept": COUNT, "tries": COUNT, "changes": COUNT, "last": {"executor": TEXT, "ctas": OR_NULL, "burst": COUNT},
                   "load_pps": COUNT, "settings": [{"executor": TEXT, "ctas": OR_NULL, "burst": COUNT, "value_ns": OR_NULL, "lost_ppm": COUNT}]}),
@@ -53,7 +53,7 @@ SCHEMA = {
 }
 CAPTURE = {"file": TEXT, "bytes": COUNT, "frames": COUNT, "not_captured": {"ring_full": COUNT, "limit": COUNT, "disk": COUNT}}
 CAUSES = {"poll_gap", "port_late", "port_backlog", "refill_stall", "batch_ahead", "exec_late", "gpu_sliced", "relaunched",
-          "handler_slow", "reap_late", "tx_stall"}
+          "handler_slow", "reap_late", "tx_stall", "cpu_quota"}
 STAMPS = ("polled_tsc", "pushed_tsc", "start_tsc", "end_tsc", "reaped_tsc", "sent_tsc")
 EXECUTORS = {("inline", "lcore"), ("cpu", "thread"), ("cuda", "persistent"), ("cuda", "graph"), ("cuda", "launch")}
 

@@ -41,12 +41,13 @@ WHO = {"source": "the source's loop", "peer": "the source's NIC thread", "nic": 
 SENT_BY = {"sent_out": "peer", "sent_by": "nic"}  # places that end by a send completion, which is an upper bound
 UNKNOWN = "unknown"
 # What a long step of spinwire's loop is called by those who wait for it, as in lib/rec/cause.c.
-HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall"}
+HOLD_CAUSE = {"lost": "poll_gap", "port": "poll_gap", "push": "batch_ahead", "tx": "tx_stall", "refill": "refill_stall", "quota": "cpu_quota"}
 TEXTS = {"poll_gap": "spinwire's loop did not run: it lost its core, or a receive call took long", "port_late": "stamped by the NIC, but polls did not return it yet",
          "port_backlog": "queueing delay in the port while the loop kept polling", "refill_stall": "the port had no buffer to receive into, or took long to recycle slots",
          "batch_ahead": "the executor was busy with batches before it", "exec_late": "the executor was free, but started late",
          "gpu_sliced": "the GPU ran another program", "relaunched": "the resident kernel had ended and was launched again",
          "handler_slow": "the handler itself took long", "reap_late": "finished, but the loop was busy elsewhere", "tx_stall": "the port took long to transmit",
+         "cpu_quota": "the control group had used its CPU quota: the kernel stopped its threads",
          "sender_late": "the source's loop was not there to send", "sender_behind": "the source had not emptied its port",
          "peer_late": "the source's NIC thread slept, lost its core, or was in a long round", "nic_late": "spinwire's NIC thread slept, lost its core, or was in a long round",
          "port_full": "the source's port took no more: the path carries less than the load", "wire": "between the two NICs", UNKNOWN: "no evidence"}

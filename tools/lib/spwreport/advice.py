@@ -8,6 +8,7 @@ CORES = "a core of its own: isolate it (isolcpus, nohz_full), or stop what else 
 SOURCE = "the sender, not spinwire: give spinwire-gen a core of its own, or send less"
 REMEDY = {
     "poll_gap": f"give spinwire's receive lcore {CORES}",
+    "cpu_quota": "lift the CPU quota (no --cpus, limits.cpu, CPUQuota=): limit a program that spins by a cpuset",
     "port_late": "look at the NIC and its PCIe link: spinwire-doctor checks both",
     "port_backlog": "the load is more than the lcore carries: use more queues (--queues), or a lighter handler",
     "refill_stall": "receive buffers ran out: use more slots (--slots)",

@@ -10,7 +10,7 @@ STAGE_CLASS = {"nic_polled": "s8", "polled_pushed": "s2", "pushed_start": "s3", 
 PLACE_CLASS = {**STAGE_CLASS, "due": "s0", "send": "s0", "out": "q3", "sent_out": "q3", "wire_out": "sw", "in": "q6", "back": "q6", "sent_by": "q6", "beyond": "s9",
                "wire_back": "sw", "peer_in": "q3", "peer_polled": "s7", "echo": "s7"}
 CAUSE_CLASS = {"poll_gap": "s8", "port_late": "s5", "port_backlog": "s2", "refill_stall": "s0", "batch_ahead": "s3", "exec_late": "s7",
-               "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6",
+               "gpu_sliced": "q6", "relaunched": "q1", "handler_slow": "s4", "reap_late": "s5", "tx_stall": "s6", "cpu_quota": "s1",
                "sender_late": "s0", "sender_behind": "s7", "peer_late": "q3", "nic_late": "q6", "port_full": "q1", "wire": "sw", spwjoin.UNKNOWN: "s9"}
 PLACE_NAME = {key: name for key, name, *_ in spwjoin.PLACES}
 

@@ -262,7 +262,7 @@ def _away_section(good):
             "trip that is longer than all of them waited in a queue.</p>" + table(["frames/s", *names], rows))
 
 
-HELD = [("lost", "lost the core"), ("port", "receive call"), ("push", "push"), ("tx", "transmit call"), ("refill", "refill")]
+HELD = [("lost", "lost the core"), ("port", "receive call"), ("push", "push"), ("tx", "transmit call"), ("refill", "refill"), ("quota", "CPU quota")]
 
 
 def _held_table(good):
@@ -272,7 +272,7 @@ def _held_table(good):
         held = s["spinwire"].get("held")
         if held:
             rows.append([load_name(s), *(f"{svg.count(held[k]['times'])}, {svg.time_ns(held[k]['sum_ns'])}, longest {svg.time_ns(held[k]['max_ns'])}"
-                                         if held[k]["times"] else None for k, _ in HELD), held.get("switched_out")])
+                                         if held.get(k, {}).get("times") else None for k, _ in HELD), held.get("switched_out")])
     return folded("What held the loop up", table(["load, frames/s", *(name for _, name in HELD), "switched out"], rows)) if rows else ""
 
 
