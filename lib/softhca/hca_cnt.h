@@ -45,6 +45,7 @@
  * between two functions of one port, *_chip_*, are in the counters above and not in the port's. */
 #define HCA_PHY_CNT(X)                                                   \
 	X(rx_bytes_phy) X(tx_bytes_phy) X(rx_discards_phy)               \
+	X(rx_oversize_pkts_phy)                                          \
 	X(rx_pause_ctrl_phy) X(tx_pause_ctrl_phy)                        \
 	X(rx_chip_packets) X(tx_chip_packets) X(rx_chip_multicast)
 

@@ -27,6 +27,7 @@
 	X(tx_bytes_phy, PHY(tx_bytes_phy))                                                     \
 	X(rx_discards_phy, PHY(rx_discards_phy))                                               \
 	X(tx_discards_phy, PHY(port_xmit_discards))                                            \
+	X(rx_oversize_pkts_phy, PHY(rx_oversize_pkts_phy))                                     \
 	X(rx_multicast_phy, PHY(multicast_rcv_packets) - PHY(rx_chip_multicast))               \
 	X(tx_multicast_phy, PHY(multicast_xmit_packets))                                       \
 	X(rx_pause_ctrl_phy, PHY(rx_pause_ctrl_phy))                                           \

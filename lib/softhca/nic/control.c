@@ -163,7 +163,8 @@ static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 		snprintf(credit, sizeof(credit), "%u", nd->rx_credit);
 	snprintf(answer, bytes,
 		 "ok credit=%s link=%u rx=%llu tx=%llu lost=%llu dup=%llu reordered=%llu "
-		 "corrupted=%llu delayed=%llu tx_down=%llu rx_down=%llu\n",
+		 "corrupted=%llu delayed=%llu tx_down=%llu rx_down=%llu tx_too_long=%llu "
+		 "rx_too_long=%llu\n",
 		 credit, nd->dev->link_up, (unsigned long long)nd->dev->cnt.port_rcv_packets,
 		 (unsigned long long)nd->dev->cnt.port_xmit_packets,
 		 (unsigned long long)f->hit_cnt[FAULT_HIT_LOST],
@@ -171,8 +172,9 @@ static void status_text(const struct nic_dev *nd, char *answer, size_t bytes)
 		 (unsigned long long)f->hit_cnt[FAULT_HIT_REORDER],
 		 (unsigned long long)f->hit_cnt[FAULT_HIT_CORRUPT],
 		 (unsigned long long)f->hit_cnt[FAULT_HIT_DELAY],
-		 (unsigned long long)f->hit_cnt[FAULT_HIT_DOWN],
-		 (unsigned long long)f->rx_down_cnt);
+		 (unsigned long long)f->hit_cnt[FAULT_HIT_DOWN], (unsigned long long)f->rx_down_cnt,
+		 (unsigned long long)nd->too_long,
+		 (unsigned long long)nd->dev->cnt.rx_oversize_pkts_phy);
 }
 
 /* Numbers of all objects of one table: " cq=1,2". */

@@ -111,6 +111,7 @@ struct nic_dev {
 	struct nic_neigh neigh[NIC_NEIGH_MAX];
 	uint32_t neigh_cnt;
 	bool conflict_logged; /* another NIC on the cable has an address of this one */
+	uint64_t too_long;    /* frames above the MTU that were to be sent */
 	/* For nic_memory_gone: who is at work. */
 	struct nic_qp *cur;
 	struct nic_rq *cur_rq; /* receive queue of a raw frame: the QP's or a WQ's */
@@ -164,11 +165,21 @@ void nic_bf_check(struct nic_dev *nd, uint64_t *half);
 
 /* ---- frames ---- */
 
+/* Of a port: its MTU, an Ethernet header and a VLAN tag; cables carry no FCS. Source: Linux
+ * mlx5/core/en.h (MLX5E_ETH_HARD_MTU). */
+SPW_INLINE uint32_t nic_frame_max(const struct nic_dev *nd)
+{
+	return nd->dev->mtu_bytes + WIRE_ETH_BYTES + WIRE_VLAN_BYTES;
+}
+
 /* Every frame leaves by reserve, write, commit. Returns NULL if the cable has no room now. */
 uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len);
 /* roce: pad and ICRC are written here; l3_off, ipv6 and payload (bytes) describe the frame. */
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload);
+/* A card drops a frame above its port's MTU, completes it as sent and reports nothing: counts it,
+ * and says so once. Source: NVIDIA/daqiri issue 197. */
+void nic_tx_too_long(struct nic_dev *nd, uint32_t len);
 /* Passes what was committed to the cable. */
 void nic_tx_flush(struct nic_dev *nd);
 /* The same; then the raw WQEs whose frames these were complete, stamped now. */

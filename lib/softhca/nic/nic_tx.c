@@ -11,6 +11,7 @@
  *
  *   commit .. commit .. cable flush .. stamp .. CQEs          (trail: flushed, before the stamp)
  */
+#include "base/spw_log.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/trail.h"
 
@@ -67,12 +68,24 @@ SPW_INLINE void count_tx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
 		rate_book(nd, HCA_TX, on_chip, len);
 }
 
+SPW_COLD void nic_tx_too_long(struct nic_dev *nd, uint32_t len)
+{
+	if (nd->too_long++ == 0)
+		spw_warn("%s: a frame of %u bytes is above the MTU of %u: dropped, as all such; a "
+			 "card drops them without a word",
+			 nd->dev->id.name, len, nd->dev->mtu_bytes);
+}
+
 /* The ICRC is computed only where somebody checks it: a cable of shared memory is trusted. */
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload)
 {
 	const bool icrc = nd->icrc_always || nd->fault->on;
 
+	if (spw_unlikely(len > nic_frame_max(nd))) {
+		nic_tx_too_long(nd, len);
+		return;
+	}
 	if (spw_unlikely(nd->fault->ecn > 0) && roce && !wire_is_cnp(frame + l3_off, ipv6) &&
 	    fault_marks(nd->fault))
 		wire_mark_ce(frame + l3_off, ipv6);

@@ -74,8 +74,7 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 	uint8_t dmac[6] = {0}, *frame;
 	struct nic_gather peek = q->g;
 
-	if (w->len < CABLE_FRAME_MIN || len > q->nd->dev->mtu_bytes + 18u ||
-	    14 + hdr > w->ds * 16u) {
+	if (w->len < CABLE_FRAME_MIN || 14 + hdr > w->ds * 16u) {
 		w->syndrome = SPW_PRM_SYN_LOCAL_LENGTH_ERR;
 		return true;
 	}
@@ -89,6 +88,11 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 		w->syndrome = sq_gather(q, w, &peek, dmac, 6);
 	if (w->syndrome)
 		return true;
+	if (spw_unlikely(len > nic_frame_max(q->nd))) {
+		nic_tx_too_long(q->nd, len);
+		nic_tx_sent(q);
+		return true;
+	}
 	frame = nic_tx_reserve(q->nd, dmac, bytes);
 	if (!frame)
 		return false;

@@ -4,13 +4,15 @@
  * A received frame: RoCE to its QP, anything else to the steering rules. nic_round() calls
  * rx_frame() for each frame of a burst.
  *
+ *   above the port's MTU           counted rx_oversize_pkts_phy }
  *   too short, bad lengths         counted port_rcv_errors      } dropped here,
  *   wrong ICRC                     counted rx_icrc_encapsulated } before any QP
  *   RoCE for a MAC of this NIC     its QP by number (0xffffff: the QPs of the group), and sniffers
  *   RoCE for another MAC, others   ARP, then what the port lets in (l2.c) to the steering rules
  *                                  (raw_steer); may have to wait
  *
- * Source: InfiniBand Architecture Specification 1.3, 9.6.1 (packet validation), 11.6.3 (events).
+ * Sources: InfiniBand Architecture Specification 1.3, 9.6.1 (packet validation), 11.6.3 (events);
+ * Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst (oversize).
  */
 #include "softhca/nic/flow.h"
 #include "softhca/nic/nic_impl.h"
@@ -138,6 +140,13 @@ void rx_discard(struct nic_dev *nd, const struct cable_frame *f)
 	NIC_CNT_ADD(nd, rx_bytes_phy, f->len);
 }
 
+/* Of the wire: what the switch inside the card carries does not pass the port. */
+SPW_INLINE bool is_too_long(const struct nic_dev *nd, const struct cable_frame *f)
+{
+	return spw_unlikely(f->len > nic_frame_max(nd)) &&
+	       !(nd->has_halves && chip_has_cable_port(nd, f->from));
+}
+
 /* False: the frame cannot be taken yet; it stays on the cable, and so does everything behind it. */
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 {
@@ -146,6 +155,10 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 
 	if (spw_unlikely(f->len < CABLE_FRAME_MIN)) {
 		NIC_CNT(nd, port_rcv_errors);
+		return true;
+	}
+	if (is_too_long(nd, f)) {
+		NIC_CNT(nd, rx_oversize_pkts_phy);
 		return true;
 	}
 	if (spw_unlikely(nd->fault->discard > 0) && fault_discards(nd->fault)) {

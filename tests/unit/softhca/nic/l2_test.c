@@ -33,10 +33,10 @@ static struct hca_qp *taker(struct kit *k)
 	return hca_qp_get(k->dev, r.qpn);
 }
 
-static bool lets_in(struct kit *k, const uint8_t *dmac)
+static bool lets_in_long(struct kit *k, const uint8_t *dmac, uint32_t len)
 {
-	uint8_t bytes[64] = {0};
-	const struct cable_frame f = {.data = bytes, .len = sizeof(bytes)};
+	static uint8_t bytes[2048];
+	const struct cable_frame f = {.data = bytes, .len = len};
 	const uint64_t before = k->dev->cnt.out_of_buffer;
 
 	memcpy(bytes, dmac, 6);
@@ -46,6 +46,11 @@ static bool lets_in(struct kit *k, const uint8_t *dmac)
 	assert_true(rx_frame(k->dev->nic, &f));
 	hca_unlock(k->dev);
 	return k->dev->cnt.out_of_buffer != before;
+}
+
+static bool lets_in(struct kit *k, const uint8_t *dmac)
+{
+	return lets_in_long(k, dmac, 64);
 }
 
 static void accept(struct kit *k, enum hca_accept what)
@@ -78,6 +83,22 @@ static void addresses(void **state)
 	accept(&k, HCA_ACCEPT_ALL);
 	assert_true(lets_in(&k, group));
 	assert_true(lets_in(&k, other));
+	kit_close(&k);
+}
+
+/* A frame above the port's MTU, with header and VLAN tag, is dropped there. */
+static void mtu(void **state)
+{
+	struct kit k;
+
+	(void)state;
+	kit_open(&k);
+	taker(&k);
+	k.dev->mtu_bytes = 1500;
+	assert_true(lets_in_long(&k, k.dev->id.mac, 1518));
+	assert_false(lets_in_long(&k, k.dev->id.mac, 1519));
+	assert_int_equal(k.dev->cnt.rx_oversize_pkts_phy, 1);
+	assert_int_equal(k.dev->cnt.port_rcv_packets, 1);
 	kit_close(&k);
 }
 
@@ -125,6 +146,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses),
+		cmocka_unit_test(mtu),
 		cmocka_unit_test(second_context),
 	};
 

@@ -95,7 +95,7 @@ static void put(uint16_t idx, uint32_t len)
 
 	memset(wqe, 0, 64);
 	spw_prm_st32(wqe, (uint32_t)idx << 8 | SPW_PRM_OP_SEND);
-	spw_prm_st32(wqe + 4, s.qp->qpn << 8 | 3);
+	spw_prm_st32(wqe + 4, s.qp->qpn << 8 | (1 + (14 + len + 15) / 16));
 	spw_prm_st32(wqe + 8, SPW_PRM_CTRL_CE_CQE << 2);
 	spw_prm_st16(wqe + 16 + 12, (uint16_t)len);
 	memset(wqe + 16 + 14, 0x5a, len);
@@ -138,6 +138,27 @@ static void completes_after_its_flush(void **state)
 		assert_true(s.flushed_at[i] >= before && stamp >= s.flushed_at[i]);
 		assert_true(stamp <= (i < 6 ? s.flushed_at[6] : nic_clock(s.k.dev)));
 	}
+}
+
+/* A frame above the MTU completes as sent, in order, and does not leave. */
+static void above_the_mtu(void **state)
+{
+	struct nic_qp *q = s.qp->nic;
+
+	(void)state;
+	s.k.dev->mtu_bytes = 42;
+	put(0, FRAME_LEN);
+	put(1, 42 + 18);
+	put(2, 42 + 19);
+	q->sq_pi = 4; /* the last one takes two blocks */
+	s.nd->tx_left = WQES;
+	raw_tx(q);
+	assert_int_equal(s.committed, 2);
+	nic_tx_publish(s.nd);
+	s.flushed = s.committed = 3; /* as many as CQEs, for the last flush */
+	expect_good(3);
+	assert_int_equal(s.nd->too_long, 1);
+	assert_int_equal(s.qp->state, HCA_QPS_RTS);
 }
 
 static void fails_in_order(void **state)
@@ -208,6 +229,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(completes_after_its_flush, open_sent, close_sent),
+		cmocka_unit_test_setup_teardown(above_the_mtu, open_sent, close_sent),
 		cmocka_unit_test_setup_teardown(fails_in_order, open_sent, close_sent),
 		cmocka_unit_test_setup_teardown(error_comes_after_it, open_sent, close_sent),
 		cmocka_unit_test_setup_teardown(reset_comes_after_it, open_sent, close_sent),
