@@ -148,7 +148,7 @@ static void above_the_mtu(void **state)
 	(void)state;
 	s.k.dev->mtu_bytes = 42;
 	put(0, FRAME_LEN);
-	put(1, 42 + 18);
+	put(1, FRAME_LEN);
 	put(2, 42 + 19);
 	q->sq_pi = 4; /* the last one takes two blocks */
 	s.nd->tx_left = WQES;
