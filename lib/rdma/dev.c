@@ -152,6 +152,8 @@ int rdma_dev_open(const char *name, uint8_t port_num, struct rdma_dev *dev)
 	rc = rc ? rc : rdma_dev_events_open(dev);
 	if (rc)
 		rdma_dev_close(dev);
+	else
+		rdma_dev_clock_open(dev);
 	return rc;
 }
 
@@ -164,6 +166,9 @@ void rdma_dev_close(struct rdma_dev *dev)
 	}
 	if (dev->pd)
 		ibv_dealloc_pd(dev->pd);
+	if (dev->has_ptp)
+		close(dev->ptp_fd);
+	dev->has_ptp = false;
 	if (dev->ctx) {
 		ibv_close_device(dev->ctx);
 		pthread_mutex_destroy(&dev->lock);

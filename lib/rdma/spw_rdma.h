@@ -38,6 +38,8 @@ struct rdma_dev {
 	struct ibv_device_attr_ex attr;
 	struct ibv_port_attr port; /* as of rdma_dev_open */
 	struct spw_tsc tsc;
+	bool has_ptp; /* no page of the clock: it is read by way of the PTP clock, */
+	int ptp_fd;   /* of this file */
 	/* Both written by the thread of rdma_dev_events_read, sampled by others. */
 	uint64_t link_down_cnt;
 	bool gone;                                 /* failed or removed */
@@ -148,8 +150,16 @@ int rdma_mr_reg_dmabuf(const struct rdma_dev *dev, const struct rdma_dmabuf *buf
 
 /* ---- clock ---- */
 
+/* Purpose: finds the way to read the device's clock; part of rdma_dev_open. That is the page that
+ * the kernel maps or, where it maps none (mlx5 with pages above 4096 bytes: Linux
+ * drivers/infiniband/hw/mlx5/main.c, set_ucontext_resp), the PTP clock of the same card, converted
+ * to ticks by the kernel's conversion page (mlx5dv_get_clock_info). The log names the second way,
+ * or why there is none; then stamps are not used.
+ * Thread: setup. */
+void rdma_dev_clock_open(struct rdma_dev *dev);
 /* Purpose: reads the device's clock and the CPU's as one pair (spw_port_driver.pair_clock).
- * Shape: the true offset lies within +-*uncertainty_ns_out.
+ * Shape: the true offset lies within +-*uncertainty_ns_out; on the way by PTP that includes two
+ * system calls, a few microseconds.
  * Thread: any, outside the bursts (about 150 us on a software device).
  * Errors: -ENOTSUP: no readable clock. */
 int rdma_dev_pair_clock(struct rdma_dev *dev, uint64_t *nic_ticks_out, uint64_t *tsc_out,

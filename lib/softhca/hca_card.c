@@ -166,6 +166,12 @@ static const struct hca_card cards[] = {
 	{.name = "no-devx", CX6DX, .reports_sqn = false, .write_combines = true},
 	/* A machine that does not combine writes: a VM, some arm64. */
 	{.name = "no-wc", CX6DX, .reports_sqn = true, .write_combines = false},
+	/* A kernel whose pages are larger than 4096 bytes (K, set_ucontext_resp). */
+	{.name = "64k-pages",
+	 CX6DX,
+	 .reports_sqn = true,
+	 .write_combines = true,
+	 .no_clock_page = true},
 	/* A ConnectX-7 whose firmware is set to REAL_TIME_CLOCK_ENABLE. */
 	{.name = "real-time", CX7(HCA_STAMPS_REAL_TIME)},
 	{

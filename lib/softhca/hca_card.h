@@ -72,6 +72,7 @@ struct hca_card {
 	enum hca_stamps stamps;
 	uint32_t clock_khz;
 	uint64_t clock_mask;
+	bool no_clock_page; /* the kernel maps no page of the clock itself, as with 64K pages */
 
 	/* Registers. */
 	bool reports_sqn; /* create_qp returns SQ, RQ and TIS numbers; without DevX they read 0 */

@@ -55,7 +55,9 @@ static void ucontext_reply(struct uv_call *c)
 		.max_recv_wr = CAP_WQE_CNT,
 		.max_srq_recv_wr = CAP_WQE_CNT - 1,
 		.num_ports = 1,
-		.comp_mask = MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET |
+		.comp_mask = (card->no_clock_page
+				      ? 0
+				      : MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET) |
 			     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_SQD2RTS,
 		.response_length = sizeof(resp),
 		.cqe_version = CQE_VERSION,

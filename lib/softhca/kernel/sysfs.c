@@ -10,7 +10,7 @@
  *       infiniband_verbs/uverbsN/                       ibdev, dev, abi_version
  *       net/<interface>/                                with --netdev, or of the card
  *   sys/class/infiniband/<name>, sys/class/infiniband_verbs/uverbsN, sys/bus/pci/devices/<function>
- *   dev/infiniband/uverbsN
+ *   dev/infiniband/uverbsN, dev/ptpN
  */
 #include <errno.h>
 #include <net/if.h>
@@ -109,7 +109,7 @@ static void put_auxiliary(struct dir *d, const struct hca_dev *dev)
 static void put_pci(struct dir *d, const struct hca_dev *dev)
 {
 	const struct hca_card *card = dev->cfg->card;
-	char bdf[32], cpus[256] = "0";
+	char bdf[32], ptp[48], cpus[256] = "0";
 
 	bdf_text(&dev->id, bdf, sizeof(bdf));
 	snprintf(cpus, sizeof(cpus), "0-%ld", sysconf(_SC_NPROCESSORS_CONF) - 1);
@@ -134,6 +134,8 @@ static void put_pci(struct dir *d, const struct hca_dev *dev)
 	put(d, "max_vfs", "0");
 	put(d, "sriov_numvfs", "0");
 	put(d, "sriov_totalvfs", "0");
+	snprintf(ptp, sizeof(ptp), "ptp/ptp%u/clock_name", SYSFS_PTP_FIRST + dev->idx);
+	put(d, ptp, "mlx5_ptp");
 	put(d, "uevent",
 	    "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:%04X\nPCI_SUBSYS_ID=15B3:%04X\n"
 	    "PCI_SLOT_NAME=%s",
@@ -338,7 +340,8 @@ static void put_links(struct dir *d, const struct hca_dev *dev)
 	put_link(d, bdf, target);
 }
 
-/* The file in dev/infiniband only has to exist: its open() is intercepted (preload/). */
+/* The files in dev only have to exist: open() of uverbsN is intercepted, and ioctl() of ptpN
+ * (preload/). */
 static int build_dev(const struct tree *t, const struct hca_dev *dev)
 {
 	const uint32_t uverbs = sysfs_uverbs(dev->cfg, dev->idx);
@@ -363,6 +366,9 @@ static int build_dev(const struct tree *t, const struct hca_dev *dev)
 	put_links(&d, dev);
 	snprintf(d.path, sizeof(d.path), "dev/infiniband");
 	snprintf(path, sizeof(path), "uverbs%u", uverbs);
+	put(&d, path, "%s", dev->id.name);
+	snprintf(d.path, sizeof(d.path), "dev");
+	snprintf(path, sizeof(path), "ptp%u", SYSFS_PTP_FIRST + dev->idx);
 	put(&d, path, "%s", dev->id.name);
 	return d.rc;
 }

@@ -52,6 +52,8 @@ void sysfs_link_real(const struct tree *t, const struct hca_cfg *cfg);
 /* Purpose: one past the highest uverbsN of the machine; 0 if it has none. */
 uint32_t sysfs_real_uverbs(void);
 /* Purpose: the path of the device's PCI function, "/sys/devices/...". */
+/* The PTP clocks of the devices are /dev/ptpN from here on: above those of real cards. */
+#define SYSFS_PTP_FIRST 64u
 void sysfs_pci_path(const struct hca_dev_cfg *id, char *buf, size_t bytes);
 
 /* N of the device's /dev/infiniband/uverbsN; the emulated ones follow the machine's own. */

@@ -102,6 +102,8 @@ bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6]
  *          offset and skew).
  * Thread:  any, without the lock. */
 uint64_t nic_clock(const struct hca_dev *dev);
+/* Returns: ns of the PTP clock of every device, as /dev/ptpN of a card shows them. Thread: any. */
+uint64_t nic_ptp_ns(void);
 
 /* Returns: the errno that a command has to fail with by configuration (fault.h, fail=); 0: none,
  *          or command is NULL. */

@@ -33,6 +33,16 @@ static uint64_t clock_at(const struct nic_dev *nd, uint64_t now_ns)
 				    (uint64_t)(int64_t)((double)run_ns * nd->clock_ppm * 1e-6));
 }
 
+/* A card's PTP clock, which the conversion page refers to, is set to the host's time at start and
+ * then by its own daemon, if at all. This one follows the host's. */
+uint64_t nic_ptp_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
 uint64_t nic_clock(const struct hca_dev *dev)
 {
 	return clock_at(dev->nic, nic_now_ns());
@@ -88,18 +98,16 @@ static void clock_info_write(const struct nic_dev *nd, struct mlx5_ib_clock_info
 void nic_clock_publish(struct nic_dev *nd)
 {
 	const bool info = nd->now_ns - nd->clock_ns > CLOCK_NS;
-	struct timespec real = {0};
+	uint64_t real_ns = 0;
 
 	if (info) {
 		nd->clock_ns = nd->now_ns;
-		clock_gettime(CLOCK_REALTIME, &real);
+		real_ns = nic_ptp_ns() - (nic_now_ns() - nd->now_ns); /* at the stamp */
 	}
 	for (struct hca_ctx *ctx = nd->dev->ctxs; ctx; ctx = ctx->next) {
 		if (ctx->core_clock)
 			spw_dma_store(ctx->core_clock, spw_cpu_to_be64(nd->stamp));
 		if (ctx->clock_info && info)
-			clock_info_write(nd, ctx->clock_info,
-					 (uint64_t)real.tv_sec * 1000000000ull +
-						 (uint64_t)real.tv_nsec);
+			clock_info_write(nd, ctx->clock_info, real_ns);
 	}
 }

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <linux/ptp_clock.h>
 #include <linux/sockios.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stdarg.h>
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 #include "softhca/kernel/uverbs.h"
+#include "softhca/nic/nic.h"
 #include "softhca/preload/preload.h"
 #include "softhca/preload/proc.h"
 
@@ -105,7 +107,24 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 	return rc < 0 ? fail((int)-rc) : (ssize_t)rc;
 }
 
-/* RDMA_VERBS_IOCTL on a uverbs file, SIOCETHTOOL for an emulated netdev; all else passes. */
+/* The PTP clock of a device, between two readings of the host's. */
+static int ptp_offset(struct ptp_sys_offset_extended *off)
+{
+	if (off->n_samples > PTP_MAX_SAMPLES)
+		return -EINVAL;
+	for (uint32_t i = 0; i < off->n_samples; i++)
+		for (uint32_t k = 0; k < 3; k++) {
+			const uint64_t ns = nic_ptp_ns();
+
+			off->ts[i][k] =
+				(struct ptp_clock_time){.sec = (int64_t)(ns / 1000000000),
+							.nsec = (uint32_t)(ns % 1000000000)};
+		}
+	return 0;
+}
+
+/* RDMA_VERBS_IOCTL on a uverbs file, SIOCETHTOOL for an emulated netdev, PTP_SYS_OFFSET_EXTENDED
+ * on a device's clock; all else passes. */
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
 	struct hca_ctx *ctx = proc_fd_marked(fd) ? proc_ctx_get(fd) : NULL;
@@ -118,6 +137,10 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_end(ap);
 	if (request == SIOCETHTOOL && arg && proc_ethtool(arg, &rc))
 		return rc < 0 ? fail(-rc) : rc;
+	if (request == PTP_SYS_OFFSET_EXTENDED && arg && vfs_is_ptp(fd)) {
+		rc = ptp_offset(arg);
+		return rc < 0 ? fail(-rc) : rc;
+	}
 	if (!ctx)
 		return NEXT(ioctl, int, (int, unsigned long, ...))(fd, request, arg);
 	rc = request == RDMA_VERBS_IOCTL ? uv_ioctl(ctx, arg) : -ENOTTY;

@@ -65,6 +65,8 @@ const char *vfs_map(const char *path, char buf[VFS_PATH_BYTES]);
 void vfs_unmap(char *path);
 /* Returns: the index of the device whose character device this path names, or -1. */
 int vfs_cdev(const char *path);
+/* Returns: whether this descriptor is the PTP clock of one of our devices. Thread: any. */
+bool vfs_is_ptp(int fd);
 /* Purpose: called before a file is opened: refreshes it if it is a counter or the port state.
  * Returns: the counter's name, for vfs_opened; else NULL. */
 const char *vfs_opening(const char *path);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "softhca/hca_real.h"
 #include "softhca/preload/proc.h"
@@ -20,6 +21,7 @@
 #define DIR_DEVS  "/sys/devices/pci"
 #define DIR_DEV   "/dev/infiniband"
 #define CDEV      DIR_DEV "/uverbs"
+#define PTP       "/dev/ptp"
 
 static bool starts(const char *path, const char *with)
 {
@@ -87,12 +89,39 @@ int vfs_cdev(const char *path)
 	return (int)(n - cfg->uverbs_first);
 }
 
+static bool is_our_ptp(const char *path, const struct hca_cfg *cfg)
+{
+	char *end;
+	const unsigned long n = strtoul(path + strlen(PTP), &end, 10);
+
+	return !*end && n >= SYSFS_PTP_FIRST && n - SYSFS_PTP_FIRST < cfg->dev_cnt;
+}
+
+bool vfs_is_ptp(int fd)
+{
+	struct proc *p = proc_ready();
+	char link[32], path[VFS_PATH_BYTES];
+	size_t root;
+	ssize_t n;
+
+	if (!p)
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[SPW_MAX(n, 0)] = 0;
+	root = strlen(p->tree.root);
+	return strncmp(path, p->tree.root, root) == 0 && starts(path + root, PTP);
+}
+
 static bool is_emulated(const char *path)
 {
 	const struct hca_cfg *cfg = proc_cfg();
 
-	if (path[0] != '/' || !(starts(path, "/sys/") || starts(path, DIR_DEV)) || !cfg)
+	if (path[0] != '/' ||
+	    !(starts(path, "/sys/") || starts(path, DIR_DEV) || starts(path, PTP)) || !cfg)
 		return false;
+	if (starts(path, PTP))
+		return is_our_ptp(path, cfg);
 	if (within(path, DIR_CLASS) || within(path, DIR_VERBS) || is(path, DIR_DEV) ||
 	    is(path, DIR_PCI))
 		return true;
