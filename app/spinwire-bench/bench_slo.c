@@ -259,11 +259,10 @@ static int cores_choose(struct slo_bench *b)
 
 static void ways_choose(struct slo_bench *b, int cores)
 {
-	char why[160];
 	const struct spw_slo_machine machine = {
 		.cpu_reads = true,
 		.cpu_spare = cores > 1,
-		.gpu = spw_exec_choose(0, why, sizeof(why)) == SPW_EXEC_CUDA_PERSISTENT,
+		.gpu = spw_exec_check(SPW_EXEC_CUDA_PERSISTENT, spw_handler_builtin(0), 1) == 0,
 	};
 
 	b->way_cnt = spw_slo_ways(&machine, b->way);

@@ -82,6 +82,21 @@ static uint8_t *pointer(uint64_t at)
 	return reinterpret_cast<uint8_t *>((uintptr_t)at);
 }
 
+/* PTX of compute_80 is always built (lib/cuda), so all GPUs from the oldest of the list on run the
+ * kernels. Attributes are read without a context, which a server would hold for ever. */
+static bool too_old(void)
+{
+	static const int built[] = {__CUDA_ARCH_LIST__};
+	int major = 0, minor = 0;
+
+	cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+	cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
+	for (int arch : built)
+		if (arch <= 100 * major + 10 * minor)
+			return false;
+	return true;
+}
+
 const char *perf_gpu_missing(void)
 {
 	int cnt = 0;
@@ -89,7 +104,9 @@ const char *perf_gpu_missing(void)
 
 	if (rc == cudaErrorInsufficientDriver) /* CUDA's text for a machine without any, too */
 		return "there is no CUDA driver, or one older than this build's CUDA";
-	return rc != cudaSuccess ? cudaGetErrorString(rc) : cnt ? "" : "CUDA reports no device";
+	if (rc != cudaSuccess || !cnt)
+		return rc != cudaSuccess ? cudaGetErrorString(rc) : "CUDA reports no device";
+	return too_old() ? "this build has no kernels for a GPU that old (-Dgpu_arch)" : "";
 }
 
 int perf_gpu_fill(uint64_t at, uint64_t bytes, uint64_t seed)

@@ -54,7 +54,7 @@ struct app {
 	int spare_cpu[SPW_TOPO_LANE_MAX];          /* of worker lcores that run no queue */
 	uint32_t spare_cnt;
 	int exec_cpu[SPW_TOPO_LANE_MAX]; /* of the cpu backend's threads, by lane */
-	char exec_why[160];
+	char exec_why[SPW_EXEC_WHY_BYTES];
 	const struct spw_handler *handler;
 	struct spw_capture *capture;               /* NULL: off */
 	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "app.h"
+#include "base/spw_err.h"
 #include "base/spw_log.h"
 
 /* The cpu backend's threads run on the cores that the user named, else on spare worker lcores, else
@@ -33,10 +34,28 @@ static void place_threads(struct app *app)
 void app_executor_wake(const struct app *app)
 {
 	enum spw_exec_kind kind = app->conf.executor.kind;
-	char why[160];
 
 	if (kind != SPW_EXEC_INLINE && kind != SPW_EXEC_CPU)
-		spw_exec_choose(0, why, sizeof(why));
+		spw_exec_check(SPW_EXEC_CUDA_PERSISTENT, NULL, 0);
+}
+
+/* One that was asked for is taken or refused; only AUTO looks for another. */
+static int kind_choose(struct app *app, uint32_t spare, enum spw_exec_kind *kind)
+{
+	const uint32_t rings = app->topo_conf.lane_cnt;
+	int rc;
+
+	if (*kind == SPW_EXEC_AUTO) {
+		*kind = spw_exec_choose(app->handler, rings, spare >= rings ? spare : 0,
+					app->exec_why, sizeof(app->exec_why));
+	} else {
+		snprintf(app->exec_why, sizeof(app->exec_why), "as asked for");
+		rc = spw_exec_check(*kind, app->handler, rings);
+		if (rc < 0)
+			return spw_err_ctx(rc, "executor %s", spw_exec_kind_name(*kind));
+	}
+	spw_info("executor %s: %s", spw_exec_kind_name(*kind), app->exec_why);
+	return 0;
 }
 
 int app_executor_choose(struct app *app)
@@ -46,13 +65,8 @@ int app_executor_choose(struct app *app)
 	enum spw_exec_kind kind = app->conf.executor.kind;
 	int rc;
 
-	snprintf(app->exec_why, sizeof(app->exec_why), "as asked for");
-	if (kind == SPW_EXEC_AUTO)
-		kind = spw_exec_choose(spare >= rings ? spare : 0, app->exec_why,
-				       sizeof(app->exec_why));
-	spw_info("executor %s: %s", spw_exec_kind_name(kind), app->exec_why);
-	rc = spw_handler_open(app->conf.executor.handler, &app->handler);
-	if (rc < 0)
+	if ((rc = spw_handler_open(app->conf.executor.handler, &app->handler)) < 0 ||
+	    (rc = kind_choose(app, spare, &kind)) < 0)
 		return rc;
 	app->topo_conf.exec.way[0] =
 		(struct spw_topo_exec){kind, (uint16_t)app->conf.executor.ctas};

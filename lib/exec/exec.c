@@ -58,28 +58,34 @@ int spw_exec_kind_parse(const char *name, enum spw_exec_kind *kind_out)
 		       name);
 }
 
-/* auto: the GPU if there is one, else a thread of its own if a core is spare, else the lcore
- * itself. The reason is printed, so that nobody wonders why the GPU is idle. */
-enum spw_exec_kind spw_exec_choose(uint32_t spare_cores, char *why_out, size_t why_bytes)
+int spw_exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt)
 {
-	char no_gpu[128] = "this build has no CUDA backends";
+	char name[96];
 
-#if SPW_HAVE_CUDA
-	if (spw_exec_cuda_present(no_gpu, sizeof(no_gpu))) {
-		snprintf(why_out, why_bytes, "a GPU is there: %s", no_gpu);
+	return kind < SPW_EXEC_CUDA_PERSISTENT ? 0
+					       : spw_exec_cuda_check(kind, handler, ring_cnt, name);
+}
+
+/* auto: the GPU if it can run the handler, else a thread of its own if a core is spare, else the
+ * lcore itself. The reason is printed, so that nobody wonders why the GPU is idle. */
+enum spw_exec_kind spw_exec_choose(const struct spw_handler *handler, uint32_t ring_cnt,
+				   uint32_t spare_cores, char *why_out, size_t why_bytes)
+{
+	char name[96];
+
+	if (!spw_exec_cuda_check(SPW_EXEC_CUDA_PERSISTENT, handler, ring_cnt, name)) {
+		snprintf(why_out, why_bytes, "a GPU is there: %s", name);
 		return SPW_EXEC_CUDA_PERSISTENT;
 	}
-#endif
 	if (spare_cores > 0) {
-		snprintf(why_out, why_bytes, "no GPU (%s), %u spare core%s", no_gpu, spare_cores,
-			 spare_cores == 1 ? "" : "s");
+		snprintf(why_out, why_bytes, "not on a GPU (%s), %u spare core%s", spw_err_text(),
+			 spare_cores, spare_cores == 1 ? "" : "s");
 		return SPW_EXEC_CPU;
 	}
-	snprintf(why_out, why_bytes, "no GPU (%s) and no spare core", no_gpu);
+	snprintf(why_out, why_bytes, "not on a GPU (%s) and no spare core", spw_err_text());
 	return SPW_EXEC_INLINE;
 }
 
-/* NULL: this build has no such backend. */
 static const struct spw_exec_ops *ops_of(enum spw_exec_kind kind)
 {
 	switch (kind) {
@@ -87,14 +93,8 @@ static const struct spw_exec_ops *ops_of(enum spw_exec_kind kind)
 		return &spw_exec_inline_ops;
 	case SPW_EXEC_CPU:
 		return &spw_exec_cpu_ops;
-#if SPW_HAVE_CUDA
-	case SPW_EXEC_CUDA_PERSISTENT:
-	case SPW_EXEC_CUDA_GRAPH:
-	case SPW_EXEC_CUDA_LAUNCH:
-		return &spw_exec_cuda_ops;
-#endif
 	default:
-		return NULL;
+		return &spw_exec_cuda_ops;
 	}
 }
 
@@ -188,6 +188,8 @@ static void ring_free(struct spw_exec *exec, struct spw_gring *ring)
 
 static int conf_check(const struct spw_exec_conf *conf)
 {
+	int rc;
+
 	if (!conf->handler || !conf->ring_cnt)
 		return spw_err(EINVAL, "executor: needs a handler and at least one ring");
 	if (conf->region_cnt > SPW_REGION_MAX || (conf->region_cnt && !conf->region))
@@ -200,12 +202,10 @@ static int conf_check(const struct spw_exec_conf *conf)
 	if (conf->share_bytes & (conf->share_bytes - 1))
 		return spw_err(EINVAL, "executor: a share of %u bytes; a power of 2",
 			       conf->share_bytes);
-	if (conf->kind >= SPW_EXEC_CUDA_PERSISTENT && !conf->handler->cuda)
-		return spw_err(ENOTSUP,
-			       "handler %s has no device code: build it with nvcc, or use the cpu "
-			       "executor",
-			       conf->handler->name);
-	return 0;
+	if (conf->kind == SPW_EXEC_AUTO || conf->kind >= SPW_EXEC_KIND_CNT)
+		return spw_err(EINVAL, "executor: kind %d cannot be opened", (int)conf->kind);
+	rc = spw_exec_check(conf->kind, conf->handler, conf->ring_cnt);
+	return rc ? spw_err_ctx(rc, "executor %s", spw_exec_kind_name(conf->kind)) : 0;
 }
 
 /* A descriptor names a region and an offset; the executor adds the region's base as it sees it: the
@@ -251,11 +251,6 @@ int spw_exec_open(const struct spw_exec_conf *conf, struct spw_exec **exec_out)
 	int rc;
 
 	*exec_out = NULL;
-	if (!ops)
-		return spw_err(ENOTSUP,
-			       "executor %s: this build has no CUDA backends; use cpu or inline, "
-			       "or build with nvcc",
-			       spw_exec_kind_name(conf->kind));
 	rc = conf_check(conf);
 	if (rc)
 		return rc;

@@ -35,11 +35,11 @@ struct spw_exec_ops {
 };
 
 extern const struct spw_exec_ops spw_exec_inline_ops, spw_exec_cpu_ops;
-#if SPW_HAVE_CUDA
+/* cuda/, or nocuda.c in a build without CUDA, whose check always fails. */
 extern const struct spw_exec_ops spw_exec_cuda_ops;
-/* Purpose: whether a GPU is usable, and why not. */
-bool spw_exec_cuda_present(char *why_out, size_t why_bytes);
-#endif
+/* Purpose: spw_exec_check of a CUDA kind. name_out: the GPU's. */
+int spw_exec_cuda_check(enum spw_exec_kind kind, const struct spw_handler *handler,
+			uint32_t ring_cnt, char name_out[static 96]);
 
 /* One CPU unit: the inline executor's, or a thread's. It has its own cache lines: the thread
  * writes, others sample. */

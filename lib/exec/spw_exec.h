@@ -53,12 +53,23 @@ const char *spw_exec_kind_name(enum spw_exec_kind kind);
  * Thread:  setup. */
 int spw_exec_kind_parse(const char *name, enum spw_exec_kind *kind_out);
 
-/* Purpose: resolves AUTO: cuda-persistent if a GPU is usable, else cpu if spare_cores > 0, else
- *          inline. why_out gets the reason in one clause, for the log and the summary.
- * Thread:  setup. */
-enum spw_exec_kind spw_exec_choose(uint32_t spare_cores, char *why_out, size_t why_bytes);
-
 struct spw_handler; /* exec/spw_handler.h */
+
+#define SPW_EXEC_WHY_BYTES 512
+
+/* Purpose: whether an executor of that kind, with that many rings, can run the handler on this
+ *          machine. For the CUDA kinds its kernels are loaded onto the GPU. handler NULL: only
+ *          whether the GPU and its driver are usable, which needs no context.
+ * Errors:  -ENOTSUP with a text that names the GPU, what this build has and what to do.
+ * Thread:  setup, before any executor is started. */
+int spw_exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt);
+
+/* Purpose: resolves AUTO: cuda-persistent if spw_exec_check lets it, else cpu if spare_cores > 0,
+ *          else inline. why_out gets the reason in one clause, for the log and the summary.
+ * Shape:   handler, ring_cnt as in spw_exec_check; why_bytes: SPW_EXEC_WHY_BYTES, else it is cut.
+ * Thread:  as spw_exec_check. */
+enum spw_exec_kind spw_exec_choose(const struct spw_handler *handler, uint32_t ring_cnt,
+				   uint32_t spare_cores, char *why_out, size_t why_bytes);
 
 struct spw_exec_conf {
 	enum spw_exec_kind kind;           /* not AUTO */

@@ -61,7 +61,13 @@ static int load(bool *early_out)
 {
 	int rc = coll_kernels_load(early_out);
 
-	return rc ? cuda_err(rc, "loading the kernels of collectives") : 0;
+	return rc ? spw_err(ENOTSUP,
+			    "the kernels of collectives do not load: %s; this build "
+			    "has " SPW_CUDA_BUILT ": build it for this GPU (meson configure "
+						  "-Dgpu_arch=...), or install a "
+			    "newer driver",
+			    cudaGetErrorString((cudaError_t)rc))
+		  : 0;
 }
 
 static int state_alloc(struct spw_coll_dev *dev)

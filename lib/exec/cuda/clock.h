@@ -22,6 +22,8 @@ struct spw_clock_words {
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* Purpose: loads the kernel onto the current device. Returns a cudaError_t. */
+int spw_cuda_clock_load(void);
 /* Purpose: launches the kernel; it ends after all rounds or about 20 ms. Returns a cudaError_t. */
 int spw_cuda_clock_launch(struct spw_clock_words *dev_words, void *stream);
 #ifdef __cplusplus

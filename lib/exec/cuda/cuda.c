@@ -31,6 +31,7 @@
 #include "exec/cuda/cuda.h"
 #include "exec/exec.h"
 #include "exec/spw_kernel.h"
+#include "plat/spw_plat.h"
 
 #define BATCH_THREADS    512u
 #define PERSISTENT_UNITS 16u          /* CTAs per ring, default */
@@ -44,24 +45,119 @@ int spw_cuda_err(int rc, const char *what)
 		       cudaGetErrorString((cudaError_t)rc));
 }
 
-/* Also loads the driver. Modules are loaded eagerly: lazy loading takes a lock that waits for
- * running kernels, and a resident kernel never ends. */
-bool spw_exec_cuda_present(char *why_out, size_t why_bytes)
-{
-	struct cudaDeviceProp prop;
-	int cnt = 0, rc;
+/* ---- whether this GPU can do it ---- */
 
-	setenv("CUDA_MODULE_LOADING", "EAGER", 0); /* lazy loading waits for resident kernels */
-	rc = (int)cudaGetDeviceCount(&cnt);
-	if (!rc && cnt > 0)
-		rc = (int)cudaGetDeviceProperties(&prop, 0);
-	if (rc || cnt == 0) {
-		snprintf(why_out, why_bytes, "%s",
-			 rc ? cudaGetErrorString((cudaError_t)rc) : "none is installed");
-		return false;
+/* Oldest GPU that the device code runs on (exec/spwd_order.cuh). */
+#define CAPABILITY_MAJOR 7
+#define CAPABILITY_MINOR 5
+
+/* Asks the driver alone; creates nothing on the GPU. */
+static int gpu_check(struct spw_plat_gpu *gpu)
+{
+	int major, minor;
+
+	if (spw_plat_gpu_read(0, gpu) < 0)
+		return spw_err_ctx(-ENOTSUP, "no usable GPU");
+	major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR];
+	minor = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MINOR];
+	if (10 * major + minor < 10 * CAPABILITY_MAJOR + CAPABILITY_MINOR)
+		return spw_err(ENOTSUP,
+			       "%s has compute capability %d.%d, and CUDA executors need %d.%d or "
+			       "later; use cpu or inline",
+			       gpu->name, major, minor, CAPABILITY_MAJOR, CAPABILITY_MINOR);
+	return 0;
+}
+
+/* The runtime refuses a driver that is older than itself. */
+static int runtime_check(const struct spw_plat_gpu *gpu)
+{
+	int cnt = 0, driver = 0, rc = (int)cudaGetDeviceCount(&cnt);
+
+	if (rc == cudaErrorInsufficientDriver) {
+		cudaDriverGetVersion(&driver);
+		return spw_err(ENOTSUP,
+			       "%s: its driver is for CUDA %d.%d and this build for %d.%d: install "
+			       "a newer driver, or build with an older nvcc",
+			       gpu->name, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+			       CUDART_VERSION % 1000 / 10);
 	}
-	snprintf(why_out, why_bytes, "%s", prop.name);
-	return true;
+	if (rc || !cnt)
+		return spw_err(ENOTSUP, "%s: the CUDA runtime cannot use it: %s", gpu->name,
+			       rc ? cudaGetErrorString((cudaError_t)rc) : "it reports no GPU");
+	return 0;
+}
+
+/* Creates the context. */
+static int device_select(void)
+{
+	SPW_CUDA_TRY(cudaSetDevice(0));
+	SPW_CUDA_TRY(cudaSetDeviceFlags(cudaDeviceMapHost | cudaDeviceScheduleSpin));
+	SPW_CUDA_TRY(cudaFree(NULL));
+	return 0;
+}
+
+/* The kernels of the handler, and the one that reads the clock. */
+static int kernels_load(const struct spw_handler *handler, uint32_t threads,
+			const struct spw_plat_gpu *gpu, struct spw_kernel_info *info_out)
+{
+	const int major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR],
+		  minor = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MINOR];
+	int rc = handler->cuda->load(threads, info_out);
+	const char *text = rc ? handler->cuda->error_text(rc) : NULL;
+
+	if (!rc && (rc = spw_cuda_clock_load()))
+		text = cudaGetErrorString((cudaError_t)rc);
+	if (!rc)
+		return 0;
+	cudaGetLastError(); /* it is reported here, and by no later call */
+	return spw_err(ENOTSUP,
+		       "handler %s does not load on %s (compute capability %d.%d): %s; this build "
+		       "has " SPW_CUDA_BUILT ": build it, or a handler of your own, for sm_%d%d "
+		       "(meson configure -Dgpu_arch=%d%d), or install a newer driver",
+		       handler->name, gpu->name, major, minor, text, major, minor, major, minor);
+}
+
+static uint32_t kind_threads(enum spw_exec_kind kind)
+{
+	return kind == SPW_EXEC_CUDA_PERSISTENT ? SPW_KERNEL_THREADS : BATCH_THREADS;
+}
+
+static int handler_check(enum spw_exec_kind kind, const struct spw_handler *handler,
+			 uint32_t ring_cnt, const struct spw_plat_gpu *gpu)
+{
+	struct spw_kernel_info info = {0};
+	int rc = device_select();
+
+	if (rc)
+		return spw_err_ctx(-ENOTSUP, "%s cannot be used", gpu->name);
+	rc = kernels_load(handler, kind_threads(kind), gpu, &info);
+	if (!rc && kind == SPW_EXEC_CUDA_PERSISTENT && info.cta_max < ring_cnt)
+		return spw_err(
+			ENOTSUP,
+			"only %u CTAs of handler %s are resident at once on %s, for %u rings",
+			info.cta_max, handler->name, gpu->name, ring_cnt);
+	return rc;
+}
+
+/* Modules are loaded eagerly: lazy loading takes a lock that waits for running kernels, and a
+ * resident kernel never ends. The driver reads that when it is loaded, so it is set first. */
+int spw_exec_cuda_check(enum spw_exec_kind kind, const struct spw_handler *handler,
+			uint32_t ring_cnt, char name_out[static 96])
+{
+	struct spw_plat_gpu gpu;
+	int rc;
+
+	if (handler && !handler->cuda)
+		return spw_err(ENOTSUP,
+			       "handler %s has no device code: build it with nvcc, or use the cpu "
+			       "executor",
+			       handler->name);
+	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+	rc = gpu_check(&gpu);
+	rc = rc ? rc : runtime_check(&gpu);
+	if (!rc)
+		snprintf(name_out, sizeof(gpu.name), "%s", gpu.name);
+	return rc || !handler ? rc : handler_check(kind, handler, ring_cnt, &gpu);
 }
 
 /* ---- memory shared with the device ---- */
@@ -148,27 +244,23 @@ static int cuda_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint
 /* How many CTAs a ring gets: the configured number, else the default, cut to what the device can
  * hold at once. All CTAs of a resident kernel must be resident together: one that waits for another
  * to end would wait forever. */
-static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
+static int units_choose(struct spw_exec *exec, const struct spw_plat_gpu *gpu)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_kernel_info info = {0};
 	bool persistent = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT;
 	int rc;
 
-	c->threads = persistent ? SPW_KERNEL_THREADS : BATCH_THREADS;
+	c->threads = kind_threads(exec->conf.kind);
 	if (persistent)
 		exec->share_log2 = spw_log2_floor64(exec->conf.share_bytes ? exec->conf.share_bytes
 									   : SHARE_BYTES);
 	exec->unit_cnt = exec->conf.cta_per_ring;
 	if (!exec->unit_cnt)
 		exec->unit_cnt = persistent ? PERSISTENT_UNITS : LAUNCH_UNITS;
-	rc = exec->conf.handler->cuda->load(c->threads, &info);
+	rc = kernels_load(exec->conf.handler, c->threads, gpu, &info);
 	if (rc)
-		return spw_err(
-			ENOTSUP,
-			"CUDA: handler %s does not load on %s (compute capability %d.%d): %s",
-			exec->conf.handler->name, prop->name, prop->major, prop->minor,
-			exec->conf.handler->cuda->error_text(rc));
+		return rc;
 	if (info.threads_max < c->threads)
 		c->threads = info.threads_max & ~31u;
 	info.cta_max -= SPW_MIN(info.cta_max, exec->conf.cta_beside);
@@ -186,7 +278,7 @@ static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 			       "executor: %u rings of %u CTAs; only %u CTAs of handler %s are "
 			       "resident at once on %s",
 			       exec->conf.ring_cnt, exec->unit_cnt, info.cta_max,
-			       exec->conf.handler->name, prop->name);
+			       exec->conf.handler->name, gpu->name);
 	return 0;
 }
 
@@ -195,27 +287,22 @@ static int units_check(struct spw_exec *exec, const struct cudaDeviceProp *prop)
 static int device_open(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = exec->backend;
-	struct cudaDeviceProp prop;
-	char why[128];
-	int limited = 0;
+	struct spw_plat_gpu gpu;
+	int limited = 0, rc = gpu_check(&gpu);
 
-	if (!spw_exec_cuda_present(why, sizeof(why)))
-		return spw_err(ENOTSUP, "executor %s: no usable GPU (%s); use cpu or inline",
-			       spw_exec_kind_name(exec->conf.kind), why);
-	SPW_CUDA_TRY(cudaSetDevice(0));
-	SPW_CUDA_TRY(cudaSetDeviceFlags(cudaDeviceMapHost | cudaDeviceScheduleSpin));
-	SPW_CUDA_TRY(cudaFree(NULL)); /* creates the context */
-	SPW_CUDA_TRY(cudaGetDeviceProperties(&prop, 0));
-	snprintf(exec->device, sizeof(exec->device), "%.127s", prop.name);
+	rc = rc ? rc : device_select();
+	if (rc)
+		return rc;
+	snprintf(exec->device, sizeof(exec->device), "%s", gpu.name);
 	SPW_CUDA_TRY(cudaDeviceGetAttribute(&limited, cudaDevAttrKernelExecTimeout, 0));
 	c->life_ns = exec->conf.life_ms * 1000000ull;
 	if (limited && (!c->life_ns || c->life_ns > BOUNDED_LIFE_NS)) {
 		c->life_ns = BOUNDED_LIFE_NS;
 		spw_info("executor: %s has an execution time limit, so the resident kernel is "
 			 "relaunched every %llu ms",
-			 prop.name, BOUNDED_LIFE_NS / 1000000);
+			 gpu.name, BOUNDED_LIFE_NS / 1000000);
 	}
-	return units_check(exec, &prop);
+	return units_choose(exec, &gpu);
 }
 
 static int clock_open(struct spw_exec *exec)

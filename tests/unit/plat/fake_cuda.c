@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * A CUDA driver library that answers queries as a GB10 does (attributes from NVIDIA's porting
- * guide), so that lib/plat is tested on machines without a GPU.
+ * guide), so that lib/plat is tested on machines without a GPU. FAKE_GPU="8.9 NVIDIA RTX 4090"
+ * gives it another compute capability and name. The CUDA runtime does not start on it.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -51,7 +52,9 @@ int cuDeviceGet(int *device, int ordinal)
 
 int cuDeviceGetName(char *name, int bytes, int device)
 {
-	snprintf(name, (size_t)bytes, "NVIDIA GB10");
+	const char *fake = getenv("FAKE_GPU");
+
+	snprintf(name, (size_t)bytes, "%s", fake ? fake + 4 : "NVIDIA GB10");
 	return device == 40 ? 0 : 101;
 }
 
@@ -67,7 +70,12 @@ int cuDeviceGetAttribute(int *value, int attr, int device)
 		{16, 48},  {17, 0},  {18, 1},  {19, 1},  {20, 0}, {33, 1}, {34, 0}, {36, 4266000},
 		{37, 256}, {50, 15}, {75, 12}, {76, 1},  {86, 1}, {88, 1}, {89, 1}, {91, 1},
 		{99, 1},   {100, 1}, {116, 0}, {117, 0}, {118, 0}}; /* 124: not known */
+	const char *fake = getenv("FAKE_GPU");
 
+	if (fake && (attr == 75 || attr == 76)) {
+		*value = fake[attr == 75 ? 0 : 2] - '0';
+		return 0;
+	}
 	for (size_t i = 0; device == 40 && i < sizeof(table) / sizeof(table[0]); i++) {
 		if (table[i][0] == attr) {
 			*value = table[i][1];

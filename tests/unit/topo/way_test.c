@@ -246,12 +246,11 @@ int main(int argc, char **argv)
 	const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(gpu_names),
 					       cmocka_unit_test(gpu_runs_all),
 					       cmocka_unit_test(gpu_runs_one)};
-	char why[160];
 
 	if (argc != 2 || strcmp(argv[1], "gpu"))
 		return cmocka_run_group_tests(cpu_tests, NULL, NULL);
-	if (spw_exec_choose(0, why, sizeof(why)) != SPW_EXEC_CUDA_PERSISTENT) {
-		printf("skipped: %s\n", why);
+	if (spw_exec_check(SPW_EXEC_CUDA_PERSISTENT, NULL, 0) < 0) {
+		printf("skipped: %s\n", spw_err_text());
 		return 77;
 	}
 	return cmocka_run_group_tests(gpu_tests, NULL, NULL);
