@@ -35,10 +35,11 @@ static json_t *executor_json(const struct app *app, const struct app_result *res
 	const char *name = spw_exec_kind_name(way->kind), *dash = strchr(name, '-');
 	const char *mode = dash ? dash + 1 : way->kind == SPW_EXEC_INLINE ? "lcore" : "thread";
 
-	return json_pack("{s:s#,s:s,s:o,s:s,s:o,s:I,s:I}", "kind", name,
-			 dash ? (int)(dash - name) : (int)strlen(name), "mode", mode, "ctas",
-			 app_json_known(way->ctas, way->ctas), "device", res->topo.exec.device,
-			 "handler", app_json_text(app->handler->name), "batches",
+	return json_pack("{s:s#,s:s,s:o,s:o,s:s,s:o,s:I,s:I}", "kind", name,
+			 dash ? (int)(dash - name) : (int)strlen(name), "mode", mode, "why",
+			 app_json_text(app->exec_why), "ctas", app_json_known(way->ctas, way->ctas),
+			 "device", res->topo.exec.device, "handler",
+			 app_json_text(app->handler->name), "batches",
 			 (json_int_t)res->topo.exec.batches, "frames",
 			 (json_int_t)res->topo.exec.frames);
 }

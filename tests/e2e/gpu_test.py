@@ -22,9 +22,10 @@ def goes_on(gpu, *words):
         with Run(["--port", "null", "--frames", "1000"], env=driver(folder, gpu)) as run:
             summary = run.finish()
             check(summary["executor"]["kind"] in ("cpu", "inline"), "the run goes on without the GPU")
-            line = next(line for line in run.output().splitlines() if "not on a GPU (" in line)
+            why = summary["executor"]["why"]
             for word in (gpu[4:], *words):
-                check(word in line, f"{word!r} in {line!r}")
+                check(word in why, f"{word!r} in {why!r}")
+            check(run.output().count(f": {why}") > 0, "the log says it too")
 
 
 def refused(gpu, *words):

@@ -26,7 +26,7 @@ SCHEMA = {
     "tsc_hz": COUNT,
     "ports": [{**PORT, "rails": [{**PORT, "late": COUNT, "duplicate": COUNT, "flushed": COUNT,
                                   "moved": COUNT, "outages": COUNT, "tx_flushed": COUNT, "residual": COUNT}]}],
-    "executor": {"kind": TEXT, "mode": TEXT, "ctas": OR_NULL, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
+    "executor": {"kind": TEXT, "mode": TEXT, "why": TEXT, "ctas": OR_NULL, "device": TEXT, "handler": TEXT, "batches": COUNT, "frames": COUNT},
     "ledger": {"wire": COUNT, "missed": OR_NULL, "received": COUNT, "executed": COUNT, "echoed": COUNT,
                "consumed": COUNT, "bad": COUNTS, "dropped": COUNTS, "residual": COUNT},
     "pool": {"slots": COUNT, "free": COUNT, "leaked": NUMBER},

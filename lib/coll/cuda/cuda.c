@@ -64,7 +64,7 @@ static int load(bool *early_out)
 	return rc ? spw_err(ENOTSUP,
 			    "the kernels of collectives do not load: %s; this build "
 			    "has " SPW_CUDA_BUILT ": build it for this GPU (meson configure "
-						  "-Dgpu_arch=...), or install a "
+			    "-Dgpu_arch=...), or install a "
 			    "newer driver",
 			    cudaGetErrorString((cudaError_t)rc))
 		  : 0;
