@@ -46,12 +46,14 @@ void app_report_ledger(const struct app_result *res)
 	const char *name;
 	uint64_t cnt;
 
-	printf("\nledger\n  wire     %14" PRIu64 " = received %" PRIu64 " + missed ", sum->wire,
-	       sum->received);
+	printf("\nledger\n");
 	if (sum->missed_known)
-		printf("%" PRIu64 "\n", sum->missed);
+		printf("  wire     %14" PRIu64 " = received %" PRIu64 " + missed %" PRIu64 "\n",
+		       sum->wire, sum->received, sum->missed);
 	else
-		printf("unknown (the device does not report it)\n");
+		printf("  wire     %14s = received %" PRIu64
+		       " + missed unknown (the port does not count what it loses)\n",
+		       "unknown", sum->received);
 	printf("  received %14" PRIu64 " = executed %" PRIu64 " + dropped %" PRIu64 "\n",
 	       sum->received, sum->executed, sum->dropped - sum->tx_dropped);
 	printf("  executed %14" PRIu64 " = consumed %" PRIu64 " + echoed %" PRIu64 " + bad %" PRIu64

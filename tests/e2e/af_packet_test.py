@@ -116,6 +116,24 @@ def test_frame_beyond_an_mbuf():
         spwtest.one_line(run, "framesz=65536", "61440")
 
 
+def test_loss_is_counted():
+    """What does not fit into the ring is the kernel's loss, which the ledger has to the frame; the default ring holds it all."""
+    veth()
+    for options, fits in ((",framecnt=64", False), ("", True)):
+        with Run(port(options)) as run:
+            run.wait_ready()
+            run.signal(signal.SIGSTOP)
+            for _ in range(20):
+                send(200)
+            run.signal(signal.SIGCONT)
+            spwlab.wait_for(lambda: (run.telemetry("/spinwire/ledger") or {}).get("wire", 0) >= 20 * FRAMES, 30, "all frames on the wire")
+            run.signal(signal.SIGINT)
+            ledger = run.finish()["ledger"]
+        equal(ledger["wire"], 20 * FRAMES, f"wire of {ledger}")
+        equal(ledger["wire"], ledger["received"] + ledger["missed"], f"received and missed of {ledger}")
+        equal(ledger["missed"] == 0, fits, f"missed of {ledger}")
+
+
 def test_source_beyond_mtu():
     """A source's plan is held against the interface's MTU: the PMD makes the kernel drop longer frames without an error."""
     veth(1400)

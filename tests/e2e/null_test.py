@@ -118,6 +118,17 @@ def test_eal_by_default():
         check(not os.path.exists(spwlab.runtime_folder(prefix)), f"{spwlab.runtime_folder(prefix)} remains")
 
 
+def test_unknown_loss():
+    """A driver that does not count what it loses: said at start, and no figure stands where none is known."""
+    for port, known in (("ethdev:net_ring0", False), ("ethdev:net_null0", True)):
+        with Run(["--port", port, "--executor", "inline", "--seconds", "0.2"]) as run:
+            summary = run.finish()
+            text = run.output()
+        equal("`missed` and `wire` are unknown" in text, not known, text)
+        equal(re.search(r"wire +unknown = received \d+ \+ missed unknown", text) is not None, not known, text)
+        equal(summary["ledger"]["missed"], 0 if known else None, "missed")
+
+
 def test_summary_text():
     """The tables for people hold what the JSON holds."""
     with Run(["--port", "null:size=64", "--executor", "inline", "--frames", "4096"]) as run:

@@ -124,9 +124,11 @@ int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 			 args[0] ? "," : "", ep->more_args);
 	if (rte_eth_dev_get_port_by_name(name, &ep->port_id) == 0)
 		return 0; /* created by EAL or by the application */
+	ethdev_packet_before(ep);
 	rc = probe(is_pci ? "pci" : "vdev", name, args);
 	if (rc)
 		return rc;
+	ethdev_packet_after(ep);
 	ep->probed = true;
 	if (rte_eth_dev_get_port_by_name(name, &ep->port_id))
 		return spw_err(ENODEV, "'%s' is a device, but no Ethernet port came of it", name);
@@ -273,6 +275,7 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	ep->promisc = promisc;
 	ep->is_dma = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
 	ep->fact = ethdev_fact_find(info.driver_name, !ep->is_dma);
+	ep->missed_known = ep->fact->missed_known || ep->packet_cnt;
 	fill_caps(&info, mtu, ep);
 	rte_eth_macaddr_get(ep->port_id, (struct rte_ether_addr *)ep->base.caps.mac);
 	ep->base.caps.mtu = mtu_sent(&info, spw_port_spec_find(spec, "mtu"), mtu, ep);

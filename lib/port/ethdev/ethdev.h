@@ -19,6 +19,7 @@
 #include "port/port.h"
 
 #define ETHDEV_MEMPOOL_OPS "spinwire"
+#define ETHDEV_PACKET_MAX  SPW_PORT_QUEUE_MAX /* sockets of a net_af_packet */
 
 /* What is known of a PMD and the ethdev API does not report. */
 struct ethdev_fact {
@@ -77,7 +78,7 @@ struct ethdev_port {
 	bool is_memif; /* its bursts pass a gate: memif_ctl.c */
 	struct ethdev_port *next_memif;
 	char netdev[16];      /* net_af_packet: the network interface; else "" */
-	char more_args[48];   /* devargs that the user left to us */
+	char more_args[64];   /* devargs that the user left to us */
 	char start_hint[224]; /* what to do when the device does not start; "" unknown */
 	uint32_t cut_bytes;   /* a frame of that many bytes has been cut by the PMD */
 	const struct ethdev_fact *fact;
@@ -87,7 +88,11 @@ struct ethdev_port {
 	uint64_t region_mapped;                   /* bit by region id: mapped for this device */
 	struct spw_region region[SPW_REGION_MAX]; /* of those, by id */
 	struct rte_eth_stats last;                /* highest values read */
-	uint64_t phy_id[SPW_PHY_CNT];             /* of the extended statistics */
+	bool missed_known;                        /* imissed, or packet_drops, is what was lost */
+	int packet_fd[ETHDEV_PACKET_MAX];         /* the PMD's, of net_af_packet */
+	uint32_t packet_cnt;
+	uint64_t packet_drops;        /* of the kernel at these sockets, so far */
+	uint64_t phy_id[SPW_PHY_CNT]; /* of the extended statistics */
 	struct spw_phy_count phy_base[SPW_PHY_CNT], phy_last[SPW_PHY_CNT]; /* at start, at stop */
 	/* link; written by EAL's interrupt thread or by events() */
 	uint32_t link_up, gone;
@@ -175,6 +180,19 @@ uint32_t ethdev_netdev_mtu(const char *name);
 /* Purpose: whether the spec names a virtual device of that PMD ("net_memif": net_memif0,
  *          net_memif_x, ...). */
 bool ethdev_dev_is(const struct spw_port_spec *spec, const char *pmd);
+
+/* ---- packet.c: every call does nothing for other ports than net_af_packet ---- */
+
+/* Purpose: before and after EAL creates the device: finds its packet sockets; packet_cnt 0: none.
+ * Thread: setup */
+void ethdev_packet_before(struct ethdev_port *ep);
+void ethdev_packet_after(struct ethdev_port *ep);
+/* Purpose: adds what the kernel dropped since the last call to packet_drops. Thread: any, while the
+ *          device is started. */
+void ethdev_packet_read(struct ethdev_port *ep);
+/* Purpose: reads for the last time. Before rte_eth_dev_stop, which closes the sockets. Thread:
+ *          setup */
+void ethdev_packet_end(struct ethdev_port *ep);
 
 /* ---- dev.c ---- */
 

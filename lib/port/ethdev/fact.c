@@ -39,7 +39,7 @@ static const struct ethdev_fact fact_table[] = {
 	 .rx_copies = true,
 	 .alloc_on_rx = true,
 	 .source = "af_packet/rte_eth_af_packet.c: eth_af_packet_rx copies; PACKET_STATISTICS is "
-		   "first read in v25.03"},
+		   "first read in v25.03, before that packet.c reads it"},
 	{.pmd = "net_tap",
 	 .rx_copies = true,
 	 .source = "tap/rte_eth_tap.c: readv copies in the kernel; nobody reads the queue's drop "

@@ -230,6 +230,12 @@ static int ethdev_start(struct spw_port *port)
 		spw_warn("port %s: %s is down: nothing arrives until 'ip link set %s up', and its "
 			 "far end is up",
 			 port->name, ep->netdev, ep->netdev);
+	if (!ep->missed_known)
+		spw_info(
+			"port %s: neither this driver nor the device counts frames that find its "
+			"receive ring full: `missed` and `wire` are unknown, and such a loss is in "
+			"no count",
+			port->name);
 	if (ep->promisc && rte_eth_promiscuous_enable(ep->port_id) && ep->is_dma)
 		spw_warn("port %s: promiscuous mode was refused; only frames to its own address "
 			 "arrive",
@@ -264,6 +270,7 @@ static int dev_stop(struct ethdev_port *ep)
 	for (uint16_t i = 0; i < ep->base.queue_cnt; i++)
 		ethdev_rx_flush(&ep->queue[i]);
 	ethdev_stat_read(ep);
+	ethdev_packet_end(ep);
 	rc = rte_eth_dev_stop(ep->port_id);
 	memif_ctl_stop(ep);
 	ethdev_stat_read(ep);

@@ -41,6 +41,7 @@ void ethdev_stat_read(struct ethdev_port *ep)
 {
 	struct rte_eth_stats now;
 
+	ethdev_packet_read(ep);
 	if (ep->closed || rte_eth_stats_get(ep->port_id, &now))
 		return;
 	keep_highest(&ep->last.ipackets, now.ipackets);
@@ -68,7 +69,7 @@ void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
 	uint64_t raw = 0, missed;
 
 	ethdev_stat_read(ep);
-	missed = spw_thr_load_rlx(&ep->last.imissed);
+	missed = spw_thr_load_rlx(&ep->last.imissed) + spw_thr_load_rlx(&ep->packet_drops);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		sum_queue(&ep->queue[i], &raw, stat);
 	/* The PMD's own count is the wire's. For one that resets its counters it is what was handed
@@ -76,7 +77,7 @@ void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
 	stat->wire_frames =
 		(ep->fact->forgets ? raw : spw_thr_load_rlx(&ep->last.ipackets)) + missed;
 	stat->missed_frames = missed;
-	stat->missed_known = ep->fact->missed_known;
+	stat->missed_known = ep->missed_known;
 	if (!ep->fact->forgets) {
 		stat->tx_frames = spw_thr_load_rlx(&ep->last.opackets);
 		if (spw_thr_load_rlx(&ep->last.obytes)) /* net_null and net_ring count no bytes */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -26,7 +27,9 @@
 	66u /* TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14: where a frame's first byte lies */
 #define AF_PACKET_L2 \
 	18u /* Ethernet header and a second VLAN tag; the kernel strips the first one */
-#define AF_PACKET_FRAME_MAX 61440u /* whole pages that an mbuf of 65535 bytes holds */
+#define AF_PACKET_RING_BYTES (16u << 20)
+#define AF_PACKET_FRAMES_MIN 512u   /* the PMD's own choice of framecnt */
+#define AF_PACKET_FRAME_MAX  61440u /* whole pages that an mbuf of 65535 bytes holds */
 
 static int check_pcap(const struct spw_port_spec *spec)
 {
@@ -114,6 +117,30 @@ uint32_t ethdev_netdev_mtu(const char *name)
 	return netdev_ask(name, SIOCGIFMTU, &ask) ? 0 : (uint32_t)ask.ifr_mtu;
 }
 
+/* Whether the process may lock so much more, by its limit or its right; nothing is faulted in. */
+static bool can_lock(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool can = at != MAP_FAILED && mlock2(at, bytes, MLOCK_ONFAULT) == 0;
+
+	if (at != MAP_FAILED)
+		munmap(at, bytes);
+	return can;
+}
+
+/* The PMD's own 512 frames are full after 0.3 ms at 1.5 Mpps. It locks its two rings, which leave
+ * half of what may be locked to the slots. */
+static void choose_ring(uint32_t frame, struct ethdev_port *ep)
+{
+	const size_t n = strlen(ep->more_args);
+	uint32_t cnt = AF_PACKET_RING_BYTES / frame;
+
+	while (cnt > AF_PACKET_FRAMES_MIN && !can_lock((size_t)cnt * frame * 4))
+		cnt /= 2;
+	snprintf(ep->more_args + n, sizeof(ep->more_args) - n, "%sframecnt=%u", n ? "," : "",
+		 SPW_MAX(cnt, AF_PACKET_FRAMES_MIN));
+}
+
 /* Chooses frames one byte longer than the interface's longest: one that fills it was truncated. */
 static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev_port *ep)
 {
@@ -144,6 +171,8 @@ static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev
 			 (uint32_t)frame);
 	}
 	ep->cut_bytes = (uint32_t)frame - AF_PACKET_HEAD;
+	if (!spw_port_spec_find(spec, "framecnt"))
+		choose_ring((uint32_t)frame, ep);
 	return 0;
 }
 
