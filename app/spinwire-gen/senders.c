@@ -117,6 +117,21 @@ static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 	return rc;
 }
 
+/* All senders have read the same file. */
+static void log_capture(const char *path, const struct gen_capture_note *note)
+{
+	if (note->cut)
+		spw_warn("capture %s: its last record is cut and is left out", path);
+	if (note->longer_cnt)
+		spw_warn("capture %s: %u packets are longer than %u bytes, up to %u (merged by GRO "
+			 "or TSO before they were captured?), and are sent with %u",
+			 path, note->longer_cnt, GEN_SIZE_MAX, note->longest, GEN_SIZE_MAX);
+	if (note->shorter_cnt)
+		spw_info("capture %s: %u packets are shorter than %u bytes, which the source's own "
+			 "header needs, and are sent with %u",
+			 path, note->shorter_cnt, GEN_SIZE_MIN, GEN_SIZE_MIN);
+}
+
 int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 {
 	int rc;
@@ -133,7 +148,10 @@ int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 	    (rc = queues_open(senders, conf->trail)) < 0)
 		return rc;
 	gen_address_fill(&conf->frame, senders->port);
-	return runs_init(senders, conf);
+	rc = runs_init(senders, conf);
+	if (rc == 0)
+		log_capture(conf->plan.capture, &senders->run[0]->plan.note);
+	return rc;
 }
 
 static int lcore_main(void *arg)

@@ -196,24 +196,24 @@ static int check(const struct gen_plan_conf *conf)
 /* A capture may give the gaps, the sizes, or both; what is not used is freed. */
 static int init_capture(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
-	uint64_t *gap_fp;
-	uint16_t *size;
-	uint32_t cnt;
-	int rc = gen_capture_read(conf->capture, &gap_fp, &size, &cnt);
+	struct gen_capture read;
+	int rc = gen_capture_read(conf->capture, &read);
 
 	if (rc)
 		return rc;
+	plan->note = read.note;
 	if (conf->gaps == GEN_CAPTURE) {
-		plan->gap_fp = gap_fp;
-		plan->gap_cnt = cnt;
+		plan->gap_fp = read.gap_fp;
+		plan->gap_cnt = read.cnt;
 	} else {
-		free(gap_fp);
+		free(read.gap_fp);
 	}
 	if (conf->sizes == GEN_SIZE_CAPTURE) {
-		plan->size = size;
-		plan->size_cnt = cnt;
+		plan->size = read.size;
+		plan->size_cnt = read.cnt;
 	} else {
-		free(size);
+		free(read.size);
+		plan->note.longer_cnt = plan->note.shorter_cnt = 0;
 	}
 	return 0;
 }

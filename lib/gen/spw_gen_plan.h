@@ -47,6 +47,14 @@ struct gen_step {
 	uint64_t gap_fp;   /* added to every gap of the table: all of it for constant steps */
 };
 
+/* What of a capture is not played as it stands there; zero: nothing. */
+struct gen_capture_note {
+	uint32_t longer_cnt, longest; /* packets above GEN_SIZE_MAX, sent with that, if sizes are
+					 the capture's */
+	uint32_t shorter_cnt;         /* below GEN_SIZE_MIN, likewise */
+	bool cut;                     /* the last record is incomplete and left out */
+};
+
 struct gen_plan {
 	struct gen_due next; /* what gen_plan_peek returns */
 	uint32_t gap_idx, size_idx, step_idx;
@@ -56,6 +64,7 @@ struct gen_plan {
 	uint16_t *size;        /* [size_cnt], used round and round */
 	struct gen_step *step; /* [step_cnt], the last holds for ever; NULL: the gap table alone */
 	double mean_fps;       /* of the gap table; RAMP: of the last step */
+	struct gen_capture_note note;
 };
 
 /* Purpose: makes the plan.
@@ -102,14 +111,23 @@ SPW_INLINE void gen_plan_advance(struct gen_plan *plan)
  */
 uint64_t gen_plan_count(const struct gen_plan *plan, uint64_t until_ns);
 
-/* Purpose: reads the lengths and times of a pcap or pcapng file into tables of up to
- *   GEN_GAP_CNT_MAX rows (capture.c).
- * Shape: gap_fp_out[i] is the time from packet i to i + 1; the last one is the mean.
+#define GEN_CAPTURE_CNT_MAX (1u << 24) /* packets: 160 MiB of tables */
+
+/* A capture as tables. */
+struct gen_capture {
+	uint64_t *gap_fp; /* gap_fp[i]: from packet i to i + 1; the last one is the mean */
+	uint16_t *size;
+	uint32_t cnt;
+	struct gen_capture_note note;
+};
+
+/* Purpose: reads the lengths and times of a pcap or pcapng file (capture.c). A file whose last
+ *   record is cut is read up to there.
  * Owner: the caller frees both tables.
  * Thread: setup.
- * Errors: -ENOENT; -EPROTO: fewer than two packets, not Ethernet, not in order of time; -ENOMEM.
+ * Errors: -ENOENT; -EPROTO: fewer than two packets, not Ethernet, not in order of time; -ERANGE:
+ *   more than GEN_CAPTURE_CNT_MAX packets, or more than 39 hours; -ENOMEM.
  */
-int gen_capture_read(const char *path, uint64_t **gap_fp_out, uint16_t **size_out,
-		     uint32_t *cnt_out);
+int gen_capture_read(const char *path, struct gen_capture *out);
 
 #endif

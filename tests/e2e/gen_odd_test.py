@@ -94,14 +94,39 @@ def header(link=1):
     return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, link)
 
 
-def record(us, length=60, there=None):
-    return struct.pack("<IIII", 1, us, length, length) + bytes(length if there is None else there)
+def record(us, length=60, there=None, seconds=1):
+    """there: bytes that the file has of it."""
+    there = length if there is None else there
+    return struct.pack("<IIII", seconds, us, length, length) + bytes(there)
+
+
+def test_captures_with_a_word():
+    """What is not played as it stands in the file is said: a last record that is cut, packets that GRO merged. All others are played."""
+    gro = struct.pack("<IIII", 1, 500, 96, 65226) + bytes(96)
+    with spwlab.scratch() as folder:
+        path = write_file(folder, "odd.pcap", header() + record(0) + gro + record(1000, 200) + record(1500, 60, 20))
+        gen, out, went = with_captures(folder, [], plan(1, "--schedule", "capture", "--size", "capture", "--capture", path))
+    equal([len(frame) for frame in went[:6]], [64, 9600, 200] * 2, "lengths that went out")
+    for says in ("its last record is cut and is left out", "1 packets are longer than 9600 bytes, up to 65226", "1 packets are shorter than 64 bytes"):
+        check(says in out, f"no {says!r} in\n{out}")
+    check(gen["sent"] > 50, f"sent {gen['sent']}")
+
+
+def test_long_capture():
+    """Every packet of a capture is in the plan, not the first 65,536 alone."""
+    with spwlab.scratch() as folder:
+        path = write_file(folder, "long.pcap", header() + b"".join(record(n % 40000 * 25, 64 if n < 70000 else 128, seconds=1 + n // 40000) for n in range(80000)))
+        _, _, went = with_captures(folder, [], ["--flows", "5", "--linger", "0s", "--seconds", "4s", "--schedule", "capture", "--size", "capture",
+                                                "--capture", path])
+    equal([len(frame) for frame in went[:80000]], [64] * 70000 + [128] * 10000, "lengths that went out")
 
 
 def test_broken_captures():
     refused_capture("empty.pcap", b"", "empty.pcap")
     refused_capture("text.pcap", b"this is no capture at all" * 10, "text.pcap")
-    refused_capture("cut.pcap", header() + record(1) + record(2) + record(3, 60, 20), "packet 2")
+    refused_capture("cut.pcap", header() + record(1) + record(3, 60, 20), "1 packets and one that is cut")
+    refused_capture("length.pcap", header() + record(1) + record(2) + record(3, 1 << 30, 60), "after packet 2")
+    refused_capture("gap78h.pcap", header() + record(1) + record(2) + record(3, seconds=1 + 281475), "packet 3 comes 78.2 hours", "39")
     refused_capture("wifi.pcap", header(105) + record(1) + record(2), "IEEE802_11", "Ethernet")
     refused_capture("cooked.pcap", header(113) + record(1) + record(2), "LINUX_SLL", "Ethernet")
     refused_capture("one.pcap", header() + record(1), "two")

@@ -263,7 +263,7 @@ static void bad_captures_are_refused(void **state)
 	write_capture(path, DLT_EN10MB, us, bytes, 3);
 	expect_refused(conf, EPROTO, "packet 3");
 	assert_int_equal(truncate(path, 24 + 2 * 116 - 20), 0);
-	expect_refused(conf, EPROTO, "after packet 1");
+	expect_refused(conf, EPROTO, "1 packets and one that is cut");
 	assert_int_equal(truncate(path, 24 + 116), 0);
 	expect_refused(conf, EPROTO, "needs two");
 	write_capture(other, DLT_RAW, us, bytes, 2);
