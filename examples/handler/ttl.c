@@ -17,7 +17,7 @@ SPW_HANDLER_BODY(ttl)(const struct spw_frame *frame, struct spw_lanes lanes)
 	if (frame->len < 34)
 		return spw_bad(SPW_BAD_short_frame);
 	if (spw_window_be16(win, 12) != 0x0800)
-		return spw_bad(SPW_BAD_not_ip);
+		return spw_bad(SPW_BAD_not_ipv4);
 	return spw_consume(spw_window_u8(win, 22));
 }
 

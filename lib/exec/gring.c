@@ -35,6 +35,17 @@ static const char *const bad_name[] = {
 #undef X
 };
 
+static const char *const bad_text[] = {
+#define X(name, text) text,
+	SPW_BAD_LIST(X)
+#undef X
+};
+
+const char *spw_bad_text(enum spw_bad reason)
+{
+	return (unsigned)reason < SPW_BAD_CNT ? bad_text[reason] : "unknown";
+}
+
 const char *spw_bad_name(enum spw_bad reason)
 {
 	return (unsigned)reason < SPW_BAD_CNT ? bad_name[reason] : "unknown";

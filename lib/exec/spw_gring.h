@@ -102,14 +102,14 @@ enum spw_verdict {
 };
 
 /* Why a handler called a frame bad; fixed numbers, they travel in w[5]. name, meaning */
-#define SPW_BAD_LIST(X)                                                         \
-	X(short_frame, "shorter than the headers it should have")               \
-	X(not_ip, "not IPv4 where the handler needs it")                        \
-	X(ip_length, "IP header length or total length does not fit the frame") \
-	X(not_udp, "not UDP where the handler needs it")                        \
-	X(udp_length, "UDP length does not fit the IP length")                  \
-	X(checksum, "trailer or checksum did not match the bytes")              \
-	X(handler, "the handler's own reason")                                  \
+#define SPW_BAD_LIST(X)                                                                      \
+	X(short_frame, "shorter than the headers it should have")                            \
+	X(not_ipv4, "no IPv4 right after the Ethernet header: IPv6, VLAN, MPLS, PPPoE, ARP") \
+	X(ip_length, "IP header length or total length does not fit the frame")              \
+	X(not_udp, "not UDP where the handler needs it")                                     \
+	X(udp_length, "UDP length does not fit the IP length")                               \
+	X(checksum, "trailer or checksum did not match the bytes")                           \
+	X(handler, "the handler's own reason")                                               \
 	X(verdict, "the handler returned no known verdict")
 
 enum spw_bad {
@@ -259,8 +259,10 @@ void spw_gring_retire(struct spw_gring *ring, struct spw_gring_batch *batch);
  * Thread:  owner; setup after stop. */
 uint64_t spw_gring_executed(const struct spw_gring *ring);
 
-/* Purpose: the reason's name as it is printed, "unknown" if there is none. Thread: any. */
+/* Purpose: the reason's name as it is printed, and what it means; "unknown" if there is none.
+ * Thread: any. */
 const char *spw_bad_name(enum spw_bad reason);
+const char *spw_bad_text(enum spw_bad reason);
 
 /* ---- word codec ----
  *

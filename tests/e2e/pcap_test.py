@@ -4,6 +4,7 @@
 import os
 import struct
 
+import odd_frames
 import spwtest
 from spwtest import Run, balanced, check, equal, swapped, trailed, udp_frame, spwlab
 
@@ -16,8 +17,8 @@ def malformed():
     return [
         (b"\x02" * 20, "short_frame"),
         (udp_frame(payload)[:33], "short_frame"),
-        (udp_frame(payload, ether_type=0x86DD), "not_ip"),
-        (udp_frame(payload)[:14] + b"\x65" + udp_frame(payload)[15:], "not_ip"),
+        (udp_frame(payload, ether_type=0x86DD), "not_ipv4"),
+        (udp_frame(payload)[:14] + b"\x65" + udp_frame(payload)[15:], "not_ipv4"),
         (udp_frame(payload, ip_total=2000), "ip_length"),
         (udp_frame(payload, ip_total=19), "ip_length"),
         (udp_frame(payload)[:14] + b"\x4f" + udp_frame(payload, ip_total=56)[15:], "ip_length"),
@@ -62,6 +63,19 @@ def test_echo():
     equal(len(back), len(good), "frames in the capture of what was sent")
     for number, (got, want) in enumerate(zip(back, map(swapped, good))):
         check(got == want, f"echo {number} differs")
+
+
+def test_odd_frames():
+    """What else is on a network: each has its reason, by name and meaning, and only what may be answered is. No echo is from or to a group."""
+    frames = odd_frames.odd()
+    with spwlab.scratch() as folder:
+        sent = os.path.join(folder, "out.pcap")
+        summary = replay(folder, [frame for _, frame, _ in frames], "echo", sent=sent)
+        back = spwtest.read_pcap(sent)
+    balanced(summary, len(frames))
+    equal({k: v for k, v in summary["ledger"]["bad"].items() if v}, expected(reason for _, _, reason in frames if reason), "bad by reason")
+    equal(len(back), sum(reason is None for _, _, reason in frames), "echoes")
+    check(not any((frame[0] | frame[6]) & 1 for frame in back), "an echo from or to a group")
 
 
 def test_echo_cpu():

@@ -185,7 +185,7 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def _ip_checksum(header):
+def ip_checksum(header):
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -197,7 +197,7 @@ def udp_frame(payload, flow=0, ip_total=None, udp_len=None, proto=17, ether_type
     udp = struct.pack("!HHHH", 1024 + flow, 9, udp_len if udp_len is not None else 8 + len(payload), 0) + payload
     total = ip_total if ip_total is not None else 20 + len(udp)
     ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, total, flow, 0, 64, proto, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
-    ip = ip[:10] + struct.pack("!H", _ip_checksum(ip)) + ip[12:]
+    ip = ip[:10] + struct.pack("!H", ip_checksum(ip)) + ip[12:]
     return bytes.fromhex("020000000002020000000001") + struct.pack("!H", ether_type) + ip + udp
 
 

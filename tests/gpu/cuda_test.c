@@ -293,7 +293,7 @@ static void plugin_runs_on_the_gpu(void **state)
 		b = rig_do(&rig, b);
 		assert_int_equal(b->digest, want);
 		assert_int_equal(b->verdict[1], 1ull << 63);
-		assert_int_equal(b->bad[SPW_BAD_not_ip], 1);
+		assert_int_equal(b->bad[SPW_BAD_not_ipv4], 1);
 		rig_done(&rig, b);
 		rig_close(&rig);
 	}

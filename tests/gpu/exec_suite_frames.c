@@ -20,14 +20,15 @@ static void put16(uint8_t *p, uint32_t v)
 	p[1] = (uint8_t)v;
 }
 
-/* A UDP frame with ihl bytes of IP header and a right CRC trailer; len is the frame's. Returns the
- * UDP offset. */
+/* A UDP frame with ihl bytes of IP header and a right CRC trailer, between single hosts; len is the
+ * frame's. Returns the UDP offset. */
 static uint32_t udp_frame(uint8_t *p, uint32_t len, uint32_t ihl, uint64_t *seed)
 {
 	uint32_t udp = 14 + ihl, payload = len - udp - 8, crc;
 
 	for (uint32_t i = 0; i < len; i++)
 		p[i] = (uint8_t)suite_random(seed);
+	p[0] &= 0xfe, p[6] &= 0xfe, p[26] &= 0x7f, p[30] &= 0x7f;
 	put16(p + 12, 0x0800);
 	p[14] = (uint8_t)(0x40 | ihl / 4);
 	put16(p + 16, len - 14);
@@ -203,7 +204,7 @@ void suite_crc_of_messages(void **state)
 static uint32_t spoil(uint8_t *p, uint32_t kind, uint32_t len, enum spw_bad *reason_out)
 {
 	static const enum spw_bad reason[] = {
-		SPW_BAD_short_frame, SPW_BAD_short_frame, SPW_BAD_not_ip,     SPW_BAD_not_ip,
+		SPW_BAD_short_frame, SPW_BAD_short_frame, SPW_BAD_not_ipv4,   SPW_BAD_not_ipv4,
 		SPW_BAD_ip_length,   SPW_BAD_ip_length,   SPW_BAD_ip_length,  SPW_BAD_not_udp,
 		SPW_BAD_not_udp,     SPW_BAD_not_udp,     SPW_BAD_udp_length, SPW_BAD_udp_length,
 		SPW_BAD_udp_length};
@@ -283,6 +284,15 @@ void suite_damaged_frames_are_named(void **state)
 	}
 }
 
+/* Makes one of the four addresses a group's. */
+static void to_group(uint8_t *p, uint32_t which)
+{
+	static const uint8_t at[] = {0, 6, 26, 30};
+
+	p[at[which % 4]] |= which % 4 < 2 ? 1 : 0xe0;
+}
+
+/* Of each eight frames the fourth is to or from a group, and stays as it is. */
 void suite_echo_swaps_addresses_and_nothing_else(void **state)
 {
 	struct rig rig;
@@ -298,24 +308,27 @@ void suite_echo_swaps_addresses_and_nothing_else(void **state)
 		for (uint32_t i = 0; i < 64; i++) {
 			uint32_t len = 42 + 40 + (uint32_t)suite_random(&seed) % 1400,
 				 off = i * SLOT_BYTES + 130 + i % 16;
+			uint8_t *p = rig_add(&rig, b, off, len, i % 8 == 7 ? SPW_DESC_MSG : 0);
 
-			udp_frame(rig_add(&rig, b, off, len, i % 8 == 7 ? SPW_DESC_MSG : 0), len,
-				  20 + 4 * (i % 11), &seed);
+			udp_frame(p, len, 20 + 4 * (i % 11), &seed);
+			if (i % 8 == 3)
+				to_group(p, i / 8);
 		}
 		memcpy(want, rig.region.host_va, sizeof(want));
 		for (uint32_t i = 0; i < 64; i++) {
 			uint8_t *p = want + b->desc[i].offset, t[6],
 				*udp = p + 14 + (p[14] & 15) * 4;
 
-			if (i % 8 == 7)
+			if (i % 4 == 3)
 				continue; /* a message goes back as it is, whatever it looks like */
 			memcpy(t, p, 6), memcpy(p, p + 6, 6), memcpy(p + 6, t, 6);
 			memcpy(t, p + 26, 4), memcpy(p + 26, p + 30, 4), memcpy(p + 30, t, 4);
 			memcpy(t, udp, 2), memcpy(udp, udp + 2, 2), memcpy(udp + 2, t, 2);
 		}
 		b = rig_do(&rig, b);
-		assert_int_equal(b->verdict[0], ~0ull);
-		assert_int_equal(b->verdict[1], 0);
+		assert_int_equal(b->verdict[0], ~0x0808080808080808ull);
+		assert_int_equal(b->verdict[1], 0x0808080808080808ull);
+		assert_int_equal(b->bad[SPW_BAD_handler], 8);
 		/* the CPU's only synchronization before it reads is the acquire in reap */
 		assert_memory_equal(want, rig.region.host_va, sizeof(want));
 		rig_done(&rig, b);

@@ -3,7 +3,9 @@
  *
  * Sends a UDP frame back from its own slot: MAC addresses, IP addresses and UDP ports are swapped.
  * No checksum changes, since a sum does not depend on the order of its terms. An RDMA message has
- * no addresses: it is sent back unchanged, and the port knows its peer.
+ * no addresses: it is sent back unchanged, and the port knows its peer. A frame to or from a group
+ * (broadcast, multicast) has no echo, whose source or destination would be that group: bad, reason
+ * handler. Sources: IEEE 802, I/G bit; RFC 1122, 3.2.1.3.
  */
 #include "exec/handlers/ipv4_udp.h"
 
@@ -17,6 +19,15 @@ SPW_HD SPW_INLINE void spw_echo_pair(uint32_t i, uint32_t udp, uint32_t *at_out,
 	*distance_out = i < 6 ? 6 : i < 10 ? 4 : 2;
 }
 
+#define SPW_IPV4_GROUP 224u /* of the first byte: multicast, reserved, broadcast */
+
+SPW_HD SPW_INLINE bool spw_echo_group(struct spw_window win)
+{
+	return (spw_window_u8(win, 0) & 1) | (spw_window_u8(win, 6) & 1) |
+	       (spw_window_u8(win, SPW_ETH_BYTES + 12) >= SPW_IPV4_GROUP) |
+	       (spw_window_u8(win, SPW_ETH_BYTES + 16) >= SPW_IPV4_GROUP);
+}
+
 SPW_HANDLER_BODY(echo)(const struct spw_frame *frame, struct spw_lanes lanes)
 {
 	struct spw_window win;
@@ -28,6 +39,8 @@ SPW_HANDLER_BODY(echo)(const struct spw_frame *frame, struct spw_lanes lanes)
 	found = spw_udp_find(frame, win);
 	if (found.bad >= 0)
 		return spw_bad((enum spw_bad)found.bad);
+	if (spw_echo_group(win))
+		return spw_bad(SPW_BAD_handler);
 	for (uint32_t first = 0; first < SPW_ECHO_PAIRS; first += lanes.cnt) {
 		uint32_t i = first + lanes.idx, at, distance, a, b;
 

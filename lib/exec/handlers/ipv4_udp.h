@@ -33,7 +33,7 @@ SPW_HD SPW_INLINE struct spw_udp_at spw_udp_find(const struct spw_frame *frame,
 	ihl = (spw_window_u8(win, 14) & 15) * 4;
 	total = spw_window_be16(win, 16);
 	if (spw_window_be16(win, 12) != 0x0800 || spw_window_u8(win, 14) >> 4 != 4)
-		at.bad = SPW_BAD_not_ip;
+		at.bad = SPW_BAD_not_ipv4;
 	else if (ihl < SPW_IPV4_BYTES_MIN || total < ihl || total > room)
 		at.bad = SPW_BAD_ip_length;
 	else if (spw_window_u8(win, 23) != 17 || (spw_window_be16(win, 20) & 0x3fff))

@@ -20,7 +20,7 @@
 
 static const char *const bad_name[NULL_BAD_CNT] = {
 	[NULL_BAD_NONE] = "none",         [NULL_BAD_SHORT_FRAME] = "short_frame",
-	[NULL_BAD_NOT_IP] = "not_ip",     [NULL_BAD_IP_LENGTH] = "ip_length",
+	[NULL_BAD_NOT_IPV4] = "not_ipv4", [NULL_BAD_IP_LENGTH] = "ip_length",
 	[NULL_BAD_NOT_UDP] = "not_udp",   [NULL_BAD_UDP_LENGTH] = "udp_length",
 	[NULL_BAD_CHECKSUM] = "checksum",
 };
@@ -54,7 +54,7 @@ static void write_eth(uint8_t *p, enum null_bad bad)
 
 	memcpy(p, addr, sizeof(addr));
 	put16(p + 12,
-	      bad == NULL_BAD_NOT_IP ? 0x88b5 : 0x0800); /* 0x88b5: IEEE 802 local experimental */
+	      bad == NULL_BAD_NOT_IPV4 ? 0x88b5 : 0x0800); /* 0x88b5: IEEE 802 local experimental */
 }
 
 /* The header checksum is computed after the field that may be spoiled, so that only that field is
@@ -132,7 +132,7 @@ int null_bad_parse(const char *name, enum null_bad *bad_out)
 		}
 	}
 	return spw_err(EINVAL,
-		       "bad=%s is not known: use none, short_frame, not_ip, ip_length, not_udp, "
+		       "bad=%s is not known: use none, short_frame, not_ipv4, ip_length, not_udp, "
 		       "udp_length or checksum",
 		       name);
 }

@@ -31,7 +31,7 @@ static void example_runs(void **state)
 	h->host(desc, 3, base, &tally);
 	assert_int_equal(tally.digest, 60 + 61);
 	assert_int_equal(tally.frames, 3);
-	assert_int_equal(tally.bad, 1ull << (7 * SPW_BAD_not_ip));
+	assert_int_equal(tally.bad, 1ull << (7 * SPW_BAD_not_ipv4));
 	spw_handler_close(h);
 }
 

@@ -61,7 +61,7 @@ static void test_echo(void **state)
 	struct rig rig;
 
 	(void)state;
-	rig_open(&rig, "null:size=64,bad=not_ip,bad_every=3", "echo", SPW_EXEC_INLINE, 8);
+	rig_open(&rig, "null:size=64,bad=not_ipv4,bad_every=3", "echo", SPW_EXEC_INLINE, 8);
 	rig_pipe(&rig, (struct spw_pipe_conf){.record = true, .frames_max = 3000, .can_tx = true});
 	spw_pipe_run(rig.pipe, &rig.stop);
 	rig_close(&rig, &ledger);
@@ -204,7 +204,7 @@ static void test_summary(void **state)
 
 	(void)state;
 	assert_non_null(view);
-	rig_open(&rig, "null:size=64,bad=not_ip,bad_every=3", "echo", SPW_EXEC_INLINE, 8);
+	rig_open(&rig, "null:size=64,bad=not_ipv4,bad_every=3", "echo", SPW_EXEC_INLINE, 8);
 	rig_pipe(&rig, (struct spw_pipe_conf){.record = true, .frames_max = 3000, .can_tx = true});
 	spw_pipe_run(rig.pipe, &rig.stop);
 	spw_pipe_summary(rig.pipe, &sum);
@@ -213,7 +213,7 @@ static void test_summary(void **state)
 				    sizeof(sum.ledger.dropped));
 	assert_int_equal(sum.ledger.polled_frames, 3000);
 	assert_int_equal(sum.ledger.tx_frames, 2000);
-	assert_int_equal(sum.bad[SPW_BAD_not_ip], 1000);
+	assert_int_equal(sum.bad[SPW_BAD_not_ipv4], 1000);
 	assert_int_equal(sum.turn_max_tsc, rig.pipe->rec.turn_max_tsc);
 	spw_rec_view_init(view);
 	spw_pipe_collect_rest(rig.pipe, view);

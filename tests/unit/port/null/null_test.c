@@ -293,7 +293,7 @@ static bool differs(const uint8_t *p, uint32_t len, enum null_bad bad, uint32_t 
  * used again. */
 static void bad_frames_come_as_often_as_asked(void **state SPW_UNUSED)
 {
-	static const char *const name[] = {"short_frame", "not_ip",     "ip_length",
+	static const char *const name[] = {"short_frame", "not_ipv4",   "ip_length",
 					   "not_udp",     "udp_length", "checksum"};
 
 	for (size_t k = 0; k < SPW_ARRAY_CNT(name); k++) {
