@@ -56,6 +56,14 @@ def test_no_silent_loop():
         equal(f"NO CABLE: {gen['sent']} frames" in out, inside, out)
 
 
+def test_flow_hint():
+    """Without dv_flow_en=0 the PMD's start fails on the software ConnectX: the error names the key."""
+    near = under("--netdev", INTERFACES[0])
+    with Run(["--port", "ethdev:5c00:01:00.0", "--executor", "inline", "--seconds", "1"], no_pci=False, under=near) as run:
+        run.finish(status=2)
+        one_line(run, "ethdev:5c00:01:00.0,dv_flow_en=0")
+
+
 def test_interface_in_use():
     """An interface that the kernel uses is not taken from it whole, unless the port says so; frames that are named are."""
     near = under("--netdev", INTERFACES[0])

@@ -253,6 +253,18 @@ static int check_use(const struct spw_port_spec *spec, const struct rte_eth_dev_
 		       why);
 }
 
+/* What net_mlx5 prints when it cannot make flow rules does not name the key that helps. */
+static void hint_flows(const struct spw_port_spec *spec, const struct rte_eth_dev_info *info,
+		       struct ethdev_port *ep)
+{
+	if (strcmp(info->driver_name, "mlx5_pci") || spw_port_spec_find(spec, "dv_flow_en"))
+		return;
+	snprintf(ep->start_hint, sizeof(ep->start_hint),
+		 "a device without flow tables of its own, as the software ConnectX is, needs "
+		 "dv_flow_en=0: ethdev:%.32s,dv_flow_en=0",
+		 spec->device);
+}
+
 /* An MTU is set only where the user gave one and the PMD has one: many virtual devices refuse any.
  */
 int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
@@ -276,6 +288,7 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	ep->is_dma = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
 	ep->fact = ethdev_fact_find(info.driver_name, !ep->is_dma);
 	ep->missed_known = ep->fact->missed_known || ep->packet_cnt;
+	hint_flows(spec, &info, ep);
 	fill_caps(&info, mtu, ep);
 	rte_eth_macaddr_get(ep->port_id, (struct rte_ether_addr *)ep->base.caps.mac);
 	ep->base.caps.mtu = mtu_sent(&info, spw_port_spec_find(spec, "mtu"), mtu, ep);

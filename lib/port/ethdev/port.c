@@ -203,7 +203,7 @@ static int ethdev_loop(struct spw_port *port, uint16_t queue SPW_UNUSED, uint8_t
 static int start_failed(const struct ethdev_port *ep, int rc)
 {
 	if (ep->start_hint[0])
-		return spw_err(-rc, "%s", ep->start_hint);
+		return spw_err(-rc, "%s; %s", rte_strerror(-rc), ep->start_hint);
 	return spw_err(-rc, "%s%s", rte_strerror(-rc),
 		       rc == -EPERM ? "; it needs CAP_NET_ADMIN: run as root, or give it that "
 				      "capability (docs/010)"
