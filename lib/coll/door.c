@@ -161,6 +161,9 @@ static void half_turn(struct door *d, struct half *h)
 			turn_away(d, h, "it did not join within %u ms", JOIN_MS);
 	} else if (rc == -ECONNRESET) {
 		part(d, h);
+	} else if (rc == -EACCES) {
+		peer_channel_deny(&h->ch);
+		turn_away(d, h, "%s", coll_tcp_reason(rc));
 	} else if (rc || len != sizeof(h->join)) {
 		turn_away(d, h, "%s", rc ? coll_tcp_reason(rc) : "it speaks another protocol");
 	} else {

@@ -14,6 +14,7 @@
 #define MAGIC     0x53505743u /* "SPWC" */
 #define VERSION   1u
 #define LEN_BYTES 4u
+#define DENIED    UINT32_MAX /* in place of a length */
 
 static const char *const label[] = {"spinwire channel server", "spinwire channel client"};
 
@@ -51,7 +52,7 @@ int peer_channel_begin(struct peer_channel *ch, int fd, bool is_client,
 	if (rc)
 		return rc;
 	put32(hello, MAGIC);
-	put32(hello + 4, VERSION);
+	put32(hello + 4, VERSION << 16 | (secret->len > 0));
 	memcpy(hello + 8, own, PEER_NONCE_BYTES);
 	n = send(fd, hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL); /* a new socket has room */
 	return n == (ssize_t)sizeof(hello) ? 0 : n < 0 ? -errno : -ECONNRESET;
@@ -81,12 +82,13 @@ int peer_channel_greet(struct peer_channel *ch)
 
 	if (rc || ch->greeted)
 		return rc;
-	if (spw_be32_load(ch->head) != MAGIC || spw_be32_load(ch->head + 4) != VERSION)
+	if (spw_be32_load(ch->head) != MAGIC || spw_be32_load(ch->head + 4) >> 16 != VERSION)
 		return -EPROTO;
 	memcpy(ch->nonce + (ch->is_client ? PEER_NONCE_BYTES : 0), ch->head + 8, PEER_NONCE_BYTES);
 	ch->greeted = true;
 	ch->in_at = 0;
-	return 0;
+	ch->far_has_secret = spw_be32_load(ch->head + 4) & 1u;
+	return ch->far_has_secret == (ch->secret->len > 0) ? 0 : -EACCES;
 }
 
 int peer_channel_receive(struct peer_channel *ch, void *bytes, uint32_t max, uint32_t *len_out)
@@ -100,7 +102,7 @@ int peer_channel_receive(struct peer_channel *ch, void *bytes, uint32_t max, uin
 		return rc;
 	len = spw_be32_load(ch->head);
 	if (len > max)
-		return -EMSGSIZE;
+		return len == DENIED ? -EACCES : -EMSGSIZE;
 	rc = fill(ch, bytes, LEN_BYTES, len);
 	rc = rc ? rc : fill(ch, ch->in_mac, LEN_BYTES + (size_t)len, sizeof(ch->in_mac));
 	if (rc)
@@ -109,6 +111,14 @@ int peer_channel_receive(struct peer_channel *ch, void *bytes, uint32_t max, uin
 	ch->in_at = 0;
 	*len_out = len;
 	return peer_mac_same(mac, ch->in_mac) ? 0 : -EACCES;
+}
+
+void peer_channel_deny(const struct peer_channel *ch)
+{
+	uint8_t denied[LEN_BYTES];
+
+	put32(denied, DENIED);
+	(void)send(ch->fd, denied, sizeof(denied), MSG_DONTWAIT | MSG_NOSIGNAL); /* a courtesy */
 }
 
 bool peer_channel_is_closed(const struct peer_channel *ch)

@@ -6,8 +6,9 @@
  * turned back. The bytes are not encrypted. Without a secret the MAC is zeros, which only a side
  * without one accepts.
  *
- *   both at once   magic "SPWC", u32 version, nonce[32]
+ *   both at once   magic "SPWC", u16 version, u16 has a secret, nonce[32]
  *   then each      u32 bytes, the bytes, MAC[32]           numbers are big-endian
+ *   or, once       u32 ffffffff: your MAC was wrong        whoever could forge it could also cut
  *
  * A stranger costs no memory: a message is read into the caller's buffer, and one that is longer
  * ends the channel before its bytes are read. Nothing waits: a call that returns -EAGAIN is made
@@ -25,6 +26,7 @@ struct peer_channel {
 	int fd; /* the caller's; -1: none */
 	bool is_client;
 	bool greeted;                        /* the other side's nonce is known */
+	bool far_has_secret;                 /* so it says; with greeted */
 	const struct peer_secret *secret;    /* outlives the channel; len 0: none */
 	uint8_t nonce[2 * PEER_NONCE_BYTES]; /* the client's, the server's */
 	uint64_t sent_cnt, received_cnt;
@@ -42,8 +44,8 @@ int peer_channel_begin(struct peer_channel *ch, int fd, bool is_client,
 
 /* Purpose: waits for the other side's nonce, without which nothing can be sent.
  * Thread: any.
- * Returns: 0; -EAGAIN; -EPROTO the other side speaks another protocol or version; -ECONNRESET. No
- *   text. */
+ * Returns: 0; -EAGAIN; -EPROTO the other side speaks another protocol or version; -EACCES only one
+ *   side has a secret; -ECONNRESET. No text. */
 int peer_channel_greet(struct peer_channel *ch);
 
 /* Purpose: sends one message. After peer_channel_greet, or a message that was received.
@@ -57,6 +59,10 @@ int peer_channel_send(struct peer_channel *ch, const void *bytes, uint32_t len);
  * Returns: 0; -EAGAIN; -EACCES its MAC is wrong: the other side has another secret, or is a
  *   stranger; -EMSGSIZE longer than max; -EPROTO; -ECONNRESET. No text. */
 int peer_channel_receive(struct peer_channel *ch, void *bytes, uint32_t max, uint32_t *len_out);
+
+/* Purpose: after -EACCES: the other side's next call returns it, too, instead of -ECONNRESET.
+ * Thread: any. */
+void peer_channel_deny(const struct peer_channel *ch);
 
 /* Returns: true if the other side has closed, and all that it sent was received. Thread: any. */
 bool peer_channel_is_closed(const struct peer_channel *ch);
