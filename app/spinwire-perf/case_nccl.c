@@ -125,6 +125,16 @@ static void rank_end(struct perf_session *s)
 	spw_err(EIO, "%s", text);
 }
 
+static int memory_check(const struct perf_session *s, const struct perf_case *what)
+{
+	if (!s->lane.memory_max || what->bytes <= s->lane.memory_max / COPIES)
+		return 0;
+	return spw_err(ENOMEM,
+		       "a collective of %llu bytes would need more than an eighth of the free "
+		       "memory, where the GPU's may lie too: take smaller sizes (--sizes)",
+		       (unsigned long long)what->bytes);
+}
+
 /* ---- the client's end ---- */
 
 static int measure(struct perf_session *s, struct perf_result *result, uint16_t port)
@@ -160,12 +170,9 @@ int perf_nccl_client(struct perf_session *s, struct perf_result *result)
 
 	if (s->nccl.missing[0])
 		return spw_err(ENOENT, "%s: %s", s->own.host, s->nccl.missing);
-	if (s->lane.memory_max && result->what.bytes > s->lane.memory_max / COPIES)
-		return spw_err(ENOMEM,
-			       "a collective of %llu bytes would need more than an eighth of the "
-			       "free memory, where the GPU's may lie too: take smaller sizes "
-			       "(--sizes)",
-			       (unsigned long long)result->what.bytes);
+	rc = memory_check(s, &result->what);
+	if (rc < 0)
+		return rc;
 	perf_rails_text(&s->rails, result->what.rails, 1, true, theirs, sizeof(theirs));
 	rc = perf_ask(
 		s, json_pack("{s:o,s:s}", "case", perf_case_json(&result->what), "rails", theirs),
@@ -213,8 +220,10 @@ static int serve_run(struct perf_session *s, const struct perf_case *what, const
 int perf_nccl_server(struct perf_session *s, const struct perf_case *what, const json_t *request)
 {
 	char rails[160];
-	int rc = s->nccl.child.pid ? 0 : port_choose(s);
+	int rc = memory_check(s, what);
 
+	if (rc == 0 && !s->nccl.child.pid)
+		rc = port_choose(s);
 	perf_text(request, "rails", rails, sizeof(rails));
 	rc = rc ? rc : rank_start(s, "0", s->ctl.local, s->nccl.port);
 	rc = rc ? rc : serve_run(s, what, rails);

@@ -291,10 +291,15 @@ int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const 
 	char ports[160];
 	int rc;
 
+	if (what->latency && what->bytes > s->lane.memory_max)
+		return perf_ctl_error(&s->ctl,
+				      spw_err(ENOMEM,
+					      "messages of %llu bytes would need more than an "
+					      "eighth of the free memory",
+					      (unsigned long long)what->bytes));
 	perf_text(request, "ports", ports, sizeof(ports));
 	perf_phy_read(&s->own, ports, &before);
 	rc = listen_say(s, &listener, token);
-
 	for (uint32_t i = 0; i < PERF_STREAM_MAX; i++)
 		fd[i] = -1;
 	if (rc == 0)

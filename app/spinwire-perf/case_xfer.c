@@ -277,7 +277,7 @@ int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const
 	while (!c.over) {
 		json_t *msg;
 
-		rc = perf_ctl_order(&s->ctl, 10 * ORDER_MS, &msg);
+		rc = perf_ctl_order(&s->ctl, s->ctl.order_ms, &msg);
 		if (rc < 0 && rc != -ECANCELED)
 			return rc;
 		rc = rc ? rc : obey(s, &c, msg);

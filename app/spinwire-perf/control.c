@@ -14,16 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
 
 #define MESSAGE_MAX (1u << 20)
+#define BACKLOG     64
 #define CONNECT_MS  5000
 #define SEND_MS     10000
 #define ABORT_MS    30000
+#define LOOK_MS     200u /* between two looks at the stop word */
 
 /* ---- connect and accept ---- */
 
@@ -37,7 +38,7 @@ int perf_ctl_listen(uint16_t port, uint16_t *port_out)
 		return spw_err(errno, "socket: %s", strerror(errno));
 	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, (struct sockaddr *)&addr, len) || listen(fd, 4) ||
+	if (bind(fd, (struct sockaddr *)&addr, len) || listen(fd, BACKLOG) ||
 	    getsockname(fd, (struct sockaddr *)&addr, &len)) {
 		rc = spw_err(errno,
 			     "port %u: %s; another spinwire-perf may serve there: end it, or "
@@ -59,16 +60,23 @@ static void address_text(const struct sockaddr_storage *addr, char *out, size_t 
 	snprintf(out, bytes, "%s", strncmp(text, "::ffff:", 7) ? text : text + 7);
 }
 
+static void set(int fd, int level, int option, int value)
+{
+	setsockopt(fd, level, option, &value, sizeof(value)); /* an optimization */
+}
+
+/* A host that vanished is noticed after 5 + 3 * 2 s. */
 static void settle(struct perf_ctl *ctl, int fd)
 {
-	struct timeval limit = {.tv_sec = SEND_MS / 1000};
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
-	int on = 1;
 
 	ctl->fd = fd;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 	if (getsockname(fd, (struct sockaddr *)&addr, &len) == 0)
 		address_text(&addr, ctl->local, sizeof(ctl->local));
 	len = sizeof(addr);
@@ -76,17 +84,16 @@ static void settle(struct perf_ctl *ctl, int fd)
 		address_text(&addr, ctl->far, sizeof(ctl->far));
 }
 
-int perf_ctl_accept(int listener, struct perf_ctl *ctl_out)
+int perf_ctl_take(struct perf_ctl *ctl, int fd, const char *far)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-
-	memset(ctl_out, 0, sizeof(*ctl_out));
-	ctl_out->fd = -1;
-	if (fd < 0)
-		return spw_err(errno, "accept: %s", strerror(errno));
-	settle(ctl_out, fd);
-	snprintf(ctl_out->peer, sizeof(ctl_out->peer), "%s", ctl_out->far);
-	return 0;
+	memset(ctl, 0, sizeof(*ctl));
+	settle(ctl, fd);
+	snprintf(ctl->peer, sizeof(ctl->peer), "%.63s", far ? far : ctl->far);
+	ctl->in = malloc(MESSAGE_MAX);
+	if (ctl->in)
+		return 0;
+	perf_ctl_close(ctl);
+	return spw_err(ENOMEM, "no memory for a connection");
 }
 
 /* "HOST", "HOST:PORT", "[fd00::1]:PORT" or a bare IPv6 address. */
@@ -159,11 +166,7 @@ int perf_ctl_connect(const char *text, uint16_t dflt_port, struct perf_ctl *ctl_
 	freeaddrinfo(list);
 	if (error)
 		return refused(host, port, error);
-	rc = 0;
-	ioctl(fd, FIONBIO, &rc);
-	settle(ctl_out, fd);
-	snprintf(ctl_out->peer, sizeof(ctl_out->peer), "%.63s", host);
-	return 0;
+	return perf_ctl_take(ctl_out, fd, host);
 }
 
 void perf_ctl_close(struct perf_ctl *ctl)
@@ -171,6 +174,8 @@ void perf_ctl_close(struct perf_ctl *ctl)
 	if (ctl->fd >= 0)
 		close(ctl->fd);
 	ctl->fd = -1;
+	free(ctl->in);
+	ctl->in = NULL;
 }
 
 /* ---- messages ---- */
@@ -180,56 +185,80 @@ static int left(const struct perf_ctl *ctl)
 	return spw_err(ECONNRESET, "%s: the other end left", ctl->peer);
 }
 
-static int put_all(struct perf_ctl *ctl, const void *data, size_t bytes)
+static bool must_leave(const struct perf_ctl *ctl)
 {
-	for (size_t at = 0; at < bytes;) {
-		ssize_t n = send(ctl->fd, (const char *)data + at, bytes - at, MSG_NOSIGNAL);
+	return ctl->stop && spw_thr_load_rlx(ctl->stop);
+}
 
-		if (n <= 0 && !(n < 0 && errno == EINTR))
-			return left(ctl);
-		at += n > 0 ? (size_t)n : 0;
+/* Waits for events of the socket until deadline_ns; a signal does not lengthen it. */
+static int wait_until(const struct perf_ctl *ctl, short events, uint64_t deadline_ns)
+{
+	struct pollfd wait = {.fd = ctl->fd, .events = events};
+
+	for (;;) {
+		uint64_t now_ns = perf_now_ns();
+
+		if (must_leave(ctl))
+			return spw_err(EINTR, "this end was told to leave");
+		if (now_ns >= deadline_ns)
+			return spw_err(ETIMEDOUT, "%s: the other end is silent", ctl->peer);
+		if (poll(&wait, 1, (int)SPW_MIN((deadline_ns - now_ns) / 1000000 + 1, LOOK_MS)) > 0)
+			return 0;
 	}
-	return 0;
+}
+
+/* What went wrong on the channel, in words. */
+static int channel_error(const struct perf_ctl *ctl, int rc)
+{
+	const bool ours = ctl->ch.secret->len > 0;
+
+	if (rc == -EACCES && ctl->ch.greeted && ctl->ch.far_has_secret != ours)
+		return spw_err(EACCES,
+			       "%s: %s: give --secret FILE with the same content at both "
+			       "ends",
+			       ctl->peer,
+			       ours ? "has no secret, and this end was given one"
+				    : "wants a secret, and this end has none");
+	if (rc == -EACCES)
+		return spw_err(EACCES,
+			       "%s: the secrets differ: --secret must name the same bytes "
+			       "at both ends",
+			       ctl->peer);
+	if (rc == -EPROTO || rc == -EMSGSIZE)
+		return spw_err(EPROTONOSUPPORT,
+			       "%s: does not speak spinwire-perf's protocol, or is of another "
+			       "version: install the same one at both ends",
+			       ctl->peer);
+	return left(ctl);
 }
 
 int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
 {
+	const uint64_t deadline_ns = perf_now_ns() + SEND_MS * 1000000ull;
 	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-	size_t bytes = text ? strlen(text) : 0;
-	uint32_t head = htonl((uint32_t)bytes);
 	int rc = !text ? spw_err(ENOMEM, "no memory for a message") : ctl->fd < 0 ? left(ctl) : 0;
 
 	json_decref(json);
-	if (rc == 0 && (rc = put_all(ctl, &head, sizeof(head))) == 0)
-		rc = put_all(ctl, text, bytes);
+	while (rc == 0) {
+		rc = peer_channel_send(&ctl->ch, text, (uint32_t)strlen(text));
+		if (rc != -EAGAIN)
+			break;
+		rc = wait_until(ctl, POLLOUT, deadline_ns);
+	}
+	if (rc < 0 && ctl->fd >= 0) { /* half a message may be out */
+		rc = rc == -ETIMEDOUT || rc == -EINTR || rc == -ENOMEM ? rc : left(ctl);
+		perf_ctl_close(ctl);
+	}
 	free(text);
 	return rc;
 }
 
-static int get_all(struct perf_ctl *ctl, void *data, size_t bytes, uint64_t deadline_ns)
-{
-	for (size_t at = 0; at < bytes;) {
-		struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};
-		uint64_t now = perf_now_ns();
-		int left_ms = now < deadline_ns ? (int)((deadline_ns - now) / 1000000 + 1) : 0;
-		ssize_t n;
-
-		if (poll(&wait, 1, left_ms) == 0)
-			return spw_err(ETIMEDOUT, "%s: the other end is silent", ctl->peer);
-		n = recv(ctl->fd, (char *)data + at, bytes - at, 0);
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return left(ctl);
-		at += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
-static int message_of(const struct perf_ctl *ctl, const char *text, size_t bytes, json_t **json_out)
+static int message_of(const struct perf_ctl *ctl, size_t bytes, json_t **json_out)
 {
 	char error[PERF_TEXT_BYTES];
 	int rc;
 
-	*json_out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+	*json_out = json_loadb((const char *)ctl->in, bytes, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(*json_out)) {
 		json_decref(*json_out);
 		*json_out = NULL;
@@ -252,32 +281,40 @@ int perf_ctl_error(struct perf_ctl *ctl, int rc)
 
 int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 {
-	uint64_t deadline = perf_now_ns() + timeout_ms * 1000000ull;
-	uint32_t head;
-	char *text;
-	int rc;
+	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
+	uint32_t len = 0;
+	int rc = ctl->fd < 0 ? left(ctl) : -EAGAIN;
 
 	*json_out = NULL;
-	if ((rc = get_all(ctl, &head, sizeof(head), deadline)) < 0)
-		return rc;
-	head = ntohl(head);
-	if (!spw_in_range(head, 2, MESSAGE_MAX))
-		return spw_err(EPROTO, "%s: does not speak spinwire-perf's protocol", ctl->peer);
-	text = malloc(head);
-	if (!text)
-		return spw_err(ENOMEM, "no memory for a message of %u bytes", head);
-	rc = get_all(ctl, text, head, deadline);
-	if (rc == 0)
-		rc = message_of(ctl, text, head, json_out);
-	free(text);
+	while (rc == -EAGAIN) {
+		rc = peer_channel_receive(&ctl->ch, ctl->in, MESSAGE_MAX, &len);
+		ctl->until_ns = perf_now_ns() + ctl->order_ms * 1000000ull;
+		if (rc != -EAGAIN)
+			return rc ? channel_error(ctl, rc) : message_of(ctl, len, json_out);
+		rc = wait_until(ctl, POLLIN, deadline_ns);
+		rc = rc ? rc : -EAGAIN;
+	}
 	return rc;
+}
+
+int perf_ctl_greet(struct perf_ctl *ctl, const struct peer_secret *secret, uint32_t timeout_ms)
+{
+	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
+	int rc = peer_channel_begin(&ctl->ch, ctl->fd, true, secret), waited = 0;
+
+	while (rc == 0 && waited == 0 && (rc = peer_channel_greet(&ctl->ch)) == -EAGAIN) {
+		waited = wait_until(ctl, POLLIN, deadline_ns);
+		rc = 0;
+	}
+	return waited ? waited : rc ? channel_error(ctl, rc) : 0;
 }
 
 bool perf_ctl_pending(const struct perf_ctl *ctl)
 {
 	struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};
 
-	return poll(&wait, 1, 0) != 0;
+	return poll(&wait, 1, 0) != 0 || must_leave(ctl) ||
+	       (ctl->order_ms && perf_now_ns() > ctl->until_ns);
 }
 
 int perf_ctl_order(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)

@@ -14,6 +14,7 @@
 static int secret_read(const char *path, struct peer_secret *secret_out)
 {
 	char line[PEER_SECRET_MAX + 2];
+	int rc;
 
 	memset(secret_out, 0, sizeof(*secret_out));
 	if (!path)
@@ -21,10 +22,11 @@ static int secret_read(const char *path, struct peer_secret *secret_out)
 	if (strcmp(path, "-"))
 		return peer_secret_read(path, secret_out);
 	if (!fgets(line, sizeof(line), stdin))
-		return 0;
-	secret_out->len = (uint32_t)SPW_MIN(strcspn(line, "\n"), (size_t)PEER_SECRET_MAX);
-	memcpy(secret_out->byte, line, secret_out->len);
-	return 0;
+		line[0] = '\0';
+	rc = peer_secret_take("--secret - (a line of stdin)", (const uint8_t *)line, strlen(line),
+			      secret_out);
+	explicit_bzero(line, sizeof(line));
+	return rc;
 }
 
 /* What libraries only note (which memory was chosen, and why) stands in the summary. */

@@ -15,12 +15,27 @@
 #define PHY_LEAST 0.98       /* of the payload; headers make it more */
 #define PHY_MIN   (1u << 20) /* less drowns in other traffic and in coarse counters */
 
-static const struct perf_nic *named(const struct perf_end *own, const char *word)
+static const struct perf_nic *nic_named(const struct perf_end *own, const char *word)
 {
 	for (uint32_t i = 0; i < own->nic_cnt; i++)
 		if (!strcmp(own->nic[i].rdma, word) || !strcmp(own->nic[i].netdev, word))
 			return &own->nic[i];
 	return NULL;
+}
+
+/* The words may be the other end's: nothing but ports of this machine is looked up. */
+static bool is_slave(const struct perf_end *own, const char *word)
+{
+	char slaves[sizeof(own->bond[0].slaves)], *rest;
+
+	for (uint32_t i = 0; i < own->bond_cnt; i++) {
+		memcpy(slaves, own->bond[i].slaves, sizeof(slaves));
+		for (char *name = strtok_r(slaves, "+", &rest); name;
+		     name = strtok_r(NULL, "+", &rest))
+			if (!strcmp(name, word))
+				return true;
+	}
+	return false;
 }
 
 static bool port_add(const char *netdev, const char *word, struct perf_phy *phy)
@@ -53,8 +68,14 @@ void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_ph
 		snprintf(phy_out->why, sizeof(phy_out->why), "no port is known");
 	for (char *word = strtok_r(text, "+", &rest); word && phy_out->known;
 	     word = strtok_r(NULL, "+", &rest)) {
-		const struct perf_nic *nic = named(own, word);
+		const struct perf_nic *nic = nic_named(own, word);
 
+		if (!nic && !is_slave(own, word)) {
+			phy_out->known = false;
+			snprintf(phy_out->why, sizeof(phy_out->why), "%.32s is no port of %.32s",
+				 word, own->host);
+			return;
+		}
 		if (nic && (ports >> (nic->port & 63) & 1))
 			continue;
 		ports |= nic ? 1ull << (nic->port & 63) : 0;

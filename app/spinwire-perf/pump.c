@@ -123,7 +123,8 @@ int perf_pump_idle(struct perf_lane *lane, const struct perf_ctl *ctl)
 {
 	struct pollfd wait = {.fd = ctl->fd, .events = POLLIN};
 
-	while (poll(&wait, 1, IDLE_POLL_MS) == 0) {
+	while (!perf_ctl_pending(ctl)) {
+		(void)poll(&wait, 1, IDLE_POLL_MS);
 		spw_xfer_progress(lane->x);
 		if (spw_xfer_conn_error(lane->conn))
 			return spw_err(-spw_xfer_conn_error(lane->conn), "%s",

@@ -2,6 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The end that serves: one session after the other, each a row of cases that the client asks for.
+ * door.c lets clients in. Every wait has an end: a client that stops, or whose host vanishes, holds
+ * the server for ORDER_MS and its case's own time at most.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,19 +14,35 @@
 
 #include "app_program.h"
 #include "args.h"
+#include "door.h"
 #include "base/spw_err.h"
 
-#define CASE_WAIT_MS 600000u
-#define POLL_MS      500
+/* For the next case, and for each order of one beside its own time. */
+#define ORDER_MS 60000u
+#define POLL_MS  500
 
 static uint32_t stop_word;
+
+static int serve_case(struct perf_session *s, const struct perf_case *what, const json_t *msg)
+{
+	s->ctl.order_ms += 4 * what->ms;
+	if (what->op == PERF_TCP || what->op == PERF_BOND)
+		return perf_tcp_server(s, what, msg);
+	if (what->op == PERF_COLL)
+		return what->net == PERF_NET_ONE_SHOT ? perf_oneshot_server(s, what, msg)
+						      : perf_nccl_server(s, what, msg);
+	return what->op == PERF_EGRESS ? perf_egress_server(s, what, msg)
+				       : perf_xfer_server(s, what, msg);
+}
 
 static int one_case(struct perf_session *s)
 {
 	struct perf_case what;
 	json_t *msg, *request;
-	int rc = perf_ctl_recv(&s->ctl, CASE_WAIT_MS, &msg);
+	int rc;
 
+	s->ctl.order_ms = ORDER_MS;
+	rc = perf_ctl_recv(&s->ctl, ORDER_MS, &msg);
 	if (rc < 0)
 		return rc;
 	s->serial++;
@@ -33,27 +51,18 @@ static int one_case(struct perf_session *s)
 		rc = perf_ctl_send(&s->ctl, json_pack("{s:b}", "aborted", 1));
 	else if ((rc = perf_case_parse(request, &what)) < 0)
 		perf_ctl_error(&s->ctl, rc);
-	else if (what.op == PERF_TCP || what.op == PERF_BOND)
-		rc = perf_tcp_server(s, &what, msg);
-	else if (what.op == PERF_COLL)
-		rc = what.net == PERF_NET_ONE_SHOT ? perf_oneshot_server(s, &what, msg)
-						   : perf_nccl_server(s, &what, msg);
-	else if (what.op == PERF_EGRESS)
-		rc = perf_egress_server(s, &what, msg);
 	else
-		rc = perf_xfer_server(s, &what, msg);
+		rc = serve_case(s, &what, msg);
 	json_decref(msg);
 	return rc;
 }
 
-static int session(struct perf_session *s, const struct perf_args *args,
-		   const struct peer_secret *secret)
+static int session(struct perf_session *s, const struct perf_args *args)
 {
 	json_t *theirs;
 	int rc = perf_facts_read(&s->own); /* again for each session: links come and go */
 
-	if (rc == 0)
-		rc = perf_greet_server(&s->ctl, secret, perf_facts_json(&s->own), &theirs);
+	rc = rc ? rc : perf_greet_server(&s->ctl, perf_facts_json(&s->own), &theirs);
 	if (rc < 0)
 		return rc;
 	rc = perf_facts_parse(theirs, &s->peer);
@@ -65,18 +74,18 @@ static int session(struct perf_session *s, const struct perf_args *args,
 		rc = one_case(s);
 	perf_lane_free(&s->lane);
 	perf_nccl_end(s);
-	return rc == -ECONNRESET ? 0 : rc;
+	return rc == -ECONNRESET || rc == -EINTR ? 0 : rc;
 }
 
 /* Returns: whether a client has come; false: it is time to leave. */
-static bool wait_client(int listener, const struct perf_args *args)
+static bool wait_client(struct perf_door *door, const struct perf_args *args, struct perf_ctl *ctl)
 {
-	struct pollfd wait[2] = {{.fd = listener, .events = POLLIN},
+	struct pollfd wait[2] = {{.fd = perf_door_fd(door), .events = POLLIN},
 				 {.fd = args->once ? STDIN_FILENO : -1, .events = POLLIN}};
 	char byte;
 
 	while (!spw_thr_load_rlx(&stop_word)) {
-		if (poll(wait, 2, POLL_MS) > 0 && wait[0].revents)
+		if (poll(wait, 2, POLL_MS) > 0 && wait[0].revents && perf_door_take(door, ctl))
 			return true;
 		/* Started over ssh: the end of stdin is the end of whoever started it. */
 		if (wait[1].revents && read(STDIN_FILENO, &byte, 1) <= 0)
@@ -87,30 +96,56 @@ static bool wait_client(int listener, const struct perf_args *args)
 	return false;
 }
 
-int perf_serve(const struct perf_args *args, const struct peer_secret *secret)
+static void warn_open(uint16_t port)
 {
-	struct perf_session *s = calloc(1, sizeof(*s));
-	uint16_t port;
-	int listener = perf_ctl_listen(args->port, &port), rc = 0;
+	fprintf(stderr,
+		PERF_PROGRAM ": warning: without --secret whoever reaches TCP port %u may measure "
+			     "with this machine, and read what hardware it has: give both ends the "
+			     "same --secret FILE\n",
+		port);
+}
 
-	if (listener < 0 || !s || spw_tsc_calibrate(20, &s->tsc) < 0) {
-		free(s);
-		return app_complain(PERF_PROGRAM, listener < 0 ? listener : -ENOTSUP);
-	}
-	app_catch_signals(&stop_word);
-	s->lane.port = args->port ? (uint16_t)(args->port + 1) : 0;
-	s->data_port = args->port ? (uint16_t)(args->port + 2) : 0;
-	printf(PERF_PROGRAM ": serves on port %u\n", port);
-	fflush(stdout);
-	while (wait_client(listener, args)) {
-		rc = perf_ctl_accept(listener, &s->ctl);
-		if (rc == 0 && (rc = session(s, args, secret)) < 0)
+static int serve(struct perf_session *s, struct perf_door *door, const struct perf_args *args)
+{
+	int rc = 0;
+
+	while (wait_client(door, args, &s->ctl)) {
+		rc = session(s, args);
+		if (rc < 0)
 			fprintf(stderr, PERF_PROGRAM ": error: %s\n", spw_err_text());
 		perf_ctl_close(&s->ctl);
+		perf_door_free(door);
 		if (args->once)
 			break;
 	}
-	close(listener);
-	free(s);
 	return args->once && rc < 0 ? APP_FAULT : APP_GOOD;
+}
+
+int perf_serve(const struct perf_args *args, const struct peer_secret *secret)
+{
+	struct perf_session *s = calloc(1, sizeof(*s));
+	struct perf_door *door = NULL;
+	uint16_t port;
+	int listener = perf_ctl_listen(args->port, &port), rc;
+
+	rc = listener < 0 ? listener : s ? 0 : spw_err(ENOMEM, "no memory for a session");
+	rc = rc ? rc : spw_tsc_calibrate(20, &s->tsc);
+	app_catch_signals(&stop_word);
+	rc = rc ? rc : perf_door_open(listener, secret, &stop_word, &door);
+	if (rc < 0) {
+		rc = app_complain(PERF_PROGRAM, rc);
+	} else {
+		s->lane.port = args->port ? (uint16_t)(args->port + 1) : 0;
+		s->data_port = args->port ? (uint16_t)(args->port + 2) : 0;
+		if (!secret->len)
+			warn_open(port);
+		printf(PERF_PROGRAM ": serves on port %u\n", port);
+		fflush(stdout);
+		rc = serve(s, door, args);
+	}
+	perf_door_close(door);
+	if (listener >= 0)
+		close(listener);
+	free(s);
+	return rc;
 }

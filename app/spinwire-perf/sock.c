@@ -23,6 +23,8 @@
 
 #define CONNECT_MS 3000
 #define ACCEPT_MS  15000u
+#define TOKEN_MS   200
+#define STUCK_S    10
 
 void perf_sock_close(int *fd, uint32_t cnt)
 {
@@ -34,6 +36,15 @@ void perf_sock_close(int *fd, uint32_t cnt)
 }
 
 /* ---- connections ---- */
+
+/* The other end may stop: a call returns after STUCK_S without a byte. */
+static void set_limit(int fd)
+{
+	struct timeval limit = {.tv_sec = STUCK_S};
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
 
 /* Returns: 0 or an errno. */
 static int connect_within(int fd, const struct addrinfo *to)
@@ -50,6 +61,7 @@ static int connect_within(int fd, const struct addrinfo *to)
 	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
 	ioctl(fd, FIONBIO, &off);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	set_limit(fd);
 	return error;
 }
 
@@ -85,7 +97,7 @@ int perf_sock_connect(const char *ip, uint16_t port, const uint8_t token[PERF_TO
 
 static bool knows_token(int fd, const uint8_t token[PERF_TOKEN_BYTES])
 {
-	struct timeval limit = {.tv_sec = 1}, none = {0};
+	struct timeval limit = {.tv_usec = TOKEN_MS * 1000};
 	uint8_t got[PERF_TOKEN_BYTES];
 	int on = 1;
 	bool same;
@@ -93,9 +105,15 @@ static bool knows_token(int fd, const uint8_t token[PERF_TOKEN_BYTES])
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	same = recv(fd, got, sizeof(got), MSG_WAITALL) == (ssize_t)sizeof(got) &&
 	       !memcmp(got, token, sizeof(got));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	set_limit(fd);
 	return same;
+}
+
+/* Not of one connection, but of this process or machine: it would fail again at once. */
+static bool is_lasting(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_BYTES], int *fd,
@@ -114,7 +132,17 @@ int perf_sock_accept(int listener, int stop_fd, const uint8_t token[PERF_TOKEN_B
 			perf_sock_close(fd, cnt);
 			return spw_err(ECANCELED, "%u of %u TCP connections came", got, cnt);
 		}
-		if (!wait[0].revents || (fd[got] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
+		if (!wait[0].revents)
+			continue;
+		fd[got] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (fd[got] < 0 && is_lasting(errno)) {
+			int rc = spw_err(errno, "a TCP connection cannot be accepted: %s",
+					 strerror(errno));
+
+			perf_sock_close(fd, cnt);
+			return rc;
+		}
+		if (fd[got] < 0)
 			continue;
 		if (knows_token(fd[got], token))
 			got++;

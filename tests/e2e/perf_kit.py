@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of spinwire-perf share: both of its ends, software ConnectX for them, and two network namespaces that stand for two machines."""
 import contextlib
+import hmac
 import json
 import os
 import re
+import socket
+import struct
 import subprocess
 
 import perf_schema
@@ -111,3 +114,45 @@ def need_netns():
     if subprocess.run(["ip", "netns", "add", f"spwprobe{os.getpid()}"], capture_output=True, check=False).returncode:
         raise Skip("network namespaces cannot be made here")
     subprocess.run(["ip", "netns", "del", f"spwprobe{os.getpid()}"], check=False)
+
+
+# ---- a stranger --------------------------------------------------------------------------------------
+
+class Channel:
+    """One end of lib/peer's channel (spw_peer_channel.h), byte by byte: a client, or a server of one connection. secret: bytes; b"" for none."""
+
+    def __init__(self, link, secret=b"", client=True):
+        self.link, self.secret, self.client, self.sent = link, secret, client, 0
+        nonce = os.urandom(32)
+        link.sendall(struct.pack(">IHH", 0x53505743, 1, bool(secret)) + nonce)
+        far = self.read(40)[8:]
+        self.nonces = nonce + far if client else far + nonce
+
+    def read(self, size):
+        data = b""
+        while len(data) < size:
+            more = self.link.recv(size - len(data))
+            if not more:
+                raise ConnectionError(f"closed after {len(data)} of {size} bytes")
+            data += more
+        return data
+
+    def frame(self, data):
+        label = b"spinwire channel client\0" if self.client else b"spinwire channel server\0"
+        text = label + self.nonces + struct.pack(">QI", self.sent, len(data)) + data
+        self.sent += 1
+        mac = hmac.digest(self.secret, text, "sha256") if self.secret else bytes(32)
+        return struct.pack(">I", len(data)) + data + mac
+
+    def say(self, message):
+        self.link.sendall(self.frame(message if isinstance(message, bytes) else json.dumps(message).encode()))
+
+    def hear(self):
+        size = struct.unpack(">I", self.read(4))[0]
+        return json.loads(self.read(size + 32)[:size])
+
+
+def dial(host, secret=b"", limit_s=20):
+    """A channel to a server."""
+    link = socket.create_connection(("127.0.0.1", int(host.rpartition(":")[2])), limit_s)
+    return Channel(link, secret)

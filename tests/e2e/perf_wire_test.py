@@ -82,16 +82,17 @@ class Between:
         self.start(body)
 
     def control(self, far, near):
-        """What the server says on the control connection; where it names a port for streams, his is put in its place."""
+        """What the server says on the control connection; where it names a port for streams, his is put in its place: there is no secret."""
         with contextlib.suppress(OSError, struct.error), far.makefile("rb") as stream:
+            near.sendall(stream.read(40))
             while True:
-                text = stream.read(struct.unpack(">I", stream.read(4))[0])
+                text, mac = stream.read(struct.unpack(">I", stream.read(4))[0]), stream.read(32)
                 message = json.loads(text)
                 if "token" in message:
                     listener = socket.create_server(("127.0.0.1", 0))
                     self.take(listener, message["port"], self.data)
                     text = json.dumps({**message, "port": listener.getsockname()[1]}).encode()
-                near.sendall(struct.pack(">I", len(text)) + text)
+                near.sendall(struct.pack(">I", len(text)) + text + mac)
         with contextlib.suppress(OSError):
             near.shutdown(socket.SHUT_WR)
 
