@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control socket's name and clients: a killed process's is taken over, a live one's is not, and a client that never reads
+"""The control socket's name, mode and clients: it is its user's alone; a killed process's is taken over, a live one's is not, and a client that never reads
 does not hold the program's end."""
 import os
 import socket
@@ -21,9 +21,22 @@ def start(path, name):
     return proc
 
 
+def nobody_else_may_open(path):
+    """Whatever the umask is."""
+    before = os.umask(0)
+    proc = start(path, 'umask 0')
+    os.umask(before)
+    mode = os.stat(path).st_mode & 0o777
+    if mode != 0o600:
+        raise peers.Failed(f'{path} has mode {mode:o}')
+    proc.say('end')
+    proc.wait(time.monotonic() + 10)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder, peers.together():
         path = os.path.join(folder, 'control')
+        nobody_else_may_open(path)
         start(path, 'killed').p.kill()
         time.sleep(0.1)
         live = start(path, 'live')

@@ -87,7 +87,8 @@ int cable_unix_open(const char *paths, struct cable_id *id, struct cable **cable
 		close(fd);
 		return rc;
 	}
-	if (bind(fd, (struct sockaddr *)&mine, sizeof(mine))) {
+	/* bind(2) gives the mode to the name, less the umask: no other user may send frames */
+	if (fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&mine, sizeof(mine))) {
 		const int err = errno;
 
 		close(fd);

@@ -121,8 +121,11 @@ static void *control_main(void *arg)
 	while (wait_for(c, c->fd) == 0) {
 		const int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
 
-		if (fd < 0)
+		if (fd < 0) {
+			if (errno != EAGAIN) /* without descriptors it would be at once again */
+				nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 			continue;
+		}
 		serve(c, fd);
 		close(fd);
 	}
@@ -171,7 +174,8 @@ static int bind_fresh(int fd, const struct sockaddr_un *a)
 
 	if (is_stale(a))
 		unlink(a->sun_path);
-	rc = bind(fd, (const struct sockaddr *)a, sizeof(*a));
+	rc = fchmod(fd, 0600); /* bind(2) gives it to the name, less the umask: never to others */
+	rc = rc ? rc : bind(fd, (const struct sockaddr *)a, sizeof(*a));
 	rc = rc ? rc : listen(fd, 4);
 	err = errno;
 	real_close(lock);
