@@ -19,10 +19,8 @@
 
 /* A message needs two buffers at each end, and both ends may be one machine: half of what is
  * available is never touched, because with unified memory the GPU lives there too. */
-#define MEMORY_SHARE   8u
-#define DFLT_PREFIX    24u
-#define TLP_BYTES      256u
-#define TLP_HEAD_BYTES 24u
+#define MEMORY_SHARE 8u
+#define DFLT_PREFIX  24u
 
 static void copy(char *out, size_t bytes, const char *text)
 {
@@ -414,16 +412,10 @@ int perf_facts_parse(const json_t *json, struct perf_end *end_out)
 
 uint32_t perf_nic_pcie_mbps(const struct perf_nic *nic)
 {
-	uint64_t raw = (uint64_t)nic->lanes * nic->pcie_mtps; /* a transfer is a bit of a lane */
-
-	raw = nic->pcie_mtps > 5000 ? raw * 128 / 130 : raw * 8 / 10;
-	return (uint32_t)SPW_MIN(raw * TLP_BYTES / (TLP_BYTES + TLP_HEAD_BYTES),
-				 (uint64_t)UINT32_MAX);
+	return spw_plat_pcie_mbps(nic->lanes, nic->pcie_mtps);
 }
 
 bool perf_nic_same_link(const struct perf_nic *a, const struct perf_nic *b)
 {
-	size_t len = strcspn(a->pci, ".");
-
-	return a->pci[0] && len == strcspn(b->pci, ".") && !strncmp(a->pci, b->pci, len);
+	return spw_plat_same_pcie(a->pci, b->pci);
 }

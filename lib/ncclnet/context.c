@@ -15,6 +15,7 @@
 #include "base/spw_log.h"
 #include "ncclnet/ncclnet.h"
 #include "ncclnet/report.h"
+#include "plat/spw_plat.h"
 
 /* Of the process. The lock orders the opening and the end of contexts; it is taken before that of a
  * context. */
@@ -91,6 +92,27 @@ static size_t append(char *text, size_t n, size_t bytes, const struct spw_xfer_r
 	return SPW_MIN(n + (size_t)len, bytes - 1);
 }
 
+/* What the rails carry together: NCCL plans with it. */
+static uint32_t carry_mbps(const struct spw_xfer *x, uint32_t rails)
+{
+	const struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = "", .skip_hwloc = true};
+	struct spw_plat_carry carry[SPW_XFER_RAIL_MAX];
+	struct spw_xfer_rail_stat s[SPW_XFER_RAIL_MAX];
+	struct spw_plat *plat;
+	uint32_t mbps = 0;
+
+	for (uint32_t i = 0; i < rails; i++) {
+		(void)spw_xfer_rail_stat(x, i, &s[i]);
+		carry[i] = (struct spw_plat_carry){.rdma = s[i].device, .mbps = s[i].mbps};
+		mbps += s[i].mbps;
+	}
+	if (spw_plat_read(&from, &plat))
+		return mbps;
+	mbps = spw_plat_carry_mbps(plat, carry, rails);
+	spw_plat_free(plat);
+	return mbps;
+}
+
 static void look(struct spw_xfer *x, struct nnet_device *d)
 {
 	struct spw_xfer_rail_stat s;
@@ -107,9 +129,10 @@ static void look(struct spw_xfer *x, struct nnet_device *d)
 			d->guid = read_guid(s.device);
 			read_path(s.device, d->pci_path, sizeof(d->pci_path));
 		}
-		d->mbps += s.mbps;
 	}
-	spw_info("%u rail%s: %s; host memory%s%s", rails, rails == 1 ? "" : "s", text,
+	d->mbps = carry_mbps(x, rails);
+	spw_info("%u rail%s, together %u Gb/s: %s; host memory%s%s", rails, rails == 1 ? "" : "s",
+		 d->mbps / 1000, text,
 		 d->dmabuf ? " and dma-buf" : ", no dma-buf: ", d->dmabuf ? "" : spw_err_text());
 }
 
@@ -138,6 +161,7 @@ static int open_endpoint(struct nnet_ctx *ctx, const struct nccl_config *config)
 {
 	const struct spw_xfer_conf conf = {
 		.rails = setting("NCCL_SPINWIRE_RAILS"),
+		.hca = setting("NCCL_IB_HCA"),
 		.bind = setting("NCCL_SPINWIRE_BIND"),
 		.secret = setting("NCCL_SPINWIRE_SECRET"),
 		.exchange_ms = NNET_WAIT_MS,

@@ -129,7 +129,7 @@ bool nnet_is_forked(void);
 struct nnet_device {
 	char pci_path[512];
 	uint64_t guid;
-	uint32_t mbps; /* of all rails */
+	uint32_t mbps; /* that all rails carry together */
 	bool dmabuf;
 };
 /* Returns: false: no context was opened. */

@@ -78,6 +78,15 @@ static bool gid_ipv4(const char *gid, char out[16])
 	return true;
 }
 
+/* "fe80:..." is link-local, and zeros are an empty entry. */
+static bool gid_ipv6(const char *gid)
+{
+	unsigned int first;
+
+	return strncmp(gid, "0000:0000:0000:0000:", 20) && sscanf(gid, "%4x:", &first) == 1 &&
+	       (first & 0xffc0) != 0xfe80;
+}
+
 struct gid_walk {
 	struct plat_read *r;
 	struct spw_plat_nic *nic;
@@ -91,15 +100,19 @@ static bool gid_read(const char *number, void *arg)
 	struct gid_walk *walk = arg;
 	struct spw_plat_nic *nic = walk->nic;
 	int32_t idx = atoi(number);
-	char gid[48], type[16], ip[16];
+	char gid[48], type[16], ip[16] = "";
 
 	if (!plat_text(walk->r, "", gid, sizeof(gid), PORT "gids/%.8s", nic->rdma, number) ||
-	    !gid_ipv4(gid, ip))
+	    (!gid_ipv4(gid, ip) && !gid_ipv6(gid)))
 		return true;
 	nic->gids_known = plat_text(walk->r, "", type, sizeof(type), PORT "gid_attrs/types/%.8s",
 				    nic->rdma, number);
 	if (strcmp(type, "RoCE v2"))
 		return true;
+	if (!*ip) {
+		nic->gid_v2_ipv6 = true;
+		return true;
+	}
 	nic->gid_v2_ipv4_cnt++;
 	if (nic->gid_v2_ipv4 < 0 || idx < nic->gid_v2_ipv4) {
 		nic->gid_v2_ipv4 = idx;

@@ -145,6 +145,7 @@ struct spw_plat_nic {
 	char gid_ipv4[16];        /* its address */
 	uint32_t gid_v2_ipv4_cnt; /* how many there are */
 	int32_t gid_routable;     /* index of the first that is not link-local; -1 none */
+	bool gid_v2_ipv6;         /* there is one over IPv6 that is not link-local */
 	char uverbs[16];          /* "uverbs0"; "" none */
 	int32_t uverbs_error;     /* 0: may be opened; an errno; -1 unknown */
 	struct spw_plat_count count[SPW_PLAT_COUNT_MAX];
@@ -308,6 +309,24 @@ struct spw_plat {
  *   machine (with name and line); -ENOMEM.
  */
 int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out);
+
+/* Returns: Mbit/s of payload that a PCIe link carries: bits after line coding, less the heads of
+ * packets of 256 bytes. Shape: mtps in megatransfers a second, 32000 is Gen5. Thread: any. */
+uint32_t spw_plat_pcie_mbps(uint32_t lanes, uint32_t mtps);
+/* Returns: whether two functions, "0000:01:00.0", are of one PCIe link. Thread: any. */
+bool spw_plat_same_pcie(const char *a, const char *b);
+
+/* A function that carries something. */
+struct spw_plat_carry {
+	const char *rdma; /* name of its RDMA device */
+	uint32_t mbps;    /* of its port */
+};
+
+/* Returns: Mbit/s that they carry together. Ports and PCIe links that several share count once; a
+ *   function that the machine does not list has its port alone.
+ * Shape: cnt 0 .. 16. Thread: any. */
+uint32_t spw_plat_carry_mbps(const struct spw_plat *plat, const struct spw_plat_carry *rail,
+			     uint32_t cnt);
 
 /* Purpose: writes all that was read, as a text that spw_plat_read takes.
  * Thread: setup.

@@ -163,7 +163,8 @@ static int watch(struct spw_xfer *x, int fd)
 		       : 0;
 }
 
-static int devs_open(struct spw_xfer *x, const char *rails)
+/* One that was found by itself and cannot be opened is left out. */
+static int devs_open(struct spw_xfer *x, const char *rails, bool found)
 {
 	char text[RAILS_TEXT_MAX], *at = text, *name;
 	int rc = 0;
@@ -177,11 +178,16 @@ static int devs_open(struct spw_xfer *x, const char *rails)
 			return spw_err(EINVAL, "rails=%s names more than %u devices", rails,
 				       SPW_XFER_RAIL_MAX);
 		rc = dev_open(name, x->conf.gid, &x->dev[x->dev_cnt]);
+		if (rc && found) {
+			xfer_leave_out(x, name, spw_err_text());
+			rc = 0;
+			continue;
+		}
 		if (rc)
 			return spw_err_ctx(rc, "rail %s", *name ? name : "''");
 		rc = watch(x, x->dev[x->dev_cnt++].rdma.ctx->async_fd);
 	}
-	return rc;
+	return rc || x->dev_cnt ? rc : xfer_found_nothing(x);
 }
 
 int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out)
@@ -201,10 +207,10 @@ int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out)
 	rc = x->epoll_fd < 0 ? spw_err(errno, "epoll_create1: %s", strerror(errno))
 			     : take_conf(x, conf);
 	if (!rc && !conf->rails)
-		rc = xfer_find(x, found, sizeof(found));
+		rc = xfer_find(x, conf->hca, found, sizeof(found));
 	if (!rc)
-		rc = devs_open(x, conf->rails ? conf->rails : found);
-	x->conf.rails = x->conf.bind = x->conf.secret = x->conf.gid = NULL;
+		rc = devs_open(x, conf->rails ? conf->rails : found, !conf->rails);
+	x->conf.rails = x->conf.hca = x->conf.bind = x->conf.secret = x->conf.gid = NULL;
 	if (rc) {
 		spw_xfer_close(x);
 		return rc;

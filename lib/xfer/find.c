@@ -11,16 +11,19 @@
 
 #include "base/spw_err.h"
 #include "plat/spw_plat.h"
+#include "xfer/filter.h"
 #include "xfer/xfer.h"
 
 /* Why a function cannot be a rail; NULL: it can. */
-static const char *blame(const struct spw_plat_nic *nic, uint32_t have)
+static const char *blame(const struct spw_plat_nic *nic, const char *hca, uint32_t have)
 {
+	if (!xfer_filter_has(hca, nic->rdma, 1))
+		return "NCCL_IB_HCA leaves it out";
 	if (!nic->port_active)
 		return "its port is not active: plug in the cable, or bring its interface up";
 	if (!nic->link_is_ethernet)
 		return "its link is not Ethernet";
-	if (nic->gids_known && nic->gid_v2_ipv4 < 0 && nic->gid_routable < 0)
+	if (nic->gids_known && nic->gid_v2_ipv4 < 0 && !nic->gid_v2_ipv6)
 		return "it has no address for RoCE v2: give its interface an IP address";
 	if (nic->uverbs_error > 0)
 		return "its device file may not be opened: see rails= for the reason";
@@ -29,19 +32,18 @@ static const char *blame(const struct spw_plat_nic *nic, uint32_t have)
 	return NULL;
 }
 
-static void leave_out(struct spw_xfer *x, const struct spw_plat_nic *nic, const char *why)
+void xfer_leave_out(struct spw_xfer *x, const char *device, const char *why)
 {
 	struct spw_xfer_rail_stat *s;
 
 	if (x->left_out_cnt == XFER_LEFT_OUT_MAX)
 		return;
 	s = &x->left_out[x->left_out_cnt++];
-	snprintf(s->device, sizeof(s->device), "%s", nic->rdma);
-	snprintf(s->why, sizeof(s->why), "%s", why);
-	s->mbps = nic->speed_mbit > 0 ? (uint32_t)nic->speed_mbit : 0;
+	snprintf(s->device, sizeof(s->device), "%s", device);
+	snprintf(s->why, sizeof(s->why), "%.127s", why);
 }
 
-static int nothing(const struct spw_xfer *x)
+int xfer_found_nothing(const struct spw_xfer *x)
 {
 	char list[512] = "";
 	size_t n = 0;
@@ -54,7 +56,7 @@ static int nothing(const struct spw_xfer *x)
 }
 
 /* No GPU is asked for: opening the CUDA driver takes a second. Nor is where a device sits. */
-int xfer_find(struct spw_xfer *x, char *rails_out, size_t bytes)
+int xfer_find(struct spw_xfer *x, const char *hca, char *rails_out, size_t bytes)
 {
 	const struct spw_plat_from from = {.cuda_lib = "", .nvml_lib = "", .skip_hwloc = true};
 	struct spw_plat *plat;
@@ -67,16 +69,16 @@ int xfer_find(struct spw_xfer *x, char *rails_out, size_t bytes)
 	rails_out[0] = '\0';
 	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
 		const struct spw_plat_nic *nic = &plat->nic[i];
-		const char *why = *nic->rdma ? blame(nic, have) : NULL;
+		const char *why = *nic->rdma ? blame(nic, hca, have) : NULL;
 
 		if (!*nic->rdma)
 			continue;
 		if (why)
-			leave_out(x, nic, why);
+			xfer_leave_out(x, nic->rdma, why);
 		else
 			n += (size_t)snprintf(rails_out + n, bytes - n, "%s%s", have++ ? "+" : "",
 					      nic->rdma);
 	}
 	spw_plat_free(plat);
-	return have ? 0 : nothing(x);
+	return have ? 0 : xfer_found_nothing(x);
 }

@@ -84,6 +84,10 @@ struct spw_xfer_conf {
 	 * takes plain verbs where direct verbs would do. NULL: every device of this machine whose
 	 * port is up and has an address for RoCE v2, up to 4 (lib/plat). */
 	const char *rails;
+	/* Which of the devices that are found may be taken, in the syntax of NCCL_IB_HCA:
+	 * "mlx5_0,mlx5_1:1" beginnings of names, "=mlx5_0" whole ones, "^mlx5_0" all others. NULL:
+	 * all. Without effect if `rails` names them. */
+	const char *hca;
 	/* "10.0.0.1:7000", "[fd00::1]:0": where listeners bind; port 0: any free one. NULL: any
 	 * free port of the addresses of all rails that are this host's, and of one more interface,
 	 * because a peer may reach only one of them. A listener without a handle binds to the first

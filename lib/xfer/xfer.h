@@ -546,8 +546,12 @@ void xfer_loop_close(struct xfer_dev *dev);
 
 /* ---- others ---- */
 
-/* find.c: the rails of this machine, as conf.rails would name them. */
-int xfer_find(struct spw_xfer *x, char *rails_out, size_t bytes);
+/* find.c: the rails of this machine that hca admits, as conf.rails would name them. */
+int xfer_find(struct spw_xfer *x, const char *hca, char *rails_out, size_t bytes);
+/* One that cannot be a rail. */
+void xfer_leave_out(struct spw_xfer *x, const char *device, const char *why);
+/* Returns: -ENODEV, with all that were left out as its text. */
+int xfer_found_nothing(const struct spw_xfer *x);
 /* endpoint.c: sockets, device events and deadlines. */
 void xfer_house(struct spw_xfer *x);
 /* Moves the clock of all waits up to now. Returns: what it showed before. */

@@ -59,8 +59,8 @@ def expect(end, pattern):
 
 
 def link_local_crossed(folder):
-    """The cable of the first device leads to the second one."""
-    ends = pair(folder, ('ab', '169.254.1.1,169.254.1.2'), ('ba', '169.254.1.3,169.254.1.4'), 2)
+    """The cable of the first device leads to the second one; the nearest addresses are those of the wrong pairs."""
+    ends = pair(folder, ('ab', '169.254.1.1,169.254.1.4'), ('ba', '169.254.1.2,169.254.1.5'), 2)
     for end in ends:
         if end.said('^log .*left out'):
             raise peers.Failed('a device was left out')
@@ -68,7 +68,7 @@ def link_local_crossed(folder):
 
 def one_subnet_crossed(folder):
     """Two cables, and all four addresses in one subnet."""
-    pair(folder, ('ab', '10.0.0.1,10.0.0.2'), ('ba', '10.0.0.3,10.0.0.4'), 2)
+    pair(folder, ('ab', '10.0.0.1,10.0.0.4'), ('ba', '10.0.0.2,10.0.0.5'), 2)
 
 
 def lan_first(folder):

@@ -147,6 +147,28 @@ static void spark_gpu(void **state)
 	spw_plat_free(plat);
 }
 
+/* lib/xfer takes a function that has no IPv4 address, but not one that is link-local only. */
+static void ipv6_addresses_count(void **state)
+{
+	static const char change[] = "sys/class/infiniband/rocep1s0f0/ports/1/gids/2 = "
+				     "fd00:0001:0000:0000:0000:0000:0000:0001\n"
+				     "sys/class/infiniband/rocep1s0f0/ports/1/gids/3 = "
+				     "fd00:0001:0000:0000:0000:0000:0000:0001\n";
+	char *text = unit_file_text("%s/dgx-spark.tree", platforms);
+	const struct spw_plat_from from = {.text = {text, change},
+					   .text_bytes = {strlen(text), strlen(change)},
+					   .name = {"dgx-spark", "change"}};
+	struct spw_plat *plat;
+
+	(void)state;
+	assert_int_equal(spw_plat_read(&from, &plat), 0);
+	assert_int_equal(nic(plat, "enp1s0f0np0")->gid_v2_ipv4, -1);
+	assert_true(nic(plat, "enp1s0f0np0")->gid_v2_ipv6);
+	assert_false(nic(plat, "enP2p1s0f0np0")->gid_v2_ipv6);
+	spw_plat_free(plat);
+	free(text);
+}
+
 static void a_hot_gpu_is_found_by_nvml(void **state)
 {
 	char *text = unit_file_text("%s/dgx-spark.tree", platforms);
@@ -412,6 +434,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(spark_memory_and_names),
 		cmocka_unit_test(spark_ports_and_their_halves),
 		cmocka_unit_test(spark_gpu),
+		cmocka_unit_test(ipv6_addresses_count),
 		cmocka_unit_test(a_hot_gpu_is_found_by_nvml),
 		cmocka_unit_test(a_machine_without_cuda_has_no_gpu),
 		cmocka_unit_test(a_bare_tree_is_enough),
