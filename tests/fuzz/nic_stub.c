@@ -100,12 +100,14 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 	(void)from;
 	(void)mask;
 }
-bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6])
+int nic_resolve(struct hca_dev *dev, uint32_t sgid_index, const uint8_t dgid[16],
+		uint8_t mac_out[6])
 {
 	(void)dev;
+	(void)sgid_index;
 	(void)dgid;
 	memset(mac_out, 0xff, 6);
-	return false;
+	return 0;
 }
 uint64_t nic_clock(const struct hca_dev *dev)
 {

@@ -355,6 +355,20 @@ static void shm_stalls(struct cable *c)
 	spw_thr_store_rlx(&s->hdr->port[s->id.port].turns, 0ull);
 }
 
+static bool shm_has(struct cable *c, const uint8_t mac[6])
+{
+	struct cable_shm *s = (struct cable_shm *)c;
+
+	for (uint32_t p = 0; p < SHM_PORTS; p++) {
+		const struct shm_port *port = &s->hdr->port[p];
+		const uint64_t live = spw_thr_load_acq(&port->live) ? port->mac : 0;
+
+		if (live && !memcmp(&live, mac, 6))
+			return true;
+	}
+	return false;
+}
+
 /* Ten times a second the locks of the other ports show who died. */
 static void shm_tick(struct cable *c, uint64_t now_ns)
 {
@@ -386,6 +400,7 @@ const struct cable_ops shm_ops = {
 	.lookup = shm_lookup,
 	.turns = shm_turns,
 	.stalls = shm_stalls,
+	.has = shm_has,
 	.link_up = shm_link_up,
 	.link_set = shm_link_set,
 	.leave = shm_leave,

@@ -6,7 +6,8 @@
  * A command reads call->in and call->uhw_in (libmlx5's part), checks everything, builds or changes
  * objects, calls the NIC, and writes call->out and call->uhw_out. uv_dispatch calls it with the
  * device lock held (cmd_get_context takes the lock itself). Returns: 0 or -errno, the value that
- * Linux returns for the same mistake.
+ * Linux returns for the same mistake; -EAGAIN: nothing was changed, and a neighbour has been asked
+ * for its MAC: it is called again until it answers (uverbs.c).
  */
 #ifndef SPW_SOFTHCA_CMD_H
 #define SPW_SOFTHCA_CMD_H

@@ -301,22 +301,24 @@ int cmd_dealloc_pd(struct uv_call *c)
 
 /* ---- address handles: libmlx5 builds them and needs only the MAC of the answer ---- */
 
-/* The MAC may not be known yet: broadcast is the mark that the NIC replaces when it learns the MAC.
- */
+/* As for a QP, the kernel waits for the MAC of the neighbour (Linux,
+ * drivers/infiniband/core/verbs.c, rdma_create_user_ah). */
 int cmd_create_ah(struct uv_call *c)
 {
 	const struct ib_uverbs_create_ah *req = c->in;
 	struct ib_uverbs_create_ah_resp *resp = c->out;
 	struct mlx5_ib_create_ah_resp uhw = {.response_length = sizeof(uhw)};
 	struct hca_obj *ah;
+	int rc;
 
 	if (req->attr.port_num != 1 || !hca_obj_find(c->ctx, HCA_PD, req->pd_handle))
 		return -EINVAL;
 	/* On Ethernet every path has a GRH. */
 	if (!req->attr.is_global || req->attr.grh.sgid_index >= HCA_GID_CNT)
 		return -EINVAL;
-	if (!nic_resolve(c->ctx->dev, req->attr.grh.dgid, uhw.dmac))
-		memset(uhw.dmac, 0xff, sizeof(uhw.dmac));
+	rc = nic_resolve(c->ctx->dev, req->attr.grh.sgid_index, req->attr.grh.dgid, uhw.dmac);
+	if (rc)
+		return rc;
 	ah = hca_obj_new(c->ctx, HCA_AH, sizeof(*ah), req->user_handle);
 	if (!ah)
 		return -ENOMEM;

@@ -199,6 +199,18 @@ static void store_rest(struct hca_qp_attr *a, const struct ib_uverbs_modify_qp *
 		a->rnr_retry = r->rnr_retry;
 }
 
+/* The kernel looks up the MAC of the other end in this command (Linux, drivers/infiniband/core/
+ * verbs.c, ib_resolve_eth_dmac). Returns: -EAGAIN: it waits for the neighbour. */
+static int find_neighbour(struct hca_ctx *ctx, const struct hca_qp *qp,
+			  const struct ib_uverbs_modify_qp *r)
+{
+	uint8_t mac[6];
+
+	if (!(r->attr_mask & QPA_AV) || column(qp->qp_type) > COL_UC)
+		return 0;
+	return nic_resolve(ctx->dev, r->dest.sgid_index, r->dest.dgid, mac);
+}
+
 /* Checks first; from memset or store_path on nothing fails. sq_draining is set here and cleared by
  * the NIC when the last send has completed. */
 static int qp_modify(struct hca_ctx *ctx, const struct ib_uverbs_modify_qp *r, uint32_t rate_limit)
@@ -219,6 +231,7 @@ static int qp_modify(struct hca_ctx *ctx, const struct ib_uverbs_modify_qp *r, u
 	to = r->attr_mask & QPA_STATE ? r->qp_state : from;
 	if (!rc)
 		rc = qp_modify_permitted(qp->qp_type, from, to, r->attr_mask);
+	rc = rc ? rc : find_neighbour(ctx, qp, r);
 	if (rc)
 		return rc;
 	if (to == HCA_QPS_RESET) {

@@ -22,10 +22,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "softhca/kernel/cmd.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/nic/nic.h"
+
+#define NEIGHBOUR_MS 1000u
 
 struct cmd_desc {
 	int (*fn)(struct uv_call *call);
@@ -126,6 +129,33 @@ static int run_cmd(void *arg)
 	return r->fn(r->call);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A command that needs a neighbour's MAC returns -EAGAIN before it has changed anything, and runs
+ * again until an answer has come. The kernel waits as long: drivers/infiniband/core/addr.c,
+ * rdma_addr_find_l2_eth_by_grh. Other commands and the NIC go on meanwhile. */
+static int run_waiting(struct hca_dev *dev, struct run *run)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	const uint64_t until_ms = now_ms() + NEIGHBOUR_MS;
+	int rc;
+
+	while ((rc = nic_guarded(dev, run_cmd, run)) == -EAGAIN) {
+		if (now_ms() >= until_ms)
+			return -ETIMEDOUT;
+		hca_unlock(dev);
+		nanosleep(&nap, NULL);
+		hca_lock(dev);
+	}
+	return rc;
+}
+
 /* get_context comes first on every file: without it no other command is valid, as in Linux. */
 int uv_dispatch(uint32_t cmd, struct uv_call *call)
 {
@@ -143,7 +173,8 @@ int uv_dispatch(uint32_t cmd, struct uv_call *call)
 		return d->fn(call);
 	hca_lock(dev);
 	rc = -nic_fault_of(dev, d->name);
-	rc = rc ? rc : nic_guarded(dev, run_cmd, &(struct run){d->fn, call});
+	if (!rc)
+		rc = run_waiting(dev, &(struct run){d->fn, call});
 	hca_unlock(dev);
 	return rc;
 }

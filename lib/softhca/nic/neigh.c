@@ -7,14 +7,20 @@
  *   the cable        shared memory: the port table has the address of every NIC
  *   the cache        learnt from ARP answers and arriving RoCE packets; NIC_NEIGH_MAX entries
  *
- * nic_resolve() asks by ARP for what is missing; the QP sends to the broadcast address until then.
+ * nic_resolve() asks by ARP for what is missing, and the command that wants it waits
+ * (kernel/uverbs.c). As on a machine without gateways: an IPv4 address is asked for on the cable of
+ * the source address, whatever its subnet (Linux, net/ipv4/route.c, ip_route_output_key_hash_rcu: a
+ * destination without a route is on the link that was named). A link-local address needs its
+ * neighbour, too, where the cable knows its NICs.
  *
  * Sources: RFC 826 (ARP), RFC 1112, RFC 2464, RFC 4291 (groups and link-local addresses).
  */
+#include <errno.h>
+
 #include "base/spw_log.h"
 #include "softhca/nic/nic_impl.h"
 
-#define ASK_NS    100000000ull
+#define ASK_NS    1000000000ull /* Linux: retrans_time of a neighbour */
 #define ARP_BYTES 60u
 
 static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -149,23 +155,46 @@ void neigh_arp_rx(struct nic_dev *nd, const uint8_t *f, uint32_t len)
 		arp_send(nd, 2, f + 22, f + 28);
 }
 
-bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6])
+static void ask(struct nic_dev *nd, const uint8_t dgid[16])
 {
-	struct nic_dev *nd = dev->nic;
-	struct nic_neigh *n;
-	uint64_t now;
+	struct nic_neigh *n = entry(nd, dgid, true);
+	const uint64_t now = nic_now_ns();
 
-	if (neigh_find(nd, dgid, mac_out))
-		return true;
+	if (now - n->asked_ns <= ASK_NS)
+		return;
+	n->asked_ns = now;
+	arp_send(nd, 1, broadcast, dgid + 12);
+	nic_tx_flush(nd);
+}
+
+static bool is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+/* The MAC is in the address, but the kernel uses it only if that neighbour answers. RoCE v1 does
+ * not ask. */
+static bool answers(struct nic_dev *nd, uint32_t sgid_index, const uint8_t mac[6])
+{
+	return !sgid_index || !nd->cable->ops->has || !memcmp(mac, nd->dev->id.mac, 6) ||
+	       nd->cable->ops->has(nd->cable, mac);
+}
+
+int nic_resolve(struct hca_dev *dev, uint32_t sgid_index, const uint8_t dgid[16],
+		uint8_t mac_out[6])
+{
+	const bool v4 = hca_gid_is_ip4(dgid), group = dgid[0] == 0xff || hca_gid_is_ip4_group(dgid);
+	const bool local = is_link_local(dgid);
+	struct nic_dev *nd = dev->nic;
+
+	if (!group && v4 != hca_gid_is_ip4(dev->gid[sgid_index]))
+		return -EINVAL;
+	if (neigh_find(nd, dgid, mac_out) && (!local || group || answers(nd, sgid_index, mac_out)))
+		return 0;
 	memcpy(mac_out, broadcast, 6);
-	if (!hca_gid_is_ip4(dgid))
-		return false;
-	n = entry(nd, dgid, true);
-	now = nic_now_ns();
-	if (now - n->asked_ns > ASK_NS) {
-		n->asked_ns = now;
-		arp_send(nd, 1, broadcast, dgid + 12);
-		nic_tx_flush(nd);
-	}
-	return false;
+	if (!v4 && !local)
+		return -ENETUNREACH; /* from a link-local address, without a route */
+	if (v4)
+		ask(nd, dgid);
+	return -EAGAIN;
 }

@@ -94,9 +94,12 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask);
 
 /* Purpose: the MAC for a GID: from the GID itself, the cable, ARP, or frames that arrived
  *          (neigh.c).
- * Returns: false: not known yet; an ARP request has been sent. Use ff:ff:ff:ff:ff:ff, which the
- *          NIC replaces when it learns the MAC. */
-bool nic_resolve(struct hca_dev *dev, const uint8_t dgid[16], uint8_t mac_out[6]);
+ * Shape:   sgid_index < HCA_GID_CNT.
+ * Returns: 0; -EAGAIN: not known yet: an ARP request has been sent; -ENETUNREACH no route;
+ *          -EINVAL one address is IPv4, the other IPv6. mac_out is ff:ff:ff:ff:ff:ff then, which
+ *          the NIC replaces when it learns the MAC. */
+int nic_resolve(struct hca_dev *dev, uint32_t sgid_index, const uint8_t dgid[16],
+		uint8_t mac_out[6]);
 
 /* Purpose: the NIC clock now, in its own ticks (the card's clock_khz nominal, with the configured
  *          offset and skew).

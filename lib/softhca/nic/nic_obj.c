@@ -342,12 +342,13 @@ static void set_path(struct nic_qp *q)
 			     .hop_limit = a->av.hop_limit ? a->av.hop_limit : 64,
 			     .flow_label = a->av.flow_label & 0xfffff};
 	const uint32_t mix = (q->qp->qpn ^ a->dest_qpn * 2654435761u) ^ av.flow_label;
+	const uint32_t sgid = a->av.sgid_index < HCA_GID_CNT ? a->av.sgid_index : 0;
 
 	memcpy(av.dgid, a->av.dgid, 16);
-	memcpy(av.sgid, dev->gid[a->av.sgid_index < HCA_GID_CNT ? a->av.sgid_index : 0], 16);
+	memcpy(av.sgid, dev->gid[sgid], 16);
 	memcpy(av.smac, dev->id.mac, 6);
 	memcpy(q->dgid, av.dgid, 16);
-	q->dmac_known = nic_resolve(q->nd->dev, av.dgid, av.dmac);
+	q->dmac_known = nic_resolve(q->nd->dev, sgid, av.dgid, av.dmac) == 0;
 	if (!q->dmac_known)
 		memset(av.dmac, 0xff, 6);
 	av.sport = (uint16_t)(0xc000 | ((mix ^ mix >> 14) & 0x3fff));
