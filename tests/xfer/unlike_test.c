@@ -3,6 +3,8 @@
  *
  * Two ends that are not alike: in their number of rails, MTU, drivers and addresses.
  */
+#include <arpa/inet.h>
+
 #include "xfer/xfer.h"
 #include "xfer_kit.h"
 
@@ -105,6 +107,37 @@ static void all_of_it_over_ipv6(void **state SPW_UNUSED)
 	pass_both_ways();
 }
 
+/* The kernel waits a second for the MAC of an address that nobody has: the endpoint that asks it
+ * passes the messages of another connection meanwhile. */
+static void in_who_answers(void **state SPW_UNUSED)
+{
+	const struct spw_xfer_conf conf = {.rails = "mlx5_2"};
+	struct spw_xfer_listener *listener;
+	struct spw_xfer_conn *conn = NULL;
+	struct spw_xfer_handle handle;
+	struct spw_xfer *silent;
+	uint64_t begin, longest = 0, end = kit_now_ms() + KIT_WAIT_MS;
+	int rc = -EAGAIN;
+
+	kit_open(&k, "mlx5_0", "mlx5_1", NULL);
+	kit_connect(&k);
+	kit_memory(&k, 1000);
+	assert_int_equal(spw_xfer_open(&conf, &silent), 0);
+	inet_pton(AF_INET6, "::ffff:10.77.77.77", silent->dev[0].gid.gid.raw);
+	assert_int_equal(spw_xfer_listen(k.b, &handle, &listener), 0);
+	while (rc == -EAGAIN && kit_now_ms() < end) {
+		rc = spw_xfer_connect(silent, &handle, &conn);
+		begin = kit_now_ms();
+		kit_pass(&k, 1000, begin);
+		longest = SPW_MAX(longest, kit_now_ms() - begin);
+	}
+	assert_int_equal(rc, -ENETUNREACH);
+	assert_true(kit_now_ms() + KIT_WAIT_MS - end >= 900);
+	if (longest >= 800)
+		fail_msg("a message took %u ms", (unsigned)longest);
+	spw_xfer_close(silent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +146,7 @@ int main(void)
 		CASE(in_mtu),
 		CASE(in_the_kind_of_address),
 		CASE(all_of_it_over_ipv6),
+		CASE(in_who_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
