@@ -200,9 +200,9 @@ void spw_peer_conn_close(struct spw_peer_conn *conn)
 	free(conn);
 }
 
-void spw_peer_conn_hold(struct spw_peer_conn *conn)
+bool spw_peer_conn_hold(struct spw_peer_conn *conn)
 {
-	pthread_mutex_lock(&conn->turn);
+	return !pthread_mutex_trylock(&conn->turn);
 }
 
 void spw_peer_conn_release(struct spw_peer_conn *conn)

@@ -218,10 +218,12 @@ int spw_peer_conn_loop_end(struct spw_peer_conn *conn, uint32_t peer);
 /* ---- the owner's side ---- */
 
 /* Purpose: suspends the control thread, so that an owner may give peers of its queue whose turn is
- * the owner's other QPs (spw_peer.qp). For recovery only: hold may block for milliseconds.
- * Shape: release follows hold, in the same thread.
+ * the owner's other QPs (spw_peer.qp). For recovery only. Does not wait: a turn of control may last
+ * a second, while the kernel looks up the MAC of a peer that does not answer (spw_peer_qp.h).
+ * Shape: release follows a hold that succeeded, in the same thread.
+ * Returns: false: control is in a turn: try again in the next events call.
  * Thread: owner, outside the bursts. */
-void spw_peer_conn_hold(struct spw_peer_conn *conn);
+bool spw_peer_conn_hold(struct spw_peer_conn *conn);
 void spw_peer_conn_release(struct spw_peer_conn *conn);
 
 /* Returns: the state; all that the other side wrote before it stored that state is visible.

@@ -3,7 +3,8 @@
  *
  * One turn of the control thread: accepts TCP connections, advances exchanges, steps every link.
  * rdma_ctl calls peer_turn_prepare before it sleeps and peer_turn when something happened. Every
- * turn holds conn->turn, so that an owner can suspend it (spw_peer_conn_hold).
+ * turn holds conn->turn, so that an owner can suspend it (spw_peer_conn_hold). A turn in which a QP
+ * goes to RTR may last a second (spw_peer_qp.h); until its end no other exchange goes on.
  *
  * Strangers are cheap by design: at most PEER_HALF_MAX unfinished exchanges, PEER_HALF_PER_ADDR per
  * host, no entry of the table before a client has proved the secret, and not a byte for an address
@@ -296,7 +297,7 @@ void peer_turn(void *arg, uint64_t now_ms)
 {
 	struct spw_peer_conn *conn = arg;
 
-	spw_peer_conn_hold(conn);
+	pthread_mutex_lock(&conn->turn);
 	accept_all(conn, now_ms);
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {
 		peer_link_step(&conn->link[i], now_ms);
@@ -306,7 +307,7 @@ void peer_turn(void *arg, uint64_t now_ms)
 	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
 		if (conn->half[i].used)
 			half_step(conn, &conn->half[i], now_ms);
-	spw_peer_conn_release(conn);
+	pthread_mutex_unlock(&conn->turn);
 }
 
 static struct peer_link *link_of(struct spw_peer_conn *conn, const struct ibv_qp *qp)
@@ -324,7 +325,7 @@ void peer_turn_async(void *arg, const struct ibv_async_event *event)
 	struct spw_peer_conn *conn = arg;
 	struct peer_link *link;
 
-	spw_peer_conn_hold(conn);
+	pthread_mutex_lock(&conn->turn);
 	switch (event->event_type) {
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		link = link_of(conn, event->element.qp);
@@ -348,7 +349,7 @@ void peer_turn_async(void *arg, const struct ibv_async_event *event)
 		if (conn->dev.async)
 			conn->dev.async(conn->dev.async_arg, event);
 	}
-	spw_peer_conn_release(conn);
+	pthread_mutex_unlock(&conn->turn);
 }
 
 /* ---- what to wait for ---- */

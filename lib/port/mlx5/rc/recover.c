@@ -126,7 +126,8 @@ static int recreate_locked(struct mlx5_rc_queue_ctl *rq)
 	struct mlx5_rc_obj *was = rq->obj;
 	int rc = -EAGAIN;
 
-	spw_peer_conn_hold(rq->port->conn);
+	if (!spw_peer_conn_hold(rq->port->conn))
+		return rc; /* the next call tries again */
 	quiesce(rq);
 	if (is_quiet(rq))
 		rc = recreate(rq);
