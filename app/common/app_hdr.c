@@ -11,6 +11,7 @@
 
 #include "app_hdr.h"
 #include "base/spw_err.h"
+#include "base/spw_file.h"
 #include "base/spw_log.h"
 #include "hist/spw_hist_log.h"
 
@@ -61,6 +62,8 @@ static void write_interval(struct app_hdr *hdr)
 int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_series *series,
 		 uint32_t series_cnt)
 {
+	int fd, rc;
+
 	memset(hdr, 0, sizeof(*hdr));
 	if (!path)
 		return 0;
@@ -75,9 +78,12 @@ int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_ser
 	if (!hdr->before)
 		return spw_err(ENOMEM, "--hdr %s: no memory", path);
 	memset(hdr->before, 0, (series_cnt + 2) * sizeof(*hdr->before));
-	hdr->file = fopen(path, "w");
+	rc = spw_file_create(path, &fd);
+	if (rc)
+		return spw_err_ctx(-EIO, "--hdr");
+	hdr->file = fdopen(fd, "w");
 	if (!hdr->file)
-		return spw_err(EIO, "--hdr %s: cannot write: %s", path, strerror(errno));
+		return spw_err(ENOMEM, "--hdr %s: no memory", path);
 	if (spw_hist_log_open(hdr->file, hdr->epoch_ns + hdr->since_ns) < 0)
 		give_up(hdr);
 	return 0;

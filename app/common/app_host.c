@@ -13,6 +13,7 @@
 #include <rte_version.h>
 
 #include "app_json.h"
+#include "app_text.h"
 
 static const char *boot_id(char *out, size_t bytes)
 {
@@ -39,8 +40,8 @@ json_t *app_json_host(uint64_t tsc_hz)
 	if (file)
 		fclose(file);
 	uname(&os);
-	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:s,s:s}", "cpu", model, "arch", os.machine,
-			 "kernel", os.release, "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
-			 "tsc_hz", (json_int_t)tsc_hz, "dpdk", rte_version(), "boot_id",
-			 boot_id(boot, sizeof(boot)));
+	return json_pack("{s:o,s:o,s:o,s:I,s:I,s:s,s:s}", "cpu", app_json_text(model), "arch",
+			 app_json_text(os.machine), "kernel", app_json_text(os.release), "cores",
+			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "tsc_hz", (json_int_t)tsc_hz,
+			 "dpdk", rte_version(), "boot_id", boot_id(boot, sizeof(boot)));
 }

@@ -15,6 +15,7 @@
 
 #include "app_eal.h"
 #include "app_json.h"
+#include "app_text.h"
 #include "base/spw_err.h"
 #include "bench.h"
 
@@ -147,8 +148,9 @@ static int write_json(const struct spw_bench_out *out, const char *bench, const 
 						      "median", r->median, "min", r->min, "max",
 						      r->max, "runs", (int)r->runs));
 	}
-	return app_json_write(json_pack("{s:s,s:s,s:s,s:o}", "schema", "spinwire.bench/1", "bench",
-					bench, "machine", out->machine, "rows", rows),
+	return app_json_write(json_pack("{s:s,s:s,s:o,s:o}", "schema", "spinwire.bench/1", "bench",
+					bench, "machine", app_json_text(out->machine), "rows",
+					rows),
 			      path)
 		       ? complain()
 		       : 0;

@@ -66,6 +66,9 @@ int doctor_status(const struct spw_plat *plat);
  * Returns: NULL if memory ran out. */
 json_t *doctor_json(const struct spw_plat *plat);
 json_t *doctor_receipt(const struct spw_plat *plat);
+/* What a machine is, as text that doctor_load takes. Owner: the caller, who frees it. Returns: NULL
+ * if memory ran out. */
+char *doctor_tree(const struct spw_plat *plat);
 /* The recorded tree of a receipt whose hash is right; valid as long as receipt.
  * Errors: -EPROTO. */
 int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app_program.h"
+#include "app_file.h"
 #include "app_json.h"
 #include "base/spw_err.h"
 #include "doctor.h"
@@ -21,18 +22,24 @@ static int machine_read(const struct doctor_args *args, struct spw_plat **plat_o
 			      : doctor_live(plat_out);
 }
 
-static bool takes_stdout(const char *path)
+static int outputs_try(const struct doctor_args *args)
 {
-	return path && !strcmp(path, "-");
+	int rc = app_json_try(args->json);
+
+	if (rc || !app_file_is_stdout(args->receipt))
+		return rc ? rc : app_file_try("--receipt", args->receipt);
+	return app_file_is_stdout(args->json)
+		       ? spw_err(EINVAL, "--json - and --receipt -: stdout can take one of them")
+		       : 0;
 }
 
 /* check and replay */
 static int examine(const struct doctor_args *args)
 {
 	struct spw_plat *plat;
-	int rc = machine_read(args, &plat), status;
+	int rc = outputs_try(args), status;
 
-	if (rc < 0)
+	if (rc < 0 || (rc = machine_read(args, &plat)) < 0)
 		return app_complain(PROGRAM, rc);
 	if (args->measure && (rc = doctor_measure(args, plat)) < 0) {
 		spw_plat_free(plat);
@@ -40,12 +47,12 @@ static int examine(const struct doctor_args *args)
 	}
 	if (args->facts)
 		doctor_facts(plat);
-	else if (!takes_stdout(args->json) && !takes_stdout(args->receipt))
+	else if (!app_file_is_stdout(args->json) && !app_file_is_stdout(args->receipt))
 		doctor_table(plat);
 	if (args->json)
 		rc = app_json_write(doctor_json(plat), args->json);
-	if (args->receipt && rc == 0)
-		rc = app_json_write(doctor_receipt(plat), args->receipt);
+	if (args->receipt && app_json_write(doctor_receipt(plat), args->receipt))
+		rc = -EIO;
 	status = doctor_status(plat);
 	spw_plat_free(plat);
 	return rc ? app_complain(PROGRAM, rc) : status;
@@ -54,19 +61,13 @@ static int examine(const struct doctor_args *args)
 static int record(const struct doctor_args *args)
 {
 	const char *path = args->file[0];
-	struct spw_plat *plat;
-	int rc = doctor_live(&plat);
-	FILE *file;
+	struct spw_plat *plat = NULL;
+	int rc = app_file_is_stdout(path) ? 0 : app_file_try("record", path);
 
-	if (rc < 0)
-		return app_complain(PROGRAM, rc);
-	file = takes_stdout(path) ? stdout : fopen(path, "we");
-	if (!file)
-		rc = spw_err(EIO, "%s: cannot write: %s", path, strerror(errno));
-	else
-		rc = spw_plat_save(plat, file);
-	if (file && file != stdout && fclose(file) && rc == 0)
-		rc = spw_err(EIO, "%s: cannot write: %s", path, strerror(errno));
+	if (rc == 0)
+		rc = doctor_live(&plat);
+	if (rc == 0)
+		rc = app_file_write("record", doctor_tree(plat), path);
 	spw_plat_free(plat);
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app_text.h"
 #include "base/spw_err.h"
 #include "measure.h"
 
@@ -54,8 +55,9 @@ static json_t *hello(const struct spw_plat *plat)
 
 		if (measure_is_usable(nic))
 			json_array_append_new(
-				ports, json_pack("{s:s,s:I}", "device", nic->rdma, "promised",
-						 (json_int_t)spw_plat_nic_nominal_mbps(nic)));
+				ports,
+				json_pack("{s:o,s:I}", "device", app_json_text(nic->rdma),
+					  "promised", (json_int_t)spw_plat_nic_nominal_mbps(nic)));
 	}
 	return json_pack("{s:s,s:o}", "schema", "spinwire.measure/1", "ports", ports);
 }

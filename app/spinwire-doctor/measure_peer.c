@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app_text.h"
 #include "base/spw_err.h"
 #include "measure.h"
 #include "ssh.h"
@@ -141,8 +142,8 @@ static int end_join(struct peer *p, uint32_t slot, const struct link *link)
 
 	if (rc < 0)
 		return rc;
-	reply = ask(p, json_pack("{s:s,s:i,s:s}", "op", "open", "slot", (int)slot, "device",
-				 link->peer));
+	reply = ask(p, json_pack("{s:s,s:i,s:o}", "op", "open", "slot", (int)slot, "device",
+				 app_json_text(link->peer)));
 	if (!reply)
 		return -EIO;
 	good = measure_addr_parse(reply, &there);

@@ -103,19 +103,27 @@ static json_t *facts_json(const struct spw_plat *plat)
 	return list;
 }
 
-static json_t *tree_json(const struct spw_plat *plat)
+char *doctor_tree(const struct spw_plat *plat)
 {
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *file = open_memstream(&text, &bytes);
-	json_t *tree = NULL;
 	int rc;
 
 	if (!file)
 		return NULL;
 	rc = spw_plat_save(plat, file);
 	if (fclose(file) == 0 && rc == 0)
-		tree = app_json_text(text);
+		return text;
+	free(text);
+	return NULL;
+}
+
+static json_t *tree_json(const struct spw_plat *plat)
+{
+	char *text = doctor_tree(plat);
+	json_t *tree = text ? app_json_text(text) : NULL;
+
 	free(text);
 	return tree;
 }

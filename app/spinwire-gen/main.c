@@ -13,6 +13,7 @@
 #include <rte_eal.h>
 
 #include "app_eal.h"
+#include "app_file.h"
 #include "app_hdr.h"
 #include "app_json.h"
 #include "app_lcores.h"
@@ -142,6 +143,8 @@ static int arguments(struct gen *gen, int argc, char **argv)
 	if (rc == 0)
 		rc = app_json_try(gen->conf.json);
 	if (rc == 0)
+		rc = app_file_try("--trail", gen->conf.trail);
+	if (rc == 0)
 		rc = cores_choose(gen);
 	return rc ? rc : app_eal_port(&gen->eal, &gen->conf.port);
 }
@@ -149,7 +152,7 @@ static int arguments(struct gen *gen, int argc, char **argv)
 /* The port is stopped even if the report cannot be written. */
 static int run_all(struct gen *gen)
 {
-	int rc = gen_senders_open(&gen->senders, &gen->conf), log_rc, stop_rc;
+	int rc = gen_senders_open(&gen->senders, &gen->conf), log_rc, trail_rc, stop_rc;
 
 	if (rc == 0)
 		rc = log_open(gen);
@@ -161,14 +164,15 @@ static int run_all(struct gen *gen)
 	if (rc)
 		return rc;
 	rc = report(gen);
-	if (rc == 0)
-		rc = gen_senders_trail(&gen->senders, &gen->conf);
 	if (rc)
 		app_complain(PROGRAM, rc);
+	trail_rc = gen_senders_trail(&gen->senders, &gen->conf);
+	if (trail_rc)
+		app_complain(PROGRAM, trail_rc);
 	stop_rc = gen_senders_stop(&gen->senders, gen->conf.hold_ns);
 	if (stop_rc)
 		app_complain(PROGRAM, stop_rc);
-	return rc || stop_rc || log_rc ? GEN_REPORTED : 0;
+	return rc || trail_rc || stop_rc || log_rc ? GEN_REPORTED : 0;
 }
 
 static int run(struct gen *gen, int argc, char **argv)

@@ -146,13 +146,13 @@ static void counts_set(json_t *top, const struct gen_sum *sum, const struct gen_
 static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 {
 	json_t *top = json_pack(
-		"{s:s,s:s,s:o,s:I,s:o,s:f,s:f,s:i,s:i,s:{s:s,s:f,s:s,s:I}}", "schema",
+		"{s:s,s:s,s:o,s:I,s:o,s:f,s:f,s:i,s:i,s:{s:s,s:f,s:o,s:I}}", "schema",
 		"spinwire.gen/1", "version", SPW_VERSION, "host", app_json_host(what->tsc_hz),
 		"tsc_hz", (json_int_t)what->tsc_hz, "port", app_json_text(what->port), "seconds",
 		(double)sum->ran_ns * 1e-9, "warm_up_seconds", (double)what->warm_up_ns * 1e-9,
 		"run", (int)what->run, "senders", (int)what->sender_cnt, "schedule", "distribution",
-		what->distribution, "rate_fps", what->rate_fps, "text", what->schedule, "seed",
-		(json_int_t)what->seed);
+		what->distribution, "rate_fps", what->rate_fps, "text",
+		app_json_text(what->schedule), "seed", (json_int_t)what->seed);
 
 	if (!top)
 		return NULL;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app_file.h"
 #include "app_json.h"
 #include "app_program.h"
 #include "base/spw_err.h"
@@ -110,19 +111,23 @@ static bool measure(struct perf_session *s, struct perf_result *r, struct dead *
 	return s->ctl.fd >= 0;
 }
 
-static int outputs(const struct perf_args *args, const struct perf_session *s,
-		   const struct perf_rows *rows)
+static int outputs_try(const struct perf_args *args)
+{
+	int rc = app_json_try(args->json);
+
+	if (rc == 0 && app_file_is_stdout(args->json) && app_file_is_stdout(args->csv))
+		rc = spw_err(EINVAL, "--json - and --csv -: stdout can take one of them");
+	if (rc == 0 && !app_file_is_stdout(args->csv))
+		rc = app_file_try("--csv", args->csv);
+	return rc ? rc : app_file_try("--html", args->html);
+}
+
+static int html_write(const struct perf_args *args, const struct perf_session *s,
+		      const struct perf_rows *rows)
 {
 	char temp[] = "/tmp/spinwire-perf-XXXXXX";
-	int rc = 0, fd = -1;
+	int rc, fd = mkstemp(temp);
 
-	if (args->csv)
-		rc = perf_csv(s, rows, args->csv);
-	if (args->json && rc == 0)
-		rc = app_json_write(perf_report(s, rows), args->json);
-	if (!args->html || rc < 0)
-		return rc;
-	fd = mkstemp(temp);
 	if (fd < 0)
 		return spw_err(EIO, "%s: %s", temp, strerror(errno));
 	close(fd);
@@ -131,6 +136,19 @@ static int outputs(const struct perf_args *args, const struct perf_session *s,
 		rc = perf_html(temp, args->html);
 	unlink(temp);
 	return rc;
+}
+
+/* Each of them, whatever became of the others. */
+static int outputs(const struct perf_args *args, const struct perf_session *s,
+		   const struct perf_rows *rows, int status)
+{
+	if (args->json && app_json_write(perf_report(s, rows), args->json))
+		status = app_complain(PERF_PROGRAM, -EIO);
+	if (args->csv && perf_csv(s, rows, args->csv))
+		status = app_complain(PERF_PROGRAM, -EIO);
+	if (args->html && html_write(args, s, rows))
+		status = app_complain(PERF_PROGRAM, -EIO);
+	return status;
 }
 
 static int status_of(const struct perf_session *s, const struct perf_rows *rows)
@@ -171,12 +189,12 @@ int perf_client(const struct perf_args *args, const struct peer_secret *secret)
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_plan *plan = calloc(1, sizeof(*plan));
 	struct perf_rows rows = {.result = calloc(PERF_CASE_MAX, sizeof(*rows.result))};
-	bool quiet = args->json && !strcmp(args->json, "-");
-	int rc = s && plan && rows.result ? 0 : spw_err(ENOMEM, "no memory");
+	bool quiet = app_file_is_stdout(args->json) || app_file_is_stdout(args->csv);
+	int rc = s && plan && rows.result ? 0 : spw_err(ENOMEM, "no memory"), status;
 
 	if (rc == 0) {
 		s->ctl.fd = -1;
-		rc = app_json_try(args->json);
+		rc = outputs_try(args);
 	}
 	if (rc == 0 && (rc = begin(args, secret, s)) == 0) {
 		perf_plan(args, s, plan);
@@ -185,9 +203,10 @@ int perf_client(const struct perf_args *args, const struct peer_secret *secret)
 		measure_all(s, plan, &rows, quiet);
 		if (!quiet)
 			perf_table_end(s, &rows);
-		rc = outputs(args, s, &rows);
+		status = outputs(args, s, &rows, status_of(s, &rows));
+	} else {
+		status = app_complain(PERF_PROGRAM, rc);
 	}
-	rc = rc < 0 ? app_complain(PERF_PROGRAM, rc) : status_of(s, &rows);
 	if (s) {
 		perf_lane_free(&s->lane);
 		perf_nccl_end(s);
@@ -196,5 +215,5 @@ int perf_client(const struct perf_args *args, const struct peer_secret *secret)
 	free(rows.result);
 	free(plan);
 	free(s);
-	return rc;
+	return status;
 }

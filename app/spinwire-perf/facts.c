@@ -15,6 +15,7 @@
 
 #include "app_text.h"
 #include "base/spw_err.h"
+#include "base/spw_text.h"
 #include "gpu.h"
 
 /* A message needs two buffers at each end, and both ends may be one machine: half of what is
@@ -22,9 +23,11 @@
 #define MEMORY_SHARE 8u
 #define DFLT_PREFIX  24u
 
+/* Text of a driver or a file may be any bytes; here and at the other end it is printed and becomes
+ * JSON. */
 static void copy(char *out, size_t bytes, const char *text)
 {
-	snprintf(out, bytes, "%s", text);
+	spw_text_show(text, out, bytes);
 }
 
 static uint64_t memory_available(void)
@@ -170,10 +173,8 @@ static void findings_take(struct perf_end *end, const struct spw_plat *plat)
 		if (!wanted || end->finding_cnt == PERF_FINDING_MAX)
 			continue;
 		copy(end->finding[end->finding_cnt].code, sizeof(end->finding[0].code), from->code);
-		snprintf(end->finding[end->finding_cnt].what, sizeof(end->finding[0].what),
-			 "%.199s", from->what);
-		snprintf(end->finding[end->finding_cnt].todo, sizeof(end->finding[0].todo),
-			 "%.239s", from->todo);
+		copy(end->finding[end->finding_cnt].what, sizeof(end->finding[0].what), from->what);
+		copy(end->finding[end->finding_cnt].todo, sizeof(end->finding[0].todo), from->todo);
 		end->finding_cnt++;
 	}
 }
@@ -267,10 +268,10 @@ static json_t *bonds_json(const struct perf_end *end)
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < end->bond_cnt; i++)
-		json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:i}", "name",
+		json_array_append_new(list, json_pack("{s:s,s:s,s:o,s:i}", "name",
 						      end->bond[i].name, "ip", end->bond[i].ip,
-						      "slaves", end->bond[i].slaves, "prefix",
-						      (int)end->bond[i].prefix));
+						      "slaves", app_json_text(end->bond[i].slaves),
+						      "prefix", (int)end->bond[i].prefix));
 	return list;
 }
 

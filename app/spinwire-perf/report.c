@@ -5,8 +5,10 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "app_file.h"
 #include "app_text.h"
 #include "base/spw_err.h"
 #include "coll.h"
@@ -22,11 +24,11 @@ static json_t *rails_json(const struct perf_session *s)
 		double limit =
 			perf_limit_mbps(&s->rails, &s->own, &s->peer, 1u << i, by, sizeof(by));
 
-		json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:f,s:s,s:b}", "own",
-						      rail->own->rdma, "own_address", rail->own->ip,
-						      "peer", rail->peer->rdma, "peer_address",
-						      rail->peer->ip, "limit_gbps", limit / 1000,
-						      "limit_by", by, "one_card", rail->one_card));
+		json_array_append_new(
+			list, json_pack("{s:s,s:s,s:s,s:s,s:f,s:o,s:b}", "own", rail->own->rdma,
+					"own_address", rail->own->ip, "peer", rail->peer->rdma,
+					"peer_address", rail->peer->ip, "limit_gbps", limit / 1000,
+					"limit_by", app_json_text(by), "one_card", rail->one_card));
 	}
 	return list;
 }
@@ -69,11 +71,12 @@ static json_t *carried_json(const struct perf_result *r)
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < r->carried_cnt; i++)
-		json_array_append_new(
-			list, json_pack("{s:s,s:I,s:I,s:I}", "device", r->carried[i].device,
-					"bytes", (json_int_t)r->carried[i].bytes, "resent_chunks",
-					(json_int_t)r->carried[i].resent_chunks, "outages",
-					(json_int_t)r->carried[i].outages));
+		json_array_append_new(list,
+				      json_pack("{s:o,s:I,s:I,s:I}", "device",
+						app_json_text(r->carried[i].device), "bytes",
+						(json_int_t)r->carried[i].bytes, "resent_chunks",
+						(json_int_t)r->carried[i].resent_chunks, "outages",
+						(json_int_t)r->carried[i].outages));
 	return list;
 }
 
@@ -85,14 +88,15 @@ static json_t *row_json(const struct perf_session *s, const struct perf_result *
 
 	perf_judge(s, r, &v);
 	perf_title(&r->what, title, sizeof(title));
-	row = json_pack("{s:s,s:o,s:s,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:s,s:s,s:s,s:o}",
+	row = json_pack("{s:s,s:o,s:s,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}",
 			"table", title, "case", perf_case_json(&r->what), "valid",
 			perf_valid_name(r->valid), "why", app_json_text(r->why), "own",
 			perf_flow_json(&r->own), "peer", perf_flow_json(&r->peer), "gbps", v.gbps,
 			"messages_per_s", v.per_second, "cpu_ns_per_message", v.cpu_ns,
 			"cpu_ms_per_gb", v.cpu_ms_gb, "limit_gbps", v.limit_gbps, "efficiency",
-			v.efficiency, "limit_by", v.by, "owners", v.reference, "way", r->way,
-			"carried", carried_json(r));
+			v.efficiency, "limit_by", app_json_text(v.by), "owners",
+			app_json_text(v.reference), "way", app_json_text(r->way), "carried",
+			carried_json(r));
 	if (row && r->what.latency)
 		json_object_set_new(row, "latency", latency_json(&r->lat));
 	return row;
@@ -105,9 +109,9 @@ static json_t *memory_json(const struct perf_session *s)
 
 	if (!region->bytes)
 		return json_null();
-	return json_pack("{s:s,s:s,s:I,s:I}", "kind", spw_mem_kind_name(region->kind), "why",
-			 region->why, "bytes", (json_int_t)region->bytes, "page_bytes",
-			 (json_int_t)region->page_bytes);
+	return json_pack("{s:s,s:o,s:I,s:I}", "kind", spw_mem_kind_name(region->kind), "why",
+			 app_json_text(region->why), "bytes", (json_int_t)region->bytes,
+			 "page_bytes", (json_int_t)region->page_bytes);
 }
 
 json_t *perf_report(const struct perf_session *s, const struct perf_rows *rows)
@@ -153,18 +157,20 @@ static void csv_row(FILE *file, const struct perf_session *s, const struct perf_
 
 int perf_csv(const struct perf_session *s, const struct perf_rows *rows, const char *path)
 {
-	FILE *file = fopen(path, "we");
-	bool whole;
+	char *text = NULL;
+	size_t bytes;
+	FILE *file = open_memstream(&text, &bytes);
 
 	if (!file)
-		return spw_err(EIO, "--csv %s: cannot write: %s", path, strerror(errno));
+		return spw_err(ENOMEM, "--csv: no memory");
 	fprintf(file, "row,kind,rails_mask,streams,both,bytes,valid,gbps,messages_per_s,"
 		      "cpu_ns_per_message,cpu_ms_per_gb,efficiency,p50_ns,p90_ns,p99_ns,p999_ns,"
 		      "max_ns,lost,collective,net\n");
 	for (uint32_t i = 0; i < rows->cnt; i++)
 		csv_row(file, s, &rows->result[i]);
-	whole = fflush(file) == 0 && !ferror(file);
-	if (fclose(file) || !whole)
-		return spw_err(EIO, "--csv %s: cannot write: %s", path, strerror(errno));
-	return 0;
+	if (fclose(file)) {
+		free(text);
+		text = NULL;
+	}
+	return app_file_write("--csv", text, path);
 }

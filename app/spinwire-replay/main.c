@@ -12,6 +12,7 @@
 
 #include "app_json.h"
 #include "app_program.h"
+#include "app_text.h"
 #include "base/spw_err.h"
 #include "replay.h"
 
@@ -96,27 +97,28 @@ static void print_head(const struct replay *replay)
 
 static json_t *differs_json(const struct spw_pipe_replay_result *sum)
 {
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:s}", "counters",
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:I,s:o}", "counters",
 			 (json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
 			 "arrivals", (json_int_t)sum->since_differs, "of_states",
 			 (json_int_t)sum->states, "of_batches", (json_int_t)sum->described, "cqes",
 			 (json_int_t)sum->raw_differs, "of_cqes", (json_int_t)sum->raw_bursts,
-			 "first_cqe", sum->raw_first, "verdicts", (json_int_t)sum->verdict_differs,
-			 "of_verdicts", (json_int_t)sum->verdicts, "digests",
-			 (json_int_t)sum->digest_differs, "as_recorded",
-			 (json_int_t)sum->as_recorded, "first_verdict", sum->verdict_first);
+			 "first_cqe", app_json_text(sum->raw_first), "verdicts",
+			 (json_int_t)sum->verdict_differs, "of_verdicts", (json_int_t)sum->verdicts,
+			 "digests", (json_int_t)sum->digest_differs, "as_recorded",
+			 (json_int_t)sum->as_recorded, "first_verdict",
+			 app_json_text(sum->verdict_first));
 }
 
 static json_t *summary(const struct replay *replay)
 {
 	const struct spw_pipe_replay_result *sum = &replay->sum;
 
-	return json_pack("{s:s,s:s,s:s,s:f,s:b,s:b,s:I,s:o,s:o,s:o,s:o}", "schema",
-			 "spinwire.replay/1", "version", SPW_VERSION, "why", replay->file.file->why,
-			 "seconds", replay->result.seconds, "from_start", sum->from_start, "ended",
-			 sum->ended, "executor_changes", (json_int_t)sum->way_changes, "ledger",
-			 app_ledger_json(&replay->result), "causes",
-			 app_causes_json(&replay->app, &replay->result), "worst",
+	return json_pack("{s:s,s:s,s:o,s:f,s:b,s:b,s:I,s:o,s:o,s:o,s:o}", "schema",
+			 "spinwire.replay/1", "version", SPW_VERSION, "why",
+			 app_json_text(replay->file.file->why), "seconds", replay->result.seconds,
+			 "from_start", sum->from_start, "ended", sum->ended, "executor_changes",
+			 (json_int_t)sum->way_changes, "ledger", app_ledger_json(&replay->result),
+			 "causes", app_causes_json(&replay->app, &replay->result), "worst",
 			 app_worst_json(&replay->app, &replay->result), "differs",
 			 differs_json(sum));
 }
@@ -165,7 +167,8 @@ int main(int argc, char **argv)
 	}
 	if (optind + 1 != argc)
 		return app_complain(PROGRAM, spw_err(EINVAL, "name one recording; see --help"));
-	rc = replay_open(&replay, argv[optind], handler);
+	rc = app_json_try(json);
+	rc = rc ? rc : replay_open(&replay, argv[optind], handler);
 	rc = rc ? rc : report(&replay, json, explain);
 	if (rc)
 		rc = app_complain(PROGRAM, rc);

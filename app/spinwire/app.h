@@ -60,7 +60,8 @@ struct app {
 	struct spw_trail trail[SPW_TOPO_LANE_MAX]; /* by lane; zeroed: off */
 	struct app_record *record;                 /* record.c; NULL: off */
 	struct app_hdr hdr;
-	struct app_slo *slo;                           /* NULL: no objective */
+	int hdr_rc;          /* of its end: -EIO, and logged, if intervals were lost */
+	struct app_slo *slo; /* NULL: no objective */
 	uint32_t stop SPW_ALIGNED(2 * SPW_CACHE_LINE); /* read by every lcore in every turn */
 	uint32_t signals; /* SIGINT or SIGTERM; set by the handler of app_catch_signals */
 	uint64_t start_tsc SPW_ALIGNED(2 * SPW_CACHE_LINE);
@@ -108,6 +109,8 @@ json_t *app_litmus_json(const struct app *app);
 
 /* capture.c: does nothing without --capture. Called by topology.c, between open and start. */
 int app_capture_open(struct app *app);
+/* When the capture has stopped. Errors: -ENOSPC frames were lost since the file took no more. */
+int app_capture_end(const struct app *app);
 
 /* trail.c: the rings that the pipes fill, without --trail none; after the run, their file.
  * Errors:  -ENOMEM; those of spw_trail_write. */

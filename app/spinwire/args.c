@@ -11,6 +11,7 @@
 #include <rte_version.h>
 
 #include "app.h"
+#include "app_file.h"
 #include "app_json.h"
 #include "base/spw_err.h"
 
@@ -75,8 +76,17 @@ static void help(bool all)
 		       "Every option, range and default: man spinwire, or spinwire --help-all\n");
 }
 
-/* --help needs neither EAL nor a port, so it comes first. Ends by trying the JSON file: a path that
- * cannot be written must not be found after an hour's run. */
+/* A path that cannot be written must not be found after an hour's run. Logs and captures are opened
+ * before it. */
+static int outputs_try(const struct spw_conf *conf)
+{
+	int rc = app_json_try(conf->run.json);
+
+	rc = rc ? rc : app_file_try("--record", conf->run.record);
+	return rc ? rc : app_file_try("--trail", conf->run.trail);
+}
+
+/* --help needs neither EAL nor a port, so it comes first. */
 int app_args(struct app *app, int argc, char **argv)
 {
 	int rc;
@@ -102,5 +112,5 @@ int app_args(struct app *app, int argc, char **argv)
 		printf("spinwire %s, %s\n", SPW_VERSION, rte_version());
 	for (uint32_t i = 0; rc == 0 && i < app->conf.port_cnt; i++)
 		rc = app_eal_port(&app->eal, &app->conf.port[i].spec);
-	return rc ? rc : app_json_try(app->conf.run.json);
+	return rc ? rc : outputs_try(&app->conf);
 }

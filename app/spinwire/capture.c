@@ -9,6 +9,20 @@
 #include "app.h"
 #include "base/spw_err.h"
 
+int app_capture_end(const struct app *app)
+{
+	struct spw_capture_stat stat;
+
+	if (!app->capture)
+		return 0;
+	spw_capture_stat(app->capture, &stat);
+	return stat.disk ? spw_err(ENOSPC,
+				   "--capture %s: %llu frames could not be written; make room, or "
+				   "keep less (--capture-snap, --capture-limit)",
+				   app->conf.run.capture, (unsigned long long)stat.disk)
+			 : 0;
+}
+
 int app_capture_open(struct app *app)
 {
 	struct spw_capture_conf conf = {

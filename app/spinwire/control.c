@@ -305,6 +305,6 @@ struct spw_rec_view *app_view_final(struct app *app)
 	if (!view)
 		return NULL;
 	spw_topo_collect_rest(&app->topo, view);
-	app_hdr_close(&app->hdr); /* write errors have been logged */
+	app->hdr_rc = app_hdr_close(&app->hdr);
 	return view;
 }

@@ -17,32 +17,41 @@
 
 #define PROGRAM "spinwire"
 
+static int judge(int rc, int status)
+{
+	return rc < 0 ? app_complain(PROGRAM, rc) : status;
+}
+
+/* Each of them, whatever became of the others. */
+static int files_end(struct app *app, struct app_result *result, int status)
+{
+	if (app->conf.run.json[0])
+		status = judge(app_report_json(app, result, app->conf.run.json), status);
+	status = judge(app_trail_write(app), status);
+	status = judge(app_record_end(app, &result->topo), status);
+	app_record_print(app);
+	if (app->hdr_rc)
+		spw_err(-app->hdr_rc, "--hdr %s is incomplete", app->conf.run.hdr);
+	status = judge(app->hdr_rc, status);
+	return judge(app_capture_end(app), status);
+}
+
 /* The summary is printed also after a fault: what was counted until then is what the user needs. A
  * ledger or pool that does not balance is an exit status of its own. */
 static int report(struct app *app, int status)
 {
 	static struct app_result result;
 	struct spw_rec_view *view = app_view_final(app);
-	int rc = 0;
 
-	if (!view) {
-		spw_err(ENOMEM, "no memory for the summary");
-		rc = -ENOMEM;
-	} else {
-		app_result_gather(app, view, &result);
-		app_report_text(app, &result);
-		if (app->conf.run.json[0])
-			rc = app_report_json(app, &result, app->conf.run.json);
-		if (rc == 0)
-			rc = app_trail_write(app);
-		if (rc == 0)
-			rc = app_record_end(app, &result.topo);
-		app_record_print(app);
-		if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
-			status = APP_BALANCE;
-	}
+	if (!view)
+		return app_complain(PROGRAM, spw_err(ENOMEM, "no memory for the summary"));
+	app_result_gather(app, view, &result);
+	app_report_text(app, &result);
+	if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
+		status = APP_BALANCE;
+	status = files_end(app, &result, status);
 	free(view);
-	return rc ? app_complain(PROGRAM, rc) : status;
+	return status;
 }
 
 /* The steps of app.h; each may end the run with an exit status. */

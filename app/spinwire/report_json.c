@@ -35,10 +35,10 @@ static json_t *executor_json(const struct app *app, const struct app_result *res
 	const char *name = spw_exec_kind_name(way->kind), *dash = strchr(name, '-');
 	const char *mode = dash ? dash + 1 : way->kind == SPW_EXEC_INLINE ? "lcore" : "thread";
 
-	return json_pack("{s:s#,s:s,s:o,s:o,s:s,s:o,s:I,s:I}", "kind", name,
+	return json_pack("{s:s#,s:s,s:o,s:o,s:o,s:o,s:I,s:I}", "kind", name,
 			 dash ? (int)(dash - name) : (int)strlen(name), "mode", mode, "why",
 			 app_json_text(app->exec_why), "ctas", app_json_known(way->ctas, way->ctas),
-			 "device", res->topo.exec.device, "handler",
+			 "device", app_json_text(res->topo.exec.device), "handler",
 			 app_json_text(app->handler->name), "batches",
 			 (json_int_t)res->topo.exec.batches, "frames",
 			 (json_int_t)res->topo.exec.frames);
@@ -102,7 +102,7 @@ static json_t *regimes_json(const struct app_result *res)
 static json_t *summary(const struct app *app, const struct app_result *res)
 {
 	return json_pack(
-		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:s,s:I,s:I,s:I},s:o,s:o,s:f,"
+		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:o,s:I,s:I,s:I},s:o,s:o,s:f,"
 		"s:I,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"schema", "spinwire.summary/1", "version", SPW_VERSION, "host",
 		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports", ports_json(app, res),
@@ -110,13 +110,14 @@ static json_t *summary(const struct app *app, const struct app_result *res)
 		"slots", (json_int_t)res->topo.ledger.pool_slots, "free",
 		(json_int_t)res->topo.ledger.pool_free, "leaked", (json_int_t)res->topo.sum.leaked,
 		"memory", "kind", spw_mem_kind_name(app->topo.region[0].kind), "why",
-		app->topo.region[0].why, "h2d_copies", (json_int_t)res->topo.exec.h2d_copies,
-		"port_copies", (json_int_t)res->topo.port_copies, "flushes",
-		(json_int_t)res->topo.exec.flushes, "latency", latency_json(app, res), "regimes",
-		regimes_json(res), "cycles_per_frame", res->cycles_per_frame, "tsc_hz",
-		(json_int_t)app->tsc.hz, "causes", app_causes_json(app, res), "worst",
-		app_worst_json(app, res), "held", app_held_json(app, res), "who", app_who_json(app),
-		"litmus", app_litmus_json(app), "slo", app_slo_json(app));
+		app_json_text(app->topo.region[0].why), "h2d_copies",
+		(json_int_t)res->topo.exec.h2d_copies, "port_copies",
+		(json_int_t)res->topo.port_copies, "flushes", (json_int_t)res->topo.exec.flushes,
+		"latency", latency_json(app, res), "regimes", regimes_json(res), "cycles_per_frame",
+		res->cycles_per_frame, "tsc_hz", (json_int_t)app->tsc.hz, "causes",
+		app_causes_json(app, res), "worst", app_worst_json(app, res), "held",
+		app_held_json(app, res), "who", app_who_json(app), "litmus", app_litmus_json(app),
+		"slo", app_slo_json(app));
 }
 
 static json_t *capture_json(const struct app *app)

@@ -217,10 +217,10 @@ json_t *app_slo_json(const struct app *app)
 
 	if (!slo)
 		return json_null();
-	return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o,s:I,s:o}", "objective", app->conf.run.slo,
-			 "measured", (int)slo->measured, "kept", (int)slo->kept, "tries",
-			 (int)slo->tries, "changes", (int)slo->changes, "last",
-			 setting_json(app, spw_slo_now(&slo->watch.policy)), "load_pps",
+	return json_pack("{s:o,s:i,s:i,s:i,s:i,s:o,s:I,s:o}", "objective",
+			 app_json_text(app->conf.run.slo), "measured", (int)slo->measured, "kept",
+			 (int)slo->kept, "tries", (int)slo->tries, "changes", (int)slo->changes,
+			 "last", setting_json(app, spw_slo_now(&slo->watch.policy)), "load_pps",
 			 (json_int_t)spw_slo_load(&slo->watch.policy), "settings",
 			 settings_json(app));
 }

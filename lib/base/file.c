@@ -3,11 +3,16 @@
  *
  * Opens an output file without following what others have put in its place (spw_file.h). Programs
  * use it for every file that a user names: captures, reports, logs.
+ *
+ *   "-"? refuse │ /dev/stdout, /dev/fd/N? dup │ a link? refuse │ a pipe, a device? open
+ *   create: O_EXCL, else take over what is there     begin: O_EXCL beside it ... end: rename
  */
 #include "base/spw_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,7 +26,32 @@ static int refuse(const char *path, int err)
 {
 	if (err == ELOOP)
 		return spw_err(err, "%s is a symbolic link; name the file itself", path);
-	return spw_err(err, "%s: %s", path, strerror(err));
+	return spw_err(err, "%s: cannot write: %s", path, strerror(err));
+}
+
+static int refuse_dash(void)
+{
+	return spw_err(EINVAL,
+		       "-: this output does not go to stdout; name a file (./- is one called -)");
+}
+
+/* The descriptor that path stands for, -1 if none. Such names are links too, but nobody else can
+ * put them there: below /dev/shm anybody can. */
+static int own_fd(const char *path)
+{
+	static const char *const folder[] = {"/dev/fd/", "/proc/self/fd/"};
+	int fd = -1, end = 0;
+
+	if (!strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (size_t i = 0; i < SPW_ARRAY_CNT(folder); i++)
+		if (!strncmp(path, folder[i], strlen(folder[i])) &&
+		    sscanf(path + strlen(folder[i]), "%d%n", &fd, &end) == 1 &&
+		    !path[strlen(folder[i]) + (size_t)end])
+			return fd;
+	return -1;
 }
 
 /* Accepts a file that existed before, and empties it. Checked first: it belongs to this user, under
@@ -50,18 +80,108 @@ static int take_over(const char *path, int fd)
  * directory may be a link that somebody else has put there. */
 int spw_file_create(const char *path, int *fd_out)
 {
-	int fd = open(path, FLAGS | O_CREAT | O_EXCL, 0600), rc;
+	const int own = own_fd(path);
+	int fd, rc;
 
+	if (!strcmp(path, "-"))
+		return refuse_dash();
+	fd = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(path, FLAGS | O_CREAT | O_EXCL, 0600);
 	if (fd < 0 && errno == EEXIST)
 		fd = open(path, FLAGS);
 	if (fd < 0)
 		return refuse(path, errno);
-	rc = take_over(path, fd);
+	rc = own >= 0 ? 0 : take_over(path, fd);
 	if (rc) {
 		close(fd);
 		return rc;
 	}
 	*fd_out = fd;
+	return 0;
+}
+
+/* ---- whole or not at all ---- */
+
+/* Whether rename() could not replace what another user has put there: its folder is sticky. */
+static bool is_pinned(const char *path, const struct stat *st)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[PATH_MAX];
+	struct stat of;
+
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+		 slash ? path : ".");
+	return geteuid() && st->st_uid != geteuid() && stat(folder, &of) == 0 &&
+	       (of.st_mode & S_ISVTX) && of.st_uid != geteuid();
+}
+
+/* Whether the file must be written where it is: what is no regular file cannot be renamed over. A
+ * link is replaced, not followed. */
+static int in_place(const char *path, bool *in_place_out)
+{
+	struct stat st;
+
+	*in_place_out = own_fd(path) >= 0;
+	if (!strcmp(path, "-"))
+		return refuse_dash();
+	if (*in_place_out || lstat(path, &st))
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return refuse(path, EISDIR);
+	if (is_pinned(path, &st))
+		return refuse(path, EPERM);
+	*in_place_out = !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode);
+	return 0;
+}
+
+int spw_file_begin(const char *path, uint32_t mode, struct spw_file *file_out)
+{
+	bool here;
+	int rc = in_place(path, &here);
+
+	file_out->beside[0] = '\0';
+	if (rc)
+		return rc;
+	if (snprintf(file_out->path, PATH_MAX, "%s", path) >= PATH_MAX)
+		return refuse(path, ENAMETOOLONG);
+	if (here)
+		return spw_file_create(path, &file_out->fd);
+	/* In the same folder, since a rename does not cross file systems. */
+	if (snprintf(file_out->beside, PATH_MAX, "%s.%d.tmp", path, (int)getpid()) >= PATH_MAX)
+		return refuse(path, ENAMETOOLONG);
+	unlink(file_out->beside); /* of an earlier process with this number */
+	file_out->fd = open(file_out->beside, FLAGS | O_CREAT | O_EXCL, mode);
+	return file_out->fd < 0 ? refuse(path, errno) : 0;
+}
+
+int spw_file_end(struct spw_file *file, int error)
+{
+	if (close(file->fd) && !error)
+		error = errno;
+	if (file->beside[0] && !error && rename(file->beside, file->path))
+		error = errno;
+	if (file->beside[0] && error)
+		unlink(file->beside);
+	return error ? refuse(file->path, error) : 0;
+}
+
+int spw_file_try(const char *path)
+{
+	struct spw_file file;
+	bool here;
+	int rc;
+
+	if (!path || !path[0])
+		return 0;
+	rc = in_place(path, &here);
+	if (rc || own_fd(path) >= 0)
+		return rc;
+	if (here)
+		return access(path, W_OK) ? refuse(path, errno) : 0;
+	rc = spw_file_begin(path, 0600, &file);
+	if (rc)
+		return rc;
+	close(file.fd);
+	unlink(file.beside);
 	return 0;
 }
 

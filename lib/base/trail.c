@@ -61,14 +61,13 @@ static bool put_trail(int fd, const struct spw_trail *trail, const char *names)
 int spw_trail_write(const struct spw_trail *const *trail, uint32_t cnt, const char *names,
 		    const char *path)
 {
-	int fd, rc = spw_file_create(path, &fd);
+	struct spw_file file;
+	int rc = spw_file_begin(path, 0600, &file);
 	bool ok = true;
 
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; ok && i < cnt; i++)
-		ok = put_trail(fd, trail[i], names);
-	rc = ok ? 0 : spw_err(errno, "%s: cannot write: %s", path, strerror(errno));
-	close(fd);
-	return rc;
+		ok = put_trail(file.fd, trail[i], names);
+	return spw_file_end(&file, ok ? 0 : errno);
 }

@@ -4,6 +4,7 @@
  * The report's file: "schema": "spinwire.ncclnet/1". Names and units are those of spinwire's other
  * summaries; docs/110-nccl.md shows one.
  */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +14,21 @@
 #include "base/spw_err.h"
 #include "base/spw_file.h"
 #include "base/spw_log.h"
+#include "base/spw_text.h"
 #include "ncclnet/report.h"
 
 static json_t *number(uint64_t n)
 {
 	return json_integer((json_int_t)n);
+}
+
+/* A name or a reason, which may have been cut inside a character: JSON would not have it. */
+static json_t *text(const char *of)
+{
+	char shown[256];
+
+	spw_text_show(of, shown, sizeof(shown));
+	return json_string(shown);
 }
 
 /* ---- a peer ---- */
@@ -96,12 +107,13 @@ static json_t *rails(const struct nnet_peer *peer)
 	for (uint32_t i = 0; i < peer->rail_cnt; i++) {
 		const struct spw_xfer_rail_stat *s = &peer->rail[i];
 
-		json_array_append_new(all, json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:s}", "device",
-						     s->device, "tx_bytes", (json_int_t)s->tx_bytes,
-						     "tx_chunks", (json_int_t)s->tx_chunks,
-						     "resent_chunks", (json_int_t)s->resent_chunks,
-						     "outages", (json_int_t)s->outages, "outage_ns",
-						     (json_int_t)s->outage_ns, "why", s->why));
+		json_array_append_new(
+			all,
+			json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:o}", "device", text(s->device),
+				  "tx_bytes", (json_int_t)s->tx_bytes, "tx_chunks",
+				  (json_int_t)s->tx_chunks, "resent_chunks",
+				  (json_int_t)s->resent_chunks, "outages", (json_int_t)s->outages,
+				  "outage_ns", (json_int_t)s->outage_ns, "why", text(s->why)));
 	}
 	return all;
 }
@@ -169,23 +181,24 @@ static void expand(const char *path, char *out, size_t bytes)
 static void write_file(const json_t *all)
 {
 	char path[512], host[64] = "";
+	struct spw_file file;
 	json_t *top;
-	int fd, rc;
+	int rc;
 
 	expand(getenv("NCCL_SPINWIRE_REPORT"), path, sizeof(path));
-	rc = spw_file_create(path, &fd);
+	rc = spw_file_begin(path, 0600, &file);
 	if (rc) {
 		spw_warn("report: %s (%%p in the name stands for the process)", spw_err_text());
 		return;
 	}
 	gethostname(host, sizeof(host) - 1);
-	top = json_pack("{s:s,s:s,s:s,s:I,s:O}", "schema", "spinwire.ncclnet/1", "version",
-			SPW_VERSION, "host", host, "pid", (json_int_t)getpid(), "communicators",
-			all);
-	if (!top || json_dumpfd(top, fd, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
-		spw_warn("report: %s is incomplete", path);
+	top = json_pack("{s:s,s:s,s:o,s:I,s:O}", "schema", "spinwire.ncclnet/1", "version",
+			SPW_VERSION, "host", text(host), "pid", (json_int_t)getpid(),
+			"communicators", all);
+	rc = !top ? ENOMEM : json_dumpfd(top, file.fd, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 	json_decref(top);
-	close(fd);
+	if (spw_file_end(&file, rc < 0 ? EIO : rc))
+		spw_warn("report: %s", spw_err_text());
 }
 
 void nnet_report_end(struct nnet_ctx *ctx)

@@ -28,7 +28,6 @@
  * snaps, two completions, housekeeping; at the end of a run
  * the judgement of all batches that were described. */
 #define TURN_BYTES ((size_t)36 << 10)
-#define NEW_SUFFIX ".new"
 
 /* ---- memory ---- */
 
@@ -243,24 +242,14 @@ static int put_file(int fd, struct spw_flight *const *flight, const struct spw_f
 int spw_flight_write(struct spw_flight *const *flight, struct spw_flight_lane *lane,
 		     struct spw_flight_file *file, uint64_t window_tsc, const char *path)
 {
-	char name[1024];
-	int fd, rc;
+	struct spw_file to;
+	int rc;
 
 	file->magic = SPW_FLIGHT_MAGIC;
 	file->version = SPW_FLIGHT_VERSION;
 	file->file_bytes = count(flight, lane, file->lane_cnt, window_tsc);
-	if ((size_t)snprintf(name, sizeof(name), "%s" NEW_SUFFIX, path) >= sizeof(name))
-		return spw_err(EINVAL, "recording: %s: the name is too long", path);
-	rc = spw_file_create(name, &fd);
-	if (rc)
-		return rc;
-	rc = put_file(fd, flight, lane, file);
-	close(fd);
-	if (!rc && rename(name, path))
-		rc = -errno;
-	if (rc) {
-		unlink(name);
-		return spw_err(-rc, "%s: cannot write the recording: %s", path, strerror(-rc));
-	}
-	return 0;
+	rc = spw_file_begin(path, 0600, &to);
+	if (!rc)
+		rc = spw_file_end(&to, -put_file(to.fd, flight, lane, file));
+	return rc ? spw_err_ctx(rc, "recording") : 0;
 }

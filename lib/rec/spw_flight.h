@@ -12,7 +12,7 @@
  *   ring       │ 3 │ 4 │ 5 ▲ 6 │ 7 │ 8 │     segments; each begins with a STATE of the pipe
  *                └─frozen──┘   └─written on   the newest half is frozen on request
  *                    │
- *   control     file FILE.new, then renamed to FILE: a file is whole, or the one before it
+ *   control     file FILE.PID.tmp, then renamed to FILE: a file is whole, or the one before it
  *
  * A segment is the unit of everything cold: it is left between two turns of the loop, so a STATE
  * holds between turns; and the control thread reads only segments that the owner has left and

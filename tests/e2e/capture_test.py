@@ -76,7 +76,7 @@ def test_nic_stamps():
     equal({row[2] for row in rows}, {"64"}, "lengths")
 
 
-def counted(extra, limit=None):
+def counted(extra, limit=None, status=0):
     """A run on a source that is faster than any writer; (summary, bytes of the file, output)."""
     with spwlab.scratch() as folder:
         out = os.path.join(folder, "out.pcapng")
@@ -84,7 +84,7 @@ def counted(extra, limit=None):
             if limit:
                 run.wait_ready()  # EAL's own memory is files too
                 resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
-            summary = run.finish(seconds=2)
+            summary = run.finish(status, seconds=2)
             balanced(summary)
             rows = tshark(out, "frame.len")
             equal(len(rows), summary["capture"]["frames"] - sum(summary["capture"]["not_captured"].values()), "frames in the file")
@@ -100,8 +100,8 @@ def test_limit():
 
 
 def test_full_disk():
-    """A disk that fills up: the run goes on and balances, the file is whole, what is lost is counted and reported."""
-    capture, _, out = counted([], limit=3_000_000)
+    """A disk that fills up: the run goes on and balances, the file is whole, what is lost is counted and reported, and the status is not 0."""
+    capture, _, out = counted([], limit=3_000_000, status=2)
     check(capture["not_captured"]["disk"] > 0, f"{capture}")
     check("cannot be written: File too large; frames are counted" in out, out)
 

@@ -47,6 +47,27 @@ def test_local():
         check(all(title in done.stdout for title in {row["table"] for row in got["rows"]}), done.stdout)
 
 
+def test_outputs():
+    """A report that fails costs no other one; none goes through a link, or is found to be impossible only after the run; "-" is stdout or refused."""
+    spwtest.need_card()
+    quick = ["--rows", "write", "--sizes", "64", "--time", "20"]
+    with spwlab.scratch() as folder:
+        paths = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}
+        done = perf(*quick, "--csv", "/dev/full", "--json", paths["json"], "--html", paths["html"], status=2)
+        check("--csv: /dev/full: cannot write: No space left" in done.stderr, done.stderr)
+        check(json.loads(spwlab.read(paths["json"]))["rows"] and "</html>" in spwlab.read(paths["html"]), "the other two")
+        os.symlink(spwtest.write_file(folder, "victim", "mine"), paths["csv"])
+        perf(*quick, "--csv", paths["csv"])
+        check(spwlab.read(os.path.join(folder, "victim")) == "mine" and spwlab.read(paths["csv"]).startswith("row,kind,"), "a link was followed")
+        done = perf(*quick, "--csv", "-", cwd=folder)
+        equal({len(row) for row in csv.reader(done.stdout.splitlines())}, {20}, f"columns of all lines\n{done.stdout}")
+        for option in ("--csv", "--html", "--json"):
+            check("No such file" in perf("127.0.0.1:1", option, "/nonexistent/out", status=2).stderr, option)
+        check("does not go to stdout" in perf("127.0.0.1:1", "--html", "-", status=2).stderr, "--html -")
+        check("one of them" in perf("127.0.0.1:1", "--csv", "-", "--json", "-", status=1).stderr, "--csv - --json -")
+        check("-" not in os.listdir(folder), "a file called -")
+
+
 def test_four_rails():
     """The card of a DGX Spark at both ends: each rail alone, more and more of them, and the bytes on its wires. Its emulated PHY counters verify the
     rows."""

@@ -1,20 +1,40 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that are there whole or not at all: written beside their place, then renamed. app/common/app_json.c does the same."""
+"""Files that are there whole or not at all: written beside their place, then renamed; no link is followed. lib/base/spw_file.h does the same."""
 import contextlib
 import os
+import stat
+
+_FLAGS = os.O_WRONLY | os.O_CLOEXEC
+
+
+def _is_own(path):
+    """A descriptor of this process: nobody else can put such a link there."""
+    return path in ("/dev/stdout", "/dev/stderr") or path.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def _in_place(path):
     """What is no ordinary file (a pipe, /dev/stdout) cannot be renamed over."""
-    return os.path.exists(path) and (not os.path.isfile(path) or (path.startswith(("/dev/", "/proc/")) and os.path.islink(path)))
+    if _is_own(path):
+        return True
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISLNK(mode)
 
 
-def _beside(path):
-    return f"{path}.{os.getpid()}.tmp"
+def _open(path, place):
+    if place == path:
+        return os.open(path, _FLAGS | (0 if _is_own(path) else os.O_NOFOLLOW))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place)  # of an earlier process with this number
+    return os.open(place, _FLAGS | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
 def try_path(path):
     """OSError, with the path, if nothing can be written there: it is better known before a run than after it."""
+    if path == "-":
+        raise OSError("cannot write -: this output does not go to stdout; name a file (./- is one called -)")
     if _in_place(path):
         if os.path.isdir(path) or not os.access(path, os.W_OK):
             raise OSError(f"cannot write {path}: {'it is a folder' if os.path.isdir(path) else 'no permission'}")
@@ -28,9 +48,9 @@ def write(path, text):
 
 
 def _write(path, text, keep):
-    place = path if _in_place(path) else _beside(path)
+    place = path if _in_place(path) else f"{path}.{os.getpid()}.tmp"
     try:
-        with open(place, "w", encoding="utf-8") as file:
+        with os.fdopen(_open(path, place), "w", encoding="utf-8") as file:
             file.write(text)
         if place != path and keep:
             os.replace(place, path)
@@ -38,5 +58,5 @@ def _write(path, text, keep):
         raise OSError(f"cannot write {path}: {error.strerror}") from None
     finally:
         if place != path:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(place)

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_file.h"
 #include "base/spw_log.h"
 #include "port/fault/fault.h"
 #include "port/spw_port_raw.h"
@@ -203,6 +204,9 @@ static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 		return spw_err(EINVAL, "fault_do=%s is no fault; it takes %s", kind ? kind : "",
 			       FAULT_USAGE);
 	snprintf(fp->log, sizeof(fp->log), "%s", log ? log : "");
+	rc = spw_file_try(fp->log);
+	if (rc)
+		return spw_err_ctx(rc, "fault_log");
 	rc = spw_port_spec_u64(spec, "fault_for_us", 1000, 1, 60000000, &fp->for_us);
 	rc = rc ? rc
 		: spw_port_spec_u64(spec, "fault_every_us", 100000, 1, 3600000000, &fp->every_us);
@@ -232,31 +236,33 @@ const struct fault_queue *fault_queue_of(const struct spw_port *port, uint16_t q
 	return &fault_of(port)->queue[queue];
 }
 
-static bool log_line(FILE *file, const struct fault_port *fp, uint16_t queue,
+static bool log_line(int fd, const struct fault_port *fp, uint16_t queue,
 		     const struct fault_window *window)
 {
 	char line[128];
 	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n", kind_name[fp->kind],
 			 queue, window->from, window->to);
 
-	return fwrite(line, 1, (size_t)n, file) == (size_t)n;
+	return spw_file_put(fd, line, (size_t)n);
 }
 
 /* One line per fault: kind, queue, begin and end in ticks. A log that cannot be written is a
  * warning: the run itself is good. */
 static void fault_log(const struct fault_port *fp)
 {
-	FILE *file = fp->log[0] ? fopen(fp->log, "w") : NULL;
-	bool good = file != NULL;
+	struct spw_file file;
+	bool good = true;
+	int rc;
 
-	for (uint16_t i = 0; file && i < fp->base.queue_cnt; i++)
-		for (uint32_t w = 0; w < fp->queue[i].window_cnt; w++)
-			good &= log_line(file, fp, i, &fp->queue[i].window[w]);
-	if (file && fclose(file))
-		good = false;
-	if (fp->log[0] && !good)
-		spw_warn("port %s: fault_log=%s cannot be written: %s", fp->base.name, fp->log,
-			 strerror(errno));
+	if (!fp->log[0])
+		return;
+	rc = spw_file_begin(fp->log, 0666, &file);
+	for (uint16_t i = 0; !rc && i < fp->base.queue_cnt; i++)
+		for (uint32_t w = 0; good && w < fp->queue[i].window_cnt; w++)
+			good = log_line(file.fd, fp, i, &fp->queue[i].window[w]);
+	rc = rc ? rc : spw_file_end(&file, good ? 0 : errno);
+	if (rc)
+		spw_warn("port %s: fault_log: %s", fp->base.name, spw_err_text());
 }
 
 static void fault_close(struct spw_port *port)

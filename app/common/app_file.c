@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The files of --json, --csv and their like (app_file.h).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app_file.h"
+#include "base/spw_err.h"
+#include "base/spw_file.h"
+
+bool app_file_is_stdout(const char *path)
+{
+	return path && !strcmp(path, "-");
+}
+
+int app_file_try(const char *option, const char *path)
+{
+	return spw_file_try(path) ? spw_err_ctx(-EIO, "%s", option) : 0;
+}
+
+static int put(const char *text, const char *path)
+{
+	struct spw_file file;
+	int rc = spw_file_begin(path, 0666, &file);
+
+	if (rc)
+		return rc;
+	fflush(stdout); /* which may be the same file */
+	return spw_file_end(&file, spw_file_put(file.fd, text, strlen(text)) ? 0 : errno);
+}
+
+int app_file_write(const char *what, char *text, const char *path)
+{
+	int rc = 0;
+
+	if (!text)
+		return spw_err(ENOMEM, "%s: no memory", what);
+	if (!app_file_is_stdout(path))
+		rc = put(text, path);
+	else if (fputs(text, stdout) == EOF || fflush(stdout))
+		rc = spw_err(EIO, "stdout: cannot write: %s", strerror(errno));
+	free(text);
+	return rc ? spw_err_ctx(-EIO, "%s", what) : 0;
+}
