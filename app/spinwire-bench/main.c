@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "app_eal.h"
+#include "app_file.h"
 #include "app_json.h"
 #include "app_text.h"
 #include "base/spw_err.h"
@@ -165,7 +166,7 @@ static int run_one(size_t i, int argc, char **argv, const char *json_path)
 		return complain();
 	machine_text(out.machine, sizeof(out.machine));
 	status = bench_list[i].run(argc, argv, &out);
-	if (out.row_cnt)
+	if (out.row_cnt && !app_file_is_stdout(json_path))
 		print_table(&out);
 	if (!status && json_path)
 		status = write_json(&out, bench_list[i].name, json_path);

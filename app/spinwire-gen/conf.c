@@ -301,7 +301,7 @@ static const struct gen_option {
 	{"dst-ip", set_ip, FIELD(frame.dst_ip), "198.18.0.2", "of the frames"},
 	{"slow-threshold", set_time_ns, FIELD(slow_ns), "100us",
 	 "frames that take longer get a cause each"},
-	{"json", set_text, FIELD(json), NULL, "file for the summary, - for stdout"},
+	{"json", set_text, FIELD(json), NULL, "file for the summary; -: stdout, and no table"},
 	{"hdr", set_text, FIELD(hdr), NULL,
 	 "file for an HdrHistogram log: round trips and schedule errors, an interval a second"},
 	{"trail", set_text, FIELD(trail), NULL,

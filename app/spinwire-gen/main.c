@@ -106,7 +106,7 @@ static int report(struct gen *gen)
 
 	for (uint32_t s = 0; s < gen->senders.cnt; s++)
 		what.rate_fps += gen->senders.run[s]->plan.mean_fps;
-	if (rc == 0)
+	if (rc == 0 && !app_file_is_stdout(gen->conf.json))
 		gen_report_text(&sum, &what);
 	if (rc == 0 && gen->conf.json)
 		rc = gen_report_json(&sum, &what, gen->conf.json);

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "app_file.h"
 #include "app_json.h"
 #include "app_program.h"
 #include "app_text.h"
@@ -26,7 +27,7 @@ static void usage(void)
 	       "GPU: the same ledger, the same causes, the same worst frames.\n\n"
 	       "  --handler NAME          the handler to run on frames that --record-snap kept\n"
 	       "                          whole; a plug-in's path; the recorded one if built in\n"
-	       "  --json FILE             the result as JSON, - for standard output\n"
+	       "  --json FILE             the result as JSON (-: stdout, and no table)\n"
 	       "  --explain FLOW:NUMBER   where one of the worst frames spent its time\n\n"
 	       "exit status: 0 good, 1 usage or no recording, 2 the machine cannot do it,\n"
 	       "             3 it came out otherwise than it was recorded\n"
@@ -131,6 +132,8 @@ static int report(const struct replay *replay, const char *json, const char *exp
 		if (rc)
 			return rc;
 	}
+	if (app_file_is_stdout(json) && !explain)
+		return 0;
 	if (explain)
 		return replay_explain(replay, explain);
 	print_head(replay);

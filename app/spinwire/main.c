@@ -12,6 +12,7 @@
 #include <rte_eal.h>
 
 #include "app.h"
+#include "app_file.h"
 #include "app_rights.h"
 #include "base/spw_err.h"
 
@@ -29,7 +30,8 @@ static int files_end(struct app *app, struct app_result *result, int status)
 		status = judge(app_report_json(app, result, app->conf.run.json), status);
 	status = judge(app_trail_write(app), status);
 	status = judge(app_record_end(app, &result->topo), status);
-	app_record_print(app);
+	if (!app_file_is_stdout(app->conf.run.json))
+		app_record_print(app);
 	if (app->hdr_rc)
 		spw_err(-app->hdr_rc, "--hdr %s is incomplete", app->conf.run.hdr);
 	status = judge(app->hdr_rc, status);
@@ -46,7 +48,8 @@ static int report(struct app *app, int status)
 	if (!view)
 		return app_complain(PROGRAM, spw_err(ENOMEM, "no memory for the summary"));
 	app_result_gather(app, view, &result);
-	app_report_text(app, &result);
+	if (!app_file_is_stdout(app->conf.run.json))
+		app_report_text(app, &result);
 	if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
 		status = APP_BALANCE;
 	status = files_end(app, &result, status);

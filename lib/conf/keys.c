@@ -126,7 +126,7 @@ const struct conf_key conf_table[] = {
 	 .max = INT64_MAX, .dflt = "0",
 	 .help = "stop after so many frames were received; 0: no limit"},
 	{RUN_FIELD(json), .name = "json", .option = "json", .type = CONF_TEXT, .max = 511,
-	 .dflt = "", .help = "write the summary as JSON to this file, - for standard output"},
+	 .dflt = "", .help = "write the summary as JSON to this file; -: stdout, and no table"},
 	{RUN_FIELD(hdr), .name = "hdr", .option = "hdr", .type = CONF_TEXT, .max = 511, .dflt = "",
 	 .help = "write an HdrHistogram log of the stages to this file, an interval a second"},
 	{RUN_FIELD(trail), .name = "trail", .option = "trail", .type = CONF_TEXT, .max = 511,

@@ -101,6 +101,10 @@ def test_top_text():
         done = subprocess.run([sys.executable, TOP, "--once", run.prefix], capture_output=True, text=True, timeout=60, check=False)
         equal(done.returncode, 0, done.stderr)
         check(re.search(r"received [1-9]", done.stdout), f"no rate in\n{done.stdout}")
+        for encoding in ("ascii", "gbk", "euc_jp"):
+            done = subprocess.run(["sh", "-c", '"$@" | head -n 1', "sh", sys.executable, TOP, "--once"], capture_output=True, timeout=60, check=False,
+                                  env={**os.environ, "PYTHONIOENCODING": encoding})
+            check(f"{run.prefix}  pid".encode() in done.stdout and not done.stderr, f"{encoding}, to a reader that leaves: {done}")
         for args, says in (([run.prefix], "no terminal"), (["--once", "no-such-prefix"], "cannot find a spinwire with --file-prefix no-such-prefix")):
             done = subprocess.run([sys.executable, TOP, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
             equal((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)

@@ -185,13 +185,14 @@ def test_full_disk():
 
 
 def test_main_job():
-    """What tools/run runs: the stage table, the round trip, spinwire's summary, and a report whose path is printed.
+    """What tools/run runs: the stage table, the round trip, spinwire's summary, and a report whose path is printed; on a terminal of ASCII alone.
     DPDK's net_memif may end spinwire with SIGSEGV when the source leaves; the run is then repeated."""
     for _ in range(3):
-        out = main_job(["--ethdev"])
+        out = main_job(["--ethdev"], env={**os.environ, "PYTHONIOENCODING": "ascii"})
         if "was ended by SIGSEGV " not in out:
             break
     check("net_memif" in out and "residual              0" in out, out)
+    check(out.isascii() and "\\xb5s" in out, f"characters beyond ASCII in\n{out}")
 
 
 def need_softhca():
@@ -240,12 +241,12 @@ def test_main_job_device():
 JOB_S = 100  # of a job that nobody ends early
 
 
-def main_job(args, wrap=()):
+def main_job(args, wrap=(), **kwargs):
     """Its output; it was stopped when frames had come."""
     with spwlab.scratch() as folder:
         summary = os.path.join(folder, "summary.json")
         job = spwlab.spawn([*wrap, sys.executable, os.path.join(os.path.dirname(PROFILE), "main_job"), "--seconds", str(JOB_S), "--rate", "20000",
-                            "--out", folder, "--json", summary, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                            "--out", folder, "--json", summary, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs)
         try:
             sink = f"spinwire-sink1-{job.pid}"
             # until frames come or the job ends, which it does by itself: a machine that runs something else takes twenty times longer

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tools/run from another folder: the main job starts where the user is, so relative paths are the user's, and nothing is written beside them."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools", "run")
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="spinwire unit ")  # a blank, as users have them
+        self.addCleanup(scratch.cleanup)
+        self.folder = os.path.realpath(scratch.name)
+        self.top, self.here = (os.path.join(self.folder, name) for name in ("tree", "here"))
+        for path in (self.here, os.path.join(self.top, "tools"), os.path.join(self.folder, "bin")):
+            os.makedirs(path)
+        shutil.copy(TOOL, os.path.join(self.top, "tools"))
+        self.program("tree/tools/deps", "exit 0")
+        self.program("bin/meson", 'mkdir -p "$2" && : >"$2/build.ninja"; echo "$@" >"$3/setup"')
+        self.program("bin/ninja", '[ -d "$2" ] && echo built')
+        with open(os.path.join(self.top, "tools", "main_job"), "w", encoding="ascii") as file:
+            file.write("import os, sys\nprint(os.getcwd(), *sys.argv[1:])\n")
+
+    def program(self, path, text):
+        full = os.path.join(self.folder, path)
+        with open(full, "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(full, 0o755)
+
+    def test_elsewhere(self):
+        words = ["--json", "out.json", "--handler", "./x.so"]
+        for tool in (os.path.join(self.top, "tools", "run"), os.path.join("..", "tree", "tools", "run")):
+            done = subprocess.run([tool, *words], cwd=self.here, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+                                  env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(done.stdout, f"{self.here} {' '.join(words)}\n")
+            self.assertEqual(os.listdir(self.here), [])
+            self.assertEqual(sorted(os.listdir(os.path.join(self.top, "build"))), ["build.ninja", "ninja-run.log"])
+
+
+if __name__ == "__main__":
+    unittest.main()
