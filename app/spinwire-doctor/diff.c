@@ -38,7 +38,9 @@ static void line(const struct spw_plat_fact *f, const char *a, const char *b)
 {
 	printf("  ");
 	doctor_put(f->of);
-	printf(" %s: ", f->name);
+	printf(" ");
+	doctor_put(f->name);
+	printf(": ");
 	doctor_put(a);
 	printf(" | ");
 	doctor_put(b);

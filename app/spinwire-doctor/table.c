@@ -24,6 +24,14 @@ void doctor_put(const char *text)
 	}
 }
 
+static void put_wide(const char *text, int width, const char *behind)
+{
+	char shown[256];
+
+	spw_text_show(text, shown, sizeof(shown));
+	printf("%-*s%s", width, shown, behind);
+}
+
 static uint32_t unknown_cnt(const struct spw_plat *plat)
 {
 	uint32_t cnt = 0;
@@ -74,7 +82,8 @@ static void ways_print(const struct spw_plat *plat)
 	for (uint32_t i = 0; i < plat->way_cnt; i++) {
 		const struct spw_plat_way *way = &plat->way[i];
 
-		printf("%-*s  %-*s", width, way->from, width, way->to);
+		put_wide(way->from, width, "  ");
+		put_wide(way->to, width, "");
 		rate_put(way->mbps);
 		rate_put(way->nominal_mbps);
 		if (way->mbps < 0)
@@ -122,12 +131,17 @@ void doctor_facts(const struct spw_plat *plat)
 	for (uint32_t i = 0; i < plat->fact_cnt; i++) {
 		const struct spw_plat_fact *f = &plat->fact[i];
 
-		printf("%-24s %-28s ", f->of, f->name);
-		if (f->why[0])
-			printf("unknown: %-22s ", f->why);
-		else
+		put_wide(f->of, 24, " ");
+		put_wide(f->name, 28, " ");
+		if (f->why[0]) {
+			printf("unknown: ");
+			put_wide(f->why, 22, " ");
+		} else {
 			doctor_put(f->value);
-		printf("  [%s]\n", f->source);
+		}
+		printf("  [");
+		doctor_put(f->source);
+		printf("]\n");
 	}
 }
 

@@ -15,6 +15,7 @@
 #include "app_program.h"
 #include "app_text.h"
 #include "base/spw_err.h"
+#include "base/spw_text.h"
 #include "replay.h"
 
 #define PROGRAM "spinwire-replay"
@@ -32,6 +33,15 @@ static void usage(void)
 	       "exit status: 0 good, 1 usage or no recording, 2 the machine cannot do it,\n"
 	       "             3 it came out otherwise than it was recorded\n"
 	       "More: man spinwire-replay\n");
+}
+
+/* What the recording says, which must not look like a line of this program's. */
+static void print_text(const char *text)
+{
+	char shown[512];
+
+	spw_text_show(text, shown, sizeof(shown));
+	fputs(shown, stdout);
 }
 
 /* Whether completions were read again must not be guessed from a missing line: a reader who looks
@@ -57,8 +67,9 @@ static void print_verdicts(const struct replay *replay)
 	if (!lane->snap_bytes)
 		return;
 	if (!replay->handler) {
-		printf("verdicts   as recorded: give plug-in %s with --handler to run it again\n",
-		       lane->plugin);
+		printf("verdicts   as recorded: give plug-in ");
+		print_text(lane->plugin);
+		printf(" with --handler to run it again\n");
 		return;
 	}
 	printf("verdicts   %" PRIu64 " of %" PRIu64 " frames differ, digests of %" PRIu64
@@ -73,13 +84,21 @@ static void print_head(const struct replay *replay)
 	const struct spw_pipe_replay_result *sum = &replay->sum;
 	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
 
-	printf("recording  written for: %s; %.3f s of %u lane%s: port %s, executor", file->why,
-	       replay->result.seconds, file->lane_cnt, file->lane_cnt == 1 ? "" : "s", lane->port);
-	for (uint32_t w = 0; w < lane->way_cnt; w++)
-		printf("%s %s", w ? " or" : "", lane->way[w].exec);
+	printf("recording  written for: ");
+	print_text(file->why);
+	printf("; %.3f s of %u lane%s: port ", replay->result.seconds, file->lane_cnt,
+	       file->lane_cnt == 1 ? "" : "s");
+	print_text(lane->port);
+	printf(", executor");
+	for (uint32_t w = 0; w < lane->way_cnt; w++) {
+		printf(w ? " or " : " ");
+		print_text(lane->way[w].exec);
+	}
 	if (lane->way_cnt > 1)
 		printf(" (%" PRIu64 " changes)", sum->way_changes);
-	printf(", handler %s\n", lane->handler);
+	printf(", handler ");
+	print_text(lane->handler);
+	printf("\n");
 	printf("window     from %.3f s of the run on; %" PRIu64 " frames in %" PRIu64
 	       " bursts, %" PRIu64 " batches were in the executor when it began\n",
 	       (double)spw_tsc_to_ns(&replay->app.tsc, sum->from_tsc - file->from_tsc) * 1e-9,

@@ -166,7 +166,12 @@ def test_handler_is_no_path():
             at = whole.index(b"sum".ljust(64, b"\0"))
             rec.seek(at)
             rec.write(plugin.encode().ljust(64, b"\0"))
+            port = whole.index(b"null".ljust(64, b"\0"))
+            rec.seek(port)
+            rec.write(b"null\nledger: good\x1b[2J".ljust(64, b"\0"))
         refused(file, "is not built in")
+        _, text = replay(file, "--handler", "sum", status=0)
+        check("port null\\u000aledger: good\\u001b[2J, executor" in text, text)
 
 
 def test_request():

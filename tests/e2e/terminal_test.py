@@ -9,7 +9,7 @@ import spwtest
 from spwtest import check, equal, spwlab
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-EVIL = "x\x1b]0;owned\x07\x1b[2J\r\x7f\u009b31m\u202eevil\u2066".encode() + b"\xff\xe2\x82"
+EVIL = "x\x1b]0;owned\x07\x1b[2J\r\x7f\u009b31m\u202eevil\u2066".encode() + b"\nforged\xff\xe2\x82"
 STEERS = re.compile("(?!\n|\t)[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -52,6 +52,7 @@ def test_machines():
     with spwlab.scratch() as folder:
         evil = os.path.join(folder, "evil")
         text = spwlab.read(spark).replace("NVIDIA_DGX_Spark", "NVIDIA_DGX_Spark EVIL").replace("NVIDIA GB10", "NVIDIA GB10 EVIL")
+        text += "measured/way/00 = cable 1 mbps 98000 nominal 98427 packets 10000 wire 10020 from EVIL to b\nsys/class/net/EVIL/mtu = 1500\n"
         check("EVIL" in text, "the recorded machine has neither of the names")
         with open(evil, "wb") as file:
             file.write(text.encode().replace(b"EVIL", b"".join(b"\\x%02x" % byte for byte in EVIL)))
@@ -60,6 +61,7 @@ def test_machines():
             status, output = run(doctor, *words)
             equal(status, wanted, f"status of {words}\n{output}")
             check("owned" in output, f"{words}: the name is not printed: {output}")
+            check(not any(line.startswith("forged") for line in output.splitlines()), f"{words}: a name begins a line: {output}")
 
 
 if __name__ == "__main__":
