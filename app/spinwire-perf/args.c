@@ -33,7 +33,7 @@ static void help(void)
 	       "  --secret FILE   16 to 256 bytes that both ends must have\n"
 	       "  --port N        TCP port of the server (18515); it takes the next two as well\n"
 	       "  --json FILE     everything as JSON (-: stdout, and no tables)\n"
-	       "  --csv FILE      one line a row\n"
+	       "  --csv FILE      one line a row (-: stdout, and no tables)\n"
 	       "  --html FILE     tables, and curves over size\n"
 	       "  --once          serve: leave after one session\n"
 	       "exit status: 0 all rows are good, 1 usage, 2 nothing could be measured,\n"

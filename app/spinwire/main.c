@@ -81,7 +81,7 @@ static int run(struct app *app, int argc, char **argv)
 	app_machine_report(app);
 	status = app_run(app);
 	if (!app->hung)
-		spw_capture_stop(app->capture);
+		status = judge(spw_capture_stop(app->capture), status);
 	return app->started ? report(app, status) : app_complain(PROGRAM, -EIO);
 }
 

@@ -81,8 +81,9 @@ int spw_capture_start(struct spw_capture *capture);
 /* Purpose: writes everything that is left and the statistics, and restores the drivers' calls.
  *          NULL and a capture that was not started are fine.
  * Order:   the lcores have ended (Q4); releases the writer's stop word (CAP1).
- * Thread:  setup. */
-void spw_capture_stop(struct spw_capture *capture);
+ * Thread:  setup.
+ * Errors:  -errno of write(): the file has no statistics. Frames that were lost are counted. */
+int spw_capture_stop(struct spw_capture *capture);
 
 /* Purpose: sums over all queues.
  * Thread:  setup, after spw_capture_stop. */

@@ -185,10 +185,10 @@ int spw_capture_start(struct spw_capture *cap)
 
 /* ---- stop and close ---- */
 
-void spw_capture_stop(struct spw_capture *cap)
+int spw_capture_stop(struct spw_capture *cap)
 {
 	if (!cap || !cap->running)
-		return;
+		return 0;
 	/* [CAP1 release, pairs with CAP2 in capture_writer_main: the lcores have ended (Q4), so
 	 * what they published comes before it] */
 	spw_thr_store_rel(&cap->stop, 1);
@@ -196,7 +196,7 @@ void spw_capture_stop(struct spw_capture *cap)
 	cap->running = false;
 	for (uint32_t i = 0; i < cap->queue_cnt; i++)
 		*cap->queue[i]->place = cap->queue[i]->real;
-	capture_write_statistics(cap);
+	return capture_write_statistics(cap);
 }
 
 void spw_capture_stat(const struct spw_capture *cap, struct spw_capture_stat *stat_out)

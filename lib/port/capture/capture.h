@@ -62,7 +62,7 @@ SPW_INLINE struct capture_entry *capture_entry(const struct capture_queue *cq, u
 void capture_clocks_read(struct spw_capture *cap);
 /* The thread; arg: the capture. */
 void *capture_writer_main(void *arg);
-/* One statistics block per queue, after the thread has ended. */
-void capture_write_statistics(struct spw_capture *cap);
+/* One statistics block per queue, after the thread has ended. Errors: -errno of write(). */
+int capture_write_statistics(struct spw_capture *cap);
 
 #endif

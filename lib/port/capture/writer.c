@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "capture.h"
 
@@ -143,9 +144,10 @@ void *capture_writer_main(void *arg)
 }
 
 /* The file's losses are not known by queue: the first interface reports them all. */
-void capture_write_statistics(struct spw_capture *cap)
+int capture_write_statistics(struct spw_capture *cap)
 {
 	uint64_t now = wall_ns(cap, spw_tsc_now()), disk = spw_pcapng_lost(cap->file);
+	int rc;
 
 	for (uint32_t i = 0; i < cap->queue_cnt; i++) {
 		const struct capture_queue *cq = cap->queue[i];
@@ -153,5 +155,8 @@ void capture_write_statistics(struct spw_capture *cap)
 		spw_pcapng_statistics(cap->file, i, now, cq->frames,
 				      cq->ring_full + cq->limited + (i ? 0 : disk));
 	}
-	spw_pcapng_flush(cap->file);
+	rc = spw_pcapng_flush(cap->file);
+	return rc ? spw_err(-rc, "--capture %s: the statistics at its end cannot be written: %s",
+			    cap->conf.path, strerror(-rc))
+		  : 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * {text, what a terminal may have of it}, one a line, for text_test.c and, as it is read by a
- * regular expression, for tests/unit/tools/text_test.py. Bytes are octal: they end after 3 digits.
+ * {text, what a terminal may have of it}, for text_test.c and, as it is read by a regular
+ * expression, for tests/unit/tools/text_test.py. Bytes are octal: they end after 3 digits.
  */
 {"plain text, ~ and \\u001b", "plain text, ~ and \\u001b"},
 	{"\302\265s \302\261 \342\202\254 \360\237\230\200 \346\274\242",

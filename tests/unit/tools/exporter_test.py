@@ -157,7 +157,7 @@ class Scrapes(unittest.TestCase):
         text = self.scrape(3, 0)
         self.assertEqual(text.count('\nspinwire_frames_total{process="good",edge="received"} '), 1)
         self.assertNotIn("\x1b", text)
-        self.assertIn(r'process="quote\"\\back",port="a\"} 1\\nspinwire_frames_total{process=\"good"', text)
+        self.assertIn(r'process="quote\"\\back",port="a\"} 1\\u000aspinwire_frames_total{process=\"good"', text)
 
     def test_a_port_may_say_its_name(self):
         """DPDK's dictionary keys carry no colon or point."""

@@ -19,9 +19,11 @@ def c_string(text):
 
 def cases():
     """[(text, what a terminal may have of it)] of the C test."""
+    text = r'((?:\s*"(?:[^"\\]|\\.)*")+)'  # pieces of one text stand one behind the other
     with open(os.path.join(HERE, "..", "base", "text_cases.h"), encoding="utf-8") as file:
-        found = re.findall(r'^\{"(.*)", "(.*)"\},$', file.read(), re.MULTILINE)
-    return [(c_string(a), c_string(b).decode()) for a, b in found]
+        found = re.findall(r"\{" + text + "," + text + r"\s*\}", file.read())
+    pieces = [["".join(re.findall(r'"((?:[^"\\]|\\.)*)"', side)) for side in pair] for pair in found]
+    return [(c_string(a), c_string(b).decode()) for a, b in pieces]
 
 
 def tool(code, **environment):
