@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/spw_uid.h"
 #include "bench.h"
 #include "core_pair.h"
 #include "softhca_proc.h"
@@ -304,7 +305,7 @@ static void clean_cable(void)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/dev/shm/spinwire-%u-bench-%d-%u", (unsigned)getuid(),
+	snprintf(path, sizeof(path), "/dev/shm/spinwire-%u-bench-%d-%u", spw_uid_outer(),
 		 (int)getpid(), cable_no);
 	unlink(path);
 	cable_no++;

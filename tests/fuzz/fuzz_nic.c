@@ -5,6 +5,7 @@
  * drives the control path with the commands that libmlx5 would send, and the NIC round by round: no
  * thread is started, so a run is reproducible.
  */
+#include "base/spw_uid.h"
 #include "fuzz_nic.h"
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ static void setup(void)
 	snprintf(text, sizeof(text), "cable=shm:fuzz-%d;", (int)getpid());
 	if (at != FUZZ_ARENA || hca_cfg_parse(text, &cfg) || hca_devs_open(&cfg, &fuzz_dev))
 		fuzz_die("cannot set up");
-	snprintf(text, sizeof(text), "/dev/shm/spinwire-%u-fuzz-%d", (unsigned)getuid(),
+	snprintf(text, sizeof(text), "/dev/shm/spinwire-%u-fuzz-%d", spw_uid_outer(),
 		 (int)getpid());
 	unlink(text); /* no other process may join it */
 }

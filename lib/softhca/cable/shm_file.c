@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_uid.h"
 #include "softhca/cable/shm_impl.h"
 
 #define LOCK_WAIT_MS 3000 /* it is owned for milliseconds, unless its owner is stopped */
@@ -80,7 +81,7 @@ static bool table_alone(int fd)
 
 void shm_path(const char *name, char *path_out, size_t bytes)
 {
-	snprintf(path_out, bytes, "/dev/shm/spinwire-%u-%s", (unsigned)geteuid(), name);
+	snprintf(path_out, bytes, "/dev/shm/spinwire-%u-%s", spw_uid_outer(), name);
 }
 
 /* Why a file must not be used; NULL: it may. */
@@ -289,7 +290,7 @@ void shm_sweep(const char *but)
 
 	if (!dir)
 		return;
-	snprintf(prefix, sizeof(prefix), "spinwire-%u-", (unsigned)geteuid());
+	snprintf(prefix, sizeof(prefix), "spinwire-%u-", spw_uid_outer());
 	while ((entry = readdir(dir))) {
 		int n = snprintf(path, sizeof(path), "/dev/shm/%s", entry->d_name);
 

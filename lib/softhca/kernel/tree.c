@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_uid.h"
 #include "softhca/hca_real.h"
 
 #define PREFIX "spw-softhca-"
@@ -126,7 +127,7 @@ static void sweep_one(int base_fd, const char *name)
 
 static void prefix_text(char *buf, size_t bytes)
 {
-	snprintf(buf, bytes, PREFIX "%u-", (unsigned)geteuid());
+	snprintf(buf, bytes, PREFIX "%u-", spw_uid_outer());
 }
 
 void tree_sweep(const char *base)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/spw_uid.h"
 #include "softhca/cable/shm_impl.h"
 #include "unit_test.h"
 
@@ -20,7 +21,7 @@ static inline int fresh_name(void **state)
 
 	(void)state;
 	snprintf(name, sizeof(name), "unit-%d-%d", (int)getpid(), turn++);
-	snprintf(path, sizeof(path), "/dev/shm/spinwire-%u-%s", (unsigned)getuid(), name);
+	snprintf(path, sizeof(path), "/dev/shm/spinwire-%u-%s", spw_uid_outer(), name);
 	unlink(path);
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cable_kit.h"
+#include "unit_userns.h"
 
 /* ---- addresses ---- */
 
@@ -214,9 +215,29 @@ static void file_made_anew(void **state)
 	unlink(path);
 }
 
+/* In "unshare -r" everybody is user 0, and root's cable is not theirs. */
+static int is_named_by_the_user(unsigned uid)
+{
+	char want[64], got[64];
+
+	snprintf(want, sizeof(want), "/dev/shm/spinwire-%u-spinwire", uid);
+	shm_path("spinwire", got, sizeof(got));
+	return strcmp(got, want) != 0;
+}
+
+static void a_namespace_has_not_roots_name(void **state SPW_UNUSED)
+{
+	const int rc = unit_userns_run(1, is_named_by_the_user);
+
+	if (rc == UNIT_USERNS_NONE)
+		skip();
+	assert_int_equal(rc, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_namespace_has_not_roots_name),
 		cmocka_unit_test_setup(same_address_is_refused, fresh_name),
 		cmocka_unit_test_setup(chosen_address_is_checked_too, fresh_name),
 		cmocka_unit_test_setup(dead_holder_keeps_no_address, fresh_name),
