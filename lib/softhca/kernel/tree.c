@@ -76,7 +76,8 @@ static bool remove_files(int fd, char name_out[NAME_MAX + 1])
 	return found;
 }
 
-static void empty_dir(int fd, uint32_t depth)
+/* Returns: whether nothing is left; without descriptors something is. */
+static bool empty_dir(int fd, uint32_t depth)
 {
 	char name[NAME_MAX + 1];
 
@@ -84,17 +85,20 @@ static void empty_dir(int fd, uint32_t depth)
 		const int sub = open_dir(fd, name);
 
 		if (sub >= 0 && depth < DEPTH_MAX)
-			empty_dir(sub, depth + 1);
+			(void)empty_dir(sub, depth + 1);
 		real_close(sub);
 		if (unlinkat(fd, name, AT_REMOVEDIR))
-			return; /* or the loop would find it again, for ever */
+			return false; /* or the loop would find it again, for ever */
 	}
+	return true;
 }
 
-/* The lock goes last: by it another process finds the folder if this one is killed meanwhile. */
+/* The lock goes last: by it a sweep finds the folder if this process is killed meanwhile, or has
+ * not the descriptors to empty it. */
 static void remove_root(int at, const char *name, int fd)
 {
-	empty_dir(fd, 0);
+	if (!empty_dir(fd, 0))
+		return;
 	unlinkat(fd, LOCK, 0);
 	unlinkat(at, name, AT_REMOVEDIR);
 }
@@ -107,10 +111,11 @@ static bool is_own(int fd)
 	return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 07777) == 0700;
 }
 
-/* No process holds the lock of the folder: its owner is gone. */
+/* No process holds the lock of the folder: its owner is gone. A folder without one gets it here, so
+ * whoever is just making it finds the lock taken, and makes another. */
 static bool is_dead(int fd, int *lock_out)
 {
-	*lock_out = real_openat(fd, LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	*lock_out = real_openat(fd, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return *lock_out >= 0 && flock(*lock_out, LOCK_EX | LOCK_NB) == 0;
 }
 
@@ -147,6 +152,7 @@ void tree_sweep(const char *base)
 static int make_locked(struct tree *t, const char *base)
 {
 	char lock[128], prefix[32];
+	int rc;
 
 	prefix_text(prefix, sizeof(prefix));
 	snprintf(t->root, sizeof(t->root), "%s/%s%d-XXXXXX", base, prefix, (int)getpid());
@@ -154,8 +160,12 @@ static int make_locked(struct tree *t, const char *base)
 		return -errno;
 	snprintf(lock, sizeof(lock), "%s/" LOCK, t->root);
 	t->lock_fd = real_open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (t->lock_fd < 0)
-		return -errno;
+	if (t->lock_fd < 0) {
+		rc = errno == EEXIST || errno == ENOENT ? -EAGAIN
+							: -errno; /* a sweep's, as below */
+		rmdir(t->root);
+		return rc;
+	}
 	/* Another process's sweep between the two calls deletes the folder; then take another. */
 	if (flock(t->lock_fd, LOCK_EX | LOCK_NB) == 0 && access(lock, F_OK) == 0)
 		return 0;

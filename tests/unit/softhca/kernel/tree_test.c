@@ -6,10 +6,12 @@
  */
 #include "kit.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,6 +152,64 @@ static void own_folder_goes(void **state)
 	assert_false(is_there(root));
 }
 
+static uint32_t count_of_this_process(const char *base)
+{
+	char prefix[64];
+	DIR *dir = opendir(base);
+	struct dirent *e;
+	uint32_t n = 0;
+
+	snprintf(prefix, sizeof(prefix), "spw-softhca-%u-%d-", (unsigned)geteuid(), (int)getpid());
+	while (dir && (e = readdir(dir)))
+		n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+	closedir(dir);
+	return n;
+}
+
+/* The lowest number that open(2) would return is the first that it may not. */
+static void no_more_descriptors(struct rlimit *before, uint32_t spare)
+{
+	const int fd = dup(0);
+	struct rlimit none;
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, before), 0);
+	none = *before;
+	none.rlim_cur = (rlim_t)fd + spare;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+/* Neither a folder that could not be locked nor one that could not be emptied stays for ever. */
+static void without_descriptors(void **state)
+{
+	const struct world *w = *state;
+	struct rlimit before;
+	struct tree t = {0};
+	char root[sizeof(t.root)];
+
+	no_more_descriptors(&before, 0);
+	assert_true(tree_make(&t) < 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_string_equal(t.root, "");
+	assert_int_equal(count_of_this_process("/dev/shm"), 0);
+
+	assert_int_equal(tree_make(&t), 0);
+	strcpy(root, t.root);
+	assert_int_equal(tree_file(&t, "sys/class/a/b/c", "1"), 0);
+	no_more_descriptors(&before, 2);
+	tree_remove(&t);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_true(is_there(root));
+	tree_sweep("/dev/shm");
+	assert_false(is_there(root));
+
+	make_folder(w, "unlocked");
+	assert_int_equal(unlink(at(w->base, "unlocked", "/.lock")), 0);
+	tree_sweep(w->base);
+	assert_false(is_there(at(w->base, "unlocked", "")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +217,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(decoys_lead_nowhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_what_is_ours_alone, setup, teardown),
 		cmocka_unit_test(own_folder_goes),
+		cmocka_unit_test_setup_teardown(without_descriptors, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
