@@ -30,7 +30,11 @@
 	  "hold one")                                                                              \
 	X(holes, "holes",                                                                          \
 	  "what a compressed block leaves unwritten looks like CQEs with the last lap's owner "    \
-	  "bit")
+	  "bit")                                                                                   \
+	X(split_writes, "split-writes",                                                            \
+	  "the bytes of a WRITE reach memory in pieces of 8 to 128 bytes in any order, the last "  \
+	  "among them")                                                                            \
+	X(late_writes, "late-writes", "WRITEs of one QP pass each other on their way to memory")
 
 enum {
 #define HCA_ADV_BIT_(id, word, text) HCA_ADV_BIT_##id,

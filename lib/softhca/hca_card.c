@@ -62,7 +62,8 @@
 #define CX7(kind)                                                                           \
 	.part_id = 0x1021, .subsys_id = 0x0041, FW(28, 39, 2048), .hca_type = "MT4129",     \
 	.board_id = "LNV0000000056", .speed_mbps = 200000, PCIE("32.0", 16), .qp_log2 = 18, \
-	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL), CLOCK(kind, 1000000), REGISTERS
+	.raw_caps = RAW_ALL, RSS, STRIDES_FROM(3), CQES(MINI_ALL), CLOCK(kind, 1000000),    \
+	REGISTERS, .data_in_order = true
 
 static const struct hca_card cards[] = {
 	{
@@ -102,7 +103,11 @@ static const struct hca_card cards[] = {
 		CLOCK(HCA_STAMPS_FREE_RUNNING, 156250), /* U */
 		REGISTERS,
 	},
-	{.name = "cx6dx", CX6DX, .reports_sqn = true, .write_combines = true},
+	{.name = "cx6dx",
+	 CX6DX,
+	 .reports_sqn = true,
+	 .write_combines = true,
+	 .data_in_order = true},
 	{.name = "cx7", CX7(HCA_STAMPS_BOTH)},
 	{
 		.name = "bf3",
@@ -120,6 +125,7 @@ static const struct hca_card cards[] = {
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_BOTH, 1000000),
 		REGISTERS,
+		.data_in_order = true, /* believed */
 	},
 	{
 		/* Of a ConnectX-6 Dx. 2^12 QPs, no real-time clock, no FCS for the application, no
@@ -141,6 +147,7 @@ static const struct hca_card cards[] = {
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_FREE_RUNNING, 1000000),
 		REGISTERS,
+		.data_in_order = true, /* believed */
 	},
 	{
 		/* Of a ConnectX-7, with the ids of its PCI function (K). The rest as for a VF. */
@@ -161,11 +168,12 @@ static const struct hca_card cards[] = {
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_FREE_RUNNING, 1000000),
 		REGISTERS,
+		.data_in_order = true, /* believed */
 	},
 	/* A kernel or firmware that offers no DevX. */
 	{.name = "no-devx", CX6DX, .reports_sqn = false, .write_combines = true},
 	/* A machine that does not combine writes: a VM, some arm64. */
-	{.name = "no-wc", CX6DX, .reports_sqn = true, .write_combines = false},
+	{.name = "no-wc", CX6DX, .reports_sqn = true, .data_in_order = true},
 	/* A kernel whose pages are larger than 4096 bytes (K, set_ucontext_resp). */
 	{.name = "64k-pages",
 	 CX6DX,
@@ -210,7 +218,7 @@ static const struct hca_card cards[] = {
 		STRIDES_FROM(3),
 		CQES(MINI_ALL),
 		CLOCK(HCA_STAMPS_BOTH, 1000000),
-		REGISTERS,
+		REGISTERS, /* data_in_order: libibverbs does not ask on aarch64 */
 		.shares_port = true,
 		.func_cnt = 4,
 		.func = {{"rocep1s0f0", "enp1s0f0np0", 0, 1, 0, 0},

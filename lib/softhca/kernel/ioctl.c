@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The ioctl() ABI: decodes the attributes and runs the methods that have no write command. All
- * other methods, DEVX included, are refused with EPROTONOSUPPORT; rdma-core then uses the write
- * command or does without. INVOKE_WRITE wraps a write command in attributes (uverbs.c). Source:
- * <rdma/rdma_user_ioctl_cmds.h>, Linux drivers/infiniband/core/uverbs_ioctl.c.
+ * other methods are refused with EPROTONOSUPPORT, as is all of DEVX but the two commands of
+ * ibv_query_qp_data_in_order; rdma-core then uses the write command or does without. INVOKE_WRITE
+ * wraps a write command in attributes (uverbs.c). Source: <rdma/rdma_user_ioctl_cmds.h>, Linux
+ * drivers/infiniband/core/uverbs_ioctl.c.
  */
 #include <errno.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
@@ -12,6 +13,7 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <string.h>
 
+#include "prm/spw_prm.h"
 #include "softhca/kernel/cmd.h"
 #include "softhca/kernel/ctl.h"
 #include "softhca/nic/nic.h"
@@ -238,6 +240,71 @@ static int do_uar_destroy(struct uv_ioctl *io)
 	return 0;
 }
 
+/* ---- firmware commands (DEVX) ---- */
+
+/* Commands and the bits that libmlx5 reads of their answers: rdma-core v44,
+ * providers/mlx5/mlx5_ifc.h, query_hca_cap_out and query_qp_out. */
+#define CMD_QUERY_HCA_CAP     0x100u
+#define CAP_GENERAL_CURRENT   1u /* op_mod */
+#define CAP_BYTES             4112u
+#define CAP_DATA_IN_ORDER_BIT 226u
+#define CMD_QUERY_QP          0x50bu
+#define QP_BYTES              272u
+#define QP_DATA_IN_ORDER_BIT  282u
+
+static int get_command(const struct uv_ioctl *io, uint16_t id, uint32_t *opcode_out,
+		       uint32_t *op_mod_out)
+{
+	const struct ib_uverbs_attr *a = uv_attr(io->attr, io->cnt, id);
+	uint8_t head[16];
+	int rc = a && a->len >= sizeof(head) ? hca_umem_read(head, a->data, sizeof(head)) : -EINVAL;
+
+	if (rc)
+		return rc;
+	*opcode_out = spw_prm_ld16(head);
+	*op_mod_out = spw_prm_ld16(head + 6);
+	return 0;
+}
+
+/* All of the answer is 0 but one bit. */
+static int put_bit(const struct uv_ioctl *io, uint16_t id, size_t bytes, uint32_t bit, bool value)
+{
+	uint8_t out[CAP_BYTES] = {0};
+
+	out[bit / 8] = value ? (uint8_t)(0x80u >> bit % 8) : 0;
+	return put_bytes(io, id, out, bytes);
+}
+
+static int do_devx_other(struct uv_ioctl *io)
+{
+	uint32_t opcode, op_mod;
+	int rc = get_command(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, &opcode, &op_mod);
+
+	if (rc)
+		return rc;
+	if (opcode != CMD_QUERY_HCA_CAP || op_mod != CAP_GENERAL_CURRENT ||
+	    !io->ctx->dev->cfg->card->data_in_order)
+		return -EPROTONOSUPPORT;
+	return put_bit(io, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, CAP_BYTES, CAP_DATA_IN_ORDER_BIT, true);
+}
+
+static int do_devx_obj_query(struct uv_ioctl *io)
+{
+	const struct hca_cfg *cfg = io->ctx->dev->cfg;
+	uint32_t opcode, op_mod, handle;
+	int rc = get_handle(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, &handle);
+
+	rc = rc ? rc : get_command(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, &opcode, &op_mod);
+	if (rc)
+		return rc;
+	if (opcode != CMD_QUERY_QP || !cfg->card->data_in_order)
+		return -EPROTONOSUPPORT;
+	if (!hca_obj_find(io->ctx, HCA_QP, handle))
+		return -ENOENT;
+	return put_bit(io, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, QP_BYTES, QP_DATA_IN_ORDER_BIT,
+		       !(cfg->adversary.what & HCA_ADV_split_writes));
+}
+
 /* ---- methods ---- */
 
 static const struct method {
@@ -264,6 +331,11 @@ static const struct method {
 	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, false,
 	 MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, 1, 0,
 	 do_uar_destroy},
+	{MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, false, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN,
+	 MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, 1, 0, do_devx_other},
+	{MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, false,
+	 MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, 1, 0,
+	 do_devx_obj_query},
 };
 
 static const struct method *find_method(const struct ib_uverbs_ioctl_hdr *h)

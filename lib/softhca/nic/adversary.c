@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The adversary's life, and what it does to work queues and registers (adversary.h). Its CQEs are
- * in adversary_cq.c.
+ * in adversary_cq.c, its WRITEs in adversary_write.c.
  *
  *   SQ   rung ... late-wqe ... fetched, sent | completed: the WQE is overwritten
  *   RQ   the record is read: 1 .. all posted WQEs are copied to r->wqes, a ring of the NIC's own;
@@ -276,7 +276,10 @@ uint32_t adv_round(struct nic_dev *nd)
 
 	adv->round++;
 	adv->halves = 0;
-	for (struct nic_qp *q = nd->qps; q; q = q->next)
+	for (struct nic_qp *q = nd->qps; q; q = q->next) {
 		left += rung_round(q, adv->round);
+		if (q->adv_writes)
+			adv_writes_due(q);
+	}
 	return left + adv_cqes_due(adv);
 }

@@ -19,14 +19,17 @@
  *              srq_take        adv_srq_taken     poison
  *   cq.c       cq_put_req      adv_wqes_done     poison
  *   raw.c      raw_cqe         adv_keeps_drops   late-drops
+ *   resp_write.c  resp_write   adv_write         split-writes late-writes
+ *   rc_rsp.c   resp_recv_cqe   adv_writes_settle what IBA promises of a WRITE
+ *   rc_rd.c    rc_rd_rx        adv_writes_settle
  *   nic_dev.c  nic_round       adv_round         what is due
  *   nic_obj.c  reset, destroy  adv_settle        a card has written all CQEs of a queue before it
  *                                                answers its reset
  *
- * Times are counted in rounds of the NIC thread, 0.1 to 1 us each while it works, and what is held
- * back counts as work, so the thread does not nap on it. Each queue (CQ, SQ, RQ, register page) has
- * random numbers of its own, from the seed and its number: the n-th CQE of a CQ meets the same
- * fate in each run, whatever the threads do.
+ * Times are counted in rounds of the NIC thread, 0.1 to 1 us each while it works. What is held back
+ * counts as work, so the thread does not nap on it, but for WRITEs. Each queue (CQ, SQ, RQ,
+ * register page) has random numbers of its own, from the seed and its number: the n-th CQE of a CQ
+ * meets the same fate in each run, whatever the threads do.
  *
  * Thread: all calls with the device lock held.
  */
@@ -37,6 +40,7 @@
 #include "softhca/nic/cq.h"
 #include "softhca/nic/rq.h"
 
+struct adv_writes;
 struct hca_uar;
 struct nic_dev;
 struct nic_qp;
@@ -63,6 +67,8 @@ bool adv_rq_init(struct nic_dev *nd, struct nic_rq *r, uint32_t number);
 void adv_rq_fini(struct nic_rq *r);
 bool adv_sq_init(struct nic_qp *q);
 void adv_sq_fini(struct nic_qp *q);
+bool adv_writes_init(struct nic_qp *q);
+void adv_writes_fini(struct nic_qp *q);
 
 /* ---- CQEs: adversary_cq.c ---- */
 
@@ -75,6 +81,16 @@ bool adv_stays_open(struct nic_cq *c);
 bool adv_holds_one(struct nic_cq *c);
 /* Fills the entries of a block of cnt at c->pi, before its minis are written. */
 void adv_holes(struct nic_cq *c, const uint64_t *title, uint32_t cnt);
+
+/* ---- WRITEs: adversary_write.c ---- */
+
+/* Takes over the payload of a packet of the WRITE at work, which belongs at `to`. */
+void adv_write(struct nic_qp *q, uint8_t *to, const uint8_t *from, uint32_t bytes, bool first);
+/* Everything of the QP's WRITEs that is held back reaches memory now. */
+void adv_writes_settle(struct nic_qp *q);
+/* What is due. What is not is no work: the thread may nap on it, so that whoever polls for it where
+ * cores are few gets one. */
+void adv_writes_due(struct nic_qp *q);
 
 /* ---- queues: adversary.c ---- */
 
@@ -99,7 +115,7 @@ uint32_t adv_cqes_due(struct adversary *adv);
 
 /* ---- random numbers ---- */
 
-enum { ADV_CQ = 1, ADV_SQ, ADV_RQ, ADV_SRQ, ADV_BF };
+enum { ADV_CQ = 1, ADV_SQ, ADV_RQ, ADV_SRQ, ADV_BF, ADV_WRITES };
 
 /* The start of a queue's numbers. */
 uint64_t adv_seed(const struct adversary *adv, uint32_t kind, uint32_t number);

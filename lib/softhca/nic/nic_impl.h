@@ -13,12 +13,14 @@
  *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
  *   copy.c                     large payloads, copied by several threads
  *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c, rc_rd.c  RC responder
- *   ud.c                       UD and UC                raw.c, raw_tx.c  raw Ethernet
+ *   ud.c                       UD and UC                resp_write.c  WRITEs, of RC and UC
+ *   raw.c, raw_tx.c            raw Ethernet
  *   rss.c, flow.c              which queue              wire.c     RoCE v2 frames
  *   trace.c                    what happened, as pcapng
  *   rate.c                     rates, and the switch inside the card
  *   fault.c, fault_frame.c, late.c  faults on request   control.c, control_sock.c  commands
- *   adversary.c, adversary_cq.c  what a card may do and this NIC does only with --adversary
+ *   adversary.c, adversary_cq.c, adversary_write.c
+ *                              what a card may do and this NIC does only with --adversary
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
 #define SPW_SOFTHCA_NIC_IMPL_H

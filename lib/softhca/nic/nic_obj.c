@@ -227,8 +227,10 @@ int nic_qp_create(struct hca_qp *qp)
 		.wqes = qp->rq.buf,
 		.uidx = qp->uidx,
 	};
-	if (!adv_sq_init(q) || !adv_rq_init(q->nd, &q->rq, HCA_QPN_SLOT(qp->qpn) | 1u << 16)) {
+	if (!adv_sq_init(q) || !adv_writes_init(q) ||
+	    !adv_rq_init(q->nd, &q->rq, HCA_QPN_SLOT(qp->qpn) | 1u << 16)) {
 		adv_sq_fini(q);
+		adv_writes_fini(q);
 		free(q->rss_tbl);
 		free(q->swr);
 		free(q);
@@ -290,6 +292,8 @@ void nic_qp_destroy(struct hca_qp *qp)
 	adv_settle(q->scq);
 	adv_settle(q->rq.cq);
 	adv_sq_fini(q);
+	adv_writes_settle(q);
+	adv_writes_fini(q);
 	adv_rq_fini(&q->rq);
 	deactivate(q);
 	cq_reuse_forget(&q->rq);
@@ -370,6 +374,7 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 		adv_settle(q->scq);
 		adv_settle(q->rq.cq);
 		adv_sq_forget(q);
+		adv_writes_settle(q);
 		nic_qp_reset(q);
 		return;
 	}

@@ -38,6 +38,7 @@
 #define NIC_RD_SHARE   8u  /* of answers to READs, if other QPs wait: all share a cable's ring */
 
 struct adv_sq;
+struct adv_writes;
 
 /* A send WQE that is fetched and not complete. */
 struct nic_swr {
@@ -134,7 +135,8 @@ struct nic_qp {
 	uint32_t (*rss_tbl)[16];            /* RSS: Toeplitz hash by input nibble */
 	uint64_t cq_full_ns;                /* raw: since when a frame waits for room in the CQ */
 
-	struct adv_sq *adv; /* NULL: the adversary has nothing to do with this SQ */
+	struct adv_sq *adv;            /* NULL: the adversary has nothing to do with this SQ */
+	struct adv_writes *adv_writes; /* NULL: nor with WRITEs to this QP */
 	struct nic_rq rq;
 	bool rq_flushing;    /* in ERR: each round flushes what is posted from now on */
 	uint8_t copy_failed; /* COPY_FAILED_*: memory of its payload is gone, */
@@ -235,6 +237,8 @@ void rc_rd_repeat(struct nic_qp *q, const struct wire_pkt *k);
 bool rc_rd_tx(struct nic_qp *q);
 /* The receive completion of a SEND or a WRITE with immediate; shared with UC. */
 void resp_recv_cqe(struct nic_qp *q, const struct wire_pkt *k, bool write_imm);
+/* Stores payload as a card does, in the order of addresses, where programs depend on it. */
+void resp_place(struct nic_dev *nd, uint8_t *to, const uint8_t *from, uint32_t bytes);
 /* Writes the payload of a WRITE to memory; shared with UC. Returns false and the NAK if refused. */
 uint8_t resp_write(struct nic_qp *q, const struct wire_pkt *k, uint8_t *nak_out);
 

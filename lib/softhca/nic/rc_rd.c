@@ -21,6 +21,7 @@
  * Source: InfiniBand Architecture Specification 1.3, 9.7.4.1.2 (responder resources), 9.7.5.1
  * (duplicates: a READ is executed again, the result of an atomic is kept).
  */
+#include "softhca/nic/adversary.h"
 #include "softhca/nic/nic_impl.h"
 
 #define READ_MAX (1u << 31) /* bytes of one READ */
@@ -137,8 +138,11 @@ static uint8_t rd_atomic(struct nic_qp *q, const struct wire_pkt *k)
 
 bool rc_rd_rx(struct nic_qp *q, const struct wire_pkt *k, uint32_t *pkts_out)
 {
-	const uint8_t why = k->op == WIRE_READ_REQ ? rd_read(q, k) : rd_atomic(q, k);
+	uint8_t why;
 
+	if (spw_unlikely(q->adv_writes != NULL))
+		adv_writes_settle(q); /* both show what was written before them */
+	why = k->op == WIRE_READ_REQ ? rd_read(q, k) : rd_atomic(q, k);
 	if (spw_unlikely(why)) {
 		rc_rsp_fail(q, why);
 		return false;
