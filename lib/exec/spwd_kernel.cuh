@@ -293,7 +293,7 @@ static __global__ void __launch_bounds__(SPW_KERNEL_THREADS, 1)
 
 			/* [D1 acquire, pairs with spwd_gate_open in spwd_take] */
 			while (!__all_sync(SPWD_FULL,
-					   spwd_gate_try(&slot->gate, k / SPWD_SLOT_CNT & 1)))
+					   spwd_gate_try(&slot->gate, k / SPWD_SLOT_CNT)))
 				;
 			if (__all_sync(SPWD_FULL, spwd_cta_load_acq(&cta.final) <= k))
 				break;

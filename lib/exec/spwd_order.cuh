@@ -248,11 +248,11 @@ SPWD uint64_t spwd_cta_cas(uint64_t *p, uint64_t expected, uint64_t desired)
 }
 
 /* A word that warps wait for without taking the others' time: spinning workers would slow the one
- * warp that has work. One opening completes a phase; parity is that of the phase waited for, 0
- * first. Opening releases, waiting acquires.
+ * warp that has work. One opening completes a phase; phases are numbered from 0. Opening releases,
+ * waiting acquires.
  *
- *   sm_90   an mbarrier for one arrival, which suspends who waits
- *   below   the number of completed phases, polled with naps */
+ *   sm_90   an mbarrier for one arrival, which suspends who waits and knows a phase by its parity
+ *   below   the number of completed phases, polled with naps: no phase is missed in a nap */
 SPWD void spwd_gate_init(uint64_t *gate)
 {
 #if SPWD_HOPPER
@@ -274,7 +274,7 @@ SPWD void spwd_gate_open(uint64_t *gate)
 }
 
 /* Returns whether the phase is complete; waits for it a while. */
-SPWD bool spwd_gate_try(uint64_t *gate, uint32_t parity)
+SPWD bool spwd_gate_try(uint64_t *gate, uint64_t phase)
 {
 	uint32_t ok;
 
@@ -282,10 +282,10 @@ SPWD bool spwd_gate_try(uint64_t *gate, uint32_t parity)
 	asm volatile("{\n .reg .pred p;\n mbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n "
 		     "selp.u32 %0, 1, 0, p;\n}"
 		     : "=r"(ok)
-		     : "r"(spwd_shared_addr(gate)), "r"(parity)
+		     : "r"(spwd_shared_addr(gate)), "r"((uint32_t)(phase & 1))
 		     : "memory");
 #else
-	ok = (spwd_cta_load_acq32((const uint32_t *)gate) & 1) != parity;
+	ok = (int32_t)(spwd_cta_load_acq32((const uint32_t *)gate) - (uint32_t)phase) > 0;
 	if (!ok)
 		asm volatile("nanosleep.u32 %0;" ::"n"(SPWD_NAP_NS));
 #endif
