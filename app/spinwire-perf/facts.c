@@ -30,18 +30,12 @@ static void copy(char *out, size_t bytes, const char *text)
 	spw_text_show(text, out, bytes);
 }
 
-static uint64_t memory_available(void)
+/* 0 where it is unknown. */
+static uint64_t memory_available(const struct spw_plat *plat)
 {
-	unsigned long long kib = 0;
-	char line[128];
-	FILE *file = fopen("/proc/meminfo", "re");
+	uint64_t left = SPW_MIN(plat->available_bytes, plat->mem_left_bytes);
 
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return kib << 10;
+	return left == UINT64_MAX ? 0 : left;
 }
 
 /* The rate of the RDMA port, where no interface reports a speed: "100 Gb/sec (4X EDR)". */
@@ -202,13 +196,13 @@ int perf_facts_read(struct perf_end *end_out)
 	if (rc < 0)
 		return rc;
 	perf_facts_take(plat, end_out);
+	end_out->memory_max = memory_available(plat) / MEMORY_SHARE;
 	spw_plat_free(plat);
 	gethostname(end_out->host, sizeof(end_out->host) - 1);
 	copy(end_out->no_gpu, sizeof(end_out->no_gpu), perf_gpu_missing());
 	end_out->software = getenv("SPW_SOFTHCA") != NULL;
 	for (uint32_t i = 0; i < end_out->nic_cnt; i++)
 		enforced_read(&end_out->nic[i]);
-	end_out->memory_max = memory_available() / MEMORY_SHARE;
 	bonds_read(end_out);
 	return 0;
 }

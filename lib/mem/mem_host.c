@@ -46,7 +46,7 @@ static bool read_u64(const char *path, uint64_t *value_out)
 
 	if (!f)
 		return false;
-	ok = fscanf(f, "%" SCNu64, value_out) == 1; /* a cgroup's "max" is not a number */
+	ok = fscanf(f, "%" SCNu64, value_out) == 1;
 	fclose(f);
 	return ok;
 }
@@ -65,18 +65,6 @@ static uint64_t meminfo_available(void)
 			break;
 	fclose(f);
 	return kib << 10;
-}
-
-static uint64_t mem_available_bytes(void)
-{
-	uint64_t avail = meminfo_available();
-	uint64_t max, now;
-
-	/* In a container these are its own limits; outside the files do not exist. */
-	if (read_u64("/sys/fs/cgroup/memory.max", &max) &&
-	    read_u64("/sys/fs/cgroup/memory.current", &now))
-		avail = SPW_MIN(avail, max > now ? max - now : 0);
-	return avail;
 }
 
 /* Free hugepages of one size, on the node if one is wanted. Reserved ones are counted as free by
@@ -171,25 +159,9 @@ static void bind_node(const struct mem_map *map, int numa_node)
 	numa_free_nodemask(mask);
 }
 
-/* A page above the limit of the control group ends the program (SIGKILL) in place of an error. */
-static int limit_check(const struct mem_map *map)
-{
-	uint64_t limit, left = map->huge ? UINT64_MAX : spw_plat_memory_left(&limit);
-
-	if (map->bytes <= left)
-		return 0;
-	return spw_err(ENOMEM,
-		       "%zu MiB are needed, and the control group leaves %" PRIu64
-		       " of its %" PRIu64 " MiB: raise memory.max (docker --memory, Kubernetes "
-		       "limits.memory, MemoryMax= of a unit), or fewer --slots",
-		       map->bytes >> 20, left >> 20, limit >> 20);
-}
-
 /* Writes every page now, so that the data path never takes a page fault. */
 static int populate(const struct mem_map *map)
 {
-	if (limit_check(map) < 0)
-		return -ENOMEM;
 	if (madvise(map->va, map->bytes, MADV_POPULATE_WRITE) == 0)
 		return 0;
 	if (errno != EINVAL) /* EINVAL: a kernel before 5.14 */
@@ -233,10 +205,17 @@ static int node_of(const void *va)
  * error. */
 int mem_check_room(size_t bytes)
 {
-	uint64_t avail = mem_available_bytes();
+	uint64_t limit, left = spw_plat_memory_left(&limit), avail = meminfo_available();
 
-	if (bytes <= avail)
+	if (bytes <= left && bytes <= avail)
 		return 0;
+	if (left < avail)
+		return spw_err(ENOMEM,
+			       "%zu MiB were asked for, and the control group leaves %" PRIu64
+			       " of its %" PRIu64 " MiB: raise memory.max (docker --memory, "
+			       "Kubernetes limits.memory, MemoryMax= of a unit), or use fewer or "
+			       "smaller slots",
+			       bytes >> 20, left >> 20, limit >> 20);
 	return spw_err(ENOMEM,
 		       "%zu MiB were asked for and %" PRIu64
 		       " MiB are available: use fewer or smaller slots",
