@@ -401,7 +401,8 @@ int sysfs_build(const struct tree *t, const struct hca_dev *devs, uint32_t cnt)
 	for (uint32_t i = 0; i < cnt && !rc; i++)
 		rc = build_dev(t, &devs[i]);
 	if (rc)
-		return spw_err(-rc, "cannot write %s: %s", t->root, strerror(-rc));
+		return spw_err(-rc, "cannot write %s: %s%s", t->root, strerror(-rc),
+			       rc == -ENOSPC ? " (docker: --shm-size)" : "");
 	sysfs_link_real(t, devs->cfg);
 	return 0;
 }

@@ -225,6 +225,7 @@ int tree_file(const struct tree *t, const char *path, const char *fmt, ...)
 	char abs[512], text[1024];
 	va_list ap;
 	int fd, n, rc = abs_path(t, path, abs, sizeof(abs));
+	ssize_t wrote;
 
 	if (rc)
 		return rc;
@@ -237,8 +238,9 @@ int tree_file(const struct tree *t, const char *path, const char *fmt, ...)
 	if (fd < 0)
 		return -errno;
 	/* Overwritten in place: a reader never finds it empty. */
-	if (real_write(fd, text, (size_t)n) != n || ftruncate(fd, n))
-		rc = -EIO;
+	wrote = real_write(fd, text, (size_t)n);
+	if (wrote != n || ftruncate(fd, n)) /* a short write: the file system has no room */
+		rc = wrote >= 0 && wrote < n ? -ENOSPC : -errno;
 	real_close(fd);
 	return rc;
 }
