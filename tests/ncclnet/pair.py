@@ -110,7 +110,6 @@ def case_no_rail():
             check(len(lines) == 1 and 'no rail is usable: rail mlx5_9' in lines[0] and words in lines[0], rank.output())
 
 
-<<<<<<< HEAD
 def case_secret():
     """One secret at both ends; then another one, and one end without: no connection is made."""
     with tempfile.TemporaryDirectory(prefix='spw-') as folder:
@@ -124,7 +123,8 @@ def case_secret():
             pair = Pair(1, 1, env=env, sender_env={'NCCL_SPINWIRE_SECRET': other})
             check(pair.send.wait(pair.deadline) == 3, f'exit {pair.send.p.returncode}')
             check('secret' in pair.send.output(), pair.send.output())
-=======
+
+
 def case_hca():
     """NCCL_IB_HCA: some of the devices; one that names none is an error that lists them."""
     pair = Pair(20, 1 << 20, 2, sender_env={'NCCL_IB_HCA': '^=mlx5_0:1'})
@@ -135,7 +135,6 @@ def case_hca():
     for rank in pair.ranks:
         check(rank.wait(pair.deadline) == 3, f'exit {rank.p.returncode}')
         check('mlx5_0: NCCL_IB_HCA leaves it out; mlx5_1: NCCL_IB_HCA leaves it out' in rank.output(), rank.output())
->>>>>>> 0e1a315 (ncclnet: heed NCCL_IB_HCA, and state the rate of all rails)
 
 
 def case_killed():
@@ -180,11 +179,8 @@ def case_failover():
 
 
 CASES = {'one': case_rails(1), 'two': case_rails(2), 'four': case_rails(4), 'versions': case_versions, 'unlike_rails': case_unlike_rails,
-<<<<<<< HEAD
-         'no_rail': case_no_rail, 'secret': case_secret, 'killed': case_killed, 'stopped': case_stopped, 'failover': case_failover}
-=======
-         'no_rail': case_no_rail, 'hca': case_hca, 'killed': case_killed, 'stopped': case_stopped, 'failover': case_failover}
->>>>>>> 0e1a315 (ncclnet: heed NCCL_IB_HCA, and state the rate of all rails)
+         'no_rail': case_no_rail, 'hca': case_hca, 'secret': case_secret, 'killed': case_killed, 'stopped': case_stopped,
+         'failover': case_failover}
 
 
 def main():

@@ -438,7 +438,7 @@ static void no_descriptor_for_a_connection(void **state SPW_UNUSED)
 
 	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	fd = peer_socket_connect(&at.addr);
+	fd = peer_socket_connect(&at.addr[0]);
 	free_fd = dup(fd);
 	assert_true(free_fd >= 0);
 	close(free_fd);
