@@ -184,6 +184,8 @@ int rdma_dev_check_link(struct rdma_dev *dev)
 {
 	int rc = ibv_query_port(dev->ctx, dev->port_num, &dev->port);
 
+	if (dev->gone || rc == EIO || rc == ENODEV) /* Linux: a disassociated file is EIO */
+		return spw_err(rc ? rc : ENODEV, "%s: " RDMA_GONE_TEXT, dev->name);
 	if (rc)
 		return spw_err(rc, "%s: ibv_query_port: %s", dev->name, strerror(rc));
 	if (dev->port.state != IBV_PORT_ACTIVE)

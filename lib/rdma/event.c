@@ -26,7 +26,7 @@ static uint16_t make_event(const struct rdma_dev *dev, struct spw_port_event *ev
 			   enum spw_port_event_kind kind, const char *what)
 {
 	*event = (struct spw_port_event){.kind = kind};
-	snprintf(event->text, sizeof(event->text), "%.40s: %s", dev->name, what);
+	snprintf(event->text, sizeof(event->text), "%.22s: %s", dev->name, what);
 	return 1;
 }
 
@@ -46,8 +46,7 @@ static uint16_t translate(struct rdma_dev *dev, const struct ibv_async_event *fr
 		if (dev->gone)
 			return 0;
 		dev->gone = true;
-		return make_event(dev, event, SPW_PORT_EVENT_DEVICE_GONE,
-				  "the device failed or was removed");
+		return make_event(dev, event, SPW_PORT_EVENT_DEVICE_GONE, RDMA_GONE_TEXT);
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_SM_CHANGE:

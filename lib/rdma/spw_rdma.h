@@ -71,9 +71,13 @@ int rdma_dev_open(const char *name, uint8_t port_num, struct rdma_dev *dev_out);
  * Thread: setup. */
 void rdma_dev_close(struct rdma_dev *dev);
 
+/* What a user does about a device that is gone: a context of it never works again, even if a device
+ * of the same name comes back, as on a DGX Spark when a cable is put back. */
+#define RDMA_GONE_TEXT "the device failed or was removed: restart this program when it is back"
+
 /* Purpose: reads the state of the port again.
  * Thread: setup.
- * Errors: -ENETDOWN with the state, if the port is not active. */
+ * Errors: -ENETDOWN with the state, if the port is not active; -EIO, -ENODEV the device is gone. */
 int rdma_dev_check_link(struct rdma_dev *dev);
 
 /* Returns: Mbit/s of the port as last read; 0 if the device reports an unknown code. Thread: any.

@@ -37,6 +37,8 @@ static int box_make(struct spw_xfer_conn *conn)
 	for (uint32_t i = 0; i < x->dev_cnt && !rc; i++) {
 		const struct rdma_dev *dev = &x->dev[i].rdma;
 
+		if (xfer_dev_is_gone(&x->dev[i]))
+			continue;
 		rc = rdma_mr_reg_bytes(dev, dev->pd, conn->box, XFER_BOX_IN_BYTES,
 				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 				       &conn->box_in[i]);

@@ -301,6 +301,8 @@ static void dev_turn(struct spw_xfer *x, uint32_t idx)
 	for (uint32_t i = 0; i < named.cnt; i++)
 		on_rail(x, idx, named.entry[i].qp, named.entry[i].what);
 	for (uint16_t i = 0; i < n; i++) {
+		if (event[i].kind == SPW_PORT_EVENT_DEVICE_GONE)
+			spw_warn("xfer: %s", event[i].text);
 		x->dev[idx].link_up = event[i].kind == SPW_PORT_EVENT_LINK_UP;
 		if (x->dev[idx].link_up)
 			on_link_up(x, idx);

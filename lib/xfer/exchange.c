@@ -24,6 +24,10 @@ static void list_ours(struct spw_xfer_conn *conn)
 	for (uint32_t i = 0; i < p->mine_cnt; i++) {
 		const struct xfer_dev *dev = &conn->x->dev[i];
 
+		if (xfer_dev_is_gone(dev)) {
+			p->mine[i] = (struct xfer_end){.mtu = dev->mtu}; /* without an address */
+			continue;
+		}
 		p->mine[i] = (struct xfer_end){.mtu = dev->mtu,
 					       .prefix = dev->prefix,
 					       .in_order = dev->in_order,

@@ -23,6 +23,8 @@ static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
 					.addr = (uintptr_t)req->addr,
 					.bytes = req->bytes};
 
+	if (xfer_dev_is_gone(dev))
+		return 0;
 	if (req->kind == SPW_XFER_DMABUF)
 		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, ACCESS_GPU, mr_out);
 	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, req->addr, req->bytes, ACCESS, mr_out);

@@ -142,7 +142,7 @@ static void grant(struct spw_xfer_conn *conn, struct spw_xfer_req *req, uint32_t
 				 .seq = spw_cpu_to_be32(seq),
 				 .generation = spw_cpu_to_be32(conn->rx_generation)};
 	for (uint32_t i = 0; p->mem && i < conn->x->dev_cnt; i++)
-		g->rkey[i] = spw_cpu_to_be32(p->mem->mr[i]->rkey);
+		g->rkey[i] = spw_cpu_to_be32(xfer_rkey(p->mem->mr[i]));
 	req->mem[part] = p->mem;
 	if (p->mem)
 		p->mem->user_cnt++;

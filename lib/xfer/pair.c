@@ -54,7 +54,10 @@ static uint32_t common_bits(const uint8_t a[16], const uint8_t b[16])
 
 enum xfer_pair_kind xfer_pair_kind(const struct xfer_end *a, const struct xfer_end *b)
 {
-	if (is_v4(a->gid) != is_v4(b->gid))
+	static const uint8_t gone[16];
+
+	if (is_v4(a->gid) != is_v4(b->gid) || !memcmp(a->gid, gone, sizeof(gone)) ||
+	    !memcmp(b->gid, gone, sizeof(gone)))
 		return XFER_PAIR_NEVER;
 	if (!a->prefix && !b->prefix)
 		return XFER_PAIR_BLIND;

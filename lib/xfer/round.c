@@ -240,6 +240,8 @@ static enum xfer_pair_kind best_kind(const struct xfer_pairs *p, uint32_t mine)
 
 static const char *why_left(const struct spw_xfer_conn *conn, uint32_t dev)
 {
+	if (xfer_dev_is_gone(&conn->x->dev[dev]))
+		return RDMA_GONE_TEXT;
 	switch (best_kind(&conn->pairs, dev)) {
 	case XFER_PAIR_NEVER:
 		return "the peer has no address of this kind";

@@ -26,6 +26,8 @@ static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void 
 					.addr = (uintptr_t)addr,
 					.bytes = bytes};
 
+	if (xfer_dev_is_gone(dev))
+		return 0;
 	if (mem->req.kind == SPW_XFER_DMABUF)
 		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, WINDOW_ACCESS, mr_out);
 	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, addr, bytes, WINDOW_ACCESS, mr_out);
@@ -62,7 +64,7 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
 	mem->user_cnt++;
 	for (uint32_t i = 0; i < conn->x->dev_cnt && !rc; i++) {
 		rc = reg(&conn->x->dev[i], mem, addr, bytes, &e->mr[i]);
-		f.window.rkey[i] = rc ? 0 : e->mr[i]->rkey;
+		f.window.rkey[i] = xfer_rkey(e->mr[i]);
 	}
 	if (rc) {
 		unexpose(conn, e);

@@ -74,7 +74,7 @@ enum xfer_reject { XFER_REJECT_KEY = 1, XFER_REJECT_RAILS };
 
 /* One device, as its owner describes it. */
 struct xfer_end {
-	uint8_t gid[16];
+	uint8_t gid[16];   /* zeros: it is gone, and its number stays */
 	uint16_t mtu;      /* 256 .. 4096, a power of 2 */
 	uint16_t prefix;   /* bits of gid that its subnet shares, 1 .. 128; 0: the address is
 			    * link-local, so it does not tell which cable leads to it */

@@ -546,6 +546,17 @@ void xfer_loop_close(struct xfer_dev *dev);
 
 /* ---- others ---- */
 
+/* What begins from now on does without a device that is gone; its keys are 0. */
+SPW_INLINE bool xfer_dev_is_gone(const struct xfer_dev *dev)
+{
+	return dev->rdma.gone;
+}
+
+SPW_INLINE uint32_t xfer_rkey(const struct ibv_mr *mr)
+{
+	return mr ? mr->rkey : 0;
+}
+
 /* find.c: the rails of this machine that hca admits, as conf.rails would name them. */
 int xfer_find(struct spw_xfer *x, const char *hca, char *rails_out, size_t bytes);
 /* One that cannot be a rail. */

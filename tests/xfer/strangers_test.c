@@ -254,28 +254,12 @@ static void an_offer_out_of_range_is_refused(void **state SPW_UNUSED)
 		struct xfer_frame f = offer_of(c);
 
 		greet(c);
-		switch (i) {
-		case 0:
-			f.offer.dev_cnt = 0;
-			break;
-		case 1:
-			f.offer.dev_cnt = SPW_XFER_RAIL_MAX + 1;
-			break;
-		case 2:
-			f.offer.end[0].mtu = 1500;
-			break;
-		case 3:
-			f.offer.end[0].prefix = 129;
-			break;
-		case 4:
-			f.offer.box_addr += 8;
-			break;
-		case 5:
-			f.offer.end[0].in_order = 2;
-			break;
-		default:
-			f.offer.box_addr = UINT64_MAX - 63;
-		}
+		f.offer.dev_cnt = i == 0 ? 0 : i == 1 ? SPW_XFER_RAIL_MAX + 1 : 1;
+		f.offer.end[0].mtu = i == 2 ? 1500 : 1024;
+		f.offer.end[0].prefix = i == 3 ? 129 : 0;
+		f.offer.end[0].in_order = i == 4 ? 2 : 0;
+		f.offer.box_addr += i == 5 ? 8 : 0;
+		f.offer.box_addr = i == 6 ? UINT64_MAX - 63 : f.offer.box_addr;
 		say(c, &f);
 		expect_line("does not speak this protocol");
 		spw_xfer_conn_close(c);
@@ -366,43 +350,41 @@ static void torn_frames_are_put_together(void **state SPW_UNUSED)
 
 static void rails_that_were_not_agreed_are_refused(void **state SPW_UNUSED)
 {
-	struct xfer_frame rail = {.type = XFER_FRAME_RAIL,
-				  .rail = {.life = 1, .qpn = 77, .psn = 88, .rail_cnt = 1}};
+	static const char place[] = "a frame that has no place here";
+	static const struct {
+		uint32_t rail, life, client_dev, peer_dev;
+		const char *line;
+	} wrong[] = {
+		{1, 1, 0, 0, "a malformed frame"},
+		{0, 1, 1, 0, place}, /* devices that neither side has listed */
+		{0, 1, 0, 2, place},
+		{0, 2, 0, 0, "a rail that is not being made"},
+	};
+	struct xfer_frame rail = {.type = XFER_FRAME_RAIL, .rail = {0, 1, 77, 88, 2, 0, 0}};
 	struct xfer_frame down = {.type = XFER_FRAME_DOWN, .down = {.life = 1, .generation = 1}};
 	struct xfer_frame window = {.type = XFER_FRAME_WINDOW, .window = {.bytes = 1}};
 	struct spw_xfer_conn *c = accepted();
 
 	memset(down.down.open, 0xff, sizeof(down.down.open));
-	rail.rail.rail = 1;
 	say(c, &rail);
-	expect_line("a malformed frame");
+	rail.rail.rail = 1; /* with the device of a rail that is being made */
+	say(c, &rail);
+	expect_line(place);
 	spw_xfer_conn_close(c);
-	rail.rail.rail = 0;
-	for (uint32_t i = 0; i < 2; i++) { /* a device that neither side has listed */
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(wrong); i++) {
 		c = accepted();
-		rail.rail.client_dev = i ? 0 : 1;
-		rail.rail.peer_dev = i ? 2 : 0;
+		rail.rail.rail = wrong[i].rail;
+		rail.rail.life = wrong[i].life;
+		rail.rail.rail_cnt = 1;
+		rail.rail.client_dev = wrong[i].client_dev;
+		rail.rail.peer_dev = wrong[i].peer_dev;
 		say(c, &rail);
-		expect_line("a frame that has no place here");
+		expect_line(wrong[i].line);
 		spw_xfer_conn_close(c);
 	}
-	c = accepted(); /* the device of a rail that is being made */
-	rail.rail.peer_dev = 0;
-	rail.rail.rail_cnt = 2;
-	say(c, &rail);
-	rail.rail.rail = 1;
-	say(c, &rail);
-	expect_line("a frame that has no place here");
-	spw_xfer_conn_close(c);
-	c = accepted();
-	rail.rail.rail = 0;
-	rail.rail.life = 2;
-	say(c, &rail);
-	expect_line("a rail that is not being made");
-	spw_xfer_conn_close(c);
 	c = accepted();
 	say(c, &down);
-	expect_line("a frame that has no place here");
+	expect_line(place);
 	spw_xfer_conn_close(c);
 	c = accepted();
 	say(c, &window);

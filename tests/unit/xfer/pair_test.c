@@ -105,6 +105,17 @@ static void by_subnet(void **state SPW_UNUSED)
 	}
 }
 
+/* A device that is gone keeps its number, and has no address. */
+static void one_is_gone(void **state SPW_UNUSED)
+{
+	struct xfer_pairs p = pairs_of("fd00:1::1/64 fd00:2::1/64", "fd00:1::2/64 fd00:2::2/64");
+
+	memset(p.theirs[0].gid, 0, sizeof(p.theirs[0].gid));
+	expect(&p, "-1");
+	p.routed = true;
+	expect(&p, "-1");
+}
+
 /* Ours 0 could be paired with both of theirs, ours 1 with the first only: none may be lost, however
  * near the first two are. */
 static void the_only_partner_is_kept(void **state SPW_UNUSED)
@@ -164,6 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_subnet),
+		cmocka_unit_test(one_is_gone),
 		cmocka_unit_test(the_only_partner_is_kept),
 		cmocka_unit_test(routed_only_if_asked),
 		cmocka_unit_test(by_trying),
