@@ -119,13 +119,32 @@ def pod_faults(pod):
             yield f"mounts {lost}, which is no volume"
 
 
+def network_faults(doc):
+    """Only the network for raw frames lets a pod take other addresses than its function's; the plugin's own defaults are the host's settings."""
+    spec = json.loads(doc["spec"]["config"]) if doc["kind"] == "NetworkAttachmentDefinition" else {key.lower(): value for key, value in doc["spec"].items()}
+    raw = doc["metadata"]["name"].endswith("-raw")
+    want = {"spoofchk": "off", "trust": "on"} if raw else {"spoofchk": "on", "trust": "off"}
+    yield from (f"{key} is {spec.get(key)}, not {value}" for key, value in want.items() if spec.get(key) != value)
+
+
+def attachment_faults(doc, pod):
+    """Who can send no raw frame needs no network for them."""
+    networks = json.loads(doc["metadata"].get("annotations", {}).get("k8s.v1.cni.cncf.io/networks", "[]"))
+    adds = {right for container in pod["containers"] for right in container.get("securityContext", {}).get("capabilities", {}).get("add", ())}
+    if any(network["name"].endswith("-raw") for network in networks) and "NET_RAW" not in adds:
+        yield "is on the network for raw frames without NET_RAW"
+
+
 def judge(docs):
     """A document that is not valid is not read any further."""
     found = by_kubernetes(docs)
     for i, doc in enumerate(docs):
         found[i] = found[i] or by_ours(doc)
         pod = None if found[i] else pod_of(doc)
-        found[i] += pod_faults(pod) if pod else []
+        if pod:
+            found[i] += [*pod_faults(pod), *attachment_faults(doc, pod)]
+        elif not found[i] and doc["kind"] in ("NetworkAttachmentDefinition", "SriovNetwork"):
+            found[i] += network_faults(doc)
     return found
 
 
@@ -192,6 +211,15 @@ def broken(doc):
         if at(doc, (*pod, "containers", 0, "name")).startswith("spinwire"):
             for how, path, value in (("parts of cores", ("limits", "cpu"), "2500m"), ("not Guaranteed", ("requests", "memory"), "512Mi")):
                 yield how, with_value(doc, (*pod, "containers", 0, "resources", *path), value)
+    if doc["kind"] == "SriovNetwork":
+        for key in ("trust", "spoofChk"):
+            yield f"{key} turned", with_value(doc, ("spec", key), {"on": "off", "off": "on"}[doc["spec"][key]])
+    if doc["kind"] == "NetworkAttachmentDefinition":
+        for key in ("trust", "spoofchk"):
+            config = json.loads(doc["spec"]["config"])
+            yield f"{key} turned", with_value(doc, ("spec", "config"), json.dumps({**config, key: {"on": "off", "off": "on"}[config[key]]}))
+    if doc["kind"] == "Pod" and "networks" in str(doc["metadata"].get("annotations")) and "add" not in str(at(doc, (*pod, "containers", 0, "securityContext"))):
+        yield "on the raw network", with_value(doc, ("metadata", "annotations"), {"k8s.v1.cni.cncf.io/networks": '[{"name": "connectx-raw"}]'})
     for path, text in [(("data", "config.json"), "isRdma"), (("spec", "config"), "spoofchk"), (("spec", "ipam"), "type")]:
         if path[-1] in doc.get(path[0], {}):
             yield f"{text} misspelt in {'.'.join(path)}", with_value(doc, path, at(doc, path).replace(f'"{text}"', f'"{text}x"'))
