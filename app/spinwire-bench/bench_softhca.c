@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app_tool.h"
 #include "base/spw_uid.h"
 #include "bench.h"
 #include "core_pair.h"
@@ -22,7 +23,7 @@
 #define RUNS_MAX 32u
 #define ARGS_MAX 48u
 
-static const char *with_softhca = "tools/with-softhca";
+static const char *with_softhca; /* the script */
 static char self[4096];
 static unsigned cable_no;
 
@@ -342,7 +343,9 @@ int spw_bench_softhca(int argc, char **argv, struct spw_bench_out *out)
 			return usage(o == 'h' ? 0 : 1);
 		}
 	}
-	if (!runs || access(with_softhca, X_OK))
+	if (!with_softhca)
+		with_softhca = app_tool_find("with-softhca", "with-softhca");
+	if (!runs)
 		return usage(1);
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	self[n > 0 ? n : 0] = '\0';

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "app_tool.h"
 #include "base/spw_err.h"
 #include "coll.h"
 #include "phy.h"
@@ -67,7 +68,7 @@ static int rank_start(struct perf_session *s, const char *rank, const char *host
 		return spw_err(ENOENT, "%s: %s", s->own.host, s->nccl.missing);
 	if (s->nccl.child.pid)
 		return 0;
-	argv[0] = perf_tool_find("spinwire-perf-collectives", "perf-collectives");
+	argv[0] = app_tool_find("spinwire-perf-collectives", "perf-collectives");
 	argv[1] = (char *)(uintptr_t)rank; /* execvp() does not change them */
 	argv[2] = (char *)(uintptr_t)host;
 	snprintf(text, sizeof(text), "%u", port);

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,23 +19,6 @@
 
 #define END_TURNS 50
 #define END_NS    20000000
-
-char *perf_tool_find(const char *installed, const char *in_tree)
-{
-	static char path[PATH_MAX];
-	char exe[PATH_MAX - 64];
-	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	exe[len > 0 ? len : 0] = '\0';
-	if (strrchr(exe, '/'))
-		*strrchr(exe, '/') = '\0';
-	snprintf(path, sizeof(path), "%s/%s", exe, installed);
-	if (access(path, X_OK))
-		snprintf(path, sizeof(path), "%s/../../../tools/%s", exe, in_tree);
-	if (access(path, X_OK))
-		snprintf(path, sizeof(path), "%s", installed);
-	return path;
-}
 
 /* Of a pipe that was not made both ends are -1. */
 static void close_pipe(const int end[2])

@@ -17,10 +17,6 @@ struct perf_child {
 	int in, out; /* its stdin, its stdout */
 };
 
-/* Purpose: finds a program of spinwire: beside this one where it is installed, in tools/ of a
- * source tree, else by PATH. Lifetime: until the next call. */
-char *perf_tool_find(const char *installed, const char *in_tree);
-
 /* Purpose: starts argv. It ends when its stdin does.
  * Errors: -EIO. */
 int perf_child_start(char *const *argv, struct perf_child *child_out);

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app_tool.h"
 #include "args.h"
 #include "base/spw_err.h"
 #include "child.h"
@@ -160,7 +161,7 @@ static int second_half(char **words, uint32_t cnt, char *host, const char *secre
 
 int perf_local(const struct perf_args *args, char **argv)
 {
-	char *tool = perf_tool_find("with-softhca", "with-softhca");
+	char *tool = app_tool_find("with-softhca", "with-softhca");
 	char self[PATH_MAX], cable[48], host[32], secret[SECRET_HEX];
 	char *words[WORD_MAX];
 	struct peer_secret unused;
@@ -192,7 +193,7 @@ int perf_local(const struct perf_args *args, char **argv)
 
 int perf_html(const char *json, const char *html)
 {
-	char *tool = perf_tool_find("spinwire-perf-report", "perf-report");
+	char *tool = app_tool_find("spinwire-perf-report", "perf-report");
 	int status;
 	pid_t child;
 
