@@ -97,8 +97,11 @@ bool spw_netdev_in_use(const char *name, char *why_out, size_t bytes)
 {
 	char pattern[64];
 	glob_t upper;
-	bool used = own_use(name, why_out, bytes);
+	bool used;
 
+	if (!strcmp(name, "lo")) /* has unreachable default routes, and no port can take it */
+		return false;
+	used = own_use(name, why_out, bytes);
 	snprintf(pattern, sizeof(pattern), "/sys/class/net/%.15s" UPPER "*", name);
 	if (used || glob(pattern, 0, NULL, &upper))
 		return used;

@@ -14,7 +14,8 @@ extern "C" {
 #endif
 
 /* Purpose: whether the kernel uses an interface, or one on top of it (bridge, bond, VLAN): it has
- *          the default route, or an address other than an IPv6 link-local one.
+ *          the default route, or an address other than an IPv6 link-local one. lo, which software
+ *          RDMA devices name, is in nobody's way.
  * Shape:   name as in "ip link"; why_out: up to 80 bytes, "eth0 has the default route".
  * Thread:  setup
  * Source:  proc_pid_net(5) route, ipv6_route; sysfs-class-net, upper_*. */
