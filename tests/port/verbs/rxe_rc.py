@@ -55,7 +55,7 @@ def guest_calls(folder, op, driver, port, deadline):
     host.wait_for(lambda: peers.listening(port), deadline)
     gen = ' '.join([GEN, '--lcores', '0@0,1@1', *EAL, 'gen', '--', '--port', spec('verbs', 'rxe0', op, f'connect=10.0.2.2:{port}'),
                     *PLAN, '--json', '/tmp/gen.json'])
-    raw = ' '.join([SPINWIRE, '--lcores', '0@0,1@1', *EAL, 'raw', '--', '--port', 'verbs:rxe0,mode=eth', '--seconds', '1'])
+    raw = ' '.join([SPINWIRE, '--lcores', '0@0,1@1', *EAL, 'raw', '--', '--port', 'verbs:rxe0,mode=eth,flow=all', '--seconds', '1'])
     other = raw.replace('verbs:rxe0', 'mlx5:rxe0')
     job = f'mkdir -p /var/run; {raw}; {other}; {gen}; s=$?; echo; echo JSON; cat /tmp/gen.json; echo; echo NOSJ; exit $s'
     vm = start_guest(folder, job)

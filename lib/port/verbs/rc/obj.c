@@ -89,6 +89,20 @@ static int make_qp(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 	return 0;
 }
 
+/* rdma_rxe keeps the route of an RC QP through RESET (Linux drivers/infiniband/sw/rxe/rxe_net.c,
+ * rxe_find_route: the dst of the QP's socket), so a QP that was connected to its own port sends to
+ * the loopback interface ever after. */
+int verbs_rc_qp_again(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+{
+	const int rc = ibv_destroy_qp(p->qp);
+
+	if (rc)
+		return spw_err(rc, "a QP that was connected to itself is not destroyed: %s",
+			       strerror(rc));
+	p->qp = p->rc->qp = NULL;
+	return make_qp(q, p);
+}
+
 /* Entries of a send queue: twice the credits, within SQ_MIN, SQ_MAX and the limit of the device. */
 static uint32_t sq_size(const struct verbs_rc_queue *q, uint32_t credits, uint32_t ring_size)
 {

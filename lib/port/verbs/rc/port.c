@@ -183,7 +183,7 @@ static int loop_end(struct verbs_rc_port *vp)
 		return 0;
 	rc = port_peer_loop_end(vp->conn, i, &vp->base.queue[i]);
 	vp->loop = 0;
-	return rc;
+	return rc ? rc : verbs_rc_qp_again(&vp->queue[i], vp->queue[i].peer);
 }
 
 /* Messages of RC have no frame header: head_out is zeros. */

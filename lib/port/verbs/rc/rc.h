@@ -158,6 +158,9 @@ uint16_t verbs_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt);
 /* Purpose: creates CQs, SRQ, QPs and tables of a queue. Errors: errno of the device, with a text;
  * the caller frees. */
 int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_conf *conf);
+/* Purpose: a new QP in place of one in RESET that was connected to its own port.
+ * Errors: errno of the device, with a text; the peer may be without a QP then. */
+int verbs_rc_qp_again(struct verbs_rc_queue *q, struct verbs_rc_peer *p);
 /* Purpose: destroys the QPs and returns every slot that is not lent to the pool; lent ones go to
  * the pool when they are released. */
 void verbs_rc_queue_unmake(struct verbs_rc_queue *q);
