@@ -32,6 +32,9 @@ struct peer_half {
 	bool used;
 };
 
+/* How long the last-WQE event of a QP with an SRQ is waited for. */
+#define PEER_LAST_WQE_MS 1000u
+
 /* Control's view of a peer. */
 struct peer_link {
 	struct spw_peer *peer;

@@ -34,7 +34,6 @@
 
 #define BACKOFF_MIN_MS 50u
 #define BACKOFF_MAX_MS 2000u
-#define LAST_WQE_MS    1000u
 
 void peer_link_report(struct peer_link *link, enum spw_port_event_kind kind, uint64_t outage_ns,
 		      const char *fmt, ...)
@@ -143,7 +142,7 @@ static void to_drain(struct peer_link *link, uint64_t now_ms)
 	link->abandoned = link->doomed = false;
 	peer_qp_error(link->peer->qp);
 	if (link->peer->qp->srq && !link->last_wqe)
-		link->last_wqe_ms = now_ms + LAST_WQE_MS;
+		link->last_wqe_ms = now_ms + PEER_LAST_WQE_MS;
 	else
 		pass(link, SPW_PEER_DRAIN);
 }

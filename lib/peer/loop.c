@@ -71,14 +71,18 @@ int spw_peer_conn_loop(struct spw_peer_conn *conn, uint32_t peer)
 	}
 }
 
-/* Without an SRQ the flush shows by itself when it is over. */
-static bool flush_is_reported(struct spw_peer_conn *conn, const struct peer_link *link)
+/* Without an SRQ the flush shows by itself when it is over. rdma_rxe reports no last WQE. */
+static bool flush_is_reported(struct spw_peer_conn *conn, struct peer_link *link)
 {
 	struct spw_port_event unused;
 
 	while (rdma_dev_events_read(conn->dev.rdma, peer_turn_async, conn, &unused, 1))
 		;
-	return !link->peer->qp->srq || link->last_wqe;
+	if (!link->peer->qp->srq || link->last_wqe)
+		return true;
+	if (!link->last_wqe_ms)
+		link->last_wqe_ms = rdma_ctl_now_ms() + PEER_LAST_WQE_MS;
+	return rdma_ctl_now_ms() >= link->last_wqe_ms;
 }
 
 /* Control's steps from DRAINED to DOWN, but all slots are wiped in one go: no other peer waits in
@@ -89,6 +93,7 @@ static void finish(struct spw_peer_conn *conn, struct peer_link *link)
 	while (!peer_link_wipe(link))
 		;
 	link->last_wqe = link->lost = link->doomed = false;
+	link->last_wqe_ms = 0;
 	memset(&conn->count, 0, sizeof(conn->count));
 	pass(link, SPW_PEER_DOWN);
 }
