@@ -43,8 +43,8 @@ static int box_make(struct spw_xfer_conn *conn)
 				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 				       &conn->box_in[i]);
 		rc = rc ? rc
-			: rdma_mr_reg_bytes(dev, dev->pd, conn->box->out, sizeof(conn->box->out), 0,
-					    &conn->box_out[i]);
+			: rdma_mr_reg_bytes(dev, dev->pd, conn->box->out, XFER_BOX_OUT_BYTES,
+					    IBV_ACCESS_LOCAL_WRITE, &conn->box_out[i]);
 	}
 	return rc;
 }

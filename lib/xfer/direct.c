@@ -5,7 +5,8 @@
  * polling read and write memory only. Every send WQE is one basic block of 64 bytes:
  *
  *   0        16        32
- *   control  remote    one data segment, or up to 28 bytes themselves (inline), or nothing
+ *   control  remote    one data segment, or up to 28 bytes themselves (inline), or nothing;
+ *                      of an atomic its operands, and at 48 a data segment
  *
  * Receives carry no scatter entry, so their WQEs are written once and posting moves only the
  * doorbell record. Sends and receives complete on one CQ, which nobody else uses.
@@ -17,9 +18,10 @@
 #include "rdma/spw_rdma_mlx5.h"
 #include "xfer/xfer.h"
 
-#define CTRL_BYTES  16u
-#define HEAD_BYTES  32u /* control and remote segment */
-#define INLINE_MARK (1u << 31)
+#define CTRL_BYTES   16u
+#define HEAD_BYTES   32u /* control and remote segment */
+#define ATOMIC_BYTES 16u
+#define INLINE_MARK  (1u << 31)
 
 /* ---- objects ---- */
 
@@ -105,6 +107,12 @@ SPW_INLINE uint8_t *sq_wqe(const struct xfer_direct *d, uint32_t pos)
 /* Returns: the WQE's size in units of 16 bytes. */
 SPW_INLINE uint32_t put_payload(uint8_t *at, const struct xfer_wr *wr)
 {
+	if (wr->op == XFER_OP_SWAP) {
+		spw_prm_wqe_atomic_set_swap_add(at, wr->swap);
+		spw_prm_wqe_atomic_set_compare(at, wr->compare);
+		mlx5_wqe_data_put(at + ATOMIC_BYTES, wr->laddr, wr->bytes, wr->lkey);
+		return (HEAD_BYTES + ATOMIC_BYTES) / 16 + 1;
+	}
 	if (!wr->bytes)
 		return HEAD_BYTES / 16;
 	if (!wr->in_wqe) {
@@ -122,6 +130,7 @@ static void direct_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 		[XFER_OP_WRITE] = SPW_PRM_OP_RDMA_WRITE,
 		[XFER_OP_WRITE_IMM] = SPW_PRM_OP_RDMA_WRITE_IMM,
 		[XFER_OP_READ] = SPW_PRM_OP_RDMA_READ,
+		[XFER_OP_SWAP] = SPW_PRM_OP_ATOMIC_CS,
 	};
 	const struct xfer_direct *d = &rail->direct;
 	uint8_t *wqe = sq_wqe(d, rail->sq_pi);

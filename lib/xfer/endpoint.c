@@ -92,8 +92,8 @@ static bool can_direct(const struct xfer_dev *dev)
 {
 	struct mlx5dv_context dv = {0};
 
-	return dev->in_order && !mlx5dv_query_device(dev->rdma.ctx, &dv) &&
-	       dv.flags & MLX5DV_CONTEXT_FLAGS_CQE_V1;
+	return mlx5dv_is_supported(dev->rdma.ctx->device) &&
+	       !mlx5dv_query_device(dev->rdma.ctx, &dv) && dv.flags & MLX5DV_CONTEXT_FLAGS_CQE_V1;
 }
 
 /* The endpoint has one thread, so all of its QPs on a device share a doorbell register of their
@@ -117,7 +117,7 @@ static void own_register(struct xfer_dev *dev)
 	dev->domain = dev->rdma.pd;
 }
 
-static int dev_open(const char *name, const char *gid, struct xfer_dev *dev)
+static int dev_open(const struct spw_xfer *x, const char *name, struct xfer_dev *dev)
 {
 	const bool plain = !strncmp(name, "verbs:", 6);
 	int rc = rdma_dev_open(name + (plain ? 6 : 0), 1, &dev->rdma);
@@ -125,7 +125,7 @@ static int dev_open(const char *name, const char *gid, struct xfer_dev *dev)
 	if (rc)
 		return rc;
 	rc = rdma_dev_check_link(&dev->rdma);
-	rc = rc ? rc : rdma_dev_gid(&dev->rdma, gid, &dev->gid);
+	rc = rc ? rc : rdma_dev_gid(&dev->rdma, x->conf.gid, &dev->gid);
 	if (rc) {
 		rdma_dev_close(&dev->rdma);
 		return rc;
@@ -135,11 +135,13 @@ static int dev_open(const char *name, const char *gid, struct xfer_dev *dev)
 	dev->read_max = (uint8_t)SPW_MAX(
 		1, SPW_MIN(dev->rdma.attr.orig_attr.max_qp_rd_atom, (int)XFER_READ_MAX));
 	dev->link_up = true;
-	/* A ConnectX writes a packet's bytes to the host in ascending order, and PCIe keeps that
-	 * order within a write (PCIe Base 2.4.3); perftest's ib_write_lat relies on both. */
-	dev->in_order = mlx5dv_is_supported(dev->rdma.ctx->device);
 	dev->direct = !plain && can_direct(dev);
 	own_register(dev);
+	dev->atomics = dev->rdma.attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
+	dev->in_order = xfer_loop_in_order(x, dev);
+	spw_info("xfer: %s %s the bytes of a WRITE in order: small puts to it are %s", name,
+		 dev->in_order ? "stores" : "does not promise to store",
+		 dev->in_order ? "one WRITE with their flag" : "a WRITE and an atomic");
 	return 0;
 }
 
@@ -177,7 +179,7 @@ static int devs_open(struct spw_xfer *x, const char *rails, bool found)
 		if (x->dev_cnt == SPW_XFER_RAIL_MAX)
 			return spw_err(EINVAL, "rails=%s names more than %u devices", rails,
 				       SPW_XFER_RAIL_MAX);
-		rc = dev_open(name, x->conf.gid, &x->dev[x->dev_cnt]);
+		rc = dev_open(x, name, &x->dev[x->dev_cnt]);
 		if (rc && found) {
 			xfer_leave_out(x, name, spw_err_text());
 			rc = 0;

@@ -6,18 +6,20 @@
  *
  *   send:  WRITE chunk ... WRITE chunk, then on each rail that was used
  *          WRITE_IMM of 0 bytes (FIN); with one chunk a rail, the chunks are the WRITE_IMMs
- *   put:   WRITE chunk ..., then on each rail that was used WRITE of its flag word; of a few bytes
- *          that end where the flag words begin both are one WRITE (joined)
+ *   put:   WRITE chunk ..., then on each rail that was used an atomic on its flag word: no other
+ *          message that a reader of memory sees comes after WRITEs (IBTA volume 1, o9-20). A few
+ *          bytes that end where the flag words begin are one WRITE with them (joined) if the
+ *          peer's device stores that in order
  *   get:   READ chunk ...
  *   recv:  WRITE_IMM of the grant into the sender's mailbox
  *
  * One doorbell per rail and turn. RC keeps the order of a QP, so what ends a message on a rail
- * arrives after its chunks on that rail.
+ * is executed after its chunks on that rail.
  *
  * What a put of 8 bytes waits for, from left to right; a joined one is a single WQE, which
  * BlueFlame takes to the card with the doorbell:
  *
- *   chunk, flag   put │ doorbell │ NIC reads 2 WQEs │ packet ─► bytes │ packet ─► flag │ poll
+ *   chunk, flag   put │ doorbell │ NIC reads 2 WQEs │ packet ─► bytes │ packet ─► swap │ poll
  *   joined        put │ WQE in the doorbell │ packet ─► bytes, flag │ poll
  */
 #include <string.h>
@@ -25,7 +27,6 @@
 #include "xfer/xfer.h"
 
 #define SIGNAL_BYTES 16384u /* chunks from here on have completions of their own */
-#define FLAG_BYTES   8u
 
 /* ---- one WQE ---- */
 
@@ -44,20 +45,6 @@ void xfer_rail_post(struct xfer_rail *rail, const struct xfer_wr *wr, const stru
 	rail->rang = false;
 	if (s->msg)
 		s->msg->open++;
-}
-
-/* Posts a WRITE of sent->value, which stays where it is until the doorbell. */
-static void post_value(struct xfer_rail *rail, uint64_t raddr, uint32_t rkey,
-		       const struct xfer_sent *sent)
-{
-	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
-				   .in_wqe = true,
-				   .bytes = FLAG_BYTES,
-				   .rkey = rkey,
-				   .laddr = (uintptr_t)&next_sent(rail)->value,
-				   .raddr = raddr};
-
-	xfer_rail_post(rail, &wr, sent);
 }
 
 /* Posts a WQE that carries bytes of a message. */
@@ -113,8 +100,7 @@ static struct xfer_imm fin_of(const struct spw_xfer_conn *conn, uint32_t slot, u
 				 .lap = xfer_lap_of(s->seq)};
 }
 
-/* Whether each of these rails has room for cnt WQEs. */
-static bool rails_have_room(const struct spw_xfer_conn *conn, uint8_t rails, uint32_t cnt)
+bool xfer_rails_have_room(const struct spw_xfer_conn *conn, uint8_t rails, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < conn->rail_cnt; i++)
 		if (rails >> i & 1u && xfer_rail_room(conn->rail[i]) < cnt)
@@ -122,16 +108,23 @@ static bool rails_have_room(const struct spw_xfer_conn *conn, uint8_t rails, uin
 	return true;
 }
 
+/* The value stays where it is until the doorbell. */
 static void post_size(struct xfer_rail *rail, struct xfer_msg *msg, uint32_t slot)
 {
-	const uint64_t raddr =
-		rail->conn->their_box + offsetof(struct xfer_box, size) + slot * sizeof(spw_be64);
 	const struct xfer_sent sent = {
 		.msg = msg,
 		.kind = XFER_SENT_SIZE,
 		.value = (SPW_FORCE uint64_t)spw_cpu_to_be64(rail->conn->tx[slot].bytes)};
+	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
+				   .in_wqe = true,
+				   .bytes = sizeof(spw_be64),
+				   .rkey = rail->theirs.rkey,
+				   .laddr = (uintptr_t)&next_sent(rail)->value,
+				   .raddr = rail->conn->their_box +
+					    offsetof(struct xfer_box, size) +
+					    slot * sizeof(spw_be64)};
 
-	post_value(rail, raddr, rail->theirs.rkey, &sent);
+	xfer_rail_post(rail, &wr, &sent);
 }
 
 /* FINs of a slot on these rails; msg may be done already (NULL). Returns: false: no room yet. */
@@ -141,7 +134,7 @@ static bool post_fins(struct spw_xfer_conn *conn, uint32_t slot, struct xfer_msg
 	const struct xfer_imm fin = fin_of(conn, slot, rails, false);
 	bool record = fin.size == XFER_SIZE_RECORD;
 
-	if (!rails_have_room(conn, rails, 2))
+	if (!xfer_rails_have_room(conn, rails, 2))
 		return false;
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
 		struct xfer_rail *rail = conn->rail[i];
@@ -158,21 +151,6 @@ static bool post_fins(struct spw_xfer_conn *conn, uint32_t slot, struct xfer_msg
 			post_size(rail, msg, slot);
 		record = false;
 		xfer_rail_post(rail, &wr, &sent);
-	}
-	return true;
-}
-
-static bool post_flags(struct spw_xfer_conn *conn, struct xfer_msg *msg, uint8_t rails)
-{
-	if (!rails_have_room(conn, rails, 1))
-		return false;
-	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
-		const struct xfer_sent sent = {
-			.msg = msg, .kind = XFER_SENT_FLAG, .value = msg->flag << 4 | rails};
-
-		if (rails >> i & 1u)
-			post_value(conn->rail[i], msg->flag_raddr + i * FLAG_BYTES,
-				   msg->rkey[conn->rail[i]->peer_idx], &sent);
 	}
 	return true;
 }
@@ -197,7 +175,7 @@ static bool post_end(struct spw_xfer_conn *conn, struct xfer_msg *msg)
 		conn->tx[msg->slot].state = XFER_TX_ENDED;
 		break;
 	case XFER_MSG_PUT:
-		if (msg->flag && !post_flags(conn, msg, end_rails(conn, msg)))
+		if (msg->flag && !xfer_flags_post(conn, msg, end_rails(conn, msg)))
 			return false;
 		break;
 	case XFER_MSG_GET:
@@ -247,7 +225,7 @@ static void post_joined(struct xfer_rail *rail, struct xfer_msg *msg)
 	const uint64_t word = msg->flag << 4 | 1u << rail->idx;
 	const struct xfer_wr wr = {.op = XFER_OP_WRITE,
 				   .in_wqe = true,
-				   .bytes = len + FLAG_BYTES,
+				   .bytes = len + XFER_FLAG_BYTES,
 				   .rkey = msg->rkey[rail->peer_idx],
 				   .laddr = (uintptr_t)msg->join,
 				   .raddr = msg->raddr};
@@ -256,6 +234,7 @@ static void post_joined(struct xfer_rail *rail, struct xfer_msg *msg)
 	memcpy(msg->join, (const void *)(uintptr_t)msg->laddr, len);
 	memcpy(msg->join + len, &word, sizeof(word));
 	post_bytes(rail, &wr, &sent);
+	xfer_flag_words(rail->conn, msg->flag_raddr)[rail->idx] = word;
 	msg->at = len;
 	msg->posted = true; /* without a stamp: it was just started */
 }

@@ -3,7 +3,8 @@
  *
  * Flush of GPU memory. What a NIC has written may still be on its way over PCIe when its completion
  * is read; a read of the same memory by the same NIC pushes it ahead. Each device has for that a QP
- * that is connected to itself, made when it is first needed.
+ * that is connected to itself, made when it is first needed. Another one of this kind, made when
+ * the device is opened, is asked for the order of bytes.
  *
  * A request remembers how many reads each device had been given; it is done when so many are.
  */
@@ -92,6 +93,17 @@ static int loop_make(const struct spw_xfer *x, struct xfer_dev *dev)
 	else
 		dev->loop = loop;
 	return rc;
+}
+
+bool xfer_loop_in_order(const struct spw_xfer *x, struct xfer_dev *dev)
+{
+	bool in_order;
+
+	if (loop_make(x, dev))
+		return false;
+	in_order = ibv_query_qp_data_in_order(dev->loop->qp, IBV_WR_RDMA_WRITE, 0);
+	xfer_loop_close(dev);
+	return in_order;
 }
 
 static void loop_poll(struct xfer_loop *loop)

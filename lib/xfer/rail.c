@@ -43,7 +43,8 @@ static struct peer_qp_path path_of(const struct xfer_rail *rail)
 		.rnr_retry = RNR_RETRY,
 		.min_rnr_timer = RNR_TIMER,
 		.rd_atomic = rail->dev->read_max,
-		.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+		.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			  (rail->dev->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0),
 		.mtu = (uint16_t)rail->stat.mtu,
 		.dest_qpn = rail->their_qpn,
 		.rq_psn = rail->their_psn,

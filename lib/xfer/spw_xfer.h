@@ -350,19 +350,26 @@ struct spw_xfer_access {
 };
 #define SPW_XFER_NO_FLAG UINT64_MAX
 
-/* A put of 1 .. SPW_XFER_JOIN_BYTES bytes out of the CPU's memory goes out with its flag as one
- * message, which saves the NICs at both ends half of their work, if the bytes end where the flag
- * words begin, those lie at an address of 64 * n + 32, and the peer's device is one that stores the
- * bytes of a line in order (ConnectX). Nothing else depends on it. */
+/* A put of 1 .. SPW_XFER_JOIN_BYTES bytes from CPU memory to CPU memory goes out with its flag as
+ * one message, which saves the NICs at both ends half of their work, if the bytes end where the
+ * flag words begin, those lie at an address of 64 * n + 32, and the peer's device stores the bytes
+ * of a WRITE in order, as ibv_query_qp_data_in_order(3) says: a ConnectX on x86 may, on aarch64
+ * none does. That answer is for a CPU that reads: a window whose flags a GPU polls has its data
+ * elsewhere. Nothing else depends on it. */
 #define SPW_XFER_JOIN_BYTES 20u
 
-/* Purpose: writes to the peer's window. Two puts under way may arrive in any order.
+/* Purpose: writes to the peer's window. Two puts under way may arrive in any order. That its bytes
+ *   are there is known to the peer by the put's flag only: to this side, a put that is done was
+ *   accepted by the peer's NIC.
  * Shape: within the window and within mem. If a rail fails the same bytes may be written again
  *   until the request is done; the peer therefore reads them, but does not write there.
  * Returns: 0; -EAGAIN: SPW_XFER_REQ_MAX puts and gets are under way.
  * Thread: owner.
  * Order: as spw_xfer_send; the flag's partner is spw_xfer_flag_seen.
- * Errors: -ERANGE outside of window or mem; -EINVAL; that of spw_xfer_conn_error. */
+ * Errors: -ERANGE outside of window or mem; -EINVAL; -EOPNOTSUPP it has a flag, and a rail of this
+ *   side has no atomics (-EREMOTEIO from spw_xfer_test: of the peer's); that of
+ * spw_xfer_conn_error.
+ */
 int spw_xfer_put(struct spw_xfer_conn *conn, const struct spw_xfer_access *access,
 		 struct spw_xfer_req **req_out);
 
@@ -372,8 +379,9 @@ int spw_xfer_put(struct spw_xfer_conn *conn, const struct spw_xfer_access *acces
 int spw_xfer_get(struct spw_xfer_conn *conn, const struct spw_xfer_access *access,
 		 struct spw_xfer_req **req_out);
 
-/* The flag words of a put: four little-endian 64-bit words, 32-byte aligned. Word i is written over
- * rail i, after all of the put's data that went over rail i:
+/* The flag words of a put: four little-endian 64-bit words, 32-byte aligned. Word i is swapped by
+ * an atomic over rail i, after all of the put's data that went over rail i. The first put to a
+ * place whose words are not 0 takes a round trip more, which finds out what they are:
  *
  *   bit 63 .. 4   the flag
  *   bit 3 .. 0    which rails carried the put; only those words are written
@@ -383,8 +391,9 @@ int spw_xfer_get(struct spw_xfer_conn *conn, const struct spw_xfer_access *acces
  *
  * Purpose: whether the put with this flag has arrived.
  * Shape: word is the address of the first of the four words, in memory that this CPU can read.
- * Order: [X1 acquire, pairs with the NIC writing a flag after the data of the same QP; in a joined
- *   put after the data of the same write, at lower addresses of the same line].
+ * Order: [X1 acquire, pairs with the NIC's atomic on the word, before which the WRITEs of the same
+ * QP are in memory (IBTA volume 1, o9-20); in a joined put with the NIC storing the bytes of one
+ *   WRITE in their order].
  * Thread: any. */
 SPW_INLINE bool spw_xfer_flag_seen(const uint64_t *word, uint64_t flag)
 {

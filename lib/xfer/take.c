@@ -44,6 +44,8 @@ static void acked(struct xfer_rail *rail, const struct xfer_sent *s)
 {
 	struct xfer_msg *msg = s->msg;
 
+	if (s->kind == XFER_SENT_FLAG && msg)
+		xfer_flag_acked(rail, s);
 	if (s->kind == XFER_SENT_CHUNK) {
 		rail->out_bytes -= s->len;
 		rail->stat.tx_bytes += s->len;

@@ -47,6 +47,7 @@ static void verbs_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 		[XFER_OP_WRITE] = IBV_WR_RDMA_WRITE,
 		[XFER_OP_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
 		[XFER_OP_READ] = IBV_WR_RDMA_READ,
+		[XFER_OP_SWAP] = IBV_WR_ATOMIC_CMP_AND_SWP,
 	};
 	struct xfer_plain *p = &rail->plain;
 	struct ibv_send_wr *to = &p->wr[p->cnt];
@@ -63,6 +64,12 @@ static void verbs_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 		.imm_data = (SPW_FORCE uint32_t)spw_cpu_to_be32(wr->imm),
 		.wr.rdma = {.remote_addr = wr->raddr, .rkey = wr->rkey},
 	};
+	if (wr->op == XFER_OP_SWAP) {
+		to->wr.atomic.remote_addr = wr->raddr;
+		to->wr.atomic.compare_add = wr->compare;
+		to->wr.atomic.swap = wr->swap;
+		to->wr.atomic.rkey = wr->rkey;
+	}
 	if (++p->cnt == XFER_POLL_MAX)
 		verbs_ring(rail);
 }

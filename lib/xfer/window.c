@@ -25,12 +25,13 @@ static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void 
 						  (uintptr_t)mem->req.addr,
 					.addr = (uintptr_t)addr,
 					.bytes = bytes};
+	const int access = WINDOW_ACCESS | (dev->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 
 	if (xfer_dev_is_gone(dev))
 		return 0;
 	if (mem->req.kind == SPW_XFER_DMABUF)
-		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, WINDOW_ACCESS, mr_out);
-	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, addr, bytes, WINDOW_ACCESS, mr_out);
+		return rdma_mr_reg_dmabuf(&dev->rdma, &buf, access, mr_out);
+	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, addr, bytes, access, mr_out);
 }
 
 static void unexpose(struct spw_xfer_conn *conn, struct xfer_exposed *e)
@@ -45,9 +46,11 @@ static void unexpose(struct spw_xfer_conn *conn, struct xfer_exposed *e)
 int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *addr,
 			   uint64_t bytes)
 {
-	struct xfer_frame f = {
-		.type = XFER_FRAME_WINDOW,
-		.window = {.idx = conn->exposed_cnt, .addr = (uintptr_t)addr, .bytes = bytes}};
+	struct xfer_frame f = {.type = XFER_FRAME_WINDOW,
+			       .window = {.idx = conn->exposed_cnt,
+					  .is_host = mem && mem->req.kind == SPW_XFER_HOST,
+					  .addr = (uintptr_t)addr,
+					  .bytes = bytes}};
 	struct xfer_exposed *e;
 	int rc = xfer_conn_usable(conn);
 
@@ -94,6 +97,7 @@ void xfer_window_heard(struct spw_xfer_conn *conn, const struct xfer_frame *fram
 	}
 	w->conn = conn;
 	w->known = true;
+	w->is_host = frame->window.is_host;
 	w->addr = frame->window.addr;
 	w->bytes = frame->window.bytes;
 	memcpy(w->rkey, frame->window.rkey, sizeof(w->rkey));
@@ -122,6 +126,16 @@ uint64_t spw_xfer_window_bytes(const struct spw_xfer_window *window)
 }
 
 /* ---- put and get ---- */
+
+static int check_atomics(const struct spw_xfer_conn *conn)
+{
+	for (uint32_t i = 0; i < conn->rail_cnt; i++)
+		if (!conn->rail[i]->dev->atomics)
+			return spw_err(EOPNOTSUPP,
+				       "%s has no atomics, which flags need: use rails that have",
+				       conn->rail[i]->dev->rdma.name);
+	return 0;
+}
 
 static int check_flag(const struct spw_xfer_access *a)
 {
@@ -152,17 +166,22 @@ static int check(const struct spw_xfer_conn *conn, const struct spw_xfer_access 
 			     (unsigned long long)a->window->bytes);
 	if (rc || a->flag_offset == SPW_XFER_NO_FLAG)
 		return rc;
-	return put ? check_flag(a) : spw_err(EINVAL, "a get has no flag");
+	if (!put)
+		return spw_err(EINVAL, "a get has no flag");
+	rc = check_flag(a);
+	return rc ? rc : check_atomics(conn);
 }
 
 /* Whether the bytes and the first flag word may be one WRITE: the peer's device stores them in this
- * order, and nothing splits a line of 64 bytes. */
+ * order (ibv_query_qp_data_in_order(3), which speaks of what a CPU reads), and they are within one
+ * line of 64 bytes. */
 static bool joins(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a)
 {
 	return a->bytes && a->bytes <= SPW_XFER_JOIN_BYTES &&
 	       a->offset + a->bytes == a->flag_offset &&
 	       (a->window->addr + a->flag_offset) % LINE_BYTES == LINE_BYTES / 2 &&
-	       a->mem->req.kind == SPW_XFER_HOST && conn->rail[0]->theirs.in_order;
+	       a->mem->req.kind == SPW_XFER_HOST && a->window->is_host &&
+	       conn->rail[0]->theirs.in_order;
 }
 
 static int start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bool put,

@@ -98,6 +98,7 @@ static void fields(struct cursor *c, struct xfer_frame *f)
 		break;
 	case XFER_FRAME_WINDOW:
 		u32(c, &f->window.idx);
+		u32(c, &f->window.is_host);
 		u64(c, &f->window.addr);
 		u64(c, &f->window.bytes);
 		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
@@ -119,7 +120,7 @@ static size_t plain_bytes(unsigned type)
 		[XFER_FRAME_REJECT] = 4,
 		[XFER_FRAME_RAIL] = 28,
 		[XFER_FRAME_DOWN] = 12 + XFER_SLOT_CNT * 4,
-		[XFER_FRAME_WINDOW] = 20 + SPW_XFER_RAIL_MAX * 4,
+		[XFER_FRAME_WINDOW] = 24 + SPW_XFER_RAIL_MAX * 4,
 	};
 
 	return type < XFER_FRAME_CNT && body[type] ? XFER_HEAD_BYTES + body[type] : 0;
@@ -208,7 +209,7 @@ static bool is_sound(const struct xfer_frame *f)
 				return false;
 		return f->down.rail < SPW_XFER_RAIL_MAX;
 	case XFER_FRAME_WINDOW:
-		return f->window.idx < SPW_XFER_WINDOW_MAX &&
+		return f->window.idx < SPW_XFER_WINDOW_MAX && f->window.is_host <= 1 &&
 		       spw_in_range(f->window.bytes, 1, SPW_XFER_BYTES_MAX) &&
 		       f->window.addr <= UINT64_MAX - f->window.bytes;
 	default:

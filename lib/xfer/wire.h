@@ -78,8 +78,8 @@ struct xfer_end {
 	uint16_t mtu;      /* 256 .. 4096, a power of 2 */
 	uint16_t prefix;   /* bits of gid that its subnet shares, 1 .. 128; 0: the address is
 			    * link-local, so it does not tell which cable leads to it */
-	uint16_t in_order; /* 1: its device stores the bytes of a WRITE within one line of 64
-			    * bytes in the order of their addresses; 0: unknown */
+	uint16_t in_order; /* 1: its device stores the bytes of a WRITE in the order of their
+			    * addresses, as CPUs find them; 0: unknown */
 	uint32_t rkey;     /* of this side's mailbox, over this device */
 };
 
@@ -110,6 +110,7 @@ struct xfer_frame {
 		} down;
 		struct {
 			uint32_t idx;
+			uint32_t is_host; /* 1: memory that CPUs poll; 0: a GPU's */
 			uint64_t addr, bytes;
 			uint32_t rkey[SPW_XFER_RAIL_MAX]; /* by device of its owner */
 		} window;

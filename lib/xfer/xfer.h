@@ -13,7 +13,8 @@
  *   verbs.c, direct.c   post and poll, in plain and in direct verbs
  *   engine.c    posts chunks and ends   share.c   which rail gets how much
  *   take.c      completions             fail.c    a rail failed
- *   message.c   send, recv, test     window.c  put, get      flush.c   stat.c
+ *   message.c   send, recv, test     window.c  put, get      flag.c    flags of puts
+ *   flush.c   stat.c
  *
  * Thread of all functions: the endpoint's owner. resolve.c starts threads that touch nothing else.
  */
@@ -23,6 +24,7 @@
 #include "base/spw_log.h"
 #include "rdma/spw_rdma.h"
 #include "peer/spw_peer_qp.h"
+#include "xfer/flag.h"
 #include "xfer/list.h"
 #include "xfer/pair.h"
 #include "xfer/wire.h"
@@ -62,6 +64,7 @@ struct xfer_dev {
 	uint8_t read_max;
 	bool direct;
 	bool in_order; /* struct xfer_end */
+	bool atomics;
 	bool link_up;
 	struct ibv_td
 		*td; /* direct: one doorbell register for all QPs of the endpoint; NULL: none */
@@ -109,7 +112,12 @@ struct spw_xfer_listener {
 
 /* ---- rails ---- */
 
-enum xfer_op { XFER_OP_WRITE, XFER_OP_WRITE_IMM, XFER_OP_READ };
+enum xfer_op {
+	XFER_OP_WRITE,
+	XFER_OP_WRITE_IMM,
+	XFER_OP_READ,
+	XFER_OP_SWAP, /* of 8 bytes, if they are `compare`; what they were goes to laddr */
+};
 
 /* One send WQE. */
 struct xfer_wr {
@@ -118,6 +126,7 @@ struct xfer_wr {
 	bool in_wqe; /* the bytes are copied into the WQE: at most XFER_INLINE_MAX */
 	uint32_t bytes, lkey, rkey, imm;
 	uint64_t laddr, raddr;
+	uint64_t compare, swap;
 };
 
 /* One completion. */
@@ -155,6 +164,7 @@ struct xfer_sent {
 	struct xfer_msg *msg; /* NULL: of none, or of one that was freed */
 	uint64_t offset;      /* of a chunk in its message */
 	uint64_t value;       /* what a flag or a size record writes */
+	uint64_t compare;     /* what the flag's word was taken to hold */
 	uint32_t len;
 	uint8_t kind, slot;
 };
@@ -239,8 +249,9 @@ struct xfer_msg {
 	uint64_t laddr, raddr, bytes, at; /* at: posted up to here */
 	uint32_t rkey[SPW_XFER_RAIL_MAX]; /* by device of the peer, as all keys of it */
 	uint32_t tag;
-	uint64_t flag, flag_raddr;     /* PUT; flag 0: none */
-	uint8_t join[XFER_INLINE_MAX]; /* both, until the doorbell */
+	uint64_t flag, flag_raddr;       /* PUT; flag 0: none */
+	uint64_t was[SPW_XFER_RAIL_MAX]; /* what its words are taken to hold */
+	uint8_t join[XFER_INLINE_MAX];   /* both, until the doorbell */
 };
 
 struct xfer_orphan {
@@ -296,12 +307,15 @@ struct xfer_box {
 	struct xfer_grant in[XFER_SLOT_CNT];  /* the peer's grants */
 	spw_be64 size[XFER_SLOT_CNT];         /* lengths of messages to us */
 	struct xfer_grant out[XFER_SLOT_CNT]; /* our grants: written from here */
+	/* What our atomics found, by place in the send queue. */
+	uint64_t found[SPW_XFER_RAIL_MAX][XFER_SQ_CNT];
 };
-#define XFER_BOX_IN_BYTES offsetof(struct xfer_box, out)
+#define XFER_BOX_IN_BYTES  offsetof(struct xfer_box, out)
+#define XFER_BOX_OUT_BYTES (sizeof(struct xfer_box) - XFER_BOX_IN_BYTES)
 
 struct spw_xfer_window {
 	struct spw_xfer_conn *conn;
-	bool known;
+	bool known, is_host;
 	uint64_t addr, bytes;
 	uint32_t rkey[SPW_XFER_RAIL_MAX];
 };
@@ -376,6 +390,7 @@ struct spw_xfer_conn {
 	uint32_t orphan_ci, orphan_pi;
 	/* windows */
 	struct spw_xfer_window window[SPW_XFER_WINDOW_MAX];
+	struct xfer_place place[1u << XFER_PLACE_LOG2]; /* by a hash of raddr */
 	struct xfer_exposed exposed[SPW_XFER_WINDOW_MAX];
 	uint32_t exposed_cnt;
 	/* set up */
@@ -482,6 +497,8 @@ void xfer_msg_check(struct xfer_msg *msg);
 void xfer_engine_pump(struct spw_xfer_conn *conn);
 /* Accepts grants that arrived, in order, and gives them to sends that wait. */
 void xfer_engine_match(struct spw_xfer_conn *conn);
+/* Whether each of these rails has room for cnt WQEs. */
+bool xfer_rails_have_room(const struct spw_xfer_conn *conn, uint8_t rails, uint32_t cnt);
 /* Posts one WQE and records it. */
 void xfer_rail_post(struct xfer_rail *rail, const struct xfer_wr *wr, const struct xfer_sent *sent);
 /* One turn of a connection's data path. Returns: completions. */
@@ -543,6 +560,9 @@ int xfer_conn_usable(const struct spw_xfer_conn *conn);
 /* Whether its reads are done. */
 void xfer_flush_check(struct spw_xfer_req *req);
 void xfer_loop_close(struct xfer_dev *dev);
+/* Whether the QPs of a device store the bytes of a WRITE in the order of their addresses, as far as
+ * a CPU can tell. Only a QP in RTS can be asked: one that is connected to itself. */
+bool xfer_loop_in_order(const struct spw_xfer *x, struct xfer_dev *dev);
 
 /* ---- others ---- */
 

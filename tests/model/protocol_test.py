@@ -328,7 +328,7 @@ def capture_stop(o):
 # ---- collectives ---------------------------------------------------------------------------------------------
 
 def coll_arrival(o):
-    """A peer's NIC writes the contribution, then its flag; the executor that has seen the flag reads head and data."""
+    """A peer's NIC writes the contribution, then its flag, by an atomic; the executor that has seen the flag reads both."""
     @device
     def nic(t):
         t.store("data", 1)

@@ -6,11 +6,14 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "xfer/xfer.h"
 #include "xfer_kit.h"
 
-#define BUF    (8u << 20)
-#define WINDOW (4u << 20)
+#define BUF      (8u << 20)
+#define WINDOW   (4u << 20)
+#define FLAGS_AT (3u << 20) /* of many puts at once */
 
 static const char *rails_a = "mlx5_0", *rails_b = "mlx5_1";
 static struct kit k;
@@ -81,19 +84,20 @@ static void a_put_arrives_before_its_flag(void **state SPW_UNUSED)
 	}
 }
 
-/* Requests to write that b's devices have received. Returns: false: not all of them count it; the
- * kernel's soft-RoCE, which may be a rail here, does not. */
-static bool writes(uint64_t *sum_out)
+/* Requests to write, and atomics, that b's devices have received. Returns: false: not all of them
+ * count them; the kernel's soft-RoCE, which may be a rail here, does not. */
+static bool requests(uint64_t *sum_out)
 {
+	static const char *const name[] = {"rx_write_requests", "rx_atomic_requests"};
 	uint64_t n;
 
 	*sum_out = 0;
-	for (uint32_t i = 1; i < 4; i += 2) {
+	for (uint32_t i = 0; i < 4; i++) {
 		char path[128];
 		FILE *file;
 
-		snprintf(path, sizeof(path),
-			 "/sys/class/infiniband/mlx5_%u/ports/1/hw_counters/rx_write_requests", i);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/mlx5_%u/ports/1/hw_counters/%s",
+			 i & 1u ? 1u : 3u, name[i / 2]);
 		file = fopen(path, "r");
 		if (!file)
 			return false;
@@ -104,31 +108,74 @@ static bool writes(uint64_t *sum_out)
 	return true;
 }
 
+static void put_and_look(uint64_t at, uint64_t bytes, uint64_t flag)
+{
+	const uint64_t *flags = (const uint64_t *)(void *)(k.buf_b + at);
+	const uint64_t end = kit_now_ms() + KIT_WAIT_MS;
+	struct spw_xfer_access a = access_at(at - bytes, bytes);
+	struct spw_xfer_req *req;
+
+	a.flag_offset = at;
+	a.flag = flag;
+	kit_fill(k.buf_a, bytes, flag);
+	assert_int_equal(spw_xfer_put(k.ab, &a, &req), 0);
+	while (!spw_xfer_flag_seen(flags, flag)) {
+		assert_true(kit_now_ms() < end);
+		spw_xfer_progress(k.a);
+	}
+	kit_expect_bytes(k.buf_b + at - bytes, bytes, flag);
+	kit_done(&k, req);
+}
+
 /* Lengths around those that are joined, which end where their flag words begin: at the second half
  * of a line, and at a line's beginning. */
 static void a_small_put_and_its_flag_are_one_message(void **state SPW_UNUSED)
 {
-	struct spw_xfer_req *req;
+	const bool in_order = k.ab->rail[0]->theirs.in_order;
+	uint64_t before, after;
+	const bool counted = requests(&before);
 
+#if defined(__x86_64__)
+	if (counted && !getenv("SPW_TEST_ADVERSARY"))
+		assert_true(in_order);
+#endif
 	for (uint64_t i = 0; i < 2 * 24; i++) {
-		const uint64_t bytes = i / 2, at = 4096 + (i % 2 ? 64 : 32);
-		const uint64_t *flags = (const uint64_t *)(void *)(k.buf_b + at);
-		const bool joined = spw_in_range(bytes, 1, SPW_XFER_JOIN_BYTES) && i % 2 == 0;
-		const uint64_t end = kit_now_ms() + KIT_WAIT_MS;
-		uint64_t before, after;
-		const bool counted = writes(&before);
-		struct spw_xfer_access a = access_at(at - bytes, bytes);
+		const uint64_t bytes = i % 24, at = 4096 + (i < 24 ? 32 : 1024);
+		const bool joined = in_order && spw_in_range(bytes, 1, SPW_XFER_JOIN_BYTES) &&
+				    i < 24;
 
-		a.flag_offset = at;
-		a.flag = 1 + i;
-		kit_fill(k.buf_a, bytes, i);
-		assert_int_equal(spw_xfer_put(k.ab, &a, &req), 0);
-		while (!spw_xfer_flag_seen(flags, a.flag))
-			assert_true(kit_now_ms() < end);
-		kit_expect_bytes(k.buf_b + at - bytes, bytes, i);
-		kit_done(&k, req);
-		if (counted && writes(&after))
+		requests(&before);
+		put_and_look(at, bytes, 1 + i);
+		if (counted && requests(&after))
 			assert_int_equal(after - before, joined || !bytes ? 1 : 2);
+	}
+}
+
+/* Words that this side did not write, and places in turn: each put finds out what there is. */
+static void flags_replace_what_their_words_hold(void **state SPW_UNUSED)
+{
+	memset(k.buf_b + 4096, 0x5a, 4096);
+	for (uint64_t i = 0; i < 60; i++)
+		put_and_look(4096 + 1024 * (i % 3), 8 + i, 1 + i);
+}
+
+/* Many puts to one place: the last flag stays. */
+static void flags_of_one_place_follow_each_other(void **state SPW_UNUSED)
+{
+	struct spw_xfer_req *req[SPW_XFER_REQ_MAX];
+
+	memset(k.buf_b + 4096, 0x5a, 32);
+	for (uint32_t lap = 0; lap < 20; lap++) {
+		for (uint32_t i = 0; i < SPW_XFER_REQ_MAX; i++) {
+			struct spw_xfer_access a = access_at(8192 + i * 64ull, 64);
+
+			a.flag_offset = 4096;
+			a.flag = 1 + lap * SPW_XFER_REQ_MAX + i;
+			assert_int_equal(spw_xfer_put(k.ab, &a, &req[i]), 0);
+		}
+		for (uint32_t i = 0; i < SPW_XFER_REQ_MAX; i++)
+			kit_done(&k, req[i]);
+		put_and_look(4096, 64, 1u << 20 | lap);
 	}
 }
 
@@ -141,6 +188,8 @@ static void many_puts_and_gets_are_under_way(void **state SPW_UNUSED)
 			struct spw_xfer_access a = access_at(i * 40000ull, 39999 - lap);
 
 			a.addr = k.buf_a + i * 40000;
+			a.flag_offset = FLAGS_AT + i * 64ull;
+			a.flag = 1 + lap;
 			kit_fill(a.addr, a.bytes, lap + i);
 			assert_int_equal(spw_xfer_put(k.ab, &a, &req[i]), 0);
 		}
@@ -152,6 +201,8 @@ static void many_puts_and_gets_are_under_way(void **state SPW_UNUSED)
 		for (uint32_t i = 0; i < SPW_XFER_REQ_MAX; i++) {
 			struct spw_xfer_access a = access_at(i * 40000ull, 39999 - lap);
 
+			assert_true(spw_xfer_flag_seen(
+				(const uint64_t *)(void *)(k.buf_b + FLAGS_AT + i * 64), 1 + lap));
 			kit_expect_bytes(k.buf_b + i * 40000, a.bytes, lap + i);
 			a.addr = k.buf_a + (4u << 20) + i * 40000;
 			memset(a.addr, 0, a.bytes);
@@ -235,6 +286,8 @@ int main(int argc, char **argv)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_kit, close_kit)
 		CASE(a_put_arrives_before_its_flag),
 		CASE(a_small_put_and_its_flag_are_one_message),
+		CASE(flags_replace_what_their_words_hold),
+		CASE(flags_of_one_place_follow_each_other),
 		CASE(many_puts_and_gets_are_under_way),
 		CASE(a_get_brings_every_length),
 		CASE(nothing_goes_beyond_a_window),

@@ -21,6 +21,7 @@
 
 #define PIECE_MIN   8u /* an aligned word is whole on every bus and CPU */
 #define PIECE_SIZES 5u /* 8 .. 128 */
+#define HELD_MAX    128u
 
 struct held {
 	struct held *next;
@@ -33,6 +34,7 @@ struct adv_writes {
 	uint64_t rng;
 	uint64_t due; /* late-writes: until this round the WRITE at work is held back */
 	struct held *first, **end;
+	uint32_t held_cnt;
 	struct held *placed; /* freed by the next: a fault may leave the round in between */
 };
 
@@ -69,6 +71,7 @@ static void place(struct nic_qp *q, struct held **at)
 			 : NULL;
 
 	*at = h->next;
+	w->held_cnt--;
 	if (!h->next)
 		w->end = at;
 	free(w->placed);
@@ -113,11 +116,11 @@ static bool overlaps(const struct adv_writes *w, uint64_t va, uint32_t bytes)
 	return false;
 }
 
-/* Returns: false: there is no memory. */
+/* Returns: false: enough is held back, or there is no memory. */
 static bool hold(struct nic_qp *q, uint64_t va, const uint8_t *from, uint32_t bytes, uint64_t due)
 {
 	struct adv_writes *w = q->adv_writes;
-	struct held *h = malloc(sizeof(*h) + bytes);
+	struct held *h = w->held_cnt < HELD_MAX ? malloc(sizeof(*h) + bytes) : NULL;
 
 	if (!h)
 		return false;
@@ -129,6 +132,7 @@ static bool hold(struct nic_qp *q, uint64_t va, const uint8_t *from, uint32_t by
 	memcpy(h->data, from, bytes);
 	*w->end = h;
 	w->end = &h->next;
+	w->held_cnt++;
 	return true;
 }
 
@@ -149,7 +153,11 @@ void adv_write(struct nic_qp *q, uint8_t *to, const uint8_t *from, uint32_t byte
 		const uint64_t due = splits ? SPW_MAX(w->due, later(adv, w)) : w->due;
 
 		n = splits ? SPW_MIN(bytes, size - ((uint32_t)(uintptr_t)to & (size - 1))) : bytes;
-		if (due <= adv->round || !hold(q, va, from, n, due))
-			resp_place(q->nd, to, from, n);
+		if (due > adv->round) {
+			if (hold(q, va, from, n, due))
+				continue;
+			adv_writes_settle(q); /* what is behind it may not be in front */
+		}
+		resp_place(q->nd, to, from, n);
 	}
 }

@@ -150,6 +150,8 @@ static void nic_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 		abort();
 	if (wr->raddr + wr->bytes < wr->raddr)
 		abort();
+	if (wr->op == XFER_OP_SWAP) /* every second one finds something else */
+		*(uint64_t *)(uintptr_t)wr->laddr = wr->compare + n->pi % 2;
 	n->pi++;
 }
 

@@ -27,7 +27,7 @@ bool nic_may_read(uint64_t addr, uint32_t bytes, uint32_t lkey, bool in_wqe)
 	if (addr >= (uintptr_t)world_buf &&
 	    addr + bytes <= (uintptr_t)world_buf + sizeof(world_buf))
 		return in_wqe || lkey;
-	if (addr >= out && addr + bytes <= out + sizeof(conn->box->out))
+	if (addr >= out && addr + bytes <= out + XFER_BOX_OUT_BYTES)
 		return lkey;
 	return in_wqe; /* a flag or a size record */
 }
@@ -62,6 +62,7 @@ void world_open(uint32_t rails, bool secret)
 		x.dev[i].prefix = 120;
 		x.dev[i].link_up = true;
 		x.dev[i].direct = i % 2;
+		x.dev[i].atomics = true;
 	}
 	listener = (struct spw_xfer_listener){.x = &x};
 	if (spw_xfer_mem_reg(&x, &req, &mem))

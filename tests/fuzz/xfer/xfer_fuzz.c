@@ -83,6 +83,7 @@ static void any_frame(void)
 		break;
 	case XFER_FRAME_WINDOW:
 		f.window.idx = take(1) % 66;
+		f.window.is_host = f.window.idx & 1u;
 		f.window.addr = number();
 		f.window.bytes = number();
 		break;
