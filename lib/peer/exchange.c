@@ -121,13 +121,13 @@ void peer_exchange_accept(struct peer_exchange *x, const struct peer_params *our
 static enum peer_refused refused_of(unsigned reason)
 {
 	static const enum peer_refused why[] = {
-		[PEER_REJECT_MTU] = PEER_REFUSED_mtu,   [PEER_REJECT_OP] = PEER_REFUSED_op,
-		[PEER_REJECT_RING] = PEER_REFUSED_ring, [PEER_REJECT_FULL] = PEER_REFUSED_full,
-		[PEER_REJECT_GID] = PEER_REFUSED_gid,   [PEER_REJECT_HOST] = PEER_REFUSED_host,
+		[PEER_REJECT_OP] = PEER_REFUSED_op,     [PEER_REJECT_RING] = PEER_REFUSED_ring,
+		[PEER_REJECT_FULL] = PEER_REFUSED_full, [PEER_REJECT_GID] = PEER_REFUSED_gid,
+		[PEER_REJECT_HOST] = PEER_REFUSED_host,
 	};
 
-	return reason >= PEER_REJECT_MTU && reason <= PEER_REJECT_HOST ? why[reason]
-								       : PEER_REFUSED_malformed;
+	return reason >= PEER_REJECT_OP && reason <= PEER_REJECT_HOST ? why[reason]
+								      : PEER_REFUSED_malformed;
 }
 
 void peer_exchange_reject(struct peer_exchange *x, enum peer_reject reason, uint32_t ours)
@@ -294,10 +294,6 @@ enum peer_turn peer_exchange_step(struct peer_exchange *x, uint64_t now_ms)
 enum peer_reject peer_exchange_fit(const struct peer_params *ours, const struct peer_params *theirs,
 				   uint32_t *value_out)
 {
-	if (ours->mtu != theirs->mtu) {
-		*value_out = ours->mtu;
-		return PEER_REJECT_MTU;
-	}
 	if (ours->op != theirs->op) {
 		*value_out = ours->op;
 		return PEER_REJECT_OP;

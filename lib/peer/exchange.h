@@ -37,7 +37,6 @@ enum peer_turn {
 	X(version, "it speaks another version")                                    \
 	X(secret, "it does not know the secret")                                   \
 	X(timeout, "it took too long")                                             \
-	X(mtu, "path MTUs differ: set mtu= on both sides")                         \
 	X(op, "one side wants op=send, the other op=write")                        \
 	X(ring, "its ring cannot take our grants: set credits=")                   \
 	X(full, "there is no room for another peer: raise peer_max=")              \

@@ -12,7 +12,7 @@
  *   peer_hello_parse   the whole message: every field in its range, every reserved bit 0
  *   exchange.c         the MAC. It comes after the parser, which therefore runs on the bytes of
  *                      strangers and must be safe for any input.
- *   turn.c             what depends on this side: GID, room, MTU, op, ring (peer_exchange_fit)
+ *   turn.c             what depends on this side: GID, room, op, ring (peer_exchange_fit)
  *
  * Fields are read byte by byte: the layout of a C struct never travels, and no alignment is
  * assumed.

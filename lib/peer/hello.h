@@ -52,8 +52,7 @@ enum peer_msg_type {
 
 /* Why a server rejects an offer; the comment is what `value` carries. */
 enum peer_reject {
-	PEER_REJECT_MTU = 1,
-	PEER_REJECT_OP,
+	PEER_REJECT_OP = 2,
 	PEER_REJECT_RING,
 	PEER_REJECT_FULL,
 	PEER_REJECT_GID,
@@ -64,7 +63,7 @@ enum peer_reject {
 struct peer_params {
 	uint32_t qpn, psn; /* 24 bits each */
 	uint8_t gid[16];
-	uint16_t mtu;         /* path MTU in bytes */
+	uint16_t mtu;         /* path MTU in bytes; the smaller one of both sides holds */
 	uint8_t op;           /* enum spw_peer_op, of both directions */
 	uint8_t reserved;     /* 0 */
 	uint32_t credit_cnt;  /* 1 .. SPW_PEER_CREDIT_MAX; also the credits to start with */

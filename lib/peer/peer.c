@@ -223,7 +223,7 @@ struct peer_qp_path peer_link_path(const struct peer_link *link, const struct pe
 	};
 
 	if (theirs) {
-		path.mtu = theirs->mtu;
+		path.mtu = SPW_MIN(link->ours.mtu, theirs->mtu);
 		path.dest_qpn = theirs->qpn;
 		path.rq_psn = theirs->psn;
 		memcpy(path.dgid, theirs->gid, sizeof(path.dgid));

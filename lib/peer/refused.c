@@ -77,10 +77,6 @@ const char *peer_refused_describe(const struct peer_exchange *x, const struct pe
 	const size_t len = PEER_REFUSED_TEXT_BYTES;
 
 	switch (x->why) {
-	case PEER_REFUSED_mtu:
-		snprintf(text_out, len, "its path MTU is %u, ours %u: set mtu= on both sides",
-			 x->value, ours->mtu);
-		break;
 	case PEER_REFUSED_op:
 		snprintf(text_out, len, "it has op=%s, we have op=%s: set both alike",
 			 op_name(x->value), op_name(ours->op));

@@ -92,7 +92,7 @@ static void act(struct peer_exchange *x)
 			if (!spw_peer_gid_allowed(&conf, &from, x->theirs.gid))
 				peer_exchange_reject(x, PEER_REJECT_GID, 0);
 			else if (peer_exchange_fit(&ours, &x->theirs, &value))
-				peer_exchange_reject(x, PEER_REJECT_MTU, value);
+				peer_exchange_reject(x, PEER_REJECT_OP, value);
 			else
 				peer_exchange_accept(x, &ours);
 			break;

@@ -150,12 +150,11 @@ static void what_does_not_fit_is_reported(void **state SPW_UNUSED)
 	struct peer_params server = send_params;
 	struct ends e;
 
-	server.mtu = 4096;
+	server.mtu = 4096; /* both use the smaller one */
 	ends_open(&e, "", "");
 	run(&e, &send_params, &server);
-	assert_int_equal(e.client.why, PEER_REFUSED_mtu);
-	assert_int_equal(e.client.value, 4096);
-	assert_int_equal(e.server.why, PEER_REFUSED_mtu);
+	assert_int_equal(e.client.turn, PEER_TURN_DONE);
+	assert_int_equal(e.server.turn, PEER_TURN_DONE);
 	ends_close(&e);
 
 	ends_open(&e, "", "");
@@ -177,7 +176,6 @@ static void what_does_not_fit_is_reported(void **state SPW_UNUSED)
 static void every_reason_arrives(void **state SPW_UNUSED)
 {
 	static const enum peer_refused why[] = {
-		[PEER_REJECT_MTU] = PEER_REFUSED_mtu,
 		[PEER_REJECT_OP] = PEER_REFUSED_op,
 		[PEER_REJECT_RING] = PEER_REFUSED_ring,
 		[PEER_REJECT_FULL] = PEER_REFUSED_full,
@@ -187,7 +185,7 @@ static void every_reason_arrives(void **state SPW_UNUSED)
 	};
 	struct ends e;
 
-	for (unsigned reason = PEER_REJECT_MTU; reason < SPW_ARRAY_CNT(why); reason++) {
+	for (unsigned reason = PEER_REJECT_OP; reason < SPW_ARRAY_CNT(why); reason++) {
 		ends_open(&e, "", "");
 		for (int i = 0; i < 8; i++) {
 			act(&e.client, &send_params);
@@ -213,9 +211,9 @@ static void every_reason_is_one_clause(void **state SPW_UNUSED)
 		assert_true(strlen(text) <= 64);
 		assert_null(strstr(text, "system call"));
 	}
-	x.why = PEER_REFUSED_mtu;
+	x.why = PEER_REFUSED_ring;
 	assert_string_equal(peer_refused_describe(&x, &write_params, text),
-			    "its path MTU is 4096, ours 1024: set mtu= on both sides");
+			    "it grants 4096 slots, we take 4096: lower its credits=");
 	assert_int_equal(peer_refused_of(ECONNREFUSED), PEER_REFUSED_nobody);
 	assert_int_equal(peer_refused_of(EHOSTUNREACH), PEER_REFUSED_unreachable);
 	assert_int_equal(peer_refused_of(EMFILE), PEER_REFUSED_system);
@@ -336,14 +334,14 @@ static void messages_survive_the_wire(void **state SPW_UNUSED)
 	assert_memory_equal(&in, &out, sizeof(in));
 	for (size_t cut = 0; cut < len; cut++)
 		assert_int_equal(peer_hello_parse(bytes, cut, &out), -EPROTO);
-	in = (struct peer_msg){.type = PEER_MSG_REJECT, .reason = PEER_REJECT_MTU, .value = 4096};
+	in = (struct peer_msg){.type = PEER_MSG_REJECT, .reason = PEER_REJECT_OP, .value = 4096};
 	len = peer_hello_encode(&in, bytes);
 	assert_int_equal(peer_hello_parse(bytes, len, &out), 0);
-	assert_int_equal(out.reason, PEER_REJECT_MTU);
+	assert_int_equal(out.reason, PEER_REJECT_OP);
 	assert_int_equal(out.value, 4096);
 	/* The format is a promise: these bytes stay. */
 	assert_memory_equal(
-		bytes, "SPWR\x00\x02\x05\x00\x00\x34\x00\x00\x00\x01\x00\x00\x00\x00\x10\x00", 20);
+		bytes, "SPWR\x00\x02\x05\x00\x00\x34\x00\x00\x00\x02\x00\x00\x00\x00\x10\x00", 20);
 }
 
 static int offer_with(void (*change)(struct peer_params *), const struct peer_params *base)
