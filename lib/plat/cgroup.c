@@ -48,7 +48,7 @@ static void climb_begin(struct plat_read *r, const char *controller, struct clim
 {
 	const char *line;
 
-	c->top_bytes = 0;
+	*c = (struct climb){0};
 	if (plat_tree_read(r->tree, "proc/self/cgroup", &line))
 		return;
 	while (*line) {
