@@ -31,8 +31,8 @@ class Error(RuntimeError):
 
 
 class _XferConf(ctypes.Structure):  # struct spw_xfer_conf
-    _fields_ = [('rails', ctypes.c_char_p), ('bind', ctypes.c_char_p), ('secret', ctypes.c_char_p), ('gid', ctypes.c_char_p),
-                ('chunk_bytes', ctypes.c_uint32), ('exchange_ms', ctypes.c_uint32), ('gone_ms', ctypes.c_uint32),
+    _fields_ = [('rails', ctypes.c_char_p), ('hca', ctypes.c_char_p), ('bind', ctypes.c_char_p), ('secret', ctypes.c_char_p),
+                ('gid', ctypes.c_char_p), ('chunk_bytes', ctypes.c_uint32), ('exchange_ms', ctypes.c_uint32), ('gone_ms', ctypes.c_uint32),
                 ('traffic_class', ctypes.c_uint8), ('timeout', ctypes.c_uint8), ('retry', ctypes.c_uint8)]
 
 
