@@ -51,4 +51,6 @@ def start():
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
         line = stream.line_buffering or name == "stderr"
-        setattr(sys, name, _Shown(stream.detach(), encoding=stream.encoding, errors="backslashreplace", line_buffering=line))
+        new = _Shown(stream.detach(), encoding=stream.encoding, errors="backslashreplace", line_buffering=line)
+        for of in (name, f"__{name}__"):  # curses asks the second for the descriptor
+            setattr(sys, of, new)
