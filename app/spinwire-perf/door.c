@@ -136,16 +136,21 @@ static void half_turn(struct perf_door *d, struct half *h)
 	shut(h);
 }
 
-/* Without descriptors a connection waits, and would be reported at once again. */
-static void cannot_accept(struct perf_door *d, int error)
+static void door_nap(void)
 {
 	const struct timespec nap = {.tv_nsec = NAP_NS};
 
+	nanosleep(&nap, NULL);
+}
+
+/* Without descriptors a connection waits, and would be reported at once again. */
+static void cannot_accept(struct perf_door *d, int error)
+{
 	if (!d->deaf)
 		fprintf(stderr, PERF_PROGRAM ": a connection cannot be accepted: %s\n",
 			strerror(error));
 	d->deaf = true;
-	nanosleep(&nap, NULL);
+	door_nap();
 }
 
 static void admit(struct perf_door *d)
@@ -165,20 +170,32 @@ static void admit(struct perf_door *d)
 		shut(h);
 }
 
+/* Waits until somebody has something to say. poll(2) refuses more entries than RLIMIT_NOFILE, so
+ * only what is open is among them. Returns: whether somebody waits to be let in. */
+static bool door_wait(const struct perf_door *d)
+{
+	struct pollfd wait[1 + HALF_MAX] = {{.fd = d->listener, .events = POLLIN}};
+	nfds_t cnt = 1;
+
+	for (uint32_t i = 0; i < HALF_MAX; i++)
+		if (d->half[i].ch.fd >= 0)
+			wait[cnt++] = (struct pollfd){.fd = d->half[i].ch.fd, .events = POLLIN};
+	if (poll(wait, cnt, LOOK_MS) < 0)
+		door_nap();
+	return wait[0].revents != 0;
+}
+
 static void *door_main(void *arg)
 {
-	struct pollfd wait[1 + HALF_MAX];
 	struct perf_door *d = arg;
 
 	while (!spw_thr_load_rlx(&d->closing)) {
-		wait[0] = (struct pollfd){.fd = d->listener, .events = POLLIN};
-		for (uint32_t i = 0; i < HALF_MAX; i++)
-			wait[1 + i] = (struct pollfd){.fd = d->half[i].ch.fd, .events = POLLIN};
-		(void)poll(wait, SPW_ARRAY_CNT(wait), LOOK_MS);
+		const bool waits = door_wait(d);
+
 		for (uint32_t i = 0; i < HALF_MAX; i++)
 			if (d->half[i].ch.fd >= 0)
 				half_turn(d, &d->half[i]);
-		if (wait[0].revents)
+		if (waits)
 			admit(d);
 	}
 	return NULL;
