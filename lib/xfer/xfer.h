@@ -25,6 +25,7 @@
 #include "rdma/spw_rdma.h"
 #include "peer/spw_peer_qp.h"
 #include "xfer/flag.h"
+#include "xfer/link.h"
 #include "xfer/list.h"
 #include "xfer/pair.h"
 #include "xfer/wire.h"
@@ -37,8 +38,7 @@
 #define XFER_POLL_MAX   32u  /* completions of one poll */
 #define XFER_INLINE_MAX 28u  /* bytes of payload that fit a WQE of 64 bytes */
 _Static_assert(SPW_XFER_JOIN_BYTES + 8 <= XFER_INLINE_MAX, "a joined put fits its WQE");
-#define XFER_READ_MAX  16u    /* RDMA READs under way on a QP, if the device can */
-#define XFER_OUT_BYTES 16384u /* frames that TCP has not taken yet */
+#define XFER_READ_MAX 16u /* RDMA READs under way on a QP, if the device can */
 /* Twice what all send queues hold: with half of it free chunks may be posted (engine.c). */
 #define XFER_ORPHAN_MAX   (2u * SPW_XFER_RAIL_MAX * XFER_SQ_CNT)
 #define XFER_LEFT_OUT_MAX 32u
@@ -328,17 +328,6 @@ struct xfer_exposed {
 
 /* ---- connections ---- */
 
-/* Frames over TCP, one after the other, each way. */
-struct xfer_link {
-	int fd, error;                       /* error: the first errno of its end; 0: none */
-	uint16_t version;                    /* of the peer's last frame */
-	uint8_t nonce[2 * PEER_NONCE_BYTES]; /* the client's, the server's */
-	uint64_t in_cnt, out_cnt;            /* frames with a MAC so far */
-	uint32_t in_len, out_len;
-	uint8_t in[XFER_FRAME_MAX];
-	uint8_t out[XFER_OUT_BYTES];
-};
-
 /*   client:  TCP ─► CHALLENGE ─► ANSWER ─┐
  *   server:         HELLO ─────► OFFER ──┴─► RAILS ─► READY ─► (given to the caller) ─► FAILED */
 enum xfer_conn_state {
@@ -410,17 +399,6 @@ struct spw_xfer_conn {
 	uint32_t linger_turns;         /* since TCP has ended */
 	char text[192];
 };
-
-/* ---- link.c ---- */
-
-void xfer_link_start(struct xfer_link *link, int fd);
-/* Sends a frame, or keeps it until TCP takes it. Errors: -ENOBUFS: the peer does not read. */
-int xfer_link_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame);
-/* Returns: 1: a whole and proved frame; 0: none yet; -errno without a text: -ECONNRESET the end,
- * -EPROTO, -EPROTONOSUPPORT, -EACCES the MAC is wrong. */
-int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out);
-/* Sends what was kept. */
-int xfer_link_flush(struct spw_xfer_conn *conn);
 
 /* ---- conn.c ---- */
 
