@@ -21,12 +21,18 @@ static struct {
 	uint8_t blob[SPW_COLL_RANK_MAX][4096];
 } table = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, {{0}}};
 
-/* All ranks of a test come by the same number of times. */
+#define MEET_S 60 /* a rank that does not come is reported, and not waited for any longer */
+
+/* All ranks of a test come by the same number of times; -ETIMEDOUT: one did not. */
 int group_exchange(void *arg, const void *mine, void *all, size_t bytes)
 {
 	const struct member *m = arg;
+	struct timespec until;
 	uint32_t lap;
+	int rc = 0;
 
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += MEET_S;
 	pthread_mutex_lock(&table.lock);
 	memcpy(table.blob[m - m->g->member], mine, bytes);
 	lap = table.laps;
@@ -35,12 +41,12 @@ int group_exchange(void *arg, const void *mine, void *all, size_t bytes)
 		table.laps++;
 		pthread_cond_broadcast(&table.turn);
 	}
-	while (lap == table.laps)
-		pthread_cond_wait(&table.turn, &table.lock);
+	while (lap == table.laps && !rc)
+		rc = pthread_cond_timedwait(&table.turn, &table.lock, &until);
 	for (uint32_t i = 0; i < m->g->rank_cnt; i++)
 		memcpy((uint8_t *)all + i * bytes, table.blob[i], bytes);
 	pthread_mutex_unlock(&table.lock);
-	return 0;
+	return -rc;
 }
 
 /* ---- members ---- */
@@ -54,6 +60,7 @@ void member_wrong(struct member *m, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(m->wrong, sizeof(m->wrong), fmt, args);
 	va_end(args);
+	print_error("rank %u of %u: %s\n", m->conf.rank, m->conf.rank_cnt, m->wrong);
 }
 
 static void *member_main(void *arg)
@@ -93,8 +100,6 @@ void group_run(struct group *g)
 	}
 	for (uint32_t i = 0; i < g->rank_cnt; i++) {
 		pthread_join(thread[i], NULL);
-		if (g->member[i].wrong[0])
-			print_error("rank %u of %u: %s\n", i, g->rank_cnt, g->member[i].wrong);
 		wrong |= g->member[i].wrong[0] != 0;
 	}
 	assert_false(wrong);
@@ -138,5 +143,5 @@ void member_meet(struct member *m)
 
 	while (m->conf.progress == SPW_COLL_CALLER && coll_puts_open(m->coll, ~0u))
 		spw_coll_progress(m->coll);
-	(void)group_exchange(m, &m->conf.rank, here, sizeof(here[0]));
+	MEMBER_EXPECT(m, !group_exchange(m, &m->conf.rank, here, sizeof(here[0])));
 }
