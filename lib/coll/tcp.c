@@ -172,14 +172,6 @@ static int connect_once(const struct addrinfo *list, struct coll_wait *whole, in
 	return -EAGAIN;
 }
 
-/* What a refusal says is another program's text. */
-static int refused_by(const char *root, char *why, uint32_t len)
-{
-	for (uint32_t i = 0; i < len; i++)
-		why[i] = why[i] < ' ' || why[i] > '~' ? '?' : why[i];
-	return spw_err(EPROTO, "rank 0 at %s: %.*s", root, (int)len, why);
-}
-
 /* Returns: 0: this rank has its place; -EAGAIN: it may have been turned away for others' sake;
  * other errors have a text. */
 static int join_once(struct spw_coll_tcp *t, const char *root, int fd, struct coll_wait *wait)
@@ -197,7 +189,7 @@ static int join_once(struct spw_coll_tcp *t, const char *root, int fd, struct co
 		return 0;
 	coll_tcp_shut(ch);
 	if (!rc)
-		return refused_by(root, why, len);
+		return spw_err(EPROTO, "rank 0 at %s: %.*s", root, (int)len, why);
 	if (rc == -EACCES || rc == -EPROTO || rc == -EMSGSIZE)
 		return spw_err(-rc, "%s: %s", root,
 			       rc == -EACCES ? coll_tcp_reason(rc)
