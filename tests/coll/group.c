@@ -31,7 +31,7 @@ int group_exchange(void *arg, const void *mine, void *all, size_t bytes)
 	uint32_t lap;
 	int rc = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += MEET_S;
 	pthread_mutex_lock(&table.lock);
 	memcpy(table.blob[m - m->g->member], mine, bytes);
@@ -42,7 +42,7 @@ int group_exchange(void *arg, const void *mine, void *all, size_t bytes)
 		pthread_cond_broadcast(&table.turn);
 	}
 	while (lap == table.laps && !rc)
-		rc = pthread_cond_timedwait(&table.turn, &table.lock, &until);
+		rc = pthread_cond_clockwait(&table.turn, &table.lock, CLOCK_MONOTONIC, &until);
 	for (uint32_t i = 0; i < m->g->rank_cnt; i++)
 		memcpy((uint8_t *)all + i * bytes, table.blob[i], bytes);
 	pthread_mutex_unlock(&table.lock);
