@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "base/spw_port_event.h"
+#include "frame/spw_port_event.h"
 
 enum app_loop {
 	APP_LOOP_UNKNOWN, /* no such counters, or too few frames to judge by */

@@ -22,9 +22,9 @@
 #include <rte_mbuf.h>
 
 #include "base/spw_err.h"
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "base/spw_log.h"
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 #include "bench.h"
 #include "exec/spw_handler.h"
 #include "rec/spw_flight.h"

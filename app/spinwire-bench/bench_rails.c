@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "bench.h"
 #include "port/spw_port.h"
 #include "time/spw_time.h"

@@ -18,7 +18,7 @@
 
 #include "app_eal.h"
 #include "app_hdr.h"
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 #include "base/spw_types.h"
 #include "conf/spw_conf.h"
 #include "exec/spw_handler.h"

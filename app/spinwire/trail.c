@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * --trail: a ring for each lane, which its pipe fills (base/spw_trail.h), and one file for all when
- * the run is over. Called by topology.c and main.c.
+ * --trail: a ring for each lane, which its pipe fills (trail/spw_trail.h), and one file for all
+ * when the run is over. Called by topology.c and main.c.
  */
 #include <stdio.h>
 #include <string.h>

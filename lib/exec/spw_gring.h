@@ -80,7 +80,7 @@
 #ifndef SPW_EXEC_GRING_H
 #define SPW_EXEC_GRING_H
 
-#include "base/spw_desc.h"
+#include "frame/spw_desc.h"
 #include "base/spw_order.h"
 #include "base/spw_types.h"
 #include "pool/spw_pool.h"

@@ -7,8 +7,8 @@
  *             magic   version   flags  run   flow   seq    due    number, zeros  CRC-32C
  *             be16    u8        u8     be16  be16   be32   be48   be32           little endian
  *
- * The first 18 bytes are spw_ident (base/spw_ident.h); due is in ns since the start of the run. The
- * CRC-32C covers the payload before it; it is the trailer that the crc32c handler checks
+ * The first 18 bytes are spw_ident (frame/spw_ident.h); due is in ns since the start of the run.
+ * The CRC-32C covers the payload before it; it is the trailer that the crc32c handler checks
  * (exec/handlers). All of it fits into 64 bytes, so frames of the smallest size are checked too.
  * `number` counts the frames of a sender, all flows together, for a receiver that restores the
  * order of the stream; it is there only if flags name the stream, and needs frames of
@@ -25,7 +25,7 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "base/spw_types.h"
 
 #define GEN_MAGIC           SPW_IDENT_MAGIC

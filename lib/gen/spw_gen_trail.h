@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A sender's trail (base/spw_trail.h): each slow round trip, the gaps of the loop and, where the
+ * A sender's trail (trail/spw_trail.h): each slow round trip, the gaps of the loop and, where the
  * port's NIC stamps frames, what the NIC says of them (port/spw_port_trail.h). The loop (run.c)
  * calls it where it is slow already, and in its housekeeping, so that a sender without a trail pays
  * nothing for it.

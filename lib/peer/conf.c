@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "base/spw_port_spec.h"
+#include "frame/spw_port_spec.h"
 #include "peer/spw_peer_conf.h"
 #include "peer/spw_peer_credit.h"
 

@@ -20,7 +20,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/spw_desc.h"
+#include "frame/spw_desc.h"
 #include "peer/spw_peer_conf.h"
 #include "peer/spw_peer_credit.h"
 #include "peer/hello.h"

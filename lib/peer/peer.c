@@ -25,7 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/spw_desc.h"
+#include "frame/spw_desc.h"
 #include "base/spw_err.h"
 #include "peer/conn.h"
 

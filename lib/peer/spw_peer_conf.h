@@ -10,7 +10,7 @@
 
 #include "peer/addr.h"
 #include "peer/auth.h"
-#include "base/spw_port_spec.h"
+#include "frame/spw_port_spec.h"
 
 #define SPW_PEER_MAX       64u /* entries of the table of one port */
 #define SPW_PEER_ALLOW_MAX 16u /* prefixes in peers=, and in gids= */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The lane's trail (base/spw_trail.h): what it notes of the generator's frames, of their batches,
+ * The lane's trail (trail/spw_trail.h): what it notes of the generator's frames, of their batches,
  * and of when the NIC had done with them. pipe_slow.c and pipe_house.c call it where a trail is
  * kept; then every batch takes the cold path.
  *

@@ -23,7 +23,7 @@
 #ifndef SPW_PIPE_H
 #define SPW_PIPE_H
 
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"

@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/spw_ethtool.h"
+#include "plat/spw_ethtool.h"
 #include "plat/plat_impl.h"
 
 #define MODE_WORDS 127 /* words of link modes that the kernel can ask for */

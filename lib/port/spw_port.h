@@ -36,9 +36,9 @@
 #ifndef SPW_PORT_H
 #define SPW_PORT_H
 
-#include "base/spw_desc.h"
-#include "base/spw_port_event.h"
-#include "base/spw_port_spec.h"
+#include "frame/spw_desc.h"
+#include "frame/spw_port_event.h"
+#include "frame/spw_port_spec.h"
 #include "base/spw_types.h"
 #include "mem/spw_mem.h"
 #include "pool/spw_pool.h"

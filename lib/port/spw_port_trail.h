@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What a loop's trail (base/spw_trail.h) has of its NIC's own stamps, where the NIC keeps no trail
+ * What a loop's trail (trail/spw_trail.h) has of its NIC's own stamps, where the NIC keeps no trail
  * itself, as a card: when it received a frame, and by when it had done with those that the loop
  * sent (port/spw_port_sent.h). spinwire's pipe and spinwire-gen's senders call it.
  *
@@ -14,7 +14,7 @@
 #ifndef SPW_PORT_TRAIL_H
 #define SPW_PORT_TRAIL_H
 
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 #include "port/spw_port_sent.h"
 #include "time/spw_time.h"
 

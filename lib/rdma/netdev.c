@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Statistics and MTU of the network interface of an RDMA port (spw_rdma_netdev.h), called by the
- * drivers' open, start and stat. The interface is that of the port's first GID; base/spw_ethtool.h
+ * drivers' open, start and stat. The interface is that of the port's first GID; plat/spw_ethtool.h
  * reads its statistics.
  */
 #include "rdma/spw_rdma_netdev.h"
@@ -16,7 +16,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "base/spw_netdev.h"
+#include "plat/spw_netdev.h"
 
 #define MTU_DFLT 1500u
 #define MTU_MIN  68u

@@ -16,8 +16,8 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
-#include "base/spw_port_event.h"
-#include "base/spw_port_spec.h"
+#include "frame/spw_port_event.h"
+#include "frame/spw_port_spec.h"
 #include "mem/spw_mem.h"
 #include "time/spw_time.h"
 

@@ -10,11 +10,11 @@
 
 #include <net/if.h>
 
-#include "base/spw_ethtool.h"
+#include "plat/spw_ethtool.h"
 #include "rdma/spw_rdma.h"
 #include "rdma/spw_rdma_flow.h"
 
-/* What the physical port of a device counted before the start (base/spw_ethtool.h). */
+/* What the physical port of a device counted before the start (plat/spw_ethtool.h). */
 struct rdma_phy {
 	char netdev[IF_NAMESIZE]; /* "": none is known */
 	struct spw_phy_count base[SPW_PHY_CNT];

@@ -37,9 +37,9 @@
 #define SPW_FLIGHT_H
 
 #include "base/spw_column.h"
-#include "base/spw_desc.h"
+#include "frame/spw_desc.h"
 #include "base/spw_order.h"
-#include "base/spw_port_event.h"
+#include "frame/spw_port_event.h"
 #include "base/spw_types.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"

@@ -47,10 +47,10 @@
 #ifndef SPW_REC_H
 #define SPW_REC_H
 
-#include "base/spw_desc.h"
-#include "base/spw_ident.h"
+#include "frame/spw_desc.h"
+#include "frame/spw_ident.h"
 #include "base/spw_order.h"
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 #include "base/spw_types.h"
 #include "hist/spw_hist.h"
 #include "rec/spw_cause.h"

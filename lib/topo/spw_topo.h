@@ -100,7 +100,7 @@ struct spw_topo_conf {
 		bool nic_frames;  /* record each frame's stages from its NIC stamp, not only its
 				     batch's oldest */
 		uint64_t slow_ns; /* slower frames get a cause; 0: none does */
-		/* [lane_cnt], outlive the topology: where frames are noted (base/spw_trail.h);
+		/* [lane_cnt], outlive the topology: where frames are noted (trail/spw_trail.h);
 		 * NULL: nowhere */
 		struct spw_trail *trail;
 		/* [lane_cnt], outlive the topology: where all that a lane learns is recorded

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Joins the trails of a source, two NICs and spinwire (lib/base/spw_trail.h): where each slow round trip's time went, and why."""
+"""Joins the trails of a source, two NICs and spinwire (lib/trail/spw_trail.h): where each slow round trip's time went, and why."""
 import bisect
 import gc
 import struct

@@ -21,7 +21,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "base/spw_netdev.h"
+#include "plat/spw_netdev.h"
 #include "port/ethdev/ethdev.h"
 
 #define MTU_DFLT  1500u

@@ -15,7 +15,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-#include "base/spw_ethtool.h"
+#include "plat/spw_ethtool.h"
 #include "port/port.h"
 
 #define ETHDEV_MEMPOOL_OPS "spinwire"

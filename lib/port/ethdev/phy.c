@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * What the physical port of an ethdev counts, by the PMD's extended statistics: whether frames
- * crossed a cable or turned round inside the NIC (base/spw_ethtool.h). Called by port.c at start
+ * crossed a cable or turned round inside the NIC (plat/spw_ethtool.h). Called by port.c at start
  * and by stat.c; reading them is a system call of the PMD.
  */
 #include <rte_ethdev.h>

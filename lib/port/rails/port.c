@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "port/rails/rails.h"
 #include "time/spw_time.h"
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Receiving: polls the rails in turn, straight into the caller's descriptors, reads the tag of each
- * frame (base/spw_ident.h) and lets the reorder window decide. What is in order stays where the
+ * frame (frame/spw_ident.h) and lets the reorder window decide. What is in order stays where the
  * rail wrote it; what is not leaves a hole, and later ones close up.
  *
  *   desc[]   │ ready ones │ rail 1: 0 1 2 . 4 │ rail 0: ... │ ready ones, as far as there is room
@@ -19,7 +19,7 @@
  *
  * One body, a variant for each order, with and without the merge, for frames and for messages.
  */
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "port/rails/rails.h"
 #include "time/spw_time.h"
 

@@ -13,7 +13,7 @@
  */
 #include <string.h>
 
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "port/rails/rails.h"
 
 /* What each rail gets of one burst. */

@@ -24,7 +24,7 @@
 #ifndef RAILS_WINDOW_H
 #define RAILS_WINDOW_H
 
-#include "base/spw_desc.h"
+#include "frame/spw_desc.h"
 #include "base/spw_order.h"
 
 #define RAILS_RING_CNT   64u /* sequences that may wait at the same time */

@@ -9,7 +9,7 @@
  * process exits.
  */
 #include "base/spw_err.h"
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "base/spw_log.h"
 #include "softhca/hca_cfg.h"
 #include "softhca/nic/trail.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The trail of the NIC thread (base/spw_trail.h): when the frames of spinwire-gen came and went,
+ * The trail of the NIC thread (trail/spw_trail.h): when the frames of spinwire-gen came and went,
  * and when the thread did not work. One for the process, as there is one NIC thread; off unless
  * --trail names a file.
  *
@@ -14,7 +14,7 @@
 #define SPW_SOFTHCA_TRAIL_H
 
 #include "base/spw_order.h"
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 
 struct hca_cfg;
 

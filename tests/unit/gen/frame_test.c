@@ -145,7 +145,7 @@ static void padding_is_no_harm(void **state)
 	free(frame);
 }
 
-/* The number is where base/spw_ident.h reads it, and the CRC covers it; without a stream there is
+/* The number is where frame/spw_ident.h reads it, and the CRC covers it; without a stream there is
  * none. */
 static void a_stream_has_a_number(void **state)
 {

@@ -7,7 +7,7 @@
 #define RAILS_KIT_H
 
 #include "../../unit_test.h"
-#include "base/spw_ident.h"
+#include "frame/spw_ident.h"
 #include "port/rails/rails.h"
 
 #define SLOT_CNT   512u

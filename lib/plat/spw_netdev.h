@@ -4,8 +4,8 @@
  * What the kernel does with a network interface that a port is about to take. For lib/rdma and
  * lib/port.
  */
-#ifndef SPW_BASE_NETDEV_H
-#define SPW_BASE_NETDEV_H
+#ifndef SPW_PLAT_NETDEV_H
+#define SPW_PLAT_NETDEV_H
 
 #include "base/spw_types.h"
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <linux/ethtool.h>
 
-#include "base/spw_ethtool.h"
+#include "plat/spw_ethtool.h"
 #include "unit_test.h"
 
 /* A driver behind the kernel's side of SIOCETHTOOL. */

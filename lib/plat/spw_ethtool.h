@@ -5,10 +5,10 @@
  * of them as facts, and for lib/rdma, which asks for three. And what a physical port counts, by
  * which every driver shows whether its frames crossed a cable.
  */
-#ifndef SPW_BASE_ETHTOOL_H
-#define SPW_BASE_ETHTOOL_H
+#ifndef SPW_PLAT_ETHTOOL_H
+#define SPW_PLAT_ETHTOOL_H
 
-#include "base/spw_port_event.h"
+#include "frame/spw_port_event.h"
 #include "base/spw_types.h"
 
 #ifdef __cplusplus

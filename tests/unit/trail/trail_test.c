@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 #include "unit_test.h"
 
 #define RING (1u << SPW_TRAIL_LOG2)

@@ -4,7 +4,7 @@
  * The cold half of a trail (spw_trail.h): its memory, and its file. The programs call it at set-up
  * and after the data path has ended; the NIC thread's library calls it where that thread ends.
  */
-#include "base/spw_trail.h"
+#include "trail/spw_trail.h"
 
 #include <errno.h>
 #include <stdio.h>

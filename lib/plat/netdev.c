@@ -5,7 +5,7 @@
  * interfaces on top of it. All is read from the network namespace of the caller, but for the last,
  * which sysfs shows of the namespace that mounted it.
  */
-#include "base/spw_netdev.h"
+#include "plat/spw_netdev.h"
 
 #include <arpa/inet.h>
 #include <glob.h>

@@ -4,7 +4,7 @@
  * Statistics of network interfaces by ioctl, as ethtool reads them (spw_ethtool.h): how many, their
  * names, their values. ethtool's netlink has no call for the statistics that a driver names itself.
  */
-#include "base/spw_ethtool.h"
+#include "plat/spw_ethtool.h"
 
 #include <errno.h>
 #include <linux/ethtool.h>

@@ -5,8 +5,8 @@
  * encodes it, and the verdict decides whether its slot is echoed or recycled. It is the only type
  * that ports and executors share.
  */
-#ifndef SPW_BASE_DESC_H
-#define SPW_BASE_DESC_H
+#ifndef SPW_FRAME_DESC_H
+#define SPW_FRAME_DESC_H
 
 #include "base/spw_types.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "base/spw_port_spec.h"
+#include "frame/spw_port_spec.h"
 
 const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key)
 {

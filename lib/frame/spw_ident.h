@@ -14,8 +14,8 @@
  * of a stream, which is all flows of one sender; its top four bits are the sender. Without it the
  * mark ends at 18.
  */
-#ifndef SPW_BASE_IDENT_H
-#define SPW_BASE_IDENT_H
+#ifndef SPW_FRAME_IDENT_H
+#define SPW_FRAME_IDENT_H
 
 #include "base/spw_types.h"
 

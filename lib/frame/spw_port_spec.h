@@ -9,8 +9,8 @@
  *   mlx5:mlx5_0,mode=eth
  *   null:size=64
  */
-#ifndef SPW_BASE_PORT_SPEC_H
-#define SPW_BASE_PORT_SPEC_H
+#ifndef SPW_FRAME_PORT_SPEC_H
+#define SPW_FRAME_PORT_SPEC_H
 
 #include "base/spw_types.h"
 

@@ -19,8 +19,8 @@
  * File: for each trail a struct spw_trail_head and its records, the oldest first, in the byte order
  * of the machine.
  */
-#ifndef SPW_BASE_TRAIL_H
-#define SPW_BASE_TRAIL_H
+#ifndef SPW_TRAIL_TRAIL_H
+#define SPW_TRAIL_TRAIL_H
 
 #include "base/spw_types.h"
 

@@ -5,8 +5,8 @@
  * because RDMA devices and peers fill them too. The ledger (rec/spw_ledger.h) compares these
  * counters with what the pipe counted itself, so none of them may be derived from the pipe's.
  */
-#ifndef SPW_BASE_PORT_EVENT_H
-#define SPW_BASE_PORT_EVENT_H
+#ifndef SPW_FRAME_PORT_EVENT_H
+#define SPW_FRAME_PORT_EVENT_H
 
 #include "base/spw_types.h"
 
