@@ -404,7 +404,9 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	pipe->slow.lcore = conf->lcore;
 	pipe->slow.queue = conf->queue_idx;
 	pipe->slow.nic_stamps = conf->nic_stamps;
-	pipe->flight = pipe->rec.flight = conf->flight;
+	pipe->flight = conf->flight;
+	if (pipe->flight)
+		spw_rec_gaps_to(&pipe->rec, spw_flight_gap, pipe->flight);
 	pipe->queue = conf->queue;
 	pipe->burst = conf->burst;
 	pipe->frames_left = conf->frames_max ? conf->frames_max : UINT64_MAX;

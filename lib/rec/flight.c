@@ -97,6 +97,17 @@ void *spw_flight_spare(struct spw_flight *flight)
 	return flight->memory + SPW_FLIGHT_SEG_CNT * flight->seg_bytes;
 }
 
+void spw_flight_gap(void *flight, const struct spw_rec_gap *gap, uint64_t empty_tsc)
+{
+	struct spw_flight_gap *note = spw_flight_take(
+		flight, SPW_FLIGHT_GAP, 0, (uint16_t)(gap->regime << 8 | gap->hold), sizeof(*note));
+
+	note->from = gap->from;
+	note->to = gap->to;
+	note->lost = gap->lost;
+	note->empty = empty_tsc;
+}
+
 /* Whether the place of segment `number` is one that control reads. */
 static bool is_frozen(const struct spw_flight *flight, uint64_t number)
 {

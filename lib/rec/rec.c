@@ -81,6 +81,12 @@ void spw_rec_trail(struct spw_rec *rec, struct spw_trail *trail)
 	rec->keep_most_tsc = trail ? rec->slow_tsc / 8 : rec->keep_most_tsc;
 }
 
+void spw_rec_gaps_to(struct spw_rec *rec, spw_rec_gap_note *note, void *to)
+{
+	rec->gap_note = note;
+	rec->gap_to = to;
+}
+
 /* Begins the count. The gap from tick 0 to now stands for the time before the loop: frames that
  * arrived then waited for it, and are judged like any others. */
 void spw_rec_begin(struct spw_rec *rec)

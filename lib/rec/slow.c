@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "rec/rec_impl.h"
-#include "rec/spw_flight.h"
 
 /* ---- gaps ---- */
 
@@ -61,18 +60,6 @@ static void gap_trail(struct spw_trail *trail, const struct spw_rec_gap *gap)
 	spw_trail_gap(trail, (uint8_t)(lost ? SPW_HOLD_LOST : gap->hold), gap->from, gap->to);
 }
 
-static void gap_flight(struct spw_rec *rec, const struct spw_rec_gap *gap)
-{
-	struct spw_flight_gap *note = spw_flight_take(rec->flight, SPW_FLIGHT_GAP, 0,
-						      (uint16_t)(gap->regime << 8 | gap->hold),
-						      sizeof(*note));
-
-	note->from = gap->from;
-	note->to = gap->to;
-	note->lost = gap->lost;
-	note->empty = rec->empty_tsc;
-}
-
 /* The counters of the report, the ring of gaps, and what it means for frames that queued
  * meanwhile: backlog_* is for spw_rec_backlog_since. */
 void spw_rec_gap_add(struct spw_rec *rec, const struct spw_rec_gap *gap)
@@ -105,8 +92,8 @@ void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 	}
 	if (rec->trail)
 		gap_trail(rec->trail, &gap);
-	if (rec->flight)
-		gap_flight(rec, &gap);
+	if (rec->gap_note)
+		rec->gap_note(rec->gap_to, &gap, rec->empty_tsc);
 	spw_rec_gap_add(rec, &gap);
 }
 

@@ -344,6 +344,10 @@ SPW_INLINE void *spw_flight_take(struct spw_flight *flight, enum spw_flight_kind
 	return rec;
 }
 
+/* Purpose: writes a GAP; for spw_rec_gaps_to, whose `to` is the ring.
+ * Thread:  owner. */
+void spw_flight_gap(void *flight, const struct spw_rec_gap *gap, uint64_t empty_tsc) SPW_COLD;
+
 /* Returns: whether the segment may be left (spw_flight_next), best while no batch is in flight; and
  * whether it must be left now. Thread: owner. */
 SPW_INLINE bool spw_flight_is_ripe(const struct spw_flight *flight)

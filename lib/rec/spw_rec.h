@@ -103,6 +103,9 @@ struct spw_rec_gap {
 	enum spw_hold hold; /* what the other part is attributed to */
 };
 
+/* Takes a gap, and spw_rec.empty_tsc at that time. */
+typedef void spw_rec_gap_note(void *to, const struct spw_rec_gap *gap, uint64_t empty_tsc);
+
 /* The description of a batch that was slow or is among the longest; it is judged by its oldest
  * frame. */
 struct spw_rec_slow {
@@ -127,8 +130,6 @@ SPW_INLINE uint64_t spw_rec_slow_whole(const struct spw_rec_slow *slow)
 {
 	return slow->at.sent - slow->at.since;
 }
-
-struct spw_flight; /* rec/spw_flight.h */
 
 #define SPW_REC_WORST_CNT   16u  /* longest batches kept */
 #define SPW_REC_GAP_CNT     32u  /* newest gaps kept; a power of 2 */
@@ -186,14 +187,15 @@ struct spw_rec {
 	uint64_t exec_unc, nic_unc; /* their uncertainty now, ticks */
 	int64_t nic_step_2_32;      /* ticks to a tick of the NIC's clock, in 2^-32 */
 	/* cold */
-	uint64_t slow_tsc;         /* the threshold */
-	uint64_t keep_tsc;         /* a batch longer than this is described */
-	struct spw_trail *trail;   /* NULL: none; else every batch takes the cold path */
-	uint64_t keep_most_tsc;    /* keep_tsc does not rise above it */
-	struct spw_flight *flight; /* NULL: none; else gaps are recorded there (spw_flight.h) */
-	const uint64_t *script;    /* the next clock reading, with SPW_REC_REPLAY */
-	uint64_t wait_tsc;         /* before a slow batch is judged */
-	bool push_calls;           /* push runs a handler or calls a driver, so it may be long */
+	uint64_t slow_tsc;          /* the threshold */
+	uint64_t keep_tsc;          /* a batch longer than this is described */
+	struct spw_trail *trail;    /* NULL: none; else every batch takes the cold path */
+	uint64_t keep_most_tsc;     /* keep_tsc does not rise above it */
+	spw_rec_gap_note *gap_note; /* NULL: none; else it is called with each measured gap */
+	void *gap_to;
+	const uint64_t *script; /* the next clock reading, with SPW_REC_REPLAY */
+	uint64_t wait_tsc;      /* before a slow batch is judged */
+	bool push_calls;        /* push runs a handler or calls a driver, so it may be long */
 	struct spw_rec_preempt preempt;
 	struct spw_rec_held held;
 	struct spw_rec_gap gap[SPW_REC_GAP_CNT];
@@ -228,6 +230,12 @@ void spw_rec_exec(struct spw_rec *rec, bool push_calls, uint64_t unc_tsc);
  * Lifetime: trail outlives the last call of the owner.
  * Thread:  setup, after spw_rec_slow_above. */
 void spw_rec_trail(struct spw_rec *rec, struct spw_trail *trail);
+
+/* Purpose: note is called with `to` and each gap that is measured from now on, before anything of
+ *          the poll in which it was found is recorded; the flight recorder's hook.
+ * Lifetime: to outlives the last call of the owner.
+ * Thread:  setup. */
+void spw_rec_gaps_to(struct spw_rec *rec, spw_rec_gap_note *note, void *to);
 
 /* Purpose: a lost core of the owner has the cause cpu_quota while the control group's count of
  *          throttled periods rises.
