@@ -27,7 +27,7 @@
 #include "trail/spw_trail.h"
 #include "bench.h"
 #include "exec/spw_handler.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 #include "topo/spw_topo.h"
 
 #define SLOTS        8192u

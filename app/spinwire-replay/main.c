@@ -48,7 +48,7 @@ static void print_text(const char *text)
  * for a wrong CQE has to know that this file cannot show one. */
 static void print_cqes(const struct replay *replay)
 {
-	const struct spw_pipe_replay_result *sum = &replay->sum;
+	const struct spw_replay_result *sum = &replay->sum;
 
 	if (!replay_has_cqes(replay)) {
 		printf("CQEs       none in the recording: the port keeps none, or --record-cqes "
@@ -62,7 +62,7 @@ static void print_cqes(const struct replay *replay)
 static void print_verdicts(const struct replay *replay)
 {
 	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
-	const struct spw_pipe_replay_result *sum = &replay->sum;
+	const struct spw_replay_result *sum = &replay->sum;
 
 	if (!lane->snap_bytes)
 		return;
@@ -81,7 +81,7 @@ static void print_verdicts(const struct replay *replay)
 static void print_head(const struct replay *replay)
 {
 	const struct spw_flight_file *file = replay->file.file;
-	const struct spw_pipe_replay_result *sum = &replay->sum;
+	const struct spw_replay_result *sum = &replay->sum;
 	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
 
 	printf("recording  written for: ");
@@ -115,7 +115,7 @@ static void print_head(const struct replay *replay)
 		       sum->before, sum->unjudged);
 }
 
-static json_t *differs_json(const struct spw_pipe_replay_result *sum)
+static json_t *differs_json(const struct spw_replay_result *sum)
 {
 	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:I,s:o}", "counters",
 			 (json_int_t)sum->ledger_differs, "causes", (json_int_t)sum->cause_differs,
@@ -131,7 +131,7 @@ static json_t *differs_json(const struct spw_pipe_replay_result *sum)
 
 static json_t *summary(const struct replay *replay)
 {
-	const struct spw_pipe_replay_result *sum = &replay->sum;
+	const struct spw_replay_result *sum = &replay->sum;
 
 	return json_pack("{s:s,s:s,s:o,s:f,s:b,s:b,s:I,s:o,s:o,s:o,s:o}", "schema",
 			 "spinwire.replay/1", "version", SPW_VERSION, "why",

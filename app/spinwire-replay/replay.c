@@ -14,8 +14,7 @@
 #include "port/spw_port_raw.h"
 #include "replay.h"
 
-static void sum_add(struct spw_pipe_replay_result *sum, const struct spw_pipe_replay_result *one,
-		    bool first)
+static void sum_add(struct spw_replay_result *sum, const struct spw_replay_result *one, bool first)
 {
 	sum->polls += one->polls;
 	sum->frames += one->frames;
@@ -52,21 +51,21 @@ static int lane_run(struct replay *replay, uint32_t i)
 	static const char *bad_name[SPW_BAD_CNT];
 	struct spw_ledger *ledger = &replay->result.topo.ledger;
 	struct spw_pipe_summary pipe;
-	int rc = spw_pipe_replay_open(&replay->file.lane[i], &replay->lane[i]);
+	int rc = spw_replay_open(&replay->file.lane[i], &replay->lane[i]);
 
 	if (!rc && replay->handler)
-		rc = spw_pipe_replay_handler(replay->lane[i], replay->handler);
-	rc = rc ? rc : spw_pipe_replay_run(replay->lane[i]);
+		rc = spw_replay_handler(replay->lane[i], replay->handler);
+	rc = rc ? rc : spw_replay_run(replay->lane[i]);
 	if (rc)
 		return rc;
 	for (int r = 0; r < SPW_BAD_CNT; r++)
 		bad_name[r] = spw_bad_name((enum spw_bad)r);
-	sum_add(&replay->sum, spw_pipe_replay_result(replay->lane[i]), i == 0);
-	spw_pipe_summary(spw_pipe_replay_pipe(replay->lane[i]), &pipe);
+	sum_add(&replay->sum, spw_replay_result(replay->lane[i]), i == 0);
+	spw_pipe_summary(spw_replay_pipe(replay->lane[i]), &pipe);
 	spw_ledger_add_lcore(ledger, &pipe.ledger);
 	spw_ledger_add_reasons(&ledger->bad, bad_name, pipe.bad, SPW_BAD_CNT);
-	ledger->executed_frames += spw_pipe_replay_executed(replay->lane[i]);
-	spw_pipe_collect_rest(spw_pipe_replay_pipe(replay->lane[i]), replay->view);
+	ledger->executed_frames += spw_replay_executed(replay->lane[i]);
+	spw_pipe_collect_rest(spw_replay_pipe(replay->lane[i]), replay->view);
 	return 0;
 }
 
@@ -160,7 +159,7 @@ int replay_open(struct replay *replay, const char *path, const char *handler)
 void replay_close(struct replay *replay)
 {
 	for (uint32_t i = 0; i < SPW_FLIGHT_LANE_MAX; i++)
-		spw_pipe_replay_close(replay->lane[i]);
+		spw_replay_close(replay->lane[i]);
 	spw_handler_close(replay->handler);
 	free(replay->view);
 	spw_flight_read_close(&replay->file);

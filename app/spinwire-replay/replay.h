@@ -7,23 +7,22 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
-#include "pipe/spw_pipe_replay.h"
+#include "replay/spw_replay.h"
 #include "report_slow.h"
 
 struct replay {
 	struct spw_flight_read file;
-	struct spw_pipe_replay *lane[SPW_FLIGHT_LANE_MAX];
+	struct spw_replay *lane[SPW_FLIGHT_LANE_MAX];
 	struct spw_rec_view *view;
 	const struct spw_handler *handler; /* runs again; NULL: verdicts are as recorded */
-	struct spw_pipe_replay_result
-		sum;    /* over lanes; from_tsc the earliest, to_tsc the latest */
-	struct app app; /* its clock and its threshold */
+	struct spw_replay_result sum; /* over lanes; from_tsc the earliest, to_tsc the latest */
+	struct app app;               /* its clock and its threshold */
 	struct app_result result;
 };
 
 /* replay.c: reads the file and runs every lane. handler: as spinwire's --handler; NULL: the file's,
  * if it is built in. A plug-in that a file names is code of somebody's choice, so it must be given.
- * Errors:  those of spw_flight_read_open, spw_pipe_replay_open and spw_handler_open. */
+ * Errors:  those of spw_flight_read_open, spw_replay_open and spw_handler_open. */
 int replay_open(struct replay *replay, const char *path, const char *handler);
 void replay_close(struct replay *replay);
 /* Returns: how often something came out otherwise than recorded. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * --record: a flight recorder for each lane (rec/spw_flight.h), and when its file is written.
+ * --record: a flight recorder for each lane (flight/spw_flight.h), and when its file is written.
  * Called by topology.c, by control.c once a millisecond, and by main after the stop.
  *
  *   rule       fires when                                             written
@@ -25,7 +25,7 @@
 #include "app.h"
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 
 #define SLOW_NS 1000000000ull /* between two files that slow frames ask for */
 

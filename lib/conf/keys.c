@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "conf/conf_impl.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 
 #define SECOND 1000000000ull
 

@@ -64,7 +64,7 @@ SPW_INLINE void pipe_note_poll(const unsigned int flags, struct spw_pipe *pipe,
 	if (!(flags & SPW_REC_ON))
 		return;
 	spw_rec_polled(flags, &pipe->rec, full, &poll);
-	if ((flags & PIPE_NIC_STAMPS) && batch->desc[0].flags & SPW_DESC_NIC_STAMP)
+	if ((flags & SPW_PIPE_NIC_STAMPS) && batch->desc[0].flags & SPW_DESC_NIC_STAMP)
 		poll.since = spw_rec_nic_since(&pipe->rec, batch->desc[0].nic_stamp, poll.polled);
 	batch->polled_tsc = poll.polled;
 	batch->since_tsc = poll.since;
@@ -81,18 +81,18 @@ SPW_INLINE uint16_t pipe_poll(const unsigned int flags, struct spw_pipe *pipe,
 	uint16_t want = (uint16_t)SPW_MIN((uint64_t)pipe->burst, pipe->frames_left);
 	uint16_t cnt;
 
-	if (flags & PIPE_FLIGHT)
+	if (flags & SPW_PIPE_FLIGHT)
 		pipe_flight_before(pipe);
 	cnt = spw_port_rx_burst(pipe->queue, batch->desc, want);
 	batch->cnt = cnt;
 	if (cnt == 0) {
 		spw_rec_empty(flags, &pipe->rec);
-		if (flags & PIPE_FLIGHT)
+		if (flags & SPW_PIPE_FLIGHT)
 			pipe_flight_empty(pipe);
 		return 0;
 	}
 	pipe_note_poll(flags, pipe, batch, cnt == want);
-	if (flags & PIPE_FLIGHT)
+	if (flags & SPW_PIPE_FLIGHT)
 		pipe_flight_poll(pipe, batch, cnt == want);
 	pipe->frames_left -= cnt;
 	spw_ledger_add(&pipe->ledger.polled_frames, cnt);
@@ -122,7 +122,7 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
 	if (spw_unlikely(batch == &pipe->spill)) {
 		pipe_spill(pipe);
 		spilled = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_refill);
-		if (flags & PIPE_FLIGHT)
+		if (flags & SPW_PIPE_FLIGHT)
 			pipe->noted->pushed = spilled;
 		return;
 	}
@@ -136,7 +136,7 @@ SPW_INLINE void pipe_push(const unsigned int flags, struct spw_pipe *pipe,
 	if (flags & SPW_REC_INLINE)
 		return;
 	batch->pushed_tsc = spw_rec_mark(flags, &pipe->rec, SPW_REGIME_push);
-	if (flags & PIPE_FLIGHT)
+	if (flags & SPW_PIPE_FLIGHT)
 		pipe->noted->pushed = batch->pushed_tsc;
 	for (uint32_t i = 1; spw_unlikely(i < parts); i++)
 		spw_gring_at(pipe->ring, batch->seq + i)->pushed_tsc = batch->pushed_tsc;
@@ -249,7 +249,7 @@ SPW_INLINE void pipe_record(const unsigned int flags, struct spw_pipe *pipe,
 		pipe->exec_busy += batch->exec_end - batch->exec_start;
 		pipe->exec_last_end = SPW_MAX(pipe->exec_last_end, batch->exec_end);
 	}
-	if (flags & PIPE_NIC_FRAMES)
+	if (flags & SPW_PIPE_NIC_FRAMES)
 		spw_rec_nic(flags, &pipe->rec, batch->desc, batch->cnt, &at);
 }
 
@@ -264,7 +264,7 @@ SPW_INLINE void pipe_end_turn(const unsigned int flags, struct spw_pipe *pipe, b
 		pipe_housekeep(pipe);
 		spw_rec_mark(flags, &pipe->rec, SPW_REGIME_housekeeping);
 	}
-	if ((flags & PIPE_FLIGHT) && spw_unlikely(spw_flight_is_ripe(pipe->flight)))
+	if ((flags & SPW_PIPE_FLIGHT) && spw_unlikely(spw_flight_is_ripe(pipe->flight)))
 		pipe_flight_ripe(pipe);
 }
 
@@ -286,7 +286,7 @@ SPW_INLINE int pipe_settle(const unsigned int flags, struct spw_pipe *pipe)
 		tx_tsc = pipe_echo(flags, pipe, &split);
 		sent_tsc = pipe_recycle(flags, pipe, &split, tx_tsc);
 		pipe_record(flags, pipe, done, sent_tsc, split.tx_cnt != 0);
-		if (flags & PIPE_FLIGHT)
+		if (flags & SPW_PIPE_FLIGHT)
 			pipe_flight_done(pipe, done, done->cnt - split.slot_cnt, tx_tsc,
 					 split.slot_cnt ? sent_tsc : 0);
 		spw_gring_retire(pipe->ring, done);
@@ -319,22 +319,22 @@ SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 /* ---- variants: one body, constant flags, chosen at set-up ---- */
 
 /* A variant, and the same with the flight recorder. */
-#define PIPE_BOTH(X, name, flags) X(name, flags) X(name##_flight, (flags) | PIPE_FLIGHT)
+#define PIPE_BOTH(X, name, flags) X(name, flags) X(name##_flight, (flags) | SPW_PIPE_FLIGHT)
 
 /* name, flags */
-#define PIPE_VARIANT_LIST(X)                                                          \
-	X(bare, 0)                                                                    \
-	PIPE_BOTH(X, rec, SPW_REC_ON)                                                 \
-	PIPE_BOTH(X, rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                       \
-	PIPE_BOTH(X, rec_nic, SPW_REC_ON | PIPE_NIC_STAMPS)                           \
-	PIPE_BOTH(X, rec_frames, SPW_REC_ON | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)      \
-	PIPE_BOTH(X, rec_inline, SPW_REC_ON | SPW_REC_INLINE)                         \
-	PIPE_BOTH(X, rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS)   \
-	PIPE_BOTH(X, rec_inline_frames,                                               \
-		  SPW_REC_ON | SPW_REC_INLINE | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)    \
-	PIPE_BOTH(X, rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS) \
-	PIPE_BOTH(X, rec_exec_frames,                                                 \
-		  SPW_REC_ON | SPW_REC_EXEC_CLOCK | PIPE_NIC_STAMPS | PIPE_NIC_FRAMES)
+#define PIPE_VARIANT_LIST(X)                                                               \
+	X(bare, 0)                                                                         \
+	PIPE_BOTH(X, rec, SPW_REC_ON)                                                      \
+	PIPE_BOTH(X, rec_exec, SPW_REC_ON | SPW_REC_EXEC_CLOCK)                            \
+	PIPE_BOTH(X, rec_nic, SPW_REC_ON | SPW_PIPE_NIC_STAMPS)                            \
+	PIPE_BOTH(X, rec_frames, SPW_REC_ON | SPW_PIPE_NIC_STAMPS | SPW_PIPE_NIC_FRAMES)   \
+	PIPE_BOTH(X, rec_inline, SPW_REC_ON | SPW_REC_INLINE)                              \
+	PIPE_BOTH(X, rec_inline_nic, SPW_REC_ON | SPW_REC_INLINE | SPW_PIPE_NIC_STAMPS)    \
+	PIPE_BOTH(X, rec_inline_frames,                                                    \
+		  SPW_REC_ON | SPW_REC_INLINE | SPW_PIPE_NIC_STAMPS | SPW_PIPE_NIC_FRAMES) \
+	PIPE_BOTH(X, rec_exec_nic, SPW_REC_ON | SPW_REC_EXEC_CLOCK | SPW_PIPE_NIC_STAMPS)  \
+	PIPE_BOTH(X, rec_exec_frames,                                                      \
+		  SPW_REC_ON | SPW_REC_EXEC_CLOCK | SPW_PIPE_NIC_STAMPS | SPW_PIPE_NIC_FRAMES)
 
 #define X(name, flags)                                          \
 	static uint16_t pipe_turn_##name(struct spw_pipe *pipe) \
@@ -417,9 +417,9 @@ int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	pipe->house_turns = 1;
 	pipe->house_rng = conf->seed | 1;
 	if (conf->record)
-		pipe->flags = SPW_REC_ON | (conf->nic_stamps ? PIPE_NIC_STAMPS : 0) |
-			      (conf->nic_stamps && conf->nic_frames ? PIPE_NIC_FRAMES : 0) |
-			      (conf->flight ? PIPE_FLIGHT : 0);
+		pipe->flags = SPW_REC_ON | (conf->nic_stamps ? SPW_PIPE_NIC_STAMPS : 0) |
+			      (conf->nic_stamps && conf->nic_frames ? SPW_PIPE_NIC_FRAMES : 0) |
+			      (conf->flight ? SPW_PIPE_FLIGHT : 0);
 	return pipe_ways_init(pipe, conf);
 }
 
@@ -437,7 +437,7 @@ void spw_pipe_end(struct spw_pipe *pipe)
 	while (pipe->ring->retired_seq != pipe->ring->head_seq &&
 	       spw_tsc_now() - drain_start < pipe->drain_tsc)
 		pipe->drain_turn(pipe);
-	pipe_slow_judge(pipe, true);
+	spw_pipe_slow_judge(pipe, true);
 	pipe_flight_state(pipe, true);
 	spw_rec_end(&pipe->rec);
 	spw_thr_store_rel(&pipe->ended, 1); /* [Q3 release, pairs with Q4 in spw_pipe_ended] */

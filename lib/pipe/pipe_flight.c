@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The cold records of the flight recorder (rec/spw_flight.h): the state between two turns, from
- * which pipe_replay.c starts, and what housekeeping finds out. Called by the lcore only.
+ * The cold records of the flight recorder (flight/spw_flight.h): the state between two turns, from
+ * which replay.c starts, and what housekeeping finds out. Called by the lcore only.
  */
 #include <string.h>
 
@@ -18,22 +18,6 @@ void pipe_flight_raw(struct spw_pipe *pipe)
 				(uint32_t)sizeof(struct spw_flight_raw) + raw->bytes);
 
 	memmove(to + 1, raw->to, raw->bytes);
-}
-
-_Static_assert(SPW_DESC_NIC_STAMP < 1u << SPW_FLIGHT_FLAG_BITS, "the flags fit into a row");
-_Static_assert(SPW_DESC_LEN_MAX < 1ull << (32 - SPW_FLIGHT_FLAG_BITS), "and so does the length");
-
-void pipe_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight_sums *sums_out)
-{
-	struct spw_flight_sums sums = {0};
-
-	for (uint32_t i = 0; i < cnt; i++) {
-		sums.stamps += desc[i].nic_stamp;
-		sums.lens += desc[i].len;
-		sums.metas += desc[i].meta;
-		sums.flags += desc[i].flags;
-	}
-	*sums_out = sums;
 }
 
 /* The head, which comes behind its frames, since their bytes are known only then. */
@@ -76,7 +60,7 @@ void pipe_flight_poll(struct spw_pipe *pipe, const struct spw_gring_batch *batch
 		bytes = (uint32_t)sizeof(struct spw_flight_sums) + raw->bytes;
 		if (spw_unlikely(raw->to != at + sizeof(struct spw_flight_sums)))
 			memmove(at + sizeof(struct spw_flight_sums), raw->to, raw->bytes);
-		pipe_flight_sum(batch->desc, batch->cnt, (void *)at);
+		spw_flight_sum(batch->desc, batch->cnt, (void *)at);
 	} else {
 		uint32_t widths = spw_columns_put(spw_flight_row, batch->desc,
 						  sizeof(struct spw_desc) / 8, batch->cnt,
@@ -317,7 +301,7 @@ void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *o
 	out->way_cnt = pipe->way_cnt;
 	for (uint32_t i = 0; i < pipe->way_cnt; i++)
 		way_fill(&pipe->way[i], &out->way[i]);
-	out->turn_flags = pipe->flags & ~PIPE_FLIGHT;
+	out->turn_flags = pipe->flags & ~SPW_PIPE_FLIGHT;
 	out->snap_bytes = pipe->flight->snap_bytes;
 	out->lcore = pipe->slow.lcore;
 	out->queue = pipe->slow.queue;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the loop writes into the flight recorder (rec/spw_flight.h), in the order of a batch: a POLL
- * with its frames, or with the raw completions that they come of, later a DONE with its completion.
- * Called by pipe.c in the variants with PIPE_FLIGHT. The cold records are in pipe_flight.c.
+ * What the loop writes into the flight recorder (flight/spw_flight.h), in the order of a batch: a
+ * POLL with its frames, or with the raw completions that they come of, later a DONE with its
+ * completion. Called by pipe.c in the variants with SPW_PIPE_FLIGHT. The cold records are in
+ * pipe_flight.c.
  */
 #ifndef PIPE_FLIGHT_H
 #define PIPE_FLIGHT_H
 
 #include "pipe/pipe_impl.h"
 #include "port/spw_port_raw.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 
 /* pipe_flight.c. Purpose: a record of its own for the raw completions of a burst without frames.
  * Thread: owner. */
@@ -30,10 +31,6 @@ void pipe_flight_ripe(struct spw_pipe *pipe) SPW_COLD;
  * before any other record. Nothing without a recorder.
  * Thread: owner. */
 void pipe_flight_state(struct spw_pipe *pipe, bool ended) SPW_COLD;
-
-/* pipe_flight.c. Purpose: what a POLL with SPW_FLIGHT_CQES says of its frames.
- * Thread: any. */
-void pipe_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight_sums *sums_out);
 
 /* Before a burst: the port writes its raw completions where the POLL will have them. */
 SPW_INLINE void pipe_flight_before(struct spw_pipe *pipe)

@@ -89,7 +89,7 @@ void pipe_housekeep(struct spw_pipe *pipe)
 		spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
 		spw_rec_flip(&pipe->rec);
 		pipe_slow_dry(pipe);
-		pipe_slow_judge(pipe, false);
+		spw_pipe_slow_judge(pipe, false);
 		pipe_flight_house(pipe);
 	}
 	pipe->house_turns = HOUSE_TURNS_MIN + house_random(pipe) % HOUSE_TURNS_SPREAD;

@@ -8,11 +8,7 @@
 #define PIPE_IMPL_H
 
 #include "pipe/spw_pipe.h"
-
-/* Flags of a variant beside enum spw_rec_flag. */
-#define PIPE_NIC_STAMPS (1u << 8)  /* a batch counts from its oldest frame's NIC stamp */
-#define PIPE_NIC_FRAMES (1u << 9)  /* and each frame of it is recorded by its own stamp */
-#define PIPE_FLIGHT     (1u << 10) /* bursts and completions go to the flight recorder */
+#include "pipe/spw_pipe_again.h"
 
 /* pipe_house.c. Purpose: runs the next of three slices (port events; heartbeat; clock maps,
  * intervals and slow batches) and draws the random distance to the next call.
@@ -48,11 +44,6 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
 		    bool sent_tx) SPW_COLD;
 
-/* pipe_slow.c. Purpose: judges described batches whose waiting time is over, at most four; with
- * `all` every one, at once.
- * Thread: owner. */
-void pipe_slow_judge(struct spw_pipe *pipe, bool all) SPW_COLD;
-
 /* pipe.c. Purpose: the two turns of the variant with these flags.
  * Thread: setup, owner. */
 void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags);
@@ -61,11 +52,6 @@ void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags);
  * Thread: setup.
  * Errors: -EINVAL with a text. */
 int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf);
-
-/* pipe_way.c. Purpose: from now on ring, clock and variant of the loop are those of way[idx].
- * Shape: no batch is under way.
- * Thread: setup; owner. */
-void pipe_way_use(struct spw_pipe *pipe, uint32_t idx);
 
 /* pipe_way.c. Purpose: follows what the control thread asked for.
  * Thread: owner, in housekeeping. */
@@ -84,9 +70,5 @@ void pipe_flight_event(struct spw_pipe *pipe, const struct spw_port_event *event
 void pipe_flight_dry(struct spw_pipe *pipe, uint64_t from, uint64_t to) SPW_COLD;
 void pipe_flight_ident(struct spw_pipe *pipe) SPW_COLD;
 void pipe_flight_judged(struct spw_pipe *pipe, const struct spw_rec_slow *slow) SPW_COLD;
-
-/* pipe_slow.c. Purpose: notes a stretch of time without free slots.
- * Thread: owner. */
-void pipe_slow_dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to) SPW_COLD;
 
 #endif

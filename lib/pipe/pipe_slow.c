@@ -4,7 +4,7 @@
  * Slow batches: gathers what port, ring and executor know about each, for the recorder to judge.
  *
  * The loop (pipe.c) calls pipe_slow_take() for a batch that is slow or among the longest, and
- * housekeeping calls pipe_slow_judge() when its waiting time is over:
+ * housekeeping calls spw_pipe_slow_judge() when its waiting time is over:
  *
  *   reap            slow_ident: who sent the oldest frame (its bytes are still there)
  *   record          slow_take: stamps, poll, gaps, dry port, batches ahead
@@ -53,7 +53,7 @@ static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_
 
 /* Adds a dry time. One that follows the last stretch by no more than that stretch's length extends
  * it, so that the few entries cover a long shortage. */
-void pipe_slow_dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
+void spw_pipe_dry_add(struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
 {
 	struct spw_pipe_dry *last = &slow->dry[slow->dry_cnt % SPW_PIPE_DRY_CNT];
 
@@ -77,7 +77,7 @@ void pipe_slow_dry(struct spw_pipe *pipe)
 	now = pipe->rec.last_tsc;
 	cnt = *pipe->queue->no_slot;
 	if (cnt != slow->no_slot_last && now > slow->dry_tsc) {
-		pipe_slow_dry_add(slow, slow->dry_tsc, now);
+		spw_pipe_dry_add(slow, slow->dry_tsc, now);
 		pipe_flight_dry(pipe, slow->dry_tsc, now);
 	}
 	slow->no_slot_last = cnt;
@@ -167,7 +167,8 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 	slow->raw_end = batch->exec_end;
 	slow->seq = batch->seq;
 	slow->cnt = batch->cnt;
-	slow->nic_known = (flags & PIPE_NIC_STAMPS) && batch->desc[0].flags & SPW_DESC_NIC_STAMP;
+	slow->nic_known = (flags & SPW_PIPE_NIC_STAMPS) &&
+			  batch->desc[0].flags & SPW_DESC_NIC_STAMP;
 	slow->above = above(&pipe->rec, batch, at, slow->nic_known);
 	slow->in_exec_frames = (uint32_t)pipe->ring->in_exec_frames;
 	slow->ahead = batch->ahead;
@@ -218,7 +219,7 @@ static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
 	pipe_flight_judged(pipe, slow);
 }
 
-void pipe_slow_judge(struct spw_pipe *pipe, bool all)
+void spw_pipe_slow_judge(struct spw_pipe *pipe, bool all)
 {
 	struct spw_rec_slow *slow;
 

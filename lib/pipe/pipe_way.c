@@ -28,13 +28,13 @@ static void variant_set(struct spw_pipe *pipe)
 	if (flags & SPW_REC_ON)
 		flags |= (way->has_clock ? SPW_REC_EXEC_CLOCK : 0) |
 			 (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0);
-	pipe->turn_flags = flags & ~PIPE_FLIGHT;
+	pipe->turn_flags = flags & ~SPW_PIPE_FLIGHT;
 	pipe_variant_choose(pipe, flags);
 }
 
 /* Batches that were pushed have exec_busy as it was then, and stamps of the clock in use: with one
  * of them under way neither may change. */
-void pipe_way_use(struct spw_pipe *pipe, uint32_t idx)
+void spw_pipe_way_use(struct spw_pipe *pipe, uint32_t idx)
 {
 	const struct spw_pipe_way *way = &pipe->way[idx];
 
@@ -63,7 +63,7 @@ int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	}
 	pipe->way_cnt = conf->way_cnt;
 	pipe->asked = conf->burst;
-	pipe_way_use(pipe, 0);
+	spw_pipe_way_use(pipe, 0);
 	return 0;
 }
 
@@ -71,8 +71,8 @@ int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
  * recording's STATE comes last, since it holds the clock maps of the new way. */
 static void way_change(struct spw_pipe *pipe, uint32_t idx)
 {
-	pipe_slow_judge(pipe, true);
-	pipe_way_use(pipe, idx);
+	spw_pipe_slow_judge(pipe, true);
+	spw_pipe_way_use(pipe, idx);
 	spw_rec_clocks(&pipe->rec, pipe->exec_clock, pipe->nic_clock);
 	pipe_flight_state(pipe, false);
 	spw_thr_count(&pipe->way_changes, 1);
@@ -116,6 +116,6 @@ void spw_pipe_ask(struct spw_pipe *pipe, uint32_t way, uint16_t burst)
 uint32_t spw_pipe_way(const struct spw_pipe *pipe, uint16_t *burst_out)
 {
 	*burst_out = spw_thr_load_rlx(&pipe->burst);
-	/* [Q6 acquire, pairs with pipe_way_use] */
+	/* [Q6 acquire, pairs with spw_pipe_way_use] */
 	return spw_thr_load_acq(&pipe->way_idx);
 }

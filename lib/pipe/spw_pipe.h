@@ -28,7 +28,7 @@
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
 #include "port/spw_port_trail.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
 #include "ring/spw_ring.h"
@@ -221,11 +221,6 @@ SPW_INLINE bool spw_pipe_ended(const struct spw_pipe *pipe)
  * Returns: the number of frames lost that way.
  * Thread:  setup. */
 uint64_t spw_pipe_reclaim(struct spw_pipe *pipe);
-
-/* Purpose: runs one turn of any variant, on readings of the clock that rec.script has. The executor
- *          ring's completions are already written.
- * Thread:  setup (pipe/spw_pipe_replay.h). */
-uint16_t spw_pipe_turn_again(struct spw_pipe *pipe);
 
 /* ---- for other threads ---- */
 

@@ -33,7 +33,7 @@
 #include "pipe/spw_pipe.h"
 #include "pool/spw_pool.h"
 #include "port/spw_port.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
 #include "time/spw_time.h"
@@ -104,7 +104,7 @@ struct spw_topo_conf {
 		 * NULL: nowhere */
 		struct spw_trail *trail;
 		/* [lane_cnt], outlive the topology: where all that a lane learns is recorded
-		 * (rec/spw_flight.h); NULL: nowhere */
+		 * (flight/spw_flight.h); NULL: nowhere */
 		struct spw_flight *flight;
 		bool flight_raw;       /* and raw completions, of ports that keep them */
 		uint64_t slow_wait_ns; /* from a slow batch to its judgement; 0: 1 ms */

@@ -38,7 +38,7 @@ def refused(path, words, *args):
 
 
 def polls(path):
-    """(offset of its run of plain CQEs, frames) of each burst in a recording that has CQEs. Such a burst (lib/rec/spw_flight.h) is found by its
+    """(offset of its run of plain CQEs, frames) of each burst in a recording that has CQEs. Such a burst (lib/flight/spw_flight.h) is found by its
     head: 2, frames, flags with 4, bytes; the rest of 80 bytes, sums in 24 and 24 of the port's (port/mlx5/eth/raw.h); then a run with as
     many CQEs: index, how many, 1, widths."""
     with open(path, "rb") as file:

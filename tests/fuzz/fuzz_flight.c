@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Fuzzing recordings (rec/spw_flight.h): any bytes as a file. What the reader accepts runs again
+ * Fuzzing recordings (flight/spw_flight.h): any bytes as a file. What the reader accepts runs again
  * without a fault, raw completions and handler included, on whatever stamps, words and slots it
  * holds; what comes out does not matter.
  */
@@ -10,22 +10,21 @@
 
 #include "fuzz_port.h"
 #include "exec/spw_handler.h"
-#include "pipe/spw_pipe_replay.h"
+#include "replay/spw_replay.h"
 
 #define ECHO 3 /* of the built-in handlers, the one that writes into frames */
 
 static void run(const struct spw_flight_read *file)
 {
-	struct spw_pipe_replay *replay;
+	struct spw_replay *replay;
 
-	if (spw_pipe_replay_open(&file->lane[0], &replay))
+	if (spw_replay_open(&file->lane[0], &replay))
 		return;
 	if (file->lane[0].conf->snap_bytes)
-		fuzz_demand(spw_pipe_replay_handler(replay, spw_handler_builtin(ECHO)) == 0);
-	spw_pipe_replay_run(replay);
-	fuzz_demand(spw_pipe_replay_result(replay)->unknown <=
-		    spw_pipe_replay_result(replay)->lead_in);
-	spw_pipe_replay_close(replay);
+		fuzz_demand(spw_replay_handler(replay, spw_handler_builtin(ECHO)) == 0);
+	spw_replay_run(replay);
+	fuzz_demand(spw_replay_result(replay)->unknown <= spw_replay_result(replay)->lead_in);
+	spw_replay_close(replay);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

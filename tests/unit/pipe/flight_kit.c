@@ -78,37 +78,37 @@ static void assert_same_worst(const struct spw_rec_view *a, const struct spw_rec
 	}
 }
 
-struct spw_pipe_replay_result flight_again(const char *path, const struct outcome *out)
+struct spw_replay_result flight_again(const char *path, const struct outcome *out)
 {
-	struct spw_pipe_replay_result result;
-	struct spw_pipe_replay *replay;
+	struct spw_replay_result result;
+	struct spw_replay *replay;
 	struct spw_pipe_summary sum;
 	struct spw_flight_read file;
 
 	if (spw_flight_read_open(path, &file))
 		fail_msg("%s", spw_err_text());
-	if (spw_pipe_replay_open(&file.lane[0], &replay))
+	if (spw_replay_open(&file.lane[0], &replay))
 		fail_msg("%s", spw_err_text());
-	if (spw_pipe_replay_run(replay))
+	if (spw_replay_run(replay))
 		fail_msg("%s", spw_err_text());
-	result = *spw_pipe_replay_result(replay);
+	result = *spw_replay_result(replay);
 	assert_int_equal(result.ledger_differs, 0);
 	assert_int_equal(result.cause_differs, 0);
 	assert_int_equal(result.since_differs, 0);
 	if (out) {
-		spw_pipe_summary(spw_pipe_replay_pipe(replay), &sum);
+		spw_pipe_summary(spw_replay_pipe(replay), &sum);
 		assert_memory_equal(&sum.ledger, &out->ledger, LEDGER_BYTES);
-		assert_int_equal(spw_pipe_replay_executed(replay), out->executed);
+		assert_int_equal(spw_replay_executed(replay), out->executed);
 	}
 	if (out && out->view) {
-		struct spw_rec_view *view = view_of(spw_pipe_replay_pipe(replay));
+		struct spw_rec_view *view = view_of(spw_replay_pipe(replay));
 
 		assert_memory_equal(&view->causes, &out->view->causes, sizeof(view->causes));
 		assert_same_worst(view, out->view);
 		assert_memory_equal(view->total, out->view->total, sizeof(view->total));
 		free(view);
 	}
-	spw_pipe_replay_close(replay);
+	spw_replay_close(replay);
 	spw_flight_read_close(&file);
 	return result;
 }

@@ -7,7 +7,7 @@
 #ifndef FLIGHT_KIT_H
 #define FLIGHT_KIT_H
 
-#include "pipe/spw_pipe_replay.h"
+#include "replay/spw_replay.h"
 #include "pipe_rig.h"
 
 #define SMALL ((size_t)8 << 20)
@@ -31,6 +31,6 @@ void flight_file_write(const struct rig *rig, const char *path);
 struct outcome outcome_of(const struct rig *rig);
 /* Purpose: runs the file again; fails unless everything that the replay compares is alike, and what
  * comes of it is `out`, if given. */
-struct spw_pipe_replay_result flight_again(const char *path, const struct outcome *out);
+struct spw_replay_result flight_again(const char *path, const struct outcome *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The columns in which the flight recorder keeps the frames of a POLL (base/spw_column.h): whatever
- * a burst holds comes out again, slots apart, in as few bytes as its differences need.
+ * The columns in which the flight recorder keeps the frames of a POLL (frame/spw_column.h):
+ * whatever a burst holds comes out again, slots apart, in as few bytes as its differences need.
  */
 #include <string.h>
 

@@ -128,7 +128,7 @@ static void polled(const struct rig *rig, uint64_t more)
  * where its ring does. The last one has the end of the run. */
 static void test_windows(void **state)
 {
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	uint64_t frames = 0;
 	pthread_t thread;
 	char path[256];
@@ -347,7 +347,7 @@ static void snap_late(const struct spw_flight_seg *seg)
 static void test_late_snap(void **state)
 {
 	const struct spw_handler *handler;
-	struct spw_pipe_replay *replay;
+	struct spw_replay *replay;
 	struct spw_flight_read file;
 	uint8_t *memory;
 	char path[256];
@@ -359,11 +359,11 @@ static void test_late_snap(void **state)
 	assert_int_equal(spw_flight_read_memory(memory, bytes, &file), 0);
 	snap_late(file.lane[0].seg[0]);
 	assert_int_equal(spw_handler_open("echo", &handler), 0);
-	assert_int_equal(spw_pipe_replay_open(&file.lane[0], &replay), 0);
-	assert_int_equal(spw_pipe_replay_handler(replay, handler), 0);
-	assert_int_equal(spw_pipe_replay_run(replay), 0);
-	assert_int_equal(spw_pipe_replay_result(replay)->as_recorded, 300);
-	spw_pipe_replay_close(replay);
+	assert_int_equal(spw_replay_open(&file.lane[0], &replay), 0);
+	assert_int_equal(spw_replay_handler(replay, handler), 0);
+	assert_int_equal(spw_replay_run(replay), 0);
+	assert_int_equal(spw_replay_result(replay)->as_recorded, 300);
+	spw_replay_close(replay);
 	spw_handler_close(handler);
 	free(memory);
 	unlink(path);

@@ -175,7 +175,7 @@ static void ways_close(struct rig *rig)
 
 static void recorded(const enum also also[SPW_PIPE_WAY_MAX - 1], uint32_t way_cnt)
 {
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	struct outcome out;
 	char path[256];
 	struct rig rig;
@@ -221,7 +221,7 @@ static void test_recorded_five(void **state)
 static void test_windows(void **state)
 {
 	const uint32_t held = SPW_FLIGHT_SEG_CNT / 2;
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	struct outcome out;
 	char path[256];
 	struct rig rig;
@@ -276,9 +276,9 @@ static void two_segments(const char *path)
  * the recording: they are counted, and the other way's with the same numbers are judged. */
 static void test_unknown(void **state)
 {
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	struct spw_flight_read_lane lane;
-	struct spw_pipe_replay *replay;
+	struct spw_replay *replay;
 	struct spw_flight_lane conf;
 	struct spw_flight_read file;
 	char path[256];
@@ -290,14 +290,14 @@ static void test_unknown(void **state)
 	conf = *file.lane[0].conf;
 	conf.seg_cnt = 1;
 	lane = (struct spw_flight_read_lane){.conf = &conf, .seg[0] = file.lane[0].seg[1]};
-	assert_int_equal(spw_pipe_replay_open(&lane, &replay), 0);
-	assert_int_equal(spw_pipe_replay_run(replay), 0);
-	result = *spw_pipe_replay_result(replay);
+	assert_int_equal(spw_replay_open(&lane, &replay), 0);
+	assert_int_equal(spw_replay_run(replay), 0);
+	result = *spw_replay_result(replay);
 	assert_int_equal(result.unknown, LATE);
 	assert_int_equal(result.way_changes, 2);
 	assert_true(result.described >= TURNS);
 	assert_int_equal(result.ledger_differs + result.cause_differs + result.since_differs, 0);
-	spw_pipe_replay_close(replay);
+	spw_replay_close(replay);
 	spw_flight_read_close(&file);
 	unlink(path);
 }
@@ -313,7 +313,7 @@ static int read_again(const struct spw_flight_read *file)
  * by the replay, since nothing in the record itself is wrong. */
 static void test_broken_files(void **state)
 {
-	struct spw_pipe_replay *replay;
+	struct spw_replay *replay;
 	struct spw_flight_read file;
 	struct spw_flight_lane *conf;
 	struct spw_flight_state *s;
@@ -327,10 +327,10 @@ static void test_broken_files(void **state)
 	s = (struct spw_flight_state *)(uintptr_t)spw_flight_first(file.lane[0].seg[1]);
 	assert_int_equal(s->way, 0);
 	s->way = 1;
-	assert_int_equal(spw_pipe_replay_open(&file.lane[0], &replay), 0);
-	assert_int_equal(spw_pipe_replay_run(replay), -EPROTO);
+	assert_int_equal(spw_replay_open(&file.lane[0], &replay), 0);
+	assert_int_equal(spw_replay_run(replay), -EPROTO);
 	assert_non_null(strstr(spw_err_text(), "while it was in flight"));
-	spw_pipe_replay_close(replay);
+	spw_replay_close(replay);
 	s->way = 2;
 	assert_int_equal(read_again(&file), -EPROTO);
 	s->way = 0;

@@ -8,7 +8,7 @@
  *   run:   ci, cnt, is_plain, widths | cnt ring entries from consumer index ci on
  *
  * Of a plain CQE only what a burst reads is kept, and of a run of them only where they differ, in
- * columns (base/spw_column.h): at one for each frame the memory that they are written to is what
+ * columns (frame/spw_column.h): at one for each frame the memory that they are written to is what
  * keeping costs (docs/benchmarks.md). A field that a burst begins to read must be added to
  * mlx5_eth_raw_row; without it the replay differs.
  * Of a compression session an entry stands for many frames, and is kept whole: its title and each
@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-#include "base/spw_column.h"
+#include "frame/spw_column.h"
 #include "port/mlx5/eth/queue.h"
 #include "port/spw_port_raw.h"
 

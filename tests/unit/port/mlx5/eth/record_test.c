@@ -14,7 +14,7 @@
 #include "exec/spw_handler.h"
 #include "hand_pipe.h"
 #include "model.h"
-#include "pipe/spw_pipe_replay.h"
+#include "replay/spw_replay.h"
 #include "port/mlx5/eth/raw.h"
 
 #define RING_BYTES ((size_t)8 << 20)
@@ -138,22 +138,22 @@ static uint8_t *file_read(const char *path, size_t *bytes_out)
 }
 
 /* handler: runs again; NULL: verdicts are taken as recorded. */
-static struct spw_pipe_replay_result again(const uint8_t *at, size_t bytes, const char *handler)
+static struct spw_replay_result again(const uint8_t *at, size_t bytes, const char *handler)
 {
 	const struct spw_handler *h;
-	struct spw_pipe_replay_result result;
-	struct spw_pipe_replay *replay;
+	struct spw_replay_result result;
+	struct spw_replay *replay;
 	struct spw_flight_read file;
 
 	assert_int_equal(spw_flight_read_memory(at, bytes, &file), 0);
-	assert_int_equal(spw_pipe_replay_open(&file.lane[0], &replay), 0);
+	assert_int_equal(spw_replay_open(&file.lane[0], &replay), 0);
 	if (handler) {
 		assert_int_equal(spw_handler_open(handler, &h), 0);
-		assert_int_equal(spw_pipe_replay_handler(replay, h), 0);
+		assert_int_equal(spw_replay_handler(replay, h), 0);
 	}
-	assert_int_equal(spw_pipe_replay_run(replay), 0);
-	result = *spw_pipe_replay_result(replay);
-	spw_pipe_replay_close(replay);
+	assert_int_equal(spw_replay_run(replay), 0);
+	result = *spw_replay_result(replay);
+	spw_replay_close(replay);
 	return result;
 }
 
@@ -175,7 +175,7 @@ static void test_every_layout(void **state)
 		MLX5_F_STRIDING | MLX5_F_COMPRESSED,
 		MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED,
 	};
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	char path[256];
 
 	(void)state;
@@ -201,7 +201,7 @@ static void test_every_layout(void **state)
  */
 static void test_without_frames(void **state)
 {
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	const struct spw_flight_rec *rec;
 	struct spw_flight_read file;
 	uint32_t raws = 0;
@@ -255,7 +255,7 @@ static void test_changed_byte(void **state)
 		      {3, SPW_DESC_L3_OK << 9, "sum of flags"},
 		      {0, 1, "sum of NIC stamps"},
 		      {3, 1u << 24, "frames in the burst: 0, recorded"}};
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	struct mlx5_eth_raw_run *run;
 	struct spw_columns *columns;
 	uint8_t *at, *stamp;
@@ -326,7 +326,7 @@ static void test_bad_runs(void **state)
 /* Frames of 64 to 191 bytes, of which 128 are kept: some are whole, and only they run again. */
 static void test_verdicts(void **state)
 {
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 	char path[256];
 	size_t bytes;
 	uint8_t *at;

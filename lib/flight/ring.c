@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The flight recorder's ring and its file (spw_flight.h); flight_read.c reads the file. The records
+ * The flight recorder's ring and its file (spw_flight.h); read.c reads the file. The records
  * themselves are written by the owner through spw_flight_take, from rec.c's neighbours and
  * lib/pipe.
  *
@@ -10,7 +10,7 @@
  * The spare segment takes the records that have no place: while the other half of the ring is
  * frozen and this half is full. Nothing in it is ever read.
  */
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 
 #include <errno.h>
 #include <numa.h>
@@ -157,6 +157,22 @@ void spw_flight_next(struct spw_flight *flight)
 	}
 	seg_head(flight, flight->seg)->broken = off;
 	write_on(flight, seg_memory(flight, flight->seg));
+}
+
+_Static_assert(SPW_DESC_NIC_STAMP < 1u << SPW_FLIGHT_FLAG_BITS, "the flags fit into a row");
+_Static_assert(SPW_DESC_LEN_MAX < 1ull << (32 - SPW_FLIGHT_FLAG_BITS), "and so does the length");
+
+void spw_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight_sums *sums_out)
+{
+	struct spw_flight_sums sums = {0};
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		sums.stamps += desc[i].nic_stamp;
+		sums.lens += desc[i].len;
+		sums.metas += desc[i].meta;
+		sums.flags += desc[i].flags;
+	}
+	*sums_out = sums;
 }
 
 /* ---- control ---- */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the files of a replay share: pipe_replay_open.c (its parts, and where the window begins),
- * pipe_replay.c (the run), pipe_replay_raw.c (raw completions) and pipe_replay_handler.c
+ * What the files of a replay share: open.c (its parts, and where the window begins),
+ * replay.c (the run), raw.c (raw completions) and handler.c
  * (verdicts).
  */
-#ifndef PIPE_REPLAY_H
-#define PIPE_REPLAY_H
+#ifndef REPLAY_H
+#define REPLAY_H
 
-#include "pipe/pipe_impl.h"
-#include "pipe/spw_pipe_replay.h"
+#include "pipe/spw_pipe_again.h"
+#include "replay/spw_replay.h"
 
 #define SCRIPT_CNT 8 /* more than a turn reads */
 
-struct spw_pipe_replay {
+struct spw_replay {
 	struct spw_pipe *pipe;
 	struct spw_gring ring[SPW_PIPE_WAY_MAX]; /* by way; the one in use is pipe->ring */
 	uint64_t elsewhere_frames;               /* counted by the executors not in use */
@@ -28,38 +28,37 @@ struct spw_pipe_replay {
 	uint32_t first;     /* the window's first segment */
 	uint64_t known_seq; /* batches of the window's first way before it are in flight, and their
 			       POLLs are not there; 0 once that way was left */
-	struct spw_pipe_replay_result result;
+	struct spw_replay_result result;
 };
 
-/* pipe_replay_open.c. Purpose: the frames of a POLL, as many as it says. check: counts it if its
+/* open.c. Purpose: the frames of a POLL, as many as it says. check: counts it if its
  * raw completions come to others. desc: room for SPW_FLIGHT_FRAME_MAX. Returns: how many. */
-uint32_t replay_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll, bool check,
+uint32_t replay_frames(struct spw_replay *r, const struct spw_flight_poll *poll, bool check,
 		       struct spw_desc *desc);
 
-/* pipe_replay_raw.c. Purpose: open makes the reader of the lane's raw completions, if it has some;
+/* raw.c. Purpose: open makes the reader of the lane's raw completions, if it has some;
  * frames reads those of a POLL with SPW_FLIGHT_CQES, and returns how many frames they have; check
  * compares these with what is recorded of them; take is given each RAW.
  * Errors: those of spw_port_raw_open. */
-int replay_raw_open(struct spw_pipe_replay *r);
-uint32_t replay_raw_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+int replay_raw_open(struct spw_replay *r);
+uint32_t replay_raw_frames(struct spw_replay *r, const struct spw_flight_poll *poll,
 			   struct spw_desc *desc);
-void replay_raw_check(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+void replay_raw_check(struct spw_replay *r, const struct spw_flight_poll *poll,
 		      const struct spw_desc *desc, uint32_t got);
-void replay_raw_take(struct spw_pipe_replay *r, const struct spw_flight_raw *raw);
+void replay_raw_take(struct spw_replay *r, const struct spw_flight_raw *raw);
 
-/* pipe_replay_handler.c. Purpose: poll is given each POLL whose batches [from, head_seq) were
+/* handler.c. Purpose: poll is given each POLL whose batches [from, head_seq) were
  * pushed, snap the SNAP after it, done each batch that was settled, whose place in the ring is not
  * used again yet. Without a handler they do nothing. close: NULL is allowed. */
-void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
-			 uint64_t from);
-void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec *snap);
-void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq);
+void replay_handler_poll(struct spw_replay *r, const struct spw_flight_poll *poll, uint64_t from);
+void replay_handler_snap(struct spw_replay *r, const struct spw_flight_rec *snap);
+void replay_handler_done(struct spw_replay *r, uint64_t seq);
 void replay_handler_close(struct replay_handler *handler);
 
-/* pipe_replay_open.c. Purpose: from a STATE on, the way that it names, its ring and its clock. */
-void replay_way(struct spw_pipe_replay *r, const struct spw_flight_state *s);
+/* open.c. Purpose: from a STATE on, the way that it names, its ring and its clock. */
+void replay_way(struct spw_replay *r, const struct spw_flight_state *s);
 
-/* pipe_replay.c. Purpose: the clock maps from here on. */
+/* replay.c. Purpose: the clock maps from here on. */
 void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock);
 
 #endif

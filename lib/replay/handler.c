@@ -17,7 +17,7 @@
 
 #include "base/spw_err.h"
 #include "exec/spw_handler.h"
-#include "pipe/pipe_replay.h"
+#include "replay/replay.h"
 
 #define LINE_MASK  (SPW_CACHE_LINE - 1u) /* a frame begins as far into a line as it did */
 #define SLOT_BYTES SPW_ALIGN_UP(SPW_FLIGHT_SNAP_MAX + LINE_MASK, SPW_CACHE_LINE)
@@ -38,7 +38,7 @@ struct replay_handler {
 
 /* ---- set-up ---- */
 
-int spw_pipe_replay_handler(struct spw_pipe_replay *r, const struct spw_handler *handler)
+int spw_replay_handler(struct spw_replay *r, const struct spw_handler *handler)
 {
 	const struct spw_flight_lane *lane = r->lane->conf;
 	struct replay_handler *again;
@@ -67,13 +67,12 @@ void replay_handler_close(struct replay_handler *again)
 
 /* ---- notes ---- */
 
-static struct note *note_of(struct spw_pipe_replay *r, uint64_t seq)
+static struct note *note_of(struct spw_replay *r, uint64_t seq)
 {
 	return &r->handler->note[seq & r->pipe->ring->batch_mask];
 }
 
-void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
-			 uint64_t from)
+void replay_handler_poll(struct spw_replay *r, const struct spw_flight_poll *poll, uint64_t from)
 {
 	uint32_t first = 0;
 
@@ -87,7 +86,7 @@ void replay_handler_poll(struct spw_pipe_replay *r, const struct spw_flight_poll
 	}
 }
 
-void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec *snap)
+void replay_handler_snap(struct spw_replay *r, const struct spw_flight_rec *snap)
 {
 	if (!r->handler)
 		return;
@@ -101,7 +100,7 @@ void replay_handler_snap(struct spw_pipe_replay *r, const struct spw_flight_rec 
 /* ---- a batch ---- */
 
 /* The bytes of each whole frame of the batch, NULL for the others. Returns: how many are whole. */
-static uint32_t bytes_find(struct spw_pipe_replay *r, const struct note *note,
+static uint32_t bytes_find(struct spw_replay *r, const struct note *note,
 			   const struct spw_gring_batch *was, const uint8_t **bytes)
 {
 	uint32_t most = r->lane->conf->snap_bytes, whole = 0, at = 0, left;
@@ -166,10 +165,10 @@ static uint64_t reasons_of(const struct spw_gring_batch *batch)
 	return w;
 }
 
-static void differs(struct spw_pipe_replay *r, uint64_t seq, const char *what, const char *here,
+static void differs(struct spw_replay *r, uint64_t seq, const char *what, const char *here,
 		    const char *recorded)
 {
-	struct spw_pipe_replay_result *res = &r->result;
+	struct spw_replay_result *res = &r->result;
 
 	if (!res->verdict_first[0])
 		snprintf(res->verdict_first, sizeof(res->verdict_first),
@@ -178,7 +177,7 @@ static void differs(struct spw_pipe_replay *r, uint64_t seq, const char *what, c
 }
 
 /* What a batch as a whole reports of frames whose verdicts agree. */
-static void sums_compare(struct spw_pipe_replay *r, const struct spw_gring_batch *now,
+static void sums_compare(struct spw_replay *r, const struct spw_gring_batch *now,
 			 const struct spw_gring_batch *was)
 {
 	const bool same = now->digest == was->digest;
@@ -192,7 +191,7 @@ static void sums_compare(struct spw_pipe_replay *r, const struct spw_gring_batch
 	differs(r, was->seq, same ? "reasons" : "digest", here, recorded);
 }
 
-static void verdicts_compare(struct spw_pipe_replay *r, const struct spw_gring_batch *now,
+static void verdicts_compare(struct spw_replay *r, const struct spw_gring_batch *now,
 			     const struct spw_gring_batch *was, const uint8_t *const *bytes)
 {
 	uint32_t n = 0, differ = 0;
@@ -216,7 +215,7 @@ static void verdicts_compare(struct spw_pipe_replay *r, const struct spw_gring_b
 }
 
 /* A batch whose completion was refused has no verdicts of the handler's. */
-void replay_handler_done(struct spw_pipe_replay *r, uint64_t seq)
+void replay_handler_done(struct spw_replay *r, uint64_t seq)
 {
 	const struct spw_gring_batch *was = spw_gring_at(r->pipe->ring, seq);
 	const uint8_t *bytes[SPW_GRING_FRAME_MAX];

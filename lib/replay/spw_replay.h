@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Runs a lane again from a recording (rec/spw_flight.h): the loop of pipe.c, the recorder and the
- * ledger are the ones that ran; port, executor ring and clock give what was recorded.
+ * Runs a lane again from a recording (flight/spw_flight.h): the loop of pipe.c, the recorder and
+ * the ledger are the ones that ran; port, executor ring and clock give what was recorded.
  *
  *   file ── RAW  ──► the port's own burst function, on memory: the same frames as the POLL's?
  *        ── POLL ──► port queue   rx_burst lends the recorded frames
@@ -16,18 +16,18 @@
  *
  * Thread: one, any.
  */
-#ifndef SPW_PIPE_REPLAY_H
-#define SPW_PIPE_REPLAY_H
+#ifndef SPW_REPLAY_H
+#define SPW_REPLAY_H
 
 #include "pipe/spw_pipe.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* What was run, and how often it came out otherwise than recorded. */
-struct spw_pipe_replay_result {
+struct spw_replay_result {
 	uint64_t polls, frames, settled;
 	uint64_t since_differs; /* bursts that would have begun to wait at another time */
 	uint64_t described;     /* batches that were judged */
@@ -43,7 +43,7 @@ struct spw_pipe_replay_result {
 	uint64_t raw_bursts;  /* bursts whose raw completions were read again */
 	uint64_t raw_differs; /* of them: with other frames than recorded */
 	char raw_first[128];  /* the first of these; "" if there is none */
-	/* with spw_pipe_replay_handler */
+	/* with spw_replay_handler */
 	uint64_t verdicts;        /* frames that the handler was given again */
 	uint64_t verdict_differs; /* of them: with another verdict */
 	uint64_t digest_differs;  /* batches with the same verdicts, but another digest or reason */
@@ -54,35 +54,34 @@ struct spw_pipe_replay_result {
 	bool ended;      /* the lane had ended */
 };
 
-struct spw_pipe_replay; /* opaque */
-struct spw_handler;     /* exec/spw_handler.h */
+struct spw_replay;  /* opaque */
+struct spw_handler; /* exec/spw_handler.h */
 
 /* Purpose: makes the pipe of a recorded lane.
- * Owner:   the caller, until spw_pipe_replay_close; lane (of a struct spw_flight_read) outlives it.
+ * Owner:   the caller, until spw_replay_close; lane (of a struct spw_flight_read) outlives it.
  * Errors:  -ENOMEM; -EPROTO: nothing is recorded. With a text.
  * Thread:  any */
-int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
-			 struct spw_pipe_replay **replay_out);
+int spw_replay_open(const struct spw_flight_read_lane *lane, struct spw_replay **replay_out);
 
 /* Purpose: from now on the handler runs again on frames that were kept whole.
  * Shape:   once, before the run. handler: outlives replay.
  * Errors:  -ENOMEM.
  * Thread:  any */
-int spw_pipe_replay_handler(struct spw_pipe_replay *replay, const struct spw_handler *handler);
+int spw_replay_handler(struct spw_replay *replay, const struct spw_handler *handler);
 
 /* Purpose: runs the whole window.
  * Errors:  -EPROTO: a completion does not belong to the oldest batch. With a text.
  * Thread:  any */
-int spw_pipe_replay_run(struct spw_pipe_replay *replay);
+int spw_replay_run(struct spw_replay *replay);
 
 /* Returns: what came of it; the pipe, for spw_pipe_summary and spw_pipe_collect_rest; frames by the
- * executor's own count. Lifetime: until spw_pipe_replay_close. Thread: any */
-const struct spw_pipe_replay_result *spw_pipe_replay_result(const struct spw_pipe_replay *replay);
-struct spw_pipe *spw_pipe_replay_pipe(struct spw_pipe_replay *replay);
-uint64_t spw_pipe_replay_executed(const struct spw_pipe_replay *replay);
+ * executor's own count. Lifetime: until spw_replay_close. Thread: any */
+const struct spw_replay_result *spw_replay_result(const struct spw_replay *replay);
+struct spw_pipe *spw_replay_pipe(struct spw_replay *replay);
+uint64_t spw_replay_executed(const struct spw_replay *replay);
 
 /* Purpose: frees it; NULL is allowed. Thread: any */
-void spw_pipe_replay_close(struct spw_pipe_replay *replay);
+void spw_replay_close(struct spw_replay *replay);
 
 #ifdef __cplusplus
 }

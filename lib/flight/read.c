@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Reads the files of flight.c. A file may be torn, or made by somebody else: everything by which a
+ * Reads the files of ring.c. A file may be torn, or made by somebody else: everything by which a
  * reader indexes, divides or allocates is checked here, once, before any record is used; the first
  * fault ends the reading with one line that names its place.
  */
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "rec/spw_flight.h"
+#include "flight/spw_flight.h"
 
 #define FILE_MAX ((size_t)64 << 30)
 

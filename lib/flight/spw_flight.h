@@ -4,7 +4,7 @@
  * The flight recorder: all that a lane's loop learned from outside (bursts and the raw completions
  * that they came of, the executor's completions, clock readings, port events), in a ring of its own
  * that keeps the newest. The lane's pipe runs again from such records alone
- * (pipe/spw_pipe_replay.h), without NIC, GPU or executor, and must come to the same ledger and the
+ * (replay/spw_replay.h), without NIC, GPU or executor, and must come to the same ledger and the
  * same causes.
  *
  *   lcore      POLL  DONE  CLOCK ...         plain stores, no system call, no lock
@@ -36,7 +36,7 @@
 #ifndef SPW_FLIGHT_H
 #define SPW_FLIGHT_H
 
-#include "base/spw_column.h"
+#include "frame/spw_column.h"
 #include "frame/spw_desc.h"
 #include "base/spw_order.h"
 #include "frame/spw_port_event.h"
@@ -106,7 +106,7 @@ SPW_ASSERT_SIZE(struct spw_flight_poll, 80);
 
 #define SPW_FLIGHT_FLAG_BITS 5u /* of spw_desc.flags; its length has the other 27 */
 
-/* The frames of a POLL as columns (base/spw_column.h), and back. Slots are not kept: the pipe only
+/* The frames of a POLL as columns (frame/spw_column.h), and back. Slots are not kept: the pipe only
  * borrows and returns them, and nothing that it counts depends on their numbers. Thread: any. */
 SPW_INLINE void spw_flight_row(const void *descs, uint32_t i, uint64_t value_out[SPW_COLUMN_CNT])
 {
@@ -142,6 +142,10 @@ struct spw_flight_sums {
 	/* the port's bytes follow */
 };
 SPW_ASSERT_SIZE(struct spw_flight_sums, 24);
+
+/* Purpose: the sums over cnt frames.
+ * Thread:  any. */
+void spw_flight_sum(const struct spw_desc *desc, uint32_t cnt, struct spw_flight_sums *sums_out);
 
 /* The bytes of a burst that read completions but brought no frames, as in a POLL. */
 struct spw_flight_raw {

@@ -3,7 +3,7 @@
  *
  * Rows of a burst in columns: the first row as it is, and of the others what differs from it, in as
  * few bytes as the column's largest difference needs. The flight recorder keeps descriptors and
- * CQEs so (pipe/pipe_flight.h, port/mlx5/eth/raw.h), since the memory that it writes is its cost.
+ * CQEs so (flight/spw_flight.h, port/mlx5/eth/raw.h), since the memory that it writes is its cost.
  *
  *   rows       stamp 0x5a10, length 64 | 0x5a1a, 64 | 0x5a24, 64 | 0x5a38, 64
  *   columns    stamp  first 0x5a10, then value XOR first in 2 bytes: 0, 0x0a, 0x34, 0x28
@@ -12,8 +12,8 @@
  * The machine is little-endian: the low bytes of a value come first. Columns of a file may be any
  * bytes; who reads them compares spw_columns_bytes() with what is there.
  */
-#ifndef SPW_BASE_COLUMN_H
-#define SPW_BASE_COLUMN_H
+#ifndef SPW_FRAME_COLUMN_H
+#define SPW_FRAME_COLUMN_H
 
 #include <string.h>
 

@@ -12,11 +12,10 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "pipe/pipe_flight.h"
-#include "pipe/pipe_replay.h"
+#include "replay/replay.h"
 #include "port/spw_port_raw.h"
 
-int replay_raw_open(struct spw_pipe_replay *r)
+int replay_raw_open(struct spw_replay *r)
 {
 	struct spw_port_raw_shape shape;
 
@@ -24,9 +23,9 @@ int replay_raw_open(struct spw_pipe_replay *r)
 	return shape.kind == SPW_PORT_RAW_NONE ? 0 : spw_port_raw_open(&shape, &r->raw_reader);
 }
 
-static void differs(struct spw_pipe_replay *r, const char *what, uint64_t here, uint64_t recorded)
+static void differs(struct spw_replay *r, const char *what, uint64_t here, uint64_t recorded)
 {
-	struct spw_pipe_replay_result *res = &r->result;
+	struct spw_replay_result *res = &r->result;
 
 	if (res->raw_differs++ == 0)
 		snprintf(res->raw_first, sizeof(res->raw_first),
@@ -35,15 +34,14 @@ static void differs(struct spw_pipe_replay *r, const char *what, uint64_t here, 
 }
 
 /* Returns: frames; bytes that no burst writes have none. */
-static uint32_t run(struct spw_pipe_replay *r, const void *raw, uint32_t bytes,
-		    struct spw_desc *desc)
+static uint32_t run(struct spw_replay *r, const void *raw, uint32_t bytes, struct spw_desc *desc)
 {
 	int n = r->raw_reader ? spw_port_raw_run(r->raw_reader, raw, bytes, desc) : 0;
 
 	return n < 0 ? 0 : (uint32_t)n;
 }
 
-uint32_t replay_raw_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+uint32_t replay_raw_frames(struct spw_replay *r, const struct spw_flight_poll *poll,
 			   struct spw_desc *desc)
 {
 	const struct spw_flight_sums *sums = (const void *)(poll + 1);
@@ -52,14 +50,14 @@ uint32_t replay_raw_frames(struct spw_pipe_replay *r, const struct spw_flight_po
 }
 
 /* Slots are the queue's own matter and in no completion. */
-void replay_raw_check(struct spw_pipe_replay *r, const struct spw_flight_poll *poll,
+void replay_raw_check(struct spw_replay *r, const struct spw_flight_poll *poll,
 		      const struct spw_desc *desc, uint32_t got)
 {
 	const struct spw_flight_sums *was = (const void *)(poll + 1);
 	struct spw_flight_sums here;
 
 	r->result.raw_bursts++;
-	pipe_flight_sum(desc, got, &here);
+	spw_flight_sum(desc, got, &here);
 	if (got != poll->rec.cnt)
 		differs(r, "frames in the burst:", got, poll->rec.cnt);
 	else if (here.lens != was->lens)
@@ -72,7 +70,7 @@ void replay_raw_check(struct spw_pipe_replay *r, const struct spw_flight_poll *p
 		differs(r, "sum of NIC stamps", here.stamps, was->stamps);
 }
 
-void replay_raw_take(struct spw_pipe_replay *r, const struct spw_flight_raw *raw)
+void replay_raw_take(struct spw_replay *r, const struct spw_flight_raw *raw)
 {
 	struct spw_desc desc[SPW_BURST_MAX];
 	uint32_t got = run(r, raw + 1, raw->rec.bytes - (uint32_t)sizeof(*raw), desc);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Runs a recorded lane again (spw_pipe_replay.h). flight_read.c has checked the records; here they
+ * Runs a recorded lane again (spw_replay.h). read.c has checked the records; here they
  * are fed to the pipe one by one:
  *
- *   RAW              a burst without frames again, in the port (pipe_replay_raw.c)
+ *   RAW              a burst without frames again, in the port (raw.c)
  *   POLL             a turn that polls and pushes      script: polled, pushed
  *   DONE             a turn that settles one batch     script: reaped, tx, refill
- *   SNAP             the bytes on which the handler runs again (pipe_replay_handler.c)
+ *   SNAP             the bytes on which the handler runs again (handler.c)
  *   all others       what housekeeping, clocks and executor did in between
  *
  * Idle turns are not recorded: what they left in the recorder stands in the next POLL.
@@ -17,11 +17,11 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "pipe/pipe_replay.h"
+#include "replay/replay.h"
 
 /* ---- turns ---- */
 
-static void script_set(struct spw_pipe_replay *r, const uint64_t *stamp, uint32_t cnt)
+static void script_set(struct spw_replay *r, const uint64_t *stamp, uint32_t cnt)
 {
 	uint32_t n = 0;
 
@@ -34,14 +34,14 @@ static void script_set(struct spw_pipe_replay *r, const uint64_t *stamp, uint32_
 	r->pipe->house_turns = UINT32_MAX;
 }
 
-static bool is_inline(const struct spw_pipe_replay *r)
+static bool is_inline(const struct spw_replay *r)
 {
 	return r->pipe->turn_flags & SPW_REC_INLINE;
 }
 
 /* The run's burst may have changed from poll to poll, so whether one was full is recorded with it:
  * a full one is given no more room than it took, any other more. */
-static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *poll)
+static void turn_poll(struct spw_replay *r, const struct spw_flight_poll *poll)
 {
 	bool spill = poll->rec.what & SPW_FLIGHT_SPILL;
 	const uint64_t stamp[] = {poll->polled, !spill && is_inline(r) ? 0 : poll->pushed};
@@ -66,7 +66,7 @@ static void turn_poll(struct spw_pipe_replay *r, const struct spw_flight_poll *p
 
 /* A batch that was pushed before the recording begins. Its completion says how many frames it has,
  * which is all that the ledger needs; it is never described. */
-static int unknown_put(struct spw_pipe_replay *r, uint64_t seq, const struct spw_flight_done *done)
+static int unknown_put(struct spw_replay *r, uint64_t seq, const struct spw_flight_done *done)
 {
 	struct spw_gring_batch *batch = spw_gring_at(r->pipe->ring, seq);
 	uint32_t cnt = (uint32_t)(done->w[2] >> 16) & 0x7f;
@@ -81,7 +81,7 @@ static int unknown_put(struct spw_pipe_replay *r, uint64_t seq, const struct spw
 	return 0;
 }
 
-static int turn_done(struct spw_pipe_replay *r, const struct spw_flight_done *done)
+static int turn_done(struct spw_replay *r, const struct spw_flight_done *done)
 {
 	const uint64_t stamp[] = {is_inline(r) ? 0 : done->reaped, done->tx, done->refill};
 	uint64_t seq = r->pipe->ring->retired_seq, keep = r->pipe->rec.keep_tsc;
@@ -128,7 +128,7 @@ static void gap_take(struct spw_rec *rec, const struct spw_flight_gap *note)
 
 /* The executor's pauses are given, the cause is found again. A judgement of a batch that was
  * described before the window has nothing to stand on. */
-static void judged_take(struct spw_pipe_replay *r, const struct spw_flight_judged *note)
+static void judged_take(struct spw_replay *r, const struct spw_flight_judged *note)
 {
 	struct spw_rec *rec = &r->pipe->rec;
 	struct spw_rec_slow *slow = spw_rec_slow_due(rec, 0, true);
@@ -160,7 +160,7 @@ static void ident_take(struct spw_pipe *pipe, const struct spw_flight_ident *not
 
 /* A file that says otherwise must not get as far as the rings: a place of the new one that has no
  * batch would be read as one. */
-static int way_take(struct spw_pipe_replay *r, const struct spw_flight_state *s)
+static int way_take(struct spw_replay *r, const struct spw_flight_state *s)
 {
 	const struct spw_gring *ring = r->pipe->ring;
 
@@ -175,7 +175,7 @@ static int way_take(struct spw_pipe_replay *r, const struct spw_flight_state *s)
 }
 
 /* The counters at the end of a segment, or where the way changes. */
-static int state_take(struct spw_pipe_replay *r, const struct spw_flight_state *s)
+static int state_take(struct spw_replay *r, const struct spw_flight_state *s)
 {
 	const struct spw_pipe *pipe = r->pipe;
 	const bool same = s->way == pipe->way_idx;
@@ -183,7 +183,7 @@ static int state_take(struct spw_pipe_replay *r, const struct spw_flight_state *
 	r->result.states++;
 	r->result.ledger_differs += memcmp(&pipe->ledger, s->ledger, sizeof(s->ledger)) ||
 				    memcmp(pipe->bad, s->bad, sizeof(s->bad)) ||
-				    spw_pipe_replay_executed(r) != s->executed_frames ||
+				    spw_replay_executed(r) != s->executed_frames ||
 				    (same && (pipe->ring->retired_seq != s->retired_seq ||
 					      pipe->ring->head_seq != s->head_seq));
 	r->result.to_tsc = s->last_tsc;
@@ -191,7 +191,7 @@ static int state_take(struct spw_pipe_replay *r, const struct spw_flight_state *
 	return same ? 0 : way_take(r, s);
 }
 
-static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
+static int feed(struct spw_replay *r, const struct spw_flight_rec *rec)
 {
 	const void *any = rec;
 	const struct spw_flight_dry *dry = any;
@@ -211,7 +211,7 @@ static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
 		gap_take(&r->pipe->rec, any);
 		break;
 	case SPW_FLIGHT_DRY:
-		pipe_slow_dry_add(&r->pipe->slow, dry->from, dry->to);
+		spw_pipe_dry_add(&r->pipe->slow, dry->from, dry->to);
 		break;
 	case SPW_FLIGHT_CLOCK:
 		replay_clock(&r->pipe->rec, any);
@@ -237,7 +237,7 @@ static int feed(struct spw_pipe_replay *r, const struct spw_flight_rec *rec)
 /* ---- run ---- */
 
 /* The STATE with which the window begins is the one that it began with. */
-int spw_pipe_replay_run(struct spw_pipe_replay *r)
+int spw_replay_run(struct spw_replay *r)
 {
 	int rc = 0;
 
@@ -251,21 +251,21 @@ int spw_pipe_replay_run(struct spw_pipe_replay *r)
 			rc = feed(r, rec);
 	}
 	r->result.unjudged = r->pipe->rec.pending_head - r->pipe->rec.pending_tail;
-	pipe_slow_judge(r->pipe, true);
+	spw_pipe_slow_judge(r->pipe, true);
 	return rc;
 }
 
-const struct spw_pipe_replay_result *spw_pipe_replay_result(const struct spw_pipe_replay *r)
+const struct spw_replay_result *spw_replay_result(const struct spw_replay *r)
 {
 	return &r->result;
 }
 
-struct spw_pipe *spw_pipe_replay_pipe(struct spw_pipe_replay *r)
+struct spw_pipe *spw_replay_pipe(struct spw_replay *r)
 {
 	return r->pipe;
 }
 
-uint64_t spw_pipe_replay_executed(const struct spw_pipe_replay *r)
+uint64_t spw_replay_executed(const struct spw_replay *r)
 {
 	return spw_gring_executed(r->pipe->ring) + r->elsewhere_frames;
 }

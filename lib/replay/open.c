@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The parts of a replay (spw_pipe_replay.h): a port queue, an executor ring and a pipe, as they
- * were at the beginning of the window; pipe_replay.c then runs it.
+ * The parts of a replay (spw_replay.h): a port queue, an executor ring and a pipe, as they
+ * were at the beginning of the window; replay.c then runs it.
  *
  * The window begins at the first STATE whose batches in flight are among the POLLs before it; these
  * are put into the executor ring as they were (the lead-in), and the pipe goes on from there. If an
@@ -15,7 +15,7 @@
 
 #include "base/spw_err.h"
 #include "exec/spw_pause.h"
-#include "pipe/pipe_replay.h"
+#include "replay/replay.h"
 #include "port/spw_port_raw.h"
 
 /* ---- the port ---- */
@@ -30,7 +30,7 @@ static void frame_of(const struct spw_flight_poll *poll, uint32_t i, struct spw_
 }
 
 /* Raw completions that were changed may come to fewer frames: the burst had them nevertheless. */
-uint32_t replay_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *poll, bool check,
+uint32_t replay_frames(struct spw_replay *r, const struct spw_flight_poll *poll, bool check,
 		       struct spw_desc *desc)
 {
 	const bool raw = poll->rec.what & SPW_FLIGHT_CQES;
@@ -48,7 +48,7 @@ uint32_t replay_frames(struct spw_pipe_replay *r, const struct spw_flight_poll *
 
 static uint16_t replay_rx(void *q, struct spw_desc *desc, uint16_t cnt)
 {
-	struct spw_pipe_replay *r = q;
+	struct spw_replay *r = q;
 	const struct spw_flight_poll *poll = r->poll;
 
 	r->poll = NULL;
@@ -57,7 +57,7 @@ static uint16_t replay_rx(void *q, struct spw_desc *desc, uint16_t cnt)
 
 static uint16_t replay_tx(void *q, struct spw_desc **desc SPW_UNUSED, uint16_t cnt)
 {
-	struct spw_pipe_replay *r = q;
+	struct spw_replay *r = q;
 
 	return (uint16_t)SPW_MIN(r->sent, (uint32_t)cnt);
 }
@@ -80,13 +80,13 @@ static uint16_t replay_lend(void *q SPW_UNUSED, uint32_t *slot SPW_UNUSED, uint1
 
 /* ---- where the window begins ---- */
 
-static const struct spw_flight_state *state_of(const struct spw_pipe_replay *r, uint32_t seg)
+static const struct spw_flight_state *state_of(const struct spw_replay *r, uint32_t seg)
 {
 	return (const void *)spw_flight_first(r->lane->seg[seg]);
 }
 
 /* Puts a batch into the executor ring as it was pushed. */
-static void lead_in_put(struct spw_pipe_replay *r, uint32_t way, const struct spw_flight_poll *poll)
+static void lead_in_put(struct spw_replay *r, uint32_t way, const struct spw_flight_poll *poll)
 {
 	struct spw_gring_batch *batch = spw_gring_at(&r->ring[way], poll->seq);
 
@@ -108,7 +108,7 @@ static void lead_in_put(struct spw_pipe_replay *r, uint32_t way, const struct sp
  * since it was left before these were pushed: the later POLL replaces them. A batch that several
  * units shared has several numbers and one POLL: it counts as not found.
  * Returns: the first from which all were found; head_seq if none was. */
-static uint64_t lead_in(struct spw_pipe_replay *r, uint32_t at, uint32_t seg,
+static uint64_t lead_in(struct spw_replay *r, uint32_t at, uint32_t seg,
 			const struct spw_flight_state *s)
 {
 	const uint64_t from = s->retired_seq, to = s->head_seq;
@@ -133,7 +133,7 @@ static uint64_t lead_in(struct spw_pipe_replay *r, uint32_t at, uint32_t seg,
 }
 
 /* whole: only if all batches in flight are known. */
-static bool begin_at(struct spw_pipe_replay *r, uint32_t oldest, uint32_t seg, bool whole)
+static bool begin_at(struct spw_replay *r, uint32_t oldest, uint32_t seg, bool whole)
 {
 	const struct spw_flight_state *s = state_of(r, seg);
 
@@ -148,7 +148,7 @@ static bool begin_at(struct spw_pipe_replay *r, uint32_t oldest, uint32_t seg, b
 
 /* The first segment from which the rest is whole and can be run; where there is none, because an
  * executor stood still for longer than the recording, the first of all. */
-static int begin_find(struct spw_pipe_replay *r)
+static int begin_find(struct spw_replay *r)
 {
 	uint32_t cnt = r->lane->conf->seg_cnt, oldest = 0;
 
@@ -204,15 +204,15 @@ static void begin_ring(struct spw_gring *ring, const struct spw_flight_state *s)
 	done_clear(ring);
 }
 
-void replay_way(struct spw_pipe_replay *r, const struct spw_flight_state *s)
+void replay_way(struct spw_replay *r, const struct spw_flight_state *s)
 {
-	pipe_way_use(r->pipe, s->way);
+	spw_pipe_way_use(r->pipe, s->way);
 	begin_ring(r->pipe->ring, s);
 	replay_clock(&r->pipe->rec, &s->clock);
 	r->elsewhere_frames = s->executed_frames - spw_gring_executed(r->pipe->ring);
 }
 
-static void begin(struct spw_pipe_replay *r)
+static void begin(struct spw_replay *r)
 {
 	const struct spw_flight_state *s = state_of(r, r->first);
 	struct spw_pipe *pipe = r->pipe;
@@ -268,7 +268,7 @@ static int ring_open(struct spw_gring *ring, const struct spw_flight_way *way)
 		       : spw_err(ENOMEM, "no memory for a ring of %zu batches", cnt);
 }
 
-static int rings_open(struct spw_pipe_replay *r, const struct spw_flight_lane *lane)
+static int rings_open(struct spw_replay *r, const struct spw_flight_lane *lane)
 {
 	int rc = 0;
 
@@ -286,7 +286,7 @@ static void ring_close(struct spw_gring *ring)
 	free(ring->unit_frames);
 }
 
-static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *lane)
+static int pipe_open(struct spw_replay *r, const struct spw_flight_lane *lane)
 {
 	struct spw_pipe_conf conf = {
 		.queue = &r->queue,
@@ -295,8 +295,8 @@ static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *la
 		.can_tx = lane->can_tx,
 		.record = true,
 		.way_cnt = lane->way_cnt,
-		.nic_stamps = lane->turn_flags & PIPE_NIC_STAMPS,
-		.nic_frames = lane->turn_flags & PIPE_NIC_FRAMES,
+		.nic_stamps = lane->turn_flags & SPW_PIPE_NIC_STAMPS,
+		.nic_frames = lane->turn_flags & SPW_PIPE_NIC_FRAMES,
 		.slow_tsc = lane->slow_tsc,
 		.slow_wait_tsc = lane->wait_tsc,
 		.lcore = lane->lcore,
@@ -319,10 +319,9 @@ static int pipe_open(struct spw_pipe_replay *r, const struct spw_flight_lane *la
 	return r->pipe ? spw_pipe_init(r->pipe, &conf) : spw_err(ENOMEM, "no memory for a pipe");
 }
 
-int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
-			 struct spw_pipe_replay **replay_out)
+int spw_replay_open(const struct spw_flight_read_lane *lane, struct spw_replay **replay_out)
 {
-	struct spw_pipe_replay *r = calloc(1, sizeof(*r));
+	struct spw_replay *r = calloc(1, sizeof(*r));
 	int rc;
 
 	*replay_out = NULL;
@@ -331,7 +330,7 @@ int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
 	r->lane = lane;
 	if ((rc = rings_open(r, lane->conf)) < 0 || (rc = pipe_open(r, lane->conf)) < 0 ||
 	    (rc = replay_raw_open(r)) < 0 || (rc = begin_find(r)) < 0) {
-		spw_pipe_replay_close(r);
+		spw_replay_close(r);
 		return rc;
 	}
 	begin(r);
@@ -339,7 +338,7 @@ int spw_pipe_replay_open(const struct spw_flight_read_lane *lane,
 	return 0;
 }
 
-void spw_pipe_replay_close(struct spw_pipe_replay *r)
+void spw_replay_close(struct spw_replay *r)
 {
 	if (!r)
 		return;
