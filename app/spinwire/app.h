@@ -98,6 +98,11 @@ struct app_result {
  *          a text. */
 int app_args(struct app *app, int argc, char **argv);
 
+/* replay.c: whether the command line asks for --replay instead of a run; runs it.
+ * Returns: whether; an exit status, or -errno with a text. */
+bool app_replay_is_asked(int argc, char **argv);
+int app_replay(int argc, char **argv);
+
 /* topology.c: which lcore runs what; fills topo_conf and opens topo. Undone by app_topology_close,
  * at any stage. */
 int app_topology_open(struct app *app);

@@ -53,12 +53,25 @@ static void help_keys(void)
 	}
 }
 
+static void help_replay(void)
+{
+	printf("\nA recording of --record, run through the same loop again without NIC and GPU:\n"
+	       "the same ledger, the same causes, the same worst frames.\n\n"
+	       "  --replay FILE           the recording\n"
+	       "  --handler NAME          the handler to run on frames that --record-snap kept\n"
+	       "                          whole; a plug-in's path; the recorded one if built in\n"
+	       "  --json FILE             the result as JSON (-: stdout, and no table)\n"
+	       "  --explain FLOW:NUMBER   where one of the worst frames spent its time\n\n"
+	       "Its exit status is 3 if anything came out otherwise than it was recorded.\n");
+}
+
 /* Purpose: prints one screen, or with all every option with its range and default; the man page is
  * made from the latter. */
 static void help(bool all)
 {
 	printf("Usage: spinwire [EAL arguments] -- --port SPEC [options]\n"
 	       "  or:  spinwire [EAL arguments] -- --config FILE [options]\n"
+	       "  or:  spinwire --replay FILE [--explain FLOW:NUMBER]\n"
 	       "  or:  spinwire --help | --help-all\n\n"
 	       "Receives frames, hands them to an executor without a copy, accounts for each.\n"
 	       "EAL arguments are those of any DPDK program (-l, --lcores, --no-huge, -a ...).\n"
@@ -68,6 +81,8 @@ static void help(bool all)
 		help_keys();
 	else
 		help_sections();
+	if (all)
+		help_replay();
 	printf("\nport drivers: %s\n", spw_port_driver_names());
 	printf("exit status: 0 good, 1 usage or config, 2 the machine cannot do it,\n"
 	       "             3 ledger or pool did not balance, 4 an unrecoverable fault\n");
@@ -86,6 +101,20 @@ static int outputs_try(const struct spw_conf *conf)
 	return rc ? rc : app_file_try("--trail", conf->run.trail);
 }
 
+/* --replay takes the place of a run; main.c has found none before "--". */
+static int replay_refuse(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (!strncmp(argv[i], "--replay", 8))
+			return spw_err(EINVAL, "--replay takes no \"--\" and no EAL arguments: "
+					       "spinwire --replay FILE");
+		if (!strncmp(argv[i], "--explain", 9))
+			return spw_err(EINVAL, "--explain is of --replay: spinwire --replay FILE "
+					       "--explain FLOW:NUMBER");
+	}
+	return 0;
+}
+
 /* --help needs neither EAL nor a port, so it comes first. */
 int app_args(struct app *app, int argc, char **argv)
 {
@@ -99,6 +128,8 @@ int app_args(struct app *app, int argc, char **argv)
 		help(true);
 		return 1;
 	}
+	if ((rc = replay_refuse(argc, argv)) < 0)
+		return rc;
 	if ((rc = app_eal_split(&app->eal, argc, argv)) < 0)
 		return rc;
 	if (app->eal.split == argc)

@@ -93,6 +93,10 @@ int main(int argc, char **argv)
 	app_default_signals();
 	app_program_start(PROGRAM);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (app_replay_is_asked(argc, argv)) {
+		status = app_replay(argc, argv);
+		return app_end(PROGRAM, judge(status, status));
+	}
 	status = run(&app, argc, argv);
 	if (app.hung) { /* its thread or kernel may touch all that would be freed now, and no exit
 			   handler may wait for it */

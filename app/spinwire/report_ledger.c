@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The ledger in both summaries. Called by report_text.c and report_json.c, and by spinwire-replay,
- * which prints the same of a recording.
+ * The ledger in both summaries. Called by report_text.c and report_json.c, and by replay.c, which
+ * prints the same of a recording.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The parts of both summaries that spinwire-replay prints too: slow frames (report_slow.c), and the
+ * The parts of both summaries that --replay prints too: slow frames (report_slow.c), and the
  * ledger (report_ledger.c).
  */
 #ifndef REPORT_SLOW_H

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""--record: what ran is run again by spinwire-replay, with the same ledger, the same causes and the same worst frames."""
+"""--record: what ran is run again by --replay, with the same ledger, the same causes and the same worst frames."""
 import json
 import os
 import signal
@@ -20,7 +20,7 @@ def replay(path, *args, status=0):
     """(its summary, what it printed)."""
     with spwlab.scratch() as folder:
         out = os.path.join(folder, "replay.json")
-        done = subprocess.run([os.environ["SPINWIRE_REPLAY"], path, "--json", out, *args], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([spwtest.SPINWIRE, "--replay", path, "--json", out, *args], capture_output=True, text=True, timeout=120, check=False)
         equal(done.returncode, status, f"replay\n{done.stdout}{done.stderr}")
         return json.loads(spwlab.read(out)) if status in (0, 3) else None, done.stdout + done.stderr
 
@@ -34,7 +34,7 @@ def same(got, summary):
 def refused(path, words, *args):
     """One line, and it names what is wrong."""
     lines = replay(path, *args, status=1)[1].splitlines()
-    check(len(lines) == 1 and lines[0].startswith("spinwire-replay: error: ") and words in lines[0], f"{lines}")
+    check(len(lines) == 1 and lines[0].startswith("spinwire: error: ") and words in lines[0], f"{lines}")
 
 
 def polls(path):
@@ -227,10 +227,16 @@ def test_bad_input():
             refused(path, words)
         refused(file, "worst", "--explain", "1:1")
         refused(file, "has no payload", "--handler", "sum")
+        refused(file, "--port: not with --replay", "--port", "null")
+        refused(file, "--replay runs no port", "--", "--port", "null")
         for extra, words in ((["--stamps", "no"], "--record needs stamps"), (["--record-snap", "2KiB", "--record-memory", "4MiB"], "give it")):
             run = subprocess.run([os.environ["SPINWIRE"], *spwlab.eal("0,1", spwlab.prefix("record")), "--", "--port", SOURCE, "--record", file, *extra],
                                  capture_output=True, text=True, timeout=60, check=False)
             check(run.returncode in (1, 2) and words in run.stderr, run.stderr)
+        for args, words in ((["--", "--port", SOURCE, "--explain", "1:1"], "--explain is of --replay"), (["--", "--replay", file], "--replay takes no"),
+                            (["--replay"], "--replay needs a value")):
+            run = subprocess.run([spwtest.SPINWIRE, *args], capture_output=True, text=True, timeout=60, check=False)
+            check(run.returncode == 1 and words in run.stderr, run.stderr)
 
 
 if __name__ == "__main__":

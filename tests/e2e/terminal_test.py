@@ -27,12 +27,12 @@ def run(*command):
 
 def test_programs():
     """What the command line names, in the messages of each program."""
-    gen, bench, replay = os.environ["SPINWIRE_GEN"], os.environ["SPINWIRE_BENCH"], os.environ["SPINWIRE_REPLAY"]
+    gen, bench, replay = os.environ["SPINWIRE_GEN"], os.environ["SPINWIRE_BENCH"], [spwtest.SPINWIRE, "--replay"]
     eal = spwlab.eal("0@0", spwlab.prefix("terminal"))
     commands = [[spwtest.SPINWIRE, *eal, "--", "--config", EVIL], [spwtest.SPINWIRE, *eal, "--", "--port", EVIL],
                 [spwtest.SPINWIRE, *eal, "--", EVIL], [spwtest.SPINWIRE, *eal, b"--" + EVIL, "--", "--port", "null"],
                 [spwtest.SPINWIRE, *eal, "--", "--port", "null", "--handler", b"./" + EVIL], [gen, *eal, "--", "--port", "null", "--capture", EVIL],
-                [gen, *eal, "--", "--port", b"null:" + EVIL], [bench, EVIL], [replay, EVIL], [replay, b"--" + EVIL]]
+                [gen, *eal, "--", "--port", b"null:" + EVIL], [bench, EVIL], [*replay, EVIL], [*replay, "none", b"--" + EVIL]]
     for name in ("SPINWIRE_PERF", "SPINWIRE_DOCTOR"):
         if name in os.environ:
             commands += [[os.environ[name], EVIL], [os.environ[name], b"--" + EVIL]]

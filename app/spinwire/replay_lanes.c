@@ -14,7 +14,8 @@
 #include "port/spw_port_raw.h"
 #include "replay.h"
 
-static void sum_add(struct spw_replay_result *sum, const struct spw_replay_result *one, bool first)
+static void replay_sum_add(struct spw_replay_result *sum, const struct spw_replay_result *one,
+			   bool first)
 {
 	sum->polls += one->polls;
 	sum->frames += one->frames;
@@ -46,7 +47,7 @@ static void sum_add(struct spw_replay_result *sum, const struct spw_replay_resul
 	sum->ended = (first || sum->ended) && one->ended;
 }
 
-static int lane_run(struct replay *replay, uint32_t i)
+static int replay_lane_run(struct replay *replay, uint32_t i)
 {
 	static const char *bad_name[SPW_BAD_CNT];
 	struct spw_ledger *ledger = &replay->result.topo.ledger;
@@ -60,7 +61,7 @@ static int lane_run(struct replay *replay, uint32_t i)
 		return rc;
 	for (int r = 0; r < SPW_BAD_CNT; r++)
 		bad_name[r] = spw_bad_name((enum spw_bad)r);
-	sum_add(&replay->sum, spw_replay_result(replay->lane[i]), i == 0);
+	replay_sum_add(&replay->sum, spw_replay_result(replay->lane[i]), i == 0);
 	spw_pipe_summary(spw_replay_pipe(replay->lane[i]), &pipe);
 	spw_ledger_add_lcore(ledger, &pipe.ledger);
 	spw_ledger_add_reasons(&ledger->bad, bad_name, pipe.bad, SPW_BAD_CNT);
@@ -71,7 +72,7 @@ static int lane_run(struct replay *replay, uint32_t i)
 
 /* The ports' side, as they counted it. While a run is on the ports and the executor are ahead of
  * the pipes, so there is no balance; the pipes' side then stands for the ports' too. */
-static void ports_take(struct replay *replay)
+static void replay_ports_take(struct replay *replay)
 {
 	static const char *name[SPW_PORT_DROP_CNT];
 	const struct spw_flight_ports *ports = &replay->file.file->ports;
@@ -96,12 +97,12 @@ static void ports_take(struct replay *replay)
 	spw_ledger_balance(ledger, &replay->result.topo.sum);
 }
 
-static void result_fill(struct replay *replay)
+static void replay_result_fill(struct replay *replay)
 {
 	const struct spw_rec_view *view = replay->view;
 	struct app_result *res = &replay->result;
 
-	ports_take(replay);
+	replay_ports_take(replay);
 	res->seconds =
 		(double)spw_tsc_to_ns(&replay->app.tsc, replay->sum.to_tsc - replay->sum.from_tsc) *
 		1e-9;
@@ -112,7 +113,7 @@ static void result_fill(struct replay *replay)
 }
 
 /* Without payload in the file there is nothing to run it on. */
-static int handler_open(struct replay *replay, const char *given)
+static int replay_handler_open(struct replay *replay, const char *given)
 {
 	const struct spw_flight_lane *lane = replay->file.lane[0].conf;
 
@@ -132,13 +133,13 @@ static int handler_open(struct replay *replay, const char *given)
 				 lane->handler);
 }
 
-int replay_open(struct replay *replay, const char *path, const char *handler)
+int app_replay_open(struct replay *replay, const char *path, const char *handler)
 {
 	int rc = spw_flight_read_open(path, &replay->file);
 
 	if (rc)
 		return rc;
-	rc = handler_open(replay, handler);
+	rc = replay_handler_open(replay, handler);
 	if (rc)
 		return rc;
 	replay->app.conf.run.slow_ns = replay->file.file->slow_ns;
@@ -149,14 +150,14 @@ int replay_open(struct replay *replay, const char *path, const char *handler)
 	if (!rc)
 		spw_rec_view_init(replay->view);
 	for (uint32_t i = 0; !rc && i < replay->file.file->lane_cnt; i++)
-		rc = lane_run(replay, i);
+		rc = replay_lane_run(replay, i);
 	if (rc)
 		return spw_err_ctx(rc, "%s", path);
-	result_fill(replay);
+	replay_result_fill(replay);
 	return 0;
 }
 
-void replay_close(struct replay *replay)
+void app_replay_close(struct replay *replay)
 {
 	for (uint32_t i = 0; i < SPW_FLIGHT_LANE_MAX; i++)
 		spw_replay_close(replay->lane[i]);
@@ -165,13 +166,13 @@ void replay_close(struct replay *replay)
 	spw_flight_read_close(&replay->file);
 }
 
-uint64_t replay_differs(const struct replay *replay)
+uint64_t app_replay_differs(const struct replay *replay)
 {
 	return replay->sum.since_differs + replay->sum.cause_differs + replay->sum.ledger_differs +
 	       replay->sum.raw_differs + replay->sum.verdict_differs + replay->sum.digest_differs;
 }
 
-bool replay_has_cqes(const struct replay *replay)
+bool app_replay_has_cqes(const struct replay *replay)
 {
 	struct spw_port_raw_shape shape;
 	bool has = false;
@@ -183,7 +184,7 @@ bool replay_has_cqes(const struct replay *replay)
 	return has;
 }
 
-bool replay_is_whole(const struct replay *replay)
+bool app_replay_is_whole(const struct replay *replay)
 {
 	return replay->file.file->ports.known && replay->sum.ended;
 }

@@ -11,32 +11,33 @@
 #include "base/spw_err.h"
 #include "replay.h"
 
-static double us(const struct replay *replay, uint64_t ticks)
+static double explain_us(const struct replay *replay, uint64_t ticks)
 {
 	return (double)spw_tsc_to_ns(&replay->app.tsc, ticks) * 1e-3;
 }
 
-static void print(const struct replay *replay, const struct spw_rec_slow *slow)
+static void explain_print(const struct replay *replay, const struct spw_rec_slow *slow)
 {
 	printf("flow %u number %u: %.1f us inside spinwire, %s\n", slow->ident.flow,
-	       slow->ident.seq, us(replay, spw_rec_slow_whole(slow)), spw_cause_text(slow->cause));
+	       slow->ident.seq, explain_us(replay, spw_rec_slow_whole(slow)),
+	       spw_cause_text(slow->cause));
 	for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++) {
 		uint64_t ticks[SPW_CAUSE_CNT] = {0};
 
 		printf("  %-14s %9.1f us", spw_stage_name((enum spw_stage)p),
-		       us(replay, slow->facts.part[p]));
+		       explain_us(replay, slow->facts.part[p]));
 		spw_cause_split_part(&slow->facts, p, ticks);
 		for (int c = 0; c < SPW_CAUSE_CNT; c++)
 			if (ticks[c])
 				printf("  %s %.1f", spw_cause_name((enum spw_cause)c),
-				       us(replay, ticks[c]));
+				       explain_us(replay, ticks[c]));
 		printf("\n");
 	}
 	printf("  batch %" PRIu64 " of %u frames on lcore %u, %u batches ahead of it\n", slow->seq,
 	       slow->cnt, slow->lcore, slow->ahead);
 }
 
-int replay_explain(const struct replay *replay, const char *frame)
+int app_replay_explain(const struct replay *replay, const char *frame)
 {
 	const struct app_result *res = &replay->result;
 	unsigned int flow, seq;
@@ -48,7 +49,7 @@ int replay_explain(const struct replay *replay, const char *frame)
 		const struct spw_rec_slow *slow = &res->worst[i];
 
 		if (slow->ident_known && slow->ident.flow == flow && slow->ident.seq == seq) {
-			print(replay, slow);
+			explain_print(replay, slow);
 			return 0;
 		}
 	}
