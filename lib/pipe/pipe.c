@@ -348,11 +348,7 @@ SPW_INLINE void pipe_turn_drain(const unsigned int flags, struct spw_pipe *pipe)
 PIPE_VARIANT_LIST(X)
 #undef X
 
-static const struct {
-	unsigned int flags;
-	uint16_t (*turn)(struct spw_pipe *pipe);
-	void (*drain_turn)(struct spw_pipe *pipe);
-} pipe_variant[] = {
+static const struct pipe_variant pipe_variant[] = {
 #define X(name, flags) {flags, pipe_turn_##name, pipe_drain_##name},
 	PIPE_VARIANT_LIST(X)
 #undef X
@@ -366,14 +362,12 @@ uint16_t spw_pipe_turn_again(struct spw_pipe *pipe)
 
 /* ---- set-up and run ---- */
 
-void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags)
+const struct pipe_variant *pipe_variant_find(unsigned int flags)
 {
-	for (size_t i = 0; i < SPW_ARRAY_CNT(pipe_variant); i++) {
-		if (pipe_variant[i].flags == flags) {
-			pipe->turn = pipe_variant[i].turn;
-			pipe->drain_turn = pipe_variant[i].drain_turn;
-		}
-	}
+	for (size_t i = 0; i < SPW_ARRAY_CNT(pipe_variant); i++)
+		if (pipe_variant[i].flags == flags)
+			return &pipe_variant[i];
+	return NULL;
 }
 
 int spw_pipe_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)

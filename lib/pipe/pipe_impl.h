@@ -44,9 +44,16 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
 		    bool sent_tx) SPW_COLD;
 
-/* pipe.c. Purpose: the two turns of the variant with these flags.
+/* A variant of the loop: its turn, and the one while draining. */
+struct pipe_variant {
+	unsigned int flags;
+	uint16_t (*turn)(struct spw_pipe *pipe);
+	void (*drain_turn)(struct spw_pipe *pipe);
+};
+
+/* pipe.c. Returns: the variant with exactly these flags; NULL: the loop has none.
  * Thread: setup, owner. */
-void pipe_variant_choose(struct spw_pipe *pipe, unsigned int flags);
+const struct pipe_variant *pipe_variant_find(unsigned int flags);
 
 /* pipe_way.c. Purpose: takes the ways over from conf, and binds their rings; way 0 is in use then.
  * Thread: setup.

@@ -19,17 +19,24 @@
 
 #define ASKED_WAY_SHIFT 16u /* asked: the way above, the burst below */
 
-/* The loop's variant for the way in use: pipe->flags and what the executor adds. */
+/* The flags of the loop's variant for a way: pipe->flags and what the executor adds. */
+static unsigned int variant_flags(const struct spw_pipe *pipe, const struct spw_pipe_way *way)
+{
+	if (!(pipe->flags & SPW_REC_ON))
+		return pipe->flags;
+	return pipe->flags | (way->has_clock ? SPW_REC_EXEC_CLOCK : 0) |
+	       (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0);
+}
+
+/* The loop's variant for the way in use, which exists: pipe_ways_init has checked it. */
 static void variant_set(struct spw_pipe *pipe)
 {
-	const struct spw_pipe_way *way = &pipe->way[pipe->way_idx];
-	unsigned int flags = pipe->flags;
+	unsigned int flags = variant_flags(pipe, &pipe->way[pipe->way_idx]);
+	const struct pipe_variant *variant = pipe_variant_find(flags);
 
-	if (flags & SPW_REC_ON)
-		flags |= (way->has_clock ? SPW_REC_EXEC_CLOCK : 0) |
-			 (way->learns == SPW_CAUSE_EXEC_INLINE ? SPW_REC_INLINE : 0);
 	pipe->turn_flags = flags & ~SPW_PIPE_FLIGHT;
-	pipe_variant_choose(pipe, flags);
+	pipe->turn = variant->turn;
+	pipe->drain_turn = variant->drain_turn;
 }
 
 /* Batches that were pushed have exec_busy as it was then, and stamps of the clock in use: with one
@@ -58,6 +65,11 @@ int pipe_ways_init(struct spw_pipe *pipe, const struct spw_pipe_conf *conf)
 	for (uint32_t i = 0; i < conf->way_cnt; i++) {
 		if (!conf->way[i].ring)
 			return spw_err(EINVAL, "pipe: way %u has no executor ring", i);
+		if (!pipe_variant_find(variant_flags(pipe, &conf->way[i])))
+			return spw_err(EINVAL,
+				       "pipe: executor %u is inline and has a clock of its own: "
+				       "the loop has no variant for both",
+				       i);
 		pipe->way[i] = conf->way[i];
 		spw_gring_bind(conf->way[i].ring, conf->pool);
 	}

@@ -249,6 +249,44 @@ static void test_refuses(void **state)
 	free(pipe);
 }
 
+/* Every configuration has a variant of the loop, but for an executor that is inline and yet has a
+ * clock of its own: that one is refused, wherever it stands, and is not run as another variant. */
+static void test_variants(void **state)
+{
+	struct spw_pipe *pipe = aligned_alloc(128, SPW_ALIGN_UP(sizeof(*pipe), 128ul));
+	struct spw_gring ring[2] = {{.unit_cnt = 1}, {.unit_cnt = 1}};
+	struct spw_port_queue queue = {0};
+	struct spw_flight flight = {0};
+	struct spw_pool pool = {0};
+
+	(void)state;
+	for (unsigned int i = 0; i < 64; i++) {
+		const bool both = i & 1 && i & 2, record = i & 4;
+		struct spw_pipe_conf conf = {
+			.queue = &queue,
+			.pool = &pool,
+			.burst = 1,
+			.way = {{.ring = &ring[0]},
+				{.ring = &ring[1],
+				 .learns = i & 1 ? SPW_CAUSE_EXEC_INLINE : SPW_CAUSE_EXEC_GPU,
+				 .has_clock = i & 2}},
+			.way_cnt = 2,
+			.record = record,
+			.nic_stamps = i & 8,
+			.nic_frames = i & 16,
+			.flight = i & 32 && record ? &flight : NULL,
+		};
+
+		assert_int_equal(spw_pipe_init(pipe, &conf), both && record ? -EINVAL : 0);
+		if (both && record)
+			assert_non_null(
+				strstr(spw_err_text(), "executor 1 is inline and has a clock"));
+		else
+			assert_true(pipe->turn && pipe->drain_turn);
+	}
+	free(pipe);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +300,7 @@ int main(void)
 		cmocka_unit_test(test_empty_polls_are_noted),
 		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_refuses),
+		cmocka_unit_test(test_variants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
