@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
-#include "softhca/nic/fault.h"
+#include "softhca/inject/fault.h"
 #include "softhca/hca_cfg.h"
 
 static int check_fault(const struct hca_cfg *cfg)

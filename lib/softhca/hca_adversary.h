@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The words of --adversary SEED[,WHAT...]: what a card may do to an application and this NIC by
- * itself does not. nic/adversary.h carries them out. The table below is the only list of them: it
- * is parsed, printed by `with-softhca --adversary help`, and compared with docs/060 by a test.
+ * itself does not. inject/adversary.h carries them out. The table below is the only list of them:
+ * it is parsed, printed by `with-softhca --adversary help`, and compared with docs/060 by a test.
  */
 #ifndef SPW_SOFTHCA_HCA_ADVERSARY_H
 #define SPW_SOFTHCA_HCA_ADVERSARY_H

@@ -42,7 +42,7 @@ struct hca_card {
 	bool is_vf; /* no counters of the physical port: ethtool -S has no *_phy statistics */
 	bool is_sf; /* the RDMA device is below an auxiliary device of the PCI function */
 	/* Other functions have the same port: a switch in front of this one passes only frames to
-	 * its own L2 addresses (nic/l2.c). A function alone on its port gets all. */
+	 * its own L2 addresses (nic/eth/l2.c). A function alone on its port gets all. */
 	bool shares_port;
 
 	/* Links. speed_mbps holds unless --speed follows --as. All functions of a PCI

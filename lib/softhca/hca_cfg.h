@@ -16,7 +16,7 @@
 #define HCA_NAME_BYTES 32u
 #define HCA_TEXT_BYTES 256u
 
-/* What a port lets in beside frames to its own MAC and broadcast (nic/l2.c). */
+/* What a port lets in beside frames to its own MAC and broadcast (nic/eth/l2.c). */
 enum hca_accept { HCA_ACCEPT_BY_CARD, HCA_ACCEPT_OWN, HCA_ACCEPT_MULTICAST, HCA_ACCEPT_ALL };
 
 struct hca_dev_cfg {
@@ -51,7 +51,7 @@ struct hca_cfg {
 	uint64_t seed; /* of all random faults */
 	/* shm:NAME | afpacket:IFACE | unix:MINE,PEER; several with + between: hca_cfg_cable */
 	char cable[HCA_TEXT_BYTES];
-	char fault[HCA_TEXT_BYTES];   /* faults to inject (nic/fault.h), "" for none */
+	char fault[HCA_TEXT_BYTES];   /* faults to inject (inject/fault.h), "" for none */
 	char control[HCA_TEXT_BYTES]; /* path of the control socket, "" for none */
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
 	char trail[HCA_TEXT_BYTES];   /* file for stamps of the generator's frames, "" for none */
@@ -62,7 +62,7 @@ struct hca_cfg {
 	int32_t nic_cpu;        /* CPU of the NIC thread; -1: any of the process's at load time */
 	uint32_t nic_threads;   /* 1 .. 16: the NIC thread and its helpers; 0: by the cores */
 	enum hca_accept accept; /* never BY_CARD; the flags of an interface may widen it */
-	bool trap_blueflame;    /* compare BlueFlame copies with their WQEs (nic/nic_bf.c) */
+	bool trap_blueflame;    /* compare BlueFlame copies with their WQEs (inject/blueflame.c) */
 	bool cqe_enhanced;      /* compressed CQEs have the enhanced layout; else the basic one */
 	int64_t clock_offset;   /* of the NIC clock, ns */
 	double clock_ppm;       /* -1000 .. 1000 */

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Which of the cables in --cable A+B a physical port is on. The list was checked by hca_cfg.c;
- * called by nic/nic_dev.c when a device is put on its cable.
+ * called by nic/run/dev.c when a device is put on its cable.
  */
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * A flow rule (ibv_create_flow) as both halves of the software ConnectX see it: the kernel side
  * builds it from the specs of a request (kernel/cmd_flow.c), the NIC matches received frames
- * against it (nic/flow.c).
+ * against it (nic/eth/flow.c).
  *
  * All specs of a rule are folded into one value and one mask, so that matching is a masked
  * comparison of the headers.

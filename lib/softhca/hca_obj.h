@@ -103,7 +103,7 @@ struct hca_pd {
 
 #define HCA_UAR_REGS 2u /* BlueFlame registers of a page, two halves each */
 
-/* What the NIC found when it last looked at a BlueFlame register (nic_db.c). */
+/* What the NIC found when it last looked at a BlueFlame register (run/doorbell.c). */
 struct hca_bf {
 	uint8_t last;   /* enum halves */
 	uint64_t value; /* the doorbell, if it was in one half */

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "softhca/nic/flow.h"
-#include "softhca/nic/wire.h"
+#include "softhca/nic/eth/flow.h"
+#include "softhca/nic/port/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Commands on completion queues and channels. The ring and the doorbell record are the
- * application's memory; the NIC writes CQEs into it (nic/cq.c) until nic_cq_destroy returns.
+ * application's memory; the NIC writes CQEs into it (nic/cq/cq.c) until nic_cq_destroy returns.
  * Source: Linux drivers/infiniband/hw/mlx5/cq.c (checks and errno values).
  *
  * What NIC and application share, and who writes it:

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Commands on flow rules: folds the specs of a request into one value and mask (hca_flow.h). The
- * NIC matches frames against dev->flows, which stays sorted by priority (nic/flow.c). Source: Linux
- * drivers/infiniband/core/uverbs_cmd.c (create_flow), ibv_create_flow(3).
+ * NIC matches frames against dev->flows, which stays sorted by priority (nic/eth/flow.c). Source:
+ * Linux drivers/infiniband/core/uverbs_cmd.c (create_flow), ibv_create_flow(3).
  *
  *   request: attr | spec | spec | ...     each spec: type, size, value, mask
  *      specs_read --> spec_add --> put_filter: one value and one mask per header

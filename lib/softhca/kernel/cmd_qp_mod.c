@@ -14,8 +14,8 @@
  *     +-------- ERR <--+-------+--------+           modify, or the NIC: a fatal error
  *
  * Any state but RESET may go to ERR, and any state to RESET, which also forgets all attributes. The
- * state is written by these commands and by the NIC thread (nic/sq.c, nic/nic_obj.c), each with the
- * device lock held.
+ * state is written by these commands and by the NIC thread (nic/transport/sq.c, nic/run/obj.c),
+ * each with the device lock held.
  */
 #include <errno.h>
 #include <linux/capability.h>

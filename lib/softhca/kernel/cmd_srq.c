@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Commands on shared receive queues. A WQE is a segment that links to the next WQE, then data
- * segments; the NIC follows the links (nic/rq.c).
+ * segments; the NIC follows the links (nic/transport/rq.c).
  * Source: Linux drivers/infiniband/hw/mlx5/srq.c, rdma-core providers/mlx5/srq.c.
  *
  * States: none. A limit that is armed (srq_limit) raises one event when fewer WQEs than that are
- * left, and is then 0 again (nic/rq.c).
+ * left, and is then 0 again (nic/transport/rq.c).
  */
 #include <errno.h>
 

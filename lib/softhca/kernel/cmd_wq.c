@@ -9,7 +9,7 @@
  *                                                    ring and doorbell record: application memory
  *
  * States of a WQ. The application changes them by modify; the NIC changes RDY to ERR by itself,
- * when a WQE cannot be used (nic/late.c).
+ * when a WQE cannot be used (inject/late.c).
  *
  *   RESET --modify--> RDY --modify, or the NIC--> ERR
  *     ^                |                           |

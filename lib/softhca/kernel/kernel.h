@@ -26,7 +26,7 @@
  *   first GET_CONTEXT: nic_start()   -- starts ->  the thread
  *                                    <~~ polls ~~> the cable, which another NIC polls at its end
  *
- * Nothing wakes the NIC thread: it spins or naps (nic/nic_thread.c), so a doorbell costs the
+ * Nothing wakes the NIC thread: it spins or naps (nic/run/thread.c), so a doorbell costs the
  * application no system call, as on a card.
  *
  * All calls below: with the device lock held. They never block: an event that finds the pipe full

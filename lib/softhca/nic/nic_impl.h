@@ -5,22 +5,14 @@
  * Everything runs with the device lock held, in the NIC thread or in a nic_* call of the control
  * path.
  *
- *   nic_thread.c, nic_pace.h   the thread: its loop, spin or nap, the memory guard
- *   nic_dev.c                  one round of a device: clock, receive, transmit, timers
- *   nic_link.c                 the state of the port's link
- *   nic_db.c, nic_bf.c         doorbells                nic_obj.c  create, modify, destroy
- *   sq.c, rq.c                 send and receive WQEs    cq.c, cq_comp.c, cq_reuse.c  CQEs
- *   rx.c, nic_tx.c, l2.c       frames in and out        neigh.c    MACs of GIDs
- *   copy.c                     large payloads, copied by several threads
- *   rc_req.c, rc_ack.c         RC requester             rc_rsp.c, rc_rd.c  RC responder
- *   ud.c                       UD and UC                resp_write.c  WRITEs, of RC and UC
- *   raw.c, raw_tx.c            raw Ethernet
- *   rss.c, flow.c              which queue              wire.c     RoCE v2 frames
- *   trace.c                    what happened, as pcapng
- *   rate.c                     rates, and the switch inside the card
- *   fault.c, fault_frame.c, late.c  faults on request   control.c, control_sock.c  commands
- *   adversary.c, adversary_cq.c, adversary_write.c
- *                              what a card may do and this NIC does only with --adversary
+ *   run/        the thread (thread.c, pace.h), a round of a device (dev.c), doorbells, objects,
+ * exit eth/        rx.c: every received frame; raw.c, raw_tx.c, rss.c, flow.c, l2.c: raw Ethernet
+ *   transport/  sq.c, rq.c: WQEs; rc_req.c, rc_ack.c: RC requester; rc_rsp.c, rc_rd.c: RC
+ * responder; ud.c: UD and UC; resp_write.c: WRITEs of RC and UC; cnp.c; copy.c: large payloads cq/
+ * cq.c, comp.c, reuse.c: CQEs port/       tx.c, link.c, rate.c, neigh.c, wire.c, clock.c; trace.c,
+ * trail.c: what happened
+ *   ../inject/  faults on request, late events, the adversary, the BlueFlame trap, the control
+ * socket
  */
 #ifndef SPW_SOFTHCA_NIC_IMPL_H
 #define SPW_SOFTHCA_NIC_IMPL_H
@@ -28,16 +20,16 @@
 #include <setjmp.h>
 
 #include "softhca/cable/cable.h"
-#include "softhca/nic/copy.h"
-#include "softhca/nic/cq.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/cq/cq.h"
 #include "softhca/kernel/kernel.h"
-#include "softhca/nic/fault.h"
-#include "softhca/nic/flow.h"
+#include "softhca/inject/fault.h"
+#include "softhca/nic/eth/flow.h"
 #include "softhca/nic/nic.h"
-#include "softhca/nic/qp.h"
-#include "softhca/nic/rq.h"
-#include "softhca/nic/trace.h"
-#include "softhca/nic/wire.h"
+#include "softhca/nic/transport/qp.h"
+#include "softhca/nic/transport/rq.h"
+#include "softhca/nic/port/trace.h"
+#include "softhca/nic/port/wire.h"
 
 #define NIC_UAR_MAX   4096u
 #define NIC_NEIGH_MAX 64u
@@ -47,8 +39,8 @@ struct control;
 
 /* What the application did that a card would not forgive. */
 struct nic_strict {
-	uint64_t qpn, index, half, copy; /* doorbells: nic_db.c, nic_bf.c */
-	uint64_t cqe_reuse;              /* completions over unread ones: cq_reuse.c */
+	uint64_t qpn, index, half, copy; /* doorbells: run/doorbell.c, inject/blueflame.c */
+	uint64_t cqe_reuse;              /* completions over unread ones: cq/reuse.c */
 };
 
 /* A GID and its MAC, learnt from ARP or from arriving frames. */
@@ -136,14 +128,14 @@ void nic_clock_publish(struct nic_dev *nd);
 /* The round at or after at_ns runs all timers. */
 void nic_timer_at(struct nic_dev *nd, uint64_t at_ns);
 
-/* ---- rounds: nic_dev.c ---- */
+/* ---- rounds: run/dev.c ---- */
 
 /* One round of work. Returns how much was done; 0: idle. */
 uint32_t nic_round(struct nic_dev *nd);
 /* Puts the QP at the end of the list of QPs with work to send. Idempotent. */
 void nic_activate(struct nic_qp *q);
 
-/* ---- the link: nic_link.c ---- */
+/* ---- the link: port/link.c ---- */
 
 /* The state in which a port comes to its cable: no event. */
 void nic_link_begin(struct nic_dev *nd);
@@ -152,7 +144,7 @@ void nic_link_fail(struct nic_dev *nd, uint64_t until_ns);
 /* What became due: the end of a time down, the next flap, a change of the cable's carrier. */
 void nic_link_tick(struct nic_dev *nd);
 
-/* ---- doorbells: nic_db.c ---- */
+/* ---- doorbells: run/doorbell.c ---- */
 
 /* Takes what was written to the register pages. Returns how many pages were rung. */
 uint32_t nic_doorbells(struct nic_dev *nd);
@@ -162,7 +154,8 @@ uint16_t nic_sq_record(const struct hca_qp *qp);
 void nic_doorbells_report(const struct nic_dev *nd);
 /* Before a QP is reset or destroyed: drops its doorbells that have not been taken. */
 void nic_doorbells_forget(struct nic_qp *q);
-/* nic_bf.c: compares the BlueFlame copy in a half, if it is one, with its WQE in memory. */
+/* inject/blueflame.c: compares the BlueFlame copy in a half, if it is one, with its WQE in memory.
+ */
 void nic_bf_check(struct nic_dev *nd, uint64_t *half);
 
 /* ---- frames ---- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Flow rules: created by the command (kernel/cmd_flow.c), matched against frames (nic/flow.c).
+ * Flow rules: created by the command (kernel/cmd_flow.c), matched against frames (nic/eth/flow.c).
  */
 #include "kit.h"
 
 #include "softhca/hca_flow.h"
-#include "softhca/nic/flow.h"
+#include "softhca/nic/eth/flow.h"
 
 /* Ethernet, VLAN 7, IPv4, UDP from port 1000 to 4791 */
 static const uint8_t udp4[] = {2, 0, 0,    0, 0, 1,  2,    0,    0,    0,    0,  2,  0x81, 0, 0,  7,

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Every frame leaves here: reserved on the cable, written in place by its caller, committed.
+ * Faults, the trace and the counters take effect at commit. With faults on, frames are built in the
+ * fault layer's buffer, which passes them on, delays them or drops them.
+ *
+ * A card completes a raw frame when it has done with it, and stamps the CQE then: about when the
+ * frame leaves (port/spw_port_sent.h has what is known). Here raw WQEs whose frames are committed
+ * wait in nd->sent_list until the cable is flushed, so a stamp is never earlier than that.
+ *
+ *   commit .. commit .. cable flush .. stamp .. CQEs          (trail: flushed, before the stamp)
+ */
+#include "base/spw_log.h"
+#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/trail.h"
+
+/* Frames per cable flush within a round: the receiver works on them while the rest are built. */
+#define TX_BATCH 16u
+/* The same with helpers: each flush waits for them. */
+#define TX_BATCH_SHARED 64u
+
+/* One pause frame for each time that the other end stops us. */
+static uint8_t *paused(struct nic_dev *nd)
+{
+	NIC_CNT(nd, port_xmit_wait);
+	if (!nd->tx_paused)
+		NIC_CNT(nd, rx_pause_ctrl_phy);
+	nd->tx_paused = nd->tx_no_room = true;
+	return NULL;
+}
+
+/* NULL: no room; the caller tries again in a later round. dmac chooses the port of a shared-memory
+ * cable. */
+uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
+{
+	uint8_t *p;
+
+	if (spw_unlikely(chip_is_paced(nd)) &&
+	    !rate_has_room(nd, HCA_TX, nd->has_halves && chip_has_mac(nd, dmac))) {
+		nd->tx_no_room = true;
+		return NULL;
+	}
+	p = spw_unlikely(nd->fault->on) ? fault_tx_reserve(nd->fault, nd->cable, dmac, len)
+					: cable_tx_reserve(nd->cable, dmac, len);
+	if (spw_unlikely(!p))
+		return paused(nd);
+	nd->tx_paused = false;
+	return p;
+}
+
+SPW_INLINE void count_tx(struct nic_dev *nd, const uint8_t *frame, uint32_t len)
+{
+	const bool on_chip = nd->has_halves && chip_has_mac(nd, frame);
+	struct hca_cnt *cnt = &nd->dev->cnt;
+
+	spw_thr_count(&cnt->port_xmit_packets, 1u);
+	spw_thr_count(&cnt->port_xmit_data, len / 4);
+	if (spw_unlikely(frame[0] & 1))
+		spw_thr_count(&cnt->multicast_xmit_packets, 1u);
+	else
+		spw_thr_count(&cnt->unicast_xmit_packets, 1u);
+	if (spw_unlikely(on_chip))
+		spw_thr_count(&cnt->tx_chip_packets, 1u);
+	else
+		spw_thr_count(&cnt->tx_bytes_phy, len);
+	if (spw_unlikely(chip_is_paced(nd)))
+		rate_book(nd, HCA_TX, on_chip, len);
+}
+
+SPW_COLD void nic_tx_too_long(struct nic_dev *nd, uint32_t len)
+{
+	if (nd->too_long++ == 0)
+		spw_warn("%s: a frame of %u bytes is above the MTU of %u: dropped, as all such; a "
+			 "card drops them without a word",
+			 nd->dev->id.name, len, nd->dev->mtu_bytes);
+}
+
+/* The ICRC is computed only where somebody checks it: a cable of shared memory is trusted. */
+void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
+		   bool ipv6, uint32_t payload)
+{
+	const bool icrc = nd->icrc_always || nd->fault->on;
+
+	if (spw_unlikely(len > nic_frame_max(nd))) {
+		nic_tx_too_long(nd, len);
+		return;
+	}
+	if (spw_unlikely(nd->fault->ecn > 0) && roce && !wire_is_cnp(frame + l3_off, ipv6) &&
+	    fault_marks(nd->fault))
+		wire_mark_ce(frame + l3_off, ipv6);
+	if (roce)
+		wire_finish(frame, len, l3_off, ipv6, payload, icrc);
+	if (spw_likely(!nd->fault->link_down))
+		count_tx(nd, frame, len);
+	if (trail_on())
+		trail_sent(frame, len);
+	if (spw_unlikely(icrc)) { /* a trace shows every ICRC */
+		if (nd->trace)
+			trace_frame(nd->trace, frame, len, true, nd->stamp);
+		if (nd->fault->on) {
+			fault_tx_commit(nd->fault, nd->cable, frame, len, nd->now_ns);
+			return;
+		}
+	}
+	cable_tx_commit(nd->cable, roce && !icrc ? CABLE_F_ICRC_VALID : 0);
+	if (--nd->tx_left == 0)
+		nic_tx_publish(nd);
+}
+
+void nic_tx_flush(struct nic_dev *nd)
+{
+	nd->tx_left = TX_BATCH;
+	if (spw_unlikely(nd->copier != NULL)) {
+		nd->tx_left = TX_BATCH_SHARED;
+		copy_wait(nd);
+	}
+	cable_tx_flush(nd->cable);
+}
+
+/* A CQE may overrun its CQ, which fails queues and comes here again; a ring that is gone leaves by
+ * longjmp. So the list and the indices are whole before each CQE. */
+static void complete_sent(struct nic_dev *nd)
+{
+	struct nic_qp *const at_work = nd->cur;
+
+	nic_stamp(nd);
+	for (struct nic_qp *q; (q = nd->sent_list);) {
+		nd->cur = q;
+		if (q->swr_head != q->swr_cur) {
+			sq_complete(q, sq_swr(q, q->swr_head++));
+			continue;
+		}
+		nd->sent_list = q->sent_next;
+		q->sent_listed = false;
+	}
+	nd->cur = at_work;
+}
+
+void nic_tx_publish(struct nic_dev *nd)
+{
+	nic_tx_flush(nd);
+	if (trail_on())
+		trail_flush();
+	if (nd->sent_list)
+		complete_sent(nd);
+}
+
+void nic_tx_sent(struct nic_qp *q)
+{
+	q->swr_cur++;
+	if (q->sent_listed)
+		return;
+	q->sent_listed = true;
+	q->sent_next = q->nd->sent_list;
+	q->nd->sent_list = q;
+}
