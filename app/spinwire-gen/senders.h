@@ -11,7 +11,7 @@
 #include "mem/spw_mem.h"
 #include "pool/spw_pool.h"
 #include "port/spw_port_clock.h"
-#include "port/spw_port_sent.h"
+#include "port/spw_port.h"
 
 struct gen_senders {
 	struct spw_tsc tsc;

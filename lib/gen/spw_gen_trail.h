@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * A sender's trail (trail/spw_trail.h): each slow round trip, the gaps of the loop and, where the
- * port's NIC stamps frames, what the NIC says of them (port/spw_port_trail.h). The loop (run.c)
+ * port's NIC stamps frames, what the NIC says of them (trail/spw_trail_nic.h). The loop (run.c)
  * calls it where it is slow already, and in its housekeeping, so that a sender without a trail pays
  * nothing for it.
  *
@@ -17,14 +17,15 @@
 #ifndef SPW_GEN_TRAIL_H
 #define SPW_GEN_TRAIL_H
 
+#include "frame/spw_desc.h"
 #include "gen/spw_gen_slow.h"
-#include "port/spw_port_trail.h"
+#include "trail/spw_trail_nic.h"
 
 struct gen_trail {
 	struct spw_trail *to;        /* NULL: no trail is kept, and nothing else here is used */
 	struct spw_clock_box *clock; /* of the NIC; NULL: it stamps nothing */
 	struct spw_clock_map map;    /* the newest of that box */
-	struct spw_port_trail port;
+	struct spw_trail_nic port;
 	uint32_t flow_cnt; /* of the sender: frame n has number n / flow_cnt in its flow */
 };
 

@@ -28,8 +28,8 @@ void gen_trail_slow(struct gen_trail *trail, const struct gen_worst *frame, uint
 	note_slow(trail->to, frame, taken_tsc);
 	if (!trail->clock)
 		return;
-	rec = spw_port_trail_frame(trail->to, (uint16_t)frame->flow, (uint32_t)frame->seq,
-				   &trail->map, desc->flags & SPW_DESC_NIC_STAMP, desc->nic_stamp);
+	rec = spw_trail_nic_frame(trail->to, (uint16_t)frame->flow, (uint32_t)frame->seq,
+				  &trail->map, desc->flags & SPW_DESC_NIC_STAMP, desc->nic_stamp);
 	rec->what = (uint8_t)sender;
 	rec->at[1] = frame->echo_tsc;
 	rec->at[2] = frame->drained_tsc;
@@ -53,7 +53,7 @@ void gen_trail_house(struct gen_trail *trail)
 	uint64_t above;
 
 	spw_clock_box_get(trail->clock, &trail->map);
-	while (spw_port_trail_next(&trail->port, &done, &above))
+	while (spw_trail_nic_next(&trail->port, &done, &above))
 		if (covers_wanted(trail, above, done.number))
-			spw_port_trail_done(trail->to, &done, &trail->map);
+			spw_trail_nic_done(trail->to, &done, &trail->map);
 }

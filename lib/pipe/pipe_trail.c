@@ -10,8 +10,8 @@
  *   housekeeping    pipe_trail_done     DONE: completions that events reaped
  *
  * The lane alone sends on its queue, so the number of a frame among those that the port took is the
- * number by which the port counts (port/spw_port_sent.h): the first DONE whose number is at least a
- * frame's own says by when the NIC had done with that frame.
+ * number by which the port counts (frame/spw_port_sent.h): the first DONE whose number is at least
+ * a frame's own says by when the NIC had done with that frame.
  */
 #include <string.h>
 
@@ -40,9 +40,9 @@ void pipe_trail_frames(struct spw_pipe *pipe, const struct spw_gring_batch *batc
 		if (!pipe_slow_ident_of(&pipe->slow, d, &ident) ||
 		    !spw_trail_wants(trail, ident.seq))
 			continue;
-		rec = spw_port_trail_frame(trail, ident.flow, ident.seq,
-					   pipe->slow.nic_stamps ? &pipe->rec.nic_map : NULL,
-					   d->flags & SPW_DESC_NIC_STAMP, d->nic_stamp);
+		rec = spw_trail_nic_frame(trail, ident.flow, ident.seq,
+					  pipe->slow.nic_stamps ? &pipe->rec.nic_map : NULL,
+					  d->flags & SPW_DESC_NIC_STAMP, d->nic_stamp);
 		rec->at[1] = batch->seq;
 		rec->at[2] = batch->empty_tsc;
 		rec->at[3] = echo_place(batch, i);
@@ -86,7 +86,7 @@ void pipe_trail_done(struct spw_pipe *pipe)
 	struct spw_port_done done;
 	uint64_t above;
 
-	while (spw_port_trail_next(&pipe->trail.port, &done, &above))
+	while (spw_trail_nic_next(&pipe->trail.port, &done, &above))
 		if (above < pipe->trail.noted)
-			spw_port_trail_done(pipe->rec.trail, &done, &pipe->rec.nic_map);
+			spw_trail_nic_done(pipe->rec.trail, &done, &pipe->rec.nic_map);
 }

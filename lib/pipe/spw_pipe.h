@@ -23,11 +23,11 @@
 #ifndef SPW_PIPE_H
 #define SPW_PIPE_H
 
-#include "trail/spw_trail.h"
+#include "trail/spw_trail_nic.h"
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
 #include "exec/spw_gring.h"
-#include "port/spw_port_trail.h"
+#include "port/spw_port.h"
 #include "flight/spw_flight.h"
 #include "rec/spw_ledger.h"
 #include "rec/spw_rec.h"
@@ -126,10 +126,10 @@ struct spw_pipe_slow {
 
 /* What the pipe keeps for its trail (pipe_trail.c). Numbers count the frames that the port took. */
 struct spw_pipe_trail {
-	struct spw_port_trail port; /* the queue's send completions */
-	uint64_t noted;             /* highest number of a frame on the trail */
-	uint64_t taken;             /* frames that the port had taken before this batch */
-	uint64_t frames_at;         /* the trail's count before this batch's frames */
+	struct spw_trail_nic port; /* the queue's send completions */
+	uint64_t noted;            /* highest number of a frame on the trail */
+	uint64_t taken;            /* frames that the port had taken before this batch */
+	uint64_t frames_at;        /* the trail's count before this batch's frames */
 };
 
 /* One pipe. Readers outside the lcore use spw_pipe_summary, spw_pipe_collect and spw_pipe_event,

@@ -18,7 +18,7 @@
 #include "base/spw_order.h"
 #include "port/port.h"
 #include "port/spw_port_raw.h"
-#include "port/spw_port_sent.h"
+#include "port/spw_port.h"
 
 static const struct spw_port_driver *const driver_table[] = {
 	&port_ethdev_driver,

@@ -38,6 +38,7 @@
 
 #include "frame/spw_desc.h"
 #include "frame/spw_port_event.h"
+#include "frame/spw_port_sent.h"
 #include "frame/spw_port_spec.h"
 #include "base/spw_types.h"
 #include "mem/spw_mem.h"
@@ -86,8 +87,7 @@ struct spw_port_slots {
 
 /* ---- the data path of one queue ---- */
 
-struct spw_port_raw;  /* port/spw_port_raw.h */
-struct spw_port_sent; /* port/spw_port_sent.h */
+struct spw_port_raw; /* port/spw_port_raw.h */
 
 /* Flat and read-only after start: a burst reads this one cache line before it is in the driver. */
 struct spw_port_queue {
@@ -313,6 +313,15 @@ void spw_port_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots
  * Errors:  -ENOTSUP without hardware stamps; others of the driver. */
 int spw_port_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
 			uint64_t *uncertainty_ns_out);
+
+/* Purpose: from now on a queue keeps its send completions.
+ * Shape:   queue 0 .. port->queue_cnt - 1, set up.
+ * Owner:   the port, until close; written by tx_burst and events, on the queue's lcore.
+ * Order:   before start, once.
+ * Thread:  setup
+ * Errors:  -ENOTSUP the driver keeps none, or the device does not stamp them; -ENOMEM. */
+int spw_port_sent_keep(struct spw_port *port, uint16_t queue,
+		       const struct spw_port_sent **sent_out);
 
 /* Purpose: stops the port if need be, closes the device and frees the port. NULL is fine.
  * Thread:  setup */

@@ -17,7 +17,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 #include "port/spw_port_raw.h"
-#include "port/spw_port_sent.h"
+#include "port/spw_port.h"
 #include "topo.h"
 
 #define DRAIN_NS \

@@ -27,7 +27,7 @@
 #include "base/spw_log.h"
 #include "port/fault/fault.h"
 #include "port/spw_port_raw.h"
-#include "port/spw_port_sent.h"
+#include "port/spw_port.h"
 #include "time/spw_time.h"
 
 #define FAULT_KEY "fault_"

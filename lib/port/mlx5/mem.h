@@ -56,7 +56,7 @@ enum mlx5_flag {
 	MLX5_F_INLINE = 1u << 4,
 	/* RX: a burst keeps the CQEs that it reads (port/spw_port_raw.h). */
 	MLX5_F_RAW = 1u << 5,
-	/* TX: send completions are kept (port/spw_port_sent.h). */
+	/* TX: send completions are kept (frame/spw_port_sent.h). */
 	MLX5_F_SENT = 1u << 6,
 };
 

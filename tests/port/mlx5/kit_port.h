@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "port/spw_port_sent.h"
+#include "port/spw_port.h"
 
 #define KIT_QUEUE_MAX 4u
 #define KIT_WAIT_S    90u /* for what must happen, on a slow and busy machine */

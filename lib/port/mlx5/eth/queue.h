@@ -19,7 +19,7 @@
 #define SPW_PORT_MLX5_ETH_QUEUE_H
 
 #include "port/mlx5/mem.h"
-#include "port/spw_port_sent.h"
+#include "port/spw_port.h"
 
 /* ---- one queue ---- */
 
@@ -189,8 +189,8 @@ void mlx5_eth_queue_calls(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
  * Errors:  -ENOMEM. */
 int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
 
-/* Purpose: makes queue and burst function of pq keep send completions (port/spw_port_sent.h). Their
- *          CQ has stamps.
+/* Purpose: makes queue and burst function of pq keep send completions
+ *          (frame/spw_port_sent.h). Their CQ has stamps.
  * Order:   once, after calls.
  * Owner:   the queue, until fini.
  * Thread:  setup

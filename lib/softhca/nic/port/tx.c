@@ -6,7 +6,7 @@
  * fault layer's buffer, which passes them on, delays them or drops them.
  *
  * A card completes a raw frame when it has done with it, and stamps the CQE then: about when the
- * frame leaves (port/spw_port_sent.h has what is known). Here raw WQEs whose frames are committed
+ * frame leaves (frame/spw_port_sent.h has what is known). Here raw WQEs whose frames are committed
  * wait in nd->sent_list until the cable is flushed, so a stamp is never earlier than that.
  *
  *   commit .. commit .. cable flush .. stamp .. CQEs          (trail: flushed, before the stamp)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The NIC's stamps on a loop's trail (spw_port_trail.h). All of it runs on the cold path that loops
+ * The NIC's stamps on a loop's trail (spw_trail_nic.h). All of it runs on the cold path that loops
  * take while they keep a trail.
  */
-#include "port/spw_port_trail.h"
+#include "trail/spw_trail_nic.h"
 
-struct spw_trail_rec *spw_port_trail_frame(struct spw_trail *trail, uint16_t flow, uint32_t seq,
-					   const struct spw_clock_map *map, bool stamped,
-					   uint64_t stamp)
+struct spw_trail_rec *spw_trail_nic_frame(struct spw_trail *trail, uint16_t flow, uint32_t seq,
+					  const struct spw_clock_map *map, bool stamped,
+					  uint64_t stamp)
 {
 	struct spw_trail_rec *rec = spw_trail_next(trail, SPW_TRAIL_FRAME, 0, flow, seq);
 
@@ -18,8 +18,8 @@ struct spw_trail_rec *spw_port_trail_frame(struct spw_trail *trail, uint16_t flo
 	return rec;
 }
 
-bool spw_port_trail_next(struct spw_port_trail *pt, struct spw_port_done *done_out,
-			 uint64_t *above_out)
+bool spw_trail_nic_next(struct spw_trail_nic *pt, struct spw_port_done *done_out,
+			uint64_t *above_out)
 {
 	const struct spw_port_sent *sent = pt->sent;
 
@@ -33,8 +33,8 @@ bool spw_port_trail_next(struct spw_port_trail *pt, struct spw_port_done *done_o
 	return true;
 }
 
-void spw_port_trail_done(struct spw_trail *trail, const struct spw_port_done *done,
-			 const struct spw_clock_map *map)
+void spw_trail_nic_done(struct spw_trail *trail, const struct spw_port_done *done,
+			const struct spw_clock_map *map)
 {
 	struct spw_trail_rec *rec = spw_trail_next(trail, SPW_TRAIL_DONE, 0, 0, 0);
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * By when a NIC had done with what it was handed: the stamps of a queue's send completions. A queue
- * keeps them only when asked, by a program whose loops keep a trail (port/spw_port_trail.h); others
+ * keeps them only when asked, by a program whose loops keep a trail (trail/spw_trail_nic.h); others
  * pay nothing for it.
  *
  *   tx_burst    1 2 3 4 | 5 | 6 7 8 | 9 ...             frames are numbered as they are taken
@@ -15,14 +15,10 @@
  * at 100 Gb/s, as Linux says of its own stamps (mlx5-updates-2020-12-01), longer where the port is
  * paused. The software ConnectX stamps when the frame is on its cable.
  */
-#ifndef SPW_PORT_SENT_H
-#define SPW_PORT_SENT_H
+#ifndef SPW_FRAME_PORT_SENT_H
+#define SPW_FRAME_PORT_SENT_H
 
-#include "port/spw_port.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "base/spw_types.h"
 
 struct spw_port_done {
 	uint64_t number; /* frames that tx_burst has taken since start, up to the last it covers */
@@ -39,16 +35,4 @@ struct spw_port_sent {
 	uint64_t cnt; /* since start */
 };
 
-/* Purpose: from now on a queue keeps its send completions.
- * Shape:   queue 0 .. port->queue_cnt - 1, set up.
- * Owner:   the port, until close; written by tx_burst and events, on the queue's lcore.
- * Order:   before start, once.
- * Thread:  setup
- * Errors:  -ENOTSUP the driver keeps none, or the device does not stamp them; -ENOMEM. */
-int spw_port_sent_keep(struct spw_port *port, uint16_t queue,
-		       const struct spw_port_sent **sent_out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif
