@@ -179,6 +179,25 @@ static void send_due(struct gen_run *run, uint64_t until_ns)
 
 /* ---- receiving ---- */
 
+static void note_on_trail(struct gen_run *run, const struct gen_worst *frame,
+			  const struct gen_run *sender, uint64_t number,
+			  const struct spw_desc *desc)
+{
+	const struct spw_trail_trip trip = {
+		.seq = (uint32_t)frame->seq,
+		.sender = sender->sender,
+		.flow = (uint16_t)frame->flow,
+		.number = number,
+		.due = frame->intended_tsc,
+		.taken = frame->sent_tsc ? gen_sent_taken_find(&sender->sent, number) : 0,
+		.handed = frame->sent_tsc,
+		.drained = frame->drained_tsc,
+		.echo = frame->echo_tsc,
+	};
+
+	spw_trail_sender_slow(&run->trail, &trip, desc);
+}
+
 /* Records a slow echo. The sender of the frame has the time of sending. */
 static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq, uint64_t due_ns,
 			       const struct spw_desc *desc)
@@ -199,8 +218,7 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 
 	gen_slow_note(&run->slow, &frame);
 	if (run->trail.to && frame.whole_ns > run->slow.threshold_ns)
-		gen_trail_slow(&run->trail, &frame, gen_sent_taken_find(&sender->sent, number),
-			       desc, sender->sender, number);
+		note_on_trail(run, &frame, sender, number, desc);
 }
 
 /* An echo before its due time counts as 0; one of a flow that nobody sends is not ours. */
@@ -317,7 +335,7 @@ static void housekeeping(struct gen_run *run)
 	const bool any = spw_port_events(run->queue, &event, 1);
 
 	if (spw_unlikely(run->trail.clock != NULL))
-		gen_trail_house(&run->trail);
+		spw_trail_sender_house(&run->trail);
 	if (!any)
 		return;
 	switch (event.kind) {

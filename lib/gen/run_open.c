@@ -109,7 +109,7 @@ static void trail_init(struct gen_run *run, const struct gen_run_conf *conf)
 {
 	if (!conf->trail)
 		return;
-	run->trail = (struct gen_trail){
+	run->trail = (struct spw_trail_sender){
 		.to = &conf->trail[run->sender],
 		.clock = conf->nic_clock,
 		.port.sent = conf->sent ? conf->sent[run->sender] : NULL,

@@ -21,7 +21,7 @@
 #include "gen/spw_gen_plan.h"
 #include "gen/spw_gen_slow.h"
 #include "gen/spw_gen_track.h"
-#include "gen/spw_gen_trail.h"
+#include "trail/spw_trail_sender.h"
 #include "hist/spw_hist.h"
 #include "port/spw_port.h"
 #include "time/spw_time.h"
@@ -100,7 +100,7 @@ struct gen_run {
 	uint32_t owed_cnt; /* steps of receiving before more frames leave */
 	uint32_t poll_cnt;
 	struct gen_sent sent;
-	struct gen_trail trail;
+	struct spw_trail_sender trail;
 	/* since when the port has not taken all that was due, and more was due than a line holds;
 	 * 0: neither */
 	uint64_t refused_tsc, behind_tsc;

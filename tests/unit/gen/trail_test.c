@@ -252,7 +252,7 @@ static void each_slow_frame_has_its_nics_stamps(void **state)
 static void completions_of_frames_that_are_not_kept_are_left_out(void **state)
 {
 	struct spw_trail trail;
-	struct gen_trail gt = {.to = &trail, .clock = &t.clock, .flow_cnt = 3};
+	struct spw_trail_sender gt = {.to = &trail, .clock = &t.clock, .flow_cnt = 3};
 	struct spw_port_done done[SENT_CNT];
 	struct spw_port_sent sent = {.done = done, .mask = SENT_CNT - 1};
 	uint64_t seed = 5, number = 0;
@@ -271,7 +271,7 @@ static void completions_of_frames_that_are_not_kept_are_left_out(void **state)
 		for (uint64_t n = above; n < number; n++) /* frame n has number n + 1 */
 			wanted |= spw_trail_wants(&trail, (uint32_t)(n / gt.flow_cnt));
 		done[sent.cnt++ & sent.mask] = (struct spw_port_done){number, i + 1};
-		gen_trail_house(&gt);
+		spw_trail_sender_house(&gt);
 		assert_int_equal(trail.cnt - before, wanted);
 	}
 	spw_trail_close(&trail);
@@ -281,7 +281,7 @@ static void completions_of_frames_that_are_not_kept_are_left_out(void **state)
 static void a_late_look_loses_no_frame(void **state)
 {
 	struct spw_trail trail;
-	struct gen_trail gt = {.to = &trail, .clock = &t.clock, .flow_cnt = 1};
+	struct spw_trail_sender gt = {.to = &trail, .clock = &t.clock, .flow_cnt = 1};
 	struct spw_port_done done[SENT_CNT];
 	struct spw_port_sent sent = {.done = done, .mask = SENT_CNT - 1};
 
@@ -293,11 +293,11 @@ static void a_late_look_loses_no_frame(void **state)
 	assert_int_equal(spw_trail_open(&trail, 1), 0);
 	for (uint64_t n = 1; n <= SENT_CNT + 10; n++)
 		done[sent.cnt++ & sent.mask] = (struct spw_port_done){n, n == 70 ? 0 : n};
-	gen_trail_house(&gt);
+	spw_trail_sender_house(&gt);
 	assert_int_equal(trail.cnt, SENT_CNT);
 	assert_int_equal(trail.rec[0].at[0], 11);
 	assert_int_equal(trail.rec[70 - 11].at[1], 0); /* flushed: nobody knows when */
-	gen_trail_house(&gt);
+	spw_trail_sender_house(&gt);
 	assert_int_equal(trail.cnt, SENT_CNT);
 	spw_trail_close(&trail);
 }
