@@ -8,49 +8,41 @@
 #ifndef SPW_FRAME_PORT_EVENT_H
 #define SPW_FRAME_PORT_EVENT_H
 
+#include "base/spw_enum.h"
 #include "base/spw_types.h"
 
 /* ---- counters ---- */
 
 /* Why frames that reached the driver were not lent; the slot of each is back in the pool.
- * X(name, meaning) */
-#define SPW_PORT_DROP_LIST(X)                                                                     \
-	X(too_long, "frame in several segments, or longer than a slot")                           \
-	X(no_slot,                                                                                \
-	  "no free slot to copy a frame into that arrived in a foreign buffer (net_ring)")        \
-	X(rx_error, "device delivered the frame marked as damaged")                               \
-	X(rx_flushed, "receive torn down with frames in it, or an error completion without data") \
-	X(late, "rails: came after its number had been given up")                                 \
-	X(duplicate, "rails: a frame of this number had come before")
+ * name, meaning */
+#define SPW_PORT_DROP_LIST(X, P)                                                           \
+	X(P, too_long, "frame in several segments, or longer than a slot")                 \
+	X(P, no_slot,                                                                      \
+	  "no free slot to copy a frame into that arrived in a foreign buffer (net_ring)") \
+	X(P, rx_error, "device delivered the frame marked as damaged")                     \
+	X(P, rx_flushed,                                                                   \
+	  "receive torn down with frames in it, or an error completion without data")      \
+	X(P, late, "rails: came after its number had been given up")                       \
+	X(P, duplicate, "rails: a frame of this number had come before")
 
-enum spw_port_drop {
-#define X(name, text) SPW_PORT_DROP_##name,
-	SPW_PORT_DROP_LIST(X)
-#undef X
-		SPW_PORT_DROP_CNT
-};
+enum spw_port_drop { SPW_ENUM(SPW_PORT_DROP) };
 
-/* Errors of the device that are not frames. X(name, meaning) */
-#define SPW_PORT_ERR_LIST(X)                                                                  \
-	X(no_slot, "the pool was empty when the driver wanted to refill")                     \
-	X(cqe_error, "error completions")                                                     \
-	X(queue_reset, "queues or QPs taken through reset to ready")                          \
-	X(link_down, "times the link went down")                                              \
-	X(peer_gone, "RDMA peers lost")                                                       \
-	X(protocol, "peers or frames that broke the protocol")                                \
-	X(refused, "RDMA connections that were refused, or failed before they were up")       \
-	X(no_credit, "messages not sent: the peer was down, or had granted no room for them") \
-	X(gap, "rails: numbers of the source that did not come in time")                      \
-	X(gap_down, "rails: of them, those given up while a rail was down")                   \
-	X(rail_down, "rails: times that a rail went down")                                    \
-	X(rail_moved, "rails: frames sent over another rail because theirs was down")
+/* Errors of the device that are not frames. name, meaning */
+#define SPW_PORT_ERR_LIST(X, P)                                                                  \
+	X(P, no_slot, "the pool was empty when the driver wanted to refill")                     \
+	X(P, cqe_error, "error completions")                                                     \
+	X(P, queue_reset, "queues or QPs taken through reset to ready")                          \
+	X(P, link_down, "times the link went down")                                              \
+	X(P, peer_gone, "RDMA peers lost")                                                       \
+	X(P, protocol, "peers or frames that broke the protocol")                                \
+	X(P, refused, "RDMA connections that were refused, or failed before they were up")       \
+	X(P, no_credit, "messages not sent: the peer was down, or had granted no room for them") \
+	X(P, gap, "rails: numbers of the source that did not come in time")                      \
+	X(P, gap_down, "rails: of them, those given up while a rail was down")                   \
+	X(P, rail_down, "rails: times that a rail went down")                                    \
+	X(P, rail_moved, "rails: frames sent over another rail because theirs was down")
 
-enum spw_port_err {
-#define X(name, text) SPW_PORT_ERR_##name,
-	SPW_PORT_ERR_LIST(X)
-#undef X
-		SPW_PORT_ERR_CNT
-};
+enum spw_port_err { SPW_ENUM(SPW_PORT_ERR) };
 
 /* Totals since start, counted by the device or the driver. */
 struct spw_port_stat {

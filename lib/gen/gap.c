@@ -9,22 +9,16 @@
  */
 #include "gen/spw_gen_gap.h"
 
-static const struct {
-	const char *name, *text;
-} doing_table[GEN_DOING_CNT] = {
-#define X(name, text) {#name, text},
-	GEN_DOING_LIST(X)
-#undef X
-};
+static const struct spw_enum_word doing_word[] = {SPW_ENUM_WORDS(GEN_DOING)};
 
 const char *gen_doing_name(enum gen_doing doing)
 {
-	return doing_table[doing].name;
+	return SPW_ENUM_NAME(doing_word, doing);
 }
 
 const char *gen_doing_text(enum gen_doing doing)
 {
-	return doing_table[doing].text;
+	return SPW_ENUM_TEXT(doing_word, doing);
 }
 
 /* Runs before the plan, for `ns` at most. */

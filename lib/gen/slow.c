@@ -16,22 +16,16 @@
 
 #include "gen/spw_gen_slow.h"
 
-static const struct {
-	const char *name, *text;
-} cause_table[GEN_CAUSE_CNT] = {
-#define X(name, text) {#name, text},
-	GEN_CAUSE_LIST(X)
-#undef X
-};
+static const struct spw_enum_word cause_word[] = {SPW_ENUM_WORDS(GEN_CAUSE)};
 
 const char *gen_cause_name(enum gen_cause cause)
 {
-	return cause_table[cause].name;
+	return SPW_ENUM_NAME(cause_word, cause);
 }
 
 const char *gen_cause_text(enum gen_cause cause)
 {
-	return cause_table[cause].text;
+	return SPW_ENUM_TEXT(cause_word, cause);
 }
 
 void gen_slow_init(struct gen_slow *slow, uint64_t threshold_ns)

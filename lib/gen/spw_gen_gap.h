@@ -15,18 +15,19 @@
 #ifndef SPW_GEN_GAP_H
 #define SPW_GEN_GAP_H
 
+#include "base/spw_enum.h"
 #include "hist/spw_hist.h"
 #include "time/spw_time.h"
 
 #define GEN_GAP_LONG_NS 1000u
 
-/* The steps of work. X(name, text) */
-#define GEN_DOING_LIST(X)                                                   \
-	X(poll, "nothing was due and nothing came: the core was preempted") \
-	X(send, "sending what was due")                                     \
-	X(receive, "taking echoes from the port")                           \
-	X(check, "checking echoes")                                         \
-	X(events, "events of the port")
+/* The steps of work. name, meaning */
+#define GEN_DOING_LIST(X, P)                                                   \
+	X(P, poll, "nothing was due and nothing came: the core was preempted") \
+	X(P, send, "sending what was due")                                     \
+	X(P, receive, "taking echoes from the port")                           \
+	X(P, check, "checking echoes")                                         \
+	X(P, events, "events of the port")
 
 /* More kinds of gaps on a trail, which overlap the others: from a refusal of the port, or the lack
  * of a free slot, to when all that was due had been taken; from when more was due than one line
@@ -34,12 +35,7 @@
 #define GEN_GAP_REFUSED GEN_DOING_CNT
 #define GEN_GAP_BEHIND  (GEN_DOING_CNT + 1)
 
-enum gen_doing {
-#define X(name, text) GEN_DOING_##name,
-	GEN_DOING_LIST(X)
-#undef X
-		GEN_DOING_CNT
-};
+enum gen_doing { SPW_ENUM(GEN_DOING) };
 
 struct gen_gap {
 	/* A gap counts once for each of its nanoseconds, so that a percentile is taken over the

@@ -17,26 +17,22 @@
 #ifndef SPW_GEN_SLOW_H
 #define SPW_GEN_SLOW_H
 
+#include "base/spw_enum.h"
 #include "base/spw_order.h"
 #include "base/spw_types.h"
 
 #define GEN_SENT_LOG2 20u
 #define GEN_WORST_MAX 32u
 
-/* The cause of a slow frame is the larger part of its round trip. X(name, meaning) */
-#define GEN_CAUSE_LIST(X)                                                                  \
-	X(sender_late, "sent late: most of the time had passed when the port took it")     \
-	X(sender_behind, "the sender had not emptied its port for most of that time")      \
-	X(beyond_sender, "sent in time; the path, the receiver or the way back took long") \
-	X(lost, "sent, and never came back")                                               \
-	X(unsent, "due, and never taken by the port")
+/* The cause of a slow frame is the larger part of its round trip. name, meaning */
+#define GEN_CAUSE_LIST(X, P)                                                                  \
+	X(P, sender_late, "sent late: most of the time had passed when the port took it")     \
+	X(P, sender_behind, "the sender had not emptied its port for most of that time")      \
+	X(P, beyond_sender, "sent in time; the path, the receiver or the way back took long") \
+	X(P, lost, "sent, and never came back")                                               \
+	X(P, unsent, "due, and never taken by the port")
 
-enum gen_cause {
-#define X(name, text) GEN_CAUSE_##name,
-	GEN_CAUSE_LIST(X)
-#undef X
-		GEN_CAUSE_CNT
-};
+enum gen_cause { SPW_ENUM(GEN_CAUSE) };
 
 /* When frame n of a sender was built and when the port took it, in ticks. Written by the sender,
  * read by any. */

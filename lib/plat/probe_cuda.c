@@ -25,17 +25,11 @@ struct cuda {
 	int (*attr)(int *value, int attr, int device);
 };
 
-static const int attr_id[SPW_PLAT_GPU_ATTR_CNT] = {
-#define X(name, id) id,
-	SPW_PLAT_GPU_ATTR_LIST(X)
-#undef X
-};
+#define ATTR_ID(prefix, name, id)   id,
+#define ATTR_NAME(prefix, name, id) #name,
 
-static const char *const attr_name[SPW_PLAT_GPU_ATTR_CNT] = {
-#define X(name, id) #name,
-	SPW_PLAT_GPU_ATTR_LIST(X)
-#undef X
-};
+static const int attr_id[] = {SPW_PLAT_GPU_ATTR_LIST(ATTR_ID, )};
+static const char *const attr_name[] = {SPW_PLAT_GPU_ATTR_LIST(ATTR_NAME, )};
 
 const char *spw_plat_gpu_attr_name(enum spw_plat_gpu_attr attr)
 {

@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "base/spw_enum.h"
 #include "base/spw_types.h"
 
 #ifdef __cplusplus
@@ -168,34 +169,31 @@ struct spw_plat_pci {
 };
 
 /* The attributes on which the choice of memory and kernels depends. Names and numbers are those of
- * the CUDA driver API. X(name, number) */
-#define SPW_PLAT_GPU_ATTR_LIST(X)                            \
-	X(MULTIPROCESSOR_COUNT, 16)                          \
-	X(KERNEL_EXEC_TIMEOUT, 17)                           \
-	X(INTEGRATED, 18)                                    \
-	X(CAN_MAP_HOST_MEMORY, 19)                           \
-	X(COMPUTE_MODE, 20)                                  \
-	X(PCI_BUS_ID, 33)                                    \
-	X(PCI_DEVICE_ID, 34)                                 \
-	X(PCI_DOMAIN_ID, 50)                                 \
-	X(COMPUTE_CAPABILITY_MAJOR, 75)                      \
-	X(COMPUTE_CAPABILITY_MINOR, 76)                      \
-	X(HOST_NATIVE_ATOMIC_SUPPORTED, 86)                  \
-	X(PAGEABLE_MEMORY_ACCESS, 88)                        \
-	X(CONCURRENT_MANAGED_ACCESS, 89)                     \
-	X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
-	X(HOST_REGISTER_SUPPORTED, 99)                       \
-	X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
-	X(GPU_DIRECT_RDMA_SUPPORTED, 116)                    \
-	X(GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 117)         \
-	X(GPU_DIRECT_RDMA_WRITES_ORDERING, 118)              \
-	X(DMA_BUF_SUPPORTED, 124)
+ * the CUDA driver API. name, number */
+#define SPW_PLAT_GPU_ATTR_LIST(X, P)                            \
+	X(P, MULTIPROCESSOR_COUNT, 16)                          \
+	X(P, KERNEL_EXEC_TIMEOUT, 17)                           \
+	X(P, INTEGRATED, 18)                                    \
+	X(P, CAN_MAP_HOST_MEMORY, 19)                           \
+	X(P, COMPUTE_MODE, 20)                                  \
+	X(P, PCI_BUS_ID, 33)                                    \
+	X(P, PCI_DEVICE_ID, 34)                                 \
+	X(P, PCI_DOMAIN_ID, 50)                                 \
+	X(P, COMPUTE_CAPABILITY_MAJOR, 75)                      \
+	X(P, COMPUTE_CAPABILITY_MINOR, 76)                      \
+	X(P, HOST_NATIVE_ATOMIC_SUPPORTED, 86)                  \
+	X(P, PAGEABLE_MEMORY_ACCESS, 88)                        \
+	X(P, CONCURRENT_MANAGED_ACCESS, 89)                     \
+	X(P, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
+	X(P, HOST_REGISTER_SUPPORTED, 99)                       \
+	X(P, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
+	X(P, GPU_DIRECT_RDMA_SUPPORTED, 116)                    \
+	X(P, GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 117)         \
+	X(P, GPU_DIRECT_RDMA_WRITES_ORDERING, 118)              \
+	X(P, DMA_BUF_SUPPORTED, 124)
 
 enum spw_plat_gpu_attr {
-#define X(name, id) SPW_PLAT_GPU_##name,
-	SPW_PLAT_GPU_ATTR_LIST(X)
-#undef X
-		SPW_PLAT_GPU_ATTR_CNT
+	SPW_PLAT_GPU_ATTR_LIST(SPW_ENUM_VALUE, SPW_PLAT_GPU_) SPW_PLAT_GPU_ATTR_CNT
 };
 
 /* A GPU while it copies; -1 unknown. MB/s. */

@@ -54,24 +54,16 @@ const char *spw_port_driver_names(void)
 
 const char *spw_port_drop_name(enum spw_port_drop drop)
 {
-	static const char *const name[] = {
-#define X(name, text) #name,
-		SPW_PORT_DROP_LIST(X)
-#undef X
-	};
+	static const struct spw_enum_word word[] = {SPW_ENUM_WORDS(SPW_PORT_DROP)};
 
-	return (unsigned)drop < SPW_PORT_DROP_CNT ? name[drop] : "?";
+	return SPW_ENUM_NAME(word, drop);
 }
 
 const char *spw_port_err_name(enum spw_port_err err)
 {
-	static const char *const name[] = {
-#define X(name, text) #name,
-		SPW_PORT_ERR_LIST(X)
-#undef X
-	};
+	static const struct spw_enum_word word[] = {SPW_ENUM_WORDS(SPW_PORT_ERR)};
 
-	return (unsigned)err < SPW_PORT_ERR_CNT ? name[err] : "?";
+	return SPW_ENUM_NAME(word, err);
 }
 
 int spw_port_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)

@@ -22,6 +22,7 @@
 #ifndef SPW_TRAIL_TRAIL_H
 #define SPW_TRAIL_TRAIL_H
 
+#include "base/spw_enum.h"
 #include "base/spw_types.h"
 
 #ifdef __cplusplus
@@ -32,26 +33,24 @@ extern "C" {
 #define SPW_TRAIL_LOG2    19u /* records kept: 32 MiB */
 
 /* What at[] holds. The text is the reader's key: name, at[0] at[1] ... */
-#define SPW_TRAIL_LIST(X)                                                                          \
-	X(GAP, "from to: the owner did not work; what: why, by the names in the file's head")      \
-	X(SLOW, "due taken handed drained echo: source; drained: the port was last empty")         \
-	X(SENT, "taken committed flushed: NIC; its doorbell was read, on the cable, published")    \
-	X(HELD, "put: NIC; a fault had held the frame that was committed before")                  \
-	X(CAME, "stamped completed: NIC; taken from the cable, its CQE written")                   \
-	X(FRAME, "nic batch empty number unc: pipe; NIC stamp or 0, batch number, last poll that " \
-		 "left none, number among the frames that its lane sent or 0, uncertainty of "     \
-		 "nic. Source: of the SLOW with this echo as batch; number: among those that "     \
-		 "sender what (a trail of the file, from 0) sent")                                 \
-	X(BATCH, "batch polled pushed start end reaped sent: pipe")                                \
-	X(BLAME, "batch, then (cause << 56 | ticks) each: pipe; what: the part, 0: nic_polled")    \
-	X(DONE, "number stamp unc: pipe, source; by stamp (0: not known when) its NIC had done "   \
-		"with the lane's or sender's frames up to number; uncertainty")
+#define SPW_TRAIL_LIST(X, P)                                                                       \
+	X(P, GAP, "from to: the owner did not work; what: why, by the names in the file's head")   \
+	X(P, SLOW, "due taken handed drained echo: source; drained: the port was last empty")      \
+	X(P, SENT, "taken committed flushed: NIC; its doorbell was read, on the cable, published") \
+	X(P, HELD, "put: NIC; a fault had held the frame that was committed before")               \
+	X(P, CAME, "stamped completed: NIC; taken from the cable, its CQE written")                \
+	X(P, FRAME,                                                                                \
+	  "nic batch empty number unc: pipe; NIC stamp or 0, batch number, last poll that "        \
+	  "left none, number among the frames that its lane sent or 0, uncertainty of "            \
+	  "nic. Source: of the SLOW with this echo as batch; number: among those that "            \
+	  "sender what (a trail of the file, from 0) sent")                                        \
+	X(P, BATCH, "batch polled pushed start end reaped sent: pipe")                             \
+	X(P, BLAME, "batch, then (cause << 56 | ticks) each: pipe; what: the part, 0: nic_polled") \
+	X(P, DONE,                                                                                 \
+	  "number stamp unc: pipe, source; by stamp (0: not known when) its NIC had done "         \
+	  "with the lane's or sender's frames up to number; uncertainty")
 
-enum spw_trail_kind {
-#define X(name, text) SPW_TRAIL_##name,
-	SPW_TRAIL_LIST(X)
-#undef X
-};
+enum spw_trail_kind { SPW_ENUM(SPW_TRAIL) };
 
 #define SPW_TRAIL_AT_CNT 7u
 
