@@ -55,16 +55,16 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 	       struct perf_plan *plan_out);
 
 /* client.c: the whole run. Returns: the exit status. */
-int perf_client(const struct perf_args *args, const struct peer_secret *secret);
+int perf_client(const struct perf_args *args, const struct spw_oob_secret *secret);
 /* serve.c: sessions, one after the other. Returns: the exit status. */
-int perf_serve(const struct perf_args *args, const struct peer_secret *secret);
+int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret);
 
 /* local.c: starts the other end: over ssh, or, where neither it nor a host was given, both ends
  * over software devices (then it does not return but for an error). Shape: *args gets host and port
  * of the other end; secret is made for this run. Owner: *child_out ends when this process does.
  * Errors: -EIO, -ENOENT with what is missing. */
 int perf_local(const struct perf_args *args, char **argv);
-int perf_ssh(struct perf_args *args, struct peer_secret *secret_out);
+int perf_ssh(struct perf_args *args, struct spw_oob_secret *secret_out);
 /* Runs the program that makes FILE out of a JSON summary. Errors: -EIO. */
 int perf_html(const char *json, const char *html);
 

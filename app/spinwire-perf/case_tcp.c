@@ -258,10 +258,10 @@ int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 
 static int listen_say(struct perf_session *s, int *listener_out, uint8_t token[PERF_TOKEN_BYTES])
 {
-	uint8_t random[PEER_NONCE_BYTES];
+	uint8_t random[SPW_OOB_NONCE_BYTES];
 	char text[2 * PERF_TOKEN_BYTES + 1];
 	uint16_t port;
-	int rc = peer_nonce(random);
+	int rc = spw_oob_nonce(random);
 
 	if (rc < 0 || (rc = perf_ctl_listen(s->data_port, &port)) < 0)
 		return rc;

@@ -21,7 +21,7 @@ struct dead {
 	char why[PERF_TEXT_BYTES];
 };
 
-static int begin(const struct perf_args *args, const struct peer_secret *secret,
+static int begin(const struct perf_args *args, const struct spw_oob_secret *secret,
 		 struct perf_session *s)
 {
 	json_t *theirs;
@@ -184,7 +184,7 @@ static void measure_all(struct perf_session *s, const struct perf_plan *plan,
 	}
 }
 
-int perf_client(const struct perf_args *args, const struct peer_secret *secret)
+int perf_client(const struct perf_args *args, const struct spw_oob_secret *secret)
 {
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_plan *plan = calloc(1, sizeof(*plan));

@@ -240,7 +240,7 @@ int perf_ctl_send(struct perf_ctl *ctl, json_t *json)
 
 	json_decref(json);
 	while (rc == 0) {
-		rc = peer_channel_send(&ctl->ch, text, (uint32_t)strlen(text));
+		rc = spw_oob_channel_send(&ctl->ch, text, (uint32_t)strlen(text));
 		if (rc != -EAGAIN)
 			break;
 		rc = wait_until(ctl, POLLOUT, deadline_ns);
@@ -287,7 +287,7 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 
 	*json_out = NULL;
 	while (rc == -EAGAIN) {
-		rc = peer_channel_receive(&ctl->ch, ctl->in, MESSAGE_MAX, &len);
+		rc = spw_oob_channel_receive(&ctl->ch, ctl->in, MESSAGE_MAX, &len);
 		ctl->until_ns = perf_now_ns() + ctl->order_ms * 1000000ull;
 		if (rc != -EAGAIN)
 			return rc ? channel_error(ctl, rc) : message_of(ctl, len, json_out);
@@ -297,12 +297,12 @@ int perf_ctl_recv(struct perf_ctl *ctl, uint32_t timeout_ms, json_t **json_out)
 	return rc;
 }
 
-int perf_ctl_greet(struct perf_ctl *ctl, const struct peer_secret *secret, uint32_t timeout_ms)
+int perf_ctl_greet(struct perf_ctl *ctl, const struct spw_oob_secret *secret, uint32_t timeout_ms)
 {
 	const uint64_t deadline_ns = perf_now_ns() + timeout_ms * 1000000ull;
-	int rc = peer_channel_begin(&ctl->ch, ctl->fd, true, secret), waited = 0;
+	int rc = spw_oob_channel_begin(&ctl->ch, ctl->fd, true, secret), waited = 0;
 
-	while (rc == 0 && waited == 0 && (rc = peer_channel_greet(&ctl->ch)) == -EAGAIN) {
+	while (rc == 0 && waited == 0 && (rc = spw_oob_channel_greet(&ctl->ch)) == -EAGAIN) {
 		waited = wait_until(ctl, POLLIN, deadline_ns);
 		rc = 0;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The control connection: messages of peer/spw_peer_channel.h, one JSON object each, so whoever
+ * The control connection: messages of oob/spw_oob_channel.h, one JSON object each, so whoever
  * does not know the secret can neither send one nor change one. Simple blocking calls with
  * time-outs; nothing on it is timed.
  *
@@ -23,12 +23,12 @@
 #ifndef PERF_CONTROL_H
 #define PERF_CONTROL_H
 
-#include "peer/spw_peer_channel.h"
+#include "oob/spw_oob_channel.h"
 #include "perf.h"
 
 struct perf_ctl {
 	int fd; /* -1: not open */
-	struct peer_channel ch;
+	struct spw_oob_channel ch;
 	uint8_t *in;          /* room for one message */
 	const uint32_t *stop; /* not 0: this process is to leave, no wait goes on; NULL: none */
 	/* server: how long a client may take for an order, and this end to follow it; 0: client */
@@ -58,7 +58,7 @@ int perf_ctl_send(struct perf_ctl *ctl, json_t *json);
 /* Purpose: reports this thread's last error to the other end; rc is its code. */
 int perf_ctl_error(struct perf_ctl *ctl, int rc);
 /* Purpose: client: begins the channel. */
-int perf_ctl_greet(struct perf_ctl *ctl, const struct peer_secret *secret, uint32_t timeout_ms);
+int perf_ctl_greet(struct perf_ctl *ctl, const struct spw_oob_secret *secret, uint32_t timeout_ms);
 /* Purpose: the next message. One with "error" becomes -EREMOTEIO, or -EBADMSG if bytes were wrong,
  * with its text behind the name of the other end.
  * Owner: the caller. */
@@ -81,7 +81,7 @@ int perf_ctl_give_up(struct perf_ctl *ctl, int error);
  * is the caller's.
  * Errors: -EPROTONOSUPPORT another version; -EACCES another secret, or only one end has one;
  *   -EREMOTEIO the server is busy. */
-int perf_greet_client(struct perf_ctl *ctl, const struct peer_secret *secret, json_t *facts,
+int perf_greet_client(struct perf_ctl *ctl, const struct spw_oob_secret *secret, json_t *facts,
 		      json_t **theirs_out);
 /* The server's part after its door has taken the client's hello. */
 int perf_greet_server(struct perf_ctl *ctl, json_t *facts, json_t **theirs_out);

@@ -28,7 +28,7 @@
 #define NAP_NS      50000000
 
 struct half {
-	struct peer_channel ch; /* fd -1: none */
+	struct spw_oob_channel ch; /* fd -1: none */
 	uint64_t until_ns;
 	uint8_t hello[HELLO_BYTES];
 };
@@ -36,7 +36,7 @@ struct half {
 struct perf_door {
 	/* constant */
 	int listener, event_fd;
-	const struct peer_secret *secret;
+	const struct spw_oob_secret *secret;
 	const uint32_t *stop;
 	pthread_t thread;
 	bool runs;
@@ -123,7 +123,7 @@ static void hello_take(struct perf_door *d, struct half *h, uint32_t len)
 static void half_turn(struct perf_door *d, struct half *h)
 {
 	uint32_t len;
-	int rc = peer_channel_receive(&h->ch, h->hello, sizeof(h->hello), &len);
+	int rc = spw_oob_channel_receive(&h->ch, h->hello, sizeof(h->hello), &len);
 
 	if (rc == 0) {
 		hello_take(d, h, len);
@@ -132,7 +132,7 @@ static void half_turn(struct perf_door *d, struct half *h)
 	if (rc == -EAGAIN && perf_now_ns() < h->until_ns)
 		return;
 	if (rc == -EACCES)
-		peer_channel_deny(&h->ch);
+		spw_oob_channel_deny(&h->ch);
 	shut(h);
 }
 
@@ -166,7 +166,7 @@ static void admit(struct perf_door *d)
 	d->next = (d->next + 1) % HALF_MAX;
 	shut(h);
 	h->until_ns = perf_now_ns() + HELLO_MS * 1000000ull;
-	if (peer_channel_begin(&h->ch, fd, false, d->secret))
+	if (spw_oob_channel_begin(&h->ch, fd, false, d->secret))
 		shut(h);
 }
 
@@ -217,7 +217,7 @@ static int thread_start(struct perf_door *d)
 	return rc ? spw_err(rc, "a thread: %s", strerror(rc)) : 0;
 }
 
-int perf_door_open(int listener, const struct peer_secret *secret, const uint32_t *stop,
+int perf_door_open(int listener, const struct spw_oob_secret *secret, const uint32_t *stop,
 		   struct perf_door **door_out)
 {
 	struct perf_door *d = calloc(1, sizeof(*d));

@@ -43,7 +43,7 @@ static int facts_take(struct perf_ctl *ctl, json_t **facts_out)
 	return rc;
 }
 
-int perf_greet_client(struct perf_ctl *ctl, const struct peer_secret *secret, json_t *facts,
+int perf_greet_client(struct perf_ctl *ctl, const struct spw_oob_secret *secret, json_t *facts,
 		      json_t **theirs_out)
 {
 	json_t *hello = NULL;

@@ -21,7 +21,7 @@
 #include "child.h"
 
 #define START_MS   60000
-#define SECRET_HEX (2 * PEER_NONCE_BYTES + 2)
+#define SECRET_HEX (2 * SPW_OOB_NONCE_BYTES + 2)
 #define WORD_MAX   64u
 
 /* execvp() takes words that it does not change as char *. */
@@ -30,10 +30,10 @@ static char *word(const char *text)
 	return (char *)(uintptr_t)text;
 }
 
-static int secret_make(char text[SECRET_HEX], struct peer_secret *secret_out)
+static int secret_make(char text[SECRET_HEX], struct spw_oob_secret *secret_out)
 {
-	uint8_t random[PEER_NONCE_BYTES];
-	int rc = peer_nonce(random);
+	uint8_t random[SPW_OOB_NONCE_BYTES];
+	int rc = spw_oob_nonce(random);
 
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(text + 2 * i, 3, "%02x", random[i]);
@@ -91,7 +91,7 @@ static bool is_host(const char *host)
 	return isalnum((unsigned char)host[0]);
 }
 
-int perf_ssh(struct perf_args *args, struct peer_secret *secret_out)
+int perf_ssh(struct perf_args *args, struct spw_oob_secret *secret_out)
 {
 	static char host[256];
 	const char *at = strrchr(args->ssh, '@');
@@ -164,7 +164,7 @@ int perf_local(const struct perf_args *args, char **argv)
 	char *tool = app_tool_find("with-softhca", "with-softhca");
 	char self[PATH_MAX], cable[48], host[32], secret[SECRET_HEX];
 	char *words[WORD_MAX];
-	struct peer_secret unused;
+	struct spw_oob_secret unused;
 	uint32_t cnt;
 	uint16_t port = 0;
 	int in, rc = secret_make(secret, &unused);

@@ -11,20 +11,20 @@
 #include "base/spw_log.h"
 
 /* "-": a line of stdin, for whoever starts this program by another. */
-static int secret_read(const char *path, struct peer_secret *secret_out)
+static int secret_read(const char *path, struct spw_oob_secret *secret_out)
 {
-	char line[PEER_SECRET_MAX + 2];
+	char line[SPW_OOB_SECRET_MAX + 2];
 	int rc;
 
 	memset(secret_out, 0, sizeof(*secret_out));
 	if (!path)
 		return 0;
 	if (strcmp(path, "-"))
-		return peer_secret_read(path, secret_out);
+		return spw_oob_secret_read(path, secret_out);
 	if (!fgets(line, sizeof(line), stdin))
 		line[0] = '\0';
-	rc = peer_secret_take("--secret - (a line of stdin)", (const uint8_t *)line, strlen(line),
-			      secret_out);
+	rc = spw_oob_secret_take("--secret - (a line of stdin)", (const uint8_t *)line,
+				 strlen(line), secret_out);
 	explicit_bzero(line, sizeof(line));
 	return rc;
 }
@@ -39,7 +39,7 @@ static void log_line(enum spw_log_level level, const char *text, void *arg SPW_U
 int main(int argc, char **argv)
 {
 	static struct perf_args args;
-	struct peer_secret secret;
+	struct spw_oob_secret secret;
 	int rc, status = APP_GOOD;
 
 	app_program_start(PERF_PROGRAM);
@@ -55,6 +55,6 @@ int main(int argc, char **argv)
 		status = app_complain(PERF_PROGRAM, rc);
 	else
 		status = args.serve ? perf_serve(&args, &secret) : perf_client(&args, &secret);
-	peer_secret_wipe(&secret);
+	spw_oob_secret_wipe(&secret);
 	return app_end(PERF_PROGRAM, status);
 }

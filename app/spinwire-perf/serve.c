@@ -121,7 +121,7 @@ static int serve(struct perf_session *s, struct perf_door *door, const struct pe
 	return args->once && rc < 0 ? APP_FAULT : APP_GOOD;
 }
 
-int perf_serve(const struct perf_args *args, const struct peer_secret *secret)
+int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret)
 {
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_door *door = NULL;

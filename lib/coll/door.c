@@ -22,7 +22,7 @@
 
 /* A connection to rank 0 that has not joined. */
 struct half {
-	struct peer_channel ch; /* fd -1: none */
+	struct spw_oob_channel ch; /* fd -1: none */
 	struct coll_join_msg join;
 	struct coll_wait wait;
 	char from[64];
@@ -42,10 +42,10 @@ static void warn_open(const struct spw_coll_tcp *t, const struct sockaddr_in6 *a
 {
 	char text[64];
 
-	if (!t->secret.len && !peer_is_loopback(&at->sin6_addr))
+	if (!t->secret.len && !spw_oob_addr_is_loopback(&at->sin6_addr))
 		spw_warn("coll: rank 0 listens on %s without a secret: whoever reaches that port "
 			 "first may take a rank's place; give all ranks a file of the same secret",
-			 peer_addr_text(at, text));
+			 spw_oob_addr_text(at, text));
 }
 
 static int listen_on(const char *root, struct door *d)
@@ -59,7 +59,7 @@ static int listen_on(const char *root, struct door *d)
 	d->fd = -EADDRNOTAVAIL;
 	for (struct addrinfo *a = list; a && d->fd < 0; a = a->ai_next)
 		if (coll_tcp_address(a, &at))
-			d->fd = peer_socket_listen(&at);
+			d->fd = spw_oob_socket_listen(&at);
 	freeaddrinfo(list);
 	if (d->fd < 0)
 		return spw_err(-d->fd, "%s: %s", root, strerror(-d->fd));
@@ -99,15 +99,15 @@ static void admit(struct door *d, int fd, const struct sockaddr_in6 *from)
 		turn_away(d, h, "it did not join before %u others came", HALF_MAX);
 	d->next = (d->next + 1) % HALF_MAX;
 	h->wait = coll_tcp_wait(JOIN_MS);
-	peer_addr_text(from, h->from);
-	rc = peer_channel_begin(&h->ch, fd, false, &d->t->secret);
+	spw_oob_addr_text(from, h->from);
+	rc = spw_oob_channel_begin(&h->ch, fd, false, &d->t->secret);
 	if (rc)
 		turn_away(d, h, "%s", strerror(-rc));
 }
 
 static bool is_here(const struct spw_coll_tcp *t, uint32_t rank)
 {
-	return t->rank_ch[rank].fd >= 0 && !peer_channel_is_closed(&t->rank_ch[rank]);
+	return t->rank_ch[rank].fd >= 0 && !spw_oob_channel_is_closed(&t->rank_ch[rank]);
 }
 
 /* Returns: the first rank that is not here; rank_cnt: all are. */
@@ -127,7 +127,7 @@ static void seat(struct door *d, struct half *h)
 	const uint32_t rank_cnt = spw_be32_to_cpu(h->join.rank_cnt);
 	struct coll_wait wait = coll_tcp_wait(0);
 	char why[COLL_WHY_BYTES] = "";
-	struct peer_channel *place;
+	struct spw_oob_channel *place;
 
 	if (rank_cnt != d->t->rank_cnt)
 		snprintf(why, sizeof(why), "rank %u counts %u ranks, rank 0 counts %u", rank,
@@ -154,7 +154,7 @@ static void seat(struct door *d, struct half *h)
 static void half_turn(struct door *d, struct half *h)
 {
 	uint32_t len;
-	int rc = peer_channel_receive(&h->ch, &h->join, sizeof(h->join), &len);
+	int rc = spw_oob_channel_receive(&h->ch, &h->join, sizeof(h->join), &len);
 
 	if (rc == -EAGAIN) {
 		if (coll_wait_is_over(&h->wait, coll_now_ns()))
@@ -162,7 +162,7 @@ static void half_turn(struct door *d, struct half *h)
 	} else if (rc == -ECONNRESET) {
 		part(d, h);
 	} else if (rc == -EACCES) {
-		peer_channel_deny(&h->ch);
+		spw_oob_channel_deny(&h->ch);
 		turn_away(d, h, "%s", coll_tcp_reason(rc));
 	} else if (rc || len != sizeof(h->join)) {
 		turn_away(d, h, "%s", rc ? coll_tcp_reason(rc) : "it speaks another protocol");
@@ -189,7 +189,7 @@ static int door_turn(struct door *d, struct coll_wait *wait)
 	for (uint32_t i = 0; i < HALF_MAX; i++)
 		if (d->half[i].ch.fd >= 0)
 			half_turn(d, &d->half[i]);
-	for (uint32_t i = 0; i < HALF_MAX && (fd = peer_socket_accept(d->fd, &from)) >= 0; i++)
+	for (uint32_t i = 0; i < HALF_MAX && (fd = spw_oob_socket_accept(d->fd, &from)) >= 0; i++)
 		admit(d, fd, &from);
 	if (p[0].revents && fd < 0 && fd != -EAGAIN) { /* of this process, likely: no descriptors */
 		snprintf(d->why, sizeof(d->why), "not accepted: %s", strerror(-fd));

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * An exchange over TCP, for programs without a store: a star around rank 0. Every message is one of
- * peer/spw_peer_channel.h, so with a secret only those who know it are ranks.
+ * oob/spw_oob_channel.h, so with a secret only those who know it are ranks.
  *
  *   rank i   join: its number, count of ranks   ──►  rank 0
  *            empty: welcome; else why not       ◄──
@@ -45,37 +45,38 @@ static int wait_for(int fd, short what, struct coll_wait *wait)
 	return rc > 0 ? 0 : rc == 0 ? -ETIMEDOUT : errno == EINTR ? 0 : -errno;
 }
 
-static int greet(struct peer_channel *ch, struct coll_wait *wait)
+static int greet(struct spw_oob_channel *ch, struct coll_wait *wait)
 {
 	int rc;
 
-	while ((rc = peer_channel_greet(ch)) == -EAGAIN && !(rc = wait_for(ch->fd, POLLIN, wait)))
-		;
-	return rc;
-}
-
-int coll_tcp_say(struct peer_channel *ch, const void *bytes, size_t len, struct coll_wait *wait)
-{
-	int rc;
-
-	while ((rc = peer_channel_send(ch, bytes, (uint32_t)len)) == -EAGAIN &&
-	       !(rc = wait_for(ch->fd, POLLOUT, wait)))
-		;
-	return rc;
-}
-
-static int hear(struct peer_channel *ch, void *bytes, size_t max, uint32_t *len_out,
-		struct coll_wait *wait)
-{
-	int rc;
-
-	while ((rc = peer_channel_receive(ch, bytes, (uint32_t)max, len_out)) == -EAGAIN &&
+	while ((rc = spw_oob_channel_greet(ch)) == -EAGAIN &&
 	       !(rc = wait_for(ch->fd, POLLIN, wait)))
 		;
 	return rc;
 }
 
-static int hear_all(struct peer_channel *ch, void *bytes, size_t len, struct coll_wait *wait)
+int coll_tcp_say(struct spw_oob_channel *ch, const void *bytes, size_t len, struct coll_wait *wait)
+{
+	int rc;
+
+	while ((rc = spw_oob_channel_send(ch, bytes, (uint32_t)len)) == -EAGAIN &&
+	       !(rc = wait_for(ch->fd, POLLOUT, wait)))
+		;
+	return rc;
+}
+
+static int hear(struct spw_oob_channel *ch, void *bytes, size_t max, uint32_t *len_out,
+		struct coll_wait *wait)
+{
+	int rc;
+
+	while ((rc = spw_oob_channel_receive(ch, bytes, (uint32_t)max, len_out)) == -EAGAIN &&
+	       !(rc = wait_for(ch->fd, POLLIN, wait)))
+		;
+	return rc;
+}
+
+static int hear_all(struct spw_oob_channel *ch, void *bytes, size_t len, struct coll_wait *wait)
 {
 	uint32_t got;
 	int rc = hear(ch, bytes, len, &got, wait);
@@ -83,7 +84,7 @@ static int hear_all(struct peer_channel *ch, void *bytes, size_t len, struct col
 	return rc ? rc : got == len ? 0 : -EPROTO;
 }
 
-void coll_tcp_shut(struct peer_channel *ch)
+void coll_tcp_shut(struct spw_oob_channel *ch)
 {
 	if (ch->fd >= 0)
 		close(ch->fd);
@@ -157,7 +158,7 @@ static int connect_once(const struct addrinfo *list, struct coll_wait *whole, in
 			coll_tcp_wait(SPW_MIN(whole->left_ns / 1000000, CONNECT_MS));
 		socklen_t len = sizeof(int);
 		struct sockaddr_in6 at;
-		int error, fd = coll_tcp_address(a, &at) ? peer_socket_connect(&at) : -1;
+		int error, fd = coll_tcp_address(a, &at) ? spw_oob_socket_connect(&at) : -1;
 
 		if (fd < 0)
 			continue;
@@ -177,10 +178,10 @@ static int connect_once(const struct addrinfo *list, struct coll_wait *whole, in
 static int join_once(struct spw_coll_tcp *t, const char *root, int fd, struct coll_wait *wait)
 {
 	const struct coll_join_msg join = {spw_cpu_to_be32(t->rank), spw_cpu_to_be32(t->rank_cnt)};
-	struct peer_channel *ch = &t->rank_ch[0];
+	struct spw_oob_channel *ch = &t->rank_ch[0];
 	char why[COLL_WHY_BYTES];
 	uint32_t len = 0;
-	int rc = peer_channel_begin(ch, fd, true, &t->secret);
+	int rc = spw_oob_channel_begin(ch, fd, true, &t->secret);
 
 	rc = rc ? rc : greet(ch, wait);
 	rc = rc ? rc : coll_tcp_say(ch, &join, sizeof(join), wait);
@@ -243,7 +244,7 @@ int spw_coll_tcp_open(const struct spw_coll_tcp_conf *conf, struct spw_coll_tcp 
 				   .timeout_ms = conf->timeout_ms ? conf->timeout_ms : TIMEOUT_MS};
 	for (uint32_t i = 0; i < SPW_COLL_RANK_MAX; i++)
 		t->rank_ch[i].fd = -1;
-	rc = conf->secret ? peer_secret_read(conf->secret, &t->secret) : 0;
+	rc = conf->secret ? spw_oob_secret_read(conf->secret, &t->secret) : 0;
 	rc = rc ? rc : t->rank ? reach(t, conf->root) : coll_door_gather(t, conf->root);
 	if (rc) {
 		spw_coll_tcp_close(t);
@@ -293,6 +294,6 @@ void spw_coll_tcp_close(struct spw_coll_tcp *tcp)
 		return;
 	for (uint32_t i = 0; i < SPW_COLL_RANK_MAX; i++)
 		coll_tcp_shut(&tcp->rank_ch[i]);
-	peer_secret_wipe(&tcp->secret);
+	spw_oob_secret_wipe(&tcp->secret);
 	free(tcp);
 }

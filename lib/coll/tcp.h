@@ -9,9 +9,9 @@
 #include <netdb.h>
 
 #include "coll/coll.h"
-#include "peer/spw_peer_channel.h"
+#include "oob/spw_oob_channel.h"
 #include "peer/spw_peer_conf.h"
-#include "peer/spw_peer_socket.h"
+#include "oob/spw_oob_socket.h"
 
 #define COLL_WHY_BYTES 160u
 #define COLL_RETRY_NS  20000000u
@@ -23,9 +23,9 @@ struct coll_join_msg {
 
 struct spw_coll_tcp {
 	uint32_t rank, rank_cnt, timeout_ms;
-	struct peer_secret secret;
+	struct spw_oob_secret secret;
 	/* rank 0: of each rank; others: [0]; fd -1: none */
-	struct peer_channel rank_ch[SPW_COLL_RANK_MAX];
+	struct spw_oob_channel rank_ch[SPW_COLL_RANK_MAX];
 };
 
 SPW_INLINE struct coll_wait coll_tcp_wait(uint64_t ms)
@@ -35,10 +35,10 @@ SPW_INLINE struct coll_wait coll_tcp_wait(uint64_t ms)
 
 /* ---- tcp.c ---- */
 
-/* Purpose: peer_channel_send, with waiting. Returns: also -ETIMEDOUT. */
-int coll_tcp_say(struct peer_channel *ch, const void *bytes, size_t len, struct coll_wait *wait);
+/* Purpose: spw_oob_channel_send, with waiting. Returns: also -ETIMEDOUT. */
+int coll_tcp_say(struct spw_oob_channel *ch, const void *bytes, size_t len, struct coll_wait *wait);
 /* Purpose: closes the socket, if there is one. */
-void coll_tcp_shut(struct peer_channel *ch);
+void coll_tcp_shut(struct spw_oob_channel *ch);
 /* Returns: an error of lib/peer's channel in words. */
 const char *coll_tcp_reason(int rc);
 /* Purpose: the addresses of "host:port". Owner: the caller. Errors: -EINVAL, with a text. */

@@ -10,7 +10,7 @@
 
 bool spw_peer_allowed(const struct spw_peer_conf *conf, const struct in6_addr *addr)
 {
-	return peer_prefix_has(conf->allow, conf->allow_cnt, addr);
+	return spw_oob_prefix_has(conf->allow, conf->allow_cnt, addr);
 }
 
 /* A client names the GID that our packets go to, so an unchecked one would make this side send to a
@@ -23,8 +23,8 @@ bool spw_peer_gid_allowed(const struct spw_peer_conf *conf, const struct in6_add
 
 	memcpy(&addr, gid, sizeof(addr));
 	if (conf->gid_cnt)
-		return peer_prefix_has(conf->gid, conf->gid_cnt, &addr);
-	return peer_is_loopback(from) || spw_peer_allowed(conf, &addr);
+		return spw_oob_prefix_has(conf->gid, conf->gid_cnt, &addr);
+	return spw_oob_addr_is_loopback(from) || spw_peer_allowed(conf, &addr);
 }
 
 /* Without a secret, one host leaves room for others, if peers= allows others. */

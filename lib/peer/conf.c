@@ -18,12 +18,13 @@
 
 #define PEER_MAX_DFLT 8u
 
-static int parse_prefix(const char *key, const char *value, struct peer_prefix *list, uint32_t *cnt)
+static int parse_prefix(const char *key, const char *value, struct spw_oob_prefix *list,
+			uint32_t *cnt)
 {
 	if (*cnt == SPW_PEER_ALLOW_MAX)
 		return spw_err(ERANGE, "%s= comes more than %u times: use wider prefixes", key,
 			       SPW_PEER_ALLOW_MAX);
-	return peer_prefix_parse(value, &list[(*cnt)++]);
+	return spw_oob_prefix_parse(value, &list[(*cnt)++]);
 }
 
 static int parse_repeated(const char *key, const char *value, struct spw_peer_conf *conf)
@@ -33,7 +34,7 @@ static int parse_repeated(const char *key, const char *value, struct spw_peer_co
 	if (!strcmp(key, "connect")) {
 		if (conf->connect_cnt == SPW_PEER_MAX)
 			return spw_err(ERANGE, "connect= comes more than %u times", SPW_PEER_MAX);
-		rc = peer_addr_parse(value, &conf->connect_addr[conf->connect_cnt++]);
+		rc = spw_oob_addr_parse(value, &conf->connect_addr[conf->connect_cnt++]);
 	} else if (!strcmp(key, "peers")) {
 		rc = parse_prefix(key, value, conf->allow, &conf->allow_cnt);
 	} else if (!strcmp(key, "gids")) {
@@ -116,10 +117,10 @@ int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *
 	conf_out->op = op && !strcmp(op, "write") ? SPW_PEER_OP_WRITE : SPW_PEER_OP_SEND;
 	conf_out->listen = listen != NULL;
 	if (!rc && listen)
-		rc = peer_addr_parse(listen, &conf_out->listen_addr);
+		rc = spw_oob_addr_parse(listen, &conf_out->listen_addr);
 	rc = rc ? rc : parse_numbers(spec, conf_out);
 	rc = rc ? rc : check_roles(conf_out);
 	if (!rc && secret)
-		rc = peer_secret_read(secret, &conf_out->secret);
+		rc = spw_oob_secret_read(secret, &conf_out->secret);
 	return rc;
 }

@@ -110,11 +110,11 @@ static void warn_open(const struct spw_peer_conn *conn)
 {
 	char addr[64];
 
-	if (!conn->conf.secret.len && !peer_is_loopback(&conn->conf.listen_addr.sin6_addr))
+	if (!conn->conf.secret.len && !spw_oob_addr_is_loopback(&conn->conf.listen_addr.sin6_addr))
 		spw_warn("%s: listen=%s without secret=: whoever can use an address of peers= may "
 			 "connect and take up to %u of %u "
 			 "entries; give both sides secret=FILE",
-			 conn->dev.name, peer_addr_text(&conn->conf.listen_addr, addr),
+			 conn->dev.name, spw_oob_addr_text(&conn->conf.listen_addr, addr),
 			 spw_peer_host_max(&conn->conf),
 			 conn->conf.peer_max - conn->conf.connect_cnt);
 }
@@ -124,10 +124,10 @@ int spw_peer_conn_start(struct spw_peer_conn *conn)
 	char addr[64];
 
 	if (conn->conf.listen) {
-		conn->listen_fd = peer_socket_listen(&conn->conf.listen_addr);
+		conn->listen_fd = spw_oob_socket_listen(&conn->conf.listen_addr);
 		if (conn->listen_fd < 0)
 			return spw_err(-conn->listen_fd, "listen=%s: %s%s",
-				       peer_addr_text(&conn->conf.listen_addr, addr),
+				       spw_oob_addr_text(&conn->conf.listen_addr, addr),
 				       strerror(-conn->listen_fd), listen_hint(-conn->listen_fd));
 		warn_open(conn);
 	}
@@ -194,7 +194,7 @@ void spw_peer_conn_close(struct spw_peer_conn *conn)
 	rdma_ctl_close(conn->ctl);
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++)
 		peer_link_free(&conn->link[i]);
-	peer_secret_wipe(&conn->conf.secret);
+	spw_oob_secret_wipe(&conn->conf.secret);
 	free(conn->link);
 	free(conn->peer);
 	free(conn);

@@ -17,12 +17,13 @@
 
 #include "peer/spw_peer.h"
 #include "peer/spw_peer_qp.h"
-#include "peer/spw_peer_socket.h"
+#include "oob/spw_oob_socket.h"
 #include "peer/exchange.h"
 #include "rdma/spw_rdma_ctl.h"
 
-#define PEER_HALF_MAX      16u /* unfinished exchanges of peers that connect to us */
-#define PEER_HALF_PER_ADDR 8u  /* of one host (peer_same_host), so that one cannot take them all */
+#define PEER_HALF_MAX 16u /* unfinished exchanges of peers that connect to us */
+#define PEER_HALF_PER_ADDR \
+	8u /* of one host (spw_oob_addr_same_host), so that one cannot take them all */
 
 /* One exchange in progress. */
 struct peer_half {

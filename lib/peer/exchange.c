@@ -42,7 +42,7 @@ static void fail(struct peer_exchange *x, enum peer_refused why, int error)
 	x->error = error;
 }
 
-static void begin(struct peer_exchange *x, int fd, const struct peer_secret *secret,
+static void begin(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
 		  uint64_t deadline_ms, enum peer_turn turn)
 {
 	memset(x, 0, sizeof(*x));
@@ -52,13 +52,13 @@ static void begin(struct peer_exchange *x, int fd, const struct peer_secret *sec
 	x->turn = turn;
 }
 
-void peer_exchange_server(struct peer_exchange *x, int fd, const struct peer_secret *secret,
+void peer_exchange_server(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
 			  uint64_t deadline_ms)
 {
 	begin(x, fd, secret, deadline_ms, PEER_TURN_HELLO);
 }
 
-void peer_exchange_client(struct peer_exchange *x, int fd, const struct peer_secret *secret,
+void peer_exchange_client(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
 			  uint64_t deadline_ms)
 {
 	begin(x, fd, secret, deadline_ms, PEER_TURN_CONNECT);
@@ -76,8 +76,8 @@ static bool send_msg(struct peer_exchange *x, struct peer_msg *msg)
 
 	memcpy(x->transcript + x->transcript_len, bytes, len - mac_len);
 	if (mac_len)
-		peer_mac(x->secret, label[msg->type], x->transcript,
-			 x->transcript_len + len - mac_len, bytes + len - mac_len);
+		spw_oob_mac(x->secret, label[msg->type], x->transcript,
+			    x->transcript_len + len - mac_len, bytes + len - mac_len);
 	memcpy(x->transcript + x->transcript_len, bytes, len);
 	x->transcript_len += (uint32_t)len;
 	sent = send(x->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -92,7 +92,7 @@ static bool send_nonce(struct peer_exchange *x, enum peer_msg_type type)
 {
 	struct peer_msg msg = {.type = type};
 
-	if (peer_nonce(msg.nonce)) {
+	if (spw_oob_nonce(msg.nonce)) {
 		fail(x, PEER_REFUSED_system, EIO);
 		return false;
 	}
@@ -171,11 +171,11 @@ static bool fill(struct peer_exchange *x, uint32_t len)
 /* Compared in constant time (auth.c). */
 static bool is_proved(const struct peer_exchange *x, const struct peer_msg *msg, size_t len)
 {
-	uint8_t mac[PEER_MAC_BYTES];
+	uint8_t mac[SPW_OOB_MAC_BYTES];
 
-	peer_mac(x->secret, label[msg->type], x->transcript,
-		 x->transcript_len + len - PEER_MAC_BYTES, mac);
-	return peer_mac_same(mac, msg->mac);
+	spw_oob_mac(x->secret, label[msg->type], x->transcript,
+		    x->transcript_len + len - SPW_OOB_MAC_BYTES, mac);
+	return spw_oob_mac_same(mac, msg->mac);
 }
 
 /* One whole message of one of two types. Returns: false if it has not arrived yet, or the exchange

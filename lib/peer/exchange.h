@@ -63,7 +63,7 @@ struct peer_exchange {
 	uint32_t value;        /* the value of the other side: its MTU, op, version or limit */
 	uint64_t deadline_ms;  /* caller's clock; the exchange fails then */
 	struct peer_params theirs;
-	const struct peer_secret *secret;
+	const struct spw_oob_secret *secret;
 	uint32_t in_len;
 	uint8_t in[PEER_HELLO_MAX_BYTES];
 	uint32_t transcript_len;
@@ -74,9 +74,9 @@ struct peer_exchange {
  * (client).
  * Owner: fd and secret stay the caller's and outlive the exchange.
  * Thread: control, as for all functions below. */
-void peer_exchange_server(struct peer_exchange *x, int fd, const struct peer_secret *secret,
+void peer_exchange_server(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
 			  uint64_t deadline_ms);
-void peer_exchange_client(struct peer_exchange *x, int fd, const struct peer_secret *secret,
+void peer_exchange_client(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
 			  uint64_t deadline_ms);
 
 /* Purpose: advances as far as the bytes that have arrived allow.

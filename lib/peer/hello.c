@@ -47,7 +47,7 @@ static uint8_t *put(uint8_t *p, unsigned bytes, uint64_t value)
 
 size_t peer_hello_mac_bytes(enum peer_msg_type type)
 {
-	return type == PEER_MSG_HELLO || type == PEER_MSG_CHALLENGE ? 0 : PEER_MAC_BYTES;
+	return type == PEER_MSG_HELLO || type == PEER_MSG_CHALLENGE ? 0 : SPW_OOB_MAC_BYTES;
 }
 
 size_t peer_hello_bytes(enum peer_msg_type type)
@@ -55,14 +55,14 @@ size_t peer_hello_bytes(enum peer_msg_type type)
 	switch (type) {
 	case PEER_MSG_HELLO:
 	case PEER_MSG_CHALLENGE:
-		return PEER_HELLO_HEAD_BYTES + PEER_NONCE_BYTES;
+		return PEER_HELLO_HEAD_BYTES + SPW_OOB_NONCE_BYTES;
 	case PEER_MSG_OFFER:
 	case PEER_MSG_ACCEPT:
-		return PEER_HELLO_HEAD_BYTES + PEER_PARAMS_BYTES + PEER_MAC_BYTES;
+		return PEER_HELLO_HEAD_BYTES + PEER_PARAMS_BYTES + SPW_OOB_MAC_BYTES;
 	case PEER_MSG_REJECT:
-		return PEER_HELLO_HEAD_BYTES + 8 + PEER_MAC_BYTES;
+		return PEER_HELLO_HEAD_BYTES + 8 + SPW_OOB_MAC_BYTES;
 	case PEER_MSG_READY:
-		return PEER_HELLO_HEAD_BYTES + PEER_MAC_BYTES;
+		return PEER_HELLO_HEAD_BYTES + SPW_OOB_MAC_BYTES;
 	}
 	return 0;
 }
@@ -178,7 +178,7 @@ int peer_hello_parse(const uint8_t *bytes, size_t len, struct peer_msg *msg)
 	if (len < PEER_HELLO_HEAD_BYTES || peer_hello_head(bytes, &msg->type, &version) != (int)len)
 		return -EPROTO;
 	if (msg->type == PEER_MSG_HELLO || msg->type == PEER_MSG_CHALLENGE) {
-		memcpy(msg->nonce, p, PEER_NONCE_BYTES);
+		memcpy(msg->nonce, p, SPW_OOB_NONCE_BYTES);
 		return 0;
 	}
 	if (msg->type == PEER_MSG_OFFER || msg->type == PEER_MSG_ACCEPT) {
@@ -193,7 +193,7 @@ int peer_hello_parse(const uint8_t *bytes, size_t len, struct peer_msg *msg)
 		if (p[-5] | p[-6])
 			return -EPROTO;
 	}
-	memcpy(msg->mac, p, PEER_MAC_BYTES);
+	memcpy(msg->mac, p, SPW_OOB_MAC_BYTES);
 	return 0;
 }
 
@@ -211,7 +211,7 @@ size_t peer_hello_encode(const struct peer_msg *msg, uint8_t *bytes_out)
 	p = put(p, 2, len);
 	p = put(p, 2, 0);
 	if (msg->type == PEER_MSG_HELLO || msg->type == PEER_MSG_CHALLENGE) {
-		memcpy(p, msg->nonce, PEER_NONCE_BYTES);
+		memcpy(p, msg->nonce, SPW_OOB_NONCE_BYTES);
 		return len;
 	}
 	if (msg->type == PEER_MSG_OFFER || msg->type == PEER_MSG_ACCEPT) {
@@ -221,6 +221,6 @@ size_t peer_hello_encode(const struct peer_msg *msg, uint8_t *bytes_out)
 		p = put(p, 2, 0);
 		p = put(p, 4, msg->value);
 	}
-	memcpy(p, msg->mac, PEER_MAC_BYTES);
+	memcpy(p, msg->mac, SPW_OOB_MAC_BYTES);
 	return len;
 }

@@ -14,8 +14,8 @@
  *
  * The TCP connection then stays open; its end is the end of the peer.
  *
- * A MAC is peer_mac() over all bytes that either side sent before it, in order, including those of
- * its own message (the transcript). Until OFFER has proved that the client knows the secret, the
+ * A MAC is spw_oob_mac() over all bytes that either side sent before it, in order, including those
+ * of its own message (the transcript). Until OFFER has proved that the client knows the secret, the
  * server reveals nothing but a nonce and answers errors by closing.
  *
  * Every message, big-endian:
@@ -32,12 +32,12 @@
 #ifndef SPW_PEER_HELLO_H
 #define SPW_PEER_HELLO_H
 
-#include "peer/auth.h"
+#include "oob/spw_oob_auth.h"
 
 #define PEER_HELLO_VERSION    2u
 #define PEER_HELLO_HEAD_BYTES 12u
 #define PEER_PARAMS_BYTES     68u
-#define PEER_HELLO_MAX_BYTES  (PEER_HELLO_HEAD_BYTES + PEER_PARAMS_BYTES + PEER_MAC_BYTES)
+#define PEER_HELLO_MAX_BYTES  (PEER_HELLO_HEAD_BYTES + PEER_PARAMS_BYTES + SPW_OOB_MAC_BYTES)
 #define PEER_TRANSCRIPT_MAX_BYTES \
 	(5u * PEER_HELLO_MAX_BYTES) /* both directions of a whole exchange */
 
@@ -79,11 +79,11 @@ struct peer_params {
 
 struct peer_msg {
 	enum peer_msg_type type;
-	uint8_t nonce[PEER_NONCE_BYTES]; /* HELLO, CHALLENGE */
-	struct peer_params params;       /* OFFER, ACCEPT */
-	uint16_t reason;                 /* REJECT: enum peer_reject */
-	uint32_t value;                  /* REJECT: the value of the side that rejects */
-	uint8_t mac[PEER_MAC_BYTES];     /* all but HELLO, CHALLENGE */
+	uint8_t nonce[SPW_OOB_NONCE_BYTES]; /* HELLO, CHALLENGE */
+	struct peer_params params;          /* OFFER, ACCEPT */
+	uint16_t reason;                    /* REJECT: enum peer_reject */
+	uint32_t value;                     /* REJECT: the value of the side that rejects */
+	uint8_t mac[SPW_OOB_MAC_BYTES];     /* all but HELLO, CHALLENGE */
 };
 
 /* Purpose: checks a header.
@@ -104,7 +104,7 @@ size_t peer_hello_encode(const struct peer_msg *msg, uint8_t *bytes_out);
 /* Returns: the length of messages of this type; 0 for an unknown type. */
 size_t peer_hello_bytes(enum peer_msg_type type);
 
-/* Returns: bytes of the MAC that ends a message of this type: 0 or PEER_MAC_BYTES. */
+/* Returns: bytes of the MAC that ends a message of this type: 0 or SPW_OOB_MAC_BYTES. */
 size_t peer_hello_mac_bytes(enum peer_msg_type type);
 
 #endif

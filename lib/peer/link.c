@@ -45,7 +45,7 @@ void peer_link_report(struct peer_link *link, enum spw_port_event_kind kind, uin
 	int n;
 
 	n = snprintf(event.text, sizeof(event.text), "peer %u (%s) ", link->peer->index,
-		     peer_addr_text(&link->addr, addr));
+		     spw_oob_addr_text(&link->addr, addr));
 	va_start(ap, fmt);
 	vsnprintf(event.text + n, sizeof(event.text) - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -192,7 +192,7 @@ static void on_up(struct peer_link *link, uint64_t now_ms)
 {
 	if (link->silent_ms && spw_thr_load_rlx(&link->peer->heard))
 		link->silent_ms = 0;
-	if (!peer_socket_is_quiet(link->fd))
+	if (!spw_oob_socket_is_quiet(link->fd))
 		peer_link_lose(link, SPW_PEER_WHY_PEER_GONE, 0, now_ms);
 	else if (link->silent_ms && now_ms >= link->silent_ms)
 		peer_link_lose(link, SPW_PEER_WHY_SILENT, link->conn->conf.exchange_ms, now_ms);
@@ -229,7 +229,7 @@ static void on_drained(struct peer_link *link)
 static void start_connect(struct peer_link *link, uint64_t now_ms)
 {
 	struct peer_half *h = &link->client;
-	int fd = peer_socket_connect(&link->addr);
+	int fd = spw_oob_socket_connect(&link->addr);
 
 	memset(h, 0, sizeof(*h));
 	h->addr = link->addr;

@@ -237,8 +237,8 @@ struct peer_qp_path peer_link_path(const struct peer_link *link, const struct pe
 int peer_link_params(struct peer_link *link)
 {
 	const struct spw_peer *p = link->peer;
-	uint8_t chance[PEER_NONCE_BYTES];
-	int rc = peer_nonce(chance);
+	uint8_t chance[SPW_OOB_NONCE_BYTES];
+	int rc = spw_oob_nonce(chance);
 
 	if (rc)
 		return rc;

@@ -8,8 +8,8 @@
 #ifndef SPW_PEER_CONF_H
 #define SPW_PEER_CONF_H
 
-#include "peer/addr.h"
-#include "peer/auth.h"
+#include "oob/spw_oob_addr.h"
+#include "oob/spw_oob_auth.h"
 #include "frame/spw_port_spec.h"
 
 #define SPW_PEER_MAX       64u /* entries of the table of one port */
@@ -35,7 +35,7 @@ enum spw_peer_op {
 	SPW_PEER_OP_WRITE, /* WRITE_WITH_IMM into a slot that the receiver granted */
 };
 
-/* All keys, parsed and checked. Owner: the driver; it holds a secret, see peer_secret_wipe. */
+/* All keys, parsed and checked. Owner: the driver; it holds a secret, see spw_oob_secret_wipe. */
 struct spw_peer_conf {
 	enum spw_peer_op op;
 	bool srq;    /* one shared receive queue per port queue; a driver without it refuses */
@@ -46,12 +46,12 @@ struct spw_peer_conf {
 	uint32_t peer_max; /* entries of the table, 1 .. SPW_PEER_MAX; those from connect_cnt on are
 			    * for peers that connect to us */
 	uint32_t allow_cnt; /* peers=: addresses that may connect */
-	struct peer_prefix allow[SPW_PEER_ALLOW_MAX];
+	struct spw_oob_prefix allow[SPW_PEER_ALLOW_MAX];
 	uint32_t gid_cnt; /* gids=: GIDs that they may offer; 0: as peers=, and any GID over
 			   * loopback */
-	struct peer_prefix gid[SPW_PEER_ALLOW_MAX];
+	struct spw_oob_prefix gid[SPW_PEER_ALLOW_MAX];
 	uint32_t host_max; /* entries that one host may have; 0: spw_peer_host_max chooses */
-	struct peer_secret secret;
+	struct spw_oob_secret secret;
 	uint32_t credits;  /* messages that one peer may have under way; 0: from the pool's size */
 	uint32_t mtu;      /* path MTU in bytes, 256 .. 4096; 0: the port's */
 	uint8_t timeout;   /* local ACK timeout of 4.096 us * 2^timeout, 0 .. 31 (IBTA 9.7.6.1.3);
@@ -66,7 +66,7 @@ struct spw_peer_conf {
 /* Purpose: parses the keys of mode=rc and reads the secret from its file. Keys outside
  * SPW_PEER_KEYS are the driver's.
  * Thread: setup.
- * Errors: -EINVAL, -ERANGE with the key; those of peer_secret_read. */
+ * Errors: -EINVAL, -ERANGE with the key; those of spw_oob_secret_read. */
 int spw_peer_conf_parse(const struct spw_port_spec *spec, struct spw_peer_conf *conf_out);
 
 /* Returns: true if this address may connect. Thread: any. */

@@ -36,7 +36,8 @@ static uint32_t halves_from(const struct spw_peer_conn *conn, const struct in6_a
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
-		cnt += conn->half[i].used && peer_same_host(&conn->half[i].addr.sin6_addr, addr);
+		cnt += conn->half[i].used &&
+		       spw_oob_addr_same_host(&conn->half[i].addr.sin6_addr, addr);
 	return cnt;
 }
 
@@ -92,7 +93,7 @@ static void accept_all(struct spw_peer_conn *conn, uint64_t now_ms)
 
 	for (uint32_t i = 0; conn->listen_fd >= 0 && now_ms >= conn->accept_ms && i < ACCEPT_MAX;
 	     i++) {
-		int fd = peer_socket_accept(conn->listen_fd, &from);
+		int fd = spw_oob_socket_accept(conn->listen_fd, &from);
 
 		if (fd == -EAGAIN)
 			return;
@@ -166,7 +167,7 @@ static struct entries count_entries(struct spw_peer_conn *conn, const struct in6
 		    state == SPW_PEER_DRAINED)
 			e.clearing = true;
 		else if (link->half || state != SPW_PEER_DOWN)
-			e.of_host += peer_same_host(&link->addr.sin6_addr, host);
+			e.of_host += spw_oob_addr_same_host(&link->addr.sin6_addr, host);
 		else if (!e.unused)
 			e.unused = link;
 	}

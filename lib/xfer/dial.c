@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "peer/spw_peer_socket.h"
+#include "oob/spw_oob_socket.h"
 #include "xfer/reach.h"
 #include "xfer/xfer.h"
 
@@ -42,13 +42,13 @@ static void name(struct spw_xfer_conn *conn, uint32_t addr)
 	char text[64];
 
 	snprintf(conn->text, sizeof(conn->text), "%s",
-		 peer_addr_text(&conn->peer.addr[addr], text));
+		 spw_oob_addr_text(&conn->peer.addr[addr], text));
 }
 
 static void begin_next(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	struct xfer_dial *d = &conn->dial;
-	const int fd = peer_socket_connect(&conn->peer.addr[d->cnt]);
+	const int fd = spw_oob_socket_connect(&conn->peer.addr[d->cnt]);
 
 	name(conn, d->cnt);
 	d->fd[d->cnt++] = fd;

@@ -78,10 +78,10 @@ static int take_conf(struct spw_xfer *x, const struct spw_xfer_conf *conf)
 	rc = check_conf(c);
 	if (!rc && conf->bind) {
 		x->bind_given = true;
-		rc = peer_addr_parse(conf->bind, &x->bind);
+		rc = spw_oob_addr_parse(conf->bind, &x->bind);
 	}
 	if (!rc && conf->secret)
-		rc = peer_secret_read(conf->secret, &x->secret);
+		rc = spw_oob_secret_read(conf->secret, &x->secret);
 	return rc;
 }
 
@@ -241,7 +241,7 @@ void spw_xfer_close(struct spw_xfer *x)
 	if (x->epoll_fd >= 0)
 		close(x->epoll_fd);
 	spw_log_limit_end(&x->limit);
-	peer_secret_wipe(&x->secret);
+	spw_oob_secret_wipe(&x->secret);
 	free(x);
 }
 

@@ -131,11 +131,11 @@ static void start_exchange(struct spw_xfer_conn *conn, enum xfer_frame_type type
 {
 	struct xfer_frame f = {.type = type};
 
-	if (peer_nonce(f.nonce)) {
+	if (spw_oob_nonce(f.nonce)) {
 		xfer_conn_fail(conn, EIO, "no random bytes");
 		return;
 	}
-	memcpy(conn->link.nonce + (conn->is_client ? 0 : PEER_NONCE_BYTES), f.nonce,
+	memcpy(conn->link.nonce + (conn->is_client ? 0 : SPW_OOB_NONCE_BYTES), f.nonce,
 	       sizeof(f.nonce));
 	conn->state = next;
 	xfer_conn_say(conn, &f);
@@ -158,7 +158,7 @@ void xfer_exchange_start(struct spw_xfer_conn *conn)
 bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
 {
 	if (conn->state == XFER_CONN_CHALLENGE && f->type == XFER_FRAME_CHALLENGE) {
-		memcpy(conn->link.nonce + PEER_NONCE_BYTES, f->nonce, sizeof(f->nonce));
+		memcpy(conn->link.nonce + SPW_OOB_NONCE_BYTES, f->nonce, sizeof(f->nonce));
 		offer(conn);
 	} else if (conn->state == XFER_CONN_HELLO && f->type == XFER_FRAME_HELLO) {
 		memcpy(conn->link.nonce, f->nonce, sizeof(f->nonce));

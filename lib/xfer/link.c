@@ -4,7 +4,7 @@
  * Frames over a TCP connection (wire.h): appends and checks MACs, keeps what TCP does not take at
  * once, reads no more bytes than the next frame has. Never waits.
  *
- *   MAC = peer_mac("spinwire xfer", nonces | from client? | number of the frame | its bytes)
+ *   MAC = spw_oob_mac("spinwire xfer", nonces | from client? | number of the frame | its bytes)
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "xfer/xfer.h"
 
 #define LABEL      "spinwire xfer"
-#define PREFIX_LEN (2u * PEER_NONCE_BYTES + 9u)
+#define PREFIX_LEN (2u * SPW_OOB_NONCE_BYTES + 9u)
 
 void xfer_link_start(struct xfer_link *link, int fd)
 {
@@ -22,16 +22,16 @@ void xfer_link_start(struct xfer_link *link, int fd)
 }
 
 static void mac_of(const struct spw_xfer_conn *conn, bool from_client, uint64_t number,
-		   const uint8_t *bytes, size_t len, uint8_t mac_out[PEER_MAC_BYTES])
+		   const uint8_t *bytes, size_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES])
 {
 	uint8_t text[PREFIX_LEN + XFER_FRAME_MAX];
 	spw_be64 be = spw_cpu_to_be64(number);
 
 	memcpy(text, conn->link.nonce, sizeof(conn->link.nonce));
-	text[2 * PEER_NONCE_BYTES] = from_client;
-	memcpy(text + 2 * PEER_NONCE_BYTES + 1, &be, sizeof(be));
+	text[2 * SPW_OOB_NONCE_BYTES] = from_client;
+	memcpy(text + 2 * SPW_OOB_NONCE_BYTES + 1, &be, sizeof(be));
 	memcpy(text + PREFIX_LEN, bytes, len);
-	peer_mac(&conn->x->secret, LABEL, text, PREFIX_LEN + len, mac_out);
+	spw_oob_mac(&conn->x->secret, LABEL, text, PREFIX_LEN + len, mac_out);
 }
 
 /* The kernel reports an error once, and the end of the stream afterwards. */
@@ -95,7 +95,7 @@ static int fill(struct xfer_link *link, uint32_t len)
 int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 {
 	struct xfer_link *link = &conn->link;
-	uint8_t mac[PEER_MAC_BYTES];
+	uint8_t mac[SPW_OOB_MAC_BYTES];
 	uint16_t version;
 	size_t plain;
 	int len, rc = fill(link, XFER_HEAD_BYTES);
@@ -116,5 +116,5 @@ int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 	if (plain == (size_t)len)
 		return 1;
 	mac_of(conn, !conn->is_client, link->in_cnt++, link->in, plain, mac);
-	return peer_mac_same(mac, link->in + plain) ? 1 : -EACCES;
+	return spw_oob_mac_same(mac, link->in + plain) ? 1 : -EACCES;
 }

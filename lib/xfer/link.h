@@ -15,10 +15,10 @@ struct spw_xfer_conn;
 
 /* Frames over TCP, one after the other, each way. */
 struct xfer_link {
-	int fd, error;                       /* error: the first errno of its end; 0: none */
-	uint16_t version;                    /* of the peer's last frame */
-	uint8_t nonce[2 * PEER_NONCE_BYTES]; /* the client's, the server's */
-	uint64_t in_cnt, out_cnt;            /* frames with a MAC so far */
+	int fd, error;                          /* error: the first errno of its end; 0: none */
+	uint16_t version;                       /* of the peer's last frame */
+	uint8_t nonce[2 * SPW_OOB_NONCE_BYTES]; /* the client's, the server's */
+	uint64_t in_cnt, out_cnt;               /* frames with a MAC so far */
 	uint32_t in_len, out_len;
 	uint8_t in[XFER_FRAME_MAX];
 	uint8_t out[XFER_OUT_BYTES];

@@ -18,7 +18,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "peer/spw_peer_socket.h"
+#include "oob/spw_oob_socket.h"
 #include "xfer/reach.h"
 #include "xfer/xfer.h"
 
@@ -60,7 +60,7 @@ static int watch(const struct spw_xfer_listener *l, int fd, int op, uint32_t eve
 static int listen_at(struct spw_xfer_listener *l, const struct sockaddr_in6 *addr)
 {
 	const uint32_t n = l->at.addr_cnt;
-	const int fd = peer_socket_listen(addr);
+	const int fd = spw_oob_socket_listen(addr);
 	int rc;
 
 	if (fd < 0)
@@ -98,7 +98,7 @@ static int listen_on_interface(struct spw_xfer_listener *l)
 	for (uint32_t v4 = 2; v4-- && rc;)
 		for (const struct ifaddrs *i = list; i && rc; i = i->ifa_next)
 			if (xfer_interface_read(i, &ip, &prefix) &&
-			    IN6_IS_ADDR_V4MAPPED(&ip) == v4 && !peer_is_loopback(&ip) &&
+			    IN6_IS_ADDR_V4MAPPED(&ip) == v4 && !spw_oob_addr_is_loopback(&ip) &&
 			    !xfer_gid_is_local(ip.s6_addr) && !has_address(l, &ip))
 				rc = listen_at_ip(l, &ip);
 	freeifaddrs(list);
@@ -132,15 +132,15 @@ static int listen_anywhere(struct spw_xfer_listener *l)
 
 static int listener_open(struct spw_xfer_listener *l)
 {
-	uint8_t chance[PEER_NONCE_BYTES];
+	uint8_t chance[SPW_OOB_NONCE_BYTES];
 	char text[64];
 	int rc = l->x->bind_given ? listen_at(l, &l->x->bind) : listen_anywhere(l);
 
 	if (rc)
-		return spw_err(-rc, "cannot listen on %s: %s", peer_addr_text(&l->x->bind, text),
+		return spw_err(-rc, "cannot listen on %s: %s", spw_oob_addr_text(&l->x->bind, text),
 			       strerror(-rc));
-	peer_addr_text(&l->at.addr[0], l->text);
-	if (l->keyed && peer_nonce(chance))
+	spw_oob_addr_text(&l->at.addr[0], l->text);
+	if (l->keyed && spw_oob_nonce(chance))
 		return -EIO;
 	if (l->keyed)
 		memcpy(l->at.key, chance, sizeof(l->at.key));
@@ -225,7 +225,7 @@ static void admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6
 	const bool full = half_cnt(l, &stranger) >= HALF_MAX;
 	char text[64];
 
-	peer_addr_text(from, text);
+	spw_oob_addr_text(from, text);
 	if (full && stranger) {
 		turn_away(l->x, stranger->text, "it proved nothing, and others wait");
 		xfer_conn_free(stranger);
@@ -271,7 +271,7 @@ static void accept_at(struct spw_xfer_listener *l, int listen_fd, uint64_t now_m
 	struct sockaddr_in6 from;
 
 	for (uint32_t i = 0; i < ACCEPT_MAX; i++) {
-		int fd = peer_socket_accept(listen_fd, &from);
+		int fd = spw_oob_socket_accept(listen_fd, &from);
 
 		if (fd < 0 && fd != -EAGAIN)
 			pause_for(l, listen_fd, -fd, now_ms);
@@ -315,7 +315,7 @@ int spw_xfer_accept(struct spw_xfer_listener *listener, struct spw_xfer_conn **c
 int spw_xfer_handle_parse(const char *text, struct spw_xfer_handle *handle_out)
 {
 	struct xfer_address at = {.addr_cnt = 1};
-	int rc = peer_addr_parse(text, &at.addr[0]);
+	int rc = spw_oob_addr_parse(text, &at.addr[0]);
 
 	if (!rc)
 		xfer_wire_handle_put(&at, handle_out);

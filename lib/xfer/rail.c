@@ -79,8 +79,8 @@ void xfer_rail_destroy(struct xfer_rail *rail)
 static int make(struct xfer_rail *rail, uint64_t now_ms)
 {
 	struct peer_qp_path path = path_of(rail);
-	uint8_t chance[PEER_NONCE_BYTES];
-	int rc = peer_nonce(chance);
+	uint8_t chance[SPW_OOB_NONCE_BYTES];
+	int rc = spw_oob_nonce(chance);
 
 	if (rc)
 		return rc;

@@ -109,7 +109,7 @@ struct spw_xfer_conf {
  * Owner: the caller, until spw_xfer_close.
  * Thread: setup; takes milliseconds (20 ms of it to calibrate the tick counter).
  * Errors: -ENODEV no usable device (the text lists what was found); -EINVAL a key of conf; those of
- *   rdma_dev_open, rdma_dev_gid and peer_secret_read; -ENOMEM; -EMFILE.
+ *   rdma_dev_open, rdma_dev_gid and spw_oob_secret_read; -ENOMEM; -EMFILE.
  */
 int spw_xfer_open(const struct spw_xfer_conf *conf, struct spw_xfer **x_out);
 

@@ -113,8 +113,8 @@ static void fields(struct cursor *c, struct xfer_frame *f)
 static size_t plain_bytes(unsigned type)
 {
 	static const uint16_t body[XFER_FRAME_CNT] = {
-		[XFER_FRAME_HELLO] = PEER_NONCE_BYTES,
-		[XFER_FRAME_CHALLENGE] = PEER_NONCE_BYTES,
+		[XFER_FRAME_HELLO] = SPW_OOB_NONCE_BYTES,
+		[XFER_FRAME_CHALLENGE] = SPW_OOB_NONCE_BYTES,
 		[XFER_FRAME_OFFER] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
 		[XFER_FRAME_ACCEPT] = XFER_KEY_BYTES + 12 + SPW_XFER_RAIL_MAX * 26,
 		[XFER_FRAME_REJECT] = 4,
@@ -128,7 +128,7 @@ static size_t plain_bytes(unsigned type)
 
 size_t xfer_wire_mac_bytes(enum xfer_frame_type type)
 {
-	return type == XFER_FRAME_HELLO || type == XFER_FRAME_CHALLENGE ? 0 : PEER_MAC_BYTES;
+	return type == XFER_FRAME_HELLO || type == XFER_FRAME_CHALLENGE ? 0 : SPW_OOB_MAC_BYTES;
 }
 
 /* ---- heads ---- */

@@ -24,8 +24,8 @@
  * end, too, can name both versions.
  *
  * The TCP connection stays open; its end is the end of the connection. From OFFER on each frame
- * ends with a MAC: peer_mac() over both nonces, the side and number of the frame, and its bytes. So
- * no frame can be replayed, moved or turned back. Without a secret the MAC is zeros.
+ * ends with a MAC: spw_oob_mac() over both nonces, the side and number of the frame, and its bytes.
+ * So no frame can be replayed, moved or turned back. Without a secret the MAC is zeros.
  *
  * Every frame, big-endian:
  *   0   magic "SPWX"
@@ -55,7 +55,7 @@
 #define XFER_KEY_BYTES   16u
 #define XFER_SLOT_CNT    SPW_XFER_REQ_MAX
 #define XFER_NO_SEQ      UINT32_MAX /* slot without an open message */
-#define XFER_FRAME_MAX   (XFER_HEAD_BYTES + 12u + XFER_SLOT_CNT * 4u + PEER_MAC_BYTES)
+#define XFER_FRAME_MAX   (XFER_HEAD_BYTES + 12u + XFER_SLOT_CNT * 4u + SPW_OOB_MAC_BYTES)
 #define XFER_GRANT_BYTES 64u
 
 enum xfer_frame_type {
@@ -86,7 +86,7 @@ struct xfer_end {
 struct xfer_frame {
 	enum xfer_frame_type type;
 	union {
-		uint8_t nonce[PEER_NONCE_BYTES]; /* HELLO, CHALLENGE */
+		uint8_t nonce[SPW_OOB_NONCE_BYTES]; /* HELLO, CHALLENGE */
 		struct {
 			uint8_t key[XFER_KEY_BYTES]; /* OFFER; zeros: none */
 			uint64_t box_addr;           /* of the mailbox, xfer.h */
@@ -128,7 +128,7 @@ int xfer_wire_parse(const uint8_t *bytes, size_t len, struct xfer_frame *frame_o
  * Shape: bytes_out holds XFER_FRAME_MAX.
  * Returns: the length without the MAC. */
 size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out);
-/* Returns: bytes of the MAC of this type: 0 or PEER_MAC_BYTES. */
+/* Returns: bytes of the MAC of this type: 0 or SPW_OOB_MAC_BYTES. */
 size_t xfer_wire_mac_bytes(enum xfer_frame_type type);
 
 /* ---- handles ---- */

@@ -77,7 +77,7 @@ struct spw_xfer {
 	struct spw_xfer_conf conf; /* texts are NULL; defaults filled in */
 	struct sockaddr_in6 bind;
 	bool bind_given;
-	struct peer_secret secret;
+	struct spw_oob_secret secret;
 	struct xfer_dev dev[SPW_XFER_RAIL_MAX];
 	uint32_t dev_cnt;
 	struct spw_xfer_rail_stat left_out[XFER_LEFT_OUT_MAX];

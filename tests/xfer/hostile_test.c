@@ -352,8 +352,9 @@ static void a_frame_that_was_changed(void **state SPW_UNUSED)
 	const size_t len = xfer_wire_encode(&f, bytes);
 
 	memset(k.buf_b, BESIDE, 3 * ROOM);
-	memset(bytes + len, 1, PEER_MAC_BYTES);
-	assert_int_equal(send(k.ab->link.fd, bytes, len + PEER_MAC_BYTES, 0), len + PEER_MAC_BYTES);
+	memset(bytes + len, 1, SPW_OOB_MAC_BYTES);
+	assert_int_equal(send(k.ab->link.fd, bytes, len + SPW_OOB_MAC_BYTES, 0),
+			 len + SPW_OOB_MAC_BYTES);
 	expect_breach("a frame that was changed, or sent before");
 }
 

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "peer/spw_peer_socket.h"
+#include "oob/spw_oob_socket.h"
 #include "xfer/xfer.h"
 #include "xfer_kit.h"
 
@@ -87,7 +87,7 @@ static int dial(void)
 	int fd;
 
 	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
-	fd = peer_socket_connect(&at.addr[0]);
+	fd = spw_oob_socket_connect(&at.addr[0]);
 	assert_true(fd >= 0);
 	kit_turn_for(&k, 3);
 	lines = 0;
@@ -149,7 +149,7 @@ static void greet(struct spw_xfer_conn *c)
 	say(c, &hello);
 	f = hear(c);
 	assert_int_equal(f.type, XFER_FRAME_CHALLENGE);
-	memcpy(c->link.nonce + PEER_NONCE_BYTES, f.nonce, sizeof(f.nonce));
+	memcpy(c->link.nonce + SPW_OOB_NONCE_BYTES, f.nonce, sizeof(f.nonce));
 }
 
 static struct xfer_frame offer_of(const struct spw_xfer_conn *c)
@@ -340,7 +340,7 @@ static void torn_frames_are_put_together(void **state SPW_UNUSED)
 	}
 	f = hear(c);
 	assert_int_equal(f.type, XFER_FRAME_CHALLENGE);
-	memcpy(c->link.nonce + PEER_NONCE_BYTES, f.nonce, sizeof(f.nonce));
+	memcpy(c->link.nonce + SPW_OOB_NONCE_BYTES, f.nonce, sizeof(f.nonce));
 	f = offer_of(c);
 	say(c, &f);
 	assert_int_equal(hear(c).type, XFER_FRAME_ACCEPT);
@@ -420,7 +420,7 @@ static void no_descriptor_for_a_connection(void **state SPW_UNUSED)
 
 	assert_int_equal(xfer_wire_handle_get(&handle, &at), 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	fd = peer_socket_connect(&at.addr[0]);
+	fd = spw_oob_socket_connect(&at.addr[0]);
 	free_fd = dup(fd);
 	assert_true(free_fd >= 0);
 	close(free_fd);

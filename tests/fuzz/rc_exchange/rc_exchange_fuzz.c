@@ -115,7 +115,7 @@ static void drain(int fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct peer_secret none, some = {.len = 16, .byte = "0123456789abcdef"};
+	static const struct spw_oob_secret none, some = {.len = 16, .byte = "0123456789abcdef"};
 	struct peer_exchange x;
 	size_t piece;
 	int fd[2];

@@ -53,7 +53,7 @@ void world_open(uint32_t rails, bool secret)
 	x.house_tsc = spw_tsc_now() + (1ull << 62);
 	x.epoll_fd = epoll_create1(0);
 	if (secret)
-		x.secret = (struct peer_secret){.len = 16, .byte = "0123456789abcdef"};
+		x.secret = (struct spw_oob_secret){.len = 16, .byte = "0123456789abcdef"};
 	x.dev_cnt = rails;
 	for (uint32_t i = 0; i < rails; i++) {
 		memcpy(x.dev[i].gid.gid.raw, v4, sizeof(v4));

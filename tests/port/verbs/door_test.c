@@ -303,7 +303,7 @@ struct mute {
 	struct peer_params ours;
 };
 
-static const struct peer_secret no_secret;
+static const struct spw_oob_secret no_secret;
 
 static void mute_dial(struct mute *m, const char *from, uint16_t port, const char *gid)
 {

@@ -12,7 +12,7 @@ static struct rdma_dev dev;
 static struct rdma_gid gid;
 uint8_t *rogue_buf;
 static struct ibv_mr *mr;
-static const struct peer_secret no_secret;
+static const struct spw_oob_secret no_secret;
 
 int rogue_dev_open(void **state SPW_UNUSED)
 {

@@ -18,7 +18,7 @@
 
 #include "base/spw_err.h"
 #include "coll/spw_coll.h"
-#include "peer/spw_peer_channel.h"
+#include "oob/spw_oob_channel.h"
 
 #define RANKS   3u
 #define WAIT_MS 20000u
@@ -125,18 +125,18 @@ static void expect_closed(int fd)
 }
 
 /* Speaks the protocol up to the join; with a secret or none. Returns its connection. */
-static int intrude(const struct peer_secret *secret, uint32_t rank, uint32_t rank_cnt)
+static int intrude(const struct spw_oob_secret *secret, uint32_t rank, uint32_t rank_cnt)
 {
 	const spw_be32 join[] = {spw_cpu_to_be32(rank), spw_cpu_to_be32(rank_cnt)};
-	struct peer_channel ch;
+	struct spw_oob_channel ch;
 	int rc, fd = dial();
 
-	assert_int_equal(peer_channel_begin(&ch, fd, true, secret), 0);
-	while ((rc = peer_channel_greet(&ch)) == -EAGAIN)
+	assert_int_equal(spw_oob_channel_begin(&ch, fd, true, secret), 0);
+	while ((rc = spw_oob_channel_greet(&ch)) == -EAGAIN)
 		usleep(1000);
 	/* A stranger tries it, although the other side has a secret and may have closed. */
 	assert_true(!rc || rc == -EACCES);
-	rc = peer_channel_send(&ch, join, sizeof(join)) ? rc : 0;
+	rc = spw_oob_channel_send(&ch, join, sizeof(join)) ? rc : 0;
 	assert_true(!rc || rc == -EACCES);
 	return fd;
 }
@@ -200,10 +200,10 @@ static void silent_crowd(void **state)
 
 static void another_secret(void **state SPW_UNUSED)
 {
-	struct peer_secret none = {0}, other;
+	struct spw_oob_secret none = {0}, other;
 	struct rank r[2];
 
-	assert_int_equal(peer_secret_read(other_path, &other), 0);
+	assert_int_equal(spw_oob_secret_read(other_path, &other), 0);
 	rank_start(&r[0], 0, 2, secret_path);
 	expect_closed(intrude(&other, 1, 2));
 	expect_closed(intrude(&none, 1, 2));
@@ -216,7 +216,7 @@ static void another_secret(void **state SPW_UNUSED)
 /* Without a secret a place belongs to who came first, until it leaves. */
 static void taken_places(void **state SPW_UNUSED)
 {
-	struct peer_secret none = {0};
+	struct spw_oob_secret none = {0};
 	struct rank r[RANKS];
 	int fd;
 

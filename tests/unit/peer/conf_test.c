@@ -30,7 +30,7 @@ static bool allows(const struct spw_peer_conf *conf, const char *addr)
 {
 	struct sockaddr_in6 sa;
 
-	assert_int_equal(peer_addr_parse(addr, &sa), 0);
+	assert_int_equal(spw_oob_addr_parse(addr, &sa), 0);
 	return spw_peer_allowed(conf, &sa.sin6_addr);
 }
 
@@ -118,8 +118,8 @@ static bool gid_allowed(const struct spw_peer_conf *conf, const char *from, cons
 {
 	struct sockaddr_in6 a, g;
 
-	assert_int_equal(peer_addr_parse(from, &a), 0);
-	assert_int_equal(peer_addr_parse(gid, &g), 0);
+	assert_int_equal(spw_oob_addr_parse(from, &a), 0);
+	assert_int_equal(spw_oob_addr_parse(gid, &g), 0);
 	return spw_peer_gid_allowed(conf, &a.sin6_addr, g.sin6_addr.s6_addr);
 }
 
@@ -148,9 +148,9 @@ static bool same_host(const char *a, const char *b)
 {
 	struct sockaddr_in6 x, y;
 
-	assert_int_equal(peer_addr_parse(a, &x), 0);
-	assert_int_equal(peer_addr_parse(b, &y), 0);
-	return peer_same_host(&x.sin6_addr, &y.sin6_addr);
+	assert_int_equal(spw_oob_addr_parse(a, &x), 0);
+	assert_int_equal(spw_oob_addr_parse(b, &y), 0);
+	return spw_oob_addr_same_host(&x.sin6_addr, &y.sin6_addr);
 }
 
 static void one_host_leaves_room(void **state SPW_UNUSED)
@@ -191,10 +191,10 @@ static void addresses_print_as_they_are_written(void **state SPW_UNUSED)
 	struct sockaddr_in6 sa;
 	char text[64];
 
-	assert_int_equal(peer_addr_parse("127.0.0.1:7000", &sa), 0);
-	assert_string_equal(peer_addr_text(&sa, text), "127.0.0.1:7000");
-	assert_int_equal(peer_addr_parse("[fd00::1]:7000", &sa), 0);
-	assert_string_equal(peer_addr_text(&sa, text), "[fd00::1]:7000");
+	assert_int_equal(spw_oob_addr_parse("127.0.0.1:7000", &sa), 0);
+	assert_string_equal(spw_oob_addr_text(&sa, text), "127.0.0.1:7000");
+	assert_int_equal(spw_oob_addr_parse("[fd00::1]:7000", &sa), 0);
+	assert_string_equal(spw_oob_addr_text(&sa, text), "[fd00::1]:7000");
 }
 
 static char *write_secret(char *path, const char *bytes, size_t len, mode_t mode)
@@ -212,14 +212,15 @@ static char *write_secret(char *path, const char *bytes, size_t len, mode_t mode
 
 static void a_secret_is_read_without_its_newline(void **state SPW_UNUSED)
 {
-	struct peer_secret secret;
+	struct spw_oob_secret secret;
 	char path[64];
 
 	assert_int_equal(
-		peer_secret_read(write_secret(path, "0123456789abcdef\n", 17, 0600), &secret), 0);
+		spw_oob_secret_read(write_secret(path, "0123456789abcdef\n", 17, 0600), &secret),
+		0);
 	assert_int_equal(secret.len, 16);
 	assert_memory_equal(secret.byte, "0123456789abcdef", 16);
-	peer_secret_wipe(&secret);
+	spw_oob_secret_wipe(&secret);
 	assert_int_equal(secret.len, 0);
 	unlink(path);
 }
@@ -227,13 +228,13 @@ static void a_secret_is_read_without_its_newline(void **state SPW_UNUSED)
 static void a_secret_that_others_can_read_is_refused(void **state SPW_UNUSED)
 {
 	static const mode_t mode[] = {0640, 0604, 0620, 0660, 0601};
-	struct peer_secret secret;
+	struct spw_oob_secret secret;
 	char path[64];
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(mode); i++) {
 		assert_int_equal(
-			peer_secret_read(write_secret(path, "0123456789abcdef", 16, mode[i]),
-					 &secret),
+			spw_oob_secret_read(write_secret(path, "0123456789abcdef", 16, mode[i]),
+					    &secret),
 			-EPERM);
 		assert_non_null(strstr(spw_err_text(), "chmod 600"));
 		unlink(path);
@@ -242,42 +243,43 @@ static void a_secret_that_others_can_read_is_refused(void **state SPW_UNUSED)
 
 static void a_secret_has_a_length(void **state SPW_UNUSED)
 {
-	struct peer_secret secret;
-	char path[64], text[PEER_SECRET_MAX + 1];
+	struct spw_oob_secret secret;
+	char path[64], text[SPW_OOB_SECRET_MAX + 1];
 
 	memset(text, 'x', sizeof(text));
-	assert_int_equal(
-		peer_secret_read(write_secret(path, text, PEER_SECRET_MIN - 1, 0600), &secret),
-		-EINVAL);
+	assert_int_equal(spw_oob_secret_read(write_secret(path, text, SPW_OOB_SECRET_MIN - 1, 0600),
+					     &secret),
+			 -EINVAL);
+	unlink(path);
+	assert_int_equal(spw_oob_secret_read(write_secret(path, text, SPW_OOB_SECRET_MAX + 1, 0600),
+					     &secret),
+			 -EINVAL);
 	unlink(path);
 	assert_int_equal(
-		peer_secret_read(write_secret(path, text, PEER_SECRET_MAX + 1, 0600), &secret),
-		-EINVAL);
+		spw_oob_secret_read(write_secret(path, text, SPW_OOB_SECRET_MAX, 0600), &secret),
+		0);
 	unlink(path);
-	assert_int_equal(peer_secret_read(write_secret(path, text, PEER_SECRET_MAX, 0600), &secret),
-			 0);
-	unlink(path);
-	assert_int_equal(peer_secret_read("/tmp", &secret), -EINVAL);
+	assert_int_equal(spw_oob_secret_read("/tmp", &secret), -EINVAL);
 }
 
 /* RFC 4231 test case 1 has its own label-free message; ours is the same with an empty label, whose
  * ending 0 comes first. */
 static void the_mac_is_hmac_sha256(void **state SPW_UNUSED)
 {
-	struct peer_secret secret = {.len = 20}, none = {0};
-	uint8_t mac[PEER_MAC_BYTES], other[PEER_MAC_BYTES];
+	struct spw_oob_secret secret = {.len = 20}, none = {0};
+	uint8_t mac[SPW_OOB_MAC_BYTES], other[SPW_OOB_MAC_BYTES];
 	/* printf '\0Hi There' | openssl dgst -sha256 -mac HMAC -macopt
 	 * hexkey:0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b */
 	static const uint8_t want[4] = {0x54, 0x49, 0x57, 0x9b};
 
 	memset(secret.byte, 0x0b, 20);
-	peer_mac(&secret, "", (const uint8_t *)"Hi There", 8, mac);
+	spw_oob_mac(&secret, "", (const uint8_t *)"Hi There", 8, mac);
 	assert_memory_equal(mac, want, sizeof(want));
-	peer_mac(&secret, "x", (const uint8_t *)"Hi There", 8, other);
-	assert_false(peer_mac_same(mac, other));
-	peer_mac(&none, "", (const uint8_t *)"Hi There", 8, other);
+	spw_oob_mac(&secret, "x", (const uint8_t *)"Hi There", 8, other);
+	assert_false(spw_oob_mac_same(mac, other));
+	spw_oob_mac(&none, "", (const uint8_t *)"Hi There", 8, other);
 	memset(mac, 0, sizeof(mac));
-	assert_true(peer_mac_same(mac, other));
+	assert_true(spw_oob_mac_same(mac, other));
 }
 
 /* Two sides, messages and control messages in flight in random order of events: never more than the

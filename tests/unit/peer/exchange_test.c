@@ -41,7 +41,7 @@ static const struct peer_params write_params = {
 
 struct ends {
 	int fd[2];
-	struct peer_secret secret[2];
+	struct spw_oob_secret secret[2];
 	struct peer_exchange client, server;
 };
 

@@ -99,7 +99,7 @@ static void rc_close(struct spw_port *port)
 	}
 	spw_peer_conn_close(rp->conn);
 	mlx5_dev_close(&rp->dev);
-	peer_secret_wipe(&rp->conf.secret);
+	spw_oob_secret_wipe(&rp->conf.secret);
 	free(rp->queue);
 	free(rp);
 }

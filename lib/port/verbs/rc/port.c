@@ -57,7 +57,7 @@ static void rc_close(struct spw_port *port)
 	}
 	spw_peer_conn_close(vp->conn);
 	rdma_dev_close(&vp->dev);
-	peer_secret_wipe(&vp->conf.secret);
+	spw_oob_secret_wipe(&vp->conf.secret);
 	free(vp->queue);
 	free(vp);
 }

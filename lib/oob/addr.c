@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Parses and prints addresses of mode=rc, and tests whether one is in a list or belongs to the same
- * host. Pure. IPv4-mapped addresses: RFC 4291 2.5.5.2. One host's IPv6 addresses share the first 64
- * bits: RFC 4291 2.5.1 and RFC 7421.
+ * Parses and prints addresses, and tests whether one is in a list or belongs to the same host.
+ * Pure. IPv4-mapped addresses: RFC 4291 2.5.5.2. One host's IPv6 addresses share the first 64 bits:
+ * RFC 4291 2.5.1 and RFC 7421.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "peer/addr.h"
+#include "oob/spw_oob_addr.h"
 
 #define MAPPED_BITS 96u
 #define HOST_BITS   64u /* of an IPv6 address; a host chooses the rest itself */
 
 /* IPv4 becomes ::ffff:a.b.c.d, so one comparison serves both families. */
-static bool ip_parse(const char *text, struct in6_addr *addr_out)
+static bool addr_ip_parse(const char *text, struct in6_addr *addr_out)
 {
 	struct in_addr v4;
 
@@ -32,7 +32,7 @@ static bool ip_parse(const char *text, struct in6_addr *addr_out)
 }
 
 /* Decimal digits only, no sign and no blank. */
-static bool number(const char *text, unsigned long max, unsigned long *value_out)
+static bool addr_number(const char *text, unsigned long max, unsigned long *value_out)
 {
 	char *end;
 
@@ -45,7 +45,7 @@ static bool number(const char *text, unsigned long max, unsigned long *value_out
 
 /* The last colon separates the port; an IPv6 address stands in brackets, since its own colons would
  * make that ambiguous. */
-int peer_addr_parse(const char *text, struct sockaddr_in6 *addr_out)
+int spw_oob_addr_parse(const char *text, struct sockaddr_in6 *addr_out)
 {
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2];
@@ -55,7 +55,7 @@ int peer_addr_parse(const char *text, struct sockaddr_in6 *addr_out)
 
 	memset(addr_out, 0, sizeof(*addr_out));
 	len = colon ? (size_t)(colon - text) : 0;
-	if (!colon || len >= sizeof(host) || !number(colon + 1, UINT16_MAX, &port))
+	if (!colon || len >= sizeof(host) || !addr_number(colon + 1, UINT16_MAX, &port))
 		return spw_err(EINVAL, "'%s' is no address: use 10.0.0.1:7000 or [fd00::1]:7000",
 			       text);
 	memcpy(host, text, len);
@@ -66,7 +66,7 @@ int peer_addr_parse(const char *text, struct sockaddr_in6 *addr_out)
 	} else if (strchr(host, ':')) {
 		return spw_err(EINVAL, "'%s' is no address: an IPv6 address stands in [ ]", text);
 	}
-	if (!ip_parse(ip, &addr_out->sin6_addr))
+	if (!addr_ip_parse(ip, &addr_out->sin6_addr))
 		return spw_err(EINVAL,
 			       "'%s' is no address: use numbers, 10.0.0.1:7000 or [fd00::1]:7000",
 			       text);
@@ -76,8 +76,8 @@ int peer_addr_parse(const char *text, struct sockaddr_in6 *addr_out)
 }
 
 /* Bits from .. to - 1, counted from the most significant bit of the first byte. */
-static bool bits_same(const struct in6_addr *a, const struct in6_addr *b, unsigned from,
-		      unsigned to)
+static bool addr_bits_same(const struct in6_addr *a, const struct in6_addr *b, unsigned from,
+			   unsigned to)
 {
 	for (unsigned i = from; i < to; i++)
 		if ((a->s6_addr[i / 8] ^ b->s6_addr[i / 8]) >> (7 - i % 8) & 1)
@@ -87,7 +87,7 @@ static bool bits_same(const struct in6_addr *a, const struct in6_addr *b, unsign
 
 /* Bits beyond the prefix are refused rather than ignored: 10.0.0.1/8 more often is a mistyped /32
  * than a wish for 10.0.0.0/8. */
-int peer_prefix_parse(const char *text, struct peer_prefix *prefix_out)
+int spw_oob_prefix_parse(const char *text, struct spw_oob_prefix *prefix_out)
 {
 	static const struct in6_addr zero;
 	char ip[INET6_ADDRSTRLEN];
@@ -102,12 +102,13 @@ int peer_prefix_parse(const char *text, struct peer_prefix *prefix_out)
 	ip[len] = '\0';
 	v4 = !strchr(ip, ':');
 	bits = v4 ? 32 : 128;
-	if (!ip_parse(ip, &prefix_out->addr) || (slash && !number(slash + 1, bits, &bits)))
+	if (!addr_ip_parse(ip, &prefix_out->addr) ||
+	    (slash && !addr_number(slash + 1, bits, &bits)))
 		return spw_err(EINVAL,
 			       "'%s' is no address or prefix: use 10.0.0.0/8, 10.0.0.1 or fd00::/8",
 			       text);
 	bits += v4 ? MAPPED_BITS : 0;
-	if (!bits_same(&prefix_out->addr, &zero, (unsigned)bits, 128))
+	if (!addr_bits_same(&prefix_out->addr, &zero, (unsigned)bits, 128))
 		return spw_err(EINVAL,
 			       "'%s' has bits beyond its prefix: write the network's address",
 			       text);
@@ -115,27 +116,28 @@ int peer_prefix_parse(const char *text, struct peer_prefix *prefix_out)
 	return 0;
 }
 
-bool peer_prefix_has(const struct peer_prefix *prefix, uint32_t cnt, const struct in6_addr *addr)
+bool spw_oob_prefix_has(const struct spw_oob_prefix *prefix, uint32_t cnt,
+			const struct in6_addr *addr)
 {
 	for (uint32_t i = 0; i < cnt; i++)
-		if (bits_same(&prefix[i].addr, addr, 0, prefix[i].bits))
+		if (addr_bits_same(&prefix[i].addr, addr, 0, prefix[i].bits))
 			return true;
 	return false;
 }
 
-bool peer_same_host(const struct in6_addr *a, const struct in6_addr *b)
+bool spw_oob_addr_same_host(const struct in6_addr *a, const struct in6_addr *b)
 {
-	return bits_same(a, b, 0,
-			 IN6_IS_ADDR_V4MAPPED(a) || IN6_IS_ADDR_V4MAPPED(b) ? 128 : HOST_BITS);
+	return addr_bits_same(a, b, 0,
+			      IN6_IS_ADDR_V4MAPPED(a) || IN6_IS_ADDR_V4MAPPED(b) ? 128 : HOST_BITS);
 }
 
-bool peer_is_loopback(const struct in6_addr *addr)
+bool spw_oob_addr_is_loopback(const struct in6_addr *addr)
 {
 	return IN6_IS_ADDR_LOOPBACK(addr) ||
 	       (IN6_IS_ADDR_V4MAPPED(addr) && addr->s6_addr[12] == 127);
 }
 
-const char *peer_addr_text(const struct sockaddr_in6 *addr, char text_out[64])
+const char *spw_oob_addr_text(const struct sockaddr_in6 *addr, char text_out[64])
 {
 	char ip[INET6_ADDRSTRLEN];
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Non-blocking TCP for the exchanges of lib/peer and lib/xfer (spw_peer_socket.h).
+ * Non-blocking TCP (spw_oob_socket.h).
  *
- * Addresses are IPv4-mapped IPv6 everywhere above this file (addr.h). Below it an IPv4 address gets
- * an AF_INET socket, which also works on a host without IPv6; to_any and from_any convert.
+ * Addresses are IPv4-mapped IPv6 everywhere above this file (spw_oob_addr.h). Below it an IPv4
+ * address gets an AF_INET socket, which also works on a host without IPv6; socket_addr_to and
+ * socket_addr_from convert.
  *
- * A host that dies silently: lib/peer sends nothing after the exchange, so only TCP keepalive
+ * A host that dies silently: many callers send nothing after the exchange, so only TCP keepalive
  * notices. Its timers are short because a dead peer occupies an entry and its slots.
  */
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "peer/spw_peer_socket.h"
+#include "oob/spw_oob_socket.h"
 
 #define BACKLOG      128 /* beyond it the kernel drops, and an honest peer waits for a second */
 #define KEEP_IDLE_S  5   /* a host that died silently is noticed after 5 + 3 * 2 s */
@@ -28,7 +29,7 @@ union any_addr {
 	struct sockaddr_in6 v6;
 };
 
-static socklen_t to_any(const struct sockaddr_in6 *from, union any_addr *to)
+static socklen_t socket_addr_to(const struct sockaddr_in6 *from, union any_addr *to)
 {
 	memset(to, 0, sizeof(*to));
 	if (!IN6_IS_ADDR_V4MAPPED(&from->sin6_addr)) {
@@ -41,7 +42,7 @@ static socklen_t to_any(const struct sockaddr_in6 *from, union any_addr *to)
 	return sizeof(to->v4);
 }
 
-static void from_any(const union any_addr *from, struct sockaddr_in6 *to)
+static void socket_addr_from(const union any_addr *from, struct sockaddr_in6 *to)
 {
 	if (from->sa.sa_family == AF_INET6) {
 		*to = from->v6;
@@ -54,7 +55,7 @@ static void from_any(const union any_addr *from, struct sockaddr_in6 *to)
 }
 
 /* close(2) may change errno: it is saved first. */
-static int give_up(int fd)
+static int socket_give_up(int fd)
 {
 	const int error = errno;
 
@@ -62,41 +63,41 @@ static int give_up(int fd)
 	return -error;
 }
 
-static void set(int fd, int level, int option, int value)
+static void socket_set(int fd, int level, int option, int value)
 {
 	(void)setsockopt(fd, level, option, &value,
 			 sizeof(value)); /* an optimization: failure is harmless */
 }
 
 /* The messages of an exchange are small and each waits for an answer: TCP_NODELAY. */
-static void tune(int fd)
+static void socket_tune(int fd)
 {
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S);
-	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_TRIES);
+	socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+	socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S);
+	socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_TRIES);
 }
 
 /* SO_REUSEADDR: a program that is started again may bind while connections of the last run are in
  * TIME_WAIT. */
-int peer_socket_listen(const struct sockaddr_in6 *addr)
+int spw_oob_socket_listen(const struct sockaddr_in6 *addr)
 {
 	union any_addr any;
-	socklen_t len = to_any(addr, &any);
+	socklen_t len = socket_addr_to(addr, &any);
 	int fd = socket(any.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
-	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (bind(fd, &any.sa, len) || listen(fd, BACKLOG))
-		return give_up(fd);
+		return socket_give_up(fd);
 	return fd;
 }
 
 /* Errors of the one connection that accept(2) would have returned: it is gone, the next may be
  * fine. */
-static bool is_its_own(int error)
+static bool socket_error_passes(int error)
 {
 	switch (error) {
 	case ECONNABORTED:
@@ -115,39 +116,38 @@ static bool is_its_own(int error)
 	}
 }
 
-int peer_socket_accept(int listen_fd, struct sockaddr_in6 *from_out)
+int spw_oob_socket_accept(int listen_fd, struct sockaddr_in6 *from_out)
 {
 	union any_addr any = {.sa.sa_family = AF_UNSPEC};
 	socklen_t len = sizeof(any);
 	int fd = accept4(listen_fd, &any.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0)
-		return is_its_own(errno) ? -EAGAIN : -errno;
-	from_any(&any, from_out);
-	tune(fd);
+		return socket_error_passes(errno) ? -EAGAIN : -errno;
+	socket_addr_from(&any, from_out);
+	socket_tune(fd);
 	return fd;
 }
 
-/* EINPROGRESS is the normal result of a non-blocking connect; poll(2) reports the end (exchange.c,
- * finish_connect). */
-int peer_socket_connect(const struct sockaddr_in6 *addr)
+/* EINPROGRESS is the normal result of a non-blocking connect; poll(2) reports the end. */
+int spw_oob_socket_connect(const struct sockaddr_in6 *addr)
 {
 	union any_addr any;
-	socklen_t len = to_any(addr, &any);
+	socklen_t len = socket_addr_to(addr, &any);
 	int fd = socket(any.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
-	tune(fd);
+	socket_tune(fd);
 	if (connect(fd, &any.sa, len) && errno != EINPROGRESS)
-		return give_up(fd);
+		return socket_give_up(fd);
 	return fd;
 }
 
 /* Quiet: nothing to read and not closed. Data is as much a reason to end the link as the end of the
  * stream, since neither side sends after the exchange. MSG_PEEK leaves the byte, so the answer
  * stays the same. */
-bool peer_socket_is_quiet(int fd)
+bool spw_oob_socket_is_quiet(int fd)
 {
 	uint8_t byte;
 

@@ -15,56 +15,57 @@
  * again, with the same arguments, when poll(2) reports the descriptor.
  *
  * MAC = HMAC-SHA-256(secret, label of the direction, both nonces, u64 number, u32 bytes, the bytes)
- * (auth.h). Thread of all: any, one at a time for each channel.
+ * (spw_oob_auth.h). Thread of all: any, one at a time for each channel.
  */
-#ifndef SPW_PEER_CHANNEL_H
-#define SPW_PEER_CHANNEL_H
+#ifndef SPW_OOB_CHANNEL_H
+#define SPW_OOB_CHANNEL_H
 
-#include "peer/auth.h"
+#include "oob/spw_oob_auth.h"
 
-struct peer_channel {
+struct spw_oob_channel {
 	int fd; /* the caller's; -1: none */
 	bool is_client;
-	bool greeted;                        /* the other side's nonce is known */
-	bool far_has_secret;                 /* so it says; with greeted */
-	const struct peer_secret *secret;    /* outlives the channel; len 0: none */
-	uint8_t nonce[2 * PEER_NONCE_BYTES]; /* the client's, the server's */
+	bool greeted;                           /* the other side's nonce is known */
+	bool far_has_secret;                    /* so it says; with greeted */
+	const struct spw_oob_secret *secret;    /* outlives the channel; len 0: none */
+	uint8_t nonce[2 * SPW_OOB_NONCE_BYTES]; /* the client's, the server's */
 	uint64_t sent_cnt, received_cnt;
 	size_t out_at, in_at; /* bytes of the message under way that were moved */
-	uint8_t head[8 + PEER_NONCE_BYTES];
-	uint8_t out_mac[PEER_MAC_BYTES], in_mac[PEER_MAC_BYTES];
+	uint8_t head[8 + SPW_OOB_NONCE_BYTES];
+	uint8_t out_mac[SPW_OOB_MAC_BYTES], in_mac[SPW_OOB_MAC_BYTES];
 };
 
 /* Purpose: begins on a connected socket, and sends this side's nonce.
  * Shape: both sides call it, one with is_client.
  * Thread: any.
  * Errors: -EIO no random bytes; of send(2). */
-int peer_channel_begin(struct peer_channel *ch, int fd, bool is_client,
-		       const struct peer_secret *secret);
+int spw_oob_channel_begin(struct spw_oob_channel *ch, int fd, bool is_client,
+			  const struct spw_oob_secret *secret);
 
 /* Purpose: waits for the other side's nonce, without which nothing can be sent.
  * Thread: any.
  * Returns: 0; -EAGAIN; -EPROTO the other side speaks another protocol or version; -EACCES only one
  *   side has a secret; -ECONNRESET. No text. */
-int peer_channel_greet(struct peer_channel *ch);
+int spw_oob_channel_greet(struct spw_oob_channel *ch);
 
-/* Purpose: sends one message. After peer_channel_greet, or a message that was received.
+/* Purpose: sends one message. After spw_oob_channel_greet, or a message that was received.
  * Thread: any.
  * Returns: 0; -EAGAIN; -ECONNRESET; of send(2). No text. */
-int peer_channel_send(struct peer_channel *ch, const void *bytes, uint32_t len);
+int spw_oob_channel_send(struct spw_oob_channel *ch, const void *bytes, uint32_t len);
 
 /* Purpose: receives one message of at most max bytes; greets first.
  * Shape: *len_out is set with 0 only; the buffer's content is undefined before.
  * Thread: any.
  * Returns: 0; -EAGAIN; -EACCES its MAC is wrong: the other side has another secret, or is a
  *   stranger; -EMSGSIZE longer than max; -EPROTO; -ECONNRESET. No text. */
-int peer_channel_receive(struct peer_channel *ch, void *bytes, uint32_t max, uint32_t *len_out);
+int spw_oob_channel_receive(struct spw_oob_channel *ch, void *bytes, uint32_t max,
+			    uint32_t *len_out);
 
 /* Purpose: after -EACCES: the other side's next call returns it, too, instead of -ECONNRESET.
  * Thread: any. */
-void peer_channel_deny(const struct peer_channel *ch);
+void spw_oob_channel_deny(const struct spw_oob_channel *ch);
 
 /* Returns: true if the other side has closed, and all that it sent was received. Thread: any. */
-bool peer_channel_is_closed(const struct peer_channel *ch);
+bool spw_oob_channel_is_closed(const struct spw_oob_channel *ch);
 
 #endif

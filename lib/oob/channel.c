@@ -5,7 +5,7 @@
  * caller's socket. A message is three parts, one behind the other: length, bytes, MAC; in_at and
  * out_at say how far the one under way is.
  */
-#include "peer/spw_peer_channel.h"
+#include "oob/spw_oob_channel.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,15 +18,15 @@
 
 static const char *const label[] = {"spinwire channel server", "spinwire channel client"};
 
-static void put32(uint8_t *at, uint32_t v)
+static void channel_put32(uint8_t *at, uint32_t v)
 {
 	const spw_be32 be = spw_cpu_to_be32(v);
 
 	memcpy(at, &be, sizeof(be));
 }
 
-static void mac_of(const struct peer_channel *ch, bool from_client, uint64_t number,
-		   const void *bytes, uint32_t len, uint8_t mac_out[PEER_MAC_BYTES])
+static void channel_mac(const struct spw_oob_channel *ch, bool from_client, uint64_t number,
+			const void *bytes, uint32_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES])
 {
 	uint8_t head[sizeof(ch->nonce) + 8 + LEN_BYTES];
 	const spw_be64 be = spw_cpu_to_be64(number);
@@ -34,26 +34,26 @@ static void mac_of(const struct peer_channel *ch, bool from_client, uint64_t num
 
 	memcpy(head, ch->nonce, sizeof(ch->nonce));
 	memcpy(head + sizeof(ch->nonce), &be, sizeof(be));
-	put32(head + sizeof(ch->nonce) + sizeof(be), len);
-	peer_mac_parts(ch->secret, label[from_client], part, SPW_ARRAY_CNT(part), mac_out);
+	channel_put32(head + sizeof(ch->nonce) + sizeof(be), len);
+	spw_oob_mac_parts(ch->secret, label[from_client], part, SPW_ARRAY_CNT(part), mac_out);
 }
 
 /* ---- begin ---- */
 
-int peer_channel_begin(struct peer_channel *ch, int fd, bool is_client,
-		       const struct peer_secret *secret)
+int spw_oob_channel_begin(struct spw_oob_channel *ch, int fd, bool is_client,
+			  const struct spw_oob_secret *secret)
 {
-	uint8_t hello[sizeof(ch->head)], *own = ch->nonce + (is_client ? 0 : PEER_NONCE_BYTES);
+	uint8_t hello[sizeof(ch->head)], *own = ch->nonce + (is_client ? 0 : SPW_OOB_NONCE_BYTES);
 	ssize_t n;
 	int rc;
 
-	*ch = (struct peer_channel){.fd = fd, .is_client = is_client, .secret = secret};
-	rc = peer_nonce(own);
+	*ch = (struct spw_oob_channel){.fd = fd, .is_client = is_client, .secret = secret};
+	rc = spw_oob_nonce(own);
 	if (rc)
 		return rc;
-	put32(hello, MAGIC);
-	put32(hello + 4, VERSION << 16 | (secret->len > 0));
-	memcpy(hello + 8, own, PEER_NONCE_BYTES);
+	channel_put32(hello, MAGIC);
+	channel_put32(hello + 4, VERSION << 16 | (secret->len > 0));
+	memcpy(hello + 8, own, SPW_OOB_NONCE_BYTES);
 	n = send(fd, hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL); /* a new socket has room */
 	return n == (ssize_t)sizeof(hello) ? 0 : n < 0 ? -errno : -ECONNRESET;
 }
@@ -61,7 +61,7 @@ int peer_channel_begin(struct peer_channel *ch, int fd, bool is_client,
 /* ---- receive ---- */
 
 /* Reads the part [from, from + len) of what is under way. */
-static int fill(struct peer_channel *ch, void *part, size_t from, size_t len)
+static int channel_fill(struct spw_oob_channel *ch, void *part, size_t from, size_t len)
 {
 	while (ch->in_at < from + len) {
 		const size_t done = ch->in_at - from;
@@ -76,52 +76,54 @@ static int fill(struct peer_channel *ch, void *part, size_t from, size_t len)
 	return 0;
 }
 
-int peer_channel_greet(struct peer_channel *ch)
+int spw_oob_channel_greet(struct spw_oob_channel *ch)
 {
-	int rc = ch->greeted ? 0 : fill(ch, ch->head, 0, sizeof(ch->head));
+	int rc = ch->greeted ? 0 : channel_fill(ch, ch->head, 0, sizeof(ch->head));
 
 	if (rc || ch->greeted)
 		return rc;
 	if (spw_be32_load(ch->head) != MAGIC || spw_be32_load(ch->head + 4) >> 16 != VERSION)
 		return -EPROTO;
-	memcpy(ch->nonce + (ch->is_client ? PEER_NONCE_BYTES : 0), ch->head + 8, PEER_NONCE_BYTES);
+	memcpy(ch->nonce + (ch->is_client ? SPW_OOB_NONCE_BYTES : 0), ch->head + 8,
+	       SPW_OOB_NONCE_BYTES);
 	ch->greeted = true;
 	ch->in_at = 0;
 	ch->far_has_secret = spw_be32_load(ch->head + 4) & 1u;
 	return ch->far_has_secret == (ch->secret->len > 0) ? 0 : -EACCES;
 }
 
-int peer_channel_receive(struct peer_channel *ch, void *bytes, uint32_t max, uint32_t *len_out)
+int spw_oob_channel_receive(struct spw_oob_channel *ch, void *bytes, uint32_t max,
+			    uint32_t *len_out)
 {
-	uint8_t mac[PEER_MAC_BYTES];
-	int rc = peer_channel_greet(ch);
+	uint8_t mac[SPW_OOB_MAC_BYTES];
+	int rc = spw_oob_channel_greet(ch);
 	uint32_t len;
 
-	rc = rc ? rc : fill(ch, ch->head, 0, LEN_BYTES);
+	rc = rc ? rc : channel_fill(ch, ch->head, 0, LEN_BYTES);
 	if (rc)
 		return rc;
 	len = spw_be32_load(ch->head);
 	if (len > max)
 		return len == DENIED ? -EACCES : -EMSGSIZE;
-	rc = fill(ch, bytes, LEN_BYTES, len);
-	rc = rc ? rc : fill(ch, ch->in_mac, LEN_BYTES + (size_t)len, sizeof(ch->in_mac));
+	rc = channel_fill(ch, bytes, LEN_BYTES, len);
+	rc = rc ? rc : channel_fill(ch, ch->in_mac, LEN_BYTES + (size_t)len, sizeof(ch->in_mac));
 	if (rc)
 		return rc;
-	mac_of(ch, !ch->is_client, ch->received_cnt++, bytes, len, mac);
+	channel_mac(ch, !ch->is_client, ch->received_cnt++, bytes, len, mac);
 	ch->in_at = 0;
 	*len_out = len;
-	return peer_mac_same(mac, ch->in_mac) ? 0 : -EACCES;
+	return spw_oob_mac_same(mac, ch->in_mac) ? 0 : -EACCES;
 }
 
-void peer_channel_deny(const struct peer_channel *ch)
+void spw_oob_channel_deny(const struct spw_oob_channel *ch)
 {
 	uint8_t denied[LEN_BYTES];
 
-	put32(denied, DENIED);
+	channel_put32(denied, DENIED);
 	(void)send(ch->fd, denied, sizeof(denied), MSG_DONTWAIT | MSG_NOSIGNAL); /* a courtesy */
 }
 
-bool peer_channel_is_closed(const struct peer_channel *ch)
+bool spw_oob_channel_is_closed(const struct spw_oob_channel *ch)
 {
 	uint8_t byte;
 	ssize_t n = recv(ch->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
@@ -131,7 +133,7 @@ bool peer_channel_is_closed(const struct peer_channel *ch)
 
 /* ---- send ---- */
 
-static int drain(struct peer_channel *ch, const void *part, size_t from, size_t len)
+static int channel_drain(struct spw_oob_channel *ch, const void *part, size_t from, size_t len)
 {
 	while (ch->out_at < from + len) {
 		const size_t done = ch->out_at - from;
@@ -147,17 +149,17 @@ static int drain(struct peer_channel *ch, const void *part, size_t from, size_t 
 	return 0;
 }
 
-int peer_channel_send(struct peer_channel *ch, const void *bytes, uint32_t len)
+int spw_oob_channel_send(struct spw_oob_channel *ch, const void *bytes, uint32_t len)
 {
 	uint8_t head[LEN_BYTES];
 	int rc;
 
-	put32(head, len);
+	channel_put32(head, len);
 	if (!ch->out_at)
-		mac_of(ch, ch->is_client, ch->sent_cnt, bytes, len, ch->out_mac);
-	rc = drain(ch, head, 0, sizeof(head));
-	rc = rc ? rc : drain(ch, bytes, LEN_BYTES, len);
-	rc = rc ? rc : drain(ch, ch->out_mac, LEN_BYTES + (size_t)len, sizeof(ch->out_mac));
+		channel_mac(ch, ch->is_client, ch->sent_cnt, bytes, len, ch->out_mac);
+	rc = channel_drain(ch, head, 0, sizeof(head));
+	rc = rc ? rc : channel_drain(ch, bytes, LEN_BYTES, len);
+	rc = rc ? rc : channel_drain(ch, ch->out_mac, LEN_BYTES + (size_t)len, sizeof(ch->out_mac));
 	if (rc)
 		return rc;
 	ch->out_at = 0;

@@ -12,21 +12,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "peer/spw_peer_channel.h"
+#include "oob/spw_oob_channel.h"
 
 #define HELLO_BYTES      40u
-#define FRAME_BYTES(len) (4u + (len) + PEER_MAC_BYTES)
+#define FRAME_BYTES(len) (4u + (len) + SPW_OOB_MAC_BYTES)
 
 /* client ── own[0] | far[0] ── the test ── far[1] | own[1] ── server */
 struct middle {
-	struct peer_secret secret[2];
-	struct peer_channel ch[2];
+	struct spw_oob_secret secret[2];
+	struct spw_oob_channel ch[2];
 	int far[2];
 };
 
-static void secret_set(struct peer_secret *secret, const char *text)
+static void secret_set(struct spw_oob_secret *secret, const char *text)
 {
-	assert_int_equal(peer_secret_take("test", (const uint8_t *)text, strlen(text), secret), 0);
+	assert_int_equal(spw_oob_secret_take("test", (const uint8_t *)text, strlen(text), secret),
+			 0);
 }
 
 static void meet(struct middle *m)
@@ -36,7 +37,7 @@ static void meet(struct middle *m)
 
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
 		m->far[i] = fd[1];
-		assert_int_equal(peer_channel_begin(&m->ch[i], fd[0], i == 0, &m->secret[i]), 0);
+		assert_int_equal(spw_oob_channel_begin(&m->ch[i], fd[0], i == 0, &m->secret[i]), 0);
 	}
 }
 
@@ -78,13 +79,13 @@ static void open_middle(struct middle *m, const char *client, const char *server
 	meet(m);
 	pass(m, 0, HELLO_BYTES);
 	pass(m, 1, HELLO_BYTES);
-	assert_int_equal(peer_channel_greet(&m->ch[0]), !client == !server ? 0 : -EACCES);
+	assert_int_equal(spw_oob_channel_greet(&m->ch[0]), !client == !server ? 0 : -EACCES);
 }
 
 static int hear(struct middle *m, int at, uint32_t max, char *text)
 {
 	uint32_t len = 0;
-	int rc = peer_channel_receive(&m->ch[at], text, max, &len);
+	int rc = spw_oob_channel_receive(&m->ch[at], text, max, &len);
 
 	if (!rc)
 		text[len] = '\0';
@@ -105,18 +106,18 @@ static void both_ways(void **state SPW_UNUSED)
 		open_middle(&m, secrets[i], secrets[i]);
 		for (int turn = 0; turn < 3; turn++) {
 			assert_int_equal(hear(&m, 1, 63, text), -EAGAIN);
-			assert_int_equal(peer_channel_send(&m.ch[0], "ping", 4), 0);
+			assert_int_equal(spw_oob_channel_send(&m.ch[0], "ping", 4), 0);
 			pass(&m, 0, FRAME_BYTES(4));
 			assert_int_equal(hear(&m, 1, 63, text), 0);
 			assert_string_equal(text, "ping");
-			assert_int_equal(peer_channel_send(&m.ch[1], "", 0), 0);
+			assert_int_equal(spw_oob_channel_send(&m.ch[1], "", 0), 0);
 			pass(&m, 1, FRAME_BYTES(0));
 			assert_int_equal(hear(&m, 0, 63, text), 0);
 			assert_string_equal(text, "");
 		}
-		assert_false(peer_channel_is_closed(&m.ch[1]));
+		assert_false(spw_oob_channel_is_closed(&m.ch[1]));
 		shutdown(m.far[1], SHUT_WR);
-		assert_true(peer_channel_is_closed(&m.ch[1]));
+		assert_true(spw_oob_channel_is_closed(&m.ch[1]));
 		assert_int_equal(hear(&m, 1, 63, text), -ECONNRESET);
 		part(&m);
 	}
@@ -128,7 +129,7 @@ static void byte_by_byte(void **state SPW_UNUSED)
 	char text[64];
 
 	open_middle(&m, secret_a, secret_a);
-	assert_int_equal(peer_channel_send(&m.ch[0], "slowly", 6), 0);
+	assert_int_equal(spw_oob_channel_send(&m.ch[0], "slowly", 6), 0);
 	for (size_t i = 1; i < FRAME_BYTES(6); i++) {
 		pass(&m, 0, 1);
 		assert_int_equal(hear(&m, 1, 63, text), -EAGAIN);
@@ -147,7 +148,7 @@ static void every_changed_byte(void **state SPW_UNUSED)
 		char text[64];
 
 		open_middle(&m, secret_a, secret_a);
-		assert_int_equal(peer_channel_send(&m.ch[0], "honest", 6), 0);
+		assert_int_equal(spw_oob_channel_send(&m.ch[0], "honest", 6), 0);
 		take(&m, 0, frame, sizeof(frame));
 		frame[i] ^= 1;
 		give(&m, 1, frame, sizeof(frame));
@@ -165,8 +166,8 @@ static void repeated_left_out_and_turned_back(void **state SPW_UNUSED)
 		char text[64];
 
 		open_middle(&m, secret_a, secret_a);
-		assert_int_equal(peer_channel_send(&m.ch[0], "one", 3), 0);
-		assert_int_equal(peer_channel_send(&m.ch[0], "two", 3), 0);
+		assert_int_equal(spw_oob_channel_send(&m.ch[0], "one", 3), 0);
+		assert_int_equal(spw_oob_channel_send(&m.ch[0], "two", 3), 0);
 		take(&m, 0, first, sizeof(first));
 		take(&m, 0, second, sizeof(second));
 		if (how == 0) {
@@ -187,7 +188,7 @@ static void of_another_conversation(void **state SPW_UNUSED)
 	char text[64];
 
 	open_middle(&m, secret_a, secret_a);
-	assert_int_equal(peer_channel_send(&m.ch[0], "one", 3), 0);
+	assert_int_equal(spw_oob_channel_send(&m.ch[0], "one", 3), 0);
 	take(&m, 0, frame, sizeof(frame));
 	part(&m);
 	open_middle(&m, secret_a, secret_a);
@@ -207,15 +208,15 @@ static void other_secrets(void **state SPW_UNUSED)
 
 		open_middle(&m, secrets[i][0], secrets[i][1]);
 		if (i < 2) {
-			assert_int_equal(peer_channel_greet(&m.ch[1]), -EACCES);
+			assert_int_equal(spw_oob_channel_greet(&m.ch[1]), -EACCES);
 			assert_int_equal(m.ch[1].far_has_secret, i == 1);
 			part(&m);
 			continue;
 		}
-		assert_int_equal(peer_channel_send(&m.ch[0], "one", 3), 0);
+		assert_int_equal(spw_oob_channel_send(&m.ch[0], "one", 3), 0);
 		pass(&m, 0, FRAME_BYTES(3));
 		assert_int_equal(hear(&m, 1, 63, text), -EACCES);
-		peer_channel_deny(&m.ch[1]);
+		spw_oob_channel_deny(&m.ch[1]);
 		pass(&m, 1, 4);
 		assert_int_equal(hear(&m, 0, 63, text), -EACCES);
 		part(&m);
@@ -244,21 +245,21 @@ static void too_long_and_other_protocols(void **state SPW_UNUSED)
 static void resumed(void **state SPW_UNUSED)
 {
 	static uint8_t sent[1u << 20], got[sizeof(sent)];
-	struct peer_secret secret;
-	struct peer_channel ch[2];
+	struct spw_oob_secret secret;
+	struct spw_oob_channel ch[2];
 	uint32_t len;
 	int fd[2], out, in, waits = 0;
 
 	secret_set(&secret, secret_a);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-	assert_int_equal(peer_channel_begin(&ch[0], fd[0], true, &secret), 0);
-	assert_int_equal(peer_channel_begin(&ch[1], fd[1], false, &secret), 0);
-	assert_int_equal(peer_channel_greet(&ch[0]), 0);
+	assert_int_equal(spw_oob_channel_begin(&ch[0], fd[0], true, &secret), 0);
+	assert_int_equal(spw_oob_channel_begin(&ch[1], fd[1], false, &secret), 0);
+	assert_int_equal(spw_oob_channel_greet(&ch[0]), 0);
 	for (size_t i = 0; i < sizeof(sent); i++)
 		sent[i] = (uint8_t)(i * 7 + i / 253);
 	do {
-		out = peer_channel_send(&ch[0], sent, sizeof(sent));
-		in = peer_channel_receive(&ch[1], got, sizeof(got), &len);
+		out = spw_oob_channel_send(&ch[0], sent, sizeof(sent));
+		in = spw_oob_channel_receive(&ch[1], got, sizeof(got), &len);
 		waits += out == -EAGAIN;
 	} while (out == -EAGAIN);
 	assert_int_equal(out, 0);

@@ -6,22 +6,22 @@
  * died silently is noticed after 11 s.
  *
  * Returns of those that open: a descriptor, which is the caller's, or -errno without a text.
- * Thread of all: control; for lib/xfer the owner.
+ * Thread of all: control, or the owner of what uses them.
  */
-#ifndef SPW_PEER_SOCKET_H
-#define SPW_PEER_SOCKET_H
+#ifndef SPW_OOB_SOCKET_H
+#define SPW_OOB_SOCKET_H
 
 #include <netinet/in.h>
 
 #include "base/spw_types.h"
 
 /* Thread: control. */
-int peer_socket_listen(const struct sockaddr_in6 *addr);
+int spw_oob_socket_listen(const struct sockaddr_in6 *addr);
 /* Errors: -EAGAIN: no connection waits. Thread: control. */
-int peer_socket_accept(int listen_fd, struct sockaddr_in6 *from_out);
+int spw_oob_socket_accept(int listen_fd, struct sockaddr_in6 *from_out);
 /* Thread: control. */
-int peer_socket_connect(const struct sockaddr_in6 *addr);
+int spw_oob_socket_connect(const struct sockaddr_in6 *addr);
 /* Returns: true if the other end neither closed nor sent anything. Thread: control. */
-bool peer_socket_is_quiet(int fd);
+bool spw_oob_socket_is_quiet(int fd);
 
 #endif
