@@ -38,7 +38,7 @@ int coll_check_process(const struct spw_coll *c)
 /* ---- memory ---- */
 
 /* Takes the next piece, on pages of its own: a window shares none with another's. */
-static uint8_t *take(uint8_t *base, size_t *at, size_t bytes)
+static uint8_t *coll_carve(uint8_t *base, size_t *at, size_t bytes)
 {
 	uint8_t *p = base ? base + *at : NULL;
 
@@ -52,19 +52,19 @@ static size_t lay_out(struct spw_coll *c, uint8_t *base)
 	const size_t put = SPW_COLL_HEAD_BYTES + c->slot_bytes;
 	size_t at = 0;
 
-	c->words = (struct spw_coll_words *)(void *)take(base, &at, sizeof(*c->words));
-	c->note = (struct coll_note *)(void *)take(base, &at, sizeof(*c->note));
+	c->words = (struct spw_coll_words *)(void *)coll_carve(base, &at, sizeof(*c->words));
+	c->note = (struct coll_note *)(void *)coll_carve(base, &at, sizeof(*c->note));
 	for (uint32_t s = 0; s < SPW_COLL_SLOT_CNT; s++)
-		c->stage[s] = take(base, &at, put);
+		c->stage[s] = coll_carve(base, &at, put);
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
 		for (uint32_t w = 0; w < COLL_WINDOW_CNT && i != c->rank; w++)
-			c->peer[i].mine[w] =
-				take(base, &at,
-				     w == COLL_NOTE ? COLL_NOTE_BYTES : SPW_COLL_FLAG_BYTES + put);
+			c->peer[i].mine[w] = coll_carve(base, &at,
+							w == COLL_NOTE ? COLL_NOTE_BYTES
+								       : SPW_COLL_FLAG_BYTES + put);
 	return at;
 }
 
-static int memory_open(struct spw_coll *c)
+static int coll_memory_open(struct spw_coll *c)
 {
 	struct spw_xfer_mem_req req = {.kind = SPW_XFER_HOST};
 	int rc;
@@ -124,12 +124,12 @@ static int conf_take(struct spw_coll *c, const struct spw_coll_conf *conf)
 	return 0;
 }
 
-static int open_all(struct spw_coll *c, const struct spw_coll_conf *conf)
+static int coll_open_all(struct spw_coll *c, const struct spw_coll_conf *conf)
 {
 	int rc = conf_take(c, conf);
 
 	rc = rc ? rc : spw_xfer_open(&c->conf.xfer, &c->x);
-	rc = rc ? rc : memory_open(c);
+	rc = rc ? rc : coll_memory_open(c);
 	rc = rc ? rc : coll_join(c);
 	c->joined = !rc;
 	/* Their owner may free them after open. */
@@ -152,7 +152,7 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 	memset(c, 0, sizeof(*c));
 	spw_fork_watch();
 	c->forks = spw_fork_cnt;
-	rc = open_all(c, conf);
+	rc = coll_open_all(c, conf);
 	if (rc) {
 		spw_coll_close(c);
 		return spw_err_ctx(rc, "rank %u of %u", conf->rank, conf->rank_cnt);
@@ -164,7 +164,7 @@ int spw_coll_open(const struct spw_coll_conf *conf, struct spw_coll **coll_out)
 /* ---- close ---- */
 
 /* The peers may still wait for what this rank has put: its QPs live until that is acknowledged. */
-static void farewell(struct spw_coll *c)
+static void coll_notify(struct spw_coll *c)
 {
 	const uint64_t begin_ns = coll_now_ns();
 	struct coll_wait all = coll_wait_of(begin_ns, COLL_FAREWELL_MS * 1000000ull);
@@ -187,7 +187,7 @@ void spw_coll_close(struct spw_coll *coll)
 		coll_cuda_stop(coll);
 	coll_thread_stop(coll);
 	if (coll->joined)
-		farewell(coll);
+		coll_notify(coll);
 	spw_xfer_close(coll->x);
 	memory_close(coll);
 	free(coll);

@@ -18,7 +18,7 @@
 
 /* ---- begin ---- */
 
-static bool apart(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
+static bool parts_differ(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes)
 {
 	return a + a_bytes <= b || b + b_bytes <= a;
 }
@@ -36,7 +36,7 @@ static int check_memory(const struct spw_coll *c, const struct spw_coll_call *ca
 			       call->out, size);
 	if (in == out + (gather ? c->rank * bytes : 0))
 		return 0;
-	if (!apart(in, bytes, out, gather ? c->rank_cnt * bytes : bytes))
+	if (!parts_differ(in, bytes, out, gather ? c->rank_cnt * bytes : bytes))
 		return spw_err(EINVAL, "in overlaps out: it may be %s, or lie outside",
 			       gather ? "this rank's place in it" : "the same");
 	return 0;
@@ -110,7 +110,7 @@ int spw_coll_start(struct spw_coll *coll, const struct spw_coll_call *call)
 /* ---- wait ---- */
 
 /* Ranks whose contribution is not there. */
-static uint32_t missing(const struct spw_coll *c)
+static uint32_t cpu_missing(const struct spw_coll *c)
 {
 	const uint64_t flag = spw_coll_flag(c->session, c->cpu.round);
 	const uint32_t slot = spw_coll_slot(c->cpu.round);
@@ -125,7 +125,7 @@ static uint32_t missing(const struct spw_coll *c)
 }
 
 /* Compares the heads of all that are there. Returns: 0, or the word of the end. */
-static uint64_t judge(const struct spw_coll *c)
+static uint64_t cpu_judge(const struct spw_coll *c)
 {
 	const uint32_t slot = spw_coll_slot(c->cpu.round);
 
@@ -145,12 +145,12 @@ static uint64_t judge(const struct spw_coll *c)
 
 /* Whether the round is complete. late: nobody is waited for any longer. *end_out: 0, or why it
  * never will be. gone is read before the flags: what a rank sent before its end is found. */
-static bool look(const struct spw_coll *c, bool late, uint64_t *end_out)
+static bool cpu_poll(const struct spw_coll *c, bool late, uint64_t *end_out)
 {
 	/* [CO3 acquire, pairs with lose] */
 	const uint32_t gone = (uint32_t)spw_gpu_load_acq64(&c->words->gone);
 	const uint64_t ended = coll_ended(c);
-	const uint32_t left = missing(c);
+	const uint32_t left = cpu_missing(c);
 	/* [CO2 acquire, pairs with ack: staging of the next round is free] */
 	const bool acked = spw_gpu_load_acq64(&c->words->acked) + 1 >= c->cpu.round;
 
@@ -168,7 +168,7 @@ static bool look(const struct spw_coll *c, bool late, uint64_t *end_out)
 
 /* ---- finish ---- */
 
-static void reduce(const struct spw_coll *c, const struct spw_coll_parts *parts)
+static void cpu_reduce(const struct spw_coll *c, const struct spw_coll_parts *parts)
 {
 	const struct spw_coll_call *call = &c->cpu.call;
 	const bool max = call->op == SPW_COLL_MAX;
@@ -190,7 +190,7 @@ static void reduce(const struct spw_coll *c, const struct spw_coll_parts *parts)
 #undef REDUCE
 }
 
-static void finish(struct spw_coll *c)
+static void cpu_finish(struct spw_coll *c)
 {
 	const struct spw_coll_call *call = &c->cpu.call;
 	const uint64_t bytes = call->count * spw_coll_type_bytes(call->type);
@@ -204,7 +204,7 @@ static void finish(struct spw_coll *c)
 					   : c->peer[i].mine[slot] + SPW_COLL_FLAG_BYTES +
 						     SPW_COLL_HEAD_BYTES;
 	if (call->kind == SPW_COLL_ALL_REDUCE) {
-		reduce(c, &parts);
+		cpu_reduce(c, &parts);
 		return;
 	}
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
@@ -222,14 +222,14 @@ int spw_coll_test(struct spw_coll *coll, bool *done_out)
 		return rc;
 	late = coll_wait_is_over(&coll->cpu.wait, coll_now_ns());
 	spw_coll_progress(coll);
-	if (look(coll, late, &end))
-		end = judge(coll);
+	if (cpu_poll(coll, late, &end))
+		end = cpu_judge(coll);
 	else if (!end)
 		return 0;
 	coll->cpu.busy = false;
 	*done_out = true;
 	if (!end) {
-		finish(coll);
+		cpu_finish(coll);
 		return 0;
 	}
 	coll_end(coll, end);

@@ -38,7 +38,7 @@ struct door {
 	char why[COLL_WHY_BYTES]; /* the last one was */
 };
 
-static void warn_open(const struct spw_coll_tcp *t, const struct sockaddr_in6 *at)
+static void coll_door_warn(const struct spw_coll_tcp *t, const struct sockaddr_in6 *at)
 {
 	char text[64];
 
@@ -48,7 +48,7 @@ static void warn_open(const struct spw_coll_tcp *t, const struct sockaddr_in6 *a
 			 spw_oob_addr_text(at, text));
 }
 
-static int listen_on(const char *root, struct door *d)
+static int coll_door_listen(const char *root, struct door *d)
 {
 	struct addrinfo *list;
 	struct sockaddr_in6 at;
@@ -63,11 +63,11 @@ static int listen_on(const char *root, struct door *d)
 	freeaddrinfo(list);
 	if (d->fd < 0)
 		return spw_err(-d->fd, "%s: %s", root, strerror(-d->fd));
-	warn_open(d->t, &at);
+	coll_door_warn(d->t, &at);
 	return 0;
 }
 
-static void SPW_PRINTF(3, 4) turn_away(struct door *d, struct half *h, const char *fmt, ...)
+static void SPW_PRINTF(3, 4) coll_half_refuse(struct door *d, struct half *h, const char *fmt, ...)
 {
 	char why[COLL_WHY_BYTES / 2];
 	va_list args;
@@ -81,28 +81,28 @@ static void SPW_PRINTF(3, 4) turn_away(struct door *d, struct half *h, const cha
 }
 
 /* Says nothing of who is wrong: reasons that were found before stay. */
-static void part(struct door *d, struct half *h)
+static void coll_half_part(struct door *d, struct half *h)
 {
 	if (d->why[0])
 		coll_tcp_shut(&h->ch);
 	else
-		turn_away(d, h, "it left before it had joined");
+		coll_half_refuse(d, h, "it left before it had joined");
 }
 
 /* The oldest unfinished connection makes room for a new one. */
-static void admit(struct door *d, int fd, const struct sockaddr_in6 *from)
+static void coll_door_admit(struct door *d, int fd, const struct sockaddr_in6 *from)
 {
 	struct half *h = &d->half[d->next];
 	int rc;
 
 	if (h->ch.fd >= 0)
-		turn_away(d, h, "it did not join before %u others came", HALF_MAX);
+		coll_half_refuse(d, h, "it did not join before %u others came", HALF_MAX);
 	d->next = (d->next + 1) % HALF_MAX;
 	h->wait = coll_tcp_wait(JOIN_MS);
 	spw_oob_addr_text(from, h->from);
 	rc = spw_oob_channel_begin(&h->ch, fd, false, &d->t->secret);
 	if (rc)
-		turn_away(d, h, "%s", strerror(-rc));
+		coll_half_refuse(d, h, "%s", strerror(-rc));
 }
 
 static bool is_here(const struct spw_coll_tcp *t, uint32_t rank)
@@ -111,7 +111,7 @@ static bool is_here(const struct spw_coll_tcp *t, uint32_t rank)
 }
 
 /* Returns: the first rank that is not here; rank_cnt: all are. */
-static uint32_t absent(const struct spw_coll_tcp *t)
+static uint32_t coll_door_absent(const struct spw_coll_tcp *t)
 {
 	uint32_t rank = 1;
 
@@ -121,7 +121,7 @@ static uint32_t absent(const struct spw_coll_tcp *t)
 }
 
 /* Whose place it wants, and whether it gets it. A place whose owner has gone is free. */
-static void seat(struct door *d, struct half *h)
+static void coll_half_seat(struct door *d, struct half *h)
 {
 	const uint32_t rank = spw_be32_to_cpu(h->join.rank);
 	const uint32_t rank_cnt = spw_be32_to_cpu(h->join.rank_cnt);
@@ -138,11 +138,11 @@ static void seat(struct door *d, struct half *h)
 	else if (is_here(d->t, rank))
 		snprintf(why, sizeof(why), "two ranks have the number %u", rank);
 	if (coll_tcp_say(&h->ch, why, strlen(why), &wait) && !why[0]) {
-		part(d, h);
+		coll_half_part(d, h);
 		return;
 	}
 	if (why[0]) {
-		turn_away(d, h, "%s", why);
+		coll_half_refuse(d, h, "%s", why);
 		return;
 	}
 	place = &d->t->rank_ch[rank];
@@ -151,23 +151,24 @@ static void seat(struct door *d, struct half *h)
 	h->ch.fd = -1;
 }
 
-static void half_turn(struct door *d, struct half *h)
+static void coll_half_turn(struct door *d, struct half *h)
 {
 	uint32_t len;
 	int rc = spw_oob_channel_receive(&h->ch, &h->join, sizeof(h->join), &len);
 
 	if (rc == -EAGAIN) {
 		if (coll_wait_is_over(&h->wait, coll_now_ns()))
-			turn_away(d, h, "it did not join within %u ms", JOIN_MS);
+			coll_half_refuse(d, h, "it did not join within %u ms", JOIN_MS);
 	} else if (rc == -ECONNRESET) {
-		part(d, h);
+		coll_half_part(d, h);
 	} else if (rc == -EACCES) {
 		spw_oob_channel_deny(&h->ch);
-		turn_away(d, h, "%s", coll_tcp_reason(rc));
+		coll_half_refuse(d, h, "%s", coll_tcp_reason(rc));
 	} else if (rc || len != sizeof(h->join)) {
-		turn_away(d, h, "%s", rc ? coll_tcp_reason(rc) : "it speaks another protocol");
+		coll_half_refuse(d, h, "%s",
+				 rc ? coll_tcp_reason(rc) : "it speaks another protocol");
 	} else {
-		seat(d, h);
+		coll_half_seat(d, h);
 	}
 }
 
@@ -188,9 +189,9 @@ static int door_turn(struct door *d, struct coll_wait *wait)
 		return -errno;
 	for (uint32_t i = 0; i < HALF_MAX; i++)
 		if (d->half[i].ch.fd >= 0)
-			half_turn(d, &d->half[i]);
+			coll_half_turn(d, &d->half[i]);
 	for (uint32_t i = 0; i < HALF_MAX && (fd = spw_oob_socket_accept(d->fd, &from)) >= 0; i++)
-		admit(d, fd, &from);
+		coll_door_admit(d, fd, &from);
 	if (p[0].revents && fd < 0 && fd != -EAGAIN) { /* of this process, likely: no descriptors */
 		snprintf(d->why, sizeof(d->why), "not accepted: %s", strerror(-fd));
 		d->turned_away++;
@@ -203,20 +204,20 @@ int coll_door_gather(struct spw_coll_tcp *t, const char *root)
 {
 	struct coll_wait wait = coll_tcp_wait(t->timeout_ms);
 	struct door d = {.t = t};
-	int rc = listen_on(root, &d);
+	int rc = coll_door_listen(root, &d);
 
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < HALF_MAX; i++)
 		d.half[i].ch.fd = -1;
-	while (!rc && absent(t) < t->rank_cnt)
+	while (!rc && coll_door_absent(t) < t->rank_cnt)
 		rc = door_turn(&d, &wait);
 	for (uint32_t i = 0; i < HALF_MAX; i++)
 		coll_tcp_shut(&d.half[i].ch);
 	close(d.fd);
-	if (absent(t) == t->rank_cnt)
+	if (coll_door_absent(t) == t->rank_cnt)
 		return 0;
-	rc = spw_err(-rc, "rank %u did not come to %s within %u ms", absent(t), root,
+	rc = spw_err(-rc, "rank %u did not come to %s within %u ms", coll_door_absent(t), root,
 		     t->timeout_ms);
 	return d.turned_away ? spw_err(-rc, "%s; %u others were turned away, the last was %s",
 				       spw_err_text(), d.turned_away, d.why)

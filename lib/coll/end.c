@@ -47,8 +47,8 @@ struct line {
 	size_t len, max;
 };
 
-static void add(struct line *l, const char *fmt, ...) SPW_PRINTF(2, 3);
-static void add(struct line *l, const char *fmt, ...)
+static void line_add(struct line *l, const char *fmt, ...) SPW_PRINTF(2, 3);
+static void line_add(struct line *l, const char *fmt, ...)
 {
 	va_list args;
 	int n;
@@ -67,7 +67,7 @@ static void add_ranks(struct line *l, const struct spw_coll *c, uint32_t mask)
 	for (uint32_t i = 0; i < c->rank_cnt; i++) {
 		if (!(mask >> i & 1u))
 			continue;
-		add(l, "%s%u (%s)", comma, i, i == c->rank ? "this one" : c->peer[i].name);
+		line_add(l, "%s%u (%s)", comma, i, i == c->rank ? "this one" : c->peer[i].name);
 		comma = ", ";
 	}
 }
@@ -77,12 +77,12 @@ static void add_call(struct line *l, const struct spw_coll_head *h)
 	static const char *const type[] = {"f32", "bf16", "f16"}, *const op[] = {"sum", "max"};
 	const bool reduce = h->kind == SPW_COLL_ALL_REDUCE;
 
-	add(l, "%s of %llu %s%s%s", reduce ? "all-reduce" : "all-gather",
-	    (unsigned long long)h->count, h->type < SPW_ARRAY_CNT(type) ? type[h->type] : "?",
-	    reduce ? " by " : "",
-	    !reduce                     ? ""
-	    : h->op < SPW_ARRAY_CNT(op) ? op[h->op]
-					: "?");
+	line_add(l, "%s of %llu %s%s%s", reduce ? "all-reduce" : "all-gather",
+		 (unsigned long long)h->count, h->type < SPW_ARRAY_CNT(type) ? type[h->type] : "?",
+		 reduce ? " by " : "",
+		 !reduce                     ? ""
+		 : h->op < SPW_ARRAY_CNT(op) ? op[h->op]
+					     : "?");
 }
 
 /* Both heads still lie in memory: the group has ended, and no slot is used again. */
@@ -96,11 +96,11 @@ static void add_difference(struct line *l, const struct spw_coll *c, uint64_t en
 		return;
 	memcpy(&own, c->stage[slot], sizeof(own));
 	memcpy(&theirs, c->peer[rank].mine[slot] + SPW_COLL_FLAG_BYTES, sizeof(theirs));
-	add(l, " asks for an ");
+	line_add(l, " asks for an ");
 	add_call(l, &theirs);
-	add(l, ", this one for an ");
+	line_add(l, ", this one for an ");
 	add_call(l, &own);
-	add(l, ": every rank makes the same calls in the same order");
+	line_add(l, ": every rank makes the same calls in the same order");
 }
 
 /* A peer's note is a claim: its numbers are checked, and a notice is never passed on as one. */
@@ -123,26 +123,26 @@ static int add_cause(struct line *l, const struct spw_coll *c, uint64_t end)
 	const uint32_t mask = END_MASK(end);
 
 	if (END_STATUS(end) != SPW_COLL_ABORTED)
-		add(l, "round %llu: ", (unsigned long long)END_ROUND(end));
+		line_add(l, "round %llu: ", (unsigned long long)END_ROUND(end));
 	add_ranks(l, c, mask);
 	switch (END_STATUS(end)) {
 	case SPW_COLL_TIMEOUT:
-		add(l,
-		    mask ? " sent nothing for %u ms: stopped, hanging, or not calling"
-			 : "this rank's puts are not acknowledged after %u ms: see its rails",
-		    c->conf.timeout_ms);
+		line_add(l,
+			 mask ? " sent nothing for %u ms: stopped, hanging, or not calling"
+			      : "this rank's puts are not acknowledged after %u ms: see its rails",
+			 c->conf.timeout_ms);
 		return ETIMEDOUT;
 	case SPW_COLL_LOST:
-		add(l, " ended without sending anything: see its own log");
+		line_add(l, " ended without sending anything: see its own log");
 		return ECONNRESET;
 	case SPW_COLL_DIFFERS:
 		add_difference(l, c, end);
 		return EBADMSG;
 	case SPW_COLL_ABORTED:
-		add(l, "the group was aborted by this program");
+		line_add(l, "the group was aborted by this program");
 		return ECANCELED;
 	default:
-		add(l, " sent what no rank of this group sends in this round");
+		line_add(l, " sent what no rank of this group sends in this round");
 		return EPROTO;
 	}
 }
@@ -161,7 +161,7 @@ static void add_notice(struct line *l, const struct spw_coll *c, uint64_t end)
 	const char *reason = why[END_STATUS(note.end)];
 
 	add_ranks(l, c, 1u << note.by);
-	add(l, " ended the group: %s ", reason ? reason : "it does not say why");
+	line_add(l, " ended the group: %s ", reason ? reason : "it does not say why");
 	add_ranks(l, c, END_MASK(note.end));
 }
 

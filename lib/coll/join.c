@@ -72,14 +72,14 @@ static int hello_check(const struct spw_coll *c, const struct hello *h, uint32_t
 }
 
 /* Finalizer of splitmix64 (Steele, Lea, Flood 2014): all nonces take part in all bits. */
-static uint64_t mix(uint64_t z)
+static uint64_t join_mix(uint64_t z)
 {
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
 	return z ^ (z >> 31);
 }
 
-static int exchange(struct spw_coll *c)
+static int join_exchange(struct spw_coll *c)
 {
 	struct hello mine, all[SPW_COLL_RANK_MAX];
 	int rc = hello_make(c, &mine);
@@ -91,7 +91,7 @@ static int exchange(struct spw_coll *c)
 	}
 	for (uint32_t i = 0; i < c->rank_cnt && !rc; i++) {
 		rc = hello_check(c, &all[i], i);
-		c->session = mix(c->session ^ all[i].nonce) + i;
+		c->session = join_mix(c->session ^ all[i].nonce) + i;
 		c->peer[i].handle = all[i].handle[c->rank];
 		memcpy(c->peer[i].name, all[i].name, COLL_NAME_BYTES - 1);
 		for (char *p = c->peer[i].name; *p; p++)
@@ -102,7 +102,7 @@ static int exchange(struct spw_coll *c)
 
 /* ---- connections ---- */
 
-static int expose(struct spw_coll *c, struct coll_peer *p)
+static int join_expose(struct spw_coll *c, struct coll_peer *p)
 {
 	const uint64_t bytes = SPW_COLL_FLAG_BYTES + SPW_COLL_HEAD_BYTES + c->slot_bytes;
 	int rc = 0;
@@ -113,7 +113,7 @@ static int expose(struct spw_coll *c, struct coll_peer *p)
 	return rc;
 }
 
-static int connect_turn(struct spw_coll *c, uint32_t rank)
+static int join_connect_turn(struct spw_coll *c, uint32_t rank)
 {
 	struct coll_peer *p = &c->peer[rank];
 	int rc;
@@ -129,7 +129,7 @@ static int connect_turn(struct spw_coll *c, uint32_t rank)
 }
 
 /* The peer's windows, once all are known. */
-static int windows_turn(struct spw_coll *c, struct coll_peer *p)
+static int join_windows_turn(struct spw_coll *c, struct coll_peer *p)
 {
 	for (uint32_t w = 0; w < COLL_WINDOW_CNT; w++) {
 		const uint64_t bytes =
@@ -148,19 +148,19 @@ static int windows_turn(struct spw_coll *c, struct coll_peer *p)
 }
 
 /* Returns: 0: this peer is ready; -EAGAIN: not yet. */
-static int peer_turn(struct spw_coll *c, uint32_t rank, bool *exposed)
+static int join_peer_turn(struct spw_coll *c, uint32_t rank, bool *exposed)
 {
 	struct coll_peer *p = &c->peer[rank];
 	int rc;
 
 	if (!*exposed) {
-		rc = connect_turn(c, rank);
-		rc = rc ? rc : expose(c, p);
+		rc = join_connect_turn(c, rank);
+		rc = rc ? rc : join_expose(c, p);
 		if (rc)
 			return rc;
 		*exposed = true;
 	}
-	return windows_turn(c, p);
+	return join_windows_turn(c, p);
 }
 
 int coll_join(struct spw_coll *c)
@@ -168,7 +168,7 @@ int coll_join(struct spw_coll *c)
 	const struct timespec nap = {.tv_nsec = NAP_NS};
 	bool exposed[SPW_COLL_RANK_MAX] = {false};
 	uint32_t left = ((1u << c->rank_cnt) - 1u) & ~(1u << c->rank), rank;
-	int rc = exchange(c);
+	int rc = join_exchange(c);
 	struct coll_wait wait;
 
 	if (rc)
@@ -178,7 +178,7 @@ int coll_join(struct spw_coll *c)
 		spw_xfer_progress(c->x);
 		for (uint32_t todo = left; todo; todo &= todo - 1) {
 			rank = (uint32_t)__builtin_ctz(todo);
-			rc = peer_turn(c, rank, &exposed[rank]);
+			rc = join_peer_turn(c, rank, &exposed[rank]);
 			if (rc && rc != -EAGAIN)
 				return spw_err_ctx(rc, "rank %u (%s)", rank, c->peer[rank].name);
 			left &= rc ? left : ~(1u << rank);

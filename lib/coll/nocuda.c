@@ -8,7 +8,7 @@
 #include "base/spw_err.h"
 #include "coll/coll.h"
 
-static int none(void)
+static int nocuda_error(void)
 {
 	return spw_err(ENOTSUP, "this build has no CUDA: use the cpu executor (SPW_COLL_CPU)");
 }
@@ -16,12 +16,12 @@ static int none(void)
 int coll_cuda_open(struct spw_coll *c SPW_UNUSED, size_t bytes SPW_UNUSED, uint8_t **mem_out)
 {
 	*mem_out = NULL;
-	return none();
+	return nocuda_error();
 }
 
 int coll_cuda_start(struct spw_coll *c SPW_UNUSED)
 {
-	return none();
+	return nocuda_error();
 }
 
 void coll_cuda_stop(struct spw_coll *c SPW_UNUSED) {}
@@ -31,10 +31,10 @@ void coll_cuda_close(struct spw_coll *c SPW_UNUSED) {}
 int spw_coll_launch(struct spw_coll *coll SPW_UNUSED, const struct spw_coll_call *call SPW_UNUSED,
 		    void *stream SPW_UNUSED)
 {
-	return none();
+	return nocuda_error();
 }
 
 int spw_coll_device(const struct spw_coll *coll SPW_UNUSED, struct spw_coll_dev *dev_out SPW_UNUSED)
 {
-	return none();
+	return nocuda_error();
 }

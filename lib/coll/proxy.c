@@ -35,7 +35,7 @@ static bool slot_is_free(const struct spw_coll *c, uint32_t slot)
 	return true;
 }
 
-static void lose(struct spw_coll *c, uint32_t rank)
+static void proxy_lose(struct spw_coll *c, uint32_t rank)
 {
 	struct coll_peer *p = &c->peer[rank];
 
@@ -46,7 +46,8 @@ static void lose(struct spw_coll *c, uint32_t rank)
 	spw_gpu_store_rel64(&c->words->gone, c->words->gone | 1ull << rank);
 }
 
-static void put(struct spw_coll *c, uint32_t rank, uint32_t window, const struct spw_xfer_access *a)
+static void proxy_put(struct spw_coll *c, uint32_t rank, uint32_t window,
+		      const struct spw_xfer_access *a)
 {
 	struct coll_peer *p = &c->peer[rank];
 	struct spw_xfer_access access = *a;
@@ -56,7 +57,7 @@ static void put(struct spw_coll *c, uint32_t rank, uint32_t window, const struct
 	access.window = p->window[window];
 	access.mem = c->mem;
 	if (spw_xfer_put(p->conn, &access, &p->req[window]) < 0)
-		lose(c, rank);
+		proxy_lose(c, rank);
 }
 
 static bool take_post(struct spw_coll *c)
@@ -75,11 +76,11 @@ static bool take_post(struct spw_coll *c)
 		return true;
 	}
 	for (uint32_t i = 1; i < c->rank_cnt; i++)
-		put(c, (c->rank + i) % c->rank_cnt, slot,
-		    &(struct spw_xfer_access){.offset = SPW_COLL_FLAG_BYTES,
-					      .addr = c->stage[slot],
-					      .bytes = bytes,
-					      .flag = spw_coll_flag(c->session, round)});
+		proxy_put(c, (c->rank + i) % c->rank_cnt, slot,
+			  &(struct spw_xfer_access){.offset = SPW_COLL_FLAG_BYTES,
+						    .addr = c->stage[slot],
+						    .bytes = bytes,
+						    .flag = spw_coll_flag(c->session, round)});
 	return true;
 }
 
@@ -97,7 +98,7 @@ static uint32_t test_puts(struct spw_coll *c)
 			if (!p->req[w])
 				continue;
 			if (spw_xfer_test(p->req[w], &done, NULL) < 0)
-				lose(c, i);
+				proxy_lose(c, i);
 			if (!done)
 				continue;
 			p->req[w] = NULL;
@@ -106,7 +107,7 @@ static uint32_t test_puts(struct spw_coll *c)
 	return done_cnt;
 }
 
-static void ack(struct spw_coll *c)
+static void proxy_ack(struct spw_coll *c)
 {
 	const uint64_t before = c->proxy.acked;
 
@@ -130,7 +131,7 @@ bool coll_puts_open(const struct spw_coll *c, uint32_t ranks)
 /* ---- the end ---- */
 
 /* A note arrives before the connection of its writer ends, so it is looked for after that. */
-static void watch(struct spw_coll *c)
+static void proxy_watch(struct spw_coll *c)
 {
 	const uint64_t flag = spw_coll_flag(c->session, COLL_NO_ROUND);
 
@@ -143,12 +144,12 @@ static void watch(struct spw_coll *c)
 		if (spw_xfer_flag_seen((const uint64_t *)(const void *)p->mine[COLL_NOTE], flag))
 			coll_end(c, spw_coll_end_word(0, SPW_COLL_NOTICE, 1u << i));
 		if (gone)
-			lose(c, i);
+			proxy_lose(c, i);
 	}
 }
 
 /* Informs the peers, once. */
-static void note(struct spw_coll *c)
+static void proxy_note(struct spw_coll *c)
 {
 	const uint64_t end = coll_ended(c);
 
@@ -159,12 +160,12 @@ static void note(struct spw_coll *c)
 	*c->note = coll_note_of(c, coll_ended(c));
 	for (uint32_t i = 0; i < c->rank_cnt; i++)
 		if (i != c->rank)
-			put(c, i, COLL_NOTE,
-			    &(struct spw_xfer_access){
-				    .offset = SPW_COLL_FLAG_BYTES,
-				    .addr = c->note,
-				    .bytes = sizeof(*c->note),
-				    .flag = spw_coll_flag(c->session, COLL_NO_ROUND)});
+			proxy_put(c, i, COLL_NOTE,
+				  &(struct spw_xfer_access){
+					  .offset = SPW_COLL_FLAG_BYTES,
+					  .addr = c->note,
+					  .bytes = sizeof(*c->note),
+					  .flag = spw_coll_flag(c->session, COLL_NO_ROUND)});
 }
 
 uint32_t coll_turn(struct spw_coll *c)
@@ -173,9 +174,9 @@ uint32_t coll_turn(struct spw_coll *c)
 
 	n += spw_xfer_progress(c->x);
 	n += test_puts(c);
-	ack(c);
-	watch(c);
-	note(c);
+	proxy_ack(c);
+	proxy_watch(c);
+	proxy_note(c);
 	return n;
 }
 

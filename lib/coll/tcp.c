@@ -32,7 +32,7 @@
 /* ---- waiting ---- */
 
 /* Waits once. Errors: -ETIMEDOUT, of poll(2); without a text. */
-static int wait_for(int fd, short what, struct coll_wait *wait)
+static int tcp_wait(int fd, short what, struct coll_wait *wait)
 {
 	struct pollfd p = {.fd = fd, .events = what};
 	bool over = false;
@@ -45,12 +45,12 @@ static int wait_for(int fd, short what, struct coll_wait *wait)
 	return rc > 0 ? 0 : rc == 0 ? -ETIMEDOUT : errno == EINTR ? 0 : -errno;
 }
 
-static int greet(struct spw_oob_channel *ch, struct coll_wait *wait)
+static int tcp_greet(struct spw_oob_channel *ch, struct coll_wait *wait)
 {
 	int rc;
 
 	while ((rc = spw_oob_channel_greet(ch)) == -EAGAIN &&
-	       !(rc = wait_for(ch->fd, POLLIN, wait)))
+	       !(rc = tcp_wait(ch->fd, POLLIN, wait)))
 		;
 	return rc;
 }
@@ -60,26 +60,27 @@ int coll_tcp_say(struct spw_oob_channel *ch, const void *bytes, size_t len, stru
 	int rc;
 
 	while ((rc = spw_oob_channel_send(ch, bytes, (uint32_t)len)) == -EAGAIN &&
-	       !(rc = wait_for(ch->fd, POLLOUT, wait)))
+	       !(rc = tcp_wait(ch->fd, POLLOUT, wait)))
 		;
 	return rc;
 }
 
-static int hear(struct spw_oob_channel *ch, void *bytes, size_t max, uint32_t *len_out,
-		struct coll_wait *wait)
+static int tcp_receive(struct spw_oob_channel *ch, void *bytes, size_t max, uint32_t *len_out,
+		       struct coll_wait *wait)
 {
 	int rc;
 
 	while ((rc = spw_oob_channel_receive(ch, bytes, (uint32_t)max, len_out)) == -EAGAIN &&
-	       !(rc = wait_for(ch->fd, POLLIN, wait)))
+	       !(rc = tcp_wait(ch->fd, POLLIN, wait)))
 		;
 	return rc;
 }
 
-static int hear_all(struct spw_oob_channel *ch, void *bytes, size_t len, struct coll_wait *wait)
+static int tcp_receive_all(struct spw_oob_channel *ch, void *bytes, size_t len,
+			   struct coll_wait *wait)
 {
 	uint32_t got;
-	int rc = hear(ch, bytes, len, &got, wait);
+	int rc = tcp_receive(ch, bytes, len, &got, wait);
 
 	return rc ? rc : got == len ? 0 : -EPROTO;
 }
@@ -140,7 +141,7 @@ bool coll_tcp_address(const struct addrinfo *a, struct sockaddr_in6 *to)
 
 /* While nobody listens on a port that the kernel also gives to clients, TCP may connect a socket to
  * itself. */
-static bool is_itself(int fd)
+static bool tcp_is_itself(int fd)
 {
 	struct sockaddr_storage own = {0}, far = {0};
 	socklen_t own_len = sizeof(own), far_len = sizeof(far);
@@ -151,7 +152,7 @@ static bool is_itself(int fd)
 }
 
 /* Connects once. Returns: 0; -EAGAIN: rank 0 may not listen yet. */
-static int connect_once(const struct addrinfo *list, struct coll_wait *whole, int *fd_out)
+static int tcp_connect_once(const struct addrinfo *list, struct coll_wait *whole, int *fd_out)
 {
 	for (const struct addrinfo *a = list; a; a = a->ai_next) {
 		struct coll_wait wait =
@@ -162,9 +163,9 @@ static int connect_once(const struct addrinfo *list, struct coll_wait *whole, in
 
 		if (fd < 0)
 			continue;
-		error = -wait_for(fd, POLLOUT, &wait);
+		error = -tcp_wait(fd, POLLOUT, &wait);
 		if (!error && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) && !error &&
-		    !is_itself(fd)) {
+		    !tcp_is_itself(fd)) {
 			*fd_out = fd;
 			return 0;
 		}
@@ -175,7 +176,7 @@ static int connect_once(const struct addrinfo *list, struct coll_wait *whole, in
 
 /* Returns: 0: this rank has its place; -EAGAIN: it may have been turned away for others' sake;
  * other errors have a text. */
-static int join_once(struct spw_coll_tcp *t, const char *root, int fd, struct coll_wait *wait)
+static int tcp_join_once(struct spw_coll_tcp *t, const char *root, int fd, struct coll_wait *wait)
 {
 	const struct coll_join_msg join = {spw_cpu_to_be32(t->rank), spw_cpu_to_be32(t->rank_cnt)};
 	struct spw_oob_channel *ch = &t->rank_ch[0];
@@ -183,9 +184,9 @@ static int join_once(struct spw_coll_tcp *t, const char *root, int fd, struct co
 	uint32_t len = 0;
 	int rc = spw_oob_channel_begin(ch, fd, true, &t->secret);
 
-	rc = rc ? rc : greet(ch, wait);
+	rc = rc ? rc : tcp_greet(ch, wait);
 	rc = rc ? rc : coll_tcp_say(ch, &join, sizeof(join), wait);
-	rc = rc ? rc : hear(ch, why, sizeof(why), &len, wait);
+	rc = rc ? rc : tcp_receive(ch, why, sizeof(why), &len, wait);
 	if (!rc && !len)
 		return 0;
 	coll_tcp_shut(ch);
@@ -198,7 +199,7 @@ static int join_once(struct spw_coll_tcp *t, const char *root, int fd, struct co
 	return -EAGAIN;
 }
 
-static int reach(struct spw_coll_tcp *t, const char *root)
+static int tcp_reach(struct spw_coll_tcp *t, const char *root)
 {
 	const struct timespec nap = {.tv_nsec = COLL_RETRY_NS};
 	struct coll_wait wait = coll_tcp_wait(t->timeout_ms);
@@ -209,9 +210,9 @@ static int reach(struct spw_coll_tcp *t, const char *root)
 	if (rc)
 		return rc;
 	do {
-		rc = connect_once(list, &wait, &fd);
+		rc = tcp_connect_once(list, &wait, &fd);
 		met |= !rc;
-		rc = rc ? rc : join_once(t, root, fd, &wait);
+		rc = rc ? rc : tcp_join_once(t, root, fd, &wait);
 		over = coll_wait_is_over(&wait, coll_now_ns());
 	} while (rc == -EAGAIN && !over && !nanosleep(&nap, NULL));
 	freeaddrinfo(list);
@@ -245,7 +246,7 @@ int spw_coll_tcp_open(const struct spw_coll_tcp_conf *conf, struct spw_coll_tcp 
 	for (uint32_t i = 0; i < SPW_COLL_RANK_MAX; i++)
 		t->rank_ch[i].fd = -1;
 	rc = conf->secret ? spw_oob_secret_read(conf->secret, &t->secret) : 0;
-	rc = rc ? rc : t->rank ? reach(t, conf->root) : coll_door_gather(t, conf->root);
+	rc = rc ? rc : t->rank ? tcp_reach(t, conf->root) : coll_door_gather(t, conf->root);
 	if (rc) {
 		spw_coll_tcp_close(t);
 		return rc;
@@ -254,13 +255,13 @@ int spw_coll_tcp_open(const struct spw_coll_tcp_conf *conf, struct spw_coll_tcp 
 	return 0;
 }
 
-static int collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct coll_wait *wait)
+static int tcp_collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct coll_wait *wait)
 {
 	uint32_t rank = 1;
 	int rc = 0;
 
 	for (; rank < t->rank_cnt && !rc; rank++)
-		rc = hear_all(&t->rank_ch[rank], (uint8_t *)all + rank * bytes, bytes, wait);
+		rc = tcp_receive_all(&t->rank_ch[rank], (uint8_t *)all + rank * bytes, bytes, wait);
 	if (rc)
 		return spw_err(-rc, "from rank %u: %s", rank - 1, coll_tcp_reason(rc));
 	for (rank = 1; rank < t->rank_cnt && !rc; rank++)
@@ -268,12 +269,12 @@ static int collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct coll_
 	return rc ? spw_err(-rc, "to rank %u: %s", rank - 1, coll_tcp_reason(rc)) : 0;
 }
 
-static int hand_in(struct spw_coll_tcp *t, const void *mine, void *all, size_t bytes,
-		   struct coll_wait *wait)
+static int tcp_submit(struct spw_coll_tcp *t, const void *mine, void *all, size_t bytes,
+		      struct coll_wait *wait)
 {
 	int rc = coll_tcp_say(&t->rank_ch[0], mine, bytes, wait);
 
-	rc = rc ? rc : hear_all(&t->rank_ch[0], all, t->rank_cnt * bytes, wait);
+	rc = rc ? rc : tcp_receive_all(&t->rank_ch[0], all, t->rank_cnt * bytes, wait);
 	return rc ? spw_err(-rc, "with rank 0: %s", coll_tcp_reason(rc)) : 0;
 }
 
@@ -283,9 +284,9 @@ int spw_coll_tcp_exchange(void *arg, const void *mine, void *all, size_t bytes)
 	struct coll_wait wait = coll_tcp_wait(t->timeout_ms);
 
 	if (t->rank)
-		return hand_in(t, mine, all, bytes, &wait);
+		return tcp_submit(t, mine, all, bytes, &wait);
 	memcpy(all, mine, bytes);
-	return collect(t, all, bytes, &wait);
+	return tcp_collect(t, all, bytes, &wait);
 }
 
 void spw_coll_tcp_close(struct spw_coll_tcp *tcp)

@@ -15,7 +15,7 @@
 
 _Static_assert(SPW_XFER_HANDLE_BYTES <= NCCL_HANDLE_BYTES, "a handle fits NCCL's");
 
-static int usable(const struct nnet_ctx *ctx, int dev, const char *what)
+static int comm_usable(const struct nnet_ctx *ctx, int dev, const char *what)
 {
 	if (nnet_is_forked())
 		return NCCL_INVALID_USAGE;
@@ -33,7 +33,7 @@ int nnet_listen(struct nnet_ctx *ctx, int dev, void *handle_out, void **listen_o
 {
 	struct spw_xfer_handle handle;
 	struct nnet_listen *l;
-	int rc = usable(ctx, dev, "listen");
+	int rc = comm_usable(ctx, dev, "listen");
 
 	*listen_out = NULL;
 	if (rc)
@@ -173,7 +173,7 @@ static void pending_free(struct nnet_ctx *ctx, struct nnet_pending *p)
 }
 
 /* Under the lock. Returns: NCCL's result; *comm_out is NULL as long as it is not made. */
-static int connect_turn(struct nnet_ctx *ctx, const void *handle, struct nnet_comm **comm_out)
+static int comm_connect_turn(struct nnet_ctx *ctx, const void *handle, struct nnet_comm **comm_out)
 {
 	struct nnet_pending *p = pending_of(ctx, handle);
 	struct spw_xfer_conn *conn;
@@ -195,13 +195,13 @@ static int connect_turn(struct nnet_ctx *ctx, const void *handle, struct nnet_co
 int nnet_connect(struct nnet_ctx *ctx, int dev, const void *handle, void **send_out)
 {
 	struct nnet_comm *comm = NULL;
-	int result = usable(ctx, dev, "connect");
+	int result = comm_usable(ctx, dev, "connect");
 
 	*send_out = NULL;
 	if (result)
 		return result;
 	pthread_mutex_lock(&ctx->lock);
-	result = connect_turn(ctx, handle, &comm);
+	result = comm_connect_turn(ctx, handle, &comm);
 	pthread_mutex_unlock(&ctx->lock);
 	if (comm)
 		nnet_ctx_get(ctx);

@@ -78,7 +78,7 @@ static void read_path(const char *name, char *path_out, size_t bytes)
 	free(real);
 }
 
-static size_t append(char *text, size_t n, size_t bytes, const struct spw_xfer_rail_stat *s)
+static size_t rails_append(char *text, size_t n, size_t bytes, const struct spw_xfer_rail_stat *s)
 {
 	const bool used = s->state == SPW_XFER_RAIL_UP;
 	int len;
@@ -113,7 +113,7 @@ static uint32_t carry_mbps(const struct spw_xfer *x, uint32_t rails)
 	return mbps;
 }
 
-static void look(struct spw_xfer *x, struct nnet_device *d)
+static void context_probe(struct spw_xfer *x, struct nnet_device *d)
 {
 	struct spw_xfer_rail_stat s;
 	char text[768] = "";
@@ -122,7 +122,7 @@ static void look(struct spw_xfer *x, struct nnet_device *d)
 
 	*d = (struct nnet_device){.dmabuf = spw_xfer_dmabuf_check(x) == 0};
 	for (uint32_t i = 0; spw_xfer_rail_stat(x, i, &s); i++) {
-		n = append(text, n, sizeof(text), &s);
+		n = rails_append(text, n, sizeof(text), &s);
 		if (s.state != SPW_XFER_RAIL_UP)
 			continue;
 		if (!rails++) {
@@ -150,7 +150,7 @@ bool nnet_device(struct nnet_device *device_out)
 /* ---- open ---- */
 
 /* An empty variable is none. */
-static const char *setting(const char *name)
+static const char *context_setting(const char *name)
 {
 	const char *text = getenv(name);
 
@@ -160,10 +160,10 @@ static const char *setting(const char *name)
 static int open_endpoint(struct nnet_ctx *ctx, const struct nccl_config *config)
 {
 	const struct spw_xfer_conf conf = {
-		.rails = setting("NCCL_SPINWIRE_RAILS"),
-		.hca = setting("NCCL_IB_HCA"),
-		.bind = setting("NCCL_SPINWIRE_BIND"),
-		.secret = setting("NCCL_SPINWIRE_SECRET"),
+		.rails = context_setting("NCCL_SPINWIRE_RAILS"),
+		.hca = context_setting("NCCL_IB_HCA"),
+		.bind = context_setting("NCCL_SPINWIRE_BIND"),
+		.secret = context_setting("NCCL_SPINWIRE_SECRET"),
 		.exchange_ms = NNET_WAIT_MS,
 		.gone_ms = NNET_GONE_MS,
 		.traffic_class = config && spw_in_range(config->traffic_class, 0, 255)
@@ -183,7 +183,8 @@ static const char *what_then(void)
 			     "NCCL_NET=spinwire to make this an error";
 }
 
-static int make(uint64_t comm_id, const struct nccl_config *config, struct nnet_ctx **ctx_out)
+static int context_make(uint64_t comm_id, const struct nccl_config *config,
+			struct nnet_ctx **ctx_out)
 {
 	struct nnet_ctx *ctx = calloc(1, sizeof(*ctx));
 	int rc;
@@ -199,7 +200,7 @@ static int make(uint64_t comm_id, const struct nccl_config *config, struct nnet_
 		free(ctx);
 		return rc;
 	}
-	look(ctx->x, &process.device);
+	context_probe(ctx->x, &process.device);
 	process.have_device = true;
 	ctx->report = nnet_report_open(ctx);
 	ctx->next = process.contexts;
@@ -215,7 +216,7 @@ static int open_locked(uint64_t comm_id, const struct nccl_config *config, nccl_
 
 	nnet_log_start(logger);
 	spw_fork_watch();
-	rc = make(comm_id, config, ctx_out);
+	rc = context_make(comm_id, config, ctx_out);
 	if (!rc)
 		return NCCL_SUCCESS;
 	spw_warn("no rail is usable: %s. %s", spw_err_text(), what_then());
@@ -268,7 +269,7 @@ void nnet_ctx_get(struct nnet_ctx *ctx)
 	pthread_mutex_unlock(&process.lock);
 }
 
-static void end(struct nnet_ctx *ctx)
+static void context_end(struct nnet_ctx *ctx)
 {
 	struct nnet_ctx **at = &process.contexts;
 
@@ -291,12 +292,12 @@ void nnet_ctx_put(struct nnet_ctx *ctx)
 {
 	pthread_mutex_lock(&process.lock);
 	if (!--ctx->user_cnt)
-		end(ctx);
+		context_end(ctx);
 	pthread_mutex_unlock(&process.lock);
 }
 
 /* A thread of NCCL may still use it: the report is not worth waiting for more than a moment. */
-static void report(struct nnet_ctx *ctx)
+static void context_report(struct nnet_ctx *ctx)
 {
 	struct timespec until;
 
@@ -310,7 +311,7 @@ static void report(struct nnet_ctx *ctx)
 
 /* The plugin is unloaded, or the process exits. Versions 8 .. 10 have no finalize; with the others
  * a program may exit without having ended its communicators. */
-__attribute__((destructor)) static void unload(void)
+__attribute__((destructor)) static void context_unload(void)
 {
 	if (spw_fork_cnt)
 		return;
@@ -318,5 +319,5 @@ __attribute__((destructor)) static void unload(void)
 		nnet_ctx_put(process.legacy);
 	process.legacy = NULL;
 	for (struct nnet_ctx *ctx = process.contexts; ctx; ctx = ctx->next)
-		report(ctx);
+		context_report(ctx);
 }

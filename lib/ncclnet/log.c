@@ -15,7 +15,7 @@
 #include "base/spw_log.h"
 #include "ncclnet/ncclnet.h"
 
-static void to_stderr(const char *text)
+static void nnet_log_stderr(const char *text)
 {
 	static const char head[] = "NET/spinwire: ";
 	const struct iovec part[] = {{(void *)(uintptr_t)head, sizeof(head) - 1},
@@ -26,7 +26,7 @@ static void to_stderr(const char *text)
 		return; /* nobody listens */
 }
 
-static void sink(enum spw_log_level level, const char *text, void *arg)
+static void nnet_log_sink(enum spw_log_level level, const char *text, void *arg)
 {
 	nccl_logger *logger;
 
@@ -37,7 +37,7 @@ static void sink(enum spw_log_level level, const char *text, void *arg)
 	else if (getenv("NCCL_DEBUG"))
 		logger(NCCL_LOG_WARN, NCCL_LOG_NET, "spinwire", 0, "NET/spinwire: %s", text);
 	else
-		to_stderr(text);
+		nnet_log_stderr(text);
 }
 
 void nnet_log_start(nccl_logger *logger)
@@ -48,7 +48,7 @@ void nnet_log_start(nccl_logger *logger)
 		return;
 	spw_log_sink_set(NULL, NULL);
 	current = logger;
-	spw_log_sink_set(sink, &current);
+	spw_log_sink_set(nnet_log_sink, &current);
 }
 
 int nnet_result(int rc)

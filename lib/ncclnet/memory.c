@@ -13,7 +13,7 @@
 
 /* Under the lock. A dma-buf is shared only if it is the same range: another one may have replaced
  * a part of it. */
-static struct nnet_mr *find(const struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req)
+static struct nnet_mr *memory_find(const struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req)
 {
 	const uint8_t *addr = req->addr;
 
@@ -29,7 +29,8 @@ static struct nnet_mr *find(const struct nnet_ctx *ctx, const struct spw_xfer_me
 }
 
 /* Under the lock. */
-static int make(struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req, struct nnet_mr **mr_out)
+static int mr_add(struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req,
+		      struct nnet_mr **mr_out)
 {
 	struct nnet_mr *mr = calloc(1, sizeof(*mr));
 	int rc = mr ? 0 : spw_err(ENOMEM, "no memory for a registration");
@@ -50,16 +51,16 @@ static int make(struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req, struct
 	return 0;
 }
 
-static int reg(struct nnet_comm *comm, const struct spw_xfer_mem_req *req, void **mr_out)
+static int memory_reg(struct nnet_comm *comm, const struct spw_xfer_mem_req *req, void **mr_out)
 {
 	struct nnet_ctx *ctx = comm->ctx;
 	struct nnet_mr *mr;
 	int rc = 0;
 
 	pthread_mutex_lock(&ctx->lock);
-	mr = find(ctx, req);
+	mr = memory_find(ctx, req);
 	if (!mr)
-		rc = make(ctx, req, &mr);
+		rc = mr_add(ctx, req, &mr);
 	if (!rc)
 		mr->user_cnt++;
 	pthread_mutex_unlock(&ctx->lock);
@@ -78,7 +79,7 @@ int nnet_reg_mr(void *comm, void *data, size_t bytes, int type, void **mr_out)
 	if (nnet_is_forked())
 		return NCCL_INVALID_USAGE;
 	if (type == NCCL_PTR_HOST)
-		return reg(comm, &req, mr_out);
+		return memory_reg(comm, &req, mr_out);
 	spw_warn("memory of type %d cannot be registered by its address: host memory can, and a "
 		 "GPU's as a dma-buf",
 		 type);
@@ -98,7 +99,7 @@ int nnet_reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t 
 	*mr_out = NULL;
 	if (nnet_is_forked())
 		return NCCL_INVALID_USAGE;
-	return reg(comm, &req, mr_out);
+	return memory_reg(comm, &req, mr_out);
 }
 
 /* Requests that NCCL gave up, as it does when a collective is aborted, still use their memory,
@@ -117,7 +118,7 @@ static void break_users(const struct nnet_ctx *ctx, const struct nnet_mr *mr)
 }
 
 /* Under the lock. */
-static int drop(struct nnet_ctx *ctx, struct nnet_mr *mr)
+static int memory_drop(struct nnet_ctx *ctx, struct nnet_mr *mr)
 {
 	struct nnet_mr **at;
 	int rc;
@@ -149,7 +150,7 @@ int nnet_dereg_mr(void *comm, void *dropped)
 		return NCCL_SUCCESS;
 	ctx = mr->ctx;
 	pthread_mutex_lock(&ctx->lock);
-	rc = drop(ctx, mr);
+	rc = memory_drop(ctx, mr);
 	pthread_mutex_unlock(&ctx->lock);
 	nnet_ctx_put(ctx);
 	return rc ? nnet_fail(rc, "memory") : NCCL_SUCCESS;

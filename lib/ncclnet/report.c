@@ -46,7 +46,7 @@ struct nnet_report *nnet_report_open(struct nnet_ctx *ctx)
 /* ---- connections ---- */
 
 /* "192.0.2.2:7000" is of the peer 192.0.2.2. */
-static void peer_addr(const char *text, char addr_out[64])
+static void report_peer_addr(const char *text, char addr_out[64])
 {
 	const char *port = strrchr(text, ':');
 
@@ -61,7 +61,7 @@ void nnet_report_conn(struct nnet_comm *comm)
 
 	if (!report)
 		return;
-	peer_addr(spw_xfer_conn_text(comm->conn), addr);
+	report_peer_addr(spw_xfer_conn_text(comm->conn), addr);
 	for (peer = report->peers; peer && strcmp(peer->addr, addr); peer = peer->next)
 		;
 	if (!peer) {
@@ -114,7 +114,7 @@ void nnet_report_poll(struct nnet_comm *comm)
 	comm->polled_tsc = now;
 }
 
-static uint64_t outages(const struct nnet_ctx *ctx)
+static uint64_t report_outages(const struct nnet_ctx *ctx)
 {
 	struct spw_xfer_stat stat;
 
@@ -130,7 +130,7 @@ void nnet_report_start(struct nnet_req *req)
 		return;
 	nnet_report_poll(comm);
 	req->away_tsc = comm->away_tsc;
-	req->outages = outages(comm->ctx);
+	req->outages = report_outages(comm->ctx);
 }
 
 void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_way *way, uint64_t bytes)
@@ -144,14 +144,15 @@ void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_way *way
 		spw_way_recv(&comm->peer->rec, way->started, way->done, now, bytes);
 		return;
 	}
-	spw_way_send(&comm->peer->rec,
-		     &(struct spw_way_send){.started = way->started,
-					    .granted = way->granted,
-					    .posted = way->posted,
-					    .acked = way->done,
-					    .taken = now,
-					    .not_polled = comm->away_tsc - req->away_tsc,
-					    .bytes = bytes,
-					    .rails = way->rails,
-					    .rail_failed = outages(comm->ctx) != req->outages});
+	spw_way_send(
+		&comm->peer->rec,
+		&(struct spw_way_send){.started = way->started,
+				       .granted = way->granted,
+				       .posted = way->posted,
+				       .acked = way->done,
+				       .taken = now,
+				       .not_polled = comm->away_tsc - req->away_tsc,
+				       .bytes = bytes,
+				       .rails = way->rails,
+				       .rail_failed = report_outages(comm->ctx) != req->outages});
 }

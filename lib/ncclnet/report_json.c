@@ -17,13 +17,13 @@
 #include "base/spw_text.h"
 #include "ncclnet/report.h"
 
-static json_t *number(uint64_t n)
+static json_t *json_number(uint64_t n)
 {
 	return json_integer((json_int_t)n);
 }
 
 /* A name or a reason, which may have been cut inside a character: JSON would not have it. */
-static json_t *text(const char *of)
+static json_t *json_text(const char *of)
 {
 	char shown[256];
 
@@ -33,7 +33,7 @@ static json_t *text(const char *of)
 
 /* ---- a peer ---- */
 
-static json_t *row(const struct spw_hist *hist, const char *stage, const struct spw_tsc *tsc)
+static json_t *json_row(const struct spw_hist *hist, const char *stage, const struct spw_tsc *tsc)
 {
 	struct spw_hist_summary sum;
 	json_t *out;
@@ -48,18 +48,19 @@ static json_t *row(const struct spw_hist *hist, const char *stage, const struct 
 		snprintf(key, sizeof(key), "%s_ns", spw_hist_point_name((enum spw_hist_point)p));
 		json_object_set_new(out, key,
 				    sum.answer[p] == SPW_HIST_VALUE
-					    ? number(spw_tsc_to_ns(tsc, sum.value[p]))
+					    ? json_number(spw_tsc_to_ns(tsc, sum.value[p]))
 					    : json_null());
 	}
 	return out;
 }
 
-static json_t *latency(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
+static json_t *json_latency(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *rows = json_array();
 
 	for (int s = 0; s < SPW_WAY_STAGE_CNT; s++) {
-		json_t *one = row(&rec->stage[s], spw_way_stage_name((enum spw_way_stage)s), tsc);
+		json_t *one =
+			json_row(&rec->stage[s], spw_way_stage_name((enum spw_way_stage)s), tsc);
 
 		if (one)
 			json_array_append_new(rows, one);
@@ -67,7 +68,7 @@ static json_t *latency(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
 	return rows;
 }
 
-static json_t *causes(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
+static json_t *json_causes(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *all = json_object();
 
@@ -81,18 +82,19 @@ static json_t *causes(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
 	return all;
 }
 
-static json_t *worst(const struct spw_way_slow *slow, const struct nnet_report *report)
+static json_t *json_worst(const struct spw_way_slow *slow, const struct nnet_report *report)
 {
 	const struct spw_way_send *s = &slow->send;
 	json_t *blame = json_object(), *rails = json_array();
 
 	for (int c = 0; c < SPW_WAY_CAUSE_CNT; c++)
 		if (slow->blame[c])
-			json_object_set_new(blame, spw_way_cause_name((enum spw_way_cause)c),
-					    number(spw_tsc_to_ns(&report->tsc, slow->blame[c])));
+			json_object_set_new(
+				blame, spw_way_cause_name((enum spw_way_cause)c),
+				json_number(spw_tsc_to_ns(&report->tsc, slow->blame[c])));
 	for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
 		if (s->rails >> i & 1)
-			json_array_append_new(rails, number(i));
+			json_array_append_new(rails, json_number(i));
 	return json_pack("{s:I,s:I,s:I,s:s,s:o,s:o}", "at_ns",
 			 (json_int_t)spw_tsc_to_ns(&report->tsc, s->started - report->start_tsc),
 			 "bytes", (json_int_t)s->bytes, "whole_ns",
@@ -100,7 +102,7 @@ static json_t *worst(const struct spw_way_slow *slow, const struct nnet_report *
 			 spw_way_cause_name(slow->cause), "blame_ns", blame, "rails", rails);
 }
 
-static json_t *rails(const struct nnet_peer *peer)
+static json_t *json_rails(const struct nnet_peer *peer)
 {
 	json_t *all = json_array();
 
@@ -109,11 +111,11 @@ static json_t *rails(const struct nnet_peer *peer)
 
 		json_array_append_new(
 			all,
-			json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:o}", "device", text(s->device),
+			json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:o}", "device", json_text(s->device),
 				  "tx_bytes", (json_int_t)s->tx_bytes, "tx_chunks",
 				  (json_int_t)s->tx_chunks, "resent_chunks",
 				  (json_int_t)s->resent_chunks, "outages", (json_int_t)s->outages,
-				  "outage_ns", (json_int_t)s->outage_ns, "why", text(s->why)));
+				  "outage_ns", (json_int_t)s->outage_ns, "why", json_text(s->why)));
 	}
 	return all;
 }
@@ -124,19 +126,19 @@ static json_t *peer_json(const struct nnet_peer *peer, const struct nnet_report 
 	json_t *slowest = json_array();
 
 	for (uint32_t i = 0; i < rec->worst_cnt; i++)
-		json_array_append_new(slowest, worst(&rec->worst[i], report));
+		json_array_append_new(slowest, json_worst(&rec->worst[i], report));
 	return json_pack("{s:s,s:I,s:{s:I,s:I},s:{s:I,s:I},s:o,s:o,s:o,s:o}", "peer", peer->addr,
 			 "connections", (json_int_t)peer->conn_cnt, "sent", "messages",
 			 (json_int_t)rec->send_cnt, "bytes", (json_int_t)rec->send_bytes,
 			 "received", "messages", (json_int_t)rec->recv_cnt, "bytes",
-			 (json_int_t)rec->recv_bytes, "rails", rails(peer), "latency",
-			 latency(rec, &report->tsc), "causes", causes(rec, &report->tsc), "worst",
-			 slowest);
+			 (json_int_t)rec->recv_bytes, "rails", json_rails(peer), "latency",
+			 json_latency(rec, &report->tsc), "causes", json_causes(rec, &report->tsc),
+			 "worst", slowest);
 }
 
 /* ---- a communicator ---- */
 
-static json_t *communicator(const struct nnet_ctx *ctx)
+static json_t *json_communicator(const struct nnet_ctx *ctx)
 {
 	const struct nnet_report *report = ctx->report;
 	json_t *peers = json_array();
@@ -158,7 +160,7 @@ static json_t *communicator(const struct nnet_ctx *ctx)
 /* ---- the file ---- */
 
 /* %p is the process, %h the host. */
-static void expand(const char *path, char *out, size_t bytes)
+static void path_expand(const char *path, char *out, size_t bytes)
 {
 	char host[64] = "";
 	size_t n = 0;
@@ -185,7 +187,7 @@ static void write_file(const json_t *all)
 	json_t *top;
 	int rc;
 
-	expand(getenv("NCCL_SPINWIRE_REPORT"), path, sizeof(path));
+	path_expand(getenv("NCCL_SPINWIRE_REPORT"), path, sizeof(path));
 	rc = spw_file_begin(path, 0600, &file);
 	if (rc) {
 		spw_warn("report: %s (%%p in the name stands for the process)", spw_err_text());
@@ -193,7 +195,7 @@ static void write_file(const json_t *all)
 	}
 	gethostname(host, sizeof(host) - 1);
 	top = json_pack("{s:s,s:s,s:o,s:I,s:O}", "schema", "spinwire.ncclnet/1", "version",
-			SPW_VERSION, "host", text(host), "pid", (json_int_t)getpid(),
+			SPW_VERSION, "host", json_text(host), "pid", (json_int_t)getpid(),
 			"communicators", all);
 	rc = !top ? ENOMEM : json_dumpfd(top, file.fd, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 	json_decref(top);
@@ -212,7 +214,7 @@ void nnet_report_end(struct nnet_ctx *ctx)
 		nnet_report_conn_end(comm);
 	if (!all)
 		all = json_array();
-	json_array_append_new(all, communicator(ctx));
+	json_array_append_new(all, json_communicator(ctx));
 	if (getenv("NCCL_SPINWIRE_REPORT"))
 		write_file(all);
 	for (struct nnet_peer *p = ctx->report->peers; p; p = next) {

@@ -35,7 +35,7 @@ static void req_give(struct nnet_req *req)
 }
 
 /* What a call that started transfers returns. */
-static int started(struct nnet_comm *comm, struct nnet_req *req, int rc, void **req_out)
+static int request_started(struct nnet_comm *comm, struct nnet_req *req, int rc, void **req_out)
 {
 	int result;
 
@@ -66,7 +66,7 @@ static int send_locked(struct nnet_comm *comm, const void *data, size_t bytes, i
 	req->left = req->x_cnt = req->part_cnt = 1;
 	req->mr[0] = mr;
 	rc = spw_xfer_send(comm->conn, mr ? mr->mem : NULL, data, bytes, (uint32_t)tag, &req->x[0]);
-	return started(comm, req, rc, req_out);
+	return request_started(comm, req, rc, req_out);
 }
 
 int nnet_isend(void *send, void *data, size_t bytes, int tag, void *mr, void **req_out)
@@ -104,7 +104,7 @@ static int recv_locked(struct nnet_comm *comm, const struct spw_xfer_part *part,
 	req->part_cnt = n;
 	memcpy(req->mr, mr, n * sizeof(mr[0]));
 	rc = spw_xfer_recv(comm->conn, part, n, &req->x[0]);
-	return started(comm, req, rc, req_out);
+	return request_started(comm, req, rc, req_out);
 }
 
 int nnet_irecv(void *recv, int n, void **data, const size_t *bytes, const int *tag, void **mr,
@@ -137,7 +137,7 @@ int nnet_irecv(void *recv, int n, void **data, const size_t *bytes, const int *t
 
 /* ---- flush ---- */
 
-static bool needs_flush(int n, const int *bytes, void **mr)
+static bool request_needs_flush(int n, const int *bytes, void **mr)
 {
 	for (int i = 0; i < n; i++) {
 		const struct nnet_mr *m = mr[i];
@@ -184,7 +184,7 @@ static int flush_locked(struct nnet_comm *comm, int n, void **data, const int *b
 	}
 	rc = flush_go(req);
 	/* What was started must end before its request is used again: test meets the error too. */
-	return started(comm, req, req->left ? 0 : rc, req_out);
+	return request_started(comm, req, req->left ? 0 : rc, req_out);
 }
 
 /* Host memory needs none: *req_out stays NULL, and NCCL goes on. */
@@ -196,7 +196,7 @@ int nnet_iflush(void *recv, int n, void **data, int *bytes, void **mr, void **re
 	*req_out = NULL;
 	if (nnet_is_forked())
 		return NCCL_INVALID_USAGE;
-	if (!spw_in_range(n, 1, (int)NNET_PART_MAX) || !needs_flush(n, bytes, mr))
+	if (!spw_in_range(n, 1, (int)NNET_PART_MAX) || !request_needs_flush(n, bytes, mr))
 		return NCCL_SUCCESS;
 	pthread_mutex_lock(&comm->ctx->lock);
 	result = flush_locked(comm, n, data, bytes, mr, req_out);

@@ -8,7 +8,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static int devices(int *cnt_out)
+static int table_devices(int *cnt_out)
 {
 	struct nnet_device d;
 
@@ -19,7 +19,7 @@ static int devices(int *cnt_out)
 /* ---- properties ---- */
 
 /* The texts of properties are NCCL's to keep, and those of the device do not change. */
-static const char *path_of(const struct nnet_device *d)
+static const char *table_path_of(const struct nnet_device *d)
 {
 	static char path[sizeof(d->pci_path)];
 
@@ -31,7 +31,7 @@ static const char *path_of(const struct nnet_device *d)
 #define FILL(P, D)                                                                      \
 	do {                                                                            \
 		(P)->name = "spinwire";                                                 \
-		(P)->pci_path = path_of(D);                                             \
+		(P)->pci_path = table_path_of(D);                                       \
 		(P)->guid = (D)->guid;                                                  \
 		(P)->ptr_support = NCCL_PTR_HOST | ((D)->dmabuf ? NCCL_PTR_DMABUF : 0); \
 		(P)->reg_is_global = 0;                                                 \
@@ -52,7 +52,7 @@ static const char *path_of(const struct nnet_device *d)
 		(P)->p2p_bytes_max = (P)->coll_bytes_max = NNET_BYTES_MAX; \
 	} while (0)
 
-static bool device_of(int dev, struct nnet_device *d)
+static bool table_device_of(int dev, struct nnet_device *d)
 {
 	return nnet_device(d) && dev == 0;
 }
@@ -61,7 +61,7 @@ static int properties_v8(int dev, struct nccl_props_v8 *p)
 {
 	struct nnet_device d;
 
-	if (!device_of(dev, &d))
+	if (!table_device_of(dev, &d))
 		return NCCL_INVALID_ARGUMENT;
 	FILL(p, &d);
 	return NCCL_SUCCESS;
@@ -71,7 +71,7 @@ static int properties_v9(int dev, struct nccl_props_v9 *p)
 {
 	struct nnet_device d;
 
-	if (!device_of(dev, &d))
+	if (!table_device_of(dev, &d))
 		return NCCL_INVALID_ARGUMENT;
 	FILL_SINCE_9(p, &d);
 	return NCCL_SUCCESS;
@@ -87,7 +87,7 @@ static int properties_v12(int dev, struct nccl_props_v12 *p)
 {
 	struct nnet_device d;
 
-	if (!device_of(dev, &d))
+	if (!table_device_of(dev, &d))
 		return NCCL_INVALID_ARGUMENT;
 	FILL_SINCE_9(p, &d);
 	p->multi_request_max = 1;
@@ -192,10 +192,10 @@ static int finalize_v11(void *ctx)
 /* ---- the tables ---- */
 
 #define SHARED                                                                                 \
-	.name = "spinwire", .devices = devices, .accept = nnet_accept, .reg_mr = nnet_reg_mr,  \
-	.reg_mr_dmabuf = nnet_reg_mr_dmabuf, .dereg_mr = nnet_dereg_mr, .iflush = nnet_iflush, \
-	.test = nnet_test, .close_send = nnet_close_comm, .close_recv = nnet_close_comm,       \
-	.close_listen = nnet_close_listen
+	.name = "spinwire", .devices = table_devices, .accept = nnet_accept,                   \
+	.reg_mr = nnet_reg_mr, .reg_mr_dmabuf = nnet_reg_mr_dmabuf, .dereg_mr = nnet_dereg_mr, \
+	.iflush = nnet_iflush, .test = nnet_test, .close_send = nnet_close_comm,               \
+	.close_recv = nnet_close_comm, .close_listen = nnet_close_listen
 
 extern const struct nccl_net_v8 ncclNetPlugin_v8;
 EXPORT const struct nccl_net_v8 ncclNetPlugin_v8 = {

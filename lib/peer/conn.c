@@ -106,7 +106,7 @@ static const char *listen_hint(int error)
 }
 
 /* Without a secret, peers= is the only barrier, and a source address proves little. */
-static void warn_open(const struct spw_peer_conn *conn)
+static void peer_warn_open(const struct spw_peer_conn *conn)
 {
 	char addr[64];
 
@@ -129,7 +129,7 @@ int spw_peer_conn_start(struct spw_peer_conn *conn)
 			return spw_err(-conn->listen_fd, "listen=%s: %s%s",
 				       spw_oob_addr_text(&conn->conf.listen_addr, addr),
 				       strerror(-conn->listen_fd), listen_hint(-conn->listen_fd));
-		warn_open(conn);
+		peer_warn_open(conn);
 	}
 	return rdma_ctl_start(conn->ctl);
 }

@@ -35,15 +35,15 @@ static const char *const label[] = {
 };
 
 /* The first failure ends the exchange; the caller closes the descriptor. */
-static void fail(struct peer_exchange *x, enum peer_refused why, int error)
+static void exchange_fail(struct peer_exchange *x, enum peer_refused why, int error)
 {
 	x->turn = PEER_TURN_FAILED;
 	x->why = why;
 	x->error = error;
 }
 
-static void begin(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
-		  uint64_t deadline_ms, enum peer_turn turn)
+static void exchange_begin(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
+			   uint64_t deadline_ms, enum peer_turn turn)
 {
 	memset(x, 0, sizeof(*x));
 	x->fd = fd;
@@ -55,20 +55,20 @@ static void begin(struct peer_exchange *x, int fd, const struct spw_oob_secret *
 void peer_exchange_server(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
 			  uint64_t deadline_ms)
 {
-	begin(x, fd, secret, deadline_ms, PEER_TURN_HELLO);
+	exchange_begin(x, fd, secret, deadline_ms, PEER_TURN_HELLO);
 }
 
 void peer_exchange_client(struct peer_exchange *x, int fd, const struct spw_oob_secret *secret,
 			  uint64_t deadline_ms)
 {
-	begin(x, fd, secret, deadline_ms, PEER_TURN_CONNECT);
+	exchange_begin(x, fd, secret, deadline_ms, PEER_TURN_CONNECT);
 }
 
 /* ---- send ---- */
 
 /* All messages of an exchange together are far smaller than a socket buffer: a partial send means
  * that nobody reads, and fails the exchange. */
-static bool send_msg(struct peer_exchange *x, struct peer_msg *msg)
+static bool exchange_send(struct peer_exchange *x, struct peer_msg *msg)
 {
 	uint8_t bytes[PEER_HELLO_MAX_BYTES];
 	const size_t len = peer_hello_encode(msg, bytes), mac_len = peer_hello_mac_bytes(msg->type);
@@ -83,39 +83,39 @@ static bool send_msg(struct peer_exchange *x, struct peer_msg *msg)
 	sent = send(x->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent == (ssize_t)len)
 		return true;
-	fail(x, peer_refused_of(sent < 0 ? errno : EAGAIN), sent < 0 ? errno : EAGAIN);
+	exchange_fail(x, peer_refused_of(sent < 0 ? errno : EAGAIN), sent < 0 ? errno : EAGAIN);
 	return false;
 }
 
 /* Both sides contribute a nonce: neither can be made to repeat an old transcript. */
-static bool send_nonce(struct peer_exchange *x, enum peer_msg_type type)
+static bool exchange_send_nonce(struct peer_exchange *x, enum peer_msg_type type)
 {
 	struct peer_msg msg = {.type = type};
 
 	if (spw_oob_nonce(msg.nonce)) {
-		fail(x, PEER_REFUSED_system, EIO);
+		exchange_fail(x, PEER_REFUSED_system, EIO);
 		return false;
 	}
-	return send_msg(x, &msg);
+	return exchange_send(x, &msg);
 }
 
-static void send_params(struct peer_exchange *x, enum peer_msg_type type,
-			const struct peer_params *ours, enum peer_turn next)
+static void exchange_send_params(struct peer_exchange *x, enum peer_msg_type type,
+				 const struct peer_params *ours, enum peer_turn next)
 {
 	struct peer_msg msg = {.type = type, .params = *ours};
 
-	if (send_msg(x, &msg))
+	if (exchange_send(x, &msg))
 		x->turn = next;
 }
 
 void peer_exchange_offer(struct peer_exchange *x, const struct peer_params *ours)
 {
-	send_params(x, PEER_MSG_OFFER, ours, PEER_TURN_ANSWER);
+	exchange_send_params(x, PEER_MSG_OFFER, ours, PEER_TURN_ANSWER);
 }
 
 void peer_exchange_accept(struct peer_exchange *x, const struct peer_params *ours)
 {
-	send_params(x, PEER_MSG_ACCEPT, ours, PEER_TURN_READY);
+	exchange_send_params(x, PEER_MSG_ACCEPT, ours, PEER_TURN_READY);
 }
 
 static enum peer_refused refused_of(unsigned reason)
@@ -134,15 +134,15 @@ void peer_exchange_reject(struct peer_exchange *x, enum peer_reject reason, uint
 {
 	struct peer_msg msg = {.type = PEER_MSG_REJECT, .reason = (uint16_t)reason, .value = ours};
 
-	if (send_msg(x, &msg))
-		fail(x, refused_of(reason), 0);
+	if (exchange_send(x, &msg))
+		exchange_fail(x, refused_of(reason), 0);
 }
 
 void peer_exchange_ready(struct peer_exchange *x)
 {
 	struct peer_msg msg = {.type = PEER_MSG_READY};
 
-	if (send_msg(x, &msg))
+	if (exchange_send(x, &msg))
 		x->turn = PEER_TURN_DONE;
 }
 
@@ -150,7 +150,7 @@ void peer_exchange_ready(struct peer_exchange *x)
 
 /* Reads until x->in holds len bytes. Returns: false if they have not arrived yet, or the exchange
  * failed. */
-static bool fill(struct peer_exchange *x, uint32_t len)
+static bool exchange_fill(struct peer_exchange *x, uint32_t len)
 {
 	while (x->in_len < len) {
 		ssize_t n = recv(x->fd, x->in + x->in_len, len - x->in_len, MSG_DONTWAIT);
@@ -160,7 +160,8 @@ static bool fill(struct peer_exchange *x, uint32_t len)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return false;
 		if (n <= 0) {
-			fail(x, n ? peer_refused_of(errno) : PEER_REFUSED_closed, n ? errno : 0);
+			exchange_fail(x, n ? peer_refused_of(errno) : PEER_REFUSED_closed,
+				      n ? errno : 0);
 			return false;
 		}
 		x->in_len += (uint32_t)n;
@@ -169,7 +170,8 @@ static bool fill(struct peer_exchange *x, uint32_t len)
 }
 
 /* Compared in constant time (auth.c). */
-static bool is_proved(const struct peer_exchange *x, const struct peer_msg *msg, size_t len)
+static bool exchange_is_proved(const struct peer_exchange *x, const struct peer_msg *msg,
+			       size_t len)
 {
 	uint8_t mac[SPW_OOB_MAC_BYTES];
 
@@ -180,34 +182,34 @@ static bool is_proved(const struct peer_exchange *x, const struct peer_msg *msg,
 
 /* One whole message of one of two types. Returns: false if it has not arrived yet, or the exchange
  * failed. */
-static bool receive(struct peer_exchange *x, enum peer_msg_type want, enum peer_msg_type or_want,
-		    struct peer_msg *msg)
+static bool exchange_receive(struct peer_exchange *x, enum peer_msg_type want,
+			     enum peer_msg_type or_want, struct peer_msg *msg)
 {
 	enum peer_msg_type type;
 	uint16_t version;
 	int len;
 
-	if (!fill(x, PEER_HELLO_HEAD_BYTES))
+	if (!exchange_fill(x, PEER_HELLO_HEAD_BYTES))
 		return false;
 	len = peer_hello_head(x->in, &type, &version);
 	if (len == -EPROTONOSUPPORT) {
 		x->value = version;
-		fail(x, PEER_REFUSED_version, 0);
+		exchange_fail(x, PEER_REFUSED_version, 0);
 		return false;
 	}
 	if (len < 0 || (type != want && type != or_want)) {
-		fail(x, PEER_REFUSED_malformed, 0);
+		exchange_fail(x, PEER_REFUSED_malformed, 0);
 		return false;
 	}
-	if (!fill(x, (uint32_t)len))
+	if (!exchange_fill(x, (uint32_t)len))
 		return false;
 	if (peer_hello_parse(x->in, (size_t)len, msg)) {
-		fail(x, PEER_REFUSED_malformed, 0);
+		exchange_fail(x, PEER_REFUSED_malformed, 0);
 		return false;
 	}
 	memcpy(x->transcript + x->transcript_len, x->in, (size_t)len);
-	if (peer_hello_mac_bytes(type) && !is_proved(x, msg, (size_t)len)) {
-		fail(x, PEER_REFUSED_secret, 0);
+	if (peer_hello_mac_bytes(type) && !exchange_is_proved(x, msg, (size_t)len)) {
+		exchange_fail(x, PEER_REFUSED_secret, 0);
 		return false;
 	}
 	x->transcript_len += (uint32_t)len;
@@ -215,14 +217,15 @@ static bool receive(struct peer_exchange *x, enum peer_msg_type want, enum peer_
 	return true;
 }
 
-static void take_params(struct peer_exchange *x, const struct peer_msg *msg, enum peer_turn next)
+static void exchange_take_params(struct peer_exchange *x, const struct peer_msg *msg,
+				 enum peer_turn next)
 {
 	x->theirs = msg->params;
 	x->turn = next;
 }
 
 /* A non-blocking connect reports its result through SO_ERROR when the socket becomes writable. */
-static void finish_connect(struct peer_exchange *x)
+static void exchange_connected(struct peer_exchange *x)
 {
 	struct pollfd p = {.fd = x->fd, .events = POLLOUT};
 	socklen_t len = sizeof(int);
@@ -233,22 +236,22 @@ static void finish_connect(struct peer_exchange *x)
 	if (getsockopt(x->fd, SOL_SOCKET, SO_ERROR, &error, &len))
 		error = errno;
 	if (error)
-		fail(x, peer_refused_of(error), error);
-	else if (send_nonce(x, PEER_MSG_HELLO))
+		exchange_fail(x, peer_refused_of(error), error);
+	else if (exchange_send_nonce(x, PEER_MSG_HELLO))
 		x->turn = PEER_TURN_CHALLENGE;
 }
 
-static void take_answer(struct peer_exchange *x)
+static void exchange_take_answer(struct peer_exchange *x)
 {
 	struct peer_msg msg;
 
-	if (!receive(x, PEER_MSG_ACCEPT, PEER_MSG_REJECT, &msg))
+	if (!exchange_receive(x, PEER_MSG_ACCEPT, PEER_MSG_REJECT, &msg))
 		return;
 	if (msg.type == PEER_MSG_ACCEPT) {
-		take_params(x, &msg, PEER_TURN_TO_READY);
+		exchange_take_params(x, &msg, PEER_TURN_TO_READY);
 	} else {
 		x->value = msg.value;
-		fail(x, refused_of(msg.reason), 0);
+		exchange_fail(x, refused_of(msg.reason), 0);
 	}
 }
 
@@ -259,35 +262,36 @@ enum peer_turn peer_exchange_step(struct peer_exchange *x, uint64_t now_ms)
 
 	switch (x->turn) {
 	case PEER_TURN_CONNECT:
-		finish_connect(x);
+		exchange_connected(x);
 		break;
 	case PEER_TURN_CHALLENGE:
-		if (receive(x, PEER_MSG_CHALLENGE, PEER_MSG_CHALLENGE, &msg))
+		if (exchange_receive(x, PEER_MSG_CHALLENGE, PEER_MSG_CHALLENGE, &msg))
 			x->turn = PEER_TURN_TO_OFFER;
 		break;
 	case PEER_TURN_ANSWER:
-		take_answer(x);
+		exchange_take_answer(x);
 		break;
 	case PEER_TURN_HELLO:
-		if (receive(x, PEER_MSG_HELLO, PEER_MSG_HELLO, &msg) &&
-		    send_nonce(x, PEER_MSG_CHALLENGE))
+		if (exchange_receive(x, PEER_MSG_HELLO, PEER_MSG_HELLO, &msg) &&
+		    exchange_send_nonce(x, PEER_MSG_CHALLENGE))
 			x->turn = PEER_TURN_OFFER;
 		break;
 	case PEER_TURN_OFFER:
-		if (receive(x, PEER_MSG_OFFER, PEER_MSG_OFFER, &msg))
-			take_params(x, &msg, PEER_TURN_TO_ACCEPT);
+		if (exchange_receive(x, PEER_MSG_OFFER, PEER_MSG_OFFER, &msg))
+			exchange_take_params(x, &msg, PEER_TURN_TO_ACCEPT);
 		break;
 	case PEER_TURN_READY:
-		if (receive(x, PEER_MSG_READY, PEER_MSG_READY, &msg))
+		if (exchange_receive(x, PEER_MSG_READY, PEER_MSG_READY, &msg))
 			x->turn = PEER_TURN_DONE;
 		break;
 	default:
 		break;
 	}
 	if (x->turn < PEER_TURN_DONE && now_ms >= x->deadline_ms)
-		fail(x,
-		     x->turn == PEER_TURN_CONNECT ? PEER_REFUSED_unreachable : PEER_REFUSED_timeout,
-		     0);
+		exchange_fail(x,
+			      x->turn == PEER_TURN_CONNECT ? PEER_REFUSED_unreachable
+							   : PEER_REFUSED_timeout,
+			      0);
 	return x->turn;
 }
 

@@ -30,7 +30,7 @@
 static const uint8_t magic[4] = {'S', 'P', 'W', 'R'};
 
 /* Big-endian, 1 to 8 bytes. Returns: what follows the field. */
-static const uint8_t *get(const uint8_t *p, unsigned bytes, uint64_t *value_out)
+static const uint8_t *hello_get(const uint8_t *p, unsigned bytes, uint64_t *value_out)
 {
 	*value_out = 0;
 	for (unsigned i = 0; i < bytes; i++)
@@ -38,7 +38,7 @@ static const uint8_t *get(const uint8_t *p, unsigned bytes, uint64_t *value_out)
 	return p + bytes;
 }
 
-static uint8_t *put(uint8_t *p, unsigned bytes, uint64_t value)
+static uint8_t *hello_put(uint8_t *p, unsigned bytes, uint64_t value)
 {
 	for (unsigned i = 0; i < bytes; i++)
 		p[i] = (uint8_t)(value >> 8 * (bytes - 1 - i));
@@ -75,11 +75,11 @@ int peer_hello_head(const uint8_t *head, enum peer_msg_type *type_out, uint16_t 
 
 	if (memcmp(head, magic, sizeof(magic)))
 		return -EPROTO;
-	head = get(head + sizeof(magic), 2, &version);
-	head = get(head, 1, &type);
-	head = get(head, 1, &zero);
-	head = get(head, 2, &len);
-	get(head, 2, &zero2);
+	head = hello_get(head + sizeof(magic), 2, &version);
+	head = hello_get(head, 1, &type);
+	head = hello_get(head, 1, &zero);
+	head = hello_get(head, 2, &len);
+	hello_get(head, 2, &zero2);
 	*version_out = (uint16_t)version;
 	*type_out = (enum peer_msg_type)type;
 	if (version != PEER_HELLO_VERSION)
@@ -93,7 +93,7 @@ int peer_hello_head(const uint8_t *head, enum peer_msg_type *type_out, uint16_t 
  * below is the format. */
 #define TAKE(field, bytes)                    \
 	do {                                  \
-		p = get(p, bytes, &v);        \
+		p = hello_get(p, bytes, &v);  \
 		field = (__typeof__(field))v; \
 	} while (0)
 
@@ -121,20 +121,20 @@ static const uint8_t *params_get(const uint8_t *p, struct peer_params *a)
 
 static uint8_t *params_put(uint8_t *p, const struct peer_params *a)
 {
-	p = put(p, 4, a->qpn);
-	p = put(p, 4, a->psn);
+	p = hello_put(p, 4, a->qpn);
+	p = hello_put(p, 4, a->psn);
 	memcpy(p, a->gid, sizeof(a->gid));
-	p = put(p + sizeof(a->gid), 2, a->mtu);
-	p = put(p, 1, a->op);
-	p = put(p, 1, a->reserved);
-	p = put(p, 4, a->credit_cnt);
-	p = put(p, 4, a->slot_bytes);
-	p = put(p, 4, a->slot_stride);
-	p = put(p, 4, a->slot_rkey);
-	p = put(p, 8, a->slot_addr);
-	p = put(p, 8, a->ring_addr);
-	p = put(p, 4, a->ring_rkey);
-	return put(p, 4, a->ring_cnt);
+	p = hello_put(p + sizeof(a->gid), 2, a->mtu);
+	p = hello_put(p, 1, a->op);
+	p = hello_put(p, 1, a->reserved);
+	p = hello_put(p, 4, a->credit_cnt);
+	p = hello_put(p, 4, a->slot_bytes);
+	p = hello_put(p, 4, a->slot_stride);
+	p = hello_put(p, 4, a->slot_rkey);
+	p = hello_put(p, 8, a->slot_addr);
+	p = hello_put(p, 8, a->ring_addr);
+	p = hello_put(p, 4, a->ring_rkey);
+	return hello_put(p, 4, a->ring_cnt);
 }
 
 /* Addresses and keys of the peer's memory are never dereferenced here: its own NIC checks each
@@ -186,9 +186,9 @@ int peer_hello_parse(const uint8_t *bytes, size_t len, struct peer_msg *msg)
 		if (!params_are_sane(&msg->params))
 			return -EPROTO;
 	} else if (msg->type == PEER_MSG_REJECT) {
-		p = get(p, 2, &v);
+		p = hello_get(p, 2, &v);
 		msg->reason = (uint16_t)v;
-		p = get(p + 2, 4, &v);
+		p = hello_get(p + 2, 4, &v);
 		msg->value = (uint32_t)v;
 		if (p[-5] | p[-6])
 			return -EPROTO;
@@ -205,11 +205,11 @@ size_t peer_hello_encode(const struct peer_msg *msg, uint8_t *bytes_out)
 	uint8_t *p = bytes_out;
 
 	memcpy(p, magic, sizeof(magic));
-	p = put(p + sizeof(magic), 2, PEER_HELLO_VERSION);
-	p = put(p, 1, msg->type);
-	p = put(p, 1, 0);
-	p = put(p, 2, len);
-	p = put(p, 2, 0);
+	p = hello_put(p + sizeof(magic), 2, PEER_HELLO_VERSION);
+	p = hello_put(p, 1, msg->type);
+	p = hello_put(p, 1, 0);
+	p = hello_put(p, 2, len);
+	p = hello_put(p, 2, 0);
 	if (msg->type == PEER_MSG_HELLO || msg->type == PEER_MSG_CHALLENGE) {
 		memcpy(p, msg->nonce, SPW_OOB_NONCE_BYTES);
 		return len;
@@ -217,9 +217,9 @@ size_t peer_hello_encode(const struct peer_msg *msg, uint8_t *bytes_out)
 	if (msg->type == PEER_MSG_OFFER || msg->type == PEER_MSG_ACCEPT) {
 		p = params_put(p, &msg->params);
 	} else if (msg->type == PEER_MSG_REJECT) {
-		p = put(p, 2, msg->reason);
-		p = put(p, 2, 0);
-		p = put(p, 4, msg->value);
+		p = hello_put(p, 2, msg->reason);
+		p = hello_put(p, 2, 0);
+		p = hello_put(p, 4, msg->value);
 	}
 	memcpy(p, msg->mac, SPW_OOB_MAC_BYTES);
 	return len;

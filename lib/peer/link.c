@@ -3,7 +3,7 @@
  *
  * Control's part of the states of one link (the table in spw_peer.h): connect, go up, notice the
  * end, go down through ERR and RESET. Called by turn.c in the control thread. Each state is stored
- * with release by pass(), after everything that its next reader needs.
+ * with release by link_pass(), after everything that its next reader needs.
  *
  *   DOWN ─ start_connect / a client is bound ─► POST ─► POSTED ─ exchange done ─► UP
  *    ▲                                                   │ abandoned               │ lost, silent
@@ -53,7 +53,7 @@ void peer_link_report(struct peer_link *link, enum spw_port_event_kind kind, uin
 }
 
 /* [RC1 release, pairs with the acquire in spw_peer_state] */
-static void pass(struct peer_link *link, enum spw_peer_state state)
+static void link_pass(struct peer_link *link, enum spw_peer_state state)
 {
 	spw_thr_store_rel(&link->peer->state, state);
 }
@@ -81,7 +81,7 @@ void peer_link_up(struct peer_link *link, int fd, uint64_t now_ms)
 	link->lost = false;
 	link->silent_ms = now_ms + link->conn->conf.exchange_ms;
 	spw_thr_count(&link->conn->count.up, 1);
-	pass(link, SPW_PEER_UP);
+	link_pass(link, SPW_PEER_UP);
 	if (link->down_ms)
 		snprintf(how, sizeof(how), "back after %llu ms", (unsigned long long)outage_ms);
 	peer_link_report(link, SPW_PORT_EVENT_PEER_UP, outage_ms * 1000000,
@@ -144,7 +144,7 @@ static void to_drain(struct peer_link *link, uint64_t now_ms)
 	if (link->peer->qp->srq && !link->last_wqe)
 		link->last_wqe_ms = now_ms + PEER_LAST_WQE_MS;
 	else
-		pass(link, SPW_PEER_DRAIN);
+		link_pass(link, SPW_PEER_DRAIN);
 }
 
 /* The first call reports and moves the QP to ERR. With an SRQ later calls wait for the last-WQE
@@ -157,7 +157,7 @@ static void on_fail(struct peer_link *link, uint64_t now_ms)
 		if (!link->last_wqe && now_ms < link->last_wqe_ms)
 			return;
 		link->last_wqe_ms = 0;
-		pass(link, SPW_PEER_DRAIN);
+		link_pass(link, SPW_PEER_DRAIN);
 		return;
 	}
 	link->down_ms = rdma_ctl_now_ms();
@@ -188,7 +188,7 @@ void peer_link_lose(struct peer_link *link, enum spw_peer_why why, uint32_t code
 }
 
 /* A peer without a working QP must not occupy an entry: its greeting is due at once. */
-static void on_up(struct peer_link *link, uint64_t now_ms)
+static void link_on_up(struct peer_link *link, uint64_t now_ms)
 {
 	if (link->silent_ms && spw_thr_load_rlx(&link->peer->heard))
 		link->silent_ms = 0;
@@ -204,7 +204,7 @@ static void on_posted(struct peer_link *link, uint64_t now_ms)
 {
 	if (!link->abandoned)
 		return; /* its exchange continues in turn.c */
-	pass(link, SPW_PEER_FAIL);
+	link_pass(link, SPW_PEER_FAIL);
 	to_drain(link, now_ms);
 }
 
@@ -220,7 +220,7 @@ static void on_drained(struct peer_link *link)
 	}
 	link->last_wqe = false;
 	spw_thr_count(&link->conn->count.reset, 1);
-	pass(link, SPW_PEER_DOWN);
+	link_pass(link, SPW_PEER_DOWN);
 }
 
 /* ---- coming up ---- */
@@ -256,7 +256,7 @@ void peer_link_step(struct peer_link *link, uint64_t now_ms)
 		on_posted(link, now_ms);
 		break;
 	case SPW_PEER_UP:
-		on_up(link, now_ms);
+		link_on_up(link, now_ms);
 		break;
 	case SPW_PEER_FAIL:
 		on_fail(link, now_ms);

@@ -18,14 +18,14 @@
 #define CREDITS_MIN 2u /* one message is being worked on, one slot is free for the next */
 
 /* [RC1 release, pairs with the acquire in spw_peer_state] */
-static void pass(struct peer_link *link, enum spw_peer_state state)
+static void loop_pass(struct peer_link *link, enum spw_peer_state state)
 {
 	spw_thr_store_rel(&link->peer->state, state);
 }
 
 /* spw_peer_conn_loop is called again and again until the port is up: each call takes one step and
  * leaves the owner its turn. */
-static int begin(struct peer_link *link)
+static int loop_begin(struct peer_link *link)
 {
 	int rc;
 
@@ -34,13 +34,13 @@ static int begin(struct peer_link *link)
 	rc = peer_link_prepare(link);
 	if (rc)
 		return rc;
-	pass(link, SPW_PEER_POST);
+	loop_pass(link, SPW_PEER_POST);
 	return -EAGAIN;
 }
 
 /* Its own number, GID and PSN stand where another machine's would: the NIC loops the packets back.
  * A device that cannot is -ENOTSUP, not a failure of the port. */
-static int join(struct peer_link *link)
+static int loop_join(struct peer_link *link)
 {
 	const struct peer_qp_path path = peer_link_path(link, &link->ours);
 	int rc = peer_qp_ready(link->peer->qp, &path);
@@ -48,7 +48,7 @@ static int join(struct peer_link *link)
 	if (rc)
 		return spw_err(ENOTSUP, "a QP that is connected to itself: %s", spw_err_text());
 	peer_link_learn(link, &link->ours);
-	pass(link, SPW_PEER_UP);
+	loop_pass(link, SPW_PEER_UP);
 	return 0;
 }
 
@@ -58,11 +58,11 @@ int spw_peer_conn_loop(struct spw_peer_conn *conn, uint32_t peer)
 
 	switch (spw_peer_state(link->peer)) {
 	case SPW_PEER_DOWN:
-		return begin(link);
+		return loop_begin(link);
 	case SPW_PEER_POST:
 		return -EAGAIN;
 	case SPW_PEER_POSTED:
-		return join(link);
+		return loop_join(link);
 	case SPW_PEER_UP:
 		return 0;
 	default:
@@ -87,7 +87,7 @@ static bool flush_is_reported(struct spw_peer_conn *conn, struct peer_link *link
 
 /* Control's steps from DRAINED to DOWN, but all slots are wiped in one go: no other peer waits in
  * set-up. The counts of the litmus belong to no run. */
-static void finish(struct spw_peer_conn *conn, struct peer_link *link)
+static void loop_finish(struct spw_peer_conn *conn, struct peer_link *link)
 {
 	peer_qp_reset(link->peer->qp);
 	while (!peer_link_wipe(link))
@@ -95,7 +95,7 @@ static void finish(struct spw_peer_conn *conn, struct peer_link *link)
 	link->last_wqe = link->lost = link->doomed = false;
 	link->last_wqe_ms = 0;
 	memset(&conn->count, 0, sizeof(conn->count));
-	pass(link, SPW_PEER_DOWN);
+	loop_pass(link, SPW_PEER_DOWN);
 }
 
 /* ERR may be asked for several times while the last-WQE event is awaited; for a QP in ERR that
@@ -108,7 +108,7 @@ int spw_peer_conn_loop_end(struct spw_peer_conn *conn, uint32_t peer)
 	case SPW_PEER_DOWN:
 		return 0;
 	case SPW_PEER_DRAINED:
-		finish(conn, link);
+		loop_finish(conn, link);
 		return 0;
 	case SPW_PEER_POST:
 	case SPW_PEER_DRAIN:
@@ -116,7 +116,7 @@ int spw_peer_conn_loop_end(struct spw_peer_conn *conn, uint32_t peer)
 	default:
 		peer_qp_error(link->peer->qp);
 		if (flush_is_reported(conn, link))
-			pass(link, SPW_PEER_DRAIN);
+			loop_pass(link, SPW_PEER_DRAIN);
 		return -EAGAIN;
 	}
 }

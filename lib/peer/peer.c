@@ -90,7 +90,8 @@ static int make_rings(struct peer_link *link)
 	return 0;
 }
 
-static int reg(struct peer_link *link, void *addr, size_t bytes, int access, struct ibv_mr **mr_out)
+static int peer_mr_reg(struct peer_link *link, void *addr, size_t bytes, int access,
+		       struct ibv_mr **mr_out)
 {
 	return rdma_mr_reg_bytes(link->conn->dev.rdma, link->peer->pd, addr, bytes,
 				 IBV_ACCESS_LOCAL_WRITE | access, mr_out);
@@ -103,14 +104,15 @@ static int make_keys(struct peer_link *link)
 	struct spw_peer *p = link->peer;
 	const size_t ring_bytes = (size_t)SPW_PEER_CREDIT_MAX * sizeof(spw_be32);
 	const struct spw_peer_memory *m = &p->memory;
-	int rc = reg(link, m->all, m->all_bytes, 0, &link->all_mr);
+	int rc = peer_mr_reg(link, m->all, m->all_bytes, 0, &link->all_mr);
 
 	rc = rc ? rc
-		: reg(link, m->slot, m->slot_cnt * m->slot_bytes, IBV_ACCESS_REMOTE_WRITE,
-		      &p->slot_mr);
+		: peer_mr_reg(link, m->slot, m->slot_cnt * m->slot_bytes, IBV_ACCESS_REMOTE_WRITE,
+			      &p->slot_mr);
 	rc = rc ? rc
-		: reg(link, p->ring_in, ring_bytes, IBV_ACCESS_REMOTE_WRITE, &link->ring_in_mr);
-	rc = rc ? rc : reg(link, p->ring_out, ring_bytes, 0, &link->ring_out_mr);
+		: peer_mr_reg(link, p->ring_in, ring_bytes, IBV_ACCESS_REMOTE_WRITE,
+			      &link->ring_in_mr);
+	rc = rc ? rc : peer_mr_reg(link, p->ring_out, ring_bytes, 0, &link->ring_out_mr);
 	if (rc)
 		return rc;
 	p->lkey = link->all_mr->lkey;
@@ -149,7 +151,7 @@ int spw_peer_conn_peer_setup(struct spw_peer_conn *conn, uint32_t peer,
 	return rc ? spw_err_ctx(rc, "peer %u", peer) : 0;
 }
 
-static void dereg(struct ibv_mr **mr)
+static void peer_mr_dereg(struct ibv_mr **mr)
 {
 	if (*mr)
 		ibv_dereg_mr(*mr);
@@ -158,10 +160,10 @@ static void dereg(struct ibv_mr **mr)
 
 static void free_keys(struct peer_link *link)
 {
-	dereg(&link->all_mr);
-	dereg(&link->peer->slot_mr);
-	dereg(&link->ring_in_mr);
-	dereg(&link->ring_out_mr);
+	peer_mr_dereg(&link->all_mr);
+	peer_mr_dereg(&link->peer->slot_mr);
+	peer_mr_dereg(&link->ring_in_mr);
+	peer_mr_dereg(&link->ring_out_mr);
 }
 
 int peer_link_rekey(struct peer_link *link)

@@ -17,7 +17,7 @@
 #define HOP_LIMIT 64u
 
 /* The text is a clause: its caller has named the peer that "its" refers to. */
-static int modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
+static int peer_qp_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
 {
 	int error = ibv_modify_qp(qp, attr, mask | IBV_QP_STATE);
 
@@ -37,11 +37,12 @@ int peer_qp_init(struct ibv_qp *qp, const struct peer_qp_path *path)
 		.qp_access_flags = (unsigned int)path->access,
 	};
 
-	return modify(qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+	return peer_qp_modify(qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			      "INIT");
 }
 
 /* enum ibv_mtu counts from IBV_MTU_256 in powers of two. */
-static enum ibv_mtu mtu_code(uint32_t bytes)
+static enum ibv_mtu peer_qp_mtu(uint32_t bytes)
 {
 	return (enum ibv_mtu)(IBV_MTU_256 + (spw_log2_floor64(bytes) - 8));
 }
@@ -52,7 +53,7 @@ int peer_qp_rtr(struct ibv_qp *qp, const struct peer_qp_path *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = mtu_code(path->mtu),
+		.path_mtu = peer_qp_mtu(path->mtu),
 		.dest_qp_num = path->dest_qpn,
 		.rq_psn = path->rq_psn,
 		.max_dest_rd_atomic = path->rd_atomic,
@@ -68,10 +69,10 @@ int peer_qp_rtr(struct ibv_qp *qp, const struct peer_qp_path *path)
 	};
 
 	memcpy(attr.ah_attr.grh.dgid.raw, path->dgid, sizeof(path->dgid));
-	return modify(qp, &attr,
-		      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-		      "RTR");
+	return peer_qp_modify(qp, &attr,
+			      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			      "RTR");
 }
 
 /* From here on the QP sends. The rights may have been given with INIT before. */
@@ -87,10 +88,10 @@ int peer_qp_rts(struct ibv_qp *qp, const struct peer_qp_path *path)
 		.max_rd_atomic = path->rd_atomic,
 	};
 
-	return modify(qp, &attr,
-		      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			      IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS,
-		      "RTS");
+	return peer_qp_modify(qp, &attr,
+			      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				      IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS,
+			      "RTS");
 }
 
 /* Two transitions in one call, because both sides know everything after the exchange: no message is
@@ -106,12 +107,12 @@ int peer_qp_error(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	return modify(qp, &attr, 0, "ERR");
+	return peer_qp_modify(qp, &attr, 0, "ERR");
 }
 
 int peer_qp_reset(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
-	return modify(qp, &attr, 0, "RESET");
+	return peer_qp_modify(qp, &attr, 0, "RESET");
 }

@@ -41,7 +41,7 @@ static uint32_t halves_from(const struct spw_peer_conn *conn, const struct in6_a
 	return cnt;
 }
 
-static struct peer_half *free_half(struct spw_peer_conn *conn)
+static struct peer_half *half_free(struct spw_peer_conn *conn)
 {
 	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
 		if (!conn->half[i].used)
@@ -50,10 +50,10 @@ static struct peer_half *free_half(struct spw_peer_conn *conn)
 }
 
 /* A connection from outside peers=, or one too many, is closed without a byte. */
-static void admit(struct spw_peer_conn *conn, int fd, const struct sockaddr_in6 *from,
-		  uint64_t now_ms)
+static void half_admit(struct spw_peer_conn *conn, int fd, const struct sockaddr_in6 *from,
+		       uint64_t now_ms)
 {
-	struct peer_half *h = free_half(conn);
+	struct peer_half *h = half_free(conn);
 	const bool allowed = spw_peer_allowed(&conn->conf, &from->sin6_addr);
 
 	if (!allowed || !h || halves_from(conn, &from->sin6_addr) >= PEER_HALF_PER_ADDR) {
@@ -102,14 +102,14 @@ static void accept_all(struct spw_peer_conn *conn, uint64_t now_ms)
 			return;
 		}
 		accept_succeeded(conn);
-		admit(conn, fd, &from, now_ms);
+		half_admit(conn, fd, &from, now_ms);
 	}
 }
 
 /* ---- exchanges ---- */
 
 /* The socket stays open: it is the link's now, or was closed by the caller. */
-static void end_half(struct peer_half *h)
+static void half_end(struct peer_half *h)
 {
 	h->used = false;
 	h->link = NULL;
@@ -138,11 +138,11 @@ static void half_failed(struct spw_peer_conn *conn, struct peer_half *h, uint64_
 		report_refused(h->link, &h->x);
 		peer_link_abandon(h->link, now_ms);
 	}
-	end_half(h);
+	half_end(h);
 }
 
 /* spw_err_text has the reason. */
-static void fail_half(struct peer_half *h)
+static void half_fail(struct peer_half *h)
 {
 	h->x.turn = PEER_TURN_FAILED;
 	h->x.why = PEER_REFUSED_local;
@@ -177,7 +177,7 @@ static struct entries count_entries(struct spw_peer_conn *conn, const struct in6
 /* Server: gives an entry to a client that proved the secret. Returns: false if none is free. The
  * exchange then waits if an entry is being cleared (perhaps its own, if it reconnects at once), and
  * is rejected otherwise. */
-static bool bind_link(struct spw_peer_conn *conn, struct peer_half *h)
+static bool half_bind(struct spw_peer_conn *conn, struct peer_half *h)
 {
 	const struct entries e = count_entries(conn, &h->addr.sin6_addr);
 	const uint32_t host_max = spw_peer_host_max(&conn->conf);
@@ -197,7 +197,7 @@ static bool bind_link(struct spw_peer_conn *conn, struct peer_half *h)
 
 /* Moves the QP to INIT and passes the turn to the owner, once. Returns: true as soon as the owner
  * has posted the receives. */
-static bool make_posted(struct peer_half *h)
+static bool half_make_posted(struct peer_half *h)
 {
 	struct peer_link *link = h->link;
 
@@ -206,7 +206,7 @@ static bool make_posted(struct peer_half *h)
 	if (spw_peer_state(link->peer) != SPW_PEER_DOWN)
 		return false;
 	if (peer_link_prepare(link))
-		fail_half(h);
+		half_fail(h);
 	else
 		spw_thr_store_rel(&link->peer->state,
 				  SPW_PEER_POST); /* [RC1 release, pairs with spw_peer_state] */
@@ -215,37 +215,37 @@ static bool make_posted(struct peer_half *h)
 
 /* The client's QP must have its receives posted before it makes an offer: the server may send as
  * soon as it is ready. */
-static void do_offer(struct peer_half *h)
+static void half_offer(struct peer_half *h)
 {
-	if (make_posted(h))
+	if (half_make_posted(h))
 		peer_exchange_offer(&h->x, &h->link->ours);
 }
 
 /* Both sides: takes the parameters and makes the QP ready. */
-static bool agree(struct peer_half *h)
+static bool half_agree(struct peer_half *h)
 {
 	const struct peer_qp_path path = peer_link_path(h->link, &h->x.theirs);
 
 	peer_link_learn(h->link, &h->x.theirs);
 	if (!peer_qp_ready(h->link->peer->qp, &path))
 		return true;
-	fail_half(h);
+	half_fail(h);
 	return false;
 }
 
-static void do_ready(struct peer_half *h)
+static void half_ready(struct peer_half *h)
 {
 	uint32_t value;
 
 	if (peer_exchange_fit(&h->link->ours, &h->x.theirs, &value)) {
 		h->x.turn = PEER_TURN_FAILED; /* the server checked the same values and accepted */
 		h->x.why = PEER_REFUSED_malformed;
-	} else if (agree(h)) {
+	} else if (half_agree(h)) {
 		peer_exchange_ready(&h->x);
 	}
 }
 
-static void do_accept(struct spw_peer_conn *conn, struct peer_half *h)
+static void half_accept(struct spw_peer_conn *conn, struct peer_half *h)
 {
 	enum peer_reject reason;
 	uint32_t value;
@@ -254,12 +254,12 @@ static void do_accept(struct spw_peer_conn *conn, struct peer_half *h)
 		peer_exchange_reject(&h->x, PEER_REJECT_GID, 0);
 		return;
 	}
-	if ((!h->link && !bind_link(conn, h)) || !make_posted(h))
+	if ((!h->link && !half_bind(conn, h)) || !half_make_posted(h))
 		return;
 	reason = peer_exchange_fit(&h->link->ours, &h->x.theirs, &value);
 	if (reason)
 		peer_exchange_reject(&h->x, reason, value);
-	else if (agree(h))
+	else if (half_agree(h))
 		peer_exchange_accept(&h->x, &h->link->ours);
 }
 
@@ -272,13 +272,13 @@ static void half_step(struct spw_peer_conn *conn, struct peer_half *h, uint64_t 
 		was = h->x.turn;
 		switch (peer_exchange_step(&h->x, now_ms)) {
 		case PEER_TURN_TO_OFFER:
-			do_offer(h);
+			half_offer(h);
 			break;
 		case PEER_TURN_TO_READY:
-			do_ready(h);
+			half_ready(h);
 			break;
 		case PEER_TURN_TO_ACCEPT:
-			do_accept(conn, h);
+			half_accept(conn, h);
 			break;
 		default:
 			break;
@@ -288,7 +288,7 @@ static void half_step(struct spw_peer_conn *conn, struct peer_half *h, uint64_t 
 		half_failed(conn, h, now_ms);
 	} else if (h->x.turn == PEER_TURN_DONE) {
 		peer_link_up(h->link, h->x.fd, now_ms);
-		end_half(h);
+		half_end(h);
 	}
 }
 
@@ -311,7 +311,7 @@ void peer_turn(void *arg, uint64_t now_ms)
 	pthread_mutex_unlock(&conn->turn);
 }
 
-static struct peer_link *link_of(struct spw_peer_conn *conn, const struct ibv_qp *qp)
+static struct peer_link *turn_link_of(struct spw_peer_conn *conn, const struct ibv_qp *qp)
 {
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++)
 		if (conn->link[i].peer->qp == qp)
@@ -329,19 +329,19 @@ void peer_turn_async(void *arg, const struct ibv_async_event *event)
 	pthread_mutex_lock(&conn->turn);
 	switch (event->event_type) {
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		link = link_of(conn, event->element.qp);
+		link = turn_link_of(conn, event->element.qp);
 		if (link)
 			link->last_wqe = true; /* may be the first sign of a failed QP */
 		break;
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_QP_REQ_ERR:
-		link = link_of(conn, event->element.qp);
+		link = turn_link_of(conn, event->element.qp);
 		if (link)
 			peer_link_lose(link, SPW_PEER_WHY_PROTOCOL, event->event_type,
 				       rdma_ctl_clock_ms(conn->ctl));
 		break;
 	case IBV_EVENT_QP_FATAL:
-		link = link_of(conn, event->element.qp);
+		link = turn_link_of(conn, event->element.qp);
 		if (link)
 			peer_link_lose(link, SPW_PEER_WHY_QP_ERROR, event->event_type,
 				       rdma_ctl_clock_ms(conn->ctl));
@@ -355,7 +355,7 @@ void peer_turn_async(void *arg, const struct ibv_async_event *event)
 
 /* ---- what to wait for ---- */
 
-static void until(uint64_t when_ms, uint64_t now_ms, int *timeout_ms)
+static void turn_until(uint64_t when_ms, uint64_t now_ms, int *timeout_ms)
 {
 	const uint64_t wait = when_ms > now_ms ? when_ms - now_ms : 0;
 
@@ -363,23 +363,23 @@ static void until(uint64_t when_ms, uint64_t now_ms, int *timeout_ms)
 		*timeout_ms = (int)wait;
 }
 
-static uint32_t want_half(const struct peer_half *h, uint64_t now_ms, struct pollfd *fd,
+static uint32_t half_want(const struct peer_half *h, uint64_t now_ms, struct pollfd *fd,
 			  int *timeout_ms)
 {
 	if (!h->used)
 		return 0;
-	until(h->x.deadline_ms, now_ms, timeout_ms);
+	turn_until(h->x.deadline_ms, now_ms, timeout_ms);
 	*fd = (struct pollfd){.fd = h->x.fd, .events = peer_exchange_poll(&h->x)};
 	return fd->events ? 1 : 0; /* else: the owner wakes us, or the deadline passes */
 }
 
 /* POLLIN on an idle connection means that it has ended: nothing is sent over it after the exchange.
  */
-static uint32_t want_link(const struct peer_link *link, uint64_t now_ms, struct pollfd *fd,
+static uint32_t link_want(const struct peer_link *link, uint64_t now_ms, struct pollfd *fd,
 			  int *timeout_ms)
 {
 	if (link->silent_ms)
-		until(link->silent_ms, now_ms, timeout_ms);
+		turn_until(link->silent_ms, now_ms, timeout_ms);
 	*fd = (struct pollfd){.fd = link->fd, .events = POLLIN};
 	return 1;
 }
@@ -394,22 +394,22 @@ uint32_t peer_turn_prepare(void *arg, uint64_t now_ms, struct pollfd *fd,
 	_Static_assert(1 + PEER_HALF_MAX + SPW_PEER_MAX + 2 <= RDMA_CTL_FD_MAX,
 		       "a pollfd for every descriptor");
 	if (conn->listen_fd >= 0 && now_ms < conn->accept_ms)
-		until(conn->accept_ms, now_ms, timeout_ms);
+		turn_until(conn->accept_ms, now_ms, timeout_ms);
 	else if (conn->listen_fd >= 0)
 		fd[n++] = (struct pollfd){.fd = conn->listen_fd, .events = POLLIN};
 	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
-		n += want_half(&conn->half[i], now_ms, &fd[n], timeout_ms);
+		n += half_want(&conn->half[i], now_ms, &fd[n], timeout_ms);
 	for (uint32_t i = 0; i < conn->conf.peer_max; i++) {
 		const struct peer_link *link = &conn->link[i];
 
 		if (link->client.used)
-			n += want_half(&link->client, now_ms, &fd[n], timeout_ms);
+			n += half_want(&link->client, now_ms, &fd[n], timeout_ms);
 		else if (link->fd >= 0)
-			n += want_link(link, now_ms, &fd[n], timeout_ms);
+			n += link_want(link, now_ms, &fd[n], timeout_ms);
 		else if (link->last_wqe_ms)
-			until(link->last_wqe_ms, now_ms, timeout_ms);
+			turn_until(link->last_wqe_ms, now_ms, timeout_ms);
 		else if (link->connects && spw_peer_state(link->peer) == SPW_PEER_DOWN)
-			until(link->try_ms, now_ms, timeout_ms);
+			turn_until(link->try_ms, now_ms, timeout_ms);
 	}
 	return n;
 }

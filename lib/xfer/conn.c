@@ -240,7 +240,7 @@ static bool take_later(struct spw_xfer_conn *conn, const struct xfer_frame *f, u
 }
 
 /* Returns: false: no such frame is expected now. */
-static bool take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
+static bool conn_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_t now_ms)
 {
 	if (conn->state == XFER_CONN_RAILS || conn->state == XFER_CONN_READY)
 		return take_later(conn, f, now_ms);
@@ -249,7 +249,7 @@ static bool take(struct spw_xfer_conn *conn, const struct xfer_frame *f, uint64_
 
 /* Sends or puts are out whose acknowledgements may still be on their way: a receiver closes as soon
  * as it has everything. */
-static bool lingers(struct spw_xfer_conn *conn)
+static bool conn_lingers(struct spw_xfer_conn *conn)
 {
 	return (conn->send_cnt || conn->access_cnt) && conn->up &&
 	       ++conn->linger_turns < LINGER_TURNS;
@@ -268,7 +268,7 @@ static void tcp_ended(struct spw_xfer_conn *conn)
 	else if (conn->ended && (conn->link.error == ETIMEDOUT || conn->link.error == EHOSTUNREACH))
 		xfer_conn_fail(conn, ETIMEDOUT,
 			       "TCP has no answer: its host is down, or a firewall drops it");
-	else if (conn->ended && !lingers(conn))
+	else if (conn->ended && !conn_lingers(conn))
 		xfer_conn_fail(conn, ECONNRESET, "the peer closed the connection, or died");
 	conn->ended = true;
 }
@@ -308,12 +308,12 @@ static void read_frames(struct spw_xfer_conn *conn, uint64_t now_ms)
 			bad_frame(conn, rc);
 		if (rc <= 0)
 			return;
-		if (!take(conn, &f, now_ms))
+		if (!conn_take(conn, &f, now_ms))
 			xfer_conn_breach(conn, "a frame that has no place here");
 	}
 }
 
-static void finish_connect(struct spw_xfer_conn *conn, uint64_t now_ms)
+static void conn_connected(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	const int fd = xfer_dial_turn(conn, now_ms);
 
@@ -352,7 +352,7 @@ static void watch_deadlines(struct spw_xfer_conn *conn, uint64_t now_ms)
 void xfer_conn_turn(struct spw_xfer_conn *conn, uint64_t now_ms, bool heard)
 {
 	if (conn->state == XFER_CONN_TCP)
-		finish_connect(conn, now_ms);
+		conn_connected(conn, now_ms);
 	if (conn->state != XFER_CONN_TCP && conn->state != XFER_CONN_FAILED) {
 		(void)xfer_link_flush(conn);
 		if (heard)

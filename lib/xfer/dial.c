@@ -20,7 +20,7 @@
 #define NEXT_MS 250u
 
 /* A stable sort in two groups. */
-static void order(struct xfer_address *at)
+static void dial_order(struct xfer_address *at)
 {
 	const struct xfer_address was = *at;
 	uint32_t n = 0;
@@ -31,13 +31,13 @@ static void order(struct xfer_address *at)
 				at->addr[n++] = was.addr[i];
 }
 
-static void note(struct xfer_dial *d, int error)
+static void dial_note(struct xfer_dial *d, int error)
 {
 	d->error = d->error ? d->error : error;
 }
 
 /* Its name in messages: the address that it has, or that was begun last. */
-static void name(struct spw_xfer_conn *conn, uint32_t addr)
+static void dial_name(struct spw_xfer_conn *conn, uint32_t addr)
 {
 	char text[64];
 
@@ -45,16 +45,16 @@ static void name(struct spw_xfer_conn *conn, uint32_t addr)
 		 spw_oob_addr_text(&conn->peer.addr[addr], text));
 }
 
-static void begin_next(struct spw_xfer_conn *conn, uint64_t now_ms)
+static void dial_next(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	struct xfer_dial *d = &conn->dial;
 	const int fd = spw_oob_socket_connect(&conn->peer.addr[d->cnt]);
 
-	name(conn, d->cnt);
+	dial_name(conn, d->cnt);
 	d->fd[d->cnt++] = fd;
 	d->next_ms = now_ms + NEXT_MS;
 	if (fd < 0)
-		note(d, -fd);
+		dial_note(d, -fd);
 	else
 		d->open++;
 }
@@ -62,13 +62,13 @@ static void begin_next(struct spw_xfer_conn *conn, uint64_t now_ms)
 void xfer_dial_start(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	if (conn->peer.addr_cnt > 1)
-		order(&conn->peer);
-	begin_next(conn, now_ms);
+		dial_order(&conn->peer);
+	dial_next(conn, now_ms);
 }
 
 /* A connect that does not block reports its result when the socket becomes writable. Returns: the
  * socket; -EAGAIN; its error. */
-static int look(int fd)
+static int dial_result(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	socklen_t len = sizeof(int);
@@ -86,24 +86,24 @@ int xfer_dial_turn(struct spw_xfer_conn *conn, uint64_t now_ms)
 	struct xfer_dial *d = &conn->dial;
 
 	for (uint32_t i = 0; i < d->cnt; i++) {
-		const int rc = d->fd[i] < 0 ? -EAGAIN : look(d->fd[i]);
+		const int rc = d->fd[i] < 0 ? -EAGAIN : dial_result(d->fd[i]);
 
 		if (rc == -EAGAIN)
 			continue;
 		d->open--;
 		if (rc < 0) {
-			note(d, -rc);
+			dial_note(d, -rc);
 			close(d->fd[i]);
 		}
 		d->fd[i] = -1;
 		if (rc >= 0) {
-			name(conn, i);
+			dial_name(conn, i);
 			xfer_dial_end(d);
 			return rc;
 		}
 	}
 	if (d->cnt < conn->peer.addr_cnt && (!d->open || now_ms >= d->next_ms))
-		begin_next(conn, now_ms);
+		dial_next(conn, now_ms);
 	return d->open || d->cnt < conn->peer.addr_cnt ? -EAGAIN : -d->error;
 }
 

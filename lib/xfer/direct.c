@@ -25,7 +25,7 @@
 
 /* ---- objects ---- */
 
-static int qp_create(struct xfer_rail *rail)
+static int direct_qp_create(struct xfer_rail *rail)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = rail->cq,
@@ -52,7 +52,7 @@ static void write_receives(const struct mlx5dv_qp *dv)
 				  SPW_PRM_INVALID_LKEY);
 }
 
-static int lay(struct xfer_rail *rail, const struct mlx5_cqmem *cq)
+static int direct_lay(struct xfer_rail *rail, const struct mlx5_cqmem *cq)
 {
 	struct xfer_direct *d = &rail->direct;
 	struct mlx5dv_qp dv = {0};
@@ -93,13 +93,13 @@ static int direct_make(struct xfer_rail *rail)
 	if (rc)
 		return rc;
 	rail->cq = ibv_cq_ex_to_cq(cq);
-	rc = qp_create(rail);
-	return rc ? rc : lay(rail, &mem);
+	rc = direct_qp_create(rail);
+	return rc ? rc : direct_lay(rail, &mem);
 }
 
 /* ---- post ---- */
 
-SPW_INLINE uint8_t *sq_wqe(const struct xfer_direct *d, uint32_t pos)
+SPW_INLINE uint8_t *direct_wqe(const struct xfer_direct *d, uint32_t pos)
 {
 	return d->sq + (size_t)(pos & d->sq_mask) * SPW_PRM_WQE_BB_BYTES;
 }
@@ -133,7 +133,7 @@ static void direct_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 		[XFER_OP_SWAP] = SPW_PRM_OP_ATOMIC_CS,
 	};
 	const struct xfer_direct *d = &rail->direct;
-	uint8_t *wqe = sq_wqe(d, rail->sq_pi);
+	uint8_t *wqe = direct_wqe(d, rail->sq_pi);
 	const uint32_t ds = put_payload(wqe + HEAD_BYTES, wr);
 
 	mlx5_wqe_raddr_put(wqe + CTRL_BYTES, wr->raddr, wr->rkey);
@@ -148,7 +148,7 @@ static void direct_post(struct xfer_rail *rail, const struct xfer_wr *wr)
 static bool direct_ring(struct xfer_rail *rail)
 {
 	struct xfer_direct *d = &rail->direct;
-	uint8_t *last = sq_wqe(d, rail->sq_pi - 1);
+	uint8_t *last = direct_wqe(d, rail->sq_pi - 1);
 
 	if (d->rung == rail->sq_pi)
 		return true;
@@ -172,7 +172,7 @@ static void direct_refill(struct xfer_rail *rail, uint32_t cnt)
 
 /* ---- poll ---- */
 
-SPW_INLINE struct xfer_done decode(const uint8_t *cqe)
+SPW_INLINE struct xfer_done direct_decode(const uint8_t *cqe)
 {
 	const uint32_t op = spw_prm_cqe64_get_opcode(cqe);
 	const bool error = op != SPW_PRM_CQE_REQ && op != SPW_PRM_CQE_RESP_WR_IMM;
@@ -199,7 +199,7 @@ static uint32_t direct_poll(struct xfer_rail *rail, struct xfer_done *done, uint
 		return 0;
 	spw_dma_from_device(); /* [X2] */
 	for (uint32_t i = 0; i < n; i++)
-		done[i] = decode(mlx5_cqe_at(d->cq, d->cq_mask, d->cq_ci + i));
+		done[i] = direct_decode(mlx5_cqe_at(d->cq, d->cq_mask, d->cq_ci + i));
 	d->cq_ci += n;
 	if (d->cq_db) {
 		spw_dma_to_device(); /* [X3] */

@@ -98,7 +98,7 @@ static bool can_direct(const struct xfer_dev *dev)
 
 /* The endpoint has one thread, so all of its QPs on a device share a doorbell register of their
  * own. */
-static void own_register(struct xfer_dev *dev)
+static void endpoint_own_register(struct xfer_dev *dev)
 {
 	struct ibv_td_init_attr td_attr = {0};
 	struct ibv_parent_domain_init_attr pd_attr = {.pd = dev->rdma.pd};
@@ -117,7 +117,7 @@ static void own_register(struct xfer_dev *dev)
 	dev->domain = dev->rdma.pd;
 }
 
-static int dev_open(const struct spw_xfer *x, const char *name, struct xfer_dev *dev)
+static int endpoint_dev_open(const struct spw_xfer *x, const char *name, struct xfer_dev *dev)
 {
 	const bool plain = !strncmp(name, "verbs:", 6);
 	int rc = rdma_dev_open(name + (plain ? 6 : 0), 1, &dev->rdma);
@@ -136,7 +136,7 @@ static int dev_open(const struct spw_xfer *x, const char *name, struct xfer_dev 
 		1, SPW_MIN(dev->rdma.attr.orig_attr.max_qp_rd_atom, (int)XFER_READ_MAX));
 	dev->link_up = true;
 	dev->direct = !plain && can_direct(dev);
-	own_register(dev);
+	endpoint_own_register(dev);
 	dev->atomics = dev->rdma.attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
 	dev->in_order = xfer_loop_in_order(x, dev);
 	spw_info("xfer: %s %s the bytes of a WRITE in order: small puts to it are %s", name,
@@ -156,7 +156,7 @@ static void dev_close(struct xfer_dev *dev)
 }
 
 /* The descriptor of events is watched together with the sockets. */
-static int watch(struct spw_xfer *x, int fd)
+static int endpoint_watch(struct spw_xfer *x, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
@@ -179,7 +179,7 @@ static int devs_open(struct spw_xfer *x, const char *rails, bool found)
 		if (x->dev_cnt == SPW_XFER_RAIL_MAX)
 			return spw_err(EINVAL, "rails=%s names more than %u devices", rails,
 				       SPW_XFER_RAIL_MAX);
-		rc = dev_open(x, name, &x->dev[x->dev_cnt]);
+		rc = endpoint_dev_open(x, name, &x->dev[x->dev_cnt]);
 		if (rc && found) {
 			xfer_leave_out(x, name, spw_err_text());
 			rc = 0;
@@ -187,7 +187,7 @@ static int devs_open(struct spw_xfer *x, const char *rails, bool found)
 		}
 		if (rc)
 			return spw_err_ctx(rc, "rail %s", *name ? name : "''");
-		rc = watch(x, x->dev[x->dev_cnt++].rdma.ctx->async_fd);
+		rc = endpoint_watch(x, x->dev[x->dev_cnt++].rdma.ctx->async_fd);
 	}
 	return rc || x->dev_cnt ? rc : xfer_found_nothing(x);
 }

@@ -380,7 +380,7 @@ static bool post_flags_again(struct spw_xfer_conn *conn)
 }
 
 /* Repeated until everything that failed rails left is posted. */
-static SPW_COLD void repair(struct spw_xfer_conn *conn)
+static SPW_COLD void engine_repair(struct spw_xfer_conn *conn)
 {
 	if (conn->waiting)
 		return;
@@ -396,7 +396,7 @@ void xfer_engine_pump(struct spw_xfer_conn *conn)
 	if (!conn->up)
 		return;
 	if (spw_unlikely(conn->repair))
-		repair(conn);
+		engine_repair(conn);
 	post_grants(conn);
 	post_active(conn);
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {

@@ -51,7 +51,7 @@ static void take_theirs(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 	memcpy(conn->pairs.theirs, f->offer.end, sizeof(conn->pairs.theirs));
 }
 
-static void offer(struct spw_xfer_conn *conn)
+static void exchange_offer(struct spw_xfer_conn *conn)
 {
 	struct xfer_frame f = {.type = XFER_FRAME_OFFER};
 
@@ -61,7 +61,8 @@ static void offer(struct spw_xfer_conn *conn)
 	say_ours(conn, &f);
 }
 
-static void refuse(struct spw_xfer_conn *conn, enum xfer_reject reason, int error, const char *why)
+static void exchange_refuse(struct spw_xfer_conn *conn, enum xfer_reject reason, int error,
+			    const char *why)
 {
 	const struct xfer_frame no = {.type = XFER_FRAME_REJECT, .reject.reason = reason};
 
@@ -76,8 +77,9 @@ static void accept_offer(struct spw_xfer_conn *conn, const struct xfer_frame *th
 	list_ours(conn);
 	take_theirs(conn, theirs);
 	if (!xfer_pairs_left(&conn->pairs, XFER_PAIR_ROUTED, false)) {
-		refuse(conn, XFER_REJECT_RAILS, ENETUNREACH,
-		       "one side has IPv4 addresses, the other IPv6: name a gid= of one kind");
+		exchange_refuse(
+			conn, XFER_REJECT_RAILS, ENETUNREACH,
+			"one side has IPv4 addresses, the other IPv6: name a gid= of one kind");
 		return;
 	}
 	conn->state = XFER_CONN_RAILS;
@@ -99,7 +101,8 @@ static void take_offer(struct spw_xfer_conn *conn, const struct xfer_frame *f)
 	if (has_key(conn, f))
 		accept_offer(conn, f);
 	else
-		refuse(conn, XFER_REJECT_KEY, EACCES, "it does not hold this listener's handle");
+		exchange_refuse(conn, XFER_REJECT_KEY, EACCES,
+				"it does not hold this listener's handle");
 }
 
 static void take_reject(struct spw_xfer_conn *conn, uint32_t reason)
@@ -159,7 +162,7 @@ bool xfer_exchange_take(struct spw_xfer_conn *conn, const struct xfer_frame *f, 
 {
 	if (conn->state == XFER_CONN_CHALLENGE && f->type == XFER_FRAME_CHALLENGE) {
 		memcpy(conn->link.nonce + SPW_OOB_NONCE_BYTES, f->nonce, sizeof(f->nonce));
-		offer(conn);
+		exchange_offer(conn);
 	} else if (conn->state == XFER_CONN_HELLO && f->type == XFER_FRAME_HELLO) {
 		memcpy(conn->link.nonce, f->nonce, sizeof(f->nonce));
 		start_exchange(conn, XFER_FRAME_CHALLENGE, XFER_CONN_OFFER);

@@ -48,7 +48,7 @@ static void leave_chunk(struct xfer_rail *rail, const struct xfer_sent *s)
 	conn->x->stat.resent_chunks++;
 }
 
-static void leave(struct xfer_rail *rail, const struct xfer_sent *s)
+static void fail_leave(struct xfer_rail *rail, const struct xfer_sent *s)
 {
 	struct spw_xfer_conn *conn = rail->conn;
 
@@ -72,7 +72,7 @@ static void leave(struct xfer_rail *rail, const struct xfer_sent *s)
 }
 
 /* Messages that used the rail do not end before the peer has taken it out of service, too. */
-static void lose(struct xfer_msg *msg, uint8_t bit)
+static void fail_lose(struct xfer_msg *msg, uint8_t bit)
 {
 	if (!msg->in_use || !(msg->used & bit))
 		return;
@@ -99,7 +99,7 @@ static void say_down(struct xfer_rail *rail)
 }
 
 /* An attempt that failed is reported by xfer_round_report, once all have been made. */
-static void report(struct xfer_rail *rail, bool was_up)
+static void fail_report(struct xfer_rail *rail, bool was_up)
 {
 	struct spw_xfer_conn *conn = rail->conn;
 
@@ -124,7 +124,7 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(rail->stat.why, sizeof(rail->stat.why), fmt, args);
 	va_end(args);
-	report(rail, was_up);
+	fail_report(rail, was_up);
 	rail->state = XFER_DOWN;
 	conn->up &= (uint8_t) ~(1u << rail->idx);
 	if (was_up)
@@ -137,10 +137,10 @@ void xfer_rail_fail(struct xfer_rail *rail, const char *fmt, ...)
 		return; /* the peer broke the protocol in what was taken */
 	xfer_rail_destroy(rail);
 	for (; rail->sq_ci != rail->sq_pi; rail->sq_ci++)
-		leave(rail, &rail->sent[rail->sq_ci % XFER_SQ_CNT]);
+		fail_leave(rail, &rail->sent[rail->sq_ci % XFER_SQ_CNT]);
 	for (uint32_t i = 0; i < SPW_XFER_REQ_MAX; i++) {
-		lose(&conn->send[i], (uint8_t)(1u << rail->idx));
-		lose(&conn->access[i], (uint8_t)(1u << rail->idx));
+		fail_lose(&conn->send[i], (uint8_t)(1u << rail->idx));
+		fail_lose(&conn->access[i], (uint8_t)(1u << rail->idx));
 	}
 	rail->out_bytes = 0;
 	conn->waiting++;

@@ -15,7 +15,7 @@
 #include "xfer/xfer.h"
 
 /* Why a function cannot be a rail; NULL: it can. */
-static const char *blame(const struct spw_plat_nic *nic, const char *hca, uint32_t have)
+static const char *find_blame(const struct spw_plat_nic *nic, const char *hca, uint32_t have)
 {
 	if (!xfer_filter_has(hca, nic->rdma, 1))
 		return "NCCL_IB_HCA leaves it out";
@@ -69,7 +69,7 @@ int xfer_find(struct spw_xfer *x, const char *hca, char *rails_out, size_t bytes
 	rails_out[0] = '\0';
 	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
 		const struct spw_plat_nic *nic = &plat->nic[i];
-		const char *why = *nic->rdma ? blame(nic, hca, have) : NULL;
+		const char *why = *nic->rdma ? find_blame(nic, hca, have) : NULL;
 
 		if (!*nic->rdma)
 			continue;

@@ -121,7 +121,8 @@ static void loop_poll(struct xfer_loop *loop)
 }
 
 /* The last byte of what was written: nothing was written behind it. */
-static int post(struct xfer_dev *dev, const struct spw_xfer_mem *mem, uint32_t idx, uint64_t addr)
+static int flush_post(struct xfer_dev *dev, const struct spw_xfer_mem *mem, uint32_t idx,
+		      uint64_t addr)
 {
 	struct xfer_loop *loop = dev->loop;
 	struct ibv_sge sge = {.addr = (uintptr_t)&loop->byte, .length = 1, .lkey = loop->mr->lkey};
@@ -139,7 +140,8 @@ static int post(struct xfer_dev *dev, const struct spw_xfer_mem *mem, uint32_t i
 }
 
 /* Once all reads of a QP that failed have been flushed. The numbers of reads go on. */
-static int recover(const struct spw_xfer *x, const struct xfer_dev *dev, struct xfer_loop *loop)
+static int flush_recover(const struct spw_xfer *x, const struct xfer_dev *dev,
+			 struct xfer_loop *loop)
 {
 	int rc;
 
@@ -151,7 +153,7 @@ static int recover(const struct spw_xfer *x, const struct xfer_dev *dev, struct 
 	return rc;
 }
 
-static int prepare(const struct spw_xfer *x, struct xfer_dev *dev)
+static int flush_prepare(const struct spw_xfer *x, struct xfer_dev *dev)
 {
 	struct xfer_loop *loop = dev->loop;
 
@@ -160,7 +162,7 @@ static int prepare(const struct spw_xfer *x, struct xfer_dev *dev)
 	if (loop->failed || loop->posted - loop->done == READS_MAX)
 		loop_poll(loop);
 	if (loop->failed)
-		return recover(x, dev, loop);
+		return flush_recover(x, dev, loop);
 	return loop->posted - loop->done == READS_MAX ? -EAGAIN : 0;
 }
 
@@ -174,7 +176,7 @@ int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *a
 	*req_out = NULL;
 	rc = rc ? rc : xfer_mem_check(conn->x, mem, (uintptr_t)addr, bytes);
 	for (uint32_t i = 0; gpu && i < conn->rail_cnt && !rc; i++)
-		rc = prepare(conn->x, conn->rail[i]->dev);
+		rc = flush_prepare(conn->x, conn->rail[i]->dev);
 	if (rc)
 		return rc;
 	req = xfer_req_take(conn, XFER_REQ_FLUSH);
@@ -187,8 +189,8 @@ int spw_xfer_flush(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, void *a
 	if (mem)
 		mem->user_cnt++;
 	for (uint32_t i = 0; gpu && i < conn->rail_cnt && !rc; i++) {
-		rc = post(conn->rail[i]->dev, mem, conn->rail[i]->dev_idx,
-			  (uintptr_t)addr + bytes - 1);
+		rc = flush_post(conn->rail[i]->dev, mem, conn->rail[i]->dev_idx,
+				(uintptr_t)addr + bytes - 1);
 		req->flush_at[i] = conn->rail[i]->dev->loop->posted;
 	}
 	if (rc)

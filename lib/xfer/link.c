@@ -21,8 +21,8 @@ void xfer_link_start(struct xfer_link *link, int fd)
 	link->fd = fd;
 }
 
-static void mac_of(const struct spw_xfer_conn *conn, bool from_client, uint64_t number,
-		   const uint8_t *bytes, size_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES])
+static void link_mac(const struct spw_xfer_conn *conn, bool from_client, uint64_t number,
+		     const uint8_t *bytes, size_t len, uint8_t mac_out[SPW_OOB_MAC_BYTES])
 {
 	uint8_t text[PREFIX_LEN + XFER_FRAME_MAX];
 	spw_be64 be = spw_cpu_to_be64(number);
@@ -35,7 +35,7 @@ static void mac_of(const struct spw_xfer_conn *conn, bool from_client, uint64_t 
 }
 
 /* The kernel reports an error once, and the end of the stream afterwards. */
-static int ended(struct xfer_link *link, int error)
+static int link_ended(struct xfer_link *link, int error)
 {
 	link->error = link->error ? link->error : error;
 	return -ECONNRESET;
@@ -52,7 +52,7 @@ int xfer_link_flush(struct spw_xfer_conn *conn)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0)
-		return ended(link, errno);
+		return link_ended(link, errno);
 	link->out_len -= (uint32_t)n;
 	memmove(link->out, link->out + n, link->out_len);
 	return 0;
@@ -69,13 +69,13 @@ int xfer_link_send(struct spw_xfer_conn *conn, const struct xfer_frame *frame)
 		return -ENOBUFS;
 	len = xfer_wire_encode(frame, at);
 	if (mac)
-		mac_of(conn, conn->is_client, link->out_cnt++, at, len, at + len);
+		link_mac(conn, conn->is_client, link->out_cnt++, at, len, at + len);
 	link->out_len += (uint32_t)(len + mac);
 	return xfer_link_flush(conn);
 }
 
 /* Reads until link->in holds len bytes. Returns: 1, 0 or -ECONNRESET. */
-static int fill(struct xfer_link *link, uint32_t len)
+static int link_fill(struct xfer_link *link, uint32_t len)
 {
 	while (link->in_len < len) {
 		ssize_t n =
@@ -86,7 +86,7 @@ static int fill(struct xfer_link *link, uint32_t len)
 		if (n < 0 && errno == EAGAIN)
 			return 0;
 		if (n <= 0)
-			return ended(link, n ? errno : 0);
+			return link_ended(link, n ? errno : 0);
 		link->in_len += (uint32_t)n;
 	}
 	return 1;
@@ -98,7 +98,7 @@ int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 	uint8_t mac[SPW_OOB_MAC_BYTES];
 	uint16_t version;
 	size_t plain;
-	int len, rc = fill(link, XFER_HEAD_BYTES);
+	int len, rc = link_fill(link, XFER_HEAD_BYTES);
 
 	if (rc <= 0)
 		return rc;
@@ -106,7 +106,7 @@ int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 	link->version = version;
 	if (len < 0)
 		return len;
-	rc = fill(link, (uint32_t)len);
+	rc = link_fill(link, (uint32_t)len);
 	if (rc <= 0)
 		return rc;
 	plain = (size_t)len - xfer_wire_mac_bytes(link->in[6]);
@@ -115,6 +115,6 @@ int xfer_link_receive(struct spw_xfer_conn *conn, struct xfer_frame *frame_out)
 	link->in_len = 0;
 	if (plain == (size_t)len)
 		return 1;
-	mac_of(conn, !conn->is_client, link->in_cnt++, link->in, plain, mac);
+	link_mac(conn, !conn->is_client, link->in_cnt++, link->in, plain, mac);
 	return spw_oob_mac_same(mac, link->in + plain) ? 1 : -EACCES;
 }

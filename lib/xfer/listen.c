@@ -28,7 +28,7 @@
 
 /* ---- where to listen ---- */
 
-static bool has_address(const struct spw_xfer_listener *l, const struct in6_addr *ip)
+static bool listener_has_address(const struct spw_xfer_listener *l, const struct in6_addr *ip)
 {
 	for (uint32_t i = 0; i < l->at.addr_cnt; i++)
 		if (IN6_ARE_ADDR_EQUAL(&l->at.addr[i].sin6_addr, ip))
@@ -37,7 +37,7 @@ static bool has_address(const struct spw_xfer_listener *l, const struct in6_addr
 }
 
 /* The port that the kernel chose. */
-static void learn_port(int fd, struct sockaddr_in6 *addr)
+static void listener_learn_port(int fd, struct sockaddr_in6 *addr)
 {
 	struct sockaddr_storage any = {0};
 	socklen_t len = sizeof(any);
@@ -49,7 +49,7 @@ static void learn_port(int fd, struct sockaddr_in6 *addr)
 				  : ((struct sockaddr_in6 *)(void *)&any)->sin6_port;
 }
 
-static int watch(const struct spw_xfer_listener *l, int fd, int op, uint32_t events)
+static int listener_watch(const struct spw_xfer_listener *l, int fd, int op, uint32_t events)
 {
 	struct epoll_event ev = {.events = events};
 
@@ -57,7 +57,7 @@ static int watch(const struct spw_xfer_listener *l, int fd, int op, uint32_t eve
 }
 
 /* One more address. Errors: those of the socket, without a text. */
-static int listen_at(struct spw_xfer_listener *l, const struct sockaddr_in6 *addr)
+static int listener_add(struct spw_xfer_listener *l, const struct sockaddr_in6 *addr)
 {
 	const uint32_t n = l->at.addr_cnt;
 	const int fd = spw_oob_socket_listen(addr);
@@ -65,28 +65,28 @@ static int listen_at(struct spw_xfer_listener *l, const struct sockaddr_in6 *add
 
 	if (fd < 0)
 		return fd;
-	rc = watch(l, fd, EPOLL_CTL_ADD, EPOLLIN);
+	rc = listener_watch(l, fd, EPOLL_CTL_ADD, EPOLLIN);
 	if (rc) {
 		close(fd);
 		return rc;
 	}
 	l->fd[n] = fd;
 	l->at.addr[n] = *addr;
-	learn_port(fd, &l->at.addr[n]);
+	listener_learn_port(fd, &l->at.addr[n]);
 	l->at.addr_cnt++;
 	return 0;
 }
 
-static int listen_at_ip(struct spw_xfer_listener *l, const struct in6_addr *ip)
+static int listener_add_ip(struct spw_xfer_listener *l, const struct in6_addr *ip)
 {
 	const struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_addr = *ip};
 
-	return listen_at(l, &addr);
+	return listener_add(l, &addr);
 }
 
 /* One address of an interface that is not loopback and not listened on yet; IPv4 first, and no
  * link-local ones. */
-static int listen_on_interface(struct spw_xfer_listener *l)
+static int listener_add_interface(struct spw_xfer_listener *l)
 {
 	struct ifaddrs *list;
 	struct in6_addr ip;
@@ -99,8 +99,8 @@ static int listen_on_interface(struct spw_xfer_listener *l)
 		for (const struct ifaddrs *i = list; i && rc; i = i->ifa_next)
 			if (xfer_interface_read(i, &ip, &prefix) &&
 			    IN6_IS_ADDR_V4MAPPED(&ip) == v4 && !spw_oob_addr_is_loopback(&ip) &&
-			    !xfer_gid_is_local(ip.s6_addr) && !has_address(l, &ip))
-				rc = listen_at_ip(l, &ip);
+			    !xfer_gid_is_local(ip.s6_addr) && !listener_has_address(l, &ip))
+				rc = listener_add_ip(l, &ip);
 	freeifaddrs(list);
 	return rc;
 }
@@ -108,7 +108,7 @@ static int listen_on_interface(struct spw_xfer_listener *l)
 /* With a handle: on the address of each rail, because a peer may reach one of them only, and on one
  * other, of the network that all machines share. Without: on the first that is possible. A
  * link-local IPv6 address is no use without the name of an interface. */
-static int listen_anywhere(struct spw_xfer_listener *l)
+static int listener_add_all(struct spw_xfer_listener *l)
 {
 	const uint32_t max = l->keyed ? XFER_ADDRESS_MAX : 1;
 	struct in6_addr ip;
@@ -116,14 +116,14 @@ static int listen_anywhere(struct spw_xfer_listener *l)
 
 	for (uint32_t i = 0; i < l->x->dev_cnt && l->at.addr_cnt < max; i++) {
 		memcpy(&ip, l->x->dev[i].gid.gid.raw, sizeof(ip));
-		if (!IN6_IS_ADDR_LINKLOCAL(&ip) && !has_address(l, &ip))
-			(void)listen_at_ip(l, &ip); /* none of this host's in a container */
+		if (!IN6_IS_ADDR_LINKLOCAL(&ip) && !listener_has_address(l, &ip))
+			(void)listener_add_ip(l, &ip); /* none of this host's in a container */
 	}
 	if (l->at.addr_cnt < max)
-		(void)listen_on_interface(l);
+		(void)listener_add_interface(l);
 	if (!l->at.addr_cnt) {
 		ip = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff, 127, [15] = 1}};
-		rc = listen_at_ip(l, &ip);
+		rc = listener_add_ip(l, &ip);
 	}
 	return rc;
 }
@@ -134,7 +134,7 @@ static int listener_open(struct spw_xfer_listener *l)
 {
 	uint8_t chance[SPW_OOB_NONCE_BYTES];
 	char text[64];
-	int rc = l->x->bind_given ? listen_at(l, &l->x->bind) : listen_anywhere(l);
+	int rc = l->x->bind_given ? listener_add(l, &l->x->bind) : listener_add_all(l);
 
 	if (rc)
 		return spw_err(-rc, "cannot listen on %s: %s", spw_oob_addr_text(&l->x->bind, text),
@@ -196,7 +196,8 @@ void spw_xfer_listener_close(struct spw_xfer_listener *l)
 }
 
 /* Unfinished connections, and the oldest of those that have proved nothing; NULL: there is none. */
-static uint32_t half_cnt(const struct spw_xfer_listener *l, struct spw_xfer_conn **stranger_out)
+static uint32_t listener_half_cnt(const struct spw_xfer_listener *l,
+				  struct spw_xfer_conn **stranger_out)
 {
 	uint32_t n = 0;
 
@@ -211,28 +212,28 @@ static uint32_t half_cnt(const struct spw_xfer_listener *l, struct spw_xfer_conn
 	return n;
 }
 
-static void turn_away(struct spw_xfer *x, const char *whom, const char *why)
+static void listener_refuse(struct spw_xfer *x, const char *whom, const char *why)
 {
 	spw_log_limited(&x->limit, SPW_LOG_WARN, "xfer: %s was turned away: %s", whom, why);
 }
 
 /* An honest client proves itself within a few round trips: with too many unfinished connections the
  * one that has had the longest time for it makes room. */
-static void admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6 *from,
-		  uint64_t now_ms)
+static void listener_admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6 *from,
+			   uint64_t now_ms)
 {
 	struct spw_xfer_conn *conn, *stranger;
-	const bool full = half_cnt(l, &stranger) >= HALF_MAX;
+	const bool full = listener_half_cnt(l, &stranger) >= HALF_MAX;
 	char text[64];
 
 	spw_oob_addr_text(from, text);
 	if (full && stranger) {
-		turn_away(l->x, stranger->text, "it proved nothing, and others wait");
+		listener_refuse(l->x, stranger->text, "it proved nothing, and others wait");
 		xfer_conn_free(stranger);
 	}
 	if ((full && !stranger) || xfer_conn_make(l->x, fd, false, &conn)) {
-		turn_away(l->x, text,
-			  full ? "connections wait for spw_xfer_accept" : spw_err_text());
+		listener_refuse(l->x, text,
+				full ? "connections wait for spw_xfer_accept" : spw_err_text());
 		close(fd);
 		return;
 	}
@@ -243,15 +244,16 @@ static void admit(struct spw_xfer_listener *l, int fd, const struct sockaddr_in6
 	snprintf(conn->text, sizeof(conn->text), "%s", text);
 }
 
-static void watch_all(const struct spw_xfer_listener *l, uint32_t events)
+static void listener_watch_all(const struct spw_xfer_listener *l, uint32_t events)
 {
 	for (uint32_t i = 0; i < l->at.addr_cnt; i++)
-		(void)watch(l, l->fd[i], EPOLL_CTL_MOD, events); /* cannot fail: it has them */
+		(void)listener_watch(l, l->fd[i], EPOLL_CTL_MOD,
+				     events); /* cannot fail: it has them */
 }
 
 /* Whoever waits would be reported in each turn. Without a free descriptor accept(2) fails even if
  * nobody waits. */
-static void pause_for(struct spw_xfer_listener *l, int listen_fd, int error, uint64_t now_ms)
+static void listener_pause(struct spw_xfer_listener *l, int listen_fd, int error, uint64_t now_ms)
 {
 	struct pollfd p = {.fd = listen_fd, .events = POLLIN};
 
@@ -263,10 +265,10 @@ static void pause_for(struct spw_xfer_listener *l, int listen_fd, int error, uin
 			l->text, strerror(error),
 			error == EMFILE ? " (of this process: raise ulimit -n)" : "", PAUSE_MS);
 	l->pause_until_ms = now_ms + PAUSE_MS;
-	watch_all(l, 0);
+	listener_watch_all(l, 0);
 }
 
-static void accept_at(struct spw_xfer_listener *l, int listen_fd, uint64_t now_ms)
+static void listener_accept(struct spw_xfer_listener *l, int listen_fd, uint64_t now_ms)
 {
 	struct sockaddr_in6 from;
 
@@ -274,10 +276,10 @@ static void accept_at(struct spw_xfer_listener *l, int listen_fd, uint64_t now_m
 		int fd = spw_oob_socket_accept(listen_fd, &from);
 
 		if (fd < 0 && fd != -EAGAIN)
-			pause_for(l, listen_fd, -fd, now_ms);
+			listener_pause(l, listen_fd, -fd, now_ms);
 		if (fd < 0)
 			return;
-		admit(l, fd, &from, now_ms);
+		listener_admit(l, fd, &from, now_ms);
 	}
 }
 
@@ -285,10 +287,10 @@ void xfer_listener_turn(struct spw_xfer_listener *l, uint64_t now_ms, bool heard
 {
 	if (l->pause_until_ms && now_ms >= l->pause_until_ms) {
 		l->pause_until_ms = 0;
-		watch_all(l, EPOLLIN);
+		listener_watch_all(l, EPOLLIN);
 	}
 	for (uint32_t i = 0; i < l->at.addr_cnt && heard && !l->pause_until_ms; i++)
-		accept_at(l, l->fd[i], now_ms);
+		listener_accept(l, l->fd[i], now_ms);
 }
 
 /* ---- the caller's side ---- */

@@ -13,7 +13,7 @@
 
 #define MAPPED_BITS 96u
 
-static uint32_t ones(const uint8_t *mask, size_t bytes)
+static uint32_t local_ones(const uint8_t *mask, size_t bytes)
 {
 	uint32_t n = 0;
 
@@ -32,19 +32,19 @@ bool xfer_interface_read(const struct ifaddrs *i, struct in6_addr *ip_out, uint3
 
 		*ip_out = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
 		memcpy(&ip_out->s6_addr[12], &a->sin_addr, 4);
-		*prefix_out = MAPPED_BITS + ones((const uint8_t *)&m->sin_addr, 4);
+		*prefix_out = MAPPED_BITS + local_ones((const uint8_t *)&m->sin_addr, 4);
 		return true;
 	}
 	if (i->ifa_addr->sa_family != AF_INET6)
 		return false;
 	*ip_out = ((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr;
-	*prefix_out = ones(
+	*prefix_out = local_ones(
 		((const struct sockaddr_in6 *)(const void *)i->ifa_netmask)->sin6_addr.s6_addr, 16);
 	return true;
 }
 
 /* The longest prefix of an interface whose address this is (exact), or in whose subnet it is. */
-static uint32_t longest(const uint8_t gid[16], bool exact)
+static uint32_t local_longest(const uint8_t gid[16], bool exact)
 {
 	struct xfer_end want = {.prefix = 128}, end;
 	struct ifaddrs *list;
@@ -69,10 +69,10 @@ static uint32_t longest(const uint8_t gid[16], bool exact)
 
 uint32_t xfer_local_prefix(const uint8_t gid[16])
 {
-	return longest(gid, true);
+	return local_longest(gid, true);
 }
 
 bool xfer_local_reaches(const struct in6_addr *ip)
 {
-	return longest(ip->s6_addr, false) > 0;
+	return local_longest(ip->s6_addr, false) > 0;
 }

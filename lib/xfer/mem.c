@@ -15,8 +15,8 @@
 /* Of the memory that spw_xfer_dmabuf_check names; it is never touched. */
 #define PROBE_BYTES 4096u
 
-static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
-	       struct ibv_mr **mr_out)
+static int mem_reg(const struct xfer_dev *dev, const struct spw_xfer_mem_req *req,
+		   struct ibv_mr **mr_out)
 {
 	const struct rdma_dmabuf buf = {.fd = req->dmabuf_fd,
 					.offset = req->dmabuf_offset,
@@ -47,7 +47,7 @@ int spw_xfer_mem_reg(struct spw_xfer *x, const struct spw_xfer_mem_req *req,
 	mem->req = *req;
 	xfer_list_add(&x->mems, &mem->link);
 	for (uint32_t i = 0; i < x->dev_cnt && !rc; i++)
-		rc = reg(&x->dev[i], req, &mem->mr[i]);
+		rc = mem_reg(&x->dev[i], req, &mem->mr[i]);
 	if (rc)
 		spw_xfer_mem_dereg(mem);
 	else
@@ -66,7 +66,7 @@ int spw_xfer_dmabuf_check(const struct spw_xfer *x)
 
 	for (uint32_t i = 0; i < x->dev_cnt; i++) {
 		struct ibv_mr *mr = NULL;
-		int rc = reg(&x->dev[i], &req, &mr);
+		int rc = mem_reg(&x->dev[i], &req, &mr);
 
 		if (mr)
 			ibv_dereg_mr(mr);

@@ -37,7 +37,7 @@ void xfer_req_give(struct spw_xfer_req *req)
 	req->conn->free_req = req;
 }
 
-static void count(struct spw_xfer_req *req, uint64_t bytes)
+static void req_count(struct spw_xfer_req *req, uint64_t bytes)
 {
 	struct spw_xfer_stat *stat = &req->conn->x->stat;
 
@@ -69,7 +69,7 @@ void xfer_req_part(struct spw_xfer_req *req, uint32_t part, uint64_t bytes, int 
 	if (error)
 		req->error = error;
 	if (!req->error)
-		count(req, bytes);
+		req_count(req, bytes);
 }
 
 /* ---- send ---- */
@@ -119,7 +119,7 @@ int spw_xfer_send(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem, const vo
 
 /* ---- receive ---- */
 
-static bool has_room(const struct spw_xfer_conn *conn, uint32_t part_cnt)
+static bool conn_has_room(const struct spw_xfer_conn *conn, uint32_t part_cnt)
 {
 	for (uint32_t i = 0; i < part_cnt; i++)
 		if (conn->rx[xfer_slot_of(conn->rx_next + i)].open)
@@ -128,8 +128,8 @@ static bool has_room(const struct spw_xfer_conn *conn, uint32_t part_cnt)
 }
 
 /* The grant is written by the engine, from the mailbox. */
-static void grant(struct spw_xfer_conn *conn, struct spw_xfer_req *req, uint32_t part,
-		  const struct spw_xfer_part *p)
+static void req_grant(struct spw_xfer_conn *conn, struct spw_xfer_req *req, uint32_t part,
+		      const struct spw_xfer_part *p)
 {
 	const uint32_t seq = conn->rx_next++, slot = xfer_slot_of(seq);
 	struct xfer_grant *g = &conn->box->out[slot];
@@ -161,12 +161,12 @@ int spw_xfer_recv(struct spw_xfer_conn *conn, const struct spw_xfer_part *part, 
 		rc = xfer_mem_check(conn->x, part[i].mem, (uintptr_t)part[i].addr, part[i].bytes);
 	if (rc)
 		return rc;
-	req = has_room(conn, part_cnt) ? xfer_req_take(conn, XFER_REQ_RECV) : NULL;
+	req = conn_has_room(conn, part_cnt) ? xfer_req_take(conn, XFER_REQ_RECV) : NULL;
 	if (!req)
 		return -EAGAIN;
 	req->left = req->part_cnt = (uint8_t)part_cnt;
 	for (uint32_t i = 0; i < part_cnt; i++)
-		grant(conn, req, i, &part[i]);
+		req_grant(conn, req, i, &part[i]);
 	xfer_engine_pump(conn);
 	*req_out = req;
 	return 0;
@@ -186,7 +186,7 @@ static struct spw_xfer_way way_of(const struct spw_xfer_req *req)
 	return way;
 }
 
-static int finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t *bytes_out)
+static int req_finish(struct spw_xfer_req *req, int error, bool *done_out, uint64_t *bytes_out)
 {
 	const enum xfer_req_kind kind = req->kind;
 
@@ -226,11 +226,11 @@ int spw_xfer_test_way(struct spw_xfer_req *req, bool *done_out, uint64_t *bytes_
 	}
 	if (!req->left) {
 		*way_out = way_of(req);
-		return finish(req, req->error, done_out, bytes_out);
+		return req_finish(req, req->error, done_out, bytes_out);
 	}
 	if (spw_unlikely(conn->error)) {
 		spw_err(-conn->error, "%s", conn->text);
-		return finish(req, conn->error, done_out, bytes_out);
+		return req_finish(req, conn->error, done_out, bytes_out);
 	}
 	return 0;
 }

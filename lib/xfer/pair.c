@@ -73,7 +73,7 @@ static bool may_pair(const struct xfer_pairs *p, uint32_t mine, uint32_t theirs)
 }
 
 /* Of a pair that may be tried; the smallest is the best. */
-static uint32_t cost(const struct xfer_pairs *p, uint32_t mine, uint32_t theirs)
+static uint32_t pair_cost(const struct xfer_pairs *p, uint32_t mine, uint32_t theirs)
 {
 	const struct xfer_end *a = &p->mine[mine], *b = &p->theirs[theirs];
 	const uint32_t useful = is_v4(a->gid) ? MAPPED + V4_BITS : V6_BITS;
@@ -105,7 +105,7 @@ static void search_from(struct search *s, uint32_t mine, uint8_t theirs_free, ui
 			continue;
 		s->pair[mine] = (int8_t)i;
 		search_from(s, mine + 1, theirs_free & (uint8_t) ~(1u << i),
-			    worth + WORTH - cost(s->p, mine, i));
+			    worth + WORTH - pair_cost(s->p, mine, i));
 	}
 	s->pair[mine] = XFER_NO_PAIR;
 	search_from(s, mine + 1, theirs_free, worth);

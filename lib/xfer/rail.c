@@ -31,7 +31,7 @@
 #define RNR_RETRY 7u  /* without limit */
 #define PSN_MASK  0xffffffu
 
-static struct peer_qp_path path_of(const struct xfer_rail *rail)
+static struct peer_qp_path rail_path(const struct xfer_rail *rail)
 {
 	const struct spw_xfer_conf *conf = &rail->conn->x->conf;
 	struct peer_qp_path path = {
@@ -76,9 +76,9 @@ void xfer_rail_destroy(struct xfer_rail *rail)
 
 /* A new QP in INIT with its receives posted: what the peer sends as soon as it is ready is not
  * refused. */
-static int make(struct xfer_rail *rail, uint64_t now_ms)
+static int rail_make(struct xfer_rail *rail, uint64_t now_ms)
 {
-	struct peer_qp_path path = path_of(rail);
+	struct peer_qp_path path = rail_path(rail);
 	uint8_t chance[SPW_OOB_NONCE_BYTES];
 	int rc = spw_oob_nonce(chance);
 
@@ -115,7 +115,7 @@ static void say_rail(struct xfer_rail *rail)
 }
 
 /* An attempt that the peer has not heard of failed. */
-static void later(struct xfer_rail *rail, uint64_t now_ms)
+static void rail_later(struct xfer_rail *rail, uint64_t now_ms)
 {
 	snprintf(rail->stat.why, sizeof(rail->stat.why), "%.127s", spw_err_text());
 	xfer_rail_destroy(rail);
@@ -159,7 +159,7 @@ int xfer_rail_add(struct spw_xfer_conn *conn)
 }
 
 /* A new life, which both sides will end by a DOWN of their own. */
-static void begin(struct xfer_rail *rail)
+static void rail_begin(struct xfer_rail *rail)
 {
 	rail->life++;
 	rail->state = XFER_MAKING;
@@ -168,11 +168,11 @@ static void begin(struct xfer_rail *rail)
 
 void xfer_rail_offer(struct xfer_rail *rail, uint64_t now_ms)
 {
-	if (rdma_dev_check_link(&rail->dev->rdma) || make(rail, now_ms)) {
-		later(rail, now_ms);
+	if (rdma_dev_check_link(&rail->dev->rdma) || rail_make(rail, now_ms)) {
+		rail_later(rail, now_ms);
 		return;
 	}
-	begin(rail);
+	rail_begin(rail);
 	say_rail(rail);
 }
 
@@ -191,9 +191,9 @@ static void post_probe(struct xfer_rail *rail)
 }
 
 /* The peer's QP is known. */
-static void resolve(struct xfer_rail *rail)
+static void rail_resolve(struct xfer_rail *rail)
 {
-	const struct peer_qp_path path = path_of(rail);
+	const struct peer_qp_path path = rail_path(rail);
 
 	rail->state = XFER_RESOLVING;
 	if (xfer_resolve_start(rail, &path))
@@ -201,23 +201,23 @@ static void resolve(struct xfer_rail *rail)
 }
 
 /* Server: the client offers a QP. */
-static void answer(struct xfer_rail *rail, uint64_t now_ms)
+static void rail_answer(struct xfer_rail *rail, uint64_t now_ms)
 {
 	int rc;
 
-	begin(rail);
+	rail_begin(rail);
 	rc = rdma_dev_check_link(&rail->dev->rdma);
-	rc = rc ? rc : make(rail, now_ms);
+	rc = rc ? rc : rail_make(rail, now_ms);
 	if (rc)
 		xfer_rail_fail(rail, "%s", spw_err_text());
 	else
-		resolve(rail);
+		rail_resolve(rail);
 }
 
 /* The answer of the kernel, once it is there. */
-static void resolved(struct xfer_rail *rail)
+static void rail_resolved(struct xfer_rail *rail)
 {
-	const struct peer_qp_path path = path_of(rail);
+	const struct peer_qp_path path = rail_path(rail);
 	int rc = xfer_resolve_result(rail);
 
 	if (rc == -EINPROGRESS)
@@ -249,9 +249,9 @@ void xfer_rail_heard(struct xfer_rail *rail, const struct xfer_frame *frame, uin
 	rail->their_qpn = frame->rail.qpn;
 	rail->their_psn = frame->rail.psn;
 	if (client)
-		resolve(rail);
+		rail_resolve(rail);
 	else
-		answer(rail, now_ms);
+		rail_answer(rail, now_ms);
 }
 
 void xfer_rail_probed(struct xfer_rail *rail)
@@ -281,7 +281,7 @@ void xfer_rail_proved(struct xfer_rail *rail)
 void xfer_rail_turn(struct xfer_rail *rail, uint64_t now_ms)
 {
 	if (rail->state == XFER_RESOLVING)
-		resolved(rail);
+		rail_resolved(rail);
 	if (rail->state == XFER_OFF && rail->conn->is_client && xfer_round_is_due(rail, now_ms))
 		xfer_rail_offer(rail, now_ms);
 	else if (rail->state >= XFER_MAKING && rail->state <= XFER_PROBING &&

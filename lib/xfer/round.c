@@ -26,14 +26,14 @@
 #define WAIT_BARE_MS 1000u
 #define LINE_BYTES   512u
 
-static uint32_t failed(const struct xfer_rail *rail)
+static uint32_t round_failed(const struct xfer_rail *rail)
 {
 	return rail->conn->pairs.failed[rail->dev_idx][rail->peer_idx];
 }
 
 static bool keeps_pair(const struct xfer_rail *rail)
 {
-	return rail->state != XFER_OFF || (rail->proven && failed(rail) < KEEP);
+	return rail->state != XFER_OFF || (rail->proven && round_failed(rail) < KEEP);
 }
 
 static bool is_on_trial(const struct xfer_rail *rail)
@@ -92,7 +92,7 @@ static struct xfer_rail *next_rail(struct spw_xfer_conn *conn, uint32_t *at)
 	return NULL;
 }
 
-static void choose(struct spw_xfer_conn *conn)
+static void round_choose(struct spw_xfer_conn *conn)
 {
 	int8_t theirs[SPW_XFER_RAIL_MAX];
 	uint8_t mine_free, theirs_free;
@@ -126,7 +126,7 @@ void xfer_round_start(struct spw_xfer_conn *conn, uint64_t now_ms)
 			xfer_conn_fail(conn, ENOMEM, "no memory for its rails");
 			return;
 		}
-	choose(conn);
+	round_choose(conn);
 	for (uint32_t i = 0; i < conn->rail_cnt && conn->state == XFER_CONN_RAILS; i++)
 		xfer_rail_turn(conn->rail[i], now_ms);
 }
@@ -134,7 +134,7 @@ void xfer_round_start(struct spw_xfer_conn *conn, uint64_t now_ms)
 void xfer_round_turn(struct spw_xfer_conn *conn, uint64_t now_ms SPW_UNUSED)
 {
 	if (conn->rechoose && !any_on_trial(conn))
-		choose(conn);
+		round_choose(conn);
 }
 
 /* ---- attempts ---- */
@@ -150,7 +150,7 @@ void xfer_round_ended(struct xfer_rail *rail, bool counts, uint64_t now_ms)
 
 static uint64_t wait_ms(const struct xfer_rail *rail)
 {
-	const uint32_t n = failed(rail);
+	const uint32_t n = round_failed(rail);
 	const uint64_t max = rail->conn->up ? WAIT_MAX_MS : WAIT_BARE_MS;
 
 	if (!n)
@@ -255,7 +255,7 @@ static const char *why_left(const struct spw_xfer_conn *conn, uint32_t dev)
 	return "the peer has no device left for it";
 }
 
-static const struct xfer_rail *rail_of(const struct spw_xfer_conn *conn, uint32_t dev)
+static const struct xfer_rail *round_rail_of(const struct spw_xfer_conn *conn, uint32_t dev)
 {
 	for (uint32_t i = 0; i < conn->rail_cnt; i++) {
 		const struct xfer_rail *rail = conn->rail[i];
@@ -267,7 +267,7 @@ static const struct xfer_rail *rail_of(const struct spw_xfer_conn *conn, uint32_
 }
 
 /* Cut short if it is too long. */
-static void add(char *line, const char *what)
+static void round_line_add(char *line, const char *what)
 {
 	const size_t n = strlen(line);
 
@@ -281,7 +281,7 @@ static void add_device(char *line, const struct spw_xfer_conn *conn, uint32_t de
 	end_text(&conn->pairs.mine[dev], ip, sizeof(ip));
 	snprintf(text, sizeof(text), "%s%s (%s): %s", *line ? "; " : "",
 		 conn->x->dev[dev].rdma.name, ip, why);
-	add(line, text);
+	round_line_add(line, text);
 }
 
 void xfer_round_report(struct spw_xfer_conn *conn)
@@ -289,7 +289,7 @@ void xfer_round_report(struct spw_xfer_conn *conn)
 	char line[LINE_BYTES] = "", theirs[LINE_BYTES] = "", ip[INET6_ADDRSTRLEN + 8];
 
 	for (uint32_t dev = 0; dev < conn->pairs.mine_cnt; dev++) {
-		const struct xfer_rail *rail = rail_of(conn, dev);
+		const struct xfer_rail *rail = round_rail_of(conn, dev);
 
 		if (rail && rail->state != XFER_UP)
 			add_device(line, conn, dev,
@@ -301,8 +301,8 @@ void xfer_round_report(struct spw_xfer_conn *conn)
 		return;
 	for (uint32_t i = 0; i < conn->pairs.theirs_cnt; i++) {
 		end_text(&conn->pairs.theirs[i], ip, sizeof(ip));
-		add(theirs, i ? ", " : "");
-		add(theirs, ip);
+		round_line_add(theirs, i ? ", " : "");
+		round_line_add(theirs, ip);
 	}
 	spw_log_limited(&conn->x->limit, SPW_LOG_WARN,
 			"xfer: %s: %u of %u devices carry it; left out: %s (the peer has %s)",

@@ -18,7 +18,7 @@
 #define PAGE         4096u
 #define AT_ONCE_MAX  (64u << 20) /* a rail; four of them in one WQE are within its limit of 2^30 */
 
-static bool is_alone(const struct spw_xfer_conn *conn)
+static bool share_is_alone(const struct spw_xfer_conn *conn)
 {
 	return !(conn->up & (conn->up - 1u));
 }
@@ -28,7 +28,7 @@ bool xfer_may_take(const struct xfer_rail *rail)
 	const uint64_t limit = (uint64_t)AHEAD_CHUNKS * rail->conn->x->conf.chunk_bytes;
 
 	return rail->state == XFER_UP && xfer_rail_room(rail) > XFER_SQ_RESERVE &&
-	       (is_alone(rail->conn) || rail->out_bytes < limit);
+	       (share_is_alone(rail->conn) || rail->out_bytes < limit);
 }
 
 struct xfer_rail *xfer_pick(const struct spw_xfer_conn *conn)
@@ -61,7 +61,7 @@ uint32_t xfer_chunk_bytes(const struct spw_xfer_conn *conn, const struct xfer_ms
 	const uint64_t left = msg->bytes - msg->at;
 	uint64_t len = conn->x->conf.chunk_bytes;
 
-	if (msg->bytes > SPLIT_BYTES && !is_alone(conn)) {
+	if (msg->bytes > SPLIT_BYTES && !share_is_alone(conn)) {
 		const uint32_t rails = (uint32_t)__builtin_popcount(conn->up);
 
 		len = SPW_MIN(len, SPW_MAX(SPW_ALIGN_UP(left / (2 * rails), (uint64_t)PAGE),
@@ -98,8 +98,8 @@ static uint64_t level_of(const struct spw_xfer_conn *conn, uint64_t bytes, uint8
 }
 
 /* All that rails above were given was rounded up to pages, so the last ones may get nothing. */
-static uint8_t split(const struct spw_xfer_conn *conn, uint64_t bytes, uint8_t rails,
-		     uint32_t share_out[SPW_XFER_RAIL_MAX])
+static uint8_t share_split(const struct spw_xfer_conn *conn, uint64_t bytes, uint8_t rails,
+			   uint32_t share_out[SPW_XFER_RAIL_MAX])
 {
 	const uint64_t level = level_of(conn, bytes, &rails);
 	uint8_t used = 0;
@@ -128,7 +128,7 @@ uint8_t xfer_shares(const struct spw_xfer_conn *conn, uint64_t bytes,
 		if (xfer_may_take(conn->rail[i]))
 			rails |= (uint8_t)(1u << i);
 	if (bytes > SPLIT_BYTES && rails & (rails - 1u))
-		return split(conn, bytes, rails, share_out);
+		return share_split(conn, bytes, rails, share_out);
 	one = rails ? xfer_pick(conn) : NULL;
 	if (!one)
 		return 0;

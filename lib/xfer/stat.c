@@ -12,7 +12,7 @@ void spw_xfer_stat(const struct spw_xfer *x, struct spw_xfer_stat *stat_out)
 	*stat_out = x->stat;
 }
 
-static enum spw_xfer_rail_state state_of(const struct xfer_rail *rail)
+static enum spw_xfer_rail_state stat_state(const struct xfer_rail *rail)
 {
 	return rail->state == XFER_UP ? SPW_XFER_RAIL_UP : SPW_XFER_RAIL_TRYING;
 }
@@ -23,7 +23,7 @@ bool spw_xfer_conn_rail_stat(const struct spw_xfer_conn *conn, uint32_t idx,
 	if (idx >= conn->rail_cnt)
 		return false;
 	*stat_out = conn->rail[idx]->stat;
-	stat_out->state = state_of(conn->rail[idx]);
+	stat_out->state = stat_state(conn->rail[idx]);
 	return true;
 }
 

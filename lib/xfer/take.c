@@ -40,7 +40,7 @@ void xfer_msg_check(struct xfer_msg *msg)
 	msg_done(msg);
 }
 
-static void acked(struct xfer_rail *rail, const struct xfer_sent *s)
+static void sent_acked(struct xfer_rail *rail, const struct xfer_sent *s)
 {
 	struct xfer_msg *msg = s->msg;
 
@@ -65,7 +65,7 @@ static bool take_acked(struct xfer_rail *rail, uint32_t end)
 	if (!spw_in_1_to(cnt, rail->sq_pi - rail->sq_ci))
 		return false;
 	for (; cnt; cnt--, rail->sq_ci++)
-		acked(rail, &rail->sent[rail->sq_ci % XFER_SQ_CNT]);
+		sent_acked(rail, &rail->sent[rail->sq_ci % XFER_SQ_CNT]);
 	return true;
 }
 
@@ -194,7 +194,7 @@ static bool is_refusal(uint32_t status)
 
 /* A WQE that no rail can carry: trying it on the next would only take that one down too. An access
  * fails alone; a send ends the connection, since its receive would wait for ever. */
-static void refused(struct xfer_rail *rail, const struct xfer_done *d)
+static void take_refused(struct xfer_rail *rail, const struct xfer_done *d)
 {
 	const struct xfer_sent *s = &rail->sent[(d->end - 1u) % XFER_SQ_CNT];
 	const char *what = ibv_wc_status_str((enum ibv_wc_status)d->status);
@@ -233,7 +233,7 @@ uint32_t xfer_rail_take(struct xfer_rail *rail)
 		return n;
 	conn->work = true;
 	if (spw_unlikely(bad && bad->is_send && is_refusal(bad->status)))
-		refused(rail, bad); /* also if the peer's word that it is down came first */
+		take_refused(rail, bad); /* also if the peer's word that it is down came first */
 	if (spw_unlikely(bad && rail->state != XFER_DOWN)) {
 		xfer_rail_fail(rail, "%s", ibv_wc_status_str((enum ibv_wc_status)bad->status));
 	} else if (rail->rq_used >= rail->ops->refill_min && rail->state != XFER_DOWN) {

@@ -17,8 +17,8 @@
 
 /* ---- ours ---- */
 
-static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void *addr,
-	       uint64_t bytes, struct ibv_mr **mr_out)
+static int window_reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void *addr,
+		      uint64_t bytes, struct ibv_mr **mr_out)
 {
 	const struct rdma_dmabuf buf = {.fd = mem->req.dmabuf_fd,
 					.offset = mem->req.dmabuf_offset + (uintptr_t)addr -
@@ -34,7 +34,7 @@ static int reg(const struct xfer_dev *dev, const struct spw_xfer_mem *mem, void 
 	return rdma_mr_reg_bytes(&dev->rdma, dev->rdma.pd, addr, bytes, access, mr_out);
 }
 
-static void unexpose(struct spw_xfer_conn *conn, struct xfer_exposed *e)
+static void window_unexpose(struct spw_xfer_conn *conn, struct xfer_exposed *e)
 {
 	for (uint32_t i = 0; i < conn->x->dev_cnt; i++)
 		if (e->mr[i])
@@ -66,11 +66,11 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
 	e->mem = mem;
 	mem->user_cnt++;
 	for (uint32_t i = 0; i < conn->x->dev_cnt && !rc; i++) {
-		rc = reg(&conn->x->dev[i], mem, addr, bytes, &e->mr[i]);
+		rc = window_reg(&conn->x->dev[i], mem, addr, bytes, &e->mr[i]);
 		f.window.rkey[i] = xfer_rkey(e->mr[i]);
 	}
 	if (rc) {
-		unexpose(conn, e);
+		window_unexpose(conn, e);
 		return rc;
 	}
 	conn->exposed_cnt++;
@@ -81,7 +81,7 @@ int spw_xfer_window_expose(struct spw_xfer_conn *conn, struct spw_xfer_mem *mem,
 void xfer_window_free(struct spw_xfer_conn *conn)
 {
 	for (uint32_t i = 0; i < conn->exposed_cnt; i++)
-		unexpose(conn, &conn->exposed[i]);
+		window_unexpose(conn, &conn->exposed[i]);
 	conn->exposed_cnt = 0;
 }
 
@@ -153,7 +153,8 @@ static int check_flag(const struct spw_xfer_access *a)
 	return 0;
 }
 
-static int check(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bool put)
+static int access_verify(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a,
+			 bool put)
 {
 	int rc = xfer_conn_usable(conn);
 
@@ -175,7 +176,7 @@ static int check(const struct spw_xfer_conn *conn, const struct spw_xfer_access 
 /* Whether the bytes and the first flag word may be one WRITE: the peer's device stores them in this
  * order (ibv_query_qp_data_in_order(3), which speaks of what a CPU reads), and they are within one
  * line of 64 bytes. */
-static bool joins(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a)
+static bool access_joins(const struct spw_xfer_conn *conn, const struct spw_xfer_access *a)
 {
 	return a->bytes && a->bytes <= SPW_XFER_JOIN_BYTES &&
 	       a->offset + a->bytes == a->flag_offset &&
@@ -184,13 +185,13 @@ static bool joins(const struct spw_xfer_conn *conn, const struct spw_xfer_access
 	       conn->rail[0]->theirs.in_order;
 }
 
-static int start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bool put,
-		 struct spw_xfer_req **req_out)
+static int access_start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bool put,
+			struct spw_xfer_req **req_out)
 {
 	const bool flagged = a->flag_offset != SPW_XFER_NO_FLAG;
 	struct spw_xfer_req *req;
 	struct xfer_msg *msg;
-	int rc = check(conn, a, put);
+	int rc = access_verify(conn, a, put);
 
 	*req_out = NULL;
 	if (rc)
@@ -202,7 +203,7 @@ static int start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bo
 	*msg = (struct xfer_msg){.req = req,
 				 .kind = put ? XFER_MSG_PUT : XFER_MSG_GET,
 				 .in_use = true,
-				 .joined = flagged && joins(conn, a),
+				 .joined = flagged && access_joins(conn, a),
 				 .mem = a->mem,
 				 .laddr = (uintptr_t)a->addr,
 				 .raddr = a->window->addr + a->offset,
@@ -225,11 +226,11 @@ static int start(struct spw_xfer_conn *conn, const struct spw_xfer_access *a, bo
 int spw_xfer_put(struct spw_xfer_conn *conn, const struct spw_xfer_access *access,
 		 struct spw_xfer_req **req_out)
 {
-	return start(conn, access, true, req_out);
+	return access_start(conn, access, true, req_out);
 }
 
 int spw_xfer_get(struct spw_xfer_conn *conn, const struct spw_xfer_access *access,
 		 struct spw_xfer_req **req_out)
 {
-	return start(conn, access, false, req_out);
+	return access_start(conn, access, false, req_out);
 }

@@ -22,7 +22,7 @@ struct cursor {
 	bool put; /* write the fields; else read them */
 };
 
-static void bytes(struct cursor *c, void *field, size_t len)
+static void cursor_bytes(struct cursor *c, void *field, size_t len)
 {
 	if (c->put)
 		memcpy(c->at, field, len);
@@ -31,78 +31,78 @@ static void bytes(struct cursor *c, void *field, size_t len)
 	c->at += len;
 }
 
-static void u16(struct cursor *c, uint16_t *field)
+static void cursor_u16(struct cursor *c, uint16_t *field)
 {
 	spw_be16 be = spw_cpu_to_be16(*field);
 
-	bytes(c, &be, sizeof(be));
+	cursor_bytes(c, &be, sizeof(be));
 	*field = spw_be16_to_cpu(be);
 }
 
-static void u32(struct cursor *c, uint32_t *field)
+static void cursor_u32(struct cursor *c, uint32_t *field)
 {
 	spw_be32 be = spw_cpu_to_be32(*field);
 
-	bytes(c, &be, sizeof(be));
+	cursor_bytes(c, &be, sizeof(be));
 	*field = spw_be32_to_cpu(be);
 }
 
-static void u64(struct cursor *c, uint64_t *field)
+static void cursor_u64(struct cursor *c, uint64_t *field)
 {
 	spw_be64 be = spw_cpu_to_be64(*field);
 
-	bytes(c, &be, sizeof(be));
+	cursor_bytes(c, &be, sizeof(be));
 	*field = spw_be64_to_cpu(be);
 }
 
 /* ---- the fields of each type ---- */
 
-static void fields(struct cursor *c, struct xfer_frame *f)
+static void cursor_fields(struct cursor *c, struct xfer_frame *f)
 {
 	switch (f->type) {
 	case XFER_FRAME_HELLO:
 	case XFER_FRAME_CHALLENGE:
-		bytes(c, f->nonce, sizeof(f->nonce));
+		cursor_bytes(c, f->nonce, sizeof(f->nonce));
 		break;
 	case XFER_FRAME_OFFER:
 	case XFER_FRAME_ACCEPT:
-		bytes(c, f->offer.key, sizeof(f->offer.key));
-		u64(c, &f->offer.box_addr);
-		u32(c, &f->offer.dev_cnt);
+		cursor_bytes(c, f->offer.key, sizeof(f->offer.key));
+		cursor_u64(c, &f->offer.box_addr);
+		cursor_u32(c, &f->offer.dev_cnt);
 		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++) {
-			bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
-			u16(c, &f->offer.end[i].mtu);
-			u16(c, &f->offer.end[i].prefix);
-			u16(c, &f->offer.end[i].in_order);
-			u32(c, &f->offer.end[i].rkey);
+			cursor_bytes(c, f->offer.end[i].gid, sizeof(f->offer.end[i].gid));
+			cursor_u16(c, &f->offer.end[i].mtu);
+			cursor_u16(c, &f->offer.end[i].prefix);
+			cursor_u16(c, &f->offer.end[i].in_order);
+			cursor_u32(c, &f->offer.end[i].rkey);
 		}
 		break;
 	case XFER_FRAME_REJECT:
-		u32(c, &f->reject.reason);
+		cursor_u32(c, &f->reject.reason);
 		break;
 	case XFER_FRAME_RAIL:
-		u32(c, &f->rail.rail);
-		u32(c, &f->rail.life);
-		u32(c, &f->rail.qpn);
-		u32(c, &f->rail.psn);
-		u32(c, &f->rail.rail_cnt);
-		u32(c, &f->rail.client_dev);
-		u32(c, &f->rail.peer_dev);
+		cursor_u32(c, &f->rail.rail);
+		cursor_u32(c, &f->rail.life);
+		cursor_u32(c, &f->rail.qpn);
+		cursor_u32(c, &f->rail.psn);
+		cursor_u32(c, &f->rail.rail_cnt);
+		cursor_u32(c, &f->rail.client_dev);
+		cursor_u32(c, &f->rail.peer_dev);
 		break;
 	case XFER_FRAME_DOWN:
-		u32(c, &f->down.rail);
-		u32(c, &f->down.life);
-		u32(c, &f->down.generation);
+		cursor_u32(c, &f->down.rail);
+		cursor_u32(c, &f->down.life);
+		cursor_u32(c, &f->down.generation);
 		for (uint32_t i = 0; i < XFER_SLOT_CNT; i++)
-			u32(c, &f->down.open[i]);
+			cursor_u32(c, &f->down.open[i]);
 		break;
 	case XFER_FRAME_WINDOW:
-		u32(c, &f->window.idx);
-		u32(c, &f->window.is_host);
-		u64(c, &f->window.addr);
-		u64(c, &f->window.bytes);
+		cursor_u32(c, &f->window.idx);
+		cursor_u32(c, &f->window.is_host);
+		cursor_u64(c, &f->window.addr);
+		cursor_u64(c, &f->window.bytes);
 		for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
-			u32(c, &f->window.rkey[i]);
+			cursor_u32(c, &f->window.rkey[i]);
 		break;
 	default:
 		break;
@@ -139,14 +139,14 @@ int xfer_wire_head(const uint8_t *head, uint16_t *version_out)
 	uint16_t version = 0, len = 0;
 	size_t want;
 
-	u16(&c, &version);
+	cursor_u16(&c, &version);
 	*version_out = version;
 	if (memcmp(head, magic, sizeof(magic)))
 		return -EPROTO;
 	if (version != XFER_VERSION)
 		return -EPROTONOSUPPORT;
 	c.at += 2;
-	u16(&c, &len);
+	cursor_u16(&c, &len);
 	want = plain_bytes(head[6]);
 	if (!want || len != want + xfer_wire_mac_bytes(head[6]))
 		return -EPROTO;
@@ -161,13 +161,13 @@ size_t xfer_wire_encode(const struct xfer_frame *frame, uint8_t *bytes_out)
 	struct xfer_frame copy = *frame;
 
 	memset(bytes_out, 0, len);
-	bytes(&c, (uint8_t *)(uintptr_t)magic, sizeof(magic));
-	u16(&c, &version);
+	cursor_bytes(&c, (uint8_t *)(uintptr_t)magic, sizeof(magic));
+	cursor_u16(&c, &version);
 	*c.at = (uint8_t)frame->type;
 	c.at += 2;
-	u16(&c, &whole);
+	cursor_u16(&c, &whole);
 	c.at += 2;
-	fields(&c, &copy);
+	cursor_fields(&c, &copy);
 	return len;
 }
 
@@ -190,7 +190,7 @@ static bool offer_is_sound(const struct xfer_frame *f)
 	return true;
 }
 
-static bool is_sound(const struct xfer_frame *f)
+static bool frame_is_sound(const struct xfer_frame *f)
 {
 	switch (f->type) {
 	case XFER_FRAME_OFFER:
@@ -225,8 +225,8 @@ int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_ou
 	if (len < XFER_HEAD_BYTES || len != plain_bytes(from[6]) || from[7] || from[10] || from[11])
 		return -EPROTO;
 	frame_out->type = (enum xfer_frame_type)from[6];
-	fields(&c, frame_out);
-	return is_sound(frame_out) ? 0 : -EPROTO;
+	cursor_fields(&c, frame_out);
+	return frame_is_sound(frame_out) ? 0 : -EPROTO;
 }
 
 /* ---- handles ----
@@ -236,10 +236,10 @@ int xfer_wire_parse(const uint8_t *from, size_t len, struct xfer_frame *frame_ou
 
 static void handle_fields(struct cursor *c, struct xfer_address *at)
 {
-	bytes(c, at->key, sizeof(at->key));
+	cursor_bytes(c, at->key, sizeof(at->key));
 	for (uint32_t i = 0; i < at->addr_cnt; i++) {
-		bytes(c, &at->addr[i].sin6_port, 2);
-		bytes(c, &at->addr[i].sin6_addr, 16);
+		cursor_bytes(c, &at->addr[i].sin6_port, 2);
+		cursor_bytes(c, &at->addr[i].sin6_addr, 16);
 	}
 }
 _Static_assert(8 + XFER_KEY_BYTES + XFER_ADDRESS_MAX * 18 <= SPW_XFER_HANDLE_BYTES, "it fits");
@@ -251,9 +251,9 @@ void xfer_wire_handle_put(const struct xfer_address *at, struct spw_xfer_handle 
 	uint16_t version = XFER_VERSION, cnt = (uint16_t)at->addr_cnt;
 
 	memset(handle_out, 0, sizeof(*handle_out));
-	bytes(&c, (uint8_t[]){'S', 'P', 'W', 'H'}, 4);
-	u16(&c, &version);
-	u16(&c, &cnt);
+	cursor_bytes(&c, (uint8_t[]){'S', 'P', 'W', 'H'}, 4);
+	cursor_u16(&c, &version);
+	cursor_u16(&c, &cnt);
 	handle_fields(&c, &copy);
 }
 
@@ -264,8 +264,8 @@ int xfer_wire_handle_get(const struct spw_xfer_handle *handle, struct xfer_addre
 	uint16_t version = 0, cnt = 0;
 
 	memset(at_out, 0, sizeof(*at_out));
-	u16(&c, &version);
-	u16(&c, &cnt);
+	cursor_u16(&c, &version);
+	cursor_u16(&c, &cnt);
 	if (memcmp(copy.byte, HANDLE_MAGIC, 4))
 		return spw_err(EINVAL,
 			       "these %u bytes are no handle: pass on what the listener gave",

@@ -23,7 +23,7 @@ struct coll_cuda {
 	bool early; /* kernels may overlap: see kernels.cu */
 };
 
-static int cuda_err(int rc, const char *call)
+static int coll_cuda_err(int rc, const char *call)
 {
 	return spw_err(rc == cudaErrorMemoryAllocation ? ENOMEM : EIO, "%s: %s", call,
 		       cudaGetErrorString((cudaError_t)rc));
@@ -46,18 +46,18 @@ int coll_cuda_open(struct spw_coll *c, size_t bytes, uint8_t **mem_out)
 		return spw_err(ENOMEM, "no memory for a group");
 	rc = cudaHostAlloc(&mem, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
 	if (rc != cudaSuccess)
-		return cuda_err(rc, "cudaHostAlloc");
+		return coll_cuda_err(rc, "cudaHostAlloc");
 	memset(mem, 0, bytes);
 	*mem_out = mem;
 	return 0;
 }
 
-static void *device_of(const struct spw_coll *c, const uint8_t *host, const uint8_t *base_dev)
+static void *coll_device_of(const struct spw_coll *c, const uint8_t *host, const uint8_t *base_dev)
 {
 	return (void *)(uintptr_t)(base_dev + (host - c->base));
 }
 
-static int load(bool *early_out)
+static int coll_cuda_load(bool *early_out)
 {
 	int rc = coll_kernels_load(early_out);
 
@@ -76,10 +76,10 @@ static int state_alloc(struct spw_coll_dev *dev)
 
 	if (rc == cudaSuccess)
 		rc = cudaMemset(dev->state, 0, sizeof(*dev->state));
-	return rc == cudaSuccess ? 0 : cuda_err(rc, "memory for a group's words");
+	return rc == cudaSuccess ? 0 : coll_cuda_err(rc, "memory for a group's words");
 }
 
-static uint32_t rails_of(const struct spw_coll *c)
+static uint32_t coll_rails_of(const struct spw_coll *c)
 {
 	struct spw_xfer_rail_stat stat;
 	uint32_t most = 0;
@@ -99,24 +99,24 @@ int coll_cuda_start(struct spw_coll *c)
 	int err;
 
 	if (rc != cudaSuccess)
-		return cuda_err(rc, "cudaHostGetDevicePointer");
+		return coll_cuda_err(rc, "cudaHostGetDevicePointer");
 	err = state_alloc(dev);
-	err = err ? err : load(&c->cuda->early);
+	err = err ? err : coll_cuda_load(&c->cuda->early);
 	if (err)
 		return err;
-	dev->words = device_of(c, (const uint8_t *)c->words, base);
+	dev->words = coll_device_of(c, (const uint8_t *)c->words, base);
 	for (uint32_t s = 0; s < SPW_COLL_SLOT_CNT; s++) {
-		dev->stage[s] = device_of(c, c->stage[s], base);
+		dev->stage[s] = coll_device_of(c, c->stage[s], base);
 		for (uint32_t i = 0; i < c->rank_cnt; i++)
 			if (i != c->rank)
-				dev->window[i][s] = device_of(c, c->peer[i].mine[s], base);
+				dev->window[i][s] = coll_device_of(c, c->peer[i].mine[s], base);
 	}
 	dev->session = c->session;
 	dev->timeout_ns = c->timeout_ns;
 	dev->rank = c->rank;
 	dev->rank_cnt = c->rank_cnt;
 	dev->bytes_max = c->conf.bytes_max;
-	dev->rail_cnt = rails_of(c);
+	dev->rail_cnt = coll_rails_of(c);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ int spw_coll_launch(struct spw_coll *coll, const struct spw_coll_call *call, voi
 	cta_cnt = (uint32_t)((bytes + CTA_BYTES - 1) / CTA_BYTES);
 	cta_cnt = SPW_MAX(SPW_MIN(cta_cnt, CTA_MAX), 1u);
 	rc = coll_kernel_launch(&coll->cuda->dev, call, cta_cnt, coll->cuda->early, stream);
-	return rc ? cuda_err(rc, "launching a collective") : 0;
+	return rc ? coll_cuda_err(rc, "launching a collective") : 0;
 }
 
 int spw_coll_device(const struct spw_coll *coll, struct spw_coll_dev *dev_out)
