@@ -14,7 +14,7 @@
 
 #define SIZE_BYTES_MAX (16ull << 30)
 
-static void help(void)
+static void args_help(void)
 {
 	printf("Usage: spinwire-perf                  two software devices of this machine\n"
 	       "  or:  spinwire-perf serve            on one machine, and on the other one\n"
@@ -169,7 +169,7 @@ static bool has_value(const char *option)
 }
 
 /* Returns: how many arguments were used, or -EINVAL. */
-static int take(struct perf_args *args, int argc, char **argv)
+static int args_take(struct perf_args *args, int argc, char **argv)
 {
 	int rc;
 
@@ -198,14 +198,14 @@ int perf_args(struct perf_args *args, int argc, char **argv)
 	args->rows = (1u << PERF_ROW_CNT) - 1;
 	for (int i = 1, used; i < argc; i += used) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			help();
+			args_help();
 			return 1;
 		}
 		if (!strcmp(argv[i], "--version")) {
 			printf(PERF_PROGRAM " %s\n", SPW_VERSION);
 			return 1;
 		}
-		if ((used = take(args, argc - i, argv + i)) < 0)
+		if ((used = args_take(args, argc - i, argv + i)) < 0)
 			return used;
 	}
 	if (args->host && args->ssh)

@@ -14,23 +14,24 @@
 
 #define FLUSH_NS 1000000000ull
 
-static uint8_t *source(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot)
+static uint8_t *bytes_source(const struct perf_lane *lane, const struct perf_case *what,
+			     uint32_t slot)
 {
 	return what->op == PERF_READ ? perf_lane_recv_at(lane, what, slot)
 				     : perf_lane_send_at(lane, what, slot);
 }
 
-static uint8_t *destination(const struct perf_lane *lane, const struct perf_case *what,
-			    uint32_t slot)
+static uint8_t *bytes_destination(const struct perf_lane *lane, const struct perf_case *what,
+				  uint32_t slot)
 {
 	return what->op == PERF_READ ? perf_lane_send_at(lane, what, slot)
 				     : perf_lane_recv_at(lane, what, slot);
 }
 
-static int fill(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot,
-		uint64_t seed)
+static int bytes_fill(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot,
+		      uint64_t seed)
 {
-	uint8_t *from = source(lane, what, slot), *to = destination(lane, what, slot);
+	uint8_t *from = bytes_source(lane, what, slot), *to = bytes_destination(lane, what, slot);
 	int rc;
 
 	if (what->gpu) {
@@ -48,12 +49,12 @@ int perf_bytes_prepare(const struct perf_lane *lane, const struct perf_case *wha
 	int rc = 0;
 
 	for (uint32_t i = 0; i < slots && rc == 0; i++)
-		rc = fill(lane, what, i, seed + i);
+		rc = bytes_fill(lane, what, i, seed + i);
 	return rc;
 }
 
 /* What a NIC wrote to a GPU's own memory becomes visible to the kernels that start afterwards. */
-static int flush(const struct perf_lane *lane, uint8_t *at, uint64_t bytes)
+static int bytes_flush(const struct perf_lane *lane, uint8_t *at, uint64_t bytes)
 {
 	uint64_t last_ns = perf_now_ns(), spent_ns = 0;
 	struct spw_xfer_req *req;
@@ -66,14 +67,14 @@ static int flush(const struct perf_lane *lane, uint8_t *at, uint64_t bytes)
 	return rc;
 }
 
-static int compare(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot,
-		   uint64_t seed, uint64_t *wrong_out)
+static int bytes_compare(const struct perf_lane *lane, const struct perf_case *what, uint32_t slot,
+			 uint64_t seed, uint64_t *wrong_out)
 {
-	uint8_t *at = destination(lane, what, slot);
+	uint8_t *at = bytes_destination(lane, what, slot);
 	int rc;
 
 	if (what->gpu) {
-		rc = flush(lane, at, what->bytes);
+		rc = bytes_flush(lane, at, what->bytes);
 		return rc ? rc
 			  : perf_gpu_check(perf_lane_gpu_va(lane, at), what->bytes, seed,
 					   wrong_out);
@@ -87,7 +88,7 @@ int perf_bytes_verify(const struct perf_lane *lane, const struct perf_case *what
 {
 	for (uint32_t i = 0; i < slots; i++) {
 		uint64_t wrong;
-		int rc = compare(lane, what, i, seed + i, &wrong);
+		int rc = bytes_compare(lane, what, i, seed + i, &wrong);
 
 		if (rc < 0)
 			return rc;

@@ -52,7 +52,7 @@ struct egress {
 	uint64_t posted, stamped;
 };
 
-static int stamps_take(struct egress *e)
+static int egress_stamps_take(struct egress *e)
 {
 	uint64_t stamp[PERF_DATAGRAM_AHEAD];
 	int cnt = perf_datagram_sent(&e->d, stamp);
@@ -64,7 +64,7 @@ static int stamps_take(struct egress *e)
 	return cnt;
 }
 
-static int post_due(struct egress *e, uint64_t due)
+static int egress_post_due(struct egress *e, uint64_t due)
 {
 	int rc = perf_datagram_post(&e->d);
 
@@ -73,13 +73,13 @@ static int post_due(struct egress *e, uint64_t due)
 	return rc;
 }
 
-static int settle(struct egress *e)
+static int egress_settle(struct egress *e)
 {
 	uint64_t last_ns = perf_now_ns(), spent_ns = 0;
 	int rc = 0;
 
 	while (rc >= 0 && e->stamped != e->posted) {
-		rc = stamps_take(e);
+		rc = egress_stamps_take(e);
 		spent_ns += perf_ran_ns(&last_ns);
 		if (rc == 0 && spent_ns > STUCK_NS)
 			rc = spw_err(ETIMEDOUT, "%s: a datagram was not sent in 5 s",
@@ -88,20 +88,20 @@ static int settle(struct egress *e)
 	return SPW_MIN(rc, 0);
 }
 
-static int closed_loop(struct egress *e, uint32_t ms, uint64_t *each_out)
+static int egress_closed_loop(struct egress *e, uint32_t ms, uint64_t *each_out)
 {
 	uint64_t start = spw_tsc_now(), span = spw_tsc_from_ns(e->tsc, ms * 1000000ull);
 	int rc = 0;
 
 	while (rc == 0 && e->posted < SAMPLE_MAX / 2 &&
 	       (spw_tsc_now() - start < span || e->posted < 3))
-		if ((rc = post_due(e, spw_tsc_now())) == 0)
-			rc = settle(e);
+		if ((rc = egress_post_due(e, spw_tsc_now())) == 0)
+			rc = egress_settle(e);
 	*each_out = (spw_tsc_now() - start) / SPW_MAX(e->posted, 1ull);
 	return rc;
 }
 
-static int open_loop(struct egress *e, double gap, uint32_t ms)
+static int egress_open_loop(struct egress *e, double gap, uint32_t ms)
 {
 	uint64_t start = spw_tsc_now(), span = spw_tsc_from_ns(e->tsc, ms * 1000000ull);
 	uint64_t random = RANDOM_SEED;
@@ -110,16 +110,16 @@ static int open_loop(struct egress *e, double gap, uint32_t ms)
 
 	while (rc >= 0 && at < (double)span && e->posted < SAMPLE_MAX) {
 		if ((double)(spw_tsc_now() - start) >= at &&
-		    (rc = post_due(e, start + (uint64_t)at)) == 0)
+		    (rc = egress_post_due(e, start + (uint64_t)at)) == 0)
 			at += gap * perf_exponential(&random);
 		if (rc == 0 || rc == -EAGAIN)
-			rc = stamps_take(e);
+			rc = egress_stamps_take(e);
 	}
-	return rc < 0 ? rc : settle(e);
+	return rc < 0 ? rc : egress_settle(e);
 }
 
 /* A software device shows its clock now and then only, when it naps: the best of some readings. */
-static int clocks(struct egress *e, struct clock_pair *pair)
+static int egress_clocks_run(struct egress *e, struct clock_pair *pair)
 {
 	uint64_t start = perf_now_ns();
 	struct clock_pair now;
@@ -137,8 +137,8 @@ static int clocks(struct egress *e, struct clock_pair *pair)
 }
 
 /* What passed between due and stamp, of samples [from, to), as a histogram. */
-static int summarise(const struct egress *e, const struct clock_pair pair[2], const uint64_t at[2],
-		     struct spw_hist_summary *out)
+static int egress_summarise(const struct egress *e, const struct clock_pair pair[2],
+			    const uint64_t at[2], struct spw_hist_summary *out)
 {
 	double slope = (double)(pair[1].tsc - pair[0].tsc) / (double)(pair[1].nic - pair[0].nic);
 	struct spw_hist *hist = aligned_alloc(SPW_CACHE_LINE, sizeof(*hist));
@@ -164,24 +164,25 @@ static int summarise(const struct egress *e, const struct clock_pair pair[2], co
 	return 0;
 }
 
-static int measure(struct egress *e, struct perf_result *result)
+static int egress_measure(struct egress *e, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;
 	uint64_t cpu = perf_cpu_ns(), start = perf_now_ns(), each = 0, closed, unc_ns;
 	struct clock_pair pair[2];
-	int rc = clocks(e, &pair[0]);
+	int rc = egress_clocks_run(e, &pair[0]);
 
-	rc = rc ? rc : closed_loop(e, what->ms / 3, &each);
+	rc = rc ? rc : egress_closed_loop(e, what->ms / 3, &each);
 	closed = e->posted;
-	rc = rc ? rc : open_loop(e, (double)(GAP_CLOSED * each), what->ms - what->ms / 3);
+	rc = rc ? rc : egress_open_loop(e, (double)(GAP_CLOSED * each), what->ms - what->ms / 3);
 	result->own = (struct perf_flow){.messages = e->posted,
 					 .bytes = e->posted * what->bytes,
 					 .total = e->posted,
 					 .ns = perf_now_ns() - start,
 					 .cpu_ns = perf_cpu_ns() - cpu};
-	rc = rc ? rc : clocks(e, &pair[1]);
-	rc = rc ? rc : summarise(e, pair, (uint64_t[]){0, closed}, &result->lat.closed);
-	rc = rc ? rc : summarise(e, pair, (uint64_t[]){closed, e->posted}, &result->lat.open);
+	rc = rc ? rc : egress_clocks_run(e, &pair[1]);
+	rc = rc ? rc : egress_summarise(e, pair, (uint64_t[]){0, closed}, &result->lat.closed);
+	rc = rc ? rc
+		: egress_summarise(e, pair, (uint64_t[]){closed, e->posted}, &result->lat.open);
 	if (rc < 0)
 		return rc;
 	unc_ns = SPW_MAX(pair[0].unc_ns, pair[1].unc_ns);
@@ -190,21 +191,23 @@ static int measure(struct egress *e, struct perf_result *result)
 			  (unsigned long long)(unc_ns / 1000));
 	result->lat.gap_ns = spw_tsc_to_ns(e->tsc, GAP_CLOSED * each);
 	result->lat.intended = e->posted - closed;
-	snprintf(result->way, sizeof(result->way), "clocks within %llu ns",
+	snprintf(result->path, sizeof(result->path), "clocks within %llu ns",
 		 (unsigned long long)unc_ns);
 	return 0;
 }
 
 /* ---- the client's end ---- */
 
-static const struct perf_rail *rail_of(const struct perf_session *s, const struct perf_case *what)
+static const struct perf_rail *egress_rail_of(const struct perf_session *s,
+					      const struct perf_case *what)
 {
 	return &s->rails.rail[__builtin_ctz(what->rails)];
 }
 
-static int finish(struct perf_session *s, const struct perf_phy *before, struct perf_result *result)
+static int egress_finish(struct perf_session *s, const struct perf_phy *before,
+			 struct perf_result *result)
 {
-	const char *device = rail_of(s, &result->what)->own->rdma;
+	const char *device = egress_rail_of(s, &result->what)->own->rdma;
 	struct perf_phy own, peer;
 	json_t *answer = NULL;
 	int rc = perf_ask(s, json_pack("{s:s}", "do", "stop"), ANSWER_MS, &answer);
@@ -226,7 +229,7 @@ static int finish(struct perf_session *s, const struct perf_phy *before, struct 
 int perf_egress_client(struct perf_session *s, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;
-	const struct perf_rail *rail = rail_of(s, what);
+	const struct perf_rail *rail = egress_rail_of(s, what);
 	struct egress *e = calloc(1, sizeof(*e));
 	struct perf_phy before;
 	json_t *answer = NULL;
@@ -245,8 +248,8 @@ int perf_egress_client(struct perf_session *s, struct perf_result *result)
 	if (rc == 0) {
 		rc = perf_datagram_open(rail->own->rdma, (uint32_t)what->bytes, s->serial, &e->d);
 		rc = rc ? rc : perf_datagram_reach(&e->d, answer);
-		rc = rc ? rc : measure(e, result);
-		rc = rc ? rc : finish(s, &before, result);
+		rc = rc ? rc : egress_measure(e, result);
+		rc = rc ? rc : egress_finish(s, &before, result);
 		json_decref(answer);
 		rc = rc ? perf_ctl_give_up(&s->ctl, rc) : 0;
 	}
@@ -259,7 +262,7 @@ int perf_egress_client(struct perf_session *s, struct perf_result *result)
 /* ---- the server's end ---- */
 
 /* Until the client has something to say, and then until nothing more comes. */
-static int take_all(struct perf_session *s, struct perf_datagram *d, uint64_t seed)
+static int egress_take_all(struct perf_session *s, struct perf_datagram *d, uint64_t seed)
 {
 	uint64_t last_ns = 0, quiet_ns = 0;
 	uint32_t turn = 0;
@@ -282,8 +285,8 @@ static int take_all(struct perf_session *s, struct perf_datagram *d, uint64_t se
 }
 
 /* Answers the order that ended the flow; status: how the flow went. */
-static int stopped(struct perf_session *s, int status, const struct perf_datagram *d,
-		   json_t *phy_moved)
+static int egress_stopped(struct perf_session *s, int status, const struct perf_datagram *d,
+			  json_t *phy_moved)
 {
 	struct perf_flow flow = {
 		.messages = d->came, .bytes = d->came * d->bytes, .total = d->came};
@@ -320,11 +323,11 @@ int perf_egress_server(struct perf_session *s, const struct perf_case *what, con
 	if (rc < 0) {
 		rc = perf_ctl_error(&s->ctl, rc);
 	} else if ((rc = perf_ctl_send(&s->ctl, perf_datagram_json(d))) == 0) {
-		rc = take_all(s, d, seed);
+		rc = egress_take_all(s, d, seed);
 		perf_phy_since(&s->own, device, &before, &moved);
 		if (rc == 0 && d->wrong)
 			rc = spw_err(EBADMSG, "a datagram carried wrong bytes");
-		rc = stopped(s, rc, d, perf_phy_json(&moved));
+		rc = egress_stopped(s, rc, d, perf_phy_json(&moved));
 	}
 	if (d)
 		perf_datagram_close(d);

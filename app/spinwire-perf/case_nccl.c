@@ -138,7 +138,7 @@ static int memory_check(const struct perf_session *s, const struct perf_case *wh
 
 /* ---- the client's end ---- */
 
-static int measure(struct perf_session *s, struct perf_result *result, uint16_t port)
+static int nccl_measure(struct perf_session *s, struct perf_result *result, uint16_t port)
 {
 	char own_rails[160];
 	struct perf_phy before, own, peer;
@@ -180,8 +180,8 @@ int perf_nccl_client(struct perf_session *s, struct perf_result *result)
 		LOAD_MS, &answer);
 	rc = rc ? rc : perf_number(answer, "port", UINT16_MAX, &port);
 	json_decref(answer);
-	rc = rc ? rc : measure(s, result, (uint16_t)port);
-	snprintf(result->way, sizeof(result->way), "%s", s->nccl.with);
+	rc = rc ? rc : nccl_measure(s, result, (uint16_t)port);
+	snprintf(result->path, sizeof(result->path), "%s", s->nccl.with);
 	if (rc == 0)
 		return 0;
 	rank_end(s);
@@ -200,7 +200,7 @@ static int port_choose(struct perf_session *s)
 	return 0;
 }
 
-static int serve_run(struct perf_session *s, const struct perf_case *what, const char *rails)
+static int nccl_serve(struct perf_session *s, const struct perf_case *what, const char *rails)
 {
 	struct perf_phy before, moved;
 	struct perf_flow flow;
@@ -227,7 +227,7 @@ int perf_nccl_server(struct perf_session *s, const struct perf_case *what, const
 		rc = port_choose(s);
 	perf_text(request, "rails", rails, sizeof(rails));
 	rc = rc ? rc : rank_start(s, "0", s->ctl.local, s->nccl.port);
-	rc = rc ? rc : serve_run(s, what, rails);
+	rc = rc ? rc : nccl_serve(s, what, rails);
 	if (rc == 0)
 		return 0;
 	if (rc != -ENOENT)

@@ -42,7 +42,7 @@ struct oneshot {
 
 /* ---- the group ---- */
 
-static int exchange(void *arg, const void *mine, void *all, size_t bytes)
+static int oneshot_exchange(void *arg, const void *mine, void *all, size_t bytes)
 {
 	struct oneshot *o = arg;
 	const uint8_t *from = mine;
@@ -87,7 +87,7 @@ static int group_open(struct oneshot *o)
 	char bind[64];
 	struct spw_coll_conf conf = {.rank = o->rank,
 				     .rank_cnt = PERF_COLL_RANKS,
-				     .exchange = exchange,
+				     .exchange = oneshot_exchange,
 				     .exchange_arg = o,
 				     .exec = o->cuda ? SPW_COLL_CUDA : SPW_COLL_CPU,
 				     .progress = o->cuda ? SPW_COLL_THREAD : SPW_COLL_CALLER,
@@ -142,7 +142,7 @@ static int calls_make(struct oneshot *o, uint64_t cnt)
 	return rc ? rc : spw_coll_error(o->coll);
 }
 
-static float wanted(const struct oneshot *o, uint64_t idx)
+static float oneshot_wanted(const struct oneshot *o, uint64_t idx)
 {
 	uint64_t each = perf_coll_part_bytes(o->what) / sizeof(float);
 
@@ -164,16 +164,16 @@ static int call_checked(struct oneshot *o)
 	memset(out, 0, out_bytes(o->what));
 	rc = calls_make(o, 1);
 	for (uint64_t i = 0; i < out_bytes(o->what) / sizeof(*out) && rc == 0; i++)
-		if (out[i] < wanted(o, i) || out[i] > wanted(o, i))
+		if (out[i] < oneshot_wanted(o, i) || out[i] > oneshot_wanted(o, i))
 			rc = spw_err(EBADMSG, "element %llu of %s is wrong: %g instead of %g",
 				     (unsigned long long)i, perf_coll_name(o->what->coll),
-				     (double)out[i], (double)wanted(o, i));
+				     (double)out[i], (double)oneshot_wanted(o, i));
 	return rc;
 }
 
 /* ---- the client's end ---- */
 
-static int timed(struct oneshot *o, struct perf_result *result)
+static int oneshot_time(struct oneshot *o, struct perf_result *result)
 {
 	uint64_t start = perf_now_ns(), cpu, calls;
 	int rc = calls_make(o, WARM);
@@ -195,7 +195,7 @@ static int timed(struct oneshot *o, struct perf_result *result)
 	return rc;
 }
 
-static int measure(struct oneshot *o, struct perf_result *result)
+static int oneshot_measure(struct oneshot *o, struct perf_result *result)
 {
 	struct perf_phy before, own, peer;
 	json_t *answer = NULL;
@@ -206,7 +206,7 @@ static int measure(struct oneshot *o, struct perf_result *result)
 	answer = NULL;
 	rc = rc ? rc : call_checked(o);
 	perf_phy_read(&o->s->own, o->rails, &before);
-	rc = rc ? rc : timed(o, result);
+	rc = rc ? rc : oneshot_time(o, result);
 	rc = rc ? rc : call_checked(o);
 	rc = rc ? rc : perf_ctl_recv(&o->s->ctl, ANSWER_MS, &answer);
 	if (rc < 0)
@@ -234,12 +234,12 @@ int perf_oneshot_client(struct perf_session *s, struct perf_result *result)
 
 	o.cuda = !s->own.no_gpu[0] && !s->peer.no_gpu[0];
 	rails_take(&o, &result->what, theirs, sizeof(theirs));
-	snprintf(result->way, sizeof(result->way), "%s",
+	snprintf(result->path, sizeof(result->path), "%s",
 		 o.cuda ? "kernels in a stream" : "a CPU thread at each end");
 	rc = perf_ctl_send(&s->ctl,
 			   json_pack("{s:o,s:s,s:b}", "case", perf_case_json(&result->what),
 				     "rails", theirs, "cuda", o.cuda));
-	rc = rc ? rc : measure(&o, result);
+	rc = rc ? rc : oneshot_measure(&o, result);
 	group_close(&o);
 	return rc ? perf_ctl_give_up(&s->ctl, rc) : 0;
 }

@@ -79,17 +79,17 @@ static void ping_idle(void *arg)
 	ppoll(&wait, 1, &limit, NULL);
 }
 
-static int ping(struct perf_session *s, int fd, struct perf_result *result)
+static int tcp_ping(struct perf_session *s, int fd, struct perf_result *result)
 {
 	const struct perf_case *what = &result->what;
 	struct ping p = {.fd = fd, .bytes = what->bytes, .buf = malloc(2 * what->bytes)};
-	struct perf_way way = {ping_post, ping_poll, ping_idle, &p, 2};
+	struct perf_method method = {ping_post, ping_poll, ping_idle, &p, 2};
 	uint64_t cpu = perf_cpu_ns();
 	int rc = p.buf ? 0 : spw_err(ENOMEM, "no memory for %llu bytes", 2ull * what->bytes);
 
 	if (rc == 0) {
 		perf_pattern_fill(p.buf, p.bytes, s->serial);
-		rc = perf_latency(&way, &s->tsc, what->ms / 3, what->ms - what->ms / 3,
+		rc = perf_latency(&method, &s->tsc, what->ms / 3, what->ms - what->ms / 3,
 				  &result->lat);
 	}
 	if (p.bad)
@@ -103,7 +103,7 @@ static int ping(struct perf_session *s, int fd, struct perf_result *result)
 	return rc;
 }
 
-static int pong(int fd, uint64_t bytes, struct perf_flow *flow)
+static int tcp_pong(int fd, uint64_t bytes, struct perf_flow *flow)
 {
 	uint8_t *buf = malloc(bytes);
 	uint64_t cpu = perf_cpu_ns();
@@ -190,8 +190,8 @@ static int streams_connect(struct perf_result *result, const struct path *path,
 	size_t used = 0;
 	int rc = perf_number(answer, "port", UINT16_MAX, &port);
 
-	for (uint32_t i = 0; i < path->cnt && used < sizeof(result->way); i++)
-		used += (size_t)snprintf(result->way + used, sizeof(result->way) - used, "%s%s",
+	for (uint32_t i = 0; i < path->cnt && used < sizeof(result->path); i++)
+		used += (size_t)snprintf(result->path + used, sizeof(result->path) - used, "%s%s",
 					 i ? ", " : "to ", path->ip[i]);
 	if (rc == 0)
 		rc = token_take(answer, token);
@@ -200,8 +200,8 @@ static int streams_connect(struct perf_result *result, const struct path *path,
 	return rc;
 }
 
-static int measure(struct perf_session *s, struct perf_result *result, int *fd,
-		   struct perf_phy *peer_out)
+static int tcp_measure(struct perf_session *s, struct perf_result *result, int *fd,
+		       struct perf_phy *peer_out)
 {
 	const struct perf_case *what = &result->what;
 	json_t *answer = NULL;
@@ -209,7 +209,7 @@ static int measure(struct perf_session *s, struct perf_result *result, int *fd,
 
 	if (rc == 0) {
 		json_decref(answer);
-		rc = what->latency ? ping(s, fd[0], result)
+		rc = what->latency ? tcp_ping(s, fd[0], result)
 				   : perf_sock_send(fd, what->streams, what->ms / 5, what->ms,
 						    &result->own);
 	}
@@ -246,7 +246,7 @@ int perf_tcp_client(struct perf_session *s, struct perf_result *result)
 	rc = streams_connect(result, &path, answer, fd);
 	json_decref(answer);
 	if (rc == 0)
-		rc = measure(s, result, fd, &peer);
+		rc = tcp_measure(s, result, fd, &peer);
 	perf_sock_close(fd, PERF_STREAM_MAX);
 	perf_phy_since(&s->own, path.own, &before, &own);
 	if (rc == 0)
@@ -306,7 +306,7 @@ int perf_tcp_server(struct perf_session *s, const struct perf_case *what, const 
 		rc = perf_sock_accept(listener, s->ctl.fd, token, fd, what->streams);
 	perf_sock_close(&listener, 1);
 	if (rc == 0 && (rc = perf_ctl_send(&s->ctl, json_pack("{s:b}", "ready", 1))) == 0)
-		rc = what->latency ? pong(fd[0], what->bytes, &flow)
+		rc = what->latency ? tcp_pong(fd[0], what->bytes, &flow)
 				   : perf_sock_receive(fd, what->streams, &flow);
 	perf_sock_close(fd, PERF_STREAM_MAX);
 	if (rc == 0)

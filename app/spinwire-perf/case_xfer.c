@@ -51,7 +51,7 @@ static uint64_t seed_of(uint64_t seed, bool of_server)
 
 /* ---- the client's end ---- */
 
-static json_t *order(const char *name, uint64_t seed, uint64_t slots)
+static json_t *xfer_order(const char *name, uint64_t seed, uint64_t slots)
 {
 	return json_pack("{s:s,s:I,s:I}", "do", name, "seed", (json_int_t)seed, "slots",
 			 (json_int_t)slots);
@@ -75,16 +75,16 @@ static int prepare_both(struct perf_session *s, const struct perf_case *what, ui
 
 	if (rc < 0)
 		return rc;
-	return perf_ask(s, order("prepare", seed, slots), ORDER_MS, NULL);
+	return perf_ask(s, xfer_order("prepare", seed, slots), ORDER_MS, NULL);
 }
 
 /* One message outside of the timed part, every byte of it compared. */
-static int single(struct perf_session *s, const struct perf_case *what, uint64_t seed)
+static int xfer_measure_one(struct perf_session *s, const struct perf_case *what, uint64_t seed)
 {
 	int rc = prepare_both(s, what, seed, 1);
 
 	if (rc == 0 && what->op == PERF_SEND)
-		rc = perf_ctl_send(&s->ctl, order("one", seed, 1));
+		rc = perf_ctl_send(&s->ctl, xfer_order("one", seed, 1));
 	if (rc == 0)
 		rc = perf_pump_one(&s->lane, what, &s->ctl, false);
 	if (rc == 0 && what->op == PERF_SEND) {
@@ -97,7 +97,7 @@ static int single(struct perf_session *s, const struct perf_case *what, uint64_t
 	if (rc == 0)
 		rc = what->op == PERF_READ
 			     ? perf_bytes_verify(&s->lane, what, seed_of(seed, true), 1)
-			     : perf_ask(s, order("verify", seed, 1), ORDER_MS, NULL);
+			     : perf_ask(s, xfer_order("verify", seed, 1), ORDER_MS, NULL);
 	return rc;
 }
 
@@ -115,12 +115,12 @@ static int verify_both(struct perf_session *s, const struct perf_result *result,
 		rc = perf_bytes_verify(&s->lane, what, seed_of(seed, true), (uint32_t)here);
 	if (rc == 0 && arrives_there(what)) {
 		there = what->op == PERF_READ ? SPW_MIN(slots, result->peer.total) : there;
-		rc = perf_ask(s, order("verify", seed, there), ORDER_MS, NULL);
+		rc = perf_ask(s, xfer_order("verify", seed, there), ORDER_MS, NULL);
 	}
 	return rc;
 }
 
-static int timed(struct perf_session *s, struct perf_result *result, uint64_t flag)
+static int xfer_time(struct perf_session *s, struct perf_result *result, uint64_t flag)
 {
 	const struct perf_case *what = &result->what;
 
@@ -146,7 +146,7 @@ static void carried_add(const struct spw_xfer_conn *conn, struct perf_result *re
 	result->carried_cnt = i;
 }
 
-static int run(struct perf_session *s, struct perf_result *result)
+static int xfer_run(struct perf_session *s, struct perf_result *result)
 {
 	struct perf_phy before, own, peer;
 	uint64_t flag = s->serial << FLAG_LOG2;
@@ -155,12 +155,12 @@ static int run(struct perf_session *s, struct perf_result *result)
 
 	perf_phy_read(&s->own, s->lane.rails, &before);
 	carried_add(s->lane.conn, result, -1);
-	rc = perf_ask(s, order("run", flag, 0), ORDER_MS, NULL);
+	rc = perf_ask(s, xfer_order("run", flag, 0), ORDER_MS, NULL);
 	if (rc == 0)
-		rc = timed(s, result, flag);
+		rc = xfer_time(s, result, flag);
 	carried_add(s->lane.conn, result, 1);
 	if (rc == 0)
-		rc = perf_ask(s, order("stop", 0, 0), ORDER_MS, &answer);
+		rc = perf_ask(s, xfer_order("stop", 0, 0), ORDER_MS, &answer);
 	if (rc < 0)
 		return rc;
 	perf_phy_since(&s->own, s->lane.rails, &before, &own);
@@ -184,15 +184,15 @@ int perf_xfer_client(struct perf_session *s, struct perf_result *result)
 	if ((rc = perf_lane_client(&s->lane, &s->ctl, what, own, theirs)) < 0)
 		return rc;
 	if (what->gpu)
-		snprintf(result->way, sizeof(result->way), "%s memory to %s memory",
+		snprintf(result->path, sizeof(result->path), "%s memory to %s memory",
 			 spw_mem_kind_name(s->lane.region.kind), s->lane.there);
 	slots = perf_lane_slots(&s->lane, what);
-	if ((rc = single(s, what, seed)) == 0 &&
+	if ((rc = xfer_measure_one(s, what, seed)) == 0 &&
 	    (rc = prepare_both(s, what, seed + PERF_SLOT_MAX, slots)) == 0 &&
-	    (rc = run(s, result)) == 0 &&
+	    (rc = xfer_run(s, result)) == 0 &&
 	    (rc = verify_both(s, result, seed + PERF_SLOT_MAX)) == 0 &&
-	    (rc = single(s, what, seed + 2 * PERF_SLOT_MAX)) == 0)
-		return perf_ask(s, order("end", 0, 0), ORDER_MS, NULL);
+	    (rc = xfer_measure_one(s, what, seed + 2 * PERF_SLOT_MAX)) == 0)
+		return perf_ask(s, xfer_order("end", 0, 0), ORDER_MS, NULL);
 	return perf_lane_give_up(&s->lane, &s->ctl, rc);
 }
 
@@ -205,7 +205,7 @@ struct served {
 	bool over;
 };
 
-static int serve_run(struct perf_session *s, struct served *c, uint64_t flag)
+static int xfer_serve(struct perf_session *s, struct served *c, uint64_t flag)
 {
 	const struct perf_case *what = c->what;
 	bool sends = what->both, receives = what->op == PERF_SEND;
@@ -218,7 +218,7 @@ static int serve_run(struct perf_session *s, struct served *c, uint64_t flag)
 	return rc ? rc : perf_pump_idle(&s->lane, &s->ctl);
 }
 
-static json_t *stopped(struct perf_session *s, struct served *c)
+static json_t *xfer_stopped(struct perf_session *s, struct served *c)
 {
 	struct perf_phy moved;
 
@@ -228,7 +228,7 @@ static json_t *stopped(struct perf_session *s, struct served *c)
 }
 
 /* Answers an order. Returns: 0, or the error of the case or the connection. */
-static int obey(struct perf_session *s, struct served *c, const json_t *msg)
+static int xfer_command_run(struct perf_session *s, struct served *c, const json_t *msg)
 {
 	uint32_t most = perf_lane_slots(&s->lane, c->what);
 	uint64_t seed, slots;
@@ -245,18 +245,18 @@ static int obey(struct perf_session *s, struct served *c, const json_t *msg)
 	else if (!strcmp(name, "verify"))
 		rc = perf_bytes_verify(&s->lane, c->what, seed_of(seed, false), (uint32_t)slots);
 	else if (!strcmp(name, "stop"))
-		return perf_ctl_send(&s->ctl, stopped(s, c));
+		return perf_ctl_send(&s->ctl, xfer_stopped(s, c));
 	else if (!strcmp(name, "run")) {
 		perf_phy_read(&s->own, s->lane.rails, &c->before);
 		rc = perf_ctl_send(&s->ctl, json_pack("{s:s}", "did", name));
-		return rc ? rc : serve_run(s, c, seed);
+		return rc ? rc : xfer_serve(s, c, seed);
 	} else
 		c->over = true;
 	return rc ? rc : perf_ctl_send(&s->ctl, json_pack("{s:s}", "did", name));
 }
 
 /* An error is the answer to the order that met it; the client then aborts. */
-static int failed(struct perf_session *s, int rc, bool *over)
+static int xfer_failed(struct perf_session *s, int rc, bool *over)
 {
 	char text[PERF_TEXT_BYTES];
 
@@ -280,10 +280,10 @@ int perf_xfer_server(struct perf_session *s, const struct perf_case *what, const
 		rc = perf_ctl_order(&s->ctl, s->ctl.order_ms, &msg);
 		if (rc < 0 && rc != -ECANCELED)
 			return rc;
-		rc = rc ? rc : obey(s, &c, msg);
+		rc = rc ? rc : xfer_command_run(s, &c, msg);
 		json_decref(msg);
 		if (rc < 0)
-			rc = failed(s, rc, &c.over);
+			rc = xfer_failed(s, rc, &c.over);
 		if (rc < 0)
 			return rc;
 	}

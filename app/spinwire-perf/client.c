@@ -21,8 +21,8 @@ struct dead {
 	char why[PERF_TEXT_BYTES];
 };
 
-static int begin(const struct perf_args *args, const struct spw_oob_secret *secret,
-		 struct perf_session *s)
+static int client_begin(const struct perf_args *args, const struct spw_oob_secret *secret,
+			struct perf_session *s)
 {
 	json_t *theirs;
 	int rc = perf_facts_read(&s->own);
@@ -61,7 +61,7 @@ static bool takes_lane(const struct perf_case *what)
 	return is_rdma(what) && what->op != PERF_EGRESS && what->op != PERF_COLL;
 }
 
-static int ask(struct perf_session *s, struct perf_result *r)
+static int client_ask(struct perf_session *s, struct perf_result *r)
 {
 	if (r->what.op == PERF_COLL)
 		return r->what.net == PERF_NET_ONE_SHOT ? perf_oneshot_client(s, r)
@@ -73,7 +73,7 @@ static int ask(struct perf_session *s, struct perf_result *r)
 
 /* What a case needs and an end lacks. Returns: whether something is missing; the result says what.
  */
-static bool lacks(const struct perf_session *s, struct perf_result *r)
+static bool client_lacks(const struct perf_session *s, struct perf_result *r)
 {
 	const struct perf_end *end = s->own.no_gpu[0] ? &s->own : &s->peer;
 
@@ -84,11 +84,11 @@ static bool lacks(const struct perf_session *s, struct perf_result *r)
 }
 
 /* Returns: whether the session goes on. */
-static bool measure(struct perf_session *s, struct perf_result *r, struct dead *dead)
+static bool client_measure(struct perf_session *s, struct perf_result *r, struct dead *dead)
 {
 	int rc;
 
-	if (lacks(s, r))
+	if (client_lacks(s, r))
 		return true;
 	s->serial++;
 	if (takes_lane(&r->what) && dead->rails == r->what.rails &&
@@ -96,7 +96,7 @@ static bool measure(struct perf_session *s, struct perf_result *r, struct dead *
 		perf_mark(r, PERF_FAILED, "%s", dead->why);
 		return true;
 	}
-	rc = ask(s, r);
+	rc = client_ask(s, r);
 	if (rc == -EBADMSG)
 		perf_mark(r, PERF_INVALID, "%s", spw_err_text());
 	else if (rc < 0)
@@ -111,7 +111,7 @@ static bool measure(struct perf_session *s, struct perf_result *r, struct dead *
 	return s->ctl.fd >= 0;
 }
 
-static int outputs_try(const struct perf_args *args)
+static int client_outputs_try(const struct perf_args *args)
 {
 	int rc = app_json_try(args->json);
 
@@ -139,8 +139,8 @@ static int html_write(const struct perf_args *args, const struct perf_session *s
 }
 
 /* Each of them, whatever became of the others. */
-static int outputs(const struct perf_args *args, const struct perf_session *s,
-		   const struct perf_rows *rows, int status)
+static int client_outputs_write(const struct perf_args *args, const struct perf_session *s,
+				const struct perf_rows *rows, int status)
 {
 	if (args->json && app_json_write(perf_report(s, rows), args->json))
 		status = app_complain(PERF_PROGRAM, -EIO);
@@ -176,7 +176,7 @@ static void measure_all(struct perf_session *s, const struct perf_plan *plan,
 		if (!quiet && on)
 			perf_table_progress(plan, i);
 		if (on)
-			on = measure(s, &rows->result[i], &dead);
+			on = client_measure(s, &rows->result[i], &dead);
 		else
 			perf_mark(&rows->result[i], PERF_FAILED, "%s left before it", s->ctl.peer);
 		if (!quiet)
@@ -194,16 +194,16 @@ int perf_client(const struct perf_args *args, const struct spw_oob_secret *secre
 
 	if (rc == 0) {
 		s->ctl.fd = -1;
-		rc = outputs_try(args);
+		rc = client_outputs_try(args);
 	}
-	if (rc == 0 && (rc = begin(args, secret, s)) == 0) {
+	if (rc == 0 && (rc = client_begin(args, secret, s)) == 0) {
 		perf_plan(args, s, plan);
 		if (!quiet)
 			perf_table_head(s);
 		measure_all(s, plan, &rows, quiet);
 		if (!quiet)
 			perf_table_end(s, &rows);
-		status = outputs(args, s, &rows, status_of(s, &rows));
+		status = client_outputs_write(args, s, &rows, status_of(s, &rows));
 	} else {
 		status = app_complain(PERF_PROGRAM, rc);
 	}

@@ -18,14 +18,14 @@
 #define CQ_CNT    512u
 #define GID_HEX   (2 * sizeof(union ibv_gid) + 1)
 
-static uint32_t stride(const struct perf_datagram *d)
+static uint32_t datagram_stride(const struct perf_datagram *d)
 {
 	return SPW_ALIGN_UP(GRH_BYTES + d->bytes, SPW_CACHE_LINE);
 }
 
 static struct ibv_sge sge_of(const struct perf_datagram *d, uint32_t slot, bool with_grh)
 {
-	uint8_t *at = d->mem + (size_t)slot * stride(d) + (with_grh ? 0 : GRH_BYTES);
+	uint8_t *at = d->mem + (size_t)slot * datagram_stride(d) + (with_grh ? 0 : GRH_BYTES);
 
 	return (struct ibv_sge){.addr = (uintptr_t)at,
 				.length = d->bytes + (with_grh ? GRH_BYTES : 0),
@@ -34,9 +34,9 @@ static struct ibv_sge sge_of(const struct perf_datagram *d, uint32_t slot, bool 
 
 /* ---- life ---- */
 
-static int memory_make(struct perf_datagram *d, uint64_t seed)
+static int datagram_memory_make(struct perf_datagram *d, uint64_t seed)
 {
-	size_t bytes = (size_t)PERF_DATAGRAM_SLOTS * stride(d);
+	size_t bytes = (size_t)PERF_DATAGRAM_SLOTS * datagram_stride(d);
 
 	bytes = SPW_ALIGN_UP(bytes, (size_t)4096);
 	d->mem = aligned_alloc(4096, bytes);
@@ -44,11 +44,12 @@ static int memory_make(struct perf_datagram *d, uint64_t seed)
 		return spw_err(ENOMEM, "no memory for datagrams");
 	memset(d->mem, 0, bytes);
 	for (uint32_t i = 0; i < PERF_DATAGRAM_SLOTS; i++)
-		perf_pattern_fill(d->mem + (size_t)i * stride(d) + GRH_BYTES, d->bytes, seed);
+		perf_pattern_fill(d->mem + (size_t)i * datagram_stride(d) + GRH_BYTES, d->bytes,
+				  seed);
 	return rdma_mr_reg_bytes(&d->dev, d->dev.pd, d->mem, bytes, IBV_ACCESS_LOCAL_WRITE, &d->mr);
 }
 
-static int queues_make(struct perf_datagram *d)
+static int datagram_queues_make(struct perf_datagram *d)
 {
 	struct ibv_cq_init_attr_ex cq = {.cqe = CQ_CNT,
 					 .wc_flags = IBV_WC_EX_WITH_BYTE_LEN |
@@ -69,7 +70,7 @@ static int queues_make(struct perf_datagram *d)
 	return d->qp ? 0 : spw_err(errno, "%s: a UD queue pair: %s", d->dev.name, strerror(errno));
 }
 
-static int queues_start(struct perf_datagram *d)
+static int datagram_queues_start(struct perf_datagram *d)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT, .port_num = d->dev.port_num, .qkey = QKEY};
@@ -96,8 +97,9 @@ int perf_datagram_open(const char *device, uint32_t bytes, uint64_t seed,
 		rc = spw_err(EMSGSIZE, "%s: a packet carries %u bytes: set a larger MTU", device,
 			     rdma_dev_mtu_bytes(&d_out->dev));
 	if (rc == 0 && (rc = rdma_dev_gid(&d_out->dev, NULL, &d_out->gid)) == 0 &&
-	    (rc = memory_make(d_out, seed)) == 0 && (rc = queues_make(d_out)) == 0)
-		rc = queues_start(d_out);
+	    (rc = datagram_memory_make(d_out, seed)) == 0 &&
+	    (rc = datagram_queues_make(d_out)) == 0)
+		rc = datagram_queues_start(d_out);
 	if (rc < 0)
 		perf_datagram_close(d_out);
 	return rc;
@@ -230,7 +232,7 @@ static int came_one(struct perf_datagram *d, void *arg)
 {
 	const uint64_t *seed = arg;
 	uint32_t slot = (uint32_t)d->cq->wr_id;
-	uint8_t *at = d->mem + (size_t)slot * stride(d) + GRH_BYTES;
+	uint8_t *at = d->mem + (size_t)slot * datagram_stride(d) + GRH_BYTES;
 
 	d->came++;
 	d->wrong |= ibv_wc_read_byte_len(d->cq) != GRH_BYTES + d->bytes ||

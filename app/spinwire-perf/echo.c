@@ -53,7 +53,7 @@ static int message_poll(struct echo *e)
 	return rc < 0 ? rc : cnt;
 }
 
-static int way_poll(void *arg)
+static int echo_poll(void *arg)
 {
 	struct echo *e = arg;
 
@@ -62,7 +62,7 @@ static int way_poll(void *arg)
 					  : perf_queue_test(&e->tx);
 }
 
-static int way_post(void *arg)
+static int echo_post(void *arg)
 {
 	struct echo *e = arg;
 	uint64_t before = e->tx.posted;
@@ -70,7 +70,7 @@ static int way_post(void *arg)
 	int rc;
 
 	if (depth > perf_lane_slots(e->lane, e->what) || depth > PERF_DEPTH_MAX) {
-		/* What a READ brings back is way_poll's to count. */
+		/* What a READ brings back is echo_poll's to count. */
 		rc = e->what->op == PERF_READ ? 0 : perf_queue_test(&e->tx);
 		return rc < 0 ? rc : -EAGAIN;
 	}
@@ -78,7 +78,7 @@ static int way_post(void *arg)
 	return rc < 0 || e->tx.posted > before ? rc : -EAGAIN;
 }
 
-static void way_idle(void *arg)
+static void echo_idle(void *arg)
 {
 	struct echo *e = arg;
 
@@ -86,7 +86,7 @@ static void way_idle(void *arg)
 }
 
 /* Ends a row: everything of this end is done. */
-static int drain(struct echo *e)
+static int echo_drain(struct echo *e)
 {
 	bool send = e->what->op == PERF_SEND;
 	uint64_t sent = 0, start = perf_now_ns();
@@ -108,34 +108,34 @@ int perf_echo_client(struct perf_lane *lane, const struct perf_case *what,
 		     const struct spw_tsc *tsc, uint64_t flag, struct perf_result *result_out)
 {
 	struct echo e = {.lane = lane, .what = what, .base = flag};
-	struct perf_way way = {.post = way_post,
-			       .poll = way_poll,
-			       .idle = way_idle,
-			       .arg = &e,
-			       .halves = what->op == PERF_READ ? 1 : 2};
+	struct perf_method method = {.post = echo_post,
+				     .poll = echo_poll,
+				     .idle = echo_idle,
+				     .arg = &e,
+				     .halves = what->op == PERF_READ ? 1 : 2};
 	uint64_t cpu = perf_cpu_ns(), start = perf_now_ns();
 	int rc;
 
 	lane->flag = flag;
 	rc = what->op == PERF_SEND ? perf_queue_receive(&e.rx, lane, what) : 0;
 	if (rc == 0)
-		rc = perf_latency(&way, tsc, what->ms / 3, what->ms - what->ms / 3,
+		rc = perf_latency(&method, tsc, what->ms / 3, what->ms - what->ms / 3,
 				  &result_out->lat);
 	result_out->own = (struct perf_flow){.messages = e.tx.posted,
 					     .bytes = e.tx.posted * what->bytes,
 					     .total = e.tx.posted,
 					     .ns = perf_now_ns() - start,
 					     .cpu_ns = perf_cpu_ns() - cpu};
-	return rc ? rc : drain(&e);
+	return rc ? rc : echo_drain(&e);
 }
 
 /* Returns: messages sent back, or -errno. */
-static int answer(struct echo *e, uint64_t *answered)
+static int echo_answer(struct echo *e, uint64_t *answered)
 {
-	int rc = way_poll(e);
+	int rc = echo_poll(e);
 
 	while (rc >= 0 && *answered < e->came) {
-		rc = way_post(e);
+		rc = echo_post(e);
 		if (rc == -EAGAIN)
 			return 0;
 		*answered += rc == 0;
@@ -153,7 +153,7 @@ int perf_echo_server(struct perf_lane *lane, const struct perf_case *what,
 
 	lane->flag = flag;
 	while (rc >= 0 && !e.rx.stopped) {
-		rc = answer(&e, &answered);
+		rc = echo_answer(&e, &answered);
 		if (rc == 0)
 			perf_lane_idle(lane);
 		if (rc >= 0 && (++turn & LOOK_MASK) == 0 && perf_ctl_pending(ctl))
@@ -164,5 +164,5 @@ int perf_echo_server(struct perf_lane *lane, const struct perf_case *what,
 				       .total = answered,
 				       .ns = perf_now_ns() - start,
 				       .cpu_ns = perf_cpu_ns() - cpu};
-	return rc < 0 ? rc : drain(&e);
+	return rc < 0 ? rc : echo_drain(&e);
 }

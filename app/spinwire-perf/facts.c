@@ -25,7 +25,7 @@
 
 /* Text of a driver or a file may be any bytes; here and at the other end it is printed and becomes
  * JSON. */
-static void copy(char *out, size_t bytes, const char *text)
+static void facts_copy(char *out, size_t bytes, const char *text)
 {
 	spw_text_show(text, out, bytes);
 }
@@ -83,7 +83,7 @@ static void enforced_read(struct perf_nic *nic)
 	fclose(file);
 }
 
-static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t i)
+static void facts_nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t i)
 {
 	const struct spw_plat_nic *from = &plat->nic[i];
 	struct perf_nic *nic = &end->nic[end->nic_cnt];
@@ -91,11 +91,11 @@ static void nic_add(struct perf_end *end, const struct spw_plat *plat, uint32_t 
 	if (!from->rdma[0] || end->nic_cnt == PERF_NIC_MAX)
 		return;
 	end->nic_cnt++;
-	copy(nic->rdma, sizeof(nic->rdma), from->rdma);
-	copy(nic->netdev, sizeof(nic->netdev), from->netdev);
-	copy(nic->pci, sizeof(nic->pci), from->pci);
-	copy(nic->guid, sizeof(nic->guid), from->serial_guid);
-	copy(nic->ip, sizeof(nic->ip), from->gid_ipv4);
+	facts_copy(nic->rdma, sizeof(nic->rdma), from->rdma);
+	facts_copy(nic->netdev, sizeof(nic->netdev), from->netdev);
+	facts_copy(nic->pci, sizeof(nic->pci), from->pci);
+	facts_copy(nic->guid, sizeof(nic->guid), from->serial_guid);
+	facts_copy(nic->ip, sizeof(nic->ip), from->gid_ipv4);
 	nic->prefix = prefix_of(from);
 	nic->port = from->half_of >= 0 ? (uint32_t)from->half_of : i;
 	nic->mtu = from->mtu;
@@ -143,7 +143,7 @@ static void bonds_read(struct perf_end *end)
 			continue;
 		memcpy(&addr, i->ifa_addr, sizeof(addr));
 		memcpy(&mask, i->ifa_netmask, sizeof(mask));
-		copy(bond->name, sizeof(bond->name), i->ifa_name);
+		facts_copy(bond->name, sizeof(bond->name), i->ifa_name);
 		inet_ntop(AF_INET, &addr.sin_addr, bond->ip, sizeof(bond->ip));
 		bond->prefix = (uint32_t)__builtin_popcount(mask.sin_addr.s_addr);
 		slaves_read(bond);
@@ -166,9 +166,12 @@ static void findings_take(struct perf_end *end, const struct spw_plat *plat)
 			wanted |= strstr(from->code, about[k]) != NULL;
 		if (!wanted || end->finding_cnt == PERF_FINDING_MAX)
 			continue;
-		copy(end->finding[end->finding_cnt].code, sizeof(end->finding[0].code), from->code);
-		copy(end->finding[end->finding_cnt].what, sizeof(end->finding[0].what), from->what);
-		copy(end->finding[end->finding_cnt].todo, sizeof(end->finding[0].todo), from->todo);
+		facts_copy(end->finding[end->finding_cnt].code, sizeof(end->finding[0].code),
+			   from->code);
+		facts_copy(end->finding[end->finding_cnt].what, sizeof(end->finding[0].what),
+			   from->what);
+		facts_copy(end->finding[end->finding_cnt].todo, sizeof(end->finding[0].todo),
+			   from->todo);
 		end->finding_cnt++;
 	}
 }
@@ -176,13 +179,13 @@ static void findings_take(struct perf_end *end, const struct spw_plat *plat)
 void perf_facts_take(const struct spw_plat *plat, struct perf_end *end_out)
 {
 	memset(end_out, 0, sizeof(*end_out));
-	copy(end_out->machine, sizeof(end_out->machine), plat->machine);
-	copy(end_out->kernel, sizeof(end_out->kernel), plat->kernel);
-	copy(end_out->version, sizeof(end_out->version), SPW_VERSION);
-	copy(end_out->gpu, sizeof(end_out->gpu), plat->gpu_cnt ? plat->gpu[0].name : "");
+	facts_copy(end_out->machine, sizeof(end_out->machine), plat->machine);
+	facts_copy(end_out->kernel, sizeof(end_out->kernel), plat->kernel);
+	facts_copy(end_out->version, sizeof(end_out->version), SPW_VERSION);
+	facts_copy(end_out->gpu, sizeof(end_out->gpu), plat->gpu_cnt ? plat->gpu[0].name : "");
 	end_out->cores = plat->allowed_cnt;
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
-		nic_add(end_out, plat, i);
+		facts_nic_add(end_out, plat, i);
 	memcpy(end_out->other, plat->rdma, sizeof(end_out->other));
 	end_out->other_cnt = plat->rdma_cnt;
 	findings_take(end_out, plat);
@@ -199,7 +202,7 @@ int perf_facts_read(struct perf_end *end_out)
 	end_out->memory_max = memory_available(plat) / MEMORY_SHARE;
 	spw_plat_free(plat);
 	gethostname(end_out->host, sizeof(end_out->host) - 1);
-	copy(end_out->no_gpu, sizeof(end_out->no_gpu), perf_gpu_missing());
+	facts_copy(end_out->no_gpu, sizeof(end_out->no_gpu), perf_gpu_missing());
 	end_out->software = getenv("SPW_SOFTHCA") != NULL;
 	for (uint32_t i = 0; i < end_out->nic_cnt; i++)
 		enforced_read(&end_out->nic[i]);
@@ -221,7 +224,7 @@ void perf_other_text(const struct spw_plat_rdma *dev, char *out, size_t bytes)
 
 /* ---- JSON ---- */
 
-static json_t *nics_json(const struct perf_end *end)
+static json_t *facts_nics_json(const struct perf_end *end)
 {
 	json_t *list = json_array();
 
@@ -269,7 +272,7 @@ static json_t *bonds_json(const struct perf_end *end)
 	return list;
 }
 
-static json_t *findings_json(const struct perf_end *end)
+static json_t *facts_findings_json(const struct perf_end *end)
 {
 	json_t *list = json_array();
 
@@ -288,8 +291,8 @@ json_t *perf_facts_json(const struct perf_end *end)
 			 app_json_text(end->kernel), "version", end->version, "gpu",
 			 app_json_text(end->gpu), "no_gpu", end->no_gpu, "software", end->software,
 			 "cores", (int)end->cores, "memory_max", (json_int_t)end->memory_max,
-			 "nics", nics_json(end), "other_rdma", others_json(end), "bonds",
-			 bonds_json(end), "findings", findings_json(end));
+			 "nics", facts_nics_json(end), "other_rdma", others_json(end), "bonds",
+			 bonds_json(end), "findings", facts_findings_json(end));
 }
 
 static int u32_take(const json_t *json, const char *name, uint32_t *out)

@@ -25,7 +25,7 @@ static __device__ uint32_t word_bytes(uint64_t bytes, uint64_t i)
 	return bytes - 8 * i < 8 ? (uint32_t)(bytes - 8 * i) : 8;
 }
 
-static __global__ void fill(uint8_t *at, uint64_t bytes, uint64_t seed, bool aligned)
+static __global__ void gpu_fill(uint8_t *at, uint64_t bytes, uint64_t seed, bool aligned)
 {
 	uint64_t step = (uint64_t)gridDim.x * blockDim.x;
 
@@ -42,7 +42,7 @@ static __global__ void fill(uint8_t *at, uint64_t bytes, uint64_t seed, bool ali
 	}
 }
 
-static __global__ void check(const uint8_t *at, uint64_t bytes, uint64_t seed, bool aligned)
+static __global__ void gpu_check(const uint8_t *at, uint64_t bytes, uint64_t seed, bool aligned)
 {
 	uint64_t step = (uint64_t)gridDim.x * blockDim.x;
 
@@ -61,7 +61,7 @@ static __global__ void check(const uint8_t *at, uint64_t bytes, uint64_t seed, b
 	}
 }
 
-static int done(cudaError_t rc, const char *what)
+static int gpu_done(cudaError_t rc, const char *what)
 {
 	if (rc == cudaSuccess)
 		rc = cudaGetLastError(); /* of a launch */
@@ -70,14 +70,14 @@ static int done(cudaError_t rc, const char *what)
 	return rc == cudaSuccess ? 0 : spw_err(EIO, "GPU, %s: %s", what, cudaGetErrorString(rc));
 }
 
-static uint32_t blocks(uint64_t bytes)
+static uint32_t gpu_blocks(uint64_t bytes)
 {
 	uint64_t cnt = (bytes / 8 + THREADS) / THREADS;
 
 	return (uint32_t)SPW_MIN(cnt, (uint64_t)BLOCKS_MAX);
 }
 
-static uint8_t *pointer(uint64_t at)
+static uint8_t *gpu_pointer(uint64_t at)
 {
 	return reinterpret_cast<uint8_t *>((uintptr_t)at);
 }
@@ -111,32 +111,32 @@ const char *perf_gpu_missing(void)
 
 int perf_gpu_fill(uint64_t at, uint64_t bytes, uint64_t seed)
 {
-	fill<<<blocks(bytes), THREADS>>>(pointer(at), bytes, seed, at % 8 == 0);
-	return done(cudaSuccess, "filling a message");
+	gpu_fill<<<gpu_blocks(bytes), THREADS>>>(gpu_pointer(at), bytes, seed, at % 8 == 0);
+	return gpu_done(cudaSuccess, "filling a message");
 }
 
 int perf_gpu_clear(uint64_t at, uint64_t bytes)
 {
-	return done(cudaMemset(pointer(at), 0, bytes), "clearing a message");
+	return gpu_done(cudaMemset(gpu_pointer(at), 0, bytes), "clearing a message");
 }
 
 int perf_gpu_wait(void)
 {
-	return done(cudaSuccess, "waiting");
+	return gpu_done(cudaSuccess, "waiting");
 }
 
 int perf_gpu_check(uint64_t at, uint64_t bytes, uint64_t seed, uint64_t *wrong_out)
 {
 	word_t first = bytes;
-	int rc = done(cudaMemcpyToSymbol(wrong, &first, sizeof(first)), "comparing a message");
+	int rc = gpu_done(cudaMemcpyToSymbol(wrong, &first, sizeof(first)), "comparing a message");
 
 	if (rc < 0)
 		return rc;
-	check<<<blocks(bytes), THREADS>>>(pointer(at), bytes, seed, at % 8 == 0);
-	rc = done(cudaSuccess, "comparing a message");
+	gpu_check<<<gpu_blocks(bytes), THREADS>>>(gpu_pointer(at), bytes, seed, at % 8 == 0);
+	rc = gpu_done(cudaSuccess, "comparing a message");
 	if (rc == 0)
-		rc = done(cudaMemcpyFromSymbol(&first, wrong, sizeof(first)),
-			  "comparing a message");
+		rc = gpu_done(cudaMemcpyFromSymbol(&first, wrong, sizeof(first)),
+			      "comparing a message");
 	*wrong_out = first;
 	return rc;
 }

@@ -66,7 +66,7 @@ static int memory_refused(const struct perf_lane *lane, uint64_t half, bool for_
 	return 0;
 }
 
-static int memory_make(struct perf_lane *lane, uint64_t half, bool for_gpu)
+static int lane_memory_make(struct perf_lane *lane, uint64_t half, bool for_gpu)
 {
 	struct spw_mem_req req = {.kind = for_gpu ? lane->kind : SPW_MEM_AUTO,
 				  .numa_node = -1,
@@ -243,7 +243,8 @@ static int connect_to(struct perf_lane *lane, const struct perf_ctl *ctl,
 	return rc ? rc : windows_swap(lane, ctl, deadline);
 }
 
-static json_t *request(const struct perf_case *what, const char *theirs, uint64_t half, bool fresh)
+static json_t *lane_request(const struct perf_case *what, const char *theirs, uint64_t half,
+			    bool fresh)
 {
 	return json_pack("{s:o,s:s,s:I,s:b}", "case", perf_case_json(what), "rails", theirs, "half",
 			 (json_int_t)half, "fresh", fresh);
@@ -268,7 +269,7 @@ static int lane_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const struct
 
 	perf_lane_close(lane);
 	if ((rc = endpoint_open(lane, rails, NULL)) < 0 ||
-	    (rc = perf_ctl_send(ctl, request(what, theirs, lane->half, true))) < 0 ||
+	    (rc = perf_ctl_send(ctl, lane_request(what, theirs, lane->half, true))) < 0 ||
 	    (rc = perf_ctl_recv(ctl, ANSWER_MS, &answer)) < 0) {
 		perf_lane_close(lane);
 		return rc;
@@ -285,13 +286,13 @@ int perf_lane_client(struct perf_lane *lane, struct perf_ctl *ctl, const struct 
 {
 	bool fresh = !lane->conn || spw_xfer_conn_error(lane->conn) || strcmp(lane->rails, rails);
 	json_t *answer = NULL;
-	int rc = memory_make(lane, what->bytes, what->gpu);
+	int rc = lane_memory_make(lane, what->bytes, what->gpu);
 
 	if (rc < 0)
 		return rc;
 	fresh |= !lane->conn; /* larger memory closes the lane */
 	rc = fresh ? lane_fresh(lane, ctl, what, rails, theirs)
-		   : perf_ctl_send(ctl, request(what, theirs, lane->half, false));
+		   : perf_ctl_send(ctl, lane_request(what, theirs, lane->half, false));
 	if (rc == 0)
 		rc = perf_ctl_recv(ctl, ANSWER_MS, &answer);
 	if (rc == 0)
@@ -338,7 +339,7 @@ static int server_fresh(struct perf_lane *lane, struct perf_ctl *ctl, const json
 	snprintf(bind, sizeof(bind), strchr(ctl->local, ':') ? "[%s]:%u" : "%s:%u", ctl->local,
 		 lane->port);
 	perf_lane_close(lane);
-	if (rc == 0 && (rc = memory_make(lane, half, for_gpu)) == 0 &&
+	if (rc == 0 && (rc = lane_memory_make(lane, half, for_gpu)) == 0 &&
 	    (rc = endpoint_open(lane, rails, bind)) == 0 &&
 	    (rc = spw_xfer_listen(lane->x, &handle, &lane->listener)) == 0 &&
 	    (rc = handle_give(ctl, &handle)) == 0)

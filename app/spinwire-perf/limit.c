@@ -24,7 +24,7 @@ static bool is_port(enum place place)
 	return place == OWN_PORT || place == PEER_PORT;
 }
 
-static uint32_t enforced(const struct perf_nic *nic, enum place place)
+static uint32_t limit_enforced(const struct perf_nic *nic, enum place place)
 {
 	return is_port(place) ? nic->port_enforced_mbps : nic->pcie_enforced_mbps;
 }
@@ -33,16 +33,16 @@ static uint32_t enforced(const struct perf_nic *nic, enum place place)
 static bool is_enforced(const struct perf_nic *nic, enum place place)
 {
 	uint32_t negotiated = is_port(place) ? nic->link_mbps : perf_nic_pcie_mbps(nic);
-	uint32_t mbps = enforced(nic, place);
+	uint32_t mbps = limit_enforced(nic, place);
 
 	return mbps && (!negotiated || mbps < negotiated);
 }
 
-static double capacity(const struct perf_rail *rail, enum place place)
+static double limit_capacity(const struct perf_rail *rail, enum place place)
 {
 	const struct perf_nic *nic = nic_at(rail, place);
 
-	return is_enforced(nic, place) ? enforced(nic, place)
+	return is_enforced(nic, place) ? limit_enforced(nic, place)
 	       : is_port(place)        ? nic->link_mbps
 				       : perf_nic_pcie_mbps(nic);
 }
@@ -55,8 +55,8 @@ static bool is_limited(const struct perf_rails *rails, uint32_t mask)
 	for (uint32_t i = 0; i < rails->cnt; i++)
 		for (uint32_t place = 0; place < PLACE_CNT; place++)
 			any |= (mask >> i & 1) &&
-			       enforced(nic_at(&rails->rail[i], (enum place)place),
-					(enum place)place);
+			       limit_enforced(nic_at(&rails->rail[i], (enum place)place),
+					      (enum place)place);
 	return any;
 }
 
@@ -68,7 +68,7 @@ static bool same_link(const struct perf_rail *a, const struct perf_rail *b, enum
 }
 
 /* choice: two bits a rail. */
-static double cut(const struct perf_rails *rails, uint32_t mask, uint32_t choice)
+static double limit_cut(const struct perf_rails *rails, uint32_t mask, uint32_t choice)
 {
 	double sum = 0;
 
@@ -81,7 +81,7 @@ static double cut(const struct perf_rails *rails, uint32_t mask, uint32_t choice
 		for (uint32_t k = 0; k < i; k++)
 			paid |= (mask >> k & 1) && (choice >> (2 * k) & 3) == place &&
 				same_link(&rails->rail[k], &rails->rail[i], place);
-		sum += paid ? 0 : capacity(&rails->rail[i], place);
+		sum += paid ? 0 : limit_capacity(&rails->rail[i], place);
 	}
 	return sum;
 }
@@ -118,10 +118,11 @@ double perf_limit_mbps(const struct perf_rails *rails, const struct perf_end *ow
 		first++;
 	for (uint32_t i = 0; i < rails->cnt; i++)
 		for (uint32_t place = 0; place < PLACE_CNT; place++)
-			if ((mask >> i & 1) && capacity(&rails->rail[i], (enum place)place) <= 0)
+			if ((mask >> i & 1) &&
+			    limit_capacity(&rails->rail[i], (enum place)place) <= 0)
 				return 0;
 	for (uint32_t choice = 0; choice < 1u << (2 * rails->cnt); choice++) {
-		double sum = cut(rails, mask, choice);
+		double sum = limit_cut(rails, mask, choice);
 
 		if (best <= 0 || sum < best) {
 			best = sum;

@@ -25,7 +25,7 @@
 #define WORD_MAX   64u
 
 /* execvp() takes words that it does not change as char *. */
-static char *word(const char *text)
+static char *local_word(const char *text)
 {
 	return (char *)(uintptr_t)text;
 }
@@ -64,8 +64,8 @@ static int port_read(const struct perf_child *child, const char *where, uint16_t
 }
 
 /* Its stdin stays open until this process ends. */
-static int other_start(char *const *argv, const char *where, const char *secret, int *in_out,
-		       uint16_t *port_out)
+static int local_other_start(char *const *argv, const char *where, const char *secret, int *in_out,
+			     uint16_t *port_out)
 {
 	ssize_t len = (ssize_t)strlen(secret);
 	struct perf_child child;
@@ -83,7 +83,7 @@ static int other_start(char *const *argv, const char *where, const char *secret,
 
 /* ---- ssh ---- */
 
-static bool is_host(const char *host)
+static bool local_is_host(const char *host)
 {
 	for (const char *c = host; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("@._:-", *c))
@@ -96,30 +96,30 @@ int perf_ssh(struct perf_args *args, struct spw_oob_secret *secret_out)
 	static char host[256];
 	const char *at = strrchr(args->ssh, '@');
 	char port[8], secret[SECRET_HEX], to[256];
-	char *argv[] = {word("ssh"),
-			word("-oBatchMode=yes"),
-			word("-oConnectTimeout=5"),
+	char *argv[] = {local_word("ssh"),
+			local_word("-oBatchMode=yes"),
+			local_word("-oConnectTimeout=5"),
 			to,
-			word("spinwire-perf"),
-			word("serve"),
-			word("--once"),
-			word("--port"),
+			local_word("spinwire-perf"),
+			local_word("serve"),
+			local_word("--once"),
+			local_word("--port"),
 			port,
-			word("--secret"),
-			word("-"),
-			word("--memory"),
-			word(spw_mem_kind_name(args->memory)),
+			local_word("--secret"),
+			local_word("-"),
+			local_word("--memory"),
+			local_word(spw_mem_kind_name(args->memory)),
 			NULL};
 	int in, rc;
 
-	if (!is_host(args->ssh))
+	if (!local_is_host(args->ssh))
 		return spw_err(EINVAL, "--ssh %s: is no name of a host", args->ssh);
 	snprintf(to, sizeof(to), "%s", args->ssh);
 	snprintf(host, sizeof(host), "%s", at ? at + 1 : args->ssh);
 	snprintf(port, sizeof(port), "%u", args->port);
 	rc = secret_make(secret, secret_out);
 	if (rc == 0) /* its stdin stays open until this process ends */
-		rc = other_start(argv, args->ssh, secret, &in, &args->port);
+		rc = local_other_start(argv, args->ssh, secret, &in, &args->port);
 	args->host = host;
 	return rc;
 }
@@ -127,16 +127,16 @@ int perf_ssh(struct perf_args *args, struct spw_oob_secret *secret_out)
 /* ---- two software devices ---- */
 
 /* Locked memory is limited for a user; in a namespace of its own a process has the right. */
-static uint32_t wrap(char **words, char *tool, char *cable)
+static uint32_t local_wrap(char **words, char *tool, char *cable)
 {
 	uint32_t cnt = 0;
 
 	if (geteuid() != 0) {
-		words[cnt++] = word("unshare");
-		words[cnt++] = word("-r");
+		words[cnt++] = local_word("unshare");
+		words[cnt++] = local_word("-r");
 	}
 	words[cnt++] = tool;
-	words[cnt++] = word("--cable");
+	words[cnt++] = local_word("--cable");
 	words[cnt++] = cable;
 	return cnt;
 }
@@ -147,8 +147,8 @@ static int second_half(char **words, uint32_t cnt, char *host, const char *secre
 	ssize_t len = (ssize_t)strlen(secret);
 
 	words[cnt++] = host;
-	words[cnt++] = word("--secret");
-	words[cnt++] = word("-");
+	words[cnt++] = local_word("--secret");
+	words[cnt++] = local_word("-");
 	for (uint32_t i = 1; argv[i] && cnt < WORD_MAX - 1; i++)
 		words[cnt++] = argv[i];
 	words[cnt] = NULL;
@@ -174,14 +174,15 @@ int perf_local(const struct perf_args *args, char **argv)
 		return rc ? rc : spw_err(EIO, "/proc/self/exe: %s", strerror(errno));
 	self[len] = '\0';
 	snprintf(cable, sizeof(cable), "shm:" PERF_PROGRAM "-%d", (int)getpid());
-	cnt = wrap(words, tool, cable);
+	cnt = local_wrap(words, tool, cable);
 	words[cnt++] = self;
 	memcpy(words + cnt,
-	       (char *[]){word("serve"), word("--once"), word("--port"), word("0"),
-			  word("--secret"), word("-"), word("--memory"),
-			  word(spw_mem_kind_name(args->memory)), NULL},
+	       (char *[]){local_word("serve"), local_word("--once"), local_word("--port"),
+			  local_word("0"), local_word("--secret"), local_word("-"),
+			  local_word("--memory"), local_word(spw_mem_kind_name(args->memory)),
+			  NULL},
 	       9 * sizeof(char *));
-	rc = other_start(words, "this machine", secret, &in, &port);
+	rc = local_other_start(words, "this machine", secret, &in, &port);
 	if (rc < 0)
 		return rc;
 	fcntl(in, F_SETFD, 0); /* lives on in what this process becomes */

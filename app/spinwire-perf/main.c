@@ -30,7 +30,7 @@ static int secret_read(const char *path, struct spw_oob_secret *secret_out)
 }
 
 /* What libraries only note (which memory was chosen, and why) stands in the summary. */
-static void log_line(enum spw_log_level level, const char *text, void *arg SPW_UNUSED)
+static void main_log(enum spw_log_level level, const char *text, void *arg SPW_UNUSED)
 {
 	if (level >= SPW_LOG_WARN)
 		fprintf(stderr, PERF_PROGRAM ": %s\n", text);
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	int rc, status = APP_GOOD;
 
 	app_program_start(PERF_PROGRAM);
-	spw_log_sink_set(log_line, NULL);
+	spw_log_sink_set(main_log, NULL);
 	app_default_signals();
 	if ((rc = perf_args(&args, argc, argv)) != 0)
 		return rc < 0 ? app_complain(PERF_PROGRAM, rc) : APP_GOOD;

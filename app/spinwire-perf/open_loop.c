@@ -19,7 +19,7 @@
 #define SEED        0x2545f4914f6cdd1dull
 
 struct loop {
-	const struct perf_way *way;
+	const struct perf_method *method;
 	const struct spw_tsc *tsc;
 	struct spw_hist *hist;
 	uint64_t due[PERF_AHEAD_MAX]; /* ticks, of what is under way */
@@ -27,27 +27,27 @@ struct loop {
 };
 
 /* Returns: messages that came back, or -errno. */
-static int take(struct loop *l)
+static int open_loop_take(struct loop *l)
 {
-	int cnt = l->way->poll(l->way->arg);
+	int cnt = l->method->poll(l->method->arg);
 	uint64_t now = spw_tsc_now();
 
 	for (int i = 0; i < cnt; i++, l->back++) {
 		uint64_t ticks = now - l->due[l->back % PERF_AHEAD_MAX];
 
-		spw_hist_record(l->hist, spw_tsc_to_ns(l->tsc, ticks) / l->way->halves, 1);
+		spw_hist_record(l->hist, spw_tsc_to_ns(l->tsc, ticks) / l->method->halves, 1);
 	}
 	if (cnt == 0)
-		l->way->idle(l->way->arg);
+		l->method->idle(l->method->arg);
 	return cnt;
 }
 
-static int stuck(void)
+static int open_loop_stuck(void)
 {
 	return spw_err(ETIMEDOUT, "no message came back for 10 s");
 }
 
-static int closed_loop(struct loop *l, uint32_t ms)
+static int open_loop_calibrate(struct loop *l, uint32_t ms)
 {
 	uint64_t start = spw_tsc_now(), end = start + spw_tsc_from_ns(l->tsc, ms * 1000000ull);
 	uint64_t limit = spw_tsc_from_ns(l->tsc, STUCK_NS);
@@ -57,15 +57,15 @@ static int closed_loop(struct loop *l, uint32_t ms)
 		uint64_t now = spw_tsc_now();
 
 		l->due[l->posted % PERF_AHEAD_MAX] = now;
-		if ((rc = l->way->post(l->way->arg)) == -EAGAIN) {
-			rc = take(l);
+		if ((rc = l->method->post(l->method->arg)) == -EAGAIN) {
+			rc = open_loop_take(l);
 			continue;
 		}
 		l->posted += rc == 0;
 		while (rc >= 0 && l->back != l->posted) {
-			rc = take(l);
+			rc = open_loop_take(l);
 			if (rc == 0 && spw_tsc_now() - now > limit)
-				rc = stuck();
+				rc = open_loop_stuck();
 		}
 	}
 	return SPW_MIN(rc, 0);
@@ -80,7 +80,7 @@ double perf_exponential(uint64_t *random)
 }
 
 /* Messages that are due by the end of the time are intended, started or not. */
-static int open_loop(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *intended_out)
+static int open_loop_run(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *intended_out)
 {
 	double gap = (double)spw_tsc_from_ns(l->tsc, gap_ns), at = 0;
 	uint64_t start = spw_tsc_now(), span = spw_tsc_from_ns(l->tsc, ms * 1000000ull);
@@ -92,7 +92,7 @@ static int open_loop(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *int
 		if (at < (double)span && (double)now >= at &&
 		    l->posted - l->back < PERF_AHEAD_MAX) {
 			l->due[l->posted % PERF_AHEAD_MAX] = start + (uint64_t)at;
-			rc = l->way->post(l->way->arg);
+			rc = l->method->post(l->method->arg);
 			if (rc == 0) {
 				l->posted++;
 				at += gap * perf_exponential(&l->random);
@@ -100,7 +100,7 @@ static int open_loop(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *int
 				break;
 			}
 		}
-		rc = take(l);
+		rc = open_loop_take(l);
 	}
 	*intended_out = l->posted;
 	for (; at < (double)span; (*intended_out)++)
@@ -110,24 +110,24 @@ static int open_loop(struct loop *l, uint64_t gap_ns, uint32_t ms, uint64_t *int
 
 /* What is still under way after the time to drain is lost to the percentiles, but not to the lane:
  * it is waited for. */
-static int settle(struct loop *l)
+static int open_loop_settle(struct loop *l)
 {
 	uint64_t start = spw_tsc_now(), limit = spw_tsc_from_ns(l->tsc, STUCK_NS);
 	int rc = 0;
 
 	while (rc >= 0 && l->back != l->posted) {
-		rc = take(l);
+		rc = open_loop_take(l);
 		if (rc == 0 && spw_tsc_now() - start > limit)
-			rc = stuck();
+			rc = open_loop_stuck();
 	}
 	return SPW_MIN(rc, 0);
 }
 
-int perf_latency(const struct perf_way *way, const struct spw_tsc *tsc, uint32_t closed_ms,
+int perf_latency(const struct perf_method *method, const struct spw_tsc *tsc, uint32_t closed_ms,
 		 uint32_t open_ms, struct perf_lat *lat_out)
 {
 	struct spw_hist *hist = aligned_alloc(SPW_CACHE_LINE, 2 * sizeof(*hist));
-	struct loop l = {.way = way, .tsc = tsc, .hist = hist, .random = SEED};
+	struct loop l = {.method = method, .tsc = tsc, .hist = hist, .random = SEED};
 	uint64_t back;
 	int rc;
 
@@ -135,19 +135,19 @@ int perf_latency(const struct perf_way *way, const struct spw_tsc *tsc, uint32_t
 	if (!hist)
 		return spw_err(ENOMEM, "no memory for a histogram");
 	memset(hist, 0, 2 * sizeof(*hist));
-	rc = closed_loop(&l, closed_ms);
+	rc = open_loop_calibrate(&l, closed_ms);
 	spw_hist_summary(hist, 0, &lat_out->closed);
 	lat_out->gap_ns =
-		SPW_MAX(lat_out->closed.value[SPW_HIST_POINT_p50] * way->halves * GAP_MEDIANS,
+		SPW_MAX(lat_out->closed.value[SPW_HIST_POINT_p50] * method->halves * GAP_MEDIANS,
 			(uint64_t)GAP_MIN_NS);
-	l = (struct loop){.way = way, .tsc = tsc, .hist = hist + 1, .random = SEED};
+	l = (struct loop){.method = method, .tsc = tsc, .hist = hist + 1, .random = SEED};
 	if (rc == 0)
-		rc = open_loop(&l, lat_out->gap_ns, open_ms, &lat_out->intended);
+		rc = open_loop_run(&l, lat_out->gap_ns, open_ms, &lat_out->intended);
 	back = l.back;
 	lat_out->lost = lat_out->intended - back;
 	spw_hist_summary(hist + 1, lat_out->lost, &lat_out->open);
 	if (rc == 0)
-		rc = settle(&l);
+		rc = open_loop_settle(&l);
 	free(hist);
 	return rc;
 }

@@ -14,7 +14,7 @@
 #define PERF_AHEAD_MAX 32u /* messages under way */
 
 /* How a message travels. Messages come back in the order in which they were started. */
-struct perf_way {
+struct perf_method {
 	int (*post)(void *arg);  /* starts one; 0, -EAGAIN: not now, or -errno */
 	int (*poll)(void *arg);  /* how many came back, or -errno */
 	void (*idle)(void *arg); /* nothing came back */
@@ -28,8 +28,8 @@ double perf_exponential(uint64_t *random);
 
 /* Purpose: closed loop for closed_ms, then open loop for open_ms at a mean gap of eight times the
  *   closed loop's median.
- * Thread: main. Errors: those of the way; -ETIMEDOUT nothing came back for 10 s. */
-int perf_latency(const struct perf_way *way, const struct spw_tsc *tsc, uint32_t closed_ms,
+ * Thread: main. Errors: those of the method; -ETIMEDOUT nothing came back for 10 s. */
+int perf_latency(const struct perf_method *method, const struct spw_tsc *tsc, uint32_t closed_ms,
 		 uint32_t open_ms, struct perf_lat *lat_out);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "base/spw_err.h"
 
-static void SPW_PRINTF(2, 3) fault(struct perf_rails *rails, const char *fmt, ...)
+static void SPW_PRINTF(2, 3) pair_fault(struct perf_rails *rails, const char *fmt, ...)
 {
 	va_list args;
 
@@ -51,7 +51,7 @@ static bool is_taken(const struct perf_rails *rails, const struct perf_nic *nic)
 }
 
 /* What keeps a function from being a rail; NULL: nothing. */
-static const char *unfit(const struct perf_nic *nic)
+static const char *pair_unfit(const struct perf_nic *nic)
 {
 	if (!nic->up)
 		return "its port is not up: is the cable in, and the interface up (ip link)?";
@@ -61,26 +61,27 @@ static const char *unfit(const struct perf_nic *nic)
 	return NULL;
 }
 
-static void join(struct perf_rails *rails, const struct perf_nic *a, const struct perf_nic *b)
+static void pair_join(struct perf_rails *rails, const struct perf_nic *a, const struct perf_nic *b)
 {
 	if (a->mtu && b->mtu && a->mtu != b->mtu) {
-		fault(rails,
-		      "%s: its MTU is %u, that of %s at the other end %u: set both alike (ip link "
-		      "set %s mtu %u); left out",
-		      a->rdma, a->mtu, b->rdma, b->mtu,
-		      a->mtu < b->mtu && a->netdev[0] ? a->netdev : b->netdev,
-		      SPW_MAX(a->mtu, b->mtu));
+		pair_fault(rails,
+			   "%s: its MTU is %u, that of %s at the other end %u: set both alike (ip "
+			   "link "
+			   "set %s mtu %u); left out",
+			   a->rdma, a->mtu, b->rdma, b->mtu,
+			   a->mtu < b->mtu && a->netdev[0] ? a->netdev : b->netdev,
+			   SPW_MAX(a->mtu, b->mtu));
 		return;
 	}
 	rails->rail[rails->cnt++] = (struct perf_rail){
 		.own = a, .peer = b, .one_card = a->guid[0] && !strcmp(a->guid, b->guid)};
 }
 
-static const struct perf_nic *facing(const struct perf_rails *rails, const struct perf_end *peer,
-				     const struct perf_nic *nic)
+static const struct perf_nic *pair_facing(const struct perf_rails *rails,
+					  const struct perf_end *peer, const struct perf_nic *nic)
 {
 	for (uint32_t i = 0; i < peer->nic_cnt; i++)
-		if (!unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]) &&
+		if (!pair_unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]) &&
 		    !is_taken(rails, &peer->nic[i]))
 			return &peer->nic[i];
 	return NULL;
@@ -89,28 +90,30 @@ static const struct perf_nic *facing(const struct perf_rails *rails, const struc
 static void pair_one(struct perf_rails *rails, const struct perf_end *peer,
 		     const struct perf_nic *nic)
 {
-	const struct perf_nic *other = facing(rails, peer, nic);
+	const struct perf_nic *other = pair_facing(rails, peer, nic);
 	bool any = false;
 
 	if (other) {
-		join(rails, nic, other);
+		pair_join(rails, nic, other);
 		return;
 	}
 	for (uint32_t i = 0; i < peer->nic_cnt; i++)
-		any |= !unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]);
+		any |= !pair_unfit(&peer->nic[i]) && same_net(nic, &peer->nic[i]);
 	if (any)
-		fault(rails,
-		      "%s: %s has fewer rails in the subnet of %s/%u, none is left to face it; "
-		      "left out",
-		      nic->rdma, peer->host, nic->ip, nic->prefix);
+		pair_fault(
+			rails,
+			"%s: %s has fewer rails in the subnet of %s/%u, none is left to face it; "
+			"left out",
+			nic->rdma, peer->host, nic->ip, nic->prefix);
 	else
-		fault(rails,
-		      "%s: no rail of %s is in its subnet %s/%u: does its cable lead to another "
-		      "host? addresses: spinwire-doctor plan; left out",
-		      nic->rdma, peer->host, nic->ip, nic->prefix);
+		pair_fault(
+			rails,
+			"%s: no rail of %s is in its subnet %s/%u: does its cable lead to another "
+			"host? addresses: spinwire-doctor plan; left out",
+			nic->rdma, peer->host, nic->ip, nic->prefix);
 }
 
-static const struct perf_nic *by_name(const struct perf_end *end, const char *name)
+static const struct perf_nic *pair_by_name(const struct perf_end *end, const char *name)
 {
 	for (uint32_t i = 0; i < end->nic_cnt; i++)
 		if (!strcmp(end->nic[i].rdma, name))
@@ -140,15 +143,15 @@ static int pair_named(struct perf_rails *rails, const struct perf_end *own,
 
 	if (other)
 		*other++ = '\0';
-	a = by_name(own, word);
-	b = other ? by_name(peer, other) : NULL;
+	a = pair_by_name(own, word);
+	b = other ? pair_by_name(peer, other) : NULL;
 	if (!a || (other && !b))
 		return no_such_device(a ? peer : own, a ? other : word);
-	if (unfit(a) || (b && unfit(b)))
-		fault(rails, "%s: %s; left out", unfit(a) ? word : other,
-		      unfit(a) ? unfit(a) : unfit(b));
+	if (pair_unfit(a) || (b && pair_unfit(b)))
+		pair_fault(rails, "%s: %s; left out", pair_unfit(a) ? word : other,
+			   pair_unfit(a) ? pair_unfit(a) : pair_unfit(b));
 	else if (b)
-		join(rails, a, b);
+		pair_join(rails, a, b);
 	else
 		pair_one(rails, peer, a);
 	return 0;
@@ -179,15 +182,15 @@ int perf_pair(const struct perf_end *own, const struct perf_end *peer, const cha
 	if (names)
 		return pair_names(rails_out, own, peer, names);
 	for (uint32_t i = 0; i < own->nic_cnt && rails_out->cnt < PERF_RAIL_MAX; i++)
-		if (!unfit(&own->nic[i])) {
+		if (!pair_unfit(&own->nic[i])) {
 			usable++;
 			pair_one(rails_out, peer, &own->nic[i]);
 		}
 	if (own->nic_cnt == 0)
-		fault(rails_out, "%s has no RDMA device%s", own->host,
-		      own->other_cnt ? " that is a NIC" : ": ibv_devices lists none");
+		pair_fault(rails_out, "%s has no RDMA device%s", own->host,
+			   own->other_cnt ? " that is a NIC" : ": ibv_devices lists none");
 	else if (usable == 0)
-		fault(rails_out, "%s: %s", own->nic[0].rdma, unfit(&own->nic[0]));
+		pair_fault(rails_out, "%s: %s", own->nic[0].rdma, pair_unfit(&own->nic[0]));
 	return 0;
 }
 

@@ -118,7 +118,7 @@ struct perf_result {
 	struct perf_lat lat;
 	enum perf_valid valid;
 	char why[PERF_TEXT_BYTES]; /* of all but PERF_VALID */
-	char way[96];              /* the path that it took, where that is a question */
+	char path[96];             /* the path that it took, where that is a question */
 	struct perf_carried carried[PERF_RAIL_MAX];
 	uint32_t carried_cnt; /* 0 in rows without lib/xfer */
 };

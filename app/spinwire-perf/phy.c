@@ -15,7 +15,7 @@
 #define PHY_LEAST 0.98       /* of the payload; headers make it more */
 #define PHY_MIN   (1u << 20) /* less drowns in other traffic and in coarse counters */
 
-static const struct perf_nic *nic_named(const struct perf_end *own, const char *word)
+static const struct perf_nic *phy_nic_named(const struct perf_end *own, const char *word)
 {
 	for (uint32_t i = 0; i < own->nic_cnt; i++)
 		if (!strcmp(own->nic[i].rdma, word) || !strcmp(own->nic[i].netdev, word))
@@ -68,7 +68,7 @@ void perf_phy_read(const struct perf_end *own, const char *rails, struct perf_ph
 		snprintf(phy_out->why, sizeof(phy_out->why), "no port is known");
 	for (char *word = strtok_r(text, "+", &rest); word && phy_out->known;
 	     word = strtok_r(NULL, "+", &rest)) {
-		const struct perf_nic *nic = nic_named(own, word);
+		const struct perf_nic *nic = phy_nic_named(own, word);
 
 		if (!nic && !is_slave(own, word)) {
 			phy_out->known = false;

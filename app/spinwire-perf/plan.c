@@ -55,7 +55,7 @@ static enum perf_row row_of(const struct perf_case *what)
 	return what->gpu ? PERF_ROW_GPU : row[what->op];
 }
 
-static void add(struct planning *p, struct perf_case what)
+static void plan_add(struct planning *p, struct perf_case what)
 {
 	if (!(p->args->rows >> row_of(&what) & 1) || p->plan->cnt == PERF_CASE_MAX)
 		return;
@@ -72,13 +72,13 @@ static void add_sizes(struct planning *p, struct perf_case what, struct list lis
 		list = (struct list){p->all, p->all_cnt};
 	for (uint32_t i = 0; i < list.cnt; i++) {
 		what.bytes = list.size[i];
-		add(p, what);
+		plan_add(p, what);
 	}
 }
 
 #define LIST(a) ((struct list){a, SPW_ARRAY_CNT(a)})
 
-static void rdma(struct planning *p, uint32_t rail_cnt)
+static void plan_rdma(struct planning *p, uint32_t rail_cnt)
 {
 	static const enum perf_op op[] = {PERF_WRITE, PERF_SEND, PERF_READ};
 	uint32_t all = (1u << rail_cnt) - 1;
@@ -120,7 +120,7 @@ static uint64_t packet_max(const struct perf_rail *rail)
 	return mtu ? bytes : KIB;
 }
 
-static void egress(struct planning *p, const struct perf_rails *rails)
+static void plan_egress(struct planning *p, const struct perf_rails *rails)
 {
 	struct perf_case what = {.op = PERF_EGRESS, .streams = 1, .latency = true};
 
@@ -133,13 +133,13 @@ static void egress(struct planning *p, const struct perf_rails *rails)
 		for (uint32_t k = 0; k < cnt; k++) {
 			what.bytes = size[k];
 			if (what.bytes <= packet_max(&rails->rail[i]))
-				add(p, what);
+				plan_add(p, what);
 		}
 	}
 }
 
 /* Where neither end has a GPU there is nothing to say, unless the user asked. */
-static void gpu(struct planning *p, const struct perf_session *s)
+static void plan_gpu(struct planning *p, const struct perf_session *s)
 {
 	static const enum perf_op op[] = {PERF_WRITE, PERF_SEND, PERF_READ};
 	uint32_t cnt = p->args->full ? SPW_ARRAY_CNT(op) : 1;
@@ -155,7 +155,7 @@ static void gpu(struct planning *p, const struct perf_session *s)
 
 /* Nets take turns for each size, so that what the machine does hits all of them. NCCL is started
  * only if the user asks for it: it takes its time, and most of the memory of a GPU. */
-static void collective(struct planning *p, struct perf_case what, struct list list)
+static void plan_collective(struct planning *p, struct perf_case what, struct list list)
 {
 	if (p->args->size_cnt)
 		list = (struct list){p->args->size, p->args->size_cnt};
@@ -172,40 +172,40 @@ static void collective(struct planning *p, struct perf_case what, struct list li
 			if (what.bytes % (PERF_COLL_RANKS * sizeof(float)))
 				continue; /* whole elements for each rank */
 			if (!one_shot || perf_coll_part_bytes(&what) <= SPW_COLL_BYTES_MAX)
-				add(p, what);
+				plan_add(p, what);
 		}
 	}
 }
 
-static void collectives(struct planning *p, uint32_t rails)
+static void plan_collectives(struct planning *p, uint32_t rails)
 {
 	struct perf_case what = {.op = PERF_COLL, .rails = rails, .streams = 1};
 
 	for (uint32_t coll = PERF_COLL_NONE + 1; coll < PERF_COLL_CNT; coll++) {
 		what.coll = (enum perf_coll)coll;
 		if (p->args->rows_named)
-			collective(p, what, LIST(size_nccl));
+			plan_collective(p, what, LIST(size_nccl));
 		else
-			collective(p, what, LIST(size_oneshot));
+			plan_collective(p, what, LIST(size_oneshot));
 	}
 }
 
-static void tcp(struct planning *p, uint32_t rails, bool bond)
+static void plan_tcp(struct planning *p, uint32_t rails, bool bond)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(streams); i++)
-		add(p, (struct perf_case){.op = PERF_TCP,
-					  .rails = rails,
-					  .streams = streams[i],
-					  .bytes = 128 * KIB});
+		plan_add(p, (struct perf_case){.op = PERF_TCP,
+					       .rails = rails,
+					       .streams = streams[i],
+					       .bytes = 128 * KIB});
 	for (size_t i = 0; i < SPW_ARRAY_CNT(size_ping); i++)
-		add(p, (struct perf_case){.op = PERF_TCP,
-					  .rails = rails,
-					  .streams = 1,
-					  .latency = true,
-					  .bytes = size_ping[i]});
+		plan_add(p, (struct perf_case){.op = PERF_TCP,
+					       .rails = rails,
+					       .streams = 1,
+					       .latency = true,
+					       .bytes = size_ping[i]});
 	for (size_t i = 0; i < SPW_ARRAY_CNT(streams) && bond; i++)
-		add(p,
-		    (struct perf_case){.op = PERF_BOND, .streams = streams[i], .bytes = 128 * KIB});
+		plan_add(p, (struct perf_case){
+				    .op = PERF_BOND, .streams = streams[i], .bytes = 128 * KIB});
 }
 
 void perf_plan(const struct perf_args *args, const struct perf_session *s,
@@ -224,10 +224,10 @@ void perf_plan(const struct perf_args *args, const struct perf_session *s,
 	for (uint64_t size = KIB; size <= KIB * MIB; size *= 2)
 		p.gib[p.gib_cnt++] = size;
 	if (s->rails.cnt) {
-		rdma(&p, s->rails.cnt);
-		egress(&p, &s->rails);
-		gpu(&p, s);
-		collectives(&p, (1u << s->rails.cnt) - 1);
+		plan_rdma(&p, s->rails.cnt);
+		plan_egress(&p, &s->rails);
+		plan_gpu(&p, s);
+		plan_collectives(&p, (1u << s->rails.cnt) - 1);
 	}
-	tcp(&p, (1u << s->rails.cnt) - 1, perf_pair_bonds(&s->own, &s->peer, &own, &peer));
+	plan_tcp(&p, (1u << s->rails.cnt) - 1, perf_pair_bonds(&s->own, &s->peer, &own, &peer));
 }

@@ -45,7 +45,7 @@ static void send_clock(struct pump *p, uint64_t now)
 		p->sending = false;
 }
 
-static int turn(struct pump *p)
+static int pump_turn(struct pump *p)
 {
 	int rc, cnt;
 
@@ -74,7 +74,7 @@ static bool is_over(const struct pump *p)
 }
 
 /* Returns: 0 to go on. */
-static int look(struct pump *p, uint64_t now)
+static int pump_poll(struct pump *p, uint64_t now)
 {
 	if (now - p->moved_ns > STUCK_NS)
 		return spw_err(ETIMEDOUT, "nothing moved for 10 s: %s",
@@ -98,7 +98,7 @@ int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, 
 	p.warm_ns = start + what->ms * 200000ull;
 	p.end_ns = start + what->ms * 1200000ull;
 	while (rc == 0 && !is_over(&p)) {
-		int moved = turn(&p);
+		int moved = pump_turn(&p);
 
 		if (moved > 0) {
 			p.moved_ns = perf_now_ns();
@@ -108,7 +108,7 @@ int perf_pump(struct perf_lane *lane, const struct perf_case *what, bool sends, 
 		} else {
 			perf_lane_idle(lane);
 			if ((++empty & LOOK_MASK) == 0)
-				rc = look(&p, perf_now_ns());
+				rc = pump_poll(&p, perf_now_ns());
 		}
 	}
 	*flow_out = (struct perf_flow){.messages = p.last_done - p.first_done,

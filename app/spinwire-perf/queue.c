@@ -34,7 +34,7 @@ bool perf_queue_is_over(const struct perf_queue *q)
 	return q->posted == q->done && q->stopped && q->posted == q->whole + PERF_DEPTH_MAX;
 }
 
-static int settled(struct perf_queue *q, int rc)
+static int queue_settled(struct perf_queue *q, int rc)
 {
 	q->posted += rc == 0;
 	return rc == -EAGAIN ? 0 : rc;
@@ -45,8 +45,8 @@ int perf_queue_send(struct perf_queue *q, struct perf_lane *lane, const struct p
 {
 	while (q->posted - q->done < depth) {
 		uint64_t before = q->posted;
-		int rc = settled(q, perf_lane_start(lane, what, q->posted, flagged,
-						    &q->req[q->posted % PERF_DEPTH_MAX]));
+		int rc = queue_settled(q, perf_lane_start(lane, what, q->posted, flagged,
+							  &q->req[q->posted % PERF_DEPTH_MAX]));
 
 		if (rc < 0 || q->posted == before)
 			return rc;
@@ -59,8 +59,8 @@ int perf_queue_receive(struct perf_queue *q, struct perf_lane *lane, const struc
 	while (q->posted - q->done < PERF_DEPTH_MAX &&
 	       (!q->stopped || q->posted < q->whole + PERF_DEPTH_MAX)) {
 		uint64_t before = q->posted;
-		int rc = settled(q, perf_lane_receive(lane, what, q->posted,
-						      &q->req[q->posted % PERF_DEPTH_MAX]));
+		int rc = queue_settled(q, perf_lane_receive(lane, what, q->posted,
+							    &q->req[q->posted % PERF_DEPTH_MAX]));
 
 		if (rc < 0 || q->posted == before)
 			return rc;
@@ -72,8 +72,8 @@ int perf_queue_lasts(struct perf_queue *q, struct perf_lane *lane, uint64_t *sen
 {
 	while (*sent < PERF_DEPTH_MAX && q->posted - q->done < PERF_DEPTH_MAX) {
 		uint64_t before = q->posted;
-		int rc = settled(q, spw_xfer_send(lane->conn, NULL, NULL, 0, PERF_LANE_TAG,
-						  &q->req[q->posted % PERF_DEPTH_MAX]));
+		int rc = queue_settled(q, spw_xfer_send(lane->conn, NULL, NULL, 0, PERF_LANE_TAG,
+							&q->req[q->posted % PERF_DEPTH_MAX]));
 
 		*sent += q->posted - before;
 		if (rc < 0 || q->posted == before)

@@ -59,7 +59,7 @@ static json_t *summary_json(const struct spw_hist_summary *sum)
 	return out;
 }
 
-static json_t *latency_json(const struct perf_lat *lat)
+static json_t *report_latency_json(const struct perf_lat *lat)
 {
 	return json_pack("{s:I,s:I,s:I,s:o,s:o}", "gap_ns", (json_int_t)lat->gap_ns, "intended",
 			 (json_int_t)lat->intended, "lost", (json_int_t)lat->lost, "open",
@@ -95,10 +95,10 @@ static json_t *row_json(const struct perf_session *s, const struct perf_result *
 			"messages_per_s", v.per_second, "cpu_ns_per_message", v.cpu_ns,
 			"cpu_ms_per_gb", v.cpu_ms_gb, "limit_gbps", v.limit_gbps, "efficiency",
 			v.efficiency, "limit_by", app_json_text(v.by), "owners",
-			app_json_text(v.reference), "way", app_json_text(r->way), "carried",
+			app_json_text(v.reference), "way", app_json_text(r->path), "carried",
 			carried_json(r));
 	if (row && r->what.latency)
-		json_object_set_new(row, "latency", latency_json(&r->lat));
+		json_object_set_new(row, "latency", report_latency_json(&r->lat));
 	return row;
 }
 

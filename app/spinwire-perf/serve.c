@@ -57,7 +57,7 @@ static int one_case(struct perf_session *s)
 	return rc;
 }
 
-static int session(struct perf_session *s, const struct perf_args *args)
+static int serve_session(struct perf_session *s, const struct perf_args *args)
 {
 	json_t *theirs;
 	int rc = perf_facts_read(&s->own); /* again for each session: links come and go */
@@ -96,7 +96,7 @@ static bool wait_client(struct perf_door *door, const struct perf_args *args, st
 	return false;
 }
 
-static void warn_open(uint16_t port)
+static void serve_warn_open(uint16_t port)
 {
 	fprintf(stderr,
 		PERF_PROGRAM ": warning: without --secret whoever reaches TCP port %u may measure "
@@ -105,12 +105,12 @@ static void warn_open(uint16_t port)
 		port);
 }
 
-static int serve(struct perf_session *s, struct perf_door *door, const struct perf_args *args)
+static int serve_all(struct perf_session *s, struct perf_door *door, const struct perf_args *args)
 {
 	int rc = 0;
 
 	while (wait_client(door, args, &s->ctl)) {
-		rc = session(s, args);
+		rc = serve_session(s, args);
 		if (rc < 0)
 			fprintf(stderr, PERF_PROGRAM ": error: %s\n", spw_err_text());
 		perf_ctl_close(&s->ctl);
@@ -138,10 +138,10 @@ int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret
 		s->lane.port = args->port ? (uint16_t)(args->port + 1) : 0;
 		s->data_port = args->port ? (uint16_t)(args->port + 2) : 0;
 		if (!secret->len)
-			warn_open(port);
+			serve_warn_open(port);
 		printf(PERF_PROGRAM ": serves on port %u\n", port);
 		fflush(stdout);
-		rc = serve(s, door, args);
+		rc = serve_all(s, door, args);
 	}
 	perf_door_close(door);
 	if (listener >= 0)

@@ -47,7 +47,7 @@ static void set_limit(int fd)
 }
 
 /* Returns: 0 or an errno. */
-static int connect_within(int fd, const struct addrinfo *to)
+static int sock_connect_within(int fd, const struct addrinfo *to)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLOUT};
 	socklen_t len = sizeof(int);
@@ -81,7 +81,7 @@ int perf_sock_connect(const char *ip, uint16_t port, const uint8_t token[PERF_TO
 		return spw_err(EINVAL, "%s is no address", ip);
 	for (uint32_t i = 0; i < cnt && !error; i++) {
 		fd[i] = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		error = fd[i] < 0 ? errno : connect_within(fd[i], to);
+		error = fd[i] < 0 ? errno : sock_connect_within(fd[i], to);
 		if (!error &&
 		    send(fd[i], token, PERF_TOKEN_BYTES, MSG_NOSIGNAL) != (ssize_t)PERF_TOKEN_BYTES)
 			error = errno;
@@ -212,8 +212,8 @@ static void *receive_stream(void *arg)
 	return NULL;
 }
 
-static void start(struct stream *st, const int *fd, uint32_t cnt, uint32_t *stop,
-		  void *(*body)(void *))
+static void sock_start(struct stream *st, const int *fd, uint32_t cnt, uint32_t *stop,
+		       void *(*body)(void *))
 {
 	for (uint32_t i = 0; i < cnt; i++) {
 		st[i] = (struct stream){.fd = fd[i], .idx = i, .stop = stop};
@@ -223,7 +223,7 @@ static void start(struct stream *st, const int *fd, uint32_t cnt, uint32_t *stop
 }
 
 /* Errors: -ECONNRESET a stream was not whole; -EBADMSG. */
-static int join(struct stream *st, uint32_t cnt, struct perf_flow *flow)
+static int sock_join(struct stream *st, uint32_t cnt, struct perf_flow *flow)
 {
 	bool bad = false, wrong = false;
 
@@ -240,7 +240,7 @@ static int join(struct stream *st, uint32_t cnt, struct perf_flow *flow)
 	return bad ? spw_err(ECONNRESET, "a TCP stream broke off") : 0;
 }
 
-static uint64_t sum(struct stream *st, uint32_t cnt)
+static uint64_t sock_sum(struct stream *st, uint32_t cnt)
 {
 	uint64_t bytes = 0;
 
@@ -257,16 +257,16 @@ int perf_sock_send(const int *fd, uint32_t cnt, uint32_t warm_ms, uint32_t timed
 	uint32_t stop = 0;
 
 	memset(flow_out, 0, sizeof(*flow_out));
-	start(st, fd, cnt, &stop, send_stream);
+	sock_start(st, fd, cnt, &stop, send_stream);
 	usleep(warm_ms * 1000);
-	first = sum(st, cnt);
+	first = sock_sum(st, cnt);
 	since = perf_now_ns();
 	usleep(timed_ms * 1000);
-	flow_out->bytes = sum(st, cnt) - first;
+	flow_out->bytes = sock_sum(st, cnt) - first;
 	flow_out->ns = perf_now_ns() - since;
 	flow_out->messages = flow_out->bytes / PERF_BLOCK_BYTES;
 	spw_thr_store_rlx(&stop, 1);
-	return join(st, cnt, flow_out);
+	return sock_join(st, cnt, flow_out);
 }
 
 int perf_sock_receive(const int *fd, uint32_t cnt, struct perf_flow *flow_out)
@@ -276,8 +276,8 @@ int perf_sock_receive(const int *fd, uint32_t cnt, struct perf_flow *flow_out)
 	int rc;
 
 	memset(flow_out, 0, sizeof(*flow_out));
-	start(st, fd, cnt, NULL, receive_stream);
-	if ((rc = join(st, cnt, flow_out)) < 0)
+	sock_start(st, fd, cnt, NULL, receive_stream);
+	if ((rc = sock_join(st, cnt, flow_out)) < 0)
 		return rc;
 	flow_out->messages = flow_out->total;
 	flow_out->bytes = flow_out->total * PERF_BLOCK_BYTES;

@@ -134,7 +134,7 @@ void perf_table_progress(const struct perf_plan *plan, uint32_t idx)
 
 /* ---- rows ---- */
 
-static void heading(const struct perf_session *s, const struct perf_result *r)
+static void table_heading(const struct perf_session *s, const struct perf_result *r)
 {
 	struct perf_verdict v;
 	char title[128];
@@ -144,7 +144,7 @@ static void heading(const struct perf_session *s, const struct perf_result *r)
 	printf("\n%s", title);
 	if (!r->what.latency && v.limit_gbps > 0)
 		printf("; limit %.4g Gb/s: %s", v.limit_gbps, v.by);
-	printf("%s%s\n", r->way[0] ? ", " : "", r->way);
+	printf("%s%s\n", r->path[0] ? ", " : "", r->path);
 	if (r->what.latency)
 		printf("%10s %9s | %9s %9s %9s %9s %9s %9s %7s %9s  %s\n", "us", "closed p50",
 		       "due every", "p50", "p90", "p99", "p99.9", "max", "lost", "CPU/msg",
@@ -227,7 +227,7 @@ void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, 
 	if (is_hidden(rows, idx))
 		return;
 	if (begins_table(rows, idx))
-		heading(s, r);
+		table_heading(s, r);
 	perf_judge(s, r, &v);
 	if ((r->what.op == PERF_TCP || r->what.op == PERF_BOND) && !r->what.latency)
 		snprintf(size, sizeof(size), "%u", r->what.streams);
@@ -249,7 +249,7 @@ void perf_table_row(const struct perf_session *s, const struct perf_rows *rows, 
 /* ---- end ---- */
 
 /* The best row of each bandwidth table, in a word. */
-static bool verdicts(const struct perf_session *s, const struct perf_rows *rows)
+static bool table_verdicts(const struct perf_session *s, const struct perf_rows *rows)
 {
 	bool below = false;
 
@@ -275,18 +275,18 @@ static bool verdicts(const struct perf_session *s, const struct perf_rows *rows)
 	return below;
 }
 
-static void findings(const struct perf_end *end)
+static void table_findings(const struct perf_end *end)
 {
 	for (uint32_t i = 0; i < end->finding_cnt; i++) {
 		printf("check  %s: %s: %s\n", end->host, end->finding[i].code,
 		       end->finding[i].what);
 		if (end->finding[i].todo[0])
-			printf("       mend: %s\n", end->finding[i].todo);
+			printf("       remedy: %s\n", end->finding[i].todo);
 	}
 }
 
 /* Each reason for a mark once, with the number of its rows. */
-static void reasons(const struct perf_rows *rows, enum perf_valid valid)
+static void table_reasons(const struct perf_rows *rows, enum perf_valid valid)
 {
 	for (uint32_t i = 0; i < rows->cnt; i++) {
 		const struct perf_result *r = &rows->result[i];
@@ -301,7 +301,7 @@ static void reasons(const struct perf_rows *rows, enum perf_valid valid)
 	}
 }
 
-static void memory(const struct perf_session *s)
+static void table_memory(const struct perf_session *s)
 {
 	const struct spw_region *region = &s->lane.region;
 
@@ -316,17 +316,17 @@ void perf_table_end(const struct perf_session *s, const struct perf_rows *rows)
 	bool below;
 
 	printf("\n");
-	memory(s);
-	below = verdicts(s, rows);
+	table_memory(s);
+	below = table_verdicts(s, rows);
 	if (below && (s->own.software || s->peer.software)) {
 		printf("check  software devices: do these cores carry the enforced rate?\n");
 	} else if (below) {
-		findings(&s->own);
-		findings(&s->peer);
+		table_findings(&s->own);
+		table_findings(&s->peer);
 		if (s->own.finding_cnt + s->peer.finding_cnt == 0)
 			printf("check  the doctor finds nothing on either machine: look at cable "
 			       "and switch, and at what else uses them\n");
 	}
-	reasons(rows, PERF_UNVERIFIED);
-	reasons(rows, PERF_FAILED);
+	table_reasons(rows, PERF_UNVERIFIED);
+	table_reasons(rows, PERF_FAILED);
 }

@@ -176,7 +176,7 @@ struct way {
 	uint64_t posted, back, stall_from_ns, stall_ns;
 };
 
-static int way_post(void *arg)
+static int method_post(void *arg)
 {
 	struct way *w = arg;
 
@@ -184,7 +184,7 @@ static int way_post(void *arg)
 	return 0;
 }
 
-static int way_poll(void *arg)
+static int method_poll(void *arg)
 {
 	struct way *w = arg;
 	uint64_t now = perf_now_ns();
@@ -195,7 +195,7 @@ static int way_poll(void *arg)
 	return 1;
 }
 
-static void way_idle(void *arg)
+static void method_idle(void *arg)
 {
 	(void)arg;
 }
@@ -203,14 +203,14 @@ static void way_idle(void *arg)
 static void time_counts_from_when_it_was_due(void **state)
 {
 	struct way w = {.stall_ns = 100000000};
-	const struct perf_way way = {way_post, way_poll, way_idle, &w, 1};
+	const struct perf_method method = {method_post, method_poll, method_idle, &w, 1};
 	struct perf_lat lat;
 	struct spw_tsc tsc;
 
 	(void)state;
 	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
 	w.stall_from_ns = perf_now_ns() + 60000000; /* in the open loop, for half of it */
-	assert_int_equal(perf_latency(&way, &tsc, 10, 200, &lat), 0);
+	assert_int_equal(perf_latency(&method, &tsc, 10, 200, &lat), 0);
 	assert_int_equal(lat.lost, 0);
 	assert_int_equal(lat.intended, lat.open.count);
 	/* Messages were due all the time: half of them waited, 50 ms on average. */
@@ -222,7 +222,7 @@ static void time_counts_from_when_it_was_due(void **state)
 static void what_did_not_come_back_is_lost(void **state)
 {
 	struct way w = {.stall_ns = 600000000};
-	const struct perf_way way = {way_post, way_poll, way_idle, &w, 1};
+	const struct perf_method method = {method_post, method_poll, method_idle, &w, 1};
 	struct perf_lat lat;
 	struct spw_tsc tsc;
 
@@ -230,7 +230,7 @@ static void what_did_not_come_back_is_lost(void **state)
 	assert_int_equal(spw_tsc_calibrate(20, &tsc), 0);
 	/* Nothing comes back for longer than the open loop and its drain. */
 	w.stall_from_ns = perf_now_ns() + 30000000;
-	assert_int_equal(perf_latency(&way, &tsc, 10, 100, &lat), 0);
+	assert_int_equal(perf_latency(&method, &tsc, 10, 100, &lat), 0);
 	assert_true(lat.lost > 0);
 	assert_int_equal(lat.intended, lat.open.count + lat.lost);
 	assert_int_equal(lat.open.answer[SPW_HIST_POINT_max], SPW_HIST_LOST);
