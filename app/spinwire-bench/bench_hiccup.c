@@ -148,7 +148,7 @@ static int usage(FILE *file, int status)
 static int read_seconds(struct hiccup *h, const char *text)
 {
 	uint64_t ns;
-	int rc = spw_conf_quantity(text, SPW_CONF_TIME_NS, 1000000000, &ns);
+	int rc = spw_opt_quantity(text, SPW_OPT_UNIT_NS, 1000000000, &ns);
 
 	if (rc == 0 && (ns < 10000000 || ns > 3600 * 1000000000ull))
 		rc = spw_err(ERANGE, "%s is out of range; 0.01 to 3600", text);

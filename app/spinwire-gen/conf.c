@@ -42,12 +42,12 @@ static int set_text(void *text_out, const char *value)
  * nanoseconds. */
 static int set_time(void *ns_out, const char *value)
 {
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, ns_out);
+	return spw_opt_quantity(value, SPW_OPT_UNIT_NS, 1000000000, ns_out);
 }
 
 static int set_time_ns(void *ns_out, const char *value)
 {
-	return spw_conf_quantity(value, SPW_CONF_TIME_NS, 1, ns_out);
+	return spw_opt_quantity(value, SPW_OPT_UNIT_NS, 1, ns_out);
 }
 
 static int set_mac(void *mac, const char *value)
@@ -83,7 +83,7 @@ static int set_rate(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 	uint64_t pps;
-	int rc = spw_conf_quantity(value, SPW_CONF_RATE_PPS, 1, &pps);
+	int rc = spw_opt_quantity(value, SPW_OPT_UNIT_PPS, 1, &pps);
 
 	conf->plan.rate_fps = (double)pps;
 	return rc;
@@ -105,9 +105,9 @@ static int set_ramp(struct gen_conf *conf, const char *value)
 			       value);
 	*to++ = '\0';
 	*over++ = '\0';
-	if ((rc = spw_conf_quantity(text, SPW_CONF_RATE_PPS, 1, &from_pps)) ||
-	    (rc = spw_conf_quantity(to, SPW_CONF_RATE_PPS, 1, &to_pps)) ||
-	    (rc = spw_conf_quantity(over, SPW_CONF_TIME_NS, 0, &conf->plan.ramp_ns)))
+	if ((rc = spw_opt_quantity(text, SPW_OPT_UNIT_PPS, 1, &from_pps)) ||
+	    (rc = spw_opt_quantity(to, SPW_OPT_UNIT_PPS, 1, &to_pps)) ||
+	    (rc = spw_opt_quantity(over, SPW_OPT_UNIT_NS, 0, &conf->plan.ramp_ns)))
 		return rc;
 	conf->plan.gaps = GEN_RAMP;
 	conf->plan.rate_fps = (double)from_pps;
@@ -118,7 +118,7 @@ static int set_ramp(struct gen_conf *conf, const char *value)
 static int set_burst(struct gen_conf *conf, const char *value)
 {
 	uint64_t cnt;
-	int rc = spw_conf_quantity(value, SPW_CONF_NONE, 1, &cnt);
+	int rc = spw_opt_quantity(value, SPW_OPT_UNIT_NONE, 1, &cnt);
 
 	conf->plan.gaps = GEN_BURST;
 	conf->plan.burst_cnt = (uint32_t)SPW_MIN(cnt, UINT32_MAX);
@@ -151,7 +151,7 @@ static int set_schedule(void *arg, const char *value)
 static int size_read(const char *text, uint16_t *bytes_out)
 {
 	uint64_t bytes;
-	int rc = spw_conf_quantity(text, SPW_CONF_BYTES, 1, &bytes);
+	int rc = spw_opt_quantity(text, SPW_OPT_UNIT_BYTES, 1, &bytes);
 
 	if (rc == 0 && !spw_in_range(bytes, GEN_SIZE_MIN, GEN_SIZE_MAX))
 		return spw_err(ERANGE, "%s is out of range; %u to %u bytes without FCS", text,
@@ -182,7 +182,7 @@ static int set_size(void *arg, const char *value)
 /* Ranges are here and not in the table, so that a message can name both ends. */
 static int number_read(const char *text, uint64_t min, uint64_t max, uint64_t *value_out)
 {
-	int rc = spw_conf_quantity(text, SPW_CONF_NONE, 1, value_out);
+	int rc = spw_opt_quantity(text, SPW_OPT_UNIT_NONE, 1, value_out);
 
 	if (rc == 0 && !spw_in_range(*value_out, min, max))
 		rc = spw_err(ERANGE, "%s is out of range; %" PRIu64 " to %" PRIu64, text, min, max);
@@ -239,7 +239,7 @@ static int set_run(void *arg, const char *value)
 static int set_seconds(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
-	int rc = spw_conf_quantity(value, SPW_CONF_TIME_NS, 1000000000, &conf->seconds_ns);
+	int rc = spw_opt_quantity(value, SPW_OPT_UNIT_NS, 1000000000, &conf->seconds_ns);
 
 	if (rc == 0 && (conf->seconds_ns == 0 || conf->seconds_ns > 24ull * 3600 * 1000000000))
 		rc = spw_err(ERANGE, "%s is out of range; more than 0, up to 24 hours", value);

@@ -43,7 +43,7 @@ static int parse(const char *text, struct spw_slo_conf *conf_out, char *point, s
 		return spw_err(EINVAL, "--slo %s: %s is not p1 .. p99.999", text, at + 1);
 	snprintf(point, point_bytes, "%s", at + 1);
 	conf_out->ppm = (uint32_t)(percent * 10000 + 0.5);
-	return spw_conf_quantity(limit, SPW_CONF_TIME_NS, 0, &conf_out->limit_ns);
+	return spw_opt_quantity(limit, SPW_OPT_UNIT_NS, 0, &conf_out->limit_ns);
 }
 
 int app_slo_open(struct app *app)

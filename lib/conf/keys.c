@@ -6,7 +6,7 @@
  * struct spw_conf.
  *
  *   YAML: run: { burst: 32 } --yaml.c--+
- *                                      +--> conf_key --> conf_value_set --> field by offset
+ *                                      +--> conf_key --> spw_opt_set --> field by offset
  *   --burst 32 ------------- option.c -+        |
  *   default "64" ------------ below ---+        +--> --help, man page, messages
  *
@@ -40,7 +40,7 @@ static int mem_refused(const char *text)
 	return strcmp(text, "managed") ? 0 : spw_mem_kind_parse(text, &kind);
 }
 
-/* A NULL ends the list; conf_value_set and conf_range_text walk it from 0. */
+/* A NULL ends the list; spw_opt_set and spw_opt_range walk it from 0. */
 static const char *profile_choice(uint32_t idx)
 {
 	static const char *const name[] = {
@@ -72,131 +72,134 @@ static const char *record_choice(uint32_t idx)
 #define PORT_FIELD(field)  .section = CONF_PORTS, FIELD(struct spw_conf_port, field)
 #define EXEC_FIELD(field)  .section = "executor", FIELD(struct spw_conf, executor.field)
 #define MEM_FIELD(field)   .section = "memory", FIELD(struct spw_conf, memory.field)
-#define RUN_FIELD(field)   .section = "run", FIELD(struct spw_conf, run.field)
+#define CORES_KIND \
+	.kind = SPW_OPT_OWN, .set = conf_cores_add, .range = CONF_CORES_RANGE, .value = "CORES"
+#define RUN_FIELD(field) .section = "run", FIELD(struct spw_conf, run.field)
 
-const struct conf_key conf_table[] = {
-	{PORT_FIELD(spec_text), .name = "spec", .option = "port", .type = CONF_TEXT, .min = 1,
-	 .max = 511, .dflt = "",
+const struct spw_opt conf_table[] = {
+	{PORT_FIELD(spec_text), .key = "spec", .name = "port", .value = "SPEC",
+	 .kind = SPW_OPT_TEXT, .min = 1, .max = 511, .dflt = "",
 	 .help = "where frames come from: DRIVER:DEVICE[,key=value]...; the option may be "
 		 "repeated"},
-	{PORT_FIELD(queues), .name = "queues", .option = "queues", .type = CONF_NUMBER, .min = 1,
+	{PORT_FIELD(queues), .key = "queues", .name = "queues", .kind = SPW_OPT_NUMBER, .min = 1,
 	 .max = SPW_PORT_QUEUE_MAX, .dflt = "1",
 	 .help = "receive queues of the port, one lcore each"},
-	{PORT_FIELD(lcores), .name = "lcores", .option = "lcores", .type = CONF_CORES,
-	 .max = SPW_CONF_CORE_MAX, .dflt = "",
+	{PORT_FIELD(lcores), .key = "lcores", .name = "lcores", CORES_KIND, .dflt = "",
 	 .help = "lcores that run the queues, in order; else the next free ones"},
-	{PORT_FIELD(ring_size), .name = "ring", .option = "ring", .type = CONF_NUMBER, .max = 32768,
-	 .demands = CONF_POW2, .dflt = "0",
+	{PORT_FIELD(ring_size), .key = "ring", .name = "ring", .kind = SPW_OPT_NUMBER, .max = 32768,
+	 .demands = SPW_OPT_POW2, .dflt = "0",
 	 .help = "entries of a receive or transmit ring; 0: the driver's choice"},
-	{PORT_FIELD(profile), .name = "profile", .option = "profile", .type = CONF_CHOICE,
+	{PORT_FIELD(profile), .key = "profile", .name = "profile", .kind = SPW_OPT_CHOICE,
 	 .choice = profile_choice, .dflt = "latency",
 	 .help = "what drivers with a choice tune their queues for"},
 
-	{EXEC_FIELD(kind), .name = "kind", .option = "executor", .type = CONF_CHOICE,
+	{EXEC_FIELD(kind), .key = "kind", .name = "executor", .kind = SPW_OPT_CHOICE,
 	 .choice = exec_choice, .dflt = "auto", .help = "who runs the handler"},
-	{EXEC_FIELD(handler), .name = "handler", .option = "handler", .type = CONF_TEXT, .min = 1,
+	{EXEC_FIELD(handler), .key = "handler", .name = "handler", .kind = SPW_OPT_TEXT, .min = 1,
 	 .max = 255, .dflt = "null",
 	 .help = "built-in handler, or the path of a plug-in (with a slash)"},
-	{EXEC_FIELD(batches), .name = "batches", .option = "batches", .type = CONF_NUMBER,
-	 .max = SPW_GRING_BATCH_MAX, .demands = CONF_POW2, .dflt = "0",
+	{EXEC_FIELD(batches), .key = "batches", .name = "batches", .kind = SPW_OPT_NUMBER,
+	 .max = SPW_GRING_BATCH_MAX, .demands = SPW_OPT_POW2, .dflt = "0",
 	 .help = "batches of an executor ring; 0: the executor's choice"},
-	{EXEC_FIELD(ctas), .name = "ctas", .option = "ctas", .type = CONF_NUMBER,
+	{EXEC_FIELD(ctas), .key = "ctas", .name = "ctas", .kind = SPW_OPT_NUMBER,
 	 .max = SPW_GRING_UNIT_MAX, .dflt = "0",
 	 .help = "CUDA: thread blocks per ring; 0: the executor's choice"},
-	{EXEC_FIELD(cores), .name = "cores", .option = "executor-cores", .type = CONF_CORES,
-	 .max = SPW_CONF_CORE_MAX, .dflt = "",
+	{EXEC_FIELD(cores), .key = "cores", .name = "executor-cores", CORES_KIND, .dflt = "",
 	 .help = "cpu: cores of the executor's threads, one per queue; else spare lcores"},
-	{EXEC_FIELD(beat_timeout_ns), .name = "beat-timeout", .option = "beat-timeout",
-	 .type = CONF_TIME, .min = SECOND / 100, .max = 60 * SECOND, .dflt = "1s",
+	{EXEC_FIELD(beat_timeout_ns), .key = "beat-timeout", .name = "beat-timeout",
+	 .kind = SPW_OPT_TIME, .min = SECOND / 100, .max = 60 * SECOND, .dflt = "1s",
 	 .help = "cuda-persistent: the kernel leaves when the host is silent for so long"},
 
-	{MEM_FIELD(kind), .name = "kind", .option = "memory", .type = CONF_CHOICE,
+	{MEM_FIELD(kind), .key = "kind", .name = "memory", .kind = SPW_OPT_CHOICE,
 	 .choice = mem_choice, .refused = mem_refused, .dflt = "auto",
 	 .help = "memory that the frames lie in"},
-	{MEM_FIELD(slots), .name = "slots", .option = "slots", .type = CONF_NUMBER, .min = 64,
+	{MEM_FIELD(slots), .key = "slots", .name = "slots", .kind = SPW_OPT_NUMBER, .min = 64,
 	 .max = 1u << 24, .dflt = "8192", .help = "slots per queue, one frame each"},
-	{MEM_FIELD(slot_bytes), .name = "slot-size", .option = "slot-size", .type = CONF_BYTES,
-	 .min = 64, .max = SPW_DESC_LEN_MAX, .demands = CONF_LINE_MULTIPLE, .dflt = "2KiB",
+	{MEM_FIELD(slot_bytes), .key = "slot-size", .name = "slot-size", .kind = SPW_OPT_BYTES,
+	 .min = 64, .max = SPW_DESC_LEN_MAX, .demands = SPW_OPT_MULTIPLE_64, .dflt = "2KiB",
 	 .help = "room for a frame in a slot, the driver's headroom aside"},
 
-	{RUN_FIELD(seconds_ns), .name = "seconds", .option = "seconds", .type = CONF_TIME,
+	{FIELD(struct spw_conf, file), .section = "run", .name = "config", .value = "FILE",
+	 .kind = SPW_OPT_TEXT, .max = 511, .dflt = "",
+	 .help = "read a YAML file with these keys first; options override it"},
+	{RUN_FIELD(seconds_ns), .key = "seconds", .name = "seconds", .kind = SPW_OPT_TIME,
 	 .max = 366 * 86400 * SECOND, .bare_unit = SECOND, .dflt = "0",
 	 .help = "stop after so long; 0: on SIGINT or SIGTERM"},
-	{RUN_FIELD(frames), .name = "frames", .option = "frames", .type = CONF_NUMBER,
+	{RUN_FIELD(frames), .key = "frames", .name = "frames", .kind = SPW_OPT_NUMBER,
 	 .max = INT64_MAX, .dflt = "0",
 	 .help = "stop after so many frames were received; 0: no limit"},
-	{RUN_FIELD(json), .name = "json", .option = "json", .type = CONF_TEXT, .max = 511,
-	 .dflt = "", .help = "write the summary as JSON to this file; -: stdout, and no table"},
-	{RUN_FIELD(hdr), .name = "hdr", .option = "hdr", .type = CONF_TEXT, .max = 511, .dflt = "",
+	{RUN_FIELD(json), .key = "json", .name = "json", .value = "FILE", .kind = SPW_OPT_TEXT,
+	 .max = 511, .dflt = "",
+	 .help = "write the summary as JSON to this file; -: stdout, and no table"},
+	{RUN_FIELD(hdr), .key = "hdr", .name = "hdr", .value = "FILE", .kind = SPW_OPT_TEXT,
+	 .max = 511, .dflt = "",
 	 .help = "write an HdrHistogram log of the stages to this file, an interval a second"},
-	{RUN_FIELD(trail), .name = "trail", .option = "trail", .type = CONF_TEXT, .max = 511,
-	 .dflt = "",
+	{RUN_FIELD(trail), .key = "trail", .name = "trail", .value = "FILE", .kind = SPW_OPT_TEXT,
+	 .max = 511, .dflt = "",
 	 .help = "write the stamps of spinwire-gen's frames to this file, for tools/run to join"},
-	{RUN_FIELD(trail_every), .name = "trail-every", .option = "trail-every",
-	 .type = CONF_NUMBER, .min = 1, .max = 1u << 20, .demands = CONF_POW2, .dflt = "1",
+	{RUN_FIELD(trail_every), .key = "trail-every", .name = "trail-every",
+	 .kind = SPW_OPT_NUMBER, .min = 1, .max = 1u << 20, .demands = SPW_OPT_POW2, .dflt = "1",
 	 .help = "of each flow, frames whose number is a multiple of this are on the trail"},
-	{RUN_FIELD(stamps), .name = "stamps", .option = "stamps", .type = CONF_BOOL, .dflt = "yes",
+	{RUN_FIELD(stamps), .key = "stamps", .name = "stamps", .kind = SPW_OPT_BOOL, .dflt = "yes",
 	 .help = "record stages and regimes"},
-	{RUN_FIELD(frame_stamps), .name = "frame-stamps", .option = "frame-stamps",
-	 .type = CONF_BOOL, .dflt = "yes",
+	{RUN_FIELD(frame_stamps), .key = "frame-stamps", .name = "frame-stamps",
+	 .kind = SPW_OPT_BOOL, .dflt = "yes",
 	 .help = "record each frame's way from its NIC stamp; no: only the oldest of a burst, "
 		 "for causes"},
-	{RUN_FIELD(slow_ns), .name = "slow-threshold", .option = "slow-threshold",
-	 .type = CONF_TIME, .min = 1000, .max = 60 * SECOND, .dflt = "100us",
+	{RUN_FIELD(slow_ns), .key = "slow-threshold", .name = "slow-threshold",
+	 .kind = SPW_OPT_TIME, .min = 1000, .max = 60 * SECOND, .dflt = "100us",
 	 .help = "frames that take longer get a cause each"},
-	{RUN_FIELD(burst), .name = "burst", .option = "burst", .type = CONF_NUMBER, .min = 1,
+	{RUN_FIELD(burst), .key = "burst", .name = "burst", .kind = SPW_OPT_NUMBER, .min = 1,
 	 .max = SPW_BURST_MAX, .dflt = "64",
 	 .help = "most frames of one poll, and so of one batch"},
-	{RUN_FIELD(slo), .name = "slo", .option = "slo", .type = CONF_TEXT, .max = 63, .dflt = "",
+	{RUN_FIELD(slo), .key = "slo", .name = "slo", .kind = SPW_OPT_TEXT, .max = 63, .dflt = "",
 	 .help = "objective, such as 20us@p99.9: executor (if auto), its CTAs (if 0) and burst are "
 		 "chosen by what is measured"},
-	{RUN_FIELD(litmus), .name = "litmus", .option = "litmus", .type = CONF_CHOICE,
+	{RUN_FIELD(litmus), .key = "litmus", .name = "litmus", .kind = SPW_OPT_CHOICE,
 	 .choice = litmus_choice, .dflt = "quick",
 	 .help = "test of memory, NIC and executor before traffic; quick: 0.1 s, long: 10 s"},
-	{RUN_FIELD(capture), .name = "capture", .option = "capture", .type = CONF_TEXT, .max = 511,
-	 .dflt = "", .help = "write what is received to this file, as pcapng"},
-	{RUN_FIELD(capture_limit), .name = "capture-limit", .option = "capture-limit",
-	 .type = CONF_BYTES, .min = 4096, .max = 1ull << 50, .dflt = "1GiB",
+	{RUN_FIELD(capture), .key = "capture", .name = "capture", .value = "FILE",
+	 .kind = SPW_OPT_TEXT, .max = 511, .dflt = "",
+	 .help = "write what is received to this file, as pcapng"},
+	{RUN_FIELD(capture_limit), .key = "capture-limit", .name = "capture-limit",
+	 .kind = SPW_OPT_BYTES, .min = 4096, .max = 1ull << 50, .dflt = "1GiB",
 	 .help = "the capture's largest size; later frames are only counted"},
-	{RUN_FIELD(capture_snap), .name = "capture-snap", .option = "capture-snap",
-	 .type = CONF_BYTES, .min = 16, .max = 65535, .dflt = "256B",
+	{RUN_FIELD(capture_snap), .key = "capture-snap", .name = "capture-snap",
+	 .kind = SPW_OPT_BYTES, .min = 16, .max = 65535, .dflt = "256B",
 	 .help = "bytes of a frame that are captured"},
-	{RUN_FIELD(record), .name = "record", .option = "record", .type = CONF_TEXT, .max = 511,
-	 .dflt = "",
+	{RUN_FIELD(record), .key = "record", .name = "record", .value = "FILE",
+	 .kind = SPW_OPT_TEXT, .max = 511, .dflt = "",
 	 .help = "keep what the loops learn, and write it to this file when a frame is slow, "
-		 "something fails, or on SIGUSR1; tools/replay runs it again"},
-	{RUN_FIELD(record_rule), .name = "record-rule", .option = "record-rule",
-	 .type = CONF_CHOICE, .choice = record_choice, .dflt = "slow",
+		 "something fails, or on SIGUSR1; spinwire-replay runs it again"},
+	{RUN_FIELD(record_rule), .key = "record-rule", .name = "record-rule",
+	 .kind = SPW_OPT_CHOICE, .choice = record_choice, .dflt = "slow",
 	 .help = "slow: each longest slow frame so far is a reason to write; end: the end of the "
 		 "run is"},
-	{RUN_FIELD(record_window_ns), .name = "record-window", .option = "record-window",
-	 .type = CONF_TIME, .max = 3600 * SECOND, .dflt = "0s",
+	{RUN_FIELD(record_window_ns), .key = "record-window", .name = "record-window",
+	 .kind = SPW_OPT_TIME, .max = 3600 * SECOND, .dflt = "0s",
 	 .help = "the file holds so much of the time before; 0: all that was kept"},
-	{RUN_FIELD(record_memory), .name = "record-memory", .option = "record-memory",
-	 .type = CONF_BYTES, .min = 4u << 20, .max = 1ull << 36, .dflt = "64MiB",
+	{RUN_FIELD(record_memory), .key = "record-memory", .name = "record-memory",
+	 .kind = SPW_OPT_BYTES, .min = 4u << 20, .max = 1ull << 36, .dflt = "64MiB",
 	 .help = "memory for it, of each queue"},
-	{RUN_FIELD(record_cqes), .name = "record-cqes", .option = "record-cqes", .type = CONF_BOOL,
+	{RUN_FIELD(record_cqes), .key = "record-cqes", .name = "record-cqes", .kind = SPW_OPT_BOOL,
 	 .dflt = "yes", .help = "keep the CQEs, where the port can; no: cheaper, a longer window"},
-	{RUN_FIELD(record_snap), .name = "record-snap", .option = "record-snap", .type = CONF_BYTES,
+	{RUN_FIELD(record_snap), .key = "record-snap", .name = "record-snap", .kind = SPW_OPT_BYTES,
 	 .max = SPW_FLIGHT_SNAP_MAX, .dflt = "0B", .help = "bytes kept of each frame's payload"},
 };
 const uint32_t conf_table_cnt = SPW_ARRAY_CNT(conf_table);
 
-/* Defaults are texts and pass through conf_value_set like any other value. */
-static void section_default(void *base, bool ports)
+/* Of the ports, or of everything else. */
+static void defaults_set(void *base, bool ports)
 {
-	for (uint32_t i = 0; i < conf_table_cnt; i++) {
-		const struct conf_key *key = &conf_table[i];
-
-		if ((strcmp(key->section, CONF_PORTS) == 0) == ports && key->dflt[0])
-			conf_value_set(key, base, key->dflt);
-	}
+	for (uint32_t i = 0; i < conf_table_cnt; i++)
+		if ((strcmp(conf_table[i].section, CONF_PORTS) == 0) == ports)
+			spw_opt_defaults(&conf_table[i], 1, base);
 }
 
 void spw_conf_init(struct spw_conf *conf_out)
 {
 	memset(conf_out, 0, sizeof(*conf_out));
-	section_default(conf_out, false);
+	defaults_set(conf_out, false);
 }
 
 /* Used by the file and by --port alike. */
@@ -208,26 +211,12 @@ struct spw_conf_port *conf_port_add(struct spw_conf *conf)
 		return NULL;
 	port = &conf->port[conf->port_cnt++];
 	memset(port, 0, sizeof(*port));
-	section_default(port, true);
+	defaults_set(port, true);
 	return port;
 }
 
-/* type_name is by enum conf_type. */
-bool spw_conf_key_help(uint32_t idx, struct spw_conf_key_help *help_out)
+const struct spw_opt *spw_conf_options(uint32_t *cnt_out)
 {
-	static const char *const type_name[] = {"number", "size",   "time", "yes/no",
-						"text",   "one of", "cores"};
-	const struct conf_key *key;
-
-	if (idx >= conf_table_cnt)
-		return false;
-	key = &conf_table[idx];
-	snprintf(help_out->key, sizeof(help_out->key), "%s%s.%s", key->section,
-		 strcmp(key->section, CONF_PORTS) ? "" : "[]", key->name);
-	help_out->option = key->option;
-	help_out->type = type_name[key->type];
-	help_out->dflt = key->dflt;
-	help_out->help = key->help;
-	conf_range_text(key, help_out->range, sizeof(help_out->range));
-	return true;
+	*cnt_out = conf_table_cnt;
+	return conf_table;
 }

@@ -2,8 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The topology: from a YAML file and the command line to one checked struct. Both go through the
- * same table of keys (name, type, unit, range, default, help), which --help is printed from too, so
- * they cannot drift apart.
+ * same table of lib/opt, so they cannot drift apart.
  *
  *   ports:                                  # list; each entry one port
  *     - spec: "ethdev:net_memif0,role=server,socket=/run/spinwire.sock"
@@ -15,8 +14,7 @@
  *
  * An unknown key, a key given twice, a wrong type, unit or value is an error "FILE:LINE:COLUMN:
  * what; what is allowed". Anchors and aliases work; merge keys and several documents do not.
- * Numbers are decimal, or hexadecimal with 0x. Units: bytes KiB MiB GiB (and B); time ns us ms s
- * min; rates pps kpps Mpps Gpps.
+ * Numbers and units are those of lib/opt.
  */
 #ifndef SPW_CONF_H
 #define SPW_CONF_H
@@ -24,6 +22,7 @@
 #include "base/spw_types.h"
 #include "exec/spw_exec.h"
 #include "mem/spw_mem.h"
+#include "opt/spw_opt.h"
 #include "port/spw_port.h"
 
 #ifdef __cplusplus
@@ -123,20 +122,17 @@ int spw_conf_load_text(struct spw_conf *conf, const char *name, const char *text
 /* Purpose: one option of the command line over what is in conf: ("port", "null:size=64"). The
  *          first --port replaces the ports of the file; --queues, --lcores, --ring and
  *          --profile belong to the --port before them, or to every port of the file.
- * Errors:  -EINVAL "--NAME: ...", unknown names with the nearest known one.
+ * Errors:  -EINVAL what is wrong with the value.
  * Thread:  setup */
-int spw_conf_option(struct spw_conf *conf, const char *name, const char *value);
-
-/* What spw_conf_args found besides. */
-enum { SPW_CONF_HELP = 1, SPW_CONF_VERSION = 2 };
+int spw_conf_option(struct spw_conf *conf, const struct spw_opt *opt, const char *value);
 
 /* Purpose: the program's whole command line behind EAL's "--": defaults, then --config FILE
- *          wherever it stands, then the other options in order, then spw_conf_check. Takes
- *          "--name value" and "--name=value".
- * Shape:   argv[0] is skipped.
- * Returns: 0, SPW_CONF_HELP, SPW_CONF_VERSION, or the error of loading or an option. Needs no EAL.
+ *          wherever it stands, then the other options in order, then spw_conf_check.
+ * Shape:   argv[0] is skipped. program's table is spw_conf_options().
+ * Returns: an enum spw_opt_ask, or the error of loading or an option. Needs no EAL.
  * Thread:  setup */
-int spw_conf_args(struct spw_conf *conf_out, int argc, char **argv);
+int spw_conf_args(struct spw_conf *conf_out, const struct spw_opt_program *program, int argc,
+		  char **argv);
 
 /* Purpose: checks what spans several keys: at least one port, as many lcores as queues, no core
  *          twice, specs that parse.
@@ -150,34 +146,10 @@ int spw_conf_check(struct spw_conf *conf);
  * Thread:  setup, after rte_eal_init */
 int spw_conf_check_lcores(const struct spw_conf *conf, const bool *is_lcore, uint32_t cnt);
 
-/* ---- quantities ---- */
-
-enum spw_conf_unit { SPW_CONF_NONE, SPW_CONF_BYTES, SPW_CONF_TIME_NS, SPW_CONF_RATE_PPS };
-
-/* Purpose: "64KiB", "2.5us", "1Mpps", "0x40" to a whole number of bytes, ns or packets a
- *          second.
- * Shape:   bare_unit: what a number without unit counts in (1: bytes, ns, pps; 1000000000:
- *          seconds); 0: a unit is needed.
- * Errors:  -EINVAL not a number, unknown or missing unit (the text lists them), finer than one;
- *          -ERANGE above 2^64 - 1.
+/* Purpose: the options of spinwire, which are the keys of its file too. Offsets are those in
+ *          struct spw_conf or, in section "ports", struct spw_conf_port.
  * Thread:  any */
-int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_unit,
-		      uint64_t *value_out);
-
-/* ---- the table, for --help and documentation ---- */
-
-struct spw_conf_key_help {
-	char key[48];       /* "executor.kind", "ports[].queues" */
-	const char *option; /* "executor": the name behind "--" */
-	const char *type;   /* "number", "size", "time", "text", "yes/no", "cores", "one of" */
-	char range[128];    /* "1 .. 64", "auto, inline, ..." ; "" if any */
-	const char *dflt;   /* as it would be written; "" if none */
-	const char *help;   /* one clause */
-};
-
-/* Returns: false after the last key.
- * Thread:  any */
-bool spw_conf_key_help(uint32_t idx, struct spw_conf_key_help *help_out);
+const struct spw_opt *spw_conf_options(uint32_t *cnt_out);
 
 #ifdef __cplusplus
 }

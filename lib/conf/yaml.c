@@ -6,7 +6,7 @@
  *
  *   root mapping      ports: a list of mappings ──> section_load for each, into spw_conf_port
  *    └ key_find        executor:, memory:, run: ──> section_load, into spw_conf
- *       └ section_load   each pair: key_find ──> value_set ──> conf_value_set (value.c)
+ *       └ section_load   each pair: key_find ──> value_set ──> spw_opt_set (lib/opt)
  *
  * Every message begins with FILE:LINE:COLUMN of the node that caused it. The walk is as deep as the
  * table is (a list of mappings of scalars), so an alias to its own parent ends as a wrong type and
@@ -88,25 +88,25 @@ static const char *scalar_text(const yaml_node_t *node)
 
 /* A quoted text is taken only where text is wanted: seconds: "10" is more likely a mistake than a
  * number. */
-static int scalar_set(struct walk *w, const struct conf_key *key, void *base,
+static int scalar_set(struct walk *w, const struct spw_opt *key, void *base,
 		      const yaml_node_t *node)
 {
 	bool quoted = node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
 	char place[96];
 	int rc;
 
-	snprintf(place, sizeof(place), "%s.%s", key->section, key->name);
-	if (quoted && key->type != CONF_TEXT && key->type != CONF_CHOICE)
+	snprintf(place, sizeof(place), "%s.%s", key->section, key->key);
+	if (quoted && key->kind != SPW_OPT_TEXT && key->kind != SPW_OPT_CHOICE)
 		rc = spw_err(EINVAL,
 			     "a quoted text where a plain value is wanted; leave the quotes out");
 	else if (!quoted && node->data.scalar.length == 0)
 		rc = spw_err(EINVAL, "no value");
 	else
-		rc = conf_value_set(key, base, scalar_text(node));
+		rc = spw_opt_set(key, base, scalar_text(node));
 	return rc ? fail_mark(w, &node->start_mark, spw_err_ctx(rc, "%s", place)) : 0;
 }
 
-static int list_set(struct walk *w, const struct conf_key *key, void *base, const yaml_node_t *node)
+static int list_set(struct walk *w, const struct spw_opt *key, void *base, const yaml_node_t *node)
 {
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	int rc = node_expect(w, node, YAML_SEQUENCE_NODE, YAML_SEQ_TAG, "a list of cores");
@@ -123,8 +123,7 @@ static int list_set(struct walk *w, const struct conf_key *key, void *base, cons
 
 /* Lists of cores are given as a YAML list or as "2,4-7" and replace what a default had put there.
  */
-static int value_set(struct walk *w, const struct conf_key *key, void *base,
-		     const yaml_node_t *node)
+static int value_set(struct walk *w, const struct spw_opt *key, void *base, const yaml_node_t *node)
 {
 	struct spw_conf_cores *cores =
 		(struct spw_conf_cores *)(void *)((char *)base + key->offset);
@@ -132,14 +131,14 @@ static int value_set(struct walk *w, const struct conf_key *key, void *base,
 	size_t used = strlen(want);
 	int rc;
 
-	if (key->type == CONF_CORES) {
+	if (conf_is_cores(key)) {
 		*cores = (struct spw_conf_cores){.where = {(uint32_t)node->start_mark.line + 1,
 							   (uint32_t)node->start_mark.column + 1,
 							   NULL}};
 		if (node->type == YAML_SEQUENCE_NODE)
 			return list_set(w, key, base, node);
 	}
-	conf_range_text(key, want + used, sizeof(want) - used);
+	spw_opt_range(key, want + used, sizeof(want) - used);
 	rc = scalar_expect(w, node, want);
 	return rc ? rc : scalar_set(w, key, base, node);
 }
@@ -148,7 +147,7 @@ static int value_set(struct walk *w, const struct conf_key *key, void *base,
 
 static const char *key_name(uint32_t idx, const void *section)
 {
-	return strcmp(conf_table[idx].section, section) ? NULL : conf_table[idx].name;
+	return strcmp(conf_table[idx].section, section) ? NULL : conf_table[idx].key;
 }
 
 /* Names of the sections, each once. */
@@ -185,8 +184,8 @@ static int key_find(const struct walk *w, const yaml_node_t *node, const char *i
 		*idx_out = i;
 		return 0;
 	}
-	conf_join(allowed, sizeof(allowed), conf_table_cnt, name_of, arg);
-	nearest = conf_nearest(text, conf_table_cnt, name_of, arg);
+	spw_opt_join(allowed, sizeof(allowed), conf_table_cnt, name_of, arg);
+	nearest = spw_opt_nearest(text, conf_table_cnt, name_of, arg);
 	return fail_mark(w, &node->start_mark,
 			 spw_err(EINVAL, "unknown key '%.64s' in %s%s%s%s; allowed: %s", text,
 				 inside, nearest ? ", did you mean '" : "", nearest ? nearest : "",

@@ -18,7 +18,7 @@ static void demand(bool holds)
 		abort();
 }
 
-static uint64_t field_of(const struct conf_key *key, const void *base)
+static uint64_t field_of(const struct spw_opt *key, const void *base)
 {
 	uint64_t wide = 0;
 	uint32_t narrow;
@@ -31,13 +31,13 @@ static uint64_t field_of(const struct conf_key *key, const void *base)
 	return narrow;
 }
 
-static void key_demand(const struct conf_key *key, const void *base)
+static void key_demand(const struct spw_opt *key, const void *base)
 {
-	if (key->type == CONF_NUMBER || key->type == CONF_BYTES || key->type == CONF_TIME)
+	if (key->kind == SPW_OPT_NUMBER || key->kind == SPW_OPT_BYTES || key->kind == SPW_OPT_TIME)
 		demand(field_of(key, base) >= key->min && field_of(key, base) <= key->max);
-	else if (key->type == CONF_CHOICE)
+	else if (key->kind == SPW_OPT_CHOICE)
 		demand(key->choice((uint32_t)field_of(key, base)) != NULL);
-	else if (key->type == CONF_TEXT)
+	else if (key->kind == SPW_OPT_TEXT)
 		demand(memchr((const char *)base + key->offset, '\0', key->bytes) != NULL);
 }
 
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	demand(conf.port_cnt <= SPW_PORT_MAX && conf.executor.cores.cnt <= SPW_CONF_CORE_MAX);
 	for (uint32_t i = 0; i < conf_table_cnt; i++) {
-		const struct conf_key *key = &conf_table[i];
+		const struct spw_opt *key = &conf_table[i];
 
 		if (strcmp(key->section, CONF_PORTS))
 			key_demand(key, &conf);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/spw_err.h"
-#include "conf/conf_impl.h"
+#include "opt/spw_opt.h"
 
 #define FRACTION_DIGITS 12
 
@@ -22,25 +22,30 @@ struct unit {
 };
 
 static const struct unit byte_unit[] = {
-	{"B", 1}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}};
+	{"B", 1},          {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30},
+	{"K", 1ull << 10}, {"M", 1ull << 20},   {"G", 1ull << 30}};
 static const struct unit time_unit[] = {
 	{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"min", 60000000000ull}};
 static const struct unit rate_unit[] = {
 	{"pps", 1}, {"kpps", 1000}, {"Mpps", 1000000}, {"Gpps", 1000000000}};
+static const struct unit bit_unit[] = {
+	{"bps", 1}, {"kbps", 1000}, {"Mbps", 1000000}, {"Gbps", 1000000000}};
 
 static const struct {
 	const struct unit *unit;
 	uint32_t cnt;
 	const char *names, *smallest;
 } unit_set[] = {
-	[SPW_CONF_NONE] = {NULL, 0, "none", "1"},
-	[SPW_CONF_BYTES] = {byte_unit, SPW_ARRAY_CNT(byte_unit), "B, KiB, MiB, GiB", "byte"},
-	[SPW_CONF_TIME_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns"},
-	[SPW_CONF_RATE_PPS] = {rate_unit, SPW_ARRAY_CNT(rate_unit), "pps, kpps, Mpps, Gpps", "pps"},
+	[SPW_OPT_UNIT_NONE] = {NULL, 0, "none", "1"},
+	[SPW_OPT_UNIT_BYTES] = {byte_unit, SPW_ARRAY_CNT(byte_unit), "B, KiB, MiB, GiB (K, M, G)",
+				"byte"},
+	[SPW_OPT_UNIT_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns"},
+	[SPW_OPT_UNIT_PPS] = {rate_unit, SPW_ARRAY_CNT(rate_unit), "pps, kpps, Mpps, Gpps", "pps"},
+	[SPW_OPT_UNIT_BPS] = {bit_unit, SPW_ARRAY_CNT(bit_unit), "bps, kbps, Mbps, Gbps", "bps"},
 };
 
 /* -1: not a digit of this base. */
-static int digit_value(char c, unsigned int base)
+static int quantity_digit(char c, unsigned int base)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -52,20 +57,21 @@ static int digit_value(char c, unsigned int base)
 }
 
 /* Digits from *text on, which then points behind them. Returns false on overflow. */
-static bool digits_read(const char **text, unsigned int base, uint64_t *value, uint32_t *digits_out)
+static bool quantity_digits(const char **text, unsigned int base, uint64_t *value,
+			    uint32_t *digits_out)
 {
 	int digit;
 
 	*digits_out = 0;
-	for (; (digit = digit_value(**text, base)) >= 0; (*text)++, (*digits_out)++)
+	for (; (digit = quantity_digit(**text, base)) >= 0; (*text)++, (*digits_out)++)
 		if (__builtin_mul_overflow(*value, base, value) ||
 		    __builtin_add_overflow(*value, (uint64_t)digit, value))
 			return false;
 	return true;
 }
 
-static int unit_find(const char *text, const char *name, enum spw_conf_unit unit,
-		     uint64_t bare_unit, uint64_t *factor_out)
+static int quantity_unit(const char *text, const char *name, enum spw_opt_unit unit,
+			 uint64_t bare_unit, uint64_t *factor_out)
 {
 	*factor_out = bare_unit;
 	if (*name == '\0' && bare_unit)
@@ -79,7 +85,7 @@ static int unit_find(const char *text, const char *name, enum spw_conf_unit unit
 			return 0;
 		}
 	}
-	if (unit == SPW_CONF_NONE)
+	if (unit == SPW_OPT_UNIT_NONE)
 		return spw_err(EINVAL, "'%.64s' is not a whole number", text);
 	return spw_err(EINVAL, "'%.64s' has the unknown unit '%.16s'; allowed: %s", text, name,
 		       unit_set[unit].names);
@@ -87,8 +93,8 @@ static int unit_find(const char *text, const char *name, enum spw_conf_unit unit
 
 /* value = whole * factor + fraction * factor / 10^digits; the remainder of that division must be 0.
  */
-int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_unit,
-		      uint64_t *value_out)
+int spw_opt_quantity(const char *text, enum spw_opt_unit unit, uint64_t bare_unit,
+		     uint64_t *value_out)
 {
 	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 	const char *at = text + (hex ? 2 : 0);
@@ -97,18 +103,18 @@ int spw_conf_quantity(const char *text, enum spw_conf_unit unit, uint64_t bare_u
 	wide value;
 	int rc;
 
-	if (!digits_read(&at, hex ? 16 : 10, &whole, &digits))
+	if (!quantity_digits(&at, hex ? 16 : 10, &whole, &digits))
 		return spw_err(ERANGE, "'%.64s' is too large", text);
 	if (digits == 0)
 		return spw_err(EINVAL, "'%.64s' is not a number", text);
 	if (*at == '.' && !hex) {
 		at++;
-		if (!digits_read(&at, 10, &fraction, &fraction_digits) || fraction_digits == 0 ||
-		    fraction_digits > FRACTION_DIGITS)
+		if (!quantity_digits(&at, 10, &fraction, &fraction_digits) ||
+		    fraction_digits == 0 || fraction_digits > FRACTION_DIGITS)
 			return spw_err(EINVAL, "'%.64s': 1 .. %d digits go behind the point", text,
 				       FRACTION_DIGITS);
 	}
-	rc = unit_find(text, at, unit, bare_unit, &factor);
+	rc = quantity_unit(text, at, unit, bare_unit, &factor);
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < fraction_digits; i++)

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * Completion of a program's command line for bash and zsh (app_opt.h).
+ */
+#include <string.h>
+
+#include "app_opt.h"
+
+/* "auto host gpu": the values of an option that are names; false: they are not. */
+static bool values_join(const struct spw_opt *opt, char *out, size_t bytes)
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	if (opt->kind == SPW_OPT_BOOL)
+		snprintf(out, bytes, "yes no");
+	for (uint32_t i = 0; opt->kind == SPW_OPT_CHOICE && opt->choice(i) && used < bytes; i++)
+		used += (size_t)snprintf(out + used, bytes - used, "%s%s", i ? " " : "",
+					 opt->choice(i));
+	return out[0] != '\0';
+}
+
+static bool is_path(const struct spw_opt *opt)
+{
+	return !strcmp(app_opt_value(opt), "FILE") || !strcmp(app_opt_value(opt), "DIR");
+}
+
+/* A shell function's name has no dash. */
+static void function_write(FILE *out, const char *name)
+{
+	fputc('_', out);
+	for (; *name; name++)
+		fputc(*name == '-' ? '_' : *name, out);
+}
+
+static void bash_values(FILE *out, const struct spw_opt_program *program)
+{
+	char values[256];
+
+	for (uint32_t i = 0; i < program->opt_cnt; i++) {
+		const struct spw_opt *opt = &program->opt[i];
+
+		if (opt->kind == SPW_OPT_FLAG)
+			continue;
+		fprintf(out, "\t--%s) ", opt->name);
+		if (values_join(opt, values, sizeof(values)))
+			fprintf(out, "COMPREPLY=($(compgen -W '%s' -- \"$word\"))", values);
+		else if (is_path(opt))
+			fprintf(out, "COMPREPLY=($(compgen -f -- \"$word\"))");
+		fprintf(out, "; return ;;\n");
+	}
+}
+
+void app_opt_bash(FILE *out, const struct spw_opt_program *program)
+{
+	fprintf(out, "# bash completion of %s\n", program->name);
+	function_write(out, program->name);
+	fputs("()\n{\n\tlocal word=${COMP_WORDS[COMP_CWORD]}\n\tCOMPREPLY=()\n"
+	      "\tcase ${COMP_WORDS[COMP_CWORD-1]} in\n",
+	      out);
+	bash_values(out, program);
+	fputs("\tesac\n\tCOMPREPLY=($(compgen -W '", out);
+	for (uint32_t i = 0; program->command && program->command[i].name; i++)
+		fprintf(out, "%s ", program->command[i].name);
+	for (uint32_t i = 0; i < program->opt_cnt; i++)
+		fprintf(out, "--%s ", program->opt[i].name);
+	fputs("--help --help-all --version' -- \"$word\"))\n}\ncomplete -o default -F ", out);
+	function_write(out, program->name);
+	fprintf(out, " %s\n", program->name);
+}
+
+/* Inside '...[text]': quotes, brackets and colons have a meaning. */
+static void zsh_text(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else if (strchr("[]:\\", *text))
+			fprintf(out, "\\%c", *text);
+		else
+			fputc(*text, out);
+	}
+}
+
+void app_opt_zsh(FILE *out, const struct spw_opt_program *program)
+{
+	char values[256];
+
+	fprintf(out, "#compdef %s\n_arguments \\\n", program->name);
+	for (uint32_t i = 0; i < program->opt_cnt; i++) {
+		const struct spw_opt *opt = &program->opt[i];
+
+		fprintf(out, "\t'*--%s[", opt->name);
+		zsh_text(out, opt->help);
+		if (opt->kind == SPW_OPT_FLAG)
+			fputs("]", out);
+		else
+			fprintf(out, "]:%s:%s%s%s", app_opt_value(opt),
+				values_join(opt, values, sizeof(values)) ? "(" : "",
+				values[0]      ? values
+				: is_path(opt) ? "_files"
+					       : "",
+				values[0] ? ")" : "");
+		fputs("' \\\n", out);
+	}
+	if (program->command) {
+		fputs("\t'1:command:(", out);
+		for (uint32_t i = 0; program->command[i].name; i++)
+			fprintf(out, "%s%s", i ? " " : "", program->command[i].name);
+		fputs(")' \\\n", out);
+	}
+	fputs("\t'--help[one screen]' '--help-all[every option]' '--version[the version]' \\\n"
+	      "\t'*:file:_files'\n",
+	      out);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copyright (c) 2026 the spinwire authors
+ *
+ * The man page of a program (app_opt.h), in the macros of man(7).
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "app_opt.h"
+
+/* Text with what groff would take for its own escaped. A line begins at *text. */
+static void roff_text(FILE *out, const char *text)
+{
+	for (bool begins = true; *text; text++) {
+		if (begins && (*text == '.' || *text == '\''))
+			fputs("\\&", out);
+		if (*text == '-' || *text == '\\')
+			fputs(*text == '-' ? "\\-" : "\\e", out);
+		else
+			fputc(*text, out);
+		begins = *text == '\n';
+	}
+}
+
+static void roff_tag(FILE *out, const char *bold, const char *italic, const char *text)
+{
+	fputs(".TP\n\\fB", out);
+	roff_text(out, bold);
+	fputs("\\fR", out);
+	if (italic[0]) {
+		fputs(" \\fI", out);
+		roff_text(out, italic);
+		fputs("\\fR", out);
+	}
+	fputs("\n", out);
+	roff_text(out, text);
+	fputs("\n", out);
+}
+
+/* Lines of text; an empty one begins a paragraph. */
+static void roff_paragraphs(FILE *out, const char *text)
+{
+	while (*text) {
+		int bytes = (int)strcspn(text, "\n");
+		char line[256];
+
+		snprintf(line, sizeof(line), "%.*s", bytes, text);
+		roff_text(out, line[0] ? line : "");
+		fputs(line[0] ? "\n" : ".PP\n", out);
+		text += bytes + (text[bytes] == '\n');
+	}
+}
+
+static void pairs_write(FILE *out, const char *heading, const struct spw_opt_pair *pair)
+{
+	if (!pair || !pair->name)
+		return;
+	fprintf(out, ".SH %s\n", heading);
+	for (; pair->name; pair++)
+		roff_tag(out, pair->name, "", pair->help);
+}
+
+static void synopsis_write(FILE *out, const struct spw_opt_program *program)
+{
+	fputs(".SH SYNOPSIS\n", out);
+	for (uint32_t i = 0; program->usage[i]; i++) {
+		fprintf(out, "%s.B ", i ? ".br\n" : "");
+		roff_text(out, program->name);
+		fputs("\n", out);
+		roff_text(out, program->usage[i]);
+		fputs("\n", out);
+	}
+}
+
+static void options_write(FILE *out, const struct spw_opt_program *program)
+{
+	const char *section = NULL;
+
+	fputs(".SH OPTIONS\n", out);
+	for (uint32_t i = 0; i < program->opt_cnt; i++) {
+		const struct spw_opt *opt = &program->opt[i];
+		char name[64], text[512];
+
+		if (opt->section && (!section || strcmp(section, opt->section)))
+			fprintf(out, ".SS %s\n", section = opt->section);
+		snprintf(name, sizeof(name), "--%s", opt->name);
+		app_opt_text(opt, text, sizeof(text));
+		roff_tag(out, name, app_opt_value(opt), text);
+	}
+	if (section)
+		fputs(".SS all programs\n", out);
+	roff_tag(out, "--help", "", "One screen.");
+	roff_tag(out, "--help-all", "", "Every option with its range and default.");
+	roff_tag(out, "--version", "", "The version.");
+}
+
+void app_opt_man(FILE *out, const struct spw_opt_program *program)
+{
+	fputs(".TH ", out);
+	for (const char *at = program->name; *at; at++)
+		fputc(toupper((unsigned char)*at), out);
+	fprintf(out, " 1 \"\" \"spinwire %s\" \"User Commands\"\n.SH NAME\n", SPW_VERSION);
+	roff_text(out, program->name);
+	fputs(" \\- ", out);
+	roff_text(out, program->summary);
+	fputs("\n", out);
+	synopsis_write(out, program);
+	fputs(".SH DESCRIPTION\n", out);
+	roff_paragraphs(out, program->about);
+	if (program->notes) {
+		fputs(".PP\n", out);
+		roff_paragraphs(out, program->notes);
+	}
+	if (program->command)
+		fputs(".SH COMMANDS\n", out);
+	for (uint32_t i = 0; program->command && program->command[i].name; i++)
+		roff_tag(out, program->command[i].name, program->command[i].args,
+			 program->command[i].help);
+	options_write(out, program);
+	pairs_write(out, "EXIT STATUS", program->status);
+	pairs_write(out, "EXAMPLES", program->example);
+	fputs(".SH SEE ALSO\n", out);
+	roff_text(out, program->see);
+	fputs("\n", out);
+}
