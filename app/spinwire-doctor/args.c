@@ -4,6 +4,7 @@
  * The command line: a command, its files, and options anywhere.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,16 @@ static void help(void)
 	       "  or:  spinwire-doctor --measure [--peer HOST] [--expect GBPS] [--json FILE]...\n"
 	       "  or:  spinwire-doctor record FILE | replay FILE [CHANGES]... | diff A B\n"
 	       "  or:  spinwire-doctor plan --peer HOST|FILE [--apply ROOT]\n"
-	       "  or:  spinwire-doctor cores N [--near NIC]\n"
+	       "  or:  spinwire-doctor cores N [--near NIC] | idle [--cores LIST] [--seconds N]\n"
 	       "Says what on this machine hurts RDMA or spinwire, and a mend; changes nothing.\n"
 	       "  check           findings of this machine (also without a command)\n"
 	       "  record FILE     write all that was read, to be replayed elsewhere\n"
 	       "  replay FILE     findings of a recorded machine, or of one in a receipt\n"
 	       "  diff A B        facts and findings in which two recorded machines differ\n"
-	       "  plan            addresses for each half and cable to a peer, netplan files,\n"
-	       "                  variables of NCCL, UCX, Open MPI; HOST is asked over ssh\n"
+	       "  plan            addresses, netplan files, NCCL/UCX/MPI variables for a peer\n"
 	       "  cores N         what --lcores auto takes for N lcores, the main one first\n"
+	       "  idle            what the machine takes from cores that only spin (2 s, one "
+	       "core)\n"
 	       "  --measure       also what RDMA ports carry (--peer: to another machine), if it\n"
 	       "                  crossed the cable, and what each GPU does under load\n"
 	       "  --expect GBPS   measure: what one function should carry (as its links promise)\n"
@@ -34,7 +36,7 @@ static void help(void)
 	       "  --receipt FILE  facts, findings, recorded machine and a SHA-256, as JSON\n"
 	       "  --replay FILE   plan, cores: of a recorded machine in place of this one\n"
 	       "  --apply ROOT    plan: write ROOT/etc/netplan/60-spinwire.yaml by a rename\n"
-	       "  answer          what --measure --peer starts on HOST\n"
+	       "  answer          what --measure --peer starts on HOST (by ssh, as plan does)\n"
 	       "exit status: 0 no finding is an error (diff: nothing differs), 1 usage, 2 one is\n"
 	       "More: man spinwire-doctor\n");
 }
@@ -42,7 +44,7 @@ static void help(void)
 static bool is_command(const char *text)
 {
 	static const char *const command[] = {"check", "record", "replay", "diff",
-					      "plan",  "answer", "cores"};
+					      "plan",  "answer", "cores",  "idle"};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(command); i++)
 		if (!strcmp(text, command[i]))
@@ -66,7 +68,8 @@ static const char **value_of(struct doctor_args *args, const char *option)
 		const char **value;
 	} known[] = {{"--json", &args->json},     {"--receipt", &args->receipt},
 		     {"--peer", &args->peer},     {"--apply", &args->apply},
-		     {"--expect", &args->expect}, {"--near", &args->near}};
+		     {"--expect", &args->expect}, {"--near", &args->near},
+		     {"--cores", &args->list},    {"--seconds", &args->seconds}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(known); i++)
 		if (!strcmp(option, known[i].name))
@@ -123,6 +126,44 @@ static int cores_take(struct doctor_args *args)
 	return 0;
 }
 
+static int idle_list_take(struct doctor_args *args)
+{
+	const char *text = args->list;
+	char *end;
+
+	for (; args->idle_cnt < DOCTOR_IDLE_MAX; text = end + 1) {
+		unsigned long core = strtoul(text, &end, 10);
+
+		if (end == text || core >= CPU_SETSIZE || (*end && *end != ','))
+			break;
+		args->idle_core[args->idle_cnt++] = (uint32_t)core;
+		if (!*end)
+			return 0;
+	}
+	return spw_err(EINVAL, "--cores: '%s' is no list of at most %u cores, as in 1,2",
+		       args->list, DOCTOR_IDLE_MAX);
+}
+
+static int idle_take(struct doctor_args *args)
+{
+	double seconds = 2;
+	char *end = "";
+
+	if (strcmp(args->command, "idle"))
+		return args->list || args->seconds
+			       ? spw_err(EINVAL, "--cores and --seconds belong to idle")
+			       : 0;
+	if (args->seconds)
+		seconds = strtod(args->seconds, &end);
+	if (end == args->seconds || *end || !(seconds >= 0.01 && seconds <= 3600))
+		return spw_err(EINVAL, "--seconds %s: 0.01 to 3600", args->seconds);
+	args->idle_ns = (uint64_t)(seconds * 1e9);
+	if (args->list)
+		return idle_list_take(args);
+	args->idle_core[args->idle_cnt++] = (uint32_t)SPW_MAX(sched_getcpu(), 0);
+	return 0;
+}
+
 static int check(struct doctor_args *args)
 {
 	static const struct {
@@ -134,7 +175,8 @@ static int check(struct doctor_args *args)
 		     {"diff", 2, 2},
 		     {"plan", 0, DOCTOR_FILE_MAX},
 		     {"answer", 0, 0},
-		     {"cores", 0, DOCTOR_FILE_MAX}};
+		     {"cores", 0, DOCTOR_FILE_MAX},
+		     {"idle", 0, 0}};
 
 	for (size_t i = 0; i < SPW_ARRAY_CNT(files); i++)
 		if (!strcmp(args->command, files[i].command) &&
@@ -152,7 +194,7 @@ static int check(struct doctor_args *args)
 		return spw_err(EINVAL, "--measure is of this machine: it goes without a command");
 	if (args->expect && !args->measure)
 		return spw_err(EINVAL, "--expect belongs to --measure");
-	return cores_take(args) < 0 ? -EINVAL : expect_take(args);
+	return cores_take(args) < 0 || idle_take(args) < 0 ? -EINVAL : expect_take(args);
 }
 
 int doctor_args(struct doctor_args *args, int argc, char **argv)

@@ -5,7 +5,7 @@
  * the running system, a recorded tree or a receipt, and prints.
  *
  *   main ── args ── source ──┬── table, receipt      check, record, replay
- *                            ├── diff, cores
+ *                            ├── diff, cores, idle
  *                            ├── measure_*           --measure, answer (measure.h)
  *                            └── plan ── plan_print  plan
  */
@@ -18,9 +18,11 @@
 #include "plat/spw_plat.h"
 
 #define DOCTOR_FILE_MAX 4u
+#define DOCTOR_IDLE_MAX 64u
 
 struct doctor_args {
-	const char *command; /* "check", "record", "replay", "diff", "plan", "answer", "cores" */
+	const char *command; /* "check", "record", "replay", "diff", "plan", "answer", "cores",
+				"idle" */
 	const char *file[DOCTOR_FILE_MAX]; /* what follows the command, or --replay */
 	uint32_t file_cnt;
 	const char *json, *receipt; /* NULL: none; "-": stdout */
@@ -30,6 +32,9 @@ struct doctor_args {
 	uint64_t core_cnt;
 	bool facts, measure;
 	const char *expect;
+	const char *seconds, *list; /* idle: how long, on which cores; NULL: the defaults */
+	uint32_t idle_cnt, idle_core[DOCTOR_IDLE_MAX];
+	uint64_t idle_ns;
 	int64_t expect_mbps; /* measure: what one function should carry; 0: as its links promise */
 };
 
@@ -53,6 +58,10 @@ int doctor_answer(void);
 
 /* cores.c: prints the cores that lib/plat picks, on one line. Opens no CUDA. */
 int doctor_cores(const struct doctor_args *args);
+
+/* idle.c: spins on cores and prints what the machine took from them; with json, every figure.
+ * Errors: -EINVAL and others of a core that cannot be used; -EIO; those of spw_tsc_calibrate. */
+int doctor_idle(const struct doctor_args *args);
 
 /* table.c: prints text from outside, which must not move the cursor. */
 void doctor_put(const char *text);

@@ -116,6 +116,8 @@ int main(int argc, char **argv)
 		status = diff(&args);
 	else if (rc == 0 && !strcmp(args.command, "cores"))
 		status = (rc = doctor_cores(&args)) < 0 ? app_complain(PROGRAM, rc) : APP_GOOD;
+	else if (rc == 0 && !strcmp(args.command, "idle"))
+		status = (rc = doctor_idle(&args)) < 0 ? app_complain(PROGRAM, rc) : APP_GOOD;
 	else if (rc == 0 && !strcmp(args.command, "plan"))
 		status = plan(&args);
 	else if (rc == 0 && !strcmp(args.command, "answer"))

@@ -158,7 +158,8 @@ def test_diff():
 
 def test_usage():
     for words in (["--nothing"], ["record"], ["diff", "a"], ["plan"], ["check", "--peer", "x"], ["replay"], ["--json"], ["replay", "/nonexistent"],
-                  ["plan", "--peer", "-oProxyCommand=x"], ["plan", "--peer", "a b"]):
+                  ["plan", "--peer", "-oProxyCommand=x"], ["plan", "--peer", "a b"], ["--seconds", "1"],
+                  ["idle", "x"], ["idle", "--seconds", "0"], ["idle", "--cores", "1,,2"], ["idle", "--cores", "1023", "--seconds", "0.01"]):
         done = subprocess.run([DOCTOR, *words], capture_output=True, text=True, check=False)
         check(done.returncode in (1, 2) and done.stderr.startswith("spinwire-doctor: error: ") and done.stderr.count("\n") == 1, (words, done))
     equal(doctor("--version").stdout.split()[0], "spinwire-doctor", "--version")

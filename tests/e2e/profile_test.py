@@ -17,7 +17,7 @@ from spwtest import Skip, check, equal, spwlab
 import spwfile  # in tools/lib, which spwtest has found
 import spwjoin
 
-BENCH = os.environ["SPINWIRE_BENCH"]
+DOCTOR = os.environ.get("SPINWIRE_DOCTOR")
 PROFILE = os.path.join(spwlab.TOOLS, "profile")
 BROWSERS = ["chromium-headless-shell", "chromium", "google-chrome"]
 SHORT = ["--ethdev", "--seconds", "0.5", "--steps", "2", "--carries", "200000"]
@@ -26,16 +26,18 @@ SHORT = ["--ethdev", "--seconds", "0.5", "--steps", "2", "--carries", "200000"]
 def rows_of(path):
     with open(path, encoding="utf-8") as file:
         got = json.load(file)
-    equal((got["schema"], got["bench"]), ("spinwire.bench/1", "hiccup"), "schema")
+    equal(got["schema"], "spinwire.idle/1", "schema")
     return {(row["case"], row["metric"]): row["median"] for row in got["rows"]}
 
 
 def test_hiccup():
     """A probe that is stopped for 0.3 s sees a gap of at least that, once; counts never grow with the length of the gap."""
+    if not DOCTOR:
+        raise Skip("spinwire-doctor is not built: it needs rdma-core")
     core = spwlab.cores()[0]
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "hiccup.json")
-        probe = spwlab.spawn([BENCH, "hiccup", "--seconds", "1.5", "--cores", str(core), "--json", path])
+        probe = spwlab.spawn([DOCTOR, "idle", "--seconds", "1.5", "--cores", str(core), "--json", path])
         try:
             time.sleep(0.5)
             probe.send_signal(signal.SIGSTOP)
@@ -54,6 +56,18 @@ def test_hiccup():
     check(rows[case, "waits over 200000000 ns"] > 0.05e6, f"waits: {rows[case, 'waits over 200000000 ns']} ppm")
     check(rows[case, "gaps over 200000000 ns"] > 0, "the gap is not among those over 200 ms")
     check(rows[case, "taken by gaps over 1 us"] > 10, f"taken: {rows[case, 'taken by gaps over 1 us']} %")
+
+
+def test_idle():
+    """One line for each core; a table that did not reach stdout is no good run."""
+    if not DOCTOR:
+        raise Skip("spinwire-doctor is not built: it needs rdma-core")
+    core = str(spwlab.cores()[0])
+    lines = subprocess.run([DOCTOR, "idle", "--seconds", "0.01", "--cores", core], capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    check(len(lines) == 2 and lines[1].split()[0] == core, lines)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([DOCTOR, "idle", "--seconds", "0.01"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    check(done.returncode == 2 and "to stdout" in done.stderr, done)
 
 
 def profile(folder, args, status=0, env=None, under=()):

@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def program(name):
-    """Path of one of ours: SPINWIRE, SPINWIRE_GEN, SPINWIRE_BENCH name another than the one in build/, or beside the installed tool."""
+    """Path of one of ours: SPINWIRE, SPINWIRE_GEN name another than the one in build/, or beside the installed tool."""
     place = os.path.join(PREFIX, "bin", name) if INSTALLED else os.path.join(BUILD, "app", name, name)
     return os.environ.get(name.upper().replace("-", "_"), os.path.normpath(place))
 
@@ -56,7 +56,7 @@ def find(program):
     return shutil.which(program, path=EXE_FOLDERS)
 
 
-def _doctor():
+def doctor():
     """spinwire-doctor of the build that spinwire comes from, or the installed one; SPINWIRE_DOCTOR names another."""
     name = "spinwire-doctor"
     beside = os.path.join(os.path.dirname(program("spinwire")), *([] if INSTALLED else ["..", name]), name)
@@ -67,7 +67,7 @@ def _doctor():
 def pick(near=None):
     """[main, worker, worker...]: the cores that this process may use, in the order in which lib/plat picks them: those near a NIC, fast,
     isolated come first among the workers, and the main lcore's is the one that serves a worker worst. Cut to the CPU quota."""
-    command = [_doctor(), "cores", "8192", *(["--near", near] if near else [])]
+    command = [doctor(), "cores", "8192", *(["--near", near] if near else [])]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     except FileNotFoundError:  # a build without it (-Dmlx5dv=disabled)

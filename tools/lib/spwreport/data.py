@@ -154,7 +154,7 @@ def causes(steps, who):
 # ---- the machine's own jitter ------------------------------------------------------------------------
 
 def gap_rates(hiccup):
-    """{core: ([(gap_ns, gaps longer than that per second)], longest_ns)} from rows of spinwire-bench hiccup."""
+    """{core: ([(gap_ns, gaps longer than that per second)], longest_ns)} from rows of spinwire-doctor idle."""
     out = {}
     for row in hiccup["rows"] if hiccup else []:
         rates, longest = out.setdefault(row["case"], ([], [0.0]))

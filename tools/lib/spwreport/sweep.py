@@ -227,18 +227,21 @@ def carried(bench, seconds, say):
 # ---- the machine's own jitter --------------------------------------------------------------------------
 
 def hiccup(bench, seconds):
-    """spinwire-bench hiccup on the cores that the run spins on. Raises StepFailed."""
+    """spinwire-doctor idle on the cores that the run spins on; None where there is no doctor (a build without rdma-core).
+    Raises StepFailed."""
     path, log = bench.file("hiccup.json"), bench.file("hiccup.log")
-    command = [spwlab.program("spinwire-bench"), "hiccup", "--seconds", f"{seconds:g}", "--cores",
+    if not os.path.exists(spwlab.doctor()):
+        return None
+    command = [spwlab.doctor(), "idle", "--seconds", f"{seconds:g}", "--cores",
                ",".join(map(str, bench.place.spinning())), "--json", path]
     with open(log, "wb") as out:
         process = spwlab.spawn(command, stdout=out, stderr=subprocess.STDOUT)
     try:
         status = process.wait(seconds + START_S)
     except subprocess.TimeoutExpired:
-        raise StepFailed("spinwire-bench hiccup did not end", bench.by_hand(command)) from None
+        raise StepFailed("spinwire-doctor idle did not end", bench.by_hand(command)) from None
     finally:
         spwlab.stop(process)
     if status != 0:
-        raise StepFailed(spwlab.left_with("spinwire-bench hiccup", status, log), bench.by_hand(command))
-    return _load(path, "spinwire-bench hiccup")
+        raise StepFailed(spwlab.left_with("spinwire-doctor idle", status, log), bench.by_hand(command))
+    return _load(path, "spinwire-doctor idle")
