@@ -76,7 +76,7 @@ def test_main_job():
         check(bad.returncode == 2 and bad.stderr.startswith("spinwire-run: "), bad)
 
 
-PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "with-softhca", "spinwire-run",
+PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-doctor", "with-softhca", "spinwire-run",
             "spinwire-profile", "spinwire-top", "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
 
 

@@ -16,7 +16,7 @@ import peers  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ["spinwire", "spinwire-tools", "spinwire-softhca", "spinwire-dev", "spinwire-nccl"]
-PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-bench", "spinwire-doctor", "spinwire-run", "spinwire-profile", "spinwire-top",
+PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-doctor", "spinwire-run", "spinwire-profile", "spinwire-top",
             "spinwire-exporter", "with-softhca"]
 APT = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "--no-install-recommends"]
 BUILDAH = ["buildah", "--storage-driver", "vfs"]

@@ -37,7 +37,6 @@ void spw_bench_add1(struct spw_bench_out *out, const char *name, const char *met
 
 /* Each returns a program's exit status: 0 good, 1 usage, 2 the machine cannot do it, 3 the run is
  * invalid. Unless 0, a message has been printed to stderr. argv[0] is the benchmark's name. */
-int spw_bench_hiccup(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_loop(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_handoff(int argc, char **argv, struct spw_bench_out *out);
 int spw_bench_poll(int argc, char **argv, struct spw_bench_out *out);

@@ -31,7 +31,6 @@ static const struct {
 	{"beside", "what the resident kernel takes from a GEMM beside it, and in watts",
 	 spw_bench_beside},
 #endif
-	{"hiccup", "what the machine takes from a core that only spins", spw_bench_hiccup},
 	{"loop", "the pipe per frame, beside the null port alone and net_null", spw_bench_loop},
 	{"slo", "--slo: executor and burst chosen, beside every fixed choice", spw_bench_slo},
 	{"port", "receiving and releasing a frame, beside DPDK's own calls", spw_bench_port},
@@ -61,8 +60,7 @@ static int usage(FILE *f, int status)
 		   "  or:  spinwire-bench NAME --help\n\n"
 		   "Measures what one part of spinwire costs, beside what else does its work.\n\n");
 	list(f);
-	fprintf(f,
-		"\nFigures, with machine and date: docs/benchmarks.md. More: man spinwire-bench\n");
+	fprintf(f, "\nFigures, with machine and date: docs/benchmarks.md\n");
 	return status;
 }
 
