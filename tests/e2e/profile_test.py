@@ -63,10 +63,12 @@ def test_idle():
     if not DOCTOR:
         raise Skip("spinwire-doctor is not built: it needs rdma-core")
     core = str(spwlab.cores()[0])
-    lines = subprocess.run([DOCTOR, "idle", "--seconds", "0.01", "--cores", core], capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    command = [DOCTOR, "idle", "--seconds", "0.01"]
+    done = subprocess.run([*command, "--cores", core], capture_output=True, text=True, timeout=60, check=True)
+    lines = done.stdout.splitlines()
     check(len(lines) == 2 and lines[1].split()[0] == core, lines)
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([DOCTOR, "idle", "--seconds", "0.01"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     check(done.returncode == 2 and "to stdout" in done.stderr, done)
 
 
