@@ -60,7 +60,8 @@ def run_plain(command, folder):
 
 
 def run_main_job(command, folder):
-    return output_of([os.path.join(ROOT, command), "--seconds", "2", "--out", folder], folder)
+    tool, *own = shlex.split(command)
+    return output_of([os.path.join(ROOT, tool), *own, "--seconds", "2", "--out", folder], folder)
 
 
 def run_profile(_command, folder):
@@ -150,7 +151,7 @@ def run_perf(_command, folder):
 
 # (pattern of the whole command, what runs it or the reason why it is not run)
 RULES = [
-    (r"tools/run", run_main_job),
+    (r"tools/run( --ethdev)?", run_main_job),
     (r"tools/test( --all)?", "it is what runs this test"),
     (r"tools/with-softhca [^&]*ibv_devinfo", run_softhca),
     (r"tools/with-softhca [^&]+& +tools/with-softhca [^&]+", run_pair),
