@@ -170,7 +170,7 @@ const struct spw_opt conf_table[] = {
 	{RUN_FIELD(record), .key = "record", .name = "record", .value = "FILE",
 	 .kind = SPW_OPT_TEXT, .max = 511, .dflt = "",
 	 .help = "keep what the loops learn, and write it to this file when a frame is slow, "
-		 "something fails, or on SIGUSR1; spinwire-replay runs it again"},
+		 "something fails, or on SIGUSR1; spinwire --replay runs it again"},
 	{RUN_FIELD(record_rule), .key = "record-rule", .name = "record-rule",
 	 .kind = SPW_OPT_CHOICE, .choice = record_choice, .dflt = "slow",
 	 .help = "slow: each longest slow frame so far is a reason to write; end: the end of the "
