@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The options of spinwire-gen: one table with name, setter, default and help. The defaults are
- * texts and pass through the setters before the command line does, so a default is checked like any
- * value.
- *
- *   argv: --rate 2Mpps, --rate=2Mpps
- *     option_set --> option[] --> set_rate(conf + field, "2Mpps") --> struct gen_conf
- *
- * --help, --help-all and the man page print the same table. What spans several options is checked
- * at the end of gen_conf_args; what needs the port or the lcores, by main.
+ * The options of spinwire-gen: one table of lib/opt. What spans several options is checked at the
+ * end of gen_conf_args; what needs the port or the lcores, by main.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "app_opt.h"
 #include "base/spw_err.h"
-#include "conf/spw_conf.h"
 #include "conf.h"
 #include "time/spw_time.h"
+
+#define SECOND 1000000000ull
 
 static const char *const gaps_name[] = {"constant", "poisson", "burst", "ramp", "capture"};
 
@@ -30,27 +23,9 @@ const char *gen_gaps_name(enum gen_gaps gaps)
 	return gaps_name[gaps];
 }
 
-/* ---- fields of one kind ---- */
+/* ---- options whose value is neither a number nor a plain text ---- */
 
-static int set_text(void *text_out, const char *value)
-{
-	*(const char **)text_out = value;
-	return 0;
-}
-
-/* A bare number is seconds, as people write --seconds 10; set_time_ns is for options in which it is
- * nanoseconds. */
-static int set_time(void *ns_out, const char *value)
-{
-	return spw_opt_quantity(value, SPW_OPT_UNIT_NS, 1000000000, ns_out);
-}
-
-static int set_time_ns(void *ns_out, const char *value)
-{
-	return spw_opt_quantity(value, SPW_OPT_UNIT_NS, 1, ns_out);
-}
-
-static int set_mac(void *mac, const char *value)
+static int mac_set(void *mac, const char *value)
 {
 	return rte_ether_unformat_addr(value, mac)
 		       ? spw_err(EINVAL, "'%s' is not a MAC address", value)
@@ -58,7 +33,7 @@ static int set_mac(void *mac, const char *value)
 }
 
 /* %c finds anything behind the address. Kept in host order, as RTE_IPV4 makes it. */
-static int set_ip(void *ip_out, const char *value)
+static int ip_set(void *ip_out, const char *value)
 {
 	unsigned int a, b, c, d;
 	char more;
@@ -70,16 +45,14 @@ static int set_ip(void *ip_out, const char *value)
 	return 0;
 }
 
-/* ---- one setter an option ---- */
-
-static int set_port(void *arg, const char *value)
+static int port_spec_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 
 	return spw_port_spec_parse(value, &conf->port);
 }
 
-static int set_rate(void *arg, const char *value)
+static int rate_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 	uint64_t pps;
@@ -90,7 +63,7 @@ static int set_rate(void *arg, const char *value)
 }
 
 /* "FROM-TO/TIME", "100kpps-2Mpps/5s". */
-static int set_ramp(struct gen_conf *conf, const char *value)
+static int ramp_set(struct gen_conf *conf, const char *value)
 {
 	char text[96], *to, *over;
 	uint64_t from_pps, to_pps;
@@ -115,7 +88,7 @@ static int set_ramp(struct gen_conf *conf, const char *value)
 	return 0;
 }
 
-static int set_burst(struct gen_conf *conf, const char *value)
+static int burst_set(struct gen_conf *conf, const char *value)
 {
 	uint64_t cnt;
 	int rc = spw_opt_quantity(value, SPW_OPT_UNIT_NONE, 1, &cnt);
@@ -127,14 +100,14 @@ static int set_burst(struct gen_conf *conf, const char *value)
 
 /* burst and ramp need a value and are taken before the loop; "constant", "poisson" and "capture"
  * stand alone. */
-static int set_schedule(void *arg, const char *value)
+static int schedule_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 
 	if (!strncmp(value, "ramp:", 5))
-		return set_ramp(conf, value + 5);
+		return ramp_set(conf, value + 5);
 	if (!strncmp(value, "burst:", 6))
-		return set_burst(conf, value + 6);
+		return burst_set(conf, value + 6);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(gaps_name); i++) {
 		if (!strcmp(value, gaps_name[i]) && i != GEN_BURST && i != GEN_RAMP) {
 			conf->plan.gaps = (enum gen_gaps)i;
@@ -148,7 +121,7 @@ static int set_schedule(void *arg, const char *value)
 }
 
 /* Without FCS, which the NIC adds. GEN_SIZE_MIN has room for the generator's own header. */
-static int size_read(const char *text, uint16_t *bytes_out)
+static int size_one_set(const char *text, uint16_t *bytes_out)
 {
 	uint64_t bytes;
 	int rc = spw_opt_quantity(text, SPW_OPT_UNIT_BYTES, 1, &bytes);
@@ -161,7 +134,7 @@ static int size_read(const char *text, uint16_t *bytes_out)
 }
 
 /* "64", "64-1514", "imix", "capture". */
-static int set_size(void *arg, const char *value)
+static int size_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 	const char *dash = strchr(value, '-');
@@ -173,203 +146,240 @@ static int set_size(void *arg, const char *value)
 		return 0;
 	}
 	snprintf(first, sizeof(first), "%.*s", dash ? (int)SPW_MIN(dash - value, 31) : 31, value);
-	rc = size_read(first, &conf->plan.size_min);
+	rc = size_one_set(first, &conf->plan.size_min);
 	conf->plan.sizes = dash ? GEN_SIZE_RANGE : GEN_SIZE_FIXED;
 	conf->plan.size_max = conf->plan.size_min;
-	return rc || !dash ? rc : size_read(dash + 1, &conf->plan.size_max);
+	return rc || !dash ? rc : size_one_set(dash + 1, &conf->plan.size_max);
 }
 
-/* Ranges are here and not in the table, so that a message can name both ends. */
-static int number_read(const char *text, uint64_t min, uint64_t max, uint64_t *value_out)
-{
-	int rc = spw_opt_quantity(text, SPW_OPT_UNIT_NONE, 1, value_out);
+#define FIELD(name) \
+	.offset = offsetof(struct gen_conf, name), .bytes = sizeof(((struct gen_conf *)0)->name)
+#define WHOLE(setter, what) .kind = SPW_OPT_OWN, .set = setter, .value = what
 
-	if (rc == 0 && !spw_in_range(*value_out, min, max))
-		rc = spw_err(ERANGE, "%s is out of range; %" PRIu64 " to %" PRIu64, text, min, max);
-	return rc;
-}
+/* A number without unit is seconds only where the option's name says so. */
+static const struct spw_opt table[] = {
+	{.name = "port",
+	 .section = "path",
+	 WHOLE(port_spec_set, "SPEC"),
+	 .help = "where to send, as spinwire's --port"},
+	{.name = "src-mac",
+	 .section = "path",
+	 FIELD(frame.src_mac),
+	 .kind = SPW_OPT_OWN,
+	 .set = mac_set,
+	 .value = "MAC",
+	 .help = "of the frames; else the port's own"},
+	{.name = "dst-mac",
+	 .section = "path",
+	 FIELD(frame.dst_mac),
+	 .kind = SPW_OPT_OWN,
+	 .set = mac_set,
+	 .value = "MAC",
+	 .help = "of the frames; else the kernel's neighbour with --dst-ip, else "
+		 "02:00:00:00:00:02"},
+	{.name = "src-ip",
+	 .section = "path",
+	 FIELD(frame.src_ip),
+	 .kind = SPW_OPT_OWN,
+	 .set = ip_set,
+	 .value = "IPV4",
+	 .dflt = "198.18.0.1",
+	 .help = "of the frames (RFC 2544 benchmarking addresses)"},
+	{.name = "dst-ip",
+	 .section = "path",
+	 FIELD(frame.dst_ip),
+	 .kind = SPW_OPT_OWN,
+	 .set = ip_set,
+	 .value = "IPV4",
+	 .dflt = "198.18.0.2",
+	 .help = "of the frames"},
+	{.name = "slots",
+	 .section = "path",
+	 FIELD(slots),
+	 .kind = SPW_OPT_NUMBER,
+	 .min = 128,
+	 .max = 1u << 24,
+	 .dflt = "8192",
+	 .help = "frames that a sender may have under way"},
+	{.name = "link-wait",
+	 .section = "path",
+	 FIELD(link_wait_ns),
+	 .kind = SPW_OPT_TIME,
+	 .dflt = "10s",
+	 .help = "how long to wait for the port's link before the plan starts"},
 
-static int set_flows(void *arg, const char *value)
-{
-	struct gen_conf *conf = arg;
-	uint64_t cnt;
-	int rc = number_read(value, 1, GEN_FLOW_MAX, &cnt);
+	{.name = "rate",
+	 .section = "plan",
+	 WHOLE(rate_set, "RATE"),
+	 .dflt = "1Mpps",
+	 .range = "pps, kpps, Mpps, Gpps; without a unit pps",
+	 .help = "mean rate"},
+	{.name = "schedule",
+	 .section = "plan",
+	 WHOLE(schedule_set, "SCHEDULE"),
+	 .dflt = "constant",
+	 .help = "constant, poisson, burst:N, ramp:FROM-TO/TIME, capture"},
+	{.name = "size",
+	 .section = "plan",
+	 WHOLE(size_set, "SIZE"),
+	 .dflt = "64",
+	 .help = "bytes without FCS, 64 to 9600: N, FROM-TO, imix, capture"},
+	{.name = "capture",
+	 .section = "plan",
+	 FIELD(plan.capture),
+	 .kind = SPW_OPT_STRING,
+	 .value = "FILE",
+	 .help = "pcap or pcapng file whose times or sizes are used"},
+	{.name = "flows",
+	 .section = "plan",
+	 FIELD(plan.flow_cnt),
+	 .kind = SPW_OPT_NUMBER,
+	 .min = 1,
+	 .max = GEN_FLOW_MAX,
+	 .dflt = "16",
+	 .help = "flows, by UDP source port"},
+	{.name = "stream",
+	 .section = "plan",
+	 FIELD(frame.stream),
+	 .kind = SPW_OPT_BOOL,
+	 .dflt = "no",
+	 .help = "whether each frame has its number in the stream of its sender, for "
+		 "rails_order=stream (68 bytes and more)"},
+	{.name = "seed",
+	 .section = "plan",
+	 FIELD(plan.seed),
+	 .kind = SPW_OPT_NUMBER,
+	 .dflt = "1",
+	 .help = "the same seed is the same plan"},
+	{.name = "run",
+	 .section = "plan",
+	 FIELD(frame.run),
+	 .kind = SPW_OPT_NUMBER,
+	 .help = "number of the run in every frame; echoes of others are refused; else from the "
+		 "clock"},
 
-	conf->plan.flow_cnt = (uint16_t)cnt;
-	return rc;
-}
+	{.name = "seconds",
+	 .section = "time",
+	 FIELD(seconds_ns),
+	 .kind = SPW_OPT_TIME,
+	 .min = 1,
+	 .max = 24 * 3600 * SECOND,
+	 .bare_unit = SECOND,
+	 .dflt = "10s",
+	 .help = "how long the plan runs"},
+	{.name = "warm-up",
+	 .section = "time",
+	 FIELD(warm_up_ns),
+	 .kind = SPW_OPT_TIME,
+	 .dflt = "0s",
+	 .help = "frames due in that time are sent and counted, but not in "
+		 "percentiles"},
+	{.name = "linger",
+	 .section = "time",
+	 FIELD(linger_ns),
+	 .kind = SPW_OPT_TIME,
+	 .dflt = "1s",
+	 .help = "how long to wait for the last echo, or for a sink to empty the path; a signal "
+		 "ends it"},
+	{.name = "probe",
+	 .section = "time",
+	 FIELD(probe_ns),
+	 .kind = SPW_OPT_TIME,
+	 .dflt = "100ms",
+	 .help = "how long to measure, before the plan, what the machine takes from the senders' "
+		 "cores; 0s: not"},
+	{.name = "hold",
+	 .section = "time",
+	 FIELD(hold_ns),
+	 .kind = SPW_OPT_TIME,
+	 .dflt = "0s",
+	 .help = "how long to keep the port open after the report, for a receiver that should end "
+		 "first"},
 
-static int set_slots(void *arg, const char *value)
-{
-	struct gen_conf *conf = arg;
-	uint64_t cnt;
-	int rc = number_read(value, 128, 1u << 24, &cnt);
-
-	conf->slots = (uint32_t)cnt;
-	return rc;
-}
-
-/* That it is a power of 2 is checked where it is used. */
-static int set_every(void *every_out, const char *value)
-{
-	uint64_t cnt;
-	int rc = number_read(value, 1, 1u << 20, &cnt);
-
-	*(uint32_t *)every_out = (uint32_t)cnt;
-	return rc;
-}
-
-static int set_seed(void *arg, const char *value)
-{
-	struct gen_conf *conf = arg;
-
-	return number_read(value, 0, UINT64_MAX, &conf->plan.seed);
-}
-
-static int set_run(void *arg, const char *value)
-{
-	struct gen_conf *conf = arg;
-	uint64_t run;
-	int rc = number_read(value, 0, UINT16_MAX, &run);
-
-	conf->frame.run = (uint16_t)run;
-	return rc;
-}
-
-static int set_seconds(void *arg, const char *value)
-{
-	struct gen_conf *conf = arg;
-	int rc = spw_opt_quantity(value, SPW_OPT_UNIT_NS, 1000000000, &conf->seconds_ns);
-
-	if (rc == 0 && (conf->seconds_ns == 0 || conf->seconds_ns > 24ull * 3600 * 1000000000))
-		rc = spw_err(ERANGE, "%s is out of range; more than 0, up to 24 hours", value);
-	return rc;
-}
-
-static int set_yes(void *field, const char *value)
-{
-	bool *yes = field;
-
-	*yes = !strcmp(value, "yes");
-	return *yes || !strcmp(value, "no") ? 0
-					    : spw_err(EINVAL, "'%s' is neither yes nor no", value);
-}
-
-#define FIELD(name) offsetof(struct gen_conf, name)
-
-static const struct gen_option {
-	const char *name;
-	int (*set)(void *field, const char *value);
-	size_t field;     /* offset of what set is given; 0: the whole */
-	const char *dflt; /* set before the command line; NULL: none */
-	const char *help;
-} option[] = {
-	{"port", set_port, 0, NULL, "where to send, as spinwire's --port"},
-	{"rate", set_rate, 0, "1Mpps", "mean rate: pps, kpps, Mpps"},
-	{"schedule", set_schedule, 0, "constant",
-	 "constant, poisson, burst:N, ramp:FROM-TO/TIME, capture"},
-	{"size", set_size, 0, "64", "bytes without FCS, 64 to 9600: N, FROM-TO, imix, capture"},
-	{"capture", set_text, FIELD(plan.capture), NULL,
-	 "pcap or pcapng file whose times or sizes are used"},
-	{"flows", set_flows, 0, "16", "flows, by UDP source port"},
-	{"seconds", set_seconds, 0, "10s", "how long the plan runs"},
-	{"warm-up", set_time, FIELD(warm_up_ns), "0s",
-	 "frames due in that time are sent and counted, but not in percentiles"},
-	{"linger", set_time, FIELD(linger_ns), "1s",
-	 "how long to wait for the last echo, or for a sink to empty the path; a signal ends it"},
-	{"link-wait", set_time, FIELD(link_wait_ns), "10s",
-	 "how long to wait for the port's link before the plan starts"},
-	{"probe", set_time, FIELD(probe_ns), "100ms",
-	 "how long to measure, before the plan, what the machine takes from the senders' cores; "
-	 "0s: not"},
-	{"hold", set_time, FIELD(hold_ns), "0s",
-	 "how long to keep the port open after the report, for a receiver that should end first"},
-	{"echo", set_yes, FIELD(expect_echo), "yes", "whether frames are expected back"},
-	{"stream", set_yes, FIELD(frame.stream), "no",
-	 "whether each frame has its number in the stream of its sender, for rails_order=stream "
-	 "(68 bytes and more)"},
-	{"seed", set_seed, 0, "1", "the same seed is the same plan"},
-	{"run", set_run, 0, NULL,
-	 "number of the run in every frame; echoes of others are refused (default: from the "
-	 "clock)"},
-	{"slots", set_slots, 0, "8192", "frames that a sender may have under way"},
-	{"src-mac", set_mac, FIELD(frame.src_mac), NULL, "of the frames (default: the port's own)"},
-	{"dst-mac", set_mac, FIELD(frame.dst_mac), NULL,
-	 "of the frames (default: the kernel's neighbour with --dst-ip, else 02:00:00:00:00:02)"},
-	{"src-ip", set_ip, FIELD(frame.src_ip), "198.18.0.1",
-	 "of the frames (RFC 2544 benchmarking addresses)"},
-	{"dst-ip", set_ip, FIELD(frame.dst_ip), "198.18.0.2", "of the frames"},
-	{"slow-threshold", set_time_ns, FIELD(slow_ns), "100us",
-	 "frames that take longer get a cause each"},
-	{"json", set_text, FIELD(json), NULL, "file for the summary; -: stdout, and no table"},
-	{"hdr", set_text, FIELD(hdr), NULL,
-	 "file for an HdrHistogram log: round trips and schedule errors, an interval a second"},
-	{"trail", set_text, FIELD(trail), NULL,
-	 "file for the stamps of slow frames, for tools/run to join"},
-	{"trail-every", set_every, FIELD(trail_every), "1",
-	 "of each flow, frames whose number is a multiple of this power of 2 are on the trail"},
+	{.name = "echo",
+	 .section = "result",
+	 FIELD(expect_echo),
+	 .kind = SPW_OPT_BOOL,
+	 .dflt = "yes",
+	 .help = "whether frames are expected back"},
+	{.name = "slow-threshold",
+	 .section = "result",
+	 FIELD(slow_ns),
+	 .kind = SPW_OPT_TIME,
+	 .dflt = "100us",
+	 .help = "frames that take longer get a cause each"},
+	{.name = "json",
+	 .section = "result",
+	 FIELD(json),
+	 .kind = SPW_OPT_STRING,
+	 .value = "FILE",
+	 .help = "file for the summary; -: stdout, and no table"},
+	{.name = "hdr",
+	 .section = "result",
+	 FIELD(hdr),
+	 .kind = SPW_OPT_STRING,
+	 .value = "FILE",
+	 .help = "file for an HdrHistogram log: round trips and schedule errors, an interval a "
+		 "second"},
+	{.name = "trail",
+	 .section = "result",
+	 FIELD(trail),
+	 .kind = SPW_OPT_STRING,
+	 .value = "FILE",
+	 .help = "file for the stamps of slow frames, for spinwire-run to join"},
+	{.name = "trail-every",
+	 .section = "result",
+	 FIELD(trail_every),
+	 .kind = SPW_OPT_NUMBER,
+	 .min = 1,
+	 .max = 1u << 20,
+	 .demands = SPW_OPT_POW2,
+	 .dflt = "1",
+	 .help = "of each flow, frames whose number is a multiple of this are on the trail"},
 };
 
-#define HELP_COLUMNS 80
+static const char *const usage[] = {"[EAL arguments] -- --port SPEC [options]", NULL};
+static const struct spw_opt_pair status[] = {{"0", "good"},
+					     {"1", "usage"},
+					     {"2", "the machine cannot do it, or frames that the "
+						   "port took were not sent"},
+					     {"3", "slots were not returned"},
+					     {NULL, NULL}};
+static const struct spw_opt_pair example[] = {
+	{"spinwire-gen -l 0,1 -- --port mlx5:mlx5_1 --rate 1Mpps",
+	 "A million frames a second for ten seconds, each expected back."},
+	{"spinwire-gen -l 0,1 -- --port mlx5:mlx5_1 --schedule ramp:100kpps-2Mpps/5s --size imix",
+	 "A rate that rises for five seconds, of mixed sizes."},
+	{"spinwire-gen -l 0,1 -- --port mlx5:mlx5_1 --echo no --seconds 1min --json sent.json",
+	 "A sink at the other end, the summary to a file."},
+	{NULL, NULL}};
 
-static void help_names(void)
+const struct spw_opt_program *gen_conf_program(void)
 {
-	int column = printf("options:");
+	static char notes[160];
+	static struct spw_opt_program program = {
+		.name = "spinwire-gen",
+		.summary = "send frames on a schedule that nothing can slow down",
+		.usage = usage,
+		.about = "Sends frames on a schedule that nothing can slow down, and reports what "
+			 "came\n"
+			 "back and how late. Every worker lcore is a sender with a port queue of "
+			 "its "
+			 "own;\n"
+			 "one is needed besides the main lcore.\n",
+		.opt = table,
+		.opt_cnt = SPW_ARRAY_CNT(table),
+		.notes = notes,
+		.status = status,
+		.example = example,
+		.see = "spinwire(1), spinwire-run(1), spinwire-profile(1)"};
 
-	for (uint32_t i = 0; i < SPW_ARRAY_CNT(option); i++) {
-		if (column + (int)strlen(option[i].name) + 3 > HELP_COLUMNS)
-			column = printf("\n        ") - 1;
-		column += printf(" --%s", option[i].name);
-	}
-	printf("\n");
-}
-
-static void help_options(void)
-{
-	for (uint32_t i = 0; i < SPW_ARRAY_CNT(option); i++)
-		printf("  --%-14s  %s%s%s\n", option[i].name, option[i].help,
-		       option[i].dflt ? ", default " : "", option[i].dflt ? option[i].dflt : "");
-}
-
-void gen_conf_help(bool all)
-{
-	printf("Usage: spinwire-gen [EAL arguments] -- --port SPEC [options]\n"
-	       "  or:  spinwire-gen --help | --help-all\n\n"
-	       "Sends frames on a schedule that nothing can slow down, and reports what came\n"
-	       "back and how late. Every worker lcore is a sender with a port queue of its own;\n"
-	       "one is needed besides the main lcore.\n\n");
-	if (all)
-		help_options();
-	else
-		help_names();
-	printf("\nport drivers: %s\n", spw_port_driver_names());
-	if (!all)
-		printf("example: spinwire-gen -l 0,1 -- --port mlx5:mlx5_1 --rate 1Mpps\n"
-		       "Every option and default: man spinwire-gen, or spinwire-gen --help-all\n");
-}
-
-/* name has no terminator: it may be the part of "name=value" before the '='. An option without a
- * value gets its help as the message. */
-static int option_set(struct gen_conf *conf, const char *name, size_t name_bytes, const char *value)
-{
-	for (uint32_t i = 0; i < SPW_ARRAY_CNT(option); i++) {
-		int rc;
-
-		if (strlen(option[i].name) != name_bytes ||
-		    strncmp(option[i].name, name, name_bytes))
-			continue;
-		if (!value)
-			return spw_err(EINVAL, "--%s: needs a value: %s", option[i].name,
-				       option[i].help);
-		rc = option[i].set((char *)conf + option[i].field, value);
-		return rc ? spw_err_ctx(rc, "--%s", option[i].name) : 0;
-	}
-	return spw_err(EINVAL, "--%.*s: no such option; spinwire-gen --help lists them",
-		       (int)name_bytes, name);
+	snprintf(notes, sizeof(notes), "\nport drivers: %s", spw_port_driver_names());
+	return &program;
 }
 
 /* One line for the reports: what was asked for, in words. */
-static void describe(struct gen_conf *conf)
+static void schedule_describe(struct gen_conf *conf)
 {
 	const struct gen_plan_conf *plan = &conf->plan;
 	char size[48], gaps[96];
@@ -393,45 +403,23 @@ static void describe(struct gen_conf *conf)
 		 plan->flow_cnt);
 }
 
-/* The run's number comes from the clock, so that echoes of an earlier run are told apart without an
- * option. */
-static int defaults(struct gen_conf *conf)
-{
-	int rc = 0;
-
-	memset(conf, 0, sizeof(*conf));
-	conf->frame.run = (uint16_t)(spw_tsc_now() >> 20);
-	for (uint32_t i = 0; rc == 0 && i < SPW_ARRAY_CNT(option); i++)
-		if (option[i].dflt)
-			rc = option[i].set((char *)conf + option[i].field, option[i].dflt);
-	return rc;
-}
-
-/* The first error, or --help, ends the loop. The value is behind '=' or the next argument, even if
- * that begins with a dash. */
+/* The run's number comes from the clock, so that echoes of an earlier run are distinguished without
+ * an option. */
 int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv)
 {
-	int rc = defaults(conf_out);
+	int rc;
 
-	for (int i = 1; rc == 0 && i < argc; i++) {
-		const char *name = argv[i] + 2, *equals = strchr(argv[i], '=');
-		const char *value = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
-
-		if (!strcmp(argv[i], "--help"))
-			return GEN_CONF_HELP;
-		if (strncmp(argv[i], "--", 2))
-			return spw_err(EINVAL,
-				       "'%s' is not an option; spinwire-gen --help lists them",
-				       argv[i]);
-		rc = option_set(conf_out, name, equals ? (size_t)(equals - name) : strlen(name),
-				value);
-		i += equals == NULL;
-	}
+	memset(conf_out, 0, sizeof(*conf_out));
+	conf_out->frame.run = (uint16_t)(spw_tsc_now() >> 20);
+	rc = spw_opt_defaults(table, SPW_ARRAY_CNT(table), conf_out);
+	if (rc == 0)
+		rc = spw_opt_parse(gen_conf_program(), argc, argv,
+				   &(struct spw_opt_take){.base = conf_out});
 	if (rc == 0 && !conf_out->port.text[0])
 		rc = spw_err(EINVAL, "--port: is missing; it names the port to send from");
 	if (rc == 0 && conf_out->warm_up_ns >= conf_out->seconds_ns)
 		rc = spw_err(ERANGE, "--warm-up: must be shorter than --seconds");
 	if (rc == 0)
-		describe(conf_out);
+		schedule_describe(conf_out);
 	return rc;
 }

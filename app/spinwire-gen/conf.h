@@ -8,6 +8,7 @@
 
 #include "gen/spw_gen_frame.h"
 #include "gen/spw_gen_plan.h"
+#include "opt/spw_opt.h"
 #include "port/spw_port.h"
 
 struct gen_conf {
@@ -22,21 +23,20 @@ struct gen_conf {
 	char schedule[192];
 };
 
-enum { GEN_CONF_HELP = 1 };
+/* Purpose: the program's options, and what help prints of it.
+ * Returns: static.
+ * Thread: setup.
+ */
+const struct spw_opt_program *gen_conf_program(void);
 
 /* Purpose: sets the defaults, then each option in order, then checks them together.
  * Shape: argv[0] is skipped.
  * Lifetime: strings remain the caller's argv.
- * Returns: 0, or GEN_CONF_HELP if --help was given.
+ * Returns: an enum spw_opt_ask.
  * Thread: setup.
  * Errors: -EINVAL, -ERANGE: "--NAME: what is wrong; what is allowed".
  */
 int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv);
-
-/* Purpose: prints one screen to stdout; with all, every option, from which the man page is made.
- * Thread: setup.
- */
-void gen_conf_help(bool all);
 
 /* Purpose: the name of a schedule: "constant", "poisson" ...
  * Returns: static text.

@@ -17,6 +17,7 @@
 #include "app_hdr.h"
 #include "app_json.h"
 #include "app_lcores.h"
+#include "app_opt.h"
 #include "app_rights.h"
 #include "base/spw_err.h"
 #include "conf.h"
@@ -25,7 +26,7 @@
 
 #define PROGRAM "spinwire-gen"
 
-enum { GEN_REPORTED = 2 }; /* the error has been printed; GEN_CONF_HELP is 1 */
+enum { GEN_REPORTED = 1 }; /* the error has been printed */
 
 struct gen {
 	struct app_eal eal;
@@ -132,16 +133,18 @@ static int cores_choose(struct gen *gen)
 	return rc;
 }
 
-static int arguments(struct gen *gen, int argc, char **argv)
+/* Returns: an enum spw_opt_ask, or an error. */
+static int args_read(struct gen *gen, int argc, char **argv)
 {
 	int rc = app_eal_split(&gen->eal, argc, argv);
 
-	if (rc == 0 && gen->eal.split == argc)
-		return GEN_CONF_HELP;
 	if (rc == 0)
+		rc = app_opt_split(gen_conf_program(), argc, argv, gen->eal.split);
+	if (rc == SPW_OPT_RUN)
 		rc = gen_conf_args(&gen->conf, argc - gen->eal.split, argv + gen->eal.split);
-	if (rc == 0)
-		rc = app_json_try(gen->conf.json);
+	if (rc != SPW_OPT_RUN)
+		return rc;
+	rc = app_json_try(gen->conf.json);
 	if (rc == 0)
 		rc = app_file_try("--trail", gen->conf.trail);
 	if (rc == 0)
@@ -175,13 +178,13 @@ static int run_all(struct gen *gen)
 	return rc || trail_rc || stop_rc || log_rc ? GEN_REPORTED : 0;
 }
 
-static int run(struct gen *gen, int argc, char **argv)
+static int main_run(struct gen *gen, int argc, char **argv)
 {
-	int rc = arguments(gen, argc, argv);
+	int rc = args_read(gen, argc, argv);
 
-	if (rc == GEN_CONF_HELP) {
-		gen_conf_help(argc > 1 && !strcmp(argv[1], "--help-all"));
-		return argc > 1 ? APP_GOOD : APP_USAGE;
+	if (rc > SPW_OPT_RUN) {
+		app_opt_answer(gen_conf_program(), rc);
+		return APP_GOOD;
 	}
 	if (rc == 0) {
 		app_rights_reduce(&gen->eal);
@@ -203,7 +206,7 @@ int main(int argc, char **argv)
 
 	app_default_signals();
 	app_program_start(PROGRAM);
-	status = run(&gen, argc, argv);
+	status = main_run(&gen, argc, argv);
 	leaked = gen_senders_close(&gen.senders);
 	if (gen.eal_up)
 		rte_eal_cleanup();

@@ -67,7 +67,7 @@ static const char *record_choice(uint32_t idx)
 }
 
 /* Where a value goes: the section's name is the key's first part in the file, offset and bytes name
- * the field. A type fixes what is written there (value.c). */
+ * the field. The kind fixes what is written there (lib/opt). */
 #define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
 #define PORT_FIELD(field)  .section = CONF_PORTS, FIELD(struct spw_conf_port, field)
 #define EXEC_FIELD(field)  .section = "executor", FIELD(struct spw_conf, executor.field)

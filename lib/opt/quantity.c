@@ -34,14 +34,16 @@ static const struct unit bit_unit[] = {
 static const struct {
 	const struct unit *unit;
 	uint32_t cnt;
-	const char *names, *smallest;
+	const char *names, *smallest, *likely;
 } unit_set[] = {
 	[SPW_OPT_UNIT_NONE] = {NULL, 0, "none", "1"},
 	[SPW_OPT_UNIT_BYTES] = {byte_unit, SPW_ARRAY_CNT(byte_unit), "B, KiB, MiB, GiB (K, M, G)",
-				"byte"},
-	[SPW_OPT_UNIT_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns"},
-	[SPW_OPT_UNIT_PPS] = {rate_unit, SPW_ARRAY_CNT(rate_unit), "pps, kpps, Mpps, Gpps", "pps"},
-	[SPW_OPT_UNIT_BPS] = {bit_unit, SPW_ARRAY_CNT(bit_unit), "bps, kbps, Mbps, Gbps", "bps"},
+				"byte", "B"},
+	[SPW_OPT_UNIT_NS] = {time_unit, SPW_ARRAY_CNT(time_unit), "ns, us, ms, s, min", "ns", "ms"},
+	[SPW_OPT_UNIT_PPS] = {rate_unit, SPW_ARRAY_CNT(rate_unit), "pps, kpps, Mpps, Gpps", "pps",
+			      "kpps"},
+	[SPW_OPT_UNIT_BPS] = {bit_unit, SPW_ARRAY_CNT(bit_unit), "bps, kbps, Mbps, Gbps", "bps",
+			      "Gbps"},
 };
 
 /* -1: not a digit of this base. */
@@ -77,8 +79,8 @@ static int quantity_unit(const char *text, const char *name, enum spw_opt_unit u
 	if (*name == '\0' && bare_unit)
 		return 0;
 	if (*name == '\0')
-		return spw_err(EINVAL, "'%.64s' has no unit; allowed: %s", text,
-			       unit_set[unit].names);
+		return spw_err(EINVAL, "'%.64s' has no unit: %.64s%s? allowed: %s", text, text,
+			       unit_set[unit].likely, unit_set[unit].names);
 	for (uint32_t i = 0; i < unit_set[unit].cnt; i++) {
 		if (strcmp(name, unit_set[unit].unit[i].name) == 0) {
 			*factor_out = unit_set[unit].unit[i].factor;

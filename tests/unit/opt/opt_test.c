@@ -169,7 +169,7 @@ static void what_is_wrong_names_the_option(void **state)
 {
 	(void)state;
 	assert_error(PARSE("--time", "40"),
-		     "--time: '40' has no unit; allowed: ns, us, ms, s, min");
+		     "--time: '40' has no unit: 40ms? allowed: ns, us, ms, s, min");
 	assert_error(PARSE("--time", "5ms"), "--time: '5ms' is not allowed; allowed: 20ms ..");
 	assert_error(PARSE("--burst", "-1"), "--burst: '-1' is not allowed; allowed: 0 or 1 .. 64");
 	assert_error(PARSE("--burst", "33"), "a power of 2");
