@@ -23,7 +23,6 @@
 #include <stdlib.h>
 
 #include "softhca/inject/adversary.h"
-#include "softhca/nic/nic_impl.h"
 
 #define POISON     0xa5
 #define BUFFER_MAX 65536u /* bytes of a buffer that are overwritten: its first ones */

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "softhca/inject/adversary.h"
-#include "softhca/nic/nic_impl.h"
 
 #define HELD_MAX 128u /* a power of 2 */
 #define MARKS    1u   /* last bytes of a CQE that mark its owner */

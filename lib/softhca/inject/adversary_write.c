@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "softhca/inject/adversary.h"
-#include "softhca/nic/nic_impl.h"
 
 #define PIECE_MIN   8u /* an aligned word is whole on every bus and CPU */
 #define PIECE_SIZES 5u /* 8 .. 128 */

@@ -19,7 +19,7 @@
  * Source: rdma-core providers/mlx5/qp.c (mlx5_bf_copy: whole blocks of 64 bytes, which wrap with
  * the ring).
  */
-#include "softhca/nic/nic_impl.h"
+#include "softhca/inject/inject.h"
 
 #define COPY_WORDS_MAX 32u /* a half has 256 bytes */
 #define PLAIN_NS       2000u
@@ -81,7 +81,7 @@ static bool is_alone(const struct hca_qp *qp, uint32_t blocks)
 	return true;
 }
 
-void nic_bf_check(struct nic_dev *nd, uint64_t *half)
+void blueflame_check(struct nic_dev *nd, uint64_t *half)
 {
 	const uint64_t value = spw_thr_load_acq(half);
 	const struct hca_qp *qp = hca_qp_get(nd->dev, (uint32_t)spw_prm_wqe_ctrl_get_qpn(&value));

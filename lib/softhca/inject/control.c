@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The commands of the control socket: what each line does and what is answered (nic_control in
- * nic.h has the list). control_sock.c reads the lines; run/dev.c runs the same commands at the
- * times that fault=at=TIME:COMMAND names. All of it runs with the device lock held, except
+ * nic.h has the list). control_sock.c reads the lines; inject_tick() runs the same commands at
+ * the times that fault=at=TIME:COMMAND names. All of it runs with the device lock held, except
  * nic_control, which takes it. A new command is one row of FAULT_COMMANDS (fault.h), or of `cmds`
  * if it only answers, and one line in docs/060.
  */
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 
 #include "base/spw_err.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/inject/control.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/run/run.h"
 
 /* ---- commands ---- */

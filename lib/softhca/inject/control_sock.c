@@ -34,9 +34,8 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "softhca/nic/nic_impl.h"
-#include "softhca/nic/run/run.h"
 #include "softhca/hca_real.h"
+#include "softhca/inject/inject.h"
 
 #define REPLY_MS 1000
 

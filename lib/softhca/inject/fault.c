@@ -183,7 +183,7 @@ static int fail_of(const char *word, const char *command)
 
 int fault_fail(const struct fault *f, const char *command)
 {
-	int e = f->removed ? EIO : 0;
+	int e = 0;
 
 	for (uint32_t i = 0; i < f->fail_cnt && !e; i++)
 		e = fail_of(f->fail[i], command);

@@ -26,7 +26,8 @@
  *   log=FILE             one line per frame that a fault hit
  *   icrc                 compute every ICRC
  *
- * fault_tx_reserve() and _commit() stand in for the cable's in port/tx.c while `on` is set.
+ * fault_tx_reserve() and _commit() stand in for the cable's while `on` is set. The model calls all
+ * of this through inject.h.
  *
  * Thread: all calls with the device lock held, or before attach.
  */
@@ -35,9 +36,12 @@
 
 #include "softhca/cable/cable.h"
 
+struct hca_wq;
+
 #define FAULT_QUEUED_MAX 256u
 #define FAULT_AT_MAX     16u
 #define FAULT_FAIL_MAX   4u
+#define FAULT_LATE_MAX   16u
 
 /* Commands of the control socket that change something: name, function in control.c, and what
  * stands behind their '=' (enum fault_arg). */
@@ -82,6 +86,15 @@ struct fault_queued { /* a delayed or reordered frame */
 	uint8_t *data;
 };
 
+/* A completion or an event that a fault delays (late.c). */
+struct fault_late {
+	struct hca_wq *wq;
+	uint64_t due_ns;
+	uint32_t wqe_counter;
+	uint8_t syndrome;
+	bool cqes; /* the error CQE and the flushes; else the event */
+};
+
 enum fault_wq { FAULT_WQ_PLAIN, FAULT_WQ_LATE, FAULT_WQ_EARLY, FAULT_WQ_NONE };
 
 struct fault {
@@ -111,7 +124,8 @@ struct fault {
 	uint32_t at_cnt;
 	char fail[FAULT_FAIL_MAX][48]; /* COMMAND:ERRNO */
 	uint32_t fail_cnt;
-	bool removed; /* the device is gone: every command fails */
+	struct fault_late late[FAULT_LATE_MAX];
+	uint32_t late_cnt;
 	struct fault_queued queued[FAULT_QUEUED_MAX];
 	uint32_t queued_cnt;
 	uint64_t hit_cnt[FAULT_HIT_CNT];

@@ -23,7 +23,6 @@
 #include "softhca/nic/transport/copy.h"
 #include "softhca/nic/cq/cq.h"
 #include "softhca/kernel/kernel.h"
-#include "softhca/inject/fault.h"
 #include "softhca/nic/eth/flow.h"
 #include "softhca/nic/nic.h"
 #include "softhca/nic/transport/qp.h"
@@ -36,6 +35,7 @@
 
 struct adversary;
 struct control;
+struct fault;
 
 /* What the application did that a card would not forgive. */
 struct nic_strict {
@@ -49,17 +49,6 @@ struct nic_neigh {
 	bool known;
 	uint64_t asked_ns; /* last ARP request */
 };
-
-/* A completion or an event that a fault delays (late.c). */
-struct nic_late {
-	struct hca_wq *wq;
-	uint64_t due_ns;
-	uint32_t wqe_counter;
-	uint8_t syndrome;
-	bool cqes; /* the error CQE and the flushes; else the event */
-};
-
-#define NIC_LATE_MAX 16u
 
 struct nic_dev {
 	struct hca_dev *dev;
@@ -100,8 +89,6 @@ struct nic_dev {
 	bool rx_more;              /* the last burst was full */
 	struct control *control;
 	struct nic_strict strict;
-	struct nic_late late[NIC_LATE_MAX];
-	uint32_t late_cnt;
 	struct nic_neigh neigh[NIC_NEIGH_MAX];
 	uint32_t neigh_cnt;
 	bool conflict_logged; /* another NIC on the cable has an address of this one */
@@ -154,9 +141,6 @@ uint16_t nic_sq_record(const struct hca_qp *qp);
 void nic_doorbells_report(const struct nic_dev *nd);
 /* Before a QP is reset or destroyed: drops its doorbells that have not been taken. */
 void nic_doorbells_forget(struct nic_qp *q);
-/* inject/blueflame.c: compares the BlueFlame copy in a half, if it is one, with its WQE in memory.
- */
-void nic_bf_check(struct nic_dev *nd, uint64_t *half);
 
 /* ---- frames ---- */
 
@@ -192,15 +176,6 @@ SPW_INLINE void nic_copy(struct nic_dev *nd, uint8_t *to, const uint8_t *from, u
 bool rx_frame(struct nic_dev *nd, const struct cable_frame *f);
 /* Counts a frame that reached the port and gets no further. */
 void rx_discard(struct nic_dev *nd, const struct cable_frame *f);
-
-/* ---- failures that become known late: late.c ---- */
-
-/* A receive WQE of a work queue is unusable: its queue goes to ERR. */
-void late_wq_fails(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
-/* Sends what is due. */
-void late_send(struct nic_dev *nd);
-/* The queue is reset (its CQEs do not come any more) or destroyed. */
-void late_forget(struct nic_dev *nd, const struct hca_wq *wq, bool cqes_only);
 
 /* ---- what a port lets in: l2.c ---- */
 

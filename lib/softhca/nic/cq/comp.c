@@ -29,7 +29,7 @@
  * Sources: Linux drivers/net/ethernet/mellanox/mlx5/core/en_rx.c (reader), DPDK
  * drivers/net/mlx5/mlx5_rxtx_vec_*.h (reader), prm/spw_prm.h (formats).
  */
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 #define SESSION_MAX 64u

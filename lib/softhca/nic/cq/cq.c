@@ -12,7 +12,7 @@
  * Source: [PRM] "Mellanox Adapters Programmer's Reference Manual" rev 0.40, 8.18 (CQE, doorbell
  * record, arming).
  */
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 #define ARM_NEVER 0xffffffffu /* arm word until the first arming (hca_obj.h) */

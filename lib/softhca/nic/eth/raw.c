@@ -21,7 +21,7 @@
  */
 #include <libdeflate.h>
 
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 /* byte_cnt of a striding queue: filler flag, strides, bytes (SPW_PRM_CQE64 mprq_*). */
@@ -184,13 +184,25 @@ static void frame_too_long(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_co
 
 /* A receive WQE is unusable: its queue goes to ERR, as on a card, until the application resets it.
  */
+static void wq_fail(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome)
+{
+	if (spw_unlikely(inject_wq_fatal(nd))) {
+		late_wq_fails(nd, r, wqe_counter, syndrome);
+		return;
+	}
+	r->wq->state = HCA_WQS_ERR;
+	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);
+	rq_flush(nd, r, 0);
+	hca_event_wq(r->wq, HCA_EVENT_WQ_FATAL);
+}
+
 void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome)
 {
 	struct nic_dev *nd = q->nd;
 
 	r->stride_at = 0;
 	if (r->wq) {
-		late_wq_fails(nd, r, wqe_counter, syndrome);
+		wq_fail(nd, r, wqe_counter, syndrome);
 		return;
 	}
 	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);

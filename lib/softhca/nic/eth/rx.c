@@ -15,6 +15,7 @@
  * Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst (oversize).
  */
 #include "softhca/nic/eth/flow.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 /* Notes the sender's MAC. */
@@ -161,7 +162,7 @@ bool rx_frame(struct nic_dev *nd, const struct cable_frame *f)
 		NIC_CNT(nd, rx_oversize_pkts_phy);
 		return true;
 	}
-	if (spw_unlikely(nd->fault->discard > 0) && fault_discards(nd->fault)) {
+	if (inject_discards(nd)) {
 		rx_discard(nd, f);
 		return true;
 	}

@@ -11,20 +11,20 @@
  *   unplug                         down for good
  *   the cable's file was cut       the same
  *
- * While the link is down frames are lost: those that leave (fault_frame.c), those that arrive
- * (run/dev.c). The other ends are shown the reasons of this port, not its cable's: two that waited
- * for each other's carrier would never get it back.
+ * While the link is down frames are lost: those that leave (inject/fault_frame.c), those that
+ * arrive (run/dev.c). The other ends are shown the reasons of this port, not its cable's: two that
+ * waited for each other's carrier would never get it back.
  */
 #include "base/spw_log.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
-#include "softhca/nic/run/run.h"
 
 static void link_set(struct nic_dev *nd, bool up)
 {
 	if (nd->dev->link_up == up)
 		return;
 	nd->dev->link_up = up;
-	fault_link_set(nd->fault, up);
+	inject_link_set(nd, up);
 	if (!up)
 		NIC_CNT(nd, link_downed);
 	hca_event_port(nd->dev, up ? HCA_EVENT_PORT_ACTIVE : HCA_EVENT_PORT_ERR);
@@ -54,22 +54,6 @@ static bool carrier(struct nic_dev *nd)
 	return cable_link_up(nd->cable, own);
 }
 
-/* A time counts from the moment at which the link was seen up, so that it is never up or down for
- * less than was asked for, however late the thread is. */
-static void flap(struct nic_dev *nd)
-{
-	struct fault *f = nd->fault;
-
-	if (spw_likely(!f->flap_down_ns))
-		return;
-	if (nd->now_ns < spw_thr_load_rlx(down_until(nd)))
-		f->flap_at_ns = 0;
-	else if (!f->flap_at_ns)
-		f->flap_at_ns = nd->now_ns + f->flap_up_ns;
-	else if (nd->now_ns >= f->flap_at_ns)
-		nic_link_fail(nd, nd->now_ns + f->flap_down_ns);
-}
-
 /* For good: no time ends it. */
 static bool is_cut(struct nic_dev *nd)
 {
@@ -84,7 +68,7 @@ void nic_link_tick(struct nic_dev *nd)
 {
 	bool up;
 
-	flap(nd);
+	inject_link_tick(nd, spw_thr_load_rlx(down_until(nd)));
 	up = nd->now_ns >= spw_thr_load_rlx(down_until(nd)) && !is_cut(nd);
 	cable_link_set(nd->cable, up);
 	link_set(nd, carrier(nd) && up);
@@ -93,5 +77,5 @@ void nic_link_tick(struct nic_dev *nd)
 void nic_link_begin(struct nic_dev *nd)
 {
 	nd->dev->link_up = carrier(nd);
-	fault_link_set(nd->fault, nd->dev->link_up);
+	inject_link_set(nd, nd->dev->link_up);
 }

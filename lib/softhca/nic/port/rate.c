@@ -15,6 +15,7 @@
  * make the sender wait, which both ends count as pause frames. Without pause frames (pause=off) the
  * port takes them from the wire, and what then neither PCIe nor the port's buffer takes is lost.
  */
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 #define AHEAD_NS       20000u
@@ -79,15 +80,15 @@ bool rate_book(const struct nic_dev *nd, uint32_t way, bool on_chip, uint32_t by
 void rate_setup(struct nic_dev *nd)
 {
 	const struct hca_cfg *cfg = nd->dev->cfg;
-	const struct fault *f = nd->fault;
 	struct hca_chip *chip = nd->dev->chip;
 	const uint32_t port = nd->dev->id.port;
-	const uint32_t speed = f->link_mbps ? f->link_mbps : cfg->speed_mbps;
+	const uint32_t speed = inject_link_mbps(nd) ? inject_link_mbps(nd) : cfg->speed_mbps;
 	uint64_t mbps = cfg->rate_card ? speed : cfg->rate_port_mbps;
+	const uint64_t fault_mbps = inject_port_mbps(nd);
 	uint32_t paced = 0;
 
-	if (f->port_mbps)
-		mbps = mbps ? SPW_MIN(mbps, (uint64_t)f->port_mbps) : f->port_mbps;
+	if (fault_mbps)
+		mbps = mbps ? SPW_MIN(mbps, fault_mbps) : fault_mbps;
 	spw_thr_store_rlx(&chip->port[port].speed_mbps, speed);
 	chip->port[port].rate.mbps = mbps;
 	chip->pcie[nd->dev->pcie].mbps = cfg->rate_card ? cfg->card->pcie_mbps

@@ -12,6 +12,7 @@
  *   commit .. commit .. cable flush .. stamp .. CQEs          (trail: flushed, before the stamp)
  */
 #include "base/spw_log.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/port/trail.h"
 
@@ -41,8 +42,8 @@ uint8_t *nic_tx_reserve(struct nic_dev *nd, const uint8_t *dmac, uint32_t len)
 		nd->tx_no_room = true;
 		return NULL;
 	}
-	p = spw_unlikely(nd->fault->on) ? fault_tx_reserve(nd->fault, nd->cable, dmac, len)
-					: cable_tx_reserve(nd->cable, dmac, len);
+	p = spw_unlikely(inject_takes_tx(nd)) ? inject_tx_reserve(nd, dmac, len)
+					      : cable_tx_reserve(nd->cable, dmac, len);
 	if (spw_unlikely(!p))
 		return paused(nd);
 	nd->tx_paused = false;
@@ -80,26 +81,25 @@ SPW_COLD void nic_tx_too_long(struct nic_dev *nd, uint32_t len)
 void nic_tx_commit(struct nic_dev *nd, uint8_t *frame, uint32_t len, bool roce, uint32_t l3_off,
 		   bool ipv6, uint32_t payload)
 {
-	const bool icrc = nd->icrc_always || nd->fault->on;
+	const bool icrc = nd->icrc_always || inject_takes_tx(nd);
 
 	if (spw_unlikely(len > nic_frame_max(nd))) {
 		nic_tx_too_long(nd, len);
 		return;
 	}
-	if (spw_unlikely(nd->fault->ecn > 0) && roce && !wire_is_cnp(frame + l3_off, ipv6) &&
-	    fault_marks(nd->fault))
+	if (inject_marks(nd) && roce && !wire_is_cnp(frame + l3_off, ipv6) && inject_marks_next(nd))
 		wire_mark_ce(frame + l3_off, ipv6);
 	if (roce)
 		wire_finish(frame, len, l3_off, ipv6, payload, icrc);
-	if (spw_likely(!nd->fault->link_down))
+	if (spw_likely(!inject_link_is_down(nd)))
 		count_tx(nd, frame, len);
 	if (trail_on())
 		trail_sent(frame, len);
 	if (spw_unlikely(icrc)) { /* a trace shows every ICRC */
 		if (nd->trace)
 			trace_frame(nd->trace, frame, len, true, nd->stamp);
-		if (nd->fault->on) {
-			fault_tx_commit(nd->fault, nd->cable, frame, len, nd->now_ns);
+		if (inject_takes_tx(nd)) {
+			inject_tx_commit(nd, frame, len);
 			return;
 		}
 	}

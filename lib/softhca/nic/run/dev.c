@@ -21,12 +21,10 @@
  * cur_rq and cur_rx name who is at work.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/spw_err.h"
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/run/run.h"
 #include "softhca/nic/port/trail.h"
@@ -175,8 +173,8 @@ static uint32_t receive(struct nic_dev *nd)
 		nic_link_tick(nd);
 	if (!n)
 		return 0;
-	if (spw_unlikely(nd->fault->link_down)) {
-		nd->fault->rx_down_cnt += n;
+	if (spw_unlikely(inject_link_is_down(nd))) {
+		inject_rx_down(nd, n);
 		return received(nd, n);
 	}
 	for (i = 0; i < n; i++) {
@@ -206,7 +204,7 @@ static void flush_errors(struct nic_dev *nd)
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->rq_flushing && q->qp->state == HCA_QPS_ERR && q->rq.cq)
 			rq_flush(nd, &q->rq, q->qp->qpn);
-	if (spw_unlikely(nd->late_cnt))
+	if (late_is_due(nd))
 		late_send(nd);
 }
 
@@ -232,7 +230,6 @@ static void chip_check(struct nic_dev *nd)
 void nic_gone(struct nic_dev *nd)
 {
 	nd->rx_credit = 0;
-	nd->fault->removed = true;
 	spw_thr_store_rlx(&nd->dev->gone, 1u);
 	if (nd->dev->chip->unplugged_ns)
 		spw_thr_store_rlx(&nd->dev->chip->gone, 1u);
@@ -242,42 +239,17 @@ void nic_gone(struct nic_dev *nd)
 /* What need not be exact: dead peers, scheduled faults, the carrier, the trace file. */
 static void tick(struct nic_dev *nd)
 {
-	struct fault *f = nd->fault;
-	char answer[128];
-
 	nd->tick_ns = nd->now_ns;
 	NIC_CNT_ADD(nd, port_xmit_discards,
 		    nd->cable->stat.tx_dropped - nd->dev->cnt.port_xmit_discards);
 	if (nd->cable->ops->tick)
 		nd->cable->ops->tick(nd->cable, nd->now_ns);
-	for (uint32_t i = 0; i < f->at_cnt; i++) {
-		if (nd->now_ns - nd->attach_ns < f->at[i].ns)
-			continue;
-		control_exec(nd, f->at[i].what, answer, sizeof(answer));
-		f->at[i] = f->at[--f->at_cnt];
-		i--;
-	}
+	inject_tick(nd);
 	nic_link_tick(nd);
 	l2_refresh(nd);
 	chip_check(nd);
 	if (nd->trace)
 		(void)spw_pcapng_flush(nd->trace);
-}
-
-/* Does nothing for a while, as if the thread had lost its core. The log has from and to, in ticks
- * of the CPU's counter. */
-static SPW_COLD void stall(struct fault *f, struct cable *c)
-{
-	const struct timespec ts = {(time_t)(f->stall_ns / 1000000000),
-				    (long)(f->stall_ns % 1000000000)};
-	const uint64_t from = spw_cpu_counter();
-
-	f->stall_ns = 0;
-	cable_stalls(c);
-	nanosleep(&ts, NULL);
-	if (f->log_fd >= 0 && dprintf(f->log_fd, "0 stalled %llu %llu\n", (unsigned long long)from,
-				      (unsigned long long)spw_cpu_counter()) < 0)
-		f->log_fd = -1;
 }
 
 static void copies_end(struct nic_dev *nd)
@@ -292,10 +264,8 @@ uint32_t nic_round(struct nic_dev *nd)
 {
 	uint32_t work;
 
-	if (spw_unlikely(nd->fault->stall_ns)) {
-		stall(nd->fault, nd->cable);
-		nd->now_ns = nic_now_ns();
-	}
+	if (inject_stalls(nd))
+		inject_stall(nd);
 	nic_stamp_set(nd);
 	nic_clock_publish(nd);
 	work = nic_doorbells(nd);
@@ -313,8 +283,7 @@ uint32_t nic_round(struct nic_dev *nd)
 		flush_errors(nd);
 	if (spw_unlikely(nd->now_ns - nd->tick_ns > TICK_NS))
 		tick(nd);
-	if (spw_unlikely(nd->fault->queued_cnt))
-		work += fault_tick(nd->fault, nd->cable, nd->now_ns);
+	work += inject_frames(nd);
 	if (nd->comp_list)
 		cq_comp_flush_all(nd);
 	if (spw_unlikely(nd->adv != NULL))
@@ -369,16 +338,14 @@ int nic_attach(struct hca_dev *dev)
 	char cable[HCA_TEXT_BYTES];
 	int rc;
 
-	if (!nd || !(nd->fault = calloc(1, sizeof(*nd->fault)))) {
-		free(nd);
+	if (!nd)
 		return spw_err(ENOMEM, "no memory for a NIC");
-	}
-	if (cfg->adversary.what && !(nd->adv = adv_open(&cfg->adversary, dev->idx))) {
-		free(nd->fault);
-		free(nd);
-		return spw_err(ENOMEM, "no memory for a NIC");
-	}
 	nd->dev = dev;
+	rc = inject_open(nd);
+	if (rc) {
+		free(nd);
+		return rc;
+	}
 	nd->act_tail = &nd->act_head;
 	nd->timer_ns = UINT64_MAX;
 	nd->rx_credit = UINT32_MAX;
@@ -394,10 +361,8 @@ int nic_attach(struct hca_dev *dev)
 	nd->clock_ppm = cfg->clock_ppm;
 	memcpy(id.mac, dev->id.mac, 6);
 	memcpy(id.ip, dev->id.ip, 4);
-	rc = fault_init(nd->fault, cfg->fault, cfg->seed + dev->idx);
 	hca_cfg_cable(cfg, cfg->dev[dev->idx].port, cable);
-	if (!rc)
-		rc = cable_open(cable, &id, &nd->cable);
+	rc = cable_open(cable, &id, &nd->cable);
 	if (!rc && cfg->trace[0])
 		rc = trace_open(cfg->trace, dev->id.name, &nd->trace);
 	dev->nic = nd;
@@ -408,7 +373,7 @@ int nic_attach(struct hca_dev *dev)
 		return rc;
 	}
 	rate_setup(nd);
-	nd->icrc_always = nd->fault->icrc || nd->trace || !nd->cable->trusts;
+	nd->icrc_always = inject_icrc(nd) || nd->trace || !nd->cable->trusts;
 	memcpy(dev->id.mac, id.mac, 6);
 	memcpy(dev->id.ip, id.ip, 4);
 	dev->cable_port = id.port;
@@ -437,9 +402,7 @@ void nic_detach(struct hca_dev *dev)
 	}
 	if (nd->trace)
 		spw_pcapng_close(nd->trace);
-	fault_fini(nd->fault);
-	free(nd->fault);
-	adv_close(nd->adv);
+	inject_close(nd);
 	free(nd);
 	dev->nic = NULL;
 }

@@ -43,7 +43,7 @@
 
 #include "base/spw_log.h"
 #include "softhca/hca_real.h"
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 #define HALF_WORDS (0x100u / 8u)
@@ -128,7 +128,7 @@ static uint64_t half_take(struct nic_dev *nd, uint64_t *half, bool *wide)
 	if (spw_unlikely(nd->adv != NULL) && adv_half_waits(nd, half))
 		return 0;
 	if (spw_unlikely(nd->dev->cfg->trap_blueflame))
-		nic_bf_check(nd, half);
+		blueflame_check(nd, half);
 	value = spw_thr_exchange(half, 0ull);
 	for (uint32_t i = 1; i < BF_WORDS; i++)
 		rest |= spw_thr_load_rlx(&half[i]);

@@ -10,6 +10,7 @@
  */
 #include <time.h>
 
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/run/run.h"
 #include "softhca/nic/port/trail.h"
@@ -35,7 +36,7 @@ static int send_last(void *arg)
 {
 	struct nic_dev *nd = arg;
 
-	fault_leave(nd->fault, nd->cable);
+	inject_leave(nd);
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->transport == SPW_PRM_RC && q->qp->state >= HCA_QPS_RTR)
 			nic_last_ack(q);

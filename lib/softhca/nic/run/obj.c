@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #include "base/spw_err.h"
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/run/run.h"
 
@@ -265,7 +265,7 @@ static void deactivate(struct nic_qp *q)
 void nic_last_ack(struct nic_qp *q)
 {
 	struct nic_dev *nd = q->nd;
-	const unsigned more = nd->fault->on || !nd->cable->trusts ? 4 : 0;
+	const unsigned more = inject_takes_tx(nd) || !nd->cable->trusts ? 4 : 0;
 
 	rc_rsp_tx(q);
 	for (unsigned i = 0; i < more && q->qp->state != HCA_QPS_ERR; i++) {
@@ -273,8 +273,7 @@ void nic_last_ack(struct nic_qp *q)
 		q->ack_psn = (q->epsn - 1) & WIRE_PSN_MASK;
 		rc_rsp_tx(q);
 	}
-	if (nd->fault->queued_cnt)
-		fault_tick(nd->fault, nd->cable, UINT64_MAX);
+	inject_frames_all(nd);
 }
 
 /* Doorbells of the QP that were not taken yet are dropped with it. */

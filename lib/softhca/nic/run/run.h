@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * What the files of the NIC thread, of a device's life and of the control socket share.
+ * The NIC thread, rounds, and the start and end of devices: what the files of run/ share, and what
+ * the control socket asks of them.
  */
 #ifndef SPW_SOFTHCA_RUN_RUN_H
 #define SPW_SOFTHCA_RUN_RUN_H
@@ -37,12 +38,5 @@ uint64_t nic_helped(void);
 void nic_memory_gone(struct nic_dev *nd);
 /* Before an RC QP goes: sends the ACK that its peer may still wait for. */
 void nic_last_ack(struct nic_qp *q);
-/* Control socket of a device: opened at attach at PATH, or at PATH.DEVICE.PID if another device or
- * process has PATH; closed at detach. leave: at process exit, removes only its name. */
-int control_open(struct nic_dev *nd, const char *path);
-void control_close(struct nic_dev *nd);
-void control_leave(struct nic_dev *nd);
-/* Executes one command and writes its answer. With the device lock held. */
-int control_exec(struct nic_dev *nd, const char *line, char *answer, size_t bytes);
 
 #endif

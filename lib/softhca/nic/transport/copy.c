@@ -22,6 +22,7 @@
 
 #include "base/spw_err.h"
 #include "softhca/nic/transport/copy.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 #include "softhca/nic/run/run.h"
 
@@ -212,7 +213,7 @@ uint64_t copier_helped(const struct copier *c)
 
 bool copy_allowed(const struct nic_dev *nd)
 {
-	return !nd->icrc_always && !nd->fault->on && !nd->adv; /* a trace makes every ICRC */
+	return !nd->icrc_always && !inject_takes_tx(nd) && !nd->adv; /* a trace makes every ICRC */
 }
 
 void copy_owner(struct copier *c, struct nic_qp *q, uint8_t *frame)

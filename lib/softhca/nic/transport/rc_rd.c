@@ -21,7 +21,7 @@
  * Source: InfiniBand Architecture Specification 1.3, 9.7.4.1.2 (responder resources), 9.7.5.1
  * (duplicates: a READ is executed again, the result of an atomic is kept).
  */
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 #define READ_MAX (1u << 31) /* bytes of one READ */

@@ -16,7 +16,7 @@
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.7.4 (validation), 9.7.5 (responses).
  */
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 /* One NAK is pending at a time: a newer one replaces it, and names the PSN that is expected now. */
@@ -94,9 +94,7 @@ static bool sequence_ok(const struct nic_qp *q, const struct wire_pkt *k)
 /* false: the packet is not taken (RNR NAK, or the QP failed). */
 static bool take_rwqe(struct nic_qp *q)
 {
-	const bool storm = q->nd->now_ns < q->nd->fault->rnr_until_ns;
-
-	switch (storm ? RQ_EMPTY : rq_take(&q->rq, &q->rwqe)) {
+	switch (inject_rnr(q->nd) ? RQ_EMPTY : rq_take(&q->rq, &q->rwqe)) {
 	case RQ_OK:
 		return true;
 	case RQ_EMPTY:

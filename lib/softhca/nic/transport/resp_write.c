@@ -3,7 +3,7 @@
  *
  * The payload of WRITEs into memory, for the responders of RC and UC (rc_rsp.c, ud.c).
  */
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 /* Stores payload as a card does, in the order of addresses, where programs depend on it: the last

@@ -18,7 +18,7 @@
  *
  *   RQ    a ring: WQE ci & (cnt - 1)               SRQ   a linked list: head, then next_wqe_index
  */
-#include "softhca/inject/adversary.h"
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 /* Receive WQEs prefetched ahead of the one at work: they lie in the application's cache. */
@@ -165,7 +165,7 @@ void rq_flush(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn)
 		r->ci = (uint16_t)(r->ci + rq_posted(r));
 		return;
 	}
-	if (spw_unlikely(nd->fault->no_flush)) {
+	if (spw_unlikely(inject_no_flush(nd))) {
 		r->ci = (uint16_t)(r->ci + rq_posted(r));
 		r->pi = r->ci;
 		return;

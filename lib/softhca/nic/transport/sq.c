@@ -19,6 +19,7 @@
  *      | sent, open | to send    |
  *      └ completes in order: sq_complete, sq_fail
  */
+#include "softhca/inject/inject.h"
 #include "softhca/nic/nic_impl.h"
 
 #define PAYLOAD_MAX (1u << 31)
@@ -276,7 +277,7 @@ void sq_settle(struct nic_qp *q)
 
 static void flush_cqe(struct nic_qp *q, uint16_t idx, uint8_t opcode)
 {
-	if (spw_likely(!q->nd->fault->no_flush))
+	if (spw_likely(!inject_no_flush(q->nd)))
 		cq_put_req_err(q, idx, opcode, SPW_PRM_SYN_WR_FLUSH_ERR, 0);
 }
 
@@ -339,7 +340,7 @@ void qp_to_err(struct nic_qp *q)
 	q->ack_pending = false;
 	q->rd_head = q->rd_tail;
 	sq_flush(q);
-	if (q->msg == WIRE_H_SEND && q->rq.cq && !q->nd->fault->no_flush)
+	if (q->msg == WIRE_H_SEND && q->rq.cq && !inject_no_flush(q->nd))
 		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_WR_FLUSH_ERR);
 	q->msg = 0;
 	if (q->qp->srq) {

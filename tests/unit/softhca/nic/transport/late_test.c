@@ -6,7 +6,7 @@
  * turns the peer has taken. The device lock is held throughout, so the NIC thread does nothing of
  * its own.
  */
-#include "../kernel/kit.h"
+#include "../../kernel/kit.h"
 
 #include "softhca/nic/nic_impl.h"
 
