@@ -15,7 +15,7 @@
 
 /* pipe_flight.c. Purpose: a record of its own for the raw completions of a burst without frames.
  * Thread: owner. */
-void pipe_flight_raw(struct spw_pipe *pipe) SPW_COLD;
+void pipe_flight_raw(struct spw_pipe *pipe) SPW_NOINLINE;
 /* pipe_flight.c. Purpose: writes the POLL of a batch that will be pushed, or spilled; the push adds
  * its stamp.
  * Thread: owner. */

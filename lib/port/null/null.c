@@ -87,7 +87,7 @@ SPW_INLINE uint64_t null_waiting(struct null_queue *q, uint64_t now, bool rated)
 
 /* The length of this frame, after making the slot's bytes what they should be: wrong, or right
  * again. */
-static SPW_COLD uint32_t null_bad_frame(struct null_queue *q, uint32_t slot)
+static SPW_NOINLINE uint32_t null_bad_frame(struct null_queue *q, uint32_t slot)
 {
 	enum null_bad bad = NULL_BAD_NONE;
 

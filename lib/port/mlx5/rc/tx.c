@@ -131,7 +131,7 @@ void mlx5_rc_reap(struct mlx5_rc_queue *q)
 
 /* ---- messages ---- */
 
-static SPW_COLD bool tx_no_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
+static SPW_NOINLINE bool tx_no_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_protocol, 1);
 	mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
@@ -187,7 +187,7 @@ SPW_INLINE bool tx_may(const struct mlx5_rc_peer *p, uint32_t len)
 }
 
 /* Queues a message that cannot be sent now. Returns: false: it is not accepted. */
-static SPW_COLD bool tx_later(struct mlx5_rc_peer *p, const struct spw_desc *d)
+static SPW_NOINLINE bool tx_later(struct mlx5_rc_peer *p, const struct spw_desc *d)
 {
 	if (!mlx5_rc_is_live(p) || p->wait_pi - p->wait_ci > p->wait_mask ||
 	    (p->side == SPW_PEER_SIDE_UP && !spw_in_1_to(d->len, p->msg_max)))
