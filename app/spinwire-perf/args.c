@@ -72,16 +72,12 @@ static int sizes_take(struct perf_args *args, const char *list)
 	return args->size_cnt ? 0 : spw_err(EINVAL, "--sizes: there is no size in it");
 }
 
-static const char *const row_name[PERF_ROW_CNT] = {
-#define X(name, text) [PERF_ROW_##name] = text,
-	PERF_ROW_LIST(X)
-#undef X
-};
+static const struct spw_enum_word row_word[] = {SPW_ENUM_WORDS(PERF_ROW)};
 
 static int row_take(struct perf_args *args, const char *word)
 {
 	for (uint32_t i = 0; i < PERF_ROW_CNT; i++)
-		if (!strcmp(word, row_name[i])) {
+		if (!strcmp(word, row_word[i].text)) {
 			args->rows |= 1u << i;
 			return 0;
 		}

@@ -6,25 +6,21 @@
 #ifndef PERF_ARGS_H
 #define PERF_ARGS_H
 
+#include "base/spw_enum.h"
 #include "session.h"
 
-/* Groups of rows, as --rows names them. X(name, text) */
-#define PERF_ROW_LIST(X)    \
-	X(WRITE, "write")   \
-	X(SEND, "send")     \
-	X(READ, "read")     \
-	X(GPU, "gpu")       \
-	X(EGRESS, "egress") \
-	X(TCP, "tcp")       \
-	X(BOND, "bond")     \
-	X(COLL, "coll")
+/* Groups of rows, as --rows names them. name, as printed */
+#define PERF_ROW_LIST(X, P)    \
+	X(P, WRITE, "write")   \
+	X(P, SEND, "send")     \
+	X(P, READ, "read")     \
+	X(P, GPU, "gpu")       \
+	X(P, EGRESS, "egress") \
+	X(P, TCP, "tcp")       \
+	X(P, BOND, "bond")     \
+	X(P, COLL, "coll")
 
-enum perf_row {
-#define X(name, text) PERF_ROW_##name,
-	PERF_ROW_LIST(X)
-#undef X
-		PERF_ROW_CNT
-};
+enum perf_row { SPW_ENUM(PERF_ROW) };
 
 struct perf_args {
 	bool serve;

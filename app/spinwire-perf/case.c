@@ -19,21 +19,17 @@
 #define BYTES_MAX (16ull << 30)
 #define MS_MAX    60000u
 
-static const char *const op_name[PERF_OP_CNT] = {
-#define X(name, text) [PERF_##name] = text,
-	PERF_OP_LIST(X)
-#undef X
-};
+static const struct spw_enum_word op_word[] = {SPW_ENUM_WORDS(PERF_OP)};
 
 const char *perf_op_name(enum perf_op op)
 {
-	return op_name[op];
+	return op_word[op].text;
 }
 
 int perf_op_parse(const char *name, enum perf_op *op_out)
 {
 	for (uint32_t i = 0; i < PERF_OP_CNT; i++)
-		if (!strcmp(name, op_name[i])) {
+		if (!strcmp(name, op_word[i].text)) {
 			*op_out = (enum perf_op)i;
 			return 0;
 		}
@@ -91,7 +87,7 @@ void perf_text(const json_t *json, const char *name, char *out, size_t bytes)
 
 json_t *perf_case_json(const struct perf_case *what)
 {
-	return json_pack("{s:s,s:b,s:b,s:b,s:s,s:s,s:I,s:I,s:I,s:I}", "op", op_name[what->op],
+	return json_pack("{s:s,s:b,s:b,s:b,s:s,s:s,s:I,s:I,s:I,s:I}", "op", op_word[what->op].text,
 			 "latency", what->latency, "both", what->both, "gpu", what->gpu, "coll",
 			 perf_coll_name(what->coll), "net", perf_net_name(what->net), "bytes",
 			 (json_int_t)what->bytes, "rails", (json_int_t)what->rails, "streams",

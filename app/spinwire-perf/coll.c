@@ -8,32 +8,24 @@
 
 #include <string.h>
 
-static const char *const coll_name[PERF_COLL_CNT] = {
-#define X(name, text) [PERF_COLL_##name] = text,
-	PERF_COLL_LIST(X)
-#undef X
-};
+static const struct spw_enum_word coll_word[] = {SPW_ENUM_WORDS(PERF_COLL)};
 
-static const char *const net_name[PERF_NET_CNT] = {
-#define X(name, text) [PERF_NET_##name] = text,
-	PERF_NET_LIST(X)
-#undef X
-};
+static const struct spw_enum_word net_word[] = {SPW_ENUM_WORDS(PERF_NET)};
 
 const char *perf_coll_name(enum perf_coll coll)
 {
-	return coll_name[coll];
+	return coll_word[coll].text;
 }
 
 const char *perf_net_name(enum perf_net net)
 {
-	return net_name[net];
+	return net_word[net].text;
 }
 
 enum perf_coll perf_coll_parse(const char *name)
 {
 	for (uint32_t i = 0; name && i < PERF_COLL_CNT; i++)
-		if (!strcmp(name, coll_name[i]))
+		if (!strcmp(name, coll_word[i].text))
 			return (enum perf_coll)i;
 	return PERF_COLL_NONE;
 }
@@ -41,7 +33,7 @@ enum perf_coll perf_coll_parse(const char *name)
 bool perf_net_parse(const char *name, enum perf_net *net_out)
 {
 	for (uint32_t i = 0; name && i < PERF_NET_CNT; i++)
-		if (!strcmp(name, net_name[i])) {
+		if (!strcmp(name, net_word[i].text)) {
 			*net_out = (enum perf_net)i;
 			return true;
 		}

@@ -19,6 +19,7 @@
 
 #include <jansson.h>
 
+#include "base/spw_enum.h"
 #include "base/spw_types.h"
 #include "hist/spw_hist.h"
 
@@ -31,51 +32,36 @@
 #define PERF_CASE_MAX   1024u
 #define PERF_TEXT_BYTES 320u
 
-/* X(name, text) */
-#define PERF_OP_LIST(X)     \
-	X(WRITE, "write")   \
-	X(SEND, "send")     \
-	X(READ, "read")     \
-	X(TCP, "tcp")       \
-	X(BOND, "bond")     \
-	X(EGRESS, "egress") \
-	X(COLL, "collective")
+/* name, as printed */
+#define PERF_OP_LIST(X, P)     \
+	X(P, WRITE, "write")   \
+	X(P, SEND, "send")     \
+	X(P, READ, "read")     \
+	X(P, TCP, "tcp")       \
+	X(P, BOND, "bond")     \
+	X(P, EGRESS, "egress") \
+	X(P, COLL, "collective")
 
-enum perf_op {
-#define X(name, text) PERF_##name,
-	PERF_OP_LIST(X)
-#undef X
-		PERF_OP_CNT
-};
+enum perf_op { PERF_OP_LIST(SPW_ENUM_VALUE, PERF_) PERF_OP_CNT };
 
-/* Collectives, and what carries them. X(name, text) */
-#define PERF_COLL_LIST(X)                   \
-	X(NONE, "none")                     \
-	X(ALL_GATHER, "all_gather")         \
-	X(ALL_REDUCE, "all_reduce")         \
-	X(BROADCAST, "broadcast")           \
-	X(REDUCE_SCATTER, "reduce_scatter") \
-	X(SENDRECV, "sendrecv")
+/* Collectives, and what carries them. name, as printed */
+#define PERF_COLL_LIST(X, P)                   \
+	X(P, NONE, "none")                     \
+	X(P, ALL_GATHER, "all_gather")         \
+	X(P, ALL_REDUCE, "all_reduce")         \
+	X(P, BROADCAST, "broadcast")           \
+	X(P, REDUCE_SCATTER, "reduce_scatter") \
+	X(P, SENDRECV, "sendrecv")
 
-enum perf_coll {
-#define X(name, text) PERF_COLL_##name,
-	PERF_COLL_LIST(X)
-#undef X
-		PERF_COLL_CNT
-};
+enum perf_coll { SPW_ENUM(PERF_COLL) };
 
-#define PERF_NET_LIST(X)        \
-	X(ONE_SHOT, "one-shot") \
-	X(SPINWIRE, "spinwire") \
-	X(IB, "IB")             \
-	X(SOCKET, "Socket")
+#define PERF_NET_LIST(X, P)        \
+	X(P, ONE_SHOT, "one-shot") \
+	X(P, SPINWIRE, "spinwire") \
+	X(P, IB, "IB")             \
+	X(P, SOCKET, "Socket")
 
-enum perf_net {
-#define X(name, text) PERF_NET_##name,
-	PERF_NET_LIST(X)
-#undef X
-		PERF_NET_CNT
-};
+enum perf_net { SPW_ENUM(PERF_NET) };
 
 /* One row to measure. Travels to the other end as JSON (case.c). */
 struct perf_case {

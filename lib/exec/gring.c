@@ -29,26 +29,16 @@
 
 #define REAP_AHEAD 2u /* completion lines read ahead of the one at work */
 
-static const char *const bad_name[] = {
-#define X(name, text) #name,
-	SPW_BAD_LIST(X)
-#undef X
-};
-
-static const char *const bad_text[] = {
-#define X(name, text) text,
-	SPW_BAD_LIST(X)
-#undef X
-};
+static const struct spw_enum_word bad_word[] = {SPW_ENUM_WORDS(SPW_BAD)};
 
 const char *spw_bad_text(enum spw_bad reason)
 {
-	return (unsigned)reason < SPW_BAD_CNT ? bad_text[reason] : "unknown";
+	return SPW_ENUM_TEXT(bad_word, reason);
 }
 
 const char *spw_bad_name(enum spw_bad reason)
 {
-	return (unsigned)reason < SPW_BAD_CNT ? bad_name[reason] : "unknown";
+	return SPW_ENUM_NAME(bad_word, reason);
 }
 
 void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool)

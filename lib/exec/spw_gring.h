@@ -80,6 +80,7 @@
 #ifndef SPW_EXEC_GRING_H
 #define SPW_EXEC_GRING_H
 
+#include "base/spw_enum.h"
 #include "frame/spw_desc.h"
 #include "base/spw_order.h"
 #include "base/spw_types.h"
@@ -102,22 +103,17 @@ enum spw_verdict {
 };
 
 /* Why a handler called a frame bad; fixed numbers, they travel in w[5]. name, meaning */
-#define SPW_BAD_LIST(X)                                                                      \
-	X(short_frame, "shorter than the headers it should have")                            \
-	X(not_ipv4, "no IPv4 right after the Ethernet header: IPv6, VLAN, MPLS, PPPoE, ARP") \
-	X(ip_length, "IP header length or total length does not fit the frame")              \
-	X(not_udp, "not UDP where the handler needs it")                                     \
-	X(udp_length, "UDP length does not fit the IP length")                               \
-	X(checksum, "trailer or checksum did not match the bytes")                           \
-	X(handler, "the handler's own reason")                                               \
-	X(verdict, "the handler returned no known verdict")
+#define SPW_BAD_LIST(X, P)                                                                      \
+	X(P, short_frame, "shorter than the headers it should have")                            \
+	X(P, not_ipv4, "no IPv4 right after the Ethernet header: IPv6, VLAN, MPLS, PPPoE, ARP") \
+	X(P, ip_length, "IP header length or total length does not fit the frame")              \
+	X(P, not_udp, "not UDP where the handler needs it")                                     \
+	X(P, udp_length, "UDP length does not fit the IP length")                               \
+	X(P, checksum, "trailer or checksum did not match the bytes")                           \
+	X(P, handler, "the handler's own reason")                                               \
+	X(P, verdict, "the handler returned no known verdict")
 
-enum spw_bad {
-#define X(name, text) SPW_BAD_##name,
-	SPW_BAD_LIST(X)
-#undef X
-		SPW_BAD_CNT
-};
+enum spw_bad { SPW_ENUM(SPW_BAD) };
 
 /* One frame, as the executor reads it. */
 struct spw_gring_desc {
@@ -259,7 +255,7 @@ void spw_gring_retire(struct spw_gring *ring, struct spw_gring_batch *batch);
  * Thread:  owner; setup after stop. */
 uint64_t spw_gring_executed(const struct spw_gring *ring);
 
-/* Purpose: the reason's name as it is printed, and what it means; "unknown" if there is none.
+/* Purpose: the reason's name as it is printed, and what it means; "?" if there is none.
  * Thread: any. */
 const char *spw_bad_name(enum spw_bad reason);
 const char *spw_bad_text(enum spw_bad reason);

@@ -64,14 +64,12 @@ enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t p
 	return answer_at(&cur, ppm, total - hist->overflow, total + lost_cnt, lost_cnt, value_out);
 }
 
+#define POINT_ROW(prefix, name, ppm) {#name, ppm},
+
 static const struct {
 	const char *name;
 	uint32_t ppm;
-} point_table[SPW_HIST_POINT_CNT] = {
-#define X(name, ppm) {#name, ppm},
-	SPW_HIST_POINT_LIST(X)
-#undef X
-};
+} point_table[SPW_HIST_POINT_CNT] = {SPW_HIST_POINT_LIST(POINT_ROW, )};
 
 const char *spw_hist_point_name(enum spw_hist_point point)
 {

@@ -18,6 +18,7 @@
 #ifndef SPW_HIST_H
 #define SPW_HIST_H
 
+#include "base/spw_enum.h"
 #include "base/spw_order.h"
 #include "base/spw_types.h"
 
@@ -168,22 +169,17 @@ enum spw_hist_answer {
 enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t ppm,
 					 uint64_t lost_cnt, uint64_t *value_out);
 
-/* The percentiles that every table prints. X(name, ppm) */
-#define SPW_HIST_POINT_LIST(X) \
-	X(min, 0)              \
-	X(p50, 500000)         \
-	X(p90, 900000)         \
-	X(p99, 990000)         \
-	X(p999, 999000)        \
-	X(p9999, 999900)       \
-	X(max, 1000000)
+/* The percentiles that every table prints. name, ppm */
+#define SPW_HIST_POINT_LIST(X, P) \
+	X(P, min, 0)              \
+	X(P, p50, 500000)         \
+	X(P, p90, 900000)         \
+	X(P, p99, 990000)         \
+	X(P, p999, 999000)        \
+	X(P, p9999, 999900)       \
+	X(P, max, 1000000)
 
-enum spw_hist_point {
-#define X(name, ppm) SPW_HIST_POINT_##name,
-	SPW_HIST_POINT_LIST(X)
-#undef X
-		SPW_HIST_POINT_CNT
-};
+enum spw_hist_point { SPW_ENUM(SPW_HIST_POINT) };
 
 /* Purpose: "min", "p50" ... "max".
  * Shape: point below SPW_HIST_POINT_CNT.

@@ -9,6 +9,7 @@
 #ifndef SPW_PEER_EXCHANGE_H
 #define SPW_PEER_EXCHANGE_H
 
+#include "base/spw_enum.h"
 #include "peer/spw_peer_conf.h"
 #include "peer/hello.h"
 
@@ -28,32 +29,27 @@ enum peer_turn {
 	PEER_TURN_FAILED,    /* see why; the caller closes the descriptor */
 };
 
-/* Why an exchange failed; each has a counter. X(name, text for the user) */
-#define PEER_REFUSED_LIST(X)                                                       \
-	X(not_allowed, "its address is not in peers=")                             \
-	X(busy, "too many unfinished exchanges")                                   \
-	X(closed, "it closed: are we in its peers=, version and secret the same?") \
-	X(malformed, "it does not speak this protocol")                            \
-	X(version, "it speaks another version")                                    \
-	X(secret, "it does not know the secret")                                   \
-	X(timeout, "it took too long")                                             \
-	X(op, "one side wants op=send, the other op=write")                        \
-	X(ring, "its ring cannot take our grants: set credits=")                   \
-	X(full, "there is no room for another peer: raise peer_max=")              \
-	X(gid, "the GID is not in gids= of the server (default: its peers=)")      \
-	X(host, "this host has its share of entries: raise host_max=")             \
-	X(silent, "it connected and then sent nothing on its queue pair")          \
-	X(nobody, "nobody listens there: start it with listen= this address")      \
-	X(unreachable, "no way there: check the address, routes and firewalls")    \
-	X(local, "a queue pair on this side could not be made ready")              \
-	X(system, "a system call failed")
+/* Why an exchange failed; each has a counter. name, text for the user */
+#define PEER_REFUSED_LIST(X, P)                                                       \
+	X(P, not_allowed, "its address is not in peers=")                             \
+	X(P, busy, "too many unfinished exchanges")                                   \
+	X(P, closed, "it closed: are we in its peers=, version and secret the same?") \
+	X(P, malformed, "it does not speak this protocol")                            \
+	X(P, version, "it speaks another version")                                    \
+	X(P, secret, "it does not know the secret")                                   \
+	X(P, timeout, "it took too long")                                             \
+	X(P, op, "one side wants op=send, the other op=write")                        \
+	X(P, ring, "its ring cannot take our grants: set credits=")                   \
+	X(P, full, "there is no room for another peer: raise peer_max=")              \
+	X(P, gid, "the GID is not in gids= of the server (default: its peers=)")      \
+	X(P, host, "this host has its share of entries: raise host_max=")             \
+	X(P, silent, "it connected and then sent nothing on its queue pair")          \
+	X(P, nobody, "nobody listens there: start it with listen= this address")      \
+	X(P, unreachable, "no way there: check the address, routes and firewalls")    \
+	X(P, local, "a queue pair on this side could not be made ready")              \
+	X(P, system, "a system call failed")
 
-enum peer_refused {
-#define X(name, text) PEER_REFUSED_##name,
-	PEER_REFUSED_LIST(X)
-#undef X
-		PEER_REFUSED_CNT
-};
+enum peer_refused { SPW_ENUM(PEER_REFUSED) };
 
 struct peer_exchange {
 	int fd; /* owned by the caller, non-blocking */

@@ -11,26 +11,16 @@
 #include "base/spw_err.h"
 #include "peer/exchange.h"
 
+static const struct spw_enum_word refused_word[] = {SPW_ENUM_WORDS(PEER_REFUSED)};
+
 const char *peer_refused_name(enum peer_refused why)
 {
-	static const char *const name[] = {
-#define X(name, text) #name,
-		PEER_REFUSED_LIST(X)
-#undef X
-	};
-
-	return (unsigned)why < PEER_REFUSED_CNT ? name[why] : "?";
+	return SPW_ENUM_NAME(refused_word, why);
 }
 
 const char *peer_refused_text(enum peer_refused why)
 {
-	static const char *const text[] = {
-#define X(name, text) text,
-		PEER_REFUSED_LIST(X)
-#undef X
-	};
-
-	return (unsigned)why < PEER_REFUSED_CNT ? text[why] : "?";
+	return SPW_ENUM_TEXT(refused_word, why);
 }
 
 /* Errors that tell a user where to look get a reason of their own; the rest keeps its errno

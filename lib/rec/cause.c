@@ -21,22 +21,16 @@
 
 #include "rec/spw_cause.h"
 
-static const struct {
-	const char *name, *text;
-} cause_table[SPW_CAUSE_CNT] = {
-#define X(name, text) {#name, text},
-	SPW_CAUSE_LIST(X)
-#undef X
-};
+static const struct spw_enum_word cause_word[] = {SPW_ENUM_WORDS(SPW_CAUSE)};
 
 const char *spw_cause_name(enum spw_cause cause)
 {
-	return cause_table[cause].name;
+	return SPW_ENUM_NAME(cause_word, cause);
 }
 
 const char *spw_cause_text(enum spw_cause cause)
 {
-	return cause_table[cause].text;
+	return SPW_ENUM_TEXT(cause_word, cause);
 }
 
 const char *spw_hold_name(enum spw_hold hold)

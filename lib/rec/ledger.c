@@ -23,23 +23,15 @@
 
 enum side { SIDE_RX, SIDE_TX };
 
+#define DROP_ROW(prefix, name, side, text) {#name, SIDE_##side, text},
+
 static const struct {
 	const char *name;
 	enum side side;
 	const char *text;
-} drop_table[SPW_DROP_CNT] = {
-#define X(name, side, text) {#name, SIDE_##side, text},
-	SPW_DROP_LIST(X)
-#undef X
-};
+} drop_table[SPW_DROP_CNT] = {SPW_DROP_LIST(DROP_ROW, )};
 
-static const struct {
-	const char *name, *text;
-} edge_table[SPW_EDGE_CNT] = {
-#define X(name, text) {#name, text},
-	SPW_EDGE_LIST(X)
-#undef X
-};
+static const struct spw_enum_word edge_word[] = {SPW_ENUM_WORDS(SPW_EDGE)};
 
 const char *spw_drop_name(enum spw_drop drop)
 {
@@ -58,12 +50,12 @@ bool spw_drop_is_tx(enum spw_drop drop)
 
 const char *spw_edge_name(enum spw_edge edge)
 {
-	return edge_table[edge].name;
+	return SPW_ENUM_NAME(edge_word, edge);
 }
 
 const char *spw_edge_text(enum spw_edge edge)
 {
-	return edge_table[edge].text;
+	return SPW_ENUM_TEXT(edge_word, edge);
 }
 
 /* Adds one pipe's counters. Relaxed loads: the pipe may be running. */

@@ -17,26 +17,17 @@
 
 #include "rec/rec_impl.h"
 
-static const char *const stage_name[SPW_STAGE_CNT] = {
-#define X(name, text) #name,
-	SPW_STAGE_LIST(X)
-#undef X
-};
-
-static const char *const regime_name[SPW_REGIME_CNT] = {
-#define X(name, text) #name,
-	SPW_REGIME_LIST(X)
-#undef X
-};
+static const struct spw_enum_word stage_word[] = {SPW_ENUM_WORDS(SPW_STAGE)};
+static const struct spw_enum_word regime_word[] = {SPW_ENUM_WORDS(SPW_REGIME)};
 
 const char *spw_stage_name(enum spw_stage stage)
 {
-	return stage_name[stage];
+	return SPW_ENUM_NAME(stage_word, stage);
 }
 
 const char *spw_regime_name(enum spw_regime regime)
 {
-	return regime_name[regime];
+	return SPW_ENUM_NAME(regime_word, regime);
 }
 
 void spw_rec_init(struct spw_rec *rec)

@@ -21,6 +21,7 @@
 #ifndef SPW_CAUSE_H
 #define SPW_CAUSE_H
 
+#include "base/spw_enum.h"
 #include "rec/spw_stage.h"
 
 #ifdef __cplusplus
@@ -28,27 +29,24 @@ extern "C" {
 #endif
 
 /* name, meaning */
-#define SPW_CAUSE_LIST(X)                                                                         \
-	X(poll_gap, "the loop did not run: it lost its core, or a receive call took long")        \
-	X(port_late, "stamped by the NIC, but polls did not return it yet")                       \
-	X(port_backlog, "queueing delay in the port while the loop kept polling")                 \
-	X(refill_stall, "the port had no buffer to receive into, or took long to recycle slots")  \
-	X(batch_ahead, "the executor was busy with batches before it")                            \
-	X(exec_late, "the executor was free, but started late; a CPU executor's thread may have " \
-		     "lost its core")                                                             \
-	X(gpu_sliced, "the GPU ran another program: it is shared in time slices")                 \
-	X(relaunched, "the resident kernel had ended and was launched again")                     \
-	X(handler_slow, "the handler itself took long")                                           \
-	X(reap_late, "finished, but the loop was busy elsewhere")                                 \
-	X(tx_stall, "the port took long to transmit")                                             \
-	X(cpu_quota, "the control group had used its CPU quota: the kernel stopped its threads")
+#define SPW_CAUSE_LIST(X, P)                                                                  \
+	X(P, poll_gap, "the loop did not run: it lost its core, or a receive call took long") \
+	X(P, port_late, "stamped by the NIC, but polls did not return it yet")                \
+	X(P, port_backlog, "queueing delay in the port while the loop kept polling")          \
+	X(P, refill_stall,                                                                    \
+	  "the port had no buffer to receive into, or took long to recycle slots")            \
+	X(P, batch_ahead, "the executor was busy with batches before it")                     \
+	X(P, exec_late,                                                                       \
+	  "the executor was free, but started late; a CPU executor's thread may have "        \
+	  "lost its core")                                                                    \
+	X(P, gpu_sliced, "the GPU ran another program: it is shared in time slices")          \
+	X(P, relaunched, "the resident kernel had ended and was launched again")              \
+	X(P, handler_slow, "the handler itself took long")                                    \
+	X(P, reap_late, "finished, but the loop was busy elsewhere")                          \
+	X(P, tx_stall, "the port took long to transmit")                                      \
+	X(P, cpu_quota, "the control group had used its CPU quota: the kernel stopped its threads")
 
-enum spw_cause {
-#define X(name, text) SPW_CAUSE_##name,
-	SPW_CAUSE_LIST(X)
-#undef X
-		SPW_CAUSE_CNT
-};
+enum spw_cause { SPW_ENUM(SPW_CAUSE) };
 
 /* Purpose: the name as it is printed, and its meaning in one clause. Shape: cause below
  * SPW_CAUSE_CNT. Thread: any. */

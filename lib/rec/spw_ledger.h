@@ -24,6 +24,7 @@
 #ifndef SPW_LEDGER_H
 #define SPW_LEDGER_H
 
+#include "base/spw_enum.h"
 #include "base/spw_order.h"
 #include "base/spw_types.h"
 
@@ -34,20 +35,16 @@ extern "C" {
 /* Frames dropped by the pipe or (tx_flushed) by the port, which counts those. name, side, meaning.
  * Side RX: lent and never executed. Side TX: executed and should have been echoed. The slot is
  * returned in both cases. */
-#define SPW_DROP_LIST(X)                                                                          \
-	X(ring_full, RX, "executor ring had no free batch: the executor is slower than the port") \
-	X(stopping, RX, "received while stopping, not handed over")                               \
-	X(exec_lost, RX, "pushed, but the executor ended without a verdict")                      \
-	X(tx_full, TX, "transmit ring had no room for the echo")                                  \
-	X(tx_down, TX, "echo wanted, but the port cannot transmit or its link is down")           \
-	X(tx_flushed, TX, "taken by the port and not sent: its send queue failed, or it stopped")
+#define SPW_DROP_LIST(X, P)                                                                \
+	X(P, ring_full, RX,                                                                \
+	  "executor ring had no free batch: the executor is slower than the port")         \
+	X(P, stopping, RX, "received while stopping, not handed over")                     \
+	X(P, exec_lost, RX, "pushed, but the executor ended without a verdict")            \
+	X(P, tx_full, TX, "transmit ring had no room for the echo")                        \
+	X(P, tx_down, TX, "echo wanted, but the port cannot transmit or its link is down") \
+	X(P, tx_flushed, TX, "taken by the port and not sent: its send queue failed, or it stopped")
 
-enum spw_drop {
-#define X(name, side, text) SPW_DROP_##name,
-	SPW_DROP_LIST(X)
-#undef X
-		SPW_DROP_CNT
-};
+enum spw_drop { SPW_ENUM(SPW_DROP) };
 
 /* Purpose: the reason's name and meaning as printed, and its side. Shape: drop below SPW_DROP_CNT.
  * Thread: any. */
@@ -111,20 +108,15 @@ void spw_ledger_add_reasons(struct spw_ledger_reasons *reasons, const char *cons
 			    const uint64_t *count, uint32_t cnt);
 
 /* name, meaning */
-#define SPW_EDGE_LIST(X)                                                                  \
-	X(wire, "port's wire count against missed + lent + dropped by the driver")        \
-	X(received, "frames lent by the port against frames polled by the pipe")          \
-	X(executed, "frames polled and not dropped against the executor's own count")     \
-	X(verdict, "executor's own count against echoes, TX drops, consumed and bad")     \
-	X(bad, "bad verdicts counted by the pipe against the executor's count by reason") \
-	X(sent, "frames handed to TX against the port's sent and flushed counts")
+#define SPW_EDGE_LIST(X, P)                                                                  \
+	X(P, wire, "port's wire count against missed + lent + dropped by the driver")        \
+	X(P, received, "frames lent by the port against frames polled by the pipe")          \
+	X(P, executed, "frames polled and not dropped against the executor's own count")     \
+	X(P, verdict, "executor's own count against echoes, TX drops, consumed and bad")     \
+	X(P, bad, "bad verdicts counted by the pipe against the executor's count by reason") \
+	X(P, sent, "frames handed to TX against the port's sent and flushed counts")
 
-enum spw_edge {
-#define X(name, text) SPW_EDGE_##name,
-	SPW_EDGE_LIST(X)
-#undef X
-		SPW_EDGE_CNT
-};
+enum spw_edge { SPW_ENUM(SPW_EDGE) };
 
 /* Purpose: the edge's name and meaning as printed. Shape: edge below SPW_EDGE_CNT. Thread: any. */
 const char *spw_edge_name(enum spw_edge edge);

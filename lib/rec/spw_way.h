@@ -25,6 +25,7 @@
 #ifndef SPW_WAY_H
 #define SPW_WAY_H
 
+#include "base/spw_enum.h"
 #include "hist/spw_hist.h"
 
 #ifdef __cplusplus
@@ -32,38 +33,28 @@ extern "C" {
 #endif
 
 /* name, meaning */
-#define SPW_WAY_STAGE_LIST(X)                                            \
-	X(send_granted, "send started until the peer's buffer is known") \
-	X(granted_posted, "until its last byte is handed to the NICs")   \
-	X(posted_acked, "until all rails have acknowledged it")          \
-	X(acked_taken, "until the program is told")                      \
-	X(send_taken, "the whole send")                                  \
-	X(recv_arrived, "receive started until all of it arrived")       \
-	X(arrived_taken, "until the program is told")                    \
-	X(recv_taken, "the whole receive")
+#define SPW_WAY_STAGE_LIST(X, P)                                            \
+	X(P, send_granted, "send started until the peer's buffer is known") \
+	X(P, granted_posted, "until its last byte is handed to the NICs")   \
+	X(P, posted_acked, "until all rails have acknowledged it")          \
+	X(P, acked_taken, "until the program is told")                      \
+	X(P, send_taken, "the whole send")                                  \
+	X(P, recv_arrived, "receive started until all of it arrived")       \
+	X(P, arrived_taken, "until the program is told")                    \
+	X(P, recv_taken, "the whole receive")
 
-enum spw_way_stage {
-#define X(name, text) SPW_WAY_##name,
-	SPW_WAY_STAGE_LIST(X)
-#undef X
-		SPW_WAY_STAGE_CNT
-};
+enum spw_way_stage { SPW_WAY_STAGE_LIST(SPW_ENUM_VALUE, SPW_WAY_) SPW_WAY_STAGE_CNT };
 
 /* name, meaning */
-#define SPW_WAY_CAUSE_LIST(X)                                                        \
-	X(peer_late, "the receiver had no buffer for it yet")                        \
-	X(rails_busy, "messages before it were still going out")                     \
-	X(network, "the NICs and the network, to the last acknowledgement")          \
-	X(rail_failed, "a rail failed meanwhile, and its part went over the others") \
-	X(not_polled,                                                                \
+#define SPW_WAY_CAUSE_LIST(X, P)                                                        \
+	X(P, peer_late, "the receiver had no buffer for it yet")                        \
+	X(P, rails_busy, "messages before it were still going out")                     \
+	X(P, network, "the NICs and the network, to the last acknowledgement")          \
+	X(P, rail_failed, "a rail failed meanwhile, and its part went over the others") \
+	X(P, not_polled,                                                                \
 	  "the program did not ask meanwhile: its thread was elsewhere, or lost its core")
 
-enum spw_way_cause {
-#define X(name, text) SPW_WAY_CAUSE_##name,
-	SPW_WAY_CAUSE_LIST(X)
-#undef X
-		SPW_WAY_CAUSE_CNT
-};
+enum spw_way_cause { SPW_ENUM(SPW_WAY_CAUSE) };
 
 /* Purpose: the names as they are printed. Shape: below the _CNT. Thread: any. */
 const char *spw_way_stage_name(enum spw_way_stage stage);

@@ -9,24 +9,16 @@
 
 const char *spw_way_stage_name(enum spw_way_stage stage)
 {
-	static const char *const name[SPW_WAY_STAGE_CNT] = {
-#define X(name, text) #name,
-		SPW_WAY_STAGE_LIST(X)
-#undef X
-	};
+	static const struct spw_enum_word word[] = {SPW_ENUM_WORDS(SPW_WAY_STAGE)};
 
-	return name[stage];
+	return SPW_ENUM_NAME(word, stage);
 }
 
 const char *spw_way_cause_name(enum spw_way_cause cause)
 {
-	static const char *const name[SPW_WAY_CAUSE_CNT] = {
-#define X(name, text) #name,
-		SPW_WAY_CAUSE_LIST(X)
-#undef X
-	};
+	static const struct spw_enum_word word[] = {SPW_ENUM_WORDS(SPW_WAY_CAUSE)};
 
-	return name[cause];
+	return SPW_ENUM_NAME(word, cause);
 }
 
 /* ---- causes ---- */

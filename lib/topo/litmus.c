@@ -31,13 +31,9 @@
 
 const char *spw_litmus_pattern_name(enum spw_litmus_pattern pattern)
 {
-	static const char *const name[] = {
-#define X(name, text) #name,
-		SPW_LITMUS_LIST(X)
-#undef X
-	};
+	static const struct spw_enum_word word[] = {SPW_ENUM_WORDS(SPW_LITMUS)};
 
-	return (unsigned)pattern < SPW_LITMUS_CNT ? name[pattern] : "?";
+	return SPW_ENUM_NAME(word, pattern);
 }
 
 /* ---- frames ---- */

@@ -23,6 +23,7 @@
 #ifndef SPW_TOPO_LITMUS_H
 #define SPW_TOPO_LITMUS_H
 
+#include "base/spw_enum.h"
 #include "topo/spw_topo.h"
 
 #ifdef __cplusplus
@@ -30,19 +31,14 @@ extern "C" {
 #endif
 
 /* name, who does what */
-#define SPW_LITMUS_LIST(X)                                                              \
-	X(publish, "the CPU writes a frame and publishes it, the executor reads it")    \
-	X(descriptor, "the executor reads the two halves of a descriptor")              \
-	X(answer, "the executor writes a frame and completes it, the CPU reads it")     \
-	X(receive, "the NIC writes a frame and completes it, CPU and executor read it") \
-	X(echo, "a frame is written, the CPU rings the doorbell, the NIC reads it")
+#define SPW_LITMUS_LIST(X, P)                                                              \
+	X(P, publish, "the CPU writes a frame and publishes it, the executor reads it")    \
+	X(P, descriptor, "the executor reads the two halves of a descriptor")              \
+	X(P, answer, "the executor writes a frame and completes it, the CPU reads it")     \
+	X(P, receive, "the NIC writes a frame and completes it, CPU and executor read it") \
+	X(P, echo, "a frame is written, the CPU rings the doorbell, the NIC reads it")
 
-enum spw_litmus_pattern {
-#define X(name, text) SPW_LITMUS_##name,
-	SPW_LITMUS_LIST(X)
-#undef X
-		SPW_LITMUS_CNT
-};
+enum spw_litmus_pattern { SPW_ENUM(SPW_LITMUS) };
 
 enum spw_litmus_level { SPW_LITMUS_OFF, SPW_LITMUS_QUICK, SPW_LITMUS_LONG };
 

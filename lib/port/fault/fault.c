@@ -46,11 +46,7 @@ struct fault_port {
 	struct fault_queue *queue;
 };
 
-static const char *const kind_name[FAULT_CNT] = {
-#define X(name, text) #name,
-	FAULT_LIST(X)
-#undef X
-};
+static const struct spw_enum_word kind_word[] = {SPW_ENUM_WORDS(FAULT)};
 
 /* ---- data path ---- */
 
@@ -198,7 +194,7 @@ static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key,
 				       FAULT_USAGE);
 	}
-	for (fp->kind = 0; kind && fp->kind < FAULT_CNT && strcmp(kind, kind_name[fp->kind]);)
+	for (fp->kind = 0; kind && fp->kind < FAULT_CNT && strcmp(kind, kind_word[fp->kind].name);)
 		fp->kind++;
 	if (!kind || fp->kind == FAULT_CNT)
 		return spw_err(EINVAL, "fault_do=%s is no fault; it takes %s", kind ? kind : "",
@@ -240,8 +236,8 @@ static bool log_line(int fd, const struct fault_port *fp, uint16_t queue,
 		     const struct fault_window *window)
 {
 	char line[128];
-	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n", kind_name[fp->kind],
-			 queue, window->from, window->to);
+	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n",
+			 kind_word[fp->kind].name, queue, window->from, window->to);
 
 	return spw_file_put(fd, line, (size_t)n);
 }

@@ -6,23 +6,19 @@
 #ifndef FAULT_IMPL_H
 #define FAULT_IMPL_H
 
+#include "base/spw_enum.h"
 #include "port/port.h"
 
 /* name, meaning */
-#define FAULT_LIST(X)                                                                     \
-	X(rx_hold, "polls return nothing: frames wait in the port although it is polled") \
-	X(rx_spin, "one receive burst takes so long")                                     \
-	X(refill_hold, "released slots are held back: the port runs out of buffers")      \
-	X(refill_spin, "one release burst takes so long")                                 \
-	X(tx_spin, "one transmit burst takes so long")                                    \
-	X(tx_refuse, "transmit bursts take nothing")
+#define FAULT_LIST(X, P)                                                                     \
+	X(P, rx_hold, "polls return nothing: frames wait in the port although it is polled") \
+	X(P, rx_spin, "one receive burst takes so long")                                     \
+	X(P, refill_hold, "released slots are held back: the port runs out of buffers")      \
+	X(P, refill_spin, "one release burst takes so long")                                 \
+	X(P, tx_spin, "one transmit burst takes so long")                                    \
+	X(P, tx_refuse, "transmit bursts take nothing")
 
-enum fault_kind {
-#define X(name, text) FAULT_##name,
-	FAULT_LIST(X)
-#undef X
-		FAULT_CNT
-};
+enum fault_kind { SPW_ENUM(FAULT) };
 
 #define FAULT_WINDOW_MAX 4096u /* recorded; later ones still happen */
 
