@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * GPUs: what CUDA (probe_cuda.c) and NVML (probe_nvml.c) answered, from the tree.
+ * GPUs: what CUDA (probe/cuda.c) and NVML (probe/nvml.c) answered, from the tree.
  *
  * GPUs are listed by CUDA's ordinals; NVML and sysfs are joined by PCI address. -1 stands for
  * unknown.
@@ -47,7 +47,7 @@ static void nvml_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 		(int32_t)plat_number(r, "pcie_width_max", -1, "nvml/%s/pcie_width_max", pci);
 }
 
-/* What a short load showed (probe_load.c); all -1 if there was none. */
+/* What a short load showed (probe/load.c); all -1 if there was none. */
 static void load_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 {
 	struct spw_plat_gpu_load *load = &gpu->load;

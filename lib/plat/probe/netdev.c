@@ -3,13 +3,13 @@
  *
  * What ethtool and getifaddrs answer of a network interface, put into a live tree:
  *
- *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1, by ioctl      where probe_link.c failed
+ *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1, by ioctl      where link.c failed
  *   ethtool/DEV/pause = rx 1 tx 1 autoneg 0
  *   ethtool/DEV/firmware = 28.45.1020 (MT_0000000884)
  *   ethtool/DEV/stats = one "NAME VALUE" a line
  *   addr/DEV = 10.0.0.1/24 192.168.0.1/24
  *
- * By ioctl, which answers on all kernels; the link by netlink where it can (probe_link.c). Source:
+ * By ioctl, which answers on all kernels; the link by netlink where it can (link.c). Source:
  * Linux include/uapi/linux/ethtool.h.
  */
 #include <arpa/inet.h>

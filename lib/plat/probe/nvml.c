@@ -43,7 +43,7 @@ struct nvml {
 	const char *(*error)(int rc);
 };
 
-/* The library stays loaded, as CUDA's does (probe_cuda.c). memcpy: ISO C has no cast from an object
+/* The library stays loaded, as CUDA's does (cuda.c). memcpy: ISO C has no cast from an object
  * pointer to a function pointer. */
 static bool nvml_open(const char *path, struct nvml *nvml)
 {

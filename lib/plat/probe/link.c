@@ -6,7 +6,7 @@
  *   ethtool/DEV/link = speed 200000 max 200000 autoneg 1 lanes 4, by netlink     Mbit/s, -1 unknown
  *
  * The kernel sends its link modes with their names, "200000baseCR4/Full", so the fastest one that
- * the port supports is found without a table of them. Called by probe_netdev.c, which asks by ioctl
+ * the port supports is found without a table of them. Called by netdev.c, which asks by ioctl
  * where this is not answered: kernels before 5.6. Source: Linux
  * Documentation/networking/ethtool-netlink.rst, LINKMODES_GET.
  */
