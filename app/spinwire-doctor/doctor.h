@@ -50,7 +50,7 @@ int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **pl
 /* A file, or else a host: runs spinwire-doctor there over ssh. */
 int doctor_peer(const char *peer, struct spw_plat **plat_out);
 
-/* measure.c: measures, and adds ways and findings to plat.
+/* measure.c: measures, and adds pairs and findings to plat.
  * Errors: -ENODEV nothing can be measured; those of lib/rdma; -EIO, -EPROTO of the peer. */
 int doctor_measure(const struct doctor_args *args, struct spw_plat *plat);
 /* measure_answer.c: the other machine's part, on stdin and stdout; returns when stdin ends. */

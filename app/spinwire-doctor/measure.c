@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * --measure: which ways are measured. Each function to itself, which turns round inside the NIC and
- * shows its PCIe link; the ports of this machine to each other, in case a cable joins them, one
+ * --measure: which pairs are measured. Each function to itself, which turns round inside the NIC
+ * and shows its PCIe link; the ports of this machine to each other, in case a cable joins them, one
  * half after the other and then both at once; and with --peer those to another machine
- * (measure_peer.c). About half a second a way.
+ * (measure_peer.c). About half a second a pair.
  */
 #include "measure.h"
 
@@ -21,20 +21,20 @@ bool measure_is_usable(const struct spw_plat_nic *nic)
 	       nic->gid_v2_ipv4 >= 0;
 }
 
-bool measure_take(struct spw_plat_way *way, const struct measure_result *got)
+bool measure_take(struct spw_plat_pair *pair, const struct measure_result *got)
 {
-	if (got->mbps > way->mbps || got->mbps < 0) {
-		way->mbps = got->mbps;
-		way->packets = got->packets;
-		way->wire = got->wire;
+	if (got->mbps > pair->mbps || got->mbps < 0) {
+		pair->mbps = got->mbps;
+		pair->packets = got->packets;
+		pair->wire = got->wire;
 	}
-	return spw_plat_way_is_slow(way);
+	return spw_plat_pair_is_slow(pair);
 }
 
-void measure_add(struct measure_list *list, const struct spw_plat_way *way)
+void measure_add(struct measure_list *list, const struct spw_plat_pair *pair)
 {
-	if (list->cnt < SPW_PLAT_WAY_MAX)
-		list->way[list->cnt++] = *way;
+	if (list->cnt < SPW_PLAT_PAIR_MAX)
+		list->pair[list->cnt++] = *pair;
 }
 
 /* ---- within this machine ---- */
@@ -73,7 +73,7 @@ static void names_of(const struct bundle *b, bool to, char *out, size_t bytes)
 					 (to ? b->to : b->from)[i]->rdma);
 }
 
-static int ends_run(const struct bundle *b, struct spw_plat_way *way)
+static int ends_run(const struct bundle *b, struct spw_plat_pair *pair)
 {
 	static struct measure_end from[MEASURE_ENDS_MAX], to[MEASURE_ENDS_MAX];
 	struct measure_addr a, z;
@@ -93,7 +93,7 @@ static int ends_run(const struct bundle *b, struct spw_plat_way *way)
 	}
 	for (uint32_t try = 0; again && !rc && try < MEASURE_TRIES; try++) {
 		measure_run(from, b->cnt, MEASURE_MS, &got);
-		again = measure_take(way, &got);
+		again = measure_take(pair, &got);
 	}
 	for (uint32_t i = 0; i < b->cnt; i++) {
 		measure_end_close(&from[i]);
@@ -107,15 +107,15 @@ static int ends_run(const struct bundle *b, struct spw_plat_way *way)
 static int bundle_measure(const struct doctor_args *args, const struct bundle *b,
 			  struct measure_list *list)
 {
-	struct spw_plat_way way = {
+	struct spw_plat_pair pair = {
 		.mbps = -1, .cable = b->from[0] != b->to[0], .nominal_mbps = nominal_of(args, b)};
-	int rc = ends_run(b, &way);
+	int rc = ends_run(b, &pair);
 
-	if (rc || (way.mbps < 0 && way.cable))
+	if (rc || (pair.mbps < 0 && pair.cable))
 		return rc;
-	names_of(b, false, way.from, sizeof(way.from));
-	names_of(b, true, way.to, sizeof(way.to));
-	measure_add(list, &way);
+	names_of(b, false, pair.from, sizeof(pair.from));
+	names_of(b, true, pair.to, sizeof(pair.to));
+	measure_add(list, &pair);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ int doctor_measure(const struct doctor_args *args, struct spw_plat *plat)
 		rc = spw_err(ENODEV, "--measure: no RDMA port with a link and an IPv4 address; "
 				     "look at spinwire-doctor without --measure");
 	if (rc == 0)
-		spw_plat_ways_put(plat, list->way, list->cnt);
+		spw_plat_pairs_put(plat, list->pair, list->cnt);
 	free(list);
 	return rc;
 }

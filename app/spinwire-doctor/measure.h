@@ -4,8 +4,8 @@
  * Private to the measure_*.c files: what RDMA ports carry, by plain RDMA WRITEs over a reliable
  * connection, and whether the packets crossed a cable, by the counters of the physical port.
  *
- *   measure.c ── which ways ──┬── measure_end.c    one end: a device, a QP, 1 MiB of memory
- *                             └── measure_peer.c   asks the other machine over ssh
+ *   measure.c ── which pairs ──┬── measure_end.c   one end: a device, a QP, 1 MiB of memory
+ *                              └── measure_peer.c  asks the other machine over ssh
  *                                  measure_answer.c, there: opens ends as it is asked to
  */
 #ifndef DOCTOR_MEASURE_H
@@ -47,33 +47,33 @@ int measure_end_join(struct measure_end *end, const struct measure_addr *there);
 void measure_end_close(struct measure_end *end);
 
 struct measure_result {
-	int64_t mbps, packets, wire; /* as in struct spw_plat_way */
+	int64_t mbps, packets, wire; /* as in struct spw_plat_pair */
 };
 
 /* Writes from all ends at once for ms, after a short warm-up. The wire is that of end[0]'s port.
  * Returns: 0; -ETIMEDOUT: nothing was acknowledged, or no more. */
 int measure_run(struct measure_end *end, uint32_t cnt, uint32_t ms, struct measure_result *out);
 
-/* ---- ways ---- */
+/* ---- pairs ---- */
 
 struct measure_list {
-	struct spw_plat_way way[SPW_PLAT_WAY_MAX];
+	struct spw_plat_pair pair[SPW_PLAT_PAIR_MAX];
 	uint32_t cnt;
 };
 
 #define MEASURE_TRIES \
 	3u /* a core that was preempted is no slow cable: the best of so many counts */
 
-/* Takes a try into the way. Returns: whether another one is worth it: it looks slow. */
-bool measure_take(struct spw_plat_way *way, const struct measure_result *got);
+/* Takes a try into the pair. Returns: whether another one is worth it: it looks slow. */
+bool measure_take(struct spw_plat_pair *pair, const struct measure_result *got);
 
-/* Adds a way; mbps -1: no answer. A full list takes no more. */
-void measure_add(struct measure_list *list, const struct spw_plat_way *way);
+/* Adds a pair; mbps -1: no answer. A full list takes no more. */
+void measure_add(struct measure_list *list, const struct spw_plat_pair *pair);
 
 /* Whether a function can be measured: an active Ethernet port with an address for RoCE v2. */
 bool measure_is_usable(const struct spw_plat_nic *nic);
 
-/* measure_peer.c: ways to and from another machine. Errors: -EIO, -EPROTO. */
+/* measure_peer.c: pairs to and from another machine. Errors: -EIO, -EPROTO. */
 int measure_peer(const struct doctor_args *args, const struct spw_plat *plat,
 		 struct measure_list *list);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * One end of a measured way (measure.h): RDMA WRITEs of 64 KiB, 8 in flight, over one reliable
+ * One end of a measured pair (measure.h): RDMA WRITEs of 64 KiB, 8 in flight, over one reliable
  * connection. The passive end does nothing. Nothing waits longer than ANSWER_MS for a completion.
  */
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 #define WARM_MS       100u
 #define ANSWER_MS     1000u /* a far end that is there answers within one retransmission */
 #define STEP_MS       (SPW_TSC_STEP_NS / 1000000) /* what counts of a turn (spw_tsc_ran) */
-#define ACK_TIMEOUT   17 /* 4.096 us << 17 = 0.54 s: a slow way is no lost packet */
+#define ACK_TIMEOUT   17 /* 4.096 us << 17 = 0.54 s: a slow pair is no lost packet */
 
 static uint64_t now_ms(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Ways to another machine and back, which spinwire-doctor there answers over ssh
+ * Pairs to another machine and back, which spinwire-doctor there answers over ssh
  * (measure_answer.c has the protocol). The usable functions of both are paired in their order; the
  * halves of a port then run at once too.
  */
@@ -131,7 +131,7 @@ static int links_make(struct peer *p, const struct spw_plat *plat)
 	return p->link_cnt ? 0 : -ENODEV;
 }
 
-/* ---- ways ---- */
+/* ---- pairs ---- */
 
 static int end_join(struct peer *p, uint32_t slot, const struct link *link)
 {
@@ -178,27 +178,27 @@ static int back_run(struct peer *p, uint32_t cnt, struct measure_result *got)
 	return reply ? 0 : -EIO;
 }
 
-static int there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_way *there,
+static int there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_pair *there,
 			  struct measure_list *list)
 {
-	struct spw_plat_way way = *there, back = *there;
+	struct spw_plat_pair pair = *there, back = *there;
 	struct measure_result got;
 	bool again = true;
 	int rc = 0;
 
 	for (uint32_t try = 0; again && try < MEASURE_TRIES; try++) {
 		measure_run(p->end, cnt, MEASURE_MS, &got);
-		again = measure_take(&way, &got);
+		again = measure_take(&pair, &got);
 	}
-	measure_add(list, &way);
+	measure_add(list, &pair);
 	memcpy(back.from, there->to, sizeof(back.from));
 	memcpy(back.to, there->from, sizeof(back.to));
-	again = way.mbps >= 0;
+	again = pair.mbps >= 0;
 	for (uint32_t try = 0; again && !rc && try < MEASURE_TRIES; try++) {
 		rc = back_run(p, cnt, &got);
 		again = rc == 0 && measure_take(&back, &got);
 	}
-	if (rc == 0 && way.mbps >= 0)
+	if (rc == 0 && pair.mbps >= 0)
 		measure_add(list, &back);
 	return rc;
 }
@@ -207,24 +207,24 @@ static int there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_wa
 static int links_measure(struct peer *p, const struct link *const *link, uint32_t cnt,
 			 struct measure_list *list)
 {
-	struct spw_plat_way way = {.mbps = -1, .cable = true};
+	struct spw_plat_pair pair = {.mbps = -1, .cable = true};
 	int64_t port = link[0]->own->speed_mbit;
 	size_t from = 0, to = 0;
 	json_t *reply;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < cnt && !rc; i++) {
-		from += (size_t)snprintf(way.from + from, sizeof(way.from) - from, "%s%s",
+		from += (size_t)snprintf(pair.from + from, sizeof(pair.from) - from, "%s%s",
 					 i ? "+" : "", link[i]->own->rdma);
-		to += (size_t)snprintf(way.to + to, sizeof(way.to) - to, "%s%.24s/%s", i ? "+" : "",
-				       p->args->peer, link[i]->peer);
-		from = SPW_MIN(from, sizeof(way.from) - 1);
-		to = SPW_MIN(to, sizeof(way.to) - 1);
-		way.nominal_mbps += link[i]->nominal_mbps;
+		to += (size_t)snprintf(pair.to + to, sizeof(pair.to) - to, "%s%.24s/%s",
+				       i ? "+" : "", p->args->peer, link[i]->peer);
+		from = SPW_MIN(from, sizeof(pair.from) - 1);
+		to = SPW_MIN(to, sizeof(pair.to) - 1);
+		pair.nominal_mbps += link[i]->nominal_mbps;
 		rc = end_join(p, i, link[i]);
 	}
-	way.nominal_mbps = port > 0 ? SPW_MIN(way.nominal_mbps, port) : way.nominal_mbps;
-	rc = rc ? rc : there_and_back(p, cnt, &way, list);
+	pair.nominal_mbps = port > 0 ? SPW_MIN(pair.nominal_mbps, port) : pair.nominal_mbps;
+	rc = rc ? rc : there_and_back(p, cnt, &pair, list);
 	for (uint32_t i = 0; i < cnt; i++)
 		measure_end_close(&p->end[i]);
 	if (rc)

@@ -38,21 +38,21 @@ static json_t *rate_json(int64_t value)
 	return value < 0 ? json_null() : json_integer((json_int_t)value);
 }
 
-static json_t *ways_json(const struct spw_plat *plat)
+static json_t *pairs_json(const struct spw_plat *plat)
 {
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < plat->way_cnt; i++) {
-		const struct spw_plat_way *way = &plat->way[i];
+	for (uint32_t i = 0; i < plat->pair_cnt; i++) {
+		const struct spw_plat_pair *pair = &plat->pair[i];
 
-		json_array_append_new(list, json_pack("{s:o,s:o,s:b,s:o,s:o,s:I,s:o,s:s}", "from",
-						      app_json_text(way->from), "to",
-						      app_json_text(way->to), "cable", way->cable,
-						      "mbps", rate_json(way->mbps), "promised_mbps",
-						      rate_json(way->nominal_mbps), "packets",
-						      (json_int_t)way->packets, "wire_packets",
-						      rate_json(way->wire), "crossed",
-						      spw_plat_wire_name(spw_plat_way_wire(way))));
+		json_array_append_new(
+			list,
+			json_pack("{s:o,s:o,s:b,s:o,s:o,s:I,s:o,s:s}", "from",
+				  app_json_text(pair->from), "to", app_json_text(pair->to), "cable",
+				  pair->cable, "mbps", rate_json(pair->mbps), "promised_mbps",
+				  rate_json(pair->nominal_mbps), "packets",
+				  (json_int_t)pair->packets, "wire_packets", rate_json(pair->wire),
+				  "crossed", spw_plat_wire_name(spw_plat_pair_wire(pair))));
 	}
 	return list;
 }
@@ -83,8 +83,8 @@ json_t *doctor_json(const struct spw_plat *plat)
 			 "version", SPW_VERSION, "machine", app_json_text(plat->machine), "kernel",
 			 app_json_text(plat->kernel), "cores", (int)plat->core_cnt,
 			 "network_functions", (int)plat->nic_cnt, "gpus", (int)plat->gpu_cnt,
-			 "measured", ways_json(plat), "measured_gpus", loads_json(plat), "findings",
-			 findings_json(plat));
+			 "measured", pairs_json(plat), "measured_gpus", loads_json(plat),
+			 "findings", findings_json(plat));
 }
 
 static json_t *facts_json(const struct spw_plat *plat)

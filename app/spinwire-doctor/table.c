@@ -69,28 +69,29 @@ static void rate_put(int64_t mbps)
 		printf(" %9.1f", (double)mbps / 1000);
 }
 
-static void ways_print(const struct spw_plat *plat)
+static void pairs_print(const struct spw_plat *plat)
 {
 	int width = 4;
 
-	for (uint32_t i = 0; i < plat->way_cnt; i++)
+	for (uint32_t i = 0; i < plat->pair_cnt; i++)
 		width = SPW_MAX(width,
-				(int)SPW_MAX(strlen(plat->way[i].from), strlen(plat->way[i].to)));
-	if (plat->way_cnt)
+				(int)SPW_MAX(strlen(plat->pair[i].from), strlen(plat->pair[i].to)));
+	if (plat->pair_cnt)
 		printf("%-*s  %-*s %9s %9s  %s\n", width, "from", width, "to", "Gb/s", "promised",
 		       "crossed");
-	for (uint32_t i = 0; i < plat->way_cnt; i++) {
-		const struct spw_plat_way *way = &plat->way[i];
+	for (uint32_t i = 0; i < plat->pair_cnt; i++) {
+		const struct spw_plat_pair *pair = &plat->pair[i];
 
-		put_wide(way->from, width, "  ");
-		put_wide(way->to, width, "");
-		rate_put(way->mbps);
-		rate_put(way->nominal_mbps);
-		if (way->mbps < 0)
+		put_wide(pair->from, width, "  ");
+		put_wide(pair->to, width, "");
+		rate_put(pair->mbps);
+		rate_put(pair->nominal_mbps);
+		if (pair->mbps < 0)
 			printf("  no answer\n");
 		else
 			printf("  %s: %" PRId64 " packets sent, physical port %" PRId64 "\n",
-			       spw_plat_wire_name(spw_plat_way_wire(way)), way->packets, way->wire);
+			       spw_plat_wire_name(spw_plat_pair_wire(pair)), pair->packets,
+			       pair->wire);
 	}
 }
 
@@ -118,7 +119,7 @@ void doctor_table(const struct spw_plat *plat)
 	doctor_put(plat->machine[0] ? plat->machine : "a machine of unknown make");
 	printf(": cores %u, network functions %u, GPUs %u; facts %u, unknown %u (--facts)\n",
 	       plat->core_cnt, plat->nic_cnt, plat->gpu_cnt, plat->fact_cnt, unknown_cnt(plat));
-	ways_print(plat);
+	pairs_print(plat);
 	loads_print(plat);
 	for (int severity = SPW_PLAT_ERROR; severity >= SPW_PLAT_NOTE; severity--)
 		findings_print(plat, (enum spw_plat_severity)severity);

@@ -185,7 +185,8 @@ int spw_pcapng_interface(struct spw_pcapng *file, uint16_t link, uint32_t snap_b
 /* A packet that is longer than SPW_PCAPNG_PACKET_MAX is cut; wire_bytes states its real length. */
 void spw_pcapng_packet(struct spw_pcapng *file, const struct spw_pcapng_packet *packet)
 {
-	const uint32_t bytes = SPW_MIN(packet->bytes, SPW_PCAPNG_PACKET_MAX), flags = packet->way;
+	const uint32_t bytes = SPW_MIN(packet->bytes, SPW_PCAPNG_PACKET_MAX),
+		       flags = packet->direction;
 
 	block_begin(file, BLOCK_PACKET, bytes + (packet->comment ? TEXT_MAX : 0));
 	put32(file, packet->iface);

@@ -25,11 +25,11 @@ extern "C" {
 enum spw_pcapng_link { SPW_PCAPNG_ETHERNET = 1, SPW_PCAPNG_USER0 = 147 };
 
 /* Direction, as in bits 0 .. 1 of the packet's flags option. */
-enum spw_pcapng_way { SPW_PCAPNG_UNKNOWN = 0, SPW_PCAPNG_IN = 1, SPW_PCAPNG_OUT = 2 };
+enum spw_pcapng_direction { SPW_PCAPNG_UNKNOWN = 0, SPW_PCAPNG_IN = 1, SPW_PCAPNG_OUT = 2 };
 
 struct spw_pcapng_packet {
 	uint32_t iface;
-	enum spw_pcapng_way way;
+	enum spw_pcapng_direction direction;
 	uint64_t stamp_ns; /* since 1970, or of any clock, the same for all packets of the file */
 	const void *data;
 	uint32_t bytes;      /* of data */

@@ -83,8 +83,8 @@ static int all_read(struct plat_read *r, const struct spw_plat_from *from)
 	plat_rdma_judge(r->plat);
 	plat_counts_judge(r->plat);
 	plat_gpus_judge(r->plat);
-	plat_ways_read(r);
-	plat_ways_judge(r->plat);
+	plat_pairs_read(r);
+	plat_pairs_judge(r->plat);
 	return 0;
 }
 

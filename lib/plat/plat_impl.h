@@ -116,8 +116,8 @@ void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic);
 /* Purpose: reads the counters of all NICs, or, `later`, reads them again. */
 void plat_counts_read(struct plat_read *r, bool later);
 
-/* Purpose: reads what was measured (spw_plat_ways_put). */
-void plat_ways_read(struct plat_read *r);
+/* Purpose: reads what was measured (spw_plat_pairs_put). */
+void plat_pairs_read(struct plat_read *r);
 
 /* ---- findings ---- */
 
@@ -134,7 +134,7 @@ void plat_host_judge(struct spw_plat *plat);
 void plat_nics_judge(struct spw_plat *plat);
 void plat_rdma_judge(struct spw_plat *plat);
 void plat_counts_judge(struct spw_plat *plat);
-void plat_ways_judge(struct spw_plat *plat);
+void plat_pairs_judge(struct spw_plat *plat);
 void plat_gpus_judge(struct spw_plat *plat);
 void plat_load_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu);
 

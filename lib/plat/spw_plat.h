@@ -32,7 +32,7 @@ extern "C" {
 #define SPW_PLAT_FINDING_MAX 64u
 #define SPW_PLAT_COUNT_MAX   40u
 #define SPW_PLAT_NAME_MAX    48u
-#define SPW_PLAT_WAY_MAX     40u
+#define SPW_PLAT_PAIR_MAX    40u
 
 /* Where to read. */
 struct spw_plat_from {
@@ -219,8 +219,8 @@ struct spw_plat_gpu {
 	struct spw_plat_gpu_load load;
 };
 
-/* What was measured between two RDMA ports. */
-struct spw_plat_way {
+/* A pair of RDMA ports, and what was measured between them. */
+struct spw_plat_pair {
 	/* Devices: "rocep1s0f0"; of another machine "HOST/rocep1s0f0"; several at once are joined
 	 * by
 	 * "+". No white space. */
@@ -232,7 +232,7 @@ struct spw_plat_way {
 	int64_t wire;         /* counted by the sender's physical port meanwhile; -1 unknown */
 };
 
-/* Whether the packets of a way crossed a cable, by the counters of the physical port. */
+/* Whether the packets of a pair crossed a cable, by the counters of the physical port. */
 enum spw_plat_wire { SPW_PLAT_WIRE_UNVERIFIED, SPW_PLAT_WIRE_CABLE, SPW_PLAT_WIRE_INSIDE };
 
 /* ERROR: RDMA or spinwire cannot run like this. WARN: it runs worse than it could. NOTE: a setting
@@ -289,8 +289,8 @@ struct spw_plat {
 	int32_t nccl_gid, ucx_gid; /* NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX; -1 not set */
 	char set_name[256];        /* names that netplan files set, separated by spaces */
 	uint32_t sample_ms;        /* between the two readings of counters; 0: one only */
-	struct spw_plat_way way[SPW_PLAT_WAY_MAX]; /* what was measured */
-	uint32_t way_cnt;
+	struct spw_plat_pair pair[SPW_PLAT_PAIR_MAX]; /* what was measured */
+	uint32_t pair_cnt;
 	struct spw_plat_finding finding[SPW_PLAT_FINDING_MAX];
 	uint32_t finding_cnt;
 	struct spw_plat_fact *fact; /* [fact_cnt], in the order in which they were read */
@@ -421,10 +421,10 @@ int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic);
 
 /* Purpose: adds what was measured to the machine, as facts that spw_plat_save keeps, and the
  *   findings that follow from it.
- * Shape: way[cnt], at most SPW_PLAT_WAY_MAX; once for a machine.
+ * Shape: pair[cnt], at most SPW_PLAT_PAIR_MAX; once for a machine.
  * Thread: setup.
  */
-void spw_plat_ways_put(struct spw_plat *plat, const struct spw_plat_way *way, uint32_t cnt);
+void spw_plat_pairs_put(struct spw_plat *plat, const struct spw_plat_pair *pair, uint32_t cnt);
 
 /* Purpose: puts each GPU under load for about a second and adds what it did, as facts and findings.
  * Shape: libraries as in struct spw_plat_from; NULL: those of the running machine.
@@ -432,18 +432,18 @@ void spw_plat_ways_put(struct spw_plat *plat, const struct spw_plat_way *way, ui
  */
 void spw_plat_gpus_load(struct spw_plat *plat, const char *cuda_lib, const char *nvml_lib);
 
-/* Purpose: whether a way crossed a cable, and that in words: "cable", "inside the NIC",
+/* Purpose: whether a pair crossed a cable, and that in words: "cable", "inside the NIC",
  *   "unverified".
  * Thread: any.
  */
-enum spw_plat_wire spw_plat_way_wire(const struct spw_plat_way *way);
+enum spw_plat_wire spw_plat_pair_wire(const struct spw_plat_pair *pair);
 const char *spw_plat_wire_name(enum spw_plat_wire wire);
 
-/* Purpose: whether a way carried clearly less (below 60 %) than is promised; false if either is
+/* Purpose: whether a pair carried clearly less (below 60 %) than is promised; false if either is
  *   unknown.
  * Thread: any.
  */
-bool spw_plat_way_is_slow(const struct spw_plat_way *way);
+bool spw_plat_pair_is_slow(const struct spw_plat_pair *pair);
 
 /* Purpose: frees the facts. NULL is allowed.
  * Thread: setup.

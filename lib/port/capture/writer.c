@@ -84,7 +84,7 @@ static void write_entry(struct spw_capture *cap, struct capture_queue *cq, uint3
 		return;
 	}
 	spw_pcapng_packet(cap->file, &(struct spw_pcapng_packet){.iface = iface,
-								 .way = SPW_PCAPNG_IN,
+								 .direction = SPW_PCAPNG_IN,
 								 .stamp_ns = wall_ns(cap, tsc),
 								 .data = entry->data,
 								 .bytes = entry->bytes,

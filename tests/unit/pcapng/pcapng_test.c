@@ -38,7 +38,7 @@ static void add(struct spw_pcapng *file, uint32_t i, uint32_t bytes)
 	uint8_t data[3000];
 
 	memset(data, (int)i, sizeof(data));
-	spw_pcapng_packet(file, &(struct spw_pcapng_packet){.way = SPW_PCAPNG_IN,
+	spw_pcapng_packet(file, &(struct spw_pcapng_packet){.direction = SPW_PCAPNG_IN,
 							    .stamp_ns = 1700000000000000000ull + i,
 							    .data = data,
 							    .bytes = bytes,

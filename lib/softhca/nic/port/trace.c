@@ -56,11 +56,11 @@ int trace_open(const char *path, const char *device, struct spw_pcapng **trace_o
 }
 
 /* The dump of a WQE or CQE is the packet's comment: Wireshark shows it beside the bytes. */
-static void put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_way way, uint64_t stamp,
-		const void *data, uint32_t bytes, const char *comment)
+static void put(struct spw_pcapng *t, uint32_t iface, enum spw_pcapng_direction direction,
+		uint64_t stamp, const void *data, uint32_t bytes, const char *comment)
 {
 	spw_pcapng_packet(t, &(struct spw_pcapng_packet){.iface = iface,
-							 .way = way,
+							 .direction = direction,
 							 .stamp_ns = stamp,
 							 .data = data,
 							 .bytes = bytes,

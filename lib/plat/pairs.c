@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Measured ways between RDMA ports: kept in the tree, so that a recorded machine has them too, and
+ * Measured pairs of RDMA ports: kept in the tree, so that a recorded machine has them too, and
  * judged by what port and PCIe link promise.
  *
  *   measured/way/0 = cable 1 mbps 13100 nominal 98400 packets 160000 wire 160012 from A to B
@@ -19,7 +19,7 @@
  * from 8 GT/s on, 8 as 10 below. */
 #define PCIE_PAYLOAD_PERCENT 79u
 
-#define SLOW_PERCENT 60 /* of the nominal rate: below, a way is slow */
+#define SLOW_PERCENT 60 /* of the nominal rate: below, a pair is slow */
 
 int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic)
 {
@@ -32,11 +32,11 @@ int64_t spw_plat_nic_nominal_mbps(const struct spw_plat_nic *nic)
 	return pcie ? SPW_MIN(pcie, nic->speed_mbit) : nic->speed_mbit;
 }
 
-enum spw_plat_wire spw_plat_way_wire(const struct spw_plat_way *way)
+enum spw_plat_wire spw_plat_pair_wire(const struct spw_plat_pair *pair)
 {
-	if (way->wire < 0 || way->packets <= 0)
+	if (pair->wire < 0 || pair->packets <= 0)
 		return SPW_PLAT_WIRE_UNVERIFIED;
-	return way->wire >= way->packets / 2 ? SPW_PLAT_WIRE_CABLE : SPW_PLAT_WIRE_INSIDE;
+	return pair->wire >= pair->packets / 2 ? SPW_PLAT_WIRE_CABLE : SPW_PLAT_WIRE_INSIDE;
 }
 
 const char *spw_plat_wire_name(enum spw_plat_wire wire)
@@ -48,42 +48,42 @@ const char *spw_plat_wire_name(enum spw_plat_wire wire)
 
 /* ---- the tree ---- */
 
-static bool parse(const char *text, struct spw_plat_way *way)
+static bool parse(const char *text, struct spw_plat_pair *pair)
 {
 	int cable = 0;
 
-	*way = (struct spw_plat_way){.mbps = -1};
+	*pair = (struct spw_plat_pair){.mbps = -1};
 	if (sscanf(text,
 		   "cable %1d mbps %" SCNd64 " nominal %" SCNd64 " packets %" SCNd64
 		   " wire %" SCNd64 " from %79s to %79s",
-		   &cable, &way->mbps, &way->nominal_mbps, &way->packets, &way->wire, way->from,
-		   way->to) != 7)
+		   &cable, &pair->mbps, &pair->nominal_mbps, &pair->packets, &pair->wire,
+		   pair->from, pair->to) != 7)
 		return false;
-	way->cable = cable == 1;
+	pair->cable = cable == 1;
 	return true;
 }
 
-static bool way_read(const char *number, void *arg)
+static bool pair_read(const char *number, void *arg)
 {
 	struct plat_read *r = arg;
 	struct spw_plat *plat = r->plat;
 	char text[320], name[SPW_PLAT_NAME_MAX];
 
 	snprintf(name, sizeof(name), "way_%.8s", number);
-	if (plat->way_cnt < SPW_PLAT_WAY_MAX &&
+	if (plat->pair_cnt < SPW_PLAT_PAIR_MAX &&
 	    plat_text(r, name, text, sizeof(text), "measured/way/%.8s", number) &&
-	    parse(text, &plat->way[plat->way_cnt]))
-		plat->way_cnt++;
-	return plat->way_cnt < SPW_PLAT_WAY_MAX;
+	    parse(text, &plat->pair[plat->pair_cnt]))
+		plat->pair_cnt++;
+	return plat->pair_cnt < SPW_PLAT_PAIR_MAX;
 }
 
-void plat_ways_read(struct plat_read *r)
+void plat_pairs_read(struct plat_read *r)
 {
 	plat_of(r, "measured");
-	plat_tree_each(r->tree, "measured/way", way_read, r);
+	plat_tree_each(r->tree, "measured/way", pair_read, r);
 }
 
-void spw_plat_ways_put(struct spw_plat *plat, const struct spw_plat_way *way, uint32_t cnt)
+void spw_plat_pairs_put(struct spw_plat *plat, const struct spw_plat_pair *pair, uint32_t cnt)
 {
 	struct plat_read r = {.tree = plat->tree, .plat = plat};
 
@@ -94,43 +94,43 @@ void spw_plat_ways_put(struct spw_plat *plat, const struct spw_plat_way *way, ui
 		snprintf(text, sizeof(text),
 			 "cable %d mbps %" PRId64 " nominal %" PRId64 " packets %" PRId64
 			 " wire %" PRId64 " from %s to %s",
-			 way[i].cable, way[i].mbps, way[i].nominal_mbps, way[i].packets,
-			 way[i].wire, way[i].from, way[i].to);
+			 pair[i].cable, pair[i].mbps, pair[i].nominal_mbps, pair[i].packets,
+			 pair[i].wire, pair[i].from, pair[i].to);
 		plat_tree_put(plat->tree, path, text);
 	}
-	plat_ways_read(&r);
-	plat_ways_judge(plat);
+	plat_pairs_read(&r);
+	plat_pairs_judge(plat);
 }
 
 /* ---- findings ---- */
 
-bool spw_plat_way_is_slow(const struct spw_plat_way *way)
+bool spw_plat_pair_is_slow(const struct spw_plat_pair *pair)
 {
-	return way->mbps >= 0 && way->nominal_mbps > 0 &&
-	       way->mbps * 100 < way->nominal_mbps * SLOW_PERCENT;
+	return pair->mbps >= 0 && pair->nominal_mbps > 0 &&
+	       pair->mbps * 100 < pair->nominal_mbps * SLOW_PERCENT;
 }
 
-static void inside_judge(struct spw_plat *plat, const struct spw_plat_way *way)
+static void inside_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
 {
 	plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-inside",
 			      "%s to %s: %" PRId64 " packets were sent, and the physical port "
 			      "counted %" PRId64 ": they did not cross the wire",
-			      way->from, way->to, way->packets, way->wire),
+			      pair->from, pair->to, pair->packets, pair->wire),
 		    "spinwire-doctor --facts | grep -E 'sys_image_guid|port_name': both ends are "
 		    "functions of one port; name the machine at the other end of the cable");
 }
 
 /* The state in which link and PCIe look right and 13 Gb/s arrive shows in no file. Source: NVIDIA
  * dgx-spark-playbooks pull request 108. */
-static void slow_judge(struct spw_plat *plat, const struct spw_plat_way *way)
+static void slow_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
 {
 	plat_advise(
-		plat_find(plat, SPW_PLAT_WARN, way->cable ? "measured-slow" : "measured-pcie",
-			  "%s to %s: %.3g Gb/s, and %s %.3g", way->from, way->to,
-			  (double)way->mbps / 1000,
-			  way->cable ? "link and PCIe promise" : "the PCIe link promises",
-			  (double)way->nominal_mbps / 1000),
-		way->cable
+		plat_find(plat, SPW_PLAT_WARN, pair->cable ? "measured-slow" : "measured-pcie",
+			  "%s to %s: %.3g Gb/s, and %s %.3g", pair->from, pair->to,
+			  (double)pair->mbps / 1000,
+			  pair->cable ? "link and PCIe promise" : "the PCIe link promises",
+			  (double)pair->nominal_mbps / 1000),
+		pair->cable
 			? "spinwire-doctor: first what else it finds at both ends (pause, "
 			  "discards, "
 			  "MTU); a ConnectX-7 that carries 13 Gb/s while all looks right: shut "
@@ -140,21 +140,21 @@ static void slow_judge(struct spw_plat *plat, const struct spw_plat_way *way)
 			  "and speed; then shut the machine down and pull the power cord");
 }
 
-void plat_ways_judge(struct spw_plat *plat)
+void plat_pairs_judge(struct spw_plat *plat)
 {
-	for (uint32_t i = 0; i < plat->way_cnt; i++) {
-		const struct spw_plat_way *way = &plat->way[i];
+	for (uint32_t i = 0; i < plat->pair_cnt; i++) {
+		const struct spw_plat_pair *pair = &plat->pair[i];
 
-		if (way->mbps < 0 && way->cable)
+		if (pair->mbps < 0 && pair->cable)
 			plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-no-answer",
-					      "%s to %s: no write was acknowledged", way->from,
-					      way->to),
+					      "%s to %s: no write was acknowledged", pair->from,
+					      pair->to),
 				    "ping -M do -s 8972 the other end's address: the same MTU at "
 				    "both ends, and which cable leads where");
-		else if (way->mbps >= 0 && way->cable &&
-			 spw_plat_way_wire(way) == SPW_PLAT_WIRE_INSIDE)
-			inside_judge(plat, way);
-		else if (spw_plat_way_is_slow(way))
-			slow_judge(plat, way);
+		else if (pair->mbps >= 0 && pair->cable &&
+			 spw_plat_pair_wire(pair) == SPW_PLAT_WIRE_INSIDE)
+			inside_judge(plat, pair);
+		else if (spw_plat_pair_is_slow(pair))
+			slow_judge(plat, pair);
 	}
 }
