@@ -117,7 +117,7 @@ static json_t *worst_json(const struct gen_slow *slow)
 	return rows;
 }
 
-static void counts_set(json_t *top, const struct gen_sum *sum, const struct gen_report *what)
+static void report_counts_set(json_t *top, const struct gen_sum *sum, const struct gen_report *what)
 {
 	const struct {
 		const char *name;
@@ -156,7 +156,7 @@ static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 
 	if (!top)
 		return NULL;
-	counts_set(top, sum, what);
+	report_counts_set(top, sum, what);
 	json_object_set_new(top, "round_trip",
 			    points_json(&sum->round_trip, &sum->round_trip_ns,
 					sum->expect_echo ? sum->unsent + sum->lost : 0));

@@ -36,8 +36,8 @@ static const struct spw_plat_nic *nic_of(const struct spw_plat *plat, const char
 	return NULL;
 }
 
-static bool same_port(const struct spw_plat *plat, const struct spw_plat_nic *a,
-		      const struct spw_plat_nic *b)
+static bool carry_same_port(const struct spw_plat *plat, const struct spw_plat_nic *a,
+			    const struct spw_plat_nic *b)
 {
 	const long first_a = a->half_of >= 0 ? a->half_of : a - plat->nic;
 	const long first_b = b->half_of >= 0 ? b->half_of : b - plat->nic;
@@ -46,8 +46,8 @@ static bool same_port(const struct spw_plat *plat, const struct spw_plat_nic *a,
 }
 
 /* Of rail i, cut at its PCIe link or its port; 0: another one before it has paid for that. */
-static uint32_t price(const struct spw_plat *plat, const struct spw_plat_carry *rail, uint32_t i,
-		      uint32_t at_pcie)
+static uint32_t carry_price(const struct spw_plat *plat, const struct spw_plat_carry *rail,
+			    uint32_t i, uint32_t at_pcie)
 {
 	const struct spw_plat_nic *nic = nic_of(plat, rail[i].rdma);
 	const bool pcie = nic && at_pcie >> i & 1u && nic->pcie_width && nic->pcie_mtps;
@@ -57,7 +57,8 @@ static uint32_t price(const struct spw_plat *plat, const struct spw_plat_carry *
 
 		if (!other || (at_pcie >> k & 1u) != (at_pcie >> i & 1u))
 			continue;
-		if (pcie ? spw_plat_same_pcie(nic->pci, other->pci) : same_port(plat, nic, other))
+		if (pcie ? spw_plat_same_pcie(nic->pci, other->pci)
+			 : carry_same_port(plat, nic, other))
 			return 0;
 	}
 	return pcie ? spw_plat_pcie_mbps(nic->pcie_width, nic->pcie_mtps) : rail[i].mbps;
@@ -72,7 +73,7 @@ uint32_t spw_plat_carry_mbps(const struct spw_plat *plat, const struct spw_plat_
 		uint64_t sum = 0;
 
 		for (uint32_t i = 0; i < cnt; i++)
-			sum += price(plat, rail, i, at_pcie);
+			sum += carry_price(plat, rail, i, at_pcie);
 		best = SPW_MIN(best, sum);
 	}
 	return cnt ? (uint32_t)best : 0;

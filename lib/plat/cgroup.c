@@ -32,7 +32,7 @@ struct climb {
 };
 
 /* Whether a comma-separated list has the word. */
-static bool list_has(const char *list, size_t bytes, const char *word)
+static bool cgroup_list_has(const char *list, size_t bytes, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -44,7 +44,7 @@ static bool list_has(const char *list, size_t bytes, const char *word)
 
 /* The folder of the process's group for a controller: "cpu", "cpuset", "memory". Version 1 wins,
  * because a controller that it has is not in version 2. */
-static void climb_begin(struct plat_read *r, const char *controller, struct climb *c)
+static void cgroup_climb_begin(struct plat_read *r, const char *controller, struct climb *c)
 {
 	const char *line;
 
@@ -58,7 +58,7 @@ static void climb_begin(struct plat_read *r, const char *controller, struct clim
 		list += *list == ':';
 		path = list + strcspn(list, ":\n");
 		path += *path == ':';
-		if (list_has(list, strcspn(list, ":\n"), controller) ||
+		if (cgroup_list_has(list, strcspn(list, ":\n"), controller) ||
 		    (!c->top_bytes && !strncmp(line, "0::", 3))) {
 			c->v2 = !strncmp(line, "0::", 3);
 			c->top_bytes = (size_t)snprintf(c->folder, sizeof(c->folder), MOUNT "%s%s",
@@ -73,7 +73,7 @@ static void climb_begin(struct plat_read *r, const char *controller, struct clim
 }
 
 /* Goes to the folder above. Returns: false if that is not in the hierarchy. */
-static bool climb_up(struct climb *c)
+static bool cgroup_climb_up(struct climb *c)
 {
 	char *slash = strrchr(c->folder, '/');
 
@@ -84,8 +84,8 @@ static bool climb_up(struct climb *c)
 }
 
 /* The text of a file in the climb's folder. Returns: false if it cannot be read. */
-static bool climb_text(struct plat_read *r, const struct climb *c, const char *file,
-		       const char **text_out)
+static bool cgroup_climb_text(struct plat_read *r, const struct climb *c, const char *file,
+			      const char **text_out)
 {
 	char path[PLAT_TREE_PATH_MAX + 64];
 
@@ -101,54 +101,54 @@ bool plat_cgroup_cores(struct plat_read *r, bool *set)
 	const char *text;
 	struct climb c;
 
-	climb_begin(r, "cpuset", &c);
+	cgroup_climb_begin(r, "cpuset", &c);
 	do {
 		const char *file = c.v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus";
 
-		if (!climb_text(r, &c, file, &text))
+		if (!cgroup_climb_text(r, &c, file, &text))
 			continue;
 		snprintf(path, sizeof(path), "/%s/%s", c.folder, file);
 		plat_note(r, "cores_cgroup", text, path, NULL);
 		return spw_plat_list_parse(text, set, SPW_PLAT_CORE_MAX) > 0;
-	} while (climb_up(&c));
+	} while (cgroup_climb_up(&c));
 	plat_note(r, "cores_cgroup", "", "/" MOUNT, "absent");
 	return false;
 }
 
 /* A number in one of the climb's files, version 1's or version 2's. Returns: -1 for "max", for the
  * -1 that is version 1's "max", and for a file that is not there. */
-static int64_t climb_number(struct plat_read *r, const struct climb *c, const char *v1,
-			    const char *v2)
+static int64_t cgroup_climb_number(struct plat_read *r, const struct climb *c, const char *v1,
+				   const char *v2)
 {
 	const char *text;
 
-	if (!climb_text(r, c, c->v2 ? v2 : v1, &text) || text[0] < '0' || text[0] > '9')
+	if (!cgroup_climb_text(r, c, c->v2 ? v2 : v1, &text) || text[0] < '0' || text[0] > '9')
 		return -1;
 	return strtoll(text, NULL, 10);
 }
 
 /* Version 2: "200000 100000", quota and period in one file. */
-static int64_t period_us(struct plat_read *r, const struct climb *c)
+static int64_t cgroup_period_us(struct plat_read *r, const struct climb *c)
 {
 	const char *text;
 
 	if (!c->v2)
-		return climb_number(r, c, "cpu.cfs_period_us", "");
-	if (!climb_text(r, c, "cpu.max", &text) || !(text = strchr(text, ' ')))
+		return cgroup_climb_number(r, c, "cpu.cfs_period_us", "");
+	if (!cgroup_climb_text(r, c, "cpu.max", &text) || !(text = strchr(text, ' ')))
 		return -1;
 	return strtoll(text, NULL, 10);
 }
 
-static void quota_read(struct plat_read *r)
+static void cgroup_quota_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
 	struct climb c;
 	char text[64] = "none";
 
-	climb_begin(r, "cpu", &c);
+	cgroup_climb_begin(r, "cpu", &c);
 	do {
-		int64_t quota = climb_number(r, &c, "cpu.cfs_quota_us", "cpu.max");
-		int64_t period = period_us(r, &c);
+		int64_t quota = cgroup_climb_number(r, &c, "cpu.cfs_quota_us", "cpu.max");
+		int64_t period = cgroup_period_us(r, &c);
 
 		if (!spw_in_range(quota, 1, UINT32_MAX) || !spw_in_range(period, 1, UINT32_MAX) ||
 		    (plat->quota_us && (uint64_t)quota * plat->period_us >=
@@ -159,7 +159,7 @@ static void quota_read(struct plat_read *r)
 		snprintf(plat->quota_stat, sizeof(plat->quota_stat), "/%.200s/cpu.stat", c.folder);
 		snprintf(text, sizeof(text), "%u us of each %u us", plat->quota_us,
 			 plat->period_us);
-	} while (climb_up(&c));
+	} while (cgroup_climb_up(&c));
 	plat_note(r, "cpu_quota", text,
 		  plat->quota_us ? plat->quota_stat : "/" MOUNT " cpu.max, cpu.cfs_quota_us", NULL);
 	if (!plat->quota_us)
@@ -171,7 +171,7 @@ static void quota_read(struct plat_read *r)
 }
 
 /* A line of memory.stat; 0 if there is none. */
-static uint64_t memory_stat(struct plat_read *r, const struct climb *c, const char *label)
+static uint64_t cgroup_memory_stat(struct plat_read *r, const struct climb *c, const char *label)
 {
 	char path[PLAT_TREE_PATH_MAX + 64], line[64];
 
@@ -181,10 +181,11 @@ static uint64_t memory_stat(struct plat_read *r, const struct climb *c, const ch
 }
 
 /* The limit less what is used; the kernel drops cached files before it kills anybody. */
-static uint64_t memory_left(struct plat_read *r, const struct climb *c, uint64_t limit)
+static uint64_t cgroup_memory_left(struct plat_read *r, const struct climb *c, uint64_t limit)
 {
-	int64_t used = climb_number(r, c, "memory.usage_in_bytes", "memory.current");
-	uint64_t cached = memory_stat(r, c, "inactive_file") + memory_stat(r, c, "active_file");
+	int64_t used = cgroup_climb_number(r, c, "memory.usage_in_bytes", "memory.current");
+	uint64_t cached =
+		cgroup_memory_stat(r, c, "inactive_file") + cgroup_memory_stat(r, c, "active_file");
 	uint64_t held = used > 0 && (uint64_t)used > cached ? (uint64_t)used - cached : 0;
 
 	return limit > held ? limit - held : 0;
@@ -192,36 +193,36 @@ static uint64_t memory_left(struct plat_read *r, const struct climb *c, uint64_t
 
 /* The tightest limit, and what the group leaves that leaves least. Version 1 writes "no limit" as a
  * number near 2^63. */
-static void memory_read(struct plat_read *r)
+static void cgroup_memory_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
 	char text[64] = "none", source[224] = "/" MOUNT " memory.max, memory.limit_in_bytes";
 	struct climb c;
 
 	plat->mem_limit_bytes = plat->mem_left_bytes = UINT64_MAX;
-	climb_begin(r, "memory", &c);
+	cgroup_climb_begin(r, "memory", &c);
 	do {
-		int64_t limit = climb_number(r, &c, "memory.limit_in_bytes", "memory.max");
+		int64_t limit = cgroup_climb_number(r, &c, "memory.limit_in_bytes", "memory.max");
 
 		if (limit < 0 || limit >= NO_LIMIT)
 			continue;
 		plat->mem_left_bytes =
-			SPW_MIN(plat->mem_left_bytes, memory_left(r, &c, (uint64_t)limit));
+			SPW_MIN(plat->mem_left_bytes, cgroup_memory_left(r, &c, (uint64_t)limit));
 		if ((uint64_t)limit >= plat->mem_limit_bytes)
 			continue;
 		plat->mem_limit_bytes = (uint64_t)limit;
 		snprintf(text, sizeof(text), "%" PRId64, limit);
 		snprintf(source, sizeof(source), "/%.180s/%s", c.folder,
 			 c.v2 ? "memory.max" : "memory.limit_in_bytes");
-	} while (climb_up(&c));
+	} while (cgroup_climb_up(&c));
 	plat_note(r, "memory_limit", text, source, NULL);
 }
 
 void plat_cgroup_read(struct plat_read *r)
 {
 	plat_of(r, "host");
-	quota_read(r);
-	memory_read(r);
+	cgroup_quota_read(r);
+	cgroup_memory_read(r);
 }
 
 uint64_t spw_plat_memory_left(uint64_t *limit_out)
@@ -232,7 +233,7 @@ uint64_t spw_plat_memory_left(uint64_t *limit_out)
 	*limit_out = UINT64_MAX;
 	if (r.plat && plat_tree_new(true, &r.tree) == 0) {
 		r.plat->tree = r.tree;
-		memory_read(&r);
+		cgroup_memory_read(&r);
 		left = r.plat->mem_left_bytes;
 		*limit_out = r.plat->mem_limit_bytes;
 	}
@@ -241,7 +242,7 @@ uint64_t spw_plat_memory_left(uint64_t *limit_out)
 }
 
 /* The number after a name of cpu.stat; 0 if it is not there. */
-static uint64_t stat_number(const char *text, const char *name)
+static uint64_t cgroup_stat_number(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
 
@@ -258,10 +259,10 @@ bool spw_plat_quota_read(const char *stat, struct spw_plat_quota *quota_out)
 		fclose(file);
 	text[n] = '\0';
 	*quota_out = (struct spw_plat_quota){
-		.periods = stat_number(text, "nr_periods "),
-		.throttled = stat_number(text, "nr_throttled "),
-		.stopped_ns = stat_number(text, "throttled_usec ") * 1000 +
-			      stat_number(text, "throttled_time "),
+		.periods = cgroup_stat_number(text, "nr_periods "),
+		.throttled = cgroup_stat_number(text, "nr_throttled "),
+		.stopped_ns = cgroup_stat_number(text, "throttled_usec ") * 1000 +
+			      cgroup_stat_number(text, "throttled_time "),
 	};
 	return n > 0;
 }

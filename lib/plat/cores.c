@@ -6,8 +6,8 @@
  * Documentation/ABI/testing/sysfs-devices-system-cpu.
  *
  * What decides where lcores run: the kind (big or little), the node, the L3 it shares, whether this
- * process may use it (allowed_read), whether the scheduler keeps others away (isolcpus), and the
- * frequency governor.
+ * process may use it (cores_allowed_read), whether the scheduler keeps others away (isolcpus), and
+ * the frequency governor.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static uint32_t midr_part(uint32_t midr)
 }
 
 /* The name by MIDR; "" for a model that is not in the table, which changes no decision. */
-static void model_set(struct spw_plat_core *core)
+static void cores_model_set(struct spw_plat_core *core)
 {
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(arm_model); i++)
 		if (arm_model[i].implementer == midr_implementer(core->midr) &&
@@ -52,7 +52,7 @@ static void model_set(struct spw_plat_core *core)
 }
 
 /* "32768K" or "16M" as bytes. */
-static uint32_t cache_bytes(const char *text)
+static uint32_t cores_cache_bytes(const char *text)
 {
 	char *end;
 	unsigned long value = strtoul(text, &end, 10);
@@ -61,7 +61,7 @@ static uint32_t cache_bytes(const char *text)
 }
 
 /* The first number of "3,7-8". */
-static uint32_t lowest_of(const char *list, uint32_t dflt)
+static uint32_t cores_lowest(const char *list, uint32_t dflt)
 {
 	char *end;
 	unsigned long first = strtoul(list, &end, 10);
@@ -70,7 +70,7 @@ static uint32_t lowest_of(const char *list, uint32_t dflt)
 }
 
 /* The id of an L3 is the lowest core that shares it. */
-static void l3_read(struct plat_read *r, struct spw_plat_core *core)
+static void cores_l3_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	char text[512];
 
@@ -79,16 +79,16 @@ static void l3_read(struct plat_read *r, struct spw_plat_core *core)
 		if (plat_number(r, "", 0, CPU "cache/index%u/level", core->cpu, i) != 3)
 			continue;
 		plat_text(r, "l3_size", text, sizeof(text), CPU "cache/index%u/size", core->cpu, i);
-		core->l3_bytes = cache_bytes(text);
+		core->l3_bytes = cores_cache_bytes(text);
 		plat_text(r, "l3_shared", text, sizeof(text), CPU "cache/index%u/shared_cpu_list",
 			  core->cpu, i);
-		core->l3_id = (int32_t)lowest_of(text, core->cpu);
+		core->l3_id = (int32_t)cores_lowest(text, core->cpu);
 	}
 }
 
 /* The word after a name in hwloc's answer: "package 0 core 3 l3 0-7", "l3". Returns: false, and out
  * is "", if it is unknown. */
-static bool hwloc_word(const char *text, const char *name, char *out, size_t bytes)
+static bool cores_hwloc_word(const char *text, const char *name, char *out, size_t bytes)
 {
 	const char *at = strstr(text, name);
 
@@ -102,21 +102,21 @@ static bool hwloc_word(const char *text, const char *name, char *out, size_t byt
 }
 
 /* hwloc's answers take the place of what sysfs did not say. */
-static void hwloc_read(struct plat_read *r, struct spw_plat_core *core)
+static void cores_hwloc_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	char text[256], word[96];
 
 	plat_text(r, "hwloc", text, sizeof(text), "hwloc/cpu/%u", core->cpu);
-	if (core->package < 0 && hwloc_word(text, "package", word, sizeof(word)))
-		core->package = (int32_t)lowest_of(word, 0);
-	if (core->core_id < 0 && hwloc_word(text, "core", word, sizeof(word)))
-		core->core_id = (int32_t)lowest_of(word, 0);
-	if (core->l3_id < 0 && hwloc_word(text, "l3", word, sizeof(word)))
-		core->l3_id = (int32_t)lowest_of(word, core->cpu);
+	if (core->package < 0 && cores_hwloc_word(text, "package", word, sizeof(word)))
+		core->package = (int32_t)cores_lowest(word, 0);
+	if (core->core_id < 0 && cores_hwloc_word(text, "core", word, sizeof(word)))
+		core->core_id = (int32_t)cores_lowest(word, 0);
+	if (core->l3_id < 0 && cores_hwloc_word(text, "l3", word, sizeof(word)))
+		core->l3_id = (int32_t)cores_lowest(word, core->cpu);
 }
 
 /* The exit latency of the deepest idle state that is not disabled. */
-static void idle_read(struct plat_read *r, struct spw_plat_core *core)
+static void cores_idle_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	char text[16];
 
@@ -136,7 +136,7 @@ static void idle_read(struct plat_read *r, struct spw_plat_core *core)
 }
 
 /* Fills one core; a file that is missing leaves the "unknown" of spw_plat.h. */
-static void core_read(struct plat_read *r, struct spw_plat_core *core)
+static void cores_core_read(struct plat_read *r, struct spw_plat_core *core)
 {
 	uint32_t cpu = core->cpu;
 	char text[512];
@@ -152,16 +152,16 @@ static void core_read(struct plat_read *r, struct spw_plat_core *core)
 		(int32_t)plat_number(r, "package", -1, CPU "topology/physical_package_id", cpu);
 	core->core_id = (int32_t)plat_number(r, "core_id", -1, CPU "topology/core_id", cpu);
 	plat_text(r, "siblings", text, sizeof(text), CPU "topology/thread_siblings_list", cpu);
-	core->sibling = lowest_of(text, cpu);
-	model_set(core);
-	l3_read(r, core);
-	hwloc_read(r, core);
-	idle_read(r, core);
+	core->sibling = cores_lowest(text, cpu);
+	cores_model_set(core);
+	cores_l3_read(r, core);
+	cores_hwloc_read(r, core);
+	cores_idle_read(r, core);
 }
 
 /* Big cores are those of the fastest core's model or, where models are unknown, those with at least
  * 90 % of its capacity. */
-static void kinds_set(struct spw_plat *plat)
+static void cores_kinds_set(struct spw_plat *plat)
 {
 	const struct spw_plat_core *best = plat->core;
 	bool mixed = false;
@@ -182,7 +182,7 @@ static void kinds_set(struct spw_plat *plat)
 }
 
 /* The cores that a file lists. Returns: false if it cannot be read. */
-static bool set_read(struct plat_read *r, const char *name, bool *set, const char *path)
+static bool cores_set_read(struct plat_read *r, const char *name, bool *set, const char *path)
 {
 	char text[LIST_BYTES];
 	bool there = plat_text(r, name, text, sizeof(text), "%s", path);
@@ -192,7 +192,7 @@ static bool set_read(struct plat_read *r, const char *name, bool *set, const cha
 }
 
 /* One folder node<N>: its cpulist names the cores. */
-static bool node_cores(const char *name, void *arg)
+static bool cores_node_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	bool set[SPW_PLAT_CORE_MAX] = {false};
@@ -202,7 +202,7 @@ static bool node_cores(const char *name, void *arg)
 		return true;
 	plat_of(r, "node %s", name + 4);
 	snprintf(path, sizeof(path), "sys/devices/system/node/%.16s/cpulist", name);
-	set_read(r, "cores", set, path);
+	cores_set_read(r, "cores", set, path);
 	for (uint32_t i = 0; i < r->plat->core_cnt; i++)
 		if (set[r->plat->core[i].cpu])
 			r->plat->core[i].node = atoi(name + 4);
@@ -210,7 +210,7 @@ static bool node_cores(const char *name, void *arg)
 }
 
 /* The value of a parameter of the kernel command line; "" if it is not given. */
-static void command_line(struct plat_read *r, const char *key, char *out, size_t bytes)
+static void cores_command_line(struct plat_read *r, const char *key, char *out, size_t bytes)
 {
 	const char *text, *at;
 	int error = plat_tree_read(r->tree, "proc/cmdline", &text);
@@ -233,11 +233,11 @@ static void command_line(struct plat_read *r, const char *key, char *out, size_t
  * put them back: a mask that is the cpuset without them is the one that booting gave, and nobody
  * chose it. Every other mask was chosen (taskset, CPUAffinity= of a unit) and counts. The cpuset
  * is what the control group lists and sched_setaffinity(2) accepts. */
-static void allowed_read(struct plat_read *r, const bool *isolated, bool *allowed)
+static void cores_allowed_read(struct plat_read *r, const bool *isolated, bool *allowed)
 {
 	bool group[SPW_PLAT_CORE_MAX] = {false}, accepted[SPW_PLAT_CORE_MAX] = {false};
 	bool has_group = plat_cgroup_cores(r, group);
-	bool is_told = set_read(r, "cores_accepted", accepted, "sysconf/cores");
+	bool is_told = cores_set_read(r, "cores_accepted", accepted, "sysconf/cores");
 	bool as_booted = has_group || is_told;
 	char text[LIST_BYTES];
 
@@ -259,7 +259,7 @@ static int cores_find(struct plat_read *r)
 	bool online[SPW_PLAT_CORE_MAX] = {false};
 	struct spw_plat *plat = r->plat;
 
-	set_read(r, "cores_online", online, "sys/devices/system/cpu/online");
+	cores_set_read(r, "cores_online", online, "sys/devices/system/cpu/online");
 	for (uint32_t cpu = 0; cpu < SPW_PLAT_CORE_MAX; cpu++)
 		plat->core_cnt += online[cpu];
 	if (plat->core_cnt == 0)
@@ -285,11 +285,11 @@ int plat_cores_read(struct plat_read *r)
 	plat_of(r, "host");
 	if ((rc = cores_find(r)) < 0)
 		return rc;
-	set_read(r, "cores_isolated", isolated, "sys/devices/system/cpu/isolated");
-	set_read(r, "cores_tickless", tickless, "sys/devices/system/cpu/nohz_full");
-	command_line(r, "rcu_nocbs", text, sizeof(text));
+	cores_set_read(r, "cores_isolated", isolated, "sys/devices/system/cpu/isolated");
+	cores_set_read(r, "cores_tickless", tickless, "sys/devices/system/cpu/nohz_full");
+	cores_command_line(r, "rcu_nocbs", text, sizeof(text));
 	spw_plat_list_parse(text, rcu_free, SPW_PLAT_CORE_MAX);
-	allowed_read(r, isolated, allowed);
+	cores_allowed_read(r, isolated, allowed);
 	plat->autogroup =
 		plat_number(r, "autogroup", 0, "proc/sys/kernel/sched_autogroup_enabled") == 1;
 	for (uint32_t i = 0; i < plat->core_cnt; i++) {
@@ -300,9 +300,9 @@ int plat_cores_read(struct plat_read *r)
 		core->tickless = tickless[core->cpu];
 		core->rcu_free = rcu_free[core->cpu];
 		plat->allowed_cnt += core->allowed;
-		core_read(r, core);
+		cores_core_read(r, core);
 	}
-	kinds_set(plat);
-	plat_tree_each(r->tree, "sys/devices/system/node", node_cores, r);
+	cores_kinds_set(plat);
+	plat_tree_each(r->tree, "sys/devices/system/node", cores_node_read, r);
 	return 0;
 }

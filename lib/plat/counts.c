@@ -33,7 +33,7 @@ static const char *const hw_name[] = {
 };
 
 /* The value after "NAME " at the start of a line. */
-static bool stat_of(const char *text, const char *name, uint64_t *value_out)
+static bool counts_stat(const char *text, const char *name, uint64_t *value_out)
 {
 	size_t len = strlen(name);
 
@@ -47,7 +47,7 @@ static bool stat_of(const char *text, const char *name, uint64_t *value_out)
 
 /* The second reading only updates what the first one found: a counter that appears between the two
  * has no difference. */
-static void count_set(struct spw_plat_nic *nic, const char *name, uint64_t value, bool later)
+static void counts_keep(struct spw_plat_nic *nic, const char *name, uint64_t value, bool later)
 {
 	for (uint32_t i = 0; i < nic->count_cnt; i++)
 		if (!strcmp(nic->count[i].name, name)) {
@@ -61,7 +61,8 @@ static void count_set(struct spw_plat_nic *nic, const char *name, uint64_t value
 	nic->count_cnt++;
 }
 
-static void eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char *path, bool later)
+static void counts_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char *path,
+			    bool later)
 {
 	const char *text;
 	char value[24];
@@ -70,15 +71,15 @@ static void eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char *
 	if (plat_tree_read(r->tree, path, &text))
 		return;
 	for (size_t i = 0; i < SPW_ARRAY_CNT(eth_name); i++) {
-		if (!stat_of(text, eth_name[i], &count))
+		if (!counts_stat(text, eth_name[i], &count))
 			continue;
-		count_set(nic, eth_name[i], count, later);
+		counts_keep(nic, eth_name[i], count, later);
 		snprintf(value, sizeof(value), "%llu", (unsigned long long)count);
 		plat_note(r, eth_name[i], value, path, NULL);
 	}
 }
 
-static void hw_read(struct plat_read *r, struct spw_plat_nic *nic, bool later)
+static void counts_hw_read(struct plat_read *r, struct spw_plat_nic *nic, bool later)
 {
 	char path[160];
 
@@ -89,12 +90,12 @@ static void hw_read(struct plat_read *r, struct spw_plat_nic *nic, bool later)
 			 later ? "later/" : "", nic->rdma, hw_name[i]);
 		count = plat_number(r, hw_name[i], -1, "%s", path);
 		if (count >= 0)
-			count_set(nic, hw_name[i], (uint64_t)count, later);
+			counts_keep(nic, hw_name[i], (uint64_t)count, later);
 	}
 }
 
 /* Reads a live counter again, as later/PATH. A live tree would return what it holds. */
-static void refresh(struct plat_read *r, const char *path)
+static void counts_refresh(struct plat_read *r, const char *path)
 {
 	char later[PLAT_TREE_PATH_MAX];
 	struct plat_tree *fresh;
@@ -114,17 +115,17 @@ static void refresh(struct plat_read *r, const char *path)
 	plat_tree_free(fresh);
 }
 
-static void nic_refresh(struct plat_read *r, const struct spw_plat_nic *nic)
+static void counts_nic_refresh(struct plat_read *r, const struct spw_plat_nic *nic)
 {
 	char path[160];
 
 	snprintf(path, sizeof(path), "ethtool/%s/stats", nic->netdev);
 	if (nic->netdev[0])
-		refresh(r, path);
+		counts_refresh(r, path);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(hw_name) && nic->rdma[0]; i++) {
 		snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/1/hw_counters/%s",
 			 nic->rdma, hw_name[i]);
-		refresh(r, path);
+		counts_refresh(r, path);
 	}
 }
 
@@ -137,16 +138,16 @@ void plat_counts_read(struct plat_read *r, bool later)
 		const char *name = nic->netdev[0] ? nic->netdev : nic->rdma;
 
 		if (later && plat_tree_is_live(r->tree))
-			nic_refresh(r, nic);
+			counts_nic_refresh(r, nic);
 		else if (nic->netdev[0] && plat_tree_is_live(r->tree))
 			plat_probe_stats(r->tree, nic->netdev);
 		plat_of(r, later ? "later nic %.32s" : "nic %.32s", name);
 		snprintf(path, sizeof(path), "%sethtool/%s/stats", later ? "later/" : "",
 			 nic->netdev);
 		if (nic->netdev[0])
-			eth_read(r, nic, path, later);
+			counts_eth_read(r, nic, path, later);
 		if (nic->rdma[0])
-			hw_read(r, nic, later);
+			counts_hw_read(r, nic, later);
 	}
 }
 
@@ -161,8 +162,9 @@ int spw_plat_count_read(const char *netdev, const char *name, uint64_t *value_ou
 		return rc;
 	plat_probe_stats(fresh, netdev);
 	snprintf(path, sizeof(path), "ethtool/%.15s/stats", netdev);
-	rc = plat_tree_read(fresh, path, &text) == 0 && stat_of(text, name, value_out) ? 0
-										       : -ENOENT;
+	rc = plat_tree_read(fresh, path, &text) == 0 && counts_stat(text, name, value_out)
+		     ? 0
+		     : -ENOENT;
 	plat_tree_free(fresh);
 	return rc;
 }

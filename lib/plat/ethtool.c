@@ -27,7 +27,7 @@ int spw_ethtool_kernel(void *socket, const char *netdev, void *cmd)
 
 /* ---- statistics ---- */
 
-static int stat_cnt(spw_ethtool_fn *call, void *arg, const char *netdev, uint32_t *cnt_out)
+static int ethtool_stat_cnt(spw_ethtool_fn *call, void *arg, const char *netdev, uint32_t *cnt_out)
 {
 	struct {
 		struct ethtool_sset_info head;
@@ -40,8 +40,8 @@ static int stat_cnt(spw_ethtool_fn *call, void *arg, const char *netdev, uint32_
 	return info.head.sset_mask && info.cnt && info.cnt <= STAT_MAX ? 0 : -EOPNOTSUPP;
 }
 
-static int both_read(spw_ethtool_fn *call, void *arg, const char *netdev, uint32_t max,
-		     struct spw_ethtool_stats *stats)
+static int ethtool_both_read(spw_ethtool_fn *call, void *arg, const char *netdev, uint32_t max,
+			     struct spw_ethtool_stats *stats)
 {
 	stats->names = calloc(1, sizeof(*stats->names) + (size_t)max * ETH_GSTRING_LEN);
 	stats->values = calloc(1, sizeof(*stats->values) + max * sizeof(uint64_t));
@@ -65,8 +65,8 @@ int spw_ethtool_stats_read(spw_ethtool_fn *call, void *arg, const char *netdev,
 	int rc;
 
 	memset(stats, 0, sizeof(*stats));
-	rc = stat_cnt(call, arg, netdev, &cnt);
-	rc = rc ? rc : both_read(call, arg, netdev, 2 * cnt, stats);
+	rc = ethtool_stat_cnt(call, arg, netdev, &cnt);
+	rc = rc ? rc : ethtool_both_read(call, arg, netdev, 2 * cnt, stats);
 	if (rc)
 		spw_ethtool_stats_free(stats);
 	return rc;
@@ -108,8 +108,8 @@ bool spw_ethtool_stats_find(const struct spw_ethtool_stats *stats, const char *n
 
 /* ---- a physical port ---- */
 
-static bool moved(const struct spw_phy_count *base, const struct spw_phy_count *now,
-		  uint64_t *by_out)
+static bool phy_count_moved(const struct spw_phy_count *base, const struct spw_phy_count *now,
+			    uint64_t *by_out)
 {
 	bool known = base->known && now->known;
 
@@ -120,10 +120,10 @@ static bool moved(const struct spw_phy_count *base, const struct spw_phy_count *
 void spw_phy_moved(const struct spw_phy_count base[SPW_PHY_CNT],
 		   const struct spw_phy_count now[SPW_PHY_CNT], struct spw_port_stat *stat)
 {
-	bool rx = moved(&base[SPW_PHY_RX], &now[SPW_PHY_RX], &stat->phy_rx_packets);
-	bool tx = moved(&base[SPW_PHY_TX], &now[SPW_PHY_TX], &stat->phy_tx_packets);
+	bool rx = phy_count_moved(&base[SPW_PHY_RX], &now[SPW_PHY_RX], &stat->phy_rx_packets);
+	bool tx = phy_count_moved(&base[SPW_PHY_TX], &now[SPW_PHY_TX], &stat->phy_tx_packets);
 
 	stat->phy_known = rx && tx;
-	stat->port_discards_known =
-		moved(&base[SPW_PHY_DISCARDS], &now[SPW_PHY_DISCARDS], &stat->port_discards);
+	stat->port_discards_known = phy_count_moved(&base[SPW_PHY_DISCARDS], &now[SPW_PHY_DISCARDS],
+						    &stat->port_discards);
 }

@@ -63,8 +63,8 @@ void plat_note(struct plat_read *r, const char *name, const char *value, const c
 
 /* Sources that are files of the machine are named with their first slash; those that are answers of
  * a probe without: "ethtool/eth0/link". */
-static void note(struct plat_read *r, const char *name, const char *value, const char *path,
-		 const char *label, const char *why)
+static void files_note(struct plat_read *r, const char *name, const char *value, const char *path,
+		       const char *label, const char *why)
 {
 	char source[192];
 
@@ -76,7 +76,7 @@ static void note(struct plat_read *r, const char *name, const char *value, const
 }
 
 /* Words for the two that are no errors of the kernel. */
-static const char *reason(int error)
+static const char *files_reason(int error)
 {
 	switch (error) {
 	case ENOENT:
@@ -91,7 +91,7 @@ static const char *reason(int error)
 /* ---- reading ---- */
 
 /* Copies the first line, without white space at its ends. */
-static void first_line(char *out, size_t bytes, const char *text)
+static void files_first_line(char *out, size_t bytes, const char *text)
 {
 	size_t n = strcspn(text, "\n"), skip = strspn(text, " \t");
 
@@ -104,7 +104,7 @@ static void first_line(char *out, size_t bytes, const char *text)
 }
 
 /* Returns: false if the path does not fit. */
-static bool path_make(char path[PLAT_TREE_PATH_MAX], const char *fmt, va_list ap)
+static bool files_path_make(char path[PLAT_TREE_PATH_MAX], const char *fmt, va_list ap)
 {
 	int n = vsnprintf(path, PLAT_TREE_PATH_MAX, fmt, ap);
 
@@ -113,14 +113,14 @@ static bool path_make(char path[PLAT_TREE_PATH_MAX], const char *fmt, va_list ap
 
 /* Returns: the errno of the file, 0 if it was read. Callers begin with ENAMETOOLONG, for a path
  * that does not fit. */
-static int line_read(struct plat_read *r, const char *path, char *out, size_t bytes)
+static int files_line_read(struct plat_read *r, const char *path, char *out, size_t bytes)
 {
 	const char *text;
 	int error = plat_tree_read(r->tree, path, &text);
 
 	out[0] = '\0';
 	if (error == 0)
-		first_line(out, bytes, text);
+		files_first_line(out, bytes, text);
 	return error;
 }
 
@@ -132,15 +132,15 @@ bool plat_text(struct plat_read *r, const char *name, char *out, size_t bytes, c
 
 	out[0] = '\0';
 	va_start(ap, fmt);
-	if (path_make(path, fmt, ap))
-		error = line_read(r, path, out, bytes);
+	if (files_path_make(path, fmt, ap))
+		error = files_line_read(r, path, out, bytes);
 	va_end(ap);
-	note(r, name, out, path, NULL, error ? reason(error) : NULL);
+	files_note(r, name, out, path, NULL, error ? files_reason(error) : NULL);
 	return error == 0;
 }
 
 /* The whole text must be the number: "8.0 GT/s" is none. */
-static bool number_of(const char *text, int64_t *value_out)
+static bool files_number(const char *text, int64_t *value_out)
 {
 	char *end;
 
@@ -150,19 +150,22 @@ static bool number_of(const char *text, int64_t *value_out)
 }
 
 /* Base 0: sysfs shows PCI ids with 0x and the rest in decimal. */
-static int64_t number_read(struct plat_read *r, const char *name, int64_t dflt, const char *fmt,
-			   va_list ap)
+static int64_t files_number_read(struct plat_read *r, const char *name, int64_t dflt,
+				 const char *fmt, va_list ap)
 {
 	char path[PLAT_TREE_PATH_MAX], text[64] = "";
 	int error = ENAMETOOLONG;
 	int64_t value = dflt;
 	bool good = false;
 
-	if (path_make(path, fmt, ap))
-		error = line_read(r, path, text, sizeof(text));
+	if (files_path_make(path, fmt, ap))
+		error = files_line_read(r, path, text, sizeof(text));
 	if (error == 0)
-		good = number_of(text, &value);
-	note(r, name, text, path, NULL, error ? reason(error) : good ? NULL : "not a number");
+		good = files_number(text, &value);
+	files_note(r, name, text, path, NULL,
+		   error  ? files_reason(error)
+		   : good ? NULL
+			  : "not a number");
 	return good ? value : dflt;
 }
 
@@ -172,7 +175,7 @@ int64_t plat_number(struct plat_read *r, const char *name, int64_t dflt, const c
 	va_list ap;
 
 	va_start(ap, fmt);
-	value = number_read(r, name, dflt, fmt, ap);
+	value = files_number_read(r, name, dflt, fmt, ap);
 	va_end(ap);
 	return value;
 }
@@ -183,7 +186,7 @@ uint64_t plat_count(struct plat_read *r, const char *name, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	value = number_read(r, name, 0, fmt, ap);
+	value = files_number_read(r, name, 0, fmt, ap);
 	va_end(ap);
 	return value < 0 ? 0 : (uint64_t)value;
 }
@@ -202,8 +205,11 @@ bool plat_label_text(struct plat_read *r, const char *name, char *out, size_t by
 		text += *text == '\n';
 	}
 	if (error == 0 && *text)
-		first_line(out, bytes, text + len);
-	note(r, name, out, path, label, error ? reason(error) : *text ? NULL : "no such line");
+		files_first_line(out, bytes, text + len);
+	files_note(r, name, out, path, label,
+		   error   ? files_reason(error)
+		   : *text ? NULL
+			   : "no such line");
 	return error == 0 && *text;
 }
 
@@ -228,16 +234,16 @@ void plat_link_name(struct plat_read *r, const char *name, char *out, size_t byt
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (path_make(path, fmt, ap))
+	if (files_path_make(path, fmt, ap))
 		plat_tree_real(r->tree, path, target);
 	va_end(ap);
 	slash = strrchr(target, '/');
 	plat_copy(out, bytes, slash ? slash + 1 : target);
-	note(r, name, out, path, NULL, target[0] ? NULL : "absent");
+	files_note(r, name, out, path, NULL, target[0] ? NULL : "absent");
 }
 
 /* One name is enough: false ends the listing. */
-static bool found_one(const char *name, void *arg)
+static bool files_found_one(const char *name, void *arg)
 {
 	(void)name;
 	*(bool *)arg = true;
@@ -253,8 +259,8 @@ bool plat_is_there(struct plat_read *r, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (path_make(path, fmt, ap)) {
-		plat_tree_each(r->tree, path, found_one, &there);
+	if (files_path_make(path, fmt, ap)) {
+		plat_tree_each(r->tree, path, files_found_one, &there);
 		there = there || plat_tree_read(r->tree, path, &text) != ENOENT;
 	}
 	va_end(ap);

@@ -13,7 +13,7 @@
 
 #include "plat/plat_impl.h"
 
-static void cuda_read(struct plat_read *r, struct spw_plat_gpu *gpu, const char *number)
+static void gpu_cuda_read(struct plat_read *r, struct spw_plat_gpu *gpu, const char *number)
 {
 	plat_text(r, "name", gpu->name, sizeof(gpu->name), "cuda/%s/name", number);
 	gpu->mem_bytes = plat_count(r, "memory_bytes", "cuda/%s/memory", number);
@@ -30,7 +30,7 @@ static void cuda_read(struct plat_read *r, struct spw_plat_gpu *gpu, const char 
 					 gpu->pci);
 }
 
-static void nvml_read(struct plat_read *r, struct spw_plat_gpu *gpu)
+static void gpu_nvml_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 {
 	const char *pci = gpu->pci;
 	char text[64];
@@ -48,7 +48,7 @@ static void nvml_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 }
 
 /* What a short load showed (probe/load.c); all -1 if there was none. */
-static void load_read(struct plat_read *r, struct spw_plat_gpu *gpu)
+static void gpu_load_read(struct plat_read *r, struct spw_plat_gpu *gpu)
 {
 	struct spw_plat_gpu_load *load = &gpu->load;
 	char text[160];
@@ -74,9 +74,9 @@ static bool gpu_read(const char *number, void *arg)
 		return true;
 	gpu->ordinal = (uint32_t)strtoul(number, NULL, 10);
 	plat_of(r, "gpu %u", gpu->ordinal);
-	cuda_read(r, gpu, number);
-	nvml_read(r, gpu);
-	load_read(r, gpu);
+	gpu_cuda_read(r, gpu, number);
+	gpu_nvml_read(r, gpu);
+	gpu_load_read(r, gpu);
 	return ++plat->gpu_cnt < SPW_PLAT_GPU_MAX;
 }
 
@@ -88,7 +88,7 @@ void spw_plat_gpus_load(struct spw_plat *plat, const char *cuda_lib, const char 
 			nvml_lib ? nvml_lib : "libnvidia-ml.so.1");
 	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
 		plat_of(&r, "gpu %u", plat->gpu[i].ordinal);
-		load_read(&r, &plat->gpu[i]);
+		gpu_load_read(&r, &plat->gpu[i]);
 		plat_load_judge(plat, &plat->gpu[i]);
 	}
 }

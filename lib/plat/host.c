@@ -11,7 +11,7 @@
 #include "plat/plat_impl.h"
 
 /* Product name from DMI (x86, Arm servers) or the device tree (embedded boards). */
-static void names_read(struct plat_read *r)
+static void host_names_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
 
@@ -28,7 +28,7 @@ static void names_read(struct plat_read *r)
 
 /* "Max locked memory   8388608   8388608   bytes": soft and hard limit, or "unlimited". A limit
  * that cannot be read counts as none: an unknown fact is never a finding. */
-static void rights_read(struct plat_read *r)
+static void host_rights_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
 	char text[128], *end;
@@ -48,7 +48,7 @@ static void rights_read(struct plat_read *r)
 }
 
 /* A machine that does not say how much is left has enough: an unknown fact is never a finding. */
-static void memory_read(struct plat_read *r)
+static void host_memory_read(struct plat_read *r)
 {
 	static const char file[] = "proc/meminfo";
 	struct spw_plat *plat = r->plat;
@@ -61,7 +61,7 @@ static void memory_read(struct plat_read *r)
 }
 
 /* A module is loaded or built in; sysfs has a folder for it as soon as it has a parameter. */
-static bool module_read(struct plat_read *r, const char *name)
+static bool host_module_read(struct plat_read *r, const char *name)
 {
 	char fact[SPW_PLAT_NAME_MAX], source[64];
 	bool there = plat_is_there(r, "sys/module/%s", name);
@@ -73,7 +73,7 @@ static bool module_read(struct plat_read *r, const char *name)
 }
 
 /* Always true: every file is read. */
-static bool load_file_read(const char *name, void *arg)
+static bool host_load_file_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	char path[PLAT_TREE_PATH_MAX];
@@ -86,17 +86,17 @@ static bool load_file_read(const char *name, void *arg)
 	return true;
 }
 
-static void modules_read(struct plat_read *r)
+static void host_modules_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
 	const char *text;
 
-	plat->mlx5_core = module_read(r, "mlx5_core");
-	plat->mlx5_ib = module_read(r, "mlx5_ib");
-	plat->peermem = module_read(r, "nvidia_peermem");
-	module_read(r, "nvidia");
-	module_read(r, "rdma_ucm");
-	plat_tree_each(r->tree, "etc/modules-load.d", load_file_read, r);
+	plat->mlx5_core = host_module_read(r, "mlx5_core");
+	plat->mlx5_ib = host_module_read(r, "mlx5_ib");
+	plat->peermem = host_module_read(r, "nvidia_peermem");
+	host_module_read(r, "nvidia");
+	host_module_read(r, "rdma_ucm");
+	plat_tree_each(r->tree, "etc/modules-load.d", host_load_file_read, r);
 	if (plat_tree_read(r->tree, "etc/modules", &text) == 0 && strstr(text, "peermem"))
 		plat->peermem_wanted = true;
 	plat_note(r, "peermem_at_boot", plat->peermem_wanted ? "yes" : "no",
@@ -105,7 +105,7 @@ static void modules_read(struct plat_read *r)
 
 /* Each engine leaves another mark; the first that is found names it. The name is for messages
  * only. */
-static void container_read(struct plat_read *r)
+static void host_container_read(struct plat_read *r)
 {
 	static const struct {
 		const char *file, *name;
@@ -124,7 +124,7 @@ static void container_read(struct plat_read *r)
 
 /* Adds NAME of each line "set-name: NAME". No YAML is parsed: a comment that looks like such a line
  * adds a name too many. */
-static bool netplan_read(const char *file, void *arg)
+static bool host_netplan_read(const char *file, void *arg)
 {
 	struct plat_read *r = arg;
 	char *out = r->plat->set_name, path[PLAT_TREE_PATH_MAX];
@@ -145,7 +145,7 @@ static bool netplan_read(const char *file, void *arg)
 }
 
 /* The variable itself or, for NCCL, the same name in /etc/nccl.conf. */
-static int32_t variable_read(struct plat_read *r, const char *name, const char *file)
+static int32_t host_variable_read(struct plat_read *r, const char *name, const char *file)
 {
 	char path[64], text[32];
 	int64_t value = -1;
@@ -161,13 +161,13 @@ static int32_t variable_read(struct plat_read *r, const char *name, const char *
 void plat_host_read(struct plat_read *r)
 {
 	plat_of(r, "host");
-	names_read(r);
-	rights_read(r);
-	memory_read(r);
-	modules_read(r);
-	container_read(r);
-	plat_tree_each(r->tree, "etc/netplan", netplan_read, r);
+	host_names_read(r);
+	host_rights_read(r);
+	host_memory_read(r);
+	host_modules_read(r);
+	host_container_read(r);
+	plat_tree_each(r->tree, "etc/netplan", host_netplan_read, r);
 	plat_note(r, "netplan_names", r->plat->set_name, "/etc/netplan", NULL);
-	r->plat->nccl_gid = variable_read(r, "NCCL_IB_GID_INDEX", "etc/nccl.conf");
-	r->plat->ucx_gid = variable_read(r, "UCX_IB_GID_INDEX", NULL);
+	r->plat->nccl_gid = host_variable_read(r, "NCCL_IB_GID_INDEX", "etc/nccl.conf");
+	r->plat->ucx_gid = host_variable_read(r, "UCX_IB_GID_INDEX", NULL);
 }

@@ -18,7 +18,7 @@
 #define UPPER "/upper_"
 
 /* proc_net_route: interface, destination, gateway, flags, three counts, mask. */
-static bool is_default4(const char *line, char name_out[IF_NAMESIZE])
+static bool netdev_is_default4(const char *line, char name_out[IF_NAMESIZE])
 {
 	unsigned int to, mask;
 
@@ -28,7 +28,7 @@ static bool is_default4(const char *line, char name_out[IF_NAMESIZE])
 
 /* ipv6_route: destination, its length, five fields more, metric, flags ... interface. Every table
  * ends with a default route through lo that rejects (RTF_REJECT, linux/ipv6_route.h). */
-static bool is_default6(const char *line, char name_out[IF_NAMESIZE])
+static bool netdev_is_default6(const char *line, char name_out[IF_NAMESIZE])
 {
 	unsigned int bits, flags;
 
@@ -37,8 +37,9 @@ static bool is_default6(const char *line, char name_out[IF_NAMESIZE])
 	       !bits && !(flags & RTF_REJECT);
 }
 
-static bool routes_through(const char *path, bool (*is_default)(const char *line, char *name_out),
-			   const char *name)
+static bool netdev_routes_through(const char *path,
+				  bool (*is_default)(const char *line, char *name_out),
+				  const char *name)
 {
 	char line[256], found[IF_NAMESIZE];
 	FILE *f = fopen(path, "re");
@@ -52,7 +53,7 @@ static bool routes_through(const char *path, bool (*is_default)(const char *line
 }
 
 /* The text of an address that others may use; an IPv6 link-local one is on every interface. */
-static bool addr_text(const struct sockaddr *addr, char *text_out, socklen_t bytes)
+static bool netdev_addr_text(const struct sockaddr *addr, char *text_out, socklen_t bytes)
 {
 	const struct sockaddr_in6 *six = (const void *)addr;
 
@@ -64,7 +65,7 @@ static bool addr_text(const struct sockaddr *addr, char *text_out, socklen_t byt
 	       inet_ntop(AF_INET6, &six->sin6_addr, text_out, bytes);
 }
 
-static bool has_address(const char *name, char *text_out, socklen_t bytes)
+static bool netdev_has_address(const char *name, char *text_out, socklen_t bytes)
 {
 	struct ifaddrs *all = NULL;
 	bool found = false;
@@ -73,21 +74,21 @@ static bool has_address(const char *name, char *text_out, socklen_t bytes)
 		return false;
 	for (struct ifaddrs *a = all; a && !found; a = a->ifa_next)
 		found = !strcmp(a->ifa_name, name) && a->ifa_addr &&
-			addr_text(a->ifa_addr, text_out, bytes);
+			netdev_addr_text(a->ifa_addr, text_out, bytes);
 	freeifaddrs(all);
 	return found;
 }
 
-static bool own_use(const char *name, char *why_out, size_t bytes)
+static bool netdev_own_use(const char *name, char *why_out, size_t bytes)
 {
 	char addr[INET6_ADDRSTRLEN];
 
-	if (routes_through("/proc/net/route", is_default4, name) ||
-	    routes_through("/proc/net/ipv6_route", is_default6, name)) {
+	if (netdev_routes_through("/proc/net/route", netdev_is_default4, name) ||
+	    netdev_routes_through("/proc/net/ipv6_route", netdev_is_default6, name)) {
 		snprintf(why_out, bytes, "%s has the default route", name);
 		return true;
 	}
-	if (!has_address(name, addr, sizeof(addr)))
+	if (!netdev_has_address(name, addr, sizeof(addr)))
 		return false;
 	snprintf(why_out, bytes, "%s has the address %s", name, addr);
 	return true;
@@ -101,12 +102,13 @@ bool spw_netdev_in_use(const char *name, char *why_out, size_t bytes)
 
 	if (!strcmp(name, "lo")) /* has unreachable default routes, and no port can take it */
 		return false;
-	used = own_use(name, why_out, bytes);
+	used = netdev_own_use(name, why_out, bytes);
 	snprintf(pattern, sizeof(pattern), "/sys/class/net/%.15s" UPPER "*", name);
 	if (used || glob(pattern, 0, NULL, &upper))
 		return used;
 	for (size_t i = 0; i < upper.gl_pathc && !used; i++)
-		used = own_use(strstr(upper.gl_pathv[i], UPPER) + strlen(UPPER), why_out, bytes);
+		used = netdev_own_use(strstr(upper.gl_pathv[i], UPPER) + strlen(UPPER), why_out,
+				      bytes);
 	globfree(&upper);
 	return used;
 }

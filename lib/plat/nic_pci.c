@@ -18,7 +18,7 @@
 #define CONFIG_BYTES         256
 
 /* "32.0 GT/s PCIe" -> 32000 */
-static uint32_t transfers_of(const char *text)
+static uint32_t pci_transfers(const char *text)
 {
 	char *end;
 	double gts = strtod(text, &end);
@@ -26,7 +26,7 @@ static uint32_t transfers_of(const char *text)
 	return end == text || !(gts >= 0 && gts <= 1000) ? 0 : (uint32_t)(gts * 1000 + 0.5);
 }
 
-static void link_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
+static void pci_link_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	char text[64];
 
@@ -36,15 +36,15 @@ static void link_read(struct plat_read *r, struct spw_plat_nic *nic, const char 
 	if (nic->pcie_width > 32 || nic->pcie_width_max > 32) /* 255 and 63 stand for "no link" */
 		nic->pcie_width = nic->pcie_width_max = 0;
 	plat_text(r, "pcie_speed", text, sizeof(text), "%s/current_link_speed", dir);
-	nic->pcie_mtps = transfers_of(text);
+	nic->pcie_mtps = pci_transfers(text);
 	plat_text(r, "pcie_speed_max", text, sizeof(text), "%s/max_link_speed", dir);
-	nic->pcie_mtps_max = transfers_of(text);
+	nic->pcie_mtps_max = pci_transfers(text);
 }
 
 /* ---- configuration space ---- */
 
 /* The tree keeps the configuration space as hexadecimal digits (tree.c, zeros_keep). */
-static uint32_t config_byte(const char *hex, uint32_t at)
+static uint32_t pci_config_byte(const char *hex, uint32_t at)
 {
 	char two[3] = {hex[2 * at], hex[2 * at + 1], '\0'};
 
@@ -52,19 +52,19 @@ static uint32_t config_byte(const char *hex, uint32_t at)
 }
 
 /* The offset of the PCI Express capability; 0: none, or the list ends early. */
-static uint32_t express_at(const char *hex, uint32_t bytes)
+static uint32_t pci_express_at(const char *hex, uint32_t bytes)
 {
-	uint32_t at = config_byte(hex, PCI_CAPABILITY_LIST) & ~3u;
+	uint32_t at = pci_config_byte(hex, PCI_CAPABILITY_LIST) & ~3u;
 
 	for (int hops = 0; hops < 48 && at >= 0x40 && at + 12 <= bytes; hops++) {
-		if (config_byte(hex, at) == PCI_CAP_ID_EXPRESS)
+		if (pci_config_byte(hex, at) == PCI_CAP_ID_EXPRESS)
 			return at;
-		at = config_byte(hex, at + 1) & ~3u;
+		at = pci_config_byte(hex, at + 1) & ~3u;
 	}
 	return 0;
 }
 
-static void relaxed_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
+static void pci_relaxed_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	char path[PLAT_TREE_PATH_MAX + 16], source[PLAT_TREE_PATH_MAX + 48];
 	const char *hex, *why = NULL;
@@ -80,17 +80,18 @@ static void relaxed_read(struct plat_read *r, struct spw_plat_nic *nic, const ch
 		why = strerror(error);
 	else if (bytes < CONFIG_BYTES)
 		why = "only root reads the whole configuration space";
-	else if ((at = express_at(hex, bytes)) == 0)
+	else if ((at = pci_express_at(hex, bytes)) == 0)
 		why = "no PCI Express capability";
 	else
 		nic->relaxed_ordering =
-			(config_byte(hex, at + PCI_EXP_DEVCTL) & PCI_EXP_DEVCTL_RELAX) != 0;
+			(pci_config_byte(hex, at + PCI_EXP_DEVCTL) & PCI_EXP_DEVCTL_RELAX) != 0;
 	plat_note(r, "relaxed_ordering", why ? "" : nic->relaxed_ordering ? "1" : "0", source, why);
 }
 
 /* ---- errors and interrupts ---- */
 
-static int64_t aer_read(struct plat_read *r, const char *dir, const char *kind, const char *total)
+static int64_t pci_aer_read(struct plat_read *r, const char *dir, const char *kind,
+			    const char *total)
 {
 	char path[PLAT_TREE_PATH_MAX + 32], name[SPW_PLAT_NAME_MAX];
 
@@ -104,7 +105,7 @@ struct irq_walk {
 	bool cpu[SPW_PLAT_CORE_MAX];
 };
 
-static bool irq_read(const char *number, void *arg)
+static bool pci_irq_read(const char *number, void *arg)
 {
 	struct irq_walk *walk = arg;
 	char text[512];
@@ -118,20 +119,20 @@ static bool irq_read(const char *number, void *arg)
 	return true;
 }
 
-static void irqs_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
+static void pci_irqs_read(struct plat_read *r, struct spw_plat_nic *nic, const char *dir)
 {
 	struct irq_walk walk = {.r = r};
 	char path[PLAT_TREE_PATH_MAX + 16];
 
 	snprintf(path, sizeof(path), "%s/msi_irqs", dir);
-	plat_tree_each(r->tree, path, irq_read, &walk);
+	plat_tree_each(r->tree, path, pci_irq_read, &walk);
 	spw_plat_list_text(walk.cpu, SPW_PLAT_CORE_MAX, nic->irq_cpus, sizeof(nic->irq_cpus));
 	plat_note(r, "irq_cores", nic->irq_cpus, "/proc/irq/*/effective_affinity_list",
 		  nic->irq_cpus[0] ? NULL : "no interrupt of this function is listed");
 }
 
 /* hwloc's locality, for a function whose numa_node sysfs does not know. */
-static void locality_read(struct plat_read *r, struct spw_plat_nic *nic)
+static void pci_locality_read(struct plat_read *r, struct spw_plat_nic *nic)
 {
 	char text[160];
 	int node = -1;
@@ -149,14 +150,14 @@ void plat_nic_pci_read(struct plat_read *r, struct spw_plat_nic *nic, const char
 	nic->vendor = (uint16_t)plat_number(r, "vendor", 0, "%s/vendor", dir);
 	nic->device = (uint16_t)plat_number(r, "device", 0, "%s/device", dir);
 	nic->node = (int32_t)plat_number(r, "numa_node", -1, "%s/numa_node", dir);
-	locality_read(r, nic);
+	pci_locality_read(r, nic);
 	nic->is_vf = plat_is_there(r, "%s/physfn", dir);
 	plat_text(r, "iommu", nic->iommu, sizeof(nic->iommu), "%s/iommu_group/type", dir);
 	plat_link_name(r, "driver", nic->driver, sizeof(nic->driver), "%s/driver", dir);
-	link_read(r, nic, dir);
-	relaxed_read(r, nic, dir);
-	nic->aer_correctable = aer_read(r, dir, "correctable", "TOTAL_ERR_COR");
-	nic->aer_nonfatal = aer_read(r, dir, "nonfatal", "TOTAL_ERR_NONFATAL");
-	nic->aer_fatal = aer_read(r, dir, "fatal", "TOTAL_ERR_FATAL");
-	irqs_read(r, nic, dir);
+	pci_link_read(r, nic, dir);
+	pci_relaxed_read(r, nic, dir);
+	nic->aer_correctable = pci_aer_read(r, dir, "correctable", "TOTAL_ERR_COR");
+	nic->aer_nonfatal = pci_aer_read(r, dir, "nonfatal", "TOTAL_ERR_NONFATAL");
+	nic->aer_fatal = pci_aer_read(r, dir, "fatal", "TOTAL_ERR_FATAL");
+	pci_irqs_read(r, nic, dir);
 }

@@ -15,7 +15,7 @@
 /* ---- Ethernet ---- */
 
 /* The number after a word: "speed 200000 max 200000", "max". */
-static int64_t word_number(const char *text, const char *word, int64_t dflt)
+static int64_t port_word_number(const char *text, const char *word, int64_t dflt)
 {
 	const char *at = strstr(text, word);
 	char *end;
@@ -28,7 +28,7 @@ static int64_t word_number(const char *text, const char *word, int64_t dflt)
 }
 
 /* Whether the interface has the default route: its line in route has destination and mask 0. */
-static bool has_default_route(struct plat_read *r, const char *dev)
+static bool port_has_default_route(struct plat_read *r, const char *dev)
 {
 	const char *text;
 	size_t len = strlen(dev);
@@ -55,19 +55,19 @@ void plat_nic_eth_read(struct plat_read *r, struct spw_plat_nic *nic, const char
 	nic->carrier = (int32_t)plat_number(r, "carrier", -1, "%s/carrier", dir);
 	nic->speed_mbit = plat_number(r, "speed", -1, "%s/speed", dir);
 	plat_text(r, "link_modes", text, sizeof(text), "ethtool/%s/link", dev);
-	nic->speed_max_mbit = word_number(text, "max ", -1);
+	nic->speed_max_mbit = port_word_number(text, "max ", -1);
 	plat_text(r, "pause", text, sizeof(text), "ethtool/%s/pause", dev);
 	plat_text(r, "driver_firmware", text, sizeof(text), "ethtool/%s/firmware", dev);
 	nic->ipv4_known = plat_text(r, "ipv4", nic->ipv4, sizeof(nic->ipv4), "addr/%s", dev);
 	plat_link_name(r, "bond", nic->bond, sizeof(nic->bond), "%s/master", dir);
-	nic->default_route = has_default_route(r, dev);
+	nic->default_route = port_has_default_route(r, dev);
 	plat_note(r, "default_route", nic->default_route ? "1" : "0", "/proc/net/route", NULL);
 }
 
 /* ---- RDMA ---- */
 
 /* "0000:0000:0000:0000:0000:ffff:0a00:0001" as "10.0.0.1". Returns: false if it is not IPv4. */
-static bool gid_ipv4(const char *gid, char out[16])
+static bool port_gid_ipv4(const char *gid, char out[16])
 {
 	unsigned int high, low;
 
@@ -79,7 +79,7 @@ static bool gid_ipv4(const char *gid, char out[16])
 }
 
 /* "fe80:..." is link-local, and zeros are an empty entry. */
-static bool gid_ipv6(const char *gid)
+static bool port_gid_ipv6(const char *gid)
 {
 	unsigned int first;
 
@@ -95,7 +95,7 @@ struct gid_walk {
 /* The first entry of RoCE v2 over IPv4, link-local or not, is the one that NCCL takes (2.21 or
  * later, src/transport/net_ib/connect.cc, ncclUpdateGidIndex) and UCX (src/uct/ib/base/ib_device.c,
  * uct_ib_device_select_gid). */
-static bool gid_read(const char *number, void *arg)
+static bool port_gid_read(const char *number, void *arg)
 {
 	struct gid_walk *walk = arg;
 	struct spw_plat_nic *nic = walk->nic;
@@ -103,7 +103,7 @@ static bool gid_read(const char *number, void *arg)
 	char gid[48], type[16], ip[16] = "";
 
 	if (!plat_text(walk->r, "", gid, sizeof(gid), PORT "gids/%.8s", nic->rdma, number) ||
-	    (!gid_ipv4(gid, ip) && !gid_ipv6(gid)))
+	    (!port_gid_ipv4(gid, ip) && !port_gid_ipv6(gid)))
 		return true;
 	nic->gids_known = plat_text(walk->r, "", type, sizeof(type), PORT "gid_attrs/types/%.8s",
 				    nic->rdma, number);
@@ -123,13 +123,13 @@ static bool gid_read(const char *number, void *arg)
 	return true;
 }
 
-static void gids_read(struct plat_read *r, struct spw_plat_nic *nic)
+static void port_gids_read(struct plat_read *r, struct spw_plat_nic *nic)
 {
 	char path[128], text[32], source[160];
 
 	snprintf(path, sizeof(path), PORT "gids", nic->rdma);
 	nic->gids_known = plat_is_there(r, "%s", path);
-	plat_tree_each(r->tree, path, gid_read, &(struct gid_walk){r, nic});
+	plat_tree_each(r->tree, path, port_gid_read, &(struct gid_walk){r, nic});
 	snprintf(text, sizeof(text), "%d", nic->gid_v2_ipv4);
 	snprintf(source, sizeof(source), "/" PORT "{gids,gid_attrs/types}/*", nic->rdma);
 	plat_note(r, "gid_roce_v2_ipv4", nic->gid_v2_ipv4 < 0 ? "none" : text, source,
@@ -139,7 +139,7 @@ static void gids_read(struct plat_read *r, struct spw_plat_nic *nic)
 
 /* The largest RDMA packet that fits an Ethernet MTU together with the largest headers that it may
  * need. Source: Linux include/rdma/ib_addr.h, iboe_get_mtu(). */
-static uint32_t path_mtu(uint32_t mtu)
+static uint32_t port_path_mtu(uint32_t mtu)
 {
 	const uint32_t headers = 40 + 8 + 12 + 4 + 28 + 4;
 	uint32_t best = 0;
@@ -150,7 +150,7 @@ static uint32_t path_mtu(uint32_t mtu)
 	return best;
 }
 
-static bool uverbs_read(const char *name, void *arg)
+static bool port_uverbs_read(const char *name, void *arg)
 {
 	struct gid_walk *walk = arg;
 	struct plat_read *r = walk->r;
@@ -187,12 +187,12 @@ void plat_nic_rdma_read(struct plat_read *r, struct spw_plat_nic *nic)
 	nic->link_is_ethernet = !strcmp(text, "Ethernet");
 	nic->link_is_infiniband = !strcmp(text, "InfiniBand");
 	plat_text(r, "rate", text, sizeof(text), PORT "rate", nic->rdma);
-	gids_read(r, nic);
-	nic->path_mtu = nic->link_is_ethernet ? path_mtu(nic->mtu) : 0;
+	port_gids_read(r, nic);
+	nic->path_mtu = nic->link_is_ethernet ? port_path_mtu(nic->mtu) : 0;
 	snprintf(text, sizeof(text), "%u", nic->path_mtu);
 	plat_note(r, "path_mtu", nic->path_mtu ? text : "",
 		  "from mtu, by the rule of the kernel's iboe_get_mtu()",
 		  nic->path_mtu ? NULL : "the MTU is unknown or below 352");
-	plat_tree_each(r->tree, "sys/class/infiniband_verbs", uverbs_read,
+	plat_tree_each(r->tree, "sys/class/infiniband_verbs", port_uverbs_read,
 		       &(struct gid_walk){r, nic});
 }

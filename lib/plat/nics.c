@@ -8,10 +8,10 @@
  * and the name of its port. Source: Linux Documentation/ABI/testing/sysfs-class-net,
  * sysfs-bus-pci.
  *
- * Two passes: net_read adds each PCI function with a netdev, rdma_read finds the same function by
- * its address and adds the RDMA device's name, or adds a function that has no netdev. Sorted by
- * address, so that function 0 of a port stands before its twin, which half_of then names. RDMA
- * devices that are no PCI function, software of the kernel above all, are a list of their own.
+ * Two passes: nics_net_read adds each PCI function with a netdev, nics_rdma_read finds the same
+ * function by its address and adds the RDMA device's name, or adds a function that has no netdev.
+ * Sorted by address, so that function 0 of a port stands before its twin, which half_of then names.
+ * RDMA devices that are no PCI function, software of the kernel above all, are a list of their own.
  */
 #include <net/if.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define VENDOR_NVIDIA_NETWORKING 0x15b3
 #define CLASS_NETWORK            0x02
 
-static bool is_pci_address(const char *text)
+static bool nics_is_pci_address(const char *text)
 {
 	unsigned int domain, bus, dev, fn;
 	int used = 0;
@@ -34,15 +34,15 @@ static bool is_pci_address(const char *text)
 
 /* The PCI function that a device link leads to: its target, or (virtio) the folder above. pci is ""
  * if there is none. */
-static void pci_of(struct plat_read *r, const char *device, char dir[PLAT_TREE_PATH_MAX], char *pci,
-		   size_t pci_bytes)
+static void nics_pci_of(struct plat_read *r, const char *device, char dir[PLAT_TREE_PATH_MAX],
+			char *pci, size_t pci_bytes)
 {
 	char *slash;
 
 	pci[0] = '\0';
 	plat_tree_real(r->tree, device, dir);
 	for (int up = 0; up < 2 && (slash = strrchr(dir, '/')); up++) {
-		if (is_pci_address(slash + 1)) {
+		if (nics_is_pci_address(slash + 1)) {
 			plat_copy(pci, pci_bytes, slash + 1);
 			return;
 		}
@@ -52,13 +52,13 @@ static void pci_of(struct plat_read *r, const char *device, char dir[PLAT_TREE_P
 
 /* Adds the function that the device link leads to. Returns: NULL if it is not a PCI function, or
  * the table is full. */
-static struct spw_plat_nic *nic_add(struct plat_read *r, const char *device, const char *name)
+static struct spw_plat_nic *nics_add(struct plat_read *r, const char *device, const char *name)
 {
 	struct spw_plat *plat = r->plat;
 	struct spw_plat_nic *nic = &plat->nic[SPW_MIN(plat->nic_cnt, SPW_PLAT_NIC_MAX - 1)];
 	char dir[PLAT_TREE_PATH_MAX], pci[sizeof(nic->pci)];
 
-	pci_of(r, device, dir, pci, sizeof(pci));
+	nics_pci_of(r, device, dir, pci, sizeof(pci));
 	if (pci[0] == '\0' || plat->nic_cnt == SPW_PLAT_NIC_MAX)
 		return NULL;
 	plat->nic_cnt++;
@@ -73,8 +73,8 @@ static struct spw_plat_nic *nic_add(struct plat_read *r, const char *device, con
 	return nic;
 }
 
-static void netdev_set(struct plat_read *r, struct spw_plat_nic *nic, const char *dir,
-		       const char *name)
+static void nics_netdev_set(struct plat_read *r, struct spw_plat_nic *nic, const char *dir,
+			    const char *name)
 {
 	plat_copy(nic->netdev, sizeof(nic->netdev), name);
 	if (plat_tree_is_live(r->tree))
@@ -82,7 +82,7 @@ static void netdev_set(struct plat_read *r, struct spw_plat_nic *nic, const char
 	plat_nic_eth_read(r, nic, dir);
 }
 
-static bool net_read(const char *name, void *arg)
+static bool nics_net_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	struct spw_plat_nic *nic;
@@ -90,13 +90,13 @@ static bool net_read(const char *name, void *arg)
 
 	snprintf(dir, sizeof(dir), "sys/class/net/%.64s", name);
 	snprintf(device, sizeof(device), "%s/device", dir);
-	nic = nic_add(r, device, name);
+	nic = nics_add(r, device, name);
 	if (nic)
-		netdev_set(r, nic, dir, name);
+		nics_netdev_set(r, nic, dir, name);
 	return true;
 }
 
-static bool name_take(const char *name, void *out)
+static bool nics_name_take(const char *name, void *out)
 {
 	plat_copy(out, IFNAMSIZ, name);
 	return false;
@@ -104,31 +104,31 @@ static bool name_take(const char *name, void *out)
 
 /* An RDMA device whose function class/net does not lead to; its interface, if there is one, is in
  * another network namespace or hidden, and the function's own folder shows it. */
-static struct spw_plat_nic *rdma_add(struct plat_read *r, const char *device, const char *rdma,
-				     const char *pci_dir)
+static struct spw_plat_nic *nics_rdma_add(struct plat_read *r, const char *device, const char *rdma,
+					  const char *pci_dir)
 {
 	char folder[PLAT_TREE_PATH_MAX + 8], dir[sizeof(folder) + IFNAMSIZ + 2];
 	char netdev[IFNAMSIZ] = "";
 	struct spw_plat_nic *nic;
 
 	snprintf(folder, sizeof(folder), "%s/net", pci_dir);
-	plat_tree_each(r->tree, folder, name_take, netdev);
-	nic = nic_add(r, device, netdev[0] ? netdev : rdma);
+	plat_tree_each(r->tree, folder, nics_name_take, netdev);
+	nic = nics_add(r, device, netdev[0] ? netdev : rdma);
 	snprintf(dir, sizeof(dir), "%s/%s", folder, netdev);
 	if (nic && netdev[0])
-		netdev_set(r, nic, dir, netdev);
+		nics_netdev_set(r, nic, dir, netdev);
 	return nic;
 }
 
 /* Kernels up to 5.10 link software to the PCI function whose interface it uses, so its description
  * decides. Source: Linux drivers/infiniband/sw/rxe/rxe_verbs.c, include/uapi/rdma/siw-abi.h. */
-static bool is_software(const char *desc)
+static bool nics_is_software(const char *desc)
 {
 	return !strcmp(desc, "rxe") || !strcmp(desc, "Software iWARP stack");
 }
 
 /* An RDMA device that is no NIC. dev has its name and its description. */
-static void other_add(struct plat_read *r, struct spw_plat_rdma *dev)
+static void nics_other_add(struct plat_read *r, struct spw_plat_rdma *dev)
 {
 	struct spw_plat *plat = r->plat;
 
@@ -139,12 +139,12 @@ static void other_add(struct plat_read *r, struct spw_plat_rdma *dev)
 		       "sys/class/infiniband/%s/parent", dev->rdma))
 		plat_text(r, "netdev", dev->netdev, sizeof(dev->netdev),
 			  "sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", dev->rdma);
-	dev->software = is_software(dev->desc);
+	dev->software = nics_is_software(dev->desc);
 	if (plat->rdma_cnt < SPW_PLAT_RDMA_MAX)
 		plat->rdma[plat->rdma_cnt++] = *dev;
 }
 
-static bool rdma_read(const char *name, void *arg)
+static bool nics_rdma_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	struct spw_plat *plat = r->plat;
@@ -153,19 +153,19 @@ static bool rdma_read(const char *name, void *arg)
 	char device[128], dir[PLAT_TREE_PATH_MAX], pci[sizeof(nic->pci)];
 
 	snprintf(device, sizeof(device), "sys/class/infiniband/%.64s/device", name);
-	pci_of(r, device, dir, pci, sizeof(pci));
+	nics_pci_of(r, device, dir, pci, sizeof(pci));
 	plat_copy(other.rdma, sizeof(other.rdma), name);
 	plat_text(r, "", other.desc, sizeof(other.desc), "sys/class/infiniband/%s/node_desc",
 		  other.rdma);
-	if (!pci[0] || is_software(other.desc)) {
-		other_add(r, &other);
+	if (!pci[0] || nics_is_software(other.desc)) {
+		nics_other_add(r, &other);
 		return true;
 	}
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		if (strcmp(plat->nic[i].pci, pci) == 0)
 			nic = &plat->nic[i];
 	if (!nic)
-		nic = rdma_add(r, device, name, dir);
+		nic = nics_rdma_add(r, device, name, dir);
 	if (!nic)
 		return true;
 	plat_of(r, "nic %.32s", nic->netdev[0] ? nic->netdev : name);
@@ -176,13 +176,13 @@ static bool rdma_read(const char *name, void *arg)
 
 /* ---- functions without a driver ---- */
 
-static bool function_read(const char *name, void *arg)
+static bool nics_function_read(const char *name, void *arg)
 {
 	struct plat_read *r = arg;
 	struct spw_plat *plat = r->plat;
 	struct spw_plat_pci *pci = &plat->pci[plat->pci_cnt];
 
-	if (!is_pci_address(name) ||
+	if (!nics_is_pci_address(name) ||
 	    plat_number(r, "", 0, "sys/bus/pci/devices/%s/vendor", name) !=
 		    VENDOR_NVIDIA_NETWORKING ||
 	    plat_number(r, "", 0, "sys/bus/pci/devices/%s/class", name) >> 16 != CLASS_NETWORK)
@@ -197,26 +197,27 @@ static bool function_read(const char *name, void *arg)
 
 /* ---- halves ---- */
 
-static bool same_known(const char *a, const char *b)
+static bool nics_same_known(const char *a, const char *b)
 {
 	return a[0] && strcmp(a, b) == 0;
 }
 
 /* Whether two functions of one adapter lead to the same port: by the port's name or, if neither has
  * one, by the function number. */
-static bool same_port(const struct spw_plat_nic *a, const struct spw_plat_nic *b)
+static bool nics_same_port(const struct spw_plat_nic *a, const struct spw_plat_nic *b)
 {
 	if (a->vendor != b->vendor || a->device != b->device || strcmp(a->pci, b->pci) == 0 ||
 	    a->is_vf || b->is_vf)
 		return false;
-	if (!same_known(a->serial_guid, b->serial_guid) && !same_known(a->switch_id, b->switch_id))
+	if (!nics_same_known(a->serial_guid, b->serial_guid) &&
+	    !nics_same_known(a->switch_id, b->switch_id))
 		return false;
 	if (a->port_name[0] || b->port_name[0])
 		return strcmp(a->port_name, b->port_name) == 0;
 	return strcmp(strrchr(a->pci, '.'), strrchr(b->pci, '.')) == 0;
 }
 
-static int by_address(const void *a, const void *b)
+static int nics_by_address(const void *a, const void *b)
 {
 	return strcmp(((const struct spw_plat_nic *)a)->pci, ((const struct spw_plat_nic *)b)->pci);
 }
@@ -225,12 +226,13 @@ void plat_nics_read(struct plat_read *r)
 {
 	struct spw_plat *plat = r->plat;
 
-	plat_tree_each(r->tree, "sys/bus/pci/devices", function_read, r);
-	plat_tree_each(r->tree, "sys/class/net", net_read, r);
-	plat_tree_each(r->tree, "sys/class/infiniband", rdma_read, r);
-	qsort(plat->nic, plat->nic_cnt, sizeof(plat->nic[0]), by_address);
+	plat_tree_each(r->tree, "sys/bus/pci/devices", nics_function_read, r);
+	plat_tree_each(r->tree, "sys/class/net", nics_net_read, r);
+	plat_tree_each(r->tree, "sys/class/infiniband", nics_rdma_read, r);
+	qsort(plat->nic, plat->nic_cnt, sizeof(plat->nic[0]), nics_by_address);
 	for (uint32_t i = 1; i < plat->nic_cnt; i++)
 		for (uint32_t k = 0; k < i && plat->nic[i].half_of < 0; k++)
-			if (plat->nic[k].half_of < 0 && same_port(&plat->nic[k], &plat->nic[i]))
+			if (plat->nic[k].half_of < 0 &&
+			    nics_same_port(&plat->nic[k], &plat->nic[i]))
 				plat->nic[i].half_of = (int32_t)k;
 }

@@ -17,7 +17,7 @@ struct huge_walk {
 };
 
 /* name: "hugepages-2048kB". */
-static bool huge_read(const char *name, void *arg)
+static bool node_huge_read(const char *name, void *arg)
 {
 	struct huge_walk *walk = arg;
 	struct spw_plat_huge *huge = &walk->node->huge[walk->node->huge_cnt];
@@ -43,7 +43,7 @@ static void node_memory(struct plat_read *r, struct spw_plat_node *node, const c
 
 /* sysfs shows a memory-side cache only where the firmware has a table for it; hwloc also finds
  * those of a processor that it knows. */
-static void memory_cache(struct plat_read *r, struct spw_plat_node *node)
+static void node_memory_cache(struct plat_read *r, struct spw_plat_node *node)
 {
 	char text[160];
 	const char *at;
@@ -70,13 +70,13 @@ static bool node_read(const char *name, void *arg)
 	snprintf(total, sizeof(total), "Node %d MemTotal:", node->node);
 	snprintf(unused, sizeof(unused), "Node %d MemFree:", node->node);
 	node_memory(r, node, path, total, unused);
-	memory_cache(r, node);
+	node_memory_cache(r, node);
 	snprintf(path, sizeof(path), "sys/devices/system/node/%.16s/hugepages", name);
-	plat_tree_each(r->tree, path, huge_read, &huge);
+	plat_tree_each(r->tree, path, node_huge_read, &huge);
 	return ++plat->node_cnt < SPW_PLAT_NODE_MAX;
 }
 
-static int by_number(const void *a, const void *b)
+static int node_by_number(const void *a, const void *b)
 {
 	return ((const struct spw_plat_node *)a)->node - ((const struct spw_plat_node *)b)->node;
 }
@@ -88,12 +88,12 @@ void plat_nodes_read(struct plat_read *r)
 
 	plat_tree_each(r->tree, "sys/devices/system/node", node_read, r);
 	if (plat->node_cnt) {
-		qsort(plat->node, plat->node_cnt, sizeof(plat->node[0]), by_number);
+		qsort(plat->node, plat->node_cnt, sizeof(plat->node[0]), node_by_number);
 		return;
 	}
 	/* A kernel without NUMA: the machine is one node. */
 	plat->node_cnt = 1;
 	plat_of(r, "node 0");
 	node_memory(r, &plat->node[0], "proc/meminfo", "MemTotal:", "MemFree:");
-	plat_tree_each(r->tree, huge.folder, huge_read, &huge);
+	plat_tree_each(r->tree, huge.folder, node_huge_read, &huge);
 }

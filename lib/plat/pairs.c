@@ -48,7 +48,7 @@ const char *spw_plat_wire_name(enum spw_plat_wire wire)
 
 /* ---- the tree ---- */
 
-static bool parse(const char *text, struct spw_plat_pair *pair)
+static bool pair_parse(const char *text, struct spw_plat_pair *pair)
 {
 	int cable = 0;
 
@@ -72,7 +72,7 @@ static bool pair_read(const char *number, void *arg)
 	snprintf(name, sizeof(name), "way_%.8s", number);
 	if (plat->pair_cnt < SPW_PLAT_PAIR_MAX &&
 	    plat_text(r, name, text, sizeof(text), "measured/way/%.8s", number) &&
-	    parse(text, &plat->pair[plat->pair_cnt]))
+	    pair_parse(text, &plat->pair[plat->pair_cnt]))
 		plat->pair_cnt++;
 	return plat->pair_cnt < SPW_PLAT_PAIR_MAX;
 }
@@ -110,7 +110,7 @@ bool spw_plat_pair_is_slow(const struct spw_plat_pair *pair)
 	       pair->mbps * 100 < pair->nominal_mbps * SLOW_PERCENT;
 }
 
-static void inside_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
+static void pair_inside_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
 {
 	plat_advise(plat_find(plat, SPW_PLAT_WARN, "measured-inside",
 			      "%s to %s: %" PRId64 " packets were sent, and the physical port "
@@ -122,7 +122,7 @@ static void inside_judge(struct spw_plat *plat, const struct spw_plat_pair *pair
 
 /* The state in which link and PCIe look right and 13 Gb/s arrive shows in no file. Source: NVIDIA
  * dgx-spark-playbooks pull request 108. */
-static void slow_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
+static void pair_slow_judge(struct spw_plat *plat, const struct spw_plat_pair *pair)
 {
 	plat_advise(
 		plat_find(plat, SPW_PLAT_WARN, pair->cable ? "measured-slow" : "measured-pcie",
@@ -153,8 +153,8 @@ void plat_pairs_judge(struct spw_plat *plat)
 				    "both ends, and which cable leads where");
 		else if (pair->mbps >= 0 && pair->cable &&
 			 spw_plat_pair_wire(pair) == SPW_PLAT_WIRE_INSIDE)
-			inside_judge(plat, pair);
+			pair_inside_judge(plat, pair);
 		else if (spw_plat_pair_is_slow(pair))
-			slow_judge(plat, pair);
+			pair_slow_judge(plat, pair);
 	}
 }

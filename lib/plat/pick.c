@@ -40,7 +40,7 @@ static const struct spw_plat_nic *nic_named(const struct spw_plat *plat, const c
 	return NULL;
 }
 
-static bool sibling_taken(const struct picking *p, const struct spw_plat_core *core)
+static bool pick_sibling_taken(const struct picking *p, const struct spw_plat_core *core)
 {
 	for (uint32_t i = 0; i < p->plat->core_cnt; i++)
 		if (p->taken[p->plat->core[i].cpu] && p->plat->core[i].sibling == core->sibling)
@@ -48,7 +48,7 @@ static bool sibling_taken(const struct picking *p, const struct spw_plat_core *c
 	return false;
 }
 
-static bool sibling_is_shared(const struct picking *p, const struct spw_plat_core *core)
+static bool pick_sibling_is_shared(const struct picking *p, const struct spw_plat_core *core)
 {
 	for (uint32_t i = 0; i < p->plat->core_cnt; i++)
 		if (p->plat->core[i].cpu != core->cpu && !p->plat->core[i].isolated &&
@@ -57,7 +57,7 @@ static bool sibling_is_shared(const struct picking *p, const struct spw_plat_cor
 	return false;
 }
 
-static uint32_t marks_of(const struct picking *p, const struct spw_plat_core *core)
+static uint32_t pick_marks(const struct picking *p, const struct spw_plat_core *core)
 {
 	uint32_t marks = 0;
 
@@ -67,9 +67,9 @@ static uint32_t marks_of(const struct picking *p, const struct spw_plat_core *co
 		marks += IS_ISOLATED;
 	if (!p->nic || p->nic->node < 0 || core->node < 0 || core->node == p->nic->node)
 		marks += IS_NEAR;
-	if (!sibling_taken(p, core))
+	if (!pick_sibling_taken(p, core))
 		marks += IS_ALONE;
-	if (!sibling_is_shared(p, core))
+	if (!pick_sibling_is_shared(p, core))
 		marks += IS_UNDISTURBED;
 	if (p->l3_id >= 0 && core->l3_id == p->l3_id)
 		marks += IS_SAME_L3;
@@ -77,22 +77,23 @@ static uint32_t marks_of(const struct picking *p, const struct spw_plat_core *co
 }
 
 /* The bytes of L3 that are in a core's reach decide between equal marks: its ring fits better. */
-static bool is_better(const struct picking *p, const struct spw_plat_core *a,
-		      const struct spw_plat_core *b)
+static bool pick_is_better(const struct picking *p, const struct spw_plat_core *a,
+			   const struct spw_plat_core *b)
 {
-	uint32_t x = marks_of(p, a), y = marks_of(p, b);
+	uint32_t x = pick_marks(p, a), y = pick_marks(p, b);
 
 	return x != y ? x > y : a->l3_bytes > b->l3_bytes;
 }
 
-static uint32_t worker_take(struct picking *p)
+static uint32_t pick_worker(struct picking *p)
 {
 	const struct spw_plat_core *best = NULL;
 
 	for (uint32_t i = 0; i < p->plat->core_cnt; i++) {
 		const struct spw_plat_core *core = &p->plat->core[i];
 
-		if (core->allowed && !p->taken[core->cpu] && (!best || is_better(p, core, best)))
+		if (core->allowed && !p->taken[core->cpu] &&
+		    (!best || pick_is_better(p, core, best)))
 			best = core;
 	}
 	p->taken[best->cpu] = true;
@@ -102,19 +103,19 @@ static uint32_t worker_take(struct picking *p)
 
 /* The main lcore sleeps most of the time: the worst of what is left, by a worker's marks. A thread
  * that shares a worker's physical core would disturb it, so it is the last choice. */
-static uint32_t main_take(struct picking *p)
+static uint32_t pick_main(struct picking *p)
 {
 	const struct spw_plat_core *worst = NULL;
 
 	for (uint32_t i = 0; i < p->plat->core_cnt; i++) {
 		const struct spw_plat_core *core = &p->plat->core[i];
-		bool quiet = !sibling_taken(p, core),
-		     worst_quiet = worst && !sibling_taken(p, worst);
+		bool quiet = !pick_sibling_taken(p, core),
+		     worst_quiet = worst && !pick_sibling_taken(p, worst);
 
 		if (!core->allowed || p->taken[core->cpu])
 			continue;
 		if (!worst || quiet > worst_quiet ||
-		    (quiet == worst_quiet && is_better(p, worst, core)))
+		    (quiet == worst_quiet && pick_is_better(p, worst, core)))
 			worst = core;
 	}
 	return worst->cpu;
@@ -131,8 +132,8 @@ int spw_plat_pick(const struct spw_plat *plat, const struct spw_plat_pick *pick,
 			"or give it more cores (taskset, cpuset)",
 			pick->cnt, plat->allowed_cnt);
 	for (uint32_t i = 1; i < pick->cnt; i++)
-		cpu_out[i] = worker_take(&p);
-	cpu_out[0] = main_take(&p);
+		cpu_out[i] = pick_worker(&p);
+	cpu_out[0] = pick_main(&p);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ bool plat_cma_is_lost(const struct spw_plat *plat)
 }
 
 /* "64 KiB", "64 KiB, lifted by CAP_IPC_LOCK", "unlimited". Returns: whether there is one. */
-static bool limit_text(const struct spw_plat *plat, char *out, size_t bytes)
+static bool pin_limit_text(const struct spw_plat *plat, char *out, size_t bytes)
 {
 	bool lifted = plat->cap_known && plat->cap >> CAP_IPC_LOCK & 1 && !plat->user_namespace;
 
@@ -43,7 +43,7 @@ static void pin_judge(const struct spw_plat *plat, uint64_t wanted_bytes, char *
 {
 	uint64_t left = SPW_MIN(plat->available_bytes, plat->mem_left_bytes);
 	char limit[64];
-	bool limited = limit_text(plat, limit, sizeof(limit));
+	bool limited = pin_limit_text(plat, limit, sizeof(limit));
 	bool beyond = limited && wanted_bytes + plat->pinned_bytes > plat->memlock_bytes;
 
 	if (!beyond && plat_cma_is_lost(plat))

@@ -17,7 +17,7 @@
 #include "plat/plat_impl.h"
 
 /* Loads the texts of a recorded machine; without one the tree is live. */
-static int tree_open(const struct spw_plat_from *from, struct plat_tree **tree_out)
+static int plat_tree_open(const struct spw_plat_from *from, struct plat_tree **tree_out)
 {
 	int rc = plat_tree_new(from->text[0] == NULL, tree_out);
 
@@ -28,7 +28,7 @@ static int tree_open(const struct spw_plat_from *from, struct plat_tree **tree_o
 }
 
 /* Asks the libraries and the system for what no file has. */
-static void probe(const struct spw_plat_from *from, struct plat_tree *tree)
+static void plat_probe(const struct spw_plat_from *from, struct plat_tree *tree)
 {
 	bool live = plat_tree_is_live(tree);
 	const char *cuda = from->cuda_lib ? from->cuda_lib : live ? "libcuda.so.1" : "";
@@ -45,7 +45,7 @@ static void probe(const struct spw_plat_from *from, struct plat_tree *tree)
 }
 
 /* A recorded machine brings its second reading along, in later/, with the time between the two. */
-static void sample_again(struct plat_read *r, uint32_t sample_ms)
+static void plat_sample_again(struct plat_read *r, uint32_t sample_ms)
 {
 	const struct timespec wait = {.tv_sec = sample_ms / 1000,
 				      .tv_nsec = (long)(sample_ms % 1000) * 1000000};
@@ -62,11 +62,11 @@ static void sample_again(struct plat_read *r, uint32_t sample_ms)
 		plat_counts_read(r, true);
 }
 
-static int all_read(struct plat_read *r, const struct spw_plat_from *from)
+static int plat_all_read(struct plat_read *r, const struct spw_plat_from *from)
 {
 	int rc;
 
-	probe(from, r->tree);
+	plat_probe(from, r->tree);
 	if ((rc = plat_cores_read(r)) < 0)
 		return rc;
 	plat_cgroup_read(r);
@@ -76,7 +76,7 @@ static int all_read(struct plat_read *r, const struct spw_plat_from *from)
 	if (from->sample_ms || !plat_tree_is_live(r->tree))
 		plat_counts_read(r, false);
 	plat_gpus_read(r);
-	sample_again(r, from->sample_ms);
+	plat_sample_again(r, from->sample_ms);
 	plat_cores_judge(r->plat);
 	plat_host_judge(r->plat);
 	plat_nics_judge(r->plat);
@@ -98,10 +98,10 @@ int spw_plat_read(const struct spw_plat_from *from, struct spw_plat **plat_out)
 	if (!r.plat)
 		return spw_err(ENOMEM, "no memory for the facts of this machine");
 	from = from ? from : &running;
-	rc = tree_open(from, &r.tree);
+	rc = plat_tree_open(from, &r.tree);
 	r.plat->tree = r.tree;
 	if (rc == 0)
-		rc = all_read(&r, from);
+		rc = plat_all_read(&r, from);
 	if (rc < 0)
 		spw_plat_free(r.plat);
 	else

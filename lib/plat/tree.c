@@ -40,7 +40,7 @@ int plat_tree_new(bool live, struct plat_tree **tree_out)
 }
 
 /* For tdestroy(), hence void *. */
-static void entry_free(void *entry)
+static void tree_entry_free(void *entry)
 {
 	struct plat_entry *e = entry;
 
@@ -52,7 +52,7 @@ static void entry_free(void *entry)
 void plat_tree_free(struct plat_tree *tree)
 {
 	if (tree)
-		tdestroy(tree->root, entry_free);
+		tdestroy(tree->root, tree_entry_free);
 	free(tree);
 }
 
@@ -62,46 +62,46 @@ bool plat_tree_is_live(const struct plat_tree *tree)
 }
 
 /* In the order of strcmp, but a folder comes right before what is in it, also before "folder-2". So
- * all that is below a folder lies together, which name_below and by_folder rely on. */
-static int rank(char c)
+ * all that is below a folder lies together, which tree_name_below and tree_by_folder rely on. */
+static int tree_char_rank(char c)
 {
 	return !c ? 0 : c == '/' ? 1 : (unsigned char)c + 1;
 }
 
-static int by_path(const void *a, const void *b)
+static int tree_by_path(const void *a, const void *b)
 {
 	const char *x = ((const struct plat_entry *)a)->path,
 		   *y = ((const struct plat_entry *)b)->path;
 
 	while (*x && *x == *y)
 		x++, y++;
-	return rank(*x) - rank(*y);
+	return tree_char_rank(*x) - tree_char_rank(*y);
 }
 
-/* by_path, but the key is alike to all that is below it. */
-static int by_folder(const void *key, const void *entry)
+/* tree_by_path, but the key is alike to all that is below it. */
+static int tree_by_folder(const void *key, const void *entry)
 {
 	const char *x = ((const struct plat_entry *)key)->path,
 		   *y = ((const struct plat_entry *)entry)->path;
 
 	while (*x && *x == *y)
 		x++, y++;
-	return !*x && *y == '/' ? 0 : rank(*x) - rank(*y);
+	return !*x && *y == '/' ? 0 : tree_char_rank(*x) - tree_char_rank(*y);
 }
 
-const struct plat_entry *tree_find(const struct plat_tree *tree, const char *path)
+const struct plat_entry *plat_tree_find(const struct plat_tree *tree, const char *path)
 {
 	const struct plat_entry key = {.path = (char *)(uintptr_t)path};
-	void *node = tfind(&key, &tree->root, by_path);
+	void *node = tfind(&key, &tree->root, tree_by_path);
 
 	return node ? *(struct plat_entry *const *)node : NULL;
 }
 
 /* The new text is copied before the old one is freed: text may be the old one. On failure the entry
  * is as it was. */
-int tree_set(struct plat_tree *tree, const char *path, const char *text, int error, bool link)
+int plat_tree_set(struct plat_tree *tree, const char *path, const char *text, int error, bool link)
 {
-	struct plat_entry *e = (struct plat_entry *)(uintptr_t)tree_find(tree, path);
+	struct plat_entry *e = (struct plat_entry *)(uintptr_t)plat_tree_find(tree, path);
 	char *copy = strdup(text);
 
 	if (!copy)
@@ -112,7 +112,7 @@ int tree_set(struct plat_tree *tree, const char *path, const char *text, int err
 	}
 	if (!e) {
 		e = calloc(1, sizeof(*e));
-		if (!e || !(e->path = strdup(path)) || !tsearch(e, &tree->root, by_path)) {
+		if (!e || !(e->path = strdup(path)) || !tsearch(e, &tree->root, tree_by_path)) {
 			if (e)
 				free(e->path);
 			free(e);
@@ -128,16 +128,16 @@ int tree_set(struct plat_tree *tree, const char *path, const char *text, int err
 	return 0;
 }
 
-void tree_remove(struct plat_tree *tree, const char *path)
+void plat_tree_remove(struct plat_tree *tree, const char *path)
 {
 	const struct plat_entry key = {.path = (char *)(uintptr_t)path};
 	void *node;
 
-	while ((node = tfind(&key, &tree->root, by_folder)) != NULL) {
+	while ((node = tfind(&key, &tree->root, tree_by_folder)) != NULL) {
 		struct plat_entry *e = *(struct plat_entry *const *)node;
 
-		tdelete(e, &tree->root, by_path);
-		entry_free(e);
+		tdelete(e, &tree->root, tree_by_path);
+		tree_entry_free(e);
 		tree->cnt--;
 	}
 }
@@ -146,7 +146,7 @@ void tree_remove(struct plat_tree *tree, const char *path)
 
 /* O_NONBLOCK: a file of /dev or /proc must not block the reader. What exceeds the buffer is cut.
  * read() is repeated, since it may return less than was asked for. */
-static ssize_t read_all(const char *path, char *out, size_t bytes)
+static ssize_t tree_file_read(const char *path, char *out, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
 	size_t used = 0;
@@ -163,7 +163,7 @@ static ssize_t read_all(const char *path, char *out, size_t bytes)
 
 /* A byte 0 would end the text. A file that has one (configuration space of PCI) is kept as
  * hexadecimal digits, two for each byte. */
-static void zeros_keep(char *out, const char *in, size_t bytes)
+static void tree_zeros_keep(char *out, const char *in, size_t bytes)
 {
 	static const char digit[] = "0123456789abcdef";
 
@@ -181,7 +181,7 @@ static void zeros_keep(char *out, const char *in, size_t bytes)
 
 /* Returns: errno, 0 if the file was read. Its last newlines are not kept: nearly every file of
  * sysfs ends with one. */
-static int live_read(struct plat_tree *tree, const char *path)
+static int tree_live_read(struct plat_tree *tree, const char *path)
 {
 	char full[PLAT_TREE_PATH_MAX + 2];
 	char *raw = malloc(FILE_BYTES_MAX), *text = malloc(2 * FILE_BYTES_MAX + 1);
@@ -189,14 +189,14 @@ static int live_read(struct plat_tree *tree, const char *path)
 
 	snprintf(full, sizeof(full), "/%s", path);
 	if (raw && text)
-		n = read_all(full, raw, FILE_BYTES_MAX);
+		n = tree_file_read(full, raw, FILE_BYTES_MAX);
 	if (n >= 0) {
 		while (n > 0 && raw[n - 1] == '\n')
 			n--;
-		zeros_keep(text, raw, (size_t)n);
-		tree_set(tree, path, text, 0, false);
+		tree_zeros_keep(text, raw, (size_t)n);
+		plat_tree_set(tree, path, text, 0, false);
 	} else if (n != -ENOENT && n != -ENOTDIR) {
-		tree_set(tree, path, "", (int)-n, false);
+		plat_tree_set(tree, path, "", (int)-n, false);
 	}
 	free(raw);
 	free(text);
@@ -214,13 +214,14 @@ bool plat_tree_is_file(const char *path)
 /* A link has no text of its own: reading it is EISDIR, as of a folder. */
 int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_out)
 {
-	const struct plat_entry *e = tree_find(tree, path);
+	const struct plat_entry *e = plat_tree_find(tree, path);
 	int error;
 
 	*text_out = "";
-	if (!e && tree->live && plat_tree_is_file(path) && (error = live_read(tree, path)) != 0)
+	if (!e && tree->live && plat_tree_is_file(path) &&
+	    (error = tree_live_read(tree, path)) != 0)
 		return error;
-	e = e ? e : tree_find(tree, path);
+	e = e ? e : plat_tree_find(tree, path);
 	if (!e)
 		return ENOENT;
 	*text_out = e->text;
@@ -229,18 +230,18 @@ int plat_tree_read(struct plat_tree *tree, const char *path, const char **text_o
 
 void plat_tree_put(struct plat_tree *tree, const char *path, const char *text)
 {
-	tree_set(tree, path, text, 0, false);
+	plat_tree_set(tree, path, text, 0, false);
 }
 
 void plat_tree_put_error(struct plat_tree *tree, const char *path, int error)
 {
-	tree_set(tree, path, "", error, false);
+	plat_tree_set(tree, path, "", error, false);
 }
 
 /* ---- links and folders ---- */
 
 /* Appends the components of path to out, which is a normal path; ".." takes one away. */
-static bool path_append(char out[PLAT_TREE_PATH_MAX], const char *path)
+static bool tree_path_append(char out[PLAT_TREE_PATH_MAX], const char *path)
 {
 	size_t used = strlen(out);
 
@@ -270,20 +271,20 @@ static bool path_append(char out[PLAT_TREE_PATH_MAX], const char *path)
  * way. */
 bool plat_tree_real(struct plat_tree *tree, const char *path, char out[PLAT_TREE_PATH_MAX])
 {
-	const struct plat_entry *e = tree_find(tree, path);
+	const struct plat_entry *e = plat_tree_find(tree, path);
 	char full[PLAT_TREE_PATH_MAX + 2], real[PATH_MAX];
 	bool fits = true;
 
 	out[0] = '\0';
 	if (e && e->link && !e->error) {
 		if (e->text[0] != '/')
-			fits = path_append(out, path) && path_append(out, "..");
-		fits = fits && path_append(out, e->text);
+			fits = tree_path_append(out, path) && tree_path_append(out, "..");
+		fits = fits && tree_path_append(out, e->text);
 	} else if (tree->live && plat_tree_is_file(path)) {
 		snprintf(full, sizeof(full), "/%s", path);
-		fits = realpath(full, real) && path_append(out, real);
+		fits = realpath(full, real) && tree_path_append(out, real);
 		if (fits)
-			tree_set(tree, path, real, 0, true);
+			plat_tree_set(tree, path, real, 0, true);
 	} else {
 		fits = false;
 	}
@@ -301,7 +302,7 @@ struct names {
 
 /* The same name often comes several times in a row, once for each file below it; only the last one
  * is compared. Without memory the name is missing. */
-static void name_add(struct names *names, const char *name, size_t bytes)
+static void tree_name_add(struct names *names, const char *name, size_t bytes)
 {
 	char *copy;
 
@@ -323,19 +324,19 @@ static void name_add(struct names *names, const char *name, size_t bytes)
 }
 
 /* Of "FOLDER/name/file" the name, for each entry below the folder. */
-static void name_below(const void *node, VISIT visit, void *arg)
+static void tree_name_below(const void *node, VISIT visit, void *arg)
 {
 	const struct plat_entry *e = *(struct plat_entry *const *)node;
 	struct names *names = arg;
 
 	if ((visit == postorder || visit == leaf) && !strncmp(e->path, names->path, names->bytes) &&
 	    e->path[names->bytes] == '/')
-		name_add(names, e->path + names->bytes + 1,
-			 strcspn(e->path + names->bytes + 1, "/"));
+		tree_name_add(names, e->path + names->bytes + 1,
+			      strcspn(e->path + names->bytes + 1, "/"));
 }
 
 /* A folder that is listed stays in the tree by its names, in the file "FOLDER/". */
-static void live_names(struct plat_tree *tree, const char *path, struct names *names)
+static void tree_live_names(struct plat_tree *tree, const char *path, struct names *names)
 {
 	char full[PLAT_TREE_PATH_MAX + 2], *list;
 	struct dirent **entry;
@@ -346,7 +347,7 @@ static void live_names(struct plat_tree *tree, const char *path, struct names *n
 	cnt = scandir(full, &entry, NULL, alphasort);
 	for (int i = 0; i < cnt; i++) {
 		if (entry[i]->d_name[0] != '.')
-			name_add(names, entry[i]->d_name, strlen(entry[i]->d_name));
+			tree_name_add(names, entry[i]->d_name, strlen(entry[i]->d_name));
 		bytes += strlen(entry[i]->d_name) + 1;
 		free(entry[i]);
 	}
@@ -364,27 +365,27 @@ static void live_names(struct plat_tree *tree, const char *path, struct names *n
 	free(list);
 }
 
-static int by_name(const void *a, const void *b)
+static int tree_by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Two sources: the list that live_names recorded, and the entries themselves, for trees written by
- * hand. */
-static void loaded_names(struct plat_tree *tree, const char *path, struct names *names)
+/* Two sources: the list that tree_live_names recorded, and the entries themselves, for trees
+ * written by hand. */
+static void tree_loaded_names(struct plat_tree *tree, const char *path, struct names *names)
 {
 	char listed[PLAT_TREE_PATH_MAX + 2];
 	const struct plat_entry *e;
 
 	snprintf(listed, sizeof(listed), "%s/", path);
-	e = tree_find(tree, listed);
+	e = plat_tree_find(tree, listed);
 	for (const char *at = e ? e->text : ""; *at; at += at[strcspn(at, " ")] ? 1 : 0) {
-		name_add(names, at, strcspn(at, " "));
+		tree_name_add(names, at, strcspn(at, " "));
 		at += strcspn(at, " ");
 	}
-	twalk_r(tree->root, name_below, names);
+	twalk_r(tree->root, tree_name_below, names);
 	if (names->cnt)
-		qsort(names->name, names->cnt, sizeof(*names->name), by_name);
+		qsort(names->name, names->cnt, sizeof(*names->name), tree_by_name);
 }
 
 /* All names are collected first: fn usually reads files, which adds entries to the tree. A name is
@@ -396,9 +397,9 @@ void plat_tree_each(struct plat_tree *tree, const char *path,
 	bool more = true;
 
 	if (tree->live && plat_tree_is_file(path))
-		live_names(tree, path, &names);
+		tree_live_names(tree, path, &names);
 	else
-		loaded_names(tree, path, &names);
+		tree_loaded_names(tree, path, &names);
 	for (size_t i = 0; i < names.cnt; i++) {
 		more = more &&
 		       (i && !strcmp(names.name[i], names.name[i - 1]) ? true

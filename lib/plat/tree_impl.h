@@ -16,14 +16,14 @@ struct plat_tree {
 };
 
 /* Purpose: an entry by its path; NULL if the tree does not hold it. */
-const struct plat_entry *tree_find(const struct plat_tree *tree, const char *path);
+const struct plat_entry *plat_tree_find(const struct plat_tree *tree, const char *path);
 
 /* Purpose: adds or replaces an entry.
  * Errors: -ENOMEM, -E2BIG; no text.
  */
-int tree_set(struct plat_tree *tree, const char *path, const char *text, int error, bool link);
+int plat_tree_set(struct plat_tree *tree, const char *path, const char *text, int error, bool link);
 
 /* Purpose: removes a path and all below it. */
-void tree_remove(struct plat_tree *tree, const char *path);
+void plat_tree_remove(struct plat_tree *tree, const char *path);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * The text in which a tree is saved (tree.h has the format).
  *
- *   line --split--> path, text | link | errno --line_load--> {..}? --put_each--> put, per number
- *                                                             no --------------> put
+ *   line --line_split--> path, text | link | errno
+ *        --line_load---> a list {..} in the path: line_put_each, by number; else: line_put
  *
  * A loaded text may come from anywhere: a machine that failed while it was recorded, a bug report,
  * a fuzzer (tests/fuzz). Every line is checked, and a wrong one is reported by its number.
@@ -23,7 +23,7 @@
 
 /* ---- load ---- */
 
-static int hex_digit(char c)
+static int tree_hex_digit(char c)
 {
 	return isdigit((unsigned char)c)    ? c - '0'
 	       : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
@@ -31,7 +31,7 @@ static int hex_digit(char c)
 }
 
 /* Replaces \n, \t, \\ and \xHH in place. Returns: false if there is another escape, or a byte 0. */
-static bool unescape(char *text)
+static bool tree_unescape(char *text)
 {
 	char *out = text;
 
@@ -41,8 +41,9 @@ static bool unescape(char *text)
 		} else if (text[1] && strchr("nt\\", text[1])) {
 			text++;
 			*out++ = *text == 'n' ? '\n' : *text == 't' ? '\t' : '\\';
-		} else if (text[1] == 'x' && hex_digit(text[2]) >= 0 && hex_digit(text[3]) >= 0) {
-			*out = (char)(hex_digit(text[2]) << 4 | hex_digit(text[3]));
+		} else if (text[1] == 'x' && tree_hex_digit(text[2]) >= 0 &&
+			   tree_hex_digit(text[3]) >= 0) {
+			*out = (char)(tree_hex_digit(text[2]) << 4 | tree_hex_digit(text[3]));
 			if (!*out++)
 				return false;
 			text += 3;
@@ -62,7 +63,7 @@ struct line {
 
 /* Names, not numbers, are recorded: errno numbers differ between architectures. 133 is the last one
  * of Linux on most of them. */
-static int error_number(const char *name)
+static int tree_error_number(const char *name)
 {
 	for (int error = 1; error < 134; error++)
 		if (strerrorname_np(error) && !strcmp(strerrorname_np(error), name))
@@ -71,7 +72,7 @@ static int error_number(const char *name)
 }
 
 /* Splits "PATH = TEXT", "PATH -> TARGET" or "PATH ! ERRNO". */
-static bool split(char *text, struct line *line)
+static bool line_split(char *text, struct line *line)
 {
 	char *at = strchr(text, ' ');
 
@@ -83,27 +84,28 @@ static bool split(char *text, struct line *line)
 		line->text = at + 1 + (at[1] == ' ');
 	else if (!strncmp(at, "-> ", 3) && at[3])
 		line->text = at + 3, line->link = true;
-	else if (!strncmp(at, "! ", 2) && (line->error = error_number(at + 2)) != 0)
+	else if (!strncmp(at, "! ", 2) && (line->error = tree_error_number(at + 2)) != 0)
 		line->text = at + strlen(at);
 	return line->text != NULL;
 }
 
 /* ENOENT removes the path and what is below it, so that a few lines can describe a machine that
  * lacks something. */
-static int put(struct plat_tree *tree, const struct line *line, const char *path, const char *text)
+static int line_put(struct plat_tree *tree, const struct line *line, const char *path,
+		    const char *text)
 {
 	if (tree->loaded == PLAT_TREE_LOAD_MAX)
 		return -E2BIG;
 	tree->loaded++;
 	if (line->error == ENOENT) {
-		tree_remove(tree, path);
+		plat_tree_remove(tree, path);
 		return 0;
 	}
-	return tree_set(tree, path, text, line->error, line->link);
+	return plat_tree_set(tree, path, text, line->error, line->link);
 }
 
 /* text with number in place of each {}; cut to the buffer. */
-static void fill(char *out, size_t bytes, const char *text, uint32_t number)
+static void line_fill(char *out, size_t bytes, const char *text, uint32_t number)
 {
 	size_t used = 0;
 
@@ -119,8 +121,8 @@ static void fill(char *out, size_t bytes, const char *text, uint32_t number)
 }
 
 /* The path is checked for each number, since a longer number makes a longer path. */
-static int put_each(struct plat_tree *tree, const struct line *line, const bool *set,
-		    const char *before, const char *after)
+static int line_put_each(struct plat_tree *tree, const struct line *line, const bool *set,
+			 const char *before, const char *after)
 {
 	char path[PLAT_TREE_PATH_MAX], text[1024];
 	int rc = 0;
@@ -130,8 +132,8 @@ static int put_each(struct plat_tree *tree, const struct line *line, const bool 
 			continue;
 		if (snprintf(path, sizeof(path), "%s%u%s", before, i, after) >= PATH_BYTES)
 			return -EINVAL;
-		fill(text, sizeof(text), line->text, i);
-		rc = put(tree, line, path, text);
+		line_fill(text, sizeof(text), line->text, i);
+		rc = line_put(tree, line, path, text);
 	}
 	return rc;
 }
@@ -143,18 +145,18 @@ static int line_load(struct plat_tree *tree, struct line *line)
 	char *open = strchr(line->path, '{'), *close = open ? strchr(open, '}') : NULL;
 	bool set[SPW_PLAT_CORE_MAX] = {false};
 
-	if (!unescape(line->text))
+	if (!tree_unescape(line->text))
 		return -EINVAL;
-	if (!open && (!unescape(line->path) || strlen(line->path) >= (size_t)PATH_BYTES))
+	if (!open && (!tree_unescape(line->path) || strlen(line->path) >= (size_t)PATH_BYTES))
 		return -EINVAL;
 	if (!open)
-		return put(tree, line, line->path, line->text);
+		return line_put(tree, line, line->path, line->text);
 	if (!close)
 		return -EINVAL;
 	*open = *close = '\0';
 	if (spw_plat_list_parse(open + 1, set, SPW_PLAT_CORE_MAX) < 0)
 		return -EINVAL;
-	return put_each(tree, line, set, line->path, close + 1);
+	return line_put_each(tree, line, set, line->path, close + 1);
 }
 
 /* The last line counts as torn if its newline is missing: the recording stopped there. It is no
@@ -182,7 +184,7 @@ int plat_tree_load(struct plat_tree *tree, const char *name, const char *text, s
 			*end = '\0';
 		if (*at == '#' || *at == '\0')
 			continue;
-		if (split(at, &line)) {
+		if (line_split(at, &line)) {
 			line.error = end ? line.error : EBADMSG;
 			rc = line_load(tree, &line);
 		} else {
@@ -206,14 +208,14 @@ int plat_tree_load(struct plat_tree *tree, const char *name, const char *text, s
 
 /* ---- save ---- */
 
-static void put_text(FILE *file, const char *text)
+static void save_text(FILE *file, const char *text)
 {
 	fwrite(text, 1, strlen(text), file);
 }
 
 /* One byte as it is, or as an escape. `also`: characters that must not stand as they are at this
  * place: a blank ends a path, and '{' opens a list. */
-static void put_byte(FILE *file, unsigned char c, const char *also)
+static void save_byte(FILE *file, unsigned char c, const char *also)
 {
 	char text[8] = {(char)c};
 
@@ -225,35 +227,35 @@ static void put_byte(FILE *file, unsigned char c, const char *also)
 		strcpy(text, "\\\\");
 	else if (c < 32 || c >= 127 || strchr(also, c))
 		snprintf(text, sizeof(text), "\\x%02x", c);
-	put_text(file, text);
+	save_text(file, text);
 }
 
-static void put_escaped(FILE *file, const char *text, const char *also)
+static void save_escaped(FILE *file, const char *text, const char *also)
 {
 	for (; *text; text++)
-		put_byte(file, (unsigned char)*text, also);
+		save_byte(file, (unsigned char)*text, also);
 }
 
 /* twalk_r() visits an inner node three times: postorder is the visit in sorted order. */
-static void entry_save(const void *node, VISIT visit, void *arg)
+static void save_entry(const void *node, VISIT visit, void *arg)
 {
 	const struct plat_entry *e = *(struct plat_entry *const *)node;
 	FILE *file = arg;
 
 	if (visit != postorder && visit != leaf)
 		return;
-	put_escaped(file, e->path, " {");
-	put_text(file, e->error ? " ! " : e->link ? " -> " : " = ");
+	save_escaped(file, e->path, " {");
+	save_text(file, e->error ? " ! " : e->link ? " -> " : " = ");
 	if (e->error)
-		put_text(file, strerrorname_np(e->error));
+		save_text(file, strerrorname_np(e->error));
 	else
-		put_escaped(file, e->text, "");
-	put_text(file, "\n");
+		save_escaped(file, e->text, "");
+	save_text(file, "\n");
 }
 
 int plat_tree_save(const struct plat_tree *tree, FILE *file)
 {
-	put_text(file, "# spinwire machine 1\n");
-	twalk_r(tree->root, entry_save, file);
+	save_text(file, "# spinwire machine 1\n");
+	twalk_r(tree->root, save_entry, file);
 	return ferror(file) ? spw_err(EIO, "the recorded tree could not be written") : 0;
 }

@@ -23,7 +23,7 @@
 
 /* ---- the kernel's counts ---- */
 
-static void switches_read(struct spw_who *who, uint64_t now_out[2])
+static void who_switches_read(struct spw_who *who, uint64_t now_out[2])
 {
 	char path[64], line[128];
 	FILE *file;
@@ -41,7 +41,7 @@ static void switches_read(struct spw_who *who, uint64_t now_out[2])
 
 /* The column of a CPU in /proc/interrupts, which leaves out CPUs that are offline; -1: this one is.
  */
-static int column_of(const char *head, uint32_t cpu)
+static int who_column(const char *head, uint32_t cpu)
 {
 	char name[16];
 	const char *at;
@@ -56,7 +56,7 @@ static int column_of(const char *head, uint32_t cpu)
 }
 
 /* NULL: the table is full. */
-static struct spw_who_irq *irq_named(struct spw_who *who, const char *name)
+static struct spw_who_irq *who_irq_named(struct spw_who *who, const char *name)
 {
 	uint32_t i = 0;
 
@@ -74,7 +74,7 @@ static struct spw_who_irq *irq_named(struct spw_who *who, const char *name)
 /* One line of /proc/interrupts: " 24:  0  17 ...  PCI-MSI 512-edge  mlx5_comp0" or "LOC: 123 456
  * ...  Local timer interrupts". Lines with fewer columns (ERR, MIS) count for all CPUs and are left
  * out. */
-static void irq_line(struct spw_who *who, const char *line)
+static void who_irq_line(struct spw_who *who, const char *line)
 {
 	char name[16];
 	const char *at = strchr(line, ':');
@@ -89,7 +89,7 @@ static void irq_line(struct spw_who *who, const char *line)
 		if (end == at + (c == 0))
 			return;
 	}
-	irq = irq_named(who, name);
+	irq = who_irq_named(who, name);
 	if (!irq)
 		return;
 	/* An interrupt that its driver freed and requested again counts from 0. */
@@ -100,18 +100,18 @@ static void irq_line(struct spw_who *who, const char *line)
 
 /* One pass over the file serves all loops that have begun. A machine with hundreds of cores has
  * lines of several KiB. */
-static void irqs_read(struct spw_who *const *who, uint32_t cnt)
+static void who_irqs_read(struct spw_who *const *who, uint32_t cnt)
 {
 	FILE *file = fopen("/proc/interrupts", "r");
 	char *line = malloc(LINE_BYTES);
 
 	if (file && line && fgets(line, LINE_BYTES, file)) {
 		for (uint32_t i = 0; i < cnt; i++)
-			who[i]->column = who[i]->has_base ? column_of(line, who[i]->cpu) : -1;
+			who[i]->column = who[i]->has_base ? who_column(line, who[i]->cpu) : -1;
 		while (fgets(line, LINE_BYTES, file))
 			for (uint32_t i = 0; i < cnt; i++)
 				if (who[i]->column >= 0)
-					irq_line(who[i], line);
+					who_irq_line(who[i], line);
 	}
 	if (file)
 		fclose(file);
@@ -136,7 +136,7 @@ void spw_who_read(struct spw_who *const *who, const uint64_t *gaps, uint32_t cnt
 		if (!spw_thr_load_acq(&w->tid)) /* [WHO2 acquire, pairs with WHO1] */
 			continue;
 		w->counted = gaps[i] != w->gaps && w->has_base;
-		switches_read(w, now);
+		who_switches_read(w, now);
 		for (int s = 0; s < 2; s++) {
 			w->switches[s] += w->counted ? now[s] - w->switch_base[s] : 0;
 			w->switch_base[s] = now[s];
@@ -145,5 +145,5 @@ void spw_who_read(struct spw_who *const *who, const uint64_t *gaps, uint32_t cnt
 		w->gaps = gaps[i];
 		w->has_base = true;
 	}
-	irqs_read(who, cnt);
+	who_irqs_read(who, cnt);
 }

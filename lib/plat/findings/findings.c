@@ -49,8 +49,9 @@ void plat_advise(struct spw_plat_finding *f, const char *fmt, ...)
 
 /* ---- cores ---- */
 
-static void set_list(const struct spw_plat *plat, bool (*fits)(const struct spw_plat_core *core),
-		     bool all, char *out, size_t bytes)
+static void find_set_list(const struct spw_plat *plat,
+			  bool (*fits)(const struct spw_plat_core *core), bool all, char *out,
+			  size_t bytes)
 {
 	bool set[SPW_PLAT_CORE_MAX] = {false};
 
@@ -60,44 +61,44 @@ static void set_list(const struct spw_plat *plat, bool (*fits)(const struct spw_
 }
 
 /* The list of the allowed cores that fit; "" if there is none. */
-static void core_list(const struct spw_plat *plat, bool (*fits)(const struct spw_plat_core *core),
-		      char *out, size_t bytes)
+static void find_core_list(const struct spw_plat *plat,
+			   bool (*fits)(const struct spw_plat_core *core), char *out, size_t bytes)
 {
-	set_list(plat, fits, false, out, bytes);
+	find_set_list(plat, fits, false, out, bytes);
 }
 
-static bool is_any(const struct spw_plat_core *core)
+static bool core_is_any(const struct spw_plat_core *core)
 {
 	return core != NULL;
 }
 
-static bool is_fast(const struct spw_plat_core *core)
+static bool core_is_fast(const struct spw_plat_core *core)
 {
 	return core->kind != SPW_PLAT_CORE_LITTLE;
 }
 
-static bool is_isolated(const struct spw_plat_core *core)
+static bool core_is_isolated(const struct spw_plat_core *core)
 {
 	return core->isolated;
 }
 
-static bool is_data_core(const struct spw_plat_core *core)
+static bool core_is_data(const struct spw_plat_core *core)
 {
-	return core->isolated && is_fast(core);
+	return core->isolated && core_is_fast(core);
 }
 
-static bool saves_power(const struct spw_plat_core *core)
+static bool core_saves_power(const struct spw_plat_core *core)
 {
 	return core->governor[0] && strcmp(core->governor, "performance");
 }
 
 /* nohz_full without rcu_nocbs, or the reverse, leaves one of the two kinds of interruption. */
-static bool is_ticking(const struct spw_plat_core *core)
+static bool core_is_ticking(const struct spw_plat_core *core)
 {
 	return core->isolated && !(core->tickless && core->rcu_free);
 }
 
-static bool sleeps_deep(const struct spw_plat_core *core)
+static bool core_sleeps_deep(const struct spw_plat_core *core)
 {
 	return core->isolated && core->idle_us >= IDLE_US_MAX;
 }
@@ -108,10 +109,10 @@ static void reach_find(struct spw_plat *plat, const char *code, const char *what
 {
 	char own[64], best[64];
 
-	core_list(plat, is_any, own, sizeof(own));
-	set_list(plat, is_data_core, true, best, sizeof(best));
+	find_core_list(plat, core_is_any, own, sizeof(own));
+	find_set_list(plat, core_is_data, true, best, sizeof(best));
 	if (!best[0])
-		set_list(plat, is_fast, true, best, sizeof(best));
+		find_set_list(plat, core_is_fast, true, best, sizeof(best));
 	plat_advise(plat_find(plat, SPW_PLAT_WARN, code,
 			      "this process may use the cores %s, %s; better ones are %s", own,
 			      what, best),
@@ -142,10 +143,10 @@ static void isolation_judge(struct spw_plat *plat)
 {
 	char isolated[96], data[96], fast[96], elsewhere[96];
 
-	core_list(plat, is_isolated, isolated, sizeof(isolated));
-	core_list(plat, is_data_core, data, sizeof(data));
-	core_list(plat, is_fast, fast, sizeof(fast));
-	set_list(plat, is_data_core, true, elsewhere, sizeof(elsewhere));
+	find_core_list(plat, core_is_isolated, isolated, sizeof(isolated));
+	find_core_list(plat, core_is_data, data, sizeof(data));
+	find_core_list(plat, core_is_fast, fast, sizeof(fast));
+	find_set_list(plat, core_is_data, true, elsewhere, sizeof(elsewhere));
 	if (data[0] || !plat->allowed_cnt)
 		return;
 	if (!fast[0])
@@ -174,11 +175,11 @@ static bool node_has_isolated(const struct spw_plat *plat, int32_t node)
 
 /* Only where there is a choice: several nodes, and somebody has isolated cores. NICs without an
  * RDMA device are left out. */
-static void distance_judge(struct spw_plat *plat)
+static void nodes_distance_judge(struct spw_plat *plat)
 {
 	char isolated[96];
 
-	core_list(plat, is_isolated, isolated, sizeof(isolated));
+	find_core_list(plat, core_is_isolated, isolated, sizeof(isolated));
 	for (uint32_t i = 0; i < plat->nic_cnt && isolated[0] && plat->node_cnt > 1; i++)
 		if (plat->nic[i].rdma[0] && plat->nic[i].node >= 0 &&
 		    !node_has_isolated(plat, plat->nic[i].node))
@@ -236,7 +237,7 @@ void plat_cores_judge(struct spw_plat *plat)
 					      : "no online core may be used by this process"),
 			    "taskset, cpuset: give it more; with one core everything runs inline "
 			    "and shares it");
-	core_list(plat, saves_power, text, sizeof(text));
+	find_core_list(plat, core_saves_power, text, sizeof(text));
 	if (text[0])
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cores-governor",
 				      "cores %s run under a frequency governor other than "
@@ -246,14 +247,14 @@ void plat_cores_judge(struct spw_plat *plat)
 			    "frequency adds to the tail",
 			    text);
 	isolation_judge(plat);
-	core_list(plat, is_ticking, text, sizeof(text));
+	find_core_list(plat, core_is_ticking, text, sizeof(text));
 	if (text[0])
 		plat_advise(
 			plat_find(plat, SPW_PLAT_NOTE, "cores-ticks",
 				  "the isolated cores %s still take timer ticks or RCU callbacks",
 				  text),
 			"nohz_full=%s rcu_nocbs=%s on the kernel command line", text, text);
-	core_list(plat, sleeps_deep, text, sizeof(text));
+	find_core_list(plat, core_sleeps_deep, text, sizeof(text));
 	if (text[0])
 		plat_advise(
 			plat_find(plat, SPW_PLAT_NOTE, "cores-idle",
@@ -261,6 +262,6 @@ void plat_cores_judge(struct spw_plat *plat)
 				  "more to leave",
 				  text, IDLE_US_MAX),
 			"cpupower -c %s idle-set -D 50", text);
-	distance_judge(plat);
+	nodes_distance_judge(plat);
 	memory_judge(plat);
 }

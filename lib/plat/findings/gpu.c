@@ -17,7 +17,7 @@
 #define THROTTLE_HURTS \
 	(THROTTLE_HW_SLOWDOWN | THROTTLE_SW_THERMAL | THROTTLE_HW_THERMAL | THROTTLE_HW_POWER_BRAKE)
 
-static void settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+static void gpu_settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	if (gpu->attr[SPW_PLAT_GPU_KERNEL_EXEC_TIMEOUT] == 1)
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "gpu-time-limit",
@@ -48,7 +48,7 @@ static void settings_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu
 /* nvidia-peermem lets a NIC reach the memory of a GPU that has its own. An integrated GPU has none,
  * and the module refuses to load there: "Invalid argument". Where the GPU offers dma-buf, that is
  * used and the module is not needed. */
-static void peermem_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+static void gpu_peermem_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	bool direct = gpu->attr[SPW_PLAT_GPU_GPU_DIRECT_RDMA_SUPPORTED] == 1;
 
@@ -70,7 +70,7 @@ static void peermem_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 			    "which offer dma-buf");
 }
 
-static void distance_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
+static void gpu_distance_judge(struct spw_plat *plat, const struct spw_plat_gpu *gpu)
 {
 	const struct spw_plat_nic *far = NULL;
 
@@ -124,9 +124,9 @@ void plat_gpus_judge(struct spw_plat *plat)
 			    "nvidia-smi; dmesg | grep -i nvrm: driver and library must be of one "
 			    "version");
 	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
-		settings_judge(plat, &plat->gpu[i]);
-		peermem_judge(plat, &plat->gpu[i]);
-		distance_judge(plat, &plat->gpu[i]);
+		gpu_settings_judge(plat, &plat->gpu[i]);
+		gpu_peermem_judge(plat, &plat->gpu[i]);
+		gpu_distance_judge(plat, &plat->gpu[i]);
 		plat_load_judge(plat, &plat->gpu[i]);
 	}
 }

@@ -20,7 +20,7 @@ static const struct spw_plat_nic *nic_by_pci(const struct spw_plat *plat, const 
 	return NULL;
 }
 
-static bool has_rdma(const struct spw_plat *plat)
+static bool host_has_rdma(const struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		if (plat->nic[i].rdma[0])
@@ -40,7 +40,7 @@ static const struct spw_plat_nic *lag_of(const struct spw_plat *plat,
 	return NULL;
 }
 
-static void lag_judge(struct spw_plat *plat)
+static void host_lag_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
 		const struct spw_plat_nic *nic = &plat->nic[i], *lag = lag_of(plat, nic);
@@ -57,7 +57,7 @@ static void lag_judge(struct spw_plat *plat)
 	}
 }
 
-static void drivers_judge(struct spw_plat *plat)
+static void host_drivers_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->pci_cnt; i++) {
 		const struct spw_plat_pci *pci = &plat->pci[i];
@@ -82,7 +82,7 @@ static void drivers_judge(struct spw_plat *plat)
 
 /* Every maker's machine with a GB10 has another name, but the GPU and the cores are those of a DGX
  * Spark: no other processor that runs Linux servers has both kinds. */
-static bool is_gb10(const struct spw_plat *plat)
+static bool host_is_gb10(const struct spw_plat *plat)
 {
 	bool x925 = false, a725 = false;
 
@@ -99,12 +99,12 @@ static bool is_gb10(const struct spw_plat *plat)
 
 /* A GB10 removes all four functions while no cable is plugged in. Source: DAQIRI,
  * docs/tutorials/system_configuration.md. */
-static void gb10_judge(struct spw_plat *plat)
+static void host_gb10_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		if (plat->nic[i].vendor == 0x15b3)
 			return;
-	if (plat->pci_cnt == 0 && is_gb10(plat))
+	if (plat->pci_cnt == 0 && host_is_gb10(plat))
 		plat_advise(
 			plat_find(plat, SPW_PLAT_ERROR, "nic-gone",
 				  "no ConnectX function is on PCI: on a GB10 (DGX Spark and its "
@@ -114,9 +114,9 @@ static void gb10_judge(struct spw_plat *plat)
 			"/sys/bus/pci/rescan if it does not)");
 }
 
-static void rights_judge(struct spw_plat *plat)
+static void host_rights_judge(struct spw_plat *plat)
 {
-	if (has_rdma(plat) && plat->cap_known && !(plat->cap >> CAP_NET_RAW & 1))
+	if (host_has_rdma(plat) && plat->cap_known && !(plat->cap >> CAP_NET_RAW & 1))
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "cap-net-raw",
 				      "this process has no CAP_NET_RAW: raw Ethernet queues "
 				      "(mode=eth) are refused, reliable connections work"),
@@ -124,7 +124,7 @@ static void rights_judge(struct spw_plat *plat)
 			    "container: --cap-add NET_RAW");
 }
 
-static void uverbs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+static void host_uverbs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	if (!nic->rdma[0] || nic->uverbs_error <= 0)
 		return;
@@ -146,7 +146,7 @@ static void uverbs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 }
 
 /* NCCL's and UCX's variables name one index for all devices. */
-static void gid_variable_judge(struct spw_plat *plat, const char *name, int32_t idx)
+static void host_gid_variable_judge(struct spw_plat *plat, const char *name, int32_t idx)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt && idx >= 0; i++) {
 		const struct spw_plat_nic *nic = &plat->nic[i];
@@ -164,7 +164,7 @@ static void gid_variable_judge(struct spw_plat *plat, const char *name, int32_t 
 	}
 }
 
-static void names_judge(struct spw_plat *plat)
+static void host_names_judge(struct spw_plat *plat)
 {
 	char wanted[32];
 
@@ -184,7 +184,7 @@ static void names_judge(struct spw_plat *plat)
 }
 
 /* A quota that all usable cores together cannot exceed stops nobody. */
-static void quota_judge(struct spw_plat *plat)
+static void host_quota_judge(struct spw_plat *plat)
 {
 	if (!plat->quota_us || plat->quota_us >= (uint64_t)plat->allowed_cnt * plat->period_us)
 		return;
@@ -204,14 +204,14 @@ static void quota_judge(struct spw_plat *plat)
 
 void plat_host_judge(struct spw_plat *plat)
 {
-	quota_judge(plat);
-	drivers_judge(plat);
-	lag_judge(plat);
-	gb10_judge(plat);
-	rights_judge(plat);
+	host_quota_judge(plat);
+	host_drivers_judge(plat);
+	host_lag_judge(plat);
+	host_gb10_judge(plat);
+	host_rights_judge(plat);
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
-		uverbs_judge(plat, &plat->nic[i]);
-	gid_variable_judge(plat, "NCCL_IB_GID_INDEX", plat->nccl_gid);
-	gid_variable_judge(plat, "UCX_IB_GID_INDEX", plat->ucx_gid);
-	names_judge(plat);
+		host_uverbs_judge(plat, &plat->nic[i]);
+	host_gid_variable_judge(plat, "NCCL_IB_GID_INDEX", plat->nccl_gid);
+	host_gid_variable_judge(plat, "UCX_IB_GID_INDEX", plat->ucx_gid);
+	host_names_judge(plat);
 }

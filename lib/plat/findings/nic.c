@@ -20,22 +20,22 @@
 #define MTU_WANTED 9000u
 
 /* What the user knows it by: the interface, else the RDMA device, else the PCI function. */
-static const char *name_of(const struct spw_plat_nic *nic)
+static const char *nic_name(const struct spw_plat_nic *nic)
 {
 	return nic->netdev[0] ? nic->netdev : nic->rdma[0] ? nic->rdma : nic->pci;
 }
 
 /* An interface in another network namespace shows no carrier, but its RDMA port a state. */
-static bool has_link(const struct spw_plat_nic *nic)
+static bool nic_has_link(const struct spw_plat_nic *nic)
 {
 	return nic->carrier == 1 || (nic->carrier < 0 && nic->port_active == 1);
 }
 
 /* ---- PCIe ---- */
 
-static void pcie_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+static void nic_pcie_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
-	const char *name = name_of(nic);
+	const char *name = nic_name(nic);
 
 	if (nic->pcie_width && nic->pcie_mtps &&
 	    (nic->pcie_width < nic->pcie_width_max || nic->pcie_mtps < nic->pcie_mtps_max))
@@ -71,7 +71,7 @@ static void pcie_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 }
 
 /* irq_cpus is a list of cores; what remains of it are the isolated ones. */
-static void irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+static void nic_irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	bool served[SPW_PLAT_CORE_MAX] = {false};
 	char text[96];
@@ -83,7 +83,7 @@ static void irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 	if (text[0])
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-irqs",
 				      "%s: the isolated cores %s serve its interrupts",
-				      name_of(nic), text),
+				      nic_name(nic), text),
 			    "systemctl stop irqbalance; for i in $(ls "
 			    "/sys/bus/pci/devices/%s/msi_irqs); do echo 0 > "
 			    "/proc/irq/$i/smp_affinity_list; done (0: any core without an lcore)",
@@ -94,38 +94,40 @@ static void irqs_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 
 /* An interface without an address and without a link is just not cabled: no finding. Speed and MTU
  * matter for RDMA only here. */
-static void link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+static void nic_link_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	if (nic->carrier == 0 && nic->ipv4[0])
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "link-down",
-				      "%s has the address %s and no link", name_of(nic), nic->ipv4),
+				      "%s has the address %s and no link", nic_name(nic),
+				      nic->ipv4),
 			    "ip link set %s up; ethtool %s: look at the cable and at the other end",
 			    nic->netdev, nic->netdev);
 	if (nic->rdma[0] && nic->carrier == 1 && nic->speed_mbit > 0 &&
 	    nic->speed_mbit < nic->speed_max_mbit)
 		plat_advise(
 			plat_find(plat, SPW_PLAT_WARN, "link-slow",
-				  "%s runs at %" PRId64 " Gb/s and could at %" PRId64, name_of(nic),
-				  nic->speed_mbit / 1000, nic->speed_max_mbit / 1000),
+				  "%s runs at %" PRId64 " Gb/s and could at %" PRId64,
+				  nic_name(nic), nic->speed_mbit / 1000,
+				  nic->speed_max_mbit / 1000),
 			"ethtool -s %s autoneg on; ethtool %s: what the cable and the other end "
 			"offer",
 			nic->netdev, nic->netdev);
 }
 
-static void mtu_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+static void nic_mtu_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
-	if (nic->rdma[0] && has_link(nic) && nic->mtu && nic->mtu < MTU_WANTED)
+	if (nic->rdma[0] && nic_has_link(nic) && nic->mtu && nic->mtu < MTU_WANTED)
 		plat_advise(
 			plat_find(plat, nic->path_mtu < 4096 ? SPW_PLAT_WARN : SPW_PLAT_NOTE,
 				  "link-mtu",
 				  "%s: MTU %u: RDMA packets carry %u bytes (4096 are the most), "
 				  "others could be of 9000",
-				  name_of(nic), nic->mtu, nic->path_mtu),
+				  nic_name(nic), nic->mtu, nic->path_mtu),
 			"ip link set %s mtu %u (for good: spinwire-doctor plan), at both ends",
 			nic->netdev, MTU_WANTED);
 }
 
-static bool has_ethernet(const struct spw_plat *plat)
+static bool nic_has_ethernet(const struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		if (plat->nic[i].rdma[0] && plat->nic[i].link_is_ethernet)
@@ -135,13 +137,13 @@ static bool has_ethernet(const struct spw_plat *plat)
 
 /* A card that can do both (VPI) comes with its ports in either mode. An error only if no other port
  * is left. mlxconfig counts ports from 1; a port's name, else its function, from 0. */
-static void mode_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
+static void nic_mode_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 {
 	const char *digit = nic->port_name[0] ? strpbrk(nic->port_name, "0123456789")
 					      : strrchr(nic->pci, '.') + 1;
 
 	if (nic->link_is_infiniband)
-		plat_advise(plat_find(plat, has_ethernet(plat) ? SPW_PLAT_WARN : SPW_PLAT_ERROR,
+		plat_advise(plat_find(plat, nic_has_ethernet(plat) ? SPW_PLAT_WARN : SPW_PLAT_ERROR,
 				      "link-infiniband",
 				      "%s: its port is in InfiniBand mode, in which neither raw "
 				      "Ethernet nor RoCE works",
@@ -152,7 +154,7 @@ static void mode_judge(struct spw_plat *plat, const struct spw_plat_nic *nic)
 }
 
 /* One port whose link is up or unknown is enough for silence. */
-static void any_link_judge(struct spw_plat *plat)
+static void nic_any_link_judge(struct spw_plat *plat)
 {
 	const struct spw_plat_nic *down = NULL;
 
@@ -170,50 +172,50 @@ static void any_link_judge(struct spw_plat *plat)
 				      "no RDMA port has a link (the last one looked at is %s)",
 				      down->rdma),
 			    "ip link set %s up; ethtool %s: look at the cable and at the other end",
-			    name_of(down), name_of(down));
+			    nic_name(down), nic_name(down));
 }
 
 /* ---- halves ---- */
 
 /* It has an address, by which RoCE v2 could reach it. */
-static bool is_usable(const struct spw_plat_nic *nic)
+static bool nic_is_usable(const struct spw_plat_nic *nic)
 {
 	return nic->gid_v2_ipv4 >= 0 || nic->ipv4[0];
 }
 
 /* Both halves share a cable, so links that differ mean that one interface is down. A half without
  * an address carries nothing, and its share of the port's rate is lost. */
-static void halves_judge(struct spw_plat *plat, const struct spw_plat_nic *twin,
-			 const struct spw_plat_nic *nic)
+static void nic_halves_judge(struct spw_plat *plat, const struct spw_plat_nic *twin,
+			     const struct spw_plat_nic *nic)
 {
-	const struct spw_plat_nic *idle = is_usable(twin) ? nic : twin,
+	const struct spw_plat_nic *idle = nic_is_usable(twin) ? nic : twin,
 				  *used = idle == nic ? twin : nic;
 
 	if (twin->carrier != nic->carrier && twin->carrier >= 0 && nic->carrier >= 0)
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-halves-differ",
 				      "%s and %s are halves of one port; link %d and %d",
-				      name_of(twin), name_of(nic), twin->carrier, nic->carrier),
-			    "ip link set %s up; ip link set %s up", name_of(twin), name_of(nic));
+				      nic_name(twin), nic_name(nic), twin->carrier, nic->carrier),
+			    "ip link set %s up; ip link set %s up", nic_name(twin), nic_name(nic));
 	else if (twin->mtu != nic->mtu && twin->mtu && nic->mtu)
 		plat_advise(plat_find(plat, SPW_PLAT_WARN, "nic-halves-differ",
 				      "%s and %s are halves of one port; MTU %u and %u",
-				      name_of(twin), name_of(nic), twin->mtu, nic->mtu),
+				      nic_name(twin), nic_name(nic), twin->mtu, nic->mtu),
 			    "ip link set %s mtu %u",
-			    twin->mtu < nic->mtu ? name_of(twin) : name_of(nic),
+			    twin->mtu < nic->mtu ? nic_name(twin) : nic_name(nic),
 			    SPW_MAX(twin->mtu, nic->mtu));
-	if (has_link(nic) && is_usable(used) && !is_usable(idle))
+	if (nic_has_link(nic) && nic_is_usable(used) && !nic_is_usable(idle))
 		plat_advise(
 			plat_find(plat, SPW_PLAT_WARN, "nic-half-idle",
 				  "%s has an address and %s, the other half of the same port, has "
 				  "none: half of the port's rate is lost",
-				  name_of(used), name_of(idle)),
+				  nic_name(used), nic_name(idle)),
 			"spinwire-doctor plan --peer HOST: give each half an address in a "
 			"subnet of its own");
 }
 
 /* The next address of a list as the kernel's tools write it, "10.0.0.1/24 ...", in host order.
  * Returns: the rest of the list; NULL: there is none, or it is no address. */
-static const char *address_next(const char *list, uint32_t *addr_out, uint32_t *mask_out)
+static const char *nic_address_next(const char *list, uint32_t *addr_out, uint32_t *mask_out)
 {
 	unsigned int byte[4], prefix;
 	int used = 0;
@@ -228,12 +230,12 @@ static const char *address_next(const char *list, uint32_t *addr_out, uint32_t *
 }
 
 /* Whether two lists have addresses of one subnet, the wider mask deciding. */
-static bool share_subnet(const char *a, const char *b)
+static bool nic_share_subnet(const char *a, const char *b)
 {
 	uint32_t x, x_mask, y, y_mask;
 
-	for (const char *i = a; (i = address_next(i, &x, &x_mask));)
-		for (const char *k = b; (k = address_next(k, &y, &y_mask));)
+	for (const char *i = a; (i = nic_address_next(i, &x, &x_mask));)
+		for (const char *k = b; (k = nic_address_next(k, &y, &y_mask));)
 			if (((x ^ y) & (x_mask & y_mask)) == 0)
 				return true;
 	return false;
@@ -242,24 +244,24 @@ static bool share_subnet(const char *a, const char *b)
 /* Two RDMA interfaces in one subnet: the kernel routes all of it through the first, and answers ARP
  * for the address of either with the MAC address of whichever interface heard the question. Source:
  * Linux Documentation/networking/ip-sysctl.rst, arp_filter and arp_ignore. */
-static void subnet_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
-			 const struct spw_plat_nic *b)
+static void nic_subnet_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
+			     const struct spw_plat_nic *b)
 {
-	if (a->rdma[0] && b->rdma[0] && has_link(a) && has_link(b) &&
-	    share_subnet(a->ipv4, b->ipv4))
+	if (a->rdma[0] && b->rdma[0] && nic_has_link(a) && nic_has_link(b) &&
+	    nic_share_subnet(a->ipv4, b->ipv4))
 		plat_advise(
 			plat_find(plat, SPW_PLAT_WARN, "nic-one-subnet",
 				  "%s (%s) and %s (%s) are in one subnet: the kernel sends "
 				  "through one of them and answers ARP for both on either",
-				  name_of(a), a->ipv4, name_of(b), b->ipv4),
+				  nic_name(a), a->ipv4, nic_name(b), b->ipv4),
 			"spinwire-doctor plan --peer HOST: a subnet for each. To keep one: "
 			"sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2, "
 			"and 'ip rule add from ADDRESS' with a routing table for each");
 }
 
 /* Of one kind of device only: different models have different firmware. */
-static void firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
-			   const struct spw_plat_nic *b)
+static void nic_firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
+			       const struct spw_plat_nic *b)
 {
 	if (a->device == b->device && a->firmware[0] && b->firmware[0] &&
 	    strcmp(a->firmware, b->firmware))
@@ -275,25 +277,25 @@ static void firmware_judge(struct spw_plat *plat, const struct spw_plat_nic *a,
  * own. Of NICs with other firmware each is compared with the next that differs. */
 void plat_nics_judge(struct spw_plat *plat)
 {
-	any_link_judge(plat);
+	nic_any_link_judge(plat);
 	for (uint32_t i = 0; i < plat->nic_cnt; i++) {
 		const struct spw_plat_nic *nic = &plat->nic[i];
 		const struct spw_plat_nic *twin = nic->half_of < 0 ? NULL
 								   : &plat->nic[nic->half_of];
 
-		pcie_judge(plat, nic);
-		irqs_judge(plat, nic);
-		link_judge(plat, nic);
-		mode_judge(plat, nic);
+		nic_pcie_judge(plat, nic);
+		nic_irqs_judge(plat, nic);
+		nic_link_judge(plat, nic);
+		nic_mode_judge(plat, nic);
 		if (!twin || twin->mtu == nic->mtu)
-			mtu_judge(plat, nic);
+			nic_mtu_judge(plat, nic);
 		if (twin)
-			halves_judge(plat, twin, nic);
+			nic_halves_judge(plat, twin, nic);
 		for (uint32_t k = i + 1; k < plat->nic_cnt; k++)
-			subnet_judge(plat, nic, &plat->nic[k]);
+			nic_subnet_judge(plat, nic, &plat->nic[k]);
 		for (uint32_t k = i + 1; k < plat->nic_cnt && nic->rdma[0]; k++)
 			if (plat->nic[k].rdma[0] && strcmp(nic->firmware, plat->nic[k].firmware)) {
-				firmware_judge(plat, nic, &plat->nic[k]);
+				nic_firmware_judge(plat, nic, &plat->nic[k]);
 				break;
 			}
 	}
@@ -302,11 +304,11 @@ void plat_nics_judge(struct spw_plat *plat)
 /* ---- GIDs ---- */
 
 /* The other half has an address: nic-half-idle reports this one, which is no error. */
-static bool twin_has_gid(const struct spw_plat *plat, uint32_t i)
+static bool nic_twin_has_gid(const struct spw_plat *plat, uint32_t i)
 {
 	for (uint32_t k = 0; k < plat->nic_cnt; k++)
 		if ((plat->nic[k].half_of == (int32_t)i || plat->nic[i].half_of == (int32_t)k) &&
-		    is_usable(&plat->nic[k]))
+		    nic_is_usable(&plat->nic[k]))
 			return true;
 	return false;
 }
@@ -320,14 +322,14 @@ void plat_rdma_judge(struct spw_plat *plat)
 
 		if (nic->port_active != 1 || !nic->link_is_ethernet || !nic->gids_known)
 			continue;
-		if (nic->gid_v2_ipv4 < 0 && !twin_has_gid(plat, i))
+		if (nic->gid_v2_ipv4 < 0 && !nic_twin_has_gid(plat, i))
 			plat_advise(plat_find(plat, SPW_PLAT_ERROR, "gid-none",
 					      "%s has no GID of RoCE v2 over IPv4: %s has no IPv4 "
 					      "address",
-					      nic->rdma, name_of(nic)),
+					      nic->rdma, nic_name(nic)),
 				    "ip addr add 10.10.%u.1/24 dev %s (for good: spinwire-doctor "
 				    "plan)",
-				    i, name_of(nic));
+				    i, nic_name(nic));
 		if (nic->gid_routable >= 0 && nic->gid_v2_ipv4 != nic->gid_routable)
 			plat_advise(
 				plat_find(plat, SPW_PLAT_WARN, "gid-link-local",
@@ -337,7 +339,7 @@ void plat_rdma_judge(struct spw_plat *plat)
 					  nic->gid_routable),
 				"ip addr del %s/16 dev %s (for good: no 'link-local: [ ipv4 ]' "
 				"in netplan)",
-				nic->gid_ipv4, name_of(nic));
+				nic->gid_ipv4, nic_name(nic));
 	}
 }
 
@@ -372,7 +374,7 @@ static const struct {
 };
 
 /* One finding per NIC and kind, with every counter of the kind that moved. */
-static void count_judge(struct spw_plat *plat, const struct spw_plat_nic *nic, uint32_t kind)
+static void nic_count_judge(struct spw_plat *plat, const struct spw_plat_nic *nic, uint32_t kind)
 {
 	char text[200] = "";
 	size_t used = 0;
@@ -389,10 +391,10 @@ static void count_judge(struct spw_plat *plat, const struct spw_plat_nic *nic, u
 	}
 	if (text[0]) {
 		struct spw_plat_finding *f = plat_find(plat, SPW_PLAT_WARN, moving[kind].code,
-						       "%s, within %u ms: %s", name_of(nic),
+						       "%s, within %u ms: %s", nic_name(nic),
 						       plat->sample_ms, text);
 
-		snprintf(f->todo, sizeof(f->todo), moving[kind].todo, name_of(nic));
+		snprintf(f->todo, sizeof(f->todo), moving[kind].todo, nic_name(nic));
 	}
 }
 
@@ -400,5 +402,5 @@ void plat_counts_judge(struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->nic_cnt; i++)
 		for (uint32_t kind = 0; kind < SPW_ARRAY_CNT(moving); kind++)
-			count_judge(plat, &plat->nic[i], kind);
+			nic_count_judge(plat, &plat->nic[i], kind);
 }

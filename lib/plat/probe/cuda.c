@@ -37,7 +37,7 @@ const char *spw_plat_gpu_attr_name(enum spw_plat_gpu_attr attr)
 }
 
 /* The library is never closed: unloading a driver that may have started threads is not safe. */
-static int cuda_open(const char *path, struct cuda *cuda)
+static int probe_cuda_open(const char *path, struct cuda *cuda)
 {
 	const struct {
 		const char *symbol;
@@ -76,7 +76,7 @@ static int cuda_open(const char *path, struct cuda *cuda)
 }
 
 /* An attribute that this driver does not know stays -1. */
-static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_gpu *gpu)
+static int probe_gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_gpu *gpu)
 {
 	size_t mem = 0;
 	int device;
@@ -103,13 +103,13 @@ static int gpu_fill(const struct cuda *cuda, uint32_t ordinal, struct spw_plat_g
 int spw_plat_gpu_read(uint32_t ordinal, struct spw_plat_gpu *gpu_out)
 {
 	struct cuda cuda;
-	int rc = cuda_open("libcuda.so.1", &cuda);
+	int rc = probe_cuda_open("libcuda.so.1", &cuda);
 
-	return rc ? rc : gpu_fill(&cuda, ordinal, gpu_out);
+	return rc ? rc : probe_gpu_fill(&cuda, ordinal, gpu_out);
 }
 
 /* What is unknown is not put: reading it back gives -1 again (gpus.c). */
-static void gpu_put(struct plat_tree *tree, const struct spw_plat_gpu *gpu)
+static void probe_gpu_put(struct plat_tree *tree, const struct spw_plat_gpu *gpu)
 {
 	char path[96], text[32];
 
@@ -134,7 +134,7 @@ void plat_probe_cuda(struct plat_tree *tree, const char *lib)
 	int cnt = 0, version = 0;
 	char text[16];
 
-	if (cuda_open(lib, &cuda)) {
+	if (probe_cuda_open(lib, &cuda)) {
 		plat_tree_put(tree, "cuda/why", spw_err_text());
 		return;
 	}
@@ -146,6 +146,6 @@ void plat_probe_cuda(struct plat_tree *tree, const char *lib)
 	if (cnt <= 0)
 		plat_tree_put(tree, "cuda/why", "the CUDA driver reports no GPU");
 	for (uint32_t i = 0; i < (uint32_t)SPW_MAX(cnt, 0) && i < SPW_PLAT_GPU_MAX; i++)
-		if (gpu_fill(&cuda, i, &gpu) == 0)
-			gpu_put(tree, &gpu);
+		if (probe_gpu_fill(&cuda, i, &gpu) == 0)
+			probe_gpu_put(tree, &gpu);
 }

@@ -23,7 +23,7 @@
 /* Backends that would start a GPU's driver; what they know is asked of the libraries themselves. */
 #define NOT_ASKED "cuda,nvml,opencl,rsmi,levelzero,gl"
 
-static void put(struct plat_tree *tree, const char *path, const char *text)
+static void probe_hwloc_put(struct plat_tree *tree, const char *path, const char *text)
 {
 	char full[64];
 
@@ -32,55 +32,55 @@ static void put(struct plat_tree *tree, const char *path, const char *text)
 }
 
 /* "0-3,8"; "-" for none. */
-static void list_of(hwloc_const_bitmap_t set, char *out, size_t bytes)
+static void probe_hwloc_list(hwloc_const_bitmap_t set, char *out, size_t bytes)
 {
 	if (!set || hwloc_bitmap_iszero(set) ||
 	    hwloc_bitmap_list_snprintf(out, bytes, set) >= (int)bytes)
 		snprintf(out, bytes, "-");
 }
 
-static int number_of(hwloc_topology_t topo, hwloc_obj_type_t type, hwloc_obj_t from)
+static int probe_hwloc_number(hwloc_topology_t topo, hwloc_obj_type_t type, hwloc_obj_t from)
 {
 	hwloc_obj_t obj = hwloc_get_ancestor_obj_by_type(topo, type, from);
 
 	return obj ? (int)obj->os_index : -1;
 }
 
-static void cpus_put(struct plat_tree *tree, hwloc_topology_t topo)
+static void probe_hwloc_cpus(struct plat_tree *tree, hwloc_topology_t topo)
 {
 	for (hwloc_obj_t pu = NULL; (pu = hwloc_get_next_obj_by_type(topo, HWLOC_OBJ_PU, pu));) {
 		hwloc_obj_t l3 = hwloc_get_ancestor_obj_by_type(topo, HWLOC_OBJ_L3CACHE, pu);
 		char path[32], l3_list[96], text[256];
 
-		list_of(l3 ? l3->cpuset : NULL, l3_list, sizeof(l3_list));
+		probe_hwloc_list(l3 ? l3->cpuset : NULL, l3_list, sizeof(l3_list));
 		snprintf(path, sizeof(path), "cpu/%u", pu->os_index);
 		snprintf(text, sizeof(text), "package %d core %d l3 %s node %d",
-			 number_of(topo, HWLOC_OBJ_PACKAGE, pu),
-			 number_of(topo, HWLOC_OBJ_CORE, pu), l3_list,
+			 probe_hwloc_number(topo, HWLOC_OBJ_PACKAGE, pu),
+			 probe_hwloc_number(topo, HWLOC_OBJ_CORE, pu), l3_list,
 			 pu->nodeset ? hwloc_bitmap_first(pu->nodeset) : -1);
-		put(tree, path, text);
+		probe_hwloc_put(tree, path, text);
 	}
 }
 
 /* The memory-side cache is the parent of its node. */
-static void nodes_put(struct plat_tree *tree, hwloc_topology_t topo)
+static void probe_hwloc_nodes(struct plat_tree *tree, hwloc_topology_t topo)
 {
 	for (hwloc_obj_t node = NULL;
 	     (node = hwloc_get_next_obj_by_type(topo, HWLOC_OBJ_NUMANODE, node));) {
 		bool cached = node->parent && node->parent->type == HWLOC_OBJ_MEMCACHE;
 		char path[32], cpus[96], text[160];
 
-		list_of(node->cpuset, cpus, sizeof(cpus));
+		probe_hwloc_list(node->cpuset, cpus, sizeof(cpus));
 		snprintf(path, sizeof(path), "node/%u", node->os_index);
 		snprintf(text, sizeof(text), "cpus %s memory_cache %llu", cpus,
 			 cached ? (unsigned long long)node->parent->attr->cache.size : 0ull);
-		put(tree, path, text);
+		probe_hwloc_put(tree, path, text);
 	}
 }
 
 /* A function belongs to the cores of the object that its host bridge hangs from; that is the whole
  * machine where nothing is known. */
-static void functions_put(struct plat_tree *tree, hwloc_topology_t topo)
+static void probe_hwloc_functions(struct plat_tree *tree, hwloc_topology_t topo)
 {
 	for (hwloc_obj_t pci = NULL; (pci = hwloc_get_next_pcidev(topo, pci));) {
 		const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
@@ -88,12 +88,12 @@ static void functions_put(struct plat_tree *tree, hwloc_topology_t topo)
 		bool known = near && near->parent && near->nodeset;
 		char path[48], cpus[96], text[160];
 
-		list_of(known ? near->cpuset : NULL, cpus, sizeof(cpus));
+		probe_hwloc_list(known ? near->cpuset : NULL, cpus, sizeof(cpus));
 		snprintf(path, sizeof(path), "pci/%04x:%02x:%02x.%x", at->domain, at->bus, at->dev,
 			 at->func);
 		snprintf(text, sizeof(text), "node %d cpus %s",
 			 known ? hwloc_bitmap_first(near->nodeset) : -1, cpus);
-		put(tree, path, text);
+		probe_hwloc_put(tree, path, text);
 	}
 }
 
@@ -111,10 +111,10 @@ void plat_probe_hwloc(struct plat_tree *tree)
 	if (hwloc_topology_load(topo) == 0) {
 		snprintf(text, sizeof(text), "%u.%u.%u", version >> 16, version >> 8 & 255,
 			 version & 255);
-		put(tree, "api_version", text);
-		cpus_put(tree, topo);
-		nodes_put(tree, topo);
-		functions_put(tree, topo);
+		probe_hwloc_put(tree, "api_version", text);
+		probe_hwloc_cpus(tree, topo);
+		probe_hwloc_nodes(tree, topo);
+		probe_hwloc_functions(tree, topo);
 	}
 	hwloc_topology_destroy(topo);
 }

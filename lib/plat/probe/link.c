@@ -31,7 +31,7 @@ struct asking {
 
 /* ---- one question, one answer ---- */
 
-static struct genlmsghdr *question(struct asking *a, uint16_t family, uint8_t cmd)
+static struct genlmsghdr *link_request(struct asking *a, uint16_t family, uint8_t cmd)
 {
 	struct nlmsghdr *head = mnl_nlmsg_put_header(a->buf);
 	struct genlmsghdr *body;
@@ -46,7 +46,7 @@ static struct genlmsghdr *question(struct asking *a, uint16_t family, uint8_t cm
 }
 
 /* Sends what is in buf and calls fn with the answer. Returns: 0 or -errno. */
-static int answer(struct asking *a, mnl_cb_t fn, void *arg)
+static int link_receive(struct asking *a, mnl_cb_t fn, void *arg)
 {
 	const struct nlmsghdr *head = (const struct nlmsghdr *)(void *)a->buf;
 	int rc = mnl_socket_sendto(a->nl, head, head->nlmsg_len) < 0 ? -1 : MNL_CB_OK;
@@ -61,7 +61,7 @@ static int answer(struct asking *a, mnl_cb_t fn, void *arg)
 	return rc < 0 ? -errno : 0;
 }
 
-static int family_of(const struct nlmsghdr *head, void *arg)
+static int link_family(const struct nlmsghdr *head, void *arg)
 {
 	const struct nlattr *attr;
 
@@ -79,7 +79,7 @@ struct link {
 };
 
 /* A bit of the set of modes: its name begins with Mbit/s; "FEC_RS" and "Autoneg" do not. */
-static void mode_read(const struct nlattr *bit, struct link *link)
+static void link_mode_read(const struct nlattr *bit, struct link *link)
 {
 	const struct nlattr *attr;
 
@@ -89,18 +89,18 @@ static void mode_read(const struct nlattr *bit, struct link *link)
 			link->max = SPW_MAX(link->max, strtoll(mnl_attr_get_str(attr), NULL, 10));
 }
 
-static void modes_read(const struct nlattr *set, struct link *link)
+static void link_modes_read(const struct nlattr *set, struct link *link)
 {
 	const struct nlattr *bits, *bit;
 
 	mnl_attr_for_each_nested (bits, set)
 		if (mnl_attr_get_type(bits) == ETHTOOL_A_BITSET_BITS)
 			mnl_attr_for_each_nested (bit, bits)
-				mode_read(bit, link);
+				link_mode_read(bit, link);
 	link->max = link->max ? link->max : -1;
 }
 
-static int link_of(const struct nlmsghdr *head, void *arg)
+static int link_read(const struct nlmsghdr *head, void *arg)
 {
 	struct link *link = arg;
 	const struct nlattr *attr;
@@ -108,7 +108,7 @@ static int link_of(const struct nlmsghdr *head, void *arg)
 	mnl_attr_for_each (attr, head, sizeof(struct genlmsghdr))
 		switch (mnl_attr_get_type(attr)) {
 		case ETHTOOL_A_LINKMODES_OURS:
-			modes_read(attr, link);
+			link_modes_read(attr, link);
 			break;
 		case ETHTOOL_A_LINKMODES_SPEED:
 			if (mnl_attr_validate(attr, MNL_TYPE_U32) == 0)
@@ -128,23 +128,23 @@ static int link_of(const struct nlmsghdr *head, void *arg)
 	return MNL_CB_OK;
 }
 
-static int ask(struct asking *a, const char *netdev, struct link *link_out)
+static int link_ask(struct asking *a, const char *netdev, struct link *link_out)
 {
 	struct nlmsghdr *head = (struct nlmsghdr *)(void *)a->buf;
 	struct nlattr *nest;
 	uint16_t family = 0;
 	int rc;
 
-	question(a, GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
+	link_request(a, GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
 	mnl_attr_put_strz(head, CTRL_ATTR_FAMILY_NAME, ETHTOOL_GENL_NAME);
-	rc = answer(a, family_of, &family);
+	rc = link_receive(a, link_family, &family);
 	if (rc || !family)
 		return rc ? rc : -ENOENT;
-	question(a, family, ETHTOOL_MSG_LINKMODES_GET);
+	link_request(a, family, ETHTOOL_MSG_LINKMODES_GET);
 	nest = mnl_attr_nest_start(head, ETHTOOL_A_LINKMODES_HEADER);
 	mnl_attr_put_strz(head, ETHTOOL_A_HEADER_DEV_NAME, netdev);
 	mnl_attr_nest_end(head, nest);
-	return answer(a, link_of, link_out);
+	return link_receive(a, link_read, link_out);
 }
 
 int plat_probe_link(struct plat_tree *tree, const char *netdev)
@@ -156,7 +156,7 @@ int plat_probe_link(struct plat_tree *tree, const char *netdev)
 
 	if (!rc && mnl_socket_bind(a->nl, 0, MNL_SOCKET_AUTOPID) < 0)
 		rc = -errno;
-	rc = rc ? rc : ask(a, netdev, &link);
+	rc = rc ? rc : link_ask(a, netdev, &link);
 	if (a && a->nl)
 		mnl_socket_close(a->nl);
 	free(a);

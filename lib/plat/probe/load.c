@@ -46,7 +46,7 @@ struct load {
 	const char *nvml;
 };
 
-static bool load_open(const char *path, struct load *l)
+static bool probe_load_open(const char *path, struct load *l)
 {
 	const struct {
 		const char *symbol;
@@ -78,7 +78,7 @@ static bool load_open(const char *path, struct load *l)
 	return lib && l->init(0) == 0;
 }
 
-static double now_s(void)
+static double load_now_s(void)
 {
 	struct timespec t;
 
@@ -96,15 +96,15 @@ struct loaded {
 	int64_t memory_mbs, promised_mbs, host_mbs, clock_mhz, throttle;
 };
 
-static int attr_of(const struct load *l, const struct loaded *g, int attr)
+static int load_attr(const struct load *l, const struct loaded *g, int attr)
 {
 	int value = -1;
 
 	return l->attr(&value, attr, g->device) ? -1 : value;
 }
 
-static int copies(const struct load *l, unsigned long long to, unsigned long long from,
-		  uint32_t cnt)
+static int load_copies(const struct load *l, unsigned long long to, unsigned long long from,
+		       uint32_t cnt)
 {
 	int rc = 0;
 
@@ -114,22 +114,22 @@ static int copies(const struct load *l, unsigned long long to, unsigned long lon
 }
 
 /* Returns: seconds of cnt copies; -1: they failed. */
-static double timed(const struct load *l, unsigned long long to, unsigned long long from,
-		    uint32_t cnt)
+static double load_time_copies(const struct load *l, unsigned long long to, unsigned long long from,
+			       uint32_t cnt)
 {
-	double start = now_s();
+	double start = load_now_s();
 
-	if (copies(l, to, from, cnt) || l->wait())
+	if (load_copies(l, to, from, cnt) || l->wait())
 		return -1;
-	return SPW_MAX(now_s() - start, 1e-6);
+	return SPW_MAX(load_now_s() - start, 1e-6);
 }
 
-static int64_t mbs(double seconds, uint32_t cnt)
+static int64_t load_mbs(double seconds, uint32_t cnt)
 {
 	return seconds < 0 ? -1 : (int64_t)((double)COPY_BYTES * cnt / seconds * 1e-6);
 }
 
-static int64_t nvml_number(struct plat_tree *tree, const char *pci, const char *name)
+static int64_t load_nvml_number(struct plat_tree *tree, const char *pci, const char *name)
 {
 	char path[64], *end;
 	const char *text;
@@ -143,15 +143,15 @@ static int64_t nvml_number(struct plat_tree *tree, const char *pci, const char *
 }
 
 /* While the copies run. */
-static void clocks_read(const struct load *l, struct loaded *g)
+static void load_clocks_read(const struct load *l, struct loaded *g)
 {
 	struct plat_tree *tree;
 
 	if (!l->nvml[0] || plat_tree_new(true, &tree))
 		return;
 	plat_probe_nvml(tree, l->nvml);
-	g->clock_mhz = nvml_number(tree, g->pci, "clock_sm");
-	g->throttle = nvml_number(tree, g->pci, "throttle");
+	g->clock_mhz = load_nvml_number(tree, g->pci, "clock_sm");
+	g->throttle = load_nvml_number(tree, g->pci, "throttle");
 	plat_tree_free(tree);
 }
 
@@ -159,39 +159,40 @@ static void clocks_read(const struct load *l, struct loaded *g)
  * say nothing: they stay unknown. Returns: whether they were read in time, or nothing can be. */
 static bool load_run(const struct load *l, struct loaded *g, double one, uint32_t cnt)
 {
-	double start = now_s(), answered;
+	double start = load_now_s(), answered;
 
-	if (copies(l, g->to, g->from, cnt))
+	if (load_copies(l, g->to, g->from, cnt))
 		return true;
-	clocks_read(l, g);
-	answered = now_s() - start;
+	load_clocks_read(l, g);
+	answered = load_now_s() - start;
 	if (l->wait())
 		return true;
-	g->memory_mbs = SPW_MAX(g->memory_mbs, 2 * mbs(now_s() - start, cnt));
+	g->memory_mbs = SPW_MAX(g->memory_mbs, 2 * load_mbs(load_now_s() - start, cnt));
 	if (answered < one * cnt)
 		return true;
 	g->clock_mhz = g->throttle = -1;
 	return false;
 }
 
-static void gpu_run(const struct load *l, struct loaded *g)
+static void load_gpu_run(const struct load *l, struct loaded *g)
 {
 	unsigned long long host = (uintptr_t)g->host;
 	uint32_t cnt;
 	double one;
 
-	timed(l, g->to, host, 1); /* the first copy sets things up */
-	g->host_mbs = mbs(timed(l, g->to, host, HOST_COPIES), HOST_COPIES);
-	one = timed(l, g->to, g->from, 4) / 4;
+	load_time_copies(l, g->to, host, 1); /* the first copy sets things up */
+	g->host_mbs = load_mbs(load_time_copies(l, g->to, host, HOST_COPIES), HOST_COPIES);
+	one = load_time_copies(l, g->to, g->from, 4) / 4;
 	if (one < 0)
 		return;
 	cnt = (uint32_t)SPW_MIN(LOAD_MS * 1e-3 / one + 1, 4000.0);
 	for (uint32_t try = 0; try < LOAD_TRIES && !load_run(l, g, one, cnt); try++)
 		cnt *= 2;
-	g->memory_mbs = SPW_MAX(g->memory_mbs, 2 * mbs(timed(l, g->to, g->from, cnt), cnt));
+	g->memory_mbs =
+		SPW_MAX(g->memory_mbs, 2 * load_mbs(load_time_copies(l, g->to, g->from, cnt), cnt));
 }
 
-static bool gpu_open(const struct load *l, struct loaded *g)
+static bool load_gpu_open(const struct load *l, struct loaded *g)
 {
 	void *ctx = NULL;
 
@@ -200,7 +201,7 @@ static bool gpu_open(const struct load *l, struct loaded *g)
 	       l->host_alloc(&g->host, COPY_BYTES, 0) == 0;
 }
 
-static void gpu_close(const struct load *l, const struct loaded *g)
+static void load_gpu_close(const struct load *l, const struct loaded *g)
 {
 	if (g->host)
 		l->host_free(g->host);
@@ -212,7 +213,7 @@ static void gpu_close(const struct load *l, const struct loaded *g)
 	l->release(g->device);
 }
 
-static void gpu_load(struct plat_tree *tree, const struct load *l, int ordinal)
+static void load_gpu(struct plat_tree *tree, const struct load *l, int ordinal)
 {
 	struct loaded g = {.memory_mbs = -1,
 			   .promised_mbs = -1,
@@ -225,16 +226,16 @@ static void gpu_load(struct plat_tree *tree, const struct load *l, int ordinal)
 	if (l->device(&g.device, ordinal))
 		return;
 	snprintf(g.pci, sizeof(g.pci), "%04x:%02x:%02x.0",
-		 (unsigned int)attr_of(l, &g, ATTR_PCI_DOMAIN) & 0xffff,
-		 (unsigned int)attr_of(l, &g, ATTR_PCI_BUS) & 0xff,
-		 (unsigned int)attr_of(l, &g, ATTR_PCI_DEVICE) & 0x1f);
-	khz = attr_of(l, &g, ATTR_MEM_KHZ);
-	bits = attr_of(l, &g, ATTR_MEM_BITS);
+		 (unsigned int)load_attr(l, &g, ATTR_PCI_DOMAIN) & 0xffff,
+		 (unsigned int)load_attr(l, &g, ATTR_PCI_BUS) & 0xff,
+		 (unsigned int)load_attr(l, &g, ATTR_PCI_DEVICE) & 0x1f);
+	khz = load_attr(l, &g, ATTR_MEM_KHZ);
+	bits = load_attr(l, &g, ATTR_MEM_BITS);
 	if (khz > 0 && bits > 0)
 		g.promised_mbs = khz * 2 * bits / 8 / 1000; /* double data rate */
-	if (gpu_open(l, &g))
-		gpu_run(l, &g);
-	gpu_close(l, &g);
+	if (load_gpu_open(l, &g))
+		load_gpu_run(l, &g);
+	load_gpu_close(l, &g);
 	snprintf(path, sizeof(path), "measured/gpu/%s", g.pci);
 	snprintf(text, sizeof(text), "memory %lld promised %lld host %lld clock %lld throttle %lld",
 		 (long long)g.memory_mbs, (long long)g.promised_mbs, (long long)g.host_mbs,
@@ -247,8 +248,8 @@ void plat_probe_load(struct plat_tree *tree, const char *cuda, const char *nvml)
 	struct load l = {.nvml = nvml};
 	int cnt = 0;
 
-	if (!load_open(cuda, &l) || l.device_cnt(&cnt))
+	if (!probe_load_open(cuda, &l) || l.device_cnt(&cnt))
 		return;
 	for (int i = 0; i < cnt && i < (int)SPW_PLAT_GPU_MAX; i++)
-		gpu_load(tree, &l, i);
+		load_gpu(tree, &l, i);
 }

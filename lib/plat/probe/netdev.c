@@ -34,12 +34,12 @@ struct asked {
 	int fd;
 };
 
-static int ask(struct asked *a, void *cmd)
+static int netdev_ioctl(struct asked *a, void *cmd)
 {
 	return a->fd < 0 || spw_ethtool_kernel(&a->fd, a->dev, cmd) < 0 ? -errno : 0;
 }
 
-static void answer(const struct asked *a, const char *what, int rc, const char *text)
+static void netdev_put(const struct asked *a, const char *what, int rc, const char *text)
 {
 	char path[96];
 
@@ -51,7 +51,7 @@ static void answer(const struct asked *a, const char *what, int rc, const char *
 }
 
 /* Mbit/s of the link modes, by their bit. Source: enum ethtool_link_mode_bit_indices. */
-static int mode_speed(uint32_t bit)
+static int netdev_mode_speed(uint32_t bit)
 {
 	static const struct {
 		uint8_t first, last;
@@ -71,13 +71,13 @@ static int mode_speed(uint32_t bit)
 }
 
 /* For kernels whose ethtool has no netlink, and for devices that answer only the ioctl. */
-static void link_probe(struct asked *a)
+static void netdev_link_probe(struct asked *a)
 {
 	struct {
 		struct ethtool_link_settings set;
 		uint32_t mode[3 * MODE_WORDS];
 	} q = {.set.cmd = ETHTOOL_GLINKSETTINGS};
-	int rc = ask(a, &q), max = -1;
+	int rc = netdev_ioctl(a, &q), max = -1;
 	char text[96];
 
 	/* The first call answers with the number of words, negative. */
@@ -85,36 +85,36 @@ static void link_probe(struct asked *a)
 		q.set = (struct ethtool_link_settings){
 			.cmd = ETHTOOL_GLINKSETTINGS,
 			.link_mode_masks_nwords = (int8_t)-q.set.link_mode_masks_nwords};
-		rc = ask(a, &q);
+		rc = netdev_ioctl(a, &q);
 	}
 	for (uint32_t bit = 0; rc == 0 && (int)(bit / 32) < q.set.link_mode_masks_nwords; bit++)
 		if (q.mode[bit / 32] >> (bit % 32) & 1)
-			max = SPW_MAX(max, mode_speed(bit));
+			max = SPW_MAX(max, netdev_mode_speed(bit));
 	snprintf(text, sizeof(text), "speed %d max %d autoneg %u, by ioctl", (int)q.set.speed, max,
 		 q.set.autoneg);
-	answer(a, "link", rc, text);
+	netdev_put(a, "link", rc, text);
 }
 
-static void pause_probe(struct asked *a)
+static void netdev_pause_probe(struct asked *a)
 {
 	struct ethtool_pauseparam q = {.cmd = ETHTOOL_GPAUSEPARAM};
-	int rc = ask(a, &q);
+	int rc = netdev_ioctl(a, &q);
 	char text[64];
 
 	snprintf(text, sizeof(text), "rx %u tx %u autoneg %u", q.rx_pause, q.tx_pause, q.autoneg);
-	answer(a, "pause", rc, text);
+	netdev_put(a, "pause", rc, text);
 }
 
-static void firmware_probe(struct asked *a)
+static void netdev_firmware_probe(struct asked *a)
 {
 	struct ethtool_drvinfo q = {.cmd = ETHTOOL_GDRVINFO};
-	int rc = ask(a, &q);
+	int rc = netdev_ioctl(a, &q);
 
 	q.fw_version[sizeof(q.fw_version) - 1] = '\0';
-	answer(a, "firmware", rc, q.fw_version);
+	netdev_put(a, "firmware", rc, q.fw_version);
 }
 
-static void stats_probe(struct asked *a)
+static void netdev_stats_probe(struct asked *a)
 {
 	struct spw_ethtool_stats stats;
 	int rc = a->fd < 0 ? -EBADF
@@ -128,13 +128,13 @@ static void stats_probe(struct asked *a)
 		used += (size_t)snprintf(text + used, room - used, "%s%s %" PRIu64, i ? "\n" : "",
 					 name, value);
 	}
-	answer(a, "stats", text ? rc : -ENOMEM, text ? text : "");
+	netdev_put(a, "stats", text ? rc : -ENOMEM, text ? text : "");
 	if (!rc)
 		spw_ethtool_stats_free(&stats);
 	free(text);
 }
 
-static void addr_probe(struct asked *a)
+static void netdev_addr_probe(struct asked *a)
 {
 	struct ifaddrs *list = NULL;
 	char path[64], text[256] = "";
@@ -168,10 +168,10 @@ void plat_probe_netdev(struct plat_tree *tree, const char *netdev)
 	struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 
 	if (plat_probe_link(tree, netdev))
-		link_probe(&a);
-	pause_probe(&a);
-	firmware_probe(&a);
-	addr_probe(&a);
+		netdev_link_probe(&a);
+	netdev_pause_probe(&a);
+	netdev_firmware_probe(&a);
+	netdev_addr_probe(&a);
 	if (a.fd >= 0)
 		close(a.fd);
 }
@@ -180,7 +180,7 @@ void plat_probe_stats(struct plat_tree *tree, const char *netdev)
 {
 	struct asked a = {tree, netdev, socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 
-	stats_probe(&a);
+	netdev_stats_probe(&a);
 	if (a.fd >= 0)
 		close(a.fd);
 }

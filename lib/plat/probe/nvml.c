@@ -45,7 +45,7 @@ struct nvml {
 
 /* The library stays loaded, as CUDA's does (cuda.c). memcpy: ISO C has no cast from an object
  * pointer to a function pointer. */
-static bool nvml_open(const char *path, struct nvml *nvml)
+static bool probe_nvml_open(const char *path, struct nvml *nvml)
 {
 	const struct {
 		const char *symbol;
@@ -84,7 +84,8 @@ struct gpu_put {
 
 /* A query that fails leaves its reason as the text: it reads as "not a number", with the reason as
  * value. */
-static void put(const struct gpu_put *p, const char *name, int rc, unsigned long long value)
+static void probe_nvml_put(const struct gpu_put *p, const char *name, int rc,
+			   unsigned long long value)
 {
 	char path[64], text[64];
 
@@ -99,7 +100,7 @@ static void put(const struct gpu_put *p, const char *name, int rc, unsigned long
 }
 
 /* The key is the PCI address, since NVML may count GPUs in another order than CUDA. */
-static void gpu_probe(struct plat_tree *tree, const struct nvml *nvml, void *device)
+static void probe_nvml_gpu(struct plat_tree *tree, const struct nvml *nvml, void *device)
 {
 	struct gpu_put p = {.tree = tree, .nvml = nvml};
 	struct nvml_pci pci = {.domain = 0};
@@ -112,21 +113,21 @@ static void gpu_probe(struct plat_tree *tree, const struct nvml *nvml, void *dev
 	snprintf(p.pci, sizeof(p.pci), "%04x:%02x:%02x.0", pci.domain & 0xffff, pci.bus & 0xff,
 		 pci.device & 0x1f);
 	rc = nvml->clock(device, NVML_CLOCK_SM, &value);
-	put(&p, "clock_sm", rc, value);
+	probe_nvml_put(&p, "clock_sm", rc, value);
 	rc = nvml->clock_max(device, NVML_CLOCK_SM, &value);
-	put(&p, "clock_sm_max", rc, value);
+	probe_nvml_put(&p, "clock_sm_max", rc, value);
 	rc = nvml->clock(device, NVML_CLOCK_MEM, &value);
-	put(&p, "clock_mem", rc, value);
+	probe_nvml_put(&p, "clock_mem", rc, value);
 	rc = nvml->throttle(device, &bits);
-	put(&p, "throttle", rc, bits);
+	probe_nvml_put(&p, "throttle", rc, bits);
 	rc = nvml->temperature(device, NVML_TEMPERATURE, &value);
-	put(&p, "temperature", rc, value);
+	probe_nvml_put(&p, "temperature", rc, value);
 	rc = nvml->power(device, &value);
-	put(&p, "power_mw", rc, value);
+	probe_nvml_put(&p, "power_mw", rc, value);
 	rc = nvml->width(device, &value);
-	put(&p, "pcie_width", rc, value);
+	probe_nvml_put(&p, "pcie_width", rc, value);
 	rc = nvml->width_max(device, &value);
-	put(&p, "pcie_width_max", rc, value);
+	probe_nvml_put(&p, "pcie_width_max", rc, value);
 }
 
 void plat_probe_nvml(struct plat_tree *tree, const char *lib)
@@ -135,9 +136,9 @@ void plat_probe_nvml(struct plat_tree *tree, const char *lib)
 	unsigned int cnt = 0;
 	void *device;
 
-	if (!nvml_open(lib, &nvml) || nvml.cnt(&cnt))
+	if (!probe_nvml_open(lib, &nvml) || nvml.cnt(&cnt))
 		return;
 	for (unsigned int i = 0; i < cnt && i < SPW_PLAT_GPU_MAX; i++)
 		if (nvml.handle(i, &device) == 0)
-			gpu_probe(tree, &nvml, device);
+			probe_nvml_gpu(tree, &nvml, device);
 }

@@ -20,7 +20,7 @@
 static const char *const variable[] = {"NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX",
 				       "KUBERNETES_SERVICE_HOST"};
 
-static void put_number(struct plat_tree *tree, const char *path, long number)
+static void process_put_number(struct plat_tree *tree, const char *path, long number)
 {
 	char text[32];
 
@@ -29,7 +29,7 @@ static void put_number(struct plat_tree *tree, const char *path, long number)
 }
 
 /* The kernel cuts a mask to the cpuset, so what is left of a mask of all cores is the cpuset. */
-static void *cores_ask(void *arg)
+static void *process_cores_ask(void *arg)
 {
 	size_t bytes = CPU_ALLOC_SIZE(SPW_PLAT_CORE_MAX);
 	cpu_set_t *mask = CPU_ALLOC(SPW_PLAT_CORE_MAX);
@@ -51,14 +51,14 @@ uint32_t spw_plat_cores_accepted(bool *set)
 	pthread_t thread;
 
 	memset(set, 0, SPW_PLAT_CORE_MAX * sizeof(*set));
-	if (pthread_create(&thread, NULL, cores_ask, set) == 0)
+	if (pthread_create(&thread, NULL, process_cores_ask, set) == 0)
 		pthread_join(thread, NULL);
 	for (uint32_t i = 0; i < SPW_PLAT_CORE_MAX; i++)
 		cnt += set[i];
 	return cnt;
 }
 
-static void put_cores(struct plat_tree *tree)
+static void process_put_cores(struct plat_tree *tree)
 {
 	bool set[SPW_PLAT_CORE_MAX];
 	char text[4096];
@@ -76,9 +76,9 @@ void plat_probe_process(struct plat_tree *tree)
 
 	if (uname(&uts) == 0)
 		plat_tree_put(tree, "sysconf/arch", uts.machine);
-	put_number(tree, "sysconf/pagesize", sysconf(_SC_PAGESIZE));
-	put_number(tree, "sysconf/uid", (long)geteuid());
-	put_cores(tree);
+	process_put_number(tree, "sysconf/pagesize", sysconf(_SC_PAGESIZE));
+	process_put_number(tree, "sysconf/uid", (long)geteuid());
+	process_put_cores(tree);
 	for (size_t i = 0; i < SPW_ARRAY_CNT(variable); i++) {
 		const char *value = getenv(variable[i]);
 

@@ -83,14 +83,14 @@ static void test_folder_and_neighbours(void **state)
 			      "b/c/d = 1\na/b/y = 1\na/b = 1\nb/c/d/ = e\nb/c/d/e/f = 1\n"),
 			 0);
 	assert_int_equal(tree->cnt, 11);
-	tree_remove(tree, "a/b");
+	plat_tree_remove(tree, "a/b");
 	assert_int_equal(tree->cnt, 8);
-	tree_remove(tree, "a/b-2");
-	tree_remove(tree, "b/c/d/e");
-	tree_remove(tree, "b/c/d/");
+	plat_tree_remove(tree, "a/b-2");
+	plat_tree_remove(tree, "b/c/d/e");
+	plat_tree_remove(tree, "b/c/d/");
 	assert_int_equal(tree->cnt, SPW_ARRAY_CNT(stay));
 	for (size_t i = 0; i < SPW_ARRAY_CNT(stay); i++)
-		assert_non_null(tree_find(tree, stay[i]));
+		assert_non_null(plat_tree_find(tree, stay[i]));
 }
 
 int main(void)
