@@ -19,7 +19,7 @@
 #define NAP_MAX 20000u /* 2 s and more */
 
 /* A queue with an SRQ knows that its QP has no more receives by polling them. */
-static void poll_off(struct spw_port_queue *pq)
+static void port_peer_poll_off(struct spw_port_queue *pq)
 {
 	struct spw_desc desc[SPW_BURST_MAX];
 	uint32_t slot[SPW_BURST_MAX];
@@ -33,15 +33,15 @@ static void poll_off(struct spw_port_queue *pq)
 
 typedef int step_fn(struct spw_peer_conn *conn, uint32_t peer);
 
-static int steps(step_fn *step, struct spw_peer_conn *conn, uint16_t queue,
-		 struct spw_port_queue *pq)
+static int port_peer_steps(step_fn *step, struct spw_peer_conn *conn, uint16_t queue,
+			   struct spw_port_queue *pq)
 {
 	const struct timespec nap = {.tv_nsec = NAP_NS};
 	int rc = -EAGAIN;
 
 	for (uint32_t i = 0; rc == -EAGAIN && i < NAP_MAX; i++) {
 		rc = step(conn, queue);
-		poll_off(pq);
+		port_peer_poll_off(pq);
 		spw_port_events(pq, NULL, 0);
 		if (i > 2)
 			nanosleep(&nap, NULL);
@@ -51,7 +51,7 @@ static int steps(step_fn *step, struct spw_peer_conn *conn, uint16_t queue,
 
 int port_peer_loop(struct spw_peer_conn *conn, uint16_t queue, struct spw_port_queue *pq)
 {
-	int rc = steps(spw_peer_conn_loop, conn, queue, pq);
+	int rc = port_peer_steps(spw_peer_conn_loop, conn, queue, pq);
 
 	if (rc == -EAGAIN)
 		return spw_err(ENOTSUP, "a QP that is connected to itself does not come up");
@@ -60,7 +60,7 @@ int port_peer_loop(struct spw_peer_conn *conn, uint16_t queue, struct spw_port_q
 
 int port_peer_loop_end(struct spw_peer_conn *conn, uint16_t queue, struct spw_port_queue *pq)
 {
-	int rc = steps(spw_peer_conn_loop_end, conn, queue, pq);
+	int rc = port_peer_steps(spw_peer_conn_loop_end, conn, queue, pq);
 
 	return rc == -EAGAIN ? spw_err(ETIME,
 				       "litmus: queue %u does not let go of its test connection: "

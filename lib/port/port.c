@@ -114,7 +114,7 @@ int spw_port_region_attach(struct spw_port *port, const struct spw_region *regio
 }
 
 /* The driver stated its needs in caps; they are checked here, once for all drivers. */
-static int check_pool(const struct spw_port *port, const struct spw_port_queue_conf *conf)
+static int port_check_pool(const struct spw_port *port, const struct spw_port_queue_conf *conf)
 {
 	const struct spw_port_caps *caps = &port->caps;
 	const struct spw_pool *pool = conf->pool;
@@ -143,7 +143,7 @@ int spw_port_queue_setup(struct spw_port *port, uint16_t queue,
 	if (conf->ring_size && !SPW_IS_POW2(conf->ring_size))
 		return spw_err(EINVAL, "port %s: ring size %u is no power of 2", port->name,
 			       conf->ring_size);
-	rc = check_pool(port, conf);
+	rc = port_check_pool(port, conf);
 	if (!rc)
 		rc = port->driver->queue_setup(port, queue, conf);
 	return rc ? spw_err_ctx(rc, "port %s, queue %u", port->name, queue) : 0;
@@ -164,7 +164,7 @@ int spw_port_sent_keep(struct spw_port *port, uint16_t queue, const struct spw_p
 	return port->driver->sent_keep(port, queue, sent_out);
 }
 
-static int check_queues(const struct spw_port *port)
+static int port_check_queues(const struct spw_port *port)
 {
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		if (!port->queue[i].q)
@@ -174,7 +174,7 @@ static int check_queues(const struct spw_port *port)
 
 int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
-	int rc = check_queues(port);
+	int rc = port_check_queues(port);
 
 	if (rc)
 		return rc;
@@ -185,7 +185,7 @@ int spw_port_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 
 int spw_port_start(struct spw_port *port)
 {
-	int rc = check_queues(port);
+	int rc = port_check_queues(port);
 
 	rc = rc ? rc : port->driver->start(port);
 	return rc ? spw_err_ctx(rc, "port %s: start", port->name) : 0;
@@ -226,7 +226,7 @@ int spw_port_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t
 /* ---- for the drivers ---- */
 
 /* Aligned to two cache lines: queues of different lcores must share none. */
-static void *zeroed(size_t bytes)
+static void *port_zeroed(size_t bytes)
 {
 	const size_t align = 2 * SPW_CACHE_LINE;
 	void *memory = aligned_alloc(align, SPW_ALIGN_UP(bytes, align));
@@ -237,7 +237,7 @@ static void *zeroed(size_t bytes)
 void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spec *spec,
 		 uint16_t index, uint16_t queue_cnt, size_t bytes)
 {
-	struct spw_port *port = zeroed(bytes);
+	struct spw_port *port = port_zeroed(bytes);
 
 	if (!port) {
 		spw_err(ENOMEM, "no memory for the port");
@@ -253,7 +253,7 @@ void *port_alloc(const struct spw_port_driver *driver, const struct spw_port_spe
 
 void *port_queues_alloc(uint16_t queue_cnt, size_t bytes)
 {
-	void *queue = zeroed(queue_cnt * bytes);
+	void *queue = port_zeroed(queue_cnt * bytes);
 
 	if (!queue)
 		spw_err(ENOMEM, "no memory for %u queues", queue_cnt);

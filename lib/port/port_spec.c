@@ -9,7 +9,7 @@
 #include "base/spw_err.h"
 #include "port/port.h"
 
-static int bad(const char *text, size_t pos, const char *what)
+static int port_spec_bad(const char *text, size_t pos, const char *what)
 {
 	return spw_err(EINVAL,
 		       "port '%.200s', character %zu: %s; a port is DRIVER:DEVICE[,key=value]... "
@@ -17,38 +17,38 @@ static int bad(const char *text, size_t pos, const char *what)
 		       text, pos + 1, what, spw_port_driver_names());
 }
 
-static int check_text(const char *text)
+static int port_spec_check_text(const char *text)
 {
 	size_t n = strlen(text);
 
 	if (n >= sizeof(((struct spw_port_spec *)0)->text))
-		return bad(text, sizeof(((struct spw_port_spec *)0)->text) - 1,
-			   "the text is too long");
+		return port_spec_bad(text, sizeof(((struct spw_port_spec *)0)->text) - 1,
+				     "the text is too long");
 	for (size_t i = 0; i < n; i++)
 		if (text[i] < 0x20 || text[i] > 0x7e)
-			return bad("", i, "not a printable ASCII character");
+			return port_spec_bad("", i, "not a printable ASCII character");
 	return 0;
 }
 
-static int take_driver(struct spw_port_spec *spec, size_t *pos_out)
+static int port_spec_take_driver(struct spw_port_spec *spec, size_t *pos_out)
 {
 	const char *colon = strchr(spec->text, ':');
 	size_t n = colon ? (size_t)(colon - spec->text) : strlen(spec->text);
 
 	if (n >= sizeof(spec->driver))
-		return bad(spec->text, 0, "the driver is not known");
+		return port_spec_bad(spec->text, 0, "the driver is not known");
 	memcpy(spec->driver, spec->text, n);
 	spec->driver[n] = '\0';
 	if (!port_driver_find(spec->driver))
-		return bad(spec->text, 0, "the driver is not known");
+		return port_spec_bad(spec->text, 0, "the driver is not known");
 	*pos_out = colon ? n + 1 : n;
 	return 0;
 }
 
-static int take_device(struct spw_port_spec *spec, size_t pos, size_t end)
+static int port_spec_take_device(struct spw_port_spec *spec, size_t pos, size_t end)
 {
 	if (end - pos >= sizeof(spec->device))
-		return bad(spec->text, pos, "the device name is too long");
+		return port_spec_bad(spec->text, pos, "the device name is too long");
 	memcpy(spec->device, spec->text + pos, end - pos);
 	spec->device[end - pos] = '\0';
 	return 0;
@@ -56,14 +56,14 @@ static int take_device(struct spw_port_spec *spec, size_t pos, size_t end)
 
 /* text and store have the same offsets: store is text with its separators made into ends of
  * strings. */
-static int take_arg(struct spw_port_spec *spec, size_t pos, size_t end)
+static int port_spec_take_arg(struct spw_port_spec *spec, size_t pos, size_t end)
 {
 	const char *eq = memchr(spec->text + pos, '=', end - pos);
 
 	if (!eq || eq == spec->text + pos)
-		return bad(spec->text, pos, "expected key=value");
+		return port_spec_bad(spec->text, pos, "expected key=value");
 	if (spec->arg_cnt == SPW_PORT_ARG_MAX)
-		return bad(spec->text, pos, "too many keys");
+		return port_spec_bad(spec->text, pos, "too many keys");
 	spec->arg[spec->arg_cnt].key = (uint16_t)pos;
 	spec->arg[spec->arg_cnt].value = (uint16_t)(eq - spec->text + 1);
 	spec->arg_cnt++;
@@ -80,20 +80,20 @@ int spw_port_spec_parse(const char *text, struct spw_port_spec *spec_out)
 	int rc;
 
 	memset(spec, 0, sizeof(*spec));
-	rc = check_text(text);
+	rc = port_spec_check_text(text);
 	if (rc)
 		return rc;
 	strcpy(spec->text, text);
 	strcpy(spec->store, text);
-	rc = take_driver(spec, &pos);
+	rc = port_spec_take_driver(spec, &pos);
 	for (; !rc && spec->text[pos]; first = false) {
 		end = pos + strcspn(spec->text + pos, ",");
 		if (first && !memchr(spec->text + pos, '=', end - pos))
-			rc = take_device(spec, pos, end);
+			rc = port_spec_take_device(spec, pos, end);
 		else
-			rc = take_arg(spec, pos, end);
+			rc = port_spec_take_arg(spec, pos, end);
 		if (!rc && spec->text[end] == ',' && !spec->text[end + 1])
-			rc = bad(spec->text, end, "a comma with nothing after it");
+			rc = port_spec_bad(spec->text, end, "a comma with nothing after it");
 		pos = spec->text[end] ? end + 1 : end;
 	}
 	return rc;

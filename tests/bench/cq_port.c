@@ -42,7 +42,7 @@ static int queue_setup(struct spw_port *port, uint16_t queue SPW_UNUSED,
 
 static int raw_keep(struct spw_port *port, uint16_t queue)
 {
-	return mlx5_eth_raw_keep(&port_of(port)->queue, &port->queue[queue]);
+	return mlx5_eth_queue_raw_keep(&port_of(port)->queue, &port->queue[queue]);
 }
 
 static int start(struct spw_port *port)

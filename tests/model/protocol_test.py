@@ -67,7 +67,7 @@ def m1_receive(o):
 
 
 def m2_refill(o):
-    """rx_ring: the WQE is whole before the record says so."""
+    """mlx5_eth_rx_ring: the WQE is whole before the record says so."""
     def lcore(t):
         t.store("wqe", 1)
         t.fence(o.to_device("M2"))
@@ -112,7 +112,7 @@ def m2_read(o, kept=True):
 
 
 def m7_records(o):
-    """rx_ring, and refill of rc: a NIC that uses a new WQE finds the consumer index that made room for its completion."""
+    """mlx5_eth_rx_ring, and mlx5_rc_refill: a NIC that uses a new WQE finds the consumer index that made room for its completion."""
     def lcore(t):
         t.store("wqe", 1)
         t.fence(o.to_device("M2"))

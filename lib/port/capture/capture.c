@@ -32,8 +32,8 @@
 
 /* Copies the head of a frame into a ring entry. The slot is lent to the caller, so its bytes are
  * stable. */
-SPW_INLINE void keep(struct capture_queue *cq, const struct spw_desc *desc, uint64_t at,
-		     uint64_t polled_tsc)
+SPW_INLINE void capture_keep(struct capture_queue *cq, const struct spw_desc *desc, uint64_t at,
+			     uint64_t polled_tsc)
 {
 	struct capture_entry *entry = capture_entry(cq, at);
 
@@ -59,7 +59,7 @@ static uint16_t capture_rx(void *queue, struct spw_desc *desc, uint16_t cnt)
 	at = spw_ring_write_pos(&cq->ring);
 	room = spw_ring_room(&cq->ring, got);
 	for (uint32_t i = 0; i < room; i++)
-		keep(cq, &desc[i], at + i, now);
+		capture_keep(cq, &desc[i], at + i, now);
 	spw_ring_publish(&cq->ring, room);
 	spw_thr_count(&cq->frames, got);
 	spw_thr_count(&cq->ring_full, got - room);
@@ -118,7 +118,7 @@ int spw_capture_open(const struct spw_capture_conf *conf, struct spw_capture **c
 	return 0;
 }
 
-static struct capture_queue *queue_new(uint32_t entry_bytes, int numa_node)
+static struct capture_queue *capture_queue_new(uint32_t entry_bytes, int numa_node)
 {
 	size_t bytes = sizeof(struct capture_queue) + (size_t)CAPTURE_ENTRIES * entry_bytes;
 	struct capture_queue *cq = numa_available() < 0 || numa_node < 0
@@ -131,7 +131,7 @@ static struct capture_queue *queue_new(uint32_t entry_bytes, int numa_node)
 }
 
 /* From here on the pipe's calls pass through the capture. */
-static void interpose(struct capture_queue *cq, struct spw_port_queue *place)
+static void capture_interpose(struct capture_queue *cq, struct spw_port_queue *place)
 {
 	cq->place = place;
 	cq->real = *place;
@@ -153,7 +153,7 @@ int spw_capture_queue(struct spw_capture *cap, const struct spw_capture_queue_co
 
 	if (cap->queue_cnt == SPW_CAPTURE_QUEUE_MAX)
 		return spw_err(ENOSPC, "--capture: more than %u queues", SPW_CAPTURE_QUEUE_MAX);
-	cq = queue_new(entry_bytes, conf->numa_node);
+	cq = capture_queue_new(entry_bytes, conf->numa_node);
 	if (!cq)
 		return spw_err(ENOMEM, "--capture: no memory for %u frames of %u bytes",
 			       CAPTURE_ENTRIES, snap);
@@ -170,7 +170,7 @@ int spw_capture_queue(struct spw_capture *cap, const struct spw_capture_queue_co
 						: "stamps: when the burst was polled");
 	if (rc < 0 || (rc = spw_ring_init(&cq->ring, CAPTURE_ENTRIES)) < 0)
 		return rc;
-	interpose(cq, &conf->port->queue[conf->queue]);
+	capture_interpose(cq, &conf->port->queue[conf->queue]);
 	return 0;
 }
 

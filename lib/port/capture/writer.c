@@ -23,7 +23,7 @@
 /* ---- clocks ---- */
 
 /* A pair of wall clock and TSC: all stamps of the next second are translated by it. */
-static void read_wall(struct spw_capture *cap)
+static void capture_read_wall(struct spw_capture *cap)
 {
 	clockid_t clock = CLOCK_REALTIME;
 
@@ -31,7 +31,7 @@ static void read_wall(struct spw_capture *cap)
 	cap->wall_due_tsc = spw_tsc_now() + spw_tsc_from_ns(&cap->conf.tsc, WALL_PAIR_NS);
 }
 
-static void read_nics(struct spw_capture *cap)
+static void capture_read_nics(struct spw_capture *cap)
 {
 	for (uint32_t i = 0; i < cap->queue_cnt; i++)
 		if (cap->queue[i]->nic_clock)
@@ -41,22 +41,22 @@ static void read_nics(struct spw_capture *cap)
 
 void capture_clocks_read(struct spw_capture *cap)
 {
-	read_wall(cap);
-	read_nics(cap);
+	capture_read_wall(cap);
+	capture_read_nics(cap);
 }
 
-static void refresh_clocks(struct spw_capture *cap)
+static void capture_refresh_clocks(struct spw_capture *cap)
 {
 	uint64_t now = spw_tsc_now();
 
 	if ((int64_t)(now - cap->wall_due_tsc) >= 0)
-		read_wall(cap);
+		capture_read_wall(cap);
 	if ((int64_t)(now - cap->nic_due_tsc) >= 0)
-		read_nics(cap);
+		capture_read_nics(cap);
 }
 
 /* Before or after the pair; stamps of frames lie on both sides of it. */
-static uint64_t wall_ns(const struct spw_capture *cap, uint64_t tsc)
+static uint64_t capture_wall_ns(const struct spw_capture *cap, uint64_t tsc)
 {
 	int64_t since = (int64_t)(tsc - cap->wall.ref);
 
@@ -68,8 +68,8 @@ static uint64_t wall_ns(const struct spw_capture *cap, uint64_t tsc)
 
 /* The limit leaves room for the statistics blocks, so that a capture cut by its limit is still
  * complete. */
-static void write_entry(struct spw_capture *cap, struct capture_queue *cq, uint32_t iface,
-			const struct capture_entry *entry)
+static void capture_write_entry(struct spw_capture *cap, struct capture_queue *cq, uint32_t iface,
+				const struct capture_entry *entry)
 {
 	uint64_t tsc = entry->by_nic ? spw_clock_map_ref(&cq->nic_map, entry->stamp) : entry->stamp;
 
@@ -83,38 +83,39 @@ static void write_entry(struct spw_capture *cap, struct capture_queue *cq, uint3
 		cap->limit_reported = true;
 		return;
 	}
-	spw_pcapng_packet(cap->file, &(struct spw_pcapng_packet){.iface = iface,
-								 .direction = SPW_PCAPNG_IN,
-								 .stamp_ns = wall_ns(cap, tsc),
-								 .data = entry->data,
-								 .bytes = entry->bytes,
-								 .wire_bytes = entry->wire_bytes});
+	spw_pcapng_packet(cap->file,
+			  &(struct spw_pcapng_packet){.iface = iface,
+						      .direction = SPW_PCAPNG_IN,
+						      .stamp_ns = capture_wall_ns(cap, tsc),
+						      .data = entry->data,
+						      .bytes = entry->bytes,
+						      .wire_bytes = entry->wire_bytes});
 }
 
 /* Writes what queue i has captured. Returns: whether anything was there. */
-static bool drain(struct spw_capture *cap, uint32_t i)
+static bool capture_drain(struct spw_capture *cap, uint32_t i)
 {
 	struct capture_queue *cq = cap->queue[i];
 	uint64_t at = spw_ring_read_pos(&cq->ring);
 	uint32_t cnt = spw_ring_ready(&cq->ring, CAPTURE_ENTRIES);
 
 	for (uint32_t n = 0; n < cnt; n++)
-		write_entry(cap, cq, i, capture_entry(cq, at + n));
+		capture_write_entry(cap, cq, i, capture_entry(cq, at + n));
 	spw_ring_release(&cq->ring, cnt);
 	return cnt != 0;
 }
 
-static bool drain_all(struct spw_capture *cap)
+static bool capture_drain_all(struct spw_capture *cap)
 {
 	bool any = false;
 
 	for (uint32_t i = 0; i < cap->queue_cnt; i++)
-		any |= drain(cap, i);
+		any |= capture_drain(cap, i);
 	return any;
 }
 
 /* Once; the statistics at the end have the count. */
-static void report_disk(struct spw_capture *cap, int rc)
+static void capture_report_disk(struct spw_capture *cap, int rc)
 {
 	if (spw_pcapng_lost(cap->file) == 0 || cap->disk_reported)
 		return;
@@ -131,22 +132,22 @@ void *capture_writer_main(void *arg)
 	/* [CAP2 acquire, pairs with CAP1 in spw_capture_stop: the drain below reads every frame of
 	 * the ended lcores] */
 	while (!spw_thr_load_acq(&cap->stop)) {
-		refresh_clocks(cap);
-		if (drain_all(cap))
+		capture_refresh_clocks(cap);
+		if (capture_drain_all(cap))
 			continue;
-		report_disk(cap, spw_pcapng_flush(cap->file));
+		capture_report_disk(cap, spw_pcapng_flush(cap->file));
 		nanosleep(&nap, NULL);
 	}
-	while (drain_all(cap))
+	while (capture_drain_all(cap))
 		;
-	report_disk(cap, spw_pcapng_flush(cap->file));
+	capture_report_disk(cap, spw_pcapng_flush(cap->file));
 	return NULL;
 }
 
 /* The file's losses are not known by queue: the first interface reports them all. */
 int capture_write_statistics(struct spw_capture *cap)
 {
-	uint64_t now = wall_ns(cap, spw_tsc_now()), disk = spw_pcapng_lost(cap->file);
+	uint64_t now = capture_wall_ns(cap, spw_tsc_now()), disk = spw_pcapng_lost(cap->file);
 	int rc;
 
 	for (uint32_t i = 0; i < cap->queue_cnt; i++) {

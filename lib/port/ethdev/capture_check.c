@@ -30,7 +30,7 @@ struct capture {
 	bool swapped;
 };
 
-static uint32_t word(const struct capture *c, const uint8_t *p)
+static uint32_t ethdev_capture_word(const struct capture *c, const uint8_t *p)
 {
 	uint32_t v;
 
@@ -38,7 +38,7 @@ static uint32_t word(const struct capture *c, const uint8_t *p)
 	return c->swapped ? __builtin_bswap32(v) : v;
 }
 
-static int cut(const struct capture *c, uint64_t need)
+static int ethdev_capture_cut(const struct capture *c, uint64_t need)
 {
 	return spw_err(EINVAL,
 		       "capture file %s is truncated: record %" PRIu64 " at byte %" PRIu64
@@ -47,7 +47,7 @@ static int cut(const struct capture *c, uint64_t need)
 		       c->path, c->record, c->pos, need, c->bytes - c->pos);
 }
 
-static int damaged(const struct capture *c, const char *what)
+static int ethdev_capture_damaged(const struct capture *c, const char *what)
 {
 	return spw_err(EINVAL,
 		       "capture file %s is damaged: record %" PRIu64 " at byte %" PRIu64 ": %s",
@@ -55,79 +55,79 @@ static int damaged(const struct capture *c, const char *what)
 }
 
 /* Reads n bytes at the present position, which stays. */
-static int read_at(struct capture *c, uint8_t *buf, size_t n)
+static int ethdev_capture_read_at(struct capture *c, uint8_t *buf, size_t n)
 {
 	if (c->bytes - c->pos < n)
-		return cut(c, n);
+		return ethdev_capture_cut(c, n);
 	if (fseeko(c->f, (off_t)c->pos, SEEK_SET) || fread(buf, n, 1, c->f) != 1)
 		return spw_err(EIO, "capture file %s cannot be read at byte %" PRIu64, c->path,
 			       c->pos);
 	return 0;
 }
 
-static int walk_pcap(struct capture *c)
+static int ethdev_capture_walk_pcap(struct capture *c)
 {
 	uint8_t head[16];
 	int rc;
 
 	if (c->bytes < 24)
-		return cut(c, 24);
+		return ethdev_capture_cut(c, 24);
 	for (c->pos = 24; c->pos < c->bytes; c->record++) {
 		uint32_t caplen;
 
-		rc = read_at(c, head, sizeof(head));
+		rc = ethdev_capture_read_at(c, head, sizeof(head));
 		if (rc)
 			return rc;
-		caplen = word(c, head + 8);
+		caplen = ethdev_capture_word(c, head + 8);
 		if (caplen > CAPLEN_MAX)
-			return damaged(c, "its length is out of range");
+			return ethdev_capture_damaged(c, "its length is out of range");
 		if (c->bytes - c->pos < sizeof(head) + caplen)
-			return cut(c, sizeof(head) + caplen);
+			return ethdev_capture_cut(c, sizeof(head) + caplen);
 		c->pos += sizeof(head) + caplen;
 	}
 	return 0;
 }
 
 /* Each section header states the byte order of its section. */
-static int walk_pcapng(struct capture *c)
+static int ethdev_capture_walk_pcapng(struct capture *c)
 {
 	uint8_t head[12];
 	uint32_t len, order;
 	int rc;
 
 	for (c->pos = 0; c->pos < c->bytes; c->record++) {
-		rc = read_at(c, head, sizeof(head));
+		rc = ethdev_capture_read_at(c, head, sizeof(head));
 		if (rc)
 			return rc;
 		memcpy(&order, head + 8, sizeof(order));
-		if (word(c, head) == PCAPNG_SHB)
+		if (ethdev_capture_word(c, head) == PCAPNG_SHB)
 			c->swapped = order != PCAPNG_ORDER;
-		len = word(c, head + 4);
+		len = ethdev_capture_word(c, head + 4);
 		if (len < sizeof(head) || len % 4)
-			return damaged(c, "its block length is out of range");
+			return ethdev_capture_damaged(c, "its block length is out of range");
 		if (c->bytes - c->pos < len)
-			return cut(c, len);
+			return ethdev_capture_cut(c, len);
 		c->pos += len;
 	}
 	return 0;
 }
 
-static int walk(struct capture *c)
+static int ethdev_capture_walk(struct capture *c)
 {
 	uint8_t head[4];
 	uint32_t magic, swapped;
-	int rc = read_at(c, head, sizeof(head));
+	int rc = ethdev_capture_read_at(c, head, sizeof(head));
 
 	if (rc)
 		return rc;
 	memcpy(&magic, head, sizeof(magic));
 	swapped = __builtin_bswap32(magic);
 	if (magic == PCAPNG_SHB)
-		return walk_pcapng(c);
+		return ethdev_capture_walk_pcapng(c);
 	c->swapped = swapped == PCAP_US || swapped == PCAP_NS;
 	if (!c->swapped && magic != PCAP_US && magic != PCAP_NS)
 		return spw_err(EINVAL, "%s is no pcap or pcapng capture file", c->path);
-	return walk_pcap(c);
+	return ethdev_capture_walk_pcap(c);
 }
 
 int ethdev_capture_check(const char *path)
@@ -142,7 +142,7 @@ int ethdev_capture_check(const char *path)
 				     : 0;
 	if (!rc && S_ISREG(st.st_mode)) { /* a pipe cannot be read twice */
 		c.bytes = (uint64_t)st.st_size;
-		rc = walk(&c);
+		rc = ethdev_capture_walk(&c);
 	}
 	fclose(c.f);
 	return rc;

@@ -32,7 +32,7 @@
 
 static const char *const own_key[] = {"flow", "mtu", "promisc", "stamps"};
 
-static bool is_own_key(const char *key)
+static bool ethdev_is_own_key(const char *key)
 {
 	for (size_t i = 0; i < SPW_ARRAY_CNT(own_key); i++)
 		if (!strcmp(own_key[i], key))
@@ -41,7 +41,7 @@ static bool is_own_key(const char *key)
 }
 
 /* Whether the device is a PCI address; name then has its full form, 0000:01:00.0. */
-static bool pci_name(const char *device, char *name, size_t bytes)
+static bool ethdev_pci_name(const char *device, char *name, size_t bytes)
 {
 	struct rte_pci_addr addr;
 
@@ -52,13 +52,13 @@ static bool pci_name(const char *device, char *name, size_t bytes)
 }
 
 /* The PMD's keys as devargs: "k=v,k=v". */
-static int devargs(const struct spw_port_spec *spec, char *text, size_t bytes)
+static int ethdev_devargs(const struct spw_port_spec *spec, char *text, size_t bytes)
 {
 	size_t n = 0;
 
 	text[0] = '\0';
 	for (uint32_t i = 0; i < spec->arg_cnt && n < bytes; i++)
-		if (!is_own_key(spw_port_spec_key(spec, i)))
+		if (!ethdev_is_own_key(spw_port_spec_key(spec, i)))
 			n += (size_t)snprintf(text + n, bytes - n, "%s%s=%s", n ? "," : "",
 					      spw_port_spec_key(spec, i),
 					      spw_port_spec_value(spec, i));
@@ -71,9 +71,9 @@ int ethdev_dev_allow(const struct spw_port_spec *spec, char *text_out, size_t te
 	int rc;
 
 	text_out[0] = '\0';
-	if (!pci_name(spec->device, name, sizeof(name)))
+	if (!ethdev_pci_name(spec->device, name, sizeof(name)))
 		return 0;
-	rc = devargs(spec, args, sizeof(args));
+	rc = ethdev_devargs(spec, args, sizeof(args));
 	if (!rc)
 		snprintf(text_out, text_bytes, "%s%s%s", name, args[0] ? "," : "", args);
 	return rc;
@@ -81,7 +81,7 @@ int ethdev_dev_allow(const struct spw_port_spec *spec, char *text_out, size_t te
 
 /* ---- finding ---- */
 
-static int probe(const char *bus, const char *name, const char *args)
+static int ethdev_probe(const char *bus, const char *name, const char *args)
 {
 	int rc = rte_eal_hotplug_add(bus, name, args);
 
@@ -102,7 +102,7 @@ static int probe(const char *bus, const char *name, const char *args)
 int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 {
 	char name[RTE_ETH_NAME_MAX_LEN], args[sizeof(spec->text)];
-	bool is_pci = pci_name(spec->device, name, sizeof(name));
+	bool is_pci = ethdev_pci_name(spec->device, name, sizeof(name));
 	int rc;
 
 	if (!is_pci)
@@ -113,7 +113,7 @@ int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 	if (!name[0])
 		return spw_err(EINVAL, "no device: use ethdev:net_memif0,role=server,socket=PATH "
 				       "or ethdev:0000:01:00.0");
-	rc = devargs(spec, args, sizeof(args));
+	rc = ethdev_devargs(spec, args, sizeof(args));
 	ep->cut_bytes = UINT32_MAX;
 	if (!rc && !is_pci)
 		rc = ethdev_vdev_check(spec, ep);
@@ -125,7 +125,7 @@ int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 	if (rte_eth_dev_get_port_by_name(name, &ep->port_id) == 0)
 		return 0; /* created by EAL or by the application */
 	ethdev_packet_before(ep);
-	rc = probe(is_pci ? "pci" : "vdev", name, args);
+	rc = ethdev_probe(is_pci ? "pci" : "vdev", name, args);
 	if (rc)
 		return rc;
 	ethdev_packet_after(ep);
@@ -137,7 +137,7 @@ int ethdev_dev_find(const struct spw_port_spec *spec, struct ethdev_port *ep)
 
 /* One spinwire port per ethdev: ethdev's own notion of ownership announces that to every part of
  * the process. */
-static int own(struct ethdev_port *ep)
+static int ethdev_adopt(struct ethdev_port *ep)
 {
 	struct rte_eth_dev_owner owner;
 	int rc;
@@ -156,8 +156,8 @@ static int own(struct ethdev_port *ep)
 
 /* Asks for what costs nothing per frame: checksums, the hash, stamps. Fast free on transmit holds
  * because every mbuf of a queue comes from one mempool and has one reference. */
-static void choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_cnt, bool stamps,
-			    struct ethdev_port *ep)
+static void ethdev_choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_cnt,
+				   bool stamps, struct ethdev_port *ep)
 {
 	/* A frame keeps its tags. net_af_packet receives it without the outer one, and
 	 * reports that tag only with this offload. */
@@ -183,8 +183,8 @@ static void choose_offloads(const struct rte_eth_dev_info *info, uint16_t queue_
 
 /* What the PMD sends at most. A kernel interface below it decides, unless the user's mtu= was set
  * there; net_af_packet has none to set. 0: a PMD without an MTU. */
-static uint32_t mtu_sent(const struct rte_eth_dev_info *info, bool mtu_is_set, uint64_t mtu,
-			 const struct ethdev_port *ep)
+static uint32_t ethdev_mtu_sent(const struct rte_eth_dev_info *info, bool mtu_is_set, uint64_t mtu,
+				const struct ethdev_port *ep)
 {
 	char name[IF_NAMESIZE];
 	uint32_t has = info->if_index && if_indextoname(info->if_index, name)
@@ -198,7 +198,8 @@ static uint32_t mtu_sent(const struct rte_eth_dev_info *info, bool mtu_is_set, u
 
 /* A PMD that allocates in the receive call needs few slots; one that posts a ring needs all of it
  * and a burst to spare. */
-static void fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu, struct ethdev_port *ep)
+static void ethdev_fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu,
+			     struct ethdev_port *ep)
 {
 	uint32_t buf = (uint32_t)SPW_MAX(SPW_MAX(mtu + L2_ROOM, BUF_MIN), info->min_rx_bufsize);
 	struct spw_port_caps *caps = &ep->base.caps;
@@ -222,7 +223,8 @@ static void fill_caps(const struct rte_eth_dev_info *info, uint64_t mtu, struct 
 	};
 }
 
-static int apply(const struct rte_eth_dev_info *info, uint16_t queue_cnt, struct ethdev_port *ep)
+static int ethdev_apply(const struct rte_eth_dev_info *info, uint16_t queue_cnt,
+			struct ethdev_port *ep)
 {
 	int rc = rte_eth_dev_configure(ep->port_id, queue_cnt, queue_cnt, &ep->conf);
 
@@ -237,7 +239,7 @@ static int apply(const struct rte_eth_dev_info *info, uint16_t queue_cnt, struct
 
 /* A PMD beside the kernel's driver, net_mlx5 above all, takes every frame of the interface from it;
  * net_af_packet copies them, and an echo answers strangers. */
-static int check_use(const struct spw_port_spec *spec, const struct rte_eth_dev_info *info)
+static int ethdev_check_use(const struct spw_port_spec *spec, const struct rte_eth_dev_info *info)
 {
 	const char *flow = spw_port_spec_find(spec, "flow");
 	char name[IF_NAMESIZE], why[80];
@@ -254,8 +256,8 @@ static int check_use(const struct spw_port_spec *spec, const struct rte_eth_dev_
 }
 
 /* What net_mlx5 prints when it cannot make flow rules does not name the key that helps. */
-static void hint_flows(const struct spw_port_spec *spec, const struct rte_eth_dev_info *info,
-		       struct ethdev_port *ep)
+static void ethdev_hint_flows(const struct spw_port_spec *spec, const struct rte_eth_dev_info *info,
+			      struct ethdev_port *ep)
 {
 	if (strcmp(info->driver_name, "mlx5_pci") || spw_port_spec_find(spec, "dv_flow_en"))
 		return;
@@ -280,26 +282,26 @@ int ethdev_dev_configure(const struct spw_port_spec *spec, uint16_t queue_cnt,
 	rc = spw_port_spec_u64(spec, "mtu", MTU_DFLT, 68, MTU_MAX, &mtu);
 	rc = rc ? rc : spw_port_spec_u64(spec, "stamps", 1, 0, 1, &stamps);
 	rc = rc ? rc : spw_port_spec_u64(spec, "promisc", 1, 0, 1, &promisc);
-	rc = rc ? rc : check_use(spec, &info);
-	rc = rc ? rc : own(ep);
+	rc = rc ? rc : ethdev_check_use(spec, &info);
+	rc = rc ? rc : ethdev_adopt(ep);
 	if (rc)
 		return rc;
 	ep->promisc = promisc;
 	ep->is_dma = strcmp(rte_bus_name(rte_dev_bus(info.device)), "vdev") != 0;
 	ep->fact = ethdev_fact_find(info.driver_name, !ep->is_dma);
 	ep->missed_known = ep->fact->missed_known || ep->packet_cnt;
-	hint_flows(spec, &info, ep);
-	fill_caps(&info, mtu, ep);
+	ethdev_hint_flows(spec, &info, ep);
+	ethdev_fill_caps(&info, mtu, ep);
 	rte_eth_macaddr_get(ep->port_id, (struct rte_ether_addr *)ep->base.caps.mac);
-	ep->base.caps.mtu = mtu_sent(&info, spw_port_spec_find(spec, "mtu"), mtu, ep);
+	ep->base.caps.mtu = ethdev_mtu_sent(&info, spw_port_spec_find(spec, "mtu"), mtu, ep);
 	if (queue_cnt > ep->base.caps.queue_max)
 		return spw_err(ERANGE, "%u queues were asked for, and %s has %u", queue_cnt,
 			       info.driver_name, ep->base.caps.queue_max);
 	memset(&ep->conf, 0, sizeof(ep->conf));
 	if (!ep->fact->any_mtu && spw_port_spec_find(spec, "mtu"))
 		ep->conf.rxmode.mtu = (uint32_t)mtu;
-	choose_offloads(&info, queue_cnt, stamps, ep);
-	return apply(&info, queue_cnt, ep);
+	ethdev_choose_offloads(&info, queue_cnt, stamps, ep);
+	return ethdev_apply(&info, queue_cnt, ep);
 }
 
 void ethdev_dev_close(struct ethdev_port *ep)

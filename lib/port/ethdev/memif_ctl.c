@@ -8,13 +8,13 @@
  * never unregistered, so the interrupt thread uses it after close and after rte_eal_cleanup. There
  * is no option against either. Every callback of that PMD passes through
  * rte_intr_callback_register, a public symbol that this file defines in front of libeal's: what
- * net_memif registers is called by run(), which first takes the gate of every memif queue. An owner
- * only tries its gate (ethdev_gate_try) and polls nothing while it is shut; so it never waits, and
- * a callback waits for one burst at most.
+ * net_memif registers is called by memif_run(), which first takes the gate of every memif queue. An
+ * owner only tries its gate (ethdev_gate_try) and polls nothing while it is shut; so it never
+ * waits, and a callback waits for one burst at most.
  *
  * Locks: ctl is held by whoever runs control code of net_memif (a callback; open, start, stop,
  * close); list guards the list of registrations and is never held across a call to EAL, whose own
- * lock is held when it calls removed().
+ * lock is held when it calls memif_removed().
  *
  * Who takes the gate of a queue (P3, P4), and what the owner does meanwhile:
  *
@@ -57,7 +57,7 @@ static struct watch *watches;
 static struct ethdev_port *ports; /* memif ports, under ctl */
 static _Thread_local struct ethdev_port
 	*inside;        /* whose control code this thread runs; NULL: none */
-static uint32_t alarms; /* that the interrupt thread ran for settle() */
+static uint32_t alarms; /* that the interrupt thread ran for memif_settle() */
 
 /* ---- libeal's own ---- */
 
@@ -67,8 +67,8 @@ static uint32_t alarms; /* that the interrupt thread ran for settle() */
 /* ---- registrations ---- */
 
 /* A registration made while a port's control code runs belongs to that port (inside). */
-static struct watch *watch_add(const struct rte_intr_handle *handle, rte_intr_callback_fn fn,
-			       void *arg)
+static struct watch *memif_watch_add(const struct rte_intr_handle *handle, rte_intr_callback_fn fn,
+				     void *arg)
 {
 	struct watch *w = malloc(sizeof(*w));
 
@@ -82,8 +82,9 @@ static struct watch *watch_add(const struct rte_intr_handle *handle, rte_intr_ca
 	return w;
 }
 
-/* EAL calls removed() under its own lock, so this takes the list's lock only for the unlinking. */
-static void watch_free(struct watch *w)
+/* EAL calls memif_removed() under its own lock, so this takes the list's lock only for the
+ * unlinking. */
+static void memif_watch_free(struct watch *w)
 {
 	pthread_mutex_lock(&list);
 	for (struct watch **at = &watches; *at; at = &(*at)->next) {
@@ -97,7 +98,7 @@ static void watch_free(struct watch *w)
 }
 
 /* Finds what net_memif registered by what it registered: callback and argument. */
-static struct watch *watch_find(rte_intr_callback_fn fn, void *arg)
+static struct watch *memif_watch_find(rte_intr_callback_fn fn, void *arg)
 {
 	struct watch *w;
 
@@ -109,7 +110,7 @@ static struct watch *watch_find(rte_intr_callback_fn fn, void *arg)
 }
 
 /* One of the port's that EAL does not remove by itself; any: one that it does, too. */
-static struct watch *watch_of(const struct ethdev_port *ep, bool any)
+static struct watch *memif_watch_of(const struct ethdev_port *ep, bool any)
 {
 	struct watch *w;
 
@@ -121,7 +122,7 @@ static struct watch *watch_of(const struct ethdev_port *ep, bool any)
 }
 
 /* [P3 acquire, pairs with P4] Its owner may have lost the core within a burst. */
-static void gate_shut(struct ethdev_queue *q)
+static void memif_gate_shut(struct ethdev_queue *q)
 {
 	spw_thr_store_rlx(&q->gate_wanted, 1);
 	while (spw_thr_exchange(&q->gate, 1))
@@ -129,14 +130,14 @@ static void gate_shut(struct ethdev_queue *q)
 	spw_thr_store_rlx(&q->gate_wanted, 0);
 }
 
-static void gates_shut(void)
+static void memif_gates_shut(void)
 {
 	for (struct ethdev_port *ep = ports; ep; ep = ep->next_memif)
 		for (uint16_t i = 0; i < ep->base.queue_cnt; i++)
-			gate_shut(&ep->queue[i]);
+			memif_gate_shut(&ep->queue[i]);
 }
 
-static void gates_open(void)
+static void memif_gates_open(void)
 {
 	for (struct ethdev_port *ep = ports; ep; ep = ep->next_memif)
 		for (uint16_t i = 0; i < ep->base.queue_cnt; i++)
@@ -144,23 +145,23 @@ static void gates_open(void)
 }
 
 /* EAL's interrupt thread, in place of net_memif's callback. After fn w may be gone. */
-static void run(void *arg)
+static void memif_run(void *arg)
 {
 	struct watch *w = arg;
 
 	pthread_mutex_lock(&ctl);
 	if (!w->dead) {
-		gates_shut();
+		memif_gates_shut();
 		inside = w->port;
 		w->fn(w->arg);
 		inside = NULL;
-		gates_open();
+		memif_gates_open();
 	}
 	pthread_mutex_unlock(&ctl);
 }
 
 /* EAL's interrupt thread, under its lock: the registration is gone. */
-static void removed(struct rte_intr_handle *handle, void *arg)
+static void memif_removed(struct rte_intr_handle *handle, void *arg)
 {
 	struct watch *w = arg;
 
@@ -168,17 +169,17 @@ static void removed(struct rte_intr_handle *handle, void *arg)
 		w->after(handle, w->arg);
 	else
 		close(rte_intr_fd_get(handle));
-	watch_free(w);
+	memif_watch_free(w);
 }
 
-static int watch_leave(struct watch *w, rte_intr_unregister_callback_fn after)
+static int memif_watch_leave(struct watch *w, rte_intr_unregister_callback_fn after)
 {
 	int rc;
 
 	w->dead = true;
 	w->after = after;
-	w->leaving = true; /* before EAL knows: removed() may free it at once */
-	rc = LIBEAL(rte_intr_callback_unregister_pending)(w->handle, run, w, removed);
+	w->leaving = true; /* before EAL knows: memif_removed() may free it at once */
+	rc = LIBEAL(rte_intr_callback_unregister_pending)(w->handle, memif_run, w, memif_removed);
 	if (rc <= 0)
 		w->leaving = false; /* it was not running after all */
 	return rc;
@@ -196,24 +197,24 @@ int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_ca
 
 	if (!inside)
 		return LIBEAL(rte_intr_callback_register)(handle, fn, arg);
-	w = watch_add(handle, fn, arg);
+	w = memif_watch_add(handle, fn, arg);
 	if (!w)
 		return -ENOMEM;
-	rc = LIBEAL(rte_intr_callback_register)(handle, run, w);
+	rc = LIBEAL(rte_intr_callback_register)(handle, memif_run, w);
 	if (rc < 0)
-		watch_free(w);
+		memif_watch_free(w);
 	return rc;
 }
 
 int rte_intr_callback_unregister(const struct rte_intr_handle *handle, rte_intr_callback_fn fn,
 				 void *arg)
 {
-	struct watch *w = inside ? watch_find(fn, arg) : NULL;
-	int rc = w ? LIBEAL(rte_intr_callback_unregister)(handle, run, w)
+	struct watch *w = inside ? memif_watch_find(fn, arg) : NULL;
+	int rc = w ? LIBEAL(rte_intr_callback_unregister)(handle, memif_run, w)
 		   : LIBEAL(rte_intr_callback_unregister)(handle, fn, arg);
 
 	if (w && rc > 0)
-		watch_free(w);
+		memif_watch_free(w);
 	return rc;
 }
 
@@ -221,9 +222,9 @@ int rte_intr_callback_unregister_pending(const struct rte_intr_handle *handle,
 					 rte_intr_callback_fn fn, void *arg,
 					 rte_intr_unregister_callback_fn after)
 {
-	struct watch *w = inside ? watch_find(fn, arg) : NULL;
+	struct watch *w = inside ? memif_watch_find(fn, arg) : NULL;
 
-	return w ? watch_leave(w, after)
+	return w ? memif_watch_leave(w, after)
 		 : LIBEAL(rte_intr_callback_unregister_pending)(handle, fn, arg, after);
 }
 
@@ -266,54 +267,54 @@ int memif_ctl_check(const struct ethdev_port *ep)
 		       "DPDK as shared libraries");
 }
 
-static void on_alarm(void *arg SPW_UNUSED)
+static void memif_on_alarm(void *arg SPW_UNUSED)
 {
 	spw_thr_store_rel(&alarms, alarms + 1); /* [P5 release, pairs with P6] */
 }
 
 /* Waits until EAL's interrupt thread has ended its present callback: alarms run in that thread. */
-static void settle(void)
+static void memif_settle(void)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
 	uint32_t before = spw_thr_load_acq(&alarms); /* [P6 acquire, pairs with P5] */
 
-	if (rte_eal_alarm_set(1, on_alarm, NULL))
+	if (rte_eal_alarm_set(1, memif_on_alarm, NULL))
 		return;
 	for (int ms = 0; ms < SETTLE_MS && spw_thr_load_acq(&alarms) == before; ms++)
 		nanosleep(&nap, NULL);
 }
 
 /* What net_memif leaves registered: its listener, and connections that named no interface yet. */
-static void take_back(const struct ethdev_port *ep)
+static void memif_take_back(const struct ethdev_port *ep)
 {
 	struct watch *w;
 
-	while ((w = watch_of(ep, false))) {
+	while ((w = memif_watch_of(ep, false))) {
 		int fd = rte_intr_fd_get(w->handle), rc;
 
 		w->dead = true;
-		rc = LIBEAL(rte_intr_callback_unregister)(w->handle, run, w);
+		rc = LIBEAL(rte_intr_callback_unregister)(w->handle, memif_run, w);
 		if (rc > 0)
 			close(fd);
 		if (rc > 0 || (rc < 0 && rc != -EAGAIN))
-			watch_free(w);
+			memif_watch_free(w);
 		else
-			watch_leave(w, NULL);
+			memif_watch_leave(w, NULL);
 	}
 }
 
 void memif_ctl_stop(struct ethdev_port *ep)
 {
 	if (ep->is_memif)
-		take_back(ep);
+		memif_take_back(ep);
 }
 
 void memif_ctl_settle(struct ethdev_port *ep)
 {
 	if (!ep->is_memif)
 		return;
-	settle();
-	if (watch_of(ep, true))
+	memif_settle();
+	if (memif_watch_of(ep, true))
 		spw_warn("port %s: EAL's interrupt thread has not released net_memif's control "
 			 "channel",
 			 ep->base.name);

@@ -20,7 +20,7 @@
 
 #include "port/ethdev/ethdev.h"
 
-static bool is_packet_socket(int fd, unsigned int if_index)
+static bool ethdev_is_packet_socket(int fd, unsigned int if_index)
 {
 	struct sockaddr_ll at = {0};
 	socklen_t bytes = sizeof(at);
@@ -29,7 +29,7 @@ static bool is_packet_socket(int fd, unsigned int if_index)
 	       (unsigned int)at.sll_ifindex == if_index;
 }
 
-static bool is_in(const int *fd, uint32_t cnt, int wanted)
+static bool ethdev_is_in(const int *fd, uint32_t cnt, int wanted)
 {
 	for (uint32_t i = 0; i < cnt; i++)
 		if (fd[i] == wanted)
@@ -38,8 +38,8 @@ static bool is_in(const int *fd, uint32_t cnt, int wanted)
 }
 
 /* Descriptors of packet sockets on the interface that are not in `known`. */
-static uint32_t sockets_find(const char *netdev, const int *known, uint32_t known_cnt,
-			     int fd_out[ETHDEV_PACKET_MAX])
+static uint32_t ethdev_sockets_find(const char *netdev, const int *known, uint32_t known_cnt,
+				    int fd_out[ETHDEV_PACKET_MAX])
 {
 	const unsigned int if_index = if_nametoindex(netdev);
 	DIR *dir = opendir("/proc/self/fd");
@@ -48,7 +48,7 @@ static uint32_t sockets_find(const char *netdev, const int *known, uint32_t know
 	for (struct dirent *e; dir && cnt < ETHDEV_PACKET_MAX && (e = readdir(dir));) {
 		int fd = atoi(e->d_name);
 
-		if (is_packet_socket(fd, if_index) && !is_in(known, known_cnt, fd))
+		if (ethdev_is_packet_socket(fd, if_index) && !ethdev_is_in(known, known_cnt, fd))
 			fd_out[cnt++] = fd;
 	}
 	if (dir)
@@ -65,7 +65,7 @@ static uint32_t sockets_find(const char *netdev, const int *known, uint32_t know
 void ethdev_packet_before(struct ethdev_port *ep)
 {
 	if (ep->netdev[0] && !PMD_ASKS)
-		ep->packet_cnt = sockets_find(ep->netdev, NULL, 0, ep->packet_fd);
+		ep->packet_cnt = ethdev_sockets_find(ep->netdev, NULL, 0, ep->packet_fd);
 }
 
 void ethdev_packet_after(struct ethdev_port *ep)
@@ -77,8 +77,9 @@ void ethdev_packet_after(struct ethdev_port *ep)
 		return;
 	for (uint32_t i = 0; i < cnt; i++)
 		known[i] = ep->packet_fd[i];
-	ep->packet_cnt =
-		cnt < ETHDEV_PACKET_MAX ? sockets_find(ep->netdev, known, cnt, ep->packet_fd) : 0;
+	ep->packet_cnt = cnt < ETHDEV_PACKET_MAX
+				 ? ethdev_sockets_find(ep->netdev, known, cnt, ep->packet_fd)
+				 : 0;
 }
 
 void ethdev_packet_read(struct ethdev_port *ep)

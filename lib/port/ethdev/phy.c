@@ -19,7 +19,7 @@ static const char *const phy_name[SPW_PHY_CNT] = {
 	[SPW_PHY_DISCARDS] = "rx_phy_discard_packets",
 };
 
-static void phy_read(const struct ethdev_port *ep, struct spw_phy_count count[SPW_PHY_CNT])
+static void ethdev_phy_read(const struct ethdev_port *ep, struct spw_phy_count count[SPW_PHY_CNT])
 {
 	memset(count, 0, SPW_PHY_CNT * sizeof(*count));
 	for (uint32_t i = 0; i < SPW_PHY_CNT; i++)
@@ -33,12 +33,12 @@ void ethdev_phy_start(struct ethdev_port *ep)
 	for (uint32_t i = 0; i < SPW_PHY_CNT; i++)
 		if (rte_eth_xstats_get_id_by_name(ep->port_id, phy_name[i], &ep->phy_id[i]))
 			ep->phy_id[i] = ETHDEV_NO_XSTAT;
-	phy_read(ep, ep->phy_base);
+	ethdev_phy_read(ep, ep->phy_base);
 }
 
 void ethdev_phy_keep(struct ethdev_port *ep)
 {
-	phy_read(ep, ep->phy_last);
+	ethdev_phy_read(ep, ep->phy_last);
 }
 
 void ethdev_phy_stat(const struct ethdev_port *ep, struct spw_port_stat *stat)
@@ -46,6 +46,6 @@ void ethdev_phy_stat(const struct ethdev_port *ep, struct spw_port_stat *stat)
 	struct spw_phy_count now[SPW_PHY_CNT];
 
 	if (!ep->closed)
-		phy_read(ep, now);
+		ethdev_phy_read(ep, now);
 	spw_phy_moved(ep->phy_base, ep->closed ? ep->phy_last : now, stat);
 }

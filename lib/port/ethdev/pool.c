@@ -29,14 +29,14 @@
 
 /* ---- mempool operations: every slot is free in lib/pool, or out ---- */
 
-static int ops_alloc(struct rte_mempool *mp)
+static int ethdev_ops_alloc(struct rte_mempool *mp)
 {
 	mp->pool_data = mp->pool_config;
 	return 0;
 }
 
 /* The PMD allocates: all or nothing, as rte_mempool promises. */
-static int ops_dequeue(struct rte_mempool *mp, void **obj, unsigned int n)
+static int ethdev_ops_dequeue(struct rte_mempool *mp, void **obj, unsigned int n)
 {
 	struct ethdev_queue *q = mp->pool_data;
 	uint32_t slot[OPS_BATCH];
@@ -60,7 +60,7 @@ static int ops_dequeue(struct rte_mempool *mp, void **obj, unsigned int n)
 
 /* The PMD frees, in its receive or transmit call or in its clean-up; all of them on the owner's
  * thread. */
-static int ops_enqueue(struct rte_mempool *mp, void *const *obj, unsigned int n)
+static int ethdev_ops_enqueue(struct rte_mempool *mp, void *const *obj, unsigned int n)
 {
 	struct ethdev_queue *q = mp->pool_data;
 	uint32_t slot[OPS_BATCH];
@@ -76,7 +76,7 @@ static int ops_enqueue(struct rte_mempool *mp, void *const *obj, unsigned int n)
 	return 0;
 }
 
-static unsigned int ops_count(const struct rte_mempool *mp)
+static unsigned int ethdev_ops_count(const struct rte_mempool *mp)
 {
 	const struct ethdev_queue *q = mp->pool_data;
 
@@ -85,8 +85,8 @@ static unsigned int ops_count(const struct rte_mempool *mp)
 
 /* Names the objects in order, so that object i is slot i; the pool already holds them all as free.
  */
-static int ops_populate(struct rte_mempool *mp, unsigned int max, void *va, rte_iova_t iova,
-			size_t len, rte_mempool_populate_obj_cb_t *name, void *arg)
+static int ethdev_ops_populate(struct rte_mempool *mp, unsigned int max, void *va, rte_iova_t iova,
+			       size_t len, rte_mempool_populate_obj_cb_t *name, void *arg)
 {
 	struct ethdev_queue *q = mp->pool_data;
 	size_t stride = (size_t)mp->header_size + mp->elt_size + mp->trailer_size;
@@ -104,18 +104,18 @@ static int ops_populate(struct rte_mempool *mp, unsigned int max, void *va, rte_
 
 static const struct rte_mempool_ops ethdev_mempool_ops = {
 	.name = ETHDEV_MEMPOOL_OPS,
-	.alloc = ops_alloc,
-	.enqueue = ops_enqueue,
-	.dequeue = ops_dequeue,
-	.get_count = ops_count,
-	.populate = ops_populate,
+	.alloc = ethdev_ops_alloc,
+	.enqueue = ethdev_ops_enqueue,
+	.dequeue = ethdev_ops_dequeue,
+	.get_count = ethdev_ops_count,
+	.populate = ethdev_ops_populate,
 };
 RTE_MEMPOOL_REGISTER_OPS(ethdev_mempool_ops);
 
 /* ---- making it ---- */
 
 /* The element size that makes the stride a power of 2. */
-static uint32_t elt_bytes(uint32_t *stride_log2_out)
+static uint32_t ethdev_elt_bytes(uint32_t *stride_log2_out)
 {
 	uint32_t elt = sizeof(struct rte_mbuf) + sizeof(struct rte_mbuf_ext_shared_info);
 	struct rte_mempool_objsz sz;
@@ -128,7 +128,7 @@ static uint32_t elt_bytes(uint32_t *stride_log2_out)
 
 /* Called when the last clone of a pinned buffer (rte_pktmbuf_attach by a PMD) outlived the mbuf's
  * own free: only now may the slot be used again. */
-static void last_clone_freed(void *addr SPW_UNUSED, void *mbuf)
+static void ethdev_last_clone_freed(void *addr SPW_UNUSED, void *mbuf)
 {
 	struct rte_mbuf *m = mbuf;
 
@@ -140,7 +140,7 @@ static void last_clone_freed(void *addr SPW_UNUSED, void *mbuf)
 }
 
 /* What never changes of an mbuf: the buffer it is pinned to, one reference, one segment. */
-static void init_mbuf(struct rte_mempool *mp, void *arg, void *obj, unsigned int idx)
+static void ethdev_init_mbuf(struct rte_mempool *mp, void *arg, void *obj, unsigned int idx)
 {
 	struct ethdev_queue *q = arg;
 	struct rte_mbuf *m = obj;
@@ -159,19 +159,19 @@ static void init_mbuf(struct rte_mempool *mp, void *arg, void *obj, unsigned int
 	m->ol_flags = RTE_MBUF_F_EXTERNAL;
 	rte_mbuf_refcnt_set(m, 1);
 	m->shinfo = info;
-	info->free_cb = last_clone_freed;
+	info->free_cb = ethdev_last_clone_freed;
 	info->fcb_opaque = m;
 	rte_mbuf_ext_refcnt_set(info, 1);
 }
 
-static void free_chunk(struct rte_mempool_memhdr *chunk, void *arg SPW_UNUSED)
+static void ethdev_free_chunk(struct rte_mempool_memhdr *chunk, void *arg SPW_UNUSED)
 {
 	rte_free(chunk->addr);
 }
 
 /* The mbufs lie in EAL's memory, the payloads in the region. With no IO address at all the mempool
  * would be marked RTE_MEMPOOL_F_NON_IO, and net_mlx5 registers no memory of such a one. */
-static int populate(struct ethdev_queue *q, int socket)
+static int ethdev_populate(struct ethdev_queue *q, int socket)
 {
 	size_t stride = (size_t)1 << q->stride_log2;
 	size_t bytes = q->slot_cnt * stride;
@@ -183,8 +183,8 @@ static int populate(struct ethdev_queue *q, int socket)
 			ENOMEM,
 			"EAL has no %zu MiB for %u mbufs: give it more memory (-m, --socket-mem)",
 			(bytes >> 20) + 1, q->slot_cnt);
-	cnt = rte_mempool_populate_iova(q->mp, va, rte_malloc_virt2iova(va), bytes, free_chunk,
-					NULL);
+	cnt = rte_mempool_populate_iova(q->mp, va, rte_malloc_virt2iova(va), bytes,
+					ethdev_free_chunk, NULL);
 	if (cnt == (int)q->slot_cnt)
 		return 0;
 	if (cnt <= 0)
@@ -193,7 +193,7 @@ static int populate(struct ethdev_queue *q, int socket)
 }
 
 /* With physical addresses a slot must not cross into a page that lies elsewhere. */
-static int check_iova(const struct ethdev_queue *q)
+static int ethdev_check_iova(const struct ethdev_queue *q)
 {
 	if (rte_eal_iova_mode() == RTE_IOVA_VA || !q->port->is_dma)
 		return 0;
@@ -219,13 +219,13 @@ int ethdev_pool_make(struct ethdev_queue *q, const struct spw_port_queue_conf *c
 	};
 	int socket = conf->numa_node >= 0 && rte_socket_count() > 1 ? conf->numa_node
 								    : SOCKET_ID_ANY;
-	uint32_t elt = elt_bytes(&q->stride_log2);
+	uint32_t elt = ethdev_elt_bytes(&q->stride_log2);
 	char name[RTE_MEMPOOL_NAMESIZE];
 	int rc;
 
 	q->pool = conf->pool;
 	q->slot_cnt = conf->pool->slot_cnt;
-	rc = check_iova(q);
+	rc = ethdev_check_iova(q);
 	if (rc)
 		return rc;
 	snprintf(name, sizeof(name), "spinwire_%u_%u", q->port_id, q->queue_id);
@@ -240,12 +240,12 @@ int ethdev_pool_make(struct ethdev_queue *q, const struct spw_port_queue_conf *c
 			     rte_strerror(-rc));
 	if (!rc) {
 		rte_pktmbuf_pool_init(q->mp, &priv);
-		rc = populate(q, socket);
+		rc = ethdev_populate(q, socket);
 	}
 	if (rc)
 		ethdev_pool_free(q);
 	else
-		rte_mempool_obj_iter(q->mp, init_mbuf, q);
+		rte_mempool_obj_iter(q->mp, ethdev_init_mbuf, q);
 	return rc;
 }
 
@@ -253,7 +253,7 @@ void ethdev_pool_free(struct ethdev_queue *q)
 {
 	struct rte_mempool *mp = q->mp;
 
-	q->mp = NULL; /* rte_mempool_free takes every object out: ops_dequeue refuses */
+	q->mp = NULL; /* rte_mempool_free takes every object out: ethdev_ops_dequeue refuses */
 	rte_mempool_free(mp);
 }
 
@@ -263,7 +263,7 @@ static uint32_t
 	extmem_users[SPW_REGION_MAX]; /* devices that use a registered region; setup thread */
 
 /* A table of each page's address, because only the registrar knows them. */
-static int extmem_register(const struct spw_region *region)
+static int ethdev_extmem_register(const struct spw_region *region)
 {
 	size_t pages = region->bytes / region->page_bytes;
 	rte_iova_t *iova = malloc(pages * sizeof(*iova));
@@ -285,7 +285,7 @@ static int extmem_register(const struct spw_region *region)
 		  : 0;
 }
 
-static int map_failed(const struct spw_region *region, int code)
+static int ethdev_map_failed(const struct spw_region *region, int code)
 {
 	char why[SPW_PLAT_PIN_BYTES] = "";
 
@@ -299,7 +299,7 @@ static int map_failed(const struct spw_region *region, int code)
 int ethdev_region_map(struct rte_device *device, const struct spw_region *region)
 {
 	rte_iova_t iova = (rte_iova_t)(uintptr_t)region->host_va;
-	int rc = extmem_users[region->id] ? 0 : extmem_register(region);
+	int rc = extmem_users[region->id] ? 0 : ethdev_extmem_register(region);
 
 	if (rc)
 		return rc;
@@ -309,7 +309,7 @@ int ethdev_region_map(struct rte_device *device, const struct spw_region *region
 	if (rte_dev_dma_map(device, region->host_va, iova, region->bytes) == 0 ||
 	    rte_errno == ENOTSUP)
 		return 0; /* ENOTSUP: the bus has no mapping of its own */
-	rc = map_failed(region, rte_errno);
+	rc = ethdev_map_failed(region, rte_errno);
 	if (--extmem_users[region->id] == 0)
 		rte_extmem_unregister(region->host_va, region->bytes);
 	return rc;

@@ -119,8 +119,8 @@ static int ethdev_region_attach(struct spw_port *port, const struct spw_region *
 
 /* Ring sizes as the device takes them. The pool must fill the receive ring and have a burst to
  * spare. */
-static int ring_sizes(struct ethdev_port *ep, const struct spw_port_queue_conf *conf,
-		      uint16_t *rx_out, uint16_t *tx_out)
+static int ethdev_ring_sizes(struct ethdev_port *ep, const struct spw_port_queue_conf *conf,
+			     uint16_t *rx_out, uint16_t *tx_out)
 {
 	const uint32_t slots = port_conf_slots(conf);
 	int rc;
@@ -139,13 +139,13 @@ static int ring_sizes(struct ethdev_port *ep, const struct spw_port_queue_conf *
 	return 0;
 }
 
-static int queue_rings(struct ethdev_port *ep, struct ethdev_queue *q,
-		       const struct spw_port_queue_conf *conf)
+static int ethdev_queue_rings(struct ethdev_port *ep, struct ethdev_queue *q,
+			      const struct spw_port_queue_conf *conf)
 {
 	unsigned int socket = conf->numa_node >= 0 ? (unsigned int)conf->numa_node
 						   : (unsigned int)SOCKET_ID_ANY;
 	uint16_t rx_cnt, tx_cnt;
-	int rc = ring_sizes(ep, conf, &rx_cnt, &tx_cnt);
+	int rc = ethdev_ring_sizes(ep, conf, &rx_cnt, &tx_cnt);
 
 	if (rc)
 		return rc;
@@ -180,7 +180,7 @@ static int ethdev_queue_setup(struct spw_port *port, uint16_t queue,
 	q->cut_bytes = ep->cut_bytes;
 	q->burst_floor = ep->fact->alloc_on_rx ? 0 : UINT32_MAX;
 	rc = ethdev_pool_make(q, conf);
-	rc = rc ? rc : queue_rings(ep, q, conf);
+	rc = rc ? rc : ethdev_queue_rings(ep, q, conf);
 	if (rc)
 		return rc;
 	ethdev_burst_choose(ep, &port->queue[queue]);
@@ -200,7 +200,7 @@ static int ethdev_loop(struct spw_port *port, uint16_t queue SPW_UNUSED, uint8_t
 					  "is none to prove");
 }
 
-static int start_failed(const struct ethdev_port *ep, int rc)
+static int ethdev_start_failed(const struct ethdev_port *ep, int rc)
 {
 	if (ep->start_hint[0])
 		return spw_err(-rc, "%s; %s", rte_strerror(-rc), ep->start_hint);
@@ -222,7 +222,7 @@ static int ethdev_start(struct spw_port *port)
 	memif_ctl_enter(ep);
 	rc = rte_eth_dev_start(ep->port_id);
 	ep->started = rc == 0;
-	rc = rc ? start_failed(ep, rc) : memif_ctl_check(ep);
+	rc = rc ? ethdev_start_failed(ep, rc) : memif_ctl_check(ep);
 	memif_ctl_leave(ep);
 	if (rc)
 		return rc;
@@ -249,7 +249,7 @@ static int ethdev_start(struct spw_port *port)
 }
 
 /* Whether the PMD still holds slots of ours after the device has stopped. */
-static bool slots_out(const struct ethdev_port *ep)
+static bool ethdev_slots_out(const struct ethdev_port *ep)
 {
 	struct spw_port_slots slots;
 
@@ -263,7 +263,7 @@ static bool slots_out(const struct ethdev_port *ep)
 
 /* Frames that arrived and were not polled are taken first, and counted rx_flushed. A PMD that keeps
  * mbufs in its queues returns them only when it is closed. */
-static int dev_stop(struct ethdev_port *ep)
+static int ethdev_dev_stop(struct ethdev_port *ep)
 {
 	int rc;
 
@@ -275,7 +275,7 @@ static int dev_stop(struct ethdev_port *ep)
 	memif_ctl_stop(ep);
 	ethdev_stat_read(ep);
 	ethdev_phy_keep(ep);
-	if (slots_out(ep)) { /* some PMDs hold mbufs until their queues are freed */
+	if (ethdev_slots_out(ep)) { /* some PMDs hold mbufs until their queues are freed */
 		rte_eth_dev_close(ep->port_id);
 		ep->closed = true;
 	}
@@ -291,7 +291,7 @@ static int ethdev_stop(struct spw_port *port)
 		return 0;
 	ep->started = false;
 	memif_ctl_enter(ep);
-	rc = dev_stop(ep);
+	rc = ethdev_dev_stop(ep);
 	memif_ctl_leave(ep);
 	memif_ctl_settle(ep);
 	return rc;

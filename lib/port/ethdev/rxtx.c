@@ -25,7 +25,7 @@
 
 /* ol_flags: a checksum is good when its GOOD bit is set and its BAD bit is not (both: "not
  * checked"). */
-SPW_INLINE uint32_t desc_flags(uint64_t ol)
+SPW_INLINE uint32_t ethdev_desc_flags(uint64_t ol)
 {
 	uint32_t l3 = (ol & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD
 			      ? SPW_DESC_L3_OK
@@ -37,8 +37,8 @@ SPW_INLINE uint32_t desc_flags(uint64_t ol)
 	return l3 | l4;
 }
 
-SPW_INLINE void desc_fill(const struct ethdev_queue *q, const struct rte_mbuf *m, uint32_t slot,
-			  struct spw_desc *d, bool offloads, bool stamps)
+SPW_INLINE void ethdev_desc_fill(const struct ethdev_queue *q, const struct rte_mbuf *m,
+				 uint32_t slot, struct spw_desc *d, bool offloads, bool stamps)
 {
 	uint64_t ol = offloads || stamps ? m->ol_flags : 0;
 
@@ -47,7 +47,7 @@ SPW_INLINE void desc_fill(const struct ethdev_queue *q, const struct rte_mbuf *m
 		.offset = m->data_off,
 		.len = m->data_len,
 		.meta = ol & RTE_MBUF_F_RX_RSS_HASH ? m->hash.rss : 0,
-		.flags = offloads ? desc_flags(ol) : 0,
+		.flags = offloads ? ethdev_desc_flags(ol) : 0,
 		.region = q->region_id,
 		.port = q->port_idx,
 	};
@@ -59,7 +59,7 @@ SPW_INLINE void desc_fill(const struct ethdev_queue *q, const struct rte_mbuf *m
 
 /* Returns false for the caller to return. Freeing puts the slot back into the pool by way of the
  * mempool. */
-static bool drop(struct ethdev_queue *q, struct rte_mbuf *m, enum spw_port_drop why)
+static bool ethdev_rx_drop(struct ethdev_queue *q, struct rte_mbuf *m, enum spw_port_drop why)
 {
 	spw_thr_count(&q->dropped[why], 1);
 	rte_pktmbuf_free(m);
@@ -68,18 +68,18 @@ static bool drop(struct ethdev_queue *q, struct rte_mbuf *m, enum spw_port_drop 
 
 /* A frame in several segments, or in a buffer that is not ours (net_ring hands over the sender's).
  * Returns: false if it was dropped; else *m_p is a mbuf of ours with the bytes in it. */
-static SPW_COLD bool rx_odd(struct ethdev_queue *q, struct rte_mbuf **m_p)
+static SPW_COLD bool ethdev_rx_odd(struct ethdev_queue *q, struct rte_mbuf **m_p)
 {
 	struct rte_mbuf *theirs = *m_p, *ours;
 	uint32_t slot, len = theirs->pkt_len;
 
 	if (theirs->pool == q->mp)
-		return drop(q, theirs, SPW_PORT_DROP_too_long);
+		return ethdev_rx_drop(q, theirs, SPW_PORT_DROP_too_long);
 	ours = ethdev_mbuf(q, 0);
 	if (len == 0 || len > (uint32_t)ours->buf_len - RTE_PKTMBUF_HEADROOM)
-		return drop(q, theirs, SPW_PORT_DROP_too_long);
+		return ethdev_rx_drop(q, theirs, SPW_PORT_DROP_too_long);
 	if (!spw_pool_get(q->pool, &slot, 1))
-		return drop(q, theirs, SPW_PORT_DROP_no_slot);
+		return ethdev_rx_drop(q, theirs, SPW_PORT_DROP_no_slot);
 	ours = ethdev_mbuf(q, slot);
 	ours->data_off = RTE_PKTMBUF_HEADROOM;
 	ours->data_len = (uint16_t)len;
@@ -98,7 +98,7 @@ static SPW_COLD bool rx_odd(struct ethdev_queue *q, struct rte_mbuf **m_p)
 }
 
 /* Puts a tag that the kernel stripped back in front of the EtherType, into the headroom. */
-static SPW_COLD void vlan_put(struct rte_mbuf *m)
+static SPW_COLD void ethdev_vlan_put(struct rte_mbuf *m)
 {
 	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
 	uint8_t tag[VLAN_BYTES] = {0x81, 0x00, (uint8_t)(m->vlan_tci >> 8), (uint8_t)m->vlan_tci};
@@ -112,8 +112,8 @@ static SPW_COLD void vlan_put(struct rte_mbuf *m)
 
 /* room bounds the burst for PMDs that allocate while they receive: without it one of them would
  * drop frames for want of a buffer, uncounted. burst_floor is ~0 for all others. */
-SPW_INLINE uint16_t rx(struct ethdev_queue *q, struct spw_desc *desc, uint16_t cnt, bool offloads,
-		       bool stamps)
+SPW_INLINE uint16_t ethdev_rx(struct ethdev_queue *q, struct spw_desc *desc, uint16_t cnt,
+			      bool offloads, bool stamps)
 {
 	struct rte_mbuf *mbuf[SPW_BURST_MAX];
 	uint32_t room = q->pool->free_cnt | q->burst_floor;
@@ -131,13 +131,13 @@ SPW_INLINE uint16_t rx(struct ethdev_queue *q, struct spw_desc *desc, uint16_t c
 
 		if (spw_unlikely(slot >= q->slot_cnt || m->nb_segs != 1 ||
 				 m->data_len >= q->cut_bytes)) {
-			if (!rx_odd(q, &m))
+			if (!ethdev_rx_odd(q, &m))
 				continue;
 			slot = ethdev_slot(q, m);
 		}
 		if (offloads && spw_unlikely(m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED))
-			vlan_put(m);
-		desc_fill(q, m, (uint32_t)slot, &desc[n++], offloads, stamps);
+			ethdev_vlan_put(m);
+		ethdev_desc_fill(q, m, (uint32_t)slot, &desc[n++], offloads, stamps);
 		bytes += m->data_len;
 	}
 	spw_thr_count(&q->raw_frames, raw);
@@ -149,12 +149,12 @@ SPW_INLINE uint16_t rx(struct ethdev_queue *q, struct spw_desc *desc, uint16_t c
 #define ETHDEV_RX(name, offloads, stamps)                                  \
 	static uint16_t name(void *q, struct spw_desc *desc, uint16_t cnt) \
 	{                                                                  \
-		return rx(q, desc, cnt, offloads, stamps);                 \
+		return ethdev_rx(q, desc, cnt, offloads, stamps);          \
 	}
 
-ETHDEV_RX(rx_plain, false, false)
-ETHDEV_RX(rx_offloads, true, false)
-ETHDEV_RX(rx_stamps, true, true)
+ETHDEV_RX(ethdev_rx_plain, false, false)
+ETHDEV_RX(ethdev_rx_offloads, true, false)
+ETHDEV_RX(ethdev_rx_stamps, true, true)
 
 /* net_memif: polls nothing while its control code runs. */
 static uint16_t rx_gated(void *queue, struct spw_desc *desc, uint16_t cnt)
@@ -164,7 +164,7 @@ static uint16_t rx_gated(void *queue, struct spw_desc *desc, uint16_t cnt)
 
 	if (spw_unlikely(!ethdev_gate_try(q)))
 		return 0;
-	n = rx(q, desc, cnt, false, false);
+	n = ethdev_rx(q, desc, cnt, false, false);
 	ethdev_gate_open(q);
 	return n;
 }
@@ -183,13 +183,13 @@ void ethdev_rx_flush(struct ethdev_queue *q)
 			return;
 		q->raw_frames += raw;
 		for (uint16_t i = 0; i < raw; i++)
-			drop(q, mbuf[i], SPW_PORT_DROP_rx_flushed);
+			ethdev_rx_drop(q, mbuf[i], SPW_PORT_DROP_rx_flushed);
 	}
 }
 
 /* ---- release, lend, send ---- */
 
-static void release(void *queue, const uint32_t *slot, uint16_t cnt)
+static void ethdev_release(void *queue, const uint32_t *slot, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;
 
@@ -197,7 +197,7 @@ static void release(void *queue, const uint32_t *slot, uint16_t cnt)
 	spw_thr_count(&q->released, cnt);
 }
 
-static uint16_t lend(void *queue, uint32_t *slot, uint16_t cnt)
+static uint16_t ethdev_lend(void *queue, uint32_t *slot, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;
 	uint32_t n = spw_pool_get(q->pool, slot, cnt);
@@ -206,8 +206,8 @@ static uint16_t lend(void *queue, uint32_t *slot, uint16_t cnt)
 	return (uint16_t)n;
 }
 
-/* Only what a PMD reads of an mbuf; the rest was written by init_mbuf and never changes. */
-static void mbuf_fill(struct rte_mbuf *m, const struct spw_desc *d)
+/* Only what a PMD reads of an mbuf; the rest was written by ethdev_init_mbuf and never changes. */
+static void ethdev_mbuf_fill(struct rte_mbuf *m, const struct spw_desc *d)
 {
 	m->data_off = (uint16_t)d->offset;
 	m->data_len = (uint16_t)d->len;
@@ -218,7 +218,7 @@ static void mbuf_fill(struct rte_mbuf *m, const struct spw_desc *d)
 
 /* put_in_tx counts slots that came back during transmit calls: those were sent, not received ones.
  */
-static uint16_t tx(void *queue, struct spw_desc **desc, uint16_t cnt)
+static uint16_t ethdev_tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;
 	struct rte_mbuf *mbuf[SPW_BURST_MAX];
@@ -227,7 +227,7 @@ static uint16_t tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 
 	for (uint16_t i = 0; i < cnt; i++) {
 		mbuf[i] = ethdev_mbuf(q, desc[i]->slot);
-		mbuf_fill(mbuf[i], desc[i]);
+		ethdev_mbuf_fill(mbuf[i], desc[i]);
 	}
 	n = rte_eth_tx_burst(q->port_id, q->queue_id, mbuf, cnt);
 	for (uint16_t i = 0; i < n; i++)
@@ -238,14 +238,14 @@ static uint16_t tx(void *queue, struct spw_desc **desc, uint16_t cnt)
 	return n;
 }
 
-static uint16_t tx_gated(void *queue, struct spw_desc **desc, uint16_t cnt)
+static uint16_t ethdev_tx_gated(void *queue, struct spw_desc **desc, uint16_t cnt)
 {
 	struct ethdev_queue *q = queue;
 	uint16_t n;
 
 	if (spw_unlikely(!ethdev_gate_try(q)))
 		return 0;
-	n = tx(q, desc, cnt);
+	n = ethdev_tx(q, desc, cnt);
 	ethdev_gate_open(q);
 	return n;
 }
@@ -253,11 +253,11 @@ static uint16_t tx_gated(void *queue, struct spw_desc **desc, uint16_t cnt)
 void ethdev_burst_choose(const struct ethdev_port *ep, struct spw_port_queue *pq)
 {
 	pq->rx_burst = ep->is_memif   ? rx_gated
-		       : ep->stamps   ? rx_stamps
-		       : ep->offloads ? rx_offloads
-				      : rx_plain;
-	pq->release_burst = release;
-	pq->tx_burst = ep->is_memif ? tx_gated : tx;
+		       : ep->stamps   ? ethdev_rx_stamps
+		       : ep->offloads ? ethdev_rx_offloads
+				      : ethdev_rx_plain;
+	pq->release_burst = ethdev_release;
+	pq->tx_burst = ep->is_memif ? ethdev_tx_gated : ethdev_tx;
 	pq->events = ethdev_events;
-	pq->lend_burst = lend;
+	pq->lend_burst = ethdev_lend;
 }

@@ -31,7 +31,7 @@
 /* ---- counters ---- */
 
 /* Counters of some PMDs go back when a peer leaves or the device restarts; a total must not. */
-static void keep_highest(uint64_t *highest, uint64_t now)
+static void ethdev_keep_highest(uint64_t *highest, uint64_t now)
 {
 	if (now > spw_thr_load_rlx(highest))
 		spw_thr_store_rlx(highest, now);
@@ -44,13 +44,14 @@ void ethdev_stat_read(struct ethdev_port *ep)
 	ethdev_packet_read(ep);
 	if (ep->closed || rte_eth_stats_get(ep->port_id, &now))
 		return;
-	keep_highest(&ep->last.ipackets, now.ipackets);
-	keep_highest(&ep->last.opackets, now.opackets);
-	keep_highest(&ep->last.imissed, now.imissed);
-	keep_highest(&ep->last.obytes, now.obytes);
+	ethdev_keep_highest(&ep->last.ipackets, now.ipackets);
+	ethdev_keep_highest(&ep->last.opackets, now.opackets);
+	ethdev_keep_highest(&ep->last.imissed, now.imissed);
+	ethdev_keep_highest(&ep->last.obytes, now.obytes);
 }
 
-static void sum_queue(const struct ethdev_queue *q, uint64_t *raw, struct spw_port_stat *stat)
+static void ethdev_sum_queue(const struct ethdev_queue *q, uint64_t *raw,
+			     struct spw_port_stat *stat)
 {
 	*raw += spw_thr_load_rlx(&q->raw_frames);
 	stat->rx_frames += spw_thr_load_rlx(&q->rx_frames);
@@ -71,7 +72,7 @@ void ethdev_stat(struct spw_port *port, struct spw_port_stat *stat)
 	ethdev_stat_read(ep);
 	missed = spw_thr_load_rlx(&ep->last.imissed) + spw_thr_load_rlx(&ep->packet_drops);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		sum_queue(&ep->queue[i], &raw, stat);
+		ethdev_sum_queue(&ep->queue[i], &raw, stat);
 	/* The PMD's own count is the wire's. For one that resets its counters it is what was handed
 	 * over. */
 	stat->wire_frames =
@@ -104,7 +105,7 @@ void ethdev_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *
 
 /* ---- link ---- */
 
-static bool link_is_up(const struct ethdev_port *ep)
+static bool ethdev_link_is_up(const struct ethdev_port *ep)
 {
 	struct rte_eth_link link;
 
@@ -116,23 +117,23 @@ static bool link_is_up(const struct ethdev_port *ep)
 }
 
 /* EAL's interrupt thread. [P1 release, pairs with P2] */
-static int on_event(uint16_t port_id SPW_UNUSED, enum rte_eth_event_type type, void *arg,
-		    void *ret SPW_UNUSED)
+static int ethdev_on_event(uint16_t port_id SPW_UNUSED, enum rte_eth_event_type type, void *arg,
+			   void *ret SPW_UNUSED)
 {
 	struct ethdev_port *ep = arg;
 
 	if (type == RTE_ETH_EVENT_INTR_RMV)
 		spw_thr_store_rel(&ep->gone, 1);
 	else
-		spw_thr_store_rel(&ep->link_up, link_is_up(ep));
+		spw_thr_store_rel(&ep->link_up, ethdev_link_is_up(ep));
 	return 0;
 }
 
 void ethdev_link_watch(struct ethdev_port *ep)
 {
 	ep->link_by_irq = ep->conf.intr_conf.lsc;
-	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_LSC, on_event, ep);
-	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_RMV, on_event, ep);
+	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_LSC, ethdev_on_event, ep);
+	rte_eth_dev_callback_register(ep->port_id, RTE_ETH_EVENT_INTR_RMV, ethdev_on_event, ep);
 	ep->watched = true;
 }
 
@@ -141,45 +142,47 @@ void ethdev_link_unwatch(struct ethdev_port *ep)
 	if (!ep->watched)
 		return;
 	ep->watched = false;
-	rte_eth_dev_callback_unregister(ep->port_id, RTE_ETH_EVENT_INTR_LSC, on_event, ep);
-	rte_eth_dev_callback_unregister(ep->port_id, RTE_ETH_EVENT_INTR_RMV, on_event, ep);
+	rte_eth_dev_callback_unregister(ep->port_id, RTE_ETH_EVENT_INTR_LSC, ethdev_on_event, ep);
+	rte_eth_dev_callback_unregister(ep->port_id, RTE_ETH_EVENT_INTR_RMV, ethdev_on_event, ep);
 }
 
-static void event_put(struct spw_port_event *event, enum spw_port_event_kind kind, const char *name,
-		      const char *what)
+static void ethdev_event_put(struct spw_port_event *event, enum spw_port_event_kind kind,
+			     const char *name, const char *what)
 {
 	*event = (struct spw_port_event){.kind = kind};
 	snprintf(event->text, sizeof(event->text), "%s: %s", name, what);
 }
 
 /* Reads the link ten times a second, also with interrupts. */
-static void link_poll(struct ethdev_port *ep)
+static void ethdev_link_poll(struct ethdev_port *ep)
 {
 	uint64_t now = spw_tsc_now();
 
 	if ((int64_t)(now - ep->link_next_tsc) < 0)
 		return;
 	ep->link_next_tsc = now + rte_get_tsc_hz() / 10;
-	spw_thr_store_rel(&ep->link_up, link_is_up(ep));
+	spw_thr_store_rel(&ep->link_up, ethdev_link_is_up(ep));
 }
 
-static uint16_t link_events(struct ethdev_port *ep, struct spw_port_event *event, uint16_t cnt)
+static uint16_t ethdev_link_events(struct ethdev_port *ep, struct spw_port_event *event,
+				   uint16_t cnt)
 {
 	uint32_t up, n = 0;
 
-	link_poll(ep);
+	ethdev_link_poll(ep);
 	up = spw_thr_load_acq(&ep->link_up); /* [P2 acquire, pairs with P1] */
 	if (cnt && up != ep->link_reported) {
 		ep->link_reported = up;
 		if (!up)
 			spw_thr_count(&ep->link_down_cnt, 1);
-		event_put(&event[n++], up ? SPW_PORT_EVENT_LINK_UP : SPW_PORT_EVENT_LINK_DOWN,
-			  ep->base.name, up ? "link is up" : "link is down");
+		ethdev_event_put(&event[n++],
+				 up ? SPW_PORT_EVENT_LINK_UP : SPW_PORT_EVENT_LINK_DOWN,
+				 ep->base.name, up ? "link is up" : "link is down");
 	}
 	if (n < cnt && spw_thr_load_acq(&ep->gone) == 1) {
 		spw_thr_store_rlx(&ep->gone, 2); /* reported once */
-		event_put(&event[n++], SPW_PORT_EVENT_DEVICE_GONE, ep->base.name,
-			  "the device was removed");
+		ethdev_event_put(&event[n++], SPW_PORT_EVENT_DEVICE_GONE, ep->base.name,
+				 "the device was removed");
 	}
 	return (uint16_t)n;
 }
@@ -195,12 +198,12 @@ uint16_t ethdev_events(void *queue, struct spw_port_event *event, uint16_t cnt)
 		rte_eth_tx_done_cleanup(q->port_id, q->queue_id, SPW_BURST_MAX);
 		spw_thr_count(&q->put_in_tx, q->put - put);
 	}
-	return q->queue_id == 0 ? link_events(q->port, event, cnt) : 0;
+	return q->queue_id == 0 ? ethdev_link_events(q->port, event, cnt) : 0;
 }
 
 /* ---- clock ---- */
 
-static int read_clock(void *arg, uint64_t *value_out)
+static int ethdev_read_clock(void *arg, uint64_t *value_out)
 {
 	return rte_eth_read_clock(*(const uint16_t *)arg, value_out);
 }
@@ -229,10 +232,10 @@ uint64_t ethdev_clock_hz(uint16_t port_id)
 	struct spw_clock_pair first, last;
 	uint64_t nic, tsc;
 
-	if (spw_clock_pair_take(read_clock, &port_id, 10, &first))
+	if (spw_clock_pair_take(ethdev_read_clock, &port_id, 10, &first))
 		return 0;
 	rte_delay_us_sleep(CLOCK_WINDOW_MS * 1000);
-	if (spw_clock_pair_take(read_clock, &port_id, 10, &last))
+	if (spw_clock_pair_take(ethdev_read_clock, &port_id, 10, &last))
 		return 0;
 	nic = last.other - first.other;
 	tsc = last.ref - first.ref;
@@ -244,7 +247,7 @@ int ethdev_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *
 {
 	struct ethdev_port *ep = ethdev_of(port);
 	struct spw_clock_pair pair;
-	int rc = spw_clock_pair_take(read_clock, &ep->port_id, 10, &pair);
+	int rc = spw_clock_pair_take(ethdev_read_clock, &ep->port_id, 10, &pair);
 
 	if (rc)
 		return spw_err_ctx(rc, "rte_eth_read_clock");

@@ -31,7 +31,7 @@
 #define AF_PACKET_FRAMES_MIN 512u   /* the PMD's own choice of framecnt */
 #define AF_PACKET_FRAME_MAX  61440u /* whole pages that an mbuf of 65535 bytes holds */
 
-static int check_pcap(const struct spw_port_spec *spec)
+static int ethdev_check_pcap(const struct spw_port_spec *spec)
 {
 	int rc = 0;
 
@@ -45,7 +45,7 @@ static int check_pcap(const struct spw_port_spec *spec)
 
 /* Refuses a folder that does not exist: the PMD would take the path as an abstract name (its
  * default), where no peer finds it. */
-static int check_socket(const char *path)
+static int ethdev_check_socket(const char *path)
 {
 	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	char *slash;
@@ -64,12 +64,12 @@ static int check_socket(const char *path)
 }
 
 /* zero-copy would hand EAL's memory to the peer; the frames of spinwire lie elsewhere. */
-static int check_memif(const struct spw_port_spec *spec, struct ethdev_port *ep)
+static int ethdev_check_memif(const struct spw_port_spec *spec, struct ethdev_port *ep)
 {
 	const char *zc = spw_port_spec_find(spec, "zero-copy"),
 		   *socket = spw_port_spec_find(spec, "socket");
 	const char *role = spw_port_spec_find(spec, "role");
-	int rc = socket ? check_socket(socket) : 0;
+	int rc = socket ? ethdev_check_socket(socket) : 0;
 
 	if (rc)
 		return rc;
@@ -90,7 +90,7 @@ static int check_memif(const struct spw_port_spec *spec, struct ethdev_port *ep)
 /* ---- net_af_packet ---- */
 
 /* One attribute of a network interface, by ioctl: sysfs may show those of another namespace. */
-static int netdev_ask(const char *name, unsigned long request, struct ifreq *ask_out)
+static int ethdev_netdev_ask(const char *name, unsigned long request, struct ifreq *ask_out)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
 
@@ -106,7 +106,7 @@ bool ethdev_netdev_is_up(const char *name)
 {
 	struct ifreq ask;
 
-	return netdev_ask(name, SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_UP) &&
+	return ethdev_netdev_ask(name, SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_UP) &&
 	       (ask.ifr_flags & IFF_RUNNING);
 }
 
@@ -114,11 +114,11 @@ uint32_t ethdev_netdev_mtu(const char *name)
 {
 	struct ifreq ask;
 
-	return netdev_ask(name, SIOCGIFMTU, &ask) ? 0 : (uint32_t)ask.ifr_mtu;
+	return ethdev_netdev_ask(name, SIOCGIFMTU, &ask) ? 0 : (uint32_t)ask.ifr_mtu;
 }
 
 /* Whether the process may lock so much more, by its limit or its right; nothing is faulted in. */
-static bool can_lock(size_t bytes)
+static bool ethdev_can_lock(size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool can = at != MAP_FAILED && mlock2(at, bytes, MLOCK_ONFAULT) == 0;
@@ -130,19 +130,19 @@ static bool can_lock(size_t bytes)
 
 /* The PMD's own 512 frames are full after 0.3 ms at 1.5 Mpps. It locks its two rings, which leave
  * half of what may be locked to the slots. */
-static void choose_ring(uint32_t frame, struct ethdev_port *ep)
+static void ethdev_choose_ring(uint32_t frame, struct ethdev_port *ep)
 {
 	const size_t n = strlen(ep->more_args);
 	uint32_t cnt = AF_PACKET_RING_BYTES / frame;
 
-	while (cnt > AF_PACKET_FRAMES_MIN && !can_lock((size_t)cnt * frame * 4))
+	while (cnt > AF_PACKET_FRAMES_MIN && !ethdev_can_lock((size_t)cnt * frame * 4))
 		cnt /= 2;
 	snprintf(ep->more_args + n, sizeof(ep->more_args) - n, "%sframecnt=%u", n ? "," : "",
 		 SPW_MAX(cnt, AF_PACKET_FRAMES_MIN));
 }
 
 /* Chooses frames one byte longer than the interface's longest: one that fills it was truncated. */
-static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev_port *ep)
+static int ethdev_choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev_port *ep)
 {
 	const uint32_t more = AF_PACKET_L2 + AF_PACKET_HEAD + 1, need = (uint32_t)mtu + more,
 		       mtu_max = AF_PACKET_FRAME_MAX - more;
@@ -172,11 +172,11 @@ static int choose_frame(const struct spw_port_spec *spec, int mtu, struct ethdev
 	}
 	ep->cut_bytes = (uint32_t)frame - AF_PACKET_HEAD;
 	if (!spw_port_spec_find(spec, "framecnt"))
-		choose_ring((uint32_t)frame, ep);
+		ethdev_choose_ring((uint32_t)frame, ep);
 	return 0;
 }
 
-static int check_af_packet(const struct spw_port_spec *spec, struct ethdev_port *ep)
+static int ethdev_check_af_packet(const struct spw_port_spec *spec, struct ethdev_port *ep)
 {
 	const char *name = spw_port_spec_find(spec, "iface");
 	struct ifreq ask;
@@ -184,7 +184,7 @@ static int check_af_packet(const struct spw_port_spec *spec, struct ethdev_port 
 
 	if (!name)
 		return spw_err(EINVAL, "no iface=NAME: which network interface?");
-	rc = netdev_ask(name, SIOCGIFMTU, &ask);
+	rc = ethdev_netdev_ask(name, SIOCGIFMTU, &ask);
 	if (rc)
 		return spw_err(-rc, "iface=%s: %s; 'ip link' lists the interfaces", name,
 			       strerror(-rc));
@@ -201,7 +201,7 @@ static int check_af_packet(const struct spw_port_spec *spec, struct ethdev_port 
 		 "EtherType (0x88a8 arrives as 0x8100); "
 		 "IPv4 fragments are reassembled before, so that a single one never arrives",
 		 ep->base.name);
-	return choose_frame(spec, ask.ifr_mtu, ep);
+	return ethdev_choose_frame(spec, ask.ifr_mtu, ep);
 }
 
 /* PMDs of virtual devices are named by prefix: net_memif0, net_memif_a. */
@@ -214,10 +214,10 @@ int ethdev_vdev_check(const struct spw_port_spec *spec, struct ethdev_port *ep)
 {
 	ep->cut_bytes = UINT32_MAX;
 	if (ethdev_dev_is(spec, "net_pcap"))
-		return check_pcap(spec);
+		return ethdev_check_pcap(spec);
 	if (ethdev_dev_is(spec, "net_memif"))
-		return check_memif(spec, ep);
+		return ethdev_check_memif(spec, ep);
 	if (ethdev_dev_is(spec, "net_af_packet"))
-		return check_af_packet(spec, ep);
+		return ethdev_check_af_packet(spec, ep);
 	return 0;
 }

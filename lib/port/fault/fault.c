@@ -147,14 +147,14 @@ static uint16_t fault_lend(void *queue, uint32_t *slot, uint16_t cnt)
 
 /* ---- the specification ---- */
 
-static bool is_own(const char *key)
+static bool fault_is_own_key(const char *key)
 {
 	return !strncmp(key, FAULT_KEY, strlen(FAULT_KEY));
 }
 
 /* The specification of the port behind: its driver and device are this port's device, and every key
  * without our prefix is its own. */
-static int inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *inner_out)
+static int fault_inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *inner_out)
 {
 	char text[sizeof(spec->text)];
 	size_t n = (size_t)snprintf(text, sizeof(text), "%s%s", spec->device,
@@ -167,7 +167,7 @@ static int inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *in
 			       "fault:DRIVER:DEVICE,...; it takes %s",
 			       FAULT_USAGE);
 	for (uint32_t i = 0; i < spec->arg_cnt && n < sizeof(text); i++) {
-		if (is_own(spw_port_spec_key(spec, i)))
+		if (fault_is_own_key(spw_port_spec_key(spec, i)))
 			continue;
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s=%s", sep,
 				      spw_port_spec_key(spec, i), spw_port_spec_value(spec, i));
@@ -176,7 +176,7 @@ static int inner_spec(const struct spw_port_spec *spec, struct spw_port_spec *in
 	return spw_port_spec_parse(text, inner_out);
 }
 
-static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
+static int fault_own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 {
 	static const char *const known[] = {"fault_do", "fault_for_us", "fault_every_us",
 					    "fault_count", "fault_log"};
@@ -190,7 +190,7 @@ static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 
 		while (k < SPW_ARRAY_CNT(known) && strcmp(key, known[k]))
 			k++;
-		if (is_own(key) && k == SPW_ARRAY_CNT(known))
+		if (fault_is_own_key(key) && k == SPW_ARRAY_CNT(known))
 			return spw_err(EINVAL, "key '%s' is not known; it takes %s", key,
 				       FAULT_USAGE);
 	}
@@ -215,7 +215,7 @@ static int own_keys(const struct spw_port_spec *spec, struct fault_port *fp)
 static int fault_need(const struct spw_port_spec *spec, struct spw_port_need *need_out)
 {
 	struct spw_port_spec inner;
-	int rc = inner_spec(spec, &inner);
+	int rc = fault_inner_spec(spec, &inner);
 
 	return rc ? rc : spw_port_need(&inner, need_out);
 }
@@ -232,8 +232,8 @@ const struct fault_queue *fault_queue_of(const struct spw_port *port, uint16_t q
 	return &fault_of(port)->queue[queue];
 }
 
-static bool log_line(int fd, const struct fault_port *fp, uint16_t queue,
-		     const struct fault_window *window)
+static bool fault_log_line(int fd, const struct fault_port *fp, uint16_t queue,
+			   const struct fault_window *window)
 {
 	char line[128];
 	int n = snprintf(line, sizeof(line), "%s %u %" PRIu64 " %" PRIu64 "\n",
@@ -255,7 +255,7 @@ static void fault_log(const struct fault_port *fp)
 	rc = spw_file_begin(fp->log, 0666, &file);
 	for (uint16_t i = 0; !rc && i < fp->base.queue_cnt; i++)
 		for (uint32_t w = 0; good && w < fp->queue[i].window_cnt; w++)
-			good = log_line(file.fd, fp, i, &fp->queue[i].window[w]);
+			good = fault_log_line(file.fd, fp, i, &fp->queue[i].window[w]);
 	rc = rc ? rc : spw_file_end(&file, good ? 0 : errno);
 	if (rc)
 		spw_warn("port %s: fault_log: %s", fp->base.name, spw_err_text());
@@ -282,8 +282,8 @@ static int fault_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 	if (!fp)
 		return -ENOMEM;
 	fp->queue = port_queues_alloc(queue_cnt, sizeof(*fp->queue));
-	rc = fp->queue ? own_keys(spec, fp) : -ENOMEM;
-	rc = rc ? rc : inner_spec(spec, &inner);
+	rc = fp->queue ? fault_own_keys(spec, fp) : -ENOMEM;
+	rc = rc ? rc : fault_inner_spec(spec, &inner);
 	rc = rc ? rc : spw_tsc_calibrate(20, &fp->tsc);
 	rc = rc ? rc : spw_port_open(&inner, index, queue_cnt, &fp->inner);
 	if (rc) {

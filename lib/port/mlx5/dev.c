@@ -16,13 +16,13 @@
 
 /* ConnectX-4 and ConnectX-4 Lx, physical and virtual functions. Every later card sends frames
  * without an inline header. */
-static bool is_cx4(uint32_t part_id)
+static bool mlx5_is_cx4(uint32_t part_id)
 {
 	return part_id >= 0x1013 && part_id <= 0x1016;
 }
 
 /* CQEs of version 1 are what cqe.h describes. */
-static int read_caps(struct mlx5_dev *dev)
+static int mlx5_read_caps(struct mlx5_dev *dev)
 {
 	int rc;
 
@@ -38,7 +38,7 @@ static int read_caps(struct mlx5_dev *dev)
 			ENOTSUP,
 			"%s makes completion entries of version 0: a ConnectX-4 or later is needed",
 			dev->rdma.name);
-	dev->wants_inline = is_cx4(dev->rdma.attr.orig_attr.vendor_part_id);
+	dev->wants_inline = mlx5_is_cx4(dev->rdma.attr.orig_attr.vendor_part_id);
 	return 0;
 }
 
@@ -51,7 +51,7 @@ int mlx5_dev_open(const char *name, struct mlx5_dev *dev)
 	rc = rdma_dev_open(name, 1, &dev->rdma);
 	if (rc)
 		return rc;
-	rc = read_caps(dev);
+	rc = mlx5_read_caps(dev);
 	if (rc)
 		mlx5_dev_close(dev);
 	return rc;

@@ -25,18 +25,18 @@ static const char *const bad_name[NULL_BAD_CNT] = {
 	[NULL_BAD_CHECKSUM] = "checksum",
 };
 
-static void put16(uint8_t *p, uint32_t v)
+static void null_put16(uint8_t *p, uint32_t v)
 {
 	p[0] = (uint8_t)(v >> 8);
 	p[1] = (uint8_t)v;
 }
 
-static uint32_t get16(const uint8_t *p)
+static uint32_t null_get16(const uint8_t *p)
 {
 	return (uint32_t)p[0] << 8 | p[1];
 }
 
-static uint32_t crc32c(const uint8_t *p, uint32_t len)
+static uint32_t null_crc32c(const uint8_t *p, uint32_t len)
 {
 	uint32_t crc = ~0u;
 
@@ -48,49 +48,50 @@ static uint32_t crc32c(const uint8_t *p, uint32_t len)
 	return ~crc;
 }
 
-static void write_eth(uint8_t *p, enum null_bad bad)
+static void null_write_eth(uint8_t *p, enum null_bad bad)
 {
 	static const uint8_t addr[12] = {0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01};
 
 	memcpy(p, addr, sizeof(addr));
-	put16(p + 12,
-	      bad == NULL_BAD_NOT_IPV4 ? 0x88b5 : 0x0800); /* 0x88b5: IEEE 802 local experimental */
+	null_put16(p + 12, bad == NULL_BAD_NOT_IPV4
+				   ? 0x88b5
+				   : 0x0800); /* 0x88b5: IEEE 802 local experimental */
 }
 
 /* The header checksum is computed after the field that may be spoiled, so that only that field is
  * wrong. */
-static void write_ip(uint8_t *p, uint32_t total, enum null_bad bad)
+static void null_write_ip(uint8_t *p, uint32_t total, enum null_bad bad)
 {
 	static const uint8_t addr[8] = {10, 0, 0, 1, 10, 0, 0, 2};
 	uint32_t sum = 0;
 
 	memset(p, 0, IP_BYTES);
 	p[0] = 0x45;
-	put16(p + 2, bad == NULL_BAD_IP_LENGTH ? total + 1 : total);
+	null_put16(p + 2, bad == NULL_BAD_IP_LENGTH ? total + 1 : total);
 	p[6] = 0x40; /* do not fragment */
 	p[8] = 64;
 	p[9] = bad == NULL_BAD_NOT_UDP ? 6 : 17;
 	memcpy(p + 12, addr, sizeof(addr));
 	for (uint32_t i = 0; i < IP_BYTES; i += 2)
-		sum += get16(p + i);
+		sum += null_get16(p + i);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
-	put16(p + 10, ~sum & 0xffff);
+	null_put16(p + 10, ~sum & 0xffff);
 }
 
 /* Source port 1024 + flow: the flow of a frame can be read from its bytes. */
-static void write_udp(uint8_t *p, uint32_t len, uint32_t flow, enum null_bad bad)
+static void null_write_udp(uint8_t *p, uint32_t len, uint32_t flow, enum null_bad bad)
 {
-	put16(p, 1024 + flow);
-	put16(p + 2, 9);
-	put16(p + 4, bad == NULL_BAD_UDP_LENGTH ? len + 1 : len);
-	put16(p + 6, 0);
+	null_put16(p, 1024 + flow);
+	null_put16(p + 2, 9);
+	null_put16(p + 4, bad == NULL_BAD_UDP_LENGTH ? len + 1 : len);
+	null_put16(p + 6, 0);
 }
 
 /* Counting bytes, different for each flow; pattern=crc ends with the CRC-32C that handler crc32c
  * checks. */
-static void write_payload(uint8_t *p, uint32_t len, uint32_t flow, enum null_pattern pattern,
-			  enum null_bad bad)
+static void null_write_payload(uint8_t *p, uint32_t len, uint32_t flow, enum null_pattern pattern,
+			       enum null_bad bad)
 {
 	uint32_t crc;
 
@@ -98,7 +99,7 @@ static void write_payload(uint8_t *p, uint32_t len, uint32_t flow, enum null_pat
 		p[i] = (uint8_t)(flow + i);
 	if (pattern != NULL_PATTERN_CRC || len < 4)
 		return;
-	crc = crc32c(p, len - 4);
+	crc = null_crc32c(p, len - 4);
 	if (bad == NULL_BAD_CHECKSUM)
 		crc ^= 1;
 	for (uint32_t i = 0; i < 4; i++)
@@ -108,10 +109,10 @@ static void write_payload(uint8_t *p, uint32_t len, uint32_t flow, enum null_pat
 uint32_t null_frame_write(uint8_t *dst, uint32_t len, uint32_t flow, enum null_pattern pattern,
 			  enum null_bad bad)
 {
-	write_eth(dst, bad);
-	write_ip(dst + ETH_BYTES, len - ETH_BYTES, bad);
-	write_udp(dst + ETH_BYTES + IP_BYTES, len - ETH_BYTES - IP_BYTES, flow, bad);
-	write_payload(dst + NULL_HEADER_BYTES, len - NULL_HEADER_BYTES, flow, pattern, bad);
+	null_write_eth(dst, bad);
+	null_write_ip(dst + ETH_BYTES, len - ETH_BYTES, bad);
+	null_write_udp(dst + ETH_BYTES + IP_BYTES, len - ETH_BYTES - IP_BYTES, flow, bad);
+	null_write_payload(dst + NULL_HEADER_BYTES, len - NULL_HEADER_BYTES, flow, pattern, bad);
 	return bad == NULL_BAD_SHORT_FRAME ? SHORT_BYTES : len;
 }
 

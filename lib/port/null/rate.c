@@ -8,21 +8,21 @@
 #include "base/spw_err.h"
 #include "port/null/rate.h"
 
-static uint64_t next_rate(uint64_t rate, uint64_t last)
+static uint64_t null_rate_next_rate(uint64_t rate, uint64_t last)
 {
 	return rate < last ? SPW_MIN(rate * 2, last) : SPW_MAX(rate / 2, last);
 }
 
-static uint32_t steps_of(uint64_t rate, uint64_t last)
+static uint32_t null_rate_steps_of(uint64_t rate, uint64_t last)
 {
 	uint32_t cnt = 1;
 
-	for (; rate != last; rate = next_rate(rate, last))
+	for (; rate != last; rate = null_rate_next_rate(rate, last))
 		cnt++;
 	return cnt;
 }
 
-static int step_make(uint64_t tick_hz, uint64_t rate, struct null_step *s)
+static int null_rate_step_make(uint64_t tick_hz, uint64_t rate, struct null_step *s)
 {
 	int rc = spw_time_scale_make(tick_hz, rate, &s->tick_to_frame);
 
@@ -39,17 +39,17 @@ int null_rate_make(uint64_t tick_hz, uint64_t first, uint64_t last, uint64_t ram
 	if (least < NULL_RATE_MIN)
 		return spw_err(ERANGE, "rate %u is too low: at least %u frames/s per queue",
 			       (unsigned)least, NULL_RATE_MIN);
-	*r = (struct null_rate){.step_cnt = steps_of(first, last)};
+	*r = (struct null_rate){.step_cnt = null_rate_steps_of(first, last)};
 	each = ramp_ticks / r->step_cnt;
 	for (uint32_t i = 0; !rc && i < r->step_cnt; i++) {
 		struct null_step *s = &r->step[i];
 
-		rc = step_make(tick_hz, rate, s);
+		rc = null_rate_step_make(tick_hz, rate, s);
 		s->begin = begin;
 		s->before = before;
 		s->end = begin += each;
 		before += spw_time_scale_apply(s->tick_to_frame, each);
-		rate = next_rate(rate, last);
+		rate = null_rate_next_rate(rate, last);
 	}
 	r->step[r->step_cnt - 1].end = UINT64_MAX;
 	return rc;

@@ -18,8 +18,8 @@
 
 /* What becomes of an event when the rails that are up change from `was` to `up`; *was_up: all have
  * been up once, or the port was. */
-static enum spw_port_event_kind kind_of(enum spw_port_event_kind kind, uint32_t was, uint32_t up,
-					bool *was_up, uint32_t all)
+static enum spw_port_event_kind rails_kind_of(enum spw_port_event_kind kind, uint32_t was,
+					      uint32_t up, bool *was_up, uint32_t all)
 {
 	bool first;
 
@@ -31,13 +31,13 @@ static enum spw_port_event_kind kind_of(enum spw_port_event_kind kind, uint32_t 
 	return up ? SPW_PORT_EVENT_RAIL_DOWN : kind;
 }
 
-static bool is_up(enum spw_port_event_kind kind)
+static bool rails_is_up(enum spw_port_event_kind kind)
 {
 	return kind == SPW_PORT_EVENT_LINK_UP || kind == SPW_PORT_EVENT_PEER_UP;
 }
 
 /* Links and devices belong to the port. Ethernet ports report them on queue 0. */
-static void link_event(struct rails_queue *q, uint32_t r, struct spw_port_event *event)
+static void rails_link_event(struct rails_queue *q, uint32_t r, struct spw_port_event *event)
 {
 	struct rails_port *rp = q->port;
 	const uint32_t was = rp->up, bit = 1u << r;
@@ -45,17 +45,17 @@ static void link_event(struct rails_queue *q, uint32_t r, struct spw_port_event 
 
 	if (event->kind == SPW_PORT_EVENT_DEVICE_GONE)
 		rp->gone |= bit;
-	spw_thr_store_rlx(&rp->up, is_up(event->kind) ? was | bit : was & ~bit);
-	if (!is_up(event->kind) && was & bit)
+	spw_thr_store_rlx(&rp->up, rails_is_up(event->kind) ? was | bit : was & ~bit);
+	if (!rails_is_up(event->kind) && was & bit)
 		spw_thr_count(&q->count[r].outages, 1);
 	if (event->kind == SPW_PORT_EVENT_DEVICE_GONE && rp->gone != rp->all)
 		event->kind = rp->up ? SPW_PORT_EVENT_RAIL_DOWN : SPW_PORT_EVENT_LINK_DOWN;
 	else
-		event->kind = kind_of(event->kind, was, rp->up, &was_up, rp->all);
+		event->kind = rails_kind_of(event->kind, was, rp->up, &was_up, rp->all);
 	rp->was_up = was_up;
 }
 
-static void peer_event(struct rails_queue *q, uint32_t r, struct spw_port_event *event)
+static void rails_peer_event(struct rails_queue *q, uint32_t r, struct spw_port_event *event)
 {
 	const uint32_t peer = event->code;
 	uint8_t was;
@@ -65,14 +65,14 @@ static void peer_event(struct rails_queue *q, uint32_t r, struct spw_port_event 
 		return;
 	was = q->peer_up[peer];
 	was_up = q->peer_was_up[peer];
-	q->peer_up[peer] = (uint8_t)(is_up(event->kind) ? was | 1u << r : was & ~(1u << r));
-	if (!is_up(event->kind) && was >> r & 1)
+	q->peer_up[peer] = (uint8_t)(rails_is_up(event->kind) ? was | 1u << r : was & ~(1u << r));
+	if (!rails_is_up(event->kind) && was >> r & 1)
 		spw_thr_count(&q->count[r].outages, 1);
-	event->kind = kind_of(event->kind, was, q->peer_up[peer], &was_up, q->port->all);
+	event->kind = rails_kind_of(event->kind, was, q->peer_up[peer], &was_up, q->port->all);
 	q->peer_was_up[peer] = was_up;
 }
 
-static void translate(struct rails_queue *q, uint32_t r, struct spw_port_event *event)
+static void rails_event_translate(struct rails_queue *q, uint32_t r, struct spw_port_event *event)
 {
 	char text[sizeof(event->text)];
 
@@ -80,11 +80,11 @@ static void translate(struct rails_queue *q, uint32_t r, struct spw_port_event *
 	case SPW_PORT_EVENT_LINK_UP:
 	case SPW_PORT_EVENT_LINK_DOWN:
 	case SPW_PORT_EVENT_DEVICE_GONE:
-		link_event(q, r, event);
+		rails_link_event(q, r, event);
 		break;
 	case SPW_PORT_EVENT_PEER_UP:
 	case SPW_PORT_EVENT_PEER_DOWN:
-		peer_event(q, r, event);
+		rails_peer_event(q, r, event);
 		break;
 	default:
 		break;
@@ -95,7 +95,7 @@ static void translate(struct rails_queue *q, uint32_t r, struct spw_port_event *
 }
 
 /* What the pipe reads when it asks whether the port ran out of slots. */
-static void sum_no_slot(struct rails_queue *q)
+static void rails_sum_no_slot(struct rails_queue *q)
 {
 	uint64_t sum = 0;
 
@@ -116,9 +116,9 @@ uint16_t rails_events(void *queue, struct spw_port_event *event, uint16_t cnt)
 
 		q->event_next = r + 1 == q->rail_cnt ? 0 : r + 1;
 		for (uint16_t i = 0; i < got; i++)
-			translate(q, r, &event[n + i]);
+			rails_event_translate(q, r, &event[n + i]);
 		n = (uint16_t)(n + got);
 	}
-	sum_no_slot(q);
+	rails_sum_no_slot(q);
 	return n;
 }

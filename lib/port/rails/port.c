@@ -22,7 +22,7 @@
 /* ---- open ---- */
 
 /* The buckets of rails that are down go to the others in turn. */
-static void tables_fill(struct rails_port *rp)
+static void rails_tables_fill(struct rails_port *rp)
 {
 	const uint32_t cnt = rp->conf.rail_cnt;
 
@@ -48,7 +48,7 @@ static void tables_fill(struct rails_port *rp)
 }
 
 /* A port without a device, null, may stand there more than once. */
-static int check_pair(const struct spw_port *a, const struct spw_port *b)
+static int rails_check_pair(const struct spw_port *a, const struct spw_port *b)
 {
 	if (!strcmp(a->name, b->name) && !port_driver_find(a->name))
 		return spw_err(EINVAL, "rail %s is named twice: each rail is a port of its own",
@@ -66,13 +66,13 @@ static int check_pair(const struct spw_port *a, const struct spw_port *b)
 	return 0;
 }
 
-static int check_rails(const struct rails_port *rp)
+static int rails_check_rails(const struct rails_port *rp)
 {
 	int rc = 0;
 
 	for (uint32_t b = 1; b < rp->conf.rail_cnt; b++)
 		for (uint32_t a = 0; a < b && !rc; a++)
-			rc = check_pair(rp->rail[a], rp->rail[b]);
+			rc = rails_check_pair(rp->rail[a], rp->rail[b]);
 	if (!rc && rp->conf.order == RAILS_ORDER_STREAM && rp->base.queue_cnt > 1)
 		rc = spw_err(EINVAL,
 			     "rails_order=stream needs all frames in one queue, not in %u: use one "
@@ -82,7 +82,7 @@ static int check_rails(const struct rails_port *rp)
 }
 
 /* What every rail can do, and what the most demanding one needs. */
-static void caps_join(struct rails_port *rp)
+static void rails_caps_join(struct rails_port *rp)
 {
 	struct spw_port_caps *caps = &rp->base.caps;
 
@@ -105,7 +105,7 @@ static void caps_join(struct rails_port *rp)
 }
 
 /* "mlx5_0+mlx5_1" */
-static void name_join(struct rails_port *rp)
+static void rails_name_join(struct rails_port *rp)
 {
 	char *name = rp->base.name;
 	size_t n = 0;
@@ -149,7 +149,7 @@ static void rails_close(struct spw_port *port)
 	free(rp);
 }
 
-static int wait_scale(struct rails_port *rp)
+static int rails_wait_scale(struct rails_port *rp)
 {
 	struct spw_tsc tsc;
 	int rc = spw_tsc_calibrate(20, &tsc);
@@ -170,15 +170,15 @@ static int rails_open(const struct spw_port_spec *spec, uint16_t index, uint16_t
 	rc = rp->queue ? rails_spec_parse(spec, &rp->conf) : -ENOMEM;
 	for (uint32_t r = 0; !rc && r < rp->conf.rail_cnt; r++)
 		rc = spw_port_open(&rp->conf.rail[r], index, queue_cnt, &rp->rail[r]);
-	rc = rc ? rc : check_rails(rp);
-	rc = rc ? rc : wait_scale(rp);
+	rc = rc ? rc : rails_check_rails(rp);
+	rc = rc ? rc : rails_wait_scale(rp);
 	if (rc) {
 		rails_close(&rp->base);
 		return rc;
 	}
-	tables_fill(rp);
-	caps_join(rp);
-	name_join(rp);
+	rails_tables_fill(rp);
+	rails_caps_join(rp);
+	rails_name_join(rp);
 	*port_out = &rp->base;
 	return 0;
 }
@@ -195,7 +195,8 @@ static int rails_region_attach(struct spw_port *port, const struct spw_region *r
 	return rc;
 }
 
-static int window_make(struct rails_queue *q, const struct rails_conf *conf, uint32_t slot_cnt)
+static int rails_window_make(struct rails_queue *q, const struct rails_conf *conf,
+			     uint32_t slot_cnt)
 {
 	const struct rails_window_conf wc = {
 		.cnt = (uint32_t)conf->window,
@@ -208,7 +209,8 @@ static int window_make(struct rails_queue *q, const struct rails_conf *conf, uin
 	return rails_window_init(&q->window, &wc);
 }
 
-static int rail_setup(struct rails_queue *q, uint32_t r, const struct spw_port_queue_conf *conf)
+static int rails_rail_setup(struct rails_queue *q, uint32_t r,
+			    const struct spw_port_queue_conf *conf)
 {
 	const uint32_t share = conf->pool->slot_cnt / q->rail_cnt;
 	struct spw_port_queue_conf rail = *conf;
@@ -239,8 +241,8 @@ static int rails_queue_setup(struct spw_port *port, uint16_t queue,
 	if (!q->home)
 		return spw_err(ENOMEM, "no memory for a table of %u slots", conf->pool->slot_cnt);
 	for (uint32_t r = 0; !rc && r < q->rail_cnt; r++)
-		rc = rail_setup(q, r, conf);
-	rc = rc ? rc : window_make(q, &rp->conf, conf->pool->slot_cnt);
+		rc = rails_rail_setup(q, r, conf);
+	rc = rc ? rc : rails_window_make(q, &rp->conf, conf->pool->slot_cnt);
 	if (rc)
 		return rc;
 	port->queue[queue] = (struct spw_port_queue){
@@ -283,7 +285,7 @@ static int rails_stop(struct spw_port *port)
 
 /* ---- what it counts ---- */
 
-static void rail_add(struct spw_port_stat *sum, const struct spw_port_stat *rail)
+static void rails_rail_add(struct spw_port_stat *sum, const struct spw_port_stat *rail)
 {
 	sum->wire_frames += rail->wire_frames;
 	sum->missed_frames += rail->missed_frames;
@@ -301,7 +303,7 @@ static void rail_add(struct spw_port_stat *sum, const struct spw_port_stat *rail
 		sum->err[i] += rail->err[i];
 }
 
-static void queue_add(const struct rails_queue *q, struct spw_port_stat *sum)
+static void rails_queue_add(const struct rails_queue *q, struct spw_port_stat *sum)
 {
 	const struct rails_window_stat *w = &q->window.stat;
 
@@ -333,27 +335,27 @@ static void rails_stat(struct spw_port *port, struct spw_port_stat *stat_out)
 		struct spw_port_stat rail;
 
 		spw_port_stat(rp->rail[r], &rail);
-		rail_add(stat_out, &rail);
+		rails_rail_add(stat_out, &rail);
 	}
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		if (rp->queue[i].port)
-			queue_add(&rp->queue[i], stat_out);
+			rails_queue_add(&rp->queue[i], stat_out);
 }
 
-static uint64_t apart(uint64_t a, uint64_t b)
+static uint64_t rails_apart(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
-static uint64_t residual_of(const struct spw_port_rail *rail)
+static uint64_t rails_residual_of(const struct spw_port_rail *rail)
 {
 	const struct spw_port_stat *stat = &rail->stat;
 	uint64_t received = stat->rx_frames;
 
 	for (unsigned i = 0; i < SPW_PORT_DROP_CNT; i++)
 		received += stat->dropped[i];
-	return apart(stat->wire_frames - stat->missed_frames, received) +
-	       apart(stat->rx_frames, rail->polled);
+	return rails_apart(stat->wire_frames - stat->missed_frames, received) +
+	       rails_apart(stat->rx_frames, rail->polled);
 }
 
 static uint32_t rails_rails(struct spw_port *port, struct spw_port_rail *rail_out)
@@ -375,7 +377,7 @@ static uint32_t rails_rails(struct spw_port *port, struct spw_port_rail *rail_ou
 			rail->moved += spw_thr_load_rlx(&count->moved);
 			rail->outages += spw_thr_load_rlx(&count->outages);
 		}
-		rail->residual = residual_of(rail);
+		rail->residual = rails_residual_of(rail);
 	}
 	return rp->conf.rail_cnt;
 }

@@ -31,17 +31,17 @@
 
 /* ---- the tag ---- */
 
-SPW_INLINE uint32_t tag_offset(const unsigned flags)
+SPW_INLINE uint32_t rails_tag_offset(const unsigned flags)
 {
 	return flags & RX_MESSAGE ? 0 : SPW_IDENT_ETH_OFFSET;
 }
 
-SPW_INLINE bool tag_read(const uint8_t *frame, uint32_t bytes, struct rails_tag *tag,
-			 const unsigned flags)
+SPW_INLINE bool rails_tag_read(const uint8_t *frame, uint32_t bytes, struct rails_tag *tag,
+			       const unsigned flags)
 {
-	const uint8_t *at = frame + tag_offset(flags);
-	const uint32_t need =
-		tag_offset(flags) + (flags & RX_STREAM ? SPW_IDENT_STREAM_BYTES : SPW_IDENT_BYTES);
+	const uint8_t *at = frame + rails_tag_offset(flags);
+	const uint32_t need = rails_tag_offset(flags) +
+			      (flags & RX_STREAM ? SPW_IDENT_STREAM_BYTES : SPW_IDENT_BYTES);
 	struct spw_ident ident;
 	uint32_t seq;
 
@@ -62,8 +62,8 @@ SPW_INLINE bool tag_read(const uint8_t *frame, uint32_t bytes, struct rails_tag 
 /* ---- one rail's burst ---- */
 
 /* Late and duplicate frames are not lent: back to their rail, counted. */
-static SPW_COLD void drop(struct rails_queue *q, uint32_t r, const struct spw_desc *desc,
-			  enum rails_verdict why)
+static SPW_COLD void rails_rx_drop(struct rails_queue *q, uint32_t r, const struct spw_desc *desc,
+				   enum rails_verdict why)
 {
 	struct rails_count *count = &q->count[r];
 
@@ -73,8 +73,8 @@ static SPW_COLD void drop(struct rails_queue *q, uint32_t r, const struct spw_de
 }
 
 /* Everything but the number expected next. Returns: whether the frame is delivered now. */
-static SPW_COLD bool rx_odd(struct rails_queue *q, uint32_t r, const struct rails_tag *tag,
-			    const struct spw_desc *desc)
+static SPW_COLD bool rails_rx_odd(struct rails_queue *q, uint32_t r, const struct rails_tag *tag,
+				  const struct spw_desc *desc)
 {
 	enum rails_verdict verdict;
 
@@ -88,13 +88,13 @@ static SPW_COLD bool rx_odd(struct rails_queue *q, uint32_t r, const struct rail
 		verdict = rails_window_untagged(&q->window, desc);
 	}
 	if (verdict == RAILS_LATE || verdict == RAILS_DUPLICATE)
-		drop(q, r, desc, verdict);
+		rails_rx_drop(q, r, desc, verdict);
 	return verdict == RAILS_PASS;
 }
 
 /* Notes where each frame came from, and begins to load its tag. */
-SPW_INLINE void rx_note(struct rails_queue *q, uint32_t r, const struct spw_desc *desc,
-			uint32_t cnt, const uint8_t **frame, const unsigned flags)
+SPW_INLINE void rails_rx_note(struct rails_queue *q, uint32_t r, const struct spw_desc *desc,
+			      uint32_t cnt, const uint8_t **frame, const unsigned flags)
 {
 	const uint8_t *base = q->pool->base;
 	const size_t slot_bytes = q->pool->slot_bytes;
@@ -107,34 +107,34 @@ SPW_INLINE void rx_note(struct rails_queue *q, uint32_t r, const struct spw_desc
 		if (!(flags & RX_ORDER))
 			continue;
 		frame[i] = base + slot * slot_bytes + offset;
-		spw_prefetch_read(frame[i] + tag_offset(flags));
+		spw_prefetch_read(frame[i] + rails_tag_offset(flags));
 	}
 }
 
 /* A frame without a tag has the sequence that expects nothing. */
-SPW_INLINE void rx_tag(const struct rails_queue *q, const uint8_t *frame, uint32_t bytes,
-		       struct rails_tag *tag, const unsigned flags)
+SPW_INLINE void rails_rx_tag(const struct rails_queue *q, const uint8_t *frame, uint32_t bytes,
+			     struct rails_tag *tag, const unsigned flags)
 {
-	if (spw_unlikely(!tag_read(frame, bytes, tag, flags)))
+	if (spw_unlikely(!rails_tag_read(frame, bytes, tag, flags)))
 		*tag = (struct rails_tag){.idx = q->window.untagged};
 }
 
 /* Returns: how many of desc[0 .. cnt - 1] are delivered; they have closed up. */
-SPW_INLINE uint16_t rx_sort(struct rails_queue *q, uint32_t r, struct spw_desc *desc, uint16_t cnt,
-			    const unsigned flags)
+SPW_INLINE uint16_t rails_rx_sort(struct rails_queue *q, uint32_t r, struct spw_desc *desc,
+				  uint16_t cnt, const unsigned flags)
 {
 	const uint8_t *frame[SPW_BURST_MAX];
 	uint16_t out = 0;
 
-	rx_note(q, r, desc, cnt, frame, flags);
+	rails_rx_note(q, r, desc, cnt, frame, flags);
 	if (!(flags & RX_ORDER))
 		return cnt;
 	for (uint16_t i = 0; i < cnt; i++) {
 		struct rails_tag tag;
 
-		rx_tag(q, frame[i], desc[i].len, &tag, flags);
+		rails_rx_tag(q, frame[i], desc[i].len, &tag, flags);
 		if (spw_unlikely(!rails_window_next(&q->window, &tag)) &&
-		    !rx_odd(q, r, &tag, &desc[i]))
+		    !rails_rx_odd(q, r, &tag, &desc[i]))
 			continue;
 		if (spw_unlikely(out != i))
 			desc[out] = desc[i];
@@ -154,8 +154,8 @@ struct parts {
 };
 
 /* Returns: frames that came. */
-SPW_INLINE uint32_t parts_poll(struct rails_queue *q, struct parts *p, uint16_t cnt,
-			       const unsigned flags)
+SPW_INLINE uint32_t rails_parts_poll(struct rails_queue *q, struct parts *p, uint16_t cnt,
+				     const unsigned flags)
 {
 	const uint32_t each = SPW_MAX(cnt / q->rail_cnt, 1u);
 	uint32_t came = 0, r = q->poll_next;
@@ -165,7 +165,7 @@ SPW_INLINE uint32_t parts_poll(struct rails_queue *q, struct parts *p, uint16_t 
 		const uint16_t n = want ? spw_port_rx_burst(q->rail[r], &p->desc[came], want) : 0;
 
 		spw_thr_count(&q->count[r].polled, n);
-		rx_note(q, r, &p->desc[came], n, &p->frame[came], flags);
+		rails_rx_note(q, r, &p->desc[came], n, &p->frame[came], flags);
 		p->at[r] = came;
 		p->end[r] = came += n;
 		r = r + 1 == q->rail_cnt ? 0 : r + 1;
@@ -175,19 +175,19 @@ SPW_INLINE uint32_t parts_poll(struct rails_queue *q, struct parts *p, uint16_t 
 
 /* Where all that came is one stream without a gap, a frame's number is its place.
  * Returns: false if it is not; then what desc[] holds is void. */
-SPW_INLINE bool parts_place(struct rails_queue *q, const struct parts *p, uint32_t cnt,
-			    struct spw_desc *desc, const unsigned flags)
+SPW_INLINE bool rails_parts_place(struct rails_queue *q, const struct parts *p, uint32_t cnt,
+				  struct spw_desc *desc, const unsigned flags)
 {
 	struct rails_window *w = &q->window;
 	struct rails_tag first, tag;
 	uint64_t next, place, seen = 0; /* seen: a bit for each place */
 
 	if (spw_unlikely(w->ready_in != w->ready_out ||
-			 !tag_read(p->frame[0], p->desc[0].len, &first, flags)))
+			 !rails_tag_read(p->frame[0], p->desc[0].len, &first, flags)))
 		return false;
 	next = w->seq[first.idx];
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (spw_unlikely(!tag_read(p->frame[i], p->desc[i].len, &tag, flags)))
+		if (spw_unlikely(!rails_tag_read(p->frame[i], p->desc[i].len, &tag, flags)))
 			return false;
 		place = tag.word - next;
 		if (spw_unlikely(tag.idx != first.idx || place >= cnt))
@@ -202,7 +202,8 @@ SPW_INLINE bool parts_place(struct rails_queue *q, const struct parts *p, uint32
 }
 
 /* The rail whose next frame is expected, from r on; if none, the first that has one. */
-SPW_INLINE uint32_t parts_choose(const struct rails_queue *q, const struct parts *p, uint32_t r)
+SPW_INLINE uint32_t rails_parts_choose(const struct rails_queue *q, const struct parts *p,
+				       uint32_t r)
 {
 	uint32_t first = q->rail_cnt;
 
@@ -218,23 +219,23 @@ SPW_INLINE uint32_t parts_choose(const struct rails_queue *q, const struct parts
 	return first;
 }
 
-/* Takes the rails in turn as long as each has the number that is expected. Not inlined: parts_place
- * then has the registers to itself. Returns: frames delivered. */
-static SPW_NOINLINE uint16_t parts_merge(struct rails_queue *q, struct parts *p, uint32_t cnt,
-					 struct spw_desc *desc, unsigned flags)
+/* Takes the rails in turn as long as each has the number that is expected. Not inlined:
+ * rails_parts_place then has the registers to itself. Returns: frames delivered. */
+static SPW_NOINLINE uint16_t rails_parts_merge(struct rails_queue *q, struct parts *p, uint32_t cnt,
+					       struct spw_desc *desc, unsigned flags)
 {
 	uint32_t r = q->poll_next;
 	uint16_t out = 0;
 
 	for (uint32_t i = 0; i < cnt; i++)
-		rx_tag(q, p->frame[i], p->desc[i].len, &p->tag[i], flags);
+		rails_rx_tag(q, p->frame[i], p->desc[i].len, &p->tag[i], flags);
 	for (; cnt; cnt--) {
 		uint32_t i;
 
-		r = parts_choose(q, p, r);
+		r = rails_parts_choose(q, p, r);
 		i = p->at[r]++;
 		if (spw_likely(rails_window_next(&q->window, &p->tag[i])) ||
-		    rx_odd(q, r, &p->tag[i], &p->desc[i]))
+		    rails_rx_odd(q, r, &p->tag[i], &p->desc[i]))
 			desc[out++] = p->desc[i];
 		r = r + 1 == q->rail_cnt ? 0 : r + 1;
 	}
@@ -243,23 +244,24 @@ static SPW_NOINLINE uint16_t parts_merge(struct rails_queue *q, struct parts *p,
 }
 
 /* Polls every rail for its part of the burst. Returns: frames delivered. */
-SPW_INLINE uint16_t rx_merge(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
-			     const unsigned flags)
+SPW_INLINE uint16_t rails_rx_merge(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
+				   const unsigned flags)
 {
 	struct parts parts;
-	const uint32_t came = parts_poll(q, &parts, cnt, flags);
+	const uint32_t came = rails_parts_poll(q, &parts, cnt, flags);
 
 	if (!came)
 		return 0;
-	if (flags & RX_STREAM && spw_likely(parts_place(q, &parts, came, desc, flags))) {
+	if (flags & RX_STREAM && spw_likely(rails_parts_place(q, &parts, came, desc, flags))) {
 		q->poll_next = q->poll_next + 1 == q->rail_cnt ? 0 : q->poll_next + 1;
 		return (uint16_t)came;
 	}
-	return parts_merge(q, &parts, came, desc, flags);
+	return rails_parts_merge(q, &parts, came, desc, flags);
 }
 
 /* Time passes only while numbers are waited for. Returns: descriptors of frames that are ready. */
-static SPW_COLD uint16_t rx_waiting(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt)
+static SPW_COLD uint16_t rails_rx_waiting(struct rails_queue *q, struct spw_desc *desc,
+					  uint16_t cnt)
 {
 	q->window.now_tsc = spw_tsc_now();
 	return rails_window_take(&q->window, desc, cnt);
@@ -268,7 +270,8 @@ static SPW_COLD uint16_t rx_waiting(struct rails_queue *q, struct spw_desc *desc
 /* Gives up what was waited for too long, by the clock as it was before the rails were polled: a
  * lcore that was preempted finds late what lies in another rail's queue. A full burst has not
  * polled every rail; as many as there are rails have. cnt: room in the burst. */
-static SPW_COLD uint16_t rx_overdue(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt)
+static SPW_COLD uint16_t rails_rx_overdue(struct rails_queue *q, struct spw_desc *desc,
+					  uint16_t cnt)
 {
 	if (cnt || ++q->full_cnt > q->rail_cnt) {
 		q->full_cnt = 0;
@@ -278,8 +281,8 @@ static SPW_COLD uint16_t rx_overdue(struct rails_queue *q, struct spw_desc *desc
 }
 
 /* Polls the rails in turn, as long as there is room. */
-SPW_INLINE uint16_t rx_rails(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
-			     const unsigned flags)
+SPW_INLINE uint16_t rails_rx_rails(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
+				   const unsigned flags)
 {
 	uint16_t out = 0;
 
@@ -289,13 +292,13 @@ SPW_INLINE uint16_t rx_rails(struct rails_queue *q, struct spw_desc *desc, uint1
 
 		q->poll_next = r + 1 == q->rail_cnt ? 0 : r + 1;
 		spw_thr_count(&q->count[r].polled, n);
-		out = (uint16_t)(out + (n ? rx_sort(q, r, desc + out, n, flags) : 0));
+		out = (uint16_t)(out + (n ? rails_rx_sort(q, r, desc + out, n, flags) : 0));
 	}
 	return out;
 }
 
-SPW_INLINE uint16_t rx_body(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
-			    const unsigned flags)
+SPW_INLINE uint16_t rails_rx_body(struct rails_queue *q, struct spw_desc *desc, uint16_t cnt,
+				  const unsigned flags)
 {
 	struct rails_window *w = &q->window;
 	uint16_t out = 0;
@@ -303,17 +306,17 @@ SPW_INLINE uint16_t rx_body(struct rails_queue *q, struct spw_desc *desc, uint16
 	if (flags & RX_ORDER) {
 		w->now_tsc = 0;
 		if (spw_unlikely(w->waiting || w->ready_in != w->ready_out))
-			out = rx_waiting(q, desc, cnt);
+			out = rails_rx_waiting(q, desc, cnt);
 	}
 	if (flags & RX_MERGE) {
 		if (out < cnt)
-			out = (uint16_t)(out +
-					 rx_merge(q, desc + out, (uint16_t)(cnt - out), flags));
+			out = (uint16_t)(out + rails_rx_merge(q, desc + out, (uint16_t)(cnt - out),
+							      flags));
 	} else {
-		out = (uint16_t)(out + rx_rails(q, desc + out, (uint16_t)(cnt - out), flags));
+		out = (uint16_t)(out + rails_rx_rails(q, desc + out, (uint16_t)(cnt - out), flags));
 	}
 	if (flags & RX_ORDER && spw_unlikely(w->waiting || w->ready_in != w->ready_out))
-		out = (uint16_t)(out + rx_overdue(q, desc + out, (uint16_t)(cnt - out)));
+		out = (uint16_t)(out + rails_rx_overdue(q, desc + out, (uint16_t)(cnt - out)));
 	spw_thr_count(&q->rx_frames, out);
 	return out;
 }
@@ -330,10 +333,10 @@ SPW_INLINE uint16_t rx_body(struct rails_queue *q, struct spw_desc *desc, uint16
 	X(msg_stream, RX_MESSAGE | RX_STREAM)              \
 	X(msg_stream_merge, RX_MESSAGE | RX_STREAM | RX_MERGE)
 
-#define X(name, flags)                                                          \
-	static uint16_t rx_##name(void *q, struct spw_desc *desc, uint16_t cnt) \
-	{                                                                       \
-		return rx_body(q, desc, cnt, flags);                            \
+#define X(name, flags)                                                                \
+	static uint16_t rails_rx_##name(void *q, struct spw_desc *desc, uint16_t cnt) \
+	{                                                                             \
+		return rails_rx_body(q, desc, cnt, flags);                            \
 	}
 RX_VARIANTS(X)
 #undef X
@@ -344,7 +347,7 @@ rails_rx_fn *rails_rx_choose(const struct rails_conf *conf, bool messages)
 		unsigned flags;
 		rails_rx_fn *rx;
 	} variant[] = {
-#define X(name, flags) {flags, rx_##name},
+#define X(name, flags) {flags, rails_rx_##name},
 		RX_VARIANTS(X)
 #undef X
 	};

@@ -15,7 +15,7 @@
 #define WINDOW_DFLT  512u
 #define WAIT_US_DFLT 1000u
 
-static int own_keys(const struct spw_port_spec *own, struct rails_conf *conf)
+static int rails_own_keys(const struct spw_port_spec *own, struct rails_conf *conf)
 {
 	static const char *const known[] = {"rails_order", "rails_spread", "rails_window",
 					    "rails_wait_us"};
@@ -43,7 +43,7 @@ static int own_keys(const struct spw_port_spec *own, struct rails_conf *conf)
 }
 
 /* Appends one item, "key=value" or the beginning of a rail, to the text it belongs to. */
-static void append(char *text, const char *item, size_t len, const char *sep)
+static void rails_spec_append(char *text, const char *item, size_t len, const char *sep)
 {
 	const size_t n = strlen(text);
 
@@ -52,14 +52,14 @@ static void append(char *text, const char *item, size_t len, const char *sep)
 }
 
 /* One rail, text[0 .. len): its own keys to rail_out, those of rails to own. */
-static int parse_rail(const char *text, size_t len, char *own, struct spw_port_spec *rail_out)
+static int rails_parse_rail(const char *text, size_t len, char *own, struct spw_port_spec *rail_out)
 {
 	char rail[sizeof(rail_out->text)] = "";
 
 	for (size_t at = 0, n; at < len; at += n + 1) {
 		n = SPW_MIN(strcspn(text + at, ","), len - at);
-		append(strncmp(text + at, RAILS_KEY, strlen(RAILS_KEY)) ? rail : own, text + at, n,
-		       ",");
+		rails_spec_append(strncmp(text + at, RAILS_KEY, strlen(RAILS_KEY)) ? rail : own,
+				  text + at, n, ",");
 	}
 	if (!rail[0])
 		return spw_err(EINVAL, "a rail is empty; use %s", RAILS_USAGE);
@@ -68,7 +68,7 @@ static int parse_rail(const char *text, size_t len, char *own, struct spw_port_s
 	return spw_port_spec_parse(rail, rail_out);
 }
 
-static int check_count(uint32_t cnt)
+static int rails_check_count(uint32_t cnt)
 {
 	if (spw_in_range(cnt, 2, SPW_PORT_RAIL_MAX))
 		return 0;
@@ -87,13 +87,13 @@ int rails_spec_parse(const struct spw_port_spec *spec, struct rails_conf *conf_o
 	memset(conf_out, 0, sizeof(*conf_out));
 	for (const char *p = text; *p; p++)
 		cnt += *p == '+';
-	rc = check_count(text[0] ? cnt : 0);
+	rc = rails_check_count(text[0] ? cnt : 0);
 	for (conf_out->rail_cnt = 0; !rc && conf_out->rail_cnt < cnt; conf_out->rail_cnt++) {
 		const size_t len = strcspn(text, "+");
 
-		rc = parse_rail(text, len, own_text, &conf_out->rail[conf_out->rail_cnt]);
+		rc = rails_parse_rail(text, len, own_text, &conf_out->rail[conf_out->rail_cnt]);
 		text += len + (text[len] == '+');
 	}
 	rc = rc ? rc : spw_port_spec_parse(own_text, &own);
-	return rc ? rc : own_keys(&own, conf_out);
+	return rc ? rc : rails_own_keys(&own, conf_out);
 }

@@ -17,34 +17,34 @@
 #include "base/spw_err.h"
 #include "port/rails/window.h"
 
-static uint32_t seq_next(const struct rails_window *w, uint32_t idx)
+static uint32_t rails_seq_next(const struct rails_window *w, uint32_t idx)
 {
 	return RAILS_WORD_SEQ(w->seq[idx]);
 }
 
-static uint16_t seq_run(const struct rails_window *w, uint32_t idx)
+static uint16_t rails_seq_run(const struct rails_window *w, uint32_t idx)
 {
 	return RAILS_WORD_RUN(w->seq[idx]);
 }
 
-static uint16_t seq_ring(const struct rails_window *w, uint32_t idx)
+static uint16_t rails_seq_ring(const struct rails_window *w, uint32_t idx)
 {
 	return RAILS_WORD_RING(w->seq[idx]);
 }
 
-static uint32_t *ring_at(struct rails_window *w, uint16_t r, uint32_t seq)
+static uint32_t *rails_ring_at(struct rails_window *w, uint16_t r, uint32_t seq)
 {
 	return &w->ring_slot[(size_t)r * (w->mask + 1) + (seq & w->mask)];
 }
 
-static void ready_push(struct rails_window *w, uint32_t slot)
+static void rails_ready_push(struct rails_window *w, uint32_t slot)
 {
 	w->ready[w->ready_in++ & w->ready_mask] = slot;
 }
 
 /* ---- the list of rings that wait ---- */
 
-static void list_remove(struct rails_window *w, uint16_t r)
+static void rails_list_remove(struct rails_window *w, uint16_t r)
 {
 	w->ring[w->ring[r].before].after = w->ring[r].after;
 	w->ring[w->ring[r].after].before = w->ring[r].before;
@@ -52,7 +52,7 @@ static void list_remove(struct rails_window *w, uint16_t r)
 
 /* A wait that begins now is the shortest; one that began while another number was expected is not.
  */
-static void list_insert(struct rails_window *w, uint16_t r, uint64_t since_tsc)
+static void rails_list_insert(struct rails_window *w, uint16_t r, uint64_t since_tsc)
 {
 	uint16_t before = w->ring[0].before, after;
 
@@ -66,9 +66,9 @@ static void list_insert(struct rails_window *w, uint16_t r, uint64_t since_tsc)
 	w->ring[after].before = r;
 }
 
-static void ring_release(struct rails_window *w, uint16_t r)
+static void rails_ring_release(struct rails_window *w, uint16_t r)
 {
-	list_remove(w, r);
+	rails_list_remove(w, r);
 	w->waiting--;
 	w->free[w->free_cnt++] = r;
 	w->seq[w->ring[r].idx] &= ~RAILS_WORD(0, 0, UINT16_MAX);
@@ -77,19 +77,19 @@ static void ring_release(struct rails_window *w, uint16_t r)
 /* ---- from parked to ready ---- */
 
 /* Numbers first .. last never came. */
-static void give_up(struct rails_window *w, uint32_t idx, uint32_t first, uint32_t last)
+static void rails_give_up(struct rails_window *w, uint32_t idx, uint32_t first, uint32_t last)
 {
 	const uint64_t cnt = (uint64_t)(last - first) + 1;
 
 	w->given[w->given_at++ % RAILS_GIVEN_CNT] =
-		(struct rails_range){idx, first, last, seq_run(w, idx)};
+		(struct rails_range){idx, first, last, rails_seq_run(w, idx)};
 	spw_thr_count(&w->stat.gap, cnt);
 	if (w->rail_is_down)
 		spw_thr_count(&w->stat.gap_down, cnt);
 }
 
 /* Whether a number that was passed was given up. */
-static bool was_given_up(const struct rails_window *w, const struct rails_tag *tag)
+static bool rails_was_given_up(const struct rails_window *w, const struct rails_tag *tag)
 {
 	const uint32_t seq = RAILS_WORD_SEQ(tag->word);
 
@@ -104,35 +104,35 @@ static bool was_given_up(const struct rails_window *w, const struct rails_tag *t
 }
 
 /* What is expected now has been waited for since the frame behind it came. */
-static void wait_on(struct rails_window *w, uint16_t r)
+static void rails_wait_on(struct rails_window *w, uint16_t r)
 {
-	uint32_t seq = seq_next(w, w->ring[r].idx);
+	uint32_t seq = rails_seq_next(w, w->ring[r].idx);
 
-	while (*ring_at(w, r, seq) == RAILS_NOTHING)
+	while (*rails_ring_at(w, r, seq) == RAILS_NOTHING)
 		seq++;
-	list_remove(w, r);
-	list_insert(w, r, w->parked_tsc[*ring_at(w, r, seq)]);
+	rails_list_remove(w, r);
+	rails_list_insert(w, r, w->parked_tsc[*rails_ring_at(w, r, seq)]);
 }
 
 /* Moves the expected number up to `to`, if it is not there yet, and on over all that are parked
  * without a gap. Parked ones that are passed become ready, the others are given up. */
-static void advance(struct rails_window *w, uint32_t idx, uint32_t to)
+static void rails_advance(struct rails_window *w, uint32_t idx, uint32_t to)
 {
-	const uint16_t r = seq_ring(w, idx);
-	uint32_t next = seq_next(w, idx), gap = next;
+	const uint16_t r = rails_seq_ring(w, idx);
+	uint32_t next = rails_seq_next(w, idx), gap = next;
 	struct rails_ring *ring = &w->ring[r];
 	const uint32_t parked = ring->cnt;
 
 	while (r && ring->cnt) {
-		uint32_t *slot = ring_at(w, r, next);
+		uint32_t *slot = rails_ring_at(w, r, next);
 
 		if (*slot == RAILS_NOTHING && (int32_t)(to - next) <= 0)
 			break;
 		if (*slot != RAILS_NOTHING) {
 			if (gap != next)
-				give_up(w, idx, gap, next - 1);
+				rails_give_up(w, idx, gap, next - 1);
 			gap = next + 1;
-			ready_push(w, *slot);
+			rails_ready_push(w, *slot);
 			*slot = RAILS_NOTHING;
 			ring->cnt--;
 			w->parked_cnt--;
@@ -142,46 +142,46 @@ static void advance(struct rails_window *w, uint32_t idx, uint32_t to)
 	if ((int32_t)(to - next) > 0)
 		next = to;
 	if (gap != next)
-		give_up(w, idx, gap, next - 1);
-	w->seq[idx] = RAILS_WORD(next, seq_run(w, idx), r);
+		rails_give_up(w, idx, gap, next - 1);
+	w->seq[idx] = RAILS_WORD(next, rails_seq_run(w, idx), r);
 	if (!r)
 		return;
 	if (!ring->cnt)
-		ring_release(w, r);
+		rails_ring_release(w, r);
 	else if (ring->cnt != parked)
-		wait_on(w, r);
+		rails_wait_on(w, r);
 }
 
 /* Gives up what the ring waits for now, up to the first number that is parked. */
-static void ring_skip(struct rails_window *w, uint16_t r)
+static void rails_ring_skip(struct rails_window *w, uint16_t r)
 {
 	const uint32_t idx = w->ring[r].idx;
-	uint32_t to = seq_next(w, idx);
+	uint32_t to = rails_seq_next(w, idx);
 
-	while (*ring_at(w, r, to) == RAILS_NOTHING)
+	while (*rails_ring_at(w, r, to) == RAILS_NOTHING)
 		to++;
-	advance(w, idx, to);
+	rails_advance(w, idx, to);
 }
 
-static void ring_flush(struct rails_window *w, uint16_t r)
+static void rails_ring_flush(struct rails_window *w, uint16_t r)
 {
 	for (uint32_t left = w->ring[r].cnt; left; left = w->ring[r].cnt)
-		ring_skip(w, r);
+		rails_ring_skip(w, r);
 }
 
 /* The ring of a sequence, or a new one; the longest wait is given up if all are in use. */
-static uint16_t ring_of(struct rails_window *w, uint32_t idx)
+static uint16_t rails_ring_of(struct rails_window *w, uint32_t idx)
 {
-	uint16_t r = seq_ring(w, idx);
+	uint16_t r = rails_seq_ring(w, idx);
 
 	if (r)
 		return r;
 	if (!w->free_cnt)
-		ring_flush(w, w->ring[0].after);
+		rails_ring_flush(w, w->ring[0].after);
 	r = w->free[--w->free_cnt];
 	w->ring[r].idx = idx;
 	w->ring[r].cnt = 0;
-	list_insert(w, r, w->now_tsc);
+	rails_list_insert(w, r, w->now_tsc);
 	w->waiting++;
 	w->seq[idx] |= RAILS_WORD(0, 0, r);
 	return r;
@@ -190,20 +190,20 @@ static uint16_t ring_of(struct rails_window *w, uint32_t idx)
 /* ---- a frame ---- */
 
 /* Delivers at once, or behind what is ready. */
-static enum rails_verdict deliver(struct rails_window *w, const struct spw_desc *desc)
+static enum rails_verdict rails_deliver(struct rails_window *w, const struct spw_desc *desc)
 {
 	if (w->ready_in == w->ready_out)
 		return RAILS_PASS;
 	w->parked[desc->slot] = *desc;
-	ready_push(w, desc->slot);
+	rails_ready_push(w, desc->slot);
 	return RAILS_KEPT;
 }
 
-static enum rails_verdict park(struct rails_window *w, const struct rails_tag *tag,
-			       const struct spw_desc *desc)
+static enum rails_verdict rails_park(struct rails_window *w, const struct rails_tag *tag,
+				     const struct spw_desc *desc)
 {
-	const uint16_t r = ring_of(w, tag->idx);
-	uint32_t *slot = ring_at(w, r, RAILS_WORD_SEQ(tag->word));
+	const uint16_t r = rails_ring_of(w, tag->idx);
+	uint32_t *slot = rails_ring_at(w, r, RAILS_WORD_SEQ(tag->word));
 
 	if (*slot != RAILS_NOTHING)
 		return RAILS_DUPLICATE;
@@ -213,15 +213,15 @@ static enum rails_verdict park(struct rails_window *w, const struct rails_tag *t
 	w->ring[r].cnt++;
 	spw_thr_count(&w->stat.parked, 1);
 	if (++w->parked_cnt > w->parked_max)
-		ring_skip(w, w->ring[0].after);
+		rails_ring_skip(w, w->ring[0].after);
 	return RAILS_KEPT;
 }
 
 /* A damaged number must not move the window away from its flow: the frame is delivered as it came,
  * and only a second one that continues it is believed. */
-static bool is_far(struct rails_window *w, const struct rails_tag *tag)
+static bool rails_is_far(struct rails_window *w, const struct rails_tag *tag)
 {
-	const uint32_t off = RAILS_WORD_SEQ(tag->word) - seq_next(w, tag->idx);
+	const uint32_t off = RAILS_WORD_SEQ(tag->word) - rails_seq_next(w, tag->idx);
 	const struct rails_tag *far = &w->far;
 
 	if (off + RAILS_FAR <= 2 * RAILS_FAR)
@@ -234,10 +234,10 @@ static bool is_far(struct rails_window *w, const struct rails_tag *tag)
 }
 
 /* A source begins with number 0. Whoever joins it later begins where it is. */
-static void begin(struct rails_window *w, const struct rails_tag *tag, uint32_t next)
+static void rails_seq_begin(struct rails_window *w, const struct rails_tag *tag, uint32_t next)
 {
-	if (seq_ring(w, tag->idx))
-		ring_flush(w, seq_ring(w, tag->idx));
+	if (rails_seq_ring(w, tag->idx))
+		rails_ring_flush(w, rails_seq_ring(w, tag->idx));
 	w->seq[tag->idx] = RAILS_WORD(next, RAILS_WORD_RUN(tag->word), 0);
 }
 
@@ -249,46 +249,46 @@ enum rails_verdict rails_window_put(struct rails_window *w, const struct rails_t
 	enum rails_verdict verdict;
 	uint32_t off;
 
-	if (!w->seq[tag->idx] || seq_run(w, tag->idx) != run)
-		begin(w, tag, seq <= w->mask ? 0 : seq);
-	else if (is_far(w, tag))
-		return deliver(w, desc);
-	off = seq - seq_next(w, tag->idx);
+	if (!w->seq[tag->idx] || rails_seq_run(w, tag->idx) != run)
+		rails_seq_begin(w, tag, seq <= w->mask ? 0 : seq);
+	else if (rails_is_far(w, tag))
+		return rails_deliver(w, desc);
+	off = seq - rails_seq_next(w, tag->idx);
 	if (off + RAILS_FAR > 2 * RAILS_FAR) { /* believed now */
 		if ((int32_t)off > 0)
-			advance(w, tag->idx, seq);
+			rails_advance(w, tag->idx, seq);
 		else
-			begin(w, tag, seq);
+			rails_seq_begin(w, tag, seq);
 		off = 0;
 	}
 	if ((int32_t)off < 0)
-		return was_given_up(w, tag) ? RAILS_LATE : RAILS_DUPLICATE;
+		return rails_was_given_up(w, tag) ? RAILS_LATE : RAILS_DUPLICATE;
 	if (off > w->mask)
-		advance(w, tag->idx, seq - w->mask);
-	if (seq != seq_next(w, tag->idx))
-		return park(w, tag, desc);
-	verdict = deliver(w, desc);
-	w->seq[tag->idx] = RAILS_WORD(seq + 1, run, seq_ring(w, tag->idx));
-	if (seq_ring(w, tag->idx))
-		advance(w, tag->idx, seq + 1);
+		rails_advance(w, tag->idx, seq - w->mask);
+	if (seq != rails_seq_next(w, tag->idx))
+		return rails_park(w, tag, desc);
+	verdict = rails_deliver(w, desc);
+	w->seq[tag->idx] = RAILS_WORD(seq + 1, run, rails_seq_ring(w, tag->idx));
+	if (rails_seq_ring(w, tag->idx))
+		rails_advance(w, tag->idx, seq + 1);
 	return verdict;
 }
 
 enum rails_verdict rails_window_untagged(struct rails_window *w, const struct spw_desc *desc)
 {
-	return deliver(w, desc);
+	return rails_deliver(w, desc);
 }
 
 void rails_window_expire(struct rails_window *w)
 {
 	while (w->waiting && w->now_tsc - w->ring[w->ring[0].after].since_tsc > w->wait_tsc)
-		ring_skip(w, w->ring[0].after);
+		rails_ring_skip(w, w->ring[0].after);
 }
 
 void rails_window_flush(struct rails_window *w)
 {
 	while (w->waiting)
-		ring_flush(w, w->ring[0].after);
+		rails_ring_flush(w, w->ring[0].after);
 }
 
 uint16_t rails_window_take(struct rails_window *w, struct spw_desc *desc, uint16_t cnt)

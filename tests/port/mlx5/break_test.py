@@ -45,7 +45,8 @@ BREAKS = [
           "{.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE, .wq_state = state, "
           ".curr_wq_state = state == IBV_WQS_RESET ? IBV_WQS_ERR : IBV_WQS_RESET}", "fault test_memory_key_revoked"),
     Break("WQ_FATAL may never come", "lib/port/mlx5/eth/err.c",
-          "\terr_begin(&q->rx_err, cqe_is_error(cqe) ? cqe_syndrome(cqe) : 0, NULL);", "\t(void)cqe;", "fault test_failure_becomes_known_late"),
+          "\tmlx5_eth_err_begin(&q->rx_err, mlx5_eth_cqe_is_error(cqe) ? mlx5_eth_cqe_syndrome(cqe) : 0,\n\t\t\t   NULL);",
+          "\t(void)cqe;", "fault test_failure_becomes_known_late"),
     Break("flushes may never come", "lib/port/mlx5/rc/turn.c",
           "if (!rdma_drain_is_over(", "if (p->qpn || !rdma_drain_is_over(", "rc_fault test_no_flush"),
     Break("a CQ that checks for overrun is told what was read", "lib/rdma/mlx5.c",
@@ -60,7 +61,7 @@ BREAKS = [
           "if (errno == EPERM)", "if (errno == ENOTTY)", "bad"),
     Break("locked memory has a limit", "lib/rdma/mem.c", "if (code != ENOMEM && code != EAGAIN)", "if (code != ENOTTY)", "bad"),
     Break("a card may want the header inside the WQE", "lib/port/mlx5/dev.c",
-          "dev->wants_inline = is_cx4(dev->rdma.attr.orig_attr.vendor_part_id);", "(void)is_cx4;", ECHO, card="cx4lx"),
+          "dev->wants_inline = mlx5_is_cx4(dev->rdma.attr.orig_attr.vendor_part_id);", "(void)mlx5_is_cx4;", ECHO, card="cx4lx"),
     Break("a register may not combine writes", "lib/port/mlx5/eth/obj.c",
           ".bf_bytes = tx->td ? dv.bf.size : 0", ".bf_bytes = 256", "eth test_own_registers", card="no-wc"),
     Break("stamps may be of another clock", "lib/port/mlx5/eth/port.c",

@@ -26,7 +26,7 @@
 
 #define MLX5_RECOVER_TRIES 100u /* then the device is reported as gone */
 
-static void err_begin(struct mlx5_err *err, uint32_t syndrome, const char *what)
+static void mlx5_eth_err_begin(struct mlx5_err *err, uint32_t syndrome, const char *what)
 {
 	if (err->state == MLX5_ERR_NONE)
 		*err = (struct mlx5_err){.state = MLX5_ERR_NOTED,
@@ -37,36 +37,36 @@ static void err_begin(struct mlx5_err *err, uint32_t syndrome, const char *what)
 
 void mlx5_eth_rx_failed(struct mlx5_eth_queue *q, const char *what)
 {
-	err_begin(&q->rx_err, 0, what);
+	mlx5_eth_err_begin(&q->rx_err, 0, what);
 }
 
 void mlx5_eth_tx_failed(struct mlx5_eth_queue *q, const char *what)
 {
-	err_begin(&q->tx_err, 0, what);
+	mlx5_eth_err_begin(&q->tx_err, 0, what);
 }
 
 /* Adds the cause to an error that an asynchronous event noted before its CQE was read: ops.rq_ready
  * (sq_ready) acts on it. */
-static void err_name(struct mlx5_err *err, uint32_t syndrome)
+static void mlx5_eth_err_name(struct mlx5_err *err, uint32_t syndrome)
 {
 	if (!err->syndrome && syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
 		err->syndrome = syndrome;
 }
 
 /* Counts by syndrome; unknown ones are counted as 0. */
-static void err_count(struct mlx5_eth_queue *q, uint32_t syndrome)
+static void mlx5_eth_err_count(struct mlx5_eth_queue *q, uint32_t syndrome)
 {
 	mlx5_eth_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 	spw_thr_count(&q->syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
 }
 
-static uint32_t cqe_syndrome(const uint8_t *cqe)
+static uint32_t mlx5_eth_cqe_syndrome(const uint8_t *cqe)
 {
 	return spw_prm_cqe_err_get_syndrome(cqe);
 }
 
 /* Only these two opcodes carry a syndrome. */
-static bool cqe_is_error(const uint8_t *cqe)
+static bool mlx5_eth_cqe_is_error(const uint8_t *cqe)
 {
 	uint64_t opcode = spw_prm_cqe64_get_opcode(cqe);
 
@@ -75,11 +75,11 @@ static bool cqe_is_error(const uint8_t *cqe)
 
 void mlx5_eth_rx_fault(struct mlx5_eth_queue *q, uint32_t syndrome)
 {
-	err_begin(&q->rx_err, syndrome, NULL);
+	mlx5_eth_err_begin(&q->rx_err, syndrome, NULL);
 }
 
 /* Whether a good CQE arrived after the burst's scan; the next burst takes it. */
-static bool rx_came_since(const struct mlx5_eth_queue *q, const uint8_t *cqe)
+static bool mlx5_eth_rx_came_since(const struct mlx5_eth_queue *q, const uint8_t *cqe)
 {
 	bool posted = q->flags & MLX5_F_STRIDING || q->rq_pi != q->rq_ci;
 	bool compressed = q->flags & MLX5_F_COMPRESSED &&
@@ -92,9 +92,9 @@ static bool rx_came_since(const struct mlx5_eth_queue *q, const uint8_t *cqe)
 }
 
 /* Counts the frame that an error hit; a flush had none. */
-static void rx_bad(struct mlx5_eth_queue *q, uint32_t syndrome)
+static void mlx5_eth_rx_bad(struct mlx5_eth_queue *q, uint32_t syndrome)
 {
-	err_count(q, syndrome);
+	mlx5_eth_err_count(q, syndrome);
 	if (syndrome == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 		mlx5_eth_count_drop(q, SPW_PORT_DROP_too_long, 1);
 	else if (syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
@@ -102,7 +102,7 @@ static void rx_bad(struct mlx5_eth_queue *q, uint32_t syndrome)
 }
 
 /* Whether the queue is still in its ready state after this error. */
-static bool rx_survives(uint32_t syndrome)
+static bool mlx5_eth_rx_survives(uint32_t syndrome)
 {
 	return syndrome != SPW_PRM_SYN_LOCAL_QP_OP_ERR && syndrome != SPW_PRM_SYN_LOCAL_PROT_ERR &&
 	       syndrome != SPW_PRM_SYN_WR_FLUSH_ERR;
@@ -111,7 +111,7 @@ static bool rx_survives(uint32_t syndrome)
 /* Returns the slots that the NIC consumed for a failed frame: a WQE, or the strides that the CQE
  * names. Returns: false if nothing was posted or the strides are out of range; then only a reset
  * makes both sides agree again. */
-static bool rx_return(struct mlx5_eth_queue *q, const uint8_t *cqe)
+static bool mlx5_eth_rx_return(struct mlx5_eth_queue *q, const uint8_t *cqe)
 {
 	uint32_t slot = q->slot_of[q->rq_ci & q->rq_mask],
 		 strides = spw_prm_mprq_strides(spw_prm_cqe64_get_byte_cnt(cqe));
@@ -131,7 +131,7 @@ static bool rx_return(struct mlx5_eth_queue *q, const uint8_t *cqe)
 }
 
 /* Keeps the CQE at the consumer index, which no burst lent a frame for. */
-static void rx_keep_odd(struct mlx5_eth_queue *q)
+static void mlx5_eth_rx_keep_odd(struct mlx5_eth_queue *q)
 {
 	if (!q->raw)
 		return;
@@ -140,17 +140,18 @@ static void rx_keep_odd(struct mlx5_eth_queue *q)
 }
 
 /* Consumes the error CQE at the consumer index if the queue survives it. */
-static bool rx_skip(struct mlx5_eth_queue *q)
+static bool mlx5_eth_rx_skip(struct mlx5_eth_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 
 	if (q->session.left || !mlx5_cqe_owned(cqe, q->cq_ci >> q->cq_log2, q->flags))
 		return false;
 	spw_dma_from_device(); /* [M1] */
-	if (!cqe_is_error(cqe) || !rx_survives(cqe_syndrome(cqe)) || !rx_return(q, cqe))
+	if (!mlx5_eth_cqe_is_error(cqe) || !mlx5_eth_rx_survives(mlx5_eth_cqe_syndrome(cqe)) ||
+	    !mlx5_eth_rx_return(q, cqe))
 		return false;
-	rx_keep_odd(q);
-	rx_bad(q, cqe_syndrome(cqe));
+	mlx5_eth_rx_keep_odd(q);
+	mlx5_eth_rx_bad(q, mlx5_eth_cqe_syndrome(cqe));
 	q->cq_ci++;
 	return true;
 }
@@ -163,14 +164,15 @@ void mlx5_eth_rx_odd(struct mlx5_eth_queue *q)
 	uint32_t n = 0;
 
 	spw_dma_from_device(); /* [M1] */
-	if (q->rx_err.state != MLX5_ERR_NONE || rx_came_since(q, cqe))
+	if (q->rx_err.state != MLX5_ERR_NONE || mlx5_eth_rx_came_since(q, cqe))
 		return;
-	while (n < SPW_BURST_MAX && rx_skip(q))
+	while (n < SPW_BURST_MAX && mlx5_eth_rx_skip(q))
 		n++;
 	if (n)
 		return;
-	rx_keep_odd(q);
-	err_begin(&q->rx_err, cqe_is_error(cqe) ? cqe_syndrome(cqe) : 0, NULL);
+	mlx5_eth_rx_keep_odd(q);
+	mlx5_eth_err_begin(&q->rx_err, mlx5_eth_cqe_is_error(cqe) ? mlx5_eth_cqe_syndrome(cqe) : 0,
+			   NULL);
 }
 
 void mlx5_eth_tx_fault(struct mlx5_eth_queue *q, const uint8_t *cqe)
@@ -178,14 +180,16 @@ void mlx5_eth_tx_fault(struct mlx5_eth_queue *q, const uint8_t *cqe)
 	spw_dma_from_device(); /* [M1] */
 	if (cqe &&
 	    mlx5_cqe_plain(cqe, mlx5_own_want(q->tx_cq_ci >> q->tx_cq_log2, SPW_PRM_CQE_REQ, 0), 0))
-		return; /* a good CQE that arrived after the scan of tx_reap */
-	err_begin(&q->tx_err, cqe && cqe_is_error(cqe) ? cqe_syndrome(cqe) : 0, NULL);
+		return; /* a good CQE that arrived after the scan of mlx5_eth_tx_reap */
+	mlx5_eth_err_begin(&q->tx_err,
+			   cqe && mlx5_eth_cqe_is_error(cqe) ? mlx5_eth_cqe_syndrome(cqe) : 0,
+			   NULL);
 }
 
 /* ---- receive ---- */
 
 /* How many frames, and entries of the ring, one CQE stands for; 1 if its count is out of range. */
-static uint32_t rx_cqe_span(const struct mlx5_eth_queue *q, const uint8_t *cqe)
+static uint32_t mlx5_eth_rx_cqe_span(const struct mlx5_eth_queue *q, const uint8_t *cqe)
 {
 	if (spw_prm_cqe64_get_format(cqe) != SPW_PRM_CQE_FORMAT_COMPRESSED ||
 	    !(q->flags & MLX5_F_COMPRESSED))
@@ -197,21 +201,21 @@ static uint32_t rx_cqe_span(const struct mlx5_eth_queue *q, const uint8_t *cqe)
 }
 
 /* Counts one CQE from before the reset, whose frames are lost. Returns: its span. */
-static uint32_t rx_discard(struct mlx5_eth_queue *q, const uint8_t *cqe)
+static uint32_t mlx5_eth_rx_discard(struct mlx5_eth_queue *q, const uint8_t *cqe)
 {
-	uint32_t span = rx_cqe_span(q, cqe);
+	uint32_t span = mlx5_eth_rx_cqe_span(q, cqe);
 
-	if (span > 1 || !cqe_is_error(cqe)) {
+	if (span > 1 || !mlx5_eth_cqe_is_error(cqe)) {
 		mlx5_eth_count_drop(q, SPW_PORT_DROP_rx_flushed, span);
 		return span;
 	}
-	err_name(&q->rx_err, cqe_syndrome(cqe));
-	rx_bad(q, cqe_syndrome(cqe));
+	mlx5_eth_err_name(&q->rx_err, mlx5_eth_cqe_syndrome(cqe));
+	mlx5_eth_rx_bad(q, mlx5_eth_cqe_syndrome(cqe));
 	return 1;
 }
 
 /* Counts what is left in the ring, an open session included; bounded by the ring. */
-static void rx_drain(struct mlx5_eth_queue *q)
+static void mlx5_eth_rx_drain(struct mlx5_eth_queue *q)
 {
 	mlx5_eth_count_drop(q, SPW_PORT_DROP_rx_flushed, q->session.left);
 	q->cq_ci += q->session.left;
@@ -222,13 +226,13 @@ static void rx_drain(struct mlx5_eth_queue *q)
 		if (!mlx5_cqe_owned(cqe, q->cq_ci >> q->cq_log2, q->flags))
 			break;
 		spw_dma_from_device(); /* [M1] */
-		span = rx_discard(q, cqe);
+		span = mlx5_eth_rx_discard(q, cqe);
 	}
 }
 
 /* Marks the whole ring as never written: bytes of mini-CQEs and entries that a session skipped must
  * not pass for CQEs after the reset. No CQE arrives while the queue is reset. */
-static void rx_wipe(struct mlx5_eth_queue *q)
+static void mlx5_eth_rx_wipe(struct mlx5_eth_queue *q)
 {
 	uint8_t stale_lap = (uint8_t)((q->cq_ci >> q->cq_log2) - 1);
 
@@ -243,14 +247,14 @@ static void rx_wipe(struct mlx5_eth_queue *q)
 
 /* In this order: stop the NIC, count what it wrote, make the ring look fresh, return the slots,
  * start the NIC, post. */
-static int rx_recover(struct mlx5_eth_queue *q)
+static int mlx5_eth_rx_recover(struct mlx5_eth_queue *q)
 {
 	int rc = q->ops.rq_reset(q->ops.obj);
 
 	if (rc)
 		return rc;
-	rx_drain(q);
-	rx_wipe(q);
+	mlx5_eth_rx_drain(q);
+	mlx5_eth_rx_wipe(q);
 	mlx5_eth_rx_recycle(q);
 	rc = q->ops.rq_ready(q->ops.obj);
 	if (rc)
@@ -263,17 +267,17 @@ static int rx_recover(struct mlx5_eth_queue *q)
 
 /* Settles the frames that a CQE covers. Frames are sent in order: all before the WQE it names were
  * sent, and that one too unless it failed. A counter beyond what was posted is ignored. */
-static void tx_settle(struct mlx5_eth_queue *q, const uint8_t *cqe)
+static void mlx5_eth_tx_settle(struct mlx5_eth_queue *q, const uint8_t *cqe)
 {
 	uint32_t done = (uint16_t)(spw_prm_cqe64_get_wqe_counter(cqe) +
-				   (cqe_is_error(cqe) ? 0 : 1) - q->sq_ci);
+				   (mlx5_eth_cqe_is_error(cqe) ? 0 : 1) - q->sq_ci);
 
 	if (done <= q->sq_pi - q->sq_ci)
 		mlx5_eth_tx_sent(q, q->sq_ci + done, cqe);
 }
 
 /* After the first error CQE only flushes follow. */
-static void tx_drain(struct mlx5_eth_queue *q)
+static void mlx5_eth_tx_drain(struct mlx5_eth_queue *q)
 {
 	bool failed = false;
 
@@ -284,25 +288,25 @@ static void tx_drain(struct mlx5_eth_queue *q)
 			break;
 		spw_dma_from_device(); /* [M1] */
 		if (!failed)
-			tx_settle(q, cqe);
-		if (cqe_is_error(cqe)) {
+			mlx5_eth_tx_settle(q, cqe);
+		if (mlx5_eth_cqe_is_error(cqe)) {
 			failed = true;
-			err_name(&q->tx_err, cqe_syndrome(cqe));
-			err_count(q, cqe_syndrome(cqe));
+			mlx5_eth_err_name(&q->tx_err, mlx5_eth_cqe_syndrome(cqe));
+			mlx5_eth_err_count(q, mlx5_eth_cqe_syndrome(cqe));
 		}
 	}
 	spw_dma_to_device(); /* [M2] */
 	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(q->tx_cq_ci & 0xffffffu));
 }
 
-/* As rx_recover; a send ring needs no wiping, since its CQ has no arrays of mini-CQEs. */
-static int tx_recover(struct mlx5_eth_queue *q)
+/* As mlx5_eth_rx_recover; a send ring needs no wiping, since its CQ has no arrays of mini-CQEs. */
+static int mlx5_eth_tx_recover(struct mlx5_eth_queue *q)
 {
 	int rc = q->ops.sq_reset(q->ops.obj);
 
 	if (rc)
 		return rc;
-	tx_drain(q);
+	mlx5_eth_tx_drain(q);
 	mlx5_eth_tx_recycle(q);
 	return q->ops.sq_ready(q->ops.obj);
 }
@@ -312,23 +316,23 @@ void mlx5_eth_queue_drain(struct mlx5_eth_queue *q)
 {
 	if (!q->slot_of)
 		return;
-	rx_drain(q);
+	mlx5_eth_rx_drain(q);
 	if (q->sq)
-		tx_drain(q);
+		mlx5_eth_tx_drain(q);
 }
 
 /* ---- events ---- */
 
-static const char *err_text(const struct mlx5_err *err)
+static const char *mlx5_eth_err_text(const struct mlx5_err *err)
 {
 	if (err->what)
 		return err->what;
 	return err->syndrome ? spw_prm_syndrome_text(err->syndrome) : "a malformed completion";
 }
 
-static uint16_t event_put(struct spw_port_event *event, enum spw_port_event_kind kind,
-			  const struct mlx5_eth_queue *q, const struct mlx5_err *err,
-			  const char *what)
+static uint16_t mlx5_eth_event_put(struct spw_port_event *event, enum spw_port_event_kind kind,
+				   const struct mlx5_eth_queue *q, const struct mlx5_err *err,
+				   const char *what)
 {
 	*event = (struct spw_port_event){.kind = kind, .queue = q->index, .code = err->syndrome};
 	switch (kind) {
@@ -342,31 +346,33 @@ static uint16_t event_put(struct spw_port_event *event, enum spw_port_event_kind
 			 what, spw_err_text());
 		break;
 	default:
-		snprintf(event->text, sizeof(event->text), "%s queue: %s", what, err_text(err));
+		snprintf(event->text, sizeof(event->text), "%s queue: %s", what,
+			 mlx5_eth_err_text(err));
 	}
 	return 1;
 }
 
 /* Reports first, recovers next; a recovery that fails is tried again on the next call. */
-static uint16_t err_step(struct mlx5_eth_queue *q, struct mlx5_err *err,
-			 int (*recover)(struct mlx5_eth_queue *), const char *what,
-			 struct spw_port_event *event, uint16_t cnt)
+static uint16_t mlx5_eth_err_step(struct mlx5_eth_queue *q, struct mlx5_err *err,
+				  int (*recover)(struct mlx5_eth_queue *), const char *what,
+				  struct spw_port_event *event, uint16_t cnt)
 {
 	uint16_t n = 0;
 
 	if (err->state == MLX5_ERR_NOTED && n < cnt) {
-		n += event_put(&event[n], SPW_PORT_EVENT_QUEUE_ERROR, q, err, what);
+		n += mlx5_eth_event_put(&event[n], SPW_PORT_EVENT_QUEUE_ERROR, q, err, what);
 		err->state = MLX5_ERR_REPORTED;
 	}
 	if (err->state != MLX5_ERR_REPORTED || n == cnt || err->tries > MLX5_RECOVER_TRIES)
 		return n;
 	if (recover(q)) {
 		if (++err->tries > MLX5_RECOVER_TRIES)
-			n += event_put(&event[n], SPW_PORT_EVENT_DEVICE_GONE, q, err, what);
+			n += mlx5_eth_event_put(&event[n], SPW_PORT_EVENT_DEVICE_GONE, q, err,
+						what);
 		return n;
 	}
 	mlx5_eth_count_err(q, SPW_PORT_ERR_queue_reset, 1);
-	n += event_put(&event[n], SPW_PORT_EVENT_QUEUE_BACK, q, err, what);
+	n += mlx5_eth_event_put(&event[n], SPW_PORT_EVENT_QUEUE_BACK, q, err, what);
 	err->state = MLX5_ERR_NONE;
 	return n;
 }
@@ -380,9 +386,10 @@ uint16_t mlx5_eth_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 	if (q->sq && q->tx_err.state == MLX5_ERR_NONE)
 		mlx5_eth_tx_reap(q);
 	if (q->rx_err.state != MLX5_ERR_NONE)
-		n += err_step(q, &q->rx_err, rx_recover, "receive", event, cnt);
+		n += mlx5_eth_err_step(q, &q->rx_err, mlx5_eth_rx_recover, "receive", event, cnt);
 	if (q->tx_err.state != MLX5_ERR_NONE)
-		n += err_step(q, &q->tx_err, tx_recover, "send", event + n, (uint16_t)(cnt - n));
+		n += mlx5_eth_err_step(q, &q->tx_err, mlx5_eth_tx_recover, "send", event + n,
+				       (uint16_t)(cnt - n));
 	if (q->ops.async && n < cnt)
 		n += q->ops.async(q->ops.obj, event + n, (uint16_t)(cnt - n));
 	return n;

@@ -18,14 +18,14 @@
 #include "port/mlx5/eth/eth.h"
 
 /* A failure to destroy is logged and leaks: nothing else can be done about it. */
-static void check_free(int rc, const char *what)
+static void mlx5_eth_check_free(int rc, const char *what)
 {
 	if (rc)
 		spw_warn("mlx5: %s was not destroyed: %s", what, strerror(rc));
 }
 
 /* errno of a creation that failed; the most common one has a remedy. */
-static int denied(const char *what)
+static int mlx5_eth_denied(const char *what)
 {
 	if (errno == EPERM)
 		return spw_err(EPERM, "raw Ethernet needs CAP_NET_RAW: run as root, or setcap "
@@ -37,8 +37,9 @@ static int denied(const char *what)
 
 /* mlx5dv_create_wq() leaves out what the inline ibv_create_wq() adds to every provider's WQ: the
  * context, by which events name the queue, and the lock of the count of events. */
-static struct ibv_wq *wq_create_striding(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan,
-					 struct ibv_wq_init_attr *attr)
+static struct ibv_wq *mlx5_eth_wq_create_striding(struct mlx5_dev *dev,
+						  const struct mlx5_eth_plan *plan,
+						  struct ibv_wq_init_attr *attr)
 {
 	struct mlx5dv_wq_init_attr dv_attr = {
 		.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ,
@@ -56,8 +57,8 @@ static struct ibv_wq *wq_create_striding(struct mlx5_dev *dev, const struct mlx5
 	return wq;
 }
 
-static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan,
-				struct rdma_side *side, struct ibv_cq_ex *cq)
+static struct ibv_wq *mlx5_eth_wq_create(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan,
+					 struct rdma_side *side, struct ibv_cq_ex *cq)
 {
 	struct ibv_wq_init_attr attr = {
 		.wq_context = side,
@@ -68,12 +69,13 @@ static struct ibv_wq *wq_create(struct mlx5_dev *dev, const struct mlx5_eth_plan
 		.cq = ibv_cq_ex_to_cq(cq),
 	};
 
-	return plan->flags & MLX5_F_STRIDING ? wq_create_striding(dev, plan, &attr)
+	return plan->flags & MLX5_F_STRIDING ? mlx5_eth_wq_create_striding(dev, plan, &attr)
 					     : ibv_create_wq(dev->rdma.ctx, &attr);
 }
 
 /* Where rdma-core has put the ring: from here on it is plain memory. */
-static int wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_rx_obj *rx, uint32_t lkey)
+static int mlx5_eth_wq_memory(const struct mlx5_eth_plan *plan, struct mlx5_eth_rx_obj *rx,
+			      uint32_t lkey)
 {
 	struct mlx5dv_rwq dv = {0};
 	struct mlx5dv_obj obj = {.rwq = {.in = rx->wq, .out = &dv}};
@@ -104,8 +106,8 @@ int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 			  side, &rx->cq, &rx->cqmem);
 	if (rc)
 		return rc;
-	rx->wq = wq_create(dev, plan, side, rx->cq);
-	rc = rx->wq ? wq_memory(plan, rx, lkey) : denied("a receive queue");
+	rx->wq = mlx5_eth_wq_create(dev, plan, side, rx->cq);
+	rc = rx->wq ? mlx5_eth_wq_memory(plan, rx, lkey) : mlx5_eth_denied("a receive queue");
 	if (rc)
 		mlx5_eth_rx_free(rx);
 	return rc;
@@ -114,7 +116,7 @@ int mlx5_eth_rx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 void mlx5_eth_rx_free(struct mlx5_eth_rx_obj *rx)
 {
 	if (rx->wq)
-		check_free(ibv_destroy_wq(rx->wq), "a receive queue");
+		mlx5_eth_check_free(ibv_destroy_wq(rx->wq), "a receive queue");
 	mlx5_cq_free(rx->cq);
 	memset(rx, 0, sizeof(*rx));
 }
@@ -131,7 +133,7 @@ int mlx5_eth_wq_state(struct ibv_wq *wq, enum ibv_wq_state state)
 
 /* Gives the send queue a doorbell register that no other queue writes: in verbs, a thread domain.
  */
-static void own_register(struct mlx5_dev *dev, struct mlx5_eth_tx_obj *tx)
+static void mlx5_eth_own_register(struct mlx5_dev *dev, struct mlx5_eth_tx_obj *tx)
 {
 	struct ibv_td_init_attr td_attr = {0};
 	struct ibv_parent_domain_init_attr pd_attr = {.pd = dev->rdma.pd};
@@ -149,7 +151,7 @@ static void own_register(struct mlx5_dev *dev, struct mlx5_eth_tx_obj *tx)
 
 /* The register is shared with other queues unless a thread domain was granted; then BlueFlame is
  * not used. */
-static int sq_memory(struct mlx5_eth_tx_obj *tx, uint32_t lkey)
+static int mlx5_eth_sq_memory(struct mlx5_eth_tx_obj *tx, uint32_t lkey)
 {
 	struct mlx5dv_qp dv = {.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES};
 	struct mlx5dv_obj obj = {.qp = {.in = tx->qp, .out = &dv}};
@@ -185,10 +187,10 @@ int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 			  &tx->cq, &tx->cqmem);
 	if (rc)
 		return rc;
-	own_register(dev, tx);
+	mlx5_eth_own_register(dev, tx);
 	attr.send_cq = attr.recv_cq = ibv_cq_ex_to_cq(tx->cq);
 	tx->qp = ibv_create_qp(tx->pd ? tx->pd : dev->rdma.pd, &attr);
-	rc = tx->qp ? sq_memory(tx, lkey) : denied("a send queue");
+	rc = tx->qp ? mlx5_eth_sq_memory(tx, lkey) : mlx5_eth_denied("a send queue");
 	if (rc)
 		mlx5_eth_tx_free(tx);
 	return rc;
@@ -197,7 +199,7 @@ int mlx5_eth_tx_make(struct mlx5_dev *dev, const struct mlx5_eth_plan *plan, str
 void mlx5_eth_tx_free(struct mlx5_eth_tx_obj *tx)
 {
 	if (tx->qp)
-		check_free(ibv_destroy_qp(tx->qp), "a send queue");
+		mlx5_eth_check_free(ibv_destroy_qp(tx->qp), "a send queue");
 	mlx5_cq_free(tx->cq);
 	if (tx->pd)
 		ibv_dealloc_pd(tx->pd);
@@ -206,7 +208,7 @@ void mlx5_eth_tx_free(struct mlx5_eth_tx_obj *tx)
 	memset(tx, 0, sizeof(*tx));
 }
 
-static int sq_state(struct ibv_qp *qp, enum ibv_qp_state state, uint8_t port_num)
+static int mlx5_eth_sq_state(struct ibv_qp *qp, enum ibv_qp_state state, uint8_t port_num)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .port_num = port_num};
 	int rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
@@ -216,14 +218,14 @@ static int sq_state(struct ibv_qp *qp, enum ibv_qp_state state, uint8_t port_num
 
 int mlx5_eth_sq_reset(struct ibv_qp *qp)
 {
-	return sq_state(qp, IBV_QPS_RESET, 0);
+	return mlx5_eth_sq_state(qp, IBV_QPS_RESET, 0);
 }
 
 /* A raw packet QP goes through all states, although only its send side is used. */
 int mlx5_eth_sq_ready(const struct mlx5_dev *dev, struct ibv_qp *qp)
 {
-	int rc = sq_state(qp, IBV_QPS_INIT, dev->rdma.port_num);
+	int rc = mlx5_eth_sq_state(qp, IBV_QPS_INIT, dev->rdma.port_num);
 
-	rc = rc ? rc : sq_state(qp, IBV_QPS_RTR, 0);
-	return rc ? rc : sq_state(qp, IBV_QPS_RTS, 0);
+	rc = rc ? rc : mlx5_eth_sq_state(qp, IBV_QPS_RTR, 0);
+	return rc ? rc : mlx5_eth_sq_state(qp, IBV_QPS_RTS, 0);
 }

@@ -26,14 +26,15 @@
 #define STRIDES_LOG2    9u /* 512 strides a WQE, unless the pool is small */
 
 /* Any other profile, and none, is latency. */
-static bool is_throughput(const struct spw_port_queue_conf *conf)
+static bool mlx5_eth_plan_is_throughput(const struct spw_port_queue_conf *conf)
 {
 	return conf->profile && !strcmp(conf->profile, "throughput");
 }
 
 /* Entries of the ring: the configured size, else dflt. The pool must fill it and have a burst to
  * spare. */
-static int ring_size(const struct spw_port_queue_conf *conf, uint32_t dflt, uint32_t *cnt_out)
+static int mlx5_eth_plan_ring_size(const struct spw_port_queue_conf *conf, uint32_t dflt,
+				   uint32_t *cnt_out)
 {
 	const uint32_t slots = port_conf_slots(conf);
 
@@ -52,8 +53,9 @@ static int ring_size(const struct spw_port_queue_conf *conf, uint32_t dflt, uint
 }
 
 /* Returns: false with the reason in plan->why. */
-static bool plan_striding(const struct mlx5_dev *dev, const struct spw_port_queue_conf *conf,
-			  struct mlx5_eth_plan *plan)
+static bool mlx5_eth_plan_striding(const struct mlx5_dev *dev,
+				   const struct spw_port_queue_conf *conf,
+				   struct mlx5_eth_plan *plan)
 {
 	const struct mlx5dv_striding_rq_caps *caps = &dev->dv.striding_rq_caps;
 	const struct spw_pool *pool = conf->pool;
@@ -92,7 +94,7 @@ static bool plan_striding(const struct mlx5_dev *dev, const struct spw_port_queu
 int mlx5_eth_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_conf *conf,
 		       struct mlx5_eth_plan *plan)
 {
-	bool throughput = is_throughput(conf),
+	bool throughput = mlx5_eth_plan_is_throughput(conf),
 	     can_compress = dev->dv.cqe_comp_caps.supported_format & MLX5DV_CQE_RES_FORMAT_HASH;
 	int rc;
 
@@ -102,7 +104,7 @@ int mlx5_eth_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_c
 		plan->flags |= MLX5_F_COMPRESSED;
 	if (!(plan->flags & MLX5_F_COMPRESSED) && rdma_dev_clock_hz(&dev->rdma))
 		plan->flags |= MLX5_F_STAMP;
-	if (throughput && plan_striding(dev, conf, plan)) {
+	if (throughput && mlx5_eth_plan_striding(dev, conf, plan)) {
 		plan->rq_cnt = SPW_MIN(
 			(1u << spw_log2_floor64(conf->pool->slot_cnt >> plan->strides_log2)) / 2,
 			RING_MAX);
@@ -112,7 +114,8 @@ int mlx5_eth_plan_make(const struct mlx5_dev *dev, const struct spw_port_queue_c
 		return 0;
 	}
 	plan->strides_log2 = 0;
-	rc = ring_size(conf, throughput ? RING_THROUGHPUT : RING_LATENCY, &plan->rq_cnt);
+	rc = mlx5_eth_plan_ring_size(conf, throughput ? RING_THROUGHPUT : RING_LATENCY,
+				     &plan->rq_cnt);
 	plan->cq_cnt = plan->sq_cnt = plan->rq_cnt;
 	plan->refill_min = SPW_MAX(SPW_MIN(plan->rq_cnt / 8, (uint32_t)SPW_BURST_MAX), 1u);
 	return rc;

@@ -5,8 +5,8 @@
  * mlx5_eth_open; lib/port/port.c calls the rest through the driver's table, all in setup.
  *
  * start brings up queues before flow rules, stop takes down flow rules before queues: a frame never
- * reaches a queue that is not ready. The litmus may have brought up the queues before (eth_loop).
- * stop gives the device 200 ms to send what was posted.
+ * reaches a queue that is not ready. The litmus may have brought up the queues before
+ * (mlx5_eth_loop). stop gives the device 200 ms to send what was posted.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 /* ---- open ---- */
 
 /* The headroom is 0: the NIC writes the frame at the start of its slot. */
-static void fill_caps(struct mlx5_eth_port *ep, uint32_t mtu)
+static void mlx5_eth_fill_caps(struct mlx5_eth_port *ep, uint32_t mtu)
 {
 	const struct ibv_device_attr_ex *attr = &ep->dev.rdma.attr;
 	uint32_t table = attr->rss_caps.max_rwq_indirection_table_size;
@@ -46,7 +46,7 @@ static void fill_caps(struct mlx5_eth_port *ep, uint32_t mtu)
 
 /* dev.c knows which cards require inline headers. An embedded switch may require them of any card
  * (devlink: inline-mode), and rdma-core does not pass that on, so the user can set it. */
-static int check_inline(const struct spw_port_spec *spec)
+static int mlx5_eth_check_inline(const struct spw_port_spec *spec)
 {
 	const char *text = spw_port_spec_find(spec, "tx_inline");
 
@@ -58,7 +58,7 @@ static int check_inline(const struct spw_port_spec *spec)
 		       text);
 }
 
-static void choose_inline(const struct spw_port_spec *spec, struct mlx5_dev *dev)
+static void mlx5_eth_choose_inline(const struct spw_port_spec *spec, struct mlx5_dev *dev)
 {
 	const char *text = spw_port_spec_find(spec, "tx_inline");
 
@@ -66,13 +66,14 @@ static void choose_inline(const struct spw_port_spec *spec, struct mlx5_dev *dev
 		dev->wants_inline = text[0] == '1';
 }
 
-static int check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep, uint64_t *mtu_out)
+static int mlx5_eth_check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep,
+			       uint64_t *mtu_out)
 {
 	static const char *const known[] = {"mode", "mtu", "tx_inline", RDMA_FLOW_KEYS};
 	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
 
 	rc = rc ? rc : spw_port_spec_u64(spec, "mtu", 0, 68, MTU_MAX, mtu_out);
-	rc = rc ? rc : check_inline(spec);
+	rc = rc ? rc : mlx5_eth_check_inline(spec);
 	rc = rc ? rc : rdma_flow_parse(spec, &ep->flow);
 	if (!rc && !spec->device[0])
 		rc = spw_err(EINVAL,
@@ -80,13 +81,13 @@ static int check_spec(const struct spw_port_spec *spec, struct mlx5_eth_port *ep
 	return rc;
 }
 
-static int eth_stop(struct spw_port *port);
+static int mlx5_eth_stop(struct spw_port *port);
 
-static void eth_close(struct spw_port *port)
+static void mlx5_eth_close(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 
-	eth_stop(port);
+	mlx5_eth_stop(port);
 	rdma_ctl_close(ep->ctl);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++) {
 		struct mlx5_eth_queue_ctl *eq = &ep->queue[i];
@@ -101,7 +102,7 @@ static void eth_close(struct spw_port *port)
 	free(ep);
 }
 
-static int control_open(struct mlx5_eth_port *ep)
+static int mlx5_eth_control_open(struct mlx5_eth_port *ep)
 {
 	const struct rdma_ctl_client client = {.async = rdma_side_async};
 
@@ -119,21 +120,21 @@ int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 	if (!ep)
 		return -ENOMEM;
 	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
-	rc = ep->queue ? check_spec(spec, ep, &mtu) : -ENOMEM;
+	rc = ep->queue ? mlx5_eth_check_spec(spec, ep, &mtu) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &ep->dev);
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev.rdma);
 	rc = rc ? rc : rdma_eth_check_use(&ep->dev.rdma, &ep->flow);
-	rc = rc ? rc : control_open(ep);
+	rc = rc ? rc : mlx5_eth_control_open(ep);
 	if (!rc) {
-		choose_inline(spec, &ep->dev);
-		fill_caps(ep, rdma_eth_mtu(&ep->dev.rdma, mtu));
+		mlx5_eth_choose_inline(spec, &ep->dev);
+		mlx5_eth_fill_caps(ep, rdma_eth_mtu(&ep->dev.rdma, mtu));
 		if (queue_cnt > ep->base.caps.queue_max)
 			rc = spw_err(ERANGE,
 				     "%u queues were asked for, and %s spreads over %u at most",
 				     queue_cnt, spec->device, ep->base.caps.queue_max);
 	}
 	if (rc) {
-		eth_close(&ep->base);
+		mlx5_eth_close(&ep->base);
 		return rc;
 	}
 	*port_out = &ep->base;
@@ -142,14 +143,14 @@ int mlx5_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 
 /* ---- set-up ---- */
 
-static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
+static int mlx5_eth_region_attach(struct spw_port *port, const struct spw_region *region)
 {
 	return rdma_dev_attach(&mlx5_eth_of(port)->dev.rdma, region);
 }
 
 /* Joins the memory of the objects with the pool and with the operations of recovery. */
-static int queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_port_queue_conf *conf,
-		     uint16_t queue)
+static int mlx5_eth_queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_port_queue_conf *conf,
+			      uint16_t queue)
 {
 	const struct mlx5_eth_plan *plan = &eq->plan;
 	struct mlx5_eth_queue_conf qc = {
@@ -170,7 +171,7 @@ static int queue_lay(struct mlx5_eth_queue_ctl *eq, const struct spw_port_queue_
 }
 
 /* A device whose stamps are of another clock refuses the queue: then frames go without. */
-static int rx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint16_t queue)
+static int mlx5_eth_setup_rx(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint16_t queue)
 {
 	struct mlx5_dev *dev = &eq->port->dev;
 	int rc = mlx5_eth_rx_make(dev, &eq->plan, &eq->rx_side, lkey, &eq->rx);
@@ -185,8 +186,8 @@ static int rx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey, uint16_t queue)
 	return rc;
 }
 
-/* As rx_make: without stamps no send completions are kept. */
-static int tx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey)
+/* As mlx5_eth_setup_rx: without stamps no send completions are kept. */
+static int mlx5_eth_setup_tx(struct mlx5_eth_queue_ctl *eq, uint32_t lkey)
 {
 	struct mlx5_dev *dev = &eq->port->dev;
 	int rc;
@@ -200,8 +201,8 @@ static int tx_make(struct mlx5_eth_queue_ctl *eq, uint32_t lkey)
 	return mlx5_eth_tx_make(dev, &eq->plan, &eq->tx_side, lkey, &eq->tx);
 }
 
-static int eth_queue_setup(struct spw_port *port, uint16_t queue,
-			   const struct spw_port_queue_conf *conf)
+static int mlx5_eth_queue_setup(struct spw_port *port, uint16_t queue,
+				const struct spw_port_queue_conf *conf)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	struct mlx5_eth_queue_ctl *eq = &ep->queue[queue];
@@ -213,9 +214,9 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 	eq->port = ep;
 	rc = rdma_dev_key(&ep->dev.rdma, conf->pool->region->id, &lkey);
 	rc = rc ? rc : mlx5_eth_plan_make(&ep->dev, conf, &eq->plan);
-	rc = rc ? rc : rx_make(eq, lkey, queue);
-	rc = rc ? rc : tx_make(eq, lkey);
-	rc = rc ? rc : queue_lay(eq, conf, queue);
+	rc = rc ? rc : mlx5_eth_setup_rx(eq, lkey, queue);
+	rc = rc ? rc : mlx5_eth_setup_tx(eq, lkey);
+	rc = rc ? rc : mlx5_eth_queue_lay(eq, conf, queue);
 	if (rc)
 		return rc;
 	if (eq->plan.why[0])
@@ -227,13 +228,13 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 	return 0;
 }
 
-static int eth_raw_keep(struct spw_port *port, uint16_t queue)
+static int mlx5_eth_raw_keep(struct spw_port *port, uint16_t queue)
 {
-	return mlx5_eth_raw_keep(&mlx5_eth_of(port)->queue[queue].q, &port->queue[queue]);
+	return mlx5_eth_queue_raw_keep(&mlx5_eth_of(port)->queue[queue].q, &port->queue[queue]);
 }
 
-static int eth_sent_keep(struct spw_port *port, uint16_t queue,
-			 const struct spw_port_sent **sent_out)
+static int mlx5_eth_sent_keep(struct spw_port *port, uint16_t queue,
+			      const struct spw_port_sent **sent_out)
 {
 	struct mlx5_eth_queue_ctl *eq = &mlx5_eth_of(port)->queue[queue];
 	int rc;
@@ -241,7 +242,7 @@ static int eth_sent_keep(struct spw_port *port, uint16_t queue,
 	if (!eq->plan.tx_stamps)
 		return spw_err(ENOTSUP, "port %s: the device does not stamp what it has sent",
 			       port->name);
-	rc = mlx5_eth_sent_keep(&eq->q, &port->queue[queue]);
+	rc = mlx5_eth_queue_sent_keep(&eq->q, &port->queue[queue]);
 	if (!rc)
 		*sent_out = &eq->q.sent;
 	return rc;
@@ -250,7 +251,7 @@ static int eth_sent_keep(struct spw_port *port, uint16_t queue,
 /* ---- start and stop ---- */
 
 /* In this order: a queue in RESET takes no WQEs. */
-static int queue_start(struct mlx5_eth_queue_ctl *eq)
+static int mlx5_eth_queue_start(struct mlx5_eth_queue_ctl *eq)
 {
 	int rc = mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
 
@@ -261,7 +262,7 @@ static int queue_start(struct mlx5_eth_queue_ctl *eq)
 }
 
 /* Queues that can take frames, once; no rule leads to them yet. */
-static int queues_start(struct mlx5_eth_port *ep)
+static int mlx5_eth_queues_start(struct mlx5_eth_port *ep)
 {
 	int rc;
 
@@ -270,14 +271,14 @@ static int queues_start(struct mlx5_eth_port *ep)
 	ep->started = true; /* also after a failure: stop undoes what was started */
 	rc = rdma_ctl_start(ep->ctl);
 	for (uint16_t i = 0; i < ep->base.queue_cnt && !rc; i++)
-		rc = queue_start(&ep->queue[i]);
+		rc = mlx5_eth_queue_start(&ep->queue[i]);
 	return rc;
 }
 
-static int eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+static int mlx5_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = queues_start(ep);
+	int rc = mlx5_eth_queues_start(ep);
 
 	rc = rc ? rc
 		: rdma_loop_make(&ep->dev.rdma, ep->wq[queue], SPW_PORT_LOOP_TYPE, &ep->loop,
@@ -286,7 +287,7 @@ static int eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 }
 
 /* What the litmus counted belongs to no run. */
-static void forget(struct mlx5_eth_queue *q)
+static void mlx5_eth_stat_reset(struct mlx5_eth_queue *q)
 {
 	memset(&q->stat, 0, sizeof(q->stat));
 	q->rx_nic_drops = 0;
@@ -294,14 +295,14 @@ static void forget(struct mlx5_eth_queue *q)
 }
 
 /* The flow rules come last, when every queue can take frames. */
-static int eth_start(struct spw_port *port)
+static int mlx5_eth_start(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
-	int rc = queues_start(ep);
+	int rc = mlx5_eth_queues_start(ep);
 
 	rdma_loop_end(&ep->loop);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		forget(&ep->queue[i].q);
+		mlx5_eth_stat_reset(&ep->queue[i].q);
 	ep->drops_known = rdma_dev_counter(&ep->dev.rdma, MISSED, &ep->drops_base);
 	rdma_phy_start(&ep->dev.rdma, &ep->phy);
 	return rc ? rc
@@ -310,7 +311,7 @@ static int eth_start(struct spw_port *port)
 
 /* Sent frames must be counted as sent: the NIC gets a moment to finish before its queue is reset.
  * What it has not sent in time is counted as tx_flushed. */
-static void tx_drain(struct mlx5_eth_queue_ctl *eq)
+static void mlx5_eth_tx_wait(struct mlx5_eth_queue_ctl *eq)
 {
 	struct rdma_drain drain = {0};
 	bool more = true;
@@ -323,11 +324,11 @@ static void tx_drain(struct mlx5_eth_queue_ctl *eq)
 
 /* Counts frames that arrived before the rules were removed and were not polled; returns their
  * slots. */
-static int queue_stop(struct mlx5_eth_queue_ctl *eq)
+static int mlx5_eth_queue_stop(struct mlx5_eth_queue_ctl *eq)
 {
 	int rc, rc_tx;
 
-	tx_drain(eq);
+	mlx5_eth_tx_wait(eq);
 	rc = mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RESET);
 	rc_tx = mlx5_eth_sq_reset(eq->tx.qp);
 	mlx5_eth_queue_drain(&eq->q);
@@ -335,7 +336,7 @@ static int queue_stop(struct mlx5_eth_queue_ctl *eq)
 	return rc ? rc : rc_tx;
 }
 
-static int eth_stop(struct spw_port *port)
+static int mlx5_eth_stop(struct spw_port *port)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	int rc = 0;
@@ -347,7 +348,7 @@ static int eth_stop(struct spw_port *port)
 	rdma_loop_end(&ep->loop);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		int rc_queue = queue_stop(&ep->queue[i]);
+		int rc_queue = mlx5_eth_queue_stop(&ep->queue[i]);
 
 		rc = rc ? rc : rc_queue;
 	}
@@ -358,7 +359,7 @@ static int eth_stop(struct spw_port *port)
 
 /* The device's counter of frames without a WQE is preferred. CQEs carry the same number, but only
  * with the next frame. */
-static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
+static void mlx5_eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct mlx5_eth_port *ep = mlx5_eth_of(port);
 	uint64_t drops = 0, counted = 0;
@@ -374,13 +375,13 @@ static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 	stat->err[SPW_PORT_ERR_link_down] += spw_thr_load_rlx(&ep->dev.rdma.link_down_cnt);
 }
 
-static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+static void mlx5_eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
 	mlx5_eth_queue_slots(&mlx5_eth_of(port)->queue[queue].q, slots);
 }
 
-static int eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
-			  uint64_t *uncertainty_ns_out)
+static int mlx5_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			       uint64_t *uncertainty_ns_out)
 {
 	return rdma_dev_pair_clock(&mlx5_eth_of(port)->dev.rdma, nic_ticks_out, tsc_out,
 				   uncertainty_ns_out);
@@ -390,15 +391,15 @@ const struct spw_port_driver mlx5_eth_driver = {
 	.name = "mlx5",
 	.usage = USAGE,
 	.open = mlx5_eth_open,
-	.region_attach = eth_region_attach,
-	.queue_setup = eth_queue_setup,
-	.loop = eth_loop,
-	.raw_keep = eth_raw_keep,
-	.sent_keep = eth_sent_keep,
-	.start = eth_start,
-	.stop = eth_stop,
-	.stat = eth_stat,
-	.slots = eth_slots,
-	.pair_clock = eth_pair_clock,
-	.close = eth_close,
+	.region_attach = mlx5_eth_region_attach,
+	.queue_setup = mlx5_eth_queue_setup,
+	.loop = mlx5_eth_loop,
+	.raw_keep = mlx5_eth_raw_keep,
+	.sent_keep = mlx5_eth_sent_keep,
+	.start = mlx5_eth_start,
+	.stop = mlx5_eth_stop,
+	.stat = mlx5_eth_stat,
+	.slots = mlx5_eth_slots,
+	.pair_clock = mlx5_eth_pair_clock,
+	.close = mlx5_eth_close,
 };

@@ -18,7 +18,7 @@
 
 /* ---- shape ---- */
 
-static int check_ring(const char *what, uint32_t cnt, uint32_t max)
+static int mlx5_eth_check_ring(const char *what, uint32_t cnt, uint32_t max)
 {
 	if (!SPW_IS_POW2(cnt) || cnt > max)
 		return spw_err(EINVAL, "mlx5: %s of %u entries is not a power of 2 up to %u", what,
@@ -26,7 +26,7 @@ static int check_ring(const char *what, uint32_t cnt, uint32_t max)
 	return 0;
 }
 
-static int check_striding(const struct mlx5_eth_queue_conf *conf)
+static int mlx5_eth_check_striding(const struct mlx5_eth_queue_conf *conf)
 {
 	const struct spw_pool *pool = conf->pool;
 
@@ -43,16 +43,16 @@ static int check_striding(const struct mlx5_eth_queue_conf *conf)
 	return 0;
 }
 
-static int check_shape(const struct mlx5_eth_queue_conf *conf)
+static int mlx5_eth_check_shape(const struct mlx5_eth_queue_conf *conf)
 {
-	int rc = check_ring("completion queue", conf->cq.cnt, 1u << 22);
+	int rc = mlx5_eth_check_ring("completion queue", conf->cq.cnt, 1u << 22);
 
 	if (!rc)
-		rc = check_ring("receive queue", conf->rq.cnt, 1u << 15);
+		rc = mlx5_eth_check_ring("receive queue", conf->rq.cnt, 1u << 15);
 	if (!rc && conf->sq.cnt)
-		rc = check_ring("send queue", conf->sq.cnt, 1u << 15);
+		rc = mlx5_eth_check_ring("send queue", conf->sq.cnt, 1u << 15);
 	if (!rc && conf->sq.cnt)
-		rc = check_ring("send completion queue", conf->tx_cq.cnt, 1u << 22);
+		rc = mlx5_eth_check_ring("send completion queue", conf->tx_cq.cnt, 1u << 22);
 	if (!rc && (conf->cq.stride != MLX5_CQE_BYTES ||
 		    (conf->sq.cnt && conf->tx_cq.stride != MLX5_CQE_BYTES)))
 		rc = spw_err(EINVAL,
@@ -63,7 +63,7 @@ static int check_shape(const struct mlx5_eth_queue_conf *conf)
 		rc = spw_err(EINVAL, "mlx5: refill after %u of %u entries", conf->refill_min,
 			     conf->rq.cnt);
 	if (!rc && conf->flags & MLX5_F_STRIDING)
-		rc = check_striding(conf);
+		rc = mlx5_eth_check_striding(conf);
 	if (!rc &&
 	    conf->cq.cnt < conf->rq.cnt
 				   << (conf->flags & MLX5_F_STRIDING ? conf->rq.strides_log2 : 0))
@@ -76,8 +76,8 @@ static int check_shape(const struct mlx5_eth_queue_conf *conf)
 
 /* ---- set-up ---- */
 
-static void lay_rx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
-		   const struct mlx5_rqmem *rq)
+static void mlx5_eth_lay_rx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+			    const struct mlx5_rqmem *rq)
 {
 	q->cqe = cq->buf;
 	q->cq_mask = cq->cnt - 1;
@@ -90,11 +90,11 @@ static void lay_rx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 	q->rq_lkey = rq->lkey;
 }
 
-static void init_rx(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_conf *conf)
+static void mlx5_eth_init_rx(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_conf *conf)
 {
 	bool striding = conf->flags & MLX5_F_STRIDING;
 
-	lay_rx(q, &conf->cq, &conf->rq);
+	mlx5_eth_lay_rx(q, &conf->cq, &conf->rq);
 	q->seg_off = striding ? 16 : 0;
 	q->pool = conf->pool;
 	q->refill_min = conf->refill_min;
@@ -104,7 +104,7 @@ static void init_rx(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_conf *
 }
 
 /* Writes what never changes of each receive WQE: lkey and size. */
-static void init_wqes(struct mlx5_eth_queue *q)
+static void mlx5_eth_init_wqes(struct mlx5_eth_queue *q)
 {
 	uint64_t bytes = q->flags & MLX5_F_STRIDING ? (uint64_t)q->pool->slot_bytes << q->group_log2
 						    : q->room_bytes;
@@ -121,8 +121,8 @@ static void init_wqes(struct mlx5_eth_queue *q)
 	}
 }
 
-static void lay_tx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
-		   const struct mlx5_sqmem *sq)
+static void mlx5_eth_lay_tx(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
+			    const struct mlx5_sqmem *sq)
 {
 	uint32_t ds = q->flags & MLX5_F_INLINE ? 4 : 3;
 
@@ -147,10 +147,10 @@ int mlx5_eth_rx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 		return spw_err(EINVAL,
 			       "mlx5: the new receive queue has %u and %u entries, not %u and %u",
 			       cq->cnt, rq->cnt, q->cq_mask + 1, q->rq_mask + 1);
-	lay_rx(q, cq, rq);
+	mlx5_eth_lay_rx(q, cq, rq);
 	if (cq_new)
 		q->cq_ci = 0;
-	init_wqes(q);
+	mlx5_eth_init_wqes(q);
 	return 0;
 }
 
@@ -162,7 +162,7 @@ int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 		return spw_err(EINVAL,
 			       "mlx5: the new send queue has %u and %u entries, not %u and %u",
 			       cq->cnt, sq->cnt, q->tx_cq_mask + 1, q->sq_mask + 1);
-	lay_tx(q, cq, sq);
+	mlx5_eth_lay_tx(q, cq, sq);
 	if (cq_new)
 		q->tx_cq_ci = 0;
 	return 0;
@@ -170,7 +170,7 @@ int mlx5_eth_tx_attach(struct mlx5_eth_queue *q, const struct mlx5_cqmem *cq,
 
 /* One entry per WQE: its slot, and for sending its length. Striding: one reference count per group.
  */
-static int init_tables(struct mlx5_eth_queue *q)
+static int mlx5_eth_init_tables(struct mlx5_eth_queue *q)
 {
 	q->slot_of = calloc(q->rq_mask + 1, sizeof(*q->slot_of));
 	if (q->sq) {
@@ -189,7 +189,7 @@ static int init_tables(struct mlx5_eth_queue *q)
 }
 
 /* Takes every slot of the pool into groups; those past the last complete group are returned. */
-static int take_groups(struct mlx5_eth_queue *q)
+static int mlx5_eth_take_groups(struct mlx5_eth_queue *q)
 {
 	uint32_t cnt = q->pool->slot_cnt, whole = q->group_cnt << q->group_log2, tail = 0;
 	uint32_t *slot = calloc(cnt, sizeof(*slot));
@@ -216,7 +216,7 @@ static int take_groups(struct mlx5_eth_queue *q)
 
 int mlx5_eth_queue_init(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_conf *conf)
 {
-	int rc = check_shape(conf);
+	int rc = mlx5_eth_check_shape(conf);
 
 	*q = (struct mlx5_eth_queue){0};
 	if (rc)
@@ -224,17 +224,17 @@ int mlx5_eth_queue_init(struct mlx5_eth_queue *q, const struct mlx5_eth_queue_co
 	q->flags = conf->flags;
 	q->index = conf->index;
 	q->ops = conf->ops;
-	init_rx(q, conf);
+	mlx5_eth_init_rx(q, conf);
 	if (conf->sq.cnt)
-		lay_tx(q, &conf->tx_cq, &conf->sq);
-	rc = init_tables(q);
+		mlx5_eth_lay_tx(q, &conf->tx_cq, &conf->sq);
+	rc = mlx5_eth_init_tables(q);
 	if (!rc && q->flags & MLX5_F_STRIDING)
-		rc = take_groups(q);
+		rc = mlx5_eth_take_groups(q);
 	if (rc) {
 		mlx5_eth_queue_fini(q);
 		return rc;
 	}
-	init_wqes(q);
+	mlx5_eth_init_wqes(q);
 	return 0;
 }
 
@@ -246,7 +246,7 @@ void mlx5_eth_queue_arm(struct mlx5_eth_queue *q)
 /* ---- slots ---- */
 
 /* Of the WQE in progress only the strides that were not consumed yet. */
-static void recycle_strides(struct mlx5_eth_queue *q)
+static void mlx5_eth_recycle_strides(struct mlx5_eth_queue *q)
 {
 	const uint32_t strides = 1u << q->group_log2;
 
@@ -259,7 +259,7 @@ static void recycle_strides(struct mlx5_eth_queue *q)
 void mlx5_eth_rx_recycle(struct mlx5_eth_queue *q)
 {
 	if (q->flags & MLX5_F_STRIDING)
-		recycle_strides(q);
+		mlx5_eth_recycle_strides(q);
 	else
 		for (; q->rq_ci != q->rq_pi; q->rq_ci++)
 			spw_pool_put(q->pool, &q->slot_of[q->rq_ci & q->rq_mask], 1);
@@ -282,7 +282,7 @@ void mlx5_eth_tx_recycle(struct mlx5_eth_queue *q)
 
 /* Returns every complete group to the pool slot by slot; groups with strides still lent follow in
  * mlx5_eth_queue_fini. */
-static void groups_disband(struct mlx5_eth_queue *q)
+static void mlx5_eth_groups_disband(struct mlx5_eth_queue *q)
 {
 	if (q->spare != q->group_cnt) {
 		mlx5_eth_group_unref(q, q->spare, (1u << q->group_log2) - q->spare_pos);
@@ -309,13 +309,13 @@ void mlx5_eth_queue_disarm(struct mlx5_eth_queue *q)
 	if (q->sq)
 		mlx5_eth_tx_recycle(q);
 	if (q->flags & MLX5_F_STRIDING)
-		groups_disband(q);
+		mlx5_eth_groups_disband(q);
 }
 
 void mlx5_eth_queue_fini(struct mlx5_eth_queue *q)
 {
 	if (q->group_free)
-		groups_disband(q);
+		mlx5_eth_groups_disband(q);
 	free(q->slot_of);
 	free(q->sq_slot);
 	free(q->sq_len);
@@ -328,7 +328,7 @@ void mlx5_eth_queue_fini(struct mlx5_eth_queue *q)
 
 /* Counts strides that are neither lent nor in TX: returned to an incomplete group, posted, spare,
  * or in a free group. */
-static uint32_t strides_in_rx(const struct mlx5_eth_queue *q)
+static uint32_t mlx5_eth_strides_in_rx(const struct mlx5_eth_queue *q)
 {
 	const uint32_t strides = 1u << q->group_log2;
 	uint32_t n = 0;
@@ -343,7 +343,8 @@ static uint32_t strides_in_rx(const struct mlx5_eth_queue *q)
 
 void mlx5_eth_queue_slots(const struct mlx5_eth_queue *q, struct spw_port_slots *slots_out)
 {
-	slots_out->in_rx = q->flags & MLX5_F_STRIDING ? strides_in_rx(q) : q->rq_pi - q->rq_ci;
+	slots_out->in_rx = q->flags & MLX5_F_STRIDING ? mlx5_eth_strides_in_rx(q)
+						      : q->rq_pi - q->rq_ci;
 	slots_out->in_tx = q->sq_pi - q->sq_ci;
 	slots_out->lent = q->lent_cnt;
 }
@@ -382,7 +383,7 @@ uint16_t mlx5_eth_lend_striding(void *vq, uint32_t *slot, uint16_t cnt)
 }
 
 /* A queue without a send side refuses every frame; the pipe counts them tx_down. */
-static uint16_t tx_none(void *vq, struct spw_desc **desc, uint16_t cnt)
+static uint16_t mlx5_eth_tx_none(void *vq, struct spw_desc **desc, uint16_t cnt)
 {
 	(void)vq;
 	(void)desc;
@@ -398,7 +399,7 @@ void mlx5_eth_queue_calls(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 	*pq = (struct spw_port_queue){
 		.rx_burst = mlx5_eth_rx_variant(q->flags),
 		.release_burst = striding ? mlx5_eth_release_striding : mlx5_eth_release_cyclic,
-		.tx_burst = q->sq ? mlx5_eth_tx_variant(q->flags) : tx_none,
+		.tx_burst = q->sq ? mlx5_eth_tx_variant(q->flags) : mlx5_eth_tx_none,
 		.events = mlx5_eth_events,
 		.lend_burst = striding ? mlx5_eth_lend_striding : mlx5_eth_lend_cyclic,
 		.q = q,

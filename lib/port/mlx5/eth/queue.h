@@ -187,7 +187,7 @@ void mlx5_eth_queue_calls(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
  * Owner:   the queue, until fini.
  * Thread:  setup
  * Errors:  -ENOMEM. */
-int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
+int mlx5_eth_queue_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
 
 /* Purpose: makes queue and burst function of pq keep send completions
  *          (frame/spw_port_sent.h). Their CQ has stamps.
@@ -195,7 +195,7 @@ int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
  * Owner:   the queue, until fini.
  * Thread:  setup
  * Errors:  -ENOMEM. */
-int mlx5_eth_sent_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
+int mlx5_eth_queue_sent_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq);
 
 /* ---- between the files; all by the owner ---- */
 
@@ -213,7 +213,7 @@ uint16_t mlx5_eth_events(void *vq, struct spw_port_event *event, uint16_t cnt);
  *          survives are counted and consumed, a burst of them at most; any other is noted for
  *          events. Data-path safe. */
 void mlx5_eth_rx_odd(struct mlx5_eth_queue *q);
-/* Purpose: notes an error for events. cqe: what tx_reap found; NULL: its counter is out of
+/* Purpose: notes an error for events. cqe: what mlx5_eth_tx_reap found; NULL: its counter is out of
  *          range. */
 void mlx5_eth_tx_fault(struct mlx5_eth_queue *q, const uint8_t *cqe);
 /* Purpose: notes an error for events. syndrome 0: a malformed CQE. */

@@ -42,7 +42,7 @@ struct spw_port_raw_reader {
 
 /* ---- keeping ---- */
 
-int mlx5_eth_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
+int mlx5_eth_queue_raw_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 {
 	q->raw = calloc(1, sizeof(*q->raw));
 	if (!q->raw)
@@ -75,14 +75,14 @@ void mlx5_eth_raw_put_plain(struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt)
 
 /* ---- a reader ---- */
 
-static bool shape_is_sound(const struct spw_port_raw_shape *s)
+static bool mlx5_eth_raw_shape_is_sound(const struct spw_port_raw_shape *s)
 {
 	return s->kind == SPW_PORT_RAW_MLX5_ETH && !(s->flags & ~SHAPE_FLAGS) &&
 	       s->group_log2 <= (s->flags & MLX5_F_STRIDING ? GROUP_MAX : 0) && s->cq_log2 <= 22 &&
 	       s->rq_log2 <= 15 && s->rq_log2 + s->group_log2 <= s->cq_log2 && s->room_bytes;
 }
 
-static int memory_open(struct spw_port_raw_reader *r, uint32_t rq_cnt)
+static int mlx5_eth_raw_memory_open(struct spw_port_raw_reader *r, uint32_t rq_cnt)
 {
 	uint32_t slots = SPW_MAX(rq_cnt, 2u) << r->shape.group_log2;
 	size_t cq_bytes = MLX5_CQE_BYTES << r->ring_log2;
@@ -100,7 +100,7 @@ static int memory_open(struct spw_port_raw_reader *r, uint32_t rq_cnt)
 }
 
 /* The slots are the queue's from the start; nothing is ever posted anew. */
-static int queue_open(struct spw_port_raw_reader *r, uint32_t rq_cnt)
+static int mlx5_eth_raw_queue_open(struct spw_port_raw_reader *r, uint32_t rq_cnt)
 {
 	bool striding = r->shape.flags & MLX5_F_STRIDING;
 	struct mlx5_eth_queue_conf conf = {
@@ -132,7 +132,7 @@ int spw_port_raw_open(const struct spw_port_raw_shape *shape,
 	int rc;
 
 	*reader_out = NULL;
-	if (!shape_is_sound(shape))
+	if (!mlx5_eth_raw_shape_is_sound(shape))
 		return spw_err(EPROTO, "no queue has the shape of these raw completions");
 	r = aligned_alloc(_Alignof(struct spw_port_raw_reader), sizeof(*r));
 	if (!r)
@@ -142,8 +142,8 @@ int spw_port_raw_open(const struct spw_port_raw_shape *shape,
 	r->ring_log2 = SPW_MAX(RING_LOG2, shape->group_log2 + BURST_LOG2);
 	r->ring_log2 = SPW_MIN(r->ring_log2, (uint32_t)shape->cq_log2);
 	rq_cnt = 1u << SPW_MIN((uint32_t)shape->rq_log2, BURST_LOG2);
-	rc = memory_open(r, rq_cnt);
-	rc = rc ? rc : queue_open(r, rq_cnt);
+	rc = mlx5_eth_raw_memory_open(r, rq_cnt);
+	rc = rc ? rc : mlx5_eth_raw_queue_open(r, rq_cnt);
 	if (rc) {
 		spw_port_raw_close(r);
 		return rc;
@@ -166,7 +166,8 @@ void spw_port_raw_close(struct spw_port_raw_reader *r)
 
 /* ---- a burst ---- */
 
-static bool head_is_sound(const struct spw_port_raw_reader *r, const struct mlx5_eth_raw_head *h)
+static bool mlx5_eth_raw_head_is_sound(const struct spw_port_raw_reader *r,
+				       const struct mlx5_eth_raw_head *h)
 {
 	return spw_in_1_to(h->want, SPW_BURST_MAX) && h->posted <= r->q.rq_mask + 1 &&
 	       h->stride_pos < 1u << r->shape.group_log2 &&
@@ -174,7 +175,7 @@ static bool head_is_sound(const struct spw_port_raw_reader *r, const struct mlx5
 }
 
 /* The consumer index in the reader's ring (see the drawing). */
-static uint32_t ci_here(const struct spw_port_raw_reader *r, uint32_t ci)
+static uint32_t mlx5_eth_raw_ci_here(const struct spw_port_raw_reader *r, uint32_t ci)
 {
 	uint32_t lap = ci >> r->shape.cq_log2, size = 1u << r->ring_log2;
 	uint32_t to_end = (1u << r->shape.cq_log2) - (ci & ((1u << r->shape.cq_log2) - 1));
@@ -182,7 +183,7 @@ static uint32_t ci_here(const struct spw_port_raw_reader *r, uint32_t ci)
 	return lap << r->ring_log2 | (size - SPW_MIN(size, to_end));
 }
 
-static void queue_set(struct spw_port_raw_reader *r, const struct mlx5_eth_raw_head *h)
+static void mlx5_eth_raw_queue_set(struct spw_port_raw_reader *r, const struct mlx5_eth_raw_head *h)
 {
 	const uint32_t group = r->shape.group_log2;
 	struct mlx5_eth_queue *q = &r->q;
@@ -195,7 +196,7 @@ static void queue_set(struct spw_port_raw_reader *r, const struct mlx5_eth_raw_h
 			q->group_ref[i] = 1u << group;
 	}
 	q->group_free_cnt = 0;
-	q->cq_ci = ci_here(r, h->cq_ci);
+	q->cq_ci = mlx5_eth_raw_ci_here(r, h->cq_ci);
 	q->rq_ci = 0;
 	q->rq_pi = h->posted;
 	q->stride_pos = h->stride_pos;
@@ -207,7 +208,7 @@ static void queue_set(struct spw_port_raw_reader *r, const struct mlx5_eth_raw_h
 		memcpy(q->session.mini, h + 1, sizeof(q->session.mini));
 }
 
-static size_t run_bytes(const struct mlx5_eth_raw_run *run)
+static size_t mlx5_eth_raw_run_bytes(const struct mlx5_eth_raw_run *run)
 {
 	return sizeof(*run) + (run->is_plain ? spw_columns_bytes(run->widths, run->cnt)
 					     : run->cnt * MLX5_CQE_BYTES);
@@ -215,7 +216,7 @@ static size_t run_bytes(const struct mlx5_eth_raw_run *run)
 
 /* Entry i as the burst read it. Of a plain CQE all else is zero: a burst that read it would come to
  * other frames than are recorded. */
-static void entry_put(uint8_t *cqe, const struct mlx5_eth_raw_run *run, uint32_t i)
+static void mlx5_eth_raw_entry_put(uint8_t *cqe, const struct mlx5_eth_raw_run *run, uint32_t i)
 {
 	const uint8_t *whole = (const uint8_t *)(run + 1) + (size_t)i * MLX5_CQE_BYTES;
 	uint64_t value[SPW_COLUMN_CNT];
@@ -229,34 +230,36 @@ static void entry_put(uint8_t *cqe, const struct mlx5_eth_raw_run *run, uint32_t
 	mlx5_eth_raw_unrow(value, cqe);
 }
 
-static bool run_is_sound(const struct mlx5_eth_raw_run *run, uint32_t from, size_t left)
+static bool mlx5_eth_raw_run_is_sound(const struct mlx5_eth_raw_run *run, uint32_t from,
+				      size_t left)
 {
 	return left >= sizeof(*run) && run->ci - from < REACH &&
 	       spw_in_1_to(run->cnt, REACH - (run->ci - from)) && run->is_plain <= 1 &&
-	       left >= run_bytes(run);
+	       left >= mlx5_eth_raw_run_bytes(run);
 }
 
 /* Puts the entries where the burst read them. Returns: false if one lies where none can be. */
-static bool ring_fill(struct spw_port_raw_reader *r, uint32_t from, const uint8_t *at, size_t left)
+static bool mlx5_eth_raw_ring_fill(struct spw_port_raw_reader *r, uint32_t from, const uint8_t *at,
+				   size_t left)
 {
 	while (left) {
 		const struct mlx5_eth_raw_run *run = (const void *)at;
 
-		if (!run_is_sound(run, from, left))
+		if (!mlx5_eth_raw_run_is_sound(run, from, left))
 			return false;
 		for (uint32_t i = 0; i < run->cnt; i++)
-			entry_put(mlx5_cqe_at(r->q.cqe, r->q.cq_mask,
-					      r->q.cq_ci + run->ci - from + i),
-				  run, i);
-		at += run_bytes(run);
-		left -= run_bytes(run);
+			mlx5_eth_raw_entry_put(mlx5_cqe_at(r->q.cqe, r->q.cq_mask,
+							   r->q.cq_ci + run->ci - from + i),
+					       run, i);
+		at += mlx5_eth_raw_run_bytes(run);
+		left -= mlx5_eth_raw_run_bytes(run);
 	}
 	return true;
 }
 
 /* As before the NIC writes: of no lap that a burst could take for its own. All else is zero, so
  * that the same bytes always come to the same frames, those of a session without its arrays too. */
-static void ring_wipe(struct spw_port_raw_reader *r)
+static void mlx5_eth_raw_ring_wipe(struct spw_port_raw_reader *r)
 {
 	for (uint32_t i = 0, ci = r->q.cq_ci; i < REACH; i++) {
 		uint8_t *cqe = mlx5_cqe_at(r->q.cqe, r->q.cq_mask, ci + i);
@@ -273,14 +276,14 @@ int spw_port_raw_run(struct spw_port_raw_reader *r, const uint8_t *raw, uint32_t
 	const struct mlx5_eth_raw_head *head = (const void *)raw;
 	size_t used = sizeof(*head);
 
-	if (bytes < used || !head_is_sound(r, head))
+	if (bytes < used || !mlx5_eth_raw_head_is_sound(r, head))
 		return spw_err(EPROTO, "these are no raw completions of a burst");
 	used += head->session_left ? sizeof(r->q.session.mini) : 0;
 	if (bytes < used)
 		return spw_err(EPROTO, "the raw completions of a burst are cut off");
-	queue_set(r, head);
-	ring_wipe(r);
-	if (!ring_fill(r, head->cq_ci, raw + used, bytes - used))
+	mlx5_eth_raw_queue_set(r, head);
+	mlx5_eth_raw_ring_wipe(r);
+	if (!mlx5_eth_raw_ring_fill(r, head->cq_ci, raw + used, bytes - used))
 		return spw_err(EPROTO, "these are no raw completions of a burst");
 	return r->burst(&r->q, desc_out, head->want);
 }

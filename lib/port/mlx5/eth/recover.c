@@ -16,7 +16,7 @@
 
 /* Asynchronous events come to the control thread; rdma_side_take moves them to the owner and
  * filters late ones. */
-static uint16_t eth_async(void *obj, struct spw_port_event *event, uint16_t cnt)
+static uint16_t mlx5_eth_ops_async(void *obj, struct spw_port_event *event, uint16_t cnt)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
 	const char *rx = rdma_side_take(&eq->rx_side, eq->q.cq_ci),
@@ -29,14 +29,14 @@ static uint16_t eth_async(void *obj, struct spw_port_event *event, uint16_t cnt)
 	return rdma_ctl_events(eq->port->ctl, eq->q.index, event, cnt);
 }
 
-static uint64_t eth_tsc_to_ns(void *obj, uint64_t ticks)
+static uint64_t mlx5_eth_ops_tsc_to_ns(void *obj, uint64_t ticks)
 {
 	return spw_tsc_to_ns(&((struct mlx5_eth_queue_ctl *)obj)->port->dev.rdma.tsc, ticks);
 }
 
 /* ---- receive ---- */
 
-static int eth_rq_reset(void *obj)
+static int mlx5_eth_ops_rq_reset(void *obj)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
 
@@ -45,7 +45,7 @@ static int eth_rq_reset(void *obj)
 }
 
 /* Creates the new objects first: if that fails, the old ones stay for the next attempt. */
-static int rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
+static int mlx5_eth_rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 {
 	struct mlx5_eth_port *ep = eq->port;
 	struct mlx5_eth_rx_obj fresh;
@@ -68,21 +68,21 @@ static int rx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 }
 
 /* Whether it is known what made the direction fail: a CQE names it, or the CQ itself failed. */
-static bool is_known(const struct rdma_side *side, const struct mlx5_err *err)
+static bool mlx5_eth_is_known(const struct rdma_side *side, const struct mlx5_err *err)
 {
 	return err->syndrome || side->recreate;
 }
 
 /* Whether the device no longer takes the key; where nothing says what is wrong, it is suspected. A
  * new key costs all queues a reset, since the old one ends for them, too. */
-static bool is_dead_key(const struct rdma_side *side, const struct mlx5_err *err)
+static bool mlx5_eth_is_dead_key(const struct rdma_side *side, const struct mlx5_err *err)
 {
 	return err->syndrome == SPW_PRM_SYN_LOCAL_PROT_ERR ||
 	       (!err->syndrome && rdma_side_is_stuck(side));
 }
 
 /* After a local protection error the key itself may be broken: the region is registered again. */
-static int rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
+static int mlx5_eth_rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
 {
 	uint32_t lkey;
 	int rc = rdma_dev_key_replace(&eq->port->dev.rdma, eq->q.pool->region->id, eq->q.rq_lkey,
@@ -95,10 +95,10 @@ static int rx_recreate_key(struct mlx5_eth_queue_ctl *eq)
 }
 
 /* Under rdma_dev.lock: rules and the indirection table name the WQs of all queues. */
-static int rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
+static int mlx5_eth_rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
 {
 	struct mlx5_eth_port *ep = eq->port;
-	int rc = eq->rx_side.recreate ? rx_recreate_objects(eq) : 0;
+	int rc = eq->rx_side.recreate ? mlx5_eth_rx_recreate_objects(eq) : 0;
 
 	rc = rc ? rc : mlx5_eth_wq_state(eq->rx.wq, IBV_WQS_RDY);
 	return rc ? rc
@@ -106,16 +106,17 @@ static int rx_recreate_shared(struct mlx5_eth_queue_ctl *eq)
 }
 
 /* Key, objects, state, rules, in this order; each may fail, and the whole is repeated then. */
-static int eth_rq_ready(void *obj)
+static int mlx5_eth_ops_rq_ready(void *obj)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
-	const bool known = is_known(&eq->rx_side, &eq->q.rx_err);
-	int rc = is_dead_key(&eq->rx_side, &eq->q.rx_err) ? rx_recreate_key(eq) : 0;
+	const bool known = mlx5_eth_is_known(&eq->rx_side, &eq->q.rx_err);
+	int rc = mlx5_eth_is_dead_key(&eq->rx_side, &eq->q.rx_err) ? mlx5_eth_rx_recreate_key(eq)
+								   : 0;
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&eq->port->dev.rdma.lock);
-	rc = rx_recreate_shared(eq);
+	rc = mlx5_eth_rx_recreate_shared(eq);
 	pthread_mutex_unlock(&eq->port->dev.rdma.lock);
 	if (!rc)
 		rdma_side_recovered(&eq->rx_side, known);
@@ -124,7 +125,7 @@ static int eth_rq_ready(void *obj)
 
 /* ---- send ---- */
 
-static int eth_sq_reset(void *obj)
+static int mlx5_eth_ops_sq_reset(void *obj)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
 
@@ -132,7 +133,7 @@ static int eth_sq_reset(void *obj)
 	return mlx5_eth_sq_reset(eq->tx.qp);
 }
 
-static int tx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
+static int mlx5_eth_tx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 {
 	struct mlx5_eth_tx_obj fresh;
 	int rc = mlx5_eth_tx_make(&eq->port->dev, &eq->plan, &eq->tx_side, eq->q.sq_lkey, &fresh);
@@ -151,17 +152,17 @@ static int tx_recreate_objects(struct mlx5_eth_queue_ctl *eq)
 	return 0;
 }
 
-static int eth_sq_ready(void *obj)
+static int mlx5_eth_ops_sq_ready(void *obj)
 {
 	struct mlx5_eth_queue_ctl *eq = obj;
-	const bool known = is_known(&eq->tx_side, &eq->q.tx_err);
+	const bool known = mlx5_eth_is_known(&eq->tx_side, &eq->q.tx_err);
 	int rc = 0;
 
-	if (is_dead_key(&eq->tx_side, &eq->q.tx_err))
+	if (mlx5_eth_is_dead_key(&eq->tx_side, &eq->q.tx_err))
 		rc = rdma_dev_key_replace(&eq->port->dev.rdma, eq->q.pool->region->id,
 					  eq->q.sq_lkey, &eq->q.sq_lkey);
 	if (!rc && eq->tx_side.recreate)
-		rc = tx_recreate_objects(eq);
+		rc = mlx5_eth_tx_recreate_objects(eq);
 	rc = rc ? rc : mlx5_eth_sq_ready(&eq->port->dev, eq->tx.qp);
 	if (!rc)
 		rdma_side_recovered(&eq->tx_side, known);
@@ -169,10 +170,10 @@ static int eth_sq_ready(void *obj)
 }
 
 const struct mlx5_eth_ops mlx5_eth_recover_ops = {
-	.rq_reset = eth_rq_reset,
-	.rq_ready = eth_rq_ready,
-	.sq_reset = eth_sq_reset,
-	.sq_ready = eth_sq_ready,
-	.async = eth_async,
-	.tsc_to_ns = eth_tsc_to_ns,
+	.rq_reset = mlx5_eth_ops_rq_reset,
+	.rq_ready = mlx5_eth_ops_rq_ready,
+	.sq_reset = mlx5_eth_ops_sq_reset,
+	.sq_ready = mlx5_eth_ops_sq_ready,
+	.async = mlx5_eth_ops_async,
+	.tsc_to_ns = mlx5_eth_ops_tsc_to_ns,
 };

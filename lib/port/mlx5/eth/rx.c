@@ -4,9 +4,10 @@
  * The receive burst of a raw Ethernet queue on an mlx5 NIC.
  *
  * The pipe calls it through struct spw_port_queue; it calls the pool for slots and, off the fast
- * path, eth/err.c. One inline body (rx_body) with constant flags is instantiated per variant at the
- * end of the file, so no variant tests its configuration. Per burst: one scan of op_own bytes, one
- * acquire for all that the scan found, one refill, one store to each doorbell record.
+ * path, eth/err.c. One inline body (mlx5_eth_rx_body) with constant flags is instantiated per
+ * variant at the end of the file, so no variant tests its configuration. Per burst: one scan of
+ * op_own bytes, one acquire for all that the scan found, one refill, one store to each doorbell
+ * record.
  *
  * Receiving a frame takes two rings in host memory and two doorbell records:
  *
@@ -72,13 +73,14 @@ struct rx_run {
 };
 
 /* CQE.hds_ip_ext (byte 28): l4_ok, l3_ok, l2_ok in bits 2..0. */
-SPW_INLINE uint64_t rx_csum(const uint8_t *cqe)
+SPW_INLINE uint64_t mlx5_eth_rx_csum(const uint8_t *cqe)
 {
 	return spw_prm_cqe64_get_l4_l3_ok(cqe);
 }
 
 /* Counts a frame that does not fit its slot and returns the slot at once. */
-static SPW_COLD void rx_refuse(struct mlx5_eth_queue *q, uint32_t slot, const unsigned flags)
+static SPW_COLD void mlx5_eth_rx_refuse(struct mlx5_eth_queue *q, uint32_t slot,
+					const unsigned flags)
 {
 	mlx5_eth_count_drop(q, SPW_PORT_DROP_too_long, 1);
 	mlx5_eth_put(q, &slot, 1, flags);
@@ -86,7 +88,8 @@ static SPW_COLD void rx_refuse(struct mlx5_eth_queue *q, uint32_t slot, const un
 
 /* Striding: a CQE that is not "one frame in one stride": a filler, a frame of several strides, or a
  * frame where no buffer was posted. Returns: false if it is malformed; the queue must be reset. */
-static SPW_COLD bool rx_strides_odd(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t byte_cnt)
+static SPW_COLD bool mlx5_eth_rx_strides_odd(struct mlx5_eth_queue *q, struct rx_run *r,
+					     uint32_t byte_cnt)
 {
 	uint32_t strides = spw_prm_mprq_strides(byte_cnt);
 	uint32_t group = q->slot_of[r->rq_ci & q->rq_mask] >> q->group_log2;
@@ -103,7 +106,8 @@ static SPW_COLD bool rx_strides_odd(struct mlx5_eth_queue *q, struct rx_run *r, 
 }
 
 /* The next slot that the NIC filled: WQEs and strides complete in the order they were posted. */
-SPW_INLINE uint32_t rx_slot(const struct mlx5_eth_queue *q, struct rx_run *r, const unsigned flags)
+SPW_INLINE uint32_t mlx5_eth_rx_slot(const struct mlx5_eth_queue *q, struct rx_run *r,
+				     const unsigned flags)
 {
 	uint32_t slot = q->slot_of[r->rq_ci & q->rq_mask];
 
@@ -118,17 +122,17 @@ SPW_INLINE uint32_t rx_slot(const struct mlx5_eth_queue *q, struct rx_run *r, co
 
 /* Turns one frame into one descriptor: CQE.byte_cnt, rx_hash_result, checksum bits, timestamp.
  * Returns: false if the CQE is malformed; the queue must be reset. */
-SPW_INLINE bool rx_emit(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t byte_cnt,
-			uint32_t hash, uint64_t csum, uint64_t stamp, const unsigned flags)
+SPW_INLINE bool mlx5_eth_rx_emit(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t byte_cnt,
+				 uint32_t hash, uint64_t csum, uint64_t stamp, const unsigned flags)
 {
 	uint32_t len = flags & MLX5_F_STRIDING ? spw_prm_mprq_len(byte_cnt) : byte_cnt;
 
 	if (flags & MLX5_F_STRIDING && spw_unlikely(byte_cnt >> 16 != 1 || r->rq_ci == q->rq_pi))
-		return rx_strides_odd(q, r, byte_cnt);
-	uint32_t slot = rx_slot(q, r, flags);
+		return mlx5_eth_rx_strides_odd(q, r, byte_cnt);
+	uint32_t slot = mlx5_eth_rx_slot(q, r, flags);
 
 	if (spw_unlikely(!spw_in_1_to(len, q->room_bytes))) {
-		rx_refuse(q, slot, flags);
+		mlx5_eth_rx_refuse(q, slot, flags);
 		return true;
 	}
 	mlx5_desc_put(r->desc++, stamp, slot, len, hash,
@@ -139,8 +143,8 @@ SPW_INLINE bool rx_emit(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t byt
 
 /* Returns: how many CQEs from ci on are ours and plain: at most cnt, and never past the end of the
  * ring, where the lap changes. Order: none by itself; M1 follows. */
-SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt,
-				 const unsigned flags)
+SPW_INLINE uint32_t mlx5_eth_rx_plain_cnt(const struct mlx5_eth_queue *q, uint32_t ci, uint32_t cnt,
+					  const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ci);
 	uint32_t want = mlx5_own_want(ci >> q->cq_log2, SPW_PRM_CQE_RESP_SEND, flags);
@@ -153,8 +157,8 @@ SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_eth_queue *q, uint32_t ci, ui
 }
 
 /* Keeps an entry of a session. */
-SPW_INLINE void rx_keep(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci,
-			const unsigned flags)
+SPW_INLINE void mlx5_eth_rx_keep(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci,
+				 const unsigned flags)
 {
 	if (!(flags & MLX5_F_RAW))
 		return;
@@ -162,8 +166,8 @@ SPW_INLINE void rx_keep(struct mlx5_eth_queue *q, const struct rx_run *r, uint32
 	mlx5_eth_raw_put(q, ci);
 }
 
-SPW_INLINE void rx_keep_plain(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t cnt,
-			      const unsigned flags)
+SPW_INLINE void mlx5_eth_rx_keep_plain(struct mlx5_eth_queue *q, const struct rx_run *r,
+				       uint32_t cnt, const unsigned flags)
 {
 	if (!(flags & MLX5_F_RAW))
 		return;
@@ -173,42 +177,44 @@ SPW_INLINE void rx_keep_plain(struct mlx5_eth_queue *q, const struct rx_run *r, 
 
 /* Consumes plain CQEs (one per frame). Each is RESP_SEND in format 0; op_own was compared whole by
  * the scan. Returns: how many were consumed. */
-SPW_INLINE uint32_t rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t cnt,
-			     const unsigned flags)
+SPW_INLINE uint32_t mlx5_eth_rx_plain(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t cnt,
+				      const unsigned flags)
 {
-	uint32_t n = rx_plain_cnt(q, q->cq_ci, cnt, flags), i;
+	uint32_t n = mlx5_eth_rx_plain_cnt(q, q->cq_ci, cnt, flags), i;
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 
 	if (!n)
 		return 0;
 	spw_dma_from_device(); /* [M1] */
-	rx_keep_plain(q, r, n, flags);
+	mlx5_eth_rx_keep_plain(q, r, n, flags);
 	for (i = 0; i < n; i++, cqe += MLX5_CQE_BYTES) {
 		uint64_t stamp = flags & MLX5_F_STAMP ? spw_prm_cqe64_get_timestamp(cqe) : 0;
 
-		if (!rx_emit(q, r, spw_prm_cqe64_get_byte_cnt(cqe),
-			     spw_prm_cqe64_get_rx_hash_result(cqe), rx_csum(cqe), stamp, flags))
+		if (!mlx5_eth_rx_emit(q, r, spw_prm_cqe64_get_byte_cnt(cqe),
+				      spw_prm_cqe64_get_rx_hash_result(cqe), mlx5_eth_rx_csum(cqe),
+				      stamp, flags))
 			break;
 		r->nic_drops += cqe[MLX5_CQE_DROPS];
 	}
 	if (flags & MLX5_F_ENHANCED && i)
 		/* The last plain CQE is the title of the blocks that follow. */
-		q->session.csum = rx_csum(cqe - MLX5_CQE_BYTES);
+		q->session.csum = mlx5_eth_rx_csum(cqe - MLX5_CQE_BYTES);
 	q->cq_ci += i;
 	return i;
 }
 
-SPW_INLINE void session_load(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci,
-			     const unsigned flags)
+SPW_INLINE void mlx5_eth_session_load(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t ci,
+				      const unsigned flags)
 {
-	rx_keep(q, r, ci, flags);
+	mlx5_eth_rx_keep(q, r, ci, flags);
 	memcpy(q->session.mini, mlx5_cqe_at(q->cqe, q->cq_mask, ci), sizeof(q->session.mini));
 	q->session.idx = 0;
 }
 
 /* Opens the session whose title (basic) or block (enhanced) is at cq_ci. op_own: opcode in bits
  * 7..4, format in 3..2, solicited, owner. Returns: false if none begins here. */
-SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const struct rx_run *r, const unsigned flags)
+SPW_INLINE bool mlx5_eth_session_open(struct mlx5_eth_queue *q, const struct rx_run *r,
+				      const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 	uint32_t cnt, max = flags & MLX5_F_ENHANCED ? MLX5_MINI_ENHANCED_CNT : q->cq_mask + 1;
@@ -230,18 +236,18 @@ SPW_INLINE bool session_open(struct mlx5_eth_queue *q, const struct rx_run *r, c
 		return false;
 	}
 	if (!(flags & MLX5_F_ENHANCED)) {
-		rx_keep(q, r, q->cq_ci, flags);
-		q->session.csum = rx_csum(cqe);
+		mlx5_eth_rx_keep(q, r, q->cq_ci, flags);
+		q->session.csum = mlx5_eth_rx_csum(cqe);
 		spw_thr_count(&q->rx_nic_drops, cqe[MLX5_CQE_DROPS]);
 	}
-	session_load(q, r, flags & MLX5_F_ENHANCED ? q->cq_ci : q->cq_ci + 1, flags);
+	mlx5_eth_session_load(q, r, flags & MLX5_F_ENHANCED ? q->cq_ci : q->cq_ci + 1, flags);
 	q->session.left = cnt;
 	return true;
 }
 
 /* Basic layout: the NIC leaves the entries of a session unwritten or fills them with mini-CQEs.
  * Marks them INVALID, or a lap later their last bytes could pass for a CQE that is ours. */
-SPW_INLINE void session_invalidate(struct mlx5_eth_queue *q, uint32_t from, uint32_t to)
+SPW_INLINE void mlx5_eth_session_invalidate(struct mlx5_eth_queue *q, uint32_t from, uint32_t to)
 {
 	for (uint32_t ci = from; ci != to; ci++)
 		spw_dma_store(&mlx5_cqe_at(q->cqe, q->cq_mask, ci)[MLX5_CQE_OP_OWN],
@@ -252,8 +258,8 @@ SPW_INLINE void session_invalidate(struct mlx5_eth_queue *q, uint32_t from, uint
  * cq_ci + i is the entry of the next one (see the drawing). The NIC cannot have overwritten it: it
  * is at most one ring ahead of cq_ci, because init refuses a CQ smaller than its WQEs.
  * Returns: how many were consumed. */
-SPW_INLINE uint32_t rx_minis(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t cnt,
-			     const unsigned flags)
+SPW_INLINE uint32_t mlx5_eth_rx_minis(struct mlx5_eth_queue *q, struct rx_run *r, uint32_t cnt,
+				      const unsigned flags)
 {
 	struct mlx5_eth_session *session = &q->session;
 	uint32_t n = SPW_MIN(cnt, session->left), i;
@@ -263,13 +269,14 @@ SPW_INLINE uint32_t rx_minis(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 		mlx5_eth_raw_begin(q, r->want);
 	for (i = 0; i < n; i++) {
 		if (idx == SPW_PRM_MINI_PER_CQE) {
-			session_load(q, r, q->cq_ci + i, flags);
+			mlx5_eth_session_load(q, r, q->cq_ci + i, flags);
 			idx = 0;
 		}
 		const uint8_t *mini = &session->mini[idx * 8];
 
-		if (!rx_emit(q, r, spw_prm_mini_hash_get_byte_cnt(mini),
-			     spw_prm_mini_hash_get_rx_hash_result(mini), session->csum, 0, flags))
+		if (!mlx5_eth_rx_emit(q, r, spw_prm_mini_hash_get_byte_cnt(mini),
+				      spw_prm_mini_hash_get_rx_hash_result(mini), session->csum, 0,
+				      flags))
 			break;
 		idx++;
 	}
@@ -277,7 +284,7 @@ SPW_INLINE uint32_t rx_minis(struct mlx5_eth_queue *q, struct rx_run *r, uint32_
 	session->left -= i;
 	q->cq_ci += i;
 	if (!(flags & MLX5_F_ENHANCED))
-		session_invalidate(q, q->cq_ci - i, q->cq_ci);
+		mlx5_eth_session_invalidate(q, q->cq_ci - i, q->cq_ci);
 	return i;
 }
 
@@ -301,29 +308,29 @@ void mlx5_eth_release_striding(void *vq, const uint32_t *slot, uint16_t cnt)
 
 /* ---- refill ---- */
 
-SPW_INLINE uint8_t *rx_wqe_seg(const struct mlx5_eth_queue *q, uint32_t pos)
+SPW_INLINE uint8_t *mlx5_eth_rx_wqe_seg(const struct mlx5_eth_queue *q, uint32_t pos)
 {
 	return q->wqe + ((size_t)(pos & q->rq_mask) << q->rq_shift) + q->seg_off;
 }
 
-SPW_INLINE uint32_t rx_holes(const struct mlx5_eth_queue *q)
+SPW_INLINE uint32_t mlx5_eth_rx_holes(const struct mlx5_eth_queue *q)
 {
 	return q->rq_mask + 1 - (q->rq_pi - q->rq_ci);
 }
 
 /* Posts a WQE per hole. Of its data segment only the address changes; byte_count and lkey were
  * written at set-up. The pool writes the slots straight into slot_of. */
-SPW_INLINE void refill_cyclic(struct mlx5_eth_queue *q)
+SPW_INLINE void mlx5_eth_refill_cyclic(struct mlx5_eth_queue *q)
 {
 	const uintptr_t base = (uintptr_t)q->pool->base;
 	const size_t slot_bytes = q->pool->slot_bytes, step = (size_t)1 << q->rq_shift;
-	uint32_t holes = rx_holes(q);
+	uint32_t holes = mlx5_eth_rx_holes(q);
 
 	while (holes) {
 		uint32_t idx = q->rq_pi & q->rq_mask;
 		uint32_t *slot = &q->slot_of[idx];
 		uint32_t n = spw_pool_get(q->pool, slot, SPW_MIN(holes, q->rq_mask + 1 - idx));
-		uint8_t *seg = rx_wqe_seg(q, idx);
+		uint8_t *seg = mlx5_eth_rx_wqe_seg(q, idx);
 
 		if (!n)
 			break;
@@ -335,31 +342,32 @@ SPW_INLINE void refill_cyclic(struct mlx5_eth_queue *q)
 }
 
 /* Posts a free group per hole; all of its strides are referenced until they are returned. */
-SPW_INLINE void refill_striding(struct mlx5_eth_queue *q)
+SPW_INLINE void mlx5_eth_refill_striding(struct mlx5_eth_queue *q)
 {
-	for (uint32_t holes = rx_holes(q); holes && q->group_free_cnt; holes--, q->rq_pi++) {
+	for (uint32_t holes = mlx5_eth_rx_holes(q); holes && q->group_free_cnt;
+	     holes--, q->rq_pi++) {
 		uint32_t group = q->group_free[--q->group_free_cnt];
 		uint32_t slot = group << q->group_log2;
 
 		q->group_ref[group] = 1u << q->group_log2;
 		q->slot_of[q->rq_pi & q->rq_mask] = slot;
-		spw_prm_wqe_data_set_addr(rx_wqe_seg(q, q->rq_pi),
+		spw_prm_wqe_data_set_addr(mlx5_eth_rx_wqe_seg(q, q->rq_pi),
 					  (uintptr_t)spw_pool_slot_addr(q->pool, slot));
 	}
 }
 
-SPW_INLINE void rx_refill(struct mlx5_eth_queue *q, const unsigned flags)
+SPW_INLINE void mlx5_eth_rx_refill(struct mlx5_eth_queue *q, const unsigned flags)
 {
 	if (flags & MLX5_F_STRIDING)
-		refill_striding(q);
+		mlx5_eth_refill_striding(q);
 	else
-		refill_cyclic(q);
+		mlx5_eth_refill_cyclic(q);
 }
 
 /* Publishes both indices: CQ record, 24 bits of cq_ci; RQ record, 16 bits of rq_pi. The consumer
  * index goes first: a NIC that uses a new WQE must not find the CQ full. M7 is a store barrier, no
  * instruction on x86; a CQ that ignores overrun would not need it. */
-SPW_INLINE void rx_ring(struct mlx5_eth_queue *q)
+SPW_INLINE void mlx5_eth_rx_ring(struct mlx5_eth_queue *q)
 {
 	spw_dma_to_device(); /* [M2] */
 	spw_dma_store(q->cq_db, spw_cpu_to_be32(q->cq_ci & 0xffffffu));
@@ -369,15 +377,15 @@ SPW_INLINE void rx_ring(struct mlx5_eth_queue *q)
 
 void mlx5_eth_refill(struct mlx5_eth_queue *q)
 {
-	rx_refill(q, q->flags);
-	rx_ring(q);
+	mlx5_eth_rx_refill(q, q->flags);
+	mlx5_eth_rx_ring(q);
 }
 
 /* ---- the burst ---- */
 
 /* No frame for the fast path: either nothing arrived, or the CQE at cq_ci is odd. Fills holes that
  * had to wait for slots. */
-SPW_INLINE uint16_t rx_idle(struct mlx5_eth_queue *q, const unsigned flags)
+SPW_INLINE uint16_t mlx5_eth_rx_idle(struct mlx5_eth_queue *q, const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 	uint32_t have = flags & MLX5_F_STRIDING ? q->group_free_cnt : q->pool->free_cnt;
@@ -385,34 +393,34 @@ SPW_INLINE uint16_t rx_idle(struct mlx5_eth_queue *q, const unsigned flags)
 	if (spw_unlikely(mlx5_cqe_owned(cqe, q->cq_ci >> q->cq_log2, flags) ||
 			 (flags & MLX5_F_COMPRESSED && q->session.left)))
 		mlx5_eth_rx_odd(q);
-	if (spw_unlikely(rx_holes(q) >= q->refill_min && have)) {
-		rx_refill(q, flags);
-		rx_ring(q);
+	if (spw_unlikely(mlx5_eth_rx_holes(q) >= q->refill_min && have)) {
+		mlx5_eth_rx_refill(q, flags);
+		mlx5_eth_rx_ring(q);
 	}
 	return 0;
 }
 
 /* Refills, rings, counts: once per burst that lent a frame or consumed a CQE. */
-SPW_INLINE uint16_t rx_finish(struct mlx5_eth_queue *q, const struct rx_run *r, uint32_t lent,
-			      const unsigned flags)
+SPW_INLINE uint16_t mlx5_eth_rx_finish(struct mlx5_eth_queue *q, const struct rx_run *r,
+				       uint32_t lent, const unsigned flags)
 {
 	q->rq_ci = r->rq_ci;
 	q->stride_pos = r->stride_pos;
-	if (rx_holes(q) >= q->refill_min) {
-		rx_refill(q, flags);
-		if (spw_unlikely(rx_holes(q) >= q->refill_min))
+	if (mlx5_eth_rx_holes(q) >= q->refill_min) {
+		mlx5_eth_rx_refill(q, flags);
+		if (spw_unlikely(mlx5_eth_rx_holes(q) >= q->refill_min))
 			mlx5_eth_count_err(q, SPW_PORT_ERR_no_slot, 1);
 	}
 	spw_thr_count(&q->rx_nic_drops, r->nic_drops); /* read from CQEs: stored before M2 */
-	rx_ring(q);
+	mlx5_eth_rx_ring(q);
 	q->lent_cnt += lent;
 	spw_thr_count(&q->stat.rx_frames, lent);
 	spw_thr_count(&q->stat.rx_bytes, r->bytes);
 	return (uint16_t)lent;
 }
 
-SPW_INLINE uint16_t rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uint16_t cnt,
-			    const unsigned flags)
+SPW_INLINE uint16_t mlx5_eth_rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uint16_t cnt,
+				     const unsigned flags)
 {
 	struct rx_run r = {
 		.desc = desc, .rq_ci = q->rq_ci, .stride_pos = q->stride_pos, .want = cnt};
@@ -421,21 +429,21 @@ SPW_INLINE uint16_t rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uin
 	if (flags & MLX5_F_RAW)
 		q->raw->out.bytes = 0;
 	if (!(flags & MLX5_F_STRIDING)) /* no more than was posted, whatever the ring holds; with
-					   strides rx_emit checks it */
+					   strides mlx5_eth_rx_emit checks it */
 		left = SPW_MIN(left, q->rq_pi - q->rq_ci);
 	if (!(flags & MLX5_F_COMPRESSED))
-		rx_plain(q, &r, left, flags);
+		mlx5_eth_rx_plain(q, &r, left, flags);
 	while (flags & MLX5_F_COMPRESSED && left) {
-		uint32_t used = q->session.left ? rx_minis(q, &r, left, flags)
-						: rx_plain(q, &r, left, flags);
+		uint32_t used = q->session.left ? mlx5_eth_rx_minis(q, &r, left, flags)
+						: mlx5_eth_rx_plain(q, &r, left, flags);
 
-		if (!used && (q->session.left || !session_open(q, &r, flags)))
+		if (!used && (q->session.left || !mlx5_eth_session_open(q, &r, flags)))
 			break;
 		left -= used;
 	}
 	if (q->cq_ci == ci)
-		return rx_idle(q, flags);
-	return rx_finish(q, &r, (uint32_t)(r.desc - desc), flags);
+		return mlx5_eth_rx_idle(q, flags);
+	return mlx5_eth_rx_finish(q, &r, (uint32_t)(r.desc - desc), flags);
 }
 
 /* ---- the variants ---- */
@@ -454,10 +462,10 @@ SPW_INLINE uint16_t rx_body(struct mlx5_eth_queue *q, struct spw_desc *desc, uin
 	RX_BOTH(X, striding_compressed_enhanced,                                    \
 		MLX5_F_STRIDING | MLX5_F_COMPRESSED | MLX5_F_ENHANCED)
 
-#define RX_DEFINE(name, f)                                                             \
-	static uint16_t rx_burst_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \
-	{                                                                              \
-		return rx_body(vq, desc, cnt, f);                                      \
+#define RX_DEFINE(name, f)                                                                      \
+	static uint16_t mlx5_eth_rx_burst_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \
+	{                                                                                       \
+		return mlx5_eth_rx_body(vq, desc, cnt, f);                                      \
 	}
 RX_VARIANTS(RX_DEFINE)
 
@@ -466,7 +474,7 @@ mlx5_rx_fn *mlx5_eth_rx_variant(unsigned flags)
 	flags &= MLX5_F_STAMP | MLX5_F_COMPRESSED | MLX5_F_ENHANCED | MLX5_F_STRIDING | MLX5_F_RAW;
 #define RX_PICK(name, f)  \
 	if (flags == (f)) \
-		return rx_burst_##name;
+		return mlx5_eth_rx_burst_##name;
 	RX_VARIANTS(RX_PICK)
 	return NULL;
 }

@@ -4,9 +4,9 @@
  * The send burst of a raw Ethernet queue: one WQE of one 64-byte basic block per frame, which names
  * the bytes in the frame's slot; one doorbell and one completion per burst.
  *
- * The pipe calls it through struct spw_port_queue; eth/err.c calls tx_reap and tx_sent. Only the
- * last WQE of a burst asks for a CQE. The NIC sends in order, so that CQE covers all WQEs up to it,
- * and their slots are recycled together.
+ * The pipe calls it through struct spw_port_queue; eth/err.c calls mlx5_eth_tx_reap_body and
+ * tx_sent. Only the last WQE of a burst asks for a CQE. The NIC sends in order, so that CQE covers
+ * all WQEs up to it, and their slots are recycled together.
  *
  *     sq_ci                         sq_pi
  *       | burst ... CE | burst ... CE |      CE: the WQE that asks for a completion
@@ -42,14 +42,15 @@
 #define TX_INLINE_OFF    (TX_ETH_OFF + 14u)
 #define TX_DATA_OFF(inl) ((inl) ? 48u : 32u)
 
-SPW_INLINE uint8_t *tx_wqe(const struct mlx5_eth_queue *q, uint32_t pos)
+SPW_INLINE uint8_t *mlx5_eth_tx_wqe(const struct mlx5_eth_queue *q, uint32_t pos)
 {
 	return q->sq + (size_t)(pos & q->sq_mask) * SPW_PRM_WQE_BB_BYTES;
 }
 
 /* Builds a frame that fits the inline part: padded there, without a data segment. The device pads
  * it to 60 bytes. */
-static SPW_COLD void tx_short(uint8_t *wqe, const uint8_t *frame, uint32_t len, uint32_t qpn_ds)
+static SPW_COLD void mlx5_eth_tx_short(uint8_t *wqe, const uint8_t *frame, uint32_t len,
+				       uint32_t qpn_ds)
 {
 	memset(wqe + TX_INLINE_OFF, 0, MLX5_TX_INLINE_BYTES);
 	memcpy(wqe + TX_INLINE_OFF, frame, len);
@@ -57,12 +58,12 @@ static SPW_COLD void tx_short(uint8_t *wqe, const uint8_t *frame, uint32_t len, 
 	spw_prm_st32(wqe + 4, qpn_ds - 1); /* one segment less */
 }
 
-SPW_INLINE void tx_build(const struct mlx5_eth_queue *q, uint32_t pos, const struct spw_desc *desc,
-			 const unsigned flags)
+SPW_INLINE void mlx5_eth_tx_build(const struct mlx5_eth_queue *q, uint32_t pos,
+				  const struct spw_desc *desc, const unsigned flags)
 {
 	const uint32_t inl = flags & MLX5_F_INLINE ? MLX5_TX_INLINE_BYTES : 0;
 	const uint8_t *frame = spw_pool_slot_addr(q->pool, desc->slot) + desc->offset;
-	uint8_t *wqe = tx_wqe(q, pos), *data = wqe + TX_DATA_OFF(inl);
+	uint8_t *wqe = mlx5_eth_tx_wqe(q, pos), *data = wqe + TX_DATA_OFF(inl);
 
 	spw_prm_st32(wqe, (pos & 0xffffu) << 8 | SPW_PRM_OP_SEND);
 	spw_prm_st32(wqe + 4, q->qpn_ds);
@@ -70,7 +71,7 @@ SPW_INLINE void tx_build(const struct mlx5_eth_queue *q, uint32_t pos, const str
 	spw_prm_st64(wqe + TX_ETH_OFF, 0);
 	spw_prm_st64(wqe + TX_ETH_OFF + 8, 0);
 	if (inl && spw_unlikely(desc->len <= inl)) {
-		tx_short(wqe, frame, desc->len, q->qpn_ds);
+		mlx5_eth_tx_short(wqe, frame, desc->len, q->qpn_ds);
 		return;
 	}
 	if (inl) {
@@ -83,15 +84,15 @@ SPW_INLINE void tx_build(const struct mlx5_eth_queue *q, uint32_t pos, const str
 }
 
 /* Rings for the cnt > 0 WQEs before sq_pi. One alone is copied to the register (BlueFlame). */
-SPW_INLINE void tx_ring(struct mlx5_eth_queue *q, uint32_t cnt)
+SPW_INLINE void mlx5_eth_tx_ring(struct mlx5_eth_queue *q, uint32_t cnt)
 {
-	mlx5_doorbell(q->sq_db, q->bf + q->bf_off, tx_wqe(q, q->sq_pi - 1), q->sq_pi,
+	mlx5_doorbell(q->sq_db, q->bf + q->bf_off, mlx5_eth_tx_wqe(q, q->sq_pi - 1), q->sq_pi,
 		      cnt == 1 && q->bf_toggle);
 	q->bf_off ^= q->bf_toggle;
 }
 
 /* Recycles the slots of the WQEs before `end` and counts their frames as sent. */
-SPW_INLINE void tx_recycle(struct mlx5_eth_queue *q, uint32_t end, const unsigned flags)
+SPW_INLINE void mlx5_eth_tx_recycle_to(struct mlx5_eth_queue *q, uint32_t end, const unsigned flags)
 {
 	uint64_t bytes = 0;
 	uint32_t n;
@@ -109,7 +110,7 @@ SPW_INLINE void tx_recycle(struct mlx5_eth_queue *q, uint32_t end, const unsigne
 	q->sq_ci = end;
 }
 
-SPW_INLINE void tx_reap(struct mlx5_eth_queue *q, const unsigned flags)
+SPW_INLINE void mlx5_eth_tx_reap_body(struct mlx5_eth_queue *q, const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
 	uint32_t ci = q->tx_cq_ci;
@@ -122,7 +123,7 @@ SPW_INLINE void tx_reap(struct mlx5_eth_queue *q, const unsigned flags)
 			mlx5_eth_tx_fault(q, NULL);
 			break;
 		}
-		tx_recycle(q, q->sq_ci + done, flags);
+		mlx5_eth_tx_recycle_to(q, q->sq_ci + done, flags);
 		if (flags & MLX5_F_SENT)
 			mlx5_eth_sent_put(q, spw_prm_cqe64_get_timestamp(cqe));
 		cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ++ci);
@@ -137,12 +138,12 @@ SPW_INLINE void tx_reap(struct mlx5_eth_queue *q, const unsigned flags)
 	spw_dma_store(q->tx_cq_db, spw_cpu_to_be32(ci & 0xffffffu));
 }
 
-SPW_INLINE uint16_t tx_body(struct mlx5_eth_queue *q, struct spw_desc **desc, uint16_t cnt,
-			    const unsigned flags)
+SPW_INLINE uint16_t mlx5_eth_tx_body(struct mlx5_eth_queue *q, struct spw_desc **desc, uint16_t cnt,
+				     const unsigned flags)
 {
 	uint32_t pi = q->sq_pi, n;
 
-	tx_reap(q, flags);
+	mlx5_eth_tx_reap_body(q, flags);
 	if (spw_unlikely(q->tx_err.state != MLX5_ERR_NONE))
 		return 0;
 	n = SPW_MIN((uint32_t)cnt, q->sq_mask + 1 - (pi - q->sq_ci));
@@ -151,12 +152,12 @@ SPW_INLINE uint16_t tx_body(struct mlx5_eth_queue *q, struct spw_desc **desc, ui
 	for (uint32_t i = 0; i < n; i++, pi++) {
 		q->sq_slot[pi & q->sq_mask] = desc[i]->slot;
 		q->sq_len[pi & q->sq_mask] = desc[i]->len;
-		tx_build(q, pi, desc[i], flags);
+		mlx5_eth_tx_build(q, pi, desc[i], flags);
 	}
-	spw_prm_st32(tx_wqe(q, pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
+	spw_prm_st32(mlx5_eth_tx_wqe(q, pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
 	q->sq_pi = pi;
 	q->lent_cnt -= n;
-	tx_ring(q, n);
+	mlx5_eth_tx_ring(q, n);
 	return (uint16_t)n;
 }
 
@@ -166,14 +167,14 @@ void mlx5_eth_tx_sent(struct mlx5_eth_queue *q, uint32_t end, const uint8_t *cqe
 
 	if (end == q->sq_ci)
 		return;
-	tx_recycle(q, end, q->flags);
+	mlx5_eth_tx_recycle_to(q, end, q->flags);
 	if (q->flags & MLX5_F_SENT)
 		mlx5_eth_sent_put(q, stamped ? spw_prm_cqe64_get_timestamp(cqe) : 0);
 }
 
 void mlx5_eth_tx_reap(struct mlx5_eth_queue *q)
 {
-	tx_reap(q, q->flags);
+	mlx5_eth_tx_reap_body(q, q->flags);
 }
 
 #define TX_BOTH(X, name, f) X(name, f) X(name##_sent, (f) | MLX5_F_SENT)
@@ -183,10 +184,10 @@ void mlx5_eth_tx_reap(struct mlx5_eth_queue *q)
 	TX_BOTH(X, striding, MLX5_F_STRIDING)    \
 	TX_BOTH(X, striding_inline, MLX5_F_STRIDING | MLX5_F_INLINE)
 
-#define TX_DEFINE(name, f)                                                              \
-	static uint16_t tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
-	{                                                                               \
-		return tx_body(vq, desc, cnt, f);                                       \
+#define TX_DEFINE(name, f)                                                                       \
+	static uint16_t mlx5_eth_tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
+	{                                                                                        \
+		return mlx5_eth_tx_body(vq, desc, cnt, f);                                       \
 	}
 TX_VARIANTS(TX_DEFINE)
 
@@ -195,12 +196,12 @@ mlx5_tx_fn *mlx5_eth_tx_variant(unsigned flags)
 	flags &= MLX5_F_STRIDING | MLX5_F_INLINE | MLX5_F_SENT;
 #define TX_PICK(name, f)  \
 	if (flags == (f)) \
-		return tx_burst_##name;
+		return mlx5_eth_tx_burst_##name;
 	TX_VARIANTS(TX_PICK)
 	return NULL;
 }
 
-int mlx5_eth_sent_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
+int mlx5_eth_queue_sent_keep(struct mlx5_eth_queue *q, struct spw_port_queue *pq)
 {
 	q->sent.done = calloc(q->sq_mask + 1, sizeof(*q->sent.done));
 	if (!q->sent.done)

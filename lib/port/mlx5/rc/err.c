@@ -42,7 +42,7 @@ void mlx5_rc_break(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t syn
 }
 
 /* A completion of the peer is in the receive CQ, or in the open session, and not yet polled. */
-static bool rx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
+static bool mlx5_rc_rx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	uint32_t cnt = q->session.left;
 
@@ -61,7 +61,7 @@ static bool rx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_pee
 	return false;
 }
 
-static bool tx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
+static bool mlx5_rc_tx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	for (uint32_t ci = q->tx_cq_ci; ci - q->tx_cq_ci <= q->tx_cq_mask; ci++) {
 		const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ci);
@@ -77,7 +77,7 @@ static bool tx_is_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_pee
 
 bool mlx5_rc_has_unread(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
-	return rx_is_unread(q, p) || tx_is_unread(q, p);
+	return mlx5_rc_rx_is_unread(q, p) || mlx5_rc_tx_is_unread(q, p);
 }
 
 /* SRQ: all completions are in the CQ, since the last-WQE event of the QP has arrived. */
@@ -85,19 +85,19 @@ bool mlx5_rc_is_drained(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer
 {
 	if (p->out || p->sq_ci != p->sq_pi)
 		return false;
-	return q->flags & MLX5_RC_SRQ ? !rx_is_unread(q, p) : p->rq_ci == p->rq_pi;
+	return q->flags & MLX5_RC_SRQ ? !mlx5_rc_rx_is_unread(q, p) : p->rq_ci == p->rq_pi;
 }
 
 /* ---- CQEs that are not plain ---- */
 
-static void odd_count(struct mlx5_rc_queue *q, uint32_t syndrome)
+static void mlx5_rc_odd_count(struct mlx5_rc_queue *q, uint32_t syndrome)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 	spw_thr_count(&q->syndrome[syndrome < MLX5_SYNDROME_CNT ? syndrome : 0], 1);
 }
 
 /* The peer of a CQE; the nobody peer if it is of no QP of this queue. */
-static struct mlx5_rc_peer *odd_peer(const struct mlx5_rc_queue *q, const uint8_t *cqe)
+static struct mlx5_rc_peer *mlx5_rc_odd_peer(const struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, mlx5_rc_cqe_qpn(cqe));
 
@@ -105,7 +105,7 @@ static struct mlx5_rc_peer *odd_peer(const struct mlx5_rc_queue *q, const uint8_
 }
 
 /* Returns the slot of the receive that the error consumed. It makes no credit. */
-static void rx_discard(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t idx)
+static void mlx5_rc_rx_discard(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t idx)
 {
 	uint32_t slot;
 
@@ -124,14 +124,14 @@ static void rx_discard(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t
 }
 
 /* A flush loses nothing; any other error costs the message that it hit. */
-static void rx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
+static void mlx5_rc_rx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_RESP_ERR;
 	uint32_t syndrome = error ? spw_prm_cqe_err_get_syndrome(cqe) : 0;
-	struct mlx5_rc_peer *p = odd_peer(q, cqe);
+	struct mlx5_rc_peer *p = mlx5_rc_odd_peer(q, cqe);
 
-	odd_count(q, syndrome);
-	rx_discard(q, p, spw_prm_cqe_err_get_wqe_counter(cqe));
+	mlx5_rc_odd_count(q, syndrome);
+	mlx5_rc_rx_discard(q, p, spw_prm_cqe_err_get_wqe_counter(cqe));
 	if (syndrome == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 		mlx5_rc_count_drop(q, SPW_PORT_DROP_too_long, 1);
 	else if (syndrome != SPW_PRM_SYN_WR_FLUSH_ERR)
@@ -141,7 +141,7 @@ static void rx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
 
 /* True if the CQE is ours and no burst takes it. One load, since a message may arrive between two.
  */
-static bool rx_is_odd(const struct mlx5_rc_queue *q, const uint8_t *cqe)
+static bool mlx5_rc_rx_is_odd(const struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	uint8_t raw = spw_dma_load(&cqe[MLX5_CQE_OP_OWN]);
 	uint32_t op = (raw & ~MLX5_OP_SE) ^ (q->cq_ci >> q->cq_log2 & 1u);
@@ -155,23 +155,23 @@ void mlx5_rc_rx_odd(struct mlx5_rc_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 
-	for (uint32_t n = 0; n < SPW_BURST_MAX && rx_is_odd(q, cqe); n++) {
+	for (uint32_t n = 0; n < SPW_BURST_MAX && mlx5_rc_rx_is_odd(q, cqe); n++) {
 		spw_dma_from_device(); /* [M1] */
-		rx_error(q, cqe);
+		mlx5_rc_rx_error(q, cqe);
 		cqe = mlx5_cqe_at(q->cqe, q->cq_mask, ++q->cq_ci);
 	}
 }
 
 /* The message that failed and the unsignaled ones before it are done. Whether they arrived is
  * unknown, so they count as flushed, not as sent. */
-static void tx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
+static void mlx5_rc_tx_error(struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	bool error = spw_prm_cqe64_get_opcode(cqe) == SPW_PRM_CQE_REQ_ERR;
 	uint32_t syndrome = error ? spw_prm_cqe_err_get_syndrome(cqe) : 0;
-	struct mlx5_rc_peer *p = odd_peer(q, cqe);
+	struct mlx5_rc_peer *p = mlx5_rc_odd_peer(q, cqe);
 	uint32_t done = (uint16_t)(spw_prm_cqe_err_get_wqe_counter(cqe) + 1 - p->sq_ci);
 
-	odd_count(q, syndrome);
+	mlx5_rc_odd_count(q, syndrome);
 	if (done - 1 < p->sq_pi - p->sq_ci)
 		mlx5_rc_tx_lost(q, p, p->sq_ci + done);
 	mlx5_rc_break(q, p, syndrome);
@@ -188,7 +188,7 @@ void mlx5_rc_tx_odd(struct mlx5_rc_queue *q)
 		    mlx5_cqe_plain(cqe, mlx5_own_want(lap, SPW_PRM_CQE_REQ, 0), 0))
 			break;
 		spw_dma_from_device(); /* [M1] */
-		tx_error(q, cqe);
+		mlx5_rc_tx_error(q, cqe);
 		cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ++q->tx_cq_ci);
 	}
 }

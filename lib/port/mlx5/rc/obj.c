@@ -27,7 +27,7 @@
 
 /* EBUSY would mean that an object was destroyed out of order. The rest is destroyed
  * nevertheless. */
-static void check_free(int rc, const char *what)
+static void mlx5_rc_check_free(int rc, const char *what)
 {
 	if (rc)
 		spw_warn("mlx5 rc: %s was not destroyed: %s", what, strerror(rc));
@@ -37,7 +37,7 @@ static void check_free(int rc, const char *what)
 
 /* libmlx5's free list runs from head to tail through all WQEs of a new SRQ, so tail + 1 is their
  * number. */
-static int srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
+static int mlx5_rc_srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	struct ibv_srq_init_attr attr = {
 		.srq_context = rq,
@@ -69,7 +69,7 @@ static int srq_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 /* The CQs hold a completion for everything that can be posted, so they cannot overrun. From
  * mlx5dv_init_obj on they are ours alone: libmlx5 leaves such a CQ as it is, even when one of its
  * QPs is reset (MLX5_CQ_FLAGS_DV_OWNED in rdma-core's providers/mlx5/cq.c). */
-static int shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
+static int mlx5_rc_shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 {
 	struct ibv_td_init_attr td_attr = {0};
 	struct mlx5_dev *dev = &rq->port->dev;
@@ -77,7 +77,7 @@ static int shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 
 	obj->td = ibv_alloc_td(dev->rdma.ctx, &td_attr);
 	if (rq->plan.flags & MLX5_RC_SRQ)
-		rc = srq_make(rq, obj);
+		rc = mlx5_rc_srq_make(rq, obj);
 	rc = rc ? rc
 		: mlx5_cq_make(&dev->rdma, SPW_MAX(rq->plan.cq_cnt, obj->srqmem.cnt),
 			       (rq->plan.flags & MLX5_RC_COMPRESSED ? MLX5_CQ_COMPRESSED : 0) |
@@ -91,8 +91,8 @@ static int shared_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 /* ---- peers ---- */
 
 /* Small messages must not be scattered into the CQE: the executor reads the slot. */
-static struct ibv_qp *qp_create(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj,
-				struct spw_peer *peer, struct ibv_pd *pd)
+static struct ibv_qp *mlx5_rc_qp_create(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj,
+					struct spw_peer *peer, struct ibv_pd *pd)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_context = peer,
@@ -118,7 +118,8 @@ static struct ibv_qp *qp_create(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj
 
 /* From here on the rings are written by queue.c alone; libmlx5 is used for states and destruction
  * only. */
-static int qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local, struct mlx5_rc_side *side)
+static int mlx5_rc_qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local,
+			     struct mlx5_rc_side *side)
 {
 	const struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
 	struct mlx5dv_qp dv = {0};
@@ -151,7 +152,7 @@ static int qp_memory(const struct mlx5_rc_queue_ctl *rq, uint32_t local, struct 
 
 /* side is filled as objects are made: after a failure mlx5_rc_obj_free destroys those that
  * exist. */
-static int qp_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj, uint32_t local)
+static int mlx5_rc_qp_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj, uint32_t local)
 {
 	struct spw_peer *peer = mlx5_rc_conn_peer(rq, local);
 	struct mlx5_rc_side *side = &obj->side[local];
@@ -159,14 +160,14 @@ static int qp_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj, uint32
 
 	if (obj->td)
 		side->domain = ibv_alloc_parent_domain(rq->port->dev.rdma.ctx, &pd_attr);
-	side->qp = qp_create(rq, obj, peer, side->domain ? side->domain : peer->pd);
+	side->qp = mlx5_rc_qp_create(rq, obj, peer, side->domain ? side->domain : peer->pd);
 	if (!side->qp)
 		return spw_err(errno,
 			       "a queue pair for peer %u (%u sends, %u receives): %s; use fewer "
 			       "peers (peer_max=) or credits=",
 			       peer->index, rq->plan.sq_limit, obj->srq ? 0 : rq->plan.recvs,
 			       strerror(errno));
-	return qp_memory(rq, local, side);
+	return mlx5_rc_qp_memory(rq, local, side);
 }
 
 /* ---- all of them ---- */
@@ -174,11 +175,11 @@ static int qp_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj, uint32
 int mlx5_rc_obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 {
 	struct mlx5_rc_obj *obj = calloc(1, sizeof(*obj));
-	int rc = obj ? shared_make(rq, obj)
+	int rc = obj ? mlx5_rc_shared_make(rq, obj)
 		     : spw_err(ENOMEM, "no memory for the objects of queue %u", rq->index);
 
 	for (uint32_t i = 0; i < rq->plan.peers && !rc; i++)
-		rc = qp_make(rq, obj, i);
+		rc = mlx5_rc_qp_make(rq, obj, i);
 	if (rc) {
 		mlx5_rc_obj_free(rq, obj);
 		return rc;
@@ -191,9 +192,9 @@ void mlx5_rc_obj_destroy_qps(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *o
 {
 	for (uint32_t i = 0; obj && i < rq->plan.peers; i++) {
 		if (obj->side[i].qp)
-			check_free(ibv_destroy_qp(obj->side[i].qp), "a queue pair");
+			mlx5_rc_check_free(ibv_destroy_qp(obj->side[i].qp), "a queue pair");
 		if (obj->side[i].domain)
-			check_free(ibv_dealloc_pd(obj->side[i].domain), "a parent domain");
+			mlx5_rc_check_free(ibv_dealloc_pd(obj->side[i].domain), "a parent domain");
 		obj->side[i] = (struct mlx5_rc_side){0};
 	}
 }
@@ -204,7 +205,7 @@ void mlx5_rc_obj_free(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj *obj)
 	if (!obj)
 		return;
 	if (obj->srq)
-		check_free(ibv_destroy_srq(obj->srq), "a shared receive queue");
+		mlx5_rc_check_free(ibv_destroy_srq(obj->srq), "a shared receive queue");
 	mlx5_cq_free(obj->cq);
 	mlx5_cq_free(obj->tx_cq);
 	if (obj->td)

@@ -6,15 +6,16 @@
  *
  * Where the peers' slots are (enum mlx5_rc_slots_at), so that every way out returns them once:
  *
- *   pool --peers_setup--> taken --mlx5_rc_lay--> in the queue --slots_return--> pool
+ *   pool --mlx5_rc_peers_setup--> taken --mlx5_rc_lay--> in the queue --mlx5_rc_slots_to_pool-->
+ * pool
  *
  * Order at stop, where nothing may be lost without being counted:
  *
- *   send_out              what was sent is acknowledged, or its time is over
+ *   mlx5_rc_send_out              what was sent is acknowledged, or its time is over
  *   spw_peer_conn_stop    no control thread any more; QPs that were in use are in ERR
  *   mlx5_rc_drain         the flush is taken; messages that nobody polls are counted
  *   destroy_qps           the NIC touches no slot from here on
- *   slots_return          all slots that are not lent go to the pool
+ *   mlx5_rc_slots_to_pool          all slots that are not lent go to the pool
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@
 
 /* ---- open ---- */
 
-static int check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
+static int mlx5_rc_check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 {
 	static const char *const known[] = {"mode", "gid", SPW_PEER_KEYS};
 	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
@@ -53,7 +54,7 @@ static int check_spec(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 }
 
 /* A smaller MTU than the port's is a choice; a larger one cannot work on this link. */
-static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
+static int mlx5_rc_conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 {
 	uint32_t mtu = rdma_dev_mtu_bytes(&rp->dev.rdma);
 	int rc = rdma_dev_gid(&rp->dev.rdma, spw_port_spec_find(spec, "gid"), &rp->peer_dev.gid);
@@ -72,10 +73,10 @@ static int conn_open(const struct spw_port_spec *spec, struct mlx5_rc_port *rp)
 		  : spw_peer_conn_open(&rp->conf, &rp->peer_dev, rp->base.queue_cnt, &rp->conn);
 }
 
-static int rc_stop(struct spw_port *port);
+static int mlx5_rc_stop(struct spw_port *port);
 
 /* Returns the slots of the peers to the pool. The QPs are destroyed. */
-static void slots_return(struct mlx5_rc_queue_ctl *rq)
+static void mlx5_rc_slots_to_pool(struct mlx5_rc_queue_ctl *rq)
 {
 	if (rq->slots_at == SLOTS_IN_QUEUE)
 		mlx5_rc_return_slots(&rq->q);
@@ -86,15 +87,15 @@ static void slots_return(struct mlx5_rc_queue_ctl *rq)
 
 /* Also the way out of a failed open, so every step accepts what was not made. The objects are freed
  * before the connections: a QP refers to a peer's PD, which lib/peer owns. */
-static void rc_close(struct spw_port *port)
+static void mlx5_rc_close(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
-	rc_stop(port);
+	mlx5_rc_stop(port);
 	for (uint16_t i = 0; i < port->queue_cnt && rp->queue; i++) {
 		mlx5_log_syndromes(port->name, i, rp->queue[i].q.syndrome);
 		mlx5_rc_obj_free(&rp->queue[i], rp->queue[i].obj);
-		slots_return(&rp->queue[i]);
+		mlx5_rc_slots_to_pool(&rp->queue[i]);
 		mlx5_rc_queue_fini(&rp->queue[i].q);
 	}
 	spw_peer_conn_close(rp->conn);
@@ -104,7 +105,7 @@ static void rc_close(struct spw_port *port)
 	free(rp);
 }
 
-static void fill_caps(struct mlx5_rc_port *rp)
+static void mlx5_rc_fill_caps(struct mlx5_rc_port *rp)
 {
 	rp->base.caps = (struct spw_port_caps){
 		.queue_max = (uint16_t)SPW_MIN(rp->conf.peer_max, SPW_PORT_QUEUE_MAX),
@@ -119,8 +120,8 @@ static void fill_caps(struct mlx5_rc_port *rp)
 	};
 }
 
-static int rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
-		   struct spw_port **port_out)
+static int mlx5_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t queue_cnt,
+			struct spw_port **port_out)
 {
 	struct mlx5_rc_port *rp =
 		port_alloc(&port_mlx5_rc_driver, spec, index, queue_cnt, sizeof(*rp));
@@ -129,22 +130,22 @@ static int rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 	if (!rp)
 		return -ENOMEM;
 	rp->queue = port_queues_alloc(queue_cnt, sizeof(*rp->queue));
-	rc = rp->queue ? check_spec(spec, rp) : -ENOMEM;
+	rc = rp->queue ? mlx5_rc_check_spec(spec, rp) : -ENOMEM;
 	rc = rc ? rc : mlx5_dev_open(spec->device, &rp->dev);
 	rc = rc ? rc : rdma_dev_check_link(&rp->dev.rdma);
-	rc = rc ? rc : conn_open(spec, rp);
+	rc = rc ? rc : mlx5_rc_conn_open(spec, rp);
 	if (rc) {
-		rc_close(&rp->base);
+		mlx5_rc_close(&rp->base);
 		return rc;
 	}
-	fill_caps(rp);
+	mlx5_rc_fill_caps(rp);
 	*port_out = &rp->base;
 	return 0;
 }
 
 /* ---- set-up ---- */
 
-static int rc_region_attach(struct spw_port *port, const struct spw_region *region)
+static int mlx5_rc_region_attach(struct spw_port *port, const struct spw_region *region)
 {
 	return rdma_dev_attach(&mlx5_rc_of(port)->dev.rdma, region);
 }
@@ -153,8 +154,8 @@ static int rc_region_attach(struct spw_port *port, const struct spw_region *regi
  * the CQ counts the rounded sizes. A mini-CQE has neither the timestamp of the latency profile nor
  * the immediate of op=write. Stamps and compression that the device lacks are left out, not
  * refused. */
-static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_conf *conf,
-		     uint16_t queue, struct mlx5_rc_plan *plan)
+static int mlx5_rc_plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_conf *conf,
+			     uint16_t queue, struct mlx5_rc_plan *plan)
 {
 	bool latency = !conf->profile || strcmp(conf->profile, "throughput"),
 	     write = rp->conf.op == SPW_PEER_OP_WRITE;
@@ -181,8 +182,8 @@ static int plan_make(const struct mlx5_rc_port *rp, const struct spw_port_queue_
 	return 0;
 }
 
-/* After an error slots_at says what is to be returned; rc_close does it. */
-static int peers_setup(struct mlx5_rc_queue_ctl *rq)
+/* After an error slots_at says what is to be returned; mlx5_rc_close does it. */
+static int mlx5_rc_peers_setup(struct mlx5_rc_queue_ctl *rq)
 {
 	const uint32_t share = rq->plan.share;
 	int rc = port_slots_take(rq->pool, rq->slot_first, rq->plan.peers * share);
@@ -199,7 +200,7 @@ static int peers_setup(struct mlx5_rc_queue_ctl *rq)
 }
 
 /* A device whose stamps are of another clock refuses the QPs: then messages go without. */
-static int obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
+static int mlx5_rc_setup_obj(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 {
 	int rc = mlx5_rc_obj_make(rq, obj_out);
 
@@ -215,8 +216,8 @@ static int obj_make(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_obj **obj_out)
 
 /* lib/peer registers the peers' memory before the QPs are made, since a QP needs the PD. Until
  * mlx5_rc_lay the objects are this function's, then the queue's. */
-static int rc_queue_setup(struct spw_port *port, uint16_t queue,
-			  const struct spw_port_queue_conf *conf)
+static int mlx5_rc_queue_setup(struct spw_port *port, uint16_t queue,
+			       const struct spw_port_queue_conf *conf)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 	struct mlx5_rc_queue_ctl *rq = &rp->queue[queue];
@@ -230,9 +231,9 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 	rq->pool = conf->pool;
 	rq->slot_first = conf->slot_first;
 	rc = rdma_dev_key(&rp->dev.rdma, conf->pool->region->id, &rq->lkey);
-	rc = rc ? rc : plan_make(rp, conf, queue, &rq->plan);
-	rc = rc ? rc : peers_setup(rq);
-	rc = rc ? rc : obj_make(rq, &obj);
+	rc = rc ? rc : mlx5_rc_plan_make(rp, conf, queue, &rq->plan);
+	rc = rc ? rc : mlx5_rc_peers_setup(rq);
+	rc = rc ? rc : mlx5_rc_setup_obj(rq, &obj);
 	rc = rc ? rc : mlx5_rc_lay(rq, obj);
 	if (rc) {
 		mlx5_rc_obj_free(rq, obj);
@@ -247,7 +248,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 /* ---- start and stop ---- */
 
 /* Once: the litmus may be the first to ask. */
-static void post_shared(struct mlx5_rc_port *rp)
+static void mlx5_rc_queues_post_shared(struct mlx5_rc_port *rp)
 {
 	for (uint16_t i = 0; i < rp->base.queue_cnt && rp->conf.srq && !rp->started; i++)
 		mlx5_rc_post_shared(&rp->queue[i].q);
@@ -256,7 +257,7 @@ static void post_shared(struct mlx5_rc_port *rp)
 
 /* The litmus asks for one queue after the other; the last one is taken down by the next call or by
  * start. */
-static int loop_end(struct mlx5_rc_port *rp)
+static int mlx5_rc_loop_end(struct mlx5_rc_port *rp)
 {
 	uint16_t i = rp->loop;
 	int rc;
@@ -269,21 +270,21 @@ static int loop_end(struct mlx5_rc_port *rp)
 }
 
 /* Messages of RC have no frame header: head_out is zeros. */
-static int rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+static int mlx5_rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
-	int rc = loop_end(rp);
+	int rc = mlx5_rc_loop_end(rp);
 
 	if (rc)
 		return rc;
 	memset(head_out, 0, SPW_PORT_LOOP_HEAD);
-	post_shared(rp);
+	mlx5_rc_queues_post_shared(rp);
 	rp->loop = (uint16_t)(queue + 1);
 	return port_peer_loop(rp->conn, queue, &port->queue[queue]);
 }
 
 /* What the litmus counted belongs to no run. */
-static void forget(struct mlx5_rc_queue *q)
+static void mlx5_rc_stat_reset(struct mlx5_rc_queue *q)
 {
 	memset(&q->stat, 0, sizeof(q->stat));
 	memset(q->syndrome, 0, sizeof(q->syndrome));
@@ -291,23 +292,23 @@ static void forget(struct mlx5_rc_queue *q)
 }
 
 /* Shared receives are posted before anybody can connect: spw_peer_conn_start comes last. */
-static int rc_start(struct spw_port *port)
+static int mlx5_rc_start(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
-	int rc = loop_end(rp);
+	int rc = mlx5_rc_loop_end(rp);
 
 	if (rc)
 		return rc;
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		forget(&rp->queue[i].q);
-	post_shared(rp);
+		mlx5_rc_stat_reset(&rp->queue[i].q);
+	mlx5_rc_queues_post_shared(rp);
 	rdma_phy_start(&rp->dev.rdma, &rp->phy);
 	rdma_retransmits_start(&rp->dev.rdma, &rp->retransmits);
 	return spw_peer_conn_start(rp->conn);
 }
 
 /* Waits for the acknowledgements of what was sent; what has none in time is flushed. */
-static void send_out(struct mlx5_rc_queue_ctl *rq)
+static void mlx5_rc_send_out(struct mlx5_rc_queue_ctl *rq)
 {
 	struct rdma_drain drain = {0};
 	bool more = true;
@@ -318,7 +319,7 @@ static void send_out(struct mlx5_rc_queue_ctl *rq)
 	}
 }
 
-static int rc_stop(struct spw_port *port)
+static int mlx5_rc_stop(struct spw_port *port)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
@@ -326,13 +327,13 @@ static int rc_stop(struct spw_port *port)
 		return 0;
 	rp->started = false;
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
-		send_out(&rp->queue[i]);
+		mlx5_rc_send_out(&rp->queue[i]);
 	spw_peer_conn_stop(rp->conn);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		mlx5_rc_drain(&rp->queue[i]);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
 		mlx5_rc_obj_destroy_qps(&rp->queue[i], rp->queue[i].obj);
-		slots_return(&rp->queue[i]);
+		mlx5_rc_slots_to_pool(&rp->queue[i]);
 	}
 	return 0;
 }
@@ -340,7 +341,7 @@ static int rc_stop(struct spw_port *port)
 /* ---- counters ---- */
 
 /* A reliable connection misses nothing: a message without a receive is retransmitted. */
-static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
+static void mlx5_rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
 	struct mlx5_rc_port *rp = mlx5_rc_of(port);
 
@@ -354,13 +355,13 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 	rdma_retransmits_stat(&rp->dev.rdma, &rp->retransmits, stat);
 }
 
-static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+static void mlx5_rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
 	mlx5_rc_queue_slots(&mlx5_rc_of(port)->queue[queue].q, slots);
 }
 
-static int rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
-			 uint64_t *uncertainty_ns_out)
+static int mlx5_rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+			      uint64_t *uncertainty_ns_out)
 {
 	return rdma_dev_pair_clock(&mlx5_rc_of(port)->dev.rdma, nic_ticks_out, tsc_out,
 				   uncertainty_ns_out);
@@ -369,14 +370,14 @@ static int rc_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_
 const struct spw_port_driver port_mlx5_rc_driver = {
 	.name = "mlx5",
 	.usage = USAGE,
-	.open = rc_open,
-	.region_attach = rc_region_attach,
-	.queue_setup = rc_queue_setup,
-	.loop = rc_loop,
-	.start = rc_start,
-	.stop = rc_stop,
-	.stat = rc_stat,
-	.slots = rc_slots,
-	.pair_clock = rc_pair_clock,
-	.close = rc_close,
+	.open = mlx5_rc_open,
+	.region_attach = mlx5_rc_region_attach,
+	.queue_setup = mlx5_rc_queue_setup,
+	.loop = mlx5_rc_loop,
+	.start = mlx5_rc_start,
+	.stop = mlx5_rc_stop,
+	.stat = mlx5_rc_stat,
+	.slots = mlx5_rc_slots,
+	.pair_clock = mlx5_rc_pair_clock,
+	.close = mlx5_rc_close,
 };

@@ -10,7 +10,7 @@
  *   every ring is a power of 2            positions run freely and are masked
  *   CQ >= all that can be posted to it    a CQ never overruns: no burst looks for that
  *   SRQ >= receives of all peers + 1      its last free WQE is never posted
- *   qpn -> peer in one multiplication     find_build; unknown QPs find the nobody peer
+ *   qpn -> peer in one multiplication     mlx5_rc_find_build; unknown QPs find the nobody peer
  *   a WQE's constant fields are written   a refill stores the address only
  *
  * Life of a peer in this file, between the states of spw_peer_side.h:
@@ -32,7 +32,7 @@
 
 /* ---- shape ---- */
 
-static int check_ring(const char *what, uint32_t cnt, uint32_t min, uint32_t max)
+static int mlx5_rc_check_ring(const char *what, uint32_t cnt, uint32_t min, uint32_t max)
 {
 	if (!SPW_IS_POW2(cnt) || cnt < min || cnt > max)
 		return spw_err(EINVAL,
@@ -43,12 +43,12 @@ static int check_ring(const char *what, uint32_t cnt, uint32_t min, uint32_t max
 
 /* Sizes come from rdma-core, which the environment can change (MLX5_CQE_SIZE), or from a test:
  * nothing is taken for granted that would make a burst leave its memory. */
-static int check_queue(const struct mlx5_rc_queue_conf *conf)
+static int mlx5_rc_check_queue(const struct mlx5_rc_queue_conf *conf)
 {
-	int rc = check_ring("receive completion queue", conf->cq.cnt, 1, 1u << 22);
+	int rc = mlx5_rc_check_ring("receive completion queue", conf->cq.cnt, 1, 1u << 22);
 
 	if (!rc)
-		rc = check_ring("send completion queue", conf->tx_cq.cnt, 1, 1u << 22);
+		rc = mlx5_rc_check_ring("send completion queue", conf->tx_cq.cnt, 1, 1u << 22);
 	if (!rc && (conf->cq.stride != MLX5_CQE_BYTES || conf->tx_cq.stride != MLX5_CQE_BYTES))
 		rc = spw_err(EINVAL,
 			     "mlx5 rc: completion entries must be 64 bytes; unset MLX5_CQE_SIZE");
@@ -58,7 +58,7 @@ static int check_queue(const struct mlx5_rc_queue_conf *conf)
 		rc = spw_err(EINVAL, "mlx5 rc: %u peers on a queue are not 1 .. %u", conf->peer_cnt,
 			     MLX5_RC_PEER_MAX);
 	if (!rc && conf->flags & MLX5_RC_SRQ)
-		rc = check_ring("shared receive queue", conf->srq.cnt, 2, 1u << 15);
+		rc = mlx5_rc_check_ring("shared receive queue", conf->srq.cnt, 2, 1u << 15);
 	if (!rc && conf->flags & MLX5_RC_SRQ && conf->srq.stride < 32)
 		rc = spw_err(EINVAL, "mlx5 rc: shared receive entries of %u bytes hold no buffer",
 			     conf->srq.stride);
@@ -71,8 +71,8 @@ static int check_queue(const struct mlx5_rc_queue_conf *conf)
 }
 
 /* The rings that peers share must hold everything that all of them may have posted. */
-static int check_sum(const struct mlx5_rc_queue *q, uint32_t local,
-		     const struct mlx5_rc_peermem *mem)
+static int mlx5_rc_check_sum(const struct mlx5_rc_queue *q, uint32_t local,
+			     const struct mlx5_rc_peermem *mem)
 {
 	bool srq = q->flags & MLX5_RC_SRQ;
 	uint32_t rx = srq ? mem->credits + SPW_PEER_CTRL_RESERVE : mem->rq.cnt, tx = mem->sq_limit;
@@ -96,14 +96,14 @@ static int check_sum(const struct mlx5_rc_queue *q, uint32_t local,
 	if (mem->sq_limit < 64 || mem->sq_limit > mem->sq.cnt)
 		return spw_err(EINVAL, "mlx5 rc: %u sends of a peer are not 64 .. %u",
 			       mem->sq_limit, mem->sq.cnt);
-	return check_ring("send queue", mem->sq.cnt, 64, 1u << 15);
+	return mlx5_rc_check_ring("send queue", mem->sq.cnt, 64, 1u << 15);
 }
 
 /* slot_cnt exceeds the credits by SPW_PEER_CTRL_RESERVE with op=send, where a control message takes
  * a receive and so a slot; with op=write it takes a receive without a slot. The range check is
  * written so that slot_first + slot_cnt cannot wrap. */
-static int check_peer(const struct mlx5_rc_queue *q, uint32_t local,
-		      const struct mlx5_rc_peermem *mem)
+static int mlx5_rc_check_peer(const struct mlx5_rc_queue *q, uint32_t local,
+			      const struct mlx5_rc_peermem *mem)
 {
 	uint32_t reserve = q->flags & MLX5_RC_WRITE ? 0 : SPW_PEER_CTRL_RESERVE;
 
@@ -124,7 +124,7 @@ static int check_peer(const struct mlx5_rc_queue *q, uint32_t local,
 			       "mlx5 rc: a receive queue of %u entries is too small for %u credits "
 			       "and %u more",
 			       mem->rq.cnt, mem->credits, SPW_PEER_CTRL_RESERVE);
-	return check_sum(q, local, mem);
+	return mlx5_rc_check_sum(q, local, mem);
 }
 
 /* ---- queue ---- */
@@ -132,7 +132,7 @@ static int check_peer(const struct mlx5_rc_queue *q, uint32_t local,
 /* An SRQ is a list: the NIC follows the index in each WQE's next segment, so a WQE that was
  * consumed out of order can be linked in again at the tail. The tail itself stays free, because
  * linking after it would change a WQE that the NIC owns. WRITE: no WQE has a buffer. */
-static void init_srq(struct mlx5_rc_queue *q, const struct mlx5_rqmem *srq)
+static void mlx5_rc_init_srq(struct mlx5_rc_queue *q, const struct mlx5_rqmem *srq)
 {
 	bool write = q->flags & MLX5_RC_WRITE;
 
@@ -159,7 +159,7 @@ static void init_srq(struct mlx5_rc_queue *q, const struct mlx5_rqmem *srq)
 /* slot_state and owner are by slot of the whole pool, so that a slot number of a release needs no
  * translation. Until a peer is attached every QP number and every index finds the nobody peer. A
  * failed allocation leaves the others to mlx5_rc_queue_fini. */
-static int init_tables(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf *conf)
+static int mlx5_rc_init_tables(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf *conf)
 {
 	uint32_t slots = conf->pool->slot_cnt;
 
@@ -192,7 +192,7 @@ static int init_tables(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf 
  * doorbell record (a test's) stores its index into db_ignored: the bursts have no branch for it. */
 int mlx5_rc_queue_init(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf *conf)
 {
-	int rc = check_queue(conf);
+	int rc = mlx5_rc_check_queue(conf);
 
 	*q = (struct mlx5_rc_queue){.flags = conf->flags, .index = conf->index};
 	if (rc)
@@ -210,19 +210,19 @@ int mlx5_rc_queue_init(struct mlx5_rc_queue *q, const struct mlx5_rc_queue_conf 
 	q->desc_tail = conf->pool->region->id | (uint64_t)conf->port << 16;
 	q->peer_cnt = conf->peer_cnt;
 	q->index_cnt = conf->index_cnt;
-	rc = init_tables(q, conf);
+	rc = mlx5_rc_init_tables(q, conf);
 	if (rc)
 		mlx5_rc_queue_fini(q);
 	else if (q->flags & MLX5_RC_SRQ)
-		init_srq(q, &conf->srq);
+		mlx5_rc_init_srq(q, &conf->srq);
 	return rc;
 }
 
 /* ---- peers ---- */
 
 /* Fills table with one multiplier; false if two QPs fall into one entry. */
-static bool find_fits(struct mlx5_rc_queue *q, struct mlx5_rc_peer **table, uint32_t mul,
-		      uint32_t shift)
+static bool mlx5_rc_find_fits(struct mlx5_rc_queue *q, struct mlx5_rc_peer **table, uint32_t mul,
+			      uint32_t shift)
 {
 	struct mlx5_rc_peer *nobody = &q->peer[q->peer_cnt];
 
@@ -242,7 +242,7 @@ static bool find_fits(struct mlx5_rc_queue *q, struct mlx5_rc_peer **table, uint
 
 /* Tries multipliers until no two QP numbers collide. With at least four entries per peer the search
  * is short. */
-static int find_build(struct mlx5_rc_queue *q)
+static int mlx5_rc_find_build(struct mlx5_rc_queue *q)
 {
 	uint32_t mul = 0x9e3779b1u; /* odd, about 2^32 / golden ratio */
 
@@ -253,7 +253,7 @@ static int find_build(struct mlx5_rc_queue *q)
 		if (!table)
 			break;
 		for (uint32_t i = 0; i < 256; i++, mul = mul * 1664525u + 1013904222u) {
-			if (!find_fits(q, table, mul | 1u, 32 - bits))
+			if (!mlx5_rc_find_fits(q, table, mul | 1u, 32 - bits))
 				continue;
 			free(q->find.peer);
 			q->find = (struct mlx5_rc_find){mul | 1u, 32 - bits, table};
@@ -266,7 +266,8 @@ static int find_build(struct mlx5_rc_queue *q)
 }
 
 /* Sets the constant fields of each receive WQE. WRITE: a WQE has no buffer. */
-static int attach_rq(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const struct mlx5_rqmem *rq)
+static int mlx5_rc_attach_rq(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
+			     const struct mlx5_rqmem *rq)
 {
 	bool write = q->flags & MLX5_RC_WRITE;
 
@@ -284,12 +285,12 @@ static int attach_rq(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const stru
 			spw_prm_wqe_data_set_lkey(seg + 16, SPW_PRM_INVALID_LKEY);
 	}
 	p->slot_of = calloc(rq->cnt, sizeof(*p->slot_of));
-	return check_ring("receive queue", rq->cnt, 1, 1u << 15);
+	return mlx5_rc_check_ring("receive queue", rq->cnt, 1, 1u << 15);
 }
 
 /* bf_toggle is 0 unless the register belongs to this queue alone (obj.c): a BlueFlame write by two
  * threads would mix their WQEs. */
-static void attach_sq(struct mlx5_rc_peer *p, const struct mlx5_sqmem *sq, uint32_t limit)
+static void mlx5_rc_attach_sq(struct mlx5_rc_peer *p, const struct mlx5_sqmem *sq, uint32_t limit)
 {
 	p->sq = sq->buf;
 	p->sq_db = sq->dbrec;
@@ -303,8 +304,8 @@ static void attach_sq(struct mlx5_rc_peer *p, const struct mlx5_sqmem *sq, uint3
 
 /* The slots are pushed from the last to the first, so the first receive takes the first slot.
  * WRITE: none is pushed, since slots are granted, not posted. */
-static int attach_slots(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
-			const struct mlx5_rc_peermem *mem)
+static int mlx5_rc_attach_slots(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
+				const struct mlx5_rc_peermem *mem)
 {
 	p->slot_first = mem->slot_first;
 	p->slot_cnt = mem->slot_cnt;
@@ -325,24 +326,25 @@ static int attach_slots(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 /* After an error some tables of the peer may exist; mlx5_rc_queue_fini frees them. */
 int mlx5_rc_attach(struct mlx5_rc_queue *q, uint32_t local, const struct mlx5_rc_peermem *mem)
 {
-	int rc = check_peer(q, local, mem);
+	int rc = mlx5_rc_check_peer(q, local, mem);
 
 	if (rc)
 		return rc;
 	struct mlx5_rc_peer *p = &q->peer[local];
 
-	attach_sq(p, &mem->sq, mem->sq_limit);
+	mlx5_rc_attach_sq(p, &mem->sq, mem->sq_limit);
 	if (!(q->flags & MLX5_RC_SRQ))
-		rc = attach_rq(q, p, &mem->rq);
+		rc = mlx5_rc_attach_rq(q, p, &mem->rq);
 	p->ring_out = mem->ring_out;
 	p->ring_in = mem->ring_in;
 	p->index = mem->index;
-	if (rc || !p->sent || (!(q->flags & MLX5_RC_SRQ) && !p->slot_of) || attach_slots(q, p, mem))
+	if (rc || !p->sent || (!(q->flags & MLX5_RC_SRQ) && !p->slot_of) ||
+	    mlx5_rc_attach_slots(q, p, mem))
 		return rc ? rc
 			  : spw_err(ENOMEM, "mlx5 rc: no memory for the tables of peer %u",
 				    mem->index);
 	q->by_index[mem->index] = p;
-	return find_build(q);
+	return mlx5_rc_find_build(q);
 }
 
 /* The shared receives are posted without a peer: settling refills the SRQ from the stack of all
@@ -355,8 +357,8 @@ void mlx5_rc_post_shared(struct mlx5_rc_queue *q)
 /* Both keys may change between two connections (peer_link_rekey, or a revoked key). WQEs hold the
  * key, so it is stored into every receive WQE here; a refill never does. The peers of an SRQ share
  * one key. */
-static void set_keys(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey,
-		     uint32_t ring_lkey)
+static void mlx5_rc_set_keys(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey,
+			     uint32_t ring_lkey)
 {
 	p->lkey = lkey;
 	p->ring_lkey = ring_lkey;
@@ -372,7 +374,7 @@ static void set_keys(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t l
 void mlx5_rc_post(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t lkey,
 		  uint32_t ring_lkey)
 {
-	set_keys(q, p, lkey, ring_lkey);
+	mlx5_rc_set_keys(q, p, lkey, ring_lkey);
 	spw_peer_rx_credit_start(&p->rx, p->credits);
 	if (q->flags & MLX5_RC_WRITE)
 		memset(&q->slot_state[p->slot_first], MLX5_RC_GRANTED, p->slot_cnt);
@@ -485,7 +487,7 @@ void mlx5_rc_queue_slots(const struct mlx5_rc_queue *q, struct spw_port_slots *s
 
 /* A released slot makes a credit or a receive of its peer possible; the next rx_burst settles that.
  */
-static void release(void *vq, const uint32_t *slot, uint16_t cnt)
+static void mlx5_rc_release(void *vq, const uint32_t *slot, uint16_t cnt)
 {
 	struct mlx5_rc_queue *q = vq;
 
@@ -496,7 +498,7 @@ static void release(void *vq, const uint32_t *slot, uint16_t cnt)
 
 /* From the pool only: slots of peers are for their messages and never serve a message that this
  * side starts. */
-static uint16_t lend(void *vq, uint32_t *slot, uint16_t cnt)
+static uint16_t mlx5_rc_lend(void *vq, uint32_t *slot, uint16_t cnt)
 {
 	struct mlx5_rc_queue *q = vq;
 	uint32_t n = spw_pool_get(q->pool, slot, cnt);
@@ -509,9 +511,9 @@ void mlx5_rc_queue_calls(struct mlx5_rc_queue *q, struct spw_port_queue *pq)
 {
 	*pq = (struct spw_port_queue){
 		.rx_burst = mlx5_rc_rx_variant(q->flags),
-		.release_burst = release,
+		.release_burst = mlx5_rc_release,
 		.tx_burst = mlx5_rc_tx_variant(q->flags),
-		.lend_burst = lend,
+		.lend_burst = mlx5_rc_lend,
 		.q = q,
 	};
 }

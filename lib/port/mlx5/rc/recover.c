@@ -55,7 +55,7 @@ void mlx5_rc_check_failed(struct mlx5_rc_queue_ctl *rq)
 
 /* A peer that control drains: its send completions are lost with the CQ, so the slots of its send
  * ring return without them. Idempotent. */
-static void peer_quiesce(struct mlx5_rc_queue_ctl *rq, uint32_t local)
+static void mlx5_rc_peer_quiesce(struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
 	struct mlx5_rc_peer *p = &rq->q.peer[local];
 
@@ -67,7 +67,7 @@ static void peer_quiesce(struct mlx5_rc_queue_ctl *rq, uint32_t local)
 
 /* True if the NIC no longer touches memory of this peer (its QP is in ERR, RESET or INIT) and no
  * slot of it is lent or in TX. */
-static bool peer_is_quiet(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
+static bool mlx5_rc_peer_is_quiet(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
 {
 	const struct mlx5_rc_peer *p = &rq->q.peer[local];
 
@@ -83,22 +83,22 @@ static bool peer_is_quiet(const struct mlx5_rc_queue_ctl *rq, uint32_t local)
 	}
 }
 
-static void quiesce(struct mlx5_rc_queue_ctl *rq)
+static void mlx5_rc_peers_quiesce(struct mlx5_rc_queue_ctl *rq)
 {
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
-		peer_quiesce(rq, i);
+		mlx5_rc_peer_quiesce(rq, i);
 }
 
-static bool is_quiet(const struct mlx5_rc_queue_ctl *rq)
+static bool mlx5_rc_peers_are_quiet(const struct mlx5_rc_queue_ctl *rq)
 {
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
-		if (!peer_is_quiet(rq, i))
+		if (!mlx5_rc_peer_is_quiet(rq, i))
 			return false;
 	return true;
 }
 
 /* Slots that the old objects held return to the peers when the new ones are laid. */
-static int recreate(struct mlx5_rc_queue_ctl *rq)
+static int mlx5_rc_recreate(struct mlx5_rc_queue_ctl *rq)
 {
 	struct mlx5_rc_obj *obj = NULL;
 	int rc = mlx5_rc_obj_make(rq, &obj);
@@ -121,24 +121,24 @@ static int recreate(struct mlx5_rc_queue_ctl *rq)
 
 /* The old objects are destroyed after the release: destroying one waits until the control thread
  * has acknowledged its events. */
-static int recreate_locked(struct mlx5_rc_queue_ctl *rq)
+static int mlx5_rc_recreate_locked(struct mlx5_rc_queue_ctl *rq)
 {
 	struct mlx5_rc_obj *was = rq->obj;
 	int rc = -EAGAIN;
 
 	if (!spw_peer_conn_hold(rq->port->conn))
 		return rc; /* the next call tries again */
-	quiesce(rq);
-	if (is_quiet(rq))
-		rc = recreate(rq);
+	mlx5_rc_peers_quiesce(rq);
+	if (mlx5_rc_peers_are_quiet(rq))
+		rc = mlx5_rc_recreate(rq);
 	spw_peer_conn_release(rq->port->conn);
 	if (!rc)
 		mlx5_rc_obj_free(rq, was);
 	return rc;
 }
 
-static uint16_t report(struct mlx5_rc_queue_ctl *rq, enum spw_port_event_kind kind,
-		       struct spw_port_event *event)
+static uint16_t mlx5_rc_recover_report(struct mlx5_rc_queue_ctl *rq, enum spw_port_event_kind kind,
+				       struct spw_port_event *event)
 {
 	uint64_t outage = spw_tsc_to_ns(&rq->port->dev.rdma.tsc, spw_tsc_now() - rq->failed_tsc);
 
@@ -159,21 +159,21 @@ uint16_t mlx5_rc_recover(struct mlx5_rc_queue_ctl *rq, struct spw_port_event *ev
 
 	if (!rq->failed_reported) {
 		rq->failed_reported = true;
-		return report(rq, SPW_PORT_EVENT_QUEUE_ERROR, event);
+		return mlx5_rc_recover_report(rq, SPW_PORT_EVENT_QUEUE_ERROR, event);
 	}
 	if (rq->tries > TRIES_MAX)
 		return 0;
-	quiesce(rq);
-	if (!is_quiet(rq))
+	mlx5_rc_peers_quiesce(rq);
+	if (!mlx5_rc_peers_are_quiet(rq))
 		return 0;
-	rc = recreate_locked(rq);
+	rc = mlx5_rc_recreate_locked(rq);
 	if (rc == 0) {
 		rq->failed = rq->failed_reported = false;
 		rq->tries = 0;
 		spw_thr_count(&rq->q.stat.err[SPW_PORT_ERR_queue_reset], 1);
-		return report(rq, SPW_PORT_EVENT_QUEUE_BACK, event);
+		return mlx5_rc_recover_report(rq, SPW_PORT_EVENT_QUEUE_BACK, event);
 	}
 	if (rc != -EAGAIN && ++rq->tries > TRIES_MAX)
-		return report(rq, SPW_PORT_EVENT_DEVICE_GONE, event);
+		return mlx5_rc_recover_report(rq, SPW_PORT_EVENT_DEVICE_GONE, event);
 	return 0;
 }

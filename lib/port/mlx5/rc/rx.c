@@ -30,14 +30,15 @@ struct burst {
 
 /* ---- settling ---- */
 
-SPW_INLINE uint8_t *rq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
+SPW_INLINE uint8_t *mlx5_rc_rq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
 {
 	return p->wqe + ((size_t)(pos & p->rq_mask) << p->rq_shift);
 }
 
 /* Only the address of a WQE changes; lkey and byte count were set when it was posted first. The
  * ring has a WQE for each slot. */
-SPW_INLINE void rq_refill(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const unsigned flags)
+SPW_INLINE void mlx5_rc_rq_refill(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
+				  const unsigned flags)
 {
 	if (flags & MLX5_RC_WRITE) { /* nothing to fill in */
 		p->rq_pi = p->rq_ci + p->rq_mask + 1;
@@ -47,12 +48,12 @@ SPW_INLINE void rq_refill(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, const
 		uint32_t slot = p->own.slot[--p->own.cnt];
 
 		p->slot_of[p->rq_pi & p->rq_mask] = slot;
-		spw_prm_wqe_data_set_addr(rq_wqe(p, p->rq_pi++),
+		spw_prm_wqe_data_set_addr(mlx5_rc_rq_wqe(p, p->rq_pi++),
 					  (uintptr_t)spw_pool_slot_addr(q->pool, slot));
 	}
 }
 
-SPW_INLINE void srq_refill(struct mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void mlx5_rc_srq_refill(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	while (q->srq_free > 1 && (flags & MLX5_RC_WRITE || q->stack.cnt)) {
 		uint32_t idx = q->srq_head,
@@ -70,13 +71,13 @@ SPW_INLINE void srq_refill(struct mlx5_rc_queue *q, const unsigned flags)
 
 /* Refills, then the doorbell records. The consumer index goes first: a NIC that uses a new WQE must
  * not find the CQ full. One M7 serves all peers of the queue. */
-SPW_INLINE void refill(struct mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void mlx5_rc_refill(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	if (flags & MLX5_RC_SRQ)
-		srq_refill(q, flags);
+		mlx5_rc_srq_refill(q, flags);
 	for (uint32_t i = 0; !(flags & MLX5_RC_SRQ) && i < q->todo_cnt; i++)
 		if (spw_likely(mlx5_rc_is_live(q->todo[i])))
-			rq_refill(q, q->todo[i], flags);
+			mlx5_rc_rq_refill(q, q->todo[i], flags);
 	spw_dma_to_device(); /* [M2] */
 	spw_dma_store(q->cq_db, spw_cpu_to_be32(q->cq_ci & 0xffffffu));
 	spw_dma_to_device(); /* [M7] */
@@ -89,11 +90,11 @@ SPW_INLINE void refill(struct mlx5_rc_queue *q, const unsigned flags)
 }
 
 /* A peer stays on the list only if credits are due and its send ring is full. */
-SPW_INLINE void settle(struct mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void mlx5_rc_settle_body(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	uint32_t kept = 0;
 
-	refill(q, flags);
+	mlx5_rc_refill(q, flags);
 	for (uint32_t i = 0; i < q->todo_cnt; i++) {
 		struct mlx5_rc_peer *p = q->todo[i];
 		bool due = p->side == SPW_PEER_SIDE_UP && spw_peer_rx_credit_due(&p->rx);
@@ -113,20 +114,20 @@ SPW_INLINE void settle(struct mlx5_rc_queue *q, const unsigned flags)
 
 void mlx5_rc_settle(struct mlx5_rc_queue *q)
 {
-	settle(q, q->flags);
+	mlx5_rc_settle_body(q, q->flags);
 }
 
 /* ---- one CQE ---- */
 
 /* SEND: a receive without a message: its slot is posted again, and makes no credit. */
-static void rx_unused(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t slot)
+static void mlx5_rc_rx_unused(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t slot)
 {
 	if (!(q->flags & MLX5_RC_WRITE))
 		p->stack->slot[p->stack->cnt++] = slot;
 }
 
 /* The peer broke the protocol; its message is dropped. */
-static SPW_COLD void rx_protocol(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
+static SPW_COLD void mlx5_rc_rx_protocol(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_protocol, 1);
 	mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
@@ -134,38 +135,39 @@ static SPW_COLD void rx_protocol(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p
 
 /* Must not happen: a CQE of an unknown QP, or of a receive that was not posted. A shared receive
  * that it consumed is posted again. */
-static SPW_COLD void rx_bad_cqe(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t idx)
+static SPW_COLD void mlx5_rc_rx_bad_cqe(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
+					uint32_t idx)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_cqe_error, 1);
 	spw_thr_count(&q->syndrome[0], 1);
 	if (q->flags & MLX5_RC_SRQ && mlx5_rc_srq_is_posted(q, idx))
-		rx_unused(q, &q->peer[q->peer_cnt], mlx5_rc_srq_take(q, idx));
+		mlx5_rc_rx_unused(q, &q->peer[q->peer_cnt], mlx5_rc_srq_take(q, idx));
 	mlx5_rc_break(q, p, MLX5_RC_SYN_BAD_CQE);
 }
 
 /* A grant: the immediate is the count of all credits since the start. */
-static void rx_control(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t count)
+static void mlx5_rc_rx_control(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t count)
 {
 	spw_thr_count(&q->control_rx, 1);
 	if (spw_unlikely(p->side != SPW_PEER_SIDE_BROKEN &&
 			 !spw_peer_tx_credit_take(&p->tx, count)))
-		rx_protocol(q, p);
+		mlx5_rc_rx_protocol(q, p);
 }
 
 /* SEND: a control message, a message without credit, or one that does not fit. The slot is posted
  * again. */
-static SPW_COLD void rx_send_odd(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
-				 const uint8_t *cqe, uint32_t slot, uint32_t len)
+static SPW_COLD void mlx5_rc_rx_send_odd(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
+					 const uint8_t *cqe, uint32_t slot, uint32_t len)
 {
 	uint32_t op = spw_prm_cqe64_get_opcode(cqe);
 
-	rx_unused(q, p, slot);
+	mlx5_rc_rx_unused(q, p, slot);
 	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
-		rx_control(q, p, spw_prm_cqe64_get_imm_inval_pkey(cqe));
+		mlx5_rc_rx_control(q, p, spw_prm_cqe64_get_imm_inval_pkey(cqe));
 		return;
 	}
 	if (op == SPW_PRM_CQE_RESP_WR_IMM || len == 0 || !spw_peer_rx_credit_take(&p->rx)) {
-		rx_protocol(q, p);
+		mlx5_rc_rx_protocol(q, p);
 		return;
 	}
 	mlx5_rc_count_drop(q, SPW_PORT_DROP_too_long, 1);
@@ -173,8 +175,9 @@ static SPW_COLD void rx_send_odd(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p
 }
 
 /* Fills the next descriptor. Only a SEND has an immediate of the user's. */
-SPW_INLINE void rx_emit(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
-			const uint8_t *cqe, uint32_t slot, uint32_t len, const unsigned flags)
+SPW_INLINE void mlx5_rc_rx_emit(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
+				const uint8_t *cqe, uint32_t slot, uint32_t len,
+				const unsigned flags)
 {
 	bool imm = !(flags & MLX5_RC_WRITE) &&
 		   cqe[MLX5_CQE_OP_OWN] >> 4 == SPW_PRM_CQE_RESP_SEND_IMM;
@@ -188,44 +191,45 @@ SPW_INLINE void rx_emit(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc
 	r->bytes += len;
 }
 
-SPW_INLINE void rx_send(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
-			const uint8_t *cqe, uint32_t slot, uint32_t len, const unsigned flags)
+SPW_INLINE void mlx5_rc_rx_send(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
+				const uint8_t *cqe, uint32_t slot, uint32_t len,
+				const unsigned flags)
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
 
 	if (spw_unlikely(op == SPW_PRM_CQE_RESP_WR_IMM || !spw_in_1_to(len, q->room_bytes) ||
 			 p->rx.received == p->rx.advertised)) {
-		rx_send_odd(q, p, cqe, slot, len);
+		mlx5_rc_rx_send_odd(q, p, cqe, slot, len);
 		return;
 	}
 	p->rx.received++;
 	if (flags & MLX5_RC_SRQ)
 		q->owner[slot] = (uint16_t)(p - q->peer);
-	rx_emit(q, r, p, cqe, slot, len, flags);
+	mlx5_rc_rx_emit(q, r, p, cqe, slot, len, flags);
 }
 
-SPW_INLINE void rx_write(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
-			 const uint8_t *cqe, uint32_t len, const unsigned flags)
+SPW_INLINE void mlx5_rc_rx_write(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
+				 const uint8_t *cqe, uint32_t len, const unsigned flags)
 {
 	uint32_t op = cqe[MLX5_CQE_OP_OWN] >> 4;
 	uint32_t imm = spw_prm_cqe64_get_imm_inval_pkey(cqe), slot = p->slot_first + imm;
 
 	if (op == SPW_PRM_CQE_RESP_SEND_IMM && len == 0) {
-		rx_control(q, p, imm);
+		mlx5_rc_rx_control(q, p, imm);
 		return;
 	}
 	if (spw_unlikely(op != SPW_PRM_CQE_RESP_WR_IMM || !spw_in_1_to(len, q->room_bytes) ||
 			 imm >= p->slot_cnt || q->slot_state[slot] != MLX5_RC_GRANTED ||
 			 !spw_peer_rx_credit_take(&p->rx))) {
-		rx_protocol(q, p);
+		mlx5_rc_rx_protocol(q, p);
 		return;
 	}
 	q->slot_state[slot] = MLX5_RC_LENT;
-	rx_emit(q, r, p, cqe, slot, len, flags);
+	mlx5_rc_rx_emit(q, r, p, cqe, slot, len, flags);
 }
 
 /* The peer of a CQE; the nobody peer if it is of no QP of this queue. */
-SPW_INLINE struct mlx5_rc_peer *rx_peer(const struct mlx5_rc_queue *q, const uint8_t *cqe)
+SPW_INLINE struct mlx5_rc_peer *mlx5_rc_rx_peer(const struct mlx5_rc_queue *q, const uint8_t *cqe)
 {
 	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, mlx5_rc_cqe_qpn(cqe));
 
@@ -233,15 +237,15 @@ SPW_INLINE struct mlx5_rc_peer *rx_peer(const struct mlx5_rc_queue *q, const uin
 }
 
 /* One completion of len bytes; idx is the receive WQE, used with an SRQ only. */
-SPW_INLINE void rx_one(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
-		       const uint8_t *cqe, uint32_t idx, uint32_t len, const unsigned flags)
+SPW_INLINE void mlx5_rc_rx_one(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_peer *p,
+			       const uint8_t *cqe, uint32_t idx, uint32_t len, const unsigned flags)
 {
 	bool posted = flags & MLX5_RC_SRQ ? mlx5_rc_srq_is_posted(q, idx) && p->qpn != UINT32_MAX
 					  : p->rq_ci != p->rq_pi;
 	uint32_t slot;
 
 	if (spw_unlikely(!posted)) {
-		rx_bad_cqe(q, p, idx);
+		mlx5_rc_rx_bad_cqe(q, p, idx);
 		return;
 	}
 	if (flags & MLX5_RC_SRQ)
@@ -251,16 +255,16 @@ SPW_INLINE void rx_one(struct mlx5_rc_queue *q, struct burst *r, struct mlx5_rc_
 	p->rq_ci += !(flags & MLX5_RC_SRQ);
 	mlx5_rc_enlist(q, p);
 	if (flags & MLX5_RC_WRITE)
-		rx_write(q, r, p, cqe, len, flags);
+		mlx5_rc_rx_write(q, r, p, cqe, len, flags);
 	else
-		rx_send(q, r, p, cqe, slot, len, flags);
+		mlx5_rc_rx_send(q, r, p, cqe, slot, len, flags);
 }
 
 /* ---- the burst ---- */
 
 /* Returns: leading CQEs that are ours and plain: opcode 1, 2 or 3, neither inline nor compressed;
  * up to the end of the ring, where the owner bit flips. */
-SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_rc_queue *q, uint32_t cnt)
+SPW_INLINE uint32_t mlx5_rc_rx_plain_cnt(const struct mlx5_rc_queue *q, uint32_t cnt)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 	uint32_t end = SPW_MIN(cnt, q->cq_mask + 1 - (q->cq_ci & q->cq_mask));
@@ -276,7 +280,7 @@ SPW_INLINE uint32_t rx_plain_cnt(const struct mlx5_rc_queue *q, uint32_t cnt)
 }
 
 /* The CQ is empty, or the next CQE is not plain. Reaps sends and serves peers that wait. */
-SPW_INLINE uint16_t rx_idle(struct mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE uint16_t mlx5_rc_rx_idle(struct mlx5_rc_queue *q, const unsigned flags)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 	bool odd = mlx5_cqe_owned(cqe, q->cq_ci >> q->cq_log2, 0);
@@ -286,33 +290,34 @@ SPW_INLINE uint16_t rx_idle(struct mlx5_rc_queue *q, const unsigned flags)
 	if (q->in_tx_cnt)
 		mlx5_rc_reap(q);
 	if (spw_unlikely(odd || q->todo_cnt))
-		settle(q, flags);
+		mlx5_rc_settle_body(q, flags);
 	return 0;
 }
 
 /* Plain CQEs. Returns: how many were consumed. */
-SPW_INLINE uint32_t rx_plain(struct mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
-			     const unsigned flags)
+SPW_INLINE uint32_t mlx5_rc_rx_plain(struct mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
+				     const unsigned flags)
 {
-	uint32_t n = rx_plain_cnt(q, cnt);
+	uint32_t n = mlx5_rc_rx_plain_cnt(q, cnt);
 	const uint8_t *cqe = mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci);
 
 	if (!n)
 		return 0;
 	spw_dma_from_device(); /* [M1] */
 	for (uint32_t i = 0; i < n; i++, cqe += MLX5_CQE_BYTES)
-		rx_one(q, r, rx_peer(q, cqe), cqe, spw_prm_cqe64_get_wqe_counter(cqe),
-		       spw_prm_cqe64_get_byte_cnt(cqe), flags);
+		mlx5_rc_rx_one(q, r, mlx5_rc_rx_peer(q, cqe), cqe,
+			       spw_prm_cqe64_get_wqe_counter(cqe), spw_prm_cqe64_get_byte_cnt(cqe),
+			       flags);
 	q->cq_ci += n;
 	return n;
 }
 
-SPW_INLINE void minis_load(struct mlx5_rc_queue *q, uint32_t ci)
+SPW_INLINE void mlx5_rc_minis_load(struct mlx5_rc_queue *q, uint32_t ci)
 {
 	memcpy(q->session.mini, mlx5_cqe_at(q->cqe, q->cq_mask, ci), sizeof(q->session.mini));
 }
 
-SPW_INLINE bool session_open(struct mlx5_rc_queue *q)
+SPW_INLINE bool mlx5_rc_session_open(struct mlx5_rc_queue *q)
 {
 	uint32_t cnt = mlx5_rc_session_cnt(q, q->cq_ci);
 
@@ -320,7 +325,7 @@ SPW_INLINE bool session_open(struct mlx5_rc_queue *q)
 		return false;
 	memcpy(q->session.title, mlx5_cqe_at(q->cqe, q->cq_mask, q->cq_ci),
 	       sizeof(q->session.title));
-	minis_load(q, q->cq_ci + 1);
+	mlx5_rc_minis_load(q, q->cq_ci + 1);
 	q->session.left = cnt;
 	q->session.idx = 0;
 	q->session.wqe = spw_prm_cqe64_get_wqe_counter(q->session.title);
@@ -331,20 +336,20 @@ SPW_INLINE bool session_open(struct mlx5_rc_queue *q)
  * title's, and all other fields are the title's (UCX, src/uct/ib/mlx5/ib_mlx5.c, does the same for
  * RC). Each completion uses up one slot of the ring, which is marked invalid: what the NIC left or
  * wrote there could look like ours a lap later. Arrays lie as in eth/rx.c. */
-SPW_INLINE uint32_t rx_minis(struct mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
-			     const unsigned flags)
+SPW_INLINE uint32_t mlx5_rc_rx_minis(struct mlx5_rc_queue *q, struct burst *r, uint32_t cnt,
+				     const unsigned flags)
 {
 	struct mlx5_rc_session *s = &q->session;
-	struct mlx5_rc_peer *p = rx_peer(q, s->title);
+	struct mlx5_rc_peer *p = mlx5_rc_rx_peer(q, s->title);
 	uint32_t n = SPW_MIN(cnt, s->left), ci = q->cq_ci, idx = s->idx, wqe = s->wqe;
 
 	for (uint32_t i = 0; i < n; i++, ci++) {
 		if (idx == SPW_PRM_MINI_PER_CQE) {
-			minis_load(q, ci);
+			mlx5_rc_minis_load(q, ci);
 			idx = 0;
 		}
-		rx_one(q, r, p, s->title, wqe++ & 0xffffu,
-		       spw_prm_mini_hash_get_byte_cnt(&s->mini[idx++ * 8]), flags);
+		mlx5_rc_rx_one(q, r, p, s->title, wqe++ & 0xffffu,
+			       spw_prm_mini_hash_get_byte_cnt(&s->mini[idx++ * 8]), flags);
 		spw_dma_store(&mlx5_cqe_at(q->cqe, q->cq_mask, ci)[MLX5_CQE_OP_OWN],
 			      (uint8_t)MLX5_OP_INVALID);
 	}
@@ -355,25 +360,25 @@ SPW_INLINE uint32_t rx_minis(struct mlx5_rc_queue *q, struct burst *r, uint32_t 
 	return n;
 }
 
-SPW_INLINE uint16_t rx_body(struct mlx5_rc_queue *q, struct spw_desc *desc, uint16_t cnt,
-			    const unsigned flags)
+SPW_INLINE uint16_t mlx5_rc_rx_body(struct mlx5_rc_queue *q, struct spw_desc *desc, uint16_t cnt,
+				    const unsigned flags)
 {
 	uint32_t ci = q->cq_ci, left = cnt, lent;
 	struct burst r = {.desc = desc};
 
 	if (!(flags & MLX5_RC_COMPRESSED))
-		rx_plain(q, &r, left, flags);
+		mlx5_rc_rx_plain(q, &r, left, flags);
 	while (flags & MLX5_RC_COMPRESSED && left) {
-		uint32_t used = q->session.left ? rx_minis(q, &r, left, flags)
-						: rx_plain(q, &r, left, flags);
+		uint32_t used = q->session.left ? mlx5_rc_rx_minis(q, &r, left, flags)
+						: mlx5_rc_rx_plain(q, &r, left, flags);
 
-		if (!used && !session_open(q))
+		if (!used && !mlx5_rc_session_open(q))
 			break;
 		left -= used;
 	}
 	if (q->cq_ci == ci)
-		return rx_idle(q, flags);
-	settle(q, flags);
+		return mlx5_rc_rx_idle(q, flags);
+	mlx5_rc_settle_body(q, flags);
 	lent = (uint32_t)(r.desc - desc);
 	q->lent_cnt += lent;
 	spw_thr_count(&q->stat.rx_frames, lent);
@@ -395,10 +400,10 @@ SPW_INLINE uint16_t rx_body(struct mlx5_rc_queue *q, struct spw_desc *desc, uint
 	X(write_srq, MLX5_RC_WRITE | MLX5_RC_SRQ)                \
 	X(write_srq_stamp, MLX5_RC_WRITE | MLX5_RC_SRQ | MLX5_RC_STAMP)
 
-#define RX_DEFINE(name, f)                                                             \
-	static uint16_t rx_burst_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \
-	{                                                                              \
-		return rx_body(vq, desc, cnt, f);                                      \
+#define RX_DEFINE(name, f)                                                                     \
+	static uint16_t mlx5_rc_rx_burst_##name(void *vq, struct spw_desc *desc, uint16_t cnt) \
+	{                                                                                      \
+		return mlx5_rc_rx_body(vq, desc, cnt, f);                                      \
 	}
 RX_VARIANTS(RX_DEFINE)
 
@@ -406,7 +411,7 @@ mlx5_rx_fn *mlx5_rc_rx_variant(unsigned flags)
 {
 #define RX_PICK(name, f)  \
 	if (flags == (f)) \
-		return rx_burst_##name;
+		return mlx5_rc_rx_burst_##name;
 	RX_VARIANTS(RX_PICK)
 	return NULL;
 }

@@ -9,9 +9,10 @@
 
 /* ---- turns ---- */
 
-/* A value that mlx5_rc_up refuses breaks the peer; the next branch of turn() reports it as a
- * breach. */
-static void turn_up(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
+/* A value that mlx5_rc_up refuses breaks the peer; the next branch of mlx5_rc_turn() reports it as
+ * a breach. */
+static void mlx5_rc_turn_up(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
+			    struct mlx5_rc_peer *p)
 {
 	const struct spw_peer_remote *r = &peer->remote;
 	const struct mlx5_rc_remote remote = {
@@ -33,8 +34,8 @@ static void turn_up(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct 
 }
 
 /* Any other syndrome is reported as it is: SPW_PEER_WHY_QP_ERROR carries it as code. */
-static void turn_broken(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
-			const struct mlx5_rc_peer *p)
+static void mlx5_rc_turn_broken(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
+				const struct mlx5_rc_peer *p)
 {
 	bool protocol = p->err.syndrome == MLX5_RC_SYN_PROTOCOL;
 
@@ -42,16 +43,18 @@ static void turn_broken(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
 		      protocol ? SPW_PEER_WHY_PROTOCOL : SPW_PEER_WHY_QP_ERROR, p->err.syndrome);
 }
 
-/* Completions that the device wrote late, after drain_is_over() had given them up, were written
- * before the QP went to RESET. They must be read (and dropped) first: those of the new connection
- * have the same QP number and would be taken for them, and the CQ has room for one lap of each. */
-static bool may_post(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
+/* Completions that the device wrote late, after mlx5_rc_peer_is_drained() had given them up, were
+ * written before the QP went to RESET. They must be read (and dropped) first: those of the new
+ * connection have the same QP number and would be taken for them, and the CQ has room for one lap
+ * of each. */
+static bool mlx5_rc_may_post(const struct mlx5_rc_queue *q, const struct mlx5_rc_peer *p)
 {
 	return p->side == SPW_PEER_SIDE_DOWN && p->out == 0 && !mlx5_rc_has_unread(q, p);
 }
 
 /* Posts the receives. op=send: after a local protection error the key is replaced first. */
-static void turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
+static void mlx5_rc_turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
+			      struct mlx5_rc_peer *p)
 {
 	uint32_t lkey = peer->op == SPW_PEER_OP_SEND ? rq->lkey : peer->lkey;
 
@@ -67,7 +70,7 @@ static void turn_post(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struc
  * the rings; one that writes no flush must not occupy the peer for ever. Its time does not run
  * while completions wait to be read: then this lcore is late, not the device. Slots that are lent,
  * or in TX to another peer, have no deadline: they return. */
-static bool drain_is_over(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
+static bool mlx5_rc_peer_is_drained(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
 {
 	if (mlx5_rc_is_drained(&rq->q, p))
 		return true;
@@ -83,34 +86,36 @@ static bool drain_is_over(struct mlx5_rc_queue_ctl *rq, struct mlx5_rc_peer *p)
 
 /* Called in each events call until the drain is over; break and mark do something the first time
  * only. */
-static void turn_drain(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
+static void mlx5_rc_turn_drain(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
+			       struct mlx5_rc_peer *p)
 {
 	mlx5_rc_break(&rq->q, p, MLX5_RC_SYN_GONE);
 	mlx5_rc_mark(&rq->q, p);
-	if (!drain_is_over(rq, p))
+	if (!mlx5_rc_peer_is_drained(rq, p))
 		return;
 	mlx5_rc_reset(&rq->q, p);
 	spw_peer_drained(rq->port->conn, peer);
 }
 
-static void turn(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer, struct mlx5_rc_peer *p)
+static void mlx5_rc_turn(struct mlx5_rc_queue_ctl *rq, struct spw_peer *peer,
+			 struct mlx5_rc_peer *p)
 {
 	switch (spw_peer_state(peer)) {
 	case SPW_PEER_POST:
-		if (may_post(&rq->q, p) && !rq->failed)
-			turn_post(rq, peer, p);
+		if (mlx5_rc_may_post(&rq->q, p) && !rq->failed)
+			mlx5_rc_turn_post(rq, peer, p);
 		break;
 	case SPW_PEER_UP:
 		if (p->side == SPW_PEER_SIDE_POSTED)
-			turn_up(rq, peer, p);
+			mlx5_rc_turn_up(rq, peer, p);
 		if (p->side == SPW_PEER_SIDE_BROKEN)
-			turn_broken(rq, peer, p);
+			mlx5_rc_turn_broken(rq, peer, p);
 		else if (spw_peer_credit_heard(&p->tx, &p->rx))
 			spw_peer_heard(peer);
 		break;
 	case SPW_PEER_DRAIN:
 		if (!rq->failed)
-			turn_drain(rq, peer, p);
+			mlx5_rc_turn_drain(rq, peer, p);
 		break;
 	default: /* control's turn */
 		break;
@@ -127,7 +132,7 @@ uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 	mlx5_rc_reap(&rq->q);
 	mlx5_rc_check_failed(rq);
 	for (uint32_t i = 0; i < rq->plan.peers; i++)
-		turn(rq, mlx5_rc_conn_peer(rq, i), &rq->q.peer[i]);
+		mlx5_rc_turn(rq, mlx5_rc_conn_peer(rq, i), &rq->q.peer[i]);
 	if (rq->failed && cnt)
 		n = mlx5_rc_recover(rq, event);
 	return (uint16_t)(n + spw_peer_conn_events(rq->port->conn, rq->index, event + n,
@@ -137,7 +142,7 @@ uint16_t mlx5_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 /* ---- stop ---- */
 
 /* Messages that arrived and that nobody will poll: counts them as flushed, not as received. */
-static void discard_messages(struct mlx5_rc_queue *q, const struct spw_port_queue *pq)
+static void mlx5_rc_discard_messages(struct mlx5_rc_queue *q, const struct spw_port_queue *pq)
 {
 	struct spw_desc desc[SPW_BURST_MAX];
 	uint64_t bytes = 0;
@@ -152,7 +157,7 @@ static void discard_messages(struct mlx5_rc_queue *q, const struct spw_port_queu
 	spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], n);
 }
 
-static bool is_quiet(const struct mlx5_rc_queue *q)
+static bool mlx5_rc_drain_is_over(const struct mlx5_rc_queue *q)
 {
 	for (uint32_t i = 0; i < q->peer_cnt; i++) {
 		const struct mlx5_rc_peer *p = &q->peer[i];
@@ -177,8 +182,8 @@ void mlx5_rc_drain(struct mlx5_rc_queue_ctl *rq)
 	}
 	do {
 		more = rdma_drain_nap(&rq->port->dev.rdma, &drain);
-		discard_messages(&rq->q, pq);
+		mlx5_rc_discard_messages(&rq->q, pq);
 		mlx5_rc_reap(&rq->q);
-	} while (more && !is_quiet(&rq->q));
-	discard_messages(&rq->q, pq);
+	} while (more && !mlx5_rc_drain_is_over(&rq->q));
+	mlx5_rc_discard_messages(&rq->q, pq);
 }

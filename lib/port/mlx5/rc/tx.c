@@ -20,13 +20,13 @@
 #define CTRL_BYTES  16u
 #define RADDR_BYTES 16u
 
-SPW_INLINE uint8_t *sq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
+SPW_INLINE uint8_t *mlx5_rc_sq_wqe(const struct mlx5_rc_peer *p, uint32_t pos)
 {
 	return p->sq + (size_t)(pos & p->sq_mask) * SPW_PRM_WQE_BB_BYTES;
 }
 
-SPW_INLINE void put_ctrl(uint8_t *wqe, const struct mlx5_rc_peer *p, uint32_t opcode, uint32_t ds,
-			 uint32_t imm)
+SPW_INLINE void mlx5_rc_put_ctrl(uint8_t *wqe, const struct mlx5_rc_peer *p, uint32_t opcode,
+				 uint32_t ds, uint32_t imm)
 {
 	spw_prm_st32(wqe, (p->sq_pi & 0xffffu) << 8 | opcode);
 	spw_prm_st32(wqe + 4, p->qpn << 8 | ds);
@@ -35,18 +35,18 @@ SPW_INLINE void put_ctrl(uint8_t *wqe, const struct mlx5_rc_peer *p, uint32_t op
 }
 
 /* Asks for a completion of the WQE before sq_pi. */
-SPW_INLINE void signal_last(struct mlx5_rc_peer *p)
+SPW_INLINE void mlx5_rc_signal_last(struct mlx5_rc_peer *p)
 {
-	spw_prm_st32(sq_wqe(p, p->sq_pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
+	spw_prm_st32(mlx5_rc_sq_wqe(p, p->sq_pi - 1) + 8, SPW_PRM_CTRL_CE_CQE << 2);
 	p->sq_signal = p->sq_pi;
 }
 
 /* The two halves of a BlueFlame register are used in turn; the turn belongs to the register, which
  * the queue's peers share. A peer without it (bf_toggle 0) rings another register and leaves the
  * turn alone. Source: rdma-core qp.c, post_send_db. */
-SPW_INLINE void ring_doorbell(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
+SPW_INLINE void mlx5_rc_ring_doorbell(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
-	mlx5_doorbell(p->sq_db, p->bf + (q->bf_off & p->bf_toggle), sq_wqe(p, p->sq_pi - 1),
+	mlx5_doorbell(p->sq_db, p->bf + (q->bf_off & p->bf_toggle), mlx5_rc_sq_wqe(p, p->sq_pi - 1),
 		      p->sq_pi, p->sq_pi - p->sq_rung == 1 && p->bf_toggle);
 	q->bf_off ^= p->bf_toggle;
 	p->sq_rung = p->sq_pi;
@@ -55,8 +55,8 @@ SPW_INLINE void ring_doorbell(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 /* ---- completions ---- */
 
 /* Returns the slots of the WQEs up to `end`. */
-SPW_INLINE void tx_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t end,
-			  const unsigned flags)
+SPW_INLINE void mlx5_rc_tx_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t end,
+				  const unsigned flags)
 {
 	uint64_t bytes = 0;
 	uint32_t cnt = 0;
@@ -75,7 +75,7 @@ SPW_INLINE void tx_return(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint3
 	spw_thr_count(&q->stat.tx_bytes, bytes);
 }
 
-SPW_INLINE void reap_one(struct mlx5_rc_queue *q, const uint8_t *cqe, const unsigned flags)
+SPW_INLINE void mlx5_rc_reap_one(struct mlx5_rc_queue *q, const uint8_t *cqe, const unsigned flags)
 {
 	uint32_t qpn = mlx5_rc_cqe_qpn(cqe), done;
 	struct mlx5_rc_peer *p = mlx5_rc_by_qpn(q, qpn);
@@ -87,13 +87,13 @@ SPW_INLINE void reap_one(struct mlx5_rc_queue *q, const uint8_t *cqe, const unsi
 		mlx5_rc_break(q, p->qpn == qpn ? p : &q->peer[q->peer_cnt], 0);
 		return;
 	}
-	tx_return(q, p, p->sq_ci + done, flags);
+	mlx5_rc_tx_return(q, p, p->sq_ci + done, flags);
 	if (spw_unlikely(p->wait_ci != p->wait_pi))
 		mlx5_rc_enlist(q, p);
 }
 
 /* Returns: leading CQEs that are ours and report success; up to the end of the ring. */
-SPW_INLINE uint32_t reap_plain_cnt(const struct mlx5_rc_queue *q)
+SPW_INLINE uint32_t mlx5_rc_reap_plain_cnt(const struct mlx5_rc_queue *q)
 {
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, q->tx_cq_ci);
 	uint32_t want = mlx5_own_want(q->tx_cq_ci >> q->tx_cq_log2, SPW_PRM_CQE_REQ, 0), n = 0;
@@ -105,15 +105,15 @@ SPW_INLINE uint32_t reap_plain_cnt(const struct mlx5_rc_queue *q)
 	return n;
 }
 
-SPW_INLINE void reap_body(struct mlx5_rc_queue *q, const unsigned flags)
+SPW_INLINE void mlx5_rc_reap_body(struct mlx5_rc_queue *q, const unsigned flags)
 {
-	uint32_t n = reap_plain_cnt(q), ci = q->tx_cq_ci;
+	uint32_t n = mlx5_rc_reap_plain_cnt(q), ci = q->tx_cq_ci;
 	const uint8_t *cqe = mlx5_cqe_at(q->tx_cqe, q->tx_cq_mask, ci);
 
 	if (n) {
 		spw_dma_from_device(); /* [M1] */
 		for (uint32_t i = 0; i < n; i++, cqe += MLX5_CQE_BYTES)
-			reap_one(q, cqe, flags);
+			mlx5_rc_reap_one(q, cqe, flags);
 		q->tx_cq_ci += n;
 	} else if (spw_unlikely(mlx5_cqe_owned(cqe, ci >> q->tx_cq_log2, 0))) {
 		mlx5_rc_tx_odd(q);
@@ -126,12 +126,12 @@ SPW_INLINE void reap_body(struct mlx5_rc_queue *q, const unsigned flags)
 
 void mlx5_rc_reap(struct mlx5_rc_queue *q)
 {
-	reap_body(q, q->flags);
+	mlx5_rc_reap_body(q, q->flags);
 }
 
 /* ---- messages ---- */
 
-static SPW_NOINLINE bool tx_no_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
+static SPW_NOINLINE bool mlx5_rc_tx_no_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	mlx5_rc_count_err(q, SPW_PORT_ERR_protocol, 1);
 	mlx5_rc_break(q, p, MLX5_RC_SYN_PROTOCOL);
@@ -140,22 +140,22 @@ static SPW_NOINLINE bool tx_no_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer
 
 /* WRITE: the slot that the peer granted next, from the ring that the peer writes. A number out of
  * range is a breach of the protocol. Returns: false: the peer is BROKEN now. */
-SPW_INLINE bool tx_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t *slot_out,
-			const unsigned flags)
+SPW_INLINE bool mlx5_rc_tx_slot(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t *slot_out,
+				const unsigned flags)
 {
 	if (!(flags & MLX5_RC_WRITE))
 		return true;
 	*slot_out =
 		spw_be32_to_cpu(spw_dma_load(&p->ring_in[p->tx.used & (SPW_PEER_CREDIT_MAX - 1)]));
-	return spw_likely(*slot_out < p->tx.window) || tx_no_slot(q, p);
+	return spw_likely(*slot_out < p->tx.window) || mlx5_rc_tx_no_slot(q, p);
 }
 
-SPW_INLINE void tx_build(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
-			 const struct spw_desc *desc, uint32_t slot, const unsigned flags)
+SPW_INLINE void mlx5_rc_tx_build(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
+				 const struct spw_desc *desc, uint32_t slot, const unsigned flags)
 {
 	const uint32_t head = CTRL_BYTES + (flags & MLX5_RC_WRITE ? RADDR_BYTES : 0);
 	const uint8_t *msg = spw_pool_slot_addr(q->pool, desc->slot) + desc->offset;
-	uint8_t *wqe = sq_wqe(p, p->sq_pi), *data = wqe + head;
+	uint8_t *wqe = mlx5_rc_sq_wqe(p, p->sq_pi), *data = wqe + head;
 	uint32_t imm = desc->meta,
 		 opcode = desc->flags & SPW_DESC_IMM ? SPW_PRM_OP_SEND_IMM : SPW_PRM_OP_SEND, ds;
 
@@ -172,7 +172,7 @@ SPW_INLINE void tx_build(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 		mlx5_wqe_data_put(data, (uintptr_t)msg, desc->len, p->lkey);
 		ds = head / 16 + 1;
 	}
-	put_ctrl(wqe, p, opcode, ds, imm);
+	mlx5_rc_put_ctrl(wqe, p, opcode, ds, imm);
 	p->sent[p->sq_pi & p->sq_mask] = (struct mlx5_rc_sent){desc->slot, desc->len};
 	p->sq_pi++;
 	p->tx.used++;
@@ -180,14 +180,14 @@ SPW_INLINE void tx_build(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p,
 
 /* True if the message can be sent now: a credit is left (never unless UP), nothing waits before it,
  * the send ring has room, and the peer accepts the length. */
-SPW_INLINE bool tx_may(const struct mlx5_rc_peer *p, uint32_t len)
+SPW_INLINE bool mlx5_rc_tx_may(const struct mlx5_rc_peer *p, uint32_t len)
 {
 	return p->tx.limit != p->tx.used && p->wait_pi == p->wait_ci &&
 	       p->sq_pi - p->sq_ci < p->sq_limit - MLX5_RC_SQ_RESERVE && len - 1 < p->msg_max;
 }
 
 /* Queues a message that cannot be sent now. Returns: false: it is not accepted. */
-static SPW_NOINLINE bool tx_later(struct mlx5_rc_peer *p, const struct spw_desc *d)
+static SPW_NOINLINE bool mlx5_rc_tx_later(struct mlx5_rc_peer *p, const struct spw_desc *d)
 {
 	if (!mlx5_rc_is_live(p) || p->wait_pi - p->wait_ci > p->wait_mask ||
 	    (p->side == SPW_PEER_SIDE_UP && !spw_in_1_to(d->len, p->msg_max)))
@@ -197,36 +197,36 @@ static SPW_NOINLINE bool tx_later(struct mlx5_rc_peer *p, const struct spw_desc 
 	return true;
 }
 
-SPW_INLINE struct mlx5_rc_peer *tx_peer(const struct mlx5_rc_queue *q, uint32_t index)
+SPW_INLINE struct mlx5_rc_peer *mlx5_rc_tx_peer(const struct mlx5_rc_queue *q, uint32_t index)
 {
 	return spw_likely(index < q->index_cnt) ? q->by_index[index] : &q->peer[q->peer_cnt];
 }
 
-SPW_INLINE uint16_t tx_body(struct mlx5_rc_queue *q, struct spw_desc **desc, uint16_t cnt,
-			    const unsigned flags)
+SPW_INLINE uint16_t mlx5_rc_tx_body(struct mlx5_rc_queue *q, struct spw_desc **desc, uint16_t cnt,
+				    const unsigned flags)
 {
 	struct mlx5_rc_peer *ring[SPW_BURST_MAX];
 	uint32_t taken = 0, rings = 0;
 
-	reap_body(q, flags);
+	mlx5_rc_reap_body(q, flags);
 	for (uint32_t i = 0; i < cnt; i++) {
 		struct spw_desc *d = desc[i];
-		struct mlx5_rc_peer *p = tx_peer(q, d->peer);
+		struct mlx5_rc_peer *p = mlx5_rc_tx_peer(q, d->peer);
 		uint32_t slot = 0;
 
-		if (spw_likely(tx_may(p, d->len)) && tx_slot(q, p, &slot, flags)) {
+		if (spw_likely(mlx5_rc_tx_may(p, d->len)) && mlx5_rc_tx_slot(q, p, &slot, flags)) {
 			if (p->sq_rung == p->sq_pi)
 				ring[rings++] = p;
-			tx_build(q, p, d, slot, flags);
-		} else if (!tx_later(p, d)) {
+			mlx5_rc_tx_build(q, p, d, slot, flags);
+		} else if (!mlx5_rc_tx_later(p, d)) {
 			continue;
 		}
 		desc[i] = desc[taken];
 		desc[taken++] = d;
 	}
 	for (uint32_t i = 0; i < rings; i++) {
-		signal_last(ring[i]);
-		ring_doorbell(q, ring[i]);
+		mlx5_rc_signal_last(ring[i]);
+		mlx5_rc_ring_doorbell(q, ring[i]);
 	}
 	q->lent_cnt -= taken;
 	q->in_tx_cnt += taken;
@@ -247,25 +247,25 @@ void mlx5_rc_send_waiting(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 					   .flags = w->flags};
 		uint32_t slot = 0;
 
-		if (!tx_slot(q, p, &slot, q->flags))
+		if (!mlx5_rc_tx_slot(q, p, &slot, q->flags))
 			break;
-		tx_build(q, p, &d, slot, q->flags);
+		mlx5_rc_tx_build(q, p, &d, slot, q->flags);
 		p->wait_ci++;
 	}
 	if (p->sq_rung == p->sq_pi)
 		return;
-	signal_last(p);
-	ring_doorbell(q, p);
+	mlx5_rc_signal_last(p);
+	mlx5_rc_ring_doorbell(q, p);
 }
 
 /* ---- credits ---- */
 
 /* WRITE: copies a contiguous part of the list of granted slots to the peer's ring by RDMA WRITE. */
-static void grant_write(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t first,
-			uint32_t cnt)
+static void mlx5_rc_grant_write(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_t first,
+				uint32_t cnt)
 {
 	spw_be32 *list = &p->ring_out[first & (SPW_PEER_CREDIT_MAX - 1)];
-	uint8_t *wqe = sq_wqe(p, p->sq_pi);
+	uint8_t *wqe = mlx5_rc_sq_wqe(p, p->sq_pi);
 
 	for (uint32_t i = 0; i < cnt; i++)
 		q->slot_state[p->slot_first + spw_be32_to_cpu(list[i])] = MLX5_RC_GRANTED;
@@ -274,7 +274,7 @@ static void grant_write(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p, uint32_
 			   p->ring_rkey);
 	mlx5_wqe_data_put(wqe + CTRL_BYTES + RADDR_BYTES, (uintptr_t)list,
 			  cnt * (uint32_t)sizeof(spw_be32), p->ring_lkey);
-	put_ctrl(wqe, p, SPW_PRM_OP_RDMA_WRITE, 3, 0);
+	mlx5_rc_put_ctrl(wqe, p, SPW_PRM_OP_RDMA_WRITE, 3, 0);
 	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
 }
 
@@ -284,17 +284,17 @@ void mlx5_rc_grant(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 		 part = SPW_MIN(cnt, p->ring_rmask + 1 - (p->rx.advertised & p->ring_rmask));
 
 	if (q->flags & MLX5_RC_WRITE && cnt) { /* the greeting may grant nothing new */
-		grant_write(q, p, p->rx.advertised, part);
+		mlx5_rc_grant_write(q, p, p->rx.advertised, part);
 		if (part < cnt)
-			grant_write(q, p, p->rx.advertised + part, cnt - part);
+			mlx5_rc_grant_write(q, p, p->rx.advertised + part, cnt - part);
 	}
 	p->rx.advertised = p->rx.returned;
-	put_ctrl(sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND_IMM, 1, p->rx.advertised);
+	mlx5_rc_put_ctrl(mlx5_rc_sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND_IMM, 1, p->rx.advertised);
 	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
 	if (p->sq_pi - p->sq_signal >
 	    p->sq_limit / 4) /* so that WQEs are freed even if only credits are sent */
-		signal_last(p);
-	ring_doorbell(q, p);
+		mlx5_rc_signal_last(p);
+	mlx5_rc_ring_doorbell(q, p);
 	spw_thr_count(&q->control_tx, 1);
 }
 
@@ -302,10 +302,10 @@ void mlx5_rc_mark(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 {
 	if (p->sq_ci == p->sq_pi || p->sq_signal == p->sq_pi)
 		return;
-	put_ctrl(sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND, 1, 0);
+	mlx5_rc_put_ctrl(mlx5_rc_sq_wqe(p, p->sq_pi), p, SPW_PRM_OP_SEND, 1, 0);
 	p->sent[p->sq_pi++ & p->sq_mask] = (struct mlx5_rc_sent){MLX5_RC_NO_SLOT, 0};
-	signal_last(p);
-	ring_doorbell(q, p);
+	mlx5_rc_signal_last(p);
+	mlx5_rc_ring_doorbell(q, p);
 }
 
 /* ---- the variants ---- */
@@ -314,10 +314,10 @@ void mlx5_rc_mark(struct mlx5_rc_queue *q, struct mlx5_rc_peer *p)
 	X(send, 0)     \
 	X(write, MLX5_RC_WRITE)
 
-#define TX_DEFINE(name, f)                                                              \
-	static uint16_t tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
-	{                                                                               \
-		return tx_body(vq, desc, cnt, f);                                       \
+#define TX_DEFINE(name, f)                                                                      \
+	static uint16_t mlx5_rc_tx_burst_##name(void *vq, struct spw_desc **desc, uint16_t cnt) \
+	{                                                                                       \
+		return mlx5_rc_tx_body(vq, desc, cnt, f);                                       \
 	}
 TX_VARIANTS(TX_DEFINE)
 
@@ -326,7 +326,7 @@ mlx5_tx_fn *mlx5_rc_tx_variant(unsigned flags)
 	flags &= MLX5_RC_WRITE;
 #define TX_PICK(name, f)  \
 	if (flags == (f)) \
-		return tx_burst_##name;
+		return mlx5_rc_tx_burst_##name;
 	TX_VARIANTS(TX_PICK)
 	return NULL;
 }

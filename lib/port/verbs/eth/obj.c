@@ -23,7 +23,7 @@
 
 /* A size of the user's is lowered silently to what the device has, in steps of 2: rings stay powers
  * of 2 if they were. */
-static uint32_t ring_size(uint32_t want, uint32_t dflt, uint32_t max)
+static uint32_t verbs_eth_ring_size(uint32_t want, uint32_t dflt, uint32_t max)
 {
 	want = want ? want : dflt;
 	while (want > max && want > 1)
@@ -34,8 +34,8 @@ static uint32_t ring_size(uint32_t want, uint32_t dflt, uint32_t max)
 /* ---- receive ---- */
 
 /* Errors of creation are the caller's to report: verbs_eth_can_extend only asks. */
-static struct ibv_cq_ex *cq_extended(const struct rdma_dev *dev, uint32_t cnt,
-				     struct rdma_side *side)
+static struct ibv_cq_ex *verbs_eth_cq_extended(const struct rdma_dev *dev, uint32_t cnt,
+					       struct rdma_side *side)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = cnt,
 					   .cq_context = side,
@@ -48,12 +48,12 @@ static struct ibv_cq_ex *cq_extended(const struct rdma_dev *dev, uint32_t cnt,
 /* Creating one is the test: a driver may report a clock and still refuse such a CQ. */
 bool verbs_eth_can_extend(struct rdma_dev *dev)
 {
-	struct ibv_cq_ex *cq = rdma_dev_clock_hz(dev) ? cq_extended(dev, 1, NULL) : NULL;
+	struct ibv_cq_ex *cq = rdma_dev_clock_hz(dev) ? verbs_eth_cq_extended(dev, 1, NULL) : NULL;
 
 	return cq && !ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 }
 
-static void rx_free(struct verbs_eth_rx *rx)
+static void verbs_eth_rx_free(struct verbs_eth_rx *rx)
 {
 	if (rx->wq)
 		ibv_destroy_wq(rx->wq);
@@ -62,8 +62,8 @@ static void rx_free(struct verbs_eth_rx *rx)
 	*rx = (struct verbs_eth_rx){0};
 }
 
-/* On failure *rx holds what was made; the caller frees it with rx_free, or at close. */
-static int rx_make(struct verbs_eth_queue *q, struct verbs_eth_rx *rx)
+/* On failure *rx holds what was made; the caller frees it with verbs_eth_rx_free, or at close. */
+static int verbs_eth_rx_make(struct verbs_eth_queue *q, struct verbs_eth_rx *rx)
 {
 	const struct rdma_dev *dev = &q->port->dev;
 	struct rdma_side *side = &q->rx_fault.side;
@@ -75,7 +75,7 @@ static int rx_make(struct verbs_eth_queue *q, struct verbs_eth_rx *rx)
 
 	*rx = (struct verbs_eth_rx){0};
 	if (q->port->extended)
-		rx->ex = cq_extended(dev, q->ring, side);
+		rx->ex = verbs_eth_cq_extended(dev, q->ring, side);
 	rx->cq = rx->ex ? ibv_cq_ex_to_cq(rx->ex) : NULL;
 	if (!q->port->extended)
 		rx->cq = ibv_create_cq(dev->ctx, (int)q->ring, side, NULL, 0);
@@ -89,7 +89,7 @@ static int rx_make(struct verbs_eth_queue *q, struct verbs_eth_rx *rx)
 
 /* ---- send ---- */
 
-static void tx_free(struct verbs_eth_tx *tx)
+static void verbs_eth_tx_free(struct verbs_eth_tx *tx)
 {
 	if (tx->qp)
 		ibv_destroy_qp(tx->qp);
@@ -99,7 +99,7 @@ static void tx_free(struct verbs_eth_tx *tx)
 }
 
 /* The QP has no receives, but ibv_create_qp wants a receive CQ: it gets the one for sends. */
-static int tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
+static int verbs_eth_tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
 {
 	const struct rdma_dev *dev = &q->port->dev;
 	struct rdma_side *side = &q->tx_fault.side;
@@ -126,7 +126,7 @@ static int tx_make(struct verbs_eth_queue *q, struct verbs_eth_tx *tx)
 /* ---- both ---- */
 
 /* The default ring is the largest power of 2 within half of the slots: the other half is lent or in
- * TX while the ring stays full. After an error eth_close frees what was made. */
+ * TX while the ring stays full. After an error verbs_eth_close frees what was made. */
 int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_conf *conf)
 {
 	const uint32_t max = (uint32_t)q->port->dev.attr.orig_attr.max_qp_wr,
@@ -134,9 +134,9 @@ int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_
 	int rc;
 
 	q->pool = conf->pool;
-	q->ring =
-		ring_size(conf->ring_size, SPW_MIN(RING_DFLT, spw_pow2_ceil32(half + 1) / 2), max);
-	q->sq_mask = ring_size(conf->ring_size, SQ_DFLT, max) - 1;
+	q->ring = verbs_eth_ring_size(conf->ring_size,
+				      SPW_MIN(RING_DFLT, spw_pow2_ceil32(half + 1) / 2), max);
+	q->sq_mask = verbs_eth_ring_size(conf->ring_size, SQ_DFLT, max) - 1;
 	q->frame_max = (uint32_t)conf->pool->slot_bytes;
 	if (q->ring + SPW_BURST_MAX > slots)
 		return spw_err(EINVAL,
@@ -149,21 +149,21 @@ int verbs_eth_queue_make(struct verbs_eth_queue *q, const struct spw_port_queue_
 	q->tx_len = calloc(q->sq_mask + 1, sizeof(*q->tx_len));
 	if (!q->posted || !q->tx_slot || !q->tx_len)
 		return spw_err(ENOMEM, "no memory for rings of %u", q->ring);
-	rc = rx_make(q, &q->rx);
-	return rc ? rc : tx_make(q, &q->tx);
+	rc = verbs_eth_rx_make(q, &q->rx);
+	return rc ? rc : verbs_eth_tx_make(q, &q->tx);
 }
 
 void verbs_eth_queue_free(struct verbs_eth_queue *q)
 {
-	rx_free(&q->rx);
-	tx_free(&q->tx);
+	verbs_eth_rx_free(&q->rx);
+	verbs_eth_tx_free(&q->tx);
 	free(q->posted);
 	free(q->tx_slot);
 	free(q->tx_len);
 }
 
 /* The WQ has no attribute but its state. */
-static int wq_state(struct verbs_eth_queue *q, enum ibv_wq_state state)
+static int verbs_eth_wq_state(struct verbs_eth_queue *q, enum ibv_wq_state state)
 {
 	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = state};
 	int error = ibv_modify_wq(q->rx.wq, &attr);
@@ -175,15 +175,15 @@ static int wq_state(struct verbs_eth_queue *q, enum ibv_wq_state state)
 
 int verbs_eth_rx_ready(struct verbs_eth_queue *q)
 {
-	return wq_state(q, IBV_WQS_RDY);
+	return verbs_eth_wq_state(q, IBV_WQS_RDY);
 }
 
 int verbs_eth_rx_reset(struct verbs_eth_queue *q)
 {
-	return wq_state(q, IBV_WQS_RESET);
+	return verbs_eth_wq_state(q, IBV_WQS_RESET);
 }
 
-static int qp_state(struct verbs_eth_queue *q, enum ibv_qp_state state)
+static int verbs_eth_qp_state(struct verbs_eth_queue *q, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .port_num = q->port->dev.port_num};
 	int error = ibv_modify_qp(q->tx.qp, &attr,
@@ -197,15 +197,15 @@ static int qp_state(struct verbs_eth_queue *q, enum ibv_qp_state state)
 /* A raw packet QP has no peer: its transitions need no attribute but the port, at INIT. */
 int verbs_eth_tx_ready(struct verbs_eth_queue *q)
 {
-	int rc = qp_state(q, IBV_QPS_INIT);
+	int rc = verbs_eth_qp_state(q, IBV_QPS_INIT);
 
-	rc = rc ? rc : qp_state(q, IBV_QPS_RTR);
-	return rc ? rc : qp_state(q, IBV_QPS_RTS);
+	rc = rc ? rc : verbs_eth_qp_state(q, IBV_QPS_RTR);
+	return rc ? rc : verbs_eth_qp_state(q, IBV_QPS_RTS);
 }
 
 int verbs_eth_tx_reset(struct verbs_eth_queue *q)
 {
-	return qp_state(q, IBV_QPS_RESET);
+	return verbs_eth_qp_state(q, IBV_QPS_RESET);
 }
 
 /* ---- restart ---- */
@@ -219,18 +219,18 @@ int verbs_eth_steer(struct verbs_eth_port *ep)
 
 /* Creates new objects before it destroys the old ones: if that fails, the old ones stay for the
  * next attempt. */
-static int rx_replace(struct verbs_eth_queue *q)
+static int verbs_eth_rx_replace(struct verbs_eth_queue *q)
 {
 	struct verbs_eth_port *ep = q->port;
 	struct verbs_eth_rx fresh;
-	int rc = rx_make(q, &fresh);
+	int rc = verbs_eth_rx_make(q, &fresh);
 
 	if (rc) {
-		rx_free(&fresh);
+		verbs_eth_rx_free(&fresh);
 		return rc;
 	}
 	rdma_steer_down(&ep->steer); /* it uses the old WQ */
-	rx_free(&q->rx);
+	verbs_eth_rx_free(&q->rx);
 	rdma_side_reset(&q->rx_fault.side); /* events of the old objects ended with them */
 	q->rx = fresh;
 	ep->wq[q->index] = fresh.wq;
@@ -240,8 +240,8 @@ static int rx_replace(struct verbs_eth_queue *q)
 
 /* A local protection error means that the device no longer accepts the key; registering again gives
  * a new one. Any other error keeps it, an unknown one the first time. */
-static int replace_key(struct verbs_eth_queue *q, const struct verbs_eth_fault *fault,
-		       uint32_t *lkey)
+static int verbs_eth_replace_key(struct verbs_eth_queue *q, const struct verbs_eth_fault *fault,
+				 uint32_t *lkey)
 {
 	return fault->status == IBV_WC_LOC_PROT_ERR ||
 			       (!fault->status && rdma_side_is_stuck(&fault->side))
@@ -254,12 +254,12 @@ static int replace_key(struct verbs_eth_queue *q, const struct verbs_eth_fault *
  * (recover.c). */
 int verbs_eth_rx_restart(struct verbs_eth_queue *q)
 {
-	int rc = replace_key(q, &q->rx_fault, &q->rx_lkey);
+	int rc = verbs_eth_replace_key(q, &q->rx_fault, &q->rx_lkey);
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&q->port->dev.lock);
-	rc = q->rx_fault.side.recreate ? rx_replace(q) : 0;
+	rc = q->rx_fault.side.recreate ? verbs_eth_rx_replace(q) : 0;
 	rc = rc ? rc : verbs_eth_rx_ready(q);
 	rc = rc ? rc : verbs_eth_steer(q->port);
 	pthread_mutex_unlock(&q->port->dev.lock);
@@ -267,16 +267,16 @@ int verbs_eth_rx_restart(struct verbs_eth_queue *q)
 }
 
 /* Nothing steers to a send QP, so its replacement concerns no other queue. */
-static int tx_replace(struct verbs_eth_queue *q)
+static int verbs_eth_tx_replace(struct verbs_eth_queue *q)
 {
 	struct verbs_eth_tx fresh;
-	int rc = tx_make(q, &fresh);
+	int rc = verbs_eth_tx_make(q, &fresh);
 
 	if (rc) {
-		tx_free(&fresh);
+		verbs_eth_tx_free(&fresh);
 		return rc;
 	}
-	tx_free(&q->tx);
+	verbs_eth_tx_free(&q->tx);
 	rdma_side_reset(&q->tx_fault.side);
 	q->tx = fresh;
 	q->tx_fault.side.recreate = false;
@@ -285,9 +285,9 @@ static int tx_replace(struct verbs_eth_queue *q)
 
 int verbs_eth_tx_restart(struct verbs_eth_queue *q)
 {
-	int rc = replace_key(q, &q->tx_fault, &q->tx_lkey);
+	int rc = verbs_eth_replace_key(q, &q->tx_fault, &q->tx_lkey);
 
 	if (!rc && q->tx_fault.side.recreate)
-		rc = tx_replace(q);
+		rc = verbs_eth_tx_replace(q);
 	return rc ? rc : verbs_eth_tx_ready(q);
 }

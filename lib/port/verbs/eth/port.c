@@ -24,21 +24,21 @@
 #define L2_ROOM 22u /* Ethernet header and two VLAN tags; the device strips the FCS */
 #define MISSED  "hw_counters/out_of_buffer"
 
-static struct verbs_eth_port *eth_of(struct spw_port *port)
+static struct verbs_eth_port *verbs_eth_of(struct spw_port *port)
 {
 	return spw_container_of(port, struct verbs_eth_port, base);
 }
 
 /* ---- open ---- */
 
-static int eth_stop(struct spw_port *port);
+static int verbs_eth_stop(struct spw_port *port);
 
 /* Also the way out of a failed open. */
-static void eth_close(struct spw_port *port)
+static void verbs_eth_close(struct spw_port *port)
 {
-	struct verbs_eth_port *ep = eth_of(port);
+	struct verbs_eth_port *ep = verbs_eth_of(port);
 
-	eth_stop(port);
+	verbs_eth_stop(port);
 	rdma_ctl_close(ep->ctl);
 	for (uint16_t i = 0; i < port->queue_cnt && ep->queue; i++)
 		verbs_eth_queue_free(&ep->queue[i]);
@@ -48,7 +48,7 @@ static void eth_close(struct spw_port *port)
 }
 
 /* rxe, EFA and others have no raw packets: check it here, where the message can say so. */
-static int check_device(struct verbs_eth_port *ep)
+static int verbs_eth_check_device(struct verbs_eth_port *ep)
 {
 	const struct ibv_rss_caps *rss = &ep->dev.attr.rss_caps;
 
@@ -69,7 +69,7 @@ static int check_device(struct verbs_eth_port *ep)
 
 /* poll=: ibv_start_poll with timestamps, or ibv_poll_cq; by default the best that the device has.
  */
-static int choose_poll(const struct spw_port_spec *spec, struct verbs_eth_port *ep)
+static int verbs_eth_choose_poll(const struct spw_port_spec *spec, struct verbs_eth_port *ep)
 {
 	const char *text = spw_port_spec_find(spec, "poll");
 
@@ -88,7 +88,8 @@ static int choose_poll(const struct spw_port_spec *spec, struct verbs_eth_port *
 }
 
 /* Text first, as far as it can be checked without the device. */
-static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep, uint64_t *mtu_out)
+static int verbs_eth_open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep,
+			      uint64_t *mtu_out)
 {
 	static const char *const known[] = {"mode", "port", "mtu", "poll", RDMA_FLOW_KEYS};
 	const struct rdma_ctl_client client = {.async = rdma_side_async};
@@ -103,12 +104,12 @@ static int open_all(const struct spw_port_spec *spec, struct verbs_eth_port *ep,
 	rc = rc ? rc : rdma_dev_open(spec->device, (uint8_t)port_num, &ep->dev);
 	rc = rc ? rc : rdma_dev_check_link(&ep->dev);
 	rc = rc ? rc : rdma_eth_check_use(&ep->dev, &ep->flow);
-	rc = rc ? rc : check_device(ep);
-	rc = rc ? rc : choose_poll(spec, ep);
+	rc = rc ? rc : verbs_eth_check_device(ep);
+	rc = rc ? rc : verbs_eth_choose_poll(spec, ep);
 	return rc ? rc : rdma_ctl_open(&ep->dev, ep->base.queue_cnt, &client, &ep->ctl);
 }
 
-static void fill_caps(struct verbs_eth_port *ep, uint32_t mtu)
+static void verbs_eth_fill_caps(struct verbs_eth_port *ep, uint32_t mtu)
 {
 	ep->base.caps = (struct spw_port_caps){
 		.queue_max = (uint16_t)SPW_MIN(ep->dev.attr.rss_caps.max_rwq_indirection_table_size,
@@ -135,27 +136,27 @@ int verbs_eth_open(const struct spw_port_spec *spec, uint16_t index, uint16_t qu
 	if (!ep)
 		return -ENOMEM;
 	ep->queue = port_queues_alloc(queue_cnt, sizeof(*ep->queue));
-	rc = ep->queue ? open_all(spec, ep, &mtu) : -ENOMEM;
+	rc = ep->queue ? verbs_eth_open_all(spec, ep, &mtu) : -ENOMEM;
 	if (rc) {
-		eth_close(&ep->base);
+		verbs_eth_close(&ep->base);
 		return rc;
 	}
-	fill_caps(ep, rdma_eth_mtu(&ep->dev, mtu));
+	verbs_eth_fill_caps(ep, rdma_eth_mtu(&ep->dev, mtu));
 	*port_out = &ep->base;
 	return 0;
 }
 
 /* ---- set-up, start, stop ---- */
 
-static int eth_region_attach(struct spw_port *port, const struct spw_region *region)
+static int verbs_eth_region_attach(struct spw_port *port, const struct spw_region *region)
 {
-	return rdma_dev_attach(&eth_of(port)->dev, region);
+	return rdma_dev_attach(&verbs_eth_of(port)->dev, region);
 }
 
-static int eth_queue_setup(struct spw_port *port, uint16_t queue,
-			   const struct spw_port_queue_conf *conf)
+static int verbs_eth_queue_setup(struct spw_port *port, uint16_t queue,
+				 const struct spw_port_queue_conf *conf)
 {
-	struct verbs_eth_port *ep = eth_of(port);
+	struct verbs_eth_port *ep = verbs_eth_of(port);
 	struct verbs_eth_queue *q = &ep->queue[queue];
 	int rc;
 
@@ -181,7 +182,7 @@ static int eth_queue_setup(struct spw_port *port, uint16_t queue,
 
 /* Queues that can take frames, once; no rule leads to them yet. The litmus may be the first to ask.
  */
-static int queues_start(struct verbs_eth_port *ep)
+static int verbs_eth_queues_start(struct verbs_eth_port *ep)
 {
 	int rc;
 
@@ -198,10 +199,10 @@ static int queues_start(struct verbs_eth_port *ep)
 	return rc;
 }
 
-static int eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+static int verbs_eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
-	struct verbs_eth_port *ep = eth_of(port);
-	int rc = queues_start(ep);
+	struct verbs_eth_port *ep = verbs_eth_of(port);
+	int rc = verbs_eth_queues_start(ep);
 
 	rc = rc ? rc
 		: rdma_loop_make(&ep->dev, ep->wq[queue], SPW_PORT_LOOP_TYPE, &ep->loop, head_out);
@@ -210,10 +211,10 @@ static int eth_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 
 /* The rules come last, so that receives are posted before the first frame arrives. What the litmus
  * counted belongs to no run. */
-static int eth_start(struct spw_port *port)
+static int verbs_eth_start(struct spw_port *port)
 {
-	struct verbs_eth_port *ep = eth_of(port);
-	int rc = queues_start(ep);
+	struct verbs_eth_port *ep = verbs_eth_of(port);
+	int rc = verbs_eth_queues_start(ep);
 
 	rdma_loop_end(&ep->loop);
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
@@ -224,7 +225,7 @@ static int eth_start(struct spw_port *port)
 }
 
 /* What the device has not sent in time counts as flushed. */
-static int queue_stop(struct verbs_eth_queue *q)
+static int verbs_eth_queue_stop(struct verbs_eth_queue *q)
 {
 	struct rdma_drain drain = {0};
 	bool more = true;
@@ -241,9 +242,9 @@ static int queue_stop(struct verbs_eth_queue *q)
 	return rc ? rc : rc_tx;
 }
 
-static int eth_stop(struct spw_port *port)
+static int verbs_eth_stop(struct spw_port *port)
 {
-	struct verbs_eth_port *ep = eth_of(port);
+	struct verbs_eth_port *ep = verbs_eth_of(port);
 	int rc = 0;
 
 	if (!ep->started)
@@ -253,7 +254,7 @@ static int eth_stop(struct spw_port *port)
 	rdma_loop_end(&ep->loop);
 	rdma_steer_down(&ep->steer);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		int rc_queue = queue_stop(&ep->queue[i]);
+		int rc_queue = verbs_eth_queue_stop(&ep->queue[i]);
 
 		rc = rc ? rc : rc_queue;
 	}
@@ -264,9 +265,9 @@ static int eth_stop(struct spw_port *port)
 
 /* The device counts what arrives without a posted receive (out_of_buffer). Its counter cannot be
  * reset, so start reads the base. */
-static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
+static void verbs_eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
-	struct verbs_eth_port *ep = eth_of(port);
+	struct verbs_eth_port *ep = verbs_eth_of(port);
 	uint64_t missed = 0;
 	bool known;
 
@@ -278,30 +279,31 @@ static void eth_stat(struct spw_port *port, struct spw_port_stat *stat)
 	stat->err[SPW_PORT_ERR_link_down] = spw_thr_load_rlx(&ep->dev.link_down_cnt);
 }
 
-static void eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+static void verbs_eth_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
-	const struct verbs_eth_queue *q = &eth_of(port)->queue[queue];
+	const struct verbs_eth_queue *q = &verbs_eth_of(port)->queue[queue];
 
 	slots->lent = q->lent_cnt;
 	slots->in_tx = q->sq_pi - q->sq_ci;
 	slots->in_rx = q->recv_out;
 }
 
-static int eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
-			  uint64_t *uncertainty_ns_out)
+static int verbs_eth_pair_clock(struct spw_port *port, uint64_t *nic_ticks_out, uint64_t *tsc_out,
+				uint64_t *uncertainty_ns_out)
 {
-	return rdma_dev_pair_clock(&eth_of(port)->dev, nic_ticks_out, tsc_out, uncertainty_ns_out);
+	return rdma_dev_pair_clock(&verbs_eth_of(port)->dev, nic_ticks_out, tsc_out,
+				   uncertainty_ns_out);
 }
 
 const struct spw_port_driver verbs_eth_driver = {
 	.name = "verbs",
-	.region_attach = eth_region_attach,
-	.queue_setup = eth_queue_setup,
-	.loop = eth_loop,
-	.start = eth_start,
-	.stop = eth_stop,
-	.stat = eth_stat,
-	.slots = eth_slots,
-	.pair_clock = eth_pair_clock,
-	.close = eth_close,
+	.region_attach = verbs_eth_region_attach,
+	.queue_setup = verbs_eth_queue_setup,
+	.loop = verbs_eth_loop,
+	.start = verbs_eth_start,
+	.stop = verbs_eth_stop,
+	.stat = verbs_eth_stat,
+	.slots = verbs_eth_slots,
+	.pair_clock = verbs_eth_pair_clock,
+	.close = verbs_eth_close,
 };

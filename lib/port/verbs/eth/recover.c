@@ -17,7 +17,7 @@
 
 /* The first error of an outage starts its clock; later ones only add a reason that is still
  * missing. */
-static void begin(struct verbs_eth_fault *fault, uint32_t status, const char *what)
+static void verbs_eth_fault_begin(struct verbs_eth_fault *fault, uint32_t status, const char *what)
 {
 	if (!fault->bad)
 		*fault = (struct verbs_eth_fault){.side = fault->side,
@@ -35,11 +35,12 @@ SPW_COLD void verbs_eth_fault(struct verbs_eth_queue *q, struct verbs_eth_fault 
 {
 	if (status != IBV_WC_WR_FLUSH_ERR)
 		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
-	begin(fault, status, NULL);
+	verbs_eth_fault_begin(fault, status, NULL);
 }
 
-static uint16_t report(const struct verbs_eth_queue *q, const struct verbs_eth_fault *fault,
-		       const char *way, enum spw_port_event_kind kind, struct spw_port_event *event)
+static uint16_t verbs_eth_fault_report(const struct verbs_eth_queue *q,
+				       const struct verbs_eth_fault *fault, const char *way,
+				       enum spw_port_event_kind kind, struct spw_port_event *event)
 {
 	*event = (struct spw_port_event){.kind = kind, .queue = q->index, .code = fault->status};
 	if (kind == SPW_PORT_EVENT_QUEUE_BACK) {
@@ -60,7 +61,7 @@ static uint16_t report(const struct verbs_eth_queue *q, const struct verbs_eth_f
 
 /* The reset comes first: from then on the device writes to no slot, so all of them can be returned.
  */
-static int recover_rx(struct verbs_eth_queue *q)
+static int verbs_eth_recover_rx(struct verbs_eth_queue *q)
 {
 	int rc;
 
@@ -72,7 +73,7 @@ static int recover_rx(struct verbs_eth_queue *q)
 	return verbs_eth_rx_restart(q);
 }
 
-static int recover_tx(struct verbs_eth_queue *q)
+static int verbs_eth_recover_tx(struct verbs_eth_queue *q)
 {
 	int rc;
 
@@ -85,15 +86,16 @@ static int recover_tx(struct verbs_eth_queue *q)
 	return verbs_eth_tx_restart(q);
 }
 
-static SPW_COLD uint16_t recover(struct verbs_eth_queue *q, struct verbs_eth_fault *fault,
-				 int (*restart)(struct verbs_eth_queue *q), const char *way,
-				 struct spw_port_event *event, uint16_t cnt)
+static SPW_COLD uint16_t verbs_eth_recover(struct verbs_eth_queue *q, struct verbs_eth_fault *fault,
+					   int (*restart)(struct verbs_eth_queue *q),
+					   const char *way, struct spw_port_event *event,
+					   uint16_t cnt)
 {
 	uint16_t n = 0;
 	bool known;
 
 	if (!fault->reported && cnt) {
-		n = report(q, fault, way, SPW_PORT_EVENT_QUEUE_ERROR, event);
+		n = verbs_eth_fault_report(q, fault, way, SPW_PORT_EVENT_QUEUE_ERROR, event);
 		fault->reported = true;
 	}
 	if (n == cnt || fault->tries > RECOVER_TRIES)
@@ -101,24 +103,25 @@ static SPW_COLD uint16_t recover(struct verbs_eth_queue *q, struct verbs_eth_fau
 	known = fault->status || fault->side.recreate;
 	if (restart(q)) {
 		if (++fault->tries > RECOVER_TRIES)
-			n += report(q, fault, way, SPW_PORT_EVENT_DEVICE_GONE, &event[n]);
+			n += verbs_eth_fault_report(q, fault, way, SPW_PORT_EVENT_DEVICE_GONE,
+						    &event[n]);
 		return n;
 	}
 	spw_thr_count(&q->stat.err[SPW_PORT_ERR_queue_reset], 1);
 	rdma_side_recovered(&fault->side, known);
-	n += report(q, fault, way, SPW_PORT_EVENT_QUEUE_BACK, &event[n]);
+	n += verbs_eth_fault_report(q, fault, way, SPW_PORT_EVENT_QUEUE_BACK, &event[n]);
 	fault->bad = false;
 	return n;
 }
 
 /* What the control thread reported about this direction (rdma/side.c); completed tells an event
  * that is late from one that is not. */
-static void check_events(struct verbs_eth_fault *fault, uint32_t completed)
+static void verbs_eth_fault_check(struct verbs_eth_fault *fault, uint32_t completed)
 {
 	const char *what = rdma_side_take(&fault->side, completed);
 
 	if (what)
-		begin(fault, IBV_WC_SUCCESS, what);
+		verbs_eth_fault_begin(fault, IBV_WC_SUCCESS, what);
 }
 
 uint16_t verbs_eth_events(void *vq, struct spw_port_event *event, uint16_t cnt)
@@ -127,12 +130,13 @@ uint16_t verbs_eth_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 	uint16_t n = 0;
 
 	verbs_eth_reap(q);
-	check_events(&q->rx_fault, (uint32_t)q->stat.rx_frames);
-	check_events(&q->tx_fault, (uint32_t)q->stat.tx_frames);
+	verbs_eth_fault_check(&q->rx_fault, (uint32_t)q->stat.rx_frames);
+	verbs_eth_fault_check(&q->tx_fault, (uint32_t)q->stat.tx_frames);
 	if (spw_unlikely(q->rx_fault.bad))
-		n = recover(q, &q->rx_fault, recover_rx, "receive", event, cnt);
+		n = verbs_eth_recover(q, &q->rx_fault, verbs_eth_recover_rx, "receive", event, cnt);
 	if (spw_unlikely(q->tx_fault.bad))
-		n += recover(q, &q->tx_fault, recover_tx, "send", event + n, (uint16_t)(cnt - n));
+		n += verbs_eth_recover(q, &q->tx_fault, verbs_eth_recover_tx, "send", event + n,
+				       (uint16_t)(cnt - n));
 	if (q->recv_out < q->ring && !q->rx_fault.bad)
 		verbs_eth_refill(q);
 	return (uint16_t)(n +

@@ -13,7 +13,7 @@
  * reset without completions.
  *
  *   slot    pool ─ refill: post ─► posted[slot] = 1 ─ completion ─► lent ─ release ─► pool
- *                                       └ reset without completion: rx_return ─► pool
+ *                                       └ reset without completion: verbs_eth_rx_return ─► pool
  *
  * wr_id is the slot, so a completion names it and no ring of slots is needed. Every ibv call is one
  * through the provider's table: this is the driver for devices that lib/port/mlx5 does not know.
@@ -26,7 +26,7 @@
 
 /* Posts a chain in one call. A device that refuses part of it has posted the entries before *bad.
  */
-static uint32_t post(struct verbs_eth_queue *q, const uint32_t *slot, uint32_t cnt)
+static uint32_t verbs_eth_rx_post(struct verbs_eth_queue *q, const uint32_t *slot, uint32_t cnt)
 {
 	struct ibv_recv_wr wr[CHAIN], *bad = NULL;
 	struct ibv_sge sge[CHAIN];
@@ -54,7 +54,8 @@ void verbs_eth_refill(struct verbs_eth_queue *q)
 {
 	while (q->recv_out < q->ring) {
 		uint32_t slot[CHAIN], want = SPW_MIN(q->ring - q->recv_out, CHAIN);
-		uint32_t n = spw_pool_get(q->pool, slot, want), done = n ? post(q, slot, n) : 0;
+		uint32_t n = spw_pool_get(q->pool, slot, want),
+			 done = n ? verbs_eth_rx_post(q, slot, n) : 0;
 
 		if (done < n)
 			spw_pool_put(q->pool, slot + done, n - done);
@@ -77,8 +78,8 @@ struct rx_one {
 	uint64_t stamp;
 };
 
-SPW_INLINE bool poll_first(struct verbs_eth_queue *q, struct rx_poll *p, int max,
-			   const bool extended)
+SPW_INLINE bool verbs_eth_poll_first(struct verbs_eth_queue *q, struct rx_poll *p, int max,
+				     const bool extended)
 {
 	struct ibv_poll_cq_attr attr = {0};
 
@@ -88,7 +89,8 @@ SPW_INLINE bool poll_first(struct verbs_eth_queue *q, struct rx_poll *p, int max
 }
 
 /* ibv_end_poll must follow every successful ibv_start_poll, also when the burst is full. */
-SPW_INLINE bool poll_next(struct verbs_eth_queue *q, struct rx_poll *p, const bool extended)
+SPW_INLINE bool verbs_eth_poll_next(struct verbs_eth_queue *q, struct rx_poll *p,
+				    const bool extended)
 {
 	bool more = ++p->at < p->cnt;
 
@@ -100,8 +102,8 @@ SPW_INLINE bool poll_next(struct verbs_eth_queue *q, struct rx_poll *p, const bo
 
 /* An extended CQ reads fields one by one through functions of the provider; of an error only status
  * and wr_id are valid. */
-SPW_INLINE struct rx_one poll_read(struct verbs_eth_queue *q, const struct rx_poll *p,
-				   const bool extended)
+SPW_INLINE struct rx_one verbs_eth_poll_read(struct verbs_eth_queue *q, const struct rx_poll *p,
+					     const bool extended)
 {
 	struct ibv_cq_ex *ex = q->rx.ex;
 	const struct ibv_wc *wc = &p->wc[p->at];
@@ -121,7 +123,7 @@ SPW_INLINE struct rx_one poll_read(struct verbs_eth_queue *q, const struct rx_po
 
 /* A flush had no frame; a frame longer than its WQE is the sender's doing; all else was lost by the
  * device. */
-static void count_bad(struct verbs_eth_queue *q, uint32_t status)
+static void verbs_eth_rx_count_bad(struct verbs_eth_queue *q, uint32_t status)
 {
 	if (status != IBV_WC_WR_FLUSH_ERR)
 		spw_thr_count(
@@ -130,9 +132,9 @@ static void count_bad(struct verbs_eth_queue *q, uint32_t status)
 			1);
 }
 
-static SPW_COLD void rx_error(struct verbs_eth_queue *q, const struct rx_one *one)
+static SPW_COLD void verbs_eth_rx_error(struct verbs_eth_queue *q, const struct rx_one *one)
 {
-	count_bad(q, one->status);
+	verbs_eth_rx_count_bad(q, one->status);
 	spw_pool_put(q->pool, &one->slot, 1);
 	if (one->status == IBV_WC_LOC_LEN_ERR)
 		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
@@ -141,8 +143,8 @@ static SPW_COLD void rx_error(struct verbs_eth_queue *q, const struct rx_one *on
 }
 
 /* Takes send completions first, because they free slots for the refill at the end. */
-SPW_INLINE uint16_t rx_body(struct verbs_eth_queue *q, struct spw_desc *desc, uint16_t cnt,
-			    const bool extended)
+SPW_INLINE uint16_t verbs_eth_rx_body(struct verbs_eth_queue *q, struct spw_desc *desc,
+				      uint16_t cnt, const bool extended)
 {
 	struct rx_poll poll;
 	uint64_t bytes = 0;
@@ -151,14 +153,14 @@ SPW_INLINE uint16_t rx_body(struct verbs_eth_queue *q, struct spw_desc *desc, ui
 
 	if (q->sq_pi != q->sq_ci)
 		verbs_eth_reap(q);
-	came = poll_first(q, &poll, cnt, extended);
-	for (bool more = came; more; more = poll_next(q, &poll, extended)) {
-		const struct rx_one one = poll_read(q, &poll, extended);
+	came = verbs_eth_poll_first(q, &poll, cnt, extended);
+	for (bool more = came; more; more = verbs_eth_poll_next(q, &poll, extended)) {
+		const struct rx_one one = verbs_eth_poll_read(q, &poll, extended);
 
 		q->posted[one.slot] = 0;
 		q->recv_out--;
 		if (spw_unlikely(one.status != IBV_WC_SUCCESS)) {
-			rx_error(q, &one);
+			verbs_eth_rx_error(q, &one);
 			continue;
 		}
 		desc[n++] = (struct spw_desc){
@@ -180,14 +182,14 @@ SPW_INLINE uint16_t rx_body(struct verbs_eth_queue *q, struct spw_desc *desc, ui
 	return n;
 }
 
-static uint16_t rx_extended(void *vq, struct spw_desc *desc, uint16_t cnt)
+static uint16_t verbs_eth_rx_extended(void *vq, struct spw_desc *desc, uint16_t cnt)
 {
-	return rx_body(vq, desc, cnt, true);
+	return verbs_eth_rx_body(vq, desc, cnt, true);
 }
 
-static uint16_t rx_plain(void *vq, struct spw_desc *desc, uint16_t cnt)
+static uint16_t verbs_eth_rx_plain(void *vq, struct spw_desc *desc, uint16_t cnt)
 {
-	return rx_body(vq, desc, cnt, false);
+	return verbs_eth_rx_body(vq, desc, cnt, false);
 }
 
 /* Takes unpolled completions first: verbs does not promise that a reset removes them from the CQ.
@@ -197,14 +199,14 @@ void verbs_eth_rx_return(struct verbs_eth_queue *q)
 	const bool extended = q->rx.ex;
 	struct rx_poll poll;
 
-	while (poll_first(q, &poll, SPW_BURST_MAX, extended))
-		for (bool more = true; more; more = poll_next(q, &poll, extended)) {
-			const struct rx_one one = poll_read(q, &poll, extended);
+	while (verbs_eth_poll_first(q, &poll, SPW_BURST_MAX, extended))
+		for (bool more = true; more; more = verbs_eth_poll_next(q, &poll, extended)) {
+			const struct rx_one one = verbs_eth_poll_read(q, &poll, extended);
 
 			if (one.status == IBV_WC_SUCCESS)
 				spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], 1);
 			else
-				count_bad(q, one.status);
+				verbs_eth_rx_count_bad(q, one.status);
 			q->recv_out -= q->posted[one.slot];
 			spw_pool_put(q->pool, &one.slot, q->posted[one.slot]);
 			q->posted[one.slot] = 0;
@@ -218,7 +220,7 @@ void verbs_eth_rx_return(struct verbs_eth_queue *q)
 	}
 }
 
-static void release(void *vq, const uint32_t *slot, uint16_t cnt)
+static void verbs_eth_release(void *vq, const uint32_t *slot, uint16_t cnt)
 {
 	struct verbs_eth_queue *q = vq;
 
@@ -228,7 +230,7 @@ static void release(void *vq, const uint32_t *slot, uint16_t cnt)
 		verbs_eth_refill(q);
 }
 
-static uint16_t lend(void *vq, uint32_t *slot, uint16_t cnt)
+static uint16_t verbs_eth_lend(void *vq, uint32_t *slot, uint16_t cnt)
 {
 	struct verbs_eth_queue *q = vq;
 	uint32_t n = spw_pool_get(q->pool, slot, cnt);
@@ -239,11 +241,12 @@ static uint16_t lend(void *vq, uint32_t *slot, uint16_t cnt)
 
 void verbs_eth_calls(struct verbs_eth_queue *q, struct spw_port_queue *pq)
 {
-	*pq = (struct spw_port_queue){.rx_burst = q->rx.ex ? rx_extended : rx_plain,
-				      .release_burst = release,
+	*pq = (struct spw_port_queue){.rx_burst = q->rx.ex ? verbs_eth_rx_extended
+							   : verbs_eth_rx_plain,
+				      .release_burst = verbs_eth_release,
 				      .tx_burst = verbs_eth_tx,
 				      .events = verbs_eth_events,
-				      .lend_burst = lend,
+				      .lend_burst = verbs_eth_lend,
 				      .q = q,
 				      .no_slot = &q->stat.err[SPW_PORT_ERR_no_slot]};
 }

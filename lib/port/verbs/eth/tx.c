@@ -15,7 +15,7 @@
 #include "port/verbs/eth/eth.h"
 
 /* Returns the slots of all positions before end, and counts them as sent or flushed. */
-static void done(struct verbs_eth_queue *q, uint32_t end, bool sent)
+static void verbs_eth_tx_done(struct verbs_eth_queue *q, uint32_t end, bool sent)
 {
 	while (q->sq_ci != end) {
 		const uint32_t at = q->sq_ci++ & q->sq_mask;
@@ -41,12 +41,12 @@ void verbs_eth_reap(struct verbs_eth_queue *q)
 		if (spw_unlikely(pos - q->sq_ci >= q->sq_pi - q->sq_ci))
 			continue; /* from before a reset, which has returned its slot */
 		if (spw_likely(wc[i].status == IBV_WC_SUCCESS)) {
-			done(q, pos + 1, true);
+			verbs_eth_tx_done(q, pos + 1, true);
 			continue;
 		}
 		if (wc[i].status != IBV_WC_WR_FLUSH_ERR)
-			done(q, pos, true); /* unsignaled frames before it were sent */
-		done(q, pos + 1, false);
+			verbs_eth_tx_done(q, pos, true); /* unsignaled frames before it were sent */
+		verbs_eth_tx_done(q, pos + 1, false);
 		verbs_eth_fault(q, &q->tx_fault, wc[i].status);
 	}
 }
@@ -54,7 +54,7 @@ void verbs_eth_reap(struct verbs_eth_queue *q)
 /* After a reset: whatever has not completed by now was not sent. */
 void verbs_eth_tx_return(struct verbs_eth_queue *q)
 {
-	done(q, q->sq_pi, false);
+	verbs_eth_tx_done(q, q->sq_pi, false);
 }
 
 uint16_t verbs_eth_tx(void *vq, struct spw_desc **desc, uint16_t cnt)

@@ -19,13 +19,13 @@
 #define SQ_MIN 32u
 #define SQ_MAX 512u
 
-static int no_memory(uint32_t cnt)
+static int verbs_rc_no_memory(uint32_t cnt)
 {
 	return spw_err(ENOMEM, "no memory for the tables of %u peers", cnt);
 }
 
 /* The peers' slots leave the pool for good; what remains serves lend_burst. */
-static int take_slots(struct verbs_rc_queue *q, uint32_t total)
+static int verbs_rc_take_slots(struct verbs_rc_queue *q, uint32_t total)
 {
 	int rc = port_slots_take(q->pool, q->slot_first, total);
 
@@ -35,7 +35,7 @@ static int take_slots(struct verbs_rc_queue *q, uint32_t total)
 }
 
 /* Checked against the device here, because ibv_create_cq answers with a bare EINVAL. */
-static int make_cqs(struct verbs_rc_queue *q, uint32_t recv_cnt, uint32_t send_cnt)
+static int verbs_rc_make_cqs(struct verbs_rc_queue *q, uint32_t recv_cnt, uint32_t send_cnt)
 {
 	struct ibv_context *ctx = q->port->dev.ctx;
 	const uint32_t max = (uint32_t)q->port->dev.attr.orig_attr.max_cqe;
@@ -52,7 +52,7 @@ static int make_cqs(struct verbs_rc_queue *q, uint32_t recv_cnt, uint32_t send_c
 	return q->tx_cq ? 0 : spw_err(errno, "no completion queue: %s", strerror(errno));
 }
 
-static int make_srq(struct verbs_rc_queue *q, uint32_t recv_cnt)
+static int verbs_rc_make_srq(struct verbs_rc_queue *q, uint32_t recv_cnt)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = recv_cnt, .max_sge = 1}};
 
@@ -65,7 +65,7 @@ static int make_srq(struct verbs_rc_queue *q, uint32_t recv_cnt)
 }
 
 /* The QP belongs to the peer's protection domain: it reaches that peer's memory and no other. */
-static int make_qp(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static int verbs_rc_make_qp(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = q->tx_cq,
@@ -100,11 +100,12 @@ int verbs_rc_qp_again(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		return spw_err(rc, "a QP that was connected to itself is not destroyed: %s",
 			       strerror(rc));
 	p->qp = p->rc->qp = NULL;
-	return make_qp(q, p);
+	return verbs_rc_make_qp(q, p);
 }
 
 /* Entries of a send queue: twice the credits, within SQ_MIN, SQ_MAX and the limit of the device. */
-static uint32_t sq_size(const struct verbs_rc_queue *q, uint32_t credits, uint32_t ring_size)
+static uint32_t verbs_rc_sq_size(const struct verbs_rc_queue *q, uint32_t credits,
+				 uint32_t ring_size)
 {
 	uint32_t want = ring_size ? ring_size : SPW_MIN(SPW_MAX(2 * credits, SQ_MIN), SQ_MAX);
 	const uint32_t max = (uint32_t)q->port->dev.attr.orig_attr.max_qp_wr;
@@ -116,7 +117,8 @@ static uint32_t sq_size(const struct verbs_rc_queue *q, uint32_t credits, uint32
 }
 
 /* After an error verbs_rc_queue_free releases the tables, and lib/peer what it made. */
-static int make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share, uint32_t ring_size)
+static int verbs_rc_make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share,
+			      uint32_t ring_size)
 {
 	struct verbs_rc_peer *p = &q->peer[i];
 	const uint32_t index = q->index + i * q->port->base.queue_cnt;
@@ -128,7 +130,7 @@ static int make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share, uint3
 	p->first = first;
 	p->cnt = share;
 	p->wait_head = p->wait_tail = VERBS_NONE;
-	p->sq_mask = sq_size(q, p->rc->credit_cnt, ring_size) - 1;
+	p->sq_mask = verbs_rc_sq_size(q, p->rc->credit_cnt, ring_size) - 1;
 	for (uint32_t s = 0; s < share; s++)
 		q->slot[p->first + s] =
 			(struct verbs_slot){.peer = (uint16_t)i, .where = VERBS_FREE};
@@ -136,11 +138,11 @@ static int make_peer(struct verbs_rc_queue *q, uint32_t i, uint32_t share, uint3
 		return rc;
 	p->sq_slot = malloc((p->sq_mask + 1) * sizeof(*p->sq_slot));
 	p->granted = calloc(share, 1);
-	return p->sq_slot && p->granted ? 0 : no_memory(q->peer_cnt);
+	return p->sq_slot && p->granted ? 0 : verbs_rc_no_memory(q->peer_cnt);
 }
 
 /* The sentinel VERBS_NO_PEER marks slots that no peer owns. */
-static int make_tables(struct verbs_rc_queue *q)
+static int verbs_rc_make_tables(struct verbs_rc_queue *q)
 {
 	const uint32_t peers = spw_peer_conn_peer_cnt(q->port->conn),
 		       step = q->port->base.queue_cnt;
@@ -150,14 +152,14 @@ static int make_tables(struct verbs_rc_queue *q)
 	q->peer = calloc(SPW_MAX(q->peer_cnt, 1u), sizeof(*q->peer));
 	q->by_qpn = calloc(SPW_MAX(q->peer_cnt, 1u), sizeof(*q->by_qpn));
 	if (!q->slot || !q->peer || !q->by_qpn)
-		return no_memory(q->peer_cnt);
+		return verbs_rc_no_memory(q->peer_cnt);
 	for (uint32_t i = 0; i < q->pool->slot_cnt; i++)
 		q->slot[i].peer = VERBS_NO_PEER;
 	return 0;
 }
 
 /* All receives of an SRQ are posted once, for all peers, before any of them connects. */
-static int fill_srq(struct verbs_rc_queue *q)
+static int verbs_rc_fill_srq(struct verbs_rc_queue *q)
 {
 	int rc = 0;
 
@@ -175,20 +177,20 @@ int verbs_rc_queue_make(struct verbs_rc_queue *q, const struct spw_port_queue_co
 
 	q->pool = conf->pool;
 	q->slot_first = conf->slot_first;
-	rc = rc ? rc : make_tables(q);
-	rc = rc ? rc : take_slots(q, share * q->peer_cnt);
+	rc = rc ? rc : verbs_rc_make_tables(q);
+	rc = rc ? rc : verbs_rc_take_slots(q, share * q->peer_cnt);
 	for (uint32_t i = 0; i < q->peer_cnt && !rc; i++) {
-		rc = make_peer(q, i, share, conf->ring_size);
+		rc = verbs_rc_make_peer(q, i, share, conf->ring_size);
 		recv_cnt += rc ? 0 : q->peer[i].rc->recv_cnt;
 		send_cnt += q->peer[i].sq_mask + 1;
 	}
-	rc = rc ? rc : make_cqs(q, recv_cnt, send_cnt);
+	rc = rc ? rc : verbs_rc_make_cqs(q, recv_cnt, send_cnt);
 	if (!rc && q->port->conf.srq && recv_cnt)
-		rc = make_srq(q, recv_cnt);
+		rc = verbs_rc_make_srq(q, recv_cnt);
 	for (uint32_t i = 0; i < q->peer_cnt && !rc; i++)
-		rc = make_qp(q, &q->peer[i]);
+		rc = verbs_rc_make_qp(q, &q->peer[i]);
 	if (!rc && q->srq)
-		rc = fill_srq(q);
+		rc = verbs_rc_fill_srq(q);
 	return rc;
 }
 

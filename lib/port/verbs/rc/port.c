@@ -23,17 +23,17 @@
 
 #define USAGE "mode=rc, port=N, gid=INDEX, " SPW_PEER_USAGE
 
-static struct verbs_rc_port *verbs_of(struct spw_port *port)
+static struct verbs_rc_port *verbs_rc_of(struct spw_port *port)
 {
 	return spw_container_of(port, struct verbs_rc_port, base);
 }
 
 /* ---- open ---- */
 
-static int rc_stop(struct spw_port *port);
+static int verbs_rc_stop(struct spw_port *port);
 
 /* Once, at close: an error completion itself only counts. */
-static void log_errors(const struct spw_port *port, const struct verbs_rc_queue *q)
+static void verbs_rc_log_errors(const struct spw_port *port, const struct verbs_rc_queue *q)
 {
 	for (unsigned i = 0; i < SPW_ARRAY_CNT(q->status); i++)
 		if (q->status[i])
@@ -44,13 +44,13 @@ static void log_errors(const struct spw_port *port, const struct verbs_rc_queue 
 
 /* Also the way out of a failed open or set-up. q->port marks queues that were set up. The secret is
  * wiped in this copy of conf; lib/peer wipes its own. */
-static void rc_close(struct spw_port *port)
+static void verbs_rc_close(struct spw_port *port)
 {
-	struct verbs_rc_port *vp = verbs_of(port);
+	struct verbs_rc_port *vp = verbs_rc_of(port);
 
-	rc_stop(port);
+	verbs_rc_stop(port);
 	for (uint16_t i = 0; i < port->queue_cnt && vp->queue; i++) {
-		log_errors(port, &vp->queue[i]);
+		verbs_rc_log_errors(port, &vp->queue[i]);
 		if (vp->queue[i].port)
 			verbs_rc_queue_unmake(&vp->queue[i]);
 		verbs_rc_queue_free(&vp->queue[i]);
@@ -62,8 +62,8 @@ static void rc_close(struct spw_port *port)
 	free(vp);
 }
 
-static int open_device(const struct spw_port_spec *spec, struct verbs_rc_port *vp,
-		       struct spw_peer_dev *dev)
+static int verbs_rc_open_device(const struct spw_port_spec *spec, struct verbs_rc_port *vp,
+				struct spw_peer_dev *dev)
 {
 	uint64_t port_num;
 	uint32_t mtu;
@@ -87,7 +87,7 @@ static int open_device(const struct spw_port_spec *spec, struct verbs_rc_port *v
 	return 0;
 }
 
-static int parse(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
+static int verbs_rc_parse(const struct spw_port_spec *spec, struct verbs_rc_port *vp)
 {
 	static const char *const known[] = {"mode", "port", "gid", SPW_PEER_KEYS};
 	int rc = spw_port_spec_check_keys(spec, known, SPW_ARRAY_CNT(known), USAGE);
@@ -112,11 +112,11 @@ int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 	if (!vp)
 		return -ENOMEM;
 	vp->queue = port_queues_alloc(queue_cnt, sizeof(*vp->queue));
-	rc = vp->queue ? parse(spec, vp) : -ENOMEM;
-	rc = rc ? rc : open_device(spec, vp, &dev);
+	rc = vp->queue ? verbs_rc_parse(spec, vp) : -ENOMEM;
+	rc = rc ? rc : verbs_rc_open_device(spec, vp, &dev);
 	rc = rc ? rc : spw_peer_conn_open(&vp->conf, &dev, queue_cnt, &vp->conn);
 	if (rc) {
-		rc_close(&vp->base);
+		verbs_rc_close(&vp->base);
 		return rc;
 	}
 	vp->base.caps = (struct spw_port_caps){
@@ -135,16 +135,16 @@ int verbs_rc_open(const struct spw_port_spec *spec, uint16_t index, uint16_t que
 
 /* ---- set-up, start, stop ---- */
 
-static int rc_region_attach(struct spw_port *port, const struct spw_region *region)
+static int verbs_rc_region_attach(struct spw_port *port, const struct spw_region *region)
 {
-	return rdma_dev_attach(&verbs_of(port)->dev, region);
+	return rdma_dev_attach(&verbs_rc_of(port)->dev, region);
 }
 
-/* After an error q->port stays set: rc_close then frees what was made. */
-static int rc_queue_setup(struct spw_port *port, uint16_t queue,
-			  const struct spw_port_queue_conf *conf)
+/* After an error q->port stays set: verbs_rc_close then frees what was made. */
+static int verbs_rc_queue_setup(struct spw_port *port, uint16_t queue,
+				const struct spw_port_queue_conf *conf)
 {
-	struct verbs_rc_port *vp = verbs_of(port);
+	struct verbs_rc_port *vp = verbs_rc_of(port);
 	struct verbs_rc_queue *q = &vp->queue[queue];
 	int rc;
 
@@ -174,7 +174,7 @@ static int rc_queue_setup(struct spw_port *port, uint16_t queue,
 
 /* The litmus asks for one queue after the other; the last one is taken down by the next call or by
  * start. */
-static int loop_end(struct verbs_rc_port *vp)
+static int verbs_rc_loop_end(struct verbs_rc_port *vp)
 {
 	uint16_t i = vp->loop;
 	int rc;
@@ -187,10 +187,10 @@ static int loop_end(struct verbs_rc_port *vp)
 }
 
 /* Messages of RC have no frame header: head_out is zeros. */
-static int rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
+static int verbs_rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 {
-	struct verbs_rc_port *vp = verbs_of(port);
-	int rc = loop_end(vp);
+	struct verbs_rc_port *vp = verbs_rc_of(port);
+	int rc = verbs_rc_loop_end(vp);
 
 	if (rc)
 		return rc;
@@ -201,10 +201,10 @@ static int rc_loop(struct spw_port *port, uint16_t queue, uint8_t *head_out)
 }
 
 /* What the litmus counted belongs to no run. */
-static int rc_start(struct spw_port *port)
+static int verbs_rc_start(struct spw_port *port)
 {
-	struct verbs_rc_port *vp = verbs_of(port);
-	int rc = loop_end(vp);
+	struct verbs_rc_port *vp = verbs_rc_of(port);
+	int rc = verbs_rc_loop_end(vp);
 
 	if (rc)
 		return rc;
@@ -220,7 +220,7 @@ static int rc_start(struct spw_port *port)
 
 /* With an SRQ recv_out counts nothing, so only sends are waited for: shared receives are not
  * flushed by a QP in ERR. */
-static bool is_out(const struct verbs_rc_queue *q)
+static bool verbs_rc_is_out(const struct verbs_rc_queue *q)
 {
 	uint32_t out = q->sqe_out;
 
@@ -231,7 +231,7 @@ static bool is_out(const struct verbs_rc_queue *q)
 
 /* Takes the flush of a queue's QPs; every message that still arrives is dropped and counted. What
  * is not flushed in time is returned anyway. */
-static void drain(struct verbs_rc_queue *q)
+static void verbs_rc_drain(struct verbs_rc_queue *q)
 {
 	struct spw_desc desc[SPW_BURST_MAX];
 	struct rdma_drain end = {0};
@@ -243,23 +243,23 @@ static void drain(struct verbs_rc_queue *q)
 			verbs_rc_mark_end(q, &q->peer[i]);
 		verbs_rc_flush(q, &q->peer[i]);
 	}
-	while (more && is_out(q)) {
+	while (more && verbs_rc_is_out(q)) {
 		more = rdma_drain_nap(&q->port->dev, &end);
 		verbs_rc_rx(q, desc, SPW_BURST_MAX);
 		verbs_rc_reap(q);
 	}
 }
 
-static int rc_stop(struct spw_port *port)
+static int verbs_rc_stop(struct spw_port *port)
 {
-	struct verbs_rc_port *vp = verbs_of(port);
+	struct verbs_rc_port *vp = verbs_rc_of(port);
 
 	if (!vp->started)
 		return 0;
 	vp->started = false;
 	spw_peer_conn_stop(vp->conn);
 	for (uint16_t i = 0; i < port->queue_cnt; i++) {
-		drain(&vp->queue[i]);
+		verbs_rc_drain(&vp->queue[i]);
 		verbs_rc_queue_unmake(&vp->queue[i]);
 	}
 	return 0;
@@ -267,9 +267,9 @@ static int rc_stop(struct spw_port *port)
 
 /* ---- counters ---- */
 
-static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
+static void verbs_rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 {
-	struct verbs_rc_port *vp = verbs_of(port);
+	struct verbs_rc_port *vp = verbs_rc_of(port);
 
 	for (uint16_t i = 0; i < port->queue_cnt; i++)
 		port_stat_add(stat, &vp->queue[i].stat);
@@ -280,9 +280,9 @@ static void rc_stat(struct spw_port *port, struct spw_port_stat *stat)
 }
 
 /* Walks the table of slots. Called outside the bursts. */
-static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
+static void verbs_rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slots *slots)
 {
-	const struct verbs_rc_queue *q = &verbs_of(port)->queue[queue];
+	const struct verbs_rc_queue *q = &verbs_rc_of(port)->queue[queue];
 
 	slots->lent = q->lent_cnt;
 	slots->in_tx = q->tx_cnt;
@@ -292,12 +292,12 @@ static void rc_slots(struct spw_port *port, uint16_t queue, struct spw_port_slot
 
 const struct spw_port_driver verbs_rc_driver = {
 	.name = "verbs",
-	.region_attach = rc_region_attach,
-	.queue_setup = rc_queue_setup,
-	.loop = rc_loop,
-	.start = rc_start,
-	.stop = rc_stop,
-	.stat = rc_stat,
-	.slots = rc_slots,
-	.close = rc_close,
+	.region_attach = verbs_rc_region_attach,
+	.queue_setup = verbs_rc_queue_setup,
+	.loop = verbs_rc_loop,
+	.start = verbs_rc_start,
+	.stop = verbs_rc_stop,
+	.stat = verbs_rc_stat,
+	.slots = verbs_rc_slots,
+	.close = verbs_rc_close,
 };

@@ -24,14 +24,14 @@ void verbs_rc_fault(struct verbs_rc_peer *p, enum spw_peer_why why, uint32_t cod
 /* ---- posting receives ---- */
 
 /* wr_id: the queue's peer in the upper half, the slot (or VERBS_NONE) in the lower. */
-static uint64_t recv_id(uint32_t peer, uint32_t slot)
+static uint64_t verbs_rc_recv_id(uint32_t peer, uint32_t slot)
 {
 	return (uint64_t)peer << 32 | slot;
 }
 
 /* Posts cnt receives in one call; slot NULL: without SGE. Returns: how many were posted. */
-static uint32_t post_chain(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const uint32_t *slot,
-			   uint32_t cnt)
+static uint32_t verbs_rc_post_chain(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				    const uint32_t *slot, uint32_t cnt)
 {
 	struct ibv_recv_wr wr[RECV_CHAIN], *bad = NULL;
 	struct ibv_sge sge[RECV_CHAIN];
@@ -45,7 +45,7 @@ static uint32_t post_chain(struct verbs_rc_queue *q, struct verbs_rc_peer *p, co
 				.addr = (uintptr_t)spw_pool_slot_addr(q->pool, id),
 				.length = (uint32_t)SPW_MIN(q->pool->slot_bytes, SPW_DESC_LEN_MAX),
 				.lkey = p->rc->lkey};
-		wr[i] = (struct ibv_recv_wr){.wr_id = recv_id((uint32_t)(p - q->peer), id),
+		wr[i] = (struct ibv_recv_wr){.wr_id = verbs_rc_recv_id((uint32_t)(p - q->peer), id),
 					     .sg_list = slot ? &sge[i] : NULL,
 					     .num_sge = slot != NULL,
 					     .next = i + 1 < cnt ? &wr[i + 1] : NULL};
@@ -63,18 +63,18 @@ static uint32_t post_chain(struct verbs_rc_queue *q, struct verbs_rc_peer *p, co
 }
 
 /* op=write: posts again what immediates and control messages consumed. */
-static void post_due(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static void verbs_rc_post_due(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	while (p->recv_due && (q->srq || verbs_rc_is_live(p))) {
 		uint32_t n = SPW_MIN(p->recv_due, RECV_CHAIN);
 
-		if (post_chain(q, p, NULL, n) != n)
+		if (verbs_rc_post_chain(q, p, NULL, n) != n)
 			return;
 		p->recv_due -= n;
 	}
 }
 
-static int post_slots(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static int verbs_rc_post_slots(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	uint32_t slot[RECV_CHAIN], n = 0;
 
@@ -82,7 +82,7 @@ static int post_slots(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 		if (q->slot[p->first + i].where == VERBS_FREE)
 			slot[n++] = p->first + i;
 		if (n == RECV_CHAIN || (n && i + 1 == p->cnt)) {
-			if (post_chain(q, p, slot, n) != n)
+			if (verbs_rc_post_chain(q, p, slot, n) != n)
 				return -EIO;
 			n = 0;
 		}
@@ -93,9 +93,9 @@ static int post_slots(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 int verbs_rc_post_all(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	if (q->op == SPW_PEER_OP_SEND)
-		return post_slots(q, p);
+		return verbs_rc_post_slots(q, p);
 	p->recv_due = p->rc->recv_cnt;
-	post_due(q, p);
+	verbs_rc_post_due(q, p);
 	return p->recv_due ? -EIO : 0;
 }
 
@@ -109,11 +109,11 @@ struct again {
 
 /* A receive that is posted again is a credit that may be advertised again; of a peer that is gone,
  * only the slot goes back into the SRQ. */
-static void post_again(struct verbs_rc_queue *q, struct again *a)
+static void verbs_rc_post_again(struct verbs_rc_queue *q, struct again *a)
 {
 	struct verbs_rc_peer *p = a->peer;
 	const bool live = verbs_rc_is_live(p);
-	const uint32_t n = post_chain(q, p, a->slot, a->cnt);
+	const uint32_t n = verbs_rc_post_chain(q, p, a->slot, a->cnt);
 
 	p->rx.returned += live ? n : 0;
 	a->cnt = 0;
@@ -121,19 +121,19 @@ static void post_again(struct verbs_rc_queue *q, struct again *a)
 
 /* op=send: an SRQ serves all peers, so its slots are posted again whatever the state of this one.
  */
-static void receive_again(struct verbs_rc_queue *q, struct again *a, struct verbs_rc_peer *p,
-			  uint32_t slot)
+static void verbs_rc_receive_again(struct verbs_rc_queue *q, struct again *a,
+				   struct verbs_rc_peer *p, uint32_t slot)
 {
 	if (!q->srq && !verbs_rc_is_live(p))
 		return;
 	if (a->cnt && (a->peer != p || a->cnt == RECV_CHAIN))
-		post_again(q, a);
+		verbs_rc_post_again(q, a);
 	a->peer = p;
 	a->slot[a->cnt++] = slot;
 }
 
 /* op=write: grants the slot again, if the peer is live. */
-static void grant_again(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
+static void verbs_rc_grant_again(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
 {
 	if (!verbs_rc_is_live(p))
 		return;
@@ -157,12 +157,12 @@ void verbs_rc_recycle(struct verbs_rc_queue *q, const uint32_t *slot, uint32_t c
 		q->peer[s->peer].out--;
 		s->where = VERBS_FREE;
 		if (q->op == SPW_PEER_OP_SEND)
-			receive_again(q, &again, &q->peer[s->peer], slot[i]);
+			verbs_rc_receive_again(q, &again, &q->peer[s->peer], slot[i]);
 		else
-			grant_again(q, &q->peer[s->peer], slot[i]);
+			verbs_rc_grant_again(q, &q->peer[s->peer], slot[i]);
 	}
 	if (again.cnt)
-		post_again(q, &again);
+		verbs_rc_post_again(q, &again);
 }
 
 /* Control messages are sent after all slots are back, once per run of slots of the same peer. */
@@ -195,7 +195,7 @@ uint16_t verbs_rc_lend(void *vq, uint32_t *slot, uint16_t cnt)
 
 /* ---- completions ---- */
 
-static struct verbs_rc_peer *peer_of(struct verbs_rc_queue *q, const struct ibv_wc *wc)
+static struct verbs_rc_peer *verbs_rc_peer_of(struct verbs_rc_queue *q, const struct ibv_wc *wc)
 {
 	if (!q->srq)
 		return &q->peer[wc->wr_id >> 32];
@@ -206,24 +206,24 @@ static struct verbs_rc_peer *peer_of(struct verbs_rc_queue *q, const struct ibv_
 }
 
 /* op=send: a receive completed without a message: posts it again. */
-static void repost(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
+static void verbs_rc_repost(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
 {
 	q->slot[slot].where = VERBS_FREE;
 	if (q->srq || verbs_rc_is_live(p))
-		post_chain(q, p, &slot, 1);
+		verbs_rc_post_chain(q, p, &slot, 1);
 }
 
 /* A receive completed without a message, in either mode. */
-static void give_back(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
+static void verbs_rc_rx_unused(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
 {
 	if (slot != VERBS_NONE)
-		repost(q, p, slot);
+		verbs_rc_repost(q, p, slot);
 	else
 		p->recv_due++;
 }
 
-static SPW_COLD void on_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
-			      const struct ibv_wc *wc, uint32_t slot)
+static SPW_COLD void verbs_rc_rx_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				       const struct ibv_wc *wc, uint32_t slot)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR) {
 		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
@@ -237,33 +237,34 @@ static SPW_COLD void on_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
 	} else {
 		verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, wc->status);
 	}
-	give_back(q, p, slot);
+	verbs_rc_rx_unused(q, p, slot);
 }
 
 /* A control message has no payload; its immediate is the peer's cumulative count of credits.
  * Messages that waited for them leave at once. */
-static void on_control(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const struct ibv_wc *wc,
-		       uint32_t slot)
+static void verbs_rc_rx_control(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				const struct ibv_wc *wc, uint32_t slot)
 {
 	if (p->side != SPW_PEER_SIDE_BROKEN &&
 	    (!(wc->wc_flags & IBV_WC_WITH_IMM) ||
 	     !spw_peer_tx_credit_take(&p->tx, ntohl(wc->imm_data))))
 		verbs_rc_fault(p, SPW_PEER_WHY_PROTOCOL, 0);
-	give_back(q, p, slot);
+	verbs_rc_rx_unused(q, p, slot);
 	verbs_rc_push(q, p);
 }
 
 /* A message of a peer that is no longer trusted: its slot returns, the message is counted. */
-static SPW_COLD bool drop(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot)
+static SPW_COLD bool verbs_rc_rx_drop(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				      uint32_t slot)
 {
 	spw_thr_count(&q->stat.dropped[SPW_PORT_DROP_rx_flushed], 1);
-	give_back(q, p, slot);
+	verbs_rc_rx_unused(q, p, slot);
 	return false;
 }
 
 /* op=write: the slot that the immediate names, if the peer may have written there. */
-static bool written_slot(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const struct ibv_wc *wc,
-			 uint32_t *slot_out)
+static bool verbs_rc_written_slot(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				  const struct ibv_wc *wc, uint32_t *slot_out)
 {
 	const uint32_t n = ntohl(wc->imm_data);
 
@@ -276,17 +277,17 @@ static bool written_slot(struct verbs_rc_queue *q, struct verbs_rc_peer *p, cons
 }
 
 /* One message. Returns: true if *desc is filled. */
-static bool on_message(struct verbs_rc_queue *q, struct verbs_rc_peer *p, const struct ibv_wc *wc,
-		       uint32_t slot, struct spw_desc *desc)
+static bool verbs_rc_rx_message(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				const struct ibv_wc *wc, uint32_t slot, struct spw_desc *desc)
 {
 	const bool is_write = q->op == SPW_PEER_OP_WRITE;
 
 	if (spw_unlikely(p->side == SPW_PEER_SIDE_BROKEN))
-		return drop(q, p, slot);
+		return verbs_rc_rx_drop(q, p, slot);
 	if (spw_unlikely(wc->byte_len == 0 || !spw_peer_rx_credit_take(&p->rx) ||
-			 (is_write && !written_slot(q, p, wc, &slot)))) {
+			 (is_write && !verbs_rc_written_slot(q, p, wc, &slot)))) {
 		verbs_rc_fault(p, SPW_PEER_WHY_PROTOCOL, wc->opcode);
-		return drop(q, p, is_write ? VERBS_NONE : slot);
+		return verbs_rc_rx_drop(q, p, is_write ? VERBS_NONE : slot);
 	}
 	if (is_write)
 		p->recv_due++;
@@ -322,21 +323,21 @@ uint16_t verbs_rc_rx(void *vq, struct spw_desc *desc, uint16_t cnt)
 	q->empty_polls += got < cnt;
 	for (int i = 0; i < got; i++) {
 		const uint32_t slot = (uint32_t)wc[i].wr_id;
-		struct verbs_rc_peer *p = peer_of(q, &wc[i]);
+		struct verbs_rc_peer *p = verbs_rc_peer_of(q, &wc[i]);
 
 		if (!q->srq)
 			p->recv_out--;
 		if (spw_unlikely(wc[i].status != IBV_WC_SUCCESS))
-			on_error(q, p, &wc[i], slot);
+			verbs_rc_rx_error(q, p, &wc[i], slot);
 		else if (wc[i].opcode == IBV_WC_RECV && wc[i].byte_len == 0)
-			on_control(q, p, &wc[i], slot);
-		else if (on_message(q, p, &wc[i], slot, &desc[n]))
+			verbs_rc_rx_control(q, p, &wc[i], slot);
+		else if (verbs_rc_rx_message(q, p, &wc[i], slot, &desc[n]))
 			bytes += desc[n++].len;
 	}
 	if (got > 0 && q->op == SPW_PEER_OP_WRITE)
 		for (uint32_t i = 0; i < q->peer_cnt; i++)
 			if (q->peer[i].recv_due)
-				post_due(q, &q->peer[i]);
+				verbs_rc_post_due(q, &q->peer[i]);
 	q->lent_cnt += n;
 	spw_thr_count(&q->stat.rx_frames, n);
 	spw_thr_count(&q->stat.rx_bytes, bytes);

@@ -5,8 +5,8 @@
  * verbs_rc_events runs outside the bursts.
  *
  *   control thread   DOWN ─ exchange ─► POST            POSTED ─ QP to RTS ─► UP ... FAIL ─► DRAIN
- *   owner (here)                         │ on_post ──►    ▲        │ on_up            │ on_drain
- *                                        └ all receives ──┘        └ greet, credits   └ ──► DRAINED
+ *   owner (here)                         │ verbs_rc_turn_post ──►    ▲        │ verbs_rc_turn_up │
+ * verbs_rc_turn_drain └ all receives ──┘        └ greet, credits   └ ──► DRAINED
  *
  * One peer after the other, a switch on its state: what is the control thread's turn is skipped.
  */
@@ -16,7 +16,7 @@
 
 /* A fresh connection: indices and credits from 0. All receives must be posted before the other side
  * may send. */
-static void on_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static void verbs_rc_turn_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	p->sq_pi = p->sq_ci = p->sq_signaled = 0;
 	p->wait_head = p->wait_tail = VERBS_NONE;
@@ -37,7 +37,7 @@ static void on_post(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 }
 
 /* Greets once; then reports what broke, and sends what waited for credits. */
-static void on_up(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static void verbs_rc_turn_up(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	if (p->side == SPW_PEER_SIDE_POSTED) {
 		p->side = SPW_PEER_SIDE_UP;
@@ -56,7 +56,7 @@ static void on_up(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 /* True if every receive and send of the QP has completed. With an SRQ nothing counts receives per
  * QP: the CQ must have been polled empty once more after the drain began. */
-static bool is_quiet(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p)
+static bool verbs_rc_is_drained(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p)
 {
 	if (p->sq_pi != p->sq_ci || p->recv_out)
 		return false;
@@ -64,7 +64,7 @@ static bool is_quiet(const struct verbs_rc_queue *q, const struct verbs_rc_peer 
 }
 
 /* The first call in which all sends have completed starts the count of empty polls. */
-static void mark_drain(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static void verbs_rc_drain_mark(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	if (q->srq && !p->drain_mark && p->sq_pi == p->sq_ci && !p->recv_out)
 		p->drain_mark = q->empty_polls + 1;
@@ -72,7 +72,7 @@ static void mark_drain(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 /* Whether the device will flush no more. Its time may have passed while this lcore stood still, so
  * what it wrote is read first: a poll that begins afterwards finds the CQ empty. */
-static bool gives_up(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static bool verbs_rc_drain_gives_up(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	if (!rdma_drain_is_over(&q->port->dev, &p->drain))
 		return false;
@@ -83,17 +83,17 @@ static bool gives_up(const struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 /* The QP is in ERR. Ends when every receive and send has completed, and every slot of the peer has
  * been returned: only then may another peer get the entry. */
-static void on_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static void verbs_rc_turn_drain(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	p->side = SPW_PEER_SIDE_BROKEN;
 	if (!p->marked)
 		verbs_rc_mark_end(q, p);
 	p->marked = true;
 	verbs_rc_flush(q, p);
-	if (gives_up(q, p))
+	if (verbs_rc_drain_gives_up(q, p))
 		verbs_rc_lost(q, p);
-	mark_drain(q, p);
-	if (!is_quiet(q, p) || p->out || p->tx_to)
+	verbs_rc_drain_mark(q, p);
+	if (!verbs_rc_is_drained(q, p) || p->out || p->tx_to)
 		return;
 	if (!q->srq)
 		p->recv_due = 0;
@@ -116,13 +116,13 @@ uint16_t verbs_rc_events(void *vq, struct spw_port_event *event, uint16_t cnt)
 
 		switch (spw_peer_state(p->rc)) {
 		case SPW_PEER_POST:
-			on_post(q, p);
+			verbs_rc_turn_post(q, p);
 			break;
 		case SPW_PEER_UP:
-			on_up(q, p);
+			verbs_rc_turn_up(q, p);
 			break;
 		case SPW_PEER_DRAIN:
-			on_drain(q, p);
+			verbs_rc_turn_drain(q, p);
 			break;
 		default:
 			break;

@@ -19,20 +19,21 @@
 #define SEND_CHAIN 32u
 
 /* wr_id: the queue's peer in the upper half, the position in the lower. */
-static uint64_t send_id(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p, uint32_t pos)
+static uint64_t verbs_rc_send_id(const struct verbs_rc_queue *q, const struct verbs_rc_peer *p,
+				 uint32_t pos)
 {
 	return (uint64_t)(p - q->peer) << 32 | pos;
 }
 
 /* Free entries of the peer's send queue. */
-static uint32_t sq_room(const struct verbs_rc_peer *p)
+static uint32_t verbs_rc_sq_room(const struct verbs_rc_peer *p)
 {
 	return p->sq_mask + 1 - (p->sq_pi - p->sq_ci);
 }
 
 /* Signals the last entry of a chain, and one in a quarter of the send queue, so that slots and
  * entries return in time. */
-static unsigned signal_flag(struct verbs_rc_peer *p, bool last)
+static unsigned verbs_rc_signal_flag(struct verbs_rc_peer *p, bool last)
 {
 	if (!last && p->sq_pi - p->sq_signaled < (p->sq_mask + 1) / 4)
 		return 0;
@@ -44,7 +45,7 @@ static unsigned signal_flag(struct verbs_rc_peer *p, bool last)
 
 /* op=write: addresses the slot that the peer granted next. Returns: false: its number is out of
  * range. */
-static bool target(struct verbs_rc_peer *p, struct ibv_send_wr *wr)
+static bool verbs_rc_tx_target(struct verbs_rc_peer *p, struct ibv_send_wr *wr)
 {
 	const struct spw_peer_remote *to = &p->rc->remote;
 	const uint32_t n = spw_be32_to_cpu(
@@ -59,8 +60,8 @@ static bool target(struct verbs_rc_peer *p, struct ibv_send_wr *wr)
 }
 
 /* One work request for one message; the immediate is the slot's number (WRITE) or the user's. */
-static bool fill(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot,
-		 struct ibv_send_wr *wr, struct ibv_sge *sge)
+static bool verbs_rc_tx_fill(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slot,
+			     struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
 	const struct verbs_slot *s = &q->slot[slot];
 
@@ -74,11 +75,11 @@ static bool fill(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t slo
 	if (q->op == SPW_PEER_OP_SEND)
 		return true;
 	wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-	return target(p, wr);
+	return verbs_rc_tx_target(p, wr);
 }
 
 /* Unlinks the first message that waits; the list is linked through the slots. */
-static uint32_t take_waiting(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static uint32_t verbs_rc_take_waiting(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	const uint32_t slot = p->wait_head;
 
@@ -89,9 +90,9 @@ static uint32_t take_waiting(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 }
 
 /* A message that will not be sent. */
-static void flush_one(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static void verbs_rc_flush_one(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
-	const uint32_t slot = take_waiting(q, p);
+	const uint32_t slot = verbs_rc_take_waiting(q, p);
 
 	q->tx_cnt--;
 	p->tx_to--;
@@ -101,7 +102,7 @@ static void flush_one(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 /* Sends up to max waiting messages in one call, max <= SEND_CHAIN. Returns: how many were posted.
  */
-static uint32_t push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t max)
+static uint32_t verbs_rc_push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t max)
 {
 	struct ibv_send_wr wr[SEND_CHAIN], *bad = NULL;
 	struct ibv_sge sge[SEND_CHAIN];
@@ -113,18 +114,19 @@ static uint32_t push_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uin
 		if (spw_unlikely(
 			    q->slot[slot].len >
 			    p->rc->remote.slot_bytes)) { /* accepted before the limit was known */
-			flush_one(q, p);
+			verbs_rc_flush_one(q, p);
 			continue;
 		}
-		if (!fill(q, p, slot, &wr[n], &sge[n])) {
+		if (!verbs_rc_tx_fill(q, p, slot, &wr[n], &sge[n])) {
 			verbs_rc_fault(p, SPW_PEER_WHY_PROTOCOL, 0);
 			break;
 		}
-		take_waiting(q, p);
+		verbs_rc_take_waiting(q, p);
 		p->tx.used++;
 		p->sq_slot[p->sq_pi & p->sq_mask] = slot;
-		wr[n].wr_id = send_id(q, p, p->sq_pi);
-		wr[n].send_flags = signal_flag(p, n + 1 == max || p->wait_head == VERBS_NONE);
+		wr[n].wr_id = verbs_rc_send_id(q, p, p->sq_pi);
+		wr[n].send_flags =
+			verbs_rc_signal_flag(p, n + 1 == max || p->wait_head == VERBS_NONE);
 		p->sq_pi++;
 		if (n)
 			wr[n - 1].next = &wr[n];
@@ -157,18 +159,18 @@ void verbs_rc_push(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	while (p->wait_head != VERBS_NONE && p->side == SPW_PEER_SIDE_UP &&
 	       spw_peer_state(p->rc) == SPW_PEER_UP) {
-		const uint32_t room = sq_room(p);
+		const uint32_t room = verbs_rc_sq_room(p);
 		uint32_t max = SPW_MIN(spw_peer_tx_credit_left(&p->tx), SEND_CHAIN);
 
 		max = SPW_MIN(max, room > VERBS_CTRL_SQE ? room - VERBS_CTRL_SQE : 0);
-		if (!max || !push_some(q, p, max))
+		if (!max || !verbs_rc_push_some(q, p, max))
 			return;
 	}
 }
 
 /* The slot changes from lent to TX here: from now on it is the driver's. */
-static void wait_in_line(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
-			 const struct spw_desc *d)
+static void verbs_rc_wait_in_line(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				  const struct spw_desc *d)
 {
 	struct verbs_slot *s = &q->slot[d->slot];
 
@@ -190,7 +192,7 @@ static void wait_in_line(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
 
 /* The peer that a descriptor names; NULL: it is not live. A POSTED peer may have sent already, and
  * its echoes wait. */
-static struct verbs_rc_peer *to_peer(struct verbs_rc_queue *q, const struct spw_desc *d)
+static struct verbs_rc_peer *verbs_rc_to_peer(struct verbs_rc_queue *q, const struct spw_desc *d)
 {
 	const uint32_t n = d->peer / q->port->base.queue_cnt;
 	struct verbs_rc_peer *p = n < q->peer_cnt && d->peer % q->port->base.queue_cnt == q->index
@@ -210,14 +212,14 @@ uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 	for (uint16_t i = 0; i < cnt; i++) {
 		struct spw_desc *d = desc[i];
 
-		p = to_peer(q, d);
+		p = verbs_rc_to_peer(q, d);
 		if (!p || d->len == 0 ||
 		    (p->side == SPW_PEER_SIDE_UP && d->len > p->rc->remote.slot_bytes))
 			continue;
 		if (last && last != p)
 			verbs_rc_push(q, last);
 		last = p;
-		wait_in_line(q, p, d);
+		verbs_rc_wait_in_line(q, p, d);
 		desc[i] = desc[taken]; /* accepted ones move to the front, in order */
 		desc[taken++] = d;
 	}
@@ -231,14 +233,14 @@ uint16_t verbs_rc_tx(void *vq, struct spw_desc **desc, uint16_t cnt)
 void verbs_rc_flush(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	while (p->wait_head != VERBS_NONE)
-		flush_one(q, p);
+		verbs_rc_flush_one(q, p);
 }
 
 /* ---- credits ---- */
 
 /* Writes grants to the peer's ring, as many as are contiguous at both ends. Returns: entries. */
-static uint32_t write_grants(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t from,
-			     uint32_t cnt)
+static uint32_t verbs_rc_write_grants(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				      uint32_t from, uint32_t cnt)
 {
 	const struct spw_peer_remote *to = &p->rc->remote;
 	const uint32_t at = from & (SPW_PEER_CREDIT_MAX - 1), there = from & (to->ring_cnt - 1);
@@ -247,11 +249,11 @@ static uint32_t write_grants(struct verbs_rc_queue *q, struct verbs_rc_peer *p, 
 			      .length = n * 4,
 			      .lkey = p->rc->ring_out_lkey};
 	struct ibv_send_wr *bad, wr = {
-					 .wr_id = send_id(q, p, p->sq_pi),
+					 .wr_id = verbs_rc_send_id(q, p, p->sq_pi),
 					 .sg_list = &sge,
 					 .num_sge = 1,
 					 .opcode = IBV_WR_RDMA_WRITE,
-					 .send_flags = signal_flag(p, false),
+					 .send_flags = verbs_rc_signal_flag(p, false),
 					 .wr.rdma = {.remote_addr = to->ring_addr + 4ull * there,
 						     .rkey = to->ring_rkey},
 				 };
@@ -268,20 +270,20 @@ static uint32_t write_grants(struct verbs_rc_queue *q, struct verbs_rc_peer *p, 
 }
 
 /* Writes the grants (op=write), then sends the control message that counts them. */
-static void send_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
+static void verbs_rc_send_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	const uint32_t count = p->rx.returned;
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(count)};
 
 	for (uint32_t from = p->rx.advertised; q->op == SPW_PEER_OP_WRITE && from != count;) {
-		uint32_t n = write_grants(q, p, from, count - from);
+		uint32_t n = verbs_rc_write_grants(q, p, from, count - from);
 
 		if (!n)
 			return;
 		from += n;
 	}
-	wr.wr_id = send_id(q, p, p->sq_pi);
-	wr.send_flags = signal_flag(p, false);
+	wr.wr_id = verbs_rc_send_id(q, p, p->sq_pi);
+	wr.send_flags = verbs_rc_signal_flag(p, false);
 	if (ibv_post_send(p->qp, &wr, &bad)) {
 		verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, IBV_WC_LOC_QP_OP_ERR);
 		return;
@@ -293,22 +295,22 @@ static void send_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 
 void verbs_rc_greet(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
-	send_credits(q, p);
+	verbs_rc_send_credits(q, p);
 }
 
 void verbs_rc_send_due_credits(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	if (!spw_peer_rx_credit_due(&p->rx) || p->side != SPW_PEER_SIDE_UP ||
-	    spw_peer_state(p->rc) != SPW_PEER_UP || sq_room(p) < VERBS_CTRL_SQE)
+	    spw_peer_state(p->rc) != SPW_PEER_UP || verbs_rc_sq_room(p) < VERBS_CTRL_SQE)
 		return;
-	send_credits(q, p);
+	verbs_rc_send_credits(q, p);
 }
 
 /* Unsignaled entries that completed before the QP failed are not reported by the flush. The marker
  * is: its completion stands for all entries before it. */
 void verbs_rc_mark_end(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
-	struct ibv_send_wr *bad, wr = {.wr_id = send_id(q, p, p->sq_pi),
+	struct ibv_send_wr *bad, wr = {.wr_id = verbs_rc_send_id(q, p, p->sq_pi),
 				       .opcode = IBV_WR_SEND,
 				       .send_flags = IBV_SEND_SIGNALED};
 
@@ -321,7 +323,8 @@ void verbs_rc_mark_end(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 /* ---- completions ---- */
 
 /* Completes up to SPW_BURST_MAX entries, not beyond pos. */
-static void done_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos, bool sent)
+static void verbs_rc_tx_done_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos,
+				  bool sent)
 {
 	uint32_t slot[SPW_BURST_MAX], n = 0;
 	uint64_t bytes = 0;
@@ -340,30 +343,31 @@ static void done_some(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_
 }
 
 /* In steps of a burst, so that the array of slots stays on the stack. */
-static void done(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos, bool sent)
+static void verbs_rc_tx_done(struct verbs_rc_queue *q, struct verbs_rc_peer *p, uint32_t pos,
+			     bool sent)
 {
 	while (p->sq_ci != pos + 1)
-		done_some(q, p, pos, sent);
+		verbs_rc_tx_done_some(q, p, pos, sent);
 }
 
 /* An error completion: the unsignaled entries before it were sent; the entry itself was not. In a
  * flush that is unknown, so all of them count as flushed. */
-static SPW_COLD void on_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
-			      const struct ibv_wc *wc, uint32_t pos)
+static SPW_COLD void verbs_rc_tx_error(struct verbs_rc_queue *q, struct verbs_rc_peer *p,
+				       const struct ibv_wc *wc, uint32_t pos)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR) {
 		spw_thr_count(&q->stat.err[SPW_PORT_ERR_cqe_error], 1);
 		spw_thr_count(&q->status[wc->status % SPW_ARRAY_CNT(q->status)], 1);
-		done(q, p, pos - 1, true);
+		verbs_rc_tx_done(q, p, pos - 1, true);
 	}
 	verbs_rc_fault(p, SPW_PEER_WHY_QP_ERROR, wc->status);
-	done(q, p, pos, false);
+	verbs_rc_tx_done(q, p, pos, false);
 }
 
 void verbs_rc_lost(struct verbs_rc_queue *q, struct verbs_rc_peer *p)
 {
 	if (p->sq_ci != p->sq_pi)
-		done(q, p, p->sq_pi - 1, false);
+		verbs_rc_tx_done(q, p, p->sq_pi - 1, false);
 	p->recv_out = 0;
 	for (uint32_t i = 0; i < p->cnt && !q->srq; i++)
 		if (q->slot[p->first + i].where == VERBS_POSTED)
@@ -382,10 +386,10 @@ void verbs_rc_reap(struct verbs_rc_queue *q)
 		if (spw_unlikely(pos - p->sq_ci >= p->sq_pi - p->sq_ci))
 			continue; /* must not happen: no such entry is posted */
 		if (spw_unlikely(wc[i].status != IBV_WC_SUCCESS)) {
-			on_error(q, p, &wc[i], pos);
+			verbs_rc_tx_error(q, p, &wc[i], pos);
 			continue;
 		}
-		done(q, p, pos, true);
+		verbs_rc_tx_done(q, p, pos, true);
 		verbs_rc_send_due_credits(q, p);
 		verbs_rc_push(q, p);
 	}

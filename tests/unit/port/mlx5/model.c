@@ -34,7 +34,7 @@ void model_open(struct model *m, const struct hand_conf *conf)
 	m->seed = 42;
 	assert_int_equal(hand_open(&m->h, conf), 0);
 	if (model_keeps_raw)
-		assert_int_equal(mlx5_eth_raw_keep(m->h.q, &m->h.pq), 0);
+		assert_int_equal(mlx5_eth_queue_raw_keep(m->h.q, &m->h.pq), 0);
 	assert_true(hand_balanced(&m->h, 0));
 }
 

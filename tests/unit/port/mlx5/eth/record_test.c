@@ -45,7 +45,7 @@ static void lane_open(unsigned flags, uint32_t snap_bytes)
 	memset(&lane, 0, sizeof(lane));
 	lane.seed = 7;
 	assert_int_equal(hand_open(&lane.h, &c), 0);
-	assert_int_equal(mlx5_eth_raw_keep(lane.h.q, &lane.h.pq), 0);
+	assert_int_equal(mlx5_eth_queue_raw_keep(lane.h.q, &lane.h.pq), 0);
 	assert_int_equal(spw_handler_open("sum", &lane.handler), 0);
 	lane.exec = hand_exec(&lane.h, lane.handler);
 	assert_int_equal(spw_flight_open(&lane.flight, RING_BYTES, snap_bytes, -1), 0);

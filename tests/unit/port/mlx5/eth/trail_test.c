@@ -61,7 +61,7 @@ static void lane_open(bool keep)
 	memset(&lane, 0, sizeof(lane));
 	assert_int_equal(hand_open(&lane.h, &c), 0);
 	if (keep)
-		assert_int_equal(mlx5_eth_sent_keep(lane.h.q, &lane.h.pq), 0);
+		assert_int_equal(mlx5_eth_queue_sent_keep(lane.h.q, &lane.h.pq), 0);
 	pc.sent = keep ? &lane.h.q->sent : NULL;
 	lane.exec = hand_exec(&lane.h, &even);
 	assert_int_equal(spw_trail_open(&lane.trail, 2), 0);

@@ -278,7 +278,7 @@ static void test_sent_are_kept(void **state)
 		uint16_t pos = 65500;
 
 		open_tx((f & 1 ? MLX5_F_STRIDING : 0) | (f & 2 ? MLX5_F_INLINE : 0), pos, 256);
-		assert_int_equal(mlx5_eth_sent_keep(hand.q, &hand.pq), 0);
+		assert_int_equal(mlx5_eth_queue_sent_keep(hand.q, &hand.pq), 0);
 		for (int i = 0; i < 3000; i++) {
 			const unsigned bursts = 1 + (unsigned)(unit_random(&seed) % 3);
 
@@ -309,7 +309,7 @@ static void test_sent_of_a_full_ring(void **state)
 	(void)state;
 	open_tx(0, 0, 256);
 	clock = hand.clock;
-	assert_int_equal(mlx5_eth_sent_keep(hand.q, &hand.pq), 0);
+	assert_int_equal(mlx5_eth_queue_sent_keep(hand.q, &hand.pq), 0);
 	for (uint16_t i = 0; i < SQ_CNT; i++)
 		assert_int_equal(send(1, 64), 1);
 	for (uint16_t i = 0; i < SQ_CNT; i++)
@@ -331,7 +331,7 @@ static void test_sent_across_a_reset(void **state)
 	(void)state;
 	open_tx(0, 0, 256);
 	clock = hand.clock;
-	assert_int_equal(mlx5_eth_sent_keep(hand.q, &hand.pq), 0);
+	assert_int_equal(mlx5_eth_queue_sent_keep(hand.q, &hand.pq), 0);
 	send(2, 64);
 	send(6, 64);
 	hand_sent(&hand, 1, 0);
