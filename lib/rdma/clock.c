@@ -33,7 +33,7 @@
 	2000u /* about 150 us: a software device that naps shows its clock every 2 ms, and who \
 		 asks may ask again */
 
-static int read_page(void *arg, uint64_t *value_out)
+static int rdma_clock_read_page(void *arg, uint64_t *value_out)
 {
 	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 
@@ -46,7 +46,7 @@ static int read_page(void *arg, uint64_t *value_out)
 #ifdef SPW_HAVE_MLX5DV
 /* The inverse of mlx5dv_ts_to_ns(). A PTP clock that was set and not yet converted anew may lie on
  * either side of the page's base. */
-static int ticks_of_ns(struct ibv_context *ctx, uint64_t ns, uint64_t *ticks_out)
+static int rdma_clock_ticks_of_ns(struct ibv_context *ctx, uint64_t ns, uint64_t *ticks_out)
 {
 	struct mlx5dv_clock_info info;
 	__int128 ticks;
@@ -58,26 +58,26 @@ static int ticks_of_ns(struct ibv_context *ctx, uint64_t ns, uint64_t *ticks_out
 	return 0;
 }
 #else
-static int ticks_of_ns(struct ibv_context *ctx SPW_UNUSED, uint64_t ns SPW_UNUSED,
-		       uint64_t *ticks_out SPW_UNUSED)
+static int rdma_clock_ticks_of_ns(struct ibv_context *ctx SPW_UNUSED, uint64_t ns SPW_UNUSED,
+				  uint64_t *ticks_out SPW_UNUSED)
 {
 	return -ENOTSUP;
 }
 #endif
 
-static int read_ptp(void *arg, uint64_t *value_out)
+static int rdma_clock_read_ptp(void *arg, uint64_t *value_out)
 {
 	const struct rdma_dev *dev = arg;
 	struct ptp_sys_offset_extended off = {.n_samples = 1};
 
 	if (ioctl(dev->ptp_fd, PTP_SYS_OFFSET_EXTENDED, &off))
 		return -errno;
-	return ticks_of_ns(dev->ctx, (uint64_t)off.ts[0][1].sec * 1000000000u + off.ts[0][1].nsec,
-			   value_out);
+	return rdma_clock_ticks_of_ns(
+		dev->ctx, (uint64_t)off.ts[0][1].sec * 1000000000u + off.ts[0][1].nsec, value_out);
 }
 
 /* The PTP clock of the device's PCI function: "ptpN", or "" if it has none. */
-static void ptp_name(const struct rdma_dev *dev, char *name_out, size_t bytes)
+static void rdma_clock_ptp_name(const struct rdma_dev *dev, char *name_out, size_t bytes)
 {
 	char path[IBV_SYSFS_PATH_MAX + 32];
 	const struct dirent *e;
@@ -93,7 +93,7 @@ static void ptp_name(const struct rdma_dev *dev, char *name_out, size_t bytes)
 		closedir(dir);
 }
 
-static int ptp_open(struct rdma_dev *dev, const char *name)
+static int rdma_clock_ptp_open(struct rdma_dev *dev, const char *name)
 {
 	char path[32];
 	uint64_t now;
@@ -105,7 +105,7 @@ static int ptp_open(struct rdma_dev *dev, const char *name)
 	dev->ptp_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (dev->ptp_fd < 0)
 		return -errno;
-	rc = read_ptp(dev, &now);
+	rc = rdma_clock_read_ptp(dev, &now);
 	if (rc)
 		close(dev->ptp_fd);
 	dev->has_ptp = !rc;
@@ -118,10 +118,10 @@ void rdma_dev_clock_open(struct rdma_dev *dev)
 	uint64_t now;
 	int rc;
 
-	if (!dev->attr.hca_core_clock || !read_page(dev->ctx, &now))
+	if (!dev->attr.hca_core_clock || !rdma_clock_read_page(dev->ctx, &now))
 		return;
-	ptp_name(dev, name, sizeof(name));
-	rc = ptp_open(dev, name);
+	rdma_clock_ptp_name(dev, name, sizeof(name));
+	rc = rdma_clock_ptp_open(dev, name);
 	if (!rc)
 		spw_info("%s: the kernel maps no page of its clock; it is read by /dev/%s, to a "
 			 "few microseconds",
@@ -133,18 +133,19 @@ void rdma_dev_clock_open(struct rdma_dev *dev)
 			dev->name, name[0] ? name : "ptp*", strerror(-rc));
 }
 
-static int read_clock(void *arg, uint64_t *value_out)
+static int rdma_clock_read(void *arg, uint64_t *value_out)
 {
 	struct rdma_dev *dev = arg;
 
-	return dev->has_ptp ? read_ptp(dev, value_out) : read_page(dev->ctx, value_out);
+	return dev->has_ptp ? rdma_clock_read_ptp(dev, value_out)
+			    : rdma_clock_read_page(dev->ctx, value_out);
 }
 
 int rdma_dev_pair_clock(struct rdma_dev *dev, uint64_t *nic_ticks_out, uint64_t *tsc_out,
 			uint64_t *uncertainty_ns_out)
 {
 	struct spw_clock_pair pair;
-	int rc = spw_clock_pair_step(read_clock, dev, CLOCK_TRIES, CLOCK_READS, &pair);
+	int rc = spw_clock_pair_step(rdma_clock_read, dev, CLOCK_TRIES, CLOCK_READS, &pair);
 
 	if (rc)
 		return spw_err(-rc, "%s: its clock cannot be read: %s", dev->name, strerror(-rc));
@@ -158,5 +159,7 @@ uint64_t rdma_dev_clock_hz(const struct rdma_dev *dev)
 {
 	uint64_t now;
 
-	return dev->has_ptp || !read_page(dev->ctx, &now) ? dev->attr.hca_core_clock * 1000 : 0;
+	return dev->has_ptp || !rdma_clock_read_page(dev->ctx, &now)
+		       ? dev->attr.hca_core_clock * 1000
+		       : 0;
 }

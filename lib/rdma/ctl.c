@@ -69,16 +69,16 @@ uint64_t rdma_ctl_now_ms(void)
 
 /* ---- events ---- */
 
-static bool is_link(const struct spw_port_event *event)
+static bool rdma_ctl_is_link(const struct spw_port_event *event)
 {
 	return event->kind == SPW_PORT_EVENT_LINK_UP || event->kind == SPW_PORT_EVENT_LINK_DOWN;
 }
 
 /* Returns: false if the ring has no entry for an event of this kind. */
-static bool put(struct rdma_ctl *ctl, uint16_t queue, const struct spw_port_event *event)
+static bool rdma_ctl_put(struct rdma_ctl *ctl, uint16_t queue, const struct spw_port_event *event)
 {
 	const uint32_t keep = event->kind == SPW_PORT_EVENT_DEVICE_GONE ? 0
-			      : is_link(event)                          ? RESERVE_LINK
+			      : rdma_ctl_is_link(event)                 ? RESERVE_LINK
 									: RESERVE_PEER;
 	struct ctl_ring *r = &ctl->ring[queue];
 	struct spw_port_event *to = &r->event[spw_ring_write_pos(&r->pos) % RDMA_CTL_EVENT_CNT];
@@ -93,19 +93,19 @@ static bool put(struct rdma_ctl *ctl, uint16_t queue, const struct spw_port_even
 
 /* A link event is never dropped: the newest waits for room, because an owner that believed in a
  * dead link would wait forever. */
-static void put_link(struct rdma_ctl *ctl)
+static void rdma_ctl_put_link(struct rdma_ctl *ctl)
 {
 	if (ctl->link_late)
-		ctl->link_late = !put(ctl, 0, &ctl->link);
+		ctl->link_late = !rdma_ctl_put(ctl, 0, &ctl->link);
 }
 
 void rdma_ctl_report(struct rdma_ctl *ctl, uint16_t queue, const struct spw_port_event *event)
 {
-	if (is_link(event)) {
+	if (rdma_ctl_is_link(event)) {
 		ctl->link = *event;
 		ctl->link_late = true;
-		put_link(ctl);
-	} else if (!put(ctl, queue, event)) {
+		rdma_ctl_put_link(ctl);
+	} else if (!rdma_ctl_put(ctl, queue, event)) {
 		ctl->lost++;
 	}
 }
@@ -124,7 +124,7 @@ uint16_t rdma_ctl_events(struct rdma_ctl *ctl, uint16_t queue, struct spw_port_e
 
 /* Events of objects go to the client (async), events of the port and the device become port events.
  */
-static void read_device(struct rdma_ctl *ctl)
+static void rdma_ctl_read_device(struct rdma_ctl *ctl)
 {
 	struct spw_port_event event[8];
 	rdma_dev_object_fn *on_object = ctl->client.async;
@@ -144,7 +144,7 @@ uint64_t rdma_ctl_clock_ms(const struct rdma_ctl *ctl)
 
 /* A thread that was stopped, perhaps with the whole machine, has not looked: what its client waits
  * for may have come meanwhile. So only the time for which it meant to sleep counts, and LATE_MS. */
-static uint64_t clock_turn(struct rdma_ctl *ctl, int slept_ms)
+static uint64_t rdma_ctl_clock_turn(struct rdma_ctl *ctl, int slept_ms)
 {
 	const uint64_t now_ms = rdma_ctl_now_ms();
 
@@ -154,7 +154,7 @@ static uint64_t clock_turn(struct rdma_ctl *ctl, int slept_ms)
 }
 
 /* wake_fd and async_fd come first in fd[]; the client adds its own in prepare. */
-static void *run(void *arg)
+static void *rdma_ctl_run(void *arg)
 {
 	struct rdma_ctl *ctl = arg;
 	const struct timespec nap = {.tv_nsec = RETRY_MS * 1000000};
@@ -170,26 +170,28 @@ static void *run(void *arg)
 		fd[1] = (struct pollfd){.fd = ctl->dev->gone ? -1 : ctl->dev->ctx->async_fd,
 					.events = POLLIN};
 		if (ctl->client.prepare)
-			n += ctl->client.prepare(ctl->client.arg, clock_turn(ctl, 0), fd + 2,
-						 RDMA_CTL_FD_MAX - 2, &timeout_ms);
+			n += ctl->client.prepare(ctl->client.arg, rdma_ctl_clock_turn(ctl, 0),
+						 fd + 2, RDMA_CTL_FD_MAX - 2, &timeout_ms);
 		if (poll(fd, n, timeout_ms) < 0) {
 			if (errno != EINTR) /* the kernel has no memory just now */
 				nanosleep(&nap, NULL);
 			continue;
 		}
-		(void)clock_turn(ctl, timeout_ms);
-		put_link(ctl);
+		(void)rdma_ctl_clock_turn(ctl, timeout_ms);
+		rdma_ctl_put_link(ctl);
 		if (fd[0].revents && read(ctl->wake_fd, &drop, sizeof(drop)) < 0)
 			continue; /* must not happen: poll reported it readable */
 		if (fd[1].revents)
-			read_device(ctl);
+			rdma_ctl_read_device(ctl);
 		if (ctl->client.turn)
-			ctl->client.turn(ctl->client.arg, clock_turn(ctl, 0));
+			ctl->client.turn(ctl->client.arg, rdma_ctl_clock_turn(ctl, 0));
 	}
 	return NULL;
 }
 
-static void no_object(void *arg SPW_UNUSED, const struct ibv_async_event *event SPW_UNUSED) {}
+static void rdma_ctl_no_object(void *arg SPW_UNUSED, const struct ibv_async_event *event SPW_UNUSED)
+{
+}
 
 int rdma_ctl_open(struct rdma_dev *dev, uint16_t queue_cnt, const struct rdma_ctl_client *client,
 		  struct rdma_ctl **ctl_out)
@@ -204,7 +206,7 @@ int rdma_ctl_open(struct rdma_dev *dev, uint16_t queue_cnt, const struct rdma_ct
 	if (client)
 		ctl->client = *client;
 	if (!ctl->client.async)
-		ctl->client.async = no_object;
+		ctl->client.async = rdma_ctl_no_object;
 	ctl->ring = aligned_alloc(_Alignof(struct ctl_ring), queue_cnt * sizeof(*ctl->ring));
 	ctl->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!ctl->ring || ctl->wake_fd < 0) {
@@ -221,7 +223,7 @@ int rdma_ctl_open(struct rdma_dev *dev, uint16_t queue_cnt, const struct rdma_ct
 }
 
 /* An owner that waits for the link gets an event of one that was up all the time, too. */
-static void report_up(struct rdma_ctl *ctl)
+static void rdma_ctl_report_up(struct rdma_ctl *ctl)
 {
 	struct spw_port_event event = {.kind = SPW_PORT_EVENT_LINK_UP};
 
@@ -238,10 +240,10 @@ int rdma_ctl_start(struct rdma_ctl *ctl)
 
 	ctl->clock_ms = ctl->looked_ms = rdma_ctl_now_ms();
 	if (ctl->dev->port.state == IBV_PORT_ACTIVE)
-		report_up(ctl);
+		rdma_ctl_report_up(ctl);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&ctl->thread, NULL, run, ctl);
+	rc = pthread_create(&ctl->thread, NULL, rdma_ctl_run, ctl);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (rc)
 		return spw_err(rc, "no control thread: %s", strerror(rc));
@@ -262,7 +264,8 @@ void rdma_ctl_stop(struct rdma_ctl *ctl)
 {
 	if (!ctl->running)
 		return;
-	spw_thr_store_rel(&ctl->stop, 1); /* [RD1 release, pairs with the acquire in run] */
+	spw_thr_store_rel(&ctl->stop,
+			  1); /* [RD1 release, pairs with the acquire in rdma_ctl_run] */
 	rdma_ctl_wake(ctl);
 	pthread_join(ctl->thread, NULL);
 	ctl->running = false;

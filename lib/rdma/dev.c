@@ -21,7 +21,7 @@
 /* ---- by name ---- */
 
 /* The devices that there are, for the message. */
-static void names_text(struct ibv_device **list, char *text, size_t bytes)
+static void rdma_dev_names_text(struct ibv_device **list, char *text, size_t bytes)
 {
 	size_t n = 0;
 
@@ -33,7 +33,7 @@ static void names_text(struct ibv_device **list, char *text, size_t bytes)
 
 /* rdma-core tries a second path if the first cannot be opened, and returns the errno of the second
  * only: open the first one again for its errno. */
-static int open_failed(const struct ibv_device *device, const char *name, int code)
+static int rdma_dev_open_failed(const struct ibv_device *device, const char *name, int code)
 {
 	char path[IBV_SYSFS_NAME_MAX + 32];
 	int fd;
@@ -54,7 +54,8 @@ static int open_failed(const struct ibv_device *device, const char *name, int co
 		       strerror(code));
 }
 
-static int open_listed(struct ibv_device **list, const char *name, struct ibv_context **ctx_out)
+static int rdma_dev_open_listed(struct ibv_device **list, const char *name,
+				struct ibv_context **ctx_out)
 {
 	char names[256];
 
@@ -63,9 +64,9 @@ static int open_listed(struct ibv_device **list, const char *name, struct ibv_co
 			continue;
 		errno = 0;
 		*ctx_out = ibv_open_device(list[i]);
-		return *ctx_out ? 0 : open_failed(list[i], name, errno ? errno : ENODEV);
+		return *ctx_out ? 0 : rdma_dev_open_failed(list[i], name, errno ? errno : ENODEV);
 	}
-	names_text(list, names, sizeof(names));
+	rdma_dev_names_text(list, names, sizeof(names));
 	if (!names[0])
 		return spw_err(ENODEV, "no RDMA device here: load its driver (modprobe mlx5_ib), "
 				       "and in a container pass "
@@ -73,7 +74,7 @@ static int open_listed(struct ibv_device **list, const char *name, struct ibv_co
 	return spw_err(ENODEV, "there is no device '%s'; this machine has %s", name, names);
 }
 
-static int open_by_name(const char *name, struct ibv_context **ctx_out)
+static int rdma_dev_open_by_name(const char *name, struct ibv_context **ctx_out)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	int rc;
@@ -83,7 +84,7 @@ static int open_by_name(const char *name, struct ibv_context **ctx_out)
 			       "no RDMA here: %s; load ib_uverbs and the device's driver "
 			       "(modprobe ib_uverbs mlx5_ib)",
 			       strerror(errno));
-	rc = open_listed(list, name, ctx_out);
+	rc = rdma_dev_open_listed(list, name, ctx_out);
 	ibv_free_device_list(list);
 	return rc;
 }
@@ -98,7 +99,7 @@ uint64_t rdma_caps(const struct spw_port_spec *spec)
 
 /* ---- what it is ---- */
 
-static bool read_number(const char *path, const char *format, void *value_out)
+static bool rdma_dev_read_number(const char *path, const char *format, void *value_out)
 {
 	FILE *f = fopen(path, "re");
 	bool ok = f && fscanf(f, format, value_out) == 1;
@@ -109,16 +110,16 @@ static bool read_number(const char *path, const char *format, void *value_out)
 }
 
 /* -1: unknown, or a device without PCI. */
-static int node_of(const struct ibv_device *device)
+static int rdma_dev_node_of(const struct ibv_device *device)
 {
 	char path[IBV_SYSFS_PATH_MAX + 32];
 	int node;
 
 	snprintf(path, sizeof(path), "%s/device/numa_node", device->ibdev_path);
-	return read_number(path, "%d", &node) ? node : -1;
+	return rdma_dev_read_number(path, "%d", &node) ? node : -1;
 }
 
-static int read_facts(struct rdma_dev *dev)
+static int rdma_dev_read_facts(struct rdma_dev *dev)
 {
 	int rc = ibv_query_device_ex(dev->ctx, NULL, &dev->attr);
 
@@ -130,7 +131,7 @@ static int read_facts(struct rdma_dev *dev)
 	rc = ibv_query_port(dev->ctx, dev->port_num, &dev->port);
 	if (rc)
 		return spw_err(rc, "%s: ibv_query_port: %s", dev->name, strerror(rc));
-	dev->numa_node = node_of(dev->ctx->device);
+	dev->numa_node = rdma_dev_node_of(dev->ctx->device);
 	return spw_tsc_calibrate(TSC_WINDOW_MS, &dev->tsc);
 }
 
@@ -143,8 +144,8 @@ int rdma_dev_open(const char *name, uint8_t port_num, struct rdma_dev *dev)
 	pthread_mutex_init(&dev->lock, NULL);
 	dev->port_num = port_num;
 	snprintf(dev->name, sizeof(dev->name), "%s", name);
-	rc = open_by_name(name, &dev->ctx);
-	rc = rc ? rc : read_facts(dev);
+	rc = rdma_dev_open_by_name(name, &dev->ctx);
+	rc = rc ? rc : rdma_dev_read_facts(dev);
 	if (!rc) {
 		dev->pd = ibv_alloc_pd(dev->ctx);
 		rc = dev->pd ? 0 : spw_err(errno, "%s: ibv_alloc_pd: %s", name, strerror(errno));
@@ -234,5 +235,5 @@ bool rdma_dev_counter(const struct rdma_dev *dev, const char *path, uint64_t *va
 
 	snprintf(file, sizeof(file), "%s/ports/%u/%.64s", dev->ctx->device->ibdev_path,
 		 dev->port_num, path);
-	return read_number(file, "%" SCNu64, value_out);
+	return rdma_dev_read_number(file, "%" SCNu64, value_out);
 }

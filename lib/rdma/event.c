@@ -22,16 +22,17 @@ int rdma_dev_events_open(struct rdma_dev *dev)
 	return 0;
 }
 
-static uint16_t make_event(const struct rdma_dev *dev, struct spw_port_event *event,
-			   enum spw_port_event_kind kind, const char *what)
+static uint16_t rdma_event_make(const struct rdma_dev *dev, struct spw_port_event *event,
+				enum spw_port_event_kind kind, const char *what)
 {
 	*event = (struct spw_port_event){.kind = kind};
 	snprintf(event->text, sizeof(event->text), "%.22s: %s", dev->name, what);
 	return 1;
 }
 
-static uint16_t translate(struct rdma_dev *dev, const struct ibv_async_event *from,
-			  rdma_dev_object_fn *on_object, void *arg, struct spw_port_event *event)
+static uint16_t rdma_event_translate(struct rdma_dev *dev, const struct ibv_async_event *from,
+				     rdma_dev_object_fn *on_object, void *arg,
+				     struct spw_port_event *event)
 {
 	switch (from->event_type) {
 	case IBV_EVENT_PORT_ACTIVE:
@@ -39,14 +40,14 @@ static uint16_t translate(struct rdma_dev *dev, const struct ibv_async_event *fr
 		if (from->element.port_num != dev->port_num)
 			return 0;
 		if (from->event_type == IBV_EVENT_PORT_ACTIVE)
-			return make_event(dev, event, SPW_PORT_EVENT_LINK_UP, "link is up");
+			return rdma_event_make(dev, event, SPW_PORT_EVENT_LINK_UP, "link is up");
 		spw_thr_count(&dev->link_down_cnt, 1);
-		return make_event(dev, event, SPW_PORT_EVENT_LINK_DOWN, "link is down");
+		return rdma_event_make(dev, event, SPW_PORT_EVENT_LINK_DOWN, "link is down");
 	case IBV_EVENT_DEVICE_FATAL:
 		if (dev->gone)
 			return 0;
 		dev->gone = true;
-		return make_event(dev, event, SPW_PORT_EVENT_DEVICE_GONE, RDMA_GONE_TEXT);
+		return rdma_event_make(dev, event, SPW_PORT_EVENT_DEVICE_GONE, RDMA_GONE_TEXT);
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_SM_CHANGE:
@@ -66,7 +67,7 @@ uint16_t rdma_dev_events_read(struct rdma_dev *dev, rdma_dev_object_fn *on_objec
 	uint16_t n = 0;
 
 	while (n < cnt && ibv_get_async_event(dev->ctx, &from) == 0) {
-		n += translate(dev, &from, on_object, arg, &event[n]);
+		n += rdma_event_translate(dev, &from, on_object, arg, &event[n]);
 		ibv_ack_async_event(&from);
 	}
 	return n;

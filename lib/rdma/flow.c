@@ -39,7 +39,7 @@ static uint8_t rss_key[40] = {
 
 /* ---- from keys to rules ---- */
 
-static int parse_mac(const char *text, struct rdma_flow_conf *conf)
+static int rdma_flow_parse_mac(const char *text, struct rdma_flow_conf *conf)
 {
 	uint8_t *m = conf->mac;
 	char end;
@@ -54,8 +54,8 @@ static int parse_mac(const char *text, struct rdma_flow_conf *conf)
 		text);
 }
 
-static int parse_number(const char *key, const char *text, unsigned long min, unsigned long max,
-			uint16_t *value_out)
+static int rdma_flow_parse_number(const char *key, const char *text, unsigned long min,
+				  unsigned long max, uint16_t *value_out)
 {
 	char *end;
 	unsigned long v = strtoul(text, &end, 10);
@@ -66,7 +66,7 @@ static int parse_number(const char *key, const char *text, unsigned long min, un
 	return 0;
 }
 
-static int parse_ip(int family, const char *key, const char *text, void *out)
+static int rdma_flow_parse_ip(int family, const char *key, const char *text, void *out)
 {
 	return inet_pton(family, text, out) == 1
 		       ? 0
@@ -75,7 +75,8 @@ static int parse_ip(int family, const char *key, const char *text, void *out)
 }
 
 /* The limit is that of the key list: each port is up to two rules. */
-static int rule_add(struct rdma_flow_conf *conf, enum rdma_l3 l3, enum rdma_l4 l4, uint16_t port)
+static int rdma_flow_rule_add(struct rdma_flow_conf *conf, enum rdma_l3 l3, enum rdma_l4 l4,
+			      uint16_t port)
 {
 	if (conf->rule_cnt == RDMA_FLOW_RULE_MAX)
 		return spw_err(EINVAL, "more than %u ports in udp= and tcp=", RDMA_FLOW_PORT_MAX);
@@ -84,54 +85,54 @@ static int rule_add(struct rdma_flow_conf *conf, enum rdma_l3 l3, enum rdma_l4 l
 }
 
 /* One rule per IP version: the one whose address is given, or both. */
-static int rules_of_l4(struct rdma_flow_conf *conf, enum rdma_l4 l4, uint16_t port)
+static int rdma_flow_rules_of_l4(struct rdma_flow_conf *conf, enum rdma_l4 l4, uint16_t port)
 {
 	bool any = !conf->has_ipv4 && !conf->has_ipv6;
 	int rc = 0;
 
 	if (any || conf->has_ipv4)
-		rc = rule_add(conf, RDMA_L3_IPV4, l4, port);
+		rc = rdma_flow_rule_add(conf, RDMA_L3_IPV4, l4, port);
 	if (!rc && (any || conf->has_ipv6))
-		rc = rule_add(conf, RDMA_L3_IPV6, l4, port);
+		rc = rdma_flow_rule_add(conf, RDMA_L3_IPV6, l4, port);
 	return rc;
 }
 
 /* flow=all, and addresses without ports: one rule for each kind of packet, so that each is hashed
  * as well as it can be. */
-static int rules_without_ports(struct rdma_flow_conf *conf)
+static int rdma_flow_rules_without_ports(struct rdma_flow_conf *conf)
 {
-	int rc = rules_of_l4(conf, RDMA_L4_UDP, 0);
+	int rc = rdma_flow_rules_of_l4(conf, RDMA_L4_UDP, 0);
 
-	rc = rc ? rc : rules_of_l4(conf, RDMA_L4_TCP, 0);
-	rc = rc ? rc : rules_of_l4(conf, RDMA_L4_ANY, 0);
+	rc = rc ? rc : rdma_flow_rules_of_l4(conf, RDMA_L4_TCP, 0);
+	rc = rc ? rc : rdma_flow_rules_of_l4(conf, RDMA_L4_ANY, 0);
 	if (!rc && !conf->has_ipv4 && !conf->has_ipv6)
-		rc = rule_add(conf, RDMA_L3_ANY, RDMA_L4_ANY, 0);
+		rc = rdma_flow_rule_add(conf, RDMA_L3_ANY, RDMA_L4_ANY, 0);
 	return rc;
 }
 
-static int parse_address_key(struct rdma_flow_conf *conf, const char *key, const char *value,
-			     bool *taken)
+static int rdma_flow_parse_address_key(struct rdma_flow_conf *conf, const char *key,
+				       const char *value, bool *taken)
 {
 	*taken = true;
 	if (!strcmp(key, "mac"))
-		return parse_mac(value, conf);
+		return rdma_flow_parse_mac(value, conf);
 	if (!strcmp(key, "vlan")) {
 		conf->has_vlan = true;
-		return parse_number(key, value, 0, 4094, &conf->vlan);
+		return rdma_flow_parse_number(key, value, 0, 4094, &conf->vlan);
 	}
 	if (!strcmp(key, "ipv4")) {
 		conf->has_ipv4 = true;
-		return parse_ip(AF_INET, key, value, conf->ipv4);
+		return rdma_flow_parse_ip(AF_INET, key, value, conf->ipv4);
 	}
 	if (!strcmp(key, "ipv6")) {
 		conf->has_ipv6 = true;
-		return parse_ip(AF_INET6, key, value, conf->ipv6);
+		return rdma_flow_parse_ip(AF_INET6, key, value, conf->ipv6);
 	}
 	*taken = false;
 	return 0;
 }
 
-static int parse_port_keys(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
+static int rdma_flow_parse_port_keys(const struct spw_port_spec *spec, struct rdma_flow_conf *conf)
 {
 	int rc = 0;
 
@@ -142,8 +143,8 @@ static int parse_port_keys(const struct spw_port_spec *spec, struct rdma_flow_co
 
 		if (strcmp(key, "udp") && strcmp(key, "tcp"))
 			continue;
-		rc = parse_number(key, spw_port_spec_value(spec, i), 1, 65535, &port);
-		rc = rc ? rc : rules_of_l4(conf, l4, port);
+		rc = rdma_flow_parse_number(key, spw_port_spec_value(spec, i), 1, 65535, &port);
+		rc = rc ? rc : rdma_flow_rules_of_l4(conf, l4, port);
 	}
 	return rc;
 }
@@ -156,11 +157,11 @@ int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *con
 
 	memset(conf, 0, sizeof(*conf));
 	for (uint32_t i = 0; i < spec->arg_cnt && !rc; i++) {
-		rc = parse_address_key(conf, spw_port_spec_key(spec, i),
-				       spw_port_spec_value(spec, i), &taken);
+		rc = rdma_flow_parse_address_key(conf, spw_port_spec_key(spec, i),
+						 spw_port_spec_value(spec, i), &taken);
 		named |= taken;
 	}
-	rc = rc ? rc : parse_port_keys(spec, conf);
+	rc = rc ? rc : rdma_flow_parse_port_keys(spec, conf);
 	if (rc)
 		return rc;
 	if (flow && strcmp(flow, "all"))
@@ -171,18 +172,18 @@ int rdma_flow_parse(const struct spw_port_spec *spec, struct rdma_flow_conf *con
 	if (flow && (named || conf->rule_cnt))
 		return spw_err(EINVAL, "flow=all takes every frame; leave it out to name some");
 	conf->by_default = !flow && !named && !conf->rule_cnt;
-	return conf->rule_cnt ? 0 : rules_without_ports(conf);
+	return conf->rule_cnt ? 0 : rdma_flow_rules_without_ports(conf);
 }
 
 /* ---- RSS ---- */
 
 /* Packets of different kinds need different QPs, as a QP hashes one set of fields. */
-static uint32_t kind_of(const struct rdma_rule *rule)
+static uint32_t rdma_flow_kind_of(const struct rdma_rule *rule)
 {
 	return rule->l3 == RDMA_L3_ANY ? KIND_NO_IP : (uint32_t)rule->l3 * 3 + (uint32_t)rule->l4;
 }
 
-static uint64_t hash_fields(uint32_t kind)
+static uint64_t rdma_flow_hash_fields(uint32_t kind)
 {
 	static const uint64_t ip[] = {IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4,
 				      IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6};
@@ -194,8 +195,8 @@ static uint64_t hash_fields(uint32_t kind)
 
 /* A power of 2 uses each queue equally. Any other number gets at least eight entries per queue, so
  * that shares differ little. */
-static int table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, uint32_t cnt,
-		      struct ibv_rwq_ind_table **table_out)
+static int rdma_flow_table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, uint32_t cnt,
+				struct ibv_rwq_ind_table **table_out)
 {
 	uint32_t max = SPW_MAX(dev->attr.rss_caps.max_rwq_indirection_table_size, 1u);
 	uint32_t size = SPW_IS_POW2(cnt) ? cnt : spw_pow2_ceil32(cnt * TABLE_FAIR);
@@ -217,7 +218,7 @@ static int table_make(struct rdma_dev *dev, struct ibv_wq *const *wq, uint32_t c
 
 /* Created with the first rule of its kind. Frames without IP cannot be spread: they go to queue 0.
  */
-static int qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uint32_t kind)
+static int rdma_flow_qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uint32_t kind)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RAW_PACKET,
@@ -228,7 +229,7 @@ static int qp_make(struct rdma_dev *dev, struct rdma_steer *steer, uint32_t kind
 		.rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
 				 .rx_hash_key_len = sizeof(rss_key),
 				 .rx_hash_key = rss_key,
-				 .rx_hash_fields_mask = hash_fields(kind)},
+				 .rx_hash_fields_mask = rdma_flow_hash_fields(kind)},
 	};
 
 	if (steer->qp[kind])
@@ -253,14 +254,14 @@ _Static_assert(offsetof(struct flow_request, spec) == sizeof(struct ibv_flow_att
 	       "verbs reads the specs behind the attr");
 
 /* verbs reads specs from the memory directly behind the attr, without a gap. */
-static void spec_add(struct flow_request *req, const void *spec, uint16_t bytes)
+static void rdma_flow_spec_add(struct flow_request *req, const void *spec, uint16_t bytes)
 {
 	memcpy((uint8_t *)req + req->attr.size, spec, bytes);
 	req->attr.size = (uint16_t)(req->attr.size + bytes);
 	req->attr.num_of_specs++;
 }
 
-static void add_eth(struct flow_request *req, const struct rdma_flow_conf *conf)
+static void rdma_flow_add_eth(struct flow_request *req, const struct rdma_flow_conf *conf)
 {
 	struct ibv_flow_spec_eth eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof(eth)};
 
@@ -272,10 +273,10 @@ static void add_eth(struct flow_request *req, const struct rdma_flow_conf *conf)
 		eth.val.vlan_tag = htons(conf->vlan);
 		eth.mask.vlan_tag = htons(VLAN_ID_MASK);
 	}
-	spec_add(req, &eth, sizeof(eth));
+	rdma_flow_spec_add(req, &eth, sizeof(eth));
 }
 
-static void add_ipv4(struct flow_request *req, const struct rdma_flow_conf *conf)
+static void rdma_flow_add_ipv4(struct flow_request *req, const struct rdma_flow_conf *conf)
 {
 	struct ibv_flow_spec_ipv4 ip = {.type = IBV_FLOW_SPEC_IPV4, .size = sizeof(ip)};
 
@@ -283,10 +284,10 @@ static void add_ipv4(struct flow_request *req, const struct rdma_flow_conf *conf
 		memcpy(&ip.val.dst_ip, conf->ipv4, 4);
 		memset(&ip.mask.dst_ip, 0xff, 4);
 	}
-	spec_add(req, &ip, sizeof(ip));
+	rdma_flow_spec_add(req, &ip, sizeof(ip));
 }
 
-static void add_ipv6(struct flow_request *req, const struct rdma_flow_conf *conf)
+static void rdma_flow_add_ipv6(struct flow_request *req, const struct rdma_flow_conf *conf)
 {
 	struct ibv_flow_spec_ipv6 ip = {.type = IBV_FLOW_SPEC_IPV6, .size = sizeof(ip)};
 
@@ -294,10 +295,10 @@ static void add_ipv6(struct flow_request *req, const struct rdma_flow_conf *conf
 		memcpy(ip.val.dst_ip, conf->ipv6, 16);
 		memset(ip.mask.dst_ip, 0xff, 16);
 	}
-	spec_add(req, &ip, sizeof(ip));
+	rdma_flow_spec_add(req, &ip, sizeof(ip));
 }
 
-static void add_l4(struct flow_request *req, const struct rdma_rule *rule)
+static void rdma_flow_add_l4(struct flow_request *req, const struct rdma_rule *rule)
 {
 	struct ibv_flow_spec_tcp_udp l4 = {.type = rule->l4 == RDMA_L4_UDP ? IBV_FLOW_SPEC_UDP
 									   : IBV_FLOW_SPEC_TCP,
@@ -307,12 +308,12 @@ static void add_l4(struct flow_request *req, const struct rdma_rule *rule)
 		l4.val.dst_port = htons(rule->port);
 		l4.mask.dst_port = 0xffff;
 	}
-	spec_add(req, &l4, sizeof(l4));
+	rdma_flow_spec_add(req, &l4, sizeof(l4));
 }
 
 /* The rule in words, for a device that refuses it. */
-static void rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule, char *text,
-		      size_t bytes)
+static void rdma_flow_rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
+				char *text, size_t bytes)
 {
 	static const char *const l3[] = {"IPv4", "IPv6", "all frames"}, *const l4[] = {", UDP",
 										       ", TCP", ""};
@@ -325,8 +326,8 @@ static void rule_text(const struct rdma_flow_conf *conf, const struct rdma_rule 
 		 conf->has_ipv4 || conf->has_ipv6 ? ", to an IP address" : "");
 }
 
-static int flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
-		     struct rdma_dev *dev, struct ibv_qp *qp, struct ibv_flow **flow_out)
+static int rdma_flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *rule,
+			  struct rdma_dev *dev, struct ibv_qp *qp, struct ibv_flow **flow_out)
 {
 	struct flow_request req = {
 		.attr = {.type = IBV_FLOW_ATTR_NORMAL,
@@ -337,17 +338,17 @@ static int flow_make(const struct rdma_flow_conf *conf, const struct rdma_rule *
 	};
 	char text[128];
 
-	add_eth(&req, conf);
+	rdma_flow_add_eth(&req, conf);
 	if (rule->l3 == RDMA_L3_IPV4)
-		add_ipv4(&req, conf);
+		rdma_flow_add_ipv4(&req, conf);
 	if (rule->l3 == RDMA_L3_IPV6)
-		add_ipv6(&req, conf);
+		rdma_flow_add_ipv6(&req, conf);
 	if (rule->l4 != RDMA_L4_ANY)
-		add_l4(&req, rule);
+		rdma_flow_add_l4(&req, rule);
 	*flow_out = ibv_create_flow(qp, &req.attr);
 	if (*flow_out)
 		return 0;
-	rule_text(conf, rule, text, sizeof(text));
+	rdma_flow_rule_text(conf, rule, text, sizeof(text));
 	if (errno == EPERM)
 		return spw_err(EPERM, "flow rules need CAP_NET_RAW: run as root, or setcap "
 				      "cap_net_raw+ep on the program");
@@ -365,14 +366,15 @@ int rdma_steer_up(struct rdma_dev *dev, const struct rdma_flow_conf *conf, struc
 
 	if (steer->table)
 		return 0;
-	rc = table_make(dev, wq, cnt, &steer->table);
-	rc = rc ? rc : table_make(dev, wq, 1, &steer->table_one);
+	rc = rdma_flow_table_make(dev, wq, cnt, &steer->table);
+	rc = rc ? rc : rdma_flow_table_make(dev, wq, 1, &steer->table_one);
 	for (uint32_t i = 0; i < conf->rule_cnt && !rc; i++) {
-		uint32_t kind = kind_of(&conf->rule[i]);
+		uint32_t kind = rdma_flow_kind_of(&conf->rule[i]);
 
-		rc = qp_make(dev, steer, kind);
+		rc = rdma_flow_qp_make(dev, steer, kind);
 		rc = rc ? rc
-			: flow_make(conf, &conf->rule[i], dev, steer->qp[kind], &steer->flow[i]);
+			: rdma_flow_make(conf, &conf->rule[i], dev, steer->qp[kind],
+					 &steer->flow[i]);
 	}
 	if (rc)
 		rdma_steer_down(steer);

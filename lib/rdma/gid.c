@@ -13,7 +13,7 @@
 #include "rdma/spw_rdma.h"
 
 /* Preference of an entry: 3 IPv4, 2 global IPv6, 1 link-local; 0: not usable. */
-static unsigned rank(const struct ibv_gid_entry *entry)
+static unsigned rdma_gid_rank(const struct ibv_gid_entry *entry)
 {
 	static const uint8_t zero[16], v4_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 	const uint8_t *raw = entry->gid.raw;
@@ -25,29 +25,30 @@ static unsigned rank(const struct ibv_gid_entry *entry)
 	return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 1 : 2;
 }
 
-static bool entry_at(const struct rdma_dev *dev, uint32_t index, struct ibv_gid_entry *entry_out)
+static bool rdma_gid_entry_at(const struct rdma_dev *dev, uint32_t index,
+			      struct ibv_gid_entry *entry_out)
 {
 	return ibv_query_gid_ex(dev->ctx, dev->port_num, index, entry_out, 0) == 0;
 }
 
 /* The preferred entry. Returns: its rank; 0: the port has no GID for RoCE v2. */
-static unsigned best(const struct rdma_dev *dev, struct rdma_gid *gid_out)
+static unsigned rdma_gid_best(const struct rdma_dev *dev, struct rdma_gid *gid_out)
 {
 	unsigned have = 0;
 
 	for (uint32_t i = 0; i < (uint32_t)dev->port.gid_tbl_len && i <= UINT8_MAX; i++) {
 		struct ibv_gid_entry entry;
 
-		if (!entry_at(dev, i, &entry) || rank(&entry) <= have)
+		if (!rdma_gid_entry_at(dev, i, &entry) || rdma_gid_rank(&entry) <= have)
 			continue;
-		have = rank(&entry);
+		have = rdma_gid_rank(&entry);
 		*gid_out = (struct rdma_gid){.gid = entry.gid, .index = (uint8_t)i};
 	}
 	return have;
 }
 
-static int named(const struct rdma_dev *dev, const char *text, const struct rdma_gid *other,
-		 struct rdma_gid *gid_out)
+static int rdma_gid_named(const struct rdma_dev *dev, const char *text,
+			  const struct rdma_gid *other, struct rdma_gid *gid_out)
 {
 	char addr[INET6_ADDRSTRLEN], *end;
 	unsigned long index = strtoul(text, &end, 10);
@@ -60,12 +61,12 @@ static int named(const struct rdma_dev *dev, const char *text, const struct rdma
 			       "leave it out",
 			       text, other->index, addr);
 	if (index > UINT8_MAX || index >= (unsigned long)dev->port.gid_tbl_len ||
-	    !entry_at(dev, (uint32_t)index, &entry))
+	    !rdma_gid_entry_at(dev, (uint32_t)index, &entry))
 		return spw_err(EINVAL,
 			       "GID %s is not in the table of %s, or empty: use gid=%u (%s), or "
 			       "leave it out",
 			       text, dev->name, other->index, addr);
-	if (!rank(&entry))
+	if (!rdma_gid_rank(&entry))
 		return spw_err(EINVAL,
 			       "GID %lu of %s is not RoCE v2: use gid=%u (%s), or leave it out",
 			       index, dev->name, other->index, addr);
@@ -77,14 +78,14 @@ int rdma_dev_gid(const struct rdma_dev *dev, const char *text, struct rdma_gid *
 {
 	struct rdma_gid found = {0};
 
-	if (!best(dev, &found))
+	if (!rdma_gid_best(dev, &found))
 		return spw_err(ENOENT,
 			       "%s port %u has no RoCE v2 GID: give its interface an IP address "
 			       "and bring it up "
 			       "(ibv_devinfo -v lists GIDs)",
 			       dev->name, dev->port_num);
 	if (text)
-		return named(dev, text, &found, gid_out);
+		return rdma_gid_named(dev, text, &found, gid_out);
 	*gid_out = found;
 	return 0;
 }

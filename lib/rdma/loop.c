@@ -26,7 +26,7 @@
 #endif
 
 /* A modified EUI-64 (RFC 4291, appendix A): ff:fe in the middle, the universal bit inverted. */
-static bool mac_of_gid(const uint8_t *raw, uint8_t *mac)
+static bool rdma_loop_mac_of_gid(const uint8_t *raw, uint8_t *mac)
 {
 	static const uint8_t link_local[8] = {0xfe, 0x80};
 
@@ -38,18 +38,19 @@ static bool mac_of_gid(const uint8_t *raw, uint8_t *mac)
 	return true;
 }
 
-static int own_mac(const struct rdma_dev *dev, uint8_t *mac)
+static int rdma_loop_own_mac(const struct rdma_dev *dev, uint8_t *mac)
 {
 	for (int i = 0; i < dev->port.gid_tbl_len; i++) {
 		union ibv_gid gid;
 
-		if (!ibv_query_gid(dev->ctx, dev->port_num, i, &gid) && mac_of_gid(gid.raw, mac))
+		if (!ibv_query_gid(dev->ctx, dev->port_num, i, &gid) &&
+		    rdma_loop_mac_of_gid(gid.raw, mac))
 			return 0;
 	}
 	return spw_err(ENOTSUP, "%s has no GID that shows its MAC address", dev->name);
 }
 
-static struct ibv_qp *qp_create(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *rdma_loop_qp_create(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 #ifdef SPW_HAVE_MLX5DV
 	struct mlx5dv_qp_init_attr dv = {
@@ -63,7 +64,7 @@ static struct ibv_qp *qp_create(struct ibv_context *ctx, struct ibv_qp_init_attr
 	return ibv_create_qp_ex(ctx, attr);
 }
 
-static int qp_make(const struct rdma_dev *dev, struct ibv_wq *wq, struct rdma_loop *loop)
+static int rdma_loop_qp_make(const struct rdma_dev *dev, struct ibv_wq *wq, struct rdma_loop *loop)
 {
 	uint8_t key[40] = {0}; /* no field is hashed, and the length is checked all the same */
 	struct ibv_rwq_ind_table_init_attr table = {.ind_tbl = &wq};
@@ -82,14 +83,14 @@ static int qp_make(const struct rdma_dev *dev, struct ibv_wq *wq, struct rdma_lo
 		return spw_err(ENOTSUP, "%s makes no table of one queue: %s", dev->name,
 			       strerror(errno));
 	attr.rwq_ind_tbl = loop->table;
-	loop->qp = qp_create(dev->ctx, &attr);
+	loop->qp = rdma_loop_qp_create(dev->ctx, &attr);
 	return loop->qp ? 0
 			: spw_err(ENOTSUP, "%s makes no QP that receives its own frames: %s",
 				  dev->name, strerror(errno));
 }
 
-static int rule_make(const struct rdma_dev *dev, uint16_t type, const uint8_t *mac,
-		     struct rdma_loop *loop)
+static int rdma_loop_rule_make(const struct rdma_dev *dev, uint16_t type, const uint8_t *mac,
+			       struct rdma_loop *loop)
 {
 	struct request {
 		struct ibv_flow_attr attr;
@@ -132,9 +133,9 @@ int rdma_loop_make(const struct rdma_dev *dev, struct ibv_wq *wq, uint16_t type,
 	int rc;
 
 	rdma_loop_end(loop);
-	rc = own_mac(dev, mac);
-	rc = rc ? rc : qp_make(dev, wq, loop);
-	rc = rc ? rc : rule_make(dev, type, mac, loop);
+	rc = rdma_loop_own_mac(dev, mac);
+	rc = rc ? rc : rdma_loop_qp_make(dev, wq, loop);
+	rc = rc ? rc : rdma_loop_rule_make(dev, type, mac, loop);
 	if (rc) {
 		rdma_loop_end(loop);
 		return rc;

@@ -13,7 +13,7 @@
 #include "plat/spw_plat.h"
 #include "rdma/spw_rdma.h"
 
-static int reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
+static int rdma_mem_reg_failed(const struct rdma_dev *dev, size_t bytes, int code)
 {
 	char why[SPW_PLAT_PIN_BYTES];
 
@@ -33,7 +33,7 @@ int rdma_mr_reg_bytes(const struct rdma_dev *dev, struct ibv_pd *pd, void *addr,
 		      int access, struct ibv_mr **mr_out)
 {
 	*mr_out = ibv_reg_mr(pd, addr, bytes, access);
-	return *mr_out ? 0 : reg_failed(dev, bytes, errno ? errno : EIO);
+	return *mr_out ? 0 : rdma_mem_reg_failed(dev, bytes, errno ? errno : EIO);
 }
 
 int rdma_mr_reg_dmabuf(const struct rdma_dev *dev, const struct rdma_dmabuf *buf, int access,
@@ -51,12 +51,12 @@ int rdma_mr_reg_dmabuf(const struct rdma_dev *dev, const struct rdma_dmabuf *buf
 			       "Linux 5.12 or later with mlx5_ib can; else use memory of the host "
 			       "(spinwire: --memory cuda-reg)",
 			       dev->name, strerror(code));
-	return reg_failed(dev, buf->bytes, code);
+	return rdma_mem_reg_failed(dev, buf->bytes, code);
 }
 
 /* In a dma-buf of GPU memory the NIC addresses bytes by their device address. */
-static int dmabuf_reg(const struct rdma_dev *dev, const struct spw_region *region,
-		      struct ibv_mr **mr_out)
+static int rdma_mem_dmabuf_reg(const struct rdma_dev *dev, const struct spw_region *region,
+			       struct ibv_mr **mr_out)
 {
 	const struct rdma_dmabuf buf = {
 		.fd = region->dmabuf_fd, .addr = region->dev_va, .bytes = region->bytes};
@@ -64,11 +64,11 @@ static int dmabuf_reg(const struct rdma_dev *dev, const struct spw_region *regio
 	return rdma_mr_reg_dmabuf(dev, &buf, IBV_ACCESS_LOCAL_WRITE, mr_out);
 }
 
-static int region_reg(const struct rdma_dev *dev, const struct spw_region *region,
-		      struct ibv_mr **mr_out)
+static int rdma_mem_region_reg(const struct rdma_dev *dev, const struct spw_region *region,
+			       struct ibv_mr **mr_out)
 {
 	if (region->kind == SPW_MEM_GPU)
-		return dmabuf_reg(dev, region, mr_out);
+		return rdma_mem_dmabuf_reg(dev, region, mr_out);
 	return rdma_mr_reg_bytes(dev, dev->pd, region->host_va, region->bytes,
 				 IBV_ACCESS_LOCAL_WRITE, mr_out);
 }
@@ -80,7 +80,7 @@ int rdma_dev_attach(struct rdma_dev *dev, const struct spw_region *region)
 	if (r->mr)
 		return 0;
 	r->region = *region;
-	return region_reg(dev, region, &r->mr);
+	return rdma_mem_region_reg(dev, region, &r->mr);
 }
 
 int rdma_dev_key(struct rdma_dev *dev, uint16_t region_id, uint32_t *lkey_out)
@@ -102,7 +102,7 @@ int rdma_dev_key_replace(struct rdma_dev *dev, uint16_t region_id, uint32_t bad_
 
 	pthread_mutex_lock(&dev->lock);
 	if (r->mr->lkey == bad_lkey)
-		rc = region_reg(dev, &r->region, &mr);
+		rc = rdma_mem_region_reg(dev, &r->region, &mr);
 	if (!rc && r->mr->lkey == bad_lkey) {
 		ibv_dereg_mr(r->mr);
 		r->mr = mr;

@@ -11,8 +11,8 @@
 #include "base/spw_log.h"
 #include "rdma/spw_rdma_mlx5.h"
 
-static struct ibv_cq_ex *cq_create(struct rdma_dev *dev, uint32_t cnt, unsigned int with,
-				   void *context, bool ignore_overrun)
+static struct ibv_cq_ex *mlx5_cq_create(struct rdma_dev *dev, uint32_t cnt, unsigned int with,
+					void *context, bool ignore_overrun)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = cnt - 1, /* rdma-core takes the next power of 2 above */
@@ -47,10 +47,10 @@ int mlx5_cq_make(struct rdma_dev *dev, uint32_t cnt, unsigned int with, void *co
 	struct mlx5dv_obj obj = {.cq.out = &dv};
 	int rc;
 
-	*cq_out = cq_create(dev, cnt, with, context, ignore);
+	*cq_out = mlx5_cq_create(dev, cnt, with, context, ignore);
 	if (!*cq_out && ignore) { /* an old device or kernel */
 		ignore = false;
-		*cq_out = cq_create(dev, cnt, with, context, ignore);
+		*cq_out = mlx5_cq_create(dev, cnt, with, context, ignore);
 	}
 	if (!*cq_out)
 		return spw_err(errno, "%s: a completion queue of %u entries: %s", dev->name, cnt,

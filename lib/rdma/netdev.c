@@ -24,7 +24,7 @@
 
 /* ---- statistics ---- */
 
-static void phy_read(const char *netdev, struct spw_phy_count count_out[SPW_PHY_CNT])
+static void rdma_netdev_phy_read(const char *netdev, struct spw_phy_count count_out[SPW_PHY_CNT])
 {
 	/* mlx5's names; other drivers have none */
 	static const char *const name[] = {[SPW_PHY_RX] = "rx_packets_phy",
@@ -45,7 +45,7 @@ static void phy_read(const char *netdev, struct spw_phy_count count_out[SPW_PHY_
 /* ---- the interface ---- */
 
 /* The first line of a file. */
-static bool read_line(const char *path, char *line_out, int bytes)
+static bool rdma_netdev_read_line(const char *path, char *line_out, int bytes)
 {
 	FILE *f = fopen(path, "re");
 	bool ok = f && fgets(line_out, bytes, f);
@@ -57,19 +57,19 @@ static bool read_line(const char *path, char *line_out, int bytes)
 	return ok;
 }
 
-static void netdev_of(const struct rdma_dev *dev, char netdev_out[IF_NAMESIZE])
+static void rdma_netdev_of(const struct rdma_dev *dev, char netdev_out[IF_NAMESIZE])
 {
 	char path[IBV_SYSFS_PATH_MAX + 64];
 
 	snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/ndevs/0", dev->ctx->device->ibdev_path,
 		 dev->port_num);
-	if (!read_line(path, netdev_out, IF_NAMESIZE))
+	if (!rdma_netdev_read_line(path, netdev_out, IF_NAMESIZE))
 		netdev_out[0] = '\0';
 }
 
 /* An attribute of the interface in sysfs. A bond is not below one device. */
-static bool netdev_attr(const struct rdma_dev *dev, const char *netdev, const char *attr,
-			char *line_out, int bytes)
+static bool rdma_netdev_attr(const struct rdma_dev *dev, const char *netdev, const char *attr,
+			     char *line_out, int bytes)
 {
 	char path[IBV_SYSFS_PATH_MAX + 64];
 
@@ -77,18 +77,18 @@ static bool netdev_attr(const struct rdma_dev *dev, const char *netdev, const ch
 		return false;
 	snprintf(path, sizeof(path), "%s/device/net/%s/%s", dev->ctx->device->ibdev_path, netdev,
 		 attr);
-	if (read_line(path, line_out, bytes))
+	if (rdma_netdev_read_line(path, line_out, bytes))
 		return true;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", netdev, attr);
-	return strcmp(netdev, "lo") && read_line(path, line_out, bytes);
+	return strcmp(netdev, "lo") && rdma_netdev_read_line(path, line_out, bytes);
 }
 
 /* Returns: 0 unknown. */
-static uint32_t netdev_mtu(const struct rdma_dev *dev, const char *netdev)
+static uint32_t rdma_netdev_mtu(const struct rdma_dev *dev, const char *netdev)
 {
 	char line[16];
 
-	return netdev_attr(dev, netdev, "mtu", line, sizeof(line))
+	return rdma_netdev_attr(dev, netdev, "mtu", line, sizeof(line))
 		       ? (uint32_t)strtoul(line, NULL, 10)
 		       : 0;
 }
@@ -97,15 +97,15 @@ static uint32_t netdev_mtu(const struct rdma_dev *dev, const char *netdev)
 
 void rdma_phy_start(const struct rdma_dev *dev, struct rdma_phy *phy)
 {
-	netdev_of(dev, phy->netdev);
-	phy_read(phy->netdev, phy->base);
+	rdma_netdev_of(dev, phy->netdev);
+	rdma_netdev_phy_read(phy->netdev, phy->base);
 }
 
 void rdma_phy_stat(const struct rdma_phy *phy, struct spw_port_stat *stat)
 {
 	struct spw_phy_count now[SPW_PHY_CNT];
 
-	phy_read(phy->netdev, now);
+	rdma_netdev_phy_read(phy->netdev, now);
 	spw_phy_moved(phy->base, now, stat);
 }
 
@@ -124,8 +124,8 @@ uint32_t rdma_eth_mtu(const struct rdma_dev *dev, uint64_t asked)
 	char netdev[IF_NAMESIZE];
 	uint32_t has;
 
-	netdev_of(dev, netdev);
-	has = netdev_mtu(dev, netdev);
+	rdma_netdev_of(dev, netdev);
+	has = rdma_netdev_mtu(dev, netdev);
 	if (!asked)
 		return has ? SPW_MIN(SPW_MAX(has, MTU_MIN), MTU_MAX) : MTU_DFLT;
 	if (asked < has)
@@ -141,8 +141,8 @@ uint32_t rdma_eth_mtu_sent(const struct rdma_dev *dev, uint32_t slot_mtu)
 	char netdev[IF_NAMESIZE];
 	uint32_t has;
 
-	netdev_of(dev, netdev);
-	has = netdev_mtu(dev, netdev);
+	rdma_netdev_of(dev, netdev);
+	has = rdma_netdev_mtu(dev, netdev);
 	return has ? SPW_MIN(has, slot_mtu) : slot_mtu;
 }
 
@@ -151,8 +151,8 @@ void rdma_eth_mac(const struct rdma_dev *dev, uint8_t mac_out[6])
 	char netdev[IF_NAMESIZE], line[32];
 	uint8_t *m = mac_out;
 
-	netdev_of(dev, netdev);
-	if (!netdev_attr(dev, netdev, "address", line, sizeof(line)) ||
+	rdma_netdev_of(dev, netdev);
+	if (!rdma_netdev_attr(dev, netdev, "address", line, sizeof(line)) ||
 	    sscanf(line, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &m[0], &m[1], &m[2], &m[3], &m[4],
 		   &m[5]) != 6)
 		memset(mac_out, 0, 6);
@@ -162,7 +162,7 @@ int rdma_eth_check_use(const struct rdma_dev *dev, const struct rdma_flow_conf *
 {
 	char netdev[IF_NAMESIZE], why[80];
 
-	netdev_of(dev, netdev);
+	rdma_netdev_of(dev, netdev);
 	if (!strcmp(netdev, "lo")) /* a software ConnectX without an interface */
 		netdev[0] = '\0';
 	if (!flow->by_default || !netdev[0] || !spw_netdev_in_use(netdev, why, sizeof(why)))

@@ -3,7 +3,7 @@
  */
 #include "rdma/spw_rdma_retransmit.h"
 
-static bool sum_read(const struct rdma_dev *dev, uint64_t *sum_out)
+static bool rdma_retransmits_sum_read(const struct rdma_dev *dev, uint64_t *sum_out)
 {
 	static const char *const name[] = {"hw_counters/packet_seq_err",
 					   "hw_counters/rnr_nak_retry_err",
@@ -21,7 +21,7 @@ static bool sum_read(const struct rdma_dev *dev, uint64_t *sum_out)
 
 void rdma_retransmits_start(const struct rdma_dev *dev, struct rdma_retransmits *start)
 {
-	start->known = sum_read(dev, &start->base);
+	start->known = rdma_retransmits_sum_read(dev, &start->base);
 }
 
 void rdma_retransmits_stat(const struct rdma_dev *dev, const struct rdma_retransmits *start,
@@ -29,6 +29,6 @@ void rdma_retransmits_stat(const struct rdma_dev *dev, const struct rdma_retrans
 {
 	uint64_t now;
 
-	stat->retransmits_known = start->known && sum_read(dev, &now);
+	stat->retransmits_known = start->known && rdma_retransmits_sum_read(dev, &now);
 	stat->retransmits = stat->retransmits_known ? now - start->base : 0;
 }

@@ -48,7 +48,7 @@ void rdma_side_async(void *unused SPW_UNUSED, const struct ibv_async_event *even
 }
 
 /* Which event arrived since the last call; a failed CQ outweighs an error of its queue. */
-static const char *take_reported(struct rdma_side *side)
+static const char *rdma_side_take_reported(struct rdma_side *side)
 {
 	uint32_t reset = spw_thr_load_acq(&side->reset_cnt); /* [RD4 acquire, pairs with RD3] */
 	uint32_t recreate =
@@ -69,7 +69,7 @@ static const char *take_reported(struct rdma_side *side)
 /* Before a reset: what was reported until now is its reason, not a new one. */
 void rdma_side_reset(struct rdma_side *side)
 {
-	take_reported(side);
+	rdma_side_take_reported(side);
 	side->late = NULL;
 }
 
@@ -85,7 +85,7 @@ bool rdma_side_is_stuck(const struct rdma_side *side)
 	return side->blind && !side->recreate && side->blind_at == side->completed;
 }
 
-static bool is_late(const struct rdma_side *side)
+static bool rdma_side_is_late(const struct rdma_side *side)
 {
 	return side->recovered_ms && rdma_ctl_now_ms() - side->recovered_ms < RDMA_SIDE_LATE_MS;
 }
@@ -94,8 +94,8 @@ static bool is_late(const struct rdma_side *side)
  * the event was old. */
 const char *rdma_side_take(struct rdma_side *side, uint32_t completed)
 {
-	const char *what = take_reported(side);
-	const bool late = is_late(side);
+	const char *what = rdma_side_take_reported(side);
+	const bool late = rdma_side_is_late(side);
 
 	side->completed = completed;
 	if (what && (side->recreate || !late))
