@@ -8,7 +8,7 @@
 #include "port/spw_port_clock.h"
 #include "topo.h"
 
-static int pair_exec(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_pair_exec(struct spw_topo *topo, struct spw_topo_way *way)
 {
 	struct spw_clock_pair pair;
 	uint64_t unc_ns;
@@ -21,14 +21,14 @@ static int pair_exec(struct spw_topo *topo, struct spw_topo_way *way)
 	return 0;
 }
 
-static int open_exec(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_open_exec(struct spw_topo *topo, struct spw_topo_way *way)
 {
 	int rc;
 
 	if (!topo_way_is_gpu(way))
 		return 0;
 	rc = spw_clock_feed_open(&way->clock, spw_exec_clock_hz(way->exec), topo->conf.tsc.hz);
-	return rc < 0 ? rc : pair_exec(topo, way);
+	return rc < 0 ? rc : topo_pair_exec(topo, way);
 }
 
 int topo_clocks_open(struct spw_topo *topo)
@@ -38,7 +38,7 @@ int topo_clocks_open(struct spw_topo *topo)
 	for (uint32_t p = 0; p < topo->port_cnt && rc == 0; p++)
 		rc = spw_port_clock_open(&topo->nic_clock[p], topo->port[p], &topo->conf.tsc);
 	for (uint32_t w = 0; w < topo->way_cnt && rc == 0; w++)
-		rc = open_exec(topo, &topo->way[w]);
+		rc = topo_open_exec(topo, &topo->way[w]);
 	return rc;
 }
 
@@ -49,5 +49,5 @@ void spw_topo_clocks_pair(struct spw_topo *topo)
 			spw_port_clock_pair(&topo->nic_clock[p], topo->port[p], &topo->conf.tsc);
 	for (uint32_t w = 0; w < topo->way_cnt; w++)
 		if (topo_way_is_gpu(&topo->way[w]) && spw_clock_feed_due(&topo->way[w].clock))
-			pair_exec(topo, &topo->way[w]);
+			topo_pair_exec(topo, &topo->way[w]);
 }

@@ -124,7 +124,7 @@ bool litmus_answered(const struct spw_gring_batch *batch, enum spw_litmus_patter
 }
 
 /* What each pattern shows about the machine, and what can be done. */
-static const char *pattern_text(enum spw_litmus_pattern pattern)
+static const char *litmus_pattern_text(enum spw_litmus_pattern pattern)
 {
 	switch (pattern) {
 	case SPW_LITMUS_publish:
@@ -151,14 +151,14 @@ int litmus_fail(const struct litmus *l, enum spw_litmus_pattern pattern,
 		       "off starts without the test",
 		       spw_litmus_pattern_name(pattern), l->lane->port->name,
 		       spw_mem_kind_name(l->topo->region[l->lane->region].kind), l->way->name,
-		       (unsigned long)l->out->frames[pattern], pattern_text(pattern),
+		       (unsigned long)l->out->frames[pattern], litmus_pattern_text(pattern),
 		       desc->meta & 0xffff, desc->len, desc->slot, spw_litmus_good(seen),
 		       spw_litmus_old(seen), spw_litmus_bad(seen));
 }
 
 /* ---- one lane ---- */
 
-static int exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *handler)
+static int litmus_exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *handler)
 {
 	const struct spw_topo_conf *tc = &l->topo->conf;
 	uint32_t ctas = l->way->ctas;
@@ -188,7 +188,7 @@ static int exec_open(struct litmus *l, uint32_t lane, const struct spw_handler *
 }
 
 /* An executor that was found wrong may also not end; the first error is the one to report. */
-static int exec_close(struct litmus *l, int rc)
+static int litmus_exec_close(struct litmus *l, int rc)
 {
 	char text[SPW_ERR_TEXT_BYTES];
 	int stopped;
@@ -202,8 +202,8 @@ static int exec_close(struct litmus *l, int rc)
 }
 
 /* One lane with one of the executors that it may use; the NIC takes part with the first. */
-static int lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
-		     const struct spw_handler *handler, struct spw_litmus *out)
+static int litmus_lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
+			    const struct spw_handler *handler, struct spw_litmus *out)
 {
 	const uint64_t ns = (out->level == SPW_LITMUS_LONG ? LONG_NS : QUICK_NS) / topo->lane_cnt;
 	struct spw_topo_lane *lane = topo->lane[i];
@@ -216,7 +216,7 @@ static int lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
 		.run_tsc = spw_tsc_from_ns(&topo->conf.tsc, ns),
 	};
 	uint64_t begin;
-	int rc = exec_open(&l, i, handler);
+	int rc = litmus_exec_open(&l, i, handler);
 
 	if (rc)
 		return spw_err_ctx(rc, "litmus");
@@ -224,12 +224,12 @@ static int lane_test(struct spw_topo *topo, uint32_t i, uint32_t way,
 	rc = litmus_ring(&l);
 	rc = rc || way ? rc : litmus_wire(&l);
 	out->ns += spw_tsc_to_ns(&topo->conf.tsc, spw_tsc_now() - begin);
-	return exec_close(&l, rc);
+	return litmus_exec_close(&l, rc);
 }
 
 /* ---- all lanes ---- */
 
-static void log_outcome(const struct spw_topo *topo, const struct spw_litmus *out)
+static void litmus_log_outcome(const struct spw_topo *topo, const struct spw_litmus *out)
 {
 	char nic[512] = "";
 	size_t n = 0;
@@ -256,8 +256,8 @@ int spw_topo_litmus(struct spw_topo *topo, enum spw_litmus_level level,
 	out->level = level;
 	for (uint32_t i = 0; level != SPW_LITMUS_OFF && i < topo->lane_cnt && !rc; i++)
 		for (uint32_t w = 0; w < topo->way_cnt && !rc; w++)
-			rc = lane_test(topo, i, w, handler, out);
+			rc = litmus_lane_test(topo, i, w, handler, out);
 	if (!rc && level != SPW_LITMUS_OFF)
-		log_outcome(topo, out);
+		litmus_log_outcome(topo, out);
 	return rc;
 }

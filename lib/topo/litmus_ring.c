@@ -37,7 +37,7 @@ struct ring_part {
 /* ---- the slots ---- */
 
 /* The frame begins on a line of its own, as a NIC would place it. */
-static void place(struct ring_part *part)
+static void litmus_ring_place(struct ring_part *part)
 {
 	const struct spw_topo_lane *lane = part->l->lane;
 
@@ -48,25 +48,25 @@ static void place(struct ring_part *part)
 						 (size_t)SPW_LITMUS_BYTES_MAX);
 }
 
-static uint8_t *frame_of(const struct ring_part *part, uint32_t i)
+static uint8_t *litmus_ring_frame_of(const struct ring_part *part, uint32_t i)
 {
 	return spw_pool_slot_addr(&part->l->lane->pool, part->slot[i]) + part->offset;
 }
 
-static void copy_slots(const struct ring_part *part, uint8_t *saved, bool back)
+static void litmus_ring_copy_slots(const struct ring_part *part, uint8_t *saved, bool back)
 {
 	for (uint32_t i = 0; i < part->cnt; i++) {
 		uint8_t *keep = saved + (size_t)i * part->room;
 
-		memcpy(back ? frame_of(part, i) : keep, back ? keep : frame_of(part, i),
-		       part->room);
+		memcpy(back ? litmus_ring_frame_of(part, i) : keep,
+		       back ? keep : litmus_ring_frame_of(part, i), part->room);
 	}
 }
 
 /* ---- out and back ---- */
 
 /* Fills the next frames into free slots and pushes them as one batch. */
-static bool push(struct ring_part *part)
+static bool litmus_ring_push(struct ring_part *part)
 {
 	struct spw_gring_batch *batch = spw_gring_next(part->l->ring);
 	uint32_t out = (uint32_t)(part->filled - part->taken);
@@ -87,7 +87,7 @@ static bool push(struct ring_part *part)
 			.meta = spw_litmus_meta(seq),
 			.region = part->l->lane->pool.region->id,
 		};
-		litmus_fill(frame_of(part, at), seq, len);
+		litmus_fill(litmus_ring_frame_of(part, at), seq, len);
 	}
 	batch->cnt = want;
 	part->batches++;
@@ -96,7 +96,7 @@ static bool push(struct ring_part *part)
 }
 
 /* The answers in a batch that the executor called good. */
-static int check_answers(struct ring_part *part, const struct spw_gring_batch *batch)
+static int litmus_ring_check_answers(struct ring_part *part, const struct spw_gring_batch *batch)
 {
 	struct litmus *l = part->l;
 
@@ -117,7 +117,7 @@ static int check_answers(struct ring_part *part, const struct spw_gring_batch *b
 }
 
 /* Returns: batches that came back, or the error of one that is wrong. */
-static int reap(struct ring_part *part)
+static int litmus_ring_reap(struct ring_part *part)
 {
 	struct litmus *l = part->l;
 	struct spw_gring_batch *batch;
@@ -129,7 +129,7 @@ static int reap(struct ring_part *part)
 
 		if (!litmus_answered(batch, &pattern, &i))
 			return litmus_fail(l, pattern, &batch->desc[i], batch->digest);
-		rc = check_answers(part, batch);
+		rc = litmus_ring_check_answers(part, batch);
 		if (rc)
 			return rc;
 		part->taken += batch->cnt;
@@ -139,7 +139,7 @@ static int reap(struct ring_part *part)
 }
 
 /* Ends with nothing in the executor, except after an error. */
-static int go_round(struct ring_part *part)
+static int litmus_ring_circulate(struct ring_part *part)
 {
 	struct litmus *l = part->l;
 	uint64_t begin = spw_tsc_now();
@@ -147,9 +147,9 @@ static int go_round(struct ring_part *part)
 	int n, rc;
 
 	while (more || part->filled != part->taken) {
-		bool pushed = more && push(part);
+		bool pushed = more && litmus_ring_push(part);
 
-		n = reap(part);
+		n = litmus_ring_reap(part);
 		if (n < 0)
 			return n;
 		rc = litmus_turn(l, pushed || n);
@@ -166,7 +166,7 @@ int litmus_ring(struct litmus *l)
 	uint8_t *saved;
 	int rc;
 
-	place(&part);
+	litmus_ring_place(&part);
 	if (!l->lane->pool.region->host_va || !part.room) /* litmus_wire says why not */
 		return 0;
 	part.cnt = spw_port_lend_burst(l->queue, part.slot, SPW_BURST_MAX);
@@ -178,9 +178,9 @@ int litmus_ring(struct litmus *l)
 	saved = malloc((size_t)part.cnt * part.room);
 	if (!saved)
 		return spw_err(ENOMEM, "litmus: no memory for the bytes of %u slots", part.cnt);
-	copy_slots(&part, saved, false);
-	rc = go_round(&part);
-	copy_slots(&part, saved, true);
+	litmus_ring_copy_slots(&part, saved, false);
+	rc = litmus_ring_circulate(&part);
+	litmus_ring_copy_slots(&part, saved, true);
 	free(saved);
 	spw_port_release_burst(l->queue, part.slot, (uint16_t)part.cnt);
 	return rc;

@@ -52,18 +52,18 @@ struct wire_part {
 };
 
 /* The r-th frame received. */
-static uint32_t seq_of(const struct wire_part *part, uint64_t r)
+static uint32_t litmus_wire_seq_of(const struct wire_part *part, uint64_t r)
 {
 	return (uint32_t)(r % part->cnt + r / part->cnt * SPW_LITMUS_STEP) & 0xffff;
 }
 
-static uint32_t len_of(const struct wire_part *part, uint64_t r)
+static uint32_t litmus_wire_len_of(const struct wire_part *part, uint64_t r)
 {
 	return litmus_len(part->room, (uint32_t)(r % part->cnt));
 }
 
 /* Returns: 0. */
-static int not_tested(struct wire_part *part, const char *why)
+static int litmus_wire_not_tested(struct wire_part *part, const char *why)
 {
 	struct litmus *l = part->l;
 	uint16_t port = l->lane->conf.port;
@@ -76,7 +76,7 @@ static int not_tested(struct wire_part *part, const char *why)
 /* ---- send ---- */
 
 /* Waits for room in the send queue, which the frames on their way make. */
-static int send(struct wire_part *part, struct spw_desc **desc, uint16_t cnt)
+static int litmus_wire_send(struct wire_part *part, struct spw_desc **desc, uint16_t cnt)
 {
 	struct litmus *l = part->l;
 	uint16_t sent = 0;
@@ -93,7 +93,7 @@ static int send(struct wire_part *part, struct spw_desc **desc, uint16_t cnt)
 }
 
 /* How many frames have a slot to begin in, at most max. */
-static uint32_t slots_for(const struct wire_part *part, int max)
+static uint32_t litmus_wire_slots_for(const struct wire_part *part, int max)
 {
 	uint32_t slot[FLIGHT_MAX];
 	uint16_t n = spw_port_lend_burst(part->l->queue, slot,
@@ -104,13 +104,13 @@ static uint32_t slots_for(const struct wire_part *part, int max)
 }
 
 /* One of the first frames, which the CPU writes. */
-static int send_first(struct wire_part *part, uint32_t r)
+static int litmus_wire_send_first(struct wire_part *part, uint32_t r)
 {
 	const struct spw_port_caps *caps = &part->l->lane->port->caps;
 	struct spw_desc desc = {
 		.offset = caps->slot_headroom,
-		.len = len_of(part, r),
-		.meta = spw_litmus_meta(seq_of(part, r)),
+		.len = litmus_wire_len_of(part, r),
+		.meta = spw_litmus_meta(litmus_wire_seq_of(part, r)),
 		.peer = part->l->lane->conf.queue,
 		.region = part->l->lane->pool.region->id,
 	};
@@ -124,15 +124,15 @@ static int send_first(struct wire_part *part, uint32_t r)
 	frame = litmus_frame(part->l, d);
 	memset(frame, 0, SPW_LITMUS_HEAD);
 	memcpy(frame, part->head, sizeof(part->head));
-	litmus_fill(frame, seq_of(part, r), desc.len);
+	litmus_fill(frame, litmus_wire_seq_of(part, r), desc.len);
 	part->flight++;
-	return send(part, &d, 1);
+	return litmus_wire_send(part, &d, 1);
 }
 
 /* ---- receive ---- */
 
 /* Whether the CPU reads the frame as it should be some time later. */
-static bool becomes_right(const struct litmus *l, const struct spw_desc *d)
+static bool litmus_wire_becomes_right(const struct litmus *l, const struct spw_desc *d)
 {
 	const struct timespec nap = {.tv_nsec = AGAIN_NS};
 	bool right = false;
@@ -146,11 +146,12 @@ static bool becomes_right(const struct litmus *l, const struct spw_desc *d)
 }
 
 /* Whether the CPU reads the r-th frame's first and last word where it should be. */
-static bool looks_right(const struct wire_part *part, const struct spw_desc *d, uint64_t r)
+static bool litmus_wire_looks_right(const struct wire_part *part, const struct spw_desc *d,
+				    uint64_t r)
 {
 	const uint8_t *frame = litmus_frame(part->l, d);
-	uint32_t seq = seq_of(part, r), last = (d->len - SPW_LITMUS_HEAD) / 4 - 1, first_word,
-		 last_word;
+	uint32_t seq = litmus_wire_seq_of(part, r), last = (d->len - SPW_LITMUS_HEAD) / 4 - 1,
+		 first_word, last_word;
 
 	memcpy(&first_word, frame + SPW_LITMUS_HEAD, 4);
 	memcpy(&last_word, frame + SPW_LITMUS_HEAD + 4 * last, 4);
@@ -158,38 +159,42 @@ static bool looks_right(const struct wire_part *part, const struct spw_desc *d, 
 }
 
 /* Whether it is one of the frames behind the r-th instead: then frames were lost. */
-static bool is_later(const struct wire_part *part, const struct spw_desc *d, uint64_t r)
+static bool litmus_wire_is_later(const struct wire_part *part, const struct spw_desc *d, uint64_t r)
 {
 	for (uint64_t later = r + 1; later < r + part->cnt; later++)
-		if (d->len == len_of(part, later) && looks_right(part, d, later))
+		if (d->len == litmus_wire_len_of(part, later) &&
+		    litmus_wire_looks_right(part, d, later))
 			return true;
 	return false;
 }
 
 /* Returns: 0, -EAGAIN: frames were lost; -EIO with a text. */
-static int check_received(struct wire_part *part, struct spw_desc *d, uint64_t r)
+static int litmus_wire_check_received(struct wire_part *part, struct spw_desc *d, uint64_t r)
 {
 	uint64_t seen;
 
-	d->meta = spw_litmus_meta(seq_of(part, r));
-	if (spw_likely(d->len == len_of(part, r) && looks_right(part, d, r)))
+	d->meta = spw_litmus_meta(litmus_wire_seq_of(part, r));
+	if (spw_likely(d->len == litmus_wire_len_of(part, r) &&
+		       litmus_wire_looks_right(part, d, r)))
 		return 0;
-	if (d->len < SPW_LITMUS_BYTES_MIN || d->len > ROOM_MAX || is_later(part, d, r))
+	if (d->len < SPW_LITMUS_BYTES_MIN || d->len > ROOM_MAX || litmus_wire_is_later(part, d, r))
 		return -EAGAIN;
 	seen = litmus_look(litmus_frame(part->l, d), d->meta & 0xffff, d->len);
-	return litmus_fail(
-		part->l, becomes_right(part->l, d) ? SPW_LITMUS_receive : SPW_LITMUS_echo, d, seen);
+	return litmus_fail(part->l,
+			   litmus_wire_becomes_right(part->l, d) ? SPW_LITMUS_receive
+								 : SPW_LITMUS_echo,
+			   d, seen);
 }
 
 /* Polls once and publishes what came. Returns: frames, or an error. */
-static int take(struct wire_part *part)
+static int litmus_wire_take(struct wire_part *part)
 {
 	struct litmus *l = part->l;
 	struct spw_gring_batch *batch = spw_gring_next(l->ring);
 	uint16_t n = batch ? spw_port_rx_burst(l->queue, batch->desc, POLL_MAX) : 0;
 
 	for (uint16_t i = 0; i < n; i++) {
-		int rc = check_received(part, &batch->desc[i], part->received + i);
+		int rc = litmus_wire_check_received(part, &batch->desc[i], part->received + i);
 
 		if (!rc)
 			continue;
@@ -207,17 +212,17 @@ static int take(struct wire_part *part)
 
 /* ---- and back ---- */
 
-static int answered_wrong(const struct litmus *l, const struct spw_gring_batch *batch,
-			  enum spw_litmus_pattern pattern, uint32_t i)
+static int litmus_wire_answered_wrong(const struct litmus *l, const struct spw_gring_batch *batch,
+				      enum spw_litmus_pattern pattern, uint32_t i)
 {
 	const struct spw_desc *d = &batch->desc[i];
 
 	if (pattern == SPW_LITMUS_publish)
-		pattern = becomes_right(l, d) ? SPW_LITMUS_receive : SPW_LITMUS_echo;
+		pattern = litmus_wire_becomes_right(l, d) ? SPW_LITMUS_receive : SPW_LITMUS_echo;
 	return litmus_fail(l, pattern, d, batch->digest);
 }
 
-static void count(struct wire_part *part, const struct spw_gring_batch *batch)
+static void litmus_wire_count(struct wire_part *part, const struct spw_gring_batch *batch)
 {
 	struct spw_litmus *out = part->l->out;
 	uint64_t before = part->settled, after = before + batch->cnt;
@@ -233,7 +238,7 @@ static void count(struct wire_part *part, const struct spw_gring_batch *batch)
 }
 
 /* Sends the frames of a batch again, or ends their way. */
-static int onward(struct wire_part *part, struct spw_gring_batch *batch)
+static int litmus_wire_forward(struct wire_part *part, struct spw_gring_batch *batch)
 {
 	struct spw_desc *desc[POLL_MAX];
 
@@ -243,13 +248,13 @@ static int onward(struct wire_part *part, struct spw_gring_batch *batch)
 			spw_port_release_burst(part->l->queue, &batch->desc[i].slot, 1);
 	}
 	if (!part->ending)
-		return send(part, desc, (uint16_t)batch->cnt);
+		return litmus_wire_send(part, desc, (uint16_t)batch->cnt);
 	part->flight -= batch->cnt;
 	return 0;
 }
 
 /* Returns: whether a batch came back, or an error. */
-static int settle(struct wire_part *part)
+static int litmus_wire_settle(struct wire_part *part)
 {
 	struct spw_gring_batch *batch = spw_gring_reap(part->l->ring);
 	enum spw_litmus_pattern pattern;
@@ -259,33 +264,33 @@ static int settle(struct wire_part *part)
 	if (!batch)
 		return 0;
 	if (!litmus_answered(batch, &pattern, &i)) {
-		rc = answered_wrong(part->l, batch, pattern, i);
+		rc = litmus_wire_answered_wrong(part->l, batch, pattern, i);
 		part->ending = true;
-		onward(part, batch);
+		litmus_wire_forward(part, batch);
 		return rc;
 	}
-	count(part, batch);
-	rc = onward(part, batch);
+	litmus_wire_count(part, batch);
+	rc = litmus_wire_forward(part, batch);
 	spw_gring_retire(part->l->ring, batch);
 	return rc ? rc : 1;
 }
 
 /* ---- the whole way ---- */
 
-static bool ring_is_empty(const struct spw_gring *ring)
+static bool litmus_wire_ring_is_empty(const struct spw_gring *ring)
 {
 	return ring->retired_seq == ring->head_seq;
 }
 
 /* One turn. Returns: 0, -EAGAIN: a frame is lost; or an error. */
-static int turn(struct wire_part *part)
+static int litmus_wire_turn(struct wire_part *part)
 {
 	struct litmus *l = part->l;
-	int took = take(part), settled = took < 0 ? took : settle(part);
+	int took = litmus_wire_take(part), settled = took < 0 ? took : litmus_wire_settle(part);
 
 	if (settled < 0)
 		return settled;
-	if (!took && !settled && ring_is_empty(l->ring) &&
+	if (!took && !settled && litmus_wire_ring_is_empty(l->ring) &&
 	    l->waited_tsc > spw_tsc_from_ns(&l->topo->conf.tsc, BACK_NS))
 		return -EAGAIN;
 	spw_port_events(l->queue, NULL, 0);
@@ -293,42 +298,42 @@ static int turn(struct wire_part *part)
 }
 
 /* Does turns until none is on its way. */
-static int come_back(struct wire_part *part)
+static int litmus_wire_await_all(struct wire_part *part)
 {
 	int rc = 0;
 
 	part->ending = true;
 	while (!rc && part->flight)
-		rc = turn(part);
+		rc = litmus_wire_turn(part);
 	return rc;
 }
 
 /* One frame alone shows whether frames come back at all. */
-static int probe(struct wire_part *part)
+static int litmus_wire_probe(struct wire_part *part)
 {
-	int rc = send_first(part, 0);
+	int rc = litmus_wire_send_first(part, 0);
 
-	rc = rc ? rc : come_back(part);
+	rc = rc ? rc : litmus_wire_await_all(part);
 	part->ending = false;
 	part->received = part->settled = 0;
 	return rc;
 }
 
-static int go_round(struct wire_part *part)
+static int litmus_wire_circulate(struct wire_part *part)
 {
 	struct litmus *l = part->l;
 	uint64_t begin = spw_tsc_now();
 	int rc = 0;
 
 	for (uint32_t r = 0; r < part->cnt && !rc; r++)
-		rc = send_first(part, r);
+		rc = litmus_wire_send_first(part, r);
 	while (!rc && (spw_tsc_now() - begin < l->run_tsc || part->settled < FRAMES_MIN))
-		rc = turn(part);
-	return rc ? rc : come_back(part);
+		rc = litmus_wire_turn(part);
+	return rc ? rc : litmus_wire_await_all(part);
 }
 
 /* Takes what arrived or was executed meanwhile. Returns: frames. */
-static uint32_t collect_some(struct wire_part *part)
+static uint32_t litmus_wire_collect_some(struct wire_part *part)
 {
 	struct litmus *l = part->l;
 	struct spw_gring_batch *batch = spw_gring_reap(l->ring);
@@ -349,7 +354,7 @@ static uint32_t collect_some(struct wire_part *part)
 /* Returns every slot to the port: those in the executor, those that were received late, and those
  * that the NIC has still to send. Waits for frames that are on their way, as they would be taken
  * for traffic; after a fault too, as far as that goes. */
-static void collect(struct wire_part *part)
+static void litmus_wire_collect(struct wire_part *part)
 {
 	struct litmus *l = part->l;
 	const struct spw_tsc *tsc = &l->topo->conf.tsc;
@@ -357,7 +362,7 @@ static void collect(struct wire_part *part)
 	struct spw_port_slots slots;
 
 	do {
-		uint32_t n = collect_some(part);
+		uint32_t n = litmus_wire_collect_some(part);
 		uint64_t ran = litmus_ran(l);
 
 		whole += ran;
@@ -376,23 +381,25 @@ int litmus_wire(struct litmus *l)
 	int rc;
 
 	if (!lane->pool.region->host_va)
-		return not_tested(&part, "the CPU cannot write the first frames into its memory");
+		return litmus_wire_not_tested(
+			&part, "the CPU cannot write the first frames into its memory");
 	part.room = (uint32_t)SPW_MIN(lane->slot_bytes - lane->port->caps.slot_headroom,
 				      (size_t)ROOM_MAX);
 	rc = spw_port_loop(lane->port, lane->conf.queue, part.head);
 	if (rc < 0)
-		return rc == -ENOTSUP ? not_tested(&part, spw_err_text()) : rc;
-	part.cnt = slots_for(&part, rc);
+		return rc == -ENOTSUP ? litmus_wire_not_tested(&part, spw_err_text()) : rc;
+	part.cnt = litmus_wire_slots_for(&part, rc);
 	if (!part.cnt)
-		return not_tested(&part, "no slot is left for a frame of its own (--slots)");
+		return litmus_wire_not_tested(&part,
+					      "no slot is left for a frame of its own (--slots)");
 	l->out->nic[lane->conf.port] = true;
-	rc = probe(&part);
+	rc = litmus_wire_probe(&part);
 	if (rc == -EAGAIN)
-		rc = not_tested(&part, "frames to itself do not come back");
+		rc = litmus_wire_not_tested(&part, "frames to itself do not come back");
 	else
-		rc = rc ? rc : go_round(&part);
+		rc = rc ? rc : litmus_wire_circulate(&part);
 	if (rc == -EAGAIN)
-		rc = not_tested(&part, "a frame to itself was lost");
-	collect(&part);
+		rc = litmus_wire_not_tested(&part, "a frame to itself was lost");
+	litmus_wire_collect(&part);
 	return rc;
 }

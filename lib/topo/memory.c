@@ -23,7 +23,7 @@ struct plan {
 
 /* Returns: the index of node's region, a new one if there is none yet; SPW_REGION_MAX: too many
  * nodes. */
-static uint32_t region_of_node(struct plan *plan, int node)
+static uint32_t topo_region_of_node(struct plan *plan, int node)
 {
 	uint32_t r = 0;
 
@@ -38,7 +38,7 @@ static uint32_t region_of_node(struct plan *plan, int node)
 }
 
 /* What the caller asked for, and at least what the device must have. */
-static int size_slots(const struct spw_topo *topo, struct spw_topo_lane *lane)
+static int topo_size_slots(const struct spw_topo *topo, struct spw_topo_lane *lane)
 {
 	const struct spw_port_caps *caps = &lane->port->caps;
 	size_t align = SPW_MAX((size_t)caps->slot_align, (size_t)SPW_CACHE_LINE);
@@ -52,7 +52,7 @@ static int size_slots(const struct spw_topo *topo, struct spw_topo_lane *lane)
 	return 0;
 }
 
-static int plan_regions(struct spw_topo *topo, struct plan *plan)
+static int topo_plan_regions(struct spw_topo *topo, struct plan *plan)
 {
 	size_t slots = topo->conf.memory.slots;
 	int rc;
@@ -61,9 +61,9 @@ static int plan_regions(struct spw_topo *topo, struct plan *plan)
 		struct spw_topo_lane *lane = topo->lane[i];
 		size_t bytes;
 
-		if ((rc = size_slots(topo, lane)) < 0)
+		if ((rc = topo_size_slots(topo, lane)) < 0)
 			return rc;
-		lane->region = region_of_node(plan, lane->conf.numa_node);
+		lane->region = topo_region_of_node(plan, lane->conf.numa_node);
 		if (lane->region == SPW_REGION_MAX)
 			return spw_err(EINVAL, "queues on more than %d NUMA nodes", SPW_REGION_MAX);
 		lane->region_offset = plan->bytes[lane->region];
@@ -75,7 +75,7 @@ static int plan_regions(struct spw_topo *topo, struct plan *plan)
 	return 0;
 }
 
-static int regions_open(struct spw_topo *topo, const struct plan *plan)
+static int topo_regions_open(struct spw_topo *topo, const struct plan *plan)
 {
 	for (uint32_t r = 0; r < plan->cnt; r++) {
 		struct spw_mem_req req = {
@@ -101,7 +101,7 @@ int topo_memory_open(struct spw_topo *topo)
 	struct plan plan = {.cnt = 0};
 	int rc;
 
-	if ((rc = plan_regions(topo, &plan)) < 0 || (rc = regions_open(topo, &plan)) < 0)
+	if ((rc = topo_plan_regions(topo, &plan)) < 0 || (rc = topo_regions_open(topo, &plan)) < 0)
 		return rc;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++) {
 		struct spw_topo_lane *lane = topo->lane[i];

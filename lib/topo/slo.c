@@ -73,28 +73,28 @@ void spw_slo_lost(struct spw_slo_seen *seen, uint64_t lost)
 /* ---- what is known ---- */
 
 /* Frames a second at which a load begins. */
-static double load_begin(uint32_t load)
+static double slo_load_begin(uint32_t load)
 {
 	return (double)(1ull << load / 2) * (load & 1 ? 1.41421356 : 1);
 }
 
 /* Near its edge a load stays the one of the measurement before, so that one rate there is not two
  * loads in turn. */
-static uint32_t load_of(const struct spw_slo *slo, const struct spw_slo_seen *seen)
+static uint32_t slo_load_of(const struct spw_slo *slo, const struct spw_slo_seen *seen)
 {
 	const double pps = (double)seen->frames * 1e9 / (double)seen->took_ns;
 	uint32_t load = 0;
 
-	if (slo->load && pps >= load_begin(slo->load) * 0.9 &&
-	    pps < load_begin(slo->load + 1) * 1.1)
+	if (slo->load && pps >= slo_load_begin(slo->load) * 0.9 &&
+	    pps < slo_load_begin(slo->load + 1) * 1.1)
 		return slo->load;
-	while (load + 1 < SPW_SLO_LOAD_CNT && load_begin(load + 1) <= pps)
+	while (load + 1 < SPW_SLO_LOAD_CNT && slo_load_begin(load + 1) <= pps)
 		load++;
 	return load;
 }
 
 /* A quarter of what is remembered is the newest measurement; losses count as they come. */
-static void remember(struct spw_slo_known *known, const struct spw_slo_seen *seen)
+static void slo_remember(struct spw_slo_known *known, const struct spw_slo_seen *seen)
 {
 	const uint64_t value = SPW_MAX(seen->value_ns, (uint64_t)1);
 
@@ -102,27 +102,27 @@ static void remember(struct spw_slo_known *known, const struct spw_slo_seen *see
 	known->lost_ppm = (uint32_t)(seen->lost * 1000000 / seen->frames);
 }
 
-static bool loses(const struct spw_slo_known *known)
+static bool slo_loses(const struct spw_slo_known *known)
 {
 	return known->lost_ppm >= LOST_PPM;
 }
 
-static bool better(const struct spw_slo_known *a, const struct spw_slo_known *b)
+static bool slo_is_better(const struct spw_slo_known *a, const struct spw_slo_known *b)
 {
-	if (loses(a) || loses(b))
+	if (slo_loses(a) || slo_loses(b))
 		return a->lost_ppm < b->lost_ppm;
 	return a->value_ns < b->value_ns;
 }
 
 /* The best setting of those that were tried at that load; setting_cnt: none was. */
-static uint32_t best_at(const struct spw_slo *slo, uint32_t load)
+static uint32_t slo_best_at(const struct spw_slo *slo, uint32_t load)
 {
 	const struct spw_slo_known *known = slo->known[load];
 	uint32_t best = slo->setting_cnt;
 
 	for (uint32_t i = 0; i < slo->setting_cnt; i++)
 		if (known[i].value_ns &&
-		    (best == slo->setting_cnt || better(&known[i], &known[best])))
+		    (best == slo->setting_cnt || slo_is_better(&known[i], &known[best])))
 			best = i;
 	return best;
 }
@@ -130,69 +130,69 @@ static uint32_t best_at(const struct spw_slo *slo, uint32_t load)
 /* ---- the rules ---- */
 
 /* Less load can only have made it look better than it will be at this one. */
-static bool hopeless(const struct spw_slo *slo, uint32_t idx)
+static bool slo_is_ruled_out(const struct spw_slo *slo, uint32_t idx)
 {
-	const uint32_t below = slo->load ? slo->load - 1 : 0, best = best_at(slo, below);
+	const uint32_t below = slo->load ? slo->load - 1 : 0, best = slo_best_at(slo, below);
 
 	for (uint32_t l = 0; l < slo->load; l++)
-		if (slo->known[l][idx].value_ns && loses(&slo->known[l][idx]))
+		if (slo->known[l][idx].value_ns && slo_loses(&slo->known[l][idx]))
 			return true;
 	return best < slo->setting_cnt &&
 	       slo->known[below][idx].value_ns > FAR * slo->known[below][best].value_ns;
 }
 
 /* The first setting that is worth a try at this load; setting_cnt: none. */
-static uint32_t untried(const struct spw_slo *slo)
+static uint32_t slo_find_untried(const struct spw_slo *slo)
 {
 	for (uint32_t i = 0; i < slo->setting_cnt; i++)
-		if (!slo->known[slo->load][i].value_ns && !hopeless(slo, i))
+		if (!slo->known[slo->load][i].value_ns && !slo_is_ruled_out(slo, i))
 			return i;
 	return slo->setting_cnt;
 }
 
-static bool good_enough(const struct spw_slo_known *known, const struct spw_slo_known *best)
+static bool slo_good_enough(const struct spw_slo_known *known, const struct spw_slo_known *best)
 {
-	if (!known->value_ns || loses(known) != loses(best))
+	if (!known->value_ns || slo_loses(known) != slo_loses(best))
 		return false;
-	if (loses(known))
+	if (slo_loses(known))
 		return known->lost_ppm <= best->lost_ppm + best->lost_ppm / NEAR_DEN;
 	return known->value_ns * NEAR_DEN <= best->value_ns * NEAR_NUM;
 }
 
 /* The cheapest that is good enough and keeps the objective, else the best. */
-static uint32_t choose(const struct spw_slo *slo)
+static uint32_t slo_choose(const struct spw_slo *slo)
 {
 	const struct spw_slo_known *known = slo->known[slo->load];
-	const uint32_t best = best_at(slo, slo->load);
+	const uint32_t best = slo_best_at(slo, slo->load);
 
 	for (uint32_t i = 0; i < slo->setting_cnt; i++)
-		if (good_enough(&known[i], &known[best]) && !loses(&known[i]) &&
+		if (slo_good_enough(&known[i], &known[best]) && !slo_loses(&known[i]) &&
 		    known[i].value_ns <= slo->conf.limit_ns)
 			return i;
 	return best;
 }
 
 /* Whether the setting in use has to go now. */
-static bool must_change(struct spw_slo *slo)
+static bool slo_must_change(struct spw_slo *slo)
 {
 	const struct spw_slo_known *known = slo->known[slo->load], *now = &known[slo->now];
 
-	if (good_enough(now, &known[best_at(slo, slo->load)])) {
+	if (slo_good_enough(now, &known[slo_best_at(slo, slo->load)])) {
 		slo->doubts = 0;
 		return false;
 	}
-	return ++slo->doubts >= DOUBTS || loses(now);
+	return ++slo->doubts >= DOUBTS || slo_loses(now);
 }
 
 /* Whether the setting in use was chosen for another load than this, or is but a try. */
-static bool has_arrived(struct spw_slo *slo)
+static bool slo_load_has_moved(struct spw_slo *slo)
 {
 	slo->elsewhere = slo->load == slo->chosen_load ? 0 : slo->elsewhere + 1;
 	return slo->elsewhere >= DOUBTS;
 }
 
-static struct spw_slo_step change_to(struct spw_slo *slo, struct spw_slo_step step, uint32_t to,
-				     enum spw_slo_why why)
+static struct spw_slo_step slo_change_to(struct spw_slo *slo, struct spw_slo_step step, uint32_t to,
+					 enum spw_slo_why why)
 {
 	slo->now = to;
 	slo->doubts = 0;
@@ -203,19 +203,20 @@ static struct spw_slo_step change_to(struct spw_slo *slo, struct spw_slo_step st
 	return step;
 }
 
-static enum spw_slo_why why_leave(const struct spw_slo *slo)
+static enum spw_slo_why slo_why_leave(const struct spw_slo *slo)
 {
 	const struct spw_slo_known *known = slo->known[slo->load];
 
-	if (loses(&known[slo->now]))
+	if (slo_loses(&known[slo->now]))
 		return SPW_SLO_LOSES;
-	return good_enough(&known[slo->now], &known[best_at(slo, slo->load)]) ? SPW_SLO_CHEAPER
-									      : SPW_SLO_BETTER;
+	return slo_good_enough(&known[slo->now], &known[slo_best_at(slo, slo->load)])
+		       ? SPW_SLO_CHEAPER
+		       : SPW_SLO_BETTER;
 }
 
 /* Lanes were without a core for more than the share of the time that may be slow: the percentile is
  * the machine's. Where that is always so, every ninth measurement has to do. */
-static bool says_nothing(struct spw_slo *slo, const struct spw_slo_seen *seen)
+static bool slo_is_unjudgeable(struct spw_slo *slo, const struct spw_slo_seen *seen)
 {
 	const uint64_t share = 1000000 - slo->conf.ppm;
 
@@ -235,27 +236,27 @@ struct spw_slo_step spw_slo_next(struct spw_slo *slo, const struct spw_slo_seen 
 	uint32_t to;
 
 	step.kept = seen->frames && seen->value_ns <= slo->conf.limit_ns && !seen->lost;
-	if (says_nothing(slo, seen))
+	if (slo_is_unjudgeable(slo, seen))
 		return step;
-	slo->load = load_of(slo, seen);
+	slo->load = slo_load_of(slo, seen);
 	if (seen->lost && !slo->lost) { /* a stall of the machine loses frames once */
 		slo->lost = true;
 		return step;
 	}
 	slo->lost = false;
-	remember(&slo->known[slo->load][slo->now], seen);
-	if ((to = untried(slo)) < slo->setting_cnt) {
+	slo_remember(&slo->known[slo->load][slo->now], seen);
+	if ((to = slo_find_untried(slo)) < slo->setting_cnt) {
 		slo->chosen_load = NO_LOAD;
 		slo->elsewhere = DOUBTS;
-		return change_to(slo, step, to, SPW_SLO_TRY);
+		return slo_change_to(slo, step, to, SPW_SLO_TRY);
 	}
-	must = must_change(slo);
-	arrived = has_arrived(slo);
+	must = slo_must_change(slo);
+	arrived = slo_load_has_moved(slo);
 	if (!must && !arrived)
 		return step;
 	slo->chosen_load = slo->load;
-	to = choose(slo);
-	return to == slo->now ? step : change_to(slo, step, to, why_leave(slo));
+	to = slo_choose(slo);
+	return to == slo->now ? step : slo_change_to(slo, step, to, slo_why_leave(slo));
 }
 
 /* ---- reading ---- */
@@ -272,5 +273,5 @@ bool spw_slo_known(const struct spw_slo *slo, uint32_t idx, struct spw_slo_setti
 
 uint64_t spw_slo_load(const struct spw_slo *slo)
 {
-	return (uint64_t)load_begin(slo->load);
+	return (uint64_t)slo_load_begin(slo->load);
 }

@@ -22,7 +22,7 @@ int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *c
 	return spw_slo_init(&watch->policy, conf);
 }
 
-static const struct spw_hist *stage_of(const struct spw_rec_view *view)
+static const struct spw_hist *slo_watch_stage(const struct spw_rec_view *view)
 {
 	const struct spw_hist *nic = &view->total[SPW_STAGE_nic_sent];
 
@@ -30,7 +30,7 @@ static const struct spw_hist *stage_of(const struct spw_rec_view *view)
 }
 
 /* Costs what the ports' statistics do: system calls, on a card a question to its firmware. */
-static uint64_t lost_now(struct spw_topo *topo)
+static uint64_t slo_watch_lost(struct spw_topo *topo)
 {
 	struct spw_topo_stat stat;
 	uint64_t lost;
@@ -40,23 +40,23 @@ static uint64_t lost_now(struct spw_topo *topo)
 	return lost + stat.ledger.pipe.dropped[SPW_DROP_ring_full];
 }
 
-static uint64_t away_now(const struct spw_rec_view *view)
+static uint64_t slo_watch_away(const struct spw_rec_view *view)
 {
 	return view->held.sum_tsc[SPW_HOLD_LOST] + view->held.sum_tsc[SPW_HOLD_QUOTA];
 }
 
-static void begin(struct spw_slo_watch *watch, struct spw_topo *topo,
-		  const struct spw_rec_view *view)
+static void slo_watch_begin(struct spw_slo_watch *watch, struct spw_topo *topo,
+			    const struct spw_rec_view *view)
 {
-	watch->before = *stage_of(view);
+	watch->before = *slo_watch_stage(view);
 	watch->begin_tsc = spw_tsc_now();
-	watch->lost = lost_now(topo);
-	watch->away_tsc = away_now(view);
+	watch->lost = slo_watch_lost(topo);
+	watch->away_tsc = slo_watch_away(view);
 }
 
 /* Returns: true once the measurement is long enough to be judged. */
-static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct spw_rec_view *view,
-		struct spw_slo_seen *seen)
+static bool slo_watch_end(struct spw_slo_watch *watch, struct spw_topo *topo,
+			  const struct spw_rec_view *view, struct spw_slo_seen *seen)
 {
 	const uint64_t share = SPW_HIST_PPM - watch->policy.conf.ppm;
 	const struct spw_tsc *tsc = &topo->conf.tsc;
@@ -65,10 +65,10 @@ static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct
 	seen->took_ns = spw_tsc_to_ns(tsc, spw_tsc_now() - watch->begin_tsc);
 	if (seen->took_ns < LEAST_NS)
 		return false;
-	spw_hist_difference(stage_of(view), &watch->before, &watch->diff);
+	spw_hist_difference(slo_watch_stage(view), &watch->before, &watch->diff);
 	settled = spw_hist_total(&watch->diff);
-	seen->away_ns = spw_tsc_to_ns(tsc, away_now(view) - watch->away_tsc);
-	lost = lost_now(topo) - watch->lost;
+	seen->away_ns = spw_tsc_to_ns(tsc, slo_watch_away(view) - watch->away_tsc);
+	lost = slo_watch_lost(topo) - watch->lost;
 	seen->frames = settled + lost;
 	spw_slo_lost(seen, lost);
 	if (settled * share < (uint64_t)BEYOND * SPW_HIST_PPM && !seen->lost &&
@@ -82,7 +82,7 @@ static bool end(struct spw_slo_watch *watch, struct spw_topo *topo, const struct
 
 /* Wakes the executor in one turn and asks the lanes in the next: no frame waits for its start.
  * Returns: 1 once the lanes were asked. */
-static int change(struct spw_slo_watch *watch, struct spw_topo *topo)
+static int slo_watch_change(struct spw_slo_watch *watch, struct spw_topo *topo)
 {
 	const struct spw_slo_setting to = spw_slo_now(&watch->policy);
 	int rc;
@@ -104,26 +104,26 @@ int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,
 		       const struct spw_rec_view *view, struct spw_slo_seen *seen_out,
 		       struct spw_slo_step *step_out)
 {
-	int rc = change(watch, topo);
+	int rc = slo_watch_change(watch, topo);
 
 	if (rc <= 0)
 		return rc;
 	if (watch->settle) {
 		if (--watch->settle == 0) {
 			spw_topo_rest(topo, spw_slo_now(&watch->policy).way);
-			begin(watch, topo, view);
+			slo_watch_begin(watch, topo, view);
 		}
 		return 0;
 	}
-	if (!end(watch, topo, view, seen_out))
+	if (!slo_watch_end(watch, topo, view, seen_out))
 		return 0;
 	*step_out = spw_slo_next(&watch->policy, seen_out);
 	if (step_out->why == SPW_SLO_STAY) {
-		begin(watch, topo, view);
+		slo_watch_begin(watch, topo, view);
 		return 1;
 	}
 	watch->settle = SETTLE_VIEWS;
 	watch->change = SPW_SLO_WAKE;
-	rc = change(watch, topo);
+	rc = slo_watch_change(watch, topo);
 	return rc < 0 ? rc : 1;
 }

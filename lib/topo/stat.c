@@ -62,7 +62,7 @@ uint64_t spw_topo_frames(const struct spw_topo *topo)
 
 /* ---- the ledger ---- */
 
-static void add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
+static void topo_add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
 {
 	static const char *name[SPW_PORT_DROP_CNT];
 	struct spw_ledger *ledger = &out->ledger;
@@ -86,7 +86,7 @@ static void add_ports(struct spw_topo *topo, struct spw_topo_stat *out)
 	}
 }
 
-static void add_lane(const struct spw_topo_lane *lane, struct spw_ledger *ledger)
+static void topo_add_lane(const struct spw_topo_lane *lane, struct spw_ledger *ledger)
 {
 	static const char *name[SPW_BAD_CNT];
 	struct spw_pipe_summary pipe;
@@ -120,10 +120,10 @@ void topo_exec_stat(struct spw_topo *topo, struct spw_exec_stat *stat_out)
 void spw_topo_stat(struct spw_topo *topo, struct spw_topo_stat *stat_out)
 {
 	memset(stat_out, 0, sizeof(*stat_out));
-	add_ports(topo, stat_out);
+	topo_add_ports(topo, stat_out);
 	topo_exec_stat(topo, &stat_out->exec);
 	stat_out->ledger.executed_frames = stat_out->exec.frames;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		add_lane(topo->lane[i], &stat_out->ledger);
+		topo_add_lane(topo->lane[i], &stat_out->ledger);
 	spw_ledger_balance(&stat_out->ledger, &stat_out->sum);
 }

@@ -33,7 +33,7 @@
 
 /* Tables, logs and telemetry name a port by its name alone; two ports of one device, or of the null
  * driver, have the same. The later one gets its number: null, null#1. */
-static void port_name_distinct(struct spw_topo *topo, uint32_t p)
+static void topo_port_name_distinct(struct spw_topo *topo, uint32_t p)
 {
 	char *name = topo->port[p]->name, number[12];
 
@@ -47,7 +47,7 @@ static void port_name_distinct(struct spw_topo *topo, uint32_t p)
 	}
 }
 
-static int ports_open(struct spw_topo *topo)
+static int topo_ports_open(struct spw_topo *topo)
 {
 	if (topo->conf.port_cnt > SPW_PORT_MAX)
 		return spw_err(EINVAL, "%u ports: at most %d", topo->conf.port_cnt, SPW_PORT_MAX);
@@ -60,13 +60,13 @@ static int ports_open(struct spw_topo *topo)
 			rc = spw_port_open(pc->spec, (uint16_t)p, pc->queue_cnt, &topo->port[p]);
 		if (rc < 0)
 			return rc;
-		port_name_distinct(topo, p);
+		topo_port_name_distinct(topo, p);
 		topo->port_cnt++;
 	}
 	return 0;
 }
 
-static struct spw_topo_lane *lane_new(const struct spw_topo_lane_conf *conf)
+static struct spw_topo_lane *topo_lane_new(const struct spw_topo_lane_conf *conf)
 {
 	struct spw_topo_lane *lane;
 
@@ -80,7 +80,7 @@ static struct spw_topo_lane *lane_new(const struct spw_topo_lane_conf *conf)
 	return lane;
 }
 
-static int lanes_open(struct spw_topo *topo)
+static int topo_lanes_open(struct spw_topo *topo)
 {
 	if (topo->conf.lane_cnt < 1 || topo->conf.lane_cnt > SPW_TOPO_LANE_MAX)
 		return spw_err(EINVAL, "%u queues in all: use 1 .. %u", topo->conf.lane_cnt,
@@ -91,7 +91,7 @@ static int lanes_open(struct spw_topo *topo)
 		if (lc->port >= topo->port_cnt || lc->queue >= topo->conf.port[lc->port].queue_cnt)
 			return spw_err(EINVAL, "lane %u: port %u has no queue %u", i, lc->port,
 				       lc->queue);
-		topo->lane[i] = lane_new(lc);
+		topo->lane[i] = topo_lane_new(lc);
 		if (!topo->lane[i])
 			return spw_err(ENOMEM, "no memory for lcore %u", lc->lcore_id);
 		topo->lane[i]->port = topo->port[lc->port];
@@ -101,7 +101,7 @@ static int lanes_open(struct spw_topo *topo)
 }
 
 /* A recording has the raw completions of drivers that keep them. */
-static int raw_keep(const struct spw_topo *topo, const struct spw_topo_lane *lane)
+static int topo_raw_keep(const struct spw_topo *topo, const struct spw_topo_lane *lane)
 {
 	int rc = topo->conf.pipe.flight_raw ? spw_port_raw_keep(lane->port, lane->conf.queue) : 0;
 
@@ -109,7 +109,7 @@ static int raw_keep(const struct spw_topo *topo, const struct spw_topo_lane *lan
 }
 
 /* A trail has the send completions of drivers that keep them. */
-static int sent_keep(const struct spw_topo *topo, struct spw_topo_lane *lane)
+static int topo_sent_keep(const struct spw_topo *topo, struct spw_topo_lane *lane)
 {
 	int rc = topo->conf.pipe.trail
 			 ? spw_port_sent_keep(lane->port, lane->conf.queue, &lane->sent)
@@ -118,7 +118,7 @@ static int sent_keep(const struct spw_topo *topo, struct spw_topo_lane *lane)
 	return rc == -ENOTSUP ? 0 : rc;
 }
 
-static int queues_open(struct spw_topo *topo)
+static int topo_queues_open(struct spw_topo *topo)
 {
 	int rc;
 
@@ -137,7 +137,7 @@ static int queues_open(struct spw_topo *topo)
 		};
 
 		if ((rc = spw_port_queue_setup(lane->port, lane->conf.queue, &qc)) < 0 ||
-		    (rc = raw_keep(topo, lane)) < 0 || (rc = sent_keep(topo, lane)) < 0)
+		    (rc = topo_raw_keep(topo, lane)) < 0 || (rc = topo_sent_keep(topo, lane)) < 0)
 			return rc;
 	}
 	return 0;
@@ -145,7 +145,7 @@ static int queues_open(struct spw_topo *topo)
 
 /* ---- executor and pipes ---- */
 
-static void way_name(struct spw_topo_way *way)
+static void topo_backend_name(struct spw_topo_way *way)
 {
 	const char *kind = spw_exec_kind_name(way->kind);
 
@@ -157,7 +157,7 @@ static void way_name(struct spw_topo_way *way)
 }
 
 /* CTAs of the resident kernels that were opened before. */
-static uint32_t ctas_beside(const struct spw_topo *topo, const struct spw_topo_way *way)
+static uint32_t topo_ctas_beside(const struct spw_topo *topo, const struct spw_topo_way *way)
 {
 	uint32_t ctas = 0;
 
@@ -168,7 +168,7 @@ static uint32_t ctas_beside(const struct spw_topo *topo, const struct spw_topo_w
 }
 
 /* How many CTAs it has is known once it is open. */
-static int executor_open(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_executor_open(struct spw_topo *topo, struct spw_topo_way *way)
 {
 	struct spw_exec_conf ec = {
 		.kind = way->kind,
@@ -179,7 +179,7 @@ static int executor_open(struct spw_topo *topo, struct spw_topo_way *way)
 		.region_cnt = (uint16_t)topo->region_cnt,
 		.cpu = topo->conf.exec.cpu,
 		.cta_per_ring = (uint16_t)way->ctas,
-		.cta_beside = ctas_beside(topo, way),
+		.cta_beside = topo_ctas_beside(topo, way),
 		.beat_timeout_ms = topo->conf.exec.beat_timeout_ms,
 		.life_ms = topo->conf.exec.life_ms,
 		.numa_node = topo->lane[0]->conf.numa_node,
@@ -189,11 +189,11 @@ static int executor_open(struct spw_topo *topo, struct spw_topo_way *way)
 
 	if (rc == 0 && topo_way_is_gpu(way))
 		way->ctas = spw_exec_ring(way->exec, 0)->unit_cnt;
-	way_name(way);
+	topo_backend_name(way);
 	return rc;
 }
 
-static int executors_open(struct spw_topo *topo)
+static int topo_executors_open(struct spw_topo *topo)
 {
 	const uint32_t cnt = topo->conf.exec.way_cnt;
 	int rc = 0;
@@ -205,7 +205,7 @@ static int executors_open(struct spw_topo *topo)
 
 		way->kind = topo->conf.exec.way[w].kind;
 		way->ctas = topo->conf.exec.way[w].ctas;
-		rc = executor_open(topo, way);
+		rc = topo_executor_open(topo, way);
 		if (rc < 0 && w > 0) { /* one of several: the run can do without it */
 			spw_info("executor %s is left out: %s", way->name, spw_err_text());
 			topo->way_cnt--;
@@ -215,7 +215,7 @@ static int executors_open(struct spw_topo *topo)
 	return rc;
 }
 
-static enum spw_cause_exec exec_learns(enum spw_exec_kind kind)
+static enum spw_cause_exec topo_exec_learns(enum spw_exec_kind kind)
 {
 	switch (kind) {
 	case SPW_EXEC_INLINE:
@@ -230,12 +230,12 @@ static enum spw_cause_exec exec_learns(enum spw_exec_kind kind)
 	}
 }
 
-static uint64_t ticks_or(const struct spw_topo *topo, uint64_t ns, uint64_t default_ns)
+static uint64_t topo_ticks_or(const struct spw_topo *topo, uint64_t ns, uint64_t default_ns)
 {
 	return spw_tsc_from_ns(&topo->conf.tsc, ns ? ns : default_ns);
 }
 
-static struct spw_pipe_way pipe_way(struct spw_topo *topo, uint32_t w, uint32_t lane)
+static struct spw_pipe_way topo_pipe_backend(struct spw_topo *topo, uint32_t w, uint32_t lane)
 {
 	struct spw_topo_way *way = &topo->way[w];
 	const bool cpu = way->kind == SPW_EXEC_CPU;
@@ -244,14 +244,14 @@ static struct spw_pipe_way pipe_way(struct spw_topo *topo, uint32_t w, uint32_t 
 		.ring = spw_exec_ring(way->exec, (uint16_t)lane),
 		.exec = way->exec,
 		.exec_ring = (uint16_t)lane,
-		.learns = exec_learns(way->kind),
+		.learns = topo_exec_learns(way->kind),
 		.has_clock = topo_way_is_gpu(way),
 		.clock = topo_way_is_gpu(way) ? &way->clock.box : NULL,
 		.unc_tsc = cpu ? spw_tsc_from_ns(&topo->conf.tsc, CPU_STAMP_NS) : 0,
 	};
 }
 
-static int pipe_open(struct spw_topo *topo, uint32_t i)
+static int topo_pipe_open(struct spw_topo *topo, uint32_t i)
 {
 	struct spw_topo_lane *lane = topo->lane[i];
 	struct spw_clock_feed *nic = &topo->nic_clock[lane->conf.port];
@@ -266,7 +266,7 @@ static int pipe_open(struct spw_topo *topo, uint32_t i)
 		.nic_frames = topo->conf.pipe.nic_frames,
 		.nic_clock = &nic->box,
 		.slow_tsc = spw_tsc_from_ns(&topo->conf.tsc, topo->conf.pipe.slow_ns),
-		.slow_wait_tsc = ticks_or(topo, topo->conf.pipe.slow_wait_ns, SLOW_WAIT_NS),
+		.slow_wait_tsc = topo_ticks_or(topo, topo->conf.pipe.slow_wait_ns, SLOW_WAIT_NS),
 		.quota_fd = topo->conf.pipe.quota_fd,
 		.trail = topo->conf.pipe.trail ? &topo->conf.pipe.trail[i] : NULL,
 		.sent = lane->sent,
@@ -274,25 +274,25 @@ static int pipe_open(struct spw_topo *topo, uint32_t i)
 		.lcore = (uint16_t)lane->conf.lcore_id,
 		.queue_idx = lane->conf.queue,
 		.frames_max = topo->conf.pipe.frames_max,
-		.drain_tsc = ticks_or(topo, topo->conf.pipe.drain_ns, DRAIN_NS),
+		.drain_tsc = topo_ticks_or(topo, topo->conf.pipe.drain_ns, DRAIN_NS),
 		.seed = i + 1,
 	};
 
 	for (uint32_t w = 0; w < topo->way_cnt; w++)
-		pc.way[w] = pipe_way(topo, w, i);
+		pc.way[w] = topo_pipe_backend(topo, w, i);
 	return spw_pipe_init(&lane->pipe, &pc);
 }
 
-static int build(struct spw_topo *topo)
+static int topo_build(struct spw_topo *topo)
 {
 	int rc;
 
-	if ((rc = ports_open(topo)) < 0 || (rc = lanes_open(topo)) < 0 ||
-	    (rc = topo_memory_open(topo)) < 0 || (rc = queues_open(topo)) < 0 ||
-	    (rc = executors_open(topo)) < 0 || (rc = topo_clocks_open(topo)) < 0)
+	if ((rc = topo_ports_open(topo)) < 0 || (rc = topo_lanes_open(topo)) < 0 ||
+	    (rc = topo_memory_open(topo)) < 0 || (rc = topo_queues_open(topo)) < 0 ||
+	    (rc = topo_executors_open(topo)) < 0 || (rc = topo_clocks_open(topo)) < 0)
 		return rc;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
-		if ((rc = pipe_open(topo, i)) < 0)
+		if ((rc = topo_pipe_open(topo, i)) < 0)
 			return rc;
 	return 0;
 }
@@ -303,11 +303,11 @@ int spw_topo_open(struct spw_topo *topo, const struct spw_topo_conf *conf)
 {
 	memset(topo, 0, sizeof(*topo));
 	topo->conf = *conf;
-	return build(topo);
+	return topo_build(topo);
 }
 
 /* Every way is tried, and the first failure is returned. */
-static int executors_stop(struct spw_topo *topo, uint32_t timeout_ms)
+static int topo_executors_stop(struct spw_topo *topo, uint32_t timeout_ms)
 {
 	int rc, first = 0;
 
@@ -334,7 +334,7 @@ int spw_topo_start(struct spw_topo *topo)
 	return rc;
 }
 
-static int way_service(struct spw_topo *topo, struct spw_topo_way *way)
+static int topo_backend_service(struct spw_topo *topo, struct spw_topo_way *way)
 {
 	uint64_t before = spw_tsc_now(), known = way->relaunched;
 	struct spw_exec_stat stat;
@@ -354,7 +354,7 @@ int spw_topo_service(struct spw_topo *topo)
 	int rc = 0;
 
 	for (uint32_t w = 0; rc == 0 && w < topo->way_cnt; w++)
-		rc = topo->way[w].rests ? 0 : way_service(topo, &topo->way[w]);
+		rc = topo->way[w].rests ? 0 : topo_backend_service(topo, &topo->way[w]);
 	return rc;
 }
 
@@ -404,7 +404,7 @@ int spw_topo_wake(struct spw_topo *topo, uint32_t way)
 	return 0;
 }
 
-static int ports_stop(struct spw_topo *topo)
+static int topo_ports_stop(struct spw_topo *topo)
 {
 	int rc, first = 0;
 
@@ -423,12 +423,12 @@ int spw_topo_stop(struct spw_topo *topo, uint32_t exec_timeout_ms, struct spw_to
 	int rc;
 
 	memset(end_out, 0, sizeof(*end_out));
-	end_out->exec_rc = executors_stop(topo, exec_timeout_ms);
+	end_out->exec_rc = topo_executors_stop(topo, exec_timeout_ms);
 	topo_exec_stat(topo, &stat);
 	end_out->exec_faults = stat.faults;
 	for (uint32_t i = 0; i < topo->lane_cnt; i++)
 		end_out->lost_frames += spw_pipe_reclaim(&topo->lane[i]->pipe);
-	rc = ports_stop(topo);
+	rc = topo_ports_stop(topo);
 	return end_out->exec_rc < 0 ? end_out->exec_rc : rc;
 }
 
