@@ -119,7 +119,7 @@ static ssize_t log_write(void *cookie SPW_UNUSED, const char *text, size_t bytes
 	return fwrite(text, 1, bytes, stderr) == bytes ? (ssize_t)bytes : -1;
 }
 
-static int eal_init(struct app_eal *eal)
+static int app_eal_init(struct app_eal *eal)
 {
 	FILE *log = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_write});
 	int rc;
@@ -137,7 +137,7 @@ static int eal_init(struct app_eal *eal)
 }
 
 /* A hint for the user, by a word of EAL's error. */
-static const char *todo(const char *reason)
+static const char *app_eal_remedy(const char *reason)
 {
 	static const struct {
 		const char *word, *text;
@@ -211,11 +211,11 @@ int app_eal_start(struct app_eal *eal)
 		rc = eal_add(eal, mute);
 	if (rc == 0)
 		rc = app_limits_check(eal);
-	if (rc < 0 || eal_init(eal) >= 0)
+	if (rc < 0 || app_eal_init(eal) >= 0)
 		return rc;
 	rc = rte_errno ? rte_errno : EIO;
 	return spw_err(rc, "EAL did not start: %s%s", eal_reason[0] ? eal_reason : rte_strerror(rc),
-		       todo(eal_reason));
+		       app_eal_remedy(eal_reason));
 }
 
 uint32_t app_lcore_cpu(uint32_t lcore_id)

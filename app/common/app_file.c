@@ -22,7 +22,7 @@ int app_file_try(const char *option, const char *path)
 	return spw_file_try(path) ? spw_err_ctx(-EIO, "%s", option) : 0;
 }
 
-static int put(const char *text, const char *path)
+static int app_file_put(const char *text, const char *path)
 {
 	struct spw_file file;
 	int rc = spw_file_begin(path, 0666, &file);
@@ -40,7 +40,7 @@ int app_file_write(const char *what, char *text, const char *path)
 	if (!text)
 		return spw_err(ENOMEM, "%s: no memory", what);
 	if (!app_file_is_stdout(path))
-		rc = put(text, path);
+		rc = app_file_put(text, path);
 	else if (fputs(text, stdout) == EOF || fflush(stdout))
 		rc = spw_err(EIO, "stdout: cannot write: %s", strerror(errno));
 	free(text);

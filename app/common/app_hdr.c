@@ -27,7 +27,7 @@ static uint64_t now_of(clockid_t clock)
 }
 
 /* Ends the log after an error; the run continues. */
-static void give_up(struct app_hdr *hdr)
+static void app_hdr_fail(struct app_hdr *hdr)
 {
 	spw_warn("--hdr %s: %s; the log ends here, the run goes on", hdr->path, spw_err_text());
 	fclose(hdr->file);
@@ -46,7 +46,7 @@ static void write_series(struct app_hdr *hdr, uint32_t s, uint64_t now_ns)
 	if (hdr->file &&
 	    spw_hist_log_write(hdr->file, hdr->series[s].tag, hdr->epoch_ns + hdr->since_ns,
 			       now_ns - hdr->since_ns, NS_PER_MS, interval) < 0)
-		give_up(hdr);
+		app_hdr_fail(hdr);
 }
 
 static void write_interval(struct app_hdr *hdr)
@@ -85,7 +85,7 @@ int app_hdr_open(struct app_hdr *hdr, const char *path, const struct app_hdr_ser
 	if (!hdr->file)
 		return spw_err(ENOMEM, "--hdr %s: no memory", path);
 	if (spw_hist_log_open(hdr->file, hdr->epoch_ns + hdr->since_ns) < 0)
-		give_up(hdr);
+		app_hdr_fail(hdr);
 	return 0;
 }
 

@@ -67,7 +67,7 @@ static void mask_add(const char *text, bool *set)
 }
 
 /* The value of EAL's option i, if that is name: joined, after "=", or the next argument. */
-static const char *value_of(const struct app_eal *eal, int i, const char *name)
+static const char *app_limits_value_of(const struct app_eal *eal, int i, const char *name)
 {
 	const char *arg = eal->argv[i];
 	size_t n = strlen(name);
@@ -82,9 +82,10 @@ static const char *value_of(const struct app_eal *eal, int i, const char *name)
 static void eal_cores(const struct app_eal *eal, bool *set)
 {
 	for (int i = 1; i < eal->argc; i++) {
-		const char *list = value_of(eal, i, "--lcores"), *mask = value_of(eal, i, "-c");
+		const char *list = app_limits_value_of(eal, i, "--lcores"),
+			   *mask = app_limits_value_of(eal, i, "-c");
 
-		list = list ? list : value_of(eal, i, "-l");
+		list = list ? list : app_limits_value_of(eal, i, "-l");
 		if (list)
 			lcores_add(list, set);
 		else if (mask)

@@ -20,7 +20,7 @@ int app_complain(const char *program, int rc)
 										: APP_MACHINE;
 }
 
-static void log_line(enum spw_log_level level, const char *text, void *program)
+static void app_log_line(enum spw_log_level level, const char *text, void *program)
 {
 	static const char *const tag[] = {"", "warning: ", "error: "};
 
@@ -30,14 +30,14 @@ static void log_line(enum spw_log_level level, const char *text, void *program)
 void app_program_start(const char *program)
 {
 	app_print_start();
-	spw_log_sink_set(log_line, (void *)(uintptr_t)program);
+	spw_log_sink_set(app_log_line, (void *)(uintptr_t)program);
 }
 
 static uint32_t *stop_word; /* all that the signal handler touches */
 
 /* The first signal asks for a stop, the second for one without waiting; the third meets the default
  * action, which ends the process. */
-static void on_signal(int number)
+static void app_on_signal(int number)
 {
 	bool again = spw_thr_load_rlx(stop_word) != 0;
 
@@ -54,7 +54,7 @@ void app_default_signals(void)
 
 void app_catch_signals(uint32_t *stop)
 {
-	struct sigaction action = {.sa_handler = on_signal}, old;
+	struct sigaction action = {.sa_handler = app_on_signal}, old;
 
 	stop_word = stop;
 	sigemptyset(&action.sa_mask);

@@ -43,7 +43,7 @@ bool app_tool_is_trusted(const char *path, const char *own)
 }
 
 /* Returns: whether path may be run; out is then where it really lies. */
-static bool take(const char *path, const char *own, char out[PATH_MAX])
+static bool app_tool_take(const char *path, const char *own, char out[PATH_MAX])
 {
 	if (!realpath(path, out) || access(out, X_OK))
 		return false;
@@ -64,10 +64,10 @@ char *app_tool_find(const char *installed, const char *in_tree)
 	if (strrchr(folder, '/'))
 		*strrchr(folder, '/') = '\0';
 	snprintf(path, sizeof(path), "%s/%s", folder, installed);
-	if (take(path, own, found))
+	if (app_tool_take(path, own, found))
 		return found;
 	snprintf(path, sizeof(path), "%s/../../../tools/%s", folder, in_tree);
-	if (!take(path, own, found))
+	if (!app_tool_take(path, own, found))
 		snprintf(found, sizeof(found), "%s", installed);
 	return found;
 }
