@@ -31,15 +31,14 @@ struct doctor_args {
 	const char *cores, *near; /* cores: how many, near which NIC; NULL: any */
 	uint64_t core_cnt;
 	bool facts, measure;
-	const char *expect;
-	const char *seconds, *list; /* idle: how long, on which cores; NULL: the defaults */
+	uint64_t expect_bps; /* measure: what one function should carry; 0: not given */
 	uint32_t idle_cnt, idle_core[DOCTOR_IDLE_MAX];
 	uint64_t idle_ns;
-	int64_t expect_mbps; /* measure: what one function should carry; 0: as its links promise */
+	int64_t expect_mbps; /* of it; 0: as its links promise */
 };
 
 /* args.c: reads the command line.
- * Returns: 0; 1 when --help or --version was answered; or -EINVAL with a text. */
+ * Returns: 0; above 0 when a question was answered; or -EINVAL with a text. */
 int doctor_args(struct doctor_args *args, int argc, char **argv);
 
 /* source.c: reads a machine. The running one, with two readings of the counters. */

@@ -20,9 +20,8 @@ void conf_place(const struct spw_conf *conf, const struct spw_conf_where *where,
 		char *out);
 
 /* Adds cores to the struct spw_conf_cores of an option, because a YAML list arrives one item at a
- * time. "4-7" is a range, both ends included. */
+ * time. */
 int conf_cores_add(void *field, const char *text);
-#define CONF_CORES_RANGE "core numbers 0 .. 1023, as 2,4-7"
 
 /* Whether an option is a list of cores. */
 static inline bool conf_is_cores(const struct spw_opt *key)

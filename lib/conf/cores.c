@@ -6,13 +6,13 @@
 #include <errno.h>
 
 #include "base/spw_err.h"
-#include "conf/conf_impl.h"
+#include "opt/spw_opt.h"
 
 #define CORE_NUMBER_MAX 1023u
 
 static int cores_refuse(const char *text)
 {
-	return spw_err(EINVAL, "'%.64s' is not allowed; allowed: " CONF_CORES_RANGE, text);
+	return spw_err(EINVAL, "'%.64s' is not allowed; allowed: " SPW_OPT_CORES_RANGE, text);
 }
 
 /* Decimal core number at *text, which then points behind it. */
@@ -30,13 +30,9 @@ static bool core_read(const char **text, uint32_t *core_out)
 	return true;
 }
 
-/* Adds, because a YAML list arrives one item at a time. "4-7" is a range, both ends included. */
-int conf_cores_add(void *field, const char *text)
+int spw_opt_cores(const char *text, uint32_t *core, uint32_t max, uint32_t *cnt)
 {
-	struct spw_conf_cores *cores = field;
-	const char *at = text;
-
-	for (;; at++) {
+	for (const char *at = text;; at++) {
 		uint32_t first, last;
 
 		if (!core_read(&at, &first))
@@ -44,10 +40,10 @@ int conf_cores_add(void *field, const char *text)
 		last = first;
 		if (*at == '-' && (at++, !core_read(&at, &last) || last < first))
 			return cores_refuse(text);
-		for (uint32_t core = first; core <= last; core++) {
-			if (cores->cnt == SPW_CONF_CORE_MAX)
-				return spw_err(EINVAL, "more than %u cores", SPW_CONF_CORE_MAX);
-			cores->core[cores->cnt++] = core;
+		for (uint32_t one = first; one <= last; one++) {
+			if (*cnt == max)
+				return spw_err(EINVAL, "more than %u cores", max);
+			core[(*cnt)++] = one;
 		}
 		if (*at == '\0')
 			return 0;

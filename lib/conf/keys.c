@@ -66,6 +66,13 @@ static const char *record_choice(uint32_t idx)
 	return idx < SPW_ARRAY_CNT(name) ? name[idx] : NULL;
 }
 
+int conf_cores_add(void *field, const char *text)
+{
+	struct spw_conf_cores *cores = field;
+
+	return spw_opt_cores(text, cores->core, SPW_CONF_CORE_MAX, &cores->cnt);
+}
+
 /* Where a value goes: the section's name is the key's first part in the file, offset and bytes name
  * the field. The kind fixes what is written there (lib/opt). */
 #define FIELD(type, field) .offset = offsetof(type, field), .bytes = sizeof(((type *)0)->field)
@@ -73,7 +80,7 @@ static const char *record_choice(uint32_t idx)
 #define EXEC_FIELD(field)  .section = "executor", FIELD(struct spw_conf, executor.field)
 #define MEM_FIELD(field)   .section = "memory", FIELD(struct spw_conf, memory.field)
 #define CORES_KIND \
-	.kind = SPW_OPT_OWN, .set = conf_cores_add, .range = CONF_CORES_RANGE, .value = "CORES"
+	.kind = SPW_OPT_OWN, .set = conf_cores_add, .range = SPW_OPT_CORES_RANGE, .value = "CORES"
 #define RUN_FIELD(field) .section = "run", FIELD(struct spw_conf, run.field)
 
 const struct spw_opt conf_table[] = {

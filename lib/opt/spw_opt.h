@@ -80,6 +80,13 @@ enum spw_opt_unit {
 int spw_opt_quantity(const char *text, enum spw_opt_unit unit, uint64_t bare_unit,
 		     uint64_t *value_out);
 
+/* Purpose: adds the cores of "2,4-7" to a list; a range has both ends.
+ * Shape:   core[0 .. max-1], *cnt of them are there already.
+ * Errors:  -EINVAL "'TEXT' is not allowed; allowed: ...", or more than max.
+ * Thread:  any */
+int spw_opt_cores(const char *text, uint32_t *core, uint32_t max, uint32_t *cnt);
+#define SPW_OPT_CORES_RANGE "core numbers 0 .. 1023, as 2,4-7"
+
 /* Purpose: puts text into the option's field in base.
  * Errors:  -EINVAL with a text "... ; allowed: ..." that has no place yet; those of set().
  * Thread:  any */

@@ -26,7 +26,7 @@ def card(*options, name="m"):
 
 def measure(under, *words, env=None):
     """(ways by (from, to), ids of measured findings)"""
-    done = subprocess.run([*under, DOCTOR, "--measure", "--expect", str(HALF), *words, "--json", "-"], capture_output=True, text=True,
+    done = subprocess.run([*under, DOCTOR, "--measure", "--expect", f"{HALF}Gbps", *words, "--json", "-"], capture_output=True, text=True,
                           timeout=BOUND_S, check=False, env=env)
     check(done.returncode in (0, 2), done)
     out = json.loads(done.stdout)
@@ -176,7 +176,7 @@ def test_recorded():
     """A receipt has the figures, and its machine their findings."""
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "receipt.json")
-        subprocess.run([*card("--fault", "port-rate=0.03"), DOCTOR, "--measure", "--expect", str(HALF), "--receipt", path], capture_output=True,
+        subprocess.run([*card("--fault", "port-rate=0.03"), DOCTOR, "--measure", "--expect", f"{HALF}Gbps", "--receipt", path], capture_output=True,
                        timeout=BOUND_S, check=False)
         done = subprocess.run([DOCTOR, "replay", path], capture_output=True, text=True, timeout=BOUND_S, check=False)
     check("measured-slow" in done.stdout and "inside the NIC:" in done.stdout, done.stdout)
@@ -187,7 +187,7 @@ def test_nothing_to_measure():
     if done.returncode == 0:
         raise Skip("there is an RDMA port here")
     check("no RDMA port with a link" in done.stderr, done)
-    for words in (["--measure", "--expect", "x"], ["--expect", "1"], ["replay", "x", "--measure"], ["--peer", "x"]):
+    for words in (["--measure", "--expect", "x"], ["--expect", "1Gbps"], ["replay", "x", "--measure"], ["--peer", "x"]):
         done = subprocess.run([DOCTOR, *words], capture_output=True, text=True, timeout=BOUND_S, check=False)
         check(done.returncode == 1 and done.stderr.count("\n") == 1, (words, done))
 
