@@ -123,7 +123,7 @@ static void names_print(FILE *out, const struct spw_opt_program *program)
 	fprintf(out, "\n");
 }
 
-static void help_end_print(FILE *out, const struct spw_opt_program *program, bool all)
+static void help_end_print(FILE *out, const struct spw_opt_program *program, bool lines, bool all)
 {
 	char status[512] = "";
 	size_t used = 0;
@@ -135,7 +135,8 @@ static void help_end_print(FILE *out, const struct spw_opt_program *program, boo
 					 i ? ", " : "", program->status[i].name,
 					 program->status[i].help);
 	text_wrap(out, fprintf(out, "exit status: "), 13, status);
-	for (uint32_t i = 0; program->example && program->example[i].name && (all || !i); i++)
+	for (uint32_t i = 0;
+	     program->example && program->example[i].name && (all || (!lines && !i)); i++)
 		fprintf(out, "example: %s\n", program->example[i].name);
 	if (!all)
 		fprintf(out, "More: man %s, or %s --help-all\n", program->name, program->name);
@@ -148,7 +149,7 @@ static void help_write(FILE *out, const struct spw_opt_program *program, bool li
 		options_print(out, program, all);
 	else
 		names_print(out, program);
-	help_end_print(out, program, all);
+	help_end_print(out, program, lines, all);
 }
 
 static bool fits_screen(const char *text)

@@ -45,10 +45,10 @@ static void bash_values(FILE *out, const struct spw_opt_program *program)
 			continue;
 		fprintf(out, "\t--%s) ", opt->name);
 		if (values_join(opt, values, sizeof(values)))
-			fprintf(out, "COMPREPLY=($(compgen -W '%s' -- \"$word\"))", values);
+			fprintf(out, "COMPREPLY=($(compgen -W '%s' -- \"$word\")); ", values);
 		else if (is_path(opt))
-			fprintf(out, "COMPREPLY=($(compgen -f -- \"$word\"))");
-		fprintf(out, "; return ;;\n");
+			fputs("COMPREPLY=($(compgen -f -- \"$word\")); ", out);
+		fputs("return ;;\n", out);
 	}
 }
 
@@ -83,27 +83,28 @@ static void zsh_text(FILE *out, const char *text)
 	}
 }
 
-void app_opt_zsh(FILE *out, const struct spw_opt_program *program)
+/* "'*--name[help]:FILE:_files'" */
+static void zsh_option(FILE *out, const struct spw_opt *opt)
 {
 	char values[256];
 
-	fprintf(out, "#compdef %s\n_arguments \\\n", program->name);
-	for (uint32_t i = 0; i < program->opt_cnt; i++) {
-		const struct spw_opt *opt = &program->opt[i];
+	fprintf(out, "\t'*--%s[", opt->name);
+	zsh_text(out, opt->help);
+	fputs("]", out);
+	if (opt->kind != SPW_OPT_FLAG)
+		fprintf(out, ":%s:", app_opt_value(opt));
+	if (values_join(opt, values, sizeof(values)))
+		fprintf(out, "(%s)", values);
+	else if (is_path(opt))
+		fputs("_files", out);
+	fputs("' \\\n", out);
+}
 
-		fprintf(out, "\t'*--%s[", opt->name);
-		zsh_text(out, opt->help);
-		if (opt->kind == SPW_OPT_FLAG)
-			fputs("]", out);
-		else
-			fprintf(out, "]:%s:%s%s%s", app_opt_value(opt),
-				values_join(opt, values, sizeof(values)) ? "(" : "",
-				values[0]      ? values
-				: is_path(opt) ? "_files"
-					       : "",
-				values[0] ? ")" : "");
-		fputs("' \\\n", out);
-	}
+void app_opt_zsh(FILE *out, const struct spw_opt_program *program)
+{
+	fprintf(out, "#compdef %s\n_arguments \\\n", program->name);
+	for (uint32_t i = 0; i < program->opt_cnt; i++)
+		zsh_option(out, &program->opt[i]);
 	if (program->command) {
 		fputs("\t'1:command:(", out);
 		for (uint32_t i = 0; program->command[i].name; i++)

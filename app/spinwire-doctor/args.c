@@ -155,7 +155,7 @@ static int command_find(const char *word)
 }
 
 /* The first word is the command; without one it is check. */
-static int word_take(void *base, const char *word)
+static int doctor_word_take(void *base, const char *word)
 {
 	struct doctor_args *args = base;
 	int at = command_find(word);
@@ -233,7 +233,7 @@ static int args_check(struct doctor_args *args)
 int doctor_args(struct doctor_args *args, int argc, char **argv)
 {
 	int rc = spw_opt_parse(&program, argc, argv,
-			       &(struct spw_opt_take){.base = args, .word = word_take});
+			       &(struct spw_opt_take){.base = args, .word = doctor_word_take});
 
 	if (rc > SPW_OPT_RUN)
 		app_opt_answer(&program, rc);

@@ -35,10 +35,11 @@ struct perf_args {
 	enum spw_mem_kind memory; /* of GPU rows at this end */
 	uint64_t size[PERF_SIZE_MAX];
 	uint32_t size_cnt; /* 0: the default list */
-	uint32_t ms;       /* of one row; 0: by default */
+	uint64_t row_ns;   /* how long one row is timed; 0: by default */
+	uint32_t ms;       /* the same */
 };
 
-/* Returns: 0; 1 when --help or --version was answered; or -EINVAL with a text. */
+/* Returns: 0; above 0 when a question was answered; or -EINVAL with a text. */
 int perf_args(struct perf_args *args, int argc, char **argv);
 
 struct perf_plan {

@@ -54,7 +54,7 @@ static bool memory_fits(const struct perf_lane *lane, uint64_t half, bool for_gp
 	return lane->region.bytes && lane->half >= half && lane->for_gpu == for_gpu;
 }
 
-static int memory_refused(const struct perf_lane *lane, uint64_t half, bool for_gpu)
+static int lane_memory_refused(const struct perf_lane *lane, uint64_t half, bool for_gpu)
 {
 	if (lane->memory_max && half > lane->memory_max)
 		return spw_err(ENOMEM,
@@ -76,7 +76,7 @@ static int lane_memory_make(struct perf_lane *lane, uint64_t half, bool for_gpu)
 	half = SPW_ALIGN_UP(SPW_MAX(half, PERF_HALF_LEAST), 4096ull);
 	if (memory_fits(lane, half, for_gpu))
 		return 0;
-	if ((rc = memory_refused(lane, half, for_gpu)) < 0)
+	if ((rc = lane_memory_refused(lane, half, for_gpu)) < 0)
 		return rc;
 	perf_lane_free(lane);
 	req.bytes = 2 * half + PERF_FLAG_BYTES;

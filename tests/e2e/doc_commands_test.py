@@ -146,7 +146,7 @@ def run_pair_on(card, command):
 
 def run_perf(_command, folder):
     need_softhca()
-    return output_of([spwlab.program("spinwire-perf"), "--time", "40"], folder)
+    return output_of([spwlab.program("spinwire-perf"), "--time", "40ms"], folder)
 
 
 # (pattern of the whole command, what runs it or the reason why it is not run)

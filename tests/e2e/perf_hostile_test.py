@@ -15,7 +15,7 @@ from perf_kit import LIMIT_S, PERF, card, dial, one_line, perf, server
 from spwtest import check, equal, spwlab
 
 SECRET = b"a secret of some twenty bytes"
-SMALL = ["--rows", "write", "--time", "20", "--sizes", "64"]
+SMALL = ["--rows", "write", "--time", "20ms", "--sizes", "64"]
 
 
 @contextlib.contextmanager

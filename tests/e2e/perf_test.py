@@ -50,7 +50,7 @@ def test_local():
 def test_outputs():
     """A report that fails costs no other one; none goes through a link, or is found to be impossible only after the run; "-" is stdout or refused."""
     spwtest.need_card()
-    quick = ["--rows", "write", "--sizes", "64", "--time", "20"]
+    quick = ["--rows", "write", "--sizes", "64", "--time", "20ms"]
     with spwlab.scratch() as folder:
         paths = {kind: os.path.join(folder, f"out.{kind}") for kind in ("json", "csv", "html")}
         done = perf(*quick, "--csv", "/dev/full", "--json", paths["json"], "--html", paths["html"], status=2)
@@ -72,7 +72,7 @@ def test_four_rails():
     """The card of a DGX Spark at both ends: each rail alone, more and more of them, and the bytes on its wires. Its emulated PHY counters verify the
     rows."""
     with server(under=card("--as", "dgx-spark")) as (host, _):
-        got = report(host, "--rows", "write,read", "--sizes", "1M", "--time", "40", under=card("--as", "dgx-spark"))
+        got = report(host, "--rows", "write,read", "--sizes", "1M", "--time", "40ms", under=card("--as", "dgx-spark"))
     equal({row["case"]["rails"] for row in got["rows"]}, {1, 2, 4, 8, 3, 7, 15}, "sets of rails")
     equal({row["valid"] for row in got["rows"]}, {"valid"}, str([row["why"] for row in got["rows"] if row["why"]]))
     equal(len(got["rails"]), 4, "rails")
@@ -87,7 +87,7 @@ def test_egress():
     """Single packets over each rail alone: all of them have a stamp, between what was due before and what is read of the clock afterwards, and
     arrive with their bytes. What no packet carries is left out."""
     with server(under=card("--as", "dgx-spark")) as (host, _):
-        got = report(host, "--rows", "egress", "--sizes", "64,4K,64K", "--time", "60", under=card("--as", "dgx-spark"))
+        got = report(host, "--rows", "egress", "--sizes", "64,4K,64K", "--time", "60ms", under=card("--as", "dgx-spark"))
     equal([(row["case"]["rails"], row["case"]["bytes"]) for row in got["rows"]], [(1 << rail, size) for rail in range(4) for size in (64, 4096)], "rails and sizes")
     for row in got["rows"]:
         latency = row["latency"]
@@ -101,7 +101,7 @@ def test_collectives():
     where there is no torch for them."""
     with server(under=card("--as", "dgx-spark")) as (host, _), spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
-        done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--rows", "coll", "--sizes", "1K,64K,8M", "--time", "40", "--json", path],
+        done = subprocess.run([*card("--as", "dgx-spark"), PERF, host, "--rows", "coll", "--sizes", "1K,64K,8M", "--time", "40ms", "--json", path],
                               capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
         with open(path, encoding="utf-8") as file:
             got = json.load(file)
@@ -125,7 +125,7 @@ def test_gpu():
     """GPU rows where both ends have one (their bytes are made and compared by kernels); else one line says who lacks it, the other rows are
     measured, and the status says so. Unasked, a machine without GPU says nothing of it."""
     spwtest.need_card()
-    quick = ["--time", "40", "--sizes", "1M"]
+    quick = ["--time", "40ms", "--sizes", "1M"]
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
         done = subprocess.run([PERF, "--rows", "write,gpu", *quick, "--json", path], capture_output=True, text=True, timeout=LIMIT_S, check=False,
@@ -150,7 +150,7 @@ def test_gpu():
 def test_enforced_rate():
     """Of software devices with rates the limit is the lower one of the two ends, and no row is beyond it."""
     with server(under=card("--rate", "port=1,pcie=100")) as (host, _):
-        got = report(host, "--rows", "write", "--sizes", "64K,1M", "--time", "400", under=card("--rate", "port=4,pcie=0.5"))
+        got = report(host, "--rows", "write", "--sizes", "64K,1M", "--time", "400ms", under=card("--rate", "port=4,pcie=0.5"))
     one_way = [row for row in rows_of(got, latency=False, both=False) if row["case"]["streams"] == 1]
     for row in one_way:
         equal((row["limit_gbps"], row["limit_by"].split(" of ")[0]), (0.5, "enforced rate, PCIe link"), "limit")
@@ -162,7 +162,7 @@ def test_enforced_rate():
 
 def test_usage():
     for words, text in ((["--rows", "wrote"], "wrote: no such row"), (["--sizes", "1"], "a size is 2 to 16G"), (["--sizes", "64Q"], "64Q"),
-                        (["--time", "5"], "20 to 60000"), (["--nothing"], "no such option"), (["--port"], "wants a value"),
+                        (["--time", "5ms"], "20ms .. 60s"), (["--time", "40"], "40ms?"), (["--nothing"], "no such option"), (["--port"], "--port needs a value"),
                         (["serve", "--json", "x"], "belong there"), (["a", "--ssh", "b"], "exclude each other"), (["--ssh", "-oProxyCommand=x"], "no name of a host")):
         one_line(perf(*words, status=1), text)
 
@@ -185,7 +185,7 @@ def test_secret():
         with server("--secret", names["right"], under=card()) as (host, _):
             one_line(perf(host, "--secret", names["wrong"], status=2), "the secrets differ")
             one_line(perf(host, status=2), "wants a secret")
-            perf(host, "--secret", names["right"], "--rows", "write,tcp", "--time", "20", "--sizes", "64", under=card())
+            perf(host, "--secret", names["right"], "--rows", "write,tcp", "--time", "20ms", "--sizes", "64", under=card())
     with server() as (host, _), spwlab.scratch() as folder:
         path = os.path.join(folder, "s")
         with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -263,7 +263,7 @@ def test_too_large():
     spwtest.need_card()
     with spwlab.scratch() as folder:
         path = os.path.join(folder, "j")
-        done = perf("--rows", "write", "--sizes", "64,16G", "--time", "40", "--json", path, status=4)
+        done = perf("--rows", "write", "--sizes", "64,16G", "--time", "40ms", "--json", path, status=4)
         with open(path, encoding="utf-8") as file:
             rows = json.load(file)["rows"]
     with open("/proc/meminfo", encoding="ascii") as file:
@@ -311,7 +311,7 @@ def test_peer_dies():
     """Killed in a row: that row says so, the others are named, what was measured is kept."""
     with spwlab.scratch() as folder, server(under=card()) as (host, process):
         path = os.path.join(folder, "j")
-        client = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--sizes", "64,64K", "--time", "500", "--json", path], stdout=subprocess.PIPE,
+        client = spwlab.spawn([*card(), PERF, host, "--rows", "write", "--sizes", "64,64K", "--time", "500ms", "--json", path], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
         for line in client.stdout:
             if line.strip().startswith("64 B"):

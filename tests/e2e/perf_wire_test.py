@@ -30,7 +30,7 @@ def sparks(macs, rail):
     spwtest.need_card()
     need_netns()
     with Pair() as pair, server(under=spark(pair, 1, [1, 2, 3, 4])) as (host, _):
-        return report(f"10.77.0.2:{host.rpartition(':')[2]}", "--rows", "write", "--sizes", "64,1M", "--time", "40", "--rails", f"{rail}={rail}", status=3,
+        return report(f"10.77.0.2:{host.rpartition(':')[2]}", "--rows", "write", "--sizes", "64,1M", "--time", "40ms", "--rails", f"{rail}={rail}", status=3,
                       under=spark(pair, 0, macs))
 
 
@@ -126,7 +126,7 @@ def test_wrong_byte():
 def test_tcp_unverified():
     """What TCP took is no rail, or a software device's counters are not those of its interface: the row says which."""
     with server() as (host, _):
-        got = report(host, "--rows", "tcp", "--time", "20", status=4)
+        got = report(host, "--rows", "tcp", "--time", "20ms", status=4)
     equal({(row["valid"], row["why"]) for row in got["rows"]}, {("unverified", "TCP goes to 127.0.0.1, which is no rail's address")}, "rows")
 
 
@@ -180,7 +180,7 @@ def test_bond():
             ip("-n", name, "addr", "add", f"10.79.0.{side + 1}/24", "dev", "spwb")
             ip("-n", name, "link", "set", "spwb", "up")
         with server(under=pair.under(1)) as (host, _):
-            got = report(f"10.79.0.2:{host.rpartition(':')[2]}", "--rows", "bond", "--time", "40", under=pair.under(0), status=4)
+            got = report(f"10.79.0.2:{host.rpartition(':')[2]}", "--rows", "bond", "--time", "40ms", under=pair.under(0), status=4)
     equal([row["case"]["streams"] for row in got["rows"]], [1, 2, 4, 8, 16], "streams")
     equal({row["way"] for row in got["rows"]}, {"to 10.79.0.2"}, "where they went")
     equal({bond["slaves"] for bond in got["here"]["bonds"]}, {"spwp0+spwq0"}, "slaves")
