@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * A run as JSON ("spinwire.perf/1", tests/e2e/perf_schema.py) and as CSV.
+ * A run as JSON ("spinwire.perf/1", tests/e2e/perf/perf_schema.py) and as CSV.
  */
 #include <errno.h>
 #include <stdio.h>

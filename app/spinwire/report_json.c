@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The summary for programs: one JSON object, "schema": "spinwire.summary/1". A value that is
- * unknown, or a percentile finer than the samples allow, is null. tests/e2e/summary_schema.py
+ * unknown, or a percentile finer than the samples allow, is null. tests/e2e/kit/summary_schema.py
  * checks it.
  *
  * Everything is packed from struct app_result, so no number is computed here. Unsigned counters are

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../coll/numbers.h"
+#include "../e2e/coll/numbers.h"
 #include "base/spw_err.h"
 #include "coll_kernel.h"
 

@@ -137,7 +137,7 @@ def pairs(rank, groups, todo):
 
 
 class Neighbours:
-    """UCX and two raw Ethernet ports in a thread of this process (tests/ncclnet/neighbours_thread.c)."""
+    """UCX and two raw Ethernet ports in a thread of this process (tests/e2e/ncclnet/neighbours_thread.c)."""
     def __init__(self, todo):
         self.lib, self.rule = ctypes.CDLL(todo['library']), todo['neighbours'].encode()
         if self.lib.neighbours_thread_start(self.rule):

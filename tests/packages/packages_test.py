@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "softhca"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e", "softhca"))
 import debian_root  # noqa: E402  (found by the line above)
 import peers  # noqa: E402
 

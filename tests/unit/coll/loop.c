@@ -3,8 +3,8 @@
  *
  * The calls of lib/xfer that lib/coll makes, between threads of one process: for ThreadSanitizer,
  * which cannot run under the software ConnectX (its runtime and the preloaded library call each
- * other for ever), and for machines without rdma-core. tests/coll runs the same tests over the real
- * library.
+ * other for ever), and for machines without rdma-core. tests/e2e/coll runs the same tests over the
+ * real library.
  *
  * A put is made some turns after it was asked for: data, barrier, flag words, as a NIC does; it is
  * acknowledged some turns later, and until then its source is read again, as for a retransmission:

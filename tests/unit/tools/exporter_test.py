@@ -17,7 +17,7 @@ import unittest
 from unittest import mock
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-sys.path[:0] = [os.path.join(ROOT, "tools", "lib"), os.path.join(ROOT, "tests", "e2e")]
+sys.path[:0] = [os.path.join(ROOT, "tools", "lib"), os.path.join(ROOT, "tests", "e2e", "kit")]
 import exposition  # noqa: E402  (found by the line above)
 import spwlive  # noqa: E402
 import spwtel  # noqa: E402

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Recorded completion rings: what a NIC wrote, and what must come out of it.
- * tests/port/mlx5/record_traces.py makes them.
+ * tests/e2e/port/mlx5/record_traces.py makes them.
  *
  * NAME.cq, by batch: for each ring slot that the NIC wrote, its number (16 bits), 64 bits of which
  * of its bytes differ from what the NIC had written there before, and those bytes; 0xffff ends the

@@ -3,7 +3,7 @@
  *
  * The list of copies alone, with helpers: every byte arrives, in lists shorter and longer than it
  * holds, and the last packet of a message after the others. For the sanitizers too, which cannot be
- * put before the programs of tests/softhca.
+ * put before the programs of tests/e2e/softhca.
  */
 #include <setjmp.h>
 #include <stdarg.h>

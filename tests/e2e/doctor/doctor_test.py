@@ -1,0 +1,494 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spinwire-doctor: statuses, recorded machines and receipts, plans; and its facts against the tools that people use for each."""
+import glob
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from xml.etree import ElementTree
+
+import spwtest
+from spwtest import SANITIZED, Skip, check, equal, spwlab, write_file
+
+DOCTOR = os.environ["SPINWIRE_DOCTOR"]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+INSIDE = "SPW_IN_NETNS"
+SPEED_S = 2
+
+
+def platform(name):
+    return os.path.join(ROOT, "config", "platforms", name + ".tree")
+
+
+def doctor(*words, status=0, under=(), **kwargs):
+    done = subprocess.run([*under, DOCTOR, *words], capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL, **kwargs)
+    equal(done.returncode, status, f"status of {words}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def findings(*words, status=0):
+    return {f["id"]: f for f in json.loads(doctor(*words, "--json", "-", status=status).stdout)["findings"]}
+
+
+def facts(*words, **kwargs):
+    """{(of, name): value} of what is known."""
+    receipt = json.loads(doctor(*words, "--receipt", "-", **kwargs).stdout)
+    return {(f["of"], f["name"]): f["value"] for f in receipt["facts"] if "value" in f}
+
+
+def second_spark(folder):
+    """The machine at the other end of the cable."""
+    text = spwlab.read(platform("dgx-spark")).replace("4c:bb:47:00:00:0", "4c:bb:47:00:01:0").replace("= 10.10.0.1/24", "= 10.10.0.9/24")
+    return write_file(folder, "peer.tree", text)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+def test_status():
+    """0 without a finding and with warnings only, 2 with an error finding."""
+    check("no finding" in doctor("replay", platform("dgx-spark")).stdout, "a healthy machine has a finding")
+    with spwlab.scratch() as folder:
+        warn = write_file(folder, "warn", "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        error = write_file(folder, "error", "env/NCCL_IB_GID_INDEX = 0\n")
+        done = doctor("replay", platform("dgx-spark"), warn)
+        check("nic-halves-differ" in done.stdout and "mend: ip link set enP2p1s0f0np0 mtu 9000" in done.stdout, done.stdout)
+        doctor("replay", platform("dgx-spark"), error, status=2)
+        lines = doctor("replay", platform("dgx-spark"), warn, error, status=2).stdout.splitlines()
+        check(lines[1].startswith("error") and any(line.startswith("warn") for line in lines[2:]), "the worst is not first")
+
+
+# What owners of such machines complain of, and the findings that stand for it.
+COMPLAINTS = {
+    "modules absent": ["modules-absent", "uverbs-absent"], "link down": ["link-down", "link-none"], "half a cable in use": ["nic-half-idle"],
+    "speed or PCIe width below nominal": ["link-slow", "nic-pcie-narrow", "gpu-pcie-narrow", "measured-pcie"], "13 Gb/s state": ["measured-slow"],
+    "MTU not 9000": ["link-mtu"], "MTU unequal on the halves": ["nic-halves-differ"], "no RoCE v2 GID": ["gid-none"],
+    "another index than NCCL and UCX would take": ["gid-variable", "gid-link-local"], "pause moving": ["port-pause"], "ECN moving": ["port-ecn"],
+    "discards moving": ["port-discards", "port-errors"], "peermem": ["peermem-useless", "peermem-absent"], "/dev/infiniband rights": ["uverbs-rights"],
+    "memlock": ["memlock-low"], "ENOMEM of ibv_reg_mr": ["cma-lost"], "hugepages": ["hugepages-none"], "governor": ["cores-governor", "cores-idle"],
+    "cores not isolated": ["cores-shared", "cores-ticks"], "IRQs on data cores": ["nic-irqs"], "slow cores": ["cores-slow"],
+    "container with too few cores or too little time": ["cores-few", "cores-outside", "cores-quota"],
+    "NUMA": ["cores-far", "gpu-far"], "IOMMU": ["nic-iommu"], "relaxed ordering": ["nic-relaxed-ordering"], "firmware": ["nic-firmware-mixed"],
+    "AER": ["nic-aer"], "GPU slow": ["gpu-throttled", "measured-gpu"], "container without device or capability": ["container-no-device", "cap-net-raw"],
+    "renamed by netplan": ["nic-renamed"], "cable pulled": ["nic-gone"], "InfiniBand mode": ["link-infiniband"], "RoCE LAG": ["nic-lag"], "did it cross the wire": ["measured-inside", "measured-no-answer"],
+}
+
+
+def test_each_complaint_has_its_finding():
+    """A recorded machine of tests/unit/plat/variants has each; and no finding is without a machine that has it."""
+    variants = spwlab.read(os.path.join(ROOT, "tests/unit/plat/variants"))
+    shown = {word for line in variants.splitlines() if line.startswith("@ ") for word in line.split()[2:]}
+    for complaint, names in COMPLAINTS.items():
+        check(set(names) <= shown, f"{complaint}: no machine shows {set(names) - shown}")
+    sources = "".join(spwlab.read(path) for path in glob.glob(os.path.join(ROOT, "lib/plat/*.c")))
+    coded = set(re.findall(r'"([a-z]+-[a-z-]+)"', sources)) & {name for name in re.findall(r'"([a-z-]+)"', sources)}
+    prefixes = {name.split("-")[0] for name in shown}
+    equal({name for name in coded if name.split("-")[0] in prefixes} - shown, set(), "findings that no machine shows")
+
+
+def test_json():
+    with spwlab.scratch() as folder:
+        change = write_file(folder, "change", "sys/class/net/enp65s0f0np0/speed = 25000\n")
+        got = findings("replay", platform("x86-connectx5"), change)
+        equal(set(got), {"link-slow"}, "findings")
+        equal(got["link-slow"]["severity"], "warn", "severity")
+        check("25" in got["link-slow"]["evidence"] and got["link-slow"]["mend"].startswith("ethtool -s enp65s0f0np0"), got)
+
+
+def test_facts():
+    """Each fact names its source, and an unknown one says why."""
+    for line in doctor("replay", platform("bare-vm"), "--facts").stdout.splitlines():
+        check(re.search(r"\[[^\]]+.*\]$", line), f"no source: {line}")
+    check("unknown: absent" in doctor("replay", platform("bare-vm"), "--facts").stdout, "nothing is unknown")
+
+
+def test_record_and_replay():
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "tree")
+        doctor("record", path)
+        live, again = doctor("record", "-").stdout, spwlab.read(path)
+        check(live.startswith("# spinwire machine 1\n") and again.startswith("# spinwire machine 1\n"), "head of a recorded tree")
+        first = facts("replay", path, status=doctor_status(path))
+        check(first[("host", "cores_online")] == spwlab.read("/sys/devices/system/cpu/online").strip(), first)
+
+
+def doctor_status(path):
+    return subprocess.run([DOCTOR, "replay", path], capture_output=True, check=False).returncode
+
+
+def test_receipt():
+    """It is a machine, to be replayed; its hash is that of its content; a change is noticed."""
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "receipt.json")
+        doctor("replay", platform("dgx-spark"), "--receipt", path)
+        receipt = json.loads(spwlab.read(path))
+        equal(receipt["schema"], "spinwire.receipt/1", "schema")
+        sha = receipt.pop("sha256")
+        text = json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        equal(hashlib.sha256(text.encode()).hexdigest(), sha, "sha256")
+        equal(facts("replay", path), facts("replay", platform("dgx-spark")), "facts of the receipt")
+        changed = write_file(folder, "changed.json", spwlab.read(path).replace("4 0 0", "").replace("mlx5_core", "mlx5_corf", 1))
+        check("SHA-256" in doctor("replay", changed, status=1).stderr, "a change was not noticed")
+        other = write_file(folder, "other.json", '{"schema": "spinwire.summary/1"}')
+        check("not a receipt" in doctor("replay", other, status=1).stderr, "another JSON was taken")
+
+
+def test_receipt_torn():
+    with spwlab.scratch() as folder:
+        path = os.path.join(folder, "receipt.json")
+        doctor("replay", platform("bare-vm"), "--receipt", path)
+        text = spwlab.read(path).rstrip()
+        for bytes_left in range(0, len(text), max(1, len(text) // 60)):
+            done = doctor("replay", write_file(folder, "torn", text[:bytes_left]), status=1)
+            equal(done.stderr.count("\n"), 1, f"error lines at {bytes_left}: {done.stderr}")
+
+
+def test_diff():
+    with spwlab.scratch() as folder:
+        changed = write_file(folder, "changed.tree", spwlab.read(platform("dgx-spark")) + "sys/class/net/enP2p1s0f0np0/mtu = 1500\n")
+        equal(doctor("diff", platform("dgx-spark"), platform("dgx-spark")).stdout, "", "diff of a machine and itself")
+        out = doctor("diff", platform("dgx-spark"), changed, status=2).stdout
+        check("+ nic-halves-differ: " in out and "  nic enP2p1s0f0np0 mtu: 9000 | 1500" in out, out)
+
+
+def test_usage():
+    for words in (["--nothing"], ["record"], ["diff", "a"], ["plan"], ["check", "--peer", "x"], ["replay"], ["--json"], ["replay", "/nonexistent"],
+                  ["plan", "--peer", "-oProxyCommand=x"], ["plan", "--peer", "a b"], ["--seconds", "1"],
+                  ["idle", "x"], ["idle", "--seconds", "0"], ["idle", "--cores", "1,,2"], ["idle", "--cores", "1023", "--seconds", "0.01"]):
+        done = subprocess.run([DOCTOR, *words], capture_output=True, text=True, check=False)
+        check(done.returncode in (1, 2) and done.stderr.startswith("spinwire-doctor: error: ") and done.stderr.count("\n") == 1, (words, done))
+    equal(doctor("--version").stdout.split()[0], "spinwire-doctor", "--version")
+
+
+def test_speed():
+    start = time.monotonic()
+    done = subprocess.run([DOCTOR], capture_output=True, check=False)
+    took = time.monotonic() - start
+    check(done.returncode in (0, 2), done)
+    check(took <= SPEED_S * (5 if SANITIZED else 1), f"took {took:.2f} s")
+
+
+# ---- plans -----------------------------------------------------------------------------------------
+
+def netplan_of(out, whose):
+    return re.search(rf"# ---- {whose}.*?netplan apply\n((?:#.*\n)*)(network:\n(?: .*\n)+)", out).group(2)
+
+
+def test_plan_two_sparks():
+    """Both halves get an address in a subnet of their own; the interface of the default route is left alone."""
+    with spwlab.scratch() as folder:
+        out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder)).stdout
+        own, peer = netplan_of(out, "this machine"), netplan_of(out, "the peer")
+        for text, last in ((own, 1), (peer, 2)):
+            equal(re.findall(r"^    (\w+):$", text, re.M), ["enp1s0f0np0", "enP2p1s0f0np0"], "interfaces")
+            equal(re.findall(r"- (\S+)", text), [f"10.10.0.{last}/24", f"10.10.1.{last}/24"], "addresses")
+            equal(text.count("mtu: 9000"), 2, "MTU")
+        check("enP7s7 has the default route and is left alone" in out, out)
+        for line in ("export NCCL_IB_HCA==rocep1s0f0:1,roceP2p1s0f0:1", "export UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1",
+                     "OMPI_MCA_btl_tcp_if_include=enp1s0f0np0"):
+            check(line in out, f"{line} is not in\n{out}")
+
+
+def test_plan_is_the_same_from_both_ends():
+    with spwlab.scratch() as folder:
+        peer = second_spark(folder)
+        there = doctor("plan", "--replay", platform("dgx-spark"), "--peer", peer).stdout
+        back = doctor("plan", "--replay", peer, "--peer", platform("dgx-spark")).stdout
+        equal(netplan_of(there, "this machine"), netplan_of(back, "the peer"), "one file")
+        equal(netplan_of(there, "the peer"), netplan_of(back, "this machine"), "the other file")
+
+
+def test_plan_refuses():
+    with spwlab.scratch() as folder:
+        spark = platform("dgx-spark")
+        check("the peer is this machine" in doctor("plan", "--replay", spark, "--peer", spark, status=1).stderr, "two names of one machine")
+        check("no RDMA port" in doctor("plan", "--replay", spark, "--peer", platform("bare-vm"), status=1).stderr, "a peer without ports")
+        check("which cable" in doctor("plan", "--replay", spark, "--peer", platform("x86-connectx5"), status=1).stderr, "one cable and two")
+        odd = write_file(folder, "odd.tree", spwlab.read(second_spark(folder)).replace("rocep1s0f0", "$(reboot)"))
+        out = doctor("plan", "--replay", spark, "--peer", odd)
+        check("reboot" not in out.stdout, "a name that a shell would run")
+        taken = write_file(folder, "taken", "addr/enP7s7 = 10.10.7.7/24\n")
+        out = doctor("plan", "--replay", spark, "--replay", taken, "--peer", second_spark(folder)).stdout
+        check("10.11.0." in out and "10.10." not in out, "a subnet that is in use")
+
+
+def test_plan_over_ssh():
+    """HOST is asked by ssh: this one answers for any host, with the doctor itself."""
+    with spwlab.scratch() as folder:
+        peer = second_spark(folder)
+        ssh = write_file(folder, "ssh", f'#!/bin/sh\necho "$@" > {folder}/asked\necho Welcome "{{"; exec {DOCTOR} replay {peer} --receipt -\n')
+        os.chmod(ssh, 0o755)
+        env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        out = doctor("plan", "--replay", platform("dgx-spark"), "--peer", "ada@spark-2", env=env).stdout
+        check("10.10.0.2" in out, out)
+        equal(spwlab.read(os.path.join(folder, "asked")).split()[-4:], ["ada@spark-2", "spinwire-doctor", "--receipt", "-"], "what ssh got")
+        write_file(folder, "ssh", "#!/bin/sh\nexit 255\n")
+        check("no receipt came" in doctor("plan", "--replay", platform("dgx-spark"), "--peer", "spark-2", status=2, env=env).stderr, "no answer")
+
+
+def apply(folder, **kwargs):
+    return subprocess.run([DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder], capture_output=True,
+                          text=True, check=False, **kwargs)
+
+
+def test_plan_apply():
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        done = apply(folder)
+        equal(done.returncode, 0, done.stderr)
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        equal(spwlab.read(path), netplan_of(done.stdout, "this machine"), "what was written")
+        equal(os.stat(path).st_mode & 0o777, 0o600, "mode")
+        equal(os.listdir(os.path.dirname(path)), ["60-spinwire.yaml"], "what else was left")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_plan_apply_killed():
+    """Whatever ends it before the rename leaves the old file as it was."""
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        write_file(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+        for limit in (0, 1, 100, 200):  # the file size at which the kernel kills it
+
+            def small(limit=limit):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            done = apply(folder, preexec_fn=small)
+            check(done.returncode != 0, "the limit did not stop it")
+            equal(spwlab.read(path), "old\n", f"the file, killed at {limit} bytes")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_plan_apply_killed_at_each_step():
+    """SIGKILL at each system call of the writing: the old file is whole, or the new one is; what is left beside it is no file of netplan's."""
+    spwtest.need("strace")
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        path = os.path.join(folder, "etc/netplan/60-spinwire.yaml")
+        # which rename it is depends on the machine; the writes are the file's and stdout's
+        for step, when in [("fsync", 1), ("/^rename", 1), ("write", 1), ("write", 2), ("close", 1)]:
+            write_file(folder, "etc/netplan/60-spinwire.yaml", "old\n")
+            trace = ["strace", "-o", os.path.join(folder, "trace"), "-e", f"trace={step}", "-e", f"inject={step}:signal=KILL:when={when}+"]
+            done = subprocess.run([*trace, DOCTOR, "plan", "--replay", platform("dgx-spark"), "--peer", second_spark(folder), "--apply", folder],
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode != 0 and "killed by SIGKILL" in spwlab.read(os.path.join(folder, "trace")), (step, done))
+            text = spwlab.read(path)
+            check(text == "old\n" or text.startswith("network:\n") and text.endswith("/24\n"), f"killed at {step}: {text}")
+            others = set(os.listdir(os.path.join(folder, "etc/netplan"))) - {"60-spinwire.yaml"}
+            check(not [name for name in others if name.endswith(".yaml")], f"killed at {step}: {others}")
+        equal(apply(folder).returncode, 0, "the next one")
+        equal(spwlab.read(path).splitlines()[0], "network:", "what it wrote")
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+def test_netplan_takes_it():
+    spwtest.need("netplan")
+    with spwlab.scratch() as folder:
+        os.makedirs(os.path.join(folder, "etc/netplan"))
+        equal(apply(folder).returncode, 0, "plan --apply")
+        done = subprocess.run(["netplan", "generate", "--root-dir", folder], capture_output=True, text=True, check=False)
+        equal(done.returncode, 0, done.stdout + done.stderr)
+        made = "".join(spwlab.read(path) for path in sorted(glob.glob(os.path.join(folder, "run/systemd/network/*"))))
+        check("Address=10.10.0.1/24" in made and "MTUBytes=9000" in made and "enP2p1s0f0np0" in made, made)
+        check("enP7s7" not in made, "the interface of the default route")
+        shutil.rmtree(os.path.join(folder, "run"))
+        shutil.rmtree(os.path.join(folder, "etc"))
+
+
+# ---- the same facts by other tools -----------------------------------------------------------------
+
+def said(*words, under=()):
+    spwtest.need(words[0])
+    return subprocess.run([*under, *words], capture_output=True, text=True, check=False).stdout
+
+
+def live_facts(**kwargs):
+    return facts(status=subprocess.run([*kwargs.get("under", ()), DOCTOR], capture_output=True, check=False).returncode, **kwargs)
+
+
+def netdevs(got):
+    names = sorted({of[4:] for of, name in got if of.startswith("nic ") and name == "mac"})
+    if not names:
+        raise Skip("no network interface here is a PCI function")
+    return names
+
+
+def test_agrees_with_ip_and_ethtool():
+    spwtest.need("ip", "ethtool")
+    got = live_facts()
+    for name in netdevs(got):
+        link = json.loads(said("ip", "-j", "addr", "show", name))[0]
+        equal(got["nic " + name, "mac"], link["address"], "MAC address")
+        equal(got["nic " + name, "mtu"], str(link["mtu"]), "MTU")
+        equal(got["nic " + name, "carrier"] == "1", "LOWER_UP" in link["flags"], "carrier")
+        addresses = [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"] if a["family"] == "inet"]
+        equal(got["nic " + name, "ipv4"].split(), addresses, "addresses")
+        default = json.loads(said("ip", "-j", "route", "show", "default"))
+        equal(got["nic " + name, "default_route"] == "1", any(route["dev"] == name for route in default), "default route")
+        speed = re.search(r"Speed: (\d+)Mb/s", said("ethtool", name))
+        words = got["nic " + name, "link_modes"].split()
+        equal(words[1], speed.group(1) if speed else "-1", "speed")
+        equal(words[-1], "netlink", "what answered")
+        modes = re.search(r"Supported link modes:((?:\s+\d+base\S+)+)", said("ethtool", name))
+        equal(int(words[3]), max((int(mode) for mode in re.findall(r"(\d+)base", modes.group(1))), default=-1) if modes else -1, "fastest mode")
+        firmware = re.search(r"firmware-version: *(.*)", said("ethtool", "-i", name)).group(1)
+        equal(got["nic " + name, "driver_firmware"], firmware.strip(), "firmware")
+        pause = re.search(r"RX:\s+(\w+)\nTX:\s+(\w+)", said("ethtool", "-a", name))
+        equal(("nic " + name, "pause") in got, pause is not None, "whether pause is known")
+
+
+def test_agrees_with_lspci():
+    got = live_facts()
+    for name in netdevs(got):
+        nic = "nic " + name
+        pci = said("lspci", "-n", "-s", got[nic, "pci"]).split()
+        equal(pci[2], f"{int(got[nic, 'vendor'], 16):04x}:{int(got[nic, 'device'], 16):04x}", "vendor and device")
+        driver = re.search(r"Kernel driver in use: (\S+)", said("lspci", "-k", "-s", got[nic, "pci"]))
+        equal(got.get((nic, "driver")), driver.group(1) if driver else None, "driver")
+        status = re.search(r"LnkSta:\s+Speed ([\d.]+)GT/s.*Width x(\d+)", said("lspci", "-vv", "-s", got[nic, "pci"]))
+        if status and (nic, "pcie_width") in got:
+            equal(got[nic, "pcie_width"], status.group(2), "PCIe width")
+        relaxed = re.search(r"RlxdOrd([+-])", said("lspci", "-vv", "-s", got[nic, "pci"]))
+        if relaxed and (nic, "relaxed_ordering") in got:
+            equal(got[nic, "relaxed_ordering"], "1" if relaxed.group(1) == "+" else "0", "relaxed ordering")
+
+
+def test_agrees_with_lstopo():
+    if not spwlab.find("lstopo-no-graphics"):
+        raise Skip("lstopo-no-graphics is not installed (tools/deps test)")
+    got = live_facts()
+    out = said("lstopo-no-graphics", "--of", "console", "--no-io", "--whole-system" if "--whole-system" in said("lstopo-no-graphics", "--help") else "--no-io")
+    threads = re.findall(r"PU L#\d+ \(P#(\d+)\)", out) or re.findall(r"PU L#\d+", out)
+    cores = sorted({of for of, _ in got if of.startswith("core ")})
+    equal(len(cores), len(threads), "threads")
+    physical = {(got.get((of, "package")), got.get((of, "core_id"))) for of in cores}
+    equal(len(physical), len(re.findall(r"\bCore L#", out)), "physical cores")
+    nodes = {of for of, name in got if of.startswith("node ") and name == "mem_total_kb"}
+    equal(len(nodes), len(re.findall(r"NUMANode L#", out)), "NUMA nodes")
+    caches = re.findall(r"L3 L#\d+ \((\d+)(KB|MB)\)", out)
+    if caches and ("core 0", "l3_size") in got:
+        size, unit = caches[0]
+        equal(int(got["core 0", "l3_size"].rstrip("K")), int(size) * (1024 if unit == "MB" else 1), "L3 in KB")
+
+
+def test_agrees_with_lstopo_about_place():
+    """What the doctor asks hwloc: package, core, L3 group and node of each thread, memory-side caches, the place of PCI functions."""
+    if not spwlab.find("lstopo-no-graphics"):
+        raise Skip("lstopo-no-graphics is not installed (tools/deps test)")
+    got = live_facts()
+    above = {}  # of each object those that it is below
+
+    def walk(obj, line):
+        above[obj] = line
+        for child in obj.findall("object"):
+            walk(child, [obj, *line])
+
+    def nearest(obj, kind):
+        return next((o for o in above[obj] if o.get("type") == kind), None)
+
+    for top in ElementTree.fromstring(said("lstopo-no-graphics", "--of", "xml", "--whole-io", "-")).findall("object"):
+        walk(top, [])
+    threads = [obj for obj in above if obj.get("type") == "PU"]
+    equal(len(threads), len([1 for of, name in got if of.startswith("core ") and name == "hwloc"]), "threads")
+    for pu in threads:
+        l3 = nearest(pu, "L3Cache")
+        words = got["core " + pu.get("os_index"), "hwloc"].split()
+        said_of = dict(zip(words[::2], words[1::2]))
+        for word, kind in (("package", "Package"), ("core", "Core")):
+            obj = nearest(pu, kind)
+            equal(said_of[word], obj.get("os_index") if obj is not None else "-1", f"{word} of {words}")
+        if l3 is not None:
+            mask = 0
+            for part in l3.get("cpuset").split(","):
+                mask = mask << 32 | int(part or "0", 16)
+            cpus = {cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1}
+            spans = [[int(end) for end in span.split("-")] for span in said_of["l3"].split(",")]
+            equal({cpu for span in spans for cpu in range(span[0], span[-1] + 1)}, cpus, "L3 group")
+        equal(int(pu.get("nodeset"), 16) >> int(said_of["node"]) & 1, 1, f"node of {words}")
+    for obj in above:
+        if obj.get("type") == "PCIDev" and any(of for of, name in got if name == "pci" and got[of, name] == obj.get("pci_busid")):
+            place = next(o for o in above[obj] if o.get("type") not in ("Bridge", "PCIDev"))
+            of = next(of for of, name in got if name == "pci" and got[of, name] == obj.get("pci_busid"))
+            equal(got[of, "hwloc"].startswith("node -1"), place.get("type") == "Machine", f"place of {of}: {got[of, 'hwloc']}")
+
+
+def in_namespace():
+    """Starts this test again in a network namespace with an interface of 4200 bytes; returns inside it."""
+    spwtest.need_root()
+    spwtest.need("unshare", "ip")
+    if not os.environ.get(INSIDE):
+        done = subprocess.run(["unshare", "-n", sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"}, check=False)
+        sys.exit(done.returncode)
+    if subprocess.run(["ip", "link", "add", "spwdoc0", "type", "veth", "peer", "name", "spwdoc1"], capture_output=True, check=False).returncode:
+        raise Skip("no veth pair here")
+    for words in (("spwdoc0", "mtu", "4200", "up"), ("spwdoc1", "up")):
+        subprocess.run(["ip", "link", "set", *words], check=True)
+
+
+def test_agrees_with_ibv_devinfo():
+    spwtest.need_card()
+    spwtest.need("ibv_devinfo")
+    in_namespace()
+    under = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}"]
+    got = live_facts(under=under)
+    out = said("ibv_devinfo", "-v", under=under)
+
+    def devinfo(pattern):
+        return re.search(pattern, out).group(1)
+    nic = "nic spwdoc0"
+    equal(got[nic, "rdma_device"], devinfo(r"hca_id:\s+(\S+)"), "device")
+    equal(got[nic, "firmware"], devinfo(r"fw_ver:\s+(\S+)"), "firmware")
+    equal(got[nic, "sys_image_guid"], devinfo(r"sys_image_guid:\s+(\S+)"), "system image GUID")
+    equal(got[nic, "board"], devinfo(r"board_id:\s+(\S+)"), "board")
+    equal(got[nic, "port_state"].split()[1], devinfo(r"state:\s+PORT_(\w+)"), "state")
+    equal(got[nic, "link_layer"], devinfo(r"link_layer:\s+(\w+)"), "link layer")
+    equal(got[nic, "path_mtu"], devinfo(r"active_mtu:\s+(\d+)"), "path MTU")
+    index, address = re.search(r"GID\[\s*(\d+)\]:\s+::ffff:([\d.]+), RoCE v2", out).groups()
+    equal(got[nic, "gid_roce_v2_ipv4"], index, "GID index")
+    equal(got[nic, "gid_address"], address, "GID address")
+    counters = said("ethtool", "-S", "spwdoc0", under=under)
+    for name in ("rx_packets_phy", "rx_discards_phy", "link_down_events_phy"):
+        equal(got[nic, name], re.search(rf"\b{name}: (\d+)", counters).group(1), name)
+    equal(got[nic, "driver_firmware"], re.search(r"firmware-version: (\S+)", said("ethtool", "-i", "spwdoc0", under=under)).group(1), "firmware by ethtool")
+
+
+def test_states_of_this_process():
+    """What is taken from a process on the software ConnectX is found, and nothing else is."""
+    spwtest.need_card()
+    in_namespace()
+    spwtest.need("setpriv", "prlimit")
+    softhca = [os.path.join(ROOT, "tools", "with-softhca"), "--netdev", "spwdoc0", "--cable", f"shm:{spwlab.prefix('doctor')}", "--mtu"]
+    no_raw, no_lock = (["setpriv", f"--bounding-set=-{cap}", f"--inh-caps=-{cap}"] for cap in ("net_raw", "ipc_lock"))
+
+    def found(*under, mtu="9000", **env):
+        done = subprocess.run([*softhca, mtu, *under, DOCTOR, "--json", "-"], capture_output=True, text=True, check=False, env={**os.environ, **env})
+        check(done.returncode in (0, 2), done)
+        return {f["id"] for f in json.loads(done.stdout)["findings"]}
+    healthy = found()
+    equal(found(*no_raw) ^ healthy, {"cap-net-raw"}, "without CAP_NET_RAW")
+    equal(found("prlimit", "--memlock=8388608", *no_lock) ^ healthy, {"memlock-low"}, "8 MiB and no CAP_IPC_LOCK")
+    equal(found("prlimit", "--memlock=8388608") ^ healthy, set(), "8 MiB and CAP_IPC_LOCK")
+    equal(found(mtu="1500") ^ healthy, {"link-mtu"}, "MTU 1500")
+    equal(found(NCCL_IB_GID_INDEX="0") ^ healthy, {"gid-variable"}, "NCCL_IB_GID_INDEX of RoCE v1")
+    equal(found(NCCL_IB_GID_INDEX="3") ^ healthy, set(), "NCCL_IB_GID_INDEX of RoCE v2")
+
+
+def test_lcores_auto():
+    """spinwire prints the cores that it stands for, and EAL takes them."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("needs two cores")
+    prefix = spwlab.prefix("auto")
+    cmd = [spwtest.SPINWIRE, *spwlab.eal("auto", prefix), "--", "--port", "null:rate=10000", "--executor", "inline", "--seconds", "1s"]
+    done = subprocess.run(cmd, capture_output=True, text=True, timeout=60, check=False)
+    spwlab.forget_prefix(prefix)
+    equal(done.returncode, 0, done.stderr)
+    check(re.search(r"cores: auto stands for -l \d+,\d+ --main-lcore=\d+", done.stderr), done.stderr)
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `meson install` puts elsewhere works from there: the tools with their modules, with-softhca with its library, the licence."""
+import os
+import re
+import signal
+import subprocess
+import urllib.request
+
+import spwtest
+from spwtest import SANITIZED, Run, Skip, balanced, check, equal, spwlab
+
+BUILD = os.environ["SPW_BUILD"]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+
+
+def installed(folder):
+    """Installs into folder; its bindir."""
+    done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", folder], capture_output=True, text=True,
+                          timeout=120, check=False)
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    found = [top for top, _, names in os.walk(folder) if "spinwire-top" in names and os.path.basename(top) == "bin"]
+    equal(len(found), 1, f"folders with spinwire-top in {found}")
+    return found[0]
+
+
+def run_bare(*command):
+    """Neither this tree nor its environment helps."""
+    env = {key: os.environ[key] for key in ("PATH", "XDG_RUNTIME_DIR") if key in os.environ}
+    return subprocess.run(command, cwd="/", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+
+
+def exporter_shows(program, prefix):
+    with spwlab.scratch() as folder:
+        log = os.path.join(folder, "log")
+        with open(log, "wb") as out:
+            process = spwlab.spawn([program, "--listen", "127.0.0.1:0"], cwd="/", stdout=out, stderr=out)
+        try:
+            url = spwlab.wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+/metrics", spwlab.read(log)), 30, "the exporter").group(0)
+            with urllib.request.urlopen(url, timeout=20) as answer:
+                check(f'spinwire_info{{process="{prefix}"' in answer.read().decode(), "the exporter does not show it")
+            taken = run_bare(program, "--listen", url.split("/")[2])
+            equal((taken.returncode, taken.stderr.count("\n")), (1, 1), taken.stderr)
+            check(re.search(r"spinwire-exporter: cannot listen on 127\.0\.0\.1 port \d+: Address already in use; --listen", taken.stderr), taken.stderr)
+            other = run_bare(program, "--listen", "192.0.2.1:9711")
+            check(other.returncode == 1 and "cannot listen on 192.0.2.1 port 9711: Cannot assign requested address" in other.stderr, other.stderr)
+        finally:
+            equal(spwlab.stop(process), 0, "exit status of the exporter")
+
+
+def test_live_tools():
+    with spwlab.scratch() as folder:
+        programs = installed(folder)
+        with Run(["--port", "null:rate=50000", "--executor", "inline"]) as run:
+            run.wait_ready()
+            done = run_bare(os.path.join(programs, "spinwire-top"), "--once", run.prefix)
+            equal(done.returncode, 0, done.stderr)
+            check(run.prefix in done.stdout, done.stdout)
+            exporter_shows(os.path.join(programs, "spinwire-exporter"), run.prefix)
+            run.signal(signal.SIGINT)
+            balanced(run.finish())
+
+
+def test_main_job():
+    """spinwire-run is tools/run without the tree: it finds the programs beside it, and the software ConnectX."""
+    if SANITIZED:
+        raise Skip("the main job is not for sanitized programs")
+    with spwlab.scratch() as folder:
+        programs, out = installed(os.path.join(folder, "root")), os.path.join(folder, "out")
+        done = run_bare(os.path.join(programs, "spinwire-run"), "--seconds", "1", "--rate", "5000", "--out", out)
+        equal(done.returncode, 0, f"{done.stdout}{done.stderr}")
+        check(f"+ {'with-softhca' if spwlab.has_mlx5() else os.path.join(programs, 'spinwire')}" in re.sub(r"\+ .*?/with-softhca", "+ with-softhca", done.stdout),
+              done.stdout)
+        check(re.search(r"^ +residual +0$", done.stdout, re.M) and os.path.exists(os.path.join(out, "report.html")), done.stdout)
+        bad = run_bare(os.path.join(programs, "spinwire-run"), "--out", "/proc/none")
+        check(bad.returncode == 2 and bad.stderr.startswith("spinwire-run: "), bad)
+
+
+PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-doctor", "with-softhca", "spinwire-run",
+            "spinwire-profile", "spinwire-top", "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
+
+
+def test_help_and_man():
+    """--help of every program fits a screen of 24 lines and 80 columns and leads to its man page; with help2man the page is installed."""
+    with spwlab.scratch() as folder:
+        programs = installed(folder)
+        pages = os.path.join(programs, "..", "share", "man", "man1")
+        for name in PROGRAMS:
+            done = run_bare(os.path.join(programs, name), "--help")
+            equal(done.returncode, 0, f"{name} --help\n{done.stderr}")
+            lines = done.stdout.splitlines()
+            check(len(lines) <= 24 and max(map(len, lines)) <= 80, f"{name} --help: {len(lines)} lines, {max(map(len, lines))} columns")
+            check(re.search(rf"\bman\s+{name}\b", done.stdout), f"{name} --help names no man page")
+            if os.path.exists(os.path.join(BUILD, f"{name}.1")):  # built where help2man is
+                page = spwlab.read(os.path.join(pages, f"{name}.1"))
+                check(f".TH {name.upper()} " in page.replace('"', "").replace("\\", ""), f"{name}.1: {page[:300]}")
+
+
+def test_licence():
+    with spwlab.scratch() as folder:
+        path = os.path.join(installed(folder), "..", "share", "doc", "spinwire", "LICENSE")
+        equal(spwlab.read(path), spwlab.read(os.path.join(ROOT, "LICENSE")), "LICENSE")
+
+
+def test_with_softhca():
+    spwtest.need_card()
+    spwtest.need("ibv_devinfo")
+    with spwlab.scratch() as folder:
+        done = run_bare(os.path.join(installed(folder), "with-softhca"), "--cable", f"shm:{spwlab.prefix('installed')}", "ibv_devinfo")
+        equal(done.returncode, 0, done.stderr)
+        check("PORT_ACTIVE" in done.stdout, done.stdout)
+
+
+if __name__ == "__main__":
+    spwtest.main(spwtest.tests_of(globals()))
