@@ -29,8 +29,7 @@ static struct nnet_mr *memory_find(const struct nnet_ctx *ctx, const struct spw_
 }
 
 /* Under the lock. */
-static int mr_add(struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req,
-		      struct nnet_mr **mr_out)
+static int mr_add(struct nnet_ctx *ctx, const struct spw_xfer_mem_req *req, struct nnet_mr **mr_out)
 {
 	struct nnet_mr *mr = calloc(1, sizeof(*mr));
 	int rc = mr ? 0 : spw_err(ENOMEM, "no memory for a registration");
