@@ -6,6 +6,7 @@ import ctypes
 import functools
 import glob
 import os
+import re
 import shutil
 import signal
 import socket
@@ -252,10 +253,23 @@ def add_path_options(parser):
     parser.add_argument("--peer", metavar="NAME", help="... and the source's (default: the same one)")
 
 
+@functools.lru_cache(None)
+def help_of(name):
+    """What one of our programs prints for --help; "" if it is not there."""
+    try:
+        return subprocess.run([program(name), "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60, check=False).stdout
+    except OSError:
+        return ""
+
+
+def options_of(name):
+    """Names of its options."""
+    return set(re.findall(r"--[a-z][a-z-]*", help_of(name)))
+
+
 def has_mlx5():
     """Whether spinwire was built with its mlx5 port and the software ConnectX is there."""
-    drivers = subprocess.run([program("spinwire"), "--help"], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60, check=False).stdout
-    return os.path.exists(softhca_lib()) and "mlx5" in drivers.rpartition("port drivers:")[2].partition("\n")[0]
+    return os.path.exists(softhca_lib()) and "mlx5" in help_of("spinwire").rpartition("port drivers:")[2].partition("\n")[0]
 
 
 def choose_path(args, folder):

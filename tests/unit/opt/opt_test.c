@@ -4,6 +4,9 @@
  * lib/opt: quantities, what a table refuses, and the command line.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
@@ -18,56 +21,48 @@ static void assert_error(int rc, const char *part)
 		fail_msg("error \"%s\" lacks \"%s\"", spw_err_text(), part);
 }
 
+static const char *cases_path;
+
+static enum spw_opt_unit unit_named(const char *name)
+{
+	static const char *const list[] = {"none", "bytes", "time", "rate", "bits"};
+
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(list); i++)
+		if (!strcmp(list[i], name))
+			return (enum spw_opt_unit)i;
+	fail_msg("no unit is called %s", name);
+	return SPW_OPT_UNIT_NONE;
+}
+
+/* The cases are those of tools/lib/spwopt.py too. */
 static void quantities_are_exact(void **state)
 {
-	static const struct {
-		const char *text;
-		enum spw_opt_unit unit;
-		uint64_t bare, value;
-		int rc;
-	} cases[] = {
-		{"64KiB", SPW_OPT_UNIT_BYTES, 0, 65536, 0},
-		{"1.5GiB", SPW_OPT_UNIT_BYTES, 0, 3ull << 29, 0},
-		{"0.1KiB", SPW_OPT_UNIT_BYTES, 0, 0, -EINVAL},
-		{"17B", SPW_OPT_UNIT_BYTES, 0, 17, 0},
-		{"10us", SPW_OPT_UNIT_NS, 0, 10000, 0},
-		{"5s", SPW_OPT_UNIT_NS, 0, 5000000000, 0},
-		{"0.000000001s", SPW_OPT_UNIT_NS, 0, 1, 0},
-		{"2.5", SPW_OPT_UNIT_NS, 1000000000, 2500000000, 0},
-		{"3min", SPW_OPT_UNIT_NS, 0, 180000000000, 0},
-		{"1Mpps", SPW_OPT_UNIT_PPS, 0, 1000000, 0},
-		{"14.88Mpps", SPW_OPT_UNIT_PPS, 0, 14880000, 0},
-		{"64K", SPW_OPT_UNIT_BYTES, 0, 65536, 0},
-		{"1.5G", SPW_OPT_UNIT_BYTES, 0, 3ull << 29, 0},
-		{"2M", SPW_OPT_UNIT_BYTES, 0, 2097152, 0},
-		{"64k", SPW_OPT_UNIT_BYTES, 0, 0, -EINVAL},
-		{"5K", SPW_OPT_UNIT_NS, 0, 0, -EINVAL},
-		{"1Mbps", SPW_OPT_UNIT_PPS, 0, 0, -EINVAL},
-		{"0.5Gbps", SPW_OPT_UNIT_BPS, 0, 500000000, 0},
-		{"0x10", SPW_OPT_UNIT_NONE, 1, 16, 0},
-		{"0xfFGiB", SPW_OPT_UNIT_BYTES, 0, 255ull << 30, 0},
-		{"0x", SPW_OPT_UNIT_NONE, 1, 0, -EINVAL},
-		{"18446744073709551615", SPW_OPT_UNIT_NONE, 1, UINT64_MAX, 0},
-		{"18446744073709551616", SPW_OPT_UNIT_NONE, 1, 0, -ERANGE},
-		{"17179869184GiB", SPW_OPT_UNIT_BYTES, 0, 0, -ERANGE},
-		{"17179869183GiB", SPW_OPT_UNIT_BYTES, 0, 17179869183ull << 30, 0},
-		{"1.", SPW_OPT_UNIT_NS, 1, 0, -EINVAL},
-		{".5s", SPW_OPT_UNIT_NS, 1, 0, -EINVAL},
-		{"1.0000000000000s", SPW_OPT_UNIT_NS, 1, 0, -EINVAL},
-		{"5 s", SPW_OPT_UNIT_NS, 1, 0, -EINVAL},
-		{"", SPW_OPT_UNIT_NONE, 1, 0, -EINVAL},
-		{"+5", SPW_OPT_UNIT_NONE, 1, 0, -EINVAL},
-	};
+	FILE *file = fopen(cases_path, "r");
+	char line[160], unit[16], text[64], want[32];
+	uint32_t cnt = 0;
 
 	(void)state;
-	for (size_t i = 0; i < SPW_ARRAY_CNT(cases); i++) {
-		uint64_t value = 0;
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		uint64_t bare, value = 0;
+		int rc;
 
-		if (spw_opt_quantity(cases[i].text, cases[i].unit, cases[i].bare, &value) !=
-			    cases[i].rc ||
-		    value != cases[i].value)
-			fail_msg("'%s' gave %llu", cases[i].text, (unsigned long long)value);
+		if (line[0] == '#')
+			continue;
+		assert_int_equal(
+			sscanf(line, "%15s %" SCNu64 " %63s %31s", unit, &bare, text, want), 4);
+		rc = spw_opt_quantity(text, unit_named(unit), bare, &value);
+		if (rc != (!strcmp(want, "bad")     ? -EINVAL
+			   : !strcmp(want, "large") ? -ERANGE
+						    : 0) ||
+		    (rc == 0 && value != strtoull(want, NULL, 10)))
+			fail_msg("%s '%s' gave %" PRIu64 ", %d", unit, text, value, rc);
+		cnt++;
 	}
+	fclose(file);
+	assert_true(cnt > 30);
+	assert_int_equal(spw_opt_quantity("", SPW_OPT_UNIT_NONE, 1, &(uint64_t){0}), -EINVAL);
+	assert_int_equal(spw_opt_quantity("5 s", SPW_OPT_UNIT_NS, 1, &(uint64_t){0}), -EINVAL);
 }
 
 /* ---- a table ---- */
@@ -213,7 +208,7 @@ static void questions_end_the_reading(void **state)
 	assert_error(PARSE("--nonsense", "--help"), "--nonsense");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quantities_are_exact),
@@ -223,5 +218,6 @@ int main(void)
 		cmocka_unit_test(questions_end_the_reading),
 	};
 
+	cases_path = argc > 1 ? argv[1] : "quantities.txt";
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
