@@ -60,7 +60,7 @@ static const struct spw_enum_word row_word[] = {SPW_ENUM_WORDS(PERF_ROW)};
 
 static const char *row_at(uint32_t idx, const void *arg SPW_UNUSED)
 {
-	return row_name[idx];
+	return row_word[idx].text;
 }
 
 static int row_add(struct perf_args *args, const char *word)
