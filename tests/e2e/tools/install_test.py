@@ -80,20 +80,33 @@ PROGRAMS = ["spinwire", "spinwire-gen", "spinwire-doctor", "with-softhca", "spin
             "spinwire-profile", "spinwire-top", "spinwire-exporter"] + ["spinwire-perf"] * bool(os.environ.get("SPINWIRE_PERF"))
 
 
+def completed(script, name, word):
+    """What bash offers for a word behind the program's name."""
+    text = '. "$1"; COMP_WORDS=("$2" "$3"); COMP_CWORD=1; "_${2//-/_}"; echo "${COMPREPLY[@]}"'
+    return subprocess.run(["bash", "-c", text, "bash", script, name, word], capture_output=True, text=True, check=False).stdout.split()
+
+
 def test_help_and_man():
-    """--help of every program fits a screen of 24 lines and 80 columns and leads to its man page; with help2man the page is installed."""
+    """--help of every program fits a screen of 24 lines and 80 columns and leads to its man page; the page, with
+    examples, and completion are installed."""
     with spwlab.scratch() as folder:
         programs = installed(folder)
-        pages = os.path.join(programs, "..", "share", "man", "man1")
+        share = os.path.join(programs, "..", "share")
         for name in PROGRAMS:
             done = run_bare(os.path.join(programs, name), "--help")
             equal(done.returncode, 0, f"{name} --help\n{done.stderr}")
             lines = done.stdout.splitlines()
             check(len(lines) <= 24 and max(map(len, lines)) <= 80, f"{name} --help: {len(lines)} lines, {max(map(len, lines))} columns")
             check(re.search(rf"\bman\s+{name}\b", done.stdout), f"{name} --help names no man page")
-            if os.path.exists(os.path.join(BUILD, f"{name}.1")):  # built where help2man is
-                page = spwlab.read(os.path.join(pages, f"{name}.1"))
-                check(f".TH {name.upper()} " in page.replace('"', "").replace("\\", ""), f"{name}.1: {page[:300]}")
+            equal(run_bare(os.path.join(programs, name), "--version").stdout.split()[0], name, "--version")
+            if SANITIZED:
+                continue  # programs of the build make them
+            page = spwlab.read(os.path.join(share, "man", "man1", f"{name}.1"))
+            check(f".TH {name.upper()} " in page, f"{name}.1: {page[:300]}")
+            for heading in ("EXAMPLES", "SEE ALSO"):
+                check(f".SH {heading}" in page, f"{name}.1 lacks {heading}")
+            check("--version" in completed(os.path.join(share, "bash-completion", "completions", f"{name}.bash"), name, "--vers"), f"{name}.bash")
+            check(spwlab.read(os.path.join(share, "zsh", "site-functions", f"_{name}")).startswith(f"#compdef {name}\n"), f"_{name}")
 
 
 def test_licence():
