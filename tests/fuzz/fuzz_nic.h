@@ -9,8 +9,10 @@
 #define FUZZ_NIC_H
 
 #include "fuzz_arena.h"
+#include "prm/spw_prm.h"
 #include "softhca/kernel/ctl.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
+#include "softhca/nic/run/run.h"
 
 #define SQ_BBS  16u
 #define RQ_CNT  8u

@@ -8,7 +8,7 @@
  * else may open it, so that no other user can read, lock or truncate a cable. A process of the same
  * user still can truncate it (tmpfs has no seal for that), and the next access is then a SIGBUS:
  *
- *   SIGBUS handler (run/thread.c) -> cable_shm_repair(): anonymous memory replaces the mapping
+ *   SIGBUS handler (nic/host/guard.c) -> cable_shm_repair(): anonymous memory replaces the mapping
  *   shm_check(), every 100 ms     -> c.lost: no frame comes or goes any more
  *   run/dev.c, tick               -> the link goes down (PORT_ERR)
  */

@@ -23,6 +23,8 @@
 #include <stdlib.h>
 
 #include "softhca/inject/adversary.h"
+#include "softhca/nic/run/run.h"
+#include "softhca/nic/transport/qp.h"
 
 #define POISON     0xa5
 #define BUFFER_MAX 65536u /* bytes of a buffer that are overwritten: its first ones */
@@ -125,7 +127,7 @@ static uint32_t rung_round(struct nic_qp *q, uint64_t round)
 	s->rung = false;
 	q->sq_pi = s->pi;
 	if (q->qp->state >= HCA_QPS_RTS)
-		nic_activate(q);
+		qp_activate(q);
 	return 1;
 }
 

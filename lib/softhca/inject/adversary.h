@@ -17,7 +17,7 @@
  *              value_rings     adv_doorbell      poison
  *   rq.c       rq_room         adv_fetch         prefetch poison
  *              srq_take        adv_srq_taken     poison
- *   cq.c       cq_put_req      adv_wqes_done     poison
+ *   cq.c       sq_complete      adv_wqes_done     poison
  *   raw.c      raw_cqe         adv_keeps_drops   late-drops
  *   resp_write.c  resp_write   adv_write         split-writes late-writes
  *   rc_rsp.c   resp_recv_cqe   adv_writes_settle what IBA promises of a WRITE

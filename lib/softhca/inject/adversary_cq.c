@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "softhca/inject/adversary.h"
+#include "softhca/nic/cq/cq.h"
 
 #define HELD_MAX 128u /* a power of 2 */
 #define MARKS    1u   /* last bytes of a CQE that mark its owner */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "softhca/inject/adversary.h"
+#include "softhca/nic/transport/qp.h"
 
 #define PIECE_MIN   8u /* an aligned word is whole on every bus and CPU */
 #define PIECE_SIZES 5u /* 8 .. 128 */

@@ -20,6 +20,9 @@
  * the ring).
  */
 #include "softhca/inject/inject.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/run/run.h"
+#include "softhca/nic/transport/qp.h"
 
 #define COPY_WORDS_MAX 32u /* a half has 256 bytes */
 #define PLAIN_NS       2000u

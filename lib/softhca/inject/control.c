@@ -15,7 +15,12 @@
 #include "base/spw_err.h"
 #include "softhca/inject/control.h"
 #include "softhca/inject/inject.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/port/trace.h"
 #include "softhca/nic/run/run.h"
+#include "softhca/nic/transport/qp.h"
 
 /* ---- commands ---- */
 

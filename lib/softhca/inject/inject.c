@@ -13,7 +13,8 @@
 #include "softhca/inject/adversary.h"
 #include "softhca/inject/control.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/run/run.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/port.h"
 
 int inject_open(struct nic_dev *nd)
 {

@@ -19,7 +19,9 @@
 #define SPW_SOFTHCA_INJECT_INJECT_H
 
 #include "softhca/inject/fault.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/dev.h"
+
+struct nic_swr;
 
 /* ---- a device ---- */
 

@@ -14,11 +14,13 @@
  * queue.
  */
 #include "softhca/inject/inject.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/transport/rq.h"
 
 static void late_complete(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter,
 			  uint8_t syndrome)
 {
-	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);
+	rq_complete_err(nd, r, 0, wqe_counter, syndrome);
 	rq_flush(nd, r, 0);
 }
 

@@ -3,7 +3,7 @@
  *
  * Commands on memory regions: of the application's memory, and of a dma-buf (any descriptor that
  * can be mapped). Nothing is pinned: memory that the application unmaps under a region becomes an
- * error CQE when the NIC accesses it (nic/run/thread.c, memory guard).
+ * error CQE when the NIC accesses it (nic/host/guard.c).
  *
  *   key = index in the device's table << 8 | tag      lkey and rkey are the same
  *   REG_MR, REREG_MR, dma-buf --> hca_mr_make --> table      the NIC looks up each packet's key

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Signal handlers for SIGSEGV and SIGBUS. The NIC thread accesses the program's memory under a
- * guard that turns a fault into an error CQE (nic/run/thread.c), so the guard's handler must stay
+ * guard that turns a fault into an error CQE (nic/host/guard.c), so the guard's handler must stay
  * installed when the program (a test framework, a sanitizer, a language runtime) installs its own.
  * The program's handler is kept beside it and called for every fault that is not the NIC's.
  */

@@ -30,7 +30,8 @@
  * drivers/net/mlx5/mlx5_rxtx_vec_*.h (reader), prm/spw_prm.h (formats).
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/cq/cq.h"
+#include "softhca/nic/dev.h"
 
 #define SESSION_MAX 64u
 #define LAP_BYTE    62u  /* enhanced layout: the lap in every CQE */

@@ -13,7 +13,12 @@
  * record, arming).
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/cq/cq.h"
+#include "softhca/nic/dev.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/trace.h"
+#include "softhca/nic/up.h"
 
 #define ARM_NEVER 0xffffffffu /* arm word until the first arming (hca_obj.h) */
 
@@ -49,19 +54,12 @@ bool cq_full(struct nic_cq *c)
 
 void cq_overrun(struct nic_cq *c)
 {
-	struct nic_dev *nd = c->nd;
-
 	if (c->err)
 		return;
 	adv_settle(c);
 	c->err = true;
 	hca_event_cq(c->cq, HCA_EVENT_CQ_ERR);
-	for (struct nic_qp *q = nd->qps; q; q = q->next) {
-		if (q->scq != c && q->rq.cq != c)
-			continue;
-		qp_to_err(q);
-		hca_event_qp(q->qp, HCA_EVENT_QP_FATAL);
-	}
+	qp_cq_failed(c);
 }
 
 /* CQEs that the application can read: all, unless the adversary holds some back. */
@@ -149,7 +147,7 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32
 		return;
 	}
 	if (spw_unlikely(c->nd->trace != NULL))
-		trace_cqe(c->nd->trace, c->cq->cqn, e, opcode, c->nd->stamp);
+		trace_cqe(c->nd->trace, c->cq->cqn, e->w, opcode, c->nd->stamp);
 	if (spw_unlikely(c->comp != NULL)) {
 		spw_prm_cqe64_set_op_own(e, opcode << 4 | (se ? 2 : 0));
 		cq_comp_put(c, e, step);
@@ -159,64 +157,6 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32
 		(SPW_SWAP64(e->w[7]) & ~0xffull) | (uint8_t)(opcode << 4 | (se ? 2 : 0)) |
 			(c->pi & c->cq->ncqe ? 1 : 0),
 		1, se || opcode >= SPW_PRM_CQE_SIG_ERR);
-}
-
-void cq_put_req(struct nic_qp *q, const struct nic_swr *w)
-{
-	struct nic_cqe e;
-
-	if (spw_unlikely(q->adv != NULL))
-		adv_wqes_done(q, w);
-	cq_start(&e);
-	spw_prm_cqe64_set_uidx(&e, q->qp->uidx);
-	if (w->is_rd)
-		spw_prm_cqe64_set_byte_cnt(&e, w->len);
-	spw_prm_cqe64_set_timestamp(&e, q->nd->stamp);
-	spw_prm_cqe64_set_sop_drop_qpn(&e, (uint32_t)w->opcode << 24 | q->qp->qpn);
-	spw_prm_cqe64_set_wqe_counter(&e, w->idx);
-	cq_reuse_check(q->scq, NULL, 0);
-	cq_put(q->scq, &e, SPW_PRM_CQE_REQ, false, 0);
-}
-
-static void err_cqe(struct nic_cqe *e, uint32_t uidx, uint32_t sop_qpn, uint32_t counter,
-		    uint8_t syndrome, uint8_t vendor)
-{
-	cq_start(e);
-	spw_prm_cqe_err_set_srqn(e, uidx);
-	spw_prm_cqe_err_set_vendor_err_synd(e, vendor);
-	spw_prm_cqe_err_set_syndrome(e, syndrome);
-	spw_prm_cqe64_set_sop_drop_qpn(e, sop_qpn);
-	spw_prm_cqe_err_set_wqe_counter(e, counter);
-}
-
-void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome,
-		    uint8_t vendor)
-{
-	struct nic_cqe e;
-
-	if (spw_unlikely(q->nd->copier != NULL))
-		copy_wait(q->nd);
-	err_cqe(&e, q->qp->uidx, (uint32_t)opcode << 24 | q->qp->qpn, idx, syndrome, vendor);
-	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
-		NIC_CNT(q->nd, req_cqe_flush_error);
-	NIC_CNT(q->nd, req_cqe_error);
-	cq_reuse_check(q->scq, NULL, 0);
-	cq_put(q->scq, &e, SPW_PRM_CQE_REQ_ERR, true, 0);
-}
-
-void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t counter,
-		   uint8_t syndrome)
-{
-	struct nic_cqe e;
-
-	if (spw_unlikely(nd->copier != NULL))
-		copy_wait(nd);
-	err_cqe(&e, r->uidx, qpn, counter, syndrome, 0);
-	if (syndrome == SPW_PRM_SYN_WR_FLUSH_ERR)
-		NIC_CNT(nd, resp_cqe_flush_error);
-	NIC_CNT(nd, resp_cqe_error);
-	cq_reuse_check(r->cq, r, (uint16_t)counter);
-	cq_put(r->cq, &e, SPW_PRM_CQE_RESP_ERR, true, 0);
 }
 
 /* The arm word: [PRM] 8.18, sequence number in bits 29..28, command in bit 24, consumer index

@@ -24,9 +24,7 @@
 #define NIC_CQ_INDEX_MASK 0xffffffu /* consumer indices in doorbell records have 24 bits */
 
 struct nic_dev;
-struct nic_qp;
 struct nic_rq;
-struct nic_swr;
 
 enum { NIC_ARM_NONE, NIC_ARM_ANY, NIC_ARM_SOLICITED };
 
@@ -96,14 +94,6 @@ void cq_put(struct nic_cq *c, struct nic_cqe *e, uint8_t opcode, bool se, uint32
 /* The CQE that goes to pi and stands for `span` entries: to memory, with its event. `last` as for
  * cq_store. se: as for cq_event_check. */
 void cq_publish(struct nic_cq *c, const uint64_t *w, uint64_t last, uint32_t span, bool se);
-/* The completion of a send WQE. */
-void cq_put_req(struct nic_qp *q, const struct nic_swr *w);
-/* A send WQE that failed or was flushed; counted by syndrome. */
-void cq_put_req_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome,
-		    uint8_t vendor);
-/* A receive WQE of a QP (qpn) or of a WQ (0) that failed or was flushed. */
-void cq_put_rq_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t wqe_counter,
-		   uint8_t syndrome);
 /* By the consumer index that the application last published. */
 bool cq_full(struct nic_cq *c);
 /* The CQ goes to error: CQ_ERR event, and every QP that completes to it goes to ERR. Idempotent. */

@@ -17,7 +17,9 @@
  */
 #include <stdlib.h>
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/cq/cq.h"
+#include "softhca/nic/dev.h"
+#include "softhca/nic/transport/rq.h"
 
 struct nic_cq_use {
 	struct nic_rq *rq; /* NULL: no completion, or one that is not tracked */

@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
 
 void l2_refresh(struct nic_dev *nd)
 {

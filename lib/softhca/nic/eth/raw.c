@@ -22,7 +22,8 @@
 #include <libdeflate.h>
 
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/eth/eth.h"
 
 /* byte_cnt of a striding queue: filler flag, strides, bytes (SPW_PRM_CQE64 mprq_*). */
 #define MPRQ_FILLER  (1u << 31)
@@ -179,7 +180,7 @@ static void raw_cqe(struct nic_rq *r, const struct raw_meta *m, uint32_t byte_cn
 static void frame_too_long(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter)
 {
 	NIC_CNT(nd, resp_local_length_error);
-	cq_put_rq_err(nd, r, 0, wqe_counter, SPW_PRM_SYN_LOCAL_LENGTH_ERR);
+	rq_complete_err(nd, r, 0, wqe_counter, SPW_PRM_SYN_LOCAL_LENGTH_ERR);
 }
 
 /* A receive WQE is unusable: its queue goes to ERR, as on a card, until the application resets it.
@@ -191,7 +192,7 @@ static void wq_fail(struct nic_dev *nd, struct nic_rq *r, uint32_t wqe_counter, 
 		return;
 	}
 	r->wq->state = HCA_WQS_ERR;
-	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);
+	rq_complete_err(nd, r, 0, wqe_counter, syndrome);
 	rq_flush(nd, r, 0);
 	hca_event_wq(r->wq, HCA_EVENT_WQ_FATAL);
 }
@@ -205,7 +206,7 @@ void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8
 		wq_fail(nd, r, wqe_counter, syndrome);
 		return;
 	}
-	cq_put_rq_err(nd, r, 0, wqe_counter, syndrome);
+	rq_complete_err(nd, r, 0, wqe_counter, syndrome);
 	qp_to_err(q);
 	hca_event_qp(q->qp, HCA_EVENT_QP_FATAL);
 }

@@ -9,7 +9,8 @@
  *
  * Sources: prm/spw_prm.h, rdma-core mlx5dv.h (ethernet segment).
  */
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
+#include "softhca/nic/port/port.h"
 
 #define ETH_MIN 60u /* shorter frames are padded, as a MAC does */
 #define INLINE_HDR_AT \
@@ -90,7 +91,7 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 		return true;
 	if (spw_unlikely(len > nic_frame_max(q->nd))) {
 		nic_tx_too_long(q->nd, len);
-		nic_tx_sent(q);
+		sq_sent(q);
 		return true;
 	}
 	frame = nic_tx_reserve(q->nd, dmac, bytes);
@@ -106,7 +107,7 @@ static bool raw_send(struct nic_qp *q, struct nic_swr *w)
 	if (spw_unlikely(l3_csum || l4_csum))
 		offload_csums(frame, len, l3_csum, l4_csum);
 	l2_loop(q, frame, bytes);
-	nic_tx_sent(q); /* the commit may flush */
+	sq_sent(q); /* the commit may flush */
 	nic_tx_commit(q->nd, frame, bytes, false, 0, false, 0);
 	return true;
 }
@@ -145,7 +146,7 @@ bool raw_tx(struct nic_qp *q)
 			return q->sq_ci != q->sq_pi; /* the table of open WQEs is full */
 		w = sq_swr(q, q->swr_cur);
 		if (!w->syndrome && w->opcode == SPW_PRM_OP_NOP)
-			nic_tx_sent(q);
+			sq_sent(q);
 		else if (!w->syndrome && !raw_send(q, w))
 			return true;
 		if (spw_unlikely(w->syndrome)) {

@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
 
 #define RSS_INPUT_MAX 36u /* two IPv6 addresses and two ports */
 

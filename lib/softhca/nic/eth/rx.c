@@ -14,9 +14,12 @@
  * Sources: InfiniBand Architecture Specification 1.3, 9.6.1 (packet validation), 11.6.3 (events);
  * Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst (oversize).
  */
-#include "softhca/nic/eth/flow.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/eth/eth.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/port/trace.h"
+#include "softhca/nic/transport/copy.h"
 
 /* Notes the sender's MAC. */
 static void learn(struct nic_dev *nd, const struct wire_pkt *k)

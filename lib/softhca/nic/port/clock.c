@@ -7,7 +7,8 @@
  */
 #include <time.h>
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/port.h"
 
 #define CLOCK_NS    1000000ull /* between updates of the conversion page while awake */
 #define CLOCK_SHIFT 21

@@ -17,7 +17,8 @@
  */
 #include "base/spw_log.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/port/port.h"
 
 static void link_set(struct nic_dev *nd, bool up)
 {

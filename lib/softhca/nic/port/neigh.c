@@ -18,7 +18,9 @@
 #include <errno.h>
 
 #include "base/spw_log.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/up.h"
 
 #define ASK_NS    1000000000ull /* Linux: retrans_time of a neighbour */
 #define ARP_BYTES 60u
@@ -99,17 +101,6 @@ static void arp_send(struct nic_dev *nd, uint16_t op, const uint8_t dmac[6], con
 	nic_tx_commit(nd, p, ARP_BYTES, false, 0, false, 0);
 }
 
-void qp_dmac_refresh(struct nic_qp *q)
-{
-	uint8_t mac[6];
-
-	if (q->dmac_known || q->transport == SPW_PRM_RAW || q->transport == SPW_PRM_UD ||
-	    !neigh_find(q->nd, q->dgid, mac))
-		return;
-	wire_tmpl_set_dmac(&q->tmpl, mac);
-	q->dmac_known = true;
-}
-
 void neigh_learn(struct nic_dev *nd, const uint8_t gid[16], const uint8_t mac[6])
 {
 	struct nic_neigh *n = entry(nd, gid, true);
@@ -118,8 +109,7 @@ void neigh_learn(struct nic_dev *nd, const uint8_t gid[16], const uint8_t mac[6]
 		return;
 	memcpy(n->mac, mac, 6);
 	n->known = true;
-	for (struct nic_qp *q = nd->qps; q; q = q->next)
-		qp_dmac_refresh(q);
+	qp_neigh_learnt(nd);
 }
 
 /* Another station announces one of this NIC's addresses: frames for either may reach the other.

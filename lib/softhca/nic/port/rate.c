@@ -16,7 +16,8 @@
  * port takes them from the wire, and what then neither PCIe nor the port's buffer takes is lost.
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/port.h"
 
 #define AHEAD_NS       20000u
 #define CREDIT_NS      20000000u

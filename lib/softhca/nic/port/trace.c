@@ -12,7 +12,9 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "softhca/nic/nic_impl.h"
+#include "prm/spw_prm.h"
+#include "softhca/cable/cable.h"
+#include "softhca/nic/port/trace.h"
 
 #define TEXT_BYTES 1024u
 enum { IF_WIRE, IF_WQE, IF_CQE };
@@ -74,32 +76,27 @@ void trace_frame(struct spw_pcapng *t, const uint8_t *frame, uint32_t len, bool 
 	    SPW_MIN(len, CABLE_FRAME_MAX), NULL);
 }
 
-/* Copied in pieces of 16 bytes, since the WQE may wrap around the end of the ring. */
-void trace_wqe(struct spw_pcapng *t, const struct nic_qp *q, const struct nic_swr *w)
+void trace_wqe(struct spw_pcapng *t, uint32_t qpn, enum spw_prm_transport transport,
+	       const uint8_t *wqe, uint32_t bytes, uint64_t stamp)
 {
-	uint8_t wqe[1024];
 	char text[TEXT_BYTES];
-	const uint32_t bytes = SPW_MIN(w->ds * 16u, (uint32_t)sizeof(wqe));
-	int n = 0;
+	const int n = snprintf(text, sizeof(text), "qpn=0x%x ", qpn);
 
-	for (uint32_t off = 0; off < bytes; off += 16)
-		memcpy(wqe + off, sq_bytes(q, w->idx, off), 16);
-	n = snprintf(text, sizeof(text), "qpn=0x%x ", q->qp->qpn);
-	spw_prm_dump_wqe(wqe, bytes, (enum spw_prm_transport)q->transport, text + n,
-			 sizeof(text) - (size_t)n);
-	put(t, IF_WQE, SPW_PCAPNG_OUT, q->nd->stamp, wqe, bytes, text);
+	spw_prm_dump_wqe(wqe, bytes, transport, text + n, sizeof(text) - (size_t)n);
+	put(t, IF_WQE, SPW_PCAPNG_OUT, stamp, wqe, bytes, text);
 }
 
 /* The opcode is put into the byte with the owner bit when the CQE is written; here it is added to
  * the copy. */
-void trace_cqe(struct spw_pcapng *t, uint32_t cqn, const struct nic_cqe *e, uint8_t opcode,
+void trace_cqe(struct spw_pcapng *t, uint32_t cqn, const uint64_t *cqe, uint8_t opcode,
 	       uint64_t stamp)
 {
-	struct nic_cqe copy = *e;
+	uint64_t copy[8];
 	char text[TEXT_BYTES];
 	const int n = snprintf(text, sizeof(text), "cqn=0x%x ", cqn);
 
-	spw_prm_cqe64_set_opcode(&copy, opcode);
-	spw_prm_dump_cqe(&copy, text + n, sizeof(text) - (size_t)n);
-	put(t, IF_CQE, SPW_PCAPNG_IN, stamp, &copy, sizeof(copy), text);
+	memcpy(copy, cqe, sizeof(copy));
+	spw_prm_cqe64_set_opcode(copy, opcode);
+	spw_prm_dump_cqe(copy, text + n, sizeof(text) - (size_t)n);
+	put(t, IF_CQE, SPW_PCAPNG_IN, stamp, copy, sizeof(copy), text);
 }

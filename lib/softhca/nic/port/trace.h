@@ -15,10 +15,7 @@
 
 #include "base/spw_types.h"
 #include "pcapng/spw_pcapng.h"
-
-struct nic_qp;
-struct nic_swr;
-struct nic_cqe;
+#include "prm/spw_prm.h"
 
 /* Purpose: opens a trace: path; path/DEVICE-PID.pcapng if path is a folder; path.DEVICE.PID if
  *          another device or process is writing path.
@@ -28,10 +25,11 @@ int trace_open(const char *path, const char *device, struct spw_pcapng **trace_o
 /* Purpose: one frame, cut to CABLE_FRAME_MAX; out: it leaves. */
 void trace_frame(struct spw_pcapng *t, const uint8_t *frame, uint32_t len, bool out,
 		 uint64_t stamp);
-/* Purpose: a send WQE that was just fetched. */
-void trace_wqe(struct spw_pcapng *t, const struct nic_qp *q, const struct nic_swr *w);
-/* Purpose: a CQE before it is written; opcode: the one that it will have. */
-void trace_cqe(struct spw_pcapng *t, uint32_t cqn, const struct nic_cqe *e, uint8_t opcode,
+/* Purpose: a send WQE that was just fetched, of at most 1024 bytes. */
+void trace_wqe(struct spw_pcapng *t, uint32_t qpn, enum spw_prm_transport transport,
+	       const uint8_t *wqe, uint32_t bytes, uint64_t stamp);
+/* Purpose: a CQE before it is written, 64 bytes; opcode: the one that it will have. */
+void trace_cqe(struct spw_pcapng *t, uint32_t cqn, const uint64_t *cqe, uint8_t opcode,
 	       uint64_t stamp);
 
 #endif

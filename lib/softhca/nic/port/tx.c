@@ -4,17 +4,13 @@
  * Every frame leaves here: reserved on the cable, written in place by its caller, committed.
  * Faults, the trace and the counters take effect at commit. With faults on, frames are built in the
  * fault layer's buffer, which passes them on, delays them or drops them.
- *
- * A card completes a raw frame when it has done with it, and stamps the CQE then: about when the
- * frame leaves (frame/spw_port_sent.h has what is known). Here raw WQEs whose frames are committed
- * wait in nd->sent_list until the cable is flushed, so a stamp is never earlier than that.
- *
- *   commit .. commit .. cable flush .. stamp .. CQEs          (trail: flushed, before the stamp)
  */
 #include "base/spw_log.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/port/trace.h"
 #include "softhca/nic/port/trail.h"
+#include "softhca/nic/up.h"
 
 /* Frames per cable flush within a round: the receiver works on them while the rest are built. */
 #define TX_BATCH 16u
@@ -116,42 +112,4 @@ void nic_tx_flush(struct nic_dev *nd)
 		copy_wait(nd);
 	}
 	cable_tx_flush(nd->cable);
-}
-
-/* A CQE may overrun its CQ, which fails queues and comes here again; a ring that is gone leaves by
- * longjmp. So the list and the indices are whole before each CQE. */
-static void complete_sent(struct nic_dev *nd)
-{
-	struct nic_qp *const at_work = nd->cur;
-
-	nic_stamp(nd);
-	for (struct nic_qp *q; (q = nd->sent_list);) {
-		nd->cur = q;
-		if (q->swr_head != q->swr_cur) {
-			sq_complete(q, sq_swr(q, q->swr_head++));
-			continue;
-		}
-		nd->sent_list = q->sent_next;
-		q->sent_listed = false;
-	}
-	nd->cur = at_work;
-}
-
-void nic_tx_publish(struct nic_dev *nd)
-{
-	nic_tx_flush(nd);
-	if (trail_on())
-		trail_flush();
-	if (nd->sent_list)
-		complete_sent(nd);
-}
-
-void nic_tx_sent(struct nic_qp *q)
-{
-	q->swr_cur++;
-	if (q->sent_listed)
-		return;
-	q->sent_listed = true;
-	q->sent_next = q->nd->sent_list;
-	q->nd->sent_list = q;
 }

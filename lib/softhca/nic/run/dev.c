@@ -16,7 +16,7 @@
  *   cable_tx_flush    now the peer gets the frames
  *
  * What to know before changing it: an access to memory that the application unmapped leaves a round
- * by longjmp (run/thread.c) and continues in nic_memory_gone(). So a round owns no memory and no
+ * by longjmp (host/guard.c) and continues in nic_memory_gone(). So a round owns no memory and no
  * locks, lists are consistent at every access to the application's memory, and cur,
  * cur_rq and cur_rx name who is at work.
  */
@@ -25,9 +25,15 @@
 
 #include "base/spw_err.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
-#include "softhca/nic/run/run.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/eth/eth.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/port/trace.h"
 #include "softhca/nic/port/trail.h"
+#include "softhca/nic/run/run.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/up.h"
 
 #define TICK_NS     20000000ull
 #define FLUSH_NS    100000ull    /* between polls of the receive queues of QPs in ERR */
@@ -35,25 +41,6 @@
 #define STAMP_EVERY 16u          /* received frames per read of the clock */
 
 /* ---- scheduling ---- */
-
-/* Puts a QP at the end of the list of those with work; once. */
-void nic_activate(struct nic_qp *q)
-{
-	struct nic_dev *nd = q->nd;
-
-	if (q->active)
-		return;
-	q->active = true;
-	q->act_next = NULL;
-	*nd->act_tail = q;
-	nd->act_tail = &q->act_next;
-}
-
-void nic_timer_at(struct nic_dev *nd, uint64_t at_ns)
-{
-	if (at_ns < nd->timer_ns)
-		nd->timer_ns = at_ns;
-}
 
 /* SQD: when the last started WQE has completed, the application gets its event. */
 static void drain_check(struct nic_qp *q)
@@ -128,7 +115,7 @@ static uint32_t transmit(struct nic_dev *nd)
 		q = next_active(nd);
 		nd->cur = q;
 		if (qp_tx(q))
-			nic_activate(q);
+			qp_activate(q);
 		nd->cur = NULL;
 		n++;
 	} while (&q->act_next != end && !nd->tx_no_room);
@@ -256,7 +243,7 @@ static void copies_end(struct nic_dev *nd)
 {
 	copy_wait(nd);
 	if (spw_unlikely(nd->copy_failed))
-		copy_fail_qps(nd);
+		nic_copies_gone(nd);
 }
 
 /* Returns how much was done; 0 lets the thread nap (run/thread.c). */
@@ -273,7 +260,7 @@ uint32_t nic_round(struct nic_dev *nd)
 		nic_trail.round_tsc = spw_cpu_counter();
 	work += receive(nd);
 	if (spw_unlikely(nd->copy_failed))
-		copy_fail_qps(nd);
+		nic_copies_gone(nd);
 	work += transmit(nd);
 	if (spw_unlikely(nd->copier != NULL))
 		copies_end(nd);
@@ -291,41 +278,6 @@ uint32_t nic_round(struct nic_dev *nd)
 	if (work || nd->cable->pending || nd->sent_list)
 		nic_tx_publish(nd);
 	return work;
-}
-
-/* After an access to memory that is gone: the QP or receive queue at work fails with a local
- * protection error. */
-void nic_memory_gone(struct nic_dev *nd)
-{
-	struct nic_qp *q = nd->cur;
-	struct nic_rq *r = nd->cur_rq;
-
-	nd->cur = NULL;
-	nd->cur_rq = NULL;
-	if (nd->rx_at != UINT32_MAX) {
-		cable_rx_release(nd->cable, nd->rx_at + 1);
-		nd->rx_at = UINT32_MAX;
-	}
-	if (!q) {
-		/* Not a region but a ring or a record. After a few of these no doorbell is read
-		 * any more. */
-		if (++nd->gone_cnt > 8)
-			nd->uar_cnt = 0;
-		return;
-	}
-	if (q->sent_listed) {
-		nic_activate(q); /* if the memory of a CQE is gone too, q fails in the next round */
-		sq_settle(q);
-	}
-	if (r) /* a striding queue has not advanced ci yet */
-		raw_rq_fail(q, r, r->striding ? r->ci++ : (uint16_t)(r->ci - 1),
-			    SPW_PRM_SYN_LOCAL_PROT_ERR);
-	else if (!nd->cur_rx && q->swr_head != q->swr_tail && q->qp->state == HCA_QPS_RTS)
-		sq_fail(q, SPW_PRM_SYN_LOCAL_PROT_ERR, 0);
-	else if (nd->cur_rx && q->transport == SPW_PRM_RC)
-		rc_rsp_gone(q, WIRE_NAK_OP);
-	else
-		qp_to_err(q);
 }
 
 /* ---- attach, detach ---- */

@@ -14,7 +14,7 @@
  *   application                          NIC thread, each round
  *   write WQE                            exchange(half, 0): was it rung?
  *   write doorbell record  [barrier]     read the records of all QPs on this page  [N6]
- *   write half             [barrier]     new producer index: nic_activate(qp)
+ *   write half             [barrier]     new producer index: qp_activate(qp)
  *
  * Halves are polled, so the next doorbell may overwrite one that was not taken. A page that was
  * rung therefore sends the NIC to the records of all its QPs. The value itself is only checked,
@@ -44,7 +44,8 @@
 #include "base/spw_log.h"
 #include "softhca/hca_real.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/run/run.h"
+#include "softhca/nic/transport/qp.h"
 
 #define HALF_WORDS (0x100u / 8u)
 #define BF_WORDS   8u
@@ -71,7 +72,7 @@ static void uar_rung(struct hca_uar *uar)
 		if (pi != q->sq_pi) {
 			q->sq_pi = pi;
 			if (qp->state >= HCA_QPS_RTS)
-				nic_activate(q);
+				qp_activate(q);
 		}
 	}
 }

@@ -11,7 +11,9 @@
 #include <time.h>
 
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/port/trace.h"
+#include "softhca/nic/transport/qp.h"
 #include "softhca/nic/run/run.h"
 #include "softhca/nic/port/trail.h"
 
@@ -39,7 +41,7 @@ static int send_last(void *arg)
 	inject_leave(nd);
 	for (struct nic_qp *q = nd->qps; q; q = q->next)
 		if (q->transport == SPW_PRM_RC && q->qp->state >= HCA_QPS_RTR)
-			nic_last_ack(q);
+			qp_last_ack(q);
 	nic_tx_flush(nd);
 	return 0;
 }

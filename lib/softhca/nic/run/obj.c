@@ -20,7 +20,8 @@
 
 #include "base/spw_err.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
+#include "softhca/nic/port/port.h"
 #include "softhca/nic/run/run.h"
 
 #define QPA_AV (1u << 7) /* enum ib_qp_attr_mask */
@@ -239,41 +240,8 @@ int nic_qp_create(struct hca_qp *qp)
 	q->next = q->nd->qps;
 	q->nd->qps = q;
 	qp->nic = q;
-	nic_qp_reset(q);
+	qp_reset(q);
 	return 0;
-}
-
-/* Takes the QP out of the list of QPs with work. */
-static void deactivate(struct nic_qp *q)
-{
-	struct nic_dev *nd = q->nd;
-
-	for (struct nic_qp **p = &nd->act_head; *p; p = &(*p)->act_next) {
-		if (*p != q)
-			continue;
-		*p = q->act_next;
-		if (nd->act_tail == &q->act_next)
-			nd->act_tail = p;
-		break;
-	}
-	q->active = false;
-}
-
-/* The peer may still wait for the ACK of what it sent, and after this nobody repeats a lost one.
- * Where frames can get lost, the ACK goes out a few more times; duplicates are legal (9.7.5) and
- * change nothing. */
-void nic_last_ack(struct nic_qp *q)
-{
-	struct nic_dev *nd = q->nd;
-	const unsigned more = inject_takes_tx(nd) || !nd->cable->trusts ? 4 : 0;
-
-	rc_rsp_tx(q);
-	for (unsigned i = 0; i < more && q->qp->state != HCA_QPS_ERR; i++) {
-		q->ack_pending = true;
-		q->ack_psn = (q->epsn - 1) & WIRE_PSN_MASK;
-		rc_rsp_tx(q);
-	}
-	inject_frames_all(nd);
 }
 
 /* Doorbells of the QP that were not taken yet are dropped with it. */
@@ -284,7 +252,7 @@ void nic_qp_destroy(struct hca_qp *qp)
 	if (!q)
 		return;
 	if (q->transport == SPW_PRM_RC && qp->state >= HCA_QPS_RTR)
-		nic_last_ack(q);
+		qp_last_ack(q);
 	nic_tx_flush(q->nd);
 	sq_settle(q);
 	nic_doorbells_forget(q);
@@ -294,70 +262,13 @@ void nic_qp_destroy(struct hca_qp *qp)
 	adv_writes_settle(q);
 	adv_writes_fini(q);
 	adv_rq_fini(&q->rq);
-	deactivate(q);
+	qp_deactivate(q);
 	cq_reuse_forget(&q->rq);
 	HCA_UNLINK(q->nd->qps, q, next);
 	free(q->rss_tbl);
 	free(q->swr);
 	free(q);
 	qp->nic = NULL;
-}
-
-/* Indices and sequence numbers begin at 0, as libmlx5 and the peer expect. The MTU is a guess from
- * the interface until set_path knows the path's; raw packet and UD QPs keep it. */
-void nic_qp_reset(struct nic_qp *q)
-{
-	deactivate(q);
-	cq_reuse_forget(&q->rq);
-	q->sq_pi = q->sq_ci = 0;
-	q->swr_head = q->swr_cur = q->swr_tail = 0;
-	q->cur_pkt = 0;
-	q->sq_psn = q->snd_psn = q->una_psn = q->max_psn = 0;
-	q->window = NIC_WINDOW_MAX;
-	q->rd_out = 0;
-	q->retries = q->rnr_retries = 0;
-	q->rnr_wait = q->implied_nak = false;
-	q->deadline_ns = 0;
-	q->epsn = q->msn = 0;
-	q->msg = 0;
-	q->comm_est = false;
-	q->nak_sent = q->ack_pending = q->nak_pending = false;
-	q->rd_head = q->rd_tail = q->rd_sent = 0;
-	q->done_cnt = 0;
-	q->rwqe_reuse = q->rq_flushing = false;
-	q->rq.ci = q->rq.pi = 0;
-	q->rq.stride_at = 0;
-	q->cq_full_ns = 0;
-	q->dmac_known = false;
-	q->mtu_log2 = 12;
-	while (q->mtu_log2 > 8 && (1u << q->mtu_log2) + 60u > q->nd->dev->mtu_bytes)
-		q->mtu_log2--;
-	q->mtu = 1u << q->mtu_log2;
-}
-
-/* The headers of every packet to this peer, made once. The UDP source port is mixed from both QP
- * numbers and the flow label, so that switches spread flows. */
-static void set_path(struct nic_qp *q)
-{
-	const struct hca_qp_attr *a = &q->qp->attr;
-	const struct hca_dev *dev = q->nd->dev;
-	struct wire_av av = {.tclass = a->av.traffic_class,
-			     .hop_limit = a->av.hop_limit ? a->av.hop_limit : 64,
-			     .flow_label = a->av.flow_label & 0xfffff};
-	const uint32_t mix = (q->qp->qpn ^ a->dest_qpn * 2654435761u) ^ av.flow_label;
-	const uint32_t sgid = a->av.sgid_index < HCA_GID_CNT ? a->av.sgid_index : 0;
-
-	memcpy(av.dgid, a->av.dgid, 16);
-	memcpy(av.sgid, dev->gid[sgid], 16);
-	memcpy(av.smac, dev->id.mac, 6);
-	memcpy(q->dgid, av.dgid, 16);
-	q->dmac_known = nic_resolve(q->nd->dev, sgid, av.dgid, av.dmac) == 0;
-	if (!q->dmac_known)
-		memset(av.dmac, 0xff, 6);
-	av.sport = (uint16_t)(0xc000 | ((mix ^ mix >> 14) & 0x3fff));
-	wire_tmpl_init(&q->tmpl, &av);
-	q->mtu_log2 = 7u + SPW_MAX(1u, SPW_MIN(5u, (unsigned)a->path_mtu));
-	q->mtu = 1u << q->mtu_log2;
 }
 
 /* State changes of the hardware side; the attributes were stored by the command. */
@@ -374,7 +285,7 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 		adv_settle(q->rq.cq);
 		adv_sq_forget(q);
 		adv_writes_settle(q);
-		nic_qp_reset(q);
+		qp_reset(q);
 		return;
 	}
 	if (to == HCA_QPS_ERR) {
@@ -385,11 +296,11 @@ void nic_qp_modified(struct hca_qp *qp, uint8_t from, uint32_t mask)
 		return;
 	}
 	if (connected && (mask & QPA_AV || (from == HCA_QPS_INIT && to == HCA_QPS_RTR)))
-		set_path(q);
+		qp_path_set(q);
 	if (from == HCA_QPS_INIT && to == HCA_QPS_RTR)
 		q->epsn = qp->attr.rq_psn & WIRE_PSN_MASK;
 	if (from == HCA_QPS_RTR && to == HCA_QPS_RTS)
 		q->sq_psn = q->snd_psn = q->una_psn = q->max_psn = qp->attr.sq_psn & WIRE_PSN_MASK;
 	if (to == HCA_QPS_RTS || to == HCA_QPS_SQD)
-		nic_activate(q);
+		qp_activate(q);
 }

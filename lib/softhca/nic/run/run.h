@@ -7,12 +7,7 @@
 #ifndef SPW_SOFTHCA_RUN_RUN_H
 #define SPW_SOFTHCA_RUN_RUN_H
 
-#include <pthread.h>
-
-#include "base/spw_types.h"
-
-struct nic_dev;
-struct nic_qp;
+#include "softhca/nic/dev.h"
 
 /* What the NIC thread did besides work, since it was first started. Written by it alone. */
 struct nic_thread_stat {
@@ -29,14 +24,30 @@ void nic_thread_stat(struct nic_thread_stat *stat_out);
 void nic_run_forget(struct nic_dev *nd);
 /* The function has left the bus: no frame arrives, every command fails, DEVICE_FATAL is raised. */
 void nic_gone(struct nic_dev *nd);
-/* Creates a thread of the NIC: on CPU `cpu`, or -1: on any that the process had. Returns 0 or an
- * errno. */
-int nic_thread_create(pthread_t *thread_out, void *(*main)(void *arg), void *arg, int32_t cpu);
 /* Copies made by helpers. */
 uint64_t nic_helped(void);
-/* An access met memory that is gone: what was at work fails. With the device lock held. */
+
+/* ---- memory that is gone: gone.c. With the device lock held. ---- */
+
+/* An access met it: what was at work fails. */
 void nic_memory_gone(struct nic_dev *nd);
-/* Before an RC QP goes: sends the ACK that its peer may still wait for. */
-void nic_last_ack(struct nic_qp *q);
+/* Copies met it: their QPs fail. */
+void nic_copies_gone(struct nic_dev *nd);
+
+/* ---- rounds: dev.c ---- */
+
+/* One round of work. Returns how much was done; 0: idle. */
+uint32_t nic_round(struct nic_dev *nd);
+
+/* ---- doorbells: doorbell.c ---- */
+
+/* Takes what was written to the register pages. Returns how many pages were rung. */
+uint32_t nic_doorbells(struct nic_dev *nd);
+/* The producer index in the SQ's doorbell record. [N6] */
+uint16_t nic_sq_record(const struct hca_qp *qp);
+/* At detach: logs one line if any doorbell was wrong. */
+void nic_doorbells_report(const struct nic_dev *nd);
+/* Before a QP is reset or destroyed: drops its doorbells that have not been taken. */
+void nic_doorbells_forget(struct nic_qp *q);
 
 #endif

@@ -31,28 +31,25 @@
  *   a command       the application's own thread; announces itself in cmd_waiting and run.waiting,
  *                   and the NIC thread lets it go first
  *
- * Memory that the application unmaps under a region: a card pins its pages, this NIC cannot. A
- * guard (SIGSEGV and SIGBUS handlers) turns a fault of the NIC thread, or of a command under
- * nic_guarded(), into a siglongjmp; nic_memory_gone() then fails the QP at work. The guard costs
- * nothing until a fault happens. Faults of other threads go to the program's own handlers, which
- * nic_guard_sigaction() keeps.
+ * A fault of the thread on memory that is gone (host/guard.c) leaves a round by longjmp, and comes
+ * here to after_fault().
  */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/cable/cable.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/port/trail.h"
 #include "softhca/nic/run/pace.h"
 #include "softhca/nic/run/run.h"
-#include "softhca/nic/port/trail.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/up.h"
 
 /* Two processes, each with an application thread and a NIC thread that spin. */
 #define SPIN_CORES 4
@@ -69,97 +66,12 @@ static struct {
 	pthread_mutex_t lock; /* the list, and the thread's life */
 	uint32_t waiting;     /* calls that want the lock */
 	pthread_t thread;
-	bool running, stop, mask_saved;
-	cpu_set_t mask;
+	bool running, stop;
 	struct nic_dev *devs;
 	bool own_cpu;          /* --nic-cpu: it is pinned to that core */
 	struct copier *copier; /* NULL: no helpers */
 	struct nic_thread_stat stat;
-	/* 1: on_fault is installed; the program's own handlers are in the next two. */
-	uint32_t guarding;
-	struct sigaction old_segv, old_bus;
 } run = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static _Thread_local sigjmp_buf *guard;
-static _Thread_local struct nic_dev *guarded;
-
-/* RAW: a card's crystal is not slewed by NTP. */
-uint64_t nic_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
-void nic_mask_save(void)
-{
-	run.mask_saved = sched_getaffinity(0, sizeof(run.mask), &run.mask) == 0;
-}
-
-/* ---- memory guard ---- */
-
-static void on_fault(int sig, siginfo_t *info, void *context)
-{
-	const struct sigaction *old = sig == SIGSEGV ? &run.old_segv : &run.old_bus;
-
-	if (sig == SIGBUS && cable_shm_repair(info->si_addr))
-		return;
-	if (guard && guarded)
-		siglongjmp(*guard, 1);
-	if (old->sa_flags & SA_SIGINFO) {
-		old->sa_sigaction(sig, info, context);
-	} else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
-		old->sa_handler(sig);
-	} else {
-		/* The instruction runs again, and the program dies as it would without the NIC. */
-		run.guarding = 0;
-		sigaction(sig, old, NULL);
-	}
-}
-
-static void guard_install(void)
-{
-	struct sigaction sa = {.sa_sigaction = on_fault,
-			       .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
-
-	if (run.guarding)
-		return;
-	sigemptyset(&sa.sa_mask);
-	sigaction(SIGSEGV, &sa, &run.old_segv);
-	sigaction(SIGBUS, &sa, &run.old_bus);
-	run.guarding = 1;
-}
-
-bool nic_guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old_out)
-{
-	struct sigaction *kept = sig == SIGSEGV ? &run.old_segv : &run.old_bus;
-	const struct sigaction before = *kept;
-
-	if (!run.guarding || (sig != SIGSEGV && sig != SIGBUS))
-		return false;
-	if (act)
-		*kept = *act;
-	if (old_out)
-		*old_out = before;
-	return true;
-}
-
-int nic_guarded(struct hca_dev *dev, int (*command)(void *arg), void *arg)
-{
-	sigjmp_buf env, *const outer = guard;
-	struct nic_dev *const at_work = guarded;
-	int rc = -EFAULT;
-
-	if (sigsetjmp(env, 0) == 0) {
-		guard = &env;
-		guarded = dev->nic;
-		rc = command(arg);
-	}
-	guard = outer;
-	guarded = at_work;
-	return rc;
-}
 
 /* ---- the loop ---- */
 
@@ -174,12 +86,12 @@ static uint32_t all_rounds(uint64_t *now_ns_out)
 			work++; /* a command wants to go first */
 			continue;
 		}
-		guarded = nd;
+		guard_begin(nd);
 		nd->now_ns = *now_ns_out = nic_now_ns();
 		nd->copier = run.copier && copy_allowed(nd) ? run.copier : NULL;
 		work += nic_round(nd);
 		nd->copier = NULL;
-		guarded = NULL;
+		guard_end();
 		hca_unlock(nd->dev);
 	}
 	return work;
@@ -189,13 +101,13 @@ static uint32_t all_rounds(uint64_t *now_ns_out)
  * well and comes here again. */
 static void after_fault(void)
 {
-	struct nic_dev *nd = guarded;
+	struct nic_dev *nd = guard_device();
 
 	if (nd->copier)
 		copy_wait(nd);
 	nic_memory_gone(nd);
 	nd->copier = NULL;
-	guarded = NULL;
+	guard_end();
 	hca_unlock(nd->dev);
 	pthread_mutex_unlock(&run.lock);
 }
@@ -210,15 +122,9 @@ static void nap(uint64_t idle_ns)
 	spw_thr_count(&run.stat.naps, 1u);
 }
 
-/* That the process may use. */
-static uint32_t cores(void)
-{
-	return (uint32_t)(run.mask_saved ? CPU_COUNT(&run.mask) : sysconf(_SC_NPROCESSORS_ONLN));
-}
-
 static bool may_spin(void)
 {
-	return run.own_cpu || cores() >= SPIN_CORES;
+	return run.own_cpu || host_cores() >= SPIN_CORES;
 }
 
 /* An idle turn took lost_ns. It counts against spinning only if the scheduler gave the core to
@@ -311,7 +217,7 @@ static void *thread_main(void *arg)
 	prctl(PR_SET_NAME, "softhca-nic");
 	if (sigsetjmp(env, 0))
 		after_fault();
-	guard = &env;
+	guard_return_to(&env);
 	loop();
 	return NULL;
 }
@@ -323,50 +229,12 @@ static void run_lock(void)
 	spw_thr_fetch_add(&run.waiting, -1u);
 }
 
-/* The core that was asked for, or any that the process had. */
-static void place(pthread_attr_t *attr, int32_t cpu)
-{
-	cpu_set_t one;
-
-	if (cpu >= 0) {
-		CPU_ZERO(&one);
-		CPU_SET((unsigned)cpu, &one);
-		pthread_attr_setaffinity_np(attr, sizeof(one), &one);
-	} else if (run.mask_saved) {
-		pthread_attr_setaffinity_np(attr, sizeof(run.mask), &run.mask);
-	}
-}
-
-int nic_thread_create(pthread_t *thread_out, void *(*main)(void *arg), void *arg, int32_t cpu)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int rc;
-
-	pthread_attr_init(&attr);
-	place(&attr, cpu);
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(thread_out, &attr, main, arg);
-	/* The container may no longer allow the mask that the process started with. */
-	if (cpu < 0 && (rc == EINVAL || rc == EPERM)) {
-		pthread_attr_destroy(&attr);
-		pthread_attr_init(&attr);
-		rc = pthread_create(thread_out, &attr, main, arg);
-	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return rc;
-}
-
 /* Helpers: as many as --nic-threads asks for, or by the cores. */
 static uint32_t helper_cnt(const struct hca_cfg *cfg)
 {
 	if (cfg->nic_threads)
 		return cfg->nic_threads - 1;
-	return SPW_MAX(SPW_MIN(cores() / CORES_A_THREAD, THREADS_MAX), 1u) - 1;
+	return SPW_MAX(SPW_MIN(host_cores() / CORES_A_THREAD, THREADS_MAX), 1u) - 1;
 }
 
 static int thread_start(const struct hca_cfg *cfg)

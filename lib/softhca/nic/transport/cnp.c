@@ -14,7 +14,8 @@
  * Source: InfiniBand Architecture Specification, Annex A17.9.3 (opcode, BECN, 16 reserved bytes).
  * The gap is the default of min_time_between_cnps, 4 us, of Linux mlx5_ib (cong.c); believed.
  */
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/transport/qp.h"
 
 #define GAP_NS   4000u
 #define BTH_BECN 0x40u

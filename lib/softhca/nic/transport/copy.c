@@ -21,10 +21,11 @@
 #include <sys/prctl.h>
 
 #include "base/spw_err.h"
-#include "softhca/nic/transport/copy.h"
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
-#include "softhca/nic/run/run.h"
+#include "softhca/nic/host/host.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/transport/qp.h"
+#include "softhca/nic/up.h"
 
 #define SLOTS       256u /* power of 2 */
 #define TAKE        4u   /* copies that a thread takes at a time */
@@ -320,28 +321,4 @@ void copy_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 	}
 	rc_rsp_rx(q, k);
 	copy_owner(c, NULL, NULL);
-}
-
-static void fail(struct nic_qp *q)
-{
-	struct nic_dev *nd = q->nd;
-
-	nd->cur = q;
-	nd->cur_rx = q->copy_failed & COPY_FAILED_RX;
-	q->copy_failed = 0;
-	if (!nd->cur_rx) {
-		nic_memory_gone(nd);
-		return;
-	}
-	q->epsn = q->copy_psn; /* neither this packet nor what followed has been carried out */
-	nic_memory_gone(nd);
-	q->nak_psn = q->copy_psn;
-}
-
-void copy_fail_qps(struct nic_dev *nd)
-{
-	for (struct nic_qp *q = nd->qps; q; q = q->next)
-		if (q->copy_failed)
-			fail(q);
-	nd->copy_failed = false;
 }

@@ -24,12 +24,14 @@
 #ifndef SPW_SOFTHCA_TRANSPORT_COPY_H
 #define SPW_SOFTHCA_TRANSPORT_COPY_H
 
+#include <string.h>
+
 #include "softhca/hca_cfg.h"
+#include "softhca/nic/dev.h"
 
 #define COPY_HELPERS_MAX (HCA_NIC_THREADS_MAX - 1)
 
 struct copier;
-struct nic_dev;
 struct nic_qp;
 struct wire_pkt;
 
@@ -57,11 +59,13 @@ void copy_owner(struct copier *c, struct nic_qp *q, uint8_t *frame);
 void copy_received(struct copier *c, struct nic_qp *q, uint32_t psn, bool last);
 /* Lists a copy. Returns false if the caller must make it: it is short, or nobody's. */
 bool copy_list(struct copier *c, uint8_t *to, const uint8_t *from, uint32_t bytes);
-/* Makes those copies that are left, and waits for those of the helpers. */
-void copy_wait(struct nic_dev *nd);
 /* A request packet of RC: lists its payload or, if it is a message's last, waits first. */
 void copy_rsp_rx(struct nic_qp *q, const struct wire_pkt *k);
-/* Fails the QPs whose copies met memory that is gone. */
-void copy_fail_qps(struct nic_dev *nd);
+/* Copies payload, now or by the end of the round (copy.h). */
+SPW_INLINE void nic_copy(struct nic_dev *nd, uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+	if (spw_likely(!nd->copier) || !copy_list(nd->copier, to, from, bytes))
+		memcpy(to, from, bytes);
+}
 
 #endif

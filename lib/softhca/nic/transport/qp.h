@@ -27,9 +27,9 @@
 
 #include "prm/spw_prm.h"
 #include "softhca/nic/cq/cq.h"
-#include "softhca/nic/eth/flow.h"
-#include "softhca/nic/transport/rq.h"
+#include "softhca/nic/dev.h"
 #include "softhca/nic/port/wire.h"
+#include "softhca/nic/transport/rq.h"
 
 #define NIC_WINDOW_MAX 512u /* RC packets in flight per QP */
 #define NIC_WINDOW_MIN 8u
@@ -143,6 +143,21 @@ struct nic_qp {
 	uint32_t copy_psn;   /* received: from this packet on */
 };
 
+/* ---- queue pairs: qp.c ---- */
+
+/* Puts the QP at the end of the list of QPs with work to send. Idempotent. */
+void qp_activate(struct nic_qp *q);
+/* Takes the QP out of that list. */
+void qp_deactivate(struct nic_qp *q);
+/* Back to the state after creation. */
+void qp_reset(struct nic_qp *q);
+/* The headers of every packet to the peer, from the QP's attributes. */
+void qp_path_set(struct nic_qp *q);
+/* The QP goes to ERR and flushes both queues; no effect in RESET. */
+void qp_to_err(struct nic_qp *q);
+/* Before an RC QP goes: sends the ACK that its peer may still wait for. */
+void qp_last_ack(struct nic_qp *q);
+
 /* ---- send queue: sq.c ---- */
 
 /* Byte `off` of the WQE that starts at WQEBB idx; the ring wraps. */
@@ -191,17 +206,23 @@ uint8_t sq_gather(struct nic_qp *q, const struct nic_swr *w, struct nic_gather *
  */
 uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, const uint8_t *data,
 		   uint32_t len);
+/* ---- completions: complete.c ---- */
+
 /* Writes the CQE if the WQE asked for one. Advance swr_head first (cq_put says why). */
 void sq_complete(struct nic_qp *q, struct nic_swr *w);
+/* Raw: the frame of swr_cur is about to be committed, or it has none; the WQE completes with the
+ * next nic_tx_publish(). */
+void sq_sent(struct nic_qp *q);
 /* Raw: the WQEs whose frames are committed complete now. */
 void sq_settle(struct nic_qp *q);
+/* A send WQE that failed or was flushed; counted by syndrome. */
+void sq_complete_err(struct nic_qp *q, uint16_t idx, uint8_t opcode, uint8_t syndrome,
+		     uint8_t vendor);
+
 /* Completes every WQE, fetched or only rung, with WR_FLUSH_ERR; but first those that are sent. */
 void sq_flush(struct nic_qp *q);
 /* The oldest WQE fails: error CQE, QP to ERR (SQE for UC, UD and raw), the rest is flushed. */
 void sq_fail(struct nic_qp *q, uint8_t syndrome, uint8_t vendor);
-/* The QP goes to ERR and flushes both queues; no effect in RESET. */
-void qp_to_err(struct nic_qp *q);
-
 /* ---- transports ----
  * *_tx sends as much as budget and room allow and returns true if there is more to do now; *_rx
  * takes one packet that is known to be for this QP and its transport. */
@@ -253,29 +274,5 @@ void uc_rx(struct nic_qp *q, const struct wire_pkt *k);
 void cnp_marked(struct nic_dev *nd, const struct wire_pkt *k);
 /* A notification for this QP. */
 void cnp_rx(const struct nic_qp *q);
-
-bool raw_tx(struct nic_qp *q);
-/* Returns false if the frame must be offered again: its CQ looks full. */
-bool raw_steer(struct nic_dev *nd, const uint8_t *frame, uint32_t len, bool roce);
-/* The same for a frame that context `from` sent: its own QPs do not get it, unless they ask. */
-void raw_rx_looped(struct nic_dev *nd, const uint8_t *frame, uint32_t len,
-		   const struct hca_ctx *from);
-/* A receive WQE is unusable: error CQE, and its queue goes to ERR. */
-void raw_rq_fail(struct nic_qp *q, struct nic_rq *r, uint32_t wqe_counter, uint8_t syndrome);
-/* Sum of big-endian 16-bit words on top of sum, folded to 16 bits (RFC 1071). */
-uint32_t csum_add(uint32_t sum, const uint8_t *p, uint32_t bytes);
-/* Sum over the pseudo-header and the L4 bytes; 0xffff if the checksum is correct. */
-uint32_t csum_l4(const struct flow_key *k);
-
-bool rss_init(struct nic_qp *q);
-/* The WQ for a frame, its hash and the CQE's rx_hash_type. Returns NULL if that WQ is not ready. */
-struct nic_rq *rss_pick(struct nic_qp *q, const struct flow_key *key, uint32_t *hash_out,
-			uint8_t *type_out);
-uint32_t rss_toeplitz(const uint8_t *key, uint32_t key_bytes, const uint8_t *data, uint32_t bytes);
-
-/* neigh.c: the peer's MAC may be known by now. */
-void qp_dmac_refresh(struct nic_qp *q);
-/* run/obj.c: back to the state after creation. */
-void nic_qp_reset(struct nic_qp *q);
 
 #endif

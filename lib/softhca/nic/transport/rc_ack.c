@@ -22,7 +22,8 @@
  * Source: InfiniBand Architecture Specification 1.3, 9.7.5 (ACK, NAK, RNR timer), 9.7.6
  * (responses).
  */
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/transport/qp.h"
 
 /* Vendor syndromes of a ConnectX, as its error CQEs show them. */
 #define VENDOR_RETRY_EXC     0x81
@@ -74,7 +75,7 @@ static void progressed(struct nic_qp *q)
 	if (q->window < NIC_WINDOW_MAX)
 		q->window++;
 	rc_timer_start(q);
-	nic_activate(q);
+	qp_activate(q);
 }
 
 /* The oldest READ or atomic whose response is not complete. */
@@ -236,7 +237,7 @@ void rc_req_rx(struct nic_qp *q, const struct wire_pkt *k)
 		break;
 	}
 	if (q->qp->state == HCA_QPS_RTS && q->swr_cur == q->swr_head && q->swr_head != q->swr_tail)
-		nic_activate(q); /* a WQE that was waiting to fail, or for the fence */
+		qp_activate(q); /* a WQE that was waiting to fail, or for the fence */
 }
 
 /* A card answers at once, a NIC thread that lost its core does not. So a time-out takes effect only
@@ -272,7 +273,7 @@ void rc_timer(struct nic_qp *q, uint64_t now_ns)
 	q->deadline_ns = 0;
 	if (q->rnr_wait) {
 		q->rnr_wait = false;
-		nic_activate(q);
+		qp_activate(q);
 		return;
 	}
 	if (q->swr_head == q->swr_tail)

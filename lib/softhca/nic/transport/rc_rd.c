@@ -22,7 +22,8 @@
  * (duplicates: a READ is executed again, the result of an atomic is kept).
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/transport/qp.h"
 
 #define READ_MAX (1u << 31) /* bytes of one READ */
 

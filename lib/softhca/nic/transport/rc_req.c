@@ -18,7 +18,9 @@
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.7.2 (PSN), 9.7.3 (requests), 9.7.5-9.7.8.
  */
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/transport/qp.h"
 
 #define RTO_MIN_NS   1000000ull
 #define RTO_LOG2_MAX 2
@@ -104,7 +106,7 @@ void rc_goback(struct nic_qp *q, uint32_t psn)
 	q->rd_out = 0;
 	for (uint32_t n = q->swr_head; n != q->swr_cur; n++)
 		q->rd_out += sq_swr(q, n)->is_rd && !sq_swr(q, n)->done;
-	nic_activate(q);
+	qp_activate(q);
 }
 
 /* First, middle, last or only: the opcode of a packet by its place in the message. */

@@ -17,7 +17,9 @@
  * Source: InfiniBand Architecture Specification 1.3, 9.7.4 (validation), 9.7.5 (responses).
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/transport/qp.h"
 
 /* One NAK is pending at a time: a newer one replaces it, and names the PSN that is expected now. */
 static void nak(struct nic_qp *q, uint8_t syndrome)
@@ -25,7 +27,7 @@ static void nak(struct nic_qp *q, uint8_t syndrome)
 	q->nak_pending = true;
 	q->nak_syndrome = syndrome;
 	q->nak_psn = q->epsn;
-	nic_activate(q);
+	qp_activate(q);
 }
 
 /* The request cannot be carried out: NAK, QP to ERR. The receive CQE reports a local fault. */
@@ -115,7 +117,7 @@ static bool take_rwqe(struct nic_qp *q)
 static void refuse_inval(struct nic_qp *q)
 {
 	q->msg = 0;
-	cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR);
+	rq_complete_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_REMOTE_INVAL_REQ_ERR);
 	qp_to_err(q);
 }
 
@@ -136,7 +138,7 @@ static bool rsp_send(struct nic_qp *q, const struct wire_pkt *k)
 	if (spw_unlikely(syn)) {
 		if (syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 			NIC_CNT(q->nd, resp_local_length_error);
-		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
+		rq_complete_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
 		q->msg = 0;
 		rc_rsp_fail(q,
 			    syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR ? WIRE_NAK_INV_REQ : WIRE_NAK_OP);
@@ -167,8 +169,8 @@ static bool rsp_write(struct nic_qp *q, const struct wire_pkt *k)
 	if (spw_unlikely(!resp_write(q, k, &why))) {
 		/* The receive WQE for the immediate is flushed like the others. */
 		if (k->hdrs & WIRE_H_IMM)
-			cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx,
-				      SPW_PRM_SYN_WR_FLUSH_ERR);
+			rq_complete_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx,
+					SPW_PRM_SYN_WR_FLUSH_ERR);
 		rc_rsp_fail(q, why);
 		return false;
 	}
@@ -188,7 +190,7 @@ static void rx_duplicate(struct nic_qp *q, const struct wire_pkt *k)
 	} else {
 		rc_rd_repeat(q, k);
 	}
-	nic_activate(q);
+	qp_activate(q);
 }
 
 /* The table at the top of the file, in this order. nak_sent stops a second NAK for the same gap:
@@ -233,7 +235,7 @@ void rc_rsp_rx(struct nic_qp *q, const struct wire_pkt *k)
 		if (!k->ack_req)
 			return;
 	}
-	nic_activate(q);
+	qp_activate(q);
 }
 
 /* ---- answers ---- */

@@ -4,7 +4,8 @@
  * The payload of WRITEs into memory, for the responders of RC and UC (rc_rsp.c, ud.c).
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/transport/qp.h"
 
 /* Stores payload as a card does, in the order of addresses, where programs depend on it: the last
  * aligned word of a short packet may be a flag of what lies before it (ib_write_lat, joined puts of

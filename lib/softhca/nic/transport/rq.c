@@ -19,7 +19,10 @@
  *   RQ    a ring: WQE ci & (cnt - 1)               SRQ   a linked list: head, then next_wqe_index
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/kernel/kernel.h"
+#include "softhca/nic/cq/cq.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/transport/rq.h"
 
 /* Receive WQEs prefetched ahead of the one at work: they lie in the application's cache. */
 #define RWQE_AHEAD 4u
@@ -171,6 +174,6 @@ void rq_flush(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn)
 		return;
 	}
 	while (rq_posted(r) && r->cq && !r->cq->err)
-		cq_put_rq_err(nd, r, qpn, r->ci++, SPW_PRM_SYN_WR_FLUSH_ERR);
+		rq_complete_err(nd, r, qpn, r->ci++, SPW_PRM_SYN_WR_FLUSH_ERR);
 	r->pi = r->ci;
 }

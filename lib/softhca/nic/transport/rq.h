@@ -77,6 +77,9 @@ uint16_t rq_room(struct nic_rq *r);
 /* Copies len bytes to the WQE's next position. Returns 0 or a syndrome. */
 uint8_t rq_scatter(struct nic_dev *nd, struct nic_rq *r, struct nic_rwqe *w, const uint8_t *data,
 		   uint32_t len);
+/* A receive WQE of a QP (qpn) or of a WQ (0) that failed or was flushed (complete.c). */
+void rq_complete_err(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn, uint32_t wqe_counter,
+		     uint8_t syndrome);
 /* Completes everything posted with WR_FLUSH_ERR; an SRQ keeps its WQEs for its other QPs. */
 void rq_flush(struct nic_dev *nd, struct nic_rq *r, uint32_t qpn);
 

@@ -20,7 +20,9 @@
  *      └ completes in order: sq_complete, sq_fail
  */
 #include "softhca/inject/inject.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/trace.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/transport/qp.h"
 
 #define PAYLOAD_MAX (1u << 31)
 /* WQEBBs prefetched ahead of the one at work: they lie in the application's cache. */
@@ -134,6 +136,18 @@ static bool ctrl_is_bad(const struct nic_qp *q, const uint8_t *ctrl, uint8_t ds)
 	       (ds + 3u) / 4 > rung;
 }
 
+/* Copied in pieces of 16 bytes, since the WQE may wrap around the end of the ring. */
+static SPW_COLD void trace_fetched(const struct nic_qp *q, const struct nic_swr *w)
+{
+	uint8_t wqe[1024];
+	const uint32_t bytes = SPW_MIN(w->ds * 16u, (uint32_t)sizeof(wqe));
+
+	for (uint32_t off = 0; off < bytes; off += 16)
+		memcpy(wqe + off, sq_bytes(q, w->idx, off), 16);
+	trace_wqe(q->nd->trace, q->qp->qpn, (enum spw_prm_transport)q->transport, wqe, bytes,
+		  q->nd->stamp);
+}
+
 /* PSNs are assigned here, one per packet, so that a READ reserves those of its response. */
 static void fetch_one(struct nic_qp *q)
 {
@@ -163,7 +177,7 @@ static void fetch_one(struct nic_qp *q)
 	q->sq_ci = (uint16_t)(q->sq_ci + (w->ds + 3u) / 4);
 	q->swr_tail++;
 	if (spw_unlikely(q->nd->trace != NULL))
-		trace_wqe(q->nd->trace, q, w);
+		trace_fetched(q, w);
 }
 
 /* False: nothing was rung, or the table of open WQEs is full. */
@@ -262,23 +276,10 @@ uint8_t sq_scatter(struct nic_qp *q, const struct nic_swr *w, uint32_t off, cons
 	return len ? SPW_PRM_SYN_LOCAL_LENGTH_ERR : 0;
 }
 
-/* Only signaled WQEs have a CQE; it stands for all before it. */
-void sq_complete(struct nic_qp *q, struct nic_swr *w)
-{
-	if (w->signaled)
-		cq_put_req(q, w);
-}
-
-void sq_settle(struct nic_qp *q)
-{
-	if (spw_unlikely(q->sent_listed))
-		nic_tx_publish(q->nd);
-}
-
 static void flush_cqe(struct nic_qp *q, uint16_t idx, uint8_t opcode)
 {
 	if (spw_likely(!inject_no_flush(q->nd)))
-		cq_put_req_err(q, idx, opcode, SPW_PRM_SYN_WR_FLUSH_ERR, 0);
+		sq_complete_err(q, idx, opcode, SPW_PRM_SYN_WR_FLUSH_ERR, 0);
 }
 
 /* First the WQEs that were fetched, then those that were only rung. */
@@ -319,35 +320,11 @@ void sq_fail(struct nic_qp *q, uint8_t syndrome, uint8_t vendor)
 {
 	const struct nic_swr *w = sq_swr(q, q->swr_head++);
 
-	cq_put_req_err(q, w->idx, w->opcode, syndrome, vendor);
+	sq_complete_err(q, w->idx, w->opcode, syndrome, vendor);
 	if (q->transport == SPW_PRM_RC) {
 		qp_to_err(q);
 		return;
 	}
 	q->qp->state = HCA_QPS_SQE;
 	sq_flush(q);
-}
-
-/* Both queues are flushed; an RC QP with an SRQ reports by an event that it takes no more from it.
- */
-void qp_to_err(struct nic_qp *q)
-{
-	if (q->qp->state == HCA_QPS_RESET)
-		return;
-	if (spw_unlikely(q->nd->copier != NULL))
-		copy_wait(q->nd); /* the application may use its buffers again */
-	q->qp->state = HCA_QPS_ERR;
-	q->ack_pending = false;
-	q->rd_head = q->rd_tail;
-	sq_flush(q);
-	if (q->msg == WIRE_H_SEND && q->rq.cq && !inject_no_flush(q->nd))
-		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, SPW_PRM_SYN_WR_FLUSH_ERR);
-	q->msg = 0;
-	if (q->qp->srq) {
-		if (!q->rq_flushing)
-			hca_event_qp(q->qp, HCA_EVENT_QP_LAST_WQE_REACHED);
-	} else if (q->rq.cq) {
-		rq_flush(q->nd, &q->rq, q->qp->qpn);
-	}
-	q->rq_flushing = true; /* nic_round() flushes what is posted from now on */
 }

@@ -12,7 +12,8 @@
  *
  * Source: InfiniBand Architecture Specification 1.3, 9.8 (UC 9.8.2, UD 9.8.3).
  */
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/transport/qp.h"
 
 #define QKEY_FROM_QP  0x80000000u /* the Q_Key of the QP is sent in place of the WQE's */
 #define PKEY_DEFAULT  0xffffu
@@ -179,7 +180,7 @@ void ud_rx(struct nic_qp *q, const struct wire_pkt *k)
 	if (syn) {
 		if (syn == SPW_PRM_SYN_LOCAL_LENGTH_ERR)
 			NIC_CNT(q->nd, resp_local_length_error);
-		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
+		rq_complete_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
 		qp_to_err(q);
 		return;
 	}
@@ -256,7 +257,7 @@ void uc_rx(struct nic_qp *q, const struct wire_pkt *k)
 	}
 	syn = rq_scatter(q->nd, &q->rq, &q->rwqe, k->payload, k->payload_len);
 	if (syn) {
-		cq_put_rq_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
+		rq_complete_err(q->nd, &q->rq, q->qp->qpn, q->rwqe.idx, syn);
 		q->msg = 0;
 		qp_to_err(q);
 		return;

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "softhca/inject/fault.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
 #include "unit_test.h"
 
 /* A cable that counts what it carries. */

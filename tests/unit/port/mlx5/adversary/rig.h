@@ -13,7 +13,8 @@
 #include "../../../softhca/kernel/kit.h"
 #include "port/mlx5/mem.h"
 #include "pool/spw_pool.h"
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/run/run.h"
+#include "softhca/nic/transport/qp.h"
 
 struct rig {
 	struct kit k;

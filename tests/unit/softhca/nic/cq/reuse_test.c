@@ -6,7 +6,9 @@
  */
 #include "../../kernel/kit.h"
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/cq/cq.h"
+#include "softhca/nic/dev.h"
+#include "softhca/nic/transport/rq.h"
 
 #define CQES 4u
 #define WQES 8u

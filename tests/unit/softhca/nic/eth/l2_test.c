@@ -7,7 +7,7 @@
  */
 #include "../../kernel/kit.h"
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
 
 static const uint8_t other[6] = {2, 0, 0, 0, 0, 0x77};
 static const uint8_t group[6] = {1, 0, 0x5e, 0, 0, 1};

@@ -7,7 +7,10 @@
  */
 #include "../../kernel/kit.h"
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/run/run.h"
+#include "softhca/nic/port/port.h"
+#include "softhca/nic/eth/eth.h"
+#include "softhca/nic/up.h"
 
 #define WQES      16u /* of the kit's SQ, and entries of its CQ */
 #define FRAME_LEN 14u

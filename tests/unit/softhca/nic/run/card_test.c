@@ -9,7 +9,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/eth/eth.h"
 
 #define EX(cmd) (IB_USER_VERBS_EX_CMD_##cmd | IB_USER_VERBS_CMD_FLAG_EXTENDED)
 

@@ -6,7 +6,8 @@
  */
 #include "../../kernel/kit.h"
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/run/run.h"
+#include "softhca/nic/transport/qp.h"
 
 #define WIDE true
 

@@ -12,7 +12,9 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/nic/transport/copy.h"
+#include "softhca/nic/transport/qp.h"
+#include "softhca/nic/up.h"
 
 #define HELPERS 3u
 #define COPIES  600u /* more than a list holds */

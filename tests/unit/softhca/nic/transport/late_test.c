@@ -8,7 +8,8 @@
  */
 #include "../../kernel/kit.h"
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/cable/cable.h"
+#include "softhca/nic/transport/qp.h"
 
 static struct {
 	struct kit k;

@@ -7,7 +7,8 @@
  */
 #include "../../kernel/kit.h"
 
-#include "softhca/nic/nic_impl.h"
+#include "softhca/cable/cable.h"
+#include "softhca/nic/transport/qp.h"
 
 #define PLACES  4u
 #define ANSWERS 32u
