@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_thread.h"
 #include "base/spw_log.h"
 #include "rdma/spw_rdma_ctl.h"
 #include "ring/spw_ring.h"
@@ -231,22 +231,16 @@ static void rdma_ctl_report_up(struct rdma_ctl *ctl)
 	rdma_ctl_report(ctl, 0, &event);
 }
 
-/* All signals are blocked in the thread: they are the program's, and its handlers expect its main
- * thread. */
 int rdma_ctl_start(struct rdma_ctl *ctl)
 {
-	sigset_t all, was;
 	int rc;
 
 	ctl->clock_ms = ctl->looked_ms = rdma_ctl_now_ms();
 	if (ctl->dev->port.state == IBV_PORT_ACTIVE)
 		rdma_ctl_report_up(ctl);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&ctl->thread, NULL, rdma_ctl_run, ctl);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	rc = spw_thread_start(&ctl->thread, rdma_ctl_run, ctl);
 	if (rc)
-		return spw_err(rc, "no control thread: %s", strerror(rc));
+		return spw_err(-rc, "no control thread: %s", strerror(-rc));
 	pthread_setname_np(ctl->thread, "spw-rdma-ctl");
 	ctl->running = true;
 	return 0;

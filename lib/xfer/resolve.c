@@ -16,12 +16,12 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/spw_err.h"
+#include "base/spw_thread.h"
 #include "xfer/reach.h"
 #include "xfer/xfer.h"
 
@@ -46,19 +46,6 @@ static void *resolve_run(void *arg)
 	return NULL;
 }
 
-/* No signal handler of the program runs in it. */
-static int start_thread(struct xfer_resolve *r)
-{
-	sigset_t all, was;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	error = pthread_create(&r->thread, NULL, resolve_run, r);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	return error;
-}
-
 int xfer_resolve_start(struct xfer_rail *rail, const struct peer_qp_path *path)
 {
 	struct xfer_resolve *r = calloc(1, sizeof(*r));
@@ -70,7 +57,7 @@ int xfer_resolve_start(struct xfer_rail *rail, const struct peer_qp_path *path)
 	r->cq = rail->cq;
 	r->path = *path;
 	xfer_list_init(&r->link);
-	error = start_thread(r);
+	error = -spw_thread_start(&r->thread, resolve_run, r);
 	if (error) {
 		free(r);
 		return spw_err(error, "a thread that finds the peer's MAC: %s (ulimit -u)",
