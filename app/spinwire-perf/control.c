@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +17,10 @@
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "oob/spw_oob_host.h"
+#include "oob/spw_oob_socket.h"
 
 #define MESSAGE_MAX (1u << 20)
-#define BACKLOG     64
 #define CONNECT_MS  5000
 #define SEND_MS     10000
 #define ABORT_MS    30000
@@ -28,27 +28,21 @@
 
 /* ---- connect and accept ---- */
 
+int perf_ctl_listen_error(uint16_t port, int rc)
+{
+	return spw_err(-rc,
+		       "port %u: %s; another spinwire-perf may serve there: end it, or --port N at "
+		       "both ends",
+		       port, strerror(-rc));
+}
+
 int perf_ctl_listen(uint16_t port, uint16_t *port_out)
 {
-	struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0, on = 1, rc;
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	const int fd = spw_oob_socket_listen(&any);
 
-	if (fd < 0)
-		return spw_err(errno, "socket: %s", strerror(errno));
-	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, (struct sockaddr *)&addr, len) || listen(fd, BACKLOG) ||
-	    getsockname(fd, (struct sockaddr *)&addr, &len)) {
-		rc = spw_err(errno,
-			     "port %u: %s; another spinwire-perf may serve there: end it, or "
-			     "--port N at both ends",
-			     port, strerror(errno));
-		close(fd);
-		return rc;
-	}
-	*port_out = ntohs(addr.sin6_port);
-	return fd;
+	*port_out = ntohs(any.sin6_port);
+	return fd < 0 ? perf_ctl_listen_error(port, fd) : fd;
 }
 
 static void address_text(const struct sockaddr_storage *addr, char *out, size_t bytes)
@@ -60,23 +54,12 @@ static void address_text(const struct sockaddr_storage *addr, char *out, size_t 
 	snprintf(out, bytes, "%s", strncmp(text, "::ffff:", 7) ? text : text + 7);
 }
 
-static void set(int fd, int level, int option, int value)
-{
-	setsockopt(fd, level, option, &value, sizeof(value)); /* an optimization */
-}
-
-/* A host that vanished is noticed after 5 + 3 * 2 s. */
 static void settle(struct perf_ctl *ctl, int fd)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
 
 	ctl->fd = fd;
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
-	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 	if (getsockname(fd, (struct sockaddr *)&addr, &len) == 0)
 		address_text(&addr, ctl->local, sizeof(ctl->local));
 	len = sizeof(addr);
@@ -96,38 +79,19 @@ int perf_ctl_take(struct perf_ctl *ctl, int fd, const char *far)
 	return spw_err(ENOMEM, "no memory for a connection");
 }
 
-/* "HOST", "HOST:PORT", "[fd00::1]:PORT" or a bare IPv6 address. */
-static void host_split(const char *text, char host[256], char port[8], uint16_t dflt)
+/* Returns: the socket, or -errno. */
+static int connect_within(const struct sockaddr_in6 *to)
 {
-	const char *colon = strrchr(text, ':');
-	bool bracket = text[0] == '[';
-	size_t len = strlen(text);
-
-	snprintf(port, 8, "%u", dflt);
-	if (bracket && strchr(text, ']'))
-		len = strcspn(++text, "]");
-	else if (colon && strchr(text, ':') == colon)
-		len = (size_t)(colon - text);
-	if (colon && (bracket ? colon[-1] == ']' : strchr(text, ':') == colon))
-		snprintf(port, 8, "%s", colon + 1);
-	snprintf(host, 256, "%.*s", (int)SPW_MIN(len, 255u), text);
-}
-
-/* Returns: 0, or an errno. */
-static int connect_within(int fd, const struct addrinfo *to)
-{
+	int rc, fd = spw_oob_socket_connect(to);
 	struct pollfd wait = {.fd = fd, .events = POLLOUT};
-	socklen_t len = sizeof(int);
-	int error = 0;
 
-	if (connect(fd, to->ai_addr, to->ai_addrlen) == 0)
-		return 0;
-	if (errno != EINPROGRESS)
-		return errno;
-	if (poll(&wait, 1, CONNECT_MS) != 1)
-		return ETIMEDOUT;
-	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-	return error;
+	if (fd < 0)
+		return fd;
+	rc = poll(&wait, 1, CONNECT_MS) == 1 ? spw_oob_socket_connected(fd) : -ETIMEDOUT;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
 }
 
 static int refused(const char *host, const char *port, int error)
@@ -147,26 +111,19 @@ static int refused(const char *host, const char *port, int error)
 
 int perf_ctl_connect(const char *text, uint16_t dflt_port, struct perf_ctl *ctl_out)
 {
-	struct addrinfo hint = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-	char host[256], port[8];
-	int rc, error = ENOENT, fd = -1;
+	struct spw_oob_host host;
+	char port[8];
+	int rc, fd = -ENOENT;
 
 	memset(ctl_out, 0, sizeof(*ctl_out));
 	ctl_out->fd = -1;
-	host_split(text, host, port, dflt_port);
-	rc = getaddrinfo(host, port, &hint, &list);
+	snprintf(port, sizeof(port), "%u", dflt_port);
+	rc = spw_oob_host_resolve(text, port, false, &host);
 	if (rc)
-		return spw_err(ENOENT, "%s: no such host: %s", host, gai_strerror(rc));
-	for (struct addrinfo *to = list; to && error; to = to->ai_next) {
-		fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		error = fd < 0 ? errno : connect_within(fd, to);
-		if (error && fd >= 0)
-			close(fd);
-	}
-	freeaddrinfo(list);
-	if (error)
-		return refused(host, port, error);
-	return perf_ctl_take(ctl_out, fd, host);
+		return rc;
+	for (uint32_t i = 0; i < host.addr_cnt && fd < 0; i++)
+		fd = connect_within(&host.addr[i]);
+	return fd < 0 ? refused(host.name, host.port, -fd) : perf_ctl_take(ctl_out, fd, host.name);
 }
 
 void perf_ctl_close(struct perf_ctl *ctl)

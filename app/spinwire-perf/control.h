@@ -43,8 +43,10 @@ struct perf_ctl {
  * message; -EACCES the secrets differ; -EINTR this process is to leave; each with a text. */
 
 /* Purpose: listens on port of all addresses; 0: any free port.
- * Returns: the socket; *port_out is its port. Errors: -EADDRINUSE, with what to do. */
+ * Returns: the socket; *port_out is its port. Errors: perf_ctl_listen_error. */
 int perf_ctl_listen(uint16_t port, uint16_t *port_out);
+/* Purpose: reports with what to do that a port cannot be listened on. Returns: rc. */
+int perf_ctl_listen_error(uint16_t port, int rc);
 /* Purpose: makes a connection of an accepted or connected socket; far is for messages.
  * Owner: takes over fd, also if it fails. Errors: -ENOMEM. */
 int perf_ctl_take(struct perf_ctl *ctl, int fd, const char *far);

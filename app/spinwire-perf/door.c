@@ -1,50 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The door of a server (door.h). A connection that has said no hello within HELLO_MS is closed, at
- * the latest when HALF_MAX newer ones have come. Nothing is read of a connection but its nonce and
- * HELLO_BYTES, and nothing is parsed, before the MAC of its hello is right.
+ * The door of a server (door.h): the first message of a connection (oob/spw_oob_door.h) is its
+ * hello, and nothing is parsed before its MAC is right.
  */
 #include "door.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/spw_err.h"
+#include "base/spw_thread.h"
+#include "oob/spw_oob_door.h"
 
-#define HALF_MAX    16u
-#define HELLO_MS    5000u
-#define HELLO_BYTES 256u
-#define LOOK_MS     200
-#define NAP_NS      50000000
-
-struct half {
-	struct spw_oob_channel ch; /* fd -1: none */
-	uint64_t until_ns;
-	uint8_t hello[HELLO_BYTES];
-};
+#define HALF_MAX 16u
+#define HELLO_MS 5000u
+#define LOOK_MS  200
 
 struct perf_door {
 	/* constant */
-	int listener, event_fd;
-	const struct spw_oob_secret *secret;
+	int event_fd;
+	struct spw_oob_door *door;
 	const uint32_t *stop;
 	pthread_t thread;
 	bool runs;
 	uint32_t closing;
 	/* the thread */
-	struct half half[HALF_MAX];
-	uint32_t next; /* half that the next connection takes: the oldest */
-	bool deaf;     /* was said */
+	bool deaf; /* was reported */
 	/* both, under the lock */
 	pthread_mutex_t lock;
 	bool busy, waits;
@@ -55,19 +43,12 @@ struct perf_door {
 
 /* ---- the thread ---- */
 
-static void shut(struct half *h)
-{
-	if (h->ch.fd >= 0)
-		close(h->ch.fd);
-	h->ch.fd = -1;
-}
-
-static void complain(void)
+static void door_complain(void)
 {
 	fprintf(stderr, PERF_PROGRAM ": %s\n", spw_err_text());
 }
 
-static int busy_with(const struct perf_door *d)
+static int door_busy(const struct perf_door *d)
 {
 	return spw_err(EBUSY,
 		       "measures with %s for %llu s already, and one at a time: try again when "
@@ -76,13 +57,13 @@ static int busy_with(const struct perf_door *d)
 }
 
 /* The client whose hello is right: it waits for the main thread, or is told why not. */
-static void welcome(struct perf_door *d, struct perf_ctl *ctl)
+static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
 {
 	const uint64_t one = 1;
 	int rc;
 
 	pthread_mutex_lock(&d->lock);
-	rc = d->busy || d->waits ? busy_with(d) : 0;
+	rc = d->busy || d->waits ? door_busy(d) : 0;
 	if (rc == 0) {
 		d->client = *ctl;
 		d->waits = true;
@@ -97,127 +78,85 @@ static void welcome(struct perf_door *d, struct perf_ctl *ctl)
 	}
 }
 
-static void hello_take(struct perf_door *d, struct half *h, uint32_t len)
+static void door_take(struct perf_door *d, const struct spw_oob_guest *guest)
 {
-	json_t *hello = json_loadb((const char *)h->hello, len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *hello =
+		json_loadb((const char *)guest->first, guest->len, JSON_REJECT_DUPLICATES, NULL);
 	struct perf_ctl ctl;
-	int rc = perf_ctl_take(&ctl, h->ch.fd, NULL);
+	int rc = perf_ctl_take(&ctl, guest->ch.fd, NULL);
 
 	if (rc == 0) {
-		ctl.ch = h->ch;
+		ctl.ch = guest->ch;
 		ctl.stop = d->stop;
 		rc = perf_greet_check(&ctl, hello);
 	}
-	h->ch.fd = -1;
 	json_decref(hello);
 	if (rc == 0) {
-		welcome(d, &ctl);
+		door_welcome(d, &ctl);
 		return;
 	}
-	complain();
+	door_complain();
 	if (rc == -EPROTONOSUPPORT)
 		(void)perf_ctl_send(&ctl, perf_greet_hello()); /* it says so itself */
 	perf_ctl_close(&ctl);
 }
 
-static void half_turn(struct perf_door *d, struct half *h)
-{
-	uint32_t len;
-	int rc = spw_oob_channel_receive(&h->ch, h->hello, sizeof(h->hello), &len);
-
-	if (rc == 0) {
-		hello_take(d, h, len);
-		return;
-	}
-	if (rc == -EAGAIN && perf_now_ns() < h->until_ns)
-		return;
-	if (rc == -EACCES)
-		spw_oob_channel_deny(&h->ch);
-	shut(h);
-}
-
-static void door_nap(void)
-{
-	const struct timespec nap = {.tv_nsec = NAP_NS};
-
-	nanosleep(&nap, NULL);
-}
-
-/* Without descriptors a connection waits, and would be reported at once again. */
-static void cannot_accept(struct perf_door *d, int error)
+/* Once until somebody can be accepted again: without descriptors a connection waits. */
+static void door_cannot_accept(struct perf_door *d, int error)
 {
 	if (!d->deaf)
 		fprintf(stderr, PERF_PROGRAM ": a connection cannot be accepted: %s\n",
 			strerror(error));
 	d->deaf = true;
-	door_nap();
-}
-
-static void admit(struct perf_door *d)
-{
-	struct half *h = &d->half[d->next];
-	int fd = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-	if (fd < 0) {
-		cannot_accept(d, errno);
-		return;
-	}
-	d->deaf = false;
-	d->next = (d->next + 1) % HALF_MAX;
-	shut(h);
-	h->until_ns = perf_now_ns() + HELLO_MS * 1000000ull;
-	if (spw_oob_channel_begin(&h->ch, fd, false, d->secret))
-		shut(h);
-}
-
-/* Waits until somebody has something to say. poll(2) refuses more entries than RLIMIT_NOFILE, so
- * only what is open is among them. Returns: whether somebody waits to be let in. */
-static bool door_wait(const struct perf_door *d)
-{
-	struct pollfd wait[1 + HALF_MAX] = {{.fd = d->listener, .events = POLLIN}};
-	nfds_t cnt = 1;
-
-	for (uint32_t i = 0; i < HALF_MAX; i++)
-		if (d->half[i].ch.fd >= 0)
-			wait[cnt++] = (struct pollfd){.fd = d->half[i].ch.fd, .events = POLLIN};
-	if (poll(wait, cnt, LOOK_MS) < 0)
-		door_nap();
-	return wait[0].revents != 0;
 }
 
 static void *door_main(void *arg)
 {
 	struct perf_door *d = arg;
+	struct pollfd wait = {.fd = spw_oob_door_fd(d->door), .events = POLLIN};
+	struct spw_oob_guest guest;
+	int rc;
 
 	while (!spw_thr_load_rlx(&d->closing)) {
-		const bool waits = door_wait(d);
-
-		for (uint32_t i = 0; i < HALF_MAX; i++)
-			if (d->half[i].ch.fd >= 0)
-				half_turn(d, &d->half[i]);
-		if (waits)
-			admit(d);
+		(void)poll(&wait, 1, LOOK_MS);
+		while ((rc = spw_oob_door_turn(d->door, perf_now_ns() / 1000000, &guest)) !=
+		       -EAGAIN) {
+			if (!guest.from.sin6_family) {
+				door_cannot_accept(d, -rc);
+				continue;
+			}
+			d->deaf = false;
+			if (rc == 0)
+				door_take(d, &guest);
+		}
 	}
 	return NULL;
 }
 
 /* ---- main ---- */
 
-/* Signals are for the main thread, whose waits they end. */
-static int thread_start(struct perf_door *d)
+static int door_start(struct perf_door *d, const struct spw_oob_secret *secret, uint16_t *port)
 {
-	sigset_t all, before;
-	int rc;
+	const struct spw_oob_door_conf conf = {
+		.secret = secret, .seat_cnt = HALF_MAX, .first_ms = HELLO_MS};
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(*port)};
+	int rc = spw_oob_door_open(&conf, &d->door);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&d->thread, NULL, door_main, d);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		return rc;
+	rc = spw_oob_door_listen(d->door, &any);
+	if (rc)
+		return perf_ctl_listen_error(*port, rc);
+	*port = ntohs(any.sin6_port);
+	d->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (d->event_fd < 0)
+		return spw_err(errno, "eventfd: %s", strerror(errno));
+	rc = spw_thread_start(&d->thread, door_main, d);
 	d->runs = rc == 0;
-	return rc ? spw_err(rc, "a thread: %s", strerror(rc)) : 0;
+	return rc ? spw_err(-rc, "a thread: %s", strerror(-rc)) : 0;
 }
 
-int perf_door_open(int listener, const struct spw_oob_secret *secret, const uint32_t *stop,
+int perf_door_open(uint16_t *port, const struct spw_oob_secret *secret, const uint32_t *stop,
 		   struct perf_door **door_out)
 {
 	struct perf_door *d = calloc(1, sizeof(*d));
@@ -226,14 +165,10 @@ int perf_door_open(int listener, const struct spw_oob_secret *secret, const uint
 	*door_out = NULL;
 	if (!d)
 		return spw_err(ENOMEM, "no memory for a server");
-	d->listener = listener;
-	d->secret = secret;
 	d->stop = stop;
-	for (uint32_t i = 0; i < HALF_MAX; i++)
-		d->half[i].ch.fd = -1;
+	d->event_fd = -1;
 	pthread_mutex_init(&d->lock, NULL);
-	d->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = d->event_fd < 0 ? spw_err(errno, "eventfd: %s", strerror(errno)) : thread_start(d);
+	rc = door_start(d, secret, port);
 	if (rc < 0) {
 		perf_door_close(d);
 		return rc;
@@ -278,8 +213,7 @@ void perf_door_close(struct perf_door *door)
 	spw_thr_store_rlx(&door->closing, 1u);
 	if (door->runs)
 		pthread_join(door->thread, NULL);
-	for (uint32_t i = 0; i < HALF_MAX; i++)
-		shut(&door->half[i]);
+	spw_oob_door_close(door->door);
 	if (door->waits)
 		perf_ctl_close(&door->client);
 	if (door->event_fd >= 0)

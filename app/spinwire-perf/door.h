@@ -11,10 +11,10 @@
 
 struct perf_door;
 
-/* Purpose: opens the door of this listener.
+/* Purpose: listens on *port of all addresses; 0 becomes the one that the kernel chose.
  * Owner: the caller, until perf_door_close; secret and stop outlive it. Thread: main.
- * Errors: -ENOMEM, those of pthread_create(3). */
-int perf_door_open(int listener, const struct spw_oob_secret *secret, const uint32_t *stop,
+ * Errors: -ENOMEM; -EADDRINUSE, with what to do; those of pthread_create(3). */
+int perf_door_open(uint16_t *port, const struct spw_oob_secret *secret, const uint32_t *stop,
 		   struct perf_door **door_out);
 /* Returns: a descriptor that can be read from while a client waits. Thread: main. */
 int perf_door_fd(const struct perf_door *door);

@@ -125,13 +125,12 @@ int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret
 {
 	struct perf_session *s = calloc(1, sizeof(*s));
 	struct perf_door *door = NULL;
-	uint16_t port;
-	int listener = perf_ctl_listen(args->port, &port), rc;
+	uint16_t port = args->port;
+	int rc = s ? 0 : spw_err(ENOMEM, "no memory for a session");
 
-	rc = listener < 0 ? listener : s ? 0 : spw_err(ENOMEM, "no memory for a session");
 	rc = rc ? rc : spw_tsc_calibrate(20, &s->tsc);
 	app_catch_signals(&stop_word);
-	rc = rc ? rc : perf_door_open(listener, secret, &stop_word, &door);
+	rc = rc ? rc : perf_door_open(&port, secret, &stop_word, &door);
 	if (rc < 0) {
 		rc = app_complain(PERF_PROGRAM, rc);
 	} else {
@@ -144,8 +143,6 @@ int perf_serve(const struct perf_args *args, const struct spw_oob_secret *secret
 		rc = serve_all(s, door, args);
 	}
 	perf_door_close(door);
-	if (listener >= 0)
-		close(listener);
 	free(s);
 	return rc;
 }

@@ -14,7 +14,6 @@
  * Set-up code: it waits in poll(2), never longer than the limit that the caller gave.
  */
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +27,7 @@
 
 #define CONNECT_MS 2000u
 #define TIMEOUT_MS 20000u
+#define RETRY_NS   20000000u
 
 /* ---- waiting ---- */
 
@@ -55,7 +55,7 @@ static int tcp_greet(struct spw_oob_channel *ch, struct coll_wait *wait)
 	return rc;
 }
 
-int coll_tcp_say(struct spw_oob_channel *ch, const void *bytes, size_t len, struct coll_wait *wait)
+int coll_tcp_send(struct spw_oob_channel *ch, const void *bytes, size_t len, struct coll_wait *wait)
 {
 	int rc;
 
@@ -94,47 +94,9 @@ void coll_tcp_shut(struct spw_oob_channel *ch)
 
 const char *coll_tcp_reason(int rc)
 {
-	return rc == -EACCES ? "it has another secret, or none" : strerror(-rc);
-}
-
-/* ---- addresses ---- */
-
-int coll_tcp_resolve(const char *root, bool passive, struct addrinfo **list_out)
-{
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-				       .ai_flags = passive ? AI_PASSIVE : 0};
-	const char *colon = root ? strrchr(root, ':') : NULL;
-	char host[256] = "";
-	size_t len = colon ? (size_t)(colon - root) : 0;
-	int rc;
-
-	if (!colon || !colon[1] || len >= sizeof(host))
-		return spw_err(EINVAL, "%s: expected host:port of rank 0", root ? root : "(null)");
-	memcpy(host, root, len);
-	if (len > 1 && host[0] == '[' && host[len - 1] == ']') {
-		host[len - 1] = '\0';
-		memmove(host, host + 1, len - 1);
-	}
-	rc = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, list_out);
-	return rc ? spw_err(EINVAL, "%s: %s", root, gai_strerror(rc)) : 0;
-}
-
-/* IPv4 as IPv4-mapped IPv6, as in peer/. */
-bool coll_tcp_address(const struct addrinfo *a, struct sockaddr_in6 *to)
-{
-	const void *from = a->ai_addr;
-
-	*to = (struct sockaddr_in6){.sin6_family = AF_INET6};
-	if (a->ai_family == AF_INET6) {
-		*to = *(const struct sockaddr_in6 *)from;
-	} else if (a->ai_family == AF_INET) {
-		const struct sockaddr_in *v4 = from;
-
-		to->sin6_port = v4->sin_port;
-		to->sin6_addr = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-		memcpy(&to->sin6_addr.s6_addr[12], &v4->sin_addr, 4);
-	}
-	return a->ai_family == AF_INET6 || a->ai_family == AF_INET;
+	return rc == -EACCES                      ? "it has another secret, or none"
+	       : rc == -EPROTO || rc == -EMSGSIZE ? "it speaks another protocol"
+						  : strerror(-rc);
 }
 
 /* ---- the others ---- */
@@ -152,19 +114,16 @@ static bool tcp_is_itself(int fd)
 }
 
 /* Connects once. Returns: 0; -EAGAIN: rank 0 may not listen yet. */
-static int tcp_connect_once(const struct addrinfo *list, struct coll_wait *whole, int *fd_out)
+static int tcp_connect_once(const struct spw_oob_host *host, struct coll_wait *whole, int *fd_out)
 {
-	for (const struct addrinfo *a = list; a; a = a->ai_next) {
+	for (uint32_t i = 0; i < host->addr_cnt; i++) {
 		struct coll_wait wait =
 			coll_tcp_wait(SPW_MIN(whole->left_ns / 1000000, CONNECT_MS));
-		socklen_t len = sizeof(int);
-		struct sockaddr_in6 at;
-		int error, fd = coll_tcp_address(a, &at) ? spw_oob_socket_connect(&at) : -1;
+		int fd = spw_oob_socket_connect(&host->addr[i]);
 
 		if (fd < 0)
 			continue;
-		error = -tcp_wait(fd, POLLOUT, &wait);
-		if (!error && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) && !error &&
+		if (!tcp_wait(fd, POLLOUT, &wait) && !spw_oob_socket_connected(fd) &&
 		    !tcp_is_itself(fd)) {
 			*fd_out = fd;
 			return 0;
@@ -185,7 +144,7 @@ static int tcp_join_once(struct spw_coll_tcp *t, const char *root, int fd, struc
 	int rc = spw_oob_channel_begin(ch, fd, true, &t->secret);
 
 	rc = rc ? rc : tcp_greet(ch, wait);
-	rc = rc ? rc : coll_tcp_say(ch, &join, sizeof(join), wait);
+	rc = rc ? rc : coll_tcp_send(ch, &join, sizeof(join), wait);
 	rc = rc ? rc : tcp_receive(ch, why, sizeof(why), &len, wait);
 	if (!rc && !len)
 		return 0;
@@ -201,21 +160,20 @@ static int tcp_join_once(struct spw_coll_tcp *t, const char *root, int fd, struc
 
 static int tcp_reach(struct spw_coll_tcp *t, const char *root)
 {
-	const struct timespec nap = {.tv_nsec = COLL_RETRY_NS};
+	const struct timespec nap = {.tv_nsec = RETRY_NS};
 	struct coll_wait wait = coll_tcp_wait(t->timeout_ms);
-	struct addrinfo *list;
+	struct spw_oob_host host;
 	bool met = false, over = false;
-	int fd, rc = coll_tcp_resolve(root, false, &list);
+	int fd, rc = spw_oob_host_resolve(root, NULL, false, &host);
 
 	if (rc)
 		return rc;
 	do {
-		rc = tcp_connect_once(list, &wait, &fd);
+		rc = tcp_connect_once(&host, &wait, &fd);
 		met |= !rc;
 		rc = rc ? rc : tcp_join_once(t, root, fd, &wait);
 		over = coll_wait_is_over(&wait, coll_now_ns());
 	} while (rc == -EAGAIN && !over && !nanosleep(&nap, NULL));
-	freeaddrinfo(list);
 	if (rc != -EAGAIN)
 		return rc;
 	return met ? spw_err(EACCES,
@@ -265,14 +223,14 @@ static int tcp_collect(struct spw_coll_tcp *t, void *all, size_t bytes, struct c
 	if (rc)
 		return spw_err(-rc, "from rank %u: %s", rank - 1, coll_tcp_reason(rc));
 	for (rank = 1; rank < t->rank_cnt && !rc; rank++)
-		rc = coll_tcp_say(&t->rank_ch[rank], all, t->rank_cnt * bytes, wait);
+		rc = coll_tcp_send(&t->rank_ch[rank], all, t->rank_cnt * bytes, wait);
 	return rc ? spw_err(-rc, "to rank %u: %s", rank - 1, coll_tcp_reason(rc)) : 0;
 }
 
 static int tcp_submit(struct spw_coll_tcp *t, const void *mine, void *all, size_t bytes,
 		      struct coll_wait *wait)
 {
-	int rc = coll_tcp_say(&t->rank_ch[0], mine, bytes, wait);
+	int rc = coll_tcp_send(&t->rank_ch[0], mine, bytes, wait);
 
 	rc = rc ? rc : tcp_receive_all(&t->rank_ch[0], all, t->rank_cnt * bytes, wait);
 	return rc ? spw_err(-rc, "with rank 0: %s", coll_tcp_reason(rc)) : 0;

@@ -6,15 +6,12 @@
 #ifndef COLL_TCP_H
 #define COLL_TCP_H
 
-#include <netdb.h>
-
 #include "coll/coll.h"
 #include "oob/spw_oob_channel.h"
-#include "peer/spw_peer_conf.h"
+#include "oob/spw_oob_host.h"
 #include "oob/spw_oob_socket.h"
 
 #define COLL_WHY_BYTES 160u
-#define COLL_RETRY_NS  20000000u
 
 /* The first message of a rank. */
 struct coll_join_msg {
@@ -36,15 +33,12 @@ SPW_INLINE struct coll_wait coll_tcp_wait(uint64_t ms)
 /* ---- tcp.c ---- */
 
 /* Purpose: spw_oob_channel_send, with waiting. Returns: also -ETIMEDOUT. */
-int coll_tcp_say(struct spw_oob_channel *ch, const void *bytes, size_t len, struct coll_wait *wait);
+int coll_tcp_send(struct spw_oob_channel *ch, const void *bytes, size_t len,
+		  struct coll_wait *wait);
 /* Purpose: closes the socket, if there is one. */
 void coll_tcp_shut(struct spw_oob_channel *ch);
-/* Returns: an error of lib/peer's channel in words. */
+/* Returns: an error of a channel in words. */
 const char *coll_tcp_reason(int rc);
-/* Purpose: the addresses of "host:port". Owner: the caller. Errors: -EINVAL, with a text. */
-int coll_tcp_resolve(const char *root, bool passive, struct addrinfo **list_out);
-/* Purpose: an address as lib/peer takes it. Returns: whether it is one of IP. */
-bool coll_tcp_address(const struct addrinfo *a, struct sockaddr_in6 *to);
 
 /* ---- door.c ---- */
 

@@ -31,6 +31,21 @@ static bool addr_ip_parse(const char *text, struct in6_addr *addr_out)
 	return true;
 }
 
+bool spw_oob_addr_take(const void *from, struct sockaddr_in6 *addr_out)
+{
+	const struct sockaddr_in *v4 = from;
+
+	if (v4->sin_family == AF_INET6) {
+		memcpy(addr_out, from, sizeof(*addr_out));
+		return true;
+	}
+	*addr_out = (struct sockaddr_in6){.sin6_family = AF_INET6,
+					  .sin6_port = v4->sin_port,
+					  .sin6_addr.s6_addr = {[10] = 0xff, [11] = 0xff}};
+	memcpy(&addr_out->sin6_addr.s6_addr[12], &v4->sin_addr, 4);
+	return v4->sin_family == AF_INET;
+}
+
 /* Decimal digits only, no sign and no blank. */
 static bool addr_number(const char *text, unsigned long max, unsigned long *value_out)
 {

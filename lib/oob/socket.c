@@ -12,10 +12,12 @@
  */
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "oob/spw_oob_addr.h"
 #include "oob/spw_oob_socket.h"
 
 #define BACKLOG      128 /* beyond it the kernel drops, and an honest peer waits for a second */
@@ -40,18 +42,6 @@ static socklen_t socket_addr_to(const struct sockaddr_in6 *from, union any_addr 
 	to->v4.sin_port = from->sin6_port;
 	memcpy(&to->v4.sin_addr, &from->sin6_addr.s6_addr[12], 4);
 	return sizeof(to->v4);
-}
-
-static void socket_addr_from(const union any_addr *from, struct sockaddr_in6 *to)
-{
-	if (from->sa.sa_family == AF_INET6) {
-		*to = from->v6;
-		return;
-	}
-	*to = (struct sockaddr_in6){.sin6_family = AF_INET6,
-				    .sin6_port = from->v4.sin_port,
-				    .sin6_addr.s6_addr = {[10] = 0xff, [11] = 0xff}};
-	memcpy(&to->sin6_addr.s6_addr[12], &from->v4.sin_addr, 4);
 }
 
 /* close(2) may change errno: it is saved first. */
@@ -81,17 +71,24 @@ static void socket_tune(int fd)
 
 /* SO_REUSEADDR: a program that is started again may bind while connections of the last run are in
  * TIME_WAIT. */
-int spw_oob_socket_listen(const struct sockaddr_in6 *addr)
+int spw_oob_socket_listen(struct sockaddr_in6 *addr)
 {
 	union any_addr any;
 	socklen_t len = socket_addr_to(addr, &any);
 	int fd = socket(any.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
+	if (fd < 0 && errno == EAFNOSUPPORT && IN6_IS_ADDR_UNSPECIFIED(&addr->sin6_addr)) {
+		addr->sin6_addr.s6_addr[10] = addr->sin6_addr.s6_addr[11] = 0xff;
+		return spw_oob_socket_listen(addr); /* a host without IPv6: 0.0.0.0 */
+	}
 	if (fd < 0)
 		return -errno;
 	socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	if (bind(fd, &any.sa, len) || listen(fd, BACKLOG))
+	if (any.sa.sa_family == AF_INET6)
+		socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	if (bind(fd, &any.sa, len) || listen(fd, BACKLOG) || getsockname(fd, &any.sa, &len))
 		return socket_give_up(fd);
+	(void)spw_oob_addr_take(&any, addr);
 	return fd;
 }
 
@@ -124,12 +121,12 @@ int spw_oob_socket_accept(int listen_fd, struct sockaddr_in6 *from_out)
 
 	if (fd < 0)
 		return socket_error_passes(errno) ? -EAGAIN : -errno;
-	socket_addr_from(&any, from_out);
+	(void)spw_oob_addr_take(&any, from_out);
 	socket_tune(fd);
 	return fd;
 }
 
-/* EINPROGRESS is the normal result of a non-blocking connect; poll(2) reports the end. */
+/* EINPROGRESS is the normal result of a non-blocking connect. */
 int spw_oob_socket_connect(const struct sockaddr_in6 *addr)
 {
 	union any_addr any;
@@ -142,6 +139,19 @@ int spw_oob_socket_connect(const struct sockaddr_in6 *addr)
 	if (connect(fd, &any.sa, len) && errno != EINPROGRESS)
 		return socket_give_up(fd);
 	return fd;
+}
+
+int spw_oob_socket_connected(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (poll(&p, 1, 0) != 1)
+		return -EAGAIN;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len))
+		error = errno;
+	return -error;
 }
 
 /* Quiet: nothing to read and not closed. Data is as much a reason to end the link as the end of the

@@ -23,6 +23,9 @@ int spw_oob_addr_parse(const char *text, struct sockaddr_in6 *addr_out);
 /* Purpose: parses "10.0.0.0/8", "10.0.0.1" or "fd00::/8".
  * Errors: -EINVAL, also if bits beyond the prefix are set. Thread: any. */
 int spw_oob_prefix_parse(const char *text, struct spw_oob_prefix *prefix_out);
+/* Purpose: an address as the kernel and the resolver have it, of at least its family's size.
+ * Returns: false: it is none of IP. Thread: any. */
+bool spw_oob_addr_take(const void *from, struct sockaddr_in6 *addr_out);
 /* Purpose: "10.0.0.1:7000" for messages; at most 63 characters. Returns: text_out.
  * Thread: any. */
 const char *spw_oob_addr_text(const struct sockaddr_in6 *addr, char text_out[64]);

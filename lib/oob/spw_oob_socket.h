@@ -15,12 +15,14 @@
 
 #include "base/spw_types.h"
 
-/* Thread: control. */
-int spw_oob_socket_listen(const struct sockaddr_in6 *addr);
+/* Shape: port 0 becomes the one that the kernel chose; :: takes IPv4, too. Thread: control. */
+int spw_oob_socket_listen(struct sockaddr_in6 *addr);
 /* Errors: -EAGAIN: no connection waits. Thread: control. */
 int spw_oob_socket_accept(int listen_fd, struct sockaddr_in6 *from_out);
-/* Thread: control. */
+/* Purpose: begins a connect. Thread: control. */
 int spw_oob_socket_connect(const struct sockaddr_in6 *addr);
+/* Returns: how the connect ended: 0; -EAGAIN: not yet; its error. Thread: control. */
+int spw_oob_socket_connected(int fd);
 /* Returns: true if the other end neither closed nor sent anything. Thread: control. */
 bool spw_oob_socket_is_quiet(int fd);
 

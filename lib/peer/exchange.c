@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "oob/spw_oob_socket.h"
 #include "peer/exchange.h"
 
 static const char *const label[] = {
@@ -224,19 +225,14 @@ static void exchange_take_params(struct peer_exchange *x, const struct peer_msg 
 	x->turn = next;
 }
 
-/* A non-blocking connect reports its result through SO_ERROR when the socket becomes writable. */
 static void exchange_connected(struct peer_exchange *x)
 {
-	struct pollfd p = {.fd = x->fd, .events = POLLOUT};
-	socklen_t len = sizeof(int);
-	int error = 0;
+	const int rc = spw_oob_socket_connected(x->fd);
 
-	if (poll(&p, 1, 0) != 1)
+	if (rc == -EAGAIN)
 		return;
-	if (getsockopt(x->fd, SOL_SOCKET, SO_ERROR, &error, &len))
-		error = errno;
-	if (error)
-		exchange_fail(x, peer_refused_of(error), error);
+	if (rc)
+		exchange_fail(x, peer_refused_of(-rc), -rc);
 	else if (exchange_send_nonce(x, PEER_MSG_HELLO))
 		x->turn = PEER_TURN_CHALLENGE;
 }

@@ -7,10 +7,8 @@
  * eyeballs, with its delay); the first that stands is taken.
  */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "oob/spw_oob_socket.h"
@@ -66,41 +64,24 @@ void xfer_dial_start(struct spw_xfer_conn *conn, uint64_t now_ms)
 	dial_next(conn, now_ms);
 }
 
-/* A connect that does not block reports its result when the socket becomes writable. Returns: the
- * socket; -EAGAIN; its error. */
-static int dial_result(int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-	socklen_t len = sizeof(int);
-	int error = 0;
-
-	if (poll(&p, 1, 0) != 1)
-		return -EAGAIN;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len))
-		error = errno;
-	return error ? -error : fd;
-}
-
 int xfer_dial_turn(struct spw_xfer_conn *conn, uint64_t now_ms)
 {
 	struct xfer_dial *d = &conn->dial;
 
 	for (uint32_t i = 0; i < d->cnt; i++) {
-		const int rc = d->fd[i] < 0 ? -EAGAIN : dial_result(d->fd[i]);
+		const int fd = d->fd[i], rc = fd < 0 ? -EAGAIN : spw_oob_socket_connected(fd);
 
 		if (rc == -EAGAIN)
 			continue;
 		d->open--;
-		if (rc < 0) {
-			dial_note(d, -rc);
-			close(d->fd[i]);
-		}
 		d->fd[i] = -1;
-		if (rc >= 0) {
+		if (!rc) {
 			dial_name(conn, i);
 			xfer_dial_end(d);
-			return rc;
+			return fd;
 		}
+		dial_note(d, -rc);
+		close(fd);
 	}
 	if (d->cnt < conn->peer.addr_cnt && (!d->open || now_ms >= d->next_ms))
 		dial_next(conn, now_ms);

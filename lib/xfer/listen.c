@@ -36,19 +36,6 @@ static bool listener_has_address(const struct spw_xfer_listener *l, const struct
 	return false;
 }
 
-/* The port that the kernel chose. */
-static void listener_learn_port(int fd, struct sockaddr_in6 *addr)
-{
-	struct sockaddr_storage any = {0};
-	socklen_t len = sizeof(any);
-
-	if (getsockname(fd, (struct sockaddr *)&any, &len))
-		return;
-	addr->sin6_port = any.ss_family == AF_INET
-				  ? ((struct sockaddr_in *)(void *)&any)->sin_port
-				  : ((struct sockaddr_in6 *)(void *)&any)->sin6_port;
-}
-
 static int listener_watch(const struct spw_xfer_listener *l, int fd, int op, uint32_t events)
 {
 	struct epoll_event ev = {.events = events};
@@ -60,9 +47,10 @@ static int listener_watch(const struct spw_xfer_listener *l, int fd, int op, uin
 static int listener_add(struct spw_xfer_listener *l, const struct sockaddr_in6 *addr)
 {
 	const uint32_t n = l->at.addr_cnt;
-	const int fd = spw_oob_socket_listen(addr);
-	int rc;
+	int rc, fd;
 
+	l->at.addr[n] = *addr;
+	fd = spw_oob_socket_listen(&l->at.addr[n]);
 	if (fd < 0)
 		return fd;
 	rc = listener_watch(l, fd, EPOLL_CTL_ADD, EPOLLIN);
@@ -71,8 +59,6 @@ static int listener_add(struct spw_xfer_listener *l, const struct sockaddr_in6 *
 		return rc;
 	}
 	l->fd[n] = fd;
-	l->at.addr[n] = *addr;
-	listener_learn_port(fd, &l->at.addr[n]);
 	l->at.addr_cnt++;
 	return 0;
 }
