@@ -30,6 +30,7 @@ struct peer_half {
 	struct peer_exchange x;
 	struct peer_link *link;   /* the peer that it sets up; NULL: not known yet */
 	struct sockaddr_in6 addr; /* the other end */
+	uint64_t order;           /* of its arrival */
 	bool used;
 };
 
@@ -83,6 +84,7 @@ struct spw_peer_conn {
 	int listen_fd;
 	uint64_t accept_ms; /* no accept(2) before; 0: the last one succeeded */
 	struct peer_half half[PEER_HALF_MAX];
+	uint64_t half_cnt; /* accepted so far */
 	struct peer_count count;
 	pthread_mutex_t turn; /* held by control during each turn (spw_peer_conn_hold) */
 };

@@ -7,8 +7,8 @@
  * goes to RTR may last a second (spw_peer_qp.h); until its end no other exchange goes on.
  *
  * Strangers are cheap by design: at most PEER_HALF_MAX unfinished exchanges, PEER_HALF_PER_ADDR per
- * host, no entry of the table before a client has proved the secret, and not a byte for an address
- * outside peers=.
+ * host, of which the oldest that has proved nothing makes room; no entry of the table before a
+ * client has proved the secret, and not a byte for an address outside peers=.
  *
  * What a server spends on a stranger, in order:
  *
@@ -23,6 +23,7 @@
 
 #include "base/spw_err.h"
 #include "base/spw_log.h"
+#include "oob/spw_oob_door.h"
 #include "peer/conn.h"
 
 #define ACCEPT_MAX      64u /* of one turn */
@@ -30,41 +31,48 @@
 
 /* ---- accept ---- */
 
-/* Unfinished exchanges of one host; an IPv6 host is its /64. */
-static uint32_t halves_from(const struct spw_peer_conn *conn, const struct in6_addr *addr)
+/* The place for one more exchange; NULL: all are of clients that have proved the secret. A client
+ * that has proved nothing so far makes room (oob/spw_oob_door.h): an honest one needs two round
+ * trips. */
+static struct peer_half *half_choose(struct spw_peer_conn *conn, const struct in6_addr *from)
 {
-	uint32_t cnt = 0;
+	struct spw_oob_seat seat[PEER_HALF_MAX];
+	uint32_t n;
 
 	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
-		cnt += conn->half[i].used &&
-		       spw_oob_addr_same_host(&conn->half[i].addr.sin6_addr, addr);
-	return cnt;
+		seat[i] =
+			(struct spw_oob_seat){.taken = conn->half[i].used,
+					      .proved = conn->half[i].x.turn >= PEER_TURN_TO_ACCEPT,
+					      .order = conn->half[i].order,
+					      .host = conn->half[i].addr.sin6_addr};
+	n = spw_oob_seat_choose(seat, PEER_HALF_MAX, PEER_HALF_PER_ADDR, from);
+	return n < PEER_HALF_MAX ? &conn->half[n] : NULL;
 }
 
-static struct peer_half *half_free(struct spw_peer_conn *conn)
+static void half_refuse(struct spw_peer_conn *conn, int fd, enum peer_refused why)
 {
-	for (uint32_t i = 0; i < PEER_HALF_MAX; i++)
-		if (!conn->half[i].used)
-			return &conn->half[i];
-	return NULL;
+	spw_thr_count(&conn->count.refused[why], 1);
+	close(fd);
 }
 
 /* A connection from outside peers=, or one too many, is closed without a byte. */
 static void half_admit(struct spw_peer_conn *conn, int fd, const struct sockaddr_in6 *from,
 		       uint64_t now_ms)
 {
-	struct peer_half *h = half_free(conn);
-	const bool allowed = spw_peer_allowed(&conn->conf, &from->sin6_addr);
+	struct peer_half *h;
 
-	if (!allowed || !h || halves_from(conn, &from->sin6_addr) >= PEER_HALF_PER_ADDR) {
-		spw_thr_count(&conn->count.refused[allowed ? PEER_REFUSED_busy
-							   : PEER_REFUSED_not_allowed],
-			      1);
-		close(fd);
+	if (!spw_peer_allowed(&conn->conf, &from->sin6_addr)) {
+		half_refuse(conn, fd, PEER_REFUSED_not_allowed);
 		return;
 	}
+	h = half_choose(conn, &from->sin6_addr);
+	if (!h || h->used)
+		half_refuse(conn, h ? h->x.fd : fd, PEER_REFUSED_busy);
+	if (!h)
+		return;
 	memset(h, 0, sizeof(*h));
 	h->used = true;
+	h->order = conn->half_cnt++;
 	h->addr = *from;
 	peer_exchange_server(&h->x, fd, &conn->conf.secret, now_ms + conn->conf.exchange_ms);
 }

@@ -171,8 +171,8 @@ static void who_cannot_prove_it_hears_a_nonce(void **state SPW_UNUSED)
 	kit_close(&server);
 }
 
-/* A crowd that opens connections and says a byte each. They hold half the places at most, and only
- * for their time. */
+/* A crowd that opens connections and says a byte each. They make room for each other and for the
+ * good peer, or hold their places for their time. */
 static void a_slow_crowd_is_timed_out(void **state SPW_UNUSED)
 {
 	enum { CROWD = 60 };
@@ -192,6 +192,28 @@ static void a_slow_crowd_is_timed_out(void **state SPW_UNUSED)
 		close(fd[i]);
 	}
 	wait_refused(&server, CROWD);
+	kit_close(&server);
+}
+
+/* As many silent connections as one host may have, all with a minute left: the oldest makes room.
+ */
+static void a_silent_crowd_holds_nobody_out(void **state SPW_UNUSED)
+{
+	const struct kit_end_conf conf = {.keys = "peers=127.0.0.1,peer_max=2,exchange_ms=60000"};
+	struct kit_end server;
+	const double late = kit_seconds() + 30;
+	uint16_t port = kit_free_port();
+	int fd[8];
+
+	kit_server(&server, port, &conf);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(fd); i++)
+		fd[i] = dial("127.0.0.1", port);
+	good_peer_gets_in(&server, port, "op=send");
+	assert_true(kit_seconds() < late);
+	wait_refused(&server, 1);
+	assert_int_equal(heard(fd[0]), 0);
+	for (uint32_t i = 0; i < SPW_ARRAY_CNT(fd); i++)
+		close(fd[i]);
 	kit_close(&server);
 }
 
@@ -447,6 +469,7 @@ int main(void)
 		cmocka_unit_test(noise_hears_nothing),
 		cmocka_unit_test(who_cannot_prove_it_hears_a_nonce),
 		cmocka_unit_test(a_slow_crowd_is_timed_out),
+		cmocka_unit_test(a_silent_crowd_holds_nobody_out),
 		cmocka_unit_test(a_full_table_says_so),
 		cmocka_unit_test(a_server_without_descriptors_waits),
 		cmocka_unit_test(who_has_no_device_holds_no_entry),
