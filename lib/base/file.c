@@ -22,14 +22,14 @@
 
 #define FLAGS (O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
 
-static int refuse(const char *path, int err)
+static int file_refuse(const char *path, int err)
 {
 	if (err == ELOOP)
 		return spw_err(err, "%s is a symbolic link; name the file itself", path);
 	return spw_err(err, "%s: cannot write: %s", path, strerror(err));
 }
 
-static int refuse_dash(void)
+static int file_refuse_dash(void)
 {
 	return spw_err(EINVAL,
 		       "-: this output does not go to stdout; name a file (./- is one called -)");
@@ -37,7 +37,7 @@ static int refuse_dash(void)
 
 /* The descriptor that path stands for, -1 if none. Such names are links too, but nobody else can
  * put them there: below /dev/shm anybody can. */
-static int own_fd(const char *path)
+static int file_own_fd(const char *path)
 {
 	static const char *const folder[] = {"/dev/fd/", "/proc/self/fd/"};
 	int fd = -1, end = 0;
@@ -56,12 +56,12 @@ static int own_fd(const char *path)
 
 /* Accepts a file that existed before, and empties it. Checked first: it belongs to this user, under
  * one name, and nobody is writing it; a pipe or a device is left as it is. */
-static int take_over(const char *path, int fd)
+static int file_take_over(const char *path, int fd)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return refuse(path, errno);
+		return file_refuse(path, errno);
 	if (!S_ISREG(st.st_mode))
 		return 0;
 	if (st.st_uid != geteuid() || st.st_nlink != 1)
@@ -72,25 +72,25 @@ static int take_over(const char *path, int fd)
 	if (flock(fd, LOCK_EX | LOCK_NB))
 		return spw_err(errno == EWOULDBLOCK ? EBUSY : errno,
 			       "%s is being written already; name another file", path);
-	return ftruncate(fd, 0) ? refuse(path, errno) : 0;
+	return ftruncate(fd, 0) ? file_refuse(path, errno) : 0;
 }
 
 /* O_EXCL first: a file that did not exist is ours without further checks, mode 0600. Only if it
- * exists is it opened and examined (take_over). O_NOFOLLOW in both cases: a name in a shared
+ * exists is it opened and examined (file_take_over). O_NOFOLLOW in both cases: a name in a shared
  * directory may be a link that somebody else has put there. */
 int spw_file_create(const char *path, int *fd_out)
 {
-	const int own = own_fd(path);
+	const int own = file_own_fd(path);
 	int fd, rc;
 
 	if (!strcmp(path, "-"))
-		return refuse_dash();
+		return file_refuse_dash();
 	fd = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(path, FLAGS | O_CREAT | O_EXCL, 0600);
 	if (fd < 0 && errno == EEXIST)
 		fd = open(path, FLAGS);
 	if (fd < 0)
-		return refuse(path, errno);
-	rc = own >= 0 ? 0 : take_over(path, fd);
+		return file_refuse(path, errno);
+	rc = own >= 0 ? 0 : file_take_over(path, fd);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -102,7 +102,7 @@ int spw_file_create(const char *path, int *fd_out)
 /* ---- whole or not at all ---- */
 
 /* Whether rename() could not replace what another user has put there: its folder is sticky. */
-static bool is_pinned(const char *path, const struct stat *st)
+static bool file_is_pinned(const char *path, const struct stat *st)
 {
 	const char *slash = strrchr(path, '/');
 	char folder[PATH_MAX];
@@ -116,19 +116,19 @@ static bool is_pinned(const char *path, const struct stat *st)
 
 /* Whether the file must be written where it is: what is no regular file cannot be renamed over. A
  * link is replaced, not followed. */
-static int in_place(const char *path, bool *in_place_out)
+static int file_in_place(const char *path, bool *in_place_out)
 {
 	struct stat st;
 
-	*in_place_out = own_fd(path) >= 0;
+	*in_place_out = file_own_fd(path) >= 0;
 	if (!strcmp(path, "-"))
-		return refuse_dash();
+		return file_refuse_dash();
 	if (*in_place_out || lstat(path, &st))
 		return 0;
 	if (S_ISDIR(st.st_mode))
-		return refuse(path, EISDIR);
-	if (is_pinned(path, &st))
-		return refuse(path, EPERM);
+		return file_refuse(path, EISDIR);
+	if (file_is_pinned(path, &st))
+		return file_refuse(path, EPERM);
 	*in_place_out = !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode);
 	return 0;
 }
@@ -136,21 +136,21 @@ static int in_place(const char *path, bool *in_place_out)
 int spw_file_begin(const char *path, uint32_t mode, struct spw_file *file_out)
 {
 	bool here;
-	int rc = in_place(path, &here);
+	int rc = file_in_place(path, &here);
 
 	file_out->beside[0] = '\0';
 	if (rc)
 		return rc;
 	if (snprintf(file_out->path, PATH_MAX, "%s", path) >= PATH_MAX)
-		return refuse(path, ENAMETOOLONG);
+		return file_refuse(path, ENAMETOOLONG);
 	if (here)
 		return spw_file_create(path, &file_out->fd);
 	/* In the same folder, since a rename does not cross file systems. */
 	if (snprintf(file_out->beside, PATH_MAX, "%s.%d.tmp", path, (int)getpid()) >= PATH_MAX)
-		return refuse(path, ENAMETOOLONG);
+		return file_refuse(path, ENAMETOOLONG);
 	unlink(file_out->beside); /* of an earlier process with this number */
 	file_out->fd = open(file_out->beside, FLAGS | O_CREAT | O_EXCL, mode);
-	return file_out->fd < 0 ? refuse(path, errno) : 0;
+	return file_out->fd < 0 ? file_refuse(path, errno) : 0;
 }
 
 int spw_file_end(struct spw_file *file, int error)
@@ -161,7 +161,7 @@ int spw_file_end(struct spw_file *file, int error)
 		error = errno;
 	if (file->beside[0] && error)
 		unlink(file->beside);
-	return error ? refuse(file->path, error) : 0;
+	return error ? file_refuse(file->path, error) : 0;
 }
 
 int spw_file_try(const char *path)
@@ -172,11 +172,11 @@ int spw_file_try(const char *path)
 
 	if (!path || !path[0])
 		return 0;
-	rc = in_place(path, &here);
-	if (rc || own_fd(path) >= 0)
+	rc = file_in_place(path, &here);
+	if (rc || file_own_fd(path) >= 0)
 		return rc;
 	if (here)
-		return access(path, W_OK) ? refuse(path, errno) : 0;
+		return access(path, W_OK) ? file_refuse(path, errno) : 0;
 	rc = spw_file_begin(path, 0600, &file);
 	if (rc)
 		return rc;

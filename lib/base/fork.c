@@ -9,19 +9,19 @@
 
 uint32_t spw_fork_cnt;
 
-static void in_child(void)
+static void fork_in_child(void)
 {
 	spw_fork_cnt++;
 }
 
-static void begin(void)
+static void fork_begin(void)
 {
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(NULL, NULL, fork_in_child);
 }
 
 void spw_fork_watch(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, begin);
+	pthread_once(&once, fork_begin);
 }

@@ -35,7 +35,7 @@ int spw_text_char(const char *text, size_t bytes)
 	return 0;
 }
 
-static uint32_t code_point(const char *text, uint32_t bytes)
+static uint32_t text_code_point(const char *text, uint32_t bytes)
 {
 	uint32_t code = (uint8_t)text[0] & (bytes == 1 ? 0x7fu : 0xffu >> (bytes + 1));
 
@@ -45,7 +45,7 @@ static uint32_t code_point(const char *text, uint32_t bytes)
 }
 
 /* C0, DEL and C1; Bidi_Control of Unicode's PropList, and with it the separators of lines. */
-static bool is_control(uint32_t code)
+static bool text_is_control(uint32_t code)
 {
 	return code < 0x20 || spw_in_range(code, 0x7f, 0x9f) || code == 0x61c ||
 	       spw_in_range(code, 0x200e, 0x200f) || spw_in_range(code, 0x2028, 0x202e) ||
@@ -56,9 +56,9 @@ uint32_t spw_text_next(const char *text, size_t bytes, char shown_out[SPW_TEXT_S
 {
 	const int found = spw_text_char(text, bytes);
 	const uint32_t n = found > 0 ? (uint32_t)found : 1,
-		       code = found > 0 ? code_point(text, n) : (uint8_t)text[0];
+		       code = found > 0 ? text_code_point(text, n) : (uint8_t)text[0];
 
-	if (found > 0 && !is_control(code)) {
+	if (found > 0 && !text_is_control(code)) {
 		memcpy(shown_out, text, n);
 		shown_out[n] = '\0';
 	} else {

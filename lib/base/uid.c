@@ -12,7 +12,7 @@
 #define NOBODY 65534u /* kernel.overflowuid, by default */
 
 /* By the lines "inside outside count" of the map. */
-static uint32_t by_map(FILE *map, uint32_t uid)
+static uint32_t uid_by_map(FILE *map, uint32_t uid)
 {
 	unsigned int inside, outside, cnt;
 
@@ -29,7 +29,7 @@ uint32_t spw_uid_outer(void)
 	struct stat st;
 
 	if (map) {
-		uid = by_map(map, uid);
+		uid = uid_by_map(map, uid);
 		fclose(map);
 	}
 	/* The map knows one level alone. Root's own files say whether its 0 is root. */

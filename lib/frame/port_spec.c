@@ -21,7 +21,7 @@ const char *spw_port_spec_find(const struct spw_port_spec *spec, const char *key
 }
 
 /* 0: not a suffix. */
-static uint64_t suffix_scale(const char *suffix)
+static uint64_t spec_suffix_scale(const char *suffix)
 {
 	static const struct {
 		char name;
@@ -51,7 +51,7 @@ int spw_port_spec_u64(const struct spw_port_spec *spec, const char *key, uint64_
 		return 0;
 	errno = 0;
 	number = strtoull(text, &end, 10);
-	scale = suffix_scale(end);
+	scale = spec_suffix_scale(end);
 	if (end == text || *text < '0' || *text > '9' || !scale)
 		return spw_err(EINVAL, "%s=%s is no number (suffixes: k, M, G)", key, text);
 	if (errno || __builtin_mul_overflow(number, scale, &value) ||

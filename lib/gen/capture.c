@@ -23,7 +23,7 @@ struct reader {
 	uint64_t first_ns, last_ns;
 };
 
-static uint16_t size_fit(struct gen_capture_note *note, uint32_t bytes)
+static uint16_t capture_size_fit(struct gen_capture_note *note, uint32_t bytes)
 {
 	note->longer_cnt += bytes > GEN_SIZE_MAX;
 	note->shorter_cnt += bytes < GEN_SIZE_MIN;
@@ -32,7 +32,7 @@ static uint16_t size_fit(struct gen_capture_note *note, uint32_t bytes)
 }
 
 /* Doubles the tables when they are full. */
-static int make_room(struct reader *r)
+static int capture_make_room(struct reader *r)
 {
 	struct gen_capture *out = r->out;
 	void *grown;
@@ -51,12 +51,12 @@ static int make_room(struct reader *r)
 		     : spw_err(ENOMEM, "capture %s: no memory for %u packets", r->path, r->room);
 }
 
-static int add_packet(struct reader *r, const struct pcap_pkthdr *h)
+static int capture_add_packet(struct reader *r, const struct pcap_pkthdr *h)
 {
 	/* the file was opened with nanosecond precision: tv_usec has ns */
 	uint64_t ns = (uint64_t)h->ts.tv_sec * 1000000000u + (uint64_t)h->ts.tv_usec;
 	struct gen_capture *out = r->out;
-	int rc = make_room(r);
+	int rc = capture_make_room(r);
 
 	if (rc)
 		return rc;
@@ -74,18 +74,18 @@ static int add_packet(struct reader *r, const struct pcap_pkthdr *h)
 			       r->path, out->cnt + 1, (double)(ns - r->first_ns) / 3600e9);
 	if (out->cnt)
 		out->gap_fp[out->cnt - 1] = (ns - r->last_ns) << GEN_FRAC_BITS;
-	out->size[out->cnt++] = size_fit(&out->note, h->len);
+	out->size[out->cnt++] = capture_size_fit(&out->note, h->len);
 	r->last_ns = ns;
 	return 0;
 }
 
 /* libpcap has one code for every fault of a file, and this word for one that ends too early. */
-static bool is_cut(pcap_t *pcap)
+static bool capture_is_cut(pcap_t *pcap)
 {
 	return strstr(pcap_geterr(pcap), "truncated") != NULL;
 }
 
-static int read_packets(struct reader *r, pcap_t *pcap)
+static int capture_read_packets(struct reader *r, pcap_t *pcap)
 {
 	struct gen_capture *out = r->out;
 	struct pcap_pkthdr *h;
@@ -93,10 +93,10 @@ static int read_packets(struct reader *r, pcap_t *pcap)
 	int got, rc = 0;
 
 	while (rc == 0 && (got = pcap_next_ex(pcap, &h, &data)) == 1)
-		rc = add_packet(r, h);
+		rc = capture_add_packet(r, h);
 	if (rc)
 		return rc;
-	out->note.cut = got == PCAP_ERROR && is_cut(pcap);
+	out->note.cut = got == PCAP_ERROR && capture_is_cut(pcap);
 	if (got == PCAP_ERROR && !out->note.cut)
 		return spw_err(EPROTO, "capture %s: after packet %u: %s", r->path, out->cnt,
 			       pcap_geterr(pcap));
@@ -127,7 +127,7 @@ int gen_capture_read(const char *path, struct gen_capture *out)
 		rc = spw_err(EPROTO, "capture %s: link type %s, Ethernet is needed", path,
 			     pcap_datalink_val_to_name(pcap_datalink(pcap)));
 	else
-		rc = read_packets(&r, pcap);
+		rc = capture_read_packets(&r, pcap);
 	pcap_close(pcap);
 	if (rc) {
 		free(out->gap_fp);

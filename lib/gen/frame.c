@@ -18,20 +18,20 @@
 #include "gen/spw_gen_frame.h"
 
 /* CRC-32C as in RFC 3720, appendix B.4. */
-static uint32_t crc32c(const uint8_t *at, uint32_t bytes)
+static uint32_t frame_crc32c(const uint8_t *at, uint32_t bytes)
 {
 	return ~rte_hash_crc(at, bytes, 0xffffffffu);
 }
 
 /* The CRC is little-endian, as the handlers expect it. */
-static void crc_put(uint8_t *at, uint32_t crc)
+static void frame_crc_put(uint8_t *at, uint32_t crc)
 {
 	uint32_t le = rte_cpu_to_le_32(crc);
 
 	memcpy(at, &le, sizeof(le));
 }
 
-static uint32_t crc_get(const uint8_t *at)
+static uint32_t frame_crc_get(const uint8_t *at)
 {
 	uint32_t le;
 
@@ -57,12 +57,12 @@ void gen_frame_template(const struct gen_frame_conf *conf, uint32_t sender,
 	headers_out->stamp.version = GEN_VERSION;
 	headers_out->stamp.flags = conf->stream ? (uint8_t)(SPW_IDENT_STREAM | sender << 4) : 0;
 	headers_out->stamp.run_be = rte_cpu_to_be_16(conf->run);
-	/* ip.total_length is 0 here; checksum_add() adds it for each frame. */
+	/* ip.total_length is 0 here; frame_checksum_add() adds it for each frame. */
 	headers_out->ip.hdr_checksum = rte_ipv4_cksum(&headers_out->ip);
 }
 
 /* RFC 1624, equation 3, for one 16-bit word that was 0 and becomes `word`. */
-static rte_be16_t checksum_add(rte_be16_t checksum, rte_be16_t word)
+static rte_be16_t frame_checksum_add(rte_be16_t checksum, rte_be16_t word)
 {
 	uint32_t sum = (uint16_t)~checksum + (uint32_t)word;
 
@@ -72,8 +72,8 @@ static rte_be16_t checksum_add(rte_be16_t checksum, rte_be16_t word)
 /* The stamp, the stream's number, zeros and the CRC: a UDP payload, or a whole message, of `bytes`.
  * Without a stream the number is 0, as the bytes there are; in the smallest frame the CRC covers
  * it. */
-static void payload_write(const struct gen_stamp *stamp, uint8_t *at, uint32_t bytes,
-			  const struct gen_mark *mark)
+static void frame_payload_write(const struct gen_stamp *stamp, uint8_t *at, uint32_t bytes,
+				const struct gen_mark *mark)
 {
 	const rte_be32_t number_be = rte_cpu_to_be_32(mark->number);
 	struct gen_stamp *s = (struct gen_stamp *)at;
@@ -86,7 +86,7 @@ static void payload_write(const struct gen_stamp *stamp, uint8_t *at, uint32_t b
 	s->due_lo_be = rte_cpu_to_be_32((uint32_t)mark->due_ns);
 	memset(at + sizeof(*s), 0, (size_t)(crc_at - (at + sizeof(*s))));
 	memcpy(at + sizeof(*s), &number_be, sizeof(number_be));
-	crc_put(crc_at, crc32c(at, (uint32_t)(crc_at - at)));
+	frame_crc_put(crc_at, frame_crc32c(at, (uint32_t)(crc_at - at)));
 }
 
 void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes,
@@ -96,22 +96,22 @@ void gen_frame_write(const struct gen_headers *headers, uint8_t *at, uint16_t by
 
 	memcpy(h, headers, GEN_PAYLOAD_OFFSET);
 	h->ip.total_length = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth)));
-	h->ip.hdr_checksum = checksum_add(h->ip.hdr_checksum, h->ip.total_length);
+	h->ip.hdr_checksum = frame_checksum_add(h->ip.hdr_checksum, h->ip.total_length);
 	h->udp.src_port = rte_cpu_to_be_16((uint16_t)(GEN_FLOW_PORT + mark->flow));
 	h->udp.dgram_len = rte_cpu_to_be_16((uint16_t)(bytes - sizeof(h->eth) - sizeof(h->ip)));
-	payload_write(&headers->stamp, at + GEN_PAYLOAD_OFFSET,
-		      bytes - (uint32_t)GEN_PAYLOAD_OFFSET, mark);
+	frame_payload_write(&headers->stamp, at + GEN_PAYLOAD_OFFSET,
+			    bytes - (uint32_t)GEN_PAYLOAD_OFFSET, mark);
 }
 
 void gen_message_write(const struct gen_headers *headers, uint8_t *at, uint16_t bytes,
 		       const struct gen_mark *mark)
 {
-	payload_write(&headers->stamp, at, bytes, mark);
+	frame_payload_write(&headers->stamp, at, bytes, mark);
 }
 
 /* The length of the UDP payload; 0 if headers or lengths are not those of a frame of ours. Ethernet
  * padding may follow the payload. */
-static uint32_t payload_bytes(const struct gen_headers *h, uint32_t bytes)
+static uint32_t frame_payload_bytes(const struct gen_headers *h, uint32_t bytes)
 {
 	uint32_t udp_bytes;
 
@@ -133,7 +133,7 @@ void gen_frame_read(const uint8_t *at, uint32_t bytes, bool message, uint16_t ru
 {
 	const uint8_t *payload = message ? at : at + GEN_PAYLOAD_OFFSET;
 	const struct gen_stamp *stamp = (const struct gen_stamp *)payload;
-	uint32_t len = message ? bytes : payload_bytes((const struct gen_headers *)at, bytes);
+	uint32_t len = message ? bytes : frame_payload_bytes((const struct gen_headers *)at, bytes);
 
 	seen_out->kind = GEN_KIND_FOREIGN;
 	if (len < sizeof(*stamp) + GEN_CRC_BYTES ||
@@ -143,7 +143,8 @@ void gen_frame_read(const uint8_t *at, uint32_t bytes, bool message, uint16_t ru
 	seen_out->seq = rte_be_to_cpu_32(stamp->seq_be);
 	seen_out->due_ns = (uint64_t)rte_be_to_cpu_16(stamp->due_hi_be) << 32 |
 			   rte_be_to_cpu_32(stamp->due_lo_be);
-	if (crc32c(payload, len - GEN_CRC_BYTES) != crc_get(payload + len - GEN_CRC_BYTES))
+	if (frame_crc32c(payload, len - GEN_CRC_BYTES) !=
+	    frame_crc_get(payload + len - GEN_CRC_BYTES))
 		seen_out->kind = GEN_KIND_CORRUPTED;
 	else if (stamp->run_be != rte_cpu_to_be_16(run))
 		seen_out->kind = GEN_KIND_OLD_RUN;

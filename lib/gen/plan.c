@@ -26,7 +26,7 @@
 #define RAMP_STEPS  1024u
 
 /* splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). */
-static uint64_t rand_next(uint64_t *state)
+static uint64_t plan_rand_next(uint64_t *state)
 {
 	uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
 
@@ -36,41 +36,41 @@ static uint64_t rand_next(uint64_t *state)
 }
 
 /* Rounded to the nearest fraction. */
-static uint64_t gap_of_rate(double fps)
+static uint64_t plan_gap_of_rate(double fps)
 {
 	return (uint64_t)llround(1e9 * (double)(1u << GEN_FRAC_BITS) / fps);
 }
 
-static int gaps_alloc(struct gen_plan *plan, uint32_t cnt)
+static int plan_gaps_alloc(struct gen_plan *plan, uint32_t cnt)
 {
 	plan->gap_cnt = cnt;
 	plan->gap_fp = calloc(cnt, sizeof(*plan->gap_fp));
 	return plan->gap_fp ? 0 : spw_err(ENOMEM, "no memory for %u gaps", cnt);
 }
 
-static int sizes_alloc(struct gen_plan *plan, uint32_t cnt)
+static int plan_sizes_alloc(struct gen_plan *plan, uint32_t cnt)
 {
 	plan->size_cnt = cnt;
 	plan->size = calloc(cnt, sizeof(*plan->size));
 	return plan->size ? 0 : spw_err(ENOMEM, "no memory for %u sizes", cnt);
 }
 
-static int gaps_constant(struct gen_plan *plan, double fps)
+static int plan_gaps_constant(struct gen_plan *plan, double fps)
 {
-	int rc = gaps_alloc(plan, 1);
+	int rc = plan_gaps_alloc(plan, 1);
 
 	if (rc == 0)
-		plan->gap_fp[0] = gap_of_rate(fps);
+		plan->gap_fp[0] = plan_gap_of_rate(fps);
 	return rc;
 }
 
 /* Exponential gaps: one from the middle of each of 65,536 equal slices of the distribution,
  * shuffled. A whole round of the table has the exact shape and, after scaling, the exact mean; the
  * seed decides the order only. */
-static int gaps_poisson(struct gen_plan *plan, double fps, uint64_t seed)
+static int plan_gaps_poisson(struct gen_plan *plan, double fps, uint64_t seed)
 {
 	double sum = 0, mean_fp = 1e9 * (double)(1u << GEN_FRAC_BITS) / fps;
-	int rc = gaps_alloc(plan, POISSON_CNT);
+	int rc = plan_gaps_alloc(plan, POISSON_CNT);
 
 	if (rc)
 		return rc;
@@ -82,7 +82,7 @@ static int gaps_poisson(struct gen_plan *plan, double fps, uint64_t seed)
 		plan->gap_fp[i] = (uint64_t)llround(mean_fp * e * POISSON_CNT / sum);
 	}
 	for (uint32_t i = POISSON_CNT - 1; i > 0; i--) {
-		uint32_t k = (uint32_t)(rand_next(&seed) % (i + 1));
+		uint32_t k = (uint32_t)(plan_rand_next(&seed) % (i + 1));
 		uint64_t t = plan->gap_fp[i];
 
 		plan->gap_fp[i] = plan->gap_fp[k];
@@ -92,23 +92,23 @@ static int gaps_poisson(struct gen_plan *plan, double fps, uint64_t seed)
 }
 
 /* A burst is burst_cnt - 1 gaps of 0 and one that holds the whole period. */
-static int gaps_burst(struct gen_plan *plan, double fps, uint32_t burst_cnt)
+static int plan_gaps_burst(struct gen_plan *plan, double fps, uint32_t burst_cnt)
 {
 	int rc;
 
 	if (burst_cnt < 1 || burst_cnt > GEN_GAP_CNT_MAX)
 		return spw_err(ERANGE, "burst of %u frames: 1 to %u are possible", burst_cnt,
 			       GEN_GAP_CNT_MAX);
-	rc = gaps_alloc(plan, burst_cnt);
+	rc = plan_gaps_alloc(plan, burst_cnt);
 	if (rc == 0)
-		plan->gap_fp[burst_cnt - 1] = gap_of_rate(fps / burst_cnt);
+		plan->gap_fp[burst_cnt - 1] = plan_gap_of_rate(fps / burst_cnt);
 	return rc;
 }
 
 /* A ramp is 1024 steps of constant rate, each at the rate of its middle. */
-static int gaps_ramp(struct gen_plan *plan, const struct gen_plan_conf *conf)
+static int plan_gaps_ramp(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
-	int rc = gaps_alloc(plan, 1);
+	int rc = plan_gaps_alloc(plan, 1);
 
 	if (rc)
 		return rc;
@@ -119,20 +119,20 @@ static int gaps_ramp(struct gen_plan *plan, const struct gen_plan_conf *conf)
 	for (uint32_t i = 0; i < RAMP_STEPS; i++) {
 		double at = ((double)i + 0.5) / RAMP_STEPS;
 
-		plan->step[i].gap_fp =
-			gap_of_rate(conf->rate_fps + at * (conf->rate_end_fps - conf->rate_fps));
+		plan->step[i].gap_fp = plan_gap_of_rate(conf->rate_fps +
+							at * (conf->rate_end_fps - conf->rate_fps));
 		plan->step[i].until_fp =
 			(uint64_t)((double)(i + 1) / RAMP_STEPS * (double)conf->ramp_ns *
 				   (double)(1u << GEN_FRAC_BITS));
 	}
-	plan->step[RAMP_STEPS].gap_fp = gap_of_rate(conf->rate_end_fps);
+	plan->step[RAMP_STEPS].gap_fp = plan_gap_of_rate(conf->rate_end_fps);
 	plan->step[RAMP_STEPS].until_fp = UINT64_MAX;
 	return 0;
 }
 
-static int sizes_fixed(struct gen_plan *plan, uint16_t bytes)
+static int plan_sizes_fixed(struct gen_plan *plan, uint16_t bytes)
 {
-	int rc = sizes_alloc(plan, 1);
+	int rc = plan_sizes_alloc(plan, 1);
 
 	if (rc == 0)
 		plan->size[0] = bytes;
@@ -140,25 +140,25 @@ static int sizes_fixed(struct gen_plan *plan, uint16_t bytes)
 }
 
 /* Uniform; drawn once, then repeated. */
-static int sizes_range(struct gen_plan *plan, uint16_t min, uint16_t max, uint64_t seed)
+static int plan_sizes_range(struct gen_plan *plan, uint16_t min, uint16_t max, uint64_t seed)
 {
 	int rc;
 
 	if (min > max)
 		return spw_err(ERANGE, "sizes %u to %u: the first must not be the larger", min,
 			       max);
-	rc = sizes_alloc(plan, RANGE_CNT);
+	rc = plan_sizes_alloc(plan, RANGE_CNT);
 	for (uint32_t i = 0; rc == 0 && i < RANGE_CNT; i++)
-		plan->size[i] = (uint16_t)(min + rand_next(&seed) % (uint32_t)(max - min + 1));
+		plan->size[i] = (uint16_t)(min + plan_rand_next(&seed) % (uint32_t)(max - min + 1));
 	return rc;
 }
 
 /* The "simple IMIX" of RFC 6985's appendix, FCS not counted: 7 x 60, 4 x 590, 1 x 1514; the
  * shortest that holds our header is 64. */
-static int sizes_imix(struct gen_plan *plan)
+static int plan_sizes_imix(struct gen_plan *plan)
 {
 	static const uint16_t mix[12] = {64, 590, 64, 590, 64, 64, 1514, 64, 590, 64, 590, 64};
-	int rc = sizes_alloc(plan, SPW_ARRAY_CNT(mix));
+	int rc = plan_sizes_alloc(plan, SPW_ARRAY_CNT(mix));
 
 	if (rc == 0)
 		memcpy(plan->size, mix, sizeof(mix));
@@ -166,7 +166,7 @@ static int sizes_imix(struct gen_plan *plan)
 }
 
 /* Every limit names what is possible. */
-static int check(const struct gen_plan_conf *conf)
+static int plan_check(const struct gen_plan_conf *conf)
 {
 	if (conf->gaps != GEN_CAPTURE && !(conf->rate_fps >= 0.01 && conf->rate_fps <= 1e9))
 		return spw_err(ERANGE, "--rate: %g frames/s is out of range; 0.01 to 1e9",
@@ -194,7 +194,7 @@ static int check(const struct gen_plan_conf *conf)
 }
 
 /* A capture may give the gaps, the sizes, or both; what is not used is freed. */
-static int init_capture(struct gen_plan *plan, const struct gen_plan_conf *conf)
+static int plan_init_capture(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
 	struct gen_capture read;
 	int rc = gen_capture_read(conf->capture, &read);
@@ -218,32 +218,32 @@ static int init_capture(struct gen_plan *plan, const struct gen_plan_conf *conf)
 	return 0;
 }
 
-static int init_gaps(struct gen_plan *plan, const struct gen_plan_conf *conf)
+static int plan_init_gaps(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
 	switch (conf->gaps) {
 	case GEN_CONSTANT:
-		return gaps_constant(plan, conf->rate_fps);
+		return plan_gaps_constant(plan, conf->rate_fps);
 	case GEN_POISSON:
-		return gaps_poisson(plan, conf->rate_fps, conf->seed);
+		return plan_gaps_poisson(plan, conf->rate_fps, conf->seed);
 	case GEN_BURST:
-		return gaps_burst(plan, conf->rate_fps, conf->burst_cnt);
+		return plan_gaps_burst(plan, conf->rate_fps, conf->burst_cnt);
 	case GEN_RAMP:
-		return gaps_ramp(plan, conf);
+		return plan_gaps_ramp(plan, conf);
 	case GEN_CAPTURE:
-		return 0; /* done by init_capture */
+		return 0; /* done by plan_init_capture */
 	}
 	return spw_err(EINVAL, "no such distribution");
 }
 
-static int init_sizes(struct gen_plan *plan, const struct gen_plan_conf *conf)
+static int plan_init_sizes(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
 	switch (conf->sizes) {
 	case GEN_SIZE_FIXED:
-		return sizes_fixed(plan, conf->size_min);
+		return plan_sizes_fixed(plan, conf->size_min);
 	case GEN_SIZE_RANGE:
-		return sizes_range(plan, conf->size_min, conf->size_max, conf->seed + 1);
+		return plan_sizes_range(plan, conf->size_min, conf->size_max, conf->seed + 1);
 	case GEN_SIZE_IMIX:
-		return sizes_imix(plan);
+		return plan_sizes_imix(plan);
 	case GEN_SIZE_CAPTURE:
 		return 0;
 	}
@@ -251,7 +251,7 @@ static int init_sizes(struct gen_plan *plan, const struct gen_plan_conf *conf)
 }
 
 /* For the report. A ramp is named by its last rate. */
-static double mean_fps(const struct gen_plan *plan)
+static double plan_mean_fps(const struct gen_plan *plan)
 {
 	double sum = 0;
 
@@ -265,21 +265,21 @@ static double mean_fps(const struct gen_plan *plan)
 
 int gen_plan_init(struct gen_plan *plan, const struct gen_plan_conf *conf)
 {
-	int rc = check(conf);
+	int rc = plan_check(conf);
 
 	memset(plan, 0, sizeof(*plan));
 	if (rc == 0 && (conf->gaps == GEN_CAPTURE || conf->sizes == GEN_SIZE_CAPTURE))
-		rc = init_capture(plan, conf);
+		rc = plan_init_capture(plan, conf);
 	if (rc == 0)
-		rc = init_gaps(plan, conf);
+		rc = plan_init_gaps(plan, conf);
 	if (rc == 0)
-		rc = init_sizes(plan, conf);
+		rc = plan_init_sizes(plan, conf);
 	if (rc) {
 		gen_plan_fini(plan);
 		return rc;
 	}
 	plan->flow_cnt = conf->flow_cnt;
-	plan->mean_fps = mean_fps(plan);
+	plan->mean_fps = plan_mean_fps(plan);
 	plan->next.bytes = plan->size[0];
 	return 0;
 }

@@ -6,36 +6,36 @@
  * housekeeping. Nothing here waits for the port.
  *
  *   schedule (plan)   due ──── due ─────── due ── due ───────────> time
- *   sender            fill_line: the frame is built, with its due time in it, as soon as it is due
- *                     send_line ─► tx_burst; what the port refuses waits in the line, still due
+ *   sender            run_fill_line: the frame is built, with its due time in it, once it is due
+ *                     run_send_line ─► tx_burst; what the port refuses waits in the line, still due
  *   echo              round trip = arrival - due, so the wait in the line is part of it
  *
  * A late sender (owed_cnt) alternates between sending and receiving, so that its own backlog does
  * not make echoes wait in the port and look slow.
  */
-#include "gen/spw_gen_run.h"
+#include "gen/run_trail.h"
 
 /* A sender that is late at the end of the plan may go on for 1/256 of the plan's time. */
 #define CATCH_UP_LOG2 8u
 /* From "all are ready" to the start of the plan: enough for go_tsc to reach every core. */
 #define START_IN_NS 20000u
 
-static uint64_t ns_at(const struct gen_run *run, uint64_t tsc)
+static uint64_t run_ns_at(const struct gen_run *run, uint64_t tsc)
 {
 	return spw_tsc_to_ns(run->tsc, tsc - run->start_tsc);
 }
 
-static uint64_t now_ns(const struct gen_run *run)
+static uint64_t run_now_ns(const struct gen_run *run)
 {
-	return ns_at(run, spw_tsc_now());
+	return run_ns_at(run, spw_tsc_now());
 }
 
 /* ---- sending ---- */
 
 /* The frame's number decides flow and sequence; the port and the sink cannot change its due time.
  */
-static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *made,
-			uint64_t taken_tsc)
+static void run_write_frame(struct gen_run *run, uint32_t slot, struct gen_made *made,
+			    uint64_t taken_tsc)
 {
 	const struct gen_due *due = gen_plan_peek(&run->plan);
 	const struct gen_mark mark = {
@@ -58,60 +58,60 @@ static void write_frame(struct gen_run *run, uint32_t slot, struct gen_made *mad
 }
 
 /* Whether the next frame of the plan is due before until_ns. */
-static bool is_due(const struct gen_run *run, uint64_t until_ns)
+static bool run_is_due(const struct gen_run *run, uint64_t until_ns)
 {
 	return gen_plan_peek(&run->plan)->due_fp >> GEN_FRAC_BITS < until_ns;
 }
 
-static SPW_COLD void behind_begin(uint64_t *since_tsc)
+static SPW_COLD void run_behind_begin(uint64_t *since_tsc)
 {
 	if (!*since_tsc)
 		*since_tsc = spw_tsc_now();
 }
 
-static void behind_trail(struct gen_run *run, uint8_t what, uint64_t *since_tsc, uint64_t now)
+static void run_behind_trail(struct gen_run *run, uint8_t what, uint64_t *since_tsc, uint64_t now)
 {
 	if (*since_tsc && run->trail.to)
 		spw_trail_gap(run->trail.to, what, *since_tsc, now);
 	*since_tsc = 0;
 }
 
-static void behind_over(struct gen_run *run, uint64_t now)
+static void run_behind_over(struct gen_run *run, uint64_t now)
 {
-	behind_trail(run, GEN_GAP_REFUSED, &run->refused_tsc, now);
-	behind_trail(run, GEN_GAP_BEHIND, &run->behind_tsc, now);
+	run_behind_trail(run, GEN_GAP_REFUSED, &run->refused_tsc, now);
+	run_behind_trail(run, GEN_GAP_BEHIND, &run->behind_tsc, now);
 }
 
 /* A line that is not full, with slots left, was all that was due. */
-static SPW_COLD void behind_end(struct gen_run *run, uint64_t now)
+static SPW_COLD void run_behind_end(struct gen_run *run, uint64_t now)
 {
 	if (run->line_cnt == GEN_TX_BURST || !run->empty_cnt)
 		return;
-	behind_over(run, now);
+	run_behind_over(run, now);
 }
 
 /* Builds the frames that are due, as far as there are free slots for them. */
-static void fill_line(struct gen_run *run, uint64_t until_ns)
+static void run_fill_line(struct gen_run *run, uint64_t until_ns)
 {
 	const uint64_t taken_tsc = spw_tsc_now();
 	uint32_t n = 0;
 
 	run->empty_cnt += spw_port_lend_burst(run->queue, run->empty + run->empty_cnt,
 					      (uint16_t)(GEN_TX_BURST - run->empty_cnt));
-	while (run->empty_cnt && n < GEN_TX_BURST && is_due(run, until_ns))
-		write_frame(run, run->empty[--run->empty_cnt], &run->line[n++], taken_tsc);
+	while (run->empty_cnt && n < GEN_TX_BURST && run_is_due(run, until_ns))
+		run_write_frame(run, run->empty[--run->empty_cnt], &run->line[n++], taken_tsc);
 	if (spw_unlikely(n == 0)) {
 		run->count.no_slot++;
-		behind_begin(&run->refused_tsc);
+		run_behind_begin(&run->refused_tsc);
 	}
 	if (spw_unlikely(n == GEN_TX_BURST))
-		behind_begin(&run->behind_tsc);
+		run_behind_begin(&run->behind_tsc);
 	run->line_cnt = n;
 }
 
 /* late_ns is what the sender itself was late by, before any wire. */
-static void count_sent(struct gen_run *run, const struct gen_made *made, uint64_t sent_tsc,
-		       uint64_t sent_ns)
+static void run_count_sent(struct gen_run *run, const struct gen_made *made, uint64_t sent_tsc,
+			   uint64_t sent_ns)
 {
 	if (spw_likely(made->due_ns >= run->warm_up_ns))
 		spw_hist_record(&run->late_ns, sent_ns - made->due_ns, 1);
@@ -121,7 +121,7 @@ static void count_sent(struct gen_run *run, const struct gen_made *made, uint64_
 
 /* The port took some frames of the line, not always the first ones: the others close up, in order.
  */
-static SPW_COLD void close_up(struct gen_run *run, struct spw_desc *const *taken, uint32_t cnt)
+static SPW_COLD void run_close_up(struct gen_run *run, struct spw_desc *const *taken, uint32_t cnt)
 {
 	bool gone[GEN_TX_BURST] = {false};
 	uint32_t n = 0;
@@ -133,11 +133,11 @@ static SPW_COLD void close_up(struct gen_run *run, struct spw_desc *const *taken
 			run->line[n++] = run->line[i];
 	run->line_cnt = n;
 	run->count.tx_refused++;
-	behind_begin(&run->refused_tsc);
+	run_behind_begin(&run->refused_tsc);
 }
 
 /* One clock reading for the burst, taken when tx_burst has returned. */
-static void send_line(struct gen_run *run)
+static void run_send_line(struct gen_run *run)
 {
 	struct spw_desc *desc[GEN_TX_BURST];
 	uint64_t sent_tsc, sent_ns;
@@ -147,60 +147,41 @@ static void send_line(struct gen_run *run)
 		desc[i] = &run->line[i].desc;
 	cnt = spw_port_tx_burst(run->queue, desc, (uint16_t)run->line_cnt);
 	sent_tsc = spw_tsc_now();
-	sent_ns = ns_at(run, sent_tsc);
+	sent_ns = run_ns_at(run, sent_tsc);
 	for (uint32_t i = 0; i < cnt; i++)
-		count_sent(run, spw_container_of(desc[i], struct gen_made, desc), sent_tsc,
-			   sent_ns);
+		run_count_sent(run, spw_container_of(desc[i], struct gen_made, desc), sent_tsc,
+			       sent_ns);
 	spw_thr_count(&run->count.sent_frames, cnt);
 	if (spw_unlikely(cnt != run->line_cnt)) {
-		close_up(run, desc, cnt);
+		run_close_up(run, desc, cnt);
 		return;
 	}
 	if (spw_unlikely(run->refused_tsc | run->behind_tsc))
-		behind_end(run, sent_tsc);
+		run_behind_end(run, sent_tsc);
 	run->line_cnt = 0;
 }
 
 /* Each send is followed by a step of receiving and, while there is something to receive, by as many
  * steps as it takes to receive as many echoes as frames were sent: a sender that is late does not
  * starve them. */
-static void send_due(struct gen_run *run, uint64_t until_ns)
+static void run_send_due(struct gen_run *run, uint64_t until_ns)
 {
 	uint32_t sent;
 
 	if (run->line_cnt == 0)
-		fill_line(run, until_ns);
+		run_fill_line(run, until_ns);
 	sent = run->line_cnt;
 	if (sent)
-		send_line(run);
+		run_send_line(run);
 	run->owed_cnt = 1 + (sent - run->line_cnt) * (GEN_RX_BURST + GEN_CHECK_CNT) /
 				    (GEN_RX_BURST * GEN_CHECK_CNT);
 }
 
 /* ---- receiving ---- */
 
-static void note_on_trail(struct gen_run *run, const struct gen_worst *frame,
-			  const struct gen_run *sender, uint64_t number,
-			  const struct spw_desc *desc)
-{
-	const struct spw_trail_trip trip = {
-		.seq = (uint32_t)frame->seq,
-		.sender = sender->sender,
-		.flow = (uint16_t)frame->flow,
-		.number = number,
-		.due = frame->intended_tsc,
-		.taken = frame->sent_tsc ? gen_sent_taken_find(&sender->sent, number) : 0,
-		.handed = frame->sent_tsc,
-		.drained = frame->drained_tsc,
-		.echo = frame->echo_tsc,
-	};
-
-	spw_trail_sender_slow(&run->trail, &trip, desc);
-}
-
 /* Records a slow echo. The sender of the frame has the time of sending. */
-static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq, uint64_t due_ns,
-			       const struct spw_desc *desc)
+static SPW_COLD void run_take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
+				   uint64_t due_ns, const struct spw_desc *desc)
 {
 	const uint64_t echo_tsc = run->in_tsc;
 	const struct gen_run *sender = run->all[flow % run->sender_cnt];
@@ -210,7 +191,7 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 				    echo_tsc); /* tx_burst may not have returned yet */
 	struct gen_worst frame = {.flow = flow,
 				  .seq = seq,
-				  .whole_ns = ns_at(run, echo_tsc) - due_ns,
+				  .whole_ns = run_ns_at(run, echo_tsc) - due_ns,
 				  .intended_tsc = due_tsc,
 				  .sent_tsc = sent_tsc,
 				  .echo_tsc = echo_tsc,
@@ -218,12 +199,12 @@ static SPW_COLD void take_slow(struct gen_run *run, uint32_t flow, uint64_t seq,
 
 	gen_slow_note(&run->slow, &frame);
 	if (run->trail.to && frame.whole_ns > run->slow.threshold_ns)
-		note_on_trail(run, &frame, sender, number, desc);
+		run_trail_slow(run, &frame, sender, number, desc);
 }
 
 /* An echo before its due time counts as 0; one of a flow that nobody sends is not ours. */
-static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen,
-		      const struct spw_desc *desc, uint64_t at_ns)
+static void run_take_echo(struct gen_run *run, const struct gen_seen_frame *seen,
+			  const struct spw_desc *desc, uint64_t at_ns)
 {
 	uint64_t seq, trip_ns = at_ns > seen->due_ns ? at_ns - seen->due_ns : 0;
 
@@ -239,12 +220,12 @@ static void take_echo(struct gen_run *run, const struct gen_seen_frame *seen,
 		return;
 	spw_hist_record(&run->round_trip_ns, trip_ns, 1);
 	if (spw_unlikely(trip_ns > run->slow.floor_ns))
-		take_slow(run, seen->flow, seq, seen->due_ns, desc);
+		run_take_slow(run, seen->flow, seq, seen->due_ns, desc);
 }
 
 /* Classified by what is inside: an echo of this run, one of an older run, a damaged one, or a
  * stranger's. */
-static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_ns)
+static void run_take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_t at_ns)
 {
 	struct gen_seen_frame seen;
 
@@ -252,7 +233,7 @@ static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_
 		       desc->flags & SPW_DESC_MSG, run->run, &seen);
 	switch (seen.kind) {
 	case GEN_KIND_ECHO:
-		take_echo(run, &seen, desc, at_ns);
+		run_take_echo(run, &seen, desc, at_ns);
 		break;
 	case GEN_KIND_CORRUPTED:
 		run->count.corrupted++;
@@ -270,7 +251,7 @@ static void take_frame(struct gen_run *run, const struct spw_desc *desc, uint64_
 
 /* Fills the inbox, which is empty. All of it gets this time of arrival, whenever it is checked. A
  * poll that found less than a burst left the port empty: what this one finds came after it. */
-static uint32_t poll(struct gen_run *run)
+static uint32_t run_poll(struct gen_run *run)
 {
 	if (run->in_cnt < GEN_RX_BURST)
 		run->drained_tsc = run->in_tsc;
@@ -281,39 +262,39 @@ static uint32_t poll(struct gen_run *run)
 }
 
 /* Checks a few frames of the inbox. */
-static void check_some(struct gen_run *run)
+static void run_check_some(struct gen_run *run)
 {
 	uint32_t slot[GEN_CHECK_CNT], cnt = SPW_MIN(run->in_cnt - run->in_next, GEN_CHECK_CNT);
-	uint64_t at_ns = ns_at(run, run->in_tsc);
+	uint64_t at_ns = run_ns_at(run, run->in_tsc);
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		const struct spw_desc *desc = &run->in[run->in_next++];
 
-		take_frame(run, desc, at_ns);
+		run_take_frame(run, desc, at_ns);
 		slot[i] = desc->slot;
 	}
 	spw_port_release_burst(run->queue, slot, (uint16_t)cnt);
 }
 
 /* Before the end of the plan, so that no frame stays in the inbox uncounted. */
-static void check_all(struct gen_run *run)
+static void run_check_all(struct gen_run *run)
 {
 	while (run->in_next < run->in_cnt)
-		check_some(run);
+		run_check_some(run);
 }
 
-static bool receive(struct gen_run *run)
+static bool run_receive(struct gen_run *run)
 {
-	bool any = poll(run) > 0;
+	bool any = run_poll(run) > 0;
 
-	check_all(run);
+	run_check_all(run);
 	return any;
 }
 
 /* ---- one run ---- */
 
 /* Whether every frame of every sender has come back. */
-static bool all_back(const struct gen_run *run)
+static bool run_all_back(const struct gen_run *run)
 {
 	uint64_t sent = 0, echoed = 0;
 
@@ -329,7 +310,7 @@ static bool all_back(const struct gen_run *run)
 
 /* Collects TX completions, for the trail too, and events of the port; the control thread logs link
  * changes (senders.c of spinwire-gen). */
-static void housekeeping(struct gen_run *run)
+static void run_housekeep(struct gen_run *run)
 {
 	struct spw_port_event event;
 	const bool any = spw_port_events(run->queue, &event, 1);
@@ -361,16 +342,16 @@ static void housekeeping(struct gen_run *run)
  * path (net_memif drops what is in a ring when its writer exits): it owes no echo, so frames that
  * circle in the path must not prolong its wait. Time is that of spw_tsc_ran: what came back while
  * this lcore stood still is read before the wait ends. */
-static void linger(struct gen_run *run)
+static void run_linger(struct gen_run *run)
 {
 	const uint32_t stop = spw_thr_load_rlx(run->stop);
 	uint64_t last_tsc = spw_tsc_now(), waited_tsc = 0, echoed = run->count.echoed_frames;
 
-	while (!(run->expect_echo && all_back(run)) &&
+	while (!(run->expect_echo && run_all_back(run)) &&
 	       spw_tsc_to_ns(run->tsc, waited_tsc) < run->linger_ns &&
 	       spw_thr_load_rlx(run->stop) == stop) {
-		if (!receive(run))
-			housekeeping(run);
+		if (!run_receive(run))
+			run_housekeep(run);
 		waited_tsc += spw_tsc_ran(run->tsc, &last_tsc);
 		if (run->expect_echo && run->count.echoed_frames != echoed) {
 			echoed = run->count.echoed_frames;
@@ -381,7 +362,7 @@ static void linger(struct gen_run *run)
 
 /* Frames that were built but never taken are unsent; their slots and the empty ones are returned.
  */
-static void give_back(struct gen_run *run)
+static void run_return_slots(struct gen_run *run)
 {
 	for (uint32_t i = 0; i < run->line_cnt; i++)
 		spw_port_release_burst(run->queue, &run->line[i].desc.slot, 1);
@@ -390,25 +371,26 @@ static void give_back(struct gen_run *run)
 
 /* A plan that starts before the link is up would measure the link. Ethernet ports report it on
  * queue 0, RDMA ports report each peer on its own queue. */
-static void wait_for_link(struct gen_run *run)
+static void run_await_link(struct gen_run *run)
 {
 	enum spw_port_event_kind up = run->messages ? SPW_PORT_EVENT_PEER_UP
 						    : SPW_PORT_EVENT_LINK_UP;
 	struct spw_port_event event;
 
 	run->start_tsc = spw_tsc_now();
-	while (!run->link_seen && now_ns(run) < run->link_wait_ns && !spw_thr_load_rlx(run->stop))
+	while (!run->link_seen && run_now_ns(run) < run->link_wait_ns &&
+	       !spw_thr_load_rlx(run->stop))
 		run->link_seen = spw_port_events(run->queue, &event, 1) && event.kind == up;
 }
 
 /* All senders are ready before any starts. The plan starts for all at the same tick, shortly after
  * that. */
-static void start_together(struct gen_run *run)
+static void run_start_together(struct gen_run *run)
 {
 	struct gen_run *first = run->all[0];
 
 	if (run == first || run->messages)
-		wait_for_link(run);
+		run_await_link(run);
 	spw_thr_store_rel(&run->ready, 1); /* [J1 release, pairs with J2] */
 	if (run == first) {
 		for (uint32_t s = 1; s < run->sender_cnt; s++)
@@ -429,33 +411,33 @@ static void start_together(struct gen_run *run)
 }
 
 /* Until the plan's end, and a little longer for frames that were due before it and are not sent. */
-static bool goes_on(const struct gen_run *run, uint64_t now)
+static bool run_goes_on(const struct gen_run *run, uint64_t now)
 {
 	if (spw_thr_load_rlx(run->stop))
 		return false;
-	return now < run->end_ns || ((run->line_cnt || is_due(run, run->end_ns)) &&
+	return now < run->end_ns || ((run->line_cnt || run_is_due(run, run->end_ns)) &&
 				     now < run->end_ns + (run->end_ns >> CATCH_UP_LOG2));
 }
 
 /* The bounded step of work between two checks of the schedule. */
-static enum gen_doing one_step(struct gen_run *run, uint64_t now)
+static enum gen_doing run_step(struct gen_run *run, uint64_t now)
 {
 	uint64_t until_ns = SPW_MIN(now, run->end_ns);
 
-	if (run->owed_cnt == 0 && (run->line_cnt || is_due(run, until_ns))) {
-		send_due(run, until_ns);
+	if (run->owed_cnt == 0 && (run->line_cnt || run_is_due(run, until_ns))) {
+		run_send_due(run, until_ns);
 		return GEN_DOING_send;
 	}
 	if (run->in_next < run->in_cnt) {
-		check_some(run);
+		run_check_some(run);
 		run->owed_cnt -= run->owed_cnt > 0;
 		return GEN_DOING_check;
 	}
 	if ((++run->poll_cnt & 255) == 0) {
-		housekeeping(run);
+		run_housekeep(run);
 		return GEN_DOING_events;
 	}
-	if (!poll(run)) {
+	if (!run_poll(run)) {
 		run->owed_cnt = 0;
 		return GEN_DOING_poll;
 	}
@@ -463,30 +445,19 @@ static enum gen_doing one_step(struct gen_run *run, uint64_t now)
 	return GEN_DOING_receive;
 }
 
-/* On the trail is also the gap in which the warm-up ended: it made frames late that were due after
- * it. */
-static SPW_COLD void trail_gap(struct gen_run *run, enum gen_doing doing, uint64_t from_ns,
-			       uint64_t to_ns)
-{
-	if (run->trail.to && to_ns >= run->warm_up_ns)
-		spw_trail_gap(run->trail.to, (uint8_t)doing,
-			      run->start_tsc + spw_tsc_from_ns(run->tsc, from_ns),
-			      run->start_tsc + spw_tsc_from_ns(run->tsc, to_ns));
-}
-
 static void run_plan(struct gen_run *run)
 {
 	uint64_t now = 0, last; /* the plan's first moment */
 
-	while (goes_on(run, now)) {
-		enum gen_doing doing = one_step(run, now);
+	while (run_goes_on(run, now)) {
+		enum gen_doing doing = run_step(run, now);
 
 		last = now;
-		now = now_ns(run);
+		now = run_now_ns(run);
 		if (spw_likely(last >= run->warm_up_ns))
 			gen_gap_note(&run->gap, doing, now - last);
 		if (spw_unlikely(now - last > GEN_GAP_LONG_NS))
-			trail_gap(run, doing, last, now);
+			run_trail_gap(run, doing, last, now);
 	}
 	run->ran_ns = SPW_MIN(now, run->end_ns);
 	run->end_ns = run->ran_ns;
@@ -497,18 +468,18 @@ static void run_plan(struct gen_run *run)
 void gen_run(struct gen_run *run)
 {
 	gen_gap_probe(&run->alone, run->tsc, run->probe_ns, run->stop);
-	start_together(run);
+	run_start_together(run);
 	run_plan(run);
-	check_all(run);
+	run_check_all(run);
 	if (run->line_cnt)
-		send_line(run);
-	behind_over(run, spw_tsc_now());
+		run_send_line(run);
+	run_behind_over(run, spw_tsc_now());
 	run->intended_frames =
 		run->count.sent_frames + run->line_cnt + gen_plan_count(&run->plan, run->ran_ns);
-	spw_thr_store_rel(&run->sent_all, 1); /* [J3 release, pairs with J4 in all_back] */
-	give_back(run);
-	linger(run);
-	housekeeping(run); /* the completions of the last frames */
+	spw_thr_store_rel(&run->sent_all, 1); /* [J3 release, pairs with J4 in run_all_back] */
+	run_return_slots(run);
+	run_linger(run);
+	run_housekeep(run); /* the completions of the last frames */
 }
 
 uint64_t gen_run_flow_sent(const struct gen_run *run, uint32_t own)

@@ -14,7 +14,7 @@
 
 /* This sender's share of the plan: its flows, each as fast as any other flow. The starts of senders
  * are spread over a period. */
-static int plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
+static int run_plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
 {
 	struct gen_plan_conf conf = *whole;
 	uint32_t own = (whole->flow_cnt + run->sender_cnt - 1 - run->sender) / run->sender_cnt;
@@ -47,7 +47,7 @@ static int plan_share(struct gen_run *run, const struct gen_plan_conf *whole)
 
 /* A NIC that is asked to send a frame beyond its MTU refuses it and puts its send queue in error.
  */
-static int check_mtu(const struct gen_run *run, const struct gen_run_conf *conf)
+static int run_check_mtu(const struct gen_run *run, const struct gen_run_conf *conf)
 {
 	const uint32_t max = conf->mtu + RTE_ETHER_HDR_LEN;
 
@@ -66,7 +66,7 @@ static int check_mtu(const struct gen_run *run, const struct gen_run_conf *conf)
 }
 
 /* A message is the payload alone, so that of 64 bytes has room. */
-static int check_stream(const struct gen_run *run)
+static int run_check_stream(const struct gen_run *run)
 {
 	for (uint32_t i = 0; run->number_mask && !run->messages && i < run->plan.size_cnt; i++)
 		if (run->plan.size[i] < GEN_STREAM_SIZE_MIN)
@@ -79,13 +79,13 @@ static int check_stream(const struct gen_run *run)
 
 /* Writes every page of fresh, zeroed memory before the first frame: a page fault in the loop would
  * make a frame late. */
-static void touch(void *at, size_t bytes)
+static void run_touch(void *at, size_t bytes)
 {
 	for (size_t off = 0; off + sizeof(uint32_t) <= bytes; off += PAGE_BYTES_MIN)
 		spw_thr_store_rlx((uint32_t *)((uint8_t *)at + off), 0);
 }
 
-static int memory_alloc(struct gen_run *run, uint32_t flow_cnt)
+static int run_alloc(struct gen_run *run, uint32_t flow_cnt)
 {
 	int rc;
 
@@ -97,15 +97,15 @@ static int memory_alloc(struct gen_run *run, uint32_t flow_cnt)
 	rc = gen_track_init(&run->track, flow_cnt);
 	if (rc)
 		return rc;
-	touch(run->next_seq, run->plan.flow_cnt * sizeof(*run->next_seq));
-	touch(run->sent.tsc, ((size_t)1 << GEN_SENT_LOG2) * sizeof(*run->sent.tsc));
-	touch(run->sent.taken_tsc, ((size_t)1 << GEN_SENT_LOG2) * sizeof(*run->sent.taken_tsc));
-	touch(run->track.flow, flow_cnt * sizeof(*run->track.flow));
-	touch(run->track.missing, GEN_MISSING_MAX * sizeof(*run->track.missing));
+	run_touch(run->next_seq, run->plan.flow_cnt * sizeof(*run->next_seq));
+	run_touch(run->sent.tsc, ((size_t)1 << GEN_SENT_LOG2) * sizeof(*run->sent.tsc));
+	run_touch(run->sent.taken_tsc, ((size_t)1 << GEN_SENT_LOG2) * sizeof(*run->sent.taken_tsc));
+	run_touch(run->track.flow, flow_cnt * sizeof(*run->track.flow));
+	run_touch(run->track.missing, GEN_MISSING_MAX * sizeof(*run->track.missing));
 	return 0;
 }
 
-static void trail_init(struct gen_run *run, const struct gen_run_conf *conf)
+static void run_trail_init(struct gen_run *run, const struct gen_run_conf *conf)
 {
 	if (!conf->trail)
 		return;
@@ -146,12 +146,12 @@ int gen_run_init(struct gen_run *run, const struct gen_run_conf *conf, struct sp
 	run->number_mask = conf->frame.stream ? UINT32_MAX : 0;
 	gen_frame_template(&conf->frame, sender, &run->headers);
 	gen_slow_init(&run->slow, conf->slow_ns);
-	rc = plan_share(run, &conf->plan);
-	rc = rc ? rc : check_stream(run);
-	rc = rc ? rc : check_mtu(run, conf);
+	rc = run_plan_share(run, &conf->plan);
+	rc = rc ? rc : run_check_stream(run);
+	rc = rc ? rc : run_check_mtu(run, conf);
 	if (rc == 0)
-		rc = memory_alloc(run, conf->plan.flow_cnt);
-	trail_init(run, conf);
+		rc = run_alloc(run, conf->plan.flow_cnt);
+	run_trail_init(run, conf);
 	if (rc)
 		gen_run_fini(run);
 	return rc;

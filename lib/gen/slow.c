@@ -34,14 +34,15 @@ void gen_slow_init(struct gen_slow *slow, uint64_t threshold_ns)
 	slow->threshold_ns = threshold_ns;
 }
 
-static void count(struct gen_slow *slow, enum gen_cause cause, uint64_t frames, uint64_t worst_ns)
+static void slow_count(struct gen_slow *slow, enum gen_cause cause, uint64_t frames,
+		       uint64_t worst_ns)
 {
 	slow->by[cause].frames += frames;
 	slow->by[cause].worst_ns = SPW_MAX(slow->by[cause].worst_ns, worst_ns);
 }
 
 /* A short list: a linear search is enough. */
-static uint32_t least_of(const struct gen_slow *slow)
+static uint32_t slow_least(const struct gen_slow *slow)
 {
 	uint32_t least = 0;
 
@@ -52,17 +53,17 @@ static uint32_t least_of(const struct gen_slow *slow)
 }
 
 /* Frames that were under way at the same time are one incident. */
-static bool overlap(const struct gen_worst *a, const struct gen_worst *b)
+static bool slow_overlaps(const struct gen_worst *a, const struct gen_worst *b)
 {
 	return a->intended_tsc <= b->echo_tsc && b->intended_tsc <= a->echo_tsc;
 }
 
 /* Removes the frames that overlap `frame` and are shorter. Returns: false if one is longer, which
  * then represents `frame`. */
-static bool stand_for(struct gen_slow *slow, struct gen_worst *frame)
+static bool slow_stand_for(struct gen_slow *slow, struct gen_worst *frame)
 {
 	for (uint32_t i = 0; i < slow->worst_cnt; i++) {
-		if (!overlap(&slow->worst[i], frame))
+		if (!slow_overlaps(&slow->worst[i], frame))
 			continue;
 		if (slow->worst[i].whole_ns >= frame->whole_ns) {
 			slow->worst[i].like += frame->like + 1;
@@ -75,28 +76,28 @@ static bool stand_for(struct gen_slow *slow, struct gen_worst *frame)
 }
 
 /* Adds the frame to the worst, if it is one of them. */
-static void keep(struct gen_slow *slow, struct gen_worst frame)
+static void slow_keep(struct gen_slow *slow, struct gen_worst frame)
 {
 	uint32_t least;
 
-	if (!stand_for(slow, &frame))
+	if (!slow_stand_for(slow, &frame))
 		return;
 	if (slow->worst_cnt < GEN_WORST_MAX) {
 		slow->worst[slow->worst_cnt++] = frame;
 	} else {
-		least = least_of(slow);
+		least = slow_least(slow);
 		if (frame.whole_ns > slow->worst[least].whole_ns)
 			slow->worst[least] = frame;
 	}
 	slow->floor_ns =
 		slow->worst_cnt < GEN_WORST_MAX
 			? 0
-			: SPW_MIN(slow->threshold_ns, slow->worst[least_of(slow)].whole_ns);
+			: SPW_MIN(slow->threshold_ns, slow->worst[slow_least(slow)].whole_ns);
 }
 
 /* Half of the whole, so at most one part can be it; if none is, the time was spent beyond the
  * sender. */
-static enum gen_cause cause_of(const struct gen_worst *frame)
+static enum gen_cause slow_cause(const struct gen_worst *frame)
 {
 	uint64_t half = (frame->echo_tsc - frame->intended_tsc) / 2;
 	uint64_t out_tsc = SPW_MAX(frame->sent_tsc, frame->intended_tsc);
@@ -112,27 +113,27 @@ void gen_slow_note(struct gen_slow *slow, const struct gen_worst *frame)
 {
 	struct gen_worst kept = *frame;
 
-	kept.cause = cause_of(frame);
+	kept.cause = slow_cause(frame);
 	if (frame->whole_ns > slow->threshold_ns)
-		count(slow, kept.cause, 1, frame->whole_ns);
-	keep(slow, kept);
+		slow_count(slow, kept.cause, 1, frame->whole_ns);
+	slow_keep(slow, kept);
 }
 
 void gen_slow_merge(struct gen_slow *slow, const struct gen_slow *from)
 {
 	for (int c = 0; c < GEN_CAUSE_CNT; c++)
-		count(slow, (enum gen_cause)c, from->by[c].frames, from->by[c].worst_ns);
+		slow_count(slow, (enum gen_cause)c, from->by[c].frames, from->by[c].worst_ns);
 	for (uint32_t i = 0; i < from->worst_cnt; i++)
-		keep(slow, from->worst[i]);
+		slow_keep(slow, from->worst[i]);
 }
 
 /* Lost and unsent frames are slow without an echo: they count by cause and have no worst time. */
 void gen_slow_missing(struct gen_slow *slow, enum gen_cause cause, uint64_t frames)
 {
-	count(slow, cause, frames, 0);
+	slow_count(slow, cause, frames, 0);
 }
 
-static int longest_first(const void *a, const void *b)
+static int slow_longest_first(const void *a, const void *b)
 {
 	const struct gen_worst *x = a, *y = b;
 
@@ -141,7 +142,7 @@ static int longest_first(const void *a, const void *b)
 
 void gen_slow_sort(struct gen_slow *slow)
 {
-	qsort(slow->worst, slow->worst_cnt, sizeof(slow->worst[0]), longest_first);
+	qsort(slow->worst, slow->worst_cnt, sizeof(slow->worst[0]), slow_longest_first);
 }
 
 uint64_t gen_slow_above(const struct gen_slow *slow)

@@ -11,7 +11,7 @@
 #include "base/spw_err.h"
 #include "gen/spw_gen_sum.h"
 
-static void add_counts(struct gen_count *to, const struct gen_count *from)
+static void sum_add_counts(struct gen_count *to, const struct gen_count *from)
 {
 	to->sent_frames += from->sent_frames;
 	to->sent_bytes += from->sent_bytes;
@@ -26,9 +26,9 @@ static void add_counts(struct gen_count *to, const struct gen_count *from)
 }
 
 /* Durations are the longest, counts are sums. */
-static void add_run(struct gen_sum *sum, const struct gen_run *run)
+static void sum_add_run(struct gen_sum *sum, const struct gen_run *run)
 {
-	add_counts(&sum->count, &run->count);
+	sum_add_counts(&sum->count, &run->count);
 	sum->intended += run->intended_frames;
 	sum->ran_ns = SPW_MAX(sum->ran_ns, run->ran_ns);
 	spw_hist_merge(&sum->round_trip_ns, &run->round_trip_ns);
@@ -39,7 +39,7 @@ static void add_run(struct gen_sum *sum, const struct gen_run *run)
 }
 
 /* A late echo counts as an echo, although it had left the window. */
-static void add_flow(struct gen_flow_sum *to, const struct gen_flow *from)
+static void sum_add_flow(struct gen_flow_sum *to, const struct gen_flow *from)
 {
 	to->echoed += from->unique + from->late;
 	to->duplicated += from->duplicated;
@@ -48,8 +48,8 @@ static void add_flow(struct gen_flow_sum *to, const struct gen_flow *from)
 }
 
 /* The sender that received a flow, and so has its missing frames; run[0] if none did. */
-static struct gen_run *receiver_of(struct gen_sum *sum, struct gen_run *const *run,
-				   uint32_t sender_cnt, uint32_t flow)
+static struct gen_run *sum_receiver(struct gen_sum *sum, struct gen_run *const *run,
+				    uint32_t sender_cnt, uint32_t flow)
 {
 	struct gen_run *found = NULL;
 
@@ -71,7 +71,7 @@ static void sum_flow(struct gen_sum *sum, struct gen_run *const *run, uint32_t s
 
 	flow->sent = gen_run_flow_sent(run[f % sender_cnt], f / sender_cnt);
 	for (uint32_t s = 0; s < sender_cnt; s++)
-		add_flow(flow, &run[s]->track.flow[f]);
+		sum_add_flow(flow, &run[s]->track.flow[f]);
 	/* More echoes than frames: numbers that were never sent, so they are not ours. */
 	if (flow->echoed > flow->sent) {
 		sum->count.bad_flow += flow->echoed - flow->sent;
@@ -82,7 +82,7 @@ static void sum_flow(struct gen_sum *sum, struct gen_run *const *run, uint32_t s
 	sum->lost += flow->lost;
 	sum->duplicated += flow->duplicated;
 	sum->reordered += flow->reordered;
-	gen_track_end(&receiver_of(sum, run, sender_cnt, f)->track, f, flow->sent);
+	gen_track_end(&sum_receiver(sum, run, sender_cnt, f)->track, f, flow->sent);
 }
 
 /* Each flow is in the list of one receiver only, so the lists are concatenated. */
@@ -120,7 +120,7 @@ int gen_sum_init(struct gen_sum *sum, struct gen_run *const *run, uint32_t sende
 		return spw_err(ENOMEM, "no memory for the report of %u flows", sum->flow_cnt);
 	gen_slow_init(&sum->slow, run[0]->slow.threshold_ns);
 	for (uint32_t s = 0; s < sender_cnt; s++)
-		add_run(sum, run[s]);
+		sum_add_run(sum, run[s]);
 	for (uint32_t f = 0; f < sum->flow_cnt; f++)
 		sum_flow(sum, run, sender_cnt, f);
 	sum->unsent = sum->intended - sum->count.sent_frames;

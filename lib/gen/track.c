@@ -20,24 +20,24 @@
 #include "gen/spw_gen_track.h"
 
 /* Bit seq % WINDOW: the window is a ring of bits. */
-static bool window_test(const struct gen_flow *flow, uint64_t seq)
+static bool track_window_test(const struct gen_flow *flow, uint64_t seq)
 {
 	return flow->seen[seq % GEN_TRACK_WINDOW / 64] >> (seq % 64) & 1;
 }
 
-static void window_set(struct gen_flow *flow, uint64_t seq)
+static void track_window_set(struct gen_flow *flow, uint64_t seq)
 {
 	flow->seen[seq % GEN_TRACK_WINDOW / 64] |= 1ull << (seq % 64);
 }
 
-static void window_clear(struct gen_flow *flow, uint64_t seq)
+static void track_window_clear(struct gen_flow *flow, uint64_t seq)
 {
 	flow->seen[seq % GEN_TRACK_WINDOW / 64] &= ~(1ull << (seq % 64));
 }
 
 /* Neighbours of one flow are one range: a burst of losses takes one entry. */
-static SPW_COLD void note_missing(struct gen_track *track, uint32_t flow, uint64_t first,
-				  uint64_t last)
+static SPW_COLD void track_note_missing(struct gen_track *track, uint32_t flow, uint64_t first,
+					uint64_t last)
 {
 	struct gen_range *before = track->missing_cnt ? &track->missing[track->missing_cnt - 1]
 						      : NULL;
@@ -51,7 +51,7 @@ static SPW_COLD void note_missing(struct gen_track *track, uint32_t flow, uint64
 }
 
 /* A late echo; it is matched with the missing ranges when the run has ended. */
-static SPW_COLD void note_came(struct gen_track *track, uint32_t flow, uint64_t seq)
+static SPW_COLD void track_note_came(struct gen_track *track, uint32_t flow, uint64_t seq)
 {
 	if (track->came_cnt < GEN_CAME_MAX)
 		track->came[track->came_cnt++] = (struct gen_range){flow, seq, seq};
@@ -60,31 +60,31 @@ static SPW_COLD void note_came(struct gen_track *track, uint32_t flow, uint64_t 
 }
 
 /* The numbers below `until` leave the window; those without an echo are listed as missing. */
-static void window_leave(struct gen_track *track, uint32_t idx, uint64_t until)
+static void track_window_leave(struct gen_track *track, uint32_t idx, uint64_t until)
 {
 	struct gen_flow *flow = &track->flow[idx];
 	uint64_t s = flow->next_seq > GEN_TRACK_WINDOW ? flow->next_seq - GEN_TRACK_WINDOW : 0;
 
 	for (; s < SPW_MIN(until, flow->next_seq); s++)
-		if (!window_test(flow, s))
-			note_missing(track, idx, s, s);
+		if (!track_window_test(flow, s))
+			track_note_missing(track, idx, s, s);
 	if (until > flow->next_seq)
-		note_missing(track, idx, flow->next_seq, until - 1);
+		track_note_missing(track, idx, flow->next_seq, until - 1);
 }
 
 /* Numbers [next_seq, seq] enter the window, in the bits of those that are WINDOW below them: these
  * leave it, and the bits are cleared. */
-static SPW_COLD void window_jump(struct gen_track *track, uint32_t idx, uint64_t seq)
+static SPW_COLD void track_window_jump(struct gen_track *track, uint32_t idx, uint64_t seq)
 {
 	struct gen_flow *flow = &track->flow[idx];
 
 	if (seq >= GEN_TRACK_WINDOW)
-		window_leave(track, idx, seq + 1 - GEN_TRACK_WINDOW);
+		track_window_leave(track, idx, seq + 1 - GEN_TRACK_WINDOW);
 	if (seq - flow->next_seq >= GEN_TRACK_WINDOW)
 		memset(flow->seen, 0, sizeof(flow->seen));
 	else
 		for (uint64_t s = flow->next_seq; s <= seq; s++)
-			window_clear(flow, s);
+			track_window_clear(flow, s);
 }
 
 /* In the order of likelihood: the expected number, a jump ahead, too old for the window, within the
@@ -94,29 +94,29 @@ enum gen_seen gen_track_saw(struct gen_track *track, uint32_t idx, uint64_t seq)
 	struct gen_flow *flow = &track->flow[idx];
 
 	if (spw_likely(seq == flow->next_seq &&
-		       (seq < GEN_TRACK_WINDOW || window_test(flow, seq)))) {
+		       (seq < GEN_TRACK_WINDOW || track_window_test(flow, seq)))) {
 		flow->next_seq++; /* the number that leaves the window had an echo */
-		window_set(flow, seq);
+		track_window_set(flow, seq);
 		flow->unique++;
 		return GEN_SEEN_NEW;
 	}
 	if ((int64_t)(seq - flow->next_seq) >= 0) {
-		window_jump(track, idx, seq);
+		track_window_jump(track, idx, seq);
 		flow->next_seq = seq + 1;
-		window_set(flow, seq);
+		track_window_set(flow, seq);
 		flow->unique++;
 		return GEN_SEEN_NEW;
 	}
 	if ((int64_t)seq < 0 || flow->next_seq - seq > GEN_TRACK_WINDOW) {
 		flow->late++;
-		note_came(track, idx, seq);
+		track_note_came(track, idx, seq);
 		return GEN_SEEN_LATE;
 	}
-	if (window_test(flow, seq)) {
+	if (track_window_test(flow, seq)) {
 		flow->duplicated++;
 		return GEN_SEEN_DUPLICATE;
 	}
-	window_set(flow, seq);
+	track_window_set(flow, seq);
 	flow->unique++;
 	flow->reordered++;
 	return GEN_SEEN_REORDERED;
@@ -125,12 +125,12 @@ enum gen_seen gen_track_saw(struct gen_track *track, uint32_t idx, uint64_t seq)
 /* What was sent and has no echo is missing. */
 void gen_track_end(struct gen_track *track, uint32_t flow, uint64_t sent)
 {
-	window_leave(track, flow, sent);
+	track_window_leave(track, flow, sent);
 }
 
 /* ---- the list of missing numbers, at the end ---- */
 
-static int by_number(const void *a, const void *b)
+static int track_by_number(const void *a, const void *b)
 {
 	const struct gen_range *x = a, *y = b;
 
@@ -141,12 +141,12 @@ static int by_number(const void *a, const void *b)
 
 void gen_range_sort(struct gen_range *range, uint32_t cnt)
 {
-	qsort(range, cnt, sizeof(*range), by_number);
+	qsort(range, cnt, sizeof(*range), track_by_number);
 }
 
 /* Removes one number from its range. What follows it in that range becomes a new range at the end
  * of the list. */
-static void take_out(struct gen_track *track, const struct gen_range *came)
+static void track_take_out(struct gen_track *track, const struct gen_range *came)
 {
 	for (uint32_t i = 0; i < track->missing_cnt; i++) {
 		struct gen_range *r = &track->missing[i];
@@ -173,7 +173,7 @@ void gen_track_settle(struct gen_track *track)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < track->came_cnt; i++)
-		take_out(track, &track->came[i]);
+		track_take_out(track, &track->came[i]);
 	gen_range_sort(track->missing, track->missing_cnt);
 	for (uint32_t i = 0; i < track->missing_cnt; i++) {
 		struct gen_range r = track->missing[i];

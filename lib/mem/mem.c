@@ -7,7 +7,7 @@
  * Allocation of a region, and what each step decides:
  *
  *   mem_gpu_probe   what the GPU can do           mem_choose   which kind, and why (logged)
- *   id_take         0 .. SPW_REGION_MAX - 1       alloc_kind   pages, then the device's address
+ *   mem_id_take     0 .. SPW_REGION_MAX - 1       mem_alloc_kind   pages, then device address
  *
  * host_va is what the CPU uses, dev_va what a GPU kernel uses; for `gpu` memory there is no
  * host_va. Setup thread only, so ids need no lock.
@@ -50,7 +50,7 @@ int spw_mem_kind_parse(const char *name, enum spw_mem_kind *kind_out)
 		       name);
 }
 
-static int id_take(uint16_t *id_out)
+static int mem_id_take(uint16_t *id_out)
 {
 	for (uint16_t i = 0; i < SPW_REGION_MAX; i++) {
 		if (!id_used[i]) {
@@ -63,7 +63,7 @@ static int id_take(uint16_t *id_out)
 }
 
 /* Without a GPU the device's address is the host's. */
-static int alloc_host(const struct spw_mem_req *req, struct spw_region *region)
+static int mem_alloc_host(const struct spw_mem_req *req, struct spw_region *region)
 {
 	struct mem_map map;
 	int rc = mem_map_host(req->bytes, req->numa_node, &map);
@@ -79,9 +79,9 @@ static int alloc_host(const struct spw_mem_req *req, struct spw_region *region)
 }
 
 /* Host pages first, so that they can be hugepages on the right node; CUDA then maps them. */
-static int alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *region)
+static int mem_alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *region)
 {
-	int rc = alloc_host(req, region);
+	int rc = mem_alloc_host(req, region);
 
 	if (rc)
 		return rc;
@@ -91,21 +91,21 @@ static int alloc_cuda_reg(const struct spw_mem_req *req, struct spw_region *regi
 	return rc;
 }
 
-static int alloc_kind(const struct spw_mem_req *req, struct spw_region *region)
+static int mem_alloc_kind(const struct spw_mem_req *req, struct spw_region *region)
 {
 	switch (region->kind) {
 	case SPW_MEM_CUDA_HOST:
 		return mem_cuda_host_alloc(req->bytes, req->numa_node, region);
 	case SPW_MEM_CUDA_REG:
-		return alloc_cuda_reg(req, region);
+		return mem_alloc_cuda_reg(req, region);
 	case SPW_MEM_GPU:
 		return mem_cuda_gpu_alloc(req->bytes, region);
 	default:
-		return alloc_host(req, region);
+		return mem_alloc_host(req, region);
 	}
 }
 
-static void log_region(const struct spw_region *region)
+static void mem_log_region(const struct spw_region *region)
 {
 	spw_info("memory: %s, %zu MiB in pages of %zu KiB on NUMA node %d, because %s",
 		 spw_mem_kind_name(region->kind), region->bytes >> 20, region->page_bytes >> 10,
@@ -125,15 +125,15 @@ int spw_region_alloc(const struct spw_mem_req *req, struct spw_region *region_ou
 	rc = mem_choose(req, &gpu, &region);
 	if (rc)
 		return rc;
-	rc = id_take(&region.id);
+	rc = mem_id_take(&region.id);
 	if (rc)
 		return rc;
-	rc = alloc_kind(req, &region);
+	rc = mem_alloc_kind(req, &region);
 	if (rc) {
 		id_used[region.id] = false;
 		return spw_err_ctx(rc, "memory %s", spw_mem_kind_name(region.kind));
 	}
-	log_region(&region);
+	mem_log_region(&region);
 	*region_out = region;
 	return 0;
 }

@@ -44,8 +44,8 @@ void mem_gpu_of(const struct spw_plat_gpu *plat, struct mem_gpu *gpu_out)
 
 /* Discrete GPUs get cuda-reg where they can: its hugepages serve NIC and GPU alike, while
  * cudaHostAlloc returns small pages. */
-static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct mem_gpu *gpu,
-				     char *why)
+static enum spw_mem_kind mem_choose_auto(const struct spw_mem_req *req, const struct mem_gpu *gpu,
+					 char *why)
 {
 	if (!req->executor_is_gpu) {
 		snprintf(why, WHY_BYTES, "the executor runs on the CPU");
@@ -73,7 +73,7 @@ static enum spw_mem_kind choose_auto(const struct spw_mem_req *req, const struct
 
 /* The GPU's own memory: the CPU cannot read it, and the NIC must be able to write it in order, or
  * the executor flushes before each batch (spw_region.flush). */
-static int check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
+static int mem_check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	if (!req->executor_is_gpu)
 		return spw_err(ENOTSUP, "memory kind gpu: the executor runs on the CPU, which "
@@ -93,7 +93,7 @@ static int check_gpu(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 	return 0;
 }
 
-static int check_cuda(const struct spw_mem_req *req, const struct mem_gpu *gpu)
+static int mem_check_cuda(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	const enum spw_mem_kind kind = req->kind;
 	const char *name = spw_mem_kind_name(kind);
@@ -105,11 +105,11 @@ static int check_cuda(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 		return spw_err(ENOTSUP,
 			       "memory kind %s: %s has HOST_REGISTER_SUPPORTED 0: use cuda-host",
 			       name, gpu->name);
-	return kind == SPW_MEM_GPU ? check_gpu(req, gpu) : 0;
+	return kind == SPW_MEM_GPU ? mem_check_gpu(req, gpu) : 0;
 }
 
 /* A kernel reads pageable memory only on machines where GPU and CPU share page tables (Grace). */
-static int check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
+static int mem_check_host(const struct spw_mem_req *req, const struct mem_gpu *gpu)
 {
 	if (!req->executor_is_gpu || !gpu->usable || gpu->pageable_access)
 		return 0;
@@ -125,12 +125,12 @@ int mem_choose(const struct spw_mem_req *req, const struct mem_gpu *gpu, struct 
 	if ((unsigned)req->kind > SPW_MEM_GPU)
 		return spw_err(EINVAL, "memory kind %d is not known", (int)req->kind);
 	if (req->kind == SPW_MEM_AUTO) {
-		region->kind = choose_auto(req, gpu, region->why);
+		region->kind = mem_choose_auto(req, gpu, region->why);
 		return 0;
 	}
 	region->kind = req->kind;
 	region->flush = req->kind == SPW_MEM_GPU && !gpu->ordered && gpu->can_flush;
 	snprintf(region->why, WHY_BYTES, "it was asked for%s",
 		 region->flush ? ", and each batch is flushed" : "");
-	return req->kind == SPW_MEM_HOST ? check_host(req, gpu) : check_cuda(req, gpu);
+	return req->kind == SPW_MEM_HOST ? mem_check_host(req, gpu) : mem_check_cuda(req, gpu);
 }

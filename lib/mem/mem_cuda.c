@@ -33,7 +33,7 @@ void mem_gpu_probe(struct mem_gpu *gpu_out)
 	snprintf(gpu_out->why_not, sizeof(gpu_out->why_not), "%s", spw_err_text());
 }
 
-static int cuda_err(cudaError_t rc, const char *call)
+static int mem_cuda_err(cudaError_t rc, const char *call)
 {
 	return spw_err(rc == cudaErrorMemoryAllocation ? ENOMEM : EIO, "%s: %s", call,
 		       cudaGetErrorString(rc));
@@ -41,13 +41,13 @@ static int cuda_err(cudaError_t rc, const char *call)
 
 /* The kernel's address of mapped host memory; the same as the host's where addresses are unified.
  */
-static int map_device(struct spw_region *region)
+static int mem_cuda_map_device(struct spw_region *region)
 {
 	void *dev = NULL;
 	cudaError_t rc = cudaHostGetDevicePointer(&dev, region->host_va, 0);
 
 	if (rc != cudaSuccess)
-		return cuda_err(rc, "cudaHostGetDevicePointer");
+		return mem_cuda_err(rc, "cudaHostGetDevicePointer");
 	region->dev_va = (uint64_t)(uintptr_t)dev;
 	return 0;
 }
@@ -69,13 +69,13 @@ int mem_cuda_host_alloc(size_t bytes, int numa_node, struct spw_region *region)
 	if (placed)
 		numa_set_localalloc();
 	if (rc != cudaSuccess)
-		return cuda_err(rc, "cudaHostAlloc");
+		return mem_cuda_err(rc, "cudaHostAlloc");
 	region->host_va = va;
 	region->bytes = SPW_ALIGN_UP(bytes, page);
 	region->page_bytes = page;
 	region->numa_node = placed ? numa_node : -1;
 	memset(va, 0, region->bytes);
-	err = map_device(region);
+	err = mem_cuda_map_device(region);
 	if (err)
 		cudaFreeHost(va);
 	return err;
@@ -89,8 +89,8 @@ int mem_cuda_register(struct spw_region *region)
 	int err;
 
 	if (rc != cudaSuccess)
-		return cuda_err(rc, "cudaHostRegister");
-	err = map_device(region);
+		return mem_cuda_err(rc, "cudaHostRegister");
+	err = mem_cuda_map_device(region);
 	if (err)
 		cudaHostUnregister(region->host_va);
 	return err;
@@ -107,7 +107,7 @@ typedef CUresult export_fn(void *handle, CUdeviceptr va, size_t bytes, CUmemRang
 			   unsigned long long flags);
 
 /* The driver's call is looked up by name, so that the program starts without a driver. */
-static int dmabuf_of(void *va, size_t bytes, int *fd_out)
+static int mem_cuda_dmabuf(void *va, size_t bytes, int *fd_out)
 {
 	export_fn *export_range = NULL;
 	cudaError_t rc;
@@ -145,10 +145,10 @@ int mem_cuda_gpu_alloc(size_t bytes, struct spw_region *region)
 	bytes = SPW_ALIGN_UP(bytes, GPU_PAGE_BYTES);
 	rc = cudaMalloc(&va, bytes);
 	if (rc != cudaSuccess)
-		return cuda_err(rc, "cudaMalloc");
+		return mem_cuda_err(rc, "cudaMalloc");
 	rc = cudaMemset(va, 0, bytes);
-	err = rc == cudaSuccess ? dmabuf_of(va, bytes, &region->dmabuf_fd)
-				: cuda_err(rc, "cudaMemset");
+	err = rc == cudaSuccess ? mem_cuda_dmabuf(va, bytes, &region->dmabuf_fd)
+				: mem_cuda_err(rc, "cudaMemset");
 	if (err) {
 		cudaFree(va);
 		return err;

@@ -39,7 +39,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-static bool read_u64(const char *path, uint64_t *value_out)
+static bool host_read_u64(const char *path, uint64_t *value_out)
 {
 	FILE *f = fopen(path, "re");
 	bool ok;
@@ -52,7 +52,7 @@ static bool read_u64(const char *path, uint64_t *value_out)
 }
 
 /* UINT64_MAX where it cannot be read: then the kernel itself decides. */
-static uint64_t meminfo_available(void)
+static uint64_t host_available_bytes(void)
 {
 	char line[128];
 	uint64_t kib = UINT64_MAX >> 10;
@@ -69,7 +69,7 @@ static uint64_t meminfo_available(void)
 
 /* Free hugepages of one size, on the node if one is wanted. Reserved ones are counted as free by
  * the kernel but belong to somebody else. */
-static uint64_t huge_free(uint64_t page_kib, int numa_node)
+static uint64_t host_huge_free(uint64_t page_kib, int numa_node)
 {
 	char path[160];
 	uint64_t free_cnt, reserved = 0;
@@ -79,21 +79,21 @@ static uint64_t huge_free(uint64_t page_kib, int numa_node)
 			 "/sys/devices/system/node/node%d/hugepages/hugepages-%" PRIu64
 			 "kB/free_hugepages",
 			 numa_node, page_kib);
-		if (read_u64(path, &free_cnt))
+		if (host_read_u64(path, &free_cnt))
 			return free_cnt;
 	}
 	snprintf(path, sizeof(path),
 		 "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/free_hugepages", page_kib);
-	if (!read_u64(path, &free_cnt))
+	if (!host_read_u64(path, &free_cnt))
 		return 0;
 	snprintf(path, sizeof(path),
 		 "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/resv_hugepages", page_kib);
-	read_u64(path, &reserved);
+	host_read_u64(path, &reserved);
 	return free_cnt > reserved ? free_cnt - reserved : 0;
 }
 
 /* The largest page size that has enough free pages and wastes at most an eighth; 0 if none. */
-static size_t huge_pick(size_t bytes, int numa_node)
+static size_t host_huge_pick(size_t bytes, int numa_node)
 {
 	DIR *dir = opendir("/sys/kernel/mm/hugepages");
 	struct dirent *e;
@@ -111,14 +111,14 @@ static size_t huge_pick(size_t bytes, int numa_node)
 		whole = SPW_ALIGN_UP(bytes, page);
 		if (page > best && whole >= bytes &&
 		    whole - bytes <= SPW_MAX(bytes / 8, THP_BYTES) &&
-		    whole / page <= huge_free(kib, numa_node))
+		    whole / page <= host_huge_free(kib, numa_node))
 			best = page;
 	}
 	closedir(dir);
 	return best;
 }
 
-static uint8_t *map_huge(size_t bytes, size_t page)
+static uint8_t *host_map_huge(size_t bytes, size_t page)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
 		    (int)(spw_log2_floor64(page) << MAP_HUGE_SHIFT_BITS);
@@ -128,7 +128,7 @@ static uint8_t *map_huge(size_t bytes, size_t page)
 }
 
 /* Aligned so that the kernel may use transparent hugepages. */
-static uint8_t *map_plain(size_t bytes)
+static uint8_t *host_map_plain(size_t bytes)
 {
 	size_t room = bytes + THP_BYTES;
 	uint8_t *va = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -144,7 +144,7 @@ static uint8_t *map_plain(size_t bytes)
 	return va + head;
 }
 
-static void bind_node(const struct mem_map *map, int numa_node)
+static void host_bind_node(const struct mem_map *map, int numa_node)
 {
 	struct bitmask *mask;
 
@@ -160,7 +160,7 @@ static void bind_node(const struct mem_map *map, int numa_node)
 }
 
 /* Writes every page now, so that the data path never takes a page fault. */
-static int populate(const struct mem_map *map)
+static int host_populate(const struct mem_map *map)
 {
 	if (madvise(map->va, map->bytes, MADV_POPULATE_WRITE) == 0)
 		return 0;
@@ -174,7 +174,7 @@ static int populate(const struct mem_map *map)
 
 /* hugetlb pages are never swapped. Plain pages are locked, with the soft limit raised to the hard
  * one if need be. */
-static void lock_pages(const struct mem_map *map)
+static void host_lock_pages(const struct mem_map *map)
 {
 	struct rlimit lim;
 
@@ -191,7 +191,7 @@ static void lock_pages(const struct mem_map *map)
 }
 
 /* The node of the page at va; -1 where the kernel does not say. */
-static int node_of(const void *va)
+static int host_page_node(const void *va)
 {
 	int node = -1;
 
@@ -205,7 +205,7 @@ static int node_of(const void *va)
  * error. */
 int mem_check_room(size_t bytes)
 {
-	uint64_t limit, left = spw_plat_memory_left(&limit), avail = meminfo_available();
+	uint64_t limit, left = spw_plat_memory_left(&limit), avail = host_available_bytes();
 
 	if (bytes <= left && bytes <= avail)
 		return 0;
@@ -224,16 +224,16 @@ int mem_check_room(size_t bytes)
 
 /* Hugepages if a fitting size has enough free ones, else plain pages with a warning that names the
  * remedy. */
-static int map_pages(size_t bytes, int numa_node, struct mem_map *map)
+static int host_map_pages(size_t bytes, int numa_node, struct mem_map *map)
 {
-	size_t page = huge_pick(bytes, numa_node);
+	size_t page = host_huge_pick(bytes, numa_node);
 	int rc;
 
 	if (page) {
 		map->bytes = SPW_ALIGN_UP(bytes, page);
 		map->page_bytes = page;
 		map->huge = true;
-		map->va = map_huge(map->bytes, page);
+		map->va = host_map_huge(map->bytes, page);
 		if (map->va)
 			return 0;
 	}
@@ -245,7 +245,7 @@ static int map_pages(size_t bytes, int numa_node, struct mem_map *map)
 	rc = mem_check_room(map->bytes);
 	if (rc)
 		return rc;
-	map->va = map_plain(map->bytes);
+	map->va = host_map_plain(map->bytes);
 	if (!map->va)
 		return spw_err(ENOMEM, "cannot map %zu MiB: %s", map->bytes >> 20, strerror(errno));
 	spw_warn("memory: no free hugepages for %zu MiB, plain pages are used (more TLB misses): "
@@ -257,20 +257,20 @@ static int map_pages(size_t bytes, int numa_node, struct mem_map *map)
 int mem_map_host(size_t bytes, int numa_node, struct mem_map *map_out)
 {
 	struct mem_map map = {.numa_node = -1};
-	int rc = map_pages(bytes, numa_node, &map);
+	int rc = host_map_pages(bytes, numa_node, &map);
 
 	if (rc)
 		return rc;
-	bind_node(&map, numa_node);
+	host_bind_node(&map, numa_node);
 	/* After a fork, copy-on-write would give the CPU other pages than the device writes. */
 	madvise(map.va, map.bytes, MADV_DONTFORK);
-	rc = populate(&map);
+	rc = host_populate(&map);
 	if (rc) {
 		mem_unmap_host(map.va, map.bytes);
 		return rc;
 	}
-	lock_pages(&map);
-	map.numa_node = node_of(map.va);
+	host_lock_pages(&map);
+	map.numa_node = host_page_node(map.va);
 	if (numa_node >= 0 && map.numa_node >= 0 && map.numa_node != numa_node)
 		spw_warn("memory: NUMA node %d was asked for, the pages are on node %d", numa_node,
 			 map.numa_node);

@@ -52,7 +52,7 @@ struct spw_pcapng {
 /* ---- the disk ---- */
 
 /* Removes a partial write: readers could not parse what follows it. */
-static void cut_off(struct spw_pcapng *file, int err)
+static void pcapng_cut_off(struct spw_pcapng *file, int err)
 {
 	if (ftruncate(file->fd, (off_t)file->file_bytes) ||
 	    lseek(file->fd, (off_t)file->file_bytes, SEEK_SET) < 0)
@@ -78,7 +78,7 @@ int spw_pcapng_flush(struct spw_pcapng *file)
 	if (err) {
 		file->lost += file->packets;
 		if (at)
-			cut_off(file, err);
+			pcapng_cut_off(file, err);
 	} else {
 		file->file_bytes += file->fill;
 	}
@@ -89,13 +89,13 @@ int spw_pcapng_flush(struct spw_pcapng *file)
 
 /* ---- blocks ---- */
 
-static void put32(struct spw_pcapng *file, uint32_t v)
+static void pcapng_put32(struct spw_pcapng *file, uint32_t v)
 {
 	memcpy(file->buf + file->fill, &v, 4);
 	file->fill += 4;
 }
 
-static void put_padded(struct spw_pcapng *file, const void *data, uint32_t bytes)
+static void pcapng_put_padded(struct spw_pcapng *file, const void *data, uint32_t bytes)
 {
 	const uint32_t pad = -bytes & 3;
 
@@ -105,34 +105,35 @@ static void put_padded(struct spw_pcapng *file, const void *data, uint32_t bytes
 }
 
 /* Code, length, value, padding. */
-static void put_option(struct spw_pcapng *file, uint16_t code, const void *data, uint32_t bytes)
+static void pcapng_put_option(struct spw_pcapng *file, uint16_t code, const void *data,
+			      uint32_t bytes)
 {
-	put32(file, code | bytes << 16);
-	put_padded(file, data, bytes);
+	pcapng_put32(file, code | bytes << 16);
+	pcapng_put_padded(file, data, bytes);
 }
 
-static void put_text(struct spw_pcapng *file, uint16_t code, const char *text)
+static void pcapng_put_text(struct spw_pcapng *file, uint16_t code, const char *text)
 {
 	if (text && text[0])
-		put_option(file, code, text, (uint32_t)strnlen(text, TEXT_MAX));
+		pcapng_put_option(file, code, text, (uint32_t)strnlen(text, TEXT_MAX));
 }
 
 /* Starts a block with variable parts of up to `bytes`; its fixed parts stay below 128 bytes. */
-static void block_begin(struct spw_pcapng *file, uint32_t type, uint32_t bytes)
+static void pcapng_block_begin(struct spw_pcapng *file, uint32_t type, uint32_t bytes)
 {
 	if (file->fill + bytes + 128 > BUF_BYTES)
 		spw_pcapng_flush(file);
 	file->block_at = file->fill;
-	put32(file, type);
-	put32(file, 0); /* length, filled in by block_end */
+	pcapng_put32(file, type);
+	pcapng_put32(file, 0); /* length, filled in by pcapng_block_end */
 }
 
-static void block_end(struct spw_pcapng *file)
+static void pcapng_block_end(struct spw_pcapng *file)
 {
 	const uint32_t bytes = file->fill + 4 - file->block_at;
 
 	memcpy(file->buf + file->block_at + 4, &bytes, 4);
-	put32(file, bytes);
+	pcapng_put32(file, bytes);
 }
 
 /* The section header is written at once, so that a path that cannot be written is found here. */
@@ -148,12 +149,12 @@ int spw_pcapng_open(const char *path, struct spw_pcapng **file_out)
 		free(file);
 		return rc;
 	}
-	block_begin(file, BLOCK_SECTION, 0);
-	put32(file, 0x1a2b3c4d); /* byte order */
-	put32(file, 1);          /* version 1.0 */
-	put32(file, UINT32_MAX); /* section length unknown */
-	put32(file, UINT32_MAX);
-	block_end(file);
+	pcapng_block_begin(file, BLOCK_SECTION, 0);
+	pcapng_put32(file, 0x1a2b3c4d); /* byte order */
+	pcapng_put32(file, 1);          /* version 1.0 */
+	pcapng_put32(file, UINT32_MAX); /* section length unknown */
+	pcapng_put32(file, UINT32_MAX);
+	pcapng_block_end(file);
 	rc = spw_pcapng_flush(file);
 	if (rc) {
 		spw_pcapng_close(file);
@@ -170,14 +171,14 @@ int spw_pcapng_interface(struct spw_pcapng *file, uint16_t link, uint32_t snap_b
 	const uint8_t nanoseconds = 9;
 	int rc;
 
-	block_begin(file, BLOCK_INTERFACE, 2 * TEXT_MAX);
-	put32(file, link);
-	put32(file, snap_bytes);
-	put_text(file, OPT_IF_NAME, name);
-	put_text(file, OPT_IF_TEXT, text);
-	put_option(file, OPT_IF_TSRESOL, &nanoseconds, 1);
-	put32(file, OPT_END);
-	block_end(file);
+	pcapng_block_begin(file, BLOCK_INTERFACE, 2 * TEXT_MAX);
+	pcapng_put32(file, link);
+	pcapng_put32(file, snap_bytes);
+	pcapng_put_text(file, OPT_IF_NAME, name);
+	pcapng_put_text(file, OPT_IF_TEXT, text);
+	pcapng_put_option(file, OPT_IF_TSRESOL, &nanoseconds, 1);
+	pcapng_put32(file, OPT_END);
+	pcapng_block_end(file);
 	rc = spw_pcapng_flush(file);
 	return rc ? spw_err(-rc, "capture file: %s", strerror(-rc)) : (int)file->iface_cnt++;
 }
@@ -188,31 +189,31 @@ void spw_pcapng_packet(struct spw_pcapng *file, const struct spw_pcapng_packet *
 	const uint32_t bytes = SPW_MIN(packet->bytes, SPW_PCAPNG_PACKET_MAX),
 		       flags = packet->direction;
 
-	block_begin(file, BLOCK_PACKET, bytes + (packet->comment ? TEXT_MAX : 0));
-	put32(file, packet->iface);
-	put32(file, (uint32_t)(packet->stamp_ns >> 32));
-	put32(file, (uint32_t)packet->stamp_ns);
-	put32(file, bytes);
-	put32(file, packet->wire_bytes);
-	put_padded(file, packet->data, bytes);
-	put_option(file, OPT_FLAGS, &flags, 4);
-	put_text(file, OPT_COMMENT, packet->comment);
-	put32(file, OPT_END);
-	block_end(file);
+	pcapng_block_begin(file, BLOCK_PACKET, bytes + (packet->comment ? TEXT_MAX : 0));
+	pcapng_put32(file, packet->iface);
+	pcapng_put32(file, (uint32_t)(packet->stamp_ns >> 32));
+	pcapng_put32(file, (uint32_t)packet->stamp_ns);
+	pcapng_put32(file, bytes);
+	pcapng_put32(file, packet->wire_bytes);
+	pcapng_put_padded(file, packet->data, bytes);
+	pcapng_put_option(file, OPT_FLAGS, &flags, 4);
+	pcapng_put_text(file, OPT_COMMENT, packet->comment);
+	pcapng_put32(file, OPT_END);
+	pcapng_block_end(file);
 	file->packets++;
 }
 
 void spw_pcapng_statistics(struct spw_pcapng *file, uint32_t iface, uint64_t stamp_ns,
 			   uint64_t received, uint64_t dropped)
 {
-	block_begin(file, BLOCK_STATISTICS, 0);
-	put32(file, iface);
-	put32(file, (uint32_t)(stamp_ns >> 32));
-	put32(file, (uint32_t)stamp_ns);
-	put_option(file, OPT_ST_RECEIVED, &received, 8);
-	put_option(file, OPT_ST_DROPPED, &dropped, 8);
-	put32(file, OPT_END);
-	block_end(file);
+	pcapng_block_begin(file, BLOCK_STATISTICS, 0);
+	pcapng_put32(file, iface);
+	pcapng_put32(file, (uint32_t)(stamp_ns >> 32));
+	pcapng_put32(file, (uint32_t)stamp_ns);
+	pcapng_put_option(file, OPT_ST_RECEIVED, &received, 8);
+	pcapng_put_option(file, OPT_ST_DROPPED, &dropped, 8);
+	pcapng_put32(file, OPT_END);
+	pcapng_block_end(file);
 }
 
 uint64_t spw_pcapng_bytes(const struct spw_pcapng *file)

@@ -29,8 +29,8 @@
 
 /* The divisions are written so that nothing overflows: the numbers come from the user's
  * configuration. */
-static int check_shape(const struct spw_region *region, size_t offset, size_t slot_bytes,
-		       uint32_t slot_cnt)
+static int pool_check_shape(const struct spw_region *region, size_t offset, size_t slot_bytes,
+			    uint32_t slot_cnt)
 {
 	if (slot_bytes == 0 || slot_bytes % SLOT_ALIGN || slot_bytes > SLOT_BYTES_MAX)
 		return spw_err(EINVAL, "pool: slots of %zu bytes: use a multiple of %u up to %lu",
@@ -60,10 +60,10 @@ static int check_shape(const struct spw_region *region, size_t offset, size_t sl
 #define slot_unpoison(pool, slot) ((void)0)
 #endif
 
-#ifdef SPW_POOL_CHECK
+#if SPW_POOL_CHECK
 /* A trap, not a return: the pool's list is wrong already, and the stack of the caller that broke
  * the rule is what a developer needs. */
-static SPW_COLD void fault(const struct spw_pool *pool, uint32_t slot, const char *what)
+static SPW_COLD void pool_fault(const struct spw_pool *pool, uint32_t slot, const char *what)
 {
 	spw_log(SPW_LOG_ERROR, "pool: slot %u of %u: %s", slot, pool->slot_cnt, what);
 	__builtin_trap();
@@ -73,7 +73,7 @@ void spw_pool_check_get(struct spw_pool *pool, uint32_t *slot, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (!pool->slot_is_free[slot[i]])
-			fault(pool, slot[i], "on the free list, but in use");
+			pool_fault(pool, slot[i], "on the free list, but in use");
 		pool->slot_is_free[slot[i]] = 0;
 		slot_unpoison(pool, slot[i]);
 	}
@@ -83,15 +83,15 @@ void spw_pool_check_put(struct spw_pool *pool, const uint32_t *slot, uint32_t cn
 {
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (slot[i] >= pool->slot_cnt)
-			fault(pool, slot[i], "put, but not of this pool");
+			pool_fault(pool, slot[i], "put, but not of this pool");
 		if (pool->slot_is_free[slot[i]])
-			fault(pool, slot[i], "put twice");
+			pool_fault(pool, slot[i], "put twice");
 		pool->slot_is_free[slot[i]] = 1;
 		slot_poison(pool, slot[i]);
 	}
 }
 
-static void check_open(struct spw_pool *pool)
+static void pool_check_open(struct spw_pool *pool)
 {
 	memset(pool->slot_is_free, 1, pool->slot_cnt);
 	for (uint32_t i = 0; i < pool->slot_cnt; i++)
@@ -99,15 +99,15 @@ static void check_open(struct spw_pool *pool)
 }
 
 /* The region outlives the pool: its memory may be used for another one. */
-static void check_close(struct spw_pool *pool)
+static void pool_check_close(struct spw_pool *pool)
 {
 	for (uint32_t i = 0; i < pool->slot_cnt; i++)
 		slot_unpoison(pool, i);
 }
 #else
-static void check_open(struct spw_pool *pool SPW_UNUSED) {}
+static void pool_check_open(struct spw_pool *pool SPW_UNUSED) {}
 
-static void check_close(struct spw_pool *pool SPW_UNUSED) {}
+static void pool_check_close(struct spw_pool *pool SPW_UNUSED) {}
 #endif
 
 /* *pool is zeroed in any case, so spw_pool_fini may follow a failure. A region without a host
@@ -115,7 +115,7 @@ static void check_close(struct spw_pool *pool SPW_UNUSED) {}
 int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t offset,
 		  size_t slot_bytes, uint32_t slot_cnt)
 {
-	int rc = check_shape(region, offset, slot_bytes, slot_cnt);
+	int rc = pool_check_shape(region, offset, slot_bytes, slot_cnt);
 
 	memset(pool, 0, sizeof(*pool));
 	if (rc)
@@ -124,7 +124,7 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 					SPW_ALIGN_UP((size_t)slot_cnt * 4, (size_t)SPW_CACHE_LINE));
 	if (!pool->free_slot)
 		return spw_err(ENOMEM, "pool: no memory for the list of %u slots", slot_cnt);
-#ifdef SPW_POOL_CHECK
+#if SPW_POOL_CHECK
 	pool->slot_is_free = malloc(slot_cnt);
 	if (!pool->slot_is_free) {
 		free(pool->free_slot);
@@ -140,7 +140,7 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
 	pool->region_offset = offset;
 	for (uint32_t i = 0; i < slot_cnt; i++)
 		pool->free_slot[i] = slot_cnt - 1 - i; /* so that slot 0 is lent first */
-	check_open(pool);
+	pool_check_open(pool);
 	return 0;
 }
 
@@ -149,7 +149,7 @@ uint32_t spw_pool_fini(struct spw_pool *pool)
 {
 	uint32_t leaked = pool->slot_cnt - pool->free_cnt;
 
-	check_close(pool);
+	pool_check_close(pool);
 	free(pool->free_slot);
 	free(pool->slot_is_free);
 	memset(pool, 0, sizeof(*pool));

@@ -36,6 +36,8 @@ extern "C" {
 #endif
 #if defined(SPW_POOL_ASAN) || defined(SPW_TSAN)
 #define SPW_POOL_CHECK 1
+#else
+#define SPW_POOL_CHECK 0
 #endif
 
 struct spw_pool {
@@ -64,23 +66,10 @@ int spw_pool_init(struct spw_pool *pool, const struct spw_region *region, size_t
  */
 uint32_t spw_pool_fini(struct spw_pool *pool);
 
-/* Private: the checks of sanitizer builds; in other builds they are empty.
+/* Private: the checks of sanitizer builds; other builds do not have them.
  * Thread: owner. Traps at the first fault. */
-#ifdef SPW_POOL_CHECK
 void spw_pool_check_get(struct spw_pool *pool, uint32_t *slot, uint32_t cnt);
 void spw_pool_check_put(struct spw_pool *pool, const uint32_t *slot, uint32_t cnt);
-#else
-/* Thread: owner. Nothing is checked. */
-SPW_INLINE void spw_pool_check_get(struct spw_pool *pool SPW_UNUSED, uint32_t *slot SPW_UNUSED,
-				   uint32_t cnt SPW_UNUSED)
-{
-}
-/* Thread: owner. Nothing is checked. */
-SPW_INLINE void spw_pool_check_put(struct spw_pool *pool SPW_UNUSED,
-				   const uint32_t *slot SPW_UNUSED, uint32_t cnt SPW_UNUSED)
-{
-}
-#endif
 
 /* Purpose: takes up to cnt slots.
  * Returns: how many, 0 .. cnt; fewer than cnt only if the pool is empty.
@@ -93,7 +82,8 @@ SPW_INLINE uint32_t spw_pool_get(struct spw_pool *pool, uint32_t *slot_out, uint
 
 	for (uint32_t i = 0; i < n; i++)
 		slot_out[i] = top[i];
-	spw_pool_check_get(pool, slot_out, n);
+	if (SPW_POOL_CHECK)
+		spw_pool_check_get(pool, slot_out, n);
 	spw_thr_store_rlx(&pool->free_cnt, pool->free_cnt - n);
 	return n;
 }
@@ -106,7 +96,8 @@ SPW_INLINE void spw_pool_put(struct spw_pool *pool, const uint32_t *slot, uint32
 {
 	uint32_t *top = pool->free_slot + pool->free_cnt;
 
-	spw_pool_check_put(pool, slot, cnt);
+	if (SPW_POOL_CHECK)
+		spw_pool_check_put(pool, slot, cnt);
 	for (uint32_t i = 0; i < cnt; i++)
 		top[i] = slot[i];
 	spw_thr_store_rlx(&pool->free_cnt, pool->free_cnt + cnt);

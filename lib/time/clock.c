@@ -74,8 +74,8 @@ struct step_scan {
 };
 
 /* Keeps the pair with the smaller uncertainty: [from, to] is its bracket. */
-static void keep_narrowest(struct spw_clock_pair *best, bool first, uint64_t value, uint64_t from,
-			   uint64_t to)
+static void clock_keep_narrowest(struct spw_clock_pair *best, bool first, uint64_t value,
+				 uint64_t from, uint64_t to)
 {
 	uint64_t half = (to - from) / 2;
 
@@ -86,22 +86,22 @@ static void keep_narrowest(struct spw_clock_pair *best, bool first, uint64_t val
 /* Takes one reading of a new value. asked: before the reading that showed the last value. before:
  * before this reading. now: after it. The first new value has no bracket from the one before it: it
  * is assumed to be at most STEP_AGE readings old, until a second one is observed. */
-static void scan_new(struct step_scan *scan, uint64_t value, uint64_t asked, uint64_t before,
-		     uint64_t now)
+static void clock_scan_new(struct step_scan *scan, uint64_t value, uint64_t asked, uint64_t before,
+			   uint64_t now)
 {
 	bool first = scan->changed == 0;
 
-	keep_narrowest(&scan->step, scan->changed <= 1, value,
-		       first ? asked - STEP_AGE * (now - before) : scan->asked, now);
-	keep_narrowest(&scan->live, first, value, before, now);
+	clock_keep_narrowest(&scan->step, scan->changed <= 1, value,
+			     first ? asked - STEP_AGE * (now - before) : scan->asked, now);
+	clock_keep_narrowest(&scan->live, first, value, before, now);
 	scan->asked = asked;
 	scan->changed++;
 	scan->quiet = 0;
 }
 
-/* Reads again and again and feeds scan_new with every change. If every single reading brought a new
- * value, the clock is a register and each reading is its own bracket; else it is a page. The clock
- * `ref_now` is a parameter for tests, which replay invented time lines. */
+/* Reads again and again and feeds clock_scan_new with every change. If every single reading brought
+ * a new value, the clock is a register and each reading is its own bracket; else it is a page. The
+ * clock `ref_now` is a parameter for tests, which replay invented time lines. */
 int time_pair_step(uint64_t (*ref_now)(void *arg), spw_clock_read *read, void *arg, uint32_t tries,
 		   uint32_t reads, struct spw_clock_pair *pair_out)
 {
@@ -116,7 +116,7 @@ int time_pair_step(uint64_t (*ref_now)(void *arg), spw_clock_read *read, void *a
 
 		rc = read(arg, &value);
 		if (!rc && value != last) {
-			scan_new(&scan, value, asked, before, ref_now(arg));
+			clock_scan_new(&scan, value, asked, before, ref_now(arg));
 		} else {
 			scan.same++;
 			scan.quiet++;
@@ -133,7 +133,7 @@ int time_pair_step(uint64_t (*ref_now)(void *arg), spw_clock_read *read, void *a
 	return 0;
 }
 
-static uint64_t tsc_ordered(void *arg)
+static uint64_t clock_tsc_ordered(void *arg)
 {
 	(void)arg;
 	return spw_tsc_now_ordered();
@@ -146,7 +146,7 @@ int spw_clock_pair_step(spw_clock_read *read, void *arg, uint32_t tries, uint32_
 		return spw_err(EINVAL,
 			       "clock pair with %u tries, %u readings: 1 .. 1000, 2 .. 1000000",
 			       tries, reads);
-	return time_pair_step(tsc_ordered, read, arg, tries, reads, pair_out);
+	return time_pair_step(clock_tsc_ordered, read, arg, tries, reads, pair_out);
 }
 
 int spw_clock_read_posix(void *arg, uint64_t *value_out)

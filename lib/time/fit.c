@@ -61,21 +61,21 @@ struct line {
 	double wide; /* added for the pairs that it cannot explain */
 };
 
-static double magnitude(double v)
+static double fit_magnitude(double v)
 {
 	return v < 0 ? -v : v;
 }
 
 /* Uncertainty of a line at a moment: the anchor's bracket plus what the slope may be off, growing
  * with the distance. */
-static double line_unc(const struct line *line, uint64_t when)
+static double fit_line_unc(const struct line *line, uint64_t when)
 {
 	return (double)line->c->unc +
-	       magnitude((double)(int64_t)(when - line->c->ref)) * line->drift;
+	       fit_magnitude((double)(int64_t)(when - line->c->ref)) * line->drift;
 }
 
 /* How much later p was observed than the line gives for its value. */
-static double line_off(const struct line *line, const struct spw_clock_pair *p)
+static double fit_line_off(const struct line *line, const struct spw_clock_pair *p)
 {
 	return (double)(int64_t)(p->ref - line->c->ref) -
 	       (double)(int64_t)(p->other - line->c->other) * line->rate;
@@ -83,18 +83,18 @@ static double line_off(const struct line *line, const struct spw_clock_pair *p)
 
 /* How far p lies beyond both uncertainties. late_out: p was observed after the time that the line
  * gives for its value; else before it. */
-static double line_misses(const struct spw_clock_fit *fit, const struct line *line,
-			  const struct spw_clock_pair *p, bool *late_out)
+static double fit_line_misses(const struct spw_clock_fit *fit, const struct line *line,
+			      const struct spw_clock_pair *p, bool *late_out)
 {
-	double dist = (double)(int64_t)(p->ref - line->c->ref), off = line_off(line, p);
+	double dist = (double)(int64_t)(p->ref - line->c->ref), off = fit_line_off(line, p);
 
 	*late_out = off > 0;
-	return magnitude(off) - line_unc(line, p->ref) - magnitude(dist) * fit->wander_ppb / PPB -
-	       (double)p->unc - 2;
+	return fit_magnitude(off) - fit_line_unc(line, p->ref) -
+	       fit_magnitude(dist) * fit->wander_ppb / PPB - (double)p->unc - 2;
 }
 
 /* Inserts v into the largest values so far, largest[0] first. */
-static void keep_largest(double largest[FORGIVEN_MAX + 1], double v)
+static void fit_keep_largest(double largest[FORGIVEN_MAX + 1], double v)
 {
 	for (uint32_t i = 0; i <= FORGIVEN_MAX; i++) {
 		double least = SPW_MIN(v, largest[i]);
@@ -107,7 +107,7 @@ static void keep_largest(double largest[FORGIVEN_MAX + 1], double v)
 /* How much the line must be widened to be no more certain than another pair shows. If p is right,
  * the line is off at p by at most what takes it out of p's bracket, and at c by what it may drift
  * from there. 0 if there is no other pair. */
-static double line_unproven(const struct spw_clock_fit *fit, const struct line *line)
+static double fit_line_unproven(const struct spw_clock_fit *fit, const struct line *line)
 {
 	double least = DBL_MAX;
 
@@ -115,8 +115,8 @@ static double line_unproven(const struct spw_clock_fit *fit, const struct line *
 		const struct spw_clock_pair *p = pair_at(fit, i);
 
 		if (p != line->c && p != line->a)
-			least = SPW_MIN(least, magnitude(line_off(line, p)) + (double)p->unc +
-						       line_unc(line, p->ref) -
+			least = SPW_MIN(least, fit_magnitude(fit_line_off(line, p)) +
+						       (double)p->unc + fit_line_unc(line, p->ref) -
 						       2 * (double)line->c->unc);
 	}
 	return least == DBL_MAX || least < 0 ? 0 : least;
@@ -125,16 +125,16 @@ static double line_unproven(const struct spw_clock_fit *fit, const struct line *
 /* How much the line must be widened for the pairs that it cannot explain: for all but the newest,
  * which no other pair has confirmed yet, and a few late ones. A page may show a value late, but
  * never before the clock had it: a pair that is too early for the line proves the line wrong. */
-static double line_widening(const struct spw_clock_fit *fit, const struct line *line)
+static double fit_line_widening(const struct spw_clock_fit *fit, const struct line *line)
 {
 	double late[FORGIVEN_MAX + 1] = {0}, early = 0;
 
 	for (uint32_t i = 0; i + 1 < fit->cnt; i++) {
 		bool is_late;
-		double miss = line_misses(fit, line, pair_at(fit, i), &is_late);
+		double miss = fit_line_misses(fit, line, pair_at(fit, i), &is_late);
 
 		if (is_late)
-			keep_largest(late, miss);
+			fit_keep_largest(late, miss);
 		else
 			early = SPW_MAX(early, miss);
 	}
@@ -142,25 +142,25 @@ static double line_widening(const struct spw_clock_fit *fit, const struct line *
 }
 
 /* Replaces best if the line is less uncertain at that moment. */
-static void line_compete(const struct spw_clock_fit *fit, struct line line, uint64_t when,
-			 struct line *best)
+static void fit_line_compete(const struct spw_clock_fit *fit, struct line line, uint64_t when,
+			     struct line *best)
 {
-	double unc = line_unc(&line, when), unproven,
-	       least = best->c ? line_unc(best, when) + best->wide : DBL_MAX;
+	double unc = fit_line_unc(&line, when), unproven,
+	       least = best->c ? fit_line_unc(best, when) + best->wide : DBL_MAX;
 
 	if (unc >= least)
 		return;
-	unproven = line_unproven(fit, &line);
-	line.wide = SPW_MAX(line_widening(fit, &line), unproven);
+	unproven = fit_line_unproven(fit, &line);
+	line.wide = SPW_MAX(fit_line_widening(fit, &line), unproven);
 	if (line.a) /* what moves one end of it moves its slope */
 		line.drift += unproven / (double)(line.c->ref - line.a->ref);
-	if (line_unc(&line, when) + line.wide < least)
+	if (fit_line_unc(&line, when) + line.wide < least)
 		*best = line;
 }
 
 /* Returns: false for pairs that are too close, or a rate beyond the nominal tolerance. */
-static bool line_through(const struct spw_clock_fit *fit, const struct spw_clock_pair *a,
-			 const struct spw_clock_pair *c, struct line *line_out)
+static bool fit_line_through(const struct spw_clock_fit *fit, const struct spw_clock_pair *a,
+			     const struct spw_clock_pair *c, struct line *line_out)
 {
 	double nominal = (double)fit->ref_hz / (double)fit->other_hz,
 	       lever = (double)(int64_t)(c->ref - a->ref);
@@ -171,11 +171,11 @@ static bool line_through(const struct spw_clock_fit *fit, const struct spw_clock
 	*line_out = (struct line){c, a, lever / (double)(c->other - a->other),
 				  (double)(a->unc + c->unc) / lever, 0};
 	return line_out->drift < allowed &&
-	       magnitude(line_out->rate / nominal - 1) <= allowed + line_out->drift;
+	       fit_magnitude(line_out->rate / nominal - 1) <= allowed + line_out->drift;
 }
 
 /* Judged half a window into the future, which is where the map will be used. */
-static struct line best_line(const struct spw_clock_fit *fit)
+static struct line fit_best_line(const struct spw_clock_fit *fit)
 {
 	uint64_t newest = pair_at(fit, fit->cnt - 1)->ref,
 		 when = newest + (newest - pair_at(fit, 0)->ref) / 2;
@@ -185,21 +185,21 @@ static struct line best_line(const struct spw_clock_fit *fit)
 		line = (struct line){pair_at(fit, c), NULL,
 				     (double)fit->ref_hz / (double)fit->other_hz,
 				     (double)fit->nominal_ppb / PPB, 0};
-		line_compete(fit, line, when, &best);
+		fit_line_compete(fit, line, when, &best);
 		for (uint32_t a = 0; a < c; a++)
-			if (line_through(fit, pair_at(fit, a), pair_at(fit, c), &line))
-				line_compete(fit, line, when, &best);
+			if (fit_line_through(fit, pair_at(fit, a), pair_at(fit, c), &line))
+				fit_line_compete(fit, line, when, &best);
 	}
 	return best;
 }
 
 /* Makes the map from the best line. Returns: whether the line explains the newest pair. */
-static bool map_update(struct spw_clock_fit *fit)
+static bool fit_map_update(struct spw_clock_fit *fit)
 {
-	struct line line = best_line(fit);
+	struct line line = fit_best_line(fit);
 	const struct spw_clock_pair *a = line.a, *c = line.c;
 	bool is_late;
-	double beyond = line_misses(fit, &line, pair_at(fit, fit->cnt - 1), &is_late),
+	double beyond = fit_line_misses(fit, &line, pair_at(fit, fit->cnt - 1), &is_late),
 	       wide = SPW_MAX(line.wide, beyond);
 	double drift =
 		(line.drift + (double)fit->wander_ppb / PPB) * (double)(1ull << FRACTION_LOG2);
@@ -217,7 +217,7 @@ static bool map_update(struct spw_clock_fit *fit)
 }
 
 /* The window is a ring: a full one forgets its oldest pair. */
-static void window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
+static void fit_window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
 {
 	if (fit->cnt == SPW_CLOCK_FIT_PAIRS) {
 		fit->first_idx = (fit->first_idx + 1) % SPW_CLOCK_FIT_PAIRS;
@@ -231,8 +231,8 @@ static void window_put(struct spw_clock_fit *fit, const struct spw_clock_pair *p
  * was set: everything older is forgotten and the fit starts over from the newest pair. */
 bool spw_clock_fit_add(struct spw_clock_fit *fit, const struct spw_clock_pair *pair)
 {
-	window_put(fit, pair);
-	if (map_update(fit)) {
+	fit_window_put(fit, pair);
+	if (fit_map_update(fit)) {
 		fit->rejected_row = 0;
 		return true;
 	}
@@ -240,6 +240,6 @@ bool spw_clock_fit_add(struct spw_clock_fit *fit, const struct spw_clock_pair *p
 	if (++fit->rejected_row < RESTART_REJECTS)
 		return false;
 	fit->cnt = fit->rejected_row = 0;
-	window_put(fit, pair);
-	return map_update(fit);
+	fit_window_put(fit, pair);
+	return fit_map_update(fit);
 }

@@ -30,7 +30,7 @@
 
 /* nanosleep may return early (a signal) or late; the raw clock decides. A clock that cannot be read
  * ends the wait, and the pair that follows reports the error. */
-static void sleep_until_passed(uint64_t start_ns, uint64_t ns)
+static void tsc_sleep_until(uint64_t start_ns, uint64_t ns)
 {
 	struct timespec left = {.tv_sec = (time_t)(ns / NS_PER_S),
 				.tv_nsec = (long)(ns % NS_PER_S)};
@@ -47,8 +47,8 @@ static void sleep_until_passed(uint64_t start_ns, uint64_t ns)
 
 /* The rate in Hz between two pairs (other in ns, ref in ticks), and its uncertainty in 1e-9. 0: the
  * counter did not advance. */
-static uint64_t rate_between(const struct spw_clock_pair *a, const struct spw_clock_pair *b,
-			     uint64_t *err_ppb_out)
+static uint64_t tsc_rate_between(const struct spw_clock_pair *a, const struct spw_clock_pair *b,
+				 uint64_t *err_ppb_out)
 {
 	uint64_t ticks = b->ref - a->ref, ns = b->other - a->other;
 	spw_u128 slack;
@@ -61,7 +61,7 @@ static uint64_t rate_between(const struct spw_clock_pair *a, const struct spw_cl
 	return (uint64_t)(((spw_u128)ticks * NS_PER_S + ns / 2) / ns);
 }
 
-static uint64_t difference_ppb(uint64_t a, uint64_t b)
+static uint64_t tsc_difference_ppb(uint64_t a, uint64_t b)
 {
 	uint64_t diff = a > b ? a - b : b - a;
 
@@ -70,17 +70,17 @@ static uint64_t difference_ppb(uint64_t a, uint64_t b)
 
 /* Virtual machines without a constant-rate counter, and hosts that scale the TSC, show up here as
  * two halves of different rate. */
-static int check_steady(const struct spw_clock_pair pair[3])
+static int tsc_check_steady(const struct spw_clock_pair pair[3])
 {
 	uint64_t err[2], first, second;
 
-	first = rate_between(&pair[0], &pair[1], &err[0]);
-	second = rate_between(&pair[1], &pair[2], &err[1]);
+	first = tsc_rate_between(&pair[0], &pair[1], &err[0]);
+	second = tsc_rate_between(&pair[1], &pair[2], &err[1]);
 	if (first == 0 || second == 0)
 		return spw_err(
 			ENOTSUP,
 			"the CPU's counter stands still; use a machine with a constant-rate TSC");
-	if (difference_ppb(first, second) > STEADY_PPB + err[0] + err[1])
+	if (tsc_difference_ppb(first, second) > STEADY_PPB + err[0] + err[1])
 		return spw_err(ENOTSUP,
 			       "the CPU's counter ran at %" PRIu64 " and then at %" PRIu64
 			       " Hz; use a machine with a constant-rate TSC",
@@ -88,7 +88,7 @@ static int check_steady(const struct spw_clock_pair pair[3])
 	return 0;
 }
 
-static int scales_make(uint64_t hz, struct spw_tsc *tsc_out)
+static int tsc_scales_make(uint64_t hz, struct spw_tsc *tsc_out)
 {
 	int rc = spw_time_scale_make(hz, NS_PER_S, &tsc_out->to_ns);
 
@@ -100,25 +100,25 @@ static int scales_make(uint64_t hz, struct spw_tsc *tsc_out)
 int tsc_from_pairs(const struct spw_clock_pair pair[3], uint64_t arch_hz, struct spw_tsc *tsc_out)
 {
 	uint64_t err_ppb, hz;
-	int rc = check_steady(pair);
+	int rc = tsc_check_steady(pair);
 
 	if (rc)
 		return rc;
-	hz = rate_between(&pair[0], &pair[2], &err_ppb);
+	hz = tsc_rate_between(&pair[0], &pair[2], &err_ppb);
 	tsc_out->source = "measured";
 	tsc_out->err_ppb = (uint32_t)SPW_MIN(err_ppb, (uint64_t)UINT32_MAX);
-	if (arch_hz && difference_ppb(arch_hz, hz) <= STEADY_PPB + err_ppb) {
+	if (arch_hz && tsc_difference_ppb(arch_hz, hz) <= STEADY_PPB + err_ppb) {
 		hz = arch_hz;
 		tsc_out->source = "cntfrq_el0";
 	}
-	return scales_make(hz, tsc_out);
+	return tsc_scales_make(hz, tsc_out);
 }
 
 int spw_tsc_from_hz(uint64_t hz, struct spw_tsc *tsc_out)
 {
 	tsc_out->source = "given";
 	tsc_out->err_ppb = 0;
-	return scales_make(hz, tsc_out);
+	return tsc_scales_make(hz, tsc_out);
 }
 
 int spw_tsc_calibrate(uint32_t window_ms, struct spw_tsc *tsc_out)
@@ -132,7 +132,7 @@ int spw_tsc_calibrate(uint32_t window_ms, struct spw_tsc *tsc_out)
 		return spw_err(EINVAL, "calibration window of %u ms: 1 .. 10000", window_ms);
 	for (int i = 0; i < 3; i++) {
 		if (i)
-			sleep_until_passed(pair[i - 1].other, half_ns);
+			tsc_sleep_until(pair[i - 1].other, half_ns);
 		rc = spw_clock_pair_take(spw_clock_read_posix, &raw, PAIR_TRIES, &pair[i]);
 		if (rc)
 			return spw_err_ctx(rc, "calibrating the CPU's counter");
@@ -140,7 +140,7 @@ int spw_tsc_calibrate(uint32_t window_ms, struct spw_tsc *tsc_out)
 	return tsc_from_pairs(pair, spw_cpu_counter_hz(), tsc_out);
 }
 
-static int compare_u64(const void *a, const void *b)
+static int tsc_compare_u64(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -167,8 +167,8 @@ void spw_tsc_cost(struct spw_tsc_cost *cost_out)
 			now = spw_tsc_now_ordered();
 		ordered[r] = now - start;
 	}
-	qsort(plain, COST_ROUNDS, sizeof(plain[0]), compare_u64);
-	qsort(ordered, COST_ROUNDS, sizeof(ordered[0]), compare_u64);
+	qsort(plain, COST_ROUNDS, sizeof(plain[0]), tsc_compare_u64);
+	qsort(ordered, COST_ROUNDS, sizeof(ordered[0]), tsc_compare_u64);
 	cost_out->read_ticks = (double)plain[COST_ROUNDS / 2] / COST_READS;
 	cost_out->read_ordered_ticks = (double)ordered[COST_ROUNDS / 2] / COST_READS;
 	cost_out->step_ticks = step;

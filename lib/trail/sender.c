@@ -5,7 +5,7 @@
  */
 #include "trail/spw_trail_sender.h"
 
-static void sender_note_slow(struct spw_trail *to, const struct spw_trail_trip *trip)
+static void trail_note_slow(struct spw_trail *to, const struct spw_trail_trip *trip)
 {
 	struct spw_trail_rec *rec = spw_trail_next(to, SPW_TRAIL_SLOW, 0, trip->flow, trip->seq);
 
@@ -23,7 +23,7 @@ void spw_trail_sender_slow(struct spw_trail_sender *trail, const struct spw_trai
 
 	if (!spw_trail_wants(trail->to, trip->seq))
 		return;
-	sender_note_slow(trail->to, trip);
+	trail_note_slow(trail->to, trip);
 	if (!trail->clock)
 		return;
 	rec = spw_trail_nic_frame(trail->to, trip->flow, trip->seq, &trail->map,
@@ -37,7 +37,7 @@ void spw_trail_sender_slow(struct spw_trail_sender *trail, const struct spw_trai
 /* Whether the trail keeps one of the frames above..number. A sender's flows take turns, so the
  * frames of one number in their flows are flow_cnt in a row; those that are kept begin at a
  * multiple of flow_cnt * every. */
-static bool sender_wants(const struct spw_trail_sender *trail, uint64_t above, uint64_t number)
+static bool trail_wants_any(const struct spw_trail_sender *trail, uint64_t above, uint64_t number)
 {
 	const uint64_t turn = (uint64_t)trail->flow_cnt * trail->to->every,
 		       begin = (number - 1) / turn * turn;
@@ -52,6 +52,6 @@ void spw_trail_sender_house(struct spw_trail_sender *trail)
 
 	spw_clock_box_get(trail->clock, &trail->map);
 	while (spw_trail_nic_next(&trail->port, &done, &above))
-		if (sender_wants(trail, above, done.number))
+		if (trail_wants_any(trail, above, done.number))
 			spw_trail_nic_done(trail->to, &done, &trail->map);
 }

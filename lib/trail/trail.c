@@ -42,7 +42,7 @@ void spw_trail_close(struct spw_trail *trail)
 }
 
 /* The ring from its oldest record on: two pieces once it has wrapped. */
-static bool put_trail(int fd, const struct spw_trail *trail, const char *names)
+static bool trail_put(int fd, const struct spw_trail *trail, const char *names)
 {
 	struct spw_trail_head head = {.magic = "SPWTRAIL",
 				      .version = SPW_TRAIL_VERSION,
@@ -68,6 +68,6 @@ int spw_trail_write(const struct spw_trail *const *trail, uint32_t cnt, const ch
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; ok && i < cnt; i++)
-		ok = put_trail(file.fd, trail[i], names);
+		ok = trail_put(file.fd, trail[i], names);
 	return spw_file_end(&file, ok ? 0 : errno);
 }

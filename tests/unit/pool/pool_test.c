@@ -123,7 +123,7 @@ static void shapes_that_cannot_be_are_refused(void **state SPW_UNUSED)
 	assert_int_equal(spw_pool_init(&p, &region, OFFSET, SLOT_BYTES, UINT32_MAX), -ENOSPC);
 }
 
-#ifdef SPW_POOL_CHECK
+#if SPW_POOL_CHECK
 static void put_twice(void)
 {
 	uint32_t slot;
