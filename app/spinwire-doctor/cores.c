@@ -8,7 +8,7 @@
 
 #include "doctor.h"
 
-static int machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
+static int cores_machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
 {
 	return args->file_cnt
 		       ? doctor_load(args->file, args->file_cnt, plat_out)
@@ -21,7 +21,7 @@ int doctor_cores(const struct doctor_args *args)
 	static uint32_t cpu[SPW_PLAT_CORE_MAX];
 	struct spw_plat_pick pick = {.nic = args->near};
 	struct spw_plat *plat;
-	int rc = machine_read(args, &plat);
+	int rc = cores_machine_read(args, &plat);
 
 	if (rc < 0)
 		return rc;

@@ -9,7 +9,7 @@
 
 #include "doctor.h"
 
-static bool stands_still(const struct spw_plat_fact *f)
+static bool diff_stands_still(const struct spw_plat_fact *f)
 {
 	static const char *const moving[] = {"/stats",  "hw_counters", "later/",
 					     "MemFree", "/nvml/",      "free_hugepages"};
@@ -20,8 +20,8 @@ static bool stands_still(const struct spw_plat_fact *f)
 	return true;
 }
 
-static const struct spw_plat_fact *fact_like(const struct spw_plat *plat,
-					     const struct spw_plat_fact *like)
+static const struct spw_plat_fact *diff_fact_like(const struct spw_plat *plat,
+						  const struct spw_plat_fact *like)
 {
 	for (uint32_t i = 0; i < plat->fact_cnt; i++)
 		if (!strcmp(plat->fact[i].name, like->name) && !strcmp(plat->fact[i].of, like->of))
@@ -29,12 +29,12 @@ static const struct spw_plat_fact *fact_like(const struct spw_plat *plat,
 	return NULL;
 }
 
-static const char *value_of(const struct spw_plat_fact *f)
+static const char *diff_value(const struct spw_plat_fact *f)
 {
 	return !f ? "(not there)" : f->why[0] ? f->why : f->value;
 }
 
-static void line(const struct spw_plat_fact *f, const char *a, const char *b)
+static void diff_line(const struct spw_plat_fact *f, const char *a, const char *b)
 {
 	printf("  ");
 	doctor_put(f->of);
@@ -47,8 +47,8 @@ static void line(const struct spw_plat_fact *f, const char *a, const char *b)
 	printf("\n");
 }
 
-static const struct spw_plat_finding *finding_like(const struct spw_plat *plat,
-						   const struct spw_plat_finding *like)
+static const struct spw_plat_finding *diff_finding_like(const struct spw_plat *plat,
+							const struct spw_plat_finding *like)
 {
 	for (uint32_t i = 0; i < plat->finding_cnt; i++)
 		if (!strcmp(plat->finding[i].code, like->code) &&
@@ -58,12 +58,12 @@ static const struct spw_plat_finding *finding_like(const struct spw_plat *plat,
 }
 
 /* Findings of `plat` that `other` lacks. */
-static uint32_t findings_diff(const struct spw_plat *plat, const struct spw_plat *other, char sign)
+static uint32_t diff_findings(const struct spw_plat *plat, const struct spw_plat *other, char sign)
 {
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < plat->finding_cnt; i++)
-		if (!finding_like(other, &plat->finding[i])) {
+		if (!diff_finding_like(other, &plat->finding[i])) {
 			printf("%c %s: ", sign, plat->finding[i].code);
 			doctor_put(plat->finding[i].what);
 			printf("\n");
@@ -74,20 +74,20 @@ static uint32_t findings_diff(const struct spw_plat *plat, const struct spw_plat
 
 uint32_t doctor_diff(const struct spw_plat *a, const struct spw_plat *b)
 {
-	uint32_t cnt = findings_diff(a, b, '-') + findings_diff(b, a, '+');
+	uint32_t cnt = diff_findings(a, b, '-') + diff_findings(b, a, '+');
 
 	for (uint32_t i = 0; i < a->fact_cnt; i++) {
-		const struct spw_plat_fact *f = &a->fact[i], *g = fact_like(b, f);
+		const struct spw_plat_fact *f = &a->fact[i], *g = diff_fact_like(b, f);
 
-		if (!stands_still(f) || !strcmp(value_of(f), value_of(g)))
+		if (!diff_stands_still(f) || !strcmp(diff_value(f), diff_value(g)))
 			continue;
-		line(f, value_of(f), value_of(g));
+		diff_line(f, diff_value(f), diff_value(g));
 		cnt++;
 	}
 	for (uint32_t i = 0; i < b->fact_cnt; i++) {
-		if (!stands_still(&b->fact[i]) || fact_like(a, &b->fact[i]))
+		if (!diff_stands_still(&b->fact[i]) || diff_fact_like(a, &b->fact[i]))
 			continue;
-		line(&b->fact[i], value_of(NULL), value_of(&b->fact[i]));
+		diff_line(&b->fact[i], diff_value(NULL), diff_value(&b->fact[i]));
 		cnt++;
 	}
 	return cnt;

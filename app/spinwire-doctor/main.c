@@ -16,13 +16,13 @@
 
 #define PROGRAM "spinwire-doctor"
 
-static int machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
+static int doctor_machine_read(const struct doctor_args *args, struct spw_plat **plat_out)
 {
 	return args->file_cnt ? doctor_load(args->file, args->file_cnt, plat_out)
 			      : doctor_live(plat_out);
 }
 
-static int outputs_try(const struct doctor_args *args)
+static int doctor_outputs_try(const struct doctor_args *args)
 {
 	int rc = app_json_try(args->json);
 
@@ -34,12 +34,12 @@ static int outputs_try(const struct doctor_args *args)
 }
 
 /* check and replay */
-static int examine(const struct doctor_args *args)
+static int doctor_examine(const struct doctor_args *args)
 {
 	struct spw_plat *plat;
-	int rc = outputs_try(args), status;
+	int rc = doctor_outputs_try(args), status;
 
-	if (rc < 0 || (rc = machine_read(args, &plat)) < 0)
+	if (rc < 0 || (rc = doctor_machine_read(args, &plat)) < 0)
 		return app_complain(PROGRAM, rc);
 	if (args->measure && (rc = doctor_measure(args, plat)) < 0) {
 		spw_plat_free(plat);
@@ -58,7 +58,7 @@ static int examine(const struct doctor_args *args)
 	return rc ? app_complain(PROGRAM, rc) : status;
 }
 
-static int record(const struct doctor_args *args)
+static int doctor_record(const struct doctor_args *args)
 {
 	const char *path = args->file[0];
 	struct spw_plat *plat = NULL;
@@ -72,7 +72,7 @@ static int record(const struct doctor_args *args)
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
 }
 
-static int diff(const struct doctor_args *args)
+static int doctor_diff_files(const struct doctor_args *args)
 {
 	struct spw_plat *a = NULL, *b = NULL;
 	int rc = doctor_load(&args->file[0], 1, &a);
@@ -88,10 +88,10 @@ static int diff(const struct doctor_args *args)
 	return rc;
 }
 
-static int plan(const struct doctor_args *args)
+static int doctor_plan_read(const struct doctor_args *args)
 {
 	struct spw_plat *own = NULL, *peer = NULL;
-	int rc = machine_read(args, &own);
+	int rc = doctor_machine_read(args, &own);
 
 	if (rc == 0)
 		rc = doctor_peer(args->peer, &peer);
@@ -111,18 +111,18 @@ int main(int argc, char **argv)
 	if ((rc = doctor_args(&args, argc, argv)) < 0)
 		status = app_complain(PROGRAM, rc);
 	else if (rc == 0 && !strcmp(args.command, "record"))
-		status = record(&args);
+		status = doctor_record(&args);
 	else if (rc == 0 && !strcmp(args.command, "diff"))
-		status = diff(&args);
+		status = doctor_diff_files(&args);
 	else if (rc == 0 && !strcmp(args.command, "cores"))
 		status = (rc = doctor_cores(&args)) < 0 ? app_complain(PROGRAM, rc) : APP_GOOD;
 	else if (rc == 0 && !strcmp(args.command, "idle"))
 		status = (rc = doctor_idle(&args)) < 0 ? app_complain(PROGRAM, rc) : APP_GOOD;
 	else if (rc == 0 && !strcmp(args.command, "plan"))
-		status = plan(&args);
+		status = doctor_plan_read(&args);
 	else if (rc == 0 && !strcmp(args.command, "answer"))
 		status = doctor_answer() ? APP_MACHINE : APP_GOOD;
 	else if (rc == 0)
-		status = examine(&args);
+		status = doctor_examine(&args);
 	return app_end(PROGRAM, status);
 }

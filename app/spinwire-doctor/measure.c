@@ -46,7 +46,7 @@ struct bundle {
 };
 
 /* The sum of what the pairs should carry, but no more than their port. */
-static int64_t nominal_of(const struct doctor_args *args, const struct bundle *b)
+static int64_t measure_nominal(const struct doctor_args *args, const struct bundle *b)
 {
 	int64_t sum = 0, port = b->from[0]->speed_mbit;
 
@@ -64,7 +64,7 @@ static int64_t nominal_of(const struct doctor_args *args, const struct bundle *b
 	return port > 0 ? SPW_MIN(sum, port) : sum;
 }
 
-static void names_of(const struct bundle *b, bool to, char *out, size_t bytes)
+static void measure_names(const struct bundle *b, bool to, char *out, size_t bytes)
 {
 	size_t used = 0;
 
@@ -73,7 +73,7 @@ static void names_of(const struct bundle *b, bool to, char *out, size_t bytes)
 					 (to ? b->to : b->from)[i]->rdma);
 }
 
-static int ends_run(const struct bundle *b, struct spw_plat_pair *pair)
+static int measure_ends_run(const struct bundle *b, struct spw_plat_pair *pair)
 {
 	static struct measure_end from[MEASURE_ENDS_MAX], to[MEASURE_ENDS_MAX];
 	struct measure_addr a, z;
@@ -104,25 +104,26 @@ static int ends_run(const struct bundle *b, struct spw_plat_pair *pair)
 
 /* Ports of one machine that do not reach each other are usual: that is no row.
  * Errors: why the devices cannot be used. */
-static int bundle_measure(const struct doctor_args *args, const struct bundle *b,
+static int measure_bundle(const struct doctor_args *args, const struct bundle *b,
 			  struct measure_list *list)
 {
-	struct spw_plat_pair pair = {
-		.mbps = -1, .cable = b->from[0] != b->to[0], .nominal_mbps = nominal_of(args, b)};
-	int rc = ends_run(b, &pair);
+	struct spw_plat_pair pair = {.mbps = -1,
+				     .cable = b->from[0] != b->to[0],
+				     .nominal_mbps = measure_nominal(args, b)};
+	int rc = measure_ends_run(b, &pair);
 
 	if (rc || (pair.mbps < 0 && pair.cable))
 		return rc;
-	names_of(b, false, pair.from, sizeof(pair.from));
-	names_of(b, true, pair.to, sizeof(pair.to));
+	measure_names(b, false, pair.from, sizeof(pair.from));
+	measure_names(b, true, pair.to, sizeof(pair.to));
 	measure_add(list, &pair);
 	return 0;
 }
 
-static int alone_measure(const struct doctor_args *args, const struct spw_plat_nic *nic,
+static int measure_alone(const struct doctor_args *args, const struct spw_plat_nic *nic,
 			 struct measure_list *list)
 {
-	return bundle_measure(args, &(struct bundle){.from = {nic}, .to = {nic}, .cnt = 1}, list);
+	return measure_bundle(args, &(struct bundle){.from = {nic}, .to = {nic}, .cnt = 1}, list);
 }
 
 /* The other half of a port that can be measured; NULL: there is none. */
@@ -134,39 +135,39 @@ static const struct spw_plat_nic *twin_of(const struct spw_plat *plat, uint32_t 
 	return NULL;
 }
 
-static int ports_measure(const struct doctor_args *args, const struct spw_plat *plat, uint32_t i,
+static int measure_ports(const struct doctor_args *args, const struct spw_plat *plat, uint32_t i,
 			 uint32_t k, struct measure_list *list)
 {
 	const struct spw_plat_nic *a = twin_of(plat, i), *z = twin_of(plat, k);
 	struct bundle there = {.from = {&plat->nic[i], a}, .to = {&plat->nic[k], z}, .cnt = 1},
 		      back = {.from = {&plat->nic[k], z}, .to = {&plat->nic[i], a}, .cnt = 1};
 	uint32_t before = list->cnt;
-	int rc = bundle_measure(args, &there, list);
+	int rc = measure_bundle(args, &there, list);
 
 	if (rc || list->cnt == before) /* nobody answered */
 		return rc;
-	rc = bundle_measure(args, &back, list);
+	rc = measure_bundle(args, &back, list);
 	if (a && z) {
 		there.cnt = back.cnt = 2;
-		rc = rc ? rc : bundle_measure(args, &there, list);
-		rc = rc ? rc : bundle_measure(args, &back, list);
+		rc = rc ? rc : measure_bundle(args, &there, list);
+		rc = rc ? rc : measure_bundle(args, &back, list);
 	}
 	return rc;
 }
 
-static int own_measure(const struct doctor_args *args, const struct spw_plat *plat,
+static int measure_own(const struct doctor_args *args, const struct spw_plat *plat,
 		       struct measure_list *list)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < plat->nic_cnt && !rc; i++)
 		if (measure_is_usable(&plat->nic[i]))
-			rc = alone_measure(args, &plat->nic[i], list);
+			rc = measure_alone(args, &plat->nic[i], list);
 	for (uint32_t i = 0; i < plat->nic_cnt && !rc; i++)
 		for (uint32_t k = i + 1; k < plat->nic_cnt && !rc; k++)
 			if (measure_is_usable(&plat->nic[i]) && plat->nic[i].half_of < 0 &&
 			    measure_is_usable(&plat->nic[k]) && plat->nic[k].half_of < 0)
-				rc = ports_measure(args, plat, i, k, list);
+				rc = measure_ports(args, plat, i, k, list);
 	return rc;
 }
 
@@ -179,7 +180,7 @@ int doctor_measure(const struct doctor_args *args, struct spw_plat *plat)
 		return spw_err(ENOMEM, "no memory to measure");
 	if (plat->gpu_cnt)
 		spw_plat_gpus_load(plat, NULL, NULL);
-	rc = args->peer ? measure_peer(args, plat, list) : own_measure(args, plat, list);
+	rc = args->peer ? measure_peer(args, plat, list) : measure_own(args, plat, list);
 	if (rc == 0 && list->cnt == 0 && plat->gpu_cnt == 0)
 		rc = spw_err(ENODEV, "--measure: no RDMA port with a link and an IPv4 address; "
 				     "look at spinwire-doctor without --measure");

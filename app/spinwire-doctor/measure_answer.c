@@ -31,7 +31,7 @@ struct answer {
 	struct measure_end end[MEASURE_ENDS_MAX];
 };
 
-static void send_line(json_t *reply)
+static void answer_send(json_t *reply)
 {
 	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
 
@@ -41,12 +41,12 @@ static void send_line(json_t *reply)
 	json_decref(reply);
 }
 
-static json_t *refuse(void)
+static json_t *answer_error(void)
 {
 	return json_pack("{s:s}", "error", spw_err_text());
 }
 
-static json_t *hello(const struct spw_plat *plat)
+static json_t *answer_hello(const struct spw_plat *plat)
 {
 	json_t *ports = json_array();
 
@@ -62,14 +62,14 @@ static json_t *hello(const struct spw_plat *plat)
 	return json_pack("{s:s,s:o}", "schema", "spinwire.measure/1", "ports", ports);
 }
 
-static void close_all(struct answer *a)
+static void answer_close_all(struct answer *a)
 {
 	for (uint32_t i = 0; i < MEASURE_ENDS_MAX; i++)
 		if (a->end[i].dev.ctx)
 			measure_end_close(&a->end[i]);
 }
 
-static json_t *open_end(struct answer *a, const json_t *ask, uint32_t slot)
+static json_t *answer_open(struct answer *a, const json_t *ask, uint32_t slot)
 {
 	const char *device = json_string_value(json_object_get(ask, "device"));
 	struct measure_addr addr;
@@ -80,22 +80,22 @@ static json_t *open_end(struct answer *a, const json_t *ask, uint32_t slot)
 		measure_end_close(&a->end[slot]);
 	if (measure_end_open(device, &a->end[slot]) < 0) {
 		measure_end_close(&a->end[slot]);
-		return refuse();
+		return answer_error();
 	}
 	measure_end_addr(&a->end[slot], &addr);
 	return measure_addr_json(&addr);
 }
 
-static json_t *join_end(struct answer *a, const json_t *ask, uint32_t slot)
+static json_t *answer_join(struct answer *a, const json_t *ask, uint32_t slot)
 {
 	struct measure_addr there;
 
 	if (!a->end[slot].qp || !measure_addr_parse(json_object_get(ask, "there"), &there))
 		return json_pack("{s:s}", "error", "join names no open end, or no address");
-	return measure_end_join(&a->end[slot], &there) < 0 ? refuse() : json_object();
+	return measure_end_join(&a->end[slot], &there) < 0 ? answer_error() : json_object();
 }
 
-static json_t *run_ends(struct answer *a, const json_t *ask)
+static json_t *answer_run(struct answer *a, const json_t *ask)
 {
 	json_int_t cnt = json_integer_value(json_object_get(ask, "cnt")),
 		   ms = json_integer_value(json_object_get(ask, "ms"));
@@ -111,7 +111,7 @@ static json_t *run_ends(struct answer *a, const json_t *ask)
 			 (json_int_t)got.packets, "wire", (json_int_t)got.wire);
 }
 
-static json_t *reply_to(struct answer *a, const json_t *ask)
+static json_t *answer_to(struct answer *a, const json_t *ask)
 {
 	const char *op = json_string_value(json_object_get(ask, "op"));
 	json_int_t slot = json_integer_value(json_object_get(ask, "slot"));
@@ -119,14 +119,14 @@ static json_t *reply_to(struct answer *a, const json_t *ask)
 	if (!op || !spw_in_range(slot, 0, (json_int_t)MEASURE_ENDS_MAX - 1))
 		return json_pack("{s:s}", "error", "no such request");
 	if (!strcmp(op, "open"))
-		return open_end(a, ask, (uint32_t)slot);
+		return answer_open(a, ask, (uint32_t)slot);
 	if (!strcmp(op, "join"))
-		return join_end(a, ask, (uint32_t)slot);
+		return answer_join(a, ask, (uint32_t)slot);
 	if (!strcmp(op, "run"))
-		return run_ends(a, ask);
+		return answer_run(a, ask);
 	if (strcmp(op, "close"))
 		return json_pack("{s:s}", "error", "no such request");
-	close_all(a);
+	answer_close_all(a);
 	return json_object();
 }
 
@@ -138,17 +138,17 @@ int doctor_answer(void)
 	int rc = spw_plat_read(&from, &answer.plat);
 
 	if (rc < 0) {
-		send_line(refuse());
+		answer_send(answer_error());
 		return rc;
 	}
-	send_line(hello(answer.plat));
+	answer_send(answer_hello(answer.plat));
 	while (fgets(line, sizeof(line), stdin)) {
 		json_t *ask = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
 
-		send_line(reply_to(&answer, ask));
+		answer_send(answer_to(&answer, ask));
 		json_decref(ask);
 	}
-	close_all(&answer);
+	answer_close_all(&answer);
 	spw_plat_free(answer.plat);
 	return 0;
 }

@@ -23,7 +23,7 @@
 #define STEP_MS       (SPW_TSC_STEP_NS / 1000000) /* what counts of a turn (spw_tsc_ran) */
 #define ACK_TIMEOUT   17 /* 4.096 us << 17 = 0.54 s: a slow pair is no lost packet */
 
-static uint64_t now_ms(void)
+static uint64_t end_now_ms(void)
 {
 	struct timespec t;
 
@@ -33,7 +33,7 @@ static uint64_t now_ms(void)
 
 /* ---- set-up ---- */
 
-static int qp_make(struct measure_end *end)
+static int end_qp_create(struct measure_end *end)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
@@ -74,7 +74,7 @@ int measure_end_open(const char *device, struct measure_end *end)
 	memset(end->buf, 0x5a, BUF_BYTES);
 	rc = rdma_mr_reg_bytes(&end->dev, end->dev.pd, end->buf, BUF_BYTES,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &end->mr);
-	return rc ? rc : qp_make(end);
+	return rc ? rc : end_qp_create(end);
 }
 
 void measure_end_addr(const struct measure_end *end, struct measure_addr *out)
@@ -86,7 +86,7 @@ void measure_end_addr(const struct measure_end *end, struct measure_addr *out)
 				     .gid = end->gid.gid};
 }
 
-static enum ibv_mtu mtu_code(uint32_t bytes)
+static enum ibv_mtu end_mtu_code(uint32_t bytes)
 {
 	uint32_t code = IBV_MTU_256;
 
@@ -117,7 +117,7 @@ int measure_end_join(struct measure_end *end, const struct measure_addr *there)
 
 	end->there = *there;
 	end->mtu_bytes = SPW_MIN(rdma_dev_mtu_bytes(&end->dev), there->mtu_bytes);
-	rtr.path_mtu = mtu_code(end->mtu_bytes);
+	rtr.path_mtu = end_mtu_code(end->mtu_bytes);
 	rc = ibv_modify_qp(end->qp, &rtr,
 			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -145,7 +145,7 @@ void measure_end_close(struct measure_end *end)
 
 /* ---- the run ---- */
 
-static int post(struct measure_end *end)
+static int end_post(struct measure_end *end)
 {
 	const uint64_t at = (uint64_t)(end->posted % DEPTH) * MESSAGE_BYTES;
 	struct ibv_sge sge = {(uintptr_t)end->buf + at, MESSAGE_BYTES, end->mr->lkey};
@@ -164,7 +164,7 @@ static int post(struct measure_end *end)
 }
 
 /* Returns: how many WRITEs were acknowledged; -EIO: one failed. */
-static int reap(struct measure_end *end)
+static int end_reap(struct measure_end *end)
 {
 	struct ibv_wc wc[DEPTH];
 	int n = ibv_poll_cq(end->cq, (int)DEPTH, wc);
@@ -180,15 +180,15 @@ static int reap(struct measure_end *end)
 }
 
 /* One round over all ends. Returns: WRITEs acknowledged; -EIO. */
-static int turn(struct measure_end *end, uint32_t cnt, bool more)
+static int ends_turn(struct measure_end *end, uint32_t cnt, bool more)
 {
 	int done = 0;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		int n = reap(&end[i]);
+		int n = end_reap(&end[i]);
 
 		while (n >= 0 && more && end[i].posted < DEPTH)
-			if (post(&end[i]) < 0)
+			if (end_post(&end[i]) < 0)
 				n = -EIO;
 		if (n < 0)
 			return n;
@@ -199,7 +199,7 @@ static int turn(struct measure_end *end, uint32_t cnt, bool more)
 	return done;
 }
 
-static uint64_t bytes_of(const struct measure_end *end, uint32_t cnt)
+static uint64_t ends_bytes(const struct measure_end *end, uint32_t cnt)
 {
 	uint64_t bytes = 0;
 
@@ -208,7 +208,7 @@ static uint64_t bytes_of(const struct measure_end *end, uint32_t cnt)
 	return bytes;
 }
 
-static bool is_idle(const struct measure_end *end, uint32_t cnt)
+static bool ends_are_idle(const struct measure_end *end, uint32_t cnt)
 {
 	for (uint32_t i = 0; i < cnt; i++)
 		if (end[i].posted)
@@ -217,15 +217,15 @@ static bool is_idle(const struct measure_end *end, uint32_t cnt)
 }
 
 /* Writes until `until`, or, without more, until all is acknowledged. */
-static int keep_going(struct measure_end *end, uint32_t cnt, uint64_t until, bool more)
+static int ends_keep_going(struct measure_end *end, uint32_t cnt, uint64_t until, bool more)
 {
-	uint64_t now = now_ms(), silent = 0;
+	uint64_t now = end_now_ms(), silent = 0;
 
-	while (more ? now < until : !is_idle(end, cnt)) {
+	while (more ? now < until : !ends_are_idle(end, cnt)) {
 		const uint64_t last = now;
-		int n = turn(end, cnt, more);
+		int n = ends_turn(end, cnt, more);
 
-		now = now_ms();
+		now = end_now_ms();
 		silent = n ? 0 : silent + SPW_MIN(now - last, STEP_MS);
 		if (n < 0 || silent > ANSWER_MS)
 			return -ETIMEDOUT;
@@ -241,19 +241,19 @@ int measure_run(struct measure_end *end, uint32_t cnt, uint32_t ms, struct measu
 
 	*out = (struct measure_result){.mbps = -1, .wire = -1};
 	rdma_phy_start(&end->dev, &end->phy);
-	begin = bytes_of(end, cnt);
-	rc = keep_going(end, cnt, now_ms() + WARM_MS, true);
-	start = now_ms();
-	bytes = bytes_of(end, cnt);
-	rc = rc ? rc : keep_going(end, cnt, start + ms, true);
-	bytes = bytes_of(end, cnt) - bytes;
-	start = now_ms() - start;
-	rc = rc ? rc : keep_going(end, cnt, 0, false);
+	begin = ends_bytes(end, cnt);
+	rc = ends_keep_going(end, cnt, end_now_ms() + WARM_MS, true);
+	start = end_now_ms();
+	bytes = ends_bytes(end, cnt);
+	rc = rc ? rc : ends_keep_going(end, cnt, start + ms, true);
+	bytes = ends_bytes(end, cnt) - bytes;
+	start = end_now_ms() - start;
+	rc = rc ? rc : ends_keep_going(end, cnt, 0, false);
 	if (rc || start == 0)
 		return rc ? rc : -ETIMEDOUT;
 	rdma_phy_stat(&end->phy, &stat);
 	out->mbps = (int64_t)(bytes * 8 / 1000 / start);
-	out->packets = (int64_t)((bytes_of(end, cnt) - begin) / end->mtu_bytes);
+	out->packets = (int64_t)((ends_bytes(end, cnt) - begin) / end->mtu_bytes);
 	out->wire = stat.phy_known ? (int64_t)stat.phy_tx_packets : -1;
 	return 0;
 }

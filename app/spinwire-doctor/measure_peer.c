@@ -35,7 +35,7 @@ struct peer {
 
 /* The next line as JSON, NULL if it is none.
  * Errors: those of doctor_ssh_line. */
-static int line_read(struct peer *p, uint64_t until, json_t **json_out)
+static int peer_line_read(struct peer *p, uint64_t until, json_t **json_out)
 {
 	static char line[65536];
 	int rc = doctor_ssh_line(&p->ssh, until, line, sizeof(line));
@@ -50,7 +50,7 @@ static int line_read(struct peer *p, uint64_t until, json_t **json_out)
 }
 
 /* Returns: NULL with an error text; an object that is no error. */
-static json_t *reply_checked(struct peer *p, json_t *reply)
+static json_t *peer_reply_checked(struct peer *p, json_t *reply)
 {
 	const char *error = json_string_value(json_object_get(reply, "error"));
 
@@ -61,28 +61,29 @@ static json_t *reply_checked(struct peer *p, json_t *reply)
 	return NULL;
 }
 
-static json_t *reply_read(struct peer *p)
+static json_t *peer_reply_read(struct peer *p)
 {
 	json_t *reply;
 
-	return line_read(p, doctor_ssh_until(REPLY_MS), &reply) ? NULL : reply_checked(p, reply);
+	return peer_line_read(p, doctor_ssh_until(REPLY_MS), &reply) ? NULL
+								     : peer_reply_checked(p, reply);
 }
 
 /* The first answer, after what a shell may print when it starts. */
-static json_t *hello_read(struct peer *p)
+static json_t *peer_hello_read(struct peer *p)
 {
 	uint64_t until = doctor_ssh_until(REPLY_MS);
 	json_t *reply;
 
-	while (line_read(p, until, &reply) == 0) {
+	while (peer_line_read(p, until, &reply) == 0) {
 		if (json_object_get(reply, "schema") || json_object_get(reply, "error"))
-			return reply_checked(p, reply);
+			return peer_reply_checked(p, reply);
 		json_decref(reply);
 	}
 	return NULL;
 }
 
-static json_t *ask(struct peer *p, json_t *request)
+static json_t *peer_request(struct peer *p, json_t *request)
 {
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
 
@@ -93,12 +94,12 @@ static json_t *ask(struct peer *p, json_t *request)
 	}
 	dprintf(p->ssh.to, "%s\n", text); /* a failure shows as no reply */
 	free(text);
-	return reply_read(p);
+	return peer_reply_read(p);
 }
 
 /* ---- links ---- */
 
-static void link_add(struct peer *p, const struct spw_plat_nic *own, const json_t *port)
+static void peer_link_add(struct peer *p, const struct spw_plat_nic *own, const json_t *port)
 {
 	struct link *link = &p->link[p->link_cnt];
 	const char *device = json_string_value(json_object_get(port, "device"));
@@ -115,14 +116,14 @@ static void link_add(struct peer *p, const struct spw_plat_nic *own, const json_
 	p->link_cnt++;
 }
 
-static int links_make(struct peer *p, const struct spw_plat *plat)
+static int peer_links_make(struct peer *p, const struct spw_plat *plat)
 {
-	json_t *hello = hello_read(p), *ports = json_object_get(hello, "ports");
+	json_t *hello = peer_hello_read(p), *ports = json_object_get(hello, "ports");
 	size_t next = 0;
 
 	for (uint32_t i = 0; i < plat->nic_cnt && next < json_array_size(ports); i++)
 		if (measure_is_usable(&plat->nic[i]))
-			link_add(p, &plat->nic[i], json_array_get(ports, next++));
+			peer_link_add(p, &plat->nic[i], json_array_get(ports, next++));
 	if (hello && p->link_cnt == 0)
 		spw_err(ENODEV,
 			"--measure --peer %s: %s has no RDMA port with a link and an IPv4 address",
@@ -133,7 +134,7 @@ static int links_make(struct peer *p, const struct spw_plat *plat)
 
 /* ---- pairs ---- */
 
-static int end_join(struct peer *p, uint32_t slot, const struct link *link)
+static int peer_end_join(struct peer *p, uint32_t slot, const struct link *link)
 {
 	struct measure_addr own, there;
 	int rc = measure_end_open(link->own->rdma, &p->end[slot]);
@@ -142,8 +143,8 @@ static int end_join(struct peer *p, uint32_t slot, const struct link *link)
 
 	if (rc < 0)
 		return rc;
-	reply = ask(p, json_pack("{s:s,s:i,s:o}", "op", "open", "slot", (int)slot, "device",
-				 app_json_text(link->peer)));
+	reply = peer_request(p, json_pack("{s:s,s:i,s:o}", "op", "open", "slot", (int)slot,
+					  "device", app_json_text(link->peer)));
 	if (!reply)
 		return -EIO;
 	good = measure_addr_parse(reply, &there);
@@ -158,16 +159,16 @@ static int end_join(struct peer *p, uint32_t slot, const struct link *link)
 			       link->own->rdma, link->peer, p->args->peer, p->args->peer);
 	if ((rc = measure_end_join(&p->end[slot], &there)) < 0)
 		return rc;
-	reply = ask(p, json_pack("{s:s,s:i,s:o}", "op", "join", "slot", (int)slot, "there",
-				 measure_addr_json(&own)));
+	reply = peer_request(p, json_pack("{s:s,s:i,s:o}", "op", "join", "slot", (int)slot, "there",
+					  measure_addr_json(&own)));
 	json_decref(reply);
 	return reply ? 0 : -EIO;
 }
 
 /* The other end writes. */
-static int back_run(struct peer *p, uint32_t cnt, struct measure_result *got)
+static int peer_back_run(struct peer *p, uint32_t cnt, struct measure_result *got)
 {
-	json_t *reply = ask(
+	json_t *reply = peer_request(
 		p, json_pack("{s:s,s:i,s:i}", "op", "run", "cnt", (int)cnt, "ms", (int)MEASURE_MS));
 
 	*got = (struct measure_result){
@@ -178,8 +179,8 @@ static int back_run(struct peer *p, uint32_t cnt, struct measure_result *got)
 	return reply ? 0 : -EIO;
 }
 
-static int there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_pair *there,
-			  struct measure_list *list)
+static int peer_there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_pair *there,
+			       struct measure_list *list)
 {
 	struct spw_plat_pair pair = *there, back = *there;
 	struct measure_result got;
@@ -195,7 +196,7 @@ static int there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_pa
 	memcpy(back.to, there->from, sizeof(back.to));
 	again = pair.mbps >= 0;
 	for (uint32_t try = 0; again && !rc && try < MEASURE_TRIES; try++) {
-		rc = back_run(p, cnt, &got);
+		rc = peer_back_run(p, cnt, &got);
 		again = rc == 0 && measure_take(&back, &got);
 	}
 	if (rc == 0 && pair.mbps >= 0)
@@ -204,8 +205,8 @@ static int there_and_back(struct peer *p, uint32_t cnt, const struct spw_plat_pa
 }
 
 /* link[cnt] at once: the halves of one port, or one function. */
-static int links_measure(struct peer *p, const struct link *const *link, uint32_t cnt,
-			 struct measure_list *list)
+static int peer_links_measure(struct peer *p, const struct link *const *link, uint32_t cnt,
+			      struct measure_list *list)
 {
 	struct spw_plat_pair pair = {.mbps = -1, .cable = true};
 	int64_t port = link[0]->own->speed_mbit;
@@ -221,30 +222,30 @@ static int links_measure(struct peer *p, const struct link *const *link, uint32_
 		from = SPW_MIN(from, sizeof(pair.from) - 1);
 		to = SPW_MIN(to, sizeof(pair.to) - 1);
 		pair.nominal_mbps += link[i]->nominal_mbps;
-		rc = end_join(p, i, link[i]);
+		rc = peer_end_join(p, i, link[i]);
 	}
 	pair.nominal_mbps = port > 0 ? SPW_MIN(pair.nominal_mbps, port) : pair.nominal_mbps;
-	rc = rc ? rc : there_and_back(p, cnt, &pair, list);
+	rc = rc ? rc : peer_there_and_back(p, cnt, &pair, list);
 	for (uint32_t i = 0; i < cnt; i++)
 		measure_end_close(&p->end[i]);
 	if (rc)
 		return rc;
-	reply = ask(p, json_pack("{s:s}", "op", "close"));
+	reply = peer_request(p, json_pack("{s:s}", "op", "close"));
 	json_decref(reply);
 	return reply ? 0 : -EIO;
 }
 
-static int all_measure(struct peer *p, const struct spw_plat *plat, struct measure_list *list)
+static int peer_measure_all(struct peer *p, const struct spw_plat *plat, struct measure_list *list)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < p->link_cnt && !rc; i++)
-		rc = links_measure(p, (const struct link *[]){&p->link[i]}, 1, list);
+		rc = peer_links_measure(p, (const struct link *[]){&p->link[i]}, 1, list);
 	for (uint32_t i = 0; i < p->link_cnt && !rc; i++)
 		for (uint32_t k = 0; k < p->link_cnt && !rc; k++)
 			if (p->link[k].own->half_of >= 0 &&
 			    &plat->nic[p->link[k].own->half_of] == p->link[i].own)
-				rc = links_measure(
+				rc = peer_links_measure(
 					p, (const struct link *[]){&p->link[i], &p->link[k]}, 2,
 					list);
 	return rc;
@@ -261,8 +262,8 @@ int measure_peer(const struct doctor_args *args, const struct spw_plat *plat,
 		return spw_err(ENOMEM, "no memory to measure");
 	p->args = args;
 	rc = doctor_ssh_start(args->peer, word, &p->ssh);
-	rc = rc ? rc : links_make(p, plat);
-	rc = rc ? rc : all_measure(p, plat, list);
+	rc = rc ? rc : peer_links_make(p, plat);
+	rc = rc ? rc : peer_measure_all(p, plat, list);
 	doctor_ssh_end(&p->ssh);
 	free(p);
 	return rc;

@@ -23,7 +23,7 @@
 
 /* Functions that a plan may use: RDMA over Ethernet with a link. Names of functions end up in files
  * and commands, so odd ones are refused. */
-static bool is_plain(const char *name)
+static bool plan_is_plain(const char *name)
 {
 	for (const char *c = name; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
@@ -31,10 +31,10 @@ static bool is_plain(const char *name)
 	return isalnum((unsigned char)name[0]);
 }
 
-static bool is_usable(const struct spw_plat_nic *nic)
+static bool plan_is_usable(const struct spw_plat_nic *nic)
 {
 	return nic->carrier == 1 && nic->link_is_ethernet && !nic->default_route && !nic->is_vf &&
-	       is_plain(nic->netdev) && is_plain(nic->rdma);
+	       plan_is_plain(nic->netdev) && plan_is_plain(nic->rdma);
 }
 
 struct ports {
@@ -43,7 +43,7 @@ struct ports {
 	uint32_t cnt;
 };
 
-static void ports_of(const struct spw_plat *plat, struct ports *out)
+static void plan_ports(const struct spw_plat *plat, struct ports *out)
 {
 	int32_t port_of[SPW_PLAT_NIC_MAX];
 
@@ -53,7 +53,7 @@ static void ports_of(const struct spw_plat *plat, struct ports *out)
 		int32_t port = nic->half_of >= 0 ? port_of[nic->half_of] : -1;
 
 		port_of[i] = -1;
-		if (!is_usable(nic))
+		if (!plan_is_usable(nic))
 			continue;
 		if (port < 0 && out->cnt < PLAN_LINK_MAX)
 			port = (int32_t)out->cnt++;
@@ -63,7 +63,7 @@ static void ports_of(const struct spw_plat *plat, struct ports *out)
 	}
 }
 
-static bool same_machine(const struct ports *a, const struct ports *b)
+static bool plan_same_machine(const struct ports *a, const struct ports *b)
 {
 	for (uint32_t i = 0; i < a->cnt; i++)
 		for (uint32_t k = 0; k < b->cnt; k++)
@@ -73,14 +73,14 @@ static bool same_machine(const struct ports *a, const struct ports *b)
 	return false;
 }
 
-static int ports_check(const struct ports *own, const struct ports *peer)
+static int plan_ports_check(const struct ports *own, const struct ports *peer)
 {
 	if (own->cnt == 0 || peer->cnt == 0)
 		return spw_err(EINVAL,
 			       "%s has no RDMA port with a link that is free of the default route; "
 			       "plug the cable in, ip link set ... up, and look at spinwire-doctor",
 			       own->cnt ? "the peer" : "this machine");
-	if (same_machine(own, peer))
+	if (plan_same_machine(own, peer))
 		return spw_err(EINVAL, "the peer is this machine: its first port has the same MAC "
 				       "address; take the receipt of the other one");
 	if (own->cnt != peer->cnt)
@@ -94,7 +94,7 @@ static int ports_check(const struct ports *own, const struct ports *peer)
 }
 
 /* A function that has no partner shares the last one's of the other side. */
-static int links_make(struct plan *plan, const struct ports *own, const struct ports *peer)
+static int plan_links_make(struct plan *plan, const struct ports *own, const struct ports *peer)
 {
 	for (uint32_t p = 0; p < own->cnt; p++) {
 		uint32_t halves = SPW_MAX(own->half_cnt[p], peer->half_cnt[p]);
@@ -113,7 +113,7 @@ static int links_make(struct plan *plan, const struct ports *own, const struct p
 	return 0;
 }
 
-static bool is_planned(const struct plan *plan, const struct spw_plat_nic *nic)
+static bool plan_has_nic(const struct plan *plan, const struct spw_plat_nic *nic)
 {
 	for (uint32_t i = 0; i < plan->link_cnt; i++)
 		if (plan->link[i].own == nic || plan->link[i].peer == nic)
@@ -122,7 +122,7 @@ static bool is_planned(const struct plan *plan, const struct spw_plat_nic *nic)
 }
 
 /* Whether an interface outside the plan has an address in 10.net. */
-static bool net_taken(const struct plan *plan, const struct spw_plat *plat, uint32_t net)
+static bool plan_net_taken(const struct plan *plan, const struct spw_plat *plat, uint32_t net)
 {
 	char start[16];
 
@@ -131,29 +131,30 @@ static bool net_taken(const struct plan *plan, const struct spw_plat *plat, uint
 		const char *at = strstr(plat->nic[i].ipv4, start);
 
 		if (at && (at == plat->nic[i].ipv4 || at[-1] == ' ') &&
-		    !is_planned(plan, &plat->nic[i]))
+		    !plan_has_nic(plan, &plat->nic[i]))
 			return true;
 	}
 	return false;
 }
 
-static int net_choose(struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer)
+static int plan_net_choose(struct plan *plan, const struct spw_plat *own,
+			   const struct spw_plat *peer)
 {
 	for (plan->net = NET_FIRST; plan->net <= NET_LAST; plan->net++)
-		if (!net_taken(plan, own, plan->net) && !net_taken(plan, peer, plan->net))
+		if (!plan_net_taken(plan, own, plan->net) && !plan_net_taken(plan, peer, plan->net))
 			return 0;
 	return spw_err(EINVAL, "every subnet 10.%u to 10.%u is in use", NET_FIRST, NET_LAST);
 }
 
 /* ---- apply ---- */
 
-static int cannot(const char *path)
+static int plan_write_error(const char *path)
 {
 	return spw_err(EIO, "%s: cannot write: %s", path, strerror(errno));
 }
 
 /* Writes beside the file and renames: whoever looks finds the old file or the whole new one. */
-static int apply(const struct plan *plan, const char *root)
+static int plan_apply(const struct plan *plan, const char *root)
 {
 	char path[PATH_MAX], temp[PATH_MAX + 8];
 	FILE *file;
@@ -165,13 +166,13 @@ static int apply(const struct plan *plan, const char *root)
 	fd = mkstemp(temp); /* mode 0600, as netplan wants */
 	file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!file)
-		return cannot(path);
+		return plan_write_error(path);
 	plan_netplan(plan, false, file);
 	whole = fflush(file) == 0 && fsync(fd) == 0;
 	whole = fclose(file) == 0 && whole;
 	if (!whole || rename(temp, path)) {
 		unlink(temp);
-		return cannot(path);
+		return plan_write_error(path);
 	}
 	printf("# written: %s; netplan apply makes it so\n", path);
 	return 0;
@@ -183,13 +184,13 @@ int doctor_plan(const struct spw_plat *own, const struct spw_plat *peer, const c
 	struct plan plan = {0};
 	int rc;
 
-	ports_of(own, &own_ports);
-	ports_of(peer, &peer_ports);
-	if ((rc = ports_check(&own_ports, &peer_ports)) < 0 ||
-	    (rc = links_make(&plan, &own_ports, &peer_ports)) < 0 ||
-	    (rc = net_choose(&plan, own, peer)) < 0)
+	plan_ports(own, &own_ports);
+	plan_ports(peer, &peer_ports);
+	if ((rc = plan_ports_check(&own_ports, &peer_ports)) < 0 ||
+	    (rc = plan_links_make(&plan, &own_ports, &peer_ports)) < 0 ||
+	    (rc = plan_net_choose(&plan, own, peer)) < 0)
 		return rc;
 	plan.own_is_first = strcmp(plan.link[0].own->mac, plan.link[0].peer->mac) < 0;
 	plan_print(&plan, own, peer);
-	return root ? apply(&plan, root) : 0;
+	return root ? plan_apply(&plan, root) : 0;
 }

@@ -11,12 +11,12 @@
 
 #define MTU 9000u
 
-static const struct spw_plat_nic *end_of(const struct plan_link *link, bool of_peer)
+static const struct spw_plat_nic *plan_end(const struct plan_link *link, bool of_peer)
 {
 	return of_peer ? link->peer : link->own;
 }
 
-static void address(const struct plan *plan, uint32_t i, bool of_peer, char out[20])
+static void plan_address(const struct plan *plan, uint32_t i, bool of_peer, char out[20])
 {
 	snprintf(out, 20, "10.%u.%u.%u", plan->net, i, plan->own_is_first != of_peer ? 1 : 2);
 }
@@ -28,7 +28,7 @@ void plan_netplan(const struct plan *plan, bool of_peer, FILE *file)
 
 	fprintf(file, "network:\n  version: 2\n  ethernets:\n");
 	for (uint32_t i = 0; i < plan->link_cnt; i++) {
-		const struct spw_plat_nic *nic = end_of(&plan->link[i], of_peer);
+		const struct spw_plat_nic *nic = plan_end(&plan->link[i], of_peer);
 
 		if (nic != open)
 			fprintf(file,
@@ -36,18 +36,18 @@ void plan_netplan(const struct plan *plan, bool of_peer, FILE *file)
 				"      addresses:\n",
 				nic->netdev, MTU);
 		open = nic;
-		address(plan, i, of_peer, ip);
+		plan_address(plan, i, of_peer, ip);
 		fprintf(file, "        - %s/24\n", ip);
 	}
 }
 
 /* Devices joined by commas, each once. */
-static void devices(const struct plan *plan, bool of_peer, const char *suffix)
+static void plan_devices(const struct plan *plan, bool of_peer, const char *suffix)
 {
 	const struct spw_plat_nic *last = NULL;
 
 	for (uint32_t i = 0; i < plan->link_cnt; i++) {
-		const struct spw_plat_nic *nic = end_of(&plan->link[i], of_peer);
+		const struct spw_plat_nic *nic = plan_end(&plan->link[i], of_peer);
 
 		if (nic != last)
 			printf("%s%s%s", i ? "," : "", nic->rdma, suffix);
@@ -55,24 +55,24 @@ static void devices(const struct plan *plan, bool of_peer, const char *suffix)
 	}
 }
 
-static void variables(const struct plan *plan, bool of_peer)
+static void plan_variables(const struct plan *plan, bool of_peer)
 {
-	const char *first = end_of(&plan->link[0], of_peer)->netdev;
+	const char *first = plan_end(&plan->link[0], of_peer)->netdev;
 
 	printf("export NCCL_IB_HCA==");
-	devices(plan, of_peer, ":1");
+	plan_devices(plan, of_peer, ":1");
 	printf("\nexport NCCL_SOCKET_IFNAME==%s\n"
 	       "unset NCCL_IB_GID_INDEX    # NCCL finds RoCE v2 over IPv4 itself since 2.21\n"
 	       "export UCX_NET_DEVICES=",
 	       first);
-	devices(plan, of_peer, ":1");
+	plan_devices(plan, of_peer, ":1");
 	printf("\nexport UCX_MAX_RNDV_RAILS=%u\n", SPW_MIN(plan->link_cnt, 4u));
 	printf("export OMPI_MCA_pml=ucx OMPI_MCA_btl_tcp_if_include=%s "
 	       "OMPI_MCA_oob_tcp_if_include=%s\n",
 	       first, first);
 }
 
-static void machine(const struct plan *plan, const struct spw_plat *plat, bool of_peer)
+static void plan_machine(const struct plan *plan, const struct spw_plat *plat, bool of_peer)
 {
 	printf("\n# ---- %s (", of_peer ? "the peer" : "this machine");
 	doctor_put(plat->machine[0] ? plat->machine : "unknown");
@@ -85,7 +85,7 @@ static void machine(const struct plan *plan, const struct spw_plat *plat, bool o
 		}
 	plan_netplan(plan, of_peer, stdout);
 	printf("# ---- %s: variables\n", of_peer ? "the peer" : "this machine");
-	variables(plan, of_peer);
+	plan_variables(plan, of_peer);
 }
 
 void plan_print(const struct plan *plan, const struct spw_plat *own, const struct spw_plat *peer)
@@ -95,16 +95,16 @@ void plan_print(const struct plan *plan, const struct spw_plat *own, const struc
 	for (uint32_t i = 0; i < plan->link_cnt; i++) {
 		char a[20], b[20];
 
-		address(plan, i, false, a);
-		address(plan, i, true, b);
+		plan_address(plan, i, false, a);
+		plan_address(plan, i, true, b);
 		printf("# cable %u: %-16s %-14s <-> %-14s %s\n", plan->link[i].cable,
 		       plan->link[i].own->netdev, a, b, plan->link[i].peer->netdev);
 	}
 	if (plan->cable_cnt > 1)
 		printf("# assumed: ports are cabled in order. If a ping fails, exchange the two "
 		       "cables at one end.\n");
-	machine(plan, own, false);
-	machine(plan, peer, true);
+	plan_machine(plan, own, false);
+	plan_machine(plan, peer, true);
 	printf("\n# ---- then, on both: spinwire-doctor; ping -M do -s 8972 the other end's "
 	       "addresses\n");
 }

@@ -129,7 +129,7 @@ static json_t *tree_json(const struct spw_plat *plat)
 }
 
 /* Returns: false without memory. */
-static bool hash_of(const json_t *receipt, char hex[2 * SHA256_DIGEST_SIZE + 1])
+static bool receipt_hash(const json_t *receipt, char hex[2 * SHA256_DIGEST_SIZE + 1])
 {
 	json_t *bare = json_copy((json_t *)(uintptr_t)receipt);
 	uint8_t digest[SHA256_DIGEST_SIZE];
@@ -163,7 +163,8 @@ json_t *doctor_receipt(const struct spw_plat *plat)
 	json_object_set_new(receipt, "time", json_integer((json_int_t)now.tv_sec));
 	json_object_set_new(receipt, "facts", facts_json(plat));
 	json_object_set_new(receipt, "tree", tree_json(plat));
-	if (!hash_of(receipt, hex) || json_object_set_new(receipt, "sha256", json_string(hex))) {
+	if (!receipt_hash(receipt, hex) ||
+	    json_object_set_new(receipt, "sha256", json_string(hex))) {
 		json_decref(receipt);
 		return NULL;
 	}
@@ -179,7 +180,7 @@ int doctor_receipt_tree(json_t *receipt, const char *name, const char **tree_out
 
 	if (!schema || strcmp(schema, "spinwire.receipt/1") || !sha || !tree)
 		return spw_err(EPROTO, "%s: is JSON, but not a receipt of spinwire-doctor", name);
-	if (!hash_of(receipt, hex) || strcmp(sha, hex))
+	if (!receipt_hash(receipt, hex) || strcmp(sha, hex))
 		return spw_err(
 			EPROTO,
 			"%s: was changed since it was written: its SHA-256 is not that of its "

@@ -25,14 +25,14 @@ struct input {
 	const char *tree;
 };
 
-static void input_free(struct input *in)
+static void source_input_free(struct input *in)
 {
 	json_decref(in->receipt);
 	free(in->text);
 }
 
 /* Makes room for more, and for an end. */
-static int input_room(struct input *in, const char *name)
+static int source_input_room(struct input *in, const char *name)
 {
 	char *more;
 
@@ -49,13 +49,13 @@ static int input_room(struct input *in, const char *name)
 	return 0;
 }
 
-static int input_file(struct input *in, const char *name, FILE *file)
+static int source_input_file(struct input *in, const char *name, FILE *file)
 {
 	size_t n = 1;
 	int rc;
 
 	while (n) {
-		if ((rc = input_room(in, name)) < 0)
+		if ((rc = source_input_room(in, name)) < 0)
 			return rc;
 		n = fread(in->text + in->bytes, 1, in->room - in->bytes, file);
 		in->bytes += n;
@@ -64,7 +64,7 @@ static int input_file(struct input *in, const char *name, FILE *file)
 }
 
 /* A receipt is JSON, which begins with a brace; a tree never does. */
-static int input_tree(struct input *in, const char *name)
+static int source_input_tree(struct input *in, const char *name)
 {
 	json_error_t error;
 	int rc;
@@ -83,16 +83,16 @@ static int input_tree(struct input *in, const char *name)
 	return rc;
 }
 
-static int input_open(struct input *in, const char *name)
+static int source_input_open(struct input *in, const char *name)
 {
 	FILE *file = fopen(name, "re");
 	int rc;
 
 	if (!file)
 		return spw_err(EIO, "%s: cannot read: %s", name, strerror(errno));
-	rc = input_file(in, name, file);
+	rc = source_input_file(in, name, file);
 	fclose(file);
-	return rc ? rc : input_tree(in, name);
+	return rc ? rc : source_input_tree(in, name);
 }
 
 int doctor_live(struct spw_plat **plat_out)
@@ -100,8 +100,8 @@ int doctor_live(struct spw_plat **plat_out)
 	return spw_plat_read(&(struct spw_plat_from){.sample_ms = SAMPLE_MS}, plat_out);
 }
 
-static int inputs_load(struct input *in, const char *const *name, uint32_t cnt,
-		       struct spw_plat **plat_out)
+static int source_inputs_load(struct input *in, const char *const *name, uint32_t cnt,
+			      struct spw_plat **plat_out)
 {
 	struct spw_plat_from from = {.sample_ms = 0};
 
@@ -119,24 +119,24 @@ int doctor_load(const char *const *file, uint32_t file_cnt, struct spw_plat **pl
 	int rc = 0;
 
 	for (uint32_t i = 0; i < file_cnt && rc == 0; i++)
-		rc = input_open(&in[i], file[i]);
+		rc = source_input_open(&in[i], file[i]);
 	if (rc == 0)
-		rc = inputs_load(in, file, file_cnt, plat_out);
+		rc = source_inputs_load(in, file, file_cnt, plat_out);
 	for (uint32_t i = 0; i < file_cnt; i++)
-		input_free(&in[i]);
+		source_input_free(&in[i]);
 	return rc;
 }
 
 /* ---- another host ---- */
 
-static int ssh_input(struct input *in, const char *host, const struct doctor_ssh *ssh)
+static int source_ssh_input(struct input *in, const char *host, const struct doctor_ssh *ssh)
 {
 	uint64_t until = doctor_ssh_until(RECEIPT_MS);
 	ssize_t n = 1;
 	int rc;
 
 	while (n) {
-		if ((rc = input_room(in, host)) < 0)
+		if ((rc = source_input_room(in, host)) < 0)
 			return rc;
 		n = doctor_ssh_read(ssh, until, in->text + in->bytes, in->room - in->bytes);
 		if (n < 0)
@@ -148,7 +148,7 @@ static int ssh_input(struct input *in, const char *host, const struct doctor_ssh
 }
 
 /* A receipt's first line is a brace alone; what a shell printed before it is passed over. */
-static void banner_skip(struct input *in)
+static void source_banner_skip(struct input *in)
 {
 	const char *at = in->text, *end = at + in->bytes;
 
@@ -161,16 +161,16 @@ static void banner_skip(struct input *in)
 	memmove(in->text, at, in->bytes);
 }
 
-static int ssh_read(struct input *in, const char *host)
+static int source_ssh_read(struct input *in, const char *host)
 {
 	static const char *const word[] = {"--receipt", "-"};
 	struct doctor_ssh ssh;
 	int rc = doctor_ssh_start(host, word, &ssh), status;
 
-	rc = rc ? rc : ssh_input(in, host, &ssh);
+	rc = rc ? rc : source_ssh_input(in, host, &ssh);
 	status = doctor_ssh_end(&ssh);
 	if (rc == 0)
-		banner_skip(in);
+		source_banner_skip(in);
 	if (rc == 0 && in->bytes == 0)
 		rc = spw_err(EIO,
 			     "%s: no receipt came over ssh (exit status %d); is spinwire-doctor "
@@ -187,11 +187,11 @@ int doctor_peer(const char *peer, struct spw_plat **plat_out)
 
 	if (access(peer, F_OK) == 0)
 		return doctor_load(&peer, 1, plat_out);
-	rc = ssh_read(&in, peer);
+	rc = source_ssh_read(&in, peer);
 	if (rc == 0)
-		rc = input_tree(&in, peer);
+		rc = source_input_tree(&in, peer);
 	if (rc == 0)
-		rc = inputs_load(&in, &peer, 1, plat_out);
-	input_free(&in);
+		rc = source_inputs_load(&in, &peer, 1, plat_out);
+	source_input_free(&in);
 	return rc;
 }

@@ -19,7 +19,7 @@
 
 #define END_MS 1000u /* for ssh to end after its files are closed */
 
-static bool is_host(const char *peer)
+static bool ssh_is_host(const char *peer)
 {
 	for (const char *c = peer; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("@._:-", *c))
@@ -27,7 +27,7 @@ static bool is_host(const char *peer)
 	return isalnum((unsigned char)peer[0]);
 }
 
-static void child_run(const char *host, const char *const word[2], int in, int out)
+static void ssh_child_run(const char *host, const char *const word[2], int in, int out)
 {
 	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
 		execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host,
@@ -40,7 +40,7 @@ int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_
 	int fd[4] = {-1, -1, -1, -1}, rc = 0;
 
 	*ssh = (struct doctor_ssh){.pid = -1, .to = -1, .from = -1};
-	if (!is_host(host))
+	if (!ssh_is_host(host))
 		return spw_err(EINVAL, "--peer %s: neither a file nor the name of a host", host);
 	signal(SIGPIPE, SIG_IGN); /* a host that goes shows as an error of the write */
 	/* close-on-exec: what the child does not dup2 is closed there. */
@@ -49,7 +49,7 @@ int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_
 	ssh->to = fd[1];
 	ssh->from = fd[2];
 	if (rc == 0 && (ssh->pid = fork()) == 0)
-		child_run(host, word, fd[0], fd[3]);
+		ssh_child_run(host, word, fd[0], fd[3]);
 	if (rc == 0 && ssh->pid < 0)
 		rc = spw_err(EIO, "%s: ssh was not started: %s", host, strerror(errno));
 	for (int i = 0; i < 4; i += 3)
@@ -58,7 +58,7 @@ int doctor_ssh_start(const char *host, const char *const word[2], struct doctor_
 	return rc;
 }
 
-static uint64_t now_ms(void)
+static uint64_t ssh_now_ms(void)
 {
 	struct timespec now;
 
@@ -68,13 +68,13 @@ static uint64_t now_ms(void)
 
 uint64_t doctor_ssh_until(uint32_t ms)
 {
-	return now_ms() + ms;
+	return ssh_now_ms() + ms;
 }
 
 ssize_t doctor_ssh_read(const struct doctor_ssh *ssh, uint64_t until, void *out, size_t bytes)
 {
 	struct pollfd wait = {.fd = ssh->from, .events = POLLIN};
-	uint64_t now = now_ms();
+	uint64_t now = ssh_now_ms();
 	ssize_t n;
 
 	if (now >= until || poll(&wait, 1, (int)(until - now)) != 1)
@@ -112,7 +112,7 @@ int doctor_ssh_end(struct doctor_ssh *ssh)
 	if (ssh->from >= 0)
 		close(ssh->from);
 	while (ssh->pid > 0 && (got = waitpid(ssh->pid, &status, WNOHANG)) == 0) {
-		if (now_ms() >= until)
+		if (ssh_now_ms() >= until)
 			kill(ssh->pid, SIGKILL);
 		nanosleep(&nap, NULL);
 	}

@@ -24,7 +24,7 @@ void doctor_put(const char *text)
 	}
 }
 
-static void put_wide(const char *text, int width, const char *behind)
+static void table_put(const char *text, int width, const char *behind)
 {
 	char shown[256];
 
@@ -32,7 +32,7 @@ static void put_wide(const char *text, int width, const char *behind)
 	printf("%-*s%s", width, shown, behind);
 }
 
-static uint32_t unknown_cnt(const struct spw_plat *plat)
+static uint32_t table_unknown_cnt(const struct spw_plat *plat)
 {
 	uint32_t cnt = 0;
 
@@ -42,7 +42,7 @@ static uint32_t unknown_cnt(const struct spw_plat *plat)
 }
 
 /* The worst first. */
-static void findings_print(const struct spw_plat *plat, enum spw_plat_severity severity)
+static void table_put_findings(const struct spw_plat *plat, enum spw_plat_severity severity)
 {
 	for (uint32_t i = 0; i < plat->finding_cnt; i++) {
 		const struct spw_plat_finding *f = &plat->finding[i];
@@ -59,7 +59,7 @@ static void findings_print(const struct spw_plat *plat, enum spw_plat_severity s
 	}
 }
 
-static void rate_put(int64_t mbps)
+static void table_put_rate(int64_t mbps)
 {
 	if (mbps < 0)
 		printf(" %9s", "-");
@@ -69,7 +69,7 @@ static void rate_put(int64_t mbps)
 		printf(" %9.1f", (double)mbps / 1000);
 }
 
-static void pairs_print(const struct spw_plat *plat)
+static void table_put_pairs(const struct spw_plat *plat)
 {
 	int width = 4;
 
@@ -82,10 +82,10 @@ static void pairs_print(const struct spw_plat *plat)
 	for (uint32_t i = 0; i < plat->pair_cnt; i++) {
 		const struct spw_plat_pair *pair = &plat->pair[i];
 
-		put_wide(pair->from, width, "  ");
-		put_wide(pair->to, width, "");
-		rate_put(pair->mbps);
-		rate_put(pair->nominal_mbps);
+		table_put(pair->from, width, "  ");
+		table_put(pair->to, width, "");
+		table_put_rate(pair->mbps);
+		table_put_rate(pair->nominal_mbps);
 		if (pair->mbps < 0)
 			printf("  no answer\n");
 		else
@@ -95,7 +95,7 @@ static void pairs_print(const struct spw_plat *plat)
 	}
 }
 
-static void loads_print(const struct spw_plat *plat)
+static void table_put_loads(const struct spw_plat *plat)
 {
 	for (uint32_t i = 0; i < plat->gpu_cnt; i++) {
 		const struct spw_plat_gpu *gpu = &plat->gpu[i];
@@ -118,11 +118,12 @@ void doctor_table(const struct spw_plat *plat)
 {
 	doctor_put(plat->machine[0] ? plat->machine : "a machine of unknown make");
 	printf(": cores %u, network functions %u, GPUs %u; facts %u, unknown %u (--facts)\n",
-	       plat->core_cnt, plat->nic_cnt, plat->gpu_cnt, plat->fact_cnt, unknown_cnt(plat));
-	pairs_print(plat);
-	loads_print(plat);
+	       plat->core_cnt, plat->nic_cnt, plat->gpu_cnt, plat->fact_cnt,
+	       table_unknown_cnt(plat));
+	table_put_pairs(plat);
+	table_put_loads(plat);
 	for (int severity = SPW_PLAT_ERROR; severity >= SPW_PLAT_NOTE; severity--)
-		findings_print(plat, (enum spw_plat_severity)severity);
+		table_put_findings(plat, (enum spw_plat_severity)severity);
 	if (plat->finding_cnt == 0)
 		printf("no finding\n");
 }
@@ -132,11 +133,11 @@ void doctor_facts(const struct spw_plat *plat)
 	for (uint32_t i = 0; i < plat->fact_cnt; i++) {
 		const struct spw_plat_fact *f = &plat->fact[i];
 
-		put_wide(f->of, 24, " ");
-		put_wide(f->name, 28, " ");
+		table_put(f->of, 24, " ");
+		table_put(f->name, 28, " ");
 		if (f->why[0]) {
 			printf("unknown: ");
-			put_wide(f->why, 22, " ");
+			table_put(f->why, 22, " ");
 		} else {
 			doctor_put(f->value);
 		}

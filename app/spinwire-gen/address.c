@@ -33,7 +33,7 @@ bool gen_address_neighbour(FILE *arp, uint32_t ip, struct rte_ether_addr *mac_ou
 	return false;
 }
 
-static bool neighbour(uint32_t ip, struct rte_ether_addr *mac_out)
+static bool address_neighbour(uint32_t ip, struct rte_ether_addr *mac_out)
 {
 	FILE *arp = fopen("/proc/net/arp", "re");
 	bool found = arp && gen_address_neighbour(arp, ip, mac_out);
@@ -52,7 +52,8 @@ void gen_address_fill(struct gen_frame_conf *frame, const struct spw_port *port)
 	memcpy(own.addr_bytes, port->caps.mac, sizeof(own.addr_bytes));
 	if (rte_is_zero_ether_addr(&frame->src_mac))
 		frame->src_mac = rte_is_zero_ether_addr(&own) ? src_dflt : own;
-	if (!rte_is_zero_ether_addr(&frame->dst_mac) || neighbour(frame->dst_ip, &frame->dst_mac))
+	if (!rte_is_zero_ether_addr(&frame->dst_mac) ||
+	    address_neighbour(frame->dst_ip, &frame->dst_mac))
 		return;
 	frame->dst_mac = dst_dflt;
 	if (!rte_is_zero_ether_addr(&own))

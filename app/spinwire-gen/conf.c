@@ -25,7 +25,7 @@ const char *gen_gaps_name(enum gen_gaps gaps)
 
 /* ---- options whose value is neither a number nor a plain text ---- */
 
-static int mac_set(void *mac, const char *value)
+static int conf_mac_set(void *mac, const char *value)
 {
 	return rte_ether_unformat_addr(value, mac)
 		       ? spw_err(EINVAL, "'%s' is not a MAC address", value)
@@ -33,7 +33,7 @@ static int mac_set(void *mac, const char *value)
 }
 
 /* %c finds anything behind the address. Kept in host order, as RTE_IPV4 makes it. */
-static int ip_set(void *ip_out, const char *value)
+static int conf_ip_set(void *ip_out, const char *value)
 {
 	unsigned int a, b, c, d;
 	char more;
@@ -45,14 +45,14 @@ static int ip_set(void *ip_out, const char *value)
 	return 0;
 }
 
-static int port_spec_set(void *arg, const char *value)
+static int conf_port_spec_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 
 	return spw_port_spec_parse(value, &conf->port);
 }
 
-static int rate_set(void *arg, const char *value)
+static int conf_rate_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 	uint64_t pps;
@@ -63,7 +63,7 @@ static int rate_set(void *arg, const char *value)
 }
 
 /* "FROM-TO/TIME", "100kpps-2Mpps/5s". */
-static int ramp_set(struct gen_conf *conf, const char *value)
+static int conf_ramp_set(struct gen_conf *conf, const char *value)
 {
 	char text[96], *to, *over;
 	uint64_t from_pps, to_pps;
@@ -88,7 +88,7 @@ static int ramp_set(struct gen_conf *conf, const char *value)
 	return 0;
 }
 
-static int burst_set(struct gen_conf *conf, const char *value)
+static int conf_burst_set(struct gen_conf *conf, const char *value)
 {
 	uint64_t cnt;
 	int rc = spw_opt_quantity(value, SPW_OPT_UNIT_NONE, 1, &cnt);
@@ -100,14 +100,14 @@ static int burst_set(struct gen_conf *conf, const char *value)
 
 /* burst and ramp need a value and are taken before the loop; "constant", "poisson" and "capture"
  * stand alone. */
-static int schedule_set(void *arg, const char *value)
+static int conf_schedule_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 
 	if (!strncmp(value, "ramp:", 5))
-		return ramp_set(conf, value + 5);
+		return conf_ramp_set(conf, value + 5);
 	if (!strncmp(value, "burst:", 6))
-		return burst_set(conf, value + 6);
+		return conf_burst_set(conf, value + 6);
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(gaps_name); i++) {
 		if (!strcmp(value, gaps_name[i]) && i != GEN_BURST && i != GEN_RAMP) {
 			conf->plan.gaps = (enum gen_gaps)i;
@@ -121,7 +121,7 @@ static int schedule_set(void *arg, const char *value)
 }
 
 /* Without FCS, which the NIC adds. GEN_SIZE_MIN has room for the generator's own header. */
-static int size_one_set(const char *text, uint16_t *bytes_out)
+static int conf_size_one_set(const char *text, uint16_t *bytes_out)
 {
 	uint64_t bytes;
 	int rc = spw_opt_quantity(text, SPW_OPT_UNIT_BYTES, 1, &bytes);
@@ -134,7 +134,7 @@ static int size_one_set(const char *text, uint16_t *bytes_out)
 }
 
 /* "64", "64-1514", "imix", "capture". */
-static int size_set(void *arg, const char *value)
+static int conf_size_set(void *arg, const char *value)
 {
 	struct gen_conf *conf = arg;
 	const char *dash = strchr(value, '-');
@@ -146,10 +146,10 @@ static int size_set(void *arg, const char *value)
 		return 0;
 	}
 	snprintf(first, sizeof(first), "%.*s", dash ? (int)SPW_MIN(dash - value, 31) : 31, value);
-	rc = size_one_set(first, &conf->plan.size_min);
+	rc = conf_size_one_set(first, &conf->plan.size_min);
 	conf->plan.sizes = dash ? GEN_SIZE_RANGE : GEN_SIZE_FIXED;
 	conf->plan.size_max = conf->plan.size_min;
-	return rc || !dash ? rc : size_one_set(dash + 1, &conf->plan.size_max);
+	return rc || !dash ? rc : conf_size_one_set(dash + 1, &conf->plan.size_max);
 }
 
 #define FIELD(name) \
@@ -160,20 +160,20 @@ static int size_set(void *arg, const char *value)
 static const struct spw_opt table[] = {
 	{.name = "port",
 	 .section = "path",
-	 WHOLE(port_spec_set, "SPEC"),
+	 WHOLE(conf_port_spec_set, "SPEC"),
 	 .help = "where to send, as spinwire's --port"},
 	{.name = "src-mac",
 	 .section = "path",
 	 FIELD(frame.src_mac),
 	 .kind = SPW_OPT_OWN,
-	 .set = mac_set,
+	 .set = conf_mac_set,
 	 .value = "MAC",
 	 .help = "of the frames; else the port's own"},
 	{.name = "dst-mac",
 	 .section = "path",
 	 FIELD(frame.dst_mac),
 	 .kind = SPW_OPT_OWN,
-	 .set = mac_set,
+	 .set = conf_mac_set,
 	 .value = "MAC",
 	 .help = "of the frames; else the kernel's neighbour with --dst-ip, else "
 		 "02:00:00:00:00:02"},
@@ -181,7 +181,7 @@ static const struct spw_opt table[] = {
 	 .section = "path",
 	 FIELD(frame.src_ip),
 	 .kind = SPW_OPT_OWN,
-	 .set = ip_set,
+	 .set = conf_ip_set,
 	 .value = "IPV4",
 	 .dflt = "198.18.0.1",
 	 .help = "of the frames (RFC 2544 benchmarking addresses)"},
@@ -189,7 +189,7 @@ static const struct spw_opt table[] = {
 	 .section = "path",
 	 FIELD(frame.dst_ip),
 	 .kind = SPW_OPT_OWN,
-	 .set = ip_set,
+	 .set = conf_ip_set,
 	 .value = "IPV4",
 	 .dflt = "198.18.0.2",
 	 .help = "of the frames"},
@@ -210,18 +210,18 @@ static const struct spw_opt table[] = {
 
 	{.name = "rate",
 	 .section = "plan",
-	 WHOLE(rate_set, "RATE"),
+	 WHOLE(conf_rate_set, "RATE"),
 	 .dflt = "1Mpps",
 	 .range = "pps, kpps, Mpps, Gpps; without a unit pps",
 	 .help = "mean rate"},
 	{.name = "schedule",
 	 .section = "plan",
-	 WHOLE(schedule_set, "SCHEDULE"),
+	 WHOLE(conf_schedule_set, "SCHEDULE"),
 	 .dflt = "constant",
 	 .help = "constant, poisson, burst:N, ramp:FROM-TO/TIME, capture"},
 	{.name = "size",
 	 .section = "plan",
-	 WHOLE(size_set, "SIZE"),
+	 WHOLE(conf_size_set, "SIZE"),
 	 .dflt = "64",
 	 .help = "bytes without FCS, 64 to 9600: N, FROM-TO, imix, capture"},
 	{.name = "capture",
@@ -379,7 +379,7 @@ const struct spw_opt_program *gen_conf_program(void)
 }
 
 /* One line for the reports: what was asked for, in words. */
-static void schedule_describe(struct gen_conf *conf)
+static void conf_schedule_describe(struct gen_conf *conf)
 {
 	const struct gen_plan_conf *plan = &conf->plan;
 	char size[48], gaps[96];
@@ -420,6 +420,6 @@ int gen_conf_args(struct gen_conf *conf_out, int argc, char **argv)
 	if (rc == 0 && conf_out->warm_up_ns >= conf_out->seconds_ns)
 		rc = spw_err(ERANGE, "--warm-up: must be shorter than --seconds");
 	if (rc == 0)
-		schedule_describe(conf_out);
+		conf_schedule_describe(conf_out);
 	return rc;
 }

@@ -38,7 +38,7 @@ struct gen {
 
 /* ---- the log of histograms ---- */
 
-static void total_round_trip(void *arg, struct spw_hist *total_out)
+static void gen_round_trip(void *arg, struct spw_hist *total_out)
 {
 	const struct gen_senders *senders = arg;
 
@@ -46,7 +46,7 @@ static void total_round_trip(void *arg, struct spw_hist *total_out)
 		spw_hist_merge(total_out, &senders->run[s]->round_trip_ns);
 }
 
-static void total_late(void *arg, struct spw_hist *total_out)
+static void gen_late(void *arg, struct spw_hist *total_out)
 {
 	const struct gen_senders *senders = arg;
 
@@ -54,15 +54,15 @@ static void total_late(void *arg, struct spw_hist *total_out)
 		spw_hist_merge(total_out, &senders->run[s]->late_ns);
 }
 
-static int log_open(struct gen *gen)
+static int gen_log_open(struct gen *gen)
 {
-	const struct app_hdr_series series[] = {{"round_trip", total_round_trip, &gen->senders},
-						{"schedule_error", total_late, &gen->senders}};
+	const struct app_hdr_series series[] = {{"round_trip", gen_round_trip, &gen->senders},
+						{"schedule_error", gen_late, &gen->senders}};
 
 	return app_hdr_open(&gen->hdr, gen->conf.hdr, series, SPW_ARRAY_CNT(series));
 }
 
-static void tick(void *hdr)
+static void gen_tick(void *hdr)
 {
 	app_hdr_tick(hdr);
 }
@@ -71,7 +71,7 @@ static void tick(void *hdr)
 
 /* Frames that the port took and did not send make the run fail, unless an outage, which the report
  * names, explains them. */
-static int judge_sent(const struct gen_sum *sum, const struct gen_report *what)
+static int gen_judge_sent(const struct gen_sum *sum, const struct gen_report *what)
 {
 	const uint64_t unsent = gen_report_flushed(sum, what), *err = what->stat.err;
 
@@ -86,7 +86,7 @@ static int judge_sent(const struct gen_sum *sum, const struct gen_report *what)
 		       err[SPW_PORT_ERR_cqe_error]);
 }
 
-static int report(struct gen *gen)
+static int gen_report_write(struct gen *gen)
 {
 	struct gen_report what = {.schedule = gen->conf.schedule,
 				  .port = gen->conf.port.text,
@@ -112,13 +112,13 @@ static int report(struct gen *gen)
 	if (rc == 0 && gen->conf.json)
 		rc = gen_report_json(&sum, &what, gen->conf.json);
 	if (rc == 0)
-		rc = judge_sent(&sum, &what);
+		rc = gen_judge_sent(&sum, &what);
 	gen_sum_fini(&sum);
 	return rc;
 }
 
 /* --lcores auto: one sender. */
-static int cores_choose(struct gen *gen)
+static int gen_cores_choose(struct gen *gen)
 {
 	struct spw_plat *plat;
 	int rc;
@@ -134,7 +134,7 @@ static int cores_choose(struct gen *gen)
 }
 
 /* Returns: an enum spw_opt_ask, or an error. */
-static int args_read(struct gen *gen, int argc, char **argv)
+static int gen_args_read(struct gen *gen, int argc, char **argv)
 {
 	int rc = app_eal_split(&gen->eal, argc, argv);
 
@@ -148,25 +148,25 @@ static int args_read(struct gen *gen, int argc, char **argv)
 	if (rc == 0)
 		rc = app_file_try("--trail", gen->conf.trail);
 	if (rc == 0)
-		rc = cores_choose(gen);
+		rc = gen_cores_choose(gen);
 	return rc ? rc : app_eal_port(&gen->eal, &gen->conf.port);
 }
 
 /* The port is stopped even if the report cannot be written. */
-static int run_all(struct gen *gen)
+static int gen_run_all(struct gen *gen)
 {
 	int rc = gen_senders_open(&gen->senders, &gen->conf), log_rc, trail_rc, stop_rc;
 
 	if (rc == 0)
-		rc = log_open(gen);
+		rc = gen_log_open(gen);
 	if (rc == 0) {
 		app_catch_signals(&gen->senders.stop);
-		rc = gen_senders_run(&gen->senders, tick, &gen->hdr);
+		rc = gen_senders_run(&gen->senders, gen_tick, &gen->hdr);
 	}
 	log_rc = app_hdr_close(&gen->hdr);
 	if (rc)
 		return rc;
-	rc = report(gen);
+	rc = gen_report_write(gen);
 	if (rc)
 		app_complain(PROGRAM, rc);
 	trail_rc = gen_senders_trail(&gen->senders, &gen->conf);
@@ -178,9 +178,9 @@ static int run_all(struct gen *gen)
 	return rc || trail_rc || stop_rc || log_rc ? GEN_REPORTED : 0;
 }
 
-static int main_run(struct gen *gen, int argc, char **argv)
+static int gen_main_run(struct gen *gen, int argc, char **argv)
 {
-	int rc = args_read(gen, argc, argv);
+	int rc = gen_args_read(gen, argc, argv);
 
 	if (rc > SPW_OPT_RUN) {
 		app_opt_answer(gen_conf_program(), rc);
@@ -192,7 +192,7 @@ static int main_run(struct gen *gen, int argc, char **argv)
 	}
 	gen->eal_up = rc == 0;
 	if (rc == 0)
-		rc = run_all(gen);
+		rc = gen_run_all(gen);
 	if (rc == GEN_REPORTED)
 		return APP_MACHINE;
 	return rc ? app_complain(PROGRAM, rc) : APP_GOOD;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
 
 	app_default_signals();
 	app_program_start(PROGRAM);
-	status = main_run(&gen, argc, argv);
+	status = gen_main_run(&gen, argc, argv);
 	leaked = gen_senders_close(&gen.senders);
 	if (gen.eal_up)
 		rte_eal_cleanup();

@@ -14,7 +14,7 @@
 #define WORST_ROWS 8u
 #define FLOW_ROWS  16u
 
-static void print_points(const char *name, const struct spw_hist_summary *sum)
+static void report_points(const char *name, const struct spw_hist_summary *sum)
 {
 	printf("  %-16s", name);
 	for (int p = 0; p < SPW_HIST_POINT_CNT; p++) {
@@ -26,7 +26,7 @@ static void print_points(const char *name, const struct spw_hist_summary *sum)
 	putchar('\n');
 }
 
-static void print_head(void)
+static void report_head(void)
 {
 	printf("\n  %-16s", "microseconds");
 	for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
@@ -40,7 +40,7 @@ uint64_t gen_report_flushed(const struct gen_sum *sum, const struct gen_report *
 }
 
 /* States in words why the plan was not carried out, or nothing came back. */
-static void print_shortfall(const struct gen_sum *sum, const struct gen_report *what)
+static void report_shortfall(const struct gen_sum *sum, const struct gen_report *what)
 {
 	double seconds = (double)sum->ran_ns * 1e-9;
 	uint64_t flushed = gen_report_flushed(sum, what);
@@ -70,8 +70,8 @@ static void print_shortfall(const struct gen_sum *sum, const struct gen_report *
 	       sum->count.tx_refused, sum->count.no_slot);
 }
 
-static void print_gap(const struct gen_gap *gap, enum gen_doing doing, const char *name,
-		      const char *text)
+static void report_gap(const struct gen_gap *gap, enum gen_doing doing, const char *name,
+		       const char *text)
 {
 	double seconds = (double)gen_gap_total_ns(gap) * 1e-9;
 
@@ -83,23 +83,23 @@ static void print_gap(const struct gen_gap *gap, enum gen_doing doing, const cha
 
 /* How well the schedule was kept, what the loop did in its long gaps, and the machine's own part in
  * them. */
-static void print_schedule(const struct gen_sum *sum)
+static void report_schedule(const struct gen_sum *sum)
 {
-	print_points("schedule error", &sum->schedule);
-	print_points("loop gap", &sum->loop_gap);
+	report_points("schedule error", &sum->schedule);
+	report_points("loop gap", &sum->loop_gap);
 	if (sum->core_alone.count)
-		print_points("core alone", &sum->core_alone);
+		report_points("core alone", &sum->core_alone);
 	printf("  loop gap: time between two checks of the schedule; core alone: the same with "
 	       "nothing "
 	       "to do. Above %.1f us:\n",
 	       GEN_GAP_LONG_NS / 1000.0);
 	for (int d = 0; d < GEN_DOING_CNT; d++)
-		print_gap(&sum->gap, (enum gen_doing)d, "loop", gen_doing_text((enum gen_doing)d));
-	print_gap(&sum->alone, GEN_DOING_poll, "core alone", "the core was preempted");
+		report_gap(&sum->gap, (enum gen_doing)d, "loop", gen_doing_text((enum gen_doing)d));
+	report_gap(&sum->alone, GEN_DOING_poll, "core alone", "the core was preempted");
 }
 
 /* Flows with frames that were lost, duplicated, reordered or corrupted. */
-static void print_flows(const struct gen_sum *sum)
+static void report_flows(const struct gen_sum *sum)
 {
 	uint32_t shown = 0, odd = 0;
 
@@ -122,7 +122,7 @@ static void print_flows(const struct gen_sum *sum)
 		       odd - shown);
 }
 
-static void print_slow(const struct gen_sum *sum, uint64_t tsc_hz)
+static void report_slow(const struct gen_sum *sum, uint64_t tsc_hz)
 {
 	const struct gen_slow *slow = &sum->slow;
 
@@ -169,17 +169,17 @@ void gen_report_text(const struct gen_sum *sum, const struct gen_report *what)
 		printf("  %" PRIu64 " of the frames that came to this port found no free slot: the "
 		       "sender's core was away for longer than --slots last\n",
 		       what->stat.missed_frames);
-	print_shortfall(sum, what);
+	report_shortfall(sum, what);
 	app_loop_print(stdout, "  ", &what->stat);
 	app_port_strays_print("  ", what->opened, &what->stat);
 	if (what->warm_up_ns)
 		printf("  percentiles and causes are those of frames due after %.3f s of warm-up\n",
 		       (double)what->warm_up_ns * 1e-9);
-	print_head();
+	report_head();
 	if (sum->expect_echo)
-		print_points("round trip", &sum->round_trip);
-	print_schedule(sum);
-	print_flows(sum);
-	print_slow(sum, what->tsc_hz);
+		report_points("round trip", &sum->round_trip);
+	report_schedule(sum);
+	report_flows(sum);
+	report_slow(sum, what->tsc_hz);
 	fflush(stdout);
 }

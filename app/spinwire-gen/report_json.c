@@ -143,7 +143,7 @@ static void report_counts_set(json_t *top, const struct gen_sum *sum, const stru
 		json_object_set_new(top, row[i].name, app_json_number(row[i].value));
 }
 
-static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
+static json_t *gen_summary_json(const struct gen_sum *sum, const struct gen_report *what)
 {
 	json_t *top = json_pack(
 		"{s:s,s:s,s:o,s:I,s:o,s:f,s:f,s:i,s:i,s:{s:s,s:f,s:o,s:I}}", "schema",
@@ -176,5 +176,5 @@ static json_t *summary(const struct gen_sum *sum, const struct gen_report *what)
 
 int gen_report_json(const struct gen_sum *sum, const struct gen_report *what, const char *path)
 {
-	return app_json_write(summary(sum, what), path);
+	return app_json_write(gen_summary_json(sum, what), path);
 }

@@ -20,7 +20,7 @@
 #define CLOCK_TICKS 10u /* clock pairs: 50 a second at most */
 #define DRAIN_NS    500000000u
 
-static int find_lcores(struct gen_senders *senders)
+static int senders_find_lcores(struct gen_senders *senders)
 {
 	uint32_t id;
 
@@ -38,7 +38,7 @@ static int find_lcores(struct gen_senders *senders)
 	return 0;
 }
 
-static int memory_open(struct gen_senders *senders, uint32_t slots)
+static int senders_memory_open(struct gen_senders *senders, uint32_t slots)
 {
 	const struct spw_port_caps *caps = &senders->port->caps;
 	size_t room =
@@ -57,7 +57,7 @@ static int memory_open(struct gen_senders *senders, uint32_t slots)
 }
 
 /* A trail has the send completions of drivers that keep them. */
-static int sent_keep(struct gen_senders *senders, uint16_t s)
+static int senders_sent_keep(struct gen_senders *senders, uint16_t s)
 {
 	int rc = spw_port_sent_keep(senders->port, s, &senders->sent[s]);
 
@@ -65,7 +65,7 @@ static int sent_keep(struct gen_senders *senders, uint16_t s)
 }
 
 /* With a trail, also its clock is opened: a port may lose it in queue_setup. */
-static int queues_open(struct gen_senders *senders, bool trail)
+static int senders_queues_open(struct gen_senders *senders, bool trail)
 {
 	int rc = spw_port_region_attach(senders->port, &senders->region);
 
@@ -77,13 +77,13 @@ static int queues_open(struct gen_senders *senders, bool trail)
 				.profile = "latency",
 				.numa_node = (int)rte_lcore_to_socket_id(senders->lcore_id[s])});
 	for (uint16_t s = 0; rc == 0 && trail && s < senders->cnt; s++)
-		rc = sent_keep(senders, s);
+		rc = senders_sent_keep(senders, s);
 	return rc || !trail
 		       ? rc
 		       : spw_port_clock_open(&senders->nic_clock, senders->port, &senders->tsc);
 }
 
-static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
+static int senders_runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 {
 	const struct gen_run_conf run = {
 		.headroom = senders->port->caps.slot_headroom,
@@ -118,7 +118,7 @@ static int runs_init(struct gen_senders *senders, const struct gen_conf *conf)
 }
 
 /* All senders have read the same file. */
-static void log_capture(const char *path, const struct gen_capture_note *note)
+static void senders_log_capture(const char *path, const struct gen_capture_note *note)
 {
 	if (note->cut)
 		spw_warn("capture %s: its last record is cut and is left out", path);
@@ -136,7 +136,8 @@ int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 {
 	int rc;
 
-	if ((rc = find_lcores(senders)) < 0 || (rc = spw_tsc_calibrate(100, &senders->tsc)) < 0 ||
+	if ((rc = senders_find_lcores(senders)) < 0 ||
+	    (rc = spw_tsc_calibrate(100, &senders->tsc)) < 0 ||
 	    (rc = spw_port_open(&conf->port, 0, (uint16_t)senders->cnt, &senders->port)) < 0)
 		return rc;
 	if (!senders->port->caps.can_tx)
@@ -144,23 +145,23 @@ int gen_senders_open(struct gen_senders *senders, struct gen_conf *conf)
 	if (conf->slots < senders->port->caps.slot_cnt_min)
 		return spw_err(ERANGE, "--slots %u: port %s needs at least %u", conf->slots,
 			       senders->port->name, senders->port->caps.slot_cnt_min);
-	if ((rc = memory_open(senders, conf->slots)) < 0 ||
-	    (rc = queues_open(senders, conf->trail)) < 0)
+	if ((rc = senders_memory_open(senders, conf->slots)) < 0 ||
+	    (rc = senders_queues_open(senders, conf->trail)) < 0)
 		return rc;
 	gen_address_fill(&conf->frame, senders->port);
-	rc = runs_init(senders, conf);
+	rc = senders_runs_init(senders, conf);
 	if (rc == 0)
-		log_capture(conf->plan.capture, &senders->run[0]->plan.note);
+		senders_log_capture(conf->plan.capture, &senders->run[0]->plan.note);
 	return rc;
 }
 
-static int lcore_main(void *arg)
+static int senders_lcore_main(void *arg)
 {
 	gen_run(arg);
 	return 0;
 }
 
-static bool any_runs(const struct gen_senders *senders)
+static bool senders_any_runs(const struct gen_senders *senders)
 {
 	for (uint32_t s = 0; s < senders->cnt; s++)
 		if (rte_eal_get_lcore_state(senders->lcore_id[s]) == RUNNING)
@@ -169,7 +170,7 @@ static bool any_runs(const struct gen_senders *senders)
 }
 
 /* Logs each change once. A link that is up again within a tick is only counted in the report. */
-static void log_link(struct gen_senders *senders)
+static void senders_log_link(struct gen_senders *senders)
 {
 	for (uint32_t s = 0; s < senders->cnt; s++) {
 		uint32_t down = spw_thr_load_rlx(&senders->run[s]->link_down);
@@ -186,7 +187,7 @@ static void log_link(struct gen_senders *senders)
 	}
 }
 
-static void pair_clock(struct gen_senders *senders, uint32_t turn)
+static void senders_pair_clock(struct gen_senders *senders, uint32_t turn)
 {
 	if (senders->nic_clock.on && turn % CLOCK_TICKS == 0 &&
 	    spw_clock_feed_due(&senders->nic_clock))
@@ -195,7 +196,7 @@ static void pair_clock(struct gen_senders *senders, uint32_t turn)
 
 /* Completions that are still under way when the last sender ends are waited for, as long as a NIC
  * may take to flush its queue; a PMD that counts late is asked again as well. */
-static void drain(struct gen_senders *senders)
+static void senders_drain(struct gen_senders *senders)
 {
 	const uint64_t begin = spw_tsc_now();
 	uint64_t taken = 0;
@@ -222,18 +223,19 @@ int gen_senders_run(struct gen_senders *senders, void (*tick)(void *arg), void *
 	if (rc < 0)
 		return rc;
 	for (uint32_t s = 0; rc == 0 && s < senders->cnt; s++)
-		if (rte_eal_remote_launch(lcore_main, senders->run[s], senders->lcore_id[s]) < 0)
+		if (rte_eal_remote_launch(senders_lcore_main, senders->run[s],
+					  senders->lcore_id[s]) < 0)
 			rc = spw_err(EBUSY, "lcore %u cannot be launched", senders->lcore_id[s]);
 	if (rc)
 		spw_thr_store_rlx(&senders->stop, 1);
-	for (uint32_t turn = 0; any_runs(senders); turn++) {
+	for (uint32_t turn = 0; senders_any_runs(senders); turn++) {
 		usleep(TICK_US);
-		pair_clock(senders, turn);
-		log_link(senders);
+		senders_pair_clock(senders, turn);
+		senders_log_link(senders);
 		tick(arg);
 	}
 	rte_eal_mp_wait_lcore();
-	drain(senders);
+	senders_drain(senders);
 	return rc;
 }
 
