@@ -74,7 +74,7 @@ static int args_try_outputs(const struct spw_conf *conf)
 }
 
 /* --replay takes the place of a run; main.c has found none before "--". */
-static int replay_refuse(int argc, char **argv)
+static int args_replay_refuse(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!strncmp(argv[i], "--replay", 8))
@@ -92,7 +92,7 @@ int app_args(struct app *app, int argc, char **argv)
 	const struct spw_opt_program *program = program_fill();
 	int rc;
 
-	if ((rc = replay_refuse(argc, argv)) < 0)
+	if ((rc = args_replay_refuse(argc, argv)) < 0)
 		return rc;
 	if ((rc = app_eal_split(&app->eal, argc, argv)) < 0)
 		return rc;

@@ -54,7 +54,7 @@ void app_view_unlock(void)
 /* ---- start ---- */
 
 /* What an lcore runs from start to stop; everything else happens on other threads. */
-static int lcore_main(void *arg)
+static int control_lcore_main(void *arg)
 {
 	struct app_lcore *lc = arg;
 
@@ -64,7 +64,7 @@ static int lcore_main(void *arg)
 }
 
 /* Ports and executor first, lcores last: they find everything running. */
-static int start(struct app *app)
+static int control_start(struct app *app)
 {
 	int rc = spw_topo_start(&app->topo);
 
@@ -76,7 +76,7 @@ static int start(struct app *app)
 		struct app_lcore *lc = &app->lcore[app->launched_cnt];
 		uint32_t id = lc->lane->conf.lcore_id;
 
-		if (rte_eal_remote_launch(lcore_main, lc, id) < 0)
+		if (rte_eal_remote_launch(control_lcore_main, lc, id) < 0)
 			return spw_err(EBUSY, "lcore %u cannot be launched", id);
 	}
 	return 0;
@@ -86,7 +86,7 @@ static int start(struct app *app)
 
 /* A failing device has thousands of events a second: they are rate-limited, but the loss of a
  * device is always logged. */
-static void log_events(struct app *app)
+static void control_log_events(struct app *app)
 {
 	static struct spw_log_limit others;
 	struct spw_port_event event;
@@ -106,7 +106,7 @@ static void log_events(struct app *app)
 }
 
 /* Telemetry reads the view under the lock; without stamps there is none. */
-static void collect(struct app *app)
+static void control_collect(struct app *app)
 {
 	pthread_mutex_lock(&view_lock);
 	if (live_view)
@@ -115,7 +115,7 @@ static void collect(struct app *app)
 	app_hdr_tick(&app->hdr);
 }
 
-static int look_at_slo(struct app *app)
+static int control_check_slo(struct app *app)
 {
 	int rc;
 
@@ -127,17 +127,17 @@ static int look_at_slo(struct app *app)
 }
 
 /* The executors' turn, and that of the objective. */
-static int look_at_executors(struct app *app, uint64_t turn)
+static int control_check_executors(struct app *app, uint64_t turn)
 {
 	int rc = spw_topo_service(&app->topo);
 
 	if (rc == 0 && turn % SLO_TURNS == 0 && app->slo && live_view)
-		rc = look_at_slo(app);
+		rc = control_check_slo(app);
 	return rc;
 }
 
 /* What the kernel counts for each lcore, in the tenths of a second in which its loop had gaps. */
-static void read_who(struct app *app)
+static void control_read_who(struct app *app)
 {
 	struct spw_who *who[SPW_TOPO_LANE_MAX];
 	uint64_t gaps[SPW_TOPO_LANE_MAX];
@@ -153,46 +153,47 @@ static void read_who(struct app *app)
 	spw_who_read(who, gaps, app->topo.lane_cnt);
 }
 
-static bool all_ended(const struct app *app)
+static bool control_all_ended(const struct app *app)
 {
 	return spw_topo_ended(&app->topo, app->launched_cnt);
 }
 
 /* With one queue the pipe itself stops on the exact frame; with several, the control loop compares
  * their sum. */
-static bool enough_frames(const struct app *app)
+static bool control_enough_frames(const struct app *app)
 {
 	return app->conf.run.frames && spw_topo_frames(&app->topo) >= app->conf.run.frames;
 }
 
-static bool time_is_up(const struct app *app)
+static bool control_time_is_up(const struct app *app)
 {
 	return app->conf.run.seconds_ns &&
 	       spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) >= app->conf.run.seconds_ns;
 }
 
 /* Returns: an exit status. */
-static int watch(struct app *app)
+static int control_watch(struct app *app)
 {
 	const struct timespec nap = {.tv_nsec = TURN_NS};
 
-	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signals) && !time_is_up(app); turn++) {
-		if (look_at_executors(app, turn) < 0) {
+	for (uint64_t turn = 0; !spw_thr_load_rlx(&app->signals) && !control_time_is_up(app);
+	     turn++) {
+		if (control_check_executors(app, turn) < 0) {
 			spw_warn("executor: %s", spw_err_text());
 			app_record_fault(app);
 			return APP_FAULT;
 		}
-		log_events(app);
+		control_log_events(app);
 		app_record_turn(app);
 		if (turn % CLOCK_TURNS == 0)
 			spw_topo_clocks_pair(&app->topo);
 		if (turn % WHO_TURNS == 0 && app->conf.run.stamps)
-			read_who(app);
+			control_read_who(app);
 		if (turn % COLLECT_TURNS == 0)
-			collect(app);
+			control_collect(app);
 		if (app->fault)
 			return APP_FAULT;
-		if (all_ended(app) || enough_frames(app))
+		if (control_all_ended(app) || control_enough_frames(app))
 			return APP_GOOD;
 		nanosleep(&nap, NULL);
 	}
@@ -201,13 +202,13 @@ static int watch(struct app *app)
 
 /* ---- stop ---- */
 
-static bool forced(const struct app *app)
+static bool control_forced(const struct app *app)
 {
 	return spw_thr_load_rlx(&app->signals) & APP_SIGNAL_AGAIN;
 }
 
 /* An lcore ends by itself unless a handler or a driver does not return. */
-static void name_the_hung(const struct app *app)
+static void control_name_hung(const struct app *app)
 {
 	for (uint32_t i = 0; i < app->launched_cnt; i++) {
 		const struct spw_topo_lane *lane = app->topo.lane[i];
@@ -222,14 +223,14 @@ static void name_the_hung(const struct app *app)
 
 /* Serves the executor while the lcores drain, because a resident kernel that left must be launched
  * again to finish. Returns: false if some did not end in time, or when a second signal came. */
-static bool lcores_stop(struct app *app, int status)
+static bool control_lcores_stop(struct app *app, int status)
 {
 	const struct timespec nap = {.tv_nsec = TURN_NS};
 	uint64_t begin = spw_tsc_now(), limit = spw_tsc_from_ns(&app->tsc, LCORES_STOP_NS);
 
 	spw_thr_store_rlx(&app->stop, 1);
-	while (!all_ended(app)) {
-		if (spw_tsc_now() - begin > limit || forced(app))
+	while (!control_all_ended(app)) {
+		if (spw_tsc_now() - begin > limit || control_forced(app))
 			return false;
 		if (status != APP_FAULT)
 			spw_topo_service(&app->topo);
@@ -241,17 +242,17 @@ static bool lcores_stop(struct app *app, int status)
 
 /* Lcores first (they drain), then the topology, which returns every slot to its pool. An lcore that
  * does not end still uses all of its parts: then nothing is stopped. Returns: an exit status. */
-static int stop(struct app *app, int status)
+static int control_stop(struct app *app, int status)
 {
 	struct spw_topo_end end;
 
-	app->hung = !lcores_stop(app, status);
+	app->hung = !control_lcores_stop(app, status);
 	app->stop_tsc = spw_tsc_now();
 	if (app->hung) {
-		name_the_hung(app);
+		control_name_hung(app);
 		return APP_FAULT;
 	}
-	spw_topo_stop(&app->topo, forced(app) ? EXEC_FORCED_MS : EXEC_STOP_MS, &end);
+	spw_topo_stop(&app->topo, control_forced(app) ? EXEC_FORCED_MS : EXEC_STOP_MS, &end);
 	app->hung = end.exec_rc == -EBUSY;
 	if (end.exec_faults)
 		spw_warn("executor: %lu completions contradict their batches and were refused; "
@@ -261,11 +262,11 @@ static int stop(struct app *app, int status)
 	if (end.lost_frames)
 		spw_warn("%lu frames were with the executor when it had to be abandoned",
 			 (unsigned long)end.lost_frames);
-	log_events(app);
+	control_log_events(app);
 	return end.lost_frames || app->hung || end.exec_faults ? APP_FAULT : status;
 }
 
-static struct spw_rec_view *view_new(void)
+static struct spw_rec_view *control_view_new(void)
 {
 	struct spw_rec_view *view = aligned_alloc(_Alignof(struct spw_rec_view), sizeof(*view));
 
@@ -281,25 +282,25 @@ int app_run(struct app *app)
 
 	app_catch_signals(&app->signals);
 	if (app->conf.run.stamps)
-		live_view = view_new();
+		live_view = control_view_new();
 	rc = app_hdr_log_open(app, live_view);
 	if (rc == 0)
-		rc = start(app);
+		rc = control_start(app);
 	if (rc < 0 && !app->started)
 		return APP_MACHINE;
 	if (rc == 0)
 		rc = app_telemetry_open(app);
 	if (rc < 0)
 		spw_warn("%s", spw_err_text());
-	status = rc < 0 ? APP_MACHINE : watch(app);
+	status = rc < 0 ? APP_MACHINE : control_watch(app);
 	app_telemetry_close();
-	return stop(app, status);
+	return control_stop(app, status);
 }
 
 /* After the lcores have ended: the last banks are taken, and the view belongs to the caller. */
 struct spw_rec_view *app_view_final(struct app *app)
 {
-	struct spw_rec_view *view = live_view ? live_view : view_new();
+	struct spw_rec_view *view = live_view ? live_view : control_view_new();
 
 	live_view = NULL;
 	if (!view)

@@ -13,7 +13,7 @@
 
 /* The cpu backend's threads run on the cores that the user named, else on spare worker lcores, else
  * wherever the kernel puts them. */
-static void place_threads(struct app *app)
+static void executor_place_threads(struct app *app)
 {
 	const struct spw_conf_cores *cores = &app->conf.executor.cores;
 
@@ -40,7 +40,7 @@ void app_executor_wake(const struct app *app)
 }
 
 /* One that was asked for is taken or refused; only AUTO looks for another. */
-static int kind_choose(struct app *app, uint32_t spare, enum spw_exec_kind *kind)
+static int executor_kind_choose(struct app *app, uint32_t spare, enum spw_exec_kind *kind)
 {
 	const uint32_t rings = app->topo_conf.lane_cnt;
 	int rc;
@@ -66,7 +66,7 @@ int app_executor_choose(struct app *app)
 	int rc;
 
 	if ((rc = spw_handler_open(app->conf.executor.handler, &app->handler)) < 0 ||
-	    (rc = kind_choose(app, spare, &kind)) < 0)
+	    (rc = executor_kind_choose(app, spare, &kind)) < 0)
 		return rc;
 	app->topo_conf.exec.way[0] =
 		(struct spw_topo_exec){kind, (uint16_t)app->conf.executor.ctas};
@@ -77,6 +77,6 @@ int app_executor_choose(struct app *app)
 	app->topo_conf.exec.batch_cnt = app->conf.executor.batches;
 	app->topo_conf.exec.beat_timeout_ms =
 		(uint32_t)(app->conf.executor.beat_timeout_ns / 1000000);
-	place_threads(app);
+	executor_place_threads(app);
 	return 0;
 }

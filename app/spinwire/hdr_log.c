@@ -17,7 +17,7 @@ struct stage_log {
 
 /* Converts ticks to ns bucket by bucket, each at its lowest value: a value read from the log is off
  * by at most 1/128 either way. */
-static void stage_total(void *arg, struct spw_hist *total_out)
+static void hdr_stage_total(void *arg, struct spw_hist *total_out)
 {
 	const struct stage_log *stage = arg;
 
@@ -42,8 +42,8 @@ int app_hdr_log_open(struct app *app, const struct spw_rec_view *view)
 			       app->conf.run.hdr);
 	for (int s = 0; s < SPW_STAGE_CNT; s++) {
 		stage[s] = (struct stage_log){app, &view->total[s]};
-		series[s] = (struct app_hdr_series){spw_stage_name((enum spw_stage)s), stage_total,
-						    &stage[s]};
+		series[s] = (struct app_hdr_series){spw_stage_name((enum spw_stage)s),
+						    hdr_stage_total, &stage[s]};
 	}
 	return app_hdr_open(&app->hdr, app->conf.run.hdr, series, SPW_STAGE_CNT);
 }

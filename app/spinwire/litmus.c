@@ -26,7 +26,7 @@ int app_litmus_run(struct app *app)
 }
 
 /* why_not is null where the NIC took part. */
-static json_t *nics_json(const struct app *app)
+static json_t *litmus_nics_json(const struct app *app)
 {
 	const struct spw_litmus *litmus = &app->litmus;
 	json_t *nics = json_array();
@@ -55,5 +55,5 @@ json_t *app_litmus_json(const struct app *app)
 			 litmus->round_trips ? "passed" : "not_run", "frames", frames,
 			 "round_trips", (json_int_t)litmus->round_trips, "bytes",
 			 (json_int_t)litmus->bytes, "seconds", (double)litmus->ns * 1e-9, "nics",
-			 nics_json(app));
+			 litmus_nics_json(app));
 }

@@ -16,7 +16,7 @@
 #include "base/spw_err.h"
 #include "base/spw_log.h"
 
-static bool matters_here(const struct app *app, const struct spw_plat_finding *finding)
+static bool machine_matters_here(const struct app *app, const struct spw_plat_finding *finding)
 {
 	if (!strcmp(finding->code, "nic-iommu"))
 		return app->eal.pci;
@@ -47,7 +47,7 @@ void app_machine_read(struct app *app)
 }
 
 /* One lcore for each queue and, if an executor may run on cores, one for each of its threads. */
-static uint32_t worker_cnt(const struct app *app)
+static uint32_t machine_worker_cnt(const struct app *app)
 {
 	enum spw_exec_kind kind = app->conf.executor.kind;
 	bool spare = (kind == SPW_EXEC_CPU || kind == SPW_EXEC_AUTO) &&
@@ -70,11 +70,11 @@ int app_machine_choose(struct app *app)
 	if (!app->plat)
 		return spw_err(ENODEV, "--lcores auto: the cores of this machine cannot be read; "
 				       "name them");
-	return app_lcores_choose(&app->eal, app->plat, worker_cnt(app),
+	return app_lcores_choose(&app->eal, app->plat, machine_worker_cnt(app),
 				 app->conf.port_cnt ? app->conf.port[0].spec.device : NULL);
 }
 
-static void lcores_warn(const struct app *app)
+static void machine_lcores_warn(const struct app *app)
 {
 	uint32_t id[SPW_TOPO_LANE_MAX];
 
@@ -86,11 +86,11 @@ static void lcores_warn(const struct app *app)
 void app_machine_report(struct app *app)
 {
 	if (app->plat)
-		lcores_warn(app);
+		machine_lcores_warn(app);
 	for (uint32_t i = 0; app->plat && i < app->plat->finding_cnt; i++) {
 		const struct spw_plat_finding *f = &app->plat->finding[i];
 
-		if (!matters_here(app, f))
+		if (!machine_matters_here(app, f))
 			continue;
 		if (f->severity >= SPW_PLAT_WARN)
 			spw_warn("machine: %s: %s; %s", f->code, f->what, f->todo);

@@ -18,29 +18,29 @@
 
 #define PROGRAM "spinwire"
 
-static int judge(int rc, int status)
+static int spinwire_status(int rc, int status)
 {
 	return rc < 0 ? app_complain(PROGRAM, rc) : status;
 }
 
 /* Each of them, whatever became of the others. */
-static int files_end(struct app *app, struct app_result *result, int status)
+static int spinwire_files_end(struct app *app, struct app_result *result, int status)
 {
 	if (app->conf.run.json[0])
-		status = judge(app_report_json(app, result, app->conf.run.json), status);
-	status = judge(app_trail_write(app), status);
-	status = judge(app_record_end(app, &result->topo), status);
+		status = spinwire_status(app_report_json(app, result, app->conf.run.json), status);
+	status = spinwire_status(app_trail_write(app), status);
+	status = spinwire_status(app_record_end(app, &result->topo), status);
 	if (!app_file_is_stdout(app->conf.run.json))
 		app_record_print(app);
 	if (app->hdr_rc)
 		spw_err(-app->hdr_rc, "--hdr %s is incomplete", app->conf.run.hdr);
-	status = judge(app->hdr_rc, status);
-	return judge(app_capture_end(app), status);
+	status = spinwire_status(app->hdr_rc, status);
+	return spinwire_status(app_capture_end(app), status);
 }
 
 /* The summary is printed also after a fault: what was counted until then is what the user needs. A
  * ledger or pool that does not balance is an exit status of its own. */
-static int report(struct app *app, int status)
+static int spinwire_report(struct app *app, int status)
 {
 	static struct app_result result;
 	struct spw_rec_view *view = app_view_final(app);
@@ -52,13 +52,13 @@ static int report(struct app *app, int status)
 		app_report_text(app, &result);
 	if (status == APP_GOOD && (result.topo.sum.residual || result.topo.sum.leaked))
 		status = APP_BALANCE;
-	status = files_end(app, &result, status);
+	status = spinwire_files_end(app, &result, status);
 	free(view);
 	return status;
 }
 
 /* The steps of app.h; each may end the run with an exit status. */
-static int run(struct app *app, int argc, char **argv)
+static int spinwire_run(struct app *app, int argc, char **argv)
 {
 	int rc, status;
 
@@ -81,8 +81,8 @@ static int run(struct app *app, int argc, char **argv)
 	app_machine_report(app);
 	status = app_run(app);
 	if (!app->hung)
-		status = judge(spw_capture_stop(app->capture), status);
-	return app->started ? report(app, status) : app_complain(PROGRAM, -EIO);
+		status = spinwire_status(spw_capture_stop(app->capture), status);
+	return app->started ? spinwire_report(app, status) : app_complain(PROGRAM, -EIO);
 }
 
 int main(int argc, char **argv)
@@ -95,9 +95,9 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (app_replay_is_asked(argc, argv)) {
 		status = app_replay(argc, argv);
-		return app_end(PROGRAM, judge(status, status));
+		return app_end(PROGRAM, spinwire_status(status, status));
 	}
-	status = run(&app, argc, argv);
+	status = spinwire_run(&app, argc, argv);
 	if (app.hung) { /* its thread or kernel may touch all that would be freed now, and no exit
 			   handler may wait for it */
 		fflush(NULL);

@@ -46,7 +46,7 @@ struct app_record {
 
 static uint32_t requested; /* by the signal's handler, or by telemetry; any thread */
 
-static void on_signal(int number SPW_UNUSED)
+static void record_on_signal(int number SPW_UNUSED)
 {
 	spw_thr_store_rlx(&requested, 1);
 }
@@ -58,7 +58,7 @@ void app_record_request(void)
 
 int app_record_open(struct app *app)
 {
-	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	const struct sigaction action = {.sa_handler = record_on_signal, .sa_flags = SA_RESTART};
 	const struct spw_topo_conf *tc = &app->topo_conf;
 	int rc = 0;
 
@@ -90,7 +90,7 @@ void app_record_close(struct app *app)
 
 /* ---- the file ---- */
 
-static void lane_fill(const struct app *app, uint32_t i, struct spw_flight_lane *out)
+static void record_lane_fill(const struct app *app, uint32_t i, struct spw_flight_lane *out)
 {
 	const struct spw_topo_lane *lane = app->topo.lane[i];
 
@@ -104,7 +104,7 @@ static void lane_fill(const struct app *app, uint32_t i, struct spw_flight_lane 
 		snprintf(out->plugin, sizeof(out->plugin), "%s", app->conf.executor.handler);
 }
 
-static void ports_fill(struct spw_flight_ports *out, const struct spw_topo_stat *stat)
+static void record_ports_fill(struct spw_flight_ports *out, const struct spw_topo_stat *stat)
 {
 	const struct spw_ledger *ledger = &stat->ledger;
 
@@ -122,7 +122,7 @@ static void ports_fill(struct spw_flight_ports *out, const struct spw_topo_stat 
 }
 
 /* stat: the final counters; NULL while the run is on. */
-static int file_write(struct app *app, enum rule rule, const struct spw_topo_stat *stat)
+static int record_file_write(struct app *app, enum rule rule, const struct spw_topo_stat *stat)
 {
 	struct spw_flight_lane *lane = calloc(app->topo.lane_cnt, sizeof(*lane));
 	struct spw_flight *flight[SPW_TOPO_LANE_MAX];
@@ -135,11 +135,11 @@ static int file_write(struct app *app, enum rule rule, const struct spw_topo_sta
 	if (!lane)
 		return spw_err(ENOMEM, "no memory for the recording's file");
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
-		lane_fill(app, i, &lane[i]);
+		record_lane_fill(app, i, &lane[i]);
 		flight[i] = &app->record->flight[i];
 	}
 	if (stat)
-		ports_fill(&file.ports, stat);
+		record_ports_fill(&file.ports, stat);
 	snprintf(file.why, sizeof(file.why), "%s", rule_name[rule]);
 	rc = spw_flight_write(flight, lane, &file,
 			      spw_tsc_from_ns(&app->tsc, app->conf.run.record_window_ns),
@@ -159,7 +159,7 @@ void app_record_fault(struct app *app)
 }
 
 /* A longer slow frame than that of the last file. */
-static bool slow_fired(struct app *app)
+static bool record_slow_fired(struct app *app)
 {
 	struct app_record *record = app->record;
 	uint64_t now = spw_tsc_now(), most = 0;
@@ -176,7 +176,7 @@ static bool slow_fired(struct app *app)
 	return true;
 }
 
-static void ask(struct app *app)
+static void record_ask(struct app *app)
 {
 	struct app_record *record = app->record;
 
@@ -184,7 +184,7 @@ static void ask(struct app *app)
 		spw_thr_store_rlx(&requested, 0);
 		record->wanted = SPW_MAX(record->wanted, RULE_REQUEST);
 	}
-	if (record->wanted == RULE_NONE && slow_fired(app))
+	if (record->wanted == RULE_NONE && record_slow_fired(app))
 		record->wanted = RULE_SLOW;
 	record->asked = record->wanted;
 	record->wanted = RULE_NONE;
@@ -193,7 +193,7 @@ static void ask(struct app *app)
 }
 
 /* A lane that has ended grants nothing, and does not write either. */
-static bool all_granted(const struct app *app)
+static bool record_all_granted(const struct app *app)
 {
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
 		if (!spw_flight_is_granted(&app->record->flight[i])) {
@@ -212,10 +212,10 @@ void app_record_turn(struct app *app)
 	if (!record)
 		return;
 	if (!record->asked)
-		ask(app);
-	if (!record->asked || !all_granted(app))
+		record_ask(app);
+	if (!record->asked || !record_all_granted(app))
 		return;
-	if (file_write(app, record->asked, NULL) < 0)
+	if (record_file_write(app, record->asked, NULL) < 0)
 		spw_warn("%s", spw_err_text());
 	else
 		spw_info("%s is written: %s", app->conf.run.record, rule_name[record->asked]);
@@ -244,7 +244,7 @@ int app_record_end(struct app *app, const struct spw_topo_stat *stat)
 		return 0;
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
 		spw_flight_freeze(&record->flight[i]);
-	return file_write(app, rule, stat);
+	return record_file_write(app, rule, stat);
 }
 
 void app_record_print(const struct app *app)

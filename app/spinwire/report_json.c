@@ -19,7 +19,7 @@
 #include "app_text.h"
 #include "report_slow.h"
 
-static json_t *ports_json(const struct app *app, const struct app_result *res)
+static json_t *summary_ports_json(const struct app *app, const struct app_result *res)
 {
 	json_t *ports = json_array();
 
@@ -29,7 +29,7 @@ static json_t *ports_json(const struct app *app, const struct app_result *res)
 }
 
 /* "cuda-persistent" is kind cuda, mode persistent; inline has mode lcore, cpu has mode thread. */
-static json_t *executor_json(const struct app *app, const struct app_result *res)
+static json_t *summary_executor_json(const struct app *app, const struct app_result *res)
 {
 	const struct spw_topo_way *way = &app->topo.way[0];
 	const char *name = spw_exec_kind_name(way->kind), *dash = strchr(name, '-');
@@ -45,7 +45,7 @@ static json_t *executor_json(const struct app *app, const struct app_result *res
 }
 
 /* The percentile curve of a stage, for tools/lib/spwreport. */
-static json_t *spectrum_json(const struct app *app, const struct app_result *res, int stage)
+static json_t *summary_spectrum_json(const struct app *app, const struct app_result *res, int stage)
 {
 	json_t *steps = json_array();
 
@@ -60,7 +60,7 @@ static json_t *spectrum_json(const struct app *app, const struct app_result *res
 }
 
 /* Stages without a frame are left out. */
-static json_t *latency_json(const struct app *app, const struct app_result *res)
+static json_t *summary_latency_json(const struct app *app, const struct app_result *res)
 {
 	json_t *rows = json_array();
 
@@ -83,13 +83,13 @@ static json_t *latency_json(const struct app *app, const struct app_result *res)
 		}
 		json_object_set_new(out, "uncertainty_ns", app_json_number(row->uncertainty_ns));
 		json_object_set_new(out, "defects", app_json_number(row->defects));
-		json_object_set_new(out, "spectrum", spectrum_json(app, res, s));
+		json_object_set_new(out, "spectrum", summary_spectrum_json(app, res, s));
 		json_array_append_new(rows, out);
 	}
 	return rows;
 }
 
-static json_t *regimes_json(const struct app_result *res)
+static json_t *summary_regimes_json(const struct app_result *res)
 {
 	json_t *regimes = json_object();
 
@@ -99,28 +99,29 @@ static json_t *regimes_json(const struct app_result *res)
 	return regimes;
 }
 
-static json_t *summary(const struct app *app, const struct app_result *res)
+static json_t *summary_json(const struct app *app, const struct app_result *res)
 {
 	return json_pack(
 		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:o,s:I,s:I,s:I},s:o,s:o,s:f,"
 		"s:I,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"schema", "spinwire.summary/1", "version", SPW_VERSION, "host",
-		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports", ports_json(app, res),
-		"executor", executor_json(app, res), "ledger", app_ledger_json(res), "pool",
-		"slots", (json_int_t)res->topo.ledger.pool_slots, "free",
-		(json_int_t)res->topo.ledger.pool_free, "leaked", (json_int_t)res->topo.sum.leaked,
-		"memory", "kind", spw_mem_kind_name(app->topo.region[0].kind), "why",
+		app_json_host(app->tsc.hz), "seconds", res->seconds, "ports",
+		summary_ports_json(app, res), "executor", summary_executor_json(app, res), "ledger",
+		app_ledger_json(res), "pool", "slots", (json_int_t)res->topo.ledger.pool_slots,
+		"free", (json_int_t)res->topo.ledger.pool_free, "leaked",
+		(json_int_t)res->topo.sum.leaked, "memory", "kind",
+		spw_mem_kind_name(app->topo.region[0].kind), "why",
 		app_json_text(app->topo.region[0].why), "h2d_copies",
 		(json_int_t)res->topo.exec.h2d_copies, "port_copies",
 		(json_int_t)res->topo.port_copies, "flushes", (json_int_t)res->topo.exec.flushes,
-		"latency", latency_json(app, res), "regimes", regimes_json(res), "cycles_per_frame",
-		res->cycles_per_frame, "tsc_hz", (json_int_t)app->tsc.hz, "causes",
-		app_causes_json(app, res), "worst", app_worst_json(app, res), "held",
+		"latency", summary_latency_json(app, res), "regimes", summary_regimes_json(res),
+		"cycles_per_frame", res->cycles_per_frame, "tsc_hz", (json_int_t)app->tsc.hz,
+		"causes", app_causes_json(app, res), "worst", app_worst_json(app, res), "held",
 		app_held_json(app, res), "who", app_who_json(app), "litmus", app_litmus_json(app),
 		"slo", app_slo_json(app));
 }
 
-static json_t *capture_json(const struct app *app)
+static json_t *summary_capture_json(const struct app *app)
 {
 	struct spw_capture_stat stat;
 
@@ -134,9 +135,9 @@ static json_t *capture_json(const struct app *app)
 
 int app_report_json(const struct app *app, const struct app_result *result, const char *path)
 {
-	json_t *top = summary(app, result);
+	json_t *top = summary_json(app, result);
 
 	if (top && app->capture)
-		json_object_set_new(top, "capture", capture_json(app));
+		json_object_set_new(top, "capture", summary_capture_json(app));
 	return app_json_write(top, path);
 }

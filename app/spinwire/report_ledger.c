@@ -34,7 +34,7 @@ json_t *app_ledger_json(const struct app_result *res)
 
 /* ---- text ---- */
 
-static void print_reason(const char *what, const char *name, uint64_t cnt, const char *text)
+static void ledger_print_reason(const char *what, const char *name, uint64_t cnt, const char *text)
 {
 	if (cnt)
 		printf("  %s: %-18s %14" PRIu64 "%s%s\n", what, name, cnt, *text ? "  " : "", text);
@@ -60,10 +60,10 @@ void app_report_ledger(const struct app_result *res)
 	       " + dropped at TX %" PRIu64 "\n",
 	       sum->executed, sum->consumed, sum->echoed, sum->bad, sum->tx_dropped);
 	for (uint32_t i = 0; (name = spw_ledger_drop(&res->topo.ledger, i, &cnt)); i++)
-		print_reason("dropped", name, cnt, "");
+		ledger_print_reason("dropped", name, cnt, "");
 	for (uint32_t i = 0; i < res->topo.ledger.bad.cnt; i++)
-		print_reason("bad    ", res->topo.ledger.bad.name[i], res->topo.ledger.bad.count[i],
-			     spw_bad_text((enum spw_bad)i));
+		ledger_print_reason("bad    ", res->topo.ledger.bad.name[i],
+				    res->topo.ledger.bad.count[i], spw_bad_text((enum spw_bad)i));
 	printf("  residual %14" PRIu64 "%s\n", sum->residual,
 	       sum->residual ? "   THE RUN IS INVALID" : "");
 	for (int e = 0; e < SPW_EDGE_CNT; e++)

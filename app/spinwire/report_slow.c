@@ -11,17 +11,17 @@
 
 #include "report_slow.h"
 
-static uint64_t ns(const struct app *app, uint64_t ticks)
+static uint64_t slow_ns(const struct app *app, uint64_t ticks)
 {
 	return spw_tsc_to_ns(&app->tsc, ticks);
 }
 
-static json_int_t ns_int(const struct app *app, uint64_t ticks)
+static json_int_t slow_ns_int(const struct app *app, uint64_t ticks)
 {
-	return (json_int_t)ns(app, ticks);
+	return (json_int_t)slow_ns(app, ticks);
 }
 
-static uint64_t frames_above(const struct app_result *res)
+static uint64_t slow_frames_above(const struct app_result *res)
 {
 	uint64_t sum = 0;
 
@@ -42,13 +42,13 @@ json_t *app_causes_json(const struct app *app, const struct app_result *res)
 				by, json_pack("{s:s,s:I,s:I}", "cause",
 					      spw_cause_name((enum spw_cause)c), "frames",
 					      (json_int_t)res->causes.frames[c], "worst_ns",
-					      ns_int(app, res->causes.worst_tsc[c])));
+					      slow_ns_int(app, res->causes.worst_tsc[c])));
 	return json_pack("{s:I,s:I,s:o}", "threshold_ns", (json_int_t)app->conf.run.slow_ns,
-			 "frames_above", (json_int_t)frames_above(res), "by", by);
+			 "frames_above", (json_int_t)slow_frames_above(res), "by", by);
 }
 
 /* Ticks of the CPU's clock, so that they compare with those of other tools on the same machine. */
-static json_t *stamps_json(const struct spw_rec_slow *w)
+static json_t *slow_stamps_json(const struct spw_rec_slow *w)
 {
 	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "nic_tsc",
 			 w->nic_known ? json_integer((json_int_t)w->at.since) : json_null(),
@@ -59,19 +59,19 @@ static json_t *stamps_json(const struct spw_rec_slow *w)
 }
 
 /* How the whole time was divided; the largest part is the cause. */
-static json_t *blame_json(const struct app *app, const struct spw_rec_slow *w)
+static json_t *slow_blame_json(const struct app *app, const struct spw_rec_slow *w)
 {
 	json_t *blame = json_object();
 
 	for (int c = 0; c < SPW_CAUSE_CNT; c++)
 		if (w->blame[c])
 			json_object_set_new(blame, spw_cause_name((enum spw_cause)c),
-					    json_integer(ns_int(app, w->blame[c])));
+					    json_integer(slow_ns_int(app, w->blame[c])));
 	return blame;
 }
 
 /* Regimes of the turns before, the last one first. */
-static json_t *before_json(const struct spw_rec_slow *w)
+static json_t *slow_before_json(const struct spw_rec_slow *w)
 {
 	json_t *turns = json_array();
 
@@ -89,19 +89,19 @@ static json_t *before_json(const struct spw_rec_slow *w)
 
 /* ident names the frame by flow and number, if the generator made it: both ends can then find the
  * same frame. */
-static json_t *slow_json(const struct app *app, const struct spw_rec_slow *w)
+static json_t *slow_batch_json(const struct app *app, const struct spw_rec_slow *w)
 {
 	json_t *ident = w->ident_known ? json_pack("{s:I,s:I}", "flow", (json_int_t)w->ident.flow,
 						   "seq", (json_int_t)w->ident.seq)
 				       : json_null();
 
 	return json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "whole_ns",
-			 ns_int(app, spw_rec_slow_whole(w)), "cause", spw_cause_name(w->cause),
+			 slow_ns_int(app, spw_rec_slow_whole(w)), "cause", spw_cause_name(w->cause),
 			 "lcore", (json_int_t)w->lcore, "queue", (json_int_t)w->queue, "seq",
 			 (json_int_t)w->seq, "cnt", (json_int_t)w->cnt, "in_exec",
 			 (json_int_t)w->in_exec_frames, "ahead", (json_int_t)w->ahead, "turn_ns",
-			 ns_int(app, w->poll.turn), "before", before_json(w), "stamps",
-			 stamps_json(w), "blame", blame_json(app, w), "ident", ident);
+			 slow_ns_int(app, w->poll.turn), "before", slow_before_json(w), "stamps",
+			 slow_stamps_json(w), "blame", slow_blame_json(app, w), "ident", ident);
 }
 
 json_t *app_worst_json(const struct app *app, const struct app_result *res)
@@ -109,12 +109,12 @@ json_t *app_worst_json(const struct app *app, const struct app_result *res)
 	json_t *worst = json_array();
 
 	for (uint32_t i = 0; i < res->worst_cnt; i++)
-		json_array_append_new(worst, slow_json(app, &res->worst[i]));
+		json_array_append_new(worst, slow_batch_json(app, &res->worst[i]));
 	return worst;
 }
 
 /* Null without a CPU quota. */
-static json_t *quota_json(const struct app_result *res)
+static json_t *slow_quota_json(const struct app_result *res)
 {
 	if (!res->has_quota)
 		return json_null();
@@ -132,16 +132,16 @@ json_t *app_held_json(const struct app *app, const struct app_result *res)
 		json_object_set_new(held, spw_hold_name((enum spw_hold)h),
 				    json_pack("{s:I,s:I,s:I}", "times",
 					      (json_int_t)res->held.cnt[h], "sum_ns",
-					      ns_int(app, res->held.sum_tsc[h]), "max_ns",
-					      ns_int(app, res->held.max_tsc[h])));
+					      slow_ns_int(app, res->held.sum_tsc[h]), "max_ns",
+					      slow_ns_int(app, res->held.max_tsc[h])));
 	json_object_set_new(held, "switched_out",
 			    res->away_known ? json_integer((json_int_t)res->away_cnt)
 					    : json_null());
-	json_object_set_new(held, "group", quota_json(res));
+	json_object_set_new(held, "group", slow_quota_json(res));
 	return held;
 }
 
-static json_t *who_json(const struct app_lcore *lc)
+static json_t *slow_who_json(const struct app_lcore *lc)
 {
 	const struct spw_who *who = &lc->who;
 	json_t *irqs = json_object();
@@ -161,35 +161,35 @@ json_t *app_who_json(const struct app *app)
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
-		json_array_append_new(list, who_json(&app->lcore[i]));
+		json_array_append_new(list, slow_who_json(&app->lcore[i]));
 	return list;
 }
 
 /* ---- text ---- */
 
-static void print_causes(const struct app *app, const struct app_result *res)
+static void slow_print_causes(const struct app *app, const struct app_result *res)
 {
 	printf("\nframes above %.1f us: %" PRIu64 "\n", (double)app->conf.run.slow_ns * 1e-3,
-	       frames_above(res));
+	       slow_frames_above(res));
 	for (int c = 0; c < SPW_CAUSE_CNT; c++)
 		if (res->causes.frames[c])
 			printf("  %-14s %12" PRIu64 " frames, worst %9.1f us: %s\n",
 			       spw_cause_name((enum spw_cause)c), res->causes.frames[c],
-			       (double)ns(app, res->causes.worst_tsc[c]) * 1e-3,
+			       (double)slow_ns(app, res->causes.worst_tsc[c]) * 1e-3,
 			       spw_cause_text((enum spw_cause)c));
 }
 
 /* The parts in the order of a frame's way: their sum is the whole. */
-static void print_worst(const struct app *app, const struct app_result *res)
+static void slow_print_worst(const struct app *app, const struct app_result *res)
 {
 	printf("worst frames [us]   whole   port   push   wait    run   reap   send  cause         "
 	       "  burst ahead  who\n");
 	for (uint32_t i = 0; i < SPW_MIN(res->worst_cnt, WORST_LINES); i++) {
 		const struct spw_rec_slow *w = &res->worst[i];
 
-		printf("%16u %8.1f", i + 1, (double)ns(app, spw_rec_slow_whole(w)) * 1e-3);
+		printf("%16u %8.1f", i + 1, (double)slow_ns(app, spw_rec_slow_whole(w)) * 1e-3);
 		for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++)
-			printf(" %6.1f", (double)ns(app, w->facts.part[p]) * 1e-3);
+			printf(" %6.1f", (double)slow_ns(app, w->facts.part[p]) * 1e-3);
 		printf("  %-14s %6u %5u  lcore %u", spw_cause_name(w->cause), w->cnt, w->ahead,
 		       w->lcore);
 		if (w->ident_known)
@@ -198,7 +198,7 @@ static void print_worst(const struct app *app, const struct app_result *res)
 	}
 }
 
-static void print_held(const struct app *app, const struct app_result *res)
+static void slow_print_held(const struct app *app, const struct app_result *res)
 {
 	const char *sep = " ";
 
@@ -207,8 +207,8 @@ static void print_held(const struct app *app, const struct app_result *res)
 		if (!res->held.cnt[h])
 			continue;
 		printf("%s%s %" PRIu64 "x %.1f us (max %.1f)", sep, spw_hold_name((enum spw_hold)h),
-		       res->held.cnt[h], (double)ns(app, res->held.sum_tsc[h]) * 1e-3,
-		       (double)ns(app, res->held.max_tsc[h]) * 1e-3);
+		       res->held.cnt[h], (double)slow_ns(app, res->held.sum_tsc[h]) * 1e-3,
+		       (double)slow_ns(app, res->held.max_tsc[h]) * 1e-3);
 		sep = ", ";
 	}
 	if (res->away_known)
@@ -217,7 +217,7 @@ static void print_held(const struct app *app, const struct app_result *res)
 }
 
 /* A quota stops all threads of the control group at once, and rseq shows only that they stopped. */
-static void print_quota(const struct app_result *res)
+static void slow_print_quota(const struct app_result *res)
 {
 	if (res->has_quota && res->quota.throttled)
 		printf("cpu quota   stopped all threads in %" PRIu64 " of %" PRIu64
@@ -226,7 +226,7 @@ static void print_quota(const struct app_result *res)
 		       (double)res->quota.stopped_ns * 1e-6);
 }
 
-static const struct spw_who_irq *most(const struct spw_who *who, uint64_t below)
+static const struct spw_who_irq *slow_blame_most(const struct spw_who *who, uint64_t below)
 {
 	const struct spw_who_irq *best = NULL;
 
@@ -237,11 +237,11 @@ static const struct spw_who_irq *most(const struct spw_who *who, uint64_t below)
 	return best;
 }
 
-static void print_who(const struct app *app)
+static void slow_print_who(const struct app *app)
 {
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++) {
 		const struct spw_who *who = &app->lcore[i].who;
-		const struct spw_who_irq *irq = most(who, UINT64_MAX);
+		const struct spw_who_irq *irq = slow_blame_most(who, UINT64_MAX);
 
 		if (!who->windows)
 			continue;
@@ -250,7 +250,7 @@ static void print_who(const struct app *app)
 		       "x, went itself %" PRIu64 "x; interrupts",
 		       app->topo.lane[i]->conf.lcore_id, who->windows, who->switches[1],
 		       who->switches[0]);
-		for (int n = 0; n < IRQ_LINES && irq; n++, irq = most(who, irq->cnt))
+		for (int n = 0; n < IRQ_LINES && irq; n++, irq = slow_blame_most(who, irq->cnt))
 			printf("%s %s %" PRIu64, n ? "," : "", irq->name, irq->cnt);
 		printf("\n");
 	}
@@ -258,9 +258,9 @@ static void print_who(const struct app *app)
 
 void app_report_slow(const struct app *app, const struct app_result *res)
 {
-	print_held(app, res);
-	print_quota(res);
-	print_who(app);
-	print_causes(app, res);
-	print_worst(app, res);
+	slow_print_held(app, res);
+	slow_print_quota(res);
+	slow_print_who(app);
+	slow_print_causes(app, res);
+	slow_print_worst(app, res);
 }

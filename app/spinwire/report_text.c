@@ -12,7 +12,7 @@
 #include "app_port.h"
 #include "report_slow.h"
 
-static void print_head(const struct app *app, const struct app_result *res)
+static void text_print_head(const struct app *app, const struct app_result *res)
 {
 	printf("\nspinwire %s ran %.2f s on %u lcore%s: %.3f M frames/s\n", SPW_VERSION,
 	       res->seconds, app->topo.lane_cnt, app->topo.lane_cnt == 1 ? "" : "s",
@@ -27,7 +27,7 @@ static void print_head(const struct app *app, const struct app_result *res)
 }
 
 /* Not part of the ledger: the physical port counts discards for all functions that share it. */
-static void print_discards(const struct spw_port_stat *stat)
+static void text_print_discards(const struct spw_port_stat *stat)
 {
 	if (stat->port_discards_known)
 		printf("  %-18s %14" PRIu64 " by the whole physical port\n", "port_discards",
@@ -36,8 +36,8 @@ static void print_discards(const struct spw_port_stat *stat)
 		printf("  %-18s %14s\n", "port_discards", "unknown");
 }
 
-static void print_port(const char *lead, const struct spw_port *port,
-		       const struct spw_port_stat *st)
+static void text_print_port(const char *lead, const struct spw_port *port,
+			    const struct spw_port_stat *st)
 {
 	printf("%s%-*s %-8s %14" PRIu64 " %16" PRIu64 " %14" PRIu64 " %16" PRIu64 "\n", lead,
 	       20 - (int)strlen(lead), port->name, port->driver->name, st->rx_frames, st->rx_bytes,
@@ -51,49 +51,49 @@ static void print_port(const char *lead, const struct spw_port *port,
 		       st->retransmits);
 }
 
-static void print_if(const char *what, uint64_t cnt)
+static void text_print_if(const char *what, uint64_t cnt)
 {
 	if (cnt)
 		printf("    %-16s %14" PRIu64 "\n", what, cnt);
 }
 
 /* The rails of a port that is made of several, under the line with their sum. */
-static void print_rails(struct spw_port *port)
+static void text_print_rails(struct spw_port *port)
 {
 	struct spw_port_rail rail[SPW_PORT_RAIL_MAX];
 	const uint32_t cnt = spw_port_rails(port, rail);
 
 	for (uint32_t r = 0; r < cnt; r++) {
-		print_port("  ", rail[r].port, &rail[r].stat);
-		print_if("missed", rail[r].stat.missed_frames);
-		print_if("late", rail[r].late);
-		print_if("duplicate", rail[r].duplicate);
-		print_if("flushed", rail[r].flushed);
-		print_if("moved here", rail[r].moved);
-		print_if("outages", rail[r].outages);
-		print_if("tx_flushed", rail[r].stat.tx_flushed);
-		print_if("residual", rail[r].residual);
+		text_print_port("  ", rail[r].port, &rail[r].stat);
+		text_print_if("missed", rail[r].stat.missed_frames);
+		text_print_if("late", rail[r].late);
+		text_print_if("duplicate", rail[r].duplicate);
+		text_print_if("flushed", rail[r].flushed);
+		text_print_if("moved here", rail[r].moved);
+		text_print_if("outages", rail[r].outages);
+		text_print_if("tx_flushed", rail[r].stat.tx_flushed);
+		text_print_if("residual", rail[r].residual);
 		app_loop_print(stdout, "    ", &rail[r].stat);
 		app_port_strays_print("    ", rail[r].port, &rail[r].stat);
 	}
 }
 
-static void print_ports(const struct app *app, const struct app_result *res)
+static void text_print_ports(const struct app *app, const struct app_result *res)
 {
 	printf("\n%-20s %-8s %14s %16s %14s %16s\n", "port", "driver", "rx frames", "rx bytes",
 	       "tx frames", "tx bytes");
 	for (uint32_t p = 0; p < app->topo.port_cnt; p++) {
 		const struct spw_port_stat *st = &res->topo.port[p];
 
-		print_port("", app->topo.port[p], st);
-		print_discards(st);
+		text_print_port("", app->topo.port[p], st);
+		text_print_discards(st);
 		app_loop_print(stdout, "  ", st);
 		app_port_strays_print("  ", app->topo.port[p], st);
-		print_rails(app->topo.port[p]);
+		text_print_rails(app->topo.port[p]);
 	}
 }
 
-static void print_stages(const struct app_result *res)
+static void text_print_stages(const struct app_result *res)
 {
 	printf("\n%-14s %12s", "stage [ns]", "frames");
 	for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
@@ -119,7 +119,7 @@ static void print_stages(const struct app_result *res)
 			       res->latency[s].stage, res->latency[s].defects);
 }
 
-static void print_regimes(const struct app_result *res)
+static void text_print_regimes(const struct app_result *res)
 {
 	printf("\nlcore time ");
 	for (int r = 0; r < SPW_REGIME_CNT; r++)
@@ -130,7 +130,7 @@ static void print_regimes(const struct app_result *res)
 	       res->turn_max_ns);
 }
 
-static void print_capture(const struct app *app)
+static void text_print_capture(const struct app *app)
 {
 	struct spw_capture_stat stat;
 
@@ -145,16 +145,16 @@ static void print_capture(const struct app *app)
 
 void app_report_text(const struct app *app, const struct app_result *result)
 {
-	print_head(app, result);
-	print_ports(app, result);
+	text_print_head(app, result);
+	text_print_ports(app, result);
 	app_report_ledger(result);
-	print_capture(app);
+	text_print_capture(app);
 	app_slo_print(app);
 	if (!app->conf.run.stamps) {
 		printf("\nstages and lcore time were not measured (--stamps no)\n");
 		return;
 	}
-	print_stages(result);
-	print_regimes(result);
+	text_print_stages(result);
+	text_print_regimes(result);
 	app_report_slow(app, result);
 }

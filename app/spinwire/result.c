@@ -8,7 +8,8 @@
 
 #include "app.h"
 
-static void gather_times(struct app *app, const struct spw_rec_view *view, struct app_result *res)
+static void result_gather_times(struct app *app, const struct spw_rec_view *view,
+				struct app_result *res)
 {
 	uint64_t sum = 0, idle = view->regime_tsc[SPW_REGIME_idle_poll];
 
@@ -32,7 +33,7 @@ static void gather_times(struct app *app, const struct spw_rec_view *view, struc
 	res->turn_max_ns = spw_tsc_to_ns(&app->tsc, view->turn_max_tsc);
 }
 
-static void gather_quota(const struct app *app, struct app_result *res)
+static void result_gather_quota(const struct app *app, struct app_result *res)
 {
 	const struct spw_plat_quota *start = &app->quota;
 
@@ -50,7 +51,7 @@ void app_result_gather(struct app *app, const struct spw_rec_view *view,
 	memset(result_out, 0, sizeof(*result_out));
 	result_out->seconds = (double)spw_tsc_to_ns(&app->tsc, end - app->start_tsc) * 1e-9;
 	spw_topo_stat(&app->topo, &result_out->topo);
-	gather_quota(app, result_out);
+	result_gather_quota(app, result_out);
 	if (view)
-		gather_times(app, view, result_out);
+		result_gather_times(app, view, result_out);
 }

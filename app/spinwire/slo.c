@@ -28,7 +28,8 @@ struct app_slo {
 /* ---- the option ---- */
 
 /* "20us@p99.9" */
-static int parse(const char *text, struct spw_slo_conf *conf_out, char *point, size_t point_bytes)
+static int slo_parse(const char *text, struct spw_slo_conf *conf_out, char *point,
+		     size_t point_bytes)
 {
 	const char *at = strchr(text, '@');
 	char limit[32], *end;
@@ -60,7 +61,7 @@ int app_slo_open(struct app *app)
 	slo = calloc(1, sizeof(*slo));
 	if (!slo)
 		return spw_err(ENOMEM, "--slo: no memory");
-	rc = parse(app->conf.run.slo, &conf, slo->point, sizeof(slo->point));
+	rc = slo_parse(app->conf.run.slo, &conf, slo->point, sizeof(slo->point));
 	rc = rc ? rc : spw_slo_watch_init(&slo->watch, &conf);
 	if (rc < 0) {
 		free(slo);
@@ -103,14 +104,14 @@ void app_slo_ways(struct app *app, bool cpu_spare, enum spw_exec_kind chosen)
 
 /* ---- saying ---- */
 
-static const char *way_name(const struct app *app, struct spw_slo_setting setting)
+static const char *slo_backend_name(const struct app *app, struct spw_slo_setting setting)
 {
 	return app->topo.way[setting.way].name;
 }
 
 #define LOST_TEXT_BYTES 64u
 
-static const char *lost_text(const struct spw_slo_seen *seen, char *text)
+static const char *slo_lost_text(const struct spw_slo_seen *seen, char *text)
 {
 	int n = snprintf(text, LOST_TEXT_BYTES, "%lu lost",
 			 (unsigned long)(seen->lost + seen->lost_away));
@@ -121,8 +122,8 @@ static const char *lost_text(const struct spw_slo_seen *seen, char *text)
 	return text;
 }
 
-static void say_change(const struct app *app, const struct spw_slo_step *step,
-		       const struct spw_slo_seen *seen)
+static void slo_log_change(const struct app *app, const struct spw_slo_step *step,
+			   const struct spw_slo_seen *seen)
 {
 	static const char *const why[] = {[SPW_SLO_TRY] = "not known at this load",
 					  [SPW_SLO_LOSES] = "it lost frames",
@@ -135,14 +136,14 @@ static void say_change(const struct app *app, const struct spw_slo_step *step,
 			 (double)step->expected_ns * 1e-3);
 	spw_info("slo: %.0f frames/s, %s %.1f us, %s with %s, burst %u; now %s, burst %u%s: %s",
 		 (double)seen->frames * 1e9 / (double)seen->took_ns, app->slo->point,
-		 (double)seen->value_ns * 1e-3, lost_text(seen, lost), way_name(app, step->from),
-		 step->from.burst, way_name(app, step->to), step->to.burst, expected,
-		 why[step->why]);
+		 (double)seen->value_ns * 1e-3, slo_lost_text(seen, lost),
+		 slo_backend_name(app, step->from), step->from.burst,
+		 slo_backend_name(app, step->to), step->to.burst, expected, why[step->why]);
 }
 
 /* Tries are not judged: they are there to find out. */
-static void say_kept(struct app_slo *slo, const struct app *app, const struct spw_slo_step *step,
-		     const struct spw_slo_seen *seen)
+static void slo_log_kept(struct app_slo *slo, const struct app *app,
+			 const struct spw_slo_step *step, const struct spw_slo_seen *seen)
 {
 	char lost[LOST_TEXT_BYTES];
 
@@ -157,9 +158,10 @@ static void say_kept(struct app_slo *slo, const struct app *app, const struct sp
 	spw_info("slo: %s is %s: %s %.1f us, %s at %.0f frames/s with %s, burst %u, the best "
 		 "that was found; cores were away for %.1f ms of %.0f",
 		 app->conf.run.slo, step->kept ? "kept" : "NOT kept", slo->point,
-		 (double)seen->value_ns * 1e-3, lost_text(seen, lost),
-		 (double)seen->frames * 1e9 / (double)seen->took_ns, way_name(app, step->from),
-		 step->from.burst, (double)seen->away_ns * 1e-6, (double)seen->took_ns * 1e-6);
+		 (double)seen->value_ns * 1e-3, slo_lost_text(seen, lost),
+		 (double)seen->frames * 1e9 / (double)seen->took_ns,
+		 slo_backend_name(app, step->from), step->from.burst, (double)seen->away_ns * 1e-6,
+		 (double)seen->took_ns * 1e-6);
 }
 
 /* ---- the control loop's call ---- */
@@ -174,10 +176,10 @@ int app_slo_turn(struct app *app, const struct spw_rec_view *view)
 	if (rc <= 0)
 		return rc;
 	if (step.why == SPW_SLO_STAY) {
-		say_kept(slo, app, &step, &seen);
+		slo_log_kept(slo, app, &step, &seen);
 		return 0;
 	}
-	say_change(app, &step, &seen);
+	slo_log_change(app, &step, &seen);
 	slo->tries += step.why == SPW_SLO_TRY;
 	slo->changes += step.why != SPW_SLO_TRY;
 	return 0;
@@ -186,7 +188,7 @@ int app_slo_turn(struct app *app, const struct spw_rec_view *view)
 /* ---- the summary ---- */
 
 /* The part that names a setting: two executors of one kind differ in their CTAs. */
-static json_t *setting_json(const struct app *app, struct spw_slo_setting setting)
+static json_t *slo_setting_json(const struct app *app, struct spw_slo_setting setting)
 {
 	const struct spw_topo_way *way = &app->topo.way[setting.way];
 
@@ -194,14 +196,14 @@ static json_t *setting_json(const struct app *app, struct spw_slo_setting settin
 			 app_json_known(way->ctas, way->ctas), "burst", (int)setting.burst);
 }
 
-static json_t *settings_json(const struct app *app)
+static json_t *slo_settings_json(const struct app *app)
 {
 	struct spw_slo_setting setting;
 	struct spw_slo_known known;
 	json_t *rows = json_array();
 
 	for (uint32_t i = 0; spw_slo_known(&app->slo->watch.policy, i, &setting, &known); i++) {
-		json_t *row = setting_json(app, setting);
+		json_t *row = slo_setting_json(app, setting);
 
 		json_object_set_new(row, "value_ns",
 				    app_json_known(known.value_ns, known.value_ns));
@@ -220,9 +222,9 @@ json_t *app_slo_json(const struct app *app)
 	return json_pack("{s:o,s:i,s:i,s:i,s:i,s:o,s:I,s:o}", "objective",
 			 app_json_text(app->conf.run.slo), "measured", (int)slo->measured, "kept",
 			 (int)slo->kept, "tries", (int)slo->tries, "changes", (int)slo->changes,
-			 "last", setting_json(app, spw_slo_now(&slo->watch.policy)), "load_pps",
+			 "last", slo_setting_json(app, spw_slo_now(&slo->watch.policy)), "load_pps",
 			 (json_int_t)spw_slo_load(&slo->watch.policy), "settings",
-			 settings_json(app));
+			 slo_settings_json(app));
 }
 
 void app_slo_print(const struct app *app)
@@ -236,5 +238,5 @@ void app_slo_print(const struct app *app)
 	printf("\nobjective  %s kept in %u of %u measurements; %u settings tried, %u changes; last "
 	       "%s, burst %u\n",
 	       app->conf.run.slo, slo->kept, slo->measured, slo->tries, slo->changes,
-	       way_name(app, now), now.burst);
+	       slo_backend_name(app, now), now.burst);
 }

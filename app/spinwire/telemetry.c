@@ -27,7 +27,7 @@ static struct app *live; /* NULL: not running; under lock, since commands cannot
 
 static uint32_t refused; /* under lock: values that DPDK did not take into the present answer */
 
-static void add(struct rte_tel_data *d, const char *name, uint64_t v)
+static void dict_add(struct rte_tel_data *d, const char *name, uint64_t v)
 {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
 	refused += rte_tel_data_add_dict_uint(d, name, v) != 0;
@@ -36,7 +36,7 @@ static void add(struct rte_tel_data *d, const char *name, uint64_t v)
 #endif
 }
 
-static void add_text(struct rte_tel_data *d, const char *name, const char *text)
+static void dict_add_text(struct rte_tel_data *d, const char *name, const char *text)
 {
 	refused += rte_tel_data_add_dict_string(d, name, text) != 0;
 }
@@ -54,7 +54,7 @@ static struct rte_tel_data *dict_new(void)
 }
 
 /* DPDK owns the dictionary, unless it refuses the name: then it is freed here. */
-static void add_dict(struct rte_tel_data *d, const char *name, struct rte_tel_data *dict)
+static void dict_add_dict(struct rte_tel_data *d, const char *name, struct rte_tel_data *dict)
 {
 	if (rte_tel_data_add_dict_container(d, name, dict, 0) == 0)
 		return;
@@ -64,34 +64,35 @@ static void add_dict(struct rte_tel_data *d, const char *name, struct rte_tel_da
 
 /* Prefixes the kind, because one name may stand for two counters: no_slot is a drop and an error.
  */
-static void add_as(struct rte_tel_data *d, const char *kind, const char *name, uint64_t v)
+static void dict_add_as(struct rte_tel_data *d, const char *kind, const char *name, uint64_t v)
 {
 	char key[64];
 
 	snprintf(key, sizeof(key), "%s_%s", kind, name);
-	add(d, key, v);
+	dict_add(d, key, v);
 }
 
 /* A dictionary with the counters of a port, or of one of its rails; NULL without memory. */
-static struct rte_tel_data *port_new(const struct spw_port *port, const struct spw_port_stat *stat)
+static struct rte_tel_data *dict_add_port(const struct spw_port *port,
+					  const struct spw_port_stat *stat)
 {
 	struct rte_tel_data *dict = dict_new();
 
 	if (!dict)
 		return NULL;
-	add_text(dict, "name", port->name);
-	add_text(dict, "driver", port->driver->name);
-	add(dict, "rx_frames", stat->rx_frames);
-	add(dict, "rx_bytes", stat->rx_bytes);
-	add(dict, "tx_frames", stat->tx_frames);
-	add(dict, "tx_bytes", stat->tx_bytes);
+	dict_add_text(dict, "name", port->name);
+	dict_add_text(dict, "driver", port->driver->name);
+	dict_add(dict, "rx_frames", stat->rx_frames);
+	dict_add(dict, "rx_bytes", stat->rx_bytes);
+	dict_add(dict, "tx_frames", stat->tx_frames);
+	dict_add(dict, "tx_bytes", stat->tx_bytes);
 	if (stat->retransmits_known)
-		add(dict, "retransmits", stat->retransmits);
+		dict_add(dict, "retransmits", stat->retransmits);
 	for (int i = 0; i < SPW_PORT_DROP_CNT; i++)
-		add_as(dict, "dropped", spw_port_drop_name((enum spw_port_drop)i),
-		       stat->dropped[i]);
+		dict_add_as(dict, "dropped", spw_port_drop_name((enum spw_port_drop)i),
+			    stat->dropped[i]);
 	for (int i = 0; i < SPW_PORT_ERR_CNT; i++)
-		add_as(dict, "error", spw_port_err_name((enum spw_port_err)i), stat->err[i]);
+		dict_add_as(dict, "error", spw_port_err_name((enum spw_port_err)i), stat->err[i]);
 	return dict;
 }
 
@@ -104,10 +105,10 @@ static void ports_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 		char number[16];
 
 		spw_port_stat(app->topo.port[p], &stat);
-		if (!(port = port_new(app->topo.port[p], &stat)))
+		if (!(port = dict_add_port(app->topo.port[p], &stat)))
 			return;
 		snprintf(number, sizeof(number), "%u", p);
-		add_dict(d, number, port);
+		dict_add_dict(d, number, port);
 	}
 }
 
@@ -119,21 +120,21 @@ static void rails_dict(struct app *app, const char *params SPW_UNUSED, struct rt
 		const uint32_t cnt = spw_port_rails(app->topo.port[p], rail);
 
 		for (uint32_t r = 0; r < cnt; r++) {
-			struct rte_tel_data *dict = port_new(rail[r].port, &rail[r].stat);
+			struct rte_tel_data *dict = dict_add_port(rail[r].port, &rail[r].stat);
 			char number[24];
 
 			if (!dict)
 				return;
-			add(dict, "wire", rail[r].stat.wire_frames);
+			dict_add(dict, "wire", rail[r].stat.wire_frames);
 			if (rail[r].stat.missed_known)
-				add(dict, "missed", rail[r].stat.missed_frames);
-			add(dict, "late", rail[r].late);
-			add(dict, "duplicate", rail[r].duplicate);
-			add(dict, "moved", rail[r].moved);
-			add(dict, "outages", rail[r].outages);
-			add(dict, "tx_flushed", rail[r].stat.tx_flushed);
+				dict_add(dict, "missed", rail[r].stat.missed_frames);
+			dict_add(dict, "late", rail[r].late);
+			dict_add(dict, "duplicate", rail[r].duplicate);
+			dict_add(dict, "moved", rail[r].moved);
+			dict_add(dict, "outages", rail[r].outages);
+			dict_add(dict, "tx_flushed", rail[r].stat.tx_flushed);
 			snprintf(number, sizeof(number), "%u_%u", p, r);
-			add_dict(d, number, dict);
+			dict_add_dict(d, number, dict);
 		}
 	}
 }
@@ -146,18 +147,18 @@ static void ledger_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	uint64_t cnt;
 
 	app_result_gather(app, NULL, &res);
-	add(d, "wire", res.topo.sum.wire);
+	dict_add(d, "wire", res.topo.sum.wire);
 	if (res.topo.sum.missed_known)
-		add(d, "missed", res.topo.sum.missed);
-	add(d, "received", res.topo.sum.received);
-	add(d, "executed", res.topo.sum.executed);
-	add(d, "echoed", res.topo.sum.echoed);
-	add(d, "consumed", res.topo.sum.consumed);
-	add(d, "bad", res.topo.sum.bad);
+		dict_add(d, "missed", res.topo.sum.missed);
+	dict_add(d, "received", res.topo.sum.received);
+	dict_add(d, "executed", res.topo.sum.executed);
+	dict_add(d, "echoed", res.topo.sum.echoed);
+	dict_add(d, "consumed", res.topo.sum.consumed);
+	dict_add(d, "bad", res.topo.sum.bad);
 	for (uint32_t i = 0; (name = spw_ledger_drop(&res.topo.ledger, i, &cnt)); i++)
-		add(d, name, cnt);
-	add(d, "pool_slots", res.topo.ledger.pool_slots);
-	add(d, "pool_free", res.topo.ledger.pool_free);
+		dict_add(d, name, cnt);
+	dict_add(d, "pool_slots", res.topo.ledger.pool_slots);
+	dict_add(d, "pool_free", res.topo.ledger.pool_free);
 }
 
 static void latency_dict(struct app *app, const char *params SPW_UNUSED, struct rte_tel_data *d)
@@ -171,13 +172,13 @@ static void latency_dict(struct app *app, const char *params SPW_UNUSED, struct 
 		spw_rec_row(view, (enum spw_stage)s, true, &app->tsc, 0, &row);
 		if (!row.count || !(stage = dict_new()))
 			continue;
-		add(stage, "count", row.count);
+		dict_add(stage, "count", row.count);
 		for (int p = 0; p < SPW_HIST_POINT_CNT; p++)
 			if (row.answer[p] == SPW_HIST_VALUE)
-				add(stage, spw_hist_point_name((enum spw_hist_point)p),
-				    row.value_ns[p]);
-		add(stage, "uncertainty", row.uncertainty_ns);
-		add_dict(d, row.stage, stage);
+				dict_add(stage, spw_hist_point_name((enum spw_hist_point)p),
+					 row.value_ns[p]);
+		dict_add(stage, "uncertainty", row.uncertainty_ns);
+		dict_add_dict(d, row.stage, stage);
 	}
 	app_view_unlock();
 }
@@ -195,13 +196,13 @@ static void lcores_dict(struct app *app, const char *params SPW_UNUSED, struct r
 			return;
 		spw_pipe_summary(&lane->pipe, &pipe);
 		snprintf(name, sizeof(name), "%u", lane->conf.lcore_id);
-		add_text(lcore, "port", lane->port->name);
-		add(lcore, "queue", lane->conf.queue);
-		add(lcore, "frames", pipe.ledger.polled_frames);
-		add(lcore, "turn_max_ns", spw_tsc_to_ns(&app->tsc, pipe.turn_max_tsc));
+		dict_add_text(lcore, "port", lane->port->name);
+		dict_add(lcore, "queue", lane->conf.queue);
+		dict_add(lcore, "frames", pipe.ledger.polled_frames);
+		dict_add(lcore, "turn_max_ns", spw_tsc_to_ns(&app->tsc, pipe.turn_max_tsc));
 		for (int r = 0; r < SPW_REGIME_CNT; r++)
-			add(lcore, spw_regime_name((enum spw_regime)r), pipe.regime_tsc[r]);
-		add_dict(d, name, lcore);
+			dict_add(lcore, spw_regime_name((enum spw_regime)r), pipe.regime_tsc[r]);
+		dict_add_dict(d, name, lcore);
 	}
 }
 
@@ -212,11 +213,11 @@ static void causes_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	const struct spw_rec_view *view = app_view_lock();
 
 	for (int c = 0; view && c < SPW_CAUSE_CNT; c++)
-		add(d, spw_cause_name((enum spw_cause)c), view->causes.frames[c]);
+		dict_add(d, spw_cause_name((enum spw_cause)c), view->causes.frames[c]);
 	for (int h = 0; view && h < SPW_HOLD_CNT; h++) {
-		add_as(d, "held_times", spw_hold_name((enum spw_hold)h), view->held.cnt[h]);
-		add_as(d, "held_ns", spw_hold_name((enum spw_hold)h),
-		       spw_tsc_to_ns(&app->tsc, view->held.sum_tsc[h]));
+		dict_add_as(d, "held_times", spw_hold_name((enum spw_hold)h), view->held.cnt[h]);
+		dict_add_as(d, "held_ns", spw_hold_name((enum spw_hold)h),
+			    spw_tsc_to_ns(&app->tsc, view->held.sum_tsc[h]));
 	}
 	app_view_unlock();
 }
@@ -227,11 +228,12 @@ static void info_dict(struct app *app, const char *params SPW_UNUSED, struct rte
 	uint16_t burst;
 	const uint32_t way = spw_pipe_way(&app->topo.lane[0]->pipe, &burst);
 
-	add_text(d, "version", SPW_VERSION);
-	add_text(d, "executor", app->topo.way[way].name);
-	add_text(d, "handler", app->handler->name);
-	add(d, "running_ms", spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) / 1000000);
-	add(d, "tsc_hz", app->tsc.hz);
+	dict_add_text(d, "version", SPW_VERSION);
+	dict_add_text(d, "executor", app->topo.way[way].name);
+	dict_add_text(d, "handler", app->handler->name);
+	dict_add(d, "running_ms",
+		 spw_tsc_to_ns(&app->tsc, spw_tsc_now() - app->start_tsc) / 1000000);
+	dict_add(d, "tsc_hz", app->tsc.hz);
 }
 
 /* Values up to 1, 2 and 5 times each power of ten, cumulative, as monitoring systems want them; to
@@ -252,12 +254,12 @@ static void histogram_dict(const struct spw_hist *hist, const struct spw_tsc *ts
 			for (; bucket <= spw_hist_bucket(limit); bucket++)
 				below += hist->count[bucket];
 			snprintf(name, sizeof(name), "le_%lu_ns", (unsigned long)(ten * step[i]));
-			add(d, name, below);
+			dict_add(d, name, below);
 		}
 	}
 	spw_hist_summary(hist, 0, &sum);
-	add(d, "count", sum.count);
-	add(d, "sum_ns", spw_tsc_to_ns(tsc, (uint64_t)(sum.mean * (double)sum.count)));
+	dict_add(d, "count", sum.count);
+	dict_add(d, "sum_ns", spw_tsc_to_ns(tsc, (uint64_t)(sum.mean * (double)sum.count)));
 }
 
 /* The histogram of the stage named by the parameter; nothing without one. */
@@ -277,7 +279,7 @@ static void record_dict(struct app *app, const char *params SPW_UNUSED, struct r
 	if (!app->record)
 		return;
 	app_record_request();
-	add_text(d, "file", app->conf.run.record);
+	dict_add_text(d, "file", app->conf.run.record);
 }
 
 static const struct {
@@ -299,7 +301,7 @@ static const struct {
 	{"/spinwire/record", "Writes the file of --record now. Takes no parameters.", record_dict},
 };
 
-static int answer(const char *cmd, const char *params, struct rte_tel_data *d)
+static int telemetry_answer(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	rte_tel_data_start_dict(d);
 	pthread_mutex_lock(&lock);
@@ -319,7 +321,7 @@ int app_telemetry_open(struct app *app)
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < SPW_ARRAY_CNT(command); i++)
-		rc = rte_telemetry_register_cmd(command[i].name, answer, command[i].help);
+		rc = rte_telemetry_register_cmd(command[i].name, telemetry_answer, command[i].help);
 	if (rc < 0)
 		return spw_err(-rc, "telemetry commands cannot be registered: %s", strerror(-rc));
 	pthread_mutex_lock(&lock);

@@ -14,7 +14,7 @@
 
 /* ---- lcores ---- */
 
-static bool is_named(const struct spw_conf *conf, uint32_t core)
+static bool topology_is_named(const struct spw_conf *conf, uint32_t core)
 {
 	for (uint32_t p = 0; p < conf->port_cnt; p++)
 		for (uint32_t i = 0; i < conf->port[p].lcores.cnt; i++)
@@ -24,18 +24,18 @@ static bool is_named(const struct spw_conf *conf, uint32_t core)
 }
 
 /* The next worker lcore that no port has named; RTE_MAX_LCORE when there is none left. */
-static uint32_t next_free(const struct app *app, uint32_t *at)
+static uint32_t topology_next_free(const struct app *app, uint32_t *at)
 {
 	while ((*at = rte_get_next_lcore(*at, 1, 0)) < RTE_MAX_LCORE)
-		if (!is_named(&app->conf, *at))
+		if (!topology_is_named(&app->conf, *at))
 			return *at;
 	return RTE_MAX_LCORE;
 }
 
-static int lcore_for(struct app *app, uint32_t p, uint32_t q, uint32_t *at)
+static int topology_lcore_for(struct app *app, uint32_t p, uint32_t q, uint32_t *at)
 {
 	const struct spw_conf_port *cp = &app->conf.port[p];
-	uint32_t id = cp->lcores.cnt ? cp->lcores.core[q] : next_free(app, at);
+	uint32_t id = cp->lcores.cnt ? cp->lcores.core[q] : topology_next_free(app, at);
 	struct spw_topo_lane_conf *lane;
 
 	if (id >= RTE_MAX_LCORE)
@@ -60,7 +60,7 @@ static int lcore_for(struct app *app, uint32_t p, uint32_t q, uint32_t *at)
 	return 0;
 }
 
-static int lcores_assign(struct app *app)
+static int topology_lcores_assign(struct app *app)
 {
 	bool is_lcore[RTE_MAX_LCORE];
 	uint32_t at = -1u, id;
@@ -72,16 +72,17 @@ static int lcores_assign(struct app *app)
 		return rc;
 	for (uint32_t p = 0; p < app->conf.port_cnt; p++)
 		for (uint32_t q = 0; q < app->conf.port[p].queues; q++)
-			if ((rc = lcore_for(app, p, q, &at)) < 0)
+			if ((rc = topology_lcore_for(app, p, q, &at)) < 0)
 				return rc;
-	while ((id = next_free(app, &at)) < RTE_MAX_LCORE && app->spare_cnt < SPW_TOPO_LANE_MAX)
+	while ((id = topology_next_free(app, &at)) < RTE_MAX_LCORE &&
+	       app->spare_cnt < SPW_TOPO_LANE_MAX)
 		app->spare_cpu[app->spare_cnt++] = (int)app_lcore_cpu(id);
 	return 0;
 }
 
 /* ---- configuration ---- */
 
-static void conf_ports(struct app *app)
+static void topology_conf_ports(struct app *app)
 {
 	struct spw_topo_conf *tc = &app->topo_conf;
 
@@ -97,7 +98,7 @@ static void conf_ports(struct app *app)
 	}
 }
 
-static void conf_rest(struct app *app)
+static void topology_conf_rest(struct app *app)
 {
 	struct spw_topo_conf *tc = &app->topo_conf;
 
@@ -117,10 +118,10 @@ int app_topology_open(struct app *app)
 {
 	int rc;
 
-	if ((rc = lcores_assign(app)) < 0)
+	if ((rc = topology_lcores_assign(app)) < 0)
 		return rc;
-	conf_ports(app);
-	conf_rest(app);
+	topology_conf_ports(app);
+	topology_conf_rest(app);
 	if ((rc = app_executor_choose(app)) < 0 || (rc = app_trail_open(app)) < 0 ||
 	    (rc = app_record_open(app)) < 0)
 		return rc;

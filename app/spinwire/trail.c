@@ -24,7 +24,7 @@ int app_trail_open(struct app *app)
 }
 
 /* "gap=lost,port,...;cause=poll_gap,..." */
-static void names(char out[NAMES_BYTES])
+static void trail_names(char out[NAMES_BYTES])
 {
 	size_t n = 0;
 
@@ -45,7 +45,7 @@ int app_trail_write(const struct app *app)
 		return 0;
 	for (uint32_t i = 0; i < app->topo.lane_cnt; i++)
 		trail[i] = &app->trail[i];
-	names(text);
+	trail_names(text);
 	return spw_trail_write(trail, app->topo.lane_cnt, text, app->conf.run.trail);
 }
 

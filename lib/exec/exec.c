@@ -62,8 +62,9 @@ int spw_exec_check(enum spw_exec_kind kind, const struct spw_handler *handler, u
 {
 	char name[96];
 
-	return kind < SPW_EXEC_CUDA_PERSISTENT ? 0
-					       : spw_exec_cuda_check(kind, handler, ring_cnt, name);
+	return kind < SPW_EXEC_CUDA_PERSISTENT
+		       ? 0
+		       : spw_exec_cuda_ops.check(kind, handler, ring_cnt, name);
 }
 
 /* auto: the GPU if it can run the handler, else a thread of its own if a core is spare, else the
@@ -73,7 +74,7 @@ enum spw_exec_kind spw_exec_choose(const struct spw_handler *handler, uint32_t r
 {
 	char name[96];
 
-	if (!spw_exec_cuda_check(SPW_EXEC_CUDA_PERSISTENT, handler, ring_cnt, name)) {
+	if (!spw_exec_cuda_ops.check(SPW_EXEC_CUDA_PERSISTENT, handler, ring_cnt, name)) {
 		snprintf(why_out, why_bytes, "a GPU is there: %s", name);
 		return SPW_EXEC_CUDA_PERSISTENT;
 	}

@@ -17,6 +17,9 @@ struct spw_exec_ops {
 	const char *device; /* for CPU backends; CUDA fills exec->device */
 	uint32_t batch_cnt; /* default */
 	/* Sets up one unit_cnt and share_log2 for all rings; called before the rings are made. */
+	/* spw_exec_check; name_out: the device's. NULL: it runs anywhere. */
+	int (*check)(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt,
+		     char name_out[static 96]);
 	int (*open)(struct spw_exec *exec);
 	/* Makes all else that start needs, once the rings are there; NULL: nothing. */
 	int (*prepare)(struct spw_exec *exec);
@@ -37,9 +40,6 @@ struct spw_exec_ops {
 extern const struct spw_exec_ops spw_exec_inline_ops, spw_exec_cpu_ops;
 /* cuda/, or nocuda.c in a build without CUDA, whose check always fails. */
 extern const struct spw_exec_ops spw_exec_cuda_ops;
-/* Purpose: spw_exec_check of a CUDA kind. name_out: the GPU's. */
-int spw_exec_cuda_check(enum spw_exec_kind kind, const struct spw_handler *handler,
-			uint32_t ring_cnt, char name_out[static 96]);
 
 /* One CPU unit: the inline executor's, or a thread's. It has its own cache lines: the thread
  * writes, others sample. */

@@ -50,7 +50,7 @@ void spw_gring_bind(struct spw_gring *ring, const struct spw_pool *pool)
 /* Entries are written from the last to the first, so that a unit which finds entry 0 finds all
  * others in place; each store is a release of its own, as units read the others with acquire too.
  * The scrub rewrites one entry that this batch does not use (spw_gring.h says why). */
-static void push_one(struct spw_gring *ring, struct spw_gring_batch *batch)
+static void gring_push_one(struct spw_gring *ring, struct spw_gring_batch *batch)
 {
 	uint64_t seq = ring->head_seq, tag = spw_gring_tag(seq, ring->batch_log2);
 	struct spw_gring_desc *entry = &ring->desc[(seq & ring->batch_mask) * SPW_GRING_FRAME_MAX];
@@ -82,7 +82,7 @@ static void push_one(struct spw_gring *ring, struct spw_gring_batch *batch)
 /* How many units shall work on the batch: no more than are idle, have a frame of it, and find a
  * record. Batch seq goes to unit seq % unit_cnt, so the records behind it belong to the units that
  * have been idle for longest. */
-static uint32_t sharers(const struct spw_gring *ring, const struct spw_gring_batch *batch)
+static uint32_t gring_sharers(const struct spw_gring *ring, const struct spw_gring_batch *batch)
 {
 	uint64_t busy = ring->head_seq - ring->tail_seq, bytes = 0, most;
 
@@ -98,8 +98,8 @@ static uint32_t sharers(const struct spw_gring *ring, const struct spw_gring_bat
 /* Cuts the batch into parts of as many frames each, give or take one, and pushes each as soon as it
  * is cut: the first unit reads while the last part is not there yet. The first part stays in the
  * batch's record. */
-SPW_COLD static void push_shared(struct spw_gring *ring, struct spw_gring_batch *batch,
-				 uint32_t parts)
+SPW_COLD static void gring_push_shared(struct spw_gring *ring, struct spw_gring_batch *batch,
+				       uint32_t parts)
 {
 	const uint32_t cnt = batch->cnt;
 
@@ -113,23 +113,23 @@ SPW_COLD static void push_shared(struct spw_gring *ring, struct spw_gring_batch 
 			       (to - from) * sizeof(batch->desc[0]));
 		}
 		part->cnt = to - from;
-		push_one(ring, part);
+		gring_push_one(ring, part);
 	}
 }
 
 uint32_t spw_gring_push(struct spw_gring *ring, struct spw_gring_batch *batch)
 {
-	const uint32_t parts = sharers(ring, batch);
+	const uint32_t parts = gring_sharers(ring, batch);
 
 	if (spw_likely(parts == 1))
-		push_one(ring, batch);
+		gring_push_one(ring, batch);
 	else
-		push_shared(ring, batch, parts);
+		gring_push_shared(ring, batch, parts);
 	return parts;
 }
 
 /* Gathers one bit of each 2-bit verdict: bit i of the result is bit 2i of v. */
-static uint64_t every_other_bit(uint64_t v)
+static uint64_t gring_every_other_bit(uint64_t v)
 {
 	v &= 0x5555555555555555ull;
 	v = (v | v >> 1) & 0x3333333333333333ull;
@@ -141,20 +141,20 @@ static uint64_t every_other_bit(uint64_t v)
 
 /* Gathers one of the two bits of each verdict from the three words: 28 frames in w[0], 28 in w[1],
  * 8 in w[2]. */
-static uint64_t verdict_bits(const uint64_t *w, uint32_t shift)
+static uint64_t gring_verdict_bits(const uint64_t *w, uint32_t shift)
 {
-	return every_other_bit((w[0] & SPW_GRING_VALUE_MASK) >> shift) |
-	       every_other_bit((w[1] & SPW_GRING_VALUE_MASK) >> shift) << 28 |
-	       every_other_bit((w[2] & 0xffff) >> shift) << 56;
+	return gring_every_other_bit((w[0] & SPW_GRING_VALUE_MASK) >> shift) |
+	       gring_every_other_bit((w[1] & SPW_GRING_VALUE_MASK) >> shift) << 28 |
+	       gring_every_other_bit((w[2] & 0xffff) >> shift) << 56;
 }
 
-SPW_INLINE uint32_t results_decode(struct spw_gring_batch *batch, const uint64_t *w)
+SPW_INLINE uint32_t gring_results_decode(struct spw_gring_batch *batch, const uint64_t *w)
 {
 	const uint64_t reasons = w[5] & SPW_GRING_VALUE_MASK;
 	uint32_t sum = 0;
 
-	batch->verdict[0] = verdict_bits(w, 0);
-	batch->verdict[1] = verdict_bits(w, 1);
+	batch->verdict[0] = gring_verdict_bits(w, 0);
+	batch->verdict[1] = gring_verdict_bits(w, 1);
 	batch->digest = w[6] & SPW_GRING_VALUE_MASK;
 	memset(batch->bad, 0, sizeof(batch->bad));
 	for (uint32_t i = 0; spw_unlikely(reasons) && i < SPW_GRING_REASON_MAX; i++)
@@ -164,7 +164,7 @@ SPW_INLINE uint32_t results_decode(struct spw_gring_batch *batch, const uint64_t
 
 uint32_t spw_gring_results(struct spw_gring_batch *batch, const uint64_t *w)
 {
-	return results_decode(batch, w);
+	return gring_results_decode(batch, w);
 }
 
 /* Whether the completion fits the batch. What is decoded from it indexes arrays and moves slots, so
@@ -197,7 +197,7 @@ SPW_COLD static void done_reject(struct spw_gring *ring, struct spw_gring_batch 
  * 2^55 ticks away (spw_gring_clock). */
 static void done_decode(struct spw_gring *ring, struct spw_gring_batch *batch, const uint64_t *w)
 {
-	uint32_t reasons = results_decode(batch, w);
+	uint32_t reasons = gring_results_decode(batch, w);
 	int32_t more;
 
 	if (spw_unlikely(!ring->stamp_ref))

@@ -10,7 +10,7 @@
 #include "exec/exec.h"
 #include "plat/spw_plat.h"
 
-int spw_exec_cuda_check(enum spw_exec_kind kind SPW_UNUSED,
+static int nocuda_check(enum spw_exec_kind kind SPW_UNUSED,
 			const struct spw_handler *handler SPW_UNUSED, uint32_t ring_cnt SPW_UNUSED,
 			char name_out[static 96] SPW_UNUSED)
 {
@@ -26,5 +26,5 @@ int spw_exec_cuda_check(enum spw_exec_kind kind SPW_UNUSED,
 		gpu.name);
 }
 
-/* spw_exec_open has refused it before. */
-const struct spw_exec_ops spw_exec_cuda_ops;
+/* spw_exec_open has refused it before anything else is called. */
+const struct spw_exec_ops spw_exec_cuda_ops = {.check = nocuda_check};

@@ -348,7 +348,7 @@ static __global__ void __launch_bounds__(SPW_KERNEL_THREADS, 1)
 /* ---- host side: through the CUDA runtime that this file is compiled with ---- */
 
 template <class Body, bool Writes> struct spwd_launch {
-	static int load(uint32_t threads, struct spw_kernel_info *info_out)
+	static int info_load(uint32_t threads, struct spw_kernel_info *info_out)
 	{
 		struct cudaFuncAttributes attr, batch_attr;
 		int device, sms, per_sm;
@@ -374,15 +374,16 @@ template <class Body, bool Writes> struct spwd_launch {
 		return 0;
 	}
 
-	static int persistent(const struct spw_kernel_ring *ring, uint32_t threads, void *stream)
+	static int persistent_launch(const struct spw_kernel_ring *ring, uint32_t threads,
+				     void *stream)
 	{
 		spwd_persistent<Body, Writes>
 			<<<ring->unit_cnt, threads, 0, (cudaStream_t)stream>>>(*ring);
 		return (int)cudaGetLastError();
 	}
 
-	static int batch(const struct spw_kernel_ring *ring, uint32_t unit, uint32_t threads,
-			 void *stream)
+	static int batch_launch(const struct spw_kernel_ring *ring, uint32_t unit, uint32_t threads,
+				void *stream)
 	{
 		spwd_batch<Body, Writes><<<1, threads, 0, (cudaStream_t)stream>>>(*ring, unit);
 		return (int)cudaGetLastError();
@@ -391,15 +392,16 @@ template <class Body, bool Writes> struct spwd_launch {
 	static const char *error_text(int rc) { return cudaGetErrorString((cudaError_t)rc); }
 };
 
-#define SPWD_HANDLER_LAUNCH_TABLE(name, flag_bits)                                               \
-	{                                                                                        \
-		spwd_launch<struct spwd_fn_##name, ((flag_bits)&SPW_HANDLER_WRITES) != 0>::load, \
-			spwd_launch<struct spwd_fn_##name,                                       \
-				    ((flag_bits)&SPW_HANDLER_WRITES) != 0>::persistent,          \
-			spwd_launch<struct spwd_fn_##name,                                       \
-				    ((flag_bits)&SPW_HANDLER_WRITES) != 0>::batch,               \
-			spwd_launch<struct spwd_fn_##name,                                       \
-				    ((flag_bits)&SPW_HANDLER_WRITES) != 0>::error_text,          \
+#define SPWD_HANDLER_LAUNCH_TABLE(name, flag_bits)                                             \
+	{                                                                                      \
+		spwd_launch<struct spwd_fn_##name,                                             \
+			    ((flag_bits)&SPW_HANDLER_WRITES) != 0>::info_load,                 \
+			spwd_launch<struct spwd_fn_##name,                                     \
+				    ((flag_bits)&SPW_HANDLER_WRITES) != 0>::persistent_launch, \
+			spwd_launch<struct spwd_fn_##name,                                     \
+				    ((flag_bits)&SPW_HANDLER_WRITES) != 0>::batch_launch,      \
+			spwd_launch<struct spwd_fn_##name,                                     \
+				    ((flag_bits)&SPW_HANDLER_WRITES) != 0>::error_text,        \
 	}
 
 #define SPWD_HANDLER_FUNCTOR(name)                                             \

@@ -25,7 +25,7 @@ struct cursor {
 	size_t left, offset;
 };
 
-static const void *take(struct cursor *in, size_t bytes)
+static const void *cursor_take(struct cursor *in, size_t bytes)
 {
 	const void *at = in->at;
 
@@ -109,7 +109,7 @@ static bool gap_rec_is_sound(const struct spw_flight_gap *g)
 	return gap_is_sound(&gap);
 }
 
-static bool is_sound(const struct spw_flight_rec *rec, const struct spw_flight_lane *lane)
+static bool rec_is_sound(const struct spw_flight_rec *rec, const struct spw_flight_lane *lane)
 {
 	const struct spw_flight_dry *dry = (const void *)rec;
 
@@ -135,7 +135,7 @@ static bool is_sound(const struct spw_flight_rec *rec, const struct spw_flight_l
 	}
 }
 
-static bool size_is_sound(const struct spw_flight_rec *rec, size_t left)
+static bool rec_size_is_sound(const struct spw_flight_rec *rec, size_t left)
 {
 	bool varies = rec->kind == SPW_FLIGHT_STATE || rec->kind == SPW_FLIGHT_POLL ||
 		      rec->kind == SPW_FLIGHT_SNAP || rec->kind == SPW_FLIGHT_RAW;
@@ -145,7 +145,7 @@ static bool size_is_sound(const struct spw_flight_rec *rec, size_t left)
 	       (varies || rec->bytes == kind_bytes[rec->kind]);
 }
 
-static int check_records(struct cursor *in, size_t bytes, const struct spw_flight_lane *lane)
+static int records_check(struct cursor *in, size_t bytes, const struct spw_flight_lane *lane)
 {
 	bool first = true;
 
@@ -153,7 +153,8 @@ static int check_records(struct cursor *in, size_t bytes, const struct spw_fligh
 		const struct spw_flight_rec *rec = (const void *)in->at;
 		size_t left = end - in->offset;
 
-		if (left < sizeof(*rec) || !size_is_sound(rec, left) || !is_sound(rec, lane))
+		if (left < sizeof(*rec) || !rec_size_is_sound(rec, left) ||
+		    !rec_is_sound(rec, lane))
 			return spw_err(EPROTO,
 				       "byte %zu is no record of a recording: the file is "
 				       "torn or was changed",
@@ -161,7 +162,7 @@ static int check_records(struct cursor *in, size_t bytes, const struct spw_fligh
 		if (first && rec->kind != SPW_FLIGHT_STATE)
 			return spw_err(EPROTO, "byte %zu: a segment does not begin with a state",
 				       in->offset);
-		take(in, rec->bytes);
+		cursor_take(in, rec->bytes);
 	}
 	return 0;
 }
@@ -192,9 +193,9 @@ static bool lane_is_sound(const struct spw_flight_lane *l)
 	return ok;
 }
 
-static int check_lane(struct cursor *in, struct spw_flight_read_lane *lane)
+static int lane_check(struct cursor *in, struct spw_flight_read_lane *lane)
 {
-	const struct spw_flight_lane *conf = take(in, sizeof(*conf));
+	const struct spw_flight_lane *conf = cursor_take(in, sizeof(*conf));
 
 	if (!conf || !lane_is_sound(conf) || conf->seg_cnt > SPW_FLIGHT_SEG_CNT)
 		return spw_err(EPROTO,
@@ -203,20 +204,20 @@ static int check_lane(struct cursor *in, struct spw_flight_read_lane *lane)
 			       in->offset);
 	lane->conf = conf;
 	for (uint32_t i = 0; i < conf->seg_cnt; i++) {
-		const struct spw_flight_seg *seg = take(in, sizeof(*seg));
+		const struct spw_flight_seg *seg = cursor_take(in, sizeof(*seg));
 		int rc;
 
 		if (!seg || seg->bytes % 8 || seg->bytes > in->left)
 			return spw_err(EPROTO, "byte %zu: segment %u of %u is cut off", in->offset,
 				       i + 1, conf->seg_cnt);
 		lane->seg[i] = seg;
-		if ((rc = check_records(in, seg->bytes, conf)) < 0)
+		if ((rc = records_check(in, seg->bytes, conf)) < 0)
 			return rc;
 	}
 	return 0;
 }
 
-static int check_head(const struct spw_flight_file *file, size_t bytes)
+static int file_check(const struct spw_flight_file *file, size_t bytes)
 {
 	if (bytes < sizeof(*file) || file->magic != SPW_FLIGHT_MAGIC)
 		return spw_err(EPROTO, "no recording of spinwire --record, or one of a machine "
@@ -244,16 +245,16 @@ int spw_flight_read_memory(const uint8_t *memory, size_t bytes, struct spw_fligh
 
 	memset(read_out, 0, sizeof(*read_out));
 	read_out->file = (const void *)memory;
-	if ((rc = check_head(read_out->file, bytes)) < 0)
+	if ((rc = file_check(read_out->file, bytes)) < 0)
 		return rc;
-	take(&in, sizeof(*read_out->file));
+	cursor_take(&in, sizeof(*read_out->file));
 	for (uint32_t i = 0; i < read_out->file->lane_cnt; i++)
-		if ((rc = check_lane(&in, &read_out->lane[i])) < 0)
+		if ((rc = lane_check(&in, &read_out->lane[i])) < 0)
 			return rc;
 	return in.left ? spw_err(EPROTO, "%zu bytes follow the last lane", in.left) : 0;
 }
 
-static int read_all(int fd, uint8_t *to, size_t bytes)
+static int file_read(int fd, uint8_t *to, size_t bytes)
 {
 	while (bytes) {
 		ssize_t n = read(fd, to, bytes);
@@ -268,7 +269,7 @@ static int read_all(int fd, uint8_t *to, size_t bytes)
 	return 0;
 }
 
-static int load(int fd, uint8_t **memory_out, size_t *bytes_out)
+static int file_load(int fd, uint8_t **memory_out, size_t *bytes_out)
 {
 	struct stat st;
 
@@ -280,7 +281,7 @@ static int load(int fd, uint8_t **memory_out, size_t *bytes_out)
 	*memory_out = malloc(*bytes_out + 1);
 	if (!*memory_out)
 		return spw_err(ENOMEM, "no memory for %zu MiB", *bytes_out >> 20);
-	return read_all(fd, *memory_out, *bytes_out) ? spw_err(EIO, "it cannot be read") : 0;
+	return file_read(fd, *memory_out, *bytes_out) ? spw_err(EIO, "it cannot be read") : 0;
 }
 
 int spw_flight_read_open(const char *path, struct spw_flight_read *read_out)
@@ -292,7 +293,7 @@ int spw_flight_read_open(const char *path, struct spw_flight_read *read_out)
 	memset(read_out, 0, sizeof(*read_out));
 	if (fd < 0)
 		return spw_err(errno, "%s: %s", path, strerror(errno));
-	rc = load(fd, &memory, &bytes);
+	rc = file_load(fd, &memory, &bytes);
 	close(fd);
 	if (!rc)
 		rc = spw_flight_read_memory(memory, bytes, read_out);

@@ -31,16 +31,16 @@
 
 /* ---- memory ---- */
 
-static size_t turn_bytes(uint32_t snap_bytes)
+static size_t ring_turn_bytes(uint32_t snap_bytes)
 {
 	return TURN_BYTES + SPW_FLIGHT_FRAME_MAX * (size_t)(snap_bytes + 8);
 }
 
-static void write_on(struct spw_flight *flight, uint8_t *memory)
+static void ring_write_on(struct spw_flight *flight, uint8_t *memory)
 {
 	flight->at = flight->fetched = memory;
 	flight->hard_end = memory + flight->seg_bytes;
-	flight->end = flight->hard_end - turn_bytes(flight->snap_bytes);
+	flight->end = flight->hard_end - ring_turn_bytes(flight->snap_bytes);
 	flight->ripe = memory + flight->seg_bytes / 2;
 }
 
@@ -53,9 +53,9 @@ int spw_flight_open(struct spw_flight *flight, size_t bytes, uint32_t snap_bytes
 	if (snap_bytes > SPW_FLIGHT_SNAP_MAX)
 		return spw_err(EINVAL, "recording: %u bytes of a frame; at most %u", snap_bytes,
 			       SPW_FLIGHT_SNAP_MAX);
-	if (seg < 4 * turn_bytes(snap_bytes))
+	if (seg < 4 * ring_turn_bytes(snap_bytes))
 		return spw_err(EINVAL, "recording: %zu bytes are too few: give it %zu MiB", bytes,
-			       (4 * turn_bytes(snap_bytes) * SPW_FLIGHT_SEG_CNT >> 20) + 1);
+			       (4 * ring_turn_bytes(snap_bytes) * SPW_FLIGHT_SEG_CNT >> 20) + 1);
 	flight->bytes = SPW_ALIGN_UP((SPW_FLIGHT_SEG_CNT + 1) * seg, HUGE_BYTES);
 	at = mmap(NULL, flight->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
@@ -67,7 +67,7 @@ int spw_flight_open(struct spw_flight *flight, size_t bytes, uint32_t snap_bytes
 	flight->memory = at;
 	flight->seg_bytes = seg;
 	flight->snap_bytes = snap_bytes;
-	write_on(flight, flight->memory);
+	ring_write_on(flight, flight->memory);
 	return 0;
 }
 
@@ -109,7 +109,7 @@ void spw_flight_gap(void *flight, const struct spw_rec_gap *gap, uint64_t empty_
 }
 
 /* Whether the place of segment `number` is one that control reads. */
-static bool is_frozen(const struct spw_flight *flight, uint64_t number)
+static bool seg_is_frozen(const struct spw_flight *flight, uint64_t number)
 {
 	uint64_t before = number - SPW_FLIGHT_SEG_CNT;
 
@@ -118,7 +118,7 @@ static bool is_frozen(const struct spw_flight *flight, uint64_t number)
 	       spw_thr_load_acq(&flight->done) != flight->granted; /* [F6 acquire, pairs with F5] */
 }
 
-static void leave(struct spw_flight *flight)
+static void seg_leave(struct spw_flight *flight)
 {
 	struct spw_flight_seg *head = seg_head(flight, flight->seg);
 
@@ -126,7 +126,7 @@ static void leave(struct spw_flight *flight)
 	head->bytes = (uint32_t)(flight->at - seg_memory(flight, flight->seg));
 }
 
-static void freeze(struct spw_flight *flight)
+static void ring_freeze(struct spw_flight *flight)
 {
 	uint64_t most = SPW_FLIGHT_SEG_CNT / 2;
 
@@ -141,22 +141,22 @@ void spw_flight_next(struct spw_flight *flight)
 	bool off = flight->off;
 
 	if (!off) {
-		leave(flight);
+		seg_leave(flight);
 		if (ask != flight->granted) {
-			freeze(flight);
+			ring_freeze(flight);
 			/* [F3 release, pairs with F4] */
 			spw_thr_store_rel(&flight->granted, ask);
 		}
 		flight->seg++;
 	}
-	flight->off = is_frozen(flight, flight->seg);
+	flight->off = seg_is_frozen(flight, flight->seg);
 	if (flight->off) {
 		spw_thr_count(&flight->missed_cnt, 1);
-		write_on(flight, flight->memory + SPW_FLIGHT_SEG_CNT * flight->seg_bytes);
+		ring_write_on(flight, flight->memory + SPW_FLIGHT_SEG_CNT * flight->seg_bytes);
 		return;
 	}
 	seg_head(flight, flight->seg)->broken = off;
-	write_on(flight, seg_memory(flight, flight->seg));
+	ring_write_on(flight, seg_memory(flight, flight->seg));
 }
 
 _Static_assert(SPW_DESC_NIC_STAMP < 1u << SPW_FLIGHT_FLAG_BITS, "the flags fit into a row");
@@ -195,10 +195,10 @@ void spw_flight_return(struct spw_flight *flight)
 void spw_flight_freeze(struct spw_flight *flight)
 {
 	if (!flight->off)
-		leave(flight);
+		seg_leave(flight);
 	flight->seg -= flight->off;
 	flight->ask = ++flight->granted;
-	freeze(flight);
+	ring_freeze(flight);
 	/* The owner has ended: the older half of the ring may be read too. */
 	flight->frozen_from = flight->seg + 1 - SPW_MIN(SPW_FLIGHT_SEG_CNT, flight->seg + 1);
 }
@@ -206,7 +206,7 @@ void spw_flight_freeze(struct spw_flight *flight)
 /* ---- file ---- */
 
 /* When segment `number` began: its first record is a STATE. */
-static uint64_t began(const struct spw_flight *flight, uint64_t number)
+static uint64_t seg_began(const struct spw_flight *flight, uint64_t number)
 {
 	const struct spw_flight_state *state = (const void *)seg_memory(flight, number);
 
@@ -215,17 +215,17 @@ static uint64_t began(const struct spw_flight *flight, uint64_t number)
 
 /* The first segment to write: the last of those that began before the window, so that the window
  * is whole. */
-static uint64_t window_from(const struct spw_flight *flight, uint64_t window_tsc)
+static uint64_t file_window_from(const struct spw_flight *flight, uint64_t window_tsc)
 {
-	uint64_t from = flight->frozen_from, end = began(flight, flight->frozen_to);
+	uint64_t from = flight->frozen_from, end = seg_began(flight, flight->frozen_to);
 
 	while (window_tsc && from + 1 < flight->frozen_to &&
-	       end - began(flight, from + 1) > window_tsc)
+	       end - seg_began(flight, from + 1) > window_tsc)
 		from++;
 	return from;
 }
 
-static bool put_lane(int fd, struct spw_flight *flight, const struct spw_flight_lane *lane)
+static bool file_put_lane(int fd, struct spw_flight *flight, const struct spw_flight_lane *lane)
 {
 	uint64_t from = flight->frozen_to + 1 - lane->seg_cnt;
 	bool ok = spw_file_put(fd, lane, sizeof(*lane));
@@ -239,13 +239,13 @@ static bool put_lane(int fd, struct spw_flight *flight, const struct spw_flight_
 	return ok;
 }
 
-static uint64_t count(struct spw_flight *const *flight, struct spw_flight_lane *lane, uint32_t cnt,
-		      uint64_t window_tsc)
+static uint64_t file_count(struct spw_flight *const *flight, struct spw_flight_lane *lane,
+			   uint32_t cnt, uint64_t window_tsc)
 {
 	uint64_t sum = sizeof(struct spw_flight_file) + cnt * sizeof(*lane);
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		uint64_t from = window_from(flight[i], window_tsc);
+		uint64_t from = file_window_from(flight[i], window_tsc);
 
 		lane[i].seg_cnt = (uint32_t)(flight[i]->frozen_to + 1 - from);
 		for (; from <= flight[i]->frozen_to; from++)
@@ -256,13 +256,13 @@ static uint64_t count(struct spw_flight *const *flight, struct spw_flight_lane *
 
 /* What was written is on the disk before the name is: after a power cut the name must not lead to
  * an empty file. */
-static int put_file(int fd, struct spw_flight *const *flight, const struct spw_flight_lane *lane,
-		    const struct spw_flight_file *file)
+static int file_write(int fd, struct spw_flight *const *flight, const struct spw_flight_lane *lane,
+		      const struct spw_flight_file *file)
 {
 	bool ok = spw_file_put(fd, file, sizeof(*file));
 
 	for (uint32_t i = 0; ok && i < file->lane_cnt; i++)
-		ok = put_lane(fd, flight[i], &lane[i]);
+		ok = file_put_lane(fd, flight[i], &lane[i]);
 	return ok && fsync(fd) == 0 ? 0 : -errno;
 }
 
@@ -274,9 +274,9 @@ int spw_flight_write(struct spw_flight *const *flight, struct spw_flight_lane *l
 
 	file->magic = SPW_FLIGHT_MAGIC;
 	file->version = SPW_FLIGHT_VERSION;
-	file->file_bytes = count(flight, lane, file->lane_cnt, window_tsc);
+	file->file_bytes = file_count(flight, lane, file->lane_cnt, window_tsc);
 	rc = spw_file_begin(path, 0600, &to);
 	if (!rc)
-		rc = spw_file_end(&to, -put_file(to.fd, flight, lane, file));
+		rc = spw_file_end(&to, -file_write(to.fd, flight, lane, file));
 	return rc ? spw_err_ctx(rc, "recording") : 0;
 }

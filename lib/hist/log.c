@@ -33,7 +33,7 @@
 #define DEFLATE_LEVEL        6
 
 /* Writes a big-endian number and returns the address behind it. */
-static uint8_t *put_be(uint8_t *at, uint64_t value, uint32_t bytes)
+static uint8_t *log_put_be(uint8_t *at, uint64_t value, uint32_t bytes)
 {
 	for (uint32_t i = 0; i < bytes; i++)
 		at[i] = (uint8_t)(value >> 8 * (bytes - 1 - i));
@@ -41,7 +41,7 @@ static uint8_t *put_be(uint8_t *at, uint64_t value, uint32_t bytes)
 }
 
 /* Zig-zag LEB128: 7 bits a byte, lowest first; the ninth byte has 8. */
-static uint8_t *put_count(uint8_t *at, int64_t value)
+static uint8_t *log_put_count(uint8_t *at, int64_t value)
 {
 	uint64_t v = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
 	uint32_t n = 1;
@@ -53,7 +53,7 @@ static uint8_t *put_count(uint8_t *at, int64_t value)
 }
 
 /* All counts up to the last that is not zero; a run of n zeros is the number -n. */
-static uint8_t *put_counts(uint8_t *at, const struct spw_hist *hist)
+static uint8_t *log_put_counts(uint8_t *at, const struct spw_hist *hist)
 {
 	uint32_t last = SPW_HIST_BUCKET_CNT - 1, zeros = 0;
 
@@ -68,33 +68,33 @@ static uint8_t *put_counts(uint8_t *at, const struct spw_hist *hist)
 			continue;
 		}
 		if (zeros)
-			at = put_count(at, -(int64_t)zeros);
+			at = log_put_count(at, -(int64_t)zeros);
 		zeros = 0;
-		at = put_count(at, (int64_t)count);
+		at = log_put_count(at, (int64_t)count);
 	}
 	return at;
 }
 
 /* The uncompressed form. Returns its length. */
-static size_t encode_plain(uint8_t *out, const struct spw_hist *hist)
+static size_t log_encode_plain(uint8_t *out, const struct spw_hist *hist)
 {
 	const double ratio = 1.0;
 	uint64_t ratio_bits;
-	uint8_t *at = out, *end = put_counts(out + HEAD_BYTES, hist);
+	uint8_t *at = out, *end = log_put_counts(out + HEAD_BYTES, hist);
 
 	memcpy(&ratio_bits, &ratio, sizeof(ratio_bits));
-	at = put_be(at, COOKIE_V2, 4);
-	at = put_be(at, (uint64_t)(end - out) - HEAD_BYTES, 4);
-	at = put_be(at, 0, 4); /* normalizing index offset */
-	at = put_be(at, 2, 4); /* significant digits */
-	at = put_be(at, 1, 8); /* lowest discernible value */
-	at = put_be(at, SPW_HIST_VALUE_MAX, 8);
-	put_be(at, ratio_bits, 8);
+	at = log_put_be(at, COOKIE_V2, 4);
+	at = log_put_be(at, (uint64_t)(end - out) - HEAD_BYTES, 4);
+	at = log_put_be(at, 0, 4); /* normalizing index offset */
+	at = log_put_be(at, 2, 4); /* significant digits */
+	at = log_put_be(at, 1, 8); /* lowest discernible value */
+	at = log_put_be(at, SPW_HIST_VALUE_MAX, 8);
+	log_put_be(at, ratio_bits, 8);
 	return (size_t)(end - out);
 }
 
 /* RFC 4648 with padding. NULL without memory. */
-static char *base64(const uint8_t *in, size_t bytes)
+static char *log_base64(const uint8_t *in, size_t bytes)
 {
 	static const char digit[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -126,15 +126,15 @@ char *spw_hist_log_encode(const struct spw_hist *hist)
 	char *text = NULL;
 
 	if (deflater && plain) {
-		plain_bytes = encode_plain(plain, hist);
+		plain_bytes = log_encode_plain(plain, hist);
 		packed_max = libdeflate_zlib_compress_bound(deflater, plain_bytes);
 		packed = malloc(packed_max + 8);
 		n = packed ? libdeflate_zlib_compress(deflater, plain, plain_bytes, packed + 8,
 						      packed_max)
 			   : 0;
 		if (n) {
-			put_be(put_be(packed, COOKIE_V2_COMPRESSED, 4), n, 4);
-			text = base64(packed, n + 8);
+			log_put_be(log_put_be(packed, COOKIE_V2_COMPRESSED, 4), n, 4);
+			text = log_base64(packed, n + 8);
 		}
 	}
 	libdeflate_free_compressor(deflater);
@@ -144,7 +144,7 @@ char *spw_hist_log_encode(const struct spw_hist *hist)
 }
 
 /* A whole line, flushed, so that a full disk is reported with the line that it lost. */
-static int put_line(FILE *file, const char *head, const char *tail)
+static int log_put_line(FILE *file, const char *head, const char *tail)
 {
 	size_t head_bytes = strlen(head), tail_bytes = strlen(tail);
 
@@ -162,9 +162,9 @@ int spw_hist_log_open(FILE *file, uint64_t start_ns)
 	snprintf(head, sizeof(head),
 		 "#[Histogram log format version 1.3]\n#[StartTime: %.3f (seconds since epoch)]\n",
 		 (double)start_ns / 1e9);
-	return put_line(file, head,
-			"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
-			"Compressed_Histogram\"");
+	return log_put_line(file, head,
+			    "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
+			    "Compressed_Histogram\"");
 }
 
 int spw_hist_log_write(FILE *file, const char *tag, uint64_t start_ns, uint64_t interval_ns,
@@ -184,7 +184,7 @@ int spw_hist_log_write(FILE *file, const char *tag, uint64_t start_ns, uint64_t 
 	snprintf(head, sizeof(head), "%s%s%s%.3f,%.3f,%.3f,", tag[0] ? "Tag=" : "", tag,
 		 tag[0] ? "," : "", (double)start_ns / 1e9, (double)interval_ns / 1e9,
 		 (double)hist->max_value / value_scale);
-	rc = put_line(file, head, text);
+	rc = log_put_line(file, head, text);
 	free(text);
 	return rc;
 }

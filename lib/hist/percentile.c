@@ -23,7 +23,7 @@ struct cursor {
 };
 
 /* The high end of the bucket that holds the rank: an estimate never flatters. */
-static uint64_t value_at_rank(struct cursor *cur, uint64_t rank)
+static uint64_t percentile_at_rank(struct cursor *cur, uint64_t rank)
 {
 	while (cur->below < rank)
 		cur->below += cur->hist->count[cur->bucket++];
@@ -31,8 +31,9 @@ static uint64_t value_at_rank(struct cursor *cur, uint64_t rank)
 }
 
 /* in_range: values with a bucket; total: all values, overflow and lost included. */
-static enum spw_hist_answer answer_at(struct cursor *cur, uint32_t ppm, uint64_t in_range,
-				      uint64_t total, uint64_t lost_cnt, uint64_t *value_out)
+static enum spw_hist_answer percentile_answer(struct cursor *cur, uint32_t ppm, uint64_t in_range,
+					      uint64_t total, uint64_t lost_cnt,
+					      uint64_t *value_out)
 {
 	wide scaled = (wide)total * ppm;
 	uint64_t rank = (uint64_t)((scaled + SPW_HIST_PPM - 1) / SPW_HIST_PPM);
@@ -51,7 +52,7 @@ static enum spw_hist_answer answer_at(struct cursor *cur, uint32_t ppm, uint64_t
 	}
 	if (rank > in_range)
 		return SPW_HIST_OVERFLOW;
-	*value_out = value_at_rank(cur, rank);
+	*value_out = percentile_at_rank(cur, rank);
 	return SPW_HIST_VALUE;
 }
 
@@ -61,7 +62,8 @@ enum spw_hist_answer spw_hist_percentile(const struct spw_hist *hist, uint32_t p
 	struct cursor cur = {.hist = hist};
 	uint64_t total = spw_hist_total(hist);
 
-	return answer_at(&cur, ppm, total - hist->overflow, total + lost_cnt, lost_cnt, value_out);
+	return percentile_answer(&cur, ppm, total - hist->overflow, total + lost_cnt, lost_cnt,
+				 value_out);
 }
 
 #define POINT_ROW(prefix, name, ppm) {#name, ppm},
@@ -77,7 +79,7 @@ const char *spw_hist_point_name(enum spw_hist_point point)
 }
 
 /* Each value counts as the middle of its bucket; overflow has no middle and is left out. */
-static double mean_of(const struct spw_hist *hist, uint64_t in_range)
+static double percentile_mean(const struct spw_hist *hist, uint64_t in_range)
 {
 	double sum = 0;
 
@@ -97,10 +99,10 @@ void spw_hist_summary(const struct spw_hist *hist, uint64_t lost_cnt,
 
 	summary_out->count = total;
 	for (uint32_t i = 0; i < SPW_HIST_POINT_CNT; i++)
-		summary_out->answer[i] = answer_at(&cur, point_table[i].ppm, in_range,
-						   total + lost_cnt, lost_cnt,
-						   &summary_out->value[i]);
-	summary_out->mean = mean_of(hist, in_range);
+		summary_out->answer[i] = percentile_answer(&cur, point_table[i].ppm, in_range,
+							   total + lost_cnt, lost_cnt,
+							   &summary_out->value[i]);
+	summary_out->mean = percentile_mean(hist, in_range);
 }
 
 /* The distance to 100 % shrinks by 2^(1/3) per step, which HdrHistogram's plots draw as equal steps
@@ -120,11 +122,12 @@ uint32_t spw_hist_spectrum(const struct spw_hist *hist, uint64_t lost_cnt,
 		if (ppm == last)
 			continue;
 		last = ppm;
-		answer = answer_at(&cur, ppm, in_range, total + lost_cnt, lost_cnt, &value);
+		answer = percentile_answer(&cur, ppm, in_range, total + lost_cnt, lost_cnt, &value);
 		if (answer == SPW_HIST_VALUE)
 			step_out[cnt++] = (struct spw_hist_step){(double)ppm / 1e4, value};
 	}
-	answer = answer_at(&cur, SPW_HIST_PPM, in_range, total + lost_cnt, lost_cnt, &value);
+	answer =
+		percentile_answer(&cur, SPW_HIST_PPM, in_range, total + lost_cnt, lost_cnt, &value);
 	if (answer == SPW_HIST_VALUE)
 		step_out[cnt++] = (struct spw_hist_step){100, value};
 	return cnt;

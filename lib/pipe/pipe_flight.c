@@ -21,8 +21,9 @@ void pipe_flight_raw(struct spw_pipe *pipe)
 }
 
 /* The head, which comes behind its frames, since their bytes are known only then. */
-static struct spw_flight_poll *poll_head(struct spw_pipe *pipe, const struct spw_gring_batch *batch,
-					 uint32_t what, uint32_t bytes)
+static struct spw_flight_poll *flight_poll_head(struct spw_pipe *pipe,
+						const struct spw_gring_batch *batch, uint32_t what,
+						uint32_t bytes)
 {
 	bool spill = batch == &pipe->spill;
 	struct spw_flight_poll *poll;
@@ -69,7 +70,7 @@ void pipe_flight_poll(struct spw_pipe *pipe, const struct spw_gring_batch *batch
 		what |= widths << SPW_FLIGHT_WIDTHS_SHIFT;
 		bytes = spw_columns_bytes(widths, batch->cnt);
 	}
-	pipe->noted = poll_head(pipe, batch, what, bytes);
+	pipe->noted = flight_poll_head(pipe, batch, what, bytes);
 	if (spw_unlikely(pipe->flight->snap_bytes) && batch != &pipe->spill)
 		pipe_flight_snap(pipe, batch);
 }
@@ -97,7 +98,7 @@ void pipe_flight_snap(struct spw_pipe *pipe, const struct spw_gring_batch *batch
 
 /* ---- state ---- */
 
-static void clock_fill(const struct spw_rec *rec, struct spw_flight_clock *clock)
+static void flight_clock_fill(const struct spw_rec *rec, struct spw_flight_clock *clock)
 {
 	clock->exec_map = rec->exec_map;
 	clock->nic_map = rec->nic_map;
@@ -108,7 +109,7 @@ static void clock_fill(const struct spw_rec *rec, struct spw_flight_clock *clock
 
 /* What the clock was when it was last recorded is kept in the ring's own struct, so that only
  * changes cost space. */
-static void state_rec(struct spw_pipe *pipe, struct spw_flight_state *s)
+static void flight_state_rec(struct spw_pipe *pipe, struct spw_flight_state *s)
 {
 	const struct spw_rec *rec = &pipe->rec;
 
@@ -120,13 +121,13 @@ static void state_rec(struct spw_pipe *pipe, struct spw_flight_state *s)
 	s->keep_tsc = rec->keep_tsc;
 	s->gap_cnt = rec->gap_cnt;
 	memcpy(s->gap, rec->gap, sizeof(s->gap));
-	clock_fill(rec, &pipe->flight->clock);
+	flight_clock_fill(rec, &pipe->flight->clock);
 	s->clock = pipe->flight->clock;
 }
 
 /* A ring reads its executor's clock at the first completion, from which stamps are extended to 64
  * bits; the replay cannot, so it is read here at the latest. */
-static void state_way(const struct spw_pipe *pipe, struct spw_flight_state *s)
+static void flight_state_ring(const struct spw_pipe *pipe, struct spw_flight_state *s)
 {
 	struct spw_gring *ring = pipe->ring;
 	uint64_t *frames = (uint64_t *)(s + 1);
@@ -158,10 +159,10 @@ void pipe_flight_state(struct spw_pipe *pipe, bool ended)
 			    (uint32_t)(sizeof(*s) + pipe->ring->unit_cnt * sizeof(uint64_t)));
 	memcpy(s->ledger, &pipe->ledger, sizeof(s->ledger));
 	memcpy(s->bad, pipe->bad, sizeof(s->bad));
-	state_way(pipe, s);
+	flight_state_ring(pipe, s);
 	s->exec_busy = pipe->exec_busy;
 	s->exec_last_end = pipe->exec_last_end;
-	state_rec(pipe, s);
+	flight_state_rec(pipe, s);
 	for (uint32_t i = 0; i < SPW_PIPE_DRY_CNT; i++) {
 		s->dry[i].from = pipe->slow.dry[i].from;
 		s->dry[i].to = pipe->slow.dry[i].to;
@@ -172,7 +173,7 @@ void pipe_flight_state(struct spw_pipe *pipe, bool ended)
 	s->reserved = 0;
 }
 
-static void next(struct spw_pipe *pipe)
+static void flight_next(struct spw_pipe *pipe)
 {
 	spw_flight_next(pipe->flight);
 	pipe->noted_clock = NULL;
@@ -182,14 +183,14 @@ static void next(struct spw_pipe *pipe)
 void pipe_flight_ripe(struct spw_pipe *pipe)
 {
 	if (pipe->ring->head_seq == pipe->ring->retired_seq || spw_flight_is_full(pipe->flight))
-		next(pipe);
+		flight_next(pipe);
 }
 
 /* ---- housekeeping ---- */
 
 /* Uncertainties grow all the time, but only frames need them: while nothing else is recorded the
  * newest CLOCK takes the place of the one before it, or an idle lane would fill its ring. */
-static void clock_note(struct spw_pipe *pipe)
+static void flight_clock_note(struct spw_pipe *pipe)
 {
 	struct spw_flight *flight = pipe->flight;
 	struct spw_flight_clock *clock = pipe->noted_clock;
@@ -197,7 +198,7 @@ static void clock_note(struct spw_pipe *pipe)
 	if (!clock || (uint8_t *)clock + sizeof(*clock) != flight->at)
 		clock = spw_flight_take(flight, SPW_FLIGHT_CLOCK, 0, 0, sizeof(*clock));
 	pipe->noted_clock = clock;
-	clock_fill(&pipe->rec, &flight->clock);
+	flight_clock_fill(&pipe->rec, &flight->clock);
 	flight->clock.rec = clock->rec;
 	*clock = flight->clock;
 }
@@ -212,9 +213,9 @@ void pipe_flight_house(struct spw_pipe *pipe)
 	if (rec->nic_unc != flight->clock.nic_unc || rec->exec_unc != flight->clock.exec_unc ||
 	    memcmp(&rec->nic_map, &flight->clock.nic_map, sizeof(rec->nic_map)) ||
 	    memcmp(&rec->exec_map, &flight->clock.exec_map, sizeof(rec->exec_map)))
-		clock_note(pipe);
+		flight_clock_note(pipe);
 	if (spw_flight_is_asked(flight))
-		next(pipe);
+		flight_next(pipe);
 }
 
 void pipe_flight_event(struct spw_pipe *pipe, const struct spw_port_event *event)
@@ -278,7 +279,7 @@ void pipe_flight_judged(struct spw_pipe *pipe, const struct spw_rec_slow *slow)
 
 /* ---- for the file ---- */
 
-static void way_fill(const struct spw_pipe_way *way, struct spw_flight_way *out)
+static void flight_backend_fill(const struct spw_pipe_way *way, struct spw_flight_way *out)
 {
 	out->batch_log2 = way->ring->batch_log2;
 	out->unit_cnt = way->ring->unit_cnt;
@@ -300,7 +301,7 @@ void spw_pipe_flight_lane(const struct spw_pipe *pipe, struct spw_flight_lane *o
 	out->keep_most_tsc = rec->keep_most_tsc;
 	out->way_cnt = pipe->way_cnt;
 	for (uint32_t i = 0; i < pipe->way_cnt; i++)
-		way_fill(&pipe->way[i], &out->way[i]);
+		flight_backend_fill(&pipe->way[i], &out->way[i]);
 	out->turn_flags = pipe->flags & ~SPW_PIPE_FLIGHT;
 	out->snap_bytes = pipe->flight->snap_bytes;
 	out->lcore = pipe->slow.lcore;

@@ -44,7 +44,7 @@ void pipe_slow_ident(struct spw_pipe *pipe, const struct spw_gring_batch *batch)
 
 /* ---- facts from the port ---- */
 
-static uint64_t overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+static uint64_t slow_overlap(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
 {
 	uint64_t from = SPW_MAX(a_from, b_from), to = SPW_MIN(a_to, b_to);
 
@@ -84,13 +84,13 @@ void pipe_slow_dry(struct spw_pipe *pipe)
 	slow->dry_tsc = now;
 }
 
-static uint64_t dry_in(const struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
+static uint64_t slow_dry_in(const struct spw_pipe_slow *slow, uint64_t from, uint64_t to)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < SPW_PIPE_DRY_CNT; i++) {
 		const struct spw_pipe_dry *d = &slow->dry[i];
-		uint64_t both = overlap(d->from, d->to, from, to);
+		uint64_t both = slow_overlap(d->from, d->to, from, to);
 
 		sum += both ? (uint64_t)((double)both * (double)d->dry / (double)(d->to - d->from))
 			    : 0;
@@ -100,7 +100,8 @@ static uint64_t dry_in(const struct spw_pipe_slow *slow, uint64_t from, uint64_t
 
 /* ---- facts from the executor ring ---- */
 
-static uint64_t to_tsc(const unsigned int flags, const struct spw_pipe *pipe, uint64_t exec_stamp)
+static uint64_t slow_to_tsc(const unsigned int flags, const struct spw_pipe *pipe,
+			    uint64_t exec_stamp)
 {
 	return flags & SPW_REC_EXEC_CLOCK ? spw_clock_map_ref(&pipe->rec.exec_map, exec_stamp)
 					  : exec_stamp;
@@ -108,20 +109,20 @@ static uint64_t to_tsc(const unsigned int flags, const struct spw_pipe *pipe, ui
 
 /* How long the executor was busy with batches pushed before this one: their executions, summed and
  * divided over the units that ran them in parallel. */
-static uint64_t ahead_of(const unsigned int flags, const struct spw_pipe *pipe,
-			 const struct spw_gring_batch *batch)
+static uint64_t slow_ahead(const unsigned int flags, const struct spw_pipe *pipe,
+			   const struct spw_gring_batch *batch)
 {
 	uint64_t busy = (pipe->exec_busy - batch->exec_busy) / pipe->ring->unit_cnt;
 
-	return to_tsc(flags, pipe, batch->exec_start + busy) -
-	       to_tsc(flags, pipe, batch->exec_start);
+	return slow_to_tsc(flags, pipe, batch->exec_start + busy) -
+	       slow_to_tsc(flags, pipe, batch->exec_start);
 }
 
 /* How long this batch was finished but waited for an earlier one: batches are reaped in order. */
-static uint64_t reap_ahead_of(const unsigned int flags, const struct spw_pipe *pipe,
-			      const struct spw_rec_stamps *at)
+static uint64_t slow_reap_ahead(const unsigned int flags, const struct spw_pipe *pipe,
+				const struct spw_rec_stamps *at)
 {
-	uint64_t last = SPW_MIN(to_tsc(flags, pipe, pipe->exec_last_end), at->reaped);
+	uint64_t last = SPW_MIN(slow_to_tsc(flags, pipe, pipe->exec_last_end), at->reaped);
 
 	return last > at->exec_end ? last - at->exec_end : 0;
 }
@@ -130,8 +131,8 @@ static uint64_t reap_ahead_of(const unsigned int flags, const struct spw_pipe *p
 
 /* Counts the frames above the threshold. Frames are in order of arrival, so the first that is fast
  * enough ends the count; without NIC stamps all have the batch's age. */
-static uint32_t above(const struct spw_rec *rec, const struct spw_gring_batch *batch,
-		      const struct spw_rec_stamps *at, bool nic_known)
+static uint32_t slow_above(const struct spw_rec *rec, const struct spw_gring_batch *batch,
+			   const struct spw_rec_stamps *at, bool nic_known)
 {
 	uint32_t cnt = 0;
 
@@ -144,7 +145,7 @@ static uint32_t above(const struct spw_rec *rec, const struct spw_gring_batch *b
 	return cnt;
 }
 
-static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow);
+static void slow_batch_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow);
 
 void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		    const struct spw_gring_batch *batch, const struct spw_rec_stamps *at,
@@ -159,7 +160,7 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 		pipe_trail_batch(pipe, batch, at);
 	/* Judged first, since that may raise the bar: a recording has it in this order too. */
 	if (spw_rec_slow_full(&pipe->rec))
-		slow_judge(pipe, spw_rec_slow_due(&pipe->rec, at->sent, true));
+		slow_batch_judge(pipe, spw_rec_slow_due(&pipe->rec, at->sent, true));
 	if (!spw_rec_slow_wants(&pipe->rec, at))
 		return;
 	slow = spw_rec_slow_new(&pipe->rec, at, &poll);
@@ -169,7 +170,7 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 	slow->cnt = batch->cnt;
 	slow->nic_known = (flags & SPW_PIPE_NIC_STAMPS) &&
 			  batch->desc[0].flags & SPW_DESC_NIC_STAMP;
-	slow->above = above(&pipe->rec, batch, at, slow->nic_known);
+	slow->above = slow_above(&pipe->rec, batch, at, slow->nic_known);
 	slow->in_exec_frames = (uint32_t)pipe->ring->in_exec_frames;
 	slow->ahead = batch->ahead;
 	slow->lcore = ps->lcore;
@@ -177,9 +178,9 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 	slow->ident_known = ps->ident_known && ps->ident_seq == batch->seq;
 	slow->ident = ps->ident;
 	pipe_slow_dry(pipe);
-	slow->facts.dry = dry_in(ps, at->since, at->polled);
-	slow->facts.ahead = ahead_of(flags, pipe, batch);
-	slow->facts.reap_ahead = reap_ahead_of(flags, pipe, at);
+	slow->facts.dry = slow_dry_in(ps, at->since, at->polled);
+	slow->facts.ahead = slow_ahead(flags, pipe, batch);
+	slow->facts.reap_ahead = slow_reap_ahead(flags, pipe, at);
 	slow->facts.sent_tx = sent_tx;
 	slow->facts.exec = ps->exec;
 }
@@ -188,7 +189,8 @@ void pipe_slow_take(const unsigned int flags, struct spw_pipe *pipe,
 
 /* The longest pause of the executor within [raw_from, raw_to] of its clock, converted to ticks by
  * proportion: the interval is `ticks` long on the CPU's clock. */
-static uint64_t pause_in(struct spw_pipe *pipe, uint64_t raw_from, uint64_t raw_to, uint64_t ticks)
+static uint64_t slow_pause_in(struct spw_pipe *pipe, uint64_t raw_from, uint64_t raw_to,
+			      uint64_t ticks)
 {
 	struct spw_pause pause;
 	uint64_t raw = raw_to > raw_from ? spw_pause_find(pipe->ring, raw_from, raw_to, &pause) : 0;
@@ -196,7 +198,7 @@ static uint64_t pause_in(struct spw_pipe *pipe, uint64_t raw_from, uint64_t raw_
 	return raw ? (uint64_t)((double)ticks * (double)raw / (double)(raw_to - raw_from)) : 0;
 }
 
-static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
+static void slow_batch_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
 {
 	struct spw_cause_facts *facts = &slow->facts;
 	uint64_t wait = facts->part[SPW_STAGE_pushed_start], run = facts->part[SPW_STAGE_start_end];
@@ -205,16 +207,16 @@ static void slow_judge(struct spw_pipe *pipe, struct spw_rec_slow *slow)
 				spw_thr_load_rlx(&pipe->slow.relaunch_tsc[1])};
 	uint64_t raw_wait = spw_clock_map_span(&pipe->rec.exec_map, wait);
 
-	facts->wait_pause = pause_in(pipe, slow->raw_start - SPW_MIN(raw_wait, slow->raw_start),
-				     slow->raw_start, wait);
-	facts->run_pause = pause_in(pipe, slow->raw_start, slow->raw_end, run);
-	facts->reap_pause = pause_in(pipe, slow->raw_end,
-				     slow->raw_end + spw_clock_map_span(&pipe->rec.exec_map, reap),
-				     reap);
-	facts->wait_relaunch = overlap(relaunch[0], relaunch[1], slow->at.exec_start - wait,
-				       slow->at.exec_start) != 0;
+	facts->wait_pause = slow_pause_in(
+		pipe, slow->raw_start - SPW_MIN(raw_wait, slow->raw_start), slow->raw_start, wait);
+	facts->run_pause = slow_pause_in(pipe, slow->raw_start, slow->raw_end, run);
+	facts->reap_pause =
+		slow_pause_in(pipe, slow->raw_end,
+			      slow->raw_end + spw_clock_map_span(&pipe->rec.exec_map, reap), reap);
+	facts->wait_relaunch = slow_overlap(relaunch[0], relaunch[1], slow->at.exec_start - wait,
+					    slow->at.exec_start) != 0;
 	facts->run_relaunch =
-		overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
+		slow_overlap(relaunch[0], relaunch[1], slow->at.exec_start, slow->at.exec_end) != 0;
 	spw_rec_slow_judge(&pipe->rec, slow);
 	pipe_flight_judged(pipe, slow);
 }
@@ -226,5 +228,5 @@ void spw_pipe_slow_judge(struct spw_pipe *pipe, bool all)
 	for (uint32_t i = 0; (all || i < JUDGE_MAX) &&
 			     (slow = spw_rec_slow_due(&pipe->rec, pipe->rec.last_tsc, all));
 	     i++)
-		slow_judge(pipe, slow);
+		slow_batch_judge(pipe, slow);
 }

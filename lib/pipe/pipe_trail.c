@@ -18,7 +18,7 @@
 #include "pipe/pipe_impl.h"
 
 /* Which of the batch's echoes frame i is, from 1 on; 0: none. */
-static uint64_t echo_place(const struct spw_gring_batch *batch, uint32_t i)
+static uint64_t trail_echo_place(const struct spw_gring_batch *batch, uint32_t i)
 {
 	const uint64_t echo = batch->verdict[0] & (UINT64_MAX >> (63 - i));
 
@@ -45,12 +45,12 @@ void pipe_trail_frames(struct spw_pipe *pipe, const struct spw_gring_batch *batc
 					  d->flags & SPW_DESC_NIC_STAMP, d->nic_stamp);
 		rec->at[1] = batch->seq;
 		rec->at[2] = batch->empty_tsc;
-		rec->at[3] = echo_place(batch, i);
+		rec->at[3] = trail_echo_place(batch, i);
 	}
 }
 
 /* The batch's echoes were offered to the port in their order, and it took the first ones. */
-static void number_frames(struct spw_pipe *pipe)
+static void trail_number_frames(struct spw_pipe *pipe)
 {
 	const uint64_t before = pipe->trail.taken, took = pipe->ledger.tx_frames - before;
 	struct spw_trail *trail = pipe->rec.trail;
@@ -74,7 +74,7 @@ void pipe_trail_batch(struct spw_pipe *pipe, const struct spw_gring_batch *batch
 						  at->exec_start, at->exec_end, at->reaped,
 						  at->sent};
 
-	number_frames(pipe);
+	trail_number_frames(pipe);
 	rec = spw_trail_next(pipe->rec.trail, SPW_TRAIL_BATCH, 0, 0, batch->cnt);
 	memcpy(rec->at, stamp, sizeof(rec->at));
 	pipe_trail_done(pipe);

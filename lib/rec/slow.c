@@ -23,7 +23,7 @@
 
 /* What a long step is attributed to. A step that waits for nothing cannot be long by itself: the
  * core was lost, even if rseq did not show it (an interrupt, a hypervisor). */
-static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime)
+static enum spw_hold gap_hold(const struct spw_rec *rec, enum spw_regime regime)
 {
 	switch (regime) {
 	case SPW_REGIME_rx:
@@ -41,7 +41,7 @@ static enum spw_hold hold_of(const struct spw_rec *rec, enum spw_regime regime)
 }
 
 /* Counters of the report: how often, how long in all, how long at most. */
-static void hold_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t ticks)
+static void gap_hold_add(struct spw_rec_held *held, enum spw_hold hold, uint64_t ticks)
 {
 	if (!ticks)
 		return;
@@ -65,8 +65,8 @@ static void gap_trail(struct spw_trail *trail, const struct spw_rec_gap *gap)
 void spw_rec_gap_add(struct spw_rec *rec, const struct spw_rec_gap *gap)
 {
 	rec->gap[rec->gap_cnt++ % SPW_REC_GAP_CNT] = *gap;
-	hold_add(&rec->held, SPW_HOLD_LOST, gap->lost);
-	hold_add(&rec->held, gap->hold, gap->to - gap->from - gap->lost);
+	gap_hold_add(&rec->held, SPW_HOLD_LOST, gap->lost);
+	gap_hold_add(&rec->held, gap->hold, gap->to - gap->from - gap->lost);
 	if (rec->backlog_tsc < rec->empty_tsc)
 		rec->backlog_tsc = gap->from;
 	rec->backlog_len_tsc = gap->to - rec->backlog_tsc;
@@ -85,7 +85,7 @@ void spw_rec_gap_take(struct spw_rec *rec, enum spw_regime regime, uint64_t now)
 	if (rec_preempt_check(&rec->preempt, now, &off))
 		by_quota = rec_preempt_throttled(&rec->preempt) && 2 * off > took;
 	gap = (struct spw_rec_gap){rec->last_tsc, now, SPW_MIN(off, took), regime,
-				   hold_of(rec, regime)};
+				   gap_hold(rec, regime)};
 	if (by_quota) {
 		gap.lost = 0;
 		gap.hold = SPW_HOLD_QUOTA;
@@ -112,7 +112,7 @@ uint64_t spw_rec_backlog_since(struct spw_rec *rec, bool full, uint64_t now)
 }
 
 /* Ticks that [from, to] and a gap have in common. */
-static uint64_t overlap(uint64_t from, uint64_t to, const struct spw_rec_gap *gap)
+static uint64_t gap_overlap(uint64_t from, uint64_t to, const struct spw_rec_gap *gap)
 {
 	uint64_t low = SPW_MAX(from, gap->from), high = SPW_MIN(to, gap->to);
 
@@ -161,7 +161,7 @@ struct spw_rec_slow *spw_rec_slow_new(struct spw_rec *rec, const struct spw_rec_
 		if (gap->to <= at->since)
 			break;
 		for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++)
-			gap_share(gap, overlap(edge[p], edge[p + 1], gap), facts->held[p]);
+			gap_share(gap, gap_overlap(edge[p], edge[p + 1], gap), facts->held[p]);
 	}
 	if (poll->empty > at->since)
 		facts->not_polled = SPW_MIN(poll->empty, at->polled) - at->since;
@@ -212,7 +212,7 @@ void rec_worst_put(struct spw_rec_slow *heap, uint32_t *cnt, const struct spw_re
 /* Raises the threshold above which a batch is described at all. It only rises, over all intervals,
  * so a batch below it cannot be among the worst of the run. With a trail it stays below an eighth
  * of the threshold: a round trip may be slow although its batch was not. */
-static void floor_raise(struct spw_rec *rec)
+static void slow_floor_raise(struct spw_rec *rec)
 {
 	struct spw_rec_bank *bank = rec->bank;
 
@@ -223,7 +223,7 @@ static void floor_raise(struct spw_rec *rec)
 }
 
 /* Each part of the batch's time, by cause. */
-static void blame_trail(struct spw_trail *trail, const struct spw_rec_slow *slow)
+static void slow_blame_trail(struct spw_trail *trail, const struct spw_rec_slow *slow)
 {
 	for (unsigned int p = 0; p < SPW_STAGE_PART_CNT; p++) {
 		uint64_t ticks[SPW_CAUSE_CNT] = {0};
@@ -248,7 +248,7 @@ void spw_rec_slow_judge(struct spw_rec *rec, struct spw_rec_slow *slow)
 
 	slow->cause = spw_cause_split(&slow->facts, slow->blame);
 	if (rec->trail)
-		blame_trail(rec->trail, slow);
+		slow_blame_trail(rec->trail, slow);
 	if (slow->above) {
 		uint64_t whole = spw_rec_slow_whole(slow);
 
@@ -256,6 +256,6 @@ void spw_rec_slow_judge(struct spw_rec *rec, struct spw_rec_slow *slow)
 		causes->worst_tsc[slow->cause] = SPW_MAX(causes->worst_tsc[slow->cause], whole);
 	}
 	rec_worst_put(rec->bank->worst, &rec->bank->worst_cnt, slow);
-	floor_raise(rec);
+	slow_floor_raise(rec);
 	rec->pending_tail++;
 }

@@ -45,7 +45,7 @@ void spw_rec_view_interval(struct spw_rec_view *view)
 	spw_rec_view_round(view);
 }
 
-static void hold_add(const struct spw_rec_held *from, struct spw_rec_held *sum)
+static void view_hold_add(const struct spw_rec_held *from, struct spw_rec_held *sum)
 {
 	for (uint32_t i = 0; i < SPW_HOLD_CNT; i++) {
 		sum->cnt[i] += spw_thr_load_rlx(&from->cnt[i]);
@@ -56,13 +56,13 @@ static void hold_add(const struct spw_rec_held *from, struct spw_rec_held *sum)
 
 /* Counters run since start and are not cleared: each round of collecting sums them anew over all
  * recorders. */
-static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
+static void view_counters_add(struct spw_rec *rec, struct spw_rec_view *view)
 {
 	for (uint32_t i = 0; i < SPW_REGIME_CNT; i++)
 		view->regime_tsc[i] += spw_thr_load_rlx(&rec->regime_tsc[i]);
 	for (uint32_t i = 0; i < SPW_STAGE_CNT; i++)
 		view->defects[i] += spw_thr_load_rlx(&rec->defects[i]);
-	hold_add(&rec->held, &view->held);
+	view_hold_add(&rec->held, &view->held);
 	view->elapsed_tsc += spw_thr_load_rlx(&rec->last_tsc) - spw_thr_load_rlx(&rec->start_tsc);
 	view->turns += spw_thr_load_rlx(&rec->turns);
 	view->turn_max_tsc = SPW_MAX(view->turn_max_tsc, spw_thr_load_rlx(&rec->turn_max_tsc));
@@ -73,7 +73,7 @@ static void counters_add(struct spw_rec *rec, struct spw_rec_view *view)
 }
 
 /* For qsort. */
-static int longer_first(const void *a, const void *b)
+static int view_longer_first(const void *a, const void *b)
 {
 	uint64_t wa = spw_rec_slow_whole(a), wb = spw_rec_slow_whole(b);
 
@@ -82,7 +82,7 @@ static int longer_first(const void *a, const void *b)
 
 /* The list is sorted longest first, but the heap has its shortest at [0]: rebuilds the heap, adds,
  * and sorts again. */
-static void worst_add(struct spw_rec_view *view, const struct spw_rec_bank *bank)
+static void view_worst_add(struct spw_rec_view *view, const struct spw_rec_bank *bank)
 {
 	struct spw_rec_slow heap[SPW_REC_WORST_CNT];
 	uint32_t cnt = 0;
@@ -93,12 +93,12 @@ static void worst_add(struct spw_rec_view *view, const struct spw_rec_bank *bank
 		rec_worst_put(heap, &cnt, &bank->worst[i]);
 	memcpy(view->worst, heap, cnt * sizeof(heap[0]));
 	view->worst_cnt = cnt;
-	qsort(view->worst, cnt, sizeof(heap[0]), longer_first);
+	qsort(view->worst, cnt, sizeof(heap[0]), view_longer_first);
 }
 
 /* Takes everything out of a bank that the owner does not write, and leaves it empty for the owner.
  */
-static void bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
+static void view_bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
 {
 	for (uint32_t i = 0; i < SPW_STAGE_CNT; i++) {
 		spw_hist_merge(&view->total[i], &bank->stage[i]);
@@ -109,7 +109,7 @@ static void bank_take(struct spw_rec_bank *bank, struct spw_rec_view *view)
 		view->causes.worst_tsc[i] =
 			SPW_MAX(view->causes.worst_tsc[i], bank->causes.worst_tsc[i]);
 	}
-	worst_add(view, bank);
+	view_worst_add(view, bank);
 	memset(bank, 0, sizeof(*bank));
 }
 
@@ -119,23 +119,23 @@ bool spw_rec_collect(struct spw_rec *rec, struct spw_rec_view *view)
 {
 	uint32_t bank;
 
-	counters_add(rec, view);
+	view_counters_add(rec, view);
 	if (!spw_hist_flip_ready(&rec->flip, &bank))
 		return false;
-	bank_take(&rec->bank_of[bank], view);
+	view_bank_take(&rec->bank_of[bank], view);
 	spw_hist_flip_ask(&rec->flip);
 	return true;
 }
 
 void spw_rec_collect_rest(struct spw_rec *rec, struct spw_rec_view *view)
 {
-	counters_add(rec, view);
-	bank_take(&rec->bank_of[0], view);
-	bank_take(&rec->bank_of[1], view);
+	view_counters_add(rec, view);
+	view_bank_take(&rec->bank_of[0], view);
+	view_bank_take(&rec->bank_of[1], view);
 }
 
 /* A stage is uncertain only if its two stamps come from different clocks; start_end has one. */
-static uint64_t stage_unc(const struct spw_rec_view *view, enum spw_stage stage)
+static uint64_t view_stage_unc(const struct spw_rec_view *view, enum spw_stage stage)
 {
 	switch (stage) {
 	case SPW_STAGE_nic_polled:
@@ -161,7 +161,7 @@ void spw_rec_row(const struct spw_rec_view *view, enum spw_stage stage, bool int
 	row_out->stage = spw_stage_name(stage);
 	row_out->count = sum.count;
 	row_out->defects = view->defects[stage];
-	row_out->uncertainty_ns = spw_tsc_to_ns(tsc, stage_unc(view, stage));
+	row_out->uncertainty_ns = spw_tsc_to_ns(tsc, view_stage_unc(view, stage));
 	for (uint32_t i = 0; i < SPW_HIST_POINT_CNT; i++) {
 		row_out->value_ns[i] = spw_tsc_to_ns(tsc, sum.value[i]);
 		row_out->answer[i] = sum.answer[i];

@@ -25,7 +25,8 @@ const char *spw_way_cause_name(enum spw_way_cause cause)
 
 /* What is left of the time in which nobody asked. Where it lay is not known: the later parts have
  * it first, since a thread that is elsewhere delays the end above all. */
-static void give(uint64_t part, enum spw_way_cause cause, uint64_t *not_polled, uint64_t *ticks)
+static void stamps_give(uint64_t part, enum spw_way_cause cause, uint64_t *not_polled,
+			uint64_t *ticks)
 {
 	const uint64_t away = SPW_MIN(part, *not_polled);
 
@@ -42,13 +43,14 @@ enum spw_way_cause spw_way_split(const struct spw_way_send *s,
 	unsigned int most = 0;
 
 	memset(ticks_out, 0, SPW_WAY_CAUSE_CNT * sizeof(*ticks_out));
-	give(s->taken - s->acked, SPW_WAY_CAUSE_not_polled, &away, ticks_out);
-	give(s->acked - s->posted,
-	     s->rail_failed ? SPW_WAY_CAUSE_rail_failed : SPW_WAY_CAUSE_network, rest, ticks_out);
-	give(s->posted - s->granted,
-	     s->rail_failed ? SPW_WAY_CAUSE_rail_failed : SPW_WAY_CAUSE_rails_busy, rest,
-	     ticks_out);
-	give(s->granted - s->started, SPW_WAY_CAUSE_peer_late, &away, ticks_out);
+	stamps_give(s->taken - s->acked, SPW_WAY_CAUSE_not_polled, &away, ticks_out);
+	stamps_give(s->acked - s->posted,
+		    s->rail_failed ? SPW_WAY_CAUSE_rail_failed : SPW_WAY_CAUSE_network, rest,
+		    ticks_out);
+	stamps_give(s->posted - s->granted,
+		    s->rail_failed ? SPW_WAY_CAUSE_rail_failed : SPW_WAY_CAUSE_rails_busy, rest,
+		    ticks_out);
+	stamps_give(s->granted - s->started, SPW_WAY_CAUSE_peer_late, &away, ticks_out);
 	for (unsigned int c = 1; c < SPW_WAY_CAUSE_CNT; c++)
 		most = ticks_out[c] > ticks_out[most] ? c : most;
 	return (enum spw_way_cause)most;
@@ -56,17 +58,17 @@ enum spw_way_cause spw_way_split(const struct spw_way_send *s,
 
 /* ---- slow sends ---- */
 
-static uint64_t whole(const struct spw_way_slow *slow)
+static uint64_t stamps_whole(const struct spw_way_slow *slow)
 {
 	return slow->send.taken - slow->send.started;
 }
 
 /* Sorted by insertion: few are kept, and few come. */
-static void keep(struct spw_way_rec *rec, const struct spw_way_slow *slow)
+static void stamps_keep(struct spw_way_rec *rec, const struct spw_way_slow *slow)
 {
 	uint32_t at = rec->worst_cnt;
 
-	while (at && whole(&rec->worst[at - 1]) < whole(slow))
+	while (at && stamps_whole(&rec->worst[at - 1]) < stamps_whole(slow))
 		at--;
 	if (at == SPW_WAY_WORST_CNT)
 		return;
@@ -76,17 +78,17 @@ static void keep(struct spw_way_rec *rec, const struct spw_way_slow *slow)
 	rec->worst[at] = *slow;
 }
 
-static SPW_COLD void judge(struct spw_way_rec *rec, const struct spw_way_send *send)
+static SPW_COLD void stamps_judge(struct spw_way_rec *rec, const struct spw_way_send *send)
 {
 	struct spw_way_slow slow = {.send = *send};
 
 	slow.cause = spw_way_split(send, slow.blame);
 	rec->cause_cnt[slow.cause]++;
-	rec->cause_max[slow.cause] = SPW_MAX(rec->cause_max[slow.cause], whole(&slow));
-	keep(rec, &slow);
+	rec->cause_max[slow.cause] = SPW_MAX(rec->cause_max[slow.cause], stamps_whole(&slow));
+	stamps_keep(rec, &slow);
 }
 
-static bool is_slow(const struct spw_way_rec *rec, const struct spw_way_send *send)
+static bool stamps_is_slow(const struct spw_way_rec *rec, const struct spw_way_send *send)
 {
 	const uint64_t took = send->taken - send->started;
 
@@ -105,8 +107,8 @@ void spw_way_send(struct spw_way_rec *rec, const struct spw_way_send *s)
 	spw_hist_record(&rec->stage[SPW_WAY_send_taken], s->taken - s->started, 1);
 	rec->send_cnt++;
 	rec->send_bytes += s->bytes;
-	if (spw_unlikely(is_slow(rec, s)))
-		judge(rec, s);
+	if (spw_unlikely(stamps_is_slow(rec, s)))
+		stamps_judge(rec, s);
 }
 
 void spw_way_recv(struct spw_way_rec *rec, uint64_t started, uint64_t arrived, uint64_t taken,

@@ -67,7 +67,7 @@ void replay_handler_close(struct replay_handler *again)
 
 /* ---- notes ---- */
 
-static struct note *note_of(struct spw_replay *r, uint64_t seq)
+static struct note *handler_note(struct spw_replay *r, uint64_t seq)
 {
 	return &r->handler->note[seq & r->pipe->ring->batch_mask];
 }
@@ -81,7 +81,7 @@ void replay_handler_poll(struct spw_replay *r, const struct spw_flight_poll *pol
 	r->handler->from = from;
 	r->handler->to = r->pipe->ring->head_seq;
 	for (; from < r->handler->to; from++) {
-		*note_of(r, from) = (struct note){.poll = poll, .first = first};
+		*handler_note(r, from) = (struct note){.poll = poll, .first = first};
 		first += spw_gring_at(r->pipe->ring, from)->cnt;
 	}
 }
@@ -91,7 +91,7 @@ void replay_handler_snap(struct spw_replay *r, const struct spw_flight_rec *snap
 	if (!r->handler)
 		return;
 	for (uint64_t seq = r->handler->from; seq < r->handler->to; seq++) {
-		struct note *note = note_of(r, seq);
+		struct note *note = handler_note(r, seq);
 
 		note->snap = note->poll && note->poll->rec.cnt == snap->cnt ? snap : NULL;
 	}
@@ -100,8 +100,8 @@ void replay_handler_snap(struct spw_replay *r, const struct spw_flight_rec *snap
 /* ---- a batch ---- */
 
 /* The bytes of each whole frame of the batch, NULL for the others. Returns: how many are whole. */
-static uint32_t bytes_find(struct spw_replay *r, const struct note *note,
-			   const struct spw_gring_batch *was, const uint8_t **bytes)
+static uint32_t handler_bytes_find(struct spw_replay *r, const struct note *note,
+				   const struct spw_gring_batch *was, const uint8_t **bytes)
 {
 	uint32_t most = r->lane->conf->snap_bytes, whole = 0, at = 0, left;
 	struct spw_desc desc[SPW_FLIGHT_FRAME_MAX];
@@ -124,8 +124,8 @@ static uint32_t bytes_find(struct spw_replay *r, const struct note *note,
 }
 
 /* Runs the whole frames as one batch, in their order, as exec/run.c does. */
-static void batch_run(const struct replay_handler *again, const struct spw_gring_batch *was,
-		      const uint8_t *const *bytes, struct spw_gring_batch *here_out)
+static void handler_batch_run(const struct replay_handler *again, const struct spw_gring_batch *was,
+			      const uint8_t *const *bytes, struct spw_gring_batch *here_out)
 {
 	const uint64_t base[SPW_REGION_MAX] = {(uint64_t)(uintptr_t)again->frames};
 	struct spw_gring_desc entry[SPW_GRING_FRAME_MAX];
@@ -148,7 +148,7 @@ static void batch_run(const struct replay_handler *again, const struct spw_gring
 	spw_gring_results(here_out, w);
 }
 
-static const char *verdict_of(const struct spw_gring_batch *batch, uint32_t i)
+static const char *handler_verdict(const struct spw_gring_batch *batch, uint32_t i)
 {
 	if (batch->verdict[0] >> i & 1)
 		return "echo";
@@ -156,7 +156,7 @@ static const char *verdict_of(const struct spw_gring_batch *batch, uint32_t i)
 }
 
 /* As a completion has them. */
-static uint64_t reasons_of(const struct spw_gring_batch *batch)
+static uint64_t handler_reasons(const struct spw_gring_batch *batch)
 {
 	uint64_t w = 0;
 
@@ -165,8 +165,8 @@ static uint64_t reasons_of(const struct spw_gring_batch *batch)
 	return w;
 }
 
-static void differs(struct spw_replay *r, uint64_t seq, const char *what, const char *here,
-		    const char *recorded)
+static void handler_differs(struct spw_replay *r, uint64_t seq, const char *what, const char *here,
+			    const char *recorded)
 {
 	struct spw_replay_result *res = &r->result;
 
@@ -177,41 +177,41 @@ static void differs(struct spw_replay *r, uint64_t seq, const char *what, const 
 }
 
 /* What a batch as a whole reports of frames whose verdicts agree. */
-static void sums_compare(struct spw_replay *r, const struct spw_gring_batch *now,
-			 const struct spw_gring_batch *was)
+static void handler_sums_compare(struct spw_replay *r, const struct spw_gring_batch *now,
+				 const struct spw_gring_batch *was)
 {
 	const bool same = now->digest == was->digest;
 	char here[24], recorded[24];
 
-	if (same && reasons_of(now) == reasons_of(was))
+	if (same && handler_reasons(now) == handler_reasons(was))
 		return;
-	snprintf(here, sizeof(here), "%" PRIx64, same ? reasons_of(now) : now->digest);
-	snprintf(recorded, sizeof(recorded), "%" PRIx64, same ? reasons_of(was) : was->digest);
+	snprintf(here, sizeof(here), "%" PRIx64, same ? handler_reasons(now) : now->digest);
+	snprintf(recorded, sizeof(recorded), "%" PRIx64, same ? handler_reasons(was) : was->digest);
 	r->result.digest_differs++;
-	differs(r, was->seq, same ? "reasons" : "digest", here, recorded);
+	handler_differs(r, was->seq, same ? "reasons" : "digest", here, recorded);
 }
 
-static void verdicts_compare(struct spw_replay *r, const struct spw_gring_batch *now,
-			     const struct spw_gring_batch *was, const uint8_t *const *bytes)
+static void handler_verdicts_compare(struct spw_replay *r, const struct spw_gring_batch *now,
+				     const struct spw_gring_batch *was, const uint8_t *const *bytes)
 {
 	uint32_t n = 0, differ = 0;
 
 	for (uint32_t i = 0; i < was->cnt; i++) {
-		const char *recorded = verdict_of(was, i), *here;
+		const char *recorded = handler_verdict(was, i), *here;
 		char what[24];
 
 		if (!bytes[i])
 			continue;
-		here = verdict_of(now, n++);
+		here = handler_verdict(now, n++);
 		if (!strcmp(here, recorded))
 			continue;
 		snprintf(what, sizeof(what), "frame %u:", i);
-		differs(r, was->seq, what, here, recorded);
+		handler_differs(r, was->seq, what, here, recorded);
 		differ++;
 	}
 	r->result.verdict_differs += differ;
 	if (!differ && n == was->cnt)
-		sums_compare(r, now, was);
+		handler_sums_compare(r, now, was);
 }
 
 /* A batch whose completion was refused has no verdicts of the handler's. */
@@ -225,13 +225,15 @@ void replay_handler_done(struct spw_replay *r, uint64_t seq)
 
 	if (!r->handler)
 		return;
-	note = *note_of(r, seq);
-	*note_of(r, seq) = (struct note){0};
-	whole = note.snap && was->bad[SPW_BAD_verdict] == 0 ? bytes_find(r, &note, was, bytes) : 0;
+	note = *handler_note(r, seq);
+	*handler_note(r, seq) = (struct note){0};
+	whole = note.snap && was->bad[SPW_BAD_verdict] == 0
+			? handler_bytes_find(r, &note, was, bytes)
+			: 0;
 	r->result.as_recorded += was->cnt - whole;
 	if (!whole)
 		return;
 	r->result.verdicts += whole;
-	batch_run(r->handler, was, bytes, &now);
-	verdicts_compare(r, &now, was, bytes);
+	handler_batch_run(r->handler, was, bytes, &now);
+	handler_verdicts_compare(r, &now, was, bytes);
 }

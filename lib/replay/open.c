@@ -20,7 +20,7 @@
 
 /* ---- the port ---- */
 
-static void frame_of(const struct spw_flight_poll *poll, uint32_t i, struct spw_desc *desc_out)
+static void poll_frame(const struct spw_flight_poll *poll, uint32_t i, struct spw_desc *desc_out)
 {
 	uint64_t value[SPW_COLUMN_CNT];
 
@@ -42,7 +42,7 @@ uint32_t replay_frames(struct spw_replay *r, const struct spw_flight_poll *poll,
 		if (raw)
 			desc[i] = (struct spw_desc){.len = 1};
 		else
-			frame_of(poll, i, &desc[i]);
+			poll_frame(poll, i, &desc[i]);
 	return poll->rec.cnt;
 }
 
@@ -80,13 +80,14 @@ static uint16_t replay_lend(void *q SPW_UNUSED, uint32_t *slot SPW_UNUSED, uint1
 
 /* ---- where the window begins ---- */
 
-static const struct spw_flight_state *state_of(const struct spw_replay *r, uint32_t seg)
+static const struct spw_flight_state *window_state(const struct spw_replay *r, uint32_t seg)
 {
 	return (const void *)spw_flight_first(r->lane->seg[seg]);
 }
 
 /* Puts a batch into the executor ring as it was pushed. */
-static void lead_in_put(struct spw_replay *r, uint32_t way, const struct spw_flight_poll *poll)
+static void window_lead_in_put(struct spw_replay *r, uint32_t way,
+			       const struct spw_flight_poll *poll)
 {
 	struct spw_gring_batch *batch = spw_gring_at(&r->ring[way], poll->seq);
 
@@ -108,8 +109,8 @@ static void lead_in_put(struct spw_replay *r, uint32_t way, const struct spw_fli
  * since it was left before these were pushed: the later POLL replaces them. A batch that several
  * units shared has several numbers and one POLL: it counts as not found.
  * Returns: the first from which all were found; head_seq if none was. */
-static uint64_t lead_in(struct spw_replay *r, uint32_t at, uint32_t seg,
-			const struct spw_flight_state *s)
+static uint64_t window_lead_in(struct spw_replay *r, uint32_t at, uint32_t seg,
+			       const struct spw_flight_state *s)
 {
 	const uint64_t from = s->retired_seq, to = s->head_seq;
 	uint64_t known = to, next = to;
@@ -124,7 +125,7 @@ static uint64_t lead_in(struct spw_replay *r, uint32_t at, uint32_t seg,
 			if (rec->kind != SPW_FLIGHT_POLL || rec->what & SPW_FLIGHT_SPILL ||
 			    poll->seq < from || poll->seq >= to)
 				continue;
-			lead_in_put(r, s->way, poll);
+			window_lead_in_put(r, s->way, poll);
 			known = poll->seq == next ? known : poll->seq;
 			next = poll->seq + 1;
 		}
@@ -133,14 +134,14 @@ static uint64_t lead_in(struct spw_replay *r, uint32_t at, uint32_t seg,
 }
 
 /* whole: only if all batches in flight are known. */
-static bool begin_at(struct spw_replay *r, uint32_t oldest, uint32_t seg, bool whole)
+static bool window_begin_at(struct spw_replay *r, uint32_t oldest, uint32_t seg, bool whole)
 {
-	const struct spw_flight_state *s = state_of(r, seg);
+	const struct spw_flight_state *s = window_state(r, seg);
 
 	if (!s || s->tail_seq != s->retired_seq)
 		return false;
 	r->first = seg;
-	r->known_seq = lead_in(r, oldest, seg, s);
+	r->known_seq = window_lead_in(r, oldest, seg, s);
 	r->result.lead_in = s->head_seq - s->retired_seq;
 	r->result.unknown = r->known_seq - s->retired_seq;
 	return !whole || !r->result.unknown;
@@ -148,7 +149,7 @@ static bool begin_at(struct spw_replay *r, uint32_t oldest, uint32_t seg, bool w
 
 /* The first segment from which the rest is whole and can be run; where there is none, because an
  * executor stood still for longer than the recording, the first of all. */
-static int begin_find(struct spw_replay *r)
+static int window_find(struct spw_replay *r)
 {
 	uint32_t cnt = r->lane->conf->seg_cnt, oldest = 0;
 
@@ -157,10 +158,10 @@ static int begin_find(struct spw_replay *r)
 		    r->lane->seg[i]->number != r->lane->seg[i - 1]->number + 1)
 			oldest = i;
 	for (uint32_t i = oldest; i < cnt; i++)
-		if (begin_at(r, oldest, i, true))
+		if (window_begin_at(r, oldest, i, true))
 			return 0;
 	for (uint32_t i = oldest; i < cnt; i++)
-		if (begin_at(r, oldest, i, false))
+		if (window_begin_at(r, oldest, i, false))
 			return 0;
 	return spw_err(EPROTO, "lane of lcore %u: nothing is recorded", r->lane->conf->lcore);
 }
@@ -168,7 +169,7 @@ static int begin_find(struct spw_replay *r)
 /* ---- set-up ---- */
 
 /* No place of the ring may look finished: each gets a tag that its next batch does not have. */
-static void done_clear(struct spw_gring *ring)
+static void window_done_clear(struct spw_gring *ring)
 {
 	for (uint64_t i = 0; i <= ring->batch_mask; i++) {
 		uint64_t seq = ring->retired_seq + i;
@@ -178,8 +179,8 @@ static void done_clear(struct spw_gring *ring)
 	}
 }
 
-static void begin_rec(struct spw_rec *rec, const struct spw_flight_state *s,
-		      const struct spw_flight_lane *lane)
+static void window_begin_rec(struct spw_rec *rec, const struct spw_flight_state *s,
+			     const struct spw_flight_lane *lane)
 {
 	rec->last_tsc = rec->start_tsc = rec->turn_start_tsc = s->last_tsc;
 	rec->empty_tsc = s->empty_tsc;
@@ -193,7 +194,7 @@ static void begin_rec(struct spw_rec *rec, const struct spw_flight_state *s,
 	memcpy(rec->gap, s->gap, sizeof(s->gap));
 }
 
-static void begin_ring(struct spw_gring *ring, const struct spw_flight_state *s)
+static void window_begin_ring(struct spw_gring *ring, const struct spw_flight_state *s)
 {
 	ring->head_seq = s->head_seq;
 	ring->tail_seq = s->tail_seq;
@@ -201,20 +202,20 @@ static void begin_ring(struct spw_gring *ring, const struct spw_flight_state *s)
 	ring->in_exec_frames = s->in_exec_frames;
 	ring->stamp_ref = s->stamp_ref;
 	memcpy(ring->unit_frames, s + 1, s->unit_cnt * sizeof(uint64_t));
-	done_clear(ring);
+	window_done_clear(ring);
 }
 
 void replay_way(struct spw_replay *r, const struct spw_flight_state *s)
 {
 	spw_pipe_way_use(r->pipe, s->way);
-	begin_ring(r->pipe->ring, s);
+	window_begin_ring(r->pipe->ring, s);
 	replay_clock(&r->pipe->rec, &s->clock);
 	r->elsewhere_frames = s->executed_frames - spw_gring_executed(r->pipe->ring);
 }
 
-static void begin(struct spw_replay *r)
+static void window_begin(struct spw_replay *r)
 {
-	const struct spw_flight_state *s = state_of(r, r->first);
+	const struct spw_flight_state *s = window_state(r, r->first);
 	struct spw_pipe *pipe = r->pipe;
 
 	replay_way(r, s);
@@ -227,57 +228,57 @@ static void begin(struct spw_replay *r)
 		pipe->slow.dry[i] =
 			(struct spw_pipe_dry){s->dry[i].from, s->dry[i].to, s->dry[i].dry};
 	pipe->slow.dry_cnt = (uint32_t)s->dry_cnt;
-	begin_rec(&pipe->rec, s, r->lane->conf);
+	window_begin_rec(&pipe->rec, s, r->lane->conf);
 	r->result.skipped = r->first;
 	r->result.from_start = r->lane->seg[r->first]->number == 0;
 	r->result.from_tsc = r->result.to_tsc = s->last_tsc;
 	r->result.ended = s->ended != 0;
 }
 
-static uint64_t no_clock(struct spw_gring *ring)
+static uint64_t replay_no_clock(struct spw_gring *ring)
 {
 	return ring->stamp_ref;
 }
 
-static void *zeroed(size_t bytes)
+static void *replay_zeroed(size_t bytes)
 {
 	void *at = aligned_alloc(2 * SPW_CACHE_LINE, SPW_ALIGN_UP(bytes, 2ul * SPW_CACHE_LINE));
 
 	return at ? memset(at, 0, bytes) : NULL;
 }
 
-static int ring_open(struct spw_gring *ring, const struct spw_flight_way *way)
+static int replay_ring_open(struct spw_gring *ring, const struct spw_flight_way *way)
 {
 	size_t cnt = (size_t)1 << way->batch_log2;
 
 	*ring = (struct spw_gring){
-		.desc = zeroed(cnt * SPW_GRING_FRAME_MAX * sizeof(*ring->desc)),
-		.done = zeroed(cnt * sizeof(*ring->done)),
-		.pauses = zeroed(sizeof(*ring->pauses)),
-		.batch = zeroed(cnt * sizeof(*ring->batch)),
-		.unit_frames = zeroed(way->unit_cnt * sizeof(*ring->unit_frames)),
+		.desc = replay_zeroed(cnt * SPW_GRING_FRAME_MAX * sizeof(*ring->desc)),
+		.done = replay_zeroed(cnt * sizeof(*ring->done)),
+		.pauses = replay_zeroed(sizeof(*ring->pauses)),
+		.batch = replay_zeroed(cnt * sizeof(*ring->batch)),
+		.unit_frames = replay_zeroed(way->unit_cnt * sizeof(*ring->unit_frames)),
 		.batch_mask = (uint32_t)cnt - 1,
 		.batch_log2 = way->batch_log2,
 		.unit_cnt = way->unit_cnt,
 		.region_cnt = 1,
 		.share_log2 = way->share_log2,
-		.exec_now = no_clock,
+		.exec_now = replay_no_clock,
 	};
 	return ring->desc && ring->done && ring->pauses && ring->batch && ring->unit_frames
 		       ? 0
 		       : spw_err(ENOMEM, "no memory for a ring of %zu batches", cnt);
 }
 
-static int rings_open(struct spw_replay *r, const struct spw_flight_lane *lane)
+static int replay_rings_open(struct spw_replay *r, const struct spw_flight_lane *lane)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < lane->way_cnt && rc == 0; i++)
-		rc = ring_open(&r->ring[i], &lane->way[i]);
+		rc = replay_ring_open(&r->ring[i], &lane->way[i]);
 	return rc;
 }
 
-static void ring_close(struct spw_gring *ring)
+static void replay_ring_close(struct spw_gring *ring)
 {
 	free(ring->desc);
 	free(ring->done);
@@ -286,7 +287,7 @@ static void ring_close(struct spw_gring *ring)
 	free(ring->unit_frames);
 }
 
-static int pipe_open(struct spw_replay *r, const struct spw_flight_lane *lane)
+static int replay_pipe_open(struct spw_replay *r, const struct spw_flight_lane *lane)
 {
 	struct spw_pipe_conf conf = {
 		.queue = &r->queue,
@@ -315,7 +316,7 @@ static int pipe_open(struct spw_replay *r, const struct spw_flight_lane *lane)
 					   .events = replay_events,
 					   .lend_burst = replay_lend,
 					   .q = r};
-	r->pipe = zeroed(sizeof(*r->pipe));
+	r->pipe = replay_zeroed(sizeof(*r->pipe));
 	return r->pipe ? spw_pipe_init(r->pipe, &conf) : spw_err(ENOMEM, "no memory for a pipe");
 }
 
@@ -328,12 +329,13 @@ int spw_replay_open(const struct spw_flight_read_lane *lane, struct spw_replay *
 	if (!r)
 		return spw_err(ENOMEM, "no memory for a recorded lane");
 	r->lane = lane;
-	if ((rc = rings_open(r, lane->conf)) < 0 || (rc = pipe_open(r, lane->conf)) < 0 ||
-	    (rc = replay_raw_open(r)) < 0 || (rc = begin_find(r)) < 0) {
+	if ((rc = replay_rings_open(r, lane->conf)) < 0 ||
+	    (rc = replay_pipe_open(r, lane->conf)) < 0 || (rc = replay_raw_open(r)) < 0 ||
+	    (rc = window_find(r)) < 0) {
 		spw_replay_close(r);
 		return rc;
 	}
-	begin(r);
+	window_begin(r);
 	*replay_out = r;
 	return 0;
 }
@@ -345,7 +347,7 @@ void spw_replay_close(struct spw_replay *r)
 	spw_port_raw_close(r->raw_reader);
 	replay_handler_close(r->handler);
 	for (uint32_t i = 0; i < SPW_PIPE_WAY_MAX; i++)
-		ring_close(&r->ring[i]);
+		replay_ring_close(&r->ring[i]);
 	free(r->pipe);
 	free(r);
 }

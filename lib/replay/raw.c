@@ -23,7 +23,7 @@ int replay_raw_open(struct spw_replay *r)
 	return shape.kind == SPW_PORT_RAW_NONE ? 0 : spw_port_raw_open(&shape, &r->raw_reader);
 }
 
-static void differs(struct spw_replay *r, const char *what, uint64_t here, uint64_t recorded)
+static void raw_differ(struct spw_replay *r, const char *what, uint64_t here, uint64_t recorded)
 {
 	struct spw_replay_result *res = &r->result;
 
@@ -34,7 +34,8 @@ static void differs(struct spw_replay *r, const char *what, uint64_t here, uint6
 }
 
 /* Returns: frames; bytes that no burst writes have none. */
-static uint32_t run(struct spw_replay *r, const void *raw, uint32_t bytes, struct spw_desc *desc)
+static uint32_t raw_run(struct spw_replay *r, const void *raw, uint32_t bytes,
+			struct spw_desc *desc)
 {
 	int n = r->raw_reader ? spw_port_raw_run(r->raw_reader, raw, bytes, desc) : 0;
 
@@ -46,7 +47,8 @@ uint32_t replay_raw_frames(struct spw_replay *r, const struct spw_flight_poll *p
 {
 	const struct spw_flight_sums *sums = (const void *)(poll + 1);
 
-	return run(r, sums + 1, poll->rec.bytes - (uint32_t)(sizeof(*poll) + sizeof(*sums)), desc);
+	return raw_run(r, sums + 1, poll->rec.bytes - (uint32_t)(sizeof(*poll) + sizeof(*sums)),
+		       desc);
 }
 
 /* Slots are the queue's own matter and in no completion. */
@@ -59,23 +61,23 @@ void replay_raw_check(struct spw_replay *r, const struct spw_flight_poll *poll,
 	r->result.raw_bursts++;
 	spw_flight_sum(desc, got, &here);
 	if (got != poll->rec.cnt)
-		differs(r, "frames in the burst:", got, poll->rec.cnt);
+		raw_differ(r, "frames in the burst:", got, poll->rec.cnt);
 	else if (here.lens != was->lens)
-		differs(r, "sum of lengths", here.lens, was->lens);
+		raw_differ(r, "sum of lengths", here.lens, was->lens);
 	else if (here.metas != was->metas)
-		differs(r, "sum of hashes", here.metas, was->metas);
+		raw_differ(r, "sum of hashes", here.metas, was->metas);
 	else if (here.flags != was->flags)
-		differs(r, "sum of flags", here.flags, was->flags);
+		raw_differ(r, "sum of flags", here.flags, was->flags);
 	else if (here.stamps != was->stamps)
-		differs(r, "sum of NIC stamps", here.stamps, was->stamps);
+		raw_differ(r, "sum of NIC stamps", here.stamps, was->stamps);
 }
 
 void replay_raw_take(struct spw_replay *r, const struct spw_flight_raw *raw)
 {
 	struct spw_desc desc[SPW_BURST_MAX];
-	uint32_t got = run(r, raw + 1, raw->rec.bytes - (uint32_t)sizeof(*raw), desc);
+	uint32_t got = raw_run(r, raw + 1, raw->rec.bytes - (uint32_t)sizeof(*raw), desc);
 
 	r->result.raw_bursts++;
 	if (got)
-		differs(r, "frames in the burst:", got, 0);
+		raw_differ(r, "frames in the burst:", got, 0);
 }

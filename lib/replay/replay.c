@@ -21,7 +21,7 @@
 
 /* ---- turns ---- */
 
-static void script_set(struct spw_replay *r, const uint64_t *stamp, uint32_t cnt)
+static void replay_script_set(struct spw_replay *r, const uint64_t *stamp, uint32_t cnt)
 {
 	uint32_t n = 0;
 
@@ -34,17 +34,17 @@ static void script_set(struct spw_replay *r, const uint64_t *stamp, uint32_t cnt
 	r->pipe->house_turns = UINT32_MAX;
 }
 
-static bool is_inline(const struct spw_replay *r)
+static bool replay_is_inline(const struct spw_replay *r)
 {
 	return r->pipe->turn_flags & SPW_REC_INLINE;
 }
 
 /* The run's burst may have changed from poll to poll, so whether one was full is recorded with it:
  * a full one is given no more room than it took, any other more. */
-static void turn_poll(struct spw_replay *r, const struct spw_flight_poll *poll)
+static void replay_poll(struct spw_replay *r, const struct spw_flight_poll *poll)
 {
 	bool spill = poll->rec.what & SPW_FLIGHT_SPILL;
-	const uint64_t stamp[] = {poll->polled, !spill && is_inline(r) ? 0 : poll->pushed};
+	const uint64_t stamp[] = {poll->polled, !spill && replay_is_inline(r) ? 0 : poll->pushed};
 	uint64_t seq = r->pipe->ring->head_seq;
 	struct spw_pipe *pipe = r->pipe;
 	struct spw_rec *rec = &pipe->rec;
@@ -54,7 +54,7 @@ static void turn_poll(struct spw_replay *r, const struct spw_flight_poll *poll)
 	rec->before = poll->before;
 	rec->turn_tsc = poll->turn;
 	pipe->frames_left = poll->rec.what & SPW_FLIGHT_FULL ? poll->rec.cnt : UINT64_MAX;
-	script_set(r, stamp, SPW_ARRAY_CNT(stamp));
+	replay_script_set(r, stamp, SPW_ARRAY_CNT(stamp));
 	r->poll = poll;
 	spw_pipe_turn_again(pipe);
 	replay_handler_poll(r, poll, seq);
@@ -66,7 +66,8 @@ static void turn_poll(struct spw_replay *r, const struct spw_flight_poll *poll)
 
 /* A batch that was pushed before the recording begins. Its completion says how many frames it has,
  * which is all that the ledger needs; it is never described. */
-static int unknown_put(struct spw_replay *r, uint64_t seq, const struct spw_flight_done *done)
+static int replay_unknown_put(struct spw_replay *r, uint64_t seq,
+			      const struct spw_flight_done *done)
 {
 	struct spw_gring_batch *batch = spw_gring_at(r->pipe->ring, seq);
 	uint32_t cnt = (uint32_t)(done->w[2] >> 16) & 0x7f;
@@ -81,17 +82,17 @@ static int unknown_put(struct spw_replay *r, uint64_t seq, const struct spw_flig
 	return 0;
 }
 
-static int turn_done(struct spw_replay *r, const struct spw_flight_done *done)
+static int replay_done(struct spw_replay *r, const struct spw_flight_done *done)
 {
-	const uint64_t stamp[] = {is_inline(r) ? 0 : done->reaped, done->tx, done->refill};
+	const uint64_t stamp[] = {replay_is_inline(r) ? 0 : done->reaped, done->tx, done->refill};
 	uint64_t seq = r->pipe->ring->retired_seq, keep = r->pipe->rec.keep_tsc;
-	int rc = seq < r->known_seq ? unknown_put(r, seq, done) : 0;
+	int rc = seq < r->known_seq ? replay_unknown_put(r, seq, done) : 0;
 
 	if (rc)
 		return rc;
 	memcpy(r->pipe->ring->done[seq & r->pipe->ring->batch_mask].w, done->w, sizeof(done->w));
 	r->sent = done->rec.what;
-	script_set(r, stamp, SPW_ARRAY_CNT(stamp));
+	replay_script_set(r, stamp, SPW_ARRAY_CNT(stamp));
 	spw_pipe_turn_again(r->pipe);
 	if (r->pipe->ring->retired_seq != seq + 1)
 		return spw_err(EPROTO,
@@ -116,7 +117,7 @@ void replay_clock(struct spw_rec *rec, const struct spw_flight_clock *clock)
 	rec->nic_step_2_32 = clock->nic_step_2_32;
 }
 
-static void gap_take(struct spw_rec *rec, const struct spw_flight_gap *note)
+static void replay_gap(struct spw_rec *rec, const struct spw_flight_gap *note)
 {
 	struct spw_rec_gap gap = {note->from, note->to, note->lost,
 				  (enum spw_regime)(note->rec.what >> 8),
@@ -128,7 +129,7 @@ static void gap_take(struct spw_rec *rec, const struct spw_flight_gap *note)
 
 /* The executor's pauses are given, the cause is found again. A judgement of a batch that was
  * described before the window has nothing to stand on. */
-static void judged_take(struct spw_replay *r, const struct spw_flight_judged *note)
+static void replay_judged(struct spw_replay *r, const struct spw_flight_judged *note)
 {
 	struct spw_rec *rec = &r->pipe->rec;
 	struct spw_rec_slow *slow = spw_rec_slow_due(rec, 0, true);
@@ -151,7 +152,7 @@ static void judged_take(struct spw_replay *r, const struct spw_flight_judged *no
 	rec->keep_tsc = rec->cold_tsc = note->keep_tsc;
 }
 
-static void ident_take(struct spw_pipe *pipe, const struct spw_flight_ident *note)
+static void replay_ident(struct spw_pipe *pipe, const struct spw_flight_ident *note)
 {
 	pipe->slow.ident = note->ident;
 	pipe->slow.ident_seq = note->seq;
@@ -160,7 +161,7 @@ static void ident_take(struct spw_pipe *pipe, const struct spw_flight_ident *not
 
 /* A file that says otherwise must not get as far as the rings: a place of the new one that has no
  * batch would be read as one. */
-static int way_take(struct spw_replay *r, const struct spw_flight_state *s)
+static int replay_backend_take(struct spw_replay *r, const struct spw_flight_state *s)
 {
 	const struct spw_gring *ring = r->pipe->ring;
 
@@ -175,7 +176,7 @@ static int way_take(struct spw_replay *r, const struct spw_flight_state *s)
 }
 
 /* The counters at the end of a segment, or where the way changes. */
-static int state_take(struct spw_replay *r, const struct spw_flight_state *s)
+static int replay_state(struct spw_replay *r, const struct spw_flight_state *s)
 {
 	const struct spw_pipe *pipe = r->pipe;
 	const bool same = s->way == pipe->way_idx;
@@ -188,27 +189,27 @@ static int state_take(struct spw_replay *r, const struct spw_flight_state *s)
 					      pipe->ring->head_seq != s->head_seq));
 	r->result.to_tsc = s->last_tsc;
 	r->result.ended |= s->ended != 0;
-	return same ? 0 : way_take(r, s);
+	return same ? 0 : replay_backend_take(r, s);
 }
 
-static int feed(struct spw_replay *r, const struct spw_flight_rec *rec)
+static int replay_feed(struct spw_replay *r, const struct spw_flight_rec *rec)
 {
 	const void *any = rec;
 	const struct spw_flight_dry *dry = any;
 
 	switch (rec->kind) {
 	case SPW_FLIGHT_STATE:
-		return state_take(r, any);
+		return replay_state(r, any);
 	case SPW_FLIGHT_RAW:
 		replay_raw_take(r, any);
 		break;
 	case SPW_FLIGHT_POLL:
-		turn_poll(r, any);
+		replay_poll(r, any);
 		break;
 	case SPW_FLIGHT_DONE:
-		return turn_done(r, any);
+		return replay_done(r, any);
 	case SPW_FLIGHT_GAP:
-		gap_take(&r->pipe->rec, any);
+		replay_gap(&r->pipe->rec, any);
 		break;
 	case SPW_FLIGHT_DRY:
 		spw_pipe_dry_add(&r->pipe->slow, dry->from, dry->to);
@@ -217,10 +218,10 @@ static int feed(struct spw_replay *r, const struct spw_flight_rec *rec)
 		replay_clock(&r->pipe->rec, any);
 		break;
 	case SPW_FLIGHT_IDENT:
-		ident_take(r->pipe, any);
+		replay_ident(r->pipe, any);
 		break;
 	case SPW_FLIGHT_JUDGED:
-		judged_take(r, any);
+		replay_judged(r, any);
 		break;
 	case SPW_FLIGHT_EVENT:
 		r->pipe->tx_drop = rec->what;
@@ -248,7 +249,7 @@ int spw_replay_run(struct spw_replay *r)
 		if (rec && i == r->first)
 			rec = spw_flight_after(seg, rec);
 		for (; rec && rc == 0; rec = spw_flight_after(seg, rec))
-			rc = feed(r, rec);
+			rc = replay_feed(r, rec);
 	}
 	r->result.unjudged = r->pipe->rec.pending_head - r->pipe->rec.pending_tail;
 	spw_pipe_slow_judge(r->pipe, true);

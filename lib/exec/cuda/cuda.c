@@ -52,7 +52,7 @@ int spw_cuda_err(int rc, const char *what)
 #define CAPABILITY_MINOR 5
 
 /* Asks the driver alone; creates nothing on the GPU. */
-static int gpu_check(struct spw_plat_gpu *gpu)
+static int cuda_gpu_check(struct spw_plat_gpu *gpu)
 {
 	int major, minor;
 
@@ -69,7 +69,7 @@ static int gpu_check(struct spw_plat_gpu *gpu)
 }
 
 /* The runtime refuses a driver that is older than itself. */
-static int runtime_check(const struct spw_plat_gpu *gpu)
+static int cuda_runtime_check(const struct spw_plat_gpu *gpu)
 {
 	int cnt = 0, driver = 0, rc = (int)cudaGetDeviceCount(&cnt);
 
@@ -88,7 +88,7 @@ static int runtime_check(const struct spw_plat_gpu *gpu)
 }
 
 /* Creates the context. */
-static int device_select(void)
+static int cuda_device_select(void)
 {
 	SPW_CUDA_TRY(cudaSetDevice(0));
 	SPW_CUDA_TRY(cudaSetDeviceFlags(cudaDeviceMapHost | cudaDeviceScheduleSpin));
@@ -97,8 +97,8 @@ static int device_select(void)
 }
 
 /* The kernels of the handler, and the one that reads the clock. */
-static int kernels_load(const struct spw_handler *handler, uint32_t threads,
-			const struct spw_plat_gpu *gpu, struct spw_kernel_info *info_out)
+static int cuda_kernels_load(const struct spw_handler *handler, uint32_t threads,
+			     const struct spw_plat_gpu *gpu, struct spw_kernel_info *info_out)
 {
 	const int major = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MAJOR],
 		  minor = gpu->attr[SPW_PLAT_GPU_COMPUTE_CAPABILITY_MINOR];
@@ -117,20 +117,20 @@ static int kernels_load(const struct spw_handler *handler, uint32_t threads,
 		       handler->name, gpu->name, major, minor, text, major, minor, major, minor);
 }
 
-static uint32_t kind_threads(enum spw_exec_kind kind)
+static uint32_t cuda_kind_threads(enum spw_exec_kind kind)
 {
 	return kind == SPW_EXEC_CUDA_PERSISTENT ? SPW_KERNEL_THREADS : BATCH_THREADS;
 }
 
-static int handler_check(enum spw_exec_kind kind, const struct spw_handler *handler,
-			 uint32_t ring_cnt, const struct spw_plat_gpu *gpu)
+static int cuda_handler_check(enum spw_exec_kind kind, const struct spw_handler *handler,
+			      uint32_t ring_cnt, const struct spw_plat_gpu *gpu)
 {
 	struct spw_kernel_info info = {0};
-	int rc = device_select();
+	int rc = cuda_device_select();
 
 	if (rc)
 		return spw_err_ctx(-ENOTSUP, "%s cannot be used", gpu->name);
-	rc = kernels_load(handler, kind_threads(kind), gpu, &info);
+	rc = cuda_kernels_load(handler, cuda_kind_threads(kind), gpu, &info);
 	if (!rc && kind == SPW_EXEC_CUDA_PERSISTENT && info.cta_max < ring_cnt)
 		return spw_err(
 			ENOTSUP,
@@ -141,8 +141,8 @@ static int handler_check(enum spw_exec_kind kind, const struct spw_handler *hand
 
 /* Modules are loaded eagerly: lazy loading takes a lock that waits for running kernels, and a
  * resident kernel never ends. The driver reads that when it is loaded, so it is set first. */
-int spw_exec_cuda_check(enum spw_exec_kind kind, const struct spw_handler *handler,
-			uint32_t ring_cnt, char name_out[static 96])
+static int cuda_check(enum spw_exec_kind kind, const struct spw_handler *handler, uint32_t ring_cnt,
+		      char name_out[static 96])
 {
 	struct spw_plat_gpu gpu;
 	int rc;
@@ -153,11 +153,11 @@ int spw_exec_cuda_check(enum spw_exec_kind kind, const struct spw_handler *handl
 			       "executor",
 			       handler->name);
 	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-	rc = gpu_check(&gpu);
-	rc = rc ? rc : runtime_check(&gpu);
+	rc = cuda_gpu_check(&gpu);
+	rc = rc ? rc : cuda_runtime_check(&gpu);
 	if (!rc)
 		snprintf(name_out, sizeof(gpu.name), "%s", gpu.name);
-	return rc || !handler ? rc : handler_check(kind, handler, ring_cnt, &gpu);
+	return rc || !handler ? rc : cuda_handler_check(kind, handler, ring_cnt, &gpu);
 }
 
 /* ---- memory shared with the device ---- */
@@ -244,21 +244,21 @@ static int cuda_pair_clock(struct spw_exec *exec, uint64_t *exec_ticks_out, uint
 /* How many CTAs a ring gets: the configured number, else the default, cut to what the device can
  * hold at once. All CTAs of a resident kernel must be resident together: one that waits for another
  * to end would wait forever. */
-static int units_choose(struct spw_exec *exec, const struct spw_plat_gpu *gpu)
+static int cuda_units_choose(struct spw_exec *exec, const struct spw_plat_gpu *gpu)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_kernel_info info = {0};
 	bool persistent = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT;
 	int rc;
 
-	c->threads = kind_threads(exec->conf.kind);
+	c->threads = cuda_kind_threads(exec->conf.kind);
 	if (persistent)
 		exec->share_log2 = spw_log2_floor64(exec->conf.share_bytes ? exec->conf.share_bytes
 									   : SHARE_BYTES);
 	exec->unit_cnt = exec->conf.cta_per_ring;
 	if (!exec->unit_cnt)
 		exec->unit_cnt = persistent ? PERSISTENT_UNITS : LAUNCH_UNITS;
-	rc = kernels_load(exec->conf.handler, c->threads, gpu, &info);
+	rc = cuda_kernels_load(exec->conf.handler, c->threads, gpu, &info);
 	if (rc)
 		return rc;
 	if (info.threads_max < c->threads)
@@ -284,13 +284,13 @@ static int units_choose(struct spw_exec *exec, const struct spw_plat_gpu *gpu)
 
 /* A GPU that drives a display kills kernels that run for seconds. There the resident kernel ends
  * itself in time and is launched again; nothing is lost, and it is reported once. */
-static int device_open(struct spw_exec *exec)
+static int cuda_device_open(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_plat_gpu gpu;
-	int limited = 0, rc = gpu_check(&gpu);
+	int limited = 0, rc = cuda_gpu_check(&gpu);
 
-	rc = rc ? rc : device_select();
+	rc = rc ? rc : cuda_device_select();
 	if (rc)
 		return rc;
 	snprintf(exec->device, sizeof(exec->device), "%s", gpu.name);
@@ -302,10 +302,10 @@ static int device_open(struct spw_exec *exec)
 			 "relaunched every %llu ms",
 			 gpu.name, BOUNDED_LIFE_NS / 1000000);
 	}
-	return units_choose(exec, &gpu);
+	return cuda_units_choose(exec, &gpu);
 }
 
-static int clock_open(struct spw_exec *exec)
+static int cuda_clock_open(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	uint64_t unused;
@@ -318,7 +318,7 @@ static int clock_open(struct spw_exec *exec)
 	return cuda_pair_clock(exec, &c->pair_exec, &c->pair_tsc, &unused);
 }
 
-static int cuda_open(struct spw_exec *exec)
+static int cuda_exec_open(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = calloc(1, sizeof(*c));
 	int rc;
@@ -326,13 +326,13 @@ static int cuda_open(struct spw_exec *exec)
 	exec->backend = c;
 	if (!c)
 		return spw_err(ENOMEM, "executor: no memory");
-	rc = device_open(exec);
+	rc = cuda_device_open(exec);
 	if (rc)
 		return rc;
 	c->ring = calloc(exec->conf.ring_cnt, sizeof(*c->ring));
 	if (!c->ring)
 		return spw_err(ENOMEM, "executor: no memory");
-	return clock_open(exec);
+	return cuda_clock_open(exec);
 }
 
 static void cuda_stat(struct spw_exec *exec, struct spw_exec_stat *stat)
@@ -349,7 +349,7 @@ static void cuda_stat(struct spw_exec *exec, struct spw_exec_stat *stat)
 }
 
 /* After stop: no kernel of the ring runs. */
-static void ring_close(struct spw_exec *exec, struct spw_cuda_ring *r)
+static void cuda_ring_close(struct spw_exec *exec, struct spw_cuda_ring *r)
 {
 	for (uint32_t u = 0; u < SPW_GRING_UNIT_MAX; u++) {
 		if (r->graph_exec[u])
@@ -368,12 +368,12 @@ static void ring_close(struct spw_exec *exec, struct spw_cuda_ring *r)
 		cudaFreeHost(r->ctl);
 }
 
-static void cuda_close(struct spw_exec *exec)
+static void cuda_exec_close(struct spw_exec *exec)
 {
 	struct spw_cuda_exec *c = exec->backend;
 
 	for (uint16_t i = 0; c->ring && i < exec->conf.ring_cnt; i++)
-		ring_close(exec, &c->ring[i]);
+		cuda_ring_close(exec, &c->ring[i]);
 	if (c->clock_stream)
 		cudaStreamDestroy(c->clock_stream);
 	if (c->clock)
@@ -385,7 +385,8 @@ static void cuda_close(struct spw_exec *exec)
 const struct spw_exec_ops spw_exec_cuda_ops = {
 	.device = "GPU",
 	.batch_cnt = 256,
-	.open = cuda_open,
+	.check = cuda_check,
+	.open = cuda_exec_open,
 	.prepare = spw_cuda_prepare,
 	.alloc = spw_cuda_host_alloc,
 	.free = cuda_host_free,
@@ -395,5 +396,5 @@ const struct spw_exec_ops spw_exec_cuda_ops = {
 	.stop = spw_cuda_stop,
 	.stat = cuda_stat,
 	.pair_clock = cuda_pair_clock,
-	.close = cuda_close,
+	.close = cuda_exec_close,
 };

@@ -35,7 +35,7 @@
 /* Unit u begins with batch u and takes every unit_cnt-th. A resident kernel's state is in host
  * memory, where the host can read it after the kernel has left; the others keep it on the device.
  */
-static int unit_state_make(struct spw_exec *exec, struct spw_cuda_ring *r)
+static int cuda_unit_state_make(struct spw_exec *exec, struct spw_cuda_ring *r)
 {
 	struct spw_kernel_unit first[SPW_GRING_UNIT_MAX];
 	size_t bytes = exec->unit_cnt * sizeof(first[0]);
@@ -59,7 +59,7 @@ static int unit_state_make(struct spw_exec *exec, struct spw_cuda_ring *r)
 
 /* The launch of a batch as a graph of one kernel node: replaying it costs the driver less than a
  * launch. The batch number is not a parameter; each unit's next_seq in device memory is. */
-static int graph_make(struct spw_exec *exec, struct spw_cuda_ring *r, uint32_t u)
+static int cuda_graph_make(struct spw_exec *exec, struct spw_cuda_ring *r, uint32_t u)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	int rc;
@@ -75,7 +75,7 @@ static int graph_make(struct spw_exec *exec, struct spw_cuda_ring *r, uint32_t u
 	return 0;
 }
 
-static int ring_open(struct spw_exec *exec, uint16_t index)
+static int cuda_ring_open(struct spw_exec *exec, uint16_t index)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_cuda_ring *r = &c->ring[index];
@@ -100,11 +100,11 @@ static int ring_open(struct spw_exec *exec, uint16_t index)
 	for (uint32_t u = 0; u < (persistent ? 1 : exec->unit_cnt); u++)
 		SPW_CUDA_TRY(cudaStreamCreateWithFlags(&r->stream[u], cudaStreamNonBlocking));
 	ring->exec_now = spw_cuda_exec_now;
-	return unit_state_make(exec, r);
+	return cuda_unit_state_make(exec, r);
 }
 
 /* The data path cannot report: the first error is kept for spw_cuda_service. */
-static void kick_failed(struct spw_cuda_exec *c, int rc)
+static void cuda_kick_failed(struct spw_cuda_exec *c, int rc)
 {
 	if (rc && !c->failed)
 		c->failed = rc;
@@ -113,18 +113,18 @@ static void kick_failed(struct spw_cuda_exec *c, int rc)
 /* Makes what the NIC wrote into the GPU's memory visible to its kernels, for devices that do not
  * keep such writes in order (CUDA driver API, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING;
  * a resident kernel belongs to the owner of the memory). The caller has polled the completion. */
-static void flush_writes(struct spw_gring *ring)
+static void cuda_flush_writes(struct spw_gring *ring)
 {
 	struct spw_exec *exec = ring->exec;
 	struct spw_cuda_exec *c = exec->backend;
 
-	kick_failed(c, (int)cudaDeviceFlushGPUDirectRDMAWrites(
-			       cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
-			       cudaFlushGPUDirectRDMAWritesToOwner));
+	cuda_kick_failed(c, (int)cudaDeviceFlushGPUDirectRDMAWrites(
+				    cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+				    cudaFlushGPUDirectRDMAWritesToOwner));
 	spw_thr_count(&c->ring[spw_exec_ring_index(exec, ring)].flushes, 1);
 }
 
-static bool needs_flush(const struct spw_exec *exec)
+static bool cuda_needs_flush(const struct spw_exec *exec)
 {
 	for (uint16_t i = 0; i < exec->conf.region_cnt; i++)
 		if (exec->conf.region[i].flush)
@@ -134,25 +134,25 @@ static bool needs_flush(const struct spw_exec *exec)
 
 /* The data path of the launch backend: one driver call per batch, on the stream of the batch's
  * unit. */
-static void launch_kick(struct spw_gring *ring)
+static void cuda_launch_kick(struct spw_gring *ring)
 {
 	struct spw_exec *exec = ring->exec;
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_cuda_ring *r = &c->ring[spw_exec_ring_index(exec, ring)];
 	uint32_t u = (uint32_t)((ring->head_seq - 1) % exec->unit_cnt);
 
-	kick_failed(c, exec->conf.handler->cuda->batch(&r->args, u, c->threads, r->stream[u]));
+	cuda_kick_failed(c, exec->conf.handler->cuda->batch(&r->args, u, c->threads, r->stream[u]));
 	spw_thr_count(&r->launches, 1);
 }
 
-static void graph_kick(struct spw_gring *ring)
+static void cuda_graph_kick(struct spw_gring *ring)
 {
 	struct spw_exec *exec = ring->exec;
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_cuda_ring *r = &c->ring[spw_exec_ring_index(exec, ring)];
 	uint32_t u = (uint32_t)((ring->head_seq - 1) % exec->unit_cnt);
 
-	kick_failed(c, (int)cudaGraphLaunch(r->graph_exec[u], r->stream[u]));
+	cuda_kick_failed(c, (int)cudaGraphLaunch(r->graph_exec[u], r->stream[u]));
 	spw_thr_count(&r->launches, 1);
 }
 
@@ -163,12 +163,12 @@ int spw_cuda_prepare(struct spw_exec *exec)
 	int rc = 0;
 
 	for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++) {
-		exec->ring[i].flush = needs_flush(exec) ? flush_writes : NULL;
+		exec->ring[i].flush = cuda_needs_flush(exec) ? cuda_flush_writes : NULL;
 		if (exec->conf.kind != SPW_EXEC_CUDA_PERSISTENT)
-			exec->ring[i].kick = graph ? graph_kick : launch_kick;
-		rc = ring_open(exec, i);
+			exec->ring[i].kick = graph ? cuda_graph_kick : cuda_launch_kick;
+		rc = cuda_ring_open(exec, i);
 		for (uint32_t u = 0; graph && !rc && u < exec->unit_cnt; u++)
-			rc = graph_make(exec, &c->ring[i], u);
+			rc = cuda_graph_make(exec, &c->ring[i], u);
 	}
 	return rc;
 }
@@ -177,8 +177,8 @@ int spw_cuda_prepare(struct spw_exec *exec)
 
 /* The control words are set before the launch, and the relay in device memory is cleared in stream
  * order. Called with no kernel of this ring running. */
-static int persistent_launch(struct spw_exec *exec, struct spw_cuda_ring *r,
-			     enum spw_kernel_stop stop)
+static int cuda_persistent_launch(struct spw_exec *exec, struct spw_cuda_ring *r,
+				  enum spw_kernel_stop stop)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	int rc;
@@ -203,7 +203,7 @@ int spw_cuda_start(struct spw_exec *exec)
 
 	if (exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT)
 		for (uint16_t i = 0; !rc && i < exec->conf.ring_cnt; i++)
-			rc = persistent_launch(exec, &c->ring[i], SPW_KERNEL_RUN);
+			rc = cuda_persistent_launch(exec, &c->ring[i], SPW_KERNEL_RUN);
 	return rc;
 }
 
@@ -218,7 +218,7 @@ void spw_cuda_beat(struct spw_exec *exec, uint16_t ring)
 
 /* Whether a unit has left by itself: its batches then wait until all units have left and are
  * launched again. */
-static bool some_unit_left(const struct spw_exec *exec, const struct spw_cuda_ring *r)
+static bool cuda_some_unit_left(const struct spw_exec *exec, const struct spw_cuda_ring *r)
 {
 	for (uint32_t u = 0; u < exec->unit_cnt; u++) {
 		uint64_t left = spw_gpu_load_acq64(&r->unit[u].left); /* [G4] */
@@ -229,7 +229,7 @@ static bool some_unit_left(const struct spw_exec *exec, const struct spw_cuda_ri
 	return false;
 }
 
-static int unit_fault(const struct spw_exec *exec, const struct spw_cuda_ring *r)
+static int cuda_unit_fault(const struct spw_exec *exec, const struct spw_cuda_ring *r)
 {
 	for (uint32_t u = 0; u < exec->unit_cnt; u++)
 		if (r->unit[u].left == SPW_KERNEL_LEFT_FAULT)
@@ -238,21 +238,21 @@ static int unit_fault(const struct spw_exec *exec, const struct spw_cuda_ring *r
 }
 
 /* Updates r->running from the stream, and makes all units leave if one has. Returns 0 or -EIO. */
-static int persistent_poll(struct spw_exec *exec, struct spw_cuda_ring *r)
+static int cuda_persistent_poll(struct spw_exec *exec, struct spw_cuda_ring *r)
 {
 	int rc = (int)cudaStreamQuery(r->stream[0]);
 
 	if (rc && rc != cudaErrorNotReady)
 		return spw_cuda_err(rc, "the resident kernel");
 	if (rc == cudaErrorNotReady) {
-		if (!r->asked_to_leave && some_unit_left(exec, r)) {
+		if (!r->asked_to_leave && cuda_some_unit_left(exec, r)) {
 			spw_gpu_store_rel64(&r->ctl->stop, SPW_KERNEL_STOP_NOW);
 			r->asked_to_leave = true;
 		}
 		return 0;
 	}
 	r->running = false;
-	return unit_fault(exec, r);
+	return cuda_unit_fault(exec, r);
 }
 
 int spw_cuda_service(struct spw_exec *exec)
@@ -276,10 +276,10 @@ int spw_cuda_service(struct spw_exec *exec)
 
 		if (!r->running)
 			continue;
-		rc = persistent_poll(exec, r);
+		rc = cuda_persistent_poll(exec, r);
 		if (!rc && !r->running) {
 			spw_thr_count(&c->relaunched, 1);
-			rc = persistent_launch(exec, r, SPW_KERNEL_RUN);
+			rc = cuda_persistent_launch(exec, r, SPW_KERNEL_RUN);
 		}
 	}
 	return rc;
@@ -289,7 +289,7 @@ int spw_cuda_service(struct spw_exec *exec)
 
 /* Whether a unit has not reached the head: it left before everything that was pushed was executed.
  */
-static bool work_left(const struct spw_exec *exec, uint16_t index)
+static bool cuda_work_left(const struct spw_exec *exec, uint16_t index)
 {
 	const struct spw_cuda_exec *c = exec->backend;
 	const struct spw_gring *ring = &exec->ring[index];
@@ -301,7 +301,8 @@ static bool work_left(const struct spw_exec *exec, uint16_t index)
 }
 
 /* One turn of waiting for a ring's kernel. Returns 1 while it runs, 0 when it ended, or -EIO. */
-static int persistent_stop_turn(struct spw_exec *exec, uint16_t index, enum spw_kernel_stop stop)
+static int cuda_persistent_stop_turn(struct spw_exec *exec, uint16_t index,
+				     enum spw_kernel_stop stop)
 {
 	struct spw_cuda_exec *c = exec->backend;
 	struct spw_cuda_ring *r = &c->ring[index];
@@ -313,19 +314,19 @@ static int persistent_stop_turn(struct spw_exec *exec, uint16_t index, enum spw_
 		/* [G3 release, pairs with the pollers' acquire] */
 		spw_gpu_store_rel64(&r->ctl->stop, stop);
 	spw_cuda_beat(exec, index);
-	rc = persistent_poll(exec, r);
+	rc = cuda_persistent_poll(exec, r);
 	if (rc || r->running)
 		return rc ? rc : 1;
 	/* It left for another reason. */
-	if (stop == SPW_KERNEL_STOP_EMPTY && work_left(exec, index)) {
+	if (stop == SPW_KERNEL_STOP_EMPTY && cuda_work_left(exec, index)) {
 		spw_thr_count(&c->relaunched, 1);
-		rc = persistent_launch(exec, r, stop);
+		rc = cuda_persistent_launch(exec, r, stop);
 		return rc ? rc : 1;
 	}
 	return 0;
 }
 
-static int launch_stop_turn(struct spw_exec *exec, uint16_t index)
+static int cuda_launch_stop_turn(struct spw_exec *exec, uint16_t index)
 {
 	struct spw_cuda_exec *c = exec->backend;
 
@@ -341,7 +342,7 @@ static int launch_stop_turn(struct spw_exec *exec, uint16_t index)
 }
 
 /* Returns 0 when all have ended, 1 on timeout, -EIO. */
-static int stop_wait(struct spw_exec *exec, enum spw_kernel_stop stop, uint32_t timeout_ms)
+static int cuda_stop_wait(struct spw_exec *exec, enum spw_kernel_stop stop, uint32_t timeout_ms)
 {
 	uint64_t begin = spw_tsc_now(),
 		 limit = spw_tsc_from_ns(&exec->tsc, timeout_ms * 1000000ull);
@@ -352,8 +353,8 @@ static int stop_wait(struct spw_exec *exec, enum spw_kernel_stop stop, uint32_t 
 
 		for (uint16_t i = 0; i < exec->conf.ring_cnt; i++) {
 			int rc = exec->conf.kind == SPW_EXEC_CUDA_PERSISTENT
-					 ? persistent_stop_turn(exec, i, stop)
-					 : launch_stop_turn(exec, i);
+					 ? cuda_persistent_stop_turn(exec, i, stop)
+					 : cuda_launch_stop_turn(exec, i);
 
 			if (rc < 0)
 				return rc;
@@ -373,10 +374,10 @@ int spw_cuda_stop(struct spw_exec *exec, uint32_t timeout_ms)
 
 	if (!c || !c->ring)
 		return 0;
-	rc = stop_wait(exec, SPW_KERNEL_STOP_EMPTY, timeout_ms);
+	rc = cuda_stop_wait(exec, SPW_KERNEL_STOP_EMPTY, timeout_ms);
 	if (rc <= 0)
 		return rc;
-	rc = stop_wait(exec, SPW_KERNEL_STOP_NOW, SPW_MIN(timeout_ms, 2000u));
+	rc = cuda_stop_wait(exec, SPW_KERNEL_STOP_NOW, SPW_MIN(timeout_ms, 2000u));
 	if (rc < 0)
 		return rc;
 	if (rc)
