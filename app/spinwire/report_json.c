@@ -99,7 +99,7 @@ static json_t *summary_regimes_json(const struct app_result *res)
 	return regimes;
 }
 
-static json_t *summary_json(const struct app *app, const struct app_result *res)
+static json_t *summary_whole_json(const struct app *app, const struct app_result *res)
 {
 	return json_pack(
 		"{s:s,s:s,s:o,s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:{s:s,s:o,s:I,s:I,s:I},s:o,s:o,s:f,"
@@ -135,7 +135,7 @@ static json_t *summary_capture_json(const struct app *app)
 
 int app_report_json(const struct app *app, const struct app_result *result, const char *path)
 {
-	json_t *top = summary_json(app, result);
+	json_t *top = summary_whole_json(app, result);
 
 	if (top && app->capture)
 		json_object_set_new(top, "capture", summary_capture_json(app));

@@ -141,18 +141,18 @@ void nnet_report_done(const struct nnet_req *req, const struct spw_xfer_way *way
 	if (!comm->peer || req->flush_cnt)
 		return;
 	if (!comm->is_send) {
-		spw_way_recv(&comm->peer->rec, way->started, way->done, now, bytes);
+		spw_stamps_recv(&comm->peer->rec, way->started, way->done, now, bytes);
 		return;
 	}
-	spw_way_send(
-		&comm->peer->rec,
-		&(struct spw_way_send){.started = way->started,
-				       .granted = way->granted,
-				       .posted = way->posted,
-				       .acked = way->done,
-				       .taken = now,
-				       .not_polled = comm->away_tsc - req->away_tsc,
-				       .bytes = bytes,
-				       .rails = way->rails,
-				       .rail_failed = report_outages(comm->ctx) != req->outages});
+	spw_stamps_send(&comm->peer->rec,
+			&(struct spw_stamps_send){.started = way->started,
+						  .granted = way->granted,
+						  .posted = way->posted,
+						  .acked = way->done,
+						  .taken = now,
+						  .not_polled = comm->away_tsc - req->away_tsc,
+						  .bytes = bytes,
+						  .rails = way->rails,
+						  .rail_failed = report_outages(comm->ctx) !=
+								 req->outages});
 }

@@ -9,12 +9,12 @@
 #define SPW_NCCLNET_REPORT_H
 
 #include "ncclnet/ncclnet.h"
-#include "rec/spw_way.h"
+#include "rec/spw_stamps.h"
 #include "time/spw_time.h"
 
 /* One machine at the other end. */
 struct nnet_peer {
-	struct spw_way_rec rec;
+	struct spw_stamps_rec rec;
 	struct nnet_peer *next;
 	char addr[64];
 	uint32_t conn_cnt;

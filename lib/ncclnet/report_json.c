@@ -54,13 +54,13 @@ static json_t *json_row(const struct spw_hist *hist, const char *stage, const st
 	return out;
 }
 
-static json_t *json_latency(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
+static json_t *json_latency(const struct spw_stamps_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *rows = json_array();
 
-	for (int s = 0; s < SPW_WAY_STAGE_CNT; s++) {
-		json_t *one =
-			json_row(&rec->stage[s], spw_way_stage_name((enum spw_way_stage)s), tsc);
+	for (int s = 0; s < SPW_STAMPS_STAGE_CNT; s++) {
+		json_t *one = json_row(&rec->stage[s],
+				       spw_stamps_stage_name((enum spw_stamps_stage)s), tsc);
 
 		if (one)
 			json_array_append_new(rows, one);
@@ -68,29 +68,29 @@ static json_t *json_latency(const struct spw_way_rec *rec, const struct spw_tsc 
 	return rows;
 }
 
-static json_t *json_causes(const struct spw_way_rec *rec, const struct spw_tsc *tsc)
+static json_t *json_causes(const struct spw_stamps_rec *rec, const struct spw_tsc *tsc)
 {
 	json_t *all = json_object();
 
-	for (int c = 0; c < SPW_WAY_CAUSE_CNT; c++)
+	for (int c = 0; c < SPW_STAMPS_CAUSE_CNT; c++)
 		if (rec->cause_cnt[c])
 			json_object_set_new(
-				all, spw_way_cause_name((enum spw_way_cause)c),
+				all, spw_stamps_cause_name((enum spw_stamps_cause)c),
 				json_pack("{s:I,s:I}", "messages", (json_int_t)rec->cause_cnt[c],
 					  "worst_ns",
 					  (json_int_t)spw_tsc_to_ns(tsc, rec->cause_max[c])));
 	return all;
 }
 
-static json_t *json_worst(const struct spw_way_slow *slow, const struct nnet_report *report)
+static json_t *json_worst(const struct spw_stamps_slow *slow, const struct nnet_report *report)
 {
-	const struct spw_way_send *s = &slow->send;
+	const struct spw_stamps_send *s = &slow->send;
 	json_t *blame = json_object(), *rails = json_array();
 
-	for (int c = 0; c < SPW_WAY_CAUSE_CNT; c++)
+	for (int c = 0; c < SPW_STAMPS_CAUSE_CNT; c++)
 		if (slow->blame[c])
 			json_object_set_new(
-				blame, spw_way_cause_name((enum spw_way_cause)c),
+				blame, spw_stamps_cause_name((enum spw_stamps_cause)c),
 				json_number(spw_tsc_to_ns(&report->tsc, slow->blame[c])));
 	for (uint32_t i = 0; i < SPW_XFER_RAIL_MAX; i++)
 		if (s->rails >> i & 1)
@@ -99,7 +99,7 @@ static json_t *json_worst(const struct spw_way_slow *slow, const struct nnet_rep
 			 (json_int_t)spw_tsc_to_ns(&report->tsc, s->started - report->start_tsc),
 			 "bytes", (json_int_t)s->bytes, "whole_ns",
 			 (json_int_t)spw_tsc_to_ns(&report->tsc, s->taken - s->started), "cause",
-			 spw_way_cause_name(slow->cause), "blame_ns", blame, "rails", rails);
+			 spw_stamps_cause_name(slow->cause), "blame_ns", blame, "rails", rails);
 }
 
 static json_t *json_rails(const struct nnet_peer *peer)
@@ -122,7 +122,7 @@ static json_t *json_rails(const struct nnet_peer *peer)
 
 static json_t *peer_json(const struct nnet_peer *peer, const struct nnet_report *report)
 {
-	const struct spw_way_rec *rec = &peer->rec;
+	const struct spw_stamps_rec *rec = &peer->rec;
 	json_t *slowest = json_array();
 
 	for (uint32_t i = 0; i < rec->worst_cnt; i++)

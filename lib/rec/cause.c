@@ -5,15 +5,15 @@
  * among causes, in the order of the table in spw_cause.h. Pure; called by slow.c, and by tests with
  * invented facts.
  *
- * How a part is divided. cause_give() takes ticks from what is left and adds them to a cause;
- * cause_give_rest() ends the part:
+ * How a part is divided. cause_charge() takes ticks from what is left and adds them to a cause;
+ * cause_charge_rest() ends the part:
  *
  *   part     |------------------------------ left ------------------------------|
  *   give     |-- batch_ahead --|---------------------- left ---------------------|
  *   give     |-- batch_ahead --|- poll_gap -|---------------- left --------------|
  *   rest     |-- batch_ahead --|- poll_gap -|-------------- exec_late -----------|
  *
- * Facts may overlap, since nobody records where inside a part they were. Each cause_give() is
+ * Facts may overlap, since nobody records where inside a part they were. Each cause_charge() is
  * limited to what is left, so the causes sum to the part and the parts to the frame. The order
  * decides who gets an overlap: what is certain (a lost core, work queued before) comes before what
  * is inferred.
@@ -49,8 +49,8 @@ struct share {
 	uint64_t *ticks; /* by cause */
 };
 
-/* Gives up to `ticks` of what is left to a cause. */
-static void cause_give(struct share *s, enum spw_cause cause, uint64_t ticks)
+/* Charges up to `ticks` of what is left to a cause. */
+static void cause_charge(struct share *s, enum spw_cause cause, uint64_t ticks)
 {
 	uint64_t n = SPW_MIN(ticks, s->left);
 
@@ -58,49 +58,49 @@ static void cause_give(struct share *s, enum spw_cause cause, uint64_t ticks)
 	s->left -= n;
 }
 
-static void cause_give_rest(struct share *s, enum spw_cause cause)
+static void cause_charge_rest(struct share *s, enum spw_cause cause)
 {
-	cause_give(s, cause, s->left);
+	cause_charge(s, cause, s->left);
 }
 
 /* The loop had no core. */
-static void cause_give_lost(struct share *s)
+static void cause_charge_lost(struct share *s)
 {
-	cause_give(s, SPW_CAUSE_cpu_quota, s->held[SPW_HOLD_QUOTA]);
-	cause_give(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
+	cause_charge(s, SPW_CAUSE_cpu_quota, s->held[SPW_HOLD_QUOTA]);
+	cause_charge(s, SPW_CAUSE_poll_gap, s->held[SPW_HOLD_LOST]);
 }
 
 /* A frame that waits for the loop is delayed by whatever the loop did in a long step. */
-static void cause_give_held(struct share *s, const struct spw_cause_facts *facts,
-			    enum spw_cause port)
+static void cause_charge_held(struct share *s, const struct spw_cause_facts *facts,
+			      enum spw_cause port)
 {
-	cause_give_lost(s);
-	cause_give(s, SPW_CAUSE_tx_stall, s->held[SPW_HOLD_TX]);
-	cause_give(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
-	cause_give(s,
-		   facts->exec == SPW_CAUSE_EXEC_INLINE ? SPW_CAUSE_batch_ahead
-							: SPW_CAUSE_exec_late,
-		   s->held[SPW_HOLD_PUSH]);
-	cause_give(s, port, s->held[SPW_HOLD_PORT]);
+	cause_charge_lost(s);
+	cause_charge(s, SPW_CAUSE_tx_stall, s->held[SPW_HOLD_TX]);
+	cause_charge(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
+	cause_charge(s,
+		     facts->exec == SPW_CAUSE_EXEC_INLINE ? SPW_CAUSE_batch_ahead
+							  : SPW_CAUSE_exec_late,
+		     s->held[SPW_HOLD_PUSH]);
+	cause_charge(s, port, s->held[SPW_HOLD_PORT]);
 }
 
 /* nic_polled: the frame lay in the port. The loop did not poll, the port had no buffer, the loop
  * polled and the port did not return the frame; what remains is queueing. */
 static void split_port(struct share *s, const struct spw_cause_facts *facts)
 {
-	cause_give_held(s, facts, SPW_CAUSE_poll_gap);
-	cause_give(s, SPW_CAUSE_refill_stall, facts->dry);
-	cause_give(s, SPW_CAUSE_port_late, facts->not_polled);
-	cause_give_rest(s, SPW_CAUSE_port_backlog);
+	cause_charge_held(s, facts, SPW_CAUSE_poll_gap);
+	cause_charge(s, SPW_CAUSE_refill_stall, facts->dry);
+	cause_charge(s, SPW_CAUSE_port_late, facts->not_polled);
+	cause_charge_rest(s, SPW_CAUSE_port_backlog);
 }
 
 /* polled_pushed: only the loop works here, so a long push means that it lost its core, unless push
  * calls a driver that may block. */
 static void split_push(struct share *s, const struct spw_cause_facts *facts)
 {
-	cause_give_lost(s);
-	cause_give_rest(s, facts->exec == SPW_CAUSE_EXEC_LAUNCHED ? SPW_CAUSE_exec_late
-								  : SPW_CAUSE_poll_gap);
+	cause_charge_lost(s);
+	cause_charge_rest(s, facts->exec == SPW_CAUSE_EXEC_LAUNCHED ? SPW_CAUSE_exec_late
+								    : SPW_CAUSE_poll_gap);
 }
 
 static enum spw_cause pause_cause(const struct spw_cause_facts *facts)
@@ -112,12 +112,12 @@ static enum spw_cause pause_cause(const struct spw_cause_facts *facts)
  * counts as the loop's gap. */
 static void split_wait(struct share *s, const struct spw_cause_facts *facts)
 {
-	cause_give(s, SPW_CAUSE_batch_ahead, facts->ahead);
+	cause_charge(s, SPW_CAUSE_batch_ahead, facts->ahead);
 	if (facts->wait_relaunch)
-		cause_give_rest(s, SPW_CAUSE_relaunched);
-	cause_give_lost(s);
-	cause_give(s, pause_cause(facts), facts->wait_pause);
-	cause_give_rest(s, SPW_CAUSE_exec_late);
+		cause_charge_rest(s, SPW_CAUSE_relaunched);
+	cause_charge_lost(s);
+	cause_charge(s, pause_cause(facts), facts->wait_pause);
+	cause_charge_rest(s, SPW_CAUSE_exec_late);
 }
 
 /* start_end: the handler runs. With the inline executor a lost core of the lcore is a lost core of
@@ -125,29 +125,29 @@ static void split_wait(struct share *s, const struct spw_cause_facts *facts)
 static void split_run(struct share *s, const struct spw_cause_facts *facts)
 {
 	if (facts->run_relaunch)
-		cause_give_rest(s, SPW_CAUSE_relaunched);
+		cause_charge_rest(s, SPW_CAUSE_relaunched);
 	if (facts->exec == SPW_CAUSE_EXEC_INLINE)
-		cause_give_lost(s);
-	cause_give(s, pause_cause(facts), facts->run_pause);
-	cause_give_rest(s, SPW_CAUSE_handler_slow);
+		cause_charge_lost(s);
+	cause_charge(s, pause_cause(facts), facts->run_pause);
+	cause_charge_rest(s, SPW_CAUSE_handler_slow);
 }
 
 /* An executor can be preempted between its end stamp and the store of the completion. */
 static void split_reap(struct share *s, const struct spw_cause_facts *facts)
 {
-	cause_give(s, SPW_CAUSE_batch_ahead, facts->reap_ahead);
-	cause_give_lost(s);
-	cause_give(s, pause_cause(facts), facts->reap_pause);
-	cause_give_held(s, facts, SPW_CAUSE_reap_late);
-	cause_give_rest(s, SPW_CAUSE_reap_late);
+	cause_charge(s, SPW_CAUSE_batch_ahead, facts->reap_ahead);
+	cause_charge_lost(s);
+	cause_charge(s, pause_cause(facts), facts->reap_pause);
+	cause_charge_held(s, facts, SPW_CAUSE_reap_late);
+	cause_charge_rest(s, SPW_CAUSE_reap_late);
 }
 
 /* reaped_sent: the loop passes the slots to tx_burst or release_burst. */
 static void split_send(struct share *s, const struct spw_cause_facts *facts)
 {
-	cause_give_lost(s);
-	cause_give(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
-	cause_give_rest(s, facts->sent_tx ? SPW_CAUSE_tx_stall : SPW_CAUSE_refill_stall);
+	cause_charge_lost(s);
+	cause_charge(s, SPW_CAUSE_refill_stall, s->held[SPW_HOLD_REFILL]);
+	cause_charge_rest(s, facts->sent_tx ? SPW_CAUSE_tx_stall : SPW_CAUSE_refill_stall);
 }
 
 void spw_cause_split_part(const struct spw_cause_facts *facts, unsigned int part,

@@ -9,7 +9,7 @@
  *   receiver  started ─────────────────────────── arrived ─── taken
  *   stage                    recv_arrived              arrived_taken
  *
- * "taken" is when the program was told of the end: NCCL asks for each request again and again.
+ * "taken" is when the program learned of the end: NCCL asks for each request again and again.
  *
  * A send is slow if it took longer than slow_tsc and twice the time that the rails need for its
  * bytes together. Its time is divided among the causes, tick by tick, and the cause with the
@@ -22,8 +22,8 @@
  *   posted_acked    rail_failed, not_polled, rest: network
  *   acked_taken     not_polled
  */
-#ifndef SPW_WAY_H
-#define SPW_WAY_H
+#ifndef SPW_STAMPS_H
+#define SPW_STAMPS_H
 
 #include "base/spw_enum.h"
 #include "hist/spw_hist.h"
@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 /* name, meaning */
-#define SPW_WAY_STAGE_LIST(X, P)                                            \
+#define SPW_STAMPS_STAGE_LIST(X, P)                                         \
 	X(P, send_granted, "send started until the peer's buffer is known") \
 	X(P, granted_posted, "until its last byte is handed to the NICs")   \
 	X(P, posted_acked, "until all rails have acknowledged it")          \
@@ -43,10 +43,10 @@ extern "C" {
 	X(P, arrived_taken, "until the program is told")                    \
 	X(P, recv_taken, "the whole receive")
 
-enum spw_way_stage { SPW_WAY_STAGE_LIST(SPW_ENUM_VALUE, SPW_WAY_) SPW_WAY_STAGE_CNT };
+enum spw_stamps_stage { SPW_STAMPS_STAGE_LIST(SPW_ENUM_VALUE, SPW_STAMPS_) SPW_STAMPS_STAGE_CNT };
 
 /* name, meaning */
-#define SPW_WAY_CAUSE_LIST(X, P)                                                        \
+#define SPW_STAMPS_CAUSE_LIST(X, P)                                                     \
 	X(P, peer_late, "the receiver had no buffer for it yet")                        \
 	X(P, rails_busy, "messages before it were still going out")                     \
 	X(P, network, "the NICs and the network, to the last acknowledgement")          \
@@ -54,14 +54,14 @@ enum spw_way_stage { SPW_WAY_STAGE_LIST(SPW_ENUM_VALUE, SPW_WAY_) SPW_WAY_STAGE_
 	X(P, not_polled,                                                                \
 	  "the program did not ask meanwhile: its thread was elsewhere, or lost its core")
 
-enum spw_way_cause { SPW_ENUM(SPW_WAY_CAUSE) };
+enum spw_stamps_cause { SPW_ENUM(SPW_STAMPS_CAUSE) };
 
 /* Purpose: the names as they are printed. Shape: below the _CNT. Thread: any. */
-const char *spw_way_stage_name(enum spw_way_stage stage);
-const char *spw_way_cause_name(enum spw_way_cause cause);
+const char *spw_stamps_stage_name(enum spw_stamps_stage stage);
+const char *spw_stamps_cause_name(enum spw_stamps_cause cause);
 
 /* One send, in ticks. */
-struct spw_way_send {
+struct spw_stamps_send {
 	uint64_t started, granted, posted, acked, taken; /* none before the one before it */
 	uint64_t not_polled; /* of these ticks: the program did not ask */
 	uint64_t bytes;
@@ -70,41 +70,41 @@ struct spw_way_send {
 };
 
 /* A send that was slow. */
-struct spw_way_slow {
-	struct spw_way_send send;
-	uint64_t blame[SPW_WAY_CAUSE_CNT]; /* ticks by cause; they sum to the whole */
-	enum spw_way_cause cause;
+struct spw_stamps_slow {
+	struct spw_stamps_send send;
+	uint64_t blame[SPW_STAMPS_CAUSE_CNT]; /* ticks by cause; they sum to the whole */
+	enum spw_stamps_cause cause;
 };
 
-#define SPW_WAY_WORST_CNT 8u
+#define SPW_STAMPS_WORST_CNT 8u
 
 /* All zero but the first two is an empty recorder; 0.3 MiB. */
-struct spw_way_rec {
+struct spw_stamps_rec {
 	uint64_t slow_tsc;     /* a send is slow beyond it, and beyond... */
 	double ticks_per_byte; /* ... twice what the rails need; 0: unknown */
-	struct spw_hist stage[SPW_WAY_STAGE_CNT];
+	struct spw_hist stage[SPW_STAMPS_STAGE_CNT];
 	uint64_t send_cnt, send_bytes, recv_cnt, recv_bytes;
-	uint64_t cause_cnt[SPW_WAY_CAUSE_CNT], cause_max[SPW_WAY_CAUSE_CNT];
-	struct spw_way_slow worst[SPW_WAY_WORST_CNT]; /* longest first */
+	uint64_t cause_cnt[SPW_STAMPS_CAUSE_CNT], cause_max[SPW_STAMPS_CAUSE_CNT];
+	struct spw_stamps_slow worst[SPW_STAMPS_WORST_CNT]; /* longest first */
 	uint32_t worst_cnt;
 };
 
 /* Purpose: records a send that is done.
  * Thread: owner. */
-void spw_way_send(struct spw_way_rec *rec, const struct spw_way_send *send);
+void spw_stamps_send(struct spw_stamps_rec *rec, const struct spw_stamps_send *send);
 
 /* Purpose: records a receive that is done.
  * Shape: ticks; started <= arrived <= taken.
  * Thread: owner. */
-void spw_way_recv(struct spw_way_rec *rec, uint64_t started, uint64_t arrived, uint64_t taken,
-		  uint64_t bytes);
+void spw_stamps_recv(struct spw_stamps_rec *rec, uint64_t started, uint64_t arrived, uint64_t taken,
+		     uint64_t bytes);
 
 /* Purpose: divides the time of a send among the causes. Pure.
  * Shape: ticks_out[] sums to taken - started.
  * Returns: the cause with the most ticks; the first of equals.
  * Thread: any. */
-enum spw_way_cause spw_way_split(const struct spw_way_send *send,
-				 uint64_t ticks_out[SPW_WAY_CAUSE_CNT]);
+enum spw_stamps_cause spw_stamps_split(const struct spw_stamps_send *send,
+				       uint64_t ticks_out[SPW_STAMPS_CAUSE_CNT]);
 
 #ifdef __cplusplus
 }
