@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The owner's side of the executor ring; exec/spw_gring.h has the contract. lib/pipe calls next,
- * push, reap and retire once per batch. A change to a word here needs the same change in run.c, in
+ * The executor ring on the host: the owner's side, and at the end the executor's on a CPU;
+ * exec/spw_gring.h has the contract. lib/pipe calls next, push, reap and retire once per batch, the
+ * inline and the cpu executor spw_exec_run_one. A change to a word here needs the same change in
  * spwd_kernel.cuh and in SPW_HANDLER_ABI.
  *
  * The hand-off of one batch of n frames, in time:
@@ -25,7 +26,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "exec/spw_gring.h"
+#include "exec/exec.h"
 
 #define REAP_AHEAD 2u /* completion lines read ahead of the one at work */
 
@@ -64,7 +65,7 @@ static void gring_push_one(struct spw_gring *ring, struct spw_gring_batch *batch
 		spw_gpu_store_rlx64(&entry[scrub].hi, tag);
 	}
 	/* [G1 release, pairs with the acquire of entry 0 and of each entry in spwd_kernel.cuh and
-	 * run.c] */
+	 * spw_exec_run_one] */
 	for (uint32_t i = n; i-- > 0;) {
 		const struct spw_desc *d = &batch->desc[i];
 		uint64_t offset = ring->slot_base + d->slot * ring->slot_bytes + d->offset;
@@ -224,7 +225,8 @@ struct spw_gring_batch *spw_gring_reap(struct spw_gring *ring)
 
 	if (seq == ring->head_seq)
 		return NULL;
-	/* [G2 acquire, pairs with the completion stores in spwd_kernel.cuh and run.c] */
+	/* [G2 acquire, pairs with the completion stores in spwd_kernel.cuh and
+	 * cpu_done_write] */
 	for (uint32_t i = 0; i < SPW_ARRAY_CNT(w); i++) {
 		w[i] = spw_gpu_load_acq64(&done->w[i]);
 		if (!spw_gring_has_tag(w[i], tag))
@@ -251,4 +253,43 @@ uint64_t spw_gring_executed(const struct spw_gring *ring)
 	for (uint32_t i = 0; i < ring->unit_cnt; i++)
 		sum += ring->unit_frames[i];
 	return sum;
+}
+
+/* ---- the executor on a CPU: inline from push, cpu from its thread ---- */
+
+/* [G2 release, pairs with spw_gring_reap: the payload reads, and the writes of an echo, come before
+ * w[0]] */
+static void cpu_done_write(struct spw_gring_done *done, uint64_t tag, const uint64_t *w)
+{
+	for (uint32_t i = SPW_ARRAY_CNT(done->w); i-- > 1;)
+		spw_gpu_store_rlx64(&done->w[i], tag | (w[i] & SPW_GRING_VALUE_MASK));
+	spw_gpu_store_rel64(&done->w[0], tag | (w[0] & SPW_GRING_VALUE_MASK));
+}
+
+/* Polls one word: entry 0's lo of the next batch. The completion is written with w[0] last and
+ * released, since the owner polls w[0] first. */
+bool spw_exec_run_one(struct spw_exec *exec, const struct spw_gring *ring,
+		      struct spw_exec_cpu_unit *unit, uint64_t start_tsc)
+{
+	uint64_t seq = unit->next_seq, tag = spw_gring_tag(seq, ring->batch_log2), hi;
+	const struct spw_gring_desc *desc =
+		&ring->desc[(seq & ring->batch_mask) * SPW_GRING_FRAME_MAX];
+	struct spw_tally tally;
+	uint32_t cnt;
+
+	/* [G1 acquire, pairs with spw_gring_push: entry 0's lo word is stored last of all] */
+	if (!spw_gring_has_tag(spw_gpu_load_acq64(&desc->lo), tag))
+		return false;
+	start_tsc = start_tsc ? start_tsc : spw_tsc_now();
+	hi = spw_gpu_load_rlx64(&desc->hi);
+	cnt = spw_gring_hi_cnt(hi);
+	exec->conf.handler->host(desc, cnt, exec->region_base, &tally);
+	spw_thr_count(&unit->frames, tally.frames);
+	spw_thr_count(&unit->batches, 1);
+	unit->next_seq = seq + 1;
+	cpu_done_write(&ring->done[seq & ring->batch_mask], tag,
+		       (const uint64_t[8]){tally.verdict[0], tally.verdict[1],
+					   tally.verdict[2] | (uint64_t)cnt << 16, start_tsc,
+					   spw_tsc_now(), tally.bad, tally.digest, unit->frames});
+	return true;
 }

@@ -67,10 +67,7 @@ struct spw_ledger_lcore {
 
 /* Purpose: adds n to one of the owner's counters; a sampling thread never reads a torn value.
  * Thread:  owner. */
-SPW_INLINE void spw_ledger_add(uint64_t *counter, uint64_t n)
-{
-	spw_thr_count(counter, n);
-}
+#define spw_ledger_add(counter, n) spw_thr_count((counter), (n))
 
 /* Counters by reason of another part. name has cnt entries and outlives the ledger. */
 struct spw_ledger_reasons {

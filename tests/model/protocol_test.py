@@ -203,7 +203,7 @@ def ring(o):
 
 
 def executor_push(o):
-    """gring.c push, exec_run.c: entry 0's lo word is stored last; who has acquired it reads the rest and the frames."""
+    """gring.c, push and spw_exec_run_one: entry 0's lo word is stored last; who has acquired it reads the rest and the frames."""
     def lcore(t):
         t.store("frame", 1)
         for entry in (1, 0):
