@@ -30,7 +30,7 @@ class LastStep(unittest.TestCase):
             commands.append(cmd)
             return status, "its output"
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-            for target, value in (("run", run), ("one_variant", lambda *_: [("a", "OK", 1), ("b", "SKIP", 1)]), ("strays", lambda _: [])):
+            for target, value in (("run", run), ("one_variant", lambda *_: [run_tests.row("a", "OK", 1), run_tests.row("b", "SKIP", 1)]), ("strays", lambda _: [])):
                 stack.enter_context(mock.patch.object(run_tests, target, value))
             stack.enter_context(mock.patch.object(spwtel, "runtime_top", lambda: folder))
             stack.enter_context(mock.patch.object(sys, "argv", ["run_tests", *argv]))
