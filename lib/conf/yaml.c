@@ -12,7 +12,7 @@
  * table is (a list of mappings of scalars), so an alias to its own parent ends as a wrong type and
  * not as an endless loop.
  *
- * Untrusted bytes: a file of any content must end in a message. tests/fuzz/conf feeds this file.
+ * Untrusted bytes: a file of any content must end in a message. fuzz_conf feeds this file.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *
  * Encodes and decodes the messages of the exchange (hello.h has the layout). Everything that the
  * decoder returns has been checked, so the rest of lib/peer uses it as it is;
- * tests/fuzz/rc_exchange feeds it arbitrary bytes.
+ * tests/fuzz/fuzz_rc_exchange.c feeds it arbitrary bytes.
  *
  * Order of the checks, each before anything that relies on it:
  *

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Stands in for libFuzzer where a target is only replayed: every file of the given folders, as it
- * is, cut at every length (short files), and in a fixed series of mutations. Each input is one
- * allocation, so that AddressSanitizer detects the first byte read beyond it.
+ * Stands in for libFuzzer where a target is only replayed: every file of the archive's given
+ * folders, as it is, cut at every length (short files), and in a fixed series of mutations. Each
+ * input is one allocation, so that AddressSanitizer detects the first byte read beyond it.
  *
- *   fuzz_x_replay [[-m MUTATIONS] FOLDER]...
+ *   fuzz_x_replay ARCHIVE [[-m MUTATIONS] FOLDER]...
  */
-#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "corpus.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -71,16 +72,10 @@ static size_t mutate(uint8_t *data, size_t size, size_t cap)
 	return size;
 }
 
-static void replay(const char *path, unsigned mutations)
-{
-	static uint8_t original[1 << 16], edited[1 << 16];
-	FILE *f = fopen(path, "rb");
-	size_t size;
+static uint8_t original[1 << 16], edited[1 << 16];
 
-	if (!f)
-		return;
-	size = fread(original, 1, sizeof(original), f);
-	fclose(f);
+static void replay(size_t size, unsigned mutations)
+{
 	run(original, size);
 	for (size_t cut = 0; cut < size && cut < 256; cut++)
 		run(original, cut);
@@ -92,35 +87,33 @@ static void replay(const char *path, unsigned mutations)
 	}
 }
 
-static int replay_folder(const char *folder, unsigned mutations)
+static int replay_folder(const char *archive, const char *folder, unsigned mutations)
 {
-	struct dirent **list;
-	const int n = scandir(folder, &list, NULL,
-			      alphasort); /* sorted: the same order on every machine */
-	char path[4096];
+	FILE *tar = fopen(archive, "rb");
+	unsigned long files = 0;
+	bool sound = false;
+	char name[100];
+	size_t size;
 
-	if (n < 0) {
-		perror(folder);
-		return -1;
+	if (tar) {
+		for (; corpus_next(tar, folder, name, original, sizeof(original), &size, &sound);
+		     files++)
+			replay(size, mutations);
+		fclose(tar);
 	}
-	for (int i = 0; i < n; i++) {
-		snprintf(path, sizeof(path), "%s/%s", folder, list[i]->d_name);
-		if (list[i]->d_name[0] != '.')
-			replay(path, mutations);
-		free(list[i]);
-	}
-	free(list);
-	return 0;
+	if (!sound || files == 0)
+		fprintf(stderr, "%s: no files in %s, or not an archive\n", archive, folder);
+	return sound && files ? 0 : -1;
 }
 
 int main(int argc, char **argv)
 {
 	unsigned mutations = 2000;
 
-	for (int i = 1; i < argc; i++) {
+	for (int i = 2; i < argc; i++) {
 		if (strcmp(argv[i], "-m") == 0 && i + 1 < argc)
 			mutations = (unsigned)atoi(argv[++i]);
-		else if (replay_folder(argv[i], mutations))
+		else if (replay_folder(argv[1], argv[i], mutations))
 			return 1;
 	}
 	printf("%lu inputs\n", runs);

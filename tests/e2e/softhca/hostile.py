@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -14,10 +15,8 @@ import peers
 
 def frames(corpus, seed):
     rng = random.Random(seed)
-    kept = []
-    for name in sorted(os.listdir(corpus)):
-        with open(os.path.join(corpus, name), 'rb') as f:
-            kept.append(f.read())
+    with tarfile.open(corpus) as archive:
+        kept = [archive.extractfile(member).read() for member in archive if member.name.startswith('seeds/') and member.isfile()]
     while True:
         frame = bytearray(rng.choice(kept))
         kind = rng.randrange(6)
