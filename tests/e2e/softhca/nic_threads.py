@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""copy.py PROGRAM THREADS: copy_test with so many threads of the NIC."""
+"""nic_threads.py PROGRAM THREADS: copy_test with so many threads of the NIC."""
 import os
 import sys
 import tempfile
