@@ -18,7 +18,7 @@
 #define MEASURE_ENDS_MAX 4u /* that run at once */
 #define MEASURE_MS       400u
 
-/* What one end tells the other. */
+/* What one end reports to the other. */
 struct measure_addr {
 	uint32_t qpn, rkey, mtu_bytes;
 	uint64_t addr;

@@ -156,7 +156,7 @@ static int wait_until(const struct perf_ctl *ctl, short events, uint64_t deadlin
 		uint64_t now_ns = perf_now_ns();
 
 		if (must_leave(ctl))
-			return spw_err(EINTR, "this end was told to leave");
+			return spw_err(EINTR, "this end was asked to leave");
 		if (now_ns >= deadline_ns)
 			return spw_err(ETIMEDOUT, "%s: the other end is silent", ctl->peer);
 		if (poll(&wait, 1, (int)SPW_MIN((deadline_ns - now_ns) / 1000000 + 1, LOOK_MS)) > 0)

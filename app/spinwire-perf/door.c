@@ -56,7 +56,7 @@ static int door_busy(const struct perf_door *d)
 		       d->with, (unsigned long long)((perf_now_ns() - d->since_ns) / 1000000000u));
 }
 
-/* The client whose hello is right: it waits for the main thread, or is told why not. */
+/* The client whose hello is right: it waits for the main thread, or gets the reason why not. */
 static void door_welcome(struct perf_door *d, struct perf_ctl *ctl)
 {
 	const uint64_t one = 1;

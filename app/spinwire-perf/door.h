@@ -18,7 +18,7 @@ int perf_door_open(uint16_t *port, const struct spw_oob_secret *secret, const ui
 		   struct perf_door **door_out);
 /* Returns: a descriptor that can be read from while a client waits. Thread: main. */
 int perf_door_fd(const struct perf_door *door);
-/* Purpose: the client that waits; from then on others are told that it is being served.
+/* Purpose: the client that waits; from then on others hear that it is being served.
  * Owner: the caller, who closes it and then calls perf_door_free. Thread: main.
  * Returns: false: none does. */
 bool perf_door_take(struct perf_door *door, struct perf_ctl *ctl_out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Text from outside (files, peers, names of devices) on its way to a person. A terminal obeys what
+ * Text from outside (files, peers, names of devices) on its way to a person. A terminal does what
  * it is sent: an escape sequence retitles its window or rewrites a line above, and characters that
  * turn the writing direction show another text than the one that is there. Such characters, and
  * bytes that are no UTF-8, are shown by their number instead:

@@ -20,7 +20,7 @@
 #define MAGIC  0x434c4f43u /* "COLC"; another value: another byte order */
 #define NAP_NS 20000u
 
-/* What a rank tells the others. */
+/* What a rank reports to the others. */
 struct hello {
 	uint32_t magic, version;
 	uint32_t rank, rank_cnt;

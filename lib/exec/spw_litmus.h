@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The frames of the litmus, and the handler that checks them in the executor. lib/topo sends them
- * (topo/spw_topo_litmus.h); every word of a frame tells which frame wrote it, so a reader that is
+ * (topo/spw_topo_litmus.h); every word names the frame that wrote it, so a reader that is
  * too early or too late knows what it got.
  *
  *   frame   | Ethernet header 14 | 0 0 | word 0 | word 1 | ...

@@ -224,7 +224,7 @@ uint32_t spw_hist_spectrum(const struct spw_hist *hist, uint64_t lost_cnt,
  * being written, the reader asks for a flip, which the writer performs in its housekeeping:
  *
  *   reader   merges and CLEARS bank 1   ask (H3)                      ready (H4): bank 0 is its own
- *   writer   records into bank 0                  obey (H1, H2): records into bank 1
+ *   writer   records into bank 0                  follow (H1, H2): records into bank 1
  *
  * Any number of histograms may follow one flip. All zero is the start: bank 0 is written, bank 1 is
  * empty and the reader's. */

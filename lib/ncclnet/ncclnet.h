@@ -125,7 +125,7 @@ struct nnet_ctx *nnet_legacy(void);
 /* Whether this process was forked from the one that called init: logs one line. */
 bool nnet_is_forked(void);
 
-/* What NCCL is told about the device. */
+/* What NCCL learns about the device. */
 struct nnet_device {
 	char pci_path[512];
 	uint64_t guid;

@@ -23,7 +23,7 @@ const char *peer_refused_text(enum peer_refused why)
 	return SPW_ENUM_TEXT(refused_word, why);
 }
 
-/* Errors that tell a user where to look get a reason of their own; the rest keeps its errno
+/* Errors that show a user where to look get a reason of their own; the rest keeps its errno
  * (PEER_REFUSED_system). */
 enum peer_refused peer_refused_of(int error)
 {

@@ -93,7 +93,7 @@ static void put_segment(struct out *o, const char *name, const uint8_t *p, size_
 }
 
 /* Data and inline segments up to the WQE's end. An inline segment begins with its length, whose top
- * bit tells it from a data segment, and is rounded up to 16 bytes. */
+ * bit separates it from a data segment, and is rounded up to 16 bytes. */
 static void put_data(struct out *o, const uint8_t *p, size_t left)
 {
 	while (left >= SEG_BYTES) {

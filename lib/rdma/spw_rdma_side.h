@@ -51,7 +51,7 @@ void rdma_side_recovered(struct rdma_side *side, bool known);
 /* Returns: true if the last recovery did not know its cause, nothing has completed since, and it is
  * not the CQ that failed now: then the same is likely to be wrong still. Where the event comes
  * before the error completion, each reset takes that completion away, and what it would have named
- * is never mended. Thread: owner, after rdma_side_take. */
+ * is never recovered. Thread: owner, after rdma_side_take. */
 bool rdma_side_is_stuck(const struct rdma_side *side);
 
 /* An event within this time after a recovery may stem from the queue as it was before. */

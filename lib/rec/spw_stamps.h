@@ -37,10 +37,10 @@ extern "C" {
 	X(P, send_granted, "send started until the peer's buffer is known") \
 	X(P, granted_posted, "until its last byte is handed to the NICs")   \
 	X(P, posted_acked, "until all rails have acknowledged it")          \
-	X(P, acked_taken, "until the program is told")                      \
+	X(P, acked_taken, "until the program learns of it")                 \
 	X(P, send_taken, "the whole send")                                  \
 	X(P, recv_arrived, "receive started until all of it arrived")       \
-	X(P, arrived_taken, "until the program is told")                    \
+	X(P, arrived_taken, "until the program learns of it")               \
 	X(P, recv_taken, "the whole receive")
 
 enum spw_stamps_stage { SPW_STAMPS_STAGE_LIST(SPW_ENUM_VALUE, SPW_STAMPS_) SPW_STAMPS_STAGE_CNT };

@@ -56,7 +56,7 @@ struct hca_cfg {
 	char trace[HCA_TEXT_BYTES];   /* trace directory or file, "" for none */
 	char trail[HCA_TEXT_BYTES];   /* file for stamps of the generator's frames, "" for none */
 	uint32_t trail_every;         /* one in so many frames of a flow; a power of 2 */
-	/* File that is told what a card would not forgive, "" for none; set by proc_load. */
+	/* File that lists what a card would not forgive, "" for none; set by proc_load. */
 	char strict_log[HCA_TEXT_BYTES];
 	struct hca_adversary adversary;
 	int32_t nic_cpu;        /* CPU of the NIC thread; -1: any of the process's at load time */

@@ -12,7 +12,7 @@
  *   settle    two views, after which nothing of the setting before is left
  *   measure   0.2 s, and on until three frames lie beyond the percentile, or one was lost, or 1 s
  *
- * Loads are told apart by half powers of 2 of frames a second, and what a setting gave is
+ * Loads are separated by half powers of 2 of frames a second, and what a setting gave is
  * remembered for each. At a load that it does not know yet the policy tries every setting once,
  * except those that lost frames at a lower load or were four times slower than the best at the load
  * below. Then, and at a load that it knows after two measurements in a row, it chooses:
@@ -175,7 +175,7 @@ int spw_slo_watch_init(struct spw_slo_watch *watch, const struct spw_slo_conf *c
  *          chosen, asks the lanes for it, and lets the other executors rest. Latency is that from
  *          the NIC's stamp where frames have one, else from the poll.
  * Shape:   view was just collected; every 5 .. 50 ms.
- * Returns: 1: a measurement ended, seen_out and step_out tell of it; 0: none did.
+ * Returns: 1: a measurement ended, seen_out and step_out describe it; 0: none did.
  * Thread:  control.
  * Errors:  those of spw_topo_wake: the lanes use what they used before. */
 int spw_slo_watch_turn(struct spw_slo_watch *watch, struct spw_topo *topo,

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * The litmus: before traffic is let in, each lane's own queue, pool and region, with an executor of
- * the kind that will run, pass frames around until the time is up. Each word of a frame tells which
+ * the kind that will run, pass frames around until the time is up. Each word of a frame names which
  * frame wrote it (exec/spw_litmus.h), so a reader that is too early finds an old word and says so.
  *
  *   CPU ─publish─► executor ─answer─► CPU                          first, on every port

@@ -15,7 +15,7 @@
 enum xfer_pair_kind {
 	XFER_PAIR_NEVER,  /* IPv4 and IPv6, or one is gone */
 	XFER_PAIR_ROUTED, /* of different subnets */
-	XFER_PAIR_BLIND,  /* both link-local: only an attempt can tell */
+	XFER_PAIR_BLIND,  /* both link-local: only an attempt can show */
 	XFER_PAIR_SUBNET, /* of one subnet */
 };
 

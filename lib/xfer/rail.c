@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * The life of a rail: a QP is made at both ends, proved by a probe in each direction, and destroyed
+ * A rail: a QP is made at both ends, proved by a probe in each direction, and destroyed
  * when the rail fails (fail.c). The side that connected begins, now and whenever the rail rejoins:
  *
  *   client                                       server

@@ -33,7 +33,7 @@
  * conf.gone_ms.
  *
  * Which device of one end is joined to which of the other: those whose addresses are of one subnet,
- * as many as possible. Link-local addresses do not tell, so pairs of them are tried until probes
+ * as many as possible. Link-local addresses do not show it: pairs of them are tried until probes
  * arrive; addresses of different subnets are tried where nothing else is left. The connection is
  * made when all pairs are up or were tried; one line of log says which devices are left out, and
  * why.

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the spinwire authors
  *
  * Frames and handles as bytes (wire.h has the formats). A cursor walks over the fields of a type,
- * in one function for each type that serves both directions: `put` tells which, so encoder and
+ * in one function for each type that serves both directions: `put` says which, so encoder and
  * decoder cannot disagree.
  */
 #include <errno.h>

@@ -18,7 +18,7 @@
  *
  * A device's number is its place in OFFER or ACCEPT, the same for all connections of an endpoint;
  * grants and windows name keys by it. Which two devices make a rail is the client's choice
- * (round.c): it may name another pair in each life of the rail.
+ * (round.c): it may name another pair in each generation of the rail.
  *
  * A server that hears another version answers with a CHALLENGE before it closes, so that the other
  * end, too, can name both versions.
@@ -77,7 +77,7 @@ struct xfer_end {
 	uint8_t gid[16];   /* zeros: it is gone, and its number stays */
 	uint16_t mtu;      /* 256 .. 4096, a power of 2 */
 	uint16_t prefix;   /* bits of gid that its subnet shares, 1 .. 128; 0: the address is
-			    * link-local, so it does not tell which cable leads to it */
+			    * link-local, so it does not show which cable leads to it */
 	uint16_t in_order; /* 1: its device stores the bytes of a WRITE in the order of their
 			    * addresses, as CPUs find them; 0: unknown */
 	uint32_t rkey;     /* of this side's mailbox, over this device */

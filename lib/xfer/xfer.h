@@ -539,7 +539,7 @@ int xfer_conn_usable(const struct spw_xfer_conn *conn);
 void xfer_flush_check(struct spw_xfer_req *req);
 void xfer_loop_close(struct xfer_dev *dev);
 /* Whether the QPs of a device store the bytes of a WRITE in the order of their addresses, as far as
- * a CPU can tell. Only a QP in RTS can be asked: one that is connected to itself. */
+ * a CPU can observe. Only a QP in RTS can be asked: one that is connected to itself. */
 bool xfer_loop_in_order(const struct spw_xfer *x, struct xfer_dev *dev);
 
 /* ---- others ---- */

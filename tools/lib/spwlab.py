@@ -169,7 +169,7 @@ def softhca_path(place, folder):
         return (*rights, "env", lib, WITH_SOFTHCA, "--cable", f"shm:{prefix('run')}", "--mac", mac, "--control", nic, *own_core)
 
     sink_core, source_core = place.nics
-    # The MACs are those that spinwire-gen sends from and to, unless told otherwise.
+    # The MACs are those that spinwire-gen sends from and to, unless options say otherwise.
     source, sink = wrap(source_core, "02:00:00:00:00:01", nics[0]), wrap(sink_core, "02:00:00:00:00:02", nics[1])
     return Path("softhca", "mlx5 ports of spinwire's own on software ConnectX, a cable in shared memory", "mlx5:mlx5_0,mode=eth", "mlx5:mlx5_0,mode=eth",
                 source, sink, nics=nics)

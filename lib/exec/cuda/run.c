@@ -4,7 +4,7 @@
  * The three CUDA executors, host side: start, the launches on the data path, the control of the
  * resident kernel, stop.
  *
- * Only the launch and graph backends call the driver from the lcore, in their kick. The resident
+ * Only the launch and graph backends call the driver from the lcore, in their launch. The resident
  * kernel is controlled through spw_kernel_ctl alone (exec/spw_kernel.h); the control thread finds
  * out that it left by cudaStreamQuery and launches it again.
  *

@@ -28,7 +28,7 @@
 #include "base/spw_order.h"
 
 #define RAILS_RING_CNT   64u /* sequences that may wait at the same time */
-#define RAILS_GIVEN_CNT  64u /* ranges of numbers given up last, to tell late from duplicate */
+#define RAILS_GIVEN_CNT  64u /* ranges of numbers given up last, to separate late from duplicate */
 #define RAILS_FAR        (1u << 20) /* a number so far off is believed when the next confirms it */
 #define RAILS_WINDOW_MAX 4096u
 #define RAILS_NOTHING    UINT32_MAX

@@ -71,7 +71,7 @@ struct cable_ops {
 	uint64_t (*turns)(struct cable *c, const uint8_t *dmac);
 	/* This end stops taking turns on purpose: nobody is to wait for them. */
 	void (*stalls)(struct cable *c);
-	/* Whether a NIC on the cable has this MAC. NULL: the cable cannot tell. */
+	/* Whether a NIC on the cable has this MAC. NULL: the cable cannot know. */
 	bool (*has)(struct cable *c, const uint8_t mac[6]);
 	/* Removes what others see of this end. Async-signal-safe. */
 	void (*leave)(struct cable *c);

@@ -114,7 +114,7 @@ static SPW_COLD uint16_t verbs_eth_recover(struct verbs_eth_queue *q, struct ver
 	return n;
 }
 
-/* What the control thread reported about this direction (rdma/side.c); completed tells an event
+/* What the control thread reported about this direction (rdma/side.c); completed separates an event
  * that is late from one that is not. */
 static void verbs_eth_fault_check(struct verbs_eth_fault *fault, uint32_t completed)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Copyright (c) 2026 the spinwire authors
  *
- * Congestion notification of RoCE v2: who receives a packet that a switch has marked tells the
+ * Congestion notification of RoCE v2: who receives a packet that a switch has marked informs the
  * packet's sender so, with a packet of its own (CNP), and both count it. rx.c calls both functions.
  *
  *   sender                          switch                     receiver
