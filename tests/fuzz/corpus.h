@@ -44,7 +44,7 @@ static inline bool corpus_next(FILE *tar, const char *folder, char name[100], ui
 		if (size > cap || fread(data, 1, size, tar) != size ||
 		    fseek(tar, (long)(padded - size), SEEK_CUR))
 			return false;
-		snprintf(name, 100, "%s", head + skip + 1);
+		snprintf(name, 100, "%.99s", head + skip + 1);
 		*size_out = size;
 		return *sound = true;
 	}
